@@ -1,0 +1,103 @@
+package eventhook
+
+import "time"
+
+// EventStatus is the life of an event; see docs/states.md.
+type EventStatus string
+
+// The states of an event.
+const (
+	EventPending    EventStatus = "pending"
+	EventProcessing EventStatus = "processing"
+	EventDelivered  EventStatus = "delivered"
+	EventUnrouted   EventStatus = "unrouted"
+	EventFailed     EventStatus = "failed"
+	EventDead       EventStatus = "dead"
+	EventDuplicate  EventStatus = "duplicate"
+)
+
+// EventStatuses are all states of an event.
+var EventStatuses = []EventStatus{
+	EventPending, EventProcessing, EventDelivered, EventUnrouted, EventFailed, EventDead, EventDuplicate,
+}
+
+// Origin says where an event came from.
+type Origin string
+
+// The origins of events.
+const (
+	OriginSource Origin = "source"
+	OriginAPI    Origin = "api"
+	OriginRoute  Origin = "route"
+	OriginSystem Origin = "system"
+)
+
+// Event is one webhook, or one event published by a tenant. It was received
+// at the time in its id.
+type Event struct {
+	ID             EventID
+	TenantID       TenantID
+	SourceID       SourceID
+	SourceSlug     string
+	Origin         Origin
+	Status         EventStatus
+	EventType      string
+	IdempotencyKey string // "" without one
+	DuplicateOf    EventID
+	ContentType    string
+	BodySize       int
+	RetryCount     int
+	NextRetryAt    *time.Time
+	LastError      string
+	SourceIP       string
+	TraceID        string
+	RequestID      string
+	CorrelationID  string
+	ProcessedAt    *time.Time
+	Lease          Lease // the holder's, while it is being accepted or processed
+	Payload
+}
+
+// Payload is what came over the wire: headers as an HTTP/1.1 header block
+// whose credentials are redacted, and the exact body. It never changes.
+type Payload struct {
+	Headers []byte
+	Body    []byte
+}
+
+// Lease is the right to work on a row until a moment. Whoever settles shows
+// its token; a token that is not current changes nothing.
+type Lease struct {
+	Token int64
+	Until time.Time
+}
+
+// ActionStatus is the life of an action; see docs/states.md.
+type ActionStatus string
+
+// The states of an action.
+const (
+	ActionPending ActionStatus = "pending"
+	ActionSuccess ActionStatus = "success"
+	ActionFailed  ActionStatus = "failed"
+	ActionSkipped ActionStatus = "skipped"
+)
+
+// Action is what one route's one target did with one event. There is at most
+// one for each event, route and target, however often the event is retried.
+type Action struct {
+	ID               ActionID
+	EventID          EventID
+	RouteID          RouteID
+	RouteName        string
+	TargetIndex      int
+	TargetType       string
+	Status           ActionStatus
+	Attempts         int
+	ExecutionID      ExecutionID
+	PromiseID        PromiseID
+	PublishedEventID EventID
+	ErrorMessage     string
+	StartedAt        time.Time
+	CompletedAt      *time.Time
+}

@@ -1,0 +1,64 @@
+// Package ingest is the tenant's URL: it limits, verifies and answers
+// webhooks, and hands what is genuine to the accept batch. A 200 means that
+// the event is on disk. In the steady state a request reads no database, and
+// nothing of a request that is refused is stored.
+package ingest
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/eventhook/eventhook"
+)
+
+// Config bounds the accept path.
+type Config struct {
+	Writers         int           `koanf:"writers"`           // commits at once
+	BatchEvents     int           `koanf:"batch_events"`      // events in one commit, at most
+	BatchBytes      int           `koanf:"batch_bytes"`       // and their bytes
+	QueueEvents     int           `koanf:"queue_events"`      // events that wait for a commit; more are shed
+	QueueBytes      int           `koanf:"queue_bytes"`       // and their bytes
+	InFlightBytes   int64         `koanf:"in_flight_bytes"`   // bodies being read; more are shed
+	CommitTimeout   time.Duration `koanf:"commit_timeout"`    // then a commit has failed
+	CachedSources   int           `koanf:"cached_sources"`    // sources kept in memory
+	ForgeriesPerSec float64       `koanf:"forgeries_per_sec"` // refused requests answered 401, per client; more get 429
+	ForgeriesBurst  int           `koanf:"forgeries_burst"`
+	TrustedProxies  []string      `koanf:"trusted_proxies"` // CIDRs whose X-Forwarded-For is believed
+	PublicURL       string        `koanf:"-"`
+}
+
+// DefaultConfig suits two cores and a database on the same machine.
+func DefaultConfig() Config {
+	return Config{Writers: 2, BatchEvents: 256, BatchBytes: 8 << 20, QueueEvents: 10_000, QueueBytes: 128 << 20,
+		InFlightBytes: 256 << 20, CommitTimeout: 10 * time.Second, CachedSources: 100_000, ForgeriesPerSec: 20, ForgeriesBurst: 50}
+}
+
+// Validate reports every fault by its key. It changes nothing.
+func (c Config) Validate() eventhook.Faults {
+	var f eventhook.Faults
+	for _, v := range []struct {
+		key          string
+		value, least int64
+	}{
+		{"writers", int64(c.Writers), 1}, {"batch_events", int64(c.BatchEvents), 1}, {"batch_bytes", int64(c.BatchBytes), 1},
+		{"queue_events", int64(c.QueueEvents), 1}, {"queue_bytes", int64(c.QueueBytes), 1},
+		{"in_flight_bytes", c.InFlightBytes, eventhook.LargestMaxBodyBytes},
+		{"cached_sources", int64(c.CachedSources), 1}, {"forgeries_burst", int64(c.ForgeriesBurst), 1},
+	} {
+		if v.value < v.least {
+			f.Add(v.key, "%d, want at least %d", v.value, v.least)
+		}
+	}
+	if c.ForgeriesPerSec <= 0 {
+		f.Add("forgeries_per_sec", "%g, want more than 0", c.ForgeriesPerSec)
+	}
+	if c.CommitTimeout < time.Second {
+		f.Add("commit_timeout", "%s, want at least 1s", c.CommitTimeout)
+	}
+	for _, p := range c.TrustedProxies {
+		if _, err := netip.ParsePrefix(p); err != nil {
+			f.Add("trusted_proxies", "%q is not a CIDR such as 10.0.0.0/8", p)
+		}
+	}
+	return f
+}

@@ -1,0 +1,62 @@
+package ingest
+
+import (
+	"net/http"
+	"net/textproto"
+	"slices"
+)
+
+// redactedHeaders are the canonical names of headers that carry credentials:
+// the usual ones, and those of the source's verifier.
+func redactedHeaders(more []string) []string {
+	names := []string{"Authorization", "Cookie", "Proxy-Authorization"}
+	for _, name := range more {
+		names = append(names, textproto.CanonicalMIMEHeaderKey(name))
+	}
+	return names
+}
+
+const redactedValue = "[redacted]"
+
+// appendHeaders appends a request's headers as an HTTP/1.1 header block,
+// credentials redacted. Values are the bytes that came; the server has refused
+// line ends and NUL in them.
+func appendHeaders(b []byte, host string, header http.Header, redact []string) []byte {
+	b = appendLine(b, "Host", host)
+	for name, values := range header {
+		secret := slices.Contains(redact, name)
+		for _, v := range values {
+			if secret {
+				v = redactedValue
+			}
+			b = appendLine(b, name, v)
+		}
+	}
+	return b
+}
+
+func appendLine(b []byte, name, value string) []byte {
+	b = append(b, name...)
+	b = append(b, ": "...)
+	b = append(b, value...)
+	return append(b, "\r\n"...)
+}
+
+// traceID is the trace id of a W3C traceparent (version 00), "" if it has none.
+func traceID(traceparent string) string {
+	const length = len("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	if len(traceparent) != length || traceparent[:3] != "00-" || traceparent[35] != '-' || traceparent[52] != '-' {
+		return ""
+	}
+	id, zero := traceparent[3:35], true
+	for i := range len(id) {
+		if (id[i] < '0' || id[i] > '9') && (id[i] < 'a' || id[i] > 'f') {
+			return ""
+		}
+		zero = zero && id[i] == '0'
+	}
+	if zero {
+		return ""
+	}
+	return id
+}

@@ -1,0 +1,88 @@
+package ingest
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// Outcome is how a request was answered, as the metric calls it.
+type Outcome string
+
+// The outcomes of requests.
+const (
+	OutcomeAccepted     Outcome = "accepted"
+	OutcomeDuplicate    Outcome = "duplicate"
+	OutcomeUnreadable   Outcome = "unreadable"
+	OutcomeKeyMissing   Outcome = "key_missing"
+	OutcomeUnverified   Outcome = "unverified"
+	OutcomeNotAllowed   Outcome = "address_not_allowed"
+	OutcomeNotFound     Outcome = "not_found"
+	OutcomeMethod       Outcome = "method_not_allowed"
+	OutcomeTooLarge     Outcome = "too_large"
+	OutcomeContentType  Outcome = "content_type_refused"
+	OutcomeRateLimited  Outcome = "rate_limited"
+	OutcomeForgeryLimit Outcome = "forgery_limited"
+	OutcomeFailed       Outcome = "failed"
+	OutcomeShed         Outcome = "shed"
+)
+
+// refusals has the answer to each refused request: what a sender may know.
+var refusals = map[Outcome]refusal{
+	OutcomeUnreadable:   newRefusal(http.StatusBadRequest, "The request body could not be read."),
+	OutcomeKeyMissing:   newRefusal(http.StatusBadRequest, "This source requires an idempotency key, and the request has none."),
+	OutcomeUnverified:   newRefusal(http.StatusUnauthorized, "The request could not be verified."),
+	OutcomeNotAllowed:   newRefusal(http.StatusForbidden, "Requests from this address are not allowed."),
+	OutcomeNotFound:     newRefusal(http.StatusNotFound, "There is no such source."),
+	OutcomeMethod:       newRefusal(http.StatusMethodNotAllowed, "Webhooks are received with POST."),
+	OutcomeTooLarge:     newRefusal(http.StatusRequestEntityTooLarge, "The body is larger than this source allows."),
+	OutcomeContentType:  newRefusal(http.StatusUnsupportedMediaType, "This source does not take this content type."),
+	OutcomeRateLimited:  newRefusal(http.StatusTooManyRequests, "Too many requests; send it again later."),
+	OutcomeForgeryLimit: newRefusal(http.StatusTooManyRequests, "Too many requests that could not be verified."),
+	OutcomeFailed:       newRefusal(http.StatusInternalServerError, "The webhook could not be stored; send it again."),
+	OutcomeShed:         newRefusal(http.StatusServiceUnavailable, "Too much load; send it again later."),
+}
+
+// Outcomes are all outcomes, for who counts them.
+func Outcomes() []Outcome {
+	all := []Outcome{OutcomeAccepted, OutcomeDuplicate}
+	for o := range refusals {
+		all = append(all, o)
+	}
+	return all
+}
+
+type refusal struct {
+	status int
+	body   []byte
+}
+
+func newRefusal(status int, detail string) refusal {
+	body, err := json.Marshal(map[string]any{"title": http.StatusText(status), "status": status, "detail": detail})
+	if err != nil {
+		panic(err) // strings and a number
+	}
+	return refusal{status: status, body: body}
+}
+
+// refuse answers a request that is not accepted.
+func refuse(w http.ResponseWriter, o Outcome, retryAfter time.Duration) {
+	r := refusals[o]
+	h := w.Header()
+	h["Content-Type"] = problemType
+	if o == OutcomeMethod {
+		h.Set("Allow", http.MethodPost)
+	}
+	if retryAfter > 0 {
+		seconds := int((retryAfter + time.Second - 1) / time.Second)
+		h.Set("Retry-After", strconv.Itoa(seconds))
+	}
+	w.WriteHeader(r.status)
+	_, _ = w.Write(r.body) // the sender may be gone
+}
+
+var (
+	problemType = []string{"application/problem+json"}
+	jsonType    = []string{"application/json"}
+)

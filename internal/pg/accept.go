@@ -1,0 +1,195 @@
+package pg
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/eventhook/eventhook"
+)
+
+var acceptStatements = map[string]string{"accept": acceptSQL}
+
+// acceptSQL stores a batch in one statement, which is one transaction and one
+// round trip: it claims the keys, stores the events, and stores the bodies.
+// $7 is the key of the batch's first event with that key and NULL for the
+// others, which find it in claimed like everybody else's duplicate. Keys are
+// claimed in their order, so that batches of two instances wait for each
+// other and do not deadlock. A key past its time is claimed anew.
+// Answers the duplicates.
+const acceptSQL = `
+WITH sent AS (
+    SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::timestamptz[], $5::int4[], $6::text[], $7::text[],
+                         $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::timestamptz[])
+        AS u (id, tenant_id, source_id, due_at, body_size, key, first_key,
+              event_type, content_type, source_ip, trace_id, request_id, origin, key_expires_at)
+), claimed AS (
+    INSERT INTO eventhook.idempotency_key AS k (tenant_id, scope, key, made, expires_at)
+    SELECT tenant_id, source_id::text, first_key, id, key_expires_at
+    FROM sent WHERE first_key IS NOT NULL
+    ORDER BY tenant_id, source_id::text COLLATE "C", first_key COLLATE "C"
+    ON CONFLICT (tenant_id, scope, key) DO UPDATE
+        SET made = CASE WHEN k.expires_at <= now() THEN excluded.made ELSE k.made END,
+            expires_at = CASE WHEN k.expires_at <= now() THEN excluded.expires_at ELSE k.expires_at END
+    RETURNING tenant_id, scope, key, made
+), stored AS (
+    INSERT INTO eventhook.event (id, tenant_id, source_id, duplicate_of, due_at, lease_token, body_size, status,
+        origin, event_type, content_type, idempotency_key, source_ip, trace_id, request_id)
+    SELECT s.id, s.tenant_id, s.source_id, nullif(c.made, s.id),
+           CASE WHEN c.made <> s.id THEN NULL ELSE coalesce(s.due_at, now()) END,
+           CASE WHEN s.due_at IS NULL THEN 0 ELSE 1 END,
+           s.body_size,
+           CASE WHEN c.made <> s.id THEN 'duplicate' WHEN s.due_at IS NULL THEN 'pending' ELSE 'processing' END,
+           s.origin, s.event_type, s.content_type, s.key, s.source_ip, s.trace_id, s.request_id
+    FROM sent s
+    LEFT JOIN claimed c ON c.key = s.key AND c.scope = s.source_id::text AND c.tenant_id = s.tenant_id
+    RETURNING id, duplicate_of
+), bodies AS (
+    INSERT INTO eventhook.event_payload (event_id, headers, body)
+    SELECT * FROM unnest($1::uuid[], $15::bytea[], $16::bytea[])
+)
+SELECT id, duplicate_of FROM stored WHERE duplicate_of IS NOT NULL`
+
+var acceptOIDs = []uint32{
+	uuidOID, uuidOID, uuidOID, timeOID, int4OID, textOID, textOID,
+	textOID, textOID, textOID, textOID, textOID, textOID, timeOID, byteaOID, byteaOID,
+}
+
+// Accept stores the batch in one transaction: its keys, events and bodies.
+// When it returns nil, every event is on disk, and those whose key their
+// source has seen within the key's time, in this batch too, are marked: Status
+// EventDuplicate and DuplicateOf. An event with a lease is stored as leased
+// (token 1, EventProcessing); one without is due now (EventPending). An event
+// that the database refuses for what it holds keeps an empty Status and costs
+// no other event anything. On an error that the database answered nothing is
+// stored; if the connection broke, the batch may be stored whole.
+func (db *DB) Accept(ctx context.Context, batch []*eventhook.Event) error {
+	conn, err := db.accept.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("accept events: %w", err)
+	}
+	defer conn.Release()
+	err = db.acceptOn(ctx, conn.Conn().PgConn(), batch)
+	if isDataError(err) && len(batch) > 1 {
+		err = db.acceptHalves(ctx, conn.Conn().PgConn(), batch)
+	}
+	if err != nil {
+		return fmt.Errorf("accept events: %w", err)
+	}
+	return nil
+}
+
+// acceptHalves is the way out when the database refuses a batch for what one
+// event holds: the halves go alone, and the error is of the smallest part.
+func (db *DB) acceptHalves(ctx context.Context, conn *pgconn.PgConn, batch []*eventhook.Event) error {
+	if len(batch) == 1 {
+		err := db.acceptOn(ctx, conn, batch)
+		if isDataError(err) {
+			db.log.Error("the database refused an event", "event", batch[0].ID, "error", err)
+			return nil
+		}
+		return err
+	}
+	half := len(batch) / 2
+	if err := db.acceptHalves(ctx, conn, batch[:half]); err != nil {
+		return err
+	}
+	return db.acceptHalves(ctx, conn, batch[half:])
+}
+
+func (db *DB) acceptOn(ctx context.Context, conn *pgconn.PgConn, batch []*eventhook.Event) error {
+	c := db.acceptBufs.Get().(*columns) //nolint:forcetypeassert // the pool holds nothing else
+	c.reset()
+	defer db.acceptBufs.Put(c)
+	db.encodeAccept(c, batch)
+	result := conn.ExecPrepared(ctx, "accept", c.encoded(), c.formats, binaryResults).Read()
+	if result.Err != nil {
+		return result.Err
+	}
+	for _, e := range batch {
+		e.Status = eventhook.EventPending
+		if !e.Lease.Until.IsZero() {
+			e.Status, e.Lease.Token = eventhook.EventProcessing, 1
+		}
+	}
+	if len(result.Rows) > 0 {
+		markDuplicates(batch, result.Rows)
+	}
+	return nil
+}
+
+var binaryResults = []int16{1}
+
+type scopedKey struct {
+	source eventhook.SourceID
+	key    string
+}
+
+func (db *DB) encodeAccept(c *columns, batch []*eventhook.Event) {
+	expires := db.keyExpiry()
+	var seen map[scopedKey]bool
+	if len(batch) > 1 {
+		seen = make(map[scopedKey]bool, len(batch))
+	}
+	for _, e := range batch {
+		c.uuid(0, e.ID)
+		c.uuid(1, e.TenantID)
+		c.uuid(2, e.SourceID)
+		c.time(3, e.Lease.Until)
+		c.int4(4, e.BodySize)
+		c.optional(5, e.IdempotencyKey)
+		scoped := scopedKey{e.SourceID, e.IdempotencyKey}
+		if seen[scoped] {
+			c.null(6)
+		} else {
+			c.optional(6, e.IdempotencyKey)
+		}
+		if seen != nil {
+			seen[scoped] = true
+		}
+		c.text(7, e.EventType)
+		c.text(8, e.ContentType)
+		c.optional(9, e.SourceIP)
+		c.optional(10, e.TraceID)
+		c.optional(11, e.RequestID)
+		c.text(12, string(e.Origin))
+		c.time(13, expires)
+		c.bytes(14, e.Headers)
+		c.bytes(15, e.Body)
+	}
+}
+
+// keyExpiry is when a key claimed now is forgotten: never, or after as long as
+// events are kept, so that a duplicate's original is still there.
+func (db *DB) keyExpiry() time.Time {
+	if db.keyTTL <= 0 {
+		return time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+	}
+	return db.now().Add(db.keyTTL)
+}
+
+func markDuplicates(batch []*eventhook.Event, rows [][][]byte) {
+	originals := make(map[eventhook.EventID]eventhook.EventID, len(rows))
+	for _, row := range rows {
+		originals[eventhook.EventID(row[0])] = eventhook.EventID(row[1])
+	}
+	for _, e := range batch {
+		if original, ok := originals[e.ID]; ok {
+			e.Status, e.DuplicateOf, e.Lease = eventhook.EventDuplicate, original, eventhook.Lease{}
+		}
+	}
+}
+
+// isDataError reports whether the database refused the values (SQLSTATE
+// classes 22 and 23, and 54: a limit exceeded), so that trying the same batch
+// again is useless.
+func isDataError(err error) bool {
+	pgErr, ok := asPgError(err)
+	if !ok || len(pgErr.Code) != 5 {
+		return false
+	}
+	class := pgErr.Code[:2]
+	return class == "22" || class == "23" || class == "54"
+}

@@ -1,0 +1,115 @@
+package pg
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook"
+)
+
+// claimEventsSQL leases events that are due, oldest first, and skips those
+// another instance is claiming. Index event_due.
+const claimEventsSQL = `
+UPDATE eventhook.event e
+SET status = 'processing', due_at = $3, lease_token = e.lease_token + 1
+FROM (SELECT tenant_id, id FROM eventhook.event WHERE due_at <= $1 ORDER BY due_at LIMIT $2 FOR UPDATE SKIP LOCKED) c
+WHERE e.tenant_id = c.tenant_id AND e.id = c.id
+RETURNING e.id, e.tenant_id, e.source_id, e.lease_token, e.retry_count, e.body_size, e.origin, e.event_type, e.content_type,
+    coalesce(e.idempotency_key, ''), coalesce(e.source_ip, ''), coalesce(e.trace_id, ''), coalesce(e.request_id, '')`
+
+const readPayloadsSQL = `SELECT event_id, headers, body FROM eventhook.event_payload WHERE event_id = ANY($1::uuid[])`
+
+// ClaimEvents leases up to limit due events, with their payloads, until
+// now + lease. Nobody else gets them meanwhile. Bodies past their retention
+// are nil.
+func (db *DB) ClaimEvents(ctx context.Context, limit int, lease time.Duration) ([]*eventhook.Event, error) {
+	now := db.now()
+	until := now.Add(lease)
+	rows, err := db.work.Query(ctx, claimEventsSQL, now, limit, until)
+	if err != nil {
+		return nil, translate("claim events", err)
+	}
+	events, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (*eventhook.Event, error) {
+		e := &eventhook.Event{Status: eventhook.EventProcessing, Lease: eventhook.Lease{Until: until}}
+		var source *[16]byte
+		var origin string
+		err := r.Scan((*[16]byte)(&e.ID), (*[16]byte)(&e.TenantID), &source, &e.Lease.Token, &e.RetryCount, &e.BodySize, &origin,
+			&e.EventType, &e.ContentType, &e.IdempotencyKey, &e.SourceIP, &e.TraceID, &e.RequestID)
+		e.Origin = eventhook.Origin(origin)
+		if source != nil {
+			e.SourceID = *source
+		}
+		return e, err
+	})
+	if err != nil || len(events) == 0 {
+		return nil, translate("claim events", err)
+	}
+	return events, db.readPayloads(ctx, events)
+}
+
+func (db *DB) readPayloads(ctx context.Context, events []*eventhook.Event) error {
+	ids := make([]eventhook.EventID, len(events))
+	for i, e := range events {
+		ids[i] = e.ID
+	}
+	payloads, err := db.Payloads(ctx, ids)
+	for _, e := range events {
+		e.Payload = payloads[e.ID]
+	}
+	return err
+}
+
+// ReleaseEvents gives leased events back at once, for an instance that stops
+// before it got to them. Those whose lease was lost are left alone.
+func (db *DB) ReleaseEvents(ctx context.Context, events []*eventhook.Event) error {
+	const sql = `UPDATE eventhook.event e SET status = 'pending', due_at = $4
+		FROM unnest($1::uuid[], $2::uuid[], $3::int8[]) AS u (tenant_id, id, lease_token)
+		WHERE e.tenant_id = u.tenant_id AND e.id = u.id AND e.lease_token = u.lease_token AND e.status = 'processing'`
+	tenants, ids, tokens := make([][16]byte, len(events)), make([][16]byte, len(events)), make([]int64, len(events))
+	for i, e := range events {
+		tenants[i], ids[i], tokens[i] = e.TenantID, e.ID, e.Lease.Token
+	}
+	_, err := db.work.Exec(ctx, sql, tenants, ids, tokens, db.now())
+	return translate("release events", err)
+}
+
+// DoneActions tells which actions of the events need not be done again: route
+// and target of those that succeeded or were skipped.
+func (db *DB) DoneActions(ctx context.Context, events []eventhook.EventID) (map[eventhook.EventID][]eventhook.Action, error) {
+	const sql = `SELECT event_id, route_id, target_index FROM eventhook.event_action
+		WHERE event_id = ANY($1::uuid[]) AND status IN ('success', 'skipped')`
+	rows, err := db.work.Query(ctx, sql, uuids(events))
+	if err != nil {
+		return nil, translate("read actions", err)
+	}
+	done := map[eventhook.EventID][]eventhook.Action{}
+	var a eventhook.Action
+	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&a.EventID), (*[16]byte)(&a.RouteID), &a.TargetIndex}, func() error {
+		done[a.EventID] = append(done[a.EventID], a)
+		return nil
+	})
+	return done, translate("read actions", err)
+}
+
+// EventQueueAge is the age of the oldest due event, 0 if none is owed.
+func (db *DB) EventQueueAge(ctx context.Context) (time.Duration, error) {
+	return db.queueAge(ctx, `SELECT min(due_at) FROM eventhook.event WHERE due_at IS NOT NULL`)
+}
+
+// ExecutionQueueAge is the age of the oldest due execution, 0 if none is owed.
+func (db *DB) ExecutionQueueAge(ctx context.Context) (time.Duration, error) {
+	return db.queueAge(ctx, `SELECT min(due_at) FROM eventhook.execution WHERE due_at IS NOT NULL`)
+}
+
+func (db *DB) queueAge(ctx context.Context, sql string) (time.Duration, error) {
+	var oldest *time.Time
+	if err := db.work.QueryRow(ctx, sql).Scan(&oldest); err != nil {
+		return 0, translate("read queue age", err)
+	}
+	if oldest == nil {
+		return 0, nil
+	}
+	return max(0, db.now().Sub(*oldest)), nil
+}

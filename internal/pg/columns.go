@@ -1,0 +1,150 @@
+package pg
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
+)
+
+// columns builds the parameters of a statement that unnests parallel arrays,
+// in PostgreSQL's binary format and in memory that is reused: the hot
+// statements carry hundreds of rows, and encoding them value by value through
+// reflection was a sixth of the accept path's time.
+type columns struct {
+	cols    []column
+	formats []int16
+	params  [][]byte
+}
+
+type column struct {
+	buf  []byte
+	oid  uint32
+	rows uint32
+}
+
+// Element types of the arrays.
+const (
+	uuidOID  = pgtype.UUIDOID
+	textOID  = pgtype.TextOID
+	byteaOID = pgtype.ByteaOID
+	int2OID  = pgtype.Int2OID
+	int4OID  = pgtype.Int4OID
+	int8OID  = pgtype.Int8OID
+	timeOID  = pgtype.TimestamptzOID
+)
+
+// y2k is where PostgreSQL begins to count microseconds: 2000-01-01.
+const y2k = 946_684_800_000_000
+
+func newColumns(oids ...uint32) *columns {
+	c := &columns{cols: make([]column, len(oids)), formats: make([]int16, len(oids)), params: make([][]byte, len(oids))}
+	for i, oid := range oids {
+		c.cols[i].oid = oid
+		c.formats[i] = 1
+	}
+	return c
+}
+
+// reset empties the arrays. A buffer that one huge batch has grown is let go.
+func (c *columns) reset() {
+	const keep = 4 << 20
+	for i := range c.cols {
+		col := &c.cols[i]
+		if cap(col.buf) > keep {
+			col.buf = nil
+		}
+		b := binary.BigEndian.AppendUint32(col.buf[:0], 1) // dimensions
+		b = binary.BigEndian.AppendUint32(b, 1)            // may hold NULL
+		b = binary.BigEndian.AppendUint32(b, col.oid)
+		b = binary.BigEndian.AppendUint32(b, 0)       // length, set by encoded
+		col.buf = binary.BigEndian.AppendUint32(b, 1) // lower bound
+		col.rows = 0
+	}
+}
+
+// encoded is the parameters; they are valid until the next reset.
+func (c *columns) encoded() [][]byte {
+	for i := range c.cols {
+		binary.BigEndian.PutUint32(c.cols[i].buf[12:], c.cols[i].rows)
+		c.params[i] = c.cols[i].buf
+	}
+	return c.params
+}
+
+func (c *columns) rows() int { return int(c.cols[0].rows) }
+
+func (c *columns) length(i, n int) *column {
+	col := &c.cols[i]
+	col.rows++
+	col.buf = binary.BigEndian.AppendUint32(col.buf, uint32(n)) //nolint:gosec // values are below 1 GiB
+	return col
+}
+
+func (c *columns) null(i int) { c.length(i, -1) }
+
+func (c *columns) uuid(i int, v [16]byte) {
+	if v == ([16]byte{}) {
+		c.null(i)
+		return
+	}
+	col := c.length(i, 16)
+	col.buf = append(col.buf, v[:]...)
+}
+
+func (c *columns) text(i int, v string) {
+	col := c.length(i, len(v))
+	col.buf = append(col.buf, v...)
+}
+
+// optional is text whose empty value is NULL.
+func (c *columns) optional(i int, v string) {
+	if v == "" {
+		c.null(i)
+		return
+	}
+	c.text(i, v)
+}
+
+func (c *columns) bytes(i int, v []byte) {
+	col := c.length(i, len(v))
+	col.buf = append(col.buf, v...)
+}
+
+// optionalBytes is bytes whose nil is NULL.
+func (c *columns) optionalBytes(i int, v []byte) {
+	if v == nil {
+		c.null(i)
+		return
+	}
+	c.bytes(i, v)
+}
+
+func (c *columns) int2(i, v int) {
+	col := c.length(i, 2)
+	col.buf = binary.BigEndian.AppendUint16(col.buf, uint16(v)) //nolint:gosec // small numbers of our own
+}
+
+func (c *columns) int4(i, v int) {
+	col := c.length(i, 4)
+	col.buf = binary.BigEndian.AppendUint32(col.buf, uint32(v)) //nolint:gosec // small numbers of our own
+}
+
+func (c *columns) int8(i int, v int64) {
+	col := c.length(i, 8)
+	col.buf = binary.BigEndian.AppendUint64(col.buf, uint64(v)) //nolint:gosec // two's complement, as PostgreSQL reads it
+}
+
+// time is a moment whose zero value is NULL.
+func (c *columns) time(i int, v time.Time) {
+	if v.IsZero() {
+		c.null(i)
+		return
+	}
+	c.int8(i, v.UnixMicro()-y2k)
+}
+
+// scalarTime is one moment in PostgreSQL's binary format.
+func scalarTime(v time.Time) []byte {
+	return binary.BigEndian.AppendUint64(nil, uint64(v.UnixMicro()-y2k)) //nolint:gosec // two's complement, as PostgreSQL reads it
+}

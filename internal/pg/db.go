@@ -1,0 +1,174 @@
+// Package pg keeps everything in PostgreSQL. All SQL of the gateway is here,
+// each statement whole and beside the method that runs it, and no transaction
+// leaves the package: a method is one atomic act. Errors that a caller can act
+// upon are eventhook.Errors; all others mean that the database failed.
+// Every method is safe for concurrent use, and correct with other instances
+// at work on the same database.
+package pg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/eventhook/eventhook"
+)
+
+// Sealer turns secrets into what may lie in the database, and back.
+type Sealer interface {
+	Seal(plain string) (string, error)
+	Open(sealed string) (string, error)
+}
+
+// Options are what a DB needs besides its URL.
+type Options struct {
+	AcceptConns int // connections that only accept events
+	WorkConns   int // connections for everything else
+	KeyTTL      time.Duration
+	Sealer      Sealer
+	Log         *slog.Logger
+	Now         func() time.Time // nil means time.Now
+}
+
+// DB is the gateway's store. Accepting has connections of its own, so that
+// nothing else can make it wait.
+type DB struct {
+	accept *pgxpool.Pool
+	work   *pgxpool.Pool
+	hub    hub
+	keyTTL time.Duration
+	sealer Sealer
+	log    *slog.Logger
+	now    func() time.Time
+
+	acceptBufs sync.Pool // of *columns
+	settleBufs sync.Pool // of *settleColumns
+}
+
+// Open makes the pools. It fails if the URL cannot be parsed, and does not
+// wait for the server: see Ping.
+func Open(ctx context.Context, url string, o Options) (*DB, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	db := &DB{keyTTL: o.KeyTTL, sealer: o.Sealer, log: o.Log, now: o.Now}
+	db.hub.topics, db.hub.tell = map[string]chan struct{}{}, make(chan struct{}, 1)
+	db.acceptBufs.New = func() any { return newColumns(acceptOIDs...) }
+	db.settleBufs.New = func() any { return newSettleColumns() }
+	var err error
+	db.accept, err = pool(ctx, url, o.AcceptConns, acceptStatements, nil)
+	if err != nil {
+		return nil, err
+	}
+	db.work, err = pool(ctx, url, o.WorkConns, workStatements, indexLookupsOnly)
+	if err != nil {
+		db.accept.Close()
+		return nil, err
+	}
+	return db, nil
+}
+
+// indexLookupsOnly keeps the planner from caching a plan that reads whole
+// tables: it would choose one while they are small, and keep it while they
+// grow by thousands of rows a second until the next ANALYZE. Every statement
+// of the work pool is written for an index.
+var indexLookupsOnly = []string{"enable_hashjoin", "enable_mergejoin", "enable_seqscan"}
+
+func pool(ctx context.Context, url string, conns int, statements map[string]string, off []string) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, &eventhook.Error{Kind: eventhook.KindInvalid, Message: "DATABASE_URL is not a PostgreSQL URL such as postgres://user:password@host:5432/database"}
+	}
+	config.MaxConns = int32(max(conns, 1)) //nolint:gosec // a small number from the configuration
+	config.MaxConnLifetimeJitter = time.Minute
+	config.ConnConfig.ConnectTimeout = 5 * time.Second
+	config.ConnConfig.RuntimeParams["application_name"] = "eventhook"
+	config.ConnConfig.RuntimeParams["timezone"] = "UTC"
+	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		for _, setting := range off {
+			if _, err := conn.Exec(ctx, "SET "+setting+" = off"); err != nil {
+				return fmt.Errorf("connect: %w", err)
+			}
+		}
+		for name, sql := range statements {
+			if _, err := conn.Prepare(ctx, name, sql); err != nil {
+				return fmt.Errorf("connect: prepare %s: %w", name, err)
+			}
+		}
+		return nil
+	}
+	p, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	return p, nil
+}
+
+// Close waits for connections in use and closes all.
+func (db *DB) Close() {
+	db.accept.Close()
+	db.work.Close()
+}
+
+// Ping reports whether the database answers and has its schema.
+func (db *DB) Ping(ctx context.Context) error {
+	if _, err := db.work.Exec(ctx, "SELECT FROM eventhook.tenant LIMIT 0"); err != nil {
+		return fmt.Errorf("ping database: %w", err)
+	}
+	return nil
+}
+
+// inTx runs do in one transaction and commits if it returns nil.
+func (db *DB) inTx(ctx context.Context, act string, do func(pgx.Tx) error) error {
+	if err := pgx.BeginFunc(ctx, db.work, do); err != nil {
+		return translate(act, err)
+	}
+	return nil
+}
+
+// SQLSTATE codes that say something to a caller.
+const (
+	codeUniqueViolation = "23505"
+	codeForeignKey      = "23503"
+	codeSerialization   = "40001"
+	codeDeadlock        = "40P01"
+)
+
+// translate gives a database error its kind, once, at the edge.
+func translate(act string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if eventhook.KindOf(err) != "" {
+		return err
+	}
+	if errors.Is(err, pgx.ErrNoRows) {
+		return eventhook.ErrNotFound
+	}
+	if pgErr, ok := asPgError(err); ok && pgErr.Code == codeUniqueViolation {
+		return &eventhook.Error{Kind: eventhook.KindConflict, Message: "it exists already", Cause: err}
+	}
+	return fmt.Errorf("%s: %w", act, err)
+}
+
+func hasCode(err error, codes ...string) bool {
+	pgErr, ok := asPgError(err)
+	if !ok {
+		return false
+	}
+	for _, code := range codes {
+		if pgErr.Code == code {
+			return true
+		}
+	}
+	return false
+}
+
+func asPgError(err error) (*pgconn.PgError, bool) { return errors.AsType[*pgconn.PgError](err) }

@@ -1,0 +1,296 @@
+package pg
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook"
+)
+
+const scopePromise = "promise"
+
+// promiseResult is what the database said to a promise outcome.
+type promiseResult struct {
+	id     eventhook.PromiseID
+	exists bool
+	won    bool // this outcome settled it; false: it was settled before
+}
+
+// settlePromiseSQL settles a promise that is still pending. Unique index.
+const settlePromiseSQL = `
+UPDATE eventhook.promise SET status = $3, value = $4, error = $5, settled_at = $6, due_at = NULL
+WHERE tenant_id = $1 AND idempotency_key = $2 AND status = 'pending'
+RETURNING id`
+
+// holdPromiseSQL keeps an outcome that came before its promise. It waits for a
+// concurrent insert of the same key and then changes nothing.
+const holdPromiseSQL = `
+INSERT INTO eventhook.promise (id, tenant_id, idempotency_key, status, value, error, created_at, settled_at, is_held)
+VALUES ($7, $1, $2, $3, $4, $5, $6, $6, true)
+ON CONFLICT (tenant_id, idempotency_key) DO NOTHING
+RETURNING id`
+
+const findPromiseSQL = `SELECT id FROM eventhook.promise WHERE tenant_id = $1 AND idempotency_key = $2`
+
+type keyedOutcome struct {
+	tenant  eventhook.TenantID
+	outcome *eventhook.PromiseOutcome
+}
+
+// promiseOutcomes lists a batch's outcomes in the order of their keys, so that
+// two batches wait for each other and do not deadlock. Of two outcomes for one
+// key the first event's comes first and wins.
+func promiseOutcomes(batch []*eventhook.Settlement) []keyedOutcome {
+	var all []keyedOutcome
+	for _, s := range batch {
+		for i := range s.Actions {
+			if p := s.Actions[i].Effect.Promise; p != nil && s.Actions[i].Failure == "" {
+				all = append(all, keyedOutcome{s.Event.TenantID, p})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(x, y keyedOutcome) int {
+		return cmp.Or(cmp.Compare(string(x.tenant[:]), string(y.tenant[:])), cmp.Compare(x.outcome.Key, y.outcome.Key))
+	})
+	return all
+}
+
+// settlePromises settles or holds each outcome and wakes the workflows that
+// awaited it. It locks promises before executions, as everybody does.
+func settlePromises(ctx context.Context, tx pgx.Tx, outcomes []keyedOutcome, now time.Time) (map[targetKey]promiseResult, error) {
+	results := make(map[targetKey]promiseResult, len(outcomes))
+	var settled []eventhook.PromiseID
+	for _, o := range outcomes {
+		k := targetKey{o.tenant, scopePromise, o.outcome.Key}
+		if r, twice := results[k]; twice && r.exists {
+			continue
+		}
+		r, err := settlePromise(ctx, tx, o.tenant, *o.outcome, now)
+		if err != nil {
+			return nil, err
+		}
+		if r.won {
+			settled = append(settled, r.id)
+		}
+		results[k] = r
+	}
+	return results, wakeAwaiting(ctx, tx, settled, now)
+}
+
+func settlePromise(ctx context.Context, tx pgx.Tx, tenant eventhook.TenantID, o eventhook.PromiseOutcome, now time.Time) (promiseResult, error) {
+	args := []any{[16]byte(tenant), o.Key, string(o.Status), jsonArg(o.Value), textArg(o.Error), now}
+	var id eventhook.PromiseID
+	err := tx.QueryRow(ctx, settlePromiseSQL, args...).Scan((*[16]byte)(&id))
+	if err == nil {
+		return promiseResult{id: id, exists: true, won: true}, nil
+	}
+	if !errors.Is(err, pgx.ErrNoRows) {
+		return promiseResult{}, fmt.Errorf("settle promise: %w", err)
+	}
+	if o.Hold {
+		held := eventhook.NewID[eventhook.Promise](now)
+		err = tx.QueryRow(ctx, holdPromiseSQL, append(args, [16]byte(held))...).Scan((*[16]byte)(&id))
+		if err == nil {
+			return promiseResult{id: id, exists: true, won: true}, nil
+		}
+		if !errors.Is(err, pgx.ErrNoRows) {
+			return promiseResult{}, fmt.Errorf("hold promise: %w", err)
+		}
+	}
+	err = tx.QueryRow(ctx, findPromiseSQL, [16]byte(tenant), o.Key).Scan((*[16]byte)(&id))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return promiseResult{}, nil
+	}
+	if err != nil {
+		return promiseResult{}, fmt.Errorf("find promise: %w", err)
+	}
+	return promiseResult{id: id, exists: true}, nil
+}
+
+func concludePromise(a *eventhook.PlannedAction, r promiseResult) {
+	a.PromiseID = r.id
+	switch {
+	case !r.exists:
+		a.Status = eventhook.ActionFailed
+		a.ErrorMessage = fmt.Sprintf("no promise has the idempotency key %q, and on_missing is fail", a.Effect.Promise.Key)
+	case !r.won:
+		a.Status = eventhook.ActionSkipped
+	}
+}
+
+// lockAwaitingSQL locks the workflows that await the promises, in order.
+// Two promises of one workflow that settle at once take turns here, and the
+// second sees the first.
+const lockAwaitingSQL = `
+SELECT e.id FROM eventhook.execution e
+WHERE e.id IN (SELECT execution_id FROM eventhook.execution_await WHERE promise_id = ANY($1::uuid[]))
+ORDER BY e.id FOR UPDATE`
+
+// wakeAwaitingSQL makes those workflows due that await nothing any more.
+const wakeAwaitingSQL = `
+UPDATE eventhook.execution e SET due_at = $2
+WHERE e.id = ANY($1::uuid[]) AND e.status = 'suspended'
+  AND NOT EXISTS (SELECT FROM eventhook.execution_await w JOIN eventhook.promise p ON p.id = w.promise_id
+                  WHERE w.execution_id = e.id AND p.status = 'pending')`
+
+func wakeAwaiting(ctx context.Context, tx pgx.Tx, settled []eventhook.PromiseID, now time.Time) error {
+	if len(settled) == 0 {
+		return nil
+	}
+	rows, err := tx.Query(ctx, lockAwaitingSQL, uuids(settled))
+	if err != nil {
+		return fmt.Errorf("lock awaiting workflows: %w", err)
+	}
+	waiting, err := pgx.CollectRows(rows, pgx.RowTo[[16]byte])
+	if err != nil {
+		return fmt.Errorf("lock awaiting workflows: %w", err)
+	}
+	if len(waiting) == 0 {
+		return nil
+	}
+	if _, err := tx.Exec(ctx, wakeAwaitingSQL, waiting, now); err != nil {
+		return fmt.Errorf("wake awaiting workflows: %w", err)
+	}
+	return nil
+}
+
+// makePromiseSQL makes a promise, or takes over an outcome that was held for
+// its key. It answers nothing if somebody has made it before.
+const makePromiseSQL = `
+INSERT INTO eventhook.promise AS p (id, tenant_id, idempotency_key, status, workflow_execution_id, expires_at, due_at, created_at)
+VALUES ($1, $2, $3, 'pending', $4, $5, $5, $6)
+ON CONFLICT (tenant_id, idempotency_key) DO UPDATE
+    SET is_held = false, workflow_execution_id = excluded.workflow_execution_id, created_at = excluded.created_at
+    WHERE p.is_held
+RETURNING ` + promiseColumns
+
+const promiseColumns = `id, tenant_id, idempotency_key, status, value, coalesce(error, ''), workflow_execution_id, expires_at, created_at, settled_at`
+
+// MakePromise makes a promise under a key that is unique in its tenant. If
+// somebody has made it before, it returns that one and made is false. If its
+// outcome came before it did, it is settled at once. The workflow, when named,
+// must be the tenant's, else KindInvalid.
+func (db *DB) MakePromise(ctx context.Context, p eventhook.Promise) (_ eventhook.Promise, made bool, err error) {
+	if !p.WorkflowExecutionID.IsZero() {
+		if _, err := db.Execution(ctx, p.TenantID, p.WorkflowExecutionID); err != nil {
+			if eventhook.KindOf(err) != eventhook.KindNotFound {
+				return eventhook.Promise{}, false, err
+			}
+			return eventhook.Promise{}, false, invalid("workflow_execution_id", "no such execution")
+		}
+	}
+	row := db.work.QueryRow(ctx, makePromiseSQL, [16]byte(eventhook.NewID[eventhook.Promise](db.now())), [16]byte(p.TenantID),
+		p.IdempotencyKey, uuidArg(p.WorkflowExecutionID), p.ExpiresAt, db.now())
+	result, err := scanPromise(row)
+	if err == nil {
+		return result, true, nil
+	}
+	if !errors.Is(err, pgx.ErrNoRows) {
+		return eventhook.Promise{}, false, translate("make promise", err)
+	}
+	result, err = db.PromiseByKey(ctx, p.TenantID, p.IdempotencyKey)
+	return result, false, err
+}
+
+// Promise returns one of the tenant's promises, or KindNotFound. An outcome
+// that is only held is no promise yet.
+func (db *DB) Promise(ctx context.Context, tenant eventhook.TenantID, id eventhook.PromiseID) (eventhook.Promise, error) {
+	row := db.work.QueryRow(ctx, `SELECT `+promiseColumns+` FROM eventhook.promise WHERE id = $1 AND tenant_id = $2 AND NOT is_held`, [16]byte(id), [16]byte(tenant))
+	p, err := scanPromise(row)
+	return p, translate("read promise", notFound(err, "promise"))
+}
+
+// PromiseByKey returns the tenant's promise with a key, or KindNotFound.
+func (db *DB) PromiseByKey(ctx context.Context, tenant eventhook.TenantID, key string) (eventhook.Promise, error) {
+	row := db.work.QueryRow(ctx, `SELECT `+promiseColumns+` FROM eventhook.promise WHERE tenant_id = $1 AND idempotency_key = $2 AND NOT is_held`, [16]byte(tenant), key)
+	p, err := scanPromise(row)
+	return p, translate("read promise", notFound(err, "promise"))
+}
+
+// Promises lists a tenant's promises, newest first, those before the cursor.
+func (db *DB) Promises(ctx context.Context, tenant eventhook.TenantID, before eventhook.PromiseID, limit int) ([]eventhook.Promise, error) {
+	rows, err := db.work.Query(ctx, `SELECT `+promiseColumns+` FROM eventhook.promise
+		WHERE tenant_id = $1 AND ($2::uuid IS NULL OR id < $2) AND NOT is_held ORDER BY id DESC LIMIT $3`,
+		[16]byte(tenant), uuidArg(before), limit)
+	if err != nil {
+		return nil, translate("list promises", err)
+	}
+	list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (eventhook.Promise, error) { return scanPromise(r) })
+	return list, translate("list promises", err)
+}
+
+// SettlePromise settles a promise by its id. The first outcome wins: a
+// promise that is settled already is a KindConflict.
+func (db *DB) SettlePromise(ctx context.Context, tenant eventhook.TenantID, id eventhook.PromiseID, o eventhook.PromiseOutcome) (eventhook.Promise, error) {
+	p, err := db.Promise(ctx, tenant, id)
+	if err != nil {
+		return p, err
+	}
+	o.Key, o.Hold = p.IdempotencyKey, false
+	err = db.inTx(ctx, "settle promise", func(tx pgx.Tx) error {
+		r, err := settlePromise(ctx, tx, tenant, o, db.now())
+		if err != nil {
+			return err
+		}
+		if !r.won {
+			return &eventhook.Error{Kind: eventhook.KindConflict, Message: "the promise is settled already"}
+		}
+		return wakeAwaiting(ctx, tx, []eventhook.PromiseID{r.id}, db.now())
+	})
+	if err != nil {
+		return p, err
+	}
+	db.hub.wake(workTopic(tenant), promiseTopic(tenant))
+	return db.Promise(ctx, tenant, id)
+}
+
+// expirePromisesSQL expires promises whose time is over. Index promise_due.
+const expirePromisesSQL = `
+UPDATE eventhook.promise SET status = 'expired', settled_at = $1, due_at = NULL
+WHERE id IN (SELECT id FROM eventhook.promise WHERE due_at <= $1 ORDER BY due_at LIMIT 500 FOR UPDATE SKIP LOCKED)
+  AND status = 'pending'
+RETURNING id, tenant_id`
+
+// ExpirePromises expires up to 500 promises whose time is over, wakes the
+// workflows that awaited them, and returns how many it expired.
+func (db *DB) ExpirePromises(ctx context.Context) (int, error) {
+	var ids []eventhook.PromiseID
+	var topics []string
+	err := db.inTx(ctx, "expire promises", func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, expirePromisesSQL, db.now())
+		if err != nil {
+			return err
+		}
+		var id eventhook.PromiseID
+		var tenant eventhook.TenantID
+		_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&id), (*[16]byte)(&tenant)}, func() error {
+			ids = append(ids, id)
+			topics = append(topics, workTopic(tenant), promiseTopic(tenant))
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		return wakeAwaiting(ctx, tx, ids, db.now())
+	})
+	db.hub.wake(topics...)
+	return len(ids), err
+}
+
+func scanPromise(row pgx.Row) (p eventhook.Promise, err error) {
+	var status string
+	var workflow *[16]byte
+	err = row.Scan((*[16]byte)(&p.ID), (*[16]byte)(&p.TenantID), &p.IdempotencyKey, &status, (*[]byte)(&p.Value), &p.Error,
+		&workflow, &p.ExpiresAt, &p.CreatedAt, &p.SettledAt)
+	p.Status = eventhook.PromiseStatus(status)
+	if workflow != nil {
+		p.WorkflowExecutionID = *workflow
+	}
+	return p, err
+}

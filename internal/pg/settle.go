@@ -1,0 +1,281 @@
+package pg
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/eventhook/eventhook"
+)
+
+// claimKeysSQL claims keys in their order (no deadlock) and answers what each
+// stands for: the row that was to be made, or one made before. A key past its
+// time is claimed anew. Primary key.
+const claimKeysSQL = `
+INSERT INTO eventhook.idempotency_key AS k (tenant_id, scope, key, made, expires_at)
+SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::uuid[], $5::timestamptz[]) AS u (tenant_id, scope, key, made, expires_at)
+ORDER BY tenant_id, scope COLLATE "C", key COLLATE "C"
+ON CONFLICT (tenant_id, scope, key) DO UPDATE
+    SET made = CASE WHEN k.expires_at <= now() THEN excluded.made ELSE k.made END,
+        expires_at = CASE WHEN k.expires_at <= now() THEN excluded.expires_at ELSE k.expires_at END
+RETURNING tenant_id, scope, key, made`
+
+const insertExecutionsSQL = `
+INSERT INTO eventhook.execution (id, tenant_id, event_id, due_at, created_at, max_attempts, type, status, queue, kind, idempotency_key, input)
+SELECT id, tenant_id, event_id, $4::timestamptz, $4::timestamptz, max_attempts, type, 'pending', queue, kind, key, convert_from(input, 'UTF8')::json
+FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $5::int4[], $6::text[], $7::text[], $8::text[], $9::text[], $10::bytea[])
+    AS u (id, tenant_id, event_id, max_attempts, type, queue, kind, key, input)`
+
+// upsertActionsSQL writes the actions of a try. One that an earlier try left
+// failed is written over; one that succeeded is never planned again.
+const upsertActionsSQL = `
+INSERT INTO eventhook.event_action AS a (event_id, route_id, target_index, id, route_name, target_type, status, attempts,
+    execution_id, promise_id, error_message, started_at, completed_at)
+SELECT event_id, route_id, target_index, id, route_name, target_type, status, 1, execution_id, promise_id, error_message, $11::timestamptz, $11::timestamptz
+FROM unnest($1::uuid[], $2::uuid[], $3::int2[], $4::uuid[], $5::text[], $6::text[], $7::text[], $8::uuid[], $9::uuid[], $10::text[])
+    AS u (event_id, route_id, target_index, id, route_name, target_type, status, execution_id, promise_id, error_message)
+ON CONFLICT (event_id, route_id, target_index) DO UPDATE
+    SET status = excluded.status, attempts = a.attempts + 1, execution_id = excluded.execution_id,
+        promise_id = excluded.promise_id, error_message = excluded.error_message, completed_at = excluded.completed_at
+    WHERE a.status NOT IN ('success', 'skipped')`
+
+// settleEventsSQL demands each event's lease token, so that an instance that
+// wakes up late changes nothing. Primary key lookups, one partition each.
+const settleEventsSQL = `
+UPDATE eventhook.event e
+SET status = u.status, due_at = u.due_at, retry_count = u.retry_count, last_error = u.last_error, processed_at = $8::timestamptz
+FROM unnest($1::uuid[], $2::uuid[], $3::int8[], $4::text[], $5::timestamptz[], $6::int4[], $7::text[])
+    AS u (id, tenant_id, lease_token, status, due_at, retry_count, last_error)
+WHERE e.tenant_id = u.tenant_id AND e.id = u.id AND e.lease_token = u.lease_token AND e.status = 'processing'
+RETURNING e.id`
+
+// settleColumns are the parameters of the statements of a settle.
+type settleColumns struct{ keys, executions, actions, events *columns }
+
+func newSettleColumns() *settleColumns {
+	return &settleColumns{
+		keys:       newColumns(uuidOID, textOID, textOID, uuidOID, timeOID),
+		executions: newColumns(uuidOID, uuidOID, uuidOID, 0, int4OID, textOID, textOID, textOID, textOID, byteaOID),
+		actions:    newColumns(uuidOID, uuidOID, int2OID, uuidOID, textOID, textOID, textOID, uuidOID, uuidOID, textOID, 0),
+		events:     newColumns(uuidOID, uuidOID, int8OID, textOID, timeOID, int4OID, textOID, 0),
+	}
+}
+
+// SettleEvents carries out the effects of a batch of leased events, records
+// their actions and ends their leases, in one transaction: all of it happens,
+// once, or nothing does. Each settlement is concluded afterwards. Events
+// whose lease was lost are left alone and returned; nothing of them is written.
+func (db *DB) SettleEvents(ctx context.Context, batch []*eventhook.Settlement) (lost []*eventhook.Settlement, err error) {
+	for len(batch) > 0 {
+		held, err := db.trySettle(ctx, batch)
+		if hasCode(err, codeDeadlock, codeSerialization) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("settle events: %w", err)
+		}
+		if held == nil {
+			return lost, nil
+		}
+		kept := batch[:0:0]
+		for _, s := range batch {
+			if held[s.Event.ID] {
+				kept = append(kept, s)
+			} else {
+				lost = append(lost, s)
+			}
+		}
+		batch = kept
+	}
+	return lost, nil
+}
+
+// trySettle returns nil when it committed, else the events whose lease still
+// held when it rolled back.
+func (db *DB) trySettle(ctx context.Context, batch []*eventhook.Settlement) (held map[eventhook.EventID]bool, err error) {
+	now := db.now()
+	c := db.settleBufs.Get().(*settleColumns) //nolint:forcetypeassert // the pool holds nothing else
+	defer db.settleBufs.Put(c)
+	errRollback := fmt.Errorf("a lease was lost")
+	err = pgx.BeginFunc(ctx, db.work, func(tx pgx.Tx) error {
+		made, err := db.claimTargetKeys(ctx, tx, c.keys, batch, now)
+		if err != nil {
+			return err
+		}
+		settled, err := settlePromises(ctx, tx, promiseOutcomes(batch), now)
+		if err != nil {
+			return err
+		}
+		for _, s := range batch {
+			concludeActions(s, made, settled)
+			s.Conclude(now)
+		}
+		b := &pgconn.Batch{}
+		queueExecutions(b, c.executions, batch, now)
+		queueActions(b, c.actions, batch, now)
+		queueEvents(b, c.events, batch, now)
+		results, err := tx.Conn().PgConn().ExecBatch(ctx, b).ReadAll()
+		if err != nil {
+			return err
+		}
+		rows := results[len(results)-1].Rows
+		if len(rows) == len(batch) {
+			return nil
+		}
+		held = make(map[eventhook.EventID]bool, len(rows))
+		for _, row := range rows {
+			held[eventhook.EventID(row[0])] = true
+		}
+		return errRollback
+	})
+	if err == errRollback { //nolint:errorlint // our own, unwrapped
+		return held, nil
+	}
+	if err == nil {
+		db.wakeWorkers(batch)
+	}
+	return nil, err
+}
+
+// targetKey is a key in the scope of what it makes.
+type targetKey struct {
+	tenant eventhook.TenantID
+	scope  string
+	key    string
+}
+
+func (db *DB) claimTargetKeys(ctx context.Context, tx pgx.Tx, c *columns, batch []*eventhook.Settlement, now time.Time) (map[targetKey]eventhook.ExecutionID, error) {
+	made := map[targetKey]eventhook.ExecutionID{}
+	c.reset()
+	for _, s := range batch {
+		for _, a := range s.Actions {
+			x := a.Effect.Execution
+			if x == nil || x.IdempotencyKey == "" {
+				continue
+			}
+			k := targetKey{x.TenantID, string(x.Type), x.IdempotencyKey}
+			if _, twice := made[k]; twice {
+				continue
+			}
+			made[k] = x.ID
+			c.uuid(0, x.TenantID)
+			c.text(1, k.scope)
+			c.text(2, k.key)
+			c.uuid(3, x.ID)
+			c.time(4, now.Add(eventhook.TargetKeyTTL))
+		}
+	}
+	if c.rows() == 0 {
+		return made, nil
+	}
+	result := tx.Conn().PgConn().ExecPrepared(ctx, "claim_keys", c.encoded(), c.formats, binaryResults).Read()
+	if result.Err != nil {
+		return nil, result.Err
+	}
+	for _, row := range result.Rows {
+		k := targetKey{eventhook.TenantID(row[0]), string(row[1]), string(row[2])}
+		made[k] = eventhook.ExecutionID(row[3])
+	}
+	return made, nil
+}
+
+// concludeActions gives each action its state from what the database answered.
+func concludeActions(s *eventhook.Settlement, made map[targetKey]eventhook.ExecutionID, settled map[targetKey]promiseResult) {
+	for i := range s.Actions {
+		a := &s.Actions[i]
+		a.Status, a.ErrorMessage = eventhook.ActionSuccess, ""
+		switch {
+		case a.Failure != "":
+			a.Status, a.ErrorMessage = eventhook.ActionFailed, a.Failure
+		case a.Effect.Execution != nil:
+			x := a.Effect.Execution
+			a.ExecutionID = x.ID
+			if x.IdempotencyKey == "" {
+				continue
+			}
+			if first := made[targetKey{x.TenantID, string(x.Type), x.IdempotencyKey}]; first != x.ID {
+				a.Status, a.ExecutionID = eventhook.ActionSkipped, first
+			}
+		case a.Effect.Promise != nil:
+			concludePromise(a, settled[targetKey{s.Event.TenantID, scopePromise, a.Effect.Promise.Key}])
+		}
+	}
+}
+
+func queueExecutions(b *pgconn.Batch, c *columns, batch []*eventhook.Settlement, now time.Time) {
+	c.reset()
+	for _, s := range batch {
+		for i := range s.Actions {
+			a := &s.Actions[i]
+			x := a.Effect.Execution
+			if x == nil || a.Status != eventhook.ActionSuccess {
+				continue
+			}
+			c.uuid(0, x.ID)
+			c.uuid(1, x.TenantID)
+			c.uuid(2, x.EventID)
+			c.int4(4, x.MaxAttempts)
+			c.text(5, string(x.Type))
+			c.text(6, x.Queue)
+			c.text(7, x.Kind)
+			c.optional(8, x.IdempotencyKey)
+			c.optionalBytes(9, x.Input)
+		}
+	}
+	queue(b, "insert_executions", c, 3, now)
+}
+
+func queueActions(b *pgconn.Batch, c *columns, batch []*eventhook.Settlement, now time.Time) {
+	c.reset()
+	for _, s := range batch {
+		for i := range s.Actions {
+			a := &s.Actions[i]
+			c.uuid(0, a.EventID)
+			c.uuid(1, a.RouteID)
+			c.int2(2, a.TargetIndex)
+			c.uuid(3, a.ID)
+			c.text(4, a.RouteName)
+			c.text(5, a.TargetType)
+			c.text(6, string(a.Status))
+			c.uuid(7, a.ExecutionID)
+			c.uuid(8, a.PromiseID)
+			c.optional(9, eventhook.Text(a.ErrorMessage))
+		}
+	}
+	queue(b, "upsert_actions", c, 10, now)
+}
+
+func queueEvents(b *pgconn.Batch, c *columns, batch []*eventhook.Settlement, now time.Time) {
+	c.reset()
+	// One order for all, so that two settles wait for each other at worst.
+	slices.SortFunc(batch, func(x, y *eventhook.Settlement) int {
+		return cmp.Compare(string(x.Event.ID[:]), string(y.Event.ID[:]))
+	})
+	for _, s := range batch {
+		e := s.Event
+		c.uuid(0, e.ID)
+		c.uuid(1, e.TenantID)
+		c.int8(2, e.Lease.Token)
+		c.text(3, string(s.Status))
+		c.time(4, s.NextRetryAt)
+		c.int4(5, s.RetryCount)
+		c.optional(6, eventhook.Text(s.LastError))
+	}
+	queue(b, "settle_events", c, 7, now)
+}
+
+// queue adds a statement to the batch if it has rows; its parameter nowParam
+// is the one moment of the whole act, not an array.
+func queue(b *pgconn.Batch, statement string, c *columns, nowParam int, now time.Time) {
+	if c.rows() == 0 {
+		return
+	}
+	params := c.encoded()
+	params[nowParam] = scalarTime(now)
+	b.ExecPrepared(statement, params, c.formats, binaryResults)
+}

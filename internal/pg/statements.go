@@ -1,0 +1,10 @@
+package pg
+
+// workStatements are prepared on each connection of the work pool, since they
+// are run through the protocol's binary parameters.
+var workStatements = map[string]string{
+	"claim_keys":        claimKeysSQL,
+	"insert_executions": insertExecutionsSQL,
+	"upsert_actions":    upsertActionsSQL,
+	"settle_events":     settleEventsSQL,
+}

@@ -1,0 +1,108 @@
+package pgembed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+const oldestMajor = 14
+
+// ErrNoBinaries says that no usable PostgreSQL is installed on this machine.
+var ErrNoBinaries = errors.New("PostgreSQL 14 or newer is not installed")
+
+// installDirs are where packages put PostgreSQL's programs.
+var installDirs = []string{
+	"/usr/lib/postgresql/*/bin",
+	"/usr/pgsql-*/bin",
+	"/usr/libexec/postgresql*",
+	"/usr/local/pgsql/bin",
+	"/usr/local/opt/postgresql*/bin",
+	"/opt/homebrew/opt/postgresql*/bin",
+	"/Applications/Postgres.app/Contents/Versions/*/bin",
+}
+
+// FindBinaries returns the folder with the programs of the newest PostgreSQL
+// on this machine, PATH included, or ErrNoBinaries.
+func FindBinaries() (binDir string, err error) {
+	dir, _, err := newest(func(int) bool { return true })
+	return dir, err
+}
+
+func newest(wanted func(major int) bool) (binDir string, major int, err error) {
+	for _, dir := range candidates() {
+		if m := majorOf(dir); m >= oldestMajor && m > major && wanted(m) {
+			binDir, major = dir, m
+		}
+	}
+	if binDir == "" {
+		return "", 0, ErrNoBinaries
+	}
+	return binDir, major, nil
+}
+
+func candidates() []string {
+	var dirs []string
+	if out, err := exec.Command("pg_config", "--bindir").Output(); err == nil {
+		dirs = append(dirs, strings.TrimSpace(string(out)))
+	}
+	if path, err := exec.LookPath("postgres"); err == nil {
+		if path, err = filepath.EvalSymlinks(path); err == nil {
+			dirs = append(dirs, filepath.Dir(path))
+		}
+	}
+	for _, pattern := range installDirs {
+		found, _ := filepath.Glob(pattern)
+		dirs = append(dirs, found...)
+	}
+	return dirs
+}
+
+var versionPattern = regexp.MustCompile(`PostgreSQL\) (\d+)`)
+
+// majorOf returns the version of the programs in dir, 0 if they are not there.
+func majorOf(dir string) int {
+	if _, err := os.Stat(filepath.Join(dir, "initdb")); err != nil {
+		return 0
+	}
+	out, err := exec.Command(filepath.Join(dir, "postgres"), "--version").Output()
+	if err != nil {
+		return 0
+	}
+	m := versionPattern.FindSubmatch(out)
+	if m == nil {
+		return 0
+	}
+	major, _ := strconv.Atoi(string(m[1]))
+	return major
+}
+
+// binaries returns the folder of PostgreSQL's programs: for an existing
+// cluster those of the version that made it, for a new one the newest. What
+// is not installed is fetched.
+func (s *Server) binaries(ctx context.Context) (string, error) {
+	major, err := clusterMajor(s.place.cluster)
+	if err != nil {
+		return "", err
+	}
+	dir, found, err := newest(func(m int) bool { return major == 0 || m == major })
+	if err == nil {
+		s.opts.Log.Info("using an installed PostgreSQL", "version", found, "bin", dir)
+		return dir, nil
+	}
+	dir, err = s.fetched(ctx, major)
+	if err == nil {
+		return dir, nil
+	}
+	what := "PostgreSQL 14 or newer"
+	if major != 0 {
+		what = fmt.Sprintf("PostgreSQL %d, which made the cluster %s", major, s.place.cluster)
+	}
+	return "", fmt.Errorf("%w; install %s, or set DATABASE_URL to a server", err, what)
+}

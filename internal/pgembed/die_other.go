@@ -1,0 +1,7 @@
+//go:build !linux
+
+package pgembed
+
+import "syscall"
+
+func dieWithParent(*syscall.SysProcAttr) {}

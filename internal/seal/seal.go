@@ -1,0 +1,100 @@
+// Package seal keeps secrets unreadable in the database: AES-256-GCM under one
+// of several keys, so that keys can be rotated. It stores nothing.
+package seal
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// KeyBytes is the length of a key.
+const KeyBytes = 32
+
+// Errors of Open. They never hold the text or a key.
+var (
+	ErrUnknownKey = errors.New("sealed with a key that is not configured")
+	ErrTampered   = errors.New("the sealed text is damaged")
+)
+
+// Keyring seals with its first key and opens with any. Safe for concurrent use.
+type Keyring struct {
+	first string
+	keys  map[string]cipher.AEAD
+}
+
+// New makes a keyring of keys in base64, each of KeyBytes, the newest first.
+func New(encoded ...string) (*Keyring, error) {
+	if len(encoded) == 0 {
+		return nil, errors.New("no encryption key")
+	}
+	k := &Keyring{keys: map[string]cipher.AEAD{}}
+	for i, e := range encoded {
+		raw, err := base64.StdEncoding.DecodeString(strings.TrimSpace(e))
+		if err != nil || len(raw) != KeyBytes {
+			return nil, fmt.Errorf("encryption key %d is not %d bytes in base64; make one with: openssl rand -base64 %[2]d", i+1, KeyBytes)
+		}
+		block, err := aes.NewCipher(raw)
+		if err != nil {
+			return nil, fmt.Errorf("encryption key %d: %w", i+1, err)
+		}
+		aead, err := cipher.NewGCMWithRandomNonce(block)
+		if err != nil {
+			return nil, fmt.Errorf("encryption key %d: %w", i+1, err)
+		}
+		id := keyID(raw)
+		if k.first == "" {
+			k.first = id
+		}
+		k.keys[id] = aead
+	}
+	return k, nil
+}
+
+// keyID names a key without telling anything about it.
+func keyID(raw []byte) string {
+	sum := sha256.Sum256(append([]byte("eventhook key id\x00"), raw...))
+	return hex.EncodeToString(sum[:4])
+}
+
+// NewKey makes a key.
+func NewKey() string {
+	raw := make([]byte, KeyBytes)
+	_, _ = rand.Read(raw) // never fails, see crypto/rand
+	return base64.StdEncoding.EncodeToString(raw)
+}
+
+// Seal returns "enc:<key id>:<base64 of nonce and ciphertext>"; the same text
+// sealed twice differs.
+func (k *Keyring) Seal(plain string) (string, error) {
+	sealed := k.keys[k.first].Seal(nil, nil, []byte(plain), []byte(k.first))
+	return "enc:" + k.first + ":" + base64.StdEncoding.EncodeToString(sealed), nil
+}
+
+// Open returns what was sealed, ErrUnknownKey or ErrTampered.
+func (k *Keyring) Open(sealed string) (string, error) {
+	rest, ok := strings.CutPrefix(sealed, "enc:")
+	id, encoded, ok2 := strings.Cut(rest, ":")
+	if !ok || !ok2 {
+		return "", ErrTampered
+	}
+	aead, ok := k.keys[id]
+	if !ok {
+		return "", ErrUnknownKey
+	}
+	raw, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		return "", ErrTampered
+	}
+	plain, err := aead.Open(nil, nil, raw, []byte(id))
+	if err != nil {
+		return "", ErrTampered
+	}
+	return string(plain), nil
+}

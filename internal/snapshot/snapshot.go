@@ -1,0 +1,143 @@
+// Package snapshot keeps configuration in memory for the hot paths: bounded,
+// loaded when first asked for, and forgotten when it changes, so that the
+// steady state reads no database.
+package snapshot
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/eventhook/eventhook"
+)
+
+// Cache holds up to size values and, apart from them, as many notes that a key
+// has none, so that a scan of made-up keys cannot push out what is in use.
+// Safe for concurrent use; callers that miss the same key share one load.
+type Cache[K comparable, V any] struct {
+	load   func(context.Context, K) (V, error)
+	maxAge time.Duration
+	now    func() time.Time
+
+	mu         sync.Mutex
+	found      *lru.Cache[K, entry[V]]
+	absent     *lru.Cache[K, entry[V]]
+	loading    map[K]*call[V]
+	generation uint64 // grows with every Forget; a load begun before it is not kept
+}
+
+type entry[V any] struct {
+	value    V
+	err      error
+	loadedAt time.Time
+}
+
+type call[V any] struct {
+	done  chan struct{}
+	value V
+	err   error
+}
+
+// loadTimeout bounds a load, which outlives the caller that began it.
+const loadTimeout = 5 * time.Second
+
+// New makes a cache over load. An error of KindNotFound is kept like a value;
+// any other is not. A value older than maxAge is loaded again, in case its
+// change was never told, and kept if that fails.
+func New[K comparable, V any](size int, maxAge time.Duration, now func() time.Time, load func(context.Context, K) (V, error)) *Cache[K, V] {
+	found, err := lru.New[K, entry[V]](size)
+	if err != nil {
+		panic(err) // the size is a positive number of ours
+	}
+	absent, _ := lru.New[K, entry[V]](size)
+	return &Cache[K, V]{load: load, maxAge: maxAge, now: now, found: found, absent: absent, loading: map[K]*call[V]{}}
+}
+
+// Get returns the value of a key, from memory if it is there.
+func (c *Cache[K, V]) Get(ctx context.Context, key K) (V, error) {
+	if e, ok := c.found.Get(key); ok && c.now().Sub(e.loadedAt) < c.maxAge {
+		return e.value, nil
+	}
+	if e, ok := c.absent.Get(key); ok && c.now().Sub(e.loadedAt) < c.maxAge {
+		return e.value, e.err
+	}
+	call := c.begin(ctx, key)
+	select {
+	case <-call.done:
+		return call.value, call.err
+	case <-ctx.Done():
+		var zero V
+		return zero, ctx.Err()
+	}
+}
+
+func (c *Cache[K, V]) begin(ctx context.Context, key K) *call[V] {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if running, ok := c.loading[key]; ok {
+		return running
+	}
+	started := &call[V]{done: make(chan struct{})}
+	c.loading[key] = started
+	generation := c.generation
+	go func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
+		defer cancel()
+		started.value, started.err = c.load(ctx, key)
+		c.finish(key, started, generation)
+		close(started.done)
+	}()
+	return started
+}
+
+func (c *Cache[K, V]) finish(key K, done *call[V], generation uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.loading[key] == done {
+		delete(c.loading, key)
+	}
+	old, known := c.found.Peek(key)
+	absent := eventhook.KindOf(done.err) == eventhook.KindNotFound
+	switch {
+	case done.err != nil && !absent && known:
+		done.value, done.err = old.value, nil
+	case generation != c.generation:
+		// What was read may be older than the change that was told meanwhile.
+	case absent:
+		c.found.Remove(key)
+		c.absent.Add(key, entry[V]{err: done.err, loadedAt: c.now()})
+	case done.err == nil:
+		c.absent.Remove(key)
+		c.found.Add(key, entry[V]{value: done.value, loadedAt: c.now()})
+	}
+}
+
+// Forget drops the keys that match, and keeps no load that is under way.
+func (c *Cache[K, V]) Forget(match func(K) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.generation++
+	clear(c.loading) // whoever asks from now on loads anew
+	for _, cache := range []*lru.Cache[K, entry[V]]{c.found, c.absent} {
+		for _, key := range cache.Keys() {
+			if match(key) {
+				cache.Remove(key)
+			}
+		}
+	}
+}
+
+// ForgetKey drops one key, and keeps no load that is under way.
+func (c *Cache[K, V]) ForgetKey(key K) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.generation++
+	clear(c.loading)
+	c.found.Remove(key)
+	c.absent.Remove(key)
+}
+
+// Clear drops everything.
+func (c *Cache[K, V]) Clear() { c.Forget(func(K) bool { return true }) }

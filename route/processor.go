@@ -1,0 +1,293 @@
+// Package route decides what becomes of an event. Matching an event against a
+// source's compiled routes is pure; the Processor around it takes leased
+// events, from this instance's accept path or from the database, plans their
+// actions and settles them in batches. It holds no transaction and makes no
+// request while it matches.
+package route
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/snapshot"
+)
+
+// Config bounds the processor.
+type Config struct {
+	Workers       int           `koanf:"workers"`        // batches settled at once
+	BatchSize     int           `koanf:"batch_size"`     // events settled in one transaction
+	InboxEvents   int           `koanf:"inbox_events"`   // events in memory that wait
+	InboxBytes    int           `koanf:"inbox_bytes"`    // and their bytes
+	PollInterval  time.Duration `koanf:"poll_interval"`  // the backstop when no wake comes
+	DrainTimeout  time.Duration `koanf:"drain_timeout"`  // at a stop, for what is in memory
+	CachedSources int           `koanf:"cached_sources"` // compiled routes kept
+}
+
+// DefaultConfig suits two cores.
+func DefaultConfig() Config {
+	return Config{Workers: 2, BatchSize: 256, InboxEvents: 20_000, InboxBytes: 64 << 20,
+		PollInterval: time.Second, DrainTimeout: 5 * time.Second, CachedSources: 10_000}
+}
+
+// Validate reports every fault by its key. Zero workers are allowed: such an
+// instance accepts events and leaves them to others.
+func (c Config) Validate() eventhook.Faults {
+	var f eventhook.Faults
+	if c.Workers < 0 {
+		f.Add("workers", "%d, want at least 0", c.Workers)
+	}
+	for _, v := range []struct {
+		key   string
+		value int
+	}{{"batch_size", c.BatchSize}, {"inbox_events", c.InboxEvents}, {"inbox_bytes", c.InboxBytes}, {"cached_sources", c.CachedSources}} {
+		if v.value < 1 {
+			f.Add(v.key, "%d, want at least 1", v.value)
+		}
+	}
+	if c.PollInterval < 10*time.Millisecond {
+		f.Add("poll_interval", "%s, want at least 10ms", c.PollInterval)
+	}
+	if c.DrainTimeout < 0 {
+		f.Add("drain_timeout", "%s, want at least 0", c.DrainTimeout)
+	}
+	return f
+}
+
+// Queue is where events are leased and settled. SettleEvents is atomic and
+// returns the settlements whose lease was lost, of which it wrote nothing.
+type Queue interface {
+	ClaimEvents(ctx context.Context, limit int, lease time.Duration) ([]*eventhook.Event, error)
+	SettleEvents(ctx context.Context, batch []*eventhook.Settlement) (lost []*eventhook.Settlement, err error)
+	DoneActions(ctx context.Context, events []eventhook.EventID) (map[eventhook.EventID][]eventhook.Action, error)
+	ReleaseEvents(ctx context.Context, events []*eventhook.Event) error
+	EventsWake() <-chan struct{}
+}
+
+// Routing tells a source's retries and enabled routes in their order.
+type Routing interface {
+	SourceRouting(ctx context.Context, source eventhook.SourceID) (eventhook.RetryPolicy, []eventhook.Route, error)
+}
+
+// Observer hears what became of events.
+type Observer interface {
+	Settled(batch []*eventhook.Settlement, lost int, took time.Duration)
+}
+
+// Deps are what a processor works with.
+type Deps struct {
+	Queue    Queue
+	Routing  Routing
+	Target   func(eventhook.Target) (Effector, error)
+	Observer Observer
+	Log      *slog.Logger
+	Now      func() time.Time
+	Lease    time.Duration
+}
+
+// Processor takes leased events and settles them.
+type Processor struct {
+	Deps
+	config   Config
+	inbox    *inbox
+	programs *snapshot.Cache[eventhook.SourceID, *Program]
+}
+
+// programAge is how long compiled routes are trusted when no change is told.
+const programAge = time.Minute
+
+// New makes a processor; Run starts it.
+func New(config Config, deps Deps) *Processor {
+	p := &Processor{Deps: deps, config: config, inbox: newInbox(config.InboxEvents, config.InboxBytes)}
+	if config.Workers == 0 {
+		p.inbox.close()
+	}
+	p.programs = snapshot.New(config.CachedSources, programAge, deps.Now, func(ctx context.Context, id eventhook.SourceID) (*Program, error) {
+		retry, routes, err := deps.Routing.SourceRouting(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		return Compile(retry, routes, deps.Target), nil
+	})
+	return p
+}
+
+// Reserve asks for room for n events that are about to be accepted. Each
+// granted one must be Put or Released.
+func (p *Processor) Reserve(n int) int { return p.inbox.reserve(n) }
+
+// Release gives reserved room back.
+func (p *Processor) Release(n int) { p.inbox.release(n) }
+
+// Put hands over accepted events, leased to this instance.
+func (p *Processor) Put(events []*eventhook.Event) { p.inbox.put(events) }
+
+// ForgetSource drops a source's compiled routes.
+func (p *Processor) ForgetSource(id eventhook.SourceID) { p.programs.ForgetKey(id) }
+
+// ForgetAll drops all compiled routes.
+func (p *Processor) ForgetAll() { p.programs.Clear() }
+
+// Run processes events until ctx ends, then what is in memory, for at most
+// DrainTimeout, and gives the rest back. It returns when nothing is left.
+func (p *Processor) Run(ctx context.Context) error {
+	if p.config.Workers == 0 {
+		<-ctx.Done()
+		return nil
+	}
+	working, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	var pollers, workers sync.WaitGroup
+	pollers.Go(func() { p.poll(ctx) })
+	for range p.config.Workers {
+		workers.Go(func() { p.work(ctx, working) })
+	}
+	<-ctx.Done()
+	p.inbox.close()
+	drain := time.AfterFunc(p.config.DrainTimeout, stop)
+	defer drain.Stop()
+	pollers.Wait()
+	workers.Wait()
+	p.giveBack()
+	return nil
+}
+
+// giveBack releases what the drain did not get to.
+func (p *Processor) giveBack() {
+	left := p.inbox.take(p.config.InboxEvents + p.config.BatchSize)
+	if len(left) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := p.Queue.ReleaseEvents(ctx, left); err != nil {
+		p.Log.Warn("events are given back only when their leases run out", "events", len(left), "error", err)
+	}
+}
+
+// poll claims due events from the database: those that no accept path handed
+// over, retries, and what other instances have left behind.
+func (p *Processor) poll(ctx context.Context) {
+	tick := time.NewTimer(0)
+	defer tick.Stop()
+	<-tick.C
+	for ctx.Err() == nil {
+		wake := p.Queue.EventsWake()
+		if p.claim(ctx) {
+			continue
+		}
+		tick.Reset(p.config.PollInterval)
+		select {
+		case <-ctx.Done():
+		case <-wake:
+		case <-tick.C:
+		}
+	}
+}
+
+// claim fills the inbox and reports whether there may be more.
+func (p *Processor) claim(ctx context.Context) bool {
+	room := p.inbox.reserve(p.config.BatchSize)
+	if room == 0 {
+		return false
+	}
+	events, err := p.Queue.ClaimEvents(ctx, room, p.Lease)
+	if err != nil && ctx.Err() == nil {
+		p.Log.Warn("cannot claim events; trying again", "error", err)
+	}
+	if err != nil {
+		events = nil
+	}
+	p.inbox.release(room - len(events))
+	p.inbox.put(events)
+	return len(events) == room
+}
+
+// work settles batches until ctx has ended and the inbox is empty, or working
+// has ended.
+func (p *Processor) work(ctx, working context.Context) {
+	for working.Err() == nil {
+		batch := p.inbox.take(p.config.BatchSize)
+		if len(batch) > 0 {
+			p.process(working, batch)
+			continue
+		}
+		if ctx.Err() != nil {
+			p.inbox.signal() // for the other workers
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-p.inbox.filled:
+		}
+	}
+}
+
+// process plans and settles a batch.
+func (p *Processor) process(ctx context.Context, batch []*eventhook.Event) {
+	began := p.Now()
+	settlements, err := p.plan(ctx, batch)
+	for wait := 50 * time.Millisecond; err != nil; wait = min(2*wait, 2*time.Second) {
+		if !p.pause(ctx, wait, batch, err) {
+			return
+		}
+		settlements, err = p.plan(ctx, batch)
+	}
+	lost, err := p.Queue.SettleEvents(ctx, settlements)
+	for wait := 50 * time.Millisecond; err != nil; wait = min(2*wait, 2*time.Second) {
+		if !p.pause(ctx, wait, batch, err) {
+			return
+		}
+		lost, err = p.Queue.SettleEvents(ctx, settlements)
+	}
+	for _, s := range lost {
+		p.Log.Warn("an event's lease ran out before it was settled; whoever holds it now processes it", "event", s.Event.ID)
+	}
+	p.Observer.Settled(settlements, len(lost), p.Now().Sub(began))
+}
+
+// pause waits before trying a batch again, and reports false when that is
+// useless: the leases have run out, so that others may have it, or ctx ended.
+func (p *Processor) pause(ctx context.Context, wait time.Duration, batch []*eventhook.Event, err error) bool {
+	if p.Now().After(batch[0].Lease.Until) || ctx.Err() != nil {
+		p.Log.Warn("a batch is left to its lease", "events", len(batch), "error", err)
+		return false
+	}
+	p.Log.Warn("cannot settle a batch; trying again", "events", len(batch), "error", err)
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	return true
+}
+
+func (p *Processor) plan(ctx context.Context, batch []*eventhook.Event) ([]*eventhook.Settlement, error) {
+	var retried []eventhook.EventID
+	for _, e := range batch {
+		if e.RetryCount > 0 {
+			retried = append(retried, e.ID)
+		}
+	}
+	var done map[eventhook.EventID][]eventhook.Action
+	if len(retried) > 0 {
+		var err error
+		if done, err = p.Queue.DoneActions(ctx, retried); err != nil {
+			return nil, fmt.Errorf("plan: %w", err)
+		}
+	}
+	now := p.Now()
+	settlements := make([]*eventhook.Settlement, len(batch))
+	for i, e := range batch {
+		program, err := p.programs.Get(ctx, e.SourceID)
+		if err != nil {
+			return nil, fmt.Errorf("plan: %w", err)
+		}
+		settlements[i] = program.Settle(e, done[e.ID], now)
+	}
+	return settlements, nil
+}

@@ -1,0 +1,153 @@
+package eventhook
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+)
+
+// Source is one place that sends webhooks to a tenant, with its own URL,
+// verifier and limits.
+type Source struct {
+	ID           SourceID
+	TenantID     TenantID
+	TenantSlug   string
+	TenantStatus TenantStatus
+	Slug         string
+	Name         string
+	Provider     string
+	Verifier     Secret // JSON of a verify.Config
+	SecretsCount int
+	IsEnabled    bool
+	CreatedAt    time.Time
+	SourceSettings
+}
+
+// SourceSettings are the parts of a source that only its rooms interpret.
+// Lists that are empty and limits that are zero mean the default.
+type SourceSettings struct {
+	IdempotencyKeyPaths   []string     `json:"idempotency_key_paths,omitempty" yaml:"idempotency_key_paths"`
+	EventTypePaths        []string     `json:"event_type_paths,omitempty" yaml:"event_type_paths"`
+	RequireIdempotencyKey bool         `json:"require_idempotency_key,omitempty" yaml:"require_idempotency_key"`
+	RateLimit             RateLimit    `json:"rate_limit" yaml:"rate_limit"`
+	Retry                 RetryPolicy  `json:"retry" yaml:"retry"`
+	AllowedIPRanges       []string     `json:"allowed_ip_ranges,omitempty" yaml:"allowed_ip_ranges"`
+	MaxBodyBytes          int          `json:"max_body_bytes,omitempty" yaml:"max_body_bytes"`
+	ContentTypes          []string     `json:"content_types,omitempty" yaml:"content_types"`
+	Response              *SourceReply `json:"response,omitempty" yaml:"response"`
+}
+
+// SourceReply is the answer to an accepted webhook, for providers that check it.
+type SourceReply struct {
+	Status      int    `json:"status" yaml:"status"`
+	ContentType string `json:"content_type" yaml:"content_type"`
+	Body        string `json:"body" yaml:"body"`
+}
+
+// RateLimit bounds the requests to a source on each instance, before they are
+// verified.
+type RateLimit struct {
+	RequestsPerSecond int `json:"requests_per_second,omitempty" yaml:"requests_per_second"`
+	RequestsPerMinute int `json:"requests_per_minute,omitempty" yaml:"requests_per_minute"`
+	BurstSize         int `json:"burst_size,omitempty" yaml:"burst_size"`
+}
+
+// Limits of bodies.
+const (
+	DefaultMaxBodyBytes = 1 << 20
+	LargestMaxBodyBytes = 32 << 20
+)
+
+// The default rate limit of a source.
+const (
+	DefaultRequestsPerSecond = 100
+	DefaultRequestsPerMinute = 1000
+	DefaultBurstSize         = 50
+)
+
+// WithDefaults fills in what is zero.
+func (r RateLimit) WithDefaults() RateLimit {
+	return RateLimit{
+		RequestsPerSecond: orDefault(r.RequestsPerSecond, DefaultRequestsPerSecond),
+		RequestsPerMinute: orDefault(r.RequestsPerMinute, DefaultRequestsPerMinute),
+		BurstSize:         orDefault(r.BurstSize, DefaultBurstSize),
+	}
+}
+
+// BodyLimit is MaxBodyBytes or its default.
+func (s SourceSettings) BodyLimit() int { return orDefault(s.MaxBodyBytes, DefaultMaxBodyBytes) }
+
+func orDefault[T comparable](v, fallback T) T {
+	var zero T
+	if v == zero {
+		return fallback
+	}
+	return v
+}
+
+// Validate reports every fault by its field. It changes nothing. The verifier
+// has rules of its own, in package verify.
+func (s Source) Validate() Faults {
+	var f Faults
+	checkSlug(&f, "slug", s.Slug)
+	checkName(&f, "name", s.Name)
+	f.Merge("", s.SourceSettings.Validate())
+	return f
+}
+
+// Validate reports every fault by its field. It changes nothing.
+func (s SourceSettings) Validate() Faults {
+	var f Faults
+	for i, p := range s.IdempotencyKeyPaths {
+		checkPath(&f, fmt.Sprintf("idempotency_key_paths[%d]", i), p)
+	}
+	for i, p := range s.EventTypePaths {
+		checkPath(&f, fmt.Sprintf("event_type_paths[%d]", i), p)
+	}
+	checkRange(&f, "rate_limit.requests_per_second", s.RateLimit.RequestsPerSecond, 0, 1_000_000)
+	checkRange(&f, "rate_limit.requests_per_minute", s.RateLimit.RequestsPerMinute, 0, 60_000_000)
+	checkRange(&f, "rate_limit.burst_size", s.RateLimit.BurstSize, 0, 1_000_000)
+	checkRange(&f, "max_body_bytes", s.MaxBodyBytes, 0, LargestMaxBodyBytes)
+	f.Merge("retry", s.Retry.Validate())
+	for i, r := range s.AllowedIPRanges {
+		if _, err := netip.ParsePrefix(r); err != nil {
+			f.Add(fmt.Sprintf("allowed_ip_ranges[%d]", i), "%q is not a CIDR such as 192.0.2.0/24", r)
+		}
+	}
+	if s.Response != nil {
+		checkRange(&f, "response.status", s.Response.Status, 200, 299)
+		if strings.ContainsAny(s.Response.ContentType, "\r\n\x00") {
+			f.Add("response.content_type", "must be a single line")
+		}
+		checkRange(&f, "response.body", len(s.Response.Body), 0, 64<<10)
+	}
+	return f
+}
+
+func checkRange(f *Faults, location string, v, least, most int) {
+	if v < least || v > most {
+		f.Add(location, "%d is not between %d and %d", v, least, most)
+	}
+}
+
+// CheckPath says what is wrong with a path into a webhook, "" if nothing:
+// header.<name>, or body.<member or index>[.…].
+func CheckPath(path string) string {
+	kind, rest, ok := strings.Cut(path, ".")
+	switch {
+	case !isText(path) || len(path) > MaxKeyBytes:
+		return fmt.Sprintf("must be UTF-8 of at most %d bytes", MaxKeyBytes)
+	case !ok || rest == "" || (kind != "header" && kind != "body"):
+		return fmt.Sprintf("%q must be header.<name> or body.<path>", path)
+	case kind == "body" && (strings.HasPrefix(rest, ".") || strings.HasSuffix(rest, ".") || strings.Contains(rest, "..")):
+		return fmt.Sprintf("%q has an empty step", path)
+	}
+	return ""
+}
+
+func checkPath(f *Faults, location, path string) {
+	if wrong := CheckPath(path); wrong != "" {
+		f.Add(location, "%s", wrong)
+	}
+}

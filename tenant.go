@@ -1,0 +1,97 @@
+package eventhook
+
+import (
+	"regexp"
+	"slices"
+	"time"
+)
+
+// TenantStatus is the life of a tenant; see docs/states.md.
+type TenantStatus string
+
+// The states of a tenant. Only an active one receives webhooks.
+const (
+	TenantActive    TenantStatus = "active"
+	TenantSuspended TenantStatus = "suspended"
+	TenantClosed    TenantStatus = "closed"
+)
+
+// Tenant owns everything else; nothing of one tenant is visible to another.
+type Tenant struct {
+	ID        TenantID
+	Slug      string
+	Name      string
+	Status    TenantStatus
+	CreatedAt time.Time
+}
+
+const maxName = 200
+
+var slugPattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+
+// Validate reports every fault by its field. It changes nothing.
+func (t Tenant) Validate() Faults {
+	var f Faults
+	checkSlug(&f, "slug", t.Slug)
+	checkName(&f, "name", t.Name)
+	return f
+}
+
+func checkSlug(f *Faults, location, slug string) {
+	if !slugPattern.MatchString(slug) {
+		f.Add(location, "%q must be 1 to 63 lower-case letters, digits and inner hyphens", slug)
+	}
+}
+
+func checkName(f *Faults, location, name string) {
+	switch {
+	case name == "":
+		f.Add(location, "is required")
+	case len(name) > maxName:
+		f.Add(location, "has %d bytes, at most %d are allowed", len(name), maxName)
+	case !isText(name):
+		f.Add(location, "must be UTF-8 without NUL")
+	}
+}
+
+// Scope is a right that a tenant key has.
+type Scope string
+
+// The scopes of tenant keys.
+const (
+	ScopeRead    Scope = "read"
+	ScopeManage  Scope = "manage"
+	ScopePublish Scope = "publish"
+	ScopeWork    Scope = "work"
+	ScopeDeliver Scope = "deliver"
+)
+
+// Scopes are all scopes, in the order of the documentation.
+var Scopes = []Scope{ScopeRead, ScopeManage, ScopePublish, ScopeWork, ScopeDeliver}
+
+// APIKey lets its bearer act for one tenant. The key itself is shown once and
+// never stored; Prefix is its visible beginning.
+type APIKey struct {
+	ID        KeyID
+	TenantID  TenantID
+	Name      string
+	Prefix    string
+	Scopes    []Scope
+	ExpiresAt *time.Time
+	CreatedAt time.Time
+}
+
+// Validate reports every fault by its field. It changes nothing.
+func (k APIKey) Validate() Faults {
+	var f Faults
+	checkName(&f, "name", k.Name)
+	if len(k.Scopes) == 0 {
+		f.Add("scopes", "at least one of %v is required", Scopes)
+	}
+	for _, s := range k.Scopes {
+		if !slices.Contains(Scopes, s) {
+			f.Add("scopes", "%q is not one of %v", string(s), Scopes)
+		}
+	}
+	return f
+}

@@ -1,0 +1,64 @@
+package eventhook
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"unicode/utf8"
+)
+
+// MaxKeyBytes bounds idempotency keys, event types and the like as they are
+// stored.
+const MaxKeyBytes = 255
+
+// isText reports whether PostgreSQL can hold s as text.
+func isText(s string) bool {
+	return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0
+}
+
+// Text makes s storable as text: bytes that are not UTF-8, and NUL, become
+// \xNN, so that different inputs stay different. Without such bytes s is
+// returned as it is.
+func Text(s string) string {
+	if isText(s) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		if r == 0 || (r == utf8.RuneError && size == 1) {
+			b.WriteString(`\x`)
+			b.WriteString(hex.EncodeToString([]byte{s[i]}))
+		} else {
+			b.WriteString(s[i : i+size])
+		}
+		i += size
+	}
+	return b.String()
+}
+
+// Key makes s storable as an idempotency key of at most MaxKeyBytes. A longer
+// one becomes its SHA-256, so that different keys stay different.
+func Key(s string) string {
+	s = Text(s)
+	if len(s) <= MaxKeyBytes {
+		return s
+	}
+	sum := sha256.Sum256([]byte(s))
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// Label makes s storable as an event type or the like: text, cut to at most
+// MaxKeyBytes at a character's edge.
+func Label(s string) string { return Cut(Text(s), MaxKeyBytes) }
+
+// Cut shortens s to at most n bytes at a character's edge.
+func Cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}

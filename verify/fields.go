@@ -1,0 +1,56 @@
+package verify
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/eventhook/eventhook"
+)
+
+// maxSecrets bounds the work that one request can cause.
+const maxSecrets = 16
+
+func validateHeader(name string, f *eventhook.Faults) {
+	switch {
+	case name == "":
+		f.Add("header", "missing")
+	case !isToken(name):
+		f.Add("header", "%q is not a header name", name)
+	}
+}
+
+// validateList wants 1 to maxSecrets texts, none of them empty.
+func validateList(key string, texts []string, f *eventhook.Faults) {
+	switch {
+	case len(texts) == 0:
+		f.Add(key, "missing, want at least one")
+	case len(texts) > maxSecrets:
+		f.Add(key, "%d of them, want at most %d", len(texts), maxSecrets)
+	}
+	for i, s := range texts {
+		if s == "" {
+			f.Add(fmt.Sprintf("%s[%d]", key, i), "empty")
+		}
+	}
+}
+
+// isToken reports whether s is a token as RFC 9110, section 5.6.2, has it.
+func isToken(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		alnum := '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+		if !alnum && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// hasControl reports whether s holds a control character, which no header
+// value can carry.
+func hasControl(s string) bool {
+	return strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
+}
+
+// trim cuts the optional white space around an element of a header.
+func trim(s string) string { return strings.Trim(s, " \t") }
