@@ -56,10 +56,11 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Cause }
 
-// Is makes errors.Is match on the kind and message of a sentinel.
+// Is makes errors.Is match on the kind and message of a sentinel. Whatever is
+// not found matches ErrNotFound.
 func (e *Error) Is(target error) bool {
 	t, ok := target.(*Error)
-	return ok && e.Kind == t.Kind && e.Message == t.Message
+	return ok && e.Kind == t.Kind && (e.Message == t.Message || t == ErrNotFound)
 }
 
 // KindOf returns the kind of the first Error in err's chain, or "".

@@ -1,6 +1,7 @@
 package eventhook
 
 import (
+	"fmt"
 	"math"
 	"time"
 )
@@ -45,16 +46,31 @@ func (p RetryPolicy) Retries() int {
 }
 
 // Delay is the time before retry n, counted from 1, and false when the
-// retries are used up. It never overflows, whatever the multiplier.
+// retries are used up. It is never negative and never overflows, whatever the
+// numbers are.
 func (p RetryPolicy) Delay(n int) (time.Duration, bool) {
 	if n < 1 || n > p.Retries() {
 		return 0, false
 	}
 	if len(p.ScheduleSeconds) > 0 {
-		return time.Duration(p.ScheduleSeconds[n-1]) * time.Second, true
+		return span(float64(p.ScheduleSeconds[n-1]), time.Second), true
 	}
 	ms := float64(p.InitialDelayMS) * math.Pow(p.BackoffMultiplier, float64(n-1))
-	return time.Duration(min(ms, float64(p.MaxDelayMS))) * time.Millisecond, true
+	return span(min(ms, float64(p.MaxDelayMS)), time.Millisecond), true
+}
+
+// longest bounds a delay far beyond what Validate lets pass.
+const longest = 365 * 24 * time.Hour
+
+// span is n units as a duration between 0 and longest; not a number is 0.
+func span(n float64, unit time.Duration) time.Duration {
+	if !(n > 0) {
+		return 0
+	}
+	if n >= float64(longest/unit) {
+		return longest
+	}
+	return time.Duration(n) * unit
 }
 
 // Validate reports every fault by its field; zero values pass.
@@ -70,8 +86,8 @@ func (p RetryPolicy) Validate() Faults {
 		f.Add("backoff_multiplier", "%g is not between 1 and 10", m)
 	}
 	checkRange(&f, "schedule_seconds", len(p.ScheduleSeconds), 0, 25)
-	for _, s := range p.ScheduleSeconds {
-		checkRange(&f, "schedule_seconds", s, 0, 7*day)
+	for i, s := range p.ScheduleSeconds {
+		checkRange(&f, fmt.Sprintf("schedule_seconds[%d]", i), s, 0, 7*day)
 	}
 	return f
 }

@@ -119,8 +119,11 @@ func (t Target) Validate() Faults {
 	if t.Queue != "" || !execution {
 		t.only(&f, execution, "queue", t.Queue, checkKind)
 	}
-	if execution {
+	switch {
+	case execution:
 		checkRange(&f, "max_attempts", t.MaxAttempts, 0, 100)
+	case t.MaxAttempts != 0:
+		f.Add("max_attempts", "is not for %s targets", t.Type)
 	}
 	t.only(&f, !execution, "value_path", t.ValuePath, checkOptionalPath)
 	t.only(&f, !execution, "error_path", t.ErrorPath, checkOptionalPath)

@@ -115,14 +115,24 @@ func (s SourceSettings) Validate() Faults {
 			f.Add(fmt.Sprintf("allowed_ip_ranges[%d]", i), "%q is not a CIDR such as 192.0.2.0/24", r)
 		}
 	}
+	for i, c := range s.ContentTypes {
+		checkLine(&f, fmt.Sprintf("content_types[%d]", i), c)
+	}
 	if s.Response != nil {
 		checkRange(&f, "response.status", s.Response.Status, 200, 299)
-		if strings.ContainsAny(s.Response.ContentType, "\r\n\x00") {
-			f.Add("response.content_type", "must be a single line")
-		}
+		checkLine(&f, "response.content_type", s.Response.ContentType)
 		checkRange(&f, "response.body", len(s.Response.Body), 0, 64<<10)
+		if !isText(s.Response.Body) {
+			f.Add("response.body", "must be UTF-8 without NUL")
+		}
 	}
 	return f
+}
+
+func checkLine(f *Faults, location, s string) {
+	if len(s) > MaxKeyBytes || !isText(s) || strings.ContainsAny(s, "\r\n") {
+		f.Add(location, "must be a single line of at most %d bytes of text", MaxKeyBytes)
+	}
 }
 
 func checkRange(f *Faults, location string, v, least, most int) {

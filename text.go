@@ -17,8 +17,8 @@ func isText(s string) bool {
 }
 
 // Text makes s storable as text: bytes that are not UTF-8, and NUL, become
-// \xNN, so that different inputs stay different. Without such bytes s is
-// returned as it is.
+// \xNN. It is for people to read: a text that spells \x00 looks the same as
+// one that had a NUL. Without such bytes s is returned as it is.
 func Text(s string) string {
 	if isText(s) {
 		return s
@@ -37,11 +37,11 @@ func Text(s string) string {
 	return b.String()
 }
 
-// Key makes s storable as an idempotency key of at most MaxKeyBytes. A longer
-// one becomes its SHA-256, so that different keys stay different.
+// Key makes s storable as an idempotency key of at most MaxKeyBytes. One that
+// is longer, or no text, becomes its SHA-256, so that different keys stay
+// different. Doing it again changes nothing.
 func Key(s string) string {
-	s = Text(s)
-	if len(s) <= MaxKeyBytes {
+	if len(s) <= MaxKeyBytes && isText(s) {
 		return s
 	}
 	sum := sha256.Sum256([]byte(s))

@@ -49,8 +49,9 @@ type Settlement struct {
 	LastError   string
 }
 
-// Conclude derives the event's new state from the states of the actions.
-// Doing it again gives the same.
+// Conclude derives the event's new state from the states of the actions: it
+// is delivered only if each succeeded or was skipped. Doing it again gives
+// the same.
 func (s *Settlement) Conclude(now time.Time) {
 	s.RetryCount, s.NextRetryAt, s.LastError = s.Event.RetryCount, time.Time{}, ""
 	if s.Matched == 0 {
@@ -59,7 +60,7 @@ func (s *Settlement) Conclude(now time.Time) {
 	}
 	failed, retryable := false, false
 	for _, a := range s.Actions {
-		if a.Status != ActionFailed {
+		if a.Status == ActionSuccess || a.Status == ActionSkipped {
 			continue
 		}
 		if !failed {

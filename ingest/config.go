@@ -23,7 +23,7 @@ type Config struct {
 	CachedSources   int           `koanf:"cached_sources"`    // sources kept in memory
 	ForgeriesPerSec float64       `koanf:"forgeries_per_sec"` // refused requests answered 401, per client; more get 429
 	ForgeriesBurst  int           `koanf:"forgeries_burst"`
-	TrustedProxies  []string      `koanf:"trusted_proxies"` // CIDRs whose X-Forwarded-For is believed
+	TrustedProxies  []string      `koanf:"-"` // CIDRs whose X-Forwarded-For is believed
 	PublicURL       string        `koanf:"-"`
 }
 
@@ -55,6 +55,13 @@ func (c Config) Validate() eventhook.Faults {
 	if c.CommitTimeout < time.Second {
 		f.Add("commit_timeout", "%s, want at least 1s", c.CommitTimeout)
 	}
+	f.Merge("", c.ValidateProxies())
+	return f
+}
+
+// ValidateProxies is the part of Validate that is about TrustedProxies.
+func (c Config) ValidateProxies() eventhook.Faults {
+	var f eventhook.Faults
 	for _, p := range c.TrustedProxies {
 		if _, err := netip.ParsePrefix(p); err != nil {
 			f.Add("trusted_proxies", "%q is not a CIDR such as 10.0.0.0/8", p)

@@ -56,6 +56,14 @@ func (b *inbox) put(events []*eventhook.Event) {
 	b.signal()
 }
 
+// putBack adds events that were taken and not processed, bound or no bound.
+func (b *inbox) putBack(events []*eventhook.Event) {
+	b.mu.Lock()
+	b.reserved += len(events)
+	b.mu.Unlock()
+	b.put(events)
+}
+
 func (b *inbox) signal() {
 	select {
 	case b.filled <- struct{}{}:

@@ -1,7 +1,9 @@
 package route
 
 import (
+	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -17,8 +19,9 @@ type Effector interface {
 // Program is a source's routes, compiled once and shared: matching is pure
 // and safe for concurrent use.
 type Program struct {
-	retry  eventhook.RetryPolicy
-	routes []compiled
+	retry    eventhook.RetryPolicy
+	routes   []compiled
+	panicked func(e *eventhook.Event, at string, reason any, stack []byte) // may be nil
 }
 
 type compiled struct {
@@ -29,20 +32,31 @@ type compiled struct {
 }
 
 // Compile makes a program of routes in their order of evaluation. A target
-// that cannot be compiled, which validation prevents, fails its own actions
-// and no others.
+// that cannot be compiled, which validation prevents, or that panics, fails
+// its own actions and no others.
 func Compile(retry eventhook.RetryPolicy, routes []eventhook.Route, target func(eventhook.Target) (Effector, error)) *Program {
 	p := &Program{retry: retry.Or(eventhook.EventRetry)}
 	for _, r := range routes {
 		c := compiled{route: r, types: compilePatterns(r.FilterEventTypes)}
 		for _, t := range r.Targets {
-			effector, err := target(t)
+			effector, err := compileTarget(t, target)
 			c.targets = append(c.targets, effector)
 			c.problems = append(c.problems, err)
 		}
 		p.routes = append(p.routes, c)
 	}
 	return p
+}
+
+var errPanicked = errors.New("failed unexpectedly; the gateway's log has the reason")
+
+func compileTarget(t eventhook.Target, target func(eventhook.Target) (Effector, error)) (x Effector, err error) {
+	defer func() {
+		if recover() != nil {
+			x, err = nil, errPanicked
+		}
+	}()
+	return target(t)
 }
 
 // Settle matches an event and plans the actions of its routes, except those
@@ -61,14 +75,14 @@ func (p *Program) Settle(e *eventhook.Event, done []eventhook.Action, now time.T
 		for index := range c.targets {
 			s.Matched++
 			if !isDone(done, c.route.ID, index) {
-				s.Actions = append(s.Actions, c.plan(e, view, index, now))
+				s.Actions = append(s.Actions, p.plan(c, e, view, index, now))
 			}
 		}
 	}
 	return s
 }
 
-func (c *compiled) plan(e *eventhook.Event, view *payload.View, index int, now time.Time) eventhook.PlannedAction {
+func (p *Program) plan(c *compiled, e *eventhook.Event, view *payload.View, index int, now time.Time) eventhook.PlannedAction {
 	a := eventhook.PlannedAction{Action: eventhook.Action{
 		ID:          eventhook.NewID[eventhook.Action](now),
 		EventID:     e.ID,
@@ -80,12 +94,26 @@ func (c *compiled) plan(e *eventhook.Event, view *payload.View, index int, now t
 	}}
 	err := c.problems[index]
 	if err == nil {
-		a.Effect, err = c.targets[index].Effect(e, view, now)
+		a.Effect, err = p.effect(c, e, view, index, now)
 	}
 	if err != nil {
 		a.Failure, a.Permanent = fmt.Sprintf("target %d: %s", index+1, err), true
 	}
 	return a
+}
+
+// effect asks a target what it wants. One that panics over what somebody sent
+// must not take the process, and everybody else's events, down with it.
+func (p *Program) effect(c *compiled, e *eventhook.Event, view *payload.View, index int, now time.Time) (effect eventhook.Effect, err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			if p.panicked != nil {
+				p.panicked(e, fmt.Sprintf("route %s target %d", c.route.ID, index+1), reason, debug.Stack())
+			}
+			effect, err = eventhook.Effect{}, errPanicked
+		}
+	}()
+	return c.targets[index].Effect(e, view, now)
 }
 
 func isDone(done []eventhook.Action, route eventhook.RouteID, index int) bool {

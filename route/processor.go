@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"time"
 
@@ -110,7 +111,9 @@ func New(config Config, deps Deps) *Processor {
 		if err != nil {
 			return nil, err
 		}
-		return Compile(retry, routes, deps.Target), nil
+		program := Compile(retry, routes, deps.Target)
+		program.panicked = p.logPanic
+		return program, nil
 	})
 	return p
 }
@@ -157,10 +160,11 @@ func (p *Processor) Run(ctx context.Context) error {
 
 // giveBack releases what the drain did not get to.
 func (p *Processor) giveBack() {
-	left := p.inbox.take(p.config.InboxEvents + p.config.BatchSize)
+	left := p.inbox.take(math.MaxInt)
 	if len(left) == 0 {
 		return
 	}
+	p.Log.Warn("the drain ended before all events in memory were processed; others will", "events", len(left))
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	if err := p.Queue.ReleaseEvents(ctx, left); err != nil {
@@ -226,68 +230,8 @@ func (p *Processor) work(ctx, working context.Context) {
 	}
 }
 
-// process plans and settles a batch.
-func (p *Processor) process(ctx context.Context, batch []*eventhook.Event) {
-	began := p.Now()
-	settlements, err := p.plan(ctx, batch)
-	for wait := 50 * time.Millisecond; err != nil; wait = min(2*wait, 2*time.Second) {
-		if !p.pause(ctx, wait, batch, err) {
-			return
-		}
-		settlements, err = p.plan(ctx, batch)
-	}
-	lost, err := p.Queue.SettleEvents(ctx, settlements)
-	for wait := 50 * time.Millisecond; err != nil; wait = min(2*wait, 2*time.Second) {
-		if !p.pause(ctx, wait, batch, err) {
-			return
-		}
-		lost, err = p.Queue.SettleEvents(ctx, settlements)
-	}
-	for _, s := range lost {
-		p.Log.Warn("an event's lease ran out before it was settled; whoever holds it now processes it", "event", s.Event.ID)
-	}
-	p.Observer.Settled(settlements, len(lost), p.Now().Sub(began))
-}
-
-// pause waits before trying a batch again, and reports false when that is
-// useless: the leases have run out, so that others may have it, or ctx ended.
-func (p *Processor) pause(ctx context.Context, wait time.Duration, batch []*eventhook.Event, err error) bool {
-	if p.Now().After(batch[0].Lease.Until) || ctx.Err() != nil {
-		p.Log.Warn("a batch is left to its lease", "events", len(batch), "error", err)
-		return false
-	}
-	p.Log.Warn("cannot settle a batch; trying again", "events", len(batch), "error", err)
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
-	return true
-}
-
-func (p *Processor) plan(ctx context.Context, batch []*eventhook.Event) ([]*eventhook.Settlement, error) {
-	var retried []eventhook.EventID
-	for _, e := range batch {
-		if e.RetryCount > 0 {
-			retried = append(retried, e.ID)
-		}
-	}
-	var done map[eventhook.EventID][]eventhook.Action
-	if len(retried) > 0 {
-		var err error
-		if done, err = p.Queue.DoneActions(ctx, retried); err != nil {
-			return nil, fmt.Errorf("plan: %w", err)
-		}
-	}
-	now := p.Now()
-	settlements := make([]*eventhook.Settlement, len(batch))
-	for i, e := range batch {
-		program, err := p.programs.Get(ctx, e.SourceID)
-		if err != nil {
-			return nil, fmt.Errorf("plan: %w", err)
-		}
-		settlements[i] = program.Settle(e, done[e.ID], now)
-	}
-	return settlements, nil
+// logPanic tells where a target panicked, and not over what: the reason may
+// quote the webhook.
+func (p *Processor) logPanic(e *eventhook.Event, at string, reason any, stack []byte) {
+	p.Log.Error("a target panicked; its action has failed", "event", e.ID, "at", at, "panic", fmt.Sprintf("%T", reason), "stack", string(stack))
 }

@@ -32,6 +32,9 @@ func New(t eventhook.Target) (Effector, error) {
 	if !ok {
 		return nil, fmt.Errorf("unknown target type %q", t.Type)
 	}
+	if err := t.Validate().Err("the target is invalid"); err != nil {
+		return nil, err
+	}
 	return build(t)
 }
 

@@ -13,8 +13,9 @@ import (
 // Path points into a webhook: header.<name>, or body.<a.b.0.c>. Parse it once,
 // use it often, from any goroutine.
 type Path struct {
-	header string // canonical name, or "" for a body path
-	body   string // in gjson's syntax, every step taken literally
+	header string   // canonical name, or "" for a body path
+	body   string   // in gjson's syntax, every step taken literally
+	steps  []string // instead of body, where gjson would not take them literally
 }
 
 // ParsePath reads a path. The error is of KindInvalid.
@@ -27,10 +28,22 @@ func ParsePath(s string) (Path, error) {
 		return Path{header: textproto.CanonicalMIMEHeaderKey(rest)}, nil
 	}
 	steps := strings.Split(rest, ".")
-	for i := range steps {
-		steps[i] = gjson.Escape(steps[i])
+	for _, step := range steps {
+		if gjson.Escape(step) != step || !isIndexOrName(step) {
+			return Path{steps: steps}, nil
+		}
 	}
-	return Path{body: strings.Join(steps, ".")}, nil
+	return Path{body: rest}, nil
+}
+
+// isIndexOrName tells an array index as it is usually written, or a member
+// name that no array takes for an index, from digits that gjson would read
+// more generously: 007, or a number that overflows.
+func isIndexOrName(step string) bool {
+	if strings.Trim(step, "0123456789") != "" {
+		return true
+	}
+	return len(step) < 10 && (step == "0" || step[0] != '0')
 }
 
 // ParsePaths reads several paths.
@@ -46,7 +59,7 @@ func ParsePaths(list []string) ([]Path, error) {
 }
 
 // IsZero reports whether the path was never parsed.
-func (p Path) IsZero() bool { return p.header == "" && p.body == "" }
+func (p Path) IsZero() bool { return p.header == "" && p.body == "" && p.steps == nil }
 
 // Text is the non-empty string, or the number as it is written, at a path.
 // Anything else counts as absent.
@@ -80,7 +93,26 @@ func (v *View) at(p Path) gjson.Result {
 	if view == nil {
 		return gjson.Result{}
 	}
-	return gjson.GetBytes(view, p.body)
+	if p.steps == nil {
+		return gjson.GetBytes(view, p.body)
+	}
+	return walk(gjson.ParseBytes(view), p.steps)
+}
+
+// walk goes down step by step, since gjson's escapes hold for the members of
+// objects only: on an array, even an escaped # counts its elements.
+func walk(r gjson.Result, steps []string) gjson.Result {
+	for _, step := range steps {
+		switch {
+		case r.IsObject():
+			r = r.Get(gjson.Escape(step))
+		case r.IsArray() && isIndexOrName(step) && strings.Trim(step, "0123456789") == "":
+			r = r.Get(step)
+		default:
+			return gjson.Result{}
+		}
+	}
+	return r
 }
 
 // FirstText is the text at the first path that has one.

@@ -189,3 +189,6 @@ func (v *View) Render() json.RawMessage {
 	}
 	return marshal(map[string][]byte{"base64": v.body})
 }
+
+// IsText reports whether a body can be shown as text.
+func IsText(body []byte) bool { return utf8.Valid(body) }

@@ -17,7 +17,7 @@ var acceptStatements = map[string]string{"accept": acceptSQL}
 // $7 is the key of the batch's first event with that key and NULL for the
 // others, which find it in claimed like everybody else's duplicate. Keys are
 // claimed in their order, so that batches of two instances wait for each
-// other and do not deadlock. A key past its time is claimed anew.
+// other and do not deadlock. A key past its time is claimed anew. $17 is now.
 // Answers the duplicates.
 const acceptSQL = `
 WITH sent AS (
@@ -31,14 +31,14 @@ WITH sent AS (
     FROM sent WHERE first_key IS NOT NULL
     ORDER BY tenant_id, source_id::text COLLATE "C", first_key COLLATE "C"
     ON CONFLICT (tenant_id, scope, key) DO UPDATE
-        SET made = CASE WHEN k.expires_at <= now() THEN excluded.made ELSE k.made END,
-            expires_at = CASE WHEN k.expires_at <= now() THEN excluded.expires_at ELSE k.expires_at END
+        SET made = CASE WHEN k.expires_at <= $17 THEN excluded.made ELSE k.made END,
+            expires_at = CASE WHEN k.expires_at <= $17 THEN excluded.expires_at ELSE k.expires_at END
     RETURNING tenant_id, scope, key, made
 ), stored AS (
     INSERT INTO eventhook.event (id, tenant_id, source_id, duplicate_of, due_at, lease_token, body_size, status,
         origin, event_type, content_type, idempotency_key, source_ip, trace_id, request_id)
     SELECT s.id, s.tenant_id, s.source_id, nullif(c.made, s.id),
-           CASE WHEN c.made <> s.id THEN NULL ELSE coalesce(s.due_at, now()) END,
+           CASE WHEN c.made <> s.id THEN NULL ELSE coalesce(s.due_at, $17::timestamptz) END,
            CASE WHEN s.due_at IS NULL THEN 0 ELSE 1 END,
            s.body_size,
            CASE WHEN c.made <> s.id THEN 'duplicate' WHEN s.due_at IS NULL THEN 'pending' ELSE 'processing' END,
@@ -54,8 +54,10 @@ SELECT id, duplicate_of FROM stored WHERE duplicate_of IS NOT NULL`
 
 var acceptOIDs = []uint32{
 	uuidOID, uuidOID, uuidOID, timeOID, int4OID, textOID, textOID,
-	textOID, textOID, textOID, textOID, textOID, textOID, timeOID, byteaOID, byteaOID,
+	textOID, textOID, textOID, textOID, textOID, textOID, timeOID, byteaOID, byteaOID, 0,
 }
+
+const acceptNow = 16 // the parameter that is one moment, not an array
 
 // Accept stores the batch in one transaction: its keys, events and bodies.
 // When it returns nil, every event is on disk, and those whose key their
@@ -63,8 +65,8 @@ var acceptOIDs = []uint32{
 // EventDuplicate and DuplicateOf. An event with a lease is stored as leased
 // (token 1, EventProcessing); one without is due now (EventPending). An event
 // that the database refuses for what it holds keeps an empty Status and costs
-// no other event anything. On an error that the database answered nothing is
-// stored; if the connection broke, the batch may be stored whole.
+// no other event anything. On an error the batch does not count as stored,
+// though it may be: the connection can break after the commit.
 func (db *DB) Accept(ctx context.Context, batch []*eventhook.Event) error {
 	conn, err := db.accept.Acquire(ctx)
 	if err != nil {
@@ -72,8 +74,8 @@ func (db *DB) Accept(ctx context.Context, batch []*eventhook.Event) error {
 	}
 	defer conn.Release()
 	err = db.acceptOn(ctx, conn.Conn().PgConn(), batch)
-	if isDataError(err) && len(batch) > 1 {
-		err = db.acceptHalves(ctx, conn.Conn().PgConn(), batch)
+	if isDataError(err) {
+		err = db.acceptParts(ctx, conn.Conn().PgConn(), batch)
 	}
 	if err != nil {
 		return fmt.Errorf("accept events: %w", err)
@@ -81,10 +83,12 @@ func (db *DB) Accept(ctx context.Context, batch []*eventhook.Event) error {
 	return nil
 }
 
-// acceptHalves is the way out when the database refuses a batch for what one
-// event holds: the halves go alone, and the error is of the smallest part.
-func (db *DB) acceptHalves(ctx context.Context, conn *pgconn.PgConn, batch []*eventhook.Event) error {
-	if len(batch) == 1 {
+// acceptParts is the way out when the database refused a batch for what one
+// event holds: it goes again in halves, in order, down to the event that is to
+// blame. One that is alone goes once more, since a partition attached meanwhile
+// refuses a row that was on its way to the default partition.
+func (db *DB) acceptParts(ctx context.Context, conn *pgconn.PgConn, batch []*eventhook.Event) error {
+	if len(batch) <= 1 {
 		err := db.acceptOn(ctx, conn, batch)
 		if isDataError(err) {
 			db.log.Error("the database refused an event", "event", batch[0].ID, "error", err)
@@ -93,18 +97,27 @@ func (db *DB) acceptHalves(ctx context.Context, conn *pgconn.PgConn, batch []*ev
 		return err
 	}
 	half := len(batch) / 2
-	if err := db.acceptHalves(ctx, conn, batch[:half]); err != nil {
-		return err
+	for _, part := range [][]*eventhook.Event{batch[:half], batch[half:]} {
+		err := db.acceptOn(ctx, conn, part)
+		if isDataError(err) {
+			err = db.acceptParts(ctx, conn, part)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return db.acceptHalves(ctx, conn, batch[half:])
+	return nil
 }
 
 func (db *DB) acceptOn(ctx context.Context, conn *pgconn.PgConn, batch []*eventhook.Event) error {
 	c := db.acceptBufs.Get().(*columns) //nolint:forcetypeassert // the pool holds nothing else
 	c.reset()
 	defer db.acceptBufs.Put(c)
-	db.encodeAccept(c, batch)
-	result := conn.ExecPrepared(ctx, "accept", c.encoded(), c.formats, binaryResults).Read()
+	now := db.now()
+	db.encodeAccept(c, batch, now)
+	params := c.encoded()
+	params[acceptNow] = scalarTime(now)
+	result := conn.ExecPrepared(ctx, "accept", params, c.formats, binaryResults).Read()
 	if result.Err != nil {
 		return result.Err
 	}
@@ -127,8 +140,8 @@ type scopedKey struct {
 	key    string
 }
 
-func (db *DB) encodeAccept(c *columns, batch []*eventhook.Event) {
-	expires := db.keyExpiry()
+func (db *DB) encodeAccept(c *columns, batch []*eventhook.Event, now time.Time) {
+	expires := db.keyExpiry(now)
 	var seen map[scopedKey]bool
 	if len(batch) > 1 {
 		seen = make(map[scopedKey]bool, len(batch))
@@ -163,11 +176,11 @@ func (db *DB) encodeAccept(c *columns, batch []*eventhook.Event) {
 
 // keyExpiry is when a key claimed now is forgotten: never, or after as long as
 // events are kept, so that a duplicate's original is still there.
-func (db *DB) keyExpiry() time.Time {
+func (db *DB) keyExpiry(now time.Time) time.Time {
 	if db.keyTTL <= 0 {
 		return time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 	}
-	return db.now().Add(db.keyTTL)
+	return now.Add(db.keyTTL)
 }
 
 func markDuplicates(batch []*eventhook.Event, rows [][][]byte) {

@@ -3,6 +3,7 @@ package pg
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -33,12 +34,13 @@ func textArg(s string) any {
 	return eventhook.Text(s)
 }
 
-// jsonArg is JSON as a parameter, stored as it is; none is NULL.
+// jsonArg is JSON as a parameter, stored as it is but for bytes that are not
+// UTF-8, which no parser of ours refuses inside a string; none is NULL.
 func jsonArg(raw json.RawMessage) any {
 	if len(raw) == 0 {
 		return nil
 	}
-	return string(raw)
+	return strings.ToValidUTF8(string(raw), "\uFFFD")
 }
 
 func invalid(location, message string) error {

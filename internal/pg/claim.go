@@ -10,16 +10,24 @@ import (
 )
 
 // claimEventsSQL leases events that are due, oldest first, and skips those
-// another instance is claiming. Index event_due.
+// another instance is claiming. It picks them in a WITH, which runs once,
+// whatever the plan, so that the limit holds. Index event_due, then primary
+// key in one partition each.
 const claimEventsSQL = `
+WITH c AS MATERIALIZED (
+    SELECT tenant_id, id FROM eventhook.event WHERE due_at <= $1 ORDER BY due_at LIMIT $2 FOR UPDATE SKIP LOCKED
+)
 UPDATE eventhook.event e
 SET status = 'processing', due_at = $3, lease_token = e.lease_token + 1
-FROM (SELECT tenant_id, id FROM eventhook.event WHERE due_at <= $1 ORDER BY due_at LIMIT $2 FOR UPDATE SKIP LOCKED) c
+FROM c
 WHERE e.tenant_id = c.tenant_id AND e.id = c.id
 RETURNING e.id, e.tenant_id, e.source_id, e.lease_token, e.retry_count, e.body_size, e.origin, e.event_type, e.content_type,
     coalesce(e.idempotency_key, ''), coalesce(e.source_ip, ''), coalesce(e.trace_id, ''), coalesce(e.request_id, '')`
 
-const readPayloadsSQL = `SELECT event_id, headers, body FROM eventhook.event_payload WHERE event_id = ANY($1::uuid[])`
+// readPayloadsSQL joins, instead of asking for ANY of an array, so that each
+// id looks into its own partition only. Primary key.
+const readPayloadsSQL = `SELECT p.event_id, p.headers, p.body
+FROM unnest($1::uuid[]) AS u (id) JOIN eventhook.event_payload p ON p.event_id = u.id`
 
 // ClaimEvents leases up to limit due events, with their payloads, until
 // now + lease. Nobody else gets them meanwhile. Bodies past their retention
@@ -61,26 +69,31 @@ func (db *DB) readPayloads(ctx context.Context, events []*eventhook.Event) error
 	return err
 }
 
+const releaseEventsSQL = `
+UPDATE eventhook.event e SET status = 'pending', due_at = $4
+FROM unnest($1::uuid[], $2::uuid[], $3::int8[]) AS u (tenant_id, id, lease_token)
+WHERE e.tenant_id = u.tenant_id AND e.id = u.id AND e.lease_token = u.lease_token AND e.status = 'processing'`
+
 // ReleaseEvents gives leased events back at once, for an instance that stops
 // before it got to them. Those whose lease was lost are left alone.
 func (db *DB) ReleaseEvents(ctx context.Context, events []*eventhook.Event) error {
-	const sql = `UPDATE eventhook.event e SET status = 'pending', due_at = $4
-		FROM unnest($1::uuid[], $2::uuid[], $3::int8[]) AS u (tenant_id, id, lease_token)
-		WHERE e.tenant_id = u.tenant_id AND e.id = u.id AND e.lease_token = u.lease_token AND e.status = 'processing'`
 	tenants, ids, tokens := make([][16]byte, len(events)), make([][16]byte, len(events)), make([]int64, len(events))
 	for i, e := range events {
 		tenants[i], ids[i], tokens[i] = e.TenantID, e.ID, e.Lease.Token
 	}
-	_, err := db.work.Exec(ctx, sql, tenants, ids, tokens, db.now())
+	_, err := db.work.Exec(ctx, releaseEventsSQL, tenants, ids, tokens, db.now())
 	return translate("release events", err)
 }
+
+// doneActionsSQL looks into one partition for each event. Primary key.
+const doneActionsSQL = `SELECT a.event_id, a.route_id, a.target_index
+FROM unnest($1::uuid[]) AS u (id) JOIN eventhook.event_action a ON a.event_id = u.id
+WHERE a.status IN ('success', 'skipped')`
 
 // DoneActions tells which actions of the events need not be done again: route
 // and target of those that succeeded or were skipped.
 func (db *DB) DoneActions(ctx context.Context, events []eventhook.EventID) (map[eventhook.EventID][]eventhook.Action, error) {
-	const sql = `SELECT event_id, route_id, target_index FROM eventhook.event_action
-		WHERE event_id = ANY($1::uuid[]) AND status IN ('success', 'skipped')`
-	rows, err := db.work.Query(ctx, sql, uuids(events))
+	rows, err := db.work.Query(ctx, doneActionsSQL, uuids(events))
 	if err != nil {
 		return nil, translate("read actions", err)
 	}

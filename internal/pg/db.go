@@ -50,6 +50,8 @@ type DB struct {
 
 	acceptBufs sync.Pool // of *columns
 	settleBufs sync.Pool // of *settleColumns
+
+	sweptKeys, sweptExecutions position
 }
 
 // Open makes the pools. It fails if the URL cannot be parsed, and does not

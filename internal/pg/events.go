@@ -9,17 +9,8 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// EventFilter narrows a list of events; empty fields do not.
-type EventFilter struct {
-	Source         string // slug
-	Status         eventhook.EventStatus
-	EventType      string
-	IdempotencyKey string
-	ReceivedAfter  time.Time
-	ReceivedBefore time.Time
-	Before         eventhook.EventID
-	Limit          int
-}
+// EventFilter is the root's.
+type EventFilter = eventhook.EventFilter
 
 const selectEventsSQL = `
 SELECT e.id, e.tenant_id, e.source_id, coalesce(s.slug, ''), e.origin, e.status, e.event_type, coalesce(e.idempotency_key, ''),

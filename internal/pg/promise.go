@@ -13,8 +13,6 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-const scopePromise = "promise"
-
 // promiseResult is what the database said to a promise outcome.
 type promiseResult struct {
 	id     eventhook.PromiseID
@@ -36,7 +34,11 @@ VALUES ($7, $1, $2, $3, $4, $5, $6, $6, true)
 ON CONFLICT (tenant_id, idempotency_key) DO NOTHING
 RETURNING id`
 
-const findPromiseSQL = `SELECT id FROM eventhook.promise WHERE tenant_id = $1 AND idempotency_key = $2`
+const findPromiseSQL = `SELECT id, status FROM eventhook.promise WHERE tenant_id = $1 AND idempotency_key = $2`
+
+// promiseResults are the answers to the outcomes of a batch: each has its own,
+// since of two for one promise only the first wins.
+type promiseResults map[*eventhook.PromiseOutcome]promiseResult
 
 type keyedOutcome struct {
 	tenant  eventhook.TenantID
@@ -63,14 +65,10 @@ func promiseOutcomes(batch []*eventhook.Settlement) []keyedOutcome {
 
 // settlePromises settles or holds each outcome and wakes the workflows that
 // awaited it. It locks promises before executions, as everybody does.
-func settlePromises(ctx context.Context, tx pgx.Tx, outcomes []keyedOutcome, now time.Time) (map[targetKey]promiseResult, error) {
-	results := make(map[targetKey]promiseResult, len(outcomes))
+func settlePromises(ctx context.Context, tx pgx.Tx, outcomes []keyedOutcome, now time.Time) (promiseResults, error) {
+	results := make(promiseResults, len(outcomes))
 	var settled []eventhook.PromiseID
 	for _, o := range outcomes {
-		k := targetKey{o.tenant, scopePromise, o.outcome.Key}
-		if r, twice := results[k]; twice && r.exists {
-			continue
-		}
 		r, err := settlePromise(ctx, tx, o.tenant, *o.outcome, now)
 		if err != nil {
 			return nil, err
@@ -78,39 +76,48 @@ func settlePromises(ctx context.Context, tx pgx.Tx, outcomes []keyedOutcome, now
 		if r.won {
 			settled = append(settled, r.id)
 		}
-		results[k] = r
+		results[o.outcome] = r
 	}
 	return results, wakeAwaiting(ctx, tx, settled, now)
 }
 
+// settlePromise settles the promise or, if the outcome says so, holds the
+// outcome. A promise that is made while it looks is settled, not missed.
 func settlePromise(ctx context.Context, tx pgx.Tx, tenant eventhook.TenantID, o eventhook.PromiseOutcome, now time.Time) (promiseResult, error) {
 	args := []any{[16]byte(tenant), o.Key, string(o.Status), jsonArg(o.Value), textArg(o.Error), now}
-	var id eventhook.PromiseID
-	err := tx.QueryRow(ctx, settlePromiseSQL, args...).Scan((*[16]byte)(&id))
-	if err == nil {
-		return promiseResult{id: id, exists: true, won: true}, nil
-	}
-	if !errors.Is(err, pgx.ErrNoRows) {
-		return promiseResult{}, fmt.Errorf("settle promise: %w", err)
-	}
-	if o.Hold {
-		held := eventhook.NewID[eventhook.Promise](now)
-		err = tx.QueryRow(ctx, holdPromiseSQL, append(args, [16]byte(held))...).Scan((*[16]byte)(&id))
-		if err == nil {
+	for {
+		id, err := returnedID(tx.QueryRow(ctx, settlePromiseSQL, args...))
+		if err == nil && id.IsZero() && o.Hold {
+			held := eventhook.NewID[eventhook.Promise](now)
+			id, err = returnedID(tx.QueryRow(ctx, holdPromiseSQL, append(args, [16]byte(held))...))
+		}
+		if err != nil {
+			return promiseResult{}, fmt.Errorf("settle promise: %w", err)
+		}
+		if !id.IsZero() {
 			return promiseResult{id: id, exists: true, won: true}, nil
 		}
-		if !errors.Is(err, pgx.ErrNoRows) {
-			return promiseResult{}, fmt.Errorf("hold promise: %w", err)
+		var status string
+		err = tx.QueryRow(ctx, findPromiseSQL, [16]byte(tenant), o.Key).Scan((*[16]byte)(&id), &status)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return promiseResult{}, nil
+		}
+		if err != nil {
+			return promiseResult{}, fmt.Errorf("find promise: %w", err)
+		}
+		if status != string(eventhook.PromisePending) {
+			return promiseResult{id: id, exists: true}, nil
 		}
 	}
-	err = tx.QueryRow(ctx, findPromiseSQL, [16]byte(tenant), o.Key).Scan((*[16]byte)(&id))
+}
+
+// returnedID is the id that a statement returned, zero if it returned none.
+func returnedID(row pgx.Row) (id eventhook.PromiseID, err error) {
+	err = row.Scan((*[16]byte)(&id))
 	if errors.Is(err, pgx.ErrNoRows) {
-		return promiseResult{}, nil
+		err = nil
 	}
-	if err != nil {
-		return promiseResult{}, fmt.Errorf("find promise: %w", err)
-	}
-	return promiseResult{id: id, exists: true}, nil
+	return id, err
 }
 
 func concludePromise(a *eventhook.PlannedAction, r promiseResult) {
@@ -252,10 +259,13 @@ func (db *DB) SettlePromise(ctx context.Context, tenant eventhook.TenantID, id e
 
 // expirePromisesSQL expires promises whose time is over. Index promise_due.
 const expirePromisesSQL = `
-UPDATE eventhook.promise SET status = 'expired', settled_at = $1, due_at = NULL
-WHERE id IN (SELECT id FROM eventhook.promise WHERE due_at <= $1 ORDER BY due_at LIMIT 500 FOR UPDATE SKIP LOCKED)
-  AND status = 'pending'
-RETURNING id, tenant_id`
+WITH over AS MATERIALIZED (
+    SELECT id FROM eventhook.promise WHERE due_at <= $1 ORDER BY due_at LIMIT 500 FOR UPDATE SKIP LOCKED
+)
+UPDATE eventhook.promise p SET status = 'expired', settled_at = $1, due_at = NULL
+FROM over
+WHERE p.id = over.id AND p.status = 'pending'
+RETURNING p.id, p.tenant_id`
 
 // ExpirePromises expires up to 500 promises whose time is over, wakes the
 // workflows that awaited them, and returns how many it expired.
@@ -283,11 +293,11 @@ func (db *DB) ExpirePromises(ctx context.Context) (int, error) {
 	return len(ids), err
 }
 
-func scanPromise(row pgx.Row) (p eventhook.Promise, err error) {
+func scanPromise(row pgx.Row, more ...any) (p eventhook.Promise, err error) {
 	var status string
 	var workflow *[16]byte
-	err = row.Scan((*[16]byte)(&p.ID), (*[16]byte)(&p.TenantID), &p.IdempotencyKey, &status, (*[]byte)(&p.Value), &p.Error,
-		&workflow, &p.ExpiresAt, &p.CreatedAt, &p.SettledAt)
+	err = row.Scan(append([]any{(*[16]byte)(&p.ID), (*[16]byte)(&p.TenantID), &p.IdempotencyKey, &status, (*[]byte)(&p.Value), &p.Error,
+		&workflow, &p.ExpiresAt, &p.CreatedAt, &p.SettledAt}, more...)...)
 	p.Status = eventhook.PromiseStatus(status)
 	if workflow != nil {
 		p.WorkflowExecutionID = *workflow

@@ -3,6 +3,7 @@ package pg
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -15,14 +16,14 @@ import (
 
 // claimKeysSQL claims keys in their order (no deadlock) and answers what each
 // stands for: the row that was to be made, or one made before. A key past its
-// time is claimed anew. Primary key.
+// time is claimed anew. $6 is now. Primary key.
 const claimKeysSQL = `
 INSERT INTO eventhook.idempotency_key AS k (tenant_id, scope, key, made, expires_at)
 SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::uuid[], $5::timestamptz[]) AS u (tenant_id, scope, key, made, expires_at)
 ORDER BY tenant_id, scope COLLATE "C", key COLLATE "C"
 ON CONFLICT (tenant_id, scope, key) DO UPDATE
-    SET made = CASE WHEN k.expires_at <= now() THEN excluded.made ELSE k.made END,
-        expires_at = CASE WHEN k.expires_at <= now() THEN excluded.expires_at ELSE k.expires_at END
+    SET made = CASE WHEN k.expires_at <= $6 THEN excluded.made ELSE k.made END,
+        expires_at = CASE WHEN k.expires_at <= $6 THEN excluded.expires_at ELSE k.expires_at END
 RETURNING tenant_id, scope, key, made`
 
 const insertExecutionsSQL = `
@@ -59,7 +60,7 @@ type settleColumns struct{ keys, executions, actions, events *columns }
 
 func newSettleColumns() *settleColumns {
 	return &settleColumns{
-		keys:       newColumns(uuidOID, textOID, textOID, uuidOID, timeOID),
+		keys:       newColumns(uuidOID, textOID, textOID, uuidOID, timeOID, 0),
 		executions: newColumns(uuidOID, uuidOID, uuidOID, 0, int4OID, textOID, textOID, textOID, textOID, byteaOID),
 		actions:    newColumns(uuidOID, uuidOID, int2OID, uuidOID, textOID, textOID, textOID, uuidOID, uuidOID, textOID, 0),
 		events:     newColumns(uuidOID, uuidOID, int8OID, textOID, timeOID, int4OID, textOID, 0),
@@ -75,6 +76,10 @@ func (db *DB) SettleEvents(ctx context.Context, batch []*eventhook.Settlement) (
 		held, err := db.trySettle(ctx, batch)
 		if hasCode(err, codeDeadlock, codeSerialization) {
 			continue
+		}
+		if isDataError(err) {
+			more, err := db.settleParts(ctx, batch, err)
+			return append(lost, more...), err
 		}
 		if err != nil {
 			return nil, fmt.Errorf("settle events: %w", err)
@@ -93,6 +98,42 @@ func (db *DB) SettleEvents(ctx context.Context, batch []*eventhook.Settlement) (
 		batch = kept
 	}
 	return lost, nil
+}
+
+var errNoAnswer = errors.New("the database answered nothing")
+
+// settleParts is the way out when the database refused a batch for what one
+// event would have made: it goes again in halves, down to the event that is to
+// blame. One that is alone goes once more, since a partition attached meanwhile
+// refuses a row that was on its way to the default partition; then what it was
+// to make is given up.
+func (db *DB) settleParts(ctx context.Context, batch []*eventhook.Settlement, refusal error) (lost []*eventhook.Settlement, err error) {
+	if len(batch) > 1 {
+		half := len(batch) / 2
+		first, err := db.SettleEvents(ctx, batch[:half])
+		if err != nil {
+			return nil, err
+		}
+		second, err := db.SettleEvents(ctx, batch[half:])
+		return append(first, second...), err
+	}
+	held, err := db.trySettle(ctx, batch)
+	if isDataError(err) {
+		db.log.Error("the database refused what an event was to make", "event", batch[0].Event.ID, "error", refusal)
+		for i := range batch[0].Actions {
+			if a := &batch[0].Actions[i]; a.Failure == "" {
+				a.Failure, a.Permanent = "the database refused what this event was to make", true
+			}
+		}
+		held, err = db.trySettle(ctx, batch)
+	}
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("settle events: %w", err)
+	case held != nil:
+		return batch, nil
+	}
+	return nil, nil
 }
 
 // trySettle returns nil when it committed, else the events whose lease still
@@ -115,17 +156,19 @@ func (db *DB) trySettle(ctx context.Context, batch []*eventhook.Settlement) (hel
 			concludeActions(s, made, settled)
 			s.Conclude(now)
 		}
+		// Events first: a lost lease must be seen even if what it would have
+		// made exists, as after a commit whose answer did not arrive.
 		b := &pgconn.Batch{}
+		queueEvents(b, c.events, batch, now)
 		queueExecutions(b, c.executions, batch, now)
 		queueActions(b, c.actions, batch, now)
-		queueEvents(b, c.events, batch, now)
 		results, err := tx.Conn().PgConn().ExecBatch(ctx, b).ReadAll()
-		if err != nil {
-			return err
+		if len(results) == 0 || results[0].Err != nil {
+			return cmp.Or(err, errNoAnswer)
 		}
-		rows := results[len(results)-1].Rows
+		rows := results[0].Rows
 		if len(rows) == len(batch) {
-			return nil
+			return err
 		}
 		held = make(map[eventhook.EventID]bool, len(rows))
 		for _, row := range rows {
@@ -155,7 +198,7 @@ func (db *DB) claimTargetKeys(ctx context.Context, tx pgx.Tx, c *columns, batch 
 	for _, s := range batch {
 		for _, a := range s.Actions {
 			x := a.Effect.Execution
-			if x == nil || x.IdempotencyKey == "" {
+			if x == nil || x.IdempotencyKey == "" || a.Failure != "" {
 				continue
 			}
 			k := targetKey{x.TenantID, string(x.Type), x.IdempotencyKey}
@@ -173,7 +216,9 @@ func (db *DB) claimTargetKeys(ctx context.Context, tx pgx.Tx, c *columns, batch 
 	if c.rows() == 0 {
 		return made, nil
 	}
-	result := tx.Conn().PgConn().ExecPrepared(ctx, "claim_keys", c.encoded(), c.formats, binaryResults).Read()
+	params := c.encoded()
+	params[5] = scalarTime(now)
+	result := tx.Conn().PgConn().ExecPrepared(ctx, "claim_keys", params, c.formats, binaryResults).Read()
 	if result.Err != nil {
 		return nil, result.Err
 	}
@@ -185,7 +230,7 @@ func (db *DB) claimTargetKeys(ctx context.Context, tx pgx.Tx, c *columns, batch 
 }
 
 // concludeActions gives each action its state from what the database answered.
-func concludeActions(s *eventhook.Settlement, made map[targetKey]eventhook.ExecutionID, settled map[targetKey]promiseResult) {
+func concludeActions(s *eventhook.Settlement, made map[targetKey]eventhook.ExecutionID, settled promiseResults) {
 	for i := range s.Actions {
 		a := &s.Actions[i]
 		a.Status, a.ErrorMessage = eventhook.ActionSuccess, ""
@@ -202,7 +247,7 @@ func concludeActions(s *eventhook.Settlement, made map[targetKey]eventhook.Execu
 				a.Status, a.ExecutionID = eventhook.ActionSkipped, first
 			}
 		case a.Effect.Promise != nil:
-			concludePromise(a, settled[targetKey{s.Event.TenantID, scopePromise, a.Effect.Promise.Key}])
+			concludePromise(a, settled[a.Effect.Promise])
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -11,14 +12,8 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// WorkQuery says which executions a worker wants.
-type WorkQuery struct {
-	Tenant eventhook.TenantID
-	Queue  string
-	Kinds  []string // empty: any
-	Max    int
-	Lease  time.Duration
-}
+// WorkQuery is the root's.
+type WorkQuery = eventhook.WorkQuery
 
 const executionColumns = `e.id, e.tenant_id, e.type, e.kind, e.queue, e.status, e.event_id, coalesce(e.idempotency_key, ''),
     e.attempt, e.max_attempts, e.input, e.state, e.output, coalesce(e.error, ''), e.lease_token, e.due_at, e.created_at, e.completed_at`
@@ -26,66 +21,104 @@ const executionColumns = `e.id, e.tenant_id, e.type, e.kind, e.queue, e.status, 
 // claimWorkSQL leases due executions, oldest first, and skips those another
 // worker is claiming. An execution whose worker died is due again when its
 // lease runs out, a suspended one when its promises are settled or its time is
-// over. A resumed workflow goes on with its attempt; all others start one.
+// over. A resumed workflow goes on with its attempt; all others start one, and
+// those whose workers died in every attempt they had end here. It picks them
+// in a WITH, which runs once, whatever the plan, so that the limit holds.
 // Index execution_due.
 const claimWorkSQL = `
+WITH c AS MATERIALIZED (
+    SELECT id, status = 'running' AND attempt >= max_attempts AS spent,
+           CASE WHEN status = 'suspended' THEN attempt ELSE attempt + 1 END AS next
+    FROM eventhook.execution
+    WHERE tenant_id = $1 AND queue = $2 AND due_at <= $3 AND ($6::text[] IS NULL OR kind = ANY($6))
+    ORDER BY due_at LIMIT $4 FOR UPDATE SKIP LOCKED
+)
 UPDATE eventhook.execution e
-SET attempt = e.attempt + CASE WHEN e.status = 'suspended' THEN 0 ELSE 1 END,
-    status = 'running', due_at = $5, lease_token = e.lease_token + 1
-FROM (SELECT id FROM eventhook.execution
-      WHERE tenant_id = $1 AND queue = $2 AND due_at <= $3 AND ($6::text[] IS NULL OR kind = ANY($6))
-      ORDER BY due_at LIMIT $4 FOR UPDATE SKIP LOCKED) c
+SET attempt = CASE WHEN c.spent THEN e.attempt ELSE c.next END,
+    status = CASE WHEN c.spent THEN 'dead' ELSE 'running' END,
+    due_at = CASE WHEN c.spent THEN NULL ELSE $5::timestamptz END,
+    completed_at = CASE WHEN c.spent THEN $3::timestamptz END,
+    error = CASE WHEN c.spent THEN 'the lease of the last attempt ran out' ELSE e.error END,
+    lease_token = e.lease_token + 1
+FROM c
 WHERE e.id = c.id
 RETURNING ` + executionColumns
-
-// buryWorkSQL ends executions whose workers died in every attempt they had.
-const buryWorkSQL = `
-UPDATE eventhook.execution SET status = 'dead', due_at = NULL, completed_at = $3, error = 'the lease of the last attempt ran out'
-WHERE id IN (SELECT id FROM eventhook.execution
-             WHERE tenant_id = $1 AND queue = $2 AND due_at <= $3 AND status = 'running' AND attempt >= max_attempts
-             ORDER BY due_at LIMIT 100 FOR UPDATE SKIP LOCKED)`
 
 // ClaimWork leases up to q.Max due executions of a queue to a worker. It
 // returns none, and no error, when there is nothing to do.
 func (db *DB) ClaimWork(ctx context.Context, q WorkQuery) ([]eventhook.Execution, error) {
-	now := db.now()
-	if _, err := db.work.Exec(ctx, buryWorkSQL, [16]byte(q.Tenant), q.Queue, now); err != nil {
-		return nil, translate("claim work", err)
+	for {
+		list, err := db.claimWork(ctx, q)
+		if err != nil {
+			return nil, translate("claim work", err)
+		}
+		live := slices.DeleteFunc(list, func(x eventhook.Execution) bool { return x.Status == eventhook.ExecutionDead })
+		if len(live) > 0 || len(list) == 0 {
+			if err := db.readAwaited(ctx, live); err != nil {
+				return nil, err // their leases run out
+			}
+			return live, nil
+		}
 	}
+}
+
+// claimWork claims once; among what it returns are those that it ended.
+func (db *DB) claimWork(ctx context.Context, q WorkQuery) ([]eventhook.Execution, error) {
+	now := db.now()
+	until := now.Add(q.Lease)
 	var kinds any
 	if len(q.Kinds) > 0 {
 		kinds = q.Kinds
 	}
-	rows, err := db.work.Query(ctx, claimWorkSQL, [16]byte(q.Tenant), q.Queue, now, q.Max, now.Add(q.Lease), kinds)
+	rows, err := db.work.Query(ctx, claimWorkSQL, [16]byte(q.Tenant), q.Queue, now, q.Max, until, kinds)
 	if err != nil {
-		return nil, translate("claim work", err)
+		return nil, err
 	}
-	list, err := pgx.CollectRows(rows, scanExecution)
-	if err != nil {
-		return nil, translate("claim work", err)
-	}
-	for i := range list {
-		list[i].Lease.Until = now.Add(q.Lease)
-		if list[i].Promises, err = db.takeAwaited(ctx, list[i]); err != nil {
-			return nil, err
-		}
-	}
-	return list, nil
+	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (eventhook.Execution, error) {
+		x, err := scanExecution(r)
+		x.Lease.Until = until
+		return x, err
+	})
 }
 
-// takeAwaited returns the promises that a resumed workflow awaited.
-func (db *DB) takeAwaited(ctx context.Context, x eventhook.Execution) ([]eventhook.Promise, error) {
-	if x.Type != eventhook.Workflow || x.State == nil {
-		return nil, nil
+// readAwaitedSQL reads what workflows awaited when they were last suspended.
+// Index execution_await_execution, then primary key.
+const readAwaitedSQL = `
+SELECT p.id, p.tenant_id, p.idempotency_key, p.status, p.value, coalesce(p.error, ''), p.workflow_execution_id,
+    p.expires_at, p.created_at, p.settled_at, w.execution_id
+FROM unnest($1::uuid[]) AS u (id)
+JOIN eventhook.execution_await w ON w.execution_id = u.id
+JOIN eventhook.promise p ON p.id = w.promise_id
+ORDER BY p.id`
+
+// readAwaited gives resumed workflows the promises that they awaited.
+func (db *DB) readAwaited(ctx context.Context, list []eventhook.Execution) error {
+	place := map[eventhook.ExecutionID]int{}
+	var ids [][16]byte
+	for i, x := range list {
+		if x.Type == eventhook.Workflow {
+			place[x.ID] = i
+			ids = append(ids, x.ID)
+		}
 	}
-	const sql = `SELECT ` + promiseColumns + ` FROM eventhook.promise
-		WHERE id IN (SELECT promise_id FROM eventhook.execution_await WHERE execution_id = $1) ORDER BY id`
-	rows, err := db.work.Query(ctx, sql, [16]byte(x.ID))
+	if len(ids) == 0 {
+		return nil
+	}
+	rows, err := db.work.Query(ctx, readAwaitedSQL, ids)
 	if err != nil {
-		return nil, translate("read awaited promises", err)
+		return translate("read awaited promises", err)
 	}
-	list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (eventhook.Promise, error) { return scanPromise(r) })
-	return list, translate("read awaited promises", err)
+	defer rows.Close()
+	for rows.Next() {
+		var id eventhook.ExecutionID
+		p, err := scanPromise(rows, (*[16]byte)(&id))
+		if err != nil {
+			return translate("read awaited promises", err)
+		}
+		x := &list[place[id]]
+		x.Promises = append(x.Promises, p)
+	}
+	return translate("read awaited promises", rows.Err())
 }
 
 // held updates an execution whose lease is current, and tells a lost lease
@@ -144,17 +177,13 @@ func (db *DB) Fail(ctx context.Context, x eventhook.Execution, message string, r
 		`status = 'dead', due_at = NULL, completed_at = $4, error = $5`, now, textArg(message))
 }
 
-// Suspension puts a workflow aside until promises are settled.
-type Suspension struct {
-	State   json.RawMessage
-	Await   []eventhook.PromiseID
-	Timeout time.Duration // 0: none
-}
+// Suspension is the root's.
+type Suspension = eventhook.Suspension
 
-// lockPromisesSQL takes the promises before the execution, as everybody does,
-// and waits for whoever is settling one of them.
+// lockPromisesSQL takes the promises before the execution and in the order of
+// their keys, as everybody does, and waits for whoever is settling one.
 const lockPromisesSQL = `SELECT status FROM eventhook.promise
-	WHERE tenant_id = $1 AND id = ANY($2::uuid[]) AND NOT is_held ORDER BY id FOR SHARE`
+	WHERE tenant_id = $1 AND id = ANY($2::uuid[]) AND NOT is_held ORDER BY idempotency_key FOR SHARE`
 
 const suspendSQL = `UPDATE eventhook.execution
 	SET status = 'suspended', state = $4, due_at = $5
@@ -270,15 +299,8 @@ func (db *DB) Execution(ctx context.Context, tenant eventhook.TenantID, id event
 	return x, translate("read execution", notFound(err, "execution"))
 }
 
-// ExecutionFilter narrows a list of executions; empty fields do not.
-type ExecutionFilter struct {
-	Type   eventhook.ExecutionType
-	Status eventhook.ExecutionStatus
-	Kind   string
-	Queue  string
-	Before eventhook.ExecutionID
-	Limit  int
-}
+// ExecutionFilter is the root's.
+type ExecutionFilter = eventhook.ExecutionFilter
 
 // Executions lists a tenant's executions, newest first. Index execution_tenant.
 func (db *DB) Executions(ctx context.Context, tenant eventhook.TenantID, f ExecutionFilter) ([]eventhook.Execution, error) {

@@ -88,7 +88,7 @@ func (k *Keyring) Open(sealed string) (string, error) {
 	if !ok {
 		return "", ErrUnknownKey
 	}
-	raw, err := base64.StdEncoding.DecodeString(encoded)
+	raw, err := base64.StdEncoding.Strict().DecodeString(encoded)
 	if err != nil {
 		return "", ErrTampered
 	}

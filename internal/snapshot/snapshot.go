@@ -57,10 +57,7 @@ func New[K comparable, V any](size int, maxAge time.Duration, now func() time.Ti
 
 // Get returns the value of a key, from memory if it is there.
 func (c *Cache[K, V]) Get(ctx context.Context, key K) (V, error) {
-	if e, ok := c.found.Get(key); ok && c.now().Sub(e.loadedAt) < c.maxAge {
-		return e.value, nil
-	}
-	if e, ok := c.absent.Get(key); ok && c.now().Sub(e.loadedAt) < c.maxAge {
+	if e, ok := c.fresh(key); ok {
 		return e.value, e.err
 	}
 	call := c.begin(ctx, key)
@@ -73,11 +70,28 @@ func (c *Cache[K, V]) Get(ctx context.Context, key K) (V, error) {
 	}
 }
 
+// fresh is what is kept about a key, if it is young enough.
+func (c *Cache[K, V]) fresh(key K) (entry[V], bool) {
+	for _, cache := range []*lru.Cache[K, entry[V]]{c.found, c.absent} {
+		if e, ok := cache.Get(key); ok && c.now().Sub(e.loadedAt) < c.maxAge {
+			return e, true
+		}
+	}
+	return entry[V]{}, false
+}
+
+// begin joins the load of a key, or starts one, unless one has ended since
+// the caller looked.
 func (c *Cache[K, V]) begin(ctx context.Context, key K) *call[V] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if running, ok := c.loading[key]; ok {
 		return running
+	}
+	if e, ok := c.fresh(key); ok {
+		ended := &call[V]{done: make(chan struct{}), value: e.value, err: e.err}
+		close(ended.done)
+		return ended
 	}
 	started := &call[V]{done: make(chan struct{})}
 	c.loading[key] = started

@@ -1,0 +1,178 @@
+package eventhook_test
+
+import (
+	"fmt"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const module = "github.com/eventhook/eventhook"
+
+const (
+	everything = "*"
+	root       = "."
+)
+
+// borders says who may know whom (DESIGN, section 6). A new package adds its
+// line here. Tests may know anybody.
+var borders = map[string][]string{
+	root:                 nil,
+	"cmd/eventhook":      {everything},
+	"bench":              {everything}, // measures it all, ships with nothing
+	"ingest":             {root, "verify", "internal/payload", "internal/snapshot"},
+	"verify":             {root},
+	"route":              {root, "internal/payload", "internal/snapshot"},
+	"targets":            {root, "internal/payload"},
+	"outbound":           {root},
+	"migrations":         nil,
+	"configs":            {root, "ingest", "route", "verify", "outbound"},
+	"internal/pg":        {root},
+	"internal/api":       {root, "ingest", "verify", "internal/payload", "internal/pg", "internal/snapshot"},
+	"internal/console":   {root, "internal/api"},
+	"internal/telemetry": {root},
+	"internal/payload":   {root},
+	"internal/snapshot":  {root},
+	"internal/seal":      nil,
+	"internal/pgembed":   nil,
+	"internal/pgtest":    {"migrations", "internal/pgembed"},
+}
+
+// keepers are the packages that may know a technique of others.
+var keepers = map[string][]string{
+	"github.com/labstack/echo/": {"ingest", "internal/api", "internal/console", "cmd/eventhook", "bench"},
+	// pgembed and pgtest run servers and hold no SQL of the product.
+	"github.com/jackc/pgx/": {"internal/pg", "migrations", "internal/pgembed", "internal/pgtest", "bench"},
+}
+
+// forTests may be imported by tests alone, and by the bench.
+const forTests = "internal/pgtest"
+
+func TestRoomsKeepTheirBorders(t *testing.T) {
+	if crossed := crossings(t, os.DirFS(".")); len(crossed) > 0 {
+		t.Errorf("borders crossed, got:\n%s\nwant none (DESIGN, section 6)", strings.Join(crossed, "\n"))
+	}
+}
+
+func TestBordersAreWatched(t *testing.T) {
+	file := func(imports ...string) *fstest.MapFile {
+		text := "package x\n"
+		for _, i := range imports {
+			text += "import " + strconv.Quote(i) + "\n"
+		}
+		return &fstest.MapFile{Data: []byte(text)}
+	}
+	for _, c := range []struct {
+		claim string
+		tree  fstest.MapFS
+		want  []string
+	}{
+		{"an empty tree is a fault", fstest.MapFS{}, []string{"no Go files were found"}},
+		{"a new package needs a line", fstest.MapFS{"shop/x.go": file()}, []string{"shop: has no line in borders"}},
+		{"rooms do not know each other", fstest.MapFS{"route/x.go": file(module, module+"/targets")}, []string{"route: imports targets"}},
+		{"the root knows the standard library only", fstest.MapFS{"x.go": file("net/http", "golang.org/x/text")}, []string{".: imports golang.org/x/text"}},
+		{"the root knows no room", fstest.MapFS{"x.go": file(module + "/verify")}, []string{".: imports verify"}},
+		{"echo stays at the door", fstest.MapFS{"verify/x.go": file("github.com/labstack/echo/v4")}, []string{"verify: imports github.com/labstack/echo/v4"}},
+		{"pgx stays in the store", fstest.MapFS{"route/x.go": file("github.com/jackc/pgx/v5/pgxpool")}, []string{"route: imports github.com/jackc/pgx/v5/pgxpool"}},
+		{"nothing that ships needs pgtest", fstest.MapFS{"cmd/eventhook/x.go": file(module + "/internal/pgtest")}, []string{"cmd/eventhook: imports internal/pgtest"}},
+		{"tests know anybody", fstest.MapFS{"x.go": file(), "route/x_test.go": file(module+"/targets", module+"/internal/pgtest")}, nil},
+		{"cmd knows everybody", fstest.MapFS{"cmd/eventhook/x.go": file(module+"/internal/pg", module+"/route")}, nil},
+		{"testdata and hidden folders are no packages", fstest.MapFS{"x.go": file(), "testdata/x.go": file(), ".git/x.go": file()}, nil},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, crossings(t, c.tree)); diff != "" {
+				t.Errorf("crossings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// crossings lists the imports that the tables forbid.
+func crossings(t *testing.T, tree fs.FS) []string {
+	t.Helper()
+	var crossed []string
+	files := 0
+	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
+		switch base := path.Base(name); {
+		case err != nil:
+			return err
+		case d.IsDir() && name != "." && (base == "testdata" || base == "node_modules" || base[0] == '.' || base[0] == '_'):
+			return fs.SkipDir
+		case d.IsDir() || !strings.HasSuffix(base, ".go"):
+			return nil
+		}
+		files++
+		if strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		found, err := crossingsOf(tree, name)
+		crossed = append(crossed, found...)
+		return err
+	})
+	if err != nil {
+		t.Fatalf("read the tree: %v", err)
+	}
+	if files == 0 {
+		return []string{"no Go files were found"}
+	}
+	slices.Sort(crossed)
+	return slices.Compact(crossed)
+}
+
+func crossingsOf(tree fs.FS, name string) ([]string, error) {
+	room := path.Dir(name)
+	allowed, known := borders[room]
+	if !known {
+		return []string{room + ": has no line in borders"}, nil
+	}
+	text, err := fs.ReadFile(tree, name)
+	if err != nil {
+		return nil, err
+	}
+	f, err := parser.ParseFile(token.NewFileSet(), name, text, parser.ImportsOnly)
+	if err != nil {
+		return nil, err
+	}
+	var crossed []string
+	for _, spec := range f.Imports {
+		imported, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		ours, isOurs := strings.CutPrefix(imported+"/", module+"/")
+		if isOurs {
+			imported = path.Clean(ours)
+		}
+		if !mayImport(room, allowed, imported, isOurs) {
+			crossed = append(crossed, room+": imports "+imported)
+		}
+	}
+	return crossed, nil
+}
+
+func mayImport(room string, allowed []string, imported string, ours bool) bool {
+	switch {
+	case ours && imported == forTests:
+		return room == "bench"
+	case ours:
+		return slices.Contains(allowed, everything) || slices.Contains(allowed, imported)
+	case room == root:
+		first, _, _ := strings.Cut(imported, "/")
+		return !strings.Contains(first, ".")
+	}
+	for technique, rooms := range keepers {
+		if strings.HasPrefix(imported, technique) && !slices.Contains(rooms, room) {
+			return false
+		}
+	}
+	return true
+}

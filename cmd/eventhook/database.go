@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"syscall"
+	"time"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/configs"
+	"github.com/eventhook/eventhook/internal/api"
+	"github.com/eventhook/eventhook/internal/pg"
+	"github.com/eventhook/eventhook/internal/pgembed"
+	"github.com/eventhook/eventhook/internal/seal"
+	"github.com/eventhook/eventhook/migrations"
+)
+
+// database is the gateway's PostgreSQL: the configured one, or a private one
+// under the data folder.
+type database struct {
+	url      string
+	embedded *pgembed.Server // nil with a configured one
+}
+
+// openDatabase starts the private PostgreSQL if no other is configured.
+func openDatabase(ctx context.Context, c configs.Config, log *slog.Logger) (*database, error) {
+	if c.DatabaseURL != "" {
+		return &database{url: c.DatabaseURL}, nil
+	}
+	server, err := pgembed.Start(ctx, pgembed.Options{DataDir: c.DataDir, Log: log})
+	if err != nil {
+		return nil, fmt.Errorf("private PostgreSQL: %w", err)
+	}
+	return &database{url: server.DSN(pgembed.Database), embedded: server}, nil
+}
+
+// close stops the private PostgreSQL if this process owns it.
+func (d *database) close(log *slog.Logger) {
+	if d.embedded == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if err := d.embedded.Stop(ctx); err != nil {
+		log.Error("the private PostgreSQL did not stop cleanly; it recovers at the next start", "error", err)
+	}
+}
+
+// watch starts the private PostgreSQL again should it die.
+func (d *database) watch(ctx context.Context, log *slog.Logger) error {
+	if d.embedded == nil || !d.embedded.Owned() {
+		return nil
+	}
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if syscall.Kill(d.embedded.PID(), 0) == nil {
+			continue
+		}
+		log.Error("the private PostgreSQL has died; starting it again")
+		if err := d.embedded.Restart(ctx); err != nil && ctx.Err() == nil {
+			log.Error("the private PostgreSQL does not start", "error", err)
+		}
+	}
+}
+
+// keys are the gateway's own secrets.
+type keys struct {
+	admin eventhook.Secret
+	ring  *seal.Keyring
+}
+
+// openKeys takes the configured keys; with the private PostgreSQL those that
+// are not configured are made once and kept in the data folder.
+func openKeys(c configs.Config) (k keys, err error) {
+	admin, encryption := c.AdminKey, c.EncryptionKeys
+	if c.DatabaseURL == "" && admin == "" {
+		if admin, _, err = keepText(c.DataDir, "admin.key", api.NewKey); err != nil {
+			return k, err
+		}
+	}
+	if c.DatabaseURL == "" && len(encryption) == 0 {
+		kept, _, err := keepText(c.DataDir, "encryption.key", seal.NewKey)
+		if err != nil {
+			return k, err
+		}
+		encryption = []string{kept}
+	}
+	k.admin = eventhook.NewSecret(admin)
+	if k.ring, err = seal.New(encryption...); err != nil {
+		return k, eventhook.Faults{{Location: "encryption_keys", Message: err.Error()}}.Err("the configuration is not valid")
+	}
+	return k, nil
+}
+
+// openStore brings the database to the newest schema and opens it.
+func openStore(ctx context.Context, c configs.Config, d *database, k keys, log *slog.Logger) (*pg.DB, error) {
+	if err := migrations.Up(ctx, d.url); err != nil {
+		return nil, err
+	}
+	db, err := pg.Open(ctx, d.url, pg.Options{
+		AcceptConns: c.Database.AcceptConns,
+		WorkConns:   c.Database.WorkConns,
+		KeyTTL:      time.Duration(c.Retention.EventsDays) * 24 * time.Hour,
+		Sealer:      k.ring,
+		Log:         log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := db.KeepPartitions(ctx, partitionsAhead, retention(c)); err != nil {
+		db.Close()
+		return nil, err
+	}
+	return db, nil
+}
+
+const partitionsAhead = 3 // days
+
+func retention(c configs.Config) pg.Retention {
+	return pg.Retention{EventsDays: c.Retention.EventsDays, BodiesDays: c.Retention.BodiesDays}
+}

@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/configs"
+	"github.com/eventhook/eventhook/ingest"
+	"github.com/eventhook/eventhook/internal/api"
+	"github.com/eventhook/eventhook/internal/pg"
+	"github.com/eventhook/eventhook/internal/telemetry"
+	"github.com/eventhook/eventhook/route"
+	"github.com/eventhook/eventhook/targets"
+)
+
+// gateway is one instance, wired.
+type gateway struct {
+	config     configs.Config
+	database   *database
+	keys       keys
+	db         *pg.DB
+	log        *slog.Logger
+	public     net.Listener
+	management net.Listener
+
+	stopping chan struct{} // closed when the stop begins
+	metrics  *telemetry.Metrics
+	health   *telemetry.Management
+	handler  *ingest.Handler
+	batcher  *ingest.Batcher
+	process  *route.Processor
+}
+
+// newGateway opens everything that a gateway needs and listens, but serves
+// nothing yet. Call run, or close.
+func newGateway(ctx context.Context, c configs.Config, log *slog.Logger) (g *gateway, err error) {
+	g = &gateway{config: c, log: log, stopping: make(chan struct{})}
+	defer func() {
+		if err != nil {
+			g.close()
+		}
+	}()
+	if g.database, err = openDatabase(ctx, c, log); err != nil {
+		return g, err
+	}
+	if g.keys, err = openKeys(c); err != nil {
+		return g, err
+	}
+	if g.db, err = openStore(ctx, c, g.database, g.keys, log); err != nil {
+		return g, err
+	}
+	if g.public, err = listen("listen", c.Listen); err != nil {
+		return g, err
+	}
+	if g.management, err = listen("management_listen", c.ManagementListen); err != nil {
+		return g, err
+	}
+	if g.config.PublicURL == "" {
+		g.config.PublicURL = "http://" + reachable(g.public.Addr())
+		g.config.Ingest.PublicURL = g.config.PublicURL
+	}
+	g.wire()
+	return g, nil
+}
+
+func listen(key, address string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("%s: cannot listen on %s (another one there? choose another, or 0 for any): %w", key, address, err)
+	}
+	return l, nil
+}
+
+// reachable is a listener's address as one would type it on this machine.
+func reachable(a net.Addr) string {
+	host, port, err := net.SplitHostPort(a.String())
+	if err != nil {
+		return a.String()
+	}
+	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
+		host = "localhost"
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// handoff joins the accept path to this instance's processor.
+type handoff struct {
+	*route.Processor
+	db *pg.DB
+}
+
+func (h handoff) EventsLeft() { h.db.WakeEvents() }
+
+// observer gives ingest's outcomes to the metrics.
+type observer struct{ *telemetry.Metrics }
+
+func (o observer) Answered(outcome ingest.Outcome, reason string) {
+	o.Metrics.Answered(string(outcome), reason)
+}
+
+func (g *gateway) wire() {
+	var outcomes []string
+	for _, o := range ingest.Outcomes() {
+		outcomes = append(outcomes, string(o))
+	}
+	g.metrics = telemetry.NewMetrics(outcomes)
+	g.health = telemetry.NewManagement(g.metrics, g.db.Ping, map[string]string{"name": "eventhook", "version": version})
+	g.process = route.New(g.config.Route, route.Deps{
+		Queue: g.db, Routing: g.db, Observer: g.metrics, Log: g.log, Now: time.Now, Lease: g.config.Lease(),
+		Target: func(t eventhook.Target) (route.Effector, error) { return targets.New(t) },
+	})
+	g.batcher = ingest.NewBatcher(g.config.Ingest, g.config.Lease(), g.db, handoff{g.process, g.db}, g.metrics, g.log, time.Now)
+	g.handler = ingest.NewHandler(g.config.Ingest, g.db, g.batcher, observer{g.metrics}, g.log, time.Now)
+}
+
+func (g *gateway) router() http.Handler {
+	e := echo.New()
+	e.HTTPErrorHandler = api.HandleError
+	e.Use(middleware.RecoverWithConfig(middleware.RecoverConfig{LogErrorFunc: func(_ echo.Context, err error, stack []byte) error {
+		g.log.Error("a request panicked", "error", err, "stack", string(stack))
+		return err
+	}}))
+	g.handler.Register(e)
+	api.Register(e, api.Deps{
+		Events: g.db, Work: g.db, Promises: g.db, Admin: g.db, Keys: g.db, AdminKey: g.keys.admin,
+		Worked: g.metrics.Worked, Stopping: g.stopping, Log: g.log, Now: time.Now, Version: version,
+	})
+	return e
+}
+
+// serverFor bounds what a client can hold: headers and bodies must come in
+// time, whatever their pace.
+func (g *gateway) serverFor(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       60 * time.Second,
+		WriteTimeout:      120 * time.Second, // longer than the longest poll
+		IdleTimeout:       120 * time.Second,
+		MaxHeaderBytes:    256 << 10,
+		ErrorLog:          slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
+	}
+}
+
+// run serves until ctx ends, then stops in the order of the road: no new
+// requests, those that run are answered, what they accepted is committed, what
+// is in memory is processed, and only then the rest. ready hears when requests
+// are served.
+func (g *gateway) run(ctx context.Context, ready func()) error {
+	defer g.close()
+	failed := make(chan error, 2)
+	public, management := g.serverFor(g.router()), g.serverFor(g.health.Handler())
+	serve := func(s *http.Server, l net.Listener) {
+		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			failed <- fmt.Errorf("serve: %w", err)
+		}
+	}
+	background := g.start(g.backgroundLoops()...)
+	process := g.start(g.process.Run)
+	batches := g.start(g.batcher.Run)
+	go serve(public, g.public)
+	go serve(management, g.management)
+	ready()
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+	}
+	g.log.Info("stopping: no new requests; finishing what was begun")
+	g.health.Stopping()
+	close(g.stopping)
+	g.shutDown(public)
+	batches.stop()
+	process.stop()
+	background.stop()
+	g.shutDown(management)
+	g.log.Info("stopped")
+	return err
+}
+
+func (g *gateway) shutDown(s *http.Server) {
+	ctx, cancel := context.WithTimeout(context.Background(), g.config.StopTimeout)
+	defer cancel()
+	if err := s.Shutdown(ctx); err != nil {
+		g.log.Warn("some requests did not end in time and are cut off", "error", err)
+		_ = s.Close()
+	}
+}
+
+// loops are goroutines that end with their context.
+type loops struct {
+	cancel context.CancelFunc
+	group  sync.WaitGroup
+}
+
+func (l *loops) stop() {
+	l.cancel()
+	l.group.Wait()
+}
+
+func (g *gateway) start(run ...func(context.Context) error) *loops {
+	ctx, cancel := context.WithCancel(context.Background())
+	l := &loops{cancel: cancel}
+	for _, r := range run {
+		l.group.Go(func() {
+			if err := r(ctx); err != nil {
+				g.log.Error("a background loop ended", "error", err)
+			}
+		})
+	}
+	return l
+}
+
+func (g *gateway) close() {
+	for _, l := range []net.Listener{g.public, g.management} {
+		if l != nil {
+			_ = l.Close() // Serve may have closed it
+		}
+	}
+	if g.db != nil {
+		g.db.Close()
+	}
+	if g.database != nil {
+		g.database.close(g.log)
+	}
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/eventhook/eventhook/internal/pg"
+)
+
+// backgroundLoops keep the instance and its data in order.
+func (g *gateway) backgroundLoops() []func(context.Context) error {
+	return []func(context.Context) error{
+		func(ctx context.Context) error { return g.db.Listen(ctx, g.forget) },
+		func(ctx context.Context) error { return g.db.Tell(ctx, 20*time.Millisecond) },
+		func(ctx context.Context) error { return g.database.watch(ctx, g.log) },
+		func(ctx context.Context) error { return g.metrics.WatchQueues(ctx, g.db, 5*time.Second, g.log) },
+		g.every(time.Hour, "keep partitions", func(ctx context.Context) (bool, error) {
+			return false, g.db.KeepPartitions(ctx, partitionsAhead, retention(g.config))
+		}),
+		g.every(time.Second, "expire promises", func(ctx context.Context) (bool, error) {
+			n, err := g.db.ExpirePromises(ctx)
+			return n > 0, err
+		}),
+	}
+}
+
+// forget drops what is cached of a configuration that changed.
+func (g *gateway) forget(c pg.ConfigChange) {
+	switch {
+	case c == pg.ConfigChange{}:
+		g.handler.ForgetAll()
+		g.process.ForgetAll()
+	case c.SourceSlug == "":
+		g.handler.ForgetTenant(c.TenantSlug)
+	default:
+		g.handler.ForgetSource(c.TenantSlug, c.SourceSlug)
+		g.process.ForgetSource(c.SourceID)
+	}
+}
+
+// every does something at each interval until ctx ends, and again at once
+// while it says that there is more. What fails is tried again at the next.
+func (g *gateway) every(interval time.Duration, act string, do func(context.Context) (more bool, err error)) func(context.Context) error {
+	return func(ctx context.Context) error {
+		tick := time.NewTicker(interval)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-tick.C:
+			}
+			for more := true; more && ctx.Err() == nil; {
+				var err error
+				if more, err = do(ctx); err != nil && ctx.Err() == nil {
+					g.log.Warn("cannot "+act+"; trying again later", "error", err)
+					break
+				}
+			}
+		}
+	}
+}

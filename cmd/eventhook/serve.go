@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/configs"
+)
+
+func newServe() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the gateway",
+		Long: `Run the gateway until it is told to stop (SIGTERM, Ctrl-C).
+
+Without DATABASE_URL it runs a private PostgreSQL under --data-dir, and makes
+the keys it needs there.`,
+		Args: cobra.NoArgs,
+	}
+	s := addSettings(cmd)
+	apply := cmd.Flags().String("apply", "", "file or folder of tenants, sources and routes to apply at the start")
+	makeSecrets := cmd.Flags().Bool("make-secrets", false, "make the secrets that --apply names as ${…} and nobody has set, and keep them in --data-dir")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c, log, err := s.load(cmd)
+		if err != nil {
+			return err
+		}
+		if *makeSecrets && (c.DatabaseURL != "" || *apply == "") {
+			return usageError{fmt.Errorf("--make-secrets is for --apply on the private PostgreSQL")}
+		}
+		tuneMemory()
+		g, err := newGateway(cmd.Context(), c, log)
+		if err != nil {
+			return err
+		}
+		var made *secrets
+		if *apply != "" {
+			if made, err = applyAtStart(cmd.Context(), g, *apply, *makeSecrets); err != nil {
+				g.close()
+				return err
+			}
+		}
+		return g.run(cmd.Context(), func() { g.announce(cmd.OutOrStdout(), made) })
+	}
+	return cmd
+}
+
+// tuneMemory trades memory for time: the gateway keeps little, so that a
+// small heap would be collected all the time. GOGC and GOMEMLIMIT go first.
+func tuneMemory() {
+	const percent, limit = 400, 2 << 30
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(percent)
+	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(limit)
+	}
+}
+
+// applyAtStart applies a file before requests are served.
+func applyAtStart(ctx context.Context, g *gateway, path string, makeSecrets bool) (*secrets, error) {
+	lookup := os.LookupEnv
+	var made *secrets
+	if makeSecrets {
+		var err error
+		if made, err = openSecrets(g.config.DataDir); err != nil {
+			return nil, err
+		}
+		lookup = made.lookup
+	}
+	tenants, err := configs.LoadTenants(path, lookup)
+	if err != nil {
+		return nil, err
+	}
+	if made != nil {
+		if err := made.save(); err != nil {
+			return nil, err
+		}
+	}
+	for _, t := range tenants {
+		changes, err := g.db.ApplyTenant(ctx, t, false)
+		if err != nil {
+			return nil, fmt.Errorf("apply %s: %w", path, err)
+		}
+		g.log.Info("applied configuration", "tenant", t.Slug, "changes", countChanges(changes))
+	}
+	return made, nil
+}
+
+func countChanges(changes []eventhook.Change) int {
+	n := 0
+	for _, c := range changes {
+		if c.Action != eventhook.ChangeUnchanged {
+			n++
+		}
+	}
+	return n
+}
+
+// announce says where the gateway is and, after a start with made secrets,
+// what to try.
+func (g *gateway) announce(w io.Writer, made *secrets) {
+	url := g.config.PublicURL
+	_, _ = fmt.Fprintf(w, "Eventhook %s is ready.\n  webhooks and API  %s\n  API pages         %s/docs\n  health, metrics   http://%s/metrics\n",
+		version, url, url, reachable(g.management.Addr()))
+	if made == nil {
+		return
+	}
+	_, _ = fmt.Fprintf(w, `  admin key         %[2]s
+
+Keys and secrets are kept in %[3]s. Try, in another terminal:
+
+  # a signed GitHub push; send it twice to see it recognized
+  ./bin/eventhook send github --secret %[4]s --url %[1]s/api/tenants/acme/eventhook/in/github
+
+  # what became of it
+  curl -s -H 'Authorization: Bearer %[2]s' %[1]s/api/tenants/acme/eventhook/events
+
+  # be the worker: claim the task it made
+  curl -s -H 'Authorization: Bearer %[2]s' -H 'Content-Type: application/json' \
+    -d '{"queue":"ci","lease_seconds":60}' %[1]s/api/tenants/acme/eventhook/work/claim
+
+  # a signed Stripe payment
+  ./bin/eventhook send stripe --secret %[5]s --url %[1]s/api/tenants/acme/eventhook/in/stripe
+
+Stop with Ctrl-C.
+`, url, g.keys.admin.Reveal(), g.config.DataDir, made.kept["GITHUB_WEBHOOK_SECRET"], made.kept["STRIPE_WEBHOOK_SECRET"])
+}

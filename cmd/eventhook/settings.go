@@ -1,0 +1,61 @@
+package main
+
+import (
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eventhook/eventhook/configs"
+	"github.com/eventhook/eventhook/internal/telemetry"
+)
+
+// settings are the flags that say where the configuration comes from.
+type settings struct {
+	file  string
+	flags map[string]*string
+}
+
+// configFlags are the flags that go over file and variables, by key.
+var configFlags = []struct{ flag, key, usage string }{
+	{"database-url", "database_url", "PostgreSQL URL; without one a private PostgreSQL is run"},
+	{"data-dir", "data_dir", "folder of the private PostgreSQL and its keys"},
+	{"listen", "listen", "address of webhooks and API"},
+	{"management-listen", "management_listen", "address of health and metrics"},
+	{"log-level", "log.level", "debug, info, warn or error"},
+	{"log-format", "log.format", "text or json"},
+}
+
+// addSettings gives a command the flags of the configuration.
+func addSettings(cmd *cobra.Command) *settings {
+	s := &settings{flags: map[string]*string{}}
+	cmd.Flags().StringVar(&s.file, "config", os.Getenv("EVENTHOOK_CONFIG"), "configuration file (YAML)")
+	for _, f := range configFlags {
+		s.flags[f.flag] = cmd.Flags().String(f.flag, "", f.usage)
+	}
+	return s
+}
+
+// load reads the configuration and makes the logger it asks for.
+func (s *settings) load(cmd *cobra.Command) (configs.Config, *slog.Logger, error) {
+	over := map[string]string{}
+	for _, f := range configFlags {
+		if cmd.Flags().Changed(f.flag) {
+			over[f.key] = *s.flags[f.flag]
+		}
+	}
+	return loadConfig(configs.Sources{File: s.file, Environ: os.Environ(), Flags: over}, cmd.ErrOrStderr())
+}
+
+func loadConfig(from configs.Sources, stderr io.Writer) (configs.Config, *slog.Logger, error) {
+	c, unknown, err := configs.Load(from)
+	if err != nil {
+		return c, nil, err
+	}
+	log := telemetry.NewLogger(stderr, c.Log.Level, c.Log.Format)
+	for _, name := range unknown {
+		log.Warn("a variable means nothing to this version", "variable", name)
+	}
+	return c, log, nil
+}

@@ -1,0 +1,146 @@
+// Package configs reads what the gateway is configured with: its own settings
+// (a YAML file, over it EVENTHOOK_* variables, over them flags) and the
+// tenants' sources and routes as code. It is strict: an unknown key is an
+// error, and every fault is told at once, by its key.
+package configs
+
+import (
+	"net"
+	"net/url"
+	"time"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/ingest"
+	"github.com/eventhook/eventhook/route"
+)
+
+// Config is the gateway's configuration. Each room has its own part.
+type Config struct {
+	DatabaseURL      string        `koanf:"database_url"` // empty: the embedded default
+	DataDir          string        `koanf:"data_dir"`
+	Listen           string        `koanf:"listen"`
+	ManagementListen string        `koanf:"management_listen"`
+	PublicURL        string        `koanf:"public_url"`
+	AdminKey         string        `koanf:"admin_key"`
+	EncryptionKeys   []string      `koanf:"encryption_keys"` // base64, the newest first
+	TrustedProxies   []string      `koanf:"trusted_proxies"`
+	LeaseSeconds     int           `koanf:"lease_seconds"`
+	StopTimeout      time.Duration `koanf:"stop_timeout"`
+	Retention        Retention     `koanf:"retention"`
+	Database         Database      `koanf:"database"`
+	Log              Log           `koanf:"log"`
+	Outbound         Outbound      `koanf:"outbound"`
+	Ingest           ingest.Config `koanf:"ingest"`
+	Route            route.Config  `koanf:"route"`
+}
+
+// Retention is for how many days data is kept; 0 keeps it.
+type Retention struct {
+	EventsDays     int `koanf:"events_days"`
+	BodiesDays     int `koanf:"bodies_days"`
+	DeliveriesDays int `koanf:"deliveries_days"`
+}
+
+// Database says how many connections an instance uses.
+type Database struct {
+	AcceptConns int `koanf:"accept_conns"`
+	WorkConns   int `koanf:"work_conns"`
+}
+
+// Log says how logs are written.
+type Log struct {
+	Level  string `koanf:"level"`  // debug, info, warn, error
+	Format string `koanf:"format"` // text, json
+}
+
+// Outbound says where requests of ours may go.
+type Outbound struct {
+	AllowPrivateNetworks bool `koanf:"allow_private_networks"`
+}
+
+// Default is the configuration of a start without any.
+func Default() Config {
+	return Config{
+		DataDir:          "./data",
+		Listen:           ":8080",
+		ManagementListen: ":9980",
+		LeaseSeconds:     30,
+		StopTimeout:      30 * time.Second,
+		Retention:        Retention{EventsDays: 90, BodiesDays: 90, DeliveriesDays: 14},
+		Database:         Database{AcceptConns: 4, WorkConns: 16},
+		Log:              Log{Level: "info", Format: "text"},
+		Ingest:           ingest.DefaultConfig(),
+		Route:            route.DefaultConfig(),
+	}
+}
+
+// Lease is how long work is leased before others may take it.
+func (c Config) Lease() time.Duration { return time.Duration(c.LeaseSeconds) * time.Second }
+
+// Validate reports every fault by its key. It changes nothing.
+func (c Config) Validate() eventhook.Faults {
+	var f eventhook.Faults
+	c.validateAddresses(&f)
+	if c.DatabaseURL == "" && c.DataDir == "" {
+		f.Add("data_dir", "is required without a database_url")
+	}
+	if c.DatabaseURL != "" && len(c.EncryptionKeys) == 0 {
+		f.Add("encryption_keys", "is required with a database_url; make one with: openssl rand -base64 32")
+	}
+	if c.DatabaseURL != "" && c.AdminKey == "" {
+		f.Add("admin_key", "is required with a database_url")
+	}
+	const shortest = 16
+	if c.AdminKey != "" && len(c.AdminKey) < shortest {
+		f.Add("admin_key", "has %d characters, want at least %d", len(c.AdminKey), shortest)
+	}
+	if c.StopTimeout < time.Second {
+		f.Add("stop_timeout", "%s, want at least 1s", c.StopTimeout)
+	}
+	for _, v := range []struct {
+		key                string
+		value, least, most int
+	}{
+		{"lease_seconds", c.LeaseSeconds, 1, 3600},
+		{"retention.events_days", c.Retention.EventsDays, 0, 36500},
+		{"retention.bodies_days", c.Retention.BodiesDays, 0, 36500},
+		{"retention.deliveries_days", c.Retention.DeliveriesDays, 0, 36500},
+		{"database.accept_conns", c.Database.AcceptConns, 1, 1000},
+		{"database.work_conns", c.Database.WorkConns, 2, 1000},
+	} {
+		if v.value < v.least || v.value > v.most {
+			f.Add(v.key, "%d, want %d to %d", v.value, v.least, v.most)
+		}
+	}
+	validateOneOf(&f, "log.level", c.Log.Level, "debug", "info", "warn", "error")
+	validateOneOf(&f, "log.format", c.Log.Format, "text", "json")
+	ingestFaults := c.Ingest
+	ingestFaults.TrustedProxies = nil // told under the top-level name below
+	f.Merge("ingest", ingestFaults.Validate())
+	f.Merge("route", c.Route.Validate())
+	f.Merge("", ingest.Config{TrustedProxies: c.TrustedProxies}.ValidateProxies())
+	return f
+}
+
+func (c Config) validateAddresses(f *eventhook.Faults) {
+	for _, v := range []struct{ key, value string }{{"listen", c.Listen}, {"management_listen", c.ManagementListen}} {
+		if _, _, err := net.SplitHostPort(v.value); err != nil {
+			f.Add(v.key, "%q is not an address such as :8080", v.value)
+		}
+	}
+	if c.PublicURL != "" {
+		u, err := url.Parse(c.PublicURL)
+		if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+			f.Add("public_url", "%q is not a URL such as https://hooks.example.com", c.PublicURL)
+		}
+	}
+}
+
+func validateOneOf(f *eventhook.Faults, key, value string, allowed ...string) {
+	for _, a := range allowed {
+		if value == a {
+			return
+		}
+	}
+	f.Add(key, "%q, want one of %v", value, allowed)
+}

@@ -1,0 +1,237 @@
+package configs
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/verify"
+)
+
+// tenantsFile is configuration as code, with the names of the API.
+type tenantsFile struct {
+	Tenants []tenantSpec `yaml:"tenants"`
+}
+
+type tenantSpec struct {
+	Slug    string       `yaml:"slug"`
+	Name    string       `yaml:"name"`
+	Sources []sourceSpec `yaml:"sources"`
+}
+
+type sourceSpec struct {
+	Slug                     string         `yaml:"slug"`
+	Name                     string         `yaml:"name"`
+	Provider                 string         `yaml:"provider"`
+	Secrets                  []string       `yaml:"secrets"`
+	Verifier                 *verify.Config `yaml:"verifier"`
+	IsEnabled                *bool          `yaml:"is_enabled"`
+	Routes                   []routeSpec    `yaml:"routes"`
+	eventhook.SourceSettings `yaml:",inline"`
+}
+
+type routeSpec struct {
+	Name             string             `yaml:"name"`
+	Priority         int                `yaml:"priority"`
+	IsEnabled        *bool              `yaml:"is_enabled"`
+	FilterEventTypes []string           `yaml:"filter_event_types"`
+	Targets          []eventhook.Target `yaml:"targets"`
+}
+
+// LoadTenants reads the tenants in a YAML file, or in all .yaml and .yml files
+// of a folder, in the order of their names. ${NAME} in a text is replaced by
+// what env knows under that name, and $$ by $. The error names every fault of
+// all files at once; it never holds a replaced text.
+func LoadTenants(path string, env func(string) (string, bool)) ([]eventhook.TenantConfig, error) {
+	files, err := tenantFiles(path)
+	if err != nil {
+		return nil, err
+	}
+	var all []eventhook.TenantConfig
+	var faults eventhook.Faults
+	for _, name := range files {
+		raw, err := os.ReadFile(name)
+		if err != nil {
+			return nil, invalid(name, fmt.Sprintf("cannot be read: %v", errors.Unwrap(err)))
+		}
+		tenants, f := ParseTenants(raw, env)
+		all = append(all, tenants...)
+		faults.Merge(filepath.Base(name), f)
+	}
+	return all, faults.Err("the configuration is not valid")
+}
+
+func tenantFiles(path string) ([]string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, invalid(path, fmt.Sprintf("cannot be read: %v", errors.Unwrap(err)))
+	}
+	if !info.IsDir() {
+		return []string{path}, nil
+	}
+	var files []string
+	for _, pattern := range []string{"*.yaml", "*.yml"} {
+		matches, err := fs.Glob(os.DirFS(path), pattern)
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", path, err)
+		}
+		for _, m := range matches {
+			files = append(files, filepath.Join(path, m))
+		}
+	}
+	if len(files) == 0 {
+		return nil, invalid(path, "holds no .yaml or .yml file")
+	}
+	slices.Sort(files)
+	return files, nil
+}
+
+// ParseTenants reads one file's tenants; see LoadTenants.
+func ParseTenants(raw []byte, env func(string) (string, bool)) ([]eventhook.TenantConfig, eventhook.Faults) {
+	var faults eventhook.Faults
+	var doc yaml.Node
+	if err := yaml.Unmarshal(raw, &doc); err != nil {
+		faults.Add("", "is not YAML: %v", err)
+		return nil, faults
+	}
+	// Unknown fields first, on the text as it is written: errors of the decoder
+	// quote what they refuse.
+	strict := yaml.NewDecoder(bytes.NewReader(raw))
+	strict.KnownFields(true)
+	var file tenantsFile
+	if err := strict.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
+		addYAMLFaults(&faults, err)
+		return nil, faults
+	}
+	replaceVariables(&doc, env, &faults)
+	file = tenantsFile{}
+	if err := doc.Decode(&file); err != nil && len(faults) == 0 {
+		faults.Add("", "a replaced ${…} does not fit its place")
+	}
+	var tenants []eventhook.TenantConfig
+	for i, t := range file.Tenants {
+		tenants = append(tenants, t.config(fmt.Sprintf("tenants[%d]", i), &faults))
+	}
+	return tenants, faults
+}
+
+func addYAMLFaults(f *eventhook.Faults, err error) {
+	if e, ok := errors.AsType[*yaml.TypeError](err); ok {
+		for _, line := range e.Errors {
+			f.Add("", "%s", line)
+		}
+		return
+	}
+	f.Add("", "%v", err)
+}
+
+var variable = regexp.MustCompile(`\$\$|\$\{[^}]*\}`)
+
+func replaceVariables(n *yaml.Node, env func(string) (string, bool), f *eventhook.Faults) {
+	for _, child := range n.Content {
+		replaceVariables(child, env, f)
+	}
+	if n.Kind != yaml.ScalarNode || n.Tag != "!!str" {
+		return
+	}
+	n.Value = variable.ReplaceAllStringFunc(n.Value, func(match string) string {
+		if match == "$$" {
+			return "$"
+		}
+		name := match[2 : len(match)-1]
+		value, ok := env(name)
+		if !ok || value == "" {
+			f.Add(fmt.Sprintf("line %d", n.Line), "the variable %s is not set", name)
+		}
+		return value
+	})
+}
+
+func (t tenantSpec) config(at string, f *eventhook.Faults) eventhook.TenantConfig {
+	c := eventhook.TenantConfig{Tenant: eventhook.Tenant{Slug: t.Slug, Name: t.Name}}
+	if c.Name == "" {
+		c.Name = t.Slug
+	}
+	f.Merge(at, c.Tenant.Validate())
+	seen := map[string]bool{}
+	for i, s := range t.Sources {
+		at := fmt.Sprintf("%s.sources[%d]", at, i)
+		if seen[s.Slug] {
+			f.Add(at+".slug", "%q occurs twice", s.Slug)
+		}
+		seen[s.Slug] = true
+		c.Sources = append(c.Sources, s.config(at, f))
+	}
+	return c
+}
+
+func (s sourceSpec) config(at string, f *eventhook.Faults) eventhook.SourceConfig {
+	c := eventhook.SourceConfig{Source: eventhook.Source{
+		Slug: s.Slug, Name: s.Name, Provider: s.Provider, IsEnabled: s.IsEnabled == nil || *s.IsEnabled, SourceSettings: s.SourceSettings,
+	}}
+	if c.Name == "" {
+		c.Name = s.Slug
+	}
+	verifier, faults := s.verifier()
+	f.Merge(at, faults)
+	if raw, err := json.Marshal(verifier); err == nil {
+		c.Verifier, c.SecretsCount = eventhook.NewSecret(string(raw)), verifier.SecretsCount()
+	}
+	f.Merge(at, c.Source.Validate())
+	seen := map[string]bool{}
+	for i, r := range s.Routes {
+		at := fmt.Sprintf("%s.routes[%d]", at, i)
+		if seen[r.Name] {
+			f.Add(at+".name", "%q occurs twice", r.Name)
+		}
+		seen[r.Name] = true
+		route := eventhook.Route{Name: r.Name, Priority: r.Priority, IsEnabled: r.IsEnabled == nil || *r.IsEnabled,
+			FilterEventTypes: r.FilterEventTypes, Targets: r.Targets}
+		f.Merge(at, route.Validate())
+		c.Routes = append(c.Routes, route)
+	}
+	return c
+}
+
+// verifier is the source's verifier: its provider's, or the one spelled out.
+func (s sourceSpec) verifier() (verify.Config, eventhook.Faults) {
+	var f eventhook.Faults
+	switch {
+	case s.Verifier != nil && len(s.Secrets) > 0:
+		f.Add("secrets", "belong into the verifier when it is spelled out")
+	case s.Verifier != nil:
+		f.Merge("verifier", s.Verifier.Validate())
+		return *s.Verifier, f
+	case s.Provider == "":
+		f.Add("provider", "is required, or a verifier; to verify nothing say verifier: {type: none}")
+	default:
+		preset, ok := verify.FindPreset(s.Provider)
+		if !ok {
+			f.Add("provider", "%q is not one of %s; spell out its verifier instead", s.Provider, strings.Join(presetIDs(), ", "))
+			return verify.Config{}, f
+		}
+		c := preset.Config(s.Secrets)
+		f.Merge("", c.Validate())
+		return c, f
+	}
+	return verify.Config{}, f
+}
+
+func presetIDs() []string {
+	var ids []string
+	for _, p := range verify.Presets() {
+		ids = append(ids, p.ID)
+	}
+	return ids
+}

@@ -1,0 +1,139 @@
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/snapshot"
+)
+
+// KeyPrefix begins every API key.
+const KeyPrefix = "ehk_"
+
+// KeyStore knows tenants and their keys. KeyByHash also tells the slug of the
+// key's tenant; a key that is not valid is KindUnauthorized.
+type KeyStore interface {
+	KeyByHash(ctx context.Context, hash []byte) (eventhook.APIKey, string, error)
+	Tenant(ctx context.Context, slug string) (eventhook.Tenant, error)
+}
+
+// caller is who makes a request, and for which tenant. The tenant is zero on
+// the admin's own paths.
+type caller struct {
+	tenant eventhook.TenantID
+	admin  bool
+}
+
+type callerKey struct{}
+
+// callerOf is who the middleware found. Operations always have one.
+func callerOf(ctx context.Context) caller {
+	c, _ := ctx.Value(callerKey{}).(caller)
+	return c
+}
+
+const scopeKey = "scope"
+
+// keyAge bounds how long a revoked key, or a tenant that changed, is believed.
+const keyAge = time.Second
+
+type keyring struct {
+	admin   [sha256.Size]byte
+	hasKey  bool
+	keys    *snapshot.Cache[[sha256.Size]byte, knownKey]
+	tenants *snapshot.Cache[string, eventhook.Tenant]
+}
+
+type knownKey struct {
+	eventhook.APIKey
+	tenant string
+	known  bool
+}
+
+func newKeyring(store KeyStore, admin eventhook.Secret, now func() time.Time) *keyring {
+	const size = 10_000
+	return &keyring{
+		admin:  sha256.Sum256([]byte(admin.Reveal())),
+		hasKey: !admin.IsZero(),
+		keys: snapshot.New(size, keyAge, now, func(ctx context.Context, hash [sha256.Size]byte) (knownKey, error) {
+			k, tenant, err := store.KeyByHash(ctx, hash[:])
+			if eventhook.KindOf(err) == eventhook.KindUnauthorized {
+				return knownKey{}, eventhook.NotFound("key") // kept apart from keys that exist
+			}
+			return knownKey{k, tenant, true}, err
+		}),
+		tenants: snapshot.New(size, keyAge, now, store.Tenant),
+	}
+}
+
+// errUnauthorized is the same for no key, a bad one and an expired one.
+var errUnauthorized = &eventhook.Error{Kind: eventhook.KindUnauthorized, Message: "A valid API key is required: Authorization: Bearer ehk_…"}
+
+// identify decides whether the bearer of an authorization may do what needs
+// scope for the tenant with a slug, or, without a scope, as the admin.
+func (k *keyring) identify(ctx context.Context, authorization, tenant string, scope eventhook.Scope) (caller, error) {
+	scheme, token, _ := strings.Cut(authorization, " ")
+	if !strings.EqualFold(scheme, "Bearer") || token == "" {
+		return caller{}, errUnauthorized
+	}
+	hash := sha256.Sum256([]byte(strings.TrimSpace(token)))
+	if k.hasKey && subtle.ConstantTimeCompare(hash[:], k.admin[:]) == 1 {
+		if scope == "" {
+			return caller{admin: true}, nil
+		}
+		t, err := k.tenants.Get(ctx, tenant)
+		return caller{tenant: t.ID, admin: true}, err
+	}
+	key, err := k.keys.Get(ctx, hash)
+	if eventhook.KindOf(err) == eventhook.KindNotFound {
+		return caller{}, errUnauthorized
+	}
+	if err != nil {
+		return caller{}, err
+	}
+	return caller{tenant: key.TenantID}, key.permits(tenant, scope)
+}
+
+func (k knownKey) permits(tenant string, scope eventhook.Scope) error {
+	if scope == "" {
+		return &eventhook.Error{Kind: eventhook.KindForbidden, Message: "This needs the admin key."}
+	}
+	if k.tenant != tenant {
+		return eventhook.NotFound("tenant")
+	}
+	for _, s := range k.Scopes {
+		if s == scope {
+			return nil
+		}
+	}
+	return &eventhook.Error{Kind: eventhook.KindForbidden, Message: "The API key lacks the scope " + string(scope) + "."}
+}
+
+// authorize lets only those requests through that may be made.
+func (s *server) authorize(api huma.API) func(huma.Context, func(huma.Context)) {
+	return func(ctx huma.Context, next func(huma.Context)) {
+		op := ctx.Operation()
+		scope, _ := op.Metadata[scopeKey].(eventhook.Scope)
+		who, err := s.keys.identify(ctx.Context(), ctx.Header("Authorization"), ctx.Param("tenant"), scope)
+		if err == nil {
+			next(huma.WithValue(ctx, callerKey{}, who))
+			return
+		}
+		answer := s.problem(ctx.Context(), operation{method: op.Method, path: op.Path}, err)
+		status := http.StatusInternalServerError
+		if p, ok := answer.(huma.StatusError); ok { //nolint:errorlint // made by problem, unwrapped
+			status = p.GetStatus()
+		}
+		if status == http.StatusUnauthorized {
+			ctx.SetHeader("WWW-Authenticate", "Bearer")
+		}
+		_ = huma.WriteErr(api, ctx, status, answer.Error()) // the client may be gone
+	}
+}

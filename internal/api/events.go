@@ -1,0 +1,210 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/payload"
+)
+
+// EventStore reads events; absent ones, and other tenants', are KindNotFound.
+type EventStore interface {
+	Events(ctx context.Context, tenant eventhook.TenantID, f eventhook.EventFilter) ([]eventhook.Event, error)
+	Event(ctx context.Context, tenant eventhook.TenantID, id eventhook.EventID) (eventhook.Event, error)
+	Actions(ctx context.Context, id eventhook.EventID) ([]eventhook.Action, error)
+	Payloads(ctx context.Context, ids []eventhook.EventID) (map[eventhook.EventID]eventhook.Payload, error)
+}
+
+type eventView struct {
+	ID             string     `json:"id" format:"uuid"`
+	Source         *string    `json:"source" doc:"The source's slug."`
+	Origin         string     `json:"origin" enum:"source,api,route,system"`
+	EventType      string     `json:"event_type"`
+	Status         string     `json:"status" enum:"pending,processing,delivered,unrouted,failed,dead,duplicate"`
+	IdempotencyKey *string    `json:"idempotency_key"`
+	IsDuplicate    bool       `json:"is_duplicate"`
+	DuplicateOf    *string    `json:"duplicate_of"`
+	ContentType    string     `json:"content_type"`
+	BodySize       int        `json:"body_size" doc:"Bytes."`
+	RetryCount     int        `json:"retry_count"`
+	NextRetryAt    *time.Time `json:"next_retry_at"`
+	LastError      *string    `json:"last_error"`
+	SourceIP       *string    `json:"source_ip"`
+	TraceID        string     `json:"trace_id"`
+	RequestID      *string    `json:"request_id"`
+	CorrelationID  *string    `json:"correlation_id"`
+	ReceivedAt     time.Time  `json:"received_at"`
+	ProcessedAt    *time.Time `json:"processed_at"`
+}
+
+type eventDetail struct {
+	eventView
+	Headers    map[string]string `json:"headers" doc:"Credentials are redacted; repeated headers are joined with a comma."`
+	Body       json.RawMessage   `json:"body" doc:"The body as JSON where it can be parsed, else its text; null for other bytes and when it is past its retention."`
+	Actions    []actionView      `json:"actions"`
+	Deliveries []struct{}        `json:"deliveries"`
+}
+
+type actionView struct {
+	ID                  string     `json:"id" format:"uuid"`
+	RouteID             string     `json:"route_id" format:"uuid"`
+	RouteName           string     `json:"route_name"`
+	TargetType          string     `json:"target_type"`
+	Status              string     `json:"status" enum:"pending,success,failed,skipped"`
+	Attempts            int        `json:"attempts"`
+	WorkflowExecutionID *string    `json:"workflow_execution_id"`
+	TaskExecutionID     *string    `json:"task_execution_id"`
+	PromiseID           *string    `json:"promise_id"`
+	PublishedEventID    *string    `json:"published_event_id"`
+	ErrorMessage        *string    `json:"error_message"`
+	StartedAt           time.Time  `json:"started_at"`
+	CompletedAt         *time.Time `json:"completed_at"`
+}
+
+type eventsQuery struct {
+	TenantPath
+	PageQuery
+	Source         string    `query:"source" doc:"A source's slug."`
+	Status         string    `query:"status" enum:"pending,processing,delivered,unrouted,failed,dead,duplicate"`
+	EventType      string    `query:"event_type"`
+	ReceivedAfter  time.Time `query:"received_after"`
+	ReceivedBefore time.Time `query:"received_before"`
+	IdempotencyKey string    `query:"idempotency_key"`
+}
+
+type EventPath struct {
+	TenantPath
+	ID string `path:"id" doc:"The event's id."`
+}
+
+func (s *server) registerEvents(api huma.API) {
+	const tag = "events"
+	register(s, api, operation{method: http.MethodGet, path: base + "/events", scope: eventhook.ScopeRead, tag: tag,
+		summary: "List events, newest first"}, s.listEvents)
+	register(s, api, operation{method: http.MethodGet, path: base + "/events/{id}", scope: eventhook.ScopeRead, tag: tag,
+		summary: "Read an event with its headers, body and actions"}, s.readEvent)
+	register(s, api, operation{method: http.MethodGet, path: base + "/events/{id}/payload", scope: eventhook.ScopeRead, tag: tag,
+		summary: "Read the exact bytes of an event's body"}, s.readPayload)
+}
+
+func (s *server) listEvents(ctx context.Context, who caller, in *eventsQuery) (*page[eventView], error) {
+	before, err := cursorOf[eventhook.Event](in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	list, err := s.Events.Events(ctx, who.tenant, eventhook.EventFilter{
+		Source: in.Source, Status: eventhook.EventStatus(in.Status), EventType: in.EventType, IdempotencyKey: in.IdempotencyKey,
+		ReceivedAfter: in.ReceivedAfter, ReceivedBefore: in.ReceivedBefore, Before: before, Limit: in.Limit + 1,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return makePage(list, in.Limit, viewEvent, func(e eventhook.Event) eventhook.EventID { return e.ID }), nil
+}
+
+func viewEvent(e eventhook.Event) eventView {
+	return eventView{
+		ID: e.ID.String(), Source: optional(e.SourceSlug), Origin: string(e.Origin), EventType: e.EventType, Status: string(e.Status),
+		IdempotencyKey: optional(e.IdempotencyKey), IsDuplicate: e.Status == eventhook.EventDuplicate, DuplicateOf: optionalID(e.DuplicateOf),
+		ContentType: e.ContentType, BodySize: e.BodySize, RetryCount: e.RetryCount, NextRetryAt: e.NextRetryAt, LastError: optional(e.LastError),
+		SourceIP: optional(e.SourceIP), TraceID: e.TraceID, RequestID: optional(e.RequestID), CorrelationID: optional(e.CorrelationID),
+		ReceivedAt: e.ID.Time(), ProcessedAt: e.ProcessedAt,
+	}
+}
+
+type eventAnswer struct{ Body eventDetail }
+
+func (s *server) readEvent(ctx context.Context, who caller, in *EventPath) (*eventAnswer, error) {
+	e, p, err := s.eventWithPayload(ctx, who, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	actions, err := s.Events.Actions(ctx, e.ID)
+	if err != nil {
+		return nil, err
+	}
+	d := eventDetail{eventView: viewEvent(e), Headers: headerMap(p.Headers), Body: bodyJSON(e.ContentType, p), Actions: []actionView{}, Deliveries: []struct{}{}}
+	for _, a := range actions {
+		d.Actions = append(d.Actions, viewAction(a))
+	}
+	return &eventAnswer{d}, nil
+}
+
+func (s *server) eventWithPayload(ctx context.Context, who caller, id string) (eventhook.Event, eventhook.Payload, error) {
+	eventID, err := eventhook.ParseID[eventhook.Event](id)
+	if err != nil {
+		return eventhook.Event{}, eventhook.Payload{}, err
+	}
+	e, err := s.Events.Event(ctx, who.tenant, eventID)
+	if err != nil {
+		return e, eventhook.Payload{}, err
+	}
+	payloads, err := s.Events.Payloads(ctx, []eventhook.EventID{eventID})
+	return e, payloads[eventID], err
+}
+
+func bodyJSON(contentType string, p eventhook.Payload) json.RawMessage {
+	v := payload.New(payload.Block(p.Headers), contentType, p.Body)
+	if v.JSON() == nil && !payload.IsText(p.Body) {
+		return json.RawMessage("null")
+	}
+	return v.Render()
+}
+
+func headerMap(block []byte) map[string]string {
+	headers := map[string]string{}
+	for line := range strings.SplitSeq(string(block), "\r\n") {
+		name, value, ok := strings.Cut(line, ": ")
+		if !ok {
+			continue
+		}
+		value = strings.ToValidUTF8(value, "\uFFFD")
+		if earlier, twice := headers[name]; twice {
+			value = earlier + ", " + value
+		}
+		headers[name] = value
+	}
+	return headers
+}
+
+func viewAction(a eventhook.Action) actionView {
+	v := actionView{
+		ID: a.ID.String(), RouteID: a.RouteID.String(), RouteName: a.RouteName, TargetType: a.TargetType, Status: string(a.Status),
+		Attempts: a.Attempts, PromiseID: optionalID(a.PromiseID), PublishedEventID: optionalID(a.PublishedEventID),
+		ErrorMessage: optional(a.ErrorMessage), StartedAt: a.StartedAt, CompletedAt: a.CompletedAt,
+	}
+	if a.TargetType == eventhook.TargetWorkflow {
+		v.WorkflowExecutionID = optionalID(a.ExecutionID)
+	} else {
+		v.TaskExecutionID = optionalID(a.ExecutionID)
+	}
+	return v
+}
+
+type payloadAnswer struct {
+	ContentType string `header:"Content-Type"`
+	NoSniff     string `header:"X-Content-Type-Options"`
+	Disposition string `header:"Content-Disposition"`
+	Body        []byte
+}
+
+func (s *server) readPayload(ctx context.Context, who caller, in *EventPath) (*payloadAnswer, error) {
+	e, p, err := s.eventWithPayload(ctx, who, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	if p.Headers == nil {
+		return nil, eventhook.NotFound("payload: it is past its retention")
+	}
+	contentType := e.ContentType
+	if contentType == "" || strings.ContainsAny(contentType, "\r\n\x00") {
+		contentType = "application/octet-stream"
+	}
+	return &payloadAnswer{ContentType: contentType, NoSniff: "nosniff", Disposition: "attachment", Body: p.Body}, nil
+}

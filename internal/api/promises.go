@@ -1,0 +1,200 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/eventhook/eventhook"
+)
+
+// PromiseStore makes, reads and settles promises; see internal/pg for what
+// each promises. PromiseWake is closed when one may have been settled.
+type PromiseStore interface {
+	MakePromise(ctx context.Context, p eventhook.Promise) (_ eventhook.Promise, made bool, err error)
+	Promise(ctx context.Context, tenant eventhook.TenantID, id eventhook.PromiseID) (eventhook.Promise, error)
+	PromiseByKey(ctx context.Context, tenant eventhook.TenantID, key string) (eventhook.Promise, error)
+	Promises(ctx context.Context, tenant eventhook.TenantID, before eventhook.PromiseID, limit int) ([]eventhook.Promise, error)
+	SettlePromise(ctx context.Context, tenant eventhook.TenantID, id eventhook.PromiseID, o eventhook.PromiseOutcome) (eventhook.Promise, error)
+	PromiseWake(tenant eventhook.TenantID) <-chan struct{}
+}
+
+type promiseView struct {
+	ID                  string          `json:"id" format:"uuid"`
+	IdempotencyKey      string          `json:"idempotency_key"`
+	Status              string          `json:"status" enum:"pending,resolved,rejected,expired"`
+	Value               json.RawMessage `json:"value"`
+	Error               *string         `json:"error"`
+	WorkflowExecutionID *string         `json:"workflow_execution_id"`
+	ExpiresAt           *time.Time      `json:"expires_at"`
+	CreatedAt           time.Time       `json:"created_at"`
+	SettledAt           *time.Time      `json:"settled_at"`
+}
+
+func viewPromise(p eventhook.Promise) promiseView {
+	v := promiseView{
+		ID: p.ID.String(), IdempotencyKey: p.IdempotencyKey, Status: string(p.Status), Value: p.Value, Error: optional(p.Error),
+		WorkflowExecutionID: optionalID(p.WorkflowExecutionID), ExpiresAt: p.ExpiresAt, CreatedAt: p.CreatedAt, SettledAt: p.SettledAt,
+	}
+	if v.Value == nil {
+		v.Value = json.RawMessage("null")
+	}
+	return v
+}
+
+type promiseAnswer struct{ Body promiseView }
+
+type makePromiseRequest struct {
+	TenantPath
+	Body struct {
+		IdempotencyKey      string `json:"idempotency_key" minLength:"1" maxLength:"255" doc:"Unique in the tenant."`
+		WorkflowExecutionID string `json:"workflow_execution_id,omitempty"`
+		TimeoutSeconds      int    `json:"timeout_seconds,omitempty" minimum:"0" maximum:"31536000" doc:"Then it expires; 0: never."`
+	}
+}
+
+type makePromiseAnswer struct {
+	Status int
+	Body   promiseView
+}
+
+type PromisePath struct {
+	TenantPath
+	ID string `path:"id" doc:"The promise's id."`
+}
+
+func (s *server) registerPromises(api huma.API) {
+	op := func(method, path, summary string) operation {
+		return operation{method: method, path: base + "/promises" + path, summary: summary, scope: eventhook.ScopeWork, tag: "promises"}
+	}
+	make := op(http.MethodPost, "", "Make a promise, or get the one with its key")
+	make.status = http.StatusCreated
+	register(s, api, make, s.makePromise)
+	register(s, api, op(http.MethodGet, "", "List promises, newest first, or find one by its key"), s.listPromises)
+	register(s, api, op(http.MethodGet, "/{id}", "Read a promise, waiting for its outcome if asked"), s.readPromise)
+	register(s, api, op(http.MethodPost, "/{id}/resolve", "Settle a promise with a value"), s.resolvePromise)
+	register(s, api, op(http.MethodPost, "/{id}/reject", "Settle a promise with an error"), s.rejectPromise)
+}
+
+func (s *server) makePromise(ctx context.Context, who caller, in *makePromiseRequest) (*makePromiseAnswer, error) {
+	if eventhook.Key(in.Body.IdempotencyKey) != in.Body.IdempotencyKey {
+		return nil, invalid("body.idempotency_key", "must be at most 255 bytes of text without NUL")
+	}
+	p := eventhook.Promise{TenantID: who.tenant, IdempotencyKey: in.Body.IdempotencyKey}
+	if in.Body.WorkflowExecutionID != "" {
+		id, err := eventhook.ParseID[eventhook.Execution](in.Body.WorkflowExecutionID)
+		if err != nil {
+			return nil, err
+		}
+		p.WorkflowExecutionID = id
+	}
+	if in.Body.TimeoutSeconds > 0 {
+		p.ExpiresAt = new(s.Now().Add(time.Duration(in.Body.TimeoutSeconds) * time.Second))
+	}
+	p, made, err := s.Promises.MakePromise(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	out := &makePromiseAnswer{Status: http.StatusOK, Body: viewPromise(p)}
+	if made {
+		out.Status = http.StatusCreated
+	}
+	return out, nil
+}
+
+type promisesQuery struct {
+	TenantPath
+	PageQuery
+	IdempotencyKey string `query:"idempotency_key"`
+}
+
+func (s *server) listPromises(ctx context.Context, who caller, in *promisesQuery) (*page[promiseView], error) {
+	id := func(p eventhook.Promise) eventhook.PromiseID { return p.ID }
+	if in.IdempotencyKey != "" {
+		p, err := s.Promises.PromiseByKey(ctx, who.tenant, in.IdempotencyKey)
+		if eventhook.KindOf(err) == eventhook.KindNotFound {
+			return makePage(nil, in.Limit, viewPromise, id), nil
+		}
+		return makePage([]eventhook.Promise{p}, in.Limit, viewPromise, id), err
+	}
+	before, err := cursorOf[eventhook.Promise](in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	list, err := s.Promises.Promises(ctx, who.tenant, before, in.Limit+1)
+	if err != nil {
+		return nil, err
+	}
+	return makePage(list, in.Limit, viewPromise, id), nil
+}
+
+type readPromiseRequest struct {
+	PromisePath
+	WaitSeconds int `query:"wait_seconds" minimum:"0" maximum:"60" doc:"How long to wait for its outcome."`
+}
+
+func (s *server) readPromise(ctx context.Context, who caller, in *readPromiseRequest) (*promiseAnswer, error) {
+	id, err := eventhook.ParseID[eventhook.Promise](in.ID)
+	if err != nil {
+		return nil, err
+	}
+	timer := time.NewTimer(time.Duration(in.WaitSeconds) * time.Second)
+	defer timer.Stop()
+	for waiting := in.WaitSeconds > 0; ; {
+		wake := s.Promises.PromiseWake(who.tenant)
+		p, err := s.Promises.Promise(ctx, who.tenant, id)
+		if err != nil || p.Status != eventhook.PromisePending || !waiting {
+			return &promiseAnswer{viewPromise(p)}, err
+		}
+		select {
+		case <-wake:
+		case <-timer.C:
+			waiting = false
+		case <-s.Stopping:
+			waiting = false
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+type resolveRequest struct {
+	PromisePath
+	Body struct {
+		Value json.RawMessage `json:"value,omitempty"`
+	}
+}
+
+func (s *server) resolvePromise(ctx context.Context, who caller, in *resolveRequest) (*promiseAnswer, error) {
+	value := in.Body.Value
+	if value == nil {
+		value = json.RawMessage("null")
+	}
+	return s.settlePromise(ctx, who, in.ID, eventhook.PromiseOutcome{Status: eventhook.PromiseResolved, Value: value})
+}
+
+type rejectRequest struct {
+	PromisePath
+	Body struct {
+		Error string `json:"error" maxLength:"10000"`
+	}
+}
+
+func (s *server) rejectPromise(ctx context.Context, who caller, in *rejectRequest) (*promiseAnswer, error) {
+	return s.settlePromise(ctx, who, in.ID, eventhook.PromiseOutcome{Status: eventhook.PromiseRejected, Error: in.Body.Error})
+}
+
+func (s *server) settlePromise(ctx context.Context, who caller, id string, o eventhook.PromiseOutcome) (*promiseAnswer, error) {
+	pid, err := eventhook.ParseID[eventhook.Promise](id)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.Promises.SettlePromise(ctx, who.tenant, pid, o)
+	if err != nil {
+		return nil, err
+	}
+	return &promiseAnswer{viewPromise(p)}, nil
+}

@@ -1,0 +1,380 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/payload"
+)
+
+// WorkStore leases executions to workers and settles them. A lease token that
+// is not current is eventhook.ErrLeaseLost and changes nothing. WorkWake is
+// closed when a tenant's work may have become due; NextWork tells when work of
+// a queue will be.
+type WorkStore interface {
+	ClaimWork(ctx context.Context, q eventhook.WorkQuery) ([]eventhook.Execution, error)
+	NextWork(ctx context.Context, q eventhook.WorkQuery) (time.Time, error)
+	WorkWake(tenant eventhook.TenantID) <-chan struct{}
+	Heartbeat(ctx context.Context, x eventhook.Execution, lease time.Duration) (time.Time, error)
+	Complete(ctx context.Context, x eventhook.Execution, output json.RawMessage) error
+	Fail(ctx context.Context, x eventhook.Execution, message string, retryable bool, policy eventhook.RetryPolicy) (time.Time, error)
+	Suspend(ctx context.Context, x eventhook.Execution, s eventhook.Suspension) error
+	Cancel(ctx context.Context, tenant eventhook.TenantID, id eventhook.ExecutionID) (eventhook.Execution, error)
+	Retry(ctx context.Context, tenant eventhook.TenantID, id eventhook.ExecutionID) (eventhook.Execution, error)
+	Execution(ctx context.Context, tenant eventhook.TenantID, id eventhook.ExecutionID) (eventhook.Execution, error)
+	Executions(ctx context.Context, tenant eventhook.TenantID, f eventhook.ExecutionFilter) ([]eventhook.Execution, error)
+}
+
+type claimRequest struct {
+	TenantPath
+	Body struct {
+		Queue        string   `json:"queue,omitempty" default:"default" maxLength:"100"`
+		Kinds        []string `json:"kinds,omitempty" maxItems:"100" doc:"Only these kinds; any without it."`
+		Max          int      `json:"max,omitempty" default:"10" minimum:"1" maximum:"250"`
+		WaitSeconds  int      `json:"wait_seconds,omitempty" minimum:"0" maximum:"60" doc:"How long to wait for work."`
+		LeaseSeconds int      `json:"lease_seconds,omitempty" default:"30" minimum:"1" maximum:"3600" doc:"How long the work is yours."`
+	}
+}
+
+type workItem struct {
+	ID             string          `json:"id" format:"uuid"`
+	Type           string          `json:"type" enum:"workflow,task"`
+	Kind           string          `json:"kind"`
+	Queue          string          `json:"queue"`
+	EventID        *string         `json:"event_id"`
+	IdempotencyKey *string         `json:"idempotency_key"`
+	Input          json.RawMessage `json:"input" doc:"The event's body as JSON; other text as a string, other bytes as {base64}."`
+	Attempt        int             `json:"attempt" doc:"Counted from 1."`
+	LeaseToken     int64           `json:"lease_token"`
+	LeaseUntil     time.Time       `json:"lease_until"`
+	State          json.RawMessage `json:"state,omitempty" doc:"What the workflow was suspended with."`
+	Promises       []promiseView   `json:"promises,omitempty" doc:"Those it awaited."`
+}
+
+type claimAnswer struct {
+	Body struct {
+		Items []workItem `json:"items"`
+	}
+}
+
+type executionView struct {
+	ID             string          `json:"id" format:"uuid"`
+	Type           string          `json:"type" enum:"workflow,task"`
+	Kind           string          `json:"kind"`
+	Queue          string          `json:"queue"`
+	Status         string          `json:"status" enum:"pending,running,completed,failed,dead,suspended,cancelled"`
+	EventID        *string         `json:"event_id"`
+	IdempotencyKey *string         `json:"idempotency_key"`
+	Attempt        int             `json:"attempt"`
+	MaxAttempts    int             `json:"max_attempts"`
+	Input          json.RawMessage `json:"input,omitempty" doc:"Of one execution alone."`
+	State          json.RawMessage `json:"state,omitempty"`
+	Output         json.RawMessage `json:"output,omitempty"`
+	Error          *string         `json:"error"`
+	DueAt          *time.Time      `json:"due_at" doc:"When it may be claimed; null: not now."`
+	CreatedAt      time.Time       `json:"created_at"`
+	CompletedAt    *time.Time      `json:"completed_at"`
+}
+
+type executionAnswer struct{ Body executionView }
+
+type WorkPath struct {
+	TenantPath
+	ID string `path:"id" doc:"The execution's id."`
+}
+
+type workQuery struct {
+	TenantPath
+	PageQuery
+	Type   string `query:"type" enum:"workflow,task"`
+	Status string `query:"status" enum:"pending,running,completed,failed,dead,suspended,cancelled"`
+	Kind   string `query:"kind"`
+	Queue  string `query:"queue"`
+}
+
+func (s *server) registerWork(api huma.API) {
+	post := func(path, summary string) operation {
+		return operation{method: http.MethodPost, path: base + "/work" + path, summary: summary, scope: eventhook.ScopeWork, tag: "work"}
+	}
+	register(s, api, post("/claim", "Lease due work, waiting for it if asked"), s.claimWork)
+	register(s, api, post("/{id}/heartbeat", "Extend the lease"), s.heartbeat)
+	register(s, api, post("/{id}/complete", "End work with its output"), s.complete)
+	register(s, api, post("/{id}/fail", "End an attempt; it is tried again if retryable and attempts are left"), s.fail)
+	register(s, api, post("/{id}/suspend", "Put a workflow aside until promises are settled"), s.suspend)
+	register(s, api, post("/{id}/cancel", "Cancel work that has not ended"), s.cancel)
+	register(s, api, post("/{id}/retry", "Start failed, dead or cancelled work anew"), s.retry)
+	get := operation{method: http.MethodGet, path: base + "/work", summary: "List executions, newest first", scope: eventhook.ScopeWork, tag: "work"}
+	register(s, api, get, s.listWork)
+	get.path, get.summary = base+"/work/{id}", "Read an execution"
+	register(s, api, get, s.readWork)
+}
+
+func (s *server) claimWork(ctx context.Context, who caller, in *claimRequest) (*claimAnswer, error) {
+	q := eventhook.WorkQuery{Tenant: who.tenant, Queue: in.Body.Queue, Kinds: in.Body.Kinds, Max: in.Body.Max,
+		Lease: time.Duration(in.Body.LeaseSeconds) * time.Second}
+	list, err := s.claimOrWait(ctx, q, time.Duration(in.Body.WaitSeconds)*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	s.Worked("claimed", len(list))
+	return s.viewClaimed(ctx, list)
+}
+
+// claimOrWait claims, and with nothing to do waits for a wake, for the moment
+// when the next work is due, for its patience to end, or for the server's stop.
+func (s *server) claimOrWait(ctx context.Context, q eventhook.WorkQuery, patience time.Duration) ([]eventhook.Execution, error) {
+	end := s.Now().Add(patience)
+	for {
+		wake := s.Work.WorkWake(q.Tenant)
+		list, err := s.Work.ClaimWork(ctx, q)
+		if err != nil || len(list) > 0 || !s.Now().Before(end) {
+			return list, err
+		}
+		next, err := s.Work.NextWork(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		if next.IsZero() || next.After(end) {
+			next = end
+		}
+		const least = 10 * time.Millisecond // another worker may be taking what is due
+		timer := time.NewTimer(max(next.Sub(s.Now()), least))
+		select {
+		case <-wake:
+		case <-timer.C:
+		case <-s.Stopping:
+			end = s.Now()
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		timer.Stop()
+	}
+}
+
+func (s *server) viewClaimed(ctx context.Context, list []eventhook.Execution) (*claimAnswer, error) {
+	inputs, err := s.inputs(ctx, list)
+	if err != nil {
+		return nil, err
+	}
+	out := &claimAnswer{}
+	out.Body.Items = []workItem{}
+	for i, x := range list {
+		item := workItem{
+			ID: x.ID.String(), Type: string(x.Type), Kind: x.Kind, Queue: x.Queue, EventID: optionalID(x.EventID),
+			IdempotencyKey: optional(x.IdempotencyKey), Input: inputs[i], Attempt: x.Attempt, LeaseToken: x.Lease.Token,
+			LeaseUntil: x.Lease.Until, State: x.State,
+		}
+		for _, p := range x.Promises {
+			item.Promises = append(item.Promises, viewPromise(p))
+		}
+		out.Body.Items = append(out.Body.Items, item)
+	}
+	return out, nil
+}
+
+// inputs are the executions' inputs: their own, or their event's body.
+func (s *server) inputs(ctx context.Context, list []eventhook.Execution) ([]json.RawMessage, error) {
+	var events []eventhook.EventID
+	for _, x := range list {
+		if x.Input == nil && !x.EventID.IsZero() {
+			events = append(events, x.EventID)
+		}
+	}
+	var payloads map[eventhook.EventID]eventhook.Payload
+	if len(events) > 0 {
+		var err error
+		if payloads, err = s.Events.Payloads(ctx, events); err != nil {
+			return nil, err
+		}
+	}
+	inputs := make([]json.RawMessage, len(list))
+	for i, x := range list {
+		switch p, ok := payloads[x.EventID]; {
+		case x.Input != nil:
+			inputs[i] = x.Input
+		case ok:
+			block := payload.Block(p.Headers)
+			inputs[i] = payload.New(block, block.Get("Content-Type"), p.Body).Render()
+		default:
+			inputs[i] = json.RawMessage("null")
+		}
+	}
+	return inputs, nil
+}
+
+// leased reads the id of an execution that a worker says it holds.
+func leased(who caller, id string, token int64) (eventhook.Execution, error) {
+	xid, err := eventhook.ParseID[eventhook.Execution](id)
+	return eventhook.Execution{ID: xid, TenantID: who.tenant, Lease: eventhook.Lease{Token: token}}, err
+}
+
+type heartbeatRequest struct {
+	WorkPath
+	Body struct {
+		LeaseToken   int64 `json:"lease_token"`
+		LeaseSeconds int   `json:"lease_seconds,omitempty" default:"30" minimum:"1" maximum:"3600"`
+	}
+}
+
+type heartbeatAnswer struct {
+	Body struct {
+		LeaseUntil time.Time `json:"lease_until"`
+	}
+}
+
+func (s *server) heartbeat(ctx context.Context, who caller, in *heartbeatRequest) (*heartbeatAnswer, error) {
+	x, err := leased(who, in.ID, in.Body.LeaseToken)
+	if err != nil {
+		return nil, err
+	}
+	out := &heartbeatAnswer{}
+	out.Body.LeaseUntil, err = s.Work.Heartbeat(ctx, x, time.Duration(in.Body.LeaseSeconds)*time.Second)
+	return out, err
+}
+
+type completeRequest struct {
+	WorkPath
+	Body struct {
+		LeaseToken int64           `json:"lease_token"`
+		Output     json.RawMessage `json:"output,omitempty"`
+	}
+}
+
+func (s *server) complete(ctx context.Context, who caller, in *completeRequest) (*executionAnswer, error) {
+	x, err := leased(who, in.ID, in.Body.LeaseToken)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Work.Complete(ctx, x, in.Body.Output); err != nil {
+		return nil, err
+	}
+	s.Worked("completed", 1)
+	return s.execution(ctx, who, x.ID)
+}
+
+type failRequest struct {
+	WorkPath
+	Body struct {
+		LeaseToken int64  `json:"lease_token"`
+		Error      string `json:"error" maxLength:"10000"`
+		Retryable  *bool  `json:"retryable,omitempty" doc:"True without it."`
+	}
+}
+
+func (s *server) fail(ctx context.Context, who caller, in *failRequest) (*executionAnswer, error) {
+	x, err := leased(who, in.ID, in.Body.LeaseToken)
+	if err != nil {
+		return nil, err
+	}
+	retryable := in.Body.Retryable == nil || *in.Body.Retryable
+	next, err := s.Work.Fail(ctx, x, in.Body.Error, retryable, eventhook.ExecutionRetry)
+	if err != nil {
+		return nil, err
+	}
+	if next.IsZero() {
+		s.Worked("dead", 1)
+	} else {
+		s.Worked("failed", 1)
+	}
+	return s.execution(ctx, who, x.ID)
+}
+
+type suspendRequest struct {
+	WorkPath
+	Body struct {
+		LeaseToken     int64           `json:"lease_token"`
+		State          json.RawMessage `json:"state,omitempty"`
+		Await          []string        `json:"await" minItems:"1" maxItems:"100" doc:"Ids of promises."`
+		TimeoutSeconds int             `json:"timeout_seconds,omitempty" minimum:"0" maximum:"31536000" doc:"0: none."`
+	}
+}
+
+func (s *server) suspend(ctx context.Context, who caller, in *suspendRequest) (*executionAnswer, error) {
+	x, err := leased(who, in.ID, in.Body.LeaseToken)
+	if err != nil {
+		return nil, err
+	}
+	suspension := eventhook.Suspension{State: in.Body.State, Timeout: time.Duration(in.Body.TimeoutSeconds) * time.Second}
+	for _, id := range in.Body.Await {
+		p, err := eventhook.ParseID[eventhook.Promise](id)
+		if err != nil {
+			return nil, err
+		}
+		suspension.Await = append(suspension.Await, p)
+	}
+	if err := s.Work.Suspend(ctx, x, suspension); err != nil {
+		return nil, err
+	}
+	s.Worked("suspended", 1)
+	return s.execution(ctx, who, x.ID)
+}
+
+func (s *server) cancel(ctx context.Context, who caller, in *WorkPath) (*executionAnswer, error) {
+	return s.moveWork(ctx, who, in.ID, s.Work.Cancel)
+}
+
+func (s *server) retry(ctx context.Context, who caller, in *WorkPath) (*executionAnswer, error) {
+	return s.moveWork(ctx, who, in.ID, s.Work.Retry)
+}
+
+func (s *server) moveWork(ctx context.Context, who caller, id string,
+	move func(context.Context, eventhook.TenantID, eventhook.ExecutionID) (eventhook.Execution, error),
+) (*executionAnswer, error) {
+	xid, err := eventhook.ParseID[eventhook.Execution](id)
+	if err != nil {
+		return nil, err
+	}
+	x, err := move(ctx, who.tenant, xid)
+	return &executionAnswer{viewExecution(x)}, err
+}
+
+func (s *server) listWork(ctx context.Context, who caller, in *workQuery) (*page[executionView], error) {
+	before, err := cursorOf[eventhook.Execution](in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	list, err := s.Work.Executions(ctx, who.tenant, eventhook.ExecutionFilter{
+		Type: eventhook.ExecutionType(in.Type), Status: eventhook.ExecutionStatus(in.Status), Kind: in.Kind, Queue: in.Queue,
+		Before: before, Limit: in.Limit + 1,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return makePage(list, in.Limit, viewExecution, func(x eventhook.Execution) eventhook.ExecutionID { return x.ID }), nil
+}
+
+func (s *server) readWork(ctx context.Context, who caller, in *WorkPath) (*executionAnswer, error) {
+	id, err := eventhook.ParseID[eventhook.Execution](in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return s.execution(ctx, who, id)
+}
+
+// execution shows one execution with its input.
+func (s *server) execution(ctx context.Context, who caller, id eventhook.ExecutionID) (*executionAnswer, error) {
+	x, err := s.Work.Execution(ctx, who.tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	inputs, err := s.inputs(ctx, []eventhook.Execution{x})
+	if err != nil {
+		return nil, err
+	}
+	v := viewExecution(x)
+	v.Input = inputs[0]
+	return &executionAnswer{v}, nil
+}
+
+func viewExecution(x eventhook.Execution) executionView {
+	return executionView{
+		ID: x.ID.String(), Type: string(x.Type), Kind: x.Kind, Queue: x.Queue, Status: string(x.Status), EventID: optionalID(x.EventID),
+		IdempotencyKey: optional(x.IdempotencyKey), Attempt: x.Attempt, MaxAttempts: x.MaxAttempts, State: x.State, Output: x.Output,
+		Error: optional(x.Error), DueAt: x.DueAt, CreatedAt: x.CreatedAt, CompletedAt: x.CompletedAt,
+	}
+}

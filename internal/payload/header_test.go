@@ -1,0 +1,66 @@
+package payload_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/eventhook/eventhook/internal/payload"
+)
+
+const block = "Host: hooks.example\r\nX-GitHub-Event: push\r\nX-Two: first\r\nx-two: second\r\nX-Empty:\r\nX-Space:   padded \t\r\nX-Colon: a:b\r\nX-Bytes: a\xff\"\r\n"
+
+func TestBlockGet(t *testing.T) {
+	for _, c := range []struct{ claim, name, want string }{
+		{"as written", "X-GitHub-Event", "push"},
+		{"in small letters", "x-github-event", "push"},
+		{"in capitals", "X-GITHUB-EVENT", "push"},
+		{"the first line", "HOST", "hooks.example"},
+		{"repeated: the first", "X-Two", "first"},
+		{"empty", "X-Empty", ""},
+		{"without the space around", "X-Space", "padded"},
+		{"colons in the value", "X-Colon", "a:b"},
+		{"bytes as they came", "X-Bytes", "a\xff\""},
+		{"missing", "X-Missing", ""},
+		{"a beginning of a name", "X-GitHub", ""},
+		{"more than a name", "X-GitHub-Events", ""},
+		{"a value", "push", ""},
+		{"no name", "", ""},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			if got := payload.Block(block).Get(c.name); got != c.want {
+				t.Errorf("Get(%q): got %q, want %q", c.name, got, c.want)
+			}
+		})
+	}
+}
+
+func TestBlocksThatAreOddGiveNothing(t *testing.T) {
+	for _, b := range []string{"", "\r\n", "X-A", "X-A\r\n", ":\r\n", "\r\n\r\nX-B: y", "X-A : v\r\n"} {
+		if got := payload.Block(b).Get("X-A"); got != "" {
+			t.Errorf("%q: got %q, want nothing", b, got)
+		}
+	}
+}
+
+func TestHeaderPaths(t *testing.T) {
+	request := http.Header{"Host": {"hooks.example"}, "X-Github-Event": {"push"}, "X-Two": {"first", "second"}, "X-Empty": {""}, "X-Bytes": {"a\xff\""}}
+	for kind, header := range map[string]payload.Header{"request": request, "stored": payload.Block(block)} {
+		for _, c := range []struct{ path, text, raw string }{
+			{"header.X-GitHub-Event", "push", `"push"`},
+			{"header.x-github-event", "push", `"push"`},
+			{"header.X-GITHUB-EVENT", "push", `"push"`},
+			{"header.x-two", "first", `"first"`},
+			{"header.x-bytes", "a\xff\"", `"a` + "\uFFFD" + `\""`},
+			{"header.x-empty", "", ""},
+			{"header.x-missing", "", ""},
+		} {
+			v, p := payload.New(header, "", nil), mustParse(t, c.path)
+			if got, ok := v.Text(p); got != c.text || ok != (c.text != "") {
+				t.Errorf("%s, %s: got %q, %t; want %q", kind, c.path, got, ok, c.text)
+			}
+			if got, ok := v.Raw(p); ok != (c.raw != "") || ok && string(got) != c.raw {
+				t.Errorf("%s, %s: got raw %s, %t; want %s", kind, c.path, got, ok, c.raw)
+			}
+		}
+	}
+}

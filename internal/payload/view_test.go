@@ -1,0 +1,125 @@
+package payload_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventhook/eventhook/internal/payload"
+)
+
+const multipart = "multipart/form-data; boundary=XX"
+
+// parts writes a multipart body: each part is its Content-Disposition
+// parameters, more headers if any, and its text.
+func parts(list ...string) string {
+	var b strings.Builder
+	for _, p := range list {
+		b.WriteString("--XX\r\nContent-Disposition: form-data; " + strings.Replace(p, "|", "\r\n\r\n", 1) + "\r\n")
+	}
+	return b.String() + "--XX--\r\n"
+}
+
+func TestJSONViewByContentType(t *testing.T) {
+	const none = ""
+	for _, c := range []struct{ claim, contentType, body, want string }{
+		{"JSON", "application/json", `{"a":1}`, `{"a":1}`},
+		{"JSON with parameters", "application/json; charset=utf-8", `{"a":1}`, `{"a":1}`},
+		{"JSON with broken parameters", "Application/JSON; charset", `{"a":1}`, `{"a":1}`},
+		{"+json", "application/cloudevents+json", `[1]`, `[1]`},
+		{"JSON in text", "text/plain; charset=utf-8", `{"a":1}`, `{"a":1}`},
+		{"JSON in octets", "application/octet-stream", `{"a":1}`, `{"a":1}`},
+		{"JSON of no type", "", ` "a" `, `"a"`},
+		{"text", "text/plain", `hello`, none},
+		{"HTML", "text/html", `{"a":1}`, none},
+		{"an image", "image/png", `{"a":1}`, none},
+		{"lines of JSON", "application/x-ndjson", "{}\n{}", none},
+		{"broken JSON", "application/json", `{"a":1`, none},
+		{"JSON and more", "application/json", `{} x`, none},
+		{"an empty body", "application/json", ``, none},
+		{"a mark first", "application/json", "\xef\xbb\xbf{\"a\":1}", `{"a":1}`},
+		{"only one mark", "application/json", "\xef\xbb\xbf\xef\xbb\xbf{}", none},
+		{"bytes that are not UTF-8", "application/json", "{\"a\":\"x\xffy\"}", `{"a":"x` + "\uFFFD" + `y"}`},
+		{"NUL in a string", "application/json", "\"a\x00b\"", none},
+		{"NUL escaped", "application/json", `"a\u0000b"`, `"a\u0000b"`},
+		{"a form", "application/x-www-form-urlencoded", "a=1&b=x+y&b=%26", `{"a":"1","b":["x y","&"]}`},
+		{"a form's empty values", "application/x-www-form-urlencoded", "a=&b", `{"a":"","b":""}`},
+		{"an empty form", "application/x-www-form-urlencoded", "", `{}`},
+		{"a form that is not UTF-8", "application/x-www-form-urlencoded", "a=%ff", `{"a":"` + "\uFFFD" + `"}`},
+		{"a broken form", "application/x-www-form-urlencoded", "a=%zz", none},
+		{"fields in parts", multipart, parts(`name="a"|1`, `name="b"|x`, `name="b"|y`), `{"a":"1","b":["x","y"]}`},
+		{"a file in parts", multipart, parts(`name="f"; filename="p.txt"` + "\r\nContent-Type: text/plain|12345"), `{"f":{"content_type":"text/plain","filename":"p.txt","size":5}}`},
+		{"files in parts", multipart, parts(`name="f"; filename="p"|1`, `name="f"; filename="q"|`),
+			`{"f":[{"content_type":"","filename":"p","size":1},{"content_type":"","filename":"q","size":0}]}`},
+		{"parts cut short", multipart, strings.TrimSuffix(parts(`name="a"|1`), "--XX--\r\n"), none},
+		{"parts without a boundary", "multipart/form-data", parts(`name="a"|1`), none},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			body := []byte(c.body)
+			v := payload.New(http.Header{}, c.contentType, body)
+			for range 2 {
+				got := v.JSON()
+				if got != nil && !json.Valid(got) {
+					t.Errorf("got %s, want valid JSON", got)
+				}
+				if diff := cmp.Diff(c.want, strings.TrimSpace(string(got))); diff != "" {
+					t.Errorf("view (-want +got):\n%s", diff)
+				}
+			}
+			if string(body) != c.body {
+				t.Errorf("the body became %q, want it unchanged: %q", body, c.body)
+			}
+		})
+	}
+}
+
+func TestDeepJSONHasNoViewAndDoesNoHarm(t *testing.T) {
+	nested := func(open, inner, end string, depth int) string {
+		return strings.Repeat(open, depth) + inner + strings.Repeat(end, depth)
+	}
+	for _, c := range []struct {
+		claim, body string
+		want        bool
+	}{
+		{"1 000 arrays", nested("[", "1", "]", 1000), true},
+		{"1 001 arrays", nested("[", "1", "]", 1001), false},
+		{"100 000 arrays", nested("[", "1", "]", 100_000), false},
+		{"1 000 000 arrays", nested("[", "1", "]", 1_000_000), false},
+		{"1 000 000 objects", nested(`{"a":`, "1", "}", 1_000_000), false},
+		{"1 000 000 arrays that never end", strings.Repeat("[", 1_000_000), false},
+		{"brackets in strings", `["` + strings.Repeat(`[{\"`, 5000) + `"]`, true},
+		{"brackets side by side", "[" + strings.Repeat("[],", 5000) + "[]]", true},
+		{"deep after a string with quotes", `["\\\"", ` + nested("[", "", "]", 5000) + "]", false},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			v := payload.New(http.Header{}, "application/json", []byte(c.body))
+			if got := v.JSON() != nil; got != c.want {
+				t.Errorf("got a view: %t, want: %t", got, c.want)
+			}
+			if !json.Valid(v.Render()) && c.want {
+				t.Error("Render is not valid JSON")
+			}
+		})
+	}
+}
+
+func TestRender(t *testing.T) {
+	for _, c := range []struct{ claim, contentType, body, want string }{
+		{"JSON as it is", "application/json", `{"n":12345678901234567890.10}`, `{"n":12345678901234567890.10}`},
+		{"a form as its fields", "application/x-www-form-urlencoded", "a=1", `{"a":"1"}`},
+		{"text as a string", "text/plain", "a\n\"b\"", `"a\n\"b\""`},
+		{"broken JSON as a string", "application/json", `{"a`, `"{\"a"`},
+		{"bytes in base64", "image/png", "\xff\x00", `{"base64":"/wA="}`},
+		{"nothing as null", "text/plain", "", `null`},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			got := string(payload.New(http.Header{}, c.contentType, []byte(c.body)).Render())
+			if got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
+	}
+}

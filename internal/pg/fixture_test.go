@@ -1,0 +1,399 @@
+package pg
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+// noon is when every test begins.
+var noon = time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
+
+const (
+	lease   = 30 * time.Second
+	keyTTL  = 90 * day
+	patient = time.Minute // for what comes at once unless it is broken
+)
+
+// clock is a time that tests move.
+type clock struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+func (c *clock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(d)
+}
+
+// wrapped is a Sealer whose sealed text does not hold the plain one.
+type wrapped struct{}
+
+func (wrapped) Seal(plain string) (string, error) {
+	return "enc:test:" + base64.StdEncoding.EncodeToString([]byte(plain)), nil
+}
+
+func (wrapped) Open(sealed string) (string, error) {
+	encoded, ok := strings.CutPrefix(sealed, "enc:test:")
+	if !ok {
+		return "", errors.New("not sealed by us")
+	}
+	plain, err := base64.StdEncoding.DecodeString(encoded)
+	return string(plain), err
+}
+
+// fixture is a database with the tenant acme, its sources crm and shop, and a
+// route from crm. Of its handles db and other each stands for an instance.
+type fixture struct {
+	testing.TB
+	dsn       string
+	clock     *clock
+	db, other *DB
+	tenant    eventhook.TenantID
+	crm, shop eventhook.SourceID
+	route     eventhook.Route
+}
+
+func setUp(t *testing.T) *fixture {
+	t.Helper()
+	t.Parallel()
+	f := &fixture{TB: t, dsn: pgtest.New(t), clock: &clock{at: noon}}
+	f.db, f.other = f.open(), f.open()
+	f.apply(acme())
+	f.tenant, f.crm = f.sourceID("acme", "crm")
+	_, f.shop = f.sourceID("acme", "shop")
+	_, routes, err := f.db.SourceRouting(t.Context(), f.crm)
+	f.must(err)
+	f.route = routes[0]
+	t.Cleanup(func() { checkInvariants(t, f.dsn) })
+	return f
+}
+
+// open is one more instance.
+func (f *fixture) open(change ...func(*Options)) *DB {
+	f.Helper()
+	return openAt(f, f.dsn, append([]func(*Options){func(o *Options) { o.Now = f.clock.now }}, change...)...)
+}
+
+func openAt(t testing.TB, dsn string, change ...func(*Options)) *DB {
+	t.Helper()
+	o := Options{AcceptConns: 4, WorkConns: 6, KeyTTL: keyTTL, Sealer: wrapped{}, Log: slog.New(slog.DiscardHandler)}
+	for _, c := range change {
+		c(&o)
+	}
+	db, err := Open(t.Context(), dsn, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	return db
+}
+
+// acme is the configuration of the fixture's tenant.
+func acme() eventhook.TenantConfig {
+	source := func(slug string) eventhook.Source {
+		return eventhook.Source{Slug: slug, Name: slug, Verifier: eventhook.NewSecret(`{"type":"hmac","secrets":["s3cr3t"]}`), SecretsCount: 1, IsEnabled: true}
+	}
+	return eventhook.TenantConfig{
+		Tenant: eventhook.Tenant{Slug: "acme", Name: "Acme"},
+		Sources: []eventhook.SourceConfig{
+			{Source: source("crm"), Routes: []eventhook.Route{{
+				Name: "all", IsEnabled: true, FilterEventTypes: []string{"*"},
+				Targets: []eventhook.Target{{Type: eventhook.TargetTask, TaskKind: "build", Queue: "ci"}},
+			}}},
+			{Source: source("shop")},
+		},
+	}
+}
+
+func (f *fixture) apply(c eventhook.TenantConfig) []eventhook.Change {
+	f.Helper()
+	changes, err := f.db.ApplyTenant(f.Context(), c, false)
+	f.must(err)
+	return changes
+}
+
+func (f *fixture) sourceID(tenant, slug string) (eventhook.TenantID, eventhook.SourceID) {
+	f.Helper()
+	s, err := f.db.FindSource(f.Context(), tenant, slug)
+	f.must(err)
+	return s.TenantID, s.ID
+}
+
+// secondTenant is a tenant that must see nothing of acme's.
+func (f *fixture) secondTenant() eventhook.TenantID {
+	f.Helper()
+	t, err := f.db.AddTenant(f.Context(), eventhook.Tenant{Slug: "umbrella", Name: "Umbrella"})
+	f.must(err)
+	return t.ID
+}
+
+func (f *fixture) must(err error) {
+	f.Helper()
+	if err != nil {
+		f.Fatal(err)
+	}
+}
+
+// event is one of crm's, due at once, not yet accepted.
+func (f *fixture) event(change ...func(*eventhook.Event)) *eventhook.Event {
+	e := &eventhook.Event{
+		ID: eventhook.NewID[eventhook.Event](f.clock.now()), TenantID: f.tenant, SourceID: f.crm, Origin: eventhook.OriginSource,
+		EventType: "push", ContentType: "application/json", BodySize: 2,
+		Payload: eventhook.Payload{Headers: []byte("X-A: b\r\n"), Body: []byte(`{}`)},
+	}
+	for _, c := range change {
+		c(e)
+	}
+	return e
+}
+
+func withKey(key string) func(*eventhook.Event) {
+	return func(e *eventhook.Event) { e.IdempotencyKey = key }
+}
+
+func (f *fixture) leased(e *eventhook.Event) { e.Lease.Until = f.clock.now().Add(lease) }
+
+// accepted are n events that this instance holds.
+func (f *fixture) accepted(n int) []*eventhook.Event {
+	f.Helper()
+	batch := make([]*eventhook.Event, n)
+	for i := range batch {
+		batch[i] = f.event(f.leased)
+	}
+	f.must(f.db.Accept(f.Context(), batch))
+	return batch
+}
+
+func (f *fixture) stored(e *eventhook.Event) eventhook.Event {
+	f.Helper()
+	got, err := f.db.Event(f.Context(), e.TenantID, e.ID)
+	f.must(err)
+	return got
+}
+
+func (f *fixture) actions(e *eventhook.Event) []eventhook.Action {
+	f.Helper()
+	list, err := f.db.Actions(f.Context(), e.ID)
+	f.must(err)
+	return list
+}
+
+// plan is what the fixture's route wants of an event: the actions, in order.
+func (f *fixture) plan(e *eventhook.Event, actions ...eventhook.PlannedAction) *eventhook.Settlement {
+	for i := range actions {
+		a := &actions[i]
+		a.ID, a.EventID, a.RouteID, a.RouteName, a.TargetIndex = eventhook.NewID[eventhook.Action](f.clock.now()), e.ID, f.route.ID, f.route.Name, i
+		if x := a.Effect.Execution; x != nil {
+			x.EventID, x.TenantID = e.ID, e.TenantID
+		}
+	}
+	return &eventhook.Settlement{Event: e, Actions: actions, Matched: len(actions), Retry: eventhook.EventRetry}
+}
+
+// makes plans an execution; key may be "".
+func (f *fixture) makes(typ eventhook.ExecutionType, key string, change ...func(*eventhook.Execution)) eventhook.PlannedAction {
+	x := &eventhook.Execution{
+		ID: eventhook.NewID[eventhook.Execution](f.clock.now()), Type: typ, Kind: "build", Queue: "ci", IdempotencyKey: key, MaxAttempts: 3,
+	}
+	for _, c := range change {
+		c(x)
+	}
+	return eventhook.PlannedAction{Action: eventhook.Action{TargetType: string(typ)}, Effect: eventhook.Effect{Execution: x}}
+}
+
+func resolves(key, value string) eventhook.PlannedAction {
+	return promiseAction(eventhook.PromiseOutcome{Key: key, Status: eventhook.PromiseResolved, Value: []byte(value), Hold: true})
+}
+
+func promiseAction(o eventhook.PromiseOutcome) eventhook.PlannedAction {
+	return eventhook.PlannedAction{Action: eventhook.Action{TargetType: eventhook.TargetPromise}, Effect: eventhook.Effect{Promise: &o}}
+}
+
+func fails(message string) eventhook.PlannedAction {
+	return eventhook.PlannedAction{Action: eventhook.Action{TargetType: eventhook.TargetPromise}, Failure: message}
+}
+
+// settle settles on db and demands that no lease was lost.
+func (f *fixture) settle(db *DB, batch ...*eventhook.Settlement) {
+	f.Helper()
+	lost, err := db.SettleEvents(f.Context(), batch)
+	f.must(err)
+	if len(lost) > 0 {
+		f.Fatalf("%d leases were lost, want none", len(lost))
+	}
+}
+
+// claimEvents claims on db what is due.
+func (f *fixture) claimEvents(db *DB, limit int) []*eventhook.Event {
+	f.Helper()
+	list, err := db.ClaimEvents(f.Context(), limit, lease)
+	f.must(err)
+	return list
+}
+
+// execution makes one of the type by way of an event.
+func (f *fixture) execution(typ eventhook.ExecutionType, change ...func(*eventhook.Execution)) eventhook.ExecutionID {
+	f.Helper()
+	a := f.makes(typ, "", change...)
+	f.settle(f.db, f.plan(f.accepted(1)[0], a))
+	return a.Effect.Execution.ID
+}
+
+func (f *fixture) query() WorkQuery {
+	return WorkQuery{Tenant: f.tenant, Queue: "ci", Max: 10, Lease: lease}
+}
+
+func (f *fixture) claimWork(db *DB, q WorkQuery) []eventhook.Execution {
+	f.Helper()
+	list, err := db.ClaimWork(f.Context(), q)
+	f.must(err)
+	return list
+}
+
+// running is an execution that a worker holds.
+func (f *fixture) running(typ eventhook.ExecutionType, change ...func(*eventhook.Execution)) eventhook.Execution {
+	f.Helper()
+	f.execution(typ, change...)
+	list := f.claimWork(f.db, f.query())
+	if len(list) != 1 {
+		f.Fatalf("claimed %d executions, want 1", len(list))
+	}
+	return list[0]
+}
+
+func (f *fixture) work(id eventhook.ExecutionID) eventhook.Execution {
+	f.Helper()
+	x, err := f.db.Execution(f.Context(), f.tenant, id)
+	f.must(err)
+	return x
+}
+
+func (f *fixture) promise(key string) eventhook.Promise {
+	f.Helper()
+	p, made, err := f.db.MakePromise(f.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: key})
+	f.must(err)
+	if !made {
+		f.Fatalf("promise %q was made before", key)
+	}
+	return p
+}
+
+// one is the one value of a query.
+func one[T any](f *fixture, sql string, args ...any) T {
+	f.Helper()
+	var v T
+	f.must(f.db.work.QueryRow(f.Context(), sql, args...).Scan(&v))
+	return v
+}
+
+func (f *fixture) exec(sql string, args ...any) {
+	f.Helper()
+	_, err := f.db.work.Exec(f.Context(), sql, args...)
+	f.must(err)
+}
+
+func (f *fixture) count(table, where string, args ...any) int {
+	f.Helper()
+	return one[int](f, "SELECT count(*) FROM eventhook."+table+" WHERE "+where, args...)
+}
+
+func same(t testing.TB, what string, got, want any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+func wantKind(t testing.TB, act string, err error, want eventhook.Kind) {
+	t.Helper()
+	if got := eventhook.KindOf(err); got != want {
+		t.Errorf("%s: kind %q (%v), want %q", act, got, err, want)
+	}
+}
+
+// together runs all at once and waits for them.
+func together(acts ...func()) {
+	var all sync.WaitGroup
+	start := make(chan struct{})
+	for _, act := range acts {
+		all.Go(func() {
+			<-start
+			act()
+		})
+	}
+	close(start)
+	all.Wait()
+}
+
+// invariants are queries for rows that docs/states.md forbids.
+var invariants = map[string]string{
+	"an event owes work exactly while it is pending, processing or failed": `SELECT id FROM eventhook.event
+		WHERE (due_at IS NOT NULL) <> (status IN ('pending', 'processing', 'failed'))`,
+	"a duplicate names its original, and nothing else does": `SELECT id FROM eventhook.event
+		WHERE (status = 'duplicate') <> (duplicate_of IS NOT NULL)`,
+	"an original is no duplicate": `SELECT d.id FROM eventhook.event d JOIN eventhook.event o ON o.id = d.duplicate_of
+		WHERE o.status = 'duplicate' OR o.source_id <> d.source_id OR o.idempotency_key <> d.idempotency_key`,
+	"an event in work has a token": `SELECT id FROM eventhook.event WHERE status = 'processing' AND lease_token = 0`,
+	"a delivered event has no open or failed action": `SELECT e.id FROM eventhook.event e JOIN eventhook.event_action a ON a.event_id = e.id
+		WHERE e.status = 'delivered' AND a.status NOT IN ('success', 'skipped')`,
+	"an action belongs to a settled or retried event": `SELECT e.id FROM eventhook.event e JOIN eventhook.event_action a ON a.event_id = e.id
+		WHERE e.retry_count = 0 AND e.status IN ('pending', 'processing', 'unrouted', 'duplicate')`,
+	"a failed action says why": `SELECT event_id FROM eventhook.event_action WHERE (status = 'failed') <> (error_message IS NOT NULL)`,
+	"an execution owes work exactly while it has not ended or waits": `SELECT id FROM eventhook.execution
+		WHERE due_at IS NULL AND status IN ('pending', 'running', 'failed') OR due_at IS NOT NULL AND status IN ('completed', 'dead', 'cancelled')`,
+	"an execution has an end exactly when it has ended": `SELECT id FROM eventhook.execution
+		WHERE (completed_at IS NOT NULL) <> (status IN ('completed', 'dead', 'cancelled'))`,
+	"no execution has more attempts than it may": `SELECT id FROM eventhook.execution WHERE attempt > max_attempts`,
+	"a suspended workflow without a time awaits something pending": `SELECT e.id FROM eventhook.execution e
+		WHERE e.status = 'suspended' AND e.due_at IS NULL AND NOT EXISTS (SELECT FROM eventhook.execution_await w
+		JOIN eventhook.promise p ON p.id = w.promise_id WHERE w.execution_id = e.id AND p.status = 'pending')`,
+	"a promise is settled or may expire": `SELECT id FROM eventhook.promise
+		WHERE (settled_at IS NULL) <> (status = 'pending') OR due_at IS NOT NULL AND status <> 'pending' OR is_held AND status = 'pending'`,
+	"a key is of one execution": `SELECT key::text FROM (SELECT tenant_id, type, idempotency_key AS key, created_at FROM eventhook.execution WHERE idempotency_key IS NOT NULL) x
+		GROUP BY tenant_id, type, key HAVING count(*) > 1 AND max(created_at) - min(created_at) < interval '24 hours'`,
+	"an action that succeeded made what it says": `SELECT a.event_id FROM eventhook.event_action a
+		WHERE a.status = 'success' AND a.target_type IN ('workflow', 'task') AND a.execution_id IS NULL
+		   OR a.status = 'success' AND a.target_type = 'promise' AND a.promise_id IS NULL`,
+}
+
+// checkInvariants looks for rows that must not be, whatever a test has done.
+func checkInvariants(t *testing.T, dsn string) {
+	t.Helper()
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	for claim, sql := range invariants {
+		var n int
+		if err := conn.QueryRow(ctx, "SELECT count(*) FROM ("+sql+") violations").Scan(&n); err != nil {
+			t.Errorf("%s: %v", claim, err)
+		}
+		if n > 0 {
+			t.Errorf("%s: %d rows do not", claim, n)
+		}
+	}
+}

@@ -1,0 +1,20 @@
+package telemetry
+
+import (
+	"io"
+	"log/slog"
+)
+
+// NewLogger writes structured logs in "text" or "json" from a level on; an
+// unknown level is info.
+func NewLogger(w io.Writer, level, format string) *slog.Logger {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		l = slog.LevelInfo
+	}
+	options := &slog.HandlerOptions{Level: l}
+	if format == "json" {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
+}

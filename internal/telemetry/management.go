@@ -1,0 +1,57 @@
+package telemetry
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+// Management is the handler of the management listener: /health/live,
+// /health/ready, /metrics and /info. It is not meant for the public.
+type Management struct {
+	metrics  *Metrics
+	ping     func(context.Context) error
+	info     map[string]string
+	stopping atomic.Bool
+}
+
+// NewManagement makes the handler; ping tells whether the instance can work.
+func NewManagement(metrics *Metrics, ping func(context.Context) error, info map[string]string) *Management {
+	return &Management{metrics: metrics, ping: ping, info: info}
+}
+
+// Stopping makes the instance not ready, so that no more requests are sent to
+// it while it finishes.
+func (m *Management) Stopping() { m.stopping.Store(true) }
+
+// Handler serves the management listener.
+func (m *Management) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /health/live", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, map[string]string{"status": "live"}) })
+	mux.HandleFunc("GET /health/ready", m.ready)
+	mux.HandleFunc("GET /info", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, m.info) })
+	mux.Handle("GET /metrics", m.metrics.Handler())
+	return mux
+}
+
+func (m *Management) ready(w http.ResponseWriter, r *http.Request) {
+	const patience = 2 * time.Second
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	switch {
+	case m.stopping.Load():
+		writeJSON(w, http.StatusServiceUnavailable, map[string]string{"status": "stopping"})
+	case m.ping(ctx) != nil:
+		writeJSON(w, http.StatusServiceUnavailable, map[string]string{"status": "the database does not answer"})
+	default:
+		writeJSON(w, http.StatusOK, map[string]string{"status": "ready"})
+	}
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // the reader may be gone
+}

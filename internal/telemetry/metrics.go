@@ -1,0 +1,164 @@
+// Package telemetry says what the gateway is doing: logs, metrics, health. It
+// decides nothing. Its metrics implement the observers that the rooms own;
+// every label has a bounded set of values.
+package telemetry
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/eventhook/eventhook"
+)
+
+// Metrics counts what happens. Safe for concurrent use.
+type Metrics struct {
+	registry *prometheus.Registry
+
+	requests     *prometheus.CounterVec
+	unverified   *prometheus.CounterVec
+	answered     map[string]prometheus.Counter
+	batchEvents  prometheus.Histogram
+	batchSeconds prometheus.Histogram
+	batchFailed  prometheus.Counter
+	settled      *prometheus.CounterVec
+	leasesLost   prometheus.Counter
+	settleTime   prometheus.Histogram
+	made         *prometheus.CounterVec
+	work         *prometheus.CounterVec
+	queueAge     *prometheus.GaugeVec
+}
+
+// NewMetrics makes the metrics; outcomes are the answers of the ingest URL,
+// counted from zero each.
+func NewMetrics(outcomes []string) *Metrics {
+	m := &Metrics{
+		registry:     prometheus.NewRegistry(),
+		answered:     map[string]prometheus.Counter{},
+		requests:     counters("ingest_requests_total", "Webhooks by how they were answered.", "outcome"),
+		unverified:   counters("ingest_unverified_total", "Webhooks that failed verification, by reason.", "reason"),
+		batchEvents:  histogram("accept_batch_events", "Events in one commit.", prometheus.ExponentialBuckets(1, 2, 10)),
+		batchSeconds: histogram("accept_commit_seconds", "Time of one commit of accepted events.", prometheus.ExponentialBuckets(0.0005, 2, 14)),
+		batchFailed:  counter("accept_failed_total", "Commits of accepted events that failed."),
+		settled:      counters("events_settled_total", "Events by the state their processing ended in.", "status"),
+		leasesLost:   counter("events_lease_lost_total", "Events whose lease ran out before they were settled."),
+		settleTime:   histogram("events_settle_seconds", "Time to match and settle one batch of events.", prometheus.ExponentialBuckets(0.0005, 2, 14)),
+		made:         counters("actions_total", "Actions by target type and status.", "target_type", "status"),
+		work:         counters("executions_total", "What workers did with executions.", "act"),
+		queueAge: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "eventhook", Name: "queue_age_seconds",
+			Help: "Age of the oldest due row of a queue; 0 when nothing is due."}, []string{"queue"}),
+	}
+	m.registry.MustRegister(m.requests, m.unverified, m.batchEvents, m.batchSeconds, m.batchFailed, m.settled, m.leasesLost,
+		m.settleTime, m.made, m.work, m.queueAge,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	for _, o := range outcomes {
+		m.answered[o] = m.requests.WithLabelValues(o)
+	}
+	return m
+}
+
+func counter(name, help string) prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{Namespace: "eventhook", Name: name, Help: help})
+}
+
+func counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "eventhook", Name: name, Help: help}, labels)
+}
+
+func histogram(name, help string, buckets []float64) prometheus.Histogram {
+	return prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "eventhook", Name: name, Help: help, Buckets: buckets})
+}
+
+// Handler serves the metrics in Prometheus' text format.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}
+
+// Answered counts an answer of the ingest URL.
+func (m *Metrics) Answered(outcome, reason string) {
+	if c, ok := m.answered[outcome]; ok {
+		c.Inc()
+	}
+	if reason != "" {
+		m.unverified.WithLabelValues(reason).Inc()
+	}
+}
+
+// Committed counts a commit of accepted events.
+func (m *Metrics) Committed(events int, took time.Duration, err error) {
+	m.batchEvents.Observe(float64(events))
+	m.batchSeconds.Observe(took.Seconds())
+	if err != nil {
+		m.batchFailed.Inc()
+	}
+}
+
+// Settled counts a batch of processed events.
+func (m *Metrics) Settled(batch []*eventhook.Settlement, lost int, took time.Duration) {
+	m.settleTime.Observe(took.Seconds())
+	m.leasesLost.Add(float64(lost))
+	states := map[eventhook.EventStatus]int{}
+	type made struct {
+		target string
+		status eventhook.ActionStatus
+	}
+	actions := map[made]int{}
+	for _, s := range batch {
+		states[s.Status]++
+		for i := range s.Actions {
+			actions[made{s.Actions[i].TargetType, s.Actions[i].Status}]++
+		}
+	}
+	for status, n := range states {
+		m.settled.WithLabelValues(string(status)).Add(float64(n))
+	}
+	for a, n := range actions {
+		m.made.WithLabelValues(a.target, string(a.status)).Add(float64(n))
+	}
+}
+
+// Worked counts what workers did with executions: claimed, completed, failed,
+// dead, suspended.
+func (m *Metrics) Worked(act string, executions int) {
+	m.work.WithLabelValues(act).Add(float64(executions))
+}
+
+// QueueAges tells the age of the oldest due row of each queue.
+type QueueAges interface {
+	EventQueueAge(ctx context.Context) (time.Duration, error)
+	ExecutionQueueAge(ctx context.Context) (time.Duration, error)
+}
+
+// WatchQueues reads the queues' ages every interval until ctx ends.
+func (m *Metrics) WatchQueues(ctx context.Context, ages QueueAges, interval time.Duration, log *slog.Logger) error {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		m.readQueues(ctx, ages, log)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+func (m *Metrics) readQueues(ctx context.Context, ages QueueAges, log *slog.Logger) {
+	for queue, read := range map[string]func(context.Context) (time.Duration, error){
+		"events": ages.EventQueueAge, "executions": ages.ExecutionQueueAge,
+	} {
+		age, err := read(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				log.Debug("cannot read a queue's age", "queue", queue, "error", err)
+			}
+			continue
+		}
+		m.queueAge.WithLabelValues(queue).Set(age.Seconds())
+	}
+}

@@ -1,0 +1,82 @@
+package eventhook_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventhook/eventhook"
+)
+
+func action(status eventhook.ActionStatus, message string) eventhook.PlannedAction {
+	return eventhook.PlannedAction{Action: eventhook.Action{Status: status, ErrorMessage: message}}
+}
+
+func TestConclude(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	good, skipped := action(eventhook.ActionSuccess, ""), action(eventhook.ActionSkipped, "")
+	bad, worse := action(eventhook.ActionFailed, "bad"), action(eventhook.ActionFailed, "worse")
+	hopeless := action(eventhook.ActionFailed, "hopeless")
+	hopeless.Permanent = true
+	type outcome struct {
+		Status     eventhook.EventStatus
+		RetryCount int
+		Retry      time.Duration // from now; 0: none
+		LastError  string
+	}
+	for _, c := range []struct {
+		claim   string
+		retried int
+		matched int
+		actions []eventhook.PlannedAction
+		want    outcome
+	}{
+		{"no route matched", 0, 0, nil, outcome{Status: eventhook.EventUnrouted}},
+		{"no route matches any more", 2, 0, nil, outcome{Status: eventhook.EventUnrouted, RetryCount: 2}},
+		{"all succeeded", 0, 2, list(good, good), outcome{Status: eventhook.EventDelivered}},
+		{"what existed already counts", 0, 2, list(good, skipped), outcome{Status: eventhook.EventDelivered}},
+		{"a retry succeeded", 1, 1, list(good), outcome{Status: eventhook.EventDelivered, RetryCount: 1}},
+		{"an earlier try has done it all", 1, 2, nil, outcome{Status: eventhook.EventDelivered, RetryCount: 1}},
+		{"one failed", 0, 2, list(good, bad), outcome{eventhook.EventFailed, 1, 10 * time.Second, "bad"}},
+		{"the first failure is told", 0, 3, list(good, worse, bad), outcome{eventhook.EventFailed, 1, 10 * time.Second, "worse"}},
+		{"one was not done", 0, 2, list(good, action(eventhook.ActionPending, "")), outcome{eventhook.EventFailed, 1, 10 * time.Second, ""}},
+		{"a second time", 1, 1, list(bad), outcome{eventhook.EventFailed, 2, 30 * time.Second, "bad"}},
+		{"the last time", 2, 1, list(bad), outcome{eventhook.EventFailed, 3, 90 * time.Second, "bad"}},
+		{"retries used up", 3, 2, list(good, bad), outcome{Status: eventhook.EventDead, RetryCount: 3, LastError: "bad"}},
+		{"no retry can help", 0, 2, list(good, hopeless), outcome{Status: eventhook.EventDead, LastError: "hopeless"}},
+		{"a retry can help another action", 0, 2, list(hopeless, bad), outcome{eventhook.EventFailed, 1, 10 * time.Second, "hopeless"}},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			event := eventhook.Event{Status: eventhook.EventProcessing, RetryCount: c.retried}
+			before := event
+			s := &eventhook.Settlement{Event: &event, Matched: c.matched, Actions: c.actions, Retry: eventhook.EventRetry}
+			for _, time := range []string{"once", "twice"} {
+				s.Conclude(now)
+				got := outcome{s.Status, s.RetryCount, 0, s.LastError}
+				if !s.NextRetryAt.IsZero() {
+					got.Retry = s.NextRetryAt.Sub(now)
+				}
+				if diff := cmp.Diff(c.want, got); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", time, diff)
+				}
+			}
+			if diff := cmp.Diff(before, event); diff != "" {
+				t.Errorf("the event changed (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestConcludeForgetsAnOlderConclusion(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	s := &eventhook.Settlement{Event: &eventhook.Event{}, Matched: 1, Actions: list(action(eventhook.ActionFailed, "bad")), Retry: eventhook.EventRetry}
+	s.Conclude(now)
+	s.Actions = list(action(eventhook.ActionSuccess, ""))
+	s.Conclude(now)
+	if s.Status != eventhook.EventDelivered || s.RetryCount != 0 || !s.NextRetryAt.IsZero() || s.LastError != "" {
+		t.Errorf("got %s, %d retries, next %s, error %q; want delivered and nothing else", s.Status, s.RetryCount, s.NextRetryAt, s.LastError)
+	}
+}
+
+func list(actions ...eventhook.PlannedAction) []eventhook.PlannedAction { return actions }

@@ -1,0 +1,115 @@
+package eventhook_test
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/eventhook/eventhook"
+)
+
+func TestText(t *testing.T) {
+	for _, c := range []struct{ claim, in, want string }{
+		{"empty stays", "", ""},
+		{"text stays", "naïve 日本 🎣", "naïve 日本 🎣"},
+		{"the replacement character stays", "a\uFFFDb", "a\uFFFDb"},
+		{"NUL is spelled", "a\x00b", `a\x00b`},
+		{"a broken byte is spelled", "a\xffb", `a\xffb`},
+		{"a cut character is spelled", "\xe2\x82", `\xe2\x82`},
+		{"what surrounds it stays", "é\xffé", `é\xffé`},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			if got := eventhook.Text(c.in); got != c.want {
+				t.Errorf("Text(%q): got %q, want %q", c.in, got, c.want)
+			}
+		})
+	}
+}
+
+func TestKeysThatDifferStayDifferent(t *testing.T) {
+	long := strings.Repeat("k", eventhook.MaxKeyBytes)
+	seen := map[string]string{}
+	for _, in := range []string{
+		"", "a", "A", "a ", "a\x00", "a\x00\x00", `a\x00`, "a\xff", `a\xff`, "a\xfe", "a\uFFFD",
+		long, long + "k", long + "l", long + "\x00", long + `\x00`, long + "\xff",
+		strings.Repeat("é", 127), strings.Repeat("é", 128), strings.Repeat("\xff", 63), strings.Repeat("\xff", 64),
+	} {
+		key := eventhook.Key(in)
+		if other, taken := seen[key]; taken {
+			t.Errorf("%q and %q: got the one key %q, want two", in, other, key)
+		}
+		seen[key] = in
+		checkStorable(t, "Key", in, key)
+		if again := eventhook.Key(key); again != key {
+			t.Errorf("Key(%q) again: got %q, want %q", in, again, key)
+		}
+	}
+	if got := eventhook.Key(long); got != long {
+		t.Errorf("Key of %d bytes: got %q, want it as it is", len(long), got)
+	}
+}
+
+func TestCutEndsAtACharacter(t *testing.T) {
+	for _, c := range []struct {
+		in   string
+		n    int
+		want string
+	}{
+		{"abc", 3, "abc"},
+		{"abc", 2, "ab"},
+		{"abc", 0, ""},
+		{"aé", 2, "a"},
+		{"aé", 3, "aé"},
+		{"日本", 5, "日"},
+		{"日本", 2, ""},
+		{"🎣!", 4, "🎣"},
+		{"🎣!", 3, ""},
+	} {
+		if got := eventhook.Cut(c.in, c.n); got != c.want {
+			t.Errorf("Cut(%q, %d): got %q, want %q", c.in, c.n, got, c.want)
+		}
+	}
+}
+
+func TestLabelIsCutAtACharacter(t *testing.T) {
+	for _, c := range []struct{ claim, in, want string }{
+		{"a short one stays", "push", "push"},
+		{"the longest stays", strings.Repeat("x", 255), strings.Repeat("x", 255)},
+		{"a longer one is cut", strings.Repeat("x", 256), strings.Repeat("x", 255)},
+		{"not within a character", strings.Repeat("x", 254) + "é", strings.Repeat("x", 254)},
+		{"broken bytes count as spelled", strings.Repeat("\xff", 100), strings.Repeat(`\xff`, 63) + `\xf`},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			if got := eventhook.Label(c.in); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func FuzzTextIsStorable(f *testing.F) {
+	for _, s := range []string{"", "a", "\x00", "\xff\xfe", "é\x80", strings.Repeat("日", 100)} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		text := eventhook.Text(s)
+		if !utf8.ValidString(text) || strings.Contains(text, "\x00") {
+			t.Errorf("Text(%q): got %q, want UTF-8 without NUL", s, text)
+		}
+		if utf8.ValidString(s) && !strings.Contains(s, "\x00") && text != s {
+			t.Errorf("Text(%q): got %q, want it as it is", s, text)
+		}
+		if again := eventhook.Text(text); again != text {
+			t.Errorf("Text(%q): got %q, want the same", text, again)
+		}
+		checkStorable(t, "Key", s, eventhook.Key(s))
+		checkStorable(t, "Label", s, eventhook.Label(s))
+	})
+}
+
+func checkStorable(t *testing.T, what, in, got string) {
+	t.Helper()
+	if len(got) > eventhook.MaxKeyBytes || !utf8.ValidString(got) || strings.Contains(got, "\x00") {
+		t.Errorf("%s(%q): got %q, want at most %d bytes of UTF-8 without NUL", what, in, got, eventhook.MaxKeyBytes)
+	}
+}

@@ -1,0 +1,108 @@
+package eventhook_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/eventhook/eventhook"
+)
+
+func TestSlugs(t *testing.T) {
+	for slug, ok := range map[string]bool{
+		"a": true, "7": true, "acme": true, "a-b-9": true, strings.Repeat("a", 63): true,
+		"": false, "-a": false, "a-": false, "A": false, "a_b": false, "a.b": false, "a b": false, "é": false,
+		"a\n": false, "a/b": false, "..": false, strings.Repeat("a", 64): false,
+	} {
+		var want []string
+		if !ok {
+			want = []string{"slug"}
+		}
+		checkFaults(t, "tenant "+slug, eventhook.Tenant{Slug: slug, Name: "x"}.Validate(), want...)
+		checkFaults(t, "source "+slug, eventhook.Source{Slug: slug, Name: "x"}.Validate(), want...)
+	}
+}
+
+func TestNames(t *testing.T) {
+	for name, ok := range map[string]bool{
+		"A": true, "Ünïque, Inc.": true, strings.Repeat("n", 200): true,
+		"": false, strings.Repeat("n", 201): false, "a\x00": false, "a\xff": false,
+	} {
+		var want []string
+		if !ok {
+			want = []string{"name"}
+		}
+		checkFaults(t, "tenant "+name, eventhook.Tenant{Slug: "a", Name: name}.Validate(), want...)
+		checkFaults(t, "key "+name, eventhook.APIKey{Name: name, Scopes: eventhook.Scopes}.Validate(), want...)
+	}
+}
+
+func TestEveryFaultIsToldAtOnce(t *testing.T) {
+	checkFaults(t, "tenant", eventhook.Tenant{}.Validate(), "slug", "name")
+	checkFaults(t, "key", eventhook.APIKey{}.Validate(), "name", "scopes")
+	checkFaults(t, "key with strange scopes", eventhook.APIKey{Name: "x", Scopes: []eventhook.Scope{"read", "root", "Read"}}.Validate(), "scopes", "scopes")
+	checkFaults(t, "source", eventhook.Source{SourceSettings: eventhook.SourceSettings{
+		IdempotencyKeyPaths: []string{"body.id", "id"},
+		EventTypePaths:      []string{"header.", "header.x-type"},
+		RateLimit:           eventhook.RateLimit{RequestsPerSecond: -1, RequestsPerMinute: -1, BurstSize: -1},
+		Retry:               eventhook.RetryPolicy{InitialDelayMS: -1, ScheduleSeconds: []int{-1}},
+		AllowedIPRanges:     []string{"192.0.2.0/24", "192.0.2.1", "2001:db8::/129", "2001:db8::/32"},
+		MaxBodyBytes:        eventhook.LargestMaxBodyBytes + 1,
+		ContentTypes:        []string{"application/json", "a\r\nb"},
+		Response:            &eventhook.SourceReply{Status: 404, ContentType: "text/plain\r\nX: y", Body: strings.Repeat("x", 64<<10) + "\x00"},
+	}}.Validate(),
+		"slug", "name", "idempotency_key_paths[1]", "event_type_paths[0]",
+		"rate_limit.requests_per_second", "rate_limit.requests_per_minute", "rate_limit.burst_size",
+		"retry.initial_delay_ms", "retry.schedule_seconds[0]", "allowed_ip_ranges[1]", "allowed_ip_ranges[2]",
+		"max_body_bytes", "content_types[1]", "response.status", "response.content_type", "response.body", "response.body")
+	checkFaults(t, "route", eventhook.Route{Priority: 2_000_000, FilterEventTypes: []string{"a", "*a"}}.Validate(),
+		"name", "priority", "filter_event_types[1]", "targets")
+	checkFaults(t, "route's targets", eventhook.Route{Name: "x", Targets: []eventhook.Target{
+		{Type: "task", TaskKind: "k"}, {Type: "task"}, {Type: "mail"},
+	}}.Validate(), "targets[1].task_kind", "targets[2].type")
+	checkFaults(t, "too many targets", eventhook.Route{Name: "x", Targets: slices.Repeat([]eventhook.Target{{Type: "task", TaskKind: "k"}}, 51)}.Validate(), "targets")
+}
+
+func TestTargetValidate(t *testing.T) {
+	long := strings.Repeat("x", 101)
+	for _, c := range []struct {
+		claim  string
+		target eventhook.Target
+		want   []string
+	}{
+		{"a workflow", eventhook.Target{Type: "workflow", WorkflowKind: "k", Queue: "q", MaxAttempts: 100, IdempotencyKeyPath: "body.id", IdempotencyKeyPrefix: "p:"}, nil},
+		{"a task", eventhook.Target{Type: "task", TaskKind: "k"}, nil},
+		{"a promise", eventhook.Target{Type: "promise", IdempotencyKeyPath: "body.id", Resolve: new(false), ValuePath: "body.v", ErrorPath: "header.x", OnMissing: "hold"}, nil},
+		{"no type", eventhook.Target{}, []string{"type"}},
+		{"a type in capitals", eventhook.Target{Type: "Task", TaskKind: "k"}, []string{"type"}},
+		{"no kind", eventhook.Target{Type: "workflow"}, []string{"workflow_kind"}},
+		{"the other's kind", eventhook.Target{Type: "task", WorkflowKind: "k"}, []string{"task_kind", "workflow_kind"}},
+		{"long names", eventhook.Target{Type: "task", TaskKind: long, Queue: long}, []string{"task_kind", "queue"}},
+		{"names that are no text", eventhook.Target{Type: "task", TaskKind: "\x00", Queue: "\xff"}, []string{"task_kind", "queue"}},
+		{"too many attempts", eventhook.Target{Type: "task", TaskKind: "k", MaxAttempts: 101}, []string{"max_attempts"}},
+		{"fewer than none", eventhook.Target{Type: "task", TaskKind: "k", MaxAttempts: -1}, []string{"max_attempts"}},
+		{"a task with a promise's fields", eventhook.Target{Type: "task", TaskKind: "k", Resolve: new(true), ValuePath: "body.a", ErrorPath: "body.b", OnMissing: "hold"},
+			[]string{"resolve", "value_path", "error_path", "on_missing"}},
+		{"a promise with an execution's fields", eventhook.Target{Type: "promise", IdempotencyKeyPath: "body.id", WorkflowKind: "k", TaskKind: "k", Queue: "q", MaxAttempts: 3},
+			[]string{"workflow_kind", "task_kind", "queue", "max_attempts"}},
+		{"a promise without a name", eventhook.Target{Type: "promise"}, []string{"idempotency_key_path"}},
+		{"bad paths", eventhook.Target{Type: "promise", IdempotencyKeyPath: "id", ValuePath: "body", ErrorPath: "body..a", OnMissing: "wait"},
+			[]string{"idempotency_key_path", "value_path", "error_path", "on_missing"}},
+		{"a prefix of nothing", eventhook.Target{Type: "task", TaskKind: "k", IdempotencyKeyPrefix: "p"}, []string{"idempotency_key_prefix"}},
+		{"a long prefix", eventhook.Target{Type: "task", TaskKind: "k", IdempotencyKeyPath: "body.a", IdempotencyKeyPrefix: long}, []string{"idempotency_key_prefix"}},
+	} {
+		checkFaults(t, c.claim, c.target.Validate(), c.want...)
+	}
+}
+
+func TestDefaultsOfSources(t *testing.T) {
+	got := eventhook.RateLimit{BurstSize: 7}.WithDefaults()
+	if want := (eventhook.RateLimit{RequestsPerSecond: 100, RequestsPerMinute: 1000, BurstSize: 7}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	for set, want := range map[int]int{0: 1 << 20, 5: 5} {
+		if got := (eventhook.SourceSettings{MaxBodyBytes: set}).BodyLimit(); got != want {
+			t.Errorf("BodyLimit with %d: got %d, want %d", set, got, want)
+		}
+	}
+}
