@@ -37,7 +37,7 @@ var borders = map[string][]string{
 	"migrations":         nil,
 	"configs":            {root, "ingest", "route", "verify", "outbound"},
 	"internal/pg":        {root},
-	"internal/api":       {root, "ingest", "verify", "internal/payload", "internal/pg", "internal/snapshot"},
+	"internal/api":       {root, "ingest", "verify", "internal/payload", "internal/snapshot"},
 	"internal/console":   {root, "internal/api"},
 	"internal/telemetry": {root},
 	"internal/payload":   {root},

@@ -14,6 +14,8 @@ import (
 type ID[K any] [16]byte
 
 // The ids of our nouns.
+//
+//nolint:revive // one comment for all
 type (
 	TenantID    = ID[Tenant]
 	KeyID       = ID[APIKey]
@@ -29,8 +31,8 @@ type (
 // order among themselves. They are unique, not secret. Safe for concurrent use.
 func NewID[K any](at time.Time) ID[K] {
 	var id ID[K]
-	binary.BigEndian.PutUint64(id[:8], uint64(at.UnixMilli())<<16|rand.Uint64()&0x0fff|0x7000) //nolint:gosec // times after 1970 only; ids need not be secret
-	binary.BigEndian.PutUint64(id[8:], rand.Uint64()&^(3<<62)|2<<62)                           //nolint:gosec // as above
+	binary.BigEndian.PutUint64(id[:8], uint64(at.UnixMilli())<<16|rand.Uint64()&0x0fff|0x7000) //nolint:gosec // unique, not secret
+	binary.BigEndian.PutUint64(id[8:], rand.Uint64()&^(3<<62)|2<<62)                           //nolint:gosec // unique, not secret
 	return id
 }
 
@@ -38,7 +40,7 @@ func NewID[K any](at time.Time) ID[K] {
 // and for lists by time. It is no valid UUIDv7 and identifies nothing.
 func FirstID[K any](at time.Time) ID[K] {
 	var id ID[K]
-	binary.BigEndian.PutUint64(id[:8], uint64(at.UnixMilli())<<16) //nolint:gosec // times after 1970 only
+	binary.BigEndian.PutUint64(id[:8], uint64(at.UnixMilli())<<16)
 	return id
 }
 
@@ -69,7 +71,7 @@ func (id ID[K]) IsZero() bool { return id == ID[K]{} }
 
 // Time is the moment the id was made, to the millisecond.
 func (id ID[K]) Time() time.Time {
-	return time.UnixMilli(int64(binary.BigEndian.Uint64(id[:8]) >> 16)).UTC() //nolint:gosec // 48 bits
+	return time.UnixMilli(int64(binary.BigEndian.Uint64(id[:8]) >> 16)).UTC()
 }
 
 // String is the canonical lower-case form.

@@ -82,6 +82,12 @@ func TestDelayBearsAbsurdNumbers(t *testing.T) {
 			}
 		}
 	}
+	endless := eventhook.RetryPolicy{MaxRetries: new(9), InitialDelayMS: math.MaxInt, BackoffMultiplier: 10, MaxDelayMS: math.MaxInt}
+	for _, p := range []eventhook.RetryPolicy{endless, {ScheduleSeconds: []int{math.MaxInt}}} {
+		if d, _ := p.Delay(1); d != year {
+			t.Errorf("%+v: got %s, want a year", p, d)
+		}
+	}
 	for _, seconds := range sizes {
 		if d, _ := (eventhook.RetryPolicy{ScheduleSeconds: []int{seconds}}).Delay(1); d < 0 || d > year {
 			t.Errorf("schedule of %d s: got %s, want 0 to a year", seconds, d)

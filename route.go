@@ -72,7 +72,7 @@ const TargetKeyTTL = 24 * time.Hour
 // Validate reports every fault by its field. It changes nothing.
 func (r Route) Validate() Faults {
 	var f Faults
-	checkName(&f, "name", r.Name)
+	checkName(&f, r.Name)
 	checkRange(&f, "priority", r.Priority, -1_000_000, 1_000_000)
 	for i, p := range r.FilterEventTypes {
 		if wrong := CheckPattern(p); wrong != "" {

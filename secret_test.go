@@ -79,8 +79,10 @@ func TestSecretSaysThatItIsRedacted(t *testing.T) {
 		if how == "with %p" {
 			continue
 		}
-		if got := show(exposed{eventhook.NewSecret(hidden)}); !strings.Contains(got, "[redacted]") {
-			t.Errorf("%s: got %s, want [redacted] in it", how, got)
+		for _, v := range []any{eventhook.NewSecret(hidden), exposed{eventhook.NewSecret(hidden)}} {
+			if got := show(v); !strings.Contains(got, "[redacted]") {
+				t.Errorf("%T %s: got %s, want [redacted] in it", v, how, got)
+			}
 		}
 	}
 }

@@ -45,6 +45,7 @@ func TestConclude(t *testing.T) {
 		{"the last time", 2, 1, list(bad), outcome{eventhook.EventFailed, 3, 90 * time.Second, "bad"}},
 		{"retries used up", 3, 2, list(good, bad), outcome{Status: eventhook.EventDead, RetryCount: 3, LastError: "bad"}},
 		{"no retry can help", 0, 2, list(good, hopeless), outcome{Status: eventhook.EventDead, LastError: "hopeless"}},
+		{"a retry can help one action", 0, 2, list(bad, hopeless), outcome{eventhook.EventFailed, 1, 10 * time.Second, "bad"}},
 		{"a retry can help another action", 0, 2, list(hopeless, bad), outcome{eventhook.EventFailed, 1, 10 * time.Second, "hopeless"}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {

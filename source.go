@@ -91,7 +91,7 @@ func orDefault[T comparable](v, fallback T) T {
 func (s Source) Validate() Faults {
 	var f Faults
 	checkSlug(&f, "slug", s.Slug)
-	checkName(&f, "name", s.Name)
+	checkName(&f, s.Name)
 	f.Merge("", s.SourceSettings.Validate())
 	return f
 }

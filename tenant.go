@@ -33,7 +33,7 @@ var slugPattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 func (t Tenant) Validate() Faults {
 	var f Faults
 	checkSlug(&f, "slug", t.Slug)
-	checkName(&f, "name", t.Name)
+	checkName(&f, t.Name)
 	return f
 }
 
@@ -43,14 +43,14 @@ func checkSlug(f *Faults, location, slug string) {
 	}
 }
 
-func checkName(f *Faults, location, name string) {
+func checkName(f *Faults, name string) {
 	switch {
 	case name == "":
-		f.Add(location, "is required")
+		f.Add("name", "is required")
 	case len(name) > maxName:
-		f.Add(location, "has %d bytes, at most %d are allowed", len(name), maxName)
+		f.Add("name", "has %d bytes, at most %d are allowed", len(name), maxName)
 	case !isText(name):
-		f.Add(location, "must be UTF-8 without NUL")
+		f.Add("name", "must be UTF-8 without NUL")
 	}
 }
 
@@ -84,7 +84,7 @@ type APIKey struct {
 // Validate reports every fault by its field. It changes nothing.
 func (k APIKey) Validate() Faults {
 	var f Faults
-	checkName(&f, "name", k.Name)
+	checkName(&f, k.Name)
 	if len(k.Scopes) == 0 {
 		f.Add("scopes", "at least one of %v is required", Scopes)
 	}

@@ -29,6 +29,7 @@ type Config struct {
 	Retention        Retention     `koanf:"retention"`
 	Database         Database      `koanf:"database"`
 	Log              Log           `koanf:"log"`
+	Server           Server        `koanf:"server"`
 	Outbound         Outbound      `koanf:"outbound"`
 	Ingest           ingest.Config `koanf:"ingest"`
 	Route            route.Config  `koanf:"route"`
@@ -45,6 +46,13 @@ type Retention struct {
 type Database struct {
 	AcceptConns int `koanf:"accept_conns"`
 	WorkConns   int `koanf:"work_conns"`
+}
+
+// Server bounds how long a client may take, whatever its pace.
+type Server struct {
+	ReadHeaderTimeout time.Duration `koanf:"read_header_timeout"`
+	ReadTimeout       time.Duration `koanf:"read_timeout"` // header and body
+	IdleTimeout       time.Duration `koanf:"idle_timeout"` // between two requests
 }
 
 // Log says how logs are written.
@@ -69,6 +77,7 @@ func Default() Config {
 		Retention:        Retention{EventsDays: 90, BodiesDays: 90, DeliveriesDays: 14},
 		Database:         Database{AcceptConns: 4, WorkConns: 16},
 		Log:              Log{Level: "info", Format: "text"},
+		Server:           Server{ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 60 * time.Second, IdleTimeout: 120 * time.Second},
 		Ingest:           ingest.DefaultConfig(),
 		Route:            route.DefaultConfig(),
 	}
@@ -110,6 +119,18 @@ func (c Config) Validate() eventhook.Faults {
 	} {
 		if v.value < v.least || v.value > v.most {
 			f.Add(v.key, "%d, want %d to %d", v.value, v.least, v.most)
+		}
+	}
+	for _, v := range []struct {
+		key   string
+		value time.Duration
+	}{
+		{"server.read_header_timeout", c.Server.ReadHeaderTimeout},
+		{"server.read_timeout", c.Server.ReadTimeout},
+		{"server.idle_timeout", c.Server.IdleTimeout},
+	} {
+		if v.value < time.Second {
+			f.Add(v.key, "%s, want at least 1s", v.value)
 		}
 	}
 	validateOneOf(&f, "log.level", c.Log.Level, "debug", "info", "warn", "error")

@@ -211,7 +211,7 @@ func (h *Handler) readBody(buf []byte, r io.Reader, limit int) ([]byte, error) {
 			return buf, errTooLarge
 		case inFlight > h.config.InFlightBytes:
 			return buf, errShed
-		case err == io.EOF: //nolint:errorlint // io.Reader promises it unwrapped
+		case err == io.EOF:
 			return buf, nil
 		case err != nil:
 			return buf, err

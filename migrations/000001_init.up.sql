@@ -1,6 +1,5 @@
 -- The schema of the gateway. docs/architecture.md tells the story; what must
 -- hold for the queues (due_at, lease_token) stands in docs/states.md.
-CREATE SCHEMA IF NOT EXISTS eventhook;
 
 -- Configuration ------------------------------------------------------------
 

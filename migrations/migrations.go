@@ -7,9 +7,9 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/golang-migrate/migrate/v4"
+	"github.com/golang-migrate/migrate/v4/database"
 	migratepgx "github.com/golang-migrate/migrate/v4/database/pgx/v5" // database/sql driver over pgx
 	"github.com/golang-migrate/migrate/v4/source/iofs"
 	"github.com/jackc/pgx/v5"
@@ -53,7 +53,14 @@ func run(ctx context.Context, dsn, act string, do func(*migrate.Migrate) error) 
 	if err := db.PingContext(ctx); err != nil {
 		return fmt.Errorf("%s: %w", act, err)
 	}
-	driver, err := migratepgx.WithInstance(db, &migratepgx.Config{MigrationsTable: "eventhook_migrations"})
+	// The table of versions lies in our own schema, whatever the search path:
+	// for a role called eventhook the path changes with the first migration.
+	if _, err := db.ExecContext(ctx, "CREATE SCHEMA IF NOT EXISTS eventhook"); err != nil {
+		return fmt.Errorf("%s: %w", act, err)
+	}
+	driver, err := migratepgx.WithInstance(db, &migratepgx.Config{
+		MigrationsTable: `"eventhook"."schema_migrations"`, MigrationsTableQuoted: true,
+	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", act, err)
 	}
@@ -73,7 +80,10 @@ func run(ctx context.Context, dsn, act string, do func(*migrate.Migrate) error) 
 		err = nil
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %s", act, strings.TrimSpace(err.Error()))
+		if failed, ok := errors.AsType[database.Error](err); ok && failed.OrigErr != nil {
+			err = failed.OrigErr // without the whole migration
+		}
+		return fmt.Errorf("%s: %w", act, err)
 	}
 	return nil
 }

@@ -220,7 +220,6 @@ func (p *Processor) work(ctx, working context.Context) {
 			continue
 		}
 		if ctx.Err() != nil {
-			p.inbox.signal() // for the other workers
 			return
 		}
 		select {

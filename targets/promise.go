@@ -1,6 +1,7 @@
 package targets
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -47,16 +48,18 @@ func (p promise) Effect(_ *eventhook.Event, v *payload.View, _ time.Time) (event
 	return eventhook.Effect{Promise: outcome}, nil
 }
 
+const bareRejection = "rejected by the webhook" // when it says nothing more
+
 // rejection is why the event rejects the promise, if it does: something is at
 // error_path, or the target never resolves.
 func (p promise) rejection(v *payload.View) (string, bool) {
 	if !p.failure.IsZero() {
 		if raw, ok := v.Raw(p.failure); ok && string(raw) != "null" {
-			return asText(raw), true
+			return cmp.Or(asText(raw), bareRejection), true
 		}
 	}
 	if !p.resolve {
-		return "rejected by the webhook", true
+		return bareRejection, true
 	}
 	return "", false
 }

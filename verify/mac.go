@@ -90,7 +90,7 @@ func newMACs(c Config) *macs {
 
 // take hands out an empty worktop; it goes back with m.pool.Put.
 func (m *macs) take() *worktop {
-	w := m.pool.Get().(*worktop)
+	w := m.pool.Get().(*worktop) //nolint:forcetypeassert // the pool holds nothing else
 	w.decoded, w.proposed = 0, 0
 	return w
 }

@@ -143,10 +143,10 @@ func (g *gateway) router() http.Handler {
 func (g *gateway) serverFor(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           h,
-		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       60 * time.Second,
+		ReadHeaderTimeout: g.config.Server.ReadHeaderTimeout,
+		ReadTimeout:       g.config.Server.ReadTimeout,
 		WriteTimeout:      120 * time.Second, // longer than the longest poll
-		IdleTimeout:       120 * time.Second,
+		IdleTimeout:       g.config.Server.IdleTimeout,
 		MaxHeaderBytes:    256 << 10,
 		ErrorLog:          slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
 	}

@@ -78,6 +78,7 @@ type eventsQuery struct {
 	IdempotencyKey string    `query:"idempotency_key"`
 }
 
+// EventPath is the part of a path that names an event.
 type EventPath struct {
 	TenantPath
 	ID string `path:"id" doc:"The event's id."`

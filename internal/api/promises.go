@@ -61,6 +61,7 @@ type makePromiseAnswer struct {
 	Body   promiseView
 }
 
+// PromisePath is the part of a path that names a promise.
 type PromisePath struct {
 	TenantPath
 	ID string `path:"id" doc:"The promise's id."`

@@ -83,6 +83,7 @@ type executionView struct {
 
 type executionAnswer struct{ Body executionView }
 
+// WorkPath is the part of a path that names an execution.
 type WorkPath struct {
 	TenantPath
 	ID string `path:"id" doc:"The execution's id."`

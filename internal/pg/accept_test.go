@@ -83,6 +83,7 @@ func TestAcceptKnowsAKeyAgain(t *testing.T) {
 	f := setUp(t)
 	batch := []*eventhook.Event{f.event(withKey("k"), f.leased), f.event(), f.event(withKey("k"), f.leased), f.event(withKey("l")), f.event()}
 	f.must(f.db.Accept(t.Context(), batch))
+	first := batch[0]
 	later := f.event(withKey("k"), f.leased)
 	f.must(f.other.Accept(t.Context(), []*eventhook.Event{later}))
 	wantDuplicate(t, "in one batch", batch[2], batch[0])
@@ -91,9 +92,14 @@ func TestAcceptKnowsAKeyAgain(t *testing.T) {
 	same(t, "events that are no duplicates", f.count("event", "status <> 'duplicate'"), 4)
 	same(t, "claimed of the unleased", len(f.claimEvents(f.db, 10)), 3)
 
-	elsewhere := f.event(withKey("k"), func(e *eventhook.Event) { e.SourceID = f.shop })
-	f.must(f.db.Accept(t.Context(), []*eventhook.Event{elsewhere}))
-	same(t, "the same key of another source", elsewhere.Status, eventhook.EventPending)
+	atShop := func(e *eventhook.Event) { e.SourceID = f.shop }
+	batch = []*eventhook.Event{f.event(withKey("k")), f.event(withKey("k"), atShop), f.event(withKey("m")), f.event(withKey("m"), atShop)}
+	f.must(f.db.Accept(t.Context(), batch))
+	wantDuplicate(t, "beside another source's", batch[0], first)
+	for _, e := range batch[1:] {
+		same(t, "the same key of another source", e.Status, eventhook.EventPending)
+	}
+	same(t, "stored in all", f.count("event", "true"), 10)
 }
 
 func TestAcceptForgetsKeysInTime(t *testing.T) {

@@ -77,7 +77,7 @@ func (c *columns) rows() int { return int(c.cols[0].rows) }
 func (c *columns) length(i, n int) *column {
 	col := &c.cols[i]
 	col.rows++
-	col.buf = binary.BigEndian.AppendUint32(col.buf, uint32(n)) //nolint:gosec // values are below 1 GiB
+	col.buf = binary.BigEndian.AppendUint32(col.buf, uint32(n))
 	return col
 }
 
@@ -122,17 +122,17 @@ func (c *columns) optionalBytes(i int, v []byte) {
 
 func (c *columns) int2(i, v int) {
 	col := c.length(i, 2)
-	col.buf = binary.BigEndian.AppendUint16(col.buf, uint16(v)) //nolint:gosec // small numbers of our own
+	col.buf = binary.BigEndian.AppendUint16(col.buf, uint16(v))
 }
 
 func (c *columns) int4(i, v int) {
 	col := c.length(i, 4)
-	col.buf = binary.BigEndian.AppendUint32(col.buf, uint32(v)) //nolint:gosec // small numbers of our own
+	col.buf = binary.BigEndian.AppendUint32(col.buf, uint32(v))
 }
 
 func (c *columns) int8(i int, v int64) {
 	col := c.length(i, 8)
-	col.buf = binary.BigEndian.AppendUint64(col.buf, uint64(v)) //nolint:gosec // two's complement, as PostgreSQL reads it
+	col.buf = binary.BigEndian.AppendUint64(col.buf, uint64(v))
 }
 
 // time is a moment whose zero value is NULL.
@@ -146,5 +146,5 @@ func (c *columns) time(i int, v time.Time) {
 
 // scalarTime is one moment in PostgreSQL's binary format.
 func scalarTime(v time.Time) []byte {
-	return binary.BigEndian.AppendUint64(nil, uint64(v.UnixMicro()-y2k)) //nolint:gosec // two's complement, as PostgreSQL reads it
+	return binary.BigEndian.AppendUint64(nil, uint64(v.UnixMicro()-y2k))
 }

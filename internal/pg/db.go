@@ -52,6 +52,8 @@ type DB struct {
 	settleBufs sync.Pool // of *settleColumns
 
 	sweptKeys, sweptExecutions position
+
+	lockWait time.Duration // lockWait, shorter in tests
 }
 
 // Open makes the pools. It fails if the URL cannot be parsed, and does not
@@ -60,7 +62,7 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	db := &DB{keyTTL: o.KeyTTL, sealer: o.Sealer, log: o.Log, now: o.Now}
+	db := &DB{keyTTL: o.KeyTTL, sealer: o.Sealer, log: o.Log, now: o.Now, lockWait: lockWait}
 	db.hub.topics, db.hub.tell = map[string]chan struct{}{}, make(chan struct{}, 1)
 	db.acceptBufs.New = func() any { return newColumns(acceptOIDs...) }
 	db.settleBufs.New = func() any { return newSettleColumns() }
@@ -86,9 +88,9 @@ var indexLookupsOnly = []string{"enable_hashjoin", "enable_mergejoin", "enable_s
 func pool(ctx context.Context, url string, conns int, statements map[string]string, off []string) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, &eventhook.Error{Kind: eventhook.KindInvalid, Message: "DATABASE_URL is not a PostgreSQL URL such as postgres://user:password@host:5432/database"}
+		return nil, &eventhook.Error{Kind: eventhook.KindInvalid, Message: "DATABASE_URL is not a PostgreSQL URL such as postgres://host:5432/database"}
 	}
-	config.MaxConns = int32(max(conns, 1)) //nolint:gosec // a small number from the configuration
+	config.MaxConns = int32(max(conns, 1))
 	config.MaxConnLifetimeJitter = time.Minute
 	config.ConnConfig.ConnectTimeout = 5 * time.Second
 	config.ConnConfig.RuntimeParams["application_name"] = "eventhook"
@@ -138,7 +140,6 @@ func (db *DB) inTx(ctx context.Context, act string, do func(pgx.Tx) error) error
 // SQLSTATE codes that say something to a caller.
 const (
 	codeUniqueViolation = "23505"
-	codeForeignKey      = "23503"
 	codeSerialization   = "40001"
 	codeDeadlock        = "40P01"
 )

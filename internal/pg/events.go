@@ -84,7 +84,7 @@ func scanEvent(row pgx.CollectableRow) (e eventhook.Event, err error) {
 func (db *DB) Actions(ctx context.Context, id eventhook.EventID) ([]eventhook.Action, error) {
 	rows, err := db.work.Query(ctx, `SELECT id, event_id, route_id, route_name, target_index, target_type, status, attempts,
 		execution_id, promise_id, published_event_id, coalesce(error_message, ''), started_at, completed_at
-		FROM eventhook.event_action WHERE event_id = $1 ORDER BY id, target_index`, [16]byte(id))
+		FROM eventhook.event_action WHERE event_id = $1 ORDER BY started_at, route_id, target_index`, [16]byte(id))
 	if err != nil {
 		return nil, translate("list actions", err)
 	}

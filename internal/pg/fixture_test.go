@@ -231,7 +231,7 @@ func promiseAction(o eventhook.PromiseOutcome) eventhook.PlannedAction {
 }
 
 func fails(message string) eventhook.PlannedAction {
-	return eventhook.PlannedAction{Action: eventhook.Action{TargetType: eventhook.TargetPromise}, Failure: message}
+	return eventhook.PlannedAction{Action: eventhook.Action{TargetType: "http"}, Failure: message}
 }
 
 // settle settles on db and demands that no lease was lost.

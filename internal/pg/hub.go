@@ -174,7 +174,7 @@ func (db *DB) Listen(ctx context.Context, onConfig func(ConfigChange)) error {
 	for ctx.Err() == nil {
 		err := db.listenOnce(ctx, onConfig)
 		if ctx.Err() != nil {
-			break
+			return nil //nolint:nilerr // the stop broke it
 		}
 		db.log.Warn("the listening connection broke; trying again", "error", err)
 		select {

@@ -207,12 +207,16 @@ func (db *DB) dropPartition(ctx context.Context, p partitionedTable, d time.Time
 	return nil
 }
 
-// maintain runs do in a transaction that waits at most two seconds for a lock,
-// and of which only one runs at a time, whatever the instance.
+// lockWait is how long maintenance waits for a lock; who comes after it waits
+// as long.
+const lockWait = 2 * time.Second
+
+// maintain runs do in a transaction that waits at most lockWait for a lock, and
+// of which only one runs at a time, whatever the instance.
 func (db *DB) maintain(ctx context.Context, act string, do func(pgx.Tx) error) error {
 	return db.inTx(ctx, act, func(tx pgx.Tx) error {
 		const turn = `SELECT pg_advisory_xact_lock(1702258795)` // "evhk"
-		if err := execAll(ctx, tx, `SET LOCAL lock_timeout = '2s'`, turn); err != nil {
+		if err := execAll(ctx, tx, fmt.Sprintf(`SET LOCAL lock_timeout = %d`, db.lockWait.Milliseconds()), turn); err != nil {
 			return err
 		}
 		return do(tx)

@@ -33,7 +33,7 @@ FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $5::int4[], $6::text[], $7::text
     AS u (id, tenant_id, event_id, max_attempts, type, queue, kind, key, input)`
 
 // upsertActionsSQL writes the actions of a try. One that an earlier try left
-// failed is written over; one that succeeded is never planned again.
+// failed is written over, by what the route is now; one that succeeded stays.
 const upsertActionsSQL = `
 INSERT INTO eventhook.event_action AS a (event_id, route_id, target_index, id, route_name, target_type, status, attempts,
     execution_id, promise_id, error_message, started_at, completed_at)
@@ -41,7 +41,7 @@ SELECT event_id, route_id, target_index, id, route_name, target_type, status, 1,
 FROM unnest($1::uuid[], $2::uuid[], $3::int2[], $4::uuid[], $5::text[], $6::text[], $7::text[], $8::uuid[], $9::uuid[], $10::text[])
     AS u (event_id, route_id, target_index, id, route_name, target_type, status, execution_id, promise_id, error_message)
 ON CONFLICT (event_id, route_id, target_index) DO UPDATE
-    SET status = excluded.status, attempts = a.attempts + 1, execution_id = excluded.execution_id,
+    SET route_name = excluded.route_name, target_type = excluded.target_type, status = excluded.status, attempts = a.attempts + 1, execution_id = excluded.execution_id,
         promise_id = excluded.promise_id, error_message = excluded.error_message, completed_at = excluded.completed_at
     WHERE a.status NOT IN ('success', 'skipped')`
 
@@ -71,10 +71,14 @@ func newSettleColumns() *settleColumns {
 // their actions and ends their leases, in one transaction: all of it happens,
 // once, or nothing does. Each settlement is concluded afterwards. Events
 // whose lease was lost are left alone and returned; nothing of them is written.
+// One that would make what the database refuses is dead, with all its actions
+// failed, and costs no other event anything; the rest of the batch is then
+// settled in several transactions.
 func (db *DB) SettleEvents(ctx context.Context, batch []*eventhook.Settlement) (lost []*eventhook.Settlement, err error) {
 	for len(batch) > 0 {
 		held, err := db.trySettle(ctx, batch)
 		if hasCode(err, codeDeadlock, codeSerialization) {
+			db.log.Warn("settling a batch again", "error", err)
 			continue
 		}
 		if isDataError(err) {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/eventhook/eventhook"
 )
 
 // sweepPages is how much of a table one call looks at: 8 MB.
@@ -50,12 +52,13 @@ func (db *DB) Sweep(ctx context.Context) (int, error) {
 }
 
 // SweepExecutions removes executions that ended longer than keep ago from the
-// next part of their table, as Sweep does with keys. A keep of 0 removes none.
+// next part of their table, as Sweep does with keys. A keep of 0 removes none,
+// and no keep removes what a target's key may still stand for.
 func (db *DB) SweepExecutions(ctx context.Context, keep time.Duration) (int, error) {
 	if keep <= 0 {
 		return 0, nil
 	}
-	return db.sweep(ctx, "sweep executions", "execution", sweepExecutionsSQL, &db.sweptExecutions, db.now().Add(-keep))
+	return db.sweep(ctx, "sweep executions", "execution", sweepExecutionsSQL, &db.sweptExecutions, db.now().Add(-max(keep, eventhook.TargetKeyTTL)))
 }
 
 func (db *DB) sweep(ctx context.Context, act, table, sql string, at *position, before time.Time) (int, error) {

@@ -171,9 +171,13 @@ func (db *DB) Fail(ctx context.Context, x eventhook.Execution, message string, r
 	policy.MaxRetries = new(current.MaxAttempts - 1)
 	if delay, more := policy.Delay(current.Attempt); retryable && more {
 		next = now.Add(delay)
-		return next, db.held(ctx, "fail execution", x, `status = 'failed', due_at = $4, error = $5`, next, textArg(message))
+		err := db.held(ctx, "fail execution", x, `status = 'failed', due_at = $4, error = $5`, next, textArg(message))
+		if err != nil {
+			return time.Time{}, err
+		}
+		return next, nil
 	}
-	return next, db.held(ctx, "fail execution", x,
+	return time.Time{}, db.held(ctx, "fail execution", x,
 		`status = 'dead', due_at = NULL, completed_at = $4, error = $5`, now, textArg(message))
 }
 

@@ -94,7 +94,7 @@ func (a account) give(path string) error {
 		if err != nil {
 			return err
 		}
-		return os.Lchown(p, int(a.uid), int(a.gid))
+		return os.Lchown(p, int(a.uid), int(a.gid)) //nolint:gosec // our own folder, just made
 	})
 }
 

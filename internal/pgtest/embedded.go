@@ -41,7 +41,7 @@ func fastDir() string {
 	if os.Getenv("TMPDIR") != "" || syscall.Statfs(memoryDir, &st) != nil {
 		return os.TempDir()
 	}
-	if uint64(st.Bavail)*uint64(st.Bsize) < memoryRoom {
+	if uint64(st.Bavail)*uint64(st.Bsize) < memoryRoom { //nolint:unconvert // not on every platform
 		return os.TempDir()
 	}
 	return memoryDir
@@ -68,7 +68,7 @@ func startEmbedded(ctx context.Context, tmp string, settings map[string]string) 
 		return pgembed.Discard(dir)
 	}
 	// The server's user, who is not root, has to get in.
-	if err := os.Chmod(dir, 0o711); err != nil {
+	if err := os.Chmod(dir, 0o711); err != nil { //nolint:gosec // PostgreSQL's user passes it
 		return nil, nil, errors.Join(err, discard())
 	}
 	s, err := pgembed.Start(ctx, pgembed.Options{DataDir: dir, Settings: settings, DieWithParent: true})

@@ -4,12 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"net/http/pprof"
 	"sync/atomic"
 	"time"
 )
 
 // Management is the handler of the management listener: /health/live,
-// /health/ready, /metrics and /info. It is not meant for the public.
+// /health/ready, /metrics, /info and Go's /debug/pprof. It is not meant for the public.
 type Management struct {
 	metrics  *Metrics
 	ping     func(context.Context) error
@@ -29,10 +30,14 @@ func (m *Management) Stopping() { m.stopping.Store(true) }
 // Handler serves the management listener.
 func (m *Management) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /health/live", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, map[string]string{"status": "live"}) })
+	mux.HandleFunc("GET /health/live", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, map[string]string{"status": "live"})
+	})
 	mux.HandleFunc("GET /health/ready", m.ready)
 	mux.HandleFunc("GET /info", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, m.info) })
 	mux.Handle("GET /metrics", m.metrics.Handler())
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	return mux
 }
 

@@ -1,0 +1,80 @@
+# `make run` and `make test` are all that a newcomer needs; both say what they
+# install. Everything else is for who changes the code.
+
+GO       ?= go
+VERSION  ?= $(shell git describe --tags --always 2>/dev/null || echo dev)
+BIN      := bin
+TOOLS    := $(CURDIR)/.cache/bin
+LINT     := $(TOOLS)/golangci-lint-v2.15.0
+APT      := DEBIAN_FRONTEND=noninteractive apt-get
+
+# The race detector needs a C compiler.
+RACE = $(shell command -v gcc >/dev/null 2>&1 && echo -race)
+
+.PHONY: run demo test bench build check lint vet fmt fuzz postgres compiler clean
+
+run: build ## start the gateway on a private PostgreSQL, with configs/demo.yaml applied
+	$(BIN)/eventhook serve --apply configs/demo.yaml --make-secrets
+
+demo: build ## show the main job end to end, in seconds
+	$(BIN)/eventhook demo
+
+test: postgres compiler ## run every test
+	$(GO) test $(RACE) -timeout 20m ./...
+
+build:
+	@mkdir -p $(BIN)
+	$(GO) build -trimpath -ldflags "-X main.version=$(VERSION)" -o $(BIN)/eventhook ./cmd/eventhook
+
+bench: build ## measure the gateway against bare limits; see bench/README.md
+	$(GO) build -o $(BIN)/bench ./bench
+	$(BIN)/bench
+	$(GO) test -run '^$$' -bench . -benchmem ./verify ./route ./internal/payload
+
+check: vet lint test ## what CI runs
+
+vet:
+	$(GO) vet ./...
+
+lint: $(LINT)
+	$(LINT) run ./...
+
+$(LINT):
+	@echo "installing golangci-lint into .cache/bin"
+	GOBIN=$(TOOLS) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+	@mv $(TOOLS)/golangci-lint $(LINT)
+
+fmt:
+	gofmt -w .
+
+FUZZTIME ?= 10s
+fuzz: ## run each fuzz target for FUZZTIME
+	@set -e; for pkg in $$($(GO) list ./...); do \
+		for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+			echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) $$pkg; \
+		done; \
+	done
+
+# The tests need PostgreSQL's programs (initdb, postgres), not a server.
+postgres:
+	@if [ -n "$$EVENTHOOK_TEST_DATABASE_URL" ] || command -v postgres >/dev/null 2>&1 || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1; then \
+		:; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
+		echo "installing PostgreSQL's programs (no server is started)"; \
+		mkdir -p /etc/postgresql-common; \
+		[ -e /etc/postgresql-common/createcluster.conf ] || echo "create_main_cluster = false" >/etc/postgresql-common/createcluster.conf; \
+		$(APT) update -q && $(APT) install -y -q postgresql; \
+	else \
+		echo "no PostgreSQL found: install it (Debian: sudo apt-get install postgresql), or set EVENTHOOK_TEST_DATABASE_URL"; \
+	fi
+
+compiler:
+	@if command -v gcc >/dev/null 2>&1; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
+		echo "installing gcc for the race detector"; $(APT) update -q && $(APT) install -y -q gcc libc6-dev; \
+	else \
+		echo "no gcc: the tests run without the race detector"; \
+	fi
+
+clean:
+	rm -rf $(BIN) .cache

@@ -1,0 +1,34 @@
+// Command bench measures the gateway against bare limits, as ratios within one
+// run on one machine; README.md says what and how. It sends to loopback only,
+// and stops by itself.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"time"
+)
+
+func main() {
+	bare := flag.String("bare", "", "serve the bare handler on this address (used by the bench itself)")
+	binary := flag.String("eventhook", "bin/eventhook", "the gateway to measure")
+	rounds := flag.Int("rounds", 7, "how often each measurement is taken, in turn; the medians count")
+	seconds := flag.Duration("for", 2*time.Second, "length of one measurement")
+	connections := flag.Int("connections", 128, "connections that send at once")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	var err error
+	if *bare != "" {
+		err = serveBare(ctx, *bare)
+	} else {
+		err = (&run{binary: *binary, rounds: *rounds, length: *seconds, connections: *connections, out: os.Stdout}).all(ctx)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}

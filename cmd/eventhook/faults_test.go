@@ -1,0 +1,209 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/eventhook/eventhook/ingest"
+	"github.com/eventhook/eventhook/internal/pgembed"
+	"github.com/eventhook/eventhook/internal/pgtest"
+)
+
+// enough is how many answers make a load.
+const enough = 300
+
+func TestKilledGatewayLosesNoAnsweredEvent(t *testing.T) {
+	dsn := pgtest.New(t)
+	killed := startInstance(t, dsn)
+	load := startFlood(t, killed)
+	eventually(t, "load is answered", func() bool { return load.count(http.StatusOK) >= enough })
+	killed.kill()
+	load.stop()
+	startInstance(t, dsn)
+	wantEachProcessedOnce(t, dsn, load.accepted)
+}
+
+func TestKilledGatewayLeavesItsEventsToAnother(t *testing.T) {
+	dsn := pgtest.New(t)
+	killed, _ := startInstance(t, dsn), startInstance(t, dsn)
+	load := startFlood(t, killed)
+	eventually(t, "load is answered", func() bool { return load.count(http.StatusOK) >= enough })
+	killed.kill()
+	load.stop()
+	wantEachProcessedOnce(t, dsn, load.accepted)
+}
+
+func TestStoppedGatewayAnswersWhatItHasRead(t *testing.T) {
+	dsn := pgtest.New(t)
+	stopped := startInstance(t, dsn)
+	load := startFlood(t, stopped)
+	eventually(t, "load is answered", func() bool { return load.count(http.StatusOK) >= enough })
+	stopped.stop()
+	load.stop()
+	for status, n := range load.statuses {
+		if status != http.StatusOK && status != 0 { // 0: refused before it was read
+			t.Errorf("%d requests were answered %d while the gateway stopped, want 200 or no answer", n, status)
+		}
+	}
+	conn := connect(t, dsn)
+	if n := count(t, conn, `SELECT count(*) FROM eventhook.event WHERE status = 'processing'`); n != 0 {
+		t.Errorf("%d events are still leased after a graceful stop, want 0", n)
+	}
+	startInstance(t, dsn)
+	wantEachProcessedOnce(t, dsn, load.accepted)
+}
+
+func TestDatabaseRestartLosesNoAnsweredEvent(t *testing.T) {
+	for _, fault := range []struct {
+		name string
+		end  func(*testing.T, *pgembed.Server) error
+	}{
+		{"stopped", func(t *testing.T, s *pgembed.Server) error { return s.Stop(t.Context()) }},
+		{"killed", func(_ *testing.T, s *pgembed.Server) error { return s.Kill() }},
+	} {
+		t.Run(fault.name, func(t *testing.T) {
+			server := pgtest.NewServer(t)
+			dsn := server.DSN(pgembed.Database)
+			gateway := startInstance(t, dsn)
+			load := startFlood(t, gateway)
+			eventually(t, "load is answered", func() bool { return load.count(http.StatusOK) >= enough })
+			if err := fault.end(t, server); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "webhooks are answered 500 or 503 without a database", func() bool {
+				return load.count(http.StatusInternalServerError)+load.count(http.StatusServiceUnavailable) > 0
+			})
+			if err := server.Restart(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			before := load.count(http.StatusOK)
+			eventually(t, "the gateway recovers by itself", func() bool { return load.count(http.StatusOK) >= before+enough })
+			load.stop()
+			for status, n := range load.statuses {
+				if status != http.StatusOK && status != http.StatusInternalServerError && status != http.StatusServiceUnavailable {
+					t.Errorf("%d requests were answered %d, want 200, 500 or 503", n, status)
+				}
+			}
+			wantEachProcessedOnce(t, dsn, load.accepted)
+		})
+	}
+}
+
+func TestOneKeyAtTwoInstancesMakesOneEvent(t *testing.T) {
+	const copies = 200
+	dsn := pgtest.New(t)
+	instances := []*instance{startInstance(t, dsn), startInstance(t, dsn)}
+	var mu sync.Mutex
+	originals, duplicateOf := map[string]bool{}, map[string]bool{}
+	var senders sync.WaitGroup
+	for n := range copies {
+		senders.Go(func() {
+			status, answer, err := instances[n%2].push(t.Context(), "the same delivery")
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err != nil || status != http.StatusOK:
+				t.Errorf("answered %d (%v), want 200", status, err)
+			case answer.Status == "accepted":
+				originals[answer.EventID] = true
+			default:
+				duplicateOf[answer.DuplicateOf] = true
+			}
+		})
+	}
+	senders.Wait()
+	if len(originals) != 1 || len(duplicateOf) != 1 {
+		t.Fatalf("got originals %v and duplicates of %v, want one event and all others its duplicates", originals, duplicateOf)
+	}
+	for id := range originals {
+		if !duplicateOf[id] {
+			t.Errorf("duplicates are of %v, want %s", duplicateOf, id)
+		}
+		wantEachProcessedOnce(t, dsn, []string{id})
+	}
+	conn := connect(t, dsn)
+	if n := count(t, conn, `SELECT count(*) FROM eventhook.event WHERE status = 'duplicate'`); n != copies-1 {
+		t.Errorf("%d duplicates are stored, want %d", n, copies-1)
+	}
+	if n := count(t, conn, `SELECT count(*) FROM eventhook.execution`); n != 1 {
+		t.Errorf("%d tasks were made, want 1", n)
+	}
+}
+
+type claimAnswer struct{ Items []claimedItem }
+
+func TestDeadWorkersWorkIsClaimedAgain(t *testing.T) {
+	gateway := startInstance(t, pgtest.New(t))
+	if status, _, err := gateway.push(t.Context(), "1"); err != nil || status != http.StatusOK {
+		t.Fatalf("answered %d, %v", status, err)
+	}
+	claim := func(lease int) claimedItem {
+		t.Helper()
+		var got claimAnswer
+		if status := gateway.call("POST", "/work/claim", map[string]any{"wait_seconds": 30, "lease_seconds": lease}, &got); status != http.StatusOK || len(got.Items) != 1 {
+			t.Fatalf("claim answered %d with %d items, want one", status, len(got.Items))
+		}
+		return got.Items[0]
+	}
+	dead := claim(1)
+	alive := claim(60) // waits for the lease of the dead one to run out
+	if alive.ID != dead.ID {
+		t.Fatalf("claimed %s, want %s again", alive.ID, dead.ID)
+	}
+	for _, act := range []struct {
+		path string
+		body map[string]any
+	}{
+		{"/complete", map[string]any{"output": "late"}},
+		{"/fail", map[string]any{"error": "late"}},
+		{"/heartbeat", map[string]any{}},
+	} {
+		act.body["lease_token"] = dead.LeaseToken
+		if status := gateway.call("POST", "/work/"+dead.ID+act.path, act.body, nil); status != http.StatusConflict {
+			t.Errorf("the dead worker's late %s was answered %d, want 409", act.path, status)
+		}
+	}
+	if status := gateway.call("POST", "/work/"+alive.ID+"/complete", map[string]any{"lease_token": alive.LeaseToken}, nil); status != http.StatusOK {
+		t.Errorf("the new worker's complete was answered %d, want 200", status)
+	}
+}
+
+func TestSlowClientsHoldUpNobody(t *testing.T) {
+	const slow = 400
+	gateway := startInstance(t, pgtest.New(t), "EVENTHOOK_SERVER_READ_TIMEOUT=5s", "EVENTHOOK_SERVER_READ_HEADER_TIMEOUT=2s")
+	address := strings.TrimPrefix(gateway.url, "http://")
+	var conns []net.Conn
+	for n := range slow {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		conns = append(conns, conn)
+		head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n", ingest.Path("acme", "github"))
+		if n%2 == 0 {
+			head += "\r\n{" // a body that never comes, beside headers that never end
+		}
+		if _, err := conn.Write([]byte(head)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if status, _, err := gateway.push(t.Context(), "beside the slow ones"); err != nil || status != http.StatusOK {
+		t.Errorf("answered %d (%v) beside %d slow clients, want 200", status, err, slow)
+	}
+	for n, conn := range conns {
+		_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
+		var err error
+		for buf := make([]byte, 4096); err == nil; {
+			_, err = conn.Read(buf)
+		}
+		if nerr, ok := err.(net.Error); ok && nerr.Timeout() {
+			t.Fatalf("slow client %d was not cut off", n)
+		}
+	}
+}

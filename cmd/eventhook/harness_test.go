@@ -1,0 +1,307 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook/ingest"
+	"github.com/eventhook/eventhook/internal/pgtest"
+	"github.com/eventhook/eventhook/internal/seal"
+)
+
+// TestMain lets the test binary be the gateway, so that tests can kill one.
+func TestMain(m *testing.M) {
+	if os.Getenv("EVENTHOOK_TEST_AS_MAIN") != "" {
+		os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+	}
+	pgtest.Main(m)
+}
+
+const (
+	testAdminKey = "ehk_an-admin-key-for-tests"
+	testSecret   = "a-secret-for-tests"
+)
+
+var testEncryptionKey = seal.NewKey()
+
+// testTenants has one source without limits that matter, with a route to a task.
+const testTenants = `
+tenants:
+  - slug: acme
+    sources:
+      - slug: github
+        provider: github
+        secrets: [` + testSecret + `]
+        rate_limit: {requests_per_second: 1000000, requests_per_minute: 60000000, burst_size: 1000000}
+        routes:
+          - {name: pushes, filter_event_types: [push], targets: [{type: task, task_kind: build}]}
+`
+
+// instance is a gateway in a process of its own.
+type instance struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	url  string
+	logs *lockedBuffer
+	done chan struct{}
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// startInstance starts a gateway on a database and waits until it serves.
+func startInstance(t *testing.T, dsn string, env ...string) *instance {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "tenants.yaml")
+	if err := os.WriteFile(file, []byte(testTenants), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return startCommand(t, append([]string{"DATABASE_URL=" + dsn, "EVENTHOOK_ADMIN_KEY=" + testAdminKey,
+		"EVENTHOOK_ENCRYPTION_KEYS=" + testEncryptionKey, "EVENTHOOK_LEASE_SECONDS=2"}, env...), "serve", "--apply", file)
+}
+
+func startCommand(t *testing.T, env []string, args ...string) *instance {
+	t.Helper()
+	i := &instance{t: t, logs: &lockedBuffer{}, done: make(chan struct{})}
+	i.cmd = exec.Command(os.Args[0], append(args, "--listen", "127.0.0.1:0", "--management-listen", "127.0.0.1:0")...)
+	i.cmd.Env = append(os.Environ(), append(env, "EVENTHOOK_TEST_AS_MAIN=1")...)
+	i.cmd.Stderr = i.logs
+	out, err := i.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := i.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		i.kill()
+		if t.Failed() {
+			t.Logf("log of the instance at %s:\n%s", i.url, i.logs)
+		}
+	})
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if _, url, ok := strings.Cut(lines.Text(), "webhooks and API  "); ok {
+			i.url = url
+			go func() {
+				_, _ = io.Copy(io.Discard, out)
+				_ = i.cmd.Wait()
+				close(i.done)
+			}()
+			return i
+		}
+	}
+	_ = i.cmd.Wait()
+	close(i.done)
+	t.Fatalf("the gateway did not start:\n%s", i.logs)
+	return nil
+}
+
+// kill ends the process at once, as a crash would.
+func (i *instance) kill() {
+	_ = i.cmd.Process.Kill()
+	<-i.done
+}
+
+// stop asks the process to stop and waits for it.
+func (i *instance) stop() {
+	i.t.Helper()
+	_ = i.cmd.Process.Signal(syscall.SIGTERM)
+	<-i.done
+	if code := i.cmd.ProcessState.ExitCode(); code != 0 {
+		i.t.Errorf("the gateway stopped with exit code %d:\n%s", code, i.logs)
+	}
+}
+
+var testClient = &http.Client{
+	Timeout:   20 * time.Second,
+	Transport: &http.Transport{MaxIdleConnsPerHost: 256},
+}
+
+// push sends a signed push with a delivery id.
+func (i *instance) push(ctx context.Context, id string) (status int, answer ingestAnswer, err error) {
+	r, err := sample{provider: "github", id: id}.request(ctx, i.url+ingest.Path("acme", "github"), testSecret, time.Now())
+	if err != nil {
+		return 0, answer, err
+	}
+	resp, err := testClient.Do(r)
+	if err != nil {
+		return 0, answer, err
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode == http.StatusOK {
+		err = json.Unmarshal(raw, &answer)
+	}
+	return resp.StatusCode, answer, err
+}
+
+// call calls the API of tenant acme with the admin key.
+func (i *instance) call(method, path string, body, answer any) (status int) {
+	i.t.Helper()
+	raw, err := json.Marshal(body)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	r, err := http.NewRequest(method, i.url+"/api/tenants/acme/eventhook"+path, bytes.NewReader(raw))
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+testAdminKey)
+	r.Header.Set("Content-Type", "application/json")
+	resp, err := testClient.Do(r)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	got, err := io.ReadAll(resp.Body)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	if answer != nil && resp.StatusCode/100 == 2 {
+		if err := json.Unmarshal(got, answer); err != nil {
+			i.t.Fatalf("%s %s answered %s: %v", method, path, got, err)
+		}
+	}
+	return resp.StatusCode
+}
+
+// flood sends pushes with ids of their own over several connections until it
+// is stopped, and remembers what was answered.
+type flood struct {
+	cancel   context.CancelFunc
+	senders  sync.WaitGroup
+	sent     atomic.Int64
+	mu       sync.Mutex
+	accepted []string
+	statuses map[int]int
+}
+
+const floodSenders = 16
+
+func startFlood(t *testing.T, to *instance) *flood {
+	ctx, cancel := context.WithCancel(t.Context())
+	f := &flood{cancel: cancel, statuses: map[int]int{}}
+	for range floodSenders {
+		f.senders.Go(func() {
+			for ctx.Err() == nil {
+				id := fmt.Sprintf("%s-%d", t.Name(), f.sent.Add(1))
+				status, answer, err := to.push(context.WithoutCancel(ctx), id)
+				f.note(status, answer, err)
+			}
+		})
+	}
+	t.Cleanup(f.stop)
+	return f
+}
+
+func (f *flood) note(status int, answer ingestAnswer, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err != nil {
+		f.statuses[0]++
+		return
+	}
+	f.statuses[status]++
+	if status == http.StatusOK {
+		f.accepted = append(f.accepted, answer.EventID)
+	}
+}
+
+func (f *flood) count(status int) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.statuses[status]
+}
+
+func (f *flood) stop() {
+	f.cancel()
+	f.senders.Wait()
+}
+
+// eventually waits until a condition holds, whatever the machine's speed.
+func eventually(t *testing.T, claim string, holds func() bool) {
+	t.Helper()
+	deadline := time.After(2 * time.Minute)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-deadline:
+			t.Fatalf("never: %s", claim)
+		case <-tick.C:
+		}
+	}
+}
+
+// connect opens a connection of the test's own.
+func connect(t *testing.T, dsn string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return conn
+}
+
+func count(t *testing.T, conn *pgx.Conn, sql string, args ...any) (n int) {
+	t.Helper()
+	if err := conn.QueryRow(t.Context(), sql, args...).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// wantEachProcessedOnce holds that every answered event is there, gets
+// delivered, and has made exactly one task, and that no other task was made
+// but of events that were stored.
+func wantEachProcessedOnce(t *testing.T, dsn string, answered []string) {
+	t.Helper()
+	conn := connect(t, dsn)
+	if n := count(t, conn, `SELECT count(*) FROM eventhook.event WHERE id = ANY($1::uuid[])`, answered); n != len(answered) {
+		t.Errorf("%d events were answered 200, %d are stored", len(answered), n)
+	}
+	eventually(t, "no event is owed", func() bool {
+		return count(t, conn, `SELECT count(*) FROM eventhook.event WHERE due_at IS NOT NULL`) == 0
+	})
+	if n := count(t, conn, `SELECT count(*) FROM eventhook.event WHERE id = ANY($1::uuid[]) AND status = 'delivered'`, answered); n != len(answered) {
+		t.Errorf("%d events were answered 200, %d are delivered", len(answered), n)
+	}
+	if n := count(t, conn, `SELECT count(*) FROM (SELECT event_id FROM eventhook.execution GROUP BY event_id HAVING count(*) > 1) d`); n != 0 {
+		t.Errorf("%d events made more than one task", n)
+	}
+	if n := count(t, conn, `SELECT count(DISTINCT event_id) FROM eventhook.execution WHERE event_id = ANY($1::uuid[])`, answered); n != len(answered) {
+		t.Errorf("%d events were answered 200, %d made a task", len(answered), n)
+	}
+}
+

@@ -1,0 +1,142 @@
+package pg
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/eventhook/eventhook"
+)
+
+func TestClaimEventsTakesTheOldestThatAreDue(t *testing.T) {
+	f := setUp(t)
+	var events []*eventhook.Event
+	for i := range 5 {
+		e := f.event(func(e *eventhook.Event) {
+			e.Body = fmt.Appendf(nil, `{"n":%d}`, i)
+			e.SourceIP, e.TraceID, e.RequestID, e.IdempotencyKey = "192.0.2.1", "t", "r", fmt.Sprint(i)
+		})
+		f.must(f.db.Accept(t.Context(), []*eventhook.Event{e}))
+		events = append(events, e)
+		f.clock.advance(time.Second)
+	}
+	later := f.event(f.leased)
+	f.must(f.db.Accept(t.Context(), []*eventhook.Event{later}))
+
+	claimed := f.claimEvents(f.db, 2)
+	same(t, "claimed", len(claimed), 2)
+	for i, e := range claimed {
+		want := *events[i]
+		want.Status, want.Lease = eventhook.EventProcessing, eventhook.Lease{Token: 1, Until: f.clock.now().Add(lease)}
+		same(t, fmt.Sprintf("event %d", i), *e, want)
+	}
+	same(t, "the others that are due", len(f.claimEvents(f.db, 10)), 3)
+	same(t, "and then", len(f.claimEvents(f.db, 10)), 0)
+}
+
+func TestALeaseThatRanOutIsClaimedAgain(t *testing.T) {
+	f := setUp(t)
+	e := f.accepted(1)[0]
+	f.clock.advance(lease - time.Second)
+	same(t, "claimed under a lease", len(f.claimEvents(f.other, 1)), 0)
+	f.clock.advance(time.Second)
+	again := f.claimEvents(f.other, 1)
+	same(t, "claimed after it", len(again), 1)
+	same(t, "token", again[0].Lease.Token, e.Lease.Token+1)
+}
+
+func TestAnEventIsNeverClaimedTwice(t *testing.T) {
+	f := setUp(t)
+	const n = 300
+	var batch []*eventhook.Event
+	for range n {
+		batch = append(batch, f.event())
+	}
+	f.must(f.db.Accept(t.Context(), batch))
+	var mu sync.Mutex
+	claims := map[eventhook.EventID]int{}
+	claimer := func(db *DB) func() {
+		return func() {
+			for {
+				list := f.claimEvents(db, 7)
+				if len(list) > 7 {
+					t.Errorf("claimed %d, want at most 7", len(list))
+				}
+				mu.Lock()
+				for _, e := range list {
+					claims[e.ID]++
+				}
+				all := len(claims) == n
+				mu.Unlock()
+				if all || len(list) == 0 {
+					return
+				}
+			}
+		}
+	}
+	together(claimer(f.db), claimer(f.other), claimer(f.db), claimer(f.other))
+	for _, e := range f.claimEvents(f.db, n) { // what was locked when the others looked
+		claims[e.ID]++
+	}
+	same(t, "claimed events", len(claims), n)
+	for id, times := range claims {
+		if times != 1 {
+			t.Errorf("%s was claimed %d times", id, times)
+		}
+	}
+	same(t, "tokens handed out", f.count("event", "lease_token <> 1"), 0)
+}
+
+func TestReleaseGivesBackOnlyWhatIsHeld(t *testing.T) {
+	f := setUp(t)
+	batch := f.accepted(3)
+	f.settle(f.db, f.plan(batch[2]))
+	f.clock.advance(lease)
+	stolen := f.claimEvents(f.other, 1)[0]
+	f.must(f.db.ReleaseEvents(t.Context(), batch))
+	for _, e := range batch {
+		want := eventhook.EventPending
+		switch e.ID {
+		case stolen.ID:
+			want = eventhook.EventProcessing
+		case batch[2].ID:
+			want = eventhook.EventUnrouted
+		}
+		same(t, "status", f.stored(e).Status, want)
+	}
+	same(t, "due at once", len(f.claimEvents(f.db, 10)), 1)
+	f.settle(f.other, f.plan(stolen))
+}
+
+func TestAnEventWhoseBodyIsGoneIsClaimedWithoutIt(t *testing.T) {
+	f := setUp(t)
+	e := f.event()
+	f.must(f.db.Accept(t.Context(), []*eventhook.Event{e}))
+	f.exec(`DELETE FROM eventhook.event_payload`)
+	claimed := f.claimEvents(f.db, 1)
+	same(t, "claimed", len(claimed), 1)
+	same(t, "body", claimed[0].Body, []byte(nil))
+}
+
+func TestQueueAges(t *testing.T) {
+	f := setUp(t)
+	want := func(claim string, events, executions time.Duration) {
+		t.Helper()
+		got, err := f.db.EventQueueAge(t.Context())
+		f.must(err)
+		same(t, claim+": events", got, events)
+		got, err = f.db.ExecutionQueueAge(t.Context())
+		f.must(err)
+		same(t, claim+": executions", got, executions)
+	}
+	want("nothing is owed", 0, 0)
+	f.must(f.db.Accept(t.Context(), []*eventhook.Event{f.event()}))
+	f.clock.advance(time.Minute)
+	want("an event waits", time.Minute, 0)
+	f.settle(f.db, f.plan(f.claimEvents(f.db, 1)[0], f.makes(eventhook.Task, "")))
+	f.clock.advance(time.Second)
+	want("an execution waits", 0, time.Second)
+	f.claimWork(f.db, f.query())
+	want("it is leased", 0, 0)
+}

@@ -1,0 +1,153 @@
+package pg
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook"
+)
+
+// hot are the statements that run all the time, with their parameters' number.
+var hot = map[string]struct {
+	sql        string
+	parameters int
+}{
+	"claim events":      {claimEventsSQL, 3},
+	"read payloads":     {readPayloadsSQL, 1},
+	"release events":    {releaseEventsSQL, 4},
+	"done actions":      {doneActionsSQL, 1},
+	"claim keys":        {claimKeysSQL, 6},
+	"insert executions": {insertExecutionsSQL, 10},
+	"upsert actions":    {upsertActionsSQL, 11},
+	"settle events":     {settleEventsSQL, 8},
+	"settle promise":    {settlePromiseSQL, 6},
+	"hold promise":      {holdPromiseSQL, 7},
+	"find promise":      {findPromiseSQL, 2},
+	"lock awaiting":     {lockAwaitingSQL, 1},
+	"wake awaiting":     {wakeAwaitingSQL, 2},
+	"make promise":      {makePromiseSQL, 6},
+	"expire promises":   {expirePromisesSQL, 1},
+	"claim work":        {claimWorkSQL, 6},
+	"read awaited":      {readAwaitedSQL, 1},
+	"lock promises":     {lockPromisesSQL, 2},
+	"suspend":           {suspendSQL, 5},
+	"await":             {awaitSQL, 2},
+	"list events":       {listEventsSQL, 8},
+	"sweep keys":        {sweepKeysSQL, 3},
+	"sweep executions":  {sweepExecutionsSQL, 3},
+}
+
+// explain is the plan that is kept for a statement when the planner knows no
+// value of its parameters.
+func explain(f *fixture, conn *pgx.Conn, sql string, parameters int) string {
+	f.Helper()
+	_, err := conn.Exec(f.Context(), `DEALLOCATE ALL; SET plan_cache_mode = force_generic_plan; PREPARE s AS `+sql, pgx.QueryExecModeSimpleProtocol)
+	f.must(err)
+	rows, err := conn.Query(f.Context(), `EXPLAIN EXECUTE s (`+strings.TrimSuffix(strings.Repeat("NULL, ", parameters), ", ")+`)`, pgx.QueryExecModeSimpleProtocol)
+	f.must(err)
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	f.must(err)
+	return strings.Join(lines, "\n")
+}
+
+// filled puts rows into every data table: settled ones and, at the end, due ones.
+func (f *fixture) filled(settled, due int) {
+	f.Helper()
+	f.exec(`INSERT INTO eventhook.event (id, tenant_id, source_id, due_at, status, origin)
+		SELECT overlay(gen_random_uuid()::text PLACING substr($2, 1, 13) FROM 1)::uuid, $1, $1, CASE WHEN i > $4::int THEN $3::timestamptz END,
+			CASE WHEN i > $4 THEN 'pending' ELSE 'unrouted' END, 'source'
+		FROM generate_series(1, $4::int + $5::int) i`, [16]byte(f.tenant), eventhook.FirstID[eventhook.Event](f.clock.now()).String(), f.clock.now(), settled, due)
+	f.exec(`INSERT INTO eventhook.event_payload SELECT id, '', '' FROM eventhook.event ON CONFLICT DO NOTHING`)
+	f.exec(`INSERT INTO eventhook.execution (id, tenant_id, due_at, created_at, completed_at, status, type, max_attempts, queue, kind)
+		SELECT gen_random_uuid(), $1, CASE WHEN i > $3::int THEN $2::timestamptz END, $2, CASE WHEN i <= $3 THEN $2 END,
+			CASE WHEN i > $3 THEN 'pending' ELSE 'completed' END, 'task', 3, 'ci', 'build'
+		FROM generate_series(1, $3::int + $4::int) i`, [16]byte(f.tenant), f.clock.now(), settled, due)
+}
+
+var wholeTable = regexp.MustCompile(`Seq Scan on (event|execution|promise|idempotency_key)\S*`)
+
+var sorts = regexp.MustCompile(`Sort  \(cost|Bitmap Heap Scan`)
+
+func TestHotStatementsReadNoWholeTable(t *testing.T) {
+	f := setUp(t)
+	conn, err := f.db.work.Acquire(t.Context())
+	f.must(err)
+	defer conn.Release()
+	check := func(state string) {
+		for name, s := range hot {
+			plan := explain(f, conn.Conn(), s.sql, s.parameters)
+			if bad := wholeTable.FindString(plan); bad != "" {
+				t.Errorf("%s, %s: %s in\n%s", state, name, bad, plan)
+			}
+			// Sorting means reading all that is due before the first can be had.
+			if (name == "claim events" || name == "claim work") && sorts.MatchString(plan) {
+				t.Errorf("%s, %s sorts:\n%s", state, name, plan)
+			}
+		}
+	}
+	check("no partition, no row")
+	f.keep(Retention{})
+	f.clock.advance(day)
+	f.keep(Retention{})
+	check("no row")
+	f.filled(2000, 0)
+	f.exec(`ANALYZE`)
+	check("nothing due")
+	f.filled(2000, 1000)
+	check("before the first ANALYZE")
+	f.exec(`ANALYZE`)
+	check("after it")
+	f.filled(0, 20_000)
+	check("grown since")
+	f.exec(`ANALYZE`)
+	check("nearly all due")
+}
+
+var scanned = regexp.MustCompile(`(?m)^.* Scan.* on (event\S*) .*$`)
+
+// touched are the partitions that a statement really looked into.
+func touched(f *fixture, name, sql string, args ...string) []string {
+	f.Helper()
+	tx, err := f.db.work.Begin(f.Context())
+	f.must(err)
+	defer func() { _ = tx.Rollback(f.Context()) }()
+	_, err = tx.Exec(f.Context(), `SET LOCAL plan_cache_mode = force_generic_plan`)
+	f.must(err)
+	_, err = tx.Prepare(f.Context(), name, sql)
+	f.must(err)
+	rows, err := tx.Query(f.Context(), `EXPLAIN (ANALYZE, TIMING OFF, COSTS OFF) EXECUTE `+pgx.Identifier{name}.Sanitize()+` ('`+strings.Join(args, `', '`)+`')`, pgx.QueryExecModeSimpleProtocol)
+	f.must(err)
+	plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	f.must(err)
+	var names []string
+	for _, line := range scanned.FindAllStringSubmatch(strings.Join(plan, "\n"), -1) {
+		if !strings.Contains(line[0], "never executed") {
+			names = append(names, line[1])
+		}
+	}
+	return names
+}
+
+func TestAnIdLeadsToItsPartition(t *testing.T) {
+	f := setUp(t)
+	f.must(f.db.KeepPartitions(t.Context(), 5, Retention{}))
+	e := f.accepted(1)[0]
+	ids, tenants, now := "{"+e.ID.String()+"}", "{"+f.tenant.String()+"}", noon.Format(time.RFC3339)
+	for _, c := range []struct {
+		act   string
+		table string
+		sql   string
+		args  []string
+	}{
+		{"read payloads", "event_payload", readPayloadsSQL, []string{ids}},
+		{"done actions", "event_action", doneActionsSQL, []string{ids}},
+		{"release events", "event", releaseEventsSQL, []string{tenants, ids, "{1}", now}},
+		{"settle events", "event", settleEventsSQL, []string{ids, tenants, "{1}", "{unrouted}", "{NULL}", "{0}", "{NULL}", now}},
+	} {
+		same(t, c.act, touched(f, c.act, c.sql, c.args...), []string{c.table + "_20260310"})
+	}
+}

@@ -1,0 +1,250 @@
+package pg
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/eventhook/eventhook"
+)
+
+var resolved = eventhook.PromiseOutcome{Status: eventhook.PromiseResolved, Value: []byte(`{"paid":true}`)}
+
+func TestMakePromise(t *testing.T) {
+	f := setUp(t)
+	ends := noon.Add(time.Hour)
+	first, made, err := f.db.MakePromise(t.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: "k", ExpiresAt: &ends})
+	f.must(err)
+	same(t, "the first is made", made, true)
+	same(t, "status", first.Status, eventhook.PromisePending)
+	second, made, err := f.other.MakePromise(t.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: "k"})
+	f.must(err)
+	same(t, "the second is made", made, false)
+	same(t, "the second", second, first)
+	_, made, err = f.db.MakePromise(t.Context(), eventhook.Promise{TenantID: f.secondTenant(), IdempotencyKey: "k"})
+	f.must(err)
+	same(t, "another tenant's is made", made, true)
+
+	x := f.execution(eventhook.Workflow)
+	p, _, err := f.db.MakePromise(t.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: "l", WorkflowExecutionID: x})
+	f.must(err)
+	same(t, "workflow", p.WorkflowExecutionID, x)
+	_, _, err = f.db.MakePromise(t.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: "m", WorkflowExecutionID: eventhook.NewID[eventhook.Execution](noon)})
+	wantKind(t, "of an unknown workflow", err, eventhook.KindInvalid)
+	list, err := f.db.Promises(t.Context(), f.tenant, eventhook.PromiseID{}, 10)
+	f.must(err)
+	same(t, "the tenant's promises", len(list), 2)
+}
+
+func TestMakePromiseAtOnceMakesOne(t *testing.T) {
+	f := setUp(t)
+	for round := range 20 {
+		var made [2]bool
+		var errs [2]error
+		act := func(i int, db *DB) func() {
+			return func() {
+				_, made[i], errs[i] = db.MakePromise(t.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: fmt.Sprint(round)})
+			}
+		}
+		together(act(0, f.db), act(1, f.other))
+		f.must(errs[0])
+		f.must(errs[1])
+		if made[0] == made[1] {
+			t.Fatalf("made %v, want it once", made)
+		}
+	}
+}
+
+func TestAnOutcomeThatComesFirstIsHeld(t *testing.T) {
+	f := setUp(t)
+	e := f.accepted(1)[0]
+	f.settle(f.db, f.plan(e, resolves("k", `{"paid":true}`)))
+	held := f.actions(e)[0].PromiseID
+	_, err := f.db.Promise(t.Context(), f.tenant, held)
+	wantKind(t, "a held outcome is no promise", err, eventhook.KindNotFound)
+	_, err = f.db.PromiseByKey(t.Context(), f.tenant, "k")
+	wantKind(t, "by its key neither", err, eventhook.KindNotFound)
+	list, err := f.db.Promises(t.Context(), f.tenant, eventhook.PromiseID{}, 10)
+	f.must(err)
+	same(t, "nor in the list", len(list), 0)
+
+	f.clock.advance(time.Minute)
+	p := f.promise("k")
+	same(t, "id", p.ID, held)
+	same(t, "status", p.Status, eventhook.PromiseResolved)
+	same(t, "value", string(p.Value), `{"paid":true}`)
+	same(t, "made at", p.CreatedAt.UTC(), f.clock.now())
+	same(t, "settled at", p.SettledAt.UTC(), noon)
+	_, made, err := f.db.MakePromise(t.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: "k"})
+	f.must(err)
+	same(t, "made again", made, false)
+}
+
+func TestAnOutcomeWithoutItsPromiseFails(t *testing.T) {
+	f := setUp(t)
+	rejects := promiseAction(eventhook.PromiseOutcome{Key: "k", Status: eventhook.PromiseRejected, Error: "card \x00 \xff refused"})
+	e := f.accepted(1)[0]
+	f.settle(f.db, f.plan(e, rejects))
+	same(t, "action", f.actions(e)[0].Status, eventhook.ActionFailed)
+	got := f.stored(e)
+	same(t, "event", got.Status, eventhook.EventFailed)
+	same(t, "retry", got.NextRetryAt.UTC(), noon.Add(10*time.Second))
+
+	p := f.promise("k")
+	f.clock.advance(10 * time.Second)
+	e = f.claimEvents(f.db, 1)[0]
+	f.settle(f.db, f.plan(e, rejects))
+	same(t, "event then", f.stored(e).Status, eventhook.EventDelivered)
+	p, err := f.db.Promise(t.Context(), f.tenant, p.ID)
+	f.must(err)
+	same(t, "promise", p.Status, eventhook.PromiseRejected)
+	same(t, "error", p.Error, `card \x00 \xff refused`)
+}
+
+func TestTheFirstOutcomeWins(t *testing.T) {
+	f := setUp(t)
+	p := f.promise("k")
+	events := f.accepted(3)
+	f.settle(f.db, f.plan(events[0], resolves("k", `1`)), f.plan(events[1], resolves("k", `2`), resolves("k", `3`)))
+	f.settle(f.other, f.plan(events[2], resolves("k", `4`)))
+	for i, want := range []eventhook.ActionStatus{eventhook.ActionSuccess, eventhook.ActionSkipped, eventhook.ActionSkipped} {
+		for _, a := range f.actions(events[i]) {
+			same(t, fmt.Sprintf("action of event %d", i), a.Status, want)
+			same(t, "its promise", a.PromiseID, p.ID)
+		}
+	}
+	_, err := f.db.SettlePromise(t.Context(), f.tenant, p.ID, resolved)
+	wantKind(t, "settled by hand after that", err, eventhook.KindConflict)
+	got, err := f.db.PromiseByKey(t.Context(), f.tenant, "k")
+	f.must(err)
+	same(t, "value", string(got.Value), `1`)
+
+	// One that fails for want of the promise does not profit from one that holds.
+	strict := resolves("l", `1`)
+	strict.Effect.Promise.Hold = false
+	events = f.accepted(2)
+	f.settle(f.db, f.plan(events[0], strict), f.plan(events[1], resolves("l", `2`)))
+	same(t, "the strict one", f.actions(events[0])[0].Status, eventhook.ActionFailed)
+	same(t, "the holding one", f.actions(events[1])[0].Status, eventhook.ActionSuccess)
+}
+
+func TestAPromiseMadeWhileItsOutcomeComesIsSettled(t *testing.T) {
+	f := setUp(t)
+	const rounds = 60
+	for round := range rounds {
+		key := fmt.Sprint(round)
+		hold := round%3 > 0
+		a := resolves(key, `1`)
+		a.Effect.Promise.Hold = hold
+		s := f.plan(f.accepted(1)[0], a)
+		together(
+			func() { f.promise(key) },
+			func() { f.settle(f.other, s) })
+		got, err := f.db.PromiseByKey(t.Context(), f.tenant, key)
+		f.must(err)
+		action := f.actions(s.Event)[0].Status
+		if missed := got.Status == eventhook.PromisePending; missed && (hold || action != eventhook.ActionFailed) || !missed && action != eventhook.ActionSuccess {
+			t.Fatalf("hold %v: the promise is %s and its action %s", hold, got.Status, action)
+		}
+	}
+}
+
+// The race above, forced: the promise is made after the outcome looked for it
+// and before the outcome is held.
+func TestAPromiseMadeBetweenIsNotMissed(t *testing.T) {
+	f := setUp(t)
+	for _, hold := range []bool{true, false} {
+		key := fmt.Sprint(hold)
+		f.exec(fmt.Sprintf(`CREATE FUNCTION between_%[1]s() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+			INSERT INTO eventhook.promise (id, tenant_id, idempotency_key, status, created_at)
+			SELECT gen_random_uuid(), '%[2]s', '%[1]s', 'pending', '2026-03-10' ON CONFLICT DO NOTHING;
+			RETURN NULL; END $$`, key, f.tenant))
+		// A statement's trigger, after the look for a pending promise found none.
+		f.exec(fmt.Sprintf(`CREATE TRIGGER t AFTER UPDATE ON eventhook.promise FOR EACH STATEMENT EXECUTE FUNCTION between_%s()`, key))
+		a := resolves(key, `1`)
+		a.Effect.Promise.Hold = hold
+		e := f.accepted(1)[0]
+		f.settle(f.db, f.plan(e, a))
+		f.exec(`DROP TRIGGER t ON eventhook.promise`)
+		got, err := f.db.PromiseByKey(t.Context(), f.tenant, key)
+		f.must(err)
+		same(t, "promise", got.Status, eventhook.PromiseResolved)
+		same(t, "action", f.actions(e)[0].Status, eventhook.ActionSuccess)
+	}
+}
+
+func TestSettlePromise(t *testing.T) {
+	f := setUp(t)
+	p := f.promise("k")
+	_, err := f.db.SettlePromise(t.Context(), f.secondTenant(), p.ID, resolved)
+	wantKind(t, "another tenant's", err, eventhook.KindNotFound)
+	wake := f.db.PromiseWake(f.tenant)
+	got, err := f.db.SettlePromise(t.Context(), f.tenant, p.ID, resolved)
+	f.must(err)
+	same(t, "status", got.Status, eventhook.PromiseResolved)
+	same(t, "value", string(got.Value), `{"paid":true}`)
+	same(t, "settled at", got.SettledAt.UTC(), noon)
+	wantClosed(t, "who waits for promises", wake)
+	_, err = f.db.SettlePromise(t.Context(), f.tenant, p.ID, resolved)
+	wantKind(t, "twice", err, eventhook.KindConflict)
+}
+
+func TestAValueIsKeptAsJSONWhateverItsBytes(t *testing.T) {
+	f := setUp(t)
+	for i, c := range []struct{ claim, value, want string }{
+		{"spaces and order stay", `{"b": 1,  "a":2}`, `{"b": 1,  "a":2}`},
+		{"an escaped NUL stays", `"a\u0000"`, `"a\u0000"`},
+		{"bytes that are not UTF-8 are replaced", "\"a\xff\"", "\"a\uFFFD\""},
+	} {
+		p := f.promise(fmt.Sprint(i))
+		got, err := f.db.SettlePromise(t.Context(), f.tenant, p.ID, eventhook.PromiseOutcome{Status: eventhook.PromiseResolved, Value: []byte(c.value)})
+		f.must(err)
+		same(t, c.claim, string(got.Value), c.want)
+	}
+}
+
+func TestPromisesExpire(t *testing.T) {
+	f := setUp(t)
+	ends := noon.Add(time.Hour)
+	p, _, err := f.db.MakePromise(t.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: "k", ExpiresAt: &ends})
+	f.must(err)
+	f.promise("without an end")
+	x := f.running(eventhook.Workflow)
+	f.must(f.db.Suspend(t.Context(), x, Suspension{Await: []eventhook.PromiseID{p.ID}}))
+	expire := func() int {
+		n, err := f.db.ExpirePromises(t.Context())
+		f.must(err)
+		return n
+	}
+	f.clock.advance(time.Hour - time.Second)
+	same(t, "expired too early", expire(), 0)
+	f.clock.advance(time.Second)
+	same(t, "expired in time", expire(), 1)
+	same(t, "and again", expire(), 0)
+	resumed := f.claimWork(f.db, f.query())
+	same(t, "resumed", len(resumed), 1)
+	same(t, "what it awaited", resumed[0].Promises[0].Status, eventhook.PromiseExpired)
+	_, err = f.db.SettlePromise(t.Context(), f.tenant, p.ID, resolved)
+	wantKind(t, "settled after that", err, eventhook.KindConflict)
+}
+
+func TestAnExpiryAndAnOutcomeAtOnceSettleOnce(t *testing.T) {
+	f := setUp(t)
+	for round := range 20 {
+		ends := f.clock.now()
+		p, _, err := f.db.MakePromise(t.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: fmt.Sprint(round), ExpiresAt: &ends})
+		f.must(err)
+		x := f.running(eventhook.Workflow)
+		f.must(f.db.Suspend(t.Context(), x, Suspension{Await: []eventhook.PromiseID{p.ID}}))
+		var expired int
+		var expireErr, settleErr error
+		together(
+			func() { expired, expireErr = f.db.ExpirePromises(t.Context()) },
+			func() { _, settleErr = f.other.SettlePromise(t.Context(), f.tenant, p.ID, resolved) })
+		f.must(expireErr)
+		if (settleErr == nil) == (expired == 1) {
+			t.Fatalf("expired %d and settled with %v, want one of them", expired, settleErr)
+		}
+		same(t, "resumed", len(f.claimWork(f.db, f.query())), 1)
+	}
+}

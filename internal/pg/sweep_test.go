@@ -1,0 +1,127 @@
+package pg
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/eventhook/eventhook"
+)
+
+// manyKeys stores n keys of which every second is past its time, four to a page.
+func (f *fixture) manyKeys(n int) {
+	f.Helper()
+	f.exec(`INSERT INTO eventhook.idempotency_key (tenant_id, scope, key, made, expires_at)
+		SELECT $1, 'task', repeat(md5(i::text), 60), gen_random_uuid(), $2::timestamptz + CASE WHEN i % 2 = 0 THEN interval '0' ELSE interval '1 s' END
+		FROM generate_series(1, $3) i`, [16]byte(f.tenant), noon, n)
+}
+
+func TestSweepWalksTheKeys(t *testing.T) {
+	f := setUp(t)
+	const n = 9000
+	f.manyKeys(n)
+	pages := one[int](f, `SELECT pg_relation_size('eventhook.idempotency_key') / 8192`)
+	calls := (pages + sweepPages - 1) / sweepPages
+	if calls < 3 {
+		t.Fatalf("%d pages: too few to walk", pages)
+	}
+	sweep := func() int {
+		removed, err := f.db.Sweep(t.Context())
+		f.must(err)
+		return removed
+	}
+	removed := 0
+	for call := range calls {
+		got := sweep()
+		if got == 0 || got > 2*sweepPages+4 {
+			t.Errorf("call %d removed %d, want a part", call, got)
+		}
+		removed += got
+	}
+	same(t, "removed in one round", removed, n/2)
+	same(t, "keys left", f.count("idempotency_key", "true"), n/2)
+	f.clock.advance(time.Second)
+	for removed < n {
+		got := sweep()
+		if got == 0 {
+			t.Fatalf("%d of %d removed, and the next round removes nothing", removed, n)
+		}
+		removed += got
+	}
+	same(t, "keys left at the end", f.count("idempotency_key", "true"), 0)
+	same(t, "removed of nothing", sweep(), 0)
+}
+
+func TestSweepPassesOverWhatIsHeld(t *testing.T) {
+	f := setUp(t)
+	f.manyKeys(10)
+	tx, err := f.other.work.Begin(t.Context())
+	f.must(err)
+	_, err = tx.Exec(t.Context(), `UPDATE eventhook.idempotency_key SET made = made WHERE key = repeat(md5('2'), 60)`)
+	f.must(err)
+	removed, err := f.db.Sweep(t.Context())
+	f.must(err)
+	f.must(tx.Rollback(t.Context()))
+	same(t, "removed", removed, 4)
+	removed, err = f.db.Sweep(t.Context())
+	f.must(err)
+	same(t, "removed when it is free", removed, 1)
+}
+
+func TestAKeyIsOfUseWhileKeysAreSwept(t *testing.T) {
+	f := setUp(t)
+	for range 20 {
+		var batch, again []*eventhook.Event
+		for i := range 50 {
+			batch = append(batch, f.event(withKey(fmt.Sprint(i))))
+			again = append(again, f.event(withKey(fmt.Sprint(i))))
+		}
+		var sweepErr, acceptErr error
+		together(
+			func() { _, sweepErr = f.db.Sweep(t.Context()) },
+			func() { acceptErr = f.other.Accept(t.Context(), batch) })
+		f.must(sweepErr)
+		f.must(acceptErr)
+		f.must(f.db.Accept(t.Context(), again))
+		for i := range batch {
+			same(t, "a key past its time", batch[i].Status, eventhook.EventPending)
+			wantDuplicate(t, "after that", again[i], batch[i])
+		}
+		f.clock.advance(keyTTL)
+	}
+}
+
+func TestSweepExecutions(t *testing.T) {
+	f := setUp(t)
+	ids, _ := f.promises(0, 1)
+	ended := f.running(eventhook.Workflow)
+	f.must(f.db.Suspend(t.Context(), ended, Suspension{Await: ids, Timeout: time.Second}))
+	f.clock.advance(time.Second)
+	ended = f.claimWork(f.db, f.query())[0]
+	f.must(f.db.Complete(t.Context(), ended, nil))
+	cancelled := f.execution(eventhook.Task)
+	_, err := f.db.Cancel(t.Context(), f.tenant, cancelled)
+	f.must(err)
+	waiting := f.running(eventhook.Workflow)
+	f.must(f.db.Suspend(t.Context(), waiting, Suspension{Await: ids}))
+	pending := f.execution(eventhook.Task)
+
+	sweep := func(keep time.Duration) int {
+		n, err := f.db.SweepExecutions(t.Context(), keep)
+		f.must(err)
+		return n
+	}
+	f.clock.advance(day - time.Second)
+	same(t, "removed too early", sweep(day), 0)
+	same(t, "removed while keys may name them", sweep(time.Hour), 0)
+	f.clock.advance(time.Second)
+	same(t, "removed with 0", sweep(0), 0)
+	same(t, "removed in time", sweep(day), 2)
+	for _, id := range []eventhook.ExecutionID{ended.ID, cancelled} {
+		_, err := f.db.Execution(t.Context(), f.tenant, id)
+		wantKind(t, "one that has ended", err, eventhook.KindNotFound)
+	}
+	same(t, "one that waits", f.work(waiting.ID).Status, eventhook.ExecutionSuspended)
+	same(t, "one that is due", f.work(pending).Status, eventhook.ExecutionPending)
+	same(t, "awaits", f.count("execution_await", "true"), 1)
+}

@@ -1,0 +1,325 @@
+package pg
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/eventhook/eventhook"
+)
+
+func TestClaimWorkTakesOnlyWhatWasAskedFor(t *testing.T) {
+	f := setUp(t)
+	f.execution(eventhook.Task)
+	f.clock.advance(time.Second)
+	second := f.execution(eventhook.Task, func(x *eventhook.Execution) { x.Kind = "deploy" })
+	f.execution(eventhook.Workflow, func(x *eventhook.Execution) { x.Queue = "default" })
+	for _, c := range []struct {
+		claim  string
+		change func(*WorkQuery)
+		want   int
+	}{
+		{"another tenant", func(q *WorkQuery) { q.Tenant = eventhook.NewID[eventhook.Tenant](noon) }, 0},
+		{"another queue", func(q *WorkQuery) { q.Queue = "nowhere" }, 0},
+		{"another kind", func(q *WorkQuery) { q.Kinds = []string{"test", "lint"} }, 0},
+		{"one of the kinds", func(q *WorkQuery) { q.Kinds = []string{"deploy", "lint"} }, 1},
+		{"at most one", func(q *WorkQuery) { q.Max = 1 }, 1},
+		{"what is left of the queue", func(*WorkQuery) {}, 0},
+		{"the other queue", func(q *WorkQuery) { q.Queue = "default" }, 1},
+	} {
+		q := f.query()
+		c.change(&q)
+		same(t, c.claim, len(f.claimWork(f.db, q)), c.want)
+	}
+	same(t, "the kind that was asked for", f.work(second).Status, eventhook.ExecutionRunning)
+}
+
+func TestClaimWorkHandsOutWithALease(t *testing.T) {
+	f := setUp(t)
+	first := f.execution(eventhook.Task, func(x *eventhook.Execution) { x.Input = []byte(`{"n":1}`) })
+	f.clock.advance(time.Second)
+	f.execution(eventhook.Task)
+	q := f.query()
+	q.Max = 1
+	x := f.claimWork(f.db, q)[0]
+	same(t, "the oldest", x.ID, first)
+	same(t, "input", string(x.Input), `{"n":1}`)
+	same(t, "status", x.Status, eventhook.ExecutionRunning)
+	same(t, "attempt", x.Attempt, 1)
+	same(t, "lease", x.Lease, eventhook.Lease{Token: 1, Until: f.clock.now().Add(lease)})
+	same(t, "claimed by another", f.claimWork(f.other, q)[0].ID == first, false)
+}
+
+func TestWorkIsNeverClaimedTwice(t *testing.T) {
+	f := setUp(t)
+	const n = 200
+	var batch []*eventhook.Settlement
+	for _, e := range f.accepted(n) {
+		batch = append(batch, f.plan(e, f.makes(eventhook.Task, "")))
+	}
+	f.settle(f.db, batch...)
+	var mu sync.Mutex
+	claims := map[eventhook.ExecutionID]int{}
+	worker := func(db *DB) func() {
+		return func() {
+			for list := f.claimWork(db, f.query()); len(list) > 0; list = f.claimWork(db, f.query()) {
+				if len(list) > 10 {
+					t.Errorf("claimed %d, want at most 10", len(list))
+				}
+				mu.Lock()
+				for _, x := range list {
+					claims[x.ID]++
+				}
+				mu.Unlock()
+			}
+		}
+	}
+	together(worker(f.db), worker(f.other), worker(f.db), worker(f.other))
+	worker(f.db)() // what was locked when the others looked
+	same(t, "claimed", len(claims), n)
+	for id, times := range claims {
+		if times != 1 {
+			t.Errorf("%s was claimed %d times", id, times)
+		}
+	}
+}
+
+func TestHeartbeatKeepsTheLease(t *testing.T) {
+	f := setUp(t)
+	x := f.running(eventhook.Task)
+	f.clock.advance(lease - time.Second)
+	until, err := f.db.Heartbeat(t.Context(), x, time.Minute)
+	f.must(err)
+	same(t, "until", until, f.clock.now().Add(time.Minute))
+	f.clock.advance(time.Minute - time.Second)
+	same(t, "claimed under the longer lease", len(f.claimWork(f.other, f.query())), 0)
+	f.clock.advance(time.Second)
+	// A late one that nobody has overtaken still counts.
+	f.must(f.db.Complete(t.Context(), x, []byte(`{"ok":true}`)))
+	got := f.work(x.ID)
+	same(t, "status", got.Status, eventhook.ExecutionCompleted)
+	same(t, "output", string(got.Output), `{"ok":true}`)
+	same(t, "completed at", got.CompletedAt.UTC(), f.clock.now())
+}
+
+// settles are the acts that need a lease.
+func (f *fixture) settles() map[string]func(x eventhook.Execution) error {
+	return map[string]func(x eventhook.Execution) error{
+		"heartbeat": func(x eventhook.Execution) error {
+			_, err := f.db.Heartbeat(f.Context(), x, time.Hour)
+			return err
+		},
+		"complete": func(x eventhook.Execution) error { return f.db.Complete(f.Context(), x, []byte(`1`)) },
+		"fail": func(x eventhook.Execution) error {
+			_, err := f.db.Fail(f.Context(), x, "no", true, eventhook.ExecutionRetry)
+			return err
+		},
+		"fail for good": func(x eventhook.Execution) error {
+			_, err := f.db.Fail(f.Context(), x, "no", false, eventhook.ExecutionRetry)
+			return err
+		},
+		"suspend": func(x eventhook.Execution) error {
+			return f.db.Suspend(f.Context(), x, Suspension{State: []byte(`1`)})
+		},
+	}
+}
+
+func TestALostLeaseChangesNothing(t *testing.T) {
+	f := setUp(t)
+	late := f.running(eventhook.Workflow)
+	f.clock.advance(lease)
+	now := f.claimWork(f.other, f.query())[0]
+	same(t, "token of the next", now.Lease.Token, late.Lease.Token+1)
+	before := f.work(late.ID)
+	for name, settle := range f.settles() {
+		if err := settle(late); !errors.Is(err, eventhook.ErrLeaseLost) {
+			t.Errorf("%s: %v, want ErrLeaseLost", name, err)
+		}
+		same(t, "after "+name, f.work(late.ID), before)
+	}
+	same(t, "awaits", f.count("execution_await", "true"), 0)
+	f.must(f.other.Complete(t.Context(), now, nil))
+	for name, settle := range f.settles() {
+		if err := settle(now); !errors.Is(err, eventhook.ErrLeaseLost) {
+			t.Errorf("%s after the end: %v, want ErrLeaseLost", name, err)
+		}
+	}
+}
+
+func TestWorkOfAnotherTenantDoesNotExist(t *testing.T) {
+	f := setUp(t)
+	x := f.running(eventhook.Workflow)
+	before := f.work(x.ID)
+	own, foreign := x.TenantID, f.secondTenant()
+	x.TenantID = foreign
+	for name, settle := range f.settles() {
+		wantKind(t, name, settle(x), eventhook.KindNotFound)
+	}
+	_, err := f.db.Execution(t.Context(), foreign, x.ID)
+	wantKind(t, "read", err, eventhook.KindNotFound)
+	_, err = f.db.Cancel(t.Context(), foreign, x.ID)
+	wantKind(t, "cancel", err, eventhook.KindNotFound)
+	_, err = f.db.Retry(t.Context(), foreign, x.ID)
+	wantKind(t, "retry", err, eventhook.KindNotFound)
+	list, err := f.db.Executions(t.Context(), foreign, ExecutionFilter{Limit: 10})
+	f.must(err)
+	same(t, "list", len(list), 0)
+	same(t, "claimed", len(f.claimWork(f.db, WorkQuery{Tenant: foreign, Queue: "ci", Max: 1, Lease: lease})), 0)
+	same(t, "after all that", f.work(x.ID), before)
+	same(t, "tenant", before.TenantID, own)
+}
+
+func TestFailedWorkIsTriedAgainAndThenDead(t *testing.T) {
+	f := setUp(t)
+	x := f.running(eventhook.Task)
+	for _, delay := range []time.Duration{10 * time.Second, 30 * time.Second} {
+		next, err := f.db.Fail(t.Context(), x, "broke \x00", true, eventhook.ExecutionRetry)
+		f.must(err)
+		same(t, "next", next.Sub(f.clock.now()), delay)
+		got := f.work(x.ID)
+		same(t, "status", got.Status, eventhook.ExecutionFailed)
+		same(t, "error", got.Error, `broke \x00`)
+		f.clock.advance(delay - time.Second)
+		same(t, "claimed too early", len(f.claimWork(f.db, f.query())), 0)
+		f.clock.advance(time.Second)
+		attempt := x.Attempt
+		x = f.claimWork(f.db, f.query())[0]
+		same(t, "attempt", x.Attempt, attempt+1)
+	}
+	next, err := f.db.Fail(t.Context(), x, "broke", true, eventhook.ExecutionRetry)
+	f.must(err)
+	same(t, "next after the last", next, time.Time{})
+	same(t, "status after the last", f.work(x.ID).Status, eventhook.ExecutionDead)
+
+	x = f.running(eventhook.Task)
+	_, err = f.db.Fail(t.Context(), x, "broke", false, eventhook.ExecutionRetry)
+	f.must(err)
+	same(t, "what cannot be retried", f.work(x.ID).Status, eventhook.ExecutionDead)
+}
+
+func TestWorkWhoseWorkersDieIsDead(t *testing.T) {
+	f := setUp(t)
+	killer := f.execution(eventhook.Task)
+	for attempt := range 3 {
+		same(t, "attempt", f.claimWork(f.db, f.query())[0].Attempt, attempt+1)
+		f.clock.advance(lease)
+	}
+	healthy := f.execution(eventhook.Task)
+	q := f.query()
+	q.Max = 1
+	claimed := f.claimWork(f.db, q) // it is not kept from the healthy by the dead before it
+	same(t, "claimed", len(claimed), 1)
+	same(t, "the healthy one", claimed[0].ID, healthy)
+	got := f.work(killer)
+	same(t, "status", got.Status, eventhook.ExecutionDead)
+	same(t, "attempts", got.Attempt, 3)
+	same(t, "error", got.Error, "the lease of the last attempt ran out")
+	same(t, "due", got.DueAt, (*time.Time)(nil))
+
+	wf := f.running(eventhook.Workflow, func(x *eventhook.Execution) { x.MaxAttempts = 1 })
+	f.must(f.db.Suspend(t.Context(), wf, Suspension{}))
+	resumed := f.claimWork(f.db, f.query())
+	same(t, "a workflow resumed in its last attempt", len(resumed), 1)
+	f.must(f.db.Complete(t.Context(), resumed[0], nil))
+}
+
+func TestCancel(t *testing.T) {
+	f := setUp(t)
+	x := f.running(eventhook.Task)
+	got, err := f.db.Cancel(t.Context(), f.tenant, x.ID)
+	f.must(err)
+	same(t, "status", got.Status, eventhook.ExecutionCancelled)
+	if err := f.db.Complete(t.Context(), x, nil); !errors.Is(err, eventhook.ErrLeaseLost) {
+		t.Errorf("its worker: %v, want ErrLeaseLost", err)
+	}
+	f.clock.advance(time.Hour)
+	same(t, "claimed after that", len(f.claimWork(f.db, f.query())), 0)
+	_, err = f.db.Cancel(t.Context(), f.tenant, x.ID)
+	wantKind(t, "twice", err, eventhook.KindConflict)
+
+	ids, _ := f.promises(0, 1)
+	wf := f.running(eventhook.Workflow)
+	f.must(f.db.Suspend(t.Context(), wf, Suspension{Await: ids}))
+	_, err = f.db.Cancel(t.Context(), f.tenant, wf.ID)
+	f.must(err)
+	_, err = f.db.SettlePromise(t.Context(), f.tenant, ids[0], resolved)
+	f.must(err)
+	same(t, "woken after that", len(f.claimWork(f.db, f.query())), 0)
+}
+
+func TestRetryStartsAnew(t *testing.T) {
+	f := setUp(t)
+	x := f.running(eventhook.Task)
+	_, err := f.db.Retry(t.Context(), f.tenant, x.ID)
+	wantKind(t, "while it runs", err, eventhook.KindConflict)
+	for _, end := range []func(x eventhook.Execution){
+		func(x eventhook.Execution) {
+			_, err := f.db.Fail(t.Context(), x, "no", true, eventhook.ExecutionRetry)
+			f.must(err)
+		},
+		func(x eventhook.Execution) {
+			_, err := f.db.Fail(t.Context(), x, "no", false, eventhook.ExecutionRetry)
+			f.must(err)
+		},
+		func(x eventhook.Execution) {
+			_, err := f.db.Cancel(t.Context(), f.tenant, x.ID)
+			f.must(err)
+		},
+	} {
+		end(x)
+		wake := f.db.WorkWake(f.tenant)
+		got, err := f.db.Retry(t.Context(), f.tenant, x.ID)
+		f.must(err)
+		same(t, "status", got.Status, eventhook.ExecutionPending)
+		wantClosed(t, "who waits for work", wake)
+		token := x.Lease.Token
+		x = f.claimWork(f.db, f.query())[0]
+		same(t, "attempt", x.Attempt, 1)
+		same(t, "a higher token", x.Lease.Token > token, true)
+	}
+	f.must(f.db.Complete(t.Context(), x, nil))
+	_, err = f.db.Retry(t.Context(), f.tenant, x.ID)
+	wantKind(t, "what is completed", err, eventhook.KindConflict)
+}
+
+func TestExecutionsAreListed(t *testing.T) {
+	f := setUp(t)
+	var ids []eventhook.ExecutionID
+	for i := range 4 {
+		typ := []eventhook.ExecutionType{eventhook.Task, eventhook.Workflow}[i%2]
+		ids = append(ids, f.execution(typ, func(x *eventhook.Execution) { x.Kind, x.Queue = fmt.Sprint("k", i), fmt.Sprint("q", i/2) }))
+		f.clock.advance(time.Millisecond)
+	}
+	_, err := f.db.Cancel(t.Context(), f.tenant, ids[0])
+	f.must(err)
+	for _, c := range []struct {
+		claim  string
+		filter ExecutionFilter
+		want   []int
+	}{
+		{"newest first", ExecutionFilter{}, []int{3, 2, 1, 0}},
+		{"at most two", ExecutionFilter{Limit: 2}, []int{3, 2}},
+		{"those before a cursor", ExecutionFilter{Before: ids[2]}, []int{1, 0}},
+		{"by type", ExecutionFilter{Type: eventhook.Task}, []int{2, 0}},
+		{"by status", ExecutionFilter{Status: eventhook.ExecutionCancelled}, []int{0}},
+		{"by kind", ExecutionFilter{Kind: "k2"}, []int{2}},
+		{"by queue", ExecutionFilter{Queue: "q0"}, []int{1, 0}},
+	} {
+		if c.filter.Limit == 0 {
+			c.filter.Limit = 10
+		}
+		list, err := f.db.Executions(t.Context(), f.tenant, c.filter)
+		f.must(err)
+		var got []int
+		for _, x := range list {
+			for i, id := range ids {
+				if id == x.ID {
+					got = append(got, i)
+				}
+			}
+		}
+		same(t, c.claim, got, c.want)
+	}
+}

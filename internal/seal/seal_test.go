@@ -1,0 +1,164 @@
+package seal_test
+
+import (
+	"encoding/base64"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/eventhook/eventhook/internal/seal"
+)
+
+func ring(t *testing.T, keys ...string) *seal.Keyring {
+	t.Helper()
+	k, err := seal.New(keys...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func sealed(t *testing.T, k *seal.Keyring, plain string) string {
+	t.Helper()
+	s, err := k.Seal(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestWhatIsSealedOpens(t *testing.T) {
+	k := ring(t, seal.NewKey())
+	for _, plain := range []string{"", "s3cr3t", "naïve 日本", "\x00\xff", `{"secrets":["a","b"]}`, strings.Repeat("x", 1<<20)} {
+		s := sealed(t, k, plain)
+		if got, err := k.Open(s); got != plain || err != nil {
+			t.Errorf("got %.40q, %v; want %.40q", got, err, plain)
+		}
+		if parts := strings.Split(s, ":"); len(parts) != 3 || parts[0] != "enc" || parts[1] == "" {
+			t.Errorf("got %.60s, want enc:<key id>:<base64>", s)
+		}
+		if plain != "" && (strings.Contains(s, plain) || strings.Contains(s, base64.StdEncoding.EncodeToString([]byte(plain)))) {
+			t.Errorf("%.60s shows %.40q", s, plain)
+		}
+	}
+}
+
+func TestTwoSealsDiffer(t *testing.T) {
+	k := ring(t, seal.NewKey())
+	seen := map[string]bool{}
+	for range 1000 {
+		s := sealed(t, k, "s3cr3t")
+		if seen[s] {
+			t.Fatalf("%s was made twice", s)
+		}
+		seen[s] = true
+	}
+}
+
+func TestKeysAreRotated(t *testing.T) {
+	older, newer := seal.NewKey(), seal.NewKey()
+	before := sealed(t, ring(t, older), "s3cr3t")
+	both := ring(t, newer, older)
+	after := sealed(t, both, "s3cr3t")
+	for _, c := range []struct {
+		claim  string
+		ring   *seal.Keyring
+		sealed string
+		want   error
+	}{
+		{"the old key opens", both, before, nil},
+		{"the new key opens", both, after, nil},
+		{"the new key seals", ring(t, newer), after, nil},
+		{"the old key is no longer needed for new seals", ring(t, older), after, seal.ErrUnknownKey},
+		{"nor of use once it is taken away", ring(t, newer), before, seal.ErrUnknownKey},
+		{"the order matters to sealing only", ring(t, older, newer), after, nil},
+		{"a key said twice is one", ring(t, newer, newer), after, nil},
+		{"space around a key does no harm", ring(t, " "+newer+"\n"), after, nil},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			plain, err := c.ring.Open(c.sealed)
+			if !errors.Is(err, c.want) || (plain == "s3cr3t") != (c.want == nil) {
+				t.Errorf("got %q, %v; want error %v", plain, err, c.want)
+			}
+		})
+	}
+}
+
+func TestAnyChangeIsNoticed(t *testing.T) {
+	k := ring(t, seal.NewKey(), seal.NewKey())
+	s := sealed(t, k, "s3cr3t")
+	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=:"
+	for i := range s {
+		changes := []string{s[:i] + s[i+1:], s[:i]}
+		for _, letter := range letters {
+			changes = append(changes, s[:i]+string(letter)+s[i+1:], s[:i]+string(letter)+s[i:])
+		}
+		for _, changed := range changes {
+			if changed == s {
+				continue
+			}
+			plain, err := k.Open(changed)
+			if plain != "" || !errors.Is(err, seal.ErrTampered) && !errors.Is(err, seal.ErrUnknownKey) {
+				t.Errorf("%q: got %q, %v; want ErrTampered or ErrUnknownKey", changed, plain, err)
+			}
+		}
+	}
+}
+
+func TestASealIsBoundToItsKey(t *testing.T) {
+	one, two := seal.NewKey(), seal.NewKey()
+	k := ring(t, one, two)
+	first, second := strings.Split(sealed(t, k, "x"), ":"), strings.Split(sealed(t, ring(t, two), "y"), ":")
+	if plain, err := k.Open("enc:" + first[1] + ":" + second[2]); !errors.Is(err, seal.ErrTampered) {
+		t.Errorf("got %q, %v; want %v", plain, err, seal.ErrTampered)
+	}
+}
+
+func TestWhatIsNotSealedDoesNotOpen(t *testing.T) {
+	k := ring(t, seal.NewKey())
+	id := strings.Split(sealed(t, k, ""), ":")[1]
+	for s, want := range map[string]error{
+		"": seal.ErrTampered, "s3cr3t": seal.ErrTampered, "enc": seal.ErrTampered, "enc:": seal.ErrTampered, "enc:" + id: seal.ErrTampered,
+		"enc:" + id + ":": seal.ErrTampered, "enc:" + id + ":AAAA": seal.ErrTampered, "enc:" + id + ":%": seal.ErrTampered,
+		"enc::AAAA": seal.ErrUnknownKey, "enc:00000000:AAAA": seal.ErrUnknownKey,
+	} {
+		if plain, err := k.Open(s); plain != "" || !errors.Is(err, want) {
+			t.Errorf("Open(%q): got %q, %v; want %v", s, plain, err, want)
+		}
+	}
+}
+
+func TestBadKeysAreRefusedAndNotShown(t *testing.T) {
+	raw := strings.Repeat("topsecret-", 10)
+	for claim, key := range map[string]string{
+		"no base64":          raw[:44],
+		"31 bytes":           base64.StdEncoding.EncodeToString([]byte(raw[:31])),
+		"33 bytes":           base64.StdEncoding.EncodeToString([]byte(raw[:33])),
+		"16 bytes":           base64.StdEncoding.EncodeToString([]byte(raw[:16])),
+		"base64 of URLs":     base64.URLEncoding.EncodeToString([]byte(strings.Repeat("\xfb\xff", 16))),
+		"base64 without pad": base64.RawStdEncoding.EncodeToString([]byte(raw[:32])),
+		"as bytes":           raw[:32],
+	} {
+		t.Run(claim, func(t *testing.T) {
+			k, err := seal.New(seal.NewKey(), key)
+			if err == nil {
+				t.Fatalf("got %v, want an error", k)
+			}
+			if text := err.Error(); strings.Contains(text, key) || strings.Contains(text, key[:8]) || strings.Contains(text, raw[:8]) || !strings.Contains(text, "key 2") {
+				t.Errorf("got %q, want it to name key 2 and show nothing of it", text)
+			}
+		})
+	}
+	for _, keys := range [][]string{nil, {""}} {
+		if _, err := seal.New(keys...); err == nil {
+			t.Errorf("New(%q): got no error", keys)
+		}
+	}
+}
+
+func TestNewKeysDiffer(t *testing.T) {
+	one, two := seal.NewKey(), seal.NewKey()
+	if raw, err := base64.StdEncoding.DecodeString(one); one == two || len(raw) != seal.KeyBytes || err != nil {
+		t.Errorf("got %d bytes, %v, twice the same: %t; want %d that differ", len(raw), err, one == two, seal.KeyBytes)
+	}
+}

@@ -1,0 +1,230 @@
+package snapshot_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/snapshot"
+)
+
+var errDown = errors.New("the database is down")
+
+// store is what a cache reads: values by key, and how often each was read.
+// Tests change it while no load runs, or while all wait at the gate.
+type store struct {
+	mu     sync.Mutex
+	values map[string]int
+	down   error
+	reads  map[string]int
+	gate   chan struct{} // nil: open
+}
+
+func newStore() *store { return &store{values: map[string]int{}, reads: map[string]int{}} }
+
+// load reads first and waits then, like an answer that is slow to arrive.
+func (s *store) load(ctx context.Context, key string) (int, error) {
+	s.mu.Lock()
+	s.reads[key]++
+	v, ok := s.values[key]
+	down, gate := s.down, s.gate
+	s.mu.Unlock()
+	if gate != nil {
+		select {
+		case <-gate:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+	switch {
+	case down != nil:
+		return 0, down
+	case !ok:
+		return 0, eventhook.NotFound("source")
+	}
+	return v, nil
+}
+
+func (s *store) cache(size int, maxAge time.Duration) *snapshot.Cache[string, int] {
+	return snapshot.New(size, maxAge, time.Now, s.load)
+}
+
+func wantValue(t *testing.T, c *snapshot.Cache[string, int], key string, want int) {
+	t.Helper()
+	if got, err := c.Get(t.Context(), key); got != want || err != nil {
+		t.Errorf("Get(%q): got %d, %v; want %d", key, got, err, want)
+	}
+}
+
+func wantAbsent(t *testing.T, c *snapshot.Cache[string, int], key string) {
+	t.Helper()
+	if got, err := c.Get(t.Context(), key); got != 0 || !errors.Is(err, eventhook.ErrNotFound) {
+		t.Errorf("Get(%q): got %d, %v; want not found", key, got, err)
+	}
+}
+
+func wantReads(t *testing.T, s *store, key string, want int) {
+	t.Helper()
+	if got := s.reads[key]; got != want {
+		t.Errorf("reads of %q: got %d, want %d", key, got, want)
+	}
+}
+
+func TestWhatIsKeptIsNotReadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		s.values["a"] = 1
+		c := s.cache(10, time.Minute)
+		for range 3 {
+			wantValue(t, c, "a", 1)
+			wantAbsent(t, c, "b")
+		}
+		wantReads(t, s, "a", 1)
+		wantReads(t, s, "b", 1)
+	})
+}
+
+func TestWhatIsTooOldIsReadAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		s.values["a"] = 1
+		c := s.cache(10, time.Minute)
+		wantValue(t, c, "a", 1)
+		wantAbsent(t, c, "b")
+		s.values["a"], s.values["b"] = 2, 3
+		time.Sleep(time.Minute - 1)
+		wantValue(t, c, "a", 1)
+		wantAbsent(t, c, "b")
+		time.Sleep(1)
+		wantValue(t, c, "a", 2)
+		wantValue(t, c, "b", 3)
+		delete(s.values, "a")
+		time.Sleep(time.Minute)
+		wantAbsent(t, c, "a")
+		wantReads(t, s, "a", 3)
+	})
+}
+
+func TestAnOldValueIsBetterThanAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		s.values["a"] = 1
+		c := s.cache(10, time.Minute)
+		wantValue(t, c, "a", 1)
+		time.Sleep(time.Hour)
+		s.down = errDown
+		wantValue(t, c, "a", 1)
+		if _, err := c.Get(t.Context(), "b"); !errors.Is(err, errDown) {
+			t.Errorf("a key that was never read: got %v, want %v", err, errDown)
+		}
+		s.down = nil
+		s.values["a"], s.values["b"] = 2, 3
+		wantValue(t, c, "a", 2)
+		wantValue(t, c, "b", 3)
+	})
+}
+
+func TestADeletedValueIsWorseThanAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		s.values["a"] = 1
+		c := s.cache(10, time.Minute)
+		wantValue(t, c, "a", 1)
+		time.Sleep(time.Minute)
+		delete(s.values, "a")
+		wantAbsent(t, c, "a")
+		time.Sleep(time.Minute)
+		s.down = errDown
+		if got, err := c.Get(t.Context(), "a"); !errors.Is(err, errDown) {
+			t.Errorf("got %d, %v; want %v", got, err, errDown)
+		}
+	})
+}
+
+func TestAForgottenValueIsWorseThanAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		s.values["a"] = 1
+		c := s.cache(10, time.Minute)
+		wantValue(t, c, "a", 1)
+		c.ForgetKey("a")
+		s.down = errDown
+		if got, err := c.Get(t.Context(), "a"); !errors.Is(err, errDown) {
+			t.Errorf("got %d, %v; want %v", got, err, errDown)
+		}
+	})
+}
+
+func TestForget(t *testing.T) {
+	for _, c := range []struct {
+		claim  string
+		forget func(*snapshot.Cache[string, int])
+		want   string // the keys that are read again
+	}{
+		{"one key", func(c *snapshot.Cache[string, int]) { c.ForgetKey("a") }, "a"},
+		{"one absent key", func(c *snapshot.Cache[string, int]) { c.ForgetKey("x") }, "x"},
+		{"those that match", func(c *snapshot.Cache[string, int]) { c.Forget(func(k string) bool { return k != "b" }) }, "axy"},
+		{"none", func(c *snapshot.Cache[string, int]) { c.Forget(func(string) bool { return false }) }, ""},
+		{"all", (*snapshot.Cache[string, int]).Clear, "abxy"},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStore()
+				s.values["a"], s.values["b"] = 1, 2
+				cache := s.cache(10, time.Minute)
+				read := func() {
+					for _, key := range []string{"a", "b", "x", "y"} {
+						_, _ = cache.Get(t.Context(), key)
+					}
+				}
+				read()
+				clear(s.reads)
+				c.forget(cache)
+				read()
+				var got string
+				for _, key := range []string{"a", "b", "x", "y"} {
+					if s.reads[key] > 0 {
+						got += key
+					}
+				}
+				if got != c.want {
+					t.Errorf("read again: got %q, want %q", got, c.want)
+				}
+			})
+		})
+	}
+}
+
+func TestBothKindsAreBoundedApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		for i := range 5 {
+			s.values[fmt.Sprint("v", i)] = i
+		}
+		c := s.cache(3, time.Minute)
+		for i := 2; i < 5; i++ {
+			wantValue(t, c, fmt.Sprint("v", i), i)
+		}
+		for i := range 100 {
+			wantAbsent(t, c, fmt.Sprint("made up ", i))
+		}
+		for i := 2; i < 5; i++ {
+			wantValue(t, c, fmt.Sprint("v", i), i)
+			wantReads(t, s, fmt.Sprint("v", i), 1)
+		}
+		wantAbsent(t, c, "made up 0")
+		wantReads(t, s, "made up 0", 2)
+		wantAbsent(t, c, "made up 99")
+		wantReads(t, s, "made up 99", 1)
+		wantValue(t, c, "v0", 0) // pushes out v2, the one used longest ago
+		wantValue(t, c, "v4", 4)
+		wantReads(t, s, "v4", 1)
+		wantValue(t, c, "v2", 2)
+		wantReads(t, s, "v2", 2)
+	})
+}

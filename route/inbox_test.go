@@ -1,0 +1,140 @@
+package route
+
+import (
+	"fmt"
+	"math"
+	"sync"
+	"testing"
+
+	"github.com/eventhook/eventhook"
+)
+
+// sized makes events with bodies of these sizes.
+func sized(sizes ...int) []*eventhook.Event {
+	var list []*eventhook.Event
+	for _, n := range sizes {
+		list = append(list, &eventhook.Event{BodySize: n})
+	}
+	return list
+}
+
+func wantRoom(t *testing.T, b *inbox, n, want int) {
+	t.Helper()
+	if got := b.reserve(n); got != want {
+		t.Errorf("reserve(%d): got %d, want %d", n, got, want)
+	}
+}
+
+func TestInboxGrantsNoMoreThanItsEvents(t *testing.T) {
+	b := newInbox(5, math.MaxInt)
+	wantRoom(t, b, 3, 3)
+	wantRoom(t, b, 3, 2)
+	wantRoom(t, b, 1, 0)
+	wantRoom(t, b, 0, 0)
+	b.release(1)
+	wantRoom(t, b, 9, 1)
+	b.put(sized(1, 1, 1, 1, 1))
+	wantRoom(t, b, 1, 0)
+	if got := len(b.take(2)); got != 2 {
+		t.Errorf("took %d, want 2", got)
+	}
+	wantRoom(t, b, 9, 2)
+}
+
+func TestInboxGrantsNothingBeyondItsBytes(t *testing.T) {
+	b := newInbox(100, 10)
+	wantRoom(t, b, 4, 4)
+	b.put(sized(4, 4))
+	wantRoom(t, b, 1, 1)
+	b.put(sized(2, 0, 0))
+	wantRoom(t, b, 1, 0)
+	b.take(1)
+	wantRoom(t, b, 1, 1)
+}
+
+func TestInboxKeepsTheOrder(t *testing.T) {
+	b := newInbox(10, math.MaxInt)
+	b.reserve(5)
+	b.put(nil)
+	b.put(sized(1, 2, 3))
+	b.put(sized(4, 5))
+	var got []int
+	for batch := b.take(2); len(batch) > 0; batch = b.take(2) {
+		for _, e := range batch {
+			got = append(got, e.BodySize)
+		}
+	}
+	if want := "[1 2 3 4 5]"; fmt.Sprint(got) != want {
+		t.Errorf("got %v, want %s", got, want)
+	}
+	wantRoom(t, b, 100, 10)
+}
+
+func TestInboxSignalsWhatIsLeft(t *testing.T) {
+	b := newInbox(10, math.MaxInt)
+	signalled := func() bool {
+		select {
+		case <-b.filled:
+			return true
+		default:
+			return false
+		}
+	}
+	b.reserve(3)
+	b.put(sized(1, 1, 1))
+	for _, c := range []struct {
+		claim string
+		act   func()
+		want  bool
+	}{
+		{"after a put", func() {}, true},
+		{"once", func() {}, false},
+		{"while something is left", func() { b.take(2) }, true},
+		{"not when it is empty", func() { b.take(2) }, false},
+		{"nor when it was", func() { b.take(2) }, false},
+	} {
+		c.act()
+		if got := signalled(); got != c.want {
+			t.Errorf("%s: got signalled %t, want %t", c.claim, got, c.want)
+		}
+	}
+}
+
+func TestClosedInboxTakesWhatWasPromised(t *testing.T) {
+	b := newInbox(10, math.MaxInt)
+	b.reserve(1)
+	b.close()
+	wantRoom(t, b, 1, 0)
+	b.put(sized(1))
+	b.putBack(sized(2, 3))
+	if got := len(b.take(math.MaxInt)); got != 3 {
+		t.Errorf("took %d, want 3", got)
+	}
+	if b.reserved != 0 || b.bytes != 0 {
+		t.Errorf("left: got %d places, %d bytes; want none", b.reserved, b.bytes)
+	}
+}
+
+func TestInboxIsBoundedHoweverManyAsk(t *testing.T) {
+	const most = 50
+	b := newInbox(most, math.MaxInt)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 500 {
+				n := b.reserve(7)
+				b.release(n / 2)
+				b.put(sized(make([]int, n-n/2)...))
+				b.mu.Lock()
+				if b.reserved > most || len(b.events) > b.reserved {
+					t.Errorf("got %d reserved, %d events; want at most %d, and no more events than places", b.reserved, len(b.events), most)
+				}
+				b.mu.Unlock()
+				b.take(5)
+			}
+		})
+	}
+	all.Wait()
+	b.take(math.MaxInt)
+	wantRoom(t, b, most+1, most)
+}

@@ -1,0 +1,180 @@
+package route_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/payload"
+	"github.com/eventhook/eventhook/route"
+)
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// effector is a target that makes a promise outcome named by its task kind.
+type effector string
+
+func (x effector) Effect(_ *eventhook.Event, v *payload.View, _ time.Time) (eventhook.Effect, error) {
+	switch x {
+	case "fails":
+		return eventhook.Effect{}, errors.New("nothing at body.id")
+	case "panics":
+		var none *eventhook.Event
+		return eventhook.Effect{}, errors.New(none.EventType)
+	}
+	return eventhook.Effect{Promise: &eventhook.PromiseOutcome{Key: string(x), Value: v.Render()}}, nil
+}
+
+func compileTarget(t eventhook.Target) (route.Effector, error) {
+	switch t.TaskKind {
+	case "uncompilable":
+		return nil, errors.New("bad path")
+	case "panics when compiled":
+		panic("secret")
+	}
+	return effector(t.TaskKind), nil
+}
+
+// newRoute makes a route that takes types, separated by spaces, to kinds.
+func newRoute(name, types string, kinds ...string) eventhook.Route {
+	r := eventhook.Route{ID: eventhook.NewID[eventhook.Route](noon), Name: name, FilterEventTypes: strings.Fields(types)}
+	for _, kind := range kinds {
+		r.Targets = append(r.Targets, eventhook.Target{Type: "task", TaskKind: kind})
+	}
+	return r
+}
+
+func compile(routes ...eventhook.Route) *route.Program {
+	return route.Compile(eventhook.RetryPolicy{}, routes, compileTarget)
+}
+
+func newEvent(eventType string) *eventhook.Event {
+	return &eventhook.Event{ID: eventhook.NewID[eventhook.Event](noon), EventType: eventType, Payload: eventhook.Payload{Body: []byte(`{"id":7}`)}}
+}
+
+func TestPatterns(t *testing.T) {
+	for _, c := range []struct {
+		patterns, eventType string
+		want                bool
+	}{
+		{"", "push", true},
+		{"", "", true},
+		{"*", "push", true},
+		{"*", "", true},
+		{"push", "push", true},
+		{"push", "pushed", false},
+		{"push", "Push", false},
+		{"push", "", false},
+		{"payment.*", "payment.made", true},
+		{"payment.*", "payment.made.twice", true},
+		{"payment.*", "payment.", true},
+		{"payment.*", "payment", false},
+		{"payment.*", "payments.made", false},
+		{"payment.*", "a.payment.made", false},
+		{"a.b.*", "a.b.c", true},
+		{"a.b.*", "a.c.b", false},
+		{"push payment.*", "payment.made", true},
+		{"push payment.*", "push", true},
+		{"push payment.*", "pull", false},
+		{"push *", "pull", true},
+	} {
+		got := compile(newRoute("r", c.patterns, "ok")).Settle(newEvent(c.eventType), nil, noon).Matched == 1
+		if got != c.want {
+			t.Errorf("%q on %q: got %t, want %t", c.patterns, c.eventType, got, c.want)
+		}
+	}
+}
+
+// planned is an action in short.
+type planned struct{ Route, Key, Failure string }
+
+func summary(s *eventhook.Settlement) []planned {
+	var list []planned
+	for _, a := range s.Actions {
+		p := planned{Route: a.RouteName, Failure: a.Failure}
+		if a.Effect.Promise != nil {
+			p.Key = a.Effect.Promise.Key
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+func TestSettle(t *testing.T) {
+	const bland = "failed unexpectedly; the gateway's log has the reason"
+	first, second, other := newRoute("first", "", "a", "b"), newRoute("second", "push", "c"), newRoute("other", "pull", "d")
+	did := func(r eventhook.Route, index int) eventhook.Action {
+		return eventhook.Action{RouteID: r.ID, TargetIndex: index, Status: eventhook.ActionSuccess}
+	}
+	for _, c := range []struct {
+		claim   string
+		routes  []eventhook.Route
+		done    []eventhook.Action
+		matched int
+		want    []planned
+	}{
+		{"no routes", nil, nil, 0, nil},
+		{"no route matches", []eventhook.Route{other}, nil, 0, nil},
+		{"in the order given, all targets of each", []eventhook.Route{second, other, first}, nil, 3, []planned{{"second", "c", ""}, {"first", "a", ""}, {"first", "b", ""}}},
+		{"what is done is skipped and still counts", []eventhook.Route{first, second}, []eventhook.Action{did(first, 0), did(second, 0)}, 3, []planned{{"first", "b", ""}}},
+		{"all is done", []eventhook.Route{second}, []eventhook.Action{did(second, 0)}, 1, nil},
+		{"what another route did is not done", []eventhook.Route{second}, []eventhook.Action{did(first, 0), did(second, 1)}, 1, []planned{{"second", "c", ""}}},
+		{"a route without targets", []eventhook.Route{newRoute("empty", "")}, nil, 0, nil},
+		{
+			"a target that fails costs no other", []eventhook.Route{newRoute("r", "", "a", "fails", "b")}, nil, 3,
+			[]planned{{"r", "a", ""}, {"r", "", "target 2: nothing at body.id"}, {"r", "b", ""}},
+		},
+		{
+			"nor one that cannot be compiled", []eventhook.Route{newRoute("r", "", "uncompilable", "b"), first}, nil, 4,
+			[]planned{{"r", "", "target 1: bad path"}, {"r", "b", ""}, {"first", "a", ""}, {"first", "b", ""}},
+		},
+		{
+			"nor one that panics", []eventhook.Route{newRoute("r", "", "a", "panics", "panics when compiled", "b")}, nil, 4,
+			[]planned{{"r", "a", ""}, {"r", "", "target 2: " + bland}, {"r", "", "target 3: " + bland}, {"r", "b", ""}},
+		},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			e := newEvent("push")
+			s := compile(c.routes...).Settle(e, c.done, noon)
+			if s.Event != e || s.Matched != c.matched {
+				t.Errorf("got event %s with %d matched, want %s with %d", s.Event.ID, s.Matched, e.ID, c.matched)
+			}
+			if diff := cmp.Diff(c.want, summary(s)); diff != "" {
+				t.Errorf("actions (-want +got):\n%s", diff)
+			}
+			for _, a := range s.Actions {
+				if a.Permanent != (a.Failure != "") {
+					t.Errorf("target %d: got permanent %t with failure %q, want both or none", a.TargetIndex, a.Permanent, a.Failure)
+				}
+			}
+		})
+	}
+}
+
+func TestActionsSayWhereTheyComeFrom(t *testing.T) {
+	r, e := newRoute("r", "", "a", "b"), newEvent("push")
+	got := compile(r).Settle(e, nil, noon).Actions[1].Action
+	if !got.ID.Time().Equal(noon) {
+		t.Errorf("got an id of %s, want %s", got.ID.Time(), noon)
+	}
+	want := eventhook.Action{ID: got.ID, EventID: e.ID, RouteID: r.ID, RouteName: "r", TargetIndex: 1, TargetType: "task", StartedAt: noon}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("action (-want +got):\n%s", diff)
+	}
+}
+
+func TestRetriesDefaultToThoseOfEvents(t *testing.T) {
+	for _, c := range []struct{ source, want eventhook.RetryPolicy }{
+		{eventhook.RetryPolicy{}, eventhook.EventRetry},
+		{eventhook.RetryPolicy{MaxRetries: new(0)}, eventhook.RetryPolicy{MaxRetries: new(0), InitialDelayMS: 10_000, BackoffMultiplier: 3, MaxDelayMS: 3_600_000}},
+	} {
+		got := route.Compile(c.source, nil, compileTarget).Settle(newEvent("push"), nil, noon).Retry
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("retry (-want +got):\n%s", diff)
+		}
+	}
+}

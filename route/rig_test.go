@@ -1,0 +1,133 @@
+package route_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/route"
+)
+
+// rig is a processor in a bubble of its own time, with a fake around it.
+type rig struct {
+	*queue
+	*route.Processor
+	t       *testing.T
+	stop    func()
+	log     lockedBuffer
+	heard   []int // lost leases that each settle reported
+	routing map[eventhook.SourceID]func() ([]eventhook.Route, error)
+	reads   int
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func (b *rig) SourceRouting(ctx context.Context, id eventhook.SourceID) (eventhook.RetryPolicy, []eventhook.Route, error) {
+	b.mu.Lock()
+	b.reads++
+	routing := b.routing[id]
+	b.mu.Unlock()
+	if ctx.Err() != nil || routing == nil {
+		return eventhook.RetryPolicy{}, nil, ctx.Err()
+	}
+	routes, err := routing()
+	return eventhook.RetryPolicy{}, routes, err
+}
+
+func (b *rig) Settled(batch []*eventhook.Settlement, lost int, _ time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.heard = append(b.heard, lost)
+}
+
+const lease = 30 * time.Second
+
+// inBubble makes a processor whose source "zero" goes to routes. A goroutine
+// that is left when f ends fails the test.
+func inBubble(t *testing.T, config func(*route.Config), f func(t *testing.T, b *rig), routes ...eventhook.Route) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		c := route.Config{Workers: 2, BatchSize: 4, InboxEvents: 100, InboxBytes: 1 << 20, PollInterval: time.Second, DrainTimeout: 5 * time.Second, CachedSources: 10}
+		if config != nil {
+			config(&c)
+		}
+		b := &rig{queue: newQueue(), t: t}
+		b.routing = map[eventhook.SourceID]func() ([]eventhook.Route, error){{}: func() ([]eventhook.Route, error) { return routes, nil }}
+		b.Processor = route.New(c, route.Deps{
+			Queue: b, Routing: b, Target: compileTarget, Observer: b, Log: slog.New(slog.NewTextHandler(&b.log, nil)), Now: time.Now, Lease: lease,
+		})
+		f(t, b)
+		if b.stop != nil {
+			b.stop()
+		}
+	})
+}
+
+// run starts the processor; stop ends it and waits.
+func (b *rig) run() {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- b.Run(ctx) }()
+	b.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			b.t.Errorf("Run: got %v, want nil", err)
+		}
+	})
+	synctest.Wait()
+}
+
+// pass lets time go by, in the bubble, until everybody waits again.
+func (b *rig) pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// handOver accepts n events as ingest does: room first, then the lease.
+func (b *rig) handOver(n int) {
+	b.t.Helper()
+	if got := b.Reserve(n); got != n {
+		b.t.Fatalf("Reserve(%d): got %d, want all", n, got)
+	}
+	var list []*eventhook.Event
+	for range n {
+		list = append(list, b.add("push", lease))
+	}
+	b.Put(list)
+}
+
+// wantStatuses compares how many events are in which state.
+func (b *rig) wantStatuses(want map[eventhook.EventStatus]int) {
+	b.t.Helper()
+	got := b.statuses()
+	if len(got) != len(want) {
+		b.t.Errorf("events: got %v, want %v", got, want)
+		return
+	}
+	for status, n := range want {
+		if got[status] != n {
+			b.t.Errorf("events: got %v, want %v", got, want)
+			return
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package route_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/route"
+)
+
+func TestASettleThatFailsIsTriedAgain(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *rig) {
+		b.set(func(q *queue) { q.refuse = errDown })
+		b.run()
+		b.handOver(1)
+		b.pass(10 * time.Second)
+		b.set(func(q *queue) { q.refuse = nil })
+		b.pass(3 * time.Second)
+		b.wantStatuses(states{eventhook.EventDelivered: 1})
+		for i := 2; i < len(b.settles); i++ {
+			before, after := b.settles[i-1].Sub(b.settles[i-2]), b.settles[i].Sub(b.settles[i-1])
+			if after < before || after > 2*time.Second {
+				t.Errorf("pause %d: got %s after %s, want it to grow to at most 2s", i, after, before)
+			}
+		}
+		if got, most := len(b.settles), 15; got > most {
+			t.Errorf("settles in 13 s: got %d, want at most %d", got, most)
+		}
+	}, newRoute("r", "", "ok"))
+}
+
+func TestASettleThatFailsForTooLongIsLeftToItsLease(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *rig) {
+		b.set(func(q *queue) { q.refuse = errDown })
+		b.run()
+		b.handOver(1)
+		began := time.Now()
+		b.pass(lease / 2)
+		if got := len(b.heard); got != 0 {
+			t.Errorf("told before the lease ended: got %d, want 0", got)
+		}
+		b.pass(lease/2 + 3*time.Second)
+		if got := b.settles[len(b.settles)-1].Sub(began); got < lease-2*time.Second {
+			t.Errorf("the last try: got %s after the first, want nearly the lease of %s", got, lease)
+		}
+		if !strings.Contains(b.log.String(), "left to its lease") {
+			t.Errorf("got the log %s, want it to tell", b.log.String())
+		}
+		b.set(func(q *queue) { q.refuse = nil })
+		b.pass(2 * lease)
+		b.wantStatuses(states{eventhook.EventDelivered: 1})
+		if got, want := b.rows[b.order[0]].Lease.Token, int64(1); got <= want {
+			t.Errorf("token: got %d, want more than %d: it was claimed again", got, want)
+		}
+	}, newRoute("r", "", "ok"))
+}
+
+func TestALostLeaseIsToldAndChangesNothing(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *rig) {
+		b.Reserve(2)
+		mine, theirs := b.add("push", lease), b.add("push", lease)
+		b.set(func(q *queue) { q.rows[theirs.ID].Lease.Token++ })
+		b.Put([]*eventhook.Event{mine, theirs})
+		b.run()
+		b.stop()
+		b.wantStatuses(states{eventhook.EventDelivered: 1, eventhook.EventProcessing: 1})
+		if len(b.heard) != 1 || b.heard[0] != 1 || !strings.Contains(b.log.String(), theirs.ID.String()) {
+			t.Errorf("got %v lost and the log %s, want one that is named", b.heard, b.log.String())
+		}
+	}, newRoute("r", "", "ok"))
+}
+
+func TestASourceThatCannotBeReadCostsNoOther(t *testing.T) {
+	inBubble(t, func(c *route.Config) { c.Workers, c.BatchSize = 1, 10 }, func(t *testing.T, b *rig) {
+		broken := eventhook.SourceID{1}
+		b.routing[broken] = func() ([]eventhook.Route, error) { return nil, errDown }
+		b.Reserve(4)
+		var list []*eventhook.Event
+		for i := range 4 {
+			e := b.add("push", lease)
+			if i%2 == 0 {
+				e.SourceID = broken
+				b.rows[e.ID].SourceID = broken
+			}
+			list = append(list, e)
+		}
+		b.Put(list)
+		b.run()
+		b.wantStatuses(states{eventhook.EventDelivered: 2, eventhook.EventProcessing: 2})
+		if got, want := b.reads, 2; got != want {
+			t.Errorf("reads of two sources: got %d, want %d", got, want)
+		}
+		b.handOver(1)
+		synctest.Wait()
+		b.wantStatuses(states{eventhook.EventDelivered: 3, eventhook.EventProcessing: 2})
+		b.set(func(*queue) { b.routing[broken] = b.routing[eventhook.SourceID{}] })
+		b.pass(lease + 2*time.Second)
+		b.wantStatuses(states{eventhook.EventDelivered: 5})
+	}, newRoute("r", "", "ok"))
+}
+
+func TestStop(t *testing.T) {
+	for _, c := range []struct {
+		claim    string
+		break_   func(*queue)
+		drain    time.Duration
+		took     time.Duration
+		want     states
+		released int
+	}{
+		{"what is in memory is settled", nil, 5 * time.Second, 0, states{eventhook.EventDelivered: 20}, 0},
+		{"what cannot be is given back after the drain", func(q *queue) { q.refuse = errDown }, 5 * time.Second, 5 * time.Second, states{eventhook.EventPending: 20}, 20},
+		{"so is what hangs", func(q *queue) { q.gate = make(chan struct{}) }, 5 * time.Second, 5 * time.Second, states{eventhook.EventPending: 20}, 20},
+		{"without a drain all is given back", func(q *queue) { q.gate = make(chan struct{}) }, 0, 0, states{eventhook.EventPending: 20}, 20},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			inBubble(t, func(config *route.Config) { config.DrainTimeout = c.drain }, func(t *testing.T, b *rig) {
+				if c.break_ != nil {
+					b.set(c.break_)
+				}
+				b.handOver(20)
+				b.run()
+				began := time.Now()
+				b.stop()
+				if got := time.Since(began); got != c.took {
+					t.Errorf("took %s, want %s", got, c.took)
+				}
+				b.wantStatuses(c.want)
+				if b.released != c.released {
+					t.Errorf("given back: got %d, want %d", b.released, c.released)
+				}
+				if got := b.Reserve(1); got != 0 {
+					t.Errorf("Reserve afterwards: got %d, want 0", got)
+				}
+			}, newRoute("r", "", "ok"))
+		})
+	}
+}
+
+func TestAStopDuringASettleWaitsForIt(t *testing.T) {
+	inBubble(t, nil, func(_ *testing.T, b *rig) {
+		gate := make(chan struct{})
+		b.set(func(q *queue) { q.gate = gate })
+		b.handOver(20)
+		b.run()
+		time.AfterFunc(3*time.Second, func() { close(gate) })
+		b.stop()
+		b.wantStatuses(states{eventhook.EventDelivered: 20})
+	}, newRoute("r", "", "ok"))
+}
+
+func TestAClaimThatAnswersDuringAStopIsGivenBack(t *testing.T) {
+	inBubble(t, nil, func(_ *testing.T, b *rig) {
+		b.add("push", 0)
+		b.set(func(q *queue) { q.answers = time.Second })
+		b.run()
+		b.stop()
+		b.wantStatuses(states{eventhook.EventPending: 1})
+	}, newRoute("r", "", "ok"))
+}
+
+func TestNothingIsClaimedAfterAStop(t *testing.T) {
+	inBubble(t, nil, func(_ *testing.T, b *rig) {
+		gate := make(chan struct{})
+		b.set(func(q *queue) { q.gate = gate })
+		b.handOver(1)
+		b.run()
+		time.AfterFunc(3*time.Second, func() {
+			b.add("push", 0)
+			close(gate)
+		})
+		b.stop()
+		b.wantStatuses(states{eventhook.EventDelivered: 1, eventhook.EventPending: 1})
+	}, newRoute("r", "", "ok"))
+}

@@ -1,0 +1,78 @@
+package targets_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/targets"
+)
+
+func TestExecutions(t *testing.T) {
+	for _, c := range []struct {
+		claim  string
+		target eventhook.Target
+		want   eventhook.Execution
+	}{
+		{
+			"a workflow with defaults", eventhook.Target{Type: "workflow", WorkflowKind: "pay"},
+			eventhook.Execution{Type: eventhook.Workflow, Kind: "pay", Queue: "default", MaxAttempts: 4},
+		},
+		{
+			"a task with defaults", eventhook.Target{Type: "task", TaskKind: "build"},
+			eventhook.Execution{Type: eventhook.Task, Kind: "build", Queue: "default", MaxAttempts: 4},
+		},
+		{
+			"all that can be said", eventhook.Target{Type: "task", TaskKind: "build", Queue: "ci", MaxAttempts: 1, IdempotencyKeyPath: "body.id", IdempotencyKeyPrefix: "gh:"},
+			eventhook.Execution{Type: eventhook.Task, Kind: "build", Queue: "ci", MaxAttempts: 1, IdempotencyKey: "gh:7"},
+		},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			x, err := targets.New(c.target)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := newEvent("application/json", `{"id":7}`)
+			got, err := x.Effect(e, view(e), noon)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if at := got.Execution.ID.Time(); !at.Equal(noon) {
+				t.Errorf("got an id of %s, want %s", at, noon)
+			}
+			c.want.TenantID, c.want.EventID = e.TenantID, e.ID
+			if diff := cmp.Diff(eventhook.Effect{Execution: &c.want}, withoutID(got)); diff != "" {
+				t.Errorf("effect (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestExecutionKeys(t *testing.T) {
+	long := strings.Repeat("k", 300)
+	for _, c := range []struct{ claim, path, prefix, body, want string }{
+		{"no path", "", "", `{"id":"a"}`, ""},
+		{"a string", "body.id", "", `{"id":"a"}`, "a"},
+		{"a number as written", "body.id", "", `{"id":9007199254740993}`, "9007199254740993"},
+		{"a header", "header.x-ID", "p:", `{}`, "p:7"},
+		{"with a prefix", "body.id", "stripe:", `{"id":"a"}`, "stripe:a"},
+		{"nothing there", "body.id", "stripe:", `{}`, ""},
+		{"an empty string", "body.id", "stripe:", `{"id":""}`, ""},
+		{"a boolean", "body.id", "stripe:", `{"id":true}`, ""},
+		{"null", "body.id", "stripe:", `{"id":null}`, ""},
+		{"an object", "body.id", "stripe:", `{"id":{"a":1}}`, ""},
+		{"no JSON", "body.id", "stripe:", `hello`, ""},
+		{"too long", "body.id", "p:", `{"id":"` + long + `"}`, eventhook.Key("p:" + long)},
+		{"not storable", "body.id", "p:", `{"id":"a\u0000"}`, eventhook.Key("p:a\x00")},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			target := eventhook.Target{Type: "task", TaskKind: "k", IdempotencyKeyPath: c.path, IdempotencyKeyPrefix: c.prefix}
+			got, err := effectOf(t, target, c.body)
+			if err != nil || got.Execution.IdempotencyKey != c.want {
+				t.Errorf("got %+v, %v; want key %q", got.Execution, err, c.want)
+			}
+		})
+	}
+}
