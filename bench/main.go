@@ -14,6 +14,7 @@ import (
 
 func main() {
 	bare := flag.String("bare", "", "serve the bare handler on this address (used by the bench itself)")
+	only := flag.String("send", "", "only send, to a gateway at this address that has the bench's source")
 	binary := flag.String("eventhook", "bin/eventhook", "the gateway to measure")
 	rounds := flag.Int("rounds", 7, "how often each measurement is taken, in turn; the medians count")
 	seconds := flag.Duration("for", 2*time.Second, "length of one measurement")
@@ -22,9 +23,15 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	var err error
-	if *bare != "" {
+	switch {
+	case *bare != "":
 		err = serveBare(ctx, *bare)
-	} else {
+	case *only != "":
+		var l load
+		if l, err = send(ctx, *only, *connections, *seconds); err == nil {
+			fmt.Printf("%.0f/s, p50 %s, p99 %s\n", l.perSec, l.p50, l.p99)
+		}
+	default:
 		err = (&run{binary: *binary, rounds: *rounds, length: *seconds, connections: *connections, out: os.Stdout}).all(ctx)
 	}
 	if err != nil {
