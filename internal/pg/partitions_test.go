@@ -160,6 +160,7 @@ func TestRetentionSeesWhatIsRetriedMeanwhile(t *testing.T) {
 	e := f.accepted(1)[0]
 	f.settle(f.db, f.plan(e))
 	f.clock.advance(10 * day)
+	f.keep(Retention{})
 	f.db.lockWait = patient
 	tx, err := f.other.work.Begin(t.Context())
 	f.must(err)
