@@ -115,8 +115,7 @@ func openStore(ctx context.Context, c configs.Config, d *database, k keys, log *
 		return nil, err
 	}
 	if err := db.KeepPartitions(ctx, partitionsAhead, retention(c)); err != nil {
-		db.Close()
-		return nil, err
+		log.Warn("cannot make the partitions now; trying again later, and events are stored meanwhile", "error", err)
 	}
 	return db, nil
 }

@@ -14,12 +14,19 @@ func (g *gateway) backgroundLoops() []func(context.Context) error {
 		func(ctx context.Context) error { return g.db.Tell(ctx, 20*time.Millisecond) },
 		func(ctx context.Context) error { return g.database.watch(ctx, g.log) },
 		func(ctx context.Context) error { return g.metrics.WatchQueues(ctx, g.db, 5*time.Second, g.log) },
-		g.every(time.Hour, "keep partitions", func(ctx context.Context) (bool, error) {
+		g.every(10*time.Minute, "keep partitions", func(ctx context.Context) (bool, error) {
 			return false, g.db.KeepPartitions(ctx, partitionsAhead, retention(g.config))
 		}),
 		g.every(time.Second, "expire promises", func(ctx context.Context) (bool, error) {
 			n, err := g.db.ExpirePromises(ctx)
 			return n > 0, err
+		}),
+		g.every(10*time.Second, "sweep what is past its time", func(ctx context.Context) (bool, error) {
+			if _, err := g.db.Sweep(ctx); err != nil {
+				return false, err
+			}
+			_, err := g.db.SweepExecutions(ctx, time.Duration(g.config.Retention.EventsDays)*24*time.Hour)
+			return false, err
 		}),
 	}
 }
