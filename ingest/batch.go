@@ -20,7 +20,8 @@ type Store interface {
 
 // Handoff takes stored events straight to this instance's processor. Reserve
 // grants room for some of n; each granted place is then Put to or Released.
-// EventsLeft hears that events were stored which nobody here takes.
+// EventsLeft hears that events were stored which nobody here takes. Once Put,
+// an event is read on both sides and must not be changed.
 type Handoff interface {
 	Reserve(n int) int
 	Release(n int)
@@ -42,7 +43,8 @@ var (
 )
 
 // Batcher is the group commit: events that arrive while a commit runs share
-// the next one. What waits is bounded by number and bytes.
+// the next one. What waits is bounded by number and bytes; one event always
+// may, whatever its size.
 type Batcher struct {
 	config   Config
 	lease    time.Duration
@@ -100,7 +102,7 @@ func (b *Batcher) join(e *eventhook.Event) (*group, error) {
 	if b.closed {
 		return nil, errStopping
 	}
-	if b.events >= b.config.QueueEvents || b.bytes+size > b.config.QueueBytes {
+	if b.events >= b.config.QueueEvents || b.events > 0 && b.bytes+size > b.config.QueueBytes {
 		return nil, errShed
 	}
 	b.events++

@@ -3,6 +3,7 @@ package ingest
 import (
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,28 +12,61 @@ import (
 )
 
 // clientAddress is who sent a request: the peer, or, when the peer is a
-// trusted proxy, the last address in X-Forwarded-For that is none.
+// trusted proxy, the last address in X-Forwarded-For that is none. It is read
+// from its end, no further than needed: its beginning is the sender's to write.
 func clientAddress(r *http.Request, trusted []netip.Prefix) netip.Addr {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return netip.Addr{}
 	}
-	client := peer.Addr().Unmap()
-	if len(trusted) == 0 || !containsAddr(trusted, client) {
+	client := plain(peer.Addr())
+	if !containsAddr(trusted, client) {
 		return client
 	}
-	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
-	for i := len(hops) - 1; i >= 0; i-- {
-		hop, err := netip.ParseAddr(strings.TrimSpace(hops[i]))
-		if err != nil {
-			break
-		}
-		client = hop.Unmap()
-		if !containsAddr(trusted, client) {
-			break
+	for _, line := range slices.Backward(r.Header["X-Forwarded-For"]) {
+		for more := true; more; {
+			var text string
+			text, line, more = cutLast(line)
+			hop, err := netip.ParseAddr(strings.TrimSpace(text))
+			if err != nil {
+				return client
+			}
+			if client = plain(hop); !containsAddr(trusted, client) {
+				return client
+			}
 		}
 	}
 	return client
+}
+
+// cutLast cuts the last element off a list with commas.
+func cutLast(list string) (last, rest string, more bool) {
+	i := strings.LastIndexByte(list, ',')
+	if i < 0 {
+		return list, "", false
+	}
+	return list[i+1:], list[:i], true
+}
+
+// plain is an address as we compare and store it: IPv4 as such, and without a
+// zone, which may be any text.
+func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
+
+// plainPrefix is a range that plain addresses can be in.
+func plainPrefix(p netip.Prefix) netip.Prefix {
+	const mapped = 96 // bits before an IPv4 address in an IPv6 one
+	if p.Addr().Is4In6() && p.Bits() >= mapped {
+		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-mapped)
+	}
+	return p.Masked()
+}
+
+// text is an address as it is stored, "" if it is unknown.
+func text(a netip.Addr) string {
+	if !a.IsValid() {
+		return ""
+	}
+	return a.String()
 }
 
 func containsAddr(prefixes []netip.Prefix, a netip.Addr) bool {

@@ -18,7 +18,7 @@ type Config struct {
 	BatchBytes      int           `koanf:"batch_bytes"`       // and their bytes
 	QueueEvents     int           `koanf:"queue_events"`      // events that wait for a commit; more are shed
 	QueueBytes      int           `koanf:"queue_bytes"`       // and their bytes
-	InFlightBytes   int64         `koanf:"in_flight_bytes"`   // bodies being read; more are shed
+	InFlightBytes   int64         `koanf:"in_flight_bytes"`   // memory of requests being read or stored; more are shed
 	CommitTimeout   time.Duration `koanf:"commit_timeout"`    // then a commit has failed
 	CachedSources   int           `koanf:"cached_sources"`    // sources kept in memory
 	ForgeriesPerSec float64       `koanf:"forgeries_per_sec"` // refused requests answered 401, per client; more get 429
@@ -42,7 +42,7 @@ func (c Config) Validate() eventhook.Faults {
 	}{
 		{"writers", int64(c.Writers), 1}, {"batch_events", int64(c.BatchEvents), 1}, {"batch_bytes", int64(c.BatchBytes), 1},
 		{"queue_events", int64(c.QueueEvents), 1}, {"queue_bytes", int64(c.QueueBytes), 1},
-		{"in_flight_bytes", c.InFlightBytes, eventhook.LargestMaxBodyBytes},
+		{"in_flight_bytes", c.InFlightBytes, 2 * eventhook.LargestMaxBodyBytes}, // the largest, and others beside it
 		{"cached_sources", int64(c.CachedSources), 1}, {"forgeries_burst", int64(c.ForgeriesBurst), 1},
 	} {
 		if v.value < v.least {

@@ -3,13 +3,15 @@ package ingest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/netip"
-	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/labstack/echo/v4"
 	"golang.org/x/time/rate"
@@ -36,24 +38,27 @@ type Handler struct {
 	now       func() time.Time
 	trusted   []netip.Prefix
 	forgeries *forgeries
-	inFlight  atomic.Int64 // bytes of bodies
-	logLimit  *rate.Limiter
+	inFlight  atomic.Int64  // bytes of memory that requests hold
+	refusals  *rate.Limiter // of log lines about requests
+	faults    *rate.Limiter // and about what we failed at
 }
 
 // NewHandler makes the handler. The config has been validated.
 func NewHandler(config Config, sources Sources, batcher *Batcher, observer Observer, log *slog.Logger, now func() time.Time) *Handler {
 	const linesPerSecond, burst = 5, 20
 	h := &Handler{config: config, sources: newSnapshot(config, sources, now), batcher: batcher, observer: observer, log: log, now: now,
-		forgeries: newForgeries(config), logLimit: rate.NewLimiter(linesPerSecond, burst)}
+		forgeries: newForgeries(config), refusals: rate.NewLimiter(linesPerSecond, burst), faults: rate.NewLimiter(linesPerSecond, burst)}
 	for _, p := range config.TrustedProxies {
-		h.trusted = append(h.trusted, netip.MustParsePrefix(p).Masked())
+		h.trusted = append(h.trusted, plainPrefix(netip.MustParsePrefix(p)))
 	}
 	return h
 }
 
-// Register adds the tenants' URLs to a router.
+// Register adds the tenants' URLs to a router, for every method there is or
+// may be: the answer to a wrong one is ours too.
 func (h *Handler) Register(e *echo.Echo) {
 	e.Any(Path(":tenant", ":source"), h.serve)
+	e.RouteNotFound(Path(":tenant", ":source"), h.serve)
 }
 
 // ForgetSource drops what is cached of a source, ForgetTenant of all sources
@@ -73,11 +78,12 @@ type refused struct {
 	outcome    Outcome
 	reason     string        // for log and metric, never for the sender
 	retryAfter time.Duration // 0: none is told
+	cause      error         // what we failed at, for the log
 }
 
 func (h *Handler) serve(c echo.Context) error {
 	r, w := c.Request(), c.Response().Writer
-	at := address{c.Param("tenant"), c.Param("source")}
+	at := addressOf(r, c.Param("tenant"), c.Param("source"))
 	e, end, no := h.receive(r, at)
 	if no != nil {
 		h.observer.Answered(no.outcome, no.reason)
@@ -91,7 +97,9 @@ func (h *Handler) serve(c echo.Context) error {
 	return nil
 }
 
-// receive takes a request down the road to the disk.
+// receive takes a request down the road to the disk. The source's limits are
+// looked at before anything is read or verified, and used only by requests
+// that are genuine: whatever is refused before costs the provider nothing.
 func (h *Handler) receive(r *http.Request, at address) (*eventhook.Event, *endpoint, *refused) {
 	if r.Method != http.MethodPost {
 		return nil, nil, &refused{outcome: OutcomeMethod}
@@ -105,21 +113,22 @@ func (h *Handler) receive(r *http.Request, at address) (*eventhook.Event, *endpo
 	if !end.allows(client) {
 		return nil, nil, &refused{outcome: OutcomeNotAllowed}
 	}
-	undo, wait := end.take(now)
-	if wait > 0 {
+	if wait := end.limits.wait(now); wait > 0 {
 		return nil, nil, &refused{outcome: OutcomeRateLimited, retryAfter: wait}
 	}
 	if !end.accepts(r.Header.Get("Content-Type")) {
 		return nil, nil, &refused{outcome: OutcomeContentType}
 	}
-	raw, no := h.readRequest(r, end)
+	raw, held, no := h.readRequest(r, end)
+	defer h.letGo(end.limits, held)
 	if no != nil {
 		return nil, nil, no
 	}
-	defer h.inFlight.Add(-int64(len(raw.Body)))
 	if err := end.verifier.Verify(h.signed(r, end, raw.Body, now)); err != nil {
-		undo()
-		return nil, nil, h.forged(client, now, err)
+		return nil, nil, h.forged(client, err)
+	}
+	if wait := end.limits.take(h.now()); wait > 0 {
+		return nil, nil, &refused{outcome: OutcomeRateLimited, retryAfter: wait}
 	}
 	e, no := h.event(r, end, raw, client, now)
 	if no != nil {
@@ -132,15 +141,19 @@ func (h *Handler) receive(r *http.Request, at address) (*eventhook.Event, *endpo
 }
 
 func (h *Handler) find(ctx context.Context, at address) (*endpoint, *refused) {
+	if !isSlug(at.tenant) || !isSlug(at.source) {
+		return nil, &refused{outcome: OutcomeNotFound} // and nothing about it is kept
+	}
 	end, err := h.sources.Get(ctx, at)
 	switch {
 	case err == nil:
 		return end, nil
 	case eventhook.KindOf(err) == eventhook.KindNotFound:
 		return nil, &refused{outcome: OutcomeNotFound}
+	case ctx.Err() != nil:
+		return nil, &refused{outcome: OutcomeUnreadable} // the sender is gone
 	}
-	h.log.Error("a source could not be read", "tenant", at.tenant, "source", at.source, "error", err)
-	return nil, &refused{outcome: OutcomeFailed}
+	return nil, &refused{outcome: OutcomeFailed, cause: fmt.Errorf("find the source: %w", err)}
 }
 
 func (h *Handler) signed(r *http.Request, end *endpoint, body []byte, now time.Time) *verify.Request {
@@ -151,12 +164,12 @@ func (h *Handler) signed(r *http.Request, end *endpoint, body []byte, now time.T
 	return &verify.Request{Method: r.Method, URL: url, Header: r.Header, Body: body, At: now}
 }
 
-func (h *Handler) forged(client netip.Addr, now time.Time, err error) *refused {
+func (h *Handler) forged(client netip.Addr, err error) *refused {
 	no := &refused{outcome: OutcomeUnverified, reason: "other"}
 	if v, ok := errors.AsType[*verify.Error](err); ok {
 		no.reason = string(v.Reason)
 	}
-	if h.forgeries.exceeded(client, now) {
+	if h.forgeries.exceeded(client, h.now()) {
 		no.outcome, no.retryAfter = OutcomeForgeryLimit, time.Second
 	}
 	return no
@@ -167,56 +180,6 @@ func notStored(err error) *refused {
 		return &refused{outcome: OutcomeShed, retryAfter: e.RetryAfter}
 	}
 	return &refused{outcome: OutcomeFailed}
-}
-
-// readRequest reads headers and body into one piece of memory. The body is
-// read whole or refused, never cut. Memory follows the bytes that came, not
-// the length that was announced, so slow senders cannot use it up.
-func (h *Handler) readRequest(r *http.Request, end *endpoint) (p eventhook.Payload, no *refused) {
-	if r.ContentLength > int64(end.bodyLimit) {
-		return p, &refused{outcome: OutcomeTooLarge}
-	}
-	const usual, most = 1024, 16 << 10 // bytes of headers; of a body before any of it came
-	buf := make([]byte, 0, usual+min(max(0, r.ContentLength)+1, most))
-	buf = appendHeaders(buf, r.Host, r.Header, end.redact)
-	headers := len(buf)
-	buf, err := h.readBody(buf, r.Body, headers+end.bodyLimit)
-	if err == nil {
-		return eventhook.Payload{Headers: buf[:headers:headers], Body: buf[headers:]}, nil
-	}
-	h.inFlight.Add(-int64(len(buf) - headers))
-	switch {
-	case errors.Is(err, errTooLarge):
-		return p, &refused{outcome: OutcomeTooLarge}
-	case errors.Is(err, errShed):
-		return p, &refused{outcome: OutcomeShed, retryAfter: time.Second}
-	}
-	return p, &refused{outcome: OutcomeUnreadable}
-}
-
-var errTooLarge = errors.New("body too large")
-
-// readBody appends what r has to buf, which must not grow beyond limit bytes,
-// and counts it as in flight, also when it fails.
-func (h *Handler) readBody(buf []byte, r io.Reader, limit int) ([]byte, error) {
-	for {
-		if len(buf) == cap(buf) {
-			buf = slices.Grow(buf, len(buf))
-		}
-		n, err := r.Read(buf[len(buf):cap(buf)])
-		buf = buf[:len(buf)+n]
-		inFlight := h.inFlight.Add(int64(n))
-		switch {
-		case len(buf) > limit:
-			return buf, errTooLarge
-		case inFlight > h.config.InFlightBytes:
-			return buf, errShed
-		case err == io.EOF:
-			return buf, nil
-		case err != nil:
-			return buf, err
-		}
-	}
 }
 
 // event makes the event of a verified request.
@@ -233,15 +196,25 @@ func (h *Handler) event(r *http.Request, end *endpoint, raw eventhook.Payload, c
 		TenantID:       end.source.TenantID,
 		SourceID:       end.source.ID,
 		Origin:         eventhook.OriginSource,
-		EventType:      eventhook.Label(eventType),
+		EventType:      label(eventType),
 		IdempotencyKey: eventhook.Key(key),
-		ContentType:    eventhook.Label(contentType),
+		ContentType:    label(contentType),
 		BodySize:       len(raw.Body),
-		SourceIP:       client.String(),
+		SourceIP:       text(client),
 		TraceID:        traceID(r.Header.Get("Traceparent")),
-		RequestID:      eventhook.Label(r.Header.Get("X-Request-Id")),
+		RequestID:      label(r.Header.Get("X-Request-Id")),
 		Payload:        raw,
 	}, nil
+}
+
+// label is eventhook.Label, but neither works on nor keeps alive more of a long
+// text than is stored: what a few bytes were cut from may be the whole body.
+func label(s string) string {
+	const enough = eventhook.MaxKeyBytes + utf8.UTFMax
+	if len(s) <= enough {
+		return eventhook.Label(s)
+	}
+	return strings.Clone(eventhook.Label(s[:enough]))
 }
 
 // answer tells the sender that the event is stored.
@@ -253,6 +226,8 @@ func (h *Handler) answer(w http.ResponseWriter, end *endpoint, e *eventhook.Even
 	h.observer.Answered(outcome, "")
 	header := w.Header()
 	if reply := end.source.Response; reply != nil {
+		// A tenant's text must not act as a page of ours.
+		header["X-Content-Type-Options"], header["Content-Security-Policy"] = noSniff, sandbox
 		if reply.ContentType != "" {
 			header.Set("Content-Type", reply.ContentType)
 		}
@@ -274,11 +249,19 @@ func (h *Handler) answer(w http.ResponseWriter, end *endpoint, e *eventhook.Even
 }
 
 // logRefusal writes a capped line without anything of the request but its
-// source and the reason.
+// source, the client and the reason. The source's name is a slug.
 func (h *Handler) logRefusal(at address, r *http.Request, no *refused) {
-	if no.outcome == OutcomeNotFound || no.outcome == OutcomeMethod || !h.logLimit.AllowN(h.now(), 1) {
+	if no.outcome == OutcomeNotFound || no.outcome == OutcomeMethod {
 		return
 	}
-	h.log.Warn("a webhook was refused", "tenant", at.tenant, "source", at.source, "outcome", no.outcome, "reason", no.reason,
-		"client", clientAddress(r, h.trusted))
+	if no.cause != nil {
+		if h.faults.AllowN(h.now(), 1) {
+			h.log.Error("a webhook could not be accepted", "tenant", at.tenant, "source", at.source, "error", no.cause)
+		}
+		return
+	}
+	if h.refusals.AllowN(h.now(), 1) {
+		h.log.Warn("a webhook was refused", "tenant", at.tenant, "source", at.source, "outcome", no.outcome, "reason", no.reason,
+			"client", clientAddress(r, h.trusted))
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/textproto"
 	"slices"
+	"strings"
 )
 
 // redactedHeaders are the canonical names of headers that carry credentials:
@@ -48,15 +49,12 @@ func traceID(traceparent string) string {
 	if len(traceparent) != length || traceparent[:3] != "00-" || traceparent[35] != '-' || traceparent[52] != '-' {
 		return ""
 	}
-	id, zero := traceparent[3:35], true
-	for i := range len(id) {
-		if (id[i] < '0' || id[i] > '9') && (id[i] < 'a' || id[i] > 'f') {
-			return ""
-		}
-		zero = zero && id[i] == '0'
-	}
-	if zero {
+	id, parent, flags := traceparent[3:35], traceparent[36:52], traceparent[53:]
+	if !isHex(id) || !isHex(parent) || !isHex(flags) || isZeros(id) || isZeros(parent) {
 		return ""
 	}
 	return id
 }
+
+func isHex(s string) bool   { return strings.Trim(s, "0123456789abcdef") == "" }
+func isZeros(s string) bool { return strings.Trim(s, "0") == "" }

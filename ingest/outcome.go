@@ -85,4 +85,6 @@ func refuse(w http.ResponseWriter, o Outcome, retryAfter time.Duration) {
 var (
 	problemType = []string{"application/problem+json"}
 	jsonType    = []string{"application/json"}
+	noSniff     = []string{"nosniff"}
+	sandbox     = []string{"sandbox"}
 )

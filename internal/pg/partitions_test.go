@@ -1,6 +1,7 @@
 package pg
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -162,13 +163,18 @@ func TestRetentionSeesWhatIsRetriedMeanwhile(t *testing.T) {
 	f.clock.advance(10 * day)
 	f.keep(Retention{})
 	f.db.lockWait = patient
+	// A connection of its own: a new one of a pool would wait for that lock too.
+	watch, err := pgx.Connect(t.Context(), f.dsn)
+	f.must(err)
+	defer func() { _ = watch.Close(context.Background()) }()
 	tx, err := f.other.work.Begin(t.Context())
 	f.must(err)
 	_, err = tx.Exec(t.Context(), `UPDATE eventhook.event SET status = 'pending', due_at = $1`, f.clock.now())
 	f.must(err)
 	kept := make(chan error, 1)
 	go func() { kept <- f.db.KeepPartitions(t.Context(), 0, Retention{EventsDays: 1}) }()
-	for one[int](f, `SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'eventhook.event'::regclass`) == 0 && t.Context().Err() == nil {
+	for waiting := 0; waiting == 0; {
+		f.must(watch.QueryRow(t.Context(), `SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'eventhook.event'::regclass`).Scan(&waiting))
 	}
 	f.must(tx.Commit(t.Context()))
 	f.must(next(t, kept))
