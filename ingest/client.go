@@ -61,8 +61,8 @@ func plainPrefix(p netip.Prefix) netip.Prefix {
 	return p.Masked()
 }
 
-// text is an address as it is stored, "" if it is unknown.
-func text(a netip.Addr) string {
+// addrText is an address as it is stored, "" if it is unknown.
+func addrText(a netip.Addr) string {
 	if !a.IsValid() {
 		return ""
 	}

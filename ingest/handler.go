@@ -200,7 +200,7 @@ func (h *Handler) event(r *http.Request, end *endpoint, raw eventhook.Payload, c
 		IdempotencyKey: eventhook.Key(key),
 		ContentType:    label(contentType),
 		BodySize:       len(raw.Body),
-		SourceIP:       text(client),
+		SourceIP:       addrText(client),
 		TraceID:        traceID(r.Header.Get("Traceparent")),
 		RequestID:      label(r.Header.Get("X-Request-Id")),
 		Payload:        raw,

@@ -33,7 +33,7 @@ type tenantView struct {
 }
 
 func viewTenant(t eventhook.Tenant) tenantView {
-	return tenantView{ID: t.ID.String(), Slug: t.Slug, Name: t.Name, Status: string(t.Status), CreatedAt: t.CreatedAt}
+	return tenantView{ID: t.ID.String(), Slug: t.Slug, Name: t.Name, Status: string(t.Status), CreatedAt: utc(t.CreatedAt)}
 }
 
 type keyView struct {
@@ -47,7 +47,7 @@ type keyView struct {
 }
 
 func viewKey(k eventhook.APIKey) keyView {
-	v := keyView{ID: k.ID.String(), Name: k.Name, Prefix: k.Prefix, ExpiresAt: k.ExpiresAt, CreatedAt: k.CreatedAt}
+	v := keyView{ID: k.ID.String(), Name: k.Name, Prefix: k.Prefix, ExpiresAt: optionalUTC(k.ExpiresAt), CreatedAt: utc(k.CreatedAt)}
 	for _, s := range k.Scopes {
 		v.Scopes = append(v.Scopes, string(s))
 	}
@@ -98,6 +98,7 @@ func (s *server) addTenant(ctx context.Context, _ caller, in *addTenantRequest) 
 	if err != nil {
 		return nil, err
 	}
+	s.keys.tenants.ForgetKey(t.Slug) // it may be known as absent
 	return &tenantAnswer{viewTenant(t)}, nil
 }
 
@@ -139,6 +140,9 @@ type addKeyRequest struct {
 	}
 }
 
+// maxKeyYears keeps the moment within what RFC 3339 can write.
+const maxKeyYears = 100
+
 type keyAnswer struct{ Body keyView }
 
 func (s *server) addKey(ctx context.Context, _ caller, in *addKeyRequest) (*keyAnswer, error) {
@@ -150,6 +154,9 @@ func (s *server) addKey(ctx context.Context, _ caller, in *addKeyRequest) (*keyA
 	faults.Merge("body", k.Validate())
 	if k.ExpiresAt != nil && !k.ExpiresAt.After(s.Now()) {
 		faults.Add("body.expires_at", "is in the past")
+	}
+	if k.ExpiresAt != nil && k.ExpiresAt.After(s.Now().AddDate(maxKeyYears, 0, 0)) {
+		faults.Add("body.expires_at", "is more than %d years away; leave it out for a key that does not expire", maxKeyYears)
 	}
 	if err := faults.Err("The key is not valid."); err != nil {
 		return nil, err
@@ -178,7 +185,7 @@ func NewKey() string {
 
 type keyPath struct {
 	TenantPath
-	ID string `path:"id" doc:"The key's id."`
+	ID string `path:"id" format:"uuid" doc:"The key's id."`
 }
 
 func (s *server) deleteKey(ctx context.Context, _ caller, in *keyPath) (*struct{}, error) {
@@ -190,5 +197,9 @@ func (s *server) deleteKey(ctx context.Context, _ caller, in *keyPath) (*struct{
 	if err != nil {
 		return nil, err
 	}
-	return nil, s.Admin.DeleteKey(ctx, t.ID, id)
+	if err := s.Admin.DeleteKey(ctx, t.ID, id); err != nil {
+		return nil, err
+	}
+	s.keys.keys.Clear() // at once here; other instances believe it for keyAge
+	return nil, nil
 }

@@ -9,6 +9,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -41,12 +42,17 @@ type server struct {
 // base is T of the contract.
 const base = "/api/tenants/{tenant}/eventhook"
 
+// The framework's errors are ours. It is a global of the framework's, so that
+// it is set once and not whenever an API is made.
+func init() { huma.NewError = newProblem }
+
 // Register adds the API to a router and returns its OpenAPI document's API.
 func Register(e *echo.Echo, d Deps) huma.API {
 	s := &server{Deps: d, keys: newKeyring(d.Keys, d.AdminKey, d.Now)}
-	huma.NewError = newProblem
 	config := huma.DefaultConfig("Eventhook", d.Version)
-	config.CreateHooks = nil // no $schema members in answers
+	config.CreateHooks = nil                                             // no $schema members in answers
+	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", "" // ours are in docs.go
+	config.RejectUnknownQueryParameters = true
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"key": {Type: "http", Scheme: "bearer"}}
 	api := humaecho.New(e, config)
 	api.UseMiddleware(s.authorize(api))
@@ -54,6 +60,7 @@ func Register(e *echo.Echo, d Deps) huma.API {
 	s.registerWork(api)
 	s.registerPromises(api)
 	s.registerAdmin(api)
+	registerDocs(e, api.OpenAPI())
 	return api
 }
 
@@ -85,16 +92,23 @@ type operation struct {
 // register adds an operation whose handler knows who calls. Its errors are
 // turned into problems here and nowhere else.
 func register[I, O any](s *server, api huma.API, op operation, handle func(context.Context, caller, *I) (*O, error)) {
+	failures := []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusUnprocessableEntity}
+	if op.method == http.MethodPost {
+		failures = append(failures, http.StatusConflict, http.StatusRequestEntityTooLarge)
+	}
 	huma.Register(api, huma.Operation{
-		OperationID:   operationID(op.method, op.path),
-		Method:        op.method,
-		Path:          op.path,
-		Summary:       op.summary,
-		Tags:          []string{op.tag},
-		DefaultStatus: op.status,
-		Security:      []map[string][]string{{"key": {}}},
-		Metadata:      map[string]any{scopeKey: op.scope},
-		Errors:        []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusUnprocessableEntity},
+		OperationID:     operationID(op.method, op.path),
+		Method:          op.method,
+		Path:            op.path,
+		Summary:         op.summary,
+		Description:     op.needs(),
+		Tags:            []string{op.tag},
+		DefaultStatus:   op.status,
+		Security:        []map[string][]string{{"key": {}}},
+		Metadata:        map[string]any{scopeKey: op.scope},
+		Errors:          failures,
+		MaxBodyBytes:    maxBody + 1, // the framework refuses what reaches its limit
+		BodyReadTimeout: bodyTimeout,
 	}, func(ctx context.Context, in *I) (*O, error) {
 		out, err := handle(ctx, callerOf(ctx), in)
 		if err != nil {
@@ -104,23 +118,24 @@ func register[I, O any](s *server, api huma.API, op operation, handle func(conte
 	})
 }
 
-// operationID is "get-tenants-tenant-eventhook-events" without the parts that
-// all operations share.
+const (
+	maxBody = 1 << 20 // bytes of a request
+	// bodyTimeout is for reading a body. When it is over, net/http takes the
+	// client for gone, whatever the handler is doing, so it is longer than
+	// anything but a long poll, which sets its own.
+	bodyTimeout = 30 * time.Second
+)
+
+// needs says which key the operation takes.
+func (o operation) needs() string {
+	if o.scope == "" {
+		return "Needs the admin key."
+	}
+	return "Needs the scope " + string(o.scope) + ", or the admin key."
+}
+
+// operationID is "get-events-id" for GET T/events/{id}.
 func operationID(method, path string) string {
-	id := []byte(method)
-	for _, c := range []byte(path[len("/api"):]) {
-		switch {
-		case c == '{' || c == '}':
-		case c == '/':
-			id = append(id, '-')
-		default:
-			id = append(id, c)
-		}
-	}
-	for i, c := range id {
-		if c >= 'A' && c <= 'Z' {
-			id[i] = c + 'a' - 'A'
-		}
-	}
-	return string(id)
+	path = strings.TrimPrefix(strings.TrimPrefix(path, base), "/api")
+	return strings.ToLower(method) + strings.NewReplacer("/", "-", "{", "", "}", "", "_", "-").Replace(path)
 }

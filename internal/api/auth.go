@@ -4,7 +4,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
+	"maps"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,6 +33,17 @@ type KeyStore interface {
 type caller struct {
 	tenant eventhook.TenantID
 	admin  bool
+
+	readUntil func(time.Time) error // sets the connection's read deadline
+}
+
+// waits is to be called before a request waits for something for a while.
+// Should the connection's read deadline pass meanwhile, net/http would take
+// the client for gone and end the request.
+func (c caller) waits(patience time.Duration) {
+	if patience > 0 && c.readUntil != nil {
+		_ = c.readUntil(time.Now().Add(patience + bodyTimeout)) // a recorder in a test has none
+	}
 }
 
 type callerKey struct{}
@@ -47,6 +62,7 @@ const keyAge = time.Second
 type keyring struct {
 	admin   [sha256.Size]byte
 	hasKey  bool
+	now     func() time.Time
 	keys    *snapshot.Cache[[sha256.Size]byte, knownKey]
 	tenants *snapshot.Cache[string, eventhook.Tenant]
 }
@@ -62,6 +78,7 @@ func newKeyring(store KeyStore, admin eventhook.Secret, now func() time.Time) *k
 	return &keyring{
 		admin:  sha256.Sum256([]byte(admin.Reveal())),
 		hasKey: !admin.IsZero(),
+		now:    now,
 		keys: snapshot.New(size, keyAge, now, func(ctx context.Context, hash [sha256.Size]byte) (knownKey, error) {
 			k, tenant, err := store.KeyByHash(ctx, hash[:])
 			if eventhook.KindOf(err) == eventhook.KindUnauthorized {
@@ -85,6 +102,9 @@ func (k *keyring) identify(ctx context.Context, authorization, tenant string, sc
 	}
 	hash := sha256.Sum256([]byte(strings.TrimSpace(token)))
 	if k.hasKey && subtle.ConstantTimeCompare(hash[:], k.admin[:]) == 1 {
+		if eventhook.Text(tenant) != tenant {
+			return caller{}, eventhook.NotFound("tenant") // no slug, and nothing to ask the database for
+		}
 		if scope == "" {
 			return caller{admin: true}, nil
 		}
@@ -97,6 +117,9 @@ func (k *keyring) identify(ctx context.Context, authorization, tenant string, sc
 	}
 	if err != nil {
 		return caller{}, err
+	}
+	if key.ExpiresAt != nil && !k.now().Before(*key.ExpiresAt) {
+		return caller{}, errUnauthorized
 	}
 	return caller{tenant: key.TenantID}, key.permits(tenant, scope)
 }
@@ -123,17 +146,49 @@ func (s *server) authorize(api huma.API) func(huma.Context, func(huma.Context)) 
 		scope, _ := op.Metadata[scopeKey].(eventhook.Scope)
 		who, err := s.keys.identify(ctx.Context(), ctx.Header("Authorization"), ctx.Param("tenant"), scope)
 		if err == nil {
+			err = checkQuery(ctx.URL().RawQuery)
+		}
+		if err == nil {
+			who.readUntil = ctx.SetReadDeadline
 			next(huma.WithValue(ctx, callerKey{}, who))
 			return
 		}
-		answer := s.problem(ctx.Context(), operation{method: op.Method, path: op.Path}, err)
-		status := http.StatusInternalServerError
-		if p, ok := answer.(huma.StatusError); ok { //nolint:errorlint // made by problem, unwrapped
-			status = p.GetStatus()
-		}
-		if status == http.StatusUnauthorized {
-			ctx.SetHeader("WWW-Authenticate", "Bearer")
-		}
-		_ = huma.WriteErr(api, ctx, status, answer.Error()) // the client may be gone
+		s.refuse(api, ctx, err)
 	}
+}
+
+// refuse answers a request that goes no further.
+func (s *server) refuse(api huma.API, ctx huma.Context, err error) {
+	op := ctx.Operation()
+	answer, status := s.problem(ctx.Context(), operation{method: op.Method, path: op.Path}, err), http.StatusInternalServerError
+	var faults []error
+	if p, ok := errors.AsType[*problem](answer); ok {
+		status = p.Status
+		for _, f := range p.Errors {
+			faults = append(faults, &huma.ErrorDetail{Location: f.Location, Message: f.Message})
+		}
+	}
+	if status == http.StatusUnauthorized {
+		ctx.SetHeader("WWW-Authenticate", "Bearer")
+	}
+	_ = huma.WriteErr(api, ctx, status, answer.Error(), faults...) // the client may be gone
+}
+
+// checkQuery refuses a query that cannot be read as text: what is left out
+// would else filter nothing.
+func checkQuery(raw string) error {
+	query, err := url.ParseQuery(raw)
+	if err != nil {
+		return &eventhook.Error{Kind: eventhook.KindMalformed, Message: "The query cannot be parsed."}
+	}
+	var bad eventhook.Faults
+	for _, name := range slices.Sorted(maps.Keys(query)) {
+		for _, text := range append(query[name], name) {
+			if eventhook.Text(text) != text {
+				bad.Add("query."+eventhook.Text(name), "must be UTF-8 without NUL")
+				break
+			}
+		}
+	}
+	return malformed(bad)
 }

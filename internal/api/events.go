@@ -81,7 +81,7 @@ type eventsQuery struct {
 // EventPath is the part of a path that names an event.
 type EventPath struct {
 	TenantPath
-	ID string `path:"id" doc:"The event's id."`
+	ID string `path:"id" format:"uuid" doc:"The event's id."`
 }
 
 func (s *server) registerEvents(api huma.API) {
@@ -100,8 +100,9 @@ func (s *server) listEvents(ctx context.Context, who caller, in *eventsQuery) (*
 		return nil, err
 	}
 	list, err := s.Events.Events(ctx, who.tenant, eventhook.EventFilter{
-		Source: in.Source, Status: eventhook.EventStatus(in.Status), EventType: in.EventType, IdempotencyKey: in.IdempotencyKey,
-		ReceivedAfter: in.ReceivedAfter, ReceivedBefore: in.ReceivedBefore, Before: before, Limit: in.Limit + 1,
+		Source: in.Source, Status: eventhook.EventStatus(in.Status), EventType: eventhook.Label(in.EventType),
+		IdempotencyKey: eventhook.Key(in.IdempotencyKey), ReceivedAfter: sinceEpoch(in.ReceivedAfter),
+		ReceivedBefore: sinceEpoch(in.ReceivedBefore), Before: before, Limit: in.Limit + 1,
 	})
 	if err != nil {
 		return nil, err
@@ -109,13 +110,21 @@ func (s *server) listEvents(ctx context.Context, who caller, in *eventsQuery) (*
 	return makePage(list, in.Limit, viewEvent, func(e eventhook.Event) eventhook.EventID { return e.ID }), nil
 }
 
+// sinceEpoch is a bound of the time in ids, which counts from 1970.
+func sinceEpoch(t time.Time) time.Time {
+	if epoch := time.Unix(0, 0); !t.IsZero() && t.Before(epoch) {
+		return epoch
+	}
+	return t
+}
+
 func viewEvent(e eventhook.Event) eventView {
 	return eventView{
 		ID: e.ID.String(), Source: optional(e.SourceSlug), Origin: string(e.Origin), EventType: e.EventType, Status: string(e.Status),
 		IdempotencyKey: optional(e.IdempotencyKey), IsDuplicate: e.Status == eventhook.EventDuplicate, DuplicateOf: optionalID(e.DuplicateOf),
-		ContentType: e.ContentType, BodySize: e.BodySize, RetryCount: e.RetryCount, NextRetryAt: e.NextRetryAt, LastError: optional(e.LastError),
+		ContentType: e.ContentType, BodySize: e.BodySize, RetryCount: e.RetryCount, NextRetryAt: optionalUTC(e.NextRetryAt), LastError: optional(e.LastError),
 		SourceIP: optional(e.SourceIP), TraceID: e.TraceID, RequestID: optional(e.RequestID), CorrelationID: optional(e.CorrelationID),
-		ReceivedAt: e.ID.Time(), ProcessedAt: e.ProcessedAt,
+		ReceivedAt: e.ID.Time(), ProcessedAt: optionalUTC(e.ProcessedAt),
 	}
 }
 
@@ -178,7 +187,7 @@ func viewAction(a eventhook.Action) actionView {
 	v := actionView{
 		ID: a.ID.String(), RouteID: a.RouteID.String(), RouteName: a.RouteName, TargetType: a.TargetType, Status: string(a.Status),
 		Attempts: a.Attempts, PromiseID: optionalID(a.PromiseID), PublishedEventID: optionalID(a.PublishedEventID),
-		ErrorMessage: optional(a.ErrorMessage), StartedAt: a.StartedAt, CompletedAt: a.CompletedAt,
+		ErrorMessage: optional(a.ErrorMessage), StartedAt: utc(a.StartedAt), CompletedAt: optionalUTC(a.CompletedAt),
 	}
 	if a.TargetType == eventhook.TargetWorkflow {
 		v.WorkflowExecutionID = optionalID(a.ExecutionID)

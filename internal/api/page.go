@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/base64"
+	"time"
 
 	"github.com/eventhook/eventhook"
 )
@@ -52,6 +53,16 @@ func makePage[T, V any, K any](list []T, limit int, show func(T) V, id func(T) e
 		p.Body.Items = append(p.Body.Items, show(item))
 	}
 	return p
+}
+
+// utc is a moment as clients get it, whatever the zone of this machine.
+func utc(t time.Time) time.Time { return t.UTC() }
+
+func optionalUTC(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	return new(t.UTC())
 }
 
 // optional is a text that is null when empty.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -14,7 +15,7 @@ import (
 
 const problemType = "application/problem+json"
 
-// problem is an RFC 9457 answer. It never repeats what the client sent.
+// problem is an RFC 9457 answer.
 type problem struct {
 	Title  string  `json:"title"`
 	Status int     `json:"status"`
@@ -31,17 +32,59 @@ func (p *problem) Error() string             { return p.Detail }
 func (p *problem) GetStatus() int            { return p.Status }
 func (p *problem) ContentType(string) string { return problemType }
 
-// newProblem makes a problem of what the framework found wrong.
+// notValid is the detail of a problem whose faults tell the rest.
+const notValid = "The request is not valid."
+
+// newProblem makes a problem of what the framework found wrong. The framework
+// answers 422 for a parameter that cannot be parsed, and 500 for a body that
+// the client did not send to its end; both are a 400.
 func newProblem(status int, message string, errs ...error) huma.StatusError {
-	p := &problem{Title: http.StatusText(status), Status: status, Detail: message}
+	p := &problem{Detail: message}
 	for _, err := range errs {
 		var detailer huma.ErrorDetailer
-		if errors.As(err, &detailer) {
-			d := detailer.ErrorDetail()
-			p.Errors = append(p.Errors, fault{Location: d.Location, Message: d.Message})
+		if !errors.As(err, &detailer) {
+			continue
 		}
+		d := detailer.ErrorDetail()
+		if status == http.StatusUnprocessableEntity && isUnparsable(d) {
+			status = http.StatusBadRequest
+		}
+		p.Errors = append(p.Errors, fault{Location: readable(d.Location), Message: readable(reworded(d.Message))})
 	}
+	switch {
+	case message == "cannot read request body":
+		status, p.Detail, p.Errors = http.StatusBadRequest, "The body ended early or is not HTTP.", nil
+	case status == http.StatusUnsupportedMediaType:
+		p.Detail, p.Errors = "The body must be application/json.", nil
+	case status == http.StatusRequestEntityTooLarge:
+		p.Detail = "The body is larger than " + strconv.Itoa(maxBody) + " bytes."
+	case message == "request body is required":
+		p.Detail = "A body is required."
+	case message == "validation failed":
+		p.Detail = notValid
+	}
+	p.Title, p.Status = http.StatusText(status), status
 	return p
+}
+
+// isUnparsable tells a parameter that cannot be parsed from one that is out
+// of range. The paths of this API hold nothing but slugs and ids.
+func isUnparsable(d *huma.ErrorDetail) bool {
+	return strings.HasPrefix(d.Location, "path.") || strings.HasPrefix(d.Location, "query.") && strings.HasPrefix(d.Message, "invalid ")
+}
+
+// reworded hides what encoding/json says about our Go types, with the value.
+func reworded(message string) string {
+	if strings.HasPrefix(message, "json: ") || strings.HasPrefix(message, "parsing time") {
+		return "a value is of the wrong type, or too large for it"
+	}
+	return message
+}
+
+// readable is a text that may hold what the client sent, in bearable length.
+func readable(s string) string {
+	const most = 200
+	return eventhook.Cut(eventhook.Text(s), most)
 }
 
 // statuses is the one table from kinds to statuses.
@@ -79,5 +122,29 @@ func (s *server) problem(ctx context.Context, op operation, err error) error {
 }
 
 func invalid(location, message string) error {
-	return eventhook.Faults{{Location: location, Message: message}}.Err("The request is not valid.")
+	return eventhook.Faults{{Location: location, Message: message}}.Err(notValid)
+}
+
+// malformed is the error for what cannot be parsed; nil without faults.
+func malformed(faults eventhook.Faults) error {
+	if len(faults) == 0 {
+		return nil
+	}
+	return &eventhook.Error{Kind: eventhook.KindMalformed, Message: "The request cannot be parsed.", Faults: faults}
+}
+
+// idAt reads an id in a body, or notes the fault.
+func idAt[K any](faults *eventhook.Faults, location, s string) eventhook.ID[K] {
+	id, err := eventhook.ParseID[K](s)
+	if err != nil {
+		faults.Add(location, "is not a UUID")
+	}
+	return id
+}
+
+// checkText refuses what PostgreSQL cannot hold as text.
+func checkText(faults *eventhook.Faults, location, s string) {
+	if eventhook.Text(s) != s {
+		faults.Add(location, "must be text without NUL")
+	}
 }

@@ -37,7 +37,7 @@ type promiseView struct {
 func viewPromise(p eventhook.Promise) promiseView {
 	v := promiseView{
 		ID: p.ID.String(), IdempotencyKey: p.IdempotencyKey, Status: string(p.Status), Value: p.Value, Error: optional(p.Error),
-		WorkflowExecutionID: optionalID(p.WorkflowExecutionID), ExpiresAt: p.ExpiresAt, CreatedAt: p.CreatedAt, SettledAt: p.SettledAt,
+		WorkflowExecutionID: optionalID(p.WorkflowExecutionID), ExpiresAt: optionalUTC(p.ExpiresAt), CreatedAt: utc(p.CreatedAt), SettledAt: optionalUTC(p.SettledAt),
 	}
 	if v.Value == nil {
 		v.Value = json.RawMessage("null")
@@ -64,7 +64,7 @@ type makePromiseAnswer struct {
 // PromisePath is the part of a path that names a promise.
 type PromisePath struct {
 	TenantPath
-	ID string `path:"id" doc:"The promise's id."`
+	ID string `path:"id" format:"uuid" doc:"The promise's id."`
 }
 
 func (s *server) registerPromises(api huma.API) {
@@ -86,11 +86,11 @@ func (s *server) makePromise(ctx context.Context, who caller, in *makePromiseReq
 	}
 	p := eventhook.Promise{TenantID: who.tenant, IdempotencyKey: in.Body.IdempotencyKey}
 	if in.Body.WorkflowExecutionID != "" {
-		id, err := eventhook.ParseID[eventhook.Execution](in.Body.WorkflowExecutionID)
-		if err != nil {
+		var bad eventhook.Faults
+		p.WorkflowExecutionID = idAt[eventhook.Execution](&bad, "body.workflow_execution_id", in.Body.WorkflowExecutionID)
+		if err := malformed(bad); err != nil {
 			return nil, err
 		}
-		p.WorkflowExecutionID = id
 	}
 	if in.Body.TimeoutSeconds > 0 {
 		p.ExpiresAt = new(s.Now().Add(time.Duration(in.Body.TimeoutSeconds) * time.Second))
@@ -115,7 +115,7 @@ type promisesQuery struct {
 func (s *server) listPromises(ctx context.Context, who caller, in *promisesQuery) (*page[promiseView], error) {
 	id := func(p eventhook.Promise) eventhook.PromiseID { return p.ID }
 	if in.IdempotencyKey != "" {
-		p, err := s.Promises.PromiseByKey(ctx, who.tenant, in.IdempotencyKey)
+		p, err := s.Promises.PromiseByKey(ctx, who.tenant, eventhook.Key(in.IdempotencyKey))
 		if eventhook.KindOf(err) == eventhook.KindNotFound {
 			return makePage(nil, in.Limit, viewPromise, id), nil
 		}
@@ -142,7 +142,9 @@ func (s *server) readPromise(ctx context.Context, who caller, in *readPromiseReq
 	if err != nil {
 		return nil, err
 	}
-	timer := time.NewTimer(time.Duration(in.WaitSeconds) * time.Second)
+	patience := time.Duration(in.WaitSeconds) * time.Second
+	who.waits(patience)
+	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	for waiting := in.WaitSeconds > 0; ; {
 		wake := s.Promises.PromiseWake(who.tenant)

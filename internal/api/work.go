@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -86,7 +87,7 @@ type executionAnswer struct{ Body executionView }
 // WorkPath is the part of a path that names an execution.
 type WorkPath struct {
 	TenantPath
-	ID string `path:"id" doc:"The execution's id."`
+	ID string `path:"id" format:"uuid" doc:"The execution's id."`
 }
 
 type workQuery struct {
@@ -116,9 +117,19 @@ func (s *server) registerWork(api huma.API) {
 }
 
 func (s *server) claimWork(ctx context.Context, who caller, in *claimRequest) (*claimAnswer, error) {
+	var faults eventhook.Faults
+	checkText(&faults, "body.queue", in.Body.Queue)
+	for i, k := range in.Body.Kinds {
+		checkText(&faults, fmt.Sprintf("body.kinds[%d]", i), k)
+	}
+	if err := faults.Err(notValid); err != nil {
+		return nil, err
+	}
 	q := eventhook.WorkQuery{Tenant: who.tenant, Queue: in.Body.Queue, Kinds: in.Body.Kinds, Max: in.Body.Max,
 		Lease: time.Duration(in.Body.LeaseSeconds) * time.Second}
-	list, err := s.claimOrWait(ctx, q, time.Duration(in.Body.WaitSeconds)*time.Second)
+	patience := time.Duration(in.Body.WaitSeconds) * time.Second
+	who.waits(patience)
+	list, err := s.claimOrWait(ctx, q, patience)
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +179,7 @@ func (s *server) viewClaimed(ctx context.Context, list []eventhook.Execution) (*
 		item := workItem{
 			ID: x.ID.String(), Type: string(x.Type), Kind: x.Kind, Queue: x.Queue, EventID: optionalID(x.EventID),
 			IdempotencyKey: optional(x.IdempotencyKey), Input: inputs[i], Attempt: x.Attempt, LeaseToken: x.Lease.Token,
-			LeaseUntil: x.Lease.Until, State: x.State,
+			LeaseUntil: utc(x.Lease.Until), State: x.State,
 		}
 		for _, p := range x.Promises {
 			item.Promises = append(item.Promises, viewPromise(p))
@@ -233,9 +244,13 @@ func (s *server) heartbeat(ctx context.Context, who caller, in *heartbeatRequest
 	if err != nil {
 		return nil, err
 	}
+	until, err := s.Work.Heartbeat(ctx, x, time.Duration(in.Body.LeaseSeconds)*time.Second)
+	if err != nil {
+		return nil, err
+	}
 	out := &heartbeatAnswer{}
-	out.Body.LeaseUntil, err = s.Work.Heartbeat(ctx, x, time.Duration(in.Body.LeaseSeconds)*time.Second)
-	return out, err
+	out.Body.LeaseUntil = utc(until)
+	return out, nil
 }
 
 type completeRequest struct {
@@ -301,12 +316,12 @@ func (s *server) suspend(ctx context.Context, who caller, in *suspendRequest) (*
 		return nil, err
 	}
 	suspension := eventhook.Suspension{State: in.Body.State, Timeout: time.Duration(in.Body.TimeoutSeconds) * time.Second}
-	for _, id := range in.Body.Await {
-		p, err := eventhook.ParseID[eventhook.Promise](id)
-		if err != nil {
-			return nil, err
-		}
-		suspension.Await = append(suspension.Await, p)
+	var bad eventhook.Faults
+	for i, id := range in.Body.Await {
+		suspension.Await = append(suspension.Await, idAt[eventhook.Promise](&bad, fmt.Sprintf("body.await[%d]", i), id))
+	}
+	if err := malformed(bad); err != nil {
+		return nil, err
 	}
 	if err := s.Work.Suspend(ctx, x, suspension); err != nil {
 		return nil, err
@@ -376,6 +391,6 @@ func viewExecution(x eventhook.Execution) executionView {
 	return executionView{
 		ID: x.ID.String(), Type: string(x.Type), Kind: x.Kind, Queue: x.Queue, Status: string(x.Status), EventID: optionalID(x.EventID),
 		IdempotencyKey: optional(x.IdempotencyKey), Attempt: x.Attempt, MaxAttempts: x.MaxAttempts, State: x.State, Output: x.Output,
-		Error: optional(x.Error), DueAt: x.DueAt, CreatedAt: x.CreatedAt, CompletedAt: x.CompletedAt,
+		Error: optional(x.Error), DueAt: optionalUTC(x.DueAt), CreatedAt: utc(x.CreatedAt), CompletedAt: optionalUTC(x.CompletedAt),
 	}
 }

@@ -11,11 +11,16 @@ import (
 
 // claimEventsSQL leases events that are due, oldest first, and skips those
 // another instance is claiming. It picks them in a WITH, which runs once,
-// whatever the plan, so that the limit holds. Index event_due, then primary
-// key in one partition each.
+// whatever the plan, so that the limit holds, and stops when their bodies have
+// $4 bytes, so that memory is bounded. Index event_due, then primary key in
+// one partition each.
 const claimEventsSQL = `
-WITH c AS MATERIALIZED (
-    SELECT tenant_id, id FROM eventhook.event WHERE due_at <= $1 ORDER BY due_at LIMIT $2 FOR UPDATE SKIP LOCKED
+WITH due AS MATERIALIZED (
+    SELECT tenant_id, id, body_size FROM eventhook.event WHERE due_at <= $1 ORDER BY due_at LIMIT $2 FOR UPDATE SKIP LOCKED
+), c AS MATERIALIZED (
+    SELECT tenant_id, id FROM (
+        SELECT tenant_id, id, sum(body_size::bigint) OVER (ROWS UNBOUNDED PRECEDING) - body_size AS before FROM due) d
+    WHERE before < $4
 )
 UPDATE eventhook.event e
 SET status = 'processing', due_at = $3, lease_token = e.lease_token + 1
@@ -29,13 +34,16 @@ RETURNING e.id, e.tenant_id, e.source_id, e.lease_token, e.retry_count, e.body_s
 const readPayloadsSQL = `SELECT p.event_id, p.headers, p.body
 FROM unnest($1::uuid[]) AS u (id) JOIN eventhook.event_payload p ON p.event_id = u.id`
 
+// claimBytes is how much of bodies one claim takes; the last may go beyond.
+const claimBytes = 32 << 20
+
 // ClaimEvents leases up to limit due events, with their payloads, until
-// now + lease. Nobody else gets them meanwhile. Bodies past their retention
-// are nil.
+// now + lease; fewer when their bodies are large. Nobody else gets them
+// meanwhile. Bodies past their retention are nil.
 func (db *DB) ClaimEvents(ctx context.Context, limit int, lease time.Duration) ([]*eventhook.Event, error) {
 	now := db.now()
 	until := now.Add(lease)
-	rows, err := db.work.Query(ctx, claimEventsSQL, now, limit, until)
+	rows, err := db.work.Query(ctx, claimEventsSQL, now, limit, until, claimBytes)
 	if err != nil {
 		return nil, translate("claim events", err)
 	}
@@ -111,9 +119,24 @@ func (db *DB) EventQueueAge(ctx context.Context) (time.Duration, error) {
 	return db.queueAge(ctx, `SELECT min(due_at) FROM eventhook.event WHERE due_at IS NOT NULL`)
 }
 
+// executionAgeSQL hops from queue to queue in execution_due and looks at the
+// first row of each: it costs as much as there are queues with work, not as
+// much as there is work.
+const executionAgeSQL = `
+WITH RECURSIVE first AS (
+    (SELECT tenant_id, queue, due_at FROM eventhook.execution WHERE due_at IS NOT NULL
+     ORDER BY tenant_id, queue, due_at LIMIT 1)
+    UNION ALL
+    SELECT n.* FROM first f CROSS JOIN LATERAL (
+        SELECT tenant_id, queue, due_at FROM eventhook.execution
+        WHERE due_at IS NOT NULL AND (tenant_id, queue) > (f.tenant_id, f.queue)
+        ORDER BY tenant_id, queue, due_at LIMIT 1) n
+)
+SELECT min(due_at) FROM first`
+
 // ExecutionQueueAge is the age of the oldest due execution, 0 if none is owed.
 func (db *DB) ExecutionQueueAge(ctx context.Context) (time.Duration, error) {
-	return db.queueAge(ctx, `SELECT min(due_at) FROM eventhook.execution WHERE due_at IS NOT NULL`)
+	return db.queueAge(ctx, executionAgeSQL)
 }
 
 func (db *DB) queueAge(ctx context.Context, sql string) (time.Duration, error) {

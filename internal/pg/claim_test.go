@@ -140,3 +140,19 @@ func TestQueueAges(t *testing.T) {
 	f.claimWork(f.db, f.query())
 	want("it is leased", 0, 0)
 }
+
+func TestClaimEventsBoundsTheBytesItTakes(t *testing.T) {
+	f := setUp(t)
+	const events = 5
+	for range events {
+		e := f.event(func(e *eventhook.Event) { e.BodySize = claimBytes/2 + 1 })
+		f.must(f.db.Accept(t.Context(), []*eventhook.Event{e}))
+	}
+	var got []int
+	for range events {
+		claimed, err := f.db.ClaimEvents(t.Context(), 100, lease)
+		f.must(err)
+		got = append(got, len(claimed))
+	}
+	same(t, "events of each claim", got, []int{2, 2, 1, 0, 0})
+}

@@ -67,7 +67,7 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 	db.acceptBufs.New = func() any { return newColumns(acceptOIDs...) }
 	db.settleBufs.New = func() any { return newSettleColumns() }
 	var err error
-	db.accept, err = pool(ctx, url, o.AcceptConns, acceptStatements, nil)
+	db.accept, err = pool(ctx, url, o.AcceptConns, acceptStatements, durableAndPlannedOnce)
 	if err != nil {
 		return nil, err
 	}
@@ -83,9 +83,13 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 // tables: it would choose one while they are small, and keep it while they
 // grow by thousands of rows a second until the next ANALYZE. Every statement
 // of the work pool is written for an index.
-var indexLookupsOnly = []string{"enable_hashjoin", "enable_mergejoin", "enable_seqscan"}
+var indexLookupsOnly = []string{"enable_hashjoin = off", "enable_mergejoin = off", "enable_seqscan = off"}
 
-func pool(ctx context.Context, url string, conns int, statements map[string]string, off []string) (*pgxpool.Pool, error) {
+// durableAndPlannedOnce makes an accepted event durable whatever the role's or
+// the server's default is, and keeps the one statement's plan.
+var durableAndPlannedOnce = []string{"synchronous_commit = on", "plan_cache_mode = force_generic_plan"}
+
+func pool(ctx context.Context, url string, conns int, statements map[string]string, settings []string) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, &eventhook.Error{Kind: eventhook.KindInvalid, Message: "DATABASE_URL is not a PostgreSQL URL such as postgres://host:5432/database"}
@@ -96,8 +100,8 @@ func pool(ctx context.Context, url string, conns int, statements map[string]stri
 	config.ConnConfig.RuntimeParams["application_name"] = "eventhook"
 	config.ConnConfig.RuntimeParams["timezone"] = "UTC"
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		for _, setting := range off {
-			if _, err := conn.Exec(ctx, "SET "+setting+" = off"); err != nil {
+		for _, setting := range settings {
+			if _, err := conn.Exec(ctx, "SET "+setting); err != nil {
 				return fmt.Errorf("connect: %w", err)
 			}
 		}

@@ -16,7 +16,7 @@ var hot = map[string]struct {
 	sql        string
 	parameters int
 }{
-	"claim events":      {claimEventsSQL, 3},
+	"claim events":      {claimEventsSQL, 4},
 	"read payloads":     {readPayloadsSQL, 1},
 	"release events":    {releaseEventsSQL, 4},
 	"done actions":      {doneActionsSQL, 1},
@@ -37,6 +37,7 @@ var hot = map[string]struct {
 	"suspend":           {suspendSQL, 5},
 	"await":             {awaitSQL, 2},
 	"list events":       {listEventsSQL, 8},
+	"execution age":     {executionAgeSQL, 0},
 	"sweep keys":        {sweepKeysSQL, 3},
 	"sweep executions":  {sweepExecutionsSQL, 3},
 }
@@ -47,7 +48,11 @@ func explain(f *fixture, conn *pgx.Conn, sql string, parameters int) string {
 	f.Helper()
 	_, err := conn.Exec(f.Context(), `DEALLOCATE ALL; SET plan_cache_mode = force_generic_plan; PREPARE s AS `+sql, pgx.QueryExecModeSimpleProtocol)
 	f.must(err)
-	rows, err := conn.Query(f.Context(), `EXPLAIN EXECUTE s (`+strings.TrimSuffix(strings.Repeat("NULL, ", parameters), ", ")+`)`, pgx.QueryExecModeSimpleProtocol)
+	arguments := ""
+	if parameters > 0 {
+		arguments = `(` + strings.TrimSuffix(strings.Repeat("NULL, ", parameters), ", ") + `)`
+	}
+	rows, err := conn.Query(f.Context(), `EXPLAIN EXECUTE s `+arguments, pgx.QueryExecModeSimpleProtocol)
 	f.must(err)
 	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	f.must(err)

@@ -1,0 +1,294 @@
+package ingest_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/ingest"
+)
+
+// noon is when every test begins.
+var noon = time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
+
+// clock is a time that tests move.
+type clock struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+func (c *clock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(d)
+}
+
+var errDown = errors.New("the database is down: host=10.1.2.3 password=hunter2")
+
+type scopedKey struct {
+	source eventhook.SourceID
+	key    string
+}
+
+// store keeps the contract of ingest.Store in memory.
+type store struct {
+	mu      sync.Mutex
+	gate    chan struct{} // each Accept takes one; nil: open
+	err     error
+	refuse  func(*eventhook.Event) bool
+	keys    map[scopedKey]eventhook.EventID
+	events  []eventhook.Event
+	batches []int
+}
+
+func newStore() *store { return &store{keys: map[scopedKey]eventhook.EventID{}} }
+
+func (s *store) Accept(ctx context.Context, batch []*eventhook.Event) error {
+	s.mu.Lock()
+	gate := s.gate
+	s.mu.Unlock()
+	if gate != nil {
+		select {
+		case <-gate:
+		case <-ctx.Done():
+		}
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.batches = append(s.batches, len(batch))
+	if s.err != nil {
+		return s.err
+	}
+	for _, e := range batch {
+		if s.refuse != nil && s.refuse(e) {
+			continue
+		}
+		s.keep(e)
+		s.events = append(s.events, *e)
+	}
+	return nil
+}
+
+func (s *store) keep(e *eventhook.Event) {
+	e.Status = eventhook.EventPending
+	if !e.Lease.Until.IsZero() {
+		e.Status, e.Lease.Token = eventhook.EventProcessing, 1
+	}
+	if e.IdempotencyKey == "" {
+		return
+	}
+	key := scopedKey{e.SourceID, e.IdempotencyKey}
+	if original, seen := s.keys[key]; seen {
+		e.Status, e.DuplicateOf, e.Lease = eventhook.EventDuplicate, original, eventhook.Lease{}
+		return
+	}
+	s.keys[key] = e.ID
+}
+
+func (s *store) set(change func(*store)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(s)
+}
+
+func (s *store) stored() []eventhook.Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.events)
+}
+
+func (s *store) committed() []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.batches)
+}
+
+// handoff keeps the books of ingest.Handoff: every place that was granted is
+// put to or released, once.
+type handoff struct {
+	mu       sync.Mutex
+	room     int
+	open     int // granted, neither put nor released
+	granted  int
+	released int
+	put      []eventhook.Event
+	left     int
+	faults   []string
+	readers  sync.WaitGroup
+}
+
+func (h *handoff) Reserve(n int) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n = min(n, h.room-h.open)
+	h.open += n
+	h.granted += n
+	return n
+}
+
+func (h *handoff) Release(n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.released += n
+	h.close(n)
+}
+
+func (h *handoff) close(n int) {
+	h.open -= n
+	if n < 0 || h.open < 0 {
+		h.faults = append(h.faults, "more places were given back than granted")
+	}
+}
+
+// Put reads the events while their senders are being answered, as a processor
+// does; the race detector sees whoever writes to them.
+func (h *handoff) Put(events []*eventhook.Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.close(len(events))
+	for _, e := range events {
+		h.put = append(h.put, *e)
+		h.readers.Go(func() {
+			if read := *e; read.ID.IsZero() {
+				panic("an event without an id was handed over")
+			}
+		})
+	}
+}
+
+func (h *handoff) EventsLeft() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.left++
+}
+
+// check wants the books balanced.
+func (h *handoff) check(t interface{ Errorf(string, ...any) }) {
+	h.readers.Wait()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.open != 0 || h.granted != h.released+len(h.put) {
+		t.Errorf("of %d places granted %d were released and %d put to; want all, once", h.granted, h.released, len(h.put))
+	}
+	for _, f := range h.faults {
+		t.Errorf("%s", f)
+	}
+	for _, e := range h.put {
+		if e.Status != eventhook.EventProcessing || e.Lease.Until.IsZero() {
+			t.Errorf("handed over with status %q, lease until %s; want it processing and leased", e.Status, e.Lease.Until)
+		}
+	}
+}
+
+// sources keeps the contract of ingest.Sources, and counts.
+type sources struct {
+	mu    sync.Mutex
+	list  []eventhook.Source
+	err   error
+	calls int
+	gate  chan struct{}
+}
+
+func (s *sources) FindSource(ctx context.Context, tenant, slug string) (eventhook.Source, error) {
+	s.mu.Lock()
+	s.calls++
+	gate := s.gate
+	s.mu.Unlock()
+	if gate != nil {
+		select {
+		case <-gate:
+		case <-ctx.Done():
+			return eventhook.Source{}, ctx.Err()
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return eventhook.Source{}, s.err
+	}
+	for _, found := range s.list {
+		if found.TenantSlug == tenant && found.Slug == slug {
+			return found, nil
+		}
+	}
+	return eventhook.Source{}, eventhook.NotFound("source")
+}
+
+func (s *sources) called() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls
+}
+
+// observer counts answers and commits.
+type observer struct {
+	mu       sync.Mutex
+	outcomes map[ingest.Outcome]int
+	reasons  []string
+}
+
+func (o *observer) Answered(outcome ingest.Outcome, reason string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.outcomes[outcome]++
+	if reason != "" {
+		o.reasons = append(o.reasons, reason)
+	}
+}
+
+func (*observer) Committed(int, time.Duration, error) {}
+
+var (
+	_ ingest.Store         = (*store)(nil)
+	_ ingest.Handoff       = (*handoff)(nil)
+	_ ingest.Sources       = (*sources)(nil)
+	_ ingest.Observer      = (*observer)(nil)
+	_ ingest.BatchObserver = (*observer)(nil)
+)
+
+// lines is a log that tests read.
+type lines struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text = append(l.text, p...)
+	return len(p), nil
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return string(l.text)
+}
+
+func ids(events []eventhook.Event) []eventhook.EventID {
+	var list []eventhook.EventID
+	for _, e := range events {
+		list = append(list, e.ID)
+	}
+	return list
+}
+
+func wantCount(t *testing.T, what string, got, want int) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %d, want %d", what, got, want)
+	}
+}
