@@ -54,12 +54,13 @@ type Batcher struct {
 	log      *slog.Logger
 	now      func() time.Time
 
-	mu     sync.Mutex
-	open   []*group // the last one still grows
-	events int
-	bytes  int
-	closed bool
-	ready  chan struct{}
+	mu         sync.Mutex
+	open       []*group // the last one still grows
+	events     int
+	bytes      int
+	committing int
+	closed     bool
+	ready      chan struct{}
 }
 
 // group is a batch in the making; done is closed when its outcome is known.
@@ -80,13 +81,15 @@ func NewBatcher(config Config, lease time.Duration, store Store, handoff Handoff
 // is stored or marked as a duplicate, a KindUnavailable error when it was not
 // even tried, and any other error when storing failed.
 func (b *Batcher) Accept(e *eventhook.Event) error {
-	g, err := b.join(e)
+	g, due, err := b.join(e)
 	if err != nil {
 		return err
 	}
-	select {
-	case b.ready <- struct{}{}:
-	default:
+	if due {
+		select {
+		case b.ready <- struct{}{}:
+		default:
+		}
 	}
 	<-g.done
 	if g.err == nil && e.Status == "" {
@@ -95,15 +98,17 @@ func (b *Batcher) Accept(e *eventhook.Event) error {
 	return g.err
 }
 
-func (b *Batcher) join(e *eventhook.Event) (*group, error) {
+// join adds an event to the batch in the making, and reports whether a writer
+// should look at it now.
+func (b *Batcher) join(e *eventhook.Event) (g *group, due bool, err error) {
 	size := len(e.Body) + len(e.Headers)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
-		return nil, errStopping
+		return nil, false, errStopping
 	}
 	if b.events >= b.config.QueueEvents || b.events > 0 && b.bytes+size > b.config.QueueBytes {
-		return nil, errShed
+		return nil, false, errShed
 	}
 	b.events++
 	b.bytes += size
@@ -111,29 +116,44 @@ func (b *Batcher) join(e *eventhook.Event) (*group, error) {
 		if g := b.open[n-1]; len(g.events) < b.config.BatchEvents && g.bytes+size <= b.config.BatchBytes {
 			g.events = append(g.events, e)
 			g.bytes += size
-			return g, nil
+			return g, b.dueLocked(), nil
 		}
 	}
 	const usual = 64
-	g := &group{events: make([]*eventhook.Event, 1, usual), bytes: size, done: make(chan struct{})}
+	g = &group{events: make([]*eventhook.Event, 1, usual), bytes: size, done: make(chan struct{})}
 	g.events[0] = e
 	b.open = append(b.open, g)
-	return g, nil
+	return g, b.dueLocked(), nil
 }
 
-// take removes the oldest group, nil if there is none.
+// dueLocked reports whether a commit should begin. One commit at a time makes
+// the largest batches and so the cheapest events; a further one begins beside
+// it only when enough is waiting to make a good batch of its own.
+func (b *Batcher) dueLocked() bool {
+	return len(b.open) > 0 && (b.committing == 0 || b.events >= b.config.OverlapEvents)
+}
+
+// take removes the oldest group to commit it, nil if none is due. Say
+// committed afterwards.
 func (b *Batcher) take() *group {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.open) == 0 {
+	if !b.dueLocked() {
 		return nil
 	}
+	b.committing++
 	g := b.open[0]
 	b.open[0] = nil
 	b.open = b.open[1:]
 	b.events -= len(g.events)
 	b.bytes -= g.bytes
 	return g
+}
+
+func (b *Batcher) committed() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.committing--
 }
 
 // Run commits batches until ctx ends, then what still waits, and refuses
@@ -170,6 +190,7 @@ func (b *Batcher) write(ctx context.Context) {
 // commit stores a group whatever becomes of the requests that wait for it.
 func (b *Batcher) commit(g *group) {
 	defer close(g.done)
+	defer b.committed()
 	ctx, cancel := context.WithTimeout(context.Background(), b.config.CommitTimeout)
 	defer cancel()
 	began := b.now()

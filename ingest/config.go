@@ -16,6 +16,7 @@ type Config struct {
 	Writers         int           `koanf:"writers"`           // commits at once
 	BatchEvents     int           `koanf:"batch_events"`      // events in one commit, at most
 	BatchBytes      int           `koanf:"batch_bytes"`       // and their bytes
+	OverlapEvents   int           `koanf:"overlap_events"`    // so many must wait for a commit to begin beside another
 	QueueEvents     int           `koanf:"queue_events"`      // events that wait for a commit; more are shed
 	QueueBytes      int           `koanf:"queue_bytes"`       // and their bytes
 	InFlightBytes   int64         `koanf:"in_flight_bytes"`   // memory of requests being read or stored; more are shed
@@ -29,7 +30,7 @@ type Config struct {
 
 // DefaultConfig suits two cores and a database on the same machine.
 func DefaultConfig() Config {
-	return Config{Writers: 2, BatchEvents: 256, BatchBytes: 8 << 20, QueueEvents: 10_000, QueueBytes: 128 << 20,
+	return Config{Writers: 2, BatchEvents: 256, BatchBytes: 8 << 20, OverlapEvents: 128, QueueEvents: 10_000, QueueBytes: 128 << 20,
 		InFlightBytes: 256 << 20, CommitTimeout: 10 * time.Second, CachedSources: 100_000, ForgeriesPerSec: 20, ForgeriesBurst: 50}
 }
 
@@ -40,7 +41,7 @@ func (c Config) Validate() eventhook.Faults {
 		key          string
 		value, least int64
 	}{
-		{"writers", int64(c.Writers), 1}, {"batch_events", int64(c.BatchEvents), 1}, {"batch_bytes", int64(c.BatchBytes), 1},
+		{"writers", int64(c.Writers), 1}, {"batch_events", int64(c.BatchEvents), 1}, {"batch_bytes", int64(c.BatchBytes), 1}, {"overlap_events", int64(c.OverlapEvents), 1},
 		{"queue_events", int64(c.QueueEvents), 1}, {"queue_bytes", int64(c.QueueBytes), 1},
 		{"in_flight_bytes", c.InFlightBytes, 2 * eventhook.LargestMaxBodyBytes}, // the largest, and others beside it
 		{"cached_sources", int64(c.CachedSources), 1}, {"forgeries_burst", int64(c.ForgeriesBurst), 1},

@@ -1,0 +1,246 @@
+package ingest_test
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/ingest"
+)
+
+// batches is a Batcher at work, in a synctest bubble.
+type batches struct {
+	store   *store
+	handoff *handoff
+	batcher *ingest.Batcher
+	stop    context.CancelFunc
+	ended   chan struct{}
+	gate    chan struct{}
+}
+
+func newBatches(t *testing.T, changes ...func(*ingest.Config)) *batches {
+	t.Helper()
+	c := testConfig()
+	c.Writers = 1
+	for _, change := range changes {
+		change(&c)
+	}
+	f := &batches{store: newStore(), handoff: &handoff{room: 1 << 30}, ended: make(chan struct{}), gate: make(chan struct{})}
+	f.store.gate = f.gate
+	f.batcher = ingest.NewBatcher(c, lease, f.store, f.handoff, &observer{}, slog.New(slog.DiscardHandler), time.Now)
+	var ctx context.Context
+	ctx, f.stop = context.WithCancel(t.Context())
+	go func() {
+		defer close(f.ended)
+		if err := f.batcher.Run(ctx); err != nil {
+			t.Errorf("Run: %v, want nil", err)
+		}
+	}()
+	t.Cleanup(func() { f.handoff.check(t) })
+	return f
+}
+
+func event(body string) *eventhook.Event {
+	return &eventhook.Event{ID: eventhook.NewID[eventhook.Event](noon), BodySize: len(body), Payload: eventhook.Payload{Body: []byte(body)}}
+}
+
+// accept lets events wait for their commits, one after the other, and returns
+// where their results will be.
+func (f *batches) accept(events ...*eventhook.Event) []error {
+	results := make([]error, len(events))
+	for i, e := range events {
+		results[i] = errNoAnswer
+		go func() { results[i] = f.batcher.Accept(e) }()
+		synctest.Wait()
+	}
+	return results
+}
+
+var errNoAnswer = &eventhook.Error{Message: "no answer"}
+
+// commit lets one commit pass.
+func (f *batches) commit() {
+	f.gate <- struct{}{}
+	synctest.Wait()
+}
+
+// end stops, and lets all commits pass.
+func (f *batches) end() {
+	close(f.gate)
+	f.stop()
+	<-f.ended
+	synctest.Wait()
+}
+
+func several(n int, body string) []*eventhook.Event {
+	list := make([]*eventhook.Event, n)
+	for i := range list {
+		list[i] = event(body)
+	}
+	return list
+}
+
+func wantErrors(t *testing.T, claim string, got []error, want error) {
+	t.Helper()
+	for i, err := range got {
+		if err != want { //nolint:errorlint // the very one
+			t.Errorf("%s: event %d got %v, want %v", claim, i, err, want)
+		}
+	}
+}
+
+func wantShed(t *testing.T, got []error) {
+	t.Helper()
+	for i, err := range got {
+		if eventhook.KindOf(err) != eventhook.KindUnavailable {
+			t.Errorf("event %d got %v, want KindUnavailable", i, err)
+		}
+	}
+}
+
+func TestEventsThatComeDuringACommitShareTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newBatches(t)
+		first := f.accept(event("a"))
+		others := f.accept(several(5, "b")...)
+		wantErrors(t, "before any commit", append(first, others...), errNoAnswer)
+		f.commit()
+		wantErrors(t, "the first", first, nil)
+		wantErrors(t, "the others", others, errNoAnswer)
+		f.commit()
+		wantErrors(t, "the others", others, nil)
+		f.end()
+		if diff := cmp.Diff([]int{1, 5}, f.store.committed()); diff != "" {
+			t.Errorf("commits (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestBatchesAreBounded(t *testing.T) {
+	for _, c := range []struct {
+		claim  string
+		change func(*ingest.Config)
+		sizes  []int
+		want   []int
+	}{
+		{"by number", func(c *ingest.Config) { c.BatchEvents = 2 }, []int{1, 1, 1, 1, 1, 1}, []int{1, 2, 2, 1}},
+		{"by bytes", func(c *ingest.Config) { c.BatchBytes = 10 }, []int{1, 5, 5, 1, 10, 9, 1}, []int{1, 2, 1, 1, 2}},
+		{"but take what is larger", func(c *ingest.Config) { c.BatchBytes = 10 }, []int{1, 11, 11, 5}, []int{1, 1, 1, 1}},
+		{"and are many with writers", func(c *ingest.Config) { c.Writers = 3 }, []int{1, 1, 1, 1, 1}, []int{1, 1, 1, 2}},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newBatches(t, c.change)
+				var events []*eventhook.Event
+				for _, size := range c.sizes {
+					events = append(events, event(strings.Repeat("x", size)))
+				}
+				results := f.accept(events...)
+				f.end()
+				wantErrors(t, "all", results, nil)
+				if diff := cmp.Diff(c.want, f.store.committed()); diff != "" {
+					t.Errorf("commits (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+func TestWhatWaitsIsBounded(t *testing.T) {
+	for _, c := range []struct {
+		claim  string
+		change func(*ingest.Config)
+		size   int
+		wait   int
+	}{
+		{"by number", func(c *ingest.Config) { c.QueueEvents = 7 }, 1, 7},
+		{"by bytes", func(c *ingest.Config) { c.QueueBytes = 10 }, 3, 3},
+		{"to one, if it is larger", func(c *ingest.Config) { c.QueueBytes = 10 }, 11, 1},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newBatches(t, c.change)
+				body := strings.Repeat("x", c.size)
+				committing := f.accept(event(body))
+				waiting := f.accept(several(c.wait, body)...)
+				wantShed(t, f.accept(several(3, body)...))
+				f.commit()
+				wantErrors(t, "after a commit there is room", f.accept(event(body)), errNoAnswer)
+				f.end()
+				wantErrors(t, "what was taken", append(committing, waiting...), nil)
+				wantCount(t, "stored", len(f.store.stored()), c.wait+2)
+			})
+		})
+	}
+}
+
+func TestAFailedCommitReachesItsOwnWaiters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newBatches(t)
+		good := f.accept(event("a"))
+		bad := f.accept(several(3, "b")...)
+		f.commit()
+		f.store.set(func(s *store) { s.err = errDown })
+		later := f.accept(event("c"))
+		f.commit()
+		f.store.set(func(s *store) { s.err = nil })
+		f.end()
+		wantErrors(t, "the batch before", good, nil)
+		wantErrors(t, "the batch after", later, nil)
+		for i, err := range bad {
+			if err == nil || eventhook.KindOf(err) != "" || strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("event %d of the failed batch got %v, want an error of no kind and no internals", i, err)
+			}
+		}
+	})
+}
+
+func TestARefusedEventFailsAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newBatches(t)
+		f.store.refuse = func(e *eventhook.Event) bool { return string(e.Body) == "poison" }
+		f.accept(event("a"))
+		results := f.accept(event("b"), event("poison"), event("c"))
+		f.end()
+		wantErrors(t, "beside the refused one", []error{results[0], results[2]}, nil)
+		if results[1] == nil || eventhook.KindOf(results[1]) != "" {
+			t.Errorf("the refused one got %v, want an error of no kind", results[1])
+		}
+	})
+}
+
+func TestAStopCommitsWhatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newBatches(t, func(c *ingest.Config) { c.BatchEvents = 2 })
+		results := f.accept(several(6, "a")...)
+		f.stop()
+		synctest.Wait()
+		wantErrors(t, "while the commit runs", results, errNoAnswer)
+		late := f.accept(event("late")) // the stop is not over
+		f.end()
+		wantErrors(t, "all that waited", results, nil)
+		wantErrors(t, "and who came before the end", late, nil)
+		wantShed(t, f.accept(several(2, "b")...))
+		wantCount(t, "stored", len(f.store.stored()), 7)
+	})
+}
+
+func TestAStoreThatHangsIsCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newBatches(t, func(c *ingest.Config) { c.CommitTimeout = 3 * time.Second })
+		began := time.Now()
+		if err := f.batcher.Accept(event("a")); err == nil || eventhook.KindOf(err) != "" {
+			t.Errorf("got %v, want an error of no kind", err)
+		}
+		if took := time.Since(began); took != 3*time.Second {
+			t.Errorf("it took %s, want 3s", took)
+		}
+		f.end()
+	})
+}

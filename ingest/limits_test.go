@@ -1,0 +1,214 @@
+package ingest_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/ingest"
+)
+
+const (
+	tooMany    = "Too many requests; send it again later."
+	tooForged  = "Too many requests that could not be verified."
+	unverified = "The request could not be verified."
+)
+
+func limit(perSecond, perMinute, burst int) func(*eventhook.Source) {
+	return func(s *eventhook.Source) {
+		s.RateLimit = eventhook.RateLimit{RequestsPerSecond: perSecond, RequestsPerMinute: perMinute, BurstSize: burst}
+	}
+}
+
+func forgeriesOf(perSecond float64, burst int) func(*ingest.Config) {
+	return func(c *ingest.Config) { c.ForgeriesPerSec, c.ForgeriesBurst = perSecond, burst }
+}
+
+// answered200 sends up to n webhooks and counts those that are accepted before
+// the first that is not.
+func (r *rig) answered200(n int) int {
+	for i := range n {
+		if r.send(webhook("")).Code != http.StatusOK {
+			return i
+		}
+	}
+	return n
+}
+
+func TestASourcesLimits(t *testing.T) {
+	for _, c := range []struct {
+		claim      string
+		source     func(*eventhook.Source)
+		atOnce     int
+		retryAfter string
+		wait       time.Duration
+		then       int
+	}{
+		{"by default 50 at once", func(*eventhook.Source) {}, 50, "1", time.Second / 2, 50},
+		{"the burst", limit(10, 1000, 3), 3, "1", time.Second / 10, 1},
+		{"the second", limit(2, 1000, 5), 5, "1", time.Second, 2},
+		{"the minute", limit(1000, 6, 100), 6, "10", 10 * time.Second, 1},
+		{"the minute before the second", limit(1, 1, 1), 1, "60", time.Minute, 1},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			r := newRig(t, c.source)
+			wantCount(t, "at once", r.answered200(200), c.atOnce)
+			w := r.send(webhook(""))
+			wantProblem(t, w, http.StatusTooManyRequests, tooMany)
+			wantHeader(t, w, "Retry-After", c.retryAfter)
+			r.clock.advance(c.wait - time.Millisecond)
+			r.wantStored(t, c.atOnce+r.answered200(c.then-1))
+			r.clock.advance(time.Millisecond)
+			r.answered200(200)
+			r.wantStored(t, c.atOnce+c.then)
+		})
+	}
+}
+
+func TestLimitsAreLookedAtBeforeAnythingIsVerified(t *testing.T) {
+	r := newRig(t, limit(1, 1000, 1))
+	r.answered200(1)
+	body := &counted{Reader: strings.NewReader("x")}
+	req := forgery("x")
+	req.Body = io.NopCloser(body)
+	wantProblem(t, r.send(req), http.StatusTooManyRequests, tooMany)
+	wantCount(t, "reads of the body", body.reads, 0)
+	wantCount(t, "unverified", r.observer.outcomes[ingest.OutcomeUnverified], 0)
+}
+
+type counted struct {
+	io.Reader
+	reads int
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	c.reads++
+	return c.Reader.Read(p)
+}
+
+// What is refused before it is known to be genuine costs the source nothing,
+// however slowly it comes and whatever is wrong with it.
+func TestOnlyWhatIsGenuineUsesASourcesLimits(t *testing.T) {
+	for claim, req := range map[string]func() *http.Request{
+		"forged":                 func() *http.Request { return forgery("") },
+		"too large":              func() *http.Request { return webhook(strings.Repeat("x", 100)) },
+		"too large, unannounced": func() *http.Request { return chunked(webhook(strings.Repeat("x", 100))) },
+		"another content type":   func() *http.Request { return webhook("", "Content-Type", "text/html") },
+		"cut off":                func() *http.Request { return cutOff(webhook("")) },
+		"another address":        func() *http.Request { return from("203.0.113.9:1", webhook("")) },
+		"another method":         func() *http.Request { r := webhook(""); r.Method = http.MethodPut; return r },
+	} {
+		t.Run(claim, func(t *testing.T) {
+			r := newRig(t, limit(1, 5, 5), func(s *eventhook.Source) {
+				s.MaxBodyBytes, s.ContentTypes, s.AllowedIPRanges = 50, []string{"", "text/plain"}, []string{"192.0.2.0/24"}
+			})
+			for range 100 {
+				if w := r.send(req()); w.Code == http.StatusOK {
+					t.Fatalf("answered 200, want a refusal")
+				}
+			}
+			wantCount(t, "genuine webhooks accepted afterwards", r.answered200(100), 5)
+		})
+	}
+}
+
+func cutOff(r *http.Request) *http.Request {
+	r.Body = io.NopCloser(io.MultiReader(strings.NewReader("x"), failing{}))
+	return r
+}
+
+type failing struct{}
+
+func (failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// While a forgery's body is on its way, and others pass it by, it holds none
+// of the source's budget.
+func TestASlowForgeryHoldsNoBudget(t *testing.T) {
+	r := newRig(t, limit(1, 2, 2))
+	slow := forgery("x")
+	slow.Body = io.NopCloser(readerFunc(func([]byte) (int, error) {
+		wantCount(t, "accepted while a forgery is being read", r.answered200(10), 2)
+		r.clock.advance(time.Minute)
+		return 0, io.EOF
+	}))
+	wantProblem(t, r.send(slow), http.StatusUnauthorized, unverified)
+	wantCount(t, "accepted a minute later", r.answered200(10), 2)
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// A slow webhook is counted when it is whole, and takes no time back with it.
+func TestASlowWebhookIsCountedOnce(t *testing.T) {
+	r := newRig(t, limit(1, 60, 2))
+	slow := webhook("")
+	slow.Body = io.NopCloser(readerFunc(func([]byte) (int, error) {
+		r.clock.advance(time.Hour)
+		wantCount(t, "accepted meanwhile", r.answered200(10), 2)
+		return 0, io.EOF
+	}))
+	wantProblem(t, r.send(slow), http.StatusTooManyRequests, tooMany)
+	wantCount(t, "accepted at once afterwards", r.answered200(10), 0)
+}
+
+func TestAFloodOfForgeries(t *testing.T) {
+	r := newRig(t, limit(1, 5, 5), forgeriesOf(2, 10))
+	for n := range 1000 {
+		w := r.send(forgery(fmt.Sprint(n)))
+		if n < 10 {
+			wantProblem(t, w, http.StatusUnauthorized, unverified)
+			continue
+		}
+		wantProblem(t, w, http.StatusTooManyRequests, tooForged)
+		wantHeader(t, w, "Retry-After", "1")
+	}
+	wantCount(t, "genuine webhooks from the same address", r.answered200(100), 5)
+	wantProblem(t, r.send(from("192.0.2.2:1", forgery(""))), http.StatusTooManyRequests, tooMany) // now that the source's are used up
+	r.clock.advance(time.Minute)
+	wantProblem(t, r.send(from("192.0.2.2:1", forgery(""))), http.StatusUnauthorized, unverified)
+	wantProblem(t, r.send(forgery("")), http.StatusUnauthorized, unverified)
+	if got := strings.Count(r.log.String(), "\n"); got > 50 {
+		t.Errorf("the flood wrote %d lines to the log, want a few", got)
+	}
+}
+
+func TestForgeriesAreCountedPerClient(t *testing.T) {
+	for _, c := range []struct {
+		claim, first, second string
+		want                 int
+	}{
+		{"the same", "198.51.100.1:1", "198.51.100.1:2", 429},
+		{"a neighbour", "198.51.100.1:1", "198.51.100.2:1", 401},
+		{"the same, written as IPv6", "198.51.100.1:1", "[::ffff:198.51.100.1]:1", 429},
+		{"a mapped neighbour", "[::ffff:198.51.100.1]:1", "[::ffff:198.51.100.2]:1", 401},
+		{"an IPv6 client's /64", "[2001:db8::1]:1", "[2001:db8::ffff:0:0:1]:1", 429},
+		{"another zone's", "[fe80::1%eth0]:1", "[fe80::1%eth1]:1", 429},
+		{"another /64", "[2001:db8::1]:1", "[2001:db8:0:1::1]:1", 401},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			r := newRig(t, forgeriesOf(1, 1))
+			r.wantStatus(t, from(c.first, forgery("")), http.StatusUnauthorized)
+			r.wantStatus(t, from(c.second, forgery("")), c.want)
+		})
+	}
+}
+
+// Loading a source anew must not hand its budget out again.
+func TestLimitsOutliveAReload(t *testing.T) {
+	r := newRig(t, limit(1, 60, 3))
+	for _, reload := range []func(){
+		func() {}, func() { r.handler.ForgetSource("acme", "crm") }, func() { r.handler.ForgetTenant("acme") }, r.handler.ForgetAll,
+	} {
+		reload()
+		r.answered200(10)
+		r.wantStored(t, 3)
+	}
+	limit(1, 60, 4)(&r.sources.list[0])
+	r.handler.ForgetSource("acme", "crm")
+	wantCount(t, "accepted under new limits", r.answered200(10), 4)
+}

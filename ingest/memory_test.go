@@ -1,0 +1,152 @@
+package ingest_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/ingest"
+)
+
+const tooMuch = "Too much load; send it again later."
+
+// slowBody is n bytes that come at once, and an end that comes when told.
+func slowBody(n int, end <-chan struct{}) io.ReadCloser {
+	waiting := readerFunc(func([]byte) (int, error) { <-end; return 0, io.EOF })
+	return io.NopCloser(io.MultiReader(strings.NewReader(strings.Repeat("x", n)), waiting))
+}
+
+// slowly sends n unsigned webhooks to acme/<slug> that hold size bytes each
+// until end.
+func (r *rig) slowly(slug string, n, size int, end <-chan struct{}) {
+	for range n {
+		req := webhook("")
+		req.URL.Path, req.Body, req.ContentLength = ingest.Path("acme", slug), slowBody(size, end), -1
+		go r.send(req)
+	}
+	synctest.Wait()
+}
+
+func inFlight(n int64) func(*ingest.Config) {
+	return func(c *ingest.Config) { c.InFlightBytes = n }
+}
+
+func largeBodies(s *eventhook.Source) { s.MaxBodyBytes = 4 << 20 }
+
+func TestWhatIsInFlightIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, open, largeBodies, inFlight(9<<20))
+		shop := newSource("acme", "shop")
+		open(&shop)
+		largeBodies(&shop)
+		r.sources.list = append(r.sources.list, shop)
+		end := make(chan struct{})
+		r.slowly("crm", 1, 3<<20, end)
+		r.slowly("shop", 1, 3<<20, end)
+		w := r.send(webhook(strings.Repeat("x", 1<<20)))
+		wantProblem(t, w, http.StatusServiceUnavailable, tooMuch)
+		wantHeader(t, w, "Retry-After", "1")
+		wantCount(t, "shed", r.observer.outcomes[ingest.OutcomeShed], 1)
+		r.wantStored(t, 0)
+		close(end)
+		synctest.Wait()
+		r.wantStored(t, 2)
+		r.wantStatus(t, webhook(strings.Repeat("x", 4<<20)), http.StatusOK)
+	})
+}
+
+// Slow senders to one source take its share of the memory, and leave the
+// others theirs.
+func TestSlowSendersToOneSourceDoNotShedAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, inFlight(32<<20))
+		r.sources.list = append(r.sources.list, newSource("acme", "shop"))
+		end := make(chan struct{})
+		r.slowly("shop", 100, 1<<20-1, end)
+		if shed := r.observer.outcomes[ingest.OutcomeShed]; shed < 90 {
+			t.Errorf("%d of 100 slow requests of a megabyte were shed, want all but the share's 8", shed)
+		}
+		r.wantStatus(t, webhook(strings.Repeat("x", 1<<20)), http.StatusOK)
+		close(end)
+		synctest.Wait()
+	})
+}
+
+// Whatever a request's end, it lets go of what it held.
+func TestMemoryIsLetGo(t *testing.T) {
+	r := newRig(t, inFlight(2<<20), limit(1_000_000, 1_000_000, 1_000_000), forgeriesOf(1, 1))
+	large := strings.Repeat("x", 1<<20)
+	for _, c := range []struct {
+		r    func() *http.Request
+		want int
+	}{
+		{func() *http.Request { return webhook(large) }, 200},
+		{func() *http.Request { return chunked(webhook(large)) }, 200},
+		{func() *http.Request { return forgery(large) }, 401},
+		{func() *http.Request { return forgery(large) }, 429},
+		{func() *http.Request { return chunked(webhook(large + "x")) }, 413},
+		{func() *http.Request { return cutOff(webhook("")) }, 400},
+	} {
+		for range 10 {
+			if got := r.send(c.r()).Code; got != c.want && got != http.StatusTooManyRequests {
+				t.Errorf("answered %d, want %d", got, c.want)
+			}
+		}
+	}
+	r.store.set(func(s *store) { s.err = errDown })
+	for range 10 {
+		r.wantStatus(t, webhook(large), http.StatusInternalServerError)
+	}
+}
+
+// An announced length reserves nothing, so a thousand announcements hold
+// little.
+func TestAnAnnouncementHoldsNoMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, inFlight(64<<20), limit(10_000, 10_000, 10_000))
+		end := make(chan struct{})
+		for range 500 {
+			req := webhook("")
+			req.Body, req.ContentLength = slowBody(1, end), 1<<20
+			go r.send(req)
+		}
+		synctest.Wait()
+		r.wantStatus(t, webhook(strings.Repeat("x", 1<<20)), http.StatusOK)
+		close(end)
+		synctest.Wait()
+	})
+}
+
+func TestAFullQueueSheds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(c *ingest.Config) { c.Writers, c.QueueEvents = 1, 3 })
+		gate := make(chan struct{})
+		r.store.set(func(s *store) { s.gate = gate })
+		for range 4 { // one commits, three wait
+			go r.wantStatus(t, webhook(""), http.StatusOK)
+			synctest.Wait()
+		}
+		w := r.send(webhook(""))
+		wantProblem(t, w, http.StatusServiceUnavailable, tooMuch)
+		wantHeader(t, w, "Retry-After", "1")
+		close(gate)
+		synctest.Wait()
+		r.wantStored(t, 4)
+	})
+}
+
+func TestAStoppedInstanceSheds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newBatches(t)
+		f.stop()
+		synctest.Wait()
+		err := f.batcher.Accept(event("x"))
+		if e, ok := err.(*eventhook.Error); !ok || e.Kind != eventhook.KindUnavailable || e.RetryAfter != time.Second {
+			t.Errorf("got %v, want KindUnavailable and to try again in a second", err)
+		}
+	})
+}

@@ -1,0 +1,287 @@
+package api_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/api"
+)
+
+// scopes says what each part of a tenant's API needs. A part that has no line
+// fails the test: think about who may call it, then add one.
+var scopes = map[string]eventhook.Scope{
+	"GET /events":    eventhook.ScopeRead,
+	"GET /work":      eventhook.ScopeWork,
+	"POST /work":     eventhook.ScopeWork,
+	"GET /promises":  eventhook.ScopeWork,
+	"POST /promises": eventhook.ScopeWork,
+}
+
+const tenantBase = "/api/tenants/{tenant}/eventhook"
+
+// scopeOf is what the contract wants for an operation, "" for the admin key.
+func scopeOf(t *testing.T, op *huma.Operation) eventhook.Scope {
+	t.Helper()
+	if strings.HasPrefix(op.Path, "/api/admin/") {
+		return ""
+	}
+	rest, ok := strings.CutPrefix(op.Path, tenantBase)
+	part := strings.SplitN(rest, "/", 3)
+	if !ok || len(part) < 2 {
+		t.Fatalf("%s %s is under no known path", op.Method, op.Path)
+	}
+	scope, ok := scopes[op.Method+" /"+part[1]]
+	if !ok {
+		t.Fatalf("%s %s: nobody has said which scope it needs", op.Method, op.Path)
+	}
+	return scope
+}
+
+// operations are all that the document describes.
+func (r *rig) operations() []*huma.Operation {
+	r.Helper()
+	var all []*huma.Operation
+	for _, path := range r.openAPI.Paths {
+		for _, op := range []*huma.Operation{path.Get, path.Put, path.Post, path.Delete, path.Options, path.Head, path.Patch, path.Trace} {
+			if op != nil {
+				all = append(all, op)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b *huma.Operation) int { return strings.Compare(a.Path+a.Method, b.Path+b.Method) })
+	if len(all) < 20 {
+		r.Fatalf("the document describes %d operations, want the whole API", len(all))
+	}
+	return all
+}
+
+// pathOf fills in a path: a tenant's slug and an id that nothing has.
+func pathOf(op *huma.Operation, tenant string) string {
+	return strings.NewReplacer("{tenant}", tenant, "{id}", eventhook.NewID[eventhook.Event](noon).String()).Replace(op.Path)
+}
+
+func TestEveryOperationIsGuarded(t *testing.T) {
+	r := setUp(t)
+	acme, _ := r.key("acme", eventhook.Scopes...)
+	umbrella, _ := r.key("umbrella", eventhook.Scopes...)
+	keyWith := map[eventhook.Scope]string{}
+	for _, s := range eventhook.Scopes {
+		keyWith[s], _ = r.key("acme", s)
+	}
+	// What is sent is invalid on purpose: who may call is decided before.
+	const invalid = `{"no such field":1}`
+	for _, op := range r.operations() {
+		t.Run(op.Method+" "+op.Path, func(t *testing.T) {
+			send := func(key, tenant string) int {
+				t.Helper()
+				a := r.call(key, op.Method, pathOf(op, tenant), invalid)
+				if a.Code >= 400 {
+					a.problem()
+				}
+				return a.Code
+			}
+			want := func(claim string, got, want int) {
+				t.Helper()
+				if got != want {
+					t.Errorf("%s: answered %d, want %d", claim, got, want)
+				}
+			}
+			scope := scopeOf(t, op)
+			want("no key", send("", "acme"), http.StatusUnauthorized)
+			want("a key that is none", send(api.NewKey(), "acme"), http.StatusUnauthorized)
+			if code := send(adminKey, "acme"); code == http.StatusUnauthorized || code == http.StatusForbidden {
+				t.Errorf("the admin key: answered %d, want it to be let in", code)
+			}
+			if scope == "" {
+				want("a tenant's key", send(acme, "acme"), http.StatusForbidden)
+				return
+			}
+			want("the admin key for no tenant", send(adminKey, "nobody"), http.StatusNotFound)
+			want("another tenant's key", send(umbrella, "acme"), http.StatusNotFound)
+			want("a key for no tenant", send(acme, "nobody"), http.StatusNotFound)
+			for s, key := range keyWith {
+				code := send(key, "acme")
+				if allowed := code != http.StatusUnauthorized && code != http.StatusForbidden; allowed != (s == scope) {
+					t.Errorf("a key with the scope %s: answered %d, want only %s to be let in", s, code, scope)
+				}
+			}
+			if !strings.Contains(op.Description, string(scope)) {
+				t.Errorf("described as %q, want the scope %s named", op.Description, scope)
+			}
+		})
+	}
+}
+
+func TestBearers(t *testing.T) {
+	r := setUp(t)
+	good, _ := r.key("acme", eventhook.ScopeRead)
+	soon := noon.Add(time.Minute)
+	expiring, _ := r.keyUntil("acme", &soon, eventhook.ScopeRead)
+	for _, c := range []struct {
+		claim, authorization string
+		want                 int
+	}{
+		{"a key", "Bearer " + good, http.StatusOK},
+		{"the scheme's name in any case", "bearer " + good, http.StatusOK},
+		{"a key that expires later", "Bearer " + expiring, http.StatusOK},
+		{"the admin key", "Bearer " + adminKey, http.StatusOK},
+		{"no scheme", good, http.StatusUnauthorized},
+		{"another scheme", "Basic " + good, http.StatusUnauthorized},
+		{"nothing behind the scheme", "Bearer ", http.StatusUnauthorized},
+		{"a part of a key", "Bearer " + good[:len(good)-1], http.StatusUnauthorized},
+		{"a part of the admin key", "Bearer " + adminKey[:len(adminKey)-1], http.StatusUnauthorized},
+		{"bytes that are no text", "Bearer ehk_\xff\x00", http.StatusUnauthorized},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			a := r.withAuthorization(c.authorization, "GET", T("acme")+"/events")
+			a.want(c.want)
+		})
+	}
+}
+
+func TestWithoutAnAdminKeyNobodyIsAdmin(t *testing.T) {
+	r := setUp(t, func(d *api.Deps) { d.AdminKey = eventhook.Secret{} })
+	for _, authorization := range []string{"", "Bearer", "Bearer ", "Bearer  ", "Bearer " + adminKey} {
+		r.withAuthorization(authorization, "GET", "/api/admin/tenants").want(http.StatusUnauthorized)
+	}
+}
+
+func TestKeysEnd(t *testing.T) {
+	t.Run("one that was deleted on another instance, within the second that keys are believed", func(t *testing.T) {
+		r := setUp(t)
+		key, stored := r.key("acme", eventhook.ScopeRead)
+		r.call(key, "GET", T("acme")+"/events", nil).want(http.StatusOK)
+		r.must(r.db.DeleteKey(t.Context(), r.acme, stored.ID))
+		r.clock.advance(time.Second)
+		r.call(key, "GET", T("acme")+"/events", nil).want(http.StatusUnauthorized)
+	})
+	t.Run("one that was deleted here, at once", func(t *testing.T) {
+		r := setUp(t)
+		key, stored := r.key("acme", eventhook.ScopeRead)
+		r.call(key, "GET", T("acme")+"/events", nil).want(http.StatusOK)
+		r.admin("DELETE", "/api/admin/tenants/acme/keys/"+stored.ID.String(), nil).want(http.StatusNoContent)
+		r.call(key, "GET", T("acme")+"/events", nil).want(http.StatusUnauthorized)
+	})
+	t.Run("one that expires, at its moment", func(t *testing.T) {
+		r := setUp(t)
+		end := noon.Add(500 * time.Millisecond)
+		key, _ := r.keyUntil("acme", &end, eventhook.ScopeRead)
+		r.call(key, "GET", T("acme")+"/events", nil).want(http.StatusOK)
+		r.clock.advance(500 * time.Millisecond)
+		r.call(key, "GET", T("acme")+"/events", nil).want(http.StatusUnauthorized)
+	})
+}
+
+func TestTenantCanBeUsedAtOnce(t *testing.T) {
+	r := setUp(t)
+	r.admin("GET", T("fresh")+"/events", nil).want(http.StatusNotFound)
+	r.admin("POST", "/api/admin/tenants", map[string]any{"slug": "fresh", "name": "Fresh"}).want(http.StatusCreated)
+	r.admin("GET", T("fresh")+"/events", nil).want(http.StatusOK)
+}
+
+// TestOtherTenantsThingsAreAbsent asks for things that exist, with a key that
+// may ask for such things, of a tenant to which they do not belong.
+func TestOtherTenantsThingsAreAbsent(t *testing.T) {
+	r := setUp(t)
+	e := r.event()
+	work := r.makes(eventhook.Workflow, "pay")
+	r.settle(e, work)
+	held := r.claimOne()
+	promise := r.makePromise("order-1", http.StatusCreated)
+	_, key := r.key("acme", eventhook.ScopeRead)
+	other, _ := r.key("umbrella", eventhook.Scopes...)
+	token := map[string]any{"lease_token": held.LeaseToken}
+	for _, c := range []struct {
+		method, path string
+		body         any
+	}{
+		{"GET", "/events/" + e.ID.String(), nil},
+		{"GET", "/events/" + e.ID.String() + "/payload", nil},
+		{"GET", "/work/" + held.ID, nil},
+		{"POST", "/work/" + held.ID + "/heartbeat", token},
+		{"POST", "/work/" + held.ID + "/complete", token},
+		{"POST", "/work/" + held.ID + "/fail", map[string]any{"lease_token": held.LeaseToken, "error": "x"}},
+		{"POST", "/work/" + held.ID + "/cancel", nil},
+		{"POST", "/work/" + held.ID + "/retry", nil},
+		{"GET", "/promises/" + promise.ID, nil},
+		{"POST", "/promises/" + promise.ID + "/resolve", map[string]any{"value": 1}},
+		{"POST", "/promises/" + promise.ID + "/reject", map[string]any{"error": "x"}},
+	} {
+		t.Run(c.method+" "+c.path, func(t *testing.T) {
+			r.call(other, c.method, T("umbrella")+c.path, c.body).want(http.StatusNotFound)
+		})
+	}
+	t.Run("a promise of another tenant cannot be awaited", func(t *testing.T) {
+		u, err := r.db.Tenant(t.Context(), "umbrella")
+		r.must(err)
+		foreign, _, err := r.db.MakePromise(t.Context(), eventhook.Promise{TenantID: u.ID, IdempotencyKey: "theirs"})
+		r.must(err)
+		r.admin("POST", T("acme")+"/work/"+held.ID+"/suspend", map[string]any{"lease_token": held.LeaseToken, "await": []string{foreign.ID.String()}}).
+			want(http.StatusUnprocessableEntity)
+	})
+	t.Run("a promise cannot be made for another tenant's workflow", func(t *testing.T) {
+		r.call(other, "POST", T("umbrella")+"/promises", map[string]any{"idempotency_key": "k", "workflow_execution_id": held.ID}).
+			want(http.StatusUnprocessableEntity)
+	})
+	t.Run("another tenant's key cannot be deleted", func(t *testing.T) {
+		r.admin("DELETE", "/api/admin/tenants/umbrella/keys/"+key.ID.String(), nil).want(http.StatusNotFound)
+	})
+	for _, list := range []string{"/events", "/work", "/promises"} {
+		t.Run("a list holds nothing of others: "+list, func(t *testing.T) {
+			var got page
+			r.call(other, "GET", T("umbrella")+list, nil).want(http.StatusOK).into(&got)
+			for _, i := range got.Items {
+				if i["idempotency_key"] != "theirs" {
+					t.Errorf("got %v, want nothing of acme's", i)
+				}
+			}
+		})
+	}
+	if x := r.admin("GET", T("acme")+"/work/"+held.ID, nil).want(http.StatusOK).object(); x["status"] != "running" {
+		t.Errorf("the work is %v after others had tried, want running", x["status"])
+	}
+}
+
+func TestTenantWithoutTextIsNone(t *testing.T) {
+	r := setUp(t)
+	for _, tenant := range []string{"%00", "a%00b", "%ff", strings.Repeat("x", 5000), "'%3B--"} {
+		for _, path := range []string{T(tenant) + "/events", "/api/admin/tenants/" + tenant, "/api/admin/tenants/" + tenant + "/keys"} {
+			if a := r.admin("GET", path, nil); a.Code != http.StatusNotFound {
+				t.Errorf("%.60s: answered %d, want 404", path, a.Code)
+			}
+		}
+	}
+}
+
+func (r *rig) withAuthorization(authorization, method, path string) *answer {
+	r.Helper()
+	req, err := http.NewRequestWithContext(r.Context(), method, path, nil)
+	r.must(err)
+	if authorization != "" {
+		req.Header.Set("Authorization", authorization)
+	}
+	return r.do(req)
+}
+
+func (r *rig) makePromise(key string, status int) promiseJSON {
+	r.Helper()
+	var p promiseJSON
+	r.admin("POST", T("acme")+"/promises", map[string]any{"idempotency_key": key}).want(status).into(&p)
+	return p
+}
+
+func TestADatabaseThatFailsIsNoVerdict(t *testing.T) {
+	r := setUp(t, func(d *api.Deps) { d.Keys = brokenKeys{} })
+	for _, key := range []string{"ehk_some-key", adminKey} {
+		a := r.call(key, "GET", T("acme")+"/events", nil).want(http.StatusInternalServerError)
+		if strings.Contains(a.Body.String(), errBroken.Error()) {
+			t.Errorf("answered %s, want nothing of the cause", a.Body)
+		}
+	}
+}

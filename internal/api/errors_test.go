@@ -1,0 +1,180 @@
+package api_test
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/api"
+)
+
+func TestFaults(t *testing.T) {
+	r := setUp(t)
+	id := eventhook.NewID[eventhook.Event](noon).String()
+	for _, c := range []struct {
+		claim, method, path, body string
+		want                      int
+		at                        []string // the faults' locations, in any order
+	}{
+		{"an id that is none", "GET", "/events/17", "", 400, []string{"path.id"}},
+		{"an id with a NUL", "GET", "/events/%00", "", 400, []string{"path.id"}},
+		{"an id without hyphens", "GET", "/events/" + strings.ReplaceAll(id, "-", ""), "", 400, nil},
+		{"an id of nothing", "GET", "/events/" + id, "", 404, nil},
+		{"an id that is none, before the body's faults", "POST", "/work/17/complete", `{}`, 400, []string{"path.id", "body"}},
+		{"an id in a body that is none", "POST", "/work/" + id + "/suspend", `{"lease_token":1,"await":["x","` + id + `","y"]}`, 400, []string{"body.await[0]", "body.await[2]"}},
+		{"a workflow's id that is none", "POST", "/promises", `{"idempotency_key":"k","workflow_execution_id":"x"}`, 400, []string{"body.workflow_execution_id"}},
+		{"a workflow that is none", "POST", "/promises", `{"idempotency_key":"k","workflow_execution_id":"` + id + `"}`, 422, []string{"workflow_execution_id"}},
+		{"a cursor that is none", "GET", "/events?cursor=17", "", 400, nil},
+		{"a cursor of another length", "GET", "/work?cursor=AAAA", "", 400, nil},
+		{"a cursor of strange letters", "GET", "/promises?cursor=%21", "", 400, nil},
+		{"a limit that is no number", "GET", "/events?limit=abc", "", 400, []string{"query.limit"}},
+		{"a limit that no integer can hold", "GET", "/events?limit=99999999999999999999", "", 400, []string{"query.limit"}},
+		{"a limit that is no whole number", "GET", "/work?limit=1.5", "", 400, []string{"query.limit"}},
+		{"a limit of none", "GET", "/events?limit=0", "", 422, []string{"query.limit"}},
+		{"a limit too high", "GET", "/promises?limit=251", "", 422, []string{"query.limit"}},
+		{"a time that is none", "GET", "/events?received_after=nonsense", "", 400, []string{"query.received_after"}},
+		{"a day that is not in its month", "GET", "/events?received_before=2026-02-30T00:00:00Z", "", 400, []string{"query.received_before"}},
+		{"a status that is none", "GET", "/events?status=lost", "", 422, []string{"query.status"}},
+		{"a query that cannot be parsed", "GET", "/events?status=%zz", "", 400, nil},
+		{"a query parameter that is none", "GET", "/events?statsu=failed", "", 422, []string{"query.statsu"}},
+		{"faults in several parameters", "GET", "/events?limit=0&status=lost&received_after=x", "", 400, []string{"query.limit", "query.status", "query.received_after"}},
+		{"a wait too long", "GET", "/promises/" + id + "?wait_seconds=61", "", 422, []string{"query.wait_seconds"}},
+		{"no body", "POST", "/work/claim", "", 400, nil},
+		{"broken JSON", "POST", "/work/claim", `{"max":`, 400, []string{"body"}},
+		{"two values", "POST", "/work/claim", `{}{}`, 400, []string{"body"}},
+		{"no object", "POST", "/work/claim", `[]`, 422, []string{"body"}},
+		{"an unknown field", "POST", "/work/claim", `{"quue":"ci"}`, 422, []string{"body.quue"}},
+		{"a wrong type", "POST", "/work/claim", `{"max":"10"}`, 422, []string{"body.max"}},
+		{"a number no integer can hold", "POST", "/work/" + id + "/complete", `{"lease_token":1e30}`, 422, []string{"body"}},
+		{"faults in several fields", "POST", "/work/claim", `{"max":0,"wait_seconds":61,"lease_seconds":"x","quue":1}`, 422,
+			[]string{"body.max", "body.wait_seconds", "body.lease_seconds", "body.quue"}},
+		{"faults that only we know", "POST", "/work/claim", `{"queue":"a\u0000","kinds":["a","b\u0000"]}`, 422, []string{"body.queue", "body.kinds[1]"}},
+		{"what is required and absent", "POST", "/work/" + id + "/fail", `{}`, 422, []string{"body", "body"}},
+		{"no promise to await", "POST", "/work/" + id + "/suspend", `{"lease_token":1,"await":[]}`, 422, []string{"body.await"}},
+		{"a key too long", "POST", "/promises", `{"idempotency_key":"` + strings.Repeat("k", 256) + `"}`, 422, []string{"body.idempotency_key"}},
+		{"a key too long in bytes", "POST", "/promises", `{"idempotency_key":"` + strings.Repeat("é", 200) + `"}`, 422, []string{"body.idempotency_key"}},
+		{"an empty key", "POST", "/promises", `{"idempotency_key":""}`, 422, []string{"body.idempotency_key"}},
+		{"a key with a NUL", "POST", "/promises", `{"idempotency_key":"a\u0000"}`, 422, []string{"body.idempotency_key"}},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			got := r.send(t.Context(), adminKey, c.method, T("acme")+c.path, []byte(c.body)).want(c.want).problem()
+			at := got.locations()
+			slices.Sort(at)
+			slices.Sort(c.at)
+			if diff := cmp.Diff(c.at, at); diff != "" {
+				t.Errorf("%+v: locations (-want +got):\n%s", got, diff)
+			}
+			for _, f := range got.Errors {
+				if f.Message == "" || strings.Contains(f.Message, "Go ") {
+					t.Errorf("at %s it says %q, want what a client can act upon", f.Location, f.Message)
+				}
+			}
+		})
+	}
+}
+
+func TestAdminFaults(t *testing.T) {
+	r := setUp(t)
+	for _, c := range []struct {
+		claim, path, body string
+		want              int
+		at                []string
+	}{
+		{"all of a tenant", "/tenants", `{"slug":"Not A Slug","name":""}`, 422, []string{"body.slug", "body.name"}},
+		{"a name with a NUL", "/tenants", `{"slug":"x","name":"a\u0000"}`, 422, []string{"body.name"}},
+		{"a slug that is taken", "/tenants", `{"slug":"acme","name":"Acme"}`, 409, nil},
+		{"all of a key", "/tenants/acme/keys", `{"name":"","scopes":["fly","read"],"expires_at":"2020-01-01T00:00:00Z"}`, 422,
+			[]string{"body.name", "body.scopes", "body.expires_at"}},
+		{"a key without a scope", "/tenants/acme/keys", `{"name":"k","scopes":[]}`, 422, []string{"body.scopes"}},
+		{"a key until a time that is none", "/tenants/acme/keys", `{"name":"k","scopes":["read"],"expires_at":"soon"}`, 422, []string{"body.expires_at"}},
+		{"a key until a year that no time can write", "/tenants/acme/keys", `{"name":"k","scopes":["read"],"expires_at":"9999-12-31T23:59:59-14:00"}`, 422, []string{"body.expires_at"}},
+		{"a key of no tenant", "/tenants/nobody/keys", `{"name":"k","scopes":["read"]}`, 404, nil},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			got := r.admin("POST", "/api/admin"+c.path, c.body).want(c.want).problem()
+			if diff := cmp.Diff(c.at, got.locations()); diff != "" {
+				t.Errorf("%+v: locations (-want +got):\n%s", got, diff)
+			}
+		})
+	}
+}
+
+func TestWhatNoHandlerAnswers(t *testing.T) {
+	r := setUp(t)
+	r.admin("GET", T("acme")+"/nothing", nil).want(http.StatusNotFound)
+	r.admin("GET", "/nothing", nil).want(http.StatusNotFound)
+	r.admin("DELETE", T("acme")+"/events", nil).want(http.StatusMethodNotAllowed)
+}
+
+func TestBodies(t *testing.T) {
+	const most = 1 << 20
+	r := setUp(t)
+	body := func(size int) []byte {
+		const before, after = `{"kinds":["`, `"]}`
+		return []byte(before + strings.Repeat("k", size-len(before)-len(after)) + after)
+	}
+	send := func(body []byte, contentType string) *answer {
+		req := httptest.NewRequestWithContext(t.Context(), "POST", T("acme")+"/work/claim", bytes.NewReader(body))
+		req.Header.Set("Authorization", "Bearer "+adminKey)
+		req.Header.Set("Content-Type", contentType)
+		return r.do(req)
+	}
+	send(body(most), "application/json").want(http.StatusOK)
+	send(body(most+1), "application/json").want(http.StatusRequestEntityTooLarge)
+	send(body(4*most), "application/json").want(http.StatusRequestEntityTooLarge)
+	send([]byte(`{}`), "application/json; charset=utf-8").want(http.StatusOK)
+	for _, other := range []string{"text/plain", "application/x-www-form-urlencoded", "application/xml", "a;b+c", "\x01"} {
+		send([]byte(`{}`), other).want(http.StatusUnsupportedMediaType)
+	}
+}
+
+// cutReader gives a part of a body and then fails, as a connection does.
+type cutReader struct{ io.Reader }
+
+func (c cutReader) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+
+func TestBodyThatEndsEarlyIsTheClientsFault(t *testing.T) {
+	r := setUp(t)
+	req := httptest.NewRequestWithContext(t.Context(), "POST", T("acme")+"/work/claim", cutReader{strings.NewReader(`{"max`)})
+	req.Header.Set("Authorization", "Bearer "+adminKey)
+	r.do(req).want(http.StatusBadRequest)
+}
+
+// TestFaultsOverTheWire holds what a recorder does not show: the status line
+// and the body are one answer, and the connection goes on.
+func TestFaultsOverTheWire(t *testing.T) {
+	r := setUp(t)
+	server := httptest.NewServer(r.router)
+	defer server.Close()
+	for range 2 {
+		resp, err := server.Client().Get(server.URL + T("acme") + "/events")
+		r.must(err)
+		line, err := bufio.NewReader(resp.Body).ReadString('\n')
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusUnauthorized || resp.Header.Get("WWW-Authenticate") != "Bearer" || !strings.HasPrefix(line, `{"title":"Unauthorized","status":401,`) {
+			t.Errorf("got %s %q (%v), want a 401 problem", resp.Status, line, err)
+		}
+	}
+}
+
+func TestOurFaultIsBland(t *testing.T) {
+	r := setUp(t, func(d *api.Deps) { d.Events = brokenEvents{} })
+	got := r.admin("GET", T("acme")+"/events", nil).want(http.StatusInternalServerError)
+	if strings.Contains(got.Body.String(), errBroken.Error()) {
+		t.Errorf("answered %s, want nothing of the cause", got.Body)
+	}
+}

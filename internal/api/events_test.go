@@ -1,0 +1,165 @@
+package api_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/api"
+)
+
+func TestEventSaysAllThatTheContractNames(t *testing.T) {
+	r := setUp(t)
+	first := r.event(func(e *eventhook.Event) { e.IdempotencyKey = "k" })
+	e := r.event(func(e *eventhook.Event) {
+		e.IdempotencyKey, e.SourceIP, e.RequestID, e.TraceID = "k", "192.0.2.1", "req", strings.Repeat("ab", 16)
+	})
+	list := r.list(T("acme") + "/events").Items[0]
+	want := map[string]any{
+		"id": e.ID.String(), "source": "crm", "origin": "source", "event_type": "push", "status": "duplicate", "idempotency_key": "k",
+		"is_duplicate": true, "duplicate_of": first.ID.String(), "content_type": "application/json", "body_size": 7.0, "retry_count": 0.0,
+		"next_retry_at": nil, "last_error": nil, "source_ip": "192.0.2.1", "trace_id": strings.Repeat("ab", 16), "request_id": "req",
+		"correlation_id": nil, "received_at": "2026-03-10T15:00:00.002Z", "processed_at": nil,
+	}
+	if diff := cmp.Diff(want, list); diff != "" {
+		t.Errorf("in a list (-want +got):\n%s", diff)
+	}
+	want["headers"] = map[string]any{"Content-Type": "application/json"}
+	want["body"] = map[string]any{"n": 1.0}
+	want["actions"], want["deliveries"] = []any{}, []any{}
+	if diff := cmp.Diff(want, r.admin("GET", T("acme")+"/events/"+e.ID.String(), nil).want(http.StatusOK).object()); diff != "" {
+		t.Errorf("alone (-want +got):\n%s", diff)
+	}
+}
+
+func TestEventTellsWhatRoutesDid(t *testing.T) {
+	r := setUp(t)
+	promise := r.makePromise("order-1", http.StatusCreated)
+	e := r.event()
+	workflow, task := r.makes(eventhook.Workflow, "pay"), r.makes(eventhook.Task, "build")
+	failed := eventhook.PlannedAction{Action: eventhook.Action{TargetType: eventhook.TargetTask}, Failure: "no such thing"}
+	r.settle(e, workflow, task, settles(eventhook.PromiseOutcome{Key: "order-1", Status: eventhook.PromiseResolved, Value: []byte(`1`)}), failed)
+	var got struct {
+		Status, LastError string
+		NextRetryAt       *string `json:"next_retry_at"`
+		RetryCount        int     `json:"retry_count"`
+		Actions           []struct {
+			RouteID             string  `json:"route_id"`
+			RouteName           string  `json:"route_name"`
+			TargetType          string  `json:"target_type"`
+			WorkflowExecutionID *string `json:"workflow_execution_id"`
+			TaskExecutionID     *string `json:"task_execution_id"`
+			PromiseID           *string `json:"promise_id"`
+			PublishedEventID    *string `json:"published_event_id"`
+			ErrorMessage        *string `json:"error_message"`
+			Status              string
+			Attempts            int
+		}
+	}
+	r.admin("GET", T("acme")+"/events/"+e.ID.String(), nil).want(http.StatusOK).into(&got)
+	if got.Status != "failed" || got.RetryCount != 1 || got.NextRetryAt == nil || len(got.Actions) != 4 {
+		t.Fatalf("got %+v, want a failed event with its next retry and four actions", got)
+	}
+	type made struct{ Target, Status, Workflow, Task, Promise, Error string }
+	text := func(s *string) string {
+		if s == nil {
+			return ""
+		}
+		return *s
+	}
+	actions := map[made]bool{}
+	for _, a := range got.Actions {
+		if a.RouteID != r.route.ID.String() || a.RouteName != "all" || a.Attempts != 1 || a.PublishedEventID != nil {
+			t.Errorf("got the action %+v, want one of the route, tried once", a)
+		}
+		actions[made{a.TargetType, a.Status, text(a.WorkflowExecutionID), text(a.TaskExecutionID), text(a.PromiseID), text(a.ErrorMessage)}] = true
+	}
+	want := map[made]bool{
+		{Target: "workflow", Status: "success", Workflow: workflow.Effect.Execution.ID.String()}: true,
+		{Target: "task", Status: "success", Task: task.Effect.Execution.ID.String()}:             true,
+		{Target: "promise", Status: "success", Promise: promise.ID}:                              true,
+		{Target: "task", Status: "failed", Error: "no such thing"}:                               true,
+	}
+	if diff := cmp.Diff(want, actions); diff != "" {
+		t.Errorf("actions (-want +got):\n%s", diff)
+	}
+}
+
+func TestBodiesAndHeadersAreShown(t *testing.T) {
+	r := setUp(t)
+	for _, c := range []struct{ claim, contentType, headers, body, wantBody, wantHeaders string }{
+		{"JSON", "application/json", "", `{"a":[1,{"b":null}]}`, `{"a":[1,{"b":null}]}`, `{}`},
+		{"JSON with numbers that no float holds", "application/json", "", `[12345678901234567890]`, `[12345678901234567890]`, `{}`},
+		{"JSON with a NUL", "application/json", "", `{"a":"\u0000"}`, `{"a":"\u0000"}`, `{}`},
+		{"JSON that is no UTF-8", "application/json", "", "\"\xff\"", `"�"`, `{}`},
+		{"JSON that is none", "application/json", "", `{"a":`, `"{\"a\":"`, `{}`},
+		{"a form", "application/x-www-form-urlencoded", "", `a=1&b=x%20y`, `{"a":"1","b":"x y"}`, `{}`},
+		{"text", "text/plain", "", "hello, 世界", `"hello, 世界"`, `{}`},
+		{"text with a NUL", "text/plain", "", "a\x00b", `"a\u0000b"`, `{}`},
+		{"bytes", "application/octet-stream", "", "\xff\xfe\x00", `null`, `{}`},
+		{"nothing", "", "", "", `null`, `{}`},
+		{"headers, as they were kept", "text/plain", "Authorization: [redacted]\r\nX-A: b\r\n", "x", `"x"`, `{"Authorization":"[redacted]","X-A":"b"}`},
+		{"headers that were repeated", "text/plain", "X-A: 1\r\nX-B: 2\r\nX-A: 3\r\n", "x", `"x"`, `{"X-A":"1, 3","X-B":"2"}`},
+		{"headers that are no text", "text/plain", "X-A: \xff\r\nX-Empty: \r\n", "x", `"x"`, `{"X-A":"�","X-Empty":""}`},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			e := r.event(func(e *eventhook.Event) {
+				e.ContentType, e.Headers, e.Body = c.contentType, []byte(c.headers), []byte(c.body)
+			})
+			var got struct{ Body, Headers json.RawMessage }
+			r.admin("GET", T("acme")+"/events/"+e.ID.String(), nil).want(http.StatusOK).into(&got)
+			if string(got.Body) != c.wantBody {
+				t.Errorf("body: got %s, want %s", got.Body, c.wantBody)
+			}
+			if string(got.Headers) != c.wantHeaders {
+				t.Errorf("headers: got %s, want %s", got.Headers, c.wantHeaders)
+			}
+			a := r.admin("GET", T("acme")+"/events/"+e.ID.String()+"/payload", nil).want(http.StatusOK)
+			if got := a.Body.String(); got != c.body {
+				t.Errorf("payload: got %q, want exactly %q", got, c.body)
+			}
+		})
+	}
+}
+
+func TestPayloadIsNoPageOfOurs(t *testing.T) {
+	r := setUp(t)
+	for _, c := range []struct{ contentType, want string }{
+		{"text/html; charset=utf-8", "text/html; charset=utf-8"},
+		{"", "application/octet-stream"},
+		{"text/plain\r\nSet-Cookie: a=b", "application/octet-stream"},
+	} {
+		e := r.event(func(e *eventhook.Event) { e.ContentType, e.Body = c.contentType, []byte("<script>alert(1)</script>") })
+		h := r.admin("GET", T("acme")+"/events/"+e.ID.String()+"/payload", nil).want(http.StatusOK).Header()
+		if h.Get("Content-Type") != c.want || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Content-Disposition") != "attachment" {
+			t.Errorf("%q: got the headers %v, want the type %q, nosniff, attachment", c.contentType, h, c.want)
+		}
+	}
+}
+
+// pastRetention is a store that has dropped the payloads.
+type pastRetention struct{ api.EventStore }
+
+func (pastRetention) Payloads(context.Context, []eventhook.EventID) (map[eventhook.EventID]eventhook.Payload, error) {
+	return nil, nil
+}
+
+func TestEventOutlivesItsPayload(t *testing.T) {
+	r := setUp(t, func(d *api.Deps) { d.Events = pastRetention{d.Events} })
+	e := r.event()
+	r.settle(e, r.makes(eventhook.Task, "build"))
+	path := T("acme") + "/events/" + e.ID.String()
+	got := r.admin("GET", path, nil).want(http.StatusOK).object()
+	if got["body"] != nil || len(got["headers"].(map[string]any)) != 0 {
+		t.Errorf("got the body %v and headers %v, want null and none", got["body"], got["headers"])
+	}
+	r.admin("GET", path+"/payload", nil).want(http.StatusNotFound)
+	if items := r.claim(map[string]any{}); len(items) != 1 || string(items[0].Input) != "null" {
+		t.Errorf("claimed %+v, want the work with the input null", items)
+	}
+}

@@ -1,0 +1,452 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/labstack/echo/v4"
+	"github.com/labstack/echo/v4/middleware"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/api"
+	"github.com/eventhook/eventhook/internal/pg"
+	"github.com/eventhook/eventhook/internal/pgtest"
+)
+
+var (
+	_ api.EventStore   = (*pg.DB)(nil)
+	_ api.WorkStore    = (*pg.DB)(nil)
+	_ api.PromiseStore = (*pg.DB)(nil)
+	_ api.AdminStore   = (*pg.DB)(nil)
+	_ api.KeyStore     = (*pg.DB)(nil)
+)
+
+// TestMain puts the machine far from UTC: clients must not notice.
+func TestMain(m *testing.M) {
+	time.Local = time.FixedZone("far away", 5*60*60)
+	pgtest.Main(m)
+}
+
+// noon is when every test begins.
+var noon = time.Date(2026, 3, 10, 12, 0, 0, 0, time.FixedZone("elsewhere", -3*60*60))
+
+const (
+	adminKey = "ehk_the-admin-key-of-these-tests"
+	patience = time.Minute // for what comes at once unless it is broken
+)
+
+// T is the tenant's part of a path.
+func T(tenant string) string { return "/api/tenants/" + tenant + "/eventhook" }
+
+type clock struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+func (c *clock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(d)
+}
+
+// plain is a Sealer for tests that do not look at what is sealed.
+type plain struct{}
+
+func (plain) Seal(s string) (string, error) { return "enc:" + s, nil }
+func (plain) Open(s string) (string, error) { return strings.TrimPrefix(s, "enc:"), nil }
+
+// rig is the API over a database with the tenants acme and umbrella. Acme has
+// the sources crm and shop; crm has a route.
+type rig struct {
+	*testing.T
+	clock    *clock
+	db       *pg.DB
+	router   *echo.Echo
+	openAPI  *huma.OpenAPI
+	stopping chan struct{}
+	worked   map[string]int
+	acme     eventhook.TenantID
+	crm      eventhook.SourceID
+	shop     eventhook.SourceID
+	route    eventhook.Route
+}
+
+func setUp(t *testing.T, change ...func(*api.Deps)) *rig {
+	t.Helper()
+	t.Parallel()
+	r := &rig{T: t, clock: &clock{at: noon}, stopping: make(chan struct{}), worked: map[string]int{}}
+	db, err := pg.Open(t.Context(), pgtest.New(t), pg.Options{AcceptConns: 2, WorkConns: 4, KeyTTL: 24 * time.Hour, Sealer: plain{},
+		Log: slog.New(slog.DiscardHandler), Now: r.clock.now})
+	r.must(err)
+	t.Cleanup(db.Close)
+	r.db = db
+	r.configure()
+	var mu sync.Mutex
+	deps := api.Deps{
+		Events: db, Work: db, Promises: db, Admin: db, Keys: db, AdminKey: eventhook.NewSecret(adminKey),
+		Worked: func(act string, n int) {
+			mu.Lock()
+			defer mu.Unlock()
+			r.worked[act] += n
+		},
+		Stopping: r.stopping, Log: slog.New(slog.NewTextHandler(t.Output(), nil)), Now: r.clock.now, Version: "test",
+	}
+	for _, c := range change {
+		c(&deps)
+	}
+	r.router = echo.New()
+	r.router.HTTPErrorHandler = api.HandleError
+	r.router.Use(middleware.RecoverWithConfig(middleware.RecoverConfig{LogErrorFunc: func(_ echo.Context, err error, stack []byte) error {
+		t.Errorf("a request panicked: %v\n%s", err, stack)
+		return err
+	}}))
+	r.openAPI = api.Register(r.router, deps).OpenAPI()
+	return r
+}
+
+func (r *rig) configure() {
+	r.Helper()
+	source := func(slug string) eventhook.Source {
+		return eventhook.Source{Slug: slug, Name: slug, Verifier: eventhook.NewSecret(`{"type":"none"}`), IsEnabled: true}
+	}
+	for _, c := range []eventhook.TenantConfig{
+		{Tenant: eventhook.Tenant{Slug: "umbrella", Name: "Umbrella"}},
+		{Tenant: eventhook.Tenant{Slug: "acme", Name: "Acme"}, Sources: []eventhook.SourceConfig{
+			{Source: source("crm"), Routes: []eventhook.Route{{Name: "all", IsEnabled: true,
+				Targets: []eventhook.Target{{Type: eventhook.TargetTask, TaskKind: "build"}}}}},
+			{Source: source("shop")},
+		}},
+	} {
+		_, err := r.db.ApplyTenant(r.Context(), c, false)
+		r.must(err)
+	}
+	crm, err := r.db.FindSource(r.Context(), "acme", "crm")
+	r.must(err)
+	shop, err := r.db.FindSource(r.Context(), "acme", "shop")
+	r.must(err)
+	r.acme, r.crm, r.shop = crm.TenantID, crm.ID, shop.ID
+	_, routes, err := r.db.SourceRouting(r.Context(), r.crm)
+	r.must(err)
+	r.route = routes[0]
+}
+
+func (r *rig) must(err error) {
+	r.Helper()
+	if err != nil {
+		r.Fatal(err)
+	}
+}
+
+// key makes a key of a tenant.
+func (r *rig) key(tenant string, scopes ...eventhook.Scope) (string, eventhook.APIKey) {
+	r.Helper()
+	return r.keyUntil(tenant, nil, scopes...)
+}
+
+func (r *rig) keyUntil(tenant string, expires *time.Time, scopes ...eventhook.Scope) (string, eventhook.APIKey) {
+	r.Helper()
+	t, err := r.db.Tenant(r.Context(), tenant)
+	r.must(err)
+	text := api.NewKey()
+	hash := sha256.Sum256([]byte(text))
+	k, err := r.db.AddKey(r.Context(), eventhook.APIKey{TenantID: t.ID, Name: "test", Prefix: text[:8], Scopes: scopes, ExpiresAt: expires}, hash[:])
+	r.must(err)
+	return text, k
+}
+
+// answer is what came back.
+type answer struct {
+	*httptest.ResponseRecorder
+	t *testing.T
+}
+
+// call makes a request with a JSON body, a raw one (string), or none (nil).
+func (r *rig) call(key, method, path string, body any) *answer {
+	r.Helper()
+	var raw []byte
+	switch b := body.(type) {
+	case nil:
+	case string:
+		raw = []byte(b)
+	default:
+		var err error
+		raw, err = json.Marshal(b)
+		r.must(err)
+	}
+	return r.send(r.Context(), key, method, path, raw)
+}
+
+func (r *rig) send(ctx context.Context, key, method, path string, body []byte) *answer {
+	r.Helper()
+	req := httptest.NewRequestWithContext(ctx, method, path, bytes.NewReader(body))
+	if key != "" {
+		req.Header.Set("Authorization", "Bearer "+key)
+	}
+	if len(body) > 0 {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	return r.do(req)
+}
+
+func (r *rig) do(req *http.Request) *answer {
+	r.Helper()
+	a := &answer{httptest.NewRecorder(), r.T}
+	r.router.ServeHTTP(a, req)
+	a.checkTimes(req.Method + " " + req.URL.Path)
+	return a
+}
+
+// admin calls with the admin key.
+func (r *rig) admin(method, path string, body any) *answer {
+	r.Helper()
+	return r.call(adminKey, method, path, body)
+}
+
+var timeInJSON = regexp.MustCompile(`"\w+_(at|until)":"[^"]*"`)
+
+// checkTimes holds that every moment in an answer is RFC 3339 in UTC.
+func (a *answer) checkTimes(what string) {
+	a.t.Helper()
+	for _, at := range timeInJSON.FindAllString(a.Body.String(), -1) {
+		if !strings.HasSuffix(at, `Z"`) {
+			a.t.Errorf("%s: got the time %s, want UTC", what, at)
+		}
+	}
+}
+
+// want holds the status, and for a failure that it is a problem of ours.
+func (a *answer) want(status int) *answer {
+	a.t.Helper()
+	if a.Code != status {
+		a.t.Fatalf("answered %d %s, want %d", a.Code, a.Body, status)
+	}
+	if status >= 400 {
+		a.problem()
+	}
+	return a
+}
+
+type problem struct {
+	Title, Detail string
+	Status        int
+	Errors        []struct{ Location, Message string }
+}
+
+// problem reads a problem and holds that it is a whole one.
+func (a *answer) problem() (p problem) {
+	a.t.Helper()
+	if got := a.Header().Get("Content-Type"); got != "application/problem+json" {
+		a.t.Errorf("answered %d as %q, want application/problem+json", a.Code, got)
+	}
+	a.into(&p)
+	if p.Status != a.Code || p.Title != http.StatusText(a.Code) || p.Detail == "" {
+		a.t.Errorf("got the problem %+v, want one that says %d %s and has a detail", p, a.Code, http.StatusText(a.Code))
+	}
+	if (a.Code == http.StatusUnauthorized) != (a.Header().Get("WWW-Authenticate") == "Bearer") {
+		a.t.Errorf("answered %d with WWW-Authenticate %q", a.Code, a.Header().Get("WWW-Authenticate"))
+	}
+	return p
+}
+
+// locations are where a problem's faults are.
+func (p problem) locations() []string {
+	var all []string
+	for _, f := range p.Errors {
+		all = append(all, f.Location)
+	}
+	return all
+}
+
+func (a *answer) into(v any) {
+	a.t.Helper()
+	if err := json.Unmarshal(a.Body.Bytes(), v); err != nil {
+		a.t.Fatalf("answered %s: %v", a.Body, err)
+	}
+}
+
+// object reads a JSON object.
+func (a *answer) object() map[string]any {
+	a.t.Helper()
+	var o map[string]any
+	a.into(&o)
+	return o
+}
+
+// event accepts one of crm's; a millisecond passes, so that ids have an order.
+func (r *rig) event(change ...func(*eventhook.Event)) *eventhook.Event {
+	r.Helper()
+	r.clock.advance(time.Millisecond)
+	e := &eventhook.Event{
+		ID: eventhook.NewID[eventhook.Event](r.clock.now()), TenantID: r.acme, SourceID: r.crm, Origin: eventhook.OriginSource,
+		EventType: "push", ContentType: "application/json", Lease: eventhook.Lease{Until: r.clock.now().Add(time.Minute)},
+		Payload: eventhook.Payload{Headers: []byte("Content-Type: application/json\r\n"), Body: []byte(`{"n":1}`)},
+	}
+	for _, c := range change {
+		c(e)
+	}
+	e.BodySize = len(e.Body)
+	r.must(r.db.Accept(r.Context(), []*eventhook.Event{e}))
+	return e
+}
+
+// settle ends an event with actions.
+func (r *rig) settle(e *eventhook.Event, actions ...eventhook.PlannedAction) {
+	r.Helper()
+	for i := range actions {
+		a := &actions[i]
+		a.ID, a.EventID, a.RouteID, a.RouteName, a.TargetIndex = eventhook.NewID[eventhook.Action](r.clock.now()), e.ID, r.route.ID, r.route.Name, i
+		if x := a.Effect.Execution; x != nil {
+			x.EventID, x.TenantID = e.ID, e.TenantID
+		}
+	}
+	lost, err := r.db.SettleEvents(r.Context(), []*eventhook.Settlement{
+		{Event: e, Actions: actions, Matched: len(actions), Retry: eventhook.EventRetry},
+	})
+	r.must(err)
+	if len(lost) > 0 {
+		r.Fatal("the event's lease was lost")
+	}
+}
+
+func (r *rig) makes(typ eventhook.ExecutionType, kind string, change ...func(*eventhook.Execution)) eventhook.PlannedAction {
+	x := &eventhook.Execution{ID: eventhook.NewID[eventhook.Execution](r.clock.now()), Type: typ, Kind: kind, Queue: "default", MaxAttempts: 3}
+	for _, c := range change {
+		c(x)
+	}
+	return eventhook.PlannedAction{Action: eventhook.Action{TargetType: string(typ)}, Effect: eventhook.Effect{Execution: x}}
+}
+
+func settles(o eventhook.PromiseOutcome) eventhook.PlannedAction {
+	return eventhook.PlannedAction{Action: eventhook.Action{TargetType: eventhook.TargetPromise}, Effect: eventhook.Effect{Promise: &o}}
+}
+
+// execution makes one by way of an event, and returns its id.
+func (r *rig) execution(typ eventhook.ExecutionType, kind string, change ...func(*eventhook.Execution)) string {
+	r.Helper()
+	a := r.makes(typ, kind, change...)
+	r.settle(r.event(), a)
+	return a.Effect.Execution.ID.String()
+}
+
+// item is claimed work.
+type item struct {
+	ID, Type, Kind, Queue string
+	Input, State          json.RawMessage
+	Attempt               int
+	LeaseToken            int64     `json:"lease_token"`
+	LeaseUntil            time.Time `json:"lease_until"`
+	EventID               string    `json:"event_id"`
+	Promises              []promiseJSON
+}
+
+type promiseJSON struct {
+	ID                  string
+	IdempotencyKey      string `json:"idempotency_key"`
+	Status              string
+	Value               json.RawMessage
+	Error               *string
+	WorkflowExecutionID *string    `json:"workflow_execution_id"`
+	ExpiresAt           *time.Time `json:"expires_at"`
+	CreatedAt           time.Time  `json:"created_at"`
+	SettledAt           *time.Time `json:"settled_at"`
+}
+
+func (r *rig) claim(body any) []item {
+	r.Helper()
+	var got struct{ Items []item }
+	a := r.admin("POST", T("acme")+"/work/claim", body).want(http.StatusOK)
+	a.into(&got)
+	if got.Items == nil {
+		r.Errorf("claim answered %s, want a list of items", a.Body)
+	}
+	return got.Items
+}
+
+// claimOne claims the one thing there is to do.
+func (r *rig) claimOne() item {
+	r.Helper()
+	items := r.claim(map[string]any{})
+	if len(items) != 1 {
+		r.Fatalf("claimed %d, want one", len(items))
+	}
+	return items[0]
+}
+
+// page is one page of a list, its items as objects.
+type page struct {
+	Items      []map[string]any
+	NextCursor *string `json:"next_cursor"`
+}
+
+func (r *rig) list(path string) page {
+	r.Helper()
+	var p page
+	r.admin("GET", path, nil).want(http.StatusOK).into(&p)
+	return p
+}
+
+// ids are the items' ids, in order.
+func (p page) ids() []string {
+	ids := []string{}
+	for _, i := range p.Items {
+		ids = append(ids, fmt.Sprint(i["id"]))
+	}
+	return ids
+}
+
+// started runs a call and hands its answer over when it comes.
+func (r *rig) started(key, method, path string, body string) <-chan *answer {
+	done := make(chan *answer, 1)
+	go func() { done <- r.send(context.WithoutCancel(r.Context()), key, method, path, []byte(body)) }()
+	return done
+}
+
+// within waits for what is to come at once.
+func within[V any](t *testing.T, what string, c <-chan V) (v V) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(patience):
+		t.Fatalf("never: %s", what)
+	}
+	return v
+}
+
+// brokenKeys is a store whose database does not answer.
+type brokenKeys struct{}
+
+func (brokenKeys) KeyByHash(context.Context, []byte) (eventhook.APIKey, string, error) {
+	return eventhook.APIKey{}, "", errBroken
+}
+
+func (brokenKeys) Tenant(context.Context, string) (eventhook.Tenant, error) {
+	return eventhook.Tenant{}, errBroken
+}
+
+// brokenEvents is a store whose database does not answer.
+type brokenEvents struct{ api.EventStore }
+
+func (brokenEvents) Events(context.Context, eventhook.TenantID, eventhook.EventFilter) ([]eventhook.Event, error) {
+	return nil, errBroken
+}
+
+var errBroken = errors.New("the database is gone")

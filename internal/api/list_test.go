@@ -1,0 +1,180 @@
+package api_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventhook/eventhook"
+)
+
+// lists are all lists of the API, each with how to add to it.
+func (r *rig) lists() map[string]func(n int) (id string) {
+	tick := func() { r.clock.advance(time.Millisecond) }
+	return map[string]func(int) string{
+		T("acme") + "/events":   func(int) string { return r.event().ID.String() },
+		T("acme") + "/work":     func(int) string { tick(); return r.execution(eventhook.Task, "build") },
+		T("acme") + "/promises": func(n int) string { tick(); return r.makePromise(fmt.Sprint("p", n), http.StatusCreated).ID },
+		"/api/admin/tenants": func(n int) string {
+			tick()
+			return fmt.Sprint(r.admin("POST", "/api/admin/tenants", map[string]any{"slug": fmt.Sprint("t", n), "name": "T"}).want(http.StatusCreated).object()["id"])
+		},
+		"/api/admin/tenants/acme/keys": func(int) string {
+			tick()
+			_, k := r.key("acme", eventhook.ScopeRead)
+			return k.ID.String()
+		},
+	}
+}
+
+func TestListsAreReadPageByPage(t *testing.T) {
+	r := setUp(t)
+	lists := r.lists()
+	for _, op := range r.operations() {
+		path := pathOf(op, "acme")
+		if op.Method == "GET" && !strings.Contains(op.Path, "{id}") && op.Path != "/api/admin/tenants/{tenant}" && lists[path] == nil {
+			t.Errorf("%s is a list without a line here", op.Path)
+		}
+	}
+	for path, add := range lists {
+		t.Run(path, func(t *testing.T) {
+			before := r.list(path).ids()
+			want := slices.Clone(before)
+			for n := range 7 {
+				want = slices.Insert(want, 0, add(n))
+			}
+			var got []string
+			cursor, n := "", 7
+			for {
+				p := r.list(path + "?limit=3&cursor=" + cursor)
+				got = append(got, p.ids()...)
+				if p.NextCursor == nil {
+					break
+				}
+				if len(p.Items) != 3 {
+					t.Fatalf("a page that is not the last has %d items, want 3", len(p.Items))
+				}
+				add(n) // must show up in no later page
+				cursor, n = *p.NextCursor, n+1
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("newest first, each once, nothing that came later (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestPagesEndWhereTheListEnds(t *testing.T) {
+	r := setUp(t)
+	for range 6 {
+		r.event()
+	}
+	for _, c := range []struct {
+		limit, items int
+		more         bool
+	}{{5, 5, true}, {6, 6, false}, {7, 6, false}} {
+		p := r.list(fmt.Sprintf("%s/events?limit=%d", T("acme"), c.limit))
+		if len(p.Items) != c.items || (p.NextCursor != nil) != c.more {
+			t.Errorf("limit %d: got %d items and the cursor %v, want %d and one: %v", c.limit, len(p.Items), p.NextCursor, c.items, c.more)
+		}
+	}
+	if got := r.admin("GET", T("umbrella")+"/events", nil).want(http.StatusOK).Body.String(); strings.TrimSpace(got) != `{"items":[],"next_cursor":null}` {
+		t.Errorf("an empty list is %s", got)
+	}
+}
+
+func TestListsAreBounded(t *testing.T) {
+	r := setUp(t)
+	for range 260 {
+		r.event()
+	}
+	for limit, want := range map[string]int{"": 50, "?limit=": 50, "?limit=250": 250} {
+		if p := r.list(T("acme") + "/events" + limit); len(p.Items) != want || p.NextCursor == nil {
+			t.Errorf("%q: got %d items and the cursor %v, want %d and one", limit, len(p.Items), p.NextCursor, want)
+		}
+	}
+}
+
+func TestEventFilters(t *testing.T) {
+	r := setUp(t)
+	long := strings.Repeat("k", 300)
+	name := map[string]string{} // of ids
+	event := func(called string, change ...func(*eventhook.Event)) *eventhook.Event {
+		r.clock.advance(time.Second)
+		e := r.event(change...)
+		name[e.ID.String()] = called
+		return e
+	}
+	event("a", func(e *eventhook.Event) { e.IdempotencyKey = "one" })
+	event("b", func(e *eventhook.Event) { e.IdempotencyKey = "one" })
+	c := event("c", func(e *eventhook.Event) { e.EventType = "ping" })
+	r.settle(c, r.makes(eventhook.Task, "build"))
+	event("d", func(e *eventhook.Event) { e.SourceID, e.IdempotencyKey = r.shop, eventhook.Key(long) })
+	q := url.QueryEscape
+	at := func(e *eventhook.Event) string { return q(e.ID.Time().Format(time.RFC3339Nano)) }
+	for _, f := range []struct{ claim, query, want string }{
+		{"all", "", "d c b a"},
+		{"of a source", "source=shop", "d"},
+		{"of no source", "source=nobody", ""},
+		{"of a status", "status=delivered", "c"},
+		{"duplicates", "status=duplicate", "b"},
+		{"of a type", "event_type=ping", "c"},
+		{"of a key, with its duplicates", "idempotency_key=one", "b a"},
+		{"of a key longer than we store", "idempotency_key=" + long, "d"},
+		{"received after a moment", "received_after=" + at(c), "d"},
+		{"received before a moment", "received_before=" + at(c), "b a"},
+		{"in another zone", "received_before=" + q(c.ID.Time().In(time.FixedZone("", 7200)).Format(time.RFC3339Nano)), "b a"},
+		{"in between", "received_after=" + q(noon.Format(time.RFC3339)) + "&received_before=" + at(c), "b a"},
+		{"after the year 1960", "received_after=1960-01-01T00:00:00Z", "d c b a"},
+		{"before the year 1960", "received_before=1960-01-01T00:00:00Z", ""},
+		{"after the year 9999", "received_after=9999-12-31T23:59:59Z", ""},
+		{"before the year 9999", "received_before=9999-12-31T23:59:59Z", "d c b a"},
+		{"of all at once", "source=crm&status=delivered&event_type=ping&limit=1", "c"},
+		{"of what excludes each other", "source=shop&event_type=ping", ""},
+	} {
+		t.Run(f.claim, func(t *testing.T) {
+			var got []string
+			for _, id := range r.list(T("acme") + "/events?" + f.query).ids() {
+				got = append(got, name[id])
+			}
+			if s := strings.Join(got, " "); s != f.want {
+				t.Errorf("got %q, want %q", s, f.want)
+			}
+		})
+	}
+}
+
+func TestWorkFilters(t *testing.T) {
+	r := setUp(t)
+	r.execution(eventhook.Workflow, "pay")
+	r.execution(eventhook.Task, "build", func(x *eventhook.Execution) { x.Queue = "ci" })
+	r.execution(eventhook.Task, "mail")
+	if got := r.claim(map[string]any{"kinds": []string{"mail"}}); len(got) != 1 {
+		t.Fatalf("claimed %d, want the one that is asked for", len(got))
+	}
+	for _, f := range []struct{ query, want string }{
+		{"", "mail build pay"},
+		{"type=workflow", "pay"},
+		{"type=task", "mail build"},
+		{"status=running", "mail"},
+		{"status=pending", "build pay"},
+		{"kind=pay", "pay"},
+		{"queue=ci", "build"},
+		{"queue=default&type=task", "mail"},
+		{"kind=nothing", ""},
+	} {
+		var got []string
+		for _, i := range r.list(T("acme") + "/work?" + f.query).Items {
+			got = append(got, fmt.Sprint(i["kind"]))
+		}
+		if s := strings.Join(got, " "); s != f.want {
+			t.Errorf("%q: got %q, want %q", f.query, s, f.want)
+		}
+	}
+}

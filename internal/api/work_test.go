@@ -1,0 +1,354 @@
+package api_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventhook/eventhook"
+)
+
+func (r *rig) work(id string) map[string]any {
+	r.Helper()
+	return r.admin("GET", T("acme")+"/work/"+id, nil).want(http.StatusOK).object()
+}
+
+// act does something with claimed work.
+func (r *rig) act(i item, act string, body map[string]any) *answer {
+	r.Helper()
+	if body == nil {
+		body = map[string]any{}
+	}
+	body["lease_token"] = i.LeaseToken
+	return r.admin("POST", T("acme")+"/work/"+i.ID+"/"+act, body)
+}
+
+func TestClaimedWorkSaysAllThatAWorkerNeeds(t *testing.T) {
+	r := setUp(t)
+	e := r.event(func(e *eventhook.Event) { e.Body = []byte(`{"order":7}`) })
+	r.settle(e, r.makes(eventhook.Task, "build", func(x *eventhook.Execution) { x.IdempotencyKey = "k" }))
+	answered := r.admin("POST", T("acme")+"/work/claim", map[string]any{"lease_seconds": 90}).want(http.StatusOK)
+	var got struct{ Items []map[string]any }
+	answered.into(&got)
+	want := []map[string]any{{
+		"id": got.Items[0]["id"], "type": "task", "kind": "build", "queue": "default", "event_id": e.ID.String(), "idempotency_key": "k",
+		"input": map[string]any{"order": 7.0}, "attempt": 1.0, "lease_token": 1.0, "lease_until": "2026-03-10T15:01:30.001Z",
+	}}
+	if diff := cmp.Diff(want, got.Items); diff != "" {
+		t.Errorf("claimed (-want +got):\n%s", diff)
+	}
+	x := r.work(got.Items[0]["id"].(string))
+	delete(x, "id")
+	if diff := cmp.Diff(map[string]any{
+		"type": "task", "kind": "build", "queue": "default", "status": "running", "event_id": e.ID.String(), "idempotency_key": "k",
+		"attempt": 1.0, "max_attempts": 3.0, "input": map[string]any{"order": 7.0}, "error": nil, "due_at": "2026-03-10T15:01:30.001Z",
+		"created_at": "2026-03-10T15:00:00.001Z", "completed_at": nil,
+	}, x); diff != "" {
+		t.Errorf("read (-want +got):\n%s", diff)
+	}
+	if r.worked["claimed"] != 1 {
+		t.Errorf("heard of %v, want one claimed", r.worked)
+	}
+}
+
+func TestInputs(t *testing.T) {
+	r := setUp(t)
+	for _, c := range []struct{ claim, contentType, body, want string }{
+		{"JSON as it came", "application/json", `{"b":1, "a":12345678901234567890}`, `{"b":1,"a":12345678901234567890}`},
+		{"a form as an object", "application/x-www-form-urlencoded", `a=1`, `{"a":"1"}`},
+		{"text as a string", "text/plain", `hello`, `"hello"`},
+		{"bytes in base64", "application/octet-stream", "\xff\x00", `{"base64":"/wA="}`},
+		{"nothing as null", "", "", `null`},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			e := r.event(func(e *eventhook.Event) {
+				e.Body, e.Headers = []byte(c.body), []byte("Content-Type: "+c.contentType+"\r\n")
+			})
+			r.settle(e, r.makes(eventhook.Task, "build"))
+			if got := string(r.claimOne().Input); got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
+	}
+	t.Run("an input of its own", func(t *testing.T) {
+		r.execution(eventhook.Task, "build", func(x *eventhook.Execution) { x.Input = json.RawMessage(`{"own":true}`) })
+		if got := string(r.claimOne().Input); got != `{"own":true}` {
+			t.Errorf("got %s, want its own", got)
+		}
+	})
+}
+
+func TestClaimsTakeWhatTheyAskFor(t *testing.T) {
+	r := setUp(t)
+	for _, kind := range []string{"a", "b", "a", "c"} {
+		r.execution(eventhook.Task, kind)
+	}
+	r.execution(eventhook.Task, "a", func(x *eventhook.Execution) { x.Queue = "ci" })
+	if got := r.claim(map[string]any{"queue": "nobody's"}); len(got) != 0 {
+		t.Errorf("an empty queue: claimed %d, want none, at once", len(got))
+	}
+	if got := r.claim(map[string]any{"kinds": []string{"b", "c"}, "max": 1}); len(got) != 1 || got[0].Kind != "b" {
+		t.Errorf("one of two kinds: claimed %+v, want the oldest", got)
+	}
+	if got := r.claim(map[string]any{"kinds": []string{}}); len(got) != 3 {
+		t.Errorf("no kinds named: claimed %d, want the three that are left", len(got))
+	}
+	if got := r.claim(map[string]any{"queue": "ci"}); len(got) != 1 || got[0].Queue != "ci" {
+		t.Errorf("a queue: claimed %+v, want its own", got)
+	}
+	if got := r.claim(map[string]any{}); len(got) != 0 {
+		t.Errorf("all is leased: claimed %d, want none", len(got))
+	}
+	r.clock.advance(30 * time.Second)
+	if got := r.claim(map[string]any{}); len(got) != 4 || got[0].Attempt != 2 || got[0].LeaseToken != 2 {
+		t.Errorf("after the leases: claimed %+v, want all again, in a second attempt", got)
+	}
+}
+
+func TestHeartbeatExtendsTheLease(t *testing.T) {
+	r := setUp(t)
+	r.execution(eventhook.Task, "build")
+	held := r.claimOne()
+	r.clock.advance(20 * time.Second)
+	var beat struct {
+		LeaseUntil time.Time `json:"lease_until"`
+	}
+	r.act(held, "heartbeat", map[string]any{"lease_seconds": 60}).want(http.StatusOK).into(&beat)
+	if want := r.clock.now().Add(time.Minute); !beat.LeaseUntil.Equal(want) {
+		t.Errorf("leased until %s, want %s", beat.LeaseUntil, want)
+	}
+	r.clock.advance(59 * time.Second)
+	if got := r.claim(map[string]any{}); len(got) != 0 {
+		t.Errorf("claimed %d while the lease is on, want none", len(got))
+	}
+	r.clock.advance(time.Second)
+	r.claimOne()
+}
+
+func TestWorkEnds(t *testing.T) {
+	r := setUp(t)
+	for _, c := range []struct {
+		claim, act string
+		body       map[string]any
+		want       map[string]any // of the execution
+		heard      string
+	}{
+		{"completed with an output", "complete", map[string]any{"output": map[string]any{"built": true}},
+			map[string]any{"status": "completed", "output": map[string]any{"built": true}, "error": nil, "due_at": nil}, "completed"},
+		{"completed with nothing", "complete", nil, map[string]any{"status": "completed", "output": nil}, "completed"},
+		{"failed, to be tried again", "fail", map[string]any{"error": "no disk"},
+			map[string]any{"status": "failed", "error": "no disk", "completed_at": nil}, "failed"},
+		{"failed, retryable said", "fail", map[string]any{"error": "no disk", "retryable": true}, map[string]any{"status": "failed"}, "failed"},
+		{"failed for good", "fail", map[string]any{"error": "no such order", "retryable": false},
+			map[string]any{"status": "dead", "error": "no such order", "due_at": nil}, "dead"},
+		{"failed with a NUL", "fail", map[string]any{"error": "a\x00b", "retryable": false}, map[string]any{"error": `a\x00b`}, "dead"},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			r.execution(eventhook.Task, "build")
+			held := r.claimOne()
+			before := r.worked[c.heard]
+			answered := r.act(held, c.act, c.body).want(http.StatusOK).object()
+			if diff := cmp.Diff(r.work(held.ID), answered); diff != "" {
+				t.Errorf("the answer is not the execution (-read +answered):\n%s", diff)
+			}
+			for field, want := range c.want {
+				if diff := cmp.Diff(want, answered[field]); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", field, diff)
+				}
+			}
+			if ended := answered["completed_at"] != nil; ended == (answered["status"] == "failed") {
+				t.Errorf("it is %v and ended at %v", answered["status"], answered["completed_at"])
+			}
+			if r.worked[c.heard] != before+1 {
+				t.Errorf("heard of %v, want one more %s", r.worked, c.heard)
+			}
+		})
+	}
+}
+
+func TestFailuresAreTriedAgainUntilAttemptsAreUsedUp(t *testing.T) {
+	r := setUp(t)
+	id := r.execution(eventhook.Task, "build")
+	for attempt, wait := range []time.Duration{10 * time.Second, 30 * time.Second} {
+		held := r.claimOne()
+		if held.Attempt != attempt+1 {
+			t.Errorf("attempt %d, want %d", held.Attempt, attempt+1)
+		}
+		r.act(held, "fail", map[string]any{"error": "again"}).want(http.StatusOK)
+		r.clock.advance(wait - time.Millisecond)
+		if got := r.claim(map[string]any{}); len(got) != 0 {
+			t.Errorf("claimed before the delay of %s was over", wait)
+		}
+		r.clock.advance(time.Millisecond)
+	}
+	r.act(r.claimOne(), "fail", map[string]any{"error": "the last"}).want(http.StatusOK)
+	if x := r.work(id); x["status"] != "dead" || x["error"] != "the last" {
+		t.Errorf("got %v, want it dead", x)
+	}
+}
+
+func TestALostLeaseChangesNothing(t *testing.T) {
+	r := setUp(t)
+	id := r.execution(eventhook.Workflow, "pay")
+	dead := r.claimOne()
+	promise := r.makePromise("p", http.StatusCreated)
+	r.clock.advance(30 * time.Second)
+	r.claimOne()
+	before := r.work(id)
+	for act, body := range map[string]map[string]any{
+		"heartbeat": nil, "complete": {"output": "late"}, "fail": {"error": "late"}, "suspend": {"await": []string{promise.ID}, "state": "late"},
+	} {
+		r.act(dead, act, body).want(http.StatusConflict)
+	}
+	if diff := cmp.Diff(before, r.work(id)); diff != "" {
+		t.Errorf("the late worker changed (-before +after):\n%s", diff)
+	}
+}
+
+func TestCancelAndRetry(t *testing.T) {
+	r := setUp(t)
+	id := r.execution(eventhook.Task, "build")
+	held := r.claimOne()
+	path := T("acme") + "/work/" + id
+	r.admin("POST", path+"/retry", nil).want(http.StatusConflict)
+	if x := r.admin("POST", path+"/cancel", nil).want(http.StatusOK).object(); x["status"] != "cancelled" || x["completed_at"] == nil {
+		t.Errorf("got %v, want it cancelled", x)
+	}
+	r.act(held, "complete", nil).want(http.StatusConflict)
+	r.admin("POST", path+"/cancel", nil).want(http.StatusConflict)
+	if x := r.admin("POST", path+"/retry", nil).want(http.StatusOK).object(); x["status"] != "pending" || x["attempt"] != 0.0 || x["completed_at"] != nil {
+		t.Errorf("got %v, want it pending, all attempts before it", x)
+	}
+	again := r.claimOne()
+	if again.ID != id || again.Attempt != 1 {
+		t.Errorf("claimed %+v, want it in its first attempt", again)
+	}
+	r.act(again, "complete", nil).want(http.StatusOK)
+	r.admin("POST", path+"/cancel", nil).want(http.StatusConflict)
+	r.admin("POST", path+"/retry", nil).want(http.StatusConflict)
+	nobody := T("acme") + "/work/" + eventhook.NewID[eventhook.Execution](noon).String()
+	for _, act := range []string{"/cancel", "/retry"} {
+		r.admin("POST", nobody+act, nil).want(http.StatusNotFound)
+	}
+}
+
+func TestWorkflowWaitsForPromises(t *testing.T) {
+	r := setUp(t)
+	id := r.execution(eventhook.Workflow, "pay")
+	held := r.claimOne()
+	if held.State != nil || held.Promises != nil {
+		t.Errorf("claimed first with the state %s and promises %v, want neither", held.State, held.Promises)
+	}
+	paid, shipped := r.makePromise("paid", http.StatusCreated), r.makePromise("shipped", http.StatusCreated)
+	x := r.act(held, "suspend", map[string]any{"state": map[string]any{"step": 2}, "await": []string{paid.ID, shipped.ID}}).want(http.StatusOK).object()
+	if x["status"] != "suspended" || x["due_at"] != nil || r.worked["suspended"] != 1 {
+		t.Errorf("got %v, heard of %v; want it suspended, not due", x, r.worked)
+	}
+	r.admin("POST", T("acme")+"/promises/"+paid.ID+"/resolve", map[string]any{"value": map[string]any{"amount": 42}}).want(http.StatusOK)
+	if got := r.claim(map[string]any{}); len(got) != 0 {
+		t.Error("claimed while one promise is pending")
+	}
+	r.admin("POST", T("acme")+"/promises/"+shipped.ID+"/reject", map[string]any{"error": "lost at sea"}).want(http.StatusOK)
+	again := r.claimOne()
+	if again.ID != id || again.Attempt != 1 || string(again.State) != `{"step":2}` || len(again.Promises) != 2 {
+		t.Fatalf("claimed %+v, want it with its state and both promises, in the same attempt", again)
+	}
+	if p := again.Promises[0]; p.ID != paid.ID || p.Status != "resolved" || string(p.Value) != `{"amount":42}` || p.Error != nil {
+		t.Errorf("got %+v, want it resolved", p)
+	}
+	if p := again.Promises[1]; p.Status != "rejected" || string(p.Value) != "null" || p.Error == nil || *p.Error != "lost at sea" {
+		t.Errorf("got %+v, want it rejected", p)
+	}
+	r.act(held, "complete", nil).want(http.StatusConflict)
+	r.act(again, "complete", nil).want(http.StatusOK)
+}
+
+func TestWorkflowWaitsNoLongerThanItSays(t *testing.T) {
+	r := setUp(t)
+	r.execution(eventhook.Workflow, "pay")
+	p := r.makePromise("paid", http.StatusCreated)
+	x := r.act(r.claimOne(), "suspend", map[string]any{"await": []string{p.ID}, "timeout_seconds": 60}).want(http.StatusOK).object()
+	if want := r.clock.now().Add(time.Minute).UTC().Format(time.RFC3339Nano); x["due_at"] != want {
+		t.Errorf("due at %v, want %s", x["due_at"], want)
+	}
+	r.clock.advance(time.Minute)
+	if again := r.claimOne(); len(again.Promises) != 1 || again.Promises[0].Status != "pending" {
+		t.Errorf("claimed %+v, want it with the promise still pending", again)
+	}
+}
+
+func TestOnlyWorkflowsSuspend(t *testing.T) {
+	r := setUp(t)
+	r.execution(eventhook.Task, "build")
+	held := r.claimOne()
+	p := r.makePromise("paid", http.StatusCreated)
+	r.act(held, "suspend", map[string]any{"await": []string{p.ID}}).want(http.StatusConflict)
+	none := eventhook.NewID[eventhook.Promise](noon).String()
+	r.execution(eventhook.Workflow, "pay")
+	held = r.claimOne()
+	for claim, await := range map[string][]string{"a promise that is none": {none}, "one twice": {p.ID, p.ID}} {
+		if a := r.act(held, "suspend", map[string]any{"await": await}); a.Code != http.StatusUnprocessableEntity {
+			t.Errorf("%s: answered %d, want 422", claim, a.Code)
+		}
+	}
+}
+
+// TestJSONIsKeptAsItCame sends values that a column of JSON may hold or refuse,
+// in each place that takes any JSON. What is taken is given back the same.
+func TestJSONIsKeptAsItCame(t *testing.T) {
+	r := setUp(t)
+	for _, c := range []struct{ claim, value, want string }{
+		{"null", `null`, `null`},
+		{"a NUL", `{"a\u0000":"b\u0000"}`, `{"a\u0000":"b\u0000"}`},
+		{"half a surrogate", `"\ud800"`, `"\ud800"`},
+		{"an integer that no float holds", `12345678901234567890123`, `12345678901234567890123`},
+		{"the same member twice", `{"a":1,"a":2}`, `{"a":1,"a":2}`},
+		{"bytes that are no UTF-8", "\"\xff\"", `"�"`},
+		{"deep nesting", nested(5000), nested(5000)},
+		{"a number beyond floats", `1e400`, ""},
+		{"nesting without end", nested(100_000), ""},
+		{"much", `"` + strings.Repeat("x", 1_000_000) + `"`, `"` + strings.Repeat("x", 1_000_000) + `"`},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			p := r.makePromise(c.claim, http.StatusCreated)
+			r.execution(eventhook.Workflow, "pay")
+			held := r.claimOne()
+			status := http.StatusOK
+			if c.want == "" {
+				status = http.StatusBadRequest
+			}
+			check := func(field string, body string) {
+				t.Helper()
+				path := map[string]string{"value": "/promises/" + p.ID + "/resolve", "state": "/work/" + held.ID + "/suspend", "output": "/work/" + held.ID + "/complete"}[field]
+				a := r.admin("POST", T("acme")+path, body).want(status)
+				var got map[string]json.RawMessage
+				if a.into(&got); string(got[field]) != c.want {
+					t.Errorf("%s: got %.200s, want %.200s", field, got[field], c.want)
+				}
+			}
+			token := func() string { return string(mustJSON(t, held.LeaseToken)) }
+			check("state", `{"lease_token":`+token()+`,"await":["`+p.ID+`"],"state":`+c.value+`}`)
+			check("value", `{"value":`+c.value+`}`)
+			if c.want != "" {
+				held = r.claimOne()
+				if string(held.State) != c.want || string(held.Promises[0].Value) != c.want {
+					t.Errorf("claimed again with the state %.200s and the value %.200s, want %.200s", held.State, held.Promises[0].Value, c.want)
+				}
+			}
+			check("output", `{"lease_token":`+token()+`,"output":`+c.value+`}`)
+		})
+	}
+}
+
+func mustJSON(t *testing.T, v any) []byte {
+	t.Helper()
+	raw, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
