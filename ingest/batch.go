@@ -128,9 +128,10 @@ func (b *Batcher) join(e *eventhook.Event) (g *group, due bool, err error) {
 
 // dueLocked reports whether a commit should begin. One commit at a time makes
 // the largest batches and so the cheapest events; a further one begins beside
-// it only when enough is waiting to make a good batch of its own.
+// it only when enough is waiting to make a good batch of its own, or a batch
+// is full.
 func (b *Batcher) dueLocked() bool {
-	return len(b.open) > 0 && (b.committing == 0 || b.events >= b.config.OverlapEvents)
+	return len(b.open) > 1 || len(b.open) > 0 && (b.committing == 0 || b.events >= b.config.OverlapEvents)
 }
 
 // take removes the oldest group to commit it, nil if none is due. Say

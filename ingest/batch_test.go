@@ -132,16 +132,11 @@ func TestBatchesAreBounded(t *testing.T) {
 		{"by number", func(c *ingest.Config) { c.BatchEvents = 2 }, []int{1, 1, 1, 1, 1, 1}, []int{1, 2, 2, 1}},
 		{"by bytes", func(c *ingest.Config) { c.BatchBytes = 10 }, []int{1, 5, 5, 1, 10, 9, 1}, []int{1, 2, 1, 1, 2}},
 		{"but take what is larger", func(c *ingest.Config) { c.BatchBytes = 10 }, []int{1, 11, 11, 5}, []int{1, 1, 1, 1}},
-		{"and are many with writers", func(c *ingest.Config) { c.Writers = 3 }, []int{1, 1, 1, 1, 1}, []int{1, 1, 1, 2}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newBatches(t, c.change)
-				var events []*eventhook.Event
-				for _, size := range c.sizes {
-					events = append(events, event(strings.Repeat("x", size)))
-				}
-				results := f.accept(events...)
+				results := f.accept(sized(c.sizes)...)
 				f.end()
 				wantErrors(t, "all", results, nil)
 				if diff := cmp.Diff(c.want, f.store.committed()); diff != "" {
@@ -150,6 +145,39 @@ func TestBatchesAreBounded(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestACommitBeginsBesideAnotherOnlyIfItIsLarge(t *testing.T) {
+	for _, c := range []struct {
+		claim    string
+		change   func(*ingest.Config)
+		sizes    []int
+		underWay int
+	}{
+		{"one after the other", func(c *ingest.Config) { c.Writers = 3 }, []int{1, 1, 1, 1, 1}, 1},
+		{"the next has enough events", func(c *ingest.Config) { c.Writers, c.OverlapEvents = 3, 3 }, []int{1, 1, 1, 1, 1, 1}, 4},
+		{"as many as there are writers", func(c *ingest.Config) { c.Writers, c.OverlapEvents = 3, 1 }, []int{1, 1, 1, 1, 1}, 3},
+		{"the next is full", func(c *ingest.Config) { c.Writers, c.BatchBytes = 2, 10 }, []int{1, 5, 5, 5}, 3},
+		{"and there is no other writer", func(c *ingest.Config) { c.Writers, c.OverlapEvents = 1, 1 }, []int{1, 1, 1}, 1},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newBatches(t, c.change)
+				results := f.accept(sized(c.sizes)...)
+				wantCount(t, "events being committed", f.handoff.granted, c.underWay)
+				f.end()
+				wantErrors(t, "all", results, nil)
+			})
+		})
+	}
+}
+
+func sized(sizes []int) []*eventhook.Event {
+	var events []*eventhook.Event
+	for _, size := range sizes {
+		events = append(events, event(strings.Repeat("x", size)))
+	}
+	return events
 }
 
 func TestWhatWaitsIsBounded(t *testing.T) {

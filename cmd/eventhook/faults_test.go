@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -205,5 +206,56 @@ func TestSlowClientsHoldUpNobody(t *testing.T) {
 		if nerr, ok := err.(net.Error); ok && nerr.Timeout() {
 			t.Fatalf("slow client %d was not cut off", n)
 		}
+	}
+}
+
+func TestOddRequestsAreStoredOrRefusedWhole(t *testing.T) {
+	gateway := startInstance(t, pgtest.New(t))
+	for _, odd := range []struct {
+		name   string
+		header string
+		body   string
+		want   int
+	}{
+		{"a header of 64 KB", strings.Repeat("x", 64<<10), `{"ok":true}`, http.StatusOK},
+		{"a header that is not UTF-8", "\xff\xfe", `{"ok":true}`, http.StatusOK},
+		{"a body with NUL and what is not UTF-8", "x", "{\"a\":\"\x00\xff\"}", http.StatusOK},
+		{"broken JSON", "x", `{"a":`, http.StatusOK},
+		{"no body", "x", "", http.StatusOK},
+		{"a body over the limit", "x", strings.Repeat("a", 1<<20+1), http.StatusRequestEntityTooLarge},
+	} {
+		t.Run(odd.name, func(t *testing.T) {
+			s := sample{provider: "github", id: odd.name, body: []byte(odd.body)}
+			r, err := s.request(t.Context(), gateway.url+ingest.Path("acme", "github"), testSecret, time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("X-Odd", odd.header)
+			resp, err := testClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			var answer ingestAnswer
+			if resp.StatusCode != odd.want {
+				t.Fatalf("answered %s, want %d", resp.Status, odd.want)
+			}
+			if odd.want != http.StatusOK {
+				return
+			}
+			if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
+				t.Fatal(err)
+			}
+			var event struct{ Status string }
+			eventually(t, "the event is routed by its header", func() bool {
+				if status := gateway.call("GET", "/events/"+answer.EventID, nil, &event); status != http.StatusOK {
+					t.Fatalf("reading it answered %d", status)
+				}
+				return event.Status == "delivered"
+			})
+			if got := gateway.payload(answer.EventID); got != odd.body {
+				t.Errorf("the payload is %q, want %q", got, odd.body)
+			}
+		})
 	}
 }

@@ -305,3 +305,22 @@ func wantEachProcessedOnce(t *testing.T, dsn string, answered []string) {
 	}
 }
 
+// payload reads an event's exact bytes.
+func (i *instance) payload(event string) string {
+	i.t.Helper()
+	r, err := http.NewRequest(http.MethodGet, i.url+"/api/tenants/acme/eventhook/events/"+event+"/payload", nil)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+testAdminKey)
+	resp, err := testClient.Do(r)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	return string(raw)
+}

@@ -1,0 +1,95 @@
+package ingest_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/ingest"
+)
+
+// instant is a store and a hand-off that take no time.
+type instant struct{}
+
+func (instant) Accept(_ context.Context, batch []*eventhook.Event) error {
+	for _, e := range batch {
+		e.Status = eventhook.EventProcessing
+	}
+	return nil
+}
+func (instant) Reserve(n int) int                         { return n }
+func (instant) Release(int)                               {}
+func (instant) Put([]*eventhook.Event)                    {}
+func (instant) EventsLeft()                               {}
+func (instant) Answered(ingest.Outcome, string)           {}
+func (instant) Committed(_ int, _ time.Duration, _ error) {}
+
+// discard is a ResponseWriter that keeps the status alone.
+type discard struct {
+	header http.Header
+	status int
+}
+
+func (d *discard) Header() http.Header         { return d.header }
+func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
+func (d *discard) WriteHeader(status int)      { d.status = status }
+
+// BenchmarkServe is the hot path without network and database: 1 KB, signed,
+// with a key in a header.
+func BenchmarkServe(b *testing.B) {
+	source := newSource("acme", "crm")
+	limit(1_000_000, 60_000_000, 1_000_000)(&source)
+	source.IdempotencyKeyPaths = []string{"header.x-delivery"}
+	c := testConfig()
+	log := slog.New(slog.DiscardHandler)
+	batcher := ingest.NewBatcher(c, lease, instant{}, instant{}, instant{}, log, time.Now)
+	router := echo.New()
+	ingest.NewHandler(c, &sources{list: []eventhook.Source{source}}, batcher, instant{}, log, time.Now).Register(router)
+	ctx, stop := context.WithCancel(b.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = batcher.Run(ctx) })
+	defer running.Wait()
+	defer stop()
+	body := `{"type":"order.paid","data":"` + strings.Repeat("x", 1000) + `"}`
+	serve := func(req *http.Request, content *bytes.Reader, w *discard) {
+		content.Reset([]byte(body))
+		clear(w.header)
+		w.status = http.StatusOK
+		router.ServeHTTP(w, req)
+		if w.status != http.StatusOK {
+			b.Errorf("answered %d, want 200", w.status)
+		}
+	}
+	request := func() (*http.Request, *bytes.Reader, *discard) {
+		content := bytes.NewReader(nil)
+		req := webhook(body, "Content-Type", "application/json", "X-Delivery", "1234", "User-Agent", "bench", "Accept", "*/*")
+		req.Body = io.NopCloser(content)
+		return req, content, &discard{header: http.Header{}}
+	}
+	b.Run("one", func(b *testing.B) {
+		b.ReportAllocs()
+		req, content, w := request()
+		for b.Loop() {
+			serve(req, content, w)
+		}
+	})
+	b.Run("many", func(b *testing.B) {
+		b.ReportAllocs()
+		b.SetParallelism(32)
+		b.RunParallel(func(pb *testing.PB) {
+			req, content, w := request()
+			for pb.Next() {
+				serve(req, content, w)
+			}
+		})
+	})
+}
