@@ -149,11 +149,24 @@ func TestASlowWebhookIsCountedOnce(t *testing.T) {
 	slow := webhook("")
 	slow.Body = io.NopCloser(readerFunc(func([]byte) (int, error) {
 		r.clock.advance(time.Hour)
+		wantCount(t, "accepted meanwhile", r.answered200(1), 1)
+		return 0, io.EOF
+	}))
+	r.wantStatus(t, slow, http.StatusOK)
+	wantCount(t, "accepted at once afterwards", r.answered200(10), 0)
+}
+
+func TestALimitThatIsUsedUpMeanwhileRefuses(t *testing.T) {
+	r := newRig(t, limit(1, 60, 2))
+	slow := webhook("")
+	slow.Body = io.NopCloser(readerFunc(func([]byte) (int, error) {
 		wantCount(t, "accepted meanwhile", r.answered200(10), 2)
 		return 0, io.EOF
 	}))
-	wantProblem(t, r.send(slow), http.StatusTooManyRequests, tooMany)
-	wantCount(t, "accepted at once afterwards", r.answered200(10), 0)
+	w := r.send(slow)
+	wantProblem(t, w, http.StatusTooManyRequests, tooMany)
+	wantHeader(t, w, "Retry-After", "1")
+	r.wantStored(t, 2)
 }
 
 func TestAFloodOfForgeries(t *testing.T) {

@@ -59,6 +59,7 @@ func TestEventType(t *testing.T) {
 		{"not UTF-8", open, "", []string{"X-Event-Type", "a\xffb"}, `a\xffb`},
 		{"NUL", open, `{"type":"a\u0000b"}`, nil, `a\x00b`},
 		{"cut at a character", open, `{"type":"` + strings.Repeat("x", 254) + `ü"}`, nil, strings.Repeat("x", 254)},
+		{"cut at a character of a long one", open, `{"type":"` + strings.Repeat("x", 254) + `ü` + strings.Repeat("x", 100) + `"}`, nil, strings.Repeat("x", 254)},
 		{"cut at 255 bytes", open, `{"type":"` + strings.Repeat("x", 100_000) + `"}`, nil, strings.Repeat("x", 255)},
 		{"cut after it was made text", open, "", []string{"X-Event-Type", strings.Repeat("\x80", 300)}, strings.Repeat(`\x80`, 64)[:255]},
 	} {

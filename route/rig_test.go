@@ -54,7 +54,7 @@ func (b *rig) SourceRouting(ctx context.Context, id eventhook.SourceID) (eventho
 	return eventhook.RetryPolicy{}, routes, err
 }
 
-func (b *rig) Settled(batch []*eventhook.Settlement, lost int, _ time.Duration) {
+func (b *rig) Settled(_ []*eventhook.Settlement, lost int, _ time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.heard = append(b.heard, lost)

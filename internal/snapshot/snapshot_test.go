@@ -97,10 +97,10 @@ func TestWhatIsTooOldIsReadAgain(t *testing.T) {
 		wantValue(t, c, "a", 1)
 		wantAbsent(t, c, "b")
 		s.values["a"], s.values["b"] = 2, 3
-		time.Sleep(time.Minute - 1)
+		time.Sleep(time.Minute - time.Nanosecond)
 		wantValue(t, c, "a", 1)
 		wantAbsent(t, c, "b")
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		wantValue(t, c, "a", 2)
 		wantValue(t, c, "b", 3)
 		delete(s.values, "a")
