@@ -59,6 +59,7 @@ type Batcher struct {
 	events     int
 	bytes      int
 	committing int
+	slow       bool // the last commit to begin takes long
 	closed     bool
 	ready      chan struct{}
 }
@@ -86,16 +87,20 @@ func (b *Batcher) Accept(e *eventhook.Event) error {
 		return err
 	}
 	if due {
-		select {
-		case b.ready <- struct{}{}:
-		default:
-		}
+		b.signal()
 	}
 	<-g.done
 	if g.err == nil && e.Status == "" {
 		return errOneRefused
 	}
 	return g.err
+}
+
+func (b *Batcher) signal() {
+	select {
+	case b.ready <- struct{}{}:
+	default:
+	}
 }
 
 // join adds an event to the batch in the making, and reports whether a writer
@@ -128,10 +133,20 @@ func (b *Batcher) join(e *eventhook.Event) (g *group, due bool, err error) {
 
 // dueLocked reports whether a commit should begin. One commit at a time makes
 // the largest batches and so the cheapest events; a further one begins beside
-// it only when enough is waiting to make a good batch of its own, or a batch
-// is full.
+// it only when enough is waiting to make a good batch of its own, a batch is
+// full, or the commit that runs takes long: it may wait for another instance.
 func (b *Batcher) dueLocked() bool {
-	return len(b.open) > 1 || len(b.open) > 0 && (b.committing == 0 || b.events >= b.config.OverlapEvents)
+	return len(b.open) > 1 || len(b.open) > 0 && (b.committing == 0 || b.slow || b.events >= b.config.OverlapEvents)
+}
+
+// slowCommit is when a commit no longer makes others wait.
+const slowCommit = 25 * time.Millisecond
+
+func (b *Batcher) commitIsSlow() {
+	b.mu.Lock()
+	b.slow = true
+	b.mu.Unlock()
+	b.signal()
 }
 
 // take removes the oldest group to commit it, nil if none is due. Say
@@ -143,6 +158,7 @@ func (b *Batcher) take() *group {
 		return nil
 	}
 	b.committing++
+	b.slow = false
 	g := b.open[0]
 	b.open[0] = nil
 	b.open = b.open[1:]
@@ -192,6 +208,8 @@ func (b *Batcher) write(ctx context.Context) {
 func (b *Batcher) commit(g *group) {
 	defer close(g.done)
 	defer b.committed()
+	slow := time.AfterFunc(slowCommit, b.commitIsSlow)
+	defer slow.Stop()
 	ctx, cancel := context.WithTimeout(context.Background(), b.config.CommitTimeout)
 	defer cancel()
 	began := b.now()

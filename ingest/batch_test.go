@@ -172,6 +172,19 @@ func TestACommitBeginsBesideAnotherOnlyIfItIsLarge(t *testing.T) {
 	}
 }
 
+func TestASlowCommitHoldsUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newBatches(t, func(c *ingest.Config) { c.Writers = 2 })
+		results := f.accept(event("a"), event("b"), event("c"))
+		wantCount(t, "events being committed at first", f.handoff.granted, 1)
+		time.Sleep(25 * time.Millisecond)
+		synctest.Wait()
+		wantCount(t, "events being committed once the first commit is slow", f.handoff.granted, 3)
+		f.end()
+		wantErrors(t, "all", results, nil)
+	})
+}
+
 func sized(sizes []int) []*eventhook.Event {
 	var events []*eventhook.Event
 	for _, size := range sizes {

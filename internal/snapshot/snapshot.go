@@ -40,6 +40,10 @@ type call[V any] struct {
 	err   error
 }
 
+// retryAfter is how long an old value is believed when it could not be loaded
+// again, before that is tried once more.
+const retryAfter = time.Second
+
 // loadTimeout bounds a load, which outlives the caller that began it.
 const loadTimeout = 5 * time.Second
 
@@ -117,6 +121,8 @@ func (c *Cache[K, V]) finish(key K, done *call[V], generation uint64) {
 	switch {
 	case done.err != nil && !absent && known:
 		done.value, done.err = old.value, nil
+		old.loadedAt = c.now().Add(min(retryAfter, c.maxAge) - c.maxAge)
+		c.found.Add(key, old)
 	case generation != c.generation:
 		// What was read may be older than the change that was told meanwhile.
 	case absent:

@@ -124,8 +124,10 @@ func TestAnOldValueIsBetterThanAnError(t *testing.T) {
 		}
 		s.down = nil
 		s.values["a"], s.values["b"] = 2, 3
-		wantValue(t, c, "a", 2)
 		wantValue(t, c, "b", 3)
+		wantValue(t, c, "a", 1) // it is not tried again at every request
+		time.Sleep(time.Second)
+		wantValue(t, c, "a", 2)
 	})
 }
 
