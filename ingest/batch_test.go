@@ -176,10 +176,10 @@ func TestASlowCommitHoldsUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newBatches(t, func(c *ingest.Config) { c.Writers = 2 })
 		results := f.accept(event("a"), event("b"), event("c"))
-		wantCount(t, "events being committed at first", f.handoff.granted, 1)
+		wantCount(t, "events being committed at first", f.handoff.grantedSoFar(), 1)
 		time.Sleep(25 * time.Millisecond)
 		synctest.Wait()
-		wantCount(t, "events being committed once the first commit is slow", f.handoff.granted, 3)
+		wantCount(t, "events being committed once the first commit is slow", f.handoff.grantedSoFar(), 3)
 		f.end()
 		wantErrors(t, "all", results, nil)
 	})

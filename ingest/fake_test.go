@@ -116,6 +116,12 @@ func (s *store) committed() []int {
 	return slices.Clone(s.batches)
 }
 
+func (h *handoff) grantedSoFar() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.granted
+}
+
 // handoff keeps the books of ingest.Handoff: every place that was granted is
 // put to or released, once.
 type handoff struct {
