@@ -7,6 +7,8 @@ package configs
 import (
 	"net"
 	"net/url"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/eventhook/eventhook"
@@ -14,7 +16,9 @@ import (
 	"github.com/eventhook/eventhook/route"
 )
 
-// Config is the gateway's configuration. Each room has its own part.
+// Config is the gateway's configuration. Each room has its own part. It prints,
+// logs and marshals without its secrets; only in an unexported field of
+// something else that is printed fmt goes around that.
 type Config struct {
 	DatabaseURL      string        `koanf:"database_url"` // empty: the embedded default
 	DataDir          string        `koanf:"data_dir"`
@@ -90,6 +94,9 @@ func (c Config) Lease() time.Duration { return time.Duration(c.LeaseSeconds) * t
 func (c Config) Validate() eventhook.Faults {
 	var f eventhook.Faults
 	c.validateAddresses(&f)
+	if c.DatabaseURL != "" && !isDatabaseURL(c.DatabaseURL) {
+		f.Add("database_url", "is not a PostgreSQL URL such as postgres://user@host:5432/database")
+	}
 	if c.DatabaseURL == "" && c.DataDir == "" {
 		f.Add("data_dir", "is required without a database_url")
 	}
@@ -145,7 +152,11 @@ func (c Config) Validate() eventhook.Faults {
 
 func (c Config) validateAddresses(f *eventhook.Faults) {
 	for _, v := range []struct{ key, value string }{{"listen", c.Listen}, {"management_listen", c.ManagementListen}} {
-		if _, _, err := net.SplitHostPort(v.value); err != nil {
+		_, port, err := net.SplitHostPort(v.value)
+		if err == nil {
+			_, err = strconv.ParseUint(port, 10, 16)
+		}
+		if err != nil {
 			f.Add(v.key, "%q is not an address such as :8080", v.value)
 		}
 	}
@@ -155,6 +166,15 @@ func (c Config) validateAddresses(f *eventhook.Faults) {
 			f.Add("public_url", "%q is not a URL such as https://hooks.example.com", c.PublicURL)
 		}
 	}
+}
+
+// isDatabaseURL takes what libpq does: a URL, or words such as host=db.
+func isDatabaseURL(s string) bool {
+	if strings.HasPrefix(s, "postgres://") || strings.HasPrefix(s, "postgresql://") {
+		_, err := url.Parse(s)
+		return err == nil
+	}
+	return !strings.Contains(s, "://") && strings.Contains(s, "=")
 }
 
 func validateOneOf(f *eventhook.Faults, key, value string, allowed ...string) {

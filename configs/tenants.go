@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -60,16 +61,24 @@ func LoadTenants(path string, env func(string) (string, bool)) ([]eventhook.Tena
 	}
 	var all []eventhook.TenantConfig
 	var faults eventhook.Faults
+	fileOf := map[string]string{} // by tenant
 	for _, name := range files {
 		raw, err := os.ReadFile(name)
 		if err != nil {
 			return nil, invalid(name, fmt.Sprintf("cannot be read: %v", errors.Unwrap(err)))
 		}
-		tenants, f := ParseTenants(raw, env)
+		base := filepath.Base(name)
+		tenants, found := ParseTenants(raw, env)
+		faults = append(faults, inFile(name, found)...)
+		for _, t := range tenants {
+			if other, twice := fileOf[t.Slug]; twice && other != base {
+				faults.Add(base, "the tenant %q is in %s too", t.Slug, other)
+			}
+			fileOf[t.Slug] = base
+		}
 		all = append(all, tenants...)
-		faults.Merge(filepath.Base(name), f)
 	}
-	return all, faults.Err("the configuration is not valid")
+	return all, faults.Err(configNotValid)
 }
 
 func tenantFiles(path string) ([]string, error) {
@@ -102,45 +111,54 @@ func ParseTenants(raw []byte, env func(string) (string, bool)) ([]eventhook.Tena
 	var faults eventhook.Faults
 	var doc yaml.Node
 	if err := yaml.Unmarshal(raw, &doc); err != nil {
-		faults.Add("", "is not YAML: %v", err)
+		return nil, yamlFaults(err)
+	}
+	if doc.IsZero() {
+		faults.Add("tenants", "is required")
 		return nil, faults
 	}
-	// Unknown fields first, on the text as it is written: errors of the decoder
-	// quote what they refuse.
+	// Unknown fields first, on the text as it is written.
 	strict := yaml.NewDecoder(bytes.NewReader(raw))
 	strict.KnownFields(true)
 	var file tenantsFile
-	if err := strict.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
-		addYAMLFaults(&faults, err)
-		return nil, faults
+	if err := strict.Decode(&file); err != nil {
+		return nil, yamlFaults(err)
 	}
-	replaceVariables(&doc, env, &faults)
+	if err := strict.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		faults.Add("", "holds more than one document; put their tenants into one list, or into several files of a folder")
+	}
+	values := variables{env: env, faults: &faults}
+	values.replace(&doc)
 	file = tenantsFile{}
 	if err := doc.Decode(&file); err != nil && len(faults) == 0 {
 		faults.Add("", "a replaced ${…} does not fit its place")
 	}
 	var tenants []eventhook.TenantConfig
+	seen := map[string]bool{}
 	for i, t := range file.Tenants {
-		tenants = append(tenants, t.config(fmt.Sprintf("tenants[%d]", i), &faults))
-	}
-	return tenants, faults
-}
-
-func addYAMLFaults(f *eventhook.Faults, err error) {
-	if e, ok := errors.AsType[*yaml.TypeError](err); ok {
-		for _, line := range e.Errors {
-			f.Add("", "%s", line)
+		at := fmt.Sprintf("tenants[%d]", i)
+		if seen[t.Slug] {
+			faults.Add(at+".slug", "%q occurs twice", t.Slug)
 		}
-		return
+		seen[t.Slug] = true
+		tenants = append(tenants, t.config(at, &faults))
 	}
-	f.Add("", "%v", err)
+	values.hide()
+	return tenants, faults
 }
 
 var variable = regexp.MustCompile(`\$\$|\$\{[^}]*\}`)
 
-func replaceVariables(n *yaml.Node, env func(string) (string, bool), f *eventhook.Faults) {
+// variables replaces ${NAME} in texts, and remembers with what.
+type variables struct {
+	env    func(string) (string, bool)
+	faults *eventhook.Faults
+	used   []string // value and name, in turn
+}
+
+func (v *variables) replace(n *yaml.Node) {
 	for _, child := range n.Content {
-		replaceVariables(child, env, f)
+		v.replace(child)
 	}
 	if n.Kind != yaml.ScalarNode || n.Tag != "!!str" {
 		return
@@ -150,12 +168,24 @@ func replaceVariables(n *yaml.Node, env func(string) (string, bool), f *eventhoo
 			return "$"
 		}
 		name := match[2 : len(match)-1]
-		value, ok := env(name)
+		value, ok := v.env(name)
 		if !ok || value == "" {
-			f.Add(fmt.Sprintf("line %d", n.Line), "the variable %s is not set", name)
+			v.faults.Add(fmt.Sprintf("line %d", n.Line), "the variable %s is not set", name)
+			return match
 		}
+		quoted := strconv.Quote(value)
+		v.used = append(v.used, value, match, quoted[1:len(quoted)-1], match)
 		return value
 	})
+}
+
+// hide takes the replaced texts out of the faults: messages quote what they
+// refuse, and it may be a secret at the wrong place.
+func (v *variables) hide() {
+	hidden := strings.NewReplacer(v.used...)
+	for i := range *v.faults {
+		(*v.faults)[i].Message = hidden.Replace((*v.faults)[i].Message)
+	}
 }
 
 func (t tenantSpec) config(at string, f *eventhook.Faults) eventhook.TenantConfig {

@@ -119,11 +119,8 @@ func register[I, O any](s *server, api huma.API, op operation, handle func(conte
 }
 
 const (
-	maxBody = 1 << 20 // bytes of a request
-	// bodyTimeout is for reading a body. When it is over, net/http takes the
-	// client for gone, whatever the handler is doing, so it is longer than
-	// anything but a long poll, which sets its own.
-	bodyTimeout = 30 * time.Second
+	maxBody     = 1 << 20          // bytes of a request
+	bodyTimeout = 30 * time.Second // for reading them
 )
 
 // needs says which key the operation takes.

@@ -33,17 +33,6 @@ type KeyStore interface {
 type caller struct {
 	tenant eventhook.TenantID
 	admin  bool
-
-	readUntil func(time.Time) error // sets the connection's read deadline
-}
-
-// waits is to be called before a request waits for something for a while.
-// Should the connection's read deadline pass meanwhile, net/http would take
-// the client for gone and end the request.
-func (c caller) waits(patience time.Duration) {
-	if patience > 0 && c.readUntil != nil {
-		_ = c.readUntil(time.Now().Add(patience + bodyTimeout)) // a recorder in a test has none
-	}
 }
 
 type callerKey struct{}
@@ -149,7 +138,6 @@ func (s *server) authorize(api huma.API) func(huma.Context, func(huma.Context)) 
 			err = checkQuery(ctx.URL().RawQuery)
 		}
 		if err == nil {
-			who.readUntil = ctx.SetReadDeadline
 			next(huma.WithValue(ctx, callerKey{}, who))
 			return
 		}

@@ -132,7 +132,9 @@ func TestBodies(t *testing.T) {
 	send(body(4*most), "application/json").want(http.StatusRequestEntityTooLarge)
 	send([]byte(`{}`), "application/json; charset=utf-8").want(http.StatusOK)
 	for _, other := range []string{"text/plain", "application/x-www-form-urlencoded", "application/xml", "a;b+c", "\x01"} {
-		send([]byte(`{}`), other).want(http.StatusUnsupportedMediaType)
+		if p := send([]byte(`{}`), other).want(http.StatusUnsupportedMediaType).problem(); !strings.Contains(p.Detail, "application/json") || p.Errors != nil {
+			t.Errorf("%q: got %+v, want the type that is taken named, and nothing else", other, p)
+		}
 	}
 }
 

@@ -142,9 +142,7 @@ func (s *server) readPromise(ctx context.Context, who caller, in *readPromiseReq
 	if err != nil {
 		return nil, err
 	}
-	patience := time.Duration(in.WaitSeconds) * time.Second
-	who.waits(patience)
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(time.Duration(in.WaitSeconds) * time.Second)
 	defer timer.Stop()
 	for waiting := in.WaitSeconds > 0; ; {
 		wake := s.Promises.PromiseWake(who.tenant)

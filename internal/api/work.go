@@ -127,9 +127,7 @@ func (s *server) claimWork(ctx context.Context, who caller, in *claimRequest) (*
 	}
 	q := eventhook.WorkQuery{Tenant: who.tenant, Queue: in.Body.Queue, Kinds: in.Body.Kinds, Max: in.Body.Max,
 		Lease: time.Duration(in.Body.LeaseSeconds) * time.Second}
-	patience := time.Duration(in.Body.WaitSeconds) * time.Second
-	who.waits(patience)
-	list, err := s.claimOrWait(ctx, q, patience)
+	list, err := s.claimOrWait(ctx, q, time.Duration(in.Body.WaitSeconds)*time.Second)
 	if err != nil {
 		return nil, err
 	}

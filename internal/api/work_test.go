@@ -243,7 +243,9 @@ func TestWorkflowWaitsForPromises(t *testing.T) {
 	if held.State != nil || held.Promises != nil {
 		t.Errorf("claimed first with the state %s and promises %v, want neither", held.State, held.Promises)
 	}
-	paid, shipped := r.makePromise("paid", http.StatusCreated), r.makePromise("shipped", http.StatusCreated)
+	paid := r.makePromise("paid", http.StatusCreated)
+	r.clock.advance(time.Millisecond)
+	shipped := r.makePromise("shipped", http.StatusCreated)
 	x := r.act(held, "suspend", map[string]any{"state": map[string]any{"step": 2}, "await": []string{paid.ID, shipped.ID}}).want(http.StatusOK).object()
 	if x["status"] != "suspended" || x["due_at"] != nil || r.worked["suspended"] != 1 {
 		t.Errorf("got %v, heard of %v; want it suspended, not due", x, r.worked)

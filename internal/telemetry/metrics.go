@@ -7,6 +7,8 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,7 +34,33 @@ type Metrics struct {
 	made         *prometheus.CounterVec
 	work         *prometheus.CounterVec
 	queueAge     *prometheus.GaugeVec
+	reasons      few
 }
+
+// few lets the first few values of a label through and calls the rest other:
+// whoever names them, there is an end to them.
+type few struct {
+	mu   sync.Mutex
+	seen map[string]bool
+}
+
+func (f *few) of(value string) string {
+	const most = 50
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.seen[value] {
+		if len(f.seen) == most {
+			return other
+		}
+		if f.seen == nil {
+			f.seen = map[string]bool{}
+		}
+		f.seen[value] = true
+	}
+	return value
+}
+
+const other = "other"
 
 // NewMetrics makes the metrics; outcomes are the answers of the ingest URL,
 // counted from zero each.
@@ -85,7 +113,7 @@ func (m *Metrics) Answered(outcome, reason string) {
 		c.Inc()
 	}
 	if reason != "" {
-		m.unverified.WithLabelValues(reason).Inc()
+		m.unverified.WithLabelValues(m.reasons.of(reason)).Inc()
 	}
 }
 
@@ -111,7 +139,11 @@ func (m *Metrics) Settled(batch []*eventhook.Settlement, lost int, took time.Dur
 	for _, s := range batch {
 		states[s.Status]++
 		for i := range s.Actions {
-			actions[made{s.Actions[i].TargetType, s.Actions[i].Status}]++
+			target := s.Actions[i].TargetType
+			if !slices.Contains(eventhook.TargetTypes, target) {
+				target = other // a route from a later version of ours
+			}
+			actions[made{target, s.Actions[i].Status}]++
 		}
 	}
 	for status, n := range states {

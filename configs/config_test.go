@@ -1,0 +1,334 @@
+package configs_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/configs"
+)
+
+var encryptionKey = base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{7}, 32))
+
+// file writes a file of the test's own.
+func file(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// load loads and returns the locations of the faults, sorted.
+func load(t *testing.T, s configs.Sources) (configs.Config, []string, error) {
+	t.Helper()
+	c, _, err := configs.Load(s)
+	return c, locations(t, err), err
+}
+
+func locations(t *testing.T, err error) []string {
+	t.Helper()
+	if err == nil {
+		return nil
+	}
+	e, ok := errors.AsType[*eventhook.Error](err)
+	if !ok || e.Kind != eventhook.KindInvalid {
+		t.Fatalf("got %v, want an error about invalid input", err)
+	}
+	var at []string
+	for _, f := range e.Faults {
+		at = append(at, f.Location)
+	}
+	slices.Sort(at)
+	return at
+}
+
+func TestDefaultIsValid(t *testing.T) {
+	if f := configs.Default().Validate(); len(f) > 0 {
+		t.Errorf("got %v, want no fault", f)
+	}
+	c, at, _ := load(t, configs.Sources{})
+	if diff := cmp.Diff(any(configs.Default()), any(c), ofBytes); diff != "" || at != nil {
+		t.Errorf("loaded from nothing it has faults %v and differs (-default +loaded):\n%s", at, diff)
+	}
+}
+
+// ofBytes compares configurations without their way of showing themselves.
+// No list and an empty one are the same.
+var ofBytes = cmp.Comparer(func(a, b configs.Config) bool {
+	for _, c := range []*configs.Config{&a, &b} {
+		for _, list := range []*[]string{&c.EncryptionKeys, &c.TrustedProxies, &c.Ingest.TrustedProxies} {
+			if len(*list) == 0 {
+				*list = nil
+			}
+		}
+	}
+	return reflect.DeepEqual(a, b)
+})
+
+func TestExampleTellsTheTruth(t *testing.T) {
+	c, at, err := load(t, configs.Sources{File: "example.yaml"})
+	if at != nil || !cmp.Equal(configs.Default(), c, ofBytes) {
+		t.Errorf("got %+v (%v), want the defaults", c, err)
+	}
+	raw, err := os.ReadFile("example.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc map[string]any
+	if err := yaml.Unmarshal(raw, &doc); err != nil {
+		t.Fatal(err)
+	}
+	var named []string
+	for key, value := range doc {
+		if section, ok := value.(map[string]any); ok {
+			for inner := range section {
+				named = append(named, key+"."+inner)
+			}
+		} else {
+			named = append(named, key)
+		}
+	}
+	want := keysOf(reflect.TypeFor[configs.Config](), "")
+	slices.Sort(named)
+	slices.Sort(want)
+	if diff := cmp.Diff(want, named); diff != "" {
+		t.Errorf("settings (-there are +the example names):\n%s", diff)
+	}
+}
+
+// keysOf are the keys of all settings.
+func keysOf(t reflect.Type, prefix string) []string {
+	var keys []string
+	for f := range t.Fields() {
+		switch key := f.Tag.Get("koanf"); {
+		case key == "-":
+		case f.Type.Kind() == reflect.Struct:
+			keys = append(keys, keysOf(f.Type, prefix+key+".")...)
+		default:
+			keys = append(keys, prefix+key)
+		}
+	}
+	return keys
+}
+
+func TestEverySettingIsAVariable(t *testing.T) {
+	for _, key := range keysOf(reflect.TypeFor[configs.Config](), "") {
+		name := "EVENTHOOK_" + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
+		if key == "database_url" {
+			name = "DATABASE_URL"
+		}
+		// A value that no setting takes, if it is looked at.
+		_, unknown, err := configs.Load(configs.Sources{Environ: []string{name + "=\x00,://"}})
+		at := locations(t, err)
+		heard := slices.ContainsFunc(at, func(l string) bool { return strings.HasPrefix(l, key) })
+		if free := key == "data_dir"; unknown != nil || heard == free {
+			t.Errorf("%s: faults at %v, unknown %v; want one at %s", name, at, unknown, key)
+		}
+	}
+}
+
+func TestLaterSourcesGoOverEarlierOnes(t *testing.T) {
+	path := file(t, "c.yaml", "listen: \":1\"\nmanagement_listen: \":2\"\npublic_url: http://file\ningest: {writers: 7}\n")
+	c, at, err := load(t, configs.Sources{
+		File:    path,
+		Environ: []string{"EVENTHOOK_MANAGEMENT_LISTEN=:3", "EVENTHOOK_PUBLIC_URL=http://env", "EVENTHOOK_LISTEN=", "PATH=/bin"},
+		Flags:   map[string]string{"public_url": "http://flag", "log.level": "debug"},
+	})
+	if at != nil {
+		t.Fatal(err)
+	}
+	want := configs.Default()
+	want.Listen, want.ManagementListen, want.PublicURL, want.Log.Level = ":1", ":3", "http://flag", "debug"
+	want.Ingest.Writers, want.Ingest.PublicURL = 7, "http://flag"
+	if !cmp.Equal(want, c, ofBytes) {
+		t.Errorf("got %+v, want %+v", c, want)
+	}
+}
+
+func TestValues(t *testing.T) {
+	other := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{8}, 32))
+	for _, c := range []struct {
+		claim, yaml string
+		env         []string
+		got         func(configs.Config) any
+		want        any
+	}{
+		{"a duration", "stop_timeout: 1m30s", nil, func(c configs.Config) any { return c.StopTimeout }, 90 * time.Second},
+		{"a duration of a variable", "", []string{"EVENTHOOK_INGEST_COMMIT_TIMEOUT=5s"}, func(c configs.Config) any { return c.Ingest.CommitTimeout }, 5 * time.Second},
+		{"a list", "trusted_proxies: [10.0.0.0/8, 192.0.2.0/24]", nil, func(c configs.Config) any { return c.TrustedProxies }, []string{"10.0.0.0/8", "192.0.2.0/24"}},
+		{"a list with commas", "", []string{"EVENTHOOK_TRUSTED_PROXIES= 10.0.0.0/8, 192.0.2.0/24 ,"}, func(c configs.Config) any { return c.TrustedProxies }, []string{"10.0.0.0/8", "192.0.2.0/24"}},
+		{"a list where it is needed", "trusted_proxies: [10.0.0.0/8]", nil, func(c configs.Config) any { return c.Ingest.TrustedProxies }, []string{"10.0.0.0/8"}},
+		{"keys, the newest first", "", []string{"EVENTHOOK_ENCRYPTION_KEYS=" + encryptionKey + "," + other}, func(c configs.Config) any { return c.EncryptionKeys }, []string{encryptionKey, other}},
+		{"a number in quotes", `lease_seconds: "45"`, nil, func(c configs.Config) any { return c.Lease() }, 45 * time.Second},
+		{"a large number", "ingest: {in_flight_bytes: 5000000000}", nil, func(c configs.Config) any { return c.Ingest.InFlightBytes }, int64(5_000_000_000)},
+		{"a fraction", "", []string{"EVENTHOOK_INGEST_FORGERIES_PER_SEC=0.5"}, func(c configs.Config) any { return c.Ingest.ForgeriesPerSec }, 0.5},
+		{"a whole number for a fraction", "ingest: {forgeries_per_sec: 3}", nil, func(c configs.Config) any { return c.Ingest.ForgeriesPerSec }, 3.0},
+		{"yes or no", "", []string{"EVENTHOOK_OUTBOUND_ALLOW_PRIVATE_NETWORKS=true"}, func(c configs.Config) any { return c.Outbound.AllowPrivateNetworks }, true},
+		{"the contract's days", "", []string{"EVENTHOOK_RETENTION_EVENTS_DAYS=7", "EVENTHOOK_RETENTION_BODIES_DAYS=3", "EVENTHOOK_RETENTION_DELIVERIES_DAYS=0"},
+			func(c configs.Config) any { return c.Retention }, configs.Retention{EventsDays: 7, BodiesDays: 3}},
+		{"an empty section", "ingest:\nlog:\n  level: warn\n  format:\n", nil, func(c configs.Config) any { return fmt.Sprint(c.Ingest.Writers, c.Log) }, fmt.Sprint(2, configs.Log{Level: "warn", Format: "text"})},
+		{"an empty file", "# nothing\n", nil, func(c configs.Config) any { return c.Listen }, ":8080"},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			got, at, err := load(t, configs.Sources{File: file(t, "c.yaml", c.yaml), Environ: c.env})
+			if at != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, c.got(got)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestFaultsAreToldAtOnceByTheirKeys(t *testing.T) {
+	const db = "database_url: postgres://u@h/d\nadmin_key: long enough, this key\n"
+	for _, c := range []struct {
+		claim, yaml string
+		env         []string
+		want        []string
+	}{
+		{"an unknown key", "listn: \":1\"", nil, []string{"listn"}},
+		{"an unknown key in a section", "ingest: {writerz: 1}", nil, []string{"ingest.writerz"}},
+		{"an unknown section", "ingress: {writers: 1}", nil, []string{"ingress"}},
+		{"a section that is a text", "ingest: 5", nil, []string{"ingest"}},
+		{"a text that is a section", "listen: {port: 1}", nil, []string{"listen"}},
+		{"a number that is a word", "lease_seconds: soon", nil, []string{"lease_seconds"}},
+		{"a number with a fraction", "lease_seconds: 1.5", nil, []string{"lease_seconds"}},
+		{"a number that is a truth", "lease_seconds: true", nil, []string{"lease_seconds"}},
+		{"a truth that is a number", "outbound: {allow_private_networks: 1}", nil, []string{"outbound.allow_private_networks"}},
+		{"a duration without a unit", "stop_timeout: 30", nil, []string{"stop_timeout"}},
+		{"a text that is a number", "listen: 8080", nil, []string{"listen"}},
+		{"a list of numbers", "trusted_proxies: [1]", nil, []string{"trusted_proxies"}},
+		{"no address", "listen: here", nil, []string{"listen"}},
+		{"no URL", "public_url: hooks.example.com", nil, []string{"public_url"}},
+		{"no URL of a database", "database_url: mysql://h/d\nencryption_keys: [" + encryptionKey + "]\nadmin_key: long enough, this key", nil, []string{"database_url"}},
+		{"no keys for a database", "database_url: postgres://u@h/d", nil, []string{"admin_key", "encryption_keys"}},
+		{"keys of a wrong length", db + "encryption_keys: [" + encryptionKey + ", c2hvcnQ=, \"?\"]", nil, []string{"encryption_keys[1]", "encryption_keys[2]"}},
+		{"a short admin key", "admin_key: short", nil, []string{"admin_key"}},
+		{"no folder and no database", `data_dir: ""`, nil, []string{"data_dir"}},
+		{"a proxy that is none", "", []string{"EVENTHOOK_TRUSTED_PROXIES=10.0.0.1"}, []string{"trusted_proxies"}},
+		{"words that are none", "log: {level: loud, format: xml}", nil, []string{"log.format", "log.level"}},
+		{"rooms' own faults", "ingest: {writers: 0}\nroute: {batch_size: 0}", nil, []string{"ingest.writers", "route.batch_size"}},
+		{"faults of all kinds", "listn: 1\nlease_seconds: x\nlog: {level: loud}\n", []string{"EVENTHOOK_STOP_TIMEOUT=x", "EVENTHOOK_LISTEN=x"},
+			[]string{"lease_seconds", "listen", "listn", "log.level", "stop_timeout"}},
+		{"no YAML", "a: b: c", nil, []string{"c.yaml"}},
+		{"no map", "just a text", nil, []string{"c.yaml: line 1"}},
+		{"a key twice", "listen: \":1\"\nlisten: \":2\"", nil, []string{"c.yaml: line 2"}},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			_, at, err := load(t, configs.Sources{File: file(t, "c.yaml", c.yaml), Environ: c.env})
+			if diff := cmp.Diff(c.want, at); diff != "" {
+				t.Errorf("%v: locations (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+	if _, at, _ := load(t, configs.Sources{File: "nowhere.yaml"}); !cmp.Equal(at, []string{"config"}) {
+		t.Errorf("a file that is not there: faults at %v, want config", at)
+	}
+	if _, at, _ := load(t, configs.Sources{Flags: map[string]string{"lease_seconds": "x"}}); !cmp.Equal(at, []string{"lease_seconds"}) {
+		t.Errorf("a flag: faults at %v, want lease_seconds", at)
+	}
+}
+
+func TestUnknownVariablesAreToldAndNotRefused(t *testing.T) {
+	_, unknown, err := configs.Load(configs.Sources{Environ: []string{
+		"EVENTHOOK_PORT_8080_TCP=tcp://10.0.0.1:8080", "EVENTHOOK_LISTN=:1", "EVENTHOOK_DATABASE_URL=x", "EVENTHOOK_SECRET=x", "EVENTHOOK_LISTEN=:1", "OTHER=x", "HOME",
+	}})
+	if err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff([]string{"EVENTHOOK_DATABASE_URL", "EVENTHOOK_LISTN", "EVENTHOOK_PORT_8080_TCP"}, unknown); diff != "" {
+		t.Errorf("unknown (-want +got):\n%s", diff)
+	}
+}
+
+// hush is what must be seen nowhere.
+const hush = "Hush_hush+2"
+
+func TestErrorsHoldNoSecret(t *testing.T) {
+	for claim, c := range map[string]struct {
+		yaml string
+		env  []string
+	}{
+		"a database URL that cannot be parsed": {env: []string{"DATABASE_URL=postgres://u:" + hush + "%zz@h:port/d"}},
+		"a database URL of another kind":       {env: []string{"DATABASE_URL=mysql://u:" + hush + "@h/d"}},
+		"a short admin key":                    {env: []string{"EVENTHOOK_ADMIN_KEY=" + hush}},
+		"an encryption key that is none":       {env: []string{"EVENTHOOK_ENCRYPTION_KEYS=" + hush}},
+		"a secret that is a list":              {yaml: "admin_key: [" + hush + "]"},
+		"a secret that is a map":               {yaml: "database_url: {password: " + hush + "}"},
+		"a list of secrets that is a map":      {yaml: "encryption_keys: {a: " + hush + "}"},
+		"a secret at a number's place":         {yaml: "lease_seconds: " + hush},
+		"a secret at a duration's place":       {yaml: "stop_timeout: " + hush},
+		"a secret at a section's place":        {yaml: "ingest: " + hush},
+		"a secret as the whole file":           {yaml: hush},
+		"a secret twice":                       {yaml: "admin_key: " + hush + "\nadmin_key: " + hush},
+		"a secret in broken YAML":              {yaml: "admin_key: \"" + hush},
+		"a secret that reads as an alias":      {yaml: "admin_key: *" + hush[:9]},
+		"a secret that reads as a tag":         {yaml: "lease_seconds: !" + hush + " x"},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			_, _, err := configs.Load(configs.Sources{File: file(t, "c.yaml", c.yaml), Environ: c.env})
+			if err == nil {
+				t.Fatal("got no error")
+			}
+			if strings.Contains(err.Error(), hush) || strings.Contains(err.Error(), hush[:7]) {
+				t.Errorf("the error shows the secret: %v", err)
+			}
+		})
+	}
+}
+
+func TestConfigIsSeenWithoutItsSecrets(t *testing.T) {
+	c := configs.Default()
+	c.DatabaseURL, c.AdminKey, c.EncryptionKeys = "postgres://u:"+hush+"@h/d", hush, []string{hush, hush}
+	var texts bytes.Buffer
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+		fmt.Fprintf(&texts, verb+"\n", c)
+		fmt.Fprintf(&texts, verb+"\n", &c)
+		fmt.Fprintf(&texts, verb+"\n", struct{ C configs.Config }{c})
+	}
+	for _, log := range []*slog.Logger{slog.New(slog.NewTextHandler(&texts, nil)), slog.New(slog.NewJSONHandler(&texts, nil))} {
+		log.Info("x", "config", c, "pointer", &c, "inside", struct{ C configs.Config }{c})
+	}
+	raw, err := json.Marshal(&c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts.Write(raw)
+	if s := texts.String(); strings.Contains(s, hush) || strings.Contains(s, fmt.Sprintf("%x", hush)) {
+		t.Errorf("it is seen with its secrets:\n%s", s)
+	}
+	if s := fmt.Sprintf("%+v", c); !strings.Contains(s, "Listen::8080") || !strings.Contains(s, "AdminKey:[redacted]") {
+		t.Errorf("got %s, want the rest of it", s)
+	}
+	if c.AdminKey != hush || c.EncryptionKeys[0] != hush {
+		t.Error("showing it changed it")
+	}
+}
+
+func TestConfigValidateChangesNothing(t *testing.T) {
+	c := configs.Default()
+	c.TrustedProxies, c.Listen = []string{"x"}, "y"
+	before := c
+	c.Validate()
+	if !cmp.Equal(before, c, ofBytes) {
+		t.Error("it changed")
+	}
+}

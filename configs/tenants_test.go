@@ -1,0 +1,244 @@
+package configs_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/configs"
+	"github.com/eventhook/eventhook/verify"
+)
+
+// lookup is an environment.
+func lookup(env map[string]string) func(string) (string, bool) {
+	return func(name string) (string, bool) {
+		v, ok := env[name]
+		return v, ok
+	}
+}
+
+// tenants parses one file.
+func tenants(t *testing.T, text string, env map[string]string) ([]eventhook.TenantConfig, eventhook.Faults) {
+	t.Helper()
+	return configs.ParseTenants([]byte(text), lookup(env))
+}
+
+func TestDemoIsValid(t *testing.T) {
+	got, faults := configs.ParseTenants(configs.Demo, lookup(map[string]string{"GITHUB_WEBHOOK_SECRET": "g", "STRIPE_WEBHOOK_SECRET": "s"}))
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	types := map[string]bool{}
+	for _, s := range got[0].Sources {
+		for _, r := range s.Routes {
+			for _, target := range r.Targets {
+				types[target.Type] = true
+			}
+		}
+	}
+	for _, typ := range eventhook.TargetTypes {
+		if !types[typ] {
+			t.Errorf("no route has a %s target", typ)
+		}
+	}
+}
+
+func TestTenantsAreReadAsTheApiNamesThem(t *testing.T) {
+	got, faults := tenants(t, `
+tenants:
+  - slug: acme
+    sources:
+      - slug: github
+        provider: github
+        secrets: ["${SECRET}", "$${SECRET}", "a$b"]
+        retry: {max_retries: 0, schedule_seconds: [30, 120]}
+        rate_limit: {requests_per_second: 5}
+        response: {status: 202, content_type: text/plain, body: ok}
+        routes:
+          - name: pushes
+            priority: 3
+            filter_event_types: [push, "issue.*"]
+            targets:
+              - {type: task, task_kind: build, queue: ci, max_attempts: 2}
+              - {type: promise, idempotency_key_path: body.id, resolve: false, on_missing: fail}
+          - {name: off, is_enabled: false, targets: [{type: workflow, workflow_kind: w}]}
+      - slug: open
+        name: Open
+        is_enabled: false
+        verifier: {type: none}
+  - {slug: empty, name: Nobody}
+`, map[string]string{"SECRET": "it's \"${x}\": #1"})
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	verifier := func(c verify.Config) string {
+		raw, err := json.Marshal(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(raw)
+	}
+	github, _ := verify.FindPreset("github")
+	want := []eventhook.TenantConfig{
+		{Tenant: eventhook.Tenant{Slug: "acme", Name: "acme"}, Sources: []eventhook.SourceConfig{
+			{
+				Source: eventhook.Source{Slug: "github", Name: "github", Provider: "github", SecretsCount: 3, IsEnabled: true,
+					SourceSettings: eventhook.SourceSettings{
+						Retry: eventhook.RetryPolicy{MaxRetries: new(0), ScheduleSeconds: []int{30, 120}}, RateLimit: eventhook.RateLimit{RequestsPerSecond: 5},
+						Response: &eventhook.SourceReply{Status: 202, ContentType: "text/plain", Body: "ok"},
+					}},
+				Routes: []eventhook.Route{
+					{Name: "pushes", Priority: 3, IsEnabled: true, FilterEventTypes: []string{"push", "issue.*"}, Targets: []eventhook.Target{
+						{Type: "task", TaskKind: "build", Queue: "ci", MaxAttempts: 2},
+						{Type: "promise", IdempotencyKeyPath: "body.id", Resolve: new(false), OnMissing: "fail"},
+					}},
+					{Name: "off", Targets: []eventhook.Target{{Type: "workflow", WorkflowKind: "w"}}},
+				},
+			},
+			{Source: eventhook.Source{Slug: "open", Name: "Open"}},
+		}},
+		{Tenant: eventhook.Tenant{Slug: "empty", Name: "Nobody"}},
+	}
+	revealed := map[string]string{}
+	for i := range got {
+		for j := range got[i].Sources {
+			s := &got[i].Sources[j]
+			revealed[s.Slug] = s.Verifier.Reveal()
+			s.Verifier = eventhook.Secret{}
+		}
+	}
+	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b eventhook.Secret) bool { return a.IsZero() == b.IsZero() })); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]string{
+		"github": verifier(github.Config([]string{`it's "${x}": #1`, "${SECRET}", "a$b"})), "open": verifier(verify.Config{Type: "none"}),
+	}, revealed); diff != "" {
+		t.Errorf("verifiers (-want +got):\n%s", diff)
+	}
+}
+
+func TestTenantFaults(t *testing.T) {
+	const source = "tenants:\n  - slug: acme\n    sources:\n      - slug: crm\n        "
+	const route = source + "provider: github\n        secrets: [s]\n        routes:\n          - "
+	for _, c := range []struct {
+		claim, text string
+		want        []string // location: a part of the message
+	}{
+		{"every variable that is not set", source + "provider: github\n        secrets: [\"${ONE}\", \"${TWO} ${THREE}\", \"${EMPTY}\"]",
+			[]string{"line 6: ONE", "line 6: TWO", "line 6: THREE", "line 6: EMPTY"}},
+		{"an unknown field", source + "provider: github\n        secrets: [s]\n        secret: x", []string{`line 7: "secret"`}},
+		{"several unknown fields", "tenants:\n  - {slug: a, nam: x}\n  - {slug: b, sorces: []}", []string{`line 2: "nam"`, `line 3: "sorces"`}},
+		{"a text for a list", source + "secrets: x", []string{"line 5: a list belongs"}},
+		{"a text for a number", route + "{name: r, priority: high}", []string{"line 8: a whole number belongs"}},
+		{"a list for fields", "tenants: [[]]", []string{"line 1: a set of fields belongs"}},
+		{"no YAML", "tenants:\n  [", []string{"line 2: is not YAML"}},
+		{"nothing", "", []string{"tenants: is required"}},
+		{"a comment", "# nothing\n", []string{"tenants: is required"}},
+		{"two documents", "tenants: []\n---\ntenants: []\n", []string{": more than one document"}},
+		{"a tenant twice", "tenants:\n  - slug: a\n  - slug: a", []string{"tenants[1].slug: twice"}},
+		{"a source twice", "tenants:\n  - slug: a\n    sources:\n      - {slug: s, verifier: {type: none}}\n      - {slug: s, verifier: {type: none}}",
+			[]string{"tenants[0].sources[1].slug: twice"}},
+		{"a route twice", route + "{name: r, targets: [{type: task, task_kind: k}]}\n          - {name: r, targets: [{type: task, task_kind: k}]}",
+			[]string{"tenants[0].sources[0].routes[1].name: twice"}},
+		{"a provider that is none", source + "provider: gitlob\n        secrets: [s]", []string{"tenants[0].sources[0].provider: github, stripe"}},
+		{"a provider without secrets", source + "provider: github", []string{"tenants[0].sources[0].secrets: "}},
+		{"neither provider nor verifier", source + "name: x", []string{"tenants[0].sources[0].provider: {type: none}"}},
+		{"a verifier and secrets", source + "verifier: {type: none}\n        secrets: [s]", []string{"tenants[0].sources[0].secrets: verifier"}},
+		{"a verifier of no type", source + "verifier: {header: X}", []string{"tenants[0].sources[0].verifier.type: none"}},
+		{"a verifier's own fault", source + "verifier: {type: none, secrets: [s]}", []string{"tenants[0].sources[0].verifier.secrets: not used"}},
+		{"no target", route + "{name: r}", []string{"tenants[0].sources[0].routes[0].targets: required"}},
+		{"faults everywhere", "tenants:\n  - slug: A\n    sources:\n      - slug: B\n        verifier: {type: none}\n        max_body_bytes: -1\n        routes: [{name: \"\", targets: [{type: fly}]}]",
+			[]string{"tenants[0].slug: lower-case", "tenants[0].sources[0].slug: lower-case", "tenants[0].sources[0].max_body_bytes: -1",
+				"tenants[0].sources[0].routes[0].name: required", "tenants[0].sources[0].routes[0].targets[0].type: fly"}},
+		{"a variable where no text belongs", source + "provider: github\n        secrets: [s]\n        max_body_bytes: ${SIZE}", []string{"line 7: a whole number belongs"}},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			_, faults := tenants(t, c.text, map[string]string{"EMPTY": "", "SIZE": "1"})
+			if len(faults) != len(c.want) {
+				t.Fatalf("got %q, want %q", faults, c.want)
+			}
+			for i, f := range faults {
+				if at, part, _ := strings.Cut(c.want[i], ": "); f.Location != at || !strings.Contains(f.Message, part) {
+					t.Errorf("got %q at %q, want %q", f.Message, f.Location, c.want[i])
+				}
+			}
+		})
+	}
+}
+
+func TestTenantErrorsHoldNoSecret(t *testing.T) {
+	const source = "tenants:\n  - slug: acme\n    sources:\n      - slug: crm\n        "
+	for claim, text := range map[string]string{
+		"a secret that is no list":          source + "provider: github\n        secrets: " + hush,
+		"a secret at a number's place":      source + "provider: github\n        secrets: [s]\n        max_body_bytes: " + hush,
+		"a secret as the whole file":        hush,
+		"a secret in broken YAML":           source + "secrets: [\"" + hush,
+		"a secret that reads as an alias":   source + "secrets: [*" + hush[:9] + "]",
+		"a secret that reads as a tag":      source + "max_body_bytes: !" + hush + " x",
+		"a variable's as a slug":            "tenants:\n  - slug: ${HUSH}",
+		"a variable's as a provider":        source + "provider: ${HUSH}\n        secrets: [s]",
+		"a variable's as a network":         source + "verifier: {type: none}\n        allowed_ip_ranges: [\"${HUSH}\"]",
+		"a variable's as a type":            source + "verifier: {type: \"${HUSH}\"}",
+		"a strange variable's as a slug":    "tenants:\n  - slug: ${STRANGE}",
+		"a variable's in a route that is":   source + "verifier: {type: none}\n        routes: [{name: r, filter_event_types: [\"${HUSH}*x\"], targets: [{type: task, task_kind: k}]}]",
+		"a good one beside what is invalid": source + "provider: github\n        secrets: [\"${HUSH}\"]\n        max_body_bytes: -1",
+		"one a verifier does not use":       source + "verifier: {type: hmac, header: X, secrets: [\"${HUSH}\"], password: " + hush + "}",
+	} {
+		t.Run(claim, func(t *testing.T) {
+			_, err := configs.LoadTenants(file(t, "t.yaml", text), lookup(map[string]string{"HUSH": hush, "STRANGE": hush + "\"\n\x01"}))
+			if err == nil {
+				t.Fatal("got no error")
+			}
+			if strings.Contains(err.Error(), hush) || strings.Contains(err.Error(), hush[:7]) {
+				t.Errorf("the error shows the secret: %v", err)
+			}
+		})
+	}
+}
+
+func TestFolders(t *testing.T) {
+	folder := func(files map[string]string) string {
+		dir := t.TempDir()
+		for name, text := range files {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return dir
+	}
+	t.Run("its files in the order of their names", func(t *testing.T) {
+		got, err := configs.LoadTenants(folder(map[string]string{"2.yaml": "tenants: [{slug: b}]", "1.yml": "tenants: [{slug: a}]", "0.txt": "x"}), lookup(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(got) != 2 || got[0].Slug != "a" || got[1].Slug != "b" {
+			t.Errorf("got %v, want a and b", got)
+		}
+	})
+	for _, c := range []struct {
+		claim string
+		files map[string]string
+		want  []string
+	}{
+		{"faults of all files", map[string]string{"a.yaml": "tenants: [{slug: A}]", "b.yaml": "tenants: [{slug: \"${X}\"}]", "c.yaml": "tenents: []"},
+			[]string{"a.yaml: tenants[0].slug", "b.yaml: line 1", "b.yaml: tenants[0].slug", "c.yaml: line 1"}},
+		{"a tenant in two files", map[string]string{"a.yaml": "tenants: [{slug: a}]", "b.yaml": "tenants: [{slug: a}]"}, []string{"b.yaml"}},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			_, err := configs.LoadTenants(folder(c.files), lookup(nil))
+			if diff := cmp.Diff(c.want, locations(t, err)); diff != "" {
+				t.Errorf("%v: locations (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+	for claim, path := range map[string]string{"an empty folder": folder(nil), "nothing there": filepath.Join(t.TempDir(), "x")} {
+		if _, err := configs.LoadTenants(path, lookup(nil)); len(locations(t, err)) != 1 {
+			t.Errorf("%s: got %v, want a fault", claim, err)
+		}
+	}
+}

@@ -1,0 +1,268 @@
+package api_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/api"
+)
+
+// watched is a store that tells when a request is about to wait, and runs
+// something between a claim that found nothing and the wait.
+type watched struct {
+	api.WorkStore
+	api.PromiseStore
+	waiting   chan struct{}
+	afterLook func()
+}
+
+func newWatched() *watched { return &watched{waiting: make(chan struct{}, 100)} }
+
+// over puts the store under watch.
+func (w *watched) over(d *api.Deps) {
+	w.WorkStore, w.PromiseStore = d.Work, d.Promises
+	d.Work, d.Promises = w, w
+}
+
+func (w *watched) looked() {
+	if act := w.afterLook; act != nil {
+		w.afterLook = nil
+		act()
+	}
+	w.waiting <- struct{}{}
+}
+
+func (w *watched) ClaimWork(ctx context.Context, q eventhook.WorkQuery) ([]eventhook.Execution, error) {
+	list, err := w.WorkStore.ClaimWork(ctx, q)
+	if len(list) == 0 {
+		w.looked()
+	}
+	return list, err
+}
+
+// NextWork knows of nothing, so that only a wake can end a wait.
+func (w *watched) NextWork(context.Context, eventhook.WorkQuery) (time.Time, error) {
+	return time.Time{}, nil
+}
+
+func (w *watched) Promise(ctx context.Context, tenant eventhook.TenantID, id eventhook.PromiseID) (eventhook.Promise, error) {
+	p, err := w.PromiseStore.Promise(ctx, tenant, id)
+	if p.Status == eventhook.PromisePending {
+		w.looked()
+	}
+	return p, err
+}
+
+const waitingClaim = `{"wait_seconds":60}`
+
+func wantItems(t *testing.T, a *answer, n int) {
+	t.Helper()
+	var got struct{ Items []item }
+	if a.want(http.StatusOK).into(&got); len(got.Items) != n {
+		t.Errorf("claimed %d, want %d", len(got.Items), n)
+	}
+}
+
+func TestClaimWakesForWork(t *testing.T) {
+	for claim, make := range map[string]func(r *rig){
+		"new work": func(r *rig) { r.execution(eventhook.Task, "build") },
+		"work that is retried": func(r *rig) {
+			id := r.execution(eventhook.Task, "build")
+			r.admin("POST", T("acme")+"/work/"+id+"/cancel", nil).want(http.StatusOK)
+			r.admin("POST", T("acme")+"/work/"+id+"/retry", nil).want(http.StatusOK)
+		},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			w := newWatched()
+			r := setUp(t, w.over)
+			claimed := r.started(adminKey, "POST", T("acme")+"/work/claim", waitingClaim)
+			within(t, "the claim waits", w.waiting)
+			make(r)
+			wantItems(t, within(t, "the claim wakes", claimed), 1)
+		})
+	}
+}
+
+func TestClaimMissesNoWorkThatComesBeforeItWaits(t *testing.T) {
+	w := newWatched()
+	r := setUp(t, w.over)
+	w.afterLook = func() { r.execution(eventhook.Task, "build") }
+	claimed := r.started(adminKey, "POST", T("acme")+"/work/claim", waitingClaim)
+	wantItems(t, within(t, "the claim wakes", claimed), 1)
+}
+
+func TestClaimWakesForAWorkflowThatGoesOn(t *testing.T) {
+	w := newWatched()
+	r := setUp(t, w.over)
+	r.execution(eventhook.Workflow, "pay")
+	p := r.makePromise("paid", http.StatusCreated)
+	r.act(r.claimOne(), "suspend", map[string]any{"await": []string{p.ID}}).want(http.StatusOK)
+	claimed := r.started(adminKey, "POST", T("acme")+"/work/claim", waitingClaim)
+	within(t, "the claim waits", w.waiting)
+	r.admin("POST", T("acme")+"/promises/"+p.ID+"/resolve", map[string]any{"value": 1}).want(http.StatusOK)
+	wantItems(t, within(t, "the claim wakes", claimed), 1)
+}
+
+func TestOneOfManyClaimsGetsTheWork(t *testing.T) {
+	const workers = 5
+	w := newWatched()
+	r := setUp(t, w.over)
+	answers := make(chan *answer, workers)
+	for range workers {
+		go func() {
+			answers <- r.send(context.WithoutCancel(t.Context()), adminKey, "POST", T("acme")+"/work/claim", []byte(waitingClaim))
+		}()
+	}
+	for range workers {
+		within(t, "all wait", w.waiting)
+	}
+	r.execution(eventhook.Task, "build")
+	wantItems(t, within(t, "one wakes", answers), 1)
+	close(r.stopping)
+	for range workers - 1 {
+		wantItems(t, within(t, "the others end", answers), 0)
+	}
+}
+
+func TestWaitsEndWhenTheServerStops(t *testing.T) {
+	w := newWatched()
+	r := setUp(t, w.over)
+	p := r.makePromise("paid", http.StatusCreated)
+	claimed := r.started(adminKey, "POST", T("acme")+"/work/claim", waitingClaim)
+	read := r.started(adminKey, "GET", T("acme")+"/promises/"+p.ID+"?wait_seconds=60", "")
+	within(t, "one waits", w.waiting)
+	within(t, "the other waits", w.waiting)
+	close(r.stopping)
+	wantItems(t, within(t, "the claim ends", claimed), 0)
+	if got := within(t, "the read ends", read).want(http.StatusOK).object(); got["status"] != "pending" {
+		t.Errorf("got %v, want it pending", got)
+	}
+	wantItems(t, r.admin("POST", T("acme")+"/work/claim", waitingClaim), 0) // and none begins
+}
+
+func TestWaitsEndWithTheirClient(t *testing.T) {
+	w := newWatched()
+	r := setUp(t, w.over)
+	ctx, leave := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		r.send(ctx, adminKey, "POST", T("acme")+"/work/claim", []byte(waitingClaim))
+		close(ended)
+	}()
+	within(t, "the claim waits", w.waiting)
+	leave()
+	within(t, "the claim ends", ended)
+}
+
+func TestPromiseIsAwaited(t *testing.T) {
+	settle := func(r *rig, p promiseJSON, act string, body map[string]any) {
+		r.admin("POST", T("acme")+"/promises/"+p.ID+"/"+act, body).want(http.StatusOK)
+	}
+	for _, c := range []struct {
+		status string
+		settle func(r *rig, p promiseJSON)
+	}{
+		{"resolved", func(r *rig, p promiseJSON) { settle(r, p, "resolve", map[string]any{"value": 1}) }},
+		{"rejected", func(r *rig, p promiseJSON) { settle(r, p, "reject", map[string]any{"error": "x"}) }},
+		{"resolved", func(r *rig, p promiseJSON) {
+			r.settle(r.event(), settles(eventhook.PromiseOutcome{Key: p.IdempotencyKey, Status: eventhook.PromiseResolved, Value: []byte(`1`)}))
+		}},
+		{"expired", func(r *rig, _ promiseJSON) {
+			r.clock.advance(time.Hour)
+			_, err := r.db.ExpirePromises(r.Context())
+			r.must(err)
+		}},
+	} {
+		for _, early := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, before it waits: %v", c.status, early), func(t *testing.T) {
+				w := newWatched()
+				r := setUp(t, w.over)
+				var p promiseJSON
+				r.admin("POST", T("acme")+"/promises", map[string]any{"idempotency_key": "k", "timeout_seconds": 3600}).want(http.StatusCreated).into(&p)
+				if early {
+					w.afterLook = func() { c.settle(r, p) }
+				}
+				read := r.started(adminKey, "GET", T("acme")+"/promises/"+p.ID+"?wait_seconds=60", "")
+				if !early {
+					within(t, "the read waits", w.waiting)
+					c.settle(r, p)
+				}
+				if got := within(t, "the read wakes", read).want(http.StatusOK).object(); got["status"] != c.status || got["settled_at"] == nil {
+					t.Errorf("got %v, want it %s", got, c.status)
+				}
+			})
+		}
+	}
+}
+
+// idle is a store with nothing to do until a moment, in a bubble's time.
+type idle struct {
+	api.WorkStore
+	next   time.Time
+	looked []time.Duration // since the start
+	began  time.Time
+}
+
+func (s *idle) WorkWake(eventhook.TenantID) <-chan struct{} { return nil }
+
+func (s *idle) ClaimWork(context.Context, eventhook.WorkQuery) ([]eventhook.Execution, error) {
+	s.looked = append(s.looked, time.Since(s.began))
+	if !s.next.IsZero() && !time.Now().Before(s.next) {
+		return []eventhook.Execution{{Input: []byte("1")}}, nil
+	}
+	return nil, nil
+}
+
+func (s *idle) NextWork(context.Context, eventhook.WorkQuery) (time.Time, error) { return s.next, nil }
+
+type oneTenant struct{ api.KeyStore }
+
+func (oneTenant) Tenant(context.Context, string) (eventhook.Tenant, error) {
+	return eventhook.Tenant{Slug: "acme"}, nil
+}
+
+func TestClaimLooksWhenWorkIsDueAndWhenItsPatienceEnds(t *testing.T) {
+	for _, c := range []struct {
+		claim   string
+		next    time.Duration // 0: never
+		items   int
+		looksAt time.Duration
+	}{
+		{"nothing is owed", 0, 0, 60 * time.Second},
+		{"something is due meanwhile", 20 * time.Second, 1, 20 * time.Second},
+		{"something is due later", 90 * time.Second, 0, 60 * time.Second},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &idle{began: time.Now()}
+				if c.next > 0 {
+					s.next = s.began.Add(c.next)
+				}
+				e := echo.New()
+				api.Register(e, api.Deps{Work: s, Keys: oneTenant{}, AdminKey: eventhook.NewSecret(adminKey), Now: time.Now, Worked: func(string, int) {}})
+				req := httptest.NewRequest("POST", T("acme")+"/work/claim", strings.NewReader(waitingClaim))
+				req.Header.Set("Authorization", "Bearer "+adminKey)
+				a := httptest.NewRecorder()
+				e.ServeHTTP(a, req)
+				body, _ := io.ReadAll(bufio.NewReader(a.Body))
+				if n := strings.Count(string(body), `"id"`); a.Code != http.StatusOK || n != c.items {
+					t.Errorf("answered %d %s, want %d items", a.Code, body, c.items)
+				}
+				if len(s.looked) != 2 || s.looked[0] != 0 || s.looked[1] != c.looksAt {
+					t.Errorf("looked after %v, want at once and after %s", s.looked, c.looksAt)
+				}
+			})
+		})
+	}
+}
