@@ -78,6 +78,7 @@ func TestEveryOperationIsGuarded(t *testing.T) {
 	const invalid = `{"no such field":1}`
 	for _, op := range r.operations() {
 		t.Run(op.Method+" "+op.Path, func(t *testing.T) {
+			r := r.in(t)
 			send := func(key, tenant string) int {
 				t.Helper()
 				a := r.call(key, op.Method, pathOf(op, tenant), invalid)
@@ -139,6 +140,7 @@ func TestBearers(t *testing.T) {
 		{"bytes that are no text", "Bearer ehk_\xff\x00", http.StatusUnauthorized},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
+			r := r.in(t)
 			a := r.withAuthorization(c.authorization, "GET", T("acme")+"/events")
 			a.want(c.want)
 		})
@@ -214,10 +216,12 @@ func TestOtherTenantsThingsAreAbsent(t *testing.T) {
 		{"POST", "/promises/" + promise.ID + "/reject", map[string]any{"error": "x"}},
 	} {
 		t.Run(c.method+" "+c.path, func(t *testing.T) {
+			r := r.in(t)
 			r.call(other, c.method, T("umbrella")+c.path, c.body).want(http.StatusNotFound)
 		})
 	}
 	t.Run("a promise of another tenant cannot be awaited", func(t *testing.T) {
+		r := r.in(t)
 		u, err := r.db.Tenant(t.Context(), "umbrella")
 		r.must(err)
 		foreign, _, err := r.db.MakePromise(t.Context(), eventhook.Promise{TenantID: u.ID, IdempotencyKey: "theirs"})
@@ -226,14 +230,17 @@ func TestOtherTenantsThingsAreAbsent(t *testing.T) {
 			want(http.StatusUnprocessableEntity)
 	})
 	t.Run("a promise cannot be made for another tenant's workflow", func(t *testing.T) {
+		r := r.in(t)
 		r.call(other, "POST", T("umbrella")+"/promises", map[string]any{"idempotency_key": "k", "workflow_execution_id": held.ID}).
 			want(http.StatusUnprocessableEntity)
 	})
 	t.Run("another tenant's key cannot be deleted", func(t *testing.T) {
+		r := r.in(t)
 		r.admin("DELETE", "/api/admin/tenants/umbrella/keys/"+key.ID.String(), nil).want(http.StatusNotFound)
 	})
 	for _, list := range []string{"/events", "/work", "/promises"} {
 		t.Run("a list holds nothing of others: "+list, func(t *testing.T) {
+			r := r.in(t)
 			var got page
 			r.call(other, "GET", T("umbrella")+list, nil).want(http.StatusOK).into(&got)
 			for _, i := range got.Items {

@@ -65,6 +65,7 @@ func TestFaults(t *testing.T) {
 		{"a key with a NUL", "POST", "/promises", `{"idempotency_key":"a\u0000"}`, 422, []string{"body.idempotency_key"}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
+			r := r.in(t)
 			got := r.send(t.Context(), adminKey, c.method, T("acme")+c.path, []byte(c.body)).want(c.want).problem()
 			at := got.locations()
 			slices.Sort(at)
@@ -99,6 +100,7 @@ func TestAdminFaults(t *testing.T) {
 		{"a key of no tenant", "/tenants/nobody/keys", `{"name":"k","scopes":["read"]}`, 404, nil},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
+			r := r.in(t)
 			got := r.admin("POST", "/api/admin"+c.path, c.body).want(c.want).problem()
 			if diff := cmp.Diff(c.at, got.locations()); diff != "" {
 				t.Errorf("%+v: locations (-want +got):\n%s", got, diff)

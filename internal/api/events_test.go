@@ -108,6 +108,7 @@ func TestBodiesAndHeadersAreShown(t *testing.T) {
 		{"headers that are no text", "text/plain", "X-A: \xff\r\nX-Empty: \r\n", "x", `"x"`, `{"X-A":"�","X-Empty":""}`},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
+			r := r.in(t)
 			e := r.event(func(e *eventhook.Event) {
 				e.ContentType, e.Headers, e.Body = c.contentType, []byte(c.headers), []byte(c.body)
 			})

@@ -123,6 +123,13 @@ func setUp(t *testing.T, change ...func(*api.Deps)) *rig {
 	return r
 }
 
+// in is the same in a subtest, which then fails alone.
+func (r *rig) in(t *testing.T) *rig {
+	part := *r
+	part.T = t
+	return &part
+}
+
 func (r *rig) configure() {
 	r.Helper()
 	source := func(slug string) eventhook.Source {

@@ -44,6 +44,7 @@ func TestListsAreReadPageByPage(t *testing.T) {
 	}
 	for path, add := range lists {
 		t.Run(path, func(t *testing.T) {
+			r := r.in(t)
 			before := r.list(path).ids()
 			want := slices.Clone(before)
 			for n := range 7 {
@@ -139,6 +140,7 @@ func TestEventFilters(t *testing.T) {
 		{"of what excludes each other", "source=shop&event_type=ping", ""},
 	} {
 		t.Run(f.claim, func(t *testing.T) {
+			r := r.in(t)
 			var got []string
 			for _, id := range r.list(T("acme") + "/events?" + f.query).ids() {
 				got = append(got, name[id])

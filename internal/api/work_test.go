@@ -65,6 +65,7 @@ func TestInputs(t *testing.T) {
 		{"nothing as null", "", "", `null`},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
+			r := r.in(t)
 			e := r.event(func(e *eventhook.Event) {
 				e.Body, e.Headers = []byte(c.body), []byte("Content-Type: "+c.contentType+"\r\n")
 			})
@@ -75,6 +76,7 @@ func TestInputs(t *testing.T) {
 		})
 	}
 	t.Run("an input of its own", func(t *testing.T) {
+		r := r.in(t)
 		r.execution(eventhook.Task, "build", func(x *eventhook.Execution) { x.Input = json.RawMessage(`{"own":true}`) })
 		if got := string(r.claimOne().Input); got != `{"own":true}` {
 			t.Errorf("got %s, want its own", got)
@@ -148,6 +150,7 @@ func TestWorkEnds(t *testing.T) {
 		{"failed with a NUL", "fail", map[string]any{"error": "a\x00b", "retryable": false}, map[string]any{"error": `a\x00b`}, "dead"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
+			r := r.in(t)
 			r.execution(eventhook.Task, "build")
 			held := r.claimOne()
 			before := r.worked[c.heard]
@@ -316,6 +319,7 @@ func TestJSONIsKeptAsItCame(t *testing.T) {
 		{"much", `"` + strings.Repeat("x", 1_000_000) + `"`, `"` + strings.Repeat("x", 1_000_000) + `"`},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
+			r := r.in(t)
 			p := r.makePromise(c.claim, http.StatusCreated)
 			r.execution(eventhook.Workflow, "pay")
 			held := r.claimOne()
