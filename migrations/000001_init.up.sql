@@ -141,9 +141,9 @@ CREATE TABLE eventhook.event_action (
 ) PARTITION BY RANGE (event_id);
 CREATE TABLE eventhook.event_action_default PARTITION OF eventhook.event_action DEFAULT;
 
--- The one place that decides whether a key was seen: for events (scope is the
--- source's id) and for what targets make (scope is workflow or task, with the
--- nil UUID's place taken by the tenant). made is what the key stands for.
+-- The one place that decides whether a key was seen: for events, where scope is
+-- the source's id, and for what targets make, where it is the type and the kind,
+-- such as task/build. made is the id of what the key stands for.
 CREATE TABLE eventhook.idempotency_key (
     tenant_id  uuid NOT NULL,
     scope      text COLLATE "C" NOT NULL,
@@ -167,6 +167,7 @@ CREATE TABLE eventhook.execution (
     lease_token     bigint NOT NULL DEFAULT 0,
     attempt         integer NOT NULL DEFAULT 0,
     max_attempts    integer NOT NULL,
+    input_size      integer NOT NULL DEFAULT 0, -- bytes of what a claim hands out, to bound it
     type            text COLLATE "C" NOT NULL CHECK (type IN ('workflow', 'task')),
     status          text COLLATE "C" NOT NULL CHECK (status IN
         ('pending', 'running', 'completed', 'failed', 'dead', 'suspended', 'cancelled')),

@@ -43,6 +43,16 @@ func Version(ctx context.Context, dsn string) (version uint, dirty bool, err err
 	return version, dirty, err
 }
 
+// makeSchemaSQL takes turns with other instances (IF NOT EXISTS alone does not),
+// and needs no right to make schemas where ours exists.
+const makeSchemaSQL = `
+DO $$ BEGIN
+    PERFORM pg_advisory_xact_lock(1702258283);
+    IF NOT EXISTS (SELECT FROM pg_namespace WHERE nspname = 'eventhook') THEN
+        CREATE SCHEMA eventhook;
+    END IF;
+END $$`
+
 func run(ctx context.Context, dsn, act string, do func(*migrate.Migrate) error) error {
 	config, err := pgx.ParseConfig(dsn)
 	if err != nil {
@@ -55,7 +65,7 @@ func run(ctx context.Context, dsn, act string, do func(*migrate.Migrate) error) 
 	}
 	// The table of versions lies in our own schema, whatever the search path:
 	// for a role called eventhook the path changes with the first migration.
-	if _, err := db.ExecContext(ctx, "CREATE SCHEMA IF NOT EXISTS eventhook"); err != nil {
+	if _, err := db.ExecContext(ctx, makeSchemaSQL); err != nil {
 		return fmt.Errorf("%s: %w", act, err)
 	}
 	driver, err := migratepgx.WithInstance(db, &migratepgx.Config{

@@ -31,6 +31,19 @@ func tables(t *testing.T, dsn string) (n int) {
 	return n
 }
 
+// dropSchema makes the database one that never saw a migration.
+func dropSchema(t *testing.T, dsn string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	if _, err := conn.Exec(t.Context(), "DROP SCHEMA eventhook CASCADE"); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestUpAndDown(t *testing.T) {
 	dsn := pgtest.New(t) // up already
 	full := tables(t, dsn)
@@ -62,6 +75,7 @@ func TestInstancesThatStartTogetherMigrateOnce(t *testing.T) {
 	if err := migrations.Down(t.Context(), dsn); err != nil {
 		t.Fatal(err)
 	}
+	dropSchema(t, dsn)
 	var all sync.WaitGroup
 	for range 5 {
 		all.Go(func() {

@@ -25,7 +25,11 @@ func (g *gateway) backgroundLoops() []func(context.Context) error {
 			if _, err := g.db.Sweep(ctx); err != nil {
 				return false, err
 			}
-			_, err := g.db.SweepExecutions(ctx, time.Duration(g.config.Retention.EventsDays)*24*time.Hour)
+			keep := time.Duration(g.config.Retention.EventsDays) * 24 * time.Hour
+			if _, err := g.db.SweepExecutions(ctx, keep); err != nil {
+				return false, err
+			}
+			_, err := g.db.SweepPromises(ctx, keep)
 			return false, err
 		}),
 	}

@@ -12,14 +12,14 @@ import (
 )
 
 // PromiseStore makes, reads and settles promises; see internal/pg for what
-// each promises. PromiseWake is closed when one may have been settled.
+// each promises. PromiseWake is closed when the one may have been settled.
 type PromiseStore interface {
 	MakePromise(ctx context.Context, p eventhook.Promise) (_ eventhook.Promise, made bool, err error)
 	Promise(ctx context.Context, tenant eventhook.TenantID, id eventhook.PromiseID) (eventhook.Promise, error)
 	PromiseByKey(ctx context.Context, tenant eventhook.TenantID, key string) (eventhook.Promise, error)
 	Promises(ctx context.Context, tenant eventhook.TenantID, before eventhook.PromiseID, limit int) ([]eventhook.Promise, error)
 	SettlePromise(ctx context.Context, tenant eventhook.TenantID, id eventhook.PromiseID, o eventhook.PromiseOutcome) (eventhook.Promise, error)
-	PromiseWake(tenant eventhook.TenantID) <-chan struct{}
+	PromiseWake(tenant eventhook.TenantID, id eventhook.PromiseID) <-chan struct{}
 }
 
 type promiseView struct {
@@ -145,7 +145,7 @@ func (s *server) readPromise(ctx context.Context, who caller, in *readPromiseReq
 	timer := time.NewTimer(time.Duration(in.WaitSeconds) * time.Second)
 	defer timer.Stop()
 	for waiting := in.WaitSeconds > 0; ; {
-		wake := s.Promises.PromiseWake(who.tenant)
+		wake := s.Promises.PromiseWake(who.tenant, id)
 		p, err := s.Promises.Promise(ctx, who.tenant, id)
 		if err != nil || p.Status != eventhook.PromisePending || !waiting {
 			return &promiseAnswer{viewPromise(p)}, err

@@ -214,7 +214,7 @@ type idle struct {
 	began  time.Time
 }
 
-func (s *idle) WorkWake(eventhook.TenantID) <-chan struct{} { return nil }
+func (s *idle) WorkWake(eventhook.TenantID, string) <-chan struct{} { return nil }
 
 func (s *idle) ClaimWork(context.Context, eventhook.WorkQuery) ([]eventhook.Execution, error) {
 	s.looked = append(s.looked, time.Since(s.began))

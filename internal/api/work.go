@@ -15,12 +15,12 @@ import (
 
 // WorkStore leases executions to workers and settles them. A lease token that
 // is not current is eventhook.ErrLeaseLost and changes nothing. WorkWake is
-// closed when a tenant's work may have become due; NextWork tells when work of
+// closed when work in a queue may have become due; NextWork tells when work of
 // a queue will be.
 type WorkStore interface {
 	ClaimWork(ctx context.Context, q eventhook.WorkQuery) ([]eventhook.Execution, error)
 	NextWork(ctx context.Context, q eventhook.WorkQuery) (time.Time, error)
-	WorkWake(tenant eventhook.TenantID) <-chan struct{}
+	WorkWake(tenant eventhook.TenantID, queue string) <-chan struct{}
 	Heartbeat(ctx context.Context, x eventhook.Execution, lease time.Duration) (time.Time, error)
 	Complete(ctx context.Context, x eventhook.Execution, output json.RawMessage) error
 	Fail(ctx context.Context, x eventhook.Execution, message string, retryable bool, policy eventhook.RetryPolicy) (time.Time, error)
@@ -140,7 +140,7 @@ func (s *server) claimWork(ctx context.Context, who caller, in *claimRequest) (*
 func (s *server) claimOrWait(ctx context.Context, q eventhook.WorkQuery, patience time.Duration) ([]eventhook.Execution, error) {
 	end := s.Now().Add(patience)
 	for {
-		wake := s.Work.WorkWake(q.Tenant)
+		wake := s.Work.WorkWake(q.Tenant, q.Queue)
 		list, err := s.Work.ClaimWork(ctx, q)
 		if err != nil || len(list) > 0 || !s.Now().Before(end) {
 			return list, err

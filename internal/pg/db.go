@@ -52,6 +52,7 @@ type DB struct {
 	settleBufs sync.Pool // of *settleColumns
 
 	sweptKeys, sweptExecutions position
+	sweptPromises              position
 
 	lockWait time.Duration // lockWait, shorter in tests
 }
@@ -64,6 +65,7 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 	}
 	db := &DB{keyTTL: o.KeyTTL, sealer: o.Sealer, log: o.Log, now: o.Now, lockWait: lockWait}
 	db.hub.topics, db.hub.tell = map[string]chan struct{}{}, make(chan struct{}, 1)
+	db.hub.self = eventhook.NewID[DB](o.Now()).String()
 	db.acceptBufs.New = func() any { return newColumns(acceptOIDs...) }
 	db.settleBufs.New = func() any { return newSettleColumns() }
 	var err error

@@ -3,6 +3,8 @@ package pg
 import (
 	"context"
 	"errors"
+	"fmt"
+	"hash/fnv"
 	"log/slog"
 	"strings"
 	"sync"
@@ -22,8 +24,19 @@ const (
 
 const eventsTopic = "events"
 
-func workTopic(tenant eventhook.TenantID) string    { return "work " + tenant.String() }
-func promiseTopic(tenant eventhook.TenantID) string { return "promise " + tenant.String() }
+// Topics of work and promises are a tenant's, in as many parts as can be kept
+// in mind: waiters for one queue, or one promise, are seldom woken for another.
+const topicParts = 64
+
+func workTopic(tenant eventhook.TenantID, queue string) string {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(queue)) // never fails
+	return fmt.Sprintf("work %s %d", tenant, h.Sum32()%topicParts)
+}
+
+func promiseTopic(tenant eventhook.TenantID, id eventhook.PromiseID) string {
+	return fmt.Sprintf("promise %s %d", tenant, id[len(id)-1]%topicParts)
+}
 
 // hub wakes waiters of this process at once, and remembers which topics to
 // tell the other instances.
@@ -32,6 +45,7 @@ type hub struct {
 	topics map[string]chan struct{}
 	untold map[string]bool
 	tell   chan struct{}
+	self   string // names this process to itself in notices
 }
 
 // wait returns a channel that is closed at the next wake of the topic. Take it
@@ -105,28 +119,39 @@ func (db *DB) EventsWake() <-chan struct{} { return db.hub.wait(eventsTopic) }
 // WakeEvents says that events are due which this process does not take.
 func (db *DB) WakeEvents() { db.hub.wake(eventsTopic) }
 
-// WorkWake is closed when work of the tenant may have become due. Take it
-// before claiming, so that nothing falls in between.
-func (db *DB) WorkWake(tenant eventhook.TenantID) <-chan struct{} {
-	return db.hub.wait(workTopic(tenant))
+// WorkWake is closed when work in a queue of the tenant may have become due.
+// Take it before claiming, so that nothing falls in between.
+func (db *DB) WorkWake(tenant eventhook.TenantID, queue string) <-chan struct{} {
+	return db.hub.wait(workTopic(tenant, queue))
 }
 
-// PromiseWake is closed when a promise of the tenant may have been settled.
-func (db *DB) PromiseWake(tenant eventhook.TenantID) <-chan struct{} {
-	return db.hub.wait(promiseTopic(tenant))
+// PromiseWake is closed when the promise may have been settled.
+func (db *DB) PromiseWake(tenant eventhook.TenantID, id eventhook.PromiseID) <-chan struct{} {
+	return db.hub.wait(promiseTopic(tenant, id))
 }
 
 // wakeWorkers tells who waits for what the settled events have made.
-func (db *DB) wakeWorkers(batch []*eventhook.Settlement) {
-	seen := map[eventhook.TenantID]bool{}
-	var topics []string
+func (db *DB) wakeWorkers(batch []*eventhook.Settlement, woken []string) {
+	type queue struct {
+		tenant eventhook.TenantID
+		name   string
+	}
+	seen := map[queue]bool{}
+	topics := woken
 	for _, s := range batch {
-		t := s.Event.TenantID
-		if len(s.Actions) == 0 || seen[t] {
-			continue
+		for i := range s.Actions {
+			a := &s.Actions[i]
+			switch {
+			case a.Status != eventhook.ActionSuccess:
+			case a.Effect.Promise != nil:
+				topics = append(topics, promiseTopic(s.Event.TenantID, a.PromiseID))
+			case a.Effect.Execution != nil:
+				seen[queue{s.Event.TenantID, a.Effect.Execution.Queue}] = true
+			}
 		}
-		seen[t] = true
-		topics = append(topics, workTopic(t), promiseTopic(t))
+	}
+	for q := range seen {
+		topics = append(topics, workTopic(q.tenant, q.name))
 	}
 	db.hub.wake(topics...)
 }
@@ -145,8 +170,8 @@ func (db *DB) Tell(ctx context.Context, interval time.Duration) error {
 		case <-db.hub.tell:
 		}
 		if topics := db.hub.takeUntold(); len(topics) > 0 {
-			const sql = `SELECT pg_notify('` + wakeChannel + `', topic) FROM unnest($1::text[]) AS topic`
-			if _, err := db.work.Exec(ctx, sql, topics); err != nil && ctx.Err() == nil {
+			const sql = `SELECT pg_notify('` + wakeChannel + `', $2 || ' ' || topic) FROM unnest($1::text[]) AS topic`
+			if _, err := db.work.Exec(ctx, sql, topics, db.hub.self); err != nil && ctx.Err() == nil {
 				db.log.Warn("cannot tell other instances about new work", "error", err)
 			}
 		}
@@ -209,7 +234,9 @@ func (db *DB) listenOnce(ctx context.Context, onConfig func(ConfigChange)) error
 			continue
 		}
 		if n.Channel == wakeChannel {
-			db.hub.wakeLocal(n.Payload)
+			if from, topic, ok := strings.Cut(n.Payload, " "); ok && from != db.hub.self {
+				db.hub.wakeLocal(topic)
+			}
 			continue
 		}
 		change, err := parseConfigChange(n.Payload)

@@ -100,8 +100,9 @@ func TestWakesReachTheOtherInstance(t *testing.T) {
 	defer telling.Wait()
 	defer cancel()
 
-	events, work, promises := f.other.EventsWake(), f.other.WorkWake(f.tenant), f.other.PromiseWake(f.tenant)
-	foreign := f.other.WorkWake(f.secondTenant())
+	p, queue := f.promise("k"), f.query().Queue
+	events, work, promises := f.other.EventsWake(), f.other.WorkWake(f.tenant, queue), f.other.PromiseWake(f.tenant, p.ID)
+	foreign, idle := f.other.WorkWake(f.secondTenant(), queue), f.other.WorkWake(f.tenant, "another queue")
 	here := f.db.EventsWake()
 	wantOpen(t, "who waits for events", events)
 	f.db.WakeEvents()
@@ -110,15 +111,19 @@ func TestWakesReachTheOtherInstance(t *testing.T) {
 	wantOpen(t, "who waits for work", work)
 	f.settle(f.db, f.plan(f.accepted(1)[0], f.makes(eventhook.Task, "")))
 	wantClosed(t, "who waits for work there", work)
-	wantClosed(t, "who waits for promises there", promises)
+	wantOpen(t, "who waits for a promise", promises)
+	_, err := f.db.SettlePromise(t.Context(), f.tenant, p.ID, resolved)
+	f.must(err)
+	wantClosed(t, "who waits for the promise there", promises)
 	wantOpen(t, "another tenant's worker", foreign)
+	wantOpen(t, "another queue's worker", idle)
 }
 
 func TestTellGathersWhatComesMeanwhile(t *testing.T) {
 	f := setUp(t)
 	for range 1000 {
 		f.db.WakeEvents()
-		f.db.hub.wake(workTopic(f.tenant))
+		f.db.hub.wake(workTopic(f.tenant, "q"))
 	}
 	same(t, "topics to tell", len(f.db.hub.takeUntold()), 2)
 	same(t, "and then", len(f.db.hub.takeUntold()), 0)

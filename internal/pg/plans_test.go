@@ -21,7 +21,7 @@ var hot = map[string]struct {
 	"release events":    {releaseEventsSQL, 4},
 	"done actions":      {doneActionsSQL, 1},
 	"claim keys":        {claimKeysSQL, 6},
-	"insert executions": {insertExecutionsSQL, 10},
+	"insert executions": {insertExecutionsSQL, 11},
 	"upsert actions":    {upsertActionsSQL, 11},
 	"settle events":     {settleEventsSQL, 8},
 	"settle promise":    {settlePromiseSQL, 6},
@@ -31,7 +31,7 @@ var hot = map[string]struct {
 	"wake awaiting":     {wakeAwaitingSQL, 2},
 	"make promise":      {makePromiseSQL, 6},
 	"expire promises":   {expirePromisesSQL, 1},
-	"claim work":        {claimWorkSQL, 6},
+	"claim work":        {claimWorkSQL, 7},
 	"read awaited":      {readAwaitedSQL, 1},
 	"lock promises":     {lockPromisesSQL, 2},
 	"suspend":           {suspendSQL, 5},
@@ -40,6 +40,7 @@ var hot = map[string]struct {
 	"execution age":     {executionAgeSQL, 0},
 	"sweep keys":        {sweepKeysSQL, 3},
 	"sweep executions":  {sweepExecutionsSQL, 3},
+	"sweep promises":    {sweepPromisesSQL, 3},
 }
 
 // explain is the plan that is kept for a statement when the planner knows no

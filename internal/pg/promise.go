@@ -63,22 +63,23 @@ func promiseOutcomes(batch []*eventhook.Settlement) []keyedOutcome {
 	return all
 }
 
-// settlePromises settles or holds each outcome and wakes the workflows that
-// awaited it. It locks promises before executions, as everybody does.
-func settlePromises(ctx context.Context, tx pgx.Tx, outcomes []keyedOutcome, now time.Time) (promiseResults, error) {
+// settlePromises settles or holds each outcome, makes due the workflows that
+// awaited it, and returns the topics to wake after the commit. It locks promises before executions, as everybody does.
+func settlePromises(ctx context.Context, tx pgx.Tx, outcomes []keyedOutcome, now time.Time) (_ promiseResults, woken []string, err error) {
 	results := make(promiseResults, len(outcomes))
 	var settled []eventhook.PromiseID
 	for _, o := range outcomes {
 		r, err := settlePromise(ctx, tx, o.tenant, *o.outcome, now)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if r.won {
 			settled = append(settled, r.id)
 		}
 		results[o.outcome] = r
 	}
-	return results, wakeAwaiting(ctx, tx, settled, now)
+	woken, err = wakeAwaiting(ctx, tx, settled, now)
+	return results, woken, err
 }
 
 // settlePromise settles the promise or, if the outcome says so, holds the
@@ -144,27 +145,39 @@ const wakeAwaitingSQL = `
 UPDATE eventhook.execution e SET due_at = $2
 WHERE e.id = ANY($1::uuid[]) AND e.status = 'suspended'
   AND NOT EXISTS (SELECT FROM eventhook.execution_await w JOIN eventhook.promise p ON p.id = w.promise_id
-                  WHERE w.execution_id = e.id AND p.status = 'pending')`
+                  WHERE w.execution_id = e.id AND p.status = 'pending')
+RETURNING e.tenant_id, e.queue`
 
-func wakeAwaiting(ctx context.Context, tx pgx.Tx, settled []eventhook.PromiseID, now time.Time) error {
+// wakeAwaiting makes due what awaited the promises, and returns the topics to
+// wake once the transaction has committed.
+func wakeAwaiting(ctx context.Context, tx pgx.Tx, settled []eventhook.PromiseID, now time.Time) (topics []string, err error) {
 	if len(settled) == 0 {
-		return nil
+		return nil, nil
 	}
 	rows, err := tx.Query(ctx, lockAwaitingSQL, uuids(settled))
 	if err != nil {
-		return fmt.Errorf("lock awaiting workflows: %w", err)
+		return nil, fmt.Errorf("lock awaiting workflows: %w", err)
 	}
 	waiting, err := pgx.CollectRows(rows, pgx.RowTo[[16]byte])
 	if err != nil {
-		return fmt.Errorf("lock awaiting workflows: %w", err)
+		return nil, fmt.Errorf("lock awaiting workflows: %w", err)
 	}
 	if len(waiting) == 0 {
+		return nil, nil
+	}
+	if rows, err = tx.Query(ctx, wakeAwaitingSQL, waiting, now); err != nil {
+		return nil, fmt.Errorf("wake awaiting workflows: %w", err)
+	}
+	var tenant eventhook.TenantID
+	var queue string
+	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&tenant), &queue}, func() error {
+		topics = append(topics, workTopic(tenant, queue))
 		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("wake awaiting workflows: %w", err)
 	}
-	if _, err := tx.Exec(ctx, wakeAwaitingSQL, waiting, now); err != nil {
-		return fmt.Errorf("wake awaiting workflows: %w", err)
-	}
-	return nil
+	return topics, nil
 }
 
 // makePromiseSQL makes a promise, or takes over an outcome that was held for
@@ -240,6 +253,7 @@ func (db *DB) SettlePromise(ctx context.Context, tenant eventhook.TenantID, id e
 		return p, err
 	}
 	o.Key, o.Hold = p.IdempotencyKey, false
+	var woken []string
 	err = db.inTx(ctx, "settle promise", func(tx pgx.Tx) error {
 		r, err := settlePromise(ctx, tx, tenant, o, db.now())
 		if err != nil {
@@ -248,12 +262,13 @@ func (db *DB) SettlePromise(ctx context.Context, tenant eventhook.TenantID, id e
 		if !r.won {
 			return &eventhook.Error{Kind: eventhook.KindConflict, Message: "the promise is settled already"}
 		}
-		return wakeAwaiting(ctx, tx, []eventhook.PromiseID{r.id}, db.now())
+		woken, err = wakeAwaiting(ctx, tx, []eventhook.PromiseID{r.id}, db.now())
+		return err
 	})
 	if err != nil {
 		return p, err
 	}
-	db.hub.wake(workTopic(tenant), promiseTopic(tenant))
+	db.hub.wake(append(woken, promiseTopic(tenant, id))...)
 	return db.Promise(ctx, tenant, id)
 }
 
@@ -281,15 +296,19 @@ func (db *DB) ExpirePromises(ctx context.Context) (int, error) {
 		var tenant eventhook.TenantID
 		_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&id), (*[16]byte)(&tenant)}, func() error {
 			ids = append(ids, id)
-			topics = append(topics, workTopic(tenant), promiseTopic(tenant))
+			topics = append(topics, promiseTopic(tenant, id))
 			return nil
 		})
 		if err != nil {
 			return err
 		}
-		return wakeAwaiting(ctx, tx, ids, db.now())
+		woken, err := wakeAwaiting(ctx, tx, ids, db.now())
+		topics = append(topics, woken...)
+		return err
 	})
-	db.hub.wake(topics...)
+	if err == nil {
+		db.hub.wake(topics...)
+	}
 	return len(ids), err
 }
 

@@ -178,7 +178,7 @@ func TestSettlePromise(t *testing.T) {
 	p := f.promise("k")
 	_, err := f.db.SettlePromise(t.Context(), f.secondTenant(), p.ID, resolved)
 	wantKind(t, "another tenant's", err, eventhook.KindNotFound)
-	wake := f.db.PromiseWake(f.tenant)
+	wake := f.db.PromiseWake(f.tenant, p.ID)
 	got, err := f.db.SettlePromise(t.Context(), f.tenant, p.ID, resolved)
 	f.must(err)
 	same(t, "status", got.Status, eventhook.PromiseResolved)

@@ -27,10 +27,10 @@ ON CONFLICT (tenant_id, scope, key) DO UPDATE
 RETURNING tenant_id, scope, key, made`
 
 const insertExecutionsSQL = `
-INSERT INTO eventhook.execution (id, tenant_id, event_id, due_at, created_at, max_attempts, type, status, queue, kind, idempotency_key, input)
-SELECT id, tenant_id, event_id, $4::timestamptz, $4::timestamptz, max_attempts, type, 'pending', queue, kind, key, convert_from(input, 'UTF8')::json
-FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $5::int4[], $6::text[], $7::text[], $8::text[], $9::text[], $10::bytea[])
-    AS u (id, tenant_id, event_id, max_attempts, type, queue, kind, key, input)`
+INSERT INTO eventhook.execution (id, tenant_id, event_id, due_at, created_at, max_attempts, input_size, type, status, queue, kind, idempotency_key, input)
+SELECT id, tenant_id, event_id, $4::timestamptz, $4::timestamptz, max_attempts, input_size, type, 'pending', queue, kind, key, convert_from(input, 'UTF8')::json
+FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $5::int4[], $6::text[], $7::text[], $8::text[], $9::text[], $10::bytea[], $11::int4[])
+    AS u (id, tenant_id, event_id, max_attempts, type, queue, kind, key, input, input_size)`
 
 // upsertActionsSQL writes the actions of a try. One that an earlier try left
 // failed is written over, by what the route is now; one that succeeded stays.
@@ -61,7 +61,7 @@ type settleColumns struct{ keys, executions, actions, events *columns }
 func newSettleColumns() *settleColumns {
 	return &settleColumns{
 		keys:       newColumns(uuidOID, textOID, textOID, uuidOID, timeOID, 0),
-		executions: newColumns(uuidOID, uuidOID, uuidOID, 0, int4OID, textOID, textOID, textOID, textOID, byteaOID),
+		executions: newColumns(uuidOID, uuidOID, uuidOID, 0, int4OID, textOID, textOID, textOID, textOID, byteaOID, int4OID),
 		actions:    newColumns(uuidOID, uuidOID, int2OID, uuidOID, textOID, textOID, textOID, uuidOID, uuidOID, textOID, 0),
 		events:     newColumns(uuidOID, uuidOID, int8OID, textOID, timeOID, int4OID, textOID, 0),
 	}
@@ -147,15 +147,17 @@ func (db *DB) trySettle(ctx context.Context, batch []*eventhook.Settlement) (hel
 	c := db.settleBufs.Get().(*settleColumns) //nolint:forcetypeassert // the pool holds nothing else
 	defer db.settleBufs.Put(c)
 	errRollback := fmt.Errorf("a lease was lost")
+	var woken []string
 	err = pgx.BeginFunc(ctx, db.work, func(tx pgx.Tx) error {
 		made, err := db.claimTargetKeys(ctx, tx, c.keys, batch, now)
 		if err != nil {
 			return err
 		}
-		settled, err := settlePromises(ctx, tx, promiseOutcomes(batch), now)
+		settled, topics, err := settlePromises(ctx, tx, promiseOutcomes(batch), now)
 		if err != nil {
 			return err
 		}
+		woken = topics
 		for _, s := range batch {
 			concludeActions(s, made, settled)
 			s.Conclude(now)
@@ -184,7 +186,7 @@ func (db *DB) trySettle(ctx context.Context, batch []*eventhook.Settlement) (hel
 		return held, nil
 	}
 	if err == nil {
-		db.wakeWorkers(batch)
+		db.wakeWorkers(batch, woken)
 	}
 	return nil, err
 }
@@ -196,6 +198,13 @@ type targetKey struct {
 	key    string
 }
 
+// keyOf is an execution's key: unique among those of its type and kind, so that
+// one event may make several kinds of work by the same key, and two sources the
+// same work once.
+func keyOf(x *eventhook.Execution) targetKey {
+	return targetKey{x.TenantID, string(x.Type) + "/" + x.Kind, x.IdempotencyKey}
+}
+
 func (db *DB) claimTargetKeys(ctx context.Context, tx pgx.Tx, c *columns, batch []*eventhook.Settlement, now time.Time) (map[targetKey]eventhook.ExecutionID, error) {
 	made := map[targetKey]eventhook.ExecutionID{}
 	c.reset()
@@ -205,7 +214,7 @@ func (db *DB) claimTargetKeys(ctx context.Context, tx pgx.Tx, c *columns, batch 
 			if x == nil || x.IdempotencyKey == "" || a.Failure != "" {
 				continue
 			}
-			k := targetKey{x.TenantID, string(x.Type), x.IdempotencyKey}
+			k := keyOf(x)
 			if _, twice := made[k]; twice {
 				continue
 			}
@@ -247,7 +256,7 @@ func concludeActions(s *eventhook.Settlement, made map[targetKey]eventhook.Execu
 			if x.IdempotencyKey == "" {
 				continue
 			}
-			if first := made[targetKey{x.TenantID, string(x.Type), x.IdempotencyKey}]; first != x.ID {
+			if first := made[keyOf(x)]; first != x.ID {
 				a.Status, a.ExecutionID = eventhook.ActionSkipped, first
 			}
 		case a.Effect.Promise != nil:
@@ -274,9 +283,18 @@ func queueExecutions(b *pgconn.Batch, c *columns, batch []*eventhook.Settlement,
 			c.text(7, x.Kind)
 			c.optional(8, x.IdempotencyKey)
 			c.optionalBytes(9, x.Input)
+			c.int4(10, inputSize(x, s.Event))
 		}
 	}
 	queue(b, "insert_executions", c, 3, now)
+}
+
+// inputSize is the bytes of an execution's input: its own, or its event's body.
+func inputSize(x *eventhook.Execution, e *eventhook.Event) int {
+	if x.Input != nil {
+		return len(x.Input)
+	}
+	return e.BodySize
 }
 
 func queueActions(b *pgconn.Batch, c *columns, batch []*eventhook.Settlement, now time.Time) {

@@ -32,7 +32,7 @@ func TestASuspendedWorkflowGoesOnWithItsPromises(t *testing.T) {
 		_, err := f.db.SettlePromise(t.Context(), f.tenant, ids[0], resolved)
 		f.must(err)
 		same(t, "claimed while it waits for one", len(f.claimWork(f.db, f.query())), 0)
-		wake := f.db.WorkWake(f.tenant)
+		wake := f.db.WorkWake(f.tenant, x.Queue)
 		_, err = f.db.SettlePromise(t.Context(), f.tenant, ids[1], resolved)
 		f.must(err)
 		wantClosed(t, "who waits for work", wake)

@@ -61,6 +61,28 @@ func (db *DB) SweepExecutions(ctx context.Context, keep time.Duration) (int, err
 	return db.sweep(ctx, "sweep executions", "execution", sweepExecutionsSQL, &db.sweptExecutions, db.now().Add(-max(keep, eventhook.TargetKeyTTL)))
 }
 
+// sweepPromisesSQL does the same with promises that were settled before a
+// moment, those included whose outcome came and that nobody ever made. One that
+// an execution awaited goes after the execution.
+const sweepPromisesSQL = `
+WITH over AS MATERIALIZED (
+    SELECT ctid FROM eventhook.promise p
+    WHERE ctid >= $1 AND ctid < $2 AND settled_at <= $3 AND due_at IS NULL
+      AND NOT EXISTS (SELECT FROM eventhook.execution_await w WHERE w.promise_id = p.id)
+    FOR UPDATE SKIP LOCKED
+)
+DELETE FROM eventhook.promise WHERE ctid = ANY(ARRAY(SELECT ctid FROM over))`
+
+// SweepPromises removes promises that were settled longer than keep ago from
+// the next part of their table, as Sweep does with keys. A keep of 0 removes
+// none. A pending promise without a deadline is kept.
+func (db *DB) SweepPromises(ctx context.Context, keep time.Duration) (int, error) {
+	if keep <= 0 {
+		return 0, nil
+	}
+	return db.sweep(ctx, "sweep promises", "promise", sweepPromisesSQL, &db.sweptPromises, db.now().Add(-keep))
+}
+
 func (db *DB) sweep(ctx context.Context, act, table, sql string, at *position, before time.Time) (int, error) {
 	at.mu.Lock()
 	defer at.mu.Unlock()

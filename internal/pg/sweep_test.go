@@ -125,3 +125,30 @@ func TestSweepExecutions(t *testing.T) {
 	same(t, "one that is due", f.work(pending).Status, eventhook.ExecutionPending)
 	same(t, "awaits", f.count("execution_await", "true"), 1)
 }
+
+func TestSweepPromises(t *testing.T) {
+	f := setUp(t)
+	const keep = 90 * day
+	settled, pending := f.promise("settled"), f.promise("pending")
+	_, err := f.db.SettlePromise(t.Context(), f.tenant, settled.ID, resolved)
+	f.must(err)
+	f.settle(f.db, f.plan(f.accepted(1)[0], resolves("held", "1")))
+	for _, c := range []struct {
+		claim string
+		after time.Duration
+		keep  time.Duration
+		want  int
+	}{
+		{"young ones stay", keep - time.Second, keep, 0},
+		{"a keep of 0 keeps", time.Hour, 0, 0},
+		{"settled ones go, and those that nobody made", 0, keep, 2},
+		{"once", 0, keep, 0},
+	} {
+		f.clock.advance(c.after)
+		n, err := f.db.SweepPromises(t.Context(), c.keep)
+		f.must(err)
+		same(t, c.claim, n, c.want)
+	}
+	_, err = f.db.Promise(t.Context(), f.tenant, pending.ID)
+	f.must(err)
+}

@@ -27,11 +27,15 @@ const executionColumns = `e.id, e.tenant_id, e.type, e.kind, e.queue, e.status, 
 // Index execution_due.
 const claimWorkSQL = `
 WITH c AS MATERIALIZED (
-    SELECT id, status = 'running' AND attempt >= max_attempts AS spent,
-           CASE WHEN status = 'suspended' THEN attempt ELSE attempt + 1 END AS next
-    FROM eventhook.execution
-    WHERE tenant_id = $1 AND queue = $2 AND due_at <= $3 AND ($6::text[] IS NULL OR kind = ANY($6))
-    ORDER BY due_at LIMIT $4 FOR UPDATE SKIP LOCKED
+    SELECT id, spent, next FROM (
+        SELECT id, spent, next, sum(input_size) OVER (ROWS UNBOUNDED PRECEDING) - input_size AS before FROM (
+            SELECT id, status = 'running' AND attempt >= max_attempts AS spent, input_size::bigint AS input_size,
+                   CASE WHEN status = 'suspended' THEN attempt ELSE attempt + 1 END AS next
+            FROM eventhook.execution
+            WHERE tenant_id = $1 AND queue = $2 AND due_at <= $3 AND ($6::text[] IS NULL OR kind = ANY($6))
+            ORDER BY due_at LIMIT $4 FOR UPDATE SKIP LOCKED
+        ) due
+    ) sized WHERE before < $7
 )
 UPDATE eventhook.execution e
 SET attempt = CASE WHEN c.spent THEN e.attempt ELSE c.next END,
@@ -44,8 +48,8 @@ FROM c
 WHERE e.id = c.id
 RETURNING ` + executionColumns
 
-// ClaimWork leases up to q.Max due executions of a queue to a worker. It
-// returns none, and no error, when there is nothing to do.
+// ClaimWork leases up to q.Max due executions of a queue to a worker; fewer,
+// but one at least, when their inputs are large. It returns none, and no error, when there is nothing to do.
 func (db *DB) ClaimWork(ctx context.Context, q WorkQuery) ([]eventhook.Execution, error) {
 	for {
 		list, err := db.claimWork(ctx, q)
@@ -70,7 +74,7 @@ func (db *DB) claimWork(ctx context.Context, q WorkQuery) ([]eventhook.Execution
 	if len(q.Kinds) > 0 {
 		kinds = q.Kinds
 	}
-	rows, err := db.work.Query(ctx, claimWorkSQL, [16]byte(q.Tenant), q.Queue, now, q.Max, until, kinds)
+	rows, err := db.work.Query(ctx, claimWorkSQL, [16]byte(q.Tenant), q.Queue, now, q.Max, until, kinds, claimBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -190,16 +194,18 @@ const lockPromisesSQL = `SELECT status FROM eventhook.promise
 	WHERE tenant_id = $1 AND id = ANY($2::uuid[]) AND NOT is_held ORDER BY idempotency_key FOR SHARE`
 
 const suspendSQL = `UPDATE eventhook.execution
-	SET status = 'suspended', state = $4, due_at = $5
-	WHERE id = $1 AND tenant_id = $2 AND lease_token = $3 AND status = 'running' AND type = 'workflow'`
+	SET status = 'suspended', state = coalesce($4, state), due_at = $5
+	WHERE id = $1 AND tenant_id = $2 AND lease_token = $3 AND status = 'running' AND type = 'workflow'
+	RETURNING queue`
 
 const awaitSQL = `WITH gone AS (DELETE FROM eventhook.execution_await WHERE execution_id = $1 AND promise_id <> ALL($2::uuid[]))
 	INSERT INTO eventhook.execution_await (execution_id, promise_id) SELECT $1, unnest($2::uuid[]) ON CONFLICT DO NOTHING`
 
-// Suspend keeps a workflow's state until the promises it awaits are all
+// Suspend keeps a workflow's state (the one before, if none is given) until the promises it awaits are all
 // settled (at once, if they are) or its time is over; then it is claimed
 // again. A promise the tenant does not have is KindInvalid.
 func (db *DB) Suspend(ctx context.Context, x eventhook.Execution, s Suspension) error {
+	var queue string
 	err := db.inTx(ctx, "suspend execution", func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, lockPromisesSQL, [16]byte(x.TenantID), uuids(s.Await))
 		if err != nil {
@@ -213,12 +219,12 @@ func (db *DB) Suspend(ctx context.Context, x eventhook.Execution, s Suspension) 
 			return invalid("await", "names a promise that does not exist, or one twice")
 		}
 		due := suspendedUntil(db.now(), states, s.Timeout)
-		tag, err := tx.Exec(ctx, suspendSQL, [16]byte(x.ID), [16]byte(x.TenantID), x.Lease.Token, jsonArg(s.State), due)
+		err = tx.QueryRow(ctx, suspendSQL, [16]byte(x.ID), [16]byte(x.TenantID), x.Lease.Token, jsonArg(s.State), due).Scan(&queue)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return eventhook.ErrLeaseLost
+		}
 		if err != nil {
 			return err
-		}
-		if tag.RowsAffected() == 0 {
-			return eventhook.ErrLeaseLost
 		}
 		_, err = tx.Exec(ctx, awaitSQL, [16]byte(x.ID), uuids(s.Await))
 		return err
@@ -227,7 +233,7 @@ func (db *DB) Suspend(ctx context.Context, x eventhook.Execution, s Suspension) 
 		return db.cannotSuspend(ctx, x)
 	}
 	if err == nil {
-		db.hub.wake(workTopic(x.TenantID))
+		db.hub.wake(workTopic(x.TenantID, queue))
 	}
 	return err
 }
@@ -273,7 +279,7 @@ func (db *DB) Retry(ctx context.Context, tenant eventhook.TenantID, id eventhook
 		`status = 'pending', due_at = $3, completed_at = NULL, attempt = 0, lease_token = lease_token + 1`,
 		`status IN ('failed', 'dead', 'cancelled')`)
 	if err == nil {
-		db.hub.wake(workTopic(tenant))
+		db.hub.wake(workTopic(tenant, x.Queue))
 	}
 	return x, err
 }

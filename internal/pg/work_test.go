@@ -269,7 +269,7 @@ func TestRetryStartsAnew(t *testing.T) {
 		},
 	} {
 		end(x)
-		wake := f.db.WorkWake(f.tenant)
+		wake := f.db.WorkWake(f.tenant, x.Queue)
 		got, err := f.db.Retry(t.Context(), f.tenant, x.ID)
 		f.must(err)
 		same(t, "status", got.Status, eventhook.ExecutionPending)
@@ -321,5 +321,44 @@ func TestExecutionsAreListed(t *testing.T) {
 			}
 		}
 		same(t, c.claim, got, c.want)
+	}
+}
+
+func TestClaimWorkBoundsTheBytesOfInputs(t *testing.T) {
+	f := setUp(t)
+	for range 5 {
+		e := f.accepted(1)[0]
+		e.BodySize = claimBytes/2 + 1
+		f.settle(f.db, f.plan(e, f.makes(eventhook.Task, "")))
+	}
+	var got []int
+	for range 5 {
+		got = append(got, len(f.claimWork(f.db, f.query())))
+	}
+	same(t, "executions of each claim", got, []int{2, 2, 1, 0, 0})
+}
+
+func TestKeysOfKindsAreApart(t *testing.T) {
+	f := setUp(t)
+	other := func(x *eventhook.Execution) { x.Kind = "another kind" }
+	e := f.accepted(1)[0]
+	f.settle(f.db, f.plan(e, f.makes(eventhook.Task, "k"), f.makes(eventhook.Task, "k", other), f.makes(eventhook.Task, "k")))
+	var got []eventhook.ActionStatus
+	for _, a := range f.actions(e) {
+		got = append(got, a.Status)
+	}
+	same(t, "actions", got, []eventhook.ActionStatus{eventhook.ActionSuccess, eventhook.ActionSuccess, eventhook.ActionSkipped})
+}
+
+func TestSuspendKeepsTheStateUnlessOneIsGiven(t *testing.T) {
+	f := setUp(t)
+	p := f.promise("k")
+	_, err := f.db.SettlePromise(t.Context(), f.tenant, p.ID, resolved)
+	f.must(err)
+	x := f.running(eventhook.Workflow)
+	for _, given := range []string{`{"step":1}`, ""} {
+		f.must(f.db.Suspend(t.Context(), x, Suspension{State: []byte(given), Await: []eventhook.PromiseID{p.ID}}))
+		x = f.claimWork(f.db, f.query())[0]
+		same(t, "state", string(x.State), `{"step":1}`)
 	}
 }
