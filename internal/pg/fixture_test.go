@@ -370,8 +370,8 @@ var invariants = map[string]string{
 		JOIN eventhook.promise p ON p.id = w.promise_id WHERE w.execution_id = e.id AND p.status = 'pending')`,
 	"a promise is settled or may expire": `SELECT id FROM eventhook.promise
 		WHERE (settled_at IS NULL) <> (status = 'pending') OR due_at IS NOT NULL AND status <> 'pending' OR is_held AND status = 'pending'`,
-	"a key is of one execution": `SELECT key::text FROM (SELECT tenant_id, type, idempotency_key AS key, created_at FROM eventhook.execution WHERE idempotency_key IS NOT NULL) x
-		GROUP BY tenant_id, type, key HAVING count(*) > 1 AND max(created_at) - min(created_at) < interval '24 hours'`,
+	"a key is of one execution": `SELECT key::text FROM (SELECT tenant_id, type, kind, idempotency_key AS key, created_at FROM eventhook.execution WHERE idempotency_key IS NOT NULL) x
+		GROUP BY tenant_id, type, kind, key HAVING count(*) > 1 AND max(created_at) - min(created_at) < interval '24 hours'`,
 	"an action that succeeded made what it says": `SELECT a.event_id FROM eventhook.event_action a
 		WHERE a.status = 'success' AND a.target_type IN ('workflow', 'task') AND a.execution_id IS NULL
 		   OR a.status = 'success' AND a.target_type = 'promise' AND a.promise_id IS NULL`,
