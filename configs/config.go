@@ -50,6 +50,7 @@ type Retention struct {
 type Database struct {
 	AcceptConns int `koanf:"accept_conns"`
 	WorkConns   int `koanf:"work_conns"`
+	ListConns   int `koanf:"list_conns"`
 }
 
 // Server bounds how long a client may take, whatever its pace.
@@ -79,7 +80,7 @@ func Default() Config {
 		LeaseSeconds:     30,
 		StopTimeout:      30 * time.Second,
 		Retention:        Retention{EventsDays: 90, BodiesDays: 90, DeliveriesDays: 14},
-		Database:         Database{AcceptConns: 4, WorkConns: 16},
+		Database:         Database{AcceptConns: 4, WorkConns: 16, ListConns: 4},
 		Log:              Log{Level: "info", Format: "text"},
 		Server:           Server{ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 60 * time.Second, IdleTimeout: 120 * time.Second},
 		Ingest:           ingest.DefaultConfig(),
@@ -123,6 +124,7 @@ func (c Config) Validate() eventhook.Faults {
 		{"retention.deliveries_days", c.Retention.DeliveriesDays, 0, 36500},
 		{"database.accept_conns", c.Database.AcceptConns, 1, 1000},
 		{"database.work_conns", c.Database.WorkConns, 2, 1000},
+		{"database.list_conns", c.Database.ListConns, 1, 1000},
 	} {
 		if v.value < v.least || v.value > v.most {
 			f.Add(v.key, "%d, want %d to %d", v.value, v.least, v.most)

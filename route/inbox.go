@@ -50,7 +50,7 @@ func (b *inbox) put(events []*eventhook.Event) {
 	b.mu.Lock()
 	b.events = append(b.events, events...)
 	for _, e := range events {
-		b.bytes += e.BodySize
+		b.bytes += size(e)
 	}
 	b.mu.Unlock()
 	b.signal()
@@ -89,7 +89,7 @@ func (b *inbox) take(n int) []*eventhook.Event {
 	}
 	b.reserved -= n
 	for _, e := range batch {
-		b.bytes -= e.BodySize
+		b.bytes -= size(e)
 	}
 	return batch
 }
@@ -100,3 +100,6 @@ func (b *inbox) close() {
 	defer b.mu.Unlock()
 	b.closed = true
 }
+
+// size is the memory that an event holds here, but for a few words.
+func size(e *eventhook.Event) int { return len(e.Headers) + len(e.Body) }

@@ -13,7 +13,7 @@ import (
 func sized(sizes ...int) []*eventhook.Event {
 	var list []*eventhook.Event
 	for _, n := range sizes {
-		list = append(list, &eventhook.Event{BodySize: n})
+		list = append(list, &eventhook.Event{Payload: eventhook.Payload{Headers: make([]byte, n/2), Body: make([]byte, n-n/2)}})
 	}
 	return list
 }
@@ -61,7 +61,7 @@ func TestInboxKeepsTheOrder(t *testing.T) {
 	var got []int
 	for batch := b.take(2); len(batch) > 0; batch = b.take(2) {
 		for _, e := range batch {
-			got = append(got, e.BodySize)
+			got = append(got, size(e))
 		}
 	}
 	if want := "[1 2 3 4 5]"; fmt.Sprint(got) != want {

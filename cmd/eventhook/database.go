@@ -21,6 +21,7 @@ import (
 type database struct {
 	url      string
 	embedded *pgembed.Server // nil with a configured one
+	options  pgembed.Options
 }
 
 // openDatabase starts the private PostgreSQL if no other is configured.
@@ -28,11 +29,12 @@ func openDatabase(ctx context.Context, c configs.Config, log *slog.Logger) (*dat
 	if c.DatabaseURL != "" {
 		return &database{url: c.DatabaseURL}, nil
 	}
-	server, err := pgembed.Start(ctx, pgembed.Options{DataDir: c.DataDir, Log: log})
+	options := pgembed.Options{DataDir: c.DataDir, Log: log}
+	server, err := pgembed.Start(ctx, options)
 	if err != nil {
 		return nil, fmt.Errorf("private PostgreSQL: %w", err)
 	}
-	return &database{url: server.DSN(pgembed.Database), embedded: server}, nil
+	return &database{url: server.DSN(pgembed.Database), embedded: server, options: options}, nil
 }
 
 // close stops the private PostgreSQL if this process owns it.
@@ -47,9 +49,10 @@ func (d *database) close(log *slog.Logger) {
 	}
 }
 
-// watch starts the private PostgreSQL again should it die.
+// watch starts the private PostgreSQL again should it end, whether this
+// process owns it or another one did, which has stopped it.
 func (d *database) watch(ctx context.Context, log *slog.Logger) error {
-	if d.embedded == nil || !d.embedded.Owned() {
+	if d.embedded == nil {
 		return nil
 	}
 	tick := time.NewTicker(time.Second)
@@ -63,11 +66,22 @@ func (d *database) watch(ctx context.Context, log *slog.Logger) error {
 		if syscall.Kill(d.embedded.PID(), 0) == nil {
 			continue
 		}
-		log.Error("the private PostgreSQL has died; starting it again")
-		if err := d.embedded.Restart(ctx); err != nil && ctx.Err() == nil {
+		log.Error("the private PostgreSQL has ended; starting it again")
+		if err := d.startAgain(ctx); err != nil && ctx.Err() == nil {
 			log.Error("the private PostgreSQL does not start", "error", err)
 		}
 	}
+}
+
+func (d *database) startAgain(ctx context.Context) error {
+	if d.embedded.Owned() {
+		return d.embedded.Restart(ctx)
+	}
+	server, err := pgembed.Start(ctx, d.options) // owns it now, or attaches to who was faster
+	if err == nil {
+		d.embedded = server
+	}
+	return err
 }
 
 // keys are the gateway's own secrets.
@@ -107,6 +121,7 @@ func openStore(ctx context.Context, c configs.Config, d *database, k keys, log *
 	db, err := pg.Open(ctx, d.url, pg.Options{
 		AcceptConns: c.Database.AcceptConns,
 		WorkConns:   c.Database.WorkConns,
+		ListConns:   c.Database.ListConns,
 		KeyTTL:      time.Duration(c.Retention.EventsDays) * 24 * time.Hour,
 		Sealer:      k.ring,
 		Log:         log,

@@ -21,6 +21,9 @@ answer; succeeds if it is 2xx. Send the same --id twice to see a duplicate.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s.provider = args[0]
+			if secret == "" {
+				secret = os.Getenv("EVENTHOOK_SECRET")
+			}
 			if url == "" || secret == "" {
 				return usageError{fmt.Errorf("send needs --url and --secret")}
 			}
@@ -39,7 +42,7 @@ answer; succeeds if it is 2xx. Send the same --id twice to see a duplicate.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&url, "url", "", "where to send it")
-	flags.StringVar(&secret, "secret", os.Getenv("EVENTHOOK_SECRET"), "the source's secret (EVENTHOOK_SECRET)")
+	flags.StringVar(&secret, "secret", "", "the source's secret; EVENTHOOK_SECRET by default")
 	flags.StringVar(&s.eventType, "type", "", "event type, such as push or payment_intent.created")
 	flags.StringVar(&s.id, "id", "", "delivery id; a new one by default")
 	flags.StringVar(&s.paymentID, "payment", "", "id of the payment intent (stripe)")

@@ -112,12 +112,14 @@ func (g *gateway) announce(w io.Writer, made *secrets) {
 	if made == nil {
 		return
 	}
+	github, _ := made.lookup("GITHUB_WEBHOOK_SECRET")
+	stripe, _ := made.lookup("STRIPE_WEBHOOK_SECRET")
 	_, _ = fmt.Fprintf(w, `  admin key         %[2]s
 
 Keys and secrets are kept in %[3]s. Try, in another terminal:
 
   # a signed GitHub push; send it twice to see it recognized
-  ./bin/eventhook send github --secret %[4]s --url %[1]s/api/tenants/acme/eventhook/in/github
+  ./bin/eventhook send github --id 1 --secret %[4]s --url %[1]s/api/tenants/acme/eventhook/in/github
 
   # what became of it
   curl -s -H 'Authorization: Bearer %[2]s' %[1]s/api/tenants/acme/eventhook/events
@@ -130,5 +132,5 @@ Keys and secrets are kept in %[3]s. Try, in another terminal:
   ./bin/eventhook send stripe --secret %[5]s --url %[1]s/api/tenants/acme/eventhook/in/stripe
 
 Stop with Ctrl-C.
-`, url, g.keys.admin.Reveal(), g.config.DataDir, made.kept["GITHUB_WEBHOOK_SECRET"], made.kept["STRIPE_WEBHOOK_SECRET"])
+`, url, g.keys.admin.Reveal(), g.config.DataDir, github, stripe)
 }

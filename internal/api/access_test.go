@@ -285,7 +285,7 @@ func (r *rig) makePromise(key string, status int) promiseJSON {
 
 func TestADatabaseThatFailsIsNoVerdict(t *testing.T) {
 	r := setUp(t, func(d *api.Deps) { d.Keys = brokenKeys{} })
-	for _, key := range []string{"ehk_some-key", adminKey} {
+	for _, key := range []string{api.NewKey(), adminKey} {
 		a := r.call(key, "GET", T("acme")+"/events", nil).want(http.StatusInternalServerError)
 		if strings.Contains(a.Body.String(), errBroken.Error()) {
 			t.Errorf("answered %s, want nothing of the cause", a.Body)

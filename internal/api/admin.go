@@ -176,9 +176,11 @@ func (s *server) addKey(ctx context.Context, _ caller, in *addKeyRequest) (*keyA
 	return out, nil
 }
 
+const keyBytes = 32
+
 // NewKey makes an API key of 256 random bits.
 func NewKey() string {
-	raw := make([]byte, 32)
+	raw := make([]byte, keyBytes)
 	_, _ = rand.Read(raw) // never fails, see crypto/rand
 	return KeyPrefix + base64.RawURLEncoding.EncodeToString(raw)
 }

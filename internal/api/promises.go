@@ -142,8 +142,10 @@ func (s *server) readPromise(ctx context.Context, who caller, in *readPromiseReq
 	if err != nil {
 		return nil, err
 	}
-	timer := time.NewTimer(time.Duration(in.WaitSeconds) * time.Second)
-	defer timer.Stop()
+	patience := time.NewTimer(time.Duration(in.WaitSeconds) * time.Second)
+	defer patience.Stop()
+	again := time.NewTicker(lostWake)
+	defer again.Stop()
 	for waiting := in.WaitSeconds > 0; ; {
 		wake := s.Promises.PromiseWake(who.tenant, id)
 		p, err := s.Promises.Promise(ctx, who.tenant, id)
@@ -152,7 +154,8 @@ func (s *server) readPromise(ctx context.Context, who caller, in *readPromiseReq
 		}
 		select {
 		case <-wake:
-		case <-timer.C:
+		case <-again.C:
+		case <-patience.C:
 			waiting = false
 		case <-s.Stopping:
 			waiting = false

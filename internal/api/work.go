@@ -34,7 +34,7 @@ type WorkStore interface {
 type claimRequest struct {
 	TenantPath
 	Body struct {
-		Queue        string   `json:"queue,omitempty" default:"default" maxLength:"100"`
+		Queue        string   `json:"queue,omitempty" default:"default" minLength:"1" maxLength:"100"`
 		Kinds        []string `json:"kinds,omitempty" maxItems:"100" doc:"Only these kinds; any without it."`
 		Max          int      `json:"max,omitempty" default:"10" minimum:"1" maximum:"250"`
 		WaitSeconds  int      `json:"wait_seconds,omitempty" minimum:"0" maximum:"60" doc:"How long to wait for work."`
@@ -135,6 +135,10 @@ func (s *server) claimWork(ctx context.Context, who caller, in *claimRequest) (*
 	return s.viewClaimed(ctx, list)
 }
 
+// lostWake is how long somebody waits at most before looking again, in case a
+// wake from another instance was lost.
+const lostWake = 10 * time.Second
+
 // claimOrWait claims, and with nothing to do waits for a wake, for the moment
 // when the next work is due, for its patience to end, or for the server's stop.
 func (s *server) claimOrWait(ctx context.Context, q eventhook.WorkQuery, patience time.Duration) ([]eventhook.Execution, error) {
@@ -151,6 +155,9 @@ func (s *server) claimOrWait(ctx context.Context, q eventhook.WorkQuery, patienc
 		}
 		if next.IsZero() || next.After(end) {
 			next = end
+		}
+		if backstop := s.Now().Add(lostWake); next.After(backstop) {
+			next = backstop
 		}
 		const least = 10 * time.Millisecond // another worker may be taking what is due
 		timer := time.NewTimer(max(next.Sub(s.Now()), least))
@@ -268,7 +275,7 @@ func (s *server) complete(ctx context.Context, who caller, in *completeRequest) 
 		return nil, err
 	}
 	s.Worked("completed", 1)
-	return s.execution(ctx, who, x.ID)
+	return s.settled(ctx, who, x.ID)
 }
 
 type failRequest struct {
@@ -295,7 +302,7 @@ func (s *server) fail(ctx context.Context, who caller, in *failRequest) (*execut
 	} else {
 		s.Worked("failed", 1)
 	}
-	return s.execution(ctx, who, x.ID)
+	return s.settled(ctx, who, x.ID)
 }
 
 type suspendRequest struct {
@@ -325,7 +332,7 @@ func (s *server) suspend(ctx context.Context, who caller, in *suspendRequest) (*
 		return nil, err
 	}
 	s.Worked("suspended", 1)
-	return s.execution(ctx, who, x.ID)
+	return s.settled(ctx, who, x.ID)
 }
 
 func (s *server) cancel(ctx context.Context, who caller, in *WorkPath) (*executionAnswer, error) {
@@ -368,6 +375,16 @@ func (s *server) readWork(ctx context.Context, who caller, in *WorkPath) (*execu
 		return nil, err
 	}
 	return s.execution(ctx, who, id)
+}
+
+// settled shows an execution to the worker who has just settled it, and has
+// its input.
+func (s *server) settled(ctx context.Context, who caller, id eventhook.ExecutionID) (*executionAnswer, error) {
+	x, err := s.Work.Execution(ctx, who.tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	return &executionAnswer{viewExecution(x)}, nil
 }
 
 // execution shows one execution with its input.

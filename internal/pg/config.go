@@ -136,7 +136,7 @@ func (db *DB) AddKey(ctx context.Context, k eventhook.APIKey, hash []byte) (even
 
 // Keys lists a tenant's keys, newest first.
 func (db *DB) Keys(ctx context.Context, tenant eventhook.TenantID, before eventhook.KeyID, limit int) ([]eventhook.APIKey, error) {
-	rows, err := db.work.Query(ctx, `SELECT `+keyColumns+` FROM eventhook.api_key k
+	rows, err := db.lists.Query(ctx, `SELECT `+keyColumns+` FROM eventhook.api_key k
 		WHERE k.tenant_id = $1 AND ($2::uuid IS NULL OR k.id < $2) ORDER BY k.id DESC LIMIT $3`, [16]byte(tenant), uuidArg(before), limit)
 	if err != nil {
 		return nil, translate("list keys", err)
@@ -167,7 +167,7 @@ func (db *DB) AddTenant(ctx context.Context, t eventhook.Tenant) (eventhook.Tena
 
 // Tenants lists all tenants, newest first.
 func (db *DB) Tenants(ctx context.Context, before eventhook.TenantID, limit int) ([]eventhook.Tenant, error) {
-	rows, err := db.work.Query(ctx, `SELECT `+tenantColumns+` FROM eventhook.tenant
+	rows, err := db.lists.Query(ctx, `SELECT `+tenantColumns+` FROM eventhook.tenant
 		WHERE ($1::uuid IS NULL OR id < $1) ORDER BY id DESC LIMIT $2`, uuidArg(before), limit)
 	if err != nil {
 		return nil, translate("list tenants", err)

@@ -30,7 +30,8 @@ type Sealer interface {
 // Options are what a DB needs besides its URL.
 type Options struct {
 	AcceptConns int // connections that only accept events
-	WorkConns   int // connections for everything else
+	WorkConns   int // connections for everything else but lists
+	ListConns   int // connections for lists that people ask for
 	KeyTTL      time.Duration
 	Sealer      Sealer
 	Log         *slog.Logger
@@ -38,10 +39,12 @@ type Options struct {
 }
 
 // DB is the gateway's store. Accepting has connections of its own, so that
-// nothing else can make it wait.
+// nothing else can make it wait, and lists have theirs and a bound in time, so
+// that who browses makes no work wait.
 type DB struct {
 	accept *pgxpool.Pool
 	work   *pgxpool.Pool
+	lists  *pgxpool.Pool
 	hub    hub
 	keyTTL time.Duration
 	sealer Sealer
@@ -76,6 +79,12 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 	db.work, err = pool(ctx, url, o.WorkConns, workStatements, indexLookupsOnly)
 	if err != nil {
 		db.accept.Close()
+		return nil, err
+	}
+	db.lists, err = pool(ctx, url, o.ListConns, nil, append([]string{"statement_timeout = '5s'"}, indexLookupsOnly...))
+	if err != nil {
+		db.accept.Close()
+		db.work.Close()
 		return nil, err
 	}
 	return db, nil
@@ -125,6 +134,7 @@ func pool(ctx context.Context, url string, conns int, statements map[string]stri
 func (db *DB) Close() {
 	db.accept.Close()
 	db.work.Close()
+	db.lists.Close()
 }
 
 // Ping reports whether the database answers and has its schema.
@@ -145,6 +155,7 @@ func (db *DB) inTx(ctx context.Context, act string, do func(pgx.Tx) error) error
 
 // SQLSTATE codes that say something to a caller.
 const (
+	codeQueryCanceled   = "57014"
 	codeUniqueViolation = "23505"
 	codeSerialization   = "40001"
 	codeDeadlock        = "40P01"
@@ -160,6 +171,9 @@ func translate(act string, err error) error {
 	}
 	if errors.Is(err, pgx.ErrNoRows) {
 		return eventhook.ErrNotFound
+	}
+	if hasCode(err, codeQueryCanceled) {
+		return &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "The list takes too long; narrow it, by time for instance.", RetryAfter: time.Second, Cause: err}
 	}
 	if pgErr, ok := asPgError(err); ok && pgErr.Code == codeUniqueViolation {
 		return &eventhook.Error{Kind: eventhook.KindConflict, Message: "it exists already", Cause: err}

@@ -43,7 +43,7 @@ func (db *DB) Events(ctx context.Context, tenant eventhook.TenantID, f EventFilt
 			to = bound
 		}
 	}
-	rows, err := db.work.Query(ctx, listEventsSQL, [16]byte(tenant), f.Source, string(f.Status), f.EventType, f.IdempotencyKey,
+	rows, err := db.lists.Query(ctx, listEventsSQL, [16]byte(tenant), f.Source, string(f.Status), f.EventType, f.IdempotencyKey,
 		[16]byte(from), [16]byte(to), f.Limit)
 	if err != nil {
 		return nil, translate("list events", err)

@@ -235,7 +235,7 @@ func (db *DB) PromiseByKey(ctx context.Context, tenant eventhook.TenantID, key s
 
 // Promises lists a tenant's promises, newest first, those before the cursor.
 func (db *DB) Promises(ctx context.Context, tenant eventhook.TenantID, before eventhook.PromiseID, limit int) ([]eventhook.Promise, error) {
-	rows, err := db.work.Query(ctx, `SELECT `+promiseColumns+` FROM eventhook.promise
+	rows, err := db.lists.Query(ctx, `SELECT `+promiseColumns+` FROM eventhook.promise
 		WHERE tenant_id = $1 AND ($2::uuid IS NULL OR id < $2) AND NOT is_held ORDER BY id DESC LIMIT $3`,
 		[16]byte(tenant), uuidArg(before), limit)
 	if err != nil {

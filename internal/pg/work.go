@@ -314,7 +314,7 @@ type ExecutionFilter = eventhook.ExecutionFilter
 
 // Executions lists a tenant's executions, newest first. Index execution_tenant.
 func (db *DB) Executions(ctx context.Context, tenant eventhook.TenantID, f ExecutionFilter) ([]eventhook.Execution, error) {
-	rows, err := db.work.Query(ctx, `SELECT `+executionColumns+` FROM eventhook.execution e
+	rows, err := db.lists.Query(ctx, `SELECT `+executionColumns+` FROM eventhook.execution e
 		WHERE e.tenant_id = $1 AND ($2 = '' OR e.type = $2) AND ($3 = '' OR e.status = $3) AND ($4 = '' OR e.kind = $4)
 		  AND ($5 = '' OR e.queue = $5) AND ($6::uuid IS NULL OR e.id < $6)
 		ORDER BY e.id DESC LIMIT $7`,
