@@ -59,6 +59,7 @@ type Batcher struct {
 	events     int
 	bytes      int
 	committing int
+	unanswered int  // events that wait or are being committed
 	slow       bool // the last commit to begin takes long
 	closed     bool
 	ready      chan struct{}
@@ -116,6 +117,7 @@ func (b *Batcher) join(e *eventhook.Event) (g *group, due bool, err error) {
 		return nil, false, errShed
 	}
 	b.events++
+	b.unanswered++
 	b.bytes += size
 	if n := len(b.open); n > 0 {
 		if g := b.open[n-1]; len(g.events) < b.config.BatchEvents && g.bytes+size <= b.config.BatchBytes {
@@ -167,10 +169,18 @@ func (b *Batcher) take() *group {
 	return g
 }
 
-func (b *Batcher) committed() {
+func (b *Batcher) committed(g *group) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.committing--
+	b.unanswered -= len(g.events)
+}
+
+// Waiting is how many events wait for a commit or are being committed.
+func (b *Batcher) Waiting() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.unanswered
 }
 
 // Run commits batches until ctx ends, then what still waits, and refuses
@@ -207,7 +217,7 @@ func (b *Batcher) write(ctx context.Context) {
 // commit stores a group whatever becomes of the requests that wait for it.
 func (b *Batcher) commit(g *group) {
 	defer close(g.done)
-	defer b.committed()
+	defer b.committed(g)
 	slow := time.AfterFunc(slowCommit, b.commitIsSlow)
 	defer slow.Stop()
 	ctx, cancel := context.WithTimeout(context.Background(), b.config.CommitTimeout)

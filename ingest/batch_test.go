@@ -89,7 +89,7 @@ func several(n int, body string) []*eventhook.Event {
 func wantErrors(t *testing.T, claim string, got []error, want error) {
 	t.Helper()
 	for i, err := range got {
-		if err != want { //nolint:errorlint // the very one
+		if err != want {
 			t.Errorf("%s: event %d got %v, want %v", claim, i, err, want)
 		}
 	}

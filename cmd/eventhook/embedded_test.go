@@ -98,6 +98,20 @@ func TestPrivateDatabaseIsStartedAgainWhenItDies(t *testing.T) {
 	gateway.stop()
 }
 
+func TestASecondInstanceTakesOverThePrivateDatabase(t *testing.T) {
+	dir := privateFolder(t)
+	first, second := startPrivate(t, dir), startPrivate(t, dir)
+	if status, _, err := second.push(t.Context(), "beside the first"); err != nil || status != http.StatusOK {
+		t.Fatalf("answered %d, %v", status, err)
+	}
+	first.stop() // and with it its PostgreSQL
+	eventually(t, "the second instance accepts again", func() bool {
+		status, _, err := second.push(t.Context(), "after the first")
+		return err == nil && status == http.StatusOK
+	})
+	second.stop()
+}
+
 func TestConfigurationReachesEveryInstance(t *testing.T) {
 	dsn := pgtest.New(t)
 	gateways := []*instance{startInstance(t, dsn), startInstance(t, dsn)}

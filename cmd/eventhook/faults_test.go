@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -57,6 +59,57 @@ func TestStoppedGatewayAnswersWhatItHasRead(t *testing.T) {
 	}
 	startInstance(t, dsn)
 	wantEachProcessedOnce(t, dsn, load.accepted)
+}
+
+// TestStopWaitsForRequestsInFlight holds requests in the accept batch, by a lock
+// on the table that it writes, while the gateway is told to stop.
+func TestStopWaitsForRequestsInFlight(t *testing.T) {
+	const requests = 20
+	dsn := pgtest.New(t)
+	gateway := startInstance(t, dsn)
+	if status, _, err := gateway.push(t.Context(), "warm"); err != nil || status != http.StatusOK {
+		t.Fatalf("answered %d, %v", status, err)
+	}
+	tx, err := connect(t, dsn).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), `LOCK TABLE eventhook.idempotency_key`); err != nil {
+		t.Fatal(err)
+	}
+	results := make(chan string, requests)
+	for n := range requests {
+		go func() {
+			status, answer, err := gateway.push(context.WithoutCancel(t.Context()), fmt.Sprint("in flight ", n))
+			if err != nil || status != http.StatusOK {
+				results <- fmt.Sprintf("answered %d, %v", status, err)
+				return
+			}
+			results <- answer.Status
+		}()
+	}
+	eventually(t, "the gateway waits for the lock with all requests in its hands", func() bool {
+		return gateway.waiting() == requests
+	})
+	if err := gateway.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the gateway takes no new connection", func() bool {
+		probe, err := net.Dial("tcp", strings.TrimPrefix(gateway.url, "http://"))
+		if err == nil {
+			_ = probe.Close()
+		}
+		return err != nil
+	})
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range requests {
+		if got := <-results; got != "accepted" {
+			t.Errorf("a request that was read before the stop was %s, want accepted", got)
+		}
+	}
+	<-gateway.done
 }
 
 func TestDatabaseRestartLosesNoAnsweredEvent(t *testing.T) {

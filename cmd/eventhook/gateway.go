@@ -120,6 +120,7 @@ func (g *gateway) wire() {
 		Target: func(t eventhook.Target) (route.Effector, error) { return targets.New(t) },
 	})
 	g.batcher = ingest.NewBatcher(g.config.Ingest, g.config.Lease(), g.db, handoff{g.process, g.db}, g.metrics, g.log, time.Now)
+	g.metrics.WatchWaiting(g.batcher.Waiting)
 	g.handler = ingest.NewHandler(g.config.Ingest, g.db, g.batcher, observer{g.metrics}, g.log, time.Now)
 }
 

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -55,11 +56,12 @@ tenants:
 
 // instance is a gateway in a process of its own.
 type instance struct {
-	t    *testing.T
-	cmd  *exec.Cmd
-	url  string
-	logs *lockedBuffer
-	done chan struct{}
+	t       *testing.T
+	cmd     *exec.Cmd
+	url     string
+	metrics string // URL
+	logs    *lockedBuffer
+	done    chan struct{}
 }
 
 type lockedBuffer struct {
@@ -112,6 +114,9 @@ func startCommand(t *testing.T, env []string, args ...string) *instance {
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		if _, url, ok := strings.Cut(lines.Text(), "webhooks and API  "); ok {
 			i.url = url
+		}
+		if _, url, ok := strings.Cut(lines.Text(), "health, metrics   "); ok {
+			i.metrics = url
 			go func() {
 				_, _ = io.Copy(io.Discard, out)
 				_ = i.cmd.Wait()
@@ -303,6 +308,24 @@ func wantEachProcessedOnce(t *testing.T, dsn string, answered []string) {
 	if n := count(t, conn, `SELECT count(DISTINCT event_id) FROM eventhook.execution WHERE event_id = ANY($1::uuid[])`, answered); n != len(answered) {
 		t.Errorf("%d events were answered 200, %d made a task", len(answered), n)
 	}
+}
+
+// waiting is how many events the gateway has in its accept batches.
+func (i *instance) waiting() (n int) {
+	i.t.Helper()
+	resp, err := testClient.Get(i.metrics)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
+		if v, ok := strings.CutPrefix(lines.Text(), "eventhook_accept_waiting_events "); ok {
+			if n, err = strconv.Atoi(v); err != nil {
+				i.t.Fatal(err)
+			}
+		}
+	}
+	return n
 }
 
 // payload reads an event's exact bytes.

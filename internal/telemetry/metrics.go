@@ -107,6 +107,13 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
 
+// WatchWaiting reads how many accepted events wait for their commit whenever
+// the metrics are read. Call it once.
+func (m *Metrics) WatchWaiting(waiting func() int) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "eventhook", Name: "accept_waiting_events",
+		Help: "Events that wait for a commit or are being committed."}, func() float64 { return float64(waiting()) }))
+}
+
 // Answered counts an answer of the ingest URL.
 func (m *Metrics) Answered(outcome, reason string) {
 	if c, ok := m.answered[outcome]; ok {
