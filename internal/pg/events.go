@@ -9,9 +9,6 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// EventFilter is the root's.
-type EventFilter = eventhook.EventFilter
-
 const selectEventsSQL = `
 SELECT e.id, e.tenant_id, e.source_id, coalesce(s.slug, ''), e.origin, e.status, e.event_type, coalesce(e.idempotency_key, ''),
     e.duplicate_of, e.content_type, e.body_size, e.retry_count, CASE WHEN e.status = 'failed' THEN e.due_at END,
@@ -27,7 +24,7 @@ const listEventsSQL = selectEventsSQL + `
 ORDER BY e.id DESC LIMIT $8`
 
 // Events lists a tenant's events, newest first, without their payloads.
-func (db *DB) Events(ctx context.Context, tenant eventhook.TenantID, f EventFilter) ([]eventhook.Event, error) {
+func (db *DB) Events(ctx context.Context, tenant eventhook.TenantID, f eventhook.EventFilter) ([]eventhook.Event, error) {
 	var from eventhook.EventID
 	if !f.ReceivedAfter.IsZero() {
 		from = eventhook.FirstID[eventhook.Event](f.ReceivedAfter.Add(time.Millisecond))

@@ -8,7 +8,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-func (f *fixture) list(db *DB, tenant eventhook.TenantID, filter EventFilter) []eventhook.Event {
+func (f *fixture) list(db *DB, tenant eventhook.TenantID, filter eventhook.EventFilter) []eventhook.Event {
 	f.Helper()
 	list, err := db.Events(f.Context(), tenant, filter)
 	f.must(err)
@@ -36,23 +36,23 @@ func TestEventsAreFiltered(t *testing.T) {
 	at := func(i int) time.Time { return noon.Add(time.Duration(i) * 8 * time.Hour) }
 	for _, c := range []struct {
 		claim  string
-		filter EventFilter
+		filter eventhook.EventFilter
 		want   []int
 	}{
-		{"newest first", EventFilter{}, []int{3, 2, 1, 0}},
-		{"at most two", EventFilter{Limit: 2}, []int{3, 2}},
-		{"before a cursor", EventFilter{Before: events[2].ID}, []int{1, 0}},
-		{"by source", EventFilter{Source: "shop"}, []int{2}},
-		{"by an unknown source", EventFilter{Source: "nowhere"}, nil},
-		{"by status", EventFilter{Status: eventhook.EventUnrouted}, []int{2}},
-		{"duplicates", EventFilter{Status: eventhook.EventDuplicate}, []int{3}},
-		{"by type", EventFilter{EventType: "pull"}, []int{0}},
-		{"by key", EventFilter{IdempotencyKey: "k"}, []int{3, 1}},
-		{"received after, exclusive", EventFilter{ReceivedAfter: at(1)}, []int{3, 2}},
-		{"received before, exclusive", EventFilter{ReceivedBefore: at(2)}, []int{1, 0}},
-		{"received between", EventFilter{ReceivedAfter: at(0), ReceivedBefore: at(2)}, []int{1}},
-		{"before the earlier of two bounds", EventFilter{Before: events[1].ID, ReceivedBefore: at(3)}, []int{0}},
-		{"all at once", EventFilter{Source: "crm", Status: eventhook.EventProcessing, EventType: "push", IdempotencyKey: "k"}, []int{1}},
+		{"newest first", eventhook.EventFilter{}, []int{3, 2, 1, 0}},
+		{"at most two", eventhook.EventFilter{Limit: 2}, []int{3, 2}},
+		{"before a cursor", eventhook.EventFilter{Before: events[2].ID}, []int{1, 0}},
+		{"by source", eventhook.EventFilter{Source: "shop"}, []int{2}},
+		{"by an unknown source", eventhook.EventFilter{Source: "nowhere"}, nil},
+		{"by status", eventhook.EventFilter{Status: eventhook.EventUnrouted}, []int{2}},
+		{"duplicates", eventhook.EventFilter{Status: eventhook.EventDuplicate}, []int{3}},
+		{"by type", eventhook.EventFilter{EventType: "pull"}, []int{0}},
+		{"by key", eventhook.EventFilter{IdempotencyKey: "k"}, []int{3, 1}},
+		{"received after, exclusive", eventhook.EventFilter{ReceivedAfter: at(1)}, []int{3, 2}},
+		{"received before, exclusive", eventhook.EventFilter{ReceivedBefore: at(2)}, []int{1, 0}},
+		{"received between", eventhook.EventFilter{ReceivedAfter: at(0), ReceivedBefore: at(2)}, []int{1}},
+		{"before the earlier of two bounds", eventhook.EventFilter{Before: events[1].ID, ReceivedBefore: at(3)}, []int{0}},
+		{"all at once", eventhook.EventFilter{Source: "crm", Status: eventhook.EventProcessing, EventType: "push", IdempotencyKey: "k"}, []int{1}},
 	} {
 		if c.filter.Limit == 0 {
 			c.filter.Limit = 10
@@ -76,10 +76,10 @@ func TestPagesOfEventsAreStable(t *testing.T) {
 		f.accepted(1)
 		f.clock.advance(time.Millisecond)
 	}
-	all := f.list(f.db, f.tenant, EventFilter{Limit: 100})
+	all := f.list(f.db, f.tenant, eventhook.EventFilter{Limit: 100})
 	var paged []eventhook.Event
 	for cursor := (eventhook.EventID{}); ; cursor = paged[len(paged)-1].ID {
-		page := f.list(f.other, f.tenant, EventFilter{Before: cursor, Limit: 4})
+		page := f.list(f.other, f.tenant, eventhook.EventFilter{Before: cursor, Limit: 4})
 		if len(page) == 0 {
 			break
 		}
@@ -94,7 +94,7 @@ func TestEventsOfAnotherTenantDoNotExist(t *testing.T) {
 	f := setUp(t)
 	e := f.accepted(1)[0]
 	umbrella := f.secondTenant()
-	same(t, "listed", len(f.list(f.db, umbrella, EventFilter{Limit: 10})), 0)
+	same(t, "listed", len(f.list(f.db, umbrella, eventhook.EventFilter{Limit: 10})), 0)
 	_, err := f.db.Event(t.Context(), umbrella, e.ID)
 	wantKind(t, "read", err, eventhook.KindNotFound)
 	_, err = f.db.Event(t.Context(), f.tenant, eventhook.NewID[eventhook.Event](noon))

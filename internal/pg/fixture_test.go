@@ -260,11 +260,11 @@ func (f *fixture) execution(typ eventhook.ExecutionType, change ...func(*eventho
 	return a.Effect.Execution.ID
 }
 
-func (f *fixture) query() WorkQuery {
-	return WorkQuery{Tenant: f.tenant, Queue: "ci", Max: 10, Lease: lease}
+func (f *fixture) query() eventhook.WorkQuery {
+	return eventhook.WorkQuery{Tenant: f.tenant, Queue: "ci", Max: 10, Lease: lease}
 }
 
-func (f *fixture) claimWork(db *DB, q WorkQuery) []eventhook.Execution {
+func (f *fixture) claimWork(db *DB, q eventhook.WorkQuery) []eventhook.Execution {
 	f.Helper()
 	list, err := db.ClaimWork(f.Context(), q)
 	f.must(err)

@@ -210,7 +210,7 @@ func TestPromisesExpire(t *testing.T) {
 	f.must(err)
 	f.promise("without an end")
 	x := f.running(eventhook.Workflow)
-	f.must(f.db.Suspend(t.Context(), x, Suspension{Await: []eventhook.PromiseID{p.ID}}))
+	f.must(f.db.Suspend(t.Context(), x, eventhook.Suspension{Await: []eventhook.PromiseID{p.ID}}))
 	expire := func() int {
 		n, err := f.db.ExpirePromises(t.Context())
 		f.must(err)
@@ -235,7 +235,7 @@ func TestAnExpiryAndAnOutcomeAtOnceSettleOnce(t *testing.T) {
 		p, _, err := f.db.MakePromise(t.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: fmt.Sprint(round), ExpiresAt: &ends})
 		f.must(err)
 		x := f.running(eventhook.Workflow)
-		f.must(f.db.Suspend(t.Context(), x, Suspension{Await: []eventhook.PromiseID{p.ID}}))
+		f.must(f.db.Suspend(t.Context(), x, eventhook.Suspension{Await: []eventhook.PromiseID{p.ID}}))
 		var expired int
 		var expireErr, settleErr error
 		together(

@@ -26,7 +26,7 @@ func TestASuspendedWorkflowGoesOnWithItsPromises(t *testing.T) {
 	for round, state := range []string{`{"step":2}`, ""} {
 		ids, _ := f.promises(round, 2)
 		x := f.running(eventhook.Workflow)
-		f.must(f.db.Suspend(t.Context(), x, Suspension{State: []byte(state), Await: ids}))
+		f.must(f.db.Suspend(t.Context(), x, eventhook.Suspension{State: []byte(state), Await: ids}))
 		same(t, "status", f.work(x.ID).Status, eventhook.ExecutionSuspended)
 		same(t, "claimed while it waits", len(f.claimWork(f.db, f.query())), 0)
 		_, err := f.db.SettlePromise(t.Context(), f.tenant, ids[0], resolved)
@@ -66,7 +66,7 @@ func TestSuspendAwaitsOnlyWhatItNamesLast(t *testing.T) {
 				f.must(err)
 			}
 		}
-		f.must(f.db.Suspend(t.Context(), x, Suspension{Await: await}))
+		f.must(f.db.Suspend(t.Context(), x, eventhook.Suspension{Await: await}))
 		x = f.claimWork(f.db, f.query())[0]
 		var got []eventhook.PromiseID
 		for _, p := range x.Promises {
@@ -84,7 +84,7 @@ func TestSuspendOnWhatIsSettledIsDueAtOnce(t *testing.T) {
 		f.must(err)
 	}
 	x := f.running(eventhook.Workflow)
-	f.must(f.db.Suspend(t.Context(), x, Suspension{Await: ids}))
+	f.must(f.db.Suspend(t.Context(), x, eventhook.Suspension{Await: ids}))
 	same(t, "claimed", len(f.claimWork(f.db, f.query())), 1)
 }
 
@@ -92,7 +92,7 @@ func TestSuspendHasATimeout(t *testing.T) {
 	f := setUp(t)
 	ids, _ := f.promises(0, 1)
 	x := f.running(eventhook.Workflow)
-	f.must(f.db.Suspend(t.Context(), x, Suspension{Await: ids, Timeout: time.Hour}))
+	f.must(f.db.Suspend(t.Context(), x, eventhook.Suspension{Await: ids, Timeout: time.Hour}))
 	f.clock.advance(time.Hour - time.Second)
 	same(t, "claimed too early", len(f.claimWork(f.db, f.query())), 0)
 	f.clock.advance(time.Second)
@@ -123,12 +123,12 @@ func TestSuspendRefuses(t *testing.T) {
 		{"an outcome that is only held", []eventhook.PromiseID{f.actions(e)[0].PromiseID}},
 		{"one promise twice", []eventhook.PromiseID{ids[0], ids[0]}},
 	} {
-		wantKind(t, c.claim, f.db.Suspend(t.Context(), x, Suspension{Await: c.await}), eventhook.KindInvalid)
+		wantKind(t, c.claim, f.db.Suspend(t.Context(), x, eventhook.Suspension{Await: c.await}), eventhook.KindInvalid)
 		same(t, c.claim+": status", f.work(x.ID).Status, eventhook.ExecutionRunning)
 	}
 	same(t, "awaits", f.count("execution_await", "true"), 0)
 	task := f.running(eventhook.Task)
-	wantKind(t, "a task", f.db.Suspend(t.Context(), task, Suspension{Await: ids}), eventhook.KindConflict)
+	wantKind(t, "a task", f.db.Suspend(t.Context(), task, eventhook.Suspension{Await: ids}), eventhook.KindConflict)
 }
 
 // Whoever settles the last promise wakes the workflow, whoever is first.
@@ -153,9 +153,9 @@ func TestNoWakeIsLost(t *testing.T) {
 				acts := []func(){func() { settle(f.other, ids[0], keys[0]) }}
 				early := round%2 == 0
 				if early {
-					f.must(f.db.Suspend(t.Context(), x, Suspension{Await: ids}))
+					f.must(f.db.Suspend(t.Context(), x, eventhook.Suspension{Await: ids}))
 				} else {
-					acts = append(acts, func() { f.must(f.db.Suspend(t.Context(), x, Suspension{Await: ids})) })
+					acts = append(acts, func() { f.must(f.db.Suspend(t.Context(), x, eventhook.Suspension{Await: ids})) })
 				}
 				if n == 2 {
 					acts = append(acts, func() { settle(f.db, ids[1], keys[1]) })
@@ -186,7 +186,7 @@ func TestSuspendAndSettleDoNotDeadlock(t *testing.T) {
 		}
 		s := f.plan(f.accepted(1)[0], actions...)
 		together(
-			func() { f.must(f.db.Suspend(t.Context(), x, Suspension{Await: ids})) },
+			func() { f.must(f.db.Suspend(t.Context(), x, eventhook.Suspension{Await: ids})) },
 			func() { f.settle(settler, s) })
 		resumed := f.claimWork(f.db, f.query())
 		if len(resumed) != 1 {

@@ -95,7 +95,7 @@ func TestSweepExecutions(t *testing.T) {
 	f := setUp(t)
 	ids, _ := f.promises(0, 1)
 	ended := f.running(eventhook.Workflow)
-	f.must(f.db.Suspend(t.Context(), ended, Suspension{Await: ids, Timeout: time.Second}))
+	f.must(f.db.Suspend(t.Context(), ended, eventhook.Suspension{Await: ids, Timeout: time.Second}))
 	f.clock.advance(time.Second)
 	ended = f.claimWork(f.db, f.query())[0]
 	f.must(f.db.Complete(t.Context(), ended, nil))
@@ -103,7 +103,7 @@ func TestSweepExecutions(t *testing.T) {
 	_, err := f.db.Cancel(t.Context(), f.tenant, cancelled)
 	f.must(err)
 	waiting := f.running(eventhook.Workflow)
-	f.must(f.db.Suspend(t.Context(), waiting, Suspension{Await: ids}))
+	f.must(f.db.Suspend(t.Context(), waiting, eventhook.Suspension{Await: ids}))
 	pending := f.execution(eventhook.Task)
 
 	sweep := func(keep time.Duration) int {

@@ -12,9 +12,6 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// WorkQuery is the root's.
-type WorkQuery = eventhook.WorkQuery
-
 const executionColumns = `e.id, e.tenant_id, e.type, e.kind, e.queue, e.status, e.event_id, coalesce(e.idempotency_key, ''),
     e.attempt, e.max_attempts, e.input, e.state, e.output, coalesce(e.error, ''), e.lease_token, e.due_at, e.created_at, e.completed_at`
 
@@ -50,7 +47,7 @@ RETURNING ` + executionColumns
 
 // ClaimWork leases up to q.Max due executions of a queue to a worker; fewer,
 // but one at least, when their inputs are large. It returns none, and no error, when there is nothing to do.
-func (db *DB) ClaimWork(ctx context.Context, q WorkQuery) ([]eventhook.Execution, error) {
+func (db *DB) ClaimWork(ctx context.Context, q eventhook.WorkQuery) ([]eventhook.Execution, error) {
 	for {
 		list, err := db.claimWork(ctx, q)
 		if err != nil {
@@ -67,7 +64,7 @@ func (db *DB) ClaimWork(ctx context.Context, q WorkQuery) ([]eventhook.Execution
 }
 
 // claimWork claims once; among what it returns are those that it ended.
-func (db *DB) claimWork(ctx context.Context, q WorkQuery) ([]eventhook.Execution, error) {
+func (db *DB) claimWork(ctx context.Context, q eventhook.WorkQuery) ([]eventhook.Execution, error) {
 	now := db.now()
 	until := now.Add(q.Lease)
 	var kinds any
@@ -185,9 +182,6 @@ func (db *DB) Fail(ctx context.Context, x eventhook.Execution, message string, r
 		`status = 'dead', due_at = NULL, completed_at = $4, error = $5`, now, textArg(message))
 }
 
-// Suspension is the root's.
-type Suspension = eventhook.Suspension
-
 // lockPromisesSQL takes the promises before the execution and in the order of
 // their keys, as everybody does, and waits for whoever is settling one.
 const lockPromisesSQL = `SELECT status FROM eventhook.promise
@@ -204,7 +198,7 @@ const awaitSQL = `WITH gone AS (DELETE FROM eventhook.execution_await WHERE exec
 // Suspend keeps a workflow's state (the one before, if none is given) until the promises it awaits are all
 // settled (at once, if they are) or its time is over; then it is claimed
 // again. A promise the tenant does not have is KindInvalid.
-func (db *DB) Suspend(ctx context.Context, x eventhook.Execution, s Suspension) error {
+func (db *DB) Suspend(ctx context.Context, x eventhook.Execution, s eventhook.Suspension) error {
 	var queue string
 	err := db.inTx(ctx, "suspend execution", func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, lockPromisesSQL, [16]byte(x.TenantID), uuids(s.Await))
@@ -309,11 +303,8 @@ func (db *DB) Execution(ctx context.Context, tenant eventhook.TenantID, id event
 	return x, translate("read execution", notFound(err, "execution"))
 }
 
-// ExecutionFilter is the root's.
-type ExecutionFilter = eventhook.ExecutionFilter
-
 // Executions lists a tenant's executions, newest first. Index execution_tenant.
-func (db *DB) Executions(ctx context.Context, tenant eventhook.TenantID, f ExecutionFilter) ([]eventhook.Execution, error) {
+func (db *DB) Executions(ctx context.Context, tenant eventhook.TenantID, f eventhook.ExecutionFilter) ([]eventhook.Execution, error) {
 	rows, err := db.lists.Query(ctx, `SELECT `+executionColumns+` FROM eventhook.execution e
 		WHERE e.tenant_id = $1 AND ($2 = '' OR e.type = $2) AND ($3 = '' OR e.status = $3) AND ($4 = '' OR e.kind = $4)
 		  AND ($5 = '' OR e.queue = $5) AND ($6::uuid IS NULL OR e.id < $6)

@@ -18,16 +18,16 @@ func TestClaimWorkTakesOnlyWhatWasAskedFor(t *testing.T) {
 	f.execution(eventhook.Workflow, func(x *eventhook.Execution) { x.Queue = "default" })
 	for _, c := range []struct {
 		claim  string
-		change func(*WorkQuery)
+		change func(*eventhook.WorkQuery)
 		want   int
 	}{
-		{"another tenant", func(q *WorkQuery) { q.Tenant = eventhook.NewID[eventhook.Tenant](noon) }, 0},
-		{"another queue", func(q *WorkQuery) { q.Queue = "nowhere" }, 0},
-		{"another kind", func(q *WorkQuery) { q.Kinds = []string{"test", "lint"} }, 0},
-		{"one of the kinds", func(q *WorkQuery) { q.Kinds = []string{"deploy", "lint"} }, 1},
-		{"at most one", func(q *WorkQuery) { q.Max = 1 }, 1},
-		{"what is left of the queue", func(*WorkQuery) {}, 0},
-		{"the other queue", func(q *WorkQuery) { q.Queue = "default" }, 1},
+		{"another tenant", func(q *eventhook.WorkQuery) { q.Tenant = eventhook.NewID[eventhook.Tenant](noon) }, 0},
+		{"another queue", func(q *eventhook.WorkQuery) { q.Queue = "nowhere" }, 0},
+		{"another kind", func(q *eventhook.WorkQuery) { q.Kinds = []string{"test", "lint"} }, 0},
+		{"one of the kinds", func(q *eventhook.WorkQuery) { q.Kinds = []string{"deploy", "lint"} }, 1},
+		{"at most one", func(q *eventhook.WorkQuery) { q.Max = 1 }, 1},
+		{"what is left of the queue", func(*eventhook.WorkQuery) {}, 0},
+		{"the other queue", func(q *eventhook.WorkQuery) { q.Queue = "default" }, 1},
 	} {
 		q := f.query()
 		c.change(&q)
@@ -121,7 +121,7 @@ func (f *fixture) settles() map[string]func(x eventhook.Execution) error {
 			return err
 		},
 		"suspend": func(x eventhook.Execution) error {
-			return f.db.Suspend(f.Context(), x, Suspension{State: []byte(`1`)})
+			return f.db.Suspend(f.Context(), x, eventhook.Suspension{State: []byte(`1`)})
 		},
 	}
 }
@@ -163,10 +163,10 @@ func TestWorkOfAnotherTenantDoesNotExist(t *testing.T) {
 	wantKind(t, "cancel", err, eventhook.KindNotFound)
 	_, err = f.db.Retry(t.Context(), foreign, x.ID)
 	wantKind(t, "retry", err, eventhook.KindNotFound)
-	list, err := f.db.Executions(t.Context(), foreign, ExecutionFilter{Limit: 10})
+	list, err := f.db.Executions(t.Context(), foreign, eventhook.ExecutionFilter{Limit: 10})
 	f.must(err)
 	same(t, "list", len(list), 0)
-	same(t, "claimed", len(f.claimWork(f.db, WorkQuery{Tenant: foreign, Queue: "ci", Max: 1, Lease: lease})), 0)
+	same(t, "claimed", len(f.claimWork(f.db, eventhook.WorkQuery{Tenant: foreign, Queue: "ci", Max: 1, Lease: lease})), 0)
 	same(t, "after all that", f.work(x.ID), before)
 	same(t, "tenant", before.TenantID, own)
 }
@@ -219,7 +219,7 @@ func TestWorkWhoseWorkersDieIsDead(t *testing.T) {
 	same(t, "due", got.DueAt, (*time.Time)(nil))
 
 	wf := f.running(eventhook.Workflow, func(x *eventhook.Execution) { x.MaxAttempts = 1 })
-	f.must(f.db.Suspend(t.Context(), wf, Suspension{}))
+	f.must(f.db.Suspend(t.Context(), wf, eventhook.Suspension{}))
 	resumed := f.claimWork(f.db, f.query())
 	same(t, "a workflow resumed in its last attempt", len(resumed), 1)
 	f.must(f.db.Complete(t.Context(), resumed[0], nil))
@@ -241,7 +241,7 @@ func TestCancel(t *testing.T) {
 
 	ids, _ := f.promises(0, 1)
 	wf := f.running(eventhook.Workflow)
-	f.must(f.db.Suspend(t.Context(), wf, Suspension{Await: ids}))
+	f.must(f.db.Suspend(t.Context(), wf, eventhook.Suspension{Await: ids}))
 	_, err = f.db.Cancel(t.Context(), f.tenant, wf.ID)
 	f.must(err)
 	_, err = f.db.SettlePromise(t.Context(), f.tenant, ids[0], resolved)
@@ -296,16 +296,16 @@ func TestExecutionsAreListed(t *testing.T) {
 	f.must(err)
 	for _, c := range []struct {
 		claim  string
-		filter ExecutionFilter
+		filter eventhook.ExecutionFilter
 		want   []int
 	}{
-		{"newest first", ExecutionFilter{}, []int{3, 2, 1, 0}},
-		{"at most two", ExecutionFilter{Limit: 2}, []int{3, 2}},
-		{"those before a cursor", ExecutionFilter{Before: ids[2]}, []int{1, 0}},
-		{"by type", ExecutionFilter{Type: eventhook.Task}, []int{2, 0}},
-		{"by status", ExecutionFilter{Status: eventhook.ExecutionCancelled}, []int{0}},
-		{"by kind", ExecutionFilter{Kind: "k2"}, []int{2}},
-		{"by queue", ExecutionFilter{Queue: "q0"}, []int{1, 0}},
+		{"newest first", eventhook.ExecutionFilter{}, []int{3, 2, 1, 0}},
+		{"at most two", eventhook.ExecutionFilter{Limit: 2}, []int{3, 2}},
+		{"those before a cursor", eventhook.ExecutionFilter{Before: ids[2]}, []int{1, 0}},
+		{"by type", eventhook.ExecutionFilter{Type: eventhook.Task}, []int{2, 0}},
+		{"by status", eventhook.ExecutionFilter{Status: eventhook.ExecutionCancelled}, []int{0}},
+		{"by kind", eventhook.ExecutionFilter{Kind: "k2"}, []int{2}},
+		{"by queue", eventhook.ExecutionFilter{Queue: "q0"}, []int{1, 0}},
 	} {
 		if c.filter.Limit == 0 {
 			c.filter.Limit = 10
@@ -357,7 +357,7 @@ func TestSuspendKeepsTheStateUnlessOneIsGiven(t *testing.T) {
 	f.must(err)
 	x := f.running(eventhook.Workflow)
 	for _, given := range []string{`{"step":1}`, ""} {
-		f.must(f.db.Suspend(t.Context(), x, Suspension{State: []byte(given), Await: []eventhook.PromiseID{p.ID}}))
+		f.must(f.db.Suspend(t.Context(), x, eventhook.Suspension{State: []byte(given), Await: []eventhook.PromiseID{p.ID}}))
 		x = f.claimWork(f.db, f.query())[0]
 		same(t, "state", string(x.State), `{"step":1}`)
 	}
