@@ -16,11 +16,6 @@ const (
 	EventDuplicate  EventStatus = "duplicate"
 )
 
-// EventStatuses are all states of an event.
-var EventStatuses = []EventStatus{
-	EventPending, EventProcessing, EventDelivered, EventUnrouted, EventFailed, EventDead, EventDuplicate,
-}
-
 // Origin says where an event came from.
 type Origin string
 

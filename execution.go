@@ -28,12 +28,6 @@ const (
 	ExecutionCancelled ExecutionStatus = "cancelled"
 )
 
-// ExecutionStatuses are all states of an execution.
-var ExecutionStatuses = []ExecutionStatus{
-	ExecutionPending, ExecutionRunning, ExecutionCompleted, ExecutionFailed,
-	ExecutionDead, ExecutionSuspended, ExecutionCancelled,
-}
-
 // Execution is work that a route made: a workflow or a task. A worker claims
 // it under a lease and settles it. A nil Input with an EventID means the
 // event's own body.

@@ -49,8 +49,15 @@ func Key(s string) string {
 }
 
 // Label makes s storable as an event type or the like: text, cut to at most
-// MaxKeyBytes at a character's edge.
-func Label(s string) string { return Cut(Text(s), MaxKeyBytes) }
+// MaxKeyBytes at a character's edge. Of a long text it looks at no more, and
+// keeps no more alive: what a few bytes are cut from may be a whole body.
+func Label(s string) string {
+	const enough = MaxKeyBytes + utf8.UTFMax
+	if len(s) <= enough {
+		return Cut(Text(s), MaxKeyBytes)
+	}
+	return strings.Clone(Cut(Text(s[:enough]), MaxKeyBytes))
+}
 
 // Cut shortens s to at most n bytes at a character's edge.
 func Cut(s string, n int) string {

@@ -8,10 +8,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
-	"strings"
 	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
 	"github.com/labstack/echo/v4"
 	"golang.org/x/time/rate"
@@ -141,8 +139,8 @@ func (h *Handler) receive(r *http.Request, at address) (*eventhook.Event, *endpo
 }
 
 func (h *Handler) find(ctx context.Context, at address) (*endpoint, *refused) {
-	if !isSlug(at.tenant) || !isSlug(at.source) {
-		return nil, &refused{outcome: OutcomeNotFound} // and nothing about it is kept
+	if !eventhook.IsSlug(at.tenant) || !eventhook.IsSlug(at.source) {
+		return nil, &refused{outcome: OutcomeNotFound} // made-up names are not asked for, kept or logged
 	}
 	end, err := h.sources.Get(ctx, at)
 	switch {
@@ -196,25 +194,15 @@ func (h *Handler) event(r *http.Request, end *endpoint, raw eventhook.Payload, c
 		TenantID:       end.source.TenantID,
 		SourceID:       end.source.ID,
 		Origin:         eventhook.OriginSource,
-		EventType:      label(eventType),
+		EventType:      eventhook.Label(eventType),
 		IdempotencyKey: eventhook.Key(key),
-		ContentType:    label(contentType),
+		ContentType:    eventhook.Label(contentType),
 		BodySize:       len(raw.Body),
 		SourceIP:       addrText(client),
 		TraceID:        traceID(r.Header.Get("Traceparent")),
-		RequestID:      label(r.Header.Get("X-Request-Id")),
+		RequestID:      eventhook.Label(r.Header.Get("X-Request-Id")),
 		Payload:        raw,
 	}, nil
-}
-
-// label is eventhook.Label, but neither works on nor keeps alive more of a long
-// text than is stored: what a few bytes were cut from may be the whole body.
-func label(s string) string {
-	const enough = eventhook.MaxKeyBytes + utf8.UTFMax
-	if len(s) <= enough {
-		return eventhook.Label(s)
-	}
-	return strings.Clone(eventhook.Label(s[:enough]))
 }
 
 // answer tells the sender that the event is stored.

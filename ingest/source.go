@@ -37,21 +37,6 @@ func addressOf(r *http.Request, tenant, source string) address {
 	return address{tenant, source}
 }
 
-// isSlug reports whether s can be the name of a tenant or source at all, so
-// that made-up names of any length are neither asked for, kept nor logged.
-func isSlug(s string) bool {
-	const longest = 63
-	if s == "" || len(s) > longest || s[0] == '-' || s[len(s)-1] == '-' {
-		return false
-	}
-	for i := range len(s) {
-		if c := s[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
-			return false
-		}
-	}
-	return true
-}
-
 // endpoint is a source made ready for requests: immutable but for its limits,
 // shared by all of them.
 type endpoint struct {

@@ -2,7 +2,6 @@ package pg
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 
@@ -87,13 +86,6 @@ func scanTenant(row pgx.Row) (t eventhook.Tenant, err error) {
 func (db *DB) Tenant(ctx context.Context, slug string) (eventhook.Tenant, error) {
 	t, err := scanTenant(db.work.QueryRow(ctx, `SELECT `+tenantColumns+` FROM eventhook.tenant WHERE slug = $1`, slug))
 	return t, translate("find tenant", notFound(err, "tenant"))
-}
-
-// HashKey is what is stored of an API key. Keys are random, so that a plain
-// SHA-256 cannot be searched.
-func HashKey(key string) []byte {
-	sum := sha256.Sum256([]byte(key))
-	return sum[:]
 }
 
 const keyColumns = `k.id, k.tenant_id, k.name, k.prefix, k.scopes, k.expires_at, k.created_at`
