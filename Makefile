@@ -11,7 +11,7 @@ APT      := DEBIAN_FRONTEND=noninteractive apt-get
 # The race detector needs a C compiler.
 RACE = $(shell command -v gcc >/dev/null 2>&1 && echo -race)
 
-.PHONY: run demo test bench build check lint vet fmt fuzz postgres compiler clean
+.PHONY: run demo test bench build check lint vet fmt fuzz docs postgres compiler clean
 
 run: build ## start the gateway on a private PostgreSQL, with configs/demo.yaml applied
 	$(BIN)/eventhook serve --apply configs/demo.yaml --make-secrets
@@ -46,6 +46,9 @@ $(LINT):
 
 fmt:
 	gofmt -w .
+
+docs: build ## write the pages that are made from the code
+	$(BIN)/eventhook providers -o markdown >docs/providers.md
 
 FUZZTIME ?= 10s
 fuzz: ## run each fuzz target for FUZZTIME

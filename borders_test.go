@@ -30,7 +30,7 @@ var borders = map[string][]string{
 	"cmd/eventhook":      {everything},
 	"bench":              {everything}, // measures it all, ships with nothing
 	"ingest":             {root, "verify", "internal/payload", "internal/snapshot"},
-	"verify":             {root},
+	"verify":             {root, "internal/payload"},
 	"route":              {root, "internal/payload", "internal/snapshot"},
 	"targets":            {root, "internal/payload"},
 	"outbound":           {root},
@@ -42,6 +42,9 @@ var borders = map[string][]string{
 	"internal/telemetry": {root},
 	"internal/payload":   {root},
 	"internal/snapshot":  {root},
+	"internal/egress":    nil,
+	"internal/keyset":    {root, "verify"},
+	"internal/docs":      {"verify"},
 	"internal/seal":      nil,
 	"internal/pgembed":   nil,
 	"internal/pgtest":    {"migrations", "internal/pgembed"},

@@ -25,6 +25,7 @@ type (
 	ActionID    = ID[Action]
 	ExecutionID = ID[Execution]
 	PromiseID   = ID[Promise]
+	RejectionID = ID[Rejection]
 )
 
 // NewID makes an id whose time is at. Ids made within one millisecond have no

@@ -17,10 +17,12 @@ type Source struct {
 	Slug         string
 	Name         string
 	Provider     string
-	Verifier     Secret // JSON of a verify.Config
+	Verifier     Secret // JSON of a verify.Spec
 	SecretsCount int
-	IsEnabled    bool
-	CreatedAt    time.Time
+	// LearnedSecrets are those that the provider's handshake has brought.
+	LearnedSecrets []Secret
+	IsEnabled      bool
+	CreatedAt      time.Time
 	SourceSettings
 }
 
@@ -141,15 +143,52 @@ func checkRange(f *Faults, location string, v, least, most int) {
 	}
 }
 
+// BodyHashPath stands for the SHA-256 of a body, in hexadecimal: a key for
+// webhooks that have no id, and of which two that are alike are one.
+const BodyHashPath = "sha256.body"
+
+// PathParts are the single paths that a path joins with " + ". Members of a
+// body whose name holds that are reached only where no path follows it.
+func PathParts(path string) []string {
+	const plus = " + "
+	var parts []string
+	for from := 0; ; {
+		i := strings.Index(path[from:], plus)
+		if i < 0 {
+			return append(parts, path)
+		}
+		i += from
+		next := path[i+len(plus):]
+		if strings.HasPrefix(next, "header.") || strings.HasPrefix(next, "body.") || next == BodyHashPath {
+			parts, path, from = append(parts, path[:i]), next, 0
+			continue
+		}
+		from = i + len(plus)
+	}
+}
+
 // CheckPath says what is wrong with a path into a webhook, "" if nothing:
-// header.<name>, or body.<member or index>[.…].
+// header.<name>, body.<member or index>[.…], sha256.body, or several of them
+// joined by " + ".
 func CheckPath(path string) string {
+	if !isText(path) || len(path) > MaxKeyBytes {
+		return fmt.Sprintf("must be UTF-8 of at most %d bytes", MaxKeyBytes)
+	}
+	for _, part := range PathParts(path) {
+		if wrong := checkPathPart(part); wrong != "" {
+			return wrong
+		}
+	}
+	return ""
+}
+
+func checkPathPart(path string) string {
 	kind, rest, ok := strings.Cut(path, ".")
 	switch {
-	case !isText(path) || len(path) > MaxKeyBytes:
-		return fmt.Sprintf("must be UTF-8 of at most %d bytes", MaxKeyBytes)
+	case path == BodyHashPath:
+		return ""
 	case !ok || rest == "" || (kind != "header" && kind != "body"):
-		return fmt.Sprintf("%q must be header.<name> or body.<path>", path)
+		return fmt.Sprintf("%q must be header.<name>, body.<path> or sha256.body", path)
 	case kind == "body" && (strings.HasPrefix(rest, ".") || strings.HasSuffix(rest, ".") || strings.Contains(rest, "..")):
 		return fmt.Sprintf("%q has an empty step", path)
 	}

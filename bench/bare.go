@@ -21,8 +21,11 @@ const secret = "bench-secret-bench-secret"
 // serveBare is the limit that accepting is held against: the same router, the
 // same verification, the same answer, and no database.
 func serveBare(ctx context.Context, address string) error {
-	preset, _ := verify.FindPreset("github")
-	verifier, err := verify.New(preset.Config([]string{secret}))
+	spec, faults := verify.Spec{Provider: "github", Secrets: []string{secret}}.Resolve()
+	if err := faults.Err("the bench's verifier"); err != nil {
+		return err
+	}
+	verifier, err := spec.New(nil)
 	if err != nil {
 		return err
 	}
@@ -33,7 +36,7 @@ func serveBare(ctx context.Context, address string) error {
 		if _, err := io.ReadFull(r.Body, body); err != nil {
 			return c.NoContent(http.StatusBadRequest)
 		}
-		if verifier.Verify(&verify.Request{Method: r.Method, Header: r.Header, Body: body, At: time.Now()}) != nil {
+		if verifier.Verify(r.Context(), &verify.Request{Method: r.Method, Header: r.Header, Body: body, At: time.Now()}) != nil {
 			return c.NoContent(http.StatusUnauthorized)
 		}
 		id := eventhook.NewID[eventhook.Event](time.Now())

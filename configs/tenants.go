@@ -32,13 +32,11 @@ type tenantSpec struct {
 }
 
 type sourceSpec struct {
-	Slug                     string         `yaml:"slug"`
-	Name                     string         `yaml:"name"`
-	Provider                 string         `yaml:"provider"`
-	Secrets                  []string       `yaml:"secrets"`
-	Verifier                 *verify.Config `yaml:"verifier"`
-	IsEnabled                *bool          `yaml:"is_enabled"`
-	Routes                   []routeSpec    `yaml:"routes"`
+	Slug                     string      `yaml:"slug"`
+	Name                     string      `yaml:"name"`
+	IsEnabled                *bool       `yaml:"is_enabled"`
+	Routes                   []routeSpec `yaml:"routes"`
+	verify.Spec              `yaml:",inline"`
 	eventhook.SourceSettings `yaml:",inline"`
 }
 
@@ -213,10 +211,10 @@ func (s sourceSpec) config(at string, f *eventhook.Faults) eventhook.SourceConfi
 	if c.Name == "" {
 		c.Name = s.Slug
 	}
-	verifier, faults := s.verifier()
+	_, faults := s.Resolve()
 	f.Merge(at, faults)
-	if raw, err := json.Marshal(verifier); err == nil {
-		c.Verifier, c.SecretsCount = eventhook.NewSecret(string(raw)), verifier.SecretsCount()
+	if raw, err := json.Marshal(s.Spec); err == nil {
+		c.Verifier, c.SecretsCount = eventhook.NewSecret(string(raw)), s.SecretsCount()
 	}
 	f.Merge(at, c.Source.Validate())
 	seen := map[string]bool{}
@@ -232,36 +230,4 @@ func (s sourceSpec) config(at string, f *eventhook.Faults) eventhook.SourceConfi
 		c.Routes = append(c.Routes, route)
 	}
 	return c
-}
-
-// verifier is the source's verifier: its provider's, or the one spelled out.
-func (s sourceSpec) verifier() (verify.Config, eventhook.Faults) {
-	var f eventhook.Faults
-	switch {
-	case s.Verifier != nil && len(s.Secrets) > 0:
-		f.Add("secrets", "belong into the verifier when it is spelled out")
-	case s.Verifier != nil:
-		f.Merge("verifier", s.Verifier.Validate())
-		return *s.Verifier, f
-	case s.Provider == "":
-		f.Add("provider", "is required, or a verifier; to verify nothing say verifier: {type: none}")
-	default:
-		preset, ok := verify.FindPreset(s.Provider)
-		if !ok {
-			f.Add("provider", "%q is not one of %s; spell out its verifier instead", s.Provider, strings.Join(presetIDs(), ", "))
-			return verify.Config{}, f
-		}
-		c := preset.Config(s.Secrets)
-		f.Merge("", c.Validate())
-		return c, f
-	}
-	return verify.Config{}, f
-}
-
-func presetIDs() []string {
-	var ids []string
-	for _, p := range verify.Presets() {
-		ids = append(ids, p.ID)
-	}
-	return ids
 }

@@ -76,14 +76,13 @@ tenants:
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}
-	verifier := func(c verify.Config) string {
+	verifier := func(c verify.Spec) string {
 		raw, err := json.Marshal(c)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return string(raw)
 	}
-	github, _ := verify.FindPreset("github")
 	want := []eventhook.TenantConfig{
 		{Tenant: eventhook.Tenant{Slug: "acme", Name: "acme"}, Sources: []eventhook.SourceConfig{
 			{
@@ -116,7 +115,8 @@ tenants:
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(map[string]string{
-		"github": verifier(github.Config([]string{`it's "${x}": #1`, "${SECRET}", "a$b"})), "open": verifier(verify.Config{Type: "none"}),
+		"github": verifier(verify.Spec{Provider: "github", Secrets: []string{`it's "${x}": #1`, "${SECRET}", "a$b"}}),
+		"open":   verifier(verify.Spec{Verifier: &verify.Config{Type: "none"}}),
 	}, revealed); diff != "" {
 		t.Errorf("verifiers (-want +got):\n%s", diff)
 	}
@@ -145,7 +145,7 @@ func TestTenantFaults(t *testing.T) {
 			[]string{"tenants[0].sources[1].slug: twice"}},
 		{"a route twice", route + "{name: r, targets: [{type: task, task_kind: k}]}\n          - {name: r, targets: [{type: task, task_kind: k}]}",
 			[]string{"tenants[0].sources[0].routes[1].name: twice"}},
-		{"a provider that is none", source + "provider: gitlob\n        secrets: [s]", []string{"tenants[0].sources[0].provider: github, stripe"}},
+		{"a provider that is none", source + "provider: gitlob\n        secrets: [s]", []string{"tenants[0].sources[0].provider: github, gitlab"}},
 		{"a provider without secrets", source + "provider: github", []string{"tenants[0].sources[0].secrets: "}},
 		{"neither provider nor verifier", source + "name: x", []string{"tenants[0].sources[0].provider: {type: none}"}},
 		{"a verifier and secrets", source + "verifier: {type: none}\n        secrets: [s]", []string{"tenants[0].sources[0].secrets: verifier"}},

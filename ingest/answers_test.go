@@ -167,16 +167,19 @@ func TestNobodyLearnsWhichSourcesThereAre(t *testing.T) {
 	}
 }
 
+// everyMethod is some methods besides POST, known and unknown.
+var everyMethod = []string{"GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE", "PROPFIND", "PURGE", "post"}
+
 func TestOnlyPostReceives(t *testing.T) {
 	r := newRig(t)
-	for _, method := range []string{"GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE", "PROPFIND", "PURGE", "post"} {
-		for _, slug := range []string{"crm", "unknown"} {
-			w := r.send(httptest.NewRequest(method, ingest.Path("acme", slug), nil))
-			wantProblem(t, w, http.StatusMethodNotAllowed, "Webhooks are received with POST.")
-			wantHeader(t, w, "Allow", "POST")
-		}
+	for _, method := range everyMethod {
+		w := r.send(httptest.NewRequest(method, ingest.Path("acme", "crm"), nil))
+		wantProblem(t, w, http.StatusMethodNotAllowed, "This source does not take this method.")
+		wantHeader(t, w, "Allow", "POST")
+		w = r.send(httptest.NewRequest(method, ingest.Path("acme", "unknown"), nil))
+		wantProblem(t, w, http.StatusNotFound, "There is no such source.")
+		wantHeader(t, w, "Allow", "")
 	}
-	wantCount(t, "reads of sources", r.sources.called(), 0)
 }
 
 func TestWhatCannotBeStoredIs500(t *testing.T) {
@@ -196,7 +199,8 @@ func TestOutcomesAreAllThereAre(t *testing.T) {
 	all := ingest.Outcomes()
 	slices.Sort(all)
 	want := []ingest.Outcome{
-		"accepted", "address_not_allowed", "content_type_refused", "duplicate", "failed", "forgery_limited", "key_missing",
+		"accepted", "address_not_allowed", "content_type_refused", "duplicate", "failed", "forgery_limited", "handshake",
+		"handshake_malformed", "handshake_refused", "key_missing",
 		"method_not_allowed", "not_found", "rate_limited", "shed", "too_large", "unreadable", "unverified",
 	}
 	if diff := cmp.Diff(want, all); diff != "" {

@@ -53,7 +53,7 @@ func BenchmarkServe(b *testing.B) {
 	log := slog.New(slog.DiscardHandler)
 	batcher := ingest.NewBatcher(c, lease, instant{}, instant{}, instant{}, log, time.Now)
 	router := echo.New()
-	ingest.NewHandler(c, &sources{list: []eventhook.Source{source}}, batcher, instant{}, log, time.Now).Register(router)
+	ingest.NewHandler(c, ingest.Deps{Sources: &sources{list: []eventhook.Source{source}}, Batcher: batcher, Observer: instant{}, Log: log, Now: time.Now}).Register(router)
 	ctx, stop := context.WithCancel(b.Context())
 	var running sync.WaitGroup
 	running.Go(func() { _ = batcher.Run(ctx) })

@@ -1,7 +1,8 @@
 // Package ingest is the tenant's URL: it limits, verifies and answers
 // webhooks, and hands what is genuine to the accept batch. A 200 means that
-// the event is on disk. In the steady state a request reads no database, and
-// nothing of a request that is refused is stored.
+// the event is on disk. In the steady state a request reads no database.
+// Requests that are refused are counted, and of the last ones of each source
+// is kept what an eventhook.Rejection holds; nothing of their content is.
 package ingest
 
 import (

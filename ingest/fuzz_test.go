@@ -16,7 +16,7 @@ import (
 )
 
 // statuses are all that the contract knows, API section 1.
-var statuses = []int{200, 400, 401, 403, 404, 405, 413, 415, 429, 500, 503}
+var statuses = []int{200, 204, 400, 401, 403, 404, 405, 413, 415, 429, 500, 503}
 
 // FuzzServe sends anything. Whatever it is, the answer is one of the
 // contract's, and what is stored is what came, in a form that can be stored.

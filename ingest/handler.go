@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -15,13 +16,12 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/eventhook/eventhook"
-	"github.com/eventhook/eventhook/internal/payload"
 	"github.com/eventhook/eventhook/internal/snapshot"
 	"github.com/eventhook/eventhook/verify"
 )
 
-// Observer hears how each request was answered. reason says why verification
-// failed, one of verify's.
+// Observer hears how each request was answered. reason says in one of a few
+// words why verification failed: mostly one of verify's.
 type Observer interface {
 	Answered(o Outcome, reason string)
 }
@@ -30,22 +30,43 @@ type Observer interface {
 type Handler struct {
 	config    Config
 	sources   *snapshot.Cache[address, *endpoint]
+	fastly    *fastlyCache
 	batcher   *Batcher
 	observer  Observer
+	learner   Learner
+	confirm   Confirm
 	log       *slog.Logger
 	now       func() time.Time
 	trusted   []netip.Prefix
 	forgeries *forgeries
-	inFlight  atomic.Int64  // bytes of memory that requests hold
-	refusals  *rate.Limiter // of log lines about requests
-	faults    *rate.Limiter // and about what we failed at
+	rejected  rejections
+
+	confirming chan struct{} // holds one for each confirmation under way
+	inFlight   atomic.Int64  // bytes of memory that requests hold
+	refusals   *rate.Limiter // of log lines about requests
+	faults     *rate.Limiter // and about what we failed at
+}
+
+// Deps are what a Handler needs of others.
+type Deps struct {
+	Sources  Sources
+	Batcher  *Batcher
+	Observer Observer
+	Keys     verify.Keys // of verifiers whose keys are on the web; nil: such requests are refused
+	Learner  Learner     // nil: handshakes that bring a secret fail
+	Confirm  Confirm     // nil: subscriptions of Amazon SNS are not confirmed
+	Services Services    // nil: Fastly is told of none
+	Log      *slog.Logger
+	Now      func() time.Time
 }
 
 // NewHandler makes the handler. The config has been validated.
-func NewHandler(config Config, sources Sources, batcher *Batcher, observer Observer, log *slog.Logger, now func() time.Time) *Handler {
+func NewHandler(config Config, deps Deps) *Handler {
 	const linesPerSecond, burst = 5, 20
-	h := &Handler{config: config, sources: newSnapshot(config, sources, now), batcher: batcher, observer: observer, log: log, now: now,
-		forgeries: newForgeries(config), refusals: rate.NewLimiter(linesPerSecond, burst), faults: rate.NewLimiter(linesPerSecond, burst)}
+	h := &Handler{config: config, sources: newSnapshot(config, deps), fastly: newFastlyCache(deps), batcher: deps.Batcher,
+		observer: deps.Observer, learner: deps.Learner, confirm: deps.Confirm, log: deps.Log, now: deps.Now,
+		confirming: make(chan struct{}, confirmsAtOnce),
+		forgeries:  newForgeries(config), refusals: rate.NewLimiter(linesPerSecond, burst), faults: rate.NewLimiter(linesPerSecond, burst)}
 	for _, p := range config.TrustedProxies {
 		h.trusted = append(h.trusted, plainPrefix(netip.MustParsePrefix(p)))
 	}
@@ -53,89 +74,147 @@ func NewHandler(config Config, sources Sources, batcher *Batcher, observer Obser
 }
 
 // Register adds the tenants' URLs to a router, for every method there is or
-// may be: the answer to a wrong one is ours too.
+// may be: the answer to a wrong one is ours too. It adds FastlyPath, too.
 func (h *Handler) Register(e *echo.Echo) {
 	e.Any(Path(":tenant", ":source"), h.serve)
 	e.RouteNotFound(Path(":tenant", ":source"), h.serve)
+	e.GET(FastlyPath, h.serveFastly)
 }
 
 // ForgetSource drops what is cached of a source, ForgetTenant of all sources
 // of a tenant, ForgetAll of everything.
-func (h *Handler) ForgetSource(tenant, source string) { h.sources.ForgetKey(address{tenant, source}) }
+func (h *Handler) ForgetSource(tenant, source string) {
+	h.sources.ForgetKey(address{tenant, source})
+	h.fastly.Clear()
+}
 
 // ForgetTenant drops what is cached of all sources of a tenant.
 func (h *Handler) ForgetTenant(tenant string) {
 	h.sources.Forget(func(a address) bool { return a.tenant == tenant })
+	h.fastly.Clear()
 }
 
 // ForgetAll drops everything that is cached.
-func (h *Handler) ForgetAll() { h.sources.Clear() }
+func (h *Handler) ForgetAll() {
+	h.sources.Clear()
+	h.fastly.Clear()
+}
 
 // refused is why a request is not accepted.
 type refused struct {
 	outcome    Outcome
 	reason     string        // for log and metric, never for the sender
 	retryAfter time.Duration // 0: none is told
+	allow      string        // the methods that would be taken
+	silent     bool          // the answer has no body
 	cause      error         // what we failed at, for the log
+	detail     string        // the verifier's words, for the source's people
+	bodySize   int           // of a body that was read to its end; see having
+	bodySHA256 []byte        // nil if it was not
 }
 
 func (h *Handler) serve(c echo.Context) error {
 	r, w := c.Request(), c.Response().Writer
 	at := addressOf(r, c.Param("tenant"), c.Param("source"))
-	e, end, no := h.receive(r, at)
+	a, end, no := h.receive(r, at)
 	if no != nil {
 		h.observer.Answered(no.outcome, no.reason)
 		h.logRefusal(at, r, no)
-		refuse(w, no.outcome, no.retryAfter)
+		h.reject(r, end, no)
+		refuse(w, no)
 		c.Response().Committed = true
 		return nil
 	}
-	h.answer(w, end, e)
+	h.answer(w, end, a)
 	c.Response().Committed = true
 	return nil
 }
 
+// answered is what became of a request: an event, or a handshake's reply.
+type answered struct {
+	event *eventhook.Event
+	reply *reply
+}
+
 // receive takes a request down the road to the disk. The source's limits are
 // looked at before anything is read or verified, and used only by requests
-// that are genuine: whatever is refused before costs the provider nothing.
-func (h *Handler) receive(r *http.Request, at address) (*eventhook.Event, *endpoint, *refused) {
-	if r.Method != http.MethodPost {
-		return nil, nil, &refused{outcome: OutcomeMethod}
-	}
-	end, no := h.find(r.Context(), at)
+// that are genuine: whatever is refused before costs the provider nothing. The
+// source is returned, too, when it refuses; it is nil if there is none.
+func (h *Handler) receive(r *http.Request, at address) (a answered, end *endpoint, no *refused) {
+	end, no = h.find(r.Context(), at)
 	if no != nil {
-		return nil, nil, no
+		return a, nil, no
 	}
-	now := h.now()
-	client := clientAddress(r, h.trusted)
-	if !end.allows(client) {
-		return nil, nil, &refused{outcome: OutcomeNotAllowed}
+	if !end.takes(r.Method) {
+		return a, nil, &refused{outcome: OutcomeMethod, allow: end.allow()} // a browser's visit is no rejection
 	}
-	if wait := end.limits.wait(now); wait > 0 {
-		return nil, nil, &refused{outcome: OutcomeRateLimited, retryAfter: wait}
-	}
-	if !end.accepts(r.Header.Get("Content-Type")) {
-		return nil, nil, &refused{outcome: OutcomeContentType}
+	now, client := h.now(), clientAddress(r, h.trusted)
+	if no = end.admits(r, client, now); no != nil {
+		return a, end, no
 	}
 	raw, held, no := h.readRequest(r, end)
 	defer h.letGo(end.limits, held)
 	if no != nil {
-		return nil, nil, no
+		return a, end, no
 	}
-	if err := end.verifier.Verify(h.signed(r, end, raw.Body, now)); err != nil {
-		return nil, nil, h.forged(client, err)
+	c := challenge{h.signed(r, end, raw.Body, now), end, at, client}
+	if a.reply, no = h.judge(r.Context(), c); a.reply != nil || no != nil {
+		return a, end, no
 	}
-	if wait := end.limits.take(h.now()); wait > 0 {
-		return nil, nil, &refused{outcome: OutcomeRateLimited, retryAfter: wait}
+	a.event, no = h.accept(r, raw, c)
+	return a, end, no
+}
+
+// admits is nil for a request that may be read. A handshake without a body has
+// no content type either.
+func (e *endpoint) admits(r *http.Request, client netip.Addr, now time.Time) *refused {
+	if !e.allows(client) {
+		return &refused{outcome: OutcomeNotAllowed}
 	}
-	e, no := h.event(r, end, raw, client, now)
+	if wait := e.limits.wait(now); wait > 0 {
+		return &refused{outcome: OutcomeRateLimited, retryAfter: wait}
+	}
+	bare := r.ContentLength == 0 && e.handshake.exists()
+	if !bare && !e.accepts(r.Header.Get("Content-Type")) {
+		return &refused{outcome: OutcomeContentType}
+	}
+	return nil
+}
+
+// judge verifies a request, and answers it if it is a handshake. Both answers
+// are nil if it is genuine, and to be an event.
+func (h *Handler) judge(ctx context.Context, c challenge) (*reply, *refused) {
+	end := c.end
+	if reply, no := h.shake(ctx, end.handshake.unsigned[c.Method], c, end.limits.unproven); reply != nil || no != nil {
+		return reply, no
+	}
+	if err := end.verifier.Verify(ctx, c.Request); err != nil {
+		no := h.forged(c.client, err).having(c.Body)
+		no.silent = end.handshake.silent
+		return nil, no
+	}
+	return h.shake(ctx, end.handshake.signed[c.Method], c, end.limits.pace)
+}
+
+// accept stores the event of a verified request.
+func (h *Handler) accept(r *http.Request, raw eventhook.Payload, c challenge) (*eventhook.Event, *refused) {
+	switch {
+	case !slices.Contains(c.end.methods, r.Method):
+		return nil, h.overdrawn(c.client, malformed()).having(raw.Body)
+	case !c.end.accepts(r.Header.Get("Content-Type")):
+		return nil, &refused{outcome: OutcomeContentType}
+	}
+	if wait := c.end.limits.take(h.now()); wait > 0 {
+		return nil, &refused{outcome: OutcomeRateLimited, retryAfter: wait}
+	}
+	e, no := h.event(r, c.end, raw, c.client, c.At)
 	if no != nil {
-		return nil, nil, no
+		return nil, no.having(raw.Body)
 	}
 	if err := h.batcher.Accept(e); err != nil {
-		return nil, nil, notStored(err)
+		return nil, notStored(err)
 	}
-	return e, end, nil
+	return e, nil
 }
 
 func (h *Handler) find(ctx context.Context, at address) (*endpoint, *refused) {
@@ -165,9 +244,15 @@ func (h *Handler) signed(r *http.Request, end *endpoint, body []byte, now time.T
 func (h *Handler) forged(client netip.Addr, err error) *refused {
 	no := &refused{outcome: OutcomeUnverified, reason: "other"}
 	if v, ok := errors.AsType[*verify.Error](err); ok {
-		no.reason = string(v.Reason)
+		no.reason, no.detail = string(v.Reason), v.Detail
 	}
-	if h.forgeries.exceeded(client, h.now()) {
+	return h.overdrawn(client, no)
+}
+
+// overdrawn counts a refusal against its client's budget, and says so where it
+// is used up. What we failed at, or have no room for, is nobody's forgery.
+func (h *Handler) overdrawn(client netip.Addr, no *refused) *refused {
+	if no.outcome != OutcomeFailed && no.outcome != OutcomeRateLimited && h.forgeries.exceeded(client, h.now()) {
 		no.outcome, no.retryAfter = OutcomeForgeryLimit, time.Second
 	}
 	return no
@@ -182,32 +267,22 @@ func notStored(err error) *refused {
 
 // event makes the event of a verified request.
 func (h *Handler) event(r *http.Request, end *endpoint, raw eventhook.Payload, client netip.Addr, now time.Time) (*eventhook.Event, *refused) {
-	contentType := r.Header.Get("Content-Type")
-	view := payload.New(r.Header, contentType, raw.Body)
-	key, ok := view.FirstText(end.keyPaths)
-	if !ok && end.source.RequireIdempotencyKey {
+	e := end.event(r.Header, raw, now)
+	if e.IdempotencyKey == "" && end.source.RequireIdempotencyKey {
 		return nil, &refused{outcome: OutcomeKeyMissing}
 	}
-	eventType, _ := view.FirstText(end.typePaths)
-	return &eventhook.Event{
-		ID:             eventhook.NewID[eventhook.Event](now),
-		TenantID:       end.source.TenantID,
-		SourceID:       end.source.ID,
-		Origin:         eventhook.OriginSource,
-		EventType:      eventhook.Label(eventType),
-		IdempotencyKey: eventhook.Key(key),
-		ContentType:    eventhook.Label(contentType),
-		BodySize:       len(raw.Body),
-		SourceIP:       addrText(client),
-		TraceID:        traceID(r.Header.Get("Traceparent")),
-		RequestID:      eventhook.Label(r.Header.Get("X-Request-Id")),
-		Payload:        raw,
-	}, nil
+	e.SourceIP = addrText(client)
+	return e, nil
 }
 
-// answer tells the sender that the event is stored.
-func (h *Handler) answer(w http.ResponseWriter, end *endpoint, e *eventhook.Event) {
-	outcome := OutcomeAccepted
+// answer replies to a handshake, or tells the sender that the event is stored.
+func (h *Handler) answer(w http.ResponseWriter, end *endpoint, a answered) {
+	if a.reply != nil {
+		h.observer.Answered(OutcomeHandshake, "")
+		a.reply.write(w)
+		return
+	}
+	e, outcome := a.event, OutcomeAccepted
 	if e.Status == eventhook.EventDuplicate {
 		outcome = OutcomeDuplicate
 	}
@@ -220,7 +295,9 @@ func (h *Handler) answer(w http.ResponseWriter, end *endpoint, e *eventhook.Even
 			header.Set("Content-Type", reply.ContentType)
 		}
 		w.WriteHeader(reply.Status)
-		_, _ = io.WriteString(w, reply.Body) // the sender may be gone
+		if reply.Status != http.StatusNoContent && reply.Status != http.StatusResetContent { // which have no body
+			_, _ = io.WriteString(w, reply.Body) // the sender may be gone
+		}
 		return
 	}
 	header["Content-Type"] = jsonType

@@ -12,11 +12,23 @@ import (
 
 // limits are what requests to a source may use.
 type limits struct {
-	setting   eventhook.RateLimit
-	perSecond *rate.Limiter
-	perMinute *rate.Limiter
-	inFlight  atomic.Int64 // bytes of memory that its requests hold
-	most      int64
+	setting eventhook.RateLimit
+	pace    // of what is genuine
+	// unproven is the pace of handshakes that anybody may send. It is as large
+	// and apart, so that who sends many does not lock out the provider's events.
+	unproven pace
+	inFlight atomic.Int64 // bytes of memory that its requests hold
+	most     int64
+}
+
+// pace is how often something may happen.
+type pace struct{ perSecond, perMinute *rate.Limiter }
+
+func newPace(l eventhook.RateLimit) pace {
+	return pace{
+		perSecond: rate.NewLimiter(rate.Limit(l.RequestsPerSecond), l.BurstSize),
+		perMinute: rate.NewLimiter(rate.Limit(float64(l.RequestsPerMinute)/60), l.RequestsPerMinute),
+	}
 }
 
 // newLimits gives a source a share of the memory for requests, so that slow
@@ -26,17 +38,16 @@ func newLimits(s eventhook.Source, inFlightBytes int64) *limits {
 	const share, headers = 4, 512 << 10
 	l := s.RateLimit.WithDefaults()
 	return &limits{
-		setting:   s.RateLimit,
-		perSecond: rate.NewLimiter(rate.Limit(l.RequestsPerSecond), l.BurstSize),
-		perMinute: rate.NewLimiter(rate.Limit(float64(l.RequestsPerMinute)/60), l.RequestsPerMinute),
-		most:      max(inFlightBytes/share, int64(s.BodyLimit()+headers)),
+		setting:  s.RateLimit,
+		pace:     newPace(l),
+		unproven: newPace(l),
+		most:     max(inFlightBytes/share, int64(s.BodyLimit()+headers)),
 	}
 }
 
-// wait is how long the source's limits are used up, 0 if they are not. It
-// uses nothing of them.
-func (l *limits) wait(now time.Time) time.Duration {
-	return max(waitFor(l.perSecond, now), waitFor(l.perMinute, now))
+// wait is how long the pace is used up, 0 if it is not. It uses nothing of it.
+func (p pace) wait(now time.Time) time.Duration {
+	return max(waitFor(p.perSecond, now), waitFor(p.perMinute, now))
 }
 
 func waitFor(l *rate.Limiter, now time.Time) time.Duration {
@@ -47,14 +58,14 @@ func waitFor(l *rate.Limiter, now time.Time) time.Duration {
 	return time.Duration(missing / float64(l.Limit()) * float64(time.Second))
 }
 
-// take uses one request of the limits, or says how long to wait. now must be
-// the present: a limiter that is told an earlier moment counts the time since
-// then twice.
-func (l *limits) take(now time.Time) time.Duration {
-	if l.perSecond.AllowN(now, 1) && l.perMinute.AllowN(now, 1) {
+// take uses one request of the pace, or says how long to wait. now must be the
+// present: a limiter that is told an earlier moment counts the time since then
+// twice.
+func (p pace) take(now time.Time) time.Duration {
+	if p.perSecond.AllowN(now, 1) && p.perMinute.AllowN(now, 1) {
 		return 0
 	}
-	return max(l.wait(now), 1)
+	return max(p.wait(now), 1)
 }
 
 // limitsKeeper keeps what is used of the limits when a source is loaded anew.

@@ -25,7 +25,6 @@ func multipart(parts ...string) string {
 
 func TestEventType(t *testing.T) {
 	own := func(s *eventhook.Source) { s.EventTypePaths = []string{"header.x-topic", "body.meta.0.kind"} }
-	provider := func(id string) func(*eventhook.Source) { return func(s *eventhook.Source) { s.Provider = id } }
 	const all = `{"event_type":"5","action":"4","event":"3","type":"2","meta":[{"kind":"1"}]}`
 	for _, c := range []struct {
 		claim   string
@@ -76,9 +75,11 @@ func TestIdempotencyKey(t *testing.T) {
 	keys := func(paths ...string) func(*eventhook.Source) {
 		return func(s *eventhook.Source) { s.IdempotencyKeyPaths = paths }
 	}
-	github := func(s *eventhook.Source) { s.Provider = "github" }
-	stripe := func(s *eventhook.Source) { s.Provider = "stripe" }
-	ownOfGitHub := func(s *eventhook.Source) { s.Provider, s.IdempotencyKeyPaths = "github", []string{"body.id"} }
+	github, stripe := provider("github"), provider("stripe")
+	ownOfGitHub := func(s *eventhook.Source) {
+		github(s)
+		s.IdempotencyKeyPaths = []string{"body.id"}
+	}
 	for _, c := range []struct {
 		claim   string
 		source  func(*eventhook.Source)

@@ -14,6 +14,7 @@ type Outcome string
 const (
 	OutcomeAccepted     Outcome = "accepted"
 	OutcomeDuplicate    Outcome = "duplicate"
+	OutcomeHandshake    Outcome = "handshake"
 	OutcomeUnreadable   Outcome = "unreadable"
 	OutcomeKeyMissing   Outcome = "key_missing"
 	OutcomeUnverified   Outcome = "unverified"
@@ -26,6 +27,9 @@ const (
 	OutcomeForgeryLimit Outcome = "forgery_limited"
 	OutcomeFailed       Outcome = "failed"
 	OutcomeShed         Outcome = "shed"
+
+	OutcomeHandshakeMalformed Outcome = "handshake_malformed"
+	OutcomeHandshakeRefused   Outcome = "handshake_refused"
 )
 
 // refusals has the answer to each refused request: what a sender may know.
@@ -35,18 +39,36 @@ var refusals = map[Outcome]refusal{
 	OutcomeUnverified:   newRefusal(http.StatusUnauthorized, "The request could not be verified."),
 	OutcomeNotAllowed:   newRefusal(http.StatusForbidden, "Requests from this address are not allowed."),
 	OutcomeNotFound:     newRefusal(http.StatusNotFound, "There is no such source."),
-	OutcomeMethod:       newRefusal(http.StatusMethodNotAllowed, "Webhooks are received with POST."),
+	OutcomeMethod:       newRefusal(http.StatusMethodNotAllowed, "This source does not take this method."),
 	OutcomeTooLarge:     newRefusal(http.StatusRequestEntityTooLarge, "The body is larger than this source allows."),
 	OutcomeContentType:  newRefusal(http.StatusUnsupportedMediaType, "This source does not take this content type."),
 	OutcomeRateLimited:  newRefusal(http.StatusTooManyRequests, "Too many requests; send it again later."),
 	OutcomeForgeryLimit: newRefusal(http.StatusTooManyRequests, "Too many requests that could not be verified."),
 	OutcomeFailed:       newRefusal(http.StatusInternalServerError, "The webhook could not be stored; send it again."),
 	OutcomeShed:         newRefusal(http.StatusServiceUnavailable, "Too much load; send it again later."),
+
+	OutcomeHandshakeMalformed: newRefusal(http.StatusBadRequest, "This is no handshake that this source could answer."),
+	OutcomeHandshakeRefused:   newRefusal(http.StatusForbidden, "This source does not answer this handshake."),
 }
+
+// isCounted tells what a source's people should hear of: refusals for what the
+// request was, not for what we could not do.
+func (o Outcome) isCounted() bool {
+	switch o {
+	case OutcomeAccepted, OutcomeDuplicate, OutcomeHandshake, OutcomeNotFound, OutcomeFailed, OutcomeShed:
+		return false
+	default:
+		return true
+	}
+}
+
+// isListed tells which of them are worth a look one by one: not the rest of a
+// flood.
+func (o Outcome) isListed() bool { return o.isCounted() && o != OutcomeForgeryLimit }
 
 // Outcomes are all outcomes, for who counts them.
 func Outcomes() []Outcome {
-	all := []Outcome{OutcomeAccepted, OutcomeDuplicate}
+	all := []Outcome{OutcomeAccepted, OutcomeDuplicate, OutcomeHandshake}
 	for o := range refusals {
 		all = append(all, o)
 	}
@@ -67,17 +89,21 @@ func newRefusal(status int, detail string) refusal {
 }
 
 // refuse answers a request that is not accepted.
-func refuse(w http.ResponseWriter, o Outcome, retryAfter time.Duration) {
-	r := refusals[o]
+func refuse(w http.ResponseWriter, no *refused) {
+	r := refusals[no.outcome]
 	h := w.Header()
-	h["Content-Type"] = problemType
-	if o == OutcomeMethod {
-		h.Set("Allow", http.MethodPost)
+	if no.allow != "" {
+		h.Set("Allow", no.allow)
 	}
-	if retryAfter > 0 {
-		seconds := int((retryAfter + time.Second - 1) / time.Second)
+	if no.retryAfter > 0 {
+		seconds := int((no.retryAfter + time.Second - 1) / time.Second)
 		h.Set("Retry-After", strconv.Itoa(seconds))
 	}
+	if no.silent {
+		w.WriteHeader(r.status)
+		return
+	}
+	h["Content-Type"] = problemType
 	w.WriteHeader(r.status)
 	_, _ = w.Write(r.body) // the sender may be gone
 }

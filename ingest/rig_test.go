@@ -43,6 +43,10 @@ type rig struct {
 	batcher  *ingest.Batcher
 	handler  *ingest.Handler
 	router   *echo.Echo
+
+	learner   *learner
+	confirmer *confirmer
+	services  *services
 }
 
 func testConfig() ingest.Config {
@@ -70,7 +74,9 @@ func newRig(t testing.TB, changes ...any) *rig {
 		observer: &observer{outcomes: map[ingest.Outcome]int{}}, log: &lines{}, router: echo.New()}
 	log := slog.New(slog.NewJSONHandler(r.log, nil))
 	r.batcher = ingest.NewBatcher(c, lease, r.store, r.handoff, r.observer, log, r.clock.now)
-	r.handler = ingest.NewHandler(c, r.sources, r.batcher, r.observer, log, r.clock.now)
+	r.learner, r.confirmer, r.services = &learner{sources: r.sources}, &confirmer{}, &services{}
+	r.handler = ingest.NewHandler(c, ingest.Deps{Sources: r.sources, Batcher: r.batcher, Observer: r.observer,
+		Learner: r.learner, Confirm: r.confirmer.confirm, Services: r.services, Log: log, Now: r.clock.now})
 	r.handler.Register(r.router)
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -90,12 +96,22 @@ func newSource(tenant, slug string) eventhook.Source {
 	}
 }
 
-func verifier(c verify.Config) eventhook.Secret {
-	b, err := json.Marshal(c)
+func verifier(c verify.Config) eventhook.Secret { return spec(verify.Spec{Verifier: &c}) }
+
+func spec(s verify.Spec) eventhook.Secret {
+	b, err := json.Marshal(s)
 	if err != nil {
 		panic(err)
 	}
 	return eventhook.NewSecret(string(b))
+}
+
+// provider makes a source a provider's, but lets it take what is not signed.
+func provider(id string) func(*eventhook.Source) {
+	return func(s *eventhook.Source) {
+		s.Provider = id
+		s.Verifier = spec(verify.Spec{Provider: id, Verifier: &verify.Config{Type: "none"}})
+	}
 }
 
 // open lets a source take what is not signed.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
-	"net/textproto"
 	"slices"
 	"strings"
 	"time"
@@ -31,10 +30,22 @@ type address struct{ tenant, source string }
 // must not keep the rest of a long URL alive with them.
 func addressOf(r *http.Request, tenant, source string) address {
 	const short = 512
+	if tenant == "" && source == "" { // the router drops them where it does not know the method
+		tenant, source = slugsOf(r.URL.EscapedPath())
+	}
 	if len(r.RequestURI) > short {
 		tenant, source = strings.Clone(tenant), strings.Clone(source)
 	}
 	return address{tenant, source}
+}
+
+// slugsOf is what Path was made of.
+func slugsOf(path string) (tenant, source string) {
+	parts := strings.Split(path, "/")
+	if len(parts) < 4 || path != Path(parts[3], parts[len(parts)-1]) {
+		return "", ""
+	}
+	return parts[3], parts[len(parts)-1]
 }
 
 // endpoint is a source made ready for requests: immutable but for its limits,
@@ -50,6 +61,8 @@ type endpoint struct {
 	limits       *limits
 	signedURL    string // as registered at the provider, without the query
 	bodyLimit    int
+	methods      []string // of events
+	shaker
 }
 
 // errNoEndpoint answers for sources that do not exist, are disabled, or whose
@@ -63,23 +76,23 @@ const snapshotAge = time.Minute
 // URLs leaves the connections to others.
 const loadsAtOnce = 4
 
-func newSnapshot(config Config, sources Sources, now func() time.Time) *snapshot.Cache[address, *endpoint] {
+func newSnapshot(config Config, deps Deps) *snapshot.Cache[address, *endpoint] {
 	room, kept := make(chan struct{}, loadsAtOnce), newLimitsKeeper(config.CachedSources)
-	return snapshot.New(config.CachedSources, snapshotAge, now, func(ctx context.Context, a address) (*endpoint, error) {
+	return snapshot.New(config.CachedSources, snapshotAge, deps.Now, func(ctx context.Context, a address) (*endpoint, error) {
 		select {
 		case room <- struct{}{}:
 			defer func() { <-room }()
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		s, err := sources.FindSource(ctx, a.tenant, a.source)
+		s, err := deps.Sources.FindSource(ctx, a.tenant, a.source)
 		if err != nil {
 			return nil, err
 		}
 		if !s.IsEnabled || s.TenantStatus != eventhook.TenantActive {
 			return nil, errNoEndpoint
 		}
-		e, err := newEndpoint(s, config.PublicURL)
+		e, err := newEndpoint(s, config.PublicURL, deps.Keys)
 		if err != nil {
 			return nil, fmt.Errorf("source %s/%s: %w", s.TenantSlug, s.Slug, err)
 		}
@@ -88,22 +101,35 @@ func newSnapshot(config Config, sources Sources, now func() time.Time) *snapshot
 	})
 }
 
-// newEndpoint makes a source ready, all but its limits.
-func newEndpoint(s eventhook.Source, publicURL string) (*endpoint, error) {
-	var config verify.Config
-	if err := json.Unmarshal([]byte(s.Verifier.Reveal()), &config); err != nil {
-		return nil, errors.New("its verifier cannot be read") // the cause may quote a secret
+// resolve reads a source's verifier, with what its handshake has brought.
+func resolve(s eventhook.Source) (verify.Resolved, error) {
+	var spec verify.Spec
+	if err := json.Unmarshal([]byte(s.Verifier.Reveal()), &spec); err != nil {
+		return verify.Resolved{}, errors.New("its verifier cannot be read") // the cause may quote a secret
 	}
-	e := &endpoint{source: s, bodyLimit: s.BodyLimit(), redact: redactedHeaders(config.SecretHeaders()),
-		signedURL: strings.TrimSuffix(publicURL, "/") + Path(s.TenantSlug, s.Slug)}
-	e.source.Verifier = eventhook.Secret{}
-	var err error
-	if e.verifier, err = verify.New(config); err != nil {
+	resolved, faults := spec.Resolve(learned(s)...)
+	return resolved, faults.Err("the verifier is invalid")
+}
+
+// newEndpoint makes a source ready, all but its limits.
+func newEndpoint(s eventhook.Source, publicURL string, keys verify.Keys) (*endpoint, error) {
+	resolved, err := resolve(s)
+	if err != nil {
 		return nil, err
 	}
-	keyPaths, typePaths := s.IdempotencyKeyPaths, s.EventTypePaths
-	if preset, ok := verify.FindPreset(s.Provider); ok {
-		keyPaths, typePaths = orPreset(keyPaths, preset.IdempotencyKeyPaths), orPreset(typePaths, preset.EventTypePaths)
+	e := &endpoint{source: s, bodyLimit: s.BodyLimit(), redact: redactedHeaders(resolved.Config.SecretHeaders()), signedURL: URL(publicURL, s)}
+	e.source.Verifier = eventhook.Secret{}
+	if e.verifier, err = resolved.New(keys); err != nil {
+		return nil, err
+	}
+	preset := resolved.Preset
+	e.shaker, e.methods = newShaker(resolved), []string{http.MethodPost}
+	if !e.handshake.exists() {
+		e.methods = append(e.methods, preset.Methods...)
+	}
+	keyPaths, typePaths := orPreset(s.IdempotencyKeyPaths, preset.IdempotencyKeyPaths), orPreset(s.EventTypePaths, preset.EventTypePaths)
+	if e.source.Response == nil {
+		e.source.Response = preset.Reply
 	}
 	if e.keyPaths, err = e.paths(keyPaths); err != nil {
 		return nil, err
@@ -124,14 +150,21 @@ func newEndpoint(s eventhook.Source, publicURL string) (*endpoint, error) {
 	return e, nil
 }
 
+func learned(s eventhook.Source) []string {
+	texts := make([]string, len(s.LearnedSecrets))
+	for i, l := range s.LearnedSecrets {
+		texts[i] = l.Reveal()
+	}
+	return texts
+}
+
 // paths parses paths. One to a header that is redacted leads nowhere: what it
 // finds would be stored.
 func (e *endpoint) paths(list []string) ([]payload.Path, error) {
-	list = slices.DeleteFunc(slices.Clone(list), func(p string) bool {
-		name, isHeader := strings.CutPrefix(p, "header.")
-		return isHeader && slices.Contains(e.redact, textproto.CanonicalMIMEHeaderKey(name))
-	})
-	return payload.ParsePaths(list)
+	paths, err := payload.ParsePaths(list)
+	return slices.DeleteFunc(paths, func(p payload.Path) bool {
+		return slices.ContainsFunc(p.Headers(), func(name string) bool { return slices.Contains(e.redact, name) })
+	}), err
 }
 
 func orPreset(own, preset []string) []string {
@@ -151,6 +184,11 @@ var defaultTypePaths = []string{
 // Path is where a source receives webhooks, below the public URL.
 func Path(tenant, source string) string {
 	return "/api/tenants/" + tenant + "/eventhook/in/" + source
+}
+
+// URL is where a source receives webhooks, as it is registered at the provider.
+func URL(publicURL string, s eventhook.Source) string {
+	return strings.TrimSuffix(publicURL, "/") + Path(s.TenantSlug, s.Slug)
 }
 
 // allows reports whether a client may send to the source.

@@ -97,7 +97,7 @@ func TestCredentialsAreStoredNowhere(t *testing.T) {
 }
 
 func TestA401TellsNothing(t *testing.T) {
-	for reason, header := range map[string]string{"missing_header": "", "malformed": "zz", "mismatch": sign("another body")} {
+	for reason, header := range map[string]string{"missing_header": "", "encoding": "zz", "mismatch": sign("another body")} {
 		r := newRig(t)
 		req := webhook("the body")
 		req.Header.Del("X-Sig")

@@ -1,27 +1,46 @@
 package verify
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"fmt"
 	"net/http"
+	neturl "net/url"
+	"strings"
 
 	"github.com/eventhook/eventhook"
 )
 
-// apiKeyScheme: the header is one of the agreed values, as it is. The body is
-// not signed: whoever knows a value may send anything.
+// apiKeyScheme: a header, a parameter of the URL, or a field of the body is
+// one of the agreed values, as it is. The body is not signed: whoever knows a
+// value may send anything. Where Path stands for several fields, all must be.
 var apiKeyScheme = scheme{
-	fields:   []string{"header", "values"},
+	fields:   []string{"header", "prefix", "query", "path", "values"},
 	validate: validateAPIKey,
-	build:    newAPIKey,
+	build:    func(c Config, _ Keys) Verifier { return newAPIKey(c) },
 	secretHeaders: func(c Config) []string {
+		if c.Header == "" {
+			return nil
+		}
 		return []string{http.CanonicalHeaderKey(c.Header)}
 	},
+	coversBody: never,
 }
 
 func validateAPIKey(c Config, f *eventhook.Faults) {
-	validateHeader(c.Header, f)
+	switch {
+	case c.Path != "":
+		validatePath("path", c.Path, f)
+		if c.Header != "" || c.Query != "" {
+			f.Add("path", "not beside header or query")
+		}
+	case c.Header != "" || c.Query == "":
+		validateHeader(c.Header, f)
+	}
+	if hasControl(c.Prefix) {
+		f.Add("prefix", "holds a control character, which a header cannot carry")
+	}
 	validateList("values", c.Values, f)
 	for i, s := range c.Values {
 		if s != trim(s) || hasControl(s) {
@@ -33,40 +52,106 @@ func validateAPIKey(c Config, f *eventhook.Faults) {
 // apiKeyVerifier keeps hashes, so that a comparison takes the same time
 // whatever the length.
 type apiKeyVerifier struct {
-	header         string
-	values         [][sha256.Size]byte
-	missing, wrong *Error
+	header, prefix, query     string
+	path                      fieldPath
+	values                    [][sha256.Size]byte
+	missing, wrong, prefixErr *Error
 }
 
-func newAPIKey(c Config) Verifier {
-	v := &apiKeyVerifier{
-		header:  http.CanonicalHeaderKey(c.Header),
-		missing: &Error{ReasonMissingHeader, "no " + c.Header},
-		wrong:   &Error{ReasonCredentials, fmt.Sprintf("%s is no known key (of %d)", c.Header, len(c.Values))},
+func newAPIKey(c Config) *apiKeyVerifier {
+	v := &apiKeyVerifier{query: c.Query, prefix: c.Prefix, path: parseFieldPath(c.Path)}
+	place := c.Header
+	if c.Header != "" {
+		v.header = http.CanonicalHeaderKey(c.Header)
+		v.missing = missingHeader(c.Header)
+	} else {
+		v.missing = refusef(ReasonMissingField, "no parameter %s in the URL", c.Query)
+		place = c.Query
 	}
+	if c.Path != "" {
+		v.missing = refusef(ReasonMissingField, "no %s in the body", c.Path)
+		place = c.Path
+	}
+	v.wrong = refusef(ReasonCredentials, "%s is no known key (of %d)", place, len(c.Values))
+	v.prefixErr = refusef(ReasonPrefix, "%s does not begin with %s", place, trim(c.Prefix))
 	for _, s := range c.Values {
 		v.values = append(v.values, sha256.Sum256([]byte(s)))
 	}
 	return v
 }
 
-func (v *apiKeyVerifier) Verify(r *Request) error {
+func (v *apiKeyVerifier) Verify(_ context.Context, r *Request) error {
+	if v.path != nil {
+		return v.inBody(r)
+	}
 	sent := r.Header[v.header]
+	if len(sent) == 0 && v.query != "" {
+		return v.inQuery(r)
+	}
 	if len(sent) == 0 {
 		return v.missing
 	}
-	same := 0
+	same, prefixed := 0, false
 	for _, s := range sent[:min(len(sent), maxCandidates)] {
-		if s == "" {
-			continue // never a key, whatever the configuration says
+		if len(s) >= len(v.prefix) && strings.EqualFold(s[:len(v.prefix)], v.prefix) {
+			prefixed = true
+			same |= v.compare(s[len(v.prefix):])
 		}
-		sum := sha256.Sum256([]byte(s))
-		for i := range v.values {
-			same |= subtle.ConstantTimeCompare(sum[:], v.values[i][:])
-		}
+	}
+	switch {
+	case !prefixed:
+		return v.prefixErr
+	case same != 1:
+		return v.wrong
+	}
+	return nil
+}
+
+func (v *apiKeyVerifier) inQuery(r *Request) error {
+	_, raw, _ := strings.Cut(r.URL, "?")
+	values, err := neturl.ParseQuery(raw)
+	sent := values[v.query]
+	switch {
+	case err != nil || len(sent) == 0:
+		return v.missing
+	case len(sent) > 1 || v.compare(sent[0]) != 1:
+		return v.wrong
+	}
+	return nil
+}
+
+func (v *apiKeyVerifier) inBody(r *Request) error {
+	view, bad := viewOf(r)
+	if bad != nil {
+		return bad
+	}
+	found, bad := view.all(v.path[0])
+	switch {
+	case bad != nil:
+		return bad
+	case len(found) == 0:
+		return v.missing
+	}
+	same := 1
+	for _, f := range found {
+		text, _ := f.text(itself) // no path, no doubt
+		same &= v.compare(text)
 	}
 	if same != 1 {
 		return v.wrong
 	}
 	return nil
+}
+
+// compare is 1 if s is one of the values, in a time that does not depend on
+// which. An empty one never is, whatever the configuration says.
+func (v *apiKeyVerifier) compare(s string) int {
+	if s == "" {
+		return 0
+	}
+	sum, same := sha256.Sum256([]byte(s)), 0
+	for i := range v.values {
+		same |= subtle.ConstantTimeCompare(sum[:], v.values[i][:])
+	}
+	return same
 }

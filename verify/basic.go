@@ -1,29 +1,40 @@
 package verify
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
+	"fmt"
 	"strings"
 
 	"github.com/eventhook/eventhook"
 )
 
 // basicAuthScheme is RFC 7617, the credentials in UTF-8. The body is not
-// signed: whoever knows the password may send anything.
+// signed: whoever knows the password may send anything. Several are given as
+// Values of the form user:password.
 var basicAuthScheme = scheme{
-	fields:   []string{"username", "password"},
-	validate: validateBasicAuth,
-	build: func(c Config) Verifier {
-		// Strict base64 writes each text in one way only, so the encoded
-		// credentials can be compared without decoding what was sent.
-		token := base64.StdEncoding.EncodeToString([]byte(c.Username + ":" + c.Password))
-		return &basicAuthVerifier{token: sha256.Sum256([]byte(token))}
-	},
+	fields:        []string{"username", "password", "values"},
+	validate:      validateBasicAuth,
+	build:         newBasicAuth,
 	secretHeaders: func(Config) []string { return []string{"Authorization"} },
+	coversBody:    never,
 }
 
 func validateBasicAuth(c Config, f *eventhook.Faults) {
+	if len(c.Values) > 0 && c.Username == "" && c.Password == "" {
+		validateList("values", c.Values, f)
+		for i, s := range c.Values {
+			if user, password, _ := strings.Cut(s, ":"); s != "" && (user == "" || password == "" || hasControl(s)) {
+				f.Add(fmt.Sprintf("values[%d]", i), "want user:password without control characters")
+			}
+		}
+		return
+	}
+	if len(c.Values) > 0 {
+		f.Add("values", "not beside username and password")
+	}
 	switch {
 	case c.Username == "":
 		f.Add("username", "missing")
@@ -40,15 +51,29 @@ func validateBasicAuth(c Config, f *eventhook.Faults) {
 
 var (
 	errNoAuthorization = &Error{ReasonMissingHeader, "no Authorization"}
-	errNotBasic        = &Error{ReasonMalformed, "Authorization is not Basic, or sent more than once"}
+	errNotBasic        = &Error{ReasonPrefix, "Authorization is not Basic, or sent more than once"}
 	errWrongPassword   = &Error{ReasonCredentials, "wrong username or password"}
 )
 
-// basicAuthVerifier keeps a hash, so that the comparison takes the same time
+// basicAuthVerifier keeps hashes, so that the comparison takes the same time
 // whatever the length.
-type basicAuthVerifier struct{ token [sha256.Size]byte }
+type basicAuthVerifier struct{ tokens [][sha256.Size]byte }
 
-func (v *basicAuthVerifier) Verify(r *Request) error {
+// newBasicAuth encodes the credentials: strict base64 writes each text in one
+// way only, so what was sent needs no decoding.
+func newBasicAuth(c Config, _ Keys) Verifier {
+	credentials := c.Values
+	if len(credentials) == 0 {
+		credentials = []string{c.Username + ":" + c.Password}
+	}
+	v := &basicAuthVerifier{}
+	for _, s := range credentials {
+		v.tokens = append(v.tokens, sha256.Sum256([]byte(base64.StdEncoding.EncodeToString([]byte(s)))))
+	}
+	return v
+}
+
+func (v *basicAuthVerifier) Verify(_ context.Context, r *Request) error {
 	values := r.Header["Authorization"]
 	if len(values) == 0 {
 		return errNoAuthorization
@@ -57,8 +82,11 @@ func (v *basicAuthVerifier) Verify(r *Request) error {
 	if !ok || len(values) > 1 || !strings.EqualFold(name, "Basic") {
 		return errNotBasic
 	}
-	sum := sha256.Sum256([]byte(strings.TrimLeft(token, " ")))
-	if subtle.ConstantTimeCompare(sum[:], v.token[:]) != 1 {
+	sum, same := sha256.Sum256([]byte(strings.TrimLeft(token, " "))), 0
+	for i := range v.tokens {
+		same |= subtle.ConstantTimeCompare(sum[:], v.tokens[i][:])
+	}
+	if same != 1 {
 		return errWrongPassword
 	}
 	return nil

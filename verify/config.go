@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -13,62 +14,84 @@ import (
 
 // Config describes a Verifier. Which fields count depends on Type; one that
 // its type does not use is a fault, since whoever set it expected something.
+// docs/providers.md lists the types and their fields.
 //
 // A Config prints and logs without its secrets, but marshals with them, to be
 // sealed and stored. Two things fmt and slog do around it cannot be helped
 // from here: do not print a struct that holds a Config in an unexported
 // field, and do not log one as JSON that has no LogValue of its own.
 type Config struct {
-	// Type is hmac, timestamped_hmac, basic_auth, api_key or none. It has no
-	// default: that nothing is verified must be said.
+	// Type names the scheme. It has no default: that nothing is verified must
+	// be said.
 	Type string `json:"type" yaml:"type"`
-	// Header carries the signature (hmac, timestamped_hmac) or the key (api_key).
-	Header    string `json:"header,omitempty" yaml:"header,omitempty"`
-	Algorithm string `json:"algorithm,omitempty" yaml:"algorithm,omitempty"` // sha1, sha256 (default), sha512
-	Encoding  string `json:"encoding,omitempty" yaml:"encoding,omitempty"`   // hex (default), base64
-	// Prefix stands before each signature (hmac).
-	Prefix string `json:"prefix,omitempty" yaml:"prefix,omitempty"`
-	// TimestampKey and SignatureKey name the parts of a timestamped header,
-	// "t" and "v1" by default; Joiner, "." by default, stands between
-	// timestamp and body in what is signed.
-	TimestampKey string `json:"timestamp_key,omitempty" yaml:"timestamp_key,omitempty"`
-	SignatureKey string `json:"signature_key,omitempty" yaml:"signature_key,omitempty"`
-	Joiner       string `json:"joiner,omitempty" yaml:"joiner,omitempty"`
+
+	// Where the signature or token is. A header that is sent several times,
+	// or lists several signatures, is good if one of them is.
+	Header      string   `json:"header,omitempty" yaml:"header,omitempty"`
+	AlsoHeaders []string `json:"also_headers,omitempty" yaml:"also_headers,omitempty"` // others that may carry it instead
+	// HeaderPerSecret binds the first secret to Header, the second to the
+	// first of AlsoHeaders, and so on.
+	HeaderPerSecret bool `json:"header_per_secret,omitempty" yaml:"header_per_secret,omitempty"`
+	// HeaderJSON is the member of the base64 encoded JSON object in Header that
+	// is the signature.
+	HeaderJSON string `json:"header_json,omitempty" yaml:"header_json,omitempty"`
+	Query      string `json:"query,omitempty" yaml:"query,omitempty"` // a parameter of the URL that may carry it instead
+	Path       string `json:"path,omitempty" yaml:"path,omitempty"`   // a field of the body that carries it; # stands for all elements
+	Items      string `json:"items,omitempty" yaml:"items,omitempty"` // the objects of the body that are signed each for itself
+
+	// How the signature is written.
+	Prefix       string `json:"prefix,omitempty" yaml:"prefix,omitempty"`               // stands before each
+	Separator    string `json:"separator,omitempty" yaml:"separator,omitempty"`         // stands between several; a comma by default
+	Encoding     string `json:"encoding,omitempty" yaml:"encoding,omitempty"`           // hex (default), base64
+	TimestampKey string `json:"timestamp_key,omitempty" yaml:"timestamp_key,omitempty"` // names the timestamp in a header like t=…,v1=…
+	SignatureKey string `json:"signature_key,omitempty" yaml:"signature_key,omitempty"` // and the signature
+
+	// What is signed, and how.
+	Signed         string   `json:"signed,omitempty" yaml:"signed,omitempty"`                   // a template such as {timestamp}.{body}
+	Algorithm      string   `json:"algorithm,omitempty" yaml:"algorithm,omitempty"`             // sha256 by default
+	Secrets        []string `json:"secrets,omitempty" yaml:"secrets,omitempty"`                 // all live: during a rotation the new one and the old one
+	SecretEncoding string   `json:"secret_encoding,omitempty" yaml:"secret_encoding,omitempty"` // text (default), base64, hex, sha1
+	PublicKeys     []string `json:"public_keys,omitempty" yaml:"public_keys,omitempty"`         // in any form that ParseKeys reads
+	// CertificateHeader carries the URL of the certificate, which must be on
+	// one of CertificateHosts; *.example.com stands for all hosts below.
+	CertificateHeader string   `json:"certificate_header,omitempty" yaml:"certificate_header,omitempty"`
+	CertificateHosts  []string `json:"certificate_hosts,omitempty" yaml:"certificate_hosts,omitempty"`
+	// RequireHeaders must be there with exactly these values: the versions and
+	// algorithms that a scheme knows.
+	RequireHeaders map[string]string `json:"require_headers,omitempty" yaml:"require_headers,omitempty"`
+
+	// When it was signed.
+	TimestampHeader string `json:"timestamp_header,omitempty" yaml:"timestamp_header,omitempty"`
+	TimestampPath   string `json:"timestamp_path,omitempty" yaml:"timestamp_path,omitempty"`
+	TimestampUnit   string `json:"timestamp_unit,omitempty" yaml:"timestamp_unit,omitempty"` // seconds (default), milliseconds, rfc3339
 	// ToleranceSeconds is how far timestamp and receipt may lie apart, either
-	// way; 300 by default.
+	// way; 300 by default, 0: the time is not judged.
 	ToleranceSeconds *int `json:"tolerance_seconds,omitempty" yaml:"tolerance_seconds,omitempty"`
-	// Secrets are all live: during a rotation the new one and the old one.
-	// They are used as they are written, whatever encoding they resemble.
-	Secrets    []string `json:"secrets,omitempty" yaml:"secrets,omitempty"`
-	Username   string   `json:"username,omitempty" yaml:"username,omitempty"`
-	Password   string   `json:"password,omitempty" yaml:"password,omitempty"`
-	Values     []string `json:"values,omitempty" yaml:"values,omitempty"` // the keys of api_key
-	PublicKeys []string `json:"public_keys,omitempty" yaml:"public_keys,omitempty"`
+	AllowFuture      bool `json:"allow_future,omitempty" yaml:"allow_future,omitempty"` // judge the past only
+
+	// What a JWT must say.
+	KeySetURL     string            `json:"jwks_url,omitempty" yaml:"jwks_url,omitempty"`
+	Issuers       []string          `json:"issuers,omitempty" yaml:"issuers,omitempty"`
+	Audience      string            `json:"audience,omitempty" yaml:"audience,omitempty"` // {url} stands for the URL of the request
+	Claims        map[string]string `json:"claims,omitempty" yaml:"claims,omitempty"`
+	BodyHashClaim string            `json:"body_hash_claim,omitempty" yaml:"body_hash_claim,omitempty"` // hex SHA-256 of the body
+
+	// Tokens and credentials.
+	Values   []string `json:"values,omitempty" yaml:"values,omitempty"` // of api_key
+	Username string   `json:"username,omitempty" yaml:"username,omitempty"`
+	Password string   `json:"password,omitempty" yaml:"password,omitempty"`
 }
 
 // given lists the fields that are set, besides type, by key.
 func (c Config) given() []string {
 	var keys []string
-	for _, f := range []struct {
-		key string
-		set bool
-	}{
-		{"header", c.Header != ""},
-		{"algorithm", c.Algorithm != ""},
-		{"encoding", c.Encoding != ""},
-		{"prefix", c.Prefix != ""},
-		{"timestamp_key", c.TimestampKey != ""},
-		{"signature_key", c.SignatureKey != ""},
-		{"joiner", c.Joiner != ""},
-		{"tolerance_seconds", c.ToleranceSeconds != nil},
-		{"secrets", len(c.Secrets) > 0},
-		{"username", c.Username != ""},
-		{"password", c.Password != ""},
-		{"values", len(c.Values) > 0},
-		{"public_keys", len(c.PublicKeys) > 0},
-	} {
-		if f.set {
-			keys = append(keys, f.key)
+	v := reflect.ValueOf(c)
+	for i := range v.NumField() {
+		key, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		f := v.Field(i)
+		empty := f.IsZero() || (f.Kind() == reflect.Slice || f.Kind() == reflect.Map) && f.Len() == 0
+		if key != "type" && !empty {
+			keys = append(keys, key)
 		}
 	}
 	return keys
@@ -80,8 +103,7 @@ func (c Config) Validate() eventhook.Faults {
 	var faults eventhook.Faults
 	s, ok := schemes[c.Type]
 	if !ok {
-		types := strings.Join(slices.Sorted(maps.Keys(schemes)), ", ")
-		faults.Add("type", "%q, want one of %s", c.Type, types)
+		faults.Add("type", "%q, want one of %s", c.Type, strings.Join(Types(), ", "))
 		return faults
 	}
 	for _, key := range c.given() {
@@ -93,6 +115,9 @@ func (c Config) Validate() eventhook.Faults {
 	return faults
 }
 
+// Types are the names of all schemes, sorted.
+func Types() []string { return slices.Sorted(maps.Keys(schemes)) }
+
 // SecretHeaders names the headers that carry credentials of this verifier in
 // the clear, in canonical form, so that they can be redacted before a request
 // is stored.
@@ -102,6 +127,17 @@ func (c Config) SecretHeaders() []string {
 	}
 	return nil
 }
+
+// CoversBody reports whether a changed body is noticed. Where it is not,
+// requests are authenticated but not signed: whoever learns the token, or one
+// request, may send any body.
+func (c Config) CoversBody() bool {
+	s := schemes[c.Type]
+	return s.coversBody == nil || s.coversBody(c)
+}
+
+// never is for schemes that do not look at the body.
+func never(Config) bool { return false }
 
 // SecretsCount is how many secrets there are: all that may be told of them.
 func (c Config) SecretsCount() int {

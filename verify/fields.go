@@ -2,6 +2,8 @@ package verify
 
 import (
 	"fmt"
+	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/eventhook/eventhook"
@@ -16,6 +18,23 @@ func validateHeader(name string, f *eventhook.Faults) {
 		f.Add("header", "missing")
 	case !isToken(name):
 		f.Add("header", "%q is not a header name", name)
+	}
+}
+
+func missingHeader(name string) *Error { return refusef(ReasonMissingHeader, "no %s", name) }
+
+func canonical(names []string) []string {
+	out := make([]string, len(names))
+	for i, n := range names {
+		out[i] = http.CanonicalHeaderKey(n)
+	}
+	return out
+}
+
+// validateChoice wants one of some words; empty is the default.
+func validateChoice(key, value string, f *eventhook.Faults, of ...string) {
+	if value != "" && !slices.Contains(of, value) {
+		f.Add(key, "%q, want one of %s", value, strings.Join(of, ", "))
 	}
 }
 

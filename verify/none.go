@@ -1,13 +1,25 @@
 package verify
 
-import "github.com/eventhook/eventhook"
+import (
+	"context"
+
+	"github.com/eventhook/eventhook"
+)
 
 // noneScheme lets everything pass. It must be asked for by name.
 var noneScheme = scheme{
-	validate: func(Config, *eventhook.Faults) {},
-	build:    func(Config) Verifier { return noneVerifier{} },
+	validate:   func(Config, *eventhook.Faults) {},
+	build:      func(Config, Keys) Verifier { return noneVerifier{} },
+	coversBody: never,
 }
 
 type noneVerifier struct{}
 
-func (noneVerifier) Verify(*Request) error { return nil }
+func (noneVerifier) Verify(context.Context, *Request) error { return nil }
+
+// waiting refuses everything: the secret is still to come.
+type waiting struct{}
+
+var errWaiting = &Error{ReasonKey, "there is no secret yet: the provider's handshake has not come"}
+
+func (waiting) Verify(context.Context, *Request) error { return errWaiting }

@@ -1,20 +1,24 @@
 package verify
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
 
-// vector is a claim about one request. Its signature was computed by other
-// code than ours.
+// vector is a claim about one request and a verifier that is spelled out. Its
+// signature was computed by other code than ours.
 type vector struct {
 	Claim  string
 	Config Config
+	Method string // POST if empty
+	URL    string
 	Header http.Header
 	Body   string
 	At     int64
@@ -22,7 +26,11 @@ type vector struct {
 }
 
 func (v vector) request() *Request {
-	return &Request{Method: http.MethodPost, Header: v.Header, Body: []byte(v.Body), At: time.Unix(v.At, 0)}
+	r := &Request{Method: v.Method, URL: v.URL, Header: v.Header, Body: []byte(v.Body), At: time.Unix(v.At, 0)}
+	if r.Method == "" {
+		r.Method = http.MethodPost
+	}
+	return r
 }
 
 // TestVectors wants a folder for every scheme, and in it requests that pass
@@ -31,7 +39,7 @@ func TestVectors(t *testing.T) {
 	for scheme := range schemes {
 		t.Run(scheme, func(t *testing.T) {
 			passed, refused := 0, 0
-			for _, v := range loadVectors(t, filepath.Join("testdata", scheme)) {
+			for _, v := range loadFolder[vector](t, filepath.Join("testdata", scheme)) {
 				if v.Config.Type != scheme {
 					t.Errorf("%s: type %s in the folder of %s", v.Claim, v.Config.Type, scheme)
 				}
@@ -49,40 +57,162 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-func loadVectors(t testing.TB, folder string) []vector {
+// checkVector asks twice: the second answer uses what the first left behind.
+func checkVector(t *testing.T, v vector) {
+	t.Helper()
+	verifier, err := New(v.Config, nil)
+	if err != nil {
+		t.Errorf("%s: %v, want a verifier", v.Claim, err)
+		return
+	}
+	for name := range v.Header {
+		if name != http.CanonicalHeaderKey(name) {
+			t.Errorf("%s: header %s, want it as net/http writes it", v.Claim, name)
+		}
+	}
+	for range 2 {
+		err := verifier.Verify(t.Context(), v.request())
+		if got := reasonOf(t, err); got != v.Reason {
+			t.Errorf("%s: got %q (%v), want %q", v.Claim, got, err, v.Reason)
+		}
+	}
+}
+
+// TestPresetVectors wants for every scheme of every provider requests that
+// pass and requests that do not, in a file of the provider's name, and no
+// file besides.
+func TestPresetVectors(t *testing.T) {
+	type key struct{ provider, scheme, expect string }
+	count := map[key]int{}
+	for _, file := range jsonFiles(t, "testdata/presets") {
+		for _, v := range loadFile[Vector](t, file) {
+			if want := v.Provider + ".json"; filepath.Base(file) != want {
+				t.Errorf("%s: %s: a vector of %s, want it in %s", file, v.Name, v.Provider, want)
+			}
+			count[key{v.Provider, v.Scheme, v.Expect}]++
+			checkPresetVector(t, v)
+		}
+	}
+	for _, p := range Presets() {
+		valid, invalid := key{p.ID, p.Scheme, "valid"}, key{p.ID, p.Scheme, "invalid"}
+		if count[valid] == 0 || count[invalid] == 0 {
+			t.Errorf("%s, %s: %d valid and %d invalid vectors, want some of both", p.ID, p.Scheme, count[valid], count[invalid])
+		}
+		delete(count, valid)
+		delete(count, invalid)
+	}
+	for k := range count {
+		t.Errorf("a vector of %v, want a preset for it, and valid or invalid", k)
+	}
+}
+
+// checkPresetVector also asks twice.
+func checkPresetVector(t *testing.T, v Vector) {
+	t.Helper()
+	resolved := resolve(t, v)
+	verifier, err := resolved.New(nil)
+	if err != nil {
+		t.Errorf("%s, %s: %s: %v, want a verifier", v.Provider, v.Scheme, v.Name, err)
+		return
+	}
+	for _, err := range []error{v.Verify(t.Context(), nil), verifier.Verify(t.Context(), v.Request()), verifier.Verify(t.Context(), v.Request())} {
+		if got := reasonOf(t, err); (got == "") != (v.Expect == "valid") {
+			t.Errorf("%s, %s: %s: got %v, want %s", v.Provider, v.Scheme, v.Name, err, v.Expect)
+		}
+	}
+}
+
+func resolve(t testing.TB, v Vector) Resolved {
+	t.Helper()
+	s, err := v.Spec()
+	if err != nil {
+		t.Fatalf("%s, %s: %s: %v", v.Provider, v.Scheme, v.Name, err)
+	}
+	resolved, faults := s.Resolve()
+	if len(faults) > 0 {
+		t.Fatalf("%s, %s: %s: faults %v, want none", v.Provider, v.Scheme, v.Name, faults)
+	}
+	return resolved
+}
+
+// TestPresetVectorsAreOurs: what others published, or was made from it, is
+// not ours to copy.
+func TestPresetVectorsAreOurs(t *testing.T) {
+	for _, file := range jsonFiles(t, "testdata/presets") {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, word := range []string{"published", "derived from", `"source"`, "confirmed_by"} {
+			if bytes.Contains(bytes.ToLower(data), []byte(word)) {
+				t.Errorf("%s holds %s", file, word)
+			}
+		}
+	}
+}
+
+const sharedVectors = "../../shared/vectors.json"
+
+// TestSharedVectors runs all vectors collected from providers, those included
+// that are not ours to copy, and wants a preset for every provider of them.
+func TestSharedVectors(t *testing.T) {
+	ran := map[string]int{}
+	for _, v := range loadShared(t) {
+		if _, ok := FindPreset(v.Provider, v.Scheme); !ok {
+			t.Errorf("%s, %s: no preset", v.Provider, v.Scheme)
+			continue
+		}
+		ran[v.Expect]++
+		checkPresetVector(t, v)
+	}
+	if len(ran) != 2 || ran["valid"] == 0 || ran["invalid"] == 0 {
+		t.Errorf("ran %v, want valid and invalid ones, and no others", ran)
+	}
+	t.Logf("ran %v", ran)
+}
+
+// loadShared skips the test if the file is not beside the checkout.
+func loadShared(t testing.TB) []Vector {
+	t.Helper()
+	if _, err := os.Stat(sharedVectors); errors.Is(err, os.ErrNotExist) {
+		t.Skipf("%s is absent: the vectors collected from providers were not run", sharedVectors)
+	}
+	return loadFile[Vector](t, sharedVectors)
+}
+
+func jsonFiles(t testing.TB, folder string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.json"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no vectors in %s (%v)", folder, err)
 	}
-	var all []vector
-	for _, file := range files {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var some []vector
-		if err := json.Unmarshal(data, &some); err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
-		all = append(all, some...)
+	return files
+}
+
+func loadFolder[V any](t testing.TB, folder string) (all []V) {
+	t.Helper()
+	for _, file := range jsonFiles(t, folder) {
+		all = append(all, loadFile[V](t, file)...)
 	}
 	return all
 }
 
-// checkVector asks twice: the second answer uses what the first left behind.
-func checkVector(t *testing.T, v vector) {
+// loadFile refuses an empty file, and members that nobody knows, but for why:
+// that is for people.
+func loadFile[V any](t testing.TB, file string) (all []V) {
 	t.Helper()
-	verifier, err := New(v.Config)
+	data, err := os.ReadFile(file)
 	if err != nil {
-		t.Errorf("%s: %v", v.Claim, err)
-		return
+		t.Fatal(err)
 	}
-	for range 2 {
-		if got := reasonOf(t, verifier.Verify(v.request())); got != v.Reason {
-			t.Errorf("%s: reason %q, want %q", v.Claim, got, v.Reason)
-		}
+	d := json.NewDecoder(bytes.NewReader(data))
+	if strings.HasPrefix(file, "testdata") && !strings.Contains(file, "presets") {
+		d.DisallowUnknownFields()
 	}
+	if err := d.Decode(&all); err != nil || len(all) == 0 {
+		t.Fatalf("%s: %d vectors, %v", file, len(all), err)
+	}
+	return all
 }
 
 // reasonOf also checks what holds for every error.
@@ -92,55 +222,9 @@ func reasonOf(t testing.TB, err error) Reason {
 		return ""
 	}
 	e, ok := errors.AsType[*Error](err)
-	if !ok || !errors.Is(err, ErrSignature) || e.Reason == "" || e.Detail == "" {
+	if !ok || e == nil || !errors.Is(err, ErrSignature) || e.Reason == "" || e.Detail == "" {
 		t.Errorf("error %#v, want an *Error with reason and detail that wraps ErrSignature", err)
 		return "?"
 	}
 	return e.Reason
-}
-
-// TestSharedVectors runs the vectors collected from providers, which are not
-// ours to copy, for all presets.
-func TestSharedVectors(t *testing.T) {
-	const file = "../../shared/vectors.json"
-	data, err := os.ReadFile(file)
-	if errors.Is(err, os.ErrNotExist) {
-		t.Skipf("%s is absent: the providers' own vectors were not run", file)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all []struct {
-		Provider, Name, Body, Secret, Expect string
-		Headers                              map[string]string
-		Now                                  int64
-	}
-	if err := json.Unmarshal(data, &all); err != nil {
-		t.Fatal(err)
-	}
-	ran := map[string]int{}
-	for _, v := range all {
-		preset, ok := FindPreset(v.Provider)
-		if !ok {
-			continue
-		}
-		ran[v.Provider]++
-		verifier, err := New(preset.Config([]string{v.Secret}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := &Request{Header: http.Header{}, Body: []byte(v.Body), At: time.Unix(v.Now, 0)}
-		for name, value := range v.Headers {
-			r.Header.Set(name, value)
-		}
-		if err := verifier.Verify(r); (reasonOf(t, err) == "") != (v.Expect == "valid") {
-			t.Errorf("%s: %s: got %v, want %s", v.Provider, v.Name, err, v.Expect)
-		}
-	}
-	for _, p := range Presets() {
-		if ran[p.ID] == 0 {
-			t.Errorf("no vector for %s", p.ID)
-		}
-	}
-	t.Logf("vectors: %v", ran)
 }

@@ -2,14 +2,17 @@
 //
 // It is pure: no input or output, no clock, nothing global that changes. Time
 // comes in with the Request, so a request that was kept can be verified again
-// later with the answer it had on arrival.
+// later with the answer it had on arrival; keys that a provider publishes on
+// the web come in through Keys.
 //
-// A scheme is one file and one line in the schemes table; a provider is one
-// row in the presets table.
+// There are few schemes and many presets: a scheme is one file and one line in
+// the schemes table, a provider is a row of data over the schemes.
 package verify
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"time"
 
@@ -27,9 +30,10 @@ type Request struct {
 
 // Verifier decides whether a request comes from its source: nil means yes.
 // Every error is an *Error and wraps ErrSignature. A Verifier is safe for
-// concurrent use. The errors of one are shared: do not change them.
+// concurrent use. The errors of one are shared: do not change them. ctx ends
+// the wait for keys that must be fetched; most schemes never wait.
 type Verifier interface {
-	Verify(r *Request) error
+	Verify(ctx context.Context, r *Request) error
 }
 
 // ErrSignature is wrapped by every error of every Verifier.
@@ -41,11 +45,16 @@ type Reason string
 
 // The reasons.
 const (
-	ReasonMissingHeader Reason = "missing_header" // the header is absent
-	ReasonMalformed     Reason = "malformed"      // no signature that could be compared
+	ReasonMissingHeader Reason = "missing_header" // a header is absent
+	ReasonMissingField  Reason = "missing_field"  // a field of the body, or a parameter of the URL, is absent
+	ReasonPrefix        Reason = "prefix"         // no signature with the expected prefix or name
+	ReasonEncoding      Reason = "encoding"       // a signature of another encoding or length
+	ReasonMalformed     Reason = "malformed"      // something else that cannot be read
 	ReasonTimestamp     Reason = "timestamp"      // rightly signed, outside the tolerance
-	ReasonMismatch      Reason = "mismatch"       // no secret gives this signature
-	ReasonCredentials   Reason = "credentials"    // wrong user, password or key
+	ReasonMismatch      Reason = "mismatch"       // no secret or key gives this signature
+	ReasonCredentials   Reason = "credentials"    // wrong user, password or token
+	ReasonKey           Reason = "key_not_found"  // the key it is signed with is unknown, or cannot be fetched
+	ReasonToken         Reason = "token"          // a JWT that is expired, or not for us
 )
 
 // Error tells why a request was refused. Neither field holds a secret, a
@@ -62,27 +71,42 @@ func (e *Error) Error() string {
 // Unwrap returns ErrSignature.
 func (e *Error) Unwrap() error { return ErrSignature }
 
+// refusef makes an Error.
+func refusef(reason Reason, format string, args ...any) *Error {
+	return &Error{Reason: reason, Detail: fmt.Sprintf(format, args...)}
+}
+
 // scheme is one way of proving where a request comes from.
 type scheme struct {
 	fields        []string // what it takes of a Config, besides type
 	validate      func(Config, *eventhook.Faults)
-	build         func(Config) Verifier // of a valid Config; must not keep its slices
+	build         func(Config, Keys) Verifier // of a valid Config; must not keep its slices
 	secretHeaders func(Config) []string
+	coversBody    func(Config) bool // whether a changed body is noticed; nil: always
 }
 
 var schemes = map[string]scheme{
-	"api_key":          apiKeyScheme,
-	"basic_auth":       basicAuthScheme,
-	"hmac":             hmacScheme,
-	"none":             noneScheme,
-	"timestamped_hmac": timestampedScheme,
+	"api_key":           apiKeyScheme,
+	"aws_sns":           snsScheme,
+	"basic_auth":        basicAuthScheme,
+	"body_hmac":         bodyHMACScheme,
+	"hash":              hashScheme,
+	"hmac":              hmacScheme,
+	"jwt":               jwtScheme,
+	"none":              noneScheme,
+	"public_key":        publicKeyScheme,
+	"standard_webhooks": standardScheme,
+	"timestamped_hmac":  timestampedScheme,
+	"url_form_hmac":     urlFormScheme,
 }
 
 // New makes the Verifier that c describes. An invalid c gives the error of
 // its Validate and no Verifier. Later changes to c do not reach the Verifier.
-func New(c Config) (Verifier, error) {
+// keys serves schemes whose keys are published on the web; nil: there are
+// none, and what is signed with one is refused with ReasonKey.
+func New(c Config, keys Keys) (Verifier, error) {
 	if err := c.Validate().Err("the verifier is invalid"); err != nil {
 		return nil, err
 	}
-	return schemes[c.Type].build(c), nil
+	return schemes[c.Type].build(c, keys), nil
 }

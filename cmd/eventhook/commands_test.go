@@ -258,13 +258,16 @@ func TestSendSignsAsTheProviderDoes(t *testing.T) {
 				t.Fatalf("received %+v, want one POST", s.got)
 			}
 			r := s.got[0]
-			preset, _ := verify.FindPreset(c.provider)
 			for secret, genuine := range map[string]bool{testSecret: true, "another": false} {
-				v, err := verify.New(preset.Config([]string{secret}))
+				spec, faults := verify.Spec{Provider: c.provider, Secrets: []string{secret}}.Resolve()
+				if len(faults) > 0 {
+					t.Fatal(faults)
+				}
+				v, err := spec.New(nil)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := v.Verify(&r.Request); (err == nil) != genuine {
+				if err := v.Verify(t.Context(), &r.Request); (err == nil) != genuine {
 					t.Errorf("verified with %q: %v, want it genuine: %v", secret, err, genuine)
 				}
 			}

@@ -13,14 +13,13 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/labstack/echo/v4/middleware"
 
-	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/configs"
 	"github.com/eventhook/eventhook/ingest"
 	"github.com/eventhook/eventhook/internal/api"
 	"github.com/eventhook/eventhook/internal/pg"
 	"github.com/eventhook/eventhook/internal/telemetry"
 	"github.com/eventhook/eventhook/route"
-	"github.com/eventhook/eventhook/targets"
+	"github.com/eventhook/eventhook/verify"
 )
 
 // gateway is one instance, wired.
@@ -33,12 +32,13 @@ type gateway struct {
 	public     net.Listener
 	management net.Listener
 
-	stopping chan struct{} // closed when the stop begins
-	metrics  *telemetry.Metrics
-	health   *telemetry.Management
-	handler  *ingest.Handler
-	batcher  *ingest.Batcher
-	process  *route.Processor
+	stopping      chan struct{} // closed when the stop begins
+	metrics       *telemetry.Metrics
+	health        *telemetry.Management
+	publishedKeys verify.Keys
+	handler       *ingest.Handler
+	batcher       *ingest.Batcher
+	process       *route.Processor
 }
 
 // newGateway opens everything that a gateway needs and listens, but serves
@@ -117,11 +117,16 @@ func (g *gateway) wire() {
 	g.health = telemetry.NewManagement(g.metrics, g.db.Ping, map[string]string{"name": "eventhook", "version": version})
 	g.process = route.New(g.config.Route, route.Deps{
 		Queue: g.db, Routing: g.db, Observer: g.metrics, Log: g.log, Now: time.Now, Lease: g.config.Lease(),
-		Target: func(t eventhook.Target) (route.Effector, error) { return targets.New(t) },
+		Target: compileTarget,
 	})
 	g.batcher = ingest.NewBatcher(g.config.Ingest, g.config.Lease(), g.db, handoff{g.process, g.db}, g.metrics, g.log, time.Now)
 	g.metrics.WatchWaiting(g.batcher.Waiting)
-	g.handler = ingest.NewHandler(g.config.Ingest, g.db, g.batcher, observer{g.metrics}, g.log, time.Now)
+	out := newOutside(g.config, g.log)
+	g.publishedKeys = out.keys()
+	g.handler = ingest.NewHandler(g.config.Ingest, ingest.Deps{
+		Sources: g.db, Learner: g.db, Services: g.db, Keys: g.publishedKeys, Confirm: out.confirm,
+		Batcher: g.batcher, Observer: observer{g.metrics}, Log: g.log, Now: time.Now,
+	})
 }
 
 func (g *gateway) router() http.Handler {
@@ -133,7 +138,8 @@ func (g *gateway) router() http.Handler {
 	}}))
 	g.handler.Register(e)
 	api.Register(e, api.Deps{
-		Events: g.db, Work: g.db, Promises: g.db, Admin: g.db, Keys: g.db, AdminKey: g.keys.admin,
+		Events: g.db, Rejections: g.db, Work: g.db, Promises: g.db, Admin: g.db, Keys: g.db, Handshakes: g.db, AdminKey: g.keys.admin,
+		Explain: g.db, Routes: routeExplainer{g.db}, PublicURL: g.config.PublicURL, PublicKeys: g.publishedKeys,
 		Worked: g.metrics.Worked, Stopping: g.stopping, Log: g.log, Now: time.Now, Version: version,
 	})
 	return e

@@ -7,13 +7,15 @@ import (
 	"github.com/eventhook/eventhook/internal/pg"
 )
 
-// backgroundLoops keep the instance and its data in order.
+// backgroundLoops keep the instance and its data in order. They end after the
+// last request.
 func (g *gateway) backgroundLoops() []func(context.Context) error {
 	return []func(context.Context) error{
 		func(ctx context.Context) error { return g.db.Listen(ctx, g.forget) },
 		func(ctx context.Context) error { return g.db.Tell(ctx, 20*time.Millisecond) },
 		func(ctx context.Context) error { return g.database.watch(ctx, g.log) },
 		func(ctx context.Context) error { return g.metrics.WatchQueues(ctx, g.db, 5*time.Second, g.log) },
+		func(ctx context.Context) error { return g.handler.KeepRejections(ctx, g.db) },
 		g.every(10*time.Minute, "keep partitions", func(ctx context.Context) (bool, error) {
 			return false, g.db.KeepPartitions(ctx, partitionsAhead, retention(g.config))
 		}),
@@ -29,7 +31,10 @@ func (g *gateway) backgroundLoops() []func(context.Context) error {
 			if _, err := g.db.SweepExecutions(ctx, keep); err != nil {
 				return false, err
 			}
-			_, err := g.db.SweepPromises(ctx, keep)
+			if _, err := g.db.SweepPromises(ctx, keep); err != nil {
+				return false, err
+			}
+			_, err := g.db.SweepRejections(ctx)
 			return false, err
 		}),
 	}

@@ -43,6 +43,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if err == nil {
 		return 0
 	}
+	if errors.Is(err, errSaid) {
+		return exitFailed
+	}
 	printError(stderr, err)
 	if _, ok := errors.AsType[usageError](err); ok || eventhook.KindOf(err) == eventhook.KindInvalid {
 		return exitUsage
@@ -65,6 +68,9 @@ func printError(w io.Writer, err error) {
 // usageError is a wrong way of calling a command.
 type usageError struct{ error }
 
+// errSaid fails a command that has told why.
+var errSaid = errors.New("failed, as was told")
+
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "eventhook",
@@ -75,7 +81,7 @@ func newRoot() *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newServe(), newMigrate(), newApply(), newDemo(), newSend(), newCheck(), newVersion())
+	root.AddCommand(newServe(), newMigrate(), newApply(), newDemo(), newSend(), newVerify(), newProviders(), newCheck(), newVersion())
 	markUsage(root)
 	return root
 }

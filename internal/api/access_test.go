@@ -21,6 +21,9 @@ var scopes = map[string]eventhook.Scope{
 	"POST /work":     eventhook.ScopeWork,
 	"GET /promises":  eventhook.ScopeWork,
 	"POST /promises": eventhook.ScopeWork,
+	"GET /sources":   eventhook.ScopeRead,
+	"GET /providers": eventhook.ScopeRead,
+	"POST /sources":  eventhook.ScopeManage,
 }
 
 const tenantBase = "/api/tenants/{tenant}/eventhook"
@@ -63,7 +66,7 @@ func (r *rig) operations() []*huma.Operation {
 
 // pathOf fills in a path: a tenant's slug and an id that nothing has.
 func pathOf(op *huma.Operation, tenant string) string {
-	return strings.NewReplacer("{tenant}", tenant, "{id}", eventhook.NewID[eventhook.Event](noon).String()).Replace(op.Path)
+	return strings.NewReplacer("{tenant}", tenant, "{slug}", "nowhere", "{id}", eventhook.NewID[eventhook.Event](noon).String()).Replace(op.Path)
 }
 
 func TestEveryOperationIsGuarded(t *testing.T) {

@@ -17,21 +17,28 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/verify"
 )
 
 // Deps are what the API works with.
 type Deps struct {
-	Events   EventStore
-	Work     WorkStore
-	Promises PromiseStore
-	Admin    AdminStore
-	Keys     KeyStore
-	AdminKey eventhook.Secret
-	Worked   func(act string, executions int) // hears what workers did; for metrics
-	Stopping <-chan struct{}                  // closed: long polls answer at once
-	Log      *slog.Logger
-	Now      func() time.Time
-	Version  string
+	Events     EventStore
+	Work       WorkStore
+	Promises   PromiseStore
+	Admin      AdminStore
+	Keys       KeyStore
+	Handshakes HandshakeStore
+	Rejections RejectionStore
+	Explain    ExplainStore
+	Routes     RouteExplainer
+	PublicKeys verify.Keys // those that providers publish; may be nil
+	PublicURL  string      // how the outside reaches us
+	AdminKey   eventhook.Secret
+	Worked     func(act string, executions int) // hears what workers did; for metrics
+	Stopping   <-chan struct{}                  // closed: long polls answer at once
+	Log        *slog.Logger
+	Now        func() time.Time
+	Version    string
 }
 
 type server struct {
@@ -57,8 +64,12 @@ func Register(e *echo.Echo, d Deps) huma.API {
 	api := humaecho.New(e, config)
 	api.UseMiddleware(s.authorize(api))
 	s.registerEvents(api)
+	s.registerSources(api)
+	s.registerExplain(api)
+	s.registerProviders(api)
 	s.registerWork(api)
 	s.registerPromises(api)
+	s.registerHandshake(api)
 	s.registerAdmin(api)
 	registerDocs(e, api.OpenAPI())
 	return api
@@ -84,6 +95,7 @@ func HandleError(err error, c echo.Context) {
 // operation describes one route of the API.
 type operation struct {
 	method, path, summary string
+	about                 string          // more than the summary says; may be ""
 	scope                 eventhook.Scope // "" for the admin key only
 	status                int             // of success; 0: 200
 	tag                   string
@@ -101,7 +113,7 @@ func register[I, O any](s *server, api huma.API, op operation, handle func(conte
 		Method:          op.method,
 		Path:            op.path,
 		Summary:         op.summary,
-		Description:     op.needs(),
+		Description:     op.description(),
 		Tags:            []string{op.tag},
 		DefaultStatus:   op.status,
 		Security:        []map[string][]string{{"key": {}}},
@@ -123,12 +135,13 @@ const (
 	bodyTimeout = 30 * time.Second // for reading them
 )
 
-// needs says which key the operation takes.
-func (o operation) needs() string {
-	if o.scope == "" {
-		return "Needs the admin key."
+// description says what the operation is about and which key it takes.
+func (o operation) description() string {
+	needs := "Needs the admin key."
+	if o.scope != "" {
+		needs = "Needs the scope " + string(o.scope) + ", or the admin key."
 	}
-	return "Needs the scope " + string(o.scope) + ", or the admin key."
+	return strings.TrimSpace(o.about + " " + needs)
 }
 
 // operationID is "get-events-id" for GET T/events/{id}.

@@ -27,11 +27,13 @@ import (
 )
 
 var (
-	_ api.EventStore   = (*pg.DB)(nil)
-	_ api.WorkStore    = (*pg.DB)(nil)
-	_ api.PromiseStore = (*pg.DB)(nil)
-	_ api.AdminStore   = (*pg.DB)(nil)
-	_ api.KeyStore     = (*pg.DB)(nil)
+	_ api.EventStore     = (*pg.DB)(nil)
+	_ api.WorkStore      = (*pg.DB)(nil)
+	_ api.PromiseStore   = (*pg.DB)(nil)
+	_ api.AdminStore     = (*pg.DB)(nil)
+	_ api.KeyStore       = (*pg.DB)(nil)
+	_ api.RejectionStore = (*pg.DB)(nil)
+	_ api.ExplainStore   = (*pg.DB)(nil)
 )
 
 // TestMain puts the machine far from UTC: clients must not notice.
@@ -84,6 +86,7 @@ type rig struct {
 	openAPI  *huma.OpenAPI
 	stopping chan struct{}
 	worked   map[string]int
+	routes   *routes
 	acme     eventhook.TenantID
 	crm      eventhook.SourceID
 	shop     eventhook.SourceID
@@ -93,7 +96,7 @@ type rig struct {
 func setUp(t *testing.T, change ...func(*api.Deps)) *rig {
 	t.Helper()
 	t.Parallel()
-	r := &rig{T: t, clock: &clock{at: noon}, stopping: make(chan struct{}), worked: map[string]int{}}
+	r := &rig{T: t, clock: &clock{at: noon}, stopping: make(chan struct{}), worked: map[string]int{}, routes: &routes{}}
 	db, err := pg.Open(t.Context(), pgtest.New(t), pg.Options{AcceptConns: 2, WorkConns: 4, KeyTTL: 24 * time.Hour, Sealer: plain{},
 		Log: slog.New(slog.DiscardHandler), Now: r.clock.now})
 	r.must(err)
@@ -102,7 +105,8 @@ func setUp(t *testing.T, change ...func(*api.Deps)) *rig {
 	r.configure()
 	var mu sync.Mutex
 	deps := api.Deps{
-		Events: db, Work: db, Promises: db, Admin: db, Keys: db, AdminKey: eventhook.NewSecret(adminKey),
+		Events: db, Rejections: db, Work: db, Promises: db, Admin: db, Keys: db, Handshakes: db, AdminKey: eventhook.NewSecret(adminKey),
+		Explain: db, Routes: r.routes, PublicURL: "https://hooks.example/",
 		Worked: func(act string, n int) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -133,7 +137,7 @@ func (r *rig) in(t *testing.T) *rig {
 func (r *rig) configure() {
 	r.Helper()
 	source := func(slug string) eventhook.Source {
-		return eventhook.Source{Slug: slug, Name: slug, Verifier: eventhook.NewSecret(`{"type":"none"}`), IsEnabled: true}
+		return eventhook.Source{Slug: slug, Name: slug, Verifier: eventhook.NewSecret(`{"verifier":{"type":"none"}}`), IsEnabled: true}
 	}
 	for _, c := range []eventhook.TenantConfig{
 		{Tenant: eventhook.Tenant{Slug: "umbrella", Name: "Umbrella"}},

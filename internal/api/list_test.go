@@ -18,9 +18,10 @@ import (
 func (r *rig) lists() map[string]func(n int) (id string) {
 	tick := func() { r.clock.advance(time.Millisecond) }
 	return map[string]func(int) string{
-		T("acme") + "/events":   func(int) string { return r.event().ID.String() },
-		T("acme") + "/work":     func(int) string { tick(); return r.execution(eventhook.Task, "build") },
-		T("acme") + "/promises": func(n int) string { tick(); return r.makePromise(fmt.Sprint("p", n), http.StatusCreated).ID },
+		T("acme") + "/events":                 func(int) string { return r.event().ID.String() },
+		T("acme") + "/work":                   func(int) string { tick(); return r.execution(eventhook.Task, "build") },
+		T("acme") + "/promises":               func(n int) string { tick(); return r.makePromise(fmt.Sprint("p", n), http.StatusCreated).ID },
+		T("acme") + "/sources/crm/rejections": func(int) string { tick(); return r.rejection().ID.String() },
 		"/api/admin/tenants": func(n int) string {
 			tick()
 			return fmt.Sprint(r.admin("POST", "/api/admin/tenants", map[string]any{"slug": fmt.Sprint("t", n), "name": "T"}).want(http.StatusCreated).object()["id"])
@@ -37,8 +38,9 @@ func TestListsAreReadPageByPage(t *testing.T) {
 	r := setUp(t)
 	lists := r.lists()
 	for _, op := range r.operations() {
-		path := pathOf(op, "acme")
-		if op.Method == "GET" && !strings.Contains(op.Path, "{id}") && op.Path != "/api/admin/tenants/{tenant}" && lists[path] == nil {
+		path := strings.Replace(pathOf(op, "acme"), "/nowhere/", "/crm/", 1)
+		if op.Method == "GET" && !strings.Contains(op.Path, "{id}") && op.Path != "/api/admin/tenants/{tenant}" && !strings.HasSuffix(op.Path, "/handshake") &&
+			op.Path != tenantBase+"/providers" && lists[path] == nil { // that one is a page alone, see TestProviders
 			t.Errorf("%s is a list without a line here", op.Path)
 		}
 	}

@@ -64,14 +64,14 @@ type generator struct {
 
 func (g *generator) pick(from []string) string { return from[g.random.IntN(len(from))] }
 
-// send fills in the path's id, and its tenant if the operation is the admin's.
+// send fills in the path's id or slug, and its tenant if the operation is the admin's.
 func (g *generator) send(t *testing.T, id, query, body string) {
 	t.Helper()
 	tenant := "acme"
 	if scopeOf(t, g.op) == "" && g.random.IntN(3) == 0 {
 		tenant = url.PathEscape(g.pick(oddText()))
 	}
-	path := strings.NewReplacer("{tenant}", tenant, "{id}", url.PathEscape(id)).Replace(g.op.Path)
+	path := strings.NewReplacer("{tenant}", tenant, "{id}", url.PathEscape(id), "{slug}", url.PathEscape(id)).Replace(g.op.Path)
 	req := httptest.NewRequestWithContext(t.Context(), g.op.Method, "http://x/", strings.NewReader(body))
 	u, err := url.Parse("http://x" + path)
 	if err != nil {
@@ -94,7 +94,7 @@ func (g *generator) send(t *testing.T, id, query, body string) {
 func (g *generator) eachPlaceOnce(t *testing.T) {
 	t.Helper()
 	for _, text := range oddText() {
-		if strings.Contains(g.op.Path, "{id}") {
+		if strings.Contains(g.op.Path, "{id}") || strings.Contains(g.op.Path, "{slug}") {
 			g.send(t, text, "", g.object("", ""))
 		}
 		for _, p := range g.op.Parameters {

@@ -1,6 +1,8 @@
 package payload
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"net/textproto"
 	"strings"
@@ -10,9 +12,11 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// Path points into a webhook: header.<name>, or body.<a.b.0.c>. Parse it once,
-// use it often, from any goroutine.
+// Path points into a webhook: header.<name>, body.<a.b.0.c>, sha256.body, or
+// several of these joined. Parse it once, use it often, from any goroutine.
 type Path struct {
+	joined []Path   // or what follows
+	hash   bool     // sha256.body, or
 	header string   // canonical name, or "" for a body path
 	body   string   // in gjson's syntax, every step taken literally
 	steps  []string // instead of body, where gjson would not take them literally
@@ -23,17 +27,32 @@ func ParsePath(s string) (Path, error) {
 	if wrong := eventhook.CheckPath(s); wrong != "" {
 		return Path{}, &eventhook.Error{Kind: eventhook.KindInvalid, Message: "path " + wrong}
 	}
+	parts := eventhook.PathParts(s)
+	if len(parts) == 1 {
+		return parsePart(s), nil
+	}
+	var p Path
+	for _, part := range parts {
+		p.joined = append(p.joined, parsePart(part))
+	}
+	return p, nil
+}
+
+func parsePart(s string) Path {
+	if s == eventhook.BodyHashPath {
+		return Path{hash: true}
+	}
 	kind, rest, _ := strings.Cut(s, ".")
 	if kind == "header" {
-		return Path{header: textproto.CanonicalMIMEHeaderKey(rest)}, nil
+		return Path{header: textproto.CanonicalMIMEHeaderKey(rest)}
 	}
 	steps := strings.Split(rest, ".")
 	for _, step := range steps {
 		if gjson.Escape(step) != step || !isIndexOrName(step) {
-			return Path{steps: steps}, nil
+			return Path{steps: steps}
 		}
 	}
-	return Path{body: rest}, nil
+	return Path{body: rest}
 }
 
 // isIndexOrName tells an array index as it is usually written, or a member
@@ -59,12 +78,33 @@ func ParsePaths(list []string) ([]Path, error) {
 }
 
 // IsZero reports whether the path was never parsed.
-func (p Path) IsZero() bool { return p.header == "" && p.body == "" && p.steps == nil }
+func (p Path) IsZero() bool {
+	return p.joined == nil && !p.hash && p.header == "" && p.body == "" && p.steps == nil
+}
+
+// Headers are the canonical names of the headers that the path reads.
+func (p Path) Headers() []string {
+	if p.header != "" {
+		return []string{p.header}
+	}
+	var names []string
+	for _, part := range p.joined {
+		names = append(names, part.Headers()...)
+	}
+	return names
+}
 
 // Text is the non-empty string, or the number as it is written, at a path.
-// Anything else counts as absent.
+// Anything else counts as absent. Texts that are joined have a dot between,
+// and are absent if one of them is.
 func (v *View) Text(p Path) (string, bool) {
-	if p.header != "" {
+	switch {
+	case p.joined != nil:
+		return v.joinedText(p.joined)
+	case p.hash:
+		sum := sha256.Sum256(v.body)
+		return hex.EncodeToString(sum[:]), true
+	case p.header != "":
 		s := v.header.Get(p.header)
 		return s, s != ""
 	}
@@ -78,11 +118,22 @@ func (v *View) Text(p Path) (string, bool) {
 	}
 }
 
-// Raw is the JSON value at a path; a header's value becomes a string.
+func (v *View) joinedText(parts []Path) (string, bool) {
+	texts := make([]string, len(parts))
+	for i, part := range parts {
+		var ok bool
+		if texts[i], ok = v.Text(part); !ok {
+			return "", false
+		}
+	}
+	return strings.Join(texts, "."), true
+}
+
+// Raw is the JSON value at a path; what is not in the body becomes a string.
 func (v *View) Raw(p Path) (json.RawMessage, bool) {
-	if p.header != "" {
-		s := v.header.Get(p.header)
-		return marshal(strings.ToValidUTF8(s, "\uFFFD")), s != ""
+	if p.joined != nil || p.hash || p.header != "" {
+		s, ok := v.Text(p)
+		return marshal(strings.ToValidUTF8(s, "\uFFFD")), ok
 	}
 	r := v.at(p)
 	return json.RawMessage(r.Raw), r.Exists()

@@ -63,6 +63,38 @@ func TestBodyPaths(t *testing.T) {
 	}
 }
 
+func TestJoinedPathsAndHashes(t *testing.T) {
+	const sum = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881" // printf x | sha256sum
+	header := http.Header{"X-Kind": {"issue"}, "X-Empty": {""}}
+	for _, c := range []struct{ claim, body, path, want string }{
+		{"two of the body", `{"a":"x","b":7}`, "body.a + body.b", "x.7"},
+		{"header and body", `{"a":"x"}`, "header.x-kind + body.a", "issue.x"},
+		{"three", `{"a":"x"}`, "body.a + header.x-kind + body.a", "x.issue.x"},
+		{"one is absent", `{"a":"x"}`, "body.a + body.b", ""},
+		{"one is empty", `{"a":"x"}`, "header.x-empty + body.a", ""},
+		{"a name with a plus", `{"a + c":"x"}`, "body.a + c", "x"},
+		{"a name with a plus, joined", `{"a + c":"x","b":1}`, "body.a + c + body.b", "x.1"},
+		{"the body's hash", `x`, "sha256.body", sum},
+		{"joined with the hash", `x`, "header.x-kind + sha256.body", "issue." + sum},
+	} {
+		v, p := payload.New(header, "application/json", []byte(c.body)), mustParse(t, c.path)
+		if got, ok := v.Text(p); got != c.want || ok != (c.want != "") {
+			t.Errorf("%s: Text gives %q, %t, want %q", c.claim, got, ok, c.want)
+		}
+		if raw, ok := v.Raw(p); ok != (c.want != "") || (ok && c.path != "body.a + c" && string(raw) != `"`+c.want+`"`) {
+			t.Errorf("%s: Raw gives %s, %t, want %q", c.claim, raw, ok, c.want)
+		}
+	}
+	for _, wrong := range []string{"sha256", "sha256.header", "body.a + body.", "header. + body.a", "sha256.body.x"} {
+		if p, err := payload.ParsePath(wrong); err == nil {
+			t.Errorf("%q is taken as %v", wrong, p)
+		}
+	}
+	if got := mustParse(t, "body.a + header.x-kind").Headers(); len(got) != 1 || got[0] != "X-Kind" {
+		t.Errorf("headers of a joined path are %v, want X-Kind", got)
+	}
+}
+
 // Signs that mean something to the library below are plain names here, as
 // members of an object, and nothing at all in an array.
 func TestSignsAreLiteral(t *testing.T) {

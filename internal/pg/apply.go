@@ -89,7 +89,7 @@ func (a *applier) source(ctx context.Context, want eventhook.SourceConfig) error
 	if err != nil {
 		return fmt.Errorf("source %s: %w", name, err)
 	}
-	row := a.tx.QueryRow(ctx, `SELECT `+sourceColumns+` FROM eventhook.source s JOIN eventhook.tenant t ON t.id = s.tenant_id
+	row := a.tx.QueryRow(ctx, `SELECT `+sourceColumns+sourceTables+`
 		WHERE s.tenant_id = $1 AND s.slug = $2`, [16]byte(want.TenantID), want.Slug)
 	have, err := a.db.scanSource(row)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
@@ -97,6 +97,11 @@ func (a *applier) source(ctx context.Context, want eventhook.SourceConfig) error
 	}
 	if err == nil {
 		want.ID = have.ID
+		if have.Provider != want.Provider && len(have.LearnedSecrets) > 0 {
+			if _, err := a.tx.Exec(ctx, `DELETE FROM eventhook.learned_secret WHERE source_id = $1`, [16]byte(have.ID)); err != nil {
+				return err // another provider's secret
+			}
+		}
 		same, err := sameSource(have, want.Source, settings)
 		if err != nil {
 			return err

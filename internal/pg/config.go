@@ -10,12 +10,15 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-const sourceColumns = `s.id, s.tenant_id, t.slug, t.status, s.slug, s.name, s.provider, s.verifier, s.secrets_count, s.settings, s.is_enabled, s.created_at`
+const sourceColumns = `s.id, s.tenant_id, t.slug, t.status, s.slug, s.name, s.provider, s.verifier, s.secrets_count, s.settings, s.is_enabled, s.created_at, l.secret`
+
+const sourceTables = ` FROM eventhook.source s JOIN eventhook.tenant t ON t.id = s.tenant_id
+LEFT JOIN eventhook.learned_secret l ON l.source_id = s.id`
 
 // FindSource returns a source by its tenant's slug and its own, with its
 // verifier unsealed, whatever its and its tenant's state; or KindNotFound.
 func (db *DB) FindSource(ctx context.Context, tenant, source string) (eventhook.Source, error) {
-	row := db.work.QueryRow(ctx, `SELECT `+sourceColumns+` FROM eventhook.source s JOIN eventhook.tenant t ON t.id = s.tenant_id
+	row := db.work.QueryRow(ctx, `SELECT `+sourceColumns+sourceTables+`
 		WHERE t.slug = $1 AND s.slug = $2`, tenant, source)
 	s, err := db.scanSource(row)
 	return s, translate("find source", notFound(err, "source"))
@@ -23,11 +26,19 @@ func (db *DB) FindSource(ctx context.Context, tenant, source string) (eventhook.
 
 func (db *DB) scanSource(row pgx.Row) (s eventhook.Source, err error) {
 	var status, sealed string
+	var learned *string
 	var settings []byte
 	err = row.Scan((*[16]byte)(&s.ID), (*[16]byte)(&s.TenantID), &s.TenantSlug, &status, &s.Slug, &s.Name, &s.Provider,
-		&sealed, &s.SecretsCount, &settings, &s.IsEnabled, &s.CreatedAt)
+		&sealed, &s.SecretsCount, &settings, &s.IsEnabled, &s.CreatedAt, &learned)
 	if err != nil {
 		return s, err
+	}
+	if learned != nil {
+		secret, err := db.sealer.Open(*learned)
+		if err != nil {
+			return s, fmt.Errorf("open the learned secret of source %s/%s: %w", s.TenantSlug, s.Slug, err)
+		}
+		s.LearnedSecrets = []eventhook.Secret{eventhook.NewSecret(secret)}
 	}
 	s.TenantStatus = eventhook.TenantStatus(status)
 	verifier, err := db.sealer.Open(sealed)

@@ -37,6 +37,12 @@ var hot = map[string]struct {
 	"suspend":           {suspendSQL, 5},
 	"await":             {awaitSQL, 2},
 	"list events":       {listEventsSQL, 8},
+	"find key":          {findKeySQL, 4},
+	"hold sources":      {holdSourcesSQL, 1},
+	"count rejections":  {countRejectionsSQL, 5},
+	"prune rejections":  {pruneRejectionsSQL, 2},
+	"list rejections":   {listRejectionsSQL, 3},
+	"sweep rejections":  {sweepRejectionsSQL, 2},
 	"execution age":     {executionAgeSQL, 0},
 	"sweep keys":        {sweepKeysSQL, 3},
 	"sweep executions":  {sweepExecutionsSQL, 3},
@@ -74,7 +80,7 @@ func (f *fixture) filled(settled, due int) {
 		FROM generate_series(1, $3::int + $4::int) i`, [16]byte(f.tenant), f.clock.now(), settled, due)
 }
 
-var wholeTable = regexp.MustCompile(`Seq Scan on (event|execution|promise|idempotency_key)\S*`)
+var wholeTable = regexp.MustCompile(`Seq Scan on (event|execution|promise|idempotency_key|rejection|source)\S*`)
 
 var sorts = regexp.MustCompile(`Sort  \(cost|Bitmap Heap Scan`)
 

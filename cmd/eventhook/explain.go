@@ -1,0 +1,43 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/api"
+	"github.com/eventhook/eventhook/internal/pg"
+	"github.com/eventhook/eventhook/route"
+	"github.com/eventhook/eventhook/targets"
+)
+
+// routeExplainer explains the routes of sources as they are stored now.
+type routeExplainer struct{ db *pg.DB }
+
+func (x routeExplainer) ExplainRoutes(ctx context.Context, source eventhook.SourceID, e *eventhook.Event) ([]api.RouteExplanation, error) {
+	routes, err := x.db.AllRoutes(ctx, source)
+	if err != nil {
+		return nil, err
+	}
+	program := route.Compile(eventhook.RetryPolicy{}, routes, compileTarget)
+	var list []api.RouteExplanation
+	for _, r := range program.Explain(e, time.Now()) {
+		list = append(list, toAPI(r))
+	}
+	return list, nil
+}
+
+func toAPI(r route.Explanation) api.RouteExplanation {
+	x := api.RouteExplanation{ID: r.Route.ID, Name: r.Route.Name, Matched: r.Matched, Reason: r.Reason}
+	for _, t := range r.Actions {
+		a := api.ActionExplanation{TargetType: t.Type, Input: t.Input}
+		if t.Err != nil {
+			a.Error = t.Err.Error()
+		}
+		x.Actions = append(x.Actions, a)
+	}
+	return x
+}
+
+// compileTarget makes a configured target for the routes.
+func compileTarget(t eventhook.Target) (route.Effector, error) { return targets.New(t) }

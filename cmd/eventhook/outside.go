@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/eventhook/eventhook/configs"
+	"github.com/eventhook/eventhook/internal/egress"
+	"github.com/eventhook/eventhook/internal/keyset"
+)
+
+// outside is how the gateway asks addresses that others choose: published keys
+// and confirmations. They are https and public, whoever names them.
+type outside struct {
+	client *egress.Client
+	log    *slog.Logger
+}
+
+func newOutside(c configs.Config, log *slog.Logger) outside {
+	client := egress.New(egress.Policy{AllowPrivate: c.Outbound.AllowPrivateNetworks})
+	client.UserAgent = "eventhook/" + version
+	return outside{client, log}
+}
+
+// keys caches the keys that providers publish. A failure is logged here, as
+// often as it is tried: requests only hear that there is no key.
+func (o outside) keys() *keyset.Cache {
+	const documents, most = 1000, 256 << 10
+	return keyset.New(documents, time.Now, func(ctx context.Context, url string) ([]byte, time.Duration, error) {
+		d, err := o.client.Get(ctx, url, most)
+		if err != nil {
+			o.log.Warn("published keys could not be fetched", "url", url, "error", err)
+		}
+		return d.Body, d.MaxAge, err
+	})
+}
+
+// confirm asks a URL and wants nothing but that it is answered 200.
+func (o outside) confirm(ctx context.Context, url string) error {
+	const most = 64 << 10
+	_, err := o.client.Get(ctx, url, most)
+	return err
+}

@@ -1,0 +1,325 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/configs"
+	"github.com/eventhook/eventhook/ingest"
+	"github.com/eventhook/eventhook/internal/telemetry"
+	"github.com/eventhook/eventhook/verify"
+)
+
+// verifyFlags say what is verified, and how.
+type verifyFlags struct {
+	provider, scheme, verifier   string
+	secrets, publicKeys, options []string
+	tolerance                    int
+	hasTolerance                 bool
+
+	at, method, url, bodyFile string
+	headers                   []string
+
+	fetch           bool
+	vectors, output string
+}
+
+const verifyLong = `Verify one request as the gateway would, without a gateway, and print the
+answer as one line of JSON:
+
+  {"verified":…,"scheme":…,"error":…,"event_type":…,"idempotency_key":…,"covers_body":…}
+
+error says which part failed, first in one word: missing_header, missing_field,
+prefix, encoding, malformed, timestamp, mismatch, credentials, key_not_found or
+token. Of a provider with several schemes, and without --scheme, each is tried;
+told is the one that verifies, else the one that came furthest.
+
+With --vectors, a file of requests whose answers are known is run instead, and
+a line is printed for each. docs/providers.md has its format.
+
+Exits with 0 if the request is verified, 1 if it is not (or if an answer is not
+the one that its vector expects), and 2 for wrong usage or configuration.`
+
+func newVerify() *cobra.Command {
+	var f verifyFlags
+	cmd := &cobra.Command{
+		Use:   "verify --provider NAME --secret S [-H 'Name: value']… [--body-file F|-]",
+		Short: "Verify a request offline, and say why if it fails",
+		Long:  verifyLong,
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.check(cmd.Flags().Changed); err != nil {
+				return usageError{err}
+			}
+			if f.vectors != "" {
+				return runVectors(cmd, f.vectors, f.keys(cmd))
+			}
+			return f.run(cmd)
+		},
+	}
+	f.add(cmd)
+	return cmd
+}
+
+func (f *verifyFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.provider, "provider", "", "the provider's id; see eventhook providers")
+	flags.StringVar(&f.scheme, "scheme", "", "one of the provider's schemes; all by default")
+	flags.StringVar(&f.verifier, "verifier", "", "instead of a provider, the verifier as JSON, or @FILE")
+	flags.StringArrayVar(&f.secrets, "secret", nil, "a secret, as the provider shows it; repeat for several; EVENTHOOK_SECRET by default")
+	flags.StringArrayVar(&f.publicKeys, "public-key", nil, "a public key, or @FILE; repeat for several")
+	flags.StringArrayVar(&f.options, "option", nil, "an option of the provider as name=value; repeat for several")
+	flags.IntVar(&f.tolerance, "tolerance", 0, "seconds between timestamp and receipt, instead of the provider's; 0: not judged")
+	flags.StringVar(&f.at, "at", "", "when it was received: RFC 3339, or Unix seconds; now by default")
+	flags.StringVar(&f.method, "method", http.MethodPost, "method")
+	flags.StringVar(&f.url, "url", "", "the URL that is registered at the provider, with the query")
+	flags.StringArrayVarP(&f.headers, "header", "H", nil, "a header as 'Name: value'; repeat for several")
+	flags.StringVar(&f.bodyFile, "body-file", "", "file with the exact bytes of the body; - is standard input; empty by default")
+	flags.BoolVar(&f.fetch, "fetch", false, "fetch keys and certificates that the provider publishes")
+	flags.StringVar(&f.vectors, "vectors", "", "file of requests in JSON whose answers are known; - is standard input")
+	flags.StringVarP(&f.output, "output", "o", "json", "json, the only format")
+}
+
+// oneRequest are the flags that say something of one request.
+var oneRequest = []string{"provider", "scheme", "verifier", "secret", "public-key", "option", "tolerance", "at", "method", "url", "header", "body-file"}
+
+// check finds flags that do not go together.
+func (f *verifyFlags) check(given func(flag string) bool) error {
+	f.hasTolerance = given("tolerance")
+	other := slices.IndexFunc(oneRequest, given)
+	switch {
+	case f.output != "json":
+		return fmt.Errorf("--output %q, want json", f.output)
+	case given("vectors") && f.vectors == "":
+		return errors.New("--vectors wants a file, or -")
+	case given("vectors") && other >= 0:
+		return fmt.Errorf("--vectors says all of each request: leave out --%s", oneRequest[other])
+	case given("vectors"):
+		return nil
+	case (f.provider == "") == (f.verifier == ""):
+		return errors.New("verify needs --provider or --verifier, and not both")
+	case f.verifier != "" && (len(f.secrets)+len(f.publicKeys)+len(f.options) > 0 || f.scheme != "" || f.hasTolerance):
+		return errors.New("--verifier says all by itself: put secrets, keys and tolerance into it")
+	}
+	return nil
+}
+
+// keys are the published keys; nil unless they may be fetched.
+func (f *verifyFlags) keys(cmd *cobra.Command) verify.Keys {
+	if !f.fetch {
+		return nil
+	}
+	return newOutside(configs.Config{}, telemetry.NewLogger(cmd.ErrOrStderr(), "warn", "text")).keys()
+}
+
+// verdict is the line that is printed. Its members are part of the contract.
+type verdict struct {
+	Verified       bool    `json:"verified"`
+	Scheme         string  `json:"scheme"`
+	Error          *string `json:"error"`
+	EventType      *string `json:"event_type"`
+	IdempotencyKey *string `json:"idempotency_key"`
+	CoversBody     bool    `json:"covers_body"`
+}
+
+func (f *verifyFlags) run(cmd *cobra.Command) error {
+	specs, err := f.specs()
+	if err != nil {
+		return usageError{err}
+	}
+	request, err := f.request(cmd.InOrStdin())
+	if err != nil {
+		return usageError{err}
+	}
+	x, err := explainBest(cmd.Context(), specs, f.keys(cmd), request)
+	if err != nil {
+		return err
+	}
+	if err := printLine(cmd.OutOrStdout(), verdict{Verified: x.Err == nil, Scheme: x.Scheme, Error: orNull(verify.Why(x.Err)),
+		EventType: orNull(x.Event.EventType), IdempotencyKey: orNull(x.Event.IdempotencyKey), CoversBody: x.CoversBody}); err != nil {
+		return err
+	}
+	if x.Err != nil {
+		return errSaid
+	}
+	return nil
+}
+
+// explainBest tries configurations in their order and returns the explanation
+// of the one that verifies, else of the one that came furthest. Those that are
+// not valid do not count, unless none is: then the first one's error does.
+func explainBest(ctx context.Context, specs []verify.Spec, keys verify.Keys, r *verify.Request) (best ingest.Explanation, err error) {
+	var invalid error
+	furthest := -1
+	for _, s := range specs {
+		sealed, err := json.Marshal(s)
+		if err != nil {
+			return best, err
+		}
+		x, err := ingest.Explain(ctx, eventhook.Source{Verifier: eventhook.NewSecret(string(sealed))}, "", keys, r)
+		switch {
+		case eventhook.KindOf(err) == eventhook.KindInvalid:
+			if invalid == nil {
+				invalid = err
+			}
+			continue
+		case err != nil:
+			return best, err
+		}
+		if far := progress(x.Err); far > furthest {
+			best, furthest = x, far
+		}
+	}
+	if furthest < 0 {
+		return best, invalid
+	}
+	return best, nil
+}
+
+// steps is how far a verification came that ended for a reason.
+var steps = map[verify.Reason]int{
+	verify.ReasonMissingHeader: 0, verify.ReasonMissingField: 1, verify.ReasonMalformed: 1, verify.ReasonPrefix: 2, verify.ReasonEncoding: 3,
+	verify.ReasonKey: 4, verify.ReasonMismatch: 5, verify.ReasonCredentials: 5, verify.ReasonToken: 6, verify.ReasonTimestamp: 6,
+}
+
+// progress orders verifications by how far they came.
+func progress(err error) int {
+	if refused, ok := errors.AsType[*verify.Error](err); ok {
+		return steps[refused.Reason]
+	}
+	return len(steps) // verified
+}
+
+// specs are the configurations to try.
+func (f *verifyFlags) specs() ([]verify.Spec, error) {
+	if f.verifier != "" {
+		s, err := spelledOut(f.verifier)
+		return []verify.Spec{s}, err
+	}
+	base := verify.Spec{Provider: f.provider, Scheme: f.scheme, Secrets: f.secrets, Options: map[string]string{}}
+	if f.hasTolerance {
+		base.ToleranceSeconds = &f.tolerance
+	}
+	for _, key := range f.publicKeys {
+		text, err := textOrFile(key)
+		if err != nil {
+			return nil, err
+		}
+		base.PublicKeys = append(base.PublicKeys, text)
+	}
+	for _, o := range f.options {
+		name, value, ok := strings.Cut(o, "=")
+		if !ok || name == "" {
+			return nil, errors.New("--option wants name=value")
+		}
+		base.Options[name] = value
+	}
+	schemes := verify.Schemes(f.provider)
+	if f.scheme != "" || len(schemes) == 0 {
+		schemes = []string{f.scheme}
+	}
+	var list []verify.Spec
+	for _, scheme := range schemes {
+		s := base
+		s.Scheme = scheme
+		if secret := os.Getenv("EVENTHOOK_SECRET"); len(s.Secrets) == 0 && secret != "" && takesSecret(s) {
+			s.Secrets = []string{secret}
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+// takesSecret reports whether a provider's scheme verifies with a secret.
+func takesSecret(s verify.Spec) bool {
+	p, _ := verify.FindPreset(s.Provider, s.Scheme)
+	return p.LearnsSecret || slices.Contains(p.RequiredFields(), "secrets")
+}
+
+// spelledOut reads a verifier. Errors do not repeat it: it holds secrets.
+func spelledOut(text string) (verify.Spec, error) {
+	text, err := textOrFile(text)
+	if err != nil {
+		return verify.Spec{}, err
+	}
+	var c verify.Config
+	d := json.NewDecoder(strings.NewReader(text))
+	d.DisallowUnknownFields()
+	err = d.Decode(&c)
+	if unknown, ok := strings.CutPrefix(fmt.Sprint(err), "json: unknown field "); ok {
+		return verify.Spec{}, fmt.Errorf("--verifier has the unknown field %s", unknown)
+	}
+	if err != nil || d.More() {
+		return verify.Spec{}, errors.New(`--verifier is not one JSON object such as {"type":"hmac","header":"X-Signature","secrets":["…"]}`)
+	}
+	return verify.Spec{Verifier: &c}, nil
+}
+
+// textOrFile is a text, or what is in the file that is named behind an @.
+func textOrFile(s string) (string, error) {
+	name, isFile := strings.CutPrefix(s, "@")
+	if !isFile {
+		return s, nil
+	}
+	raw, err := os.ReadFile(name)
+	return string(raw), err
+}
+
+// request is the request to verify.
+func (f *verifyFlags) request(stdin io.Reader) (r *verify.Request, err error) {
+	r = &verify.Request{Method: f.method, URL: f.url, Header: http.Header{}, At: time.Now()}
+	for _, h := range f.headers {
+		name, value, ok := strings.Cut(h, ":")
+		if !ok {
+			return nil, errors.New("--header wants 'Name: value'")
+		}
+		r.Header.Add(strings.TrimSpace(name), strings.Trim(value, " \t"))
+	}
+	if f.at != "" {
+		if r.At, err = parseAt(f.at); err != nil {
+			return nil, err
+		}
+	}
+	if f.bodyFile != "" {
+		r.Body, err = readFileOrStdin(f.bodyFile, stdin)
+	}
+	return r, err
+}
+
+func parseAt(s string) (time.Time, error) {
+	if seconds, err := strconv.ParseInt(s, 10, 64); err == nil {
+		return time.Unix(seconds, 0), nil
+	}
+	at, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return at, fmt.Errorf("--at %q, want RFC 3339 such as 2026-03-10T12:00:00Z, or Unix seconds", s)
+	}
+	return at, nil
+}
+
+// orNull is a text that is null when empty.
+func orNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// printLine writes one line of JSON for machines, not for pages.
+func printLine(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}

@@ -1,0 +1,31 @@
+package ingest
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/payload"
+)
+
+// event is what becomes of a request to the source: its key is "" if nothing
+// is at the source's paths.
+func (e *endpoint) event(header http.Header, raw eventhook.Payload, now time.Time) *eventhook.Event {
+	contentType := header.Get("Content-Type")
+	view := payload.New(header, contentType, raw.Body)
+	key, _ := view.FirstText(e.keyPaths)
+	eventType, _ := view.FirstText(e.typePaths)
+	return &eventhook.Event{
+		ID:             eventhook.NewID[eventhook.Event](now),
+		TenantID:       e.source.TenantID,
+		SourceID:       e.source.ID,
+		Origin:         eventhook.OriginSource,
+		EventType:      eventhook.Label(eventType),
+		IdempotencyKey: eventhook.Key(key),
+		ContentType:    eventhook.Label(contentType),
+		BodySize:       len(raw.Body),
+		TraceID:        traceID(header.Get("Traceparent")),
+		RequestID:      eventhook.Label(header.Get("X-Request-Id")),
+		Payload:        raw,
+	}
+}

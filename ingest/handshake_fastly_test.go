@@ -1,0 +1,95 @@
+package ingest_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventhook/eventhook/ingest"
+)
+
+func (r *rig) askServices() *httptest.ResponseRecorder {
+	return r.send(httptest.NewRequest(http.MethodGet, ingest.FastlyPath, nil))
+}
+
+func TestFastlyIsToldOfEachServiceOnce(t *testing.T) {
+	r := newRig(t)
+	r.services.ids = []string{"a,b", "", " c ", "*,a", "b"}
+	w := r.askServices()
+	lines := strings.Split(strings.TrimSuffix(w.Body.String(), "\n"), "\n")
+	if len(lines) != 4 || lines[0] != "*" || !slices.IsSorted(lines) {
+		t.Errorf("answered %q, want * and three hashes, sorted", lines)
+	}
+	wantSafe(t, w)
+	wantCount(t, "handshakes", r.observer.outcomes[ingest.OutcomeHandshake], 1)
+}
+
+func TestFastlyIsToldOfAThousandServices(t *testing.T) {
+	r := newRig(t)
+	for n := range 1500 {
+		r.services.ids = append(r.services.ids, fmt.Sprint(n))
+	}
+	text := r.askServices().Body.String()
+	wantCount(t, "lines", strings.Count(text, "\n"), 1000)
+	if !strings.Contains(r.log.String(), `"services":1500`) {
+		t.Errorf("logged %s, want how many there are", r.log)
+	}
+}
+
+func TestNoServices(t *testing.T) {
+	r := newRig(t)
+	for range 3 {
+		wantProblem(t, r.askServices(), http.StatusNotFound, "There is no such source.")
+	}
+	wantCount(t, "reads", r.services.calls, 1)
+}
+
+func TestServicesAreReadOnceAMinute(t *testing.T) {
+	r := newRig(t)
+	r.services.ids = []string{"*"}
+	for range 59 {
+		r.askServices()
+		r.clock.advance(time.Second)
+	}
+	wantCount(t, "reads in a minute", r.services.calls, 1)
+	r.clock.advance(time.Second)
+	r.askServices()
+	wantCount(t, "reads in two", r.services.calls, 2)
+}
+
+func TestAChangeOfASourceIsToldToFastly(t *testing.T) {
+	for claim, forget := range map[string]func(*rig){
+		"of a source": func(r *rig) { r.handler.ForgetSource("acme", "crm") },
+		"of a tenant": func(r *rig) { r.handler.ForgetTenant("acme") },
+		"of anything": func(r *rig) { r.handler.ForgetAll() },
+	} {
+		r := newRig(t)
+		r.askServices()
+		r.services.ids = []string{"*"}
+		forget(r)
+		if w := r.askServices(); w.Body.String() != "*\n" {
+			t.Errorf("%s: answered %q, want *", claim, w.Body)
+		}
+	}
+}
+
+func TestServicesThatCannotBeReadAre500(t *testing.T) {
+	r := newRig(t)
+	r.services.err = errDown
+	for range 50 {
+		w := r.askServices()
+		wantProblem(t, w, http.StatusInternalServerError, "The webhook could not be stored; send it again.")
+	}
+	wantCount(t, "failed", r.observer.outcomes[ingest.OutcomeFailed], 50)
+	if n := strings.Count(r.log.String(), "\n"); n == 0 || n > 20 {
+		t.Errorf("wrote %d lines to the log, want a few", n)
+	}
+	r.services.err, r.services.ids = nil, []string{"*"}
+	if w := r.askServices(); w.Body.String() != "*\n" {
+		t.Errorf("answered %q, want *", w.Body)
+	}
+}

@@ -1,0 +1,82 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/eventhook/eventhook"
+)
+
+// Handshakes that bring the secret. They come from anybody, so they are heard
+// only by a source that has none yet.
+
+// Learner stores a secret that a handshake has brought. It is atomic: of
+// several calls for one source, on any instances, one succeeds, and the others
+// fail with KindConflict, as every later one does.
+type Learner interface {
+	LearnSecret(ctx context.Context, id eventhook.SourceID, secret eventhook.Secret) error
+}
+
+// learnHeader: Asana wants the secret back.
+func learnHeader(c challenge) (*reply, *refused) {
+	const name = "X-Hook-Secret"
+	secret, found, ok := c.header(name)
+	switch {
+	case !found || !c.end.waiting:
+		return nil, nil
+	case !ok || !isSecret(secret):
+		return nil, malformed()
+	}
+	return emptyReply().with(name, secret).learning(secret), nil
+}
+
+// learnMember: Notion sends the secret, which a person then copies to Notion.
+func learnMember(c challenge) (*reply, *refused) {
+	secret, found, ok := onlyMember(c.Body, "verification_token")
+	switch {
+	case !found || !c.end.waiting:
+		return nil, nil
+	case !ok || !isSecret(secret):
+		return nil, malformed()
+	}
+	return emptyReply().learning(secret), nil
+}
+
+// isSecret bounds what is stored for who has proven nothing.
+func isSecret(s string) bool {
+	const least, most = 8, 512
+	return len(s) >= least && len(s) <= most && isPrintable(s)
+}
+
+func (p *reply) learning(secret string) *reply {
+	p.first = func(ctx context.Context, h *Handler, c challenge) *refused {
+		return h.learn(ctx, c, eventhook.NewSecret(secret))
+	}
+	return p
+}
+
+var errNoLearner = errors.New("nothing stores secrets that handshakes bring")
+
+// learn stores the secret and forgets the source as it was, without secret.
+// Somebody else was faster: 401.
+func (h *Handler) learn(ctx context.Context, c challenge, secret eventhook.Secret) *refused {
+	const enough = 5 * time.Second
+	if h.learner == nil {
+		return &refused{outcome: OutcomeFailed, cause: errNoLearner}
+	}
+	ctx, cancel := context.WithTimeout(ctx, enough)
+	defer cancel()
+	err := h.learner.LearnSecret(ctx, c.end.source.ID, secret)
+	switch {
+	case err == nil:
+		h.ForgetSource(c.at.tenant, c.at.source)
+		h.log.Info("a source has its secret from its provider's handshake", "tenant", c.at.tenant, "source", c.at.source)
+		return nil
+	case eventhook.KindOf(err) == eventhook.KindConflict:
+		h.ForgetSource(c.at.tenant, c.at.source)
+		return &refused{outcome: OutcomeUnverified, reason: "secret_known", detail: "the source has its secret already"}
+	}
+	return &refused{outcome: OutcomeFailed, cause: fmt.Errorf("learn the secret: %w", err)}
+}

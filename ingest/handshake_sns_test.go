@@ -1,0 +1,68 @@
+package ingest_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const confirmation = "sns: SubscriptionConfirmation"
+
+func TestAConfirmationThatFailsIs500(t *testing.T) {
+	c := caseNamed(t, confirmation)
+	r := c.rig(t, forgeriesOf(1, 1))
+	r.confirmer.err = errors.New("answered 503")
+	for range 3 {
+		r.wantStatus(t, c.request(), http.StatusInternalServerError)
+	}
+	if text := r.log.String(); !strings.Contains(text, "confirm the subscription: answered 503") || strings.Contains(text, "Token=") {
+		t.Errorf("logged %s, want the failure without the URL", text)
+	}
+	r.confirmer.err = nil
+	r.wantStatus(t, c.request(), http.StatusOK) // SNS asks again
+	wantCount(t, "calls", len(r.confirmer.called), 4)
+	r.wantStored(t, 0)
+}
+
+// Where nothing is verified nobody makes us call anybody.
+func TestAnUnverifiedConfirmationIsAnEvent(t *testing.T) {
+	r := newRig(t, like(unsigned("aws-sns")))
+	r.accepted(t, caseNamed(t, confirmation).request())
+	wantList(t, "confirmed", r.confirmer.called, "")
+}
+
+func TestAConfirmationThatHangsEnds(t *testing.T) {
+	c := caseNamed(t, confirmation)
+	synctest.Test(t, func(t *testing.T) {
+		r := c.rig(t)
+		r.confirmer.hangs = true
+		began := time.Now()
+		r.wantStatus(t, c.request(), http.StatusInternalServerError)
+		if got := time.Since(began); got != 10*time.Second {
+			t.Errorf("took %s, want 10s", got)
+		}
+	})
+}
+
+func TestFewConfirmationsAtOnce(t *testing.T) {
+	c := caseNamed(t, confirmation)
+	synctest.Test(t, func(t *testing.T) {
+		r := c.rig(t)
+		r.confirmer.hangs = true
+		began := time.Now()
+		var senders sync.WaitGroup
+		for range 30 {
+			senders.Go(func() { r.wantStatus(t, c.request(), http.StatusInternalServerError) })
+		}
+		synctest.Wait()
+		wantCount(t, "calls at once", len(r.confirmer.called), 8)
+		senders.Wait()
+		if got := time.Since(began); got != 10*time.Second {
+			t.Errorf("took %s, want 10s for all", got)
+		}
+	})
+}

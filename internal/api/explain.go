@@ -1,0 +1,205 @@
+package api
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/ingest"
+	"github.com/eventhook/eventhook/verify"
+)
+
+// ExplainStore reads what a request to a source is judged by.
+type ExplainStore interface {
+	FindSource(ctx context.Context, tenant, source string) (eventhook.Source, error)
+	// FindKey tells which event a source has accepted under a key, if any.
+	FindKey(ctx context.Context, tenant eventhook.TenantID, source eventhook.SourceID, key string) (eventhook.EventID, bool, error)
+}
+
+// RouteExplainer tells what each route of a source, in their order, would do
+// with an event. It stores nothing.
+type RouteExplainer interface {
+	ExplainRoutes(ctx context.Context, source eventhook.SourceID, e *eventhook.Event) ([]RouteExplanation, error)
+}
+
+// RouteExplanation is what a route would do with an event, and why.
+type RouteExplanation struct {
+	ID      eventhook.RouteID
+	Name    string
+	Matched bool
+	Reason  string
+	Actions []ActionExplanation // of a route that matches, one for each target
+}
+
+// ActionExplanation is what a target would be given; with Error, which may be
+// shown, it would fail.
+type ActionExplanation struct {
+	TargetType string
+	Input      json.RawMessage
+	Error      string
+}
+
+// textOrTexts is a text, or a list of them.
+type textOrTexts []string
+
+// Schema implements huma.SchemaProvider.
+func (textOrTexts) Schema(huma.Registry) *huma.Schema {
+	text := &huma.Schema{Type: huma.TypeString}
+	return &huma.Schema{OneOf: []*huma.Schema{text, {Type: huma.TypeArray, Items: text, MaxItems: new(100)}}}
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *textOrTexts) UnmarshalJSON(raw []byte) error {
+	var one string
+	if json.Unmarshal(raw, &one) == nil {
+		*t = textOrTexts{one}
+		return nil
+	}
+	return json.Unmarshal(raw, (*[]string)(t))
+}
+
+type explainRequest struct {
+	SourcePath
+	Body struct {
+		Method     string                 `json:"method,omitempty" default:"POST"`
+		URL        string                 `json:"url,omitempty" doc:"The URL that it was sent to, with the query; the source's by default."`
+		Headers    map[string]textOrTexts `json:"headers,omitempty" doc:"By name, in any case: a text, or a list of them."`
+		Body       *string                `json:"body,omitempty" doc:"The body as text."`
+		BodyBase64 *string                `json:"body_base64,omitempty" doc:"The body's bytes in base64, instead."`
+		At         *time.Time             `json:"at,omitempty" doc:"When it came: timestamps are judged against that; now by default."`
+	}
+}
+
+type explanationView struct {
+	Verified       bool                   `json:"verified"`
+	Error          string                 `json:"error,omitempty" doc:"Why it is not verified: the reason and its detail." example:"mismatch: no secret matched (of 1)"`
+	Scheme         string                 `json:"scheme" doc:"The provider's scheme, or the type of the verifier."`
+	CoversBody     bool                   `json:"covers_body" doc:"Whether a changed body would be noticed."`
+	EventType      string                 `json:"event_type" doc:"Told of a request that is not verified, too."`
+	IdempotencyKey *string                `json:"idempotency_key" doc:"Told of a request that is not verified, too."`
+	Duplicate      bool                   `json:"duplicate" doc:"The source has accepted an event with this key."`
+	DuplicateOf    *string                `json:"duplicate_of" doc:"That event."`
+	Handshake      string                 `json:"handshake,omitempty" doc:"The provider's handshake that would take the request, which then makes no event."`
+	Refused        string                 `json:"refused,omitempty" doc:"Why the request would not be taken, verified or not." example:"method_not_allowed"`
+	Routes         []routeExplanationView `json:"routes" doc:"What they would do with the event, in their order, whether or not the request is verified."`
+}
+
+type routeExplanationView struct {
+	ID      string                  `json:"id" format:"uuid"`
+	Name    string                  `json:"name"`
+	Matched bool                    `json:"matched"`
+	Reason  string                  `json:"reason" example:"event type \"push\" matches \"push\""`
+	Actions []actionExplanationView `json:"actions"`
+}
+
+type actionExplanationView struct {
+	TargetType string          `json:"target_type"`
+	Input      json.RawMessage `json:"input" doc:"What a worker would get; of a promise its key, its status, and its value or error."`
+	Error      string          `json:"error,omitempty" doc:"Why the target would fail."`
+	LeftOut    bool            `json:"input_left_out,omitempty" doc:"The inputs before it have filled the answer."`
+}
+
+// explainAbout says why a key that may only read cannot ask.
+const explainAbout = "Tells whether a request would be verified, and what would become of it. Nothing is stored, and the source may be disabled. " +
+	"The answer holds no secret, but whoever may ask as often as he likes can find out whether a guessed secret is the source's, " +
+	"and can have a provider's published keys fetched: that is for those who may change the source."
+
+func (s *server) registerExplain(api huma.API) {
+	register(s, api, operation{method: http.MethodPost, path: base + "/sources/{slug}/test", scope: eventhook.ScopeManage, tag: "sources",
+		summary: "Explain what a request to a source would come to", about: explainAbout}, s.explain)
+}
+
+type explanationAnswer struct{ Body explanationView }
+
+func (s *server) explain(ctx context.Context, who caller, in *explainRequest) (*explanationAnswer, error) {
+	if !eventhook.IsSlug(in.Slug) {
+		return nil, eventhook.NotFound("source")
+	}
+	source, err := s.Explain.FindSource(ctx, in.Tenant, in.Slug)
+	if err != nil {
+		return nil, err
+	}
+	request, err := s.requestOf(in, source)
+	if err != nil {
+		return nil, err
+	}
+	x, err := ingest.Explain(ctx, source, s.PublicURL, s.PublicKeys, request)
+	if err != nil {
+		return nil, err
+	}
+	v := explanationView{Verified: x.Err == nil, Error: verify.Why(x.Err), Scheme: x.Scheme, CoversBody: x.CoversBody,
+		EventType: x.Event.EventType, IdempotencyKey: optional(x.Event.IdempotencyKey), Handshake: x.Handshake, Refused: string(x.Refused)}
+	if x.Event.IdempotencyKey != "" {
+		id, found, err := s.Explain.FindKey(ctx, who.tenant, source.ID, x.Event.IdempotencyKey)
+		if err != nil {
+			return nil, err
+		}
+		v.Duplicate, v.DuplicateOf = found, optionalID(id)
+	}
+	routes, err := s.Routes.ExplainRoutes(ctx, source.ID, x.Event)
+	if err != nil {
+		return nil, err
+	}
+	v.Routes = viewRoutes(routes)
+	return &explanationAnswer{v}, nil
+}
+
+// requestOf is the request that is asked about.
+func (s *server) requestOf(in *explainRequest, source eventhook.Source) (*verify.Request, error) {
+	fields := make(map[string][]string, len(in.Body.Headers))
+	for name, values := range in.Body.Headers {
+		fields[name] = values
+	}
+	r := &verify.Request{Method: in.Body.Method, URL: in.Body.URL, Header: ingest.NewHeader(fields), At: s.Now()}
+	if r.URL == "" {
+		r.URL = ingest.URL(s.PublicURL, source)
+	}
+	if in.Body.At != nil {
+		r.At = *in.Body.At
+	}
+	var faults eventhook.Faults
+	faults.Merge("body", ingest.CheckRequest(r))
+	r.Body = in.bytes(&faults)
+	return r, faults.Err(notValid)
+}
+
+// bytes are the body of the request that is asked about.
+func (in *explainRequest) bytes(faults *eventhook.Faults) []byte {
+	switch text, encoded := in.Body.Body, in.Body.BodyBase64; {
+	case text != nil && encoded != nil:
+		faults.Add("body.body_base64", "is not for a request that has body: give one of them")
+	case text != nil:
+		return []byte(*text)
+	case encoded != nil:
+		raw, err := base64.StdEncoding.DecodeString(*encoded)
+		if err != nil {
+			faults.Add("body.body_base64", "is not base64")
+		}
+		return raw
+	}
+	return nil
+}
+
+// viewRoutes bounds what all inputs come to: they may be one large body many
+// times over.
+func viewRoutes(list []RouteExplanation) []routeExplanationView {
+	const most = 4 * maxBody
+	views, size := []routeExplanationView{}, 0
+	for _, r := range list {
+		v := routeExplanationView{ID: r.ID.String(), Name: r.Name, Matched: r.Matched, Reason: r.Reason, Actions: []actionExplanationView{}}
+		for _, a := range r.Actions {
+			one := actionExplanationView{TargetType: a.TargetType, Input: a.Input, Error: a.Error}
+			if size += len(a.Input); size > most {
+				one.Input, one.LeftOut = nil, true
+			}
+			v.Actions = append(v.Actions, one)
+		}
+		views = append(views, v)
+	}
+	return views
+}

@@ -1,0 +1,330 @@
+package api_test
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/api"
+)
+
+// routes is an api.RouteExplainer that says what it is told to, and remembers
+// what it was asked about.
+type routes struct {
+	mu     sync.Mutex
+	list   []api.RouteExplanation
+	err    error
+	source eventhook.SourceID
+	event  *eventhook.Event
+}
+
+func (x *routes) ExplainRoutes(ctx context.Context, source eventhook.SourceID, e *eventhook.Event) ([]api.RouteExplanation, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.source, x.event = source, e
+	return x.list, errors.Join(ctx.Err(), x.err)
+}
+
+const hush = "hush-hush-this-is-secret"
+
+// source makes one of acme's sources with a verifier.
+func (r *rig) source(slug, provider, spec string, change ...func(*eventhook.Source)) {
+	r.Helper()
+	s := eventhook.Source{Slug: slug, Name: slug, Provider: provider, Verifier: eventhook.NewSecret(spec), IsEnabled: true}
+	for _, c := range change {
+		c(&s)
+	}
+	_, err := r.db.ApplyTenant(r.Context(), eventhook.TenantConfig{Tenant: eventhook.Tenant{Slug: "acme", Name: "Acme"}, Sources: []eventhook.SourceConfig{{Source: s}}}, false)
+	r.must(err)
+}
+
+// github makes the source hub, of GitHub.
+func (r *rig) github(change ...func(*eventhook.Source)) {
+	r.source("hub", "github", `{"provider":"github","secrets":["`+hush+`"]}`, change...)
+}
+
+func hubSignature(body string) string {
+	mac := hmac.New(sha256.New, []byte(hush))
+	_, _ = mac.Write([]byte(body))
+	return "sha256=" + hex.EncodeToString(mac.Sum(nil))
+}
+
+// push is a request that asks about a push.
+func push(body, signature string) map[string]any {
+	return map[string]any{"body": body, "headers": map[string]any{
+		"x-hub-signature-256": signature, "X-GitHub-Event": "push", "X-GitHub-Delivery": []string{"d-1"}}}
+}
+
+func (r *rig) test(slug string, body any) *answer {
+	r.Helper()
+	return r.admin("POST", T("acme")+"/sources/"+slug+"/test", body)
+}
+
+func TestExplainARequest(t *testing.T) {
+	r := setUp(t)
+	r.github()
+	body := `{"ref":"main"}`
+	for _, c := range []struct {
+		claim    string
+		request  map[string]any
+		verified bool
+		why      any
+	}{
+		{"verified", push(body, hubSignature(body)), true, nil},
+		{"forged", push(body, hubSignature("other")), false, "mismatch: no secret matched (of 1)"},
+		{"of no signature's form", push(body, "sha256=zz"), false, "encoding: no signature in X-Hub-Signature-256 has the expected encoding (hex) and length"},
+	} {
+		a := r.test("hub", c.request).want(http.StatusOK)
+		want := map[string]any{"verified": c.verified, "scheme": "github", "covers_body": true, "event_type": "push", "idempotency_key": "d-1",
+			"duplicate": false, "duplicate_of": nil, "routes": []any{}}
+		if c.why != nil {
+			want["error"] = c.why
+		}
+		if diff := cmp.Diff(want, a.object()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.claim, diff)
+		}
+		for _, leak := range []string{hush, hubSignature(body)[7:]} {
+			if strings.Contains(a.Body.String(), leak) {
+				t.Errorf("%s: answered %s, want neither secret nor signature in it", c.claim, a.Body)
+			}
+		}
+	}
+	if got := r.list(T("acme") + "/events"); len(got.Items) != 0 {
+		t.Errorf("asking has made the events %v, want none", got.Items)
+	}
+	if got := r.list(T("acme") + "/sources/hub/rejections"); len(got.Items) != 0 {
+		t.Errorf("asking has made the rejections %v, want none", got.Items)
+	}
+}
+
+func TestExplainADuplicate(t *testing.T) {
+	r := setUp(t)
+	r.github()
+	hub, err := r.db.FindSource(t.Context(), "acme", "hub")
+	r.must(err)
+	e := r.event(func(e *eventhook.Event) { e.SourceID, e.IdempotencyKey = hub.ID, "d-1" })
+	for _, signature := range []string{hubSignature(""), "forged"} {
+		got := r.test("hub", push("", signature)).want(http.StatusOK).object()
+		if got["duplicate"] != true || got["duplicate_of"] != e.ID.String() {
+			t.Errorf("got %v, want a duplicate of %s", got, e.ID)
+		}
+	}
+	r.clock.advance(25 * time.Hour) // past the key's time
+	if got := r.test("hub", push("", "forged")).want(http.StatusOK).object(); got["duplicate"] != false || got["duplicate_of"] != nil {
+		t.Errorf("past the key's time: got %v, want no duplicate", got)
+	}
+}
+
+func TestExplainNeedsNoEnabledSource(t *testing.T) {
+	r := setUp(t)
+	r.github(func(s *eventhook.Source) { s.IsEnabled = false })
+	if got := r.test("hub", push("", hubSignature(""))).want(http.StatusOK).object(); got["verified"] != true {
+		t.Errorf("got %v, want it verified", got)
+	}
+}
+
+func TestExplainTheMoment(t *testing.T) {
+	r := setUp(t)
+	r.source("pay", "stripe", `{"provider":"stripe","secrets":["`+hush+`"]}`)
+	at := fmt.Sprint(noon.Unix())
+	request := map[string]any{"headers": map[string]any{"Stripe-Signature": "t=" + at + ",v1=" + strings.TrimPrefix(hubSignature(at+"."), "sha256=")}}
+	for _, c := range []struct {
+		claim string
+		at    any
+		why   string
+	}{
+		{"now, by default", nil, ""},
+		{"later", noon.Add(time.Hour), "timestamp: signed 3600 s before receipt"},
+	} {
+		if c.at != nil {
+			request["at"] = c.at
+		}
+		got := r.test("pay", request).want(http.StatusOK).object()
+		if why := fmt.Sprint(got["error"]); (got["verified"] == true) != (c.why == "") || c.why != "" && !strings.HasPrefix(why, c.why) {
+			t.Errorf("%s: got %v, want %q", c.claim, got, c.why)
+		}
+	}
+}
+
+func TestExplainTheURL(t *testing.T) {
+	r := setUp(t)
+	r.source("shop-in", "square", `{"provider":"square","secrets":["`+hush+`"]}`)
+	sign := func(url string) string {
+		mac := hmac.New(sha256.New, []byte(hush))
+		_, _ = mac.Write([]byte(url))
+		return base64.StdEncoding.EncodeToString(mac.Sum(nil))
+	}
+	own := "https://hooks.example" + T("acme") + "/in/shop-in"
+	for url, signed := range map[string]string{"": own, "https://other.example/a?b=c": "https://other.example/a?b=c"} {
+		request := map[string]any{"headers": map[string]any{"x-square-hmacsha256-signature": sign(signed)}}
+		if url != "" {
+			request["url"] = url
+		}
+		if got := r.test("shop-in", request).want(http.StatusOK).object(); got["verified"] != true {
+			t.Errorf("sent to %q: got %v, want it verified", url, got)
+		}
+	}
+}
+
+func TestExplainAHandshake(t *testing.T) {
+	r := setUp(t)
+	r.source("wa", "meta", `{"provider":"meta","secrets":["`+hush+`"],"options":{"verify_token":"tok"}}`)
+	ask := func(token string) map[string]any {
+		return r.test("wa", map[string]any{"method": "GET", "url": "https://hooks.example/in?hub.mode=subscribe&hub.challenge=1&hub.verify_token=" + token}).
+			want(http.StatusOK).object()
+	}
+	if got := ask("tok"); got["handshake"] != "meta" || got["refused"] != nil {
+		t.Errorf("got %v, want the handshake of meta", got)
+	}
+	if got := ask("other"); got["handshake"] != "meta" || got["refused"] != "handshake_refused" {
+		t.Errorf("another token: got %v, want it refused", got)
+	}
+	if got := r.test("crm", map[string]any{"method": "DELETE"}).want(http.StatusOK).object(); got["refused"] != "method_not_allowed" || got["handshake"] != nil {
+		t.Errorf("a method that is not taken: got %v, want it refused", got)
+	}
+}
+
+func TestExplainRoutes(t *testing.T) {
+	r := setUp(t)
+	id := eventhook.NewID[eventhook.Route](noon)
+	r.routes.list = []api.RouteExplanation{
+		{ID: id, Name: "off", Reason: "the route is disabled"},
+		{ID: id, Name: "all", Matched: true, Reason: "because", Actions: []api.ActionExplanation{
+			{TargetType: "task", Input: json.RawMessage(`{"n":1}`)}, {TargetType: "promise", Error: "no key"}}},
+	}
+	got := r.test("crm", map[string]any{"headers": map[string]any{"X-Event-Type": "push", "Authorization": hush}, "body": `{"n":1}`}).want(http.StatusOK).object()
+	want := []any{
+		map[string]any{"id": id.String(), "name": "off", "matched": false, "reason": "the route is disabled", "actions": []any{}},
+		map[string]any{"id": id.String(), "name": "all", "matched": true, "reason": "because", "actions": []any{
+			map[string]any{"target_type": "task", "input": map[string]any{"n": 1.0}}, map[string]any{"target_type": "promise", "input": nil, "error": "no key"}}},
+	}
+	if diff := cmp.Diff(want, got["routes"]); diff != "" {
+		t.Errorf("routes (-want +got):\n%s", diff)
+	}
+	if e := r.routes.event; r.routes.source != r.crm || e.EventType != "push" || string(e.Body) != `{"n":1}` || strings.Contains(string(e.Headers), hush) {
+		t.Errorf("the routes were asked about %+v of %s, want the push without its credentials", e, r.routes.source)
+	}
+	r.routes.err = errBroken
+	if a := r.test("crm", map[string]any{}).want(http.StatusInternalServerError); strings.Contains(a.Body.String(), errBroken.Error()) {
+		t.Errorf("answered %s, want nothing of the cause", a.Body)
+	}
+}
+
+// One body, many times over, must not make an answer without bound.
+func TestExplainBoundsItsAnswer(t *testing.T) {
+	r := setUp(t)
+	big := json.RawMessage(`"` + strings.Repeat("x", 1<<20) + `"`)
+	x := api.RouteExplanation{Name: "all", Matched: true}
+	for range 50 {
+		x.Actions = append(x.Actions, api.ActionExplanation{TargetType: "task", Input: big})
+	}
+	r.routes.list = []api.RouteExplanation{x, x}
+	a := r.test("crm", map[string]any{}).want(http.StatusOK)
+	if a.Body.Len() > 5<<20 || strings.Count(a.Body.String(), `"input_left_out":true`) != 97 {
+		t.Errorf("answered %d bytes and %d inputs left out, want at most 5 MiB and 97", a.Body.Len(), strings.Count(a.Body.String(), `"input_left_out":true`))
+	}
+}
+
+func TestExplainTakesBytes(t *testing.T) {
+	r := setUp(t)
+	raw := []byte{0xff, 0, 'a'}
+	r.test("crm", map[string]any{"body_base64": base64.StdEncoding.EncodeToString(raw)}).want(http.StatusOK)
+	if string(r.routes.event.Body) != string(raw) {
+		t.Errorf("got the body %q, want %q", r.routes.event.Body, raw)
+	}
+}
+
+func TestExplainRefusesWhatIsNoRequest(t *testing.T) {
+	r := setUp(t)
+	for _, c := range []struct {
+		claim  string
+		body   string
+		status int
+		at     []string
+	}{
+		{"both bodies", `{"body":"a","body_base64":"YQ=="}`, 422, []string{"body.body_base64"}},
+		{"both bodies, empty", `{"body":"","body_base64":""}`, 422, []string{"body.body_base64"}},
+		{"no base64", `{"body_base64":"?"}`, 422, []string{"body.body_base64"}},
+		{"several faults", `{"body_base64":"?","method":"A B","url":"x"}`, 422, []string{"body.method", "body.url", "body.body_base64"}},
+		{"no header's value", `{"headers":{"A":1}}`, 422, []string{"body.headers.A"}},
+		{"a header in two lines", `{"headers":{"A":"b\r\nC: d"}}`, 422, []string{"body.headers.A"}},
+		{"no moment", `{"at":"yesterday"}`, 422, []string{"body.at"}},
+		{"an unknown member", `{"header":{}}`, 422, []string{"body.header"}},
+		{"a body beyond the limit", `{"body":"` + strings.Repeat("x", 1<<20) + `"}`, 413, nil},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			r := r.in(t)
+			p := r.test("crm", c.body).want(c.status).problem()
+			if diff := cmp.Diff(c.at, p.locations()); diff != "" && c.at != nil {
+				t.Errorf("faults (-want +got):\n%s\n%+v", diff, p)
+			}
+		})
+	}
+	for _, slug := range []string{"nowhere", "%00", strings.Repeat("x", 3000)} {
+		r.test(slug, map[string]any{}).want(http.StatusNotFound)
+	}
+	umbrella, _ := r.key("umbrella", eventhook.Scopes...)
+	r.call(umbrella, "POST", T("umbrella")+"/sources/crm/test", map[string]any{}).want(http.StatusNotFound)
+	reads, _ := r.key("acme", eventhook.ScopeRead)
+	r.call(reads, "POST", T("acme")+"/sources/crm/test", map[string]any{}).want(http.StatusForbidden)
+}
+
+func TestExplainOddValues(t *testing.T) {
+	r := setUp(t)
+	r.github()
+	for _, member := range []string{"method", "url", "headers", "body", "body_base64", "at"} {
+		for _, odd := range oddJSON() {
+			for _, value := range []string{odd, `{"X-A":` + odd + `}`, `{"X-A":[` + odd + `]}`} {
+				if a := r.test("hub", `{"`+member+`":`+value+`}`); a.Code >= 500 || !json.Valid(a.Body.Bytes()) {
+					t.Errorf("%s %.100s: answered %d %.200s", member, value, a.Code, a.Body)
+				}
+			}
+		}
+	}
+}
+
+func TestProviders(t *testing.T) {
+	r := setUp(t)
+	got := r.list(T("acme") + "/providers")
+	if len(got.Items) != len(api.Providers()) || len(got.Items) < 50 || got.NextCursor != nil {
+		t.Fatalf("got %d providers and the cursor %v, want all %d in one page", len(got.Items), got.NextCursor, len(api.Providers()))
+	}
+	byName := map[any]map[string]any{}
+	for _, p := range got.Items {
+		byName[fmt.Sprint(p["id"], " ", p["scheme"])] = p
+	}
+	want := map[string]any{
+		"id": "paypal", "scheme": "paypal", "name": "PayPal", "documentation_url": "https://developer.paypal.com/api/rest/webhooks/rest/",
+		"required_fields": []any{"options.webhook_id"}, "idempotency_key_paths": []any{"body.id"}, "event_type_paths": []any{"body.event_type"},
+		"options":   []any{map[string]any{"name": "webhook_id", "required": true, "about": "the id that PayPal gave the webhook", "default": nil}},
+		"handshake": nil, "covers_body": true, "methods": []any{"POST"}, "note": nil,
+	}
+	have := byName["paypal paypal"]
+	if have["uncovered"] == nil {
+		t.Errorf("PayPal: got %v, want it said what is not covered", have)
+	}
+	delete(have, "uncovered")
+	if diff := cmp.Diff(want, have); diff != "" {
+		t.Errorf("PayPal (-want +got):\n%s", diff)
+	}
+	meta := byName["meta meta"]
+	if diff := cmp.Diff([]any{"POST", "GET"}, meta["methods"]); diff != "" || meta["handshake"] != "meta" {
+		t.Errorf("Meta: got %v, want its handshake with GET", meta)
+	}
+	if gitlab := byName["gitlab gitlab"]; gitlab["covers_body"] != false || byName["gitlab gitlab-signing"] == nil {
+		t.Errorf("GitLab: got %v, want both schemes, of which the token covers no body", gitlab)
+	}
+}

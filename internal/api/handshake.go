@@ -1,0 +1,111 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/verify"
+)
+
+// HandshakeStore keeps the secrets that providers' handshakes have brought.
+type HandshakeStore interface {
+	FindSource(ctx context.Context, tenant, source string) (eventhook.Source, error)
+	// LearnedSecret fails with KindNotFound where none was learned.
+	LearnedSecret(ctx context.Context, source eventhook.SourceID) (learnedAt time.Time, revealedAt *time.Time, err error)
+	// RevealSecret works once; then it is a KindConflict.
+	RevealSecret(ctx context.Context, source eventhook.SourceID) (eventhook.Secret, error)
+	ForgetSecret(ctx context.Context, source eventhook.SourceID) error
+}
+
+// SourcePath is the part of a path that names a source.
+type SourcePath struct {
+	TenantPath
+	Slug string `path:"slug" doc:"The source's slug."`
+}
+
+type handshakeView struct {
+	Handshake  *string    `json:"handshake" doc:"The name of the provider's handshake; null: it has none."`
+	Status     string     `json:"status" enum:"none,stateless,waiting,learned" doc:"stateless: it is answered whenever it comes; waiting: it will bring the secret; learned: it has."`
+	LearnedAt  *time.Time `json:"learned_at"`
+	RevealedAt *time.Time `json:"revealed_at" doc:"When the learned secret was shown."`
+}
+
+func (s *server) registerHandshake(api huma.API) {
+	const tag, path = "sources", base + "/sources/{slug}/handshake"
+	register(s, api, operation{method: http.MethodGet, path: path, scope: eventhook.ScopeRead, tag: tag,
+		summary: "See how far a source's handshake is"}, s.readHandshake)
+	register(s, api, operation{method: http.MethodPost, path: path + "/reveal", scope: eventhook.ScopeManage, tag: tag,
+		summary: "See the secret that the handshake has brought, once, to confirm it at the provider"}, s.revealSecret)
+	register(s, api, operation{method: http.MethodPost, path: path + "/reset", scope: eventhook.ScopeManage, status: http.StatusNoContent, tag: tag,
+		summary: "Forget the secret that the handshake has brought, and wait for the next"}, s.resetHandshake)
+}
+
+// findSource finds the source that a path names.
+func (s *server) findSource(ctx context.Context, in *SourcePath) (eventhook.Source, error) {
+	if !eventhook.IsSlug(in.Slug) {
+		return eventhook.Source{}, eventhook.NotFound("source")
+	}
+	return s.Handshakes.FindSource(ctx, in.Tenant, in.Slug)
+}
+
+type handshakeAnswer struct{ Body handshakeView }
+
+func (s *server) readHandshake(ctx context.Context, _ caller, in *SourcePath) (*handshakeAnswer, error) {
+	source, err := s.findSource(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	var spec verify.Spec
+	if err := json.Unmarshal([]byte(source.Verifier.Reveal()), &spec); err != nil {
+		return nil, errors.New("the source's verifier cannot be read") // the cause may quote a secret
+	}
+	resolved, _ := spec.Resolve() // what is wrong with it, its requests tell
+	v := handshakeView{Handshake: optional(resolved.Preset.Handshake), Status: "none"}
+	switch {
+	case resolved.Waiting:
+		v.Status = "waiting"
+	case v.Handshake != nil:
+		v.Status = "stateless"
+	}
+	learnedAt, revealedAt, err := s.Handshakes.LearnedSecret(ctx, source.ID)
+	if err == nil {
+		v.Status, v.LearnedAt, v.RevealedAt = "learned", optionalUTC(&learnedAt), optionalUTC(revealedAt)
+	} else if eventhook.KindOf(err) != eventhook.KindNotFound {
+		return nil, err
+	}
+	return &handshakeAnswer{v}, nil
+}
+
+type secretAnswer struct {
+	Body struct {
+		Secret string `json:"secret"`
+	}
+}
+
+func (s *server) revealSecret(ctx context.Context, _ caller, in *SourcePath) (*secretAnswer, error) {
+	source, err := s.findSource(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	secret, err := s.Handshakes.RevealSecret(ctx, source.ID)
+	if err != nil {
+		return nil, err
+	}
+	out := &secretAnswer{}
+	out.Body.Secret = secret.Reveal()
+	return out, nil
+}
+
+func (s *server) resetHandshake(ctx context.Context, _ caller, in *SourcePath) (*struct{}, error) {
+	source, err := s.findSource(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	return nil, s.Handshakes.ForgetSecret(ctx, source.ID)
+}

@@ -1,0 +1,87 @@
+package api_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/eventhook/eventhook"
+)
+
+// learning adds a source that waits for the secret that its handshake brings.
+func (r *rig) learning(slug, provider string) eventhook.SourceID {
+	r.Helper()
+	_, err := r.db.ApplyTenant(r.Context(), eventhook.TenantConfig{Tenant: eventhook.Tenant{Slug: "acme", Name: "Acme"},
+		Sources: []eventhook.SourceConfig{{Source: eventhook.Source{Slug: slug, Name: slug, Provider: provider, IsEnabled: true,
+			Verifier: eventhook.NewSecret(`{"provider":"` + provider + `"}`)}}}}, false)
+	r.must(err)
+	s, err := r.db.FindSource(r.Context(), "acme", slug)
+	r.must(err)
+	return s.ID
+}
+
+func TestALearnedSecretIsShownOnce(t *testing.T) {
+	const secret = "secret_tMrlL1qK5vuQAh1b6cZGhFCh"
+	r := setUp(t)
+	key, _ := r.key("acme", eventhook.ScopeRead)
+	manager, _ := r.key("acme", eventhook.ScopeManage)
+	id := r.learning("notion", "notion")
+	at := strings.ReplaceAll(tenantBase, "{tenant}", "acme") + "/sources/notion/handshake"
+	status := func(want string) string {
+		t.Helper()
+		a := r.call(key, http.MethodGet, at, "")
+		body := a.Body.String()
+		if a.Code != http.StatusOK || !strings.Contains(body, `"status":"`+want+`"`) || strings.Contains(body, secret) {
+			t.Errorf("answered %d %s, want it %s and no secret", a.Code, body, want)
+		}
+		return body
+	}
+	code := func(act string, want int) string {
+		t.Helper()
+		a := r.call(manager, http.MethodPost, at+"/"+act, "")
+		if a.Code != want {
+			t.Errorf("%s: answered %d %s, want %d", act, a.Code, a.Body, want)
+		}
+		return a.Body.String()
+	}
+	status("waiting")
+	code("reveal", http.StatusConflict)
+	r.must(r.db.LearnSecret(t.Context(), id, eventhook.NewSecret(secret)))
+	if body := status("learned"); !strings.Contains(body, `"revealed_at":null`) {
+		t.Errorf("learned: %s, want it not shown yet", body)
+	}
+	if body := code("reveal", http.StatusOK); !strings.Contains(body, `"secret":"`+secret+`"`) {
+		t.Errorf("revealed %s, want the secret", body)
+	}
+	if body := code("reveal", http.StatusConflict); strings.Contains(body, secret) {
+		t.Errorf("shown twice: %s", body)
+	}
+	if body := status("learned"); strings.Contains(body, `"revealed_at":null`) {
+		t.Errorf("shown: %s, want the moment", body)
+	}
+	code("reset", http.StatusNoContent)
+	code("reset", http.StatusNoContent)
+	status("waiting")
+}
+
+func TestHandshakesOfOtherSources(t *testing.T) {
+	r := setUp(t)
+	key, _ := r.key("acme", eventhook.ScopeRead)
+	r.learning("slack", "slack")
+	for slug, want := range map[string]string{"crm": `"handshake":null,"status":"none"`, "slack": `"handshake":"slack","status":"stateless"`} {
+		a := r.call(key, http.MethodGet, strings.ReplaceAll(tenantBase, "{tenant}", "acme")+"/sources/"+slug+"/handshake", "")
+		if a.Code != http.StatusOK || !strings.Contains(a.Body.String(), want) {
+			t.Errorf("%s: answered %d %s, want %s", slug, a.Code, a.Body, want)
+		}
+	}
+	for _, act := range []string{"", "/reveal", "/reset"} {
+		method := http.MethodPost
+		if act == "" {
+			method = http.MethodGet
+		}
+		a := r.call(adminKey, method, strings.ReplaceAll(tenantBase, "{tenant}", "acme")+"/sources/nowhere/handshake"+act, "")
+		if a.Code != http.StatusNotFound {
+			t.Errorf("a source that is none%s: answered %d, want 404", act, a.Code)
+		}
+	}
+}

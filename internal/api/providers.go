@@ -1,0 +1,74 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/verify"
+)
+
+// Provider is a preset as clients see it.
+type Provider struct {
+	ID                  string           `json:"id" example:"github"`
+	Scheme              string           `json:"scheme" doc:"One of the provider's; its first is the default."`
+	Name                string           `json:"name"`
+	DocumentationURL    string           `json:"documentation_url"`
+	RequiredFields      []string         `json:"required_fields" doc:"What a source must give besides the provider." example:"[\"secrets\"]"`
+	Options             []ProviderOption `json:"options" doc:"What a source gives under options."`
+	IdempotencyKeyPaths []string         `json:"idempotency_key_paths"`
+	EventTypePaths      []string         `json:"event_type_paths"`
+	Handshake           *string          `json:"handshake" doc:"The name of its handshake; null: it has none."`
+	CoversBody          bool             `json:"covers_body" doc:"Whether a changed body is noticed."`
+	Uncovered           *string          `json:"uncovered" doc:"What the signature does not cover."`
+	Note                *string          `json:"note" doc:"What people get wrong."`
+	Methods             []string         `json:"methods" doc:"Of its requests."`
+}
+
+// ProviderOption is something that a provider's verifier or handshake is told.
+type ProviderOption struct {
+	Name     string  `json:"name"`
+	Required bool    `json:"required"`
+	About    string  `json:"about"`
+	Default  *string `json:"default"`
+}
+
+// Providers are all presets, by id, the default scheme of each provider first.
+func Providers() []Provider {
+	var all []Provider
+	for _, p := range verify.Presets() {
+		v := Provider{
+			ID: p.ID, Scheme: p.Scheme, Name: p.Name, DocumentationURL: p.DocumentationURL, RequiredFields: list(p.RequiredFields()),
+			Options: []ProviderOption{}, IdempotencyKeyPaths: list(p.IdempotencyKeyPaths), EventTypePaths: list(p.EventTypePaths),
+			Handshake: optional(p.Handshake), CoversBody: p.CoversBody(), Uncovered: optional(p.Uncovered), Note: optional(p.Note),
+			Methods: append([]string{http.MethodPost}, p.Methods...),
+		}
+		for _, o := range p.Options {
+			v.Options = append(v.Options, ProviderOption{Name: o.Name, Required: o.Required, About: o.About, Default: optional(o.Default)})
+		}
+		all = append(all, v)
+	}
+	return all
+}
+
+// list is never null.
+func list(texts []string) []string {
+	if texts == nil {
+		return []string{}
+	}
+	return texts
+}
+
+func (s *server) registerProviders(api huma.API) {
+	register(s, api, operation{method: http.MethodGet, path: base + "/providers", scope: eventhook.ScopeRead, tag: "sources",
+		summary: "List the providers that a source can name, by id",
+		about:   "All are in one page: next_cursor is always null. A provider with several schemes is listed with each, its default first."}, s.listProviders)
+}
+
+func (s *server) listProviders(context.Context, caller, *TenantPath) (*page[Provider], error) {
+	p := &page[Provider]{}
+	p.Body.Items = Providers()
+	return p, nil
+}

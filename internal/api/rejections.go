@@ -1,0 +1,89 @@
+package api
+
+import (
+	"context"
+	"encoding/hex"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/eventhook/eventhook"
+)
+
+// RejectionStore reads what one of a tenant's sources refused, newest first,
+// and how often for each reason; an absent source is KindNotFound.
+type RejectionStore interface {
+	Rejections(ctx context.Context, tenant eventhook.TenantID, source string, before eventhook.RejectionID, limit int) ([]eventhook.Rejection, []eventhook.RejectionCount, error)
+}
+
+func (s *server) registerSources(api huma.API) {
+	const tag = "sources"
+	register(s, api, operation{method: http.MethodGet, path: base + "/sources/{slug}/rejections", scope: eventhook.ScopeRead, tag: tag,
+		summary: "List the last requests that a source refused, newest first, and how many there were"}, s.listRejections)
+}
+
+type rejectionView struct {
+	ID            string    `json:"id" format:"uuid"`
+	RejectedAt    time.Time `json:"rejected_at"`
+	Outcome       string    `json:"outcome" doc:"How the request was answered." example:"unverified"`
+	Reason        string    `json:"reason" doc:"Why, in one word: the verifier's, else the outcome." example:"mismatch"`
+	Detail        *string   `json:"detail" doc:"What the verifier says to it."`
+	Method        string    `json:"method"`
+	ClientAddress *string   `json:"client_address"`
+	HeaderNames   []string  `json:"header_names" doc:"At most 64, without their values."`
+	BodySize      *int64    `json:"body_size" doc:"Bytes: as read, else as announced."`
+	BodySHA256    *string   `json:"body_sha256" doc:"Hex; null if the body was not read to its end."`
+}
+
+type rejectionCountView struct {
+	Reason  string    `json:"reason"`
+	Count   int64     `json:"count" doc:"Since the source was made; also of requests that are not listed."`
+	FirstAt time.Time `json:"first_at"`
+	LastAt  time.Time `json:"last_at"`
+}
+
+type rejectionsQuery struct {
+	SourcePath
+	PageQuery
+}
+
+type rejectionsAnswer struct {
+	Body struct {
+		Items      []rejectionView      `json:"items"`
+		NextCursor *string              `json:"next_cursor"`
+		Counts     []rejectionCountView `json:"counts" doc:"The most frequent reason first; the same on each page."`
+	}
+}
+
+func (s *server) listRejections(ctx context.Context, who caller, in *rejectionsQuery) (*rejectionsAnswer, error) {
+	before, err := cursorOf[eventhook.Rejection](in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	if !eventhook.IsSlug(in.Slug) {
+		return nil, eventhook.NotFound("source")
+	}
+	list, counts, err := s.Rejections.Rejections(ctx, who.tenant, in.Slug, before, in.Limit+1)
+	if err != nil {
+		return nil, err
+	}
+	p := makePage(list, in.Limit, viewRejection, func(r eventhook.Rejection) eventhook.RejectionID { return r.ID })
+	out := &rejectionsAnswer{}
+	out.Body.Items, out.Body.NextCursor, out.Body.Counts = p.Body.Items, p.Body.NextCursor, []rejectionCountView{}
+	for _, c := range counts {
+		out.Body.Counts = append(out.Body.Counts, rejectionCountView{Reason: c.Reason, Count: c.Count, FirstAt: utc(c.FirstAt), LastAt: utc(c.LastAt)})
+	}
+	return out, nil
+}
+
+func viewRejection(r eventhook.Rejection) rejectionView {
+	v := rejectionView{
+		ID: r.ID.String(), RejectedAt: r.RejectedAt(), Outcome: r.Outcome, Reason: r.Reason, Detail: optional(r.Detail), Method: r.Method,
+		ClientAddress: optional(r.ClientAddress), HeaderNames: r.HeaderNames, BodySHA256: optional(hex.EncodeToString(r.BodySHA256)),
+	}
+	if r.BodySize != eventhook.UnknownBodySize {
+		v.BodySize = &r.BodySize
+	}
+	return v
+}

@@ -1,0 +1,97 @@
+package docs
+
+const introduction = `# Providers
+
+<!-- "make docs" writes this page from the presets in verify/presets_*.go. -->
+
+A source names its provider, and gives what the provider's section below asks
+for. The rest is known: how requests are signed, where they carry their id and
+their type, and how the provider finds out that the URL is yours.
+
+` + "```yaml" + `
+- slug: github
+  provider: github
+  secrets: ["${GITHUB_SECRET}"]    # several are all live, for a rotation
+` + "```" + `
+
+| a source may give | |
+| --- | --- |
+| ` + "`scheme`" + ` | one of the provider's schemes, where it has several; its first by default |
+| ` + "`secrets`" + ` | as the provider shows them |
+| ` + "`public_keys`" + ` | each as PEM, as JWK or JWK Set, in base64 of DER, or for Ed25519 as 64 hexadecimal digits |
+| ` + "`options`" + ` | the provider's own, by name |
+| ` + "`tolerance_seconds`" + ` | how far timestamp and receipt may lie apart, instead of the provider's tolerance |
+| ` + "`idempotency_key_paths`, `event_type_paths`" + ` | instead of the provider's |
+
+Where the URL is signed, set ` + "`EVENTHOOK_PUBLIC_URL`" + ` to how the outside reaches
+you. The API has this list too, at ` + "`GET T/providers`" + ` (` + "`T` is `/api/tenants/{tenant}/eventhook`" + `),
+and so has the program: ` + "`eventhook providers`" + `.
+`
+
+const spellOut = `
+## Spell out a verifier
+
+For any other sender, say how it signs. A source that names a provider too
+keeps the provider's ids, types and handshake.
+
+` + "```yaml" + `
+- slug: crm
+  verifier: {type: hmac, header: X-Signature, algorithm: sha256, encoding: hex, prefix: "sha256=", secrets: ["${CRM_SECRET}"]}
+  idempotency_key_paths: [header.x-request-id, body.id]
+  event_type_paths: [header.x-topic]
+` + "```" + `
+
+A field that a type does not take is a fault.
+
+`
+
+const templates = `
+### What is signed
+
+` + "`signed`" + ` is text with placeholders:
+
+`
+
+const paths = `
+## Ids and types
+
+A path is ` + "`header.<name>`, `body.<a.b.0.c>`, or `sha256.body`" + `, the SHA-256 of the
+body, for webhooks that have no id: then two that are alike are one. Several
+are joined with ` + "` + `" + `, as in ` + "`header.linear-event + body.action`" + `: their texts with a dot
+between, and nothing if one of them is absent. Texts and numbers count. The
+first path of a list that leads somewhere is taken. A path to a header that
+carries credentials leads nowhere.
+
+After its own paths an event's type is looked for in the headers
+` + "`x-event-type`, `x-github-event`, `x-stripe-event`, `x-webhook-event`" + ` and in the
+body's ` + "`type`, `event`, `action`, `event_type`" + `.
+`
+
+const trying = `
+## Try it
+
+` + "`eventhook verify`" + ` judges one request offline, as the gateway would, and says
+which part failed:
+
+` + "```sh" + `
+eventhook verify --provider github --secret "$GITHUB_SECRET" \
+  -H "X-Hub-Signature-256: $SIGNATURE" -H 'X-GitHub-Event: push' --body-file body.json
+# {"verified":false,"scheme":"github","error":"mismatch: no secret matched (of 1)","event_type":"push",…}
+` + "```" + `
+
+` + "`POST T/sources/{slug}/test`" + ` does the same for a source, and tells what its routes
+would do. Nothing is stored.
+
+` + "`eventhook verify --vectors FILE`" + ` runs requests whose answers are known, and prints
+a line for each. The file is a JSON list:
+
+` + "```json" + `
+[{"provider": "github", "scheme": "github", "name": "GitHub's own example",
+  "method": "POST", "url": "", "headers": {"X-Hub-Signature-256": "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"},
+  "body": "Hello, World!", "secret": "It's a Secret to Everybody", "public_key": "",
+  "config": {}, "now": null, "expect": "valid"}]
+` + "```" + `
+
+` + "`config`" + ` holds the provider's options, ` + "`tolerance`" + ` in seconds and a ` + "`secondary_secret`" + `;
+` + "`now`" + ` is the receipt in Unix seconds; ` + "`expect`, `valid` or `invalid`" + `, may be left out.
+`

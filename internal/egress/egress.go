@@ -1,0 +1,159 @@
+// Package egress makes our requests to addresses that others choose: key sets
+// and certificates that a source names, confirmations that a provider asks
+// for. Whoever chooses an address must not reach through us what he could not
+// reach himself, nor cost us more than a bounded time and a bounded answer.
+//
+// It judges an address when it is dialled, and the very address that is
+// dialled, so a name that resolves to something else the next time gains
+// nothing. It follows no redirect, uses no proxy, keeps no cookies, and knows
+// nothing of ours.
+package egress
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// Policy says whom a Client may reach, and whom it believes. The zero Policy
+// is for the public internet.
+type Policy struct {
+	// AllowPrivate allows loopback, private and carriers' shared networks
+	// too; still not link-local addresses, nor those where clouds hand out
+	// credentials.
+	AllowPrivate bool
+	// AllowedCIDRs are allowed whatever else is said of them. An address that
+	// stands for an IPv4 address is looked up as that.
+	AllowedCIDRs []netip.Prefix
+	// RootCAs sign the servers' certificates; nil: those of the system.
+	RootCAs *x509.CertPool
+}
+
+// allows judges an address that is about to be dialled.
+func (p Policy) allows(a netip.Addr) bool {
+	a = meant(a)
+	reach := reachOf(a)
+	return reach == anybody || reach == insider && p.AllowPrivate || within(p.AllowedCIDRs, a)
+}
+
+// control runs after the name was resolved and before a connection is made,
+// once for each address that is tried.
+func (p Policy) control(_ context.Context, _, address string, _ syscall.RawConn) error {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil || !p.allows(to.Addr()) {
+		return ErrRefused
+	}
+	return nil
+}
+
+// The bounds of every connection.
+const (
+	connectTimeout = 5 * time.Second // to connect, and again for TLS
+	idleTimeout    = 30 * time.Second
+	maxIdle        = 64
+	maxIdlePerHost = 2
+	maxHeaderBytes = 64 << 10
+)
+
+// Client makes requests within a Policy. It is safe for concurrent use once
+// its fields are set.
+type Client struct {
+	UserAgent string        // "eventhook" by default
+	Timeout   time.Duration // of a whole request, reading the answer included; 10 s by default
+
+	http *http.Client
+}
+
+// New makes a Client, which connects to nobody before it is asked to.
+func New(p Policy) *Client {
+	p.AllowedCIDRs = slices.Clone(p.AllowedCIDRs)
+	dialer := &net.Dialer{Timeout: connectTimeout, ControlContext: p.control}
+	return newClient(p, dialer.DialContext)
+}
+
+func newClient(p Policy, dial func(ctx context.Context, network, address string) (net.Conn, error)) *Client {
+	return &Client{
+		UserAgent: "eventhook",
+		Timeout:   10 * time.Second,
+		http: &http.Client{
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+			Transport: &http.Transport{
+				Proxy:                  nil, // not even one that the environment names: it would dial for us
+				DialContext:            dial,
+				TLSClientConfig:        &tls.Config{RootCAs: p.RootCAs, MinVersion: tls.VersionTLS12},
+				TLSHandshakeTimeout:    connectTimeout,
+				ForceAttemptHTTP2:      true,
+				DisableCompression:     true, // what we read is what was sent
+				MaxIdleConns:           maxIdle,
+				MaxIdleConnsPerHost:    maxIdlePerHost,
+				IdleConnTimeout:        idleTimeout,
+				MaxResponseHeaderBytes: maxHeaderBytes,
+			},
+		},
+	}
+}
+
+// CloseIdleConnections closes the connections that no request uses.
+func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }
+
+// Document is what a Get brought.
+type Document struct {
+	Body        []byte
+	ContentType string        // as the server says it
+	MaxAge      time.Duration // of Cache-Control; 0 if it gives none, or forbids to keep the answer
+}
+
+// Get fetches the document at an https URL, on any port, without user and
+// password in it. Any answer but 200 is a StatusError, a redirect too; a body
+// of more than most bytes is ErrTooLarge and never cut; an address that the
+// Policy does not allow is ErrRefused.
+//
+// It returns when ctx ends or Timeout has passed, and the error then wraps
+// context.Canceled or context.DeadlineExceeded. Errors print in our own words:
+// nothing of the answer, of the URL, or of the addresses behind it. What they
+// wrap may print all of that.
+func (c *Client) Get(ctx context.Context, url string, most int64) (Document, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	request, err := c.request(ctx, url)
+	if err != nil {
+		return Document{}, err
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return Document{}, inOurWords(ctx, err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return Document{}, StatusError(response.StatusCode)
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(nil, response.Body, most))
+	if err != nil {
+		return Document{}, inOurWords(ctx, err)
+	}
+	return Document{Body: body, ContentType: response.Header.Get("Content-Type"), MaxAge: maxAge(response.Header)}, nil
+}
+
+// maxURL is what common servers take.
+const maxURL = 8 << 10
+
+func (c *Client) request(ctx context.Context, text string) (*http.Request, error) {
+	to, err := url.Parse(text)
+	if err != nil || len(text) > maxURL || to.Scheme != "https" || to.Hostname() == "" || to.User != nil {
+		return nil, errURL // url.Parse repeats the text
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, text, nil)
+	if err != nil {
+		return nil, errURL
+	}
+	request.Header.Set("User-Agent", c.UserAgent)
+	return request, nil
+}

@@ -1,0 +1,96 @@
+package pg
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook"
+)
+
+// LearnSecret keeps the secret that a source's handshake has brought, and all
+// instances hear of it. A source that has learned one keeps that: KindConflict.
+// So does one that is gone. Primary key.
+func (db *DB) LearnSecret(ctx context.Context, source eventhook.SourceID, secret eventhook.Secret) error {
+	sealed, err := db.sealer.Seal(secret.Reveal())
+	if err != nil {
+		return fmt.Errorf("learn a secret: %w", err)
+	}
+	tag, err := db.work.Exec(ctx, `INSERT INTO eventhook.learned_secret (source_id, tenant_id, secret, learned_at)
+		SELECT id, tenant_id, $2, $3 FROM eventhook.source WHERE id = $1
+		ON CONFLICT (source_id) DO NOTHING`, [16]byte(source), sealed, db.now())
+	if err == nil && tag.RowsAffected() == 0 {
+		return &eventhook.Error{Kind: eventhook.KindConflict, Message: "the source has its secret already"}
+	}
+	return translate("learn a secret", err)
+}
+
+// LearnedSecret tells when a source has learned its secret, and when that was
+// shown; KindNotFound if it has learned none. Primary key.
+func (db *DB) LearnedSecret(ctx context.Context, source eventhook.SourceID) (learnedAt time.Time, revealedAt *time.Time, err error) {
+	err = db.work.QueryRow(ctx, `SELECT learned_at, revealed_at FROM eventhook.learned_secret WHERE source_id = $1`,
+		[16]byte(source)).Scan(&learnedAt, &revealedAt)
+	return learnedAt, revealedAt, translate("read a learned secret", notFound(err, "learned secret"))
+}
+
+// RevealSecret returns the secret that a source has learned, once:
+// KindConflict if it was shown before, or there is none. Primary key.
+func (db *DB) RevealSecret(ctx context.Context, source eventhook.SourceID) (eventhook.Secret, error) {
+	var sealed string
+	err := db.work.QueryRow(ctx, `UPDATE eventhook.learned_secret SET revealed_at = $2
+		WHERE source_id = $1 AND revealed_at IS NULL RETURNING secret`, [16]byte(source), db.now()).Scan(&sealed)
+	if eventhook.KindOf(notFound(err, "learned secret")) == eventhook.KindNotFound {
+		return eventhook.Secret{}, &eventhook.Error{Kind: eventhook.KindConflict,
+			Message: "the source has learned no secret, or it was shown already; reset the handshake to learn a new one"}
+	}
+	if err != nil {
+		return eventhook.Secret{}, translate("show a learned secret", err)
+	}
+	text, err := db.sealer.Open(sealed)
+	if err != nil {
+		return eventhook.Secret{}, fmt.Errorf("show a learned secret: %w", err)
+	}
+	return eventhook.NewSecret(text), nil
+}
+
+// ForgetSecret lets a source wait for its handshake again. It is no fault if
+// it has learned none. Primary key.
+func (db *DB) ForgetSecret(ctx context.Context, source eventhook.SourceID) error {
+	_, err := db.work.Exec(ctx, `DELETE FROM eventhook.learned_secret WHERE source_id = $1`, [16]byte(source))
+	return translate("forget a learned secret", err)
+}
+
+// fastlySQL reads a small index of its own.
+const fastlySQL = `SELECT ` + sourceColumns + sourceTables + `
+WHERE s.provider = 'fastly' AND s.is_enabled AND t.status = 'active' ORDER BY s.id LIMIT 1000`
+
+// FastlyServices are the ids of the services whose logs enabled sources take,
+// in any order, some perhaps twice: of the first thousand sources.
+func (db *DB) FastlyServices(ctx context.Context) ([]string, error) {
+	rows, err := db.lists.Query(ctx, fastlySQL)
+	if err != nil {
+		return nil, translate("list the services of Fastly", err)
+	}
+	sources, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (eventhook.Source, error) { return db.scanSource(r) })
+	if err != nil {
+		return nil, translate("list the services of Fastly", err)
+	}
+	var ids []string
+	for _, s := range sources {
+		var spec struct {
+			Options struct {
+				ServiceIDs string `json:"service_ids"`
+			} `json:"options"`
+		}
+		if json.Unmarshal([]byte(s.Verifier.Reveal()), &spec) == nil { // what cannot be read has no services
+			for id := range strings.SplitSeq(spec.Options.ServiceIDs, ",") {
+				ids = append(ids, strings.TrimSpace(id))
+			}
+		}
+	}
+	return ids, nil
+}

@@ -1,0 +1,109 @@
+package pg
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/eventhook/eventhook"
+)
+
+func TestASecretIsLearnedOnce(t *testing.T) {
+	f := setUp(t)
+	id := f.source("acme", "crm").ID
+	other := f.source("acme", "shop").ID
+	learn := func(s string) error { return f.db.LearnSecret(t.Context(), id, eventhook.NewSecret(s)) }
+	learned := func() (texts []string) {
+		for _, s := range f.source("acme", "crm").LearnedSecrets {
+			texts = append(texts, s.Reveal())
+		}
+		return texts
+	}
+	_, _, err := f.db.LearnedSecret(t.Context(), id)
+	wantKind(t, "before", err, eventhook.KindNotFound)
+	_, err = f.db.RevealSecret(t.Context(), id)
+	wantKind(t, "nothing to show", err, eventhook.KindConflict)
+
+	f.must(learn("first-secret"))
+	wantKind(t, "another", learn("second-secret"), eventhook.KindConflict)
+	if got := learned(); !slices.Equal(got, []string{"first-secret"}) {
+		t.Errorf("learned %v, want the first", got)
+	}
+	if row := one[string](f, `SELECT l::text FROM eventhook.learned_secret l`); strings.Contains(row, "first-secret") || !strings.Contains(row, "enc:test:") {
+		t.Errorf("the row is %s, want it sealed", row)
+	}
+	if got := f.source("acme", "shop").LearnedSecrets; len(got) > 0 {
+		t.Errorf("another source learned %d secrets", len(got))
+	}
+	_, err = f.db.RevealSecret(t.Context(), other)
+	wantKind(t, "of another source", err, eventhook.KindConflict)
+	shown, err := f.db.RevealSecret(t.Context(), id)
+	f.must(err)
+	same(t, "shown", shown.Reveal(), "first-secret")
+	_, err = f.db.RevealSecret(t.Context(), id)
+	wantKind(t, "shown again", err, eventhook.KindConflict)
+	_, revealed, err := f.db.LearnedSecret(t.Context(), id)
+	f.must(err)
+	if revealed == nil {
+		t.Error("not marked as shown")
+	}
+
+	f.must(f.db.ForgetSecret(t.Context(), id))
+	f.must(f.db.ForgetSecret(t.Context(), id))
+	f.must(learn("third-secret"))
+	if got := learned(); !slices.Equal(got, []string{"third-secret"}) {
+		t.Errorf("learned %v, want the third", got)
+	}
+	wantKind(t, "a source that is none", f.db.LearnSecret(t.Context(), eventhook.NewID[eventhook.Source](f.db.now()), eventhook.NewSecret("s")), eventhook.KindConflict)
+}
+
+// TestApplyLeavesWhatWasLearned but for the secret of another provider.
+func TestApplyLeavesWhatWasLearned(t *testing.T) {
+	f := setUp(t)
+	f.must(f.db.LearnSecret(t.Context(), f.source("acme", "crm").ID, eventhook.NewSecret("learned")))
+	c := acme()
+	apply := func(want int) {
+		t.Helper()
+		_, err := f.db.ApplyTenant(t.Context(), c, false)
+		f.must(err)
+		same(t, "learned secrets", len(f.source("acme", "crm").LearnedSecrets), want)
+	}
+	apply(1)
+	for i := range c.Sources {
+		c.Sources[i].Name = "renamed"
+	}
+	apply(1)
+	for i := range c.Sources {
+		c.Sources[i].Provider = "another"
+	}
+	apply(0)
+}
+
+func TestFastlyServices(t *testing.T) {
+	f := setUp(t)
+	c := acme()
+	fastly := func(slug, services string, enabled bool) eventhook.SourceConfig {
+		return eventhook.SourceConfig{Source: eventhook.Source{Slug: slug, Name: slug, Provider: "fastly", IsEnabled: enabled,
+			Verifier: eventhook.NewSecret(`{"provider":"fastly","options":{"service_ids":"` + services + `"}}`)}}
+	}
+	c.Sources = append(c.Sources, fastly("a", "one, two", true), fastly("b", "three", false), fastly("c", "two", true))
+	_, err := f.db.ApplyTenant(t.Context(), c, false)
+	f.must(err)
+	got, err := f.db.FastlyServices(t.Context())
+	f.must(err)
+	slices.Sort(got)
+	if !slices.Equal(got, []string{"one", "two", "two"}) {
+		t.Errorf("services %v, want those of the enabled sources", got)
+	}
+	f.exec(`UPDATE eventhook.tenant SET status = 'suspended' WHERE slug = 'acme'`)
+	got, err = f.db.FastlyServices(t.Context())
+	f.must(err)
+	same(t, "services of a suspended tenant", len(got), 0)
+}
+
+func (f *fixture) source(tenant, slug string) eventhook.Source {
+	f.Helper()
+	s, err := f.db.FindSource(f.Context(), tenant, slug)
+	f.must(err)
+	return s
+}

@@ -1,0 +1,98 @@
+package route
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/payload"
+)
+
+// Explanation tells what a route would do with an event, and why.
+type Explanation struct {
+	Route   eventhook.Route
+	Matched bool
+	Reason  string            // why it matches, or why not, for people
+	Actions []ExplainedTarget // of a route that matches, one for each target
+}
+
+// ExplainedTarget is what one target would be given. Err says why the target
+// would fail instead; its text may be shown to users.
+type ExplainedTarget struct {
+	Type  string
+	Input json.RawMessage // of an execution; of a promise its key, its status, and its value or error
+	Err   error
+}
+
+// Explain tells of each route of the program, in their order, what it would do
+// with an event. Unlike Settle it heeds whether a route is enabled, so that a
+// program for it may hold those that are not. It is pure: nothing is settled.
+func (p *Program) Explain(e *eventhook.Event, now time.Time) []Explanation {
+	view := payload.New(payload.Block(e.Headers), e.ContentType, e.Body)
+	list := make([]Explanation, 0, len(p.routes))
+	for i := range p.routes {
+		c := &p.routes[i]
+		x := Explanation{Route: c.route}
+		if x.Matched, x.Reason = c.explain(e.EventType); x.Matched {
+			for index := range c.targets {
+				x.Actions = append(x.Actions, p.explainTarget(c, e, view, index, now))
+			}
+		}
+		list = append(list, x)
+	}
+	return list
+}
+
+// explain says whether a route takes events of a type, and why.
+func (c *compiled) explain(eventType string) (matched bool, reason string) {
+	filter := c.route.FilterEventTypes
+	by := slices.IndexFunc(filter, func(pattern string) bool {
+		one := compilePatterns([]string{pattern})
+		return one.match(eventType)
+	})
+	switch {
+	case !c.route.IsEnabled:
+		return false, "the route is disabled"
+	case len(filter) == 0:
+		return true, "the route takes events of every type"
+	case by >= 0:
+		return true, fmt.Sprintf("event type %q matches %q", eventType, filter[by])
+	}
+	return false, fmt.Sprintf("event type %q matches none of %s", eventType, strings.Join(filter, ", "))
+}
+
+func (p *Program) explainTarget(c *compiled, e *eventhook.Event, view *payload.View, index int, now time.Time) ExplainedTarget {
+	planned := p.plan(c, e, view, index, now)
+	x := ExplainedTarget{Type: planned.TargetType}
+	if planned.Failure != "" {
+		x.Err = errors.New(planned.Failure)
+		return x
+	}
+	x.Input, x.Err = input(planned.Effect, view)
+	return x
+}
+
+// settled is how a promise would be settled.
+type settled struct {
+	IdempotencyKey string          `json:"idempotency_key"`
+	Status         string          `json:"status"`
+	Value          json.RawMessage `json:"value,omitempty"`
+	Error          string          `json:"error,omitempty"`
+}
+
+// input is what an effect hands over.
+func input(effect eventhook.Effect, view *payload.View) (json.RawMessage, error) {
+	switch x, o := effect.Execution, effect.Promise; {
+	case x != nil && x.Input != nil:
+		return x.Input, nil
+	case x != nil:
+		return view.Render(), nil
+	case o != nil:
+		return json.Marshal(settled{IdempotencyKey: o.Key, Status: string(o.Status), Value: o.Value, Error: o.Error})
+	}
+	return json.RawMessage("null"), nil
+}

@@ -1,0 +1,137 @@
+package verify
+
+import (
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/payload"
+)
+
+// object is a JSON object that something is read from. Only what is there
+// once is believed: of a member that is there twice, other readers may see
+// the other one.
+type object struct{ json gjson.Result }
+
+var (
+	errNoView   = &Error{ReasonMalformed, "the body cannot be read as JSON or as a form"}
+	errRepeated = &Error{ReasonMalformed, "a field that counts is in the body more than once"}
+)
+
+// viewOf reads the body, in JSON or a form, as the object that routes see.
+func viewOf(r *Request) (object, *Error) {
+	view := payload.New(r.Header, r.Header.Get("Content-Type"), r.Body).JSON()
+	if view == nil {
+		return object{}, errNoView
+	}
+	return object{gjson.ParseBytes(view)}, nil
+}
+
+// member is the value at a path, or one that does not exist.
+func (o object) member(path []string) (gjson.Result, *Error) {
+	at := o.json
+	for _, name := range path {
+		found, times := gjson.Result{}, 0
+		if at.IsObject() {
+			at.ForEach(func(key, value gjson.Result) bool {
+				if key.Str == name {
+					found, times = value, times+1
+				}
+				return true
+			})
+		}
+		switch times {
+		case 0:
+			return gjson.Result{}, nil
+		case 1:
+			at = found
+		default:
+			return gjson.Result{}, errRepeated
+		}
+	}
+	return at, nil
+}
+
+// text is the text, number or truth value, as it is written, at the first of
+// some paths that has one, "" if there is none.
+func (o object) text(paths fieldPath) (string, *Error) {
+	for _, path := range paths {
+		v, err := o.member(path)
+		switch {
+		case err != nil:
+			return "", err
+		case v.IsObject() || v.IsArray() || v.Type == gjson.Null:
+		case v.Type == gjson.Number:
+			return v.Raw, nil
+		default:
+			return v.String(), nil
+		}
+	}
+	return "", nil
+}
+
+// all are the values at a path in which # stands for all elements of an array.
+func (o object) all(path []string) (found []object, err *Error) {
+	for i, name := range path {
+		if name != "#" {
+			continue
+		}
+		list, err := o.member(path[:i])
+		if err != nil || !list.IsArray() {
+			return nil, err
+		}
+		for _, element := range list.Array() {
+			below, err := object{element}.all(path[i+1:])
+			if err != nil {
+				return nil, err
+			}
+			if len(below) == 0 {
+				below = []object{{}} // so that an element without is noticed
+			}
+			found = append(found, below...)
+		}
+		return found, nil
+	}
+	v, err := o.member(path)
+	if err != nil || !v.Exists() {
+		return nil, err
+	}
+	return []object{{v}}, nil
+}
+
+// fieldPath points into a body: names with dots between. It may have
+// alternatives, with | between.
+type fieldPath [][]string
+
+// itself is the path to where one is already.
+var itself = fieldPath{nil}
+
+func parseFieldPath(s string) fieldPath {
+	if s == "" {
+		return nil
+	}
+	var paths fieldPath
+	for one := range strings.SplitSeq(s, "|") {
+		paths = append(paths, strings.Split(one, "."))
+	}
+	return paths
+}
+
+func isFieldPath(s string) bool {
+	for one := range strings.SplitSeq(s, "|") {
+		if eventhook.CheckPath("body."+one) != "" {
+			return false
+		}
+	}
+	return true
+}
+
+func validatePath(key, path string, f *eventhook.Faults) {
+	switch {
+	case path == "":
+		f.Add(key, "missing")
+	case !isFieldPath(path):
+		f.Add(key, "%q is not a path into the body such as data.id", path)
+	}
+}

@@ -1,0 +1,217 @@
+package verify
+
+import (
+	"encoding/json"
+	neturl "net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestErrorsTellEnough holds the texts, since operators search for them.
+func TestErrorsTellEnough(t *testing.T) {
+	github := Spec{Provider: "github", Secrets: []string{"secret-a", "secret-b"}}
+	stripe := Spec{Provider: "stripe", Secrets: []string{"secret-a", "secret-b"}}
+	slack := Spec{Provider: "slack", Secrets: []string{"secret-a"}}
+	stamped := "t=1800000000,v1=" + hexMAC("secret-a", "1800000000.body")
+	inSlack := map[string]string{"X-Slack-Signature": "v0=" + hexMAC("secret-a", "v0:1800000000:body"), "X-Slack-Request-Timestamp": "1800000000"}
+	spelledOut := func(c Config) Spec { return Spec{Verifier: &c} }
+	claims := func(claims map[string]any) map[string]string {
+		return map[string]string{"X-Token": plainJWT(t, "HS256", map[string]any{"alg": "HS256"}, claims, []byte("secret-a"))}
+	}
+	jwt := spelledOut(Config{Type: "jwt", Header: "X-Token", Algorithm: "HS256", Secrets: []string{"secret-a"}, Issuers: []string{"us"}, Claims: map[string]string{"email": "a"}})
+	dated := spelledOut(Config{Type: "jwt", Header: "X-Token", Algorithm: "HS256", Secrets: []string{"secret-a"}, ToleranceSeconds: new(300)})
+	for _, tt := range []struct {
+		claim   string
+		spec    Spec
+		headers map[string]string
+		body    string
+		after   time.Duration
+		want    string
+	}{
+		{"which header is missing", github, nil, "body", 0, "missing_header: no X-Hub-Signature-256"},
+		{"which of two headers is missing", slack, map[string]string{"X-Slack-Signature": inSlack["X-Slack-Signature"]}, "body", 0, "missing_header: no X-Slack-Request-Timestamp"},
+		{"which field is missing", Spec{Provider: "mailgun", Secrets: []string{"k"}}, nil, `{}`, 0, "missing_field: no signature.signature|signature in the body"},
+		{"which parameter is missing", Spec{Provider: "azure-event-grid", Secrets: []string{"k"}}, nil, "", 0, "missing_field: no parameter token in the URL"},
+		{"which prefix is wanted", github, map[string]string{"X-Hub-Signature-256": "sha1=00"}, "body", 0, "prefix: no signature in X-Hub-Signature-256 begins with sha256="},
+		{"which name is wanted", stripe, map[string]string{"Stripe-Signature": "t=1800000000,v0=00"}, "body", 0, "prefix: no signature in Stripe-Signature begins with v1="},
+		{"which scheme is wanted", Spec{Provider: "google-pubsub", Options: map[string]string{"email": "a@b"}}, map[string]string{"Authorization": "Basic eA=="}, "", 0, "prefix: Authorization does not begin with Bearer"},
+		{"which encoding is wanted", github, map[string]string{"X-Hub-Signature-256": "sha256=zz"}, "body", 0, "encoding: no signature in X-Hub-Signature-256 has the expected encoding (hex) and length"},
+		{"an empty header", Spec{Provider: "gitea", Secrets: []string{"k"}}, map[string]string{"X-Gitea-Signature": ""}, "body", 0, "encoding: X-Gitea-Signature is empty"},
+		{"too many", github, map[string]string{"X-Hub-Signature-256": strings.Repeat(",", 16)}, "body", 0, "malformed: X-Hub-Signature-256 holds more than 16 signatures"},
+		{"no timestamp", stripe, map[string]string{"Stripe-Signature": "v1=00"}, "body", 0, "malformed: Stripe-Signature does not hold exactly one t in Unix seconds"},
+		{"another unit", Spec{Provider: "zendesk", Secrets: []string{"k"}}, map[string]string{"X-Zendesk-Webhook-Signature": "x", "X-Zendesk-Webhook-Signature-Timestamp": "1800000000"}, "body", 0,
+			"malformed: X-Zendesk-Webhook-Signature-Timestamp does not hold exactly one timestamp in RFC 3339"},
+		{"no JSON", Spec{Provider: "linear", Secrets: []string{"k"}}, map[string]string{"Linear-Signature": strings.Repeat("0", 64)}, "body", 0, "malformed: the body cannot be read as JSON or as a form"},
+		{"late, and by how much", stripe, map[string]string{"Stripe-Signature": stamped}, "body", 301 * time.Second, "timestamp: signed 301 s before receipt, tolerance 300 s"},
+		{"early, and by how much", slack, inSlack, "body", -400 * time.Second, "timestamp: signed 400 s after receipt, tolerance 300 s"},
+		{"a token that is old, and by how much", dated, claims(map[string]any{"iat": signedAt - 301}), "", 0, "timestamp: issued 301 s before receipt, tolerance 300 s"},
+		{"a token from the future", jwt, claims(map[string]any{"exp": signedAt, "iat": signedAt + 90}), "", 0, "timestamp: issued 90 s after receipt"},
+		{"no secret, and of how many", github, map[string]string{"X-Hub-Signature-256": "sha256=" + strings.Repeat("0", 64)}, "body", 0, "mismatch: no secret matched (of 2)"},
+		{"no public key, and of how many", Spec{Provider: "discord", PublicKeys: []string{publicText(pairs().ed)}},
+			map[string]string{"X-Signature-Ed25519": strings.Repeat("0", 128), "X-Signature-Timestamp": "1800000000"}, "body", 0, "mismatch: no public key matched (of 1)"},
+		{"no token, and of how many", Spec{Provider: "gitlab", Secrets: []string{"a", "b"}}, map[string]string{"X-Gitlab-Token": "x"}, "", 0, "credentials: X-Gitlab-Token is no known key (of 2)"},
+		{"wrong password", Spec{Provider: "postmark", Secrets: []string{"a:b"}}, map[string]string{"Authorization": "Basic eA=="}, "", 0, "credentials: wrong username or password"},
+		{"a key that cannot be fetched", Spec{Provider: "paypal", Options: map[string]string{"webhook_id": "1"}}, map[string]string{"Paypal-Transmission-Sig": strings.Repeat("A", 340) + "AA==", "Paypal-Transmission-Id": "1", "Paypal-Transmission-Time": "1",
+			"Paypal-Auth-Algo": "SHA256withRSA", "Paypal-Cert-Url": "https://api.paypal.com/1"}, "", 0, "key_not_found: the key cannot be fetched"},
+		{"a key of a stranger", Spec{Provider: "paypal", Options: map[string]string{"webhook_id": "1"}}, map[string]string{"Paypal-Transmission-Sig": strings.Repeat("A", 340) + "AA==", "Paypal-Transmission-Id": "1", "Paypal-Transmission-Time": "1",
+			"Paypal-Auth-Algo": "SHA256withRSA", "Paypal-Cert-Url": "https://evil.example/1"}, "", 0, "key_not_found: the certificate's URL is not one of the provider's"},
+		{"no secret yet", Spec{Provider: "notion"}, nil, "", 0, "key_not_found: there is no secret yet: the provider's handshake has not come"},
+		{"an expired token, and since when", jwt, claims(map[string]any{"exp": signedAt - 90}), "", 0, "token: the token expired 90 s before receipt"},
+		{"a token that is not valid yet", jwt, claims(map[string]any{"exp": signedAt, "nbf": signedAt + 90}), "", 0, "token: the token is valid from 90 s after receipt on"},
+		{"a token without an end", jwt, claims(map[string]any{}), "", 0, "token: the token does not say when it expires"},
+		{"a token of another issuer", jwt, claims(map[string]any{"exp": signedAt}), "", 0, "token: the token is from another issuer"},
+		{"which claim is another", jwt, claims(map[string]any{"exp": signedAt, "iss": "us", "email": "b"}), "", 0, "token: the token's email is not the expected one"},
+	} {
+		resolved, faults := tt.spec.Resolve()
+		if len(faults) > 0 {
+			t.Fatalf("%s: %v", tt.claim, faults)
+		}
+		v, err := resolved.New(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := Vector{Headers: tt.headers, Body: tt.body, URL: "https://h.example/", Now: new(int64(signedAt))}.Request()
+		r.At = r.At.Add(tt.after)
+		err = v.Verify(t.Context(), r)
+		if err == nil || !strings.HasPrefix(err.Error(), ErrSignature.Error()+": "+tt.want) || !strings.HasPrefix(Why(err), tt.want) {
+			t.Errorf("%s: got %v, want …%s", tt.claim, err, tt.want)
+		}
+	}
+}
+
+// TestNoMomentOfReceipt: a request that came at no moment is late or early,
+// and no reason to panic.
+func TestNoMomentOfReceipt(t *testing.T) {
+	c := Config{Type: "timestamped_hmac", Header: "X-Sig", Secrets: []string{"secret"}}
+	r := signedFor(t, c, "secret", 10)
+	r.At = time.Time{}
+	if got := reasonOf(t, mustNew(t, c).Verify(t.Context(), r)); got != ReasonTimestamp {
+		t.Errorf("got %q, want %q", got, ReasonTimestamp)
+	}
+}
+
+// couldBeSignature is any text long enough to be one, of 16 bytes and more.
+var couldBeSignature = regexp.MustCompile(`[0-9A-Fa-f]{16,}|[0-9A-Za-z+/=]{24,}`)
+
+// TestErrorsGiveNothingAway looks at the errors of all vectors there are: none
+// holds a secret, anything that could be a signature, or a piece of what was
+// sent.
+func TestErrorsGiveNothingAway(t *testing.T) {
+	looked, texts := 0, map[string]bool{}
+	look := func(claim string, err error, c Config, r *Request) {
+		if err == nil {
+			return
+		}
+		looked++
+		texts[regexp.MustCompile(`\d+`).ReplaceAllString(err.Error(), "#")] = true
+		text := withoutNames(err.Error(), c)
+		if got := couldBeSignature.FindString(text); got != "" {
+			t.Errorf("%s: %v holds %q", claim, err, got)
+		}
+		for _, s := range secretsOf(c) {
+			if len(s) > 2 && strings.Contains(text, s) {
+				t.Errorf("%s: %v holds the secret %q", claim, err, s)
+			}
+		}
+		for _, sent := range sentTexts(r) {
+			if piece := commonPiece(sent, text); piece != "" {
+				t.Errorf("%s: %v holds %q, which was sent", claim, err, piece)
+			}
+		}
+	}
+	for scheme := range schemes {
+		for _, v := range loadFolder[vector](t, filepath.Join("testdata", scheme)) {
+			c := v.Config
+			look(scheme+": "+v.Claim, mustNew(t, c).Verify(t.Context(), v.request()), c, v.request())
+		}
+	}
+	ours := loadFolder[Vector](t, "testdata/presets")
+	lookAt := func(all []Vector) {
+		for _, v := range all {
+			look(v.Provider+": "+v.Name, v.Verify(t.Context(), nil), resolve(t, v).Config, v.Request())
+		}
+	}
+	lookAt(ours)
+	t.Run("shared", func(t *testing.T) { lookAt(loadShared(t)) })
+	if looked < 500 {
+		t.Errorf("looked at %d errors, want more", looked)
+	}
+	t.Logf("%d errors, %d texts", looked, len(texts))
+}
+
+// secretsOf are all secrets of c, a password alone too.
+func secretsOf(c Config) []string {
+	secrets := slices.Concat(c.Secrets, c.Values, []string{c.Password})
+	for _, s := range c.Values {
+		if _, password, ok := strings.Cut(s, ":"); ok {
+			secrets = append(secrets, password)
+		}
+	}
+	return secrets
+}
+
+// withoutNames is an error's text without what may be told: the names that c
+// gives to things, and the words of our own that senders use too.
+func withoutNames(text string, c Config) string {
+	c.Secrets, c.Values, c.Password, c.PublicKeys = nil, nil, "", nil
+	data, _ := json.Marshal(c)
+	var members any
+	_ = json.Unmarshal(data, &members)
+	for _, name := range leaves(members) {
+		text = strings.ReplaceAll(text, name, "")
+	}
+	return strings.NewReplacer("no secret matched", "", "signature", "", "timestamp", "", "certificate", "").Replace(text)
+}
+
+// sentTexts are the values that a request carries, without the names that
+// stand beside them.
+func sentTexts(r *Request) []string {
+	var texts []string
+	for _, values := range r.Header {
+		texts = append(texts, values...)
+	}
+	var body any
+	switch form, err := neturl.ParseQuery(string(r.Body)); {
+	case json.Unmarshal(r.Body, &body) == nil:
+		texts = append(texts, leaves(body)...)
+	case err == nil && strings.Contains(string(r.Body), "="):
+		for _, values := range form {
+			texts = append(texts, values...)
+		}
+	default:
+		texts = append(texts, string(r.Body))
+	}
+	return texts
+}
+
+func leaves(v any) (texts []string) {
+	switch v := v.(type) {
+	case string:
+		return []string{v}
+	case []any:
+		for _, one := range v {
+			texts = append(texts, leaves(one)...)
+		}
+	case map[string]any:
+		for _, one := range v {
+			texts = append(texts, leaves(one)...)
+		}
+	}
+	return texts
+}
+
+// commonPiece is a piece of a that stands in b, long enough not to be there
+// by chance.
+func commonPiece(a, b string) string {
+	const length = 9
+	for i := 0; i+length <= len(a); i++ {
+		if strings.Contains(b, a[i:i+length]) {
+			return a[i : i+length]
+		}
+	}
+	return ""
+}

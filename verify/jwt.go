@@ -1,0 +1,321 @@
+package verify
+
+import (
+	"context"
+	"crypto"
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/sha512"
+	"crypto/subtle"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"hash"
+	"io"
+	"net/http"
+	neturl "net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
+
+	"github.com/eventhook/eventhook"
+)
+
+// jwtScheme: the header is a JSON Web Token (RFC 7519), signed with a secret
+// or a private key whose public half is configured or in a key set on the
+// web. The one algorithm that counts is configured: what the token says of
+// itself chooses nothing.
+var jwtScheme = scheme{
+	fields: []string{"header", "prefix", "algorithm", "secrets", "secret_encoding", "public_keys", "jwks_url", "issuers", "audience", "claims",
+		"body_hash_claim", "tolerance_seconds"},
+	validate: validateJWT,
+	build:    newJWT,
+	secretHeaders: func(c Config) []string {
+		return []string{http.CanonicalHeaderKey(c.jwtDefaults().Header)}
+	},
+	coversBody: func(c Config) bool { return c.BodyHashClaim != "" },
+}
+
+// jwtAlgorithms are the ones that we take; none of them is none.
+var jwtAlgorithms = map[string]func(crypto.PublicKey) bool{
+	"HS256": nil, "HS384": nil, "HS512": nil, // with secrets
+	"RS256": isRSA, "RS384": isRSA, "RS512": isRSA, "PS256": isRSA, "PS384": isRSA, "PS512": isRSA,
+	"ES256": isECDSA, "ES384": isECDSA, "ES512": isECDSA, "EdDSA": isEd25519,
+}
+
+var jwtHashes = map[string]func() hash.Hash{"HS256": sha256.New, "HS384": sha512.New384, "HS512": sha512.New}
+
+func (c Config) jwtDefaults() Config {
+	if c.Header == "" {
+		c.Header = "Authorization"
+		if c.Prefix == "" {
+			c.Prefix = "Bearer "
+		}
+	}
+	if c.Algorithm == "" {
+		c.Algorithm = "RS256"
+	}
+	return c
+}
+
+func validateJWT(c Config, f *eventhook.Faults) {
+	c = c.jwtDefaults()
+	validateHeader(c.Header, f)
+	fits, known := jwtAlgorithms[c.Algorithm]
+	switch {
+	case !known:
+		f.Add("algorithm", "%q, want HS256, RS256, PS256, ES256 (or their 384 and 512), or EdDSA", c.Algorithm)
+	case fits == nil:
+		validateSecrets(c, f)
+		if len(c.PublicKeys) > 0 || c.KeySetURL != "" {
+			f.Add("public_keys", "not used with %s, whose key is a secret", c.Algorithm)
+		}
+	default:
+		validateJWTKeys(c, fits, f)
+	}
+	if u, err := neturl.Parse(c.KeySetURL); c.KeySetURL != "" && (err != nil || u.Scheme != "https" || u.Host == "") {
+		f.Add("jwks_url", "want an https URL")
+	}
+	if c.ToleranceSeconds != nil && (*c.ToleranceSeconds < 1 || *c.ToleranceSeconds > maxTolerance) {
+		f.Add("tolerance_seconds", "%d, want 1 to %d", *c.ToleranceSeconds, maxTolerance)
+	}
+	for name, value := range c.Claims {
+		if name == "" || value == "" {
+			f.Add("claims", "want names with values")
+		}
+	}
+}
+
+func validateJWTKeys(c Config, fits func(crypto.PublicKey) bool, f *eventhook.Faults) {
+	if len(c.Secrets) > 0 {
+		f.Add("secrets", "not used with %s, whose key is public", c.Algorithm)
+	}
+	if len(c.PublicKeys) == 0 && c.KeySetURL == "" {
+		f.Add("public_keys", "missing, want at least one, or a jwks_url")
+	}
+	for i, text := range c.PublicKeys {
+		keys, err := ParseKeys(text)
+		if err != nil {
+			f.Add(fmt.Sprintf("public_keys[%d]", i), "%s", err)
+		}
+		for _, k := range keys {
+			if !fits(k.Public) {
+				f.Add(fmt.Sprintf("public_keys[%d]", i), "is not a key for %s", c.Algorithm)
+				break
+			}
+		}
+	}
+}
+
+type jwtVerifier struct {
+	header, prefix string
+	algorithm      jose.SignatureAlgorithm
+	fits           func(crypto.PublicKey) bool
+	secrets        [][]byte
+	static         []Key
+	keySetURL      string
+	keys           Keys
+	issuers        []string
+	audience       string
+	claims         map[string]string
+	bodyHash       string
+	maxAge         time.Duration // 0: the token must say when it expires, unless it holds the body's hash
+
+	missing, prefixErr *Error
+}
+
+func newJWT(c Config, keys Keys) Verifier {
+	c = c.jwtDefaults()
+	v := &jwtVerifier{
+		header: http.CanonicalHeaderKey(c.Header), prefix: c.Prefix, algorithm: jose.SignatureAlgorithm(c.Algorithm), fits: jwtAlgorithms[c.Algorithm],
+		static: staticKeys(c.PublicKeys), keySetURL: c.KeySetURL, keys: keys, issuers: append([]string(nil), c.Issuers...), audience: c.Audience,
+		claims: map[string]string{}, bodyHash: c.BodyHashClaim,
+		missing:   missingHeader(c.Header),
+		prefixErr: refusef(ReasonPrefix, "%s does not begin with %s", c.Header, trim(c.Prefix)),
+	}
+	for _, s := range c.Secrets {
+		key, _ := decodeSecret(c.SecretEncoding, s) // has been validated
+		v.secrets = append(v.secrets, key)
+	}
+	for name, value := range c.Claims {
+		v.claims[name] = value
+	}
+	if c.ToleranceSeconds != nil {
+		v.maxAge = time.Duration(*c.ToleranceSeconds) * time.Second
+	}
+	return v
+}
+
+var (
+	errTokenTwice  = &Error{ReasonMalformed, "more than one token"}
+	errTokenShape  = &Error{ReasonEncoding, "the token is not a JWT of the expected algorithm"}
+	errTokenClaims = &Error{ReasonMalformed, "the token's claims cannot be read"}
+	errNoKey       = &Error{ReasonKey, "no key with the token's key id"}
+	errNoExpiry    = &Error{ReasonToken, "the token does not say when it expires"}
+	errIssuer      = &Error{ReasonToken, "the token is from another issuer"}
+	errAudience    = &Error{ReasonToken, "the token is for another audience"}
+)
+
+// maxToken bounds a token; larger ones are not looked at.
+const maxToken = 16 << 10
+
+func (v *jwtVerifier) Verify(ctx context.Context, r *Request) error {
+	if err := v.verify(ctx, r); err != nil {
+		return err
+	}
+	return nil
+}
+
+func (v *jwtVerifier) verify(ctx context.Context, r *Request) *Error {
+	values := r.Header[v.header]
+	switch {
+	case len(values) == 0:
+		return v.missing
+	case len(values) > 1:
+		return errTokenTwice
+	}
+	token := values[0]
+	if len(token) < len(v.prefix) || !strings.EqualFold(token[:len(v.prefix)], v.prefix) { // RFC 9110, 11.1: in any case
+		return v.prefixErr
+	}
+	token = trim(token[len(v.prefix):])
+	if len(token) > maxToken || strings.ContainsAny(token, " \t\r\n") { // which the library passes over
+		return errTokenShape
+	}
+	signed, bad := jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{v.algorithm})
+	if bad != nil {
+		return errTokenShape
+	}
+	payload, err := v.payload(ctx, token, signed)
+	if err != nil {
+		return err
+	}
+	return v.judge(payload, r)
+}
+
+// payload is what the token says, once a key has verified it.
+func (v *jwtVerifier) payload(ctx context.Context, token string, signed *jose.JSONWebSignature) ([]byte, *Error) {
+	if v.fits == nil {
+		return v.withSecret(token, signed)
+	}
+	id := signed.Signatures[0].Protected.KeyID
+	keys := v.static
+	if v.keySetURL != "" && len(keys) == 0 {
+		if v.keys == nil {
+			return nil, errCannotFetch
+		}
+		var err error
+		if keys, err = v.keys.Keys(ctx, v.keySetURL, id); err != nil {
+			return nil, errCannotFetch // the cause is for the log of who fetches
+		}
+	}
+	tried := 0
+	for _, k := range keys {
+		named := k.ID != "" && id != ""
+		if (named && k.ID != id) || (k.Algorithm != "" && k.Algorithm != string(v.algorithm)) || !v.fits(k.Public) {
+			continue
+		}
+		tried++
+		if payload, err := signed.Verify(k.Public); err == nil {
+			return payload, nil
+		}
+	}
+	if tried == 0 {
+		return nil, errNoKey
+	}
+	return nil, refusef(ReasonMismatch, "no public key matched (of %d)", tried)
+}
+
+// withSecret compares the token with all secrets. The library does not, since
+// RFC 7518, section 3.2, wants secrets as long as the hash, and those that
+// providers give are shorter.
+func (v *jwtVerifier) withSecret(token string, signed *jose.JSONWebSignature) ([]byte, *Error) {
+	sent := signed.Signatures[0]
+	_, critical := sent.Protected.ExtraHeaders["crit"] // RFC 7515, 4.1.11: what is not understood is refused
+	input := token[:strings.LastIndexByte(token, '.')]
+	same := 0
+	for _, secret := range v.secrets {
+		mac := hmac.New(jwtHashes[string(v.algorithm)], secret)
+		_, _ = io.WriteString(mac, input)
+		same |= subtle.ConstantTimeCompare(mac.Sum(nil), sent.Signature)
+	}
+	if same != 1 || critical {
+		return nil, refusef(ReasonMismatch, "no secret matched (of %d)", len(v.secrets))
+	}
+	return signed.UnsafePayloadWithoutVerification(), nil
+}
+
+// judge looks at the claims of a token that is genuine.
+func (v *jwtVerifier) judge(payload []byte, r *Request) *Error {
+	var claims jwt.Claims
+	var all map[string]json.RawMessage
+	if json.Unmarshal(payload, &claims) != nil || json.Unmarshal(payload, &all) != nil {
+		return errTokenClaims
+	}
+	if err := v.inTime(claims, r.At); err != nil {
+		return err
+	}
+	if len(v.issuers) > 0 && !slices.Contains(v.issuers, claims.Issuer) {
+		return errIssuer
+	}
+	if v.audience != "" {
+		want := v.audience
+		if want == "{url}" {
+			if want = r.URL; want == "" {
+				return errNoURL
+			}
+		}
+		if !claims.Audience.Contains(want) {
+			return errAudience
+		}
+	}
+	for name, want := range v.claims {
+		if claimText(all[name]) != want {
+			return refusef(ReasonToken, "the token's %s is not the expected one", name)
+		}
+	}
+	if v.bodyHash == "" {
+		return nil
+	}
+	sum := sha256.Sum256(r.Body)
+	if subtle.ConstantTimeCompare([]byte(claimText(all[v.bodyHash])), []byte(hex.EncodeToString(sum[:]))) != 1 {
+		return refusef(ReasonMismatch, "the body is not the one whose hash is in the token's %s", v.bodyHash)
+	}
+	return nil
+}
+
+// inTime allows a minute for the clocks.
+func (v *jwtVerifier) inTime(c jwt.Claims, at time.Time) *Error {
+	const leeway = time.Minute
+	seconds := func(d time.Duration) int64 { return int64(d / time.Second) }
+	switch {
+	case c.Expiry == nil && v.maxAge == 0 && v.bodyHash == "":
+		return errNoExpiry
+	case c.Expiry != nil && at.Sub(c.Expiry.Time()) > leeway:
+		return refusef(ReasonToken, "the token expired %d s before receipt", seconds(at.Sub(c.Expiry.Time())))
+	case c.NotBefore != nil && c.NotBefore.Time().Sub(at) > leeway:
+		return refusef(ReasonToken, "the token is valid from %d s after receipt on", seconds(c.NotBefore.Time().Sub(at)))
+	case c.IssuedAt != nil && c.IssuedAt.Time().Sub(at) > leeway:
+		return refusef(ReasonTimestamp, "issued %d s after receipt", seconds(c.IssuedAt.Time().Sub(at)))
+	case v.maxAge == 0:
+		return nil
+	case c.IssuedAt == nil:
+		return refusef(ReasonToken, "the token does not say when it was issued")
+	case at.Sub(c.IssuedAt.Time()) > v.maxAge:
+		return refusef(ReasonTimestamp, "issued %d s before receipt, tolerance %d s", seconds(at.Sub(c.IssuedAt.Time())), seconds(v.maxAge))
+	}
+	return nil
+}
+
+// claimText is a claim as text: a string without its quotes, anything else as
+// it is written.
+func claimText(raw json.RawMessage) string {
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		return s
+	}
+	return string(raw)
+}

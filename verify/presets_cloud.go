@@ -1,0 +1,79 @@
+package verify
+
+import "net/http"
+
+// cloudPresets are of clouds.
+var cloudPresets = []Preset{
+	{
+		ID: "aws-sns", Name: "Amazon SNS",
+		DocumentationURL:    "https://docs.aws.amazon.com/sns/latest/dg/sns-verify-signature-of-message.html",
+		Verifier:            Config{Type: "aws_sns", Claims: map[string]string{"TopicArn": "{option.topic_arn}"}},
+		Options:             []Option{{Name: "topic_arn", About: "the topic whose messages are accepted; without it those of any topic, of anybody"}},
+		IdempotencyKeyPaths: []string{"header.x-amz-sns-message-id", "body.MessageId"},
+		EventTypePaths:      []string{"header.x-amz-sns-message-type"},
+		Handshake:           "aws-sns",
+		Uncovered:           "MessageAttributes are not signed. Anybody with an AWS account can send signed messages: give the option topic_arn.",
+		Note:                "The subscription is confirmed on its own.",
+	},
+	{
+		ID: "google-pubsub", Name: "Google Cloud Pub/Sub",
+		DocumentationURL: "https://cloud.google.com/pubsub/docs/authenticate-push-subscriptions",
+		Verifier: Config{Type: "jwt", Header: "Authorization", Prefix: "Bearer ", Algorithm: "RS256", KeySetURL: "https://www.googleapis.com/oauth2/v3/certs",
+			Issuers: []string{"https://accounts.google.com", "accounts.google.com"}, Audience: "{option.audience}",
+			Claims: map[string]string{"email": "{option.email}", "email_verified": "true"}},
+		Options: []Option{
+			{Name: "email", About: "the push subscription's service account", Required: true},
+			{Name: "audience", About: "the push subscription's audience; by default the source's URL", Default: "{url}"},
+		},
+		IdempotencyKeyPaths: []string{"body.message.messageId"},
+		EventTypePaths:      []string{"body.message.attributes.event_type", "body.message.attributes.eventType", "body.message.attributes.ce-type"},
+		Uncovered:           "Requests carry a signed token that says nothing of the body.",
+	},
+	{
+		ID: "google-drive-calendar", Scheme: "header-token", Name: "Google Drive, Google Calendar",
+		DocumentationURL:    "https://developers.google.com/workspace/drive/api/guides/push",
+		Verifier:            tokenIn("X-Goog-Channel-Token"),
+		IdempotencyKeyPaths: []string{"header.x-goog-channel-id + header.x-goog-message-number"},
+		EventTypePaths:      []string{"header.x-goog-resource-state"},
+		Handshake:           "google-sync",
+		Uncovered:           onlyToken,
+		Note:                "The secret is the token of the channel. Bodies are empty.",
+	},
+	{
+		ID: "microsoft-graph", Name: "Microsoft Graph",
+		DocumentationURL: "https://learn.microsoft.com/en-us/graph/change-notifications-delivery-webhooks",
+		Verifier:         Config{Type: "api_key", Path: "value.#.clientState"},
+		EventTypePaths:   []string{"body.value.0.changeType", "body.value.0.lifecycleEvent"},
+		Handshake:        "microsoft",
+		Uncovered:        onlyToken,
+		Note:             "The secret is the subscription's clientState.",
+	},
+	{
+		ID: "sharepoint", Name: "SharePoint",
+		DocumentationURL: "https://learn.microsoft.com/en-us/sharepoint/dev/apis/webhooks/overview-sharepoint-webhooks",
+		Verifier:         Config{Type: "api_key", Path: "value.#.clientState"},
+		Handshake:        "microsoft",
+		Uncovered:        onlyToken,
+		Note:             "The secret is the subscription's clientState.",
+	},
+	{
+		ID: "azure-event-grid", Scheme: "query-token", Name: "Azure Event Grid",
+		DocumentationURL:    "https://learn.microsoft.com/en-us/azure/event-grid/end-point-validation-event-grid-events-schema",
+		Verifier:            Config{Type: "api_key", Query: "token"},
+		IdempotencyKeyPaths: []string{"sha256.body"},
+		EventTypePaths:      []string{"body.0.eventType", "body.0.type", "body.type"},
+		Methods:             []string{http.MethodOptions},
+		Handshake:           "azure-event-grid",
+		Uncovered:           onlyToken,
+		Note:                "Event Grid signs nothing: register the URL with ?token=<the secret> at its end.",
+	},
+	{
+		ID: "fastly", Scheme: "header-token", Name: "Fastly log streaming",
+		DocumentationURL: "https://www.fastly.com/documentation/guides/integrations/logging-endpoints/log-streaming-https/",
+		Verifier:         tokenIn("Authorization"),
+		Options:          []Option{{Name: "service_ids", About: "the services that may send logs, with commas between, or * for all", Required: true}},
+		Handshake:        "fastly",
+		Uncovered:        onlyToken,
+		Note:             "The secret is the value of the custom header Authorization. Fastly asks at /.well-known/fastly/logging/challenge who may send.",
+	},
+}

@@ -1,0 +1,158 @@
+package verify
+
+// hmacIn is the plain HMAC-SHA256 of the body in a header.
+func hmacIn(header, encoding, prefix string) Config {
+	return Config{Type: "hmac", Header: header, Algorithm: "sha256", Encoding: encoding, Prefix: prefix}
+}
+
+// tokenIn is a token in a header.
+func tokenIn(header string) Config { return Config{Type: "api_key", Header: header} }
+
+// What several presets say of what is not signed.
+const (
+	onlyToken = "Requests carry a token and are not signed: whoever learns it may send any body."
+	onlyBasic = "Requests carry a password and are not signed: whoever learns it may send any body."
+)
+
+// codePresets are of those who keep, build and watch code.
+var codePresets = []Preset{
+	{
+		ID: "github", Name: "GitHub",
+		DocumentationURL:    "https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries",
+		Verifier:            hmacIn("X-Hub-Signature-256", "hex", "sha256="),
+		IdempotencyKeyPaths: []string{"header.x-github-delivery"},
+		EventTypePaths:      []string{"header.x-github-event"},
+		Note:                "GitHub's ping is an ordinary delivery: it is stored, as an event of type ping.",
+	},
+	{
+		ID: "gitlab", Name: "GitLab (secret token)",
+		DocumentationURL:    "https://docs.gitlab.com/user/project/integrations/webhooks/",
+		Verifier:            tokenIn("X-Gitlab-Token"),
+		IdempotencyKeyPaths: []string{"header.idempotency-key", "header.x-gitlab-event-uuid"},
+		EventTypePaths:      []string{"header.x-gitlab-event"},
+		Uncovered:           onlyToken,
+		Note:                "Where GitLab offers a signing token, prefer the scheme gitlab-signing.",
+	},
+	{
+		ID: "gitlab", Scheme: "gitlab-signing", Name: "GitLab (signing token)",
+		DocumentationURL:    "https://docs.gitlab.com/user/project/integrations/webhooks/",
+		Verifier:            Config{Type: "standard_webhooks", Header: "webhook-signature"},
+		IdempotencyKeyPaths: []string{"header.webhook-id"},
+		EventTypePaths:      []string{"header.x-gitlab-event"},
+	},
+	{
+		ID: "bitbucket", Name: "Bitbucket",
+		DocumentationURL:    "https://support.atlassian.com/bitbucket-cloud/docs/manage-webhooks/",
+		Verifier:            hmacIn("X-Hub-Signature", "hex", "sha256="),
+		IdempotencyKeyPaths: []string{"header.x-request-uuid", "header.x-request-id"},
+		EventTypePaths:      []string{"header.x-event-key"},
+		Note:                "The header is X-Hub-Signature, without -256, although the hash is SHA-256.",
+	},
+	{
+		ID: "jira", Name: "Jira Cloud",
+		DocumentationURL:    "https://developer.atlassian.com/cloud/jira/platform/webhooks/",
+		Verifier:            hmacIn("X-Hub-Signature", "hex", "sha256="),
+		IdempotencyKeyPaths: []string{"header.x-atlassian-webhook-identifier"},
+		EventTypePaths:      []string{"body.webhookEvent"},
+	},
+	{
+		ID: "gitea", Name: "Gitea, Forgejo",
+		DocumentationURL:    "https://docs.gitea.com/usage/webhooks",
+		Verifier:            Config{Type: "hmac", Header: "X-Gitea-Signature", AlsoHeaders: []string{"X-Forgejo-Signature"}},
+		IdempotencyKeyPaths: []string{"header.x-gitea-delivery", "header.x-forgejo-delivery"},
+		EventTypePaths:      []string{"header.x-gitea-event", "header.x-forgejo-event"},
+	},
+	{
+		ID: "linear", Name: "Linear",
+		DocumentationURL: "https://linear.app/developers/webhooks",
+		Verifier: Config{Type: "timestamped_hmac", Header: "Linear-Signature", Signed: "{body}",
+			TimestampPath: "webhookTimestamp", TimestampUnit: "milliseconds", ToleranceSeconds: new(60)},
+		IdempotencyKeyPaths: []string{"header.linear-delivery"},
+		EventTypePaths:      []string{"header.linear-event + body.action", "body.type"},
+		Note:                "The timestamp that counts is the one in the signed body; the header's is not trusted.",
+	},
+	{
+		ID: "vercel", Name: "Vercel",
+		DocumentationURL:    "https://vercel.com/docs/webhooks/webhooks-api",
+		Verifier:            Config{Type: "hmac", Header: "X-Vercel-Signature", Algorithm: "sha1"},
+		IdempotencyKeyPaths: []string{"body.id"},
+		EventTypePaths:      []string{"body.type"},
+	},
+	{
+		ID: "netlify", Name: "Netlify",
+		DocumentationURL:    "https://docs.netlify.com/deploy/deploy-notifications/",
+		Verifier:            Config{Type: "jwt", Header: "X-Webhook-Signature", Algorithm: "HS256", Issuers: []string{"netlify"}, BodyHashClaim: "sha256"},
+		IdempotencyKeyPaths: []string{"header.x-netlify-event + body.id"},
+		EventTypePaths:      []string{"header.x-netlify-event", "body.state"},
+	},
+	{
+		ID: "heroku", Name: "Heroku",
+		DocumentationURL:    "https://devcenter.heroku.com/articles/app-webhooks",
+		Verifier:            hmacIn("Heroku-Webhook-Hmac-SHA256", "base64", ""),
+		IdempotencyKeyPaths: []string{"body.id"},
+		EventTypePaths:      []string{"body.resource + body.action"},
+	},
+	{
+		ID: "circleci", Name: "CircleCI",
+		DocumentationURL:    "https://circleci.com/docs/guides/integration/outbound-webhooks/",
+		Verifier:            hmacIn("circleci-signature", "hex", "v1="),
+		IdempotencyKeyPaths: []string{"body.id"},
+		EventTypePaths:      []string{"header.circleci-event-type", "body.type"},
+		Note:                "Only v1 counts among the versions that the header lists.",
+	},
+	{
+		ID: "buildkite", Name: "Buildkite",
+		DocumentationURL: "https://buildkite.com/docs/apis/webhooks/pipelines",
+		Verifier:         Config{Type: "timestamped_hmac", Header: "X-Buildkite-Signature", TimestampKey: "timestamp", SignatureKey: "signature"},
+		EventTypePaths:   []string{"header.x-buildkite-event", "body.event"},
+	},
+	{
+		ID: "terraform-cloud", Name: "HCP Terraform",
+		DocumentationURL:    "https://developer.hashicorp.com/terraform/cloud-docs/workspaces/settings/notifications",
+		Verifier:            Config{Type: "hmac", Header: "X-TFE-Notification-Signature", Algorithm: "sha512"},
+		IdempotencyKeyPaths: []string{"body.run_id + body.notifications.0.trigger + body.notifications.0.run_updated_at"},
+		EventTypePaths:      []string{"body.notifications.0.trigger"},
+	},
+	{
+		ID: "sentry", Name: "Sentry",
+		DocumentationURL:    "https://docs.sentry.io/organization/integrations/integration-platform/webhooks/",
+		Verifier:            Config{Type: "hmac", Header: "Sentry-Hook-Signature", AlsoHeaders: []string{"Sentry-App-Signature"}},
+		IdempotencyKeyPaths: []string{"header.request-id"},
+		EventTypePaths:      []string{"header.sentry-hook-resource + body.action", "header.sentry-hook-resource"},
+		Note:                "The secret is the integration's client secret.",
+	},
+	{
+		ID: "pagerduty", Name: "PagerDuty",
+		DocumentationURL:    "https://developer.pagerduty.com/docs/verifying-webhook-signatures",
+		Verifier:            hmacIn("X-PagerDuty-Signature", "hex", "v1="),
+		IdempotencyKeyPaths: []string{"body.event.id"},
+		EventTypePaths:      []string{"body.event.event_type"},
+	},
+	{
+		ID: "cursor", Name: "Cursor",
+		DocumentationURL:    "https://cursor.com/docs/cloud-agent/api/webhooks",
+		Verifier:            hmacIn("X-Webhook-Signature", "hex", "sha256="),
+		IdempotencyKeyPaths: []string{"header.x-webhook-id"},
+		EventTypePaths:      []string{"header.x-webhook-event", "body.event"},
+	},
+	{
+		ID: "replicate", Scheme: "standard-webhooks", Name: "Replicate",
+		DocumentationURL:    "https://replicate.com/docs/topics/webhooks/verify-webhook",
+		Verifier:            Config{Type: "standard_webhooks", Header: "webhook-signature"},
+		IdempotencyKeyPaths: []string{"header.webhook-id"},
+		EventTypePaths:      []string{"body.status"},
+	},
+	{
+		ID: "openai", Scheme: "standard-webhooks", Name: "OpenAI",
+		DocumentationURL:    "https://platform.openai.com/docs/guides/webhooks",
+		Verifier:            Config{Type: "standard_webhooks", Header: "webhook-signature"},
+		IdempotencyKeyPaths: []string{"header.webhook-id"},
+		EventTypePaths:      []string{"body.type"},
+	},
+	{
+		ID: "elevenlabs", Name: "ElevenLabs",
+		DocumentationURL: "https://elevenlabs.io/docs/overview/administration/webhooks",
+		Verifier:         Config{Type: "timestamped_hmac", Header: "ElevenLabs-Signature", SignatureKey: "v0", ToleranceSeconds: new(1800)},
+		EventTypePaths:   []string{"body.type"},
+	},
+}

@@ -1,0 +1,156 @@
+package verify
+
+import "net/http"
+
+var verifyToken = Option{Name: "verify_token", About: "the verify token that you gave the provider", Required: true, Secret: true}
+
+// messagePresets are of those who carry messages and posts.
+var messagePresets = []Preset{
+	{
+		ID: "slack", Name: "Slack",
+		DocumentationURL: "https://docs.slack.dev/authentication/verifying-requests-from-slack",
+		Verifier: Config{Type: "timestamped_hmac", Header: "X-Slack-Signature", Prefix: "v0=", TimestampHeader: "X-Slack-Request-Timestamp",
+			Signed: "v0:{timestamp}:{body}"},
+		IdempotencyKeyPaths: []string{"body.event_id"},
+		EventTypePaths:      []string{"body.event.type", "body.type", "body.command"},
+		Handshake:           "slack",
+		Note:                "The secret is the app's signing secret.",
+	},
+	{
+		ID: "discord", Name: "Discord",
+		DocumentationURL:    "https://discord.com/developers/docs/events/webhook-events",
+		Verifier:            Config{Type: "public_key", Header: "X-Signature-Ed25519", TimestampHeader: "X-Signature-Timestamp", ToleranceSeconds: new(0)},
+		IdempotencyKeyPaths: []string{"body.id"},
+		EventTypePaths:      []string{"body.event.type", "body.type"},
+		Handshake:           "discord",
+		Note:                "The public key is the application's, in hexadecimal. Discord names no tolerance for the timestamp; tolerance_seconds sets one.",
+	},
+	{
+		ID: "telegram", Scheme: "header-token", Name: "Telegram",
+		DocumentationURL:    "https://core.telegram.org/bots/api#setwebhook",
+		Verifier:            tokenIn("X-Telegram-Bot-Api-Secret-Token"),
+		IdempotencyKeyPaths: []string{"body.update_id"},
+		Uncovered:           onlyToken,
+		Note:                "The secret is the secret_token of setWebhook.",
+	},
+	{
+		ID: "twilio", Name: "Twilio",
+		DocumentationURL:    "https://www.twilio.com/docs/usage/security",
+		Verifier:            Config{Type: "url_form_hmac", Header: "X-Twilio-Signature", Algorithm: "sha1", Encoding: "base64"},
+		IdempotencyKeyPaths: []string{"header.i-twilio-idempotency-token"},
+		EventTypePaths:      []string{"body.MessageStatus", "body.CallStatus", "body.EventType"},
+		Methods:             []string{http.MethodGet},
+		Note:                "The URL is signed: EVENTHOOK_PUBLIC_URL must be what is registered. The secret is the auth token.",
+	},
+	{
+		ID: "sendgrid", Name: "SendGrid",
+		DocumentationURL: "https://www.twilio.com/docs/sendgrid/for-developers/tracking-events/getting-started-event-webhook-security-features",
+		Verifier: Config{Type: "public_key", Header: "X-Twilio-Email-Event-Webhook-Signature", Encoding: "base64", Algorithm: "ecdsa_sha256",
+			TimestampHeader: "X-Twilio-Email-Event-Webhook-Timestamp", ToleranceSeconds: new(0)},
+		IdempotencyKeyPaths: []string{"sha256.body"},
+		EventTypePaths:      []string{"body.0.event"},
+		Note:                "A request carries several events. The public key is the one that SendGrid shows.",
+	},
+	{
+		ID: "mailgun", Name: "Mailgun",
+		DocumentationURL: "https://documentation.mailgun.com/docs/mailgun/user-manual/webhooks/securing-webhooks",
+		Verifier: Config{Type: "body_hmac", Path: "signature.signature|signature",
+			Signed: "{field.signature.timestamp|timestamp}{field.signature.token|token}"},
+		// Not the event's id: who has one signature could send any event with
+		// it, under ids of his own. Each signature counts once.
+		IdempotencyKeyPaths: []string{"body.signature.signature", "body.signature"},
+		EventTypePaths:      []string{"body.event-data.event", "body.event"},
+		Uncovered:           "The signature covers a timestamp and a token, and not the event. Each signature is accepted once: it is the idempotency key.",
+	},
+	{
+		ID: "postmark", Scheme: "basic", Name: "Postmark",
+		DocumentationURL: "https://postmarkapp.com/developer/webhooks/webhooks-overview",
+		Verifier:         Config{Type: "basic_auth"},
+		IdempotencyKeyPaths: []string{"body.MessageID + body.RecordType + body.DeliveredAt", "body.MessageID + body.RecordType + body.ReceivedAt",
+			"body.MessageID + body.RecordType + body.BouncedAt", "body.MessageID + body.RecordType + body.ChangedAt"},
+		EventTypePaths: []string{"body.RecordType"},
+		Uncovered:      onlyBasic,
+		Note:           "The secret is user:password, as in the webhook's URL.",
+	},
+	{
+		ID: "resend", Scheme: "standard-webhooks", Name: "Resend",
+		DocumentationURL:    "https://resend.com/docs/webhooks/verify-webhooks-requests",
+		Verifier:            svix,
+		IdempotencyKeyPaths: svixKeys,
+		EventTypePaths:      []string{"body.type"},
+	},
+	{
+		ID: "line", Name: "LINE",
+		DocumentationURL:    "https://developers.line.biz/en/docs/messaging-api/verify-webhook-signature/",
+		Verifier:            hmacIn("x-line-signature", "base64", ""),
+		IdempotencyKeyPaths: []string{"body.events.0.webhookEventId"},
+		EventTypePaths:      []string{"body.events.0.type"},
+		Note:                "The secret is the channel secret.",
+	},
+	{
+		ID: "meta", Name: "Meta (WhatsApp, Instagram, Messenger, Facebook)",
+		DocumentationURL:    "https://developers.facebook.com/docs/graph-api/webhooks/getting-started",
+		Verifier:            hmacIn("X-Hub-Signature-256", "hex", "sha256="),
+		Options:             []Option{optional(verifyToken)},
+		IdempotencyKeyPaths: []string{"sha256.body"},
+		EventTypePaths:      []string{"body.object + body.entry.0.changes.0.field", "body.object"},
+		Methods:             []string{http.MethodGet},
+		Handshake:           "meta",
+		Note:                "The secret is the app secret. Without the option verify_token the subscription's handshake is refused.",
+	},
+	{
+		ID: "x-twitter", Name: "X",
+		DocumentationURL: "https://docs.x.com/x-api/webhooks/quickstart",
+		Verifier: Config{Type: "hmac", Header: "X-Twitter-Webhooks-Signature", AlsoHeaders: []string{"X-Twitter-Webhooks-Signature-OAuth2"},
+			Encoding: "base64", Prefix: "sha256="},
+		Methods:   []string{http.MethodGet},
+		Handshake: "x",
+		Note:      "The secret is the consumer secret, or for the OAuth2 header the OAuth 2.0 client secret. The first secret answers the challenge.",
+	},
+	{
+		ID: "linkedin", Name: "LinkedIn",
+		DocumentationURL:    "https://learn.microsoft.com/en-us/linkedin/shared/api-guide/webhook-validation",
+		Verifier:            Config{Type: "hmac", Header: "X-LI-Signature", Signed: "hmacsha256={body}"},
+		IdempotencyKeyPaths: []string{"body.notifications.0.notificationId", "body.notificationId"},
+		EventTypePaths:      []string{"body.type"},
+		Methods:             []string{http.MethodGet},
+		Handshake:           "linkedin",
+		Note:                "The secret is the app's client secret.",
+	},
+	{
+		ID: "twitch", Name: "Twitch",
+		DocumentationURL: "https://dev.twitch.tv/docs/eventsub/handling-webhook-events/",
+		Verifier: Config{Type: "timestamped_hmac", Header: "Twitch-Eventsub-Message-Signature", Prefix: "sha256=",
+			TimestampHeader: "Twitch-Eventsub-Message-Timestamp", TimestampUnit: "rfc3339", ToleranceSeconds: new(600),
+			Signed: "{header.Twitch-Eventsub-Message-Id}{timestamp}{body}"},
+		IdempotencyKeyPaths: []string{"header.twitch-eventsub-message-id"},
+		EventTypePaths:      []string{"header.twitch-eventsub-subscription-type"},
+		Handshake:           "twitch",
+	},
+	{
+		ID: "kick", Name: "Kick",
+		DocumentationURL: "https://docs.kick.com/events/webhook-security",
+		Verifier: Config{Type: "public_key", Header: "Kick-Event-Signature", Encoding: "base64", Algorithm: "rsa_sha256",
+			TimestampHeader: "Kick-Event-Message-Timestamp", TimestampUnit: "rfc3339", ToleranceSeconds: new(0),
+			Signed: "{header.Kick-Event-Message-Id}.{timestamp}.{body}"},
+		IdempotencyKeyPaths: []string{"header.kick-event-message-id"},
+		EventTypePaths:      []string{"header.kick-event-type"},
+		Note:                "The public key is the one that Kick publishes.",
+	},
+	{
+		ID: "zoom", Name: "Zoom",
+		DocumentationURL: "https://developers.zoom.us/docs/api/webhooks/",
+		Verifier: Config{Type: "timestamped_hmac", Header: "x-zm-signature", Prefix: "v0=", TimestampHeader: "x-zm-request-timestamp",
+			Signed: "v0:{timestamp}:{body}"},
+		IdempotencyKeyPaths: []string{"header.x-zm-trackingid"},
+		EventTypePaths:      []string{"body.event"},
+		Handshake:           "zoom",
+		Note:                "The secret is the secret token. Zoom validates the URL again every 72 hours.",
+	},
+}
+
+// optional is an option that need not be given.
+func optional(o Option) Option {
+	o.Required = false
+	return o
+}

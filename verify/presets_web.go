@@ -1,0 +1,138 @@
+package verify
+
+import (
+	"net/http"
+	"strconv"
+)
+
+// Svix, and those who send through it: its own headers, or those of Standard
+// Webhooks.
+var (
+	svix     = Config{Type: "standard_webhooks", Header: "svix-signature", AlsoHeaders: []string{"webhook-signature"}}
+	svixKeys = []string{"header.svix-id", "header.webhook-id"}
+)
+
+// webPresets are of standards, and of those who keep identities and contents.
+var webPresets = []Preset{
+	{
+		ID: "standard-webhooks", Name: "Standard Webhooks",
+		DocumentationURL:    "https://www.standardwebhooks.com",
+		Verifier:            Config{Type: "standard_webhooks", Header: "webhook-signature"},
+		IdempotencyKeyPaths: []string{"header.webhook-id"},
+		EventTypePaths:      []string{"body.type"},
+		Note:                "For any sender that keeps the standard. Give secrets (whsec_…), public keys (whpk_…), or both.",
+	},
+	{
+		ID: "svix", Scheme: "standard-webhooks", Name: "Svix",
+		DocumentationURL:    "https://docs.svix.com/receiving/verifying-payloads/how-manual",
+		Verifier:            svix,
+		IdempotencyKeyPaths: svixKeys,
+		EventTypePaths:      []string{"body.type", "body.event_type"},
+		Note:                "For any sender that uses Svix: incident.io, Brex and many others.",
+	},
+	{
+		ID: "clerk", Scheme: "standard-webhooks", Name: "Clerk",
+		DocumentationURL:    "https://clerk.com/docs/guides/development/webhooks/overview",
+		Verifier:            svix,
+		IdempotencyKeyPaths: svixKeys,
+		EventTypePaths:      []string{"body.type"},
+	},
+	{
+		ID: "websub", Name: "WebSub",
+		DocumentationURL: "https://www.w3.org/TR/websub/",
+		Verifier:         Config{Type: "hmac", Header: "X-Hub-Signature", Algorithm: "sha1", Prefix: "sha1="},
+		Options:          []Option{{Name: "topic", About: "the topic's URL; others are not confirmed. By default any is"}},
+		Methods:          []string{http.MethodGet},
+		Handshake:        "websub",
+		Note:             "The secret is the hub.secret of the subscription. YouTube's hub signs with SHA-1.",
+	},
+	{
+		ID: "websub", Scheme: "websub-sha256", Name: "WebSub (SHA-256)",
+		DocumentationURL: "https://www.w3.org/TR/websub/",
+		Verifier:         hmacIn("X-Hub-Signature", "hex", "sha256="),
+		Options:          []Option{{Name: "topic", About: "the topic's URL; others are not confirmed. By default any is"}},
+		Methods:          []string{http.MethodGet},
+		Handshake:        "websub",
+	},
+	{
+		ID: "cloudevents", Scheme: "bearer-token", Name: "CloudEvents over HTTP",
+		DocumentationURL:    "https://github.com/cloudevents/spec/blob/main/cloudevents/http-webhook.md",
+		Verifier:            Config{Type: "api_key", Header: "Authorization", Prefix: "Bearer ", Query: "access_token"},
+		IdempotencyKeyPaths: []string{"header.ce-source + header.ce-id", "body.source + body.id"},
+		EventTypePaths:      []string{"header.ce-type", "body.type"},
+		Methods:             []string{http.MethodOptions},
+		Handshake:           "cloudevents",
+		Uncovered:           onlyToken,
+		Note:                "The secret is the bearer token, in the header or as the URL's access_token.",
+	},
+	{
+		ID: "okta", Scheme: "header-token", Name: "Okta event hooks",
+		DocumentationURL:    "https://developer.okta.com/docs/concepts/event-hooks/",
+		Verifier:            tokenIn("Authorization"),
+		IdempotencyKeyPaths: []string{"body.eventId"},
+		EventTypePaths:      []string{"body.data.events.0.eventType", "body.eventType"},
+		Methods:             []string{http.MethodGet},
+		Handshake:           "okta",
+		Uncovered:           onlyToken,
+		Note:                "The secret is the whole value of the authentication field.",
+	},
+	{
+		ID: "auth0", Scheme: "header-token", Name: "Auth0 log streams",
+		DocumentationURL:    "https://auth0.com/docs/customize/log-streams/custom-log-streams",
+		Verifier:            tokenIn("Authorization"),
+		IdempotencyKeyPaths: []string{"sha256.body"},
+		EventTypePaths:      []string{"body.0.data.type", "body.data.type"},
+		Uncovered:           onlyToken,
+		Note:                "The secret is the whole value of the authorization token, Bearer and all.",
+	},
+	{
+		ID: "workos", Name: "WorkOS",
+		DocumentationURL:    "https://workos.com/docs/events/data-syncing/webhooks",
+		Verifier:            Config{Type: "timestamped_hmac", Header: "WorkOS-Signature", TimestampUnit: "milliseconds", ToleranceSeconds: new(180)},
+		IdempotencyKeyPaths: []string{"body.id"},
+		EventTypePaths:      []string{"body.event"},
+	},
+	{
+		ID: "contentful", Name: "Contentful",
+		DocumentationURL: "https://www.contentful.com/developers/docs/webhooks/request-verification/",
+		Verifier: Config{Type: "timestamped_hmac", Header: "X-Contentful-Signature", TimestampHeader: "X-Contentful-Timestamp",
+			TimestampUnit: "milliseconds", ToleranceSeconds: new(30), Signed: "{method}\n{path_encoded}\n{headers.X-Contentful-Signed-Headers}\n{body}"},
+		EventTypePaths: []string{"header.x-contentful-topic"},
+		Note:           "The URL's path is signed: EVENTHOOK_PUBLIC_URL must be what is registered. The tolerance is 30 s, as in Contentful's own library.",
+	},
+	{
+		ID: "webflow", Name: "Webflow",
+		DocumentationURL: "https://developers.webflow.com/data/docs/working-with-webhooks",
+		Verifier: Config{Type: "timestamped_hmac", Header: "x-webflow-signature", TimestampHeader: "x-webflow-timestamp",
+			TimestampUnit: "milliseconds", Signed: "{timestamp}:{body}"},
+		EventTypePaths: []string{"body.triggerType"},
+	},
+	{
+		ID: "box", Name: "Box",
+		DocumentationURL: "https://developer.box.com/guides/webhooks/v2/signatures-v2/",
+		Verifier: Config{Type: "timestamped_hmac", Header: "Box-Signature-Primary", AlsoHeaders: []string{"Box-Signature-Secondary"},
+			HeaderPerSecret: true, Encoding: "base64", TimestampHeader: "Box-Delivery-Timestamp", TimestampUnit: "rfc3339",
+			ToleranceSeconds: new(600), Signed: "{body}{timestamp}",
+			RequireHeaders: map[string]string{"Box-Signature-Version": "1", "Box-Signature-Algorithm": "HmacSHA256"}},
+		IdempotencyKeyPaths: []string{"header.box-delivery-id"},
+		EventTypePaths:      []string{"body.trigger"},
+		Note:                "The first secret is the primary key, the second the secondary key.",
+	},
+	{
+		ID: "dropbox", Name: "Dropbox",
+		DocumentationURL: "https://www.dropbox.com/developers/reference/webhooks",
+		Verifier:         hmacIn("X-Dropbox-Signature", "hex", ""),
+		Methods:          []string{http.MethodGet},
+		Handshake:        "challenge",
+		Note:             "The secret is the app secret. A request only says whose files changed.",
+	},
+}
+
+// numbered are header names that end in a number.
+func numbered(name string, from, to int) []string {
+	var names []string
+	for n := from; n <= to; n++ {
+		names = append(names, name+strconv.Itoa(n))
+	}
+	return names
+}

@@ -1,0 +1,281 @@
+package verify
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rsa"
+	"crypto/sha1" // #nosec G505 -- SNS signature version 1, eBay
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	neturl "net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/eventhook/eventhook"
+)
+
+// publicKeyScheme: the header is a signature that only the owner of a private
+// key can make. The keys are configured, or in a certificate whose URL the
+// request names and whose host is trusted.
+var publicKeyScheme = scheme{
+	fields: slices.Concat([]string{"header", "also_headers", "header_json", "prefix", "separator", "public_keys", "certificate_header", "certificate_hosts",
+		"timestamp_header", "timestamp_unit", "tolerance_seconds", "allow_future"}, signatureFields),
+	validate: validatePublicKey,
+	build: func(c Config, keys Keys) Verifier {
+		c = c.publicKeyDefaults()
+		return newSignature(c, newKeyChecker(c, keys))
+	},
+	coversBody: func(c Config) bool {
+		m, _ := parseMessage(c.publicKeyDefaults().Signed)
+		return m.coversBody()
+	},
+}
+
+func (c Config) publicKeyDefaults() Config {
+	if c.Algorithm == "" {
+		c.Algorithm = "ed25519"
+	}
+	if c.Signed == "" && c.TimestampHeader != "" {
+		c.Signed = "{timestamp}{body}"
+	}
+	return c.signatureDefaults()
+}
+
+func validatePublicKey(c Config, f *eventhook.Faults) {
+	c = c.publicKeyDefaults()
+	m := validateSignature(c, f)
+	validateStamp(c, f)
+	if !m.coversBody() {
+		f.Add("signed", "want a template with {body}")
+	}
+	if c.TimestampHeader != "" && !m.has(timestamp) && !m.has(headerList) {
+		f.Add("signed", "want a template with {timestamp}: what is not signed proves nothing")
+	}
+	if _, ok := algorithms[c.Algorithm]; !ok {
+		f.Add("algorithm", "%q, want ed25519, ecdsa_sha256, ecdsa_sha1, rsa_sha256 or rsa_sha1", c.Algorithm)
+	}
+	if (c.CertificateHeader == "") != (len(c.CertificateHosts) == 0) {
+		f.Add("certificate_hosts", "certificate_header and certificate_hosts go together")
+	}
+	if c.CertificateHeader != "" && !isToken(c.CertificateHeader) {
+		f.Add("certificate_header", "%q is not a header name", c.CertificateHeader)
+	}
+	if c.CertificateHeader == "" {
+		validateList("public_keys", c.PublicKeys, f)
+	}
+	if c.HeaderJSON != "" {
+		validatePath("header_json", c.HeaderJSON, f)
+	}
+	validateKeys(c, f)
+}
+
+// validateKeys checks the configured keys, and that they fit the algorithm.
+func validateKeys(c Config, f *eventhook.Faults) {
+	for i, text := range c.PublicKeys {
+		keys, err := ParseKeys(text)
+		if err != nil {
+			f.Add(fmt.Sprintf("public_keys[%d]", i), "%s", err)
+			continue
+		}
+		for _, k := range keys {
+			if a, ok := algorithms[c.Algorithm]; ok && !a.fits(k.Public) {
+				f.Add(fmt.Sprintf("public_keys[%d]", i), "is not a key for %s", c.Algorithm)
+				break
+			}
+		}
+	}
+}
+
+// staticKeys are the configured keys, which have been validated.
+func staticKeys(texts []string) (all []Key) {
+	for _, text := range texts {
+		keys, _ := ParseKeys(text)
+		all = append(all, keys...)
+	}
+	return all
+}
+
+// algorithm is one way of signing with a private key.
+type algorithm struct {
+	least, most int // bytes of a signature
+	hash        crypto.Hash
+	fits        func(crypto.PublicKey) bool
+	verify      func(key crypto.PublicKey, message, digest, signature []byte) bool
+}
+
+// The signatures of RSA are as long as the modulus, which ParseKeys bounds
+// from below; those of ECDSA are ASN.1 (RFC 3279) and vary.
+var algorithms = map[string]algorithm{
+	"ed25519":      {ed25519.SignatureSize, ed25519.SignatureSize, 0, isEd25519, verifyEd25519},
+	"ecdsa_sha256": {8, 150, crypto.SHA256, isECDSA, verifyECDSA},
+	"ecdsa_sha1":   {8, 150, crypto.SHA1, isECDSA, verifyECDSA},
+	"rsa_sha256":   {128, 1024, crypto.SHA256, isRSA, verifyRSA(crypto.SHA256)},
+	"rsa_sha1":     {128, 1024, crypto.SHA1, isRSA, verifyRSA(crypto.SHA1)},
+}
+
+func isEd25519(k crypto.PublicKey) bool { _, ok := k.(ed25519.PublicKey); return ok }
+func isECDSA(k crypto.PublicKey) bool   { _, ok := k.(*ecdsa.PublicKey); return ok }
+func isRSA(k crypto.PublicKey) bool     { _, ok := k.(*rsa.PublicKey); return ok }
+
+func verifyEd25519(key crypto.PublicKey, message, _, signature []byte) bool {
+	k, ok := key.(ed25519.PublicKey)
+	return ok && ed25519.Verify(k, message, signature)
+}
+
+func verifyECDSA(key crypto.PublicKey, _, digest, signature []byte) bool {
+	k, ok := key.(*ecdsa.PublicKey)
+	return ok && ecdsa.VerifyASN1(k, digest, signature)
+}
+
+func verifyRSA(hash crypto.Hash) func(crypto.PublicKey, []byte, []byte, []byte) bool {
+	return func(key crypto.PublicKey, _, digest, signature []byte) bool {
+		k, ok := key.(*rsa.PublicKey)
+		return ok && rsa.VerifyPKCS1v15(k, hash, digest, signature) == nil
+	}
+}
+
+// keyChecker compares signatures with public keys.
+type keyChecker struct {
+	algorithm
+	static      []Key
+	certificate *certificateRule // nil: the keys are static
+	mismatch    *Error
+}
+
+func newKeyChecker(c Config, keys Keys) *keyChecker {
+	k := &keyChecker{algorithm: algorithms[c.Algorithm], static: staticKeys(c.PublicKeys)}
+	k.mismatch = refusef(ReasonMismatch, "no public key matched (of %d)", len(k.static))
+	if c.CertificateHeader != "" {
+		k.certificate = &certificateRule{header: http.CanonicalHeaderKey(c.CertificateHeader), hosts: hostsIn(c.CertificateHosts),
+			keys: keys, static: k.static, missing: missingHeader(c.CertificateHeader)}
+		k.mismatch = refusef(ReasonMismatch, "the certificate's key does not match")
+	}
+	return k
+}
+
+func (k *keyChecker) sizes() (least, most int) { return k.least, k.most }
+
+type keyMachine struct{ message []byte }
+
+func (k *keyChecker) prepare(w *worktop) { w.machine = &keyMachine{} }
+
+func (k *keyChecker) check(ctx context.Context, w *worktop, r *Request) *Error {
+	keys := k.static
+	if k.certificate != nil {
+		var err *Error
+		if keys, err = k.certificate.find(ctx, r); err != nil {
+			return err
+		}
+	}
+	machine := w.machine.(*keyMachine) //nolint:forcetypeassert // prepare made it
+	message := append(machine.message[:0], w.before...)
+	if w.body {
+		message = append(message, r.Body...)
+	}
+	message = append(message, w.after...)
+	const keep = 64 << 10 // so that one large body is not kept for ever
+	if cap(message) <= keep {
+		machine.message = message
+	}
+	if !k.matches(keys, message, w.candidates) {
+		return k.mismatch
+	}
+	return nil
+}
+
+// matches tries each signature with each key: a few of both, since they cost
+// more than a MAC.
+func (k *keyChecker) matches(keys []Key, message []byte, candidates [][]byte) bool {
+	const most = 4
+	digest := digestOf(k.hash, message)
+	for _, candidate := range candidates[:min(len(candidates), most)] {
+		for i := range keys {
+			if k.verify(keys[i].Public, message, digest, candidate) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func digestOf(hash crypto.Hash, message []byte) []byte {
+	switch hash {
+	case crypto.SHA256:
+		sum := sha256.Sum256(message)
+		return sum[:]
+	case crypto.SHA1:
+		sum := sha1.Sum(message) // #nosec G401 -- the sender's choice
+		return sum[:]
+	default: // Ed25519 hashes on its own
+		return nil
+	}
+}
+
+// certificateRule finds the certificate that a request names.
+type certificateRule struct {
+	header  string
+	hosts   func(host string) bool
+	keys    Keys  // nil: nothing can be fetched
+	static  []Key // if any, instead of fetching; the URL is checked all the same
+	missing *Error
+}
+
+var (
+	errForeignHost   = &Error{ReasonKey, "the certificate's URL is not one of the provider's"}
+	errCannotFetch   = &Error{ReasonKey, "the key cannot be fetched"}
+	errNotValidAtAll = &Error{ReasonKey, "the certificate was not valid at the moment of receipt"}
+)
+
+func (c *certificateRule) find(ctx context.Context, r *Request) ([]Key, *Error) {
+	values := r.Header[c.header]
+	if len(values) != 1 {
+		return nil, c.missing
+	}
+	return c.at(ctx, values[0], r.At)
+}
+
+// at is the key of the certificate at a URL, if that may be trusted.
+func (c *certificateRule) at(ctx context.Context, rawURL string, receipt time.Time) ([]Key, *Error) {
+	u, err := neturl.Parse(rawURL)
+	if err != nil || u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||
+		(u.Port() != "" && u.Port() != "443") || !c.hosts(strings.ToLower(u.Hostname())) {
+		return nil, errForeignHost
+	}
+	if len(c.static) > 0 {
+		return c.static, nil
+	}
+	if c.keys == nil {
+		return nil, errCannotFetch
+	}
+	keys, err := c.keys.Keys(ctx, rawURL, "")
+	if err != nil {
+		return nil, errCannotFetch // the cause is for the log of who fetches
+	}
+	for _, k := range keys {
+		if !k.NotAfter.IsZero() && (receipt.After(k.NotAfter) || receipt.Before(k.NotBefore)) {
+			return nil, errNotValidAtAll
+		}
+	}
+	return keys, nil
+}
+
+// hostsIn reports whether a host is one of some, or below one that begins
+// with *.
+func hostsIn(list []string) func(string) bool {
+	list = slices.Clone(list)
+	return func(host string) bool {
+		for _, h := range list {
+			if below, ok := strings.CutPrefix(h, "*"); ok && strings.HasSuffix(host, below) && len(host) > len(below) {
+				return true
+			}
+			if host == h {
+				return true
+			}
+		}
+		return false
+	}
+}

@@ -1,0 +1,372 @@
+package verify
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/eventhook/eventhook"
+)
+
+// maxCandidates bounds how many signatures of one request are looked at.
+const maxCandidates = 16
+
+var strictBase64 = base64.StdEncoding.Strict()
+
+// signatureVerifier is what most schemes have in common: a header, or a field
+// of the body, carries signatures of a message. The checker knows the
+// algorithm.
+type signatureVerifier struct {
+	headers  []string  // canonical
+	path     fieldPath // in the body, instead
+	items    fieldPath // in the body: the objects that are signed each for itself
+	inJSON   fieldPath // in the JSON object that the header holds in base64
+	list     string    // separates several signatures; empty: there is one
+	key      string    // names the signature where the list has names
+	prefix   string
+	base64   bool
+	require  []requirement
+	stamp    *stampRule // nil: the message has no timestamp
+	message  message
+	needView bool // the body must be looked into
+	checker  checker
+	pool     sync.Pool // of *worktop
+
+	missing, prefixErr, encodingErr, tooMany, noItem *Error
+}
+
+// checker compares the candidates in w with the message: before, body, after.
+type checker interface {
+	sizes() (least, most int) // of a signature in bytes
+	prepare(w *worktop)
+	check(ctx context.Context, w *worktop, r *Request) *Error
+}
+
+// requirement is a header that must be there with one value.
+type requirement struct {
+	name, value    string
+	missing, other *Error
+}
+
+// worktop is the room that one verification needs, used again by the next.
+type worktop struct {
+	digests       []byte   // the candidates that could be decoded, one after the other
+	candidates    [][]byte // slices of it
+	from          []int    // the header that each came from
+	proposed      int
+	prefixed      bool // one had the right prefix at least
+	least, most   int  // bytes of a signature
+	before, after []byte
+	body          bool // stands between them
+	machine       any  // the checker's own
+}
+
+var signatureFields = []string{"encoding", "algorithm", "signed", "require_headers"}
+
+// newSignature makes everything but the checker's part. c is valid and has
+// its defaults.
+func newSignature(c Config, check checker) *signatureVerifier {
+	m, _ := parseMessage(c.Signed)
+	if c.TimestampHeader != "" && !m.has(timestamp) {
+		m.demandListed(c.TimestampHeader) // that is how it is signed
+	}
+	place := c.Header
+	v := &signatureVerifier{
+		headers: canonical(append([]string{c.Header}, c.AlsoHeaders...)),
+		list:    c.Separator, key: c.SignatureKey, prefix: c.Prefix, base64: c.Encoding == "base64",
+		stamp: newStampRule(c), message: m, checker: check, inJSON: parseFieldPath(c.HeaderJSON),
+		missing: missingHeader(c.Header),
+	}
+	if c.Path != "" {
+		place = "the body's " + c.Path
+		v.headers, v.path, v.items = nil, parseFieldPath(c.Path), parseFieldPath(c.Items)
+		v.missing = refusef(ReasonMissingField, "no %s in the body", c.Path)
+	}
+	v.needView = c.Path != "" || c.TimestampPath != "" || m.has(field)
+	expected := c.Prefix
+	if c.SignatureKey != "" {
+		expected = c.SignatureKey + "="
+	}
+	v.prefixErr = refusef(ReasonPrefix, "no signature in %s begins with %s", place, expected)
+	if expected == "" {
+		v.prefixErr = refusef(ReasonEncoding, "%s is empty", place)
+	}
+	v.encodingErr = refusef(ReasonEncoding, "no signature in %s has the expected encoding (%s) and length", place, c.Encoding)
+	v.tooMany = refusef(ReasonMalformed, "%s holds more than %d signatures", place, maxCandidates)
+	v.noItem = refusef(ReasonMissingField, "no %s in the body", c.Items)
+	for name, value := range c.RequireHeaders {
+		v.require = append(v.require, requirement{name: http.CanonicalHeaderKey(name), value: value,
+			missing: missingHeader(name), other: refusef(ReasonMalformed, "%s is not %s", name, value)})
+	}
+	slices.SortFunc(v.require, func(a, b requirement) int { return strings.Compare(a.name, b.name) })
+	v.pool.New = func() any {
+		w := &worktop{}
+		w.least, w.most = check.sizes()
+		w.digests = make([]byte, 0, maxCandidates*(w.most+2)) // a base64 decoder may touch two bytes more
+		w.candidates = make([][]byte, 0, maxCandidates)
+		w.from = make([]int, 0, maxCandidates)
+		check.prepare(w)
+		return w
+	}
+	return v
+}
+
+// Verify looks at the signature first and at the time second, so that
+// ReasonTimestamp always means a request that the source did sign: a replay,
+// a long delay or a wrong clock, but no forgery.
+func (v *signatureVerifier) Verify(ctx context.Context, r *Request) error {
+	if err := v.verify(ctx, r); err != nil {
+		return err
+	}
+	return nil
+}
+
+func (v *signatureVerifier) verify(ctx context.Context, r *Request) *Error {
+	for i := range v.require {
+		q := &v.require[i]
+		switch values := r.Header[q.name]; {
+		case len(values) == 0:
+			return q.missing
+		case len(values) > 1 || values[0] != q.value:
+			return q.other
+		}
+	}
+	if v.path == nil && !v.present(r) {
+		return v.missing
+	}
+	var view object
+	if v.needView {
+		var err *Error
+		if view, err = viewOf(r); err != nil {
+			return err
+		}
+	}
+	w := v.pool.Get().(*worktop) //nolint:forcetypeassert // the pool holds nothing else
+	defer v.pool.Put(w)
+	if v.items == nil {
+		return v.one(ctx, w, r, view)
+	}
+	items, err := view.all(v.items[0])
+	if err == nil && len(items) == 0 {
+		err = v.noItem
+	}
+	for i := 0; i < len(items) && err == nil; i++ {
+		err = v.one(ctx, w, r, items[i])
+	}
+	return err
+}
+
+// one verifies one message.
+func (v *signatureVerifier) one(ctx context.Context, w *worktop, r *Request, view object) *Error {
+	w.reset()
+	stamp, times, err := v.collect(w, r, view)
+	if err != nil {
+		return err
+	}
+	var at moment
+	if v.stamp != nil {
+		if at, stamp, err = v.stamp.read(r, view, stamp, times); err != nil {
+			return err
+		}
+	}
+	switch {
+	case w.proposed > maxCandidates:
+		return v.tooMany
+	case len(w.candidates) == 0 && w.prefixed:
+		return v.encodingErr
+	case len(w.candidates) == 0:
+		return v.prefixErr
+	}
+	if err := v.message.compose(w, r, stamp, view); err != nil {
+		return err
+	}
+	if err := v.checker.check(ctx, w, r); err != nil {
+		return err
+	}
+	if v.stamp != nil {
+		return v.stamp.judge(at, r.At)
+	}
+	return nil
+}
+
+// collect gathers the signatures, and the timestamp where they stand beside
+// it in one list.
+func (v *signatureVerifier) collect(w *worktop, r *Request, view object) (stamp string, times int, err *Error) {
+	if v.path != nil {
+		text, err := view.text(v.path)
+		if err == nil && text == "" {
+			err = v.missing
+		}
+		if err == nil {
+			v.readList(w, text, 0)
+		}
+		return "", 0, err
+	}
+	for i, name := range v.headers {
+		for _, value := range r.Header[name] {
+			if v.inJSON != nil {
+				value = v.unwrap(value)
+			}
+			if v.key != "" {
+				stamp, times = v.readNamed(w, value, stamp, times)
+			} else {
+				v.readList(w, value, i)
+			}
+		}
+	}
+	return stamp, times, nil
+}
+
+func (v *signatureVerifier) present(r *Request) bool {
+	for _, name := range v.headers {
+		if len(r.Header[name]) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// readList reads "prefix signature, prefix signature". Parts with another
+// prefix are ignored, so that a weaker version beside the known one helps
+// nobody.
+func (v *signatureVerifier) readList(w *worktop, value string, from int) {
+	if v.list == "" {
+		v.readItem(w, value, from)
+		return
+	}
+	for item := range strings.SplitSeq(value, v.list) {
+		if !v.readItem(w, trim(item), from) {
+			return
+		}
+	}
+}
+
+// readItem reports whether there is room for more.
+func (v *signatureVerifier) readItem(w *worktop, item string, from int) bool {
+	text, ok := strings.CutPrefix(item, v.prefix)
+	ok = ok && text != ""
+	if v.path != nil && !v.base64 && strings.ToLower(text) != text {
+		text = "" // a signature in the body may be the idempotency key: it is written in one way only
+	}
+	return w.propose(text, ok, v.base64, from)
+}
+
+// unwrap is the signature in a header like eBay's: base64 of {"signature": …}.
+func (v *signatureVerifier) unwrap(value string) string {
+	const most = 4 << 10
+	raw, err := strictBase64.DecodeString(value)
+	if err != nil || len(value) > most || strictBase64.EncodedLen(len(raw)) != len(value) || !json.Valid(raw) {
+		return ""
+	}
+	text, _ := object{gjson.ParseBytes(raw)}.text(v.inJSON) // one that is there twice is none
+	return text
+}
+
+// readNamed reads "t=1700000000,v1=…,v1=…". Parts with other names are ignored.
+func (v *signatureVerifier) readNamed(w *worktop, value, stamp string, times int) (string, int) {
+	for item := range strings.SplitSeq(value, v.list) {
+		switch key, text, _ := strings.Cut(trim(item), "="); key {
+		case v.stamp.key:
+			stamp, times = text, times+1
+		case v.key:
+			w.propose(text, true, v.base64, 0)
+		}
+	}
+	return stamp, times
+}
+
+func (w *worktop) reset() {
+	w.digests, w.candidates, w.from = w.digests[:0], w.candidates[:0], w.from[:0]
+	w.proposed, w.prefixed = 0, false
+}
+
+// propose adds a candidate, and ignores what cannot be a signature: a sender
+// may put others beside the one that we know. It reports whether there is
+// room for more.
+func (w *worktop) propose(text string, prefixed, inBase64 bool, from int) bool {
+	w.proposed++
+	if w.proposed > maxCandidates {
+		return false
+	}
+	if !prefixed {
+		return true
+	}
+	w.prefixed = true
+	at := len(w.digests)
+	if n := w.decode(w.digests[at:cap(w.digests)], text, inBase64); n > 0 {
+		w.digests = w.digests[:at+n]
+		w.candidates = append(w.candidates, w.digests[at:at+n:at+n])
+		w.from = append(w.from, from)
+	}
+	return true
+}
+
+// decode demands a whole signature: a shorter one would be easier to guess.
+// It returns 0 if there is none.
+func (w *worktop) decode(into []byte, text string, inBase64 bool) int {
+	if inBase64 {
+		if len(text) > strictBase64.EncodedLen(w.most) {
+			return 0
+		}
+		n, err := strictBase64.Decode(into, []byte(text))
+		if err != nil || n < w.least || n > w.most || strictBase64.EncodedLen(n) != len(text) { // longer if it skipped a line break
+			return 0
+		}
+		return n
+	}
+	if len(text) < hex.EncodedLen(w.least) || len(text) > hex.EncodedLen(w.most) {
+		return 0
+	}
+	n, err := hex.Decode(into, []byte(text))
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// signatureDefaults fills in what is empty.
+func (c Config) signatureDefaults() Config {
+	set := func(s *string, to string) {
+		if *s == "" {
+			*s = to
+		}
+	}
+	set(&c.Encoding, "hex")
+	set(&c.Separator, ",")
+	set(&c.Signed, "{body}")
+	return c
+}
+
+// validateSignature checks what all schemes with signatures have in common.
+func validateSignature(c Config, f *eventhook.Faults) message {
+	if c.Path == "" {
+		validateHeader(c.Header, f)
+	}
+	for _, name := range c.AlsoHeaders {
+		if !isToken(name) {
+			f.Add("also_headers", "%q is not a header name", name)
+		}
+	}
+	const most = 100
+	if len(c.AlsoHeaders) > most {
+		f.Add("also_headers", "%d of them, want at most %d", len(c.AlsoHeaders), most)
+	}
+	validateChoice("encoding", c.Encoding, f, "hex", "base64")
+	validateChoice("separator", c.Separator, f, ",", ";", " ", "&")
+	if strings.Contains(c.Prefix, c.Separator) || strings.ContainsAny(c.Prefix, " ") || hasControl(c.Prefix) {
+		f.Add("prefix", "%q, want no separator, space or control character", c.Prefix)
+	}
+	for name, value := range c.RequireHeaders {
+		if !isToken(name) || value == "" || hasControl(value) {
+			f.Add("require_headers", "%q is not a header name with a value", name)
+		}
+	}
+	return validateSigned(c.Signed, f)
+}

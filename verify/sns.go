@@ -1,0 +1,138 @@
+package verify
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/eventhook/eventhook"
+)
+
+// snsScheme is Amazon SNS: the body, in JSON whatever its content type, holds
+// a signature of some of its fields and the URL of the certificate
+// (docs.aws.amazon.com/sns, "Verifying the signatures of Amazon SNS
+// messages"). Public keys may be configured instead of fetching it. Claims
+// TopicArn limits the topics. MessageAttributes are not signed.
+var snsScheme = scheme{
+	fields: []string{"public_keys", "claims"},
+	validate: func(c Config, f *eventhook.Faults) {
+		c.Algorithm = "rsa_sha256"
+		validateKeys(c, f)
+		for name := range c.Claims {
+			if name != "TopicArn" {
+				f.Add("claims", "%q, want TopicArn", name)
+			}
+		}
+	},
+	build: func(c Config, keys Keys) Verifier {
+		static := staticKeys(c.PublicKeys)
+		return &snsVerifier{topic: c.Claims["TopicArn"],
+			certificate: certificateRule{hosts: IsSNSHost, keys: keys, static: static}}
+	},
+	coversBody: never,
+}
+
+type snsVerifier struct {
+	topic       string
+	certificate certificateRule
+}
+
+var snsHost = regexp.MustCompile(`^sns\.[a-z0-9-]{3,}\.amazonaws\.com(\.cn)?$`)
+
+// IsSNSHost reports whether a host, in lower case, is one of Amazon SNS's: the
+// only ones that certificates and confirmations are fetched from.
+func IsSNSHost(host string) bool { return snsHost.MatchString(host) }
+
+// snsSigned are the fields that are signed, in this order, by type.
+var snsSigned = map[string][]string{
+	"Notification":             {"Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type"},
+	"SubscriptionConfirmation": {"Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"},
+	"UnsubscribeConfirmation":  {"Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"},
+}
+
+// snsAlgorithms are the signature versions.
+var snsAlgorithms = map[string]algorithm{"1": algorithms["rsa_sha1"], "2": algorithms["rsa_sha256"]}
+
+var (
+	errSNSType      = &Error{ReasonMalformed, "the body's Type is none of SNS's"}
+	errSNSVersion   = &Error{ReasonMalformed, "the body's SignatureVersion is not 1 or 2"}
+	errSNSSignature = &Error{ReasonEncoding, "the body's Signature is not base64 of a signature"}
+	errSNSMissing   = &Error{ReasonMissingField, "a field that is signed is not in the body"}
+	errSNSTopic     = &Error{ReasonMismatch, "the TopicArn is not the configured one"}
+	errSNSMismatch  = &Error{ReasonMismatch, "the certificate's key does not match"}
+	errSNSCert      = &Error{ReasonKey, "the SigningCertURL is not a certificate of SNS"}
+)
+
+func (v *snsVerifier) Verify(ctx context.Context, r *Request) error {
+	if err := v.verify(ctx, r); err != nil {
+		return err
+	}
+	return nil
+}
+
+func (v *snsVerifier) verify(ctx context.Context, r *Request) *Error {
+	plain := *r
+	plain.Header = nil // the content type is text/plain
+	view, err := viewOf(&plain)
+	if err != nil {
+		return err
+	}
+	get := func(name string) string {
+		text, bad := view.text(fieldPath{{name}})
+		if bad != nil {
+			err = bad
+		}
+		return text
+	}
+	message, bad := snsMessage(get)
+	algorithm, known := snsAlgorithms[get("SignatureVersion")]
+	sent := get("Signature")
+	signature, noBase64 := strictBase64.DecodeString(sent)
+	certURL, topic := get("SigningCertURL"), get("TopicArn")
+	switch {
+	case err != nil:
+		return err
+	case bad != nil:
+		return bad
+	case !known:
+		return errSNSVersion
+	case noBase64 != nil || strictBase64.EncodedLen(len(signature)) != len(sent) || len(signature) < algorithm.least || len(signature) > algorithm.most:
+		return errSNSSignature
+	case !strings.HasSuffix(certURL, ".pem"):
+		return errSNSCert
+	}
+	keys, bad := v.certificate.at(ctx, certURL, r.At)
+	if bad != nil {
+		return bad
+	}
+	digest := digestOf(algorithm.hash, message)
+	matches := func(k Key) bool { return algorithm.verify(k.Public, message, digest, signature) }
+	switch {
+	case !slices.ContainsFunc(keys, matches):
+		return errSNSMismatch
+	case v.topic != "" && topic != v.topic:
+		return errSNSTopic
+	}
+	return nil
+}
+
+// snsMessage is "name\nvalue\n" of the signed fields; Subject may be absent.
+func snsMessage(get func(string) string) ([]byte, *Error) {
+	fields, ok := snsSigned[get("Type")]
+	if !ok {
+		return nil, errSNSType
+	}
+	var b []byte
+	for _, name := range fields {
+		value := get(name)
+		switch {
+		case value == "" && name == "Subject":
+			continue
+		case value == "" && name != "Message":
+			return nil, errSNSMissing
+		}
+		b = append(append(append(append(b, name...), '\n'), value...), '\n')
+	}
+	return b, nil
+}

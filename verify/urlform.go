@@ -1,0 +1,121 @@
+package verify
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	neturl "net/url"
+	"slices"
+	"strings"
+
+	"github.com/eventhook/eventhook"
+)
+
+// urlFormScheme is Twilio's: the HMAC of the URL, followed by the names and
+// values of the form's parameters in the order of their names. A body that is
+// not a form is not signed itself; the URL then carries its hash in the
+// parameter bodySHA256 (twilio.com/docs/usage/security).
+var urlFormScheme = scheme{
+	fields: []string{"header", "algorithm", "encoding", "secrets"},
+	validate: func(c Config, f *eventhook.Faults) {
+		validateMAC(c.signatureDefaults(), f)
+	},
+	build: func(c Config, _ Keys) Verifier {
+		c = c.signatureDefaults()
+		c.Signed = "{url}"
+		return &urlFormVerifier{signature: newSignature(c, newMACChecker(c))}
+	},
+}
+
+type urlFormVerifier struct{ signature *signatureVerifier }
+
+var (
+	errNoURL      = &Error{ReasonMalformed, "the signature covers the URL, which is not known"}
+	errNoBodyHash = &Error{ReasonMissingField, "no bodySHA256 in the URL, and the body is not a form"}
+	errBodyHash   = &Error{ReasonMismatch, "the body is not the one whose hash is in the URL"}
+	errForm       = &Error{ReasonMalformed, "the body cannot be read as a form"}
+)
+
+// Verify takes the URL with and without its default port, as Twilio's
+// libraries do.
+func (v *urlFormVerifier) Verify(ctx context.Context, r *Request) error {
+	u, err := neturl.Parse(r.URL)
+	if err != nil || r.URL == "" {
+		return errNoURL
+	}
+	form, bad := signedForm(u, r)
+	if bad != nil {
+		return bad
+	}
+	var last *Error
+	for _, written := range withAndWithoutPort(r.URL, u) {
+		signed := *r
+		signed.URL = written + form
+		if last = v.signature.verify(ctx, &signed); last == nil {
+			return nil
+		}
+		if last.Reason != ReasonMismatch {
+			break
+		}
+	}
+	return last
+}
+
+// signedForm is what follows the URL in what is signed.
+func signedForm(u *neturl.URL, r *Request) (string, *Error) {
+	if sum := u.Query().Get("bodySHA256"); sum != "" {
+		have := sha256.Sum256(r.Body)
+		if subtle.ConstantTimeCompare([]byte(strings.ToLower(sum)), []byte(hex.EncodeToString(have[:]))) != 1 {
+			return "", errBodyHash
+		}
+		return "", nil
+	}
+	media, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+	switch {
+	case len(r.Body) == 0:
+		return "", nil
+	case !strings.EqualFold(trim(media), "application/x-www-form-urlencoded"):
+		return "", errNoBodyHash
+	}
+	values, err := neturl.ParseQuery(string(r.Body))
+	if err != nil {
+		return "", errForm
+	}
+	var b strings.Builder
+	for _, name := range sortedKeys(values) {
+		list := values[name]
+		slices.Sort(list)
+		for _, value := range slices.Compact(list) {
+			b.WriteString(name)
+			b.WriteString(value)
+		}
+	}
+	return b.String(), nil
+}
+
+func sortedKeys(values neturl.Values) []string {
+	names := make([]string, 0, len(values))
+	for name := range values {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// withAndWithoutPort are the ways to write a URL whose port is the default.
+func withAndWithoutPort(raw string, u *neturl.URL) []string {
+	port, ok := map[string]string{"https": "443", "http": "80"}[u.Scheme]
+	host := u.Scheme + "://" + u.Host
+	if !ok || !strings.HasPrefix(raw, host) {
+		return []string{raw}
+	}
+	rest := raw[len(host):]
+	switch u.Port() {
+	case "":
+		return []string{raw, host + ":" + port + rest}
+	case port:
+		return []string{raw, strings.TrimSuffix(host, ":"+port) + rest}
+	}
+	return []string{raw}
+}
