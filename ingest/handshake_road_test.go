@@ -77,7 +77,7 @@ func TestTheAllowlistComesBeforeAHandshake(t *testing.T) {
 	c := caseNamed(t, confirmation)
 	r = c.rig(t, allowed)
 	r.wantStatus(t, c.request(), http.StatusForbidden)
-	wantList(t, "confirmed", r.confirmer.called, "")
+	wantList(t, "confirmed", r.confirmer.calls(), "")
 }
 
 func TestHandshakesUseLimits(t *testing.T) {

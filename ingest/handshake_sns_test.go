@@ -24,7 +24,7 @@ func TestAConfirmationThatFailsIs500(t *testing.T) {
 	}
 	r.confirmer.err = nil
 	r.wantStatus(t, c.request(), http.StatusOK) // SNS asks again
-	wantCount(t, "calls", len(r.confirmer.called), 4)
+	wantCount(t, "calls", len(r.confirmer.calls()), 4)
 	r.wantStored(t, 0)
 }
 
@@ -32,7 +32,7 @@ func TestAConfirmationThatFailsIs500(t *testing.T) {
 func TestAnUnverifiedConfirmationIsAnEvent(t *testing.T) {
 	r := newRig(t, like(unsigned("aws-sns")))
 	r.accepted(t, caseNamed(t, confirmation).request())
-	wantList(t, "confirmed", r.confirmer.called, "")
+	wantList(t, "confirmed", r.confirmer.calls(), "")
 }
 
 func TestAConfirmationThatHangsEnds(t *testing.T) {
@@ -59,7 +59,7 @@ func TestFewConfirmationsAtOnce(t *testing.T) {
 			senders.Go(func() { r.wantStatus(t, c.request(), http.StatusInternalServerError) })
 		}
 		synctest.Wait()
-		wantCount(t, "calls at once", len(r.confirmer.called), 8)
+		wantCount(t, "calls at once", len(r.confirmer.calls()), 8)
 		senders.Wait()
 		if got := time.Since(began); got != 10*time.Second {
 			t.Errorf("took %s, want 10s for all", got)

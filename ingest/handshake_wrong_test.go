@@ -239,6 +239,12 @@ func TestWrongHandshakes(t *testing.T) {
 	}
 }
 
+func TestWhoNamesNoOriginIsToldTheMethod(t *testing.T) {
+	w := newRig(t, like(plain("cloudevents"))).send(asking("OPTIONS", "", ""))
+	wantProblem(t, w, http.StatusMethodNotAllowed, "This source does not take this method.")
+	wantHeader(t, w, "Allow", "POST")
+}
+
 func TestARateThatIsNoNumberIsAny(t *testing.T) {
 	for _, text := range []string{"", "1.5", "-1", "many", "12345678901", "1\r\nX: y"} {
 		w := newRig(t, like(plain("cloudevents"))).wantStatus(t, asking("OPTIONS", "", "", "WebHook-Request-Origin", "a.example", "WebHook-Request-Rate", text), http.StatusOK)
@@ -307,7 +313,7 @@ func TestEventsAreNoHandshakes(t *testing.T) {
 			r := newRig(t, learnt(c.provider))
 			r.accepted(t, asking("POST", c.query, c.body, c.headers...))
 			wantCount(t, "handshakes", r.observer.outcomes[ingest.OutcomeHandshake], 0)
-			wantList(t, "confirmed", r.confirmer.called, "")
+			wantList(t, "confirmed", r.confirmer.calls(), "")
 			wantList(t, "learned", r.learner.learned, "")
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -74,6 +75,31 @@ func checkVector(t *testing.T, v vector) {
 		err := verifier.Verify(t.Context(), v.request())
 		if got := reasonOf(t, err); got != v.Reason {
 			t.Errorf("%s: got %q (%v), want %q", v.Claim, got, err, v.Reason)
+		}
+	}
+}
+
+// TestARequestLeavesNothingToTheNext asks one verifier for all vectors of its
+// Config, back and forth.
+func TestARequestLeavesNothingToTheNext(t *testing.T) {
+	for scheme := range schemes {
+		all := loadFolder[vector](t, filepath.Join("testdata", scheme))
+		verifiers := map[string]Verifier{}
+		for range 2 {
+			for _, v := range all {
+				config, err := json.Marshal(v.Config)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if verifiers[string(config)] == nil {
+					verifiers[string(config)] = mustNew(t, v.Config)
+				}
+				err = verifiers[string(config)].Verify(t.Context(), v.request())
+				if got := reasonOf(t, err); got != v.Reason {
+					t.Errorf("%s: %s: got %q (%v) after others, want %q", scheme, v.Claim, got, err, v.Reason)
+				}
+			}
+			slices.Reverse(all)
 		}
 	}
 }

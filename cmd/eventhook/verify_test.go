@@ -151,6 +151,23 @@ func TestVerifySaysWhichPartFailed(t *testing.T) {
 	}
 }
 
+// TestVerifyFetchesOnlyWhenTold names a key set where nothing may be fetched
+// from, so that trying is told and nobody is asked.
+func TestVerifyFetchesOnlyWhenTold(t *testing.T) {
+	unconfigured(t)
+	args := []string{"verify", "--verifier", `{"type":"jwt","jwks_url":"https://127.0.0.1:1/keys"}`,
+		"-H", "Authorization: Bearer eyJhbGciOiJSUzI1NiIsImtpZCI6ImsifQ.e30.AAAA"}
+	for _, fetch := range []bool{false, true} {
+		if fetch {
+			args = append(args, "--fetch")
+		}
+		got := runCommand(args...)
+		if got.code != exitFailed || !strings.Contains(got.stdout, `"error":"key_not_found: `) || strings.Contains(got.stderr, "127.0.0.1:1") != fetch {
+			t.Errorf("told to fetch: %t: got %+v, want no key found, and the fetch on stderr if it was tried", fetch, got)
+		}
+	}
+}
+
 func TestVerifyTriesAllSchemes(t *testing.T) {
 	unconfigured(t)
 	const encoded = "whsec_MDAxMTIyMzM0NDU1NjY3Nzg4OTlhYWJiY2NkZGVlZmY="
@@ -200,6 +217,9 @@ func TestVerifyReadsWhatItIsGiven(t *testing.T) {
 		keyFile := writeFile(t, "key", hex.EncodeToString(key)+"\n")
 		if got := runCommand("verify", "--provider", "discord", "--public-key", "@"+keyFile); got.code != exitFailed {
 			t.Errorf("for a provider without secrets: got %+v, want it left aside", got)
+		}
+		if got := runCommand("verify", "--provider", "google-pubsub", "--option", "email=a@b"); got.code != exitFailed {
+			t.Errorf("for a provider with tokens of its own: got %+v, want it left aside", got)
 		}
 		if got := runCommand("verify", "--verifier", `{"type":"none"}`); got.code != 0 {
 			t.Errorf("for a verifier that is spelled out: got %+v, want it left aside", got)
@@ -274,7 +294,7 @@ func ownVectors() string {
 		return fmt.Sprintf(`{"provider":"github","scheme":"github","name":%q,"headers":{"x-hub-signature-256":"sha256=%s"},"body":"b<>","secret":%q,"now":null,"source":"us"%s}`,
 			name, macOf("s", "b<>"), secret, expect)
 	}
-	return "[" + strings.Join([]string{vector("right", "s", `,"expect":"valid"`), vector("wrong <b>", "t", `,"expect":"invalid"`), vector("untold", "t", ""),
+	return "[" + strings.Join([]string{vector("right", "s", `,"expect":"valid"`), vector("wrong <b>", "t", `,"expect":"invalid"`), vector("untold", "s", ""),
 		`{"provider":"gitlob","scheme":"x","name":"unknown","expect":"invalid"}`}, ",") + "]"
 }
 
@@ -285,7 +305,7 @@ func TestVerifyVectors(t *testing.T) {
 	want := []string{
 		`{"provider":"github","scheme":"github","name":"right","verified":true,"error":null}`,
 		`{"provider":"github","scheme":"github","name":"wrong <b>","verified":false,"error":"mismatch: no secret matched (of 1)"}`,
-		`{"provider":"github","scheme":"github","name":"untold","verified":false,"error":"mismatch: no secret matched (of 1)"}`,
+		`{"provider":"github","scheme":"github","name":"untold","verified":true,"error":null}`,
 	}
 	if got.code != 0 || got.stderr != "" || len(lines) != 4 || !strings.HasPrefix(lines[3], `{"provider":"gitlob","scheme":"x","name":"unknown","verified":false,"error":"`) {
 		t.Fatalf("got %+v, want four lines, the last one about an unknown provider", got)

@@ -1,0 +1,182 @@
+package ingest_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventhook/eventhook/ingest"
+	"github.com/eventhook/eventhook/verify"
+)
+
+// handshakeCase is a request to a source and the answer to it.
+type handshakeCase struct {
+	Name     string
+	Spec     verify.Spec
+	Method   string
+	Path     string // the source's if empty
+	Query    string
+	Headers  map[string]string
+	Body     string
+	Now      int64 // noon if 0
+	Want     wantedAnswer
+	Stored   int // events
+	Learns   string
+	Confirms string
+}
+
+type wantedAnswer struct {
+	Status  int
+	Headers map[string]string // an empty one must not be there; a media type may have parameters
+	Body    *string           // nil: any
+}
+
+func loadCases[T any](t testing.TB, file string) []T {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []T
+	if err := json.Unmarshal(data, &all); err != nil || len(all) == 0 {
+		t.Fatalf("%s: %d cases, %v", file, len(all), err)
+	}
+	return all
+}
+
+func ownCases(t testing.TB) []handshakeCase {
+	return loadCases[handshakeCase](t, "testdata/handshakes.json")
+}
+
+// caseNamed is the one of our own cases with a name.
+func caseNamed(t testing.TB, name string) handshakeCase {
+	t.Helper()
+	for _, c := range ownCases(t) {
+		if c.Name == name {
+			return c
+		}
+	}
+	t.Fatalf("there is no case %q", name)
+	return handshakeCase{}
+}
+
+func (c handshakeCase) request() *http.Request {
+	r := asking(c.Method, c.Query, c.Body)
+	if c.Path != "" {
+		r.URL.Path = c.Path
+	}
+	for name, value := range c.Headers {
+		r.Header.Set(name, value)
+	}
+	return r
+}
+
+func (c handshakeCase) rig(t testing.TB, changes ...any) *rig {
+	r := newRig(t, append([]any{like(c.Spec)}, changes...)...)
+	if c.Now != 0 {
+		r.clock.at = time.Unix(c.Now, 0)
+	}
+	if ids := c.Spec.Options["service_ids"]; ids != "" {
+		r.services.ids = []string{ids}
+	}
+	return r
+}
+
+// isAnswered reports whether the case is a handshake that is answered.
+func (c handshakeCase) isAnswered() bool { return c.Want.Status < 300 && c.Stored == 0 }
+
+// check sends the request, and wants the answer and what comes with it.
+func (c handshakeCase) check(t *testing.T) {
+	t.Helper()
+	r := c.rig(t)
+	w := r.send(c.request())
+	c.Want.check(t, w)
+	r.wantStored(t, c.Stored)
+	handshakes := 0
+	if c.isAnswered() {
+		handshakes = 1
+		wantSafe(t, w)
+	}
+	wantCount(t, "handshakes", r.observer.outcomes[ingest.OutcomeHandshake], handshakes)
+	wantCount(t, "kinds of outcomes", len(r.observer.outcomes), 1)
+	wantList(t, "confirmed", r.confirmer.calls(), c.Confirms)
+	wantList(t, "learned", r.learner.learned, c.Learns)
+}
+
+func (want wantedAnswer) check(t *testing.T, w *httptest.ResponseRecorder) {
+	t.Helper()
+	if w.Code != want.Status {
+		t.Fatalf("answered %d %s, want %d", w.Code, w.Body, want.Status)
+	}
+	for name, value := range want.Headers {
+		values := w.Header().Values(name)
+		if value == "" && len(values) > 0 {
+			t.Errorf("%s: got %q, want none", name, values)
+		}
+		got := strings.Join(values, " and ")
+		if name == "Content-Type" && !strings.Contains(value, ";") {
+			got, _, _ = strings.Cut(got, ";")
+		}
+		if got != value {
+			t.Errorf("%s: got %q, want %q", name, got, value)
+		}
+	}
+	if want.Body != nil {
+		if diff := cmp.Diff(plainBody(*want.Body), plainBody(w.Body.String())); diff != "" {
+			t.Errorf("body (-want +got):\n%s", diff)
+		}
+	}
+}
+
+// plainBody is a body to compare: of JSON objects their members, else the text.
+func plainBody(text string) any {
+	var members map[string]any
+	if json.Unmarshal([]byte(text), &members) == nil {
+		return members
+	}
+	return text
+}
+
+// wantSafe wants what keeps an answer from acting as a page.
+func wantSafe(t *testing.T, w *httptest.ResponseRecorder) {
+	t.Helper()
+	wantHeader(t, w, "X-Content-Type-Options", "nosniff")
+	wantHeader(t, w, "Content-Security-Policy", "sandbox")
+	types := []string{"", "text/plain; charset=utf-8", "application/json"}
+	if got := w.Header().Get("Content-Type"); !slices.Contains(types, got) || got == "" && w.Body.Len() > 0 {
+		t.Errorf("content type: got %q with %d bytes, want one of %q", got, w.Body.Len(), types[1:])
+	}
+}
+
+// wantList wants a list of one text, or of none if it is empty.
+func wantList(t *testing.T, what string, got []string, want string) {
+	t.Helper()
+	var list []string
+	if want != "" {
+		list = []string{want}
+	}
+	if diff := cmp.Diff(list, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+func TestHandshakes(t *testing.T) {
+	seen := map[string]bool{}
+	for _, c := range ownCases(t) {
+		preset, _ := verify.FindPreset(c.Spec.Provider, c.Spec.Scheme)
+		seen[preset.Handshake] = seen[preset.Handshake] || c.isAnswered()
+		t.Run(c.Name, c.check)
+	}
+	for name := range ingest.HandshakeMethods() {
+		if !seen[name] {
+			t.Errorf("no case is answered by %s", name)
+		}
+	}
+}
