@@ -41,7 +41,7 @@ type Config struct {
 
 	// How the signature is written.
 	Prefix       string `json:"prefix,omitempty" yaml:"prefix,omitempty"`               // stands before each
-	Separator    string `json:"separator,omitempty" yaml:"separator,omitempty"`         // stands between several; a comma by default
+	Separator    string `json:"separator,omitempty" yaml:"separator,omitempty"`         // stands between several; a comma by default, and for body_hmac nothing: there is one
 	Encoding     string `json:"encoding,omitempty" yaml:"encoding,omitempty"`           // hex (default), base64
 	TimestampKey string `json:"timestamp_key,omitempty" yaml:"timestamp_key,omitempty"` // names the timestamp in a header like t=…,v1=…
 	SignatureKey string `json:"signature_key,omitempty" yaml:"signature_key,omitempty"` // and the signature

@@ -217,6 +217,23 @@ func TestGivenNamesEveryField(t *testing.T) {
 	}
 }
 
+// TestABodyHoldsOneSignature, as long as nobody says what separates several.
+func TestABodyHoldsOneSignature(t *testing.T) {
+	c := Config{Type: "body_hmac", Path: "sig", Signed: "{field.a}", Secrets: []string{"secret"}}
+	r := &Request{Body: []byte(`{"a":"x","sig":"` + hexMAC("secret", "x") + `,00"}`)}
+	for _, tt := range []struct {
+		claim, separator string
+		want             Reason
+	}{{"one", "", ReasonEncoding}, {"several", ",", ""}} {
+		c.Separator = tt.separator
+		for _, c := range []Config{c, c.WithDefaults()} {
+			if got := reasonOf(t, mustNew(t, c).Verify(t.Context(), r)); got != tt.want {
+				t.Errorf("%s: got %q, want %q", tt.claim, got, tt.want)
+			}
+		}
+	}
+}
+
 // TestWithDefaultsChangesNothing but what is written out.
 func TestWithDefaultsChangesNothing(t *testing.T) {
 	for _, c := range examples() {

@@ -13,8 +13,12 @@ func Fields(typ string) []string { return slices.Sorted(slices.Values(schemes[ty
 // out, for people to read.
 func (c Config) WithDefaults() Config {
 	switch c.Type {
-	case "hmac", "hash", "body_hmac":
+	case "hmac", "hash":
 		c = c.signatureDefaults()
+	case "body_hmac":
+		separator := c.Separator
+		c = c.signatureDefaults()
+		c.Separator = separator // without one, there is one signature
 	case "url_form_hmac":
 		c = c.signatureDefaults()
 		c.Signed, c.Separator = "", "" // which it does not take

@@ -22,6 +22,7 @@ type Preset struct {
 	Verifier            Config   // without secrets; {option.<name>} stands for an option
 	Options             []Option // what it must, or may, be told besides secrets and keys
 	LearnsSecret        bool     // the handshake brings the secret
+	HandshakeSecret     bool     // the handshake needs a secret, which the verifier does not
 	IdempotencyKeyPaths []string // header.<name>, body.<path>, sha256.body, or several joined by " + "
 	EventTypePaths      []string
 	Methods             []string               // besides POST
@@ -97,6 +98,9 @@ func (p Preset) RequiredFields() []string {
 	case c.Type == "none", c.Type == "aws_sns", c.CertificateHeader != "", c.KeySetURL != "":
 	case c.Type == "public_key", c.Type == "jwt" && !strings.HasPrefix(c.Algorithm, "HS"):
 		fields = append(fields, "public_keys")
+		if p.HandshakeSecret {
+			fields = append(fields, "secrets")
+		}
 	default:
 		fields = append(fields, "secrets")
 	}
@@ -161,6 +165,9 @@ func (s Spec) Resolve(learned ...string) (Resolved, eventhook.Faults) {
 	if s.Verifier != nil {
 		s.spelledOut(&r, &f)
 		return r, f
+	}
+	if r.Preset.HandshakeSecret && len(r.Secrets) == 0 {
+		f.Add("secrets", "missing: the provider's handshake needs one")
 	}
 	r.Config, r.Scheme = r.complete(s), r.Preset.Scheme
 	r.Waiting = r.Preset.LearnsSecret && len(r.Secrets) == 0

@@ -199,6 +199,7 @@ var moneyPresets = []Preset{
 		EventTypePaths:      []string{"body.metadata.topic"},
 		Methods:             []string{http.MethodGet},
 		Handshake:           "ebay",
+		HandshakeSecret:     true,
 		Note:                "The secret is the verification token; the public key is what getPublicKey answers.",
 	},
 }

@@ -109,6 +109,9 @@ func presetSpec(p Preset, key string) Spec {
 		s.Secrets = []string{"user:" + key}
 	case c.Type == "aws_sns", c.Type == "public_key", c.Type == "jwt" && !strings.HasPrefix(c.Algorithm, "HS"):
 		s.PublicKeys = []string{publicText(signerFor(c))}
+		if p.HandshakeSecret {
+			s.Secrets = []string{key}
+		}
 	default:
 		s.Secrets = []string{secretAs(c.SecretEncoding, key)}
 	}
