@@ -31,7 +31,7 @@ var apiKeyScheme = scheme{
 func validateAPIKey(c Config, f *eventhook.Faults) {
 	switch {
 	case c.Path != "":
-		validatePath("path", c.Path, f)
+		validateOnePath("path", c.Path, true, f)
 		if c.Header != "" || c.Query != "" {
 			f.Add("path", "not beside header or query")
 		}

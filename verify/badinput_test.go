@@ -175,7 +175,8 @@ func TestSizesAreBounded(t *testing.T) {
 	}
 }
 
-// TestDepthIsBoundedWhereTheBodyIsLookedInto, and only there.
+// TestDepthIsBoundedWhereTheBodyIsLookedInto before it is verified, and only
+// there.
 func TestDepthIsBoundedWhereTheBodyIsLookedInto(t *testing.T) {
 	body := `{"at":1800000000,"deep":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + `}`
 	r := signedRequest("secret", body)
@@ -185,7 +186,8 @@ func TestDepthIsBoundedWhereTheBodyIsLookedInto(t *testing.T) {
 		want Reason
 	}{
 		{Config{Type: "hmac", Header: "X-Sig", Secrets: []string{"secret"}}, ""},
-		{Config{Type: "timestamped_hmac", Header: "X-Sig", Secrets: []string{"secret"}, Signed: "{body}", TimestampPath: "at"}, ReasonMalformed},
+		{Config{Type: "timestamped_hmac", Header: "X-Sig", Secrets: []string{"secret"}, Signed: "{body}", TimestampPath: "at"}, ""},
+		{Config{Type: "body_hmac", Path: "sig", Signed: "{field.at}", Secrets: []string{"secret"}}, ReasonMalformed},
 	} {
 		if got := reasonOf(t, mustNew(t, tt.c).Verify(t.Context(), r)); got != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.c.Type, got, tt.want)

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -133,5 +134,17 @@ func validatePath(key, path string, f *eventhook.Faults) {
 		f.Add(key, "missing")
 	case !isFieldPath(path):
 		f.Add(key, "%q is not a path into the body such as data.id", path)
+	}
+}
+
+// validateOnePath wants a path without alternatives; with elements, # may
+// stand for all elements of an array.
+func validateOnePath(key, path string, elements bool, f *eventhook.Faults) {
+	validatePath(key, path, f)
+	if strings.Contains(path, "|") {
+		f.Add(key, "takes no alternatives")
+	}
+	if !elements && slices.Contains(strings.Split(path, "."), "#") {
+		f.Add(key, "# has no meaning here")
 	}
 }

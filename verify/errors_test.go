@@ -45,7 +45,7 @@ func TestErrorsTellEnough(t *testing.T) {
 		{"no timestamp", stripe, map[string]string{"Stripe-Signature": "v1=00"}, "body", 0, "malformed: Stripe-Signature does not hold exactly one t in Unix seconds"},
 		{"another unit", Spec{Provider: "zendesk", Secrets: []string{"k"}}, map[string]string{"X-Zendesk-Webhook-Signature": "x", "X-Zendesk-Webhook-Signature-Timestamp": "1800000000"}, "body", 0,
 			"malformed: X-Zendesk-Webhook-Signature-Timestamp does not hold exactly one timestamp in RFC 3339"},
-		{"no JSON", Spec{Provider: "linear", Secrets: []string{"k"}}, map[string]string{"Linear-Signature": strings.Repeat("0", 64)}, "body", 0, "malformed: the body cannot be read as JSON or as a form"},
+		{"no JSON", Spec{Provider: "mailgun", Secrets: []string{"k"}}, nil, "body", 0, "malformed: the body cannot be read as JSON or as a form"},
 		{"late, and by how much", stripe, map[string]string{"Stripe-Signature": stamped}, "body", 301 * time.Second, "timestamp: signed 301 s before receipt, tolerance 300 s"},
 		{"early, and by how much", slack, inSlack, "body", -400 * time.Second, "timestamp: signed 400 s after receipt, tolerance 300 s"},
 		{"a token that is old, and by how much", dated, claims(map[string]any{"iat": signedAt - 301}), "", 0, "timestamp: issued 301 s before receipt, tolerance 300 s"},

@@ -105,7 +105,7 @@ var bodyHMACScheme = scheme{
 	validate: func(c Config, f *eventhook.Faults) {
 		validatePath("path", c.Path, f)
 		if c.Items != "" {
-			validatePath("items", c.Items, f)
+			validateOnePath("items", c.Items, true, f)
 		}
 		if m := validateMAC(c.signatureDefaults(), f); m.hasBody || !m.has(field) || m.has(timestamp) {
 			f.Add("signed", "want a template with {field.<path>}, and without {body}, which holds the signature, and {timestamp}")

@@ -251,12 +251,13 @@ func appendEscaped(b []byte, text, keep, percent string) []byte {
 // value of another header, and is signed as that.
 func (p *part) appendHeaderList(b []byte, r *Request, list string) ([]byte, *Error) {
 	const most = 50
-	names := strings.Split(strings.ToLower(list), ",")
+	var room [8]string
+	names := room[:0]
+	for name := range strings.SplitSeq(strings.ToLower(list), ",") {
+		names = append(names, trim(name))
+	}
 	if len(names) > most {
 		return b, refusef(ReasonMalformed, "more than %d headers are signed", most)
-	}
-	for i := range names {
-		names[i] = trim(names[i])
 	}
 	slices.Sort(names)
 	for _, name := range p.must {

@@ -89,7 +89,7 @@ func newSignature(c Config, check checker) *signatureVerifier {
 		v.headers, v.path, v.items = nil, parseFieldPath(c.Path), parseFieldPath(c.Items)
 		v.missing = refusef(ReasonMissingField, "no %s in the body", c.Path)
 	}
-	v.needView = c.Path != "" || c.TimestampPath != "" || m.has(field)
+	v.needView = c.Path != "" || m.has(field)
 	expected := c.Prefix
 	if c.SignatureKey != "" {
 		expected = c.SignatureKey + "="
@@ -171,8 +171,9 @@ func (v *signatureVerifier) one(ctx context.Context, w *worktop, r *Request, vie
 		return err
 	}
 	var at moment
-	if v.stamp != nil {
-		if at, stamp, err = v.stamp.read(r, view, stamp, times); err != nil {
+	inBody := v.stamp != nil && v.stamp.jsonPath != ""
+	if v.stamp != nil && !inBody {
+		if at, stamp, err = v.stamp.read(r, stamp, times); err != nil {
 			return err
 		}
 	}
@@ -189,6 +190,11 @@ func (v *signatureVerifier) one(ctx context.Context, w *worktop, r *Request, vie
 	}
 	if err := v.checker.check(ctx, w, r); err != nil {
 		return err
+	}
+	if inBody {
+		if at, err = v.stamp.inBody(r); err != nil {
+			return err
+		}
 	}
 	if v.stamp != nil {
 		return v.stamp.judge(at, r.At)

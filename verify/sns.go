@@ -59,6 +59,7 @@ var (
 	errSNSVersion   = &Error{ReasonMalformed, "the body's SignatureVersion is not 1 or 2"}
 	errSNSSignature = &Error{ReasonEncoding, "the body's Signature is not base64 of a signature"}
 	errSNSMissing   = &Error{ReasonMissingField, "a field that is signed is not in the body"}
+	errSNSLine      = &Error{ReasonMalformed, "a signed field of one line holds several"}
 	errSNSTopic     = &Error{ReasonMismatch, "the TopicArn is not the configured one"}
 	errSNSMismatch  = &Error{ReasonMismatch, "the certificate's key does not match"}
 	errSNSCert      = &Error{ReasonKey, "the SigningCertURL is not a certificate of SNS"}
@@ -131,6 +132,8 @@ func snsMessage(get func(string) string) ([]byte, *Error) {
 			continue
 		case value == "" && name != "Message":
 			return nil, errSNSMissing
+		case strings.Contains(value, "\n") && name != "Message":
+			return nil, errSNSLine // it could play the field that follows
 		}
 		b = append(append(append(append(b, name...), '\n'), value...), '\n')
 	}

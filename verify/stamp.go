@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/eventhook/eventhook"
 )
 
@@ -19,7 +21,7 @@ const (
 type stampRule struct {
 	key       string // in the list of signatures, or
 	header    string // in a header of its own, or
-	path      fieldPath
+	jsonPath  string // in the body, in gjson's syntax
 	unit      string
 	tolerance int64 // seconds; 0: not judged
 	future    bool  // any moment to come is good
@@ -32,7 +34,7 @@ type moment int64
 
 // newStampRule is nil if the message has no timestamp.
 func newStampRule(c Config) *stampRule {
-	s := &stampRule{key: c.TimestampKey, header: http.CanonicalHeaderKey(c.TimestampHeader), path: parseFieldPath(c.TimestampPath),
+	s := &stampRule{key: c.TimestampKey, header: http.CanonicalHeaderKey(c.TimestampHeader), jsonPath: literalPath(c.TimestampPath),
 		unit: c.TimestampUnit, tolerance: defaultTolerance, future: c.AllowFuture}
 	if c.ToleranceSeconds != nil {
 		s.tolerance = int64(*c.ToleranceSeconds)
@@ -56,21 +58,12 @@ func newStampRule(c Config) *stampRule {
 
 // read returns the moment and its text. listed is what stood in the list of
 // signatures, and times how often.
-func (s *stampRule) read(r *Request, view object, listed string, times int) (moment, string, *Error) {
+func (s *stampRule) read(r *Request, listed string, times int) (moment, string, *Error) {
 	text := listed
-	switch {
-	case s.header != "":
+	if s.header != "" {
 		values := r.Header[s.header]
 		if times = len(values); times > 0 {
 			text = values[0]
-		}
-	case s.path != nil:
-		var err *Error
-		if text, err = view.text(s.path); err != nil {
-			return 0, "", err
-		}
-		if text != "" {
-			times = 1
 		}
 	}
 	if times == 0 {
@@ -81,6 +74,36 @@ func (s *stampRule) read(r *Request, view object, listed string, times int) (mom
 		return 0, "", s.unreadable
 	}
 	return at, text, nil
+}
+
+// literalPath is a path in gjson's syntax whose steps mean themselves.
+func literalPath(path string) string {
+	if path == "" {
+		return ""
+	}
+	steps := strings.Split(path, ".")
+	for i := range steps {
+		steps[i] = gjson.Escape(steps[i])
+	}
+	return strings.Join(steps, ".")
+}
+
+// inBody returns the moment that a JSON body holds. The body has been verified,
+// so what it says is believed, however it says it.
+func (s *stampRule) inBody(r *Request) (moment, *Error) {
+	v := gjson.GetBytes(r.Body, s.jsonPath)
+	text := v.Str
+	if v.Type == gjson.Number {
+		text = v.Raw
+	}
+	if text == "" {
+		return 0, s.missing
+	}
+	at, ok := parseMoment(text, s.unit)
+	if !ok {
+		return 0, s.unreadable
+	}
+	return at, nil
 }
 
 // judge compares a moment with the receipt.
@@ -130,7 +153,7 @@ func validateStamp(c Config, f *eventhook.Faults) {
 		f.Add("timestamp_header", "%q is not a header name", c.TimestampHeader)
 	}
 	if c.TimestampPath != "" {
-		validatePath("timestamp_path", c.TimestampPath, f)
+		validateOnePath("timestamp_path", c.TimestampPath, false, f)
 	}
 	if c.TimestampHeader != "" && c.TimestampPath != "" {
 		f.Add("timestamp_path", "there is a timestamp_header already")
