@@ -175,6 +175,18 @@ func TestSizesAreBounded(t *testing.T) {
 	}
 }
 
+// TestFormsAreBounded: what is refused costs no room for its fields.
+func TestFormsAreBounded(t *testing.T) {
+	for fields, want := range map[int]Reason{10_000: ReasonMismatch, 10_001: ReasonMalformed} {
+		r := &Request{Method: http.MethodPost, URL: "https://h.example/", Body: []byte(strings.Repeat("&", fields-1)), Header: http.Header{
+			"Content-Type": {"application/x-www-form-urlencoded"}, "X-Sig": {strings.Repeat("0", 40)}}}
+		v := mustNew(t, Config{Type: "url_form_hmac", Header: "X-Sig", Algorithm: "sha1", Secrets: []string{"secret"}})
+		if got := reasonOf(t, v.Verify(t.Context(), r)); got != want {
+			t.Errorf("%d fields: got %q, want %q", fields, got, want)
+		}
+	}
+}
+
 // TestDepthIsBoundedWhereTheBodyIsLookedInto before it is verified, and only
 // there.
 func TestDepthIsBoundedWhereTheBodyIsLookedInto(t *testing.T) {

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -78,29 +79,41 @@ func signedForm(u *neturl.URL, r *Request) (string, *Error) {
 	case !strings.EqualFold(trim(media), "application/x-www-form-urlencoded"):
 		return "", errNoBodyHash
 	}
-	values, err := neturl.ParseQuery(string(r.Body))
-	if err != nil {
-		return "", errForm
-	}
-	var b strings.Builder
-	for _, name := range sortedKeys(values) {
-		list := values[name]
-		slices.Sort(list)
-		for _, value := range slices.Compact(list) {
-			b.WriteString(name)
-			b.WriteString(value)
-		}
-	}
-	return b.String(), nil
+	return sortedForm(string(r.Body))
 }
 
-func sortedKeys(values neturl.Values) []string {
-	names := make([]string, 0, len(values))
-	for name := range values {
-		names = append(names, name)
+type formField struct{ name, value string }
+
+// sortedForm is the names and values of a form in the order of the names, of
+// equal names in that of the values, each of these once.
+func sortedForm(body string) (string, *Error) {
+	const most = 10_000 // as net/url has it
+	count := 1 + strings.Count(body, "&")
+	if count > most {
+		return "", errForm
 	}
-	slices.Sort(names)
-	return names
+	fields := make([]formField, 0, count)
+	for text := range strings.SplitSeq(body, "&") {
+		name, value, _ := strings.Cut(text, "=")
+		name, badName := neturl.QueryUnescape(name)
+		value, badValue := neturl.QueryUnescape(value)
+		if badName != nil || badValue != nil || strings.Contains(text, ";") { // which net/url refuses, too
+			return "", errForm
+		}
+		if text != "" {
+			fields = append(fields, formField{name, value})
+		}
+	}
+	slices.SortFunc(fields, func(a, b formField) int {
+		return cmp.Or(strings.Compare(a.name, b.name), strings.Compare(a.value, b.value))
+	})
+	var b strings.Builder
+	b.Grow(len(body))
+	for _, f := range slices.Compact(fields) {
+		b.WriteString(f.name)
+		b.WriteString(f.value)
+	}
+	return b.String(), nil
 }
 
 // withAndWithoutPort are the ways to write a URL whose port is the default.
