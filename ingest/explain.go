@@ -26,6 +26,8 @@ type Explanation struct {
 	// Refused is the outcome of a request that would not be taken, verified or
 	// not: for its method, say, or a handshake that is not right; "" if it would.
 	Refused Outcome
+	// RefusedWhy tells more of it, where there is more to tell.
+	RefusedWhy string
 }
 
 // Explain judges a request as the gateway would at the moment r.At, and stores
@@ -48,13 +50,13 @@ func Explain(ctx context.Context, s eventhook.Source, publicURL string, keys ver
 	x := Explanation{Scheme: resolved.Scheme, CoversBody: resolved.Config.CoversBody(), Err: end.verifier.Verify(ctx, sent)}
 	head := appendHeaders(nil, host, sent.Header, end.redact)
 	x.Event = end.event(sent.Header, eventhook.Payload{Headers: head, Body: sent.Body}, sent.At)
-	switch outcome := end.handshakeWith(sent, x.Err == nil); outcome {
+	switch outcome, why := end.handshakeWith(sent, x.Err == nil); outcome {
 	case "":
 		x.Refused = end.wouldRefuse(sent, x.Event)
 	case OutcomeHandshake:
 		x.Handshake = resolved.Preset.Handshake
 	default:
-		x.Handshake, x.Refused = resolved.Preset.Handshake, outcome
+		x.Handshake, x.Refused, x.RefusedWhy = resolved.Preset.Handshake, outcome, why
 	}
 	return x, nil
 }
@@ -62,7 +64,7 @@ func Explain(ctx context.Context, s eventhook.Source, publicURL string, keys ver
 // handshakeWith is OutcomeHandshake for a request that the provider's
 // handshake would answer, its refusal if it would refuse it, and "" for any
 // other. Nothing is done but look.
-func (e *endpoint) handshakeWith(r *verify.Request, verified bool) Outcome {
+func (e *endpoint) handshakeWith(r *verify.Request, verified bool) (o Outcome, why string) {
 	c := challenge{Request: r, end: e, at: address{e.source.TenantSlug, e.source.Slug}}
 	tries := []step{e.handshake.unsigned[r.Method]}
 	if verified {
@@ -74,12 +76,12 @@ func (e *endpoint) handshakeWith(r *verify.Request, verified bool) Outcome {
 		}
 		switch reply, no := look(c); {
 		case no != nil:
-			return no.outcome
+			return no.outcome, no.detail
 		case reply != nil:
-			return OutcomeHandshake
+			return OutcomeHandshake, ""
 		}
 	}
-	return ""
+	return "", ""
 }
 
 // wouldRefuse is the outcome of a request that makes no event whatever it

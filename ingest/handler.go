@@ -200,7 +200,7 @@ func (h *Handler) judge(ctx context.Context, c challenge) (*reply, *refused) {
 func (h *Handler) accept(r *http.Request, raw eventhook.Payload, c challenge) (*eventhook.Event, *refused) {
 	switch {
 	case !slices.Contains(c.end.methods, r.Method):
-		return nil, h.overdrawn(c.client, malformed()).having(raw.Body)
+		return nil, h.overdrawn(c.client, malformed("no webhook comes with this method, and it is no handshake")).having(raw.Body)
 	case !c.end.accepts(r.Header.Get("Content-Type")):
 		return nil, &refused{outcome: OutcomeContentType}
 	}
@@ -326,7 +326,7 @@ func (h *Handler) logRefusal(at address, r *http.Request, no *refused) {
 		return
 	}
 	if h.refusals.AllowN(h.now(), 1) {
-		h.log.Warn("a webhook was refused", "tenant", at.tenant, "source", at.source, "outcome", no.outcome, "reason", no.reason,
+		h.log.Warn("a webhook was refused", "tenant", at.tenant, "source", at.source, "outcome", no.outcome, "reason", no.word(),
 			"client", clientAddress(r, h.trusted))
 	}
 }

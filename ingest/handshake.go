@@ -132,8 +132,15 @@ func (h *Handler) prepare(ctx context.Context, p *reply, c challenge, use pace) 
 	return p.first(context.WithoutCancel(ctx), h, c)
 }
 
-func malformed() *refused { return &refused{outcome: OutcomeHandshakeMalformed} }
-func unwanted() *refused  { return &refused{outcome: OutcomeHandshakeRefused} }
+// malformed and unwanted refuse a handshake; the detail is for the source's
+// people and holds nothing that was sent.
+func malformed(detail string) *refused {
+	return &refused{outcome: OutcomeHandshakeMalformed, detail: detail}
+}
+
+func unwanted(detail string) *refused {
+	return &refused{outcome: OutcomeHandshakeRefused, detail: detail}
+}
 
 // query are the parameters of the URL.
 func (c challenge) query() (neturl.Values, error) {
@@ -146,13 +153,13 @@ func (c challenge) query() (neturl.Values, error) {
 func (c challenge) parameters(names ...string) (map[string]string, *refused) {
 	query, err := c.query()
 	if err != nil {
-		return nil, malformed()
+		return nil, malformed("the query cannot be read")
 	}
 	found := make(map[string]string, len(names))
 	for _, name := range names {
 		text, ok := only(query[name])
 		if !ok {
-			return nil, malformed()
+			return nil, malformed("the parameter " + name + " is absent, repeated, too long or not plain text")
 		}
 		found[name] = text
 	}

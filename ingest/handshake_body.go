@@ -23,7 +23,7 @@ func echoSlack(c challenge) (*reply, *refused) {
 	}
 	text, ok := textOf(body["challenge"])
 	if !ok || !isEcho(text) {
-		return nil, malformed()
+		return nil, malformed("the challenge is absent, too long or not plain text")
 	}
 	return textReply(text), nil
 }
@@ -35,7 +35,7 @@ func echoOnlyMember(c challenge) (*reply, *refused) {
 	case !found:
 		return nil, nil
 	case !ok || !isEcho(text):
-		return nil, malformed()
+		return nil, malformed("the challenge is absent, too long or not plain text")
 	}
 	return jsonReply(map[string]string{"challenge": text}), nil
 }
@@ -71,13 +71,13 @@ func validateGrid(c challenge) (*reply, *refused) {
 	}
 	var list []json.RawMessage
 	if len(c.Body) > maxHandshakeBytes || json.Unmarshal(c.Body, &list) != nil || len(list) != 1 {
-		return nil, malformed()
+		return nil, malformed("the body is not one validation event")
 	}
 	event := object(list[0])
 	kind, _ := textOf(event["eventType"])
 	code, ok := textOf(object(event["data"])["validationCode"])
 	if kind != "Microsoft.EventGrid.SubscriptionValidationEvent" || !ok || !isEcho(code) {
-		return nil, malformed()
+		return nil, malformed("the validation code is absent, too long or not plain text")
 	}
 	return jsonReply(map[string]string{"validationResponse": code}), nil
 }

@@ -17,7 +17,7 @@ func echoOktaHeader(c challenge) (*reply, *refused) {
 	case !found:
 		return nil, nil
 	case !ok:
-		return nil, malformed()
+		return nil, malformed("X-Okta-Verification-Challenge is absent, repeated, too long or not plain text")
 	}
 	return jsonReply(map[string]string{"verification": text}), nil
 }
@@ -39,7 +39,7 @@ func echoTwitch(c challenge) (*reply, *refused) {
 	}
 	text, ok := textOf(object(c.Body)["challenge"])
 	if !ok || !isEcho(text) {
-		return nil, malformed()
+		return nil, malformed("the challenge is absent, too long or not plain text")
 	}
 	return textReply(text), nil
 }
@@ -56,7 +56,7 @@ func echoSmartsheet(c challenge) (*reply, *refused) {
 	case !isText:
 		return nil, nil
 	case !ok || !isPrintable(sent) || sent != text:
-		return nil, malformed()
+		return nil, malformed("the challenges in header and body are not one plain text")
 	}
 	return jsonReply(map[string]string{"smartsheetHookResponse": text}).with("Smartsheet-Hook-Response", text), nil
 }
@@ -74,7 +74,7 @@ func permitOrigin(c challenge) (*reply, *refused) {
 	case !found:
 		return nil, &refused{outcome: OutcomeMethod, allow: "POST"}
 	case !ok || !hostname.MatchString(origin):
-		return nil, malformed()
+		return nil, malformed("WebHook-Request-Origin is not the name of a host")
 	}
 	rate, _, _ := c.header("WebHook-Request-Rate")
 	if !rateText.MatchString(rate) {

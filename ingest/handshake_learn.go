@@ -27,7 +27,7 @@ func learnHeader(c challenge) (*reply, *refused) {
 	case !found || !c.end.waiting:
 		return nil, nil
 	case !ok || !isSecret(secret):
-		return nil, malformed()
+		return nil, malformed("X-Hook-Secret is not a secret of 8 to 512 printable characters")
 	}
 	return emptyReply().with(name, secret).learning(secret), nil
 }
@@ -39,7 +39,7 @@ func learnMember(c challenge) (*reply, *refused) {
 	case !found || !c.end.waiting:
 		return nil, nil
 	case !ok || !isSecret(secret):
-		return nil, malformed()
+		return nil, malformed("the verification_token is not a secret of 8 to 512 printable characters")
 	}
 	return emptyReply().learning(secret), nil
 }

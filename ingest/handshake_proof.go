@@ -8,20 +8,22 @@ import (
 	"encoding/hex"
 	"hash"
 	"regexp"
+
+	"github.com/eventhook/eventhook/verify"
 )
 
 // Handshakes that want to see that we know the secret, of which the newest
 // counts. Most come from anybody, and some providers sign their webhooks with
 // the same secret in the same way: who may have any text signed can forge any
-// webhook. So these sign only what cannot be one.
+// webhook. So these sign only what cannot be one, and the verifiers of X and
+// Braintree refuse what these sign.
 
 var (
-	// An event of X is a JSON object.
-	xToken = regexp.MustCompile(`^[A-Za-z0-9._~+/-]+={0,2}$`)
+	xToken = regexp.MustCompile(verify.XChallenge)
 	// What LinkedIn signs of an event has hmacsha256= before it.
 	linkedInCode = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 	// As Braintree's own libraries have it; what they sign is longer.
-	braintreeChallenge = regexp.MustCompile(`^[a-f0-9]{20,32}$`)
+	braintreeChallenge = regexp.MustCompile(verify.BraintreeChallenge)
 )
 
 // proveToX: the challenge-response check.
@@ -52,7 +54,7 @@ func proveToBraintree(c challenge) (*reply, *refused) {
 	case no != nil:
 		return nil, no
 	case public == "":
-		return nil, unwanted()
+		return nil, unwanted("the source has no option public_key_id")
 	}
 	key := sha1.Sum([]byte(secret)) //nolint:gosec // Braintree's choice
 	return textReply(public + "|" + hex.EncodeToString(sumHMAC(sha1.New, string(key[:]), text))), nil
@@ -83,9 +85,9 @@ func proveToZoom(c challenge) (*reply, *refused) {
 	secret := c.end.secret.Reveal()
 	switch {
 	case !ok || !isEcho(token):
-		return nil, malformed()
+		return nil, malformed("the plainToken is absent, too long or not plain text")
 	case secret == "":
-		return nil, unwanted()
+		return nil, unwanted("the source has no secret")
 	}
 	sum := sumHMAC(sha256.New, secret, token)
 	return jsonReply(map[string]string{"plainToken": token, "encryptedToken": hex.EncodeToString(sum)}), nil
@@ -100,9 +102,9 @@ func (c challenge) proof(parameter string, form *regexp.Regexp) (text, secret st
 	case no != nil:
 		return "", "", no
 	case form != nil && !form.MatchString(found[parameter]):
-		return "", "", malformed()
+		return "", "", malformed("the challenge has another form than the provider's")
 	case secret == "":
-		return "", "", unwanted()
+		return "", "", unwanted("the source has no secret")
 	}
 	return found[parameter], secret, nil
 }

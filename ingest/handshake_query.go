@@ -42,9 +42,9 @@ func hubChallenge(c challenge) (string, *refused) {
 	case no != nil:
 		return "", no
 	case found["hub.mode"] != "subscribe":
-		return "", malformed()
+		return "", malformed("hub.mode is not subscribe")
 	case token == "" || subtle.ConstantTimeCompare([]byte(token), []byte(found["hub.verify_token"])) != 1:
-		return "", unwanted()
+		return "", unwanted("the verify_token is another, or the source has none: give the option verify_token")
 	}
 	return found["hub.challenge"], nil
 }
@@ -62,8 +62,10 @@ func confirmWebSub(c challenge) (*reply, *refused) {
 		return nil, &refused{outcome: OutcomeNotFound}
 	case mode == "denied":
 		return emptyReply(), nil
+	case mode == "unsubscribe" && c.end.options["unsubscribe"] != "yes":
+		return nil, &refused{outcome: OutcomeNotFound} // anybody can have a hub ask
 	case mode != "subscribe" && mode != "unsubscribe":
-		return nil, malformed()
+		return nil, malformed("hub.mode is none that is known")
 	}
 	found, no = c.parameters("hub.challenge")
 	if no != nil {
@@ -90,7 +92,7 @@ func echoValidationToken(c challenge) (*reply, *refused) {
 	case len(values) == 0:
 		return nil, nil
 	case !ok:
-		return nil, malformed()
+		return nil, malformed("the validation token is repeated, too long or not plain text")
 	}
 	return textReply(text), nil
 }

@@ -28,7 +28,7 @@ func confirmTopic(c challenge) (*reply, *refused) {
 	}
 	url, _ := textOf(body["SubscribeURL"])
 	if !isConfirmation(url) {
-		return nil, unwanted()
+		return nil, unwanted("the SubscribeURL does not confirm a subscription at Amazon SNS")
 	}
 	p := emptyReply()
 	p.first = func(ctx context.Context, h *Handler, _ challenge) *refused { return h.confirmed(ctx, url) }

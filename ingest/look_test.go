@@ -98,6 +98,8 @@ func TestIdempotencyKey(t *testing.T) {
 		{"none of the paths", keys("header.x-a", "body.b"), `{"id":"a"}`, nil, ""},
 		{"github's preset", github, `{"id":"a"}`, []string{"X-GitHub-Delivery", "b"}, "b"},
 		{"stripe's preset", stripe, `{"id":"evt_1"}`, nil, "evt_1"},
+		{"stripe's preset, under another content type", stripe, `{"id":"evt_1"}`, []string{"Content-Type", "text/html"}, "evt_1"},
+		{"stripe's preset, as a form", stripe, ` {"id":"evt_1"}`, []string{"Content-Type", "application/x-www-form-urlencoded"}, "evt_1"},
 		{"own paths instead of the preset's", ownOfGitHub, `{"id":"a"}`, []string{"X-GitHub-Delivery", "b"}, "a"},
 		{"255 bytes as they are", keys("header.x-k"), "", []string{"X-K", strings.Repeat("k", 255)}, strings.Repeat("k", 255)},
 		{"a path to credentials leads nowhere", keys("header.authorization", "header.cookie", "body.id"), `{"id":"a"}`, []string{"Authorization", "hunter2", "Cookie", "hunter2"}, "a"},

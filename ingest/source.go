@@ -62,6 +62,7 @@ type endpoint struct {
 	signedURL    string // as registered at the provider, without the query
 	bodyLimit    int
 	methods      []string // of events
+	fromProvider bool     // one that is known
 	shaker
 }
 
@@ -123,6 +124,7 @@ func newEndpoint(s eventhook.Source, publicURL string, keys verify.Keys) (*endpo
 		return nil, err
 	}
 	preset := resolved.Preset
+	e.fromProvider = preset.ID != ""
 	e.shaker, e.methods = newShaker(resolved), []string{http.MethodPost}
 	if !e.handshake.exists() {
 		e.methods = append(e.methods, preset.Methods...)

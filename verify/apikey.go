@@ -125,20 +125,17 @@ func (v *apiKeyVerifier) inBody(r *Request) error {
 	if bad != nil {
 		return bad
 	}
-	found, bad := view.all(v.path[0])
+	n, bad := view.each(v.path[0], func(o object) *Error {
+		if text, _ := o.text(itself); v.compare(text) != 1 { // no path, no doubt
+			return v.wrong
+		}
+		return nil
+	})
 	switch {
 	case bad != nil:
 		return bad
-	case len(found) == 0:
+	case n == 0:
 		return v.missing
-	}
-	same := 1
-	for _, f := range found {
-		text, _ := f.text(itself) // no path, no doubt
-		same &= v.compare(text)
-	}
-	if same != 1 {
-		return v.wrong
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -72,33 +73,39 @@ func (o object) text(paths fieldPath) (string, *Error) {
 	return "", nil
 }
 
-// all are the values at a path in which # stands for all elements of an array.
-func (o object) all(path []string) (found []object, err *Error) {
-	for i, name := range path {
-		if name != "#" {
-			continue
+// maxItems bounds the elements of a body that are looked at.
+const maxItems = 1000
+
+var errItems = &Error{ReasonMalformed, fmt.Sprintf("the body holds more than %d of what counts", maxItems)}
+
+// each hands the values at a path, in which # stands for all elements of an
+// array, to do, until that fails; an element without the value as one that
+// does not exist. It returns how many there were. It keeps none of them: a
+// body of a million elements must not cost more than its bytes.
+func (o object) each(path []string, do func(object) *Error) (n int, err *Error) {
+	i := slices.Index(path, "#")
+	if i < 0 {
+		v, err := o.member(path)
+		if err != nil || !v.Exists() {
+			return 0, err
 		}
-		list, err := o.member(path[:i])
-		if err != nil || !list.IsArray() {
-			return nil, err
-		}
-		for _, element := range list.Array() {
-			below, err := object{element}.all(path[i+1:])
-			if err != nil {
-				return nil, err
-			}
-			if len(below) == 0 {
-				below = []object{{}} // so that an element without is noticed
-			}
-			found = append(found, below...)
-		}
-		return found, nil
+		return 1, do(object{v})
 	}
-	v, err := o.member(path)
-	if err != nil || !v.Exists() {
-		return nil, err
+	list, err := o.member(path[:i])
+	if err != nil || !list.IsArray() {
+		return 0, err
 	}
-	return []object{{v}}, nil
+	list.ForEach(func(_, element gjson.Result) bool {
+		var below int
+		if below, err = (object{element}).each(path[i+1:], do); err == nil && below == 0 {
+			below, err = 1, do(object{})
+		}
+		if n += below; err == nil && n > maxItems {
+			err = errItems
+		}
+		return err == nil
+	})
+	return n, err
 }
 
 // fieldPath points into a body: names with dots between. It may have

@@ -47,7 +47,10 @@ type Config struct {
 	SignatureKey string `json:"signature_key,omitempty" yaml:"signature_key,omitempty"` // and the signature
 
 	// What is signed, and how.
-	Signed         string   `json:"signed,omitempty" yaml:"signed,omitempty"`                   // a template such as {timestamp}.{body}
+	Signed string `json:"signed,omitempty" yaml:"signed,omitempty"` // a template such as {timestamp}.{body}
+	// Reserved is a regular expression of messages that are no webhooks, since
+	// the provider's handshake has them signed for whoever asks.
+	Reserved       string   `json:"reserved,omitempty" yaml:"reserved,omitempty"`
 	Algorithm      string   `json:"algorithm,omitempty" yaml:"algorithm,omitempty"`             // sha256 by default
 	Secrets        []string `json:"secrets,omitempty" yaml:"secrets,omitempty"`                 // all live: during a rotation the new one and the old one
 	SecretEncoding string   `json:"secret_encoding,omitempty" yaml:"secret_encoding,omitempty"` // text (default), base64, hex, sha1

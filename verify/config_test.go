@@ -316,7 +316,7 @@ func TestSecretHeadersCountAndCover(t *testing.T) {
 		{Config{Type: "jwt", Header: "x-jwt", BodyHashClaim: "sha256"}, []string{"X-Jwt"}, 0, true},
 		{Config{Type: "none"}, nil, 0, false},
 		{Config{Type: "public_key", Header: "X"}, nil, 0, true},
-		{Config{Type: "public_key", Header: "X", Signed: "{crc32}"}, nil, 0, true},
+		{Config{Type: "public_key", Header: "X", Signed: "{crc32}"}, nil, 0, false},
 		{Config{Type: "standard_webhooks", Secrets: one}, nil, 1, true},
 		{Config{Type: "timestamped_hmac", Header: "X", Secrets: one}, nil, 1, true},
 		{Config{Type: "url_form_hmac", Header: "X", Secrets: one}, nil, 1, true},

@@ -25,6 +25,45 @@ import (
 type message struct {
 	before, after []part // and between them the body
 	hasBody       bool
+	anyURL        bool // what stands for the URL has more behind it
+}
+
+var (
+	errOddHeader = &Error{ReasonMalformed, "a signed header holds what no id does"}
+	errOddURL    = &Error{ReasonMalformed, "the signed URL holds what belongs to a body"}
+	errOddBody   = &Error{ReasonMalformed, "the body begins with what could belong to what is signed before it"}
+)
+
+// ambiguous reports whether bytes of the body could be moved into what stands
+// before it, or the other way, under the same signature: a timestamp ends in
+// digits, and a URL in anything. Bodies of those who sign so are JSON.
+func (m message) ambiguous(r *Request) *Error {
+	if m.has(url) && !m.anyURL && strings.ContainsAny(r.URL, "{}\"<> ") {
+		return errOddURL
+	}
+	if !m.hasBody || len(m.before) == 0 || len(r.Body) == 0 {
+		return nil
+	}
+	first := r.Body[0]
+	switch m.before[len(m.before)-1].kind {
+	case timestamp:
+		if '0' <= first && first <= '9' {
+			return errOddBody
+		}
+	case url, urlDecoded:
+		if first != '{' && first != '[' {
+			return errOddBody
+		}
+	default:
+	}
+	return nil
+}
+
+// isID reports whether a header may be an id or a moment, and cannot have
+// taken in a part of a JSON body.
+func isID(s string) bool {
+	const most = 256
+	return len(s) <= most && !strings.ContainsAny(s, "{}[]\", ")
 }
 
 type part struct {
@@ -127,8 +166,9 @@ func (m message) has(kind placeholder) bool {
 	return slices.ContainsFunc(m.before, is) || slices.ContainsFunc(m.after, is)
 }
 
-// coversBody reports whether another body gives another message.
-func (m message) coversBody() bool { return m.hasBody || m.has(crc) }
+// coversBody reports whether another body gives another message. For a CRC
+// another body can be made that has it.
+func (m message) coversBody() bool { return m.hasBody }
 
 // demandListed has lists of headers hold one more.
 func (m message) demandListed(name string) {
@@ -148,6 +188,9 @@ func (m message) demandListed(name string) {
 // timestamp as it was sent, view the body for {field.…}.
 func (m message) compose(w *worktop, r *Request, stamp string, view object) *Error {
 	w.before, w.after, w.body = w.before[:0], w.after[:0], m.hasBody
+	if err := m.ambiguous(r); err != nil {
+		return err
+	}
 	for i := range m.before {
 		var err *Error
 		if w.before, err = m.before[i].append(w.before, r, stamp, view); err != nil {
@@ -186,6 +229,8 @@ func (p *part) append(b []byte, r *Request, stamp string, view object) ([]byte, 
 		return b, p.missing
 	case len(values) > 1:
 		return b, p.repeated
+	case p.kind == header && !isID(values[0]):
+		return b, errOddHeader
 	case p.kind == header:
 		return append(b, values[0]...), nil
 	}

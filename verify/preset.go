@@ -32,6 +32,13 @@ type Preset struct {
 	Note                string                 // what people get wrong, for people
 }
 
+// What these providers' handshakes may have signed, as regular expressions: the
+// same secret signs their webhooks, so nothing of this form is one.
+const (
+	XChallenge         = `^[A-Za-z0-9._~+/-]+={0,2}$`
+	BraintreeChallenge = `^[a-f0-9]{20,32}$`
+)
+
 // Option is something that a provider's verifier or handshake must be told.
 type Option struct {
 	Name     string
@@ -141,10 +148,11 @@ type Resolved struct {
 }
 
 // Resolve fills in the provider's preset and reports every fault at once, by
-// its field. learned are secrets that a handshake has brought.
+// its field. learned are secrets that a handshake has brought: they count only
+// where there are no others, so that whoever gives one takes them back.
 func (s Spec) Resolve(learned ...string) (Resolved, eventhook.Faults) {
 	var f eventhook.Faults
-	r := Resolved{Options: map[string]string{}, Secrets: append(slices.Clone(s.Secrets), learned...)}
+	r := Resolved{Options: map[string]string{}, Secrets: slices.Clone(s.Secrets)}
 	if s.Provider != "" {
 		var ok bool
 		if r.Preset, ok = FindPreset(s.Provider, s.Scheme); !ok {
@@ -153,6 +161,9 @@ func (s Spec) Resolve(learned ...string) (Resolved, eventhook.Faults) {
 				return r, f
 			}
 		}
+	}
+	if r.Preset.LearnsSecret && len(s.Secrets) == 0 && s.Verifier == nil {
+		r.Secrets = slices.Clone(learned)
 	}
 	switch {
 	case s.Provider == "" && s.Verifier == nil:

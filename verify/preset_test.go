@@ -193,9 +193,26 @@ func TestResolveFillsIn(t *testing.T) {
 	if after := fmt.Sprintf("%#v", presetsAsTheyAre()); after != before {
 		t.Error("the presets were changed")
 	}
-	s := Spec{Provider: "asana", Secrets: []string{"own"}}
-	if resolved, _ := s.Resolve("learned"); !slices.Equal(resolved.Secrets, []string{"own", "learned"}) || len(s.Secrets) != 1 {
-		t.Errorf("secrets %v, want the own one and the learned one", resolved.Secrets)
+}
+
+// TestLearnedSecretsCountOnlyWhereTheyAreAwaited: what a stranger taught a
+// source is no secret of the source that it is made into.
+func TestLearnedSecretsCountOnlyWhereTheyAreAwaited(t *testing.T) {
+	for _, tt := range []struct {
+		claim string
+		s     Spec
+		want  []string
+	}{
+		{"awaited", Spec{Provider: "asana"}, []string{"learned"}},
+		{"beside an own one", Spec{Provider: "asana", Secrets: []string{"own"}}, []string{"own"}},
+		{"of a provider that brings none", Spec{Provider: "github", Secrets: []string{"own"}}, []string{"own"}},
+		{"of one without", Spec{Provider: "github"}, nil},
+		{"beside a verifier", Spec{Provider: "asana", Verifier: &Config{Type: "none"}}, nil},
+	} {
+		resolved, _ := tt.s.Resolve("learned")
+		if !slices.Equal(resolved.Secrets, tt.want) || slices.Contains(resolved.Config.Secrets, "learned") != slices.Contains(tt.want, "learned") {
+			t.Errorf("%s: secrets %v, verified with %v; want %v", tt.claim, resolved.Secrets, resolved.Config.Secrets, tt.want)
+		}
 	}
 }
 

@@ -68,7 +68,7 @@ var codePresets = []Preset{
 		Verifier: Config{Type: "timestamped_hmac", Header: "Linear-Signature", Signed: "{body}",
 			TimestampPath: "webhookTimestamp", TimestampUnit: "milliseconds", ToleranceSeconds: new(60)},
 		IdempotencyKeyPaths: []string{"header.linear-delivery"},
-		EventTypePaths:      []string{"header.linear-event + body.action", "body.type"},
+		EventTypePaths:      []string{"body.type + body.action", "body.type"},
 		Note:                "The timestamp that counts is the one in the signed body; the header's is not trusted.",
 	},
 	{
@@ -82,7 +82,7 @@ var codePresets = []Preset{
 		ID: "netlify", Name: "Netlify",
 		DocumentationURL:    "https://docs.netlify.com/deploy/deploy-notifications/",
 		Verifier:            Config{Type: "jwt", Header: "X-Webhook-Signature", Algorithm: "HS256", Issuers: []string{"netlify"}, BodyHashClaim: "sha256"},
-		IdempotencyKeyPaths: []string{"header.x-netlify-event + body.id"},
+		IdempotencyKeyPaths: []string{"sha256.body"},
 		EventTypePaths:      []string{"header.x-netlify-event", "body.state"},
 	},
 	{
@@ -97,14 +97,15 @@ var codePresets = []Preset{
 		DocumentationURL:    "https://circleci.com/docs/guides/integration/outbound-webhooks/",
 		Verifier:            hmacIn("circleci-signature", "hex", "v1="),
 		IdempotencyKeyPaths: []string{"body.id"},
-		EventTypePaths:      []string{"header.circleci-event-type", "body.type"},
+		EventTypePaths:      []string{"body.type", "header.circleci-event-type"},
 		Note:                "Only v1 counts among the versions that the header lists.",
 	},
 	{
 		ID: "buildkite", Name: "Buildkite",
-		DocumentationURL: "https://buildkite.com/docs/apis/webhooks/pipelines",
-		Verifier:         Config{Type: "timestamped_hmac", Header: "X-Buildkite-Signature", TimestampKey: "timestamp", SignatureKey: "signature"},
-		EventTypePaths:   []string{"header.x-buildkite-event", "body.event"},
+		DocumentationURL:    "https://buildkite.com/docs/apis/webhooks/pipelines",
+		Verifier:            Config{Type: "timestamped_hmac", Header: "X-Buildkite-Signature", TimestampKey: "timestamp", SignatureKey: "signature"},
+		IdempotencyKeyPaths: []string{"sha256.body"},
+		EventTypePaths:      []string{"body.event", "header.x-buildkite-event"},
 	},
 	{
 		ID: "terraform-cloud", Name: "HCP Terraform",
@@ -133,7 +134,7 @@ var codePresets = []Preset{
 		DocumentationURL:    "https://cursor.com/docs/cloud-agent/api/webhooks",
 		Verifier:            hmacIn("X-Webhook-Signature", "hex", "sha256="),
 		IdempotencyKeyPaths: []string{"header.x-webhook-id"},
-		EventTypePaths:      []string{"header.x-webhook-event", "body.event"},
+		EventTypePaths:      []string{"body.event", "header.x-webhook-event"},
 	},
 	{
 		ID: "replicate", Scheme: "standard-webhooks", Name: "Replicate",
@@ -151,8 +152,9 @@ var codePresets = []Preset{
 	},
 	{
 		ID: "elevenlabs", Name: "ElevenLabs",
-		DocumentationURL: "https://elevenlabs.io/docs/overview/administration/webhooks",
-		Verifier:         Config{Type: "timestamped_hmac", Header: "ElevenLabs-Signature", SignatureKey: "v0", ToleranceSeconds: new(1800)},
-		EventTypePaths:   []string{"body.type"},
+		DocumentationURL:    "https://elevenlabs.io/docs/overview/administration/webhooks",
+		Verifier:            Config{Type: "timestamped_hmac", Header: "ElevenLabs-Signature", SignatureKey: "v0", ToleranceSeconds: new(1800)},
+		IdempotencyKeyPaths: []string{"sha256.body"},
+		EventTypePaths:      []string{"body.type"},
 	},
 }

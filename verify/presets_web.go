@@ -12,6 +12,11 @@ var (
 	svixKeys = []string{"header.svix-id", "header.webhook-id"}
 )
 
+var webSubOptions = []Option{
+	{Name: "topic", About: "the topic's URL; others are not confirmed. By default any is"},
+	{Name: "unsubscribe", About: "yes: the end of the subscription is confirmed, too, to whoever asks for it"},
+}
+
 // webPresets are of standards, and of those who keep identities and contents.
 var webPresets = []Preset{
 	{
@@ -41,7 +46,7 @@ var webPresets = []Preset{
 		ID: "websub", Name: "WebSub",
 		DocumentationURL: "https://www.w3.org/TR/websub/",
 		Verifier:         Config{Type: "hmac", Header: "X-Hub-Signature", Algorithm: "sha1", Prefix: "sha1="},
-		Options:          []Option{{Name: "topic", About: "the topic's URL; others are not confirmed. By default any is"}},
+		Options:          webSubOptions,
 		Methods:          []string{http.MethodGet},
 		Handshake:        "websub",
 		Note:             "The secret is the hub.secret of the subscription. YouTube's hub signs with SHA-1.",
@@ -50,7 +55,7 @@ var webPresets = []Preset{
 		ID: "websub", Scheme: "websub-sha256", Name: "WebSub (SHA-256)",
 		DocumentationURL: "https://www.w3.org/TR/websub/",
 		Verifier:         hmacIn("X-Hub-Signature", "hex", "sha256="),
-		Options:          []Option{{Name: "topic", About: "the topic's URL; others are not confirmed. By default any is"}},
+		Options:          webSubOptions,
 		Methods:          []string{http.MethodGet},
 		Handshake:        "websub",
 	},
@@ -97,15 +102,17 @@ var webPresets = []Preset{
 		DocumentationURL: "https://www.contentful.com/developers/docs/webhooks/request-verification/",
 		Verifier: Config{Type: "timestamped_hmac", Header: "X-Contentful-Signature", TimestampHeader: "X-Contentful-Timestamp",
 			TimestampUnit: "milliseconds", ToleranceSeconds: new(30), Signed: "{method}\n{path_encoded}\n{headers.X-Contentful-Signed-Headers}\n{body}"},
-		EventTypePaths: []string{"header.x-contentful-topic"},
-		Note:           "The URL's path is signed: EVENTHOOK_PUBLIC_URL must be what is registered. The tolerance is 30 s, as in Contentful's own library.",
+		IdempotencyKeyPaths: []string{"sha256.body"},
+		EventTypePaths:      []string{"header.x-contentful-topic"},
+		Note:                "The secret has 64 characters. The URL's path is signed: EVENTHOOK_PUBLIC_URL must be what is registered. The tolerance is 30 s, as in Contentful's own library.",
 	},
 	{
 		ID: "webflow", Name: "Webflow",
 		DocumentationURL: "https://developers.webflow.com/data/docs/working-with-webhooks",
 		Verifier: Config{Type: "timestamped_hmac", Header: "x-webflow-signature", TimestampHeader: "x-webflow-timestamp",
 			TimestampUnit: "milliseconds", Signed: "{timestamp}:{body}"},
-		EventTypePaths: []string{"body.triggerType"},
+		IdempotencyKeyPaths: []string{"sha256.body"},
+		EventTypePaths:      []string{"body.triggerType"},
 	},
 	{
 		ID: "box", Name: "Box",

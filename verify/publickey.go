@@ -49,7 +49,7 @@ func validatePublicKey(c Config, f *eventhook.Faults) {
 	c = c.publicKeyDefaults()
 	m := validateSignature(c, f)
 	validateStamp(c, f)
-	if !m.coversBody() {
+	if !m.hasBody && !m.has(crc) {
 		f.Add("signed", "want a template with {body}")
 	}
 	if c.TimestampHeader != "" && !m.has(timestamp) && !m.has(headerList) {

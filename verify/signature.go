@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -33,7 +34,8 @@ type signatureVerifier struct {
 	prefix   string
 	base64   bool
 	require  []requirement
-	stamp    *stampRule // nil: the message has no timestamp
+	reserved *regexp.Regexp // what a handshake signs and no webhook is; nil: nothing
+	stamp    *stampRule     // nil: the message has no timestamp
 	message  message
 	needView bool // the body must be looked into
 	checker  checker
@@ -68,7 +70,7 @@ type worktop struct {
 	machine       any  // the checker's own
 }
 
-var signatureFields = []string{"encoding", "algorithm", "signed", "require_headers"}
+var signatureFields = []string{"encoding", "algorithm", "signed", "reserved", "require_headers"}
 
 // newSignature makes everything but the checker's part. c is valid and has
 // its defaults.
@@ -88,6 +90,9 @@ func newSignature(c Config, check checker) *signatureVerifier {
 		place = "the body's " + c.Path
 		v.headers, v.path, v.items = nil, parseFieldPath(c.Path), parseFieldPath(c.Items)
 		v.missing = refusef(ReasonMissingField, "no %s in the body", c.Path)
+	}
+	if c.Reserved != "" {
+		v.reserved = regexp.MustCompile(c.Reserved) // has been validated
 	}
 	v.needView = c.Path != "" || m.has(field)
 	expected := c.Prefix
@@ -153,12 +158,9 @@ func (v *signatureVerifier) verify(ctx context.Context, r *Request) *Error {
 	if v.items == nil {
 		return v.one(ctx, w, r, view)
 	}
-	items, err := view.all(v.items[0])
-	if err == nil && len(items) == 0 {
+	n, err := view.each(v.items[0], func(item object) *Error { return v.one(ctx, w, r, item) })
+	if err == nil && n == 0 {
 		err = v.noItem
-	}
-	for i := 0; i < len(items) && err == nil; i++ {
-		err = v.one(ctx, w, r, items[i])
 	}
 	return err
 }
@@ -190,6 +192,9 @@ func (v *signatureVerifier) one(ctx context.Context, w *worktop, r *Request, vie
 	}
 	if err := v.checker.check(ctx, w, r); err != nil {
 		return err
+	}
+	if v.reserved != nil && v.reserved.Match(w.message(r)) {
+		return errReserved
 	}
 	if inBody {
 		if at, err = v.stamp.inBody(r); err != nil {
@@ -288,6 +293,19 @@ func (v *signatureVerifier) readNamed(w *worktop, value, stamp string, times int
 	return stamp, times
 }
 
+var errReserved = &Error{ReasonMalformed, "this is what the provider's handshake has signed, and no webhook"}
+
+// message is what was signed, all in one.
+func (w *worktop) message(r *Request) []byte {
+	switch {
+	case !w.body:
+		return w.before
+	case len(w.before)+len(w.after) == 0:
+		return r.Body
+	}
+	return slices.Concat(w.before, r.Body, w.after)
+}
+
 func (w *worktop) reset() {
 	w.digests, w.candidates, w.from = w.digests[:0], w.candidates[:0], w.from[:0]
 	w.proposed, w.prefixed = 0, false
@@ -373,6 +391,9 @@ func validateSignature(c Config, f *eventhook.Faults) message {
 		if !isToken(name) || value == "" || hasControl(value) {
 			f.Add("require_headers", "%q is not a header name with a value", name)
 		}
+	}
+	if _, err := regexp.Compile(c.Reserved); err != nil {
+		f.Add("reserved", "is not a regular expression")
 	}
 	return validateSigned(c.Signed, f)
 }

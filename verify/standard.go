@@ -59,6 +59,7 @@ type standardVerifier struct {
 
 type standardFamily struct {
 	header string
+	id     string
 	any    []*signatureVerifier
 }
 
@@ -73,7 +74,7 @@ func newStandard(c Config, keys Keys) Verifier {
 
 func newFamily(c Config, name string, keys Keys) standardFamily {
 	family := name[:len(name)-len(signatureSuffix)]
-	f := standardFamily{header: http.CanonicalHeaderKey(name)}
+	f := standardFamily{header: http.CanonicalHeaderKey(name), id: http.CanonicalHeaderKey(family + "-id")}
 	base := Config{Header: name, Separator: " ", Encoding: "base64", TimestampHeader: family + "-timestamp",
 		Signed:           "{header." + family + "-id}.{timestamp}.{body}",
 		ToleranceSeconds: c.ToleranceSeconds, AllowFuture: c.AllowFuture}
@@ -90,6 +91,21 @@ func newFamily(c Config, name string, keys Keys) standardFamily {
 	return f
 }
 
+var errOtherID = &Error{ReasonMalformed, "another id stands beside the one that is signed"}
+
+// oneID wants the ids of other families to be the signed one, if they are
+// there: who looks for the id must not find another.
+func (v *standardVerifier) oneID(r *Request, signed string) *Error {
+	for i := range v.families {
+		for _, id := range r.Header[v.families[i].id] {
+			if id != signed {
+				return errOtherID
+			}
+		}
+	}
+	return nil
+}
+
 // Verify answers with the first way's error, unless a later way got further:
 // found a signature of its kind.
 func (v *standardVerifier) Verify(ctx context.Context, r *Request) error {
@@ -101,6 +117,9 @@ func (v *standardVerifier) Verify(ctx context.Context, r *Request) error {
 		var why *Error
 		for _, way := range f.any {
 			err := way.verify(ctx, r)
+			if err == nil {
+				err = v.oneID(r, r.Header[f.id][0])
+			}
 			if err == nil {
 				return nil
 			}

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
+	"net/http"
 	neturl "net/url"
 	"slices"
 	"strings"
@@ -25,7 +26,9 @@ var urlFormScheme = scheme{
 	build: func(c Config, _ Keys) Verifier {
 		c = c.signatureDefaults()
 		c.Signed = "{url}"
-		return &urlFormVerifier{signature: newSignature(c, newMACChecker(c))}
+		v := &urlFormVerifier{signature: newSignature(c, newMACChecker(c))}
+		v.signature.message.anyURL = true
+		return v
 	},
 }
 
@@ -65,21 +68,32 @@ func (v *urlFormVerifier) Verify(ctx context.Context, r *Request) error {
 
 // signedForm is what follows the URL in what is signed.
 func signedForm(u *neturl.URL, r *Request) (string, *Error) {
-	if sum := u.Query().Get("bodySHA256"); sum != "" {
+	media, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
+	isForm := strings.EqualFold(trim(media), "application/x-www-form-urlencoded")
+	if sum, ok := bodyHash(u); ok && !isForm {
 		have := sha256.Sum256(r.Body)
 		if subtle.ConstantTimeCompare([]byte(strings.ToLower(sum)), []byte(hex.EncodeToString(have[:]))) != 1 {
 			return "", errBodyHash
 		}
 		return "", nil
 	}
-	media, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	switch {
-	case len(r.Body) == 0:
+	case len(r.Body) == 0 && r.Method == http.MethodGet:
 		return "", nil
-	case !strings.EqualFold(trim(media), "application/x-www-form-urlencoded"):
+	case !isForm:
 		return "", errNoBodyHash
 	}
 	return sortedForm(string(r.Body))
+}
+
+// bodyHash is the parameter bodySHA256, which Twilio appends: it is the last,
+// and there once. Elsewhere it could be a part of a form's text that was moved
+// into the URL, under the signature of the form.
+func bodyHash(u *neturl.URL) (string, bool) {
+	const name = "bodySHA256="
+	last := u.RawQuery[strings.LastIndexByte(u.RawQuery, '&')+1:]
+	sum, ok := strings.CutPrefix(last, name)
+	return sum, ok && strings.Count(u.RawQuery, name) == 1
 }
 
 type formField struct{ name, value string }

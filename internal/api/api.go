@@ -6,6 +6,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -99,6 +100,7 @@ type operation struct {
 	scope                 eventhook.Scope // "" for the admin key only
 	status                int             // of success; 0: 200
 	tag                   string
+	maxBody               int64 // bytes of a request; 0: maxBody
 }
 
 // register adds an operation whose handler knows who calls. Its errors are
@@ -119,7 +121,7 @@ func register[I, O any](s *server, api huma.API, op operation, handle func(conte
 		Security:        []map[string][]string{{"key": {}}},
 		Metadata:        map[string]any{scopeKey: op.scope},
 		Errors:          failures,
-		MaxBodyBytes:    maxBody + 1, // the framework refuses what reaches its limit
+		MaxBodyBytes:    cmp.Or(op.maxBody, maxBody) + 1, // the framework refuses what reaches its limit
 		BodyReadTimeout: bodyTimeout,
 	}, func(ctx context.Context, in *I) (*O, error) {
 		out, err := handle(ctx, callerOf(ctx), in)

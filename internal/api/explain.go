@@ -85,6 +85,7 @@ type explanationView struct {
 	Duplicate      bool                   `json:"duplicate" doc:"The source has accepted an event with this key."`
 	DuplicateOf    *string                `json:"duplicate_of" doc:"That event."`
 	Handshake      string                 `json:"handshake,omitempty" doc:"The provider's handshake that would take the request, which then makes no event."`
+	RefusedDetail  string                 `json:"refused_detail,omitempty" doc:"More of it, where there is more to tell."`
 	Refused        string                 `json:"refused,omitempty" doc:"Why the request would not be taken, verified or not." example:"method_not_allowed"`
 	Routes         []routeExplanationView `json:"routes" doc:"What they would do with the event, in their order, whether or not the request is verified."`
 }
@@ -111,7 +112,7 @@ const explainAbout = "Tells whether a request would be verified, and what would 
 
 func (s *server) registerExplain(api huma.API) {
 	register(s, api, operation{method: http.MethodPost, path: base + "/sources/{slug}/test", scope: eventhook.ScopeManage, tag: "sources",
-		summary: "Explain what a request to a source would come to", about: explainAbout}, s.explain)
+		summary: "Explain what a request to a source would come to", about: explainAbout, maxBody: 4 * maxBody}, s.explain)
 }
 
 type explanationAnswer struct{ Body explanationView }
@@ -133,7 +134,11 @@ func (s *server) explain(ctx context.Context, who caller, in *explainRequest) (*
 		return nil, err
 	}
 	v := explanationView{Verified: x.Err == nil, Error: verify.Why(x.Err), Scheme: x.Scheme, CoversBody: x.CoversBody,
-		EventType: x.Event.EventType, IdempotencyKey: optional(x.Event.IdempotencyKey), Handshake: x.Handshake, Refused: string(x.Refused)}
+		EventType: x.Event.EventType, IdempotencyKey: optional(x.Event.IdempotencyKey), Handshake: x.Handshake, Refused: string(x.Refused), RefusedDetail: x.RefusedWhy}
+	if x.Handshake != "" { // which makes no event
+		v.EventType, v.IdempotencyKey, v.Routes = "", nil, viewRoutes(nil)
+		return &explanationAnswer{v}, nil
+	}
 	if x.Event.IdempotencyKey != "" {
 		id, found, err := s.Explain.FindKey(ctx, who.tenant, source.ID, x.Event.IdempotencyKey)
 		if err != nil {

@@ -263,7 +263,7 @@ func TestExplainRefusesWhatIsNoRequest(t *testing.T) {
 		{"a header in two lines", `{"headers":{"A":"b\r\nC: d"}}`, 422, []string{"body.headers.A"}},
 		{"no moment", `{"at":"yesterday"}`, 422, []string{"body.at"}},
 		{"an unknown member", `{"header":{}}`, 422, []string{"body.header"}},
-		{"a body beyond the limit", `{"body":"` + strings.Repeat("x", 1<<20) + `"}`, 413, nil},
+		{"a body beyond the limit", `{"body":"` + strings.Repeat("x", 4<<20) + `"}`, 413, nil},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			r := r.in(t)
@@ -298,9 +298,26 @@ func TestExplainOddValues(t *testing.T) {
 
 func TestProviders(t *testing.T) {
 	r := setUp(t)
-	got := r.list(T("acme") + "/providers")
+	got := r.list(T("acme") + "/providers?limit=250")
 	if len(got.Items) != len(api.Providers()) || len(got.Items) < 50 || got.NextCursor != nil {
 		t.Fatalf("got %d providers and the cursor %v, want all %d in one page", len(got.Items), got.NextCursor, len(api.Providers()))
+	}
+	var paged []map[string]any
+	for cursor := ""; ; {
+		p := r.list(T("acme") + "/providers?limit=40&cursor=" + cursor)
+		paged = append(paged, p.Items...)
+		if p.NextCursor == nil {
+			break
+		}
+		cursor = *p.NextCursor
+	}
+	if diff := cmp.Diff(got.Items, paged); diff != "" {
+		t.Errorf("page by page (-all +got):\n%s", diff)
+	}
+	for _, wrong := range []string{"x", "MA", "LTE", "OTk5OTk"} {
+		if a := r.call(adminKey, http.MethodGet, T("acme")+"/providers?cursor="+wrong, ""); a.Code != http.StatusBadRequest {
+			t.Errorf("the cursor %s: answered %d, want 400", wrong, a.Code)
+		}
 	}
 	byName := map[any]map[string]any{}
 	for _, p := range got.Items {
@@ -308,9 +325,9 @@ func TestProviders(t *testing.T) {
 	}
 	want := map[string]any{
 		"id": "paypal", "scheme": "paypal", "name": "PayPal", "documentation_url": "https://developer.paypal.com/api/rest/webhooks/rest/",
-		"required_fields": []any{"options.webhook_id"}, "idempotency_key_paths": []any{"body.id"}, "event_type_paths": []any{"body.event_type"},
+		"required_fields": []any{"options.webhook_id"}, "idempotency_key_paths": []any{"header.paypal-transmission-id"}, "event_type_paths": []any{"body.event_type"},
 		"options":   []any{map[string]any{"name": "webhook_id", "required": true, "about": "the id that PayPal gave the webhook", "default": nil}},
-		"handshake": nil, "covers_body": true, "methods": []any{"POST"}, "note": nil,
+		"handshake": nil, "covers_body": false, "methods": []any{"POST"}, "note": nil,
 	}
 	have := byName["paypal paypal"]
 	if have["uncovered"] == nil {

@@ -27,6 +27,8 @@ type page[T any] struct {
 	}
 }
 
+var errCursor = &eventhook.Error{Kind: eventhook.KindMalformed, Message: "The cursor is not one that this API has given."}
+
 // cursorOf reads a cursor: where the page before ended. Zero without one.
 func cursorOf[K any](cursor string) (id eventhook.ID[K], err error) {
 	if cursor == "" {
@@ -34,7 +36,7 @@ func cursorOf[K any](cursor string) (id eventhook.ID[K], err error) {
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil || len(raw) != len(id) {
-		return id, &eventhook.Error{Kind: eventhook.KindMalformed, Message: "The cursor is not one that this API has given."}
+		return id, errCursor
 	}
 	return eventhook.ID[K](raw), nil
 }

@@ -57,7 +57,7 @@ func newProblem(status int, message string, errs ...error) huma.StatusError {
 	case status == http.StatusUnsupportedMediaType:
 		p.Detail, p.Errors = "The body must be application/json.", nil
 	case status == http.StatusRequestEntityTooLarge:
-		p.Detail = "The body is larger than " + strconv.Itoa(maxBody) + " bytes."
+		p.Detail = "The body is larger than this operation takes."
 	case message == "request body is required":
 		p.Detail = "A body is required."
 	case message == "validation failed":

@@ -2,7 +2,9 @@ package api
 
 import (
 	"context"
+	"encoding/base64"
 	"net/http"
+	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -64,11 +66,31 @@ func list(texts []string) []string {
 func (s *server) registerProviders(api huma.API) {
 	register(s, api, operation{method: http.MethodGet, path: base + "/providers", scope: eventhook.ScopeRead, tag: "sources",
 		summary: "List the providers that a source can name, by id",
-		about:   "All are in one page: next_cursor is always null. A provider with several schemes is listed with each, its default first."}, s.listProviders)
+		about:   "A provider with several schemes is listed with each, its default first."}, s.listProviders)
 }
 
-func (s *server) listProviders(context.Context, caller, *TenantPath) (*page[Provider], error) {
+type providersQuery struct {
+	TenantPath
+	PageQuery
+}
+
+// listProviders pages by the place in the list, which is the version's own.
+func (s *server) listProviders(_ context.Context, _ caller, in *providersQuery) (*page[Provider], error) {
+	all := Providers()
+	after := 0
+	if in.Cursor != "" {
+		raw, err := base64.RawURLEncoding.DecodeString(in.Cursor)
+		if err == nil {
+			after, err = strconv.Atoi(string(raw))
+		}
+		if err != nil || after < 1 || after >= len(all) {
+			return nil, errCursor
+		}
+	}
 	p := &page[Provider]{}
-	p.Body.Items = Providers()
+	p.Body.Items = all[after:min(after+in.Limit, len(all))]
+	if next := after + in.Limit; next < len(all) {
+		p.Body.NextCursor = new(base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(next))))
+	}
 	return p, nil
 }

@@ -42,6 +42,7 @@ var fields = []about{
 	{"public_keys", "each as PEM, as JWK or JWK Set, in base64 of DER, or for Ed25519 as 64 hexadecimal digits"},
 	{"certificate_header", "the header with the URL of the certificate"},
 	{"certificate_hosts", "the hosts that this may be on; `*.example.com` stands for all below"},
+	{"reserved", "a regular expression of messages that are no webhooks, since the provider's handshake has them signed for whoever asks (X, Braintree)"},
 	{"require_headers", "headers that must be there once with exactly these values"},
 	{"timestamp_header", "the header with the timestamp"},
 	{"timestamp_path", "the field of the body with the timestamp"},

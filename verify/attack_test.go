@@ -1,0 +1,149 @@
+package verify
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"net/http"
+	neturl "net/url"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// These requests carry signatures that are genuine, and were made of requests
+// that are not these.
+
+// attacked makes a preset's verifier.
+func attacked(t *testing.T, s Spec) Verifier {
+	t.Helper()
+	resolved, faults := s.Resolve()
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	v, err := resolved.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func wantReason(t *testing.T, claim string, v Verifier, r *Request, want Reason) {
+	t.Helper()
+	if got := reasonOf(t, v.Verify(t.Context(), r)); got != want {
+		t.Errorf("%s: got %q, want %q", claim, got, want)
+	}
+}
+
+// TestWhatHandshakesSignIsNoWebhook: X and Braintree have the handshake's
+// challenge signed with the webhooks' secret, for whoever asks.
+func TestWhatHandshakesSignIsNoWebhook(t *testing.T) {
+	x := attacked(t, Spec{Provider: "x-twitter", Secrets: []string{"secret"}})
+	for body, want := range map[string]Reason{"12345": ReasonMalformed, "true": ReasonMalformed, "a=": ReasonMalformed, `{"a":1}`: ""} {
+		sig := "sha256=" + base64.StdEncoding.EncodeToString(macOf("sha256", []byte("secret"), body))
+		wantReason(t, "x: "+body, x, &Request{Header: http.Header{"X-Twitter-Webhooks-Signature": {sig}}, Body: []byte(body)}, want)
+	}
+	braintree := attacked(t, Spec{Provider: "braintree", Secrets: []string{"secret"}, Options: map[string]string{"public_key_id": "us"}})
+	for payload, want := range map[string]Reason{strings.Repeat("a", 20): ReasonMalformed, strings.Repeat("a", 32): ReasonMalformed, strings.Repeat("QUJD", 30): ""} {
+		key := plainHash("sha1")()
+		key.Write([]byte("secret"))
+		form := neturl.Values{"bt_payload": {payload}, "bt_signature": {"us|" + hex.EncodeToString(macOf("sha1", key.Sum(nil), payload))}}
+		wantReason(t, "braintree: "+payload, braintree, &Request{Header: http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, Body: []byte(form.Encode())}, want)
+	}
+}
+
+// TestNoOtherIDBesideTheSignedOne: the id of the other family is not signed,
+// and would be looked at first.
+func TestNoOtherIDBesideTheSignedOne(t *testing.T) {
+	v := attacked(t, Spec{Provider: "svix", Secrets: []string{"whsec_c2VjcmV0"}})
+	sig := "v1," + base64.StdEncoding.EncodeToString(macOf("sha256", []byte("secret"), "msg_1.1800000000.{}"))
+	for id, want := range map[string]Reason{"": "", "msg_1": "", "msg_2": ReasonMalformed} {
+		r := &Request{At: time.Unix(1_800_000_000, 0), Body: []byte("{}"), Header: http.Header{
+			"Webhook-Id": {"msg_1"}, "Webhook-Timestamp": {"1800000000"}, "Webhook-Signature": {sig}}}
+		if id != "" {
+			r.Header.Set("svix-id", id)
+		}
+		wantReason(t, "svix-id "+id, v, r, want)
+	}
+}
+
+// TestBytesCannotMove between what is signed next to each other.
+func TestBytesCannotMove(t *testing.T) {
+	twitch := attacked(t, Spec{Provider: "twitch", Secrets: []string{"secret"}})
+	const id, stamp, later = "id-1", "2026-01-01T00:00:00Z", "2026-01-01T02:00:00Z"
+	body := `{"locks_at":"` + later + `","x":1}`
+	before, after, _ := strings.Cut(body, later)
+	moved := func(id, stamp, body string, at string) *Request {
+		moment, err := time.Parse(time.RFC3339, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &Request{At: moment, Body: []byte(body), Header: http.Header{"Twitch-Eventsub-Message-Id": {id}, "Twitch-Eventsub-Message-Timestamp": {stamp},
+			"Twitch-Eventsub-Message-Signature": {"sha256=" + hexMAC("secret", id+stamp+body)}}}
+	}
+	wantReason(t, "twitch, as it was sent", twitch, moved(id, stamp, body, stamp), "")
+	wantReason(t, "twitch, two hours later", twitch, moved(id+stamp+before, later, after, later), ReasonMalformed)
+
+	stamped := mustNew(t, Config{Type: "timestamped_hmac", Header: "X-Sig", TimestampHeader: "X-At", Signed: "{timestamp}{body}", ToleranceSeconds: new(0), Secrets: []string{"secret"}})
+	for stamp, body := range map[string]string{"1800000000": "{}", "180000000": "0{}"} {
+		want := Reason("")
+		if body != "{}" {
+			want = ReasonMalformed
+		}
+		wantReason(t, "timestamp and body", stamped, &Request{Body: []byte(body), Header: http.Header{"X-At": {stamp}, "X-Sig": {hexMAC("secret", stamp+body)}}}, want)
+	}
+
+	square := attacked(t, Spec{Provider: "square", Secrets: []string{"secret"}})
+	const message = `https://h.example/in{"event_id":"1","a":2}`
+	for _, cut := range []string{`{"event_id"`, `"1"`, `/in`, `}`} {
+		at := strings.Index(message, cut)
+		want := ReasonMalformed
+		if cut == `{"event_id"` {
+			want = ""
+		}
+		wantReason(t, "square, cut at "+cut, square, &Request{URL: message[:at], Body: []byte(message[at:]),
+			Header: http.Header{"X-Square-Hmacsha256-Signature": {base64.StdEncoding.EncodeToString(macOf("sha256", []byte("secret"), message))}}}, want)
+	}
+}
+
+// TestAFormIsNotTakenForItsURL: who sends a message through Twilio chooses a
+// part of a form whose signature he may learn.
+func TestAFormIsNotTakenForItsURL(t *testing.T) {
+	v := attacked(t, Spec{Provider: "twilio", Secrets: []string{"secret"}})
+	forged := `{"forged":true}`
+	sum := sha256.Sum256([]byte(forged))
+	chosen := "x&bodySHA256=" + hex.EncodeToString(sum[:]) + "&z="
+	const base = "https://h.example/in?x=1"
+	sig := base64.StdEncoding.EncodeToString(macOf("sha1", []byte("secret"), base+"Body"+chosen+"From1"))
+	genuine := neturl.Values{"Body": {chosen}, "From": {"1"}}.Encode()
+	header := func(contentType string) http.Header {
+		return http.Header{"Content-Type": {contentType}, "X-Twilio-Signature": {sig}}
+	}
+	wantReason(t, "the form", v, &Request{Method: "POST", URL: base, Body: []byte(genuine), Header: header("application/x-www-form-urlencoded")}, "")
+	wantReason(t, "another body", v, &Request{Method: "POST", URL: base + "Body" + chosen + "From1", Body: []byte(forged), Header: header("application/json")}, ReasonMissingField)
+	wantReason(t, "no body", v, &Request{Method: "POST", URL: base + "Body" + chosen + "From1", Header: header("application/json")}, ReasonMissingField)
+}
+
+// TestManyElementsCostNothing before they are refused.
+func TestManyElementsCostNothing(t *testing.T) {
+	for _, tt := range []struct {
+		claim string
+		spec  Spec
+		body  string
+		want  Reason
+	}{
+		{"a token in each", Spec{Provider: "microsoft-graph", Secrets: []string{"s"}}, `{"value":[` + strings.Repeat("0,", 1<<19) + `0]}`, ReasonCredentials},
+		{"a signature in each", Spec{Provider: "adyen", Secrets: []string{"00"}}, `{"notificationItems":[` + strings.Repeat("0,", 1<<19) + `0]}`, ReasonMissingField},
+		{"too many that are good", Spec{Provider: "microsoft-graph", Secrets: []string{"s"}}, `{"value":[` + strings.Repeat(`{"clientState":"s"},`, maxItems) + `{"clientState":"s"}]}`, ReasonMalformed},
+	} {
+		v, r := attacked(t, tt.spec), &Request{Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(tt.body)}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		wantReason(t, tt.claim, v, r, tt.want)
+		runtime.ReadMemStats(&after)
+		if used := after.TotalAlloc - before.TotalAlloc; used > 4*uint64(len(tt.body)) {
+			t.Errorf("%s: %d bytes for a body of %d", tt.claim, used, len(tt.body))
+		}
+	}
+}
