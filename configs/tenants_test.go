@@ -145,7 +145,7 @@ func TestTenantFaults(t *testing.T) {
 			[]string{"tenants[0].sources[1].slug: twice"}},
 		{"a route twice", route + "{name: r, targets: [{type: task, task_kind: k}]}\n          - {name: r, targets: [{type: task, task_kind: k}]}",
 			[]string{"tenants[0].sources[0].routes[1].name: twice"}},
-		{"a provider that is none", source + "provider: gitlob\n        secrets: [s]", []string{"tenants[0].sources[0].provider: github, gitlab"}},
+		{"a provider that is none", source + "provider: gitlob\n        secrets: [s]", []string{"tenants[0].sources[0].provider: none that is known"}},
 		{"a provider without secrets", source + "provider: github", []string{"tenants[0].sources[0].secrets: "}},
 		{"neither provider nor verifier", source + "name: x", []string{"tenants[0].sources[0].provider: {type: none}"}},
 		{"a verifier and secrets", source + "verifier: {type: none}\n        secrets: [s]", []string{"tenants[0].sources[0].secrets: verifier"}},

@@ -205,7 +205,7 @@ func (v *jwtVerifier) payload(ctx context.Context, token string, signed *jose.JS
 	keys := v.static
 	if v.keySetURL != "" && len(keys) == 0 {
 		if v.keys == nil {
-			return nil, errCannotFetch
+			return nil, errNotFetched
 		}
 		var err error
 		if keys, err = v.keys.Keys(ctx, v.keySetURL, id); err != nil {
@@ -292,6 +292,8 @@ func (v *jwtVerifier) inTime(c jwt.Claims, at time.Time) *Error {
 	const leeway = time.Minute
 	seconds := func(d time.Duration) int64 { return int64(d / time.Second) }
 	switch {
+	case at.IsZero() && (c.Expiry != nil || v.maxAge > 0):
+		return errNoMoment
 	case c.Expiry == nil && v.maxAge == 0 && v.bodyHash == "":
 		return errNoExpiry
 	case c.Expiry != nil && at.Sub(c.Expiry.Time()) > leeway:

@@ -25,7 +25,7 @@ type Preset struct {
 	HandshakeSecret     bool     // the handshake needs a secret, which the verifier does not
 	IdempotencyKeyPaths []string // header.<name>, body.<path>, sha256.body, or several joined by " + "
 	EventTypePaths      []string
-	Methods             []string               // besides POST
+	Methods             []string               // besides POST: of the handshake if there is one, else of events
 	Handshake           string                 // the name of the provider's handshake; empty: it has none
 	Reply               *eventhook.SourceReply // to accepted requests, if the provider wants a certain one
 	Uncovered           string                 // what the signature does not cover, for people; empty: nothing
@@ -204,7 +204,7 @@ func (s Spec) unknown(f *eventhook.Faults) {
 		f.Add("scheme", "%q is not one of %s", s.Scheme, strings.Join(names, ", "))
 		return
 	}
-	f.Add("provider", "%q is not one of %s; spell out its verifier instead", s.Provider, strings.Join(Providers(), ", "))
+	f.Add("provider", "%q is none that is known: \"eventhook providers\" and docs/providers.md list them; spell out its verifier instead", s.Provider)
 }
 
 // spelledOut takes the verifier of s as it is.
@@ -255,24 +255,19 @@ func (r *Resolved) complete(s Spec) Config {
 		c.Values = slices.Clone(r.Secrets)
 	default:
 		c.Secrets = slices.Clone(r.Secrets)
-		if c.Type == "public_key" || c.Type == "none" {
+		if r.Preset.HandshakeSecret {
 			c.Secrets = nil // for the handshake alone
 		}
 	}
 	if s.ToleranceSeconds != nil {
 		c.ToleranceSeconds = s.ToleranceSeconds
 	}
-	fill := func(text string) string {
-		for name, value := range r.Options {
-			text = strings.ReplaceAll(text, "{option."+name+"}", strings.ReplaceAll(value, "{", "{{"))
-		}
-		return text
-	}
-	c.Prefix, c.Signed, c.Audience = fillPlain(c.Prefix, r.Options), fill(c.Signed), fillPlain(c.Audience, r.Options)
+	plain, template := r.fillers()
+	c.Prefix, c.Signed, c.Audience = plain.Replace(c.Prefix), template.Replace(c.Signed), plain.Replace(c.Audience)
 	if c.Claims != nil {
 		claims := map[string]string{}
 		for name, value := range c.Claims {
-			if value = fillPlain(value, r.Options); value != "" {
+			if value = plain.Replace(value); value != "" {
 				claims[name] = value
 			}
 		}
@@ -281,11 +276,15 @@ func (r *Resolved) complete(s Spec) Config {
 	return c
 }
 
-func fillPlain(text string, options map[string]string) string {
-	for name, value := range options {
-		text = strings.ReplaceAll(text, "{option."+name+"}", value)
+// fillers put the options into texts and into templates, in which a brace is
+// written twice. What an option holds is not looked into again.
+func (r *Resolved) fillers() (plain, template *strings.Replacer) {
+	var texts, braced []string
+	for name, value := range r.Options {
+		texts = append(texts, "{option."+name+"}", value)
+		braced = append(braced, "{option."+name+"}", strings.ReplaceAll(value, "{", "{{"))
 	}
-	return text
+	return strings.NewReplacer(texts...), strings.NewReplacer(braced...)
 }
 
 // New makes the Verifier; r must have no faults. A source that waits for its

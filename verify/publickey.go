@@ -113,8 +113,8 @@ var algorithms = map[string]algorithm{
 	"ed25519":      {ed25519.SignatureSize, ed25519.SignatureSize, 0, isEd25519, verifyEd25519},
 	"ecdsa_sha256": {8, 150, crypto.SHA256, isECDSA, verifyECDSA},
 	"ecdsa_sha1":   {8, 150, crypto.SHA1, isECDSA, verifyECDSA},
-	"rsa_sha256":   {128, 1024, crypto.SHA256, isRSA, verifyRSA(crypto.SHA256)},
-	"rsa_sha1":     {128, 1024, crypto.SHA1, isRSA, verifyRSA(crypto.SHA1)},
+	"rsa_sha256":   {minRSABits / 8, maxRSABits / 8, crypto.SHA256, isRSA, verifyRSA(crypto.SHA256)},
+	"rsa_sha1":     {minRSABits / 8, maxRSABits / 8, crypto.SHA1, isRSA, verifyRSA(crypto.SHA1)},
 }
 
 func isEd25519(k crypto.PublicKey) bool { _, ok := k.(ed25519.PublicKey); return ok }
@@ -226,6 +226,7 @@ type certificateRule struct {
 
 var (
 	errForeignHost   = &Error{ReasonKey, "the certificate's URL is not one of the provider's"}
+	errNotFetched    = &Error{ReasonKey, "published keys are not fetched here: give the public key"}
 	errCannotFetch   = &Error{ReasonKey, "the key cannot be fetched"}
 	errNotValidAtAll = &Error{ReasonKey, "the certificate was not valid at the moment of receipt"}
 )
@@ -249,7 +250,7 @@ func (c *certificateRule) at(ctx context.Context, rawURL string, receipt time.Ti
 		return c.static, nil
 	}
 	if c.keys == nil {
-		return nil, errCannotFetch
+		return nil, errNotFetched
 	}
 	keys, err := c.keys.Keys(ctx, rawURL, "")
 	if err != nil {

@@ -99,7 +99,7 @@ func newSignature(c Config, check checker) *signatureVerifier {
 	if c.SignatureKey != "" {
 		expected = c.SignatureKey + "="
 	}
-	v.prefixErr = refusef(ReasonPrefix, "no signature in %s begins with %s", place, expected)
+	v.prefixErr = refusef(ReasonPrefix, "no signature in %s stands behind %s", place, expected)
 	if expected == "" {
 		v.prefixErr = refusef(ReasonEncoding, "%s is empty", place)
 	}

@@ -106,12 +106,16 @@ func (s *stampRule) inBody(r *Request) (moment, *Error) {
 	return at, nil
 }
 
+var errNoMoment = &Error{ReasonTimestamp, "the moment of receipt, by which the timestamp is judged, is not known"}
+
 // judge compares a moment with the receipt.
 func (s *stampRule) judge(at moment, receipt time.Time) *Error {
 	age := receipt.Unix() - int64(at)
 	switch {
 	case s.tolerance == 0:
 		return nil
+	case receipt.IsZero():
+		return errNoMoment
 	case age > s.tolerance:
 		return refusef(ReasonTimestamp, "signed %d s before receipt, tolerance %d s", age, s.tolerance)
 	case -age > s.tolerance && !s.future:

@@ -28,8 +28,9 @@ type Vector struct {
 	Expect    string                     `json:"expect"`
 }
 
-// vectorNotes are members of config that say nothing to a preset: what it
-// knows itself, and remarks.
+// vectorNotes are members of config that are no options: what a preset knows
+// itself, remarks, and the keys again, which count where there is no
+// public_key.
 var vectorNotes = []string{"header", "note", "jwk", "jwks"}
 
 // Spec is the configuration that the vector asks for.

@@ -140,8 +140,12 @@ func (f *verifyFlags) run(cmd *cobra.Command) error {
 		return usageError{err}
 	}
 	x, err := explainBest(cmd.Context(), specs, f.keys(cmd), request)
-	if err != nil {
+	if x.Scheme == "" {
 		return err
+	}
+	if err != nil && x.Err != nil {
+		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "another scheme of the provider was not tried:")
+		printError(cmd.ErrOrStderr(), err)
 	}
 	if err := printLine(cmd.OutOrStdout(), verdict{Verified: x.Err == nil, Scheme: x.Scheme, Error: orNull(verify.Why(x.Err)),
 		EventType: orNull(x.Event.EventType), IdempotencyKey: orNull(x.Event.IdempotencyKey), CoversBody: x.CoversBody}); err != nil {
@@ -155,7 +159,8 @@ func (f *verifyFlags) run(cmd *cobra.Command) error {
 
 // explainBest tries configurations in their order and returns the explanation
 // of the one that verifies, else of the one that came furthest. Those that are
-// not valid do not count, unless none is: then the first one's error does.
+// not valid do not count: the first one's error comes beside the explanation,
+// or alone, with an explanation without a scheme, if none is valid.
 func explainBest(ctx context.Context, specs []verify.Spec, keys verify.Keys, r *verify.Request) (best ingest.Explanation, err error) {
 	var invalid error
 	furthest := -1
@@ -178,10 +183,7 @@ func explainBest(ctx context.Context, specs []verify.Spec, keys verify.Keys, r *
 			best, furthest = x, far
 		}
 	}
-	if furthest < 0 {
-		return best, invalid
-	}
-	return best, nil
+	return best, invalid
 }
 
 // steps is how far a verification came that ended for a reason.

@@ -80,7 +80,7 @@ type explanationView struct {
 	Error          string                 `json:"error,omitempty" doc:"Why it is not verified: the reason and its detail." example:"mismatch: no secret matched (of 1)"`
 	Scheme         string                 `json:"scheme" doc:"The provider's scheme, or the type of the verifier."`
 	CoversBody     bool                   `json:"covers_body" doc:"Whether a changed body would be noticed."`
-	EventType      string                 `json:"event_type" doc:"Told of a request that is not verified, too."`
+	EventType      *string                `json:"event_type" doc:"Told of a request that is not verified, too."`
 	IdempotencyKey *string                `json:"idempotency_key" doc:"Told of a request that is not verified, too."`
 	Duplicate      bool                   `json:"duplicate" doc:"The source has accepted an event with this key."`
 	DuplicateOf    *string                `json:"duplicate_of" doc:"That event."`
@@ -134,9 +134,9 @@ func (s *server) explain(ctx context.Context, who caller, in *explainRequest) (*
 		return nil, err
 	}
 	v := explanationView{Verified: x.Err == nil, Error: verify.Why(x.Err), Scheme: x.Scheme, CoversBody: x.CoversBody,
-		EventType: x.Event.EventType, IdempotencyKey: optional(x.Event.IdempotencyKey), Handshake: x.Handshake, Refused: string(x.Refused), RefusedDetail: x.RefusedWhy}
+		EventType: optional(x.Event.EventType), IdempotencyKey: optional(x.Event.IdempotencyKey), Handshake: x.Handshake, Refused: string(x.Refused), RefusedDetail: x.RefusedWhy}
 	if x.Handshake != "" { // which makes no event
-		v.EventType, v.IdempotencyKey, v.Routes = "", nil, viewRoutes(nil)
+		v.EventType, v.IdempotencyKey, v.Routes = nil, nil, viewRoutes(nil)
 		return &explanationAnswer{v}, nil
 	}
 	if x.Event.IdempotencyKey != "" {

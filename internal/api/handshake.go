@@ -46,37 +46,54 @@ func (s *server) registerHandshake(api huma.API) {
 		summary: "Forget the secret that the handshake has brought, and wait for the next"}, s.resetHandshake)
 }
 
-// findSource finds the source that a path names.
-func (s *server) findSource(ctx context.Context, in *SourcePath) (eventhook.Source, error) {
+// findSource finds the source that a path names, and what its configuration
+// comes to, without what a handshake has brought.
+func (s *server) findSource(ctx context.Context, in *SourcePath) (eventhook.Source, verify.Resolved, error) {
 	if !eventhook.IsSlug(in.Slug) {
-		return eventhook.Source{}, eventhook.NotFound("source")
+		return eventhook.Source{}, verify.Resolved{}, eventhook.NotFound("source")
 	}
-	return s.Handshakes.FindSource(ctx, in.Tenant, in.Slug)
+	source, err := s.Handshakes.FindSource(ctx, in.Tenant, in.Slug)
+	if err != nil {
+		return source, verify.Resolved{}, err
+	}
+	var spec verify.Spec
+	if err := json.Unmarshal([]byte(source.Verifier.Reveal()), &spec); err != nil {
+		return source, verify.Resolved{}, errors.New("the source's verifier cannot be read") // the cause may quote a secret
+	}
+	resolved, _ := spec.Resolve() // what is wrong with it, its requests tell
+	return source, resolved, nil
+}
+
+// findLearner finds a source whose secret comes by its handshake.
+func (s *server) findLearner(ctx context.Context, in *SourcePath) (eventhook.Source, error) {
+	source, resolved, err := s.findSource(ctx, in)
+	if err == nil && !resolved.Waiting {
+		err = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The secret of this source does not come by a handshake."}
+	}
+	return source, err
 }
 
 type handshakeAnswer struct{ Body handshakeView }
 
 func (s *server) readHandshake(ctx context.Context, _ caller, in *SourcePath) (*handshakeAnswer, error) {
-	source, err := s.findSource(ctx, in)
+	source, resolved, err := s.findSource(ctx, in)
 	if err != nil {
 		return nil, err
 	}
-	var spec verify.Spec
-	if err := json.Unmarshal([]byte(source.Verifier.Reveal()), &spec); err != nil {
-		return nil, errors.New("the source's verifier cannot be read") // the cause may quote a secret
-	}
-	resolved, _ := spec.Resolve() // what is wrong with it, its requests tell
 	v := handshakeView{Handshake: optional(resolved.Preset.Handshake), Status: "none"}
-	switch {
-	case resolved.Waiting:
-		v.Status = "waiting"
-	case v.Handshake != nil:
+	if v.Handshake != nil {
 		v.Status = "stateless"
 	}
+	if !resolved.Waiting {
+		return &handshakeAnswer{v}, nil
+	}
 	learnedAt, revealedAt, err := s.Handshakes.LearnedSecret(ctx, source.ID)
-	if err == nil {
+	switch {
+	case err == nil:
 		v.Status, v.LearnedAt, v.RevealedAt = "learned", optionalUTC(&learnedAt), optionalUTC(revealedAt)
-	} else if eventhook.KindOf(err) != eventhook.KindNotFound {
+	case eventhook.KindOf(err) == eventhook.KindNotFound:
+		v.Status = "waiting"
+	default:
 		return nil, err
 	}
 	return &handshakeAnswer{v}, nil
@@ -89,7 +106,7 @@ type secretAnswer struct {
 }
 
 func (s *server) revealSecret(ctx context.Context, _ caller, in *SourcePath) (*secretAnswer, error) {
-	source, err := s.findSource(ctx, in)
+	source, err := s.findLearner(ctx, in)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +120,7 @@ func (s *server) revealSecret(ctx context.Context, _ caller, in *SourcePath) (*s
 }
 
 func (s *server) resetHandshake(ctx context.Context, _ caller, in *SourcePath) (*struct{}, error) {
-	source, err := s.findSource(ctx, in)
+	source, err := s.findLearner(ctx, in)
 	if err != nil {
 		return nil, err
 	}

@@ -74,6 +74,12 @@ func TestHandshakesOfOtherSources(t *testing.T) {
 			t.Errorf("%s: answered %d %s, want %s", slug, a.Code, a.Body, want)
 		}
 	}
+	for _, act := range []string{"reveal", "reset"} {
+		a := r.call(adminKey, http.MethodPost, strings.ReplaceAll(tenantBase, "{tenant}", "acme")+"/sources/slack/handshake/"+act, "")
+		if a.Code != http.StatusConflict {
+			t.Errorf("%s where nothing is learned: answered %d %s, want 409", act, a.Code, a.Body)
+		}
+	}
 	for _, act := range []string{"", "/reveal", "/reset"} {
 		method := http.MethodPost
 		if act == "" {

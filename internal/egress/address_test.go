@@ -48,8 +48,8 @@ func TestReach(t *testing.T) {
 			if got := reachOf(meant(a)); got != c.reach {
 				t.Errorf("%s, %s: got %d, want %d", c.claim, text, got, c.reach)
 			}
-			if got, want := Public(a), c.reach == anybody; got != want {
-				t.Errorf("%s: Public(%s): got %t, want %t", c.claim, text, got, want)
+			if got, want := public(a), c.reach == anybody; got != want {
+				t.Errorf("%s: public(%s): got %t, want %t", c.claim, text, got, want)
 			}
 		}
 	}
@@ -57,7 +57,7 @@ func TestReach(t *testing.T) {
 		"no address at all":  {},
 		"mapped with a zone": netip.MustParseAddr("::ffff:8.8.8.8").WithZone("eth0"),
 	} {
-		if Public(a) {
+		if public(a) {
 			t.Errorf("%s: got public", claim)
 		}
 	}
