@@ -119,7 +119,7 @@ func asReceived(r *verify.Request) (sent *verify.Request, host string) {
 // CheckRequest reports what no request of HTTP could be.
 func CheckRequest(r *verify.Request) eventhook.Faults {
 	var f eventhook.Faults
-	if !isToken(r.Method) {
+	if !verify.IsToken(r.Method) {
 		f.Add("method", "is not a method of HTTP")
 	}
 	if u, err := neturl.Parse(r.URL); r.URL != "" && (err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http") {
@@ -127,7 +127,7 @@ func CheckRequest(r *verify.Request) eventhook.Faults {
 	}
 	for name, values := range r.Header {
 		at := "headers." + eventhook.Label(name)
-		if !isToken(name) {
+		if !verify.IsToken(name) {
 			f.Add(at, "is not the name of a header")
 		}
 		for _, v := range values {
@@ -137,17 +137,6 @@ func CheckRequest(r *verify.Request) eventhook.Faults {
 		}
 	}
 	return f
-}
-
-// isToken reports whether s is a token of HTTP (RFC 9110, section 5.6.2).
-func isToken(s string) bool {
-	for _, c := range s {
-		alnum := '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
-		if !alnum && !strings.ContainsRune("!#$%&'*+-.^_`|~", c) {
-			return false
-		}
-	}
-	return s != ""
 }
 
 func isControl(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }

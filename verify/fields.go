@@ -16,7 +16,7 @@ func validateHeader(name string, f *eventhook.Faults) {
 	switch {
 	case name == "":
 		f.Add("header", "missing")
-	case !isToken(name):
+	case !IsToken(name):
 		f.Add("header", "%q is not a header name", name)
 	}
 }
@@ -53,8 +53,9 @@ func validateList(key string, texts []string, f *eventhook.Faults) {
 	}
 }
 
-// isToken reports whether s is a token as RFC 9110, section 5.6.2, has it.
-func isToken(s string) bool {
+// IsToken reports whether s is a token as RFC 9110, section 5.6.2, has it: the
+// name of a header, a method.
+func IsToken(s string) bool {
 	for i := range len(s) {
 		c := s[i]
 		alnum := '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'

@@ -62,10 +62,10 @@ func validateTimestamped(c Config, f *eventhook.Faults) {
 		}
 		return
 	}
-	if !isToken(c.TimestampKey) {
+	if !IsToken(c.TimestampKey) {
 		f.Add("timestamp_key", "%q is not a token", c.TimestampKey)
 	}
-	if !isToken(c.SignatureKey) {
+	if !IsToken(c.SignatureKey) {
 		f.Add("signature_key", "%q is not a token", c.SignatureKey)
 	}
 	if c.TimestampKey == c.SignatureKey {

@@ -143,9 +143,9 @@ func parsePlaceholder(name string) (part, bool) {
 	}
 	kind, rest, _ := strings.Cut(name, ".")
 	switch {
-	case kind == "header" && isToken(rest):
+	case kind == "header" && IsToken(rest):
 		return headerPart(header, rest), true
-	case kind == "headers" && isToken(rest):
+	case kind == "headers" && IsToken(rest):
 		p := headerPart(headerList, rest)
 		p.must = []string{strings.ToLower(rest)}
 		return p, true

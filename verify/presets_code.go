@@ -108,6 +108,15 @@ var codePresets = []Preset{
 		EventTypePaths:      []string{"body.event", "header.x-buildkite-event"},
 	},
 	{
+		ID: "buildkite", Scheme: "buildkite-token", Name: "Buildkite (token)",
+		DocumentationURL:    "https://buildkite.com/docs/apis/webhooks/pipelines",
+		Verifier:            tokenIn("X-Buildkite-Token"),
+		IdempotencyKeyPaths: []string{"sha256.body"},
+		EventTypePaths:      []string{"body.event", "header.x-buildkite-event"},
+		Uncovered:           onlyToken,
+		Note:                "Prefer the scheme buildkite, which signs.",
+	},
+	{
 		ID: "terraform-cloud", Name: "HCP Terraform",
 		DocumentationURL:    "https://developer.hashicorp.com/terraform/cloud-docs/workspaces/settings/notifications",
 		Verifier:            Config{Type: "hmac", Header: "X-TFE-Notification-Signature", Algorithm: "sha512"},

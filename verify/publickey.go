@@ -61,7 +61,7 @@ func validatePublicKey(c Config, f *eventhook.Faults) {
 	if (c.CertificateHeader == "") != (len(c.CertificateHosts) == 0) {
 		f.Add("certificate_hosts", "certificate_header and certificate_hosts go together")
 	}
-	if c.CertificateHeader != "" && !isToken(c.CertificateHeader) {
+	if c.CertificateHeader != "" && !IsToken(c.CertificateHeader) {
 		f.Add("certificate_header", "%q is not a header name", c.CertificateHeader)
 	}
 	if c.CertificateHeader == "" {

@@ -374,7 +374,7 @@ func validateSignature(c Config, f *eventhook.Faults) message {
 		validateHeader(c.Header, f)
 	}
 	for _, name := range c.AlsoHeaders {
-		if !isToken(name) {
+		if !IsToken(name) {
 			f.Add("also_headers", "%q is not a header name", name)
 		}
 	}
@@ -388,7 +388,7 @@ func validateSignature(c Config, f *eventhook.Faults) message {
 		f.Add("prefix", "%q, want no separator, space or control character", c.Prefix)
 	}
 	for name, value := range c.RequireHeaders {
-		if !isToken(name) || value == "" || hasControl(value) {
+		if !IsToken(name) || value == "" || hasControl(value) {
 			f.Add("require_headers", "%q is not a header name with a value", name)
 		}
 	}

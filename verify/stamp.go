@@ -153,7 +153,7 @@ func parseMoment(s, unit string) (moment, bool) {
 // validateStamp checks the fields of a timestamp.
 func validateStamp(c Config, f *eventhook.Faults) {
 	validateChoice("timestamp_unit", c.TimestampUnit, f, "seconds", "milliseconds", "rfc3339")
-	if c.TimestampHeader != "" && !isToken(c.TimestampHeader) {
+	if c.TimestampHeader != "" && !IsToken(c.TimestampHeader) {
 		f.Add("timestamp_header", "%q is not a header name", c.TimestampHeader)
 	}
 	if c.TimestampPath != "" {

@@ -35,7 +35,7 @@ func (c Config) standardDefaults() Config {
 func validateStandard(c Config, f *eventhook.Faults) {
 	c = c.standardDefaults()
 	for _, name := range append([]string{c.Header}, c.AlsoHeaders...) {
-		if !isToken(name) || !strings.HasSuffix(strings.ToLower(name), signatureSuffix) {
+		if !IsToken(name) || !strings.HasSuffix(strings.ToLower(name), signatureSuffix) {
 			f.Add("header", "%q, want a header that ends in %s", name, signatureSuffix)
 		}
 	}

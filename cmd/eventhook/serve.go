@@ -109,6 +109,9 @@ func (g *gateway) announce(w io.Writer, made *secrets) {
 	url := g.config.PublicURL
 	_, _ = fmt.Fprintf(w, "Eventhook %s is ready.\n  webhooks and API  %s\n  API pages         %s/docs\n  health, metrics   http://%s/metrics\n",
 		version, url, url, reachable(g.management.Addr()))
+	if own := "http://" + reachable(g.public.Addr()); own != url {
+		_, _ = fmt.Fprintf(w, "  listening at      %s\n", own)
+	}
 	if made == nil {
 		return
 	}

@@ -128,6 +128,8 @@ func give(p verify.Preset) string {
 		texts = append(texts, "nothing: the handshake brings the secret")
 	case p.Verifier.Type == "standard_webhooks":
 		texts = append(texts, "`secrets`, or `public_keys`; several are all live, for a rotation")
+	case p.Verifier.HeaderPerSecret:
+		texts = append(texts, "`secrets`: one for each header, in their order")
 	case slices.Contains(required, "secrets"):
 		texts = append(texts, "`secrets`; several are all live, for a rotation")
 	}

@@ -10,7 +10,11 @@ import (
 // Example is a source of the provider in a file of tenants.
 func Example(p verify.Preset, isDefault bool) string {
 	var b strings.Builder
-	b.WriteString("- slug: " + p.ID + "\n  provider: " + p.ID + "\n")
+	slug := p.ID
+	if !isDefault {
+		slug = p.Scheme
+	}
+	b.WriteString("- slug: " + slug + "\n  provider: " + p.ID + "\n")
 	if !isDefault {
 		b.WriteString("  scheme: " + p.Scheme + "\n")
 	}
@@ -28,11 +32,8 @@ func Example(p verify.Preset, isDefault bool) string {
 	}
 	var options []string
 	for _, o := range p.Options {
-		switch {
-		case o.Secret:
+		if o.Secret || o.Required {
 			options = append(options, o.Name+`: "${`+name+"_"+strings.ToUpper(o.Name)+`}"`)
-		case o.Required:
-			options = append(options, o.Name+": …")
 		}
 	}
 	if len(options) > 0 {

@@ -53,6 +53,9 @@ const templates = `
 `
 
 const paths = `
+In the providers' sections ` + "`{option.<name>}`" + ` stands for an option of the
+source; a verifier that is spelled out has none and says the text itself.
+
 ## Ids and types
 
 A path is ` + "`header.<name>`, `body.<a.b.0.c>`, or `sha256.body`" + `, the SHA-256 of the
@@ -60,7 +63,12 @@ body, for webhooks that have no id: then two that are alike are one. Several
 are joined with ` + "` + `" + `, as in ` + "`header.linear-event + body.action`" + `: their texts with a dot
 between, and nothing if one of them is absent. Texts and numbers count. The
 first path of a list that leads somewhere is taken. A path to a header that
-carries credentials leads nowhere.
+carries credentials leads nowhere. A body that begins as JSON does is read as
+JSON, whatever content type a provider's request names: that is not signed.
+
+An id in a header is seldom signed: whoever has got hold of a genuine request
+can send it again under another id, within the tolerance where the provider
+signs the time. Where that matters, give ` + "`idempotency_key_paths: [sha256.body]`" + `.
 
 After its own paths an event's type is looked for in the headers
 ` + "`x-event-type`, `x-github-event`, `x-stripe-event`, `x-webhook-event`" + ` and in the
