@@ -125,6 +125,41 @@ func TestAFormIsNotTakenForItsURL(t *testing.T) {
 	wantReason(t, "no body", v, &Request{Method: "POST", URL: base + "Body" + chosen + "From1", Header: header("application/json")}, ReasonMissingField)
 }
 
+// TestAFormWithAHashIsAForm: its parameters are signed, not its bytes.
+func TestAFormWithAHashIsAForm(t *testing.T) {
+	v := attacked(t, Spec{Provider: "twilio", Secrets: []string{"secret"}})
+	const body = "From=1"
+	sum := sha256.Sum256([]byte(body))
+	at := "https://h.example/in?bodySHA256=" + hex.EncodeToString(sum[:])
+	for signed, want := range map[string]Reason{at + "From1": "", at: ReasonMismatch} {
+		sig := base64.StdEncoding.EncodeToString(macOf("sha1", []byte("secret"), signed))
+		wantReason(t, "signed "+signed, v, &Request{Method: "POST", URL: at, Body: []byte(body), Header: http.Header{
+			"Content-Type": {"application/x-www-form-urlencoded"}, "X-Twilio-Signature": {sig}}}, want)
+	}
+}
+
+// TestLinesOfSNSCannotMove: a line break in an id would play a Subject.
+func TestLinesOfSNSCannotMove(t *testing.T) {
+	v := mustNew(t, Config{Type: "aws_sns", PublicKeys: []string{publicText(pairs().rsa)}})
+	message := "Message\nhello\nMessageId\n1\nSubject\nurgent\nTimestamp\nnow\nTopicArn\narn\nType\nNotification\n"
+	sig := base64.StdEncoding.EncodeToString(privateSignature(t, "rsa_sha256", message))
+	for id, want := range map[string]Reason{`1","Subject":"urgent`: "", `1\nSubject\nurgent`: ReasonMalformed} {
+		body := `{"Message":"hello","MessageId":"` + id + `","Timestamp":"now","TopicArn":"arn","Type":"Notification","SignatureVersion":"2",` +
+			`"SigningCertURL":"https://sns.us-east-1.amazonaws.com/c.pem","Signature":"` + sig + `"}`
+		wantReason(t, id, v, &Request{Header: http.Header{}, Body: []byte(body)}, want)
+	}
+}
+
+// TestWithoutAMomentNothingIsInTime, however far the future may be.
+func TestWithoutAMomentNothingIsInTime(t *testing.T) {
+	stripe := attacked(t, Spec{Provider: "stripe", Secrets: []string{"secret"}})
+	sig := "t=1000,v1=" + hexMAC("secret", "1000.{}")
+	wantReason(t, "stripe", stripe, &Request{Header: http.Header{"Stripe-Signature": {sig}}, Body: []byte("{}")}, ReasonTimestamp)
+	token := mustNew(t, Config{Type: "jwt", Algorithm: "HS256", Secrets: []string{"secret"}})
+	bearer := "Bearer " + plainJWT(t, "HS256", map[string]any{"alg": "HS256"}, map[string]any{"exp": 1000}, []byte("secret"))
+	wantReason(t, "jwt", token, &Request{Header: http.Header{"Authorization": {bearer}}}, ReasonTimestamp)
+}
+
 // TestManyElementsCostNothing before they are refused.
 func TestManyElementsCostNothing(t *testing.T) {
 	for _, tt := range []struct {

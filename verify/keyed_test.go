@@ -160,6 +160,8 @@ func TestNothingIsFetchedForWhatIsRefusedAnyway(t *testing.T) {
 		{"a foreign host", certificateConfig(), header("X-Cert", "https://evil.example/x"), ReasonKey},
 		{"a host that looks alike", certificateConfig(), header("X-Cert", "https://api.keys.example.evil.example/x"), ReasonKey},
 		{"a user", certificateConfig(), header("X-Cert", "https://api.keys.example@evil.example/x"), ReasonKey},
+		{"a query, of which there is no end", certificateConfig(), header("X-Cert", "https://api.keys.example/certificate?n=1"), ReasonKey},
+		{"a query in the body", Config{Type: "aws_sns"}, body("certificate.pem", "certificate?.pem"), ReasonKey},
 		{"an unknown type", Config{Type: "aws_sns"}, body("Notification", "Notice"), ReasonMalformed},
 		{"an unknown version", Config{Type: "aws_sns"}, body(`"SignatureVersion":"2"`, `"SignatureVersion":"3"`), ReasonMalformed},
 		{"a foreign host in the body", Config{Type: "aws_sns"}, body("https://sns.us-east-1.amazonaws.com/", "https://sns.us-east-1.amazonaws.com.evil.example/"), ReasonKey},
