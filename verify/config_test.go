@@ -121,6 +121,7 @@ func TestValidate(t *testing.T) {
 		{"a checksum will do", Config{Type: "public_key", Header: "X", PublicKeys: ed, Signed: "{crc32}"}, nil},
 		{"public_key signs its timestamp", Config{Type: "public_key", Header: "X", PublicKeys: ed, Signed: "{body}", TimestampHeader: "Y"}, []string{"signed"}},
 		{"public_key has a place for its timestamp", Config{Type: "public_key", Header: "X", PublicKeys: ed, Signed: "{timestamp}{body}"}, []string{"timestamp_header"}},
+		{"a timestamp in the body is signed with it", Config{Type: "timestamped_hmac", Header: "X", Secrets: []string{"s"}, TimestampPath: "at", Signed: "{timestamp}{body}"}, []string{"signed"}},
 		{"certificates have hosts", Config{Type: "public_key", Header: "X", CertificateHeader: "Y"}, []string{"certificate_hosts"}},
 		{"hosts have a header", Config{Type: "public_key", Header: "X", CertificateHosts: []string{"h"}, PublicKeys: ed}, []string{"certificate_hosts"}},
 		{"a certificate's header is a header", Config{Type: "public_key", Header: "X", CertificateHeader: "a b", CertificateHosts: []string{"h"}}, []string{"certificate_header"}},

@@ -12,15 +12,17 @@ var hmacFields = append([]string{"header", "also_headers", "header_per_secret", 
 // header that is sent several times, or lists several signatures, is good if
 // one of them is: so providers bridge a change of the secret.
 var hmacScheme = scheme{
-	fields: hmacFields,
-	validate: func(c Config, f *eventhook.Faults) {
-		if m := validateMAC(c.signatureDefaults(), f); !m.hasBody || m.has(timestamp) {
-			f.Add("signed", "want a template with {body}, and without {timestamp}, which is for timestamped_hmac")
-		}
-	},
+	fields:   hmacFields,
+	validate: validateUnstamped,
 	build: func(c Config, _ Keys) Verifier {
 		return newSignature(c.signatureDefaults(), newMACChecker(c))
 	},
+}
+
+func validateUnstamped(c Config, f *eventhook.Faults) {
+	if m := validateMAC(c.signatureDefaults(), f); !m.hasBody || m.has(timestamp) {
+		f.Add("signed", "want a template with {body}, and without {timestamp}, which is for timestamped_hmac")
+	}
 }
 
 // timestampedScheme is an HMAC of a timestamp and the body. The timestamp
@@ -43,7 +45,11 @@ func (c Config) timestampedDefaults() Config {
 	if inList && c.SignatureKey == "" {
 		c.SignatureKey = "v1"
 	}
-	if c.Signed == "" {
+	switch {
+	case c.Signed != "":
+	case c.TimestampPath != "":
+		c.Signed = "{body}"
+	default:
 		c.Signed = "{timestamp}.{body}"
 	}
 	return c.signatureDefaults()
@@ -55,6 +61,9 @@ func validateTimestamped(c Config, f *eventhook.Faults) {
 	validateStamp(c, f)
 	if !m.hasBody || (!m.has(timestamp) && !m.has(headerList) && c.TimestampPath == "") {
 		f.Add("signed", "want a template with {body} and {timestamp}: what is not signed proves nothing")
+	}
+	if c.TimestampPath != "" && m.has(timestamp) {
+		f.Add("signed", "leave {timestamp} out: the body holds it")
 	}
 	if c.TimestampHeader != "" || c.TimestampPath != "" {
 		if c.TimestampKey != "" || c.SignatureKey != "" {
@@ -83,12 +92,8 @@ func validateTimestamped(c Config, f *eventhook.Faults) {
 // HMAC: what follows the message may be extended by who does not know the
 // secret. It is there for who cannot choose (HubSpot v1 and v2).
 var hashScheme = scheme{
-	fields: hmacFields,
-	validate: func(c Config, f *eventhook.Faults) {
-		if m := validateMAC(c.signatureDefaults(), f); !m.hasBody || m.has(timestamp) {
-			f.Add("signed", "want a template with {body}, and without {timestamp}, which is for timestamped_hmac")
-		}
-	},
+	fields:   hmacFields,
+	validate: validateUnstamped,
 	build: func(c Config, _ Keys) Verifier {
 		check := newMACChecker(c)
 		check.plain = true

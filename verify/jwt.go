@@ -163,10 +163,7 @@ var (
 const maxToken = 16 << 10
 
 func (v *jwtVerifier) Verify(ctx context.Context, r *Request) error {
-	if err := v.verify(ctx, r); err != nil {
-		return err
-	}
-	return nil
+	return orNil(v.verify(ctx, r))
 }
 
 func (v *jwtVerifier) verify(ctx context.Context, r *Request) *Error {

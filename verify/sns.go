@@ -66,10 +66,7 @@ var (
 )
 
 func (v *snsVerifier) Verify(ctx context.Context, r *Request) error {
-	if err := v.verify(ctx, r); err != nil {
-		return err
-	}
-	return nil
+	return orNil(v.verify(ctx, r))
 }
 
 func (v *snsVerifier) verify(ctx context.Context, r *Request) *Error {

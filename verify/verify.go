@@ -71,6 +71,14 @@ func (e *Error) Error() string {
 // Unwrap returns ErrSignature.
 func (e *Error) Unwrap() error { return ErrSignature }
 
+// orNil is err as an error that is nil if err is.
+func orNil(err *Error) error {
+	if err == nil {
+		return nil
+	}
+	return err
+}
+
 // refusef makes an Error.
 func refusef(reason Reason, format string, args ...any) *Error {
 	return &Error{Reason: reason, Detail: fmt.Sprintf(format, args...)}

@@ -1,0 +1,79 @@
+package verify
+
+import (
+	"encoding/hex"
+	"slices"
+)
+
+// worktop is the room that one verification needs, used again by the next.
+type worktop struct {
+	digests       []byte   // the candidates that could be decoded, one after the other
+	candidates    [][]byte // slices of it
+	from          []int    // the header that each came from
+	proposed      int
+	prefixed      bool // one had the right prefix at least
+	least, most   int  // bytes of a signature
+	before, after []byte
+	body          bool // stands between them
+	machine       any  // the checker's own
+}
+
+// message is what was signed, all in one.
+func (w *worktop) message(r *Request) []byte {
+	switch {
+	case !w.body:
+		return w.before
+	case len(w.before)+len(w.after) == 0:
+		return r.Body
+	}
+	return slices.Concat(w.before, r.Body, w.after)
+}
+
+func (w *worktop) reset() {
+	w.digests, w.candidates, w.from = w.digests[:0], w.candidates[:0], w.from[:0]
+	w.proposed, w.prefixed = 0, false
+}
+
+// propose adds a candidate, and ignores what cannot be a signature: a sender
+// may put others beside the one that we know. It reports whether there is
+// room for more.
+func (w *worktop) propose(text string, prefixed, inBase64 bool, from int) bool {
+	w.proposed++
+	if w.proposed > maxCandidates {
+		return false
+	}
+	if !prefixed {
+		return true
+	}
+	w.prefixed = true
+	at := len(w.digests)
+	if n := w.decode(w.digests[at:cap(w.digests)], text, inBase64); n > 0 {
+		w.digests = w.digests[:at+n]
+		w.candidates = append(w.candidates, w.digests[at:at+n:at+n])
+		w.from = append(w.from, from)
+	}
+	return true
+}
+
+// decode demands a whole signature: a shorter one would be easier to guess.
+// It returns 0 if there is none.
+func (w *worktop) decode(into []byte, text string, inBase64 bool) int {
+	if inBase64 {
+		if len(text) > strictBase64.EncodedLen(w.most) {
+			return 0
+		}
+		n, err := strictBase64.Decode(into, []byte(text))
+		if err != nil || n < w.least || n > w.most || strictBase64.EncodedLen(n) != len(text) { // longer if it skipped a line break
+			return 0
+		}
+		return n
+	}
+	if len(text) < hex.EncodedLen(w.least) || len(text) > hex.EncodedLen(w.most) {
+		return 0
+	}
+	n, err := hex.Decode(into, []byte(text))
+	if err != nil {
+		return 0
+	}
+	return n
+}
