@@ -29,7 +29,7 @@ build:
 bench: build ## measure the gateway against bare limits; see bench/README.md
 	$(GO) build -o $(BIN)/bench ./bench
 	$(BIN)/bench
-	$(GO) test -run '^$$' -bench . -benchmem ./verify ./ingest
+	$(GO) test -run '^$$' -bench . -benchmem -benchtime 200ms ./verify ./ingest
 
 check: vet lint test ## what CI runs
 
