@@ -13,7 +13,7 @@ import (
 // header is not signed: with another one, a webhook could be sent again and
 // again as one without an id. Providers that send JSON always do.
 func (e *endpoint) typeOf(contentType string, body []byte) string {
-	if start := bytes.TrimLeft(body, " \t\r\n"); e.fromProvider && len(start) > 0 && (start[0] == '{' || start[0] == '[') {
+	if start := bytes.TrimLeft(body, " \t\r\n"); e.jsonFirst && len(start) > 0 && (start[0] == '{' || start[0] == '[') {
 		return "application/json"
 	}
 	return contentType

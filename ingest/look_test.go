@@ -1,6 +1,9 @@
 package ingest_test
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -143,5 +146,19 @@ func TestOddKeysStayDistinct(t *testing.T) {
 		if e := r.accepted(t, webhook(body)); e.Status == eventhook.EventDuplicate || strings.Contains(e.IdempotencyKey, "\x00") {
 			t.Errorf("%s: got status %q, key %q; want a storable key of its own", body, e.Status, e.IdempotencyKey)
 		}
+	}
+}
+
+// TestTheKeyIsReadAsTheSignatureWas: one body is a form with the signature of
+// another request, and JSON with any key.
+func TestTheKeyIsReadAsTheSignatureWas(t *testing.T) {
+	mac := hmac.New(sha256.New, []byte("k"))
+	mac.Write([]byte("1700000000token"))
+	sig := hex.EncodeToString(mac.Sum(nil))
+	r := newRig(t, like(verify.Spec{Provider: "mailgun", Secrets: []string{"k"}}))
+	body := `{"x":"&timestamp=1700000000&token=token&signature=` + sig + `&","signature":{"signature":"chosen"}}`
+	e := r.accepted(t, asking("POST", "", body, "Content-Type", "application/x-www-form-urlencoded"))
+	if e.IdempotencyKey != sig {
+		t.Errorf("the key is %q, want the signature", e.IdempotencyKey)
 	}
 }

@@ -62,7 +62,7 @@ type endpoint struct {
 	signedURL    string // as registered at the provider, without the query
 	bodyLimit    int
 	methods      []string // of events
-	fromProvider bool     // one that is known
+	jsonFirst    bool     // a body that begins as JSON does is JSON
 	shaker
 }
 
@@ -124,7 +124,7 @@ func newEndpoint(s eventhook.Source, publicURL string, keys verify.Keys) (*endpo
 		return nil, err
 	}
 	preset := resolved.Preset
-	e.fromProvider = preset.ID != ""
+	e.jsonFirst = preset.ID != "" && resolved.Config.Path == "" // else its verifier has read it by its type
 	e.shaker, e.methods = newShaker(resolved), []string{http.MethodPost}
 	if !e.handshake.exists() {
 		e.methods = append(e.methods, preset.Methods...)

@@ -44,6 +44,9 @@ func TestWhatHandshakesSignIsNoWebhook(t *testing.T) {
 		sig := "sha256=" + base64.StdEncoding.EncodeToString(macOf("sha256", []byte("secret"), body))
 		wantReason(t, "x: "+body, x, &Request{Header: http.Header{"X-Twitter-Webhooks-Signature": {sig}}, Body: []byte(body)}, want)
 	}
+	spelled := attacked(t, Spec{Provider: "x-twitter", Verifier: &Config{Type: "hmac", Header: "X-Twitter-Webhooks-Signature", Encoding: "base64", Prefix: "sha256=", Secrets: []string{"secret"}}})
+	sig := "sha256=" + base64.StdEncoding.EncodeToString(macOf("sha256", []byte("secret"), "12345"))
+	wantReason(t, "x, spelled out", spelled, &Request{Header: http.Header{"X-Twitter-Webhooks-Signature": {sig}}, Body: []byte("12345")}, ReasonMalformed)
 	braintree := attacked(t, Spec{Provider: "braintree", Secrets: []string{"secret"}, Options: map[string]string{"public_key_id": "us"}})
 	for payload, want := range map[string]Reason{strings.Repeat("a", 20): ReasonMalformed, strings.Repeat("a", 32): ReasonMalformed, strings.Repeat("QUJD", 30): ""} {
 		key := plainHash("sha1")()
@@ -103,6 +106,20 @@ func TestBytesCannotMove(t *testing.T) {
 			want = ""
 		}
 		wantReason(t, "square, cut at "+cut, square, &Request{URL: message[:at], Body: []byte(message[at:]),
+			Header: http.Header{"X-Square-Hmacsha256-Signature": {base64.StdEncoding.EncodeToString(macOf("sha256", []byte("secret"), message))}}}, want)
+	}
+}
+
+// TestABracketCannotMove into a query that takes one.
+func TestABracketCannotMove(t *testing.T) {
+	square := attacked(t, Spec{Provider: "square", Secrets: []string{"secret"}})
+	const message = `https://h.example/in?a=[{"event_id":"1"}]`
+	for _, cut := range []string{`[{"event_id"`, `{"event_id"`} {
+		at, want := strings.Index(message, cut), ReasonMalformed
+		if cut[0] == '[' {
+			want = ""
+		}
+		wantReason(t, "cut at "+cut, square, &Request{URL: message[:at], Body: []byte(message[at:]),
 			Header: http.Header{"X-Square-Hmacsha256-Signature": {base64.StdEncoding.EncodeToString(macOf("sha256", []byte("secret"), message))}}}, want)
 	}
 }

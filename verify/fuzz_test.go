@@ -67,7 +67,7 @@ func FuzzHash(f *testing.F) {
 		sum := h.Sum(nil)
 		header = strings.ReplaceAll(header, "{sig}", hex.EncodeToString(sum))
 		r := &Request{Method: method, URL: url, Header: http.Header{"X-Sig": {header}, "X-Version": {version}}, Body: body}
-		apart := !strings.ContainsAny(url, "{}\"<> ") && (len(body) == 0 || body[0] == '{' || body[0] == '[')
+		apart := !strings.ContainsAny(url, "{}\"<> ") && (len(body) == 0 || regexp.MustCompile(`(?s)^(\{.*\}|\[.*\])[ \t\r\n]*$`).Match(body))
 		agree(t, c, r, url != "" && apart && version == "v1" && listed(header, ";", "", sum, false))
 	})
 }
@@ -121,7 +121,7 @@ func FuzzStandardWebhooks(f *testing.F) {
 		mac := macOf("sha256", []byte("secret"), message)
 		public := privateSignature(t, "ed25519", message)
 		header = strings.NewReplacer("{sig}", base64.StdEncoding.EncodeToString(mac), "{pub}", base64.StdEncoding.EncodeToString(public)).Replace(header)
-		plain := len(id) <= 256 && !regexp.MustCompile("[][{}\", ]").MatchString(id)
+		plain := len(id) <= 256 && !regexp.MustCompile("[][{}\"]").MatchString(id)
 		want := plain && inTime(stamp, at) && (listed(header, " ", "v1,", mac, true) || listedAmongFour(header, " ", "v1a,", public))
 		c := Config{Type: "standard_webhooks", Secrets: []string{"secret"}, SecretEncoding: "text", PublicKeys: []string{publicText(pairs().ed)}}
 		r := &Request{Header: http.Header{"Webhook-Signature": {header}, "Webhook-Id": {id}, "Webhook-Timestamp": {stamp}}, Body: body, At: time.Unix(at, 0)}

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"bytes"
 	"hash/crc32"
 	"net/http"
 	"slices"
@@ -51,7 +52,7 @@ func (m message) ambiguous(r *Request) *Error {
 			return errOddBody
 		}
 	case url, urlDecoded:
-		if first != '{' && first != '[' {
+		if !closes(first, r.Body) {
 			return errOddBody
 		}
 	default:
@@ -59,11 +60,21 @@ func (m message) ambiguous(r *Request) *Error {
 	return nil
 }
 
+// closes reports whether a body ends as it begins: as a JSON object or array.
+func closes(first byte, body []byte) bool {
+	trimmed := bytes.TrimRight(body, " \t\r\n")
+	if len(trimmed) == 0 {
+		return false
+	}
+	last := trimmed[len(trimmed)-1]
+	return (first == '{' && last == '}') || (first == '[' && last == ']')
+}
+
 // isID reports whether a header may be an id or a moment, and cannot have
 // taken in a part of a JSON body.
 func isID(s string) bool {
 	const most = 256
-	return len(s) <= most && !strings.ContainsAny(s, "{}[]\", ")
+	return len(s) <= most && !strings.ContainsAny(s, "{}[]\"")
 }
 
 type part struct {

@@ -219,6 +219,9 @@ func (s Spec) spelledOut(r *Resolved, f *eventhook.Faults) {
 		}
 	}
 	r.Config, r.Scheme, r.Secrets = *s.Verifier, s.Verifier.Type, slices.Concat(s.Verifier.Secrets, s.Verifier.Values)
+	if r.Config.Reserved == "" && slices.Contains(schemes[r.Config.Type].fields, "reserved") {
+		r.Config.Reserved = r.Preset.Verifier.Reserved // the handshake signs all the same
+	}
 }
 
 // options fills in defaults, and wants nothing that the preset does not know.

@@ -102,7 +102,8 @@ var webPresets = []Preset{
 		DocumentationURL: "https://www.contentful.com/developers/docs/webhooks/request-verification/",
 		Verifier: Config{Type: "timestamped_hmac", Header: "X-Contentful-Signature", TimestampHeader: "X-Contentful-Timestamp",
 			TimestampUnit: "milliseconds", ToleranceSeconds: new(30), Signed: "{method}\n{path_encoded}\n{headers.X-Contentful-Signed-Headers}\n{body}"},
-		IdempotencyKeyPaths: []string{"sha256.body"},
+		// Bodies are what the owner makes of them, and may be alike.
+		IdempotencyKeyPaths: []string{"header.x-contentful-topic + header.x-contentful-timestamp + sha256.body"},
 		EventTypePaths:      []string{"header.x-contentful-topic"},
 		Note:                "The secret has 64 characters. The URL's path is signed: EVENTHOOK_PUBLIC_URL must be what is registered. The tolerance is 30 s, as in Contentful's own library.",
 	},

@@ -97,9 +97,9 @@ func (a *applier) source(ctx context.Context, want eventhook.SourceConfig) error
 	}
 	if err == nil {
 		want.ID = have.ID
-		if have.Provider != want.Provider && len(have.LearnedSecrets) > 0 {
+		if (have.Provider != want.Provider || want.SecretsCount > 0) && len(have.LearnedSecrets) > 0 {
 			if _, err := a.tx.Exec(ctx, `DELETE FROM eventhook.learned_secret WHERE source_id = $1`, [16]byte(have.ID)); err != nil {
-				return err // another provider's secret
+				return err // another provider's secret, or one that somebody has replaced
 			}
 		}
 		same, err := sameSource(have, want.Source, settings)

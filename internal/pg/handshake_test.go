@@ -62,6 +62,9 @@ func TestApplyLeavesWhatWasLearned(t *testing.T) {
 	f := setUp(t)
 	f.must(f.db.LearnSecret(t.Context(), f.source("acme", "crm").ID, eventhook.NewSecret("learned")))
 	c := acme()
+	for i := range c.Sources {
+		c.Sources[i].SecretsCount = 0
+	}
 	apply := func(want int) {
 		t.Helper()
 		_, err := f.db.ApplyTenant(t.Context(), c, false)
@@ -77,6 +80,12 @@ func TestApplyLeavesWhatWasLearned(t *testing.T) {
 		c.Sources[i].Provider = "another"
 	}
 	apply(0)
+	f.must(f.db.LearnSecret(t.Context(), f.source("acme", "crm").ID, eventhook.NewSecret("learned")))
+	apply(1)
+	for i := range c.Sources {
+		c.Sources[i].SecretsCount = 1
+	}
+	apply(0) // whoever gives one of his own does not want that one back
 }
 
 func TestFastlyServices(t *testing.T) {
