@@ -175,6 +175,17 @@ func TestSizesAreBounded(t *testing.T) {
 	}
 }
 
+// TestALargeRequestDoesNotHoldOnToItsRoom, which the next one would find.
+func TestALargeRequestDoesNotHoldOnToItsRoom(t *testing.T) {
+	for size, kept := range map[int]bool{keptRoom: true, keptRoom + 1: false} {
+		w := &worktop{before: make([]byte, 0, size)}
+		w.reset()
+		if (w.before != nil) != kept {
+			t.Errorf("%d bytes: kept %t, want %t", size, w.before != nil, kept)
+		}
+	}
+}
+
 // TestFormsAreBounded: what is refused costs no room for its fields.
 func TestFormsAreBounded(t *testing.T) {
 	for fields, want := range map[int]Reason{10_000: ReasonMismatch, 10_001: ReasonMalformed} {

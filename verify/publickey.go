@@ -177,8 +177,7 @@ func (k *keyChecker) check(ctx context.Context, w *worktop, r *Request) *Error {
 		message = append(message, r.Body...)
 	}
 	message = append(message, w.after...)
-	const keep = 64 << 10 // so that one large body is not kept for ever
-	if cap(message) <= keep {
+	if cap(message) <= keptRoom {
 		machine.message = message
 	}
 	if !k.matches(keys, message, w.candidates) {

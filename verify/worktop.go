@@ -29,9 +29,16 @@ func (w *worktop) message(r *Request) []byte {
 	return slices.Concat(w.before, r.Body, w.after)
 }
 
+// keptRoom is how large a buffer may be to be used again, in bytes, so that
+// one large request does not hold on to its room.
+const keptRoom = 64 << 10
+
 func (w *worktop) reset() {
 	w.digests, w.candidates, w.from = w.digests[:0], w.candidates[:0], w.from[:0]
 	w.proposed, w.prefixed = 0, false
+	if cap(w.before)+cap(w.after) > keptRoom {
+		w.before, w.after = nil, nil
+	}
 }
 
 // propose adds a candidate, and ignores what cannot be a signature: a sender

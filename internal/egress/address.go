@@ -47,12 +47,6 @@ func prefixes(texts ...string) []netip.Prefix {
 	return all
 }
 
-// public reports whether a host of the public internet may have the address:
-// it is not private, loopback, link-local, multicast, reserved, or meant for
-// protocols, documents or benchmarks, and has no zone. An IPv6 address that
-// stands for an IPv4 address (mapped, NAT64, 6to4) is public if that is.
-func public(a netip.Addr) bool { return reachOf(meant(a)) == anybody }
-
 func reachOf(a netip.Addr) reach {
 	for _, row := range ranges {
 		if within(row.prefixes, a) {

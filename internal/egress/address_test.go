@@ -41,6 +41,12 @@ var addresses = []struct {
 	{"6to4", insider, []string{"2002:7f00:1::", "2002:a00:1::1", "2002:c0a8:101:1::1"}},
 }
 
+// public reports whether a host of the public internet may have the address:
+// it is not private, loopback, link-local, multicast, reserved, or meant for
+// protocols, documents or benchmarks, and has no zone. An IPv6 address that
+// stands for an IPv4 address (mapped, NAT64, 6to4) is public if that is.
+func public(a netip.Addr) bool { return reachOf(meant(a)) == anybody }
+
 func TestReach(t *testing.T) {
 	for _, c := range addresses {
 		for _, text := range c.in {

@@ -101,9 +101,6 @@ func newClient(p Policy, dial func(ctx context.Context, network, address string)
 	}
 }
 
-// CloseIdleConnections closes the connections that no request uses.
-func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }
-
 // Document is what a Get brought.
 type Document struct {
 	Body        []byte

@@ -47,7 +47,7 @@ func (s *server) client(t *testing.T, p Policy) *Client {
 	p.RootCAs = x509.NewCertPool()
 	p.RootCAs.AddCert(s.Certificate())
 	c := New(p)
-	t.Cleanup(c.CloseIdleConnections)
+	t.Cleanup(c.http.CloseIdleConnections)
 	return c
 }
 
@@ -260,7 +260,7 @@ func TestGetEndsInTime(t *testing.T) {
 				roots := x509.NewCertPool()
 				roots.AddCert(s.Certificate())
 				client := newClient(Policy{RootCAs: roots}, network.dial)
-				defer client.CloseIdleConnections()
+				defer client.http.CloseIdleConnections()
 				began := time.Now()
 				if _, err := client.Get(t.Context(), "https://example.com/", 100); !errors.Is(err, context.DeadlineExceeded) || err.Error() != "no whole answer in time" {
 					t.Errorf("got %v, want no whole answer in time", err)
