@@ -6,12 +6,13 @@ VERSION  ?= $(shell git describe --tags --always 2>/dev/null || echo dev)
 BIN      := bin
 TOOLS    := $(CURDIR)/.cache/bin
 LINT     := $(TOOLS)/golangci-lint-v2.15.0
+CODEGEN  := $(TOOLS)/oapi-codegen-v2.8.2
 APT      := DEBIAN_FRONTEND=noninteractive apt-get
 
 # The race detector needs a C compiler.
 RACE = $(shell command -v gcc >/dev/null 2>&1 && echo -race)
 
-.PHONY: run demo test bench build check lint vet fmt fuzz docs postgres compiler clean
+.PHONY: run demo test bench build check lint vet fmt fuzz docs generate postgres compiler clean
 
 run: build ## start the gateway on a private PostgreSQL, with configs/demo.yaml applied
 	$(BIN)/eventhook serve --apply configs/demo.yaml --make-secrets
@@ -49,6 +50,22 @@ fmt:
 
 docs: build ## write the pages that are made from the code
 	$(BIN)/eventhook providers -o markdown >docs/providers.md
+
+# What the client is made of, in the order in which its test reads them.
+CLIENT_FROM = docs/openapi.json client/oapi-codegen.yaml client/overlay.yaml client/methods.tmpl
+
+generate: $(CODEGEN) ## write the API's document and the Go client that is made of it
+	@mkdir -p $(BIN)
+	$(GO) run ./internal/docs/openapi >$(BIN)/openapi.json
+	mv $(BIN)/openapi.json docs/openapi.json
+	$(CODEGEN) -config client/oapi-codegen.yaml docs/openapi.json
+	@printf '\n// madeFrom is the SHA-256 of what this file was made from.\nconst madeFrom = "%s"\n' \
+		"$$(cat $(CLIENT_FROM) | { sha256sum 2>/dev/null || shasum -a 256; } | cut -c1-64)" >>client/client.gen.go
+
+$(CODEGEN):
+	@echo "installing oapi-codegen into .cache/bin"
+	GOBIN=$(TOOLS) $(GO) install github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2
+	@mv $(TOOLS)/oapi-codegen $(CODEGEN)
 
 FUZZTIME ?= 10s
 fuzz: ## run each fuzz target for FUZZTIME

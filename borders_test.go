@@ -29,25 +29,31 @@ var borders = map[string][]string{
 	root:                 nil,
 	"cmd/eventhook":      {everything},
 	"bench":              {everything}, // measures it all, ships with nothing
-	"ingest":             {root, "verify", "internal/payload", "internal/snapshot"},
+	"ingest":             {root, "verify", "internal/payload", "internal/snapshot", "internal/usage", "internal/clients"},
 	"verify":             {root, "internal/payload"},
-	"route":              {root, "internal/payload", "internal/snapshot"},
+	"route":              {root, "internal/payload", "internal/script", "internal/snapshot"},
 	"targets":            {root, "internal/payload"},
 	"outbound":           {root},
 	"migrations":         nil,
 	"configs":            {root, "ingest", "route", "verify", "outbound"},
 	"internal/pg":        {root},
-	"internal/api":       {root, "ingest", "verify", "internal/payload", "internal/snapshot"},
+	"internal/api":       {root, "ingest", "route", "verify", "internal/payload", "internal/snapshot", "internal/clients"},
 	"internal/console":   {root, "internal/api"},
 	"internal/telemetry": {root},
 	"internal/payload":   {root},
 	"internal/snapshot":  {root},
+	"internal/usage":     {root},
+	"internal/clients":   nil,
+	"internal/script":    {root},
 	"internal/egress":    nil,
 	"internal/keyset":    {root, "verify"},
 	"internal/docs":      {"verify"},
 	"internal/seal":      nil,
 	"internal/pgembed":   nil,
 	"internal/pgtest":    {"migrations", "internal/pgembed"},
+
+	"client":                nil, // for other programs: it knows nothing of ours
+	"internal/docs/openapi": {"internal/api"},
 }
 
 // keepers are the packages that may know a technique of others.

@@ -19,6 +19,7 @@ const (
 	KindForbidden    Kind = "forbidden"    // the key lacks a scope
 	KindNotFound     Kind = "not_found"    // absent, or not yours
 	KindConflict     Kind = "conflict"     // the state does not allow it
+	KindStale        Kind = "stale"        // it has changed since it was read
 	KindRateLimited  Kind = "rate_limited" // a limit or quota is used up
 	KindUnavailable  Kind = "unavailable"  // load is being shed, or a part is down
 )
@@ -76,6 +77,8 @@ var (
 	// ErrLeaseLost answers a settle or a heartbeat whose lease token is not
 	// current: the lease ran out and the work may belong to somebody else.
 	ErrLeaseLost = &Error{Kind: KindConflict, Message: "the lease is not current: it ran out, or the work was settled"}
+	// ErrStale answers a change that names a version which is not current.
+	ErrStale = &Error{Kind: KindStale, Message: "It has changed since you read it: read it again, and repeat the change with its new version."}
 	// ErrNotFound answers for what does not exist or belongs to another tenant.
 	ErrNotFound = &Error{Kind: KindNotFound, Message: "not found"}
 )

@@ -26,6 +26,8 @@ type (
 	ExecutionID = ID[Execution]
 	PromiseID   = ID[Promise]
 	RejectionID = ID[Rejection]
+	AuditID     = ID[AuditEntry]
+	EventTypeID = ID[EventType]
 )
 
 // NewID makes an id whose time is at. Ids made within one millisecond have no

@@ -8,6 +8,7 @@ import (
 // EventFilter narrows a list of events; empty fields do not.
 type EventFilter struct {
 	Source         string // slug
+	SourceID       SourceID
 	Status         EventStatus
 	EventType      string
 	IdempotencyKey string
@@ -15,6 +16,20 @@ type EventFilter struct {
 	ReceivedBefore time.Time
 	Before         EventID
 	Limit          int
+}
+
+// EventSelection says which events are meant: those with the ids or, without
+// ids, the newest of those that the filter and the states let through.
+type EventSelection struct {
+	IDs      []EventID
+	Statuses []EventStatus
+	Filter   EventFilter // its Status and Before are not looked at
+}
+
+// EventNews is what has happened to events since the last news of them.
+type EventNews struct {
+	Events []Event // as they are now, in the order of their receipt
+	Missed bool    // something happened that is not told: it was too much
 }
 
 // WorkQuery says which executions a worker wants.

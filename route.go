@@ -1,6 +1,7 @@
 package eventhook
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,8 +18,32 @@ type Route struct {
 	Priority         int
 	IsEnabled        bool
 	FilterEventTypes []string
+	Filter           json.RawMessage // a pattern over the payload; nil for none
+	FilterExpression string          // CEL
+	FilterFunction   string          // JavaScript
+	Transform        *Transform      // of what targets get; nil for none
 	Targets          []Target
+	Version          int64 // grows with every change
 	CreatedAt        time.Time
+	UpdatedAt        time.Time
+}
+
+// Transform makes what targets get of an event's body.
+type Transform struct {
+	Type       string `json:"type" yaml:"type"`             // jmespath or javascript
+	Expression string `json:"expression" yaml:"expression"` // of JavaScript the source of function transform(event)
+}
+
+// The types of transforms.
+const (
+	TransformJMESPath   = "jmespath"
+	TransformJavaScript = "javascript"
+)
+
+// RoutePriority is a route's new place in the order.
+type RoutePriority struct {
+	ID       RouteID
+	Priority int
 }
 
 // The target types.
@@ -59,6 +84,10 @@ const (
 	OnMissingFail = "fail" // fail the action, and retry with the event
 )
 
+// MaxRoutes is how many routes a source can have: each of its events is held
+// against all of them.
+const MaxRoutes = 1000
+
 // DefaultQueue is the queue of targets that name none.
 const DefaultQueue = "default"
 
@@ -69,14 +98,21 @@ const DefaultMaxAttempts = 4
 // TargetKeyTTL is how long a workflow or task target remembers its key.
 const TargetKeyTTL = 24 * time.Hour
 
-// Validate reports every fault by its field. It changes nothing.
+// Validate reports every fault by its field, but for what is wrong with the
+// filters and the transform themselves; see package route. It changes nothing.
 func (r Route) Validate() Faults {
 	var f Faults
 	checkName(&f, r.Name)
 	checkRange(&f, "priority", r.Priority, -1_000_000, 1_000_000)
+	checkLength(&f, "filter_event_types", r.FilterEventTypes, 100)
 	for i, p := range r.FilterEventTypes {
 		if wrong := CheckPattern(p); wrong != "" {
 			f.Add(fmt.Sprintf("filter_event_types[%d]", i), "%s", wrong)
+		}
+	}
+	for _, code := range []struct{ location, text string }{{"filter_expression", r.FilterExpression}, {"filter_function", r.FilterFunction}} {
+		if !isText(code.text) {
+			f.Add(code.location, "must be UTF-8 without NUL")
 		}
 	}
 	const most = 50

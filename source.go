@@ -3,6 +3,7 @@ package eventhook
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 )
@@ -22,7 +23,10 @@ type Source struct {
 	// LearnedSecrets are those that the provider's handshake has brought.
 	LearnedSecrets []Secret
 	IsEnabled      bool
+	Version        int64 // grows with every change
+	Quota          Quota // the tenant's
 	CreatedAt      time.Time
+	UpdatedAt      time.Time
 	SourceSettings
 }
 
@@ -88,11 +92,18 @@ func orDefault[T comparable](v, fallback T) T {
 	return v
 }
 
+// reservedSources are slugs that no source has: the console shows a form at
+// the one, and filters say the other for every source.
+var reservedSources = []string{"new", "all"}
+
 // Validate reports every fault by its field. It changes nothing. The verifier
 // has rules of its own, in package verify.
 func (s Source) Validate() Faults {
 	var f Faults
 	checkSlug(&f, "slug", s.Slug)
+	if slices.Contains(reservedSources, s.Slug) {
+		f.Add("slug", "%q is reserved", s.Slug)
+	}
 	checkName(&f, s.Name)
 	f.Merge("", s.SourceSettings.Validate())
 	return f
@@ -101,6 +112,10 @@ func (s Source) Validate() Faults {
 // Validate reports every fault by its field. It changes nothing.
 func (s SourceSettings) Validate() Faults {
 	var f Faults
+	checkLength(&f, "idempotency_key_paths", s.IdempotencyKeyPaths, 20)
+	checkLength(&f, "event_type_paths", s.EventTypePaths, 20)
+	checkLength(&f, "allowed_ip_ranges", s.AllowedIPRanges, 1000)
+	checkLength(&f, "content_types", s.ContentTypes, 50)
 	for i, p := range s.IdempotencyKeyPaths {
 		checkPath(&f, fmt.Sprintf("idempotency_key_paths[%d]", i), p)
 	}
@@ -129,6 +144,12 @@ func (s SourceSettings) Validate() Faults {
 		}
 	}
 	return f
+}
+
+func checkLength(f *Faults, location string, list []string, most int) {
+	if len(list) > most {
+		f.Add(location, "%d, at most %d are allowed", len(list), most)
+	}
 }
 
 func checkLine(f *Faults, location, s string) {

@@ -21,7 +21,16 @@ type Tenant struct {
 	Slug      string
 	Name      string
 	Status    TenantStatus
+	Version   int64 // grows with every change
+	Quota     Quota
 	CreatedAt time.Time
+	UpdatedAt time.Time
+}
+
+// Quota bounds what a tenant may store; nil fields do not.
+type Quota struct {
+	MaxEventsPerDay *int64 // accepted between two midnights, UTC; duplicates count
+	MaxStorageBytes *int64 // bodies and headers that are kept
 }
 
 const maxName = 200
@@ -46,6 +55,14 @@ func (t Tenant) Validate() Faults {
 	var f Faults
 	checkSlug(&f, "slug", t.Slug)
 	checkName(&f, t.Name)
+	for _, q := range []struct {
+		field string
+		most  *int64
+	}{{"max_events_per_day", t.Quota.MaxEventsPerDay}, {"max_storage_bytes", t.Quota.MaxStorageBytes}} {
+		if q.most != nil && *q.most < 0 {
+			f.Add(q.field, "%d is negative; leave it out for no limit", *q.most)
+		}
+	}
 	return f
 }
 
@@ -90,7 +107,9 @@ type APIKey struct {
 	Prefix    string
 	Scopes    []Scope
 	ExpiresAt *time.Time
-	CreatedAt time.Time
+	// LastUsedAt may be a minute old.
+	LastUsedAt *time.Time
+	CreatedAt  time.Time
 }
 
 // Validate reports every fault by its field. It changes nothing.

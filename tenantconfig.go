@@ -20,12 +20,14 @@ type ChangeAction string
 const (
 	ChangeCreate    ChangeAction = "create"
 	ChangeUpdate    ChangeAction = "update"
+	ChangeDelete    ChangeAction = "delete"
 	ChangeUnchanged ChangeAction = "unchanged"
 )
 
 // Change is one line of a plan.
 type Change struct {
 	Action ChangeAction
-	Kind   string // tenant, source or route
-	Name   string // acme, acme/github, acme/github/pushes
+	Kind   string        // tenant, source or route
+	Name   string        // acme, acme/github, acme/github/pushes
+	Fields []FieldChange // of an update, what differs
 }

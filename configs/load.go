@@ -28,7 +28,7 @@ type Sources struct {
 }
 
 // otherVariables belong to commands, not to the configuration.
-var otherVariables = []string{"EVENTHOOK_SERVER", "EVENTHOOK_KEY", "EVENTHOOK_SECRET", "EVENTHOOK_CONFIG", "EVENTHOOK_TEST_DATABASE_URL"}
+var otherVariables = []string{"EVENTHOOK_SERVER", "EVENTHOOK_KEY", "EVENTHOOK_TENANT", "EVENTHOOK_SECRET", "EVENTHOOK_CONFIG", "EVENTHOOK_TEST_DATABASE_URL"}
 
 const configNotValid = "the configuration is not valid"
 

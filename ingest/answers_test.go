@@ -201,7 +201,7 @@ func TestOutcomesAreAllThereAre(t *testing.T) {
 	want := []ingest.Outcome{
 		"accepted", "address_not_allowed", "content_type_refused", "duplicate", "failed", "forgery_limited", "handshake",
 		"handshake_malformed", "handshake_refused", "key_missing",
-		"method_not_allowed", "not_found", "rate_limited", "shed", "too_large", "unreadable", "unverified",
+		"method_not_allowed", "not_found", "quota_exceeded", "rate_limited", "shed", "too_large", "unreadable", "unverified",
 	}
 	if diff := cmp.Diff(want, all); diff != "" {
 		t.Errorf("outcomes (-want +got):\n%s", diff)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/ingest"
+	"github.com/eventhook/eventhook/internal/usage"
 )
 
 // instant is a store and a hand-off that take no time.
@@ -49,14 +50,18 @@ func BenchmarkServe(b *testing.B) {
 	source := newSource("acme", "crm")
 	limit(1_000_000, 60_000_000, 1_000_000)(&source)
 	source.IdempotencyKeyPaths = []string{"header.x-delivery"}
+	source.Quota = perDay(1 << 40)
 	c := testConfig()
 	log := slog.New(slog.DiscardHandler)
 	batcher := ingest.NewBatcher(c, lease, instant{}, instant{}, instant{}, log, time.Now)
 	router := echo.New()
-	ingest.NewHandler(c, ingest.Deps{Sources: &sources{list: []eventhook.Source{source}}, Batcher: batcher, Observer: instant{}, Log: log, Now: time.Now}).Register(router)
+	meter := usage.New(1, &used{}, log, time.Now)
+	ingest.NewHandler(c, ingest.Deps{Sources: &sources{list: []eventhook.Source{source}}, Batcher: batcher, Observer: instant{},
+		Meter: meter, Log: log, Now: time.Now}).Register(router)
 	ctx, stop := context.WithCancel(b.Context())
 	var running sync.WaitGroup
 	running.Go(func() { _ = batcher.Run(ctx) })
+	running.Go(func() { _ = meter.Run(ctx) })
 	defer running.Wait()
 	defer stop()
 	body := `{"type":"order.paid","data":"` + strings.Repeat("x", 1000) + `"}`

@@ -16,7 +16,9 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/clients"
 	"github.com/eventhook/eventhook/internal/snapshot"
+	"github.com/eventhook/eventhook/internal/usage"
 	"github.com/eventhook/eventhook/verify"
 )
 
@@ -37,8 +39,8 @@ type Handler struct {
 	confirm   Confirm
 	log       *slog.Logger
 	now       func() time.Time
-	trusted   []netip.Prefix
-	forgeries *forgeries
+	trusted   clients.Ranges // proxies
+	forgeries *clients.Budget
 	rejected  rejections
 
 	confirming chan struct{} // holds one for each confirmation under way
@@ -52,10 +54,11 @@ type Deps struct {
 	Sources  Sources
 	Batcher  *Batcher
 	Observer Observer
-	Keys     verify.Keys // of verifiers whose keys are on the web; nil: such requests are refused
-	Learner  Learner     // nil: handshakes that bring a secret fail
-	Confirm  Confirm     // nil: subscriptions of Amazon SNS are not confirmed
-	Services Services    // nil: Fastly is told of none
+	Keys     verify.Keys  // of verifiers whose keys are on the web; nil: such requests are refused
+	Learner  Learner      // nil: handshakes that bring a secret fail
+	Confirm  Confirm      // nil: subscriptions of Amazon SNS are not confirmed
+	Services Services     // nil: Fastly is told of none
+	Meter    *usage.Meter // nil: nothing is counted, and no quota holds
 	Log      *slog.Logger
 	Now      func() time.Time
 }
@@ -66,12 +69,17 @@ func NewHandler(config Config, deps Deps) *Handler {
 	h := &Handler{config: config, sources: newSnapshot(config, deps), fastly: newFastlyCache(deps), batcher: deps.Batcher,
 		observer: deps.Observer, learner: deps.Learner, confirm: deps.Confirm, log: deps.Log, now: deps.Now,
 		confirming: make(chan struct{}, confirmsAtOnce),
-		forgeries:  newForgeries(config), refusals: rate.NewLimiter(linesPerSecond, burst), faults: rate.NewLimiter(linesPerSecond, burst)}
-	for _, p := range config.TrustedProxies {
-		h.trusted = append(h.trusted, plainPrefix(netip.MustParsePrefix(p)))
+		forgeries:  clients.NewBudget(config.ForgeriesPerSec, config.ForgeriesBurst), refusals: rate.NewLimiter(linesPerSecond, burst), faults: rate.NewLimiter(linesPerSecond, burst)}
+	var err error
+	if h.trusted, err = clients.ParseRanges(config.TrustedProxies); err != nil {
+		panic(err) // the config has been validated
 	}
 	return h
 }
+
+// Sender is who sent a request, as far as trusted proxies can be believed; not
+// valid if that is not known.
+func (h *Handler) Sender(r *http.Request) netip.Addr { return h.trusted.Sender(r) }
 
 // Register adds the tenants' URLs to a router, for every method there is or
 // may be: the answer to a wrong one is ours too. It adds FastlyPath, too.
@@ -111,6 +119,7 @@ type refused struct {
 	detail     string        // the verifier's words, for the source's people
 	bodySize   int           // of a body that was read to its end; see having
 	bodySHA256 []byte        // nil if it was not
+	over       *usage.Excess // the quota that it does not fit into
 }
 
 func (h *Handler) serve(c echo.Context) error {
@@ -148,7 +157,7 @@ func (h *Handler) receive(r *http.Request, at address) (a answered, end *endpoin
 	if !end.takes(r.Method) {
 		return a, nil, &refused{outcome: OutcomeMethod, allow: end.allow()} // a browser's visit is no rejection
 	}
-	now, client := h.now(), clientAddress(r, h.trusted)
+	now, client := h.now(), h.Sender(r)
 	if no = end.admits(r, client, now); no != nil {
 		return a, end, no
 	}
@@ -196,7 +205,8 @@ func (h *Handler) judge(ctx context.Context, c challenge) (*reply, *refused) {
 	return h.shake(ctx, end.handshake.signed[c.Method], c, end.limits.pace)
 }
 
-// accept stores the event of a verified request.
+// accept stores the event of a verified request, if its tenant's quota has room
+// for it.
 func (h *Handler) accept(r *http.Request, raw eventhook.Payload, c challenge) (*eventhook.Event, *refused) {
 	switch {
 	case !slices.Contains(c.end.methods, r.Method):
@@ -204,14 +214,20 @@ func (h *Handler) accept(r *http.Request, raw eventhook.Payload, c challenge) (*
 	case !c.end.accepts(r.Header.Get("Content-Type")):
 		return nil, &refused{outcome: OutcomeContentType}
 	}
-	if wait := c.end.limits.take(h.now()); wait > 0 {
+	now := h.now()
+	if wait := c.end.limits.take(now); wait > 0 {
 		return nil, &refused{outcome: OutcomeRateLimited, retryAfter: wait}
 	}
 	e, no := h.event(r, c.end, raw, c.client, c.At)
 	if no != nil {
 		return nil, no.having(raw.Body)
 	}
+	size := len(e.Headers) + len(e.Body)
+	if over := c.end.account.Take(size, now); over != nil {
+		return nil, &refused{outcome: OutcomeQuotaExceeded, retryAfter: over.ResetsAt.Sub(now), over: over}
+	}
 	if err := h.batcher.Accept(e); err != nil {
+		c.end.account.Return(size, now)
 		return nil, notStored(err)
 	}
 	return e, nil
@@ -250,9 +266,10 @@ func (h *Handler) forged(client netip.Addr, err error) *refused {
 }
 
 // overdrawn counts a refusal against its client's budget, and says so where it
-// is used up. What we failed at, or have no room for, is nobody's forgery.
+// is used up. That is asked only after a refusal, so that who shares an address
+// with a forger is not refused with him. What we failed at, or have no room for, is nobody's forgery.
 func (h *Handler) overdrawn(client netip.Addr, no *refused) *refused {
-	if no.outcome != OutcomeFailed && no.outcome != OutcomeRateLimited && h.forgeries.exceeded(client, h.now()) {
+	if no.outcome != OutcomeFailed && no.outcome != OutcomeRateLimited && !h.forgeries.Draw(client, h.now()) {
 		no.outcome, no.retryAfter = OutcomeForgeryLimit, time.Second
 	}
 	return no
@@ -271,7 +288,7 @@ func (h *Handler) event(r *http.Request, end *endpoint, raw eventhook.Payload, c
 	if e.IdempotencyKey == "" && end.source.RequireIdempotencyKey {
 		return nil, &refused{outcome: OutcomeKeyMissing}
 	}
-	e.SourceIP = addrText(client)
+	e.SourceIP = clients.Text(client)
 	return e, nil
 }
 
@@ -327,6 +344,6 @@ func (h *Handler) logRefusal(at address, r *http.Request, no *refused) {
 	}
 	if h.refusals.AllowN(h.now(), 1) {
 		h.log.Warn("a webhook was refused", "tenant", at.tenant, "source", at.source, "outcome", no.outcome, "reason", no.word(),
-			"client", clientAddress(r, h.trusted))
+			"client", h.Sender(r))
 	}
 }

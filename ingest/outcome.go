@@ -2,9 +2,12 @@ package ingest
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/eventhook/eventhook/internal/usage"
 )
 
 // Outcome is how a request was answered, as the metric calls it.
@@ -28,6 +31,8 @@ const (
 	OutcomeFailed       Outcome = "failed"
 	OutcomeShed         Outcome = "shed"
 
+	OutcomeQuotaExceeded Outcome = "quota_exceeded"
+
 	OutcomeHandshakeMalformed Outcome = "handshake_malformed"
 	OutcomeHandshakeRefused   Outcome = "handshake_refused"
 )
@@ -46,6 +51,8 @@ var refusals = map[Outcome]refusal{
 	OutcomeForgeryLimit: newRefusal(http.StatusTooManyRequests, "Too many requests that could not be verified."),
 	OutcomeFailed:       newRefusal(http.StatusInternalServerError, "The webhook could not be stored; send it again."),
 	OutcomeShed:         newRefusal(http.StatusServiceUnavailable, "Too much load; send it again later."),
+
+	OutcomeQuotaExceeded: newRefusal(http.StatusTooManyRequests, overQuota),
 
 	OutcomeHandshakeMalformed: newRefusal(http.StatusBadRequest, "This is no handshake that this source could answer."),
 	OutcomeHandshakeRefused:   newRefusal(http.StatusForbidden, "This source does not answer this handshake."),
@@ -81,16 +88,34 @@ type refusal struct {
 }
 
 func newRefusal(status int, detail string) refusal {
-	body, err := json.Marshal(map[string]any{"title": http.StatusText(status), "status": status, "detail": detail})
+	return refusal{status: status, body: problem(status, detail, nil)}
+}
+
+const overQuota = "The tenant's quota has no room for this webhook; send it again when it is reset."
+
+// quotaRefusal tells more than which kind of refusal it is: the quota, and when
+// to come again.
+func quotaRefusal(over *usage.Excess) refusal {
+	const status = http.StatusTooManyRequests
+	return refusal{status: status, body: problem(status, overQuota, map[string]any{"quota": over.Quota, "resets_at": over.ResetsAt})}
+}
+
+func problem(status int, detail string, more map[string]any) []byte {
+	members := map[string]any{"title": http.StatusText(status), "status": status, "detail": detail}
+	maps.Copy(members, more)
+	body, err := json.Marshal(members)
 	if err != nil {
-		panic(err) // strings and a number
+		panic(err) // strings, numbers and moments
 	}
-	return refusal{status: status, body: body}
+	return body
 }
 
 // refuse answers a request that is not accepted.
 func refuse(w http.ResponseWriter, no *refused) {
 	r := refusals[no.outcome]
+	if no.over != nil {
+		r = quotaRefusal(no.over)
+	}
 	h := w.Header()
 	if no.allow != "" {
 		h.Set("Allow", no.allow)

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/clients"
 )
 
 // RejectionStore keeps what sources refused. RecordRejections writes all of it
@@ -216,7 +217,7 @@ func (h *Handler) reject(r *http.Request, end *endpoint, no *refused) {
 		Reason:        reason,
 		Detail:        eventhook.Label(no.detail),
 		Method:        eventhook.Label(r.Method),
-		ClientAddress: addrText(clientAddress(r, h.trusted)),
+		ClientAddress: clients.Text(h.Sender(r)),
 		HeaderNames:   headerNames(r.Header),
 		BodySize:      max(r.ContentLength, eventhook.UnknownBodySize),
 	}

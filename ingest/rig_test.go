@@ -22,6 +22,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/ingest"
+	"github.com/eventhook/eventhook/internal/usage"
 	"github.com/eventhook/eventhook/verify"
 )
 
@@ -40,6 +41,8 @@ type rig struct {
 	sources  *sources
 	observer *observer
 	log      *lines
+	used     *used
+	meter    *usage.Meter
 	batcher  *ingest.Batcher
 	handler  *ingest.Handler
 	router   *echo.Echo
@@ -74,9 +77,11 @@ func newRig(t testing.TB, changes ...any) *rig {
 		observer: &observer{outcomes: map[ingest.Outcome]int{}}, log: &lines{}, router: echo.New()}
 	log := slog.New(slog.NewJSONHandler(r.log, nil))
 	r.batcher = ingest.NewBatcher(c, lease, r.store, r.handoff, r.observer, log, r.clock.now)
+	r.used = &used{}
+	r.meter = usage.New(c.CachedSources, r.used, log, r.clock.now)
 	r.learner, r.confirmer, r.services = &learner{sources: r.sources}, &confirmer{}, &services{}
 	r.handler = ingest.NewHandler(c, ingest.Deps{Sources: r.sources, Batcher: r.batcher, Observer: r.observer,
-		Learner: r.learner, Confirm: r.confirmer.confirm, Services: r.services, Log: log, Now: r.clock.now})
+		Learner: r.learner, Confirm: r.confirmer.confirm, Services: r.services, Meter: r.meter, Log: log, Now: r.clock.now})
 	r.handler.Register(r.router)
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup

@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/clients"
 	"github.com/eventhook/eventhook/internal/payload"
 	"github.com/eventhook/eventhook/internal/snapshot"
+	"github.com/eventhook/eventhook/internal/usage"
 	"github.com/eventhook/eventhook/verify"
 )
 
@@ -48,17 +50,18 @@ func slugsOf(path string) (tenant, source string) {
 	return parts[3], parts[len(parts)-1]
 }
 
-// endpoint is a source made ready for requests: immutable but for its limits,
-// shared by all of them.
+// endpoint is a source made ready for requests: immutable but for its limits
+// and its account, shared by all of them.
 type endpoint struct {
 	source       eventhook.Source
 	verifier     verify.Verifier
 	keyPaths     []payload.Path
 	typePaths    []payload.Path
-	allowed      []netip.Prefix
+	allowed      clients.Ranges
 	contentTypes []string // lower-case media types; none: all
 	redact       []string // canonical names of headers whose values are not stored
 	limits       *limits
+	account      *usage.Account
 	signedURL    string // as registered at the provider, without the query
 	bodyLimit    int
 	methods      []string // of events
@@ -98,7 +101,10 @@ func newSnapshot(config Config, deps Deps) *snapshot.Cache[address, *endpoint] {
 			return nil, fmt.Errorf("source %s/%s: %w", s.TenantSlug, s.Slug, err)
 		}
 		e.limits = kept.of(s, config.InFlightBytes)
-		return e, nil
+		if deps.Meter != nil {
+			e.account, err = deps.Meter.Open(ctx, s)
+		}
+		return e, err
 	})
 }
 
@@ -112,7 +118,7 @@ func resolve(s eventhook.Source) (verify.Resolved, error) {
 	return resolved, faults.Err("the verifier is invalid")
 }
 
-// newEndpoint makes a source ready, all but its limits.
+// newEndpoint makes a source ready, all but its limits and its account.
 func newEndpoint(s eventhook.Source, publicURL string, keys verify.Keys) (*endpoint, error) {
 	resolved, err := resolve(s)
 	if err != nil {
@@ -139,12 +145,8 @@ func newEndpoint(s eventhook.Source, publicURL string, keys verify.Keys) (*endpo
 	if e.typePaths, err = e.paths(slices.Concat(typePaths, defaultTypePaths)); err != nil {
 		return nil, err
 	}
-	for _, r := range s.AllowedIPRanges {
-		prefix, err := netip.ParsePrefix(r)
-		if err != nil {
-			return nil, err
-		}
-		e.allowed = append(e.allowed, plainPrefix(prefix))
+	if e.allowed, err = clients.ParseRanges(s.AllowedIPRanges); err != nil {
+		return nil, err
 	}
 	for _, c := range s.ContentTypes {
 		e.contentTypes = append(e.contentTypes, mediaType(c))
@@ -195,7 +197,7 @@ func URL(publicURL string, s eventhook.Source) string {
 
 // allows reports whether a client may send to the source.
 func (e *endpoint) allows(client netip.Addr) bool {
-	return len(e.allowed) == 0 || containsAddr(e.allowed, client)
+	return len(e.allowed) == 0 || e.allowed.Contain(client)
 }
 
 // accepts reports whether the source takes a content type.

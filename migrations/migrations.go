@@ -7,6 +7,9 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
 
 	"github.com/golang-migrate/migrate/v4"
 	"github.com/golang-migrate/migrate/v4/database"
@@ -96,4 +99,16 @@ func run(ctx context.Context, dsn, act string, do func(*migrate.Migrate) error) 
 		return fmt.Errorf("%s: %w", act, err)
 	}
 	return nil
+}
+
+// Newest is the version that Up brings a schema to.
+func Newest() (version int64, err error) {
+	files, err := fs.Glob(FS, "*.up.sql")
+	for _, name := range files { // in their order
+		number, _, _ := strings.Cut(name, "_")
+		if version, err = strconv.ParseInt(number, 10, 64); err != nil {
+			return 0, fmt.Errorf("the migration %s has no number: %w", name, err)
+		}
+	}
+	return version, err
 }

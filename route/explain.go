@@ -16,7 +16,7 @@ import (
 type Explanation struct {
 	Route   eventhook.Route
 	Matched bool
-	Reason  string            // why it matches, or why not, for people
+	Reason  string            // why it matches, or why not, or why that cannot be told, for people
 	Actions []ExplainedTarget // of a route that matches, one for each target
 }
 
@@ -32,28 +32,45 @@ type ExplainedTarget struct {
 // with an event. Unlike Settle it heeds whether a route is enabled, so that a
 // program for it may hold those that are not. It is pure: nothing is settled.
 func (p *Program) Explain(e *eventhook.Event, now time.Time) []Explanation {
-	view := payload.New(payload.Block(e.Headers), e.ContentType, e.Body)
+	s := newSubject(e, &p.fields, trying)
+	defer s.release()
 	list := make([]Explanation, 0, len(p.routes))
 	for i := range p.routes {
-		c := &p.routes[i]
-		x := Explanation{Route: c.route}
-		if x.Matched, x.Reason = c.explain(e.EventType); x.Matched {
-			for index := range c.targets {
-				x.Actions = append(x.Actions, p.explainTarget(c, e, view, index, now))
-			}
-		}
-		list = append(list, x)
+		list = append(list, p.explainRoute(&p.routes[i], s, now))
 	}
 	return list
 }
 
-// explain says whether a route takes events of a type, and why.
-func (c *compiled) explain(eventType string) (matched bool, reason string) {
+func (p *Program) explainRoute(c *compiled, s *subject, now time.Time) Explanation {
+	x := Explanation{Route: c.route}
+	if x.Matched, x.Reason = c.explainType(s.event.EventType); !x.Matched {
+		return x
+	}
+	var why reasons
+	matched, problem := p.judge(c, s, &why)
+	view := s.view
+	switch {
+	case problem != nil:
+		x.Reason = problem.text
+	case !matched:
+		x.Matched, x.Reason = false, why.String()
+		return x
+	case c.pattern != nil || c.expression != nil || c.function != "":
+		x.Reason += ", and its filters hold"
+	}
+	if problem == nil {
+		view, problem = p.given(c, s)
+	}
+	for index := range c.targets {
+		x.Actions = append(x.Actions, p.explainTarget(c, s.event, view, problem, index, now))
+	}
+	return x
+}
+
+// explainType says whether a route takes events of a type, and why.
+func (c *compiled) explainType(eventType string) (matched bool, reason string) {
 	filter := c.route.FilterEventTypes
-	by := slices.IndexFunc(filter, func(pattern string) bool {
-		one := compilePatterns([]string{pattern})
-		return one.match(eventType)
-	})
+	by := slices.IndexFunc(filter, func(pattern string) bool { return matchType(pattern, eventType) })
 	switch {
 	case !c.route.IsEnabled:
 		return false, "the route is disabled"
@@ -65,8 +82,8 @@ func (c *compiled) explain(eventType string) (matched bool, reason string) {
 	return false, fmt.Sprintf("event type %q matches none of %s", eventType, strings.Join(filter, ", "))
 }
 
-func (p *Program) explainTarget(c *compiled, e *eventhook.Event, view *payload.View, index int, now time.Time) ExplainedTarget {
-	planned := p.plan(c, e, view, index, now)
+func (p *Program) explainTarget(c *compiled, e *eventhook.Event, view *payload.View, problem *problem, index int, now time.Time) ExplainedTarget {
+	planned := p.plan(c, e, view, problem, index, now)
 	x := ExplainedTarget{Type: planned.TargetType}
 	if planned.Failure != "" {
 		x.Err = errors.New(planned.Failure)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"github.com/eventhook/eventhook"
@@ -19,32 +18,41 @@ type Effector interface {
 // Program is a source's routes, compiled once and shared: matching is pure
 // and safe for concurrent use.
 type Program struct {
-	retry    eventhook.RetryPolicy
-	routes   []compiled
-	panicked func(e *eventhook.Event, at string, reason any, stack []byte) // may be nil
+	retry     eventhook.RetryPolicy
+	routes    []compiled
+	types     typeIndex
+	fields    fields
+	thinks    bool // some route has more than types to look at
+	allowance allowance
+	panicked  func(e *eventhook.Event, at string, reason any, stack []byte) // may be nil
 }
 
 type compiled struct {
+	conditions
 	route    eventhook.Route
-	types    patterns
 	targets  []Effector
 	problems []error // per target, why it cannot be compiled
 }
 
-// Compile makes a program of routes in their order of evaluation. A target
-// that cannot be compiled, which validation prevents, or that panics, fails
-// its own actions and no others.
+// Compile makes a program of routes in their order of evaluation. A filter or
+// a transform that cannot be compiled, which Check prevents, fails the actions
+// of its route: it must not let everything pass, nor lose events without a
+// word. A target that cannot be compiled, which validation prevents, or that
+// panics, fails its own actions and no others.
 func Compile(retry eventhook.RetryPolicy, routes []eventhook.Route, target func(eventhook.Target) (Effector, error)) *Program {
 	p := &Program{retry: retry.Or(eventhook.EventRetry)}
+	var types [][]string
 	for _, r := range routes {
-		c := compiled{route: r, types: compilePatterns(r.FilterEventTypes)}
+		c := compiled{route: r, conditions: compileConditions(&r, &p.fields)}
 		for _, t := range r.Targets {
 			effector, err := compileTarget(t, target)
 			c.targets = append(c.targets, effector)
 			c.problems = append(c.problems, err)
 		}
-		p.routes = append(p.routes, c)
+		p.thinks = p.thinks || !c.areNone()
+		p.routes, types = append(p.routes, c), append(types, r.FilterEventTypes)
 	}
+	p.types = newTypeIndex(types)
 	return p
 }
 
@@ -62,27 +70,85 @@ func compileTarget(t eventhook.Target, target func(eventhook.Target) (Effector, 
 // Settle matches an event and plans the actions of its routes, except those
 // that an earlier try has done.
 func (p *Program) Settle(e *eventhook.Event, done []eventhook.Action, now time.Time) *eventhook.Settlement {
-	s := &eventhook.Settlement{Event: e, Retry: p.retry}
-	var view *payload.View
-	for i := range p.routes {
-		c := &p.routes[i]
-		if !c.types.match(e.EventType) {
-			continue
+	settlement := &eventhook.Settlement{Event: e, Retry: p.retry}
+	var s *subject
+	p.types.matches(e.EventType, func(i int) {
+		if s == nil {
+			s = newSubject(e, &p.fields, processing)
 		}
-		if view == nil {
-			view = payload.New(payload.Block(e.Headers), e.ContentType, e.Body)
-		}
-		for index := range c.targets {
-			s.Matched++
-			if !isDone(done, c.route.ID, index) {
-				s.Actions = append(s.Actions, p.plan(c, e, view, index, now))
-			}
-		}
+		p.settleRoute(settlement, &p.routes[i], s, done, now)
+	})
+	if s == nil {
+		return settlement
 	}
-	return s
+	if p.thinks {
+		p.allowance.spend(time.Since(s.began), time.Now())
+	}
+	s.release()
+	return settlement
 }
 
-func (p *Program) plan(c *compiled, e *eventhook.Event, view *payload.View, index int, now time.Time) eventhook.PlannedAction {
+// IsBusy reports whether the source's routes have used up the time that they
+// may take for now. Its events should wait, so that others' need not.
+func (p *Program) IsBusy() bool { return p.thinks && p.allowance.isUsedUp(time.Now()) }
+
+// settleRoute plans what one route does, if it matches.
+func (p *Program) settleRoute(settlement *eventhook.Settlement, c *compiled, s *subject, done []eventhook.Action, now time.Time) {
+	matched, problem := p.judge(c, s, nil)
+	if !matched && problem == nil {
+		return
+	}
+	settlement.Matched += len(c.targets)
+	view := s.view
+	for index := range c.targets {
+		if isDone(done, c.route.ID, index) {
+			continue
+		}
+		if view == s.view && problem == nil {
+			view, problem = p.given(c, s)
+		}
+		settlement.Actions = append(settlement.Actions, p.plan(c, s.event, view, problem, index, now))
+	}
+}
+
+// judge asks a route's filters. One that panics over what somebody sent is a
+// problem of its route alone.
+func (p *Program) judge(c *compiled, s *subject, why *reasons) (matched bool, problem *problem) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			matched, problem = false, p.caught(s.event, fmt.Sprintf("route %s", c.route.ID), reason)
+		}
+	}()
+	return c.judge(s, why)
+}
+
+// given is what a route's targets look at: the event or, with a transform, the
+// event with something else to hand over.
+func (p *Program) given(c *compiled, s *subject) (view *payload.View, problem *problem) {
+	if c.transform == nil {
+		return s.view, nil
+	}
+	defer func() {
+		if reason := recover(); reason != nil {
+			view, problem = s.view, p.caught(s.event, fmt.Sprintf("route %s transform", c.route.ID), reason)
+		}
+	}()
+	out, problem := s.transform(c.transform)
+	if problem != nil {
+		return s.view, problem
+	}
+	return s.view.Transform(out), nil
+}
+
+// caught reports a panic and makes a bland problem of it.
+func (p *Program) caught(e *eventhook.Event, at string, reason any) *problem {
+	if p.panicked != nil {
+		p.panicked(e, at, reason, debug.Stack())
+	}
+	return &problem{text: errPanicked.Error()}
+}
+
+func (p *Program) plan(c *compiled, e *eventhook.Event, view *payload.View, problem *problem, index int, now time.Time) eventhook.PlannedAction {
 	a := eventhook.PlannedAction{Action: eventhook.Action{
 		ID:          eventhook.NewID[eventhook.Action](now),
 		EventID:     e.ID,
@@ -92,6 +158,10 @@ func (p *Program) plan(c *compiled, e *eventhook.Event, view *payload.View, inde
 		TargetType:  c.route.Targets[index].Type,
 		StartedAt:   now,
 	}}
+	if problem != nil {
+		a.Failure, a.Permanent = problem.text, !problem.transient
+		return a
+	}
 	err := c.problems[index]
 	if err == nil {
 		a.Effect, err = p.effect(c, e, view, index, now)
@@ -107,10 +177,7 @@ func (p *Program) plan(c *compiled, e *eventhook.Event, view *payload.View, inde
 func (p *Program) effect(c *compiled, e *eventhook.Event, view *payload.View, index int, now time.Time) (effect eventhook.Effect, err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
-			if p.panicked != nil {
-				p.panicked(e, fmt.Sprintf("route %s target %d", c.route.ID, index+1), reason, debug.Stack())
-			}
-			effect, err = eventhook.Effect{}, errPanicked
+			effect, err = eventhook.Effect{}, p.caught(e, fmt.Sprintf("route %s target %d", c.route.ID, index+1), reason)
 		}
 	}()
 	return c.targets[index].Effect(e, view, now)
@@ -119,45 +186,6 @@ func (p *Program) effect(c *compiled, e *eventhook.Event, view *payload.View, in
 func isDone(done []eventhook.Action, route eventhook.RouteID, index int) bool {
 	for _, a := range done {
 		if a.RouteID == route && a.TargetIndex == index {
-			return true
-		}
-	}
-	return false
-}
-
-// patterns are event type patterns: exact, "prefix.*" or "*"; none match all.
-type patterns struct {
-	all      bool
-	exact    []string
-	prefixes []string // with the dot
-}
-
-func compilePatterns(list []string) patterns {
-	p := patterns{all: len(list) == 0}
-	for _, s := range list {
-		switch {
-		case s == "*":
-			p.all = true
-		case strings.HasSuffix(s, ".*"):
-			p.prefixes = append(p.prefixes, strings.TrimSuffix(s, "*"))
-		default:
-			p.exact = append(p.exact, s)
-		}
-	}
-	return p
-}
-
-func (p *patterns) match(eventType string) bool {
-	if p.all {
-		return true
-	}
-	for _, s := range p.exact {
-		if s == eventType {
-			return true
-		}
-	}
-	for _, s := range p.prefixes {
-		if strings.HasPrefix(eventType, s) {
 			return true
 		}
 	}

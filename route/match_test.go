@@ -25,6 +25,8 @@ func (x effector) Effect(_ *eventhook.Event, v *payload.View, _ time.Time) (even
 	case "panics":
 		var none *eventhook.Event
 		return eventhook.Effect{}, errors.New(none.EventType)
+	case "takes 3 s":
+		time.Sleep(3 * time.Second) // in a bubble
 	}
 	return eventhook.Effect{Promise: &eventhook.PromiseOutcome{Key: string(x), Value: v.Render()}}, nil
 }

@@ -73,7 +73,8 @@ type Routing interface {
 	SourceRouting(ctx context.Context, source eventhook.SourceID) (eventhook.RetryPolicy, []eventhook.Route, error)
 }
 
-// Observer hears what became of events.
+// Observer hears what became of the events of a batch, but for those whose
+// lease was lost, which are others'.
 type Observer interface {
 	Settled(batch []*eventhook.Settlement, lost int, took time.Duration)
 }
@@ -229,8 +230,8 @@ func (p *Processor) work(ctx, working context.Context) {
 	}
 }
 
-// logPanic tells where a target panicked, and not over what: the reason may
+// logPanic tells where a route panicked, and not over what: the reason may
 // quote the webhook.
 func (p *Processor) logPanic(e *eventhook.Event, at string, reason any, stack []byte) {
-	p.Log.Error("a target panicked; its action has failed", "event", e.ID, "at", at, "panic", fmt.Sprintf("%T", reason), "stack", string(stack))
+	p.Log.Error("a route panicked; its action has failed", "event", e.ID, "at", at, "panic", fmt.Sprintf("%T", reason), "stack", string(stack))
 }

@@ -21,6 +21,7 @@ type rig struct {
 	stop    func()
 	log     lockedBuffer
 	heard   []int // lost leases that each settle reported
+	settled int   // events that all reported as settled
 	routing map[eventhook.SourceID]func() ([]eventhook.Route, error)
 	reads   int
 }
@@ -54,10 +55,11 @@ func (b *rig) SourceRouting(ctx context.Context, id eventhook.SourceID) (eventho
 	return eventhook.RetryPolicy{}, routes, err
 }
 
-func (b *rig) Settled(_ []*eventhook.Settlement, lost int, _ time.Duration) {
+func (b *rig) Settled(batch []*eventhook.Settlement, lost int, _ time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.heard = append(b.heard, lost)
+	b.settled += len(batch)
 }
 
 const lease = 30 * time.Second

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/eventhook/eventhook"
@@ -52,7 +53,14 @@ func (p *Processor) settle(ctx context.Context, settlements []*eventhook.Settlem
 	for _, s := range lost {
 		p.Log.Warn("an event's lease ran out before it was settled; whoever holds it now processes it", "event", s.Event.ID)
 	}
-	p.Observer.Settled(settlements, len(lost), p.Now().Sub(began))
+	p.Observer.Settled(without(settlements, lost), len(lost), p.Now().Sub(began))
+}
+
+func without(all, lost []*eventhook.Settlement) []*eventhook.Settlement {
+	if len(lost) == 0 {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(s *eventhook.Settlement) bool { return slices.Contains(lost, s) })
 }
 
 func eventsOf(settlements []*eventhook.Settlement) []*eventhook.Event {
@@ -96,10 +104,14 @@ func (p *Processor) leased(batch []*eventhook.Event) bool {
 	return false
 }
 
+var errTooSlow = errors.New("plan: filters and transforms took a quarter of the lease")
+
 // plan matches a batch. It returns the events whose routes or earlier actions
 // could not be read, and why. A source that answers with an error costs only
 // its own events; one that does not answer in time stops the plan, as the
-// others would not either.
+// others would not either. Events whose source has used up its time are left
+// to their leases, and so are those that a plan which takes long does not get
+// to: what is planned must be settled while its lease holds.
 func (p *Processor) plan(ctx context.Context, batch []*eventhook.Event) (settlements []*eventhook.Settlement, left []*eventhook.Event, err error) {
 	done, err := p.doneActions(ctx, batch)
 	if err != nil {
@@ -108,7 +120,12 @@ func (p *Processor) plan(ctx context.Context, batch []*eventhook.Event) (settlem
 	now := p.Now()
 	settlements = make([]*eventhook.Settlement, 0, len(batch))
 	failed := map[eventhook.SourceID]bool{}
-	for _, e := range batch {
+	waiting := 0
+	for i, e := range batch {
+		if p.Now().Sub(now) > p.Lease/4 {
+			left, err = append(left, batch[i:]...), errTooSlow
+			break
+		}
 		if failed[e.SourceID] {
 			left = append(left, e)
 			continue
@@ -122,7 +139,14 @@ func (p *Processor) plan(ctx context.Context, batch []*eventhook.Event) (settlem
 			left, err = append(left, e), fmt.Errorf("plan: %w", cause)
 			continue
 		}
+		if program.IsBusy() {
+			waiting++
+			continue
+		}
 		settlements = append(settlements, program.Settle(e, done[e.ID], now))
+	}
+	if waiting > 0 {
+		p.Log.Warn("events wait for their leases to end: the filters and transforms of their sources have used up their time", "events", waiting)
 	}
 	return settlements, left, err
 }

@@ -69,6 +69,9 @@ func TestALostLeaseIsToldAndChangesNothing(t *testing.T) {
 		if len(b.heard) != 1 || b.heard[0] != 1 || !strings.Contains(b.log.String(), theirs.ID.String()) {
 			t.Errorf("got %v lost and the log %s, want one that is named", b.heard, b.log.String())
 		}
+		if b.settled != 1 {
+			t.Errorf("%d events were told to be settled, want the other one", b.settled)
+		}
 	}, newRoute("r", "", "ok"))
 }
 

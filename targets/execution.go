@@ -7,10 +7,10 @@ import (
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
-// execution makes a workflow or a task whose input is the event's body. With
-// an idempotency key, a second one of that key within a day is skipped; an
-// event without anything at the key's path makes one without a key, since
-// losing work is worse.
+// execution makes a workflow or a task whose input is the event's body, or
+// what the route's transform made of it. With an idempotency key, a second one
+// of that key within a day is skipped; an event without anything at the key's
+// path makes one without a key, since losing work is worse.
 type execution struct {
 	typ         eventhook.ExecutionType
 	kind        string
@@ -45,5 +45,6 @@ func (x execution) Effect(e *eventhook.Event, v *payload.View, now time.Time) (e
 		EventID:        e.ID,
 		IdempotencyKey: x.key.key(v),
 		MaxAttempts:    x.maxAttempts,
+		Input:          v.Transformed(),
 	}}, nil
 }

@@ -12,7 +12,8 @@ import (
 )
 
 // promise settles the promise whose key is in the event: with the value at
-// value_path, else the whole body; or rejects it with what is at error_path.
+// value_path, else the whole body or what the route's transform made of it; or
+// rejects it with what is at error_path.
 type promise struct {
 	keyAt   string
 	key     keyPath

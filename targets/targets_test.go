@@ -132,3 +132,28 @@ func TestNewRefusesWhatValidateRefuses(t *testing.T) {
 		}
 	}
 }
+
+func TestTargetsHandOverWhatTheEventWasTransformedTo(t *testing.T) {
+	e := newEvent("application/json", `{"id":"k","value":1}`)
+	v := view(e).Transform([]byte(`{"made":true}`))
+	effect := func(target eventhook.Target) eventhook.Effect {
+		x, err := targets.New(target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made, err := x.Effect(e, v, noon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return made
+	}
+	task := effect(eventhook.Target{Type: "task", TaskKind: "k", IdempotencyKeyPath: "body.id"}).Execution
+	if string(task.Input) != `{"made":true}` || task.IdempotencyKey != "k" {
+		t.Errorf("task: got input %s, key %q; want what was made, and the event's key", task.Input, task.IdempotencyKey)
+	}
+	whole := effect(eventhook.Target{Type: "promise", IdempotencyKeyPath: "body.id"}).Promise
+	part := effect(eventhook.Target{Type: "promise", IdempotencyKeyPath: "body.id", ValuePath: "body.value"}).Promise
+	if string(whole.Value) != `{"made":true}` || string(part.Value) != "1" {
+		t.Errorf("promise: got %s and, by path, %s; want what was made, and the event's own 1", whole.Value, part.Value)
+	}
+}

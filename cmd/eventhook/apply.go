@@ -1,151 +1,103 @@
 package main
 
 import (
+	"bufio"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/configs"
-	"github.com/eventhook/eventhook/internal/telemetry"
-	"github.com/eventhook/eventhook/migrations"
+	"github.com/eventhook/eventhook/internal/pg"
 )
+
+// errDrift is what --check finds.
+var errDrift = errors.New("what is configured differs from the files")
+
+// applying is how a command applies files.
+type applying struct {
+	path                       string
+	prune, dry, check, verbose bool
+}
 
 func newApply() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE|FOLDER",
-		Short: "Bring tenants, sources and routes to what a file says",
-		Long: `Bring tenants, sources and routes to what a file says, one transaction per
-tenant, and print what changes. What the file does not name stays. ${NAME} in a
-text is replaced by the environment variable NAME.`,
+		Short: "Bring tenants, sources and routes to what files say",
+		Long: `Bring tenants, sources and routes to what files say, one transaction per
+tenant, and print what changes, like a diff. Applying the same twice changes
+nothing the second time.
+
+What the files do not name stays. With --prune the sources and routes of the
+named tenants go that are not named; a tenant is never deleted. In a folder all
+files together say what there is, and each tenant is in one of them.
+
+${NAME} in a text is replaced by the environment variable NAME; $$ is a $. A
+secret may also be file:PATH, relative to the file that it stands in.
+docs/configuration-as-code.md has all of it.`,
 		Args: cobra.NoArgs,
 	}
 	s := addSettings(cmd)
-	file := cmd.Flags().StringP("file", "f", "", "YAML file, or folder of them")
-	dryRun := cmd.Flags().Bool("dry-run", false, "print the plan and change nothing")
+	var a applying
+	cmd.Flags().StringVarP(&a.path, "file", "f", "", "YAML file, or folder of them")
+	cmd.Flags().BoolVar(&a.prune, "prune", false, "delete sources and routes of the named tenants that the files do not name; never a tenant")
+	cmd.Flags().BoolVar(&a.dry, "dry-run", false, "print the plan and change nothing")
+	cmd.Flags().BoolVar(&a.check, "check", false, "like --dry-run, but exit with 2 if there is anything to do")
+	cmd.Flags().BoolVarP(&a.verbose, "verbose", "v", false, "print what is unchanged, too")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if *file == "" {
+		if a.path == "" {
 			return usageError{fmt.Errorf("apply needs -f FILE or -f FOLDER")}
 		}
-		tenants, err := configs.LoadTenants(*file, os.LookupEnv)
+		tenants, err := configs.LoadTenants(a.path, os.LookupEnv)
 		if err != nil {
 			return err
 		}
-		c, log, err := s.load(cmd)
-		if err != nil {
-			return err
-		}
-		d, err := openDatabase(cmd.Context(), c, log)
-		if err != nil {
-			return err
-		}
-		defer d.close(log)
-		k, err := openKeys(c)
-		if err != nil {
-			return err
-		}
-		db, err := openStore(cmd.Context(), c, d, k, log)
-		if err != nil {
-			return err
-		}
-		defer db.Close()
-		for _, t := range tenants {
-			changes, err := db.ApplyTenant(cmd.Context(), t, *dryRun)
-			if err != nil {
-				return fmt.Errorf("tenant %s: %w", t.Slug, err)
-			}
-			printPlan(cmd.OutOrStdout(), changes)
-		}
-		return nil
+		a.dry = a.dry || a.check
+		return s.withStore(cmd, a.dry, func(ctx context.Context, st *store) error {
+			return a.run(ctx, st.DB, tenants, cmd.OutOrStdout())
+		})
 	}
 	return cmd
 }
 
-func printPlan(w io.Writer, changes []eventhook.Change) {
-	signs := map[eventhook.ChangeAction]string{eventhook.ChangeCreate: "+", eventhook.ChangeUpdate: "~", eventhook.ChangeUnchanged: "="}
-	for _, c := range changes {
-		_, _ = fmt.Fprintf(w, "%s %-9s %-7s %s\n", signs[c.Action], c.Action, c.Kind, c.Name)
+// run applies the tenants one after the other. One that cannot be applied stays
+// as it is and ends it; those before it are done.
+func (a applying) run(ctx context.Context, db *pg.DB, tenants []eventhook.TenantConfig, w io.Writer) error {
+	out := bufio.NewWriter(w)
+	defer func() { _ = out.Flush() }()
+	p := newPlan(out, a.verbose, a.dry)
+	for i, t := range tenants {
+		changes, err := db.ApplyTenant(ctx, operator, t, pg.ApplyOptions{DryRun: a.dry, Prune: a.prune})
+		if err != nil {
+			return a.failed(tenants, i, err)
+		}
+		p.add(changes)
 	}
+	_, _ = fmt.Fprintln(out, p.summary())
+	if a.check && p.differs() {
+		return errDrift
+	}
+	return nil
 }
 
-func newMigrate() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:       "migrate [up|down|version]",
-		Short:     "Bring the database to the newest schema (serve does it too)",
-		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
-		ValidArgs: []string{"up", "down", "version"},
-	}
-	s := addSettings(cmd)
-	yes := cmd.Flags().Bool("yes", false, "confirm that down deletes all data")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		act := "up"
-		if len(args) > 0 {
-			act = args[0]
-		}
-		if act == "down" && !*yes {
-			return usageError{fmt.Errorf("migrate down deletes all data of the gateway; confirm with --yes")}
-		}
-		c, err := databaseConfig(s, cmd)
-		if err != nil {
-			return err
-		}
-		log := telemetry.NewLogger(cmd.ErrOrStderr(), c.Log.Level, c.Log.Format)
-		d, err := openDatabase(cmd.Context(), c, log)
-		if err != nil {
-			return err
-		}
-		defer d.close(log)
-		switch act {
-		case "up":
-			err = migrations.Up(cmd.Context(), d.url)
-		case "down":
-			err = migrations.Down(cmd.Context(), d.url)
-		}
-		if err != nil {
-			return err
-		}
-		v, dirty, err := migrations.Version(cmd.Context(), d.url)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "schema version %d%s\n", v, map[bool]string{true: ", dirty: a migration stopped half-way"}[dirty])
+// failed says what stands when tenant i cannot be applied.
+func (a applying) failed(tenants []eventhook.TenantConfig, i int, err error) error {
+	err = fmt.Errorf("tenant %s: %w", tenants[i].Slug, err)
+	if a.dry || len(tenants) == 1 {
 		return err
 	}
-	return cmd
-}
-
-// databaseConfig is the configuration for a command that only needs the
-// database: keys may be missing.
-func databaseConfig(s *settings, cmd *cobra.Command) (configs.Config, error) {
-	c, _, err := s.load(cmd)
-	if err == nil || c.DatabaseURL == "" {
-		return c, err
+	var done []string
+	for _, t := range tenants[:i] {
+		done = append(done, t.Slug)
 	}
-	c.AdminKey, c.EncryptionKeys = "not needed, not used", []string{"not needed"}
-	return c, c.Validate().Err("the configuration is not valid")
-}
-
-func newCheck() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "check",
-		Short: "Validate the configuration, and a file to apply; change nothing",
-		Args:  cobra.NoArgs,
+	before := "none was applied before it"
+	if len(done) > 0 {
+		before = "applied before it, and stays so: " + strings.Join(done, ", ")
 	}
-	s := addSettings(cmd)
-	file := cmd.Flags().StringP("file", "f", "", "YAML file of tenants, or folder of them, to validate too")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if _, _, err := s.load(cmd); err != nil {
-			return err
-		}
-		if *file != "" {
-			if _, err := configs.LoadTenants(*file, os.LookupEnv); err != nil {
-				return err
-			}
-		}
-		_, err := fmt.Fprintln(cmd.OutOrStdout(), "the configuration is valid")
-		return err
-	}
-	return cmd
+	return fmt.Errorf("%w\nnothing of this tenant was changed; %s; not tried: %d", err, before, len(tenants)-i-1)
 }

@@ -162,45 +162,6 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
-func TestApply(t *testing.T) {
-	configured(t, pgtest.New(t))
-	t.Setenv("SOME_SECRET", "hush_hush")
-	text := strings.ReplaceAll(testTenants, testSecret, `"${SOME_SECRET}"`)
-	file := writeFile(t, "tenants.yaml", text)
-	plan := func(first, rest string) string {
-		lines := []string{"tenant  acme", "source  acme/github", "route   acme/github/pushes"}
-		for i := range lines {
-			sign := rest
-			if i == 0 {
-				sign = first
-			}
-			lines[i] = sign + " " + lines[i]
-		}
-		return strings.Join(lines, "\n") + "\n"
-	}
-	apply := func(claim, want string, args ...string) {
-		t.Helper()
-		got := runCommand(append([]string{"apply"}, args...)...)
-		if got.code != 0 || got.stdout != want {
-			t.Errorf("%s: got %+v, want\n%s", claim, got, want)
-		}
-		if strings.Contains(got.stdout+got.stderr, "hush_hush") {
-			t.Errorf("%s: shows the secret: %+v", claim, got)
-		}
-	}
-	create, unchanged := plan("+ create   ", "+ create   "), plan("= unchanged", "= unchanged")
-	apply("a dry run", create, "-f", file, "--dry-run")
-	apply("the first time, for the dry run has changed nothing", create, "-f", file)
-	apply("the second time", unchanged, "-f", file)
-	apply("as a folder", unchanged, "-f", filepath.Dir(file))
-	renamed := writeFile(t, "tenants.yaml", strings.Replace(text, "- slug: acme", "- slug: acme\n    name: Acme", 1))
-	apply("with another name", plan("~ update   ", "= unchanged"), "-f", renamed)
-	t.Setenv("SOME_SECRET", "")
-	if got := runCommand("apply", "-f", file); got.code != exitUsage || !strings.Contains(got.stderr, "SOME_SECRET") {
-		t.Errorf("without its variable: got %+v, want exit code 2 and the variable named", got)
-	}
-}
-
 // received is what a server got, and when.
 type received struct {
 	verify.Request

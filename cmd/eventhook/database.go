@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"syscall"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/eventhook/eventhook/internal/pgembed"
 	"github.com/eventhook/eventhook/internal/seal"
 	"github.com/eventhook/eventhook/migrations"
+	"github.com/eventhook/eventhook/verify"
 )
 
 // database is the gateway's PostgreSQL: the configured one, or a private one
@@ -104,7 +106,7 @@ func openKeys(c configs.Config) (k keys, err error) {
 		if err != nil {
 			return k, err
 		}
-		encryption = []string{kept}
+		encryption = strings.Fields(kept) // one a line, the newest first
 	}
 	k.admin = eventhook.NewSecret(admin)
 	if k.ring, err = seal.New(encryption...); err != nil {
@@ -118,14 +120,7 @@ func openStore(ctx context.Context, c configs.Config, d *database, k keys, log *
 	if err := migrations.Up(ctx, d.url); err != nil {
 		return nil, err
 	}
-	db, err := pg.Open(ctx, d.url, pg.Options{
-		AcceptConns: c.Database.AcceptConns,
-		WorkConns:   c.Database.WorkConns,
-		ListConns:   c.Database.ListConns,
-		KeyTTL:      time.Duration(c.Retention.EventsDays) * 24 * time.Hour,
-		Sealer:      k.ring,
-		Log:         log,
-	})
+	db, err := openAsItIs(ctx, c, d, k, log)
 	if err != nil {
 		return nil, err
 	}
@@ -134,6 +129,22 @@ func openStore(ctx context.Context, c configs.Config, d *database, k keys, log *
 	}
 	return db, nil
 }
+
+// openAsItIs opens the database and does not touch its schema.
+func openAsItIs(ctx context.Context, c configs.Config, d *database, k keys, log *slog.Logger) (*pg.DB, error) {
+	return pg.Open(ctx, d.url, pg.Options{
+		AcceptConns: c.Database.AcceptConns,
+		WorkConns:   c.Database.WorkConns,
+		ListConns:   c.Database.ListConns,
+		KeyTTL:      time.Duration(c.Retention.EventsDays) * 24 * time.Hour,
+		Sealer:      k.ring,
+		Describe:    verify.Describe,
+		Log:         log,
+	})
+}
+
+// operator is who runs commands that reach the database themselves.
+var operator = eventhook.Actor{Type: eventhook.ActorOperator, Name: "command line"}
 
 const partitionsAhead = 3 // days
 

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/eventhook/eventhook/configs"
+	"github.com/eventhook/eventhook/internal/pg"
 	"github.com/eventhook/eventhook/internal/pgembed"
 	"github.com/eventhook/eventhook/internal/telemetry"
 )
@@ -84,7 +85,7 @@ func applyDemo(ctx context.Context, g *gateway) (*secrets, error) {
 		return nil, err
 	}
 	for _, t := range tenants {
-		if _, err := g.db.ApplyTenant(ctx, t, false); err != nil {
+		if _, err := g.db.ApplyTenant(ctx, operator, t, pg.ApplyOptions{}); err != nil {
 			return nil, fmt.Errorf("apply the demo's configuration: %w", err)
 		}
 	}

@@ -13,11 +13,13 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/labstack/echo/v4/middleware"
 
+	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/configs"
 	"github.com/eventhook/eventhook/ingest"
 	"github.com/eventhook/eventhook/internal/api"
 	"github.com/eventhook/eventhook/internal/pg"
 	"github.com/eventhook/eventhook/internal/telemetry"
+	"github.com/eventhook/eventhook/internal/usage"
 	"github.com/eventhook/eventhook/route"
 	"github.com/eventhook/eventhook/verify"
 )
@@ -34,6 +36,8 @@ type gateway struct {
 
 	stopping      chan struct{} // closed when the stop begins
 	metrics       *telemetry.Metrics
+	meter         *usage.Meter
+	keyUses       *api.KeyUses
 	health        *telemetry.Management
 	publishedKeys verify.Keys
 	handler       *ingest.Handler
@@ -108,6 +112,17 @@ func (o observer) Answered(outcome ingest.Outcome, reason string) {
 	o.Metrics.Answered(string(outcome), reason)
 }
 
+// settled tells the metrics and the meter what became of events.
+type settled struct {
+	*telemetry.Metrics
+	meter *usage.Meter
+}
+
+func (s settled) Settled(batch []*eventhook.Settlement, lost int, took time.Duration) {
+	s.Metrics.Settled(batch, lost, took)
+	s.meter.Settled(batch)
+}
+
 func (g *gateway) wire() {
 	var outcomes []string
 	for _, o := range ingest.Outcomes() {
@@ -115,8 +130,10 @@ func (g *gateway) wire() {
 	}
 	g.metrics = telemetry.NewMetrics(outcomes)
 	g.health = telemetry.NewManagement(g.metrics, g.db.Ping, map[string]string{"name": "eventhook", "version": version})
+	g.keyUses = api.NewKeyUses()
+	g.meter = usage.New(g.config.Ingest.CachedSources, g.db, g.log, time.Now)
 	g.process = route.New(g.config.Route, route.Deps{
-		Queue: g.db, Routing: g.db, Observer: g.metrics, Log: g.log, Now: time.Now, Lease: g.config.Lease(),
+		Queue: g.db, Routing: g.db, Observer: settled{g.metrics, g.meter}, Log: g.log, Now: time.Now, Lease: g.config.Lease(),
 		Target: compileTarget,
 	})
 	g.batcher = ingest.NewBatcher(g.config.Ingest, g.config.Lease(), g.db, handoff{g.process, g.db}, g.metrics, g.log, time.Now)
@@ -125,7 +142,7 @@ func (g *gateway) wire() {
 	g.publishedKeys = out.keys()
 	g.handler = ingest.NewHandler(g.config.Ingest, ingest.Deps{
 		Sources: g.db, Learner: g.db, Services: g.db, Keys: g.publishedKeys, Confirm: out.confirm,
-		Batcher: g.batcher, Observer: observer{g.metrics}, Log: g.log, Now: time.Now,
+		Meter: g.meter, Batcher: g.batcher, Observer: observer{g.metrics}, Log: g.log, Now: time.Now,
 	})
 }
 
@@ -139,7 +156,9 @@ func (g *gateway) router() http.Handler {
 	g.handler.Register(e)
 	api.Register(e, api.Deps{
 		Events: g.db, Rejections: g.db, Work: g.db, Promises: g.db, Admin: g.db, Keys: g.db, Handshakes: g.db, AdminKey: g.keys.admin,
+		Sources: g.db, RouteStore: g.db, EventTypes: g.db, Usage: g.db,
 		Explain: g.db, Routes: routeExplainer{g.db}, PublicURL: g.config.PublicURL, PublicKeys: g.publishedKeys,
+		ClientAddress: g.handler.Sender, KeyUses: g.keyUses, Refused: g.metrics.APIRefused,
 		Worked: g.metrics.Worked, Stopping: g.stopping, Log: g.log, Now: time.Now, Version: version,
 	})
 	return e

@@ -13,9 +13,12 @@ func (g *gateway) backgroundLoops() []func(context.Context) error {
 	return []func(context.Context) error{
 		func(ctx context.Context) error { return g.db.Listen(ctx, g.forget) },
 		func(ctx context.Context) error { return g.db.Tell(ctx, 20*time.Millisecond) },
+		func(ctx context.Context) error { return g.db.PushEvents(ctx, 100*time.Millisecond) },
 		func(ctx context.Context) error { return g.database.watch(ctx, g.log) },
 		func(ctx context.Context) error { return g.metrics.WatchQueues(ctx, g.db, 5*time.Second, g.log) },
 		func(ctx context.Context) error { return g.handler.KeepRejections(ctx, g.db) },
+		func(ctx context.Context) error { return g.meter.Run(ctx) },
+		func(ctx context.Context) error { return g.keyUses.Run(ctx, g.db, g.log) },
 		g.every(10*time.Minute, "keep partitions", func(ctx context.Context) (bool, error) {
 			return false, g.db.KeepPartitions(ctx, partitionsAhead, retention(g.config))
 		}),
@@ -32,6 +35,9 @@ func (g *gateway) backgroundLoops() []func(context.Context) error {
 				return false, err
 			}
 			if _, err := g.db.SweepPromises(ctx, keep); err != nil {
+				return false, err
+			}
+			if _, err := g.db.SweepUsage(ctx, retention(g.config)); err != nil {
 				return false, err
 			}
 			_, err := g.db.SweepRejections(ctx)

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/client"
 )
 
 // version is set at build time.
@@ -47,13 +48,17 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return exitFailed
 	}
 	printError(stderr, err)
-	if _, ok := errors.AsType[usageError](err); ok || eventhook.KindOf(err) == eventhook.KindInvalid {
+	if _, ok := errors.AsType[usageError](err); ok || eventhook.KindOf(err) == eventhook.KindInvalid || isRefused(err) || errors.Is(err, errDrift) {
 		return exitUsage
 	}
 	return exitFailed
 }
 
 func printError(w io.Writer, err error) {
+	if p, ok := errors.AsType[*client.Problem](err); ok {
+		printProblem(w, err, p)
+		return
+	}
 	e, ok := errors.AsType[*eventhook.Error](err)
 	if !ok || len(e.Faults) == 0 {
 		_, _ = fmt.Fprintln(w, "eventhook:", err)
@@ -81,7 +86,8 @@ func newRoot() *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newServe(), newMigrate(), newApply(), newDemo(), newSend(), newVerify(), newProviders(), newCheck(), newVersion())
+	root.AddCommand(newServe(), newMigrate(), newApply(), newExport(), newSecrets(), newDemo(), newSend(), newVerify(), newProviders(), newOpenAPI(), newCheck(), newVersion())
+	root.AddCommand(newTenant(), newAPIKey(), newSource(), newRoute(), newEvent(), newEventType(), newAudit())
 	markUsage(root)
 	return root
 }

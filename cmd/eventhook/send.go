@@ -1,53 +1,115 @@
 package main
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/eventhook/eventhook/ingest"
 )
 
+// sendFlags say what to send, and where to.
+type sendFlags struct {
+	sample
+	remote
+	url, source, bodyFile string
+	secrets               secretFlags
+}
+
 func newSend() *cobra.Command {
-	var s sample
-	var url, secret, bodyFile string
+	f := &sendFlags{}
 	cmd := &cobra.Command{
-		Use:   "send github|stripe --secret SECRET --url URL",
+		Use:   "send github|stripe",
 		Short: "Sign a sample webhook of a provider and send it",
-		Long: `Sign a sample webhook of a provider and send it to any URL. Prints the
-answer; succeeds if it is 2xx. Send the same --id twice to see a duplicate.`,
+		Long: `Sign a sample webhook of a provider and send it to a source of a gateway, or to
+any URL. Prints the answer; succeeds if it is 2xx. Send the same --id twice to
+see a duplicate.
+
+  eventhook send stripe --tenant shop --secret-env STRIPE_SECRET
+  eventhook send github --url https://hooks.example.com/in --secret-file secret.txt --type ping`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s.provider = args[0]
-			if secret == "" {
-				secret = os.Getenv("EVENTHOOK_SECRET")
-			}
-			if url == "" || secret == "" {
-				return usageError{fmt.Errorf("send needs --url and --secret")}
-			}
-			if bodyFile != "" {
-				var err error
-				if s.body, err = readFileOrStdin(bodyFile, cmd.InOrStdin()); err != nil {
-					return usageError{err}
-				}
-			}
-			r, err := s.request(cmd.Context(), url, secret, time.Now())
-			if err != nil {
-				return err
-			}
-			return sendAndPrint(r, cmd.OutOrStdout())
+			f.provider = args[0]
+			return f.send(cmd)
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&url, "url", "", "where to send it")
-	flags.StringVar(&secret, "secret", "", "the source's secret; EVENTHOOK_SECRET by default")
-	flags.StringVar(&s.eventType, "type", "", "event type, such as push or payment_intent.created")
-	flags.StringVar(&s.id, "id", "", "delivery id; a new one by default")
-	flags.StringVar(&s.paymentID, "payment", "", "id of the payment intent (stripe)")
-	flags.StringVar(&bodyFile, "body-file", "", "body to send instead of the sample; - is standard input")
+	flags.StringVar(&f.server, "server", "", "the gateway's URL; EVENTHOOK_SERVER, or "+defaultServer)
+	flags.StringVar(&f.tenant, "tenant", "", "the tenant's slug; EVENTHOOK_TENANT")
+	flags.StringVar(&f.source, "source", "", "the source's slug; the provider's name by default")
+	flags.StringVar(&f.url, "url", "", "where to send it, instead of all that")
+	flags.StringVarP(&f.output, "output", "o", "table", "table, or json: the answer as it is")
+	f.secrets.addTo(flags)
+	flags.StringVar(&f.eventType, "type", "", "event type, such as push or payment_intent.created")
+	flags.StringVar(&f.id, "id", "", "delivery id; a new one by default")
+	flags.StringVar(&f.paymentID, "payment", "", "id of the payment intent (stripe)")
+	flags.StringVar(&f.bodyFile, "body-file", "", "body to send instead of the sample; - is standard input")
 	return cmd
+}
+
+func (f *sendFlags) send(cmd *cobra.Command) error {
+	p, err := newPrinter(cmd, f.output)
+	if err != nil {
+		return err
+	}
+	f.tenant = firstOf(f.tenant, os.Getenv(tenantVariable))
+	url, err := f.target()
+	if err != nil {
+		return err
+	}
+	secret, err := f.secret(cmd.InOrStdin())
+	if err != nil {
+		return usageError{err}
+	}
+	if f.bodyFile != "" {
+		if f.body, err = readFileOrStdin(f.bodyFile, cmd.InOrStdin()); err != nil {
+			return usageError{err}
+		}
+	}
+	r, err := f.request(cmd.Context(), url, secret, time.Now())
+	if err != nil {
+		return err
+	}
+	a, err := exchange(r)
+	if err != nil {
+		return err
+	}
+	return f.report(p, a)
+}
+
+// target is the URL to send to.
+func (f *sendFlags) target() (string, error) {
+	switch {
+	case f.url != "":
+		return f.url, nil
+	case f.tenant == "":
+		return "", usageError{errors.New("where to? Name the --tenant (and --source), or give the --url")}
+	}
+	return strings.TrimSuffix(f.serverURL(), "/") + ingest.Path(f.tenant, f.sourceSlug()), nil
+}
+
+func (f *sendFlags) sourceSlug() string { return firstOf(f.source, f.provider) }
+
+// secret is the one to sign with: the first that is given, else EVENTHOOK_SECRET.
+func (f *sendFlags) secret(stdin io.Reader) (string, error) {
+	if f.secrets.given() {
+		texts, err := f.secrets.read(stdin)
+		if err != nil {
+			return "", err
+		}
+		return texts[0], nil
+	}
+	if text := os.Getenv("EVENTHOOK_SECRET"); text != "" {
+		return text, nil
+	}
+	return "", errors.New("which secret? Give it with --secret-env, --secret-file, --secret or EVENTHOOK_SECRET")
 }
 
 func readFileOrStdin(name string, stdin io.Reader) ([]byte, error) {
@@ -57,23 +119,43 @@ func readFileOrStdin(name string, stdin io.Reader) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-func sendAndPrint(r *http.Request, w io.Writer) error {
+// sent is the answer to a webhook.
+type sent struct {
+	code   int
+	status string
+	body   []byte
+}
+
+func exchange(r *http.Request) (sent, error) {
 	const patience, most = 30 * time.Second, 64 << 10
-	client := &http.Client{Timeout: patience}
-	resp, err := client.Do(r)
+	h := &http.Client{Timeout: patience}
+	resp, err := h.Do(r)
 	if err != nil {
-		return fmt.Errorf("send: %w", err)
+		return sent{}, fmt.Errorf("send: %w", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, most))
 	if err != nil {
-		return fmt.Errorf("read the answer: %w", err)
+		return sent{}, fmt.Errorf("read the answer: %w", err)
 	}
-	if _, err := fmt.Fprintf(w, "%s\n%s\n", resp.Status, answer); err != nil {
+	return sent{resp.StatusCode, resp.Status, answer}, nil
+}
+
+// report prints the answer and, for a person, how to go on from there.
+func (f *sendFlags) report(p printer, a sent) error {
+	p.say("%s", a.status)
+	if _, err := fmt.Fprintf(p.out, "%s\n", a.body); err != nil {
 		return err
 	}
-	if resp.StatusCode/100 != 2 {
-		return fmt.Errorf("the answer is %s", resp.Status)
+	if a.code/100 != http.StatusOK/100 {
+		if a.code == http.StatusUnauthorized && f.url == "" {
+			return fmt.Errorf("the answer is %s; eventhook source rejections %s --tenant %s says why", a.status, f.sourceSlug(), f.tenant)
+		}
+		return fmt.Errorf("the answer is %s", a.status)
+	}
+	var accepted ingestAnswer
+	if json.Unmarshal(a.body, &accepted) == nil && accepted.EventID != "" && f.url == "" {
+		p.say("\nSee what became of it: eventhook event get %s --tenant %s", accepted.EventID, f.tenant)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/configs"
+	"github.com/eventhook/eventhook/internal/pg"
 )
 
 func newServe() *cobra.Command {
@@ -84,7 +85,7 @@ func applyAtStart(ctx context.Context, g *gateway, path string, makeSecrets bool
 		}
 	}
 	for _, t := range tenants {
-		changes, err := g.db.ApplyTenant(ctx, t, false)
+		changes, err := g.db.ApplyTenant(ctx, operator, t, pg.ApplyOptions{})
 		if err != nil {
 			return nil, fmt.Errorf("apply %s: %w", path, err)
 		}
@@ -125,7 +126,7 @@ Keys and secrets are kept in %[3]s. Try, in another terminal:
   ./bin/eventhook send github --id 1 --secret %[4]s --url %[1]s/api/tenants/acme/eventhook/in/github
 
   # what became of it
-  curl -s -H 'Authorization: Bearer %[2]s' %[1]s/api/tenants/acme/eventhook/events
+  ./bin/eventhook event get latest --tenant acme --server %[1]s --key %[2]s
 
   # be the worker: claim the task it made
   curl -s -H 'Authorization: Bearer %[2]s' -H 'Content-Type: application/json' \

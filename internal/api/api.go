@@ -10,6 +10,8 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/netip"
+	"strconv"
 	"strings"
 	"time"
 
@@ -32,46 +34,74 @@ type Deps struct {
 	Rejections RejectionStore
 	Explain    ExplainStore
 	Routes     RouteExplainer
+	Sources    SourceStore
+	RouteStore RouteStore
+	EventTypes EventTypeStore
+	Usage      UsageStore  // nil: statistics are zero
 	PublicKeys verify.Keys // those that providers publish; may be nil
 	PublicURL  string      // how the outside reaches us
 	AdminKey   eventhook.Secret
 	Worked     func(act string, executions int) // hears what workers did; for metrics
-	Stopping   <-chan struct{}                  // closed: long polls answer at once
-	Log        *slog.Logger
-	Now        func() time.Time
-	Version    string
+	// ClientAddress tells who sent a request; nil: nobody knows, and nobody is
+	// slowed down who tries keys.
+	ClientAddress func(*http.Request) netip.Addr
+	KeyUses       *KeyUses            // remembers when keys were used; nil: nobody does
+	Refused       func(reason string) // hears why callers were refused, in one of a few words; may be nil
+	Stopping      <-chan struct{}     // closed: long polls answer at once
+	Log           *slog.Logger
+	Now           func() time.Time
+	Version       string
 }
 
 type server struct {
 	Deps
-	keys *keyring
+	keys    *keyring
+	guesses *guesses
+	schemas huma.Registry
+	streams streams
 }
 
 // base is T of the contract.
 const base = "/api/tenants/{tenant}/eventhook"
 
-// The framework's errors are ours. It is a global of the framework's, so that
-// it is set once and not whenever an API is made.
-func init() { huma.NewError = newProblem }
+// The framework's errors are ours, and members have one spelling. These are
+// globals of the framework's, so that they are set once and not whenever an API
+// is made.
+func init() {
+	huma.NewError, huma.ValidateStrictCasing, huma.DefaultArrayNullable = newProblem, true, false
+}
 
 // Register adds the API to a router and returns its OpenAPI document's API.
 func Register(e *echo.Echo, d Deps) huma.API {
 	s := &server{Deps: d, keys: newKeyring(d.Keys, d.AdminKey, d.Now)}
+	if d.ClientAddress != nil {
+		s.guesses = newGuesses(d.Now)
+	}
+	if s.KeyUses == nil {
+		s.KeyUses = NewKeyUses()
+	}
 	config := huma.DefaultConfig("Eventhook", d.Version)
 	config.CreateHooks = nil                                             // no $schema members in answers
 	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", "" // ours are in docs.go
 	config.RejectUnknownQueryParameters = true
+	config.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"key": {Type: "http", Scheme: "bearer"}}
 	api := humaecho.New(e, config)
+	s.schemas = api.OpenAPI().Components.Schemas
 	api.UseMiddleware(s.authorize(api))
 	s.registerEvents(api)
 	s.registerSources(api)
+	s.registerRoutes(api)
+	s.registerRejections(api)
+	s.registerEventTypes(api)
 	s.registerExplain(api)
 	s.registerProviders(api)
 	s.registerWork(api)
 	s.registerPromises(api)
 	s.registerHandshake(api)
-	s.registerAdmin(api)
+	s.registerTenants(api)
+	s.registerKeys(api)
+	s.registerAudit(api)
 	registerDocs(e, api.OpenAPI())
 	return api
 }
@@ -95,34 +125,35 @@ func HandleError(err error, c echo.Context) {
 
 // operation describes one route of the API.
 type operation struct {
+	id                    string // by which clients know it, such as list-events
 	method, path, summary string
 	about                 string          // more than the summary says; may be ""
 	scope                 eventhook.Scope // "" for the admin key only
 	status                int             // of success; 0: 200
 	tag                   string
 	maxBody               int64 // bytes of a request; 0: maxBody
+	skipsShape            bool  // its body is a document, which the handler checks
+	alsoStatus            int   // of another success, with the same answer
+	isRaw                 bool  // it answers bytes of any type
 }
 
 // register adds an operation whose handler knows who calls. Its errors are
 // turned into problems here and nowhere else.
 func register[I, O any](s *server, api huma.API, op operation, handle func(context.Context, caller, *I) (*O, error)) {
-	failures := []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusUnprocessableEntity}
-	if op.method == http.MethodPost {
-		failures = append(failures, http.StatusConflict, http.StatusRequestEntityTooLarge)
-	}
 	huma.Register(api, huma.Operation{
-		OperationID:     operationID(op.method, op.path),
-		Method:          op.method,
-		Path:            op.path,
-		Summary:         op.summary,
-		Description:     op.description(),
-		Tags:            []string{op.tag},
-		DefaultStatus:   op.status,
-		Security:        []map[string][]string{{"key": {}}},
-		Metadata:        map[string]any{scopeKey: op.scope},
-		Errors:          failures,
-		MaxBodyBytes:    cmp.Or(op.maxBody, maxBody) + 1, // the framework refuses what reaches its limit
-		BodyReadTimeout: bodyTimeout,
+		OperationID:      op.id,
+		Method:           op.method,
+		Path:             op.path,
+		Summary:          op.summary,
+		Description:      op.description(),
+		Tags:             []string{op.tag},
+		DefaultStatus:    op.status,
+		Security:         []map[string][]string{{"key": op.scopes()}},
+		Metadata:         map[string]any{scopeKey: op.scope},
+		Errors:           op.failures(),
+		MaxBodyBytes:     cmp.Or(op.maxBody, maxBody) + 1, // the framework refuses what reaches its limit
+		BodyReadTimeout:  bodyTimeout,
+		SkipValidateBody: op.skipsShape,
 	}, func(ctx context.Context, in *I) (*O, error) {
 		out, err := handle(ctx, callerOf(ctx), in)
 		if err != nil {
@@ -130,12 +161,41 @@ func register[I, O any](s *server, api huma.API, op operation, handle func(conte
 		}
 		return out, nil
 	})
+	op.describeAnswers(api.OpenAPI())
+}
+
+// describeAnswers tells what the framework cannot see in Go types.
+func (o operation) describeAnswers(doc *huma.OpenAPI) {
+	item := doc.Paths[o.path]
+	of := map[string]*huma.Operation{http.MethodGet: item.Get, http.MethodPost: item.Post, http.MethodPut: item.Put}[o.method]
+	success := strconv.Itoa(cmp.Or(o.status, http.StatusOK))
+	if o.alsoStatus != 0 {
+		of.Responses[strconv.Itoa(o.alsoStatus)] = of.Responses[success]
+	}
+	if o.isRaw {
+		of.Responses[success].Content = map[string]*huma.MediaType{"application/octet-stream": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}
+	}
 }
 
 const (
 	maxBody     = 1 << 20          // bytes of a request
 	bodyTimeout = 30 * time.Second // for reading them
 )
+
+// failures are the statuses that an operation may fail with, besides 500.
+func (o operation) failures() []int {
+	all := []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusUnprocessableEntity,
+		http.StatusTooManyRequests, http.StatusServiceUnavailable}
+	switch o.method {
+	case http.MethodPost:
+		all = append(all, http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
+	case http.MethodPut, http.MethodPatch:
+		all = append(all, http.StatusConflict, http.StatusPreconditionFailed, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
+	case http.MethodDelete:
+		all = append(all, http.StatusConflict, http.StatusPreconditionFailed)
+	}
+	return all
+}
 
 // description says what the operation is about and which key it takes.
 func (o operation) description() string {
@@ -146,8 +206,10 @@ func (o operation) description() string {
 	return strings.TrimSpace(o.about + " " + needs)
 }
 
-// operationID is "get-events-id" for GET T/events/{id}.
-func operationID(method, path string) string {
-	path = strings.TrimPrefix(strings.TrimPrefix(path, base), "/api")
-	return strings.ToLower(method) + strings.NewReplacer("/", "-", "{", "", "}", "", "_", "-").Replace(path)
+// scopes are what a key needs one of; the admin key has them all.
+func (o operation) scopes() []string {
+	if o.scope == "" {
+		return []string{"admin"}
+	}
+	return []string{string(o.scope)}
 }

@@ -22,45 +22,34 @@ import (
 // KeyPrefix begins every API key.
 const KeyPrefix = "ehk_"
 
-// KeyStore knows tenants and their keys. KeyByHash also tells the slug of the
-// key's tenant; a key that is not valid is KindUnauthorized.
+// KeyStore knows tenants and their keys.
 type KeyStore interface {
-	KeyByHash(ctx context.Context, hash []byte) (eventhook.APIKey, string, error)
+	// KeyByHash also tells the slug and the status of the key's tenant; a key
+	// that is not valid is KindUnauthorized.
+	KeyByHash(ctx context.Context, hash []byte) (eventhook.APIKey, eventhook.Tenant, error)
 	Tenant(ctx context.Context, slug string) (eventhook.Tenant, error)
-}
-
-// caller is who makes a request, and for which tenant. The tenant is zero on
-// the admin's own paths.
-type caller struct {
-	tenant eventhook.TenantID
-	admin  bool
-}
-
-type callerKey struct{}
-
-// callerOf is who the middleware found. Operations always have one.
-func callerOf(ctx context.Context) caller {
-	c, _ := ctx.Value(callerKey{}).(caller)
-	return c
 }
 
 const scopeKey = "scope"
 
-// keyAge bounds how long a revoked key, or a tenant that changed, is believed.
-const keyAge = time.Second
+// keyAge bounds how long a key that was revoked, or a tenant that has changed,
+// is believed. With the time that reading them takes it is less than a second.
+const keyAge = 800 * time.Millisecond
 
+// keyring knows keys by their hashes, and tenants.
 type keyring struct {
-	admin   [sha256.Size]byte
+	admin   keyHash
 	hasKey  bool
 	now     func() time.Time
-	keys    *snapshot.Cache[[sha256.Size]byte, knownKey]
+	keys    *snapshot.Cache[keyHash, knownKey]
 	tenants *snapshot.Cache[string, eventhook.Tenant]
 }
 
+type keyHash [sha256.Size]byte
+
 type knownKey struct {
 	eventhook.APIKey
-	tenant string
-	known  bool
+	tenant eventhook.Tenant
 }
 
 func newKeyring(store KeyStore, admin eventhook.Secret, now func() time.Time) *keyring {
@@ -69,91 +58,157 @@ func newKeyring(store KeyStore, admin eventhook.Secret, now func() time.Time) *k
 		admin:  sha256.Sum256([]byte(admin.Reveal())),
 		hasKey: !admin.IsZero(),
 		now:    now,
-		keys: snapshot.New(size, keyAge, now, func(ctx context.Context, hash [sha256.Size]byte) (knownKey, error) {
+		keys: snapshot.New(size, keyAge, now, func(ctx context.Context, hash keyHash) (knownKey, error) {
 			k, tenant, err := store.KeyByHash(ctx, hash[:])
 			if eventhook.KindOf(err) == eventhook.KindUnauthorized {
 				return knownKey{}, eventhook.NotFound("key") // kept apart from keys that exist
 			}
-			return knownKey{k, tenant, true}, err
+			return knownKey{k, tenant}, err
 		}),
 		tenants: snapshot.New(size, keyAge, now, store.Tenant),
 	}
 }
 
+// forget drops what is known of a tenant that has changed, or whose keys have:
+// of all keys, since a hash does not tell whose it is.
+func (k *keyring) forget(tenant string) {
+	k.keys.Clear()
+	k.tenants.ForgetKey(tenant)
+}
+
 // errUnauthorized is the same for no key, a bad one and an expired one.
 var errUnauthorized = &eventhook.Error{Kind: eventhook.KindUnauthorized, Message: "A valid API key is required: Authorization: Bearer ehk_…"}
 
-// identify decides whether the bearer of an authorization may do what needs
-// scope for the tenant with a slug, or, without a scope, as the admin.
-func (k *keyring) identify(ctx context.Context, authorization, tenant string, scope eventhook.Scope) (caller, error) {
+// bearer is the key that an Authorization header shows.
+func bearer(authorization string) (token string, shown bool) {
 	scheme, token, _ := strings.Cut(authorization, " ")
-	if !strings.EqualFold(scheme, "Bearer") || token == "" {
-		return caller{}, errUnauthorized
-	}
-	hash := sha256.Sum256([]byte(strings.TrimSpace(token)))
+	token = strings.TrimSpace(token)
+	return token, strings.EqualFold(scheme, "Bearer") && token != ""
+}
+
+// holder is whose key a request shows: the admin's, or a tenant's.
+type holder struct {
+	admin bool
+	key   knownKey
+}
+
+// find tells whose a key is; errUnauthorized: nobody's.
+func (k *keyring) find(ctx context.Context, token string, hash keyHash) (holder, error) {
 	if k.hasKey && subtle.ConstantTimeCompare(hash[:], k.admin[:]) == 1 {
-		if tenant != "" && !eventhook.IsSlug(tenant) {
-			return caller{}, eventhook.NotFound("tenant") // no slug, and nothing to ask the database for
-		}
-		if scope == "" {
-			return caller{admin: true}, nil
-		}
-		t, err := k.tenants.Get(ctx, tenant)
-		return caller{tenant: t.ID, admin: true}, err
+		return holder{admin: true}, nil
 	}
 	if !isKey(token) {
-		return caller{}, errUnauthorized // no key of ours, and nothing to ask the database for
+		return holder{}, errUnauthorized // no key of ours, and nothing to ask the database for
 	}
 	key, err := k.keys.Get(ctx, hash)
-	if eventhook.KindOf(err) == eventhook.KindNotFound {
-		return caller{}, errUnauthorized
+	if eventhook.KindOf(err) == eventhook.KindNotFound || err == nil && key.ExpiresAt != nil && !k.now().Before(*key.ExpiresAt) {
+		return holder{}, errUnauthorized
 	}
-	if err != nil {
-		return caller{}, err
-	}
-	if key.ExpiresAt != nil && !k.now().Before(*key.ExpiresAt) {
-		return caller{}, errUnauthorized
-	}
-	return caller{tenant: key.TenantID}, key.permits(tenant, scope)
+	return holder{key: key}, err
 }
 
 // isKey reports whether a token has the form of a key that NewKey makes.
 func isKey(token string) bool {
-	rest, ok := strings.CutPrefix(strings.TrimSpace(token), KeyPrefix)
+	rest, ok := strings.CutPrefix(token, KeyPrefix)
 	raw, err := base64.RawURLEncoding.DecodeString(rest)
 	return ok && err == nil && len(raw) == keyBytes
 }
 
-func (k knownKey) permits(tenant string, scope eventhook.Scope) error {
-	if scope == "" {
-		return &eventhook.Error{Kind: eventhook.KindForbidden, Message: "This needs the admin key."}
+// need is what an operation wants of who calls it.
+type need struct {
+	tenant  string          // the slug in its path
+	scope   eventhook.Scope // "" for the admin alone
+	changes bool            // what the tenant owns, or gives it something new to do
+}
+
+func needOf(ctx huma.Context) need {
+	op := ctx.Operation()
+	scope, _ := op.Metadata[scopeKey].(eventhook.Scope)
+	isChange := op.Method != http.MethodGet && (scope == eventhook.ScopeManage || scope == eventhook.ScopePublish)
+	return need{ctx.Param("tenant"), scope, isChange}
+}
+
+// permit tells for which tenant a holder acts, if he may.
+func (k *keyring) permit(ctx context.Context, h holder, n need) (eventhook.TenantID, error) {
+	if h.admin {
+		return k.permitAdmin(ctx, n)
 	}
-	if k.tenant != tenant {
-		return eventhook.NotFound("tenant")
+	switch {
+	case n.scope == "":
+		return eventhook.TenantID{}, &eventhook.Error{Kind: eventhook.KindForbidden, Message: "This needs the admin key."}
+	case h.key.tenant.Slug != n.tenant:
+		return eventhook.TenantID{}, eventhook.NotFound("tenant")
+	case !slices.Contains(h.key.Scopes, n.scope):
+		return eventhook.TenantID{}, &eventhook.Error{Kind: eventhook.KindForbidden, Message: "The API key lacks the scope " + string(n.scope) + "."}
+	case n.changes && h.key.tenant.Status == eventhook.TenantSuspended:
+		return eventhook.TenantID{}, &eventhook.Error{Kind: eventhook.KindForbidden,
+			Message: "The tenant is suspended: its keys can read and work off what was accepted, and change nothing."}
 	}
-	for _, s := range k.Scopes {
-		if s == scope {
-			return nil
-		}
+	return h.key.TenantID, nil
+}
+
+func (k *keyring) permitAdmin(ctx context.Context, n need) (eventhook.TenantID, error) {
+	if n.tenant != "" && !eventhook.IsSlug(n.tenant) {
+		return eventhook.TenantID{}, eventhook.NotFound("tenant") // nothing to ask the database for
 	}
-	return &eventhook.Error{Kind: eventhook.KindForbidden, Message: "The API key lacks the scope " + string(scope) + "."}
+	if n.scope == "" {
+		return eventhook.TenantID{}, nil
+	}
+	t, err := k.tenants.Get(ctx, n.tenant)
+	if err == nil && n.changes && t.Status == eventhook.TenantClosed {
+		err = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The tenant is closed; nothing of it can be changed."}
+	}
+	return t.ID, err
 }
 
 // authorize lets only those requests through that may be made.
 func (s *server) authorize(api huma.API) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
-		op := ctx.Operation()
-		scope, _ := op.Metadata[scopeKey].(eventhook.Scope)
-		who, err := s.keys.identify(ctx.Context(), ctx.Header("Authorization"), ctx.Param("tenant"), scope)
+		who := caller{requestID: s.requestID(ctx), address: s.addressOf(ctx)}
+		err := s.admit(ctx, &who)
 		if err == nil {
 			err = checkQuery(ctx.URL().RawQuery)
 		}
-		if err == nil {
-			next(huma.WithValue(ctx, callerKey{}, who))
+		ctx = huma.WithValue(ctx, callerKey{}, who)
+		if err != nil {
+			s.refuse(api, ctx, err)
 			return
 		}
-		s.refuse(api, ctx, err)
+		next(ctx)
 	}
+}
+
+// admit finds out who calls, and whether he may.
+func (s *server) admit(ctx huma.Context, who *caller) error {
+	token, shown := bearer(ctx.Header("Authorization"))
+	if !shown {
+		return s.refused("key_missing", errUnauthorized)
+	}
+	hash := keyHash(sha256.Sum256([]byte(token)))
+	if err := s.guesses.refuse(who.address, hash); err != nil {
+		return s.refused("too_many_wrong_keys", err)
+	}
+	h, err := s.keys.find(ctx.Context(), token, hash)
+	s.guesses.tried(who.address, hash, err)
+	if err != nil {
+		return s.refused("key_wrong", err)
+	}
+	if who.admin = h.admin; !h.admin {
+		who.key, who.keyName = h.key.ID, h.key.Name
+		s.KeyUses.note(h.key.ID, s.Now())
+	}
+	if who.tenant, err = s.keys.permit(ctx.Context(), h, needOf(ctx)); err != nil {
+		return s.refused("not_permitted", err)
+	}
+	return nil
+}
+
+// refused counts a refusal. What we failed at is none.
+func (s *server) refused(reason string, err error) error {
+	if s.Refused != nil && eventhook.KindOf(err) != "" {
+		s.Refused(reason)
+	}
+	return err
 }
 
 // refuse answers a request that goes no further.
@@ -166,6 +221,9 @@ func (s *server) refuse(api huma.API, ctx huma.Context, err error) {
 		for _, f := range p.Errors {
 			faults = append(faults, &huma.ErrorDetail{Location: f.Location, Message: f.Message})
 		}
+	}
+	if h, ok := errors.AsType[huma.HeadersError](answer); ok {
+		ctx.SetHeader("Retry-After", h.GetHeaders().Get("Retry-After"))
 	}
 	if status == http.StatusUnauthorized {
 		ctx.SetHeader("WWW-Authenticate", "Bearer")

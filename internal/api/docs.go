@@ -7,9 +7,11 @@ import (
 	"html/template"
 	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/labstack/echo/v4"
@@ -175,3 +177,21 @@ func typeOf(doc *huma.OpenAPI, s *huma.Schema) string {
 	}
 	return words
 }
+
+// schemaName is what clients call a type of ours: without the words that say
+// where in a request or an answer it stands.
+func schemaName(t reflect.Type, hint string) string {
+	name := strings.TrimSuffix(huma.DefaultSchemaNamer(t, hint), "Body")
+	if item, isPage := strings.CutPrefix(name, "Page"); isPage {
+		return strings.TrimSuffix(item, "View") + "Page"
+	}
+	return strings.TrimSuffix(name, "View")
+}
+
+// Document is the OpenAPI document of a version, as a gateway of it serves it.
+func Document(version string) *huma.OpenAPI {
+	return Register(echo.New(), Deps{Version: version, Now: time.Now, Keys: noKeys{}}).OpenAPI()
+}
+
+// noKeys is never asked.
+type noKeys struct{ KeyStore }

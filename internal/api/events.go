@@ -13,15 +13,23 @@ import (
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
-// EventStore reads events; absent ones, and other tenants', are KindNotFound.
+// EventStore keeps events; absent ones, and other tenants', are KindNotFound.
 type EventStore interface {
 	Events(ctx context.Context, tenant eventhook.TenantID, f eventhook.EventFilter) ([]eventhook.Event, error)
 	Event(ctx context.Context, tenant eventhook.TenantID, id eventhook.EventID) (eventhook.Event, error)
 	Actions(ctx context.Context, id eventhook.EventID) ([]eventhook.Action, error)
 	Payloads(ctx context.Context, ids []eventhook.EventID) (map[eventhook.EventID]eventhook.Payload, error)
+	// ReprocessEvents has failed, dead and unrouted ones processed anew, and
+	// returns which, newest first.
+	ReprocessEvents(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, which eventhook.EventSelection) ([]eventhook.EventID, error)
+	// WatchEvents calls tell with what happens until ctx ends or tell fails: at
+	// once, then with any news, and at least every idle. It waits for each call.
+	WatchEvents(ctx context.Context, tenant eventhook.TenantID, idle time.Duration, tell func(eventhook.EventNews) error) error
 }
 
-type eventView struct {
+// EventView is an event as lists show it. It is exported to be embedded: the
+// framework does not see what is in others.
+type EventView struct {
 	ID             string     `json:"id" format:"uuid"`
 	Source         *string    `json:"source" doc:"The source's slug."`
 	Origin         string     `json:"origin" enum:"source,api,route,system"`
@@ -44,12 +52,15 @@ type eventView struct {
 }
 
 type eventDetail struct {
-	eventView
+	EventView
 	Headers    map[string]string `json:"headers" doc:"Credentials are redacted; repeated headers are joined with a comma."`
 	Body       json.RawMessage   `json:"body" doc:"The body as JSON where it can be parsed, else its text; null for other bytes and when it is past its retention."`
 	Actions    []actionView      `json:"actions"`
-	Deliveries []struct{}        `json:"deliveries"`
+	Deliveries []deliveryView    `json:"deliveries"`
 }
+
+// deliveryView is for what goes to subscribers, which is not built yet.
+type deliveryView struct{}
 
 type actionView struct {
 	ID                  string     `json:"id" format:"uuid"`
@@ -86,20 +97,26 @@ type EventPath struct {
 
 func (s *server) registerEvents(api huma.API) {
 	const tag = "events"
-	register(s, api, operation{method: http.MethodGet, path: base + "/events", scope: eventhook.ScopeRead, tag: tag,
+	register(s, api, operation{id: "list-events", method: http.MethodGet, path: base + "/events", scope: eventhook.ScopeRead, tag: tag,
 		summary: "List events, newest first"}, s.listEvents)
-	register(s, api, operation{method: http.MethodGet, path: base + "/events/{id}", scope: eventhook.ScopeRead, tag: tag,
+	register(s, api, operation{id: "get-event", method: http.MethodGet, path: base + "/events/{id}", scope: eventhook.ScopeRead, tag: tag,
 		summary: "Read an event with its headers, body and actions"}, s.readEvent)
-	register(s, api, operation{method: http.MethodGet, path: base + "/events/{id}/payload", scope: eventhook.ScopeRead, tag: tag,
+	register(s, api, operation{id: "get-event-payload", isRaw: true, method: http.MethodGet, path: base + "/events/{id}/payload", scope: eventhook.ScopeRead, tag: tag,
 		summary: "Read the exact bytes of an event's body"}, s.readPayload)
+	register(s, api, operation{id: "reprocess-events", method: http.MethodPost, path: base + "/events/reprocess", scope: eventhook.ScopeManage, tag: tag, skipsShape: true,
+		summary: "Process failed, dead or unrouted events anew",
+		about: "They begin with all their retries; actions that have succeeded are not done again. Events in other states, that no source has brought, " +
+			"or whose payload is past its retention, are left alone."}, s.reprocessEvents)
+	s.registerStream(api)
 }
 
-func (s *server) listEvents(ctx context.Context, who caller, in *eventsQuery) (*page[eventView], error) {
-	before, err := cursorOf[eventhook.Event](in.Cursor)
+func (s *server) listEvents(ctx context.Context, who caller, in *eventsQuery) (*page[EventView], error) {
+	list := s.pager("events", who.tenant)
+	before, err := cursorOf[eventhook.Event](list, in.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	list, err := s.Events.Events(ctx, who.tenant, eventhook.EventFilter{
+	found, err := s.Events.Events(ctx, who.tenant, eventhook.EventFilter{
 		Source: in.Source, Status: eventhook.EventStatus(in.Status), EventType: eventhook.Label(in.EventType),
 		IdempotencyKey: eventhook.Key(in.IdempotencyKey), ReceivedAfter: sinceEpoch(in.ReceivedAfter),
 		ReceivedBefore: sinceEpoch(in.ReceivedBefore), Before: before, Limit: in.Limit + 1,
@@ -107,7 +124,7 @@ func (s *server) listEvents(ctx context.Context, who caller, in *eventsQuery) (*
 	if err != nil {
 		return nil, err
 	}
-	return makePage(list, in.Limit, viewEvent, func(e eventhook.Event) eventhook.EventID { return e.ID }), nil
+	return makePage(list, found, in.Limit, viewEvent, func(e eventhook.Event) eventhook.EventID { return e.ID }), nil
 }
 
 // sinceEpoch is a bound of the time in ids, which counts from 1970.
@@ -118,8 +135,8 @@ func sinceEpoch(t time.Time) time.Time {
 	return t
 }
 
-func viewEvent(e eventhook.Event) eventView {
-	return eventView{
+func viewEvent(e eventhook.Event) EventView {
+	return EventView{
 		ID: e.ID.String(), Source: optional(e.SourceSlug), Origin: string(e.Origin), EventType: e.EventType, Status: string(e.Status),
 		IdempotencyKey: optional(e.IdempotencyKey), IsDuplicate: e.Status == eventhook.EventDuplicate, DuplicateOf: optionalID(e.DuplicateOf),
 		ContentType: e.ContentType, BodySize: e.BodySize, RetryCount: e.RetryCount, NextRetryAt: optionalUTC(e.NextRetryAt), LastError: optional(e.LastError),
@@ -139,7 +156,7 @@ func (s *server) readEvent(ctx context.Context, who caller, in *EventPath) (*eve
 	if err != nil {
 		return nil, err
 	}
-	d := eventDetail{eventView: viewEvent(e), Headers: headerMap(p.Headers), Body: bodyJSON(e.ContentType, p), Actions: []actionView{}, Deliveries: []struct{}{}}
+	d := eventDetail{EventView: viewEvent(e), Headers: headerMap(p.Headers), Body: bodyJSON(e.ContentType, p), Actions: []actionView{}, Deliveries: []deliveryView{}}
 	for _, a := range actions {
 		d.Actions = append(d.Actions, viewAction(a))
 	}

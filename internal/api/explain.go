@@ -111,7 +111,7 @@ const explainAbout = "Tells whether a request would be verified, and what would 
 	"and can have a provider's published keys fetched: that is for those who may change the source."
 
 func (s *server) registerExplain(api huma.API) {
-	register(s, api, operation{method: http.MethodPost, path: base + "/sources/{slug}/test", scope: eventhook.ScopeManage, tag: "sources",
+	register(s, api, operation{id: "test-source", method: http.MethodPost, path: base + "/sources/{slug}/test", scope: eventhook.ScopeManage, tag: "sources",
 		summary: "Explain what a request to a source would come to", about: explainAbout, maxBody: 4 * maxBody}, s.explain)
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/api"
+	"github.com/eventhook/eventhook/internal/pg"
 )
 
 // routes is an api.RouteExplainer that says what it is told to, and remembers
@@ -47,7 +48,7 @@ func (r *rig) source(slug, provider, spec string, change ...func(*eventhook.Sour
 	for _, c := range change {
 		c(&s)
 	}
-	_, err := r.db.ApplyTenant(r.Context(), eventhook.TenantConfig{Tenant: eventhook.Tenant{Slug: "acme", Name: "Acme"}, Sources: []eventhook.SourceConfig{{Source: s}}}, false)
+	_, err := r.db.ApplyTenant(r.Context(), operator, eventhook.TenantConfig{Tenant: eventhook.Tenant{Slug: "acme", Name: "Acme"}, Sources: []eventhook.SourceConfig{{Source: s}}}, pg.ApplyOptions{})
 	r.must(err)
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/eventhook/eventhook/internal/api"
 	"github.com/eventhook/eventhook/internal/pg"
 	"github.com/eventhook/eventhook/internal/pgtest"
+	"github.com/eventhook/eventhook/verify"
 )
 
 var (
@@ -34,6 +35,10 @@ var (
 	_ api.KeyStore       = (*pg.DB)(nil)
 	_ api.RejectionStore = (*pg.DB)(nil)
 	_ api.ExplainStore   = (*pg.DB)(nil)
+	_ api.SourceStore    = (*pg.DB)(nil)
+	_ api.RouteStore     = (*pg.DB)(nil)
+	_ api.EventTypeStore = (*pg.DB)(nil)
+	_ api.UsageStore     = (*pg.DB)(nil)
 )
 
 // TestMain puts the machine far from UTC: clients must not notice.
@@ -41,6 +46,9 @@ func TestMain(m *testing.M) {
 	time.Local = time.FixedZone("far away", 5*60*60)
 	pgtest.Main(m)
 }
+
+// operator is who sets things up.
+var operator = eventhook.Actor{Type: eventhook.ActorOperator, Name: "test"}
 
 // noon is when every test begins.
 var noon = time.Date(2026, 3, 10, 12, 0, 0, 0, time.FixedZone("elsewhere", -3*60*60))
@@ -74,7 +82,15 @@ func (c *clock) advance(d time.Duration) {
 type plain struct{}
 
 func (plain) Seal(s string) (string, error) { return "enc:" + s, nil }
-func (plain) Open(s string) (string, error) { return strings.TrimPrefix(s, "enc:"), nil }
+func (plain) Open(s string) (string, error) {
+	if strings.Contains(s, keyIsLost) {
+		return "", errors.New("sealed with a key that is not configured")
+	}
+	return strings.TrimPrefix(s, "enc:"), nil
+}
+
+// keyIsLost is in sealed texts that do not open.
+const keyIsLost = "the-key-is-lost"
 
 // rig is the API over a database with the tenants acme and umbrella. Acme has
 // the sources crm and shop; crm has a route.
@@ -97,7 +113,7 @@ func setUp(t *testing.T, change ...func(*api.Deps)) *rig {
 	t.Helper()
 	t.Parallel()
 	r := &rig{T: t, clock: &clock{at: noon}, stopping: make(chan struct{}), worked: map[string]int{}, routes: &routes{}}
-	db, err := pg.Open(t.Context(), pgtest.New(t), pg.Options{AcceptConns: 2, WorkConns: 4, KeyTTL: 24 * time.Hour, Sealer: plain{},
+	db, err := pg.Open(t.Context(), pgtest.New(t), pg.Options{AcceptConns: 2, WorkConns: 4, KeyTTL: 24 * time.Hour, Sealer: plain{}, Describe: verify.Describe,
 		Log: slog.New(slog.DiscardHandler), Now: r.clock.now})
 	r.must(err)
 	t.Cleanup(db.Close)
@@ -106,6 +122,7 @@ func setUp(t *testing.T, change ...func(*api.Deps)) *rig {
 	var mu sync.Mutex
 	deps := api.Deps{
 		Events: db, Rejections: db, Work: db, Promises: db, Admin: db, Keys: db, Handshakes: db, AdminKey: eventhook.NewSecret(adminKey),
+		Sources: db, RouteStore: db, EventTypes: db, Usage: db,
 		Explain: db, Routes: r.routes, PublicURL: "https://hooks.example/",
 		Worked: func(act string, n int) {
 			mu.Lock()
@@ -147,7 +164,7 @@ func (r *rig) configure() {
 			{Source: source("shop")},
 		}},
 	} {
-		_, err := r.db.ApplyTenant(r.Context(), c, false)
+		_, err := r.db.ApplyTenant(r.Context(), operator, c, pg.ApplyOptions{})
 		r.must(err)
 	}
 	crm, err := r.db.FindSource(r.Context(), "acme", "crm")
@@ -179,7 +196,7 @@ func (r *rig) keyUntil(tenant string, expires *time.Time, scopes ...eventhook.Sc
 	r.must(err)
 	text := api.NewKey()
 	hash := sha256.Sum256([]byte(text))
-	k, err := r.db.AddKey(r.Context(), eventhook.APIKey{TenantID: t.ID, Name: "test", Prefix: text[:8], Scopes: scopes, ExpiresAt: expires}, hash[:])
+	k, err := r.db.AddKey(r.Context(), operator, eventhook.APIKey{TenantID: t.ID, Name: "test", Prefix: text[:8], Scopes: scopes, ExpiresAt: expires}, hash[:])
 	r.must(err)
 	return text, k
 }
@@ -445,8 +462,8 @@ func within[V any](t *testing.T, what string, c <-chan V) (v V) {
 // brokenKeys is a store whose database does not answer.
 type brokenKeys struct{}
 
-func (brokenKeys) KeyByHash(context.Context, []byte) (eventhook.APIKey, string, error) {
-	return eventhook.APIKey{}, "", errBroken
+func (brokenKeys) KeyByHash(context.Context, []byte) (eventhook.APIKey, eventhook.Tenant, error) {
+	return eventhook.APIKey{}, eventhook.Tenant{}, errBroken
 }
 
 func (brokenKeys) Tenant(context.Context, string) (eventhook.Tenant, error) {

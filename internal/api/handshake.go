@@ -19,8 +19,8 @@ type HandshakeStore interface {
 	// LearnedSecret fails with KindNotFound where none was learned.
 	LearnedSecret(ctx context.Context, source eventhook.SourceID) (learnedAt time.Time, revealedAt *time.Time, err error)
 	// RevealSecret works once; then it is a KindConflict.
-	RevealSecret(ctx context.Context, source eventhook.SourceID) (eventhook.Secret, error)
-	ForgetSecret(ctx context.Context, source eventhook.SourceID) error
+	RevealSecret(ctx context.Context, by eventhook.Actor, s eventhook.Source) (eventhook.Secret, error)
+	ForgetSecret(ctx context.Context, by eventhook.Actor, s eventhook.Source) error
 }
 
 // SourcePath is the part of a path that names a source.
@@ -38,11 +38,11 @@ type handshakeView struct {
 
 func (s *server) registerHandshake(api huma.API) {
 	const tag, path = "sources", base + "/sources/{slug}/handshake"
-	register(s, api, operation{method: http.MethodGet, path: path, scope: eventhook.ScopeRead, tag: tag,
+	register(s, api, operation{id: "get-handshake", method: http.MethodGet, path: path, scope: eventhook.ScopeRead, tag: tag,
 		summary: "See how far a source's handshake is"}, s.readHandshake)
-	register(s, api, operation{method: http.MethodPost, path: path + "/reveal", scope: eventhook.ScopeManage, tag: tag,
+	register(s, api, operation{id: "reveal-handshake-secret", method: http.MethodPost, path: path + "/reveal", scope: eventhook.ScopeManage, tag: tag,
 		summary: "See the secret that the handshake has brought, once, to confirm it at the provider"}, s.revealSecret)
-	register(s, api, operation{method: http.MethodPost, path: path + "/reset", scope: eventhook.ScopeManage, status: http.StatusNoContent, tag: tag,
+	register(s, api, operation{id: "reset-handshake", method: http.MethodPost, path: path + "/reset", scope: eventhook.ScopeManage, status: http.StatusNoContent, tag: tag,
 		summary: "Forget the secret that the handshake has brought, and wait for the next"}, s.resetHandshake)
 }
 
@@ -105,12 +105,12 @@ type secretAnswer struct {
 	}
 }
 
-func (s *server) revealSecret(ctx context.Context, _ caller, in *SourcePath) (*secretAnswer, error) {
+func (s *server) revealSecret(ctx context.Context, who caller, in *SourcePath) (*secretAnswer, error) {
 	source, err := s.findLearner(ctx, in)
 	if err != nil {
 		return nil, err
 	}
-	secret, err := s.Handshakes.RevealSecret(ctx, source.ID)
+	secret, err := s.Handshakes.RevealSecret(ctx, who.actor(), source)
 	if err != nil {
 		return nil, err
 	}
@@ -119,10 +119,10 @@ func (s *server) revealSecret(ctx context.Context, _ caller, in *SourcePath) (*s
 	return out, nil
 }
 
-func (s *server) resetHandshake(ctx context.Context, _ caller, in *SourcePath) (*struct{}, error) {
+func (s *server) resetHandshake(ctx context.Context, who caller, in *SourcePath) (*struct{}, error) {
 	source, err := s.findLearner(ctx, in)
 	if err != nil {
 		return nil, err
 	}
-	return nil, s.Handshakes.ForgetSecret(ctx, source.ID)
+	return nil, s.Handshakes.ForgetSecret(ctx, who.actor(), source)
 }

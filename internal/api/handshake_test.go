@@ -6,14 +6,15 @@ import (
 	"testing"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/pg"
 )
 
 // learning adds a source that waits for the secret that its handshake brings.
 func (r *rig) learning(slug, provider string) eventhook.SourceID {
 	r.Helper()
-	_, err := r.db.ApplyTenant(r.Context(), eventhook.TenantConfig{Tenant: eventhook.Tenant{Slug: "acme", Name: "Acme"},
+	_, err := r.db.ApplyTenant(r.Context(), operator, eventhook.TenantConfig{Tenant: eventhook.Tenant{Slug: "acme", Name: "Acme"},
 		Sources: []eventhook.SourceConfig{{Source: eventhook.Source{Slug: slug, Name: slug, Provider: provider, IsEnabled: true,
-			Verifier: eventhook.NewSecret(`{"provider":"` + provider + `"}`)}}}}, false)
+			Verifier: eventhook.NewSecret(`{"provider":"` + provider + `"}`)}}}}, pg.ApplyOptions{})
 	r.must(err)
 	s, err := r.db.FindSource(r.Context(), "acme", slug)
 	r.must(err)

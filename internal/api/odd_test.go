@@ -39,6 +39,7 @@ func oddText() []string {
 // odd value in every place that it describes, once, and then random mixtures.
 func TestOddValuesAreNeverOurFault(t *testing.T) {
 	r := setUp(t)
+	close(r.stopping) // streams end at once
 	id := r.execution(eventhook.Workflow, "pay")
 	for _, op := range r.operations() {
 		t.Run(op.Method+" "+op.Path, func(t *testing.T) {
@@ -71,7 +72,10 @@ func (g *generator) send(t *testing.T, id, query, body string) {
 	if scopeOf(t, g.op) == "" && g.random.IntN(3) == 0 {
 		tenant = url.PathEscape(g.pick(oddText()))
 	}
-	path := strings.NewReplacer("{tenant}", tenant, "{id}", url.PathEscape(id), "{slug}", url.PathEscape(id)).Replace(g.op.Path)
+	if g.op.OperationID == "close-tenant" && tenant == "acme" {
+		tenant = "umbrella" // the others need acme
+	}
+	path := strings.NewReplacer("{tenant}", tenant, "{id}", url.PathEscape(id), "{slug}", url.PathEscape(id), "{name}", url.PathEscape(id)).Replace(g.op.Path)
 	req := httptest.NewRequestWithContext(t.Context(), g.op.Method, "http://x/", strings.NewReader(body))
 	u, err := url.Parse("http://x" + path)
 	if err != nil {
@@ -85,7 +89,7 @@ func (g *generator) send(t *testing.T, id, query, body string) {
 	if a.Code >= http.StatusInternalServerError || a.Code < http.StatusOK || a.Code >= http.StatusMultipleChoices && a.Code < http.StatusBadRequest {
 		t.Errorf("%.200s?%.200s with %.200q: answered %d %.300s", path, query, body, a.Code, a.Body)
 	}
-	if len(a.Body.Bytes()) > 0 && !json.Valid(a.Body.Bytes()) {
+	if len(a.Body.Bytes()) > 0 && !json.Valid(a.Body.Bytes()) && a.Header().Get("Content-Type") != "text/event-stream" {
 		t.Errorf("%.200s?%.200s with %.200q: answered %.300q, want JSON", path, query, body, a.Body)
 	}
 }
@@ -94,7 +98,7 @@ func (g *generator) send(t *testing.T, id, query, body string) {
 func (g *generator) eachPlaceOnce(t *testing.T) {
 	t.Helper()
 	for _, text := range oddText() {
-		if strings.Contains(g.op.Path, "{id}") || strings.Contains(g.op.Path, "{slug}") {
+		if strings.Contains(g.op.Path, "{id}") || strings.Contains(g.op.Path, "{slug}") || strings.Contains(g.op.Path, "{name}") {
 			g.send(t, text, "", g.object("", ""))
 		}
 		for _, p := range g.op.Parameters {

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/base64"
 	"time"
 
@@ -27,34 +29,69 @@ type page[T any] struct {
 	}
 }
 
-var errCursor = &eventhook.Error{Kind: eventhook.KindMalformed, Message: "The cursor is not one that this API has given."}
+var errCursor = &eventhook.Error{Kind: eventhook.KindMalformed, Message: "The cursor is not one that this list has given."}
+
+// pager makes and reads the cursors of one list. A cursor holds where a page
+// ended, so that rows which come meanwhile move nothing, and a mark that only
+// we can make: one that was changed, or belongs to another list or tenant, is
+// refused and not taken for some place.
+type pager struct{ key []byte }
+
+const markBytes = 8
+
+// pager is for the list of a name, of one tenant or, with the zero id, of none.
+// All instances make the same marks: they share the admin key.
+func (s *server) pager(list string, tenant eventhook.TenantID) pager {
+	mac := hmac.New(sha256.New, s.keys.admin[:])
+	_, _ = mac.Write([]byte("cursor\x00" + list + "\x00" + tenant.String())) // never fails
+	return pager{mac.Sum(nil)}
+}
+
+func (p pager) mark(place []byte) []byte {
+	mac := hmac.New(sha256.New, p.key)
+	_, _ = mac.Write(place) // never fails
+	return mac.Sum(nil)[:markBytes]
+}
+
+// write makes the cursor of a place.
+func (p pager) write(place []byte) *string {
+	return new(base64.RawURLEncoding.EncodeToString(append(p.mark(place), place...)))
+}
+
+// read returns the place of a cursor.
+func (p pager) read(cursor string) ([]byte, error) {
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
+	if err != nil || len(raw) < markBytes || !hmac.Equal(raw[:markBytes], p.mark(raw[markBytes:])) {
+		return nil, errCursor
+	}
+	return raw[markBytes:], nil
+}
 
 // cursorOf reads a cursor: where the page before ended. Zero without one.
-func cursorOf[K any](cursor string) (id eventhook.ID[K], err error) {
+func cursorOf[K any](p pager, cursor string) (id eventhook.ID[K], err error) {
 	if cursor == "" {
 		return id, nil
 	}
-	raw, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err != nil || len(raw) != len(id) {
+	place, err := p.read(cursor)
+	if err != nil || len(place) != len(id) {
 		return id, errCursor
 	}
-	return eventhook.ID[K](raw), nil
+	return eventhook.ID[K](place), nil
 }
 
 // makePage shows a list of which one item more than the limit was read.
-func makePage[T, V any, K any](list []T, limit int, show func(T) V, id func(T) eventhook.ID[K]) *page[V] {
-	p := &page[V]{}
-	p.Body.Items = []V{}
+func makePage[T, V any, K any](p pager, list []T, limit int, show func(T) V, id func(T) eventhook.ID[K]) *page[V] {
+	out := &page[V]{}
+	out.Body.Items = []V{}
 	for i, item := range list {
 		if i == limit {
 			last := id(list[i-1])
-			cursor := base64.RawURLEncoding.EncodeToString(last[:])
-			p.Body.NextCursor = &cursor
+			out.Body.NextCursor = p.write(last[:])
 			break
 		}
-		p.Body.Items = append(p.Body.Items, show(item))
+		out.Body.Items = append(out.Body.Items, show(item))
 	}
-	return p
+	return out
 }
 
 // utc is a moment as clients get it, whatever the zone of this machine.

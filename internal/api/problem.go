@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -46,7 +47,11 @@ func newProblem(status int, message string, errs ...error) huma.StatusError {
 			continue
 		}
 		d := detailer.ErrorDetail()
-		if status == http.StatusUnprocessableEntity && isUnparsable(d) {
+		switch {
+		case status != http.StatusUnprocessableEntity:
+		case strings.HasPrefix(d.Message, huma.ErrUnknownContentType.Error()):
+			status = http.StatusUnsupportedMediaType
+		case isUnparsable(d) || isNoJSON(d):
 			status = http.StatusBadRequest
 		}
 		p.Errors = append(p.Errors, fault{Location: readable(d.Location), Message: readable(reworded(d.Message))})
@@ -73,6 +78,13 @@ func isUnparsable(d *huma.ErrorDetail) bool {
 	return strings.HasPrefix(d.Location, "path.") || strings.HasPrefix(d.Location, "query.") && strings.HasPrefix(d.Message, "invalid ")
 }
 
+// isNoJSON tells a document that is no JSON, of which the framework says 422,
+// by the words of encoding/json.
+func isNoJSON(d *huma.ErrorDetail) bool {
+	return d.Location == "body" && slices.ContainsFunc([]string{"invalid character", "unexpected end of JSON", "exceeded max depth"},
+		func(words string) bool { return strings.HasPrefix(d.Message, words) })
+}
+
 // reworded hides what encoding/json says about our Go types, with the value.
 func reworded(message string) string {
 	if strings.HasPrefix(message, "json: ") || strings.HasPrefix(message, "parsing time") {
@@ -95,6 +107,7 @@ var statuses = map[eventhook.Kind]int{
 	eventhook.KindForbidden:    http.StatusForbidden,
 	eventhook.KindNotFound:     http.StatusNotFound,
 	eventhook.KindConflict:     http.StatusConflict,
+	eventhook.KindStale:        http.StatusPreconditionFailed,
 	eventhook.KindRateLimited:  http.StatusTooManyRequests,
 	eventhook.KindUnavailable:  http.StatusServiceUnavailable,
 }
@@ -105,7 +118,7 @@ func (s *server) problem(ctx context.Context, op operation, err error) error {
 	e, ok := errors.AsType[*eventhook.Error](err)
 	if !ok {
 		if ctx.Err() == nil {
-			s.Log.Error("a request failed", "method", op.method, "path", op.path, "error", err)
+			s.Log.Error("a request failed", "method", op.method, "path", op.path, "request_id", callerOf(ctx).requestID, "error", err)
 		}
 		return newProblem(http.StatusInternalServerError, "Something went wrong here; try again.")
 	}

@@ -68,16 +68,16 @@ type PromisePath struct {
 }
 
 func (s *server) registerPromises(api huma.API) {
-	op := func(method, path, summary string) operation {
-		return operation{method: method, path: base + "/promises" + path, summary: summary, scope: eventhook.ScopeWork, tag: "promises"}
+	op := func(id, method, path, summary string) operation {
+		return operation{id: id, method: method, path: base + "/promises" + path, summary: summary, scope: eventhook.ScopeWork, tag: "promises"}
 	}
-	make := op(http.MethodPost, "", "Make a promise, or get the one with its key")
-	make.status = http.StatusCreated
+	make := op("create-promise", http.MethodPost, "", "Make a promise, or get the one with its key")
+	make.status, make.alsoStatus = http.StatusCreated, http.StatusOK
 	register(s, api, make, s.makePromise)
-	register(s, api, op(http.MethodGet, "", "List promises, newest first, or find one by its key"), s.listPromises)
-	register(s, api, op(http.MethodGet, "/{id}", "Read a promise, waiting for its outcome if asked"), s.readPromise)
-	register(s, api, op(http.MethodPost, "/{id}/resolve", "Settle a promise with a value"), s.resolvePromise)
-	register(s, api, op(http.MethodPost, "/{id}/reject", "Settle a promise with an error"), s.rejectPromise)
+	register(s, api, op("list-promises", http.MethodGet, "", "List promises, newest first, or find one by its key"), s.listPromises)
+	register(s, api, op("get-promise", http.MethodGet, "/{id}", "Read a promise, waiting for its outcome if asked"), s.readPromise)
+	register(s, api, op("resolve-promise", http.MethodPost, "/{id}/resolve", "Settle a promise with a value"), s.resolvePromise)
+	register(s, api, op("reject-promise", http.MethodPost, "/{id}/reject", "Settle a promise with an error"), s.rejectPromise)
 }
 
 func (s *server) makePromise(ctx context.Context, who caller, in *makePromiseRequest) (*makePromiseAnswer, error) {
@@ -114,14 +114,15 @@ type promisesQuery struct {
 
 func (s *server) listPromises(ctx context.Context, who caller, in *promisesQuery) (*page[promiseView], error) {
 	id := func(p eventhook.Promise) eventhook.PromiseID { return p.ID }
+	pages := s.pager("promises", who.tenant)
 	if in.IdempotencyKey != "" {
 		p, err := s.Promises.PromiseByKey(ctx, who.tenant, eventhook.Key(in.IdempotencyKey))
 		if eventhook.KindOf(err) == eventhook.KindNotFound {
-			return makePage(nil, in.Limit, viewPromise, id), nil
+			return makePage(pages, nil, in.Limit, viewPromise, id), nil
 		}
-		return makePage([]eventhook.Promise{p}, in.Limit, viewPromise, id), err
+		return makePage(pages, []eventhook.Promise{p}, in.Limit, viewPromise, id), err
 	}
-	before, err := cursorOf[eventhook.Promise](in.Cursor)
+	before, err := cursorOf[eventhook.Promise](pages, in.Cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +130,7 @@ func (s *server) listPromises(ctx context.Context, who caller, in *promisesQuery
 	if err != nil {
 		return nil, err
 	}
-	return makePage(list, in.Limit, viewPromise, id), nil
+	return makePage(pages, list, in.Limit, viewPromise, id), nil
 }
 
 type readPromiseRequest struct {

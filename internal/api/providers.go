@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/base64"
 	"net/http"
 	"strconv"
 
@@ -64,7 +63,7 @@ func list(texts []string) []string {
 }
 
 func (s *server) registerProviders(api huma.API) {
-	register(s, api, operation{method: http.MethodGet, path: base + "/providers", scope: eventhook.ScopeRead, tag: "sources",
+	register(s, api, operation{id: "list-providers", method: http.MethodGet, path: base + "/providers", scope: eventhook.ScopeRead, tag: "sources",
 		summary: "List the providers that a source can name, by id",
 		about:   "A provider with several schemes is listed with each, its default first."}, s.listProviders)
 }
@@ -75,13 +74,13 @@ type providersQuery struct {
 }
 
 // listProviders pages by the place in the list, which is the version's own.
-func (s *server) listProviders(_ context.Context, _ caller, in *providersQuery) (*page[Provider], error) {
-	all := Providers()
+func (s *server) listProviders(_ context.Context, who caller, in *providersQuery) (*page[Provider], error) {
+	pages, all := s.pager("providers", who.tenant), Providers()
 	after := 0
 	if in.Cursor != "" {
-		raw, err := base64.RawURLEncoding.DecodeString(in.Cursor)
+		place, err := pages.read(in.Cursor)
 		if err == nil {
-			after, err = strconv.Atoi(string(raw))
+			after, err = strconv.Atoi(string(place))
 		}
 		if err != nil || after < 1 || after >= len(all) {
 			return nil, errCursor
@@ -90,7 +89,7 @@ func (s *server) listProviders(_ context.Context, _ caller, in *providersQuery) 
 	p := &page[Provider]{}
 	p.Body.Items = all[after:min(after+in.Limit, len(all))]
 	if next := after + in.Limit; next < len(all) {
-		p.Body.NextCursor = new(base64.RawURLEncoding.EncodeToString([]byte(strconv.Itoa(next))))
+		p.Body.NextCursor = pages.write([]byte(strconv.Itoa(next)))
 	}
 	return p, nil
 }

@@ -17,9 +17,9 @@ type RejectionStore interface {
 	Rejections(ctx context.Context, tenant eventhook.TenantID, source string, before eventhook.RejectionID, limit int) ([]eventhook.Rejection, []eventhook.RejectionCount, error)
 }
 
-func (s *server) registerSources(api huma.API) {
+func (s *server) registerRejections(api huma.API) {
 	const tag = "sources"
-	register(s, api, operation{method: http.MethodGet, path: base + "/sources/{slug}/rejections", scope: eventhook.ScopeRead, tag: tag,
+	register(s, api, operation{id: "list-rejections", method: http.MethodGet, path: base + "/sources/{slug}/rejections", scope: eventhook.ScopeRead, tag: tag,
 		summary: "List the last requests that a source refused, newest first, and how many there were"}, s.listRejections)
 }
 
@@ -57,7 +57,8 @@ type rejectionsAnswer struct {
 }
 
 func (s *server) listRejections(ctx context.Context, who caller, in *rejectionsQuery) (*rejectionsAnswer, error) {
-	before, err := cursorOf[eventhook.Rejection](in.Cursor)
+	pages := s.pager("rejections of "+in.Slug, who.tenant)
+	before, err := cursorOf[eventhook.Rejection](pages, in.Cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +69,7 @@ func (s *server) listRejections(ctx context.Context, who caller, in *rejectionsQ
 	if err != nil {
 		return nil, err
 	}
-	p := makePage(list, in.Limit, viewRejection, func(r eventhook.Rejection) eventhook.RejectionID { return r.ID })
+	p := makePage(pages, list, in.Limit, viewRejection, func(r eventhook.Rejection) eventhook.RejectionID { return r.ID })
 	out := &rejectionsAnswer{}
 	out.Body.Items, out.Body.NextCursor, out.Body.Counts = p.Body.Items, p.Body.NextCursor, []rejectionCountView{}
 	for _, c := range counts {

@@ -100,19 +100,19 @@ type workQuery struct {
 }
 
 func (s *server) registerWork(api huma.API) {
-	post := func(path, summary string) operation {
-		return operation{method: http.MethodPost, path: base + "/work" + path, summary: summary, scope: eventhook.ScopeWork, tag: "work"}
+	post := func(id, path, summary string) operation {
+		return operation{id: id, method: http.MethodPost, path: base + "/work" + path, summary: summary, scope: eventhook.ScopeWork, tag: "work"}
 	}
-	register(s, api, post("/claim", "Lease due work, waiting for it if asked"), s.claimWork)
-	register(s, api, post("/{id}/heartbeat", "Extend the lease"), s.heartbeat)
-	register(s, api, post("/{id}/complete", "End work with its output"), s.complete)
-	register(s, api, post("/{id}/fail", "End an attempt; it is tried again if retryable and attempts are left"), s.fail)
-	register(s, api, post("/{id}/suspend", "Put a workflow aside until promises are settled"), s.suspend)
-	register(s, api, post("/{id}/cancel", "Cancel work that has not ended"), s.cancel)
-	register(s, api, post("/{id}/retry", "Start failed, dead or cancelled work anew"), s.retry)
-	get := operation{method: http.MethodGet, path: base + "/work", summary: "List executions, newest first", scope: eventhook.ScopeWork, tag: "work"}
+	register(s, api, post("claim-work", "/claim", "Lease due work, waiting for it if asked"), s.claimWork)
+	register(s, api, post("heartbeat-work", "/{id}/heartbeat", "Extend the lease"), s.heartbeat)
+	register(s, api, post("complete-work", "/{id}/complete", "End work with its output"), s.complete)
+	register(s, api, post("fail-work", "/{id}/fail", "End an attempt; it is tried again if retryable and attempts are left"), s.fail)
+	register(s, api, post("suspend-work", "/{id}/suspend", "Put a workflow aside until promises are settled"), s.suspend)
+	register(s, api, post("cancel-work", "/{id}/cancel", "Cancel work that has not ended"), s.cancel)
+	register(s, api, post("retry-work", "/{id}/retry", "Start failed, dead or cancelled work anew"), s.retry)
+	get := operation{id: "list-work", method: http.MethodGet, path: base + "/work", summary: "List executions, newest first", scope: eventhook.ScopeWork, tag: "work"}
 	register(s, api, get, s.listWork)
-	get.path, get.summary = base+"/work/{id}", "Read an execution"
+	get.id, get.path, get.summary = "get-work", base+"/work/{id}", "Read an execution"
 	register(s, api, get, s.readWork)
 }
 
@@ -355,7 +355,8 @@ func (s *server) moveWork(ctx context.Context, who caller, id string,
 }
 
 func (s *server) listWork(ctx context.Context, who caller, in *workQuery) (*page[executionView], error) {
-	before, err := cursorOf[eventhook.Execution](in.Cursor)
+	pages := s.pager("work", who.tenant)
+	before, err := cursorOf[eventhook.Execution](pages, in.Cursor)
 	if err != nil {
 		return nil, err
 	}
@@ -366,7 +367,7 @@ func (s *server) listWork(ctx context.Context, who caller, in *workQuery) (*page
 	if err != nil {
 		return nil, err
 	}
-	return makePage(list, in.Limit, viewExecution, func(x eventhook.Execution) eventhook.ExecutionID { return x.ID }), nil
+	return makePage(pages, list, in.Limit, viewExecution, func(x eventhook.Execution) eventhook.ExecutionID { return x.ID }), nil
 }
 
 func (s *server) readWork(ctx context.Context, who caller, in *WorkPath) (*executionAnswer, error) {

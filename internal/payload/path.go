@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/textproto"
 	"strings"
+	"unsafe"
 
 	"github.com/tidwall/gjson"
 
@@ -137,6 +138,21 @@ func (v *View) Raw(p Path) (json.RawMessage, bool) {
 	}
 	r := v.at(p)
 	return json.RawMessage(r.Raw), r.Exists()
+}
+
+// At is the JSON value at a body's path; it does not exist if nothing is
+// there, or for another path. It copies nothing: it points into the body, and
+// keeps it alive.
+func (v *View) At(p Path) gjson.Result {
+	view := v.JSON()
+	if len(view) == 0 || p.joined != nil || p.hash || p.header != "" {
+		return gjson.Result{}
+	}
+	text := unsafe.String(unsafe.SliceData(view), len(view)) //nolint:gosec // a Payload never changes
+	if p.steps == nil {
+		return gjson.Get(text, p.body)
+	}
+	return walk(gjson.Parse(text), p.steps)
 }
 
 func (v *View) at(p Path) gjson.Result {

@@ -6,6 +6,7 @@ package payload
 import (
 	"bytes"
 	"encoding/json"
+	"iter"
 	"mime"
 	"mime/multipart"
 	"net/textproto"
@@ -34,6 +35,20 @@ func (b Block) Get(name string) string {
 	return ""
 }
 
+// All are the lines of the block: names as they were sent, and values.
+func (b Block) All() iter.Seq2[string, string] {
+	return func(yield func(name, value string) bool) {
+		for rest := []byte(b); len(rest) > 0; {
+			line, more, _ := bytes.Cut(rest, []byte("\r\n"))
+			rest = more
+			name, value, ok := strings.Cut(string(line), ":")
+			if ok && name != "" && !yield(name, textproto.TrimString(value)) {
+				return
+			}
+		}
+	}
+}
+
 // View is one webhook, looked into. Not safe for concurrent use.
 type View struct {
 	header      Header
@@ -41,6 +56,7 @@ type View struct {
 	body        []byte
 	json        []byte
 	parsed      bool
+	transformed json.RawMessage
 }
 
 // New makes a view; it parses nothing yet.
@@ -175,9 +191,25 @@ func marshal(v any) []byte {
 	return b
 }
 
+// Transform is the same webhook of which targets get something else: Render
+// is the given JSON, and paths lead into the webhook as before.
+func (v *View) Transform(to json.RawMessage) *View {
+	v.JSON() // so that it is parsed once for both
+	other := *v
+	other.transformed = to
+	return &other
+}
+
+// Transformed is what Transform was given, else nil.
+func (v *View) Transformed() json.RawMessage { return v.transformed }
+
 // Render is the body as one JSON value, whatever it is: its JSON view, else
-// its text as a string, else {"base64": …}. It is what workers get as input.
+// its text as a string, else {"base64": …}; or what it was transformed to. It
+// is what workers get as input.
 func (v *View) Render() json.RawMessage {
+	if v.transformed != nil {
+		return v.transformed
+	}
 	if view := v.JSON(); view != nil {
 		return view
 	}

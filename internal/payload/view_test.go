@@ -123,3 +123,46 @@ func TestRender(t *testing.T) {
 		})
 	}
 }
+
+func TestTransformedViews(t *testing.T) {
+	v := payload.New(payload.Block("X-A: b\r\n"), "application/json", []byte(`{"id":7}`))
+	other := v.Transform(json.RawMessage(`[1]`))
+	if got := string(other.Render()); got != "[1]" {
+		t.Errorf("Render: got %s, want what it was transformed to", got)
+	}
+	if got, _ := other.Text(mustParse(t, "body.id")); got != "7" {
+		t.Errorf("body.id: got %q, want the event's own", got)
+	}
+	if got := other.Header("X-A"); got != "b" {
+		t.Errorf("X-A: got %q, want the event's own", got)
+	}
+	if string(other.Transformed()) != "[1]" || v.Transformed() != nil || string(v.Render()) != `{"id":7}` {
+		t.Errorf("got %s and, of the view before, %s, %s; want [1], nothing and the body", other.Transformed(), v.Transformed(), v.Render())
+	}
+}
+
+func TestAt(t *testing.T) {
+	for _, contentType := range []string{"application/json", "image/png"} {
+		v := payload.New(http.Header{"A": {"x"}}, contentType, []byte(`{"a":[{"b":"x"}],"007":1}`))
+		for path, want := range map[string]string{"body.a.0.b": `"x"`, "body.007": "1", "body.a.1": "", "header.a": "", "sha256.body": "", "body.a.0.b + body.a.0.b": ""} {
+			if contentType == "image/png" {
+				want = ""
+			}
+			if got := v.At(mustParse(t, path)); got.Raw != want || got.Exists() != (want != "") {
+				t.Errorf("%s of %s: got %s, %t; want %s", path, contentType, got.Raw, got.Exists(), want)
+			}
+		}
+	}
+}
+
+func TestAllHeaders(t *testing.T) {
+	var got []string
+	for name, value := range payload.Block("Host: a\r\nX-B:\r\nodd\r\n: none\r\nx-c:  d:e \r\nlast: x").All() {
+		if got = append(got, name+"="+value); name == "last" {
+			break
+		}
+	}
+	if want := "Host=a X-B= x-c=d:e last=x"; strings.Join(got, " ") != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -80,6 +80,7 @@ func (db *DB) Accept(ctx context.Context, batch []*eventhook.Event) error {
 	if err != nil {
 		return fmt.Errorf("accept events: %w", err)
 	}
+	db.tellAccepted(batch)
 	return nil
 }
 

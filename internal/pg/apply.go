@@ -1,199 +1,169 @@
 package pg
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eventhook/eventhook"
 )
 
+// ApplyOptions say how a configuration is applied.
+type ApplyOptions struct {
+	DryRun bool // say what would be done, and do nothing
+	Prune  bool // delete the tenant's sources and routes that are not named
+}
+
 // ApplyTenant brings a tenant to a configuration in one transaction and says
-// what it did with each thing, or would do if dryRun. What the configuration
-// does not name stays. Applying the same twice changes nothing the second
-// time. The caller has validated it.
-func (db *DB) ApplyTenant(ctx context.Context, want eventhook.TenantConfig, dryRun bool) ([]eventhook.Change, error) {
-	var a applier
-	errDryRun := errors.New("dry run")
-	err := db.inTx(ctx, "apply configuration", func(tx pgx.Tx) error {
-		a = applier{db: db, tx: tx}
-		if err := a.tenant(ctx, want); err != nil {
+// what it did with each thing, or would do. What the configuration does not
+// name stays, unless it is pruned; a tenant is never deleted. Applying the same
+// twice changes nothing the second time. A tenant that is closed is a
+// KindConflict. A dry run locks nothing. The caller has validated the
+// configuration.
+func (db *DB) ApplyTenant(ctx context.Context, by eventhook.Actor, want eventhook.TenantConfig, o ApplyOptions) ([]eventhook.Change, error) {
+	changes, err := db.applyOnce(ctx, by, want, o)
+	if errors.Is(err, errJustMade) {
+		changes, err = db.applyOnce(ctx, by, want, o)
+	}
+	return changes, err
+}
+
+// errJustMade tells that somebody has made the tenant since it was looked for.
+var errJustMade = errors.New("the tenant was made meanwhile")
+
+func (db *DB) applyOnce(ctx context.Context, by eventhook.Actor, want eventhook.TenantConfig, o ApplyOptions) ([]eventhook.Change, error) {
+	a := applier{manager: &manager{db: db, by: by, later: &pgx.Batch{}, dryRun: o.DryRun}, prune: o.Prune}
+	run := db.inTx
+	if o.DryRun {
+		run = db.inSnapshot
+	}
+	err := run(ctx, "apply configuration", func(tx pgx.Tx) error {
+		a.tx = tx
+		if err := a.apply(ctx, want); err != nil {
 			return err
 		}
-		if dryRun {
-			return errDryRun
-		}
-		return nil
+		return a.flush(ctx)
 	})
-	if errors.Is(err, errDryRun) {
-		err = nil
-	}
 	return a.changes, err
 }
 
+// applier compares what is with what is wanted. It reads everything first, by
+// a fixed number of queries, and holds back what it writes, so that the cost of
+// a source does not grow with their number.
 type applier struct {
-	db      *DB
-	tx      pgx.Tx
+	*manager
+	prune   bool
 	changes []eventhook.Change
 }
 
-func (a *applier) did(action eventhook.ChangeAction, kind, name string) {
-	a.changes = append(a.changes, eventhook.Change{Action: action, Kind: kind, Name: name})
+// did notes what was done with a thing, named by the path to it below the
+// tenant; an update without a difference is none.
+func (a *applier) did(action eventhook.ChangeAction, kind string, fields []eventhook.FieldChange, path ...string) {
+	if action == eventhook.ChangeUpdate && len(fields) == 0 {
+		action, fields = eventhook.ChangeUnchanged, nil
+	}
+	name := strings.Join(append([]string{a.tenant.Slug}, path...), "/")
+	a.changes = append(a.changes, eventhook.Change{Action: action, Kind: kind, Name: name, Fields: fields})
 }
 
-// tenant locks the tenant's row, so that two who apply take turns.
-func (a *applier) tenant(ctx context.Context, want eventhook.TenantConfig) error {
-	now := a.db.now()
-	_, err := a.tx.Exec(ctx, `INSERT INTO eventhook.tenant (id, slug, name, created_at) VALUES ($1, $2, '', $3) ON CONFLICT (slug) DO NOTHING`,
-		[16]byte(eventhook.NewID[eventhook.Tenant](now)), want.Slug, now)
+func (a *applier) apply(ctx context.Context, want eventhook.TenantConfig) error {
+	if err := a.applyTenant(ctx, want.Tenant); err != nil {
+		return err
+	}
+	have, err := a.db.sourcesOf(ctx, a.tx, a.tenant.ID)
 	if err != nil {
 		return err
 	}
-	have, err := scanTenant(a.tx.QueryRow(ctx, `SELECT `+tenantColumns+` FROM eventhook.tenant WHERE slug = $1 FOR UPDATE`, want.Slug))
+	routes, err := routesOf(ctx, a.tx, a.tenant.ID)
 	if err != nil {
 		return err
 	}
-	switch {
-	case have.Status == eventhook.TenantClosed:
-		return &eventhook.Error{Kind: eventhook.KindConflict, Message: fmt.Sprintf("tenant %s is closed", want.Slug)}
-	case have.Name == want.Name:
-		a.did(eventhook.ChangeUnchanged, "tenant", want.Slug)
-	default:
-		action := eventhook.ChangeUpdate
-		if have.Name == "" {
-			action = eventhook.ChangeCreate
-		}
-		a.did(action, "tenant", want.Slug)
-		_, err = a.tx.Exec(ctx, `UPDATE eventhook.tenant SET name = $2, updated_at = $3 WHERE id = $1`, [16]byte(have.ID), want.Name, now)
-		if err != nil {
-			return err
-		}
+	left := make(map[string]eventhook.Source, len(have))
+	for _, s := range have {
+		left[s.Slug] = s
 	}
 	for _, s := range want.Sources {
-		s.TenantID, s.TenantSlug = have.ID, have.Slug
-		if err := a.source(ctx, s); err != nil {
-			return err
+		if existing, exists := left[s.Slug]; exists {
+			err = a.changeSource(ctx, existing, routes[existing.ID], s)
+		} else {
+			err = a.makeSource(ctx, s)
 		}
-	}
-	return nil
-}
-
-func (a *applier) source(ctx context.Context, want eventhook.SourceConfig) error {
-	name := want.TenantSlug + "/" + want.Slug
-	settings, err := json.Marshal(want.SourceSettings)
-	if err != nil {
-		return fmt.Errorf("source %s: %w", name, err)
-	}
-	row := a.tx.QueryRow(ctx, `SELECT `+sourceColumns+sourceTables+`
-		WHERE s.tenant_id = $1 AND s.slug = $2`, [16]byte(want.TenantID), want.Slug)
-	have, err := a.db.scanSource(row)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return err
-	}
-	if err == nil {
-		want.ID = have.ID
-		if (have.Provider != want.Provider || want.SecretsCount > 0) && len(have.LearnedSecrets) > 0 {
-			if _, err := a.tx.Exec(ctx, `DELETE FROM eventhook.learned_secret WHERE source_id = $1`, [16]byte(have.ID)); err != nil {
-				return err // another provider's secret, or one that somebody has replaced
-			}
-		}
-		same, err := sameSource(have, want.Source, settings)
 		if err != nil {
 			return err
 		}
-		if same {
-			a.did(eventhook.ChangeUnchanged, "source", name)
-			return a.routes(ctx, name, want)
-		}
+		delete(left, s.Slug)
 	}
-	sealed, err := a.db.sealer.Seal(want.Verifier.Reveal())
-	if err != nil {
-		return fmt.Errorf("source %s: %w", name, err)
-	}
-	if err := a.writeSource(ctx, &want, name, sealed, settings); err != nil {
-		return err
-	}
-	return a.routes(ctx, name, want)
+	return a.pruneSources(ctx, left, routes)
 }
 
-func (a *applier) writeSource(ctx context.Context, want *eventhook.SourceConfig, name, sealed string, settings []byte) error {
-	now := a.db.now()
-	if want.ID.IsZero() {
-		a.did(eventhook.ChangeCreate, "source", name)
-		want.ID = eventhook.NewID[eventhook.Source](now)
-		_, err := a.tx.Exec(ctx, `INSERT INTO eventhook.source (id, tenant_id, slug, name, provider, verifier, secrets_count, settings, is_enabled, created_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`, [16]byte(want.ID), [16]byte(want.TenantID), want.Slug, want.Name, want.Provider,
-			sealed, want.SecretsCount, string(settings), want.IsEnabled, now)
+// applyTenant holds the tenant's row: nobody else changes what the tenant owns
+// until the transaction ends.
+func (a *applier) applyTenant(ctx context.Context, want eventhook.Tenant) error {
+	find := lockTenant
+	if a.dryRun {
+		find = findTenant
+	}
+	have, err := find(ctx, a.tx, want.Slug)
+	if eventhook.KindOf(err) == eventhook.KindNotFound {
+		return a.makeTenant(ctx, want)
+	}
+	if err != nil {
 		return err
 	}
-	a.did(eventhook.ChangeUpdate, "source", name)
-	_, err := a.tx.Exec(ctx, `UPDATE eventhook.source SET name = $2, provider = $3, verifier = $4, secrets_count = $5, settings = $6,
-		is_enabled = $7, updated_at = $8 WHERE id = $1`, [16]byte(want.ID), want.Name, want.Provider, sealed, want.SecretsCount, string(settings), want.IsEnabled, now)
+	a.tenant = have
+	if err := mayChange(have, a.by); err != nil {
+		return err
+	}
+	next := have
+	next.Name = want.Name
+	if q := want.Quota.MaxEventsPerDay; q != nil { // what is not named stays
+		next.Quota.MaxEventsPerDay = q
+	}
+	if q := want.Quota.MaxStorageBytes; q != nil {
+		next.Quota.MaxStorageBytes = q
+	}
+	fields, err := eventhook.Diff(recordOfTenant(have), recordOfTenant(next))
+	if err != nil {
+		return err
+	}
+	a.did(eventhook.ChangeUpdate, "tenant", fields)
+	return a.updateTenant(ctx, next)
+}
+
+// makeTenant sends its statement at once, and waits for whoever makes the same
+// tenant at the same time.
+func (a *applier) makeTenant(ctx context.Context, want eventhook.Tenant) error {
+	a.tenant = newTenant(want, a.db.now())
+	a.did(eventhook.ChangeCreate, "tenant", nil)
+	err := a.insertTenant(ctx)
+	if err == nil {
+		err = a.send(ctx)
+	}
+	if hasCode(err, codeUniqueViolation) {
+		return errJustMade
+	}
 	return err
 }
 
-func sameSource(have, want eventhook.Source, settings []byte) (bool, error) {
-	haveSettings, err := json.Marshal(have.SourceSettings)
+func (a *applier) makeSource(ctx context.Context, want eventhook.SourceConfig) error {
+	a.did(eventhook.ChangeCreate, "source", nil, want.Slug)
+	s, err := a.addSource(ctx, want.Source)
 	if err != nil {
-		return false, err
+		return err
 	}
-	return have.Name == want.Name && have.Provider == want.Provider && have.IsEnabled == want.IsEnabled &&
-		have.Verifier.Reveal() == want.Verifier.Reveal() && bytes.Equal(haveSettings, settings), nil
+	return a.applyRoutes(ctx, s, nil, want.Routes)
 }
 
-func (a *applier) routes(ctx context.Context, source string, want eventhook.SourceConfig) error {
-	rows, err := a.tx.Query(ctx, `SELECT `+routeColumns+` FROM eventhook.route WHERE source_id = $1`, [16]byte(want.ID))
+func (a *applier) changeSource(ctx context.Context, have eventhook.Source, routes []eventhook.Route, want eventhook.SourceConfig) error {
+	next := have
+	next.Name, next.Provider, next.Verifier, next.SecretsCount = want.Name, want.Provider, want.Verifier, want.SecretsCount
+	next.IsEnabled, next.SourceSettings = want.IsEnabled, want.SourceSettings
+	s, fields, err := a.updateSource(ctx, have, next)
 	if err != nil {
 		return err
 	}
-	have, err := pgx.CollectRows(rows, scanRoute)
-	if err != nil {
-		return err
-	}
-	byName := make(map[string]eventhook.Route, len(have))
-	for _, r := range have {
-		byName[r.Name] = r
-	}
-	for _, r := range want.Routes {
-		r.TenantID, r.SourceID = want.TenantID, want.ID
-		if err := a.route(ctx, source+"/"+r.Name, r, byName[r.Name]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (a *applier) route(ctx context.Context, name string, want, have eventhook.Route) error {
-	targets, err := json.Marshal(want.Targets)
-	if err != nil {
-		return fmt.Errorf("route %s: %w", name, err)
-	}
-	types := want.FilterEventTypes
-	if types == nil {
-		types = []string{}
-	}
-	if have.ID.IsZero() {
-		a.did(eventhook.ChangeCreate, "route", name)
-		_, err = a.tx.Exec(ctx, `INSERT INTO eventhook.route (id, tenant_id, source_id, name, priority, is_enabled, filter_event_types, targets, created_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`, [16]byte(eventhook.NewID[eventhook.Route](a.db.now())), [16]byte(want.TenantID),
-			[16]byte(want.SourceID), want.Name, want.Priority, want.IsEnabled, types, string(targets), a.db.now())
-		return err
-	}
-	haveTargets, err := json.Marshal(have.Targets)
-	if err != nil {
-		return fmt.Errorf("route %s: %w", name, err)
-	}
-	if want.Priority == have.Priority && want.IsEnabled == have.IsEnabled && slices.Equal(types, have.FilterEventTypes) && bytes.Equal(targets, haveTargets) {
-		a.did(eventhook.ChangeUnchanged, "route", name)
-		return nil
-	}
-	a.did(eventhook.ChangeUpdate, "route", name)
-	_, err = a.tx.Exec(ctx, `UPDATE eventhook.route SET priority = $2, is_enabled = $3, filter_event_types = $4, targets = $5, updated_at = $6 WHERE id = $1`,
-		[16]byte(have.ID), want.Priority, want.IsEnabled, types, string(targets), a.db.now())
-	return err
+	a.did(eventhook.ChangeUpdate, "source", fields, want.Slug)
+	return a.applyRoutes(ctx, s, routes, want.Routes)
 }

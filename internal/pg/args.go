@@ -1,9 +1,12 @@
 package pg
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -16,6 +19,27 @@ func uuidArg[K any](id eventhook.ID[K]) any {
 		return nil
 	}
 	return [16]byte(id)
+}
+
+// beforeArg is the cursor of a list that goes down the ids: one that is zero is
+// before nothing, so that a bound is always there for the index.
+func beforeArg[K any](id eventhook.ID[K]) any {
+	if id.IsZero() {
+		for i := range id {
+			id[i] = 0xff
+		}
+	}
+	return [16]byte(id)
+}
+
+// idsInOrder are n new ids in their order, though all are of one moment.
+func idsInOrder[K any](at time.Time, n int) []eventhook.ID[K] {
+	ids := make([]eventhook.ID[K], n)
+	for i := range ids {
+		ids[i] = eventhook.NewID[K](at)
+	}
+	slices.SortFunc(ids, func(a, b eventhook.ID[K]) int { return bytes.Compare(a[:], b[:]) })
+	return ids
 }
 
 func uuids[K any](ids []eventhook.ID[K]) [][16]byte {

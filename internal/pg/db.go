@@ -8,9 +8,11 @@ package pg
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,28 +36,35 @@ type Options struct {
 	ListConns   int // connections for lists that people ask for
 	KeyTTL      time.Duration
 	Sealer      Sealer
-	Log         *slog.Logger
-	Now         func() time.Time // nil means time.Now
+	// Describe tells of a source's verifier what may be known, as a JSON object,
+	// and all of its secrets as one text that is only compared. nil: nothing.
+	Describe func(verifier eventhook.Secret) (public json.RawMessage, secrets string, err error)
+	Log      *slog.Logger
+	Now      func() time.Time // nil means time.Now
 }
 
 // DB is the gateway's store. Accepting has connections of its own, so that
 // nothing else can make it wait, and lists have theirs and a bound in time, so
 // that who browses makes no work wait.
 type DB struct {
-	accept *pgxpool.Pool
-	work   *pgxpool.Pool
-	lists  *pgxpool.Pool
-	hub    hub
-	keyTTL time.Duration
-	sealer Sealer
-	log    *slog.Logger
-	now    func() time.Time
+	accept   *pgxpool.Pool
+	work     *pgxpool.Pool
+	lists    *pgxpool.Pool
+	hub      hub
+	watches  *watches
+	keyTTL   time.Duration
+	sealer   Sealer
+	describe func(eventhook.Secret) (json.RawMessage, string, error)
+	log      *slog.Logger
+	now      func() time.Time
 
 	acceptBufs sync.Pool // of *columns
 	settleBufs sync.Pool // of *settleColumns
 
 	sweptKeys, sweptExecutions position
 	sweptPromises              position
+
+	sweptTenantUsage, sweptSourceUsage position
 
 	lockWait time.Duration // lockWait, shorter in tests
 }
@@ -66,8 +75,12 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	db := &DB{keyTTL: o.KeyTTL, sealer: o.Sealer, log: o.Log, now: o.Now, lockWait: lockWait}
+	if o.Describe == nil {
+		o.Describe = func(v eventhook.Secret) (json.RawMessage, string, error) { return nil, v.Reveal(), nil }
+	}
+	db := &DB{keyTTL: o.KeyTTL, sealer: o.Sealer, describe: o.Describe, log: o.Log, now: o.Now, lockWait: lockWait}
 	db.hub.topics, db.hub.tell = map[string]chan struct{}{}, make(chan struct{}, 1)
+	db.watches = newWatches(&db.hub)
 	db.hub.self = eventhook.NewID[DB](o.Now()).String()
 	db.acceptBufs.New = func() any { return newColumns(acceptOIDs...) }
 	db.settleBufs.New = func() any { return newSettleColumns() }
@@ -81,7 +94,7 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 		db.accept.Close()
 		return nil, err
 	}
-	db.lists, err = pool(ctx, url, o.ListConns, nil, append([]string{"statement_timeout = '5s'"}, indexLookupsOnly...))
+	db.lists, err = pool(ctx, url, o.ListConns, nil, slices.Concat(indexLookupsOnly, []string{"enable_bitmapscan = off", "statement_timeout = '5s'"}))
 	if err != nil {
 		db.accept.Close()
 		db.work.Close()

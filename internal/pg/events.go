@@ -2,57 +2,78 @@ package pg
 
 import (
 	"context"
-	"time"
+	"errors"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eventhook/eventhook"
 )
 
-const selectEventsSQL = `
-SELECT e.id, e.tenant_id, e.source_id, coalesce(s.slug, ''), e.origin, e.status, e.event_type, coalesce(e.idempotency_key, ''),
+const eventColumns = `e.id, e.tenant_id, e.source_id, coalesce(s.slug, ''), e.origin, e.status, e.event_type, coalesce(e.idempotency_key, ''),
     e.duplicate_of, e.content_type, e.body_size, e.retry_count, CASE WHEN e.status = 'failed' THEN e.due_at END,
     coalesce(e.last_error, ''), coalesce(e.source_ip, ''), coalesce(e.trace_id, replace(e.id::text, '-', '')),
-    coalesce(e.request_id, ''), coalesce(e.correlation_id, ''), e.processed_at
-FROM eventhook.event e LEFT JOIN eventhook.source s ON s.id = e.source_id
-WHERE e.tenant_id = $1`
+    coalesce(e.request_id, ''), coalesce(e.correlation_id, ''), e.processed_at`
 
-// listEventsSQL reads the primary key backwards; the id bounds prune partitions.
-const listEventsSQL = selectEventsSQL + `
-  AND ($2 = '' OR s.slug = $2) AND ($3 = '' OR e.status = $3) AND ($4 = '' OR e.event_type = $4)
-  AND ($5 = '' OR e.idempotency_key = $5) AND e.id >= $6 AND e.id < $7
-ORDER BY e.id DESC LIMIT $8`
-
-// Events lists a tenant's events, newest first, without their payloads.
+// Events lists a tenant's events, newest first, without their payloads. Each
+// filter alone, and a source with a state, costs the same however many events
+// there are; several at once cost what the most selective of them alone costs
+// to walk. By its key an event is found as long as the key is remembered.
 func (db *DB) Events(ctx context.Context, tenant eventhook.TenantID, f eventhook.EventFilter) ([]eventhook.Event, error) {
-	var from eventhook.EventID
-	if !f.ReceivedAfter.IsZero() {
-		from = eventhook.FirstID[eventhook.Event](f.ReceivedAfter.Add(time.Millisecond))
+	return readEvents(ctx, db, tenant, f, eventColumns, scanEvent)
+}
+
+// readEvents reads columns of a list's events.
+func readEvents[T any](ctx context.Context, db *DB, tenant eventhook.TenantID, f eventhook.EventFilter, columns string, scan pgx.RowToFunc[T]) ([]T, error) {
+	if f.Status != "" && statusSQL[f.Status] == "" {
+		return nil, nil // no such state
 	}
-	to := f.Before
-	if to.IsZero() {
-		for i := range to {
-			to[i] = 0xff
+	source := f.SourceID
+	if f.Source != "" {
+		// Unique index on the slug.
+		err := db.lists.QueryRow(ctx, `SELECT id FROM eventhook.source WHERE tenant_id = $1 AND slug = $2`, [16]byte(tenant), f.Source).Scan((*[16]byte)(&source))
+		if errors.Is(err, pgx.ErrNoRows) || err == nil && !f.SourceID.IsZero() && f.SourceID != source {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, translate("list events", err)
 		}
 	}
-	if !f.ReceivedBefore.IsZero() {
-		if bound := eventhook.FirstID[eventhook.Event](f.ReceivedBefore); string(bound[:]) < string(to[:]) {
-			to = bound
-		}
-	}
-	rows, err := db.lists.Query(ctx, listEventsSQL, [16]byte(tenant), f.Source, string(f.Status), f.EventType, f.IdempotencyKey,
-		[16]byte(from), [16]byte(to), f.Limit)
-	if err != nil {
-		return nil, translate("list events", err)
-	}
-	list, err := pgx.CollectRows(rows, scanEvent)
+	list, err := readList(ctx, db, newEventList(tenant, source, f), columns, scan)
 	return list, translate("list events", err)
+}
+
+// readList has the planner see a mixed list's values each time, and makes it
+// plan any other once: that takes longer than to read it. One round trip.
+func readList[T any](ctx context.Context, db *DB, l eventList, columns string, scan pgx.RowToFunc[T]) ([]T, error) {
+	if l.isMixed {
+		rows, err := db.lists.Query(ctx, l.sql(columns), append([]any{pgx.QueryExecModeCacheDescribe}, l.args...)...)
+		if err != nil {
+			return nil, err
+		}
+		return pgx.CollectRows(rows, scan)
+	}
+	b := &pgx.Batch{}
+	b.Queue(`SET plan_cache_mode = force_generic_plan`)
+	b.Queue(l.sql(columns), l.args...)
+	b.Queue(`RESET plan_cache_mode`) // after a failure the first one is undone, too
+	results := db.lists.SendBatch(ctx, b)
+	defer func() { _ = results.Close() }() // reads on; what it finds is what was found
+	if _, err := results.Exec(); err != nil {
+		return nil, err
+	}
+	rows, err := results.Query()
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, scan)
 }
 
 // Event returns one of the tenant's events, without its payload, or
 // KindNotFound. Primary key.
 func (db *DB) Event(ctx context.Context, tenant eventhook.TenantID, id eventhook.EventID) (eventhook.Event, error) {
-	rows, err := db.work.Query(ctx, selectEventsSQL+` AND e.id = $2`, [16]byte(tenant), [16]byte(id))
+	rows, err := db.work.Query(ctx, `SELECT `+eventColumns+`
+		FROM eventhook.event e LEFT JOIN eventhook.source s ON s.id = e.source_id
+		WHERE e.tenant_id = $1 AND e.id = $2`, [16]byte(tenant), [16]byte(id))
 	if err != nil {
 		return eventhook.Event{}, translate("read event", err)
 	}

@@ -19,6 +19,9 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
+// operator is who changes things in tests.
+var operator = eventhook.Actor{Type: eventhook.ActorOperator, Name: "test"}
+
 // noon is when every test begins.
 var noon = time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
 
@@ -128,7 +131,7 @@ func acme() eventhook.TenantConfig {
 
 func (f *fixture) apply(c eventhook.TenantConfig) []eventhook.Change {
 	f.Helper()
-	changes, err := f.db.ApplyTenant(f.Context(), c, false)
+	changes, err := f.db.ApplyTenant(f.Context(), operator, c, ApplyOptions{})
 	f.must(err)
 	return changes
 }
@@ -143,7 +146,7 @@ func (f *fixture) sourceID(tenant, slug string) (eventhook.TenantID, eventhook.S
 // secondTenant is a tenant that must see nothing of acme's.
 func (f *fixture) secondTenant() eventhook.TenantID {
 	f.Helper()
-	t, err := f.db.AddTenant(f.Context(), eventhook.Tenant{Slug: "umbrella", Name: "Umbrella"})
+	t, err := f.db.AddTenant(f.Context(), operator, eventhook.Tenant{Slug: "umbrella", Name: "Umbrella"})
 	f.must(err)
 	return t.ID
 }
@@ -357,8 +360,8 @@ var invariants = map[string]string{
 	"an event in work has a token": `SELECT id FROM eventhook.event WHERE status = 'processing' AND lease_token = 0`,
 	"a delivered event has no open or failed action": `SELECT e.id FROM eventhook.event e JOIN eventhook.event_action a ON a.event_id = e.id
 		WHERE e.status = 'delivered' AND a.status NOT IN ('success', 'skipped')`,
-	"an action belongs to a settled or retried event": `SELECT e.id FROM eventhook.event e JOIN eventhook.event_action a ON a.event_id = e.id
-		WHERE e.retry_count = 0 AND e.status IN ('pending', 'processing', 'unrouted', 'duplicate')`,
+	"an action belongs to a settled, retried or reprocessed event": `SELECT e.id FROM eventhook.event e JOIN eventhook.event_action a ON a.event_id = e.id
+		WHERE e.retry_count = 0 AND e.lease_token <= 1 AND e.status IN ('pending', 'processing', 'unrouted') OR e.status = 'duplicate'`,
 	"a failed action says why": `SELECT event_id FROM eventhook.event_action WHERE (status = 'failed') <> (error_message IS NOT NULL)`,
 	"an execution owes work exactly while it has not ended or waits": `SELECT id FROM eventhook.execution
 		WHERE due_at IS NULL AND status IN ('pending', 'running', 'failed') OR due_at IS NOT NULL AND status IN ('completed', 'dead', 'cancelled')`,
@@ -387,6 +390,7 @@ func checkInvariants(t *testing.T, dsn string) {
 		return
 	}
 	defer func() { _ = conn.Close(ctx) }()
+	checkSealed(ctx, t, conn)
 	for claim, sql := range invariants {
 		var n int
 		if err := conn.QueryRow(ctx, "SELECT count(*) FROM ("+sql+") violations").Scan(&n); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -38,43 +39,61 @@ func (db *DB) LearnedSecret(ctx context.Context, source eventhook.SourceID) (lea
 }
 
 // RevealSecret returns the secret that a source has learned, once:
-// KindConflict if it was shown before, or there is none. Primary key.
-func (db *DB) RevealSecret(ctx context.Context, source eventhook.SourceID) (eventhook.Secret, error) {
-	var sealed string
-	err := db.work.QueryRow(ctx, `UPDATE eventhook.learned_secret SET revealed_at = $2
-		WHERE source_id = $1 AND revealed_at IS NULL RETURNING secret`, [16]byte(source), db.now()).Scan(&sealed)
-	if eventhook.KindOf(notFound(err, "learned secret")) == eventhook.KindNotFound {
-		return eventhook.Secret{}, &eventhook.Error{Kind: eventhook.KindConflict,
-			Message: "the source has learned no secret, or it was shown already; reset the handshake to learn a new one"}
-	}
-	if err != nil {
-		return eventhook.Secret{}, translate("show a learned secret", err)
-	}
-	text, err := db.sealer.Open(sealed)
-	if err != nil {
-		return eventhook.Secret{}, fmt.Errorf("show a learned secret: %w", err)
-	}
-	return eventhook.NewSecret(text), nil
+// KindConflict if it was shown before, or there is none. Primary keys.
+func (db *DB) RevealSecret(ctx context.Context, by eventhook.Actor, s eventhook.Source) (secret eventhook.Secret, err error) {
+	err = db.manage(ctx, "show a learned secret", by, s.TenantID, func(m *manager) error {
+		var sealed string
+		err := m.tx.QueryRow(ctx, `UPDATE eventhook.learned_secret SET revealed_at = $2
+			WHERE source_id = $1 AND revealed_at IS NULL RETURNING secret`, [16]byte(s.ID), db.now()).Scan(&sealed)
+		if eventhook.KindOf(notFound(err, "learned secret")) == eventhook.KindNotFound {
+			return &eventhook.Error{Kind: eventhook.KindConflict,
+				Message: "the source has learned no secret, or it was shown already; reset the handshake to learn a new one"}
+		}
+		if err != nil {
+			return err
+		}
+		text, err := db.sealer.Open(sealed)
+		secret = eventhook.NewSecret(text)
+		m.recordChanges("source.handshake_secret_revealed", resource{"source", s.ID.String(), s.Slug}, flipped("secret_is_revealed", true))
+		return err
+	})
+	return secret, err
 }
 
 // ForgetSecret lets a source wait for its handshake again. It is no fault if
-// it has learned none. Primary key.
-func (db *DB) ForgetSecret(ctx context.Context, source eventhook.SourceID) error {
-	_, err := db.work.Exec(ctx, `DELETE FROM eventhook.learned_secret WHERE source_id = $1`, [16]byte(source))
-	return translate("forget a learned secret", err)
+// it has learned none. Primary keys.
+func (db *DB) ForgetSecret(ctx context.Context, by eventhook.Actor, s eventhook.Source) error {
+	return db.manage(ctx, "forget a learned secret", by, s.TenantID, func(m *manager) error {
+		tag, err := m.tx.Exec(ctx, `DELETE FROM eventhook.learned_secret WHERE source_id = $1`, [16]byte(s.ID))
+		if err == nil && tag.RowsAffected() > 0 {
+			m.recordChanges("source.handshake_reset", resource{"source", s.ID.String(), s.Slug}, flipped("secret_is_learned", false))
+		}
+		return err
+	})
 }
 
-// fastlySQL reads a small index of its own.
-const fastlySQL = `SELECT ` + sourceColumns + sourceTables + `
-WHERE s.provider = 'fastly' AND s.is_enabled AND t.status = 'active' ORDER BY s.id LIMIT 1000`
+// flipped is the change of a yes or no to its opposite.
+func flipped(field string, to bool) []eventhook.FieldChange {
+	return []eventhook.FieldChange{{Field: field, From: strconv.AppendBool(nil, !to), To: strconv.AppendBool(nil, to)}}
+}
+
+// fastlySQL reads a small index of its own. The sources of one tenant do not
+// use up the room of all.
+const fastlySQL = `
+WITH fair AS (
+    SELECT id, row_number() OVER (PARTITION BY tenant_id ORDER BY id) AS nth
+    FROM eventhook.source WHERE provider = 'fastly' AND is_enabled
+)
+SELECT ` + sourceColumns + sourceTables + ` JOIN fair ON fair.id = s.id
+WHERE fair.nth <= 100 AND t.status = 'active' ORDER BY s.id LIMIT 1000`
 
 // servicesOfSource is how many services of one source are told, so that one
 // does not use up the room of all.
 const servicesOfSource = 100
 
 // FastlyServices are the ids of the services whose logs enabled sources take,
-// in any order, some perhaps twice: of the first thousand sources, the first
-// hundred of each.
+// in any order, some perhaps twice: of the first thousand sources, at most a
+// hundred of a tenant, the first hundred of each.
 func (db *DB) FastlyServices(ctx context.Context) ([]string, error) {
 	rows, err := db.lists.Query(ctx, fastlySQL)
 	if err != nil {

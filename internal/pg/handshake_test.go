@@ -1,6 +1,7 @@
 package pg
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -10,8 +11,8 @@ import (
 
 func TestASecretIsLearnedOnce(t *testing.T) {
 	f := setUp(t)
-	id := f.source("acme", "crm").ID
-	other := f.source("acme", "shop").ID
+	crm, other := f.source("acme", "crm"), f.source("acme", "shop")
+	id := crm.ID
 	learn := func(s string) error { return f.db.LearnSecret(t.Context(), id, eventhook.NewSecret(s)) }
 	learned := func() (texts []string) {
 		for _, s := range f.source("acme", "crm").LearnedSecrets {
@@ -21,7 +22,7 @@ func TestASecretIsLearnedOnce(t *testing.T) {
 	}
 	_, _, err := f.db.LearnedSecret(t.Context(), id)
 	wantKind(t, "before", err, eventhook.KindNotFound)
-	_, err = f.db.RevealSecret(t.Context(), id)
+	_, err = f.db.RevealSecret(t.Context(), operator, crm)
 	wantKind(t, "nothing to show", err, eventhook.KindConflict)
 
 	f.must(learn("first-secret"))
@@ -35,12 +36,12 @@ func TestASecretIsLearnedOnce(t *testing.T) {
 	if got := f.source("acme", "shop").LearnedSecrets; len(got) > 0 {
 		t.Errorf("another source learned %d secrets", len(got))
 	}
-	_, err = f.db.RevealSecret(t.Context(), other)
+	_, err = f.db.RevealSecret(t.Context(), operator, other)
 	wantKind(t, "of another source", err, eventhook.KindConflict)
-	shown, err := f.db.RevealSecret(t.Context(), id)
+	shown, err := f.db.RevealSecret(t.Context(), operator, crm)
 	f.must(err)
 	same(t, "shown", shown.Reveal(), "first-secret")
-	_, err = f.db.RevealSecret(t.Context(), id)
+	_, err = f.db.RevealSecret(t.Context(), operator, crm)
 	wantKind(t, "shown again", err, eventhook.KindConflict)
 	_, revealed, err := f.db.LearnedSecret(t.Context(), id)
 	f.must(err)
@@ -48,8 +49,8 @@ func TestASecretIsLearnedOnce(t *testing.T) {
 		t.Error("not marked as shown")
 	}
 
-	f.must(f.db.ForgetSecret(t.Context(), id))
-	f.must(f.db.ForgetSecret(t.Context(), id))
+	f.must(f.db.ForgetSecret(t.Context(), operator, crm))
+	f.must(f.db.ForgetSecret(t.Context(), operator, crm))
 	f.must(learn("third-secret"))
 	if got := learned(); !slices.Equal(got, []string{"third-secret"}) {
 		t.Errorf("learned %v, want the third", got)
@@ -67,7 +68,7 @@ func TestApplyLeavesWhatWasLearned(t *testing.T) {
 	}
 	apply := func(want int) {
 		t.Helper()
-		_, err := f.db.ApplyTenant(t.Context(), c, false)
+		_, err := f.db.ApplyTenant(t.Context(), operator, c, ApplyOptions{})
 		f.must(err)
 		same(t, "learned secrets", len(f.source("acme", "crm").LearnedSecrets), want)
 	}
@@ -77,7 +78,7 @@ func TestApplyLeavesWhatWasLearned(t *testing.T) {
 	}
 	apply(1)
 	for i := range c.Sources {
-		c.Sources[i].Provider = "another"
+		c.Sources[i].Provider, c.Sources[i].Verifier = "another", eventhook.NewSecret(`{"provider":"another"}`)
 	}
 	apply(0)
 	f.must(f.db.LearnSecret(t.Context(), f.source("acme", "crm").ID, eventhook.NewSecret("learned")))
@@ -96,7 +97,7 @@ func TestFastlyServices(t *testing.T) {
 			Verifier: eventhook.NewSecret(`{"provider":"fastly","options":{"service_ids":"` + services + `"}}`)}}
 	}
 	c.Sources = append(c.Sources, fastly("a", "one, two", true), fastly("b", "three", false), fastly("c", "two", true))
-	_, err := f.db.ApplyTenant(t.Context(), c, false)
+	_, err := f.db.ApplyTenant(t.Context(), operator, c, ApplyOptions{})
 	f.must(err)
 	got, err := f.db.FastlyServices(t.Context())
 	f.must(err)
@@ -108,6 +109,29 @@ func TestFastlyServices(t *testing.T) {
 	got, err = f.db.FastlyServices(t.Context())
 	f.must(err)
 	same(t, "services of a suspended tenant", len(got), 0)
+}
+
+func TestOneTenantDoesNotUseUpFastlysRoom(t *testing.T) {
+	f := setUp(t)
+	fastly := func(n int, service string) eventhook.SourceConfig {
+		return eventhook.SourceConfig{Source: eventhook.Source{Slug: fmt.Sprint("s", n), Name: "s", Provider: "fastly", IsEnabled: true,
+			Verifier: eventhook.NewSecret(`{"provider":"fastly","options":{"service_ids":"` + service + `"}}`)}}
+	}
+	greedy := eventhook.TenantConfig{Tenant: eventhook.Tenant{Slug: "greedy", Name: "Greedy"}}
+	for n := range 120 {
+		greedy.Sources = append(greedy.Sources, fastly(n, "greedys"))
+	}
+	modest := eventhook.TenantConfig{Tenant: eventhook.Tenant{Slug: "modest", Name: "Modest"}, Sources: []eventhook.SourceConfig{fastly(0, "modests")}}
+	for _, c := range []eventhook.TenantConfig{greedy, modest} {
+		_, err := f.db.ApplyTenant(t.Context(), operator, c, ApplyOptions{})
+		f.must(err)
+	}
+	got, err := f.db.FastlyServices(t.Context())
+	f.must(err)
+	same(t, "services", len(got), 101)
+	if !slices.Contains(got, "modests") {
+		t.Error("got none of the modest tenant's services, want them told")
+	}
 }
 
 func (f *fixture) source(tenant, slug string) eventhook.Source {

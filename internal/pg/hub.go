@@ -169,7 +169,7 @@ func (db *DB) Tell(ctx context.Context, interval time.Duration) error {
 			return nil
 		case <-db.hub.tell:
 		}
-		if topics := db.hub.takeUntold(); len(topics) > 0 {
+		if topics := append(db.hub.takeUntold(), db.watches.takeTold()...); len(topics) > 0 {
 			const sql = `SELECT pg_notify('` + wakeChannel + `', $2 || ' ' || topic) FROM unnest($1::text[]) AS topic`
 			if _, err := db.work.Exec(ctx, sql, topics, db.hub.self); err != nil && ctx.Err() == nil {
 				db.log.Warn("cannot tell other instances about new work", "error", err)
@@ -225,6 +225,7 @@ func (db *DB) listenOnce(ctx context.Context, onConfig func(ConfigChange)) error
 	}
 	onConfig(ConfigChange{})
 	db.hub.wakeAll()
+	db.watches.missedSome()
 	for {
 		n, err := waitForNotification(ctx, conn)
 		if err != nil {
@@ -235,7 +236,7 @@ func (db *DB) listenOnce(ctx context.Context, onConfig func(ConfigChange)) error
 		}
 		if n.Channel == wakeChannel {
 			if from, topic, ok := strings.Cut(n.Payload, " "); ok && from != db.hub.self {
-				db.hub.wakeLocal(topic)
+				db.hear(topic)
 			}
 			continue
 		}

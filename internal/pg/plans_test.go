@@ -36,7 +36,8 @@ var hot = map[string]struct {
 	"lock promises":     {lockPromisesSQL, 2},
 	"suspend":           {suspendSQL, 5},
 	"await":             {awaitSQL, 2},
-	"list events":       {listEventsSQL, 8},
+	"reprocess events":  {reprocessSQL, 3},
+	"watched events":    {watchedEventsSQL, 2},
 	"find key":          {findKeySQL, 4},
 	"hold sources":      {holdSourcesSQL, 1},
 	"count rejections":  {countRejectionsSQL, 5},
@@ -47,6 +48,13 @@ var hot = map[string]struct {
 	"sweep keys":        {sweepKeysSQL, 3},
 	"sweep executions":  {sweepExecutionsSQL, 3},
 	"sweep promises":    {sweepPromisesSQL, 3},
+	"count tenants":     {countTenantsSQL, 5},
+	"count sources":     {countSourcesSQL, 5},
+	"usage between":     {usageBetweenSQL, 3},
+	"tenant usage":      {tenantUsageSQL, 2},
+	"source stats":      {sourceStatsSQL, 3},
+	"sweep tenants":     {sweepTenantUsageSQL, 3},
+	"sweep sources":     {sweepSourceUsageSQL, 3},
 }
 
 // explain is the plan that is kept for a statement when the planner knows no
@@ -78,9 +86,11 @@ func (f *fixture) filled(settled, due int) {
 		SELECT gen_random_uuid(), $1, CASE WHEN i > $3::int THEN $2::timestamptz END, $2, CASE WHEN i <= $3 THEN $2 END,
 			CASE WHEN i > $3 THEN 'pending' ELSE 'completed' END, 'task', 3, 'ci', 'build'
 		FROM generate_series(1, $3::int + $4::int) i`, [16]byte(f.tenant), f.clock.now(), settled, due)
+	f.exec(`INSERT INTO eventhook.tenant_usage SELECT gen_random_uuid(), $1::date - i % 90, i % 16, 1, 1 FROM generate_series(1, $2::int) i`, f.clock.now(), settled+due)
+	f.exec(`INSERT INTO eventhook.source_usage SELECT gen_random_uuid(), $1, i % 16, 1, 1 FROM generate_series(1, $2::int) i`, f.clock.now(), settled+due)
 }
 
-var wholeTable = regexp.MustCompile(`Seq Scan on (event|execution|promise|idempotency_key|rejection|source)\S*`)
+var wholeTable = regexp.MustCompile(`Seq Scan on (event|execution|promise|idempotency_key|rejection|source|tenant_usage)\S*`)
 
 var sorts = regexp.MustCompile(`Sort  \(cost|Bitmap Heap Scan`)
 

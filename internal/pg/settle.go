@@ -187,6 +187,7 @@ func (db *DB) trySettle(ctx context.Context, batch []*eventhook.Settlement) (hel
 	}
 	if err == nil {
 		db.wakeWorkers(batch, woken)
+		db.tellSettled(batch)
 	}
 	return nil, err
 }

@@ -16,6 +16,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 )
@@ -129,15 +130,16 @@ func (s *Server) DSN(database string) string {
 }
 
 func (s *Server) dsn(database string) string {
+	query := url.Values{
+		"host":    {s.place.sockets},
+		"port":    {port},
+		"sslmode": {"disable"},
+	}.Encode()
 	u := url.URL{
-		Scheme: "postgres",
-		User:   url.User(superuser),
-		Path:   "/" + database,
-		RawQuery: url.Values{
-			"host":    {s.place.sockets},
-			"port":    {port},
-			"sslmode": {"disable"},
-		}.Encode(),
+		Scheme:   "postgres",
+		User:     url.User(superuser),
+		Path:     "/" + database,
+		RawQuery: strings.ReplaceAll(query, "+", "%20"), // to PostgreSQL's clients a + is one, and no space
 	}
 	return u.String()
 }

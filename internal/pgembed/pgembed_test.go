@@ -32,6 +32,17 @@ func TestDataSurvivesStopAndStart(t *testing.T) {
 	}
 }
 
+func TestTheDataFolderMayHaveAnyName(t *testing.T) {
+	for _, name := range []string{`my data`, `one,two`, `it's 100% "a+b" & ?c=d#e`} {
+		t.Run(name, func(t *testing.T) {
+			s := start1(t, Options{DataDir: filepath.Join(dataDir(t), name)})
+			if got := query(t, s, `SELECT 7`); got != "7" {
+				t.Errorf("got %q, want 7", got)
+			}
+		})
+	}
+}
+
 func TestServerIsPrivateAndDurable(t *testing.T) {
 	s := start1(t, Options{DataDir: dataDir(t), Settings: map[string]string{
 		"shared_buffers": "16MB", "work_mem": "5MB", "listen_addresses": "*",

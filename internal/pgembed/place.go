@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 const (
@@ -105,7 +106,8 @@ func locate(dataDir string) (place, error) {
 func newPlace(home string) place {
 	p := place{home: home, cluster: filepath.Join(home, "postgres")}
 	p.sockets = p.cluster
-	if len(filepath.Join(p.cluster, ".s.PGSQL."+port)) > maxSocketPath {
+	isList := strings.Contains(p.cluster, ",") // which clients read as several hosts
+	if isList || len(filepath.Join(p.cluster, ".s.PGSQL."+port)) > maxSocketPath {
 		p.sockets = filepath.Join(os.TempDir(), "eventhook-"+hash(p.cluster))
 	}
 	return p

@@ -11,6 +11,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -25,8 +26,8 @@ var (
 
 // Keyring seals with its first key and opens with any. Safe for concurrent use.
 type Keyring struct {
-	first string
-	keys  map[string]cipher.AEAD
+	ids  []string // the newest first
+	keys map[string]cipher.AEAD
 }
 
 // New makes a keyring of keys in base64, each of KeyBytes, the newest first.
@@ -49,13 +50,16 @@ func New(encoded ...string) (*Keyring, error) {
 			return nil, fmt.Errorf("encryption key %d: %w", i+1, err)
 		}
 		id := keyID(raw)
-		if k.first == "" {
-			k.first = id
+		if k.keys[id] == nil {
+			k.ids = append(k.ids, id)
 		}
 		k.keys[id] = aead
 	}
 	return k, nil
 }
+
+// KeyIDs names the keys, each once, the newest first: that one seals.
+func (k *Keyring) KeyIDs() []string { return slices.Clone(k.ids) }
 
 // keyID names a key without telling anything about it.
 func keyID(raw []byte) string {
@@ -74,8 +78,9 @@ func NewKey() string {
 // sealed twice differs.
 func (k *Keyring) Seal(plain string) (string, error) {
 	// The AEAD makes a random nonce itself and puts it first.
-	sealed := k.keys[k.first].Seal(nil, nil, []byte(plain), []byte(k.first)) //nolint:gosec // nil is not a nonce here
-	return "enc:" + k.first + ":" + base64.StdEncoding.EncodeToString(sealed), nil
+	id := k.ids[0]
+	sealed := k.keys[id].Seal(nil, nil, []byte(plain), []byte(id)) //nolint:gosec // nil is not a nonce here
+	return "enc:" + id + ":" + base64.StdEncoding.EncodeToString(sealed), nil
 }
 
 // Open returns what was sealed, ErrUnknownKey or ErrTampered.

@@ -162,3 +162,16 @@ func TestNewKeysDiffer(t *testing.T) {
 		t.Errorf("got %d bytes, %v, twice the same: %t; want %d that differ", len(raw), err, one == two, seal.KeyBytes)
 	}
 }
+
+func TestKeysAreNamedByWhatTheySeal(t *testing.T) {
+	one, two := seal.NewKey(), seal.NewKey()
+	ids := ring(t, one, two, one).KeyIDs()
+	if len(ids) != 2 || !strings.HasPrefix(sealed(t, ring(t, one), "x"), "enc:"+ids[0]+":") || !strings.HasPrefix(sealed(t, ring(t, two), "x"), "enc:"+ids[1]+":") {
+		t.Errorf("got %v, want the id of each key, the newest first", ids)
+	}
+	for _, id := range ids {
+		if strings.Contains(one+two, id) {
+			t.Errorf("the id %s is a part of a key", id)
+		}
+	}
+}

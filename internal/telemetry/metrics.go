@@ -34,6 +34,7 @@ type Metrics struct {
 	made         *prometheus.CounterVec
 	work         *prometheus.CounterVec
 	queueAge     *prometheus.GaugeVec
+	apiRefused   *prometheus.CounterVec
 	reasons      few
 }
 
@@ -78,11 +79,12 @@ func NewMetrics(outcomes []string) *Metrics {
 		settleTime:   histogram("events_settle_seconds", "Time to match and settle one batch of events.", prometheus.ExponentialBuckets(0.0005, 2, 14)),
 		made:         counters("actions_total", "Actions by target type and status.", "target_type", "status"),
 		work:         counters("executions_total", "What workers did with executions.", "act"),
+		apiRefused:   counters("api_refused_total", "Calls of the API that were refused, by what their keys lacked.", "reason"),
 		queueAge: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "eventhook", Name: "queue_age_seconds",
 			Help: "Age of the oldest due row of a queue; 0 when nothing is due."}, []string{"queue"}),
 	}
 	m.registry.MustRegister(m.requests, m.unverified, m.batchEvents, m.batchSeconds, m.batchFailed, m.settled, m.leasesLost,
-		m.settleTime, m.made, m.work, m.queueAge,
+		m.settleTime, m.made, m.work, m.queueAge, m.apiRefused,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, o := range outcomes {
 		m.answered[o] = m.requests.WithLabelValues(o)
@@ -166,6 +168,9 @@ func (m *Metrics) Settled(batch []*eventhook.Settlement, lost int, took time.Dur
 func (m *Metrics) Worked(act string, executions int) {
 	m.work.WithLabelValues(act).Add(float64(executions))
 }
+
+// APIRefused counts a call of the API that its key did not allow.
+func (m *Metrics) APIRefused(reason string) { m.apiRefused.WithLabelValues(reason).Inc() }
 
 // QueueAges tells the age of the oldest due row of each queue.
 type QueueAges interface {

@@ -1,0 +1,122 @@
+package eventhook
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// ActorType says as what somebody acts.
+type ActorType string
+
+// The types of actors.
+const (
+	ActorAdmin    ActorType = "admin"              // the admin key, on tenants themselves
+	ActorOnBehalf ActorType = "admin_on_behalf_of" // the admin key, on what a tenant owns
+	ActorKey      ActorType = "api_key"            // a tenant's key
+	ActorOperator ActorType = "operator"           // a command on a machine that reaches the database
+)
+
+// Actor is who changes something, as what and from where.
+type Actor struct {
+	Type      ActorType
+	KeyID     KeyID // of ActorKey
+	Name      string
+	SourceIP  string
+	RequestID string
+}
+
+// AuditEntry is one change, with who made it. It is written in the change's
+// own transaction, and never changed.
+type AuditEntry struct {
+	ID            AuditID
+	TenantID      TenantID
+	TenantSlug    string // "" when the tenant is unknown by now
+	Actor         Actor
+	Action        string // such as source.updated
+	ResourceType  string
+	ResourceID    string
+	ResourceName  string
+	Changes       []FieldChange
+	CorrelationID string // shared by what one act has changed together
+}
+
+// FieldChange is one field before and after a change; null where it was not
+// there. Secrets are never in it: of them it says that they changed.
+type FieldChange struct {
+	Field string          `json:"field"`
+	From  json.RawMessage `json:"from"`
+	To    json.RawMessage `json:"to"`
+}
+
+// AuditFilter narrows a list of audit entries; empty fields do not.
+type AuditFilter struct {
+	Tenant TenantID
+	Action string
+	Before AuditID
+	Limit  int
+}
+
+// Diff lists in their order the fields in which two JSON objects differ, each
+// by its path, such as rate_limit.burst_size; lists are compared whole. nil
+// stands for nothing. What marshals to anything but an object is an error.
+func Diff(before, after any) ([]FieldChange, error) {
+	was, is := map[string]json.RawMessage{}, map[string]json.RawMessage{}
+	for _, side := range []struct {
+		of   any
+		into map[string]json.RawMessage
+	}{{before, was}, {after, is}} {
+		if side.of == nil {
+			continue
+		}
+		raw, err := json.Marshal(side.of)
+		if err != nil {
+			return nil, fmt.Errorf("compare: %w", err)
+		}
+		if err := flatten(side.into, "", raw); err != nil {
+			return nil, fmt.Errorf("compare: %w", err)
+		}
+	}
+	fields := slices.Sorted(maps.Keys(was))
+	for name := range is {
+		if _, both := was[name]; !both {
+			fields = append(fields, name)
+		}
+	}
+	slices.Sort(fields)
+	changes := []FieldChange{}
+	for _, name := range fields {
+		from, to := orNull(was[name]), orNull(is[name])
+		if !bytes.Equal(from, to) {
+			changes = append(changes, FieldChange{name, from, to})
+		}
+	}
+	return changes, nil
+}
+
+func orNull(raw json.RawMessage) json.RawMessage {
+	if raw == nil {
+		return json.RawMessage("null")
+	}
+	return raw
+}
+
+// flatten puts each member of an object, and of the objects in it, under its path.
+func flatten(into map[string]json.RawMessage, prefix string, raw json.RawMessage) error {
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &object); err != nil {
+		return err
+	}
+	for name, value := range object {
+		if len(value) > 0 && value[0] == '{' {
+			if err := flatten(into, prefix+name+".", value); err != nil {
+				return err
+			}
+			continue
+		}
+		into[prefix+name] = value
+	}
+	return nil
+}

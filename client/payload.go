@@ -1,0 +1,24 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"io"
+)
+
+// Payload reads the exact bytes of an event's body, and their content type.
+// When they are past their retention that is a Problem with status 404.
+func (c *Client) Payload(ctx context.Context, tenant, id string, options ...CallOption) (contentType string, body []byte, err error) {
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
+	resp, err := c.GetEventPayload(ctx, tenant, id, options...)
+	if err != nil {
+		return "", nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err = io.ReadAll(io.LimitReader(resp.Body, mostAnswer))
+	if err != nil {
+		return "", nil, fmt.Errorf("read the payload: %w", err)
+	}
+	return resp.Header.Get("Content-Type"), body, nil
+}

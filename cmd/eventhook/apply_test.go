@@ -1,0 +1,148 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventhook/eventhook/internal/pgtest"
+)
+
+const planSecret = "hush_hush"
+
+// wantRun runs a command and holds its exit code, what it prints, and that no
+// secret is in it.
+func wantRun(t *testing.T, claim string, code int, stdout string, args ...string) command {
+	t.Helper()
+	got := runCommand(args...)
+	if got.code != code {
+		t.Errorf("%s: exit code %d, want %d: %s", claim, got.code, code, got.stderr)
+	}
+	if diff := cmp.Diff(stdout, got.stdout); diff != "" {
+		t.Errorf("%s: stdout (-want +got):\n%s", claim, diff)
+	}
+	if strings.Contains(got.stdout+got.stderr, planSecret) {
+		t.Errorf("%s: shows the secret: %+v", claim, got)
+	}
+	return got
+}
+
+// edited writes a file of tenants in which texts are replaced.
+func edited(t *testing.T, text string, replace ...string) string {
+	t.Helper()
+	return writeFile(t, "tenants.yaml", strings.NewReplacer(replace...).Replace(text))
+}
+
+func TestApplyShowsItsPlanLikeADiff(t *testing.T) {
+	configured(t, pgtest.New(t))
+	t.Setenv("SOME_SECRET", planSecret)
+	text := strings.ReplaceAll(testTenants, testSecret, `"${SOME_SECRET}"`)
+	file := edited(t, text)
+	const create = "+ create tenant acme\n+ create source acme/github\n+ create route acme/github/pushes\n"
+	const none = "0 created, 0 updated, 0 deleted, 3 unchanged\n"
+	wantRun(t, "a dry run", 0, create+"3 to create, 0 to update, 0 to delete, 0 unchanged\n", "apply", "-f", file, "--dry-run")
+	wantRun(t, "a check", exitUsage, create+"3 to create, 0 to update, 0 to delete, 0 unchanged\n", "apply", "-f", file, "--check")
+	wantRun(t, "the first time, for nothing was changed", 0, create+"3 created, 0 updated, 0 deleted, 0 unchanged\n", "apply", "-f", file)
+	wantRun(t, "the second time", 0, none, "apply", "-f", file)
+	wantRun(t, "as a folder", 0, none, "apply", "-f", filepath.Dir(file))
+	wantRun(t, "in full", 0, "= unchanged tenant acme\n= unchanged source acme/github\n= unchanged route acme/github/pushes\n"+none, "apply", "-f", file, "-v")
+	wantRun(t, "a check of what is applied", 0, "0 to create, 0 to update, 0 to delete, 3 unchanged\n", "apply", "-f", file, "--check")
+
+	changed := edited(t, text, "- slug: acme", "- slug: acme\n    name: Acme", "{name: pushes,", "{name: pushes, priority: 10, filter: {body.ref: {$regex: '^refs/'}},",
+		`["${SOME_SECRET}"]`, `["${SOME_SECRET}", other]`)
+	const update = "~ update tenant acme\n    name: \"acme\" -> \"Acme\"\n~ update source acme/github\n    secrets: changed\n" +
+		"~ update route acme/github/pushes\n    filter.body.ref.$regex: null -> \"^refs/\"\n    priority: 0 -> 10\n"
+	got := wantRun(t, "a check of what differs", exitUsage, update+"0 to create, 3 to update, 0 to delete, 0 unchanged\n", "apply", "-f", changed, "--check")
+	if !strings.Contains(got.stderr, "differs") {
+		t.Errorf("the check says %q, want the reason", got.stderr)
+	}
+	wantRun(t, "what differs", 0, update+"0 created, 3 updated, 0 deleted, 0 unchanged\n", "apply", "-f", changed)
+
+	less := edited(t, "tenants: [{slug: acme, name: Acme}]")
+	wantRun(t, "less", 0, "0 created, 0 updated, 0 deleted, 1 unchanged\n", "apply", "-f", less)
+	const remove = "- delete route acme/github/pushes\n- delete source acme/github\n"
+	wantRun(t, "a check of what is too much", exitUsage, remove+"0 to create, 0 to update, 2 to delete, 1 unchanged\n", "apply", "-f", less, "--prune", "--check")
+	wantRun(t, "pruned", 0, remove+"0 created, 0 updated, 2 deleted, 1 unchanged\n", "apply", "-f", less, "--prune")
+	wantRun(t, "never a tenant", 0, "0 created, 0 updated, 0 deleted, 0 unchanged\n", "apply", "-f", edited(t, "tenants: []"), "--prune")
+	wantRun(t, "which is still there", 0, "0 to create, 0 to update, 0 to delete, 1 unchanged\n", "apply", "-f", less, "--check")
+	t.Setenv("SOME_SECRET", "")
+	if got := wantRun(t, "without its variable", exitUsage, "", "apply", "-f", file); !strings.Contains(got.stderr, "SOME_SECRET") {
+		t.Errorf("got %q, want the variable named", got.stderr)
+	}
+}
+
+func TestApplyStopsAtATenantThatCannotBeApplied(t *testing.T) {
+	dsn := pgtest.New(t)
+	configured(t, dsn)
+	three := edited(t, "tenants: [{slug: a}, {slug: b, name: B}, {slug: c}]")
+	wantRun(t, "the one that is closed", 0, "+ create tenant b\n1 created, 0 updated, 0 deleted, 0 unchanged\n", "apply", "-f", edited(t, "tenants: [{slug: b}]"))
+	conn := connect(t, dsn)
+	if _, err := conn.Exec(t.Context(), `UPDATE eventhook.tenant SET status = 'closed'`); err != nil {
+		t.Fatal(err)
+	}
+	got := wantRun(t, "in the middle", exitFailed, "+ create tenant a\n", "apply", "-f", three)
+	for _, part := range []string{"tenant b: ", "closed", "stays so: a;", "not tried: 1"} {
+		if !strings.Contains(got.stderr, part) {
+			t.Errorf("it says %q, want %q in it", got.stderr, part)
+		}
+	}
+	if n := count(t, conn, `SELECT count(*) FROM eventhook.tenant`); n != 2 {
+		t.Errorf("there are %d tenants, want the first beside the closed one", n)
+	}
+}
+
+// TestWhatOnlyReadsLeavesTheSchemaAlone holds that a plan, an export and the
+// like do not migrate a database that instances of another version run on.
+func TestWhatOnlyReadsLeavesTheSchemaAlone(t *testing.T) {
+	dsn := pgtest.New(t)
+	configured(t, dsn)
+	file := edited(t, testTenants)
+	conn := connect(t, dsn)
+	for _, c := range []struct{ change, says string }{
+		{`UPDATE eventhook.schema_migrations SET version = version - 1`, "run eventhook migrate"},
+		{`UPDATE eventhook.schema_migrations SET version = version + 2`, "newer"},
+		{`UPDATE eventhook.schema_migrations SET dirty = true`, "half-way"},
+		{`DROP SCHEMA eventhook CASCADE`, "run eventhook migrate"},
+	} {
+		if _, err := conn.Exec(t.Context(), c.change); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{{"apply", "-f", file, "--dry-run"}, {"apply", "-f", file, "--check"}, {"export"}, {"secrets", "status"}, {"secrets", "rotate"}} {
+			if got := wantRun(t, strings.Join(args, " "), exitFailed, "", args...); !strings.Contains(got.stderr, c.says) {
+				t.Errorf("%v says %q, want %q", args, got.stderr, c.says)
+			}
+		}
+	}
+	if n := count(t, conn, `SELECT count(*) FROM pg_namespace WHERE nspname = 'eventhook'`); n != 0 {
+		t.Error("the schema was made")
+	}
+	wantRun(t, "apply makes it", 0, "+ create tenant acme\n+ create source acme/github\n+ create route acme/github/pushes\n3 created, 0 updated, 0 deleted, 0 unchanged\n", "apply", "-f", file)
+}
+
+func TestAPlanShowsNothingThatMovesTheCursor(t *testing.T) {
+	configured(t, pgtest.New(t))
+	got := wantRun(t, "a name", 0, "+ create tenant acme\n+ create source acme/s\n+ create route \"acme/s/a\\x1b[2Kb\"\n3 created, 0 updated, 0 deleted, 0 unchanged\n",
+		"apply", "-f", edited(t, "tenants: [{slug: acme, sources: [{slug: s, verifier: {type: none}, routes: [{name: \"a\\x1b[2Kb\", targets: [{type: task, task_kind: k}]}]}]}]"))
+	if strings.Contains(got.stdout, "\x1b") {
+		t.Errorf("got %q", got.stdout)
+	}
+}
+
+func TestSecretsInFilesAreApplied(t *testing.T) {
+	configured(t, pgtest.New(t))
+	file := edited(t, testTenants, testSecret, `"file:github.secret"`)
+	secret := filepath.Join(filepath.Dir(file), "github.secret")
+	if got := wantRun(t, "without it", exitUsage, "", "apply", "-f", file); !strings.Contains(got.stderr, `tenants[0].sources[0].secrets[0]: the file "github.secret"`) {
+		t.Errorf("got %q, want the place and the path", got.stderr)
+	}
+	if err := os.WriteFile(secret, []byte(planSecret+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := runCommand("apply", "-f", file); got.code != 0 {
+		t.Fatal(got)
+	}
+	wantRun(t, "without the line's end", 0, "0 to create, 0 to update, 0 to delete, 3 unchanged\n", "apply", "--check", "-f", edited(t, testTenants, testSecret, planSecret))
+}

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eventhook/eventhook/configs"
+)
+
+func newCheck() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Validate the configuration, and a file to apply; change nothing",
+		Args:  cobra.NoArgs,
+	}
+	s := addSettings(cmd)
+	file := cmd.Flags().StringP("file", "f", "", "YAML file of tenants, or folder of them, to validate too")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if _, _, err := s.load(cmd); err != nil {
+			return err
+		}
+		if *file != "" {
+			if _, err := configs.LoadTenants(*file, os.LookupEnv); err != nil {
+				return err
+			}
+		}
+		_, err := fmt.Fprintln(cmd.OutOrStdout(), "the configuration is valid")
+		return err
+	}
+	return cmd
+}

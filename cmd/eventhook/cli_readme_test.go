@@ -1,0 +1,87 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/eventhook/eventhook/internal/pgtest"
+)
+
+// TestTheFirstFiveMinutesOfTheREADME runs the README's commands as they stand,
+// in a folder like that of make run.
+func TestTheFirstFiveMinutesOfTheREADME(t *testing.T) {
+	gateway := startInstance(t, pgtest.New(t))
+	got := gateway.shell(t, readmeBlock(t, "### The first five minutes"))
+	wantInOrder(t, got,
+		"slug          shop",
+		"key      ehk_", "scopes   read,manage",
+		"receives at      http://", "/api/tenants/shop/eventhook/in/stripe",
+		`"workflow_kind":"process-payment"`,
+		`"status":"accepted"`, "eventhook event get ",
+		"came by          source stripe, verified", "status           unrouted",
+		`payments does not match: event type "payment_intent.succeeded" matches none of payment_intent.created`,
+		"eventhook event reprocess ",
+		"event types  payment_intent.*",
+		"Processed anew: 1",
+		"status           delivered", "payments  workflow  success", "payments matches, for workflow")
+}
+
+// readmeBlock is the first block of commands under a heading.
+func readmeBlock(t *testing.T, heading string) string {
+	t.Helper()
+	raw, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, found := strings.Cut(string(raw), "\n"+heading+"\n")
+	_, block, begun := strings.Cut(section, "\n```sh\n")
+	block, _, ended := strings.Cut(block, "\n```\n")
+	if !found || !begun || !ended {
+		t.Fatalf("the README has no commands under %q", heading)
+	}
+	return block
+}
+
+// shell runs commands like a newcomer's: the program is in ./bin, the admin key
+// in ./data, and nothing else is known but where the gateway is.
+func (i *instance) shell(t *testing.T, commands string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"data/admin.key": testAdminKey + "\n",
+		"bin/eventhook":  "#!/bin/sh\nEVENTHOOK_TEST_AS_MAIN=1 exec '" + os.Args[0] + "' \"$@\"\n",
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sh := exec.CommandContext(t.Context(), "sh", "-euc", commands)
+	sh.Dir, sh.Env = dir, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "EVENTHOOK_SERVER=" + i.url}
+	var out bytes.Buffer
+	sh.Stdout, sh.Stderr = &out, &out
+	if err := sh.Run(); err != nil {
+		t.Fatalf("%v; it printed:\n%s", err, &out)
+	}
+	return out.String()
+}
+
+// wantInOrder holds that texts follow one another.
+func wantInOrder(t *testing.T, got string, texts ...string) {
+	t.Helper()
+	rest := got
+	for _, text := range texts {
+		_, after, found := strings.Cut(rest, text)
+		if !found {
+			t.Fatalf("got:\n%s\nwant %q in it, after what comes before it in %q", got, text, texts)
+		}
+		rest = after
+	}
+}

@@ -1,0 +1,291 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventhook/eventhook/internal/pgtest"
+)
+
+// asked is what a command has asked a gateway for.
+type asked struct {
+	method, uri string
+	body        any // nil without one
+}
+
+// pretend is a gateway that answers everything in one way.
+func pretend(t *testing.T, status int, answer string) *[]asked {
+	t.Helper()
+	unconfigured(t)
+	var got []asked
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		raw, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		a := asked{method: r.Method, uri: r.URL.RequestURI()}
+		_ = json.Unmarshal(raw, &a.body)
+		got = append(got, a)
+		w.Header().Set("Content-Type", map[bool]string{true: "application/json", false: "application/problem+json"}[status < 300])
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, answer)
+	}))
+	t.Cleanup(s.Close)
+	t.Setenv(serverVariable, s.URL)
+	t.Setenv(keyVariable, testAdminKey)
+	t.Setenv(tenantVariable, "shop")
+	return &got
+}
+
+const inShop = "/api/tenants/shop/eventhook"
+
+func TestFlagsBecomeTheAPIsDocuments(t *testing.T) {
+	t.Setenv("SECRET_OF_STRIPE", "s1")
+	secret := writeFile(t, "secret.txt", "s2\n")
+	spelledOut := writeFile(t, "source.yaml", "name: Of the file\nverifier: {type: hmac, header: X-Sig}\nretry: {schedule_seconds: [30, 120]}\n")
+	asJSON := writeFile(t, "route.json", `{"priority": 9007199254740993, "targets": [{"type": "task", "task_kind": "a"}]}`)
+	script := writeFile(t, "script.js", "function transform(e) { return e }")
+	type object = map[string]any
+	for _, c := range []struct {
+		claim string
+		args  []string
+		want  asked
+	}{
+		{"a tenant is named by its slug, if by nothing else", []string{"tenant", "create", "shop"},
+			asked{"POST", "/api/admin/tenants", object{"slug": "shop", "name": "shop"}}},
+		{"a limit can be none", []string{"tenant", "update", "shop", "--max-events-per-day", "none", "--max-storage-bytes", "5"},
+			asked{"PATCH", "/api/admin/tenants/shop", object{"max_events_per_day": nil, "max_storage_bytes": 5.0}}},
+		{"a tenant is suspended", []string{"tenant", "suspend", "shop"}, asked{"PATCH", "/api/admin/tenants/shop", object{"status": "suspended"}}},
+		{"a tenant is closed when that is confirmed", []string{"tenant", "close", "shop", "--yes"}, asked{"POST", "/api/admin/tenants/shop/close", nil}},
+		{"a key has scopes, and an end", []string{"key", "create", "ci", "--scope", "read,work", "--scope", "manage", "--expires", "2030-01-01T00:00:00Z"},
+			asked{"POST", "/api/admin/tenants/shop/keys", object{"name": "ci", "scopes": []any{"read", "work", "manage"}, "expires_at": "2030-01-01T00:00:00Z"}}},
+		{"a tenant that is named wins over the variable", []string{"key", "delete", "1", "--tenant", "acme"},
+			asked{"DELETE", "/api/admin/tenants/acme/keys/1", nil}},
+		{"secrets come from variables, files and flags", []string{"source", "create", "stripe", "--provider", "stripe", "--secret-env", "SECRET_OF_STRIPE", "--secret-file", secret, "--secret", "s3"},
+			asked{"POST", inShop + "/sources", object{"slug": "stripe", "provider": "stripe", "secrets": []any{"s1", "s2", "s3"}}}},
+		{"flags go over a file, and secrets to its verifier", []string{"source", "create", "crm", "-f", spelledOut, "--name", "CRM", "--secret", "s", "--burst", "7", "--allow-from", "192.0.2.0/24", "--enabled=false"},
+			asked{"POST", inShop + "/sources", object{"slug": "crm", "name": "CRM", "verifier": object{"type": "hmac", "header": "X-Sig", "secrets": []any{"s"}},
+				"retry": object{"schedule_seconds": []any{30.0, 120.0}}, "rate_limit": object{"burst_size": 7.0}, "allowed_ip_ranges": []any{"192.0.2.0/24"}, "is_enabled": false}}},
+		{"an option's name may hold dots", []string{"source", "update", "x", "--option", "a.b=c=d"},
+			asked{"PATCH", inShop + "/sources/x", object{"options": object{"a.b": "c=d"}}}},
+		{"tokens are values", []string{"source", "update", "x", "--verifier", `{"type":"api_key","header":"X-Key"}`, "--secret", "t"},
+			asked{"PATCH", inShop + "/sources/x", object{"verifier": object{"type": "api_key", "header": "X-Key", "values": []any{"t"}}}}},
+		{"a source goes with its routes if told", []string{"source", "delete", "x", "--cascade"}, asked{"DELETE", inShop + "/sources/x?cascade=true", nil}},
+		{"a request is described", []string{"source", "test", "x", "-H", "A: 1", "-H", "A:2", "--body-file", secret, "--at", "2026-01-01T00:00:00Z"},
+			asked{"POST", inShop + "/sources/x/test", object{"headers": object{"A": []any{"1", "2"}}, "body_base64": "czIK", "at": "2026-01-01T00:00:00Z"}}},
+		{"a route to a task", []string{"route", "create", "r", "--source", "s", "--type", "a.*", "--type", "b", "--task", "build", "--queue", "ci"},
+			asked{"POST", inShop + "/sources/s/routes", object{"name": "r", "filter_event_types": []any{"a.*", "b"}, "targets": []any{object{"type": "task", "task_kind": "build", "queue": "ci"}}}}},
+		{"a route to a promise", []string{"route", "create", "r", "--source", "s", "--promise-key", "body.id", "--key-prefix", "x:", "--value-path", "body.v"},
+			asked{"POST", inShop + "/sources/s/routes", object{"name": "r", "targets": []any{object{"type": "promise", "idempotency_key_path": "body.id", "idempotency_key_prefix": "x:", "value_path": "body.v"}}}}},
+		{"a route with every condition", []string{"route", "create", "r", "--source", "s", "--filter", `{"body.n":{"$gte":1}}`, "--filter-expression", "body.a > 1", "--transform", "javascript:@" + script, "--priority", "5",
+			"--workflow", "w", "--key-path", "body.id", "--target", `{"type":"task","task_kind":"t"}`},
+			asked{"POST", inShop + "/sources/s/routes", object{"name": "r", "filter": object{"body.n": object{"$gte": 1.0}}, "filter_expression": "body.a > 1", "priority": 5.0,
+				"transform": object{"type": "javascript", "expression": "function transform(e) { return e }"},
+				"targets":   []any{object{"type": "task", "task_kind": "t"}, object{"type": "workflow", "workflow_kind": "w", "idempotency_key_path": "body.id"}}}}},
+		{"a file alone is the document", []string{"route", "create", "--source", "s", "-f", asJSON},
+			asked{"POST", inShop + "/sources/s/routes", object{"priority": 9007199254740993.0, "targets": []any{object{"type": "task", "task_kind": "a"}}}}},
+		{"events are filtered", []string{"event", "list", "--source", "s", "--status", "dead", "--type", "a b", "--idempotency-key", "k", "--since", "2026-01-01T00:00:00Z", "--limit", "3"},
+			asked{"GET", inShop + "/events?event_type=a+b&idempotency_key=k&limit=3&received_after=2026-01-01T00%3A00%3A00Z&source=s&status=dead", nil}},
+		{"events are processed anew by their ids", []string{"event", "reprocess", "1", "2"}, asked{"POST", inShop + "/events/reprocess", object{"event_ids": []any{"1", "2"}}}},
+		{"or by what they have in common", []string{"event", "reprocess", "--status", "dead,failed", "--source", "s", "--until", "2026-01-01T00:00:00Z", "--limit", "9"},
+			asked{"POST", inShop + "/events/reprocess", object{"filter": object{"status": []any{"dead", "failed"}, "source": "s", "received_before": "2026-01-01T00:00:00Z"}, "limit": 9.0}}},
+		{"an event type has a schema", []string{"event-type", "put", "a.b", "--schema", `{"type":"object"}`, "--category", "c"},
+			asked{"PUT", inShop + "/event-types/a.b", object{"schema": object{"type": "object"}, "category": "c"}}},
+		{"what was changed about the tenant", []string{"audit", "list", "--action", "route.updated"}, asked{"GET", inShop + "/audit?action=route.updated&limit=50", nil}},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			got := pretend(t, 200, `{"items":[],"next_cursor":null}`)
+			if out := runCommand(c.args...); out.code != 0 {
+				t.Fatalf("got %+v, want success", out)
+			}
+			if diff := cmp.Diff([]asked{c.want}, *got, cmp.AllowUnexported(asked{})); diff != "" {
+				t.Errorf("asked (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestWrongUsageIsToldBeforeAnythingIsAsked(t *testing.T) {
+	notJSON := writeFile(t, "x.yaml", "[1,")
+	list := writeFile(t, "list.json", "[]")
+	for claim, c := range map[string]struct {
+		args []string
+		says string
+	}{
+		"closing a tenant without a word":  {[]string{"tenant", "close", "shop"}, "--yes"},
+		"a tenant without a name":          {[]string{"tenant", "create"}, "slug"},
+		"a change that changes nothing":    {[]string{"tenant", "update", "shop"}, "what shall change"},
+		"a limit that is no number":        {[]string{"tenant", "update", "shop", "--max-events-per-day", "many"}, "none"},
+		"a route of no source":             {[]string{"route", "list"}, "source"},
+		"two targets at once":              {[]string{"route", "create", "r", "--source", "s", "--task", "a", "--workflow", "b"}, "--target"},
+		"a queue of nothing":               {[]string{"route", "create", "r", "--source", "s", "--queue", "q"}, "--task"},
+		"a filter that is no JSON":         {[]string{"route", "create", "r", "--source", "s", "--filter", "a=1"}, "--filter"},
+		"a transform of no kind":           {[]string{"route", "create", "r", "--source", "s", "--transform", "{id: id}"}, "jmespath:"},
+		"a secret of a variable not set":   {[]string{"source", "create", "s", "--secret-env", "NOBODY_SET_THIS"}, "NOBODY_SET_THIS"},
+		"a secret of a file not there":     {[]string{"source", "create", "s", "--secret-file", "nowhere"}, "nowhere"},
+		"an option without a value":        {[]string{"source", "create", "s", "--option", "a"}, "name=value"},
+		"a file that is not there":         {[]string{"source", "create", "s", "-f", "nowhere"}, "nowhere"},
+		"a file of nothing known":          {[]string{"source", "create", "s", "-f", notJSON}, "neither JSON nor YAML"},
+		"a file of a list":                 {[]string{"source", "create", "s", "-f", list}, "no object"},
+		"a header without a colon":         {[]string{"source", "test", "s", "-H", "a"}, "Name: value"},
+		"a handshake, shown and forgotten": {[]string{"source", "handshake", "s", "--reveal", "--reset"}, "not both"},
+		"no events":                        {[]string{"event", "reprocess", "--status", "dead"}, "--limit"},
+		"events by id and by status":       {[]string{"event", "reprocess", "1", "--status", "dead"}, "not both"},
+		"a time that is none":              {[]string{"event", "list", "--since", "yesterday"}, "--since"},
+		"a list of nothing":                {[]string{"event", "list", "--limit", "0"}, "--limit"},
+		"an output of no kind":             {[]string{"event", "list", "-o", "xml"}, "--output"},
+		"a verb that is none":              {[]string{"event", "list", "all"}, "unknown"},
+	} {
+		t.Run(claim, func(t *testing.T) {
+			got := pretend(t, 200, `{"items":[],"next_cursor":null}`)
+			out := runCommand(c.args...)
+			if out.code != exitUsage || !strings.Contains(out.stderr, c.says) || len(*got) > 0 {
+				t.Errorf("got %+v and asked %v, want exit code %d, nothing asked, and %q in the reason", out, *got, exitUsage, c.says)
+			}
+		})
+	}
+}
+
+func TestAProblemIsToldWithAllItsFaults(t *testing.T) {
+	for _, c := range []struct {
+		status int
+		answer string
+		code   int
+		says   []string
+	}{
+		{422, `{"title":"T","status":422,"detail":"D.","errors":[{"location":"body.a","message":"m"},{"location":"body.b","message":"n"}]}`, exitUsage, []string{"T: D.", "  body.a: m\n", "  body.b: n\n"}},
+		{400, `{"title":"T","status":400,"detail":"D."}`, exitUsage, []string{"400 T: D."}},
+		{401, `{"title":"T","status":401,"detail":"D."}`, exitFailed, []string{"401 T: D.", "The key came from EVENTHOOK_KEY"}},
+		{404, `{"title":"T","status":404,"detail":"D."}`, exitFailed, []string{"404 T: D."}},
+		{409, `{"title":"T","status":409,"detail":"D."}`, exitFailed, []string{"409 T: D."}},
+		{500, `{"title":"T","status":500,"detail":"D."}`, exitFailed, []string{"500 T: D."}},
+	} {
+		pretend(t, c.status, c.answer)
+		out := runCommand("source", "get", "s")
+		if out.code != c.code || out.stdout != "" || strings.Contains(out.stderr, testAdminKey) {
+			t.Errorf("%d: got %+v, want exit code %d, nothing on standard output, and no key", c.status, out, c.code)
+		}
+		for _, text := range c.says {
+			if !strings.Contains(out.stderr, text) {
+				t.Errorf("%d: it says %q, want %q in it", c.status, out.stderr, text)
+			}
+		}
+	}
+}
+
+func TestTheKeyIsFoundWhereItMayBe(t *testing.T) {
+	for _, c := range []struct {
+		claim, flag, variable, file, server string
+		want, from                          string
+		fails                               bool
+	}{
+		{claim: "the flag first", flag: "f", variable: "v", file: "k", server: defaultServer, want: "f", from: "--key"},
+		{claim: "then the variable", variable: "v", file: "k", server: defaultServer, want: "v", from: keyVariable},
+		{claim: "then the admin key of this machine", file: "k\n", server: "http://127.0.0.1:1", want: "k", from: "admin.key"},
+		{claim: "over IPv6, too", file: "k", server: "http://[::1]:1", want: "k", from: "admin.key"},
+		{claim: "which goes nowhere else", file: "k", server: "https://hooks.example.com", fails: true},
+		{claim: "not to what looks like it either", file: "k", server: "http://localhost.example.com", fails: true},
+		{claim: "without one there is none", server: defaultServer, fails: true},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			unconfigured(t)
+			dir := t.TempDir()
+			t.Setenv("EVENTHOOK_DATA_DIR", dir)
+			t.Setenv(keyVariable, c.variable)
+			if c.file != "" {
+				if err := os.WriteFile(dir+"/admin.key", []byte(c.file), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, err := findKey(c.flag, c.server)
+			if got.text != c.want || !strings.HasSuffix(got.from, c.from) || (err != nil) != c.fails {
+				t.Errorf("got %q from %q, %v; want %q from %q", got.text, got.from, err, c.want, c.from)
+			}
+		})
+	}
+}
+
+func TestNobodyThereIsToldWithWhatHelps(t *testing.T) {
+	pretend(t, 200, "")
+	t.Setenv(serverVariable, "http://127.0.0.1:1")
+	if out := runCommand("event", "list"); out.code != exitFailed || !strings.Contains(out.stderr, "eventhook serve") {
+		t.Errorf("got %+v, want exit code %d and how to start one", out, exitFailed)
+	}
+}
+
+func TestAListOfManyPagesIsOneDocument(t *testing.T) {
+	unconfigured(t)
+	pages := map[string]string{"": `{"items":[{"slug":"a","new":1}],"next_cursor":"2"}`, "2": `{"items":[],"next_cursor":"3"}`, "3": `{"items":[{"slug":"b"},{"slug":"c"}],"next_cursor":null}`}
+	var limits []string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		limits = append(limits, r.URL.Query().Get("limit"))
+		_, _ = io.WriteString(w, pages[r.URL.Query().Get("cursor")])
+	}))
+	defer s.Close()
+	list := func(args ...string) command {
+		limits = nil
+		return runCommand(append([]string{"tenant", "list", "--server", s.URL, "--key", testAdminKey}, args...)...)
+	}
+	var got any
+	out := list("--all", "-o", "json")
+	if err := json.Unmarshal([]byte(out.stdout), &got); err != nil {
+		t.Fatalf("%v: %+v", err, out)
+	}
+	type object = map[string]any
+	want := object{"items": []any{object{"slug": "a", "new": 1.0}, object{"slug": "b"}, object{"slug": "c"}}, "next_cursor": nil}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the document (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"250", "250", "250"}, limits); diff != "" {
+		t.Errorf("limits (-want +got):\n%s", diff)
+	}
+	if out := list("--limit", "1"); !strings.Contains(out.stderr, "--cursor 2") || strings.Count(out.stdout, "\n") != 2 {
+		t.Errorf("got %+v, want one tenant and how to go on", out)
+	}
+	if out := list("--limit", "2"); strings.Count(out.stdout, "SLUG") != 1 || strings.Count(out.stdout, "\n") != 4 || limits[2] != "1" {
+		t.Errorf("got %+v by limits %v, want tenants in one table", out, limits)
+	}
+}
+
+func TestWhatSendersChoseMovesNoCursor(t *testing.T) {
+	pretend(t, 200, `{"items":[{"id":"1","event_type":"a\u001b[2Jb\nc\u202ed","status":"dead","origin":"api","received_at":"2026-01-01T00:00:00Z"}],"next_cursor":null}`)
+	out := runCommand("event", "list")
+	if strings.ContainsAny(out.stdout, "\x1b\u202e") || strings.Count(out.stdout, "\n") != 2 {
+		t.Errorf("got %q, want one line of plain text", out.stdout)
+	}
+}
+
+func TestEventsAreWatchedAsTheyHappen(t *testing.T) {
+	gateway := startInstance(t, pgtest.New(t))
+	unconfigured(t)
+	t.Setenv(serverVariable, gateway.url)
+	t.Setenv(keyVariable, testAdminKey)
+	watched := make(chan command)
+	go func() {
+		watched <- runCommand("event", "watch", "--tenant", "acme", "--status", "delivered", "--count", "1", "-o", "json")
+	}()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		select {
+		case got := <-watched:
+			var e struct{ Source, Status string }
+			if err := json.Unmarshal([]byte(got.stdout), &e); err != nil || got.code != 0 || e.Source != "github" || e.Status != "delivered" {
+				t.Errorf("got %+v, %v, want a delivered event of github", got, err)
+			}
+			return
+		case <-tick.C: // until one comes after the stream began
+			if status, _, err := gateway.push(t.Context(), time.Now().String()); err != nil || status != http.StatusOK {
+				t.Fatal(status, err)
+			}
+		}
+	}
+}

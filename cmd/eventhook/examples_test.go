@@ -1,0 +1,181 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/configs"
+	"github.com/eventhook/eventhook/ingest"
+	"github.com/eventhook/eventhook/internal/pgtest"
+	"github.com/eventhook/eventhook/verify"
+)
+
+const examplesFolder = "../../configs/examples"
+
+// examples are the files and folders of worked examples that can be applied.
+func examples(t *testing.T) (paths []string) {
+	t.Helper()
+	entries, err := os.ReadDir(examplesFolder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.IsDir() || filepath.Ext(e.Name()) == ".yaml" {
+			paths = append(paths, filepath.Join(examplesFolder, e.Name()))
+		}
+	}
+	if len(paths) == 0 {
+		t.Fatal("there is no example")
+	}
+	return paths
+}
+
+// variableIn finds the variables of an example; what stands in a comment is
+// shell.
+var variableIn = regexp.MustCompile(`(?m)^[^#\n]*"\$\{([A-Z0-9_]+)\}"`)
+
+// exampleVariables gives each variable of an example a text of its own.
+func exampleVariables(t *testing.T, path string) (env []string) {
+	t.Helper()
+	err := filepath.WalkDir(path, func(name string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		raw, err := os.ReadFile(name)
+		for _, m := range variableIn.FindAllSubmatch(raw, -1) {
+			env = append(env, string(m[1])+"=secret-of-"+string(m[1]))
+			t.Setenv(string(m[1]), "secret-of-"+string(m[1]))
+		}
+		return err
+	})
+	if err != nil || len(env) == 0 {
+		t.Fatalf("%s names no variables (%v)", path, err)
+	}
+	return env
+}
+
+// TestExamplesDoWhatTheySay applies each example, finds it as it was applied,
+// and sends it signed webhooks of its providers, each of which a route wants.
+func TestExamplesDoWhatTheySay(t *testing.T) {
+	sent := map[string]bool{}
+	for _, path := range examples(t) {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			dsn := pgtest.New(t)
+			configured(t, dsn)
+			env := exampleVariables(t, path)
+			if got := runCommand("apply", "-f", path); got.code != 0 || !strings.Contains(got.stdout, " 0 unchanged\n") {
+				t.Fatalf("got %+v, want it applied", got)
+			}
+			if got := runCommand("apply", "-f", path, "--check", "--prune"); got.code != 0 {
+				t.Errorf("applied, it differs: %+v", got)
+			}
+			tenants, err := configs.LoadTenants(path, os.LookupEnv)
+			if err != nil {
+				t.Fatal(err)
+			}
+			gateway := startCommand(t, append(env, "DATABASE_URL="+dsn, "EVENTHOOK_ADMIN_KEY="+testAdminKey, "EVENTHOOK_ENCRYPTION_KEYS="+testEncryptionKey),
+				"serve", "--apply", path)
+			var accepted []string
+			for _, c := range tenants {
+				for _, s := range c.Sources {
+					for _, r := range exampleRequests(t, s.Source, gateway.url+ingest.Path(c.Slug, s.Slug)) {
+						accepted = append(accepted, wantAccepted(t, r))
+						sent[s.Provider] = true
+					}
+				}
+			}
+			conn := connect(t, dsn)
+			eventually(t, "nothing is owed", func() bool {
+				return count(t, conn, `SELECT count(*) FROM eventhook.event WHERE due_at IS NOT NULL`) == 0
+			})
+			if n := count(t, conn, `SELECT count(*) FROM eventhook.event WHERE id = ANY($1::uuid[]) AND status = 'delivered'`, accepted); n != len(accepted) {
+				t.Errorf("%d of %d webhooks were delivered", n, len(accepted))
+			}
+		})
+	}
+	for _, provider := range []string{"github", "stripe", "slack"} {
+		if !sent[provider] {
+			t.Errorf("no example has heard from %s", provider)
+		}
+	}
+}
+
+// exampleRequests are webhooks to a source as its provider signs them.
+func exampleRequests(t *testing.T, s eventhook.Source, to string) []*http.Request {
+	t.Helper()
+	secret := firstSecret(t, s)
+	if s.Provider == "slack" {
+		command := url.Values{"command": {"/deploy"}, "channel_name": {"ops"}, "trigger_id": {"1"}}.Encode()
+		return []*http.Request{
+			slackRequest(t, to, secret, "application/json", `{"type":"event_callback","event_id":"Ev1","event":{"type":"app_mention","text":"hi"}}`),
+			slackRequest(t, to, secret, "application/x-www-form-urlencoded", command),
+		}
+	}
+	if _, known := samples[s.Provider]; !known {
+		return nil
+	}
+	r, err := sample{provider: s.Provider, id: s.TenantSlug + "-1"}.request(t.Context(), to, secret, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []*http.Request{r}
+}
+
+// slackRequest signs as docs.slack.dev, "Verifying requests from Slack", says.
+func slackRequest(t *testing.T, to, secret, contentType, body string) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, to, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := strconv.FormatInt(time.Now().Unix(), 10)
+	r.Header.Set("Content-Type", contentType)
+	r.Header.Set("X-Slack-Request-Timestamp", at)
+	r.Header.Set("X-Slack-Signature", "v0="+hexHMAC(secret, fmt.Appendf(nil, "v0:%s:%s", at, body)))
+	return r
+}
+
+func firstSecret(t *testing.T, s eventhook.Source) (first string) {
+	t.Helper()
+	spec, err := verify.ReadSpec(s.Verifier)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.MapSecrets(func(_, secret string) string {
+		if first == "" {
+			first = secret
+		}
+		return secret
+	})
+	return first
+}
+
+// wantAccepted sends a request and returns the id of its event.
+func wantAccepted(t *testing.T, r *http.Request) string {
+	t.Helper()
+	resp, err := testClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	var answer ingestAnswer
+	if err == nil {
+		err = json.Unmarshal(raw, &answer)
+	}
+	if err != nil || resp.StatusCode != http.StatusOK || answer.Status != "accepted" {
+		t.Fatalf("%s answered %d %s (%v), want it accepted", r.URL.Path, resp.StatusCode, raw, err)
+	}
+	return answer.EventID
+}

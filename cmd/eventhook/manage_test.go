@@ -1,0 +1,80 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/eventhook/eventhook/ingest"
+	"github.com/eventhook/eventhook/internal/pgtest"
+)
+
+// send posts a webhook to one of acme's sources.
+func (i *instance) send(source string) (status int, event string) {
+	i.t.Helper()
+	resp, err := testClient.Post(i.url+ingest.Path("acme", source), "application/json", bytes.NewReader([]byte(`{"type":"made"}`)))
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var answer ingestAnswer
+	if resp.StatusCode == http.StatusOK {
+		if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
+			i.t.Fatal(err)
+		}
+	}
+	return resp.StatusCode, answer.EventID
+}
+
+// TestAChangeReachesEveryInstance long before what is cached grows too old.
+func TestAChangeReachesEveryInstance(t *testing.T) {
+	dsn := pgtest.New(t)
+	managing, receiving := startInstance(t, dsn), startInstance(t, dsn)
+	soon := func(claim string, holds func() bool) {
+		t.Helper()
+		began := time.Now()
+		eventually(t, claim, holds)
+		if took := time.Since(began); took > 30*time.Second { // a source is cached for a minute
+			t.Errorf("%s: after %s, want it told", claim, took)
+		}
+	}
+	change := func(method, path string, body, answer any, want int) {
+		t.Helper()
+		if got := managing.call(method, path, body, answer); got != want {
+			t.Fatalf("%s %s: answered %d, want %d", method, path, got, want)
+		}
+	}
+	answers := func(want int) func() bool {
+		return func() bool {
+			got, _ := receiving.send("fresh")
+			return got == want
+		}
+	}
+	becomes := func(want string) func() bool {
+		return func() bool {
+			_, id := receiving.send("fresh")
+			var event struct{ Status string }
+			eventually(t, "the event is processed", func() bool {
+				return receiving.call("GET", "/events/"+id, nil, &event) == http.StatusOK && event.Status != "pending" && event.Status != "processing"
+			})
+			return event.Status == want
+		}
+	}
+	soon("what is not there is not found", answers(http.StatusNotFound))
+	change("POST", "/sources", map[string]any{"slug": "fresh", "verifier": map[string]any{"type": "none"}}, nil, http.StatusCreated)
+	soon("a new source receives", answers(http.StatusOK))
+	soon("without a route nothing is done", becomes("unrouted"))
+	var route struct{ ID string }
+	change("POST", "/sources/fresh/routes", map[string]any{"name": "all", "targets": []any{map[string]any{"type": "task", "task_kind": "build"}}}, &route, http.StatusCreated)
+	soon("a new route is taken", becomes("delivered"))
+	change("PATCH", "/sources/fresh/routes/"+route.ID, map[string]any{"filter_expression": `event.type == "other"`}, nil, http.StatusOK)
+	soon("a changed route is, too", becomes("unrouted"))
+	change("PATCH", "/sources/fresh", map[string]any{"is_enabled": false}, nil, http.StatusOK)
+	soon("a disabled source receives nothing", answers(http.StatusNotFound))
+	change("PATCH", "/sources/fresh", map[string]any{"is_enabled": true}, nil, http.StatusOK)
+	soon("an enabled one does", answers(http.StatusOK))
+	change("DELETE", "/sources/fresh?cascade=true", nil, nil, http.StatusNoContent)
+	soon("a deleted one does not", answers(http.StatusNotFound))
+}

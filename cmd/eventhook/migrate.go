@@ -1,0 +1,68 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eventhook/eventhook/configs"
+	"github.com/eventhook/eventhook/internal/telemetry"
+	"github.com/eventhook/eventhook/migrations"
+)
+
+func newMigrate() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:       "migrate [up|down|version]",
+		Short:     "Bring the database to the newest schema (serve does it too)",
+		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
+		ValidArgs: []string{"up", "down", "version"},
+	}
+	s := addSettings(cmd)
+	yes := cmd.Flags().Bool("yes", false, "confirm that down deletes all data")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		act := "up"
+		if len(args) > 0 {
+			act = args[0]
+		}
+		if act == "down" && !*yes {
+			return usageError{fmt.Errorf("migrate down deletes all data of the gateway; confirm with --yes")}
+		}
+		c, err := databaseConfig(s, cmd)
+		if err != nil {
+			return err
+		}
+		log := telemetry.NewLogger(cmd.ErrOrStderr(), c.Log.Level, c.Log.Format)
+		d, err := openDatabase(cmd.Context(), c, log)
+		if err != nil {
+			return err
+		}
+		defer d.close(log)
+		switch act {
+		case "up":
+			err = migrations.Up(cmd.Context(), d.url)
+		case "down":
+			err = migrations.Down(cmd.Context(), d.url)
+		}
+		if err != nil {
+			return err
+		}
+		v, dirty, err := migrations.Version(cmd.Context(), d.url)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "schema version %d%s\n", v, map[bool]string{true: ", dirty: a migration stopped half-way"}[dirty])
+		return err
+	}
+	return cmd
+}
+
+// databaseConfig is the configuration for a command that only needs the
+// database: keys may be missing.
+func databaseConfig(s *settings, cmd *cobra.Command) (configs.Config, error) {
+	c, _, err := s.load(cmd)
+	if err == nil || c.DatabaseURL == "" {
+		return c, err
+	}
+	c.AdminKey, c.EncryptionKeys = "not needed, not used", []string{"not needed"}
+	return c, c.Validate().Err("the configuration is not valid")
+}

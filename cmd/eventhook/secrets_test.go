@@ -1,0 +1,163 @@
+package main
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/eventhook/eventhook/configs"
+	"github.com/eventhook/eventhook/internal/pgtest"
+	"github.com/eventhook/eventhook/internal/seal"
+)
+
+func keyIDs(t *testing.T, keys ...string) []string {
+	t.Helper()
+	ring, err := seal.New(keys...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ring.KeyIDs()
+}
+
+func TestSecretsRotate(t *testing.T) {
+	dsn := pgtest.New(t)
+	configured(t, dsn)
+	fresh := seal.NewKey()
+	ids := keyIDs(t, fresh, testEncryptionKey)
+	keys := func(list ...string) { t.Setenv("EVENTHOOK_ENCRYPTION_KEYS", strings.Join(list, ",")) }
+	file := writeFile(t, "t.yaml", exportedTenants)
+	if got := runCommand("apply", "-f", file); got.code != 0 {
+		t.Fatal(got)
+	}
+	status := func(claim string, lines ...string) {
+		t.Helper()
+		got := runCommand("secrets", "status")
+		var seen []string
+		for line := range strings.Lines(got.stdout) {
+			seen = append(seen, strings.Join(strings.Fields(line), " "))
+		}
+		if want := append([]string{"KEY VALUES IN STATE"}, lines...); got.code != 0 || strings.Join(seen, "\n") != strings.Join(want, "\n") {
+			t.Errorf("%s: got %q, want %q", claim, seen, want)
+		}
+	}
+	status("one key", ids[1]+" 3 source.verifier newest: seals")
+	keys(testEncryptionKey, fresh)
+	status("the next beside it", ids[1]+" 3 source.verifier newest: seals", ids[0]+" 0 configured")
+	keys(fresh, testEncryptionKey)
+	status("before it", ids[0]+" 0 newest: seals", ids[1]+" 3 source.verifier configured")
+	got := wantRun(t, "rotate", 0, "re-sealed 3 values with the key "+ids[0]+"\nthe key "+ids[1]+" is no longer needed and may be removed, once no instance seals with it\n", "secrets", "rotate")
+	if got.stderr != "re-sealed 3 of 3 …\n" {
+		t.Errorf("progress is %q", got.stderr)
+	}
+	wantRun(t, "again", 0, "re-sealed 0 values with the key "+ids[0]+"\nthe key "+ids[1]+" is no longer needed and may be removed, once no instance seals with it\n", "secrets", "rotate")
+	keys(fresh)
+	status("the new one alone", ids[0]+" 3 source.verifier newest: seals")
+	wantRun(t, "all is as it was", 0, noDrift, "apply", "--check", "-f", file)
+	keys(testEncryptionKey)
+	status("the old one alone", ids[1]+" 0 newest: seals", ids[0]+" 3 source.verifier not configured: cannot be opened")
+}
+
+func TestSecretsThatCannotBeOpenedAreTold(t *testing.T) {
+	dsn := pgtest.New(t)
+	configured(t, dsn)
+	if got := runCommand("apply", "-f", writeFile(t, "t.yaml", exportedTenants)); got.code != 0 {
+		t.Fatal(got)
+	}
+	lost, err := seal.New(seal.NewKey())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed, err := lost.Seal("x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var id string
+	err = connect(t, dsn).QueryRow(t.Context(), `UPDATE eventhook.source SET verifier = $1 WHERE slug = 'crm' RETURNING id`, sealed).Scan(&id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh := seal.NewKey()
+	ids := keyIDs(t, fresh, testEncryptionKey)
+	t.Setenv("EVENTHOOK_ENCRYPTION_KEYS", fresh+","+testEncryptionKey)
+	got := wantRun(t, "rotate", exitFailed, "re-sealed 2 values with the key "+ids[0]+"\nthe key "+ids[1]+" is no longer needed and may be removed, once no instance seals with it\n", "secrets", "rotate")
+	for _, part := range []string{"1 values cannot be opened", "source.verifier " + id + ": sealed with a key that is not configured"} {
+		if !strings.Contains(got.stderr, part) {
+			t.Errorf("stderr is %q, want %q in it", got.stderr, part)
+		}
+	}
+	status := runCommand("secrets", "status")
+	if !regexp.MustCompile(`(?m)^` + lost.KeyIDs()[0] + ` +1 +source.verifier +not configured`).MatchString(status.stdout) {
+		t.Errorf("the status is\n%s\nwant the lost key %s in it", status.stdout, lost.KeyIDs()[0])
+	}
+}
+
+// TestNothingRunsWithoutAKey but what seals nothing: there is no default one.
+func TestNothingRunsWithoutAKey(t *testing.T) {
+	configured(t, pgtest.New(t))
+	t.Setenv("EVENTHOOK_ENCRYPTION_KEYS", "")
+	file := writeFile(t, "t.yaml", testTenants)
+	for _, args := range [][]string{{"serve", "--listen", "127.0.0.1:0", "--management-listen", "127.0.0.1:0"}, {"apply", "-f", file}, {"export"}, {"secrets", "status"}, {"secrets", "rotate"}} {
+		if got := runCommand(args...); got.code != exitUsage || !strings.Contains(got.stderr, "encryption_keys: is required") || got.stdout != "" {
+			t.Errorf("%v: got %+v, want it to refuse and name encryption_keys", args, got)
+		}
+	}
+}
+
+// TestKeptKeysAreOneALine lets the key that was made be rotated, too.
+func TestKeptKeysAreOneALine(t *testing.T) {
+	c := configs.Default()
+	c.DataDir = t.TempDir()
+	older, err := openKeys(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed, err := older.ring.Seal("text")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh := seal.NewKey()
+	file := filepath.Join(c.DataDir, "encryption.key")
+	kept, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, append([]byte(fresh+"\n"), kept...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	both, err := openKeys(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := both.ring.Open(sealed); text != "text" || err != nil || both.ring.KeyIDs()[0] != keyIDs(t, fresh)[0] {
+		t.Errorf("got %q, %v with the keys %v, want the old text and the new key first", text, err, both.ring.KeyIDs())
+	}
+}
+
+// TestAGatewayRunsOnWhileSecretsAreRotated, as the steps of docs/secrets.md
+// have it: it knows the new key, and seals with the old one yet.
+func TestAGatewayRunsOnWhileSecretsAreRotated(t *testing.T) {
+	dsn := pgtest.New(t)
+	configured(t, dsn)
+	fresh := seal.NewKey()
+	gateway := startInstance(t, dsn, "EVENTHOOK_ENCRYPTION_KEYS="+testEncryptionKey+","+fresh)
+	f := startFlood(t, gateway)
+	answered := func(n int) {
+		eventually(t, "webhooks are answered", func() bool { return f.count(http.StatusOK) >= n })
+	}
+	answered(50)
+	t.Setenv("EVENTHOOK_ENCRYPTION_KEYS", fresh+","+testEncryptionKey)
+	if got := runCommand("secrets", "rotate"); got.code != 0 || !strings.HasPrefix(got.stdout, "re-sealed 1 values") {
+		t.Errorf("got %+v, want the source's secret re-sealed", got)
+	}
+	answered(f.count(http.StatusOK) + 200)
+	f.stop()
+	for status, n := range f.statuses {
+		if status != http.StatusOK {
+			t.Errorf("%d webhooks were answered %d", n, status)
+		}
+	}
+	gateway.stop()
+}

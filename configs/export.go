@@ -1,0 +1,176 @@
+package configs
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/verify"
+)
+
+// ExportHeading begins each exported file.
+const ExportHeading = "# What is configured, as `eventhook apply` takes it."
+
+// Exporter writes tenants as files that LoadTenants reads. Instead of secrets
+// it writes variables, each with a name of its own in all that one Exporter
+// writes.
+type Exporter struct{ taken map[string]bool }
+
+// NewExporter makes one that has written nothing yet.
+func NewExporter() *Exporter { return &Exporter{taken: map[string]bool{}} }
+
+type exportedTenant struct {
+	Slug            string `json:"slug"`
+	Name            string `json:"name,omitempty"`
+	MaxEventsPerDay *int64 `json:"max_events_per_day,omitempty"`
+	MaxStorageBytes *int64 `json:"max_storage_bytes,omitempty"`
+}
+
+type exportedSource struct {
+	Slug      string `json:"slug"`
+	Name      string `json:"name,omitempty"`
+	IsEnabled *bool  `json:"is_enabled,omitempty"`
+	verify.Spec
+	eventhook.SourceSettings
+	RateLimit eventhook.RateLimit   `json:"rate_limit,omitzero"` // left out when empty
+	Retry     eventhook.RetryPolicy `json:"retry,omitzero"`
+}
+
+type exportedRoute struct {
+	Name             string               `json:"name"`
+	Priority         int                  `json:"priority,omitempty"`
+	IsEnabled        *bool                `json:"is_enabled,omitempty"`
+	FilterEventTypes []string             `json:"filter_event_types,omitempty"`
+	Filter           json.RawMessage      `json:"filter,omitempty"`
+	FilterExpression string               `json:"filter_expression,omitempty"`
+	FilterFunction   string               `json:"filter_function,omitempty"`
+	Transform        *eventhook.Transform `json:"transform,omitempty"`
+	Targets          []eventhook.Target   `json:"targets"`
+}
+
+// Export writes tenants in their order into one file: what differs from the
+// defaults, and no secret, those included that a handshake has brought. The
+// comment at its top names the variables that it needs.
+func (x *Exporter) Export(tenants []eventhook.TenantConfig) ([]byte, error) {
+	var list yaml.Node
+	list.Kind = yaml.SequenceNode
+	e := export{Exporter: x}
+	for _, t := range tenants {
+		n, err := e.tenant(t)
+		if err != nil {
+			return nil, fmt.Errorf("export tenant %s: %w", t.Slug, err)
+		}
+		list.Content = append(list.Content, n)
+	}
+	var b bytes.Buffer
+	b.WriteString(ExportHeading + "\n")
+	if len(e.variables) > 0 {
+		b.WriteString("# No secret is in it. Before you apply it set these variables:\n")
+		for _, name := range e.variables {
+			b.WriteString("#   " + name + "\n")
+		}
+	}
+	const indent = 2
+	enc := yaml.NewEncoder(&b)
+	enc.SetIndent(indent)
+	if err := enc.Encode(&yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{plainText("tenants"), &list}}); err != nil {
+		return nil, fmt.Errorf("export: %w", err)
+	}
+	return b.Bytes(), enc.Close()
+}
+
+// export is one file in the making.
+type export struct {
+	*Exporter
+	variables []string
+}
+
+func (e *export) tenant(t eventhook.TenantConfig) (*yaml.Node, error) {
+	n, err := toYAML(exportedTenant{t.Slug, unlessSlug(t.Name, t.Slug), t.Quota.MaxEventsPerDay, t.Quota.MaxStorageBytes})
+	if err != nil {
+		return nil, err
+	}
+	return n, addList(n, "sources", t.Sources, func(s eventhook.SourceConfig) (*yaml.Node, error) { return e.source(t.Slug, s) })
+}
+
+func (e *export) source(tenant string, s eventhook.SourceConfig) (*yaml.Node, error) {
+	spec, err := verify.ReadSpec(s.Verifier)
+	if err != nil {
+		return nil, fmt.Errorf("source %s: %w", s.Slug, err)
+	}
+	spec = spec.MapSecrets(func(place, _ string) string {
+		name := e.variable(tenant, s.Slug, place)
+		e.variables = append(e.variables, name)
+		return reference + name
+	})
+	n, err := toYAML(exportedSource{s.Slug, unlessSlug(s.Name, s.Slug), unlessTrue(s.IsEnabled), spec, s.SourceSettings, s.RateLimit, s.Retry})
+	if err != nil {
+		return nil, err
+	}
+	if len(s.LearnedSecrets) > 0 {
+		n.HeadComment = "# Its secret came with its provider's handshake and is kept beside this configuration."
+	}
+	return n, addList(n, "routes", s.Routes, func(r eventhook.Route) (*yaml.Node, error) {
+		return toYAML(exportedRoute{r.Name, r.Priority, unlessTrue(r.IsEnabled), r.FilterEventTypes, r.Filter, r.FilterExpression, r.FilterFunction,
+			r.Transform, r.Targets})
+	})
+}
+
+// addList puts a list that is not empty at the end of an object.
+func addList[T any](object *yaml.Node, name string, list []T, one func(T) (*yaml.Node, error)) error {
+	if len(list) == 0 {
+		return nil
+	}
+	nodes := &yaml.Node{Kind: yaml.SequenceNode}
+	for _, v := range list {
+		n, err := one(v)
+		if err != nil {
+			return err
+		}
+		nodes.Content = append(nodes.Content, n)
+	}
+	object.Content = append(object.Content, plainText(name), nodes)
+	return nil
+}
+
+func unlessSlug(name, slug string) string {
+	if name == slug {
+		return ""
+	}
+	return name
+}
+
+func unlessTrue(b bool) *bool {
+	if b {
+		return nil
+	}
+	return &b
+}
+
+var placeIndex = regexp.MustCompile(`s?\[(\d+)\]$`)
+
+// variable names the secret at a place of a source, such as
+// ACME_GITHUB_SECRET_1.
+func (x *Exporter) variable(tenant, source, place string) string {
+	place = strings.TrimPrefix(strings.TrimPrefix(place, "verifier."), "options.")
+	if m := placeIndex.FindStringSubmatch(place); m != nil {
+		var i int
+		_, _ = fmt.Sscan(m[1], &i) // digits
+		place = fmt.Sprintf("%s_%d", strings.TrimSuffix(place, m[0]), i+1)
+	}
+	base := strings.ToUpper(strings.ReplaceAll(tenant+"_"+source+"_"+place, "-", "_"))
+	if base[0] >= '0' && base[0] <= '9' {
+		base = "_" + base // a shell wants no digit there
+	}
+	name := base
+	for i := 2; x.taken[name]; i++ {
+		name = fmt.Sprintf("%s_%d", base, i)
+	}
+	x.taken[name] = true
+	return name
+}

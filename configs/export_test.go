@@ -1,0 +1,301 @@
+package configs_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/configs"
+	"github.com/eventhook/eventhook/verify"
+)
+
+// plantedSecret is text, hexadecimal and base64.
+func plantedSecret(n int) string { return fmt.Sprintf("00112233445566778899aabbccdd%04x", n) }
+
+// everySource has a source of each scheme of each provider, with all that it
+// can be given, and sources whose verifier is spelled out.
+func everySource(t *testing.T) (sources []eventhook.SourceConfig) {
+	t.Helper()
+	keys, n := publicKeys(t), 0
+	secret := func() string { n++; return plantedSecret(n) }
+	add := func(slug string, spec verify.Spec) {
+		s := eventhook.Source{Slug: slug, Name: slug, IsEnabled: true}
+		if faults := spec.AssignTo(&s); len(faults) > 0 {
+			t.Fatalf("%s: %v", slug, faults)
+		}
+		sources = append(sources, eventhook.SourceConfig{Source: s})
+	}
+	for _, p := range verify.Presets() {
+		spec := verify.Spec{Provider: p.ID, Scheme: p.Scheme, Options: map[string]string{}}
+		required := p.RequiredFields()
+		if slices.Contains(required, "secrets") || p.LearnsSecret {
+			spec.Secrets = []string{secret(), secret()}
+			if p.Verifier.Type == "basic_auth" {
+				spec.Secrets = []string{"user:" + secret()}
+			}
+		}
+		if slices.Contains(required, "public_keys") {
+			spec.PublicKeys = []string{keys[keyKind(p.Verifier)]}
+		}
+		for _, o := range p.Options {
+			spec.Options[o.Name] = "option-" + o.Name
+			if o.Secret {
+				spec.Options[o.Name] = secret()
+			}
+		}
+		add(p.ID+"-"+p.Scheme, spec)
+	}
+	add("hmac", verify.Spec{Verifier: &verify.Config{Type: "hmac", Header: "X-Signature", Algorithm: "sha512", Encoding: "base64", Prefix: "${sign}=", Secrets: []string{secret(), secret()}}})
+	add("basic", verify.Spec{Verifier: &verify.Config{Type: "basic_auth", Username: "yes", Password: secret()}})
+	add("api-key", verify.Spec{Verifier: &verify.Config{Type: "api_key", Header: "X-Key", Values: []string{secret(), secret()}}})
+	add("key", verify.Spec{Verifier: &verify.Config{Type: "public_key", Header: "X", Algorithm: "rsa_sha256", PublicKeys: []string{pemOf(keys["rsa"])}}})
+	add("stamped", verify.Spec{Verifier: &verify.Config{Type: "timestamped_hmac", Header: "X", TimestampHeader: "Y", Signed: "{timestamp}.{body}",
+		ToleranceSeconds: new(0), RequireHeaders: map[string]string{"X-Version": "1.0", "X-Algorithm": "on"}, Secrets: []string{secret()}}})
+	add("none", verify.Spec{Verifier: &verify.Config{Type: "none"}})
+	add("1-2", verify.Spec{Provider: "github", Secrets: []string{secret()}})
+	return sources
+}
+
+func pemOf(der string) string {
+	return "-----BEGIN PUBLIC KEY-----\n" + der + "\n-----END PUBLIC KEY-----\n"
+}
+
+func keyKind(c verify.Config) string {
+	switch a := c.WithDefaults().Algorithm; {
+	case strings.HasPrefix(a, "ecdsa"), strings.HasPrefix(a, "ES"):
+		return "ecdsa"
+	case strings.HasPrefix(a, "rsa"), strings.HasPrefix(a, "RS"):
+		return "rsa"
+	}
+	return "ed25519"
+}
+
+func publicKeys(t *testing.T) map[string]string {
+	t.Helper()
+	const bits = 2048
+	must := func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := rsa.GenerateKey(rand.Reader, bits)
+	must(err)
+	e, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(err)
+	d, _, err := ed25519.GenerateKey(rand.Reader)
+	must(err)
+	texts := map[string]string{}
+	for kind, key := range map[string]any{"rsa": r.Public(), "ecdsa": e.Public(), "ed25519": d} {
+		der, err := x509.MarshalPKIXPublicKey(key)
+		must(err)
+		texts[kind] = base64.StdEncoding.EncodeToString(der)
+	}
+	return texts
+}
+
+// strange are texts that YAML, or our own replacing, might take for something
+// else.
+var strange = []string{"yes", "null", "1.0", "~", "0x10", "2026-03-10", "<<", "*a", "&a", "!b", "# c", " d ", "\"e\"", "f: g", "- h", "line\nline\n", "\n i",
+	"$", "$$", "$$$", "${J}", "$${K}", "a\tb", "naïve 日本 \u2028 \u0085", "file:x", "\x00", "\x07", strings.Repeat("long ", 100)}
+
+// everything has all that can be configured.
+func everything(t *testing.T) []eventhook.TenantConfig {
+	t.Helper()
+	full := eventhook.Source{Slug: "full", Name: "Full of \"settings\"", SourceSettings: eventhook.SourceSettings{
+		IdempotencyKeyPaths: []string{"body.id"}, EventTypePaths: []string{"header.x-type", "body.a + body.b"}, RequireIdempotencyKey: true,
+		RateLimit: eventhook.RateLimit{RequestsPerSecond: eventhook.DefaultRequestsPerSecond, BurstSize: 7},
+		Retry:     eventhook.RetryPolicy{MaxRetries: new(0), BackoffMultiplier: 1.5, ScheduleSeconds: []int{1, 2}}, AllowedIPRanges: []string{"192.0.2.0/24", "::/0"},
+		MaxBodyBytes: 5, ContentTypes: []string{"application/json"}, Response: &eventhook.SourceReply{Status: 202, ContentType: "text/plain", Body: "on"},
+	}}
+	if faults := (verify.Spec{Verifier: &verify.Config{Type: "none"}}).AssignTo(&full); len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	texts, err := json.Marshal(strange[:len(strange)-3]) // filters hold no control characters
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := eventhook.Target{Type: "task", TaskKind: "k"}
+	routes := []eventhook.Route{
+		{Name: "plain", IsEnabled: true, Targets: []eventhook.Target{target}},
+		{Name: "off", Priority: -3, FilterEventTypes: []string{"a.*", "*"}, Targets: []eventhook.Target{target, {Type: "promise", IdempotencyKeyPath: "body.id", Resolve: new(false)}}},
+		{Name: "conditions", IsEnabled: true, Filter: []byte(`{"body.n":{"$in":[1.50,1e3,-0,12345678901234567890123]},"body.t":` + string(texts) + `,"$or":[{"body.a":true},{"body.b":null}]}`),
+			FilterExpression: "body.a == '${x}'", FilterFunction: "function filter(event) {\n  return `${event.body.a}` === '$$'\n}\n",
+			Transform: &eventhook.Transform{Type: "jmespath", Expression: "{id: id}"}, Targets: []eventhook.Target{target}},
+	}
+	for i, name := range strange {
+		if !strings.Contains(name, "\x00") {
+			routes = append(routes, eventhook.Route{Name: strings.TrimSpace(name[:min(len(name), 20)]) + fmt.Sprint(i), IsEnabled: true, Targets: []eventhook.Target{target}})
+		}
+	}
+	return []eventhook.TenantConfig{
+		{Tenant: eventhook.Tenant{Slug: "acme", Name: "Acme ${and} Sons", Quota: eventhook.Quota{MaxEventsPerDay: new(int64(5)), MaxStorageBytes: new(int64(1 << 50))}},
+			Sources: append(everySource(t), eventhook.SourceConfig{Source: full, Routes: routes})},
+		{Tenant: eventhook.Tenant{Slug: "acme-hmac", Name: "acme-hmac"}, Sources: everySource(t)[:2]},
+		{Tenant: eventhook.Tenant{Slug: "empty", Name: "empty"}},
+	}
+}
+
+// secretsOf are the secrets of tenants in the order in which they are exported.
+func secretsOf(t *testing.T, tenants []eventhook.TenantConfig) (all []string) {
+	t.Helper()
+	for _, c := range tenants {
+		for _, s := range c.Sources {
+			spec, err := verify.ReadSpec(s.Verifier)
+			if err != nil {
+				t.Fatal(err)
+			}
+			spec.MapSecrets(func(_, secret string) string {
+				all = append(all, secret)
+				return secret
+			})
+		}
+	}
+	return all
+}
+
+// variablesOf are those that the comment at the top names.
+func variablesOf(file []byte) (names []string) {
+	for line := range strings.Lines(string(file)) {
+		if name, ok := strings.CutPrefix(line, "#   "); ok {
+			names = append(names, strings.TrimSpace(name))
+		}
+	}
+	return names
+}
+
+func TestWhatIsExportedReadsAsItWas(t *testing.T) {
+	want := everything(t)
+	file, err := configs.NewExporter().Export(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, secrets := variablesOf(file), secretsOf(t, want)
+	if len(names) != len(secrets) || len(names) < 100 {
+		t.Fatalf("%d variables for %d secrets", len(names), len(secrets))
+	}
+	env := map[string]string{}
+	for i, name := range names {
+		if _, twice := env[name]; twice {
+			t.Errorf("%s stands for two secrets", name)
+		}
+		env[name] = secrets[i]
+	}
+	for _, secret := range secrets {
+		if strings.Contains(string(file), strings.TrimPrefix(secret, "user:")) {
+			t.Errorf("the file shows %s", secret)
+		}
+	}
+	got, faults := configs.ParseTenants(file, lookup(env))
+	if len(faults) > 0 {
+		t.Fatalf("%v in\n%s", faults, file)
+	}
+	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b eventhook.Secret) bool { return a.Reveal() == b.Reveal() }),
+		cmp.Comparer(func(a, b json.RawMessage) bool { return sameJSON(t, a, b) })); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	again, err := configs.NewExporter().Export(got)
+	if err != nil || string(again) != string(file) {
+		t.Errorf("exported again (%v):\n%s", err, cmp.Diff(string(file), string(again)))
+	}
+}
+
+// sameJSON compares values, and numbers as they are written.
+func sameJSON(t *testing.T, a, b json.RawMessage) bool {
+	t.Helper()
+	var texts [2]string
+	for i, raw := range []json.RawMessage{a, b} {
+		if raw == nil {
+			continue
+		}
+		var v any
+		d := json.NewDecoder(strings.NewReader(string(raw)))
+		d.UseNumber()
+		if err := d.Decode(&v); err != nil {
+			t.Fatal(err)
+		}
+		texts[i] = fmt.Sprintf("%#v", v)
+	}
+	return texts[0] == texts[1]
+}
+
+func TestExportLooksWrittenByHand(t *testing.T) {
+	source := eventhook.Source{Slug: "github", Name: "GitHub", IsEnabled: true, LearnedSecrets: []eventhook.Secret{eventhook.NewSecret("hush")},
+		SourceSettings: eventhook.SourceSettings{Retry: eventhook.RetryPolicy{MaxRetries: new(1)}}}
+	if faults := (verify.Spec{Provider: "github", Secrets: []string{"hush", "hush"}}).AssignTo(&source); len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	route := eventhook.Route{Name: "pushes", IsEnabled: true, FilterEventTypes: []string{"push"}, Filter: []byte(`{"body.ref":{"$in":["a","b"]}}`),
+		Targets: []eventhook.Target{{Type: "task", TaskKind: "build", Queue: "ci"}}}
+	got, err := configs.NewExporter().Export([]eventhook.TenantConfig{{Tenant: eventhook.Tenant{Slug: "acme", Name: "acme"},
+		Sources: []eventhook.SourceConfig{{Source: source, Routes: []eventhook.Route{route}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const golden = "testdata/exported.yaml"
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", golden, diff)
+	}
+}
+
+func TestAnExportOfNothingIsValid(t *testing.T) {
+	file, err := configs.NewExporter().Export(nil)
+	if err != nil || !strings.HasPrefix(string(file), configs.ExportHeading) {
+		t.Fatalf("got %s, %v", file, err)
+	}
+	if got, faults := configs.ParseTenants(file, lookup(nil)); len(got) > 0 || len(faults) > 0 {
+		t.Errorf("got %v, %v; want nothing", got, faults)
+	}
+}
+
+// FuzzExport holds that any text that can be stored reads as it was.
+func FuzzExport(f *testing.F) {
+	for _, s := range strange {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if !utf8.ValidString(text) || strings.Contains(text, "\x00") {
+			return
+		}
+		raw, err := json.Marshal(map[string]any{"body.x": map[string]any{"$in": []string{text}}, text: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		source := eventhook.Source{Slug: "s", Name: "s", IsEnabled: true}
+		if faults := (verify.Spec{Verifier: &verify.Config{Type: "none"}}).AssignTo(&source); len(faults) > 0 {
+			t.Fatal(faults)
+		}
+		source.Response = &eventhook.SourceReply{Status: 200, Body: text}
+		want := eventhook.Route{Name: "r" + text, IsEnabled: true, Filter: raw, FilterExpression: text, Targets: []eventhook.Target{{Type: "task", TaskKind: "k" + text}}}
+		file, err := configs.NewExporter().Export([]eventhook.TenantConfig{{Tenant: eventhook.Tenant{Slug: "a", Name: "a"},
+			Sources: []eventhook.SourceConfig{{Source: source, Routes: []eventhook.Route{want}}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tenants, faults := configs.ParseTenants(file, lookup(nil)) // whose rules the text may break
+		if len(tenants) != 1 || len(tenants[0].Sources) != 1 || len(tenants[0].Sources[0].Routes) != 1 {
+			t.Fatalf("%q: %v in\n%s", text, faults, file)
+		}
+		got := tenants[0].Sources[0].Routes[0]
+		if got.Name != want.Name || got.FilterExpression != text || got.Targets[0].TaskKind != "k"+text || tenants[0].Sources[0].Response.Body != text || !sameJSON(t, raw, got.Filter) {
+			t.Errorf("%q reads as %+v with the filter %s from\n%s", text, got, got.Filter, file)
+		}
+	})
+}

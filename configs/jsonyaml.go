@@ -1,0 +1,107 @@
+package configs
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// reference begins a text that stands for a variable: no text that is stored
+// has a NUL.
+const reference = "\x00variable "
+
+// toYAML writes what marshals to a JSON object as a part of a document, members
+// in their order and numbers as they are written. Its texts read as they are:
+// what would read as a variable is escaped, what begins with reference becomes
+// one.
+func toYAML(v any) (*yaml.Node, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	return readNode(d)
+}
+
+func readNode(d *json.Decoder) (*yaml.Node, error) {
+	token, err := d.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch t := token.(type) {
+	case json.Delim:
+		return readNodes(d, t)
+	case string:
+		return textNode(t)
+	case json.Number:
+		return numberNode(t.String()), nil
+	default:
+		n := &yaml.Node{}
+		return n, n.Encode(t) // true, false, null
+	}
+}
+
+// readNodes reads what follows an opening bracket. Short lists of texts and
+// numbers stay on one line.
+func readNodes(d *json.Decoder, open json.Delim) (*yaml.Node, error) {
+	n := &yaml.Node{Kind: yaml.MappingNode}
+	if open == '[' {
+		n.Kind = yaml.SequenceNode
+	}
+	const line = 80
+	length, nested := 0, false
+	for d.More() {
+		child, err := readNode(d)
+		if err != nil {
+			return nil, err
+		}
+		n.Content = append(n.Content, child)
+		length, nested = length+len(child.Value), nested || child.Kind != yaml.ScalarNode
+	}
+	if n.Kind == yaml.SequenceNode && !nested && length < line {
+		n.Style = yaml.FlowStyle
+	}
+	_, err := d.Token() // the closing one
+	return n, err
+}
+
+// textNode is a text that variables were put in for, or whose signs are.
+func textNode(s string) (*yaml.Node, error) {
+	if name, ok := strings.CutPrefix(s, reference); ok {
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.DoubleQuotedStyle, Value: "${" + name + "}"}, nil
+	}
+	if variable.MatchString(s) {
+		s = strings.ReplaceAll(s, "$", "$$")
+	}
+	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s}
+	if isPlain(s) {
+		return n, nil // quoted where it must be
+	}
+	return n, n.Encode(s)
+}
+
+// isPlain reports whether a text is one line of printable ASCII, and nothing
+// that was a truth value in an older YAML. All others need more care, which is
+// slow.
+func isPlain(s string) bool {
+	switch strings.ToLower(s) {
+	case "", "y", "n", "yes", "no", "on", "off":
+		return false
+	}
+	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
+}
+
+// numberNode is a number as it is written; YAML is told of one that it would
+// not take for one, such as 1e999.
+func numberNode(s string) *yaml.Node {
+	n := &yaml.Node{Kind: yaml.ScalarNode, Value: s}
+	if tag := n.ShortTag(); tag != "!!int" && tag != "!!float" {
+		n.Tag, n.Style = "!!float", yaml.TaggedStyle
+	}
+	return n
+}
+
+func plainText(s string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: s} }

@@ -1,0 +1,143 @@
+package configs_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/configs"
+	"github.com/eventhook/eventhook/verify"
+)
+
+// secretPlaces is a file of tenants with a secret in each place that holds one.
+const secretPlaces = `
+tenants:
+  - slug: acme
+    sources:
+      - {slug: a, provider: meta, secrets: ["$1", other], options: {verify_token: "$1"}}
+      - {slug: b, verifier: {type: hmac, header: X, secrets: ["$1"]}}
+      - {slug: c, verifier: {type: api_key, header: X, values: ["$1"]}}
+      - {slug: d, verifier: {type: basic_auth, username: u, password: "$1"}}
+`
+
+// inFolder writes files, the first of which is one of tenants, and reads that.
+func inFolder(t *testing.T, text string, files map[string]string, env map[string]string) ([]eventhook.TenantConfig, error) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(dir, "tenants.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return configs.LoadTenants(path, lookup(env))
+}
+
+// allSecrets are the texts that stand in secret places, each once.
+func allSecrets(t *testing.T, tenants []eventhook.TenantConfig) (all []string) {
+	t.Helper()
+	for _, s := range tenants[0].Sources {
+		spec, err := verify.ReadSpec(s.Verifier)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec.MapSecrets(func(_, secret string) string {
+			all = append(all, secret)
+			return secret
+		})
+	}
+	return all
+}
+
+func TestSecretsAreReadFromFiles(t *testing.T) {
+	absolute := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(absolute, []byte("far away"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{"secrets/a.txt": "it's \"quoted\": #1 \r\n\n", "plain": "x"}
+	for _, c := range []struct{ claim, written, want string }{
+		{"as a text", "hush", "hush"},
+		{"in a file below, but for the space at its end", "file:secrets/a.txt", "it's \"quoted\": #1"},
+		{"in a file anywhere", "file:" + absolute, "far away"},
+		{"in a file that a variable names", "file:${DIR}/a.txt", "it's \"quoted\": #1"},
+		{"a variable's text is no path", "${ODD}", "file:plain"},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			got, err := inFolder(t, strings.ReplaceAll(secretPlaces, "$1", c.written), files, map[string]string{"DIR": "secrets", "ODD": "file:plain"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]string{c.want, "other", c.want, c.want, c.want, c.want}, allSecrets(t, got)); diff != "" {
+				t.Errorf("secrets (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestWhereNoSecretBelongsAFileIsAText(t *testing.T) {
+	got, err := inFolder(t, "tenants: [{slug: a, name: \"file:plain\", sources: [{slug: s, verifier: {type: none}, response: {status: 200, body: \"file:plain\"}}]}]",
+		map[string]string{"plain": "x"}, nil)
+	if err != nil || got[0].Name != "file:plain" || got[0].Sources[0].Response.Body != "file:plain" {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+func TestFilesThatCannotBeRead(t *testing.T) {
+	places := []string{"sources[0].options.verify_token", "sources[0].secrets[0]", "sources[1].verifier.secrets[0]", "sources[2].verifier.values[0]",
+		"sources[3].verifier.password"}
+	for _, c := range []struct{ claim, path, content, want string }{
+		{"one that is not there", "nowhere", "", `the file "nowhere" cannot be read: no such file or directory`},
+		{"a folder", ".", "", `the file "." cannot be read: is a directory`},
+		{"no path", "", "", `the file "" cannot be read: is a directory`},
+		{"an empty one", "odd", "", `the file "odd" is empty`},
+		{"one with nothing but space", "odd", " \n\t\n", `the file "odd" is empty`},
+		{"one that is no text", "odd", "hush\xff", `the file "odd" holds no UTF-8`},
+		{"one without an end", "odd", strings.Repeat("hush", 20_000), `the file "odd" holds more than 65536 bytes`},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			_, err := inFolder(t, strings.ReplaceAll(secretPlaces, "$1", "file:"+c.path), map[string]string{"odd": c.content}, nil)
+			var want []string
+			for _, place := range places {
+				want = append(want, "tenants.yaml: tenants[0]."+place)
+			}
+			if diff := cmp.Diff(want, locations(t, err)); diff != "" {
+				t.Fatalf("places (-want +got):\n%s", diff)
+			}
+			if text := err.Error(); strings.Count(text, c.want) != len(places) || strings.Contains(text, "hush") {
+				t.Errorf("got %q, want %q at each place", text, c.want)
+			}
+		})
+	}
+}
+
+func TestNoFaultShowsWhatAFileHolds(t *testing.T) {
+	for claim, text := range map[string]string{
+		"beside what is invalid":    "{slug: s, provider: github, secrets: [\"file:hush\"], max_body_bytes: -1}",
+		"where it does not fit":     "{slug: s, verifier: {type: hmac, header: X, secrets: [\"file:hush\"], secret_encoding: hex}}",
+		"with a space that counts":  "{slug: s, verifier: {type: basic_auth, username: \"\", password: \"file:hush\"}}",
+		"where it is not looked at": "{slug: s, verifier: {type: none, secrets: [\"file:hush\"]}}",
+	} {
+		_, err := inFolder(t, "tenants: [{slug: a, sources: ["+text+"]}]", map[string]string{"hush": hush}, nil)
+		if err == nil || strings.Contains(err.Error(), hush) || strings.Contains(err.Error(), hush[:7]) {
+			t.Errorf("%s: got %v, want a fault that does not show it", claim, err)
+		}
+	}
+}
+
+func TestAVariableThatIsNoTextIsRefused(t *testing.T) {
+	_, err := inFolder(t, strings.ReplaceAll(secretPlaces, "$1", "${ODD}"), nil, map[string]string{"ODD": "hush\xff"})
+	if err == nil || !strings.Contains(err.Error(), "the variable ODD is not UTF-8") || strings.Contains(err.Error(), "hush") {
+		t.Errorf("got %v, want the variable's name", err)
+	}
+}

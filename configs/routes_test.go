@@ -1,0 +1,134 @@
+package configs_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventhook/eventhook"
+)
+
+const routeText = "tenants:\n  - slug: acme\n    sources:\n      - slug: s\n        verifier: {type: none}\n        routes:\n" +
+	"          - name: r\n            targets: [{type: task, task_kind: k}]\n"
+
+func TestRouteConditionsAreRead(t *testing.T) {
+	got, faults := tenants(t, routeText+`            filter_event_types: [push]
+            filter:
+              body.amount: {$gte: 1000.50, $lt: 1e3}
+              body.currency: [usd, "eur", 978]
+              header.x-env: {$ne: test}
+              body.paid: true
+              body.note: null
+              body.day: 2026-03-10
+              "body.yes": yes
+              $or: [{body.a: 12345678901234567890123}, {"body.b": "<&>"}]
+              $not: {body.tag: {$regex: "^a$$"}}
+            filter_expression: body.a == 1
+            filter_function: "function filter(event) { return event.body.a === `+"`$${1}`"+` }"
+            transform: {type: jmespath, expression: "{id: id}"}
+`, nil)
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	r := got[0].Sources[0].Routes[0]
+	const want = `{"body.amount":{"$gte":1000.50,"$lt":1e3},"body.currency":["usd","eur",978],"header.x-env":{"$ne":"test"},"body.paid":true,` +
+		`"body.note":null,"body.day":"2026-03-10","body.yes":"yes","$or":[{"body.a":12345678901234567890123},{"body.b":"<&>"}],"$not":{"body.tag":{"$regex":"^a$"}}}`
+	if diff := cmp.Diff(want, string(r.Filter)); diff != "" {
+		t.Errorf("filter (-want +got):\n%s", diff)
+	}
+	r.Filter = nil
+	if diff := cmp.Diff(eventhook.Route{Name: "r", IsEnabled: true, FilterEventTypes: []string{"push"}, FilterExpression: "body.a == 1",
+		FilterFunction: "function filter(event) { return event.body.a === `${1}` }",
+		Transform:      &eventhook.Transform{Type: "jmespath", Expression: "{id: id}"},
+		Targets:        []eventhook.Target{{Type: "task", TaskKind: "k"}}}, r); diff != "" {
+		t.Errorf("route (-want +got):\n%s", diff)
+	}
+}
+
+func TestAFilterMayBeNothing(t *testing.T) {
+	for _, filter := range []string{"", "            filter:\n", "            filter: null\n", "            filter: ~\n"} {
+		got, faults := tenants(t, routeText+filter, nil)
+		if len(faults) > 0 || got[0].Sources[0].Routes[0].Filter != nil {
+			t.Errorf("%q: got %v, %v, want none", filter, got, faults)
+		}
+	}
+}
+
+func TestAFilterMayUseAnchors(t *testing.T) {
+	got, faults := tenants(t, routeText+"            filter: {body.a: &list [1, x], body.b: *list}\n", nil)
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	if diff := cmp.Diff(json.RawMessage(`{"body.a":[1,"x"],"body.b":[1,"x"]}`), got[0].Sources[0].Routes[0].Filter); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestRouteFaults(t *testing.T) {
+	const at = "tenants[0].sources[0].routes[0]."
+	bomb := "            filter:\n              a0: &a0 [1, 2, 3, 4, 5, 6, 7, 8]\n"
+	for i := range 8 {
+		last := "*a" + string(rune('0'+i))
+		bomb += "              a" + string(rune('1'+i)) + ": &a" + string(rune('1'+i)) + " [" + strings.Repeat(last+", ", 7) + last + "]\n"
+	}
+	for _, c := range []struct {
+		claim, text string
+		want        []string // location: a part of the message
+	}{
+		{"CEL that does not compile", "            filter_expression: body.a ==\n", []string{at + "filter_expression: "}},
+		{"JavaScript that does not compile", "            filter_function: \"function filter(event) {\"\n", []string{at + "filter_function: "}},
+		{"JMESPath that does not compile", "            transform: {type: jmespath, expression: \"[\"}\n", []string{at + "transform.expression: "}},
+		{"a transform of no kind", "            transform: {type: awk, expression: x}\n", []string{at + "transform.type: awk"}},
+		{"a field of a transform that is none", "            transform: {kind: jmespath}\n", []string{`line 9: "kind"`}},
+		{"all of them", "            filter_expression: \"(\"\n            filter: {body.a: {$gtee: 1}}\n            transform: {type: jmespath}\n            priority: 9000000\n",
+			[]string{at + "priority: 9000000", at + "filter.body.a.$gtee: ", at + "filter_expression: ", at + "transform.expression: "}},
+		{"an operator that is none", "            filter: {body.a: {$gtee: 1}}\n", []string{at + "filter.body.a.$gtee: "}},
+		{"a number that JSON has not", "            filter: {body.a: 0x1F, body.b: [.inf, +1, 010]}\n",
+			[]string{at + "filter.body.a: 0x1F", at + "filter.body.b[0]: .inf", at + "filter.body.b[1]: +1", at + "filter.body.b[2]: 010"}},
+		{"a member twice", "            filter:\n              body.a: 1\n              \"body.a\": 2\n", []string{at + "filter.body.a: occurs twice"}},
+		{"a key that is no text", "            filter: {[a]: 1}\n", []string{at + "filter: names of fields"}},
+		{"a merge", "            filter: {<<: {body.a: 1}}\n", []string{at + "filter: names of fields"}},
+		{"binary data", "            filter: {body.a: !!binary aGk=}\n", []string{at + "filter.body.a: JSON has no !!binary"}},
+		{"a list as a filter", "            filter: [body.a]\n", []string{at + "filter: "}},
+		{"aliases without end", bomb, []string{at + "filter: larger than"}},
+		{"subscriptions, which are not there yet", "    subscriptions: []\n", []string{`line 9: "subscriptions"`}},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			_, faults := tenants(t, routeText+c.text, nil)
+			if len(faults) != len(c.want) {
+				t.Fatalf("got %q, want %q", faults, c.want)
+			}
+			for i, f := range faults {
+				if at, part, _ := strings.Cut(c.want[i], ": "); f.Location != at || !strings.Contains(f.Message, part) {
+					t.Errorf("got %q at %q, want %q", f.Message, f.Location, c.want[i])
+				}
+			}
+		})
+	}
+}
+
+func TestAnAliasOfItselfEnds(t *testing.T) {
+	for _, filter := range []string{"&a [*a]", "&a {x: *a}", "&a {\"\": *a}", "&a [*a, *a]"} {
+		_, faults := tenants(t, routeText+"            filter: {body.a: "+filter+"}\n", nil)
+		if len(faults) == 0 {
+			t.Errorf("%s: got no fault", filter)
+		}
+	}
+}
+
+func TestQuotasAreRead(t *testing.T) {
+	got, faults := tenants(t, "tenants: [{slug: a, max_events_per_day: 0, max_storage_bytes: 1099511627776}, {slug: b}]", nil)
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	if diff := cmp.Diff([]eventhook.Quota{{MaxEventsPerDay: new(int64(0)), MaxStorageBytes: new(int64(1 << 40))}, {}},
+		[]eventhook.Quota{got[0].Quota, got[1].Quota}); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	_, faults = tenants(t, "tenants: [{slug: a, max_events_per_day: -1, max_storage_bytes: -2}]", nil)
+	if len(faults) != 2 || faults[0].Location != "tenants[0].max_events_per_day" {
+		t.Errorf("got %v, want both told", faults)
+	}
+}

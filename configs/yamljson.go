@@ -1,0 +1,117 @@
+package configs
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/eventhook/eventhook"
+)
+
+// toJSON writes a part of a document as JSON, members in their order and
+// numbers as they are written; nil is for nothing. What JSON cannot say is a
+// fault at the path to it.
+func toJSON(n *yaml.Node) (json.RawMessage, eventhook.Faults) {
+	if n.IsZero() || n.ShortTag() == "!!null" {
+		return nil, nil
+	}
+	w := jsonWriter{}
+	w.value("", n)
+	if len(w.faults) > 0 {
+		return nil, w.faults
+	}
+	return w.buf.Bytes(), nil
+}
+
+type jsonWriter struct {
+	buf    bytes.Buffer
+	faults eventhook.Faults
+}
+
+// What aliases of aliases can grow to, and how deep.
+const (
+	largestJSON = 256 << 10
+	longestPath = 4 << 10
+)
+
+// jsonNumber is what a number looks like in JSON, and means the same in YAML.
+var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
+
+func (w *jsonWriter) value(at string, n *yaml.Node) {
+	if w.buf.Len() > largestJSON || len(at) > longestPath {
+		if len(w.faults) == 0 {
+			w.faults.Add("", "is larger than %d bytes, or nested too deep", largestJSON)
+		}
+		return
+	}
+	switch n.Kind {
+	case yaml.AliasNode:
+		w.value(at, n.Alias) // one that holds itself grows until it is too much
+	case yaml.MappingNode:
+		w.object(at, n)
+	case yaml.SequenceNode:
+		w.buf.WriteByte('[')
+		for i, child := range n.Content {
+			w.comma(i)
+			w.value(fmt.Sprintf("%s[%d]", at, i), child)
+		}
+		w.buf.WriteByte(']')
+	default:
+		w.scalar(at, n)
+	}
+}
+
+func (w *jsonWriter) object(at string, n *yaml.Node) {
+	seen := map[string]bool{}
+	w.buf.WriteByte('{')
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i]
+		inside := strings.TrimPrefix(at+"."+key.Value, ".")
+		if key.Kind != yaml.ScalarNode || key.ShortTag() == "!!merge" {
+			w.faults.Add(at, "line %d: names of fields must be texts", key.Line)
+			continue
+		}
+		once(seen, inside, key.Value, &w.faults)
+		w.comma(i)
+		w.text(key.Value)
+		w.buf.WriteByte(':')
+		w.value(inside, n.Content[i+1])
+	}
+	w.buf.WriteByte('}')
+}
+
+func (w *jsonWriter) comma(i int) {
+	if i > 0 {
+		w.buf.WriteByte(',')
+	}
+}
+
+func (w *jsonWriter) scalar(at string, n *yaml.Node) {
+	switch tag := n.ShortTag(); tag {
+	case "!!null":
+		w.buf.WriteString("null")
+	case "!!bool":
+		w.buf.WriteString(strings.ToLower(n.Value))
+	case "!!int", "!!float":
+		if !jsonNumber.MatchString(n.Value) {
+			w.faults.Add(at, "line %d: %s is not a number as JSON writes it; a text needs quotes", n.Line, n.Value)
+		}
+		w.buf.WriteString(n.Value)
+	case "!!str", "!!timestamp":
+		w.text(n.Value)
+	default:
+		w.faults.Add(at, "line %d: JSON has no %s", n.Line, tag)
+	}
+}
+
+func (w *jsonWriter) text(s string) {
+	e := json.NewEncoder(&w.buf)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(s); err == nil {
+		w.buf.Truncate(w.buf.Len() - 1) // the line's end
+	}
+}

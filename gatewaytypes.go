@@ -1,0 +1,49 @@
+package eventhook
+
+import "slices"
+
+// gatewayTypes are the types of the gateway's own events. Those that a tenant
+// is shown tell it about itself.
+var gatewayTypes = []EventType{
+	gatewayType("api_key.created", "An API key was made.", VisibleToTenant),
+	gatewayType("api_key.deleted", "An API key was deleted.", VisibleToTenant),
+	gatewayType("api_key.revoked_via_tenant_cascade", "An API key ended with its tenant.", VisibleToAdmin),
+	gatewayType("route.created", "A route was made.", VisibleToTenant),
+	gatewayType("route.deleted", "A route was deleted.", VisibleToTenant),
+	gatewayType("route.updated", "A route was changed.", VisibleToTenant),
+	gatewayType("source.created", "A source was made.", VisibleToTenant),
+	gatewayType("source.deleted", "A source was deleted.", VisibleToTenant),
+	gatewayType("source.disabled_via_tenant_cascade", "A source was disabled with its tenant.", VisibleToAdmin),
+	gatewayType("source.updated", "A source was changed.", VisibleToTenant),
+	gatewayType("system.webhook_delivery_failed", "A delivery has used up its retries.", VisibleToTenant),
+	gatewayType("system.webhook_test", "A subscription is being tested.", VisibleToTenant),
+	gatewayType("tenant.activated", "The tenant is active again.", VisibleToTenant),
+	gatewayType("tenant.closed", "The tenant was closed.", VisibleToAdmin),
+	gatewayType("tenant.created", "The tenant was made.", VisibleToAdmin),
+	gatewayType("tenant.suspended", "The tenant was suspended.", VisibleToTenant),
+	gatewayType("tenant.updated", "The tenant was changed.", VisibleToTenant),
+	gatewayType("webhook.created", "A subscription was made.", VisibleToTenant),
+	gatewayType("webhook.deleted", "A subscription was deleted.", VisibleToTenant),
+	gatewayType("webhook.disabled", "A subscription was disabled: its deliveries failed, or its receiver is gone.", VisibleToTenant),
+	gatewayType("webhook.disabled_via_tenant_cascade", "A subscription was disabled with its tenant.", VisibleToAdmin),
+	gatewayType("webhook.paused", "A subscription was paused.", VisibleToTenant),
+	gatewayType("webhook.resumed", "A subscription was resumed.", VisibleToTenant),
+	gatewayType("webhook.updated", "A subscription was changed.", VisibleToTenant),
+}
+
+func gatewayType(name, description string, v Visibility) EventType {
+	return EventType{Name: name, Description: description, Category: "eventhook", Visibility: v}
+}
+
+// GatewayEventTypes are the entries of every tenant's catalogue that are about
+// the gateway's own events, by name. Their ids and versions are zero.
+func GatewayEventTypes() []EventType { return slices.Clone(gatewayTypes) }
+
+// GatewayEventType finds one of them.
+func GatewayEventType(name string) (EventType, bool) {
+	i := slices.IndexFunc(gatewayTypes, func(t EventType) bool { return t.Name == name })
+	if i < 0 {
+		return EventType{}, false
+	}
+	return gatewayTypes[i], true
+}

@@ -1,0 +1,184 @@
+package ingest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/ingest"
+	"github.com/eventhook/eventhook/internal/usage"
+)
+
+// used keeps the contract of usage.Store in memory.
+type used struct {
+	mu      sync.Mutex
+	err     error
+	tenants []eventhook.TenantCount
+	sources []eventhook.SourceCount
+}
+
+var _ usage.Store = (*used)(nil)
+
+func (u *used) CountTenants(_ context.Context, _ int, counts []eventhook.TenantCount) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.tenants = append(u.tenants, counts...)
+	return u.err
+}
+
+func (u *used) CountSources(_ context.Context, _ int, counts []eventhook.SourceCount) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.sources = append(u.sources, counts...)
+	return u.err
+}
+
+func (u *used) UsageBetween(_ context.Context, from, until time.Time, tenants []eventhook.TenantID) (map[eventhook.TenantID]eventhook.TenantCount, error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	sums := map[eventhook.TenantID]eventhook.TenantCount{}
+	for _, c := range u.tenants {
+		if slices.Contains(tenants, c.TenantID) && !c.Day.Before(from) && c.Day.Before(until) {
+			sum := sums[c.TenantID]
+			sums[c.TenantID] = eventhook.TenantCount{TenantID: c.TenantID, Events: sum.Events + c.Events, Bytes: sum.Bytes + c.Bytes}
+		}
+	}
+	return sums, u.err
+}
+
+func perDay(n int64) eventhook.Quota { return eventhook.Quota{MaxEventsPerDay: &n} }
+
+func stored(n int64) eventhook.Quota { return eventhook.Quota{MaxStorageBytes: &n} }
+
+func quota(q eventhook.Quota) func(*eventhook.Source) {
+	return func(s *eventhook.Source) { s.Quota = q }
+}
+
+// wantUsed wants the counts of the rig's tenant and source to be these.
+func (r *rig) wantUsed(t *testing.T, events int) {
+	t.Helper()
+	for _, flush := range []func(context.Context) error{r.meter.Flush, r.meter.FlushSources} {
+		if err := flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bytes := 0
+	for _, e := range r.store.stored() {
+		bytes += len(e.Headers) + len(e.Body)
+	}
+	var tenant eventhook.TenantCount
+	for _, c := range r.used.tenants {
+		tenant.Events, tenant.Bytes = tenant.Events+c.Events, tenant.Bytes+c.Bytes
+	}
+	var source int64
+	for _, c := range r.used.sources {
+		source += c.Events
+	}
+	wantCount(t, "the tenant's events", int(tenant.Events), events)
+	wantCount(t, "the tenant's bytes", int(tenant.Bytes), bytes)
+	wantCount(t, "the source's events", int(source), events)
+}
+
+func wantOverQuota(t *testing.T, w *httptest.ResponseRecorder, quota, resetsAt, retryAfter string) {
+	t.Helper()
+	want := fmt.Sprintf(`{"detail":"The tenant's quota has no room for this webhook; send it again when it is reset.",`+
+		`"quota":%q,"resets_at":%q,"status":429,"title":"Too Many Requests"}`, quota, resetsAt)
+	if w.Code != http.StatusTooManyRequests || w.Body.String() != want {
+		t.Errorf("answered %d %s, want 429 %s", w.Code, w.Body, want)
+	}
+	wantHeader(t, w, "Content-Type", "application/problem+json")
+	wantHeader(t, w, "Retry-After", retryAfter)
+}
+
+func TestAQuotaRefusesUntilMidnight(t *testing.T) {
+	for _, c := range []struct {
+		claim string
+		quota eventhook.Quota
+		room  int
+		name  string
+	}{
+		{"of events", perDay(3), 3, "max_events_per_day"},
+		{"of none", perDay(0), 0, "max_events_per_day"},
+		{"of bytes", stored(250), 2, "max_storage_bytes"},
+		{"of no byte", stored(0), 0, "max_storage_bytes"},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			r := newRig(t, quota(c.quota))
+			for range c.room {
+				r.accepted(t, webhook("0123456789"))
+			}
+			wantOverQuota(t, r.send(webhook("0123456789")), c.name, "2026-03-11T00:00:00Z", "43200")
+			r.clock.advance(12*time.Hour - 1500*time.Millisecond)
+			wantOverQuota(t, r.send(webhook("0123456789")), c.name, "2026-03-11T00:00:00Z", "2")
+			wantCount(t, "refused for it", r.observer.outcomes[ingest.OutcomeQuotaExceeded], 2)
+			r.wantUsed(t, c.room)
+		})
+	}
+}
+
+func TestANewDayHasAQuotaOfItsOwn(t *testing.T) {
+	r := newRig(t, quota(perDay(1)))
+	r.accepted(t, webhook(""))
+	r.wantStatus(t, webhook(""), http.StatusTooManyRequests)
+	r.clock.advance(12 * time.Hour)
+	r.accepted(t, webhook(""))
+	r.wantStatus(t, webhook(""), http.StatusTooManyRequests)
+}
+
+func TestARaisedQuotaLetsThroughAgain(t *testing.T) {
+	r := newRig(t, quota(perDay(1)))
+	r.accepted(t, webhook(""))
+	r.wantStatus(t, webhook(""), http.StatusTooManyRequests)
+	r.sources.list[0].Quota = perDay(2)
+	r.handler.ForgetTenant("acme")
+	r.accepted(t, webhook(""))
+	r.wantStatus(t, webhook(""), http.StatusTooManyRequests)
+	r.sources.list[0].Quota = eventhook.Quota{}
+	r.handler.ForgetTenant("acme")
+	r.accepted(t, webhook(""))
+}
+
+func TestWhatCountsForAQuota(t *testing.T) {
+	keyed := func(s *eventhook.Source) { s.IdempotencyKeyPaths = []string{"body.id"} }
+	r := newRig(t, quota(perDay(3)), keyed)
+	r.wantStatus(t, forgery("x"), http.StatusUnauthorized)
+	r.wantStatus(t, webhook(`{"id":1}`), http.StatusOK)
+	r.wantStatus(t, webhook(`{"id":1}`), http.StatusOK) // a duplicate is stored, too
+	r.store.set(func(s *store) { s.err = errDown })
+	for range 5 {
+		r.wantStatus(t, webhook(`{"id":2}`), http.StatusInternalServerError)
+	}
+	r.store.set(func(s *store) { s.err = nil })
+	r.wantStatus(t, webhook(`{"id":2}`), http.StatusOK)
+	r.wantStatus(t, webhook(`{"id":3}`), http.StatusTooManyRequests)
+	r.wantUsed(t, 3)
+}
+
+func TestAForgeryIsNotToldOfAQuota(t *testing.T) {
+	r := newRig(t, quota(perDay(0)))
+	wantProblem(t, r.send(forgery("x")), http.StatusUnauthorized, unverified)
+}
+
+func TestHandshakesPassWhateverTheQuota(t *testing.T) {
+	r := newRig(t, provider("slack"), quota(perDay(0)))
+	w := r.wantStatus(t, webhook(`{"type":"url_verification","challenge":"abc"}`, "Content-Type", "application/json"), http.StatusOK)
+	if w.Body.String() == "" {
+		t.Error("the handshake was not answered")
+	}
+	r.wantStored(t, 0)
+}
+
+func TestWithoutTheTotalsNothingIsAdmittedUnderAQuota(t *testing.T) {
+	r := newRig(t, quota(perDay(5)))
+	r.used.err = errors.New("the database is down")
+	r.wantStatus(t, webhook(""), http.StatusInternalServerError)
+	r.used.err = nil
+	r.accepted(t, webhook(""))
+}

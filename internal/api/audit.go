@@ -1,0 +1,116 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/eventhook/eventhook"
+)
+
+// AuditStore tells what was changed, newest first.
+type AuditStore interface {
+	AuditEntries(ctx context.Context, f eventhook.AuditFilter) ([]eventhook.AuditEntry, error)
+}
+
+type auditEntryView struct {
+	ID            string          `json:"id" format:"uuid"`
+	At            time.Time       `json:"at"`
+	Tenant        *string         `json:"tenant" doc:"The slug of the tenant that it is about."`
+	Actor         auditActor      `json:"actor"`
+	Action        string          `json:"action" example:"source.updated"`
+	Resource      auditResource   `json:"resource"`
+	Changes       []auditedChange `json:"changes"`
+	SourceIP      *string         `json:"source_ip" doc:"Where it came from."`
+	RequestID     *string         `json:"request_id" doc:"The X-Request-Id of the request."`
+	CorrelationID *string         `json:"correlation_id" doc:"Shared by all that one act has changed."`
+}
+
+type auditActor struct {
+	Type string  `json:"type" enum:"admin,admin_on_behalf_of,api_key,operator" doc:"admin: the admin key; admin_on_behalf_of: the admin key, on what a tenant owns; api_key: a key of the tenant; operator: a command that reaches the database."`
+	ID   *string `json:"id" doc:"The id of a tenant's key."`
+	Name string  `json:"name"`
+}
+
+type auditResource struct {
+	Type string  `json:"type" example:"source"`
+	ID   *string `json:"id"`
+	Name string  `json:"name"`
+}
+
+// auditedChange holds JSON as it is.
+type auditedChange struct {
+	Field string          `json:"field" example:"rate_limit.burst_size"`
+	From  json.RawMessage `json:"from" doc:"null: it was not there. Of a secret it only says that it changed."`
+	To    json.RawMessage `json:"to" doc:"null: it is not there."`
+}
+
+func viewAuditEntry(e eventhook.AuditEntry) auditEntryView {
+	v := auditEntryView{
+		ID: e.ID.String(), At: utc(e.ID.Time()), Tenant: optional(e.TenantSlug), Action: e.Action,
+		Actor:    auditActor{string(e.Actor.Type), optionalID(e.Actor.KeyID), e.Actor.Name},
+		Resource: auditResource{e.ResourceType, optional(e.ResourceID), e.ResourceName}, Changes: []auditedChange{},
+		SourceIP: optional(e.Actor.SourceIP), RequestID: optional(e.Actor.RequestID), CorrelationID: optional(e.CorrelationID),
+	}
+	for _, c := range e.Changes {
+		v.Changes = append(v.Changes, auditedChange(c))
+	}
+	return v
+}
+
+func (s *server) registerAudit(api huma.API) {
+	register(s, api, operation{id: "list-audit", method: http.MethodGet, path: "/api/admin/audit", tag: "admin",
+		summary: "List what was changed, newest first", about: "A tenant that is none is a 404; an action that is none has no entries."}, s.listAudit)
+	register(s, api, operation{id: "list-tenant-audit", method: http.MethodGet, path: base + "/audit", scope: eventhook.ScopeManage, tag: "audit",
+		summary: "List what was changed about the tenant, newest first"}, s.listTenantAudit)
+}
+
+// AuditQuery narrows a list of audit entries.
+type AuditQuery struct {
+	Action string `query:"action" maxLength:"100" doc:"Such as source.updated."`
+	PageQuery
+}
+
+type auditRequest struct {
+	Tenant string `query:"tenant" doc:"The slug of the tenant that it is about."`
+	AuditQuery
+}
+
+func (s *server) listAudit(ctx context.Context, _ caller, in *auditRequest) (*page[auditEntryView], error) {
+	var tenant eventhook.TenantID
+	if in.Tenant != "" {
+		if !eventhook.IsSlug(in.Tenant) {
+			return nil, eventhook.NotFound("tenant")
+		}
+		t, err := s.Admin.Tenant(ctx, in.Tenant)
+		if err != nil {
+			return nil, err
+		}
+		tenant = t.ID
+	}
+	return s.auditPage(ctx, s.pager("audit", tenant), tenant, in.AuditQuery)
+}
+
+type tenantAuditRequest struct {
+	TenantPath
+	AuditQuery
+}
+
+func (s *server) listTenantAudit(ctx context.Context, who caller, in *tenantAuditRequest) (*page[auditEntryView], error) {
+	return s.auditPage(ctx, s.pager("tenant audit", who.tenant), who.tenant, in.AuditQuery)
+}
+
+func (s *server) auditPage(ctx context.Context, pages pager, tenant eventhook.TenantID, q AuditQuery) (*page[auditEntryView], error) {
+	before, err := cursorOf[eventhook.AuditEntry](pages, q.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	list, err := s.Admin.AuditEntries(ctx, eventhook.AuditFilter{Tenant: tenant, Action: q.Action, Before: before, Limit: q.Limit + 1})
+	if err != nil {
+		return nil, err
+	}
+	return makePage(pages, list, q.Limit, viewAuditEntry, func(e eventhook.AuditEntry) eventhook.AuditID { return e.ID }), nil
+}

@@ -1,0 +1,194 @@
+package api
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventhook/eventhook"
+)
+
+type thing struct {
+	Name  string     `json:"name"`
+	Count int        `json:"count,omitempty" maximum:"100"`
+	Inner thingInner `json:"inner,omitzero"`
+	List  []int      `json:"list,omitempty"`
+	Raw   jsonObject `json:"raw,omitempty"`
+	ThingEmbedded
+}
+
+type thingInner struct {
+	A int    `json:"a,omitempty"`
+	B string `json:"b,omitempty"`
+}
+
+// ThingEmbedded is exported, else the framework does not see it.
+type ThingEmbedded struct {
+	Flag *bool `json:"flag,omitempty"`
+	Size int   `json:"size,omitempty"`
+}
+
+func newDocument(t *testing.T, raw string) (document[thing], *server) {
+	t.Helper()
+	s := &server{schemas: huma.NewMapRegistry("#/components/schemas/", schemaName)}
+	s.schemas.Schema(reflect.TypeFor[thing](), true, "")
+	var d document[thing]
+	if err := json.Unmarshal([]byte(raw), &d); err != nil {
+		t.Fatal(err)
+	}
+	return d, s
+}
+
+func locations(faults eventhook.Faults) (all []string) {
+	for _, f := range faults {
+		all = append(all, f.Location)
+	}
+	return all
+}
+
+func TestDocumentIsRead(t *testing.T) {
+	for _, c := range []struct {
+		claim, raw string
+		want       thing
+		at         []string
+	}{
+		{"all of it", `{"name":"n","count":3,"inner":{"a":1},"list":[1],"raw":{"b":1,"a":null},"flag":true}`,
+			thing{Name: "n", Count: 3, Inner: thingInner{A: 1}, List: []int{1}, Raw: jsonObject(`{"b":1,"a":null}`), ThingEmbedded: ThingEmbedded{Flag: new(true)}}, nil},
+		{"what is required", `{}`, thing{}, []string{"body.name"}},
+		{"what is sound, beside what is not", `{"name":"n","count":"x","list":[2]}`, thing{Name: "n", List: []int{2}}, []string{"body.count"}},
+		{"no object", `3`, thing{}, []string{"body"}},
+		{"nothing", `null`, thing{}, []string{"body"}},
+		{"a number beyond all", `{"name":"n","list":[1,1e400,1e500]}`, thing{Name: "n", List: []int{1, 0, 0}}, []string{"body.list[1]"}},
+		{"a number beyond integers", `{"name":"n","size":9223372036854775808}`, thing{Name: "n"}, []string{"body.size"}},
+		{"a whole number in another hand", `{"name":"n","inner":{"a":1e2}}`, thing{Name: "n"}, []string{"body.inner.a"}},
+		{"a name in another hand", `{"Name":"n"}`, thing{Name: "n"}, []string{"body.name", "body.Name"}},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			d, s := newDocument(t, c.raw)
+			got, faults := d.read(s)
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("read (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(c.at, locations(faults)); diff != "" {
+				t.Errorf("%v (-want +got):\n%s", faults, diff)
+			}
+		})
+	}
+}
+
+func TestDocumentPatches(t *testing.T) {
+	have := thing{Name: "n", Count: 3, Inner: thingInner{A: 1, B: "b"}, List: []int{1, 2}, Raw: jsonObject(`{"a":1}`), ThingEmbedded: ThingEmbedded{Flag: new(false), Size: 9}}
+	with := func(change func(*thing)) thing {
+		changed := have
+		change(&changed)
+		return changed
+	}
+	for _, c := range []struct {
+		claim, patch string
+		want         thing
+		at           []string
+	}{
+		{"nothing", `{}`, have, nil},
+		{"a member", `{"count":4}`, with(func(t *thing) { t.Count = 4 }), nil},
+		{"a member's member", `{"inner":{"b":"c"}}`, with(func(t *thing) { t.Inner.B = "c" }), nil},
+		{"a member's member, gone", `{"inner":{"b":null}}`, with(func(t *thing) { t.Inner.B = "" }), nil},
+		{"a list, whole", `{"list":[3]}`, with(func(t *thing) { t.List = []int{3} }), nil},
+		{"members that are gone", `{"count":null,"list":null,"flag":null,"raw":null}`, with(func(t *thing) { t.Count, t.List, t.Flag, t.Raw = 0, nil, nil, nil }), nil},
+		{"what is replaced whole, nulls and numbers as they are", `{"raw":{"b":null,"c":9007199254740993,"d":1.0}}`,
+			with(func(t *thing) { t.Raw = jsonObject(`{"b":null,"c":9007199254740993,"d":1.0}`) }), nil},
+		{"what is required, gone", `{"name":null}`, with(func(t *thing) { t.Name = "" }), []string{"body.name"}},
+		{"what is unknown", `{"x":1}`, have, []string{"body.x"}},
+		{"what is unknown, gone", `{"x":null}`, have, []string{"body.x"}},
+		{"no object", `[]`, have, []string{"body"}},
+		{"one name twice: the last counts", `{"count":4,"count":5}`, with(func(t *thing) { t.Count = 5 }), nil},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			d, s := newDocument(t, c.patch)
+			got, faults, err := d.patched(s, have, "raw")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("patched (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(c.at, locations(faults)); diff != "" {
+				t.Errorf("%v (-want +got):\n%s", faults, diff)
+			}
+		})
+	}
+}
+
+// TestMergePatch holds the examples of RFC 7396, appendix A, that are objects.
+func TestMergePatch(t *testing.T) {
+	for _, c := range [][3]string{
+		{`{"a":"b"}`, `{"a":"c"}`, `{"a":"c"}`},
+		{`{"a":"b"}`, `{"b":"c"}`, `{"a":"b","b":"c"}`},
+		{`{"a":"b"}`, `{"a":null}`, `{}`},
+		{`{"a":"b","b":"c"}`, `{"a":null}`, `{"b":"c"}`},
+		{`{"a":["b"]}`, `{"a":"c"}`, `{"a":"c"}`},
+		{`{"a":"c"}`, `{"a":["b"]}`, `{"a":["b"]}`},
+		{`{"a":{"b":"c"}}`, `{"a":{"b":"d","c":null}}`, `{"a":{"b":"d"}}`},
+		{`{"a":[{"b":"c"}]}`, `{"a":[1]}`, `{"a":[1]}`},
+		{`{"e":null}`, `{"a":1}`, `{"a":1,"e":null}`},
+		{`[1,2]`, `{"a":"b","c":null}`, `{"a":"b"}`},
+		{`{}`, `{"a":{"bb":{"ccc":null}}}`, `{"a":{"bb":{}}}`},
+	} {
+		have, _ := decodeAny([]byte(c[0])).(map[string]any)
+		patch, _ := decodeAny([]byte(c[1])).(map[string]any)
+		got, err := json.Marshal(mergePatch(have, patch))
+		if err != nil || string(got) != c[2] {
+			t.Errorf("%s changed by %s: got %s (%v), want %s", c[0], c[1], got, err, c[2])
+		}
+	}
+}
+
+func TestFaultsAreToldOnce(t *testing.T) {
+	fault := func(at ...string) (faults eventhook.Faults) {
+		for _, a := range at {
+			faults.Add(a, "x")
+		}
+		return faults
+	}
+	for _, c := range []struct {
+		claim              string
+		shape, rules, want []string
+	}{
+		{"of other places, both", []string{"body.a"}, []string{"body.b", "body.ab"}, []string{"body.a", "body.b", "body.ab"}},
+		{"of the same place, or within it", []string{"body.a"}, []string{"body.a", "body.a.b", "body.a[0]"}, []string{"body.a"}},
+		{"of a body that is none", []string{"body"}, []string{"body.b"}, []string{"body"}},
+		{"of rules alone", nil, []string{"body.b", "body.b"}, []string{"body.b", "body.b"}},
+	} {
+		if diff := cmp.Diff(c.want, locations(join(fault(c.shape...), fault(c.rules...)))); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.claim, diff)
+		}
+	}
+	if err := together(nil, nil); err != nil {
+		t.Errorf("without faults: got %v, want nil", err)
+	}
+}
+
+// TestDeepDocumentsAreRead in a time that grows as they do.
+func TestDeepDocumentsAreRead(t *testing.T) {
+	const deep = 9_900
+	long := strings.Repeat("x", 400_000)
+	for _, raw := range []string{
+		strings.Repeat(`{"inner":`, deep) + `1e400` + strings.Repeat(`}`, deep),
+		`{"` + long + `":` + strings.Repeat(`[`, deep) + `1e400` + strings.Repeat(`]`, deep) + `}`,
+		`{"` + long + `":` + strings.Repeat(`{"a":`, deep) + `1e400` + strings.Repeat(`}`, deep) + `}`,
+	} {
+		d, s := newDocument(t, raw)
+		_, faults, err := d.patched(s, thing{Name: "n"}, "raw")
+		if err != nil || len(faults) == 0 {
+			t.Errorf("%.40s: got the faults %v and %v, want some and nil", raw, faults, err)
+		}
+		for _, f := range faults {
+			if len(f.Location) > 300 {
+				t.Errorf("%.40s: a place is told in %d bytes", raw, len(f.Location))
+			}
+		}
+	}
+}

@@ -1,0 +1,65 @@
+package api
+
+import (
+	"context"
+	"slices"
+
+	"github.com/eventhook/eventhook"
+)
+
+type eventTypesQuery struct {
+	TenantPath
+	PageQuery
+}
+
+// listEventTypes lists the tenant's own entries and then those that are built
+// in. A cursor is an id among the first, and a name among the others.
+func (s *server) listEventTypes(ctx context.Context, who caller, in *eventTypesQuery) (*page[EventType], error) {
+	pages := s.pager("event types", who.tenant)
+	before, name, err := eventTypeCursor(pages, in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	var found []eventhook.EventType
+	if name == "" {
+		if found, err = s.EventTypes.EventTypes(ctx, who.actor(), who.tenant, before, in.Limit+1); err != nil {
+			return nil, err
+		}
+	}
+	for _, t := range eventhook.GatewayEventTypes() {
+		if t.Name > name && !t.IsHiddenFrom(who.actor()) {
+			found = append(found, t)
+		}
+	}
+	out := &page[EventType]{}
+	out.Body.Items = []EventType{}
+	for _, t := range found[:min(len(found), in.Limit)] {
+		out.Body.Items = append(out.Body.Items, viewEventType(t))
+	}
+	if len(found) > in.Limit {
+		out.Body.NextCursor = pages.write(placeOf(found[in.Limit-1]))
+	}
+	return out, nil
+}
+
+// placeOf is where a page ends: an id, or a name, which is never as short.
+func placeOf(t eventhook.EventType) []byte {
+	if t.ID.IsZero() {
+		return slices.Concat(builtinPlace, []byte(t.Name))
+	}
+	return t.ID[:]
+}
+
+var builtinPlace = []byte("built in, after ")
+
+func eventTypeCursor(pages pager, cursor string) (before eventhook.EventTypeID, name string, err error) {
+	if cursor == "" {
+		return before, "", nil
+	}
+	place, err := pages.read(cursor)
+	if err == nil && len(place) > len(builtinPlace) {
+		return before, string(place[len(builtinPlace):]), nil
+	}
+	before, err = cursorOf[eventhook.EventType](pages, cursor)
+	return before, "", err
+}

@@ -1,0 +1,169 @@
+package api
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/eventhook/eventhook"
+)
+
+// TenantKeyStore keeps tenants' keys, of which it knows a hash.
+type TenantKeyStore interface {
+	Keys(ctx context.Context, tenant eventhook.TenantID, before eventhook.KeyID, limit int) ([]eventhook.APIKey, error)
+	AddKey(ctx context.Context, by eventhook.Actor, k eventhook.APIKey, hash []byte) (eventhook.APIKey, error)
+	DeleteKey(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, id eventhook.KeyID) error
+}
+
+type keyView struct {
+	ID         string     `json:"id" format:"uuid"`
+	Name       string     `json:"name"`
+	Prefix     string     `json:"prefix" doc:"How the key begins."`
+	Scopes     []string   `json:"scopes"`
+	ExpiresAt  *time.Time `json:"expires_at" doc:"null: never. Of a key that its tenant's closing has ended, the closing."`
+	LastUsedAt *time.Time `json:"last_used_at" doc:"Up to a minute old; null: not used yet."`
+	CreatedAt  time.Time  `json:"created_at"`
+	Key        string     `json:"key,omitempty" doc:"The key itself, at its creation and never again."`
+}
+
+func viewKey(k eventhook.APIKey) keyView {
+	v := keyView{ID: k.ID.String(), Name: k.Name, Prefix: k.Prefix, Scopes: []string{}, ExpiresAt: optionalUTC(k.ExpiresAt),
+		LastUsedAt: optionalUTC(k.LastUsedAt), CreatedAt: utc(k.CreatedAt)}
+	for _, s := range k.Scopes {
+		v.Scopes = append(v.Scopes, string(s))
+	}
+	return v
+}
+
+func (s *server) registerKeys(api huma.API) {
+	op := func(id, method, path, summary string, status int) operation {
+		return operation{id: id, method: method, path: tenantsPath + "/{tenant}/keys" + path, summary: summary, status: status, tag: "admin"}
+	}
+	create := op("create-key", http.MethodPost, "", "Make a key; it is shown once", http.StatusCreated)
+	create.skipsShape = true
+	register(s, api, op("list-keys", http.MethodGet, "", "List a tenant's keys, newest first", 0), s.listKeys)
+	register(s, api, create, s.addKey)
+	register(s, api, op("delete-key", http.MethodDelete, "/{id}", "Revoke a key", http.StatusNoContent), s.deleteKey)
+}
+
+type keysQuery struct {
+	TenantPath
+	PageQuery
+}
+
+func (s *server) listKeys(ctx context.Context, _ caller, in *keysQuery) (*page[keyView], error) {
+	t, err := s.Admin.Tenant(ctx, in.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	pages := s.pager("keys", t.ID)
+	before, err := cursorOf[eventhook.APIKey](pages, in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	list, err := s.Admin.Keys(ctx, t.ID, before, in.Limit+1)
+	if err != nil {
+		return nil, err
+	}
+	return makePage(pages, list, in.Limit, viewKey, func(k eventhook.APIKey) eventhook.KeyID { return k.ID }), nil
+}
+
+type keyCreate struct {
+	Name      string   `json:"name"`
+	Scopes    []string `json:"scopes" doc:"What it may do: read, manage, publish, work, deliver."`
+	ExpiresAt *string  `json:"expires_at,omitempty" format:"date-time" nullable:"true" doc:"When it ends by itself. Without it, never."`
+}
+
+type addKeyRequest struct {
+	TenantPath
+	Body document[keyCreate]
+}
+
+type keyAnswer struct{ Body keyView }
+
+func (s *server) addKey(ctx context.Context, who caller, in *addKeyRequest) (*keyAnswer, error) {
+	k, err := s.readKey(in.Body)
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.Admin.Tenant(ctx, in.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	key := NewKey()
+	hash := sha256.Sum256([]byte(key))
+	k.TenantID, k.Prefix = t.ID, key[:len(KeyPrefix)+4]
+	if k, err = s.Admin.AddKey(ctx, who.onBehalf(), k, hash[:]); err != nil {
+		return nil, err
+	}
+	out := &keyAnswer{viewKey(k)}
+	out.Body.Key = key
+	return out, nil
+}
+
+// readKey is the key that a body describes.
+func (s *server) readKey(body document[keyCreate]) (eventhook.APIKey, error) {
+	b, shape := body.read(s)
+	k := eventhook.APIKey{Name: b.Name}
+	for _, scope := range b.Scopes {
+		k.Scopes = append(k.Scopes, eventhook.Scope(scope))
+	}
+	faults := k.Validate()
+	if b.ExpiresAt != nil {
+		k.ExpiresAt = s.readExpiry(&faults, *b.ExpiresAt)
+	}
+	var rules eventhook.Faults
+	rules.Merge("body", faults)
+	return k, together(shape, rules)
+}
+
+// readExpiry refuses the end of a key that is over already, or that RFC 3339
+// may not be able to write in every zone.
+func (s *server) readExpiry(f *eventhook.Faults, text string) *time.Time {
+	const at, years = "expires_at", 100
+	end, err := time.Parse(time.RFC3339, text)
+	switch {
+	case err != nil:
+		f.Add(at, "is no time such as 2030-01-31T12:00:00Z")
+	case !end.After(s.Now()):
+		f.Add(at, "is in the past")
+	case end.After(s.Now().AddDate(years, 0, 0)):
+		f.Add(at, "is more than %d years away; leave it out for a key that does not expire", years)
+	}
+	return &end
+}
+
+const keyBytes = 32
+
+// NewKey makes an API key of 256 random bits.
+func NewKey() string {
+	raw := make([]byte, keyBytes)
+	_, _ = rand.Read(raw) // never fails, see crypto/rand
+	return KeyPrefix + base64.RawURLEncoding.EncodeToString(raw)
+}
+
+type keyPath struct {
+	TenantPath
+	ID string `path:"id" format:"uuid" doc:"The key's id."`
+}
+
+func (s *server) deleteKey(ctx context.Context, who caller, in *keyPath) (*struct{}, error) {
+	id, err := eventhook.ParseID[eventhook.APIKey](in.ID)
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.Admin.Tenant(ctx, in.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Admin.DeleteKey(ctx, who.onBehalf(), t.ID, id); err != nil {
+		return nil, err
+	}
+	s.keys.forget(t.Slug) // at once here; other instances believe it for keyAge
+	return nil, nil
+}

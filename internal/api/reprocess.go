@@ -1,0 +1,102 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/eventhook/eventhook"
+)
+
+// EventReprocess says which events are to be processed anew.
+type EventReprocess struct {
+	EventIDs []string              `json:"event_ids,omitempty" minItems:"1" maxItems:"1000" doc:"These; the filter is then not looked at."`
+	Filter   *EventReprocessFilter `json:"filter,omitempty" doc:"The newest of those that it lets through."`
+	Limit    *int                  `json:"limit,omitempty" minimum:"1" maximum:"1000" doc:"How many at most; required with a filter."`
+}
+
+// EventReprocessFilter narrows them; what is left out does not.
+type EventReprocessFilter struct {
+	Status         []string `json:"status,omitempty" minItems:"1" enum:"failed,dead,unrouted" doc:"All three without it."`
+	Source         string   `json:"source,omitempty" doc:"A source's slug."`
+	SourceID       string   `json:"source_id,omitempty"`
+	ReceivedAfter  string   `json:"received_after,omitempty" format:"date-time"`
+	ReceivedBefore string   `json:"received_before,omitempty" format:"date-time"`
+}
+
+// EventsReprocessed is which events it came to.
+type EventsReprocessed struct {
+	ReprocessedCount int      `json:"reprocessed_count"`
+	EventIDs         []string `json:"event_ids" doc:"Newest first."`
+}
+
+type reprocessRequest struct {
+	TenantPath
+	Body document[EventReprocess]
+}
+
+type reprocessAnswer struct{ Body EventsReprocessed }
+
+func (s *server) reprocessEvents(ctx context.Context, who caller, in *reprocessRequest) (*reprocessAnswer, error) {
+	body, shape := in.Body.read(s)
+	which, err := body.selection(shape)
+	if err != nil {
+		return nil, err
+	}
+	ids, err := s.Events.ReprocessEvents(ctx, who.actor(), who.tenant, which)
+	if err != nil {
+		return nil, err
+	}
+	out := &reprocessAnswer{EventsReprocessed{ReprocessedCount: len(ids), EventIDs: []string{}}}
+	for _, id := range ids {
+		out.Body.EventIDs = append(out.Body.EventIDs, id.String())
+	}
+	return out, nil
+}
+
+// selection reads which events are meant. With an id that is none the request
+// is malformed, whatever else is wrong with it.
+func (b EventReprocess) selection(shape eventhook.Faults) (which eventhook.EventSelection, err error) {
+	var ids, rules eventhook.Faults
+	for i, text := range b.EventIDs {
+		which.IDs = append(which.IDs, idAt[eventhook.Event](&ids, fmt.Sprintf("body.event_ids[%d]", i), text))
+	}
+	if f := b.Filter; f != nil {
+		if f.SourceID != "" {
+			const at = "body.filter.source_id"
+			before := len(ids)
+			if which.Filter.SourceID = idAt[eventhook.Source](&ids, at, f.SourceID); which.Filter.SourceID.IsZero() && len(ids) == before {
+				rules.Add(at, "is the id of nothing") // and must not stand for any source
+			}
+		}
+		checkText(&rules, "body.filter.source", f.Source)
+		which.Filter.Source = f.Source
+		which.Filter.ReceivedAfter, which.Filter.ReceivedBefore = moment(f.ReceivedAfter), moment(f.ReceivedBefore)
+		for _, status := range f.Status {
+			which.Statuses = append(which.Statuses, eventhook.EventStatus(status))
+		}
+	}
+	switch {
+	case b.EventIDs != nil:
+	case b.Filter == nil:
+		rules.Add("body", "needs event_ids, or filter and limit")
+	case b.Limit == nil:
+		rules.Add("body.limit", "is required with filter")
+	default:
+		which.Filter.Limit = *b.Limit
+	}
+	if unread := join(shape, ids)[len(shape):]; len(unread) > 0 {
+		all := join(join(shape, ids), rules)
+		return which, malformed(all[:min(len(all), mostFaults)])
+	}
+	return which, together(shape, rules)
+}
+
+// moment reads a time whose shape has been looked at; zero if it is none.
+func moment(text string) time.Time {
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}
+	}
+	return sinceEpoch(at)
+}

@@ -1,0 +1,117 @@
+package api_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/eventhook/eventhook"
+)
+
+// dead is an event whose action failed for good.
+func (r *rig) dead(change ...func(*eventhook.Event)) *eventhook.Event {
+	r.Helper()
+	e := r.event(change...)
+	r.settle(e, eventhook.PlannedAction{Action: eventhook.Action{TargetType: eventhook.TargetTask}, Failure: "no such thing", Permanent: true})
+	return e
+}
+
+type reprocessed struct {
+	Count int      `json:"reprocessed_count"`
+	IDs   []string `json:"event_ids"`
+}
+
+func (r *rig) reprocess(body any) reprocessed {
+	r.Helper()
+	var got reprocessed
+	r.admin("POST", T("acme")+"/events/reprocess", body).want(http.StatusOK).into(&got)
+	if got.IDs == nil || got.Count != len(got.IDs) {
+		r.Errorf("answered %+v, want a list and its length", got)
+	}
+	return got
+}
+
+func TestEventsAreReprocessed(t *testing.T) {
+	r := setUp(t)
+	first, second := r.dead(), r.dead(func(e *eventhook.Event) { e.SourceID = r.shop })
+	unrouted := r.event()
+	r.settle(unrouted)
+	for _, c := range []struct {
+		claim string
+		body  string
+		want  []*eventhook.Event
+	}{
+		{"of no such ids", `{"event_ids":["` + eventhook.NewID[eventhook.Event](noon).String() + `"]}`, nil},
+		{"of another source", `{"filter":{"source":"nowhere"},"limit":10}`, nil},
+		{"of a time", `{"filter":{"received_before":"2026-03-10T15:00:00Z"},"limit":10}`, nil},
+		{"by ids, which win", `{"event_ids":["` + first.ID.String() + `"],"filter":{"source":"shop"}}`, []*eventhook.Event{first}},
+		{"by a filter", `{"filter":{"status":["dead","failed"],"source_id":"` + r.shop.String() + `","received_after":"2026-03-10T14:59:59Z"},"limit":10}`, []*eventhook.Event{second}},
+		{"whatever may", `{"filter":{},"limit":10}`, []*eventhook.Event{unrouted}},
+		{"when nothing is left", `{"filter":{},"limit":10}`, nil},
+	} {
+		var want []string
+		for _, e := range c.want {
+			want = append(want, e.ID.String())
+		}
+		if got := r.reprocess(c.body).IDs; !slices.Equal(got, want) {
+			t.Errorf("%s: got %v, want %v", c.claim, got, want)
+		}
+	}
+	got := r.admin("GET", T("acme")+"/events/"+first.ID.String(), nil).want(http.StatusOK).object()
+	if got["status"] != "pending" || got["retry_count"] != 0.0 || got["last_error"] != nil {
+		t.Errorf("got %v, want it pending, with all retries before it", got)
+	}
+}
+
+func TestReprocessingTellsEveryFault(t *testing.T) {
+	r := setUp(t)
+	id := eventhook.NewID[eventhook.Event](noon).String()
+	many := `["` + id + strings.Repeat(`","`+id, 1000) + `"]`
+	for _, c := range []struct {
+		claim, body string
+		status      int
+		want        []string
+	}{
+		{"neither ids nor a filter", `{}`, 422, []string{"body"}},
+		{"a limit alone", `{"limit":10}`, 422, []string{"body"}},
+		{"a filter without a limit", `{"filter":{"status":["dead"]}}`, 422, []string{"body.limit"}},
+		{"no ids", `{"event_ids":[]}`, 422, []string{"body.event_ids"}},
+		{"too many ids", `{"event_ids":` + many + `}`, 422, []string{"body.event_ids"}},
+		{"limits out of range", `{"filter":{},"limit":1001}`, 422, []string{"body.limit"}},
+		{"a limit of nothing", `{"filter":{},"limit":0}`, 422, []string{"body.limit"}},
+		{"states that do not move", `{"filter":{"status":["dead","delivered"]},"limit":1}`, 422, []string{"body.filter.status[1]"}},
+		{"no state", `{"filter":{"status":[]},"limit":1}`, 422, []string{"body.filter.status"}},
+		{"the id of nothing", `{"filter":{"source_id":"00000000-0000-0000-0000-000000000000"},"limit":1}`, 422, []string{"body.filter.source_id"}},
+		{"a member that is unknown", `{"event_ids":["` + id + `"],"force":true}`, 422, []string{"body.force"}},
+		{"ids that are none", `{"event_ids":["` + id + `","x"]}`, 400, []string{"body.event_ids[1]"}},
+		{"all at once", `{"filter":{"status":["gone"],"source_id":"x","received_after":"yesterday","to":1}}`, 400,
+			[]string{"body.filter.received_after", "body.filter.source_id", "body.filter.status[0]", "body.filter.to", "body.limit"}},
+		{"no object", `[]`, 422, []string{"body"}},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			r := r.in(t)
+			got := r.admin("POST", T("acme")+"/events/reprocess", c.body).want(c.status).problem().locations()
+			slices.Sort(got)
+			if !slices.Equal(slices.Compact(got), c.want) {
+				t.Errorf("faults at %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestReprocessingStaysWithinTheTenant(t *testing.T) {
+	r := setUp(t)
+	e := r.dead()
+	other, _ := r.key("umbrella", eventhook.ScopeManage)
+	for _, body := range []string{`{"event_ids":["` + e.ID.String() + `"]}`, `{"filter":{"source_id":"` + r.crm.String() + `"},"limit":10}`, `{"filter":{"source":"crm"},"limit":10}`} {
+		var got reprocessed
+		r.call(other, "POST", T("umbrella")+"/events/reprocess", body).want(http.StatusOK).into(&got)
+		if got.Count != 0 {
+			t.Errorf("%s: moved %v, want nothing of another tenant's", body, got.IDs)
+		}
+	}
+	if got := r.list(T("acme") + "/events?status=dead").ids(); !slices.Equal(got, []string{e.ID.String()}) {
+		t.Errorf("dead after that: %v, want the event", got)
+	}
+}

@@ -1,0 +1,79 @@
+package api
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/eventhook/eventhook"
+)
+
+// RouteOrder gives routes new priorities.
+type RouteOrder struct {
+	Order []RoutePlace `json:"order" minItems:"1" maxItems:"1000"`
+}
+
+// RoutePlace is a route's new place in the order.
+type RoutePlace struct {
+	ID       string `json:"id" doc:"The route's id."`
+	Priority int    `json:"priority" minimum:"-1000000" maximum:"1000000"`
+}
+
+// RouteList is all routes of a source.
+type RouteList struct {
+	Items []Route `json:"items" doc:"In the order in which they are tried."`
+}
+
+type reorderRequest struct {
+	SourcePath
+	Body document[RouteOrder]
+}
+
+type orderAnswer struct{ Body RouteList }
+
+func (s *server) reorderRoutes(ctx context.Context, who caller, in *reorderRequest) (*orderAnswer, error) {
+	source, _, err := s.findSource(ctx, &in.SourcePath)
+	if err != nil {
+		return nil, err
+	}
+	body, shape := in.Body.read(s)
+	order, err := places(body.Order, shape)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.RouteStore.ReorderRoutes(ctx, who.actor(), who.tenant, in.Slug, order); err != nil {
+		return nil, err
+	}
+	routes, err := s.RouteStore.AllRoutes(ctx, source.ID)
+	if err != nil {
+		return nil, err
+	}
+	out := &orderAnswer{RouteList{Items: []Route{}}}
+	for _, r := range routes {
+		out.Body.Items = append(out.Body.Items, viewRoute(r))
+	}
+	return out, nil
+}
+
+// places reads an order; no route may have two places in it. With an id that
+// is none the request is malformed, whatever else is wrong with it.
+func places(order []RoutePlace, shape eventhook.Faults) (list []eventhook.RoutePriority, err error) {
+	var ids, rules eventhook.Faults
+	seen := map[eventhook.RouteID]bool{}
+	for i, p := range order {
+		at, before := fmt.Sprintf("body.order[%d].id", i), len(ids)
+		id := idAt[eventhook.Route](&ids, at, p.ID)
+		if len(ids) > before {
+			continue
+		}
+		if seen[id] {
+			rules.Add(at, "occurs twice")
+		}
+		seen[id] = true
+		list = append(list, eventhook.RoutePriority{ID: id, Priority: p.Priority})
+	}
+	if unread := join(shape, ids)[len(shape):]; len(unread) > 0 {
+		all := append(join(shape, ids), rules...)
+		return nil, malformed(all[:min(len(all), mostFaults)])
+	}
+	return list, together(shape, rules)
+}

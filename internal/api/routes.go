@@ -1,0 +1,204 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/route"
+)
+
+// RouteStore keeps the routes of sources, with the errors of SourceStore.
+type RouteStore interface {
+	Routes(ctx context.Context, source eventhook.SourceID, before eventhook.RouteID, limit int) ([]eventhook.Route, error)
+	// AllRoutes are in the order in which they are tried.
+	AllRoutes(ctx context.Context, source eventhook.SourceID) ([]eventhook.Route, error)
+	Route(ctx context.Context, source eventhook.SourceID, id eventhook.RouteID) (eventhook.Route, error)
+	AddRoute(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, source string, r eventhook.Route) (eventhook.Route, error)
+	ChangeRoute(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, source string, id eventhook.RouteID, version int64, change func(eventhook.Route) (eventhook.Route, error)) (eventhook.Route, error)
+	DeleteRoute(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, source string, id eventhook.RouteID, version int64) error
+	ReorderRoutes(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, source string, order []eventhook.RoutePriority) error
+}
+
+func (s *server) registerRoutes(api huma.API) {
+	op := func(id, method, path, summary string, scope eventhook.Scope) operation {
+		return operation{id: id, method: method, path: base + "/sources/{slug}/routes" + path, summary: summary, scope: scope, tag: "routes"}
+	}
+	create := op("create-route", http.MethodPost, "", "Make a route", eventhook.ScopeManage)
+	create.status, create.skipsShape, create.about = http.StatusCreated, true, fmt.Sprintf("A source has at most %d.", eventhook.MaxRoutes)
+	update := op("update-route", http.MethodPatch, "/{id}", "Change what is named of a route", eventhook.ScopeManage)
+	update.skipsShape, update.about = true, "A JSON merge patch: null is the default, and what is not named stays. The filter and the targets are replaced whole."
+	remove := op("delete-route", http.MethodDelete, "/{id}", "Delete a route", eventhook.ScopeManage)
+	remove.status, remove.about = http.StatusNoContent, "What it has made stays; events that are to be retried are tried without it."
+	reorder := op("reorder-routes", http.MethodPut, "/reorder", "Give routes new priorities, all or none", eventhook.ScopeManage)
+	reorder.skipsShape, reorder.about = true, "Those that are not named keep theirs."
+	register(s, api, create, s.addRoute)
+	register(s, api, op("list-routes", http.MethodGet, "", "List a source's routes, newest first", eventhook.ScopeRead), s.listRoutes)
+	register(s, api, reorder, s.reorderRoutes)
+	register(s, api, op("get-route", http.MethodGet, "/{id}", "Read a route", eventhook.ScopeRead), s.readRoute)
+	register(s, api, update, s.changeRoute)
+	register(s, api, remove, s.deleteRoute)
+}
+
+type createRouteRequest struct {
+	SourcePath
+	Body document[RouteCreate]
+}
+
+type routeAnswer struct {
+	ETag string `header:"ETag" doc:"Its version, for If-Match."`
+	Body Route
+}
+
+type createdRoute struct {
+	Location string `header:"Location"`
+	ETag     string `header:"ETag" doc:"Its version, for If-Match."`
+	Body     Route
+}
+
+// checkRoute is what is wrong with a route's body, which is read as r.
+func checkRoute(shape eventhook.Faults, r eventhook.Route) error {
+	var rules eventhook.Faults
+	rules.Merge("body", r.Validate())
+	rules.Merge("body", route.Check(r))
+	return together(shape, rules)
+}
+
+func (s *server) addRoute(ctx context.Context, who caller, in *createRouteRequest) (*createdRoute, error) {
+	if _, _, err := s.findSource(ctx, &in.SourcePath); err != nil {
+		return nil, err
+	}
+	body, shape := in.Body.read(s)
+	want := body.over(eventhook.Route{}, body.Name, body.Targets)
+	if err := checkRoute(shape, want); err != nil {
+		return nil, err
+	}
+	r, err := s.RouteStore.AddRoute(ctx, who.actor(), who.tenant, in.Slug, want)
+	if err != nil {
+		return nil, err
+	}
+	return &createdRoute{pathTo(in.Tenant, "sources", in.Slug, "routes", r.ID.String()), etag(r.Version), viewRoute(r)}, nil
+}
+
+type routesQuery struct {
+	SourcePath
+	PageQuery
+}
+
+func (s *server) listRoutes(ctx context.Context, who caller, in *routesQuery) (*page[Route], error) {
+	pages := s.pager("routes of "+in.Slug, who.tenant)
+	before, err := cursorOf[eventhook.Route](pages, in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	source, _, err := s.findSource(ctx, &in.SourcePath)
+	if err != nil {
+		return nil, err
+	}
+	list, err := s.RouteStore.Routes(ctx, source.ID, before, in.Limit+1)
+	if err != nil {
+		return nil, err
+	}
+	return makePage(pages, list, in.Limit, viewRoute, func(r eventhook.Route) eventhook.RouteID { return r.ID }), nil
+}
+
+// RoutePath is the part of a path that names a route.
+type RoutePath struct {
+	SourcePath
+	ID string `path:"id" format:"uuid" doc:"The route's id."`
+}
+
+// findRoute finds the route that a path names.
+func (s *server) findRoute(ctx context.Context, in *RoutePath) (eventhook.Route, error) {
+	id, err := eventhook.ParseID[eventhook.Route](in.ID)
+	if err != nil {
+		return eventhook.Route{}, err
+	}
+	source, _, err := s.findSource(ctx, &in.SourcePath)
+	if err != nil {
+		return eventhook.Route{}, err
+	}
+	return s.RouteStore.Route(ctx, source.ID, id)
+}
+
+func (s *server) readRoute(ctx context.Context, _ caller, in *RoutePath) (*routeAnswer, error) {
+	r, err := s.findRoute(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	return &routeAnswer{etag(r.Version), viewRoute(r)}, nil
+}
+
+type changeRouteRequest struct {
+	RoutePath
+	IfMatch
+	Body document[RoutePatch]
+}
+
+// errBusy answers a change that names no version and was overtaken again and
+// again.
+var errBusy = &eventhook.Error{Kind: eventhook.KindConflict, Message: "Others are changing the route, too: try again."}
+
+// changeRoute checks what a route would become while nothing is locked, since
+// scripts are compiled for that, and then changes the version that it has seen.
+func (s *server) changeRoute(ctx context.Context, who caller, in *changeRouteRequest) (*routeAnswer, error) {
+	wanted, err := in.version()
+	if err != nil {
+		return nil, err
+	}
+	const tries = 5
+	for range tries {
+		r, err := s.tryToChangeRoute(ctx, who, in, wanted)
+		switch {
+		case err == nil:
+			return &routeAnswer{etag(r.Version), viewRoute(r)}, nil
+		case wanted != 0 || !errors.Is(err, eventhook.ErrStale):
+			return nil, err
+		}
+	}
+	return nil, errBusy
+}
+
+func (s *server) tryToChangeRoute(ctx context.Context, who caller, in *changeRouteRequest, wanted int64) (eventhook.Route, error) {
+	have, err := s.findRoute(ctx, &in.RoutePath)
+	if err != nil {
+		return have, err
+	}
+	if wanted != 0 && wanted != have.Version {
+		return have, eventhook.ErrStale
+	}
+	body, shape, err := in.Body.patched(s, RoutePatch{have.Name, viewTargets(have.Targets), conditionsOf(have)}, "filter")
+	if err != nil {
+		return have, err
+	}
+	want := body.over(have, body.Name, body.Targets)
+	if err := checkRoute(shape, want); err != nil {
+		return have, err
+	}
+	return s.RouteStore.ChangeRoute(ctx, who.actor(), who.tenant, in.Slug, have.ID, have.Version,
+		func(eventhook.Route) (eventhook.Route, error) { return want, nil })
+}
+
+type deleteRouteRequest struct {
+	RoutePath
+	IfMatch
+}
+
+func (s *server) deleteRoute(ctx context.Context, who caller, in *deleteRouteRequest) (*struct{}, error) {
+	id, err := eventhook.ParseID[eventhook.Route](in.ID)
+	if err != nil {
+		return nil, err
+	}
+	if !eventhook.IsSlug(in.Slug) {
+		return nil, eventhook.NotFound("source")
+	}
+	version, err := in.version()
+	if err != nil {
+		return nil, err
+	}
+	return nil, s.RouteStore.DeleteRoute(ctx, who.actor(), who.tenant, in.Slug, id, version)
+}

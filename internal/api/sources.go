@@ -1,0 +1,185 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/eventhook/eventhook"
+)
+
+// SourceStore keeps sources, and records who changed what. A slug that is
+// taken, a tenant that is closed and a source that is in use are KindConflict,
+// a version that is not current is ErrStale; see internal/pg.
+type SourceStore interface {
+	// Source and Sources show a source whose secrets cannot be opened without
+	// them.
+	Source(ctx context.Context, tenant eventhook.TenantID, slug string) (eventhook.Source, error)
+	Sources(ctx context.Context, tenant eventhook.TenantID, before eventhook.SourceID, limit int) ([]eventhook.Source, error)
+	AddSource(ctx context.Context, by eventhook.Actor, s eventhook.Source) (eventhook.Source, error)
+	ChangeSource(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, slug string, version int64, change func(eventhook.Source) (eventhook.Source, error)) (eventhook.Source, error)
+	DeleteSource(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, slug string, version int64, withRoutes bool) error
+}
+
+// UsageStore tells what sources have received lately; those that have received
+// nothing may be missing.
+type UsageStore interface {
+	SourceStats(ctx context.Context, sources []eventhook.SourceID) (map[eventhook.SourceID]eventhook.SourceStats, error)
+}
+
+const sourceAbout = "A provider is enough for how its requests are verified, or a verifier that is spelled out. "
+
+func (s *server) registerSources(api huma.API) {
+	op := func(id, method, path, summary string, scope eventhook.Scope) operation {
+		return operation{id: id, method: method, path: base + "/sources" + path, summary: summary, scope: scope, tag: "sources"}
+	}
+	create := op("create-source", http.MethodPost, "", "Make a source", eventhook.ScopeManage)
+	create.status, create.skipsShape, create.about = http.StatusCreated, true, sourceAbout
+	update := op("update-source", http.MethodPatch, "/{slug}", "Change what is named of a source", eventhook.ScopeManage)
+	update.skipsShape, update.about = true, "A JSON merge patch: null is the default, and what is not named stays, secrets too. A verifier of another type is replaced whole."
+	remove := op("delete-source", http.MethodDelete, "/{slug}", "Delete a source", eventhook.ScopeManage)
+	remove.status, remove.about = http.StatusNoContent, "Its events stay."
+	register(s, api, create, s.addSource)
+	register(s, api, op("list-sources", http.MethodGet, "", "List sources, newest first", eventhook.ScopeRead), s.listSources)
+	register(s, api, op("get-source", http.MethodGet, "/{slug}", "Read a source", eventhook.ScopeRead), s.readSource)
+	register(s, api, update, s.changeSource)
+	register(s, api, remove, s.deleteSource)
+}
+
+type createSourceRequest struct {
+	TenantPath
+	Body document[SourceCreate]
+}
+
+type sourceAnswer struct {
+	ETag string `header:"ETag" doc:"Its version, for If-Match."`
+	Body Source
+}
+
+type createdSource struct {
+	Location string `header:"Location"`
+	ETag     string `header:"ETag" doc:"Its version, for If-Match."`
+	Body     Source
+}
+
+func (s *server) addSource(ctx context.Context, who caller, in *createSourceRequest) (*createdSource, error) {
+	body, shape := in.Body.read(s)
+	source, rules := body.over(eventhook.Source{Slug: body.Slug, TenantID: who.tenant})
+	if err := together(shape, rules); err != nil {
+		return nil, err
+	}
+	source, err := s.Sources.AddSource(ctx, who.actor(), source)
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.showSource(ctx, source)
+	if err != nil {
+		return nil, err
+	}
+	return &createdSource{pathTo(in.Tenant, "sources", source.Slug), out.ETag, out.Body}, nil
+}
+
+type sourcesQuery struct {
+	TenantPath
+	PageQuery
+}
+
+func (s *server) listSources(ctx context.Context, who caller, in *sourcesQuery) (*page[Source], error) {
+	pages := s.pager("sources", who.tenant)
+	before, err := cursorOf[eventhook.Source](pages, in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	list, err := s.Sources.Sources(ctx, who.tenant, before, in.Limit+1)
+	if err != nil {
+		return nil, err
+	}
+	views, err := s.viewSources(ctx, list)
+	if err != nil {
+		return nil, err
+	}
+	out := makePage(pages, list, in.Limit, func(x eventhook.Source) Source { return views[x.ID] }, func(x eventhook.Source) eventhook.SourceID { return x.ID })
+	return out, nil
+}
+
+func (s *server) readSource(ctx context.Context, who caller, in *SourcePath) (*sourceAnswer, error) {
+	if !eventhook.IsSlug(in.Slug) {
+		return nil, eventhook.NotFound("source")
+	}
+	source, err := s.Sources.Source(ctx, who.tenant, in.Slug)
+	if err != nil {
+		return nil, err
+	}
+	return s.showSource(ctx, source)
+}
+
+type changeSourceRequest struct {
+	SourcePath
+	IfMatch
+	Body document[SourcePatch]
+}
+
+func (s *server) changeSource(ctx context.Context, who caller, in *changeSourceRequest) (*sourceAnswer, error) {
+	if !eventhook.IsSlug(in.Slug) {
+		return nil, eventhook.NotFound("source")
+	}
+	version, err := in.version()
+	if err != nil {
+		return nil, err
+	}
+	source, err := s.Sources.ChangeSource(ctx, who.actor(), who.tenant, in.Slug, version, func(have eventhook.Source) (eventhook.Source, error) {
+		return s.patchedSource(have, in.Body)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.showSource(ctx, source)
+}
+
+// patchedSource is what a source becomes by a patch.
+func (s *server) patchedSource(have eventhook.Source, patch document[SourcePatch]) (eventhook.Source, error) {
+	spec, err := specOf(have)
+	if err != nil {
+		return have, err
+	}
+	current := SourcePatch{have.Slug, sourceFieldsOf(have, spec)}
+	if isRetyped(current.Verifier, patch.raw) {
+		current.Verifier = nil
+	}
+	body, shape, err := patch.patched(s, current)
+	if err != nil {
+		return have, err
+	}
+	want, rules := body.over(have)
+	if body.Slug != have.Slug {
+		rules.Add("body.slug", "cannot be changed: make another source")
+	}
+	return want, together(shape, rules)
+}
+
+// isRetyped reports whether a patch gives a verifier another type: its other
+// fields and its secrets mean nothing to that.
+func isRetyped(have *Verifier, patch json.RawMessage) bool {
+	var wanted struct{ Verifier struct{ Type *string } }
+	_ = json.Unmarshal(patch, &wanted) // what has another shape is told later
+	return have != nil && wanted.Verifier.Type != nil && *wanted.Verifier.Type != have.Type
+}
+
+type deleteSourceRequest struct {
+	SourcePath
+	IfMatch
+	Cascade bool `query:"cascade" doc:"Delete its routes too; without it a source that has routes stays: 409."`
+}
+
+func (s *server) deleteSource(ctx context.Context, who caller, in *deleteSourceRequest) (*struct{}, error) {
+	if !eventhook.IsSlug(in.Slug) {
+		return nil, eventhook.NotFound("source")
+	}
+	version, err := in.version()
+	if err != nil {
+		return nil, err
+	}
+	return nil, s.Sources.DeleteSource(ctx, who.actor(), who.tenant, in.Slug, version, in.Cascade)
+}

@@ -1,0 +1,140 @@
+package api
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/ingest"
+	"github.com/eventhook/eventhook/verify"
+)
+
+// Source is a source as clients see it: without its secrets, and with what it
+// does where it was told nothing.
+type Source struct {
+	ID                    string            `json:"id" format:"uuid"`
+	Slug                  string            `json:"slug"`
+	Name                  string            `json:"name"`
+	IsEnabled             bool              `json:"is_enabled"`
+	IngestURL             string            `json:"ingest_url" doc:"Where it receives."`
+	Provider              *string           `json:"provider"`
+	Scheme                *string           `json:"scheme" doc:"One of the provider's; null: its first."`
+	SecretsLost           bool              `json:"secrets_lost,omitempty" doc:"Its secrets are sealed with a key that is gone: it takes no webhooks until it is given new ones, or the key."`
+	SecretsCount          int               `json:"secrets_count" doc:"How many secrets it has, the one that a handshake has brought included. They are never shown."`
+	PublicKeys            []string          `json:"public_keys"`
+	Options               map[string]string `json:"options" doc:"Without those that are secret."`
+	ToleranceSeconds      *int              `json:"tolerance_seconds" doc:"null: the provider's."`
+	Verifier              *Verifier         `json:"verifier,omitempty" doc:"Absent where the provider says how requests are verified."`
+	IdempotencyKeyPaths   []string          `json:"idempotency_key_paths" doc:"Its own, else the provider's."`
+	EventTypePaths        []string          `json:"event_type_paths" doc:"Its own, else the provider's; common places follow."`
+	RequireIdempotencyKey bool              `json:"require_idempotency_key"`
+	RateLimit             RateLimit         `json:"rate_limit"`
+	Retry                 RetryPolicy       `json:"retry"`
+	AllowedIPRanges       []string          `json:"allowed_ip_ranges" doc:"Empty: all may send."`
+	MaxBodyBytes          int               `json:"max_body_bytes"`
+	ContentTypes          []string          `json:"content_types" doc:"Empty: all are taken."`
+	Response              *SourceReply      `json:"response,omitempty" doc:"Its own, else what the provider wants; absent: 200 and the event's id."`
+	Stats                 SourceStats       `json:"stats"`
+	Version               int64             `json:"version" doc:"Grows with every change; the ETag."`
+	CreatedAt             time.Time         `json:"created_at"`
+	UpdatedAt             time.Time         `json:"updated_at"`
+}
+
+// SourceStats is how much a source has received lately. The spans may be five
+// minutes longer than they say, and the newest seconds may be missing.
+type SourceStats struct {
+	EventsLastHour int64 `json:"events_last_hour" doc:"Stored ones, duplicates included."`
+	EventsLast24h  int64 `json:"events_last_24h"`
+	FailedLast24h  int64 `json:"failed_last_24h" doc:"Whose first try failed, whatever became of them since."`
+}
+
+func (s *server) showSource(ctx context.Context, source eventhook.Source) (*sourceAnswer, error) {
+	views, err := s.viewSources(ctx, []eventhook.Source{source})
+	if err != nil {
+		return nil, err
+	}
+	return &sourceAnswer{etag(source.Version), views[source.ID]}, nil
+}
+
+// viewSources shows sources, by their ids.
+func (s *server) viewSources(ctx context.Context, list []eventhook.Source) (map[eventhook.SourceID]Source, error) {
+	stats, err := s.sourceStats(ctx, list)
+	if err != nil {
+		return nil, err
+	}
+	views := make(map[eventhook.SourceID]Source, len(list))
+	for _, source := range list {
+		v, err := s.viewSource(source)
+		if err != nil {
+			return nil, err
+		}
+		v.Stats = SourceStats(stats[source.ID])
+		views[source.ID] = v
+	}
+	return views, nil
+}
+
+func (s *server) sourceStats(ctx context.Context, list []eventhook.Source) (map[eventhook.SourceID]eventhook.SourceStats, error) {
+	if s.Usage == nil || len(list) == 0 {
+		return nil, nil
+	}
+	ids := make([]eventhook.SourceID, len(list))
+	for i, source := range list {
+		ids[i] = source.ID
+	}
+	return s.Usage.SourceStats(ctx, ids)
+}
+
+func (s *server) viewSource(x eventhook.Source) (Source, error) {
+	spec, err := specOf(x)
+	if err != nil {
+		return Source{}, err
+	}
+	spec = spec.Public()
+	preset, _ := verify.FindPreset(spec.Provider, spec.Scheme)
+	v := Source{
+		ID: x.ID.String(), Slug: x.Slug, Name: x.Name, IsEnabled: x.IsEnabled, IngestURL: ingest.URL(s.PublicURL, x),
+		Provider: optional(spec.Provider), Scheme: optional(spec.Scheme), SecretsLost: x.Verifier.IsZero(), SecretsCount: x.SecretsCount, PublicKeys: list(spec.PublicKeys),
+		Options: spec.Options, ToleranceSeconds: spec.ToleranceSeconds, Verifier: (*Verifier)(spec.Verifier),
+		IdempotencyKeyPaths: list(orElse(x.IdempotencyKeyPaths, preset.IdempotencyKeyPaths)), EventTypePaths: list(orElse(x.EventTypePaths, preset.EventTypePaths)),
+		RequireIdempotencyKey: x.RequireIdempotencyKey, RateLimit: RateLimit(x.RateLimit.WithDefaults()), Retry: RetryPolicy(x.Retry.Or(eventhook.EventRetry)),
+		AllowedIPRanges: list(x.AllowedIPRanges), MaxBodyBytes: x.BodyLimit(), ContentTypes: list(x.ContentTypes), Response: (*SourceReply)(x.Response),
+		Version: x.Version, CreatedAt: utc(x.CreatedAt), UpdatedAt: utc(x.UpdatedAt),
+	}
+	if v.SecretsCount == 0 {
+		v.SecretsCount = len(x.LearnedSecrets)
+	}
+	if v.Options == nil {
+		v.Options = map[string]string{}
+	}
+	if v.Response == nil {
+		v.Response = (*SourceReply)(preset.Reply)
+	}
+	if len(x.Retry.ScheduleSeconds) > 0 {
+		v.Retry = RetryPolicy{ScheduleSeconds: x.Retry.ScheduleSeconds} // which counts alone
+	}
+	return v, nil
+}
+
+// specOf is how a source's requests are verified; of one whose key is lost,
+// what is known without it.
+func specOf(x eventhook.Source) (verify.Spec, error) {
+	if x.Verifier.IsZero() {
+		return verify.Spec{Provider: x.Provider}, nil
+	}
+	return verify.ReadSpec(x.Verifier)
+}
+
+// orElse is own, or the other where own is empty.
+func orElse(own, other []string) []string {
+	if len(own) > 0 {
+		return own
+	}
+	return other
+}
+
+// pathTo is the path of one of a tenant's things, for Location.
+func pathTo(tenant string, steps ...string) string {
+	return strings.Replace(base, "{tenant}", tenant, 1) + "/" + strings.Join(steps, "/")
+}

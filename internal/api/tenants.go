@@ -1,0 +1,212 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/eventhook/eventhook"
+)
+
+// AdminStore keeps tenants, their keys and the audit log.
+type AdminStore interface {
+	TenantStore
+	TenantKeyStore
+	AuditStore
+}
+
+// TenantStore keeps tenants. A slug that is taken is a KindConflict, and so is
+// any change of a tenant that is closed; a version other than 0 that is not
+// current is KindStale.
+type TenantStore interface {
+	Tenants(ctx context.Context, before eventhook.TenantID, limit int) ([]eventhook.Tenant, error)
+	Tenant(ctx context.Context, slug string) (eventhook.Tenant, error)
+	AddTenant(ctx context.Context, by eventhook.Actor, t eventhook.Tenant) (eventhook.Tenant, error)
+	ChangeTenant(ctx context.Context, by eventhook.Actor, slug string, version int64, change func(eventhook.Tenant) (eventhook.Tenant, error)) (eventhook.Tenant, error)
+	CloseTenant(ctx context.Context, by eventhook.Actor, slug string) (eventhook.Tenant, error)
+	// TenantUsage leaves out those that have stored nothing.
+	TenantUsage(ctx context.Context, tenants []eventhook.TenantID) (map[eventhook.TenantID]eventhook.TenantUsage, error)
+}
+
+type tenantView struct {
+	ID              string      `json:"id" format:"uuid"`
+	Slug            string      `json:"slug"`
+	Name            string      `json:"name"`
+	Status          string      `json:"status" enum:"active,suspended,closed"`
+	MaxEventsPerDay *int64      `json:"max_events_per_day" doc:"null: no limit."`
+	MaxStorageBytes *int64      `json:"max_storage_bytes" doc:"null: no limit."`
+	Usage           tenantUsage `json:"usage"`
+	Version         int64       `json:"version" doc:"Grows with every change; the ETag holds it."`
+	CreatedAt       time.Time   `json:"created_at"`
+	UpdatedAt       time.Time   `json:"updated_at"`
+}
+
+type tenantUsage struct {
+	EventsToday  int64 `json:"events_today" doc:"Stored since midnight, UTC, duplicates included; the last second's may be missing."`
+	StorageBytes int64 `json:"storage_bytes" doc:"Bodies and headers that are kept."`
+}
+
+func viewTenant(t eventhook.Tenant, used eventhook.TenantUsage) tenantView {
+	return tenantView{
+		ID: t.ID.String(), Slug: t.Slug, Name: t.Name, Status: string(t.Status), Version: t.Version,
+		MaxEventsPerDay: t.Quota.MaxEventsPerDay, MaxStorageBytes: t.Quota.MaxStorageBytes,
+		Usage: tenantUsage{used.EventsToday, used.StorageBytes}, CreatedAt: utc(t.CreatedAt), UpdatedAt: utc(t.UpdatedAt),
+	}
+}
+
+const tenantsPath = "/api/admin/tenants"
+
+func (s *server) registerTenants(api huma.API) {
+	op := func(id, method, path, summary string) operation {
+		return operation{id: id, method: method, path: tenantsPath + path, summary: summary, tag: "admin"}
+	}
+	create := op("create-tenant", http.MethodPost, "", "Make a tenant")
+	create.status, create.skipsShape = http.StatusCreated, true
+	update := op("update-tenant", http.MethodPatch, "/{tenant}", "Change a tenant's name, status or quotas")
+	update.skipsShape = true
+	update.about = "A suspended tenant receives no webhooks and changes nothing; what it has accepted is worked off. A quota of null is none."
+	end := op("close-tenant", http.MethodPost, "/{tenant}/close", "Close a tenant for good")
+	end.about = "Its sources are disabled and its keys end, each told by an event and an audit entry of one correlation_id. What it has stored stays until its retention ends. This is not undone."
+	register(s, api, op("list-tenants", http.MethodGet, "", "List tenants, newest first"), s.listTenants)
+	register(s, api, create, s.addTenant)
+	register(s, api, op("get-tenant", http.MethodGet, "/{tenant}", "Read a tenant"), s.readTenant)
+	register(s, api, update, s.changeTenant)
+	register(s, api, end, s.closeTenant)
+}
+
+func (s *server) listTenants(ctx context.Context, _ caller, in *PageQuery) (*page[tenantView], error) {
+	pages := s.pager("tenants", eventhook.TenantID{})
+	before, err := cursorOf[eventhook.Tenant](pages, in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	list, err := s.Admin.Tenants(ctx, before, in.Limit+1)
+	if err != nil {
+		return nil, err
+	}
+	ids := make([]eventhook.TenantID, len(list))
+	for i, t := range list {
+		ids[i] = t.ID
+	}
+	used, err := s.Admin.TenantUsage(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	show := func(t eventhook.Tenant) tenantView { return viewTenant(t, used[t.ID]) }
+	return makePage(pages, list, in.Limit, show, func(t eventhook.Tenant) eventhook.TenantID { return t.ID }), nil
+}
+
+type tenantAnswer struct {
+	ETag string `header:"ETag"`
+	Body tenantView
+}
+
+// answerTenant shows a tenant with what it has used.
+func (s *server) answerTenant(ctx context.Context, t eventhook.Tenant) (*tenantAnswer, error) {
+	used, err := s.Admin.TenantUsage(ctx, []eventhook.TenantID{t.ID})
+	if err != nil {
+		return nil, err
+	}
+	return &tenantAnswer{etag(t.Version), viewTenant(t, used[t.ID])}, nil
+}
+
+type tenantCreate struct {
+	Slug            string `json:"slug" doc:"1 to 63 lower-case letters, digits and inner hyphens. It stays."`
+	Name            string `json:"name"`
+	MaxEventsPerDay *int64 `json:"max_events_per_day,omitempty" nullable:"true" doc:"Between two midnights, UTC; duplicates count. Without it there is no limit."`
+	MaxStorageBytes *int64 `json:"max_storage_bytes,omitempty" nullable:"true" doc:"Bodies and headers that are kept. Without it there is no limit."`
+}
+
+type addTenantRequest struct{ Body document[tenantCreate] }
+
+type addTenantAnswer struct {
+	ETag     string `header:"ETag"`
+	Location string `header:"Location"`
+	Body     tenantView
+}
+
+func (s *server) addTenant(ctx context.Context, who caller, in *addTenantRequest) (*addTenantAnswer, error) {
+	b, shape := in.Body.read(s)
+	t := eventhook.Tenant{Slug: b.Slug, Name: b.Name, Quota: eventhook.Quota{MaxEventsPerDay: b.MaxEventsPerDay, MaxStorageBytes: b.MaxStorageBytes}}
+	var rules eventhook.Faults
+	rules.Merge("body", t.Validate())
+	if err := together(shape, rules); err != nil {
+		return nil, err
+	}
+	t, err := s.Admin.AddTenant(ctx, who.actor(), t)
+	if err != nil {
+		return nil, err
+	}
+	s.keys.forget(t.Slug) // it may be known as absent
+	return &addTenantAnswer{etag(t.Version), tenantsPath + "/" + t.Slug, viewTenant(t, eventhook.TenantUsage{})}, nil
+}
+
+func (s *server) readTenant(ctx context.Context, _ caller, in *TenantPath) (*tenantAnswer, error) {
+	t, err := s.Admin.Tenant(ctx, in.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	return s.answerTenant(ctx, t)
+}
+
+type tenantPatch struct {
+	Name            *string `json:"name,omitempty"`
+	Status          *string `json:"status,omitempty" enum:"active,suspended"`
+	MaxEventsPerDay *int64  `json:"max_events_per_day,omitempty" nullable:"true" doc:"null: no limit."`
+	MaxStorageBytes *int64  `json:"max_storage_bytes,omitempty" nullable:"true" doc:"null: no limit."`
+}
+
+type changeTenantRequest struct {
+	TenantPath
+	IfMatch
+	Body document[tenantPatch]
+}
+
+func (s *server) changeTenant(ctx context.Context, who caller, in *changeTenantRequest) (*tenantAnswer, error) {
+	version, err := in.version()
+	if err != nil {
+		return nil, err
+	}
+	t, err := s.Admin.ChangeTenant(ctx, who.actor(), in.Tenant, version, func(have eventhook.Tenant) (eventhook.Tenant, error) {
+		return s.patchTenant(have, in.Body)
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.keys.forget(t.Slug)
+	return s.answerTenant(ctx, t)
+}
+
+// patchTenant is what a tenant becomes by a patch.
+func (s *server) patchTenant(have eventhook.Tenant, patch document[tenantPatch]) (eventhook.Tenant, error) {
+	q := have.Quota
+	b, shape, err := patch.patched(s, tenantPatch{&have.Name, new(string(have.Status)), q.MaxEventsPerDay, q.MaxStorageBytes})
+	if err != nil {
+		return have, err
+	}
+	want := have
+	var rules eventhook.Faults
+	if want.Name = ""; b.Name != nil {
+		want.Name = *b.Name
+	}
+	if b.Status == nil {
+		rules.Add("status", "must be active or suspended")
+	} else {
+		want.Status = eventhook.TenantStatus(*b.Status)
+	}
+	want.Quota = eventhook.Quota{MaxEventsPerDay: b.MaxEventsPerDay, MaxStorageBytes: b.MaxStorageBytes}
+	var all eventhook.Faults
+	all.Merge("body", append(rules, want.Validate()...))
+	return want, together(shape, all)
+}
+
+func (s *server) closeTenant(ctx context.Context, who caller, in *TenantPath) (*tenantAnswer, error) {
+	t, err := s.Admin.CloseTenant(ctx, who.actor(), in.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	s.keys.forget(t.Slug)
+	return s.answerTenant(ctx, t)
+}

@@ -1,0 +1,84 @@
+package pg
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/eventhook/eventhook"
+)
+
+func (a *applier) applyRoutes(ctx context.Context, s eventhook.Source, have, want []eventhook.Route) error {
+	left := make(map[string]eventhook.Route, len(have))
+	for _, r := range have {
+		left[r.Name] = r
+	}
+	ids := idsInOrder[eventhook.Route](a.db.now(), len(want)) // new ones of one priority are tried as they are named
+	for i, r := range want {
+		existing, exists := left[r.Name]
+		delete(left, r.Name)
+		r.ID = ids[i]
+		if err := a.applyRoute(ctx, s, existing, exists, r); err != nil {
+			return err
+		}
+	}
+	if !a.prune {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(left)) {
+		a.did(eventhook.ChangeDelete, "route", nil, s.Slug, name)
+		if err := a.deleteRoute(ctx, s.Slug, left[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *applier) applyRoute(ctx context.Context, s eventhook.Source, have eventhook.Route, exists bool, want eventhook.Route) error {
+	if !exists {
+		a.did(eventhook.ChangeCreate, "route", nil, s.Slug, want.Name)
+		_, err := a.addRoute(ctx, s, want)
+		return err
+	}
+	if sameJSON(have.Filter, want.Filter) {
+		want.Filter = have.Filter
+	}
+	_, fields, err := a.updateRoute(ctx, s.Slug, have, want)
+	a.did(eventhook.ChangeUpdate, "route", fields, s.Slug, want.Name)
+	return err
+}
+
+// sameJSON reports whether two documents say the same, however they are
+// written; numbers are the same only if they are written alike.
+func sameJSON(a, b json.RawMessage) bool {
+	var values [2]any
+	for i, raw := range []json.RawMessage{a, b} {
+		d := json.NewDecoder(bytes.NewReader(raw))
+		d.UseNumber()
+		if d.Decode(&values[i]) != nil {
+			return false
+		}
+	}
+	return reflect.DeepEqual(values[0], values[1])
+}
+
+// pruneSources deletes the sources that were not named, with their routes.
+func (a *applier) pruneSources(ctx context.Context, left map[string]eventhook.Source, routes map[eventhook.SourceID][]eventhook.Route) error {
+	if !a.prune {
+		return nil
+	}
+	for _, slug := range slices.Sorted(maps.Keys(left)) {
+		s := left[slug]
+		for _, r := range routes[s.ID] {
+			a.did(eventhook.ChangeDelete, "route", nil, slug, r.Name)
+		}
+		a.did(eventhook.ChangeDelete, "source", nil, slug)
+		if err := a.deleteSource(ctx, s, routes[s.ID]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

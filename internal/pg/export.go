@@ -1,0 +1,76 @@
+package pg
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook"
+)
+
+// TenantConfig returns all that is configured for a tenant, as it was at one
+// moment, or KindNotFound: sources in the order of their slugs, the routes of
+// each as they are tried, secrets unsealed. It locks nothing.
+func (db *DB) TenantConfig(ctx context.Context, slug string) (c eventhook.TenantConfig, err error) {
+	err = db.inSnapshot(ctx, "read configuration", func(tx pgx.Tx) error {
+		if c.Tenant, err = findTenant(ctx, tx, slug); err != nil {
+			return err
+		}
+		sources, err := db.sourcesOf(ctx, tx, c.ID)
+		if err != nil {
+			return err
+		}
+		routes, err := routesOf(ctx, tx, c.ID)
+		for _, s := range sources {
+			if s.Verifier.IsZero() {
+				return fmt.Errorf("no key that is configured opens the verifier of source %s/%s", s.TenantSlug, s.Slug)
+			}
+			c.Sources = append(c.Sources, eventhook.SourceConfig{Source: s, Routes: routes[s.ID]})
+		}
+		return err
+	})
+	return c, err
+}
+
+// inSnapshot lets read see the database as it is at one moment, and change
+// nothing.
+func (db *DB) inSnapshot(ctx context.Context, act string, read func(pgx.Tx) error) error {
+	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
+	return translate(act, pgx.BeginTxFunc(ctx, db.work, options, read))
+}
+
+// findTenant reads a tenant by its unique slug.
+func findTenant(ctx context.Context, tx pgx.Tx, slug string) (eventhook.Tenant, error) {
+	t, err := scanTenant(tx.QueryRow(ctx, `SELECT `+tenantColumns+` FROM eventhook.tenant WHERE slug = $1`, slug))
+	return t, notFound(err, "tenant")
+}
+
+// sourcesOf are all sources of a tenant, by its unique index on their slugs;
+// those whose key is lost have no verifier.
+func (db *DB) sourcesOf(ctx context.Context, tx pgx.Tx, tenant eventhook.TenantID) ([]eventhook.Source, error) {
+	rows, err := tx.Query(ctx, `SELECT `+sourceColumns+sourceTables+` WHERE s.tenant_id = $1 ORDER BY s.slug`, [16]byte(tenant))
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (eventhook.Source, error) {
+		s, _, err := db.scanStored(r)
+		return s, err
+	})
+}
+
+// routesOf are all routes of a tenant by their source, as they are tried: by
+// each source's index on them.
+func routesOf(ctx context.Context, tx pgx.Tx, tenant eventhook.TenantID) (map[eventhook.SourceID][]eventhook.Route, error) {
+	rows, err := tx.Query(ctx, `SELECT `+routeColumns+` FROM eventhook.route
+		WHERE source_id IN (SELECT id FROM eventhook.source WHERE tenant_id = $1) ORDER BY priority DESC, id`, [16]byte(tenant))
+	if err != nil {
+		return nil, err
+	}
+	list, err := pgx.CollectRows(rows, scanRoute)
+	bySource := map[eventhook.SourceID][]eventhook.Route{}
+	for _, r := range list {
+		bySource[r.SourceID] = append(bySource[r.SourceID], r)
+	}
+	return bySource, err
+}

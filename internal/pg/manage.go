@@ -1,0 +1,150 @@
+package pg
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook"
+)
+
+// manager changes what one tenant owns, within one transaction and for one
+// actor, and records each change beside it.
+type manager struct {
+	db      *DB
+	tx      pgx.Tx
+	by      eventhook.Actor
+	tenant  eventhook.Tenant
+	entries []eventhook.AuditEntry
+	// correlation is shared by all entries; "" unless one act changes several.
+	correlation string
+	// later holds statements back, to send many of them together; nil sends
+	// each at once.
+	later *pgx.Batch
+	// dryRun changes nothing: what would be is recorded and not written.
+	dryRun bool
+}
+
+// exec runs a statement of a change, now or, if later is there, not later than
+// flush.
+func (m *manager) exec(ctx context.Context, sql string, args ...any) error {
+	const most = 1000 // bounds what is held back
+	switch {
+	case m.dryRun:
+		return nil
+	case m.later == nil:
+		_, err := m.tx.Exec(ctx, sql, args...)
+		return err
+	}
+	m.later.Queue(sql, args...)
+	if m.later.Len() < most {
+		return nil
+	}
+	return m.send(ctx)
+}
+
+// send runs what was held back.
+func (m *manager) send(ctx context.Context) error {
+	if m.later == nil || m.later.Len() == 0 {
+		return nil
+	}
+	batch := m.later
+	m.later = &pgx.Batch{}
+	return m.tx.SendBatch(ctx, batch).Close()
+}
+
+// manage runs do in a transaction that nobody can close the tenant in, and
+// records what do has changed. A tenant that is closed is a KindConflict, and
+// one that is suspended is KindForbidden for its own keys.
+func (db *DB) manage(ctx context.Context, act string, by eventhook.Actor, tenant eventhook.TenantID, do func(*manager) error) error {
+	return db.inTx(ctx, act, func(tx pgx.Tx) error {
+		m := &manager{db: db, tx: tx, by: by}
+		var err error
+		m.tenant, err = scanTenant(tx.QueryRow(ctx, `SELECT `+tenantColumns+` FROM eventhook.tenant WHERE id = $1 FOR SHARE`, [16]byte(tenant)))
+		if err != nil {
+			return notFound(err, "tenant")
+		}
+		if err := mayChange(m.tenant, by); err != nil {
+			return err
+		}
+		if err := do(m); err != nil {
+			return err
+		}
+		return m.flush(ctx)
+	})
+}
+
+func mayChange(t eventhook.Tenant, by eventhook.Actor) error {
+	switch {
+	case t.Status == eventhook.TenantClosed:
+		return &eventhook.Error{Kind: eventhook.KindConflict, Message: fmt.Sprintf("The tenant %q is closed; nothing of it can be changed.", t.Slug)}
+	case t.Status == eventhook.TenantSuspended && by.Type == eventhook.ActorKey:
+		return &eventhook.Error{Kind: eventhook.KindForbidden, Message: "The tenant is suspended: its keys can read, and change nothing."}
+	}
+	return nil
+}
+
+// flush sends what was held back and writes what was recorded.
+func (m *manager) flush(ctx context.Context) error {
+	if m.dryRun {
+		return nil
+	}
+	if err := m.send(ctx); err != nil {
+		return err
+	}
+	entries := m.entries
+	m.entries = nil
+	return m.db.auditAll(ctx, m.tx, m.by, entries)
+}
+
+// resource names what a change is about.
+type resource struct {
+	kind, id, name string
+}
+
+// record notes a change of a resource from one state to another; nil is none.
+// It reports whether there is a difference at all.
+func (m *manager) record(action string, of resource, before, after any) (changed bool, err error) {
+	changes, err := eventhook.Diff(before, after)
+	if err != nil {
+		return false, err
+	}
+	return m.recordChanges(action, of, changes), nil
+}
+
+func (m *manager) recordChanges(action string, of resource, changes []eventhook.FieldChange) bool {
+	if len(changes) == 0 {
+		return false
+	}
+	m.entries = append(m.entries, eventhook.AuditEntry{TenantID: m.tenant.ID, Actor: m.by, Action: action, ResourceType: of.kind, ResourceID: of.id,
+		ResourceName: of.name, Changes: changes, CorrelationID: m.correlation})
+	return true
+}
+
+// fresh refuses a change that names a version which is not the current one;
+// 0 names none.
+func fresh(wanted, current int64) error {
+	if wanted != 0 && wanted != current {
+		return eventhook.ErrStale
+	}
+	return nil
+}
+
+// taken says that a name is in use, if that is what went wrong.
+func taken(err error, format string, args ...any) error {
+	if hasCode(err, codeUniqueViolation) {
+		return &eventhook.Error{Kind: eventhook.KindConflict, Message: fmt.Sprintf(format, args...)}
+	}
+	return err
+}
+
+// jsonColumn is a value as a json parameter; nil is NULL.
+func jsonColumn(v any) (any, error) {
+	raw, err := json.Marshal(v)
+	if err != nil || string(raw) == "null" {
+		return nil, err
+	}
+	return string(raw), nil
+}

@@ -1,0 +1,207 @@
+package pg
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/eventhook/eventhook"
+)
+
+// ended is an event of crm's in a state, a millisecond after the one before.
+func (f *fixture) ended(status eventhook.EventStatus, change ...func(*eventhook.Event)) *eventhook.Event {
+	f.Helper()
+	f.clock.advance(time.Millisecond)
+	e := f.event(append(change, f.leased)...)
+	f.must(f.db.Accept(f.Context(), []*eventhook.Event{e}))
+	action := fails("down")
+	switch status {
+	case eventhook.EventProcessing:
+		return e
+	case eventhook.EventUnrouted:
+		f.settle(f.db, f.plan(e))
+		return e
+	case eventhook.EventDelivered:
+		action = f.makes(eventhook.Task, "")
+	case eventhook.EventDead:
+		action.Permanent = true
+	default: // a retry is scheduled
+	}
+	f.settle(f.db, f.plan(e, action))
+	same(f, "the event's state", f.stored(e).Status, status)
+	return e
+}
+
+func (f *fixture) reprocess(db *DB, which eventhook.EventSelection) []eventhook.EventID {
+	f.Helper()
+	ids, err := db.ReprocessEvents(f.Context(), operator, f.tenant, which)
+	f.must(err)
+	return ids
+}
+
+func ids(events ...*eventhook.Event) []eventhook.EventID {
+	var list []eventhook.EventID
+	for _, e := range events {
+		list = append(list, e.ID)
+	}
+	return list
+}
+
+func TestReprocessedEventsStartAnew(t *testing.T) {
+	f := setUp(t)
+	e := f.event(f.leased)
+	f.must(f.db.Accept(t.Context(), []*eventhook.Event{e}))
+	done, broken := f.makes(eventhook.Task, ""), fails("down")
+	f.settle(f.db, f.plan(e, broken, done))
+	here := f.db.EventsWake()
+	same(t, "moved", f.reprocess(f.db, eventhook.EventSelection{IDs: ids(e, e)}), ids(e))
+	wantClosed(t, "this instance's processor", here)
+	got := f.stored(e)
+	same(t, "status", got.Status, eventhook.EventPending)
+	same(t, "retries", got.RetryCount, 0)
+	same(t, "last error", got.LastError, "")
+	same(t, "processed at", got.ProcessedAt, (*time.Time)(nil))
+
+	claimed := f.claimEvents(f.other, 10)
+	same(t, "claimed at once", len(claimed), 1)
+	same(t, "with its payload", string(claimed[0].Body), `{}`)
+	same(t, "a token that nobody had", claimed[0].Lease.Token > e.Lease.Token+1, true)
+	list, err := f.db.DoneActions(t.Context(), ids(e))
+	f.must(err)
+	same(t, "actions that are not done again", len(list[e.ID]), 1)
+	f.settle(f.other, f.plan(claimed[0], f.makes(eventhook.Task, "")))
+	same(t, "status in the end", f.stored(e).Status, eventhook.EventDelivered)
+}
+
+func TestALateSettleDoesNotUndoReprocessing(t *testing.T) {
+	f := setUp(t)
+	e := f.ended(eventhook.EventDead)
+	f.reprocess(f.db, eventhook.EventSelection{IDs: ids(e)})
+	lost, err := f.db.SettleEvents(t.Context(), []*eventhook.Settlement{f.plan(e)})
+	f.must(err)
+	same(t, "leases lost", len(lost), 1)
+	same(t, "status", f.stored(e).Status, eventhook.EventPending)
+}
+
+func TestWhichEventsAreReprocessed(t *testing.T) {
+	f := setUp(t)
+	f.keep(Retention{})
+	failed, dead, unrouted := f.ended(eventhook.EventFailed), f.ended(eventhook.EventDead), f.ended(eventhook.EventUnrouted)
+	shops := f.ended(eventhook.EventUnrouted, func(e *eventhook.Event) { e.SourceID = f.shop })
+	delivered, processing := f.ended(eventhook.EventDelivered), f.ended(eventhook.EventProcessing)
+	keyed := f.ended(eventhook.EventDelivered, withKey("k"))
+	duplicate := f.event(withKey("k"))
+	f.must(f.db.Accept(t.Context(), []*eventhook.Event{duplicate}))
+	sourceless := f.ended(eventhook.EventDead)
+	f.exec(`UPDATE eventhook.event SET source_id = NULL, origin = 'system' WHERE id = $1`, [16]byte(sourceless.ID))
+	bodyless := f.ended(eventhook.EventDead)
+	f.exec(`DELETE FROM eventhook.event_payload WHERE event_id = $1`, [16]byte(bodyless.ID))
+	all := ids(failed, dead, unrouted, shops, delivered, processing, keyed, duplicate, sourceless, bodyless)
+	before := map[eventhook.EventID]eventhook.Event{}
+	for _, e := range f.list(f.db, f.tenant, eventhook.EventFilter{Limit: 100}) {
+		before[e.ID] = e
+	}
+	none := []eventhook.EventID{}
+	type selection = eventhook.EventSelection
+	type filter = eventhook.EventFilter
+	for _, c := range []struct {
+		claim string
+		which selection
+		want  []eventhook.EventID
+	}{
+		{"all that may", selection{IDs: all}, ids(shops, unrouted, dead, failed)},
+		{"ids win over a filter", selection{IDs: ids(dead), Filter: filter{Source: "shop", Limit: 1}}, ids(dead)},
+		{"ids that nothing has", selection{IDs: []eventhook.EventID{eventhook.NewID[eventhook.Event](noon)}}, none},
+		{"any state", selection{Filter: filter{Limit: 100}}, ids(shops, unrouted, dead, failed)},
+		{"a state", selection{Statuses: []eventhook.EventStatus{eventhook.EventDead}, Filter: filter{Limit: 100}}, ids(dead)},
+		{"a state in which nothing is owed anew", selection{Statuses: []eventhook.EventStatus{eventhook.EventDelivered}, Filter: filter{Limit: 100}}, none},
+		{"the newest", selection{Statuses: []eventhook.EventStatus{eventhook.EventUnrouted, eventhook.EventFailed}, Filter: filter{Limit: 2}}, ids(shops, unrouted)},
+		{"a source by its slug", selection{Filter: filter{Source: "shop", Limit: 100}}, ids(shops)},
+		{"a source by its id", selection{Filter: filter{SourceID: f.shop, Limit: 100}}, ids(shops)},
+		{"two sources at once", selection{Filter: filter{SourceID: f.shop, Source: "crm", Limit: 100}}, none},
+		{"received after", selection{Filter: filter{ReceivedAfter: dead.ID.Time(), Limit: 100}}, ids(shops, unrouted)},
+		{"received before", selection{Filter: filter{ReceivedBefore: dead.ID.Time(), Limit: 100}}, ids(failed)},
+	} {
+		got := f.reprocess(f.db, c.which)
+		same(t, c.claim, got, c.want)
+		moved := map[eventhook.EventID]bool{}
+		for _, id := range got {
+			moved[id] = true
+		}
+		for _, e := range f.list(f.db, f.tenant, eventhook.EventFilter{Limit: 100}) {
+			if want := before[e.ID]; !moved[e.ID] {
+				same(t, c.claim+": what is left alone", e, want)
+			}
+		}
+		for id := range moved { // as it was
+			e := before[id]
+			f.exec(`UPDATE eventhook.event SET status = $2, due_at = CASE WHEN $2 = 'failed' THEN $3::timestamptz END, retry_count = $4, last_error = nullif($5, ''), processed_at = $6
+				WHERE id = $1`, [16]byte(id), string(e.Status), e.NextRetryAt, e.RetryCount, e.LastError, e.ProcessedAt)
+		}
+	}
+}
+
+func TestReprocessingWaitsForNobody(t *testing.T) {
+	f := setUp(t)
+	held, free := f.ended(eventhook.EventDead), f.ended(eventhook.EventDead)
+	tx, err := f.other.work.Begin(t.Context())
+	f.must(err)
+	_, err = tx.Exec(t.Context(), `SELECT FROM eventhook.event WHERE id = $1 FOR UPDATE`, [16]byte(held.ID))
+	f.must(err)
+	same(t, "moved", f.reprocess(f.db, eventhook.EventSelection{IDs: ids(held, free)}), ids(free))
+	f.must(tx.Rollback(t.Context()))
+	same(t, "moved then", f.reprocess(f.db, eventhook.EventSelection{IDs: ids(held, free)}), ids(held))
+}
+
+func TestAnEventIsReprocessedOnceByMany(t *testing.T) {
+	f := setUp(t)
+	var events []*eventhook.Event
+	for range 20 {
+		events = append(events, f.ended(eventhook.EventDead))
+	}
+	moved := make([][]eventhook.EventID, 4)
+	var acts []func()
+	for i := range moved {
+		db := []*DB{f.db, f.other}[i%2]
+		acts = append(acts, func() { moved[i] = f.reprocess(db, eventhook.EventSelection{IDs: ids(events...)}) })
+	}
+	together(acts...)
+	n := 0
+	for _, m := range moved {
+		n += len(m)
+	}
+	same(t, "moved by all together", n, len(events))
+}
+
+func TestReprocessingOfAnotherTenantsEventsIsNone(t *testing.T) {
+	f := setUp(t)
+	e := f.ended(eventhook.EventDead)
+	umbrella := f.secondTenant()
+	for _, which := range []eventhook.EventSelection{
+		{IDs: ids(e)}, {Filter: eventhook.EventFilter{Limit: 10}},
+		{Filter: eventhook.EventFilter{SourceID: f.crm, Limit: 10}}, {Filter: eventhook.EventFilter{Source: "crm", Limit: 10}},
+	} {
+		got, err := f.db.ReprocessEvents(t.Context(), operator, umbrella, which)
+		f.must(err)
+		same(t, "moved", len(got), 0)
+	}
+	same(t, "the event", f.stored(e).Status, eventhook.EventDead)
+	same(t, "entries in the audit log", f.count("audit_log", `action = 'events.reprocessed'`), 0)
+}
+
+func TestReprocessingIsRecorded(t *testing.T) {
+	f := setUp(t)
+	first, second := f.ended(eventhook.EventDead), f.ended(eventhook.EventUnrouted)
+	by := eventhook.Actor{Type: eventhook.ActorKey, KeyID: eventhook.NewID[eventhook.APIKey](noon), Name: "ci", RequestID: "r1"}
+	_, err := f.db.ReprocessEvents(t.Context(), by, f.tenant, eventhook.EventSelection{IDs: ids(first, second)})
+	f.must(err)
+	entries, err := f.db.AuditEntries(t.Context(), eventhook.AuditFilter{Tenant: f.tenant, Action: "events.reprocessed", Limit: 10})
+	f.must(err)
+	same(t, "entries", len(entries), 1)
+	e := entries[0]
+	same(t, "actor", e.Actor, by)
+	same(t, "resource", []string{e.ResourceType, e.ResourceName}, []string{"event", "2 events"})
+	var moved []eventhook.EventID
+	f.must(json.Unmarshal(e.Changes[0].To, &moved))
+	same(t, "events", moved, ids(second, first))
+}

@@ -1,0 +1,154 @@
+package pg
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook"
+)
+
+// Unopened is a stored value that no key opens.
+type Unopened struct {
+	Column string
+	ID     string // of its row
+	Err    error
+}
+
+// Resealed is what Reseal has done.
+type Resealed struct {
+	Count    int
+	Unopened []Unopened
+	Left     int // values that others kept changing; another run finds them
+}
+
+// Reseal seals anew, with the sealer's newest key, whose id is keyID, whatever
+// other keys have sealed. It works in small steps while instances run: a value
+// that somebody changes meanwhile stays as they leave it, and is looked at
+// again. What cannot be opened is reported and left alone. progress hears how
+// many are done after each step. Interrupted, the next run goes on where this
+// one stopped.
+func (db *DB) Reseal(ctx context.Context, keyID string, progress func(done, total int)) (Resealed, error) {
+	counts, err := db.CountSealed(ctx)
+	if err != nil {
+		return Resealed{}, err
+	}
+	r := resealer{db: db, newest: "enc:" + keyID + ":", progress: progress, seen: map[string]bool{}}
+	for _, c := range counts {
+		if c.KeyID != keyID {
+			r.total += c.Count
+		}
+	}
+	for _, c := range sealedColumns {
+		if err := r.column(ctx, c); err != nil {
+			return r.Resealed, translate("seal anew", err)
+		}
+	}
+	return r.Resealed, nil
+}
+
+type resealer struct {
+	Resealed
+	db       *DB
+	newest   string // what values begin with that need nothing
+	total    int
+	progress func(done, total int)
+	seen     map[string]bool // unopened ones, by column and id
+}
+
+// column goes through a column in steps, passing by rows that somebody else
+// holds: whoever waits for one while he holds another can be waited for. Those
+// come last, each for itself.
+func (r *resealer) column(ctx context.Context, c sealedColumn) error {
+	const rows, tries = 200, 5
+	missed, err := r.pass(ctx, c, rows, "SKIP LOCKED")
+	for n := 0; err == nil && missed > 0 && n < tries; n++ {
+		missed, err = r.pass(ctx, c, 1, "")
+	}
+	r.Left += missed
+	return err
+}
+
+// pass goes through a column once and says how many values it could not change.
+func (r *resealer) pass(ctx context.Context, c sealedColumn, limit int, locked string) (missed int, err error) {
+	var after [16]byte
+	for {
+		rows, err := r.next(ctx, c, after, limit)
+		if err != nil || len(rows) == 0 {
+			return missed, err
+		}
+		after = rows[len(rows)-1].key
+		n, err := r.replace(ctx, c, rows, locked)
+		if err != nil {
+			return missed, err
+		}
+		missed += n
+		r.progress(r.Count, r.total)
+	}
+}
+
+type sealedRow struct {
+	key [16]byte
+	was string
+}
+
+// nextSealedSQL goes along the primary key.
+const nextSealedSQL = `
+SELECT {key}, {column} FROM {table} WHERE {key} > $1 AND NOT starts_with({column}, $2) ORDER BY {key} LIMIT $3`
+
+func (r *resealer) next(ctx context.Context, c sealedColumn, after [16]byte, limit int) ([]sealedRow, error) {
+	rows, err := r.db.work.Query(ctx, c.sql(nextSealedSQL), after, r.newest, limit)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (s sealedRow, err error) {
+		return s, row.Scan(&s.key, &s.was)
+	})
+}
+
+// resealSQL replaces texts that are still the ones that were read, by their
+// primary keys. Who reads them sees either, and opens both.
+const resealSQL = `
+WITH same AS (
+    SELECT t.{key} AS key, u.sealed
+    FROM unnest($1::uuid[], $2::text[], $3::text[]) AS u (key, was, sealed)
+    JOIN {table} t ON t.{key} = u.key AND t.{column} = u.was
+    FOR NO KEY UPDATE OF t `
+
+const resealSameSQL = `
+)
+UPDATE {table} t SET {column} = same.sealed FROM same WHERE t.{key} = same.key`
+
+func (r *resealer) replace(ctx context.Context, c sealedColumn, rows []sealedRow, locked string) (missed int, err error) {
+	var keys [][16]byte
+	var was, sealed []string
+	for _, row := range rows {
+		plain, err := r.db.sealer.Open(row.was)
+		if err != nil {
+			r.unopened(c, row.key, err)
+			continue
+		}
+		s, err := r.db.sealer.Seal(plain)
+		if err != nil {
+			return 0, fmt.Errorf("%s: %w", c, err)
+		}
+		keys, was, sealed = append(keys, row.key), append(was, row.was), append(sealed, s)
+	}
+	if len(keys) == 0 {
+		return 0, nil
+	}
+	tag, err := r.db.work.Exec(ctx, c.sql(resealSQL+locked+resealSameSQL), keys, was, sealed)
+	n := int(tag.RowsAffected())
+	r.Count += n
+	return len(keys) - n, err
+}
+
+// unopened notes a value once, however often it is met.
+func (r *resealer) unopened(c sealedColumn, key [16]byte, err error) {
+	id := eventhook.ID[sealedRow](key).String()
+	if place := c.String() + id; !r.seen[place] {
+		r.seen[place] = true
+		r.Unopened = append(r.Unopened, Unopened{c.String(), id, err})
+	}
+}

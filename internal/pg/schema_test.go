@@ -1,0 +1,35 @@
+package pg
+
+import (
+	"testing"
+
+	"github.com/eventhook/eventhook/internal/pgtest"
+	"github.com/eventhook/eventhook/migrations"
+)
+
+func TestSchemaVersion(t *testing.T) {
+	f := &fixture{TB: t, dsn: pgtest.New(t), clock: &clock{at: noon}}
+	f.db = f.open()
+	newest, err := migrations.Newest()
+	f.must(err)
+	for _, c := range []struct {
+		claim, change string
+		want          int64
+		dirty         bool
+	}{
+		{"a migrated database", `SELECT`, newest, false},
+		{"one that stopped half-way", `UPDATE eventhook.schema_migrations SET dirty = true`, newest, true},
+		{"one without the table", `DROP TABLE eventhook.schema_migrations`, 0, false},
+		{"one without the schema", `DROP SCHEMA eventhook CASCADE`, 0, false},
+	} {
+		f.exec(c.change)
+		got, dirty, err := f.db.SchemaVersion(t.Context())
+		f.must(err)
+		same(t, c.claim, got, c.want)
+		same(t, c.claim+", dirty", dirty, c.dirty)
+	}
+	f.db.Close()
+	if _, _, err = f.db.SchemaVersion(t.Context()); err == nil {
+		t.Error("a database that cannot be asked: got no error")
+	}
+}

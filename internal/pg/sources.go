@@ -1,0 +1,275 @@
+package pg
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook"
+)
+
+const sourceColumns = `s.id, s.tenant_id, t.slug, t.status, t.max_events_per_day, t.max_storage_bytes, s.slug, s.name, s.provider, s.verifier,
+s.secrets_count, s.settings, s.is_enabled, s.version, s.created_at, s.updated_at, l.secret`
+
+const sourceTables = ` FROM eventhook.source s JOIN eventhook.tenant t ON t.id = s.tenant_id
+LEFT JOIN eventhook.learned_secret l ON l.source_id = s.id`
+
+// FindSource returns a source by its tenant's slug and its own, with its
+// verifier unsealed, whatever its and its tenant's state; or KindNotFound.
+// Unique indexes.
+func (db *DB) FindSource(ctx context.Context, tenant, source string) (eventhook.Source, error) {
+	row := db.work.QueryRow(ctx, `SELECT `+sourceColumns+sourceTables+`
+		WHERE t.slug = $1 AND s.slug = $2`, tenant, source)
+	s, err := db.scanSource(row)
+	return s, translate("find source", notFound(err, "source"))
+}
+
+// Sources lists a tenant's sources, newest first, with their verifiers
+// unsealed. One that is sealed with a key that is lost is listed without, and
+// logged. Index on tenant and id.
+func (db *DB) Sources(ctx context.Context, tenant eventhook.TenantID, before eventhook.SourceID, limit int) ([]eventhook.Source, error) {
+	rows, err := db.lists.Query(ctx, `SELECT `+sourceColumns+sourceTables+`
+		WHERE s.tenant_id = $1 AND ($2::uuid IS NULL OR s.id < $2) ORDER BY s.id DESC LIMIT $3`, [16]byte(tenant), uuidArg(before), limit)
+	if err != nil {
+		return nil, translate("list sources", err)
+	}
+	list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (eventhook.Source, error) {
+		s, unopened, err := db.scanStored(r)
+		if unopened != nil {
+			db.log.Error("a source's secrets cannot be opened", "error", unopened)
+		}
+		return s, err
+	})
+	return list, translate("list sources", err)
+}
+
+// Source returns one of a tenant's sources by its slug, as Sources lists it, or
+// KindNotFound. Unique index.
+func (db *DB) Source(ctx context.Context, tenant eventhook.TenantID, slug string) (eventhook.Source, error) {
+	s, unopened, err := db.scanStored(db.work.QueryRow(ctx, `SELECT `+sourceColumns+sourceTables+`
+		WHERE s.tenant_id = $1 AND s.slug = $2`, [16]byte(tenant), slug))
+	if unopened != nil {
+		db.log.Error("a source's secrets cannot be opened", "error", unopened)
+	}
+	return s, translate("find source", notFound(err, "source"))
+}
+
+// scanSource reads a source with its secrets, which must open.
+func (db *DB) scanSource(row pgx.Row) (eventhook.Source, error) {
+	s, unopened, err := db.scanStored(row)
+	if err == nil {
+		err = unopened
+	}
+	return s, err
+}
+
+// scanStored reads a source as far as it can be: without secrets that are
+// sealed with a key that is lost, which unopened tells. It can be replaced or
+// deleted all the same.
+func (db *DB) scanStored(row pgx.Row) (s eventhook.Source, unopened, err error) {
+	var status, sealed string
+	var learned *string
+	var settings []byte
+	err = row.Scan((*[16]byte)(&s.ID), (*[16]byte)(&s.TenantID), &s.TenantSlug, &status, &s.Quota.MaxEventsPerDay, &s.Quota.MaxStorageBytes,
+		&s.Slug, &s.Name, &s.Provider, &sealed, &s.SecretsCount, &settings, &s.IsEnabled, &s.Version, &s.CreatedAt, &s.UpdatedAt, &learned)
+	if err != nil {
+		return s, nil, err
+	}
+	s.TenantStatus = eventhook.TenantStatus(status)
+	verifier, err := db.sealer.Open(sealed)
+	if err != nil {
+		unopened = fmt.Errorf("open the verifier of source %s/%s: %w", s.TenantSlug, s.Slug, err)
+	} else {
+		s.Verifier = eventhook.NewSecret(verifier)
+	}
+	if learned != nil {
+		secret, err := db.sealer.Open(*learned)
+		if err != nil {
+			unopened = errors.Join(unopened, fmt.Errorf("open the learned secret of source %s/%s: %w", s.TenantSlug, s.Slug, err))
+		}
+		s.LearnedSecrets = []eventhook.Secret{eventhook.NewSecret(secret)}
+	}
+	return s, unopened, json.Unmarshal(settings, &s.SourceSettings)
+}
+
+// sourceRecord is what the audit log tells of a source. Secrets stands for
+// them: it differs when they do.
+type sourceRecord struct {
+	Slug      string          `json:"slug"`
+	Name      string          `json:"name"`
+	IsEnabled bool            `json:"is_enabled"`
+	Verifier  json.RawMessage `json:"verifier,omitempty"` // without secrets
+	eventhook.SourceSettings
+}
+
+// secretsChanged stands for secrets in the audit log and in plans.
+var secretsChanged = eventhook.FieldChange{Field: "secrets", From: json.RawMessage(`"[redacted]"`), To: json.RawMessage(`"[redacted, changed]"`)}
+
+// diffSources lists what differs between two states of a source; of secrets
+// only that they do. nil stands for no source.
+func (db *DB) diffSources(before, after *eventhook.Source) ([]eventhook.FieldChange, error) {
+	var records [2]any
+	var secrets [2]string
+	for i, s := range []*eventhook.Source{before, after} {
+		if s == nil {
+			continue
+		}
+		var public json.RawMessage
+		if !s.Verifier.IsZero() { // else its key is lost
+			var err error
+			if public, secrets[i], err = db.describe(s.Verifier); err != nil {
+				return nil, fmt.Errorf("source %s/%s: %w", s.TenantSlug, s.Slug, err)
+			}
+		}
+		records[i] = sourceRecord{s.Slug, s.Name, s.IsEnabled, public, s.SourceSettings}
+	}
+	changes, err := eventhook.Diff(records[0], records[1])
+	if err == nil && before != nil && after != nil && secrets[0] != secrets[1] {
+		changes = append(changes, secretsChanged)
+	}
+	return changes, err
+}
+
+func resourceOfSource(s eventhook.Source) resource { return resource{"source", s.ID.String(), s.Slug} }
+
+// AddSource makes a source of a tenant. A slug that is taken, or a closed
+// tenant, is a KindConflict. The caller has validated it.
+func (db *DB) AddSource(ctx context.Context, by eventhook.Actor, s eventhook.Source) (eventhook.Source, error) {
+	err := db.manage(ctx, "add source", by, s.TenantID, func(m *manager) (err error) {
+		s, err = m.addSource(ctx, s)
+		return err
+	})
+	return s, err
+}
+
+func (m *manager) addSource(ctx context.Context, s eventhook.Source) (eventhook.Source, error) {
+	now := m.db.now()
+	s.ID, s.TenantID, s.TenantSlug, s.TenantStatus = eventhook.NewID[eventhook.Source](now), m.tenant.ID, m.tenant.Slug, m.tenant.Status
+	s.Version, s.CreatedAt, s.UpdatedAt = 1, now, now
+	settings, err := json.Marshal(s.SourceSettings)
+	if err != nil {
+		return s, err
+	}
+	sealed, err := m.db.sealer.Seal(s.Verifier.Reveal())
+	if err != nil {
+		return s, err
+	}
+	err = m.exec(ctx, `INSERT INTO eventhook.source (id, tenant_id, slug, name, provider, verifier, secrets_count, settings, is_enabled, created_at, updated_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10)`, [16]byte(s.ID), [16]byte(s.TenantID), s.Slug, s.Name, s.Provider,
+		sealed, s.SecretsCount, string(settings), s.IsEnabled, now)
+	if err != nil {
+		return s, taken(err, "The tenant has a source %q already.", s.Slug)
+	}
+	changes, err := m.db.diffSources(nil, &s)
+	if err == nil {
+		m.recordChanges("source.created", resourceOfSource(s), changes)
+	}
+	return s, err
+}
+
+// ChangeSource changes a source in one step: change sees it as it is, with its
+// verifier unsealed, and returns what it shall be; its slug stays. A version
+// other than 0 must be the current one, else ErrStale. A secret that a
+// handshake has brought is forgotten when the provider changes or a secret is
+// given. change must not block.
+func (db *DB) ChangeSource(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, slug string, version int64, change func(eventhook.Source) (eventhook.Source, error)) (s eventhook.Source, err error) {
+	err = db.manage(ctx, "change source", by, tenant, func(m *manager) error {
+		have, err := m.lockSource(ctx, slug)
+		if err != nil {
+			return err
+		}
+		if err := fresh(version, have.Version); err != nil {
+			return err
+		}
+		want, err := change(have)
+		if err != nil {
+			return err
+		}
+		s, _, err = m.updateSource(ctx, have, want)
+		return err
+	})
+	return s, err
+}
+
+// lockSource holds a source, which may be one whose key is lost.
+func (m *manager) lockSource(ctx context.Context, slug string) (eventhook.Source, error) {
+	s, _, err := m.db.scanStored(m.tx.QueryRow(ctx, `SELECT `+sourceColumns+sourceTables+`
+		WHERE s.tenant_id = $1 AND s.slug = $2 FOR UPDATE OF s`, [16]byte(m.tenant.ID), slug))
+	return s, notFound(err, "source")
+}
+
+// updateSource brings a source, which is locked, to what is wanted, and says
+// what that changes.
+func (m *manager) updateSource(ctx context.Context, have, want eventhook.Source) (eventhook.Source, []eventhook.FieldChange, error) {
+	changes, err := m.db.diffSources(&have, &want)
+	if err != nil {
+		return have, nil, err
+	}
+	if (have.Provider != want.Provider || want.SecretsCount > 0) && len(have.LearnedSecrets) > 0 {
+		if err := m.exec(ctx, `DELETE FROM eventhook.learned_secret WHERE source_id = $1`, [16]byte(have.ID)); err != nil {
+			return have, nil, err // another provider's secret, or one that somebody has replaced
+		}
+		want.LearnedSecrets = nil
+	}
+	if !m.recordChanges("source.updated", resourceOfSource(have), changes) {
+		return have, nil, nil
+	}
+	settings, err := json.Marshal(want.SourceSettings)
+	if err != nil {
+		return have, nil, err
+	}
+	sealed, err := m.db.sealer.Seal(want.Verifier.Reveal())
+	if err != nil {
+		return have, nil, err
+	}
+	want.Version, want.UpdatedAt = have.Version+1, m.db.now()
+	err = m.exec(ctx, `UPDATE eventhook.source SET name = $2, provider = $3, verifier = $4, secrets_count = $5, settings = $6,
+		is_enabled = $7, version = $8, updated_at = $9 WHERE id = $1`, [16]byte(have.ID), want.Name, want.Provider, sealed, want.SecretsCount,
+		string(settings), want.IsEnabled, want.Version, want.UpdatedAt)
+	return want, changes, err
+}
+
+// DeleteSource removes a source with what it has of rejections and learned
+// secrets; its events stay. One that has routes is a KindConflict, unless
+// withRoutes says that they shall go too. A version other than 0 must be the
+// current one, else ErrStale.
+func (db *DB) DeleteSource(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, slug string, version int64, withRoutes bool) error {
+	return db.manage(ctx, "delete source", by, tenant, func(m *manager) error {
+		s, err := m.lockSource(ctx, slug)
+		if err != nil {
+			return err
+		}
+		if err := fresh(version, s.Version); err != nil {
+			return err
+		}
+		routes, err := m.routes(ctx, s.ID)
+		if err != nil {
+			return err
+		}
+		if len(routes) > 0 && !withRoutes {
+			return &eventhook.Error{Kind: eventhook.KindConflict,
+				Message: fmt.Sprintf("The source has %d routes: delete them first, or delete it with ?cascade=true.", len(routes))}
+		}
+		return m.deleteSource(ctx, s, routes)
+	})
+}
+
+// deleteSource removes a source, which is locked, with its routes.
+func (m *manager) deleteSource(ctx context.Context, s eventhook.Source, routes []eventhook.Route) error {
+	for _, r := range routes {
+		if err := m.deleteRoute(ctx, s.Slug, r); err != nil {
+			return err
+		}
+	}
+	if err := m.exec(ctx, `DELETE FROM eventhook.source WHERE id = $1`, [16]byte(s.ID)); err != nil {
+		return err
+	}
+	changes, err := m.db.diffSources(&s, nil)
+	if err == nil {
+		m.recordChanges("source.deleted", resourceOfSource(s), changes)
+	}
+	return err
+}

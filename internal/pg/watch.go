@@ -1,0 +1,130 @@
+package pg
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook"
+)
+
+const (
+	watchEvery = 10 * time.Second // how often an instance says whom it watches
+	watchFor   = 3 * watchEvery   // how long others believe it
+)
+
+// WatchEvents calls tell with what happens to a tenant's events on any
+// instance, from now on until ctx ends or tell returns an error, which it
+// returns. The first call comes at once, and another at least every idle, with
+// nothing if nothing happened. Calls come one at a time; while one runs, news
+// gather, and when they are too many it is told that some were missed. What
+// other instances do is heard from a moment later on. PushEvents must run.
+func (db *DB) WatchEvents(ctx context.Context, tenant eventhook.TenantID, idle time.Duration, tell func(eventhook.EventNews) error) error {
+	l := db.watches.join(tenant)
+	defer db.watches.leave(tenant, l)
+	tick := time.NewTicker(idle)
+	defer tick.Stop()
+	for {
+		if err := tell(db.watches.take(l)); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-l.signal:
+		case <-tick.C:
+		}
+	}
+}
+
+// PushEvents reads, for those who watch, the events to which something has
+// happened, at most once per interval, until ctx ends.
+func (db *DB) PushEvents(ctx context.Context, interval time.Duration) error {
+	announce := time.NewTicker(watchEvery)
+	defer announce.Stop()
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-announce.C:
+			db.watches.expire(db.now())
+			db.watches.announce()
+			continue
+		case <-db.watches.ready:
+		}
+		db.pushEvents(ctx)
+		pause.Reset(interval)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-pause.C:
+		}
+	}
+}
+
+// watchedEventsSQL looks into one partition for each event. Primary key.
+const watchedEventsSQL = `SELECT ` + eventColumns + `
+FROM unnest($1::uuid[], $2::uuid[]) AS u (tenant_id, id)
+JOIN eventhook.event e ON e.tenant_id = u.tenant_id AND e.id = u.id
+LEFT JOIN eventhook.source s ON s.id = e.source_id
+ORDER BY e.id`
+
+func (db *DB) pushEvents(ctx context.Context) {
+	pending := db.watches.takePending()
+	var tenants, ids [][16]byte
+	for tenant, h := range pending {
+		for id := range h.ids {
+			tenants, ids = append(tenants, tenant), append(ids, id)
+		}
+	}
+	events, err := db.watchedEvents(ctx, tenants, ids)
+	if err != nil && ctx.Err() == nil {
+		db.log.Warn("cannot read events for those who watch them", "error", err)
+	}
+	for tenant, h := range pending {
+		db.watches.hand(tenant, eventhook.EventNews{Events: events[tenant], Missed: h.missed || err != nil})
+	}
+}
+
+func (db *DB) watchedEvents(ctx context.Context, tenants, ids [][16]byte) (map[eventhook.TenantID][]eventhook.Event, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	rows, err := db.lists.Query(ctx, watchedEventsSQL, tenants, ids)
+	if err != nil {
+		return nil, err
+	}
+	list, err := pgx.CollectRows(rows, scanEvent)
+	events := map[eventhook.TenantID][]eventhook.Event{}
+	for _, e := range list {
+		events[e.TenantID] = append(events[e.TenantID], e)
+	}
+	return events, err
+}
+
+// tellAccepted notes what Accept has stored for those who watch.
+func (db *DB) tellAccepted(batch []*eventhook.Event) {
+	if db.watches.nobody() {
+		return
+	}
+	now := db.now()
+	for _, e := range batch {
+		if e.Status != "" { // else it was refused
+			db.watches.happened(now, e.TenantID, e.ID)
+		}
+	}
+}
+
+// tellSettled does so with what SettleEvents has settled.
+func (db *DB) tellSettled(batch []*eventhook.Settlement) {
+	if db.watches.nobody() {
+		return
+	}
+	now := db.now()
+	for _, s := range batch {
+		db.watches.happened(now, s.Event.TenantID, s.Event.ID)
+	}
+}

@@ -1,0 +1,148 @@
+package script
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"modernc.org/quickjs"
+
+	"github.com/eventhook/eventhook"
+)
+
+func newVM() (*quickjs.VM, error) {
+	vm, err := quickjs.NewVM()
+	if err != nil {
+		return nil, err
+	}
+	vm.SetMemoryLimit(MemoryLimit)
+	return vm, nil
+}
+
+// finishing makes an answer of what a function returned. It holds on to what
+// it needs before the script can change that.
+const finishing = `((P, B, stringify) => (name, result) => {
+	if (result instanceof P) throw new TypeError(name + " must not be async: it returned a promise")
+	return name === "filter" ? String(B(result)) : stringify(result)
+})(Promise, Boolean, JSON.stringify)`
+
+// run is one job's use of a VM, which is of no use afterwards.
+type run struct {
+	vm    *quickjs.VM
+	limit time.Duration
+	until time.Time
+}
+
+func newRun(vm *quickjs.VM, limit time.Duration) *run {
+	return &run{vm: vm, limit: limit, until: time.Now().Add(limit)}
+}
+
+// arm gives the next call what is left of the time. The engine counts it anew
+// for each.
+func (r *run) arm() { _ = r.vm.SetEvalTimeout(max(time.Until(r.until), time.Millisecond)) }
+
+// do defines what the source defines and, unless the job is a check, calls its
+// function.
+func (r *run) do(j job, function string) ([]byte, *Error) {
+	finish, err := r.vm.EvalValue(finishing, quickjs.EvalGlobal)
+	if err != nil {
+		return nil, r.faultOf(err, Failed)
+	}
+	var event quickjs.Value
+	if !j.check {
+		if event, err = r.vm.CallValue("JSON.parse", string(j.input)); err != nil {
+			return nil, r.faultOf(err, TooMuch)
+		}
+	}
+	f, fault := r.define(j.Source, function)
+	if fault != nil || j.check {
+		return nil, fault
+	}
+	r.arm()
+	result, err := f.CallValue(quickjs.UndefinedValue, event)
+	if err != nil {
+		return nil, r.faultOf(err, Failed)
+	}
+	r.arm()
+	text, err := finish.Call(quickjs.UndefinedValue, function, result)
+	if err != nil {
+		fault := r.faultOf(err, Failed)
+		fault.Line, fault.Column = 0, 0 // it is of finishing, not of the source
+		return nil, fault
+	}
+	output, ok := text.(string)
+	if !ok {
+		return nil, &Error{Reason: Failed, Message: function + " returned nothing that is JSON, such as undefined"}
+	}
+	return []byte(output), nil
+}
+
+// define runs the source and returns the function that it has to define.
+func (r *run) define(source, function string) (f quickjs.Value, fault *Error) {
+	r.arm()
+	if _, err := r.vm.EvalValue(source, quickjs.EvalGlobal); err != nil {
+		return f, r.faultOf(err, Broken)
+	}
+	r.arm()
+	kind, err := r.vm.Eval("typeof "+function, quickjs.EvalGlobal)
+	if err == nil && kind == "function" {
+		f, err = r.vm.EvalValue(function, quickjs.EvalGlobal)
+	}
+	if err != nil || kind != "function" {
+		return f, &Error{Reason: Broken, Message: fmt.Sprintf("it defines no function %s(event)", function)}
+	}
+	return f, nil
+}
+
+// faultOf tells the engine's own limits from what a script throws.
+func (r *run) faultOf(err error, otherwise Reason) *Error {
+	e, ok := errors.AsType[*quickjs.Error](err)
+	if !ok {
+		return &Error{Reason: otherwise, Message: "it cannot be run"}
+	}
+	fault := &Error{Reason: otherwise, Message: messageOf(e), Line: e.LineNumber, Column: e.ColumnNumber}
+	if fault.Line == 0 {
+		fault.Line, fault.Column = placeIn(e.Stack)
+	}
+	if e.Name != "InternalError" && e.Name != "SyntaxError" {
+		return fault
+	}
+	switch e.Message {
+	case "interrupted":
+		return tooLong(r.limit)
+	case "out of memory":
+		return &Error{Reason: TooMuch, Message: "it was stopped: it used more than 32 MiB of memory"}
+	case "stack overflow":
+		return &Error{Reason: TooMuch, Message: "it was stopped: its calls, or its source, nest too deep"}
+	}
+	return fault
+}
+
+// messageOf is what was thrown, as people should read it.
+func messageOf(e *quickjs.Error) string {
+	const most = 500
+	text := eventhook.Cut(eventhook.Text(strings.TrimSpace(e.Error())), most)
+	if text == "" {
+		return "it threw something without a message"
+	}
+	if e.Name == "" {
+		return "it threw " + text
+	}
+	return text
+}
+
+var place = regexp.MustCompile(`<eval>:(\d{1,6}):(\d{1,6})`)
+
+// placeIn is the innermost place of a stack trace.
+func placeIn(stack string) (line, column int) {
+	found := place.FindStringSubmatch(stack)
+	if found == nil {
+		return 0, 0
+	}
+	line, _ = strconv.Atoi(found[1])
+	column, _ = strconv.Atoi(found[2])
+	return line, column
+}

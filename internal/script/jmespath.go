@@ -1,0 +1,165 @@
+package script
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/jmespath-community/go-jmespath"
+	"github.com/jmespath-community/go-jmespath/pkg/functions"
+	"github.com/jmespath-community/go-jmespath/pkg/parsing"
+
+	"github.com/eventhook/eventhook"
+)
+
+// mostExpressions are kept compiled in one child.
+const mostExpressions = 256
+
+// expressions are compiled JMESPath expressions.
+type expressions struct {
+	compiled map[string]jmespath.JMESPath
+}
+
+func newExpressions() *expressions {
+	return &expressions{compiled: map[string]jmespath.JMESPath{}}
+}
+
+func (x *expressions) do(j job) ([]byte, *Error) {
+	expression, fault := x.compile(j.Source)
+	if fault != nil || j.check {
+		return nil, fault
+	}
+	value, err := decode(j.input)
+	if err != nil {
+		return nil, &Error{Reason: Failed, Message: "the event is no JSON that it could read"}
+	}
+	result, err := expression.Search(value)
+	if err != nil {
+		return nil, &Error{Reason: Failed, Message: textOf(err)}
+	}
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(result); err != nil {
+		return nil, &Error{Reason: Failed, Message: "its result is not JSON"}
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+func (x *expressions) compile(source string) (jmespath.JMESPath, *Error) {
+	if expression, ok := x.compiled[source]; ok {
+		return expression, nil
+	}
+	expression, err := compileJMESPath(source)
+	if err != nil {
+		fault := &Error{Reason: Broken, Message: textOf(err)}
+		if at, ok := errors.AsType[jmespath.SyntaxError](err); ok {
+			fault.Line, fault.Column = placeAt(source, at.Offset)
+		}
+		return nil, fault
+	}
+	if len(x.compiled) >= mostExpressions {
+		clear(x.compiled)
+	}
+	x.compiled[source] = expression
+	return expression, nil
+}
+
+// functionNames are the functions that there are. The library finds out only
+// when it calls one.
+var functionNames = sync.OnceValue(func() map[string]bool {
+	names := map[string]bool{}
+	for _, f := range functions.GetDefaultFunctions() {
+		names[f.Name] = true
+	}
+	return names
+})
+
+func compileJMESPath(source string) (jmespath.JMESPath, error) {
+	tree, err := parsing.NewParser().Parse(source)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkFunctions(tree); err != nil {
+		return nil, err
+	}
+	return jmespath.Compile(source)
+}
+
+func checkFunctions(node parsing.ASTNode) error {
+	if node.NodeType == parsing.ASTFunctionExpression {
+		if name := fmt.Sprint(node.Value); !functionNames()[name] {
+			return fmt.Errorf("unknown function %s", name)
+		}
+	}
+	for _, child := range node.Children {
+		if err := checkFunctions(child); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// textOf is an error's text, in words that are not Go's.
+func textOf(err error) string {
+	const most = 500
+	text := err.Error()
+	if before, types, ok := strings.Cut(text, "[]functions.JpType{"); ok {
+		text = before + strings.TrimSuffix(types, "}")
+	}
+	return eventhook.Cut(eventhook.Text(text), most)
+}
+
+// placeAt is the line and the column, in characters, of a byte of a text.
+func placeAt(text string, offset int) (line, column int) {
+	before := text[:min(max(offset, 0), len(text))]
+	start := strings.LastIndexByte(before, '\n') + 1
+	return strings.Count(before, "\n") + 1, utf8.RuneCountInString(before[start:]) + 1
+}
+
+// decode reads JSON for JMESPath, which calculates in float64. A number that
+// would change stays as it is written: it can be passed on, not compared.
+func decode(input []byte) (any, error) {
+	d := json.NewDecoder(bytes.NewReader(input))
+	d.UseNumber()
+	var value any
+	if err := d.Decode(&value); err != nil {
+		return nil, err
+	}
+	return withNumbers(value), nil
+}
+
+func withNumbers(value any) any {
+	switch x := value.(type) {
+	case map[string]any:
+		for name, member := range x {
+			x[name] = withNumbers(member)
+		}
+	case []any:
+		for i, element := range x {
+			x[i] = withNumbers(element)
+		}
+	case json.Number:
+		if f, ok := exactly(string(x)); ok {
+			return f
+		}
+	}
+	return value
+}
+
+// exactly is a number as a float64 that is written with the same digits. Up
+// to 15 of them always are.
+func exactly(number string) (float64, bool) {
+	mantissa, _, _ := strings.Cut(strings.ToLower(number), "e")
+	digits := strings.Trim(strings.ReplaceAll(strings.TrimPrefix(mantissa, "-"), ".", ""), "0")
+	f, err := strconv.ParseFloat(number, 64)
+	if err != nil || (f == 0 && digits != "") {
+		return 0, false
+	}
+	return f, len(digits) <= 15
+}

@@ -1,0 +1,86 @@
+// Package script runs what tenants wrote: JavaScript and JMESPath. It runs
+// them in processes of its own, which hold no secret, reach nothing but the
+// pipes they answer on, and can be killed. An engine inside this process could
+// not be stopped for certain: both spend as long as they like in one native
+// call, such as a search in an array of 2^53 elements, and both can be made to
+// take all memory there is.
+//
+// A program that imports this package starts itself again as such a process;
+// see child.go.
+package script
+
+import (
+	"fmt"
+	"time"
+)
+
+// Kind says what a program is written in, and what it answers.
+type Kind byte
+
+// The kinds of programs.
+const (
+	Filter    Kind = 'f' // JavaScript with a function filter(event); answers true or false
+	Transform Kind = 't' // JavaScript with a function transform(event); answers JSON
+	JMESPath  Kind = 'j' // a JMESPath expression over a JSON value; answers JSON
+)
+
+// What a run may take.
+const (
+	TimeLimit   = 100 * time.Millisecond
+	MemoryLimit = 32 << 20 // bytes, of JavaScript
+	OutputLimit = 1 << 20  // bytes of JSON
+	SourceLimit = 64 << 10 // bytes, of JavaScript
+
+	ExpressionLimit = 16 << 10 // bytes, of JMESPath: its parser recurses
+)
+
+// Program is what somebody wrote.
+type Program struct {
+	Kind   Kind
+	Source string
+}
+
+// Reason says why a run has no answer.
+type Reason byte
+
+// The reasons.
+const (
+	Broken   Reason = 'b' // the program is none: it does not compile, or has no such function
+	Failed   Reason = 'x' // it threw, or answered what is not JSON
+	TooMuch  Reason = 'm' // it took more memory or depth than it may, or answered too much
+	TimedOut Reason = 't' // it took longer than TimeLimit
+	Lost     Reason = 'l' // its process ended, or could not be started
+)
+
+// Limit is how long a source may be, in bytes.
+func (k Kind) Limit() int {
+	if k == JMESPath {
+		return ExpressionLimit
+	}
+	return SourceLimit
+}
+
+// Error says why a run has no answer. It may be shown to whoever wrote the
+// program; a Message can quote what the program read.
+type Error struct {
+	Reason  Reason
+	Message string
+	Line    int // 1 for the first; 0 where it is not known
+	Column  int
+}
+
+// Error implements error: the place, where it is known, and the message.
+func (e *Error) Error() string {
+	if e.Line == 0 {
+		return e.Message
+	}
+	return fmt.Sprintf("line %d, column %d: %s", e.Line, e.Column, e.Message)
+}
+
+// Transient reports whether the same run may succeed another time: the time
+// it takes depends on the machine, and a process can be ended by others.
+func (e *Error) Transient() bool { return e.Reason == TimedOut || e.Reason == Lost }
+
+func tooLong(limit time.Duration) *Error {
+	return &Error{Reason: TimedOut, Message: fmt.Sprintf("it was stopped: it ran longer than %s", limit)}
+}

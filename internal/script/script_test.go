@@ -1,0 +1,194 @@
+package script_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/eventhook/eventhook/internal/script"
+)
+
+// ample is enough for what ends, on any machine.
+const ample = 20 * time.Second
+
+func newPool(t *testing.T, processes int) *script.Pool {
+	t.Helper()
+	p := script.NewPool(processes)
+	t.Cleanup(p.Close)
+	return p
+}
+
+// outcome is an answer, or "reason: message".
+func outcome(output json.RawMessage, err error) string {
+	if e, ok := errors.AsType[*script.Error](err); ok {
+		return string(rune(e.Reason)) + ": " + e.Error()
+	}
+	return string(output)
+}
+
+const event = `{"type":"push","headers":{"x-env":"live"},"body":{"amount":10,"list":[1,2]}}`
+
+func TestRun(t *testing.T) {
+	strict, patient := newPool(t, 1), newPool(t, 1).Within(ample)
+	filter := func(body string) script.Program {
+		return script.Program{Kind: script.Filter, Source: "function filter(event) {\n" + body + "\n}"}
+	}
+	transform := func(body string) script.Program {
+		return script.Program{Kind: script.Transform, Source: "function transform(event) {\n" + body + "\n}"}
+	}
+	js := func(kind script.Kind, source string) script.Program {
+		return script.Program{Kind: kind, Source: source}
+	}
+	const stoppedSomehow = "*"
+	const silent = "x: it threw something without a message" // asking for it does not end
+	ended := "l: the process that ran it ended; it may have used too much memory"
+	if runtime.GOOS != "linux" || script.Racing {
+		ended = stoppedSomehow // no bound of the system's
+	}
+	const stopped = "t: it was stopped: it ran longer than 100ms"
+	for _, c := range []struct {
+		claim   string
+		program script.Program
+		want    string
+	}{
+		{"a filter that says yes", filter("return event.body.amount > 5"), "true"},
+		{"a filter that says no", filter("return event.body.amount > 50"), "false"},
+		{"an object is truthy", filter("return event.body"), "true"},
+		{"an empty text is not", filter("return ''"), "false"},
+		{"nor is nothing", filter(""), "false"},
+		{"an arrow function", js(script.Filter, "const filter = e => e.headers['x-env'] === 'live'"), "true"},
+		{"a cyclic object is truthy", filter("const a = {}; a.a = a; return a"), "true"},
+		{"helpers beside it", js(script.Filter, "function big(n) { return n > 5 }\nfunction filter({body}) { return big(body.amount) }"), "true"},
+		{"a transform", transform("return {id: event.body.amount, list: event.body.list.map(n => n * 2)}"), `{"id":10,"list":[2,4]}`},
+		{"null is JSON", transform("return null"), "null"},
+		{"undefined is not", transform(""), "x: transform returned nothing that is JSON, such as undefined"},
+		{"nor is a function", transform("return () => 1"), "x: transform returned nothing that is JSON, such as undefined"},
+		{"nor a BigInt", transform("return {n: 1n}"), "x: TypeError: Do not know how to serialize a BigInt"},
+		{"a lone surrogate stays JSON", transform(`return "\ud800"`), `"\ud800"`},
+		{"NUL stays JSON", transform(`return "\0"`), `"\u0000"`},
+		{"a promise is no answer", js(script.Filter, "async function filter() { return false }"), "x: TypeError: filter must not be async: it returned a promise"},
+		{"a member of nothing", filter("return event.body.a.b"), "x: line 2, column 20: TypeError: cannot read property 'b' of undefined"},
+		{"something thrown", filter("throw 'no'"), "x: it threw no"},
+		{"nothing thrown", filter("throw {toString() { for (;;); }}"), silent},
+		{"no function", js(script.Filter, "function fliter() {}"), "b: it defines no function filter(event)"},
+		{"a function of another name", js(script.Filter, "function transform() {}"), "b: it defines no function filter(event)"},
+		{"no JavaScript", js(script.Filter, "function filter(e {\n}"), "b: line 1, column 19: SyntaxError: expecting ','"},
+		{"a module", js(script.Filter, "import fs from 'fs'"), "b: line 1, column 8: SyntaxError: expecting '('"},
+		{"an endless loop", filter("for (;;);"), stopped},
+		{"one that catches", filter("for (;;) { try { for (;;); } catch {} finally { continue } }"), stopped},
+		{"one outside of the function", js(script.Filter, "for (;;);"), stopped},
+		{"one inside one native call", filter("return Array.prototype.indexOf.call({length: 2 ** 53 - 1}, 1)"), stopped},
+		{"one in a search of texts", filter("return 'a'.repeat(1e6).indexOf('a'.repeat(5e5) + 'b')"), stopped},
+		{"one in a regular expression", filter("return /(a+)+$/.test('a'.repeat(50) + 'b')"), stopped},
+		{"one in what it returns", transform("return {toJSON() { for (;;); }}"), stopped},
+		{"recursion without end", filter("return filter(event)"), "m: it was stopped: its calls, or its source, nest too deep"},
+		{"nesting that is too deep to be read", js(script.Filter, strings.Repeat("[", 60_000)), "m: it was stopped: its calls, or its source, nest too deep"},
+		{"a large array", filter("return new ArrayBuffer(1e9)"), "m: it was stopped: it used more than 32 MiB of memory"},
+		{"more memory than it may, and less than the process", filter("return new ArrayBuffer(64e6)"), "m: it was stopped: it used more than 32 MiB of memory"},
+		{"a large result", transform("return 'a'.repeat(2e6)"), "m: its result is larger than 1 MiB"},
+		{"no way to a module", js(script.Transform, "let found = 'nothing'; import('std').then(() => { found = 'std' }); function transform() { return found }"), `"nothing"`},
+		{"no way out", transform("return ['std', 'os', 'print', 'console', 'require', 'process', 'fetch', 'setTimeout', 'scriptArgs', 'WebAssembly'].filter(n => n in globalThis)"), `[]`},
+		{"no way to wait", filter("return Atomics.wait(new Int32Array(new SharedArrayBuffer(8)), 0, 0)"), "x: line 2, column 1: TypeError: cannot block in this thread"},
+		{"what it makes of the engine stays its own", js(script.Filter, "JSON.stringify = JSON.parse = Promise = Boolean = () => { throw 1 }; function filter() { return true }"), "true"},
+		{"JMESPath", js(script.JMESPath, "{id: body.amount, first: body.list[0]}"), `{"first":1,"id":10}`},
+		{"what is not there is null", js(script.JMESPath, "body.nothing"), "null"},
+		{"signs that HTML knows", js(script.JMESPath, "'<&>'"), `"<&>"`},
+		{"no JMESPath", js(script.JMESPath, "{id: body.amount,\n  x: ]}"), "b: line 2, column 6: SyntaxError: Invalid token: TOKRbracket"},
+		{"JMESPath that does not fit", js(script.JMESPath, "abs(type)"), `x: invalid type for: push, expected: "number"`},
+		{"a reference to an expression is no result", js(script.JMESPath, "&body"), "x: its result is not JSON"},
+		{"brackets without end", js(script.JMESPath, strings.Repeat("(", 16_000)), "b: line 1, column 16001: SyntaxError: Incomplete expression"},
+		{"JMESPath that is too long", js(script.JMESPath, strings.Repeat("(", 16_385)), "b: is 16385 bytes long, at most 16384 are allowed"},
+		{"JMESPath that doubles", js(script.JMESPath, "@"+strings.Repeat("|[@,@]", 60)), stoppedSomehow},
+		{"JMESPath that doubles a list", js(script.JMESPath, "[@]"+strings.Repeat("|[@,@][]", 60)), stoppedSomehow},
+		{"JMESPath that pads", js(script.JMESPath, "pad_left('a', `4000000000`)"), ended},
+		{"a kind that is none", js('?', ""), `b: programs of kind '?' are unknown`},
+		{"a source that is too long", js(script.Filter, strings.Repeat(" ", script.SourceLimit+1)), "b: is 65537 bytes long, at most 65536 are allowed"},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			pool := patient
+			if c.want == stopped || c.want == stoppedSomehow || c.want == silent {
+				pool = strict
+			}
+			got := outcome(pool.Run(c.program, []byte(event)))
+			if c.want == stoppedSomehow {
+				// Time or memory, whichever runs out first.
+				if got != stopped && !strings.HasPrefix(got, "l: the process that ran it ended") {
+					t.Errorf("got %.100s, want it stopped", got)
+				}
+			} else if got != c.want {
+				t.Errorf("got %.200s, want %s", got, c.want)
+			}
+			if again := outcome(patient.Run(filter("return true"), []byte(event))); again != "true" {
+				t.Errorf("the next run: got %s, want true", again)
+			}
+		})
+	}
+}
+
+func TestCheckRunsNoFunction(t *testing.T) {
+	pool := newPool(t, 1).Within(ample)
+	for _, c := range []struct {
+		kind         script.Kind
+		source, want string
+	}{
+		{script.Filter, "function filter() { for (;;); }", ""},
+		{script.Transform, "const transform = () => { throw 1 }", ""},
+		{script.JMESPath, "abs(@)", ""},
+		{script.JMESPath, "{a: nothing(@)}", "b: unknown function nothing"},
+		{script.Filter, "function filter(", "b: line 1, column 17: SyntaxError: missing formal parameter"},
+	} {
+		if got := outcome(nil, pool.Check(script.Program{Kind: c.kind, Source: c.source})); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.source, got, c.want)
+		}
+	}
+}
+
+// Whatever one caller runs, every other gets its own answer.
+func TestRunsAtOnce(t *testing.T) {
+	pool := newPool(t, 2).Within(time.Second)
+	hang := script.Program{Kind: script.Filter, Source: "const filter = () => [].indexOf.call({length: 2 ** 53 - 1}, 1)"}
+	var callers sync.WaitGroup
+	for i := range 6 {
+		callers.Go(func() {
+			for n := range 20 {
+				input := fmt.Sprintf(`{"caller":%d,"n":%d}`, i, n)
+				program := script.Program{Kind: script.Transform, Source: "const transform = e => e"}
+				want := input
+				if i == 0 && n == 5 {
+					program, want = hang, "t: it was stopped: it ran longer than 1s"
+				}
+				if got := outcome(pool.Run(program, []byte(input))); got != want {
+					t.Errorf("got %s, want %s", got, want)
+				}
+			}
+		})
+	}
+	callers.Wait()
+}
+
+func TestLargeInputs(t *testing.T) {
+	pool := newPool(t, 1).Within(ample)
+	text := strings.Repeat("x", 1<<20-100)
+	input := []byte(`{"body":"` + text + `"}`)
+	for _, p := range []script.Program{{Kind: script.Transform, Source: "const transform = e => e.body"}, {Kind: script.JMESPath, Source: "body"}} {
+		if got, err := pool.Run(p, input); err != nil || string(got) != `"`+text+`"` {
+			t.Errorf("%s: got %d bytes, %v; want %d", p.Source, len(got), err, len(text)+2)
+		}
+	}
+}
+
+// A child gets nothing of what we know, and ends with its input.
+func TestAChildWithoutInputEnds(t *testing.T) {
+	child := exec.Command(os.Args[0])
+	child.Env = []string{"EVENTHOOK_SCRIPT_CHILD=1"}
+	if out, err := child.Output(); err != nil || len(out) == 0 {
+		t.Errorf("got %q, %v; want that it says that it is ready, and ends", out, err)
+	}
+}

@@ -1,0 +1,206 @@
+package usage_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/usage"
+)
+
+func TestANilAccountCountsNothing(t *testing.T) {
+	var a *usage.Account
+	if x := a.Take(1, noon); x != nil {
+		t.Errorf("got %v, want nothing", x)
+	}
+	a.Return(1, noon)
+}
+
+func TestWhatIsStoredIsCounted(t *testing.T) {
+	r := newRig(t)
+	s := newSource(eventhook.Quota{})
+	a := r.open(r.meter, s)
+	r.wantTaken(a, 3, 10, 3)
+	a.Return(10, r.clock.now())
+	r.flush()
+	r.must(r.meter.FlushSources(t.Context()))
+	same(t, "the tenant's", r.store.of(s.TenantID), map[time.Time]sum{today: {2, 20}})
+	same(t, "the source's", r.store.received(), map[eventhook.SourceID]eventhook.SourceCount{s.ID: {SourceID: s.ID, At: noon, Events: 2}})
+}
+
+func TestWhatIsRefusedIsNotCounted(t *testing.T) {
+	r := newRig(t)
+	s := newSource(perDay(2))
+	r.wantTaken(r.open(r.meter, s), 50, 10, 2)
+	r.flush()
+	r.must(r.meter.FlushSources(t.Context()))
+	same(t, "the tenant's", r.store.of(s.TenantID), map[time.Time]sum{today: {2, 20}})
+	same(t, "the source's", r.store.received()[s.ID].Events, int64(2))
+}
+
+func TestAWriteThatFailsLosesNothing(t *testing.T) {
+	r := newRig(t)
+	s := newSource(perDay(10))
+	a := r.open(r.meter, s)
+	r.wantTaken(a, 3, 10, 3)
+	r.meter.Settled([]*eventhook.Settlement{{Event: &eventhook.Event{SourceID: s.ID}, Status: eventhook.EventDead}})
+	r.store.set(func(s *store) { s.err = errDown })
+	for range 3 {
+		if err := errors.Join(r.meter.Flush(t.Context()), r.meter.FlushSources(t.Context())); !errors.Is(err, errDown) {
+			t.Errorf("got %v, want %v", err, errDown)
+		}
+	}
+	r.store.set(func(s *store) { s.err = nil })
+	r.flush()
+	r.must(r.meter.FlushSources(t.Context()))
+	same(t, "the tenant's", r.store.of(s.TenantID), map[time.Time]sum{today: {3, 30}})
+	same(t, "the source's", r.store.received()[s.ID], eventhook.SourceCount{SourceID: s.ID, At: noon, Events: 3, Failed: 1})
+}
+
+func TestTotalsThatCannotBeReadLetNobodyPastTheQuota(t *testing.T) {
+	r := newRig(t)
+	s := newSource(perDay(10))
+	a := r.open(r.meter, s)
+	r.wantTaken(a, 5, 10, 5)
+	r.store.set(func(s *store) { s.readErr = errDown })
+	if err := r.meter.Flush(t.Context()); !errors.Is(err, errDown) {
+		t.Errorf("got %v, want %v", err, errDown)
+	}
+	r.wantTaken(a, 9, 10, 5)
+	r.store.set(func(s *store) { s.readErr = nil })
+	r.flush()
+	r.wantTaken(a, 9, 10, 0)
+	same(t, "the tenant's", r.store.of(s.TenantID), map[time.Time]sum{today: {10, 100}})
+}
+
+func TestNothingIsWrittenWithoutNeed(t *testing.T) {
+	r := newRig(t)
+	a := r.open(r.meter, newSource(eventhook.Quota{}))
+	r.flush()
+	r.wantTaken(a, 1, 1, 1)
+	a.Return(1, r.clock.now())
+	r.flush()
+	r.must(r.meter.FlushSources(t.Context()))
+	same(t, "writes", r.store.writes, 0)
+	same(t, "reads", r.store.reads, 0)
+}
+
+func TestFirstFailuresAreCounted(t *testing.T) {
+	r := newRig(t)
+	s := newSource(eventhook.Quota{})
+	settled := func(status eventhook.EventStatus, retries int) *eventhook.Settlement {
+		return &eventhook.Settlement{Event: &eventhook.Event{SourceID: s.ID, RetryCount: retries}, Status: status}
+	}
+	r.meter.Settled([]*eventhook.Settlement{
+		settled(eventhook.EventDelivered, 0), settled(eventhook.EventUnrouted, 0),
+		settled(eventhook.EventFailed, 0), settled(eventhook.EventDead, 0),
+		settled(eventhook.EventFailed, 1), settled(eventhook.EventDead, 3),
+		{Event: &eventhook.Event{}, Status: eventhook.EventDead}, // of no source
+	})
+	r.clock.advance(4 * time.Minute)
+	r.must(r.meter.FlushSources(t.Context()))
+	same(t, "counted", r.store.received(), map[eventhook.SourceID]eventhook.SourceCount{s.ID: {SourceID: s.ID, At: noon, Failed: 2}})
+}
+
+func TestIdleTenantsAndSourcesAreForgotten(t *testing.T) {
+	const many = 10 * remembered
+	r := newRig(t)
+	for range many {
+		r.wantTaken(r.open(r.meter, newSource(perDay(5))), 1, 1, 1)
+	}
+	if kept, due := r.meter.Held(); kept != remembered || due != 2*many {
+		t.Errorf("before they are written it remembers %d and has %d to write, want %d and %d", kept, due, remembered, 2*many)
+	}
+	r.flush()
+	r.must(r.meter.FlushSources(t.Context()))
+	if kept, due := r.meter.Held(); kept != remembered || due != 0 {
+		t.Errorf("after that it remembers %d and has %d to write, want %d and none", kept, due, remembered)
+	}
+}
+
+func TestWhoIsForgottenGoesOnCounting(t *testing.T) {
+	r := newRig(t)
+	s := newSource(perDay(10))
+	old := r.open(r.meter, s)
+	r.wantTaken(old, 2, 1, 2)
+	for range 2 * remembered {
+		r.open(r.meter, newSource(perDay(5)))
+	}
+	again := r.open(r.meter, s)
+	r.wantTaken(again, 3, 1, 3)
+	r.flush()
+	r.must(r.meter.FlushSources(t.Context()))
+	same(t, "written down", r.store.of(s.TenantID), map[time.Time]sum{today: {5, 5}})
+	same(t, "the source's", r.store.received()[s.ID].Events, int64(5))
+	r.wantTaken(old, 5, 1, 5)
+	r.wantTaken(again, 1, 1, 1) // as another instance would
+	r.flush()
+	r.wantTaken(again, 1, 1, 0)
+	r.wantTaken(old, 1, 1, 0)
+}
+
+func TestNoCountIsLostToAFlush(t *testing.T) {
+	const senders, each = 4, 2000
+	r := newRig(t)
+	s := newSource(eventhook.Quota{})
+	var all sync.WaitGroup
+	for range senders {
+		a := r.open(r.meter, s)
+		all.Go(func() { r.take(a, each, 3) })
+	}
+	done := make(chan struct{})
+	go func() {
+		all.Wait()
+		close(done)
+	}()
+	for counting := true; counting; {
+		select {
+		case <-done:
+			counting = false
+		default:
+		}
+		r.flush()
+		r.must(r.meter.FlushSources(t.Context()))
+	}
+	same(t, "the tenant's", r.store.of(s.TenantID), map[time.Time]sum{today: {senders * each, 3 * senders * each}})
+	same(t, "the source's", r.store.received()[s.ID].Events, int64(senders*each))
+}
+
+func TestRunWritesEachSecondAndWhatIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		s := newSource(eventhook.Quota{})
+		a := r.open(r.meter, s)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- r.meter.Run(ctx) }()
+		wait := func(d time.Duration) {
+			time.Sleep(d) // nobody really waits, see testing/synctest
+			synctest.Wait()
+		}
+		written := func(tenant, source int64) {
+			t.Helper()
+			same(t, "the tenant's events", r.store.of(s.TenantID)[today].Events, tenant)
+			same(t, "the source's events", r.store.received()[s.ID].Events, source)
+		}
+		r.take(a, 1, 1)
+		wait(time.Second - 1)
+		written(0, 0)
+		wait(1)
+		written(1, 0)
+		wait(9 * time.Second)
+		written(1, 1)
+		r.store.set(func(s *store) { s.err = errDown })
+		r.take(a, 1, 1)
+		wait(20 * time.Second)
+		r.store.set(func(s *store) { s.err = nil })
+		r.take(a, 1, 1)
+		stop()
+		r.must(<-done)
+		written(3, 3)
+	})
+}

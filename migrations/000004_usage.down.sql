@@ -1,0 +1,1 @@
+DROP TABLE eventhook.source_usage, eventhook.tenant_usage;

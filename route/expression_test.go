@@ -1,0 +1,106 @@
+package route_test
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestExpressions(t *testing.T) {
+	e := carrying(`{"amount":1000,"big":9007199254740993,"huge":18446744073709551615,"half":0.5,"livemode":true,"none":null,
+		"list":[1,2,3],"deep":{"a":{"b":"x"}},"tags":["a","b"],"a":1,"a":2,"when":"2026-03-01T12:00:00Z"}`, "X-Env: live", "X-Env: other", "X-Count: 12")
+	e.SourceSlug, e.IdempotencyKey = "stripe", "k1"
+	for _, c := range []struct {
+		expression string
+		want       bool
+	}{
+		{"true", true},
+		{"body.livemode && headers['x-env'] != 'test'", true},
+		{"body.amount >= 1000", true},
+		{"body.amount > 999.5", true},
+		{"body.amount * 2 == 2000", true},
+		{"body.big == 9007199254740993", true},
+		{"body.big == 9007199254740992", false},
+		{"body.huge == 18446744073709551615u", true},
+		{"body.half < 1", true},
+		{"body.none == null", true},
+		{"has(body.none)", true},
+		{"has(body.other)", false},
+		{"has(body.other) && body.other.x == 1", false},
+		{"body.other == 1 || true", true},
+		{"!(body.other == 1)", false},
+		{"body.deep.a.b == 'x'", true},
+		{"body.list[1] == 2", true},
+		{"body.list[9] == 2", false},
+		{"body.list.all(n, n > 0) && body.list.exists(n, n == 3)", true},
+		{"size(body.list) == 3 && 'a' in body.tags", true},
+		{"body.a == 1", true},
+		{"body.tags.map(t, t + '!') == ['a!', 'b!']", true},
+		{"headers['x-env'] == 'live'", true},
+		{"headers['X-Env'] == 'live'", false},
+		{"'x-none' in headers", false},
+		{"int(headers['x-count']) >= 12", true},
+		{"event.type == 'push' && event.source == 'stripe' && event.idempotency_key == 'k1'", true},
+		{"has(event.request_id)", false},
+		{"event.body_size > 10", true},
+		{"timestamp(event.received_at) < timestamp('2027-01-01T00:00:00Z')", true},
+		{"timestamp(body.when).getHours() == 12", true},
+		{"body.deep.a.b.matches('^x$')", true},
+		{"body.amount == '1000'", false},
+		{"body.amount + 'x' == ''", false},
+		{"1 / (body.amount - 1000) > 0", false},
+	} {
+		r := enabled(newRoute("r", "", "a"))
+		r.FilterExpression = c.expression
+		if got, reason := verdict(t, r, e); got != c.want {
+			t.Errorf("%s: got %t (%s), want %t", c.expression, got, reason, c.want)
+		}
+	}
+}
+
+func TestExpressionsOnBodiesThatAreNoJSON(t *testing.T) {
+	for _, c := range []struct{ claim, contentType, body, expression string }{
+		{"a text", "text/plain", "hello", "body == 'hello'"},
+		{"nothing", "", "", "body == null"},
+		{"bytes", "image/png", "\xff\x00", "body.base64 == '/wA='"},
+		{"a form", "application/x-www-form-urlencoded", "a=1", "body.a == '1'"},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			e := carrying(c.body)
+			e.ContentType = c.contentType
+			r := enabled(newRoute("r", "", "a"))
+			r.FilterExpression = c.expression
+			if got, reason := verdict(t, r, e); !got {
+				t.Errorf("%s: got no match (%s), want one", c.expression, reason)
+			}
+		})
+	}
+}
+
+// Whoever sends the body must not decide what an expression costs.
+func TestExpressionsAreBounded(t *testing.T) {
+	list := "[" + strings.Repeat("1,", 5000) + "1]"
+	const all = "body.list.all(a, body.list.all(b, body.list.all(c, a + b + c == 3)))"
+	for _, c := range []struct{ claim, expression, body, want string }{
+		{"loops within loops", all, `{"list":` + list + `}`, "cost limit exceeded"},
+		{"a text that doubles", "[1,2,3,4,5,6,7,8,9,10,11,12,13,14].map(a, body.s + body.s + body.s + body.s).size() > 0 && " + all, `{"s":"` + strings.Repeat("x", 100_000) + `","list":` + list + `}`, "exceeded"},
+		{"a regular expression out of the body", "body.s.matches(body.re)", `{"s":"aaaa","re":"(abcdefghij){500}"}`, "exceeds limit"},
+		{"a body that is too large to be decoded", "body.s == ''", `{"s":"` + strings.Repeat("x", 1<<20) + `"}`, "more than expressions and scripts can read"},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			r := enabled(newRoute("r", "", "a"))
+			r.FilterExpression = c.expression
+			if got, reason := verdict(t, r, carrying(c.body)); got || !strings.Contains(reason, c.want) {
+				t.Errorf("got %t: %s\nwant false: … %s", got, reason, c.want)
+			}
+		})
+	}
+}
+
+func TestExpressionsThatNeedNoBodyTakeAnySize(t *testing.T) {
+	r := enabled(newRoute("r", "", "a"))
+	r.Filter, r.FilterExpression = []byte(`{"body.a":1}`), "event.type == 'push'"
+	e := carrying(`{"a":1,"s":"` + strings.Repeat("x", 2<<20) + `"}`)
+	if got, reason := verdict(t, r, e); !got {
+		t.Errorf("got no match (%s), want one", reason)
+	}
+}

@@ -1,0 +1,106 @@
+package route
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/script"
+)
+
+// runner runs what tenants wrote.
+type runner interface {
+	Run(program script.Program, input []byte) (json.RawMessage, error)
+}
+
+// Scripts run in as many processes as there are processors, and what people
+// try out in one of its own, so that it delays no event. The processes belong
+// to this one, as its threads do; the first run starts them.
+var (
+	processing = script.NewPool(max(2, runtime.GOMAXPROCS(0)))
+	trying     = script.NewPool(1)
+)
+
+// problem is why a route cannot do its part for an event. Its text may be
+// shown. A transient one may be gone when the event is tried again.
+type problem struct {
+	text      string
+	transient bool
+}
+
+func (p *problem) Error() string { return p.text }
+
+func newProblem(part string, err error) *problem {
+	const most = 1000
+	p := &problem{text: eventhook.Cut(eventhook.Text(fmt.Sprintf("%s: %s", part, messageOf(err))), most)}
+	if e, ok := errors.AsType[*script.Error](err); ok {
+		p.transient = e.Transient()
+	}
+	return p
+}
+
+// runScript runs a program over an input that is made when it is needed.
+func (s *subject) runScript(part string, program script.Program, input func() ([]byte, error)) (json.RawMessage, error) {
+	if s.isOverdue() {
+		return nil, &problem{transient: true, text: fmt.Sprintf("%s: not run, since the routes of its source took longer than %s for this event", part, mostThinking)}
+	}
+	in, err := input()
+	if err != nil {
+		return nil, newProblem(part, err)
+	}
+	return s.run.Run(program, in)
+}
+
+// filterFunction asks a route's filter_function. One that throws says no, as
+// an expression that fails does. One that cannot be run, or has to be stopped,
+// says nothing: the route has a problem.
+func (s *subject) filterFunction(source string, why *reasons) (bool, *problem) {
+	const part = "filter_function"
+	out, err := s.runScript(part, script.Program{Kind: script.Filter, Source: source}, s.scriptInput)
+	if err == nil {
+		matched := string(out) == "true"
+		if !matched && why != nil {
+			why.add("%s returned nothing that is true", part)
+		}
+		return matched, nil
+	}
+	if e, ok := errors.AsType[*script.Error](err); ok && e.Reason == script.Failed {
+		if why != nil {
+			why.add("%s: %s", part, e.Error())
+		}
+		return false, nil
+	}
+	if p, ok := errors.AsType[*problem](err); ok {
+		return false, p
+	}
+	return false, newProblem(part, err)
+}
+
+// transforms are the kinds of programs by the type of transform.
+var transforms = map[string]script.Kind{
+	eventhook.TransformJMESPath:   script.JMESPath,
+	eventhook.TransformJavaScript: script.Transform,
+}
+
+// transform makes what targets get.
+func (s *subject) transform(t *eventhook.Transform) (json.RawMessage, *problem) {
+	const part = "transform"
+	kind, ok := transforms[t.Type]
+	if !ok {
+		return nil, &problem{text: fmt.Sprintf("%s: %q is no type of transform", part, t.Type)}
+	}
+	input := s.scriptInput
+	if kind == script.JMESPath {
+		input = s.rendered
+	}
+	out, err := s.runScript(part, script.Program{Kind: kind, Source: t.Expression}, input)
+	if p, ok := errors.AsType[*problem](err); ok {
+		return nil, p
+	}
+	if err != nil {
+		return nil, newProblem(part, err)
+	}
+	return out, nil
+}

@@ -1,0 +1,172 @@
+package route_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/route"
+	"github.com/eventhook/eventhook/targets"
+)
+
+// shaped is a route with a transform, a workflow, and promises with and
+// without a path to their value.
+func shaped(kind, expression string) eventhook.Route {
+	return enabled(eventhook.Route{Name: "r", Transform: &eventhook.Transform{Type: kind, Expression: expression}, Targets: []eventhook.Target{
+		{Type: eventhook.TargetWorkflow, WorkflowKind: "pay", IdempotencyKeyPath: "body.id"},
+		{Type: eventhook.TargetPromise, IdempotencyKeyPath: "body.id"},
+		{Type: eventhook.TargetPromise, IdempotencyKeyPath: "body.id", ValuePath: "body.data"},
+	}})
+}
+
+func compileReal(r eventhook.Route) *route.Program {
+	return route.Compile(eventhook.RetryPolicy{}, []eventhook.Route{r}, func(t eventhook.Target) (route.Effector, error) { return targets.New(t) })
+}
+
+func TestTransforms(t *testing.T) {
+	for _, c := range []struct{ claim, kind, expression, body, want string }{
+		{"JMESPath over the body", "jmespath", "{id: id, n: data.n}", `{"id":"p1","data":{"n":5}}`, `{"id":"p1","n":5}`},
+		{"JMESPath keeps long numbers", "jmespath", "data", `{"id":"p1","data":[9007199254740993,0.1,1e400,123456789012345678.5]}`, `[9007199254740993,0.1,1e400,123456789012345678.5]`},
+		{"JMESPath compares others", "jmespath", "data[?n > `1`].n", `{"id":"p1","data":[{"n":1},{"n":2.5}]}`, `[2.5]`},
+		{"JavaScript over the event", "javascript", "function transform(e) { return {t: e.type, env: e.headers['x-env'], n: e.body.data.n + 1} }", `{"id":"p1","data":{"n":5}}`, `{"t":"push","env":"live","n":6}`},
+		{"an arrow function", "javascript", "const transform = e => e.body.data", `{"id":"p1","data":[1]}`, `[1]`},
+		{"null", "jmespath", "nothing", `{"id":"p1","data":1}`, `null`},
+		{"a text", "javascript", "function transform() { return 'é<\\u0000' }", `{"id":"p1","data":1}`, `"é<\u0000"`},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			r := shaped(c.kind, c.expression)
+			if faults := route.Check(r); len(faults) > 0 {
+				t.Fatalf("Check: got %v, want no faults", faults)
+			}
+			e := carrying(c.body, "X-Env: live")
+			actions := compileReal(r).Settle(e, nil, noon).Actions
+			if len(actions) != 3 || actions[0].Failure != "" || actions[1].Failure != "" {
+				t.Fatalf("got %+v, want three actions that do not fail", actions)
+			}
+			if got := string(actions[0].Effect.Execution.Input); got != c.want {
+				t.Errorf("the workflow's input: got %s, want %s", got, c.want)
+			}
+			if got := string(actions[1].Effect.Promise.Value); got != c.want {
+				t.Errorf("the promise's value: got %s, want %s", got, c.want)
+			}
+			var body struct{ Data json.RawMessage }
+			_ = json.Unmarshal([]byte(c.body), &body)
+			if got := string(actions[2].Effect.Promise.Value); got != string(body.Data) {
+				t.Errorf("the value at its path: got %s, want the event's own %s", got, body.Data)
+			}
+			if got := actions[0].Effect.Execution.IdempotencyKey; got != "p1" {
+				t.Errorf("the key: got %q, want the event's own", got)
+			}
+		})
+	}
+}
+
+func TestTheTargetsOfARouteGetTheSame(t *testing.T) {
+	actions := compileReal(shaped("javascript", "const transform = () => Math.random()")).Settle(carrying(`{"id":"p1"}`), nil, noon).Actions
+	if one, other := actions[0].Effect.Execution.Input, actions[1].Effect.Promise.Value; string(one) != string(other) {
+		t.Errorf("got %s and %s, want that it is made once", one, other)
+	}
+}
+
+func TestWithoutATransformInputsAreTheBody(t *testing.T) {
+	r := shaped("", "")
+	r.Transform = nil
+	if got := compileReal(r).Settle(carrying(`{"id":1}`), nil, noon).Actions[0].Effect.Execution.Input; got != nil {
+		t.Errorf("got input %s, want none, which means the body", got)
+	}
+}
+
+func TestScriptsThatFailFailTheirActions(t *testing.T) {
+	const js, jp = "javascript", "jmespath"
+	good := newRoute("good", "", "b")
+	transformed := func(kind, expression string) eventhook.Route {
+		r := newRoute("bad", "", "a", "b")
+		r.Transform = &eventhook.Transform{Type: kind, Expression: expression}
+		return r
+	}
+	function := func(source string) eventhook.Route {
+		r := newRoute("bad", "", "a", "b")
+		r.FilterFunction = source
+		return r
+	}
+	for _, c := range []struct {
+		claim     string
+		route     eventhook.Route
+		want      string
+		transient bool
+	}{
+		{"a transform that throws", transformed(js, "function transform(e) { throw new Error('no id') }"), "transform: line 1, column 40: Error: no id", false},
+		{"one that returns nothing", transformed(js, "function transform(e) {}"), "transform: transform returned nothing that is JSON, such as undefined", false},
+		{"one that does not end", transformed(js, "function transform(e) { for (;;); }"), "transform: it was stopped: it ran longer than 100ms", true},
+		{"one that no longer compiles", transformed(js, "function transform(e"), "transform: line 1, column 21: SyntaxError", false},
+		{"one in another language", transformed(jp, "{id: "), "transform: line 1, column 6: SyntaxError: Incomplete expression", false},
+		{"one of no known kind", transformed("xslt", "x"), "transform", false},
+		{"JMESPath that does not fit", transformed(jp, "abs(@)"), "transform: invalid type for", false},
+		{"a filter that does not end", function("function filter() { for (;;); }"), "filter_function: it was stopped: it ran longer than 100ms", true},
+		{"a filter that needs too much", function("function filter() { return new ArrayBuffer(1e9) }"), "filter_function: it was stopped: it used more than 32 MiB", false},
+		{"a filter that is none", function("function filtre() {}"), "filter_function: it defines no function filter(event)", false},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			s := compile(c.route, good).Settle(newEvent("push"), nil, noon)
+			if s.Matched != 3 || len(s.Actions) != 3 {
+				t.Fatalf("got %d matched, %d actions, want 3: the bad route's two, and the good one's", s.Matched, len(s.Actions))
+			}
+			for _, a := range s.Actions[:2] {
+				if !strings.HasPrefix(a.Failure, c.want) || a.Permanent == c.transient {
+					t.Errorf("got failure %q, permanent %t; want %q, %t", a.Failure, a.Permanent, c.want, !c.transient)
+				}
+			}
+			if diff := cmp.Diff([]planned{{"good", "b", ""}}, summary(&eventhook.Settlement{Actions: s.Actions[2:]})); diff != "" {
+				t.Errorf("the good route's action (-want +got):\n%s", diff)
+			}
+			c.route.IsEnabled = true
+			x := compile(c.route).Explain(newEvent("push"), noon)[0]
+			if len(x.Actions) != 2 || x.Actions[0].Err == nil || !strings.HasPrefix(x.Actions[0].Err.Error(), c.want) {
+				t.Errorf("explained: got %+v, want actions that fail with %q", x, c.want)
+			}
+		})
+	}
+}
+
+func TestWhatIsDoneIsNotTransformedAgain(t *testing.T) {
+	r := newRoute("r", "", "a")
+	r.Transform = &eventhook.Transform{Type: "javascript", Expression: "function transform() { for (;;); }"}
+	done := []eventhook.Action{{RouteID: r.ID, TargetIndex: 0, Status: eventhook.ActionSuccess}}
+	if s := compile(r).Settle(newEvent("push"), done, noon); s.Matched != 1 || len(s.Actions) != 0 {
+		t.Errorf("got %d matched with %d actions, want 1 with none", s.Matched, len(s.Actions))
+	}
+}
+
+// What was stored and cannot be used must neither match everything nor nothing
+// without a word.
+func TestFiltersThatNoLongerCompileFailTheirActions(t *testing.T) {
+	for claim, set := range map[string]func(*eventhook.Route){
+		"filter: ":            func(r *eventhook.Route) { r.Filter = []byte(`{"body.a":{"$near":1}}`) },
+		"filter.body.a.$gt: ": func(r *eventhook.Route) { r.Filter = []byte(`{"body.a":{"$gt":null}}`) },
+		"filter_expression: ": func(r *eventhook.Route) { r.FilterExpression = "body.a >" },
+	} {
+		r := newRoute("r", "push", "a")
+		set(&r)
+		s := compile(r).Settle(newEvent("push"), nil, noon)
+		if len(s.Actions) != 1 || !strings.HasPrefix(s.Actions[0].Failure, claim[:6]) || !s.Actions[0].Permanent {
+			t.Errorf("%s: got %+v, want one action that failed for good", claim, s.Actions)
+		}
+		if s := compile(r).Settle(newEvent("pull"), nil, noon); s.Matched != 0 {
+			t.Errorf("%s: got %d matched of another type, want none", claim, s.Matched)
+		}
+	}
+}
+
+func TestScriptsKeepNothingFromRunToRun(t *testing.T) {
+	r := newRoute("r", "", "a")
+	r.FilterFunction = "let seen = 0; globalThis.all ??= 0; function filter() { return ++seen + ++all > 2 }"
+	p := compile(r)
+	for i := range 3 {
+		if s := p.Settle(newEvent("push"), nil, noon); s.Matched != 0 {
+			t.Errorf("run %d: it matched, want every run to be the first", i+1)
+		}
+	}
+}
