@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 )
 
 // ActorType says as what somebody acts.
@@ -60,8 +61,10 @@ type AuditFilter struct {
 }
 
 // Diff lists in their order the fields in which two JSON objects differ, each
-// by its path, such as rate_limit.burst_size; lists are compared whole. nil
-// stands for nothing. What marshals to anything but an object is an error.
+// by its path, such as rate_limit.burst_size or filter["body.id"].$gt; lists
+// are compared whole, as they are written. There are none only if the objects
+// are equal. nil stands for nothing. What marshals to anything but an object
+// is an error.
 func Diff(before, after any) ([]FieldChange, error) {
 	was, is := map[string]json.RawMessage{}, map[string]json.RawMessage{}
 	for _, side := range []struct {
@@ -88,9 +91,10 @@ func Diff(before, after any) ([]FieldChange, error) {
 	slices.Sort(fields)
 	changes := []FieldChange{}
 	for _, name := range fields {
-		from, to := orNull(was[name]), orNull(is[name])
-		if !bytes.Equal(from, to) {
-			changes = append(changes, FieldChange{name, from, to})
+		from, had := was[name]
+		to, has := is[name]
+		if had != has || !bytes.Equal(from, to) {
+			changes = append(changes, FieldChange{name, orNull(from), orNull(to)})
 		}
 	}
 	return changes, nil
@@ -103,20 +107,42 @@ func orNull(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// flatten puts each member of an object, and of the objects in it, under its path.
+// flatten puts each member of an object, and of the objects in it, under its
+// path. Two members never share a path: Diff also decides whether there is a
+// change at all.
 func flatten(into map[string]json.RawMessage, prefix string, raw json.RawMessage) error {
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &object); err != nil {
 		return err
 	}
+	if len(object) == 0 && prefix != "" {
+		into[prefix] = json.RawMessage("{}")
+	}
 	for name, value := range object {
+		path := step(prefix, name)
 		if len(value) > 0 && value[0] == '{' {
-			if err := flatten(into, prefix+name+".", value); err != nil {
+			if err := flatten(into, path, value); err != nil {
 				return err
 			}
 			continue
 		}
-		into[prefix+name] = value
+		into[path] = value
 	}
 	return nil
+}
+
+// step is the path of a member: its name behind a dot, or in brackets and
+// quotes where it is no plain word.
+func step(prefix, name string) string {
+	plain := name != ""
+	for _, c := range name {
+		plain = plain && (c == '_' || c == '$' || c == '-' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z')
+	}
+	switch {
+	case !plain:
+		return prefix + "[" + strconv.Quote(name) + "]"
+	case prefix == "":
+		return name
+	}
+	return prefix + "." + name
 }

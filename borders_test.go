@@ -52,6 +52,8 @@ var borders = map[string][]string{
 	"internal/pgembed":   nil,
 	"internal/pgtest":    {"migrations", "internal/pgembed"},
 
+	"internal/usage/usagetest": {root, "internal/usage"},
+
 	"client":                nil, // for other programs: it knows nothing of ours
 	"internal/docs/openapi": {"internal/api"},
 }
@@ -64,7 +66,7 @@ var keepers = map[string][]string{
 }
 
 // forTests may be imported by tests alone, and by the bench.
-const forTests = "internal/pgtest"
+var forTests = []string{"internal/pgtest", "internal/usage/usagetest"}
 
 func TestRoomsKeepTheirBorders(t *testing.T) {
 	if crossed := crossings(t, os.DirFS(".")); len(crossed) > 0 {
@@ -93,6 +95,7 @@ func TestBordersAreWatched(t *testing.T) {
 		{"echo stays at the door", fstest.MapFS{"verify/x.go": file("github.com/labstack/echo/v4")}, []string{"verify: imports github.com/labstack/echo/v4"}},
 		{"pgx stays in the store", fstest.MapFS{"route/x.go": file("github.com/jackc/pgx/v5/pgxpool")}, []string{"route: imports github.com/jackc/pgx/v5/pgxpool"}},
 		{"nothing that ships needs pgtest", fstest.MapFS{"cmd/eventhook/x.go": file(module + "/internal/pgtest")}, []string{"cmd/eventhook: imports internal/pgtest"}},
+		{"nor usagetest", fstest.MapFS{"cmd/eventhook/x.go": file(module + "/internal/usage/usagetest")}, []string{"cmd/eventhook: imports internal/usage/usagetest"}},
 		{"tests know anybody", fstest.MapFS{"x.go": file(), "route/x_test.go": file(module+"/targets", module+"/internal/pgtest")}, nil},
 		{"cmd knows everybody", fstest.MapFS{"cmd/eventhook/x.go": file(module+"/internal/pg", module+"/route")}, nil},
 		{"testdata and hidden folders are no packages", fstest.MapFS{"x.go": file(), "testdata/x.go": file(), ".git/x.go": file()}, nil},
@@ -170,7 +173,7 @@ func crossingsOf(tree fs.FS, name string) ([]string, error) {
 
 func mayImport(room string, allowed []string, imported string, ours bool) bool {
 	switch {
-	case ours && imported == forTests:
+	case ours && slices.Contains(forTests, imported):
 		return room == "bench"
 	case ours:
 		return slices.Contains(allowed, everything) || slices.Contains(allowed, imported)

@@ -16,6 +16,14 @@ const (
 	EventDuplicate  EventStatus = "duplicate"
 )
 
+// EventStatuses are all states of an event, and Reprocessable those from which
+// it can be processed anew. The API's enums and the store's SQL spell them out;
+// tests hold those against these.
+var (
+	EventStatuses = []EventStatus{EventPending, EventProcessing, EventDelivered, EventUnrouted, EventFailed, EventDead, EventDuplicate}
+	Reprocessable = []EventStatus{EventFailed, EventDead, EventUnrouted}
+)
+
 // Origin says where an event came from.
 type Origin string
 

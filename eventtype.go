@@ -2,7 +2,9 @@ package eventhook
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
+	"unicode"
 )
 
 // Visibility says who is shown an event type, and may subscribe to it.
@@ -42,8 +44,8 @@ func (t EventType) IsHiddenFrom(a Actor) bool {
 // looked at. It changes nothing.
 func (t EventType) Validate() Faults {
 	var f Faults
-	if wrong := CheckPattern(t.Name); wrong != "" || t.Name == "*" || len(t.Name) > 1 && t.Name[len(t.Name)-1] == '*' {
-		f.Add("name", "must be an event type such as payment.succeeded, of at most %d bytes", MaxKeyBytes)
+	if wrong := CheckPattern(t.Name); wrong != "" || strings.HasSuffix(t.Name, "*") || strings.ContainsFunc(t.Name, isInvisible) {
+		f.Add("name", "must be an event type such as payment.succeeded, of at most %d bytes, without control or formatting characters", MaxKeyBytes)
 	}
 	for _, text := range []struct {
 		field, value string
@@ -58,3 +60,6 @@ func (t EventType) Validate() Faults {
 	}
 	return f
 }
+
+// isInvisible is for what makes two names look alike, or breaks a line.
+func isInvisible(c rune) bool { return unicode.IsControl(c) || unicode.Is(unicode.Cf, c) }

@@ -23,12 +23,6 @@ func TestListsAreNotWithoutEnd(t *testing.T) {
 	checkFaults(t, "a route with more", r.Validate(), "filter_event_types")
 }
 
-func TestReservedSlugs(t *testing.T) {
-	for slug, want := range map[string][]string{"new": {"slug"}, "all": {"slug"}, "news": nil, "test": nil} {
-		checkFaults(t, slug, eventhook.Source{Slug: slug, Name: "x"}.Validate(), want...)
-	}
-}
-
 func TestFiltersAreText(t *testing.T) {
 	r := eventhook.Route{Name: "x", Targets: []eventhook.Target{{Type: "task", TaskKind: "k"}}, FilterExpression: "'\x00'", FilterFunction: "\xff"}
 	checkFaults(t, "a route", r.Validate(), "filter_expression", "filter_function")

@@ -82,6 +82,9 @@ func (p RetryPolicy) Validate() Faults {
 	}
 	checkRange(&f, "initial_delay_ms", p.InitialDelayMS, 0, day*1000)
 	checkRange(&f, "max_delay_ms", p.MaxDelayMS, 0, 7*day*1000)
+	if p.MaxDelayMS > 0 && p.MaxDelayMS < p.InitialDelayMS {
+		f.Add("max_delay_ms", "%d is less than initial_delay_ms, %d", p.MaxDelayMS, p.InitialDelayMS)
+	}
 	if m := p.BackoffMultiplier; m != 0 && (m < 1 || m > 10 || math.IsNaN(m)) {
 		f.Add("backoff_multiplier", "%g is not between 1 and 10", m)
 	}

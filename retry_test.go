@@ -120,6 +120,9 @@ func TestRetryPolicyValidate(t *testing.T) {
 		MaxRetries: new(-1), InitialDelayMS: -1, BackoffMultiplier: 0.5, MaxDelayMS: math.MaxInt, ScheduleSeconds: []int{1, -1, math.MaxInt},
 	}.Validate(), "max_retries", "initial_delay_ms", "backoff_multiplier", "max_delay_ms", "schedule_seconds[1]", "schedule_seconds[2]")
 	checkFaults(t, "too many steps", eventhook.RetryPolicy{ScheduleSeconds: slices.Repeat([]int{1}, 26)}.Validate(), "schedule_seconds")
+	checkFaults(t, "a cap below the first delay", eventhook.RetryPolicy{InitialDelayMS: 2, MaxDelayMS: 1}.Validate(), "max_delay_ms")
+	checkFaults(t, "a cap at the first delay", eventhook.RetryPolicy{InitialDelayMS: 2, MaxDelayMS: 2}.Validate())
+	checkFaults(t, "a cap, and the default delay", eventhook.RetryPolicy{MaxDelayMS: 1}.Validate())
 	for _, m := range []float64{math.NaN(), math.Inf(1), -2, 10.5} {
 		checkFaults(t, "multiplier", eventhook.RetryPolicy{BackoffMultiplier: m}.Validate(), "backoff_multiplier")
 	}

@@ -36,8 +36,8 @@ type SourceSettings struct {
 	IdempotencyKeyPaths   []string     `json:"idempotency_key_paths,omitempty" yaml:"idempotency_key_paths"`
 	EventTypePaths        []string     `json:"event_type_paths,omitempty" yaml:"event_type_paths"`
 	RequireIdempotencyKey bool         `json:"require_idempotency_key,omitempty" yaml:"require_idempotency_key"`
-	RateLimit             RateLimit    `json:"rate_limit" yaml:"rate_limit"`
-	Retry                 RetryPolicy  `json:"retry" yaml:"retry"`
+	RateLimit             RateLimit    `json:"rate_limit,omitzero" yaml:"rate_limit"`
+	Retry                 RetryPolicy  `json:"retry,omitzero" yaml:"retry"`
 	AllowedIPRanges       []string     `json:"allowed_ip_ranges,omitempty" yaml:"allowed_ip_ranges"`
 	MaxBodyBytes          int          `json:"max_body_bytes,omitempty" yaml:"max_body_bytes"`
 	ContentTypes          []string     `json:"content_types,omitempty" yaml:"content_types"`
@@ -136,12 +136,21 @@ func (s SourceSettings) Validate() Faults {
 		checkLine(&f, fmt.Sprintf("content_types[%d]", i), c)
 	}
 	if s.Response != nil {
-		checkRange(&f, "response.status", s.Response.Status, 200, 299)
-		checkLine(&f, "response.content_type", s.Response.ContentType)
-		checkRange(&f, "response.body", len(s.Response.Body), 0, 64<<10)
-		if !isText(s.Response.Body) {
-			f.Add("response.body", "must be UTF-8 without NUL")
-		}
+		f.Merge("response", s.Response.validate())
+	}
+	return f
+}
+
+func (r SourceReply) validate() Faults {
+	var f Faults
+	checkRange(&f, "status", r.Status, 200, 299)
+	checkLine(&f, "content_type", r.ContentType)
+	checkRange(&f, "body", len(r.Body), 0, 64<<10)
+	if !isText(r.Body) {
+		f.Add("body", "must be UTF-8 without NUL")
+	}
+	if r.Body != "" && (r.Status == 204 || r.Status == 205) {
+		f.Add("body", "must be empty: an answer with status %d has none", r.Status)
 	}
 	return f
 }
@@ -210,10 +219,23 @@ func checkPathPart(path string) string {
 		return ""
 	case !ok || rest == "" || (kind != "header" && kind != "body"):
 		return fmt.Sprintf("%q must be header.<name>, body.<path> or sha256.body", path)
+	case kind == "header" && !isToken(rest):
+		return fmt.Sprintf("%q names no header: its name is letters, digits and !#$%%&'*+-.^_`|~", path)
 	case kind == "body" && (strings.HasPrefix(rest, ".") || strings.HasSuffix(rest, ".") || strings.Contains(rest, "..")):
 		return fmt.Sprintf("%q has an empty step", path)
 	}
 	return ""
+}
+
+// isToken reports whether s can name a header: RFC 9110, section 5.6.2.
+func isToken(s string) bool {
+	for _, c := range []byte(s) {
+		isPlain := '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+		if !isPlain && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
+			return false
+		}
+	}
+	return s != ""
 }
 
 func checkPath(f *Faults, location, path string) {

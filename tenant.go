@@ -1,7 +1,9 @@
 package eventhook
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -50,10 +52,18 @@ func IsSlug(s string) bool {
 	return true
 }
 
+// reservedTenants are slugs that no tenant has: pages of the gateway's own are
+// or will be in their place, and filters say all for every tenant. A slug
+// cannot be changed later.
+var reservedTenants = []string{"new", "all", "admin", "api", "system"}
+
 // Validate reports every fault by its field. It changes nothing.
 func (t Tenant) Validate() Faults {
 	var f Faults
 	checkSlug(&f, "slug", t.Slug)
+	if slices.Contains(reservedTenants, t.Slug) {
+		f.Add("slug", "%q is reserved", t.Slug)
+	}
 	checkName(&f, t.Name)
 	for _, q := range []struct {
 		field string
@@ -74,7 +84,7 @@ func checkSlug(f *Faults, location, slug string) {
 
 func checkName(f *Faults, name string) {
 	switch {
-	case name == "":
+	case strings.TrimSpace(name) == "":
 		f.Add("name", "is required")
 	case len(name) > maxName:
 		f.Add("name", "has %d bytes, at most %d are allowed", len(name), maxName)
@@ -119,9 +129,13 @@ func (k APIKey) Validate() Faults {
 	if len(k.Scopes) == 0 {
 		f.Add("scopes", "at least one of %v is required", Scopes)
 	}
-	for _, s := range k.Scopes {
-		if !slices.Contains(Scopes, s) {
-			f.Add("scopes", "%q is not one of %v", string(s), Scopes)
+	for i, s := range k.Scopes {
+		at := fmt.Sprintf("scopes[%d]", i)
+		switch {
+		case !slices.Contains(Scopes, s):
+			f.Add(at, "%q is not one of %v", string(s), Scopes)
+		case slices.Contains(k.Scopes[:i], s):
+			f.Add(at, "%q is given twice", string(s))
 		}
 	}
 	return f

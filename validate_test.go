@@ -23,10 +23,19 @@ func TestSlugs(t *testing.T) {
 	}
 }
 
+func TestReservedSlugs(t *testing.T) {
+	for slug, want := range map[string][2][]string{
+		"new": {{"slug"}, {"slug"}}, "all": {{"slug"}, {"slug"}}, "admin": {{"slug"}, nil}, "api": {{"slug"}, nil}, "system": {{"slug"}, nil}, "news": {nil, nil}, "test": {nil, nil},
+	} {
+		checkFaults(t, "tenant "+slug, eventhook.Tenant{Slug: slug, Name: "x"}.Validate(), want[0]...)
+		checkFaults(t, "source "+slug, eventhook.Source{Slug: slug, Name: "x"}.Validate(), want[1]...)
+	}
+}
+
 func TestNames(t *testing.T) {
 	for name, ok := range map[string]bool{
 		"A": true, "Ünïque, Inc.": true, strings.Repeat("n", 200): true,
-		"": false, strings.Repeat("n", 201): false, "a\x00": false, "a\xff": false,
+		"": false, " ": false, "\t\u00a0 ": false, strings.Repeat("n", 201): false, "a\x00": false, "a\xff": false,
 	} {
 		var want []string
 		if !ok {
@@ -40,7 +49,8 @@ func TestNames(t *testing.T) {
 func TestEveryFaultIsToldAtOnce(t *testing.T) {
 	checkFaults(t, "tenant", eventhook.Tenant{}.Validate(), "slug", "name")
 	checkFaults(t, "key", eventhook.APIKey{}.Validate(), "name", "scopes")
-	checkFaults(t, "key with strange scopes", eventhook.APIKey{Name: "x", Scopes: []eventhook.Scope{"read", "root", "Read"}}.Validate(), "scopes", "scopes")
+	checkFaults(t, "key with strange scopes", eventhook.APIKey{Name: "x", Scopes: []eventhook.Scope{"read", "root", "Read"}}.Validate(), "scopes[1]", "scopes[2]")
+	checkFaults(t, "key with a scope twice", eventhook.APIKey{Name: "x", Scopes: []eventhook.Scope{"read", "work", "read"}}.Validate(), "scopes[2]")
 	checkFaults(t, "source", eventhook.Source{SourceSettings: eventhook.SourceSettings{
 		IdempotencyKeyPaths: []string{"body.id", "id"},
 		EventTypePaths:      []string{"header.", "header.x-type"},
@@ -61,6 +71,31 @@ func TestEveryFaultIsToldAtOnce(t *testing.T) {
 		{Type: "task", TaskKind: "k"}, {Type: "task"}, {Type: "mail"},
 	}}.Validate(), "targets[1].task_kind", "targets[2].type")
 	checkFaults(t, "too many targets", eventhook.Route{Name: "x", Targets: slices.Repeat([]eventhook.Target{{Type: "task", TaskKind: "k"}}, 51)}.Validate(), "targets")
+}
+
+func TestHeadersOfPathsAreTokens(t *testing.T) {
+	for path, ok := range map[string]bool{
+		"header.x-id": true, "header.X_Id.2": true, "header.!#$%&'*+-.^_`|~": true, "header.x-id + header.x-date": true, "body.bad name": true,
+		"header.bad name": false, "header.x:y": false, "header.x-\u00e9": false, "header.x-id + header.bad name": false, "header.a\t": false, "header.": false,
+	} {
+		if got := eventhook.CheckPath(path); (got == "") != ok {
+			t.Errorf("%q: got %q, want none: %t", path, got, ok)
+		}
+	}
+}
+
+func TestAnAnswerWithoutContentHasNoBody(t *testing.T) {
+	for _, c := range []struct {
+		reply eventhook.SourceReply
+		want  []string
+	}{
+		{eventhook.SourceReply{Status: 204}, nil},
+		{eventhook.SourceReply{Status: 202, Body: "x"}, nil},
+		{eventhook.SourceReply{Status: 204, Body: "x"}, []string{"response.body"}},
+		{eventhook.SourceReply{Status: 205, Body: "x"}, []string{"response.body"}},
+	} {
+		checkFaults(t, c.reply.Body, eventhook.SourceSettings{Response: &c.reply}.Validate(), c.want...)
+	}
 }
 
 func TestTargetValidate(t *testing.T) {

@@ -31,16 +31,42 @@ var serial atomic.Uint64
 
 const idDigits = 16
 
-// request is a signed GitHub push; the delivery id is written into it at idAt
+// target is where to send: to the paths in turn, which are of one length.
+type target struct {
+	address string
+	paths   []string
+}
+
+// benchPath is where the bench's source receives.
+var benchPath = ingest.Path(benchTenant, benchSource)
+
+// message is a signed GitHub push. Path and delivery id are written into it
 // before each sending, so that a request costs the sender next to nothing.
-func request(address string) (raw []byte, idAt int) {
+type message struct {
+	raw          []byte
+	pathAt, idAt int
+}
+
+func (t target) message() message {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write(body)
-	head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: GitHub-Hookshot/bench\r\nAccept: */*\r\nContent-Type: application/json\r\n"+
+	const method = "POST "
+	head := fmt.Sprintf(method+"%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: GitHub-Hookshot/bench\r\nAccept: */*\r\nContent-Type: application/json\r\n"+
 		"X-GitHub-Event: push\r\nX-Hub-Signature-256: sha256=%s\r\nContent-Length: %d\r\nX-GitHub-Delivery: ",
-		ingest.Path("bench", "github"), address, hex.EncodeToString(mac.Sum(nil)), len(body))
-	raw = append([]byte(head), bytes.Repeat([]byte("0"), idDigits)...)
-	return append(append(raw, "\r\n\r\n"...), body...), len(head)
+		t.paths[0], t.address, hex.EncodeToString(mac.Sum(nil)), len(body))
+	raw := append([]byte(head), bytes.Repeat([]byte("0"), idDigits)...)
+	return message{append(append(raw, "\r\n\r\n"...), body...), len(method), len(head)}
+}
+
+// next makes it another one, to the path whose turn it is.
+func (m message) next(t target) error {
+	n := serial.Add(1)
+	path := t.paths[n%uint64(len(t.paths))]
+	if id := fmt.Appendf(m.raw[m.idAt:m.idAt], "%0*x", idDigits, n); len(id) != idDigits || len(path) != len(t.paths[0]) {
+		return fmt.Errorf("id %q or path %q is of another length", id, path)
+	}
+	copy(m.raw[m.pathAt:], path)
+	return nil
 }
 
 // load is what one measurement of sending gave.
@@ -52,7 +78,7 @@ type load struct {
 
 // send sends over a number of connections, each one request at a time, for a
 // while. Any answer but 200 is an error.
-func send(ctx context.Context, address string, connections int, length time.Duration) (load, error) {
+func send(ctx context.Context, to target, connections int, length time.Duration) (load, error) {
 	latencies := make([][]time.Duration, connections)
 	errs := make([]error, connections)
 	began := time.Now()
@@ -60,7 +86,7 @@ func send(ctx context.Context, address string, connections int, length time.Dura
 	var senders sync.WaitGroup
 	for i := range connections {
 		senders.Go(func() {
-			latencies[i], errs[i] = sendOn(ctx, address, deadline)
+			latencies[i], errs[i] = sendOn(ctx, to, deadline)
 		})
 	}
 	senders.Wait()
@@ -71,28 +97,26 @@ func send(ctx context.Context, address string, connections int, length time.Dura
 		}
 	}
 	all := slices.Concat(latencies...)
-	slices.Sort(all)
 	if len(all) == 0 {
 		return load{}, fmt.Errorf("nothing was sent")
 	}
-	return load{ok: len(all), perSec: float64(len(all)) / took.Seconds(), p50: all[len(all)/2], p99: all[len(all)*99/100]}, nil
+	return load{ok: len(all), perSec: float64(len(all)) / took.Seconds(), p50: percentile(all, 50), p99: percentile(all, 99)}, nil
 }
 
-func sendOn(ctx context.Context, address string, deadline time.Time) (latencies []time.Duration, err error) {
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+func sendOn(ctx context.Context, to target, deadline time.Time) (latencies []time.Duration, err error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", to.address)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = conn.Close() }()
-	raw, idAt := request(address)
+	m := to.message()
 	in := bufio.NewReader(conn)
 	for ctx.Err() == nil && time.Now().Before(deadline) {
-		id := fmt.Appendf(raw[idAt:idAt], "%0*x", idDigits, serial.Add(1))
-		if len(id) != idDigits {
-			return nil, fmt.Errorf("id %q", id)
+		if err := m.next(to); err != nil {
+			return nil, err
 		}
 		began := time.Now()
-		if _, err := conn.Write(raw); err != nil {
+		if _, err := conn.Write(m.raw); err != nil {
 			return nil, err
 		}
 		if err := readAnswer(in); err != nil {

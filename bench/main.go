@@ -9,30 +9,34 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"syscall"
 	"time"
 )
 
 func main() {
 	bare := flag.String("bare", "", "serve the bare handler on this address (used by the bench itself)")
-	only := flag.String("send", "", "only send, to a gateway at this address that has the bench's source")
+	address := flag.String("send", "", "only send, to a gateway at this address that has the bench's source")
+	only := flag.String("only", "", "what to measure: some of accept, sources, lists, apply, separated by commas")
 	binary := flag.String("eventhook", "bin/eventhook", "the gateway to measure")
 	rounds := flag.Int("rounds", 7, "how often each measurement is taken, in turn; the medians count")
 	seconds := flag.Duration("for", 2*time.Second, "length of one measurement")
 	connections := flag.Int("connections", 128, "connections that send at once")
+	events := flag.Int("events", 1_000_000, "events that lists are of, over a hundredth as many sources")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	var err error
+	chosen, err := choose(*only)
 	switch {
+	case err != nil:
 	case *bare != "":
 		err = serveBare(ctx, *bare)
-	case *only != "":
+	case *address != "":
 		var l load
-		if l, err = send(ctx, *only, *connections, *seconds); err == nil {
+		if l, err = send(ctx, target{*address, []string{benchPath}}, *connections, *seconds); err == nil {
 			fmt.Printf("%.0f/s, p50 %s, p99 %s\n", l.perSec, l.p50, l.p99)
 		}
 	default:
-		err = (&run{binary: *binary, rounds: *rounds, length: *seconds, connections: *connections, out: os.Stdout}).all(ctx)
+		err = (&run{binary: *binary, rounds: *rounds, length: *seconds, connections: *connections, events: *events, out: os.Stdout}).all(ctx, chosen)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)

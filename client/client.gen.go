@@ -488,7 +488,7 @@ type Explanation struct {
 	// RefusedDetail More of it, where there is more to tell.
 	RefusedDetail *string `json:"refused_detail,omitempty"`
 
-	// Routes What they would do with the event, in their order, whether or not the request is verified.
+	// Routes What they would do with the event, in their order, whether or not the request is verified or would be taken.
 	Routes []RouteExplanation `json:"routes"`
 
 	// Scheme The provider's scheme, or the type of the verifier.
@@ -565,7 +565,7 @@ type KeyCreate struct {
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 	Name      string     `json:"name"`
 
-	// Scopes What it may do: read, manage, publish, work, deliver.
+	// Scopes What it may do.
 	Scopes []string `json:"scopes"`
 }
 
@@ -659,13 +659,13 @@ type ProviderPage struct {
 
 // RateLimit defines model for RateLimit.
 type RateLimit struct {
-	// BurstSize 50 by default.
+	// BurstSize 0: the default, 50.
 	BurstSize *int64 `json:"burst_size,omitempty"`
 
-	// RequestsPerMinute 1000 by default.
+	// RequestsPerMinute 0: the default, 1000.
 	RequestsPerMinute *int64 `json:"requests_per_minute,omitempty"`
 
-	// RequestsPerSecond 100 by default.
+	// RequestsPerSecond 0: the default, 100.
 	RequestsPerSecond *int64 `json:"requests_per_second,omitempty"`
 }
 
@@ -727,19 +727,19 @@ type ResolveRequest struct {
 
 // RetryPolicy defines model for RetryPolicy.
 type RetryPolicy struct {
-	// BackoffMultiplier Of the delay from one retry to the next, 1 to 10; 3 by default.
+	// BackoffMultiplier Of the delay from one retry to the next, 1 to 10. 0: the default, 3.
 	BackoffMultiplier *float64 `json:"backoff_multiplier,omitempty"`
 
-	// InitialDelayMs Before the first retry; 10000 by default.
+	// InitialDelayMs Before the first retry. 0: the default, 10000.
 	InitialDelayMs *int64 `json:"initial_delay_ms,omitempty"`
 
-	// MaxDelayMs 3600000 by default.
+	// MaxDelayMs The longest delay, not less than the initial one. 0: the default, 3600000.
 	MaxDelayMs *int64 `json:"max_delay_ms,omitempty"`
 
 	// MaxRetries 3 by default; 0: never.
 	MaxRetries *int64 `json:"max_retries,omitempty"`
 
-	// ScheduleSeconds The delays one by one, instead of all that.
+	// ScheduleSeconds The delays one by one; while it is there, the rest of the policy is kept and does not count.
 	//
 	// Examples: [30,120,600]
 	ScheduleSeconds []int64 `json:"schedule_seconds,omitempty"`
@@ -952,7 +952,7 @@ type SourceCreate struct {
 	// IsEnabled Whether it receives; true by default.
 	IsEnabled *bool `json:"is_enabled,omitempty"`
 
-	// MaxBodyBytes Larger ones are refused: 413. 1048576 by default.
+	// MaxBodyBytes Larger ones are refused: 413. 0: the default, 1048576.
 	MaxBodyBytes *int64 `json:"max_body_bytes,omitempty"`
 
 	// Name For people; the slug by default.
@@ -1022,7 +1022,7 @@ type SourcePatch struct {
 	// IsEnabled Whether it receives; true by default.
 	IsEnabled *bool `json:"is_enabled,omitempty"`
 
-	// MaxBodyBytes Larger ones are refused: 413. 1048576 by default.
+	// MaxBodyBytes Larger ones are refused: 413. 0: the default, 1048576.
 	MaxBodyBytes *int64 `json:"max_body_bytes,omitempty"`
 
 	// Name For people; the slug by default.
@@ -1363,7 +1363,7 @@ type ListTenantsParams struct {
 
 // UpdateTenantParams defines parameters for UpdateTenant.
 type UpdateTenantParams struct {
-	// IfMatch The ETag of what was read. If it has changed since then, nothing is done: 412. Without it, or with *, the change is made to whatever is there.
+	// IfMatch The ETag of what was read, or several with commas between them. If none of them is that of what is there now, nothing is done: 412. Without it, or with *, the change is made to whatever is there.
 	IfMatch *string `json:"If-Match,omitempty"`
 }
 
@@ -1395,13 +1395,13 @@ type ListEventTypesParams struct {
 
 // DeleteEventTypeParams defines parameters for DeleteEventType.
 type DeleteEventTypeParams struct {
-	// IfMatch The ETag of what was read. If it has changed since then, nothing is done: 412. Without it, or with *, the change is made to whatever is there.
+	// IfMatch The ETag of what was read, or several with commas between them. If none of them is that of what is there now, nothing is done: 412. Without it, or with *, the change is made to whatever is there.
 	IfMatch *string `json:"If-Match,omitempty"`
 }
 
 // PutEventTypeParams defines parameters for PutEventType.
 type PutEventTypeParams struct {
-	// IfMatch The ETag of what was read. If it has changed since then, nothing is done: 412. Without it, or with *, the change is made to whatever is there.
+	// IfMatch The ETag of what was read, or several with commas between them. If none of them is that of what is there now, nothing is done: 412. Without it, or with *, the change is made to whatever is there.
 	IfMatch *string `json:"If-Match,omitempty"`
 }
 
@@ -1468,16 +1468,16 @@ type ListSourcesParams struct {
 
 // DeleteSourceParams defines parameters for DeleteSource.
 type DeleteSourceParams struct {
-	// Cascade Delete its routes too; without it a source that has routes stays: 409.
+	// Cascade Delete it with its routes, whatever of its events is still to be processed.
 	Cascade *bool `form:"cascade,omitempty" json:"cascade,omitempty"`
 
-	// IfMatch The ETag of what was read. If it has changed since then, nothing is done: 412. Without it, or with *, the change is made to whatever is there.
+	// IfMatch The ETag of what was read, or several with commas between them. If none of them is that of what is there now, nothing is done: 412. Without it, or with *, the change is made to whatever is there.
 	IfMatch *string `json:"If-Match,omitempty"`
 }
 
 // UpdateSourceParams defines parameters for UpdateSource.
 type UpdateSourceParams struct {
-	// IfMatch The ETag of what was read. If it has changed since then, nothing is done: 412. Without it, or with *, the change is made to whatever is there.
+	// IfMatch The ETag of what was read, or several with commas between them. If none of them is that of what is there now, nothing is done: 412. Without it, or with *, the change is made to whatever is there.
 	IfMatch *string `json:"If-Match,omitempty"`
 }
 
@@ -1499,13 +1499,13 @@ type ListRoutesParams struct {
 
 // DeleteRouteParams defines parameters for DeleteRoute.
 type DeleteRouteParams struct {
-	// IfMatch The ETag of what was read. If it has changed since then, nothing is done: 412. Without it, or with *, the change is made to whatever is there.
+	// IfMatch The ETag of what was read, or several with commas between them. If none of them is that of what is there now, nothing is done: 412. Without it, or with *, the change is made to whatever is there.
 	IfMatch *string `json:"If-Match,omitempty"`
 }
 
 // UpdateRouteParams defines parameters for UpdateRoute.
 type UpdateRouteParams struct {
-	// IfMatch The ETag of what was read. If it has changed since then, nothing is done: 412. Without it, or with *, the change is made to whatever is there.
+	// IfMatch The ETag of what was read, or several with commas between them. If none of them is that of what is there now, nothing is done: 412. Without it, or with *, the change is made to whatever is there.
 	IfMatch *string `json:"If-Match,omitempty"`
 }
 
@@ -1950,7 +1950,7 @@ func (c *Client) CreateSourceFrom(ctx context.Context, tenant string, body json.
 
 // DeleteSource: Delete a source.
 //
-// Its events stay. Needs the scope manage, or the admin key.
+// Its events stay. One that has routes, or of which events are still to be processed, stays too: 409, unless cascade is true. Such events are unrouted when it is their turn; what has been done of them stays done, and the rest is never done. Needs the scope manage, or the admin key.
 func (c *Client) DeleteSource(ctx context.Context, tenant string, slug string, params DeleteSourceParams, options ...CallOption) error {
 	return done(ctx, c, request{method: http.MethodDelete, path: path("/api/tenants/%s/eventhook/sources/%s", tenant, slug), query: params.query(), header: params.header()}, options)
 }
@@ -2242,4 +2242,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // madeFrom is the SHA-256 of what this file was made from.
-const madeFrom = "b1044d22909c9d613f9f1c9b212aa54bdba5ae16d7294e65e1f32c43b8c9646c"
+const madeFrom = "e98a5dcddc4a910dfea2b7326a57d16c999f53b5fdc47f516acf159790d8b4d0"

@@ -44,6 +44,7 @@ type Retention struct {
 	EventsDays     int `koanf:"events_days"`
 	BodiesDays     int `koanf:"bodies_days"`
 	DeliveriesDays int `koanf:"deliveries_days"`
+	AuditDays      int `koanf:"audit_days"`
 }
 
 // Database says how many connections an instance uses.
@@ -79,7 +80,7 @@ func Default() Config {
 		ManagementListen: ":9980",
 		LeaseSeconds:     30,
 		StopTimeout:      30 * time.Second,
-		Retention:        Retention{EventsDays: 90, BodiesDays: 90, DeliveriesDays: 14},
+		Retention:        Retention{EventsDays: 90, BodiesDays: 90, DeliveriesDays: 14, AuditDays: 400},
 		Database:         Database{AcceptConns: 4, WorkConns: 16, ListConns: 4},
 		Log:              Log{Level: "info", Format: "text"},
 		Server:           Server{ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 60 * time.Second, IdleTimeout: 120 * time.Second},
@@ -122,6 +123,7 @@ func (c Config) Validate() eventhook.Faults {
 		{"retention.events_days", c.Retention.EventsDays, 0, 36500},
 		{"retention.bodies_days", c.Retention.BodiesDays, 0, 36500},
 		{"retention.deliveries_days", c.Retention.DeliveriesDays, 0, 36500},
+		{"retention.audit_days", c.Retention.AuditDays, 0, 36500},
 		{"database.accept_conns", c.Database.AcceptConns, 1, 1000},
 		{"database.work_conns", c.Database.WorkConns, 2, 1000},
 		{"database.list_conns", c.Database.ListConns, 1, 1000},

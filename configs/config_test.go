@@ -180,8 +180,9 @@ func TestValues(t *testing.T) {
 		{"a fraction", "", []string{"EVENTHOOK_INGEST_FORGERIES_PER_SEC=0.5"}, func(c configs.Config) any { return c.Ingest.ForgeriesPerSec }, 0.5},
 		{"a whole number for a fraction", "ingest: {forgeries_per_sec: 3}", nil, func(c configs.Config) any { return c.Ingest.ForgeriesPerSec }, 3.0},
 		{"yes or no", "", []string{"EVENTHOOK_OUTBOUND_ALLOW_PRIVATE_NETWORKS=true"}, func(c configs.Config) any { return c.Outbound.AllowPrivateNetworks }, true},
-		{"the contract's days", "", []string{"EVENTHOOK_RETENTION_EVENTS_DAYS=7", "EVENTHOOK_RETENTION_BODIES_DAYS=3", "EVENTHOOK_RETENTION_DELIVERIES_DAYS=0"},
+		{"the contract's days", "", []string{"EVENTHOOK_RETENTION_EVENTS_DAYS=7", "EVENTHOOK_RETENTION_BODIES_DAYS=3", "EVENTHOOK_RETENTION_DELIVERIES_DAYS=0", "EVENTHOOK_RETENTION_AUDIT_DAYS=0"},
 			func(c configs.Config) any { return c.Retention }, configs.Retention{EventsDays: 7, BodiesDays: 3}},
+		{"a year and a month of audit", "", nil, func(c configs.Config) any { return c.Retention.AuditDays }, 400},
 		{"an empty section", "ingest:\nlog:\n  level: warn\n  format:\n", nil, func(c configs.Config) any { return fmt.Sprint(c.Ingest.Writers, c.Log) }, fmt.Sprint(2, configs.Log{Level: "warn", Format: "text"})},
 		{"an empty file", "# nothing\n", nil, func(c configs.Config) any { return c.Listen }, ":8080"},
 	} {

@@ -94,8 +94,8 @@ func TestWhereNoSecretBelongsAFileIsAText(t *testing.T) {
 }
 
 func TestFilesThatCannotBeRead(t *testing.T) {
-	places := []string{"sources[0].options.verify_token", "sources[0].secrets[0]", "sources[1].verifier.secrets[0]", "sources[2].verifier.values[0]",
-		"sources[3].verifier.password"}
+	places := []string{"5: tenants[0].sources[0].options.verify_token", "5: tenants[0].sources[0].secrets[0]", "6: tenants[0].sources[1].verifier.secrets[0]",
+		"7: tenants[0].sources[2].verifier.values[0]", "8: tenants[0].sources[3].verifier.password"}
 	for _, c := range []struct{ claim, path, content, want string }{
 		{"one that is not there", "nowhere", "", `the file "nowhere" cannot be read: no such file or directory`},
 		{"a folder", ".", "", `the file "." cannot be read: is a directory`},
@@ -109,7 +109,7 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 			_, err := inFolder(t, strings.ReplaceAll(secretPlaces, "$1", "file:"+c.path), map[string]string{"odd": c.content}, nil)
 			var want []string
 			for _, place := range places {
-				want = append(want, "tenants.yaml: tenants[0]."+place)
+				want = append(want, "tenants.yaml:"+place)
 			}
 			if diff := cmp.Diff(want, locations(t, err)); diff != "" {
 				t.Fatalf("places (-want +got):\n%s", diff)

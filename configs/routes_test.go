@@ -81,7 +81,7 @@ func TestRouteFaults(t *testing.T) {
 		{"JavaScript that does not compile", "            filter_function: \"function filter(event) {\"\n", []string{at + "filter_function: "}},
 		{"JMESPath that does not compile", "            transform: {type: jmespath, expression: \"[\"}\n", []string{at + "transform.expression: "}},
 		{"a transform of no kind", "            transform: {type: awk, expression: x}\n", []string{at + "transform.type: awk"}},
-		{"a field of a transform that is none", "            transform: {kind: jmespath}\n", []string{`line 9: "kind"`}},
+		{"a field of a transform that is none", "            transform: {kind: jmespath}\n", []string{`line 9: "kind"`, at + "transform.type: jmespath", at + "transform.expression: required"}},
 		{"all of them", "            filter_expression: \"(\"\n            filter: {body.a: {$gtee: 1}}\n            transform: {type: jmespath}\n            priority: 9000000\n",
 			[]string{at + "priority: 9000000", at + "filter.body.a.$gtee: ", at + "filter_expression: ", at + "transform.expression: "}},
 		{"an operator that is none", "            filter: {body.a: {$gtee: 1}}\n", []string{at + "filter.body.a.$gtee: "}},

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -30,13 +31,13 @@ func LoadTenants(path string, env func(string) (string, bool)) ([]eventhook.Tena
 	var faults eventhook.Faults
 	fileOf := map[string]string{} // by tenant
 	for _, name := range files {
-		raw, err := os.ReadFile(name)
-		if err != nil {
-			return nil, invalid(name, unreadable(err))
+		raw, wrong := readWhole(name, maxFileBytes)
+		if wrong != "" {
+			return nil, invalid(name, wrong)
 		}
 		base := filepath.Base(name)
 		tenants, found := parseTenants(raw, env, filepath.Dir(name))
-		faults = append(faults, inFile(name, found)...)
+		faults = append(faults, atLines(base, raw, found)...)
 		for _, t := range tenants {
 			if other, twice := fileOf[t.Slug]; twice && other != base {
 				faults.Add(base, "the tenant %q is in %s too", t.Slug, other)
@@ -89,23 +90,83 @@ func parseTenants(raw []byte, env func(string) (string, bool), dir string) ([]ev
 		faults.Add("tenants", "is required")
 		return nil, faults
 	}
-	// Unknown fields first, on the text as it is written.
-	strict := yaml.NewDecoder(bytes.NewReader(raw))
-	strict.KnownFields(true)
-	var file tenantsFile
-	if err := strict.Decode(&file); err != nil {
-		return nil, yamlFaults(err)
-	}
-	if err := strict.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		faults.Add("", "holds more than one document; put their tenants into one list, or into several files of a folder")
-	}
+	faults, isWhole := checkFields(raw)
+	checkEmptied(&doc, "", &faults)
 	refs := references{env: env, dir: dir, faults: &faults, literal: map[string]bool{}}
 	refs.replace(&doc)
-	file = tenantsFile{}
-	if err := doc.Decode(&file); err != nil && len(faults) == 0 {
+	var file tenantsFile
+	if err := doc.Decode(&file); err != nil && isWhole {
 		faults.Add("", "a replaced ${…} does not fit its place")
+	}
+	if !isWhole {
+		return nil, faults
 	}
 	tenants := file.config(&refs)
 	refs.hide()
 	return tenants, faults
+}
+
+// maxFileBytes is room for a hundred thousand sources.
+const maxFileBytes = 64 << 20
+
+// readWhole reads a file that is one, and no larger than it may be; else wrong
+// says what is wrong.
+func readWhole(name string, most int64) (raw []byte, wrong string) {
+	info, err := os.Stat(name)
+	switch {
+	case err != nil:
+		return nil, unreadable(err)
+	case !info.Mode().IsRegular():
+		return nil, "is no regular file"
+	case info.Size() > most:
+		return nil, fmt.Sprintf("has %d bytes, at most %d are read", info.Size(), most)
+	}
+	if raw, err = os.ReadFile(name); err != nil {
+		return nil, unreadable(err)
+	}
+	return raw, ""
+}
+
+// checkEmptied refuses lists, and elements of lists, that are empty in the
+// text: who meant nothing leaves them out, and a file that was cut short must
+// not pass for one that says so.
+func checkEmptied(n *yaml.Node, at string, faults *eventhook.Faults) {
+	if n.Kind == yaml.DocumentNode {
+		n = n.Content[0]
+	}
+	if n.Kind == yaml.MappingNode {
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			key, value := n.Content[i].Value, n.Content[i+1]
+			path := strings.TrimPrefix(at+"."+key, ".")
+			if value.Tag == "!!null" && slices.Contains([]string{"tenants", "sources", "routes", "targets"}, key) {
+				faults.Add(path, "is empty: leave it out, or write []")
+			}
+			checkEmptied(value, path, faults)
+		}
+	}
+	if n.Kind == yaml.SequenceNode {
+		for i, child := range n.Content {
+			path := fmt.Sprintf("%s[%d]", at, i)
+			if child.Tag == "!!null" {
+				faults.Add(path, "is empty")
+			}
+			checkEmptied(child, path, faults)
+		}
+	}
+}
+
+// checkFields tells of unknown fields and of what is not what it should be, in
+// the text as it is written. It is not whole if it holds the latter: what
+// cannot be read leaves its list, and the places of the rest would be wrong.
+func checkFields(raw []byte) (faults eventhook.Faults, isWhole bool) {
+	strict := yaml.NewDecoder(bytes.NewReader(raw))
+	strict.KnownFields(true)
+	err := strict.Decode(new(tenantsFile))
+	if err != nil {
+		faults = yamlFaults(err)
+	}
+	if err := strict.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		faults.Add("", "holds more than one document; put their tenants into one list, or into several files of a folder")
+	}
+	return faults, err == nil || onlyUnknown(err)
 }

@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"context"
 	"fmt"
 
 	"go.yaml.in/yaml/v3"
@@ -91,6 +92,9 @@ func (s sourceSpec) config(at string, r *references) eventhook.SourceConfig {
 	spec := s.Spec.MapSecrets(func(place, secret string) string { return r.secret(at+"."+place, secret) })
 	r.faults.Merge(at, spec.AssignTo(&c.Source))
 	r.faults.Merge(at, c.Source.Validate())
+	if n := len(s.Routes); n > eventhook.MaxRoutes {
+		r.faults.Add(at+".routes", "%d, at most %d are allowed", n, eventhook.MaxRoutes)
+	}
 	seen := map[string]bool{}
 	for i, one := range s.Routes {
 		at := fmt.Sprintf("%s.routes[%d]", at, i)
@@ -106,6 +110,11 @@ func (s routeSpec) config(at string, f *eventhook.Faults) eventhook.Route {
 	r := eventhook.Route{Name: s.Name, Priority: s.Priority, IsEnabled: s.IsEnabled == nil || *s.IsEnabled, FilterEventTypes: s.FilterEventTypes,
 		Filter: filter, FilterExpression: s.FilterExpression, FilterFunction: s.FilterFunction, Transform: s.Transform, Targets: s.Targets}
 	f.Merge(at, r.Validate())
-	f.Merge(at, route.Check(r))
+	// One route after the other is checked, for nobody: there is no one to wait for.
+	conditions, err := route.Check(context.Background(), eventhook.TenantID{}, r)
+	if err != nil {
+		f.Add(at, "cannot be checked: %s", err)
+	}
+	f.Merge(at, conditions)
 	return r
 }

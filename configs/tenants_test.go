@@ -2,8 +2,10 @@ package configs_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -122,6 +124,15 @@ tenants:
 	}
 }
 
+// manyRoutes are n routes that go on a list.
+func manyRoutes(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "\n          - {name: r%d, targets: [{type: task, task_kind: k}]}", i+1)
+	}
+	return b.String()
+}
+
 func TestTenantFaults(t *testing.T) {
 	const source = "tenants:\n  - slug: acme\n    sources:\n      - slug: crm\n        "
 	const route = source + "provider: github\n        secrets: [s]\n        routes:\n          - "
@@ -133,6 +144,11 @@ func TestTenantFaults(t *testing.T) {
 			[]string{"line 6: ONE", "line 6: TWO", "line 6: THREE", "line 6: EMPTY"}},
 		{"an unknown field", source + "provider: github\n        secrets: [s]\n        secret: x", []string{`line 7: "secret"`}},
 		{"several unknown fields", "tenants:\n  - {slug: a, nam: x}\n  - {slug: b, sorces: []}", []string{`line 2: "nam"`, `line 3: "sorces"`}},
+		{"what else is wrong beside an unknown field", "tenants:\n  - slug: A\n    nam: x\n    sources:\n      - {slug: s, provider: gitlob, secrets: [\"${ONE}\"]}",
+			[]string{`line 3: "nam"`, "line 5: ONE", "tenants[0].slug: lower-case", "tenants[0].sources[0].provider: none that is known"}},
+		{"variables beside what is of the wrong type", source + "provider: [x]\n        secrets: [\"${ONE}\"]", []string{"line 5: a text belongs", "line 6: ONE"}},
+		{"too many routes", route + "{name: r0, targets: [{type: task, task_kind: k}]}" + manyRoutes(eventhook.MaxRoutes),
+			[]string{"tenants[0].sources[0].routes: 1001, at most 1000"}},
 		{"a text for a list", source + "secrets: x", []string{"line 5: a list belongs"}},
 		{"a text for a number", route + "{name: r, priority: high}", []string{"line 8: a whole number belongs"}},
 		{"a list for fields", "tenants: [[]]", []string{"line 1: a set of fields belongs"}},
@@ -226,7 +242,11 @@ func TestFolders(t *testing.T) {
 		want  []string
 	}{
 		{"faults of all files", map[string]string{"a.yaml": "tenants: [{slug: A}]", "b.yaml": "tenants: [{slug: \"${X}\"}]", "c.yaml": "tenents: []"},
-			[]string{"a.yaml: tenants[0].slug", "b.yaml: line 1", "b.yaml: tenants[0].slug", "c.yaml: line 1"}},
+			[]string{"a.yaml:1: tenants[0].slug", "b.yaml:1", "b.yaml:1: tenants[0].slug", "c.yaml:1"}},
+		{"the line of each", map[string]string{"a.yaml": "tenants:\n  - name: x\n    sources:\n      - &s\n        slug: S\n        provider: github\n      -\n        *s\n  - slug: b\n    nam: x"},
+			[]string{"a.yaml:10", "a.yaml:2: tenants[0].slug", "a.yaml:4: tenants[0].sources[0].secrets", "a.yaml:5: tenants[0].sources[0].slug",
+				"a.yaml:5: tenants[0].sources[1].slug", "a.yaml:5: tenants[0].sources[1].slug", "a.yaml:8: tenants[0].sources[1].secrets"}},
+		{"no line of what is no YAML, and of nothing", map[string]string{"a.yaml": "", "b.yaml": "tenants: *x", "c.yaml": "tenants: []\n---\n"}, []string{"a.yaml: tenants", "b.yaml", "c.yaml"}},
 		{"a tenant in two files", map[string]string{"a.yaml": "tenants: [{slug: a}]", "b.yaml": "tenants: [{slug: a}]"}, []string{"b.yaml"}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
@@ -240,5 +260,30 @@ func TestFolders(t *testing.T) {
 		if _, err := configs.LoadTenants(path, lookup(nil)); len(locations(t, err)) != 1 {
 			t.Errorf("%s: got %v, want a fault", claim, err)
 		}
+	}
+}
+
+// A file that was cut short must not pass for one that says "nothing".
+func TestWhatIsEmptiedIsRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"tenants:\n":                           "tenants",
+		"tenants: [null]\n":                    "tenants[0]",
+		"tenants: [{slug: a, sources: }]\n":    "tenants[0].sources",
+		"tenants: [{slug: a, sources: [~]}]\n": "tenants[0].sources[0]",
+		"tenants:\n- slug: a\n  sources:\n  - slug: b\n    verifier: {type: none}\n    routes:\n": "tenants[0].sources[0].routes",
+	} {
+		_, faults := configs.ParseTenants([]byte(text), func(string) (string, bool) { return "", false })
+		if !slices.ContainsFunc(faults, func(f eventhook.Fault) bool { return f.Location == want && strings.HasPrefix(f.Message, "is empty") }) {
+			t.Errorf("%q: got %v, want %s told as empty", text, faults, want)
+		}
+	}
+	if _, faults := configs.ParseTenants([]byte("tenants: [{slug: a, sources: []}]"), nil); len(faults) > 0 {
+		t.Errorf("an empty list: got %v, want none", faults)
+	}
+}
+
+func TestOnlyFilesOfABearableSizeAreRead(t *testing.T) {
+	if _, err := configs.LoadTenants("/dev/zero", nil); err == nil || !strings.Contains(err.Error(), "regular file") {
+		t.Errorf("got %v, want no endless file read", err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -47,6 +48,12 @@ func yamlFaults(err error) (f eventhook.Faults) {
 		}
 	}
 	return f
+}
+
+// onlyUnknown reports whether err tells of unknown fields and nothing else.
+func onlyUnknown(err error) bool {
+	e, ok := errors.AsType[*yaml.TypeError](err)
+	return ok && !slices.ContainsFunc(e.Errors, func(message string) bool { return !yamlUnknown.MatchString(message) })
 }
 
 // inFile gives faults the file's name before their locations.

@@ -3,6 +3,7 @@ package ingest_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/ingest"
 	"github.com/eventhook/eventhook/internal/usage"
+	"github.com/eventhook/eventhook/internal/usage/usagetest"
 )
 
 // instant is a store and a hand-off that take no time.
@@ -44,8 +46,18 @@ func (d *discard) Header() http.Header         { return d.header }
 func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
 func (d *discard) WriteHeader(status int)      { d.status = status }
 
+// alike finds sources of any name, which differ in it alone.
+type alike struct{ source eventhook.Source }
+
+func (a alike) FindSource(_ context.Context, tenant, source string) (eventhook.Source, error) {
+	s := a.source
+	s.ID, s.TenantSlug, s.Slug = eventhook.NewID[eventhook.Source](noon), tenant, source
+	return s, nil
+}
+
 // BenchmarkServe is the hot path without network and database: 1 KB, signed,
-// with a key in a header.
+// with a key in a header; in turn to one source or to many, one request at a
+// time or several.
 func BenchmarkServe(b *testing.B) {
 	source := newSource("acme", "crm")
 	limit(1_000_000, 60_000_000, 1_000_000)(&source)
@@ -55,8 +67,8 @@ func BenchmarkServe(b *testing.B) {
 	log := slog.New(slog.DiscardHandler)
 	batcher := ingest.NewBatcher(c, lease, instant{}, instant{}, instant{}, log, time.Now)
 	router := echo.New()
-	meter := usage.New(1, &used{}, log, time.Now)
-	ingest.NewHandler(c, ingest.Deps{Sources: &sources{list: []eventhook.Source{source}}, Batcher: batcher, Observer: instant{},
+	meter := usage.New(1, usagetest.NewStore(), log, time.Now)
+	ingest.NewHandler(c, ingest.Deps{Sources: alike{source}, Batcher: batcher, Observer: instant{},
 		Meter: meter, Log: log, Now: time.Now}).Register(router)
 	ctx, stop := context.WithCancel(b.Context())
 	var running sync.WaitGroup
@@ -85,6 +97,25 @@ func BenchmarkServe(b *testing.B) {
 		req, content, w := request()
 		for b.Loop() {
 			serve(req, content, w)
+		}
+	})
+	b.Run("one, of 10000 sources", func(b *testing.B) {
+		b.ReportAllocs()
+		req, content, w := request()
+		paths := make([]string, 10_000)
+		for i := range paths {
+			paths[i] = ingest.Path("acme", fmt.Sprintf("crm-%04d", i))
+		}
+		next := 0
+		turn := func() {
+			req.URL.Path, next = paths[next%len(paths)], next+1
+			serve(req, content, w)
+		}
+		for range paths { // each is loaded
+			turn()
+		}
+		for b.Loop() {
+			turn()
 		}
 	})
 	b.Run("many", func(b *testing.B) {

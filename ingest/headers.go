@@ -10,12 +10,14 @@ import (
 // redactedHeaders are the canonical names of headers that carry credentials:
 // the usual ones, and those of the source's verifier.
 func redactedHeaders(more []string) []string {
-	names := []string{"Authorization", "Cookie", "Proxy-Authorization"}
+	names := alwaysRedacted // of which an append makes a copy
 	for _, name := range more {
 		names = append(names, textproto.CanonicalMIMEHeaderKey(name))
 	}
 	return names
 }
+
+var alwaysRedacted = []string{"Authorization", "Cookie", "Proxy-Authorization"}
 
 const redactedValue = "[redacted]"
 

@@ -6,52 +6,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"slices"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/ingest"
-	"github.com/eventhook/eventhook/internal/usage"
 )
-
-// used keeps the contract of usage.Store in memory.
-type used struct {
-	mu      sync.Mutex
-	err     error
-	tenants []eventhook.TenantCount
-	sources []eventhook.SourceCount
-}
-
-var _ usage.Store = (*used)(nil)
-
-func (u *used) CountTenants(_ context.Context, _ int, counts []eventhook.TenantCount) error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.tenants = append(u.tenants, counts...)
-	return u.err
-}
-
-func (u *used) CountSources(_ context.Context, _ int, counts []eventhook.SourceCount) error {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.sources = append(u.sources, counts...)
-	return u.err
-}
-
-func (u *used) UsageBetween(_ context.Context, from, until time.Time, tenants []eventhook.TenantID) (map[eventhook.TenantID]eventhook.TenantCount, error) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	sums := map[eventhook.TenantID]eventhook.TenantCount{}
-	for _, c := range u.tenants {
-		if slices.Contains(tenants, c.TenantID) && !c.Day.Before(from) && c.Day.Before(until) {
-			sum := sums[c.TenantID]
-			sums[c.TenantID] = eventhook.TenantCount{TenantID: c.TenantID, Events: sum.Events + c.Events, Bytes: sum.Bytes + c.Bytes}
-		}
-	}
-	return sums, u.err
-}
 
 func perDay(n int64) eventhook.Quota { return eventhook.Quota{MaxEventsPerDay: &n} }
 
@@ -74,11 +34,11 @@ func (r *rig) wantUsed(t *testing.T, events int) {
 		bytes += len(e.Headers) + len(e.Body)
 	}
 	var tenant eventhook.TenantCount
-	for _, c := range r.used.tenants {
+	for _, c := range r.used.Of(r.sources.list[0].TenantID) {
 		tenant.Events, tenant.Bytes = tenant.Events+c.Events, tenant.Bytes+c.Bytes
 	}
 	var source int64
-	for _, c := range r.used.sources {
+	for _, c := range r.used.Received() {
 		source += c.Events
 	}
 	wantCount(t, "the tenant's events", int(tenant.Events), events)
@@ -177,8 +137,8 @@ func TestHandshakesPassWhateverTheQuota(t *testing.T) {
 
 func TestWithoutTheTotalsNothingIsAdmittedUnderAQuota(t *testing.T) {
 	r := newRig(t, quota(perDay(5)))
-	r.used.err = errors.New("the database is down")
+	r.used.FailReads(errors.New("the database is down"))
 	r.wantStatus(t, webhook(""), http.StatusInternalServerError)
-	r.used.err = nil
+	r.used.FailReads(nil)
 	r.accepted(t, webhook(""))
 }

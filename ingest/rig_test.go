@@ -23,6 +23,7 @@ import (
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/ingest"
 	"github.com/eventhook/eventhook/internal/usage"
+	"github.com/eventhook/eventhook/internal/usage/usagetest"
 	"github.com/eventhook/eventhook/verify"
 )
 
@@ -41,7 +42,7 @@ type rig struct {
 	sources  *sources
 	observer *observer
 	log      *lines
-	used     *used
+	used     *usagetest.Store
 	meter    *usage.Meter
 	batcher  *ingest.Batcher
 	handler  *ingest.Handler
@@ -77,7 +78,7 @@ func newRig(t testing.TB, changes ...any) *rig {
 		observer: &observer{outcomes: map[ingest.Outcome]int{}}, log: &lines{}, router: echo.New()}
 	log := slog.New(slog.NewJSONHandler(r.log, nil))
 	r.batcher = ingest.NewBatcher(c, lease, r.store, r.handoff, r.observer, log, r.clock.now)
-	r.used = &used{}
+	r.used = usagetest.NewStore()
 	r.meter = usage.New(c.CachedSources, r.used, log, r.clock.now)
 	r.learner, r.confirmer, r.services = &learner{sources: r.sources}, &confirmer{}, &services{}
 	r.handler = ingest.NewHandler(c, ingest.Deps{Sources: r.sources, Batcher: r.batcher, Observer: r.observer,

@@ -73,8 +73,10 @@ type endpoint struct {
 // tenant is not active: a sender cannot tell which.
 var errNoEndpoint = eventhook.NotFound("source")
 
-// snapshotAge is how long a source is trusted when no change is told.
-const snapshotAge = time.Minute
+// snapshotAge is how long a source is trusted when no change is told. Changes
+// are told, and all is forgotten when the connection that tells them breaks:
+// it is there for what nobody has thought of.
+const snapshotAge = 10 * time.Minute
 
 // loadsAtOnce bounds the database reads for sources, so that a scan of made-up
 // URLs leaves the connections to others.
@@ -131,7 +133,7 @@ func newEndpoint(s eventhook.Source, publicURL string, keys verify.Keys) (*endpo
 	}
 	preset := resolved.Preset
 	e.jsonFirst = preset.ID != "" && resolved.Config.Path == "" // else its verifier has read it by its type
-	e.shaker, e.methods = newShaker(resolved), []string{http.MethodPost}
+	e.shaker, e.methods = newShaker(resolved), postOnly
 	if !e.handshake.exists() {
 		e.methods = append(e.methods, preset.Methods...)
 	}
@@ -154,6 +156,8 @@ func newEndpoint(s eventhook.Source, publicURL string, keys verify.Keys) (*endpo
 	return e, nil
 }
 
+var postOnly = []string{http.MethodPost}
+
 func learned(s eventhook.Source) []string {
 	texts := make([]string, len(s.LearnedSecrets))
 	for i, l := range s.LearnedSecrets {
@@ -166,9 +170,13 @@ func learned(s eventhook.Source) []string {
 // finds would be stored.
 func (e *endpoint) paths(list []string) ([]payload.Path, error) {
 	paths, err := payload.ParsePaths(list)
-	return slices.DeleteFunc(paths, func(p payload.Path) bool {
+	isRedacted := func(p payload.Path) bool {
 		return slices.ContainsFunc(p.Headers(), func(name string) bool { return slices.Contains(e.redact, name) })
-	}), err
+	}
+	if err != nil || !slices.ContainsFunc(paths, isRedacted) {
+		return paths, err
+	}
+	return slices.DeleteFunc(slices.Clone(paths), isRedacted), nil
 }
 
 func orPreset(own, preset []string) []string {

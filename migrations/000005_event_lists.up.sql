@@ -7,6 +7,13 @@
 -- key do not. In an empty partition the planner would prefer any of these to
 -- the primary key, and keep to it while the partition fills.
 
+-- Instances of the former version may be at work. What they write is locked at
+-- once and in the order in which accepting takes it; they wait until this is
+-- done, some seconds for a million events.
+SET LOCAL lock_timeout = '10s';
+LOCK TABLE eventhook.idempotency_key IN ACCESS EXCLUSIVE MODE;
+LOCK TABLE eventhook.event IN SHARE MODE;
+
 CREATE INDEX event_source ON eventhook.event (source_id, id) WHERE body_size >= 0;
 CREATE INDEX event_type_list ON eventhook.event (tenant_id, event_type, id) WHERE body_size >= 0;
 

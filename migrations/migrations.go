@@ -8,14 +8,17 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/golang-migrate/migrate/v4"
 	"github.com/golang-migrate/migrate/v4/database"
 	migratepgx "github.com/golang-migrate/migrate/v4/database/pgx/v5" // database/sql driver over pgx
 	"github.com/golang-migrate/migrate/v4/source/iofs"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
@@ -26,9 +29,93 @@ var FS embed.FS
 
 // Up brings the database at dsn to the newest schema. It holds an advisory
 // lock while it works, so instances that start together wait for each other;
-// on a current schema it changes nothing.
+// on a current schema it changes nothing, nor on one of a newer version, which
+// only adds to ours. It may run while instances of the former version work: a
+// migration that gets into a deadlock with them is tried again. Each migration
+// is one transaction, so one that failed or was killed has left nothing behind
+// and is run again.
 func Up(ctx context.Context, dsn string) error {
-	return run(ctx, dsn, "migrate up", (*migrate.Migrate).Up)
+	const tries = 20
+	for try := 1; ; try++ {
+		err := run(ctx, dsn, "migrate up", up)
+		if err == nil || try == tries || !isLockConflict(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func up(m *migrate.Migrate) error {
+	newest, err := Newest()
+	if err != nil {
+		return err
+	}
+	version, dirty, err := m.Version()
+	switch {
+	case err != nil && !errors.Is(err, migrate.ErrNilVersion):
+		return err
+	case int64(version) > newest:
+		return nil
+	case dirty:
+		return again(m, version)
+	}
+	return undoneIfItFails(m)
+}
+
+// again runs a migration of which nobody knows whether it was committed before
+// its process ended: if its first statement finds its work done, all of it was.
+func again(m *migrate.Migrate, version uint) error {
+	if err := m.Force(before(version)); err != nil {
+		return err
+	}
+	err := undoneIfItFails(m)
+	if !isDone(err) {
+		return err
+	}
+	if err := m.Force(int(version)); err != nil {
+		return err
+	}
+	return undoneIfItFails(m)
+}
+
+// undoneIfItFails notes that a migration which failed was rolled back.
+func undoneIfItFails(m *migrate.Migrate) error {
+	err := m.Up()
+	if err == nil || errors.Is(err, migrate.ErrNoChange) {
+		return err
+	}
+	if version, dirty, readErr := m.Version(); readErr == nil && dirty {
+		return errors.Join(err, m.Force(before(version)))
+	}
+	return err
+}
+
+// before is the version before another; -1 is none.
+func before(version uint) int {
+	if version <= 1 {
+		return -1
+	}
+	return int(version) - 1
+}
+
+// isDone reports whether a migration found what it makes (SQLSTATE duplicate
+// table, column or object).
+func isDone(err error) bool { return hasCode(err, "42P07", "42701", "42710") }
+
+// isLockConflict reports whether others were in the way: a deadlock, or a lock
+// that did not come in time.
+func isLockConflict(err error) bool { return hasCode(err, "40P01", "55P03") }
+
+func hasCode(err error, codes ...string) bool {
+	if failed, ok := errors.AsType[database.Error](err); ok {
+		err = failed.OrigErr
+	}
+	pgErr, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && slices.Contains(codes, pgErr.Code)
 }
 
 // Down undoes every migration: all data of the gateway is gone.
@@ -37,7 +124,7 @@ func Down(ctx context.Context, dsn string) error {
 }
 
 // Version returns the schema's version, 0 without one. dirty means that a
-// migration stopped half-way and a person must look.
+// migration was cut off; Up runs it again.
 func Version(ctx context.Context, dsn string) (version uint, dirty bool, err error) {
 	err = run(ctx, dsn, "read the schema's version", func(m *migrate.Migrate) (err error) {
 		version, dirty, err = m.Version()

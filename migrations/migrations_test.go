@@ -2,6 +2,7 @@ package migrations_test
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
 	"path"
 	"strings"
@@ -111,5 +112,125 @@ func TestErrorsKeepThePassword(t *testing.T) {
 		if err == nil || strings.Contains(err.Error(), "pass-word") {
 			t.Errorf("migrating %q: got %v, want an error without the password", "…", err)
 		}
+	}
+}
+
+// at undoes migrations down to a version.
+func at(t *testing.T, dsn string, version int) {
+	t.Helper()
+	if err := migrations.Down(t.Context(), dsn); err != nil {
+		t.Fatal(err)
+	}
+	conn := connect(t, dsn)
+	for v := 1; v <= version; v++ {
+		names, err := fs.Glob(migrations.FS, fmt.Sprintf("%06d_*.up.sql", v))
+		if err != nil || len(names) != 1 {
+			t.Fatalf("migration %d: %v, %v", v, names, err)
+		}
+		sql, err := fs.ReadFile(migrations.FS, names[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Exec(t.Context(), string(sql)); err != nil {
+			t.Fatalf("%s: %v", names[0], err)
+		}
+	}
+	setVersion(t, dsn, version, false)
+}
+
+func connect(t *testing.T, dsn string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return conn
+}
+
+func setVersion(t *testing.T, dsn string, version int, dirty bool) {
+	t.Helper()
+	_, err := connect(t, dsn).Exec(t.Context(), fmt.Sprintf(`TRUNCATE eventhook.schema_migrations; INSERT INTO eventhook.schema_migrations VALUES (%d, %t)`, version, dirty))
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newest(t *testing.T) int {
+	t.Helper()
+	n, err := migrations.Newest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(n)
+}
+
+func TestAMigrationThatWasCutOffIsRunAgain(t *testing.T) {
+	dsn := pgtest.New(t)
+	full := tables(t, dsn)
+	for v := 1; v <= newest(t); v++ {
+		for _, committed := range []bool{false, true} {
+			done := v - 1
+			if committed {
+				done = v
+			}
+			at(t, dsn, done)
+			setVersion(t, dsn, v, true)
+			if err := migrations.Up(t.Context(), dsn); err != nil {
+				t.Fatalf("version %d, committed %t: %v", v, committed, err)
+			}
+			if got := tables(t, dsn); got != full {
+				t.Errorf("version %d, committed %t: %d tables, want %d", v, committed, got, full)
+			}
+			if version, dirty, err := migrations.Version(t.Context(), dsn); int(version) != newest(t) || dirty || err != nil {
+				t.Errorf("version %d, committed %t: got version %d, dirty %t, %v", v, committed, version, dirty, err)
+			}
+		}
+	}
+}
+
+func TestASchemaOfANewerVersionIsLeftAlone(t *testing.T) {
+	dsn := pgtest.New(t)
+	setVersion(t, dsn, newest(t)+1, false)
+	if err := migrations.Up(t.Context(), dsn); err != nil {
+		t.Errorf("got %v, want an instance of this version to go on", err)
+	}
+}
+
+// Instances of the former version write to the tables that a migration locks,
+// in any order: it waits for them, or is tried again, and is done in the end.
+func TestInstancesAtWorkDoNotStopAMigration(t *testing.T) {
+	for _, order := range [][]string{{"event", "idempotency_key"}, {"idempotency_key", "event"}} {
+		t.Run(strings.Join(order, " then "), func(t *testing.T) {
+			dsn := pgtest.New(t)
+			at(t, dsn, 4)
+			conn := connect(t, dsn)
+			tx, err := conn.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			lock := func(table string) error {
+				_, err := tx.Exec(t.Context(), `LOCK TABLE eventhook.`+table+` IN ROW EXCLUSIVE MODE`)
+				return err
+			}
+			if err := lock(order[0]); err != nil {
+				t.Fatal(err)
+			}
+			done := make(chan error, 1)
+			go func() { done <- migrations.Up(t.Context(), dsn) }()
+			watcher := connect(t, dsn)
+			for waiting := false; !waiting; {
+				if err := watcher.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)`).Scan(&waiting); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_ = lock(order[1]) // one of the two may be the victim
+			if err := tx.Rollback(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-done; err != nil {
+				t.Errorf("got %v, want it migrated", err)
+			}
+		})
 	}
 }

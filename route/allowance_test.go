@@ -42,19 +42,29 @@ func TestASourceThatThinksForLongWaitsAndCostsNoOther(t *testing.T) {
 }
 
 func TestTheTimeOfASourceComesBack(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, _ *rig) {
-		p := compile(slow())
-		for i, want := range []bool{false, true} {
-			if got := p.IsBusy(); got != want {
-				t.Errorf("after %d events: got busy %t, want %t", i, got, want)
-			}
-			p.Settle(newEvent("push"), nil, noon)
-		}
-		time.Sleep(7 * time.Second) // of the 6 s, 1.5 came back during the second 3, and 3.5 now: 1 is left
-		if p.IsBusy() {
-			t.Error("7 s later: got busy, want that half of them count")
-		}
-	})
+	inBubble(t, nil, func(_ *testing.T, b *rig) {
+		b.run()
+		b.handOver(1)
+		b.pass(3 * time.Second)
+		b.handOver(1)
+		b.pass(2500 * time.Millisecond) // of the 3 s, 1.75 are left, and 2 are allowed
+		b.wantStatuses(states{eventhook.EventDelivered: 1, eventhook.EventProcessing: 1})
+		b.handOver(1)
+		b.pass(3 * time.Second)
+		b.wantStatuses(states{eventhook.EventDelivered: 2, eventhook.EventProcessing: 1})
+	}, slow())
+}
+
+func TestChangingARouteGivesNoNewTime(t *testing.T) {
+	inBubble(t, nil, func(_ *testing.T, b *rig) {
+		b.run()
+		b.handOver(1)
+		b.pass(3 * time.Second)
+		b.ForgetSource(eventhook.SourceID{})
+		b.handOver(1)
+		b.pass(4 * time.Second)
+		b.wantStatuses(states{eventhook.EventDelivered: 1, eventhook.EventProcessing: 1})
+	}, slow())
 }
 
 func TestScriptsOfAnEventThatTakesTooLongAreNotRun(t *testing.T) {
@@ -69,13 +79,14 @@ func TestScriptsOfAnEventThatTakesTooLongAreNotRun(t *testing.T) {
 }
 
 func TestRoutesWithoutFiltersAreNeverBusy(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, _ *rig) {
-		p := compile(newRoute("r", "", "takes 3 s"))
-		p.Settle(newEvent("push"), nil, noon)
-		if p.IsBusy() {
-			t.Error("got busy, want that only filters and transforms count")
+	inBubble(t, nil, func(_ *testing.T, b *rig) {
+		b.run()
+		for range 3 {
+			b.handOver(1)
+			b.pass(3 * time.Second)
 		}
-	})
+		b.wantStatuses(states{eventhook.EventDelivered: 3}) // only filters and transforms count
+	}, newRoute("r", "", "takes 3 s"))
 }
 
 func TestWhatIsPlannedIsSettledWhileItsLeaseHolds(t *testing.T) {
@@ -84,7 +95,7 @@ func TestWhatIsPlannedIsSettledWhileItsLeaseHolds(t *testing.T) {
 		b.run()
 		b.pass(10 * time.Second)
 		b.wantStatuses(states{eventhook.EventDelivered: 3, eventhook.EventProcessing: 17})
-		b.pass(20 * lease)
+		b.pass(55 * time.Second) // the others follow one after the other, and no lease is waited for
 		b.wantStatuses(states{eventhook.EventDelivered: 20})
 	}, newRoute("r", "", "takes 3 s"))
 }

@@ -1,6 +1,8 @@
 package route
 
 import (
+	"context"
+
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/script"
 )
@@ -9,19 +11,36 @@ import (
 // once: at filter and the path in it, filter_expression, filter_function,
 // transform.type and transform.expression; with line and column where they are
 // known. Whoever writes a route calls it beside Route.Validate, which looks at
-// the rest. It compiles everything, scripts in a process of their own, takes
-// less than a second whatever it is given, and is safe for concurrent use.
-func Check(r eventhook.Route) eventhook.Faults {
-	var f eventhook.Faults
+// the rest. It compiles everything, scripts in a process of their own, one at a
+// time for each tenant, and is safe for concurrent use. When it would take too
+// long to come to a script, the error is of KindUnavailable; when ctx ends
+// before, it is ctx's.
+func Check(ctx context.Context, tenant eventhook.TenantID, r eventhook.Route) (f eventhook.Faults, err error) {
 	checkPattern(&f, &r)
 	checkExpression(&f, r.FilterExpression)
+	var programs []located
 	if r.FilterFunction != "" {
-		checkScript(&f, "filter_function", script.Program{Kind: script.Filter, Source: r.FilterFunction})
+		programs = append(programs, located{"filter_function", script.Program{Kind: script.Filter, Source: r.FilterFunction}})
 	}
 	if r.Transform != nil {
-		checkTransform(&f, *r.Transform)
+		programs = append(programs, checkTransform(&f, *r.Transform)...)
 	}
-	return f
+	for _, p := range programs {
+		err := trying.check(ctx, tenant, p.Program)
+		if !isAnswer(err) {
+			return nil, err
+		}
+		if err != nil {
+			f.Add(p.at, "%s", eventhook.Text(err.Error()))
+		}
+	}
+	return f, nil
+}
+
+// located is a program and where it stands in a route.
+type located struct {
+	at string
+	script.Program
 }
 
 func checkPattern(f *eventhook.Faults, r *eventhook.Route) {
@@ -47,7 +66,8 @@ func checkExpression(f *eventhook.Faults, text string) {
 	f.Merge("filter_expression", faults)
 }
 
-func checkTransform(f *eventhook.Faults, t eventhook.Transform) {
+// checkTransform returns the program of a transform, if it has one to check.
+func checkTransform(f *eventhook.Faults, t eventhook.Transform) []located {
 	kind, ok := transforms[t.Type]
 	if !ok {
 		f.Add("transform.type", "%q is not one of %s, %s", eventhook.Label(t.Type), eventhook.TransformJMESPath, eventhook.TransformJavaScript)
@@ -58,12 +78,7 @@ func checkTransform(f *eventhook.Faults, t eventhook.Transform) {
 	case eventhook.Text(t.Expression) != t.Expression:
 		f.Add("transform.expression", "must be UTF-8 without NUL")
 	case ok:
-		checkScript(f, "transform.expression", script.Program{Kind: kind, Source: t.Expression})
+		return []located{{"transform.expression", script.Program{Kind: kind, Source: t.Expression}}}
 	}
-}
-
-func checkScript(f *eventhook.Faults, location string, program script.Program) {
-	if err := trying.Check(program); err != nil {
-		f.Add(location, "%s", eventhook.Text(err.Error()))
-	}
+	return nil
 }

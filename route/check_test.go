@@ -8,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eventhook/eventhook"
-	"github.com/eventhook/eventhook/route"
 )
 
 // told are faults as "location: message".
@@ -40,7 +39,7 @@ func TestCheckTellsEveryFault(t *testing.T) {
 		"filter_function: line 2, column 17: SyntaxError: expecting field name",
 		"transform.expression: line 1, column 6: SyntaxError: Invalid token: TOKRbracket",
 	}
-	if diff := cmp.Diff(want, told(route.Check(r))); diff != "" {
+	if diff := cmp.Diff(want, told(check(t, r))); diff != "" {
 		t.Errorf("faults (-want +got):\n%s", diff)
 	}
 }
@@ -89,7 +88,7 @@ func TestCheckOfFilters(t *testing.T) {
 		{"too deep a value", `{"body.a":{"$eq":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}}`, "filter: is not JSON"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			got := told(route.Check(eventhook.Route{Filter: []byte(c.filter)}))
+			got := told(check(t, eventhook.Route{Filter: []byte(c.filter)}))
 			if c.want == "" && len(got) == 0 {
 				return
 			}
@@ -124,7 +123,7 @@ func TestCheckOfTheRest(t *testing.T) {
 		{"an unknown function of JMESPath", eventhook.Route{Transform: &eventhook.Transform{Type: "jmespath", Expression: "{a: fetch(@)}"}}, []string{"transform.expression: unknown function fetch"}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			got := told(route.Check(c.route))
+			got := told(check(t, c.route))
 			if len(got) != len(c.want) {
 				t.Fatalf("got %q, want %q", got, c.want)
 			}
@@ -149,7 +148,7 @@ func TestCheckBearsAbuse(t *testing.T) {
 			Filter: []byte(text), FilterExpression: text, FilterFunction: "function filter() { return " + text + "}",
 			Transform: &eventhook.Transform{Type: "jmespath", Expression: text},
 		}
-		faults := route.Check(r)
+		faults := check(t, r)
 		if len(faults) == 0 {
 			t.Errorf("%.20q: got no faults, want some", text)
 		}

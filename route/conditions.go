@@ -53,6 +53,9 @@ func (c *conditions) areNone() bool {
 	return c.pattern == nil && c.expression == nil && c.function == "" && c.transform == nil && c.broken == nil
 }
 
+// runScripts reports whether what tenants wrote is run for it.
+func (c *conditions) runScripts() bool { return c.function != "" || c.transform != nil }
+
 // judge reports whether an event matches. A problem says that this cannot be
 // told. With a why, what does not hold says so there.
 func (c *conditions) judge(s *subject, why *reasons) (bool, *problem) {

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/eventhook/eventhook"
-	"github.com/eventhook/eventhook/route"
 )
 
 var block = regexp.MustCompile("(?ms)^```(json route|json event|text)\n(.*?)\n```$")
@@ -33,7 +32,7 @@ func TestTheExamplesOfThePageAreTrue(t *testing.T) {
 		case "json event":
 			e = eventOfPage(t, text)
 		case "text":
-			if got := outcomeOfPage(r, e); got != text {
+			if got := outcomeOfPage(t, r, e); got != text {
 				t.Errorf("%s\non %s\ngot  %s\nwant %s", r.Name, e.Body, got, text)
 			}
 			told++
@@ -56,7 +55,7 @@ func routeOfPage(t *testing.T, text string) eventhook.Route {
 	decode(t, text, &fields)
 	r := enabled(eventhook.Route{Name: text, FilterEventTypes: fields.FilterEventTypes, Filter: fields.Filter, FilterExpression: fields.FilterExpression,
 		FilterFunction: fields.FilterFunction, Transform: fields.Transform, Targets: []eventhook.Target{{Type: "task", TaskKind: "k"}}})
-	if faults := route.Check(r); len(faults) > 0 {
+	if faults := check(t, r); len(faults) > 0 {
 		t.Fatalf("%s: got %v, want no faults", text, faults)
 	}
 	return r
@@ -88,8 +87,8 @@ func decode(t *testing.T, text string, into any) {
 	}
 }
 
-func outcomeOfPage(r eventhook.Route, e *eventhook.Event) string {
-	x := compileReal(r).Explain(e, noon)[0]
+func outcomeOfPage(t *testing.T, r eventhook.Route, e *eventhook.Event) string {
+	x := explain(t, compileReal(r), e)[0]
 	switch {
 	case !x.Matched:
 		return "does not match: " + x.Reason

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/payload"
+	"github.com/eventhook/eventhook/internal/script"
 )
 
 // Explanation tells what a route would do with an event, and why.
@@ -31,14 +33,33 @@ type ExplainedTarget struct {
 // Explain tells of each route of the program, in their order, what it would do
 // with an event. Unlike Settle it heeds whether a route is enabled, so that a
 // program for it may hold those that are not. It is pure: nothing is settled.
-func (p *Program) Explain(e *eventhook.Event, now time.Time) []Explanation {
-	s := newSubject(e, &p.fields, trying)
+// Scripts are run one at a time for each tenant. When that would take too long
+// to come to, the error is of KindUnavailable; when ctx ends before, it is
+// ctx's.
+func (p *Program) Explain(ctx context.Context, e *eventhook.Event, now time.Time) ([]Explanation, error) {
+	var refused error
+	s := newSubject(e, &p.fields, func(program script.Program, input []byte) (json.RawMessage, error) {
+		out, err := trying.run(ctx, e.TenantID, program, input)
+		if !isAnswer(err) {
+			refused = err
+		}
+		return out, err
+	})
 	defer s.release()
 	list := make([]Explanation, 0, len(p.routes))
 	for i := range p.routes {
 		list = append(list, p.explainRoute(&p.routes[i], s, now))
+		if refused != nil {
+			return nil, refused
+		}
 	}
-	return list
+	return list, nil
+}
+
+// isAnswer reports whether a script has been tried out, with this error.
+func isAnswer(err error) bool {
+	_, ofScript := errors.AsType[*script.Error](err)
+	return err == nil || ofScript
 }
 
 func (p *Program) explainRoute(c *compiled, s *subject, now time.Time) Explanation {

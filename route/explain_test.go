@@ -62,7 +62,7 @@ func TestExplain(t *testing.T) {
 		}}}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, summaryOf(compile(c.routes...).Explain(newEvent("push"), noon))); diff != "" {
+			if diff := cmp.Diff(c.want, summaryOf(explain(t, compile(c.routes...), newEvent("push")))); diff != "" {
 				t.Errorf("explained (-want +got):\n%s", diff)
 			}
 		})
@@ -85,7 +85,7 @@ func TestExplainShowsWhatTargetsAreGiven(t *testing.T) {
 		`promise {"idempotency_key":"p:7","status":"resolved","value":[1]}`,
 		`promise {"idempotency_key":"7","status":"rejected","error":"rejected by the webhook"}`,
 	}
-	got := summaryOf(p.Explain(e, noon))[0].Actions
+	got := summaryOf(explain(t, p, e))[0].Actions
 	if diff := cmp.Diff(want, got[:3]); diff != "" {
 		t.Errorf("given (-want +got):\n%s", diff)
 	}

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/eventhook/eventhook"
-	"github.com/eventhook/eventhook/route"
 )
 
 // filtered is a route with a pattern.
@@ -30,11 +29,11 @@ func carrying(body string, headers ...string) *eventhook.Event {
 // must agree, and so must Check, if the route can be used at all.
 func verdict(t *testing.T, r eventhook.Route, e *eventhook.Event) (matched bool, reason string) {
 	t.Helper()
-	if faults := route.Check(r); len(faults) > 0 {
+	if faults := check(t, r); len(faults) > 0 {
 		t.Fatalf("Check(%s): got %v, want no faults", r.Filter, faults)
 	}
 	p := compile(r)
-	x := p.Explain(e, noon)[0]
+	x := explain(t, p, e)[0]
 	if got := p.Settle(e, nil, noon).Matched > 0; got != x.Matched {
 		t.Errorf("Settle matched: got %t, want %t as explained: %s", got, x.Matched, x.Reason)
 	}

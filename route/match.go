@@ -18,13 +18,14 @@ type Effector interface {
 // Program is a source's routes, compiled once and shared: matching is pure
 // and safe for concurrent use.
 type Program struct {
-	retry     eventhook.RetryPolicy
-	routes    []compiled
-	types     typeIndex
-	fields    fields
-	thinks    bool // some route has more than types to look at
-	allowance allowance
-	panicked  func(e *eventhook.Event, at string, reason any, stack []byte) // may be nil
+	retry       eventhook.RetryPolicy
+	routes      []compiled
+	types       typeIndex
+	fields      fields
+	thinks      bool // some route has more than types to look at
+	runsScripts bool
+	run         runner
+	panicked    func(e *eventhook.Event, at string, reason any, stack []byte) // may be nil
 }
 
 type compiled struct {
@@ -40,7 +41,7 @@ type compiled struct {
 // word. A target that cannot be compiled, which validation prevents, or that
 // panics, fails its own actions and no others.
 func Compile(retry eventhook.RetryPolicy, routes []eventhook.Route, target func(eventhook.Target) (Effector, error)) *Program {
-	p := &Program{retry: retry.Or(eventhook.EventRetry)}
+	p := &Program{retry: retry.Or(eventhook.EventRetry), run: runAccepted}
 	var types [][]string
 	for _, r := range routes {
 		c := compiled{route: r, conditions: compileConditions(&r, &p.fields)}
@@ -49,7 +50,7 @@ func Compile(retry eventhook.RetryPolicy, routes []eventhook.Route, target func(
 			c.targets = append(c.targets, effector)
 			c.problems = append(c.problems, err)
 		}
-		p.thinks = p.thinks || !c.areNone()
+		p.thinks, p.runsScripts = p.thinks || !c.areNone(), p.runsScripts || c.runScripts()
 		p.routes, types = append(p.routes, c), append(types, r.FilterEventTypes)
 	}
 	p.types = newTypeIndex(types)
@@ -74,23 +75,15 @@ func (p *Program) Settle(e *eventhook.Event, done []eventhook.Action, now time.T
 	var s *subject
 	p.types.matches(e.EventType, func(i int) {
 		if s == nil {
-			s = newSubject(e, &p.fields, processing)
+			s = newSubject(e, &p.fields, p.run)
 		}
 		p.settleRoute(settlement, &p.routes[i], s, done, now)
 	})
-	if s == nil {
-		return settlement
+	if s != nil {
+		s.release()
 	}
-	if p.thinks {
-		p.allowance.spend(time.Since(s.began), time.Now())
-	}
-	s.release()
 	return settlement
 }
-
-// IsBusy reports whether the source's routes have used up the time that they
-// may take for now. Its events should wait, so that others' need not.
-func (p *Program) IsBusy() bool { return p.thinks && p.allowance.isUsedUp(time.Now()) }
 
 // settleRoute plans what one route does, if it matches.
 func (p *Program) settleRoute(settlement *eventhook.Settlement, c *compiled, s *subject, done []eventhook.Action, now time.Time) {

@@ -19,9 +19,9 @@ import (
 
 // Config bounds the processor.
 type Config struct {
-	Workers       int           `koanf:"workers"`        // batches settled at once
+	Workers       int           `koanf:"workers"`        // batches settled at once, and as many of what runs scripts
 	BatchSize     int           `koanf:"batch_size"`     // events settled in one transaction
-	InboxEvents   int           `koanf:"inbox_events"`   // events in memory that wait
+	InboxEvents   int           `koanf:"inbox_events"`   // events in memory that wait; half as many more for scripts
 	InboxBytes    int           `koanf:"inbox_bytes"`    // and their bytes
 	PollInterval  time.Duration `koanf:"poll_interval"`  // the backstop when no wake comes
 	DrainTimeout  time.Duration `koanf:"drain_timeout"`  // at a stop, for what is in memory
@@ -31,7 +31,7 @@ type Config struct {
 // DefaultConfig suits two cores.
 func DefaultConfig() Config {
 	return Config{Workers: 2, BatchSize: 256, InboxEvents: 20_000, InboxBytes: 64 << 20,
-		PollInterval: time.Second, DrainTimeout: 5 * time.Second, CachedSources: 10_000}
+		PollInterval: time.Second, DrainTimeout: 5 * time.Second, CachedSources: 30_000}
 }
 
 // Validate reports every fault by its key. Zero workers are allowed: such an
@@ -93,17 +93,24 @@ type Deps struct {
 // Processor takes leased events and settles them.
 type Processor struct {
 	Deps
-	config   Config
-	inbox    *inbox
-	programs *snapshot.Cache[eventhook.SourceID, *Program]
+	config     Config
+	inbox      *inbox
+	slow       *slowLane
+	programs   *snapshot.Cache[eventhook.SourceID, *Program]
+	allowances allowances
+	run        runner
 }
 
-// programAge is how long compiled routes are trusted when no change is told.
-const programAge = time.Minute
+// programAge is how long compiled routes are trusted when no change is told; as
+// that of sources it is there for what nobody has thought of.
+const programAge = 10 * time.Minute
 
 // New makes a processor; Run starts it.
 func New(config Config, deps Deps) *Processor {
-	p := &Processor{Deps: deps, config: config, inbox: newInbox(config.InboxEvents, config.InboxBytes)}
+	p := &Processor{
+		Deps: deps, config: config, inbox: newInbox(config.InboxEvents, config.InboxBytes), slow: newSlowLane(config.InboxEvents/2, config.InboxBytes/2),
+		allowances: newAllowances(config.CachedSources), run: runAccepted,
+	}
 	if config.Workers == 0 {
 		p.inbox.close()
 	}
@@ -113,7 +120,7 @@ func New(config Config, deps Deps) *Processor {
 			return nil, err
 		}
 		program := Compile(retry, routes, deps.Target)
-		program.panicked = p.logPanic
+		program.run, program.panicked = p.run, p.logPanic
 		return program, nil
 	})
 	return p
@@ -144,10 +151,12 @@ func (p *Processor) Run(ctx context.Context) error {
 	}
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	var pollers, workers sync.WaitGroup
+	var pollers, workers, slow sync.WaitGroup
+	fed := make(chan struct{}) // closed when the slow lane gets no more
 	pollers.Go(func() { p.poll(ctx) })
 	for range p.config.Workers {
 		workers.Go(func() { p.work(ctx, working) })
+		slow.Go(func() { p.workSlowly(working, fed) })
 	}
 	<-ctx.Done()
 	p.inbox.close()
@@ -155,13 +164,15 @@ func (p *Processor) Run(ctx context.Context) error {
 	defer drain.Stop()
 	pollers.Wait()
 	workers.Wait()
+	close(fed)
+	slow.Wait()
 	p.giveBack()
 	return nil
 }
 
 // giveBack releases what the drain did not get to.
 func (p *Processor) giveBack() {
-	left := p.inbox.take(math.MaxInt)
+	left := append(p.inbox.take(math.MaxInt), p.slow.take(math.MaxInt)...)
 	if len(left) == 0 {
 		return
 	}
@@ -217,7 +228,7 @@ func (p *Processor) work(ctx, working context.Context) {
 	for working.Err() == nil {
 		batch := p.inbox.take(p.config.BatchSize)
 		if len(batch) > 0 {
-			p.process(working, batch)
+			p.process(working, batch, quickly)
 			continue
 		}
 		if ctx.Err() != nil {

@@ -85,6 +85,26 @@ func inBubble(t *testing.T, config func(*route.Config), f func(t *testing.T, b *
 	})
 }
 
+// check is what Check finds wrong with a route.
+func check(t testing.TB, r eventhook.Route) eventhook.Faults {
+	t.Helper()
+	faults, err := route.Check(t.Context(), eventhook.TenantID{}, r)
+	if err != nil {
+		t.Fatalf("Check: %v", err)
+	}
+	return faults
+}
+
+// explain is what a program explains of an event.
+func explain(t testing.TB, p *route.Program, e *eventhook.Event) []route.Explanation {
+	t.Helper()
+	list, err := p.Explain(t.Context(), e, noon)
+	if err != nil {
+		t.Fatalf("Explain: %v", err)
+	}
+	return list
+}
+
 // run starts the processor; stop ends it and waits.
 func (b *rig) run() {
 	ctx, cancel := context.WithCancel(context.Background())

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,17 +12,21 @@ import (
 )
 
 // runner runs what tenants wrote.
-type runner interface {
-	Run(program script.Program, input []byte) (json.RawMessage, error)
-}
+type runner func(program script.Program, input []byte) (json.RawMessage, error)
 
 // Scripts run in as many processes as there are processors, and what people
 // try out in one of its own, so that it delays no event. The processes belong
 // to this one, as its threads do; the first run starts them.
 var (
 	processing = script.NewPool(max(2, runtime.GOMAXPROCS(0)))
-	trying     = script.NewPool(1)
+	trying     = newTrials(script.NewPool(1))
 )
+
+// runAccepted runs a program for an event that was accepted. Nobody takes that
+// back, so there is nothing to wait for but its turn.
+func runAccepted(program script.Program, input []byte) (json.RawMessage, error) {
+	return processing.Run(context.Background(), program, input)
+}
 
 // problem is why a route cannot do its part for an event. Its text may be
 // shown. A transient one may be gone when the event is tried again.
@@ -50,7 +55,7 @@ func (s *subject) runScript(part string, program script.Program, input func() ([
 	if err != nil {
 		return nil, newProblem(part, err)
 	}
-	return s.run.Run(program, in)
+	return s.run(program, in)
 }
 
 // filterFunction asks a route's filter_function. One that throws says no, as

@@ -2,8 +2,6 @@ package route
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -16,26 +14,25 @@ const (
 	mostPause  = 2 * time.Second
 )
 
-// process plans and settles a batch. What could not be settled is given back
-// when ctx has ended, and left to its leases when they have run out.
-func (p *Processor) process(ctx context.Context, batch []*eventhook.Event) {
+// process plans a batch, settles it and passes on what is for later or for
+// another lane. What could not be settled is given back when ctx has ended,
+// and left to its leases when they have run out.
+func (p *Processor) process(ctx context.Context, batch []*eventhook.Event, l lane) {
 	began := p.Now()
-	for wait := firstPause; ; wait = min(2*wait, mostPause) {
-		settlements, left, err := p.plan(ctx, batch)
-		if len(settlements) > 0 {
-			p.settle(ctx, settlements, began)
+	for wait := firstPause; len(batch) > 0; wait = min(2*wait, mostPause) {
+		made := p.plan(ctx, batch, l)
+		if len(made.settlements) > 0 {
+			p.settle(ctx, made.settlements, began)
 		}
-		if len(left) == 0 {
-			return
-		}
-		if len(left) < len(batch) && ctx.Err() == nil {
-			// Others were planned, so this is about these sources only: nobody
+		p.passOn(ctx, made, l)
+		if len(made.unread) > 0 && len(made.unread) < len(batch) && ctx.Err() == nil {
+			// Others were read, so this is about these sources only: nobody
 			// waits for them.
-			p.Log.Warn("events are left to their leases", "events", len(left), "error", err)
+			p.Log.Warn("events are left to their leases", "events", len(made.unread), "error", made.err)
 			return
 		}
-		batch = left
-		if !p.pause(ctx, wait, batch, err) {
+		batch = made.unread
+		if len(batch) > 0 && !p.pause(ctx, wait, batch, made.err) {
 			return
 		}
 	}
@@ -102,66 +99,4 @@ func (p *Processor) leased(batch []*eventhook.Event) bool {
 		}
 	}
 	return false
-}
-
-var errTooSlow = errors.New("plan: filters and transforms took a quarter of the lease")
-
-// plan matches a batch. It returns the events whose routes or earlier actions
-// could not be read, and why. A source that answers with an error costs only
-// its own events; one that does not answer in time stops the plan, as the
-// others would not either. Events whose source has used up its time are left
-// to their leases, and so are those that a plan which takes long does not get
-// to: what is planned must be settled while its lease holds.
-func (p *Processor) plan(ctx context.Context, batch []*eventhook.Event) (settlements []*eventhook.Settlement, left []*eventhook.Event, err error) {
-	done, err := p.doneActions(ctx, batch)
-	if err != nil {
-		return nil, batch, fmt.Errorf("plan: %w", err)
-	}
-	now := p.Now()
-	settlements = make([]*eventhook.Settlement, 0, len(batch))
-	failed := map[eventhook.SourceID]bool{}
-	waiting := 0
-	for i, e := range batch {
-		if p.Now().Sub(now) > p.Lease/4 {
-			left, err = append(left, batch[i:]...), errTooSlow
-			break
-		}
-		if failed[e.SourceID] {
-			left = append(left, e)
-			continue
-		}
-		program, cause := p.programs.Get(ctx, e.SourceID)
-		if errors.Is(cause, context.DeadlineExceeded) || errors.Is(cause, context.Canceled) {
-			return nil, batch, fmt.Errorf("plan: %w", cause)
-		}
-		if cause != nil {
-			failed[e.SourceID] = true
-			left, err = append(left, e), fmt.Errorf("plan: %w", cause)
-			continue
-		}
-		if program.IsBusy() {
-			waiting++
-			continue
-		}
-		settlements = append(settlements, program.Settle(e, done[e.ID], now))
-	}
-	if waiting > 0 {
-		p.Log.Warn("events wait for their leases to end: the filters and transforms of their sources have used up their time", "events", waiting)
-	}
-	return settlements, left, err
-}
-
-// doneActions reads what earlier tries have done. An event that was leased
-// once has had none, and costs nothing.
-func (p *Processor) doneActions(ctx context.Context, batch []*eventhook.Event) (map[eventhook.EventID][]eventhook.Action, error) {
-	var again []eventhook.EventID
-	for _, e := range batch {
-		if e.RetryCount > 0 || e.Lease.Token > 1 {
-			again = append(again, e.ID)
-		}
-	}
-	if len(again) == 0 {
-		return nil, nil
-	}
-	return p.Queue.DoneActions(ctx, again)
 }

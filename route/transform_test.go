@@ -38,7 +38,7 @@ func TestTransforms(t *testing.T) {
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			r := shaped(c.kind, c.expression)
-			if faults := route.Check(r); len(faults) > 0 {
+			if faults := check(t, r); len(faults) > 0 {
 				t.Fatalf("Check: got %v, want no faults", faults)
 			}
 			e := carrying(c.body, "X-Env: live")
@@ -123,7 +123,7 @@ func TestScriptsThatFailFailTheirActions(t *testing.T) {
 				t.Errorf("the good route's action (-want +got):\n%s", diff)
 			}
 			c.route.IsEnabled = true
-			x := compile(c.route).Explain(newEvent("push"), noon)[0]
+			x := explain(t, compile(c.route), newEvent("push"))[0]
 			if len(x.Actions) != 2 || x.Actions[0].Err == nil || !strings.HasPrefix(x.Actions[0].Err.Error(), c.want) {
 				t.Errorf("explained: got %+v, want actions that fail with %q", x, c.want)
 			}

@@ -179,7 +179,7 @@ func TestSizesAreBounded(t *testing.T) {
 func TestALargeRequestDoesNotHoldOnToItsRoom(t *testing.T) {
 	for size, kept := range map[int]bool{keptRoom: true, keptRoom + 1: false} {
 		w := &worktop{before: make([]byte, 0, size)}
-		w.reset()
+		w.reset(1, 32)
 		if (w.before != nil) != kept {
 			t.Errorf("%d bytes: kept %t, want %t", size, w.before != nil, kept)
 		}

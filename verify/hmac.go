@@ -118,7 +118,7 @@ var bodyHMACScheme = scheme{
 	},
 	build: func(c Config, _ Keys) Verifier {
 		v := newSignature(c.signatureDefaults(), newMACChecker(c))
-		v.list = c.Separator
+		v.adapt(func(o *outline) { o.list = c.Separator })
 		return v
 	},
 	coversBody: never,

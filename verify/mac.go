@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"hash"
 	"strings"
+	"sync/atomic"
 
 	"github.com/eventhook/eventhook"
 )
@@ -35,14 +36,20 @@ func hashOf(algorithm string) func() hash.Hash {
 // as hashing a short body, so keyed ones are kept for the next request.
 type macChecker struct {
 	newHash   func() hash.Hash
+	size      int
 	keys      [][]byte
 	plain     bool // a hash of key and message instead of an HMAC
 	perHeader bool // each key is for the header of its number
 	mismatch  *Error
+	spare     atomic.Pointer[keyedMACs] // nil while they are in use
 }
 
+// keyedMACs are hashes that know their keys: one per secret.
+type keyedMACs []hash.Hash
+
 func newMACChecker(c Config) *macChecker {
-	m := &macChecker{newHash: hashOf(c.Algorithm), perHeader: c.HeaderPerSecret,
+	newHash := hashOf(c.Algorithm)
+	m := &macChecker{newHash: newHash, size: newHash().Size(), perHeader: c.HeaderPerSecret,
 		mismatch: refusef(ReasonMismatch, "no secret matched (of %d)", len(c.Secrets))}
 	for _, s := range c.Secrets {
 		key, _ := decodeSecret(c.SecretEncoding, s) // has been validated
@@ -51,34 +58,28 @@ func newMACChecker(c Config) *macChecker {
 	return m
 }
 
-func (m *macChecker) sizes() (least, most int) {
-	size := m.newHash().Size()
-	return size, size
-}
+func (m *macChecker) sizes() (least, most int) { return m.size, m.size }
 
-type macMachine struct {
-	keyed []hash.Hash // one per secret
-	sum   []byte
-}
-
-func (m *macChecker) prepare(w *worktop) {
-	machine := &macMachine{sum: make([]byte, 0, w.most)}
-	for _, key := range m.keys {
-		if m.plain {
-			machine.keyed = append(machine.keyed, m.newHash())
-		} else {
-			machine.keyed = append(machine.keyed, hmac.New(m.newHash, key))
+// take returns those of the verification before, or new ones.
+func (m *macChecker) take() *keyedMACs {
+	if kept := m.spare.Swap(nil); kept != nil {
+		return kept
+	}
+	fresh := make(keyedMACs, len(m.keys))
+	for i, key := range m.keys {
+		if fresh[i] = m.newHash(); !m.plain {
+			fresh[i] = hmac.New(m.newHash, key)
 		}
 	}
-	w.machine = machine
+	return &fresh
 }
 
 // check compares each candidate with all secrets, so the time it takes does
 // not tell which came close.
 func (m *macChecker) check(_ context.Context, w *worktop, r *Request) *Error {
-	machine := w.machine.(*macMachine) //nolint:forcetypeassert // prepare made it
-	same := 0
-	for k, mac := range machine.keyed {
+	keyed, same := m.take(), 0
+	defer m.spare.Store(keyed)
+	for k, mac := range *keyed {
 		mac.Reset()
 		if m.plain {
 			_, _ = mac.Write(m.keys[k])
@@ -88,12 +89,12 @@ func (m *macChecker) check(_ context.Context, w *worktop, r *Request) *Error {
 			_, _ = mac.Write(r.Body)
 		}
 		_, _ = mac.Write(w.after)
-		machine.sum = mac.Sum(machine.sum[:0])
+		w.sum = mac.Sum(w.sum[:0])
 		for i, candidate := range w.candidates {
 			if m.perHeader && w.from[i] != k {
 				continue
 			}
-			same |= subtle.ConstantTimeCompare(machine.sum, candidate)
+			same |= subtle.ConstantTimeCompare(w.sum, candidate)
 		}
 	}
 	if same != 1 {

@@ -159,10 +159,6 @@ func newKeyChecker(c Config, keys Keys) *keyChecker {
 
 func (k *keyChecker) sizes() (least, most int) { return k.least, k.most }
 
-type keyMachine struct{ message []byte }
-
-func (k *keyChecker) prepare(w *worktop) { w.machine = &keyMachine{} }
-
 func (k *keyChecker) check(ctx context.Context, w *worktop, r *Request) *Error {
 	keys := k.static
 	if k.certificate != nil {
@@ -171,14 +167,13 @@ func (k *keyChecker) check(ctx context.Context, w *worktop, r *Request) *Error {
 			return err
 		}
 	}
-	machine := w.machine.(*keyMachine) //nolint:forcetypeassert // prepare made it
-	message := append(machine.message[:0], w.before...)
+	message := append(w.whole[:0], w.before...)
 	if w.body {
 		message = append(message, r.Body...)
 	}
 	message = append(message, w.after...)
 	if cap(message) <= keptRoom {
-		machine.message = message
+		w.whole = message
 	}
 	if !k.matches(keys, message, w.candidates) {
 		return k.mismatch

@@ -8,8 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/tidwall/gjson"
 
 	"github.com/eventhook/eventhook"
@@ -22,8 +22,16 @@ var strictBase64 = base64.StdEncoding.Strict()
 
 // signatureVerifier is what most schemes have in common: a header, or a field
 // of the body, carries signatures of a message. The checker knows the
-// algorithm.
+// algorithm and the secrets.
 type signatureVerifier struct {
+	*outline
+	checker checker
+}
+
+// outline is how requests are signed, but for the secrets. Sources of one
+// provider share it, so that it is at hand in the processor's caches whichever
+// of them is asked for: it must not be changed.
+type outline struct {
 	headers  []string  // canonical
 	path     fieldPath // in the body, instead
 	items    fieldPath // in the body: the objects that are signed each for itself
@@ -37,8 +45,6 @@ type signatureVerifier struct {
 	stamp    *stampRule     // nil: the message has no timestamp
 	message  message
 	needView bool // the body must be looked into
-	checker  checker
-	pool     sync.Pool // of *worktop
 
 	missing, prefixErr, encodingErr, tooMany, noItem *Error
 }
@@ -46,7 +52,6 @@ type signatureVerifier struct {
 // checker compares the candidates in w with the message: before, body, after.
 type checker interface {
 	sizes() (least, most int) // of a signature in bytes
-	prepare(w *worktop)
 	check(ctx context.Context, w *worktop, r *Request) *Error
 }
 
@@ -58,18 +63,47 @@ type requirement struct {
 
 var signatureFields = []string{"encoding", "algorithm", "signed", "reserved", "require_headers"}
 
-// newSignature makes everything but the checker's part. c is valid and has
-// its defaults.
+// newSignature is for a config that is valid and has its defaults.
 func newSignature(c Config, check checker) *signatureVerifier {
+	return &signatureVerifier{outlineOf(c), check}
+}
+
+// adapt changes the outline for this verifier alone.
+func (v *signatureVerifier) adapt(change func(*outline)) {
+	own := *v.outline
+	change(&own)
+	v.outline = &own
+}
+
+// outlines are those in use, by the config that they are made of.
+var outlines, _ = lru.New[string, *outline](keptOutlines)
+
+const keptOutlines = 1000
+
+func outlineOf(c Config) *outline {
+	c.Secrets, c.PublicKeys = nil, nil
+	key, err := json.Marshal(c)
+	if err != nil {
+		return newOutline(c)
+	}
+	o, ok := outlines.Get(string(key))
+	if !ok {
+		o = newOutline(c)
+		outlines.Add(string(key), o)
+	}
+	return o
+}
+
+func newOutline(c Config) *outline {
 	m, _ := parseMessage(c.Signed)
 	if c.TimestampHeader != "" && !m.has(timestamp) {
 		m.demandListed(c.TimestampHeader) // that is how it is signed
 	}
 	place := c.Header
-	v := &signatureVerifier{
+	v := &outline{
 		headers: canonical(append([]string{c.Header}, c.AlsoHeaders...)),
 		list:    c.Separator, key: c.SignatureKey, prefix: c.Prefix, base64: c.Encoding == "base64",
-		stamp: newStampRule(c), message: m, checker: check, inJSON: parseFieldPath(c.HeaderJSON),
+		stamp: newStampRule(c), message: m, inJSON: parseFieldPath(c.HeaderJSON),
 		missing: missingHeader(c.Header),
 	}
 	if c.Path != "" {
@@ -97,15 +131,6 @@ func newSignature(c Config, check checker) *signatureVerifier {
 			missing: missingHeader(name), other: refusef(ReasonMalformed, "%s is not %s", name, value)})
 	}
 	slices.SortFunc(v.require, func(a, b requirement) int { return strings.Compare(a.name, b.name) })
-	v.pool.New = func() any {
-		w := &worktop{}
-		w.least, w.most = check.sizes()
-		w.digests = make([]byte, 0, maxCandidates*(w.most+2)) // a base64 decoder may touch two bytes more
-		w.candidates = make([][]byte, 0, maxCandidates)
-		w.from = make([]int, 0, maxCandidates)
-		check.prepare(w)
-		return w
-	}
 	return v
 }
 
@@ -136,8 +161,8 @@ func (v *signatureVerifier) verify(ctx context.Context, r *Request) *Error {
 			return err
 		}
 	}
-	w := v.pool.Get().(*worktop) //nolint:forcetypeassert // the pool holds nothing else
-	defer v.pool.Put(w)
+	w := worktops.Get().(*worktop) //nolint:forcetypeassert // the pool holds nothing else
+	defer worktops.Put(w)
 	if v.items == nil {
 		return v.one(ctx, w, r, view)
 	}
@@ -150,7 +175,7 @@ func (v *signatureVerifier) verify(ctx context.Context, r *Request) *Error {
 
 // one verifies one message.
 func (v *signatureVerifier) one(ctx context.Context, w *worktop, r *Request, view object) *Error {
-	w.reset()
+	w.reset(v.checker.sizes())
 	stamp, times, err := v.collect(w, r, view)
 	if err != nil {
 		return err

@@ -26,9 +26,9 @@ var urlFormScheme = scheme{
 	build: func(c Config, _ Keys) Verifier {
 		c = c.signatureDefaults()
 		c.Signed = "{url}"
-		v := &urlFormVerifier{signature: newSignature(c, newMACChecker(c))}
-		v.signature.message.anyURL = true
-		return v
+		v := newSignature(c, newMACChecker(c))
+		v.adapt(func(o *outline) { o.message.anyURL = true })
+		return &urlFormVerifier{v}
 	},
 }
 

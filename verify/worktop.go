@@ -3,7 +3,14 @@ package verify
 import (
 	"encoding/hex"
 	"slices"
+	"sync"
 )
+
+// worktops are shared by all verifiers, so that one of many sources, which are
+// asked for now and then, finds room that was just used.
+var worktops = sync.Pool{New: func() any {
+	return &worktop{candidates: make([][]byte, 0, maxCandidates), from: make([]int, 0, maxCandidates)}
+}}
 
 // worktop is the room that one verification needs, used again by the next.
 type worktop struct {
@@ -15,7 +22,8 @@ type worktop struct {
 	least, most   int  // bytes of a signature
 	before, after []byte
 	body          bool // stands between them
-	machine       any  // the checker's own
+	sum           []byte
+	whole         []byte // the message in one piece
 }
 
 // message is what was signed, all in one.
@@ -33,8 +41,11 @@ func (w *worktop) message(r *Request) []byte {
 // one large request does not hold on to its room.
 const keptRoom = 64 << 10
 
-func (w *worktop) reset() {
-	w.digests, w.candidates, w.from = w.digests[:0], w.candidates[:0], w.from[:0]
+// reset makes room for signatures of some bytes.
+func (w *worktop) reset(least, most int) {
+	w.least, w.most = least, most
+	w.digests = slices.Grow(w.digests[:0], maxCandidates*(most+2)) // a base64 decoder may touch two bytes more
+	w.candidates, w.from = w.candidates[:0], w.from[:0]
 	w.proposed, w.prefixed = 0, false
 	if cap(w.before)+cap(w.after) > keptRoom {
 		w.before, w.after = nil, nil

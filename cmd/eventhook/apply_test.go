@@ -54,7 +54,7 @@ func TestApplyShowsItsPlanLikeADiff(t *testing.T) {
 	changed := edited(t, text, "- slug: acme", "- slug: acme\n    name: Acme", "{name: pushes,", "{name: pushes, priority: 10, filter: {body.ref: {$regex: '^refs/'}},",
 		`["${SOME_SECRET}"]`, `["${SOME_SECRET}", other]`)
 	const update = "~ update tenant acme\n    name: \"acme\" -> \"Acme\"\n~ update source acme/github\n    secrets: changed\n" +
-		"~ update route acme/github/pushes\n    filter.body.ref.$regex: null -> \"^refs/\"\n    priority: 0 -> 10\n"
+		"~ update route acme/github/pushes\n    filter[\"body.ref\"].$regex: null -> \"^refs/\"\n    priority: 0 -> 10\n"
 	got := wantRun(t, "a check of what differs", exitUsage, update+"0 to create, 3 to update, 0 to delete, 0 unchanged\n", "apply", "-f", changed, "--check")
 	if !strings.Contains(got.stderr, "differs") {
 		t.Errorf("the check says %q, want the reason", got.stderr)

@@ -97,6 +97,6 @@ func newSourceDelete(r *remote) *cobra.Command {
 		s.say("The source %s is deleted.", args[0])
 		return nil
 	})
-	cmd.Flags().BoolVar(&cascade, "cascade", false, "delete its routes too; else a source with routes stays")
+	cmd.Flags().BoolVar(&cascade, "cascade", false, "delete it with its routes; else a source that has routes, or events to be processed, stays")
 	return cmd
 }

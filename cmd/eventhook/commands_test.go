@@ -82,7 +82,7 @@ func TestExitCodes(t *testing.T) {
 		{"the example", []string{"check", "--config", "../../configs/example.yaml"}, 0, "is valid", nil},
 		{"an invalid configuration", []string{"check", "--config", bad}, 2, "", []string{"  listn: ", "  lease_seconds: "}},
 		{"an invalid flag", []string{"check", "--listen", "here"}, 2, "", []string{"  listen: "}},
-		{"an invalid file of tenants", []string{"check", "-f", badTenants}, 2, "", []string{"  tenants.yaml: tenants[0].slug: "}},
+		{"an invalid file of tenants", []string{"check", "-f", badTenants}, 2, "", []string{"  tenants.yaml:1: tenants[0].slug: "}},
 		{"a file that is not there", []string{"check", "-f", "nowhere.yaml"}, 2, "", []string{"nowhere.yaml"}},
 		{"serve with an invalid configuration", []string{"serve", "--config", bad}, 2, "", []string{"  listn: "}},
 		{"apply with invalid tenants", []string{"apply", "-f", badTenants}, 2, "", []string{"tenants[0].slug"}},

@@ -20,8 +20,12 @@ func (x routeExplainer) ExplainRoutes(ctx context.Context, source eventhook.Sour
 		return nil, err
 	}
 	program := route.Compile(eventhook.RetryPolicy{}, routes, compileTarget)
+	explained, err := program.Explain(ctx, e, time.Now())
+	if err != nil {
+		return nil, err
+	}
 	var list []api.RouteExplanation
-	for _, r := range program.Explain(e, time.Now()) {
+	for _, r := range explained {
 		list = append(list, toAPI(r))
 	}
 	return list, nil

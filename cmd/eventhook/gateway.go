@@ -155,7 +155,7 @@ func (g *gateway) router() http.Handler {
 	}}))
 	g.handler.Register(e)
 	api.Register(e, api.Deps{
-		Events: g.db, Rejections: g.db, Work: g.db, Promises: g.db, Admin: g.db, Keys: g.db, Handshakes: g.db, AdminKey: g.keys.admin,
+		Events: g.db, Rejections: g.db, Work: g.db, Promises: g.db, Admin: g.db, Keys: g.db, Handshakes: g.db, AdminKey: g.keys.admin, CursorKey: g.keys.ring.Derive("cursors"),
 		Sources: g.db, RouteStore: g.db, EventTypes: g.db, Usage: g.db,
 		Explain: g.db, Routes: routeExplainer{g.db}, PublicURL: g.config.PublicURL, PublicKeys: g.publishedKeys,
 		ClientAddress: g.handler.Sender, KeyUses: g.keyUses, Refused: g.metrics.APIRefused,

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/eventhook/eventhook/internal/pg"
@@ -26,24 +27,22 @@ func (g *gateway) backgroundLoops() []func(context.Context) error {
 			n, err := g.db.ExpirePromises(ctx)
 			return n > 0, err
 		}),
-		g.every(10*time.Second, "sweep what is past its time", func(ctx context.Context) (bool, error) {
-			if _, err := g.db.Sweep(ctx); err != nil {
-				return false, err
-			}
-			keep := time.Duration(g.config.Retention.EventsDays) * 24 * time.Hour
-			if _, err := g.db.SweepExecutions(ctx, keep); err != nil {
-				return false, err
-			}
-			if _, err := g.db.SweepPromises(ctx, keep); err != nil {
-				return false, err
-			}
-			if _, err := g.db.SweepUsage(ctx, retention(g.config)); err != nil {
-				return false, err
-			}
-			_, err := g.db.SweepRejections(ctx)
-			return false, err
-		}),
+		g.every(10*time.Second, "sweep what is past its time", func(ctx context.Context) (bool, error) { return false, g.sweep(ctx) }),
 	}
+}
+
+// sweep removes a part of everything that is past its time. What fails for one
+// thing does not keep it from the others.
+func (g *gateway) sweep(ctx context.Context) error {
+	days := func(n int) time.Duration { return time.Duration(n) * 24 * time.Hour }
+	keep := g.config.Retention
+	_, keys := g.db.Sweep(ctx)
+	_, executions := g.db.SweepExecutions(ctx, days(keep.EventsDays))
+	_, promises := g.db.SweepPromises(ctx, days(keep.EventsDays))
+	_, counts := g.db.SweepUsage(ctx, retention(g.config))
+	_, audit := g.db.SweepAudit(ctx, days(keep.AuditDays))
+	_, rejections := g.db.SweepRejections(ctx)
+	return errors.Join(keys, executions, promises, counts, audit, rejections)
 }
 
 // forget drops what is cached of a configuration that changed.

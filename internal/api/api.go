@@ -40,10 +40,11 @@ type Deps struct {
 	Usage      UsageStore  // nil: statistics are zero
 	PublicKeys verify.Keys // those that providers publish; may be nil
 	PublicURL  string      // how the outside reaches us
+	CursorKey  []byte      // marks cursors; nobody can guess it from them
 	AdminKey   eventhook.Secret
 	Worked     func(act string, executions int) // hears what workers did; for metrics
-	// ClientAddress tells who sent a request; nil: nobody knows, and nobody is
-	// slowed down who tries keys.
+	// ClientAddress tells who sent a request; nil: nobody knows, and wrong keys
+	// are not limited.
 	ClientAddress func(*http.Request) netip.Addr
 	KeyUses       *KeyUses            // remembers when keys were used; nil: nobody does
 	Refused       func(reason string) // hears why callers were refused, in one of a few words; may be nil
@@ -74,16 +75,13 @@ func init() {
 // Register adds the API to a router and returns its OpenAPI document's API.
 func Register(e *echo.Echo, d Deps) huma.API {
 	s := &server{Deps: d, keys: newKeyring(d.Keys, d.AdminKey, d.Now)}
-	if d.ClientAddress != nil {
-		s.guesses = newGuesses(d.Now)
-	}
+	s.guesses = newGuesses(s.keys, d.ClientAddress != nil, d.Now)
 	if s.KeyUses == nil {
 		s.KeyUses = NewKeyUses()
 	}
 	config := huma.DefaultConfig("Eventhook", d.Version)
 	config.CreateHooks = nil                                             // no $schema members in answers
 	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", "" // ours are in docs.go
-	config.RejectUnknownQueryParameters = true
 	config.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"key": {Type: "http", Scheme: "bearer"}}
 	api := humaecho.New(e, config)
@@ -167,7 +165,9 @@ func register[I, O any](s *server, api huma.API, op operation, handle func(conte
 // describeAnswers tells what the framework cannot see in Go types.
 func (o operation) describeAnswers(doc *huma.OpenAPI) {
 	item := doc.Paths[o.path]
-	of := map[string]*huma.Operation{http.MethodGet: item.Get, http.MethodPost: item.Post, http.MethodPut: item.Put}[o.method]
+	of := map[string]*huma.Operation{http.MethodGet: item.Get, http.MethodPost: item.Post, http.MethodPut: item.Put, http.MethodPatch: item.Patch,
+		http.MethodDelete: item.Delete}[o.method]
+	retryAfter(of.Responses)
 	success := strconv.Itoa(cmp.Or(o.status, http.StatusOK))
 	if o.alsoStatus != 0 {
 		of.Responses[strconv.Itoa(o.alsoStatus)] = of.Responses[success]
@@ -185,12 +185,12 @@ const (
 // failures are the statuses that an operation may fail with, besides 500.
 func (o operation) failures() []int {
 	all := []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusUnprocessableEntity,
-		http.StatusTooManyRequests, http.StatusServiceUnavailable}
+		http.StatusRequestEntityTooLarge, http.StatusTooManyRequests, http.StatusServiceUnavailable}
 	switch o.method {
 	case http.MethodPost:
-		all = append(all, http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
+		all = append(all, http.StatusConflict, http.StatusUnsupportedMediaType)
 	case http.MethodPut, http.MethodPatch:
-		all = append(all, http.StatusConflict, http.StatusPreconditionFailed, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
+		all = append(all, http.StatusConflict, http.StatusPreconditionFailed, http.StatusUnsupportedMediaType)
 	case http.MethodDelete:
 		all = append(all, http.StatusConflict, http.StatusPreconditionFailed)
 	}

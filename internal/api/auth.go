@@ -6,9 +6,7 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"errors"
-	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -94,7 +92,7 @@ type holder struct {
 
 // find tells whose a key is; errUnauthorized: nobody's.
 func (k *keyring) find(ctx context.Context, token string, hash keyHash) (holder, error) {
-	if k.hasKey && subtle.ConstantTimeCompare(hash[:], k.admin[:]) == 1 {
+	if k.isAdmin(hash) {
 		return holder{admin: true}, nil
 	}
 	if !isKey(token) {
@@ -105,6 +103,16 @@ func (k *keyring) find(ctx context.Context, token string, hash keyHash) (holder,
 		return holder{}, errUnauthorized
 	}
 	return holder{key: key}, err
+}
+
+func (k *keyring) isAdmin(hash keyHash) bool {
+	return k.hasKey && subtle.ConstantTimeCompare(hash[:], k.admin[:]) == 1
+}
+
+// mustAsk reports whether find has to ask the database for a key of which it
+// does not know that it was right.
+func (k *keyring) mustAsk(token string, hash keyHash) bool {
+	return !k.isAdmin(hash) && isKey(token) && !k.keys.Knows(hash)
 }
 
 // isKey reports whether a token has the form of a key that NewKey makes.
@@ -165,9 +173,10 @@ func (k *keyring) permitAdmin(ctx context.Context, n need) (eventhook.TenantID, 
 func (s *server) authorize(api huma.API) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
 		who := caller{requestID: s.requestID(ctx), address: s.addressOf(ctx)}
+		undecoded := decodePath(ctx)
 		err := s.admit(ctx, &who)
 		if err == nil {
-			err = checkQuery(ctx.URL().RawQuery)
+			err = s.checkRequest(ctx, undecoded)
 		}
 		ctx = huma.WithValue(ctx, callerKey{}, who)
 		if err != nil {
@@ -185,12 +194,11 @@ func (s *server) admit(ctx huma.Context, who *caller) error {
 		return s.refused("key_missing", errUnauthorized)
 	}
 	hash := keyHash(sha256.Sum256([]byte(token)))
-	if err := s.guesses.refuse(who.address, hash); err != nil {
+	h, err := s.guesses.find(ctx.Context(), who.address, token, hash)
+	switch {
+	case eventhook.KindOf(err) == eventhook.KindRateLimited:
 		return s.refused("too_many_wrong_keys", err)
-	}
-	h, err := s.keys.find(ctx.Context(), token, hash)
-	s.guesses.tried(who.address, hash, err)
-	if err != nil {
+	case err != nil:
 		return s.refused("key_wrong", err)
 	}
 	if who.admin = h.admin; !h.admin {
@@ -229,23 +237,4 @@ func (s *server) refuse(api huma.API, ctx huma.Context, err error) {
 		ctx.SetHeader("WWW-Authenticate", "Bearer")
 	}
 	_ = huma.WriteErr(api, ctx, status, answer.Error(), faults...) // the client may be gone
-}
-
-// checkQuery refuses a query that cannot be read as text: what is left out
-// would else filter nothing.
-func checkQuery(raw string) error {
-	query, err := url.ParseQuery(raw)
-	if err != nil {
-		return &eventhook.Error{Kind: eventhook.KindMalformed, Message: "The query cannot be parsed."}
-	}
-	var bad eventhook.Faults
-	for _, name := range slices.Sorted(maps.Keys(query)) {
-		for _, text := range append(query[name], name) {
-			if eventhook.Text(text) != text {
-				bad.Add("query."+eventhook.Text(name), "must be UTF-8 without NUL")
-				break
-			}
-		}
-	}
-	return malformed(bad)
 }

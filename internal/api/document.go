@@ -33,6 +33,13 @@ func (d *document[T]) UnmarshalJSON(raw []byte) error {
 // read returns the document, as far as it can be read, and what is wrong with
 // its shape, each under body.
 func (d document[T]) read(s *server) (v T, faults eventhook.Faults) {
+	texts := checkTexts(d.raw)
+	v, faults = d.shaped(s)
+	return v, join(texts, faults)
+}
+
+// shaped is read without a look at the texts.
+func (d document[T]) shaped(s *server) (v T, faults eventhook.Faults) {
 	faults = s.checkShape(reflect.TypeFor[T](), d.raw)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](json.Unmarshal(d.raw, &v)); ok && len(faults) == 0 {
 		faults.Add(fieldPlace(wrong.Field), "must be a whole number, and written as one")
@@ -79,7 +86,8 @@ func (d document[T]) patched(s *server, thing T, whole ...string) (v T, faults e
 	if raw, err = json.Marshal(merged); err != nil {
 		return thing, nil, err
 	}
-	v, faults = document[T]{raw}.read(s)
+	v, faults = document[T]{raw}.shaped(s)
+	faults = join(checkTexts(d.raw), faults)
 	known := s.schemas.Schema(reflect.TypeFor[T](), false, "").Properties
 	for name, change := range changes {
 		if change == nil && known[name] == nil { // which the merge has dropped
@@ -120,14 +128,26 @@ func decodeAny(raw []byte) (v any) {
 const mostFaults = 100
 
 // checkShape holds a body against the schema of a type.
-func (s *server) checkShape(t reflect.Type, raw json.RawMessage) (faults eventhook.Faults) {
+func (s *server) checkShape(t reflect.Type, raw json.RawMessage) eventhook.Faults {
+	return s.checkJSON(s.schemas.Schema(t, false, ""), raw)
+}
+
+// checkJSON holds a body against a schema.
+func (s *server) checkJSON(schema *huma.Schema, raw json.RawMessage) (faults eventhook.Faults) {
 	value, tooLarge := plainNumbers(decodeAny(raw))
 	if tooLarge != nil {
 		slices.Reverse(tooLarge)
 		faults.Add(readable("body"+strings.Join(tooLarge, "")), "is too large a number")
 	}
+	return append(faults, s.checkValue(schema, "body", value)...)
+}
+
+// checkValue holds a value against a schema, and tells one fault of a place:
+// what has a wrong length seldom fits a pattern either.
+func (s *server) checkValue(schema *huma.Schema, at string, value any) (faults eventhook.Faults) {
+	told := map[string]bool{}
 	var found huma.ValidateResult
-	huma.Validate(s.schemas, s.schemas.Schema(t, false, ""), huma.NewPathBuffer([]byte("body"), len("body")), huma.ModeWriteToServer, value, &found)
+	huma.Validate(s.schemas, schema, huma.NewPathBuffer([]byte(at), len(at)), huma.ModeWriteToServer, value, &found)
 	for _, err := range found.Errors[:min(len(found.Errors), mostFaults)] {
 		var detailer huma.ErrorDetailer
 		if !errors.As(err, &detailer) {
@@ -137,7 +157,10 @@ func (s *server) checkShape(t reflect.Type, raw json.RawMessage) (faults eventho
 		if name, missing := missingProperty(f.Message); missing {
 			f = eventhook.Fault{Location: f.Location + "." + name, Message: "is required"}
 		}
-		faults = append(faults, f)
+		if !told[f.Location] {
+			faults = append(faults, f)
+		}
+		told[f.Location] = true
 	}
 	return faults
 }

@@ -121,10 +121,6 @@ type putEventTypeRequest struct {
 var errBuiltin = &eventhook.Error{Kind: eventhook.KindConflict, Message: "This type is the gateway's own, and stays as it is."}
 
 func (s *server) putEventType(ctx context.Context, who caller, in *putEventTypeRequest) (*eventTypeAnswer, error) {
-	version, err := in.version()
-	if err != nil {
-		return nil, err
-	}
 	if _, builtin := eventhook.GatewayEventType(in.Name); builtin {
 		return nil, errBuiltin
 	}
@@ -140,7 +136,12 @@ func (s *server) putEventType(ctx context.Context, who caller, in *putEventTypeR
 	if want.IsHiddenFrom(who.actor()) {
 		return nil, &eventhook.Error{Kind: eventhook.KindForbidden, Message: "The visibility admin is for the admin key."}
 	}
-	t, made, err := s.EventTypes.PutEventType(ctx, who.actor(), who.tenant, version, want)
+	var t eventhook.EventType
+	var made bool
+	err := in.held(func(version int64) (err error) {
+		t, made, err = s.EventTypes.PutEventType(ctx, who.actor(), who.tenant, version, want)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -169,15 +170,13 @@ type deleteEventTypeRequest struct {
 }
 
 func (s *server) deleteEventType(ctx context.Context, who caller, in *deleteEventTypeRequest) (*struct{}, error) {
-	version, err := in.version()
-	if err != nil {
-		return nil, err
-	}
 	if _, builtin := eventhook.GatewayEventType(in.Name); builtin {
 		return nil, errBuiltin
 	}
 	if !isEventType(in.Name) {
 		return nil, errNoEventType
 	}
-	return nil, s.EventTypes.DeleteEventType(ctx, who.actor(), who.tenant, in.Name, version)
+	return nil, in.held(func(version int64) error {
+		return s.EventTypes.DeleteEventType(ctx, who.actor(), who.tenant, in.Name, version)
+	})
 }

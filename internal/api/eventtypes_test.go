@@ -156,7 +156,7 @@ func TestEventTypeFaults(t *testing.T) {
 		{"a schema too deep", "a", schema(strings.Repeat(`{"not":`, 65) + `{}` + strings.Repeat(`}`, 65)), 422, []string{"body.schema"}},
 		{"a schema too large", "a", schema(`{"description":"` + strings.Repeat("d", 32<<10) + `"}`), 422, []string{"body.schema"}},
 		{"an array", "a", `[]`, 422, []string{"body"}},
-		{"nothing", "a", ``, 400, nil},
+		{"nothing", "a", ``, 400, []string{"body"}},
 		{"more than a megabyte", "a", schema(`{"description":"` + strings.Repeat("d", 1<<20) + `"}`), 413, nil},
 	} {
 		t.Run(c.claim, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -53,26 +54,30 @@ func (textOrTexts) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{OneOf: []*huma.Schema{text, {Type: huma.TypeArray, Items: text, MaxItems: new(100)}}}
 }
 
-// UnmarshalJSON implements json.Unmarshaler.
+// UnmarshalJSON implements json.Unmarshaler. It takes anything: the schema
+// tells what is neither, and what comes after it shall be read.
 func (t *textOrTexts) UnmarshalJSON(raw []byte) error {
 	var one string
 	if json.Unmarshal(raw, &one) == nil {
 		*t = textOrTexts{one}
 		return nil
 	}
-	return json.Unmarshal(raw, (*[]string)(t))
+	_ = json.Unmarshal(raw, (*[]string)(t))
+	return nil
+}
+
+type explainInput struct {
+	SourcePath
+	Body document[explainRequest]
 }
 
 type explainRequest struct {
-	SourcePath
-	Body struct {
-		Method     string                 `json:"method,omitempty" default:"POST"`
-		URL        string                 `json:"url,omitempty" doc:"The URL that it was sent to, with the query; the source's by default."`
-		Headers    map[string]textOrTexts `json:"headers,omitempty" doc:"By name, in any case: a text, or a list of them."`
-		Body       *string                `json:"body,omitempty" doc:"The body as text."`
-		BodyBase64 *string                `json:"body_base64,omitempty" doc:"The body's bytes in base64, instead."`
-		At         *time.Time             `json:"at,omitempty" doc:"When it came: timestamps are judged against that; now by default."`
-	}
+	Method     string                 `json:"method,omitempty" default:"POST"`
+	URL        string                 `json:"url,omitempty" doc:"The URL that it was sent to, with the query; the source's by default."`
+	Headers    map[string]textOrTexts `json:"headers,omitempty" doc:"By name, in any case: a text, or a list of them."`
+	Body       *string                `json:"body,omitempty" doc:"The body as text."`
+	BodyBase64 *string                `json:"body_base64,omitempty" doc:"The body's bytes in base64, instead."`
+	At         *string                `json:"at,omitempty" format:"date-time" doc:"When it came: timestamps are judged against that; now by default."`
 }
 
 type explanationView struct {
@@ -87,7 +92,7 @@ type explanationView struct {
 	Handshake      string                 `json:"handshake,omitempty" doc:"The provider's handshake that would take the request, which then makes no event."`
 	RefusedDetail  string                 `json:"refused_detail,omitempty" doc:"More of it, where there is more to tell."`
 	Refused        string                 `json:"refused,omitempty" doc:"Why the request would not be taken, verified or not." example:"method_not_allowed"`
-	Routes         []routeExplanationView `json:"routes" doc:"What they would do with the event, in their order, whether or not the request is verified."`
+	Routes         []routeExplanationView `json:"routes" doc:"What they would do with the event, in their order, whether or not the request is verified or would be taken."`
 }
 
 type routeExplanationView struct {
@@ -112,12 +117,12 @@ const explainAbout = "Tells whether a request would be verified, and what would 
 
 func (s *server) registerExplain(api huma.API) {
 	register(s, api, operation{id: "test-source", method: http.MethodPost, path: base + "/sources/{slug}/test", scope: eventhook.ScopeManage, tag: "sources",
-		summary: "Explain what a request to a source would come to", about: explainAbout, maxBody: 4 * maxBody}, s.explain)
+		summary: "Explain what a request to a source would come to", about: explainAbout, maxBody: 4 * maxBody, skipsShape: true}, s.explain)
 }
 
 type explanationAnswer struct{ Body explanationView }
 
-func (s *server) explain(ctx context.Context, who caller, in *explainRequest) (*explanationAnswer, error) {
+func (s *server) explain(ctx context.Context, who caller, in *explainInput) (*explanationAnswer, error) {
 	if !eventhook.IsSlug(in.Slug) {
 		return nil, eventhook.NotFound("source")
 	}
@@ -125,7 +130,7 @@ func (s *server) explain(ctx context.Context, who caller, in *explainRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	request, err := s.requestOf(in, source)
+	request, err := s.requestOf(in.Body, source)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +140,7 @@ func (s *server) explain(ctx context.Context, who caller, in *explainRequest) (*
 	}
 	v := explanationView{Verified: x.Err == nil, Error: verify.Why(x.Err), Scheme: x.Scheme, CoversBody: x.CoversBody,
 		EventType: optional(x.Event.EventType), IdempotencyKey: optional(x.Event.IdempotencyKey), Handshake: x.Handshake, Refused: string(x.Refused), RefusedDetail: x.RefusedWhy}
-	if x.Handshake != "" { // which makes no event
+	if x.Handshake != "" && x.Refused == "" { // it is answered, and makes no event
 		v.EventType, v.IdempotencyKey, v.Routes = nil, nil, viewRoutes(nil)
 		return &explanationAnswer{v}, nil
 	}
@@ -155,35 +160,39 @@ func (s *server) explain(ctx context.Context, who caller, in *explainRequest) (*
 }
 
 // requestOf is the request that is asked about.
-func (s *server) requestOf(in *explainRequest, source eventhook.Source) (*verify.Request, error) {
-	fields := make(map[string][]string, len(in.Body.Headers))
-	for name, values := range in.Body.Headers {
+func (s *server) requestOf(body document[explainRequest], source eventhook.Source) (*verify.Request, error) {
+	in, shape := body.read(s)
+	fields := make(map[string][]string, len(in.Headers))
+	for name, values := range in.Headers {
 		fields[name] = values
 	}
-	r := &verify.Request{Method: in.Body.Method, URL: in.Body.URL, Header: ingest.NewHeader(fields), At: s.Now()}
-	if r.URL == "" {
-		r.URL = ingest.URL(s.PublicURL, source)
+	r := &verify.Request{Method: cmp.Or(in.Method, http.MethodPost), URL: cmp.Or(in.URL, ingest.URL(s.PublicURL, source)),
+		Header: ingest.NewHeader(fields), At: s.Now()}
+	faults := ingest.CheckRequest(r)
+	if in.At != nil {
+		at, err := time.Parse(time.RFC3339, *in.At)
+		if err != nil {
+			faults.Add("at", "is no time such as 2030-01-31T12:00:00Z")
+		}
+		r.At = at
 	}
-	if in.Body.At != nil {
-		r.At = *in.Body.At
-	}
-	var faults eventhook.Faults
-	faults.Merge("body", ingest.CheckRequest(r))
 	r.Body = in.bytes(&faults)
-	return r, faults.Err(notValid)
+	var rules eventhook.Faults
+	rules.Merge("body", faults)
+	return r, together(shape, rules)
 }
 
 // bytes are the body of the request that is asked about.
 func (in *explainRequest) bytes(faults *eventhook.Faults) []byte {
-	switch text, encoded := in.Body.Body, in.Body.BodyBase64; {
+	switch text, encoded := in.Body, in.BodyBase64; {
 	case text != nil && encoded != nil:
-		faults.Add("body.body_base64", "is not for a request that has body: give one of them")
+		faults.Add("body_base64", "is not for a request that has body: give one of them")
 	case text != nil:
 		return []byte(*text)
 	case encoded != nil:
 		raw, err := base64.StdEncoding.DecodeString(*encoded)
 		if err != nil {
-			faults.Add("body.body_base64", "is not base64")
+			faults.Add("body_base64", "is not base64")
 		}
 		return raw
 	}

@@ -190,6 +190,13 @@ func TestExplainAHandshake(t *testing.T) {
 	if got := ask("tok"); got["handshake"] != "meta" || got["refused"] != nil {
 		t.Errorf("got %v, want the handshake of meta", got)
 	}
+	r.routes.list = []api.RouteExplanation{{Name: "all", Reason: "because"}}
+	if got := ask("tok"); len(got["routes"].([]any)) != 0 {
+		t.Errorf("got the routes %v, want none: a handshake makes no event", got["routes"])
+	}
+	if got := ask("other"); got["verified"] != false || len(got["routes"].([]any)) != 1 {
+		t.Errorf("a handshake that is refused: got %v, want each route explained", got)
+	}
 	if got := ask("other"); got["handshake"] != "meta" || got["refused"] != "handshake_refused" {
 		t.Errorf("another token: got %v, want it refused", got)
 	}
@@ -259,6 +266,7 @@ func TestExplainRefusesWhatIsNoRequest(t *testing.T) {
 		{"both bodies", `{"body":"a","body_base64":"YQ=="}`, 422, []string{"body.body_base64"}},
 		{"both bodies, empty", `{"body":"","body_base64":""}`, 422, []string{"body.body_base64"}},
 		{"no base64", `{"body_base64":"?"}`, 422, []string{"body.body_base64"}},
+		{"faults of shape and rules", `{"at":"yesterday","headers":{"A":1},"x":1,"body_base64":"?"}`, 422, []string{"body.at", "body.headers.A", "body.x", "body.body_base64"}},
 		{"several faults", `{"body_base64":"?","method":"A B","url":"x"}`, 422, []string{"body.method", "body.url", "body.body_base64"}},
 		{"no header's value", `{"headers":{"A":1}}`, 422, []string{"body.headers.A"}},
 		{"a header in two lines", `{"headers":{"A":"b\r\nC: d"}}`, 422, []string{"body.headers.A"}},

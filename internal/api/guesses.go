@@ -1,63 +1,77 @@
 package api
 
 import (
+	"context"
 	"net/netip"
 	"time"
-
-	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/clients"
 )
 
-// guesses slows down who tries keys: wrong ones draw on a budget of their
-// client's, and while it is used up none of his is looked at. Neighbours behind
-// one address go on with keys that were good from there. nil slows nobody down.
+// guesses bounds what wrong keys cost: lookups in the database, lines in logs,
+// noise in the metrics. It guards no key: one that NewKey makes has 256 random
+// bits, which nobody finds by trying, and the admin's shall have as many. So a
+// right key is never refused because of others' wrong ones from its address,
+// which may be a proxy's and then is everybody's.
+//
+// A wrong key draws on a budget of its client's. While that is used up, wrong
+// keys are answered KindRateLimited, and of all such clients' keys that are not
+// in memory a few at once are looked up. Safe for concurrent use.
 type guesses struct {
-	wrong *clients.Budget
-	good  *lru.Cache[keyFrom, struct{}]
-	now   func() time.Time
+	keys   *keyring
+	wrong  *clients.Budget // nil: nobody's is ever used up
+	places chan struct{}   // holds one for each lookup beyond a budget
+	now    func() time.Time
 }
 
-// keyFrom is a key, by its hash, and where it came from.
-type keyFrom struct {
-	client netip.Addr
-	hash   keyHash
+// newGuesses looks for keys in a keyring. Without addresses there are no
+// clients to tell apart, and no budgets.
+func newGuesses(keys *keyring, hasAddresses bool, now func() time.Time) *guesses {
+	const perSecond, burst, places = 1, 20, 2
+	g := &guesses{keys: keys, places: make(chan struct{}, places), now: now}
+	if hasAddresses {
+		g.wrong = clients.NewBudget(perSecond, burst)
+	}
+	return g
 }
 
-func newGuesses(now func() time.Time) *guesses {
-	const perSecond, burst, keys = 1, 20, 20_000
-	good, err := lru.New[keyFrom, struct{}](keys)
-	if err != nil {
-		panic(err) // the size is a positive constant
+// find tells whose a key is, as the keyring does; of a wrong one that exceeds
+// its client's budget the error is KindRateLimited. A key that must be looked
+// up is drawn for until it turns out to be right, so that those in flight do not
+// exceed the budget. A failure of ours tells nothing of a key, and draws nothing.
+func (g *guesses) find(ctx context.Context, client netip.Addr, token string, hash keyHash) (holder, error) {
+	if g.wrong == nil {
+		return g.keys.find(ctx, token, hash)
 	}
-	return &guesses{clients.NewBudget(perSecond, burst), good, now}
+	find, drawn := g.keys.find, false
+	if g.keys.mustAsk(token, hash) {
+		if drawn = g.wrong.Draw(client, g.now()); drawn {
+			ctx = context.WithoutCancel(ctx) // the lookup goes on when the client has left, and counts
+		} else {
+			find = g.findInTurn
+		}
+	}
+	h, err := find(ctx, token, hash)
+	isWrong := eventhook.KindOf(err) == eventhook.KindUnauthorized
+	if drawn && !isWrong {
+		g.wrong.Return(client, g.now())
+	}
+	if isWrong && !drawn && !g.wrong.Draw(client, g.now()) {
+		return h, &eventhook.Error{Kind: eventhook.KindRateLimited, RetryAfter: max(g.wrong.Wait(client, g.now()), 1),
+			Message: "Too many requests from this address had no valid API key; wait before you try again."}
+	}
+	return h, err
 }
 
-// refuse is the answer to a client that may not try this key now, else nil.
-func (g *guesses) refuse(client netip.Addr, hash keyHash) error {
-	if g == nil {
-		return nil
-	}
-	wait := g.wrong.Wait(client, g.now())
-	if wait == 0 || g.good.Contains(keyFrom{clients.Client(client), hash}) {
-		return nil
-	}
-	return &eventhook.Error{Kind: eventhook.KindRateLimited, RetryAfter: wait,
-		Message: "Too many requests from this address had no valid API key; wait before you try again."}
-}
-
-// tried notes what came of a key. A failure of ours tells nothing of it.
-func (g *guesses) tried(client netip.Addr, hash keyHash, err error) {
-	if g == nil {
-		return
-	}
-	from := keyFrom{clients.Client(client), hash}
-	switch {
-	case err == nil:
-		g.good.Add(from, struct{}{})
-	case eventhook.KindOf(err) == eventhook.KindUnauthorized:
-		g.good.Remove(from)
-		g.wrong.Draw(client, g.now())
+// findInTurn waits for one of the places. It keeps the place until the lookup
+// ends, which goes on when its client has left.
+func (g *guesses) findInTurn(ctx context.Context, token string, hash keyHash) (holder, error) {
+	select {
+	case g.places <- struct{}{}:
+		defer func() { <-g.places }()
+		return g.keys.find(context.WithoutCancel(ctx), token, hash)
+	case <-ctx.Done():
+		return holder{}, ctx.Err()
 	}
 }

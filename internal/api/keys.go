@@ -75,7 +75,7 @@ func (s *server) listKeys(ctx context.Context, _ caller, in *keysQuery) (*page[k
 
 type keyCreate struct {
 	Name      string   `json:"name"`
-	Scopes    []string `json:"scopes" doc:"What it may do: read, manage, publish, work, deliver."`
+	Scopes    []string `json:"scopes" enum:"read,manage,publish,work,deliver" doc:"What it may do."`
 	ExpiresAt *string  `json:"expires_at,omitempty" format:"date-time" nullable:"true" doc:"When it ends by itself. Without it, never."`
 }
 
@@ -135,6 +135,7 @@ func (s *server) readExpiry(f *eventhook.Faults, text string) *time.Time {
 	case end.After(s.Now().AddDate(years, 0, 0)):
 		f.Add(at, "is more than %d years away; leave it out for a key that does not expire", years)
 	}
+	end = end.Truncate(time.Microsecond) // as it is kept
 	return &end
 }
 

@@ -69,7 +69,7 @@ func TestAllFaultsOfAKeyAreToldAtOnce(t *testing.T) {
 		claim, body string
 		at          []string
 	}{
-		{"wrong types and broken rules", `{"expires_at":"soon","name":7,"scopes":["fly"],"scope":1}`, []string{"body.expires_at", "body.name", "body.scope", "body.scopes"}},
+		{"wrong types and broken rules", `{"expires_at":"soon","name":7,"scopes":["fly"],"scope":1}`, []string{"body.expires_at", "body.name", "body.scope", "body.scopes[0]"}},
 		{"a time that is none hides nothing", `{"expires_at":"soon","name":"ci","scopes":["read"]}`, []string{"body.expires_at"}},
 		{"no list", `{"name":"ci","scopes":"read"}`, []string{"body.scopes"}},
 		{"null for a list", `{"name":"ci","scopes":null}`, []string{"body.scopes"}},

@@ -29,7 +29,8 @@ type page[T any] struct {
 	}
 }
 
-var errCursor = &eventhook.Error{Kind: eventhook.KindMalformed, Message: "The cursor is not one that this list has given."}
+var errCursor = &eventhook.Error{Kind: eventhook.KindMalformed, Message: "The cursor is not one that this list has given.",
+	Faults: []eventhook.Fault{{Location: "query.cursor", Message: "is not one that this list has given"}}}
 
 // pager makes and reads the cursors of one list. A cursor holds where a page
 // ended, so that rows which come meanwhile move nothing, and a mark that only
@@ -40,9 +41,9 @@ type pager struct{ key []byte }
 const markBytes = 8
 
 // pager is for the list of a name, of one tenant or, with the zero id, of none.
-// All instances make the same marks: they share the admin key.
+// All instances make the same marks: they share Deps.CursorKey.
 func (s *server) pager(list string, tenant eventhook.TenantID) pager {
-	mac := hmac.New(sha256.New, s.keys.admin[:])
+	mac := hmac.New(sha256.New, s.CursorKey)
 	_, _ = mac.Write([]byte("cursor\x00" + list + "\x00" + tenant.String())) // never fails
 	return pager{mac.Sum(nil)}
 }

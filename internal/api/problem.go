@@ -64,7 +64,7 @@ func newProblem(status int, message string, errs ...error) huma.StatusError {
 	case status == http.StatusRequestEntityTooLarge:
 		p.Detail = "The body is larger than this operation takes."
 	case message == "request body is required":
-		p.Detail = "A body is required."
+		p.Detail, p.Errors = "A body is required.", []fault{{"body", "is required"}}
 	case message == "validation failed":
 		p.Detail = notValid
 	}
@@ -115,6 +115,9 @@ var statuses = map[eventhook.Kind]int{
 // problem turns an error into an answer; one without a kind is logged and
 // answered blandly.
 func (s *server) problem(ctx context.Context, op operation, err error) error {
+	if p, ok := errors.AsType[*problem](err); ok {
+		return p
+	}
 	e, ok := errors.AsType[*eventhook.Error](err)
 	if !ok {
 		if ctx.Err() == nil {

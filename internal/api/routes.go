@@ -61,10 +61,14 @@ type createdRoute struct {
 }
 
 // checkRoute is what is wrong with a route's body, which is read as r.
-func checkRoute(shape eventhook.Faults, r eventhook.Route) error {
+func checkRoute(ctx context.Context, tenant eventhook.TenantID, shape eventhook.Faults, r eventhook.Route) error {
+	conditions, err := route.Check(ctx, tenant, r)
+	if err != nil {
+		return err
+	}
 	var rules eventhook.Faults
 	rules.Merge("body", r.Validate())
-	rules.Merge("body", route.Check(r))
+	rules.Merge("body", conditions)
 	return together(shape, rules)
 }
 
@@ -74,7 +78,7 @@ func (s *server) addRoute(ctx context.Context, who caller, in *createRouteReques
 	}
 	body, shape := in.Body.read(s)
 	want := body.over(eventhook.Route{}, body.Name, body.Targets)
-	if err := checkRoute(shape, want); err != nil {
+	if err := checkRoute(ctx, who.tenant, shape, want); err != nil {
 		return nil, err
 	}
 	r, err := s.RouteStore.AddRoute(ctx, who.actor(), who.tenant, in.Slug, want)
@@ -146,10 +150,15 @@ var errBusy = &eventhook.Error{Kind: eventhook.KindConflict, Message: "Others ar
 // changeRoute checks what a route would become while nothing is locked, since
 // scripts are compiled for that, and then changes the version that it has seen.
 func (s *server) changeRoute(ctx context.Context, who caller, in *changeRouteRequest) (*routeAnswer, error) {
-	wanted, err := in.version()
-	if err != nil {
-		return nil, err
-	}
+	var out *routeAnswer
+	err := in.held(func(version int64) (err error) {
+		out, err = s.changeVersion(ctx, who, in, version)
+		return err
+	})
+	return out, err
+}
+
+func (s *server) changeVersion(ctx context.Context, who caller, in *changeRouteRequest, wanted int64) (*routeAnswer, error) {
 	const tries = 5
 	for range tries {
 		r, err := s.tryToChangeRoute(ctx, who, in, wanted)
@@ -176,7 +185,7 @@ func (s *server) tryToChangeRoute(ctx context.Context, who caller, in *changeRou
 		return have, err
 	}
 	want := body.over(have, body.Name, body.Targets)
-	if err := checkRoute(shape, want); err != nil {
+	if err := checkRoute(ctx, who.tenant, shape, want); err != nil {
 		return have, err
 	}
 	return s.RouteStore.ChangeRoute(ctx, who.actor(), who.tenant, in.Slug, have.ID, have.Version,
@@ -196,9 +205,7 @@ func (s *server) deleteRoute(ctx context.Context, who caller, in *deleteRouteReq
 	if !eventhook.IsSlug(in.Slug) {
 		return nil, eventhook.NotFound("source")
 	}
-	version, err := in.version()
-	if err != nil {
-		return nil, err
-	}
-	return nil, s.RouteStore.DeleteRoute(ctx, who.actor(), who.tenant, in.Slug, id, version)
+	return nil, in.held(func(version int64) error {
+		return s.RouteStore.DeleteRoute(ctx, who.actor(), who.tenant, in.Slug, id, version)
+	})
 }

@@ -141,7 +141,7 @@ func TestRouteFaults(t *testing.T) {
 		{"several at once", `{"name":"","colour":1,"filter_expression":"(","targets":[{"type":"task"}]}`, 422,
 			[]string{"body.name", "body.colour", "body.filter_expression", "body.targets[0].task_kind"}},
 		{"an array", `[]`, 422, []string{"body"}},
-		{"nothing", ``, 400, nil},
+		{"nothing", ``, 400, []string{"body"}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			r := r.in(t)

@@ -9,7 +9,7 @@ import (
 
 // SourceCreate is a source to be made.
 type SourceCreate struct {
-	Slug string `json:"slug" pattern:"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$" patternDescription:"1 to 63 lower-case letters, digits and inner hyphens" example:"github" doc:"Names the source in its URL; it cannot change."`
+	Slug string `json:"slug" minLength:"1" maxLength:"63" pattern:"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$" patternDescription:"1 to 63 lower-case letters, digits and inner hyphens" example:"github" doc:"Names the source in its URL; it cannot change."`
 	SourceFields
 }
 
@@ -36,7 +36,7 @@ type SourceFields struct {
 	RateLimit             RateLimit         `json:"rate_limit,omitzero"`
 	Retry                 RetryPolicy       `json:"retry,omitzero"`
 	AllowedIPRanges       []string          `json:"allowed_ip_ranges,omitempty" maxItems:"1000" example:"[\"192.0.2.0/24\"]" doc:"CIDRs that may send; all by default."`
-	MaxBodyBytes          int               `json:"max_body_bytes,omitempty" minimum:"0" maximum:"33554432" doc:"Larger ones are refused: 413. 1048576 by default."`
+	MaxBodyBytes          int               `json:"max_body_bytes,omitempty" minimum:"0" maximum:"33554432" doc:"Larger ones are refused: 413. 0: the default, 1048576."`
 	ContentTypes          []string          `json:"content_types,omitempty" maxItems:"50" example:"[\"application/json\"]" doc:"Media types that are taken; all by default."`
 	Response              *SourceReply      `json:"response,omitempty" doc:"The answer to what is accepted, for providers that check it."`
 }
@@ -44,18 +44,18 @@ type SourceFields struct {
 // RateLimit bounds the requests to a source on each instance, before they are
 // verified.
 type RateLimit struct {
-	RequestsPerSecond int `json:"requests_per_second,omitempty" minimum:"0" maximum:"1000000" doc:"100 by default."`
-	RequestsPerMinute int `json:"requests_per_minute,omitempty" minimum:"0" maximum:"60000000" doc:"1000 by default."`
-	BurstSize         int `json:"burst_size,omitempty" minimum:"0" maximum:"1000000" doc:"50 by default."`
+	RequestsPerSecond int `json:"requests_per_second,omitempty" minimum:"0" maximum:"1000000" doc:"0: the default, 100."`
+	RequestsPerMinute int `json:"requests_per_minute,omitempty" minimum:"0" maximum:"60000000" doc:"0: the default, 1000."`
+	BurstSize         int `json:"burst_size,omitempty" minimum:"0" maximum:"1000000" doc:"0: the default, 50."`
 }
 
 // RetryPolicy says when failed work is tried again.
 type RetryPolicy struct {
 	MaxRetries        *int    `json:"max_retries,omitempty" minimum:"0" maximum:"25" doc:"3 by default; 0: never."`
-	InitialDelayMS    int     `json:"initial_delay_ms,omitempty" minimum:"0" maximum:"86400000" doc:"Before the first retry; 10000 by default."`
-	BackoffMultiplier float64 `json:"backoff_multiplier,omitempty" minimum:"0" maximum:"10" doc:"Of the delay from one retry to the next, 1 to 10; 3 by default."`
-	MaxDelayMS        int     `json:"max_delay_ms,omitempty" minimum:"0" maximum:"604800000" doc:"3600000 by default."`
-	ScheduleSeconds   []int   `json:"schedule_seconds,omitempty" maxItems:"25" example:"[30,120,600]" doc:"The delays one by one, instead of all that."`
+	InitialDelayMS    int     `json:"initial_delay_ms,omitempty" minimum:"0" maximum:"86400000" doc:"Before the first retry. 0: the default, 10000."`
+	BackoffMultiplier float64 `json:"backoff_multiplier,omitempty" minimum:"0" maximum:"10" doc:"Of the delay from one retry to the next, 1 to 10. 0: the default, 3."`
+	MaxDelayMS        int     `json:"max_delay_ms,omitempty" minimum:"0" maximum:"604800000" doc:"The longest delay, not less than the initial one. 0: the default, 3600000."`
+	ScheduleSeconds   []int   `json:"schedule_seconds,omitempty" maxItems:"25" example:"[30,120,600]" doc:"The delays one by one; while it is there, the rest of the policy is kept and does not count."`
 }
 
 // SourceReply is the answer to an accepted webhook.

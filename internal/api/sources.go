@@ -20,7 +20,7 @@ type SourceStore interface {
 	Sources(ctx context.Context, tenant eventhook.TenantID, before eventhook.SourceID, limit int) ([]eventhook.Source, error)
 	AddSource(ctx context.Context, by eventhook.Actor, s eventhook.Source) (eventhook.Source, error)
 	ChangeSource(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, slug string, version int64, change func(eventhook.Source) (eventhook.Source, error)) (eventhook.Source, error)
-	DeleteSource(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, slug string, version int64, withRoutes bool) error
+	DeleteSource(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, slug string, version int64, cascade bool) error
 }
 
 // UsageStore tells what sources have received lately; those that have received
@@ -40,7 +40,8 @@ func (s *server) registerSources(api huma.API) {
 	update := op("update-source", http.MethodPatch, "/{slug}", "Change what is named of a source", eventhook.ScopeManage)
 	update.skipsShape, update.about = true, "A JSON merge patch: null is the default, and what is not named stays, secrets too. A verifier of another type is replaced whole."
 	remove := op("delete-source", http.MethodDelete, "/{slug}", "Delete a source", eventhook.ScopeManage)
-	remove.status, remove.about = http.StatusNoContent, "Its events stay."
+	remove.status, remove.about = http.StatusNoContent, "Its events stay. One that has routes, or of which events are still to be processed, stays too: 409, "+
+		"unless cascade is true. Such events are unrouted when it is their turn; what has been done of them stays done, and the rest is never done."
 	register(s, api, create, s.addSource)
 	register(s, api, op("list-sources", http.MethodGet, "", "List sources, newest first", eventhook.ScopeRead), s.listSources)
 	register(s, api, op("get-source", http.MethodGet, "/{slug}", "Read a source", eventhook.ScopeRead), s.readSource)
@@ -125,12 +126,12 @@ func (s *server) changeSource(ctx context.Context, who caller, in *changeSourceR
 	if !eventhook.IsSlug(in.Slug) {
 		return nil, eventhook.NotFound("source")
 	}
-	version, err := in.version()
-	if err != nil {
-		return nil, err
-	}
-	source, err := s.Sources.ChangeSource(ctx, who.actor(), who.tenant, in.Slug, version, func(have eventhook.Source) (eventhook.Source, error) {
-		return s.patchedSource(have, in.Body)
+	var source eventhook.Source
+	err := in.held(func(version int64) (err error) {
+		source, err = s.Sources.ChangeSource(ctx, who.actor(), who.tenant, in.Slug, version, func(have eventhook.Source) (eventhook.Source, error) {
+			return s.patchedSource(have, in.Body)
+		})
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -170,16 +171,14 @@ func isRetyped(have *Verifier, patch json.RawMessage) bool {
 type deleteSourceRequest struct {
 	SourcePath
 	IfMatch
-	Cascade bool `query:"cascade" doc:"Delete its routes too; without it a source that has routes stays: 409."`
+	Cascade bool `query:"cascade" doc:"Delete it with its routes, whatever of its events is still to be processed."`
 }
 
 func (s *server) deleteSource(ctx context.Context, who caller, in *deleteSourceRequest) (*struct{}, error) {
 	if !eventhook.IsSlug(in.Slug) {
 		return nil, eventhook.NotFound("source")
 	}
-	version, err := in.version()
-	if err != nil {
-		return nil, err
-	}
-	return nil, s.Sources.DeleteSource(ctx, who.actor(), who.tenant, in.Slug, version, in.Cascade)
+	return nil, in.held(func(version int64) error {
+		return s.Sources.DeleteSource(ctx, who.actor(), who.tenant, in.Slug, version, in.Cascade)
+	})
 }

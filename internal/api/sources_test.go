@@ -116,6 +116,11 @@ func TestSourceIsPatched(t *testing.T) {
 		{"a part of a limit", `{"rate_limit":{"requests_per_second":5}}`, object{"rate_limit": object{"requests_per_second": 5.0, "requests_per_minute": 1000.0, "burst_size": 7.0}}},
 		{"a part of a limit, back", `{"rate_limit":{"burst_size":null}}`, object{"rate_limit": object{"requests_per_second": 5.0, "requests_per_minute": 1000.0, "burst_size": 50.0}}},
 		{"a limit, back", `{"rate_limit":null}`, object{"rate_limit": object{"requests_per_second": 100.0, "requests_per_minute": 1000.0, "burst_size": 50.0}}},
+		{"retries", `{"retry":{"schedule_seconds":[5]}}`, object{"retry": object{"schedule_seconds": []any{5.0}}}},
+		{"retries beside a schedule", `{"retry":{"max_retries":7,"max_delay_ms":60000}}`,
+			object{"retry": object{"schedule_seconds": []any{5.0}, "max_retries": 7.0, "max_delay_ms": 60000.0}}},
+		{"retries without the schedule", `{"retry":{"schedule_seconds":null,"initial_delay_ms":0}}`,
+			object{"retry": object{"max_retries": 7.0, "initial_delay_ms": 10000.0, "backoff_multiplier": 3.0, "max_delay_ms": 60000.0}}},
 		{"a list, whole", `{"allowed_ip_ranges":["192.0.2.0/24"]}`, object{"allowed_ip_ranges": []any{"192.0.2.0/24"}}},
 		{"a part of the verifier, and its secret stays", `{"verifier":{"prefix":"v="}}`, object{"verifier": object{"type": "hmac", "header": "X-Sign", "prefix": "v="}, "secrets_count": 1.0}},
 		{"a secret", `{"verifier":{"secrets":["a","b"]}}`, object{"verifier": object{"type": "hmac", "header": "X-Sign", "prefix": "v="}, "secrets_count": 2.0}},
@@ -124,8 +129,8 @@ func TestSourceIsPatched(t *testing.T) {
 		{"a provider instead of the verifier", `{"verifier":null,"provider":"github","secrets":["` + hush + `"]}`, object{"verifier": nil, "provider": "github", "secrets_count": 1.0}},
 		{"that it is disabled", `{"is_enabled":false}`, object{"is_enabled": false, "secrets_count": 1.0}},
 		{"that it is enabled, by default", `{"is_enabled":null}`, object{"is_enabled": true}},
-		{"an answer", `{"response":{"status":204}}`, object{"response": object{"status": 204.0}}},
-		{"a part of the answer", `{"response":{"body":"ok"}}`, object{"response": object{"status": 204.0, "body": "ok"}}},
+		{"an answer", `{"response":{"status":202}}`, object{"response": object{"status": 202.0}}},
+		{"a part of the answer", `{"response":{"body":"ok"}}`, object{"response": object{"status": 202.0, "body": "ok"}}},
 		{"no answer", `{"response":null}`, object{"response": nil}},
 	} {
 		r.clock.advance(1)
@@ -177,6 +182,9 @@ func TestSourceIsDeleted(t *testing.T) {
 	path := T("acme") + sources + "/crm"
 	if p := r.admin("DELETE", path, nil).want(http.StatusConflict).problem(); !strings.Contains(p.Detail, "cascade=true") {
 		t.Errorf("it says %q, want what to do", p.Detail)
+	}
+	if p := r.admin("DELETE", path, nil).problem(); !strings.Contains(p.Detail, "1 route, and 1 event is still to be processed") {
+		t.Errorf("it says %q, want what is owed", p.Detail)
 	}
 	r.admin("DELETE", path+"?cascade=perhaps", nil).want(http.StatusBadRequest)
 	r.admin("DELETE", path+"?cascade=false", nil).want(http.StatusConflict)
@@ -247,7 +255,7 @@ func TestSourceFaults(t *testing.T) {
 		{"an array", `[]`, 422, []string{"body"}},
 		{"null", `null`, 422, []string{"body"}},
 		{"a text", `"x"`, 422, []string{"body"}},
-		{"nothing", ``, 400, nil},
+		{"nothing", ``, 400, []string{"body"}},
 		{"no JSON", `{"slug":`, 400, []string{"body"}},
 		{"more than a megabyte", `{"slug":"x","name":"` + strings.Repeat("n", 1<<20) + `"}`, 413, nil},
 	} {

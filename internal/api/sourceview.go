@@ -112,7 +112,7 @@ func (s *server) viewSource(x eventhook.Source) (Source, error) {
 		v.Response = (*SourceReply)(preset.Reply)
 	}
 	if len(x.Retry.ScheduleSeconds) > 0 {
-		v.Retry = RetryPolicy{ScheduleSeconds: x.Retry.ScheduleSeconds} // which counts alone
+		v.Retry = RetryPolicy(x.Retry) // the schedule counts alone: no defaults beside it
 	}
 	return v, nil
 }

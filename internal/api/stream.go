@@ -60,7 +60,6 @@ func (s *server) registerStream(api huma.API) {
 	described["200"] = &huma.Response{Description: "A stream that does not end by itself.", Content: map[string]*huma.MediaType{
 		"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}},
 	}}
-	described["429"] = &huma.Response{Description: http.StatusText(http.StatusTooManyRequests), Content: described["400"].Content}
 }
 
 func (s *server) streamEvents(_ context.Context, who caller, in *streamQuery) (*huma.StreamResponse, error) {

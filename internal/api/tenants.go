@@ -113,7 +113,7 @@ func (s *server) answerTenant(ctx context.Context, t eventhook.Tenant) (*tenantA
 }
 
 type tenantCreate struct {
-	Slug            string `json:"slug" doc:"1 to 63 lower-case letters, digits and inner hyphens. It stays."`
+	Slug            string `json:"slug" minLength:"1" maxLength:"63" pattern:"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$" patternDescription:"1 to 63 lower-case letters, digits and inner hyphens" doc:"1 to 63 lower-case letters, digits and inner hyphens. It stays."`
 	Name            string `json:"name"`
 	MaxEventsPerDay *int64 `json:"max_events_per_day,omitempty" nullable:"true" doc:"Between two midnights, UTC; duplicates count. Without it there is no limit."`
 	MaxStorageBytes *int64 `json:"max_storage_bytes,omitempty" nullable:"true" doc:"Bodies and headers that are kept. Without it there is no limit."`
@@ -165,12 +165,12 @@ type changeTenantRequest struct {
 }
 
 func (s *server) changeTenant(ctx context.Context, who caller, in *changeTenantRequest) (*tenantAnswer, error) {
-	version, err := in.version()
-	if err != nil {
-		return nil, err
-	}
-	t, err := s.Admin.ChangeTenant(ctx, who.actor(), in.Tenant, version, func(have eventhook.Tenant) (eventhook.Tenant, error) {
-		return s.patchTenant(have, in.Body)
+	var t eventhook.Tenant
+	err := in.held(func(version int64) (err error) {
+		t, err = s.Admin.ChangeTenant(ctx, who.actor(), in.Tenant, version, func(have eventhook.Tenant) (eventhook.Tenant, error) {
+			return s.patchTenant(have, in.Body)
+		})
+		return err
 	})
 	if err != nil {
 		return nil, err

@@ -1,6 +1,8 @@
 package api
 
 import (
+	"errors"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -9,23 +11,48 @@ import (
 
 // IfMatch is the condition of a change: that nobody else was faster.
 type IfMatch struct {
-	IfMatch string `header:"If-Match" doc:"The ETag of what was read. If it has changed since then, nothing is done: 412. Without it, or with *, the change is made to whatever is there."`
+	IfMatch string `header:"If-Match" doc:"The ETag of what was read, or several with commas between them. If none of them is that of what is there now, nothing is done: 412. Without it, or with *, the change is made to whatever is there."`
 }
 
-// version is the version that must be current, 0 if any may be. What cannot
-// be one of ours cannot be current.
-func (m IfMatch) version() (int64, error) {
-	tag := strings.TrimSpace(m.IfMatch)
-	if tag == "" || tag == "*" {
-		return 0, nil
+// mostVersions bounds how many versions a request may name: each that is not
+// current costs a look.
+const mostVersions = 20
+
+// held makes a change under the condition: act is given the version that must
+// be current, 0 if any may be, and returns ErrStale if it is not. Of several
+// versions each is tried until one is current. What cannot be a version of ours
+// cannot be current.
+func (m IfMatch) held(act func(version int64) error) error {
+	list := strings.TrimSpace(m.IfMatch)
+	if list == "" || list == "*" {
+		return act(0)
 	}
-	quoted, ok := strings.CutPrefix(tag, `"`)
-	digits, ok2 := strings.CutSuffix(quoted, `"`)
-	v, err := strconv.ParseInt(digits, 10, 64)
-	if !ok || !ok2 || err != nil || v < 1 {
-		return 0, eventhook.ErrStale
+	versions := versionsIn(list)
+	if len(versions) > mostVersions {
+		return malformed(eventhook.Faults{{Location: "header.If-Match", Message: "names more than " + strconv.Itoa(mostVersions) + " versions"}})
 	}
-	return v, nil
+	for _, v := range versions {
+		if err := act(v); !errors.Is(err, eventhook.ErrStale) {
+			return err
+		}
+	}
+	return eventhook.ErrStale
+}
+
+// versionsIn are the versions that a list of entity tags names, the newest
+// first. Weak tags never match (RFC 9110, section 13.1.1).
+func versionsIn(list string) (all []int64) {
+	for tag := range strings.SplitSeq(list, ",") {
+		quoted, opened := strings.CutPrefix(strings.TrimSpace(tag), `"`)
+		digits, closed := strings.CutSuffix(quoted, `"`)
+		if v, err := strconv.ParseInt(digits, 10, 64); opened && closed && err == nil && v > 0 {
+			all = append(all, v)
+		}
+	}
+	slices.Sort(all)
+	all = slices.Compact(all)
+	slices.Reverse(all)
+	return all
 }
 
 // etag is the strong entity tag of a version (RFC 9110, section 8.8.3).

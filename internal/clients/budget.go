@@ -55,6 +55,13 @@ func (b *Budget) Draw(address netip.Addr, now time.Time) bool {
 	return limiter.AllowN(now, 1)
 }
 
+// Return gives back what a Draw that had room has counted: it was no fault.
+func (b *Budget) Return(address netip.Addr, now time.Time) {
+	if limiter, ok := b.limiters.Get(Client(address)); ok {
+		limiter.AllowN(now, -1) // the burst bounds it when it is looked at next
+	}
+}
+
 // Wait is how long a client's budget is used up, 0 if it is not. It draws
 // nothing.
 func (b *Budget) Wait(address netip.Addr, now time.Time) time.Duration {

@@ -88,3 +88,21 @@ func TestAScanOfManyAddressesIsForgotten(t *testing.T) {
 		t.Error("the first of ten thousand others is still remembered: the memory has no bound")
 	}
 }
+
+func TestWhatWasNoFaultIsGivenBack(t *testing.T) {
+	b := clients.NewBudget(1, 2)
+	client := netip.MustParseAddr("198.51.100.1")
+	b.Return(client, noon) // of whom nothing is known
+	for step, c := range []struct{ room, given int }{{2, 2}, {2, 1}, {1, 0}, {0, 5}, {2, 0}} {
+		room := 0
+		for b.Draw(client, noon) {
+			room++
+		}
+		if room != c.room {
+			t.Errorf("step %d: room for %d, want %d", step, room, c.room)
+		}
+		for range c.given {
+			b.Return(client, noon)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unsafe"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/tidwall/gjson"
 
 	"github.com/eventhook/eventhook"
@@ -66,8 +67,18 @@ func isIndexOrName(step string) bool {
 	return len(step) < 10 && (step == "0" || step[0] != '0')
 }
 
-// ParsePaths reads several paths.
+// lists are those in use, by their texts.
+var lists, _ = lru.New[string, []Path](keptLists)
+
+const keptLists = 1000
+
+// ParsePaths reads several paths. Who reads the same shares the list, as most
+// sources do: it must not be changed.
 func ParsePaths(list []string) ([]Path, error) {
+	key := strings.Join(list, "\x00")
+	if paths, ok := lists.Get(key); ok && len(paths) == len(list) {
+		return paths, nil
+	}
 	paths := make([]Path, len(list))
 	for i, s := range list {
 		var err error
@@ -75,6 +86,7 @@ func ParsePaths(list []string) ([]Path, error) {
 			return nil, err
 		}
 	}
+	lists.Add(key, paths)
 	return paths, nil
 }
 

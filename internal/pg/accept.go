@@ -29,7 +29,7 @@ WITH sent AS (
     INSERT INTO eventhook.idempotency_key AS k (tenant_id, scope, key, made, expires_at)
     SELECT tenant_id, source_id::text, first_key, id, key_expires_at
     FROM sent WHERE first_key IS NOT NULL
-    ORDER BY tenant_id, source_id::text COLLATE "C", first_key COLLATE "C"
+    ORDER BY tenant_id, first_key COLLATE "C", source_id::text COLLATE "C"
     ON CONFLICT (tenant_id, scope, key) DO UPDATE
         SET made = CASE WHEN k.expires_at <= $17 THEN excluded.made ELSE k.made END,
             expires_at = CASE WHEN k.expires_at <= $17 THEN excluded.expires_at ELSE k.expires_at END

@@ -64,11 +64,11 @@ func TestApplyTenantSaysWhatItDoes(t *testing.T) {
 		{"the old secret", globex(), with(3, field("secrets", `"[redacted]"`, `"[redacted, changed]"`))},
 		{"a setting", globex(func(c *eventhook.TenantConfig) { c.Sources[0].RequireIdempotencyKey = true }), with(1, field("require_idempotency_key", "null", "true"))},
 		{"no setting", globex(), with(1, field("require_idempotency_key", "true", "null"))},
-		{"a route's filter", filtered(`{"body.a": {"$in": ["x", 1.50]}}`), with(2, field("filter.body.a.$in", "null", `["x",1.50]`))},
+		{"a route's filter", filtered(`{"body.a": {"$in": ["x", 1.50]}}`), with(2, field(`filter["body.a"].$in`, "null", `["x",1.50]`))},
 		{"a filter that says the same", filtered(`{"body.\u0061":{"$in":["\u0078",1.50]}}`), plan(unchanged, unchanged, unchanged, unchanged)},
-		{"another number", filtered(`{"body.a":{"$in":["x",1.5]}}`), with(2, field("filter.body.a.$in", `["x",1.50]`, `["x",1.5]`))},
+		{"another number", filtered(`{"body.a":{"$in":["x",1.5]}}`), with(2, field(`filter["body.a"].$in`, `["x",1.50]`, `["x",1.5]`))},
 		{"no filter, and a priority", globex(func(c *eventhook.TenantConfig) { c.Sources[0].Routes[0].Priority = 7 }),
-			with(2, append(field("filter.body.a.$in", `["x",1.5]`, "null"), field("priority", "0", "7")...))},
+			with(2, append(field(`filter["body.a"].$in`, `["x",1.5]`, "null"), field("priority", "0", "7")...))},
 	} {
 		same(t, c.claim+", dry", f.applyWith(c.want, ApplyOptions{DryRun: true}), c.plan)
 		same(t, c.claim, f.applyWith(c.want, ApplyOptions{}), c.plan)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -15,6 +16,9 @@ func (a *applier) applyRoutes(ctx context.Context, s eventhook.Source, have, wan
 	left := make(map[string]eventhook.Route, len(have))
 	for _, r := range have {
 		left[r.Name] = r
+	}
+	if err := a.fewEnough(s, left, want); err != nil {
+		return err
 	}
 	ids := idsInOrder[eventhook.Route](a.db.now(), len(want)) // new ones of one priority are tried as they are named
 	for i, r := range want {
@@ -35,6 +39,26 @@ func (a *applier) applyRoutes(ctx context.Context, s eventhook.Source, have, wan
 		}
 	}
 	return nil
+}
+
+// fewEnough refuses to make routes of a source that would have more than it may
+// with them: those it has stay, unless what is not named is pruned.
+func (a *applier) fewEnough(s eventhook.Source, have map[string]eventhook.Route, want []eventhook.Route) error {
+	added := 0
+	for _, r := range want {
+		if _, exists := have[r.Name]; !exists {
+			added++
+		}
+	}
+	total := len(have) + added
+	if a.prune {
+		total = len(want)
+	}
+	if added == 0 || total <= eventhook.MaxRoutes {
+		return nil
+	}
+	return &eventhook.Error{Kind: eventhook.KindConflict, Message: fmt.Sprintf("The source %q would have %d routes, with those that stay though they are not named; at most %d are allowed.",
+		s.Slug, total, eventhook.MaxRoutes)}
 }
 
 func (a *applier) applyRoute(ctx context.Context, s eventhook.Source, have eventhook.Route, exists bool, want eventhook.Route) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -111,4 +112,22 @@ func scanAudit(row pgx.CollectableRow) (e eventhook.AuditEntry, err error) {
 		e.ResourceID = eventhook.AuditID(*resource).String()
 	}
 	return e, json.Unmarshal(changes, &e.Changes)
+}
+
+// sweepAuditSQL removes the oldest of the entries before an id, which holds the
+// moment. It skips what another instance is removing. Primary key.
+const sweepAuditSQL = `
+DELETE FROM eventhook.audit_log WHERE id = ANY(ARRAY(
+    SELECT id FROM eventhook.audit_log WHERE id < $1 ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED))`
+
+// SweepAudit removes entries that are older than keep, the oldest first and up
+// to a thousand, and returns how many it removed. A keep of 0 removes none.
+func (db *DB) SweepAudit(ctx context.Context, keep time.Duration) (int, error) {
+	if keep <= 0 {
+		return 0, nil
+	}
+	const most = 1000
+	before := eventhook.FirstID[eventhook.AuditEntry](db.now().Add(-keep))
+	tag, err := db.work.Exec(ctx, sweepAuditSQL, [16]byte(before), most)
+	return int(tag.RowsAffected()), translate("sweep the audit log", err)
 }

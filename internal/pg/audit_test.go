@@ -134,6 +134,79 @@ func TestTheAuditLogIsReadByIndexAlone(t *testing.T) {
 	}
 }
 
+// manyEntries writes n entries of the present.
+func (f *fixture) manyEntries(n int) {
+	f.Helper()
+	entries := make([]eventhook.AuditEntry, n)
+	for i := range entries {
+		entries[i] = eventhook.AuditEntry{TenantID: f.tenant, Action: "tenant.updated", ResourceType: "tenant", ResourceName: "acme"}
+	}
+	tx, err := f.db.work.Begin(f.Context())
+	f.must(err)
+	f.must(f.db.auditAll(f.Context(), tx, operator, entries))
+	f.must(tx.Commit(f.Context()))
+}
+
+func TestOldAuditEntriesGoInSteps(t *testing.T) {
+	const keep = 400 * day
+	f := setUp(t)
+	f.exec(`DELETE FROM eventhook.audit_log`)
+	f.manyEntries(2500)
+	f.clock.advance(time.Second)
+	f.manyEntries(3)
+	for _, c := range []struct {
+		claim string
+		after time.Duration
+		keep  time.Duration
+		want  int
+	}{
+		{"young ones stay", keep - time.Second, keep, 0},
+		{"0 keeps all", 0, 0, 0},
+		{"to the second", time.Millisecond, keep, 1000},
+		{"the next step", 0, keep, 1000},
+		{"the last step", 0, keep, 500},
+		{"nothing is left", 0, keep, 0},
+		{"the others in their time", time.Second, keep, 3},
+	} {
+		f.clock.advance(c.after)
+		n, err := f.db.SweepAudit(t.Context(), c.keep)
+		f.must(err)
+		same(t, c.claim, n, c.want)
+		if n > 0 && n < 1000 {
+			continue
+		}
+		if list := f.audit(eventhook.AuditFilter{}); len(list) < 3 || !list[0].ID.Time().After(noon) {
+			t.Errorf("%s: %d entries are left, want the newest among them", c.claim, len(list))
+		}
+	}
+	same(t, "left", f.count("audit_log", "true"), 0)
+}
+
+func TestInstancesDoNotWaitToSweepTheAuditLog(t *testing.T) {
+	f := setUp(t)
+	entries := f.count("audit_log", "true")
+	f.clock.advance(day + time.Second)
+	tx, err := f.other.work.Begin(t.Context())
+	f.must(err)
+	_, err = tx.Exec(t.Context(), `SELECT FROM eventhook.audit_log WHERE action = 'tenant.created' FOR UPDATE`)
+	f.must(err)
+	n, err := f.db.SweepAudit(t.Context(), day)
+	f.must(err)
+	f.must(tx.Rollback(t.Context()))
+	same(t, "removed of what nobody holds", n, entries-1)
+}
+
+func TestTheAuditLogIsSweptByItsPrimaryKey(t *testing.T) {
+	f := setUp(t)
+	conn, err := f.db.work.Acquire(t.Context())
+	f.must(err)
+	defer conn.Release()
+	plan := explain(f, conn.Conn(), sweepAuditSQL, 2)
+	if strings.Count(plan, "audit_log_pkey") != 2 || strings.Contains(plan, "Sort") || strings.Contains(plan, "Seq Scan") {
+		t.Errorf("want the primary key twice and nothing sorted, got\n%s", plan)
+	}
+}
+
 // TestTheAuditLogHoldsNoSecret plants secrets wherever one can be given, and
 // looks for them in what is written about the changes.
 func TestTheAuditLogHoldsNoSecret(t *testing.T) {

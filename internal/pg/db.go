@@ -11,8 +11,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -75,6 +78,8 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+	now := o.Now
+	o.Now = func() time.Time { return now().Truncate(time.Microsecond) } // as PostgreSQL keeps it: what is made is told as it will be read
 	if o.Describe == nil {
 		o.Describe = func(v eventhook.Secret) (json.RawMessage, string, error) { return nil, v.Reveal(), nil }
 	}
@@ -185,6 +190,10 @@ func translate(act string, err error) error {
 	if errors.Is(err, pgx.ErrNoRows) {
 		return eventhook.ErrNotFound
 	}
+	if isDown(err) {
+		return &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "The database is not available; try again.", RetryAfter: time.Second,
+			Cause: fmt.Errorf("%s: %w", act, err)}
+	}
 	if hasCode(err, codeQueryCanceled) {
 		return &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "The list takes too long; narrow it, by time for instance.", RetryAfter: time.Second, Cause: err}
 	}
@@ -192,6 +201,19 @@ func translate(act string, err error) error {
 		return &eventhook.Error{Kind: eventhook.KindConflict, Message: "it exists already", Cause: err}
 	}
 	return fmt.Errorf("%s: %w", act, err)
+}
+
+// isDown reports whether the database could not be reached, or is stopping or
+// starting: SQLSTATE classes 08 and 57P, and 53300, too many connections.
+func isDown(err error) bool {
+	if pgErr, ok := asPgError(err); ok {
+		return strings.HasPrefix(pgErr.Code, "08") || strings.HasPrefix(pgErr.Code, "57P") || pgErr.Code == "53300"
+	}
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		return true
+	}
+	_, ok := errors.AsType[*net.OpError](err)
+	return ok || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
 }
 
 func hasCode(err error, codes ...string) bool {

@@ -38,10 +38,13 @@ var (
 
 // statusSQL are the states as constants: only these let the planner see that a
 // partial index holds them.
-var statusSQL = map[eventhook.EventStatus]string{
-	eventhook.EventPending: `'pending'`, eventhook.EventProcessing: `'processing'`, eventhook.EventDelivered: `'delivered'`,
-	eventhook.EventUnrouted: `'unrouted'`, eventhook.EventFailed: `'failed'`, eventhook.EventDead: `'dead'`, eventhook.EventDuplicate: `'duplicate'`,
-}
+var statusSQL = func() map[eventhook.EventStatus]string {
+	all := map[eventhook.EventStatus]string{}
+	for _, s := range eventhook.EventStatuses {
+		all[s] = `'` + string(s) + `'`
+	}
+	return all
+}()
 
 const exceptional = ` AND e.status IN ('failed', 'dead', 'unrouted', 'duplicate')`
 

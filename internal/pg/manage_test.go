@@ -59,7 +59,7 @@ func TestASourcesLife(t *testing.T) {
 	want.Provider, want.SecretsCount, want.MaxBodyBytes, want.AllowedIPRanges = "github", 1, 10, []string{"192.0.2.0/24"}
 	made, err := f.db.AddSource(t.Context(), operator, want)
 	f.must(err)
-	f.lastEntry("made", "source.created", "erp", "allowed_ip_ranges", "is_enabled", "max_body_bytes", "name", "slug")
+	f.lastEntry("made", "source.created", "erp", "allowed_ip_ranges", "is_enabled", "max_body_bytes", "name", "provider", "slug")
 	stored := f.source("acme", "erp")
 	same(t, "stored", []any{stored.ID, stored.Version, stored.Provider, stored.SecretsCount, stored.SourceSettings, stored.Verifier.Reveal()},
 		[]any{made.ID, int64(1), "github", 1, want.SourceSettings, want.Verifier.Reveal()})
@@ -85,7 +85,7 @@ func TestASourcesLife(t *testing.T) {
 
 	f.clock.advance(time.Second)
 	f.must(f.db.DeleteSource(t.Context(), operator, f.tenant, "erp", 2, false))
-	f.lastEntry("deleted", "source.deleted", "erp", "allowed_ip_ranges", "is_enabled", "max_body_bytes", "name", "slug")
+	f.lastEntry("deleted", "source.deleted", "erp", "allowed_ip_ranges", "is_enabled", "max_body_bytes", "name", "provider", "slug")
 	_, err = f.db.FindSource(t.Context(), "acme", "erp")
 	wantKind(t, "found then", err, eventhook.KindNotFound)
 }
@@ -98,7 +98,7 @@ func TestARoutesLife(t *testing.T) {
 	want.FilterExpression, want.FilterFunction, want.Transform = "true", "f", &eventhook.Transform{Type: "jmespath", Expression: "a"}
 	made, err := f.db.AddRoute(t.Context(), operator, f.tenant, "crm", want)
 	f.must(err)
-	f.lastEntry("made", "route.created", "crm/pay", "filter.body.n", "filter_event_types", "filter_expression", "filter_function", "is_enabled", "name", "priority", "targets",
+	f.lastEntry("made", "route.created", "crm/pay", `filter["body.a"]`, `filter["body.n"]`, "filter_event_types", "filter_expression", "filter_function", "is_enabled", "name", "priority", "targets",
 		"transform.expression", "transform.type")
 	stored, err := f.db.Route(t.Context(), f.crm, made.ID)
 	f.must(err)
@@ -114,7 +114,7 @@ func TestARoutesLife(t *testing.T) {
 		return r, nil
 	})
 	f.must(err)
-	f.lastEntry("changed", "route.updated", "crm/pay", "filter.body.n", "priority", "transform.expression", "transform.type")
+	f.lastEntry("changed", "route.updated", "crm/pay", `filter["body.a"]`, `filter["body.n"]`, "priority", "transform.expression", "transform.type")
 	same(t, "what is gone", f.count("route", "name = 'pay' AND filter IS NULL AND transform IS NULL AND version = 2"), 1)
 	before := f.count("audit_log", "true")
 	_, err = f.db.ChangeRoute(t.Context(), operator, f.tenant, "crm", made.ID, 0, prioritized(8))

@@ -92,6 +92,9 @@ func (f *fixture) filled(settled, due int) {
 
 var wholeTable = regexp.MustCompile(`Seq Scan on (event|execution|promise|idempotency_key|rejection|source|tenant_usage)\S*`)
 
+// sortsEvents is a sort, or an unordered read, below the limits of owedSQL.
+var sortsEvents = regexp.MustCompile(`Sort  \(cost.*\n\s+Sort Key: event|Bitmap Heap Scan`)
+
 var sorts = regexp.MustCompile(`Sort  \(cost|Bitmap Heap Scan`)
 
 func TestHotStatementsReadNoWholeTable(t *testing.T) {
@@ -109,6 +112,10 @@ func TestHotStatementsReadNoWholeTable(t *testing.T) {
 			if (name == "claim events" || name == "claim work") && sorts.MatchString(plan) {
 				t.Errorf("%s, %s sorts:\n%s", state, name, plan)
 			}
+		}
+		// It stops at its limits only where an index has the order.
+		if plan := explain(f, conn.Conn(), owedSQL, 2); wholeTable.MatchString(plan) || sortsEvents.MatchString(plan) {
+			t.Errorf("%s, owed events reads more than its limits:\n%s", state, plan)
 		}
 	}
 	check("no partition, no row")

@@ -30,9 +30,6 @@ FROM chosen c
 WHERE e.tenant_id = c.tenant_id AND e.id = c.id
 RETURNING e.id`
 
-// reprocessable are the states from which events can be processed anew.
-var reprocessable = []eventhook.EventStatus{eventhook.EventFailed, eventhook.EventDead, eventhook.EventUnrouted}
-
 // ReprocessEvents makes a tenant's events due at once, with all their retries
 // before them, and returns their ids, newest first. Actions that have succeeded
 // are not done again. Left alone are events in other states than failed, dead
@@ -80,7 +77,7 @@ func (db *DB) selected(ctx context.Context, tenant eventhook.TenantID, which eve
 		return which.IDs, nil
 	}
 	var all []eventhook.EventID
-	for _, status := range reprocessable {
+	for _, status := range eventhook.Reprocessable {
 		if len(which.Statuses) > 0 && !slices.Contains(which.Statuses, status) {
 			continue
 		}

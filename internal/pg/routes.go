@@ -31,10 +31,13 @@ func scanRouteRow(row pgx.Row) (r eventhook.Route, err error) {
 	return r, json.Unmarshal(targets, &r.Targets)
 }
 
-// SourceRouting returns the routes of a source, none if the source is gone.
+// SourceRouting returns the routes of a source, none if the source is gone or
+// its tenant closed: what is still owed then ends unrouted, whatever its
+// routes would have taken.
 func (db *DB) SourceRouting(ctx context.Context, source eventhook.SourceID) (eventhook.RetryPolicy, []eventhook.Route, error) {
 	var settings []byte
-	err := db.work.QueryRow(ctx, `SELECT settings FROM eventhook.source WHERE id = $1`, [16]byte(source)).Scan(&settings)
+	err := db.work.QueryRow(ctx, `SELECT s.settings FROM eventhook.source s JOIN eventhook.tenant t ON t.id = s.tenant_id
+		WHERE s.id = $1 AND t.status <> 'closed'`, [16]byte(source)).Scan(&settings)
 	if err != nil {
 		if err = notFound(err, "source"); eventhook.KindOf(err) == eventhook.KindNotFound {
 			return eventhook.RetryPolicy{}, nil, nil
@@ -251,6 +254,7 @@ func (db *DB) ReorderRoutes(ctx context.Context, by eventhook.Actor, tenant even
 		if err := faults.Err("The order is not valid."); err != nil {
 			return err
 		}
+		m.later = &pgx.Batch{} // others wait for what is locked
 		for _, o := range order {
 			want := byID[o.ID]
 			want.Priority = o.Priority

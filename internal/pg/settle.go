@@ -20,7 +20,7 @@ import (
 const claimKeysSQL = `
 INSERT INTO eventhook.idempotency_key AS k (tenant_id, scope, key, made, expires_at)
 SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::uuid[], $5::timestamptz[]) AS u (tenant_id, scope, key, made, expires_at)
-ORDER BY tenant_id, scope COLLATE "C", key COLLATE "C"
+ORDER BY tenant_id, key COLLATE "C", scope COLLATE "C"
 ON CONFLICT (tenant_id, scope, key) DO UPDATE
     SET made = CASE WHEN k.expires_at <= $6 THEN excluded.made ELSE k.made END,
         expires_at = CASE WHEN k.expires_at <= $6 THEN excluded.expires_at ELSE k.expires_at END

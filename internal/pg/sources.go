@@ -95,14 +95,28 @@ func (db *DB) scanStored(row pgx.Row) (s eventhook.Source, unopened, err error) 
 	return s, unopened, json.Unmarshal(settings, &s.SourceSettings)
 }
 
-// sourceRecord is what the audit log tells of a source. Secrets stands for
-// them: it differs when they do.
+// sourceRecord is what the audit log tells of a source, beside how its requests
+// are verified: the fields have the API's names.
 type sourceRecord struct {
-	Slug      string          `json:"slug"`
-	Name      string          `json:"name"`
-	IsEnabled bool            `json:"is_enabled"`
-	Verifier  json.RawMessage `json:"verifier,omitempty"` // without secrets
+	Slug      string `json:"slug"`
+	Name      string `json:"name"`
+	IsEnabled bool   `json:"is_enabled"`
+	Provider  string `json:"provider,omitempty"`
 	eventhook.SourceSettings
+}
+
+// recordOfSource puts what is public of a verifier, the members of an object,
+// beside the other fields; nil is one whose key is lost.
+func recordOfSource(s eventhook.Source, public json.RawMessage) (map[string]json.RawMessage, error) {
+	raw, err := json.Marshal(sourceRecord{s.Slug, s.Name, s.IsEnabled, s.Provider, s.SourceSettings})
+	if err != nil {
+		return nil, err
+	}
+	var record map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &record); err != nil || public == nil {
+		return record, err
+	}
+	return record, json.Unmarshal(public, &record)
 }
 
 // secretsChanged stands for secrets in the audit log and in plans.
@@ -124,7 +138,11 @@ func (db *DB) diffSources(before, after *eventhook.Source) ([]eventhook.FieldCha
 				return nil, fmt.Errorf("source %s/%s: %w", s.TenantSlug, s.Slug, err)
 			}
 		}
-		records[i] = sourceRecord{s.Slug, s.Name, s.IsEnabled, public, s.SourceSettings}
+		record, err := recordOfSource(*s, public)
+		if err != nil {
+			return nil, fmt.Errorf("source %s/%s: %w", s.TenantSlug, s.Slug, err)
+		}
+		records[i] = record
 	}
 	changes, err := eventhook.Diff(records[0], records[1])
 	if err == nil && before != nil && after != nil && secrets[0] != secrets[1] {
@@ -232,11 +250,34 @@ func (m *manager) updateSource(ctx context.Context, have, want eventhook.Source)
 	return want, changes, err
 }
 
+// owedSQL counts the events of a source that are still to be processed, at most
+// $2 of each kind: of what the gateway owes the events that are due first, of
+// the source those that wait for a retry and those that came last, which are
+// what is missed of a long queue. Indexes event_due, event_source_status and
+// event_source.
+const owedSQL = `
+WITH due AS MATERIALIZED (
+    SELECT id, source_id FROM eventhook.event WHERE due_at IS NOT NULL ORDER BY due_at LIMIT $2
+), failed AS MATERIALIZED (
+    SELECT id FROM eventhook.event WHERE body_size >= 0 AND source_id = $1 AND status = 'failed'
+        AND status IN ('failed', 'dead', 'unrouted', 'duplicate') ORDER BY source_id DESC, status DESC, id DESC LIMIT $2
+), newest AS MATERIALIZED (
+    SELECT id, due_at FROM eventhook.event WHERE body_size >= 0 AND source_id = $1 ORDER BY source_id DESC, id DESC LIMIT $2
+)
+SELECT count(*) FROM (
+    SELECT id FROM due WHERE source_id = $1
+    UNION SELECT id FROM failed
+    UNION SELECT id FROM newest WHERE due_at IS NOT NULL) owed`
+
+// mostOwed bounds what owedSQL reads.
+const mostOwed = 10_000
+
 // DeleteSource removes a source with what it has of rejections and learned
-// secrets; its events stay. One that has routes is a KindConflict, unless
-// withRoutes says that they shall go too. A version other than 0 must be the
-// current one, else ErrStale.
-func (db *DB) DeleteSource(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, slug string, version int64, withRoutes bool) error {
+// secrets; its events stay. One that has routes, or of which events are still
+// to be processed, is a KindConflict, unless cascade says that the routes shall
+// go too; such events are then unrouted when it is their turn. A version other
+// than 0 must be the current one, else ErrStale.
+func (db *DB) DeleteSource(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, slug string, version int64, cascade bool) error {
 	return db.manage(ctx, "delete source", by, tenant, func(m *manager) error {
 		s, err := m.lockSource(ctx, slug)
 		if err != nil {
@@ -249,12 +290,44 @@ func (db *DB) DeleteSource(ctx context.Context, by eventhook.Actor, tenant event
 		if err != nil {
 			return err
 		}
-		if len(routes) > 0 && !withRoutes {
-			return &eventhook.Error{Kind: eventhook.KindConflict,
-				Message: fmt.Sprintf("The source has %d routes: delete them first, or delete it with ?cascade=true.", len(routes))}
+		if !cascade {
+			if err := m.unused(ctx, s, len(routes)); err != nil {
+				return err
+			}
 		}
+		m.later = &pgx.Batch{} // others wait for what is locked
 		return m.deleteSource(ctx, s, routes)
 	})
+}
+
+// unused refuses a source, which is locked, that has routes or owes work. What
+// is accepted for it at this very moment it does not see.
+func (m *manager) unused(ctx context.Context, s eventhook.Source, routes int) error {
+	var owed int
+	if err := m.tx.QueryRow(ctx, owedSQL, [16]byte(s.ID), mostOwed).Scan(&owed); err != nil {
+		return err
+	}
+	if routes == 0 && owed == 0 {
+		return nil
+	}
+	message := "The source has " + counted(routes, "1 route", "routes")
+	advice := "delete its routes first, or delete it with ?cascade=true."
+	if owed > 0 {
+		message += ", and " + counted(owed, "1 event is", "events are") + " still to be processed"
+		advice = "wait for the events and delete its routes, or delete it with ?cascade=true, and what is not done by then is never done."
+	}
+	return &eventhook.Error{Kind: eventhook.KindConflict, Message: message + ": " + advice}
+}
+
+// counted is a number with its noun.
+func counted(n int, one, many string) string {
+	switch {
+	case n == 1:
+		return one
+	case n >= mostOwed:
+		return fmt.Sprintf("%d or more %s", mostOwed, many)
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }
 
 // deleteSource removes a source, which is locked, with its routes.

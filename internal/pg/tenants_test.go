@@ -208,3 +208,20 @@ func TestASuspendedTenantsKeysChangeNothing(t *testing.T) {
 	f.must(change(eventhook.Actor{Type: eventhook.ActorOnBehalf, Name: "admin key"}))
 	f.must(change(operator))
 }
+
+// What a closed tenant still owes must not go on costing anybody time.
+func TestAClosedTenantRoutesNothing(t *testing.T) {
+	f := setUp(t)
+	f.apply(acme())
+	source := f.source("acme", "crm")
+	_, routes, err := f.db.SourceRouting(t.Context(), source.ID)
+	f.must(err)
+	if len(routes) == 0 {
+		t.Fatal("got no routes before, want some")
+	}
+	_, err = f.db.CloseTenant(t.Context(), operator, "acme")
+	f.must(err)
+	_, routes, err = f.db.SourceRouting(t.Context(), source.ID)
+	f.must(err)
+	same(t, "routes of a closed tenant", len(routes), 0)
+}

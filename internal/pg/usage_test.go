@@ -8,11 +8,16 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/usage"
+	"github.com/eventhook/eventhook/internal/usage/usagetest"
 )
 
 var _ usage.Store = (*DB)(nil)
 
 var today = noon.Truncate(day)
+
+func TestCountsOfUsageKeepTheMetersContract(t *testing.T) {
+	usagetest.Check(t, func(t *testing.T) usage.Store { return setUp(t).db })
+}
 
 func (f *fixture) countTenant(db *DB, slot int, day time.Time, events, bytes int64) {
 	f.Helper()

@@ -1,22 +1,77 @@
 package script
 
-import "syscall"
+import (
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"syscall"
+)
 
 // dataLimit bounds what a child may have in memory, in bytes: an engine's
 // limit, an input and a result several times over, and what the runtime itself
 // takes. Beyond it the child ends.
 const dataLimit = 320 << 20
 
-// confine bounds the memory of this process, and keeps it from starting
-// others' files and from writing any.
+// fileLimit bounds how many files a child may have open: its standard ones,
+// and what the runtime waits with.
+const fileLimit = 16
+
+// confine bounds the memory of this process and the files it has open, keeps
+// it from writing any, and closes what our parent was given by its own. There
+// is no bound of processes: the runtime must be able to start threads, which
+// count as such.
 func confine() {
-	limits := map[int]uint64{syscall.RLIMIT_DATA: dataLimit, syscall.RLIMIT_CORE: 0, syscall.RLIMIT_FSIZE: 0}
+	closeInherited()
+	limits := map[int]uint64{syscall.RLIMIT_DATA: dataLimit, syscall.RLIMIT_CORE: 0, syscall.RLIMIT_FSIZE: 0, syscall.RLIMIT_NOFILE: fileLimit}
 	if racing {
 		delete(limits, syscall.RLIMIT_DATA)
 	}
 	for resource, limit := range limits {
 		_ = syscall.Setrlimit(resource, &syscall.Rlimit{Cur: limit, Max: limit})
 	}
+}
+
+// closeInherited closes the files that were open when this program began. They
+// are those that are not closed at the start of another; what the runtime has
+// opened since then, and needs, is.
+func closeInherited() {
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return
+	}
+	for _, entry := range list {
+		fd, err := strconv.Atoi(entry.Name())
+		if err != nil || fd <= syscall.Stderr {
+			continue
+		}
+		flags, _, fault := syscall.Syscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_GETFD, 0)
+		if fault == 0 && flags&syscall.FD_CLOEXEC == 0 {
+			_ = syscall.Close(fd)
+		}
+	}
+}
+
+// noNewPrivileges is PR_SET_NO_NEW_PRIVS: whatever the process starts gets no
+// more rights than it has.
+const noNewPrivileges = 38
+
+// startConfined starts a child that can gain no privileges. It gets that from
+// the thread which starts it, and that thread ends with the goroutine. The
+// main thread could not end, and is left as it is.
+func startConfined(cmd *exec.Cmd) error {
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		if syscall.Gettid() == os.Getpid() {
+			started <- startConfined(cmd) // on another thread, as we hold this one
+			runtime.UnlockOSThread()
+			return
+		}
+		_, _, _ = syscall.RawSyscall6(syscall.SYS_PRCTL, noNewPrivileges, 1, 0, 0, 0, 0)
+		started <- cmd.Start()
+	}()
+	return <-started
 }
 
 // self is the program that is running, even if another lies at its place now.

@@ -4,6 +4,7 @@ package script
 
 import (
 	"os"
+	"os/exec"
 	"syscall"
 )
 
@@ -12,5 +13,7 @@ import (
 func confine() {}
 
 func self() (string, error) { return os.Executable() }
+
+func startConfined(cmd *exec.Cmd) error { return cmd.Start() }
 
 func attributes() *syscall.SysProcAttr { return nil }

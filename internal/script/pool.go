@@ -1,59 +1,70 @@
 package script
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 )
 
 // Pool runs programs in at most so many processes, which it starts when they
-// are needed and keeps until its own process ends. Who comes when all are busy
-// waits; a run ends for certain, so that nobody waits for ever. Safe for
+// are needed. Who comes when all are busy waits his turn; a run ends for
+// certain, so that nobody waits for ever. The process that was used last is
+// used first, and one that nobody has used for idleLimit ends. Safe for
 // concurrent use.
 type Pool struct {
-	slots chan *process // nil for one that is not running
-	limit time.Duration
+	places chan struct{} // holds one for each run that is under way
+	limit  time.Duration
+	after  func(time.Duration, func()) // calls back once, later
+
+	mu      sync.Mutex
+	idle    []idleProcess // the one used last is the last
+	sweeper bool          // a sweep is to come
 }
+
+type idleProcess struct {
+	*process
+	since time.Time
+}
+
+// idleLimit is how long a process is kept that nobody uses.
+const idleLimit = 3 * time.Minute
 
 // NewPool makes a pool. It starts nothing yet.
 func NewPool(processes int) *Pool {
-	p := &Pool{slots: make(chan *process, processes), limit: TimeLimit}
-	for range processes {
-		p.slots <- nil
-	}
-	return p
+	return &Pool{places: make(chan struct{}, processes), limit: TimeLimit, after: func(d time.Duration, f func()) { time.AfterFunc(d, f) }}
 }
 
-// Run runs a program over an input, which is JSON. The error is an *Error.
-// Nothing is left of a run for the next one to find.
-func (p *Pool) Run(program Program, input []byte) (json.RawMessage, error) {
-	return p.do(job{Program: program, input: input})
+// Run runs a program over an input, which is JSON. The error is an *Error, or
+// ctx's if ctx ended before the run's turn came; a run that has begun goes on
+// to its end. Nothing is left of a run for the next one to find.
+func (p *Pool) Run(ctx context.Context, program Program, input []byte) (json.RawMessage, error) {
+	return p.do(ctx, job{Program: program, input: input})
 }
 
-// Check compiles a program. The error is an *Error.
-func (p *Pool) Check(program Program) error {
-	_, err := p.do(job{Program: program, check: true})
+// Check compiles a program. The error is as Run's.
+func (p *Pool) Check(ctx context.Context, program Program) error {
+	_, err := p.do(ctx, job{Program: program, check: true})
 	return err
 }
 
-func (p *Pool) do(j job) (json.RawMessage, error) {
+func (p *Pool) do(ctx context.Context, j job) (json.RawMessage, error) {
 	if most := j.Kind.Limit(); len(j.Source) > most {
 		return nil, &Error{Reason: Broken, Message: fmt.Sprintf("is %d bytes long, at most %d are allowed", len(j.Source), most)}
 	}
-	worker := <-p.slots
-	defer func() { p.slots <- worker }()
-	if worker == nil {
-		var err error
-		if worker, err = start(); err != nil {
-			return nil, &Error{Reason: Lost, Message: "no process could be started to run it"}
-		}
+	select {
+	case p.places <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
+	defer func() { <-p.places }()
 	j.limit = p.limit
-	output, fault, err := worker.do(j)
-	if err == nil && fault == nil {
-		return output, nil
+	worker, output, fault, err := p.send(j)
+	if worker == nil {
+		return nil, &Error{Reason: Lost, Message: "no process could be started to run it"}
 	}
 	if err != nil {
 		// It hangs, or it is gone. Whoever did that waits for the next one.
@@ -61,7 +72,29 @@ func (p *Pool) do(j job) (json.RawMessage, error) {
 		worker, _ = start()
 		fault = p.lost(err)
 	}
-	return nil, fault
+	p.keep(worker)
+	if fault != nil {
+		return nil, fault
+	}
+	return output, nil
+}
+
+// send has a process do a job, and returns the process: none if none could be
+// started. One that had ended before the job reached it, as the system ends
+// those that it wants the memory of, is replaced by a new one, once: whoever
+// wrote the program has nothing to do with that.
+func (p *Pool) send(j job) (worker *process, output []byte, fault *Error, err error) {
+	if worker = p.take(); worker != nil {
+		if output, fault, err = worker.do(j); !errors.Is(err, errUnsent) {
+			return worker, output, fault, err
+		}
+		worker.kill()
+	}
+	if worker, err = start(); err != nil {
+		return nil, nil, nil, err
+	}
+	output, fault, err = worker.do(j)
+	return worker, output, fault, err
 }
 
 func (p *Pool) lost(err error) *Error {
@@ -71,16 +104,59 @@ func (p *Pool) lost(err error) *Error {
 	return &Error{Reason: Lost, Message: "the process that ran it ended; it may have used too much memory"}
 }
 
+// take returns the process that was used last, or nil.
+func (p *Pool) take() *process {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.idle) == 0 {
+		return nil
+	}
+	last := len(p.idle) - 1
+	worker := p.idle[last].process
+	p.idle[last] = idleProcess{}
+	p.idle = p.idle[:last]
+	return worker
+}
+
+// keep puts a process aside for the next job.
+func (p *Pool) keep(worker *process) {
+	if worker == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.idle = append(p.idle, idleProcess{worker, time.Now()})
+	p.sweepLater()
+}
+
+// sweepLater sees to it that a sweep comes. The caller holds the lock.
+func (p *Pool) sweepLater() {
+	if !p.sweeper && len(p.idle) > 0 {
+		p.sweeper = true
+		p.after(idleLimit, func() { p.sweep(time.Now()) })
+	}
+}
+
+// sweep ends the processes that nobody has used for idleLimit.
+func (p *Pool) sweep(now time.Time) {
+	p.mu.Lock()
+	n := 0
+	for n < len(p.idle) && now.Sub(p.idle[n].since) >= idleLimit {
+		n++
+	}
+	old := append([]idleProcess(nil), p.idle[:n]...)
+	p.idle = append([]idleProcess(nil), p.idle[n:]...)
+	p.sweeper = false
+	p.sweepLater()
+	p.mu.Unlock()
+	for _, worker := range old {
+		worker.kill()
+	}
+}
+
 // Close ends the processes that are not busy. A pool can be used again.
 func (p *Pool) Close() {
-	for range cap(p.slots) {
-		select {
-		case worker := <-p.slots:
-			if worker != nil {
-				worker.kill()
-			}
-			p.slots <- nil
-		default:
-		}
+	for worker := p.take(); worker != nil; worker = p.take() {
+		worker.kill()
 	}
 }

@@ -2,9 +2,11 @@ package script
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"syscall"
 	"time"
 )
 
@@ -18,21 +20,23 @@ const startLimit = 10 * time.Second
 
 // process is a child that does one job after the other.
 type process struct {
-	cmd *exec.Cmd
-	in  *os.File
-	out *os.File
-	r   *bufio.Reader
-	w   *bufio.Writer
+	cmd   *exec.Cmd
+	ended chan struct{} // closed when the child is gone
+	in    *os.File
+	out   *os.File
+	r     *bufio.Reader
+	w     *bufio.Writer
 }
 
 // start starts a child and waits until it is ready. The child gets none of
-// our environment, which holds secrets, and none of our files.
+// our environment, which holds secrets, and keeps none of our files.
 func start() (*process, error) {
 	in, out, cmd, err := launch()
 	if err != nil {
 		return nil, fmt.Errorf("start a script process: %w", err)
 	}
-	p := &process{cmd: cmd, in: in, out: out, r: bufio.NewReader(out), w: bufio.NewWriter(in)}
+	p := &process{cmd: cmd, ended: make(chan struct{}), in: in, out: out, r: bufio.NewReader(out), w: bufio.NewWriter(in)}
+	go p.wait()
 	err = out.SetReadDeadline(time.Now().Add(startLimit))
 	if err == nil {
 		_, _, err = readReply(p.r)
@@ -59,13 +63,24 @@ func launch() (in, out *os.File, cmd *exec.Cmd, err error) {
 		return nil, nil, nil, err
 	}
 	cmd = &exec.Cmd{Path: path, Args: []string{"eventhook-script"}, Env: childEnvironment, Dir: "/", Stdin: childIn, Stdout: childOut, SysProcAttr: attributes()}
-	err = cmd.Start()
+	err = startConfined(cmd)
 	_, _ = childIn.Close(), childOut.Close()
 	if err != nil {
 		_, _ = in.Close(), out.Close()
 	}
 	return in, out, cmd, err
 }
+
+// wait takes note of the child's end, whoever brings it about, so that
+// nothing of it is left in the system.
+func (p *process) wait() {
+	_ = p.cmd.Wait()
+	close(p.ended)
+}
+
+// errUnsent says that the child had ended before it was sent all of a job, and
+// so has done nothing of it.
+var errUnsent = errors.New("script: the process had ended before")
 
 // do has the child do a job. After an error the child is of no use.
 func (p *process) do(j job) (output []byte, fault *Error, err error) {
@@ -76,7 +91,10 @@ func (p *process) do(j job) (output []byte, fault *Error, err error) {
 	if err := p.out.SetReadDeadline(until); err != nil {
 		return nil, nil, err
 	}
-	if err := writeJob(p.w, j); err != nil {
+	switch err := writeJob(p.w, j); {
+	case errors.Is(err, syscall.EPIPE):
+		return nil, nil, errUnsent
+	case err != nil:
 		return nil, nil, err
 	}
 	return readReply(p.r)
@@ -85,6 +103,6 @@ func (p *process) do(j job) (output []byte, fault *Error, err error) {
 // kill ends the child and waits for its end.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
-	_ = p.cmd.Wait()
+	<-p.ended
 	_, _ = p.in.Close(), p.out.Close()
 }

@@ -1,6 +1,9 @@
-// Package script runs what tenants wrote: JavaScript and JMESPath. It runs
-// them in processes of its own, which hold no secret, reach nothing but the
-// pipes they answer on, and can be killed. An engine inside this process could
+// Package script runs what tenants wrote: JavaScript and JMESPath. The engines
+// give it no way to a file, the network or another program. They run in
+// processes of their own, which are given no secret and no open file but the
+// pipes they answer on, and can be killed. That is no second wall behind the
+// engines: the processes have the gateway's user, and whoever broke out of an
+// engine could do there what that user may. An engine inside this process could
 // not be stopped for certain: both spend as long as they like in one native
 // call, such as a search in an array of 2^53 elements, and both can be made to
 // take all memory there is.

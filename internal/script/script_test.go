@@ -116,7 +116,7 @@ func TestRun(t *testing.T) {
 			if c.want == stopped || c.want == stoppedSomehow || c.want == silent {
 				pool = strict
 			}
-			got := outcome(pool.Run(c.program, []byte(event)))
+			got := outcome(pool.Run(t.Context(), c.program, []byte(event)))
 			if c.want == stoppedSomehow {
 				// Time or memory, whichever runs out first.
 				if got != stopped && !strings.HasPrefix(got, "l: the process that ran it ended") {
@@ -125,7 +125,7 @@ func TestRun(t *testing.T) {
 			} else if got != c.want {
 				t.Errorf("got %.200s, want %s", got, c.want)
 			}
-			if again := outcome(patient.Run(filter("return true"), []byte(event))); again != "true" {
+			if again := outcome(patient.Run(t.Context(), filter("return true"), []byte(event))); again != "true" {
 				t.Errorf("the next run: got %s, want true", again)
 			}
 		})
@@ -144,7 +144,7 @@ func TestCheckRunsNoFunction(t *testing.T) {
 		{script.JMESPath, "{a: nothing(@)}", "b: unknown function nothing"},
 		{script.Filter, "function filter(", "b: line 1, column 17: SyntaxError: missing formal parameter"},
 	} {
-		if got := outcome(nil, pool.Check(script.Program{Kind: c.kind, Source: c.source})); got != c.want {
+		if got := outcome(nil, pool.Check(t.Context(), script.Program{Kind: c.kind, Source: c.source})); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.source, got, c.want)
 		}
 	}
@@ -164,7 +164,7 @@ func TestRunsAtOnce(t *testing.T) {
 				if i == 0 && n == 5 {
 					program, want = hang, "t: it was stopped: it ran longer than 1s"
 				}
-				if got := outcome(pool.Run(program, []byte(input))); got != want {
+				if got := outcome(pool.Run(t.Context(), program, []byte(input))); got != want {
 					t.Errorf("got %s, want %s", got, want)
 				}
 			}
@@ -178,7 +178,7 @@ func TestLargeInputs(t *testing.T) {
 	text := strings.Repeat("x", 1<<20-100)
 	input := []byte(`{"body":"` + text + `"}`)
 	for _, p := range []script.Program{{Kind: script.Transform, Source: "const transform = e => e.body"}, {Kind: script.JMESPath, Source: "body"}} {
-		if got, err := pool.Run(p, input); err != nil || string(got) != `"`+text+`"` {
+		if got, err := pool.Run(t.Context(), p, input); err != nil || string(got) != `"`+text+`"` {
 			t.Errorf("%s: got %d bytes, %v; want %d", p.Source, len(got), err, len(text)+2)
 		}
 	}

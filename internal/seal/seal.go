@@ -5,6 +5,7 @@ package seal
 import (
 	"crypto/aes"
 	"crypto/cipher"
+	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -27,6 +28,7 @@ var (
 // Keyring seals with its first key and opens with any. Safe for concurrent use.
 type Keyring struct {
 	ids  []string // the newest first
+	raw  []byte   // the newest key itself, for Derive
 	keys map[string]cipher.AEAD
 }
 
@@ -49,6 +51,9 @@ func New(encoded ...string) (*Keyring, error) {
 		if err != nil {
 			return nil, fmt.Errorf("encryption key %d: %w", i+1, err)
 		}
+		if i == 0 {
+			k.raw = raw
+		}
 		id := keyID(raw)
 		if k.keys[id] == nil {
 			k.ids = append(k.ids, id)
@@ -60,6 +65,14 @@ func New(encoded ...string) (*Keyring, error) {
 
 // KeyIDs names the keys, each once, the newest first: that one seals.
 func (k *Keyring) KeyIDs() []string { return slices.Clone(k.ids) }
+
+// Derive makes a key for a purpose of its own from the newest key: the same on
+// all instances that have the same one, and useless for anything else.
+func (k *Keyring) Derive(purpose string) []byte {
+	mac := hmac.New(sha256.New, k.raw)
+	_, _ = mac.Write([]byte("eventhook derived key\x00" + purpose)) // never fails
+	return mac.Sum(nil)
+}
 
 // keyID names a key without telling anything about it.
 func keyID(raw []byte) string {

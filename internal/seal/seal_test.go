@@ -175,3 +175,22 @@ func TestKeysAreNamedByWhatTheySeal(t *testing.T) {
 		}
 	}
 }
+
+func TestDerivedKeys(t *testing.T) {
+	first, second := seal.NewKey(), seal.NewKey()
+	derive := func(purpose string, keys ...string) string {
+		t.Helper()
+		k, err := seal.New(keys...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(k.Derive(purpose))
+	}
+	one := derive("a", first, second)
+	if derive("a", first) != one {
+		t.Error("got another key with another older key, want the newest to decide")
+	}
+	if derive("b", first) == one || derive("a", second) == one || strings.Contains(one, first) {
+		t.Error("got the same key for another purpose, or of another key")
+	}
+}

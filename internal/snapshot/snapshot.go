@@ -74,6 +74,16 @@ func (c *Cache[K, V]) Get(ctx context.Context, key K) (V, error) {
 	}
 }
 
+// Knows reports whether a key is known to have a value, however old, or was
+// just found to have none. It loads nothing.
+func (c *Cache[K, V]) Knows(key K) bool {
+	if c.found.Contains(key) {
+		return true
+	}
+	_, ok := c.fresh(key)
+	return ok
+}
+
 // fresh is what is kept about a key, if it is young enough.
 func (c *Cache[K, V]) fresh(key K) (entry[V], bool) {
 	for _, cache := range []*lru.Cache[K, entry[V]]{c.found, c.absent} {

@@ -230,3 +230,27 @@ func TestBothKindsAreBoundedApart(t *testing.T) {
 		wantReads(t, s, "v2", 2)
 	})
 }
+
+func TestWhatIsKnownIsToldWithoutALoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		s.values["a"] = 1
+		c := s.cache(10, time.Minute)
+		want := func(claim string, a, b bool) {
+			t.Helper()
+			if gotA, gotB := c.Knows("a"), c.Knows("b"); gotA != a || gotB != b {
+				t.Errorf("%s: knows of the value %t, want %t, and of the absent one %t, want %t", claim, gotA, a, gotB, b)
+			}
+		}
+		want("at first", false, false)
+		wantValue(t, c, "a", 1)
+		wantAbsent(t, c, "b")
+		want("once they are loaded", true, true)
+		time.Sleep(time.Hour)
+		want("when both are old", true, false)
+		c.Clear()
+		want("when all is forgotten", false, false)
+		wantReads(t, s, "a", 1)
+		wantReads(t, s, "b", 1)
+	})
+}

@@ -40,7 +40,12 @@ func (a *Account) Take(bytes int, at time.Time) *Excess {
 		return nil
 	}
 	d := dayOf(at)
-	over := a.exceeded(d, a.add(d, count{1, int64(bytes)}))
+	own := a.add(d, count{1, int64(bytes)})
+	over := a.exceeded(d, own)
+	if over == "" && a.isAhead(d, own) {
+		a.meter.catchUp(a.tenant, func() bool { return a.isAhead(d, a.tenant.counted[d&1].load()) })
+		over = a.exceeded(d, own)
+	}
 	if over == "" {
 		return nil
 	}
@@ -70,6 +75,20 @@ func (a *Account) exceeded(d day, own count) string {
 		return StorageBytes
 	}
 	return ""
+}
+
+// isAhead reports whether this instance has let through more since it last
+// heard of the others than it may on its own: a fiftieth of the quota, at least
+// 10 events and 1 MiB.
+func (a *Account) isAhead(d day, own count) bool {
+	const share, fewest, least = 50, 10, 1 << 20
+	known := a.tenant.total.Load()
+	if a.quota == (eventhook.Quota{}) || known == nil {
+		return false
+	}
+	fresh := known.own[d&1].negated().plus(own)
+	return a.quota.MaxEventsPerDay != nil && fresh.events > max(*a.quota.MaxEventsPerDay/share, fewest) ||
+		a.quota.MaxStorageBytes != nil && fresh.bytes > max(*a.quota.MaxStorageBytes/share, least)
 }
 
 // add counts, and only then asks to be flushed, and what is left to be read: a

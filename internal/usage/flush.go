@@ -35,17 +35,71 @@ func (m *Meter) Flush(ctx context.Context) error {
 	return m.flush(ctx, m.counted.take())
 }
 
-// learn reads a tenant's totals unless that was done within the interval.
+// catchUp writes and reads a tenant's counts at once if that is still needed
+// when it is its turn. It waits for the store no longer than for any write; if
+// that fails nothing changes, and the event will hardly be stored either.
+func (m *Meter) catchUp(t *tenant, isNeeded func() bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
+	defer cancel()
+	letGo, err := m.hold(ctx)
+	if err != nil {
+		return
+	}
+	defer letGo()
+	if !isNeeded() {
+		return
+	}
+	if err := m.flush(ctx, []*tenant{t}); err != nil {
+		m.log.Warn("a tenant's usage could not be brought up to date", "error", err)
+	}
+}
+
+// learn reads a tenant's totals unless that was done within the interval. Those
+// who wait meanwhile are read with the next: when all sources are loaded anew,
+// one wait is that of two reads, however many tenants there are.
 func (m *Meter) learn(ctx context.Context, t *tenant) error {
+	m.wait(t, 1)
+	defer m.wait(t, -1)
 	letGo, err := m.hold(ctx)
 	if err != nil {
 		return err
 	}
 	defer letGo()
-	if known := t.total.Load(); known != nil && m.now().Sub(known.readAt) < interval {
+	if m.isFresh(t) {
 		return nil
 	}
-	return m.flush(ctx, []*tenant{t})
+	return m.flush(ctx, m.waiters(t))
+}
+
+func (m *Meter) isFresh(t *tenant) bool {
+	known := t.total.Load()
+	return known != nil && m.now().Sub(known.readAt) < interval
+}
+
+// wait notes how many more wait for a tenant's totals.
+func (m *Meter) wait(t *tenant, more int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.waiting[t] += more; m.waiting[t] == 0 {
+		delete(m.waiting, t)
+	}
+}
+
+// waiters are a tenant and others whose totals are waited for, each once.
+func (m *Meter) waiters(first *tenant) []*tenant {
+	const most = 1000 // bounds one read
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	list := []*tenant{first}
+	for t := range m.waiting {
+		if len(list) == most {
+			break
+		}
+		if t != first && !m.isFresh(t) {
+			list = append(list, t)
+		}
+	}
+	return list
 }
 
 func (m *Meter) flush(ctx context.Context, list []*tenant) error {

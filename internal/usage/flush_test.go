@@ -28,8 +28,8 @@ func TestWhatIsStoredIsCounted(t *testing.T) {
 	a.Return(10, r.clock.now())
 	r.flush()
 	r.must(r.meter.FlushSources(t.Context()))
-	same(t, "the tenant's", r.store.of(s.TenantID), map[time.Time]sum{today: {2, 20}})
-	same(t, "the source's", r.store.received(), map[eventhook.SourceID]eventhook.SourceCount{s.ID: {SourceID: s.ID, At: noon, Events: 2}})
+	same(t, "the tenant's", r.store.Of(s.TenantID), map[time.Time]sum{today: {Events: 2, Bytes: 20}})
+	same(t, "the source's", r.store.Received(), map[eventhook.SourceID]eventhook.SourceCount{s.ID: {SourceID: s.ID, At: noon, Events: 2}})
 }
 
 func TestWhatIsRefusedIsNotCounted(t *testing.T) {
@@ -38,8 +38,8 @@ func TestWhatIsRefusedIsNotCounted(t *testing.T) {
 	r.wantTaken(r.open(r.meter, s), 50, 10, 2)
 	r.flush()
 	r.must(r.meter.FlushSources(t.Context()))
-	same(t, "the tenant's", r.store.of(s.TenantID), map[time.Time]sum{today: {2, 20}})
-	same(t, "the source's", r.store.received()[s.ID].Events, int64(2))
+	same(t, "the tenant's", r.store.Of(s.TenantID), map[time.Time]sum{today: {Events: 2, Bytes: 20}})
+	same(t, "the source's", r.store.Received()[s.ID].Events, int64(2))
 }
 
 func TestAWriteThatFailsLosesNothing(t *testing.T) {
@@ -48,17 +48,17 @@ func TestAWriteThatFailsLosesNothing(t *testing.T) {
 	a := r.open(r.meter, s)
 	r.wantTaken(a, 3, 10, 3)
 	r.meter.Settled([]*eventhook.Settlement{{Event: &eventhook.Event{SourceID: s.ID}, Status: eventhook.EventDead}})
-	r.store.set(func(s *store) { s.err = errDown })
+	r.store.FailWrites(errDown)
 	for range 3 {
 		if err := errors.Join(r.meter.Flush(t.Context()), r.meter.FlushSources(t.Context())); !errors.Is(err, errDown) {
 			t.Errorf("got %v, want %v", err, errDown)
 		}
 	}
-	r.store.set(func(s *store) { s.err = nil })
+	r.store.FailWrites(nil)
 	r.flush()
 	r.must(r.meter.FlushSources(t.Context()))
-	same(t, "the tenant's", r.store.of(s.TenantID), map[time.Time]sum{today: {3, 30}})
-	same(t, "the source's", r.store.received()[s.ID], eventhook.SourceCount{SourceID: s.ID, At: noon, Events: 3, Failed: 1})
+	same(t, "the tenant's", r.store.Of(s.TenantID), map[time.Time]sum{today: {Events: 3, Bytes: 30}})
+	same(t, "the source's", r.store.Received()[s.ID], eventhook.SourceCount{SourceID: s.ID, At: noon, Events: 3, Failed: 1})
 }
 
 func TestTotalsThatCannotBeReadLetNobodyPastTheQuota(t *testing.T) {
@@ -66,15 +66,15 @@ func TestTotalsThatCannotBeReadLetNobodyPastTheQuota(t *testing.T) {
 	s := newSource(perDay(10))
 	a := r.open(r.meter, s)
 	r.wantTaken(a, 5, 10, 5)
-	r.store.set(func(s *store) { s.readErr = errDown })
+	r.store.FailReads(errDown)
 	if err := r.meter.Flush(t.Context()); !errors.Is(err, errDown) {
 		t.Errorf("got %v, want %v", err, errDown)
 	}
 	r.wantTaken(a, 9, 10, 5)
-	r.store.set(func(s *store) { s.readErr = nil })
+	r.store.FailReads(nil)
 	r.flush()
 	r.wantTaken(a, 9, 10, 0)
-	same(t, "the tenant's", r.store.of(s.TenantID), map[time.Time]sum{today: {10, 100}})
+	same(t, "the tenant's", r.store.Of(s.TenantID), map[time.Time]sum{today: {Events: 10, Bytes: 100}})
 }
 
 func TestNothingIsWrittenWithoutNeed(t *testing.T) {
@@ -85,8 +85,8 @@ func TestNothingIsWrittenWithoutNeed(t *testing.T) {
 	a.Return(1, r.clock.now())
 	r.flush()
 	r.must(r.meter.FlushSources(t.Context()))
-	same(t, "writes", r.store.writes, 0)
-	same(t, "reads", r.store.reads, 0)
+	writes, reads := r.store.Calls()
+	same(t, "writes and reads", []int{writes, reads}, []int{0, 0})
 }
 
 func TestFirstFailuresAreCounted(t *testing.T) {
@@ -103,7 +103,7 @@ func TestFirstFailuresAreCounted(t *testing.T) {
 	})
 	r.clock.advance(4 * time.Minute)
 	r.must(r.meter.FlushSources(t.Context()))
-	same(t, "counted", r.store.received(), map[eventhook.SourceID]eventhook.SourceCount{s.ID: {SourceID: s.ID, At: noon, Failed: 2}})
+	same(t, "counted", r.store.Received(), map[eventhook.SourceID]eventhook.SourceCount{s.ID: {SourceID: s.ID, At: noon, Failed: 2}})
 }
 
 func TestIdleTenantsAndSourcesAreForgotten(t *testing.T) {
@@ -134,8 +134,8 @@ func TestWhoIsForgottenGoesOnCounting(t *testing.T) {
 	r.wantTaken(again, 3, 1, 3)
 	r.flush()
 	r.must(r.meter.FlushSources(t.Context()))
-	same(t, "written down", r.store.of(s.TenantID), map[time.Time]sum{today: {5, 5}})
-	same(t, "the source's", r.store.received()[s.ID].Events, int64(5))
+	same(t, "written down", r.store.Of(s.TenantID), map[time.Time]sum{today: {Events: 5, Bytes: 5}})
+	same(t, "the source's", r.store.Received()[s.ID].Events, int64(5))
 	r.wantTaken(old, 5, 1, 5)
 	r.wantTaken(again, 1, 1, 1) // as another instance would
 	r.flush()
@@ -166,8 +166,8 @@ func TestNoCountIsLostToAFlush(t *testing.T) {
 		r.flush()
 		r.must(r.meter.FlushSources(t.Context()))
 	}
-	same(t, "the tenant's", r.store.of(s.TenantID), map[time.Time]sum{today: {senders * each, 3 * senders * each}})
-	same(t, "the source's", r.store.received()[s.ID].Events, int64(senders*each))
+	same(t, "the tenant's", r.store.Of(s.TenantID), map[time.Time]sum{today: {Events: senders * each, Bytes: 3 * senders * each}})
+	same(t, "the source's", r.store.Received()[s.ID].Events, int64(senders*each))
 }
 
 func TestRunWritesEachSecondAndWhatIsLeft(t *testing.T) {
@@ -184,8 +184,8 @@ func TestRunWritesEachSecondAndWhatIsLeft(t *testing.T) {
 		}
 		written := func(tenant, source int64) {
 			t.Helper()
-			same(t, "the tenant's events", r.store.of(s.TenantID)[today].Events, tenant)
-			same(t, "the source's events", r.store.received()[s.ID].Events, source)
+			same(t, "the tenant's events", r.store.Of(s.TenantID)[today].Events, tenant)
+			same(t, "the source's events", r.store.Received()[s.ID].Events, source)
 		}
 		r.take(a, 1, 1)
 		wait(time.Second - 1)
@@ -194,10 +194,10 @@ func TestRunWritesEachSecondAndWhatIsLeft(t *testing.T) {
 		written(1, 0)
 		wait(9 * time.Second)
 		written(1, 1)
-		r.store.set(func(s *store) { s.err = errDown })
+		r.store.FailWrites(errDown)
 		r.take(a, 1, 1)
 		wait(20 * time.Second)
-		r.store.set(func(s *store) { s.err = nil })
+		r.store.FailWrites(nil)
 		r.take(a, 1, 1)
 		stop()
 		r.must(<-done)

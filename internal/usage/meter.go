@@ -6,9 +6,10 @@
 //
 // An instance alone keeps to a quota exactly. Of others it learns late: what
 // they accept reaches the database within a second and this instance within
-// another. So a tenant can store more than its quota by what the instances but
-// one accept from it within two seconds, and the time of two writes. A crash
-// forgets what was counted since the last write: a second of events.
+// another. But none lets through more than a fiftieth of a quota, or 10 events
+// or 1 MiB where that is more, before it writes and reads once more at once. So
+// a tenant can store more than its quota by two percent, or 10 events or 1 MiB,
+// for each instance but one. A crash forgets what was counted since the last write: a second of events.
 package usage
 
 import (
@@ -53,6 +54,7 @@ type Meter struct {
 	received due[*source]
 	mu       sync.Mutex
 	failed   map[eventhook.SourceID]int64
+	waiting  map[*tenant]int // how many wait for a tenant's totals
 }
 
 // New makes a meter that remembers up to size tenants which are idle; Run
@@ -63,7 +65,7 @@ func New(size int, store Store, log *slog.Logger, now func() time.Time) *Meter {
 		panic(err) // the size is a positive number of ours
 	}
 	return &Meter{store: store, slot: rand.IntN(Slots), log: log, now: now, //nolint:gosec // unlike others', not secret
-		tenants: tenants, flushing: make(chan struct{}, 1), failed: map[eventhook.SourceID]int64{}}
+		tenants: tenants, flushing: make(chan struct{}, 1), failed: map[eventhook.SourceID]int64{}, waiting: map[*tenant]int{}}
 }
 
 // Open returns the account of a source: ask for it when the source is loaded,

@@ -1,10 +1,8 @@
 package usage_test
 
 import (
-	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/usage"
+	"github.com/eventhook/eventhook/internal/usage/usagetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -47,123 +46,20 @@ func (c *clock) advance(d time.Duration) {
 
 var errDown = errors.New("the database is down")
 
-type tenantDay struct {
-	tenant eventhook.TenantID
-	day    time.Time
-}
-
-type sum struct{ Events, Bytes int64 }
-
-// store keeps the contract of usage.Store in memory, without its slots.
-type store struct {
-	mu      sync.Mutex
-	err     error // of what is written
-	readErr error
-	days    map[tenantDay]sum
-	spans   map[eventhook.SourceID]eventhook.SourceCount // of one span
-	writes  int
-	reads   int
-}
-
-func newStore() *store {
-	return &store{days: map[tenantDay]sum{}, spans: map[eventhook.SourceID]eventhook.SourceCount{}}
-}
-
-var _ usage.Store = (*store)(nil)
-
-func (s *store) CountTenants(ctx context.Context, _ int, counts []eventhook.TenantCount) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := errors.Join(ctx.Err(), s.err); err != nil {
-		return err
-	}
-	s.writes++
-	seen := map[tenantDay]bool{}
-	for _, c := range counts {
-		key := tenantDay{c.TenantID, c.Day}
-		if seen[key] {
-			return errors.New("a tenant's day occurs twice")
-		}
-		seen[key] = true
-		have := s.days[key]
-		s.days[key] = sum{have.Events + c.Events, have.Bytes + c.Bytes}
-	}
-	return nil
-}
-
-func (s *store) CountSources(ctx context.Context, _ int, counts []eventhook.SourceCount) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := errors.Join(ctx.Err(), s.err); err != nil {
-		return err
-	}
-	s.writes++
-	seen := map[eventhook.SourceID]bool{}
-	for _, c := range counts {
-		if seen[c.SourceID] {
-			return errors.New("a source occurs twice")
-		}
-		seen[c.SourceID] = true
-		have := s.spans[c.SourceID]
-		c.Events, c.Failed = c.Events+have.Events, c.Failed+have.Failed
-		s.spans[c.SourceID] = c
-	}
-	return nil
-}
-
-func (s *store) UsageBetween(ctx context.Context, from, until time.Time, tenants []eventhook.TenantID) (map[eventhook.TenantID]eventhook.TenantCount, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.reads++
-	sums := map[eventhook.TenantID]eventhook.TenantCount{}
-	for _, id := range tenants {
-		for key, have := range s.days {
-			if key.tenant == id && !key.day.Before(from) && key.day.Before(until) {
-				c := sums[id]
-				sums[id] = eventhook.TenantCount{TenantID: id, Events: c.Events + have.Events, Bytes: c.Bytes + have.Bytes}
-			}
-		}
-	}
-	return sums, errors.Join(ctx.Err(), s.readErr)
-}
-
-func (s *store) set(change func(*store)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	change(s)
-}
-
-// of is what is written down of a tenant, by day.
-func (s *store) of(tenant eventhook.TenantID) map[time.Time]sum {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	days := map[time.Time]sum{}
-	for key, have := range s.days {
-		if key.tenant == tenant {
-			days[key.day] = have
-		}
-	}
-	return days
-}
-
-func (s *store) received() map[eventhook.SourceID]eventhook.SourceCount {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return maps.Clone(s.spans)
-}
+type sum = usagetest.Sum
 
 // rig is a meter over a store in memory.
 type rig struct {
 	testing.TB
 	clock *clock
-	store *store
+	store *usagetest.Store
 	meter *usage.Meter
 }
 
 const remembered = 10
 
 func newRig(t testing.TB) *rig {
-	r := &rig{TB: t, clock: &clock{at: noon}, store: newStore()}
+	r := &rig{TB: t, clock: &clock{at: noon}, store: usagetest.NewStore()}
 	r.meter = r.another()
 	return r
 }

@@ -1,0 +1,61 @@
+package api_test
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventhook/eventhook"
+)
+
+// TestTheAPINamesTheStatesOfEvents holds every enum of events' states in the
+// document, which are struct tags in the code, against the root package's.
+func TestTheAPINamesTheStatesOfEvents(t *testing.T) {
+	r := setUp(t)
+	raw, err := json.Marshal(r.openAPI)
+	r.must(err)
+	var doc any
+	r.must(json.Unmarshal(raw, &doc))
+	seen := map[string]int{}
+	for _, enum := range enumsWith(doc, string(eventhook.EventUnrouted)) {
+		switch {
+		case slices.Equal(enum, eventhook.EventStatuses):
+			seen["all"]++
+		case slices.Equal(enum, eventhook.Reprocessable):
+			seen["those that can be processed anew"]++
+		default:
+			t.Errorf("an enum has %v, want %v or %v", enum, eventhook.EventStatuses, eventhook.Reprocessable)
+		}
+	}
+	// A list, a single event, the filters of the list and of the stream; and
+	// that of what is processed anew.
+	if diff := cmp.Diff(map[string]int{"all": 4, "those that can be processed anew": 1}, seen); diff != "" {
+		t.Errorf("enums (-want +got):\n%s", diff)
+	}
+}
+
+// enumsWith are the enums in a document that have a member.
+func enumsWith(doc any, member string) (all [][]eventhook.EventStatus) {
+	switch doc := doc.(type) {
+	case []any:
+		for _, v := range doc {
+			all = append(all, enumsWith(v, member)...)
+		}
+	case map[string]any:
+		for name, v := range doc {
+			all = append(all, enumsWith(v, member)...)
+			list, isList := v.([]any)
+			if name != "enum" || !isList || !slices.Contains(list, any(member)) {
+				continue
+			}
+			var enum []eventhook.EventStatus
+			for _, s := range list {
+				enum = append(enum, eventhook.EventStatus(s.(string)))
+			}
+			all = append(all, enum)
+		}
+	}
+	return all
+}

@@ -1,0 +1,56 @@
+package pg
+
+import (
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/eventhook/eventhook"
+)
+
+// TestSQLNamesTheStatesOfEvents holds the states that statements, indexes and
+// checks spell out against the lists of the root package, and each other.
+func TestSQLNamesTheStatesOfEvents(t *testing.T) {
+	f := setUp(t)
+	check := one[string](f, `SELECT pg_get_constraintdef(oid) FROM pg_constraint
+		WHERE conrelid = 'eventhook.event'::regclass AND contype = 'c' AND pg_get_constraintdef(oid) LIKE '%unrouted%'`)
+	predicate := func(index string) string {
+		return one[string](f, `SELECT pg_get_expr(indpred, indrelid) FROM pg_index WHERE indexrelid = $1::text::regclass`, "eventhook."+index)
+	}
+	lists := statesIn(exceptional)
+	for _, c := range []struct {
+		claim, sql string
+		want       []eventhook.EventStatus
+	}{
+		{"the column takes all", check, eventhook.EventStatuses},
+		{"what can be processed anew", reprocessSQL, eventhook.Reprocessable},
+		{"the index of a tenant's has what the lists ask it for", predicate("event_status"), lists},
+		{"the index of a source's, too", predicate("event_source_status"), lists},
+	} {
+		if got, want := statesIn(c.sql), slices.Sorted(slices.Values(c.want)); !slices.Equal(got, want) {
+			t.Errorf("%s: got %v, want %v", c.claim, got, want)
+		}
+	}
+	for _, s := range eventhook.EventStatuses {
+		if isExceptional(s) != slices.Contains(lists, s) {
+			t.Errorf("%s is exceptional: got %t, want what the SQL says: %v", s, isExceptional(s), lists)
+		}
+	}
+}
+
+var (
+	anyOf  = regexp.MustCompile(`(?s)status (?:IN \(|= ANY \()(.*?)\)`)
+	quoted = regexp.MustCompile(`'(\w+)'`)
+)
+
+// statesIn are the states in the first list that a status is looked for in, in
+// alphabetical order.
+func statesIn(sql string) (all []eventhook.EventStatus) {
+	if list := anyOf.FindStringSubmatch(sql); list != nil {
+		for _, word := range quoted.FindAllStringSubmatch(list[1], -1) {
+			all = append(all, eventhook.EventStatus(word[1]))
+		}
+	}
+	slices.Sort(all)
+	return all
+}

@@ -1,0 +1,64 @@
+package script
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A child keeps nothing that our own parent left open, and can gain no rights.
+func TestAChildIsConfined(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fd, err := syscall.Open(secret, syscall.O_RDONLY, 0) // without O_CLOEXEC
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Close(fd)
+	before := ownPrivileges(t)
+	pool := newPatientPool(t, 1)
+	if err := pool.Check(t.Context(), fine); err != nil {
+		t.Fatal(err)
+	}
+	proc := fmt.Sprintf("/proc/%d", pool.kept()[0].cmd.Process.Pid)
+	files, err := filepath.Glob(proc + "/fd/*")
+	if err != nil || len(files) < 3 {
+		t.Fatalf("got %d open files, %v; want at least the standard ones", len(files), err)
+	}
+	for _, f := range files {
+		if at, _ := os.Readlink(f); at == secret {
+			t.Errorf("got %s open in the child, want it closed", at)
+		}
+	}
+	threads, err := filepath.Glob(proc + "/task/*/status")
+	if err != nil || len(threads) == 0 {
+		t.Fatalf("got %d threads, %v; want some", len(threads), err)
+	}
+	for _, thread := range threads {
+		if text, _ := os.ReadFile(thread); !strings.Contains(string(text), "NoNewPrivs:\t1\n") {
+			t.Errorf("%s: want a thread without new privileges, got\n%s", thread, text)
+		}
+	}
+	if text, _ := os.ReadFile(proc + "/limits"); !strings.Contains(strings.Join(strings.Fields(string(text)), " "), "Max open files 16 16 files") {
+		t.Errorf("got the limits\n%s\nwant at most 16 open files", text)
+	}
+	if after := ownPrivileges(t); after != before {
+		t.Errorf("got ourselves with %q, want %q as before", after, before)
+	}
+}
+
+func ownPrivileges(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/status")
+	_, line, ok := strings.Cut(string(text), "NoNewPrivs:")
+	if err != nil || !ok {
+		t.Fatalf("read our own status: %v", err)
+	}
+	line, _, _ = strings.Cut(line, "\n")
+	return line
+}

@@ -1,0 +1,124 @@
+package route
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/script"
+)
+
+// oneProcess runs one script at a time, each for 400 ms.
+type oneProcess struct {
+	place chan struct{}
+	runs  atomic.Int64
+}
+
+func (o *oneProcess) Run(ctx context.Context, _ script.Program, _ []byte) (json.RawMessage, error) {
+	return nil, o.Check(ctx, script.Program{})
+}
+
+func (o *oneProcess) Check(ctx context.Context, _ script.Program) error {
+	select {
+	case o.place <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	o.runs.Add(1)
+	time.Sleep(400 * time.Millisecond)
+	<-o.place
+	return &script.Error{Reason: script.TimedOut, Message: "it was stopped"}
+}
+
+var mine, theirs = eventhook.TenantID{1}, eventhook.TenantID{2}
+
+func inTrial(t *testing.T, f func(t *testing.T, o *oneProcess, trials *trials)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		o := &oneProcess{place: make(chan struct{}, 1)}
+		f(t, o, newTrials(o))
+	})
+}
+
+func TestWhoTriesManyScriptsWaitsForHimself(t *testing.T) {
+	inTrial(t, func(t *testing.T, _ *oneProcess, trials *trials) {
+		var callers sync.WaitGroup
+		var answered, refused atomic.Int64
+		for range 60 {
+			callers.Go(func() {
+				_, err := trials.run(t.Context(), mine, script.Program{}, nil)
+				switch e, _ := errors.AsType[*eventhook.Error](err); {
+				case isAnswer(err):
+					answered.Add(1)
+				case e != nil && e.Kind == eventhook.KindUnavailable && e.RetryAfter > 0:
+					refused.Add(1)
+				default:
+					t.Errorf("got %v, want an answer, or that it is unavailable for a time", err)
+				}
+			})
+		}
+		synctest.Wait()
+		began := time.Now()
+		if err := trials.check(t.Context(), theirs, script.Program{}); !isAnswer(err) {
+			t.Errorf("another tenant: got %v, want an answer", err)
+		}
+		if got, most := time.Since(began), 800*time.Millisecond; got > most {
+			t.Errorf("another tenant: got an answer after %s, want at most %s: one run of the first, and its own", got, most)
+		}
+		callers.Wait()
+		if got, most := time.Since(began), longestWait+400*time.Millisecond; got > most {
+			t.Errorf("the first: got the last answer after %s, want at most %s", got, most)
+		}
+		if answered.Load() < 10 || answered.Load()+refused.Load() != 60 {
+			t.Errorf("got %d answered and %d refused, want at least 10, and 60 together", answered.Load(), refused.Load())
+		}
+		if got := len(trials.turns); got != 0 {
+			t.Errorf("got %d tenants kept in mind, want none", got)
+		}
+	})
+}
+
+func TestATrialWhoseCallerIsGoneIsNotRun(t *testing.T) {
+	inTrial(t, func(t *testing.T, o *oneProcess, trials *trials) {
+		gone, leave := context.WithCancel(t.Context())
+		var callers sync.WaitGroup
+		for _, tenant := range []eventhook.TenantID{mine, mine, mine, theirs, theirs} {
+			callers.Go(func() {
+				if _, err := trials.run(gone, tenant, script.Program{}, nil); !isAnswer(err) && !errors.Is(err, context.Canceled) {
+					t.Errorf("got %v, want an answer or that it was called off", err)
+				}
+			})
+		}
+		synctest.Wait()
+		leave()
+		callers.Wait()
+		if got := o.runs.Load(); got != 1 {
+			t.Errorf("got %d runs, want the one that had begun", got)
+		}
+	})
+}
+
+func TestNobodyWaitsForEverForManyTenants(t *testing.T) {
+	inTrial(t, func(t *testing.T, _ *oneProcess, trials *trials) {
+		var callers sync.WaitGroup
+		var refused atomic.Int64
+		for i := range 60 {
+			callers.Go(func() {
+				if err := trials.check(t.Context(), eventhook.TenantID{byte(i)}, script.Program{}); errors.Is(err, errTooMany) {
+					refused.Add(1)
+				}
+			})
+		}
+		began := time.Now()
+		callers.Wait()
+		if got, most := time.Since(began), longestWait+400*time.Millisecond; got > most || refused.Load() == 0 {
+			t.Errorf("got the last answer after %s, %d refused; want at most %s, and some", got, refused.Load(), most)
+		}
+	})
+}
