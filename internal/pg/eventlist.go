@@ -11,14 +11,14 @@ import (
 // Every list of events has these parameters; filters have those that follow.
 // $1 is the tenant, $2 the first id, $3 the id after the last, $4 the limit.
 
-// road leads to a list through the one index that holds just what is wanted,
-// in its order. Whole rows are compared, and the order names all the columns,
-// so that the planner finds no other index, whatever it believes of the data:
-// one that it walks in vain costs as much as there are events.
+// road leads to a list through the one index that holds just what is wanted:
+// columns with one value each, and then the id, from one bound to the other.
+// Of conditions on all of a row at once an index looks at the first column
+// alone to know where to stop, and goes on through what is not wanted.
 type road struct {
-	columns string // of the index
-	values  string // of the columns before the id; $5 is the filter's value
-	also    string // an index's predicate; what else must hold
+	columns []string // of the index, but for the id
+	values  []string // theirs; filters have $5 and on
+	also    string   // an index's predicate; what else must hold
 }
 
 // isListed lets the planner use the indexes of lists, which no other statement
@@ -28,12 +28,16 @@ const isListed = ` AND e.body_size >= 0`
 // isTenants looks at the tenant in words that no index answers to.
 const isTenants = ` AND (e.tenant_id = $1) IS TRUE`
 
+const tenantColumn, sourceColumn = `e.tenant_id`, `e.source_id`
+
 var (
-	byTenant    = road{`e.tenant_id, e.id`, `$1`, ``}                                                                  // primary key
-	byDelivered = road{byTenant.columns, byTenant.values, ` AND e.status = 'delivered'`}                               // primary key: they are the most
-	bySource    = road{`e.source_id, e.id`, `$5`, isTenants + isListed}                                                // event_source
-	byType      = road{`e.tenant_id, e.event_type, e.id`, `$1, $5`, isListed}                                          // event_type_list
-	byDuplicate = road{`e.tenant_id, e.idempotency_key, e.id`, `$1, $5`, isListed + ` AND e.duplicate_of IS NOT NULL`} // event_duplicate
+	byTenant       = road{[]string{tenantColumn}, []string{`$1`}, ``}                                                                      // primary key
+	byDelivered    = road{byTenant.columns, byTenant.values, ` AND e.status = 'delivered'`}                                                // primary key: they are the most
+	bySource       = road{[]string{sourceColumn}, []string{`$5`}, isTenants + isListed}                                                    // event_source
+	byType         = road{[]string{tenantColumn, `e.event_type`}, []string{`$1`, `$5`}, isListed}                                          // event_type_list
+	byStatus       = road{[]string{tenantColumn, `e.status`}, []string{`$1`, `$5`}, isListed + exceptional}                                // event_status
+	bySourceStatus = road{[]string{sourceColumn, `e.status`}, []string{`$5`, `$6`}, isTenants + isListed + exceptional}                    // event_source_status
+	byDuplicate    = road{[]string{tenantColumn, `e.idempotency_key`}, []string{`$1`, `$5`}, isListed + ` AND e.duplicate_of IS NOT NULL`} // event_duplicate
 )
 
 // statusSQL are the states as constants: only these let the planner see that a
@@ -53,25 +57,25 @@ func isExceptional(s eventhook.EventStatus) bool {
 	return s != "" && strings.Contains(exceptional, statusSQL[s])
 }
 
-// byStatus is event_status, for an exceptional state.
-func byStatus(s eventhook.EventStatus) road {
-	return road{`e.tenant_id, e.status, e.id`, `$1, ` + statusSQL[s], isListed + exceptional}
-}
-
-// bySourceStatus is event_source_status, for an exceptional state.
-func bySourceStatus(s eventhook.EventStatus) road {
-	return road{`e.source_id, e.status, e.id`, `$5, ` + statusSQL[s], isTenants + isListed + exceptional}
-}
-
 // where is the condition. The bounds of the id alone prune partitions.
+//
+// Another index has the first column and the order, too, and walks in vain
+// through all that the other columns rule out. So those are compared thrice:
+// the index needs one of these, and the planner, who takes them for conditions
+// of their own, believes that next to nothing is left, whatever it believes of
+// the data, and that the other walk is long.
 func (r road) where() string {
-	return fmt.Sprintf(`(%s) >= (%s, $2) AND (%[1]s) < (%[2]s, $3) AND e.id >= $2 AND e.id < $3`, r.columns, r.values) + r.also
+	sql := `e.id >= $2 AND e.id < $3`
+	for i, column := range r.columns {
+		sql += ` AND ` + column + ` = ` + r.values[i]
+		if i > 0 {
+			sql += ` AND ` + column + ` >= ` + r.values[i] + ` AND ` + column + ` <= ` + r.values[i]
+		}
+	}
+	return sql + r.also
 }
 
-// order reads the index backwards.
-func (r road) order() string {
-	return strings.ReplaceAll(r.columns, ",", " DESC,") + ` DESC`
-}
+const newestEventsFirst = `e.id DESC`
 
 // eventList is a list's statement, put together of constant parts, and its
 // parameters.
@@ -93,13 +97,13 @@ func newEventList(tenant eventhook.TenantID, source eventhook.SourceID, f eventh
 	case f.IdempotencyKey != "":
 		l.byKey(source, f)
 	case hasSource && !hasType && isExceptional(f.Status):
-		l.along(bySourceStatus(f.Status), [16]byte(source))
+		l.along(bySourceStatus, [16]byte(source), string(f.Status))
 	case hasSource && !hasType && !hasStatus:
 		l.along(bySource, [16]byte(source))
 	case hasType && !hasSource && !hasStatus:
 		l.along(byType, f.EventType)
 	case isExceptional(f.Status) && !hasSource && !hasType:
-		l.along(byStatus(f.Status))
+		l.along(byStatus, string(f.Status))
 	case !hasSource && !hasType && !hasStatus:
 		l.along(byTenant)
 	case f.Status == eventhook.EventDelivered && !hasSource && !hasType:
@@ -107,7 +111,7 @@ func newEventList(tenant eventhook.TenantID, source eventhook.SourceID, f eventh
 	default:
 		l.isMixed = true
 		l.where = `e.tenant_id = $1 AND e.id >= $2 AND e.id < $3` + isListed + l.filters(source, f)
-		l.order = `e.id DESC`
+		l.order = newestEventsFirst
 	}
 	return l
 }
@@ -120,7 +124,7 @@ ORDER BY ` + l.order + ` LIMIT $4`
 }
 
 func (l *eventList) along(r road, value ...any) {
-	l.where, l.order, l.args = r.where(), r.order(), append(l.args, value...)
+	l.where, l.order, l.args = r.where(), newestEventsFirst, append(l.args, value...)
 }
 
 // filters is a condition for each that is given.
@@ -162,11 +166,11 @@ func (l *eventList) byKey(source eventhook.SourceID, f eventhook.EventFilter) {
     SELECT e.id FROM keys k JOIN eventhook.event e ON e.tenant_id = $1 AND e.id = k.made
     WHERE e.id >= $2 AND e.id < $3 AND e.idempotency_key = $5` + rest + `
     UNION ALL
-    (SELECT e.id FROM eventhook.event e WHERE ` + byDuplicate.where() + rest + ` ORDER BY ` + byDuplicate.order() + ` LIMIT $4)
+    (SELECT e.id FROM eventhook.event e WHERE ` + byDuplicate.where() + rest + ` ORDER BY ` + newestEventsFirst + ` LIMIT $4)
 )
 `
 	l.from = `found JOIN eventhook.event e ON e.tenant_id = $1 AND e.id = found.id`
-	l.where, l.order = `true`, `e.id DESC`
+	l.where, l.order = `true`, newestEventsFirst
 }
 
 // idBounds turns moments into the ids between which a list lies: at least
