@@ -158,6 +158,19 @@ func run(ctx context.Context, dsn, act string, do func(*migrate.Migrate) error) 
 	if _, err := db.ExecContext(ctx, makeSchemaSQL); err != nil {
 		return fmt.Errorf("%s: %w", act, err)
 	}
+	// One at a time, from reading the version on: while a migration runs its
+	// version says that it was cut off.
+	turn, err := db.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("%s: %w", act, err)
+	}
+	defer func() { _ = turn.Close() }()
+	if _, err := turn.ExecContext(ctx, `SELECT pg_advisory_lock(1702258284)`); err != nil { // until its connection ends
+		return fmt.Errorf("%s: %w", act, err)
+	}
+	defer func() {
+		_, _ = turn.ExecContext(context.WithoutCancel(ctx), `SELECT pg_advisory_unlock(1702258284)`)
+	}()
 	driver, err := migratepgx.WithInstance(db, &migratepgx.Config{
 		MigrationsTable: `"eventhook"."schema_migrations"`, MigrationsTableQuoted: true,
 	})
