@@ -12,15 +12,15 @@ APT      := DEBIAN_FRONTEND=noninteractive apt-get
 # The race detector needs a C compiler.
 RACE = $(shell command -v gcc >/dev/null 2>&1 && echo -race)
 
-.PHONY: run demo test bench build check lint vet fmt fuzz docs generate postgres compiler clean
+.PHONY: run demo test bench build check lint vet fmt fuzz docs generate postgres compiler interpreters clean
 
 run: build ## start the gateway on a private PostgreSQL, with configs/demo.yaml applied
-	$(BIN)/eventhook serve --apply configs/demo.yaml --make-secrets
+	EVENTHOOK_OUTBOUND_ALLOWED_CIDRS=$${EVENTHOOK_OUTBOUND_ALLOWED_CIDRS-127.0.0.0/8,::1/128} $(BIN)/eventhook serve --apply configs/demo.yaml --make-secrets
 
 demo: build ## show the main job end to end, in seconds
 	$(BIN)/eventhook demo
 
-test: postgres compiler ## run every test
+test: postgres compiler interpreters ## run every test
 	$(GO) test $(RACE) -timeout 20m ./...
 
 build:
@@ -30,7 +30,7 @@ build:
 bench: build ## measure the gateway against bare limits; see bench/README.md
 	$(GO) build -o $(BIN)/bench ./bench
 	$(BIN)/bench
-	$(GO) test -run '^$$' -bench . -benchmem -benchtime 200ms ./verify ./ingest
+	$(GO) test -run '^$$' -bench . -benchmem -benchtime 200ms ./verify ./ingest ./route ./outbound
 
 check: vet lint test ## what CI runs
 
@@ -94,6 +94,17 @@ compiler:
 		echo "installing gcc for the race detector"; $(APT) update -q && $(APT) install -y -q gcc libc6-dev; \
 	else \
 		echo "no gcc: the tests run without the race detector"; \
+	fi
+
+# docs/workers.md and docs/receiving.md have programs in Python and JavaScript,
+# which the tests run.
+interpreters:
+	@if command -v python3 >/dev/null 2>&1 && command -v node >/dev/null 2>&1; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
+		echo "installing python3 and nodejs for the programs of docs/"; \
+		$(APT) update -q && $(APT) install -y -q --no-install-recommends python3 nodejs; \
+	else \
+		echo "no python3 or no node: the programs of docs/ are not tested (Debian: sudo apt-get install python3 nodejs)"; \
 	fi
 
 clean:

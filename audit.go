@@ -18,6 +18,7 @@ const (
 	ActorOnBehalf ActorType = "admin_on_behalf_of" // the admin key, on what a tenant owns
 	ActorKey      ActorType = "api_key"            // a tenant's key
 	ActorOperator ActorType = "operator"           // a command on a machine that reaches the database
+	ActorSystem   ActorType = "system"             // the gateway itself
 )
 
 // Actor is who changes something, as what and from where.

@@ -57,7 +57,8 @@ type Event struct {
 	RequestID      string
 	CorrelationID  string
 	ProcessedAt    *time.Time
-	Lease          Lease // the holder's, while it is being accepted or processed
+	Lease          Lease     // the holder's, while it is being accepted or processed
+	Envelope       *Envelope // of an event that is published; nil of a source's
 	Payload
 }
 

@@ -51,6 +51,7 @@ type Execution struct {
 	CreatedAt      time.Time
 	CompletedAt    *time.Time
 	Promises       []Promise // those a claimed workflow awaited
+	Payload        *Payload  // of the event, if it is the input of what was claimed
 }
 
 // PromiseStatus is the life of a promise; see docs/states.md.

@@ -1,6 +1,11 @@
 package eventhook
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+)
 
 // gatewayTypes are the types of the gateway's own events. Those that a tenant
 // is shown tell it about itself.
@@ -14,6 +19,8 @@ var gatewayTypes = []EventType{
 	gatewayType("source.created", "A source was made.", VisibleToTenant),
 	gatewayType("source.deleted", "A source was deleted.", VisibleToTenant),
 	gatewayType("source.disabled_via_tenant_cascade", "A source was disabled with its tenant.", VisibleToAdmin),
+	gatewayType("source.handshake_reset", "A source waits for its provider's handshake again.", VisibleToTenant),
+	gatewayType("source.handshake_secret_revealed", "The secret that a handshake has brought was shown to somebody.", VisibleToTenant),
 	gatewayType("source.updated", "A source was changed.", VisibleToTenant),
 	gatewayType("system.webhook_delivery_failed", "A delivery has used up its retries.", VisibleToTenant),
 	gatewayType("system.webhook_test", "A subscription is being tested.", VisibleToTenant),
@@ -46,4 +53,40 @@ func GatewayEventType(name string) (EventType, bool) {
 		return EventType{}, false
 	}
 	return gatewayTypes[i], true
+}
+
+// IsForTenants reports whether a tenant's subscriptions get events of a type: of the
+// gateway's own those that its catalogue shows the tenant.
+func IsForTenants(eventType string) bool {
+	t, isOwn := GatewayEventType(eventType)
+	return !isOwn || t.Visibility == VisibleToTenant
+}
+
+// IsReserved reports whether only the gateway publishes events of a type: one
+// of its own, and whatever else begins as they do, such as tenant.reopened, in
+// any case and with white space around it. What a source brings may have any type.
+func IsReserved(eventType string) bool {
+	kind, _, hasKind := strings.Cut(eventType, ".")
+	return hasKind && slices.ContainsFunc(gatewayTypes, func(t EventType) bool {
+		own, _, _ := strings.Cut(t.Name, ".")
+		return strings.EqualFold(own, strings.TrimSpace(kind))
+	})
+}
+
+// CheckPublished says what is wrong with the type that somebody publishes an
+// event under, "" if nothing: it must be one that a catalogue can hold, without
+// white space, and none that IsReserved.
+func CheckPublished(eventType string) string {
+	entry := EventType{Name: eventType, Visibility: VisibleToTenant}
+	for _, wrong := range entry.Validate() {
+		return wrong.Message
+	}
+	switch {
+	case strings.ContainsFunc(eventType, unicode.IsSpace):
+		return "must have no white space"
+	case IsReserved(eventType):
+		kind, _, _ := strings.Cut(eventType, ".")
+		return fmt.Sprintf("%q begins with %q, as the gateway's own do: nobody else publishes those", eventType, kind+".")
+	}
+	return ""
 }

@@ -28,6 +28,9 @@ type (
 	RejectionID = ID[Rejection]
 	AuditID     = ID[AuditEntry]
 	EventTypeID = ID[EventType]
+
+	SubscriptionID = ID[Subscription]
+	DeliveryID     = ID[Delivery]
 )
 
 // NewID makes an id whose time is at. Ids made within one millisecond have no
@@ -37,6 +40,15 @@ func NewID[K any](at time.Time) ID[K] {
 	binary.BigEndian.PutUint64(id[:8], uint64(at.UnixMilli())<<16|rand.Uint64()&0x0fff|0x7000) //nolint:gosec // unique, not secret
 	binary.BigEndian.PutUint64(id[8:], rand.Uint64()&^(3<<62)|2<<62)                           //nolint:gosec // unique, not secret
 	return id
+}
+
+// NewTraceID makes the id of a trace: 16 bytes, not all of them 0, in hexadecimal
+// (W3C Trace Context, section 3.2.2.3). It is unique, not secret.
+func NewTraceID() string {
+	var id [16]byte
+	binary.BigEndian.PutUint64(id[:8], rand.Uint64()|1) //nolint:gosec // unique, not secret
+	binary.BigEndian.PutUint64(id[8:], rand.Uint64())   //nolint:gosec // unique, not secret
+	return hex.EncodeToString(id[:])
 }
 
 // FirstID is the smallest id of the millisecond of at: a bound for partitions

@@ -17,14 +17,14 @@ func TestListsAreNotWithoutEnd(t *testing.T) {
 	}
 	checkFaults(t, "a source with as much as it may have", settings(0).Validate())
 	checkFaults(t, "a source with more", settings(1).Validate(), "idempotency_key_paths", "event_type_paths", "allowed_ip_ranges", "content_types")
-	r := eventhook.Route{Name: "x", Targets: []eventhook.Target{{Type: "task", TaskKind: "k"}}, FilterEventTypes: slices.Repeat([]string{"a"}, 100)}
+	r := eventhook.Route{Name: "x", Targets: []eventhook.Target{{Type: "task", Settings: []byte(`{"task_kind":"k"}`)}}, FilterEventTypes: slices.Repeat([]string{"a"}, 100)}
 	checkFaults(t, "a route with as many types as it may have", r.Validate())
 	r.FilterEventTypes = append(r.FilterEventTypes, "b")
 	checkFaults(t, "a route with more", r.Validate(), "filter_event_types")
 }
 
 func TestFiltersAreText(t *testing.T) {
-	r := eventhook.Route{Name: "x", Targets: []eventhook.Target{{Type: "task", TaskKind: "k"}}, FilterExpression: "'\x00'", FilterFunction: "\xff"}
+	r := eventhook.Route{Name: "x", Targets: []eventhook.Target{{Type: "task", Settings: []byte(`{"task_kind":"k"}`)}}, FilterExpression: "'\x00'", FilterFunction: "\xff"}
 	checkFaults(t, "a route", r.Validate(), "filter_expression", "filter_function")
 }
 
@@ -40,6 +40,39 @@ func TestEventTypes(t *testing.T) {
 		"name", "description", "category", "visibility")
 }
 
+func TestWhatNobodyElsePublishes(t *testing.T) {
+	for _, c := range []struct{ claim, eventType, part string }{
+		{"a type of one's own", "payment.succeeded", ""},
+		{"one of one word", "tenant", ""},
+		{"a word that begins like theirs", "tenants.closed", ""},
+		{"their word further on", "shop.tenant.closed", ""},
+		{"nothing", "", "must be an event type"},
+		{"a pattern", "payment.*", "must be an event type"},
+		{"of webhooks", "webhook.disabled", "webhook."},
+		{"of the system", "system.webhook_test", "system."},
+		{"of tenants, and none of today's", "tenant.reopened", "tenant."},
+		{"of keys", "api_key.leaked", "api_key."},
+		{"of sources", "source.created", "source."},
+		{"of routes", "route.created", "route."},
+		{"in capitals", "TENANT.Closed", "nobody else"},
+		{"with a letter that folds to theirs", "\u017fource.created", "nobody else"},
+		{"with white space before", " tenant.closed", "white space"},
+		{"with white space within", "tenant .closed", "white space"},
+		{"with white space that is none of ASCII", "payment\u00a0made", "white space"},
+		{"on two lines", "payment\nmade", "control"},
+		{"with what is not seen", "ten\u200bant.closed", "formatting"},
+	} {
+		if got := eventhook.CheckPublished(c.eventType); (got == "") != (c.part == "") || !strings.Contains(got, c.part) {
+			t.Errorf("%s: of %q got %q, want what says %q", c.claim, c.eventType, got, c.part)
+		}
+	}
+	for _, spaced := range []string{" tenant.closed", "tenant .closed", "\tSystem.x"} {
+		if !eventhook.IsReserved(spaced) {
+			t.Errorf("%q is not reserved", spaced)
+		}
+	}
+}
+
 func TestGatewayEventTypes(t *testing.T) {
 	all := eventhook.GatewayEventTypes()
 	byName := func(a, b eventhook.EventType) int { return strings.Compare(a.Name, b.Name) }
@@ -50,6 +83,11 @@ func TestGatewayEventTypes(t *testing.T) {
 		checkFaults(t, e.Name, e.Validate())
 		if got, ok := eventhook.GatewayEventType(e.Name); !ok || got.Name != e.Name {
 			t.Errorf("%s is not found", e.Name)
+		}
+	}
+	for _, e := range all {
+		if eventhook.CheckPublished(e.Name) == "" {
+			t.Errorf("%s: anybody may publish it", e.Name)
 		}
 	}
 	if _, ok := eventhook.GatewayEventType("payment.succeeded"); ok {

@@ -25,6 +25,8 @@ func TestCheckPath(t *testing.T) {
 		"body.id": true, "body.a.b.0.c": true, "body.0": true, "body.a*b": true, "body.#": true, "body.@x|y": true, "body. ": true, "body.é": true,
 		"header.x-request-id": true, "header.X-Request-ID": true, "header.a.b": true,
 		"body." + strings.Repeat("x", eventhook.MaxKeyBytes-5): true,
+		"cloudevent.type": true, "cloudevent.data.a.0": true, "header.x + cloudevent.id": true,
+		"cloudevent": false, "cloudevent.": false, "cloudevent..a": false, "cloudevent.data.": false, "body.a + cloudevent.a..b": false,
 		"": false, "body": false, "header": false, "body.": false, "header.": false, ".body": false, "id": false, "BODY.id": false, "query.id": false,
 		"body..a": false, "body.a.": false, "body.a..b": false, "body...": false, "$.body.a": false, "body[0]": false, "body/id": false,
 		"body.\x00": false, "body.\xff": false, "body." + strings.Repeat("x", eventhook.MaxKeyBytes-4): false,

@@ -96,7 +96,7 @@ func TestDelayBearsAbsurdNumbers(t *testing.T) {
 }
 
 func TestOrKeepsWhatIsSet(t *testing.T) {
-	set := eventhook.RetryPolicy{MaxRetries: new(0), InitialDelayMS: 1, BackoffMultiplier: 2, MaxDelayMS: 3, ScheduleSeconds: []int{4}}
+	set := eventhook.RetryPolicy{MaxRetries: new(0), InitialDelayMS: 1, BackoffMultiplier: 2, MaxDelayMS: 3, ScheduleSeconds: []int{4}, Jitter: eventhook.JitterFull}
 	for _, c := range []struct {
 		claim                 string
 		policy, other, wanted eventhook.RetryPolicy
@@ -113,7 +113,29 @@ func TestOrKeepsWhatIsSet(t *testing.T) {
 	}
 }
 
+func TestSpread(t *testing.T) {
+	for _, c := range []struct {
+		claim  string
+		jitter string
+		chance float64
+		want   time.Duration
+	}{
+		{"never sooner by default", "", 0, 10 * time.Second},
+		{"up to a tenth later", "", 0.5, 10500 * time.Millisecond},
+		{"which some spells out", eventhook.JitterSome, 0.999, 10999 * time.Millisecond},
+		{"full: at once", eventhook.JitterFull, 0, 0},
+		{"full: any moment", eventhook.JitterFull, 0.5, 5 * time.Second},
+	} {
+		if got := (eventhook.RetryPolicy{Jitter: c.jitter}).Spread(10*time.Second, c.chance); got != c.want {
+			t.Errorf("%s: got %s, want %s", c.claim, got, c.want)
+		}
+	}
+}
+
 func TestRetryPolicyValidate(t *testing.T) {
+	checkFaults(t, "a jitter nobody knows", eventhook.RetryPolicy{Jitter: "much"}.Validate(), "jitter")
+	checkFaults(t, "full jitter", eventhook.RetryPolicy{Jitter: eventhook.JitterFull}.Validate())
+	checkFaults(t, "of a source", eventhook.SourceSettings{Retry: eventhook.RetryPolicy{Jitter: eventhook.JitterFull}}.Validate(), "retry.jitter")
 	checkFaults(t, "the default", eventhook.EventRetry.Validate())
 	checkFaults(t, "the zero policy", eventhook.RetryPolicy{}.Validate())
 	checkFaults(t, "all at once", eventhook.RetryPolicy{

@@ -3,7 +3,6 @@ package eventhook
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 )
@@ -23,15 +22,19 @@ type Route struct {
 	FilterFunction   string          // JavaScript
 	Transform        *Transform      // of what targets get; nil for none
 	Targets          []Target
-	Version          int64 // grows with every change
-	CreatedAt        time.Time
-	UpdatedAt        time.Time
+	// SecretsLost says that the secrets of its targets are sealed with a key
+	// that is gone: they are not in Targets.
+	SecretsLost bool
+	Version     int64 // grows with every change
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
 }
 
 // Transform makes what targets get of an event's body.
 type Transform struct {
 	Type       string `json:"type" yaml:"type"`             // jmespath or javascript
 	Expression string `json:"expression" yaml:"expression"` // of JavaScript the source of function transform(event)
+	Retry      bool   `json:"retry,omitempty" yaml:"retry"` // have it tried again with the event when it fails
 }
 
 // The types of transforms.
@@ -46,47 +49,16 @@ type RoutePriority struct {
 	Priority int
 }
 
-// The target types.
-const (
-	TargetWorkflow = "workflow"
-	TargetTask     = "task"
-	TargetPromise  = "promise"
-)
-
-// TargetTypes are the target types that exist.
-var TargetTypes = []string{TargetWorkflow, TargetTask, TargetPromise}
-
-// Target is one thing a route does. Which fields apply depends on Type.
-type Target struct {
-	Type string `json:"type" yaml:"type"`
-
-	// Workflow and task.
-	WorkflowKind string `json:"workflow_kind,omitempty" yaml:"workflow_kind"`
-	TaskKind     string `json:"task_kind,omitempty" yaml:"task_kind"`
-	Queue        string `json:"queue,omitempty" yaml:"queue"`
-	MaxAttempts  int    `json:"max_attempts,omitempty" yaml:"max_attempts"`
-
-	// All three: the key under which the target is made, or found, once.
-	IdempotencyKeyPath   string `json:"idempotency_key_path,omitempty" yaml:"idempotency_key_path"`
-	IdempotencyKeyPrefix string `json:"idempotency_key_prefix,omitempty" yaml:"idempotency_key_prefix"`
-
-	// Promise. Resolve nil means true; with ErrorPath, an event in which that
-	// path exists rejects the promise with what is there.
-	Resolve   *bool  `json:"resolve,omitempty" yaml:"resolve"`
-	ValuePath string `json:"value_path,omitempty" yaml:"value_path"`
-	ErrorPath string `json:"error_path,omitempty" yaml:"error_path"`
-	OnMissing string `json:"on_missing,omitempty" yaml:"on_missing"`
-}
-
-// What a promise target does when nobody has made its promise yet.
-const (
-	OnMissingHold = "hold" // keep the outcome until the promise is made
-	OnMissingFail = "fail" // fail the action, and retry with the event
-)
+// MaxTargets is how many targets a route can have.
+const MaxTargets = 50
 
 // MaxRoutes is how many routes a source can have: each of its events is held
 // against all of them.
 const MaxRoutes = 1000
+
+// MaxSourceTargets is how many targets all routes of a source together can
+// have: one event may make something of each.
+const MaxSourceTargets = 5000
 
 // DefaultQueue is the queue of targets that name none.
 const DefaultQueue = "default"
@@ -99,7 +71,8 @@ const DefaultMaxAttempts = 4
 const TargetKeyTTL = 24 * time.Hour
 
 // Validate reports every fault by its field, but for what is wrong with the
-// filters and the transform themselves; see package route. It changes nothing.
+// filters and the transform themselves, see package route, and with each
+// target, see package targets. It changes nothing.
 func (r Route) Validate() Faults {
 	var f Faults
 	checkName(&f, r.Name)
@@ -115,15 +88,11 @@ func (r Route) Validate() Faults {
 			f.Add(code.location, "must be UTF-8 without NUL")
 		}
 	}
-	const most = 50
 	switch {
 	case len(r.Targets) == 0:
 		f.Add("targets", "at least one is required")
-	case len(r.Targets) > most:
-		f.Add("targets", "%d, at most %d are allowed", len(r.Targets), most)
-	}
-	for i, t := range r.Targets {
-		f.Merge(fmt.Sprintf("targets[%d]", i), t.Validate())
+	case len(r.Targets) > MaxTargets:
+		f.Add("targets", "%d, at most %d are allowed", len(r.Targets), MaxTargets)
 	}
 	return f
 }
@@ -140,69 +109,4 @@ func CheckPattern(p string) string {
 		return fmt.Sprintf("%q must be an exact type, a prefix such as payment.*, or *", p)
 	}
 	return ""
-}
-
-// Validate reports every fault by its field. It changes nothing.
-func (t Target) Validate() Faults {
-	var f Faults
-	if !slices.Contains(TargetTypes, t.Type) {
-		f.Add("type", "%q is not one of %s", t.Type, strings.Join(TargetTypes, ", "))
-		return f
-	}
-	execution := t.Type != TargetPromise
-	t.only(&f, t.Type == TargetWorkflow, "workflow_kind", t.WorkflowKind, checkKind)
-	t.only(&f, t.Type == TargetTask, "task_kind", t.TaskKind, checkKind)
-	if t.Queue != "" || !execution {
-		t.only(&f, execution, "queue", t.Queue, checkKind)
-	}
-	switch {
-	case execution:
-		checkRange(&f, "max_attempts", t.MaxAttempts, 0, 100)
-	case t.MaxAttempts != 0:
-		f.Add("max_attempts", "is not for %s targets", t.Type)
-	}
-	t.only(&f, !execution, "value_path", t.ValuePath, checkOptionalPath)
-	t.only(&f, !execution, "error_path", t.ErrorPath, checkOptionalPath)
-	if t.OnMissing != "" {
-		t.only(&f, !execution, "on_missing", t.OnMissing, checkOnMissing)
-	}
-	if execution && t.Resolve != nil {
-		f.Add("resolve", "is for promise targets only")
-	}
-	if t.Type == TargetPromise && t.IdempotencyKeyPath == "" {
-		f.Add("idempotency_key_path", "is required: it names the promise")
-	}
-	checkOptionalPath(&f, "idempotency_key_path", t.IdempotencyKeyPath)
-	if t.IdempotencyKeyPrefix != "" && (t.IdempotencyKeyPath == "" || !isText(t.IdempotencyKeyPrefix) || len(t.IdempotencyKeyPrefix) > 100) {
-		f.Add("idempotency_key_prefix", "needs idempotency_key_path, and at most 100 bytes of text")
-	}
-	return f
-}
-
-// only checks a field where it applies and refuses it elsewhere.
-func (t Target) only(f *Faults, applies bool, location, value string, check func(*Faults, string, string)) {
-	switch {
-	case applies:
-		check(f, location, value)
-	case value != "":
-		f.Add(location, "is not for %s targets", t.Type)
-	}
-}
-
-func checkKind(f *Faults, location, v string) {
-	if v == "" || len(v) > 100 || !isText(v) {
-		f.Add(location, "must be 1 to 100 bytes of text")
-	}
-}
-
-func checkOptionalPath(f *Faults, location, v string) {
-	if v != "" {
-		checkPath(f, location, v)
-	}
-}
-
-func checkOnMissing(f *Faults, location, v string) {
-	if v != OnMissingHold && v != OnMissingFail {
-		f.Add(location, "%q is not one of hold, fail", v)
-	}
 }

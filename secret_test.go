@@ -105,3 +105,10 @@ func TestSecretReveals(t *testing.T) {
 		})
 	}
 }
+
+func TestSecretsAreComparedByTheirTexts(t *testing.T) {
+	var zero eventhook.Secret
+	if !zero.Equal(eventhook.NewSecret("")) || !eventhook.NewSecret("a").Equal(eventhook.NewSecret("a")) || eventhook.NewSecret("a").Equal(eventhook.NewSecret("b")) {
+		t.Error("want those equal that hold the same text")
+	}
+}

@@ -19,6 +19,9 @@ func TestConclude(t *testing.T) {
 	bad, worse := action(eventhook.ActionFailed, "bad"), action(eventhook.ActionFailed, "worse")
 	hopeless := action(eventhook.ActionFailed, "hopeless")
 	hopeless.Permanent = true
+	pending := action(eventhook.ActionPending, "")
+	busy, away := action(eventhook.ActionFailed, "busy"), action(eventhook.ActionFailed, "away")
+	busy.After, away.After = time.Minute, 1000*time.Hour
 	type outcome struct {
 		Status     eventhook.EventStatus
 		RetryCount int
@@ -40,7 +43,10 @@ func TestConclude(t *testing.T) {
 		{"an earlier try has done it all", 1, 2, nil, outcome{Status: eventhook.EventDelivered, RetryCount: 1}},
 		{"one failed", 0, 2, list(good, bad), outcome{eventhook.EventFailed, 1, 10 * time.Second, "bad"}},
 		{"the first failure is told", 0, 3, list(good, worse, bad), outcome{eventhook.EventFailed, 1, 10 * time.Second, "worse"}},
-		{"one was not done", 0, 2, list(good, action(eventhook.ActionPending, "")), outcome{eventhook.EventFailed, 1, 10 * time.Second, ""}},
+		{"a call is still to be made", 0, 3, list(good, bad, pending), outcome{Status: eventhook.EventProcessing}},
+		{"the other side wants to be left alone", 0, 1, list(busy), outcome{eventhook.EventFailed, 1, time.Minute, "busy"}},
+		{"but not for ever", 0, 2, list(away, busy), outcome{eventhook.EventFailed, 1, time.Hour, "away"}},
+		{"a later retry by our own rule", 2, 1, list(busy), outcome{eventhook.EventFailed, 3, 90 * time.Second, "busy"}},
 		{"a second time", 1, 1, list(bad), outcome{eventhook.EventFailed, 2, 30 * time.Second, "bad"}},
 		{"the last time", 2, 1, list(bad), outcome{eventhook.EventFailed, 3, 90 * time.Second, "bad"}},
 		{"retries used up", 3, 2, list(good, bad), outcome{Status: eventhook.EventDead, RetryCount: 3, LastError: "bad"}},

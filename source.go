@@ -127,6 +127,9 @@ func (s SourceSettings) Validate() Faults {
 	checkRange(&f, "rate_limit.burst_size", s.RateLimit.BurstSize, 0, 1_000_000)
 	checkRange(&f, "max_body_bytes", s.MaxBodyBytes, 0, LargestMaxBodyBytes)
 	f.Merge("retry", s.Retry.Validate())
+	if s.Retry.Jitter != "" {
+		f.Add("retry.jitter", "is for subscriptions")
+	}
 	for i, r := range s.AllowedIPRanges {
 		if _, err := netip.ParsePrefix(r); err != nil {
 			f.Add(fmt.Sprintf("allowed_ip_ranges[%d]", i), "%q is not a CIDR such as 192.0.2.0/24", r)
@@ -177,6 +180,9 @@ func checkRange(f *Faults, location string, v, least, most int) {
 // webhooks that have no id, and of which two that are alike are one.
 const BodyHashPath = "sha256.body"
 
+// pathKinds are what a single path begins with, but for BodyHashPath.
+var pathKinds = []string{"header", "body", "cloudevent"}
+
 // PathParts are the single paths that a path joins with " + ". Members of a
 // body whose name holds that are reached only where no path follows it.
 func PathParts(path string) []string {
@@ -189,7 +195,7 @@ func PathParts(path string) []string {
 		}
 		i += from
 		next := path[i+len(plus):]
-		if strings.HasPrefix(next, "header.") || strings.HasPrefix(next, "body.") || next == BodyHashPath {
+		if next == BodyHashPath || slices.ContainsFunc(pathKinds, func(kind string) bool { return strings.HasPrefix(next, kind+".") }) {
 			parts, path, from = append(parts, path[:i]), next, 0
 			continue
 		}
@@ -198,8 +204,8 @@ func PathParts(path string) []string {
 }
 
 // CheckPath says what is wrong with a path into a webhook, "" if nothing:
-// header.<name>, body.<member or index>[.…], sha256.body, or several of them
-// joined by " + ".
+// header.<name>, body.<member or index>[.…], cloudevent.<attribute>,
+// cloudevent.data[.…], sha256.body, or several of them joined by " + ".
 func CheckPath(path string) string {
 	if !isText(path) || len(path) > MaxKeyBytes {
 		return fmt.Sprintf("must be UTF-8 of at most %d bytes", MaxKeyBytes)
@@ -217,11 +223,11 @@ func checkPathPart(path string) string {
 	switch {
 	case path == BodyHashPath:
 		return ""
-	case !ok || rest == "" || (kind != "header" && kind != "body"):
-		return fmt.Sprintf("%q must be header.<name>, body.<path> or sha256.body", path)
+	case !ok || rest == "" || !slices.Contains(pathKinds, kind):
+		return fmt.Sprintf("%q must be header.<name>, body.<path>, cloudevent.<path> or sha256.body", path)
 	case kind == "header" && !isToken(rest):
 		return fmt.Sprintf("%q names no header: its name is letters, digits and !#$%%&'*+-.^_`|~", path)
-	case kind == "body" && (strings.HasPrefix(rest, ".") || strings.HasSuffix(rest, ".") || strings.Contains(rest, "..")):
+	case kind != "header" && (strings.HasPrefix(rest, ".") || strings.HasSuffix(rest, ".") || strings.Contains(rest, "..")):
 		return fmt.Sprintf("%q has an empty step", path)
 	}
 	return ""

@@ -5,6 +5,11 @@ package eventhook
 type TenantConfig struct {
 	Tenant
 	Sources []SourceConfig
+	// Subscriptions are known by their names. One without a Status has the one
+	// that it has, at first SubscriptionActive. One without a Signing secret keeps
+	// those that it has, and at first one is made; one that names another signs
+	// with it, and with the former for the time of a rotation.
+	Subscriptions []Subscription
 }
 
 // SourceConfig is a source with its routes.
@@ -27,7 +32,7 @@ const (
 // Change is one line of a plan.
 type Change struct {
 	Action ChangeAction
-	Kind   string        // tenant, source or route
-	Name   string        // acme, acme/github, acme/github/pushes
+	Kind   string        // tenant, source, route or subscription
+	Name   string        // acme, acme/github, acme/github/pushes, acme/billing
 	Fields []FieldChange // of an update, what differs
 }

@@ -69,3 +69,11 @@ func Cut(s string, n int) string {
 	}
 	return s[:n]
 }
+
+// Shorten cuts as Cut does, and ends what it has cut with an ellipsis.
+func Shorten(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return Cut(s, n) + "…"
+}

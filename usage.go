@@ -36,3 +36,13 @@ type SourceCount struct {
 
 // SourceCountSpan is the time that one SourceCount is about.
 const SourceCountSpan = 5 * time.Minute
+
+// SubscriptionCount is what was sent to a subscriber within five minutes.
+type SubscriptionCount struct {
+	SubscriptionID SubscriptionID
+	At             time.Time     // the span's beginning, a multiple of SourceCountSpan
+	Delivered      int64         // deliveries that succeeded
+	Failed         int64         // attempts that did not
+	Dead           int64         // deliveries that were given up
+	Duration       time.Duration // of all attempts together, to the millisecond
+}

@@ -1,17 +1,60 @@
 package eventhook
 
 import (
+	"context"
 	"encoding/json"
+	"slices"
 	"time"
 )
 
-// Effect is what a target wants done in our own database for one action. The
-// store carries it out in the transaction that settles the event. Exactly one
-// of Execution and Promise is set.
+// Effect is what a target wants done for one action. Exactly one of its fields
+// is set. What happens in our own database happens in the transaction that
+// settles the event, and so once; a Call is made after that.
 type Effect struct {
-	Execution *Execution
-	Promise   *PromiseOutcome
+	Execution   *Execution
+	Promise     *PromiseOutcome
+	Publication *Publication
+	Call        Call
 }
+
+// Publication is an event for subscribers that a route makes of another. With
+// an IdempotencyKey, a second one of that key within TargetKeyTTL is skipped.
+type Publication struct {
+	ID             EventID
+	EventType      string
+	IdempotencyKey string
+	Data           json.RawMessage
+	Envelope       *Envelope
+	// Deliveries are made with the event: one for each subscription that wants
+	// it, by the subscriptions of that generation. Those with a lease are this
+	// instance's to send.
+	Deliveries []*Delivery
+	Generation int64
+}
+
+// Call is a request to a place outside our database. It is made at least once:
+// again after a crash, and with the event's retries until it has succeeded, so
+// it carries a key that stays the same.
+type Call interface {
+	// Do makes the request, and returns nil when it has succeeded. The text of
+	// any other answer is for people: no secret, no address that was resolved.
+	// When no retry can help, or only a later one, it is a *CallError. Do may
+	// be called again, and ends when ctx does or Timeout has passed.
+	Do(ctx context.Context) error
+	// Timeout is how long Do takes at most.
+	Timeout() time.Duration
+	// Input tells people what is sent, without secrets.
+	Input() json.RawMessage
+}
+
+// CallError is why a call has not succeeded, and whether to try it again.
+type CallError struct {
+	Message   string
+	Permanent bool          // no retry can help
+	After     time.Duration // how long the other side wants to be left alone; 0: it did not say
+}
+
+func (e *CallError) Error() string { return e.Message }
 
 // PromiseOutcome settles the promise with a key. When nobody has made it,
 // Hold keeps the outcome until somebody does; else the action fails.
@@ -24,17 +67,23 @@ type PromiseOutcome struct {
 }
 
 // PlannedAction is an action and what it does. With Failure set it has failed
-// already, and Permanent says that no retry can help.
+// already, and Permanent says that no retry can help; After is how long to wait
+// with the next one at least. One with a Call is pending until IsCalled.
 type PlannedAction struct {
 	Action
 	Effect    Effect
 	Failure   string
 	Permanent bool
+	After     time.Duration
+	CallBytes int  // the memory that the Call holds, about
+	IsCalled  bool // the Call was made, with Failure if it did not succeed
+	IsSettled bool // an earlier settle under this lease wrote it; it only counts
 }
 
 // Settlement is what becomes of a leased event: the actions of its routes, or
 // none when no route matched, and the state that follows from them. The event
-// itself does not change.
+// itself does not change. With calls that are still to be made, the event stays
+// leased, until HoldUntil, and is settled again when they are.
 type Settlement struct {
 	Event   *Event
 	Actions []PlannedAction
@@ -42,6 +91,12 @@ type Settlement struct {
 	// has done included; 0 makes the event unrouted.
 	Matched int
 	Retry   RetryPolicy
+	// MadeBytes is what the actions write into the database, but for a few.
+	MadeBytes int
+	// HoldUntil is when the lease ends of an event whose calls are still to be
+	// made: leave time for them. The present gives the event back; zero leaves
+	// the lease as it is.
+	HoldUntil time.Time
 
 	Status      EventStatus
 	RetryCount  int
@@ -50,15 +105,19 @@ type Settlement struct {
 }
 
 // Conclude derives the event's new state from the states of the actions: it
-// is delivered only if each succeeded or was skipped. Doing it again gives
-// the same.
+// stays in processing while one of them is pending, and is delivered only if
+// each succeeded or was skipped. Doing it again gives the same.
 func (s *Settlement) Conclude(now time.Time) {
 	s.RetryCount, s.NextRetryAt, s.LastError = s.Event.RetryCount, time.Time{}, ""
 	if s.Matched == 0 {
 		s.Status = EventUnrouted
 		return
 	}
-	failed, retryable := false, false
+	if slices.ContainsFunc(s.Actions, func(a PlannedAction) bool { return a.Status == ActionPending }) {
+		s.Status = EventProcessing
+		return
+	}
+	failed, retryable, after := false, false, time.Duration(0)
 	for _, a := range s.Actions {
 		if a.Status == ActionSuccess || a.Status == ActionSkipped {
 			continue
@@ -68,15 +127,19 @@ func (s *Settlement) Conclude(now time.Time) {
 		}
 		failed = true
 		retryable = retryable || !a.Permanent
+		after = max(after, min(a.After, mostAfter))
 	}
 	delay, more := s.Retry.Delay(s.Event.RetryCount + 1)
 	switch {
 	case !failed:
 		s.Status = EventDelivered
 	case retryable && more:
-		s.Status, s.NextRetryAt = EventFailed, now.Add(delay)
+		s.Status, s.NextRetryAt = EventFailed, now.Add(max(delay, after))
 		s.RetryCount++
 	default:
 		s.Status = EventDead
 	}
 }
+
+// mostAfter bounds how long others can have us wait.
+const mostAfter = time.Hour

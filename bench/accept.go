@@ -35,7 +35,7 @@ func (r *run) accept(ctx context.Context) error {
 	var rounds []accepted
 	for round := range r.rounds + 1 { // the first warms up
 		var one accepted
-		if one.bare, err = send(ctx, target{bareAddress, []string{benchPath}}, r.connections, r.length); err != nil {
+		if one.bare, err = send(ctx, target{address: bareAddress, paths: []string{benchPath}}, r.connections, r.length); err != nil {
 			return fmt.Errorf("bare: %w", err)
 		}
 		if one.accept, err = accepting.measure(ctx, r, false); err != nil {

@@ -190,12 +190,15 @@ SELECT ` + idNumber + `, CASE WHEN i % 2 = 0 THEN @tenant::uuid ELSE md5('tenant
     CASE WHEN i % (@events / @few::int) = 2 THEN @rare_action ELSE 'source.updated' END, 'source', @tenant, 'github',
     '[{"field":"name","from":"old","to":"new"},{"field":"is_enabled","from":true,"to":false}]'
 FROM generate_series(1, @events::int) i`},
-	{"executions", `
-INSERT INTO eventhook.execution (id, tenant_id, created_at, completed_at, max_attempts, type, status, queue, kind, input)
-SELECT ` + idNumber + `, @tenant, @until, @until, 3, CASE WHEN i % 2 = 0 THEN 'task' ELSE 'workflow' END, 'completed',
-    'queue-' || i % 10, 'kind-' || i % 20, '{}'
-FROM generate_series(1, @events::int) i`},
+	filledExecutions,
 	{"promises", `
 INSERT INTO eventhook.promise (id, tenant_id, created_at, settled_at, status, idempotency_key, value)
 SELECT ` + idNumber + `, @tenant, @until, @until, 'resolved', 'key-' || i, '{}' FROM generate_series(1, @events::int) i`},
 }
+
+// filledExecutions have ended.
+var filledExecutions = filling{"executions", `
+INSERT INTO eventhook.execution (id, tenant_id, created_at, completed_at, max_attempts, type, status, queue, kind, input)
+SELECT ` + idNumber + `, @tenant, @until, @until, 3, CASE WHEN i % 2 = 0 THEN 'task' ELSE 'workflow' END, 'completed',
+    'queue-' || i % 10, 'kind-' || i % 20, '{}'
+FROM generate_series(1, @events::int) i`}

@@ -24,10 +24,13 @@ type gateway struct {
 	stats *stats
 }
 
+// gatewayAt is what stands before the address in what a gateway prints.
+const gatewayAt = "webhooks and API  http://"
+
 // gateway starts one that has the bench's tenant; name is that of its folder.
 func (r *run) gateway(ctx context.Context, name string, env ...string) (*gateway, error) {
 	dir := filepath.Join(r.dir, name)
-	p, address, err := start(ctx, "webhooks and API  http://", r.binary, env,
+	p, address, err := start(ctx, gatewayAt, r.binary, env,
 		"serve", "--data-dir", dir, "--listen", "127.0.0.1:0", "--management-listen", "127.0.0.1:0", "--apply", r.file, "--log-level", "warn")
 	if err != nil {
 		return nil, err
@@ -37,7 +40,7 @@ func (r *run) gateway(ctx context.Context, name string, env ...string) (*gateway
 		p.stop()
 		return nil, err
 	}
-	return &gateway{p, dir, target{address, []string{benchPath}}, &stats{conn}}, nil
+	return &gateway{p, dir, target{address: address, paths: []string{benchPath}}, &stats{conn}}, nil
 }
 
 // measured is what one measurement of a gateway gave, per event where it says so.

@@ -18,6 +18,7 @@ type run struct {
 	length      time.Duration
 	connections int
 	events      int // that lists are of
+	settled     int // deliveries that have ended, beside which others are claimed
 	out         io.Writer
 
 	dir    string // of its own, removed at the end
@@ -35,8 +36,24 @@ type part struct {
 var parts = []part{
 	{"accept", (*run).accept},
 	{"sources", (*run).spread},
+	{"routes", (*run).routes},
 	{"lists", (*run).lists},
 	{"apply", (*run).apply},
+	{"work", (*run).work},
+	{"publish", (*run).publish},
+	{"deliver", (*run).deliver},
+	{"latency", (*run).latency},
+	{"dead", (*run).dead},
+	{"backlog", (*run).backlog},
+	{"exactly", (*run).exactly},
+}
+
+func partNames() string {
+	names := make([]string, len(parts))
+	for i, p := range parts {
+		names[i] = p.name
+	}
+	return strings.Join(names, ", ")
 }
 
 // choose finds parts by their names, separated by commas; "" is all of them.

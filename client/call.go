@@ -157,6 +157,15 @@ func optionsOf(options []CallOption) call {
 	return c
 }
 
+// written is a body as it is sent: JSON stays as it is, to the byte, as far as
+// it is JSON.
+func written(body any) ([]byte, error) {
+	if raw, isJSON := body.(json.RawMessage); isJSON && json.Valid(raw) {
+		return raw, nil
+	}
+	return json.Marshal(body)
+}
+
 func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, error) {
 	if r.path.err != nil {
 		return nil, r.path.err
@@ -167,7 +176,7 @@ func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, erro
 	}
 	var body io.Reader
 	if r.body != nil {
-		raw, err := json.Marshal(r.body)
+		raw, err := written(r.body)
 		if err != nil {
 			return nil, fmt.Errorf("%s %s: the request cannot be written: %w", r.method, r.path.text, err)
 		}

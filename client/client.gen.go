@@ -25,6 +25,27 @@ const (
 	AuditActorTypeAdmin           AuditActorType = "admin"
 	AuditActorTypeAdminOnBehalfOf AuditActorType = "admin_on_behalf_of"
 	AuditActorTypeOperator        AuditActorType = "operator"
+	AuditActorTypeSystem          AuditActorType = "system"
+)
+
+// Defines values for CompletionStatus.
+const (
+	CompletionStatusCompleted CompletionStatus = "completed"
+)
+
+// Defines values for DeliveryStatus.
+const (
+	DeliveryStatusAcquired DeliveryStatus = "acquired"
+	DeliveryStatusDead     DeliveryStatus = "dead"
+	DeliveryStatusFailed   DeliveryStatus = "failed"
+	DeliveryStatusPending  DeliveryStatus = "pending"
+	DeliveryStatusSuccess  DeliveryStatus = "success"
+)
+
+// Defines values for DeliveryRetryJitter.
+const (
+	DeliveryRetryJitterFull DeliveryRetryJitter = "full"
+	DeliveryRetryJitterSome DeliveryRetryJitter = "some"
 )
 
 // Defines values for EventOrigin.
@@ -85,6 +106,31 @@ const (
 	PromiseStatusResolved PromiseStatus = "resolved"
 )
 
+// Defines values for PublicKeyAlgorithm.
+const (
+	PublicKeyAlgorithmEd25519 PublicKeyAlgorithm = "ed25519"
+)
+
+// Defines values for SubscriptionStatus.
+const (
+	SubscriptionStatusActive   SubscriptionStatus = "active"
+	SubscriptionStatusDisabled SubscriptionStatus = "disabled"
+	SubscriptionStatusPaused   SubscriptionStatus = "paused"
+)
+
+// Defines values for TargetBody.
+const (
+	TargetBodyInput TargetBody = "input"
+	TargetBodyRaw   TargetBody = "raw"
+)
+
+// Defines values for TargetMethod.
+const (
+	TargetMethodPATCH TargetMethod = "PATCH"
+	TargetMethodPOST  TargetMethod = "POST"
+	TargetMethodPUT   TargetMethod = "PUT"
+)
+
 // Defines values for TargetOnMissing.
 const (
 	TargetOnMissingFail TargetOnMissing = "fail"
@@ -93,7 +139,9 @@ const (
 
 // Defines values for TargetType.
 const (
+	TargetTypeHTTP     TargetType = "http"
 	TargetTypePromise  TargetType = "promise"
+	TargetTypePublish  TargetType = "publish"
 	TargetTypeTask     TargetType = "task"
 	TargetTypeWorkflow TargetType = "workflow"
 )
@@ -153,7 +201,7 @@ type ActionExplanation struct {
 	Error *string `json:"error,omitempty"`
 
 	// Input What a worker would get; of a promise its key, its status, and its value or error.
-	Input interface{} `json:"input"`
+	Input json.RawMessage `json:"input"`
 
 	// InputLeftOut The inputs before it have filled the answer.
 	InputLeftOut *bool  `json:"input_left_out,omitempty"`
@@ -166,11 +214,11 @@ type AuditActor struct {
 	ID   *string `json:"id"`
 	Name string  `json:"name"`
 
-	// Type admin: the admin key; admin_on_behalf_of: the admin key, on what a tenant owns; api_key: a key of the tenant; operator: a command that reaches the database.
+	// Type admin: the admin key; admin_on_behalf_of: the admin key, on what a tenant owns; api_key: a key of the tenant; operator: a command that reaches the database; system: the gateway itself.
 	Type AuditActorType `json:"type"`
 }
 
-// AuditActorType admin: the admin key; admin_on_behalf_of: the admin key, on what a tenant owns; api_key: a key of the tenant; operator: a command that reaches the database.
+// AuditActorType admin: the admin key; admin_on_behalf_of: the admin key, on what a tenant owns; api_key: a key of the tenant; operator: a command that reaches the database; system: the gateway itself.
 type AuditActorType string
 
 // AuditEntry defines model for AuditEntry.
@@ -223,6 +271,59 @@ type AuditedChange struct {
 	To interface{} `json:"to"`
 }
 
+// Backtest defines model for Backtest.
+type Backtest struct {
+	// Failed The route would have taken them, or it cannot be told, and an action would have failed.
+	Failed int64 `json:"failed"`
+
+	// FailedReasons The five most frequent.
+	FailedReasons []BacktestReason `json:"failed_reasons"`
+	FailedSamples []BacktestSample `json:"failed_samples"`
+
+	// IsComplete Else time ran out, 10 s, before all events were tested.
+	IsComplete bool `json:"is_complete"`
+
+	// Matched The route would have taken them, and each target done its part.
+	Matched int64 `json:"matched"`
+
+	// MatchedSamples The newest of them.
+	MatchedSamples []BacktestSample `json:"matched_samples"`
+
+	// Newest When the newest event that was tested was received.
+	Newest *time.Time `json:"newest"`
+	Oldest *time.Time `json:"oldest"`
+
+	// SkippedWithoutBody Not tested, since their bodies are past their retention.
+	SkippedWithoutBody int64 `json:"skipped_without_body"`
+
+	// Tested They have matched, not matched, or failed.
+	Tested    int64 `json:"tested"`
+	Unmatched int64 `json:"unmatched"`
+
+	// UnmatchedReasons The five most frequent, without what each event holds.
+	UnmatchedReasons []BacktestReason `json:"unmatched_reasons"`
+	UnmatchedSamples []BacktestSample `json:"unmatched_samples"`
+}
+
+// BacktestReason defines model for BacktestReason.
+type BacktestReason struct {
+	Events int64 `json:"events"`
+
+	// Reason Examples: body.amount is …, wanted $gte 1000
+	Reason string `json:"reason"`
+}
+
+// BacktestSample defines model for BacktestSample.
+type BacktestSample struct {
+	Actions   []ActionExplanation `json:"actions"`
+	EventID   string              `json:"event_id"`
+	EventType string              `json:"event_type"`
+
+	// Reason Examples: body.amount is 10, wanted $gte 1000
+	Reason     string    `json:"reason"`
+	ReceivedAt time.Time `json:"received_at"`
+}
+
 // ClaimAnswer defines model for ClaimAnswer.
 type ClaimAnswer struct {
 	Items []WorkItem `json:"items"`
@@ -242,14 +343,191 @@ type ClaimRequest struct {
 	WaitSeconds *int64 `json:"wait_seconds,omitempty"`
 }
 
+// CompleteManyAnswer defines model for CompleteManyAnswer.
+type CompleteManyAnswer struct {
+	Items []Completion `json:"items"`
+}
+
+// CompleteManyRequest defines model for CompleteManyRequest.
+type CompleteManyRequest struct {
+	// Items What is done. Of two with one id the first counts.
+	Items []CompletedItem `json:"items"`
+}
+
 // CompleteRequest defines model for CompleteRequest.
 type CompleteRequest struct {
 	LeaseToken int64       `json:"lease_token"`
 	Output     interface{} `json:"output,omitempty"`
 }
 
+// CompletedItem defines model for CompletedItem.
+type CompletedItem struct {
+	// ID The execution's.
+	ID         string      `json:"id"`
+	LeaseToken int64       `json:"lease_token"`
+	Output     interface{} `json:"output,omitempty"`
+}
+
+// Completion defines model for Completion.
+type Completion struct {
+	// Error Why it was not: its lease is lost, or the tenant has no such work.
+	Error *string `json:"error,omitempty"`
+	ID    string  `json:"id"`
+
+	// Status If it was completed.
+	Status *CompletionStatus `json:"status,omitempty"`
+}
+
+// CompletionStatus If it was completed.
+type CompletionStatus string
+
+// DeliveriesRetried defines model for DeliveriesRetried.
+type DeliveriesRetried struct {
+	// DeliveryIDs Those of the newest events first.
+	DeliveryIDs  []string `json:"delivery_ids"`
+	RetriedCount int64    `json:"retried_count"`
+}
+
+// DeliveriesRetry defines model for DeliveriesRetry.
+type DeliveriesRetry struct {
+	Filter DeliveriesRetryFilter `json:"filter"`
+
+	// Limit How many at most.
+	Limit int64 `json:"limit"`
+}
+
+// DeliveriesRetryFilter defines model for DeliveriesRetryFilter.
+type DeliveriesRetryFilter struct {
+	CreatedAfter  *time.Time `json:"created_after,omitempty"`
+	CreatedBefore *time.Time `json:"created_before,omitempty"`
+	EventID       *string    `json:"event_id,omitempty"`
+
+	// Status Both without it.
+	Status         []DeliveryStatus `json:"status,omitempty"`
+	SubscriptionID *string          `json:"subscription_id,omitempty"`
+}
+
 // Delivery defines model for Delivery.
-type Delivery = map[string]interface{}
+type Delivery struct {
+	// AttemptCount Attempts in all.
+	AttemptCount int64      `json:"attempt_count"`
+	CompletedAt  *time.Time `json:"completed_at"`
+
+	// CreatedAt When the event was published.
+	CreatedAt time.Time `json:"created_at"`
+	EventID   string    `json:"event_id"`
+	EventType string    `json:"event_type"`
+	ID        string    `json:"id"`
+
+	// LastError Of the last attempt.
+	LastError *string `json:"last_error"`
+
+	// NextAttemptAt When it may be sent at the earliest; null: not at all, as it is.
+	NextAttemptAt *time.Time `json:"next_attempt_at"`
+
+	// RetryCount Attempts that failed since it was begun, or begun anew by a person.
+	RetryCount int64 `json:"retry_count"`
+
+	// Status acquired: it is being sent. failed: a retry is scheduled. dead: its retries are used up, or none could help.
+	Status DeliveryStatus `json:"status"`
+
+	// StatusCode Of the last attempt; null without an answer.
+	StatusCode     *int64 `json:"status_code"`
+	SubscriptionID string `json:"subscription_id"`
+
+	// SubscriptionName null: the subscription is deleted.
+	SubscriptionName *string `json:"subscription_name"`
+}
+
+// DeliveryStatus acquired: it is being sent. failed: a retry is scheduled. dead: its retries are used up, or none could help.
+type DeliveryStatus string
+
+// DeliveryAttempt defines model for DeliveryAttempt.
+type DeliveryAttempt struct {
+	DurationMs int64 `json:"duration_ms"`
+
+	// Error null of a success.
+	Error *string `json:"error"`
+
+	// ErrorClass dns, connect, tls, timeout, http_4xx, http_5xx, http (another answer that is no 2xx), blocked (the address is not allowed) or closed (the connection, before a whole answer); null of a success.
+	//
+	// Examples: timeout
+	ErrorClass *string `json:"error_class"`
+
+	// ResponseExcerpt How the answer's body began, at most 1 KiB of it.
+	ResponseExcerpt *string   `json:"response_excerpt"`
+	StartedAt       time.Time `json:"started_at"`
+
+	// StatusCode null without an answer.
+	StatusCode *int64 `json:"status_code"`
+}
+
+// DeliveryDetail defines model for DeliveryDetail.
+type DeliveryDetail struct {
+	// AttemptCount Attempts in all.
+	AttemptCount int64 `json:"attempt_count"`
+
+	// Attempts As they were made; of very many only the last.
+	Attempts    []DeliveryAttempt `json:"attempts"`
+	CompletedAt *time.Time        `json:"completed_at"`
+
+	// CreatedAt When the event was published.
+	CreatedAt time.Time `json:"created_at"`
+	EventID   string    `json:"event_id"`
+	EventType string    `json:"event_type"`
+	ID        string    `json:"id"`
+
+	// LastError Of the last attempt.
+	LastError *string `json:"last_error"`
+
+	// NextAttemptAt When it may be sent at the earliest; null: not at all, as it is.
+	NextAttemptAt *time.Time `json:"next_attempt_at"`
+
+	// RetryCount Attempts that failed since it was begun, or begun anew by a person.
+	RetryCount int64 `json:"retry_count"`
+
+	// Status acquired: it is being sent. failed: a retry is scheduled. dead: its retries are used up, or none could help.
+	Status DeliveryStatus `json:"status"`
+
+	// StatusCode Of the last attempt; null without an answer.
+	StatusCode     *int64 `json:"status_code"`
+	SubscriptionID string `json:"subscription_id"`
+
+	// SubscriptionName null: the subscription is deleted.
+	SubscriptionName *string `json:"subscription_name"`
+}
+
+// DeliveryPage defines model for DeliveryPage.
+type DeliveryPage struct {
+	Items      []Delivery `json:"items"`
+	NextCursor *string    `json:"next_cursor"`
+}
+
+// DeliveryRetry defines model for DeliveryRetry.
+type DeliveryRetry struct {
+	// BackoffMultiplier Of the delay from one retry to the next; 2 by default.
+	BackoffMultiplier *float64 `json:"backoff_multiplier,omitempty"`
+
+	// InitialDelayMs Before the first retry; 1000 by default.
+	InitialDelayMs *int64 `json:"initial_delay_ms,omitempty"`
+
+	// Jitter How retries are spread: some, the default, up to a tenth later; full, at any moment until then.
+	Jitter *DeliveryRetryJitter `json:"jitter,omitempty"`
+
+	// MaxDelayMs The longest delay, not less than the initial one; 60000 by default.
+	MaxDelayMs *int64 `json:"max_delay_ms,omitempty"`
+
+	// MaxRetries 5 by default; 0: never.
+	MaxRetries *int64 `json:"max_retries,omitempty"`
+
+	// ScheduleSeconds The delays one by one; while it is there, the other delays are kept and do not count.
+	//
+	// Examples: [30,120,600]
+	ScheduleSeconds []int64 `json:"schedule_seconds,omitempty"`
+}
+
+// DeliveryRetryJitter How retries are spread: some, the default, up to a tenth later; full, at any moment until then.
+type DeliveryRetryJitter string
 
 // Event defines model for Event.
 type Event struct {
@@ -285,18 +563,27 @@ type EventStatus string
 
 // EventDetail defines model for EventDetail.
 type EventDetail struct {
+	// Actions In the order in which they were started, the first 1000 of them.
 	Actions []Action `json:"actions"`
+
+	// ActionsCount How many actions there are.
+	ActionsCount int64 `json:"actions_count"`
 
 	// Body The body as JSON where it can be parsed, else its text; null for other bytes and when it is past its retention.
 	Body interface{} `json:"body"`
 
 	// BodySize Bytes.
-	BodySize      int64      `json:"body_size"`
-	ContentType   string     `json:"content_type"`
-	CorrelationID *string    `json:"correlation_id"`
-	Deliveries    []Delivery `json:"deliveries"`
-	DuplicateOf   *string    `json:"duplicate_of"`
-	EventType     string     `json:"event_type"`
+	BodySize      int64   `json:"body_size"`
+	ContentType   string  `json:"content_type"`
+	CorrelationID *string `json:"correlation_id"`
+
+	// Deliveries To subscribers, the first 1000 of them.
+	Deliveries []Delivery `json:"deliveries"`
+
+	// DeliveriesCount How many deliveries there are.
+	DeliveriesCount int64   `json:"deliveries_count"`
+	DuplicateOf     *string `json:"duplicate_of"`
+	EventType       string  `json:"event_type"`
 
 	// Headers Credentials are redacted; repeated headers are joined with a comma.
 	Headers        map[string]string `json:"headers"`
@@ -324,6 +611,44 @@ type EventPage struct {
 	NextCursor *string `json:"next_cursor"`
 }
 
+// EventPublish defines model for EventPublish.
+type EventPublish struct {
+	// Actor Who has caused it, in any form; told to subscribers.
+	Actor *json.RawMessage `json:"actor,omitempty"`
+
+	// CorrelationID Shared by what belongs together; told to subscribers.
+	CorrelationID *string `json:"correlation_id,omitempty"`
+
+	// Data Any JSON of up to 1 MiB. Subscribers get it as it is written here, to the byte.
+	Data json.RawMessage `json:"data"`
+
+	// EventType Not one that begins as the gateway's own do, such as webhook. or tenant.
+	//
+	// Examples: payment.succeeded
+	EventType string `json:"event_type"`
+
+	// IdempotencyKey A second event with it makes nothing, as long as events are kept. The header Idempotency-Key says the same.
+	IdempotencyKey *string `json:"idempotency_key,omitempty"`
+
+	// Metadata Told to subscribers.
+	Metadata map[string]interface{} `json:"metadata,omitempty"`
+
+	// Scope What the event is about, in any form; told to subscribers.
+	Scope *json.RawMessage `json:"scope,omitempty"`
+}
+
+// EventPublished defines model for EventPublished.
+type EventPublished struct {
+	// Deliveries How many subscribers get it.
+	Deliveries int64 `json:"deliveries"`
+
+	// Duplicate An event with this key had been published, and nothing was made.
+	Duplicate *bool `json:"duplicate,omitempty"`
+
+	// EventID Of a duplicate the first event's.
+	EventID string `json:"event_id"`
+}
+
 // EventReprocess defines model for EventReprocess.
 type EventReprocess struct {
 	// EventIDs These; the filter is then not looked at.
@@ -345,6 +670,12 @@ type EventReprocessFilter struct {
 
 	// Status All three without it.
 	Status []EventStatus `json:"status,omitempty"`
+}
+
+// EventTest defines model for EventTest.
+type EventTest struct {
+	// Routes In their order; none when the source is gone.
+	Routes []RouteExplanation `json:"routes"`
 }
 
 // EventType defines model for EventType.
@@ -414,14 +745,17 @@ type Execution struct {
 	IdempotencyKey *string    `json:"idempotency_key"`
 
 	// Input Of one execution alone.
-	Input       interface{}     `json:"input,omitempty"`
-	Kind        string          `json:"kind"`
-	MaxAttempts int64           `json:"max_attempts"`
-	Output      interface{}     `json:"output,omitempty"`
-	Queue       string          `json:"queue"`
-	State       interface{}     `json:"state,omitempty"`
-	Status      ExecutionStatus `json:"status"`
-	Type        ExecutionType   `json:"type"`
+	Input       interface{} `json:"input,omitempty"`
+	Kind        string      `json:"kind"`
+	MaxAttempts int64       `json:"max_attempts"`
+	Output      interface{} `json:"output,omitempty"`
+
+	// Promises Those that a workflow awaits, or awaited last. Of one execution alone.
+	Promises []Promise       `json:"promises,omitempty"`
+	Queue    string          `json:"queue"`
+	State    interface{}     `json:"state,omitempty"`
+	Status   ExecutionStatus `json:"status"`
+	Type     ExecutionType   `json:"type"`
 }
 
 // ExecutionStatus defines model for Execution.Status.
@@ -535,6 +869,7 @@ type HeartbeatAnswer struct {
 
 // HeartbeatRequest defines model for HeartbeatRequest.
 type HeartbeatRequest struct {
+	// LeaseSeconds How long the work is yours from now; without it, as long as you claimed it for, and never less than it is yours already.
 	LeaseSeconds *int64 `json:"lease_seconds,omitempty"`
 	LeaseToken   int64  `json:"lease_token"`
 }
@@ -657,6 +992,17 @@ type ProviderPage struct {
 	NextCursor *string    `json:"next_cursor"`
 }
 
+// PublicKey defines model for PublicKey.
+type PublicKey struct {
+	Algorithm PublicKeyAlgorithm `json:"algorithm"`
+
+	// PublicKey Examples: whpk_…
+	PublicKey string `json:"public_key"`
+}
+
+// PublicKeyAlgorithm defines model for PublicKey.Algorithm.
+type PublicKeyAlgorithm string
+
 // RateLimit defines model for RateLimit.
 type RateLimit struct {
 	// BurstSize 0: the default, 50.
@@ -759,13 +1105,34 @@ type Route struct {
 	Name             string   `json:"name"`
 
 	// Priority Higher first, then the older route.
-	Priority  int64      `json:"priority"`
+	Priority int64 `json:"priority"`
+
+	// SecretsLost The secrets of its targets are sealed with a key that is gone: those targets fail until they are given new ones, or the key.
+	SecretsLost *bool `json:"secrets_lost,omitempty"`
+
+	// Targets Of their secrets it says [redacted].
 	Targets   []Target   `json:"targets"`
 	Transform *Transform `json:"transform,omitempty"`
 	UpdatedAt time.Time  `json:"updated_at"`
 
 	// Version Grows with every change; the ETag.
 	Version int64 `json:"version"`
+}
+
+// RouteBacktest defines model for RouteBacktest.
+type RouteBacktest struct {
+	// Last How many of the newest events; 1000 by default. Duplicates are none of them.
+	Last  *int64      `json:"last,omitempty"`
+	Route RouteCreate `json:"route"`
+
+	// Samples How many events of each outcome are shown; 5 by default.
+	Samples *int64 `json:"samples,omitempty"`
+
+	// Since Only those that were received after it.
+	Since *time.Time `json:"since,omitempty"`
+
+	// Source The slug of the source whose events it is about.
+	Source string `json:"source"`
 }
 
 // RouteCreate defines model for RouteCreate.
@@ -780,7 +1147,7 @@ type RouteCreate struct {
 	// Examples: ["payment_intent.*"]
 	FilterEventTypes []string `json:"filter_event_types,omitempty"`
 
-	// FilterExpression CEL over headers, body and event.
+	// FilterExpression CEL over headers, body, cloudevent and event.
 	//
 	// Examples: body.data.object.livemode
 	FilterExpression *string `json:"filter_expression,omitempty"`
@@ -842,7 +1209,7 @@ type RoutePatch struct {
 	// Examples: ["payment_intent.*"]
 	FilterEventTypes []string `json:"filter_event_types,omitempty"`
 
-	// FilterExpression CEL over headers, body and event.
+	// FilterExpression CEL over headers, body, cloudevent and event.
 	//
 	// Examples: body.data.object.livemode
 	FilterExpression *string `json:"filter_expression,omitempty"`
@@ -874,6 +1241,27 @@ type RoutePlace struct {
 // SecretAnswer defines model for SecretAnswer.
 type SecretAnswer struct {
 	Secret string `json:"secret"`
+}
+
+// SecretRotated defines model for SecretRotated.
+type SecretRotated struct {
+	// PreviousExpiresAt Until when the one before it signs, too; null: not any more.
+	PreviousExpiresAt *time.Time `json:"previous_expires_at"`
+
+	// SigningSecret The new one. It is shown this once.
+	SigningSecret string `json:"signing_secret"`
+
+	// SigningSecretsCount How many secrets sign now.
+	SigningSecretsCount int64 `json:"signing_secrets_count"`
+}
+
+// SecretRotation defines model for SecretRotation.
+type SecretRotation struct {
+	// GraceSeconds For how long the secrets before it sign, too; a day by default, 0: not at all.
+	GraceSeconds *int64 `json:"grace_seconds,omitempty"`
+
+	// SigningSecret The new one; made if not given.
+	SigningSecret *string `json:"signing_secret,omitempty"`
 }
 
 // Source defines model for Source.
@@ -1077,6 +1465,302 @@ type SourceStats struct {
 	FailedLast24H int64 `json:"failed_last_24h"`
 }
 
+// Subscription defines model for Subscription.
+type Subscription struct {
+	// AuthHeader [redacted], if there is one.
+	AuthHeader           *string   `json:"auth_header"`
+	CreatedAt            time.Time `json:"created_at"`
+	DisableAfterFailures int64     `json:"disable_after_failures"`
+
+	// DisabledReason Why the gateway has disabled it.
+	DisabledReason *string                `json:"disabled_reason"`
+	EventTypes     []string               `json:"event_types"`
+	Filter         map[string]interface{} `json:"filter,omitempty"`
+	Headers        map[string]string      `json:"headers"`
+	ID             string                 `json:"id"`
+	MaxInFlight    int64                  `json:"max_in_flight"`
+	Name           string                 `json:"name"`
+
+	// RatePerSecond 0: no limit.
+	RatePerSecond int64         `json:"rate_per_second"`
+	Retry         DeliveryRetry `json:"retry"`
+
+	// RotationEndsAt When only the newest secret signs; null: it is the only one.
+	RotationEndsAt *time.Time `json:"rotation_ends_at"`
+
+	// SecretsLost Its URL and its secrets are sealed with a key that is gone: nothing is sent until it is given new ones, or the key.
+	SecretsLost *bool    `json:"secrets_lost,omitempty"`
+	Signatures  []string `json:"signatures"`
+
+	// SigningSecretsCount How many secrets sign; more than one during a rotation.
+	SigningSecretsCount int64              `json:"signing_secrets_count"`
+	Status              SubscriptionStatus `json:"status"`
+
+	// TargetLabels Empty: the gateway sends.
+	TargetLabels   []string  `json:"target_labels"`
+	TimeoutSeconds int64     `json:"timeout_seconds"`
+	UpdatedAt      time.Time `json:"updated_at"`
+
+	// URL Without what is behind its host, which is a secret.
+	//
+	// Examples: https://billing.example/…
+	URL string `json:"url"`
+
+	// Version Grows with every change; the ETag.
+	Version int64 `json:"version"`
+
+	// Warnings What is allowed, and unwise.
+	Warnings []string `json:"warnings"`
+}
+
+// SubscriptionStatus defines model for Subscription.Status.
+type SubscriptionStatus string
+
+// SubscriptionCreate defines model for SubscriptionCreate.
+type SubscriptionCreate struct {
+	// AuthHeader Sent as Authorization. Later answers show [redacted], which keeps it.
+	//
+	// Examples: Bearer t0k
+	AuthHeader *string `json:"auth_header,omitempty"`
+
+	// DisableAfterFailures After so many deliveries dead in a row it is disabled; 10 by default, 0: never.
+	DisableAfterFailures *int64 `json:"disable_after_failures,omitempty"`
+
+	// EventTypes Which events: exact, or prefix.*, or *.
+	//
+	// Examples: ["payment.*"]
+	EventTypes []string `json:"event_types"`
+
+	// Filter From paths, body.… of the data or event.…, to a value, a list of values, or operators. It is replaced whole.
+	//
+	// Examples: {"body.amount":{"$gte":10}}
+	Filter map[string]interface{} `json:"filter,omitempty"`
+
+	// Headers Sent, too. They are no secrets: everybody who may read the subscription sees them.
+	//
+	// Examples: {"X-Env":"prod"}
+	Headers map[string]string `json:"headers,omitempty"`
+
+	// MaxInFlight How many each instance sends it at once; 10 by default.
+	MaxInFlight *int64 `json:"max_in_flight,omitempty"`
+
+	// Name For people; several may have the same.
+	//
+	// Examples: billing
+	Name string `json:"name"`
+
+	// RatePerSecond How many all instances send it in a second; 0, the default: no limit.
+	RatePerSecond *int64         `json:"rate_per_second,omitempty"`
+	Retry         *DeliveryRetry `json:"retry,omitempty"`
+
+	// Signatures v1, the default: HMAC-SHA256 with the signing secret. v1a: ed25519, whose public key is at …/public-key.
+	Signatures []string `json:"signatures,omitempty"`
+
+	// SigningSecret whsec_…, with which what is sent is signed; made if not given.
+	SigningSecret *string `json:"signing_secret,omitempty"`
+
+	// TargetLabels An agent that has all of these sends; without any the gateway does.
+	//
+	// Examples: ["env:prod"]
+	TargetLabels []string `json:"target_labels,omitempty"`
+
+	// TimeoutSeconds For an attempt, its answer included; 30 by default.
+	TimeoutSeconds *int64 `json:"timeout_seconds,omitempty"`
+
+	// URL Where its events are sent. Beyond its host it is a secret: later answers show … instead, which keeps it in a PATCH.
+	//
+	// Examples: https://billing.example/hooks
+	URL string `json:"url"`
+
+	// Validate Make it only if a test event is answered with 2xx.
+	Validate *bool `json:"validate,omitempty"`
+}
+
+// SubscriptionCreated defines model for SubscriptionCreated.
+type SubscriptionCreated struct {
+	// AuthHeader [redacted], if there is one.
+	AuthHeader           *string   `json:"auth_header"`
+	CreatedAt            time.Time `json:"created_at"`
+	DisableAfterFailures int64     `json:"disable_after_failures"`
+
+	// DisabledReason Why the gateway has disabled it.
+	DisabledReason *string                `json:"disabled_reason"`
+	EventTypes     []string               `json:"event_types"`
+	Filter         map[string]interface{} `json:"filter,omitempty"`
+	Headers        map[string]string      `json:"headers"`
+	ID             string                 `json:"id"`
+	MaxInFlight    int64                  `json:"max_in_flight"`
+	Name           string                 `json:"name"`
+
+	// RatePerSecond 0: no limit.
+	RatePerSecond int64         `json:"rate_per_second"`
+	Retry         DeliveryRetry `json:"retry"`
+
+	// RotationEndsAt When only the newest secret signs; null: it is the only one.
+	RotationEndsAt *time.Time `json:"rotation_ends_at"`
+
+	// SecretsLost Its URL and its secrets are sealed with a key that is gone: nothing is sent until it is given new ones, or the key.
+	SecretsLost *bool    `json:"secrets_lost,omitempty"`
+	Signatures  []string `json:"signatures"`
+
+	// SigningSecret With which receivers verify what is sent. It is shown this once.
+	//
+	// Examples: whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD
+	SigningSecret string `json:"signing_secret"`
+
+	// SigningSecretsCount How many secrets sign; more than one during a rotation.
+	SigningSecretsCount int64              `json:"signing_secrets_count"`
+	Status              SubscriptionStatus `json:"status"`
+
+	// TargetLabels Empty: the gateway sends.
+	TargetLabels   []string  `json:"target_labels"`
+	TimeoutSeconds int64     `json:"timeout_seconds"`
+	UpdatedAt      time.Time `json:"updated_at"`
+
+	// URL Without what is behind its host, which is a secret.
+	//
+	// Examples: https://billing.example/…
+	URL string `json:"url"`
+
+	// Version Grows with every change; the ETag.
+	Version int64 `json:"version"`
+
+	// Warnings What is allowed, and unwise.
+	Warnings []string `json:"warnings"`
+}
+
+// SubscriptionPage defines model for SubscriptionPage.
+type SubscriptionPage struct {
+	Items      []Subscription `json:"items"`
+	NextCursor *string        `json:"next_cursor"`
+}
+
+// SubscriptionPatch defines model for SubscriptionPatch.
+type SubscriptionPatch struct {
+	// AuthHeader Sent as Authorization. Later answers show [redacted], which keeps it.
+	//
+	// Examples: Bearer t0k
+	AuthHeader *string `json:"auth_header,omitempty"`
+
+	// DisableAfterFailures After so many deliveries dead in a row it is disabled; 10 by default, 0: never.
+	DisableAfterFailures *int64 `json:"disable_after_failures,omitempty"`
+
+	// EventTypes Which events: exact, or prefix.*, or *; all of them, in place of those it has.
+	EventTypes []string `json:"event_types,omitempty"`
+
+	// Filter From paths, body.… of the data or event.…, to a value, a list of values, or operators. It is replaced whole.
+	//
+	// Examples: {"body.amount":{"$gte":10}}
+	Filter map[string]interface{} `json:"filter,omitempty"`
+
+	// Headers Sent, too. They are no secrets: everybody who may read the subscription sees them.
+	//
+	// Examples: {"X-Env":"prod"}
+	Headers map[string]string `json:"headers,omitempty"`
+
+	// MaxInFlight How many each instance sends it at once; 10 by default.
+	MaxInFlight *int64 `json:"max_in_flight,omitempty"`
+
+	// Name For people; several may have the same.
+	Name *string `json:"name,omitempty"`
+
+	// RatePerSecond How many all instances send it in a second; 0, the default: no limit.
+	RatePerSecond *int64         `json:"rate_per_second,omitempty"`
+	Retry         *DeliveryRetry `json:"retry,omitempty"`
+
+	// Signatures v1, the default: HMAC-SHA256 with the signing secret. v1a: ed25519, whose public key is at …/public-key.
+	Signatures []string `json:"signatures,omitempty"`
+
+	// SigningSecret In place of all that it has, at once; rotate-secret leaves receivers time.
+	SigningSecret *string `json:"signing_secret,omitempty"`
+
+	// Status active also enables one that was disabled. Only the gateway disables.
+	Status *SubscriptionStatus `json:"status,omitempty"`
+
+	// TargetLabels An agent that has all of these sends; without any the gateway does.
+	//
+	// Examples: ["env:prod"]
+	TargetLabels []string `json:"target_labels,omitempty"`
+
+	// TimeoutSeconds For an attempt, its answer included; 30 by default.
+	TimeoutSeconds *int64 `json:"timeout_seconds,omitempty"`
+
+	// URL Where its events are sent. As it is shown, it stays.
+	URL *string `json:"url,omitempty"`
+}
+
+// SubscriptionReplay defines model for SubscriptionReplay.
+type SubscriptionReplay struct {
+	// Limit How many at most; 1000 by default.
+	Limit *int64 `json:"limit,omitempty"`
+
+	// Since Events published from then on.
+	Since time.Time `json:"since"`
+
+	// Status dead without it. success sends again what was delivered.
+	Status []DeliveryStatus `json:"status,omitempty"`
+
+	// Until And before then; without it all since.
+	Until *time.Time `json:"until,omitempty"`
+}
+
+// SubscriptionReplayed defines model for SubscriptionReplayed.
+type SubscriptionReplayed struct {
+	// DeliveryIDs The first 100 of them, those of the newest events first.
+	DeliveryIDs []string `json:"delivery_ids"`
+
+	// More The limit was reached, so that there may be more: repeat it.
+	More          bool  `json:"more"`
+	ReplayedCount int64 `json:"replayed_count"`
+}
+
+// SubscriptionStats defines model for SubscriptionStats.
+type SubscriptionStats struct {
+	// DeadInRow Deliveries dead since the last success.
+	DeadInRow         int64 `json:"dead_in_row"`
+	DeadLast24H       int64 `json:"dead_last_24h"`
+	DeadLastHour      int64 `json:"dead_last_hour"`
+	DeliveredLast24H  int64 `json:"delivered_last_24h"`
+	DeliveredLastHour int64 `json:"delivered_last_hour"`
+	FailedLast24H     int64 `json:"failed_last_24h"`
+
+	// FailedLastHour Attempts that failed.
+	FailedLastHour int64 `json:"failed_last_hour"`
+
+	// MeanDurationMs Of the attempts of the last 24 hours.
+	MeanDurationMs float64 `json:"mean_duration_ms"`
+
+	// OldestWaitingAt Since when the first of them is due, or when it will be.
+	OldestWaitingAt *time.Time `json:"oldest_waiting_at"`
+
+	// Waiting Deliveries that are owed, retries included; 10000: or more.
+	Waiting int64 `json:"waiting"`
+}
+
+// SubscriptionTested defines model for SubscriptionTested.
+type SubscriptionTested struct {
+	// Delivered Whether it was answered with 2xx.
+	Delivered  bool   `json:"delivered"`
+	DeliveryID string `json:"delivery_id"`
+	DurationMs int64  `json:"duration_ms"`
+
+	// Error null of a success.
+	Error *string `json:"error"`
+
+	// ErrorClass dns, connect, tls, timeout, http_4xx, http_5xx, http (another answer that is no 2xx), blocked (the address is not allowed) or closed (the connection, before a whole answer); null of a success.
+	//
+	// Examples: timeout
+	ErrorClass *string `json:"error_class"`
+	EventID    string  `json:"event_id"`
+
+	// ResponseExcerpt How the answer's body began, at most 1 KiB of it.
+	ResponseExcerpt *string   `json:"response_excerpt"`
+	StartedAt       time.Time `json:"started_at"`
+
+	// StatusCode null without an answer.
+	StatusCode *int64 `json:"status_code"`
+}
+
 // SuspendRequest defines model for SuspendRequest.
 type SuspendRequest struct {
 	// Await Ids of promises.
@@ -1090,39 +1774,72 @@ type SuspendRequest struct {
 
 // Target defines model for Target.
 type Target struct {
-	// ErrorPath Of promise: where this exists, it is rejected with what is there.
+	// AuthHeader Of http: The value of Authorization. It is never shown; [redacted], which is shown instead, keeps the one that is stored as long as the url stays the same.
+	//
+	// Examples: Bearer t0k
+	AuthHeader *string `json:"auth_header,omitempty"`
+
+	// Body Of http: What is sent: input, which is the default, the event as JSON or what the transform made of it; raw, the exact bytes with the headers they came with, so that the receiver can verify the provider's signature.
+	Body *TargetBody `json:"body,omitempty"`
+
+	// ErrorPath Of promise: Where this exists, it is rejected with what is there.
 	ErrorPath *string `json:"error_path,omitempty"`
 
-	// IdempotencyKeyPath The key under which it is made, or found, once. A promise needs one.
+	// EventType Of publish: The type of the event that subscribers get.
+	//
+	// Examples: payment.succeeded
+	EventType *string `json:"event_type,omitempty"`
+
+	// Headers Of http: More headers; none that the gateway sets, and no credentials: they are shown to whoever may read the route.
+	Headers map[string]string `json:"headers,omitempty"`
+
+	// IdempotencyKeyPath Of workflow, task, promise and publish: Where in the event the key is under which it is made, or settled, once. A promise needs one.
 	IdempotencyKeyPath *string `json:"idempotency_key_path,omitempty"`
 
-	// IdempotencyKeyPrefix Stands before that key.
+	// IdempotencyKeyPrefix Of workflow, task, promise and publish: Stands before that key.
 	IdempotencyKeyPrefix *string `json:"idempotency_key_prefix,omitempty"`
 
-	// MaxAttempts Of workflow and task: how often it is tried; 4 by default.
+	// MaxAttempts Of workflow and task: How often it is tried; 4 by default.
 	MaxAttempts *int64 `json:"max_attempts,omitempty"`
 
-	// OnMissing Of promise, when nobody has made it yet: keep the outcome, which is the default, or fail.
+	// Method Of http: POST by default.
+	Method *TargetMethod `json:"method,omitempty"`
+
+	// OnMissing Of promise: When nobody has made it yet: keep the outcome, which is the default, or fail.
 	OnMissing *TargetOnMissing `json:"on_missing,omitempty"`
 
-	// Queue Of workflow and task; default by default.
+	// Queue Of workflow and task: Where workers claim it; default by default.
 	Queue *string `json:"queue,omitempty"`
 
-	// Resolve Of promise: resolve it, which is the default, or reject it.
+	// Resolve Of promise: Resolve it, which is the default, or reject it.
 	Resolve *bool `json:"resolve,omitempty"`
 
-	// TaskKind Of task.
-	TaskKind *string    `json:"task_kind,omitempty"`
-	Type     TargetType `json:"type"`
+	// TaskKind Of task: What its workers know it by.
+	TaskKind *string `json:"task_kind,omitempty"`
 
-	// ValuePath Of promise: what in the event is its value; the body by default.
+	// TimeoutSeconds Of http: How long an answer may take; 0: the default, 10.
+	TimeoutSeconds *int64     `json:"timeout_seconds,omitempty"`
+	Type           TargetType `json:"type"`
+
+	// URL Of http: Where it is sent, http or https. No user, no password: they belong in auth_header.
+	//
+	// Examples: https://internal.example/hook
+	URL *string `json:"url,omitempty"`
+
+	// ValuePath Of promise: What in the event is its value; the body by default.
 	ValuePath *string `json:"value_path,omitempty"`
 
-	// WorkflowKind Of workflow.
+	// WorkflowKind Of workflow: What its workers know it by.
 	WorkflowKind *string `json:"workflow_kind,omitempty"`
 }
 
-// TargetOnMissing Of promise, when nobody has made it yet: keep the outcome, which is the default, or fail.
+// TargetBody Of http: What is sent: input, which is the default, the event as JSON or what the transform made of it; raw, the exact bytes with the headers they came with, so that the receiver can verify the provider's signature.
+type TargetBody string
+
+// TargetMethod Of http: POST by default.
+type TargetMethod string
+
+// TargetOnMissing Of promise: When nobody has made it yet: keep the outcome, which is the default, or fail.
 type TargetOnMissing string
 
 // TargetType defines model for Target.Type.
@@ -1193,8 +1910,11 @@ type TenantUsage struct {
 // Transform defines model for Transform.
 type Transform struct {
 	// Expression Of javascript the source of function transform(event).
-	Expression string        `json:"expression"`
-	Type       TransformType `json:"type"`
+	Expression string `json:"expression"`
+
+	// Retry Whether a transform that fails is tried again with the event's retries; false by default.
+	Retry *bool         `json:"retry,omitempty"`
+	Type  TransformType `json:"type"`
 }
 
 // TransformType defines model for Transform.Type.
@@ -1385,6 +2105,19 @@ type ListTenantAuditParams struct {
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// ListDeliveriesParams defines parameters for ListDeliveries.
+type ListDeliveriesParams struct {
+	SubscriptionID *string `form:"subscription_id,omitempty" json:"subscription_id,omitempty"`
+	Limit          *int64  `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor next_cursor of the page before.
+	Cursor        *string         `form:"cursor,omitempty" json:"cursor,omitempty"`
+	EventID       *string         `form:"event_id,omitempty" json:"event_id,omitempty"`
+	Status        *DeliveryStatus `form:"status,omitempty" json:"status,omitempty"`
+	CreatedAfter  *time.Time      `form:"created_after,omitempty" json:"created_after,omitempty"`
+	CreatedBefore *time.Time      `form:"created_before,omitempty" json:"created_before,omitempty"`
+}
+
 // ListEventTypesParams defines parameters for ListEventTypes.
 type ListEventTypesParams struct {
 	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
@@ -1419,6 +2152,15 @@ type ListEventsParams struct {
 	ReceivedAfter  *time.Time   `form:"received_after,omitempty" json:"received_after,omitempty"`
 	ReceivedBefore *time.Time   `form:"received_before,omitempty" json:"received_before,omitempty"`
 	IdempotencyKey *string      `form:"idempotency_key,omitempty" json:"idempotency_key,omitempty"`
+}
+
+// PublishEventParams defines parameters for PublishEvent.
+type PublishEventParams struct {
+	// IdempotencyKey As idempotency_key.
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+
+	// Traceparent W3C trace context, which deliveries continue.
+	Traceparent *string `json:"traceparent,omitempty"`
 }
 
 // StreamEventsParams defines parameters for StreamEvents.
@@ -1507,6 +2249,38 @@ type DeleteRouteParams struct {
 type UpdateRouteParams struct {
 	// IfMatch The ETag of what was read, or several with commas between them. If none of them is that of what is there now, nothing is done: 412. Without it, or with *, the change is made to whatever is there.
 	IfMatch *string `json:"If-Match,omitempty"`
+}
+
+// ListSubscriptionsParams defines parameters for ListSubscriptions.
+type ListSubscriptionsParams struct {
+	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor next_cursor of the page before.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// DeleteSubscriptionParams defines parameters for DeleteSubscription.
+type DeleteSubscriptionParams struct {
+	// IfMatch The ETag of what was read, or several with commas between them. If none of them is that of what is there now, nothing is done: 412. Without it, or with *, the change is made to whatever is there.
+	IfMatch *string `json:"If-Match,omitempty"`
+}
+
+// UpdateSubscriptionParams defines parameters for UpdateSubscription.
+type UpdateSubscriptionParams struct {
+	// IfMatch The ETag of what was read, or several with commas between them. If none of them is that of what is there now, nothing is done: 412. Without it, or with *, the change is made to whatever is there.
+	IfMatch *string `json:"If-Match,omitempty"`
+}
+
+// ListSubscriptionDeliveriesParams defines parameters for ListSubscriptionDeliveries.
+type ListSubscriptionDeliveriesParams struct {
+	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor next_cursor of the page before.
+	Cursor        *string         `form:"cursor,omitempty" json:"cursor,omitempty"`
+	EventID       *string         `form:"event_id,omitempty" json:"event_id,omitempty"`
+	Status        *DeliveryStatus `form:"status,omitempty" json:"status,omitempty"`
+	CreatedAfter  *time.Time      `form:"created_after,omitempty" json:"created_after,omitempty"`
+	CreatedBefore *time.Time      `form:"created_before,omitempty" json:"created_before,omitempty"`
 }
 
 // ListWorkParams defines parameters for ListWork.
@@ -1679,6 +2453,60 @@ func (params ListTenantAuditParams) query() url.Values {
 	return values
 }
 
+// ListDeliveries: List deliveries, those of the newest events first.
+//
+// Needs the scope read, or the admin key.
+func (c *Client) ListDeliveries(ctx context.Context, tenant string, params ListDeliveriesParams, options ...CallOption) (DeliveryPage, error) {
+	return answer[DeliveryPage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/deliveries", tenant), query: params.query(), header: nil}, options)
+}
+
+// AllDeliveries walks the pages of ListDeliveries, from params.Cursor on. It ends after an error.
+func (c *Client) AllDeliveries(ctx context.Context, tenant string, params ListDeliveriesParams, options ...CallOption) iter.Seq2[Delivery, error] {
+	return walk(params.Cursor, func(cursor *string) ([]Delivery, *string, error) {
+		params.Cursor = cursor
+		page, err := c.ListDeliveries(ctx, tenant, params, options...)
+		return page.Items, page.NextCursor, err
+	})
+}
+
+func (params ListDeliveriesParams) query() url.Values {
+	values := url.Values{}
+	set(values, "subscription_id", params.SubscriptionID)
+	set(values, "limit", params.Limit)
+	set(values, "cursor", params.Cursor)
+	set(values, "event_id", params.EventID)
+	set(values, "status", params.Status)
+	set(values, "created_after", params.CreatedAfter)
+	set(values, "created_before", params.CreatedBefore)
+	return values
+}
+
+// RetryDeliveries: Send deliveries again that failed or are dead.
+//
+// The newest of those that the filter lets through. They are due at once, with all their retries before them. Needs the scope manage, or the admin key.
+func (c *Client) RetryDeliveries(ctx context.Context, tenant string, body DeliveriesRetry, options ...CallOption) (DeliveriesRetried, error) {
+	return answer[DeliveriesRetried](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/deliveries/retry", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// RetryDeliveriesFrom is RetryDeliveries with a body that is JSON already.
+func (c *Client) RetryDeliveriesFrom(ctx context.Context, tenant string, body json.RawMessage, options ...CallOption) (DeliveriesRetried, error) {
+	return answer[DeliveriesRetried](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/deliveries/retry", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// GetDelivery: Read a delivery with its attempts.
+//
+// Needs the scope read, or the admin key.
+func (c *Client) GetDelivery(ctx context.Context, tenant string, id string, options ...CallOption) (DeliveryDetail, error) {
+	return answer[DeliveryDetail](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/deliveries/%s", tenant, id), query: nil, header: nil}, options)
+}
+
+// RetryDelivery: Send a delivery again.
+//
+// It is due at once, with all its retries before it; one that was delivered is sent again. 409: it is waiting or being sent already, or its subscription is deleted. Needs the scope manage, or the admin key.
+func (c *Client) RetryDelivery(ctx context.Context, tenant string, id string, options ...CallOption) (DeliveryDetail, error) {
+	return answer[DeliveryDetail](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/deliveries/%s/retry", tenant, id), query: nil, header: nil}, options)
+}
+
 // ListEventTypes: List the catalogue of event types, newest first.
 //
 // Those of the gateway's own events come last. Needs the scope read, or the admin key.
@@ -1769,6 +2597,25 @@ func (params ListEventsParams) query() url.Values {
 	return values
 }
 
+// PublishEvent: Publish an event to the tenant's subscribers.
+//
+// 202: the event is stored, and each subscriber that wants it will get it, signed. A traceparent that comes along is continued; what does not fit the catalogue is delivered all the same, and counted. 429: the tenant's quota has no room. Needs the scope publish, or the admin key.
+func (c *Client) PublishEvent(ctx context.Context, tenant string, params PublishEventParams, body EventPublish, options ...CallOption) (EventPublished, error) {
+	return answer[EventPublished](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/events", tenant), query: nil, header: params.header(), body: body}, options)
+}
+
+// PublishEventFrom is PublishEvent with a body that is JSON already.
+func (c *Client) PublishEventFrom(ctx context.Context, tenant string, params PublishEventParams, body json.RawMessage, options ...CallOption) (EventPublished, error) {
+	return answer[EventPublished](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/events", tenant), query: nil, header: params.header(), body: body}, options)
+}
+
+func (params PublishEventParams) header() url.Values {
+	values := url.Values{}
+	set(values, "Idempotency-Key", params.IdempotencyKey)
+	set(values, "traceparent", params.Traceparent)
+	return values
+}
+
 // ReprocessEvents: Process failed, dead or unrouted events anew.
 //
 // They begin with all their retries; actions that have succeeded are not done again. Events in other states, that no source has brought, or whose payload is past its retention, are left alone. Needs the scope manage, or the admin key.
@@ -1803,7 +2650,7 @@ func (params StreamEventsParams) header() url.Values {
 	return values
 }
 
-// GetEvent: Read an event with its headers, body and actions.
+// GetEvent: Read an event with its headers, body, actions and deliveries.
 //
 // Needs the scope read, or the admin key.
 func (c *Client) GetEvent(ctx context.Context, tenant string, id string, options ...CallOption) (EventDetail, error) {
@@ -1815,6 +2662,13 @@ func (c *Client) GetEvent(ctx context.Context, tenant string, id string, options
 // Needs the scope read, or the admin key.
 func (c *Client) GetEventPayload(ctx context.Context, tenant string, id string, options ...CallOption) (*http.Response, error) {
 	return stream(ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/events/%s/payload", tenant, id), query: nil, header: nil}, options)
+}
+
+// TestEvent: Explain what today's routes would do with a stored event.
+//
+// Tells of each route of the event's source, disabled ones too, whether it takes the event, why, and what its targets would get. Nothing is done. An event that no source has brought, or whose body is past its retention, is a 409. Needs the scope read, or the admin key.
+func (c *Client) TestEvent(ctx context.Context, tenant string, id string, options ...CallOption) (EventTest, error) {
+	return answer[EventTest](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/events/%s/test", tenant, id), query: nil, header: nil}, options)
 }
 
 // ListPromises: List promises, newest first, or find one by its key.
@@ -1911,6 +2765,18 @@ func (params ListProvidersParams) query() url.Values {
 	set(values, "limit", params.Limit)
 	set(values, "cursor", params.Cursor)
 	return values
+}
+
+// BacktestRoute: Tell what a proposed route would have made of past events.
+//
+// Nothing is stored, and nothing is done. A tenant has one backtest at a time, and a few run at once; one that has waited for 5 s is a 503 with Retry-After. Needs the scope manage, or the admin key.
+func (c *Client) BacktestRoute(ctx context.Context, tenant string, body RouteBacktest, options ...CallOption) (Backtest, error) {
+	return answer[Backtest](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/routes/backtest", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// BacktestRouteFrom is BacktestRoute with a body that is JSON already.
+func (c *Client) BacktestRouteFrom(ctx context.Context, tenant string, body json.RawMessage, options ...CallOption) (Backtest, error) {
+	return answer[Backtest](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/routes/backtest", tenant), query: nil, header: nil, body: body}, options)
 }
 
 // ListSources: List sources, newest first.
@@ -2061,7 +2927,7 @@ func (params ListRoutesParams) query() url.Values {
 
 // CreateRoute: Make a route.
 //
-// A source has at most 1000. Needs the scope manage, or the admin key.
+// A source has at most 1000, with at most 5000 targets in all. Needs the scope manage, or the admin key.
 func (c *Client) CreateRoute(ctx context.Context, tenant string, slug string, body RouteCreate, options ...CallOption) (Route, error) {
 	return answer[Route](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/sources/%s/routes", tenant, slug), query: nil, header: nil, body: body}, options)
 }
@@ -2105,7 +2971,7 @@ func (c *Client) GetRoute(ctx context.Context, tenant string, slug string, id st
 
 // UpdateRoute: Change what is named of a route.
 //
-// A JSON merge patch: null is the default, and what is not named stays. The filter and the targets are replaced whole. Needs the scope manage, or the admin key.
+// A JSON merge patch: null is the default, and what is not named stays. The filter and the targets are replaced whole; a secret of a target that says [redacted] stays. Needs the scope manage, or the admin key.
 func (c *Client) UpdateRoute(ctx context.Context, tenant string, slug string, id string, params UpdateRouteParams, body RoutePatch, options ...CallOption) (Route, error) {
 	return answer[Route](ctx, c, request{method: http.MethodPatch, path: path("/api/tenants/%s/eventhook/sources/%s/routes/%s", tenant, slug, id), query: nil, header: params.header(), body: body}, options)
 }
@@ -2131,6 +2997,172 @@ func (c *Client) TestSource(ctx context.Context, tenant string, slug string, bod
 // TestSourceFrom is TestSource with a body that is JSON already.
 func (c *Client) TestSourceFrom(ctx context.Context, tenant string, slug string, body json.RawMessage, options ...CallOption) (Explanation, error) {
 	return answer[Explanation](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/sources/%s/test", tenant, slug), query: nil, header: nil, body: body}, options)
+}
+
+// ListSubscriptions: List subscriptions, newest first.
+//
+// Needs the scope read, or the admin key.
+func (c *Client) ListSubscriptions(ctx context.Context, tenant string, params ListSubscriptionsParams, options ...CallOption) (SubscriptionPage, error) {
+	return answer[SubscriptionPage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/subscriptions", tenant), query: params.query(), header: nil}, options)
+}
+
+// AllSubscriptions walks the pages of ListSubscriptions, from params.Cursor on. It ends after an error.
+func (c *Client) AllSubscriptions(ctx context.Context, tenant string, params ListSubscriptionsParams, options ...CallOption) iter.Seq2[Subscription, error] {
+	return walk(params.Cursor, func(cursor *string) ([]Subscription, *string, error) {
+		params.Cursor = cursor
+		page, err := c.ListSubscriptions(ctx, tenant, params, options...)
+		return page.Items, page.NextCursor, err
+	})
+}
+
+func (params ListSubscriptionsParams) query() url.Values {
+	values := url.Values{}
+	set(values, "limit", params.Limit)
+	set(values, "cursor", params.Cursor)
+	return values
+}
+
+// CreateSubscription: Make a subscription.
+//
+// The answer holds the signing secret, this once, and the whole URL. With validate, a test event must be answered with 2xx first, else nothing is made. Needs the scope manage, or the admin key.
+func (c *Client) CreateSubscription(ctx context.Context, tenant string, body SubscriptionCreate, options ...CallOption) (SubscriptionCreated, error) {
+	return answer[SubscriptionCreated](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// CreateSubscriptionFrom is CreateSubscription with a body that is JSON already.
+func (c *Client) CreateSubscriptionFrom(ctx context.Context, tenant string, body json.RawMessage, options ...CallOption) (SubscriptionCreated, error) {
+	return answer[SubscriptionCreated](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// DeleteSubscription: Delete a subscription.
+//
+// What it has not received yet is not sent any more. Deliveries that are done can still be read. Needs the scope manage, or the admin key.
+func (c *Client) DeleteSubscription(ctx context.Context, tenant string, id string, params DeleteSubscriptionParams, options ...CallOption) error {
+	return done(ctx, c, request{method: http.MethodDelete, path: path("/api/tenants/%s/eventhook/subscriptions/%s", tenant, id), query: nil, header: params.header()}, options)
+}
+
+func (params DeleteSubscriptionParams) header() url.Values {
+	values := url.Values{}
+	set(values, "If-Match", params.IfMatch)
+	return values
+}
+
+// GetSubscription: Read a subscription.
+//
+// Needs the scope read, or the admin key.
+func (c *Client) GetSubscription(ctx context.Context, tenant string, id string, options ...CallOption) (Subscription, error) {
+	return answer[Subscription](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/subscriptions/%s", tenant, id), query: nil, header: nil}, options)
+}
+
+// UpdateSubscription: Change what is named of a subscription.
+//
+// A JSON merge patch: null is the default, and what is not named stays. The filter is replaced whole. A url and an auth_header that are written back as they are shown stay. The status active enables a subscription that was disabled. Needs the scope manage, or the admin key.
+func (c *Client) UpdateSubscription(ctx context.Context, tenant string, id string, params UpdateSubscriptionParams, body SubscriptionPatch, options ...CallOption) (Subscription, error) {
+	return answer[Subscription](ctx, c, request{method: http.MethodPatch, path: path("/api/tenants/%s/eventhook/subscriptions/%s", tenant, id), query: nil, header: params.header(), body: body}, options)
+}
+
+// UpdateSubscriptionFrom is UpdateSubscription with a body that is JSON already.
+func (c *Client) UpdateSubscriptionFrom(ctx context.Context, tenant string, id string, params UpdateSubscriptionParams, body json.RawMessage, options ...CallOption) (Subscription, error) {
+	return answer[Subscription](ctx, c, request{method: http.MethodPatch, path: path("/api/tenants/%s/eventhook/subscriptions/%s", tenant, id), query: nil, header: params.header(), body: body}, options)
+}
+
+func (params UpdateSubscriptionParams) header() url.Values {
+	values := url.Values{}
+	set(values, "If-Match", params.IfMatch)
+	return values
+}
+
+// ListSubscriptionDeliveries: List a subscription's deliveries, those of the newest events first.
+//
+// Needs the scope read, or the admin key.
+func (c *Client) ListSubscriptionDeliveries(ctx context.Context, tenant string, id string, params ListSubscriptionDeliveriesParams, options ...CallOption) (DeliveryPage, error) {
+	return answer[DeliveryPage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/subscriptions/%s/deliveries", tenant, id), query: params.query(), header: nil}, options)
+}
+
+// AllSubscriptionDeliveries walks the pages of ListSubscriptionDeliveries, from params.Cursor on. It ends after an error.
+func (c *Client) AllSubscriptionDeliveries(ctx context.Context, tenant string, id string, params ListSubscriptionDeliveriesParams, options ...CallOption) iter.Seq2[Delivery, error] {
+	return walk(params.Cursor, func(cursor *string) ([]Delivery, *string, error) {
+		params.Cursor = cursor
+		page, err := c.ListSubscriptionDeliveries(ctx, tenant, id, params, options...)
+		return page.Items, page.NextCursor, err
+	})
+}
+
+func (params ListSubscriptionDeliveriesParams) query() url.Values {
+	values := url.Values{}
+	set(values, "limit", params.Limit)
+	set(values, "cursor", params.Cursor)
+	set(values, "event_id", params.EventID)
+	set(values, "status", params.Status)
+	set(values, "created_after", params.CreatedAfter)
+	set(values, "created_before", params.CreatedBefore)
+	return values
+}
+
+// EnableSubscription: Make a subscription active, whatever it was.
+//
+// Deliveries that were owed when it was disabled are sent; those that are dead can be replayed. Needs the scope manage, or the admin key.
+func (c *Client) EnableSubscription(ctx context.Context, tenant string, id string, options ...CallOption) (Subscription, error) {
+	return answer[Subscription](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/enable", tenant, id), query: nil, header: nil}, options)
+}
+
+// PauseSubscription: Have deliveries wait.
+//
+// They are made and kept, as long as deliveries are, and sent when it is resumed. 409: it is disabled. Needs the scope manage, or the admin key.
+func (c *Client) PauseSubscription(ctx context.Context, tenant string, id string, options ...CallOption) (Subscription, error) {
+	return answer[Subscription](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/pause", tenant, id), query: nil, header: nil}, options)
+}
+
+// GetSubscriptionPublicKey: Read the key that verifies v1a signatures.
+//
+// 404 if the subscription does not sign with v1a. Needs the scope read, or the admin key.
+func (c *Client) GetSubscriptionPublicKey(ctx context.Context, tenant string, id string, options ...CallOption) (PublicKey, error) {
+	return answer[PublicKey](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/subscriptions/%s/public-key", tenant, id), query: nil, header: nil}, options)
+}
+
+// ReplaySubscription: Send again what a subscription has missed since a time.
+//
+// Its deliveries of events since then that are dead, or have the statuses that are named, are due at once, the newest first, with all their retries before them. 409: it is disabled, and has to be enabled first. Needs the scope manage, or the admin key.
+func (c *Client) ReplaySubscription(ctx context.Context, tenant string, id string, body SubscriptionReplay, options ...CallOption) (SubscriptionReplayed, error) {
+	return answer[SubscriptionReplayed](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/replay", tenant, id), query: nil, header: nil, body: body}, options)
+}
+
+// ReplaySubscriptionFrom is ReplaySubscription with a body that is JSON already.
+func (c *Client) ReplaySubscriptionFrom(ctx context.Context, tenant string, id string, body json.RawMessage, options ...CallOption) (SubscriptionReplayed, error) {
+	return answer[SubscriptionReplayed](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/replay", tenant, id), query: nil, header: nil, body: body}, options)
+}
+
+// ResumeSubscription: Send what waits, and go on.
+//
+// 409: it is disabled. Needs the scope manage, or the admin key.
+func (c *Client) ResumeSubscription(ctx context.Context, tenant string, id string, options ...CallOption) (Subscription, error) {
+	return answer[Subscription](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/resume", tenant, id), query: nil, header: nil}, options)
+}
+
+// RotateSubscriptionSecret: Sign with a new secret.
+//
+// The ones before it sign, too, for as long as is said, so that receivers can change in between. At most three sign at once. The answer holds the new secret, this once. Needs the scope manage, or the admin key.
+func (c *Client) RotateSubscriptionSecret(ctx context.Context, tenant string, id string, body SecretRotation, options ...CallOption) (SecretRotated, error) {
+	return answer[SecretRotated](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/rotate-secret", tenant, id), query: nil, header: nil, body: body}, options)
+}
+
+// RotateSubscriptionSecretFrom is RotateSubscriptionSecret with a body that is JSON already.
+func (c *Client) RotateSubscriptionSecretFrom(ctx context.Context, tenant string, id string, body json.RawMessage, options ...CallOption) (SecretRotated, error) {
+	return answer[SecretRotated](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/rotate-secret", tenant, id), query: nil, header: nil, body: body}, options)
+}
+
+// GetSubscriptionStats: Read what a subscription has received lately.
+//
+// Needs the scope read, or the admin key.
+func (c *Client) GetSubscriptionStats(ctx context.Context, tenant string, id string, options ...CallOption) (SubscriptionStats, error) {
+	return answer[SubscriptionStats](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/subscriptions/%s/stats", tenant, id), query: nil, header: nil}, options)
+}
+
+// TestSubscription: Send a test event, and tell what came of it.
+//
+// A system.webhook_test goes to this subscription alone, once, whatever its status and its event types. Whether it was delivered is in the answer; its delivery can be read later. Needs the scope manage, or the admin key.
+func (c *Client) TestSubscription(ctx context.Context, tenant string, id string, options ...CallOption) (SubscriptionTested, error) {
+	return answer[SubscriptionTested](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/test", tenant, id), query: nil, header: nil}, options)
 }
 
 // ListWork: List executions, newest first.
@@ -2170,6 +3202,18 @@ func (c *Client) ClaimWork(ctx context.Context, tenant string, body ClaimRequest
 // ClaimWorkFrom is ClaimWork with a body that is JSON already.
 func (c *Client) ClaimWorkFrom(ctx context.Context, tenant string, body json.RawMessage, options ...CallOption) (ClaimAnswer, error) {
 	return answer[ClaimAnswer](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/claim", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// CompleteManyWork: End much work, each with its output.
+//
+// The answer is 200 though some of the work could not be completed: each item says its status or its error, in the order in which they were sent. Needs the scope work, or the admin key.
+func (c *Client) CompleteManyWork(ctx context.Context, tenant string, body CompleteManyRequest, options ...CallOption) (CompleteManyAnswer, error) {
+	return answer[CompleteManyAnswer](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/complete", tenant), query: nil, header: nil, body: body}, options)
+}
+
+// CompleteManyWorkFrom is CompleteManyWork with a body that is JSON already.
+func (c *Client) CompleteManyWorkFrom(ctx context.Context, tenant string, body json.RawMessage, options ...CallOption) (CompleteManyAnswer, error) {
+	return answer[CompleteManyAnswer](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/complete", tenant), query: nil, header: nil, body: body}, options)
 }
 
 // GetWork: Read an execution.
@@ -2212,7 +3256,7 @@ func (c *Client) FailWorkFrom(ctx context.Context, tenant string, id string, bod
 
 // HeartbeatWork: Extend the lease.
 //
-// Needs the scope work, or the admin key.
+// Send one after each third of the lease. 409: the lease is lost, and the work no longer yours. Needs the scope work, or the admin key.
 func (c *Client) HeartbeatWork(ctx context.Context, tenant string, id string, body HeartbeatRequest, options ...CallOption) (HeartbeatAnswer, error) {
 	return answer[HeartbeatAnswer](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/%s/heartbeat", tenant, id), query: nil, header: nil, body: body}, options)
 }
@@ -2222,9 +3266,9 @@ func (c *Client) HeartbeatWorkFrom(ctx context.Context, tenant string, id string
 	return answer[HeartbeatAnswer](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/%s/heartbeat", tenant, id), query: nil, header: nil, body: body}, options)
 }
 
-// RetryWork: Start failed, dead or cancelled work anew.
+// RetryWork: Do failed, dead or cancelled work again.
 //
-// Needs the scope work, or the admin key.
+// It is due at once, with all its attempts before it. A workflow keeps its state and its promises, and goes on from there. Needs the scope work, or the admin key.
 func (c *Client) RetryWork(ctx context.Context, tenant string, id string, options ...CallOption) (Execution, error) {
 	return answer[Execution](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/%s/retry", tenant, id), query: nil, header: nil}, options)
 }
@@ -2242,4 +3286,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // madeFrom is the SHA-256 of what this file was made from.
-const madeFrom = "e98a5dcddc4a910dfea2b7326a57d16c999f53b5fdc47f516acf159790d8b4d0"
+const madeFrom = "caf7608fcbfeee56f0c00fc1170e08878a08786b755d5ce3bdd0930456f00e22"

@@ -5,7 +5,9 @@
 package configs
 
 import (
+	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/ingest"
+	"github.com/eventhook/eventhook/outbound"
 	"github.com/eventhook/eventhook/route"
 )
 
@@ -69,7 +72,45 @@ type Log struct {
 
 // Outbound says where requests of ours may go.
 type Outbound struct {
-	AllowPrivateNetworks bool `koanf:"allow_private_networks"`
+	AllowPrivateNetworks bool     `koanf:"allow_private_networks"`
+	AllowedCIDRs         []string `koanf:"allowed_cidrs"` // networks that may be reached whatever they are
+	// ProxyURL is of the HTTP proxy that dials for us, "" for none. It may have a
+	// password. It resolves the names, and judges the addresses that they have.
+	ProxyURL     string `koanf:"proxy_url"`
+	RequireHTTPS bool   `koanf:"require_https"` // of subscriptions: events are sent encrypted or not at all
+
+	Publish  outbound.PublishConfig `koanf:"publish"`
+	Dispatch outbound.Config        `koanf:"dispatch"`
+}
+
+// Proxy is the URL of the proxy; nil without one, or if Validate refuses it.
+func (o Outbound) Proxy() *url.URL {
+	u, err := url.Parse(o.ProxyURL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || strings.Trim(u.Path, "/")+u.RawQuery+u.Fragment != "" {
+		return nil
+	}
+	return u
+}
+
+// Prefixes are the allowed networks; those that Validate refuses are left out.
+func (o Outbound) Prefixes() (list []netip.Prefix) {
+	for _, text := range o.AllowedCIDRs {
+		if p, err := netip.ParsePrefix(text); err == nil {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+func (o Outbound) validate(f *eventhook.Faults) {
+	for i, text := range o.AllowedCIDRs {
+		if _, err := netip.ParsePrefix(text); err != nil {
+			f.Add(fmt.Sprintf("outbound.allowed_cidrs[%d]", i), "%q is not a network such as 10.1.0.0/16 or fd00::/8; one address is 10.1.2.3/32", text)
+		}
+	}
+	if o.ProxyURL != "" && o.Proxy() == nil {
+		f.Add("outbound.proxy_url", "is not the URL of a proxy, such as http://proxy.example:3128")
+	}
 }
 
 // Default is the configuration of a start without any.
@@ -84,6 +125,7 @@ func Default() Config {
 		Database:         Database{AcceptConns: 4, WorkConns: 16, ListConns: 4},
 		Log:              Log{Level: "info", Format: "text"},
 		Server:           Server{ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 60 * time.Second, IdleTimeout: 120 * time.Second},
+		Outbound:         Outbound{Publish: outbound.DefaultPublishConfig(), Dispatch: outbound.DefaultConfig()},
 		Ingest:           ingest.DefaultConfig(),
 		Route:            route.DefaultConfig(),
 	}
@@ -144,6 +186,9 @@ func (c Config) Validate() eventhook.Faults {
 			f.Add(v.key, "%s, want at least 1s", v.value)
 		}
 	}
+	c.Outbound.validate(&f)
+	f.Merge("outbound.publish", c.Outbound.Publish.Validate())
+	f.Merge("outbound.dispatch", c.Outbound.Dispatch.Validate())
 	validateOneOf(&f, "log.level", c.Log.Level, "debug", "info", "warn", "error")
 	validateOneOf(&f, "log.format", c.Log.Format, "text", "json")
 	ingestFaults := c.Ingest

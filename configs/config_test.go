@@ -72,7 +72,7 @@ func TestDefaultIsValid(t *testing.T) {
 // No list and an empty one are the same.
 var ofBytes = cmp.Comparer(func(a, b configs.Config) bool {
 	for _, c := range []*configs.Config{&a, &b} {
-		for _, list := range []*[]string{&c.EncryptionKeys, &c.TrustedProxies, &c.Ingest.TrustedProxies} {
+		for _, list := range []*[]string{&c.EncryptionKeys, &c.TrustedProxies, &c.Ingest.TrustedProxies, &c.Outbound.AllowedCIDRs} {
 			if len(*list) == 0 {
 				*list = nil
 			}
@@ -94,22 +94,25 @@ func TestExampleTellsTheTruth(t *testing.T) {
 	if err := yaml.Unmarshal(raw, &doc); err != nil {
 		t.Fatal(err)
 	}
-	var named []string
-	for key, value := range doc {
-		if section, ok := value.(map[string]any); ok {
-			for inner := range section {
-				named = append(named, key+"."+inner)
-			}
-		} else {
-			named = append(named, key)
-		}
-	}
+	named := namesIn(doc, "")
 	want := keysOf(reflect.TypeFor[configs.Config](), "")
 	slices.Sort(named)
 	slices.Sort(want)
 	if diff := cmp.Diff(want, named); diff != "" {
 		t.Errorf("settings (-there are +the example names):\n%s", diff)
 	}
+}
+
+// namesIn are the names of all settings in a document.
+func namesIn(section map[string]any, prefix string) (names []string) {
+	for key, value := range section {
+		if inner, ok := value.(map[string]any); ok {
+			names = append(names, namesIn(inner, prefix+key+".")...)
+		} else {
+			names = append(names, prefix+key)
+		}
+	}
+	return names
 }
 
 // keysOf are the keys of all settings.
@@ -180,6 +183,9 @@ func TestValues(t *testing.T) {
 		{"a fraction", "", []string{"EVENTHOOK_INGEST_FORGERIES_PER_SEC=0.5"}, func(c configs.Config) any { return c.Ingest.ForgeriesPerSec }, 0.5},
 		{"a whole number for a fraction", "ingest: {forgeries_per_sec: 3}", nil, func(c configs.Config) any { return c.Ingest.ForgeriesPerSec }, 3.0},
 		{"yes or no", "", []string{"EVENTHOOK_OUTBOUND_ALLOW_PRIVATE_NETWORKS=true"}, func(c configs.Config) any { return c.Outbound.AllowPrivateNetworks }, true},
+		{"networks that may be reached", "", []string{"EVENTHOOK_OUTBOUND_ALLOWED_CIDRS=10.1.0.0/16,fd00::/8"},
+			func(c configs.Config) any { return fmt.Sprint(c.Outbound.Prefixes()) }, "[10.1.0.0/16 fd00::/8]"},
+		{"a proxy", "", []string{"EVENTHOOK_OUTBOUND_PROXY_URL=http://u:p@proxy.example:3128/"}, func(c configs.Config) any { return c.Outbound.Proxy().Host }, "proxy.example:3128"},
 		{"the contract's days", "", []string{"EVENTHOOK_RETENTION_EVENTS_DAYS=7", "EVENTHOOK_RETENTION_BODIES_DAYS=3", "EVENTHOOK_RETENTION_DELIVERIES_DAYS=0", "EVENTHOOK_RETENTION_AUDIT_DAYS=0"},
 			func(c configs.Config) any { return c.Retention }, configs.Retention{EventsDays: 7, BodiesDays: 3}},
 		{"a year and a month of audit", "", nil, func(c configs.Config) any { return c.Retention.AuditDays }, 400},
@@ -225,6 +231,10 @@ func TestFaultsAreToldAtOnceByTheirKeys(t *testing.T) {
 		{"a short admin key", "admin_key: short", nil, []string{"admin_key"}},
 		{"no folder and no database", `data_dir: ""`, nil, []string{"data_dir"}},
 		{"a proxy that is none", "", []string{"EVENTHOOK_TRUSTED_PROXIES=10.0.0.1"}, []string{"trusted_proxies"}},
+		{"a proxy without a host", "outbound: {proxy_url: 'http://:3128'}", nil, []string{"outbound.proxy_url"}},
+		{"a proxy of another kind", "outbound: {proxy_url: 'ftp://proxy:3128'}", nil, []string{"outbound.proxy_url"}},
+		{"a proxy with a path", "outbound: {proxy_url: 'http://proxy:3128/a'}", nil, []string{"outbound.proxy_url"}},
+		{"networks that are none", "outbound: {allowed_cidrs: [10.0.0.0/8, 10.0.0.1, internal]}", nil, []string{"outbound.allowed_cidrs[1]", "outbound.allowed_cidrs[2]"}},
 		{"words that are none", "log: {level: loud, format: xml}", nil, []string{"log.format", "log.level"}},
 		{"rooms' own faults", "ingest: {writers: 0}\nroute: {batch_size: 0}", nil, []string{"ingest.writers", "route.batch_size"}},
 		{"faults of all kinds", "listn: 1\nlease_seconds: x\nlog: {level: loud}\n", []string{"EVENTHOOK_STOP_TIMEOUT=x", "EVENTHOOK_LISTEN=x"},
@@ -270,6 +280,7 @@ func TestErrorsHoldNoSecret(t *testing.T) {
 	}{
 		"a database URL that cannot be parsed": {env: []string{"DATABASE_URL=postgres://u:" + hush + "%zz@h:port/d"}},
 		"a database URL of another kind":       {env: []string{"DATABASE_URL=mysql://u:" + hush + "@h/d"}},
+		"a proxy of another kind":              {env: []string{"EVENTHOOK_OUTBOUND_PROXY_URL=ftp://u:" + hush + "@h"}},
 		"a short admin key":                    {env: []string{"EVENTHOOK_ADMIN_KEY=" + hush}},
 		"an encryption key that is none":       {env: []string{"EVENTHOOK_ENCRYPTION_KEYS=" + hush}},
 		"a secret that is a list":              {yaml: "admin_key: [" + hush + "]"},
@@ -299,6 +310,7 @@ func TestErrorsHoldNoSecret(t *testing.T) {
 func TestConfigIsSeenWithoutItsSecrets(t *testing.T) {
 	c := configs.Default()
 	c.DatabaseURL, c.AdminKey, c.EncryptionKeys = "postgres://u:"+hush+"@h/d", hush, []string{hush, hush}
+	c.Outbound.ProxyURL = "http://u:" + hush + "@proxy:3128"
 	var texts bytes.Buffer
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 		fmt.Fprintf(&texts, verb+"\n", c)

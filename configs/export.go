@@ -2,6 +2,7 @@ package configs
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"regexp"
@@ -10,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/targets"
 	"github.com/eventhook/eventhook/verify"
 )
 
@@ -50,7 +52,7 @@ type exportedRoute struct {
 	FilterExpression string               `json:"filter_expression,omitempty"`
 	FilterFunction   string               `json:"filter_function,omitempty"`
 	Transform        *eventhook.Transform `json:"transform,omitempty"`
-	Targets          []eventhook.Target   `json:"targets"`
+	Targets          []json.RawMessage    `json:"targets"`
 }
 
 // Export writes tenants in their order into one file: what differs from the
@@ -95,7 +97,16 @@ func (e *export) tenant(t eventhook.TenantConfig) (*yaml.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return n, addList(n, "sources", t.Sources, func(s eventhook.SourceConfig) (*yaml.Node, error) { return e.source(t.Slug, s) })
+	err = addList(n, "sources", t.Sources, func(s eventhook.SourceConfig) (*yaml.Node, error) { return e.source(t.Slug, s) })
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	return n, addList(n, "subscriptions", t.Subscriptions, func(s eventhook.Subscription) (*yaml.Node, error) {
+		again := seen[s.Name]
+		seen[s.Name] = true
+		return e.subscription(t.Slug, s, again)
+	})
 }
 
 func (e *export) source(tenant string, s eventhook.SourceConfig) (*yaml.Node, error) {
@@ -103,11 +114,7 @@ func (e *export) source(tenant string, s eventhook.SourceConfig) (*yaml.Node, er
 	if err != nil {
 		return nil, fmt.Errorf("source %s: %w", s.Slug, err)
 	}
-	spec = spec.MapSecrets(func(place, _ string) string {
-		name := e.variable(tenant, s.Slug, place)
-		e.variables = append(e.variables, name)
-		return reference + name
-	})
+	spec = spec.MapSecrets(func(place, _ string) string { return e.reference(tenant, s.Slug, place) })
 	n, err := toYAML(exportedSource{s.Slug, unlessSlug(s.Name, s.Slug), unlessTrue(s.IsEnabled), spec, s.SourceSettings, s.RateLimit, s.Retry})
 	if err != nil {
 		return nil, err
@@ -115,10 +122,37 @@ func (e *export) source(tenant string, s eventhook.SourceConfig) (*yaml.Node, er
 	if len(s.LearnedSecrets) > 0 {
 		n.HeadComment = "# Its secret came with its provider's handshake and is kept beside this configuration."
 	}
-	return n, addList(n, "routes", s.Routes, func(r eventhook.Route) (*yaml.Node, error) {
-		return toYAML(exportedRoute{r.Name, r.Priority, unlessTrue(r.IsEnabled), r.FilterEventTypes, r.Filter, r.FilterExpression, r.FilterFunction,
-			r.Transform, r.Targets})
-	})
+	return n, addList(n, "routes", s.Routes, func(r eventhook.Route) (*yaml.Node, error) { return e.route(tenant, s.Slug, r) })
+}
+
+func (e *export) route(tenant, source string, r eventhook.Route) (*yaml.Node, error) {
+	shown := make([]json.RawMessage, len(r.Targets))
+	for i, t := range r.Targets {
+		raw, err := targets.Show(t, func(member, _ string) string {
+			return e.reference(tenant, source, fmt.Sprintf("%s_target_%d_%s", wordsOf(r.Name, "route"), i+1, member))
+		})
+		if err != nil {
+			return nil, fmt.Errorf("route %s/%s: target %d: %w", source, r.Name, i+1, err)
+		}
+		shown[i] = raw
+	}
+	return toYAML(exportedRoute{r.Name, r.Priority, unlessTrue(r.IsEnabled), r.FilterEventTypes, r.Filter, r.FilterExpression, r.FilterFunction,
+		r.Transform, shown})
+}
+
+// reference stands for the secret at a place of a source or a subscription.
+func (e *export) reference(tenant, owner, place string) string {
+	name := e.variable(tenant, owner, place)
+	e.variables = append(e.variables, name)
+	return reference + name
+}
+
+var noWord = regexp.MustCompile(`[^A-Za-z0-9]+`)
+
+// wordsOf are the words of a name that a variable's name can hold, or fallback
+// if there are none.
+func wordsOf(name, fallback string) string {
+	return cmp.Or(strings.Trim(noWord.ReplaceAllString(name, "_"), "_"), fallback)
 }
 
 // addList puts a list that is not empty at the end of an object.

@@ -1,6 +1,7 @@
 package configs_test
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/configs"
+	"github.com/eventhook/eventhook/targets"
 	"github.com/eventhook/eventhook/verify"
 )
 
@@ -128,25 +130,61 @@ func everything(t *testing.T) []eventhook.TenantConfig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	target := eventhook.Target{Type: "task", TaskKind: "k"}
+	target := eventhook.Target{Type: "task", Settings: []byte(`{"task_kind":"k"}`)}
 	routes := []eventhook.Route{
 		{Name: "plain", IsEnabled: true, Targets: []eventhook.Target{target}},
-		{Name: "off", Priority: -3, FilterEventTypes: []string{"a.*", "*"}, Targets: []eventhook.Target{target, {Type: "promise", IdempotencyKeyPath: "body.id", Resolve: new(false)}}},
+		{Name: "off", Priority: -3, FilterEventTypes: []string{"a.*", "*"}, Targets: []eventhook.Target{target, {Type: "promise", Settings: []byte(`{"idempotency_key_path":"body.id","resolve":false}`)}}},
 		{Name: "conditions", IsEnabled: true, Filter: []byte(`{"body.n":{"$in":[1.50,1e3,-0,12345678901234567890123]},"body.t":` + string(texts) + `,"$or":[{"body.a":true},{"body.b":null}]}`),
 			FilterExpression: "body.a == '${x}'", FilterFunction: "function filter(event) {\n  return `${event.body.a}` === '$$'\n}\n",
 			Transform: &eventhook.Transform{Type: "jmespath", Expression: "{id: id}"}, Targets: []eventhook.Target{target}},
+	}
+	secret := 1 << 12
+	for _, name := range []string{"calls somebody", "calls_somebody", "日本"} {
+		secret++
+		routes = append(routes, eventhook.Route{Name: name, IsEnabled: true, Targets: []eventhook.Target{target, callOf(t, plantedSecret(secret))}})
 	}
 	for i, name := range strange {
 		if !strings.Contains(name, "\x00") {
 			routes = append(routes, eventhook.Route{Name: strings.TrimSpace(name[:min(len(name), 20)]) + fmt.Sprint(i), IsEnabled: true, Targets: []eventhook.Target{target}})
 		}
 	}
+	var subscriptions []eventhook.Subscription
+	for i, name := range append([]string{"billing", "日本", "billing!"}, strange...) {
+		if !strings.Contains(name, "\x00") {
+			secret += 2
+			subscriptions = append(subscriptions, subscriptionOf(fmt.Sprint(strings.TrimSpace(name[:min(len(name), 20)]), i), secret))
+		}
+	}
+	full1 := &subscriptions[0]
+	full1.Filter, full1.Status, full1.EventTypes = []byte(`{"body.n":{"$gte":1.50},"$not":{"event.type":"${x}"}}`), eventhook.SubscriptionPaused, []string{"a.*", "*"}
+	full1.AuthHeader = eventhook.NewSecret(plantedSecret(1 << 14))
+	full1.SubscriptionSettings = eventhook.SubscriptionSettings{Headers: map[string]string{"X-Env": "${prod}"}, TargetLabels: []string{"env:prod"},
+		Retry: eventhook.RetryPolicy{MaxRetries: new(0), BackoffMultiplier: 1.5, ScheduleSeconds: []int{1}}, TimeoutSeconds: 5, DisableAfterFailures: new(0), MaxInFlight: 3,
+		RatePerSecond: 7, Signatures: []string{"v1", "v1a"}}
 	return []eventhook.TenantConfig{
 		{Tenant: eventhook.Tenant{Slug: "acme", Name: "Acme ${and} Sons", Quota: eventhook.Quota{MaxEventsPerDay: new(int64(5)), MaxStorageBytes: new(int64(1 << 50))}},
-			Sources: append(everySource(t), eventhook.SourceConfig{Source: full, Routes: routes})},
+			Sources: append(everySource(t), eventhook.SourceConfig{Source: full, Routes: routes}), Subscriptions: subscriptions},
 		{Tenant: eventhook.Tenant{Slug: "acme-hmac", Name: "acme-hmac"}, Sources: everySource(t)[:2]},
 		{Tenant: eventhook.Tenant{Slug: "empty", Name: "empty"}},
 	}
+}
+
+// subscriptionOf has two secrets.
+func subscriptionOf(name string, secret int) eventhook.Subscription {
+	s := eventhook.Subscription{Name: name, EventTypes: []string{"*"}}
+	s.URL = eventhook.NewSecret("https://a.example/" + plantedSecret(secret))
+	s.Signing = []eventhook.SigningSecret{{Secret: eventhook.NewSecret(plantedSecret(secret + 1))}}
+	return s
+}
+
+// callOf is a target with a secret.
+func callOf(t *testing.T, secret string) eventhook.Target {
+	t.Helper()
+	target, faults := targets.Read(fmt.Appendf(nil, `{"type":"http","url":"https://a.example/?${b}&c","headers":{"Long-Name":"1","X":"$$"},"auth_header":%q}`, secret), nil)
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	return target
 }
 
 // secretsOf are the secrets of tenants in the order in which they are exported.
@@ -162,6 +200,16 @@ func secretsOf(t *testing.T, tenants []eventhook.TenantConfig) (all []string) {
 				all = append(all, secret)
 				return secret
 			})
+			for _, r := range s.Routes {
+				all = append(all, targetSecrets(t, r)...)
+			}
+		}
+		for _, s := range c.Subscriptions {
+			all = append(all, s.URL.Reveal())
+			if !s.AuthHeader.IsZero() {
+				all = append(all, s.AuthHeader.Reveal())
+			}
+			all = append(all, s.Signing[0].Secret.Reveal())
 		}
 	}
 	return all
@@ -195,7 +243,7 @@ func TestWhatIsExportedReadsAsItWas(t *testing.T) {
 		env[name] = secrets[i]
 	}
 	for _, secret := range secrets {
-		if strings.Contains(string(file), strings.TrimPrefix(secret, "user:")) {
+		if strings.Contains(string(file), strings.TrimPrefix(strings.TrimPrefix(secret, "user:"), "https://a.example/")) {
 			t.Errorf("the file shows %s", secret)
 		}
 	}
@@ -239,9 +287,14 @@ func TestExportLooksWrittenByHand(t *testing.T) {
 		t.Fatal(faults)
 	}
 	route := eventhook.Route{Name: "pushes", IsEnabled: true, FilterEventTypes: []string{"push"}, Filter: []byte(`{"body.ref":{"$in":["a","b"]}}`),
-		Targets: []eventhook.Target{{Type: "task", TaskKind: "build", Queue: "ci"}}}
+		Targets: []eventhook.Target{{Type: "task", Settings: []byte(`{"queue":"ci","task_kind":"build"}`)}, callOf(t, "hush")}}
+	paused, again := subscriptionOf("Billing, EU", 1), subscriptionOf("Billing, EU", 3)
+	paused.Status, paused.AuthHeader, paused.MaxInFlight = eventhook.SubscriptionPaused, eventhook.NewSecret("hush"), 20
+	paused.EventTypes, paused.Filter = []string{"payment.*", "refund"}, []byte(`{"body.amount":{"$gte":10}}`)
+	paused.Signing = append(paused.Signing, eventhook.SigningSecret{Secret: eventhook.NewSecret("former")})
+	again.Status, again.Ed25519Seed = eventhook.SubscriptionDisabled, eventhook.NewEd25519Seed()
 	got, err := configs.NewExporter().Export([]eventhook.TenantConfig{{Tenant: eventhook.Tenant{Slug: "acme", Name: "acme"},
-		Sources: []eventhook.SourceConfig{{Source: source, Routes: []eventhook.Route{route}}}}})
+		Sources: []eventhook.SourceConfig{{Source: source, Routes: []eventhook.Route{route}}}, Subscriptions: []eventhook.Subscription{paused, again}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,6 +318,13 @@ func TestAnExportOfNothingIsValid(t *testing.T) {
 	}
 }
 
+// taskOf is a target that makes tasks of a kind.
+func taskOf(kind string) (t eventhook.Target) {
+	raw, _ := json.Marshal(map[string]string{"type": "task", "task_kind": kind})
+	_ = json.Unmarshal(raw, &t)
+	return t
+}
+
 // FuzzExport holds that any text that can be stored reads as it was.
 func FuzzExport(f *testing.F) {
 	for _, s := range strange {
@@ -283,7 +343,7 @@ func FuzzExport(f *testing.F) {
 			t.Fatal(faults)
 		}
 		source.Response = &eventhook.SourceReply{Status: 200, Body: text}
-		want := eventhook.Route{Name: "r" + text, IsEnabled: true, Filter: raw, FilterExpression: text, Targets: []eventhook.Target{{Type: "task", TaskKind: "k" + text}}}
+		want := eventhook.Route{Name: "r" + text, IsEnabled: true, Filter: raw, FilterExpression: text, Targets: []eventhook.Target{taskOf("k" + text)}}
 		file, err := configs.NewExporter().Export([]eventhook.TenantConfig{{Tenant: eventhook.Tenant{Slug: "a", Name: "a"},
 			Sources: []eventhook.SourceConfig{{Source: source, Routes: []eventhook.Route{want}}}}})
 		if err != nil {
@@ -294,7 +354,7 @@ func FuzzExport(f *testing.F) {
 			t.Fatalf("%q: %v in\n%s", text, faults, file)
 		}
 		got := tenants[0].Sources[0].Routes[0]
-		if got.Name != want.Name || got.FilterExpression != text || got.Targets[0].TaskKind != "k"+text || tenants[0].Sources[0].Response.Body != text || !sameJSON(t, raw, got.Filter) {
+		if got.Name != want.Name || got.FilterExpression != text || !bytes.Equal(got.Targets[0].Settings, want.Targets[0].Settings) || tenants[0].Sources[0].Response.Body != text || !sameJSON(t, raw, got.Filter) {
 			t.Errorf("%q reads as %+v with the filter %s from\n%s", text, got, got.Filter, file)
 		}
 	})

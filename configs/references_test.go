@@ -10,6 +10,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/configs"
+	"github.com/eventhook/eventhook/targets"
 	"github.com/eventhook/eventhook/verify"
 )
 
@@ -22,6 +23,7 @@ tenants:
       - {slug: b, verifier: {type: hmac, header: X, secrets: ["$1"]}}
       - {slug: c, verifier: {type: api_key, header: X, values: ["$1"]}}
       - {slug: d, verifier: {type: basic_auth, username: u, password: "$1"}}
+      - {slug: e, verifier: {type: none}, routes: [{name: r, targets: [{type: http, url: "https://a.example", auth_header: "$1"}]}]}
 `
 
 // inFolder writes files, the first of which is one of tenants, and reads that.
@@ -56,6 +58,24 @@ func allSecrets(t *testing.T, tenants []eventhook.TenantConfig) (all []string) {
 			all = append(all, secret)
 			return secret
 		})
+		for _, r := range s.Routes {
+			all = append(all, targetSecrets(t, r)...)
+		}
+	}
+	return all
+}
+
+// targetSecrets are those of a route's targets.
+func targetSecrets(t *testing.T, r eventhook.Route) (all []string) {
+	t.Helper()
+	for _, target := range r.Targets {
+		_, err := targets.Show(target, func(_, secret string) string {
+			all = append(all, secret)
+			return secret
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	return all
 }
@@ -78,7 +98,7 @@ func TestSecretsAreReadFromFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff([]string{c.want, "other", c.want, c.want, c.want, c.want}, allSecrets(t, got)); diff != "" {
+			if diff := cmp.Diff([]string{c.want, "other", c.want, c.want, c.want, c.want, c.want}, allSecrets(t, got)); diff != "" {
 				t.Errorf("secrets (-want +got):\n%s", diff)
 			}
 		})
@@ -95,7 +115,8 @@ func TestWhereNoSecretBelongsAFileIsAText(t *testing.T) {
 
 func TestFilesThatCannotBeRead(t *testing.T) {
 	places := []string{"5: tenants[0].sources[0].options.verify_token", "5: tenants[0].sources[0].secrets[0]", "6: tenants[0].sources[1].verifier.secrets[0]",
-		"7: tenants[0].sources[2].verifier.values[0]", "8: tenants[0].sources[3].verifier.password"}
+		"7: tenants[0].sources[2].verifier.values[0]", "8: tenants[0].sources[3].verifier.password",
+		"9: tenants[0].sources[4].routes[0].targets[0].auth_header"}
 	for _, c := range []struct{ claim, path, content, want string }{
 		{"one that is not there", "nowhere", "", `the file "nowhere" cannot be read: no such file or directory`},
 		{"a folder", ".", "", `the file "." cannot be read: is a directory`},

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/configs"
 )
 
 const routeText = "tenants:\n  - slug: acme\n    sources:\n      - slug: s\n        verifier: {type: none}\n        routes:\n" +
@@ -42,7 +43,7 @@ func TestRouteConditionsAreRead(t *testing.T) {
 	if diff := cmp.Diff(eventhook.Route{Name: "r", IsEnabled: true, FilterEventTypes: []string{"push"}, FilterExpression: "body.a == 1",
 		FilterFunction: "function filter(event) { return event.body.a === `${1}` }",
 		Transform:      &eventhook.Transform{Type: "jmespath", Expression: "{id: id}"},
-		Targets:        []eventhook.Target{{Type: "task", TaskKind: "k"}}}, r); diff != "" {
+		Targets:        []eventhook.Target{{Type: "task", Settings: []byte(`{"task_kind":"k"}`)}}}, r); diff != "" {
 		t.Errorf("route (-want +got):\n%s", diff)
 	}
 }
@@ -93,7 +94,7 @@ func TestRouteFaults(t *testing.T) {
 		{"binary data", "            filter: {body.a: !!binary aGk=}\n", []string{at + "filter.body.a: JSON has no !!binary"}},
 		{"a list as a filter", "            filter: [body.a]\n", []string{at + "filter: "}},
 		{"aliases without end", bomb, []string{at + "filter: larger than"}},
-		{"subscriptions, which are not there yet", "    subscriptions: []\n", []string{`line 9: "subscriptions"`}},
+		{"agents, which are not there yet", "    agents: []\n", []string{`line 9: "agents"`}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			_, faults := tenants(t, routeText+c.text, nil)
@@ -106,6 +107,48 @@ func TestRouteFaults(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestTargetFaults holds that targets are read as strictly as the API does, each
+// fault at its line.
+func TestTargetFaults(t *testing.T) {
+	const start = "tenants:\n  - slug: acme\n    sources:\n      - slug: s\n        verifier: {type: none}\n        routes:\n          - name: r\n            targets:\n"
+	const at = "tenants[0].sources[0].routes[0].targets"
+	for _, c := range []struct {
+		claim, text string
+		want        []string
+	}{
+		{"a member that is none", "              - type: task\n                task_kind: k\n                colour: red\n", []string{"t.yaml:11: " + at + "[0].colour"}},
+		{"another kind's", "              - {type: task, task_kind: k}\n              - type: task\n                task_kind: k\n                url: https://a.example\n",
+			[]string{"t.yaml:12: " + at + "[1].url"}},
+		{"wrong types", "              - type: http\n                url: [x]\n                headers: {A: 1}\n                timeout_seconds: soon\n",
+			[]string{"t.yaml:10: " + at + "[0].url", "t.yaml:11: " + at + "[0].headers.A", "t.yaml:12: " + at + "[0].timeout_seconds"}},
+		{"a number for a text", "              - type: task\n                task_kind: 7\n", []string{"t.yaml:10: " + at + "[0].task_kind"}},
+		{"a text for a target", "              - task\n", []string{"t.yaml:9: " + at + "[0]"}},
+		{"a member twice", "              - type: task\n                task_kind: k\n                task_kind: k\n", []string{"t.yaml:10: " + at + "[0].task_kind"}},
+		{"what stands for a secret, and is none", "              - type: http\n                url: https://a.example\n                auth_header: \"[redacted]\"\n",
+			[]string{"t.yaml:11: " + at + "[0].auth_header"}},
+		{"none", "              []\n", []string{"t.yaml:8: " + at}},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			_, err := configs.LoadTenants(file(t, "t.yaml", start+c.text), lookup(nil))
+			if diff := cmp.Diff(c.want, locations(t, err)); diff != "" {
+				t.Errorf("%v: locations (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+}
+
+func TestTargetsMayShareSettings(t *testing.T) {
+	got, faults := tenants(t, strings.Replace(routeText, "[{type: task, task_kind: k}]", "[&t {type: task, task_kind: k, queue: q}, *t, {<<: *t, task_kind: other}]", 1), nil)
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	one := eventhook.Target{Type: "task", Settings: json.RawMessage(`{"queue":"q","task_kind":"k"}`)}
+	other := eventhook.Target{Type: "task", Settings: json.RawMessage(`{"queue":"q","task_kind":"other"}`)}
+	if diff := cmp.Diff([]eventhook.Target{one, one, other}, got[0].Sources[0].Routes[0].Targets); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -138,7 +138,7 @@ func checkEmptied(n *yaml.Node, at string, faults *eventhook.Faults) {
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			key, value := n.Content[i].Value, n.Content[i+1]
 			path := strings.TrimPrefix(at+"."+key, ".")
-			if value.Tag == "!!null" && slices.Contains([]string{"tenants", "sources", "routes", "targets"}, key) {
+			if value.Tag == "!!null" && slices.Contains([]string{"tenants", "sources", "routes", "targets", "subscriptions", "event_types"}, key) {
 				faults.Add(path, "is empty: leave it out, or write []")
 			}
 			checkEmptied(value, path, faults)

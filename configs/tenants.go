@@ -8,6 +8,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/route"
+	"github.com/eventhook/eventhook/targets"
 	"github.com/eventhook/eventhook/verify"
 )
 
@@ -17,11 +18,12 @@ type tenantsFile struct {
 }
 
 type tenantSpec struct {
-	Slug            string       `yaml:"slug"`
-	Name            string       `yaml:"name"`
-	MaxEventsPerDay *int64       `yaml:"max_events_per_day"`
-	MaxStorageBytes *int64       `yaml:"max_storage_bytes"`
-	Sources         []sourceSpec `yaml:"sources"`
+	Slug            string             `yaml:"slug"`
+	Name            string             `yaml:"name"`
+	MaxEventsPerDay *int64             `yaml:"max_events_per_day"`
+	MaxStorageBytes *int64             `yaml:"max_storage_bytes"`
+	Sources         []sourceSpec       `yaml:"sources"`
+	Subscriptions   []subscriptionSpec `yaml:"subscriptions"`
 }
 
 type sourceSpec struct {
@@ -42,7 +44,7 @@ type routeSpec struct {
 	FilterExpression string               `yaml:"filter_expression"`
 	FilterFunction   string               `yaml:"filter_function"`
 	Transform        *eventhook.Transform `yaml:"transform"`
-	Targets          []eventhook.Target   `yaml:"targets"`
+	Targets          []yaml.Node          `yaml:"targets"`
 }
 
 // config makes tenants of what a file says, and tells every fault by its place.
@@ -74,6 +76,7 @@ func (t tenantSpec) config(at string, r *references) eventhook.TenantConfig {
 		once(seen, at+".slug", s.Slug, r.faults)
 		c.Sources = append(c.Sources, s.config(at, r))
 	}
+	c.Subscriptions = t.subscriptions(at, r)
 	return c
 }
 
@@ -95,21 +98,31 @@ func (s sourceSpec) config(at string, r *references) eventhook.SourceConfig {
 	if n := len(s.Routes); n > eventhook.MaxRoutes {
 		r.faults.Add(at+".routes", "%d, at most %d are allowed", n, eventhook.MaxRoutes)
 	}
+	targets := 0
+	for _, one := range s.Routes {
+		targets += len(one.Targets)
+	}
+	if targets > eventhook.MaxSourceTargets {
+		r.faults.Add(at+".routes", "%d targets in all, at most %d are allowed", targets, eventhook.MaxSourceTargets)
+	}
 	seen := map[string]bool{}
 	for i, one := range s.Routes {
 		at := fmt.Sprintf("%s.routes[%d]", at, i)
 		once(seen, at+".name", one.Name, r.faults)
-		c.Routes = append(c.Routes, one.config(at, r.faults))
+		c.Routes = append(c.Routes, one.config(at, r))
 	}
 	return c
 }
 
-func (s routeSpec) config(at string, f *eventhook.Faults) eventhook.Route {
+func (s routeSpec) config(at string, refs *references) eventhook.Route {
+	f := refs.faults
 	filter, faults := toJSON(&s.Filter)
 	f.Merge(at+".filter", faults)
+	list, ofTargets := s.targets(at, refs)
 	r := eventhook.Route{Name: s.Name, Priority: s.Priority, IsEnabled: s.IsEnabled == nil || *s.IsEnabled, FilterEventTypes: s.FilterEventTypes,
-		Filter: filter, FilterExpression: s.FilterExpression, FilterFunction: s.FilterFunction, Transform: s.Transform, Targets: s.Targets}
+		Filter: filter, FilterExpression: s.FilterExpression, FilterFunction: s.FilterFunction, Transform: s.Transform, Targets: list}
 	f.Merge(at, r.Validate())
+	f.Merge(at, ofTargets)
 	// One route after the other is checked, for nobody: there is no one to wait for.
 	conditions, err := route.Check(context.Background(), eventhook.TenantID{}, r)
 	if err != nil {
@@ -117,4 +130,21 @@ func (s routeSpec) config(at string, f *eventhook.Faults) eventhook.Route {
 	}
 	f.Merge(at, conditions)
 	return r
+}
+
+// targets reads a route's targets. None of their secrets is in store here.
+func (s routeSpec) targets(at string, refs *references) (list []eventhook.Target, all eventhook.Faults) {
+	for i, n := range s.Targets {
+		place := fmt.Sprintf("targets[%d]", i)
+		var t eventhook.Target
+		raw, faults := flatJSON(&n)
+		if len(faults) == 0 {
+			t, faults = targets.Read(raw, func(member, text string) string { return refs.secret(at+"."+place+"."+member, text) })
+		}
+		all.Merge(place, faults)
+		list = append(list, t)
+	}
+	kept, faults := targets.Keep(list, nil)
+	all.Merge("targets", faults)
+	return kept, all
 }

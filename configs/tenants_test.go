@@ -43,7 +43,7 @@ func TestDemoIsValid(t *testing.T) {
 			}
 		}
 	}
-	for _, typ := range eventhook.TargetTypes {
+	for _, typ := range []string{eventhook.TargetWorkflow, eventhook.TargetTask, eventhook.TargetPromise} {
 		if !types[typ] {
 			t.Errorf("no route has a %s target", typ)
 		}
@@ -95,10 +95,10 @@ tenants:
 					}},
 				Routes: []eventhook.Route{
 					{Name: "pushes", Priority: 3, IsEnabled: true, FilterEventTypes: []string{"push", "issue.*"}, Targets: []eventhook.Target{
-						{Type: "task", TaskKind: "build", Queue: "ci", MaxAttempts: 2},
-						{Type: "promise", IdempotencyKeyPath: "body.id", Resolve: new(false), OnMissing: "fail"},
+						{Type: "task", Settings: []byte(`{"max_attempts":2,"queue":"ci","task_kind":"build"}`)},
+						{Type: "promise", Settings: []byte(`{"idempotency_key_path":"body.id","on_missing":"fail","resolve":false}`)},
 					}},
-					{Name: "off", Targets: []eventhook.Target{{Type: "workflow", WorkflowKind: "w"}}},
+					{Name: "off", Targets: []eventhook.Target{{Type: "workflow", Settings: []byte(`{"workflow_kind":"w"}`)}}},
 				},
 			},
 			{Source: eventhook.Source{Slug: "open", Name: "Open"}},
@@ -133,6 +133,17 @@ func manyRoutes(n int) string {
 	return b.String()
 }
 
+// manyTargets are routes with n targets in all that go on a list.
+func manyTargets(n int) string {
+	var b strings.Builder
+	for i := 0; n > 0; i++ {
+		has := min(n, eventhook.MaxTargets)
+		n -= has
+		fmt.Fprintf(&b, "\n          - {name: r%d, targets: [%s]}", i, strings.TrimSuffix(strings.Repeat("{type: task, task_kind: k}, ", has), ", "))
+	}
+	return b.String()
+}
+
 func TestTenantFaults(t *testing.T) {
 	const source = "tenants:\n  - slug: acme\n    sources:\n      - slug: crm\n        "
 	const route = source + "provider: github\n        secrets: [s]\n        routes:\n          - "
@@ -149,6 +160,8 @@ func TestTenantFaults(t *testing.T) {
 		{"variables beside what is of the wrong type", source + "provider: [x]\n        secrets: [\"${ONE}\"]", []string{"line 5: a text belongs", "line 6: ONE"}},
 		{"too many routes", route + "{name: r0, targets: [{type: task, task_kind: k}]}" + manyRoutes(eventhook.MaxRoutes),
 			[]string{"tenants[0].sources[0].routes: 1001, at most 1000"}},
+		{"too many targets in all", route + strings.TrimPrefix(strings.TrimSpace(manyTargets(eventhook.MaxSourceTargets+1)), "- "),
+			[]string{"tenants[0].sources[0].routes: 5001 targets in all, at most 5000"}},
 		{"a text for a list", source + "secrets: x", []string{"line 5: a list belongs"}},
 		{"a text for a number", route + "{name: r, priority: high}", []string{"line 8: a whole number belongs"}},
 		{"a list for fields", "tenants: [[]]", []string{"line 1: a set of fields belongs"}},
@@ -203,6 +216,8 @@ func TestTenantErrorsHoldNoSecret(t *testing.T) {
 		"a strange variable's as a slug":    "tenants:\n  - slug: ${STRANGE}",
 		"a variable's in a route that is":   source + "verifier: {type: none}\n        routes: [{name: r, filter_event_types: [\"${HUSH}*x\"], targets: [{type: task, task_kind: k}]}]",
 		"a good one beside what is invalid": source + "provider: github\n        secrets: [\"${HUSH}\"]\n        max_body_bytes: -1",
+		"a target's beside what is invalid": source + "verifier: {type: none}\n        routes: [{name: r, targets: [{type: http, url: x, auth_header: \"${HUSH}\"}]}]",
+		"a target's own":                    source + "verifier: {type: none}\n        routes: [{name: r, targets: [{type: http, url: \"https://${HUSH}@a.example\", auth_header: \"" + hush + "\\n\"}]}]",
 		"one a verifier does not use":       source + "verifier: {type: hmac, header: X, secrets: [\"${HUSH}\"], password: " + hush + "}",
 	} {
 		t.Run(claim, func(t *testing.T) {

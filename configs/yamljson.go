@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -21,6 +23,29 @@ func toJSON(n *yaml.Node) (json.RawMessage, eventhook.Faults) {
 	}
 	w := jsonWriter{}
 	w.value("", n)
+	if len(w.faults) > 0 {
+		return nil, w.faults
+	}
+	return w.buf.Bytes(), nil
+}
+
+// flatJSON writes a map as a JSON object, with what is merged into it (<<). What
+// is no map is written as it is.
+func flatJSON(n *yaml.Node) (json.RawMessage, eventhook.Faults) {
+	var fields map[string]yaml.Node
+	if err := n.Decode(&fields); err != nil || fields == nil {
+		return toJSON(n)
+	}
+	w := jsonWriter{}
+	w.buf.WriteByte('{')
+	for i, name := range slices.Sorted(maps.Keys(fields)) {
+		value := fields[name]
+		w.comma(i)
+		w.text(name)
+		w.buf.WriteByte(':')
+		w.value(name, &value)
+	}
+	w.buf.WriteByte('}')
 	if len(w.faults) > 0 {
 		return nil, w.faults
 	}

@@ -28,7 +28,7 @@ func TestWhatIsStoredIsAccepted(t *testing.T) {
 	if got := e.ID.Time(); !got.Equal(noon) {
 		t.Errorf("the id's time: got %s, want that of receipt, %s", got, noon)
 	}
-	if e.TenantID != r.sources.list[0].TenantID || e.SourceID != r.sources.list[0].ID || e.Origin != eventhook.OriginSource || e.BodySize != 7 {
+	if e.TenantID != r.sources.list[0].TenantID || e.SourceID != r.sources.list[0].ID || e.SourceSlug != r.sources.list[0].Slug || e.Origin != eventhook.OriginSource || e.BodySize != 7 {
 		t.Errorf("stored %+v, want it to name its tenant, source, origin and size", e)
 	}
 	if want := noon.Add(lease); !e.Lease.Until.Equal(want) {

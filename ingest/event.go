@@ -13,7 +13,7 @@ import (
 // header is not signed: with another one, a webhook could be sent again and
 // again as one without an id. Providers that send JSON always do.
 func (e *endpoint) typeOf(contentType string, body []byte) string {
-	if start := bytes.TrimLeft(body, " \t\r\n"); e.jsonFirst && len(start) > 0 && (start[0] == '{' || start[0] == '[') {
+	if start := bytes.TrimLeft(body, " \t\r\n"); e.jsonFirst && len(start) > 0 && (start[0] == '{' || start[0] == '[') && !payload.IsJSON(contentType) {
 		return "application/json"
 	}
 	return contentType
@@ -26,16 +26,18 @@ func (e *endpoint) event(header http.Header, raw eventhook.Payload, now time.Tim
 	view := payload.New(header, e.typeOf(contentType, raw.Body), raw.Body)
 	key, _ := view.FirstText(e.keyPaths)
 	eventType, _ := view.FirstText(e.typePaths)
+	trace, _ := Trace(header.Get("Traceparent"))
 	return &eventhook.Event{
 		ID:             eventhook.NewID[eventhook.Event](now),
 		TenantID:       e.source.TenantID,
 		SourceID:       e.source.ID,
+		SourceSlug:     e.source.Slug,
 		Origin:         eventhook.OriginSource,
 		EventType:      eventhook.Label(eventType),
 		IdempotencyKey: eventhook.Key(key),
 		ContentType:    eventhook.Label(contentType),
 		BodySize:       len(raw.Body),
-		TraceID:        traceID(header.Get("Traceparent")),
+		TraceID:        trace,
 		RequestID:      eventhook.Label(header.Get("X-Request-Id")),
 		Payload:        raw,
 	}

@@ -45,17 +45,19 @@ func appendLine(b []byte, name, value string) []byte {
 	return append(b, "\r\n"...)
 }
 
-// traceID is the trace id of a W3C traceparent (version 00), "" if it has none.
-func traceID(traceparent string) string {
+// Trace reads a W3C traceparent (version 00): the trace id, and the flags as two
+// hexadecimal digits. Both are "" if it is none.
+func Trace(traceparent string) (id, flags string) {
 	const length = len("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	if len(traceparent) != length || traceparent[:3] != "00-" || traceparent[35] != '-' || traceparent[52] != '-' {
-		return ""
+		return "", ""
 	}
-	id, parent, flags := traceparent[3:35], traceparent[36:52], traceparent[53:]
+	id, flags = traceparent[3:35], traceparent[53:]
+	parent := traceparent[36:52]
 	if !isHex(id) || !isHex(parent) || !isHex(flags) || isZeros(id) || isZeros(parent) {
-		return ""
+		return "", ""
 	}
-	return id
+	return id, flags
 }
 
 func isHex(s string) bool   { return strings.Trim(s, "0123456789abcdef") == "" }

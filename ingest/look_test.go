@@ -14,6 +14,7 @@ import (
 
 const (
 	formType      = "application/x-www-form-urlencoded"
+	cloudType     = "application/cloudevents+json"
 	multipartType = `multipart/form-data; boundary="XX"`
 )
 
@@ -28,6 +29,8 @@ func multipart(parts ...string) string {
 
 func TestEventType(t *testing.T) {
 	own := func(s *eventhook.Source) { s.EventTypePaths = []string{"header.x-topic", "body.meta.0.kind"} }
+	inCloud := func(s *eventhook.Source) { s.EventTypePaths = []string{"cloudevent.data.kind"} }
+	xmlKind := func(s *eventhook.Source) { s.EventTypePaths = []string{"body.order.kind"} }
 	const all = `{"event_type":"5","action":"4","event":"3","type":"2","meta":[{"kind":"1"}]}`
 	for _, c := range []struct {
 		claim   string
@@ -43,6 +46,12 @@ func TestEventType(t *testing.T) {
 		{"x-github-event", open, all, []string{"X-Webhook-Event", "9", "X-Stripe-Event", "8", "X-GitHub-Event", "7"}, "7"},
 		{"x-stripe-event", open, all, []string{"X-Webhook-Event", "9", "X-Stripe-Event", "8"}, "8"},
 		{"x-webhook-event", open, all, []string{"X-Webhook-Event", "9"}, "9"},
+		{"ce-type", open, all, []string{"Ce-Type", "10"}, "10"},
+		{"ce-type after the others", open, all, []string{"Ce-Type", "10", "X-Webhook-Event", "9"}, "9"},
+		{"a CloudEvent in a body", open, `{"specversion":"1.0","id":"1","source":"s","type":"made"}`, []string{"Content-Type", cloudType}, "made"},
+		{"a CloudEvent's data", inCloud, `{"specversion":"1.0","id":"1","source":"s","type":"made","data":{"kind":"k"}}`, []string{"Content-Type", cloudType}, "k"},
+		{"a CloudEvent's data, in headers", inCloud, `{"kind":"k"}`, []string{"Ce-Specversion", "1.0", "Ce-Id", "1", "Ce-Source", "s", "Ce-Type", "made"}, "k"},
+		{"XML", xmlKind, `<order><kind>made</kind></order>`, []string{"Content-Type", "text/xml; charset=utf-8"}, "made"},
 		{"an empty header does not count", open, all, []string{"X-Event-Type", "", "X-Webhook-Event", "9"}, "9"},
 		{"type", open, all, nil, "2"},
 		{"event", open, `{"event_type":"5","action":"4","event":"3"}`, nil, "3"},
@@ -79,6 +88,10 @@ func TestIdempotencyKey(t *testing.T) {
 		return func(s *eventhook.Source) { s.IdempotencyKeyPaths = paths }
 	}
 	github, stripe := provider("github"), provider("stripe")
+	ownCloud := func(s *eventhook.Source) {
+		stripe(s)
+		s.IdempotencyKeyPaths = []string{"cloudevent.id"}
+	}
 	ownOfGitHub := func(s *eventhook.Source) {
 		github(s)
 		s.IdempotencyKeyPaths = []string{"body.id"}
@@ -97,6 +110,10 @@ func TestIdempotencyKey(t *testing.T) {
 		{"the second path", keys("body.id", "body.data.0.id"), `{"id":null,"data":[{"id":7}]}`, nil, "7"},
 		{"a form's field", keys("body.id"), "a=1&id=x%26y", []string{"Content-Type", formType}, "x&y"},
 		{"a multipart field", keys("body.id"), multipart("a=1", "id=x"), []string{"Content-Type", multipartType}, "x"},
+		{"a CloudEvent's id and source", keys("cloudevent.source + cloudevent.id"), `{"specversion":"1.0","id":"1","source":"s","type":"t"}`, []string{"Content-Type", cloudType}, "s.1"},
+		{"and in headers", keys("cloudevent.source + cloudevent.id"), ``, []string{"Ce-Specversion", "1.0", "Ce-Id", "1", "Ce-Source", "s", "Ce-Type", "t"}, "s.1"},
+		{"and of a provider", ownCloud, `{"specversion":"1.0","id":"1","source":"s","type":"t"}`, []string{"Content-Type", cloudType}, "1"},
+		{"what is no CloudEvent", keys("cloudevent.id", "body.id"), `{"specversion":"1.0","id":"1","source":"s","type":"t"}`, nil, "1"},
 		{"broken JSON", keys("body.id"), `{"id":"a"`, []string{"Content-Type", "application/json"}, ""},
 		{"none of the paths", keys("header.x-a", "body.b"), `{"id":"a"}`, nil, ""},
 		{"github's preset", github, `{"id":"a"}`, []string{"X-GitHub-Delivery", "b"}, "b"},
@@ -122,6 +139,17 @@ func TestAKeyInTheVerifiersHeaderIsNoKey(t *testing.T) {
 	})
 	if e := r.accepted(t, webhook("", "X-Key", "hunter2")); e.IdempotencyKey != "" || e.EventType != "" {
 		t.Errorf("stored key %q and type %q, want neither", e.IdempotencyKey, e.EventType)
+	}
+}
+
+func TestAKeyInACloudEventsHeaderIsNoKey(t *testing.T) {
+	r := newRig(t, func(s *eventhook.Source) {
+		s.Verifier = verifier(verify.Config{Type: "api_key", Header: "ce-token", Values: []string{"hunter2"}})
+		s.IdempotencyKeyPaths, s.EventTypePaths = []string{"cloudevent.token"}, []string{"cloudevent.token", "cloudevent.type"}
+	})
+	e := r.accepted(t, webhook("", "Ce-Token", "hunter2", "Ce-Specversion", "1.0", "Ce-Id", "1", "Ce-Source", "s", "Ce-Type", "t"))
+	if e.IdempotencyKey != "" || e.EventType != "t" {
+		t.Errorf("stored key %q and type %q, want none and t", e.IdempotencyKey, e.EventType)
 	}
 }
 

@@ -189,7 +189,7 @@ func orPreset(own, preset []string) []string {
 // defaultTypePaths are where an event's type is looked for after the source's
 // own paths.
 var defaultTypePaths = []string{
-	"header.x-event-type", "header.x-github-event", "header.x-stripe-event", "header.x-webhook-event",
+	"header.x-event-type", "header.x-github-event", "header.x-stripe-event", "header.x-webhook-event", "header.ce-type",
 	"body.type", "body.event", "body.action", "body.event_type",
 }
 

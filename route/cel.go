@@ -1,40 +1,48 @@
 package route
 
 import (
+	"fmt"
+	"strings"
 	"sync"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/filter"
 )
 
 // Bounds of expressions.
 const (
 	mostExpressionBytes = 16 << 10
 	mostExpressionNodes = 5_000
+	mostExpressionDepth = 100
 	mostExpressionCost  = 100_000 // CEL's units, about a step each
 	mostExpressionSize  = 1 << 20 // elements and characters held at once
 )
 
 // environment is what expressions know: CEL's standard library, and headers,
-// body and event.
+// body, cloudevent and event.
 var environment = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewEnv(
 		cel.Variable("headers", cel.MapType(cel.StringType, cel.StringType)),
 		cel.Variable("body", cel.DynType),
+		cel.Variable("cloudevent", cel.MapType(cel.StringType, cel.DynType)),
 		cel.Variable("event", cel.MapType(cel.StringType, cel.DynType)),
 		cel.CrossTypeNumericComparisons(true),
 		cel.ParserExpressionSizeLimit(mostExpressionBytes),
-		cel.ParserRecursionLimit(100),
+		cel.ParserRecursionLimit(mostExpressionDepth),
 		cel.ParserErrorRecoveryLimit(10),
 		cel.ExpressionNodeLimit(mostExpressionNodes),
-		cel.RegexProgramSizeLimit(mostRegexpSize),
+		cel.RegexProgramSizeLimit(filter.MostRegexpSize),
 	)
 })
 
 // expression is a filter_expression, compiled; safe for concurrent use.
-type expression struct{ program cel.Program }
+type expression struct {
+	program cel.Program
+	ast     *cel.Ast
+}
 
 // compileExpression compiles CEL. Whatever is wrong with it is told at once,
 // by line and column.
@@ -51,7 +59,7 @@ func compileExpression(text string) (*expression, eventhook.Faults) {
 	}
 	ast, issues := env.Compile(text)
 	for _, issue := range issues.Errors() {
-		faults.Add("", "line %d, column %d: %s", issue.Location.Line(), issue.Location.Column()+1, eventhook.Cut(issue.Message, 500))
+		faults.Add("", "%s", complaint(issue))
 	}
 	if len(faults) > 0 {
 		return nil, faults
@@ -60,12 +68,34 @@ func compileExpression(text string) (*expression, eventhook.Faults) {
 		faults.Add("", "line 1, column 1: is of type %s, and must be bool", t)
 		return nil, faults
 	}
-	program, err := env.Program(ast, cel.EvalOptions(cel.OptOptimize), cel.CostLimit(mostExpressionCost), cel.MemoryLimit(mostExpressionSize))
+	program, err := program(ast, cel.OptOptimize)
 	if err != nil {
 		faults.Add("", "cannot be used: %s", eventhook.Cut(err.Error(), 500))
 		return nil, faults
 	}
-	return &expression{program: program}, nil
+	return &expression{program: program, ast: ast}, nil
+}
+
+// program plans the evaluation of what was compiled, within its bounds.
+func program(ast *cel.Ast, how cel.EvalOption) (cel.Program, error) {
+	env, err := environment()
+	if err != nil {
+		return nil, err
+	}
+	return env.Program(ast, cel.EvalOptions(how), cel.CostLimit(mostExpressionCost), cel.MemoryLimit(mostExpressionSize))
+}
+
+// complaint is what the compiler finds fault with, for people, and where, if it
+// knows: of what nests too deep it does not.
+func complaint(issue *cel.Error) string {
+	switch line, column := issue.Location.Line(), issue.Location.Column(); {
+	case strings.Contains(issue.Message, "recursion limit exceeded"):
+		return fmt.Sprintf("nests too deep: at most %d levels are allowed", mostExpressionDepth)
+	case line < 1 || column < 0:
+		return eventhook.Cut(issue.Message, 500)
+	default:
+		return fmt.Sprintf("line %d, column %d: %s", line, column+1, eventhook.Cut(issue.Message, 500))
+	}
 }
 
 // activation gives an expression what it asks for, and works it out only then.
@@ -80,18 +110,23 @@ func (a activation) ResolveName(name string) (any, bool) {
 	case "event":
 		return a.eventMap(), true
 	case "body":
-		body, err := a.decoded()
-		if err != nil {
-			return types.NewErr("%s", err), true
-		}
-		return body, true
+		return orError(a.decoded())
+	case "cloudevent":
+		return orError(a.decodedCloudEvent())
 	}
 	return nil, false
 }
 
+func orError(value any, err error) (any, bool) {
+	if err != nil {
+		return types.NewErr("%s", err), true
+	}
+	return value, true
+}
+
 // holds evaluates the expression. An error, such as a member that is missing,
 // is a no. With a why, it says there what was wrong.
-func (x *expression) holds(s *subject, why *reasons) bool {
+func (x *expression) holds(s *subject, why *filter.Reasons) bool {
 	value, _, err := x.program.Eval(activation{s})
 	if err == nil && value == types.True {
 		return true
@@ -99,11 +134,11 @@ func (x *expression) holds(s *subject, why *reasons) bool {
 	switch {
 	case why == nil:
 	case err != nil:
-		why.add("filter_expression: %s", eventhook.Cut(err.Error(), 500))
+		why.Add("filter_expression: %s", x.why(s, err))
 	case value == types.False:
-		why.add("filter_expression is false")
+		why.Add("filter_expression is false")
 	default:
-		why.add("filter_expression is of type %s, and must be bool", value.Type().TypeName())
+		why.Add("filter_expression is of type %s, and must be bool", value.Type().TypeName())
 	}
 	return false
 }

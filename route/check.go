@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/filter"
 	"github.com/eventhook/eventhook/internal/script"
 )
 
@@ -44,10 +45,10 @@ type located struct {
 }
 
 func checkPattern(f *eventhook.Faults, r *eventhook.Route) {
-	if !hasFilter(r) {
+	if !filter.IsGiven(r.Filter) {
 		return
 	}
-	_, faults := compilePattern(r.Filter, &fields{})
+	_, faults := filter.Compile(r.Filter, &filter.Fields{})
 	f.Merge("filter", faults)
 }
 

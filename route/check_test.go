@@ -29,7 +29,7 @@ func TestCheckTellsEveryFault(t *testing.T) {
 	want := []string{
 		"filter.body.a.$gte: must be a number or a text",
 		"filter.body.a.$near: is not one of $eq, $ne, $gt, $gte, $lt, $lte, $in, $nin, $contains, $startsWith, $endsWith, $exists, $regex, $not",
-		`filter.bdy.b: "bdy.b" is not a path: write body.<path>, header.<name> or event.<field>`,
+		`filter.bdy.b: "bdy.b" is not a path: write body.<path>, header.<name>, cloudevent.<path> or event.<field>`,
 		"filter.$or: must be a list of filters",
 		"filter.body.c.x: is no operator: to compare with an object, write $eq; to look into it, a longer path",
 		`filter.body..d: path "body..d" has an empty step`,
@@ -76,8 +76,12 @@ func TestCheckOfFilters(t *testing.T) {
 		{"$exists of a number", `{"body.a":{"$exists":1}}`, "filter.body.a.$exists: must be true or false"},
 		{"$startsWith of a number", `{"body.a":{"$startsWith":1}}`, "filter.body.a.$startsWith: must be a text"},
 		{"$regex of a number", `{"body.a":{"$regex":1}}`, "filter.body.a.$regex: must be a regular expression"},
-		{"$regex that is none", `{"body.a":{"$regex":"("}}`, "filter.body.a.$regex: error parsing regexp: missing closing )"},
-		{"$regex of another kind", `{"body.a":{"$regex":"(?=x)"}}`, "filter.body.a.$regex: error parsing regexp: invalid or unsupported Perl syntax"},
+		{"$regex that is none", `{"body.a":{"$regex":"("}}`, "filter.body.a.$regex: at character 1: missing closing ): `(`"},
+		{"$regex that does not end", `{"body.a":{"$regex":"^é(a|b(c)"}}`, "filter.body.a.$regex: at character 3: missing closing ): `^é(a|b(c)`"},
+		{"$regex that ends too often", `{"body.a":{"$regex":"\\([)](c))d"}}`, "filter.body.a.$regex: at character 9: unexpected ): `\\([)](c))d`"},
+		{"$regex whose class does not end", `{"body.a":{"$regex":"ab[c"}}`, "filter.body.a.$regex: at character 3: missing closing ]: `[c`"},
+		{"$regex that repeats nothing", `{"body.a":{"$regex":"ab|**"}}`, "filter.body.a.$regex: at character 4: missing argument to repetition operator: `*`"},
+		{"$regex of another kind", `{"body.a":{"$regex":"a(?=x)"}}`, "filter.body.a.$regex: at character 2: invalid or unsupported Perl syntax: `(?=`"},
 		{"$regex that grows", `{"body.a":{"$regex":"(abcdefghij){500}"}}`, "filter.body.a.$regex: is too large"},
 		{"$regex that is long", `{"body.a":{"$regex":"` + strings.Repeat("x", 1001) + `"}}`, "filter.body.a.$regex: is longer than"},
 		{"$regex that nests", `{"body.a":{"$regex":"` + strings.Repeat("(", 450) + strings.Repeat(")", 450) + `"}}`, ""},
@@ -116,11 +120,13 @@ func TestCheckOfTheRest(t *testing.T) {
 		{"a function that is too long", eventhook.Route{FilterFunction: long}, []string{"filter_function: is 65537 bytes long"}},
 		{"a function that is none", eventhook.Route{FilterFunction: "1"}, []string{"filter_function: it defines no function filter(event)"}},
 		{"a function whose source does not end", eventhook.Route{FilterFunction: "for (;;);"}, []string{"filter_function: it was stopped: it ran longer than 100ms"}},
+		{"an async function", eventhook.Route{FilterFunction: "async function filter(e) { return true }"}, []string{"filter_function: filter must be a plain function that returns its answer: it is async"}},
+		{"an async transform", eventhook.Route{Transform: &eventhook.Transform{Type: "javascript", Expression: "const transform = async e => e"}}, []string{"transform.expression: transform must be a plain function that returns its answer: it is async"}},
 		{"a transform of no type", eventhook.Route{Transform: &eventhook.Transform{Expression: "x"}}, []string{`transform.type: "" is not one of jmespath, javascript`}},
 		{"a transform of nothing", eventhook.Route{Transform: &eventhook.Transform{Type: "xslt"}}, []string{`transform.type: "xslt" is not one of jmespath, javascript`, "transform.expression: is required"}},
 		{"a transform that is no text", eventhook.Route{Transform: &eventhook.Transform{Type: "jmespath", Expression: "a\x00"}}, []string{"transform.expression: must be UTF-8 without NUL"}},
 		{"a transform that filters", eventhook.Route{Transform: &eventhook.Transform{Type: "javascript", Expression: "function filter() {}"}}, []string{"transform.expression: it defines no function transform(event)"}},
-		{"an unknown function of JMESPath", eventhook.Route{Transform: &eventhook.Transform{Type: "jmespath", Expression: "{a: fetch(@)}"}}, []string{"transform.expression: unknown function fetch"}},
+		{"an unknown function of JMESPath", eventhook.Route{Transform: &eventhook.Transform{Type: "jmespath", Expression: "{a: fetch(@)}"}}, []string{"transform.expression: line 1, column 5: unknown function fetch"}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			got := told(check(t, c.route))

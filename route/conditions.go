@@ -1,15 +1,15 @@
 package route
 
 import (
-	"bytes"
-
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/filter"
+	"github.com/eventhook/eventhook/internal/payload"
 )
 
 // conditions are what a route asks of an event beside its type, the cheap
 // first, and what it makes of it.
 type conditions struct {
-	pattern    condition // nil for none
+	pattern    *filter.Filter // nil for none
 	expression *expression
 	function   string
 	transform  *eventhook.Transform
@@ -19,7 +19,7 @@ type conditions struct {
 // compileConditions compiles a route's filters. What cannot be compiled, which
 // Check prevents, must neither match everything nor nothing without a word:
 // the route then fails its actions.
-func compileConditions(r *eventhook.Route, table *fields) (c conditions) {
+func compileConditions(r *eventhook.Route, fields *filter.Fields) (c conditions) {
 	defer func() {
 		if recover() != nil {
 			c.broken = &problem{text: "the route's filters cannot be compiled"}
@@ -27,9 +27,9 @@ func compileConditions(r *eventhook.Route, table *fields) (c conditions) {
 	}()
 	c.function, c.transform = r.FilterFunction, r.Transform
 	var faults eventhook.Faults
-	if hasFilter(r) {
+	if filter.IsGiven(r.Filter) {
 		var wrong eventhook.Faults
-		c.pattern, wrong = compilePattern(r.Filter, table)
+		c.pattern, wrong = filter.Compile(r.Filter, fields)
 		faults.Merge("filter", wrong)
 	}
 	if r.FilterExpression != "" {
@@ -43,14 +43,22 @@ func compileConditions(r *eventhook.Route, table *fields) (c conditions) {
 	return c
 }
 
-func hasFilter(r *eventhook.Route) bool {
-	text := bytes.TrimSpace(r.Filter)
-	return len(text) > 0 && string(text) != "null"
-}
-
 // areNone reports whether every event of the right type matches as it is.
 func (c *conditions) areNone() bool {
 	return c.pattern == nil && c.expression == nil && c.function == "" && c.transform == nil && c.broken == nil
+}
+
+// readBody reports whether the filters read the body of an event with a
+// content type. A CloudEvent may be in it.
+func (c *conditions) readBody(contentType string) bool {
+	isInBody := payload.IsStructured(contentType)
+	return c.read("body") || isInBody && c.read("cloudevent")
+}
+
+// read reports whether the filters read what has this name in paths and
+// expressions.
+func (c *conditions) read(name string) bool {
+	return c.function != "" || c.pattern != nil && c.pattern.Reads(name+".") || c.expression != nil && c.expression.reads(name)
 }
 
 // runScripts reports whether what tenants wrote is run for it.
@@ -58,11 +66,11 @@ func (c *conditions) runScripts() bool { return c.function != "" || c.transform 
 
 // judge reports whether an event matches. A problem says that this cannot be
 // told. With a why, what does not hold says so there.
-func (c *conditions) judge(s *subject, why *reasons) (bool, *problem) {
+func (c *conditions) judge(s *subject, why *filter.Reasons) (bool, *problem) {
 	switch {
 	case c.broken != nil:
 		return false, c.broken
-	case c.pattern != nil && !c.pattern.holds(s, why):
+	case c.pattern != nil && !c.pattern.Holds(&s.Subject, why):
 		return false, nil
 	case c.expression != nil && !c.expression.holds(s, why):
 		return false, nil

@@ -13,10 +13,11 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-var block = regexp.MustCompile("(?ms)^```(json route|json event|text)\n(.*?)\n```$")
+var block = regexp.MustCompile("(?ms)^```(json route|json event|http event|text)\n(.*?)\n```$")
 
-// TestTheExamplesOfThePageAreTrue runs docs/routing.md: each event goes through
-// the route before it, and the text after it says what comes of that.
+// TestTheExamplesOfThePageAreTrue runs docs/routing.md: each event, in JSON or
+// as it is sent, goes through the route before it, and the text after it says
+// what comes of that.
 func TestTheExamplesOfThePageAreTrue(t *testing.T) {
 	page, err := os.ReadFile("../docs/routing.md")
 	if err != nil {
@@ -31,6 +32,8 @@ func TestTheExamplesOfThePageAreTrue(t *testing.T) {
 			r = routeOfPage(t, text)
 		case "json event":
 			e = eventOfPage(t, text)
+		case "http event":
+			e = sent(text)
 		case "text":
 			if got := outcomeOfPage(t, r, e); got != text {
 				t.Errorf("%s\non %s\ngot  %s\nwant %s", r.Name, e.Body, got, text)
@@ -38,7 +41,7 @@ func TestTheExamplesOfThePageAreTrue(t *testing.T) {
 			told++
 		}
 	}
-	if least := 15; told < least {
+	if least := 26; told < least {
 		t.Errorf("got %d examples, want at least %d", told, least)
 	}
 }
@@ -54,7 +57,7 @@ func routeOfPage(t *testing.T, text string) eventhook.Route {
 	}
 	decode(t, text, &fields)
 	r := enabled(eventhook.Route{Name: text, FilterEventTypes: fields.FilterEventTypes, Filter: fields.Filter, FilterExpression: fields.FilterExpression,
-		FilterFunction: fields.FilterFunction, Transform: fields.Transform, Targets: []eventhook.Target{{Type: "task", TaskKind: "k"}}})
+		FilterFunction: fields.FilterFunction, Transform: fields.Transform, Targets: []eventhook.Target{{Type: "task", Settings: []byte(`{"task_kind":"k"}`)}}})
 	if faults := check(t, r); len(faults) > 0 {
 		t.Fatalf("%s: got %v, want no faults", text, faults)
 	}

@@ -10,24 +10,35 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/filter"
 	"github.com/eventhook/eventhook/internal/payload"
 	"github.com/eventhook/eventhook/internal/script"
 )
+
+// CannotTell begins the reason of a route of which nobody can tell whether it
+// would take an event, such as one whose filter_function was stopped. Its
+// actions would fail, so that it counts as one that matches.
+const CannotTell = "cannot tell: "
 
 // Explanation tells what a route would do with an event, and why.
 type Explanation struct {
 	Route   eventhook.Route
 	Matched bool
 	Reason  string            // why it matches, or why not, or why that cannot be told, for people
+	General string            // of one that does not match: the reason without what this event holds
 	Actions []ExplainedTarget // of a route that matches, one for each target
 }
 
 // ExplainedTarget is what one target would be given. Err says why the target
 // would fail instead; its text may be shown to users.
 type ExplainedTarget struct {
-	Type  string
-	Input json.RawMessage // of an execution; of a promise its key, its status, and its value or error
-	Err   error
+	Type string
+	// Input is an execution's; of a promise its key, its status, and its value or
+	// error; of an event to be published its type, key and data; of a call the
+	// request.
+	Input     json.RawMessage
+	IsLeftOut bool // the input, since there is too much of it
+	Err       error
 }
 
 // Explain tells of each route of the program, in their order, what it would do
@@ -64,17 +75,19 @@ func isAnswer(err error) bool {
 
 func (p *Program) explainRoute(c *compiled, s *subject, now time.Time) Explanation {
 	x := Explanation{Route: c.route}
-	if x.Matched, x.Reason = c.explainType(s.event.EventType); !x.Matched {
+	if x.Matched, x.Reason = c.explainType(s.Event.EventType); !x.Matched {
+		x.General = x.Reason
 		return x
 	}
-	var why reasons
+	var why filter.Reasons
 	matched, problem := p.judge(c, s, &why)
-	view := s.view
+	view := s.View
 	switch {
 	case problem != nil:
-		x.Reason = problem.text
+		x.Reason = CannotTell + problem.text
 	case !matched:
-		x.Matched, x.Reason = false, why.String()
+		x.Matched, x.Reason, x.General = false, why.String(), why.General()
+		x.mention(c, s)
 		return x
 	case c.pattern != nil || c.expression != nil || c.function != "":
 		x.Reason += ", and its filters hold"
@@ -83,34 +96,62 @@ func (p *Program) explainRoute(c *compiled, s *subject, now time.Time) Explanati
 		view, problem = p.given(c, s)
 	}
 	for index := range c.targets {
-		x.Actions = append(x.Actions, p.explainTarget(c, s.event, view, problem, index, now))
+		x.Actions = append(x.Actions, p.explainTarget(c, s, view, problem, index, now))
 	}
+	x.mention(c, s)
 	return x
+}
+
+// mention adds to the reason why the body could not be read, if that may have
+// to do with it: the route's filters read it, or an action would fail.
+func (x *Explanation) mention(c *compiled, s *subject) {
+	wouldFail := slices.ContainsFunc(x.Actions, func(a ExplainedTarget) bool { return a.Err != nil })
+	if !wouldFail && !c.readBody(s.Event.ContentType) {
+		return
+	}
+	why, where := s.View.Unread()
+	if why == "" {
+		return
+	}
+	if x.General != "" {
+		x.General += " (" + why + ")"
+	}
+	if where != "" {
+		why += " " + where
+	}
+	x.Reason += " (" + why + ")"
 }
 
 // explainType says whether a route takes events of a type, and why.
 func (c *compiled) explainType(eventType string) (matched bool, reason string) {
-	filter := c.route.FilterEventTypes
-	by := slices.IndexFunc(filter, func(pattern string) bool { return matchType(pattern, eventType) })
+	patterns := c.route.FilterEventTypes
+	by := slices.IndexFunc(patterns, func(pattern string) bool { return filter.MatchType(pattern, eventType) })
 	switch {
 	case !c.route.IsEnabled:
 		return false, "the route is disabled"
-	case len(filter) == 0:
+	case len(patterns) == 0:
 		return true, "the route takes events of every type"
 	case by >= 0:
-		return true, fmt.Sprintf("event type %q matches %q", eventType, filter[by])
+		return true, fmt.Sprintf("event type %q matches %q", eventType, patterns[by])
 	}
-	return false, fmt.Sprintf("event type %q matches none of %s", eventType, strings.Join(filter, ", "))
+	return false, fmt.Sprintf("event type %q matches none of %s", eventType, strings.Join(patterns, ", "))
 }
 
-func (p *Program) explainTarget(c *compiled, e *eventhook.Event, view *payload.View, problem *problem, index int, now time.Time) ExplainedTarget {
-	planned := p.plan(c, e, view, problem, index, now)
+// mostTold is how many bytes the inputs of one explanation have, all together;
+// the last may go beyond.
+const mostTold = 4 << 20
+
+func (p *Program) explainTarget(c *compiled, s *subject, view *payload.View, problem *problem, index int, now time.Time) ExplainedTarget {
+	planned := p.plan(c, s.Event, view, problem, index, now)
 	x := ExplainedTarget{Type: planned.TargetType}
 	if planned.Failure != "" {
 		x.Err = errors.New(planned.Failure)
 		return x
 	}
-	x.Input, x.Err = input(planned.Effect, view)
+	if x.IsLeftOut = s.told > mostTold; !x.IsLeftOut {
+		x.Input, x.Err = input(planned.Effect, view)
+		s.told += len(x.Input)
+	}
 	return x
 }
 
@@ -122,15 +163,26 @@ type settled struct {
 	Error          string          `json:"error,omitempty"`
 }
 
+// published is an event that would be made.
+type published struct {
+	EventType      string          `json:"event_type"`
+	IdempotencyKey string          `json:"idempotency_key,omitempty"`
+	Data           json.RawMessage `json:"data"`
+}
+
 // input is what an effect hands over.
 func input(effect eventhook.Effect, view *payload.View) (json.RawMessage, error) {
-	switch x, o := effect.Execution, effect.Promise; {
+	switch x, o, p := effect.Execution, effect.Promise, effect.Publication; {
 	case x != nil && x.Input != nil:
 		return x.Input, nil
 	case x != nil:
 		return view.Render(), nil
 	case o != nil:
 		return json.Marshal(settled{IdempotencyKey: o.Key, Status: string(o.Status), Value: o.Value, Error: o.Error})
+	case p != nil:
+		return json.Marshal(published{p.EventType, p.IdempotencyKey, p.Data})
+	case effect.Call != nil:
+		return effect.Call.Input(), nil
 	}
 	return json.RawMessage("null"), nil
 }

@@ -1,6 +1,7 @@
 package route_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -70,26 +71,56 @@ func TestExplain(t *testing.T) {
 }
 
 func TestExplainShowsWhatTargetsAreGiven(t *testing.T) {
-	never := false
 	r := enabled(eventhook.Route{Name: "r", Targets: []eventhook.Target{
-		{Type: eventhook.TargetWorkflow, WorkflowKind: "pay"},
-		{Type: eventhook.TargetPromise, IdempotencyKeyPath: "body.id", IdempotencyKeyPrefix: "p:", ValuePath: "body.data"},
-		{Type: eventhook.TargetPromise, IdempotencyKeyPath: "body.id", Resolve: &never},
-		{Type: eventhook.TargetPromise, IdempotencyKeyPath: "header.x-id"},
+		{Type: eventhook.TargetWorkflow, Settings: []byte(`{"workflow_kind":"pay"}`)},
+		{Type: eventhook.TargetPromise, Settings: []byte(`{"idempotency_key_path":"body.id","idempotency_key_prefix":"p:","value_path":"body.data"}`)},
+		{Type: eventhook.TargetPromise, Settings: []byte(`{"idempotency_key_path":"body.id","resolve":false}`)},
+		{Type: "publish", Settings: []byte(`{"event_type":"paid","idempotency_key_path":"body.id"}`)},
+		{Type: eventhook.TargetPromise, Settings: []byte(`{"idempotency_key_path":"header.x-id"}`)},
+		{Type: "http", Settings: []byte(`{"url":"https://internal.example/"}`)},
 	}})
-	p := route.Compile(eventhook.RetryPolicy{}, []eventhook.Route{r}, func(t eventhook.Target) (route.Effector, error) { return targets.New(t) })
+	r.ID = eventhook.NewID[eventhook.Route](noon)
+	p := route.Compile(eventhook.RetryPolicy{}, []eventhook.Route{r}, func(t eventhook.Target) (route.Effector, error) { return targets.New(t, targets.Deps{}) })
 	e := newEvent("push")
 	e.Body = []byte(`{"id":7,"data":[1]}`)
 	want := []string{
 		`workflow {"id":7,"data":[1]}`,
 		`promise {"idempotency_key":"p:7","status":"resolved","value":[1]}`,
 		`promise {"idempotency_key":"7","status":"rejected","error":"rejected by the webhook"}`,
+		`publish {"event_type":"paid","idempotency_key":"7","data":{"id":7,"data":[1]}}`,
 	}
 	got := summaryOf(explain(t, p, e))[0].Actions
-	if diff := cmp.Diff(want, got[:3]); diff != "" {
+	if diff := cmp.Diff(want, got[:4]); diff != "" {
 		t.Errorf("given (-want +got):\n%s", diff)
 	}
-	if !strings.Contains(got[3], "header.x-id") {
-		t.Errorf("a promise without its key: got %s, want the path that led nowhere", got[3])
+	if !strings.Contains(got[4], "header.x-id") {
+		t.Errorf("a promise without its key: got %s, want the path that led nowhere", got[4])
+	}
+	if key := fmt.Sprintf("%s/%s/5", e.ID, r.ID); !strings.Contains(got[5], `"Idempotency-Key":"`+key+`"`) || !strings.Contains(got[5], `"body":{"id":7,"data":[1]}`) {
+		t.Errorf("a call: got %s, want its body, and the key %s", got[5], key)
+	}
+}
+
+// What nobody can tell counts as a match whose actions fail, at processing as
+// here.
+func TestExplainSaysThatItCannotTell(t *testing.T) {
+	const notPlain = "filter_function: filter must be a plain function that returns its answer: "
+	for _, c := range []struct{ claim, function, want string }{
+		{"of a function that is stopped", "function filter() { for (;;); }", "filter_function: it was stopped: it ran longer than 100ms"},
+		{"of one that returns a promise", "const ask = async () => false; const filter = () => ask()", notPlain + "it returned a promise"},
+		{"of one that was stored before async was refused", "async function filter() { return false }", notPlain + "it is async"},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			r := enabled(newRoute("r", "", "a"))
+			r.FilterFunction = c.function
+			want := []explained{{"r", "cannot tell: " + c.want, true, []string{"task !" + c.want}}}
+			if diff := cmp.Diff(want, summaryOf(explain(t, compile(r), newEvent("push")))); diff != "" {
+				t.Errorf("explained (-want +got):\n%s", diff)
+			}
+			actions := compile(r).Settle(newEvent("push"), nil, noon).Actions
+			if len(actions) != 1 || actions[0].Failure != c.want {
+				t.Errorf("settled: got %+v, want one action that fails: %s", actions, c.want)
+			}
+		})
 	}
 }

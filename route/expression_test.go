@@ -3,6 +3,10 @@ package route_test
 import (
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventhook/eventhook"
 )
 
 func TestExpressions(t *testing.T) {
@@ -76,13 +80,32 @@ func TestExpressionsOnBodiesThatAreNoJSON(t *testing.T) {
 	}
 }
 
+func TestExpressionsThatNestTooDeepAreToldInWords(t *testing.T) {
+	for claim, expression := range map[string]string{
+		"parentheses":    strings.Repeat("(", 5000) + "true" + strings.Repeat(")", 5000),
+		"no end to them": strings.Repeat("(", 5000),
+		"lists":          "size(" + strings.Repeat("[", 500) + strings.Repeat("]", 500) + ") > 0",
+	} {
+		faults := check(t, eventhook.Route{FilterExpression: expression})
+		if len(faults) == 0 || !strings.Contains(faults[0].Message, "nests too deep: at most 100 levels") {
+			t.Errorf("%s: got %v, want that they nest too deep", claim, told(faults))
+		}
+		for _, f := range faults {
+			if strings.Contains(f.Message, "-1") || strings.Contains(f.Message, "column 0") {
+				t.Errorf("%s: got %q, want no place that is none", claim, f.Message)
+			}
+		}
+	}
+}
+
 // Whoever sends the body must not decide what an expression costs.
 func TestExpressionsAreBounded(t *testing.T) {
 	list := "[" + strings.Repeat("1,", 5000) + "1]"
 	const all = "body.list.all(a, body.list.all(b, body.list.all(c, a + b + c == 3)))"
 	for _, c := range []struct{ claim, expression, body, want string }{
-		{"loops within loops", all, `{"list":` + list + `}`, "cost limit exceeded"},
-		{"a text that doubles", "[1,2,3,4,5,6,7,8,9,10,11,12,13,14].map(a, body.s + body.s + body.s + body.s).size() > 0 && " + all, `{"s":"` + strings.Repeat("x", 100_000) + `","list":` + list + `}`, "exceeded"},
+		{"loops within loops", all, `{"list":` + list + `}`, "filter_expression: it was stopped: it costs more than 100 000 steps"},
+		{"a text that doubles", "[1,2,3,4,5,6,7,8,9,10,11,12,13,14].map(a, body.s + body.s + body.s + body.s).size() > 0 && " + all, `{"s":"` + strings.Repeat("x", 100_000) + `","list":` + list + `}`, "filter_expression: it was stopped: it costs more than 100 000 steps"},
+		{"lists of lists", "[body.list, body.list].map(a, body.list.map(b, body.list)) == []", `{"list":[` + strings.Repeat("1,", 800) + `1]}`, "filter_expression: it was stopped: it holds more than 1 048 576 elements and characters at once"},
 		{"a regular expression out of the body", "body.s.matches(body.re)", `{"s":"aaaa","re":"(abcdefghij){500}"}`, "exceeds limit"},
 		{"a body that is too large to be decoded", "body.s == ''", `{"s":"` + strings.Repeat("x", 1<<20) + `"}`, "more than expressions and scripts can read"},
 	} {
@@ -91,6 +114,31 @@ func TestExpressionsAreBounded(t *testing.T) {
 			r.FilterExpression = c.expression
 			if got, reason := verdict(t, r, carrying(c.body)); got || !strings.Contains(reason, c.want) {
 				t.Errorf("got %t: %s\nwant false: … %s", got, reason, c.want)
+			}
+		})
+	}
+}
+
+// A filter that is too dear, or throws, is a no of its own route.
+func TestFiltersThatFailCostTheirRouteAlone(t *testing.T) {
+	e := carrying(`{"list":[` + strings.Repeat("1,", 5000) + `1]}`)
+	good := newRoute("good", "", "b")
+	for claim, set := range map[string]func(*eventhook.Route){
+		"CEL that loops within loops": func(r *eventhook.Route) {
+			r.FilterExpression = "body.list.all(a, body.list.all(b, body.list.all(c, a + b + c == 3)))"
+		},
+		"CEL that grows": func(r *eventhook.Route) {
+			r.FilterExpression = "body.list.map(a, body.list).size() > 0 && body.list.map(a, body.list.map(b, body.list)).size() > 0"
+		},
+		"CEL that divides by zero": func(r *eventhook.Route) { r.FilterExpression = "1 / (body.list[0] - 1) > 0" },
+		"JavaScript that throws":   func(r *eventhook.Route) { r.FilterFunction = "function filter() { throw new Error('no') }" },
+	} {
+		t.Run(claim, func(t *testing.T) {
+			bad := newRoute("bad", "", "a")
+			set(&bad)
+			s := compile(bad, good).Settle(e, nil, noon)
+			if diff := cmp.Diff([]planned{{"good", "b", ""}}, summary(s)); diff != "" {
+				t.Errorf("actions (-want +got):\n%s", diff)
 			}
 		})
 	}

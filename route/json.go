@@ -1,32 +1,16 @@
 package route
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
-	"fmt"
+	"math"
 	"strconv"
+	"strings"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/filter"
 )
-
-// checkJSON says what is wrong with a filter as JSON, "" if nothing.
-func checkJSON(text []byte) string {
-	if len(text) > mostFilterBytes {
-		return fmt.Sprintf("is %d bytes long, at most %d are allowed", len(text), mostFilterBytes)
-	}
-	err := json.Unmarshal(text, new(json.RawMessage))
-	if at, ok := errors.AsType[*json.SyntaxError](err); ok {
-		before := text[:min(max(int(at.Offset)-1, 0), len(text))]
-		return fmt.Sprintf("is not JSON: line %d, column %d: %s", bytes.Count(before, []byte("\n"))+1, len(before)-bytes.LastIndexByte(before, '\n'), at)
-	}
-	if err != nil {
-		return "is not JSON"
-	}
-	return ""
-}
 
 // messageOf is what an error says to users.
 func messageOf(err error) string {
@@ -37,7 +21,8 @@ func messageOf(err error) string {
 }
 
 // native is JSON as expressions take it: whole numbers as int64 or, if they
-// only fit so, as uint64; others as float64. Of members with one name the
+// only fit so, as uint64; others, and those up to 2^53 that are written with a
+// point or an exponent, as float64. Of members with one name the
 // first counts, as it does in paths.
 func native(r gjson.Result) any {
 	switch {
@@ -68,10 +53,17 @@ func native(r gjson.Result) any {
 }
 
 func nativeNumber(r gjson.Result) any {
-	if i, err := strconv.ParseInt(r.Raw, 10, 64); err == nil {
+	text := r.Raw
+	if strings.ContainsAny(text, ".eE") {
+		if math.Abs(r.Num) < 1<<53 {
+			return r.Num
+		}
+		text = filter.Integer(text)
+	}
+	if i, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return i
 	}
-	if u, err := strconv.ParseUint(r.Raw, 10, 64); err == nil {
+	if u, err := strconv.ParseUint(text, 10, 64); err == nil {
 		return u
 	}
 	return r.Num

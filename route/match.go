@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/filter"
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
@@ -20,8 +21,8 @@ type Effector interface {
 type Program struct {
 	retry       eventhook.RetryPolicy
 	routes      []compiled
-	types       typeIndex
-	fields      fields
+	types       filter.Types
+	fields      filter.Fields
 	thinks      bool // some route has more than types to look at
 	runsScripts bool
 	run         runner
@@ -39,13 +40,15 @@ type compiled struct {
 // a transform that cannot be compiled, which Check prevents, fails the actions
 // of its route: it must not let everything pass, nor lose events without a
 // word. A target that cannot be compiled, which validation prevents, or that
-// panics, fails its own actions and no others.
+// panics, fails its own actions and no others: for good, unless its type is
+// unknown, which an instance of a later version may know when it is tried again.
 func Compile(retry eventhook.RetryPolicy, routes []eventhook.Route, target func(eventhook.Target) (Effector, error)) *Program {
 	p := &Program{retry: retry.Or(eventhook.EventRetry), run: runAccepted}
 	var types [][]string
 	for _, r := range routes {
 		c := compiled{route: r, conditions: compileConditions(&r, &p.fields)}
-		for _, t := range r.Targets {
+		for i, t := range r.Targets {
+			t.RouteID, t.Index = r.ID, i
 			effector, err := compileTarget(t, target)
 			c.targets = append(c.targets, effector)
 			c.problems = append(c.problems, err)
@@ -53,7 +56,7 @@ func Compile(retry eventhook.RetryPolicy, routes []eventhook.Route, target func(
 		p.thinks, p.runsScripts = p.thinks || !c.areNone(), p.runsScripts || c.runScripts()
 		p.routes, types = append(p.routes, c), append(types, r.FilterEventTypes)
 	}
-	p.types = newTypeIndex(types)
+	p.types = filter.NewTypes(types)
 	return p
 }
 
@@ -73,7 +76,7 @@ func compileTarget(t eventhook.Target, target func(eventhook.Target) (Effector, 
 func (p *Program) Settle(e *eventhook.Event, done []eventhook.Action, now time.Time) *eventhook.Settlement {
 	settlement := &eventhook.Settlement{Event: e, Retry: p.retry}
 	var s *subject
-	p.types.matches(e.EventType, func(i int) {
+	p.types.Each(e.EventType, func(i int) {
 		if s == nil {
 			s = newSubject(e, &p.fields, p.run)
 		}
@@ -92,24 +95,26 @@ func (p *Program) settleRoute(settlement *eventhook.Settlement, c *compiled, s *
 		return
 	}
 	settlement.Matched += len(c.targets)
-	view := s.view
+	view := s.View
 	for index := range c.targets {
 		if isDone(done, c.route.ID, index) {
 			continue
 		}
-		if view == s.view && problem == nil {
+		if view == s.View && problem == nil {
 			view, problem = p.given(c, s)
 		}
-		settlement.Actions = append(settlement.Actions, p.plan(c, s.event, view, problem, index, now))
+		a := p.plan(c, s.Event, view, problem, index, now)
+		weigh(settlement, &a)
+		settlement.Actions = append(settlement.Actions, a)
 	}
 }
 
 // judge asks a route's filters. One that panics over what somebody sent is a
 // problem of its route alone.
-func (p *Program) judge(c *compiled, s *subject, why *reasons) (matched bool, problem *problem) {
+func (p *Program) judge(c *compiled, s *subject, why *filter.Reasons) (matched bool, problem *problem) {
 	defer func() {
 		if reason := recover(); reason != nil {
-			matched, problem = false, p.caught(s.event, fmt.Sprintf("route %s", c.route.ID), reason)
+			matched, problem = false, p.caught(s.Event, fmt.Sprintf("route %s", c.route.ID), reason)
 		}
 	}()
 	return c.judge(s, why)
@@ -119,18 +124,19 @@ func (p *Program) judge(c *compiled, s *subject, why *reasons) (matched bool, pr
 // event with something else to hand over.
 func (p *Program) given(c *compiled, s *subject) (view *payload.View, problem *problem) {
 	if c.transform == nil {
-		return s.view, nil
+		return s.View, nil
 	}
 	defer func() {
 		if reason := recover(); reason != nil {
-			view, problem = s.view, p.caught(s.event, fmt.Sprintf("route %s transform", c.route.ID), reason)
+			view, problem = s.View, p.caught(s.Event, fmt.Sprintf("route %s transform", c.route.ID), reason)
 		}
 	}()
 	out, problem := s.transform(c.transform)
 	if problem != nil {
-		return s.view, problem
+		problem.transient = problem.transient || c.transform.Retry
+		return s.View, problem
 	}
-	return s.view.Transform(out), nil
+	return s.View.Transform(out), nil
 }
 
 // caught reports a panic and makes a bland problem of it.
@@ -160,7 +166,10 @@ func (p *Program) plan(c *compiled, e *eventhook.Event, view *payload.View, prob
 		a.Effect, err = p.effect(c, e, view, index, now)
 	}
 	if err != nil {
-		a.Failure, a.Permanent = fmt.Sprintf("target %d: %s", index+1, err), true
+		a.Failure, a.Permanent = fmt.Sprintf("target %d: %s", index+1, err), !errors.Is(err, eventhook.ErrUnknownTarget)
+	}
+	if a.Effect.Call != nil {
+		a.CallBytes = max(len(e.Body), len(view.Render())) // shared with others, perhaps
 	}
 	return a
 }

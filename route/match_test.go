@@ -1,7 +1,9 @@
 package route_test
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -32,20 +34,36 @@ func (x effector) Effect(_ *eventhook.Event, v *payload.View, _ time.Time) (even
 }
 
 func compileTarget(t eventhook.Target) (route.Effector, error) {
-	switch t.TaskKind {
+	kind := kindOf(t)
+	switch kind {
 	case "uncompilable":
 		return nil, errors.New("bad path")
+	case "of a later version":
+		return nil, fmt.Errorf("%w %q", eventhook.ErrUnknownTarget, "mail")
 	case "panics when compiled":
 		panic("secret")
 	}
-	return effector(t.TaskKind), nil
+	return effector(kind), nil
+}
+
+// taskOf is a target that makes tasks of a kind, and kindOf that kind.
+func taskOf(kind string) eventhook.Target {
+	return eventhook.Target{Type: "task", Settings: fmt.Appendf(nil, `{"task_kind":%q}`, kind)}
+}
+
+func kindOf(t eventhook.Target) string {
+	var settings struct {
+		TaskKind string `json:"task_kind"`
+	}
+	_ = json.Unmarshal(t.Settings, &settings)
+	return settings.TaskKind
 }
 
 // newRoute makes a route that takes types, separated by spaces, to kinds.
 func newRoute(name, types string, kinds ...string) eventhook.Route {
 	r := eventhook.Route{ID: eventhook.NewID[eventhook.Route](noon), Name: name, FilterEventTypes: strings.Fields(types)}
 	for _, kind := range kinds {
-		r.Targets = append(r.Targets, eventhook.Target{Type: "task", TaskKind: kind})
+		r.Targets = append(r.Targets, taskOf(kind))
 	}
 	return r
 }
@@ -56,6 +74,38 @@ func compile(routes ...eventhook.Route) *route.Program {
 
 func newEvent(eventType string) *eventhook.Event {
 	return &eventhook.Event{ID: eventhook.NewID[eventhook.Event](noon), EventType: eventType, Payload: eventhook.Payload{Body: []byte(`{"id":7}`)}}
+}
+
+// filtered is a route with a pattern.
+func filtered(pattern string) eventhook.Route {
+	r := enabled(newRoute("r", "", "a"))
+	r.Filter = json.RawMessage(pattern)
+	return r
+}
+
+// carrying is an event with a body of JSON and headers, "Name: value" each.
+func carrying(body string, headers ...string) *eventhook.Event {
+	e := newEvent("push")
+	e.ContentType, e.Body = "application/json", []byte(body)
+	if len(headers) > 0 {
+		e.Headers = []byte(strings.Join(headers, "\r\n") + "\r\n")
+	}
+	return e
+}
+
+// verdict is whether a route matches an event, and why. Explain and Settle
+// must agree, and so must Check, if the route can be used at all.
+func verdict(t *testing.T, r eventhook.Route, e *eventhook.Event) (matched bool, reason string) {
+	t.Helper()
+	if faults := check(t, r); len(faults) > 0 {
+		t.Fatalf("Check(%s): got %v, want no faults", r.Filter, faults)
+	}
+	p := compile(r)
+	x := explain(t, p, e)[0]
+	if got := p.Settle(e, nil, noon).Matched > 0; got != x.Matched {
+		t.Errorf("Settle matched: got %t, want %t as explained: %s", got, x.Matched, x.Reason)
+	}
+	return x.Matched, x.Reason
 }
 
 func TestPatterns(t *testing.T) {
@@ -177,6 +227,28 @@ func TestRetriesDefaultToThoseOfEvents(t *testing.T) {
 		got := route.Compile(c.source, nil, compileTarget).Settle(newEvent("push"), nil, noon).Retry
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("retry (-want +got):\n%s", diff)
+		}
+	}
+}
+
+// While a gateway is upgraded, an instance of the version before meets targets
+// that only the new one knows.
+func TestOnlyATargetOfAnUnknownTypeIsTriedAgain(t *testing.T) {
+	for kind, permanent := range map[string]bool{"of a later version": false, "uncompilable": true, "panics when compiled": true, "fails": true, "panics": true} {
+		s := compile(newRoute("r", "", kind)).Settle(newEvent("push"), nil, noon)
+		if len(s.Actions) != 1 || s.Actions[0].Failure == "" || s.Actions[0].Permanent != permanent {
+			t.Errorf("%s: got %+v, want one that has failed, for good: %t", kind, s.Actions, permanent)
+		}
+	}
+}
+
+// A filter that has faults, which Check prevents, must neither let everything
+// pass nor lose events without a word.
+func TestAFilterWithFaultsFailsItsActions(t *testing.T) {
+	for _, text := range []string{`{"body.a":{"$near":1}}`, `[`, `{"$or":[]}`, "\xff"} {
+		s := compile(filtered(text)).Settle(newEvent("push"), nil, noon)
+		if len(s.Actions) != 1 || !s.Actions[0].Permanent || !strings.HasPrefix(s.Actions[0].Failure, "filter") {
+			t.Errorf("%q: got %+v, want an action that failed for good over its filter", text, s.Actions)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 type lane bool
 
 const (
-	quickly lane = false // what is slow goes to the slow lane
+	quickly lane = false // what is slow, or makes much, goes to the slow lane
 	slowly  lane = true  // it comes from there
 )
 
@@ -25,12 +25,14 @@ type plan struct {
 	later       []*eventhook.Event // not come to
 	unread      []*eventhook.Event // whose routes or earlier actions could not be read
 	err         error              // why
+	load        load               // of the settlements
 }
 
 // plan matches a batch. A source that answers with an error costs only its own
 // events; one that does not answer in time stops the plan, as the others would
-// not either. A plan that takes long ends before the rest of the batch: what
-// is planned must be settled while its lease holds.
+// not either. A plan that takes long, or makes much, ends before the rest of the
+// batch: what is planned must be settled while its lease holds, in one
+// transaction.
 func (p *Processor) plan(ctx context.Context, batch []*eventhook.Event, l lane) plan {
 	done, err := p.doneActions(ctx, batch)
 	if err != nil {
@@ -44,7 +46,7 @@ func (p *Processor) plan(ctx context.Context, batch []*eventhook.Event, l lane) 
 	made := plan{settlements: make([]*eventhook.Settlement, 0, len(batch))}
 	failed := map[eventhook.SourceID]bool{}
 	for i, e := range batch {
-		if p.Now().Sub(now) > most {
+		if p.Now().Sub(now) > most || made.load.isFull() {
 			made.later = batch[i:]
 			break
 		}
@@ -69,7 +71,7 @@ func (p *Processor) plan(ctx context.Context, batch []*eventhook.Event, l lane) 
 // planEvent adds one event to a plan, if it is for this lane and now.
 func (p *Processor) planEvent(made *plan, program *Program, e *eventhook.Event, done []eventhook.Action, now time.Time, l lane) {
 	if !program.thinks {
-		made.settlements = append(made.settlements, program.Settle(e, done, now))
+		p.add(made, program.Settle(e, done, now), now, l)
 		return
 	}
 	began, share := p.Now(), p.allowances.of(e)
@@ -79,10 +81,20 @@ func (p *Processor) planEvent(made *plan, program *Program, e *eventhook.Event, 
 	case l == quickly && (program.runsScripts || share.source.hasSpent(unhurried, began)):
 		made.slow = append(made.slow, e)
 	default:
-		made.settlements = append(made.settlements, program.Settle(e, done, now))
+		p.add(made, program.Settle(e, done, now), now, l)
 		end := p.Now()
 		share.spend(end.Sub(began), end)
 	}
+}
+
+// add adds a settlement to a plan, unless it is too heavy for this lane.
+func (p *Processor) add(made *plan, s *eventhook.Settlement, now time.Time, l lane) {
+	if l == quickly && isHeavy(s) {
+		made.slow = append(made.slow, s.Event)
+		return
+	}
+	made.load.add(s)
+	made.settlements = append(made.settlements, p.reserve(s, now))
 }
 
 // doneActions reads what earlier tries have done. An event that was leased
@@ -104,12 +116,8 @@ func (p *Processor) doneActions(ctx context.Context, batch []*eventhook.Event) (
 // read. Who has used up his time, or has too much in the slow lane, waits for
 // his leases to end; what was only not come to waits for its turn.
 func (p *Processor) passOn(ctx context.Context, made plan, l lane) {
-	if len(made.busy) > 0 {
-		p.Log.Warn("events wait for their leases to end: the filters and transforms of their sources have used up their time", "events", len(made.busy))
-	}
-	if refused := p.slow.put(made.slow); len(refused) > 0 {
-		p.Log.Warn("events wait for their leases to end: too many of their tenants' wait for filters and transforms", "events", len(refused))
-	}
+	p.leave(len(made.busy), "the filters and transforms of their sources have used up their time")
+	p.leave(len(p.slow.put(made.slow)), "too many of their tenants' are slow, or make much")
 	later := p.inTime(ctx, made.later)
 	if l == slowly {
 		p.slow.putBack(later)

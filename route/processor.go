@@ -21,17 +21,18 @@ import (
 type Config struct {
 	Workers       int           `koanf:"workers"`        // batches settled at once, and as many of what runs scripts
 	BatchSize     int           `koanf:"batch_size"`     // events settled in one transaction
-	InboxEvents   int           `koanf:"inbox_events"`   // events in memory that wait; half as many more for scripts
+	InboxEvents   int           `koanf:"inbox_events"`   // events in memory that wait; half as many more for scripts, and for calls
 	InboxBytes    int           `koanf:"inbox_bytes"`    // and their bytes
 	PollInterval  time.Duration `koanf:"poll_interval"`  // the backstop when no wake comes
 	DrainTimeout  time.Duration `koanf:"drain_timeout"`  // at a stop, for what is in memory
 	CachedSources int           `koanf:"cached_sources"` // compiled routes kept
+	CallsAtOnce   int           `koanf:"calls_at_once"`  // requests to http targets
 }
 
 // DefaultConfig suits two cores.
 func DefaultConfig() Config {
 	return Config{Workers: 2, BatchSize: 256, InboxEvents: 20_000, InboxBytes: 64 << 20,
-		PollInterval: time.Second, DrainTimeout: 5 * time.Second, CachedSources: 30_000}
+		PollInterval: time.Second, DrainTimeout: 5 * time.Second, CachedSources: 30_000, CallsAtOnce: 64}
 }
 
 // Validate reports every fault by its key. Zero workers are allowed: such an
@@ -44,7 +45,7 @@ func (c Config) Validate() eventhook.Faults {
 	for _, v := range []struct {
 		key   string
 		value int
-	}{{"batch_size", c.BatchSize}, {"inbox_events", c.InboxEvents}, {"inbox_bytes", c.InboxBytes}, {"cached_sources", c.CachedSources}} {
+	}{{"batch_size", c.BatchSize}, {"inbox_events", c.InboxEvents}, {"inbox_bytes", c.InboxBytes}, {"cached_sources", c.CachedSources}, {"calls_at_once", c.CallsAtOnce}} {
 		if v.value < 1 {
 			f.Add(v.key, "%d, want at least 1", v.value)
 		}
@@ -73,11 +74,22 @@ type Routing interface {
 	SourceRouting(ctx context.Context, source eventhook.SourceID) (eventhook.RetryPolicy, []eventhook.Route, error)
 }
 
-// Observer hears what became of the events of a batch, but for those whose
-// lease was lost, which are others'.
+// Observer hears what was written of the events of a batch, but for those whose
+// lease was lost, which are others'. An event with calls is heard of before
+// them, when it is still in processing, and after them; what is marked IsSettled
+// was told before.
 type Observer interface {
 	Settled(batch []*eventhook.Settlement, lost int, took time.Duration)
+	Called(outcome string, took time.Duration)
+	Deferred(events int) // whose calls had no room, or no turn in time
 }
+
+// The outcomes of calls.
+const (
+	CallSucceeded = "success"
+	CallFailed    = "failed"
+	CallCutOff    = "cut_off" // by a stop; it is made again
+)
 
 // Deps are what a processor works with.
 type Deps struct {
@@ -96,9 +108,11 @@ type Processor struct {
 	config     Config
 	inbox      *inbox
 	slow       *slowLane
+	calls      *callLane
 	programs   *snapshot.Cache[eventhook.SourceID, *Program]
 	allowances allowances
 	run        runner
+	leaving    leaving
 }
 
 // programAge is how long compiled routes are trusted when no change is told; as
@@ -109,6 +123,7 @@ const programAge = 10 * time.Minute
 func New(config Config, deps Deps) *Processor {
 	p := &Processor{
 		Deps: deps, config: config, inbox: newInbox(config.InboxEvents, config.InboxBytes), slow: newSlowLane(config.InboxEvents/2, config.InboxBytes/2),
+		calls:      newCallLane(config.InboxEvents/2, config.InboxBytes/2, config.CallsAtOnce),
 		allowances: newAllowances(config.CachedSources), run: runAccepted,
 	}
 	if config.Workers == 0 {
@@ -151,9 +166,13 @@ func (p *Processor) Run(ctx context.Context) error {
 	}
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	var pollers, workers, slow sync.WaitGroup
-	fed := make(chan struct{}) // closed when the slow lane gets no more
+	var pollers, workers, slow, calls, called sync.WaitGroup
+	// Each is closed when a lane gets no more: the slow one, that of calls, and
+	// that of calls which have ended.
+	fed, held, made := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	pollers.Go(func() { p.poll(ctx) })
+	calls.Go(func() { p.makeCalls(working, held) })
+	called.Go(func() { p.settleCalls(working, made) })
 	for range p.config.Workers {
 		workers.Go(func() { p.work(ctx, working) })
 		slow.Go(func() { p.workSlowly(working, fed) })
@@ -166,13 +185,20 @@ func (p *Processor) Run(ctx context.Context) error {
 	workers.Wait()
 	close(fed)
 	slow.Wait()
+	close(held)
+	calls.Wait()
+	close(made)
+	called.Wait()
 	p.giveBack()
 	return nil
 }
 
 // giveBack releases what the drain did not get to.
 func (p *Processor) giveBack() {
-	left := append(p.inbox.take(math.MaxInt), p.slow.take(math.MaxInt)...)
+	left := p.inbox.take(math.MaxInt)
+	for slow := p.slow.take(math.MaxInt); len(slow) > 0; slow = p.slow.take(math.MaxInt) {
+		left = append(left, slow...)
+	}
 	if len(left) == 0 {
 		return
 	}

@@ -81,7 +81,7 @@ func TestARetryRunsOnlyWhatFailed(t *testing.T) {
 		// Somebody mends the route and replays the event, with its retries anew.
 		routes = []eventhook.Route{flaky}
 		routes[0].Targets = slices.Clone(flaky.Targets)
-		routes[0].Targets[1].TaskKind = "mended"
+		routes[0].Targets[1] = taskOf("mended")
 		b.ForgetAll()
 		id := b.order[0]
 		b.set(func(q *queue) { q.rows[id].Status, q.rows[id].due = eventhook.EventPending, time.Now() })

@@ -34,6 +34,8 @@ type queue struct {
 	claims   int
 	released int
 	answers  time.Duration // how long the answer to a claim is under way
+
+	settling func([]*eventhook.Settlement) // sees, and holds up, what is to be settled; may be nil
 }
 
 func newQueue() *queue {
@@ -92,8 +94,11 @@ func (q *queue) ClaimEvents(ctx context.Context, limit int, lease time.Duration)
 func (q *queue) SettleEvents(ctx context.Context, batch []*eventhook.Settlement) (lost []*eventhook.Settlement, err error) {
 	q.mu.Lock()
 	q.settles = append(q.settles, time.Now())
-	gate := q.gate
+	gate, settling := q.gate, q.settling
 	q.mu.Unlock()
+	if settling != nil {
+		settling(batch)
+	}
 	if gate != nil {
 		select {
 		case <-gate:
@@ -118,8 +123,14 @@ func (q *queue) SettleEvents(ctx context.Context, batch []*eventhook.Settlement)
 func (q *queue) settle(s *eventhook.Settlement) bool {
 	for i := range s.Actions {
 		a := &s.Actions[i]
-		if a.Status, a.ErrorMessage = eventhook.ActionSuccess, a.Failure; a.Failure != "" {
+		if a.IsSettled {
+			continue
+		}
+		switch a.Status, a.ErrorMessage = eventhook.ActionSuccess, a.Failure; {
+		case a.Failure != "":
 			a.Status = eventhook.ActionFailed
+		case a.Effect.Call != nil && !a.IsCalled:
+			a.Status = eventhook.ActionPending
 		}
 	}
 	s.Conclude(time.Now())
@@ -128,11 +139,14 @@ func (q *queue) settle(s *eventhook.Settlement) bool {
 		return false
 	}
 	for _, a := range s.Actions {
-		if a.Status == eventhook.ActionSuccess {
+		if a.Status == eventhook.ActionSuccess && !a.IsSettled {
 			r.done = append(r.done, a.Action)
 		}
 	}
 	r.Status, r.RetryCount, r.LastError, r.due = s.Status, s.RetryCount, s.LastError, s.NextRetryAt
+	if s.Status == eventhook.EventProcessing {
+		r.due = s.HoldUntil
+	}
 	return true
 }
 

@@ -17,13 +17,16 @@ import (
 type rig struct {
 	*queue
 	*route.Processor
-	t       *testing.T
-	stop    func()
-	log     lockedBuffer
-	heard   []int // lost leases that each settle reported
-	settled int   // events that all reported as settled
-	routing map[eventhook.SourceID]func() ([]eventhook.Route, error)
-	reads   int
+	t        *testing.T
+	stop     func()
+	log      lockedBuffer
+	heard    []int // lost leases that each settle reported
+	settled  int   // events that all reported as settled
+	called   map[string]int
+	deferred int
+	compile  func(eventhook.Target) (route.Effector, error)
+	routing  map[eventhook.SourceID]func() ([]eventhook.Route, error)
+	reads    int
 }
 
 type lockedBuffer struct {
@@ -59,7 +62,23 @@ func (b *rig) Settled(batch []*eventhook.Settlement, lost int, _ time.Duration) 
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.heard = append(b.heard, lost)
-	b.settled += len(batch)
+	for _, s := range batch {
+		if s.Status != eventhook.EventProcessing {
+			b.settled++
+		}
+	}
+}
+
+func (b *rig) Called(outcome string, _ time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.called[outcome]++
+}
+
+func (b *rig) Deferred(events int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.deferred += events
 }
 
 const lease = 30 * time.Second
@@ -69,14 +88,14 @@ const lease = 30 * time.Second
 func inBubble(t *testing.T, config func(*route.Config), f func(t *testing.T, b *rig), routes ...eventhook.Route) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		c := route.Config{Workers: 2, BatchSize: 4, InboxEvents: 100, InboxBytes: 1 << 20, PollInterval: time.Second, DrainTimeout: 5 * time.Second, CachedSources: 10}
+		c := route.Config{Workers: 2, BatchSize: 4, InboxEvents: 100, InboxBytes: 1 << 20, PollInterval: time.Second, DrainTimeout: 5 * time.Second, CachedSources: 10, CallsAtOnce: 64}
 		if config != nil {
 			config(&c)
 		}
-		b := &rig{queue: newQueue(), t: t}
+		b := &rig{queue: newQueue(), t: t, called: map[string]int{}, compile: compileTarget}
 		b.routing = map[eventhook.SourceID]func() ([]eventhook.Route, error){{}: func() ([]eventhook.Route, error) { return routes, nil }}
 		b.Processor = route.New(c, route.Deps{
-			Queue: b, Routing: b, Target: compileTarget, Observer: b, Log: slog.New(slog.NewTextHandler(&b.log, nil)), Now: time.Now, Lease: lease,
+			Queue: b, Routing: b, Target: func(t eventhook.Target) (route.Effector, error) { return b.compile(t) }, Observer: b, Log: slog.New(slog.NewTextHandler(&b.log, nil)), Now: time.Now, Lease: lease,
 		})
 		f(t, b)
 		if b.stop != nil {

@@ -8,6 +8,7 @@ import (
 	"runtime"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/filter"
 	"github.com/eventhook/eventhook/internal/script"
 )
 
@@ -61,19 +62,19 @@ func (s *subject) runScript(part string, program script.Program, input func() ([
 // filterFunction asks a route's filter_function. One that throws says no, as
 // an expression that fails does. One that cannot be run, or has to be stopped,
 // says nothing: the route has a problem.
-func (s *subject) filterFunction(source string, why *reasons) (bool, *problem) {
+func (s *subject) filterFunction(source string, why *filter.Reasons) (bool, *problem) {
 	const part = "filter_function"
 	out, err := s.runScript(part, script.Program{Kind: script.Filter, Source: source}, s.scriptInput)
 	if err == nil {
 		matched := string(out) == "true"
 		if !matched && why != nil {
-			why.add("%s returned nothing that is true", part)
+			why.Add("%s returned nothing that is true", part)
 		}
 		return matched, nil
 	}
 	if e, ok := errors.AsType[*script.Error](err); ok && e.Reason == script.Failed {
 		if why != nil {
-			why.add("%s: %s", part, e.Error())
+			why.Add("%s: %s", part, e.Error())
 		}
 		return false, nil
 	}
@@ -89,7 +90,8 @@ var transforms = map[string]script.Kind{
 	eventhook.TransformJavaScript: script.Transform,
 }
 
-// transform makes what targets get.
+// transform makes what targets get. One that was run and failed, or had to be
+// stopped, would fail again; one that could not be run may be another time.
 func (s *subject) transform(t *eventhook.Transform) (json.RawMessage, *problem) {
 	const part = "transform"
 	kind, ok := transforms[t.Type]
@@ -98,14 +100,17 @@ func (s *subject) transform(t *eventhook.Transform) (json.RawMessage, *problem) 
 	}
 	input := s.scriptInput
 	if kind == script.JMESPath {
-		input = s.rendered
+		input = s.forScripts
 	}
 	out, err := s.runScript(part, script.Program{Kind: kind, Source: t.Expression}, input)
 	if p, ok := errors.AsType[*problem](err); ok {
 		return nil, p
 	}
 	if err != nil {
-		return nil, newProblem(part, err)
+		p := newProblem(part, err)
+		e, ok := errors.AsType[*script.Error](err)
+		p.transient = ok && e.IsOurs()
+		return nil, p
 	}
 	return out, nil
 }

@@ -22,7 +22,7 @@ func (p *Processor) process(ctx context.Context, batch []*eventhook.Event, l lan
 	for wait := firstPause; len(batch) > 0; wait = min(2*wait, mostPause) {
 		made := p.plan(ctx, batch, l)
 		if len(made.settlements) > 0 {
-			p.settle(ctx, made.settlements, began)
+			p.hold(made.settlements, p.settle(ctx, p.admit(made.settlements), began))
 		}
 		p.passOn(ctx, made, l)
 		if len(made.unread) > 0 && len(made.unread) < len(batch) && ctx.Err() == nil {
@@ -38,19 +38,21 @@ func (p *Processor) process(ctx context.Context, batch []*eventhook.Event, l lan
 	}
 }
 
-// settle writes settlements down.
-func (p *Processor) settle(ctx context.Context, settlements []*eventhook.Settlement, began time.Time) {
+// settle writes settlements down and returns those that were written.
+func (p *Processor) settle(ctx context.Context, settlements []*eventhook.Settlement, began time.Time) []*eventhook.Settlement {
 	lost, err := p.Queue.SettleEvents(ctx, settlements)
 	for wait := firstPause; err != nil; wait = min(2*wait, mostPause) {
 		if !p.pause(ctx, wait, eventsOf(settlements), err) {
-			return
+			return nil
 		}
 		lost, err = p.Queue.SettleEvents(ctx, settlements)
 	}
 	for _, s := range lost {
 		p.Log.Warn("an event's lease ran out before it was settled; whoever holds it now processes it", "event", s.Event.ID)
 	}
-	p.Observer.Settled(without(settlements, lost), len(lost), p.Now().Sub(began))
+	settled := without(settlements, lost)
+	p.Observer.Settled(settled, len(lost), p.Now().Sub(began))
+	return settled
 }
 
 func without(all, lost []*eventhook.Settlement) []*eventhook.Settlement {

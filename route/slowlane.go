@@ -2,6 +2,7 @@ package route
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,14 +16,17 @@ const (
 	slowTime  = 100 * time.Millisecond // and no further one is begun after it
 )
 
-// slowLane holds leased events whose routes run scripts or have been slow.
+// slowLane holds leased events whose routes run scripts, have been slow, or make
+// much of one event.
 // They wait here and not in the inbox, so that nobody else waits for them, and
-// each tenant's apart, so that tenants take turns. Bounded, for each tenant
-// too. Safe for concurrent use.
+// each tenant's apart, so that tenants take turns. A tenant's are planned one
+// after the other, so that one tenant alone never has all processors. Bounded,
+// for each tenant too. Safe for concurrent use.
 type slowLane struct {
 	mu      sync.Mutex
 	tenants map[eventhook.TenantID]*waiting
-	turns   []eventhook.TenantID // who has events, in the order of their turns
+	turns   []eventhook.TenantID // who has events and none under way, in the order of their turns
+	busy    map[eventhook.TenantID]bool
 	all     amount
 	most    amount
 	filled  chan struct{}
@@ -44,7 +48,7 @@ func (a amount) isBelow(most amount, part int) bool {
 }
 
 func newSlowLane(events, bytes int) *slowLane {
-	return &slowLane{tenants: map[eventhook.TenantID]*waiting{}, most: amount{events, bytes}, filled: make(chan struct{}, 1)}
+	return &slowLane{tenants: map[eventhook.TenantID]*waiting{}, busy: map[eventhook.TenantID]bool{}, most: amount{events, bytes}, filled: make(chan struct{}, 1)}
 }
 
 // put adds events and returns those for which there is no room: a tenant may
@@ -79,7 +83,10 @@ func (l *slowLane) append(e *eventhook.Event) {
 	w := l.tenants[e.TenantID]
 	if w == nil {
 		w = &waiting{}
-		l.tenants[e.TenantID], l.turns = w, append(l.turns, e.TenantID)
+		l.tenants[e.TenantID] = w
+		if !l.busy[e.TenantID] {
+			l.turns = append(l.turns, e.TenantID)
+		}
 	}
 	w.events = append(w.events, e)
 	w.add(1, size(e))
@@ -87,28 +94,32 @@ func (l *slowLane) append(e *eventhook.Event) {
 }
 
 func (l *slowLane) signal() {
-	if l.all.events == 0 {
-		return
-	}
-	select {
-	case l.filled <- struct{}{}:
-	default:
+	if len(l.turns) > 0 {
+		signal(l.filled)
 	}
 }
 
-// take removes up to n events, one of each tenant in turn.
+// take removes up to n events of half of the tenants, one of each in turn, so
+// that other workers have some, too. Nobody else gets any of these tenants'
+// until they are released.
 func (l *slowLane) take(n int) (batch []*eventhook.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for len(batch) < n && len(l.turns) > 0 {
-		tenant := l.turns[0]
+	half := (len(l.turns) + 1) / 2
+	mine := slices.Clone(l.turns[:min(half, n)])
+	l.turns = l.turns[len(mine):]
+	for _, tenant := range mine {
+		l.busy[tenant] = true
+	}
+	for len(batch) < n && len(mine) > 0 {
+		tenant := mine[0]
 		w := l.tenants[tenant]
 		e := w.events[0]
 		w.events[0], w.events = nil, w.events[1:]
 		w.add(-1, -size(e))
 		l.all.add(-1, -size(e))
-		if l.turns = l.turns[1:]; len(w.events) > 0 {
-			l.turns = append(l.turns, tenant)
+		if mine = mine[1:]; len(w.events) > 0 {
+			mine = append(mine, tenant)
 		} else {
 			delete(l.tenants, tenant)
 		}
@@ -118,12 +129,26 @@ func (l *slowLane) take(n int) (batch []*eventhook.Event) {
 	return batch
 }
 
+// release says that what was taken is planned.
+func (l *slowLane) release(batch []*eventhook.Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range batch {
+		if l.busy[e.TenantID] && l.tenants[e.TenantID] != nil {
+			l.turns = append(l.turns, e.TenantID)
+		}
+		delete(l.busy, e.TenantID)
+	}
+	l.signal()
+}
+
 // workSlowly settles what is slow until nobody feeds the lane any more and it
 // is empty, or working has ended.
 func (p *Processor) workSlowly(working context.Context, fed <-chan struct{}) {
 	for working.Err() == nil {
 		if batch := p.slow.take(slowBatch); len(batch) > 0 {
 			p.process(working, p.inTime(working, batch), slowly)
+			p.slow.release(batch)
 			continue
 		}
 		select {

@@ -113,6 +113,23 @@ func TestManySourcesGiveATenantNoMoreTime(t *testing.T) {
 	})
 }
 
+func TestATenantsScriptsRunOneAfterTheOther(t *testing.T) {
+	inBubble(t, func(c *route.Config) { roomy(c); c.Workers = 4 }, func(t *testing.T, b *rig) {
+		sleepers(b)
+		b.run()
+		b.handOverOf(10, mean, 1, scripted("50ms"))
+		b.handOverOf(10, brisk, 2, scripted("50ms"))
+		b.pass(499 * time.Millisecond)
+		if got := b.delivered(mean) + b.delivered(brisk); got == 20 {
+			t.Errorf("got all events delivered within 499 ms, want each tenant to take 500 ms")
+		}
+		b.pass(100 * time.Millisecond)
+		if got := b.delivered(mean) + b.delivered(brisk); got != 20 {
+			t.Errorf("got %d events delivered within 600 ms, want all 20: tenants do not wait for each other", got)
+		}
+	})
+}
+
 func TestATenantHasAQuarterOfTheSlowLane(t *testing.T) {
 	inBubble(t, func(c *route.Config) { roomy(c); c.InboxEvents = 80 }, func(t *testing.T, b *rig) {
 		sleepers(b)

@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/filter"
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
@@ -18,49 +19,33 @@ import (
 // them want is worked out once, and only when one wants it. Not safe for
 // concurrent use.
 type subject struct {
-	event   *eventhook.Event
-	view    *payload.View
-	fields  *fields
-	found   []gjson.Result // by the number of the field
-	looked  []bool
+	filter.Subject
 	run     runner
 	began   time.Time
 	headers map[string]string
 	body    any
 	hasBody bool
+	cloud   any // the CloudEvent
 	fieldOf map[string]any
 	input   []byte // what scripts get
+	told    int    // bytes of inputs that an explanation has
 }
 
-// subjects keeps room for fields from one event to the next.
+// subjects keep room for fields from one event to the next.
 var subjects = sync.Pool{New: func() any { return &subject{} }}
 
-func newSubject(e *eventhook.Event, f *fields, run runner) *subject {
+func newSubject(e *eventhook.Event, f *filter.Fields, run runner) *subject {
 	s, _ := subjects.Get().(*subject)
-	s.event, s.fields, s.run, s.began = e, f, run, time.Now()
-	s.view = payload.New(payload.Block(e.Headers), e.ContentType, e.Body)
-	if n := len(f.list); cap(s.found) < n {
-		s.found, s.looked = make([]gjson.Result, n), make([]bool, n)
-	} else {
-		s.found, s.looked = s.found[:n], s.looked[:n]
-	}
+	s.Begin(e, f)
+	s.run, s.began = run, time.Now()
 	return s
 }
 
 // release gives the room back. Nothing of the event stays.
 func (s *subject) release() {
-	clear(s.found)
-	clear(s.looked)
-	*s = subject{found: s.found, looked: s.looked}
+	s.End()
+	*s = subject{Subject: s.Subject}
 	subjects.Put(s)
-}
-
-// field is what the event has in a field.
-func (s *subject) field(n int) *gjson.Result {
-	if !s.looked[n] {
-		s.found[n], s.looked[n] = s.fields.list[n].look(s), true
-	}
-	return &s.found[n]
 }
 
 // mostExpressed is how large a body may be that expressions, scripts and
@@ -83,19 +68,35 @@ func (s *subject) decoded() (any, error) {
 	return s.body, nil
 }
 
-// rendered is the body as JSON.
-func (s *subject) rendered() ([]byte, error) {
-	if len(s.event.Body) > mostExpressed {
+// decodedCloudEvent is the CloudEvent for expressions: without any attributes
+// if the event is none, so that one can ask what it has.
+func (s *subject) decodedCloudEvent() (any, error) {
+	if s.cloud != nil {
+		return s.cloud, nil
+	}
+	if len(s.Event.Body) > mostExpressed {
 		return nil, errTooLarge
 	}
-	return s.view.Render(), nil
+	s.cloud = map[string]any{}
+	if text := s.View.CloudEvent(); text != nil {
+		s.cloud = native(gjson.ParseBytes(text))
+	}
+	return s.cloud, nil
+}
+
+// rendered is the body as JSON.
+func (s *subject) rendered() ([]byte, error) {
+	if len(s.Event.Body) > mostExpressed {
+		return nil, errTooLarge
+	}
+	return s.View.Render(), nil
 }
 
 // headerMap has the first value of each header under its name in small letters.
 func (s *subject) headerMap() map[string]string {
 	if s.headers == nil {
 		s.headers = map[string]string{}
-		for name, value := range payload.Block(s.event.Headers).All() {
+		for name, value := range payload.Block(s.Event.Headers).All() {
 			name = strings.ToLower(name)
 			if _, again := s.headers[name]; !again {
 				s.headers[name] = value
@@ -107,21 +108,35 @@ func (s *subject) headerMap() map[string]string {
 
 func (s *subject) eventMap() map[string]any {
 	if s.fieldOf == nil {
-		s.fieldOf = fieldsOf(s.event)
+		s.fieldOf = filter.FieldsOf(s.Event)
 	}
 	return s.fieldOf
 }
 
-// scriptInput is the event for scripts: its fields, headers and body.
-func (s *subject) scriptInput() ([]byte, error) {
-	if s.input != nil {
-		return s.input, nil
-	}
+// forScripts is the body for scripts, which would see the last of members with
+// one name, where filters see the first.
+func (s *subject) forScripts() ([]byte, error) {
 	body, err := s.rendered()
 	if err != nil {
 		return nil, err
 	}
+	return payload.FirstMembers(body), nil
+}
+
+// scriptInput is the event for scripts: its fields, headers, body and, if it
+// is one, the CloudEvent.
+func (s *subject) scriptInput() ([]byte, error) {
+	if s.input != nil {
+		return s.input, nil
+	}
+	body, err := s.forScripts()
+	if err != nil {
+		return nil, err
+	}
 	event := map[string]any{"headers": s.headerMap(), "body": json.RawMessage(body)}
+	if cloud := s.View.CloudEvent(); cloud != nil {
+		event["cloudevent"] = payload.FirstMembers(cloud)
+	}
 	for name, value := range s.eventMap() {
 		event[name] = value
 	}

@@ -4,11 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/script"
+	"github.com/eventhook/eventhook/internal/turns"
 )
 
 // scripts is what runs what tenants wrote, such as a script.Pool.
@@ -17,13 +17,13 @@ type scripts interface {
 	Check(ctx context.Context, program script.Program) error
 }
 
-// longestWait is how long somebody who tries out a script waits for his turn.
+// longestWait is how long somebody who tries something out waits for his turn.
 const longestWait = 5 * time.Second
 
 // errTooMany answers who had no turn in that time.
 var errTooMany = &eventhook.Error{
 	Kind: eventhook.KindUnavailable, RetryAfter: longestWait,
-	Message: "Too many scripts are being tried out: try again.",
+	Message: "Too much is being tried out at this moment: try again.",
 }
 
 // trials lets people try out scripts, each tenant one at a time, so that who
@@ -31,20 +31,19 @@ var errTooMany = &eventhook.Error{
 // than one of them. Safe for concurrent use.
 type trials struct {
 	scripts scripts
-
-	mu    sync.Mutex
-	turns map[eventhook.TenantID]*turn // of those who try something or wait
+	tenants
 }
 
-// turn is one tenant's.
-type turn struct {
-	taken   chan struct{} // holds one while something is tried out
-	callers int
+// tenants do one thing at a time each. Safe for concurrent use.
+type tenants struct {
+	lines *turns.Turns[eventhook.TenantID, struct{}]
 }
 
 func newTrials(s scripts) *trials {
-	return &trials{scripts: s, turns: map[eventhook.TenantID]*turn{}}
+	return &trials{scripts: s, tenants: newTenants()}
 }
+
+func newTenants() tenants { return tenants{turns.New[eventhook.TenantID, struct{}](1)} }
 
 // run tries a program out. The error is a *script.Error, errTooMany, or that
 // of ctx, whose end gives the place in the queue up.
@@ -61,16 +60,19 @@ func (t *trials) check(ctx context.Context, tenant eventhook.TenantID, program s
 	return t.inTurn(ctx, tenant, func(ctx context.Context) error { return t.scripts.Check(ctx, program) })
 }
 
-func (t *trials) inTurn(ctx context.Context, tenant eventhook.TenantID, do func(context.Context) error) error {
+// inTurn does something when it is the tenant's turn. What it does is told
+// until when it may wait for others. The error is its own, errTooMany, or that
+// of ctx.
+func (t *tenants) inTurn(ctx context.Context, tenant eventhook.TenantID, do func(waiting context.Context) error) error {
 	waiting, cancel := context.WithTimeout(ctx, longestWait)
 	defer cancel()
-	mine := t.join(tenant)
-	defer t.leave(tenant, mine)
+	mine := t.lines.Join(tenant)
+	defer t.lines.Leave(tenant)
 	var err error
 	select {
-	case mine.taken <- struct{}{}:
+	case <-mine.Turn():
+		defer mine.Pass()
 		err = do(waiting)
-		<-mine.taken
 	case <-waiting.Done():
 		err = waiting.Err()
 	}
@@ -78,24 +80,4 @@ func (t *trials) inTurn(ctx context.Context, tenant eventhook.TenantID, do func(
 		return errTooMany
 	}
 	return err
-}
-
-func (t *trials) join(tenant eventhook.TenantID) *turn {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	mine, ok := t.turns[tenant]
-	if !ok {
-		mine = &turn{taken: make(chan struct{}, 1)}
-		t.turns[tenant] = mine
-	}
-	mine.callers++
-	return mine
-}
-
-func (t *trials) leave(tenant eventhook.TenantID, mine *turn) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if mine.callers--; mine.callers == 0 {
-		delete(t.turns, tenant)
-	}
 }

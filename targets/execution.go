@@ -1,11 +1,44 @@
 package targets
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/payload"
 )
+
+// ExecutionSettings are those of workflows and tasks.
+type ExecutionSettings struct {
+	Queue       string `json:"queue,omitempty" maxLength:"100" doc:"Where workers claim it; default by default."`
+	MaxAttempts *int   `json:"max_attempts,omitempty" minimum:"1" maximum:"100" doc:"How often it is tried; 4 by default."`
+	OnceKey
+}
+
+// Check tells what is wrong with them.
+func (s ExecutionSettings) Check() (f eventhook.Faults) {
+	if s.Queue != "" {
+		checkName(&f, "queue", s.Queue)
+	}
+	if s.MaxAttempts != nil {
+		const most = 100
+		checkRange(&f, "max_attempts", *s.MaxAttempts, 1, most)
+	}
+	return append(f, s.OnceKey.Check()...)
+}
+
+// compile makes an effector for executions of a type and a kind.
+func (s ExecutionSettings) compile(typ eventhook.ExecutionType, kind string) (Effector, error) {
+	key, err := s.OnceKey.compile()
+	if err != nil {
+		return nil, err
+	}
+	attempts := eventhook.DefaultMaxAttempts
+	if s.MaxAttempts != nil {
+		attempts = *s.MaxAttempts
+	}
+	return execution{typ: typ, kind: kind, queue: cmp.Or(s.Queue, eventhook.DefaultQueue), maxAttempts: attempts, key: key}, nil
+}
 
 // execution makes a workflow or a task whose input is the event's body, or
 // what the route's transform made of it. With an idempotency key, a second one
@@ -17,22 +50,6 @@ type execution struct {
 	queue       string
 	maxAttempts int
 	key         keyPath
-}
-
-func newExecution(t eventhook.Target) (Effector, error) {
-	x := execution{typ: eventhook.Workflow, kind: t.WorkflowKind, queue: t.Queue, maxAttempts: t.MaxAttempts}
-	if t.Type == eventhook.TargetTask {
-		x.typ, x.kind = eventhook.Task, t.TaskKind
-	}
-	if x.queue == "" {
-		x.queue = eventhook.DefaultQueue
-	}
-	if x.maxAttempts == 0 {
-		x.maxAttempts = eventhook.DefaultMaxAttempts
-	}
-	var err error
-	x.key, err = newKeyPath(t)
-	return x, err
 }
 
 func (x execution) Effect(e *eventhook.Event, v *payload.View, now time.Time) (eventhook.Effect, error) {

@@ -1,39 +1,36 @@
 package targets_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eventhook/eventhook"
-	"github.com/eventhook/eventhook/targets"
 )
 
 func TestExecutions(t *testing.T) {
 	for _, c := range []struct {
 		claim  string
-		target eventhook.Target
+		target string
 		want   eventhook.Execution
 	}{
 		{
-			"a workflow with defaults", eventhook.Target{Type: "workflow", WorkflowKind: "pay"},
+			"a workflow with defaults", `{"type":"workflow","workflow_kind":"pay"}`,
 			eventhook.Execution{Type: eventhook.Workflow, Kind: "pay", Queue: "default", MaxAttempts: 4},
 		},
 		{
-			"a task with defaults", eventhook.Target{Type: "task", TaskKind: "build"},
+			"a task with defaults", `{"type":"task","task_kind":"build"}`,
 			eventhook.Execution{Type: eventhook.Task, Kind: "build", Queue: "default", MaxAttempts: 4},
 		},
 		{
-			"all that can be said", eventhook.Target{Type: "task", TaskKind: "build", Queue: "ci", MaxAttempts: 1, IdempotencyKeyPath: "body.id", IdempotencyKeyPrefix: "gh:"},
+			"all that can be said", `{"type":"task","task_kind":"build","queue":"ci","max_attempts":1,"idempotency_key_path":"body.id","idempotency_key_prefix":"gh:"}`,
 			eventhook.Execution{Type: eventhook.Task, Kind: "build", Queue: "ci", MaxAttempts: 1, IdempotencyKey: "gh:7"},
 		},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			x, err := targets.New(c.target)
-			if err != nil {
-				t.Fatal(err)
-			}
+			x := compile(t, c.target)
 			e := newEvent("application/json", `{"id":7}`)
 			got, err := x.Effect(e, view(e), noon)
 			if err != nil {
@@ -68,7 +65,7 @@ func TestExecutionKeys(t *testing.T) {
 		{"not storable", "body.id", "p:", `{"id":"a\u0000"}`, eventhook.Key("p:a\x00")},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			target := eventhook.Target{Type: "task", TaskKind: "k", IdempotencyKeyPath: c.path, IdempotencyKeyPrefix: c.prefix}
+			target := fmt.Sprintf(`{"type":"task","task_kind":"k","idempotency_key_path":%q,"idempotency_key_prefix":%q}`, c.path, c.prefix)
 			got, err := effectOf(t, target, c.body)
 			if err != nil || got.Execution.IdempotencyKey != c.want {
 				t.Errorf("got %+v, %v; want key %q", got.Execution, err, c.want)

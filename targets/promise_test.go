@@ -9,12 +9,9 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-func promiseTarget(change func(*eventhook.Target)) eventhook.Target {
-	t := eventhook.Target{Type: "promise", IdempotencyKeyPath: "body.id"}
-	if change != nil {
-		change(&t)
-	}
-	return t
+// promiseTarget is one with more members, such as `"resolve":false`.
+func promiseTarget(more ...string) string {
+	return `{"type":"promise","idempotency_key_path":"body.id"` + strings.Join(append([]string{""}, more...), ",") + `}`
 }
 
 func TestPromises(t *testing.T) {
@@ -24,46 +21,45 @@ func TestPromises(t *testing.T) {
 	rejected := func(message string) eventhook.PromiseOutcome {
 		return eventhook.PromiseOutcome{Key: "7", Status: eventhook.PromiseRejected, Error: message, Hold: true}
 	}
-	value := func(t *eventhook.Target) { t.ValuePath = "body.v" }
-	failure := func(t *eventhook.Target) { t.ErrorPath = "body.error" }
+	const value, failure = `"value_path":"body.v"`, `"error_path":"body.error"`
 	for _, c := range []struct {
 		claim  string
-		target func(*eventhook.Target)
+		target []string
 		body   string
 		want   eventhook.PromiseOutcome
 	}{
 		{"the whole body by default", nil, `{"id":7, "v":1}`, resolved(`{"id":7, "v":1}`)},
-		{"resolve: true says the same", func(t *eventhook.Target) { t.Resolve = new(true) }, `{"id":7}`, resolved(`{"id":7}`)},
-		{"resolve: false rejects", func(t *eventhook.Target) { t.Resolve = new(false) }, `{"id":7}`, rejected("rejected by the webhook")},
-		{"on_missing: hold says the same", func(t *eventhook.Target) { t.OnMissing = "hold" }, `{"id":7}`, resolved(`{"id":7}`)},
+		{"resolve: true says the same", []string{`"resolve":true`}, `{"id":7}`, resolved(`{"id":7}`)},
+		{"resolve: false rejects", []string{`"resolve":false`}, `{"id":7}`, rejected("rejected by the webhook")},
+		{"on_missing: hold says the same", []string{`"on_missing":"hold"`}, `{"id":7}`, resolved(`{"id":7}`)},
 		{
-			"on_missing: fail does not hold", func(t *eventhook.Target) { t.OnMissing = "fail" }, `{"id":7}`,
+			"on_missing: fail does not hold", []string{`"on_missing":"fail"`}, `{"id":7}`,
 			eventhook.PromiseOutcome{Key: "7", Status: eventhook.PromiseResolved, Value: []byte(`{"id":7}`)},
 		},
 		{
-			"a prefix", func(t *eventhook.Target) { t.IdempotencyKeyPrefix = "p:" }, `{"id":7}`,
+			"a prefix", []string{`"idempotency_key_prefix":"p:"`}, `{"id":7}`,
 			eventhook.PromiseOutcome{Key: "p:7", Status: eventhook.PromiseResolved, Value: []byte(`{"id":7}`), Hold: true},
 		},
-		{"a value", value, `{"id":7,"v":{"n":9007199254740993}}`, resolved(`{"n":9007199254740993}`)},
-		{"a string", value, `{"id":7,"v":"x"}`, resolved(`"x"`)},
-		{"false", value, `{"id":7,"v":false}`, resolved(`false`)},
-		{"null", value, `{"id":7,"v":null}`, resolved(`null`)},
-		{"no value is null", value, `{"id":7}`, resolved(`null`)},
-		{"a header's value", func(t *eventhook.Target) { t.ValuePath = "header.X-ID" }, `{"id":7}`, resolved(`"7"`)},
-		{"no error resolves", failure, `{"id":7}`, resolved(`{"id":7}`)},
-		{"null is no error", failure, `{"id":7,"error":null}`, resolved(`{"id":7,"error":null}`)},
-		{"an error in words", failure, `{"id":7,"error":" card \"declined\"\n"}`, rejected(`card "declined"`)},
-		{"an error with parts", failure, `{"id":7,"error":{"code":5}}`, rejected(`{"code":5}`)},
-		{"false is an error", failure, `{"id":7,"error":false}`, rejected(`false`)},
-		{"an error before resolve: false", func(t *eventhook.Target) { failure(t); t.Resolve = new(false) }, `{"id":7,"error":"x"}`, rejected("x")},
-		{"resolve: false without an error", func(t *eventhook.Target) { failure(t); t.Resolve = new(false) }, `{"id":7}`, rejected("rejected by the webhook")},
-		{"an error before a value", func(t *eventhook.Target) { failure(t); value(t) }, `{"id":7,"error":"x","v":1}`, rejected("x")},
-		{"an error that cannot be stored", failure, `{"id":7,"error":"a\u0000b"}`, rejected(`a\x00b`)},
-		{"a long error", failure, `{"id":7,"error":"` + strings.Repeat("é", 5000) + `"}`, rejected(strings.Repeat("é", 2048))},
-		{"an empty error", failure, `{"id":7,"error":""}`, rejected("rejected by the webhook")},
+		{"a value", []string{value}, `{"id":7,"v":{"n":9007199254740993}}`, resolved(`{"n":9007199254740993}`)},
+		{"a string", []string{value}, `{"id":7,"v":"x"}`, resolved(`"x"`)},
+		{"false", []string{value}, `{"id":7,"v":false}`, resolved(`false`)},
+		{"null", []string{value}, `{"id":7,"v":null}`, resolved(`null`)},
+		{"no value is null", []string{value}, `{"id":7}`, resolved(`null`)},
+		{"a header's value", []string{`"value_path":"header.X-ID"`}, `{"id":7}`, resolved(`"7"`)},
+		{"no error resolves", []string{failure}, `{"id":7}`, resolved(`{"id":7}`)},
+		{"null is no error", []string{failure}, `{"id":7,"error":null}`, resolved(`{"id":7,"error":null}`)},
+		{"an error in words", []string{failure}, `{"id":7,"error":" card \"declined\"\n"}`, rejected(`card "declined"`)},
+		{"an error with parts", []string{failure}, `{"id":7,"error":{"code":5}}`, rejected(`{"code":5}`)},
+		{"false is an error", []string{failure}, `{"id":7,"error":false}`, rejected(`false`)},
+		{"an error before resolve: false", []string{failure, `"resolve":false`}, `{"id":7,"error":"x"}`, rejected("x")},
+		{"resolve: false without an error", []string{failure, `"resolve":false`}, `{"id":7}`, rejected("rejected by the webhook")},
+		{"an error before a value", []string{failure, value}, `{"id":7,"error":"x","v":1}`, rejected("x")},
+		{"an error that cannot be stored", []string{failure}, `{"id":7,"error":"a\u0000b"}`, rejected(`a\x00b`)},
+		{"a long error", []string{failure}, `{"id":7,"error":"` + strings.Repeat("é", 5000) + `"}`, rejected(strings.Repeat("é", 2048))},
+		{"an empty error", []string{failure}, `{"id":7,"error":""}`, rejected("rejected by the webhook")},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			got, err := effectOf(t, promiseTarget(c.target), c.body)
+			got, err := effectOf(t, promiseTarget(c.target...), c.body)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -76,7 +72,7 @@ func TestPromises(t *testing.T) {
 
 func TestAPromiseWithoutANameFailsForGood(t *testing.T) {
 	for _, body := range []string{`{}`, `{"id":null}`, `{"id":""}`, `{"id":{}}`, `{"id":true}`, `hello`, ``} {
-		got, err := effectOf(t, promiseTarget(nil), body)
+		got, err := effectOf(t, promiseTarget(), body)
 		if err == nil || !strings.Contains(err.Error(), "body.id") {
 			t.Errorf("%s: got %+v, %v; want an error that names body.id", body, got, err)
 		}

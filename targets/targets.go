@@ -1,16 +1,47 @@
 // Package targets hands an action to one kind of place. A target whose place
 // is our own database only says what is to be made (an eventhook.Effect); the
 // store makes it in the transaction that settles the event, so it happens
-// exactly once. A target kind is one file and one line in kinds.
+// exactly once. One whose place is elsewhere says what to call, which others do
+// at least once. A target kind is one file and one line in kinds; see
+// docs/targets.md.
 package targets
 
 import (
-	"fmt"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
 	"time"
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/payload"
 )
+
+// kinds has a line for each kind of target, in the order of docs/targets.md.
+var kinds = table{
+	{"workflow", func() Settings { return new(workflow) }},
+	{"task", func() Settings { return new(task) }},
+	{"promise", func() Settings { return new(promise) }},
+	{"publish", func() Settings { return new(publish) }},
+	{"http", func() Settings { return new(httpRequest) }},
+}
+
+// Settings are what one kind of target is configured with: a pointer to a
+// struct, of which each exported field is a member of the target as people
+// write it, named by its json tag. The tags doc, enum, example, minimum,
+// maximum, minLength and maxLength describe it in the API's document. A text
+// with a tag secret is sealed at rest and never shown; the tag names the member
+// that says to whom it is given, and when that is changed, the secret must be
+// given again.
+type Settings interface {
+	// Check reports every fault by its member, and quotes nothing that may be a
+	// secret. It changes nothing.
+	Check() eventhook.Faults
+	// Compile makes what Check has nothing against ready for events. It asks
+	// nobody outside.
+	Compile(Deps) (Effector, error)
+}
 
 // Effector turns an event into what one configured target wants done. It is
 // pure and safe for concurrent use. An error is permanent: the same event
@@ -19,54 +50,72 @@ type Effector interface {
 	Effect(e *eventhook.Event, v *payload.View, now time.Time) (eventhook.Effect, error)
 }
 
-// kinds has a line for each target type.
-var kinds = map[string]func(eventhook.Target) (Effector, error){
-	eventhook.TargetWorkflow: newExecution,
-	eventhook.TargetTask:     newExecution,
-	eventhook.TargetPromise:  newPromise,
+// Deps are what kinds need of others.
+type Deps struct {
+	HTTP Sender // nil: calls fail, and say so
+	// Foresee tells why requests to a URL would fail, as far as that is known
+	// beforehand: for who tries a target out. Its text is for people. nil: it is
+	// not asked, and calls find out.
+	Foresee func(u *url.URL) error
+
+	// What is being compiled, which its calls are named after.
+	route eventhook.RouteID
+	index int
 }
 
-// New compiles a configured target. It fails on what Target.Validate refuses.
-func New(t eventhook.Target) (Effector, error) {
-	build, ok := kinds[t.Type]
-	if !ok {
-		return nil, fmt.Errorf("unknown target type %q", t.Type)
-	}
-	if err := t.Validate().Err("the target is invalid"); err != nil {
-		return nil, err
-	}
-	return build(t)
+// Sender makes requests to addresses that tenants choose. It follows no
+// redirect and reads the answer's body for nobody. An error means that there
+// was no answer; its text is for people: no secret, no address.
+type Sender interface {
+	Send(ctx context.Context, r *http.Request) (status int, header http.Header, err error)
 }
 
-// keyPath finds a target's idempotency key in an event.
-type keyPath struct {
-	path   payload.Path
-	prefix string
+// Types are the target types, in the order of the documentation.
+func Types() []string { return kinds.names() }
+
+// Blank is the settings of a type of which nothing is said; nil for no type.
+func Blank(typ string) Settings {
+	if k, ok := kinds.find(typ); ok {
+		return k.blank()
+	}
+	return nil
 }
 
-func newKeyPath(t eventhook.Target) (k keyPath, err error) {
-	k.prefix = t.IdempotencyKeyPrefix
-	if t.IdempotencyKeyPath != "" {
-		k.path, err = payload.ParsePath(t.IdempotencyKeyPath)
-	}
-	return k, err
+// New compiles a configured target. It fails on what Read finds fault with, on a
+// type that is none with eventhook.ErrUnknownTarget, and when a secret is
+// missing, since the key that it was sealed with is gone.
+func New(t eventhook.Target, d Deps) (Effector, error) { return kinds.compile(t, d) }
+
+// Read reads a target as people write it: one flat JSON object, its type and the
+// settings of its kind. It reports every fault by its member, and returns what
+// could be read. secret, unless nil, says what a text that is written for a
+// secret stands for; in the target, the secrets are apart. One that is written
+// as [redacted] is for Keep.
+func Read(raw json.RawMessage, secret func(member, text string) string) (eventhook.Target, eventhook.Faults) {
+	return kinds.read(raw, secret)
 }
 
-// key is "" when no path is set or nothing is there.
-func (k keyPath) key(v *payload.View) string {
-	if k.path.IsZero() {
-		return ""
-	}
-	text, ok := v.Text(k.path)
-	if !ok {
-		return ""
-	}
-	return eventhook.Key(k.prefix + text)
+// Show is a target as people write it, its members in the order of the
+// documentation, each secret being what secret makes of it. It fails if a secret
+// is missing.
+func Show(t eventhook.Target, secret func(member, text string) string) (json.RawMessage, error) {
+	return kinds.show(t, secret)
 }
 
-func optionalPath(s string) (payload.Path, error) {
-	if s == "" {
-		return payload.Path{}, nil
+// names are the types, in their order.
+func (all table) names() []string {
+	names := make([]string, len(all))
+	for i, k := range all {
+		names[i] = k.name
 	}
-	return payload.ParsePath(s)
+	return names
+}
+
+// find finds a kind by its name.
+func (all table) find(name string) (kind, bool) {
+	i := slices.IndexFunc(all, func(k kind) bool { return k.name == name })
+	if i < 0 {
+		return kind{}, false
+	}
+	return all[i], true
 }

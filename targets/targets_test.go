@@ -2,6 +2,8 @@ package targets_test
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -17,11 +19,38 @@ var _ route.Effector = targets.Effector(nil)
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// plain is the least that each kind needs, for the suite below.
-var plain = map[string]eventhook.Target{
-	eventhook.TargetWorkflow: {Type: "workflow", WorkflowKind: "pay", IdempotencyKeyPath: "body.id"},
-	eventhook.TargetTask:     {Type: "task", TaskKind: "pay", IdempotencyKeyPath: "body.id"},
-	eventhook.TargetPromise:  {Type: "promise", IdempotencyKeyPath: "header.x-id", ValuePath: "body.a.b", ErrorPath: "body.error"},
+// whole is a target of each kind with all that it can be told, for the suite.
+var whole = map[string]string{
+	"workflow": `{"type":"workflow","workflow_kind":"pay","queue":"q","max_attempts":2,"idempotency_key_path":"body.id","idempotency_key_prefix":"p:"}`,
+	"task":     `{"type":"task","task_kind":"pay","queue":"q","max_attempts":2,"idempotency_key_path":"body.id","idempotency_key_prefix":"p:"}`,
+	"promise": `{"type":"promise","idempotency_key_path":"header.x-id","idempotency_key_prefix":"p:","resolve":true,"value_path":"body.a.b",` +
+		`"error_path":"body.error","on_missing":"fail"}`,
+	"publish": `{"type":"publish","event_type":"payment.made","idempotency_key_path":"body.id","idempotency_key_prefix":"p:"}`,
+	"http": `{"type":"http","url":"https://internal.example/a?b=c&d=<e>","method":"PUT","headers":{"X-Env":"a & b"},"auth_header":"Bearer ` + hush + `",` +
+		`"timeout_seconds":7,"body":"raw"}`,
+}
+
+// hush is in every secret, and nowhere else.
+const hush = "hush-7f3a9c&<>"
+
+// read reads a target that is as it should be.
+func read(t *testing.T, text string) eventhook.Target {
+	t.Helper()
+	target, faults := targets.Read([]byte(text), nil)
+	if len(faults) > 0 {
+		t.Fatalf("%s: got %v, want no faults", text, faults)
+	}
+	return target
+}
+
+// compile compiles a target that is as it should be.
+func compile(t *testing.T, text string) targets.Effector {
+	t.Helper()
+	x, err := targets.New(read(t, text), targets.Deps{})
+	if err != nil {
+		t.Fatalf("New(%s): %v", text, err)
+	}
+	return x
 }
 
 func newEvent(contentType, body string) *eventhook.Event {
@@ -36,36 +65,74 @@ func view(e *eventhook.Event) *payload.View {
 }
 
 // effectOf compiles a target and asks it about an event with a JSON body.
-func effectOf(t *testing.T, target eventhook.Target, body string) (eventhook.Effect, error) {
+func effectOf(t *testing.T, target, body string) (eventhook.Effect, error) {
 	t.Helper()
-	x, err := targets.New(target)
-	if err != nil {
-		t.Fatalf("New: %v", err)
-	}
 	e := newEvent("application/json", body)
-	return x.Effect(e, view(e), noon)
+	return compile(t, target).Effect(e, view(e), noon)
 }
 
 func TestEveryKind(t *testing.T) {
-	if len(eventhook.TargetTypes) == 0 {
+	if len(targets.Types()) == 0 {
 		t.Fatal("there are no target types")
 	}
-	for _, kind := range eventhook.TargetTypes {
-		target, ok := plain[kind]
+	for _, kind := range targets.Types() {
+		text, ok := whole[kind]
 		if !ok {
-			t.Errorf("%s: has no line in plain", kind)
+			t.Errorf("%s: has no line in whole", kind)
 			continue
 		}
-		t.Run(kind, func(t *testing.T) { suite(t, target) })
+		t.Run(kind, func(t *testing.T) {
+			t.Run("settings", func(t *testing.T) { settingsSuite(t, kind, text) })
+			t.Run("effects", func(t *testing.T) { suite(t, text) })
+		})
 	}
 }
 
-// suite is what every kind of target promises.
-func suite(t *testing.T, target eventhook.Target) {
-	x, err := targets.New(target)
-	if err != nil {
-		t.Fatalf("New(%+v): got %v, want no error", target, err)
+// settingsSuite is what the settings of every kind promise.
+func settingsSuite(t *testing.T, kind, text string) {
+	target := read(t, text)
+	blank := reflect.TypeOf(targets.Blank(kind)).Elem()
+	for _, f := range reflect.VisibleFields(blank) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if !f.Anonymous && (f.Tag.Get("doc") == "" || !strings.Contains(text, `"`+name+`":`)) {
+			t.Errorf("%s: has no doc, or no place in whole", name)
+		}
 	}
+	for what, seen := range map[string]string{"printed": fmt.Sprintf("%v %+v %#v", target, target, target), "marshalled": marshal(t, target), "settings": string(target.Settings)} {
+		if strings.Contains(seen, "hush") {
+			t.Errorf("%s: %s shows the secret", what, seen)
+		}
+	}
+	var again eventhook.Target
+	if err := json.Unmarshal([]byte(marshal(t, target)), &again); err != nil || again.Type != target.Type || string(again.Settings) != string(target.Settings) {
+		t.Errorf("stored and read again: got %+v, %v; want %+v", again, err, target)
+	}
+	shown, err := targets.Show(target, func(_, secret string) string { return secret })
+	if err != nil || string(shown) != text {
+		t.Errorf("shown: got %s, %v; want %s", shown, err, text)
+	}
+	if _, err := targets.New(again, targets.Deps{}); (err != nil) != strings.Contains(text, "hush") || err != nil && !strings.Contains(err.Error(), "give it again") {
+		t.Errorf("without its secrets: got %v", err)
+	}
+	if _, faults := targets.Read([]byte(`{"type":"`+kind+`","nothing":1}`), nil); len(faults) < 2 || faults[len(faults)-1].Location != "nothing" {
+		t.Errorf("nothing of its own and an unknown member: got %v, want both told", faults)
+	}
+}
+
+func marshal(t *testing.T, v any) string {
+	t.Helper()
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// suite is what the effects of every kind promise.
+func suite(t *testing.T, target string) {
+	x := compile(t, target)
 	bodies := []string{
 		`{"id":1,"a":{"b":2}}`, "", "null", "[]", `"x"`, "7", "{", "hello", "\xff\x00", "\xef\xbb\xbf{}", `{"id":null,"error":null}`,
 		`{"id":"\u0000","error":"\u0000"}`, `{"error":{"id":[]}}`, strings.Repeat("[", 1_000_000), `{"id":` + strings.Repeat("9", 10_000) + `}`,
@@ -86,49 +153,105 @@ func suite(t *testing.T, target eventhook.Target) {
 			if oneErr == nil {
 				checkEffect(t, body, one)
 			}
-			if one.Execution != nil && one.Execution.ID == two.Execution.ID {
-				t.Errorf("%.40q: two effects made the one id %s", body, one.Execution.ID)
+			if a, b := idOf(one), idOf(two); a == b && a != "" {
+				t.Errorf("%.40q: two effects made the one id %s", body, a)
+			}
+			if len(body) < 1000 && shows(one, oneErr) {
+				t.Errorf("%.40q: the effect shows the secret", body)
 			}
 		}
 	}
 }
 
+// shows reports whether an effect, its call or its error tells a secret.
+func shows(e eventhook.Effect, err error) bool {
+	said := fmt.Sprintf("%+v %#v %v", e, e, err)
+	if e.Call != nil {
+		said += fmt.Sprintf("%+v %#v %s", e.Call, e.Call, e.Call.Input())
+	}
+	return strings.Contains(said, "hush")
+}
+
 func checkEffect(t *testing.T, body string, e eventhook.Effect) {
 	t.Helper()
-	if (e.Execution == nil) == (e.Promise == nil) {
-		t.Errorf("%.40q: got %+v, want one of execution and promise", body, e)
+	set := 0
+	if x := e.Execution; x != nil {
+		set++
+		checkKey(t, body, x.IdempotencyKey)
 	}
 	if p := e.Promise; p != nil {
+		set++
 		if (p.Status == eventhook.PromiseResolved) != json.Valid(p.Value) || (p.Status == eventhook.PromiseRejected) != (p.Error != "") {
 			t.Errorf("%.40q: got %s with value %s, error %q; want what fits the state", body, p.Status, p.Value, p.Error)
 		}
-		if p.Key != eventhook.Key(p.Key) || p.Error != eventhook.Text(p.Error) {
-			t.Errorf("%.40q: got key %q, error %q; want what can be stored", body, p.Key, p.Error)
+		checkKey(t, body, p.Key)
+		if p.Error != eventhook.Text(p.Error) {
+			t.Errorf("%.40q: got error %q; want what can be stored", body, p.Error)
 		}
 	}
-	if x := e.Execution; x != nil && x.IdempotencyKey != eventhook.Key(x.IdempotencyKey) {
-		t.Errorf("%.40q: got key %q, want what can be stored", body, x.IdempotencyKey)
+	if p := e.Publication; p != nil {
+		set++
+		checkKey(t, body, p.IdempotencyKey)
+		if !json.Valid(p.Data) || p.EventType == "" {
+			t.Errorf("%.40q: got %+v, want data that is JSON", body, p)
+		}
+	}
+	if c := e.Call; c != nil {
+		set++
+		if !json.Valid(c.Input()) || c.Timeout() <= 0 || len(c.Input()) > 1<<20 {
+			t.Errorf("%.40q: got a call of %s with %.100s; want a limit, and JSON that can be shown", body, c.Timeout(), c.Input())
+		}
+	}
+	if set != 1 {
+		t.Errorf("%.40q: got %+v, want one effect", body, e)
 	}
 }
 
+func checkKey(t *testing.T, body, key string) {
+	t.Helper()
+	if key != eventhook.Key(key) {
+		t.Errorf("%.40q: got key %q, want what can be stored", body, key)
+	}
+}
+
+func idOf(e eventhook.Effect) string {
+	switch {
+	case e.Execution != nil:
+		return e.Execution.ID.String()
+	case e.Publication != nil:
+		return e.Publication.ID.String()
+	}
+	return ""
+}
+
+// withoutID is an effect as it is whenever it is made.
 func withoutID(e eventhook.Effect) eventhook.Effect {
 	if e.Execution != nil {
 		x := *e.Execution
 		x.ID = eventhook.ExecutionID{}
 		e.Execution = &x
 	}
+	if e.Publication != nil {
+		p := *e.Publication
+		p.ID = eventhook.EventID{}
+		e.Publication = &p
+	}
 	return e
 }
 
-func TestNewRefusesWhatValidateRefuses(t *testing.T) {
+func TestNewRefusesWhatReadDoes(t *testing.T) {
 	for claim, target := range map[string]eventhook.Target{
-		"no type": {}, "an unknown type": {Type: "mail"}, "no kind": {Type: "task"}, "a promise without a name": {Type: "promise"},
-		"a bad key path":   {Type: "task", TaskKind: "k", IdempotencyKeyPath: "id"},
-		"a bad value path": {Type: "promise", IdempotencyKeyPath: "body.id", ValuePath: "id"},
-		"a bad error path": {Type: "promise", IdempotencyKeyPath: "body.id", ErrorPath: "id"},
+		"no type":          {},
+		"an unknown type":  {Type: "mail"},
+		"no kind":          {Type: "task"},
+		"another's member": {Type: "task", Settings: []byte(`{"task_kind":"k","url":"x"}`)},
+		"a wrong type":     {Type: "task", Settings: []byte(`{"task_kind":7}`)},
+		"a bad path":       {Type: "promise", Settings: []byte(`{"idempotency_key_path":"id"}`)},
 	} {
-		if x, err := targets.New(target); err == nil || x != nil {
+		if x, err := targets.New(target, targets.Deps{}); err == nil || x != nil {
 			t.Errorf("%s: got %v, %v; want an error", claim, x, err)
+		} else if isUnknown := claim == "no type" || claim == "an unknown type"; errors.Is(err, eventhook.ErrUnknownTarget) != isUnknown {
+			t.Errorf("%s: got %v; want that it is of an unknown type: %t", claim, err, isUnknown)
 		}
 	}
 }
@@ -136,24 +259,24 @@ func TestNewRefusesWhatValidateRefuses(t *testing.T) {
 func TestTargetsHandOverWhatTheEventWasTransformedTo(t *testing.T) {
 	e := newEvent("application/json", `{"id":"k","value":1}`)
 	v := view(e).Transform([]byte(`{"made":true}`))
-	effect := func(target eventhook.Target) eventhook.Effect {
-		x, err := targets.New(target)
-		if err != nil {
-			t.Fatal(err)
-		}
-		made, err := x.Effect(e, v, noon)
+	effect := func(target string) eventhook.Effect {
+		made, err := compile(t, target).Effect(e, v, noon)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return made
 	}
-	task := effect(eventhook.Target{Type: "task", TaskKind: "k", IdempotencyKeyPath: "body.id"}).Execution
+	task := effect(`{"type":"task","task_kind":"k","idempotency_key_path":"body.id"}`).Execution
 	if string(task.Input) != `{"made":true}` || task.IdempotencyKey != "k" {
 		t.Errorf("task: got input %s, key %q; want what was made, and the event's key", task.Input, task.IdempotencyKey)
 	}
-	whole := effect(eventhook.Target{Type: "promise", IdempotencyKeyPath: "body.id"}).Promise
-	part := effect(eventhook.Target{Type: "promise", IdempotencyKeyPath: "body.id", ValuePath: "body.value"}).Promise
+	whole := effect(promiseTarget()).Promise
+	part := effect(promiseTarget(`"value_path":"body.value"`)).Promise
 	if string(whole.Value) != `{"made":true}` || string(part.Value) != "1" {
 		t.Errorf("promise: got %s and, by path, %s; want what was made, and the event's own 1", whole.Value, part.Value)
+	}
+	published := effect(`{"type":"publish","event_type":"a.b","idempotency_key_path":"body.id"}`).Publication
+	if string(published.Data) != `{"made":true}` || published.IdempotencyKey != "k" {
+		t.Errorf("publish: got %+v; want what was made, and the event's key", published)
 	}
 }

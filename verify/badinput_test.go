@@ -245,3 +245,11 @@ func TestASecretWaits(t *testing.T) {
 		t.Errorf("signed with the learned secret: %v, want it verified", err)
 	}
 }
+
+// Before a sender is known, nobody reads XML for him.
+func TestXMLIsNotReadForAnybody(t *testing.T) {
+	r := &Request{Header: http.Header{"Content-Type": {"text/xml"}}, Body: []byte("<key>secret</key>")}
+	if view, err := viewOf(r); err != errNoView {
+		t.Errorf("got %v, %v; want %v", view, err, errNoView)
+	}
+}

@@ -28,14 +28,15 @@ type applying struct {
 func newApply() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE|FOLDER",
-		Short: "Bring tenants, sources and routes to what files say",
-		Long: `Bring tenants, sources and routes to what files say, one transaction per
-tenant, and print what changes, like a diff. Applying the same twice changes
-nothing the second time.
+		Short: "Bring tenants, sources, routes and subscriptions to what files say",
+		Long: `Bring tenants, sources, routes and subscriptions to what files say, one
+transaction per tenant, and print what changes, like a diff. Applying the same
+twice changes nothing the second time.
 
-What the files do not name stays. With --prune the sources and routes of the
-named tenants go that are not named; a tenant is never deleted. In a folder all
-files together say what there is, and each tenant is in one of them.
+What the files do not name stays. With --prune the sources, routes and
+subscriptions of the named tenants go that are not named; a tenant is never
+deleted. In a folder all files together say what there is, and each tenant is in
+one of them.
 
 ${NAME} in a text is replaced by the environment variable NAME; $$ is a $. A
 secret may also be file:PATH, relative to the file that it stands in.
@@ -45,7 +46,7 @@ docs/configuration-as-code.md has all of it.`,
 	s := addSettings(cmd)
 	var a applying
 	cmd.Flags().StringVarP(&a.path, "file", "f", "", "YAML file, or folder of them")
-	cmd.Flags().BoolVar(&a.prune, "prune", false, "delete sources and routes of the named tenants that the files do not name; never a tenant")
+	cmd.Flags().BoolVar(&a.prune, "prune", false, "delete sources, routes and subscriptions of the named tenants that the files do not name; never a tenant")
 	cmd.Flags().BoolVar(&a.dry, "dry-run", false, "print the plan and change nothing")
 	cmd.Flags().BoolVar(&a.check, "check", false, "like --dry-run, but exit with 2 if there is anything to do")
 	cmd.Flags().BoolVarP(&a.verbose, "verbose", "v", false, "print what is unchanged, too")
@@ -59,10 +60,21 @@ docs/configuration-as-code.md has all of it.`,
 		}
 		a.dry = a.dry || a.check
 		return s.withStore(cmd, a.dry, func(ctx context.Context, st *store) error {
+			if err := mayApply(st.config, tenants); err != nil {
+				return err
+			}
 			return a.run(ctx, st.DB, tenants, cmd.OutOrStdout())
 		})
 	}
 	return cmd
+}
+
+// mayApply refuses what the gateway's own configuration does not allow tenants.
+func mayApply(c configs.Config, tenants []eventhook.TenantConfig) error {
+	if c.Outbound.RequireHTTPS {
+		return configs.RefuseHTTP(tenants)
+	}
+	return nil
 }
 
 // run applies the tenants one after the other. One that cannot be applied stays

@@ -18,15 +18,20 @@ func newCheck() *cobra.Command {
 	s := addSettings(cmd)
 	file := cmd.Flags().StringP("file", "f", "", "YAML file of tenants, or folder of them, to validate too")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if _, _, err := s.load(cmd); err != nil {
+		c, _, err := s.load(cmd)
+		if err != nil {
 			return err
 		}
 		if *file != "" {
-			if _, err := configs.LoadTenants(*file, os.LookupEnv); err != nil {
+			tenants, err := configs.LoadTenants(*file, os.LookupEnv)
+			if err == nil {
+				err = mayApply(c, tenants)
+			}
+			if err != nil {
 				return err
 			}
 		}
-		_, err := fmt.Fprintln(cmd.OutOrStdout(), "the configuration is valid")
+		_, err = fmt.Fprintln(cmd.OutOrStdout(), "the configuration is valid")
 		return err
 	}
 	return cmd

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/eventhook/eventhook/client"
 )
@@ -19,6 +20,7 @@ const (
 	serverVariable = "EVENTHOOK_SERVER"
 	keyVariable    = "EVENTHOOK_KEY"
 	tenantVariable = "EVENTHOOK_TENANT"
+	secretVariable = "EVENTHOOK_SECRET" // to sign or verify with
 )
 
 const defaultServer = "http://localhost:8080"
@@ -48,15 +50,19 @@ func newNoun(name, short, long string, r *remote, verbs ...*cobra.Command) *cobr
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	flags := cmd.PersistentFlags()
+	r.addTo(cmd.PersistentFlags())
+	cmd.AddCommand(verbs...)
+	return cmd
+}
+
+// addTo gives a command the flags.
+func (r *remote) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&r.server, "server", "", "the gateway's URL; EVENTHOOK_SERVER, or "+defaultServer)
 	flags.StringVar(&r.key, "key", "", "API key; better in EVENTHOOK_KEY, which no process list shows")
 	flags.StringVarP(&r.output, "output", "o", "table", "table, or json: the API's answer as it is")
 	if r.ofTenant {
 		flags.StringVar(&r.tenant, "tenant", "", "the tenant's slug; EVENTHOOK_TENANT")
 	}
-	cmd.AddCommand(verbs...)
-	return cmd
 }
 
 // verb is a command of a noun: it calls the gateway.

@@ -17,7 +17,7 @@ func newEvent() *cobra.Command {
 
   eventhook event list --status failed --since 24h
   eventhook event get 0199…                     the whole story of one
-  eventhook event get latest --wait             of the newest, once it is processed
+  eventhook event get latest --wait             of the newest that a source has brought, once it is processed
   eventhook event payload 0199… > body.json     its exact bytes
   eventhook event reprocess --status unrouted --source stripe --limit 100
   eventhook event watch                         what happens, as it happens`, r,
@@ -92,7 +92,7 @@ func newEventList(r *remote) *cobra.Command {
 
 func newEventPayload(r *remote) *cobra.Command {
 	return r.verb("payload ID|latest", "Print the exact bytes of an event's body", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
-		id, err := s.eventID(cmd.Context(), args[0])
+		id, err := s.eventID(cmd.Context(), args[0], "")
 		if err != nil {
 			return err
 		}
@@ -105,19 +105,28 @@ func newEventPayload(r *remote) *cobra.Command {
 	})
 }
 
-// latest stands for the newest event, for people who try things out.
+// latest stands for the newest event that a source has brought, for people who
+// try things out: what a route published of it is newer.
 const latest = "latest"
 
-func (s *session) eventID(ctx context.Context, arg string) (string, error) {
+// eventID is the id that an argument gives, or latest stands for; of one source,
+// unless source is "".
+func (s *session) eventID(ctx context.Context, arg, source string) (string, error) {
 	if arg != latest {
 		return arg, nil
 	}
-	p, err := s.ListEvents(ctx, s.tenant, client.ListEventsParams{Limit: new(int64(1))})
-	if err != nil {
-		return "", err
+	const most = 1000 // looked through
+	seen := 0
+	for e, err := range s.AllEvents(ctx, s.tenant, client.ListEventsParams{Source: optionalFlag(source), Limit: new(int64(50))}) {
+		if err != nil {
+			return "", err
+		}
+		if e.Origin == client.EventOriginSource {
+			return e.ID, nil
+		}
+		if seen++; seen == most {
+			return "", fmt.Errorf("none of the newest %d events came by a source; eventhook event list --source SLUG shows those that did", most)
+		}
 	}
-	if len(p.Items) == 0 {
-		return "", errors.New("there is no event yet")
-	}
-	return p.Items[0].ID, nil
+	return "", errors.New("there is no event yet that came by " + firstOf(source, "a source"))
 }

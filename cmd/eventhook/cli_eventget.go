@@ -17,7 +17,7 @@ import (
 func newEventGet(r *remote) *cobra.Command {
 	var withBody, wait bool
 	cmd := r.verb("get ID|latest", "Tell the story of an event: what came, what it did, and why", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
-		id, err := s.eventID(cmd.Context(), args[0])
+		id, err := s.eventID(cmd.Context(), args[0], "")
 		if err != nil {
 			return err
 		}
@@ -66,6 +66,12 @@ func (s *session) tellStory(ctx context.Context, w io.Writer, e client.EventDeta
 		if err := printTable(w, actionColumns, e.Actions, false); err != nil {
 			return err
 		}
+		if more := int(e.ActionsCount) - len(e.Actions); more > 0 {
+			_, _ = fmt.Fprintf(w, "… and %d more\n", more)
+		}
+	}
+	if err := tellDeliveries(w, e); err != nil {
+		return err
 	}
 	if err := s.tellRoutes(ctx, w, e); err != nil {
 		return err
@@ -73,10 +79,37 @@ func (s *session) tellStory(ctx context.Context, w io.Writer, e client.EventDeta
 	return s.tellNext(w, e)
 }
 
+// tellDeliveries says who got the event, or will.
+func tellDeliveries(w io.Writer, e client.EventDetail) error {
+	if len(e.Deliveries) == 0 {
+		return nil
+	}
+	_, _ = fmt.Fprintln(w, "\nWho gets it:")
+	if err := printTable(w, eventDeliveryColumns, e.Deliveries, false); err != nil {
+		return err
+	}
+	if more := int(e.DeliveriesCount) - len(e.Deliveries); more > 0 {
+		_, _ = fmt.Fprintf(w, "… and %d more\n", more)
+	}
+	_, err := fmt.Fprintln(w, "Each attempt: eventhook delivery get DELIVERY")
+	return err
+}
+
+// eventDeliveryColumns are those of a delivery beside its event.
+var eventDeliveryColumns = []column[client.Delivery]{
+	{"SUBSCRIPTION", deliveredTo},
+	{"STATUS", func(d client.Delivery) string { return string(d.Status) }},
+	{"ATTEMPTS", func(d client.Delivery) string { return fmt.Sprint(d.AttemptCount) }},
+	{"ANSWER", func(d client.Delivery) string { return numberOr(d.StatusCode, "") }},
+	{"NEXT", func(d client.Delivery) string { return momentOr(d.NextAttemptAt, "") }},
+	{"LAST ERROR", func(d client.Delivery) string { return textOf(d.LastError) }},
+	{"DELIVERY", func(d client.Delivery) string { return d.ID }},
+}
+
 func showEvent(w io.Writer, e client.EventDetail) error {
-	from := string(e.Origin)
+	from := cameBy(e)
 	if e.Source != nil {
-		from = "source " + *e.Source + ", verified"
+		from += ", verified"
 	}
 	if ip := textOf(e.SourceIP); ip != "" {
 		from += ", from " + ip
@@ -85,6 +118,23 @@ func showEvent(w io.Writer, e client.EventDetail) error {
 		field{"stored", fmt.Sprintf("%d bytes of %s", e.BodySize, firstOf(e.ContentType, "an unknown type"))}, field{"idempotency key", textOf(e.IdempotencyKey)},
 		field{"status", string(e.Status)}, field{"duplicate of", textOf(e.DuplicateOf)}, field{"processed", momentOr(e.ProcessedAt, "")},
 		field{"retries", retriesText(e)}, field{"last error", textOf(e.LastError)}, field{"trace", e.TraceID})
+}
+
+// cameBy names the source that has brought an event, or else what made it.
+func cameBy(e client.EventDetail) string {
+	if e.Source != nil {
+		return "source " + *e.Source
+	}
+	switch e.Origin {
+	case client.EventOriginSource:
+		return "a source that is deleted"
+	case client.EventOriginRoute:
+		return "a route, which published it"
+	case client.EventOriginAPI:
+		return "the API"
+	default:
+		return string(e.Origin)
+	}
 }
 
 func retriesText(e client.EventDetail) string {

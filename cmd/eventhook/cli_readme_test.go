@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,6 +29,29 @@ func TestTheFirstFiveMinutesOfTheREADME(t *testing.T) {
 		"event types  payment_intent.*",
 		"Processed anew: 1",
 		"status           delivered", "payments  workflow  success", "payments matches, for workflow")
+}
+
+// TestAnEventOfTheREADMEReachesItsSubscriber runs the README's commands as they
+// stand, but for the port, in a gateway that may send to this machine.
+func TestAnEventOfTheREADMEReachesItsSubscriber(t *testing.T) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(free.Addr().String())
+	_ = free.Close()
+	gateway := startInstance(t, pgtest.New(t), "EVENTHOOK_OUTBOUND_ALLOWED_CIDRS=127.0.0.0/8,::1/128")
+	got := gateway.shell(t, strings.ReplaceAll(readmeBlock(t, "### An event reaches a subscriber, whatever happens to it"), "9000", port))
+	wantInOrder(t, got,
+		"Published ", "to 1 subscriber",
+		"status        success",
+		"status        failed", "refused the connection",
+		"The one before it signs, too",
+		"status        success", "refused the connection",
+		"status        success")
+	if n := strings.Count(got, "  verified\n"); n != 3 {
+		t.Errorf("%d events were verified, want 3:\n%s", n, got)
+	}
 }
 
 // readmeBlock is the first block of commands under a heading.

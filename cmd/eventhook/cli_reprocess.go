@@ -22,7 +22,7 @@ func newEventReprocess(r *remote) *cobra.Command {
 	var f reprocessFlags
 	cmd := r.verb("reprocess [ID|latest]...", "Process failed, dead or unrouted events anew", cobra.ArbitraryArgs, func(cmd *cobra.Command, s *session, args []string) error {
 		for i := range args {
-			id, err := s.eventID(cmd.Context(), args[i])
+			id, err := s.eventID(cmd.Context(), args[i], "")
 			if err != nil {
 				return err
 			}

@@ -22,9 +22,12 @@ route is known by its name or its id.
   eventhook route list --source stripe
   eventhook route update payments --source stripe --priority 10
   eventhook route disable payments --source stripe
-  eventhook route reorder large payments --source stripe`, r,
+  eventhook route reorder large payments --source stripe
+  eventhook route test --event latest              what would happen now?
+  eventhook route backtest payments --source stripe  what would have happened?`, r,
 		newRouteList(r), newRouteGet(r), newRouteCreate(r), newRouteUpdate(r), newRouteDelete(r),
-		newRouteSwitch(r, "enable", true), newRouteSwitch(r, "disable", false), newRouteReorder(r))
+		newRouteSwitch(r, "enable", true), newRouteSwitch(r, "disable", false), newRouteReorder(r),
+		newRouteTest(r), newRouteBacktest(r))
 }
 
 // ofSource gives a command the source whose routes it is about.
@@ -68,10 +71,11 @@ func alsoFiltered(r client.Route) string {
 func targetTexts(targets []client.Target) string {
 	texts := make([]string, len(targets))
 	for i, t := range targets {
-		texts[i] = strings.Join(strings.Fields(string(t.Type)+" "+textOf(t.TaskKind)+textOf(t.WorkflowKind)+textOf(t.IdempotencyKeyPrefix)), " ")
+		about := textOf(t.TaskKind) + textOf(t.WorkflowKind) + textOf(t.EventType) + textOf(t.URL)
 		if t.Type == client.TargetTypePromise {
-			texts[i] = "promise " + textOf(t.IdempotencyKeyPrefix) + textOf(t.IdempotencyKeyPath)
+			about = textOf(t.IdempotencyKeyPrefix) + textOf(t.IdempotencyKeyPath)
 		}
+		texts[i] = string(t.Type) + " " + about
 	}
 	return strings.Join(texts, ", ")
 }

@@ -53,8 +53,10 @@ var targetFlags = []struct{ flag, member, usage string }{
 	{"task", "task_kind", "make a task of this kind"},
 	{"workflow", "workflow_kind", "make a workflow of this kind"},
 	{"promise-key", "idempotency_key_path", "settle the promise whose key is there, such as body.data.object.id"},
+	{"publish", "event_type", "publish an event of this type"},
+	{"http", "url", "send the event to this URL; what it is to authenticate with is given with -f"},
 	{"queue", "queue", "the queue of the task or workflow; default by default"},
-	{"key-path", "idempotency_key_path", "where the task's or workflow's key is: one is made for each"},
+	{"key-path", "idempotency_key_path", "where the key of the task, workflow or event is: one is made for each"},
 	{"key-prefix", "idempotency_key_prefix", "what stands before that key, such as stripe:"},
 	{"value-path", "value_path", "where the promise's value is; the body by default"},
 	{"error-path", "error_path", "where this is, the promise is rejected with it"},
@@ -104,13 +106,16 @@ func targetType(given func(flag string) bool) (client.TargetType, error) {
 	for _, t := range []struct {
 		flag string
 		is   client.TargetType
-	}{{"task", client.TargetTypeTask}, {"workflow", client.TargetTypeWorkflow}, {"promise-key", client.TargetTypePromise}} {
+	}{
+		{"task", client.TargetTypeTask}, {"workflow", client.TargetTypeWorkflow}, {"promise-key", client.TargetTypePromise},
+		{"publish", client.TargetTypePublish}, {"http", client.TargetTypeHTTP},
+	} {
 		if given(t.flag) {
 			types = append(types, t.is)
 		}
 	}
 	if len(types) != 1 || types[0] == client.TargetTypePromise && given("key-path") {
-		return "", errors.New("one of --task, --workflow and --promise-key says what the target is; several targets are given with --target or -f")
+		return "", errors.New("one of --task, --workflow, --promise-key, --publish and --http says what the target is; several targets are given with --target or -f")
 	}
 	return types[0], nil
 }
@@ -129,6 +134,11 @@ func newRouteCreate(r *remote) *cobra.Command {
 	cmd.Example = `  eventhook route create payments --source stripe --type 'payment_intent.*' --workflow process-payment --queue payments
   eventhook route create paid --source stripe --type payment_intent.succeeded --promise-key body.data.object.id --key-prefix stripe:
   eventhook route create large --source stripe --filter '{"body.data.object.amount":{"$gte":1000}}' --task review
+  eventhook route create succeeded --source stripe --type payment_intent.succeeded --publish payment.succeeded
+  eventhook route create forward --source stripe --http https://internal.example/hook
+  eventhook route create forward-as-us --source stripe -f - <<EOF
+    {"targets": [{"type": "http", "url": "https://internal.example/hook", "auth_header": "Bearer $TOKEN"}]}
+EOF
   eventhook route create live --source stripe --filter-expression body.livemode --transform 'jmespath:{id: data.object.id}' --task book
   eventhook route create many --source stripe -f route.yaml`
 	return ofSource(cmd, &source)

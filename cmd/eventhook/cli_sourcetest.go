@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/route"
 )
 
 // testFlags describe a request that nobody sends.
@@ -25,7 +26,7 @@ type testFlags struct {
 func newSourceTest(r *remote) *cobra.Command {
 	var f testFlags
 	cmd := r.verb("test SLUG", "Explain what a request would come to; nothing is stored", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
-		asked, err := f.request(cmd, s)
+		asked, err := f.request(cmd, s, args[0])
 		if err != nil {
 			return err
 		}
@@ -43,20 +44,17 @@ func newSourceTest(r *remote) *cobra.Command {
 	flags.StringVar(&f.method, "method", "", "POST by default")
 	flags.StringVar(&f.url, "url", "", "the URL that it was sent to; the source's by default")
 	flags.StringVar(&f.now, "at", "", "when it came: a time, or how long ago; timestamps are judged against that")
-	flags.StringVar(&f.event, "event", "", "take all that from a stored event, by its id or latest")
+	flags.StringVar(&f.event, "event", "", "take all that from a stored event, by its id, or the source's latest")
 	return cmd
 }
 
-func (f *testFlags) request(cmd *cobra.Command, s *session) (client.ExplainRequest, error) {
+// request is what flags, or a stored event that came by the source, describe.
+func (f *testFlags) request(cmd *cobra.Command, s *session, source string) (client.ExplainRequest, error) {
 	if f.event != "" {
 		if len(f.headers) > 0 || f.bodyFile != "" {
 			return client.ExplainRequest{}, usageError{errors.New("--event has headers and body already")}
 		}
-		id, err := s.eventID(cmd.Context(), f.event)
-		if err != nil {
-			return client.ExplainRequest{}, err
-		}
-		e, err := s.GetEvent(cmd.Context(), s.tenant, id)
+		e, err := s.eventOf(cmd.Context(), f.event, source)
 		if err != nil {
 			return client.ExplainRequest{}, err
 		}
@@ -86,6 +84,21 @@ func (f *testFlags) request(cmd *cobra.Command, s *session) (client.ExplainReque
 		asked.BodyBase64 = new(base64.StdEncoding.EncodeToString(raw))
 	}
 	return asked, nil
+}
+
+// eventOf reads an event that came by a source.
+func (s *session) eventOf(ctx context.Context, arg, source string) (e client.EventDetail, err error) {
+	id, err := s.eventID(ctx, arg, source)
+	if err != nil {
+		return e, err
+	}
+	if e, err = s.GetEvent(ctx, s.tenant, id); err != nil {
+		return e, err
+	}
+	if textOf(e.Source) != source {
+		return e, usageError{fmt.Errorf("the event %s came by %s; it takes one of source %s", e.ID, cameBy(e), source)}
+	}
+	return e, nil
 }
 
 // asSent is the request that an event came with, but for its credentials.
@@ -124,23 +137,31 @@ func showExplanation(w io.Writer, x client.Explanation) error {
 	return showRoutes(w, x.Routes)
 }
 
-// showRoutes tells of each route whether it matches, and why.
+// showRoutes tells of each route whether it matches, and why, or why that
+// cannot be told.
 func showRoutes(w io.Writer, routes []client.RouteExplanation) error {
 	if len(routes) == 0 {
 		_, err := fmt.Fprintln(w, "The source has no routes.")
 		return err
 	}
 	for _, r := range routes {
-		verdict := "does not match"
-		if r.Matched {
-			verdict = "matches, for " + explainedTargets(r)
+		verdict := "does not match: "
+		switch {
+		case isUntold(r):
+			verdict = "" // the reason says so
+		case r.Matched:
+			verdict = "matches, for " + explainedTargets(r) + ": "
 		}
-		if _, err := fmt.Fprintf(w, "  %s %s: %s\n", printable(r.Name), verdict, printable(r.Reason)); err != nil {
+		if _, err := fmt.Fprintf(w, "  %s %s%s\n", printable(r.Name), verdict, printable(r.Reason)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// isUntold reports whether nobody can tell if a route would take the event. Its
+// actions then fail for the reason that the route gives.
+func isUntold(r client.RouteExplanation) bool { return strings.HasPrefix(r.Reason, route.CannotTell) }
 
 func explainedTargets(r client.RouteExplanation) string {
 	texts := make([]string, len(r.Actions))

@@ -45,6 +45,9 @@ func pretend(t *testing.T, status int, answer string) *[]asked {
 	return &got
 }
 
+// someID is the id of something.
+const someID = "0199aaaa-bbbb-7ccc-8ddd-eeeeffff0000"
+
 const inShop = "/api/tenants/shop/eventhook"
 
 func TestFlagsBecomeTheAPIsDocuments(t *testing.T) {
@@ -52,6 +55,7 @@ func TestFlagsBecomeTheAPIsDocuments(t *testing.T) {
 	secret := writeFile(t, "secret.txt", "s2\n")
 	spelledOut := writeFile(t, "source.yaml", "name: Of the file\nverifier: {type: hmac, header: X-Sig}\nretry: {schedule_seconds: [30, 120]}\n")
 	asJSON := writeFile(t, "route.json", `{"priority": 9007199254740993, "targets": [{"type": "task", "task_kind": "a"}]}`)
+	subscription := writeFile(t, "subscription.yaml", "name: b\nurl: https://a.example\nevent_types: ['*']\nheaders: {X-A: '1'}\n")
 	script := writeFile(t, "script.js", "function transform(e) { return e }")
 	type object = map[string]any
 	for _, c := range []struct {
@@ -85,6 +89,10 @@ func TestFlagsBecomeTheAPIsDocuments(t *testing.T) {
 			asked{"POST", inShop + "/sources/s/routes", object{"name": "r", "filter_event_types": []any{"a.*", "b"}, "targets": []any{object{"type": "task", "task_kind": "build", "queue": "ci"}}}}},
 		{"a route to a promise", []string{"route", "create", "r", "--source", "s", "--promise-key", "body.id", "--key-prefix", "x:", "--value-path", "body.v"},
 			asked{"POST", inShop + "/sources/s/routes", object{"name": "r", "targets": []any{object{"type": "promise", "idempotency_key_path": "body.id", "idempotency_key_prefix": "x:", "value_path": "body.v"}}}}},
+		{"a route to subscribers", []string{"route", "create", "r", "--source", "s", "--publish", "a.b", "--key-path", "body.id"},
+			asked{"POST", inShop + "/sources/s/routes", object{"name": "r", "targets": []any{object{"type": "publish", "event_type": "a.b", "idempotency_key_path": "body.id"}}}}},
+		{"a route to a URL", []string{"route", "create", "r", "--source", "s", "--http", "https://internal.example/hook"},
+			asked{"POST", inShop + "/sources/s/routes", object{"name": "r", "targets": []any{object{"type": "http", "url": "https://internal.example/hook"}}}}},
 		{"a route with every condition", []string{"route", "create", "r", "--source", "s", "--filter", `{"body.n":{"$gte":1}}`, "--filter-expression", "body.a > 1", "--transform", "javascript:@" + script, "--priority", "5",
 			"--workflow", "w", "--key-path", "body.id", "--target", `{"type":"task","task_kind":"t"}`},
 			asked{"POST", inShop + "/sources/s/routes", object{"name": "r", "filter": object{"body.n": object{"$gte": 1.0}}, "filter_expression": "body.a > 1", "priority": 5.0,
@@ -99,6 +107,35 @@ func TestFlagsBecomeTheAPIsDocuments(t *testing.T) {
 			asked{"POST", inShop + "/events/reprocess", object{"filter": object{"status": []any{"dead", "failed"}, "source": "s", "received_before": "2026-01-01T00:00:00Z"}, "limit": 9.0}}},
 		{"an event type has a schema", []string{"event-type", "put", "a.b", "--schema", `{"type":"object"}`, "--category", "c"},
 			asked{"PUT", inShop + "/event-types/a.b", object{"schema": object{"type": "object"}, "category": "c"}}},
+		{"a subscription", []string{"subscription", "create", "billing", "--url", "https://a.example/in", "--type", "a.*", "--type", "b", "--filter", `{"body.n":{"$gte":1}}`,
+			"-H", "X-A: 1", "-H", "X-B:2:3", "--label", "env:prod", "--retry", `{"schedule_seconds":[1,2]}`, "--timeout", "5", "--disable-after", "0", "--max-in-flight", "3", "--rate", "7",
+			"--signature", "v1", "--signature", "v1a", "--secret-env", "SECRET_OF_STRIPE", "--auth-header-env", "SECRET_OF_STRIPE", "--validate"},
+			asked{"POST", inShop + "/subscriptions", object{"name": "billing", "url": "https://a.example/in", "event_types": []any{"a.*", "b"}, "filter": object{"body.n": object{"$gte": 1.0}},
+				"headers": object{"X-A": "1", "X-B": "2:3"}, "target_labels": []any{"env:prod"}, "retry": object{"schedule_seconds": []any{1.0, 2.0}}, "timeout_seconds": 5.0,
+				"disable_after_failures": 0.0, "max_in_flight": 3.0, "rate_per_second": 7.0, "signatures": []any{"v1", "v1a"}, "signing_secret": "s1", "auth_header": "s1", "validate": true}}},
+		{"a subscription of a file, and a header more", []string{"subscription", "create", "-f", subscription, "-H", "X-B: 2"},
+			asked{"POST", inShop + "/subscriptions", object{"name": "b", "url": "https://a.example", "event_types": []any{"*"}, "headers": object{"X-A": "1", "X-B": "2"}}}},
+		{"a subscription is changed", []string{"subscription", "update", someID, "--name", "new", "--auth-header", "Bearer x"},
+			asked{"PATCH", inShop + "/subscriptions/" + someID, object{"name": "new", "auth_header": "Bearer x"}}},
+		{"a subscription is paused", []string{"subscription", "pause", someID}, asked{"POST", inShop + "/subscriptions/" + someID + "/pause", nil}},
+		{"and resumed", []string{"subscription", "resume", someID}, asked{"POST", inShop + "/subscriptions/" + someID + "/resume", nil}},
+		{"and enabled", []string{"subscription", "enable", someID}, asked{"POST", inShop + "/subscriptions/" + someID + "/enable", nil}},
+		{"and deleted", []string{"subscription", "delete", someID}, asked{"DELETE", inShop + "/subscriptions/" + someID, nil}},
+		{"its secret is another, and the old one has a day", []string{"subscription", "rotate-secret", someID},
+			asked{"POST", inShop + "/subscriptions/" + someID + "/rotate-secret", object{"grace_seconds": 86400.0}}},
+		{"or none", []string{"subscription", "rotate-secret", someID, "--grace", "0s", "--secret-file", secret},
+			asked{"POST", inShop + "/subscriptions/" + someID + "/rotate-secret", object{"grace_seconds": 0.0, "signing_secret": "s2"}}},
+		{"it is replayed", []string{"subscription", "replay", someID, "--since", "2026-01-01T00:00:00Z", "--until", "2026-01-02T00:00:00Z", "--status", "dead,success", "--limit", "5"},
+			asked{"POST", inShop + "/subscriptions/" + someID + "/replay", object{"since": "2026-01-01T00:00:00Z", "until": "2026-01-02T00:00:00Z", "status": []any{"dead", "success"}, "limit": 5.0}}},
+		{"its deliveries", []string{"subscription", "deliveries", someID, "--status", "dead", "--limit", "3"},
+			asked{"GET", inShop + "/deliveries?limit=3&status=dead&subscription_id=" + someID, nil}},
+		{"deliveries are filtered", []string{"delivery", "list", "--subscription", someID, "--event", someID, "--status", "failed", "--since", "2026-01-01T00:00:00Z", "--until", "2026-01-02T00:00:00Z", "--limit", "3"},
+			asked{"GET", inShop + "/deliveries?created_after=2026-01-01T00%3A00%3A00Z&created_before=2026-01-02T00%3A00%3A00Z&event_id=" + someID + "&limit=3&status=failed&subscription_id=" + someID, nil}},
+		{"one is sent again", []string{"delivery", "retry", someID}, asked{"POST", inShop + "/deliveries/" + someID + "/retry", nil}},
+		{"or many", []string{"delivery", "retry", "--subscription", someID, "--event", someID, "--status", "dead", "--since", "2026-01-01T00:00:00Z", "--limit", "9"},
+			asked{"POST", inShop + "/deliveries/retry", object{"filter": object{"subscription_id": someID, "event_id": someID, "status": []any{"dead"}, "created_after": "2026-01-01T00:00:00Z"}, "limit": 9.0}}},
+		{"an event is published", []string{"publish", "a.b", "--data", `{"n":1}`, "--idempotency-key", "k", "--metadata", `{"m":1}`, "--scope", `"s"`, "--actor", "[1]", "--correlation-id", "c"},
+			asked{"POST", inShop + "/events", object{"event_type": "a.b", "data": object{"n": 1.0}, "idempotency_key": "k", "metadata": object{"m": 1.0}, "scope": "s", "actor": []any{1.0}, "correlation_id": "c"}}},
 		{"what was changed about the tenant", []string{"audit", "list", "--action", "route.updated"}, asked{"GET", inShop + "/audit?action=route.updated&limit=50", nil}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
@@ -126,6 +163,7 @@ func TestWrongUsageIsToldBeforeAnythingIsAsked(t *testing.T) {
 		"a limit that is no number":        {[]string{"tenant", "update", "shop", "--max-events-per-day", "many"}, "none"},
 		"a route of no source":             {[]string{"route", "list"}, "source"},
 		"two targets at once":              {[]string{"route", "create", "r", "--source", "s", "--task", "a", "--workflow", "b"}, "--target"},
+		"a task and a URL at once":         {[]string{"route", "create", "r", "--source", "s", "--task", "a", "--http", "https://a.example"}, "--http"},
 		"a queue of nothing":               {[]string{"route", "create", "r", "--source", "s", "--queue", "q"}, "--task"},
 		"a filter that is no JSON":         {[]string{"route", "create", "r", "--source", "s", "--filter", "a=1"}, "--filter"},
 		"a transform of no kind":           {[]string{"route", "create", "r", "--source", "s", "--transform", "{id: id}"}, "jmespath:"},
@@ -137,6 +175,16 @@ func TestWrongUsageIsToldBeforeAnythingIsAsked(t *testing.T) {
 		"a file of a list":                 {[]string{"source", "create", "s", "-f", list}, "no object"},
 		"a header without a colon":         {[]string{"source", "test", "s", "-H", "a"}, "Name: value"},
 		"a handshake, shown and forgotten": {[]string{"source", "handshake", "s", "--reveal", "--reset"}, "not both"},
+		"two secrets that sign":            {[]string{"subscription", "create", "b", "--secret", "a", "--secret", "b"}, "one secret"},
+		"an Authorization of nothing":      {[]string{"subscription", "create", "b", "--auth-header-env", "NOBODY_SET_THIS"}, "NOBODY_SET_THIS"},
+		"a subscription that is unchanged": {[]string{"subscription", "update", someID}, "what shall change"},
+		"a replay since ever":              {[]string{"subscription", "replay", someID}, "--since"},
+		"deliveries without a limit":       {[]string{"delivery", "retry", "--status", "dead"}, "--limit"},
+		"a delivery by id and by status":   {[]string{"delivery", "retry", someID, "--status", "dead"}, "not both"},
+		"an event without data":            {[]string{"publish", "a.b"}, "--data"},
+		"an event whose data is no JSON":   {[]string{"publish", "a.b", "--data", "{"}, "not JSON"},
+		"data of a file that is not there": {[]string{"publish", "a.b", "--data", "@nowhere"}, "nowhere"},
+		"an event of no type":              {[]string{"publish", "--data", "1"}, "arg"},
 		"no events":                        {[]string{"event", "reprocess", "--status", "dead"}, "--limit"},
 		"events by id and by status":       {[]string{"event", "reprocess", "1", "--status", "dead"}, "not both"},
 		"a time that is none":              {[]string{"event", "list", "--since", "yesterday"}, "--since"},

@@ -15,6 +15,7 @@ import (
 	"github.com/eventhook/eventhook/internal/pgembed"
 	"github.com/eventhook/eventhook/internal/seal"
 	"github.com/eventhook/eventhook/migrations"
+	"github.com/eventhook/eventhook/outbound"
 	"github.com/eventhook/eventhook/verify"
 )
 
@@ -139,6 +140,7 @@ func openAsItIs(ctx context.Context, c configs.Config, d *database, k keys, log 
 		KeyTTL:      time.Duration(c.Retention.EventsDays) * 24 * time.Hour,
 		Sealer:      k.ring,
 		Describe:    verify.Describe,
+		Matches:     outbound.FilterHolds,
 		Log:         log,
 	})
 }
@@ -149,5 +151,5 @@ var operator = eventhook.Actor{Type: eventhook.ActorOperator, Name: "command lin
 const partitionsAhead = 3 // days
 
 func retention(c configs.Config) pg.Retention {
-	return pg.Retention{EventsDays: c.Retention.EventsDays, BodiesDays: c.Retention.BodiesDays}
+	return pg.Retention{EventsDays: c.Retention.EventsDays, BodiesDays: c.Retention.BodiesDays, DeliveriesDays: c.Retention.DeliveriesDays}
 }

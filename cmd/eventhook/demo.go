@@ -23,8 +23,9 @@ func newDemo() *cobra.Command {
 		Use:   "demo",
 		Short: "Show the main job end to end, on a gateway of its own, in seconds",
 		Long: `Start a gateway with a private PostgreSQL on free ports, send it signed,
-forged and repeated webhooks, be the worker, and print what happens. Succeeds
-only if all of it happened. Leaves nothing behind.`,
+forged and repeated webhooks, be the worker, publish an event and be its
+subscriber, and print what happens. Succeeds only if all of it happened. Leaves
+nothing behind.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runDemo(cmd.Context(), cmd.OutOrStdout()) },
 	}
@@ -41,6 +42,7 @@ func runDemo(ctx context.Context, w io.Writer) (err error) {
 	defer func() { err = errors.Join(err, pgembed.Discard(dir)) }()
 	c := configs.Default()
 	c.DataDir, c.Listen, c.ManagementListen = dir, "127.0.0.1:0", "127.0.0.1:0"
+	c.Outbound.AllowedCIDRs = []string{demoLoopback}
 	story := &timeline{w: w, began: time.Now()}
 	story.tell("starting a gateway with a private PostgreSQL")
 	g, err := newGateway(ctx, c, telemetry.NewLogger(os.Stderr, "error", "text"))
@@ -116,7 +118,10 @@ func (d *demo) run(ctx context.Context) error {
 	if err := d.pushBecomesTask(ctx); err != nil {
 		return err
 	}
-	return d.paymentResumes(ctx, workflow)
+	if err := d.paymentResumes(ctx, workflow); err != nil {
+		return err
+	}
+	return d.publishedReachesSubscriber(ctx)
 }
 
 // demoPayment is the payment that the workflow waits for.

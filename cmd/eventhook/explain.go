@@ -8,18 +8,20 @@ import (
 	"github.com/eventhook/eventhook/internal/api"
 	"github.com/eventhook/eventhook/internal/pg"
 	"github.com/eventhook/eventhook/route"
-	"github.com/eventhook/eventhook/targets"
 )
 
 // routeExplainer explains the routes of sources as they are stored now.
-type routeExplainer struct{ db *pg.DB }
+type routeExplainer struct {
+	db  *pg.DB
+	out outside
+}
 
 func (x routeExplainer) ExplainRoutes(ctx context.Context, source eventhook.SourceID, e *eventhook.Event) ([]api.RouteExplanation, error) {
 	routes, err := x.db.AllRoutes(ctx, source)
 	if err != nil {
 		return nil, err
 	}
-	program := route.Compile(eventhook.RetryPolicy{}, routes, compileTarget)
+	program := route.Compile(eventhook.RetryPolicy{}, routes, x.out.tryTarget)
 	explained, err := program.Explain(ctx, e, time.Now())
 	if err != nil {
 		return nil, err
@@ -31,10 +33,19 @@ func (x routeExplainer) ExplainRoutes(ctx context.Context, source eventhook.Sour
 	return list, nil
 }
 
+func (x routeExplainer) Backtest(ctx context.Context, r eventhook.Route, since time.Time, last, samples int) (*route.Backtest, error) {
+	return route.TryOnPast(ctx, r, x.out.tryTarget, route.Backtesting{
+		Tenant: r.TenantID, Last: last, Samples: samples,
+		Past: func(ctx context.Context, before eventhook.EventID, limit int) ([]*eventhook.Event, eventhook.EventID, error) {
+			return x.db.PastEvents(ctx, r.TenantID, r.SourceID, since, before, limit)
+		},
+	})
+}
+
 func toAPI(r route.Explanation) api.RouteExplanation {
 	x := api.RouteExplanation{ID: r.Route.ID, Name: r.Route.Name, Matched: r.Matched, Reason: r.Reason}
 	for _, t := range r.Actions {
-		a := api.ActionExplanation{TargetType: t.Type, Input: t.Input}
+		a := api.ActionExplanation{TargetType: t.Type, Input: t.Input, IsLeftOut: t.IsLeftOut}
 		if t.Err != nil {
 			a.Error = t.Err.Error()
 		}
@@ -42,6 +53,3 @@ func toAPI(r route.Explanation) api.RouteExplanation {
 	}
 	return x
 }
-
-// compileTarget makes a configured target for the routes.
-func compileTarget(t eventhook.Target) (route.Effector, error) { return targets.New(t) }

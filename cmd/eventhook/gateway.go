@@ -39,10 +39,12 @@ type gateway struct {
 	meter         *usage.Meter
 	keyUses       *api.KeyUses
 	health        *telemetry.Management
+	out           outside
 	publishedKeys verify.Keys
 	handler       *ingest.Handler
 	batcher       *ingest.Batcher
 	process       *route.Processor
+	subscribers   subscribers
 }
 
 // newGateway opens everything that a gateway needs and listens, but serves
@@ -132,16 +134,18 @@ func (g *gateway) wire() {
 	g.health = telemetry.NewManagement(g.metrics, g.db.Ping, map[string]string{"name": "eventhook", "version": version})
 	g.keyUses = api.NewKeyUses()
 	g.meter = usage.New(g.config.Ingest.CachedSources, g.db, g.log, time.Now)
+	g.out = newOutside(g.config, g.log)
+	g.wireSubscribers()
 	g.process = route.New(g.config.Route, route.Deps{
-		Queue: g.db, Routing: g.db, Observer: settled{g.metrics, g.meter}, Log: g.log, Now: time.Now, Lease: g.config.Lease(),
-		Target: compileTarget,
+		Queue: g.settler(), Routing: g.db, Observer: settled{g.metrics, g.meter}, Log: g.log, Now: time.Now, Lease: g.config.Lease(),
+		Target: g.out.compileTarget,
 	})
 	g.batcher = ingest.NewBatcher(g.config.Ingest, g.config.Lease(), g.db, handoff{g.process, g.db}, g.metrics, g.log, time.Now)
 	g.metrics.WatchWaiting(g.batcher.Waiting)
-	out := newOutside(g.config, g.log)
-	g.publishedKeys = out.keys()
+	g.metrics.WatchCalls(g.process.Calls)
+	g.publishedKeys = g.out.keys()
 	g.handler = ingest.NewHandler(g.config.Ingest, ingest.Deps{
-		Sources: g.db, Learner: g.db, Services: g.db, Keys: g.publishedKeys, Confirm: out.confirm,
+		Sources: g.db, Learner: g.db, Services: g.db, Keys: g.publishedKeys, Confirm: g.out.confirm,
 		Meter: g.meter, Batcher: g.batcher, Observer: observer{g.metrics}, Log: g.log, Now: time.Now,
 	})
 }
@@ -157,7 +161,8 @@ func (g *gateway) router() http.Handler {
 	api.Register(e, api.Deps{
 		Events: g.db, Rejections: g.db, Work: g.db, Promises: g.db, Admin: g.db, Keys: g.db, Handshakes: g.db, AdminKey: g.keys.admin, CursorKey: g.keys.ring.Derive("cursors"),
 		Sources: g.db, RouteStore: g.db, EventTypes: g.db, Usage: g.db,
-		Explain: g.db, Routes: routeExplainer{g.db}, PublicURL: g.config.PublicURL, PublicKeys: g.publishedKeys,
+		Subscriptions: g.db, Deliveries: g.db, Publisher: g.subscribers.publisher, Receivers: g.receivers(), Quotas: g.meter,
+		Explain: g.db, Routes: routeExplainer{g.db, g.out}, PublicURL: g.config.PublicURL, PublicKeys: g.publishedKeys,
 		ClientAddress: g.handler.Sender, KeyUses: g.keyUses, Refused: g.metrics.APIRefused,
 		Worked: g.metrics.Worked, Stopping: g.stopping, Log: g.log, Now: time.Now, Version: version,
 	})
@@ -192,8 +197,9 @@ func (g *gateway) run(ctx context.Context, ready func()) error {
 		}
 	}
 	background := g.start(g.backgroundLoops()...)
+	dispatch := g.start(g.subscribers.dispatcher.Run)
 	process := g.start(g.process.Run)
-	batches := g.start(g.batcher.Run)
+	batches := g.start(g.batcher.Run, g.subscribers.publisher.Run)
 	go serve(public, g.public)
 	go serve(management, g.management)
 	ready()
@@ -208,6 +214,7 @@ func (g *gateway) run(ctx context.Context, ready func()) error {
 	g.shutDown(public)
 	batches.stop()
 	process.stop()
+	dispatch.stop()
 	background.stop()
 	g.shutDown(management)
 	g.log.Info("stopped")

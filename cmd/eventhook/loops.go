@@ -27,6 +27,10 @@ func (g *gateway) backgroundLoops() []func(context.Context) error {
 			n, err := g.db.ExpirePromises(ctx)
 			return n > 0, err
 		}),
+		g.every(10*time.Second, "expire deliveries", func(ctx context.Context) (bool, error) {
+			n, err := g.db.ExpireDeliveries(ctx, g.config.Outbound.Dispatch.MaxAge)
+			return n > 0, err
+		}),
 		g.every(10*time.Second, "sweep what is past its time", func(ctx context.Context) (bool, error) { return false, g.sweep(ctx) }),
 	}
 }
@@ -51,6 +55,9 @@ func (g *gateway) forget(c pg.ConfigChange) {
 	case c == pg.ConfigChange{}:
 		g.handler.ForgetAll()
 		g.process.ForgetAll()
+		g.subscribers.forget(c)
+	case !c.SubscriptionID.IsZero():
+		g.subscribers.forget(c)
 	case c.SourceSlug == "":
 		g.handler.ForgetTenant(c.TenantSlug)
 	default:

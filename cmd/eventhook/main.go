@@ -86,8 +86,8 @@ func newRoot() *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newServe(), newMigrate(), newApply(), newExport(), newSecrets(), newDemo(), newSend(), newVerify(), newProviders(), newOpenAPI(), newCheck(), newVersion())
-	root.AddCommand(newTenant(), newAPIKey(), newSource(), newRoute(), newEvent(), newEventType(), newAudit())
+	root.AddCommand(newServe(), newMigrate(), newApply(), newExport(), newSecrets(), newDemo(), newSend(), newReceive(), newVerify(), newProviders(), newOpenAPI(), newCheck(), newVersion())
+	root.AddCommand(newTenant(), newAPIKey(), newSource(), newRoute(), newEvent(), newEventType(), newPublish(), newSubscription(), newDelivery(), newAudit())
 	markUsage(root)
 	return root
 }

@@ -5,22 +5,38 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/configs"
 	"github.com/eventhook/eventhook/internal/egress"
 	"github.com/eventhook/eventhook/internal/keyset"
+	"github.com/eventhook/eventhook/route"
+	"github.com/eventhook/eventhook/targets"
 )
 
 // outside is how the gateway asks addresses that others choose: published keys
-// and confirmations. They are https and public, whoever names them.
+// and confirmations, over https alone, and what routes call. They are public, or
+// allowed by configuration, whoever names them.
 type outside struct {
 	client *egress.Client
 	log    *slog.Logger
 }
 
 func newOutside(c configs.Config, log *slog.Logger) outside {
-	client := egress.New(egress.Policy{AllowPrivate: c.Outbound.AllowPrivateNetworks})
+	client := egress.New(egress.Policy{AllowPrivate: c.Outbound.AllowPrivateNetworks, AllowedCIDRs: c.Outbound.Prefixes(), Proxy: c.Outbound.Proxy()})
 	client.UserAgent = "eventhook/" + version
 	return outside{client, log}
+}
+
+// compileTarget makes a configured target for the routes.
+func (o outside) compileTarget(t eventhook.Target) (route.Effector, error) {
+	return targets.New(t, targets.Deps{HTTP: o.client})
+}
+
+// tryTarget makes one for those who try routes out: they are told at once that its
+// calls would be refused, where events are tried again, since configuration may
+// allow them by then.
+func (o outside) tryTarget(t eventhook.Target) (route.Effector, error) {
+	return targets.New(t, targets.Deps{HTTP: o.client, Foresee: o.client.Foresee})
 }
 
 // keys caches the keys that providers publish. A failure is logged here, as

@@ -58,7 +58,7 @@ func shownChange(f eventhook.FieldChange) string {
 	const longest = 200
 	from, to := shownText(string(f.From)), shownText(string(f.To))
 	switch {
-	case f.Field == "secrets":
+	case f.Field == "secrets" || to == shownText(`"[redacted, changed]"`):
 		return "changed"
 	case len(from) > longest || len(to) > longest:
 		return fmt.Sprintf("changed, %d -> %d bytes", len(f.From), len(f.To))

@@ -175,6 +175,7 @@ func TestSecretsAreFoundNowhere(t *testing.T) {
 	i.must(201, "POST", T+"/sources", `{"slug":"token","name":"T","verifier":{"type":"api_key","header":"X-Token","values":["`+token+`"]}}`)
 	i.must(201, "POST", T+"/sources", `{"slug":"basic","name":"B","verifier":{"type":"basic_auth","username":"u","password":"`+password+`"}}`)
 	i.must(201, "POST", T+"/sources", `{"slug":"whatsapp","name":"W","provider":"meta","secrets":[`+asSecret("app")+`],"options":{"verify_token":`+asSecret("verify")+`}}`)
+	i.must(201, "POST", T+"/sources/hub/routes", `{"name":"calls","targets":[{"type":"http","url":"https://internal.invalid/hook","auth_header":`+asSecret("auth")+`}]}`)
 	var key struct{ Key string }
 	if err := json.Unmarshal(i.must(201, "POST", "/api/admin/tenants/acme/keys", `{"name":"k","scopes":["read","manage"]}`), &key); err != nil {
 		t.Fatal(err)
@@ -193,6 +194,15 @@ func TestSecretsAreFoundNowhere(t *testing.T) {
 		status, raw := i.send("POST", T+"/sources", "Bearer "+testAdminKey, fmt.Sprintf(wrong, asSecret(fmt.Sprintf("wrong-%d", n))))
 		if status < 400 {
 			t.Errorf("%s answered %d %s", wrong, status, raw)
+		}
+	}
+	for n, wrong := range []string{
+		`{"type":"http","url":"https://x:%s@internal.invalid"}`, `{"type":"http","url":"https://internal.invalid","headers":{"Authorization":"%s"}}`,
+		`{"type":"http","url":"https://internal.invalid","auth_header":"%s\n"}`, `{"type":"http","url":"https://internal.invalid","auth_header":["%s"]}`,
+	} {
+		target := fmt.Sprintf(wrong, p.secret(fmt.Sprintf("wrong-target-%d", n)))
+		if status, raw := i.send("POST", T+"/sources/hub/routes", "Bearer "+testAdminKey, `{"name":"wrong","targets":[`+target+`]}`); status != 422 {
+			t.Errorf("%s answered %d %s", target, status, raw)
 		}
 	}
 	i.send("GET", T+"/events", "Bearer "+p.secret("not-a-key"), "")

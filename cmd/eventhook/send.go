@@ -106,7 +106,7 @@ func (f *sendFlags) secret(stdin io.Reader) (string, error) {
 		}
 		return texts[0], nil
 	}
-	if text := os.Getenv("EVENTHOOK_SECRET"); text != "" {
+	if text := os.Getenv(secretVariable); text != "" {
 		return text, nil
 	}
 	return "", errors.New("which secret? Give it with --secret-env, --secret-file, --secret or EVENTHOOK_SECRET")

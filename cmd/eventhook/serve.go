@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"runtime/debug"
 
@@ -76,6 +77,9 @@ func applyAtStart(ctx context.Context, g *gateway, path string, makeSecrets bool
 		lookup = made.lookup
 	}
 	tenants, err := configs.LoadTenants(path, lookup)
+	if err == nil {
+		err = mayApply(g.config, tenants)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -104,6 +108,11 @@ func countChanges(changes []eventhook.Change) int {
 	return n
 }
 
+// reachesItself reports whether tenants can have requests made to this machine.
+func (g *gateway) reachesItself() bool {
+	return g.out.client.Foresee(&url.URL{Scheme: "http", Host: "localhost"}) == nil
+}
+
 // announce says where the gateway is and, after a start with made secrets,
 // what to try.
 func (g *gateway) announce(w io.Writer, made *secrets) {
@@ -112,6 +121,9 @@ func (g *gateway) announce(w io.Writer, made *secrets) {
 		version, url, url, reachable(g.management.Addr()))
 	if own := "http://" + reachable(g.public.Addr()); own != url {
 		_, _ = fmt.Fprintf(w, "  listening at      %s\n", own)
+	}
+	if g.reachesItself() {
+		_, _ = fmt.Fprint(w, "  allowed           requests to this machine, for trying things out; a gateway that others use should not\n")
 	}
 	if made == nil {
 		return
@@ -131,6 +143,11 @@ Keys and secrets are kept in %[3]s. Try, in another terminal:
   # be the worker: claim the task it made
   curl -s -H 'Authorization: Bearer %[2]s' -H 'Content-Type: application/json' \
     -d '{"queue":"ci","lease_seconds":60}' %[1]s/api/tenants/acme/eventhook/work/claim
+
+  # be a subscriber: verify and print what is published; then, in a third terminal, publish
+  ./bin/eventhook receive --port 9000 --secret whsec_dHJ5aW5nIGl0IG91dCwgbm90IGEgc2VjcmV0
+  ./bin/eventhook subscription create me --url http://localhost:9000/ --type '*' --secret whsec_dHJ5aW5nIGl0IG91dCwgbm90IGEgc2VjcmV0 --tenant acme --server %[1]s --key %[2]s
+  ./bin/eventhook publish payment.made --data '{"amount":42}' --tenant acme --server %[1]s --key %[2]s
 
   # a signed Stripe payment
   ./bin/eventhook send stripe --secret %[5]s --url %[1]s/api/tenants/acme/eventhook/in/stripe

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/eventhook/eventhook/configs"
 	"github.com/eventhook/eventhook/internal/pg"
 	"github.com/eventhook/eventhook/migrations"
 )
@@ -13,7 +14,8 @@ import (
 // store is what a command works on that reaches the database itself.
 type store struct {
 	*pg.DB
-	keys keys
+	keys   keys
+	config configs.Config
 }
 
 // withStore opens the store for as long as do works on it. asItIs does not
@@ -45,7 +47,7 @@ func (s *settings) withStore(cmd *cobra.Command, asItIs bool, do func(context.Co
 	if err := needsNewestSchema(ctx, db); err != nil {
 		return err
 	}
-	return do(ctx, &store{db, k})
+	return do(ctx, &store{db, k, c})
 }
 
 func needsNewestSchema(ctx context.Context, db *pg.DB) error {

@@ -47,7 +47,7 @@ func (f *verifyFlags) specs() ([]verify.Spec, error) {
 	for _, scheme := range schemes {
 		s := base
 		s.Scheme = scheme
-		if secret := os.Getenv("EVENTHOOK_SECRET"); len(s.Secrets) == 0 && secret != "" && takesSecret(s) {
+		if secret := os.Getenv(secretVariable); len(s.Secrets) == 0 && secret != "" && takesSecret(s) {
 			s.Secrets = []string{secret}
 		}
 		list = append(list, s)

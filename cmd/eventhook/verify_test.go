@@ -411,7 +411,8 @@ func TestExplainOnAGateway(t *testing.T) {
 	}
 	conn := connect(t, dsn)
 	for _, table := range []string{"event", "event_payload", "idempotency_key", "execution", "event_action", "rejection"} {
-		if n := count(t, conn, "SELECT count(*) FROM eventhook."+table); n != 0 {
+		own := map[string]string{"event": " WHERE origin <> 'system'", "event_payload": " WHERE event_id NOT IN (SELECT id FROM eventhook.event WHERE origin = 'system')"}
+		if n := count(t, conn, "SELECT count(*) FROM eventhook."+table+own[table]); n != 0 {
 			t.Errorf("%s has %d rows after asking, want none", table, n)
 		}
 	}

@@ -34,6 +34,18 @@ var scopes = map[string]eventhook.Scope{
 	"GET /event-types":       eventhook.ScopeRead,
 	"PUT /event-types":       eventhook.ScopeManage,
 	"DELETE /event-types":    eventhook.ScopeManage,
+	"POST /events":           eventhook.ScopePublish,
+	"GET /subscriptions":     eventhook.ScopeRead,
+	"POST /subscriptions":    eventhook.ScopeManage,
+	"PATCH /subscriptions":   eventhook.ScopeManage,
+	"DELETE /subscriptions":  eventhook.ScopeManage,
+	"GET /deliveries":        eventhook.ScopeRead,
+	"POST /deliveries":       eventhook.ScopeManage,
+
+	// It asks what routes that are there would do, and does nothing.
+	"POST /events/{id}/test": eventhook.ScopeRead,
+	// Whoever tries out a route of his own runs his scripts, as who writes one.
+	"POST /routes/backtest": eventhook.ScopeManage,
 }
 
 const tenantBase = "/api/tenants/{tenant}/eventhook"
@@ -221,6 +233,7 @@ func TestOtherTenantsThingsAreAbsent(t *testing.T) {
 	r.settle(e, work)
 	held := r.claimOne()
 	promise := r.makePromise("order-1", http.StatusCreated)
+	subscription, delivery := r.delivered()
 	_, key := r.key("acme", eventhook.ScopeRead)
 	other, _ := r.key("umbrella", eventhook.Scopes...)
 	token := map[string]any{"lease_token": held.LeaseToken}
@@ -230,6 +243,21 @@ func TestOtherTenantsThingsAreAbsent(t *testing.T) {
 	}{
 		{"GET", "/events/" + e.ID.String(), nil},
 		{"GET", "/events/" + e.ID.String() + "/payload", nil},
+		{"POST", "/events/" + e.ID.String() + "/test", nil},
+		{"GET", "/subscriptions/" + subscription, nil},
+		{"PATCH", "/subscriptions/" + subscription, object{"name": "mine"}},
+		{"DELETE", "/subscriptions/" + subscription, nil},
+		{"POST", "/subscriptions/" + subscription + "/test", nil},
+		{"POST", "/subscriptions/" + subscription + "/pause", nil},
+		{"POST", "/subscriptions/" + subscription + "/resume", nil},
+		{"POST", "/subscriptions/" + subscription + "/enable", nil},
+		{"POST", "/subscriptions/" + subscription + "/rotate-secret", nil},
+		{"POST", "/subscriptions/" + subscription + "/replay", object{"since": "2020-01-01T00:00:00Z"}},
+		{"GET", "/subscriptions/" + subscription + "/stats", nil},
+		{"GET", "/subscriptions/" + subscription + "/deliveries", nil},
+		{"GET", "/subscriptions/" + subscription + "/public-key", nil},
+		{"GET", "/deliveries/" + delivery, nil},
+		{"POST", "/deliveries/" + delivery + "/retry", nil},
 		{"GET", "/work/" + held.ID, nil},
 		{"POST", "/work/" + held.ID + "/heartbeat", token},
 		{"POST", "/work/" + held.ID + "/complete", token},
@@ -263,13 +291,13 @@ func TestOtherTenantsThingsAreAbsent(t *testing.T) {
 		r := r.in(t)
 		r.admin("DELETE", "/api/admin/tenants/umbrella/keys/"+key.ID.String(), nil).want(http.StatusNotFound)
 	})
-	for _, list := range []string{"/events", "/work", "/promises"} {
+	for _, list := range []string{"/events", "/work", "/promises", "/subscriptions", "/deliveries"} {
 		t.Run("a list holds nothing of others: "+list, func(t *testing.T) {
 			r := r.in(t)
 			var got page
 			r.call(other, "GET", T("umbrella")+list, nil).want(http.StatusOK).into(&got)
 			for _, i := range got.Items {
-				if i["idempotency_key"] != "theirs" {
+				if i["idempotency_key"] != "theirs" && i["origin"] != "system" {
 					t.Errorf("got %v, want nothing of acme's", i)
 				}
 			}

@@ -20,6 +20,8 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/snapshot"
+	"github.com/eventhook/eventhook/internal/usage"
 	"github.com/eventhook/eventhook/verify"
 )
 
@@ -37,6 +39,13 @@ type Deps struct {
 	Sources    SourceStore
 	RouteStore RouteStore
 	EventTypes EventTypeStore
+
+	Subscriptions SubscriptionStore
+	Deliveries    DeliveryStore
+	Publisher     Publisher
+	Receivers     Receivers
+	Quotas        Quotas // nil: what is published is not counted
+
 	Usage      UsageStore  // nil: statistics are zero
 	PublicKeys verify.Keys // those that providers publish; may be nil
 	PublicURL  string      // how the outside reaches us
@@ -60,6 +69,9 @@ type server struct {
 	guesses *guesses
 	schemas huma.Registry
 	streams streams
+	waits   *waits
+
+	accounts *snapshot.Cache[string, *usage.Account] // by the tenant's slug
 }
 
 // base is T of the contract.
@@ -74,7 +86,8 @@ func init() {
 
 // Register adds the API to a router and returns its OpenAPI document's API.
 func Register(e *echo.Echo, d Deps) huma.API {
-	s := &server{Deps: d, keys: newKeyring(d.Keys, d.AdminKey, d.Now)}
+	s := &server{Deps: d, keys: newKeyring(d.Keys, d.AdminKey, d.Now), waits: newWaits(d.Stopping, d.Now),
+		accounts: newAccounts(d.Keys, d.Quotas, d.Now)}
 	s.guesses = newGuesses(s.keys, d.ClientAddress != nil, d.Now)
 	if s.KeyUses == nil {
 		s.KeyUses = NewKeyUses()
@@ -88,10 +101,13 @@ func Register(e *echo.Echo, d Deps) huma.API {
 	s.schemas = api.OpenAPI().Components.Schemas
 	api.UseMiddleware(s.authorize(api))
 	s.registerEvents(api)
+	s.registerPublish(api)
 	s.registerSources(api)
 	s.registerRoutes(api)
 	s.registerRejections(api)
 	s.registerEventTypes(api)
+	s.registerSubscriptions(api)
+	s.registerDeliveries(api)
 	s.registerExplain(api)
 	s.registerProviders(api)
 	s.registerWork(api)

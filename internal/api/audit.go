@@ -30,7 +30,7 @@ type auditEntryView struct {
 }
 
 type auditActor struct {
-	Type string  `json:"type" enum:"admin,admin_on_behalf_of,api_key,operator" doc:"admin: the admin key; admin_on_behalf_of: the admin key, on what a tenant owns; api_key: a key of the tenant; operator: a command that reaches the database."`
+	Type string  `json:"type" enum:"admin,admin_on_behalf_of,api_key,operator,system" doc:"admin: the admin key; admin_on_behalf_of: the admin key, on what a tenant owns; api_key: a key of the tenant; operator: a command that reaches the database; system: the gateway itself."`
 	ID   *string `json:"id" doc:"The id of a tenant's key."`
 	Name string  `json:"name"`
 }

@@ -163,8 +163,12 @@ func (k *keyring) permitAdmin(ctx context.Context, n need) (eventhook.TenantID, 
 		return eventhook.TenantID{}, nil
 	}
 	t, err := k.tenants.Get(ctx, n.tenant)
-	if err == nil && n.changes && t.Status == eventhook.TenantClosed {
+	switch {
+	case err != nil || !n.changes:
+	case t.Status == eventhook.TenantClosed:
 		err = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The tenant is closed; nothing of it can be changed."}
+	case t.Status == eventhook.TenantSuspended && n.scope == eventhook.ScopePublish:
+		err = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The tenant is suspended: nothing is accepted for it."}
 	}
 	return t.ID, err
 }

@@ -31,7 +31,7 @@ func TestFaults(t *testing.T) {
 		{"an id that is none, with the body's faults", "POST", "/work/17/complete", `{}`, 400, []string{"path.id", "body.lease_token"}},
 		{"an id in a body that is none", "POST", "/work/" + id + "/suspend", `{"lease_token":1,"await":["x","` + id + `","y"]}`, 400, []string{"body.await[0]", "body.await[2]"}},
 		{"a workflow's id that is none", "POST", "/promises", `{"idempotency_key":"k","workflow_execution_id":"x"}`, 400, []string{"body.workflow_execution_id"}},
-		{"a workflow that is none", "POST", "/promises", `{"idempotency_key":"k","workflow_execution_id":"` + id + `"}`, 422, []string{"workflow_execution_id"}},
+		{"a workflow that is none", "POST", "/promises", `{"idempotency_key":"k","workflow_execution_id":"` + id + `"}`, 422, []string{"body.workflow_execution_id"}},
 		{"a cursor that is none", "GET", "/events?cursor=17", "", 400, []string{"query.cursor"}},
 		{"a cursor of another length", "GET", "/work?cursor=AAAA", "", 400, []string{"query.cursor"}},
 		{"a cursor of strange letters", "GET", "/promises?cursor=%21", "", 400, []string{"query.cursor"}},
@@ -77,6 +77,25 @@ func TestFaults(t *testing.T) {
 				if f.Message == "" || strings.Contains(f.Message, "Go ") {
 					t.Errorf("at %s it says %q, want what a client can act upon", f.Location, f.Message)
 				}
+			}
+		})
+	}
+}
+
+func TestABodyThatIsNoJSONIsToldWithItsPlace(t *testing.T) {
+	r := setUp(t)
+	for _, c := range []struct{ claim, path, body, want string }{
+		{"a comma too many", "/work/claim", `{"max":1,}`, "is not JSON: line 1, column 10: invalid character '}' looking for beginning of object key string"},
+		{"on another line", "/sources", "{\n  \"name\": oops\n}", "is not JSON: line 2, column 11: invalid character 'o' looking for beginning of value"},
+		{"cut short", "/sources", `{"name":`, "is not JSON: line 1, column 8: unexpected end of JSON input"},
+		{"beside a fault of the path", "/work/17/complete", `{"lease_token":1,}`, "is not JSON: line 1, column 18: invalid character '}' looking for beginning of object key string"},
+		{"two values", "/promises", `{}{}`, "is not JSON: line 1, column 3: invalid character '{' after top-level value"},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			r := r.in(t)
+			got := r.send(t.Context(), adminKey, "POST", T("acme")+c.path, []byte(c.body)).want(http.StatusBadRequest).problem()
+			if !slices.Contains(got.Errors, struct{ Location, Message string }{"body", c.want}) {
+				t.Errorf("got %+v, want %q at body", got.Errors, c.want)
 			}
 		})
 	}

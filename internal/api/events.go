@@ -17,8 +17,13 @@ import (
 type EventStore interface {
 	Events(ctx context.Context, tenant eventhook.TenantID, f eventhook.EventFilter) ([]eventhook.Event, error)
 	Event(ctx context.Context, tenant eventhook.TenantID, id eventhook.EventID) (eventhook.Event, error)
-	Actions(ctx context.Context, id eventhook.EventID) ([]eventhook.Action, error)
+	// Actions are the first most of an event's, as they were started, and how
+	// many there are.
+	Actions(ctx context.Context, id eventhook.EventID, most int) (list []eventhook.Action, count int, err error)
 	Payloads(ctx context.Context, ids []eventhook.EventID) (map[eventhook.EventID]eventhook.Payload, error)
+	// RoutedEvent is an event with its payload, as routes see it; without headers
+	// the payload is past its retention.
+	RoutedEvent(ctx context.Context, tenant eventhook.TenantID, id eventhook.EventID) (*eventhook.Event, error)
 	// ReprocessEvents has failed, dead and unrouted ones processed anew, and
 	// returns which, newest first.
 	ReprocessEvents(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, which eventhook.EventSelection) ([]eventhook.EventID, error)
@@ -53,14 +58,20 @@ type EventView struct {
 
 type eventDetail struct {
 	EventView
-	Headers    map[string]string `json:"headers" doc:"Credentials are redacted; repeated headers are joined with a comma."`
-	Body       json.RawMessage   `json:"body" doc:"The body as JSON where it can be parsed, else its text; null for other bytes and when it is past its retention."`
-	Actions    []actionView      `json:"actions"`
-	Deliveries []deliveryView    `json:"deliveries"`
+	Headers map[string]string `json:"headers" doc:"Credentials are redacted; repeated headers are joined with a comma."`
+	Body    json.RawMessage   `json:"body" doc:"The body as JSON where it can be parsed, else its text; null for other bytes and when it is past its retention."`
+	// An event can have thousands of actions.
+	Actions         []actionView `json:"actions" doc:"In the order in which they were started, the first 1000 of them."`
+	ActionsCount    int          `json:"actions_count" doc:"How many actions there are."`
+	Deliveries      []Delivery   `json:"deliveries" doc:"To subscribers, the first 1000 of them."`
+	DeliveriesCount int          `json:"deliveries_count" doc:"How many deliveries there are."`
 }
 
-// deliveryView is for what goes to subscribers, which is not built yet.
-type deliveryView struct{}
+// How many actions and deliveries an event is shown with.
+const (
+	mostActions    = 1000
+	mostDeliveries = 1000
+)
 
 type actionView struct {
 	ID                  string     `json:"id" format:"uuid"`
@@ -100,7 +111,7 @@ func (s *server) registerEvents(api huma.API) {
 	register(s, api, operation{id: "list-events", method: http.MethodGet, path: base + "/events", scope: eventhook.ScopeRead, tag: tag,
 		summary: "List events, newest first"}, s.listEvents)
 	register(s, api, operation{id: "get-event", method: http.MethodGet, path: base + "/events/{id}", scope: eventhook.ScopeRead, tag: tag,
-		summary: "Read an event with its headers, body and actions"}, s.readEvent)
+		summary: "Read an event with its headers, body, actions and deliveries"}, s.readEvent)
 	register(s, api, operation{id: "get-event-payload", isRaw: true, method: http.MethodGet, path: base + "/events/{id}/payload", scope: eventhook.ScopeRead, tag: tag,
 		summary: "Read the exact bytes of an event's body"}, s.readPayload)
 	register(s, api, operation{id: "reprocess-events", method: http.MethodPost, path: base + "/events/reprocess", scope: eventhook.ScopeManage, tag: tag, skipsShape: true,
@@ -152,15 +163,33 @@ func (s *server) readEvent(ctx context.Context, who caller, in *EventPath) (*eve
 	if err != nil {
 		return nil, err
 	}
-	actions, err := s.Events.Actions(ctx, e.ID)
+	actions, count, err := s.Events.Actions(ctx, e.ID, mostActions)
 	if err != nil {
 		return nil, err
 	}
-	d := eventDetail{EventView: viewEvent(e), Headers: headerMap(p.Headers), Body: bodyJSON(e.ContentType, p), Actions: []actionView{}, Deliveries: []deliveryView{}}
+	d := eventDetail{EventView: viewEvent(e), Headers: headerMap(p.Headers), Body: bodyJSON(e.ContentType, p), Actions: []actionView{}, ActionsCount: count}
 	for _, a := range actions {
 		d.Actions = append(d.Actions, viewAction(a))
 	}
+	d.Deliveries, d.DeliveriesCount, err = s.deliveriesOf(ctx, who, e.ID)
+	if err != nil {
+		return nil, err
+	}
 	return &eventAnswer{d}, nil
+}
+
+// deliveriesOf are the first of an event's, and how many there are.
+func (s *server) deliveriesOf(ctx context.Context, who caller, id eventhook.EventID) ([]Delivery, int, error) {
+	list, count, err := s.Deliveries.EventDeliveries(ctx, who.tenant, id, mostDeliveries)
+	if err != nil {
+		return nil, 0, err
+	}
+	names, err := s.subscriptionNames(ctx, who.tenant, list)
+	views := make([]Delivery, len(list))
+	for i, d := range list {
+		views[i] = viewDelivery(d, names)
+	}
+	return views, count, err
 }
 
 func (s *server) eventWithPayload(ctx context.Context, who caller, id string) (eventhook.Event, eventhook.Payload, error) {

@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -31,7 +32,7 @@ func TestEventSaysAllThatTheContractNames(t *testing.T) {
 	}
 	want["headers"] = map[string]any{"Content-Type": "application/json"}
 	want["body"] = map[string]any{"n": 1.0}
-	want["actions"], want["deliveries"] = []any{}, []any{}
+	want["actions"], want["actions_count"], want["deliveries"], want["deliveries_count"] = []any{}, 0.0, []any{}, 0.0
 	if diff := cmp.Diff(want, r.admin("GET", T("acme")+"/events/"+e.ID.String(), nil).want(http.StatusOK).object()); diff != "" {
 		t.Errorf("alone (-want +got):\n%s", diff)
 	}
@@ -87,6 +88,31 @@ func TestEventTellsWhatRoutesDid(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, actions); diff != "" {
 		t.Errorf("actions (-want +got):\n%s", diff)
+	}
+}
+
+func TestAnEventsActionsAreShownWithBound(t *testing.T) {
+	r := setUp(t)
+	e := r.event()
+	var all []eventhook.PlannedAction
+	for i := range 1003 {
+		all = append(all, eventhook.PlannedAction{Action: eventhook.Action{TargetType: eventhook.TargetTask}, Failure: fmt.Sprint(i)})
+	}
+	r.settle(e, all...)
+	var got struct {
+		Actions []struct {
+			ErrorMessage string `json:"error_message"`
+		}
+		ActionsCount int `json:"actions_count"`
+	}
+	r.admin("GET", T("acme")+"/events/"+e.ID.String(), nil).want(http.StatusOK).into(&got)
+	if len(got.Actions) != 1000 || got.ActionsCount != 1003 {
+		t.Fatalf("got %d of %d actions, want 1000 of 1003", len(got.Actions), got.ActionsCount)
+	}
+	for i, a := range got.Actions {
+		if a.ErrorMessage != fmt.Sprint(i) {
+			t.Fatalf("action %d is %s, want them in their order", i, a.ErrorMessage)
+		}
 	}
 }
 
@@ -153,14 +179,15 @@ func (pastRetention) Payloads(context.Context, []eventhook.EventID) (map[eventho
 func TestEventOutlivesItsPayload(t *testing.T) {
 	r := setUp(t, func(d *api.Deps) { d.Events = pastRetention{d.Events} })
 	e := r.event()
-	r.settle(e, r.makes(eventhook.Task, "build"))
+	work := r.makes(eventhook.Task, "build")
+	r.settle(e, work)
 	path := T("acme") + "/events/" + e.ID.String()
 	got := r.admin("GET", path, nil).want(http.StatusOK).object()
 	if got["body"] != nil || len(got["headers"].(map[string]any)) != 0 {
 		t.Errorf("got the body %v and headers %v, want null and none", got["body"], got["headers"])
 	}
 	r.admin("GET", path+"/payload", nil).want(http.StatusNotFound)
-	if items := r.claim(map[string]any{}); len(items) != 1 || string(items[0].Input) != "null" {
-		t.Errorf("claimed %+v, want the work with the input null", items)
+	if x := r.work(work.Effect.Execution.ID.String()); x["input"] != nil {
+		t.Errorf("read %v, want the work with the input null", x)
 	}
 }

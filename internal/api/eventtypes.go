@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/schema"
 )
 
 // EventTypeStore keeps the catalogues of tenants, with the errors of
@@ -153,7 +154,9 @@ func (s *server) putEventType(ctx context.Context, who caller, in *putEventTypeR
 
 // checkEventType tells of the name where it is: in the path.
 func checkEventType(t eventhook.EventType) (rules eventhook.Faults) {
-	for _, f := range append(t.Validate(), checkEventSchema(t.Schema)...) {
+	faults := t.Validate()
+	faults.Merge("schema", schema.Check(t.Schema))
+	for _, f := range faults {
 		place := "body."
 		if f.Location == "name" {
 			place = "path."

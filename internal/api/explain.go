@@ -12,6 +12,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/ingest"
+	"github.com/eventhook/eventhook/route"
 	"github.com/eventhook/eventhook/verify"
 )
 
@@ -22,10 +23,14 @@ type ExplainStore interface {
 	FindKey(ctx context.Context, tenant eventhook.TenantID, source eventhook.SourceID, key string) (eventhook.EventID, bool, error)
 }
 
-// RouteExplainer tells what each route of a source, in their order, would do
-// with an event. It stores nothing.
+// RouteExplainer tells what routes would do. It stores nothing.
 type RouteExplainer interface {
+	// ExplainRoutes tells it of each route of a source, in their order, and one
+	// event.
 	ExplainRoutes(ctx context.Context, source eventhook.SourceID, e *eventhook.Event) ([]RouteExplanation, error)
+	// Backtest tells it of one route, which need not be stored, and the newest
+	// events of its source that were received after a moment, if that is not zero.
+	Backtest(ctx context.Context, r eventhook.Route, since time.Time, last, samples int) (*route.Backtest, error)
 }
 
 // RouteExplanation is what a route would do with an event, and why.
@@ -42,6 +47,7 @@ type RouteExplanation struct {
 type ActionExplanation struct {
 	TargetType string
 	Input      json.RawMessage
+	IsLeftOut  bool // the input, since there is too much of it
 	Error      string
 }
 
@@ -118,6 +124,8 @@ const explainAbout = "Tells whether a request would be verified, and what would 
 func (s *server) registerExplain(api huma.API) {
 	register(s, api, operation{id: "test-source", method: http.MethodPost, path: base + "/sources/{slug}/test", scope: eventhook.ScopeManage, tag: "sources",
 		summary: "Explain what a request to a source would come to", about: explainAbout, maxBody: 4 * maxBody, skipsShape: true}, s.explain)
+	s.registerEventTest(api)
+	s.registerBacktest(api)
 }
 
 type explanationAnswer struct{ Body explanationView }
@@ -207,7 +215,7 @@ func viewRoutes(list []RouteExplanation) []routeExplanationView {
 	for _, r := range list {
 		v := routeExplanationView{ID: r.ID.String(), Name: r.Name, Matched: r.Matched, Reason: r.Reason, Actions: []actionExplanationView{}}
 		for _, a := range r.Actions {
-			one := actionExplanationView{TargetType: a.TargetType, Input: a.Input, Error: a.Error}
+			one := actionExplanationView{TargetType: a.TargetType, Input: a.Input, LeftOut: a.IsLeftOut, Error: a.Error}
 			if size += len(a.Input); size > most {
 				one.Input, one.LeftOut = nil, true
 			}

@@ -20,6 +20,7 @@ import (
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/api"
 	"github.com/eventhook/eventhook/internal/pg"
+	"github.com/eventhook/eventhook/route"
 )
 
 // routes is an api.RouteExplainer that says what it is told to, and remembers
@@ -30,6 +31,16 @@ type routes struct {
 	err    error
 	source eventhook.SourceID
 	event  *eventhook.Event
+
+	backtest route.Backtest
+	tried    []any // what Backtest was asked for
+}
+
+func (x *routes) Backtest(ctx context.Context, r eventhook.Route, since time.Time, last, samples int) (*route.Backtest, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.tried = []any{r, since, last, samples}
+	return &x.backtest, errors.Join(ctx.Err(), x.err)
 }
 
 func (x *routes) ExplainRoutes(ctx context.Context, source eventhook.SourceID, e *eventhook.Event) ([]api.RouteExplanation, error) {
@@ -103,8 +114,8 @@ func TestExplainARequest(t *testing.T) {
 			}
 		}
 	}
-	if got := r.list(T("acme") + "/events"); len(got.Items) != 0 {
-		t.Errorf("asking has made the events %v, want none", got.Items)
+	if got := r.list(T("acme") + "/events").others(); len(got) != 0 {
+		t.Errorf("asking has made the events %v, want none", got)
 	}
 	if got := r.list(T("acme") + "/sources/hub/rejections"); len(got.Items) != 0 {
 		t.Errorf("asking has made the rejections %v, want none", got.Items)

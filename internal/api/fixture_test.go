@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/jackc/pgx/v5"
 	"github.com/labstack/echo/v4"
 	"github.com/labstack/echo/v4/middleware"
 
@@ -103,26 +104,34 @@ type rig struct {
 	stopping chan struct{}
 	worked   map[string]int
 	routes   *routes
-	acme     eventhook.TenantID
-	crm      eventhook.SourceID
-	shop     eventhook.SourceID
-	route    eventhook.Route
+	*subscribers
+	acme  eventhook.TenantID
+	crm   eventhook.SourceID
+	shop  eventhook.SourceID
+	route eventhook.Route
 }
 
 func setUp(t *testing.T, change ...func(*api.Deps)) *rig {
 	t.Helper()
 	t.Parallel()
 	r := &rig{T: t, clock: &clock{at: noon}, stopping: make(chan struct{}), worked: map[string]int{}, routes: &routes{}}
-	db, err := pg.Open(t.Context(), pgtest.New(t), pg.Options{AcceptConns: 2, WorkConns: 4, KeyTTL: 24 * time.Hour, Sealer: plain{}, Describe: verify.Describe,
+	dsn := pgtest.New(t)
+	db, err := pg.Open(t.Context(), dsn, pg.Options{AcceptConns: 2, WorkConns: 4, KeyTTL: 24 * time.Hour, Sealer: plain{}, Describe: verify.Describe,
 		Log: slog.New(slog.DiscardHandler), Now: r.clock.now})
 	r.must(err)
 	t.Cleanup(db.Close)
 	r.db = db
+	conn, err := pgx.Connect(t.Context(), dsn)
+	r.must(err)
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	r.subscribers = &subscribers{DB: db, t: t, clock: r.clock, conn: conn, first: map[string]*eventhook.Event{}}
 	r.configure()
+	r.forgetOwn()
 	var mu sync.Mutex
 	deps := api.Deps{
 		Events: db, Rejections: db, Work: db, Promises: db, Admin: db, Keys: db, Handshakes: db, AdminKey: eventhook.NewSecret(adminKey),
 		Sources: db, RouteStore: db, EventTypes: db, Usage: db,
+		Subscriptions: r.subscribers, Deliveries: r.subscribers, Publisher: r.subscribers, Receivers: r.receivers(t),
 		Explain: db, Routes: r.routes, PublicURL: "https://hooks.example/",
 		Worked: func(act string, n int) {
 			mu.Lock()
@@ -160,7 +169,7 @@ func (r *rig) configure() {
 		{Tenant: eventhook.Tenant{Slug: "umbrella", Name: "Umbrella"}},
 		{Tenant: eventhook.Tenant{Slug: "acme", Name: "Acme"}, Sources: []eventhook.SourceConfig{
 			{Source: source("crm"), Routes: []eventhook.Route{{Name: "all", IsEnabled: true,
-				Targets: []eventhook.Target{{Type: eventhook.TargetTask, TaskKind: "build"}}}}},
+				Targets: []eventhook.Target{{Type: eventhook.TargetTask, Settings: []byte(`{"task_kind":"build"}`)}}}}},
 			{Source: source("shop")},
 		}},
 	} {
@@ -175,6 +184,24 @@ func (r *rig) configure() {
 	_, routes, err := r.db.SourceRouting(r.Context(), r.crm)
 	r.must(err)
 	r.route = routes[0]
+}
+
+// forgetOwn takes away the events that the gateway has published of its own. No
+// partition has been made yet.
+func (r *rig) forgetOwn() {
+	r.Helper()
+	_, err := r.conn.Exec(r.Context(), `TRUNCATE eventhook.event_default, eventhook.event_payload_default`)
+	r.must(err)
+}
+
+// others are the events of a list that are not the gateway's own.
+func (p page) others() (list []map[string]any) {
+	for _, e := range p.Items {
+		if e["origin"] != "system" {
+			list = append(list, e)
+		}
+	}
+	return list
 }
 
 func (r *rig) must(err error) {

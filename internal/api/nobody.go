@@ -76,7 +76,7 @@ func (s *server) checkBody(ctx huma.Context, f *findings) {
 			f.cannotParse("body", "is required")
 		}
 	case !json.Valid(raw):
-		f.cannotParse("body", "is no JSON")
+		f.cannotParse("body", whyNoJSON(raw))
 	case op.Method == http.MethodPatch:
 		f.faults = append(f.faults, checkTexts(raw)...)
 	default:

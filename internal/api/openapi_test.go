@@ -223,9 +223,10 @@ func (r *rig) theIDs() map[string]string {
 	r.Helper()
 	_, key := r.key("acme", eventhook.ScopeRead)
 	e := r.event()
+	subscription, delivery := r.delivered()
 	promise := r.admin("POST", T("acme")+"/promises", map[string]any{"idempotency_key": "p"}).object()
 	return map[string]string{"keys": key.ID.String(), "events": e.ID.String(), "routes": r.route.ID.String(), "work": eventhook.NewID[eventhook.Execution](noon).String(),
-		"promises": fmt.Sprint(promise["id"])}
+		"promises": fmt.Sprint(promise["id"]), "subscriptions": subscription, "deliveries": delivery}
 }
 
 // TestNothingThatIsSentIsA500 writes requests from the OpenAPI document, right

@@ -1,8 +1,11 @@
 package api
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -54,7 +57,12 @@ func newProblem(status int, message string, errs ...error) huma.StatusError {
 		case isUnparsable(d) || isNoJSON(d):
 			status = http.StatusBadRequest
 		}
-		p.Errors = append(p.Errors, fault{Location: readable(d.Location), Message: readable(reworded(d.Message))})
+		text := reworded(d.Message)
+		if isNoJSON(d) {
+			body, _ := d.Value.(string)
+			text = whyNoJSON([]byte(body))
+		}
+		p.Errors = append(p.Errors, fault{Location: readable(d.Location), Message: readable(text)})
 	}
 	switch {
 	case message == "cannot read request body":
@@ -83,6 +91,16 @@ func isUnparsable(d *huma.ErrorDetail) bool {
 func isNoJSON(d *huma.ErrorDetail) bool {
 	return d.Location == "body" && slices.ContainsFunc([]string{"invalid character", "unexpected end of JSON", "exceeded max depth"},
 		func(words string) bool { return strings.HasPrefix(d.Message, words) })
+}
+
+// whyNoJSON says why, and where, a body is not JSON. Columns count bytes.
+func whyNoJSON(body []byte) string {
+	wrong, ok := errors.AsType[*json.SyntaxError](json.Unmarshal(body, new(json.RawMessage)))
+	if !ok {
+		return "is not JSON"
+	}
+	before := body[:min(max(int(wrong.Offset)-1, 0), len(body))]
+	return fmt.Sprintf("is not JSON: line %d, column %d: %s", bytes.Count(before, []byte("\n"))+1, len(before)-bytes.LastIndexByte(before, '\n'), wrong)
 }
 
 // reworded hides what encoding/json says about our Go types, with the value.

@@ -45,6 +45,13 @@ func viewPromise(p eventhook.Promise) promiseView {
 	return v
 }
 
+func viewPromises(list []eventhook.Promise) (views []promiseView) {
+	for _, p := range list {
+		views = append(views, viewPromise(p))
+	}
+	return views
+}
+
 type promiseAnswer struct{ Body promiseView }
 
 type makePromiseRequest struct {
@@ -143,27 +150,31 @@ func (s *server) readPromise(ctx context.Context, who caller, in *readPromiseReq
 	if err != nil {
 		return nil, err
 	}
-	patience := time.NewTimer(time.Duration(in.WaitSeconds) * time.Second)
-	defer patience.Stop()
-	again := time.NewTicker(lostWake)
-	defer again.Stop()
-	for waiting := in.WaitSeconds > 0; ; {
-		wake := s.Promises.PromiseWake(who.tenant, id)
-		p, err := s.Promises.Promise(ctx, who.tenant, id)
-		if err != nil || p.Status != eventhook.PromisePending || !waiting {
-			return &promiseAnswer{viewPromise(p)}, err
+	p, err := s.promiseOrWait(ctx, who.tenant, id, time.Duration(in.WaitSeconds)*time.Second)
+	return &promiseAnswer{viewPromise(p)}, err
+}
+
+// promiseOrWait reads a promise and, while it is pending, waits for its outcome.
+// Of those who wait for one promise, one reads it for all.
+func (s *server) promiseOrWait(ctx context.Context, tenant eventhook.TenantID, id eventhook.PromiseID, patience time.Duration) (p eventhook.Promise, err error) {
+	look := func(o *outlook) (bool, error) {
+		if o.settled != nil {
+			p = *o.settled
+			return true, nil
 		}
-		select {
-		case <-wake:
-		case <-again.C:
-		case <-patience.C:
-			waiting = false
-		case <-s.Stopping:
-			waiting = false
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		o.wake, o.again = s.Promises.PromiseWake(tenant, id), s.Now().Add(lostWake)
+		if p, err = s.Promises.Promise(ctx, tenant, id); err != nil || p.Status == eventhook.PromisePending {
+			return err != nil, err
 		}
+		o.again, o.settled = time.Time{}, &p
+		return true, nil
 	}
+	var seen outlook
+	if done, err := look(&seen); done || patience == 0 {
+		return p, err
+	}
+	err = s.waits.inTurn(ctx, waitLine{tenant, "promise " + id.String()}, patience, seen, look)
+	return p, err
 }
 
 type resolveRequest struct {

@@ -108,7 +108,21 @@ func TestPromiseExpires(t *testing.T) {
 
 func TestOutcomeThatComesEarlyIsKept(t *testing.T) {
 	r := setUp(t)
-	r.settle(r.event(), settles(eventhook.PromiseOutcome{Key: "order-1", Status: eventhook.PromiseResolved, Value: []byte(`{"paid":true}`), Hold: true}))
+	e := r.event()
+	r.settle(e, settles(eventhook.PromiseOutcome{Key: "order-1", Status: eventhook.PromiseResolved, Value: []byte(`{"paid":true}`), Hold: true}))
+	actions, _, err := r.db.Actions(t.Context(), e.ID, 10)
+	r.must(err)
+	held := "/promises/" + actions[0].PromiseID.String()
+	says := func(tenant, method, path string) string {
+		return r.admin(method, T(tenant)+path, map[string]any{}).want(http.StatusNotFound).problem().Detail
+	}
+	const want = `an outcome is held for a promise that nobody has made yet, with the idempotency key "order-1"; make it to have it settled`
+	if read, settled := says("acme", "GET", held), says("acme", "POST", held+"/resolve"); read != want || settled != want {
+		t.Errorf("its promise is absent: %s; to who settles it: %s; want %s", read, settled, want)
+	}
+	if got := says("umbrella", "GET", held); got != "no such promise" {
+		t.Errorf("another tenant is told %q", got)
+	}
 	if got := r.list(T("acme") + "/promises"); len(got.Items) != 0 {
 		t.Errorf("listed %v, want nothing before it is made", got.Items)
 	}
@@ -116,7 +130,7 @@ func TestOutcomeThatComesEarlyIsKept(t *testing.T) {
 		t.Errorf("found %v, want nothing before it is made", got.Items)
 	}
 	p := r.makePromise("order-1", http.StatusCreated)
-	if p.Status != "resolved" || string(p.Value) != `{"paid":true}` {
+	if p.Status != "resolved" || string(p.Value) != `{"paid":true}` || "/promises/"+p.ID != held {
 		t.Errorf("made %+v, want it settled with what came before", p)
 	}
 	r.makePromise("order-1", http.StatusOK)

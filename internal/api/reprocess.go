@@ -62,13 +62,7 @@ func (b EventReprocess) selection(shape eventhook.Faults) (which eventhook.Event
 		which.IDs = append(which.IDs, idAt[eventhook.Event](&ids, fmt.Sprintf("body.event_ids[%d]", i), text))
 	}
 	if f := b.Filter; f != nil {
-		if f.SourceID != "" {
-			const at = "body.filter.source_id"
-			before := len(ids)
-			if which.Filter.SourceID = idAt[eventhook.Source](&ids, at, f.SourceID); which.Filter.SourceID.IsZero() && len(ids) == before {
-				rules.Add(at, "is the id of nothing") // and must not stand for any source
-			}
-		}
+		which.Filter.SourceID = namedID[eventhook.Source](&ids, &rules, "body.filter.source_id", f.SourceID)
 		checkText(&rules, "body.filter.source", f.Source)
 		which.Filter.Source = f.Source
 		which.Filter.ReceivedAfter, which.Filter.ReceivedBefore = moment(f.ReceivedAfter), moment(f.ReceivedBefore)
@@ -85,11 +79,7 @@ func (b EventReprocess) selection(shape eventhook.Faults) (which eventhook.Event
 	default:
 		which.Filter.Limit = *b.Limit
 	}
-	if unread := join(shape, ids)[len(shape):]; len(unread) > 0 {
-		all := join(join(shape, ids), rules)
-		return which, malformed(all[:min(len(all), mostFaults)])
-	}
-	return which, together(shape, rules)
+	return which, unreadFirst(shape, ids, rules)
 }
 
 // moment reads a time whose shape has been looked at; zero if it is none.

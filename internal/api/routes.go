@@ -29,9 +29,10 @@ func (s *server) registerRoutes(api huma.API) {
 		return operation{id: id, method: method, path: base + "/sources/{slug}/routes" + path, summary: summary, scope: scope, tag: "routes"}
 	}
 	create := op("create-route", http.MethodPost, "", "Make a route", eventhook.ScopeManage)
-	create.status, create.skipsShape, create.about = http.StatusCreated, true, fmt.Sprintf("A source has at most %d.", eventhook.MaxRoutes)
+	create.status, create.skipsShape, create.about = http.StatusCreated, true, fmt.Sprintf("A source has at most %d, with at most %d targets in all.", eventhook.MaxRoutes, eventhook.MaxSourceTargets)
 	update := op("update-route", http.MethodPatch, "/{id}", "Change what is named of a route", eventhook.ScopeManage)
-	update.skipsShape, update.about = true, "A JSON merge patch: null is the default, and what is not named stays. The filter and the targets are replaced whole."
+	update.skipsShape, update.about = true, "A JSON merge patch: null is the default, and what is not named stays. The filter and the targets are replaced whole; "+
+		"a secret of a target that says [redacted] stays."
 	remove := op("delete-route", http.MethodDelete, "/{id}", "Delete a route", eventhook.ScopeManage)
 	remove.status, remove.about = http.StatusNoContent, "What it has made stays; events that are to be retried are tried without it."
 	reorder := op("reorder-routes", http.MethodPut, "/reorder", "Give routes new priorities, all or none", eventhook.ScopeManage)
@@ -60,16 +61,26 @@ type createdRoute struct {
 	Body     Route
 }
 
-// checkRoute is what is wrong with a route's body, which is read as r.
-func checkRoute(ctx context.Context, tenant eventhook.TenantID, shape eventhook.Faults, r eventhook.Route) error {
+// checkRoute gives a route the targets of a body, and says what is wrong with
+// the body, which is read as r but for them.
+func checkRoute(ctx context.Context, tenant eventhook.TenantID, shape eventhook.Faults, r eventhook.Route, written []Target) (eventhook.Route, error) {
+	targets, faults := readTargets(written, r.Targets)
+	return checkRead(ctx, tenant, shape, r, targets, faults)
+}
+
+// checkRead is checkRoute for targets that are read, with what is wrong with
+// them.
+func checkRead(ctx context.Context, tenant eventhook.TenantID, shape eventhook.Faults, r eventhook.Route, targets []eventhook.Target, ofTargets eventhook.Faults) (eventhook.Route, error) {
 	conditions, err := route.Check(ctx, tenant, r)
 	if err != nil {
-		return err
+		return r, err
 	}
+	r.Targets = targets
 	var rules eventhook.Faults
 	rules.Merge("body", r.Validate())
+	rules.Merge("body", ofTargets)
 	rules.Merge("body", conditions)
-	return together(shape, rules)
+	return r, together(shape, rules)
 }
 
 func (s *server) addRoute(ctx context.Context, who caller, in *createRouteRequest) (*createdRoute, error) {
@@ -77,8 +88,8 @@ func (s *server) addRoute(ctx context.Context, who caller, in *createRouteReques
 		return nil, err
 	}
 	body, shape := in.Body.read(s)
-	want := body.over(eventhook.Route{}, body.Name, body.Targets)
-	if err := checkRoute(ctx, who.tenant, shape, want); err != nil {
+	want, err := checkRoute(ctx, who.tenant, shape, body.over(eventhook.Route{}, body.Name), body.Targets)
+	if err != nil {
 		return nil, err
 	}
 	r, err := s.RouteStore.AddRoute(ctx, who.actor(), who.tenant, in.Slug, want)
@@ -184,8 +195,8 @@ func (s *server) tryToChangeRoute(ctx context.Context, who caller, in *changeRou
 	if err != nil {
 		return have, err
 	}
-	want := body.over(have, body.Name, body.Targets)
-	if err := checkRoute(ctx, who.tenant, shape, want); err != nil {
+	want, err := checkRoute(ctx, who.tenant, shape, body.over(have, body.Name), body.Targets)
+	if err != nil {
 		return have, err
 	}
 	return s.RouteStore.ChangeRoute(ctx, who.actor(), who.tenant, in.Slug, have.ID, have.Version,

@@ -121,7 +121,12 @@ func TestRouteFaults(t *testing.T) {
 	}{
 		{"nothing that is required", `{}`, 422, []string{"body.name", "body.targets"}},
 		{"no target", `{"name":"n","targets":[]}`, 422, []string{"body.targets"}},
-		{"targets that are not there yet", `{"name":"n","targets":[{"type":"publish"},{"type":"http"}]}`, 422, []string{"body.targets[0].type", "body.targets[1].type"}},
+		{"targets of no type", `{"name":"n","targets":[{"type":"mail"},{}]}`, 422, []string{"body.targets[0].type", "body.targets[1].type"}},
+		{"targets that lead nowhere", `{"name":"n","targets":[{"type":"publish"},{"type":"http"}]}`, 422, []string{"body.targets[0].event_type", "body.targets[1].url"}},
+		{"a target's members of the wrong type", `{"name":"n","targets":[{"type":"http","url":7,"headers":{"X":[]},"method":"GET","colour":1}]}`, 422,
+			[]string{"body.targets[0].colour", "body.targets[0].headers.X", "body.targets[0].method", "body.targets[0].url"}},
+		{"a URL with a password", `{"name":"n","targets":[{"type":"http","url":"https://a:b@internal.example"}]}`, 422, []string{"body.targets[0].url"}},
+		{"a secret that is none", `{"name":"n","targets":[{"type":"http","url":"https://internal.example","auth_header":"[redacted]"}]}`, 422, []string{"body.targets[0].auth_header"}},
 		{"a target without its kind", `{"name":"n","targets":[{"type":"task"},{"type":"workflow","task_kind":"x"}]}`, 422,
 			[]string{"body.targets[0].task_kind", "body.targets[1].task_kind", "body.targets[1].workflow_kind"}},
 		{"a promise without a key", `{"name":"n","targets":[{"type":"promise"}]}`, 422, []string{"body.targets[0].idempotency_key_path"}},
@@ -249,7 +254,7 @@ func TestRoutesAreNotWithoutEnd(t *testing.T) {
 	r := setUp(t)
 	var all []eventhook.Route
 	for i := range eventhook.MaxRoutes {
-		all = append(all, eventhook.Route{Name: fmt.Sprint(i), IsEnabled: true, Targets: []eventhook.Target{{Type: eventhook.TargetTask, TaskKind: "x"}}})
+		all = append(all, eventhook.Route{Name: fmt.Sprint(i), IsEnabled: true, Targets: []eventhook.Target{{Type: eventhook.TargetTask, Settings: []byte(`{"task_kind":"x"}`)}}})
 	}
 	r.routesOf("shop", all)
 	body := `{"name":"one more","targets":[{"type":"task","task_kind":"x"}]}`

@@ -58,6 +58,15 @@ type RetryPolicy struct {
 	ScheduleSeconds   []int   `json:"schedule_seconds,omitempty" maxItems:"25" example:"[30,120,600]" doc:"The delays one by one; while it is there, the rest of the policy is kept and does not count."`
 }
 
+func (p RetryPolicy) policy() eventhook.RetryPolicy {
+	return eventhook.RetryPolicy{MaxRetries: p.MaxRetries, InitialDelayMS: p.InitialDelayMS, BackoffMultiplier: p.BackoffMultiplier,
+		MaxDelayMS: p.MaxDelayMS, ScheduleSeconds: p.ScheduleSeconds}
+}
+
+func retryView(p eventhook.RetryPolicy) RetryPolicy {
+	return RetryPolicy{p.MaxRetries, p.InitialDelayMS, p.BackoffMultiplier, p.MaxDelayMS, p.ScheduleSeconds}
+}
+
 // SourceReply is the answer to an accepted webhook.
 type SourceReply struct {
 	Status      int    `json:"status" minimum:"200" maximum:"299"`
@@ -71,7 +80,7 @@ func sourceFieldsOf(s eventhook.Source, spec verify.Spec) SourceFields {
 		Name: s.Name, IsEnabled: &s.IsEnabled, Provider: spec.Provider, Scheme: spec.Scheme, Secrets: spec.Secrets, PublicKeys: spec.PublicKeys,
 		Options: spec.Options, ToleranceSeconds: spec.ToleranceSeconds, Verifier: (*Verifier)(spec.Verifier),
 		IdempotencyKeyPaths: s.IdempotencyKeyPaths, EventTypePaths: s.EventTypePaths, RequireIdempotencyKey: s.RequireIdempotencyKey,
-		RateLimit: RateLimit(s.RateLimit), Retry: RetryPolicy(s.Retry), AllowedIPRanges: s.AllowedIPRanges, MaxBodyBytes: s.MaxBodyBytes,
+		RateLimit: RateLimit(s.RateLimit), Retry: retryView(s.Retry), AllowedIPRanges: s.AllowedIPRanges, MaxBodyBytes: s.MaxBodyBytes,
 		ContentTypes: s.ContentTypes, Response: (*SourceReply)(s.Response),
 	}
 }
@@ -85,7 +94,7 @@ func (f SourceFields) over(s eventhook.Source) (eventhook.Source, eventhook.Faul
 	}
 	s.SourceSettings = eventhook.SourceSettings{
 		IdempotencyKeyPaths: f.IdempotencyKeyPaths, EventTypePaths: f.EventTypePaths, RequireIdempotencyKey: f.RequireIdempotencyKey,
-		RateLimit: eventhook.RateLimit(f.RateLimit), Retry: eventhook.RetryPolicy(f.Retry), AllowedIPRanges: f.AllowedIPRanges,
+		RateLimit: eventhook.RateLimit(f.RateLimit), Retry: f.Retry.policy(), AllowedIPRanges: f.AllowedIPRanges,
 		MaxBodyBytes: f.MaxBodyBytes, ContentTypes: f.ContentTypes, Response: (*eventhook.SourceReply)(f.Response),
 	}
 	var faults eventhook.Faults

@@ -98,7 +98,7 @@ func (s *server) viewSource(x eventhook.Source) (Source, error) {
 		Provider: optional(spec.Provider), Scheme: optional(spec.Scheme), SecretsLost: x.Verifier.IsZero(), SecretsCount: x.SecretsCount, PublicKeys: list(spec.PublicKeys),
 		Options: spec.Options, ToleranceSeconds: spec.ToleranceSeconds, Verifier: (*Verifier)(spec.Verifier),
 		IdempotencyKeyPaths: list(orElse(x.IdempotencyKeyPaths, preset.IdempotencyKeyPaths)), EventTypePaths: list(orElse(x.EventTypePaths, preset.EventTypePaths)),
-		RequireIdempotencyKey: x.RequireIdempotencyKey, RateLimit: RateLimit(x.RateLimit.WithDefaults()), Retry: RetryPolicy(x.Retry.Or(eventhook.EventRetry)),
+		RequireIdempotencyKey: x.RequireIdempotencyKey, RateLimit: RateLimit(x.RateLimit.WithDefaults()), Retry: retryView(x.Retry.Or(eventhook.EventRetry)),
 		AllowedIPRanges: list(x.AllowedIPRanges), MaxBodyBytes: x.BodyLimit(), ContentTypes: list(x.ContentTypes), Response: (*SourceReply)(x.Response),
 		Version: x.Version, CreatedAt: utc(x.CreatedAt), UpdatedAt: utc(x.UpdatedAt),
 	}
@@ -112,7 +112,7 @@ func (s *server) viewSource(x eventhook.Source) (Source, error) {
 		v.Response = (*SourceReply)(preset.Reply)
 	}
 	if len(x.Retry.ScheduleSeconds) > 0 {
-		v.Retry = RetryPolicy(x.Retry) // the schedule counts alone: no defaults beside it
+		v.Retry = retryView(x.Retry) // the schedule counts alone: no defaults beside it
 	}
 	return v, nil
 }

@@ -125,9 +125,7 @@ func TestOneOfManyClaimsGetsTheWork(t *testing.T) {
 			answers <- r.send(context.WithoutCancel(t.Context()), adminKey, "POST", T("acme")+"/work/claim", []byte(waitingClaim))
 		}()
 	}
-	for range workers {
-		within(t, "all wait", w.waiting)
-	}
+	within(t, "the first waits", w.waiting)
 	r.execution(eventhook.Task, "build")
 	wantItems(t, within(t, "one wakes", answers), 1)
 	close(r.stopping)
@@ -233,16 +231,16 @@ func (oneTenant) Tenant(context.Context, string) (eventhook.Tenant, error) {
 	return eventhook.Tenant{Slug: "acme"}, nil
 }
 
-func TestClaimLooksWhenWorkIsDueAndWhenItsPatienceEnds(t *testing.T) {
+func TestClaimLooksWhenWorkIsDueAndUntilItsPatienceEnds(t *testing.T) {
 	for _, c := range []struct {
-		claim   string
-		next    time.Duration // 0: never
-		items   int
-		looksAt time.Duration
+		claim string
+		next  time.Duration // 0: never
+		items int
+		ends  time.Duration
 	}{
-		{"nothing is owed", 0, 0, 60 * time.Second},
+		{"nothing is owed", 0, 0, 55 * time.Second},
 		{"something is due meanwhile", 25 * time.Second, 1, 25 * time.Second},
-		{"something is due later", 90 * time.Second, 0, 60 * time.Second},
+		{"something is due later", 90 * time.Second, 0, 55 * time.Second},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -252,7 +250,7 @@ func TestClaimLooksWhenWorkIsDueAndWhenItsPatienceEnds(t *testing.T) {
 				}
 				e := echo.New()
 				api.Register(e, api.Deps{Work: s, Keys: oneTenant{}, AdminKey: eventhook.NewSecret(adminKey), Now: time.Now, Worked: func(string, int) {}})
-				req := httptest.NewRequest("POST", T("acme")+"/work/claim", strings.NewReader(waitingClaim))
+				req := httptest.NewRequest("POST", T("acme")+"/work/claim", strings.NewReader(`{"wait_seconds":55}`))
 				req.Header.Set("Authorization", "Bearer "+adminKey)
 				a := httptest.NewRecorder()
 				e.ServeHTTP(a, req)
@@ -260,14 +258,17 @@ func TestClaimLooksWhenWorkIsDueAndWhenItsPatienceEnds(t *testing.T) {
 				if n := strings.Count(string(body), `"id"`); a.Code != http.StatusOK || n != c.items {
 					t.Errorf("answered %d %s, want %d items", a.Code, body, c.items)
 				}
-				// At once, every ten seconds in case a wake was lost, and at the end.
+				// At once, every ten seconds in case a wake was lost, and when it is due.
 				const backstop = 10 * time.Second
 				var want []time.Duration
-				for at := time.Duration(0); at < c.looksAt; at += backstop {
+				for at := time.Duration(0); at < c.ends; at += backstop {
 					want = append(want, at)
 				}
-				if diff := cmp.Diff(append(want, c.looksAt), s.looked); diff != "" {
-					t.Errorf("looked after (-want +got):\n%s", diff)
+				if c.items > 0 {
+					want = append(want, c.ends)
+				}
+				if diff := cmp.Diff(want, s.looked); diff != "" || time.Since(s.began) != c.ends {
+					t.Errorf("ended after %s, want %s; looked after (-want +got):\n%s", time.Since(s.began), c.ends, diff)
 				}
 			})
 		})

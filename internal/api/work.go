@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -22,12 +24,14 @@ type WorkStore interface {
 	NextWork(ctx context.Context, q eventhook.WorkQuery) (time.Time, error)
 	WorkWake(tenant eventhook.TenantID, queue string) <-chan struct{}
 	Heartbeat(ctx context.Context, x eventhook.Execution, lease time.Duration) (time.Time, error)
-	Complete(ctx context.Context, x eventhook.Execution, output json.RawMessage) error
+	Complete(ctx context.Context, x eventhook.Execution) (eventhook.Execution, error)
+	CompleteAll(ctx context.Context, tenant eventhook.TenantID, list []eventhook.Execution) (answers []error, err error)
 	Fail(ctx context.Context, x eventhook.Execution, message string, retryable bool, policy eventhook.RetryPolicy) (time.Time, error)
 	Suspend(ctx context.Context, x eventhook.Execution, s eventhook.Suspension) error
 	Cancel(ctx context.Context, tenant eventhook.TenantID, id eventhook.ExecutionID) (eventhook.Execution, error)
 	Retry(ctx context.Context, tenant eventhook.TenantID, id eventhook.ExecutionID) (eventhook.Execution, error)
 	Execution(ctx context.Context, tenant eventhook.TenantID, id eventhook.ExecutionID) (eventhook.Execution, error)
+	Awaited(ctx context.Context, x eventhook.Execution) ([]eventhook.Promise, error)
 	Executions(ctx context.Context, tenant eventhook.TenantID, f eventhook.ExecutionFilter) ([]eventhook.Execution, error)
 }
 
@@ -75,6 +79,7 @@ type executionView struct {
 	MaxAttempts    int             `json:"max_attempts"`
 	Input          json.RawMessage `json:"input,omitempty" doc:"Of one execution alone."`
 	State          json.RawMessage `json:"state,omitempty"`
+	Promises       []promiseView   `json:"promises,omitempty" doc:"Those that a workflow awaits, or awaited last. Of one execution alone."`
 	Output         json.RawMessage `json:"output,omitempty"`
 	Error          *string         `json:"error"`
 	DueAt          *time.Time      `json:"due_at" doc:"When it may be claimed; null: not now."`
@@ -104,12 +109,19 @@ func (s *server) registerWork(api huma.API) {
 		return operation{id: id, method: http.MethodPost, path: base + "/work" + path, summary: summary, scope: eventhook.ScopeWork, tag: "work"}
 	}
 	register(s, api, post("claim-work", "/claim", "Lease due work, waiting for it if asked"), s.claimWork)
-	register(s, api, post("heartbeat-work", "/{id}/heartbeat", "Extend the lease"), s.heartbeat)
+	beat := post("heartbeat-work", "/{id}/heartbeat", "Extend the lease")
+	beat.about = "Send one after each third of the lease. 409: the lease is lost, and the work no longer yours."
+	register(s, api, beat, s.heartbeat)
 	register(s, api, post("complete-work", "/{id}/complete", "End work with its output"), s.complete)
+	all := post("complete-many-work", "/complete", "End much work, each with its output")
+	all.about = "The answer is 200 though some of the work could not be completed: each item says its status or its error, in the order in which they were sent."
+	register(s, api, all, s.completeMany)
 	register(s, api, post("fail-work", "/{id}/fail", "End an attempt; it is tried again if retryable and attempts are left"), s.fail)
 	register(s, api, post("suspend-work", "/{id}/suspend", "Put a workflow aside until promises are settled"), s.suspend)
 	register(s, api, post("cancel-work", "/{id}/cancel", "Cancel work that has not ended"), s.cancel)
-	register(s, api, post("retry-work", "/{id}/retry", "Start failed, dead or cancelled work anew"), s.retry)
+	again := post("retry-work", "/{id}/retry", "Do failed, dead or cancelled work again")
+	again.about = "It is due at once, with all its attempts before it. A workflow keeps its state and its promises, and goes on from there."
+	register(s, api, again, s.retry)
 	get := operation{id: "list-work", method: http.MethodGet, path: base + "/work", summary: "List executions, newest first", scope: eventhook.ScopeWork, tag: "work"}
 	register(s, api, get, s.listWork)
 	get.id, get.path, get.summary = "get-work", base+"/work/{id}", "Read an execution"
@@ -132,96 +144,79 @@ func (s *server) claimWork(ctx context.Context, who caller, in *claimRequest) (*
 		return nil, err
 	}
 	s.Worked("claimed", len(list))
-	return s.viewClaimed(ctx, list)
+	return viewClaimed(list), nil
 }
-
-// lostWake is how long somebody waits at most before looking again, in case a
-// wake from another instance was lost.
-const lostWake = 10 * time.Second
 
 // claimOrWait claims, and with nothing to do waits for a wake, for the moment
 // when the next work is due, for its patience to end, or for the server's stop.
-func (s *server) claimOrWait(ctx context.Context, q eventhook.WorkQuery, patience time.Duration) ([]eventhook.Execution, error) {
-	end := s.Now().Add(patience)
-	for {
-		wake := s.Work.WorkWake(q.Tenant, q.Queue)
-		list, err := s.Work.ClaimWork(ctx, q)
-		if err != nil || len(list) > 0 || !s.Now().Before(end) {
-			return list, err
+// Who comes while others wait for the same work stands behind them at once.
+func (s *server) claimOrWait(ctx context.Context, q eventhook.WorkQuery, patience time.Duration) (list []eventhook.Execution, err error) {
+	look := func(o *outlook) (bool, error) {
+		o.wake = s.Work.WorkWake(q.Tenant, q.Queue)
+		if list, err = s.Work.ClaimWork(ctx, q); err != nil || len(list) > 0 || patience == 0 {
+			return true, err
 		}
 		next, err := s.Work.NextWork(ctx, q)
 		if err != nil {
-			return nil, err
-		}
-		if next.IsZero() || next.After(end) {
-			next = end
-		}
-		if backstop := s.Now().Add(lostWake); next.After(backstop) {
-			next = backstop
+			return true, err
 		}
 		const least = 10 * time.Millisecond // another worker may be taking what is due
-		timer := time.NewTimer(max(next.Sub(s.Now()), least))
-		select {
-		case <-wake:
-		case <-timer.C:
-		case <-s.Stopping:
-			end = s.Now()
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		now := s.Now()
+		o.again = now.Add(lostWake)
+		if !next.IsZero() && next.Before(o.again) {
+			o.again = later(next, now.Add(least))
 		}
-		timer.Stop()
+		return false, nil
 	}
+	line := workLine(q)
+	var seen outlook
+	if patience == 0 || s.waits.lines.Members(line) == 0 {
+		if done, err := look(&seen); done {
+			return list, err
+		}
+	}
+	err = s.waits.inTurn(ctx, line, patience, seen, look)
+	return list, err
 }
 
-func (s *server) viewClaimed(ctx context.Context, list []eventhook.Execution) (*claimAnswer, error) {
-	inputs, err := s.inputs(ctx, list)
-	if err != nil {
-		return nil, err
+// workLine is that of those who want the same work. No name holds a NUL.
+func workLine(q eventhook.WorkQuery) waitLine {
+	kinds := slices.Compact(slices.Sorted(slices.Values(q.Kinds)))
+	return waitLine{q.Tenant, "work " + strings.Join(append([]string{q.Queue}, kinds...), "\x00")}
+}
+
+func later(x, y time.Time) time.Time {
+	if x.After(y) {
+		return x
 	}
+	return y
+}
+
+func viewClaimed(list []eventhook.Execution) *claimAnswer {
 	out := &claimAnswer{}
-	out.Body.Items = []workItem{}
-	for i, x := range list {
+	out.Body.Items = make([]workItem, 0, len(list))
+	for _, x := range list {
 		item := workItem{
 			ID: x.ID.String(), Type: string(x.Type), Kind: x.Kind, Queue: x.Queue, EventID: optionalID(x.EventID),
-			IdempotencyKey: optional(x.IdempotencyKey), Input: inputs[i], Attempt: x.Attempt, LeaseToken: x.Lease.Token,
+			IdempotencyKey: optional(x.IdempotencyKey), Input: input(x), Attempt: x.Attempt, LeaseToken: x.Lease.Token,
 			LeaseUntil: utc(x.Lease.Until), State: x.State,
 		}
-		for _, p := range x.Promises {
-			item.Promises = append(item.Promises, viewPromise(p))
-		}
+		item.Promises = viewPromises(x.Promises)
 		out.Body.Items = append(out.Body.Items, item)
 	}
-	return out, nil
+	return out
 }
 
-// inputs are the executions' inputs: their own, or their event's body.
-func (s *server) inputs(ctx context.Context, list []eventhook.Execution) ([]json.RawMessage, error) {
-	var events []eventhook.EventID
-	for _, x := range list {
-		if x.Input == nil && !x.EventID.IsZero() {
-			events = append(events, x.EventID)
-		}
+// input is an execution's input: its own, or its event's body.
+func input(x eventhook.Execution) json.RawMessage {
+	switch {
+	case x.Input != nil:
+		return x.Input
+	case x.Payload != nil:
+		block := payload.Block(x.Payload.Headers)
+		return payload.New(block, block.Get("Content-Type"), x.Payload.Body).Render()
 	}
-	var payloads map[eventhook.EventID]eventhook.Payload
-	if len(events) > 0 {
-		var err error
-		if payloads, err = s.Events.Payloads(ctx, events); err != nil {
-			return nil, err
-		}
-	}
-	inputs := make([]json.RawMessage, len(list))
-	for i, x := range list {
-		switch p, ok := payloads[x.EventID]; {
-		case x.Input != nil:
-			inputs[i] = x.Input
-		case ok:
-			block := payload.Block(p.Headers)
-			inputs[i] = payload.New(block, block.Get("Content-Type"), p.Body).Render()
-		default:
-			inputs[i] = json.RawMessage("null")
-		}
-	}
-	return inputs, nil
+	return json.RawMessage("null")
 }
 
 // leased reads the id of an execution that a worker says it holds.
@@ -234,7 +229,7 @@ type heartbeatRequest struct {
 	WorkPath
 	Body struct {
 		LeaseToken   int64 `json:"lease_token"`
-		LeaseSeconds int   `json:"lease_seconds,omitempty" default:"30" minimum:"1" maximum:"3600"`
+		LeaseSeconds int   `json:"lease_seconds,omitempty" minimum:"1" maximum:"3600" doc:"How long the work is yours from now; without it, as long as you claimed it for, and never less than it is yours already."`
 	}
 }
 
@@ -271,11 +266,13 @@ func (s *server) complete(ctx context.Context, who caller, in *completeRequest) 
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Work.Complete(ctx, x, in.Body.Output); err != nil {
+	x.Output = in.Body.Output
+	done, err := s.Work.Complete(ctx, x)
+	if err != nil {
 		return nil, err
 	}
 	s.Worked("completed", 1)
-	return s.settled(ctx, who, x.ID)
+	return &executionAnswer{viewExecution(done)}, nil
 }
 
 type failRequest struct {
@@ -388,18 +385,26 @@ func (s *server) settled(ctx context.Context, who caller, id eventhook.Execution
 	return &executionAnswer{viewExecution(x)}, nil
 }
 
-// execution shows one execution with its input.
+// execution shows one execution with its input and what it awaits.
 func (s *server) execution(ctx context.Context, who caller, id eventhook.ExecutionID) (*executionAnswer, error) {
 	x, err := s.Work.Execution(ctx, who.tenant, id)
 	if err != nil {
 		return nil, err
 	}
-	inputs, err := s.inputs(ctx, []eventhook.Execution{x})
-	if err != nil {
+	if x.Input == nil && !x.EventID.IsZero() {
+		payloads, err := s.Events.Payloads(ctx, []eventhook.EventID{x.EventID})
+		if err != nil {
+			return nil, err
+		}
+		if p, ok := payloads[x.EventID]; ok {
+			x.Payload = &p
+		}
+	}
+	if x.Promises, err = s.Work.Awaited(ctx, x); err != nil {
 		return nil, err
 	}
 	v := viewExecution(x)
-	v.Input = inputs[0]
+	v.Input, v.Promises = input(x), viewPromises(x.Promises)
 	return &executionAnswer{v}, nil
 }
 

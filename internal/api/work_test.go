@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -131,6 +132,22 @@ func TestHeartbeatExtendsTheLease(t *testing.T) {
 	r.claimOne()
 }
 
+func TestAHeartbeatWithTheTokenAloneKeepsTheLeaseAsLongAsItWasClaimed(t *testing.T) {
+	r := setUp(t)
+	r.execution(eventhook.Task, "build")
+	held := r.claim(map[string]any{"lease_seconds": 600})[0]
+	r.clock.advance(200 * time.Second)
+	var beat item
+	r.act(held, "heartbeat", nil).want(http.StatusOK).into(&beat)
+	if want := r.clock.now().Add(10 * time.Minute); !beat.LeaseUntil.Equal(want) {
+		t.Errorf("leased until %s, want %s", beat.LeaseUntil, want)
+	}
+	r.clock.advance(599 * time.Second)
+	if got := r.claim(map[string]any{}); len(got) != 0 {
+		t.Errorf("claimed %d while the lease is on, want none", len(got))
+	}
+}
+
 func TestWorkEnds(t *testing.T) {
 	r := setUp(t)
 	for _, c := range []struct {
@@ -256,6 +273,7 @@ func TestWorkflowWaitsForPromises(t *testing.T) {
 		t.Errorf("got %v, heard of %v; want it suspended, not due", x, r.worked)
 	}
 	r.admin("POST", T("acme")+"/promises/"+paid.ID+"/resolve", map[string]any{"value": map[string]any{"amount": 42}}).want(http.StatusOK)
+	wantAwaited(t, r.work(id), "paid resolved", "shipped pending")
 	if got := r.claim(map[string]any{}); len(got) != 0 {
 		t.Error("claimed while one promise is pending")
 	}
@@ -272,6 +290,36 @@ func TestWorkflowWaitsForPromises(t *testing.T) {
 	}
 	r.act(held, "complete", nil).want(http.StatusConflict)
 	r.act(again, "complete", nil).want(http.StatusOK)
+	wantAwaited(t, r.work(id), "paid resolved", "shipped rejected")
+}
+
+// wantAwaited holds which promises an execution shows, and how they stand.
+func wantAwaited(t *testing.T, x map[string]any, want ...string) {
+	t.Helper()
+	var got []string
+	list, _ := x["promises"].([]any)
+	for _, p := range list {
+		p := p.(map[string]any)
+		got = append(got, fmt.Sprint(p["idempotency_key"], " ", p["status"]))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("awaits (-want +got):\n%s", diff)
+	}
+}
+
+func TestAWorkflowThatIsRetriedGoesOnWithItsStateAndItsPromises(t *testing.T) {
+	r := setUp(t)
+	id := r.execution(eventhook.Workflow, "pay")
+	p := r.makePromise("paid", http.StatusCreated)
+	r.act(r.claimOne(), "suspend", map[string]any{"await": []string{p.ID}, "state": 2}).want(http.StatusOK)
+	for _, act := range []string{"cancel", "retry"} {
+		r.admin("POST", T("acme")+"/work/"+id+"/"+act, nil).want(http.StatusOK)
+		wantAwaited(t, r.work(id), "paid pending")
+	}
+	again := r.claimOne()
+	if string(again.State) != "2" || len(again.Promises) != 1 || again.Attempt != 1 {
+		t.Errorf("claimed %+v, want it with its state and promise, in its first attempt", again)
+	}
 }
 
 func TestWorkflowWaitsNoLongerThanItSays(t *testing.T) {
@@ -297,9 +345,17 @@ func TestOnlyWorkflowsSuspend(t *testing.T) {
 	none := eventhook.NewID[eventhook.Promise](noon).String()
 	r.execution(eventhook.Workflow, "pay")
 	held = r.claimOne()
-	for claim, await := range map[string][]string{"a promise that is none": {none}, "one twice": {p.ID, p.ID}} {
-		if a := r.act(held, "suspend", map[string]any{"await": await}); a.Code != http.StatusUnprocessableEntity {
-			t.Errorf("%s: answered %d, want 422", claim, a.Code)
+	for _, c := range []struct {
+		claim     string
+		await, at []string
+	}{
+		{"a promise that is none", []string{none}, []string{"body.await[0]"}},
+		{"one twice", []string{p.ID, p.ID}, []string{"body.await[1]"}},
+		{"all of this", []string{p.ID, none, p.ID, none}, []string{"body.await[1]", "body.await[2]", "body.await[3]"}},
+	} {
+		wrong := r.act(held, "suspend", map[string]any{"await": c.await}).want(http.StatusUnprocessableEntity).problem()
+		if diff := cmp.Diff(c.at, wrong.locations()); diff != "" || wrong.Detail != "The request is not valid." {
+			t.Errorf("%s: answered %+v; faults (-want +got):\n%s", c.claim, wrong, diff)
 		}
 	}
 }

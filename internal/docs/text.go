@@ -58,9 +58,10 @@ source; a verifier that is spelled out has none and says the text itself.
 
 ## Ids and types
 
-A path is ` + "`header.<name>`, `body.<a.b.0.c>`, or `sha256.body`" + `, the SHA-256 of the
-body, for webhooks that have no id: then two that are alike are one. Several
-are joined with ` + "` + `" + `, as in ` + "`header.linear-event + body.action`" + `: their texts with a dot
+A path is ` + "`header.<name>`, `body.<a.b.0.c>`, `cloudevent.<attribute>`" + ` or
+` + "`cloudevent.data.<a.b.0.c>`" + ` of a [CloudEvent](routing.md#cloudevents), or
+` + "`sha256.body`" + `, the SHA-256 of the body, for webhooks that have no id: then two
+that are alike are one. Several are joined with ` + "` + `" + `, as in ` + "`header.linear-event + body.action`" + `: their texts with a dot
 between, and nothing if one of them is absent. Texts and numbers count. The
 first path of a list that leads somewhere is taken. A path to a header that
 carries credentials leads nowhere. A body that begins as JSON does is read as
@@ -71,8 +72,8 @@ can send it again under another id, within the tolerance where the provider
 signs the time. Where that matters, give ` + "`idempotency_key_paths: [sha256.body]`" + `.
 
 After its own paths an event's type is looked for in the headers
-` + "`x-event-type`, `x-github-event`, `x-stripe-event`, `x-webhook-event`" + ` and in the
-body's ` + "`type`, `event`, `action`, `event_type`" + `.
+` + "`x-event-type`, `x-github-event`, `x-stripe-event`, `x-webhook-event`, `ce-type`" + `
+and in the body's ` + "`type`, `event`, `action`, `event_type`" + `.
 `
 
 const trying = `

@@ -2,6 +2,7 @@ package egress
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"testing"
@@ -144,8 +145,8 @@ func TestANameDoesNotHideItsAddress(t *testing.T) {
 	}
 	for _, host := range []string{"127.0.0.1", "localhost", "::ffff:127.0.0.1", "::1", "0.0.0.0"} {
 		_, err := server.client(t, Policy{}).Get(t.Context(), "https://"+net.JoinHostPort(host, port), 100)
-		if !errors.Is(err, ErrRefused) || err.Error() != ErrRefused.Error() {
-			t.Errorf("%s: got %v, want %v and no address", host, err, ErrRefused)
+		if want := fmt.Sprintf(notPublic, "the server"); !errors.Is(err, ErrRefused) || err.Error() != want {
+			t.Errorf("%s: got %v, want %s", host, err, want)
 		}
 	}
 	if got := server.connections.Load(); got != 0 {

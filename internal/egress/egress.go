@@ -1,17 +1,17 @@
 // Package egress makes our requests to addresses that others choose: key sets
 // and certificates that a source names, confirmations that a provider asks
-// for. Whoever chooses an address must not reach through us what he could not
-// reach himself, nor cost us more than a bounded time and a bounded answer.
+// for, the places that routes call, the receivers of subscriptions. Whoever chooses
+// an address must not reach through us what he could not reach himself, nor cost
+// us more than a bounded time and a bounded answer.
 //
 // It judges an address when it is dialled, and the very address that is
 // dialled, so a name that resolves to something else the next time gains
-// nothing. It follows no redirect, uses no proxy, keeps no cookies, and knows
-// nothing of ours.
+// nothing. It follows no redirect, uses no proxy but one that is configured, keeps
+// no cookies, and knows nothing of ours.
 package egress
 
 import (
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"io"
 	"net"
@@ -33,6 +33,9 @@ type Policy struct {
 	// AllowedCIDRs are allowed whatever else is said of them. An address that
 	// stands for an IPv4 address is looked up as that.
 	AllowedCIDRs []netip.Prefix
+	// Proxy dials for us, if there is one. It resolves the names, so the addresses
+	// that they have are its to judge; ours alone are those that Foresee tells.
+	Proxy *url.URL
 	// RootCAs sign the servers' certificates; nil: those of the system.
 	RootCAs *x509.CertPool
 }
@@ -67,37 +70,38 @@ const (
 // its fields are set.
 type Client struct {
 	UserAgent string        // "eventhook" by default
-	Timeout   time.Duration // of a whole request, reading the answer included; 10 s by default
+	Timeout   time.Duration // of a whole Get, reading the answer included; 10 s by default
 
-	http *http.Client
+	policy Policy
+	http   *http.Client
+	sender *http.Transport
 }
 
 // New makes a Client, which connects to nobody before it is asked to.
 func New(p Policy) *Client {
 	p.AllowedCIDRs = slices.Clone(p.AllowedCIDRs)
-	dialer := &net.Dialer{Timeout: connectTimeout, ControlContext: p.control}
-	return newClient(p, dialer.DialContext)
+	return newClient(p, p.dialer(nil).DialContext)
+}
+
+// dialer judges each address that it is about to dial, but for a proxy's. With
+// no resolver it has the system's.
+func (p Policy) dialer(r *net.Resolver) *net.Dialer {
+	d := &net.Dialer{Timeout: connectTimeout, Resolver: r}
+	if p.Proxy == nil {
+		d.ControlContext = p.control
+	}
+	return d
 }
 
 func newClient(p Policy, dial func(ctx context.Context, network, address string) (net.Conn, error)) *Client {
+	get := transport(p, dial)
+	get.ForceAttemptHTTP2, get.MaxIdleConns, get.MaxIdleConnsPerHost = true, maxIdle, maxIdlePerHost
 	return &Client{
 		UserAgent: "eventhook",
 		Timeout:   10 * time.Second,
-		http: &http.Client{
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-			Transport: &http.Transport{
-				Proxy:                  nil, // not even one that the environment names: it would dial for us
-				DialContext:            dial,
-				TLSClientConfig:        &tls.Config{RootCAs: p.RootCAs, MinVersion: tls.VersionTLS12},
-				TLSHandshakeTimeout:    connectTimeout,
-				ForceAttemptHTTP2:      true,
-				DisableCompression:     true, // what we read is what was sent
-				MaxIdleConns:           maxIdle,
-				MaxIdleConnsPerHost:    maxIdlePerHost,
-				IdleConnTimeout:        idleTimeout,
-				MaxResponseHeaderBytes: maxHeaderBytes,
-			},
-		},
+		policy:    p,
+		http:      &http.Client{CheckRedirect: follow, Transport: get},
+		sender:    newSender(p, dial),
 	}
 }
 
@@ -118,15 +122,21 @@ type Document struct {
 // nothing of the answer, of the URL, or of the addresses behind it. What they
 // wrap may print all of that.
 func (c *Client) Get(ctx context.Context, url string, most int64) (Document, error) {
+	asking := asking{"the server", time.Now()}
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	request, err := c.request(ctx, url)
 	if err != nil {
 		return Document{}, err
 	}
+	if c.policy.Proxy != nil {
+		if err := c.Foresee(request.URL); err != nil {
+			return Document{}, err
+		}
+	}
 	response, err := c.http.Do(request)
 	if err != nil {
-		return Document{}, inOurWords(ctx, err)
+		return Document{}, asking.inOurWords(ctx, err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
@@ -134,7 +144,7 @@ func (c *Client) Get(ctx context.Context, url string, most int64) (Document, err
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(nil, response.Body, most))
 	if err != nil {
-		return Document{}, inOurWords(ctx, err)
+		return Document{}, asking.inOurWords(ctx, err)
 	}
 	return Document{Body: body, ContentType: response.Header.Get("Content-Type"), MaxAge: maxAge(response.Header)}, nil
 }

@@ -48,6 +48,7 @@ func (s *server) client(t *testing.T, p Policy) *Client {
 	p.RootCAs.AddCert(s.Certificate())
 	c := New(p)
 	t.Cleanup(c.http.CloseIdleConnections)
+	t.Cleanup(c.sender.CloseIdleConnections)
 	return c
 }
 
@@ -155,8 +156,8 @@ func TestGetRefusesURLs(t *testing.T) {
 
 func TestGetTrustsNobodyElse(t *testing.T) {
 	s := serve(t, answer("keys"))
-	if _, err := New(inside).Get(t.Context(), s.URL, 100); err == nil || err.Error() != "its certificate is not trusted" {
-		t.Errorf("got %v, want its certificate is not trusted", err)
+	if _, err := New(inside).Get(t.Context(), s.URL, 100); err == nil || err.Error() != "the certificate of the server is not trusted" {
+		t.Errorf("got %v, want that its certificate is not trusted", err)
 	}
 }
 
@@ -164,8 +165,8 @@ func TestANameThatNobodyHas(t *testing.T) {
 	c := newClient(Policy{}, func(context.Context, string, string) (net.Conn, error) {
 		return nil, &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "example.com", Server: "10.0.0.2:53", IsNotFound: true}}
 	})
-	if _, err := c.Get(t.Context(), "https://example.com/", 100); err == nil || err.Error() != "its name is not known" {
-		t.Errorf("got %v, want its name is not known", err)
+	if _, err := c.Get(t.Context(), "https://example.com/", 100); err == nil || err.Error() != "the name of the server is not known" {
+		t.Errorf("got %v, want that its name is not known", err)
 	}
 }
 
@@ -262,8 +263,8 @@ func TestGetEndsInTime(t *testing.T) {
 				client := newClient(Policy{RootCAs: roots}, network.dial)
 				defer client.http.CloseIdleConnections()
 				began := time.Now()
-				if _, err := client.Get(t.Context(), "https://example.com/", 100); !errors.Is(err, context.DeadlineExceeded) || err.Error() != "no whole answer in time" {
-					t.Errorf("got %v, want no whole answer in time", err)
+				if _, err := client.Get(t.Context(), "https://example.com/", 100); !errors.Is(err, context.DeadlineExceeded) || err.Error() != "no whole answer from the server within 10 s" {
+					t.Errorf("got %v, want no whole answer within 10 s", err)
 				}
 				if got := time.Since(began); got != 10*time.Second {
 					t.Errorf("took %s, want 10s", got)
@@ -287,7 +288,7 @@ func TestAHandshakeThatHangsEnds(t *testing.T) {
 		network := newPipes()
 		client := newClient(Policy{}, network.dial)
 		began := time.Now()
-		if _, err := client.Get(t.Context(), "https://example.com/", 100); err == nil || err.Error() != "no connection in time" {
+		if _, err := client.Get(t.Context(), "https://example.com/", 100); err == nil || err.Error() != "no connection to the server in time" {
 			t.Errorf("got %v, want no connection in time", err)
 		}
 		if got := time.Since(began); got != connectTimeout {

@@ -14,14 +14,16 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// Path points into a webhook: header.<name>, body.<a.b.0.c>, sha256.body, or
-// several of these joined. Parse it once, use it often, from any goroutine.
+// Path points into a webhook: header.<name>, body.<a.b.0.c>,
+// cloudevent.<attribute>, cloudevent.data.<a.b.0.c>, sha256.body, or several of
+// these joined. Parse it once, use it often, from any goroutine.
 type Path struct {
-	joined []Path   // or what follows
-	hash   bool     // sha256.body, or
-	header string   // canonical name, or "" for a body path
-	body   string   // in gjson's syntax, every step taken literally
-	steps  []string // instead of body, where gjson would not take them literally
+	joined  []Path   // or what follows
+	hash    bool     // sha256.body, or
+	header  string   // canonical name, or "" for a path into JSON
+	inEvent bool     // into the CloudEvent, else into the body
+	json    string   // in gjson's syntax, every step taken literally
+	steps   []string // instead of json, where gjson would not take them literally
 }
 
 // ParsePath reads a path. The error is of KindInvalid.
@@ -48,13 +50,13 @@ func parsePart(s string) Path {
 	if kind == "header" {
 		return Path{header: textproto.CanonicalMIMEHeaderKey(rest)}
 	}
-	steps := strings.Split(rest, ".")
+	p, steps := Path{inEvent: kind == "cloudevent", json: rest}, strings.Split(rest, ".")
 	for _, step := range steps {
 		if gjson.Escape(step) != step || !isIndexOrName(step) {
-			return Path{steps: steps}
+			p.json, p.steps = "", steps
 		}
 	}
-	return Path{body: rest}
+	return p
 }
 
 // isIndexOrName tells an array index as it is usually written, or a member
@@ -92,13 +94,21 @@ func ParsePaths(list []string) ([]Path, error) {
 
 // IsZero reports whether the path was never parsed.
 func (p Path) IsZero() bool {
-	return p.joined == nil && !p.hash && p.header == "" && p.body == "" && p.steps == nil
+	return p.joined == nil && !p.hash && p.header == "" && p.json == "" && p.steps == nil
 }
 
-// Headers are the canonical names of the headers that the path reads.
+// Headers are the canonical names of the headers that the path reads, or would
+// read in a CloudEvent whose attributes are headers.
 func (p Path) Headers() []string {
 	if p.header != "" {
 		return []string{p.header}
+	}
+	if p.inEvent {
+		attribute, _, _ := strings.Cut(p.json, ".")
+		if p.steps != nil {
+			attribute = p.steps[0]
+		}
+		return []string{textproto.CanonicalMIMEHeaderKey("ce-" + attribute)}
 	}
 	var names []string
 	for _, part := range p.joined {
@@ -152,30 +162,38 @@ func (v *View) Raw(p Path) (json.RawMessage, bool) {
 	return json.RawMessage(r.Raw), r.Exists()
 }
 
-// At is the JSON value at a body's path; it does not exist if nothing is
-// there, or for another path. It copies nothing: it points into the body, and
-// keeps it alive.
+// At is the JSON value at a path into the body or the CloudEvent; it does not
+// exist if nothing is there, or for another path. It copies nothing: it points
+// into the view, and keeps it alive.
 func (v *View) At(p Path) gjson.Result {
-	view := v.JSON()
+	view := v.root(p)
 	if len(view) == 0 || p.joined != nil || p.hash || p.header != "" {
 		return gjson.Result{}
 	}
 	text := unsafe.String(unsafe.SliceData(view), len(view)) //nolint:gosec // a Payload never changes
 	if p.steps == nil {
-		return gjson.Get(text, p.body)
+		return gjson.Get(text, p.json)
 	}
 	return walk(gjson.Parse(text), p.steps)
 }
 
 func (v *View) at(p Path) gjson.Result {
-	view := v.JSON()
+	view := v.root(p)
 	if view == nil {
 		return gjson.Result{}
 	}
 	if p.steps == nil {
-		return gjson.GetBytes(view, p.body)
+		return gjson.GetBytes(view, p.json)
 	}
 	return walk(gjson.ParseBytes(view), p.steps)
+}
+
+// root is what a path into JSON starts from.
+func (v *View) root(p Path) []byte {
+	if p.inEvent {
+		return v.CloudEvent()
+	}
+	return v.JSON()
 }
 
 // walk goes down step by step, since gjson's escapes hold for the members of

@@ -1,6 +1,6 @@
 // Package payload looks into what a webhook carried: the JSON view of its
-// body, and paths into body and headers. It parses lazily, at most once, and
-// never changes the bytes. It does no IO and keeps nothing.
+// body, its CloudEvent, and paths into these and the headers. It parses lazily,
+// at most once, and never changes the bytes. It does no IO and keeps nothing.
 package payload
 
 import (
@@ -8,13 +8,9 @@ import (
 	"encoding/json"
 	"iter"
 	"mime"
-	"mime/multipart"
 	"net/textproto"
-	"net/url"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/tidwall/gjson"
 )
 
 // Header reads headers by name, in any case; "" if absent. http.Header is one.
@@ -51,136 +47,83 @@ func (b Block) All() iter.Seq2[string, string] {
 
 // View is one webhook, looked into. Not safe for concurrent use.
 type View struct {
-	header      Header
-	contentType string
-	body        []byte
-	json        []byte
-	parsed      bool
+	*webhook
 	transformed json.RawMessage
+}
+
+// webhook is what a view and those that Transform makes of it share.
+type webhook struct {
+	header       Header
+	contentType  string
+	body         []byte
+	json         []byte
+	isParsed     bool
+	rendered     []byte
+	cloudEvent   []byte
+	isCloudKnown bool
 }
 
 // New makes a view; it parses nothing yet.
 func New(header Header, contentType string, body []byte) *View {
-	return &View{header: header, contentType: contentType, body: body}
+	v := &struct {
+		View
+		of webhook
+	}{of: webhook{header: header, contentType: contentType, body: body}}
+	v.webhook = &v.of
+	return &v.View
 }
 
 // Header is a header's value, "" if absent.
 func (v *View) Header(name string) string { return v.header.Get(name) }
 
-// JSON is the JSON view of the body, nil if it has none: JSON itself, a form
-// or multipart form as an object of its fields (files as name, size and type).
-// A body of no or of plain text type is JSON if it reads as such.
+// JSON is the JSON view of the body, nil if it has none: JSON itself, XML, a
+// form or multipart form as an object of its fields (files as name, size and
+// type). A body of no or of plain text type is JSON if it reads as such. What
+// is malformed, or beyond the bounds of its kind, has no view.
 func (v *View) JSON() json.RawMessage {
-	if !v.parsed {
-		v.parsed = true
-		v.json = toJSON(v.contentType, v.body)
+	if !v.isParsed {
+		v.isParsed = true
+		v.json, _ = toJSON(v.contentType, v.body)
 	}
 	return v.json
 }
 
-func toJSON(contentType string, body []byte) []byte {
+const formMedia = "application/x-www-form-urlencoded"
+
+// toJSON makes the view, or says why there is none.
+func toJSON(contentType string, body []byte) ([]byte, error) {
 	media, params, err := mime.ParseMediaType(contentType)
 	if err != nil {
-		media = strings.ToLower(strings.TrimSpace(strings.SplitN(contentType, ";", 2)[0]))
+		media = mediaType(contentType)
 	}
 	switch {
-	case media == "application/x-www-form-urlencoded":
-		return formJSON(body)
+	case media == formMedia:
+		return formJSON(body, params["charset"])
 	case media == "multipart/form-data":
 		return multipartJSON(body, params["boundary"])
-	case media == "" || media == "text/plain" || media == "application/octet-stream" ||
-		strings.HasSuffix(media, "json") || strings.HasSuffix(media, "+json"):
+	case media == "" || media == "text/plain" || media == "application/octet-stream" || IsJSON(media):
 		return checkedJSON(body)
+	case isXML(media):
+		return xmlJSON(body, params["charset"])
 	}
-	return nil
+	return nil, errMedia
 }
 
-// checkedJSON returns the body if it is one JSON value of bearable depth.
-// Bytes that are not UTF-8 are replaced.
-func checkedJSON(body []byte) []byte {
-	body = bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
-	if tooDeep(body) || !gjson.ValidBytes(body) {
-		return nil
-	}
-	if !utf8.Valid(body) {
-		body = bytes.ToValidUTF8(body, []byte("\uFFFD"))
-	}
-	return body
+// mediaType is a content type without its parameters, be they right or wrong,
+// in lower case.
+func mediaType(contentType string) string {
+	media, _, _ := strings.Cut(contentType, ";")
+	return strings.ToLower(strings.TrimSpace(media))
 }
 
-// maxDepth is how deep JSON may nest to be looked into. Parsers recurse; a
-// body of a million brackets must not take the process down.
-const maxDepth = 1000
+// IsJSON reports whether a content type says that a body is JSON.
+func IsJSON(contentType string) bool { return strings.HasSuffix(mediaType(contentType), "json") }
 
-func tooDeep(body []byte) bool {
-	if bytes.Count(body, []byte("["))+bytes.Count(body, []byte("{")) <= maxDepth {
-		return false
-	}
-	depth, inString := 0, false
-	for i := 0; i < len(body); i++ {
-		switch c := body[i]; {
-		case inString && c == '\\':
-			i++
-		case c == '"':
-			inString = !inString
-		case inString:
-		case c == '[' || c == '{':
-			if depth++; depth > maxDepth {
-				return true
-			}
-		case c == ']' || c == '}':
-			depth--
-		}
-	}
-	return false
-}
+// IsXML reports whether a content type says that a body is XML.
+func IsXML(contentType string) bool { return isXML(mediaType(contentType)) }
 
-func formJSON(body []byte) []byte {
-	values, err := url.ParseQuery(string(body))
-	if err != nil {
-		return nil
-	}
-	fields := make(map[string]any, len(values))
-	for name, vs := range values {
-		addField(fields, name, vs)
-	}
-	return marshal(fields)
-}
-
-func addField(fields map[string]any, name string, vs []string) {
-	if len(vs) == 1 {
-		fields[name] = vs[0]
-		return
-	}
-	fields[name] = vs
-}
-
-func multipartJSON(body []byte, boundary string) []byte {
-	if boundary == "" {
-		return nil
-	}
-	const inMemory = 32 << 20 // the body is, already
-	form, err := multipart.NewReader(bytes.NewReader(body), boundary).ReadForm(inMemory)
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = form.RemoveAll() }()
-	fields := make(map[string]any, len(form.Value)+len(form.File))
-	for name, vs := range form.Value {
-		addField(fields, name, vs)
-	}
-	for name, files := range form.File {
-		described := make([]map[string]any, len(files))
-		for i, f := range files {
-			described[i] = map[string]any{"filename": f.Filename, "size": f.Size, "content_type": f.Header.Get("Content-Type")}
-		}
-		if len(described) == 1 {
-			fields[name] = described[0]
-		} else {
-			fields[name] = described
-		}
-	}
-	return marshal(fields)
+func isXML(media string) bool {
+	return media == "application/xml" || media == "text/xml" || strings.HasSuffix(media, "+xml")
 }
 
 func marshal(v any) []byte {
@@ -192,12 +135,10 @@ func marshal(v any) []byte {
 }
 
 // Transform is the same webhook of which targets get something else: Render
-// is the given JSON, and paths lead into the webhook as before.
+// is the given JSON, and paths lead into the webhook as before. What one of
+// the two has parsed, the other has, too.
 func (v *View) Transform(to json.RawMessage) *View {
-	v.JSON() // so that it is parsed once for both
-	other := *v
-	other.transformed = to
-	return &other
+	return &View{webhook: v.webhook, transformed: to}
 }
 
 // Transformed is what Transform was given, else nil.
@@ -210,16 +151,36 @@ func (v *View) Render() json.RawMessage {
 	if v.transformed != nil {
 		return v.transformed
 	}
+	if v.rendered == nil {
+		v.rendered = v.render()
+	}
+	return v.rendered
+}
+
+func (v *View) render() []byte {
 	if view := v.JSON(); view != nil {
 		return view
 	}
 	if len(v.body) == 0 {
-		return json.RawMessage("null")
+		return []byte("null")
 	}
-	if utf8.Valid(v.body) {
-		return marshal(string(v.body))
+	if text, ok := textOf(v.contentType, v.body); ok {
+		return AppendText(nil, text)
 	}
 	return marshal(map[string][]byte{"base64": v.body})
+}
+
+// textOf is a body as text: UTF-8, or what its content type says it is.
+func textOf(contentType string, body []byte) (string, bool) {
+	if utf8.Valid(body) {
+		return string(body), true
+	}
+	_, params, err := mime.ParseMediaType(contentType)
+	if err != nil || params["charset"] == "" {
+		return "", false
+	}
+	text, err := decode(params["charset"], body)
+	return string(text), err == nil && utf8.Valid(text)
 }
 
 // IsText reports whether a body can be shown as text.

@@ -48,7 +48,7 @@ func TestJSONViewByContentType(t *testing.T) {
 		{"a form", "application/x-www-form-urlencoded", "a=1&b=x+y&b=%3D", `{"a":"1","b":["x y","="]}`},
 		{"a form's empty values", "application/x-www-form-urlencoded", "a=&b", `{"a":"","b":""}`},
 		{"an empty form", "application/x-www-form-urlencoded", "", `{}`},
-		{"a form that is not UTF-8", "application/x-www-form-urlencoded", "a=%ff", `{"a":"\ufffd"}`},
+		{"a form that is not UTF-8", "application/x-www-form-urlencoded", "a=%ff", `{"a":"` + "\uFFFD" + `"}`},
 		{"a broken form", "application/x-www-form-urlencoded", "a=%zz", none},
 		{"fields in parts", multipart, parts(`name="a"|1`, `name="b"|x`, `name="b"|y`), `{"a":"1","b":["x","y"]}`},
 		{"a file in parts", multipart, parts(`name="f"; filename="p.txt"` + "\r\nContent-Type: text/plain|12345"), `{"f":{"content_type":"text/plain","filename":"p.txt","size":5}}`},
@@ -124,6 +124,15 @@ func TestRender(t *testing.T) {
 	}
 }
 
+// A webhook may go to many targets.
+func TestABodyIsRenderedOnce(t *testing.T) {
+	v := payload.New(http.Header{}, "text/plain", []byte("hello"))
+	one, two := v.Render(), v.Render()
+	if &one[0] != &two[0] {
+		t.Error("rendered twice, want the same bytes")
+	}
+}
+
 func TestTransformedViews(t *testing.T) {
 	v := payload.New(payload.Block("X-A: b\r\n"), "application/json", []byte(`{"id":7}`))
 	other := v.Transform(json.RawMessage(`[1]`))
@@ -138,6 +147,13 @@ func TestTransformedViews(t *testing.T) {
 	}
 	if string(other.Transformed()) != "[1]" || v.Transformed() != nil || string(v.Render()) != `{"id":7}` {
 		t.Errorf("got %s and, of the view before, %s, %s; want [1], nothing and the body", other.Transformed(), v.Transformed(), v.Render())
+	}
+}
+
+func TestTransformedViewsAreOfTheSameCloudEvent(t *testing.T) {
+	other := payload.New(binary(), "", []byte(`{"id":7}`)).Transform(json.RawMessage(`[1]`))
+	if got, want := string(other.CloudEvent()), `{`+required+`,"data":{"id":7}}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
 

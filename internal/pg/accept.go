@@ -10,7 +10,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-var acceptStatements = map[string]string{"accept": acceptSQL}
+var acceptStatements = map[string]string{"accept": acceptSQL, "publish": publishSQL}
 
 // acceptSQL stores a batch in one statement, which is one transaction and one
 // round trip: it claims the keys, stores the events, and stores the bodies.
@@ -73,9 +73,12 @@ func (db *DB) Accept(ctx context.Context, batch []*eventhook.Event) error {
 		return fmt.Errorf("accept events: %w", err)
 	}
 	defer conn.Release()
-	err = db.acceptOn(ctx, conn.Conn().PgConn(), batch)
+	accept := func(part []*eventhook.Event) error { return db.acceptOn(ctx, conn.Conn().PgConn(), part) }
+	err = accept(batch)
 	if isDataError(err) {
-		err = db.acceptParts(ctx, conn.Conn().PgConn(), batch)
+		err = inHalves(batch, accept, func(e *eventhook.Event, err error) {
+			db.log.Error("the database refused an event", "event", e.ID, "error", err)
+		})
 	}
 	if err != nil {
 		return fmt.Errorf("accept events: %w", err)
@@ -84,24 +87,24 @@ func (db *DB) Accept(ctx context.Context, batch []*eventhook.Event) error {
 	return nil
 }
 
-// acceptParts is the way out when the database refused a batch for what one
-// event holds: it goes again in halves, in order, down to the event that is to
-// blame. One that is alone goes once more, since a partition attached meanwhile
-// refuses a row that was on its way to the default partition.
-func (db *DB) acceptParts(ctx context.Context, conn *pgconn.PgConn, batch []*eventhook.Event) error {
+// inHalves is the way out when the database refused a batch for what one of it
+// holds: it goes again in halves, in order, down to the one that is to blame,
+// which is told to refused. One that is alone goes once more, since a partition
+// attached meanwhile refuses a row that was on its way to the default partition.
+func inHalves[T any](batch []T, act func([]T) error, refused func(T, error)) error {
 	if len(batch) <= 1 {
-		err := db.acceptOn(ctx, conn, batch)
+		err := act(batch)
 		if isDataError(err) {
-			db.log.Error("the database refused an event", "event", batch[0].ID, "error", err)
+			refused(batch[0], err)
 			return nil
 		}
 		return err
 	}
 	half := len(batch) / 2
-	for _, part := range [][]*eventhook.Event{batch[:half], batch[half:]} {
-		err := db.acceptOn(ctx, conn, part)
+	for _, part := range [][]T{batch[:half], batch[half:]} {
+		err := act(part)
 		if isDataError(err) {
-			err = db.acceptParts(ctx, conn, part)
+			err = inHalves(part, act, refused)
 		}
 		if err != nil {
 			return err

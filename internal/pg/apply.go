@@ -13,7 +13,7 @@ import (
 // ApplyOptions say how a configuration is applied.
 type ApplyOptions struct {
 	DryRun bool // say what would be done, and do nothing
-	Prune  bool // delete the tenant's sources and routes that are not named
+	Prune  bool // delete the tenant's sources, routes and subscriptions that are not named
 }
 
 // ApplyTenant brings a tenant to a configuration in one transaction and says
@@ -46,6 +46,9 @@ func (db *DB) applyOnce(ctx context.Context, by eventhook.Actor, want eventhook.
 		}
 		return a.flush(ctx)
 	})
+	if err == nil {
+		db.tellAnnounced(a.announced)
+	}
 	return a.changes, err
 }
 
@@ -76,7 +79,7 @@ func (a *applier) apply(ctx context.Context, want eventhook.TenantConfig) error 
 	if err != nil {
 		return err
 	}
-	routes, err := routesOf(ctx, a.tx, a.tenant.ID)
+	routes, err := a.db.routesOf(ctx, a.tx, a.tenant.ID)
 	if err != nil {
 		return err
 	}
@@ -95,7 +98,10 @@ func (a *applier) apply(ctx context.Context, want eventhook.TenantConfig) error 
 		}
 		delete(left, s.Slug)
 	}
-	return a.pruneSources(ctx, left, routes)
+	if err := a.pruneSources(ctx, left, routes); err != nil {
+		return err
+	}
+	return a.applySubscriptions(ctx, want.Subscriptions)
 }
 
 // applyTenant holds the tenant's row: nobody else changes what the tenant owns

@@ -41,24 +41,39 @@ func (a *applier) applyRoutes(ctx context.Context, s eventhook.Source, have, wan
 	return nil
 }
 
-// fewEnough refuses to make routes of a source that would have more than it may
-// with them: those it has stay, unless what is not named is pruned.
+// fewEnough refuses to bring a source to more routes than it may have, or more
+// targets in all of them: those it has stay, unless what is not named is pruned.
 func (a *applier) fewEnough(s eventhook.Source, have map[string]eventhook.Route, want []eventhook.Route) error {
-	added := 0
+	before, after := map[string]int{}, map[string]int{} // how many targets, by the route's name
+	for name, r := range have {
+		before[name] = len(r.Targets)
+	}
+	if !a.prune {
+		maps.Copy(after, before)
+	}
 	for _, r := range want {
-		if _, exists := have[r.Name]; !exists {
-			added++
+		after[r.Name] = len(r.Targets)
+	}
+	for _, c := range []struct {
+		of              string
+		had, have, most int
+	}{
+		{"routes", len(before), len(after), eventhook.MaxRoutes},
+		{"targets in all its routes", sum(before), sum(after), eventhook.MaxSourceTargets},
+	} {
+		if c.have > max(c.had, c.most) {
+			return &eventhook.Error{Kind: eventhook.KindConflict, Message: fmt.Sprintf(
+				"The source %q would have %d %s, with those that stay though they are not named; at most %d are allowed.", s.Slug, c.have, c.of, c.most)}
 		}
 	}
-	total := len(have) + added
-	if a.prune {
-		total = len(want)
+	return nil
+}
+
+func sum(counts map[string]int) (total int) {
+	for _, n := range counts {
+		total += n
 	}
-	if added == 0 || total <= eventhook.MaxRoutes {
-		return nil
-	}
-	return &eventhook.Error{Kind: eventhook.KindConflict, Message: fmt.Sprintf("The source %q would have %d routes, with those that stay though they are not named; at most %d are allowed.",
-		s.Slug, total, eventhook.MaxRoutes)}
+	return total
 }
 
 func (a *applier) applyRoute(ctx context.Context, s eventhook.Source, have eventhook.Route, exists bool, want eventhook.Route) error {

@@ -67,8 +67,28 @@ func jsonArg(raw json.RawMessage) any {
 	return strings.ToValidUTF8(string(raw), "\uFFFD")
 }
 
+// textElement is textArg as an element of an array.
+func textElement(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return new(eventhook.Text(s))
+}
+
+// jsonElement is jsonArg as an element of an array.
+func jsonElement(raw json.RawMessage) *string {
+	if len(raw) == 0 {
+		return nil
+	}
+	return new(strings.ToValidUTF8(string(raw), "\uFFFD"))
+}
+
+// notValid is what is said of a request beside its faults, whose locations are
+// those in the request.
+const notValid = "The request is not valid."
+
 func invalid(location, message string) error {
-	return eventhook.Faults{{Location: location, Message: message}}.Err("the request is not valid")
+	return eventhook.Faults{{Location: location, Message: message}}.Err(notValid)
 }
 
 // notFound names the thing that no row was found for.

@@ -13,7 +13,7 @@ import (
 // another instance is claiming. It picks them in a WITH, which runs once,
 // whatever the plan, so that the limit holds, and stops when their bodies have
 // $4 bytes, so that memory is bounded. Index event_due, then primary key in
-// one partition each.
+// one partition each; that of the source for its slug.
 const claimEventsSQL = `
 WITH due AS MATERIALIZED (
     SELECT tenant_id, id, body_size FROM eventhook.event WHERE due_at <= $1 ORDER BY due_at LIMIT $2 FOR UPDATE SKIP LOCKED
@@ -27,7 +27,8 @@ SET status = 'processing', due_at = $3, lease_token = e.lease_token + 1
 FROM c
 WHERE e.tenant_id = c.tenant_id AND e.id = c.id
 RETURNING e.id, e.tenant_id, e.source_id, e.lease_token, e.retry_count, e.body_size, e.origin, e.event_type, e.content_type,
-    coalesce(e.idempotency_key, ''), coalesce(e.source_ip, ''), coalesce(e.trace_id, ''), coalesce(e.request_id, '')`
+    coalesce(e.idempotency_key, ''), coalesce(e.source_ip, ''), coalesce(e.trace_id, ''), coalesce(e.request_id, ''), coalesce(e.correlation_id, ''),
+    coalesce((SELECT slug FROM eventhook.source s WHERE s.id = e.source_id), '')`
 
 // readPayloadsSQL joins, instead of asking for ANY of an array, so that each
 // id looks into its own partition only. Primary key.
@@ -52,7 +53,7 @@ func (db *DB) ClaimEvents(ctx context.Context, limit int, lease time.Duration) (
 		var source *[16]byte
 		var origin string
 		err := r.Scan((*[16]byte)(&e.ID), (*[16]byte)(&e.TenantID), &source, &e.Lease.Token, &e.RetryCount, &e.BodySize, &origin,
-			&e.EventType, &e.ContentType, &e.IdempotencyKey, &e.SourceIP, &e.TraceID, &e.RequestID)
+			&e.EventType, &e.ContentType, &e.IdempotencyKey, &e.SourceIP, &e.TraceID, &e.RequestID, &e.CorrelationID, &e.SourceSlug)
 		e.Origin = eventhook.Origin(origin)
 		if source != nil {
 			e.SourceID = *source

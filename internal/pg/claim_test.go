@@ -28,7 +28,7 @@ func TestClaimEventsTakesTheOldestThatAreDue(t *testing.T) {
 	same(t, "claimed", len(claimed), 2)
 	for i, e := range claimed {
 		want := *events[i]
-		want.Status, want.Lease = eventhook.EventProcessing, eventhook.Lease{Token: 1, Until: f.clock.now().Add(lease)}
+		want.Status, want.SourceSlug, want.Lease = eventhook.EventProcessing, "crm", eventhook.Lease{Token: 1, Until: f.clock.now().Add(lease)}
 		same(t, fmt.Sprintf("event %d", i), *e, want)
 	}
 	same(t, "the others that are due", len(f.claimEvents(f.db, 10)), 3)

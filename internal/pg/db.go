@@ -24,6 +24,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/turns"
 )
 
 // Sealer turns secrets into what may lie in the database, and back.
@@ -42,8 +43,11 @@ type Options struct {
 	// Describe tells of a source's verifier what may be known, as a JSON object,
 	// and all of its secrets as one text that is only compared. nil: nothing.
 	Describe func(verifier eventhook.Secret) (public json.RawMessage, secrets string, err error)
-	Log      *slog.Logger
-	Now      func() time.Time // nil means time.Now
+	// Matches reports whether a subscription's filter takes an event of the
+	// gateway's own; a filter that cannot be read takes none. nil: all do.
+	Matches func(filter json.RawMessage, e *eventhook.Event) bool
+	Log     *slog.Logger
+	Now     func() time.Time // nil means time.Now
 }
 
 // DB is the gateway's store. Accepting has connections of its own, so that
@@ -55,19 +59,23 @@ type DB struct {
 	lists    *pgxpool.Pool
 	hub      hub
 	watches  *watches
+	claims   *turns.Turns[eventhook.TenantID, struct{}]
 	keyTTL   time.Duration
 	sealer   Sealer
 	describe func(eventhook.Secret) (json.RawMessage, string, error)
+	matches  func(json.RawMessage, *eventhook.Event) bool
 	log      *slog.Logger
 	now      func() time.Time
 
-	acceptBufs sync.Pool // of *columns
-	settleBufs sync.Pool // of *settleColumns
+	acceptBufs  sync.Pool // of *columns
+	publishBufs sync.Pool // of *columns
+	settleBufs  sync.Pool // of *settleColumns
+	sentBufs    sync.Pool // of *columns, for settled deliveries
 
 	sweptKeys, sweptExecutions position
 	sweptPromises              position
 
-	sweptTenantUsage, sweptSourceUsage position
+	sweptTenantUsage, sweptSourceUsage, sweptSubscriptionUsage position
 
 	lockWait time.Duration // lockWait, shorter in tests
 }
@@ -83,12 +91,18 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 	if o.Describe == nil {
 		o.Describe = func(v eventhook.Secret) (json.RawMessage, string, error) { return nil, v.Reveal(), nil }
 	}
-	db := &DB{keyTTL: o.KeyTTL, sealer: o.Sealer, describe: o.Describe, log: o.Log, now: o.Now, lockWait: lockWait}
+	if o.Matches == nil {
+		o.Matches = func(json.RawMessage, *eventhook.Event) bool { return true }
+	}
+	db := &DB{keyTTL: o.KeyTTL, sealer: o.Sealer, describe: o.Describe, matches: o.Matches, log: o.Log, now: o.Now, lockWait: lockWait}
 	db.hub.topics, db.hub.tell = map[string]chan struct{}{}, make(chan struct{}, 1)
 	db.watches = newWatches(&db.hub)
+	db.claims = turns.New[eventhook.TenantID, struct{}](max(o.WorkConns/claimShare, 1))
 	db.hub.self = eventhook.NewID[DB](o.Now()).String()
 	db.acceptBufs.New = func() any { return newColumns(acceptOIDs...) }
+	db.publishBufs.New = func() any { return newColumns(publishOIDs...) }
 	db.settleBufs.New = func() any { return newSettleColumns() }
+	db.sentBufs.New = func() any { return newColumns(settleDeliveriesOIDs...) }
 	var err error
 	db.accept, err = pool(ctx, url, o.AcceptConns, acceptStatements, durableAndPlannedOnce)
 	if err != nil {
@@ -115,8 +129,8 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 var indexLookupsOnly = []string{"enable_hashjoin = off", "enable_mergejoin = off", "enable_seqscan = off"}
 
 // durableAndPlannedOnce makes an accepted event durable whatever the role's or
-// the server's default is, and keeps the one statement's plan.
-var durableAndPlannedOnce = []string{"synchronous_commit = on", "plan_cache_mode = force_generic_plan"}
+// the server's default is, and keeps the statements' plans, which read by index.
+var durableAndPlannedOnce = []string{"synchronous_commit = on", "plan_cache_mode = force_generic_plan", "enable_seqscan = off"}
 
 func pool(ctx context.Context, url string, conns int, statements map[string]string, settings []string) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(url)
@@ -177,6 +191,7 @@ const (
 	codeUniqueViolation = "23505"
 	codeSerialization   = "40001"
 	codeDeadlock        = "40P01"
+	codeForeignKey      = "23503"
 )
 
 // translate gives a database error its kind, once, at the edge.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -144,4 +145,48 @@ func TestApplyMakesNoMoreRoutesThanASourceMayHave(t *testing.T) {
 		}
 	}
 	same(t, "routes", f.count("route", "source_id = $1", [16]byte(f.crm)), eventhook.MaxRoutes)
+}
+
+func TestApplyMakesNoMoreTargetsThanASourceMayHave(t *testing.T) {
+	f := setUp(t)
+	config := acme()
+	stays := config.Sources[0].Routes[0]
+	var full []eventhook.Route
+	for i := range eventhook.MaxSourceTargets / eventhook.MaxTargets {
+		r := stays
+		r.Name, r.Targets = fmt.Sprint(i), withTargets("", eventhook.MaxTargets).Targets
+		full = append(full, r)
+	}
+	less := slices.Clone(full)
+	less[0].Targets = less[0].Targets[1:]
+	for _, c := range []struct {
+		claim  string
+		routes []eventhook.Route
+		prune  bool
+		full   bool
+	}{
+		{"as many beside one that stays", full, false, true},
+		{"as many, instead of it", full, true, false},
+		{"another beside them", []eventhook.Route{stays}, false, true},
+		{"those that are there", full, false, false},
+		{"another, with one less", append([]eventhook.Route{stays}, less...), false, false},
+		{"that one again", append([]eventhook.Route{stays}, full...), false, true},
+	} {
+		config.Sources[0].Routes = c.routes
+		for _, dry := range []bool{true, false} {
+			_, err := f.db.ApplyTenant(t.Context(), operator, config, ApplyOptions{Prune: c.prune, DryRun: dry})
+			if c.full {
+				wantKind(t, c.claim, err, eventhook.KindConflict)
+			} else {
+				f.must(err)
+			}
+		}
+	}
+	f.exec(`UPDATE eventhook.route SET targets = targets || targets WHERE name = '1'`)
+	config.Sources[0].Routes = full[:1]
+	_, err := f.db.ApplyTenant(t.Context(), operator, config, ApplyOptions{})
+	wantKind(t, "more, of a source beyond it", err, eventhook.KindConflict)
+	config.Sources[0].Routes = less[:1]
+	_, err = f.db.ApplyTenant(t.Context(), operator, config, ApplyOptions{})
+	f.must(err) // it is beyond it, and gets no more
 }

@@ -52,9 +52,15 @@ func readList[T any](ctx context.Context, db *DB, l eventList, columns string, s
 		}
 		return pgx.CollectRows(rows, scan)
 	}
+	return readPlannedOnce(ctx, db, l.sql(columns), scan, l.args...)
+}
+
+// readPlannedOnce reads a list whose plan is best whatever the values. One round
+// trip.
+func readPlannedOnce[T any](ctx context.Context, db *DB, sql string, scan pgx.RowToFunc[T], args ...any) ([]T, error) {
 	b := &pgx.Batch{}
 	b.Queue(`SET plan_cache_mode = force_generic_plan`)
-	b.Queue(l.sql(columns), l.args...)
+	b.Queue(sql, args...)
 	b.Queue(`RESET plan_cache_mode`) // after a failure the first one is undone, too
 	results := db.lists.SendBatch(ctx, b)
 	defer func() { _ = results.Close() }() // reads on; what it finds is what was found
@@ -98,19 +104,19 @@ func scanEvent(row pgx.CollectableRow) (e eventhook.Event, err error) {
 }
 
 // Actions lists what routes did with an event, in the order in which they
-// were started. Primary key.
-func (db *DB) Actions(ctx context.Context, id eventhook.EventID) ([]eventhook.Action, error) {
+// were started, the first most of them, and counts them all. Primary key.
+func (db *DB) Actions(ctx context.Context, id eventhook.EventID, most int) (list []eventhook.Action, count int, err error) {
 	rows, err := db.work.Query(ctx, `SELECT id, event_id, route_id, route_name, target_index, target_type, status, attempts,
-		execution_id, promise_id, published_event_id, coalesce(error_message, ''), started_at, completed_at
-		FROM eventhook.event_action WHERE event_id = $1 ORDER BY started_at, route_id, target_index`, [16]byte(id))
+		execution_id, promise_id, published_event_id, coalesce(error_message, ''), started_at, completed_at, count(*) OVER ()
+		FROM eventhook.event_action WHERE event_id = $1 ORDER BY started_at, route_id, target_index LIMIT $2`, [16]byte(id), most)
 	if err != nil {
-		return nil, translate("list actions", err)
+		return nil, 0, translate("list actions", err)
 	}
-	list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (a eventhook.Action, err error) {
+	list, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (a eventhook.Action, err error) {
 		var status string
 		var execution, promise, published *[16]byte
 		err = r.Scan((*[16]byte)(&a.ID), (*[16]byte)(&a.EventID), (*[16]byte)(&a.RouteID), &a.RouteName, &a.TargetIndex, &a.TargetType,
-			&status, &a.Attempts, &execution, &promise, &published, &a.ErrorMessage, &a.StartedAt, &a.CompletedAt)
+			&status, &a.Attempts, &execution, &promise, &published, &a.ErrorMessage, &a.StartedAt, &a.CompletedAt, &count)
 		a.Status = eventhook.ActionStatus(status)
 		if execution != nil {
 			a.ExecutionID = *execution
@@ -123,5 +129,5 @@ func (db *DB) Actions(ctx context.Context, id eventhook.EventID) ([]eventhook.Ac
 		}
 		return a, err
 	})
-	return list, translate("list actions", err)
+	return list, count, translate("list actions", err)
 }

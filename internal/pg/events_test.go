@@ -94,7 +94,9 @@ func TestEventsOfAnotherTenantDoNotExist(t *testing.T) {
 	f := setUp(t)
 	e := f.accepted(1)[0]
 	umbrella := f.secondTenant()
-	same(t, "listed", len(f.list(f.db, umbrella, eventhook.EventFilter{Limit: 10})), 0)
+	for _, other := range f.list(f.db, umbrella, eventhook.EventFilter{Limit: 10}) {
+		same(t, "listed", other.EventType, "tenant.created")
+	}
 	_, err := f.db.Event(t.Context(), umbrella, e.ID)
 	wantKind(t, "read", err, eventhook.KindNotFound)
 	_, err = f.db.Event(t.Context(), f.tenant, eventhook.NewID[eventhook.Event](noon))

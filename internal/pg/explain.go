@@ -35,6 +35,6 @@ func (db *DB) AllRoutes(ctx context.Context, source eventhook.SourceID) ([]event
 	if err != nil {
 		return nil, translate("list routes", err)
 	}
-	list, err := pgx.CollectRows(rows, scanRoute)
+	list, err := pgx.CollectRows(rows, db.scanRoute)
 	return list, translate("list routes", err)
 }

@@ -3,6 +3,8 @@ package pg
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -11,7 +13,8 @@ import (
 
 // TenantConfig returns all that is configured for a tenant, as it was at one
 // moment, or KindNotFound: sources in the order of their slugs, the routes of
-// each as they are tried, secrets unsealed. It locks nothing.
+// each as they are tried, subscriptions in the order of their names, secrets
+// unsealed. It locks nothing.
 func (db *DB) TenantConfig(ctx context.Context, slug string) (c eventhook.TenantConfig, err error) {
 	err = db.inSnapshot(ctx, "read configuration", func(tx pgx.Tx) error {
 		if c.Tenant, err = findTenant(ctx, tx, slug); err != nil {
@@ -21,12 +24,27 @@ func (db *DB) TenantConfig(ctx context.Context, slug string) (c eventhook.Tenant
 		if err != nil {
 			return err
 		}
-		routes, err := routesOf(ctx, tx, c.ID)
+		routes, err := db.routesOf(ctx, tx, c.ID)
 		for _, s := range sources {
 			if s.Verifier.IsZero() {
 				return fmt.Errorf("no key that is configured opens the verifier of source %s/%s", s.TenantSlug, s.Slug)
 			}
+			for _, r := range routes[s.ID] {
+				if r.SecretsLost {
+					return fmt.Errorf("no key that is configured opens the secrets of the targets of route %s/%s/%s", s.TenantSlug, s.Slug, r.Name)
+				}
+			}
 			c.Sources = append(c.Sources, eventhook.SourceConfig{Source: s, Routes: routes[s.ID]})
+		}
+		if err != nil {
+			return err
+		}
+		c.Subscriptions, err = db.subscriptionsOf(ctx, tx, c.ID, "")
+		slices.SortStableFunc(c.Subscriptions, func(x, y eventhook.Subscription) int { return strings.Compare(x.Name, y.Name) })
+		for _, s := range c.Subscriptions {
+			if s.SecretsLost {
+				return fmt.Errorf("no key that is configured opens the secrets of subscription %s/%s", s.TenantSlug, s.Name)
+			}
 		}
 		return err
 	})
@@ -61,13 +79,13 @@ func (db *DB) sourcesOf(ctx context.Context, tx pgx.Tx, tenant eventhook.TenantI
 
 // routesOf are all routes of a tenant by their source, as they are tried: by
 // each source's index on them.
-func routesOf(ctx context.Context, tx pgx.Tx, tenant eventhook.TenantID) (map[eventhook.SourceID][]eventhook.Route, error) {
+func (db *DB) routesOf(ctx context.Context, tx pgx.Tx, tenant eventhook.TenantID) (map[eventhook.SourceID][]eventhook.Route, error) {
 	rows, err := tx.Query(ctx, `SELECT `+routeColumns+` FROM eventhook.route
 		WHERE source_id IN (SELECT id FROM eventhook.source WHERE tenant_id = $1) ORDER BY priority DESC, id`, [16]byte(tenant))
 	if err != nil {
 		return nil, err
 	}
-	list, err := pgx.CollectRows(rows, scanRoute)
+	list, err := pgx.CollectRows(rows, db.scanRoute)
 	bySource := map[eventhook.SourceID][]eventhook.Route{}
 	for _, r := range list {
 		bySource[r.SourceID] = append(bySource[r.SourceID], r)

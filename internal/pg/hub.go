@@ -22,10 +22,15 @@ const (
 	wakeChannel   = "eventhook_wake"
 )
 
-const eventsTopic = "events"
+const (
+	eventsTopic     = "events"
+	deliveriesTopic = "deliveries"
+)
 
 // Topics of work and promises are a tenant's, in as many parts as can be kept
 // in mind: waiters for one queue, or one promise, are seldom woken for another.
+// Instances of the former version, which run beside ours while they are
+// replaced, must hear the same names: change neither the number nor the hash.
 const topicParts = 64
 
 func workTopic(tenant eventhook.TenantID, queue string) string {
@@ -35,7 +40,7 @@ func workTopic(tenant eventhook.TenantID, queue string) string {
 }
 
 func promiseTopic(tenant eventhook.TenantID, id eventhook.PromiseID) string {
-	return fmt.Sprintf("promise %s %d", tenant, id[len(id)-1]%topicParts)
+	return fmt.Sprintf("promise %s %d", tenant, uint32(id[len(id)-1])%topicParts)
 }
 
 // hub wakes waiters of this process at once, and remembers which topics to
@@ -142,7 +147,7 @@ func (db *DB) wakeWorkers(batch []*eventhook.Settlement, woken []string) {
 		for i := range s.Actions {
 			a := &s.Actions[i]
 			switch {
-			case a.Status != eventhook.ActionSuccess:
+			case a.Status != eventhook.ActionSuccess || a.IsSettled:
 			case a.Effect.Promise != nil:
 				topics = append(topics, promiseTopic(s.Event.TenantID, a.PromiseID))
 			case a.Effect.Execution != nil:
@@ -186,10 +191,11 @@ func (db *DB) Tell(ctx context.Context, interval time.Duration) error {
 
 // ConfigChange names what changed. The zero value means: anything may have.
 type ConfigChange struct {
-	SourceID   eventhook.SourceID
-	TenantID   eventhook.TenantID
-	TenantSlug string
-	SourceSlug string // "" when it is about the tenant
+	SourceID       eventhook.SourceID
+	TenantID       eventhook.TenantID
+	SubscriptionID eventhook.SubscriptionID // of TenantID; the slugs are ""
+	TenantSlug     string
+	SourceSlug     string // "" when it is about the tenant
 }
 
 // Listen hears what other instances and the configuration's triggers say until
@@ -275,6 +281,10 @@ func parseConfigChange(payload string) (c ConfigChange, err error) {
 	case "source":
 		c.TenantSlug, c.SourceSlug, _ = strings.Cut(fields[2], "/")
 		c.SourceID, err = eventhook.ParseID[eventhook.Source](fields[1])
+	case "subscription":
+		if c.SubscriptionID, err = eventhook.ParseID[eventhook.Subscription](fields[1]); err == nil {
+			c.TenantID, err = eventhook.ParseID[eventhook.Tenant](fields[2])
+		}
 	default:
 		err = errors.New("unknown kind")
 	}

@@ -119,6 +119,14 @@ func TestWakesReachTheOtherInstance(t *testing.T) {
 	wantOpen(t, "another queue's worker", idle)
 }
 
+// TestOtherVersionsHearWhatWeTell holds the topics that instances of the former
+// version listen to.
+func TestOtherVersionsHearWhatWeTell(t *testing.T) {
+	tenant, id := eventhook.TenantID{1}, eventhook.PromiseID{15: 200}
+	same(t, "a queue's topic", workTopic(tenant, "default"), "work 01000000-0000-0000-0000-000000000000 30")
+	same(t, "a promise's topic", promiseTopic(tenant, id), "promise 01000000-0000-0000-0000-000000000000 8")
+}
+
 func TestTellGathersWhatComesMeanwhile(t *testing.T) {
 	f := setUp(t)
 	for range 1000 {

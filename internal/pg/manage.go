@@ -11,13 +11,19 @@ import (
 )
 
 // manager changes what one tenant owns, within one transaction and for one
-// actor, and records each change beside it.
+// actor, and records each change beside it. Those that the catalogue of the
+// gateway's own events has are published, too.
 type manager struct {
 	db      *DB
 	tx      pgx.Tx
 	by      eventhook.Actor
 	tenant  eventhook.Tenant
 	entries []eventhook.AuditEntry
+	// made are the subscriptions that this act makes: they are told of what
+	// comes after it.
+	made map[eventhook.SubscriptionID]bool
+	// announced is what has been published.
+	announced announced
 	// correlation is shared by all entries; "" unless one act changes several.
 	correlation string
 	// later holds statements back, to send many of them together; nil sends
@@ -59,21 +65,33 @@ func (m *manager) send(ctx context.Context) error {
 // records what do has changed. A tenant that is closed is a KindConflict, and
 // one that is suspended is KindForbidden for its own keys.
 func (db *DB) manage(ctx context.Context, act string, by eventhook.Actor, tenant eventhook.TenantID, do func(*manager) error) error {
-	return db.inTx(ctx, act, func(tx pgx.Tx) error {
-		m := &manager{db: db, tx: tx, by: by}
-		var err error
-		m.tenant, err = scanTenant(tx.QueryRow(ctx, `SELECT `+tenantColumns+` FROM eventhook.tenant WHERE id = $1 FOR SHARE`, [16]byte(tenant)))
+	m := &manager{db: db, by: by}
+	return m.act(ctx, act, func() (err error) {
+		m.tenant, err = scanTenant(m.tx.QueryRow(ctx, `SELECT `+tenantColumns+` FROM eventhook.tenant WHERE id = $1 FOR SHARE`, [16]byte(tenant)))
 		if err != nil {
 			return notFound(err, "tenant")
 		}
 		if err := mayChange(m.tenant, by); err != nil {
 			return err
 		}
-		if err := do(m); err != nil {
+		return do(m)
+	})
+}
+
+// act runs do in a transaction, writes what it has recorded, and wakes whom
+// that concerns when all of it is done.
+func (m *manager) act(ctx context.Context, act string, do func() error) error {
+	err := m.db.inTx(ctx, act, func(tx pgx.Tx) error {
+		m.tx = tx
+		if err := do(); err != nil {
 			return err
 		}
 		return m.flush(ctx)
 	})
+	if err == nil {
+		m.db.tellAnnounced(m.announced)
+	}
+	return err
 }
 
 func mayChange(t eventhook.Tenant, by eventhook.Actor) error {
@@ -92,6 +110,9 @@ func (m *manager) flush(ctx context.Context) error {
 		return nil
 	}
 	if err := m.send(ctx); err != nil {
+		return err
+	}
+	if err := m.announce(ctx); err != nil {
 		return err
 	}
 	entries := m.entries

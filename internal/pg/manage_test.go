@@ -49,7 +49,7 @@ func (f *fixture) newSource(slug string) eventhook.Source {
 }
 
 func newRoute(name string) eventhook.Route {
-	return eventhook.Route{Name: name, IsEnabled: true, Targets: []eventhook.Target{{Type: eventhook.TargetTask, TaskKind: "x"}}}
+	return eventhook.Route{Name: name, IsEnabled: true, Targets: []eventhook.Target{{Type: eventhook.TargetTask, Settings: []byte(`{"task_kind":"x"}`)}}}
 }
 
 func TestASourcesLife(t *testing.T) {
@@ -285,6 +285,46 @@ func TestRoutesAreNotWithoutEnd(t *testing.T) {
 	})
 	same(t, "outcomes", got, map[eventhook.Kind]int{"": 3, eventhook.KindConflict: 5})
 	same(t, "routes", f.count("route", "source_id = $1", [16]byte(f.crm)), eventhook.MaxRoutes)
+}
+
+// withTargets is a route with as many targets, and retargeted gives one as many.
+func withTargets(name string, n int) eventhook.Route {
+	r := newRoute(name)
+	r.Targets = slices.Repeat(r.Targets, n)
+	return r
+}
+
+func retargeted(n int) func(eventhook.Route) (eventhook.Route, error) {
+	return func(r eventhook.Route) (eventhook.Route, error) {
+		r.Targets = withTargets("", n).Targets
+		return r, nil
+	}
+}
+
+func TestTargetsOfASourceAreNotWithoutEnd(t *testing.T) {
+	f := setUp(t)
+	change := func(n int) error {
+		_, err := f.db.ChangeRoute(t.Context(), operator, f.tenant, "crm", f.route.ID, 0, retargeted(n))
+		return err
+	}
+	f.must(change(eventhook.MaxTargets))
+	rest := eventhook.MaxSourceTargets/eventhook.MaxTargets - 2 // routes besides this one, and room for one
+	f.exec(`INSERT INTO eventhook.route (id, tenant_id, source_id, name, filter_event_types, targets)
+		SELECT gen_random_uuid(), tenant_id, source_id, i::text, '{}', targets FROM eventhook.route, generate_series(1, $1::int) i WHERE id = $2`, rest, [16]byte(f.route.ID))
+	got := f.outcomes(func(db *DB, n int) error {
+		_, err := db.AddRoute(t.Context(), operator, f.tenant, "crm", withTargets(fmt.Sprint("new", n), eventhook.MaxTargets/2))
+		return err
+	})
+	same(t, "of routes that are made at once", got, map[eventhook.Kind]int{"": 2, eventhook.KindConflict: 6})
+	f.must(change(eventhook.MaxTargets - 1))
+	f.must(change(eventhook.MaxTargets))
+	wantKind(t, "one more of a route", change(eventhook.MaxTargets+1), eventhook.KindConflict)
+	f.exec(`UPDATE eventhook.route SET targets = targets || targets WHERE name = '1'`)
+	f.must(change(eventhook.MaxTargets))
+	f.must(change(eventhook.MaxTargets - 1)) // still beyond it, and fewer
+	wantKind(t, "more, of a source beyond it", change(eventhook.MaxTargets), eventhook.KindConflict)
+	_, err := f.db.AddRoute(t.Context(), operator, f.tenant, "shop", withTargets("another's", eventhook.MaxTargets))
+	f.must(err)
 }
 
 // changes are all that an actor can do to sources, routes and event types.

@@ -17,24 +17,38 @@ import (
 // column and with what must not be owed any more in a partition that goes.
 // $1 and $2 are its bounds.
 var partitioned = []partitionedTable{
-	{"event", "id", `SELECT FROM eventhook.event WHERE id >= $1 AND id < $2 AND due_at IS NOT NULL`},
-	{"event_action", "event_id", `SELECT FROM eventhook.event WHERE id >= $1 AND id < $2 AND due_at IS NOT NULL`},
+	// Subscribers are told of an event what it and its body say.
+	{"event", "id", owedEvents + ` UNION ALL ` + owedToSubscribers},
+	{"event_action", "event_id", owedEvents},
 	// A body is also the input of the executions that were made of it.
-	{"event_payload", "event_id", `SELECT FROM eventhook.event WHERE id >= $1 AND id < $2 AND due_at IS NOT NULL
+	{"event_payload", "event_id", owedEvents + ` UNION ALL ` + owedToSubscribers + `
 		UNION ALL SELECT FROM eventhook.execution WHERE event_id >= $1 AND event_id < $2 AND completed_at IS NULL`},
+	{"delivery", "id", owedToSubscribers},
 }
+
+// A delivery has its event's day.
+const (
+	owedEvents        = `SELECT FROM eventhook.event WHERE id >= $1 AND id < $2 AND due_at IS NOT NULL`
+	owedToSubscribers = `SELECT FROM eventhook.delivery WHERE id >= $1 AND id < $2 AND due_at IS NOT NULL`
+)
 
 type partitionedTable struct{ table, key, owed string }
 
-// Retention says for how many days events and bodies are kept; 0 keeps them,
-// though no body is kept longer than its event unless BodiesDays says so.
+// Retention says for how many days events, bodies and deliveries are kept; 0
+// keeps them, though no body is kept longer than its event unless BodiesDays
+// says so. A delivery's day is its event's: one that a person has begun anew
+// keeps its day until it has ended.
 type Retention struct {
-	EventsDays int
-	BodiesDays int
+	EventsDays     int
+	BodiesDays     int
+	DeliveriesDays int
 }
 
 func (r Retention) days(table string) int {
-	if table == "event_payload" && r.BodiesDays > 0 {
+	switch {
+	case table == "delivery":
+		return r.DeliveriesDays
+	case table == "event_payload" && r.BodiesDays > 0:
 		return r.BodiesDays
 	}
 	return r.EventsDays

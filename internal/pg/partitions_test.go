@@ -59,8 +59,10 @@ func TestKeepPartitionsMakesTheDaysAhead(t *testing.T) {
 		}
 	}
 	f.settle(f.db, f.plan(f.accepted(1)[0], f.makes(eventhook.Task, "")))
+	f.owed(1, f.subscriber())
 	for _, p := range partitioned {
-		same(t, "rows of "+p.table, f.placed(p.table), map[string]int{"20260310": 1})
+		want := map[string]int{"event": 2, "event_payload": 2, "event_action": 1, "delivery": 1}[p.table]
+		same(t, "rows of "+p.table, f.placed(p.table), map[string]int{"20260310": want})
 	}
 }
 
@@ -148,7 +150,7 @@ func TestRetentionKeepsWhatIsOwed(t *testing.T) {
 	same(t, "bodies that a task reads", has("event_payload"), true)
 
 	x := f.claimWork(f.db, f.query())[0]
-	f.must(f.db.Complete(t.Context(), x, nil))
+	f.complete(f.db, x, nil)
 	f.keep(old)
 	same(t, "bodies that nobody reads", has("event_payload"), false)
 }
@@ -235,4 +237,25 @@ func TestPartitionsCoverTheirDay(t *testing.T) {
 		got := one[string](f, `SELECT c.relname FROM eventhook.event e JOIN pg_class c ON c.oid = e.tableoid WHERE id = $1`, [16]byte(e.ID))
 		same(t, c.at.String(), got, "event_"+c.want)
 	}
+}
+
+func TestDeliveriesKeepTheirDayAndTheirBody(t *testing.T) {
+	f := setUp(t)
+	f.keep(Retention{})
+	s := f.subscriber()
+	list := f.held(2, s)
+	f.settleDeliveries(f.db, f.came(list[0], eventhook.DeliveryDead), f.came(list[1], eventhook.DeliverySuccess))
+	r := Retention{EventsDays: 30, BodiesDays: 20, DeliveriesDays: 14}
+	had := func(table string) bool { return slices.Contains(f.days(table), "20260310") }
+	f.clock.advance(14 * day)
+	f.keep(r)
+	same(t, "the last day that is kept", had("delivery"), true)
+	f.restart(eventhook.DeliverySelection{IDs: deliveryIDs(list[0])})
+	f.clock.advance(7 * day)
+	f.keep(r)
+	same(t, "while one is owed: deliveries, bodies and events", []bool{had("delivery"), had("event_payload"), had("event")}, []bool{true, true, true})
+	f.settleDeliveries(f.db, f.came(f.claimDeliveries(f.db, 1, s)[0], eventhook.DeliverySuccess))
+	f.keep(r)
+	same(t, "when none is", []bool{had("delivery"), had("event_payload"), had("event")}, []bool{false, false, true})
+	same(t, "begun anew after that", len(f.restart(eventhook.DeliverySelection{IDs: deliveryIDs(list...)})), 0)
 }

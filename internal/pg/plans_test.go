@@ -18,20 +18,49 @@ var hot = map[string]struct {
 }{
 	"claim events":      {claimEventsSQL, 4},
 	"read payloads":     {readPayloadsSQL, 1},
+	"routed event":      {routedEventSQL, 2},
 	"release events":    {releaseEventsSQL, 4},
 	"done actions":      {doneActionsSQL, 1},
 	"claim keys":        {claimKeysSQL, 6},
 	"insert executions": {insertExecutionsSQL, 11},
-	"upsert actions":    {upsertActionsSQL, 11},
+	"insert them once":  {insertExecutionsOnceSQL, 11},
+	"publish":           {insertPublicationsSQL, 16},
+	"generations":       {generationsSQL, 1},
+	"due lanes":         {dueLanesSQL, 3},
+	"claim deliveries":  {claimDeliveriesSQL, 5},
+	"read published":    {readPublishedSQL, 2},
+	"release sends":     {releaseDeliveriesSQL, 4},
+	"settle deliveries": {settleDeliveriesSQL, 12},
+	"lock subscribers":  {lockSubscriptionsSQL, 1},
+	"add deaths":        {addDeathsSQL, 4},
+	"pace":              {paceSQL, 3},
+	"abandon":           {abandonDeliveriesSQL, 4},
+	"expire deliveries": {expireDeliveriesSQL, 5},
+	"restart":           {restartDeliveriesSQL, 4},
+	"count deliveries":  {countDeliveriesSQL, 4},
+	"event's":           {eventDeliveriesSQL, 5},
+	"subscriber stats":  {subscriptionStatsSQL, 5},
+	"count sent":        {countSentSQL, 7},
+	"sweep subscribers": {sweepSubscriptionUsageSQL, 3},
+	"upsert actions":    {upsertActionsSQL, 12},
 	"settle events":     {settleEventsSQL, 8},
-	"settle promise":    {settlePromiseSQL, 6},
-	"hold promise":      {holdPromiseSQL, 7},
-	"find promise":      {findPromiseSQL, 2},
+	"settle promises":   {settlePromisesSQL, 6},
+	"hold promises":     {holdPromisesSQL, 7},
+	"find promises":     {findPromisesSQL, 2},
 	"lock awaiting":     {lockAwaitingSQL, 1},
 	"wake awaiting":     {wakeAwaitingSQL, 2},
 	"make promise":      {makePromiseSQL, 6},
 	"expire promises":   {expirePromisesSQL, 1},
-	"claim work":        {claimWorkSQL, 7},
+	"claim work":        {claimWorkSQL, 8},
+	"claim kinds":       {claimKindsSQL, 9},
+	"more of kinds":     {countFirstSQL, 5},
+	"give work back":    {giveBackSQL, 4},
+	"heartbeat":         {heartbeatSQL, 5},
+	"next work":         {nextWorkSQL, 3},
+	"next of kinds":     {nextKindsSQL, 3},
+	"complete one":      {completeOneSQL, 5},
+	"complete many":     {completeManySQL, 5},
+	"which are there":   {presentSQL, 2},
 	"read awaited":      {readAwaitedSQL, 1},
 	"lock promises":     {lockPromisesSQL, 2},
 	"suspend":           {suspendSQL, 5},
@@ -39,6 +68,12 @@ var hot = map[string]struct {
 	"reprocess events":  {reprocessSQL, 3},
 	"watched events":    {watchedEventsSQL, 2},
 	"find key":          {findKeySQL, 4},
+	"hold failing":      {holdFailingSQL, 1},
+	"hold these":        {holdTheseSQL, 1},
+	"hold healths":      {holdHealthsSQL, 1},
+	"reset a health":    {resetHealthSQL, 1},
+	"find subscribers":  {subscribersSQL, 2},
+	"a generation":      {generationSQL, 1},
 	"hold sources":      {holdSourcesSQL, 1},
 	"count rejections":  {countRejectionsSQL, 5},
 	"prune rejections":  {pruneRejectionsSQL, 2},
@@ -86,11 +121,16 @@ func (f *fixture) filled(settled, due int) {
 		SELECT gen_random_uuid(), $1, CASE WHEN i > $3::int THEN $2::timestamptz END, $2, CASE WHEN i <= $3 THEN $2 END,
 			CASE WHEN i > $3 THEN 'pending' ELSE 'completed' END, 'task', 3, 'ci', 'build'
 		FROM generate_series(1, $3::int + $4::int) i`, [16]byte(f.tenant), f.clock.now(), settled, due)
+	f.exec(`INSERT INTO eventhook.delivery (id, tenant_id, subscription_id, event_id, due_at, completed_at, status, event_type)
+		SELECT overlay(gen_random_uuid()::text PLACING substr($2, 1, 13) FROM 1)::uuid, $1, $1, $1, CASE WHEN i > $4::int THEN $3::timestamptz END,
+			CASE WHEN i <= $4 THEN $3::timestamptz END, CASE WHEN i > $4 THEN 'pending' ELSE 'success' END, 'push'
+		FROM generate_series(1, $4::int + $5::int) i`, [16]byte(f.tenant), eventhook.FirstID[eventhook.Event](f.clock.now()).String(), f.clock.now(), settled, due)
+	f.exec(`INSERT INTO eventhook.subscription_usage SELECT gen_random_uuid(), $1, i % 16, 1, 1, 1, 1 FROM generate_series(1, $2::int) i`, f.clock.now(), settled+due)
 	f.exec(`INSERT INTO eventhook.tenant_usage SELECT gen_random_uuid(), $1::date - i % 90, i % 16, 1, 1 FROM generate_series(1, $2::int) i`, f.clock.now(), settled+due)
 	f.exec(`INSERT INTO eventhook.source_usage SELECT gen_random_uuid(), $1, i % 16, 1, 1 FROM generate_series(1, $2::int) i`, f.clock.now(), settled+due)
 }
 
-var wholeTable = regexp.MustCompile(`Seq Scan on (event|execution|promise|idempotency_key|rejection|source|tenant_usage)\S*`)
+var wholeTable = regexp.MustCompile(`Seq Scan on (event|execution|promise|idempotency_key|rejection|source|tenant_usage|delivery|subscription)\S*`)
 
 // sortsEvents is a sort, or an unordered read, below the limits of owedSQL.
 var sortsEvents = regexp.MustCompile(`Sort  \(cost.*\n\s+Sort Key: event|Bitmap Heap Scan`)
@@ -136,7 +176,7 @@ func TestHotStatementsReadNoWholeTable(t *testing.T) {
 	check("nearly all due")
 }
 
-var scanned = regexp.MustCompile(`(?m)^.* Scan.* on (event\S*) .*$`)
+var scanned = regexp.MustCompile(`(?m)^.* Scan.* on ((?:event|delivery)\S*) .*$`)
 
 // touched are the partitions that a statement really looked into.
 func touched(f *fixture, name, sql string, args ...string) []string {
@@ -165,7 +205,9 @@ func TestAnIdLeadsToItsPartition(t *testing.T) {
 	f := setUp(t)
 	f.must(f.db.KeepPartitions(t.Context(), 5, Retention{}))
 	e := f.accepted(1)[0]
+	d := f.held(1, f.subscriber())[0]
 	ids, tenants, now := "{"+e.ID.String()+"}", "{"+f.tenant.String()+"}", noon.Format(time.RFC3339)
+	deliveries := "{" + d.ID.String() + "}"
 	for _, c := range []struct {
 		act   string
 		table string
@@ -175,6 +217,7 @@ func TestAnIdLeadsToItsPartition(t *testing.T) {
 		{"read payloads", "event_payload", readPayloadsSQL, []string{ids}},
 		{"done actions", "event_action", doneActionsSQL, []string{ids}},
 		{"release events", "event", releaseEventsSQL, []string{tenants, ids, "{1}", now}},
+		{"settle deliveries", "delivery", settleDeliveriesSQL, []string{tenants, deliveries, "{1}", "{success}", "{NULL}", "{0}", "{NULL}", "{0}", "{NULL}", "{NULL}", "{NULL}", now}},
 		{"settle events", "event", settleEventsSQL, []string{ids, tenants, "{1}", "{unrouted}", "{NULL}", "{0}", "{NULL}", now}},
 	} {
 		same(t, c.act, touched(f, c.act, c.sql, c.args...), []string{c.table + "_20260310"})

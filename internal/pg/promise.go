@@ -20,21 +20,39 @@ type promiseResult struct {
 	won    bool // this outcome settled it; false: it was settled before
 }
 
-// settlePromiseSQL settles a promise that is still pending. Unique index.
-const settlePromiseSQL = `
-UPDATE eventhook.promise SET status = $3, value = $4, error = $5, settled_at = $6, due_at = NULL
-WHERE tenant_id = $1 AND idempotency_key = $2 AND status = 'pending'
-RETURNING id`
+// settlePromisesSQL settles those of the promises that are pending, each with
+// the outcome for its key. It locks them in the order of their keys, as
+// everybody does, and waits for whoever is settling one. Unique index, then
+// primary key.
+const settlePromisesSQL = `
+WITH pending AS MATERIALIZED (
+    SELECT p.id, o.status, o.value, o.error
+    FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[]) AS o (tenant_id, key, status, value, error)
+    JOIN eventhook.promise p ON p.tenant_id = o.tenant_id AND p.idempotency_key = o.key COLLATE "C"
+    WHERE p.status = 'pending'
+    ORDER BY p.tenant_id, p.idempotency_key FOR UPDATE OF p
+)
+UPDATE eventhook.promise p SET status = o.status, value = o.value::json, error = o.error, settled_at = $6, due_at = NULL
+FROM pending o WHERE p.id = o.id
+RETURNING p.tenant_id, p.idempotency_key, p.id, p.status`
 
-// holdPromiseSQL keeps an outcome that came before its promise. It waits for a
-// concurrent insert of the same key and then changes nothing.
-const holdPromiseSQL = `
-INSERT INTO eventhook.promise (id, tenant_id, idempotency_key, status, value, error, created_at, settled_at, is_held)
-VALUES ($7, $1, $2, $3, $4, $5, $6, $6, true)
+// holdPromisesSQL keeps outcomes that came before their promises, in the order
+// of their keys. It waits for a concurrent insert of the same key and then
+// changes nothing.
+const holdPromisesSQL = `
+INSERT INTO eventhook.promise AS p (id, tenant_id, idempotency_key, status, value, error, created_at, settled_at, is_held)
+SELECT o.id, o.tenant_id, o.key, o.status, o.value::json, o.error, $6, $6, true
+FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $7::uuid[]) WITH ORDINALITY
+    AS o (tenant_id, key, status, value, error, id, n)
+ORDER BY o.n
 ON CONFLICT (tenant_id, idempotency_key) DO NOTHING
-RETURNING id`
+RETURNING p.tenant_id, p.idempotency_key, p.id, p.status`
 
-const findPromiseSQL = `SELECT id, status FROM eventhook.promise WHERE tenant_id = $1 AND idempotency_key = $2`
+// findPromisesSQL reads promises, and outcomes that are held. Unique index.
+const findPromisesSQL = `
+SELECT p.tenant_id, p.idempotency_key, p.id, p.status
+FROM unnest($1::uuid[], $2::text[]) AS o (tenant_id, key)
+JOIN eventhook.promise p ON p.tenant_id = o.tenant_id AND p.idempotency_key = o.key COLLATE "C"`
 
 // promiseResults are the answers to the outcomes of a batch: each has its own,
 // since of two for one promise only the first wins.
@@ -45,6 +63,14 @@ type keyedOutcome struct {
 	outcome *eventhook.PromiseOutcome
 }
 
+// promiseKey is what a promise is known by to those who settle it.
+type promiseKey struct {
+	tenant eventhook.TenantID
+	key    string
+}
+
+func (o keyedOutcome) key() promiseKey { return promiseKey{o.tenant, o.outcome.Key} }
+
 // promiseOutcomes lists a batch's outcomes in the order of their keys, so that
 // two batches wait for each other and do not deadlock. Of two outcomes for one
 // key the first event's comes first and wins.
@@ -52,7 +78,7 @@ func promiseOutcomes(batch []*eventhook.Settlement) []keyedOutcome {
 	var all []keyedOutcome
 	for _, s := range batch {
 		for i := range s.Actions {
-			if p := s.Actions[i].Effect.Promise; p != nil && s.Actions[i].Failure == "" {
+			if p := s.Actions[i].Effect.Promise; p != nil && isOpen(&s.Actions[i]) {
 				all = append(all, keyedOutcome{s.Event.TenantID, p})
 			}
 		}
@@ -64,61 +90,19 @@ func promiseOutcomes(batch []*eventhook.Settlement) []keyedOutcome {
 }
 
 // settlePromises settles or holds each outcome, makes due the workflows that
-// awaited it, and returns the topics to wake after the commit. It locks promises before executions, as everybody does.
+// awaited it, and returns the topics to wake after the commit. It locks promises
+// before executions, as everybody does. outcomes are in the order of their keys;
+// however many they are, it takes a few statements.
 func settlePromises(ctx context.Context, tx pgx.Tx, outcomes []keyedOutcome, now time.Time) (_ promiseResults, woken []string, err error) {
 	results := make(promiseResults, len(outcomes))
-	var settled []eventhook.PromiseID
-	for _, o := range outcomes {
-		r, err := settlePromise(ctx, tx, o.tenant, *o.outcome, now)
-		if err != nil {
+	s := settling{tx: tx, now: now, results: results}
+	for len(outcomes) > 0 {
+		if outcomes, err = s.settle(ctx, outcomes); err != nil {
 			return nil, nil, err
 		}
-		if r.won {
-			settled = append(settled, r.id)
-		}
-		results[o.outcome] = r
 	}
-	woken, err = wakeAwaiting(ctx, tx, settled, now)
+	woken, err = wakeAwaiting(ctx, tx, s.settled, now)
 	return results, woken, err
-}
-
-// settlePromise settles the promise or, if the outcome says so, holds the
-// outcome. A promise that is made while it looks is settled, not missed.
-func settlePromise(ctx context.Context, tx pgx.Tx, tenant eventhook.TenantID, o eventhook.PromiseOutcome, now time.Time) (promiseResult, error) {
-	args := []any{[16]byte(tenant), o.Key, string(o.Status), jsonArg(o.Value), textArg(o.Error), now}
-	for {
-		id, err := returnedID(tx.QueryRow(ctx, settlePromiseSQL, args...))
-		if err == nil && id.IsZero() && o.Hold {
-			held := eventhook.NewID[eventhook.Promise](now)
-			id, err = returnedID(tx.QueryRow(ctx, holdPromiseSQL, append(args, [16]byte(held))...))
-		}
-		if err != nil {
-			return promiseResult{}, fmt.Errorf("settle promise: %w", err)
-		}
-		if !id.IsZero() {
-			return promiseResult{id: id, exists: true, won: true}, nil
-		}
-		var status string
-		err = tx.QueryRow(ctx, findPromiseSQL, [16]byte(tenant), o.Key).Scan((*[16]byte)(&id), &status)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return promiseResult{}, nil
-		}
-		if err != nil {
-			return promiseResult{}, fmt.Errorf("find promise: %w", err)
-		}
-		if status != string(eventhook.PromisePending) {
-			return promiseResult{id: id, exists: true}, nil
-		}
-	}
-}
-
-// returnedID is the id that a statement returned, zero if it returned none.
-func returnedID(row pgx.Row) (id eventhook.PromiseID, err error) {
-	err = row.Scan((*[16]byte)(&id))
-	if errors.Is(err, pgx.ErrNoRows) {
-		err = nil
-	}
-	return id, err
 }
 
 func concludePromise(a *eventhook.PlannedAction, r promiseResult) {
@@ -198,11 +182,12 @@ const promiseColumns = `id, tenant_id, idempotency_key, status, value, coalesce(
 // must be the tenant's, else KindInvalid.
 func (db *DB) MakePromise(ctx context.Context, p eventhook.Promise) (_ eventhook.Promise, made bool, err error) {
 	if !p.WorkflowExecutionID.IsZero() {
-		if _, err := db.Execution(ctx, p.TenantID, p.WorkflowExecutionID); err != nil {
-			if eventhook.KindOf(err) != eventhook.KindNotFound {
-				return eventhook.Promise{}, false, err
-			}
-			return eventhook.Promise{}, false, invalid("workflow_execution_id", "no such execution")
+		x, err := db.Execution(ctx, p.TenantID, p.WorkflowExecutionID)
+		if err != nil && eventhook.KindOf(err) != eventhook.KindNotFound {
+			return eventhook.Promise{}, false, err
+		}
+		if x.Type != eventhook.Workflow {
+			return eventhook.Promise{}, false, invalid("body.workflow_execution_id", "is the id of no workflow of this tenant's")
 		}
 	}
 	row := db.work.QueryRow(ctx, makePromiseSQL, [16]byte(eventhook.NewID[eventhook.Promise](db.now())), [16]byte(p.TenantID),
@@ -219,10 +204,16 @@ func (db *DB) MakePromise(ctx context.Context, p eventhook.Promise) (_ eventhook
 }
 
 // Promise returns one of the tenant's promises, or KindNotFound. An outcome
-// that is only held is no promise yet.
+// that is only held is no promise yet: the error says so, and for which key.
+// Primary key.
 func (db *DB) Promise(ctx context.Context, tenant eventhook.TenantID, id eventhook.PromiseID) (eventhook.Promise, error) {
-	row := db.work.QueryRow(ctx, `SELECT `+promiseColumns+` FROM eventhook.promise WHERE id = $1 AND tenant_id = $2 AND NOT is_held`, [16]byte(id), [16]byte(tenant))
-	p, err := scanPromise(row)
+	row := db.work.QueryRow(ctx, `SELECT `+promiseColumns+`, is_held FROM eventhook.promise WHERE id = $1 AND tenant_id = $2`, [16]byte(id), [16]byte(tenant))
+	var isHeld bool
+	p, err := scanPromise(row, &isHeld)
+	if isHeld {
+		return eventhook.Promise{}, &eventhook.Error{Kind: eventhook.KindNotFound,
+			Message: fmt.Sprintf("an outcome is held for a promise that nobody has made yet, with the idempotency key %q; make it to have it settled", p.IdempotencyKey)}
+	}
 	return p, translate("read promise", notFound(err, "promise"))
 }
 
@@ -255,15 +246,15 @@ func (db *DB) SettlePromise(ctx context.Context, tenant eventhook.TenantID, id e
 	o.Key, o.Hold = p.IdempotencyKey, false
 	var woken []string
 	err = db.inTx(ctx, "settle promise", func(tx pgx.Tx) error {
-		r, err := settlePromise(ctx, tx, tenant, o, db.now())
+		results, topics, err := settlePromises(ctx, tx, []keyedOutcome{{tenant, &o}}, db.now())
 		if err != nil {
 			return err
 		}
-		if !r.won {
+		if !results[&o].won {
 			return &eventhook.Error{Kind: eventhook.KindConflict, Message: "the promise is settled already"}
 		}
-		woken, err = wakeAwaiting(ctx, tx, []eventhook.PromiseID{r.id}, db.now())
-		return err
+		woken = topics
+		return nil
 	})
 	if err != nil {
 		return p, err

@@ -31,6 +31,8 @@ func TestMakePromise(t *testing.T) {
 	same(t, "workflow", p.WorkflowExecutionID, x)
 	_, _, err = f.db.MakePromise(t.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: "m", WorkflowExecutionID: eventhook.NewID[eventhook.Execution](noon)})
 	wantKind(t, "of an unknown workflow", err, eventhook.KindInvalid)
+	_, _, err = f.db.MakePromise(t.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: "m", WorkflowExecutionID: f.execution(eventhook.Task)})
+	wantKind(t, "of a task", err, eventhook.KindInvalid)
 	list, err := f.db.Promises(t.Context(), f.tenant, eventhook.PromiseID{}, 10)
 	f.must(err)
 	same(t, "the tenant's promises", len(list), 2)
@@ -247,4 +249,69 @@ func TestAnExpiryAndAnOutcomeAtOnceSettleOnce(t *testing.T) {
 		}
 		same(t, "resumed", len(f.claimWork(f.db, f.query())), 1)
 	}
+}
+
+// What settling locks is not held for a round trip per promise, of which a
+// batch of events may settle a thousand.
+func TestABatchOfOutcomesIsAFewStatements(t *testing.T) {
+	const outcomes, most = 50, 10
+	f := setUp(t)
+	for _, c := range []struct {
+		claim string
+		make  func(key string)
+	}{
+		{"promises that are awaited", func(key string) { f.promise(key) }},
+		{"promises that come later", func(string) {}},
+		{"promises that are settled", func(key string) {
+			_, err := f.db.SettlePromise(t.Context(), f.tenant, f.promise(key).ID, resolved)
+			f.must(err)
+		}},
+	} {
+		var batch []*eventhook.Settlement
+		for i, e := range f.accepted(outcomes) {
+			key := fmt.Sprint(c.claim, i)
+			c.make(key)
+			batch = append(batch, f.plan(e, resolves(key, `1`)))
+		}
+		trips := f.countTrips()
+		before := trips.Load()
+		f.settle(f.db, batch...)
+		if n := trips.Load() - before; n > most {
+			t.Errorf("%s: %d round trips for %d outcomes, want at most %d", c.claim, n, outcomes, most)
+		}
+	}
+	same(t, "held", f.count("promise", "is_held"), outcomes)
+	same(t, "settled", f.count("promise", "NOT is_held AND status = 'resolved'"), 2*outcomes)
+}
+
+// TestMixedOutcomesOfABatch has all that can become of an outcome beside each
+// other, with values that are none and errors.
+func TestMixedOutcomesOfABatch(t *testing.T) {
+	f := setUp(t)
+	for _, key := range []string{"pending", "settled", "rejected"} {
+		f.promise(key)
+	}
+	f.settle(f.db, f.plan(f.accepted(1)[0], resolves("settled", `0`)))
+	strict := func(key string) eventhook.PlannedAction {
+		return promiseAction(eventhook.PromiseOutcome{Key: key, Status: eventhook.PromiseResolved, Value: []byte(`"strict"`)})
+	}
+	rejects := promiseAction(eventhook.PromiseOutcome{Key: "rejected", Status: eventhook.PromiseRejected, Error: "no \x00 card", Hold: true})
+	e := f.accepted(1)[0]
+	f.settle(f.db, f.plan(e, strict("missing"), strict("pending"), resolves("settled", `1`), resolves("later", `2`), strict("later"), rejects,
+		resolves("pending", `3`), strict("missing")))
+	var got []eventhook.ActionStatus
+	for _, a := range f.actions(e) {
+		got = append(got, a.Status)
+	}
+	done, skipped, failed := eventhook.ActionSuccess, eventhook.ActionSkipped, eventhook.ActionFailed
+	same(t, "actions", got, []eventhook.ActionStatus{failed, done, skipped, done, skipped, done, skipped, failed})
+	for key, want := range map[string]string{"pending": `"strict"`, "settled": `0`, "rejected": ``} {
+		p, err := f.db.PromiseByKey(t.Context(), f.tenant, key)
+		f.must(err)
+		same(t, "value of "+key, string(p.Value), want)
+	}
+	same(t, "the late one, made", string(f.promise("later").Value), `2`)
+	p, err := f.db.PromiseByKey(t.Context(), f.tenant, "rejected")
+	f.must(err)
+	same(t, "error", p.Error, `no \x00 card`)
 }

@@ -269,7 +269,9 @@ func checkSealed(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 
 func TestSealedTextsAreNoticedWhereverTheyAre(t *testing.T) {
 	f := setUp(t)
+	f.apply(acmeCalling(calling("a.example", "x")))
 	f.must(f.db.LearnSecret(t.Context(), f.crm, eventhook.NewSecret("learned")))
+	f.subscription()
 	conn, err := pgx.Connect(t.Context(), f.dsn)
 	f.must(err)
 	places := func() []string {

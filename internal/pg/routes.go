@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -11,14 +12,18 @@ import (
 )
 
 const routeColumns = `id, tenant_id, source_id, name, priority, is_enabled, filter_event_types, filter, filter_expression, filter_function, transform,
-targets, version, created_at, updated_at`
+targets, target_secrets, version, created_at, updated_at`
 
-func scanRoute(row pgx.CollectableRow) (eventhook.Route, error) { return scanRouteRow(row) }
+func (db *DB) scanRoute(row pgx.CollectableRow) (eventhook.Route, error) { return db.scanRouteRow(row) }
 
-func scanRouteRow(row pgx.Row) (r eventhook.Route, err error) {
+// scanRouteRow reads a route with the secrets of its targets. Without those that
+// are sealed with a key that is lost, which it logs: all else of the route goes
+// on.
+func (db *DB) scanRouteRow(row pgx.Row) (r eventhook.Route, err error) {
 	var filter, transform, targets []byte
+	var sealed *string
 	err = row.Scan((*[16]byte)(&r.ID), (*[16]byte)(&r.TenantID), (*[16]byte)(&r.SourceID), &r.Name, &r.Priority, &r.IsEnabled,
-		&r.FilterEventTypes, &filter, &r.FilterExpression, &r.FilterFunction, &transform, &targets, &r.Version, &r.CreatedAt, &r.UpdatedAt)
+		&r.FilterEventTypes, &filter, &r.FilterExpression, &r.FilterFunction, &transform, &targets, &sealed, &r.Version, &r.CreatedAt, &r.UpdatedAt)
 	if err != nil {
 		return r, err
 	}
@@ -28,7 +33,14 @@ func scanRouteRow(row pgx.Row) (r eventhook.Route, err error) {
 			return r, err
 		}
 	}
-	return r, json.Unmarshal(targets, &r.Targets)
+	if err := json.Unmarshal(targets, &r.Targets); err != nil {
+		return r, err
+	}
+	if unopened := db.openTargets(&r, sealed); unopened != nil {
+		r.SecretsLost = true
+		db.log.Error("the secrets of a route's targets cannot be opened", "route", r.ID, "error", unopened)
+	}
+	return r, nil
 }
 
 // SourceRouting returns the routes of a source, none if the source is gone or
@@ -53,7 +65,7 @@ func (db *DB) SourceRouting(ctx context.Context, source eventhook.SourceID) (eve
 	if err != nil {
 		return s.Retry, nil, translate("read routing", err)
 	}
-	routes, err := pgx.CollectRows(rows, scanRoute)
+	routes, err := pgx.CollectRows(rows, db.scanRoute)
 	return s.Retry, routes, translate("read routing", err)
 }
 
@@ -64,13 +76,13 @@ func (db *DB) Routes(ctx context.Context, source eventhook.SourceID, before even
 	if err != nil {
 		return nil, translate("list routes", err)
 	}
-	list, err := pgx.CollectRows(rows, scanRoute)
+	list, err := pgx.CollectRows(rows, db.scanRoute)
 	return list, translate("list routes", err)
 }
 
 // Route returns one of a source's routes, or KindNotFound. Primary key.
 func (db *DB) Route(ctx context.Context, source eventhook.SourceID, id eventhook.RouteID) (eventhook.Route, error) {
-	r, err := scanRouteRow(db.work.QueryRow(ctx, `SELECT `+routeColumns+` FROM eventhook.route WHERE id = $1 AND source_id = $2`, [16]byte(id), [16]byte(source)))
+	r, err := db.scanRouteRow(db.work.QueryRow(ctx, `SELECT `+routeColumns+` FROM eventhook.route WHERE id = $1 AND source_id = $2`, [16]byte(id), [16]byte(source)))
 	return r, translate("find route", notFound(err, "route"))
 }
 
@@ -95,12 +107,32 @@ func resourceOfRoute(source string, r eventhook.Route) resource {
 	return resource{"route", r.ID.String(), source + "/" + r.Name}
 }
 
-// countRoutesSQL reads the index on source and id.
-const countRoutesSQL = `SELECT count(*) FROM eventhook.route WHERE source_id = $1`
+// countRoutesSQL reads a source's routes by the index on source and id.
+const countRoutesSQL = `SELECT count(*), coalesce(sum(jsonb_array_length(targets)), 0) FROM eventhook.route WHERE source_id = $1`
+
+// hasRoom refuses to make more routes of a source that is locked, or more
+// targets of them, than it may have.
+func (m *manager) hasRoom(ctx context.Context, s eventhook.SourceID, moreRoutes, moreTargets int) error {
+	if moreRoutes <= 0 && moreTargets <= 0 {
+		return nil
+	}
+	var routes, targets int
+	if err := m.tx.QueryRow(ctx, countRoutesSQL, [16]byte(s)).Scan(&routes, &targets); err != nil {
+		return err
+	}
+	switch {
+	case routes+moreRoutes > eventhook.MaxRoutes:
+		return &eventhook.Error{Kind: eventhook.KindConflict, Message: fmt.Sprintf("The source has %d routes, and cannot have more.", routes)}
+	case targets+moreTargets > eventhook.MaxSourceTargets:
+		return &eventhook.Error{Kind: eventhook.KindConflict, Message: fmt.Sprintf("The source's routes would have %d targets together; at most %d are allowed.",
+			targets+moreTargets, eventhook.MaxSourceTargets)}
+	}
+	return nil
+}
 
 // AddRoute makes a route of a source, which is named by its slug. A name that
-// is taken, or a source that has as many routes as it may, is a KindConflict.
-// The caller has validated it.
+// is taken, or a source that would have more routes, or targets in all of them,
+// than it may, is a KindConflict. The caller has validated it.
 func (db *DB) AddRoute(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, source string, r eventhook.Route) (eventhook.Route, error) {
 	err := db.manage(ctx, "add route", by, tenant, func(m *manager) error {
 		s, err := m.lockSource(ctx, source)
@@ -108,12 +140,8 @@ func (db *DB) AddRoute(ctx context.Context, by eventhook.Actor, tenant eventhook
 			return err
 		}
 		r.ID = eventhook.NewID[eventhook.Route](db.now())
-		var routes int
-		if err := m.tx.QueryRow(ctx, countRoutesSQL, [16]byte(s.ID)).Scan(&routes); err != nil {
+		if err := m.hasRoom(ctx, s.ID, 1, len(r.Targets)); err != nil {
 			return err
-		}
-		if routes >= eventhook.MaxRoutes {
-			return &eventhook.Error{Kind: eventhook.KindConflict, Message: fmt.Sprintf("The source has %d routes, and cannot have more.", routes)}
 		}
 		r, err = m.addRoute(ctx, s, r)
 		return err
@@ -125,13 +153,13 @@ func (db *DB) AddRoute(ctx context.Context, by eventhook.Actor, tenant eventhook
 func (m *manager) addRoute(ctx context.Context, s eventhook.Source, r eventhook.Route) (eventhook.Route, error) {
 	now := m.db.now()
 	r.TenantID, r.SourceID, r.Version, r.CreatedAt, r.UpdatedAt = s.TenantID, s.ID, 1, now, now
-	args, err := routeArgs(r)
+	args, err := m.db.routeArgs(r)
 	if err != nil {
 		return r, err
 	}
 	err = m.exec(ctx, `INSERT INTO eventhook.route (id, name, priority, is_enabled, filter_event_types, filter, filter_expression, filter_function,
-		transform, targets, version, updated_at, tenant_id, source_id, created_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $12)`, append(args, [16]byte(s.TenantID), [16]byte(s.ID))...)
+		transform, targets, version, updated_at, target_secrets, tenant_id, source_id, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $12)`, append(args, [16]byte(s.TenantID), [16]byte(s.ID))...)
 	if err != nil {
 		return r, taken(err, "The source has a route %q already.", r.Name)
 	}
@@ -140,8 +168,12 @@ func (m *manager) addRoute(ctx context.Context, s eventhook.Source, r eventhook.
 }
 
 // routeArgs are the parameters that inserts and updates share.
-func routeArgs(r eventhook.Route) ([]any, error) {
+func (db *DB) routeArgs(r eventhook.Route) ([]any, error) {
 	targets, err := json.Marshal(r.Targets)
+	if err != nil {
+		return nil, err
+	}
+	sealed, err := db.sealTargets(r.Targets)
 	if err != nil {
 		return nil, err
 	}
@@ -154,10 +186,11 @@ func routeArgs(r eventhook.Route) ([]any, error) {
 		types = []string{}
 	}
 	return []any{[16]byte(r.ID), r.Name, r.Priority, r.IsEnabled, types, jsonArg(r.Filter), r.FilterExpression, r.FilterFunction,
-		transform, string(targets), r.Version, r.UpdatedAt}, nil
+		transform, string(targets), r.Version, r.UpdatedAt, textArg(sealed)}, nil
 }
 
-// ChangeRoute changes a route in one step, as ChangeSource does a source.
+// ChangeRoute changes a route in one step, as ChangeSource does a source. More
+// targets than the source may have are a KindConflict.
 func (db *DB) ChangeRoute(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, source string, id eventhook.RouteID, version int64, change func(eventhook.Route) (eventhook.Route, error)) (r eventhook.Route, err error) {
 	err = db.manage(ctx, "change route", by, tenant, func(m *manager) error {
 		have, err := m.lockRoute(ctx, source, id)
@@ -169,6 +202,9 @@ func (db *DB) ChangeRoute(ctx context.Context, by eventhook.Actor, tenant eventh
 		}
 		want, err := change(have)
 		if err != nil {
+			return err
+		}
+		if err := m.hasRoom(ctx, have.SourceID, 0, len(want.Targets)-len(have.Targets)); err != nil {
 			return err
 		}
 		r, _, err = m.updateRoute(ctx, source, have, want)
@@ -183,25 +219,27 @@ func (m *manager) lockRoute(ctx context.Context, source string, id eventhook.Rou
 	if err != nil {
 		return eventhook.Route{}, err
 	}
-	r, err := scanRouteRow(m.tx.QueryRow(ctx, `SELECT `+routeColumns+` FROM eventhook.route WHERE id = $1 AND source_id = $2 FOR UPDATE`, [16]byte(id), [16]byte(s.ID)))
+	r, err := m.db.scanRouteRow(m.tx.QueryRow(ctx, `SELECT `+routeColumns+` FROM eventhook.route WHERE id = $1 AND source_id = $2 FOR UPDATE`, [16]byte(id), [16]byte(s.ID)))
 	return r, notFound(err, "route")
 }
 
 // updateRoute brings a route, which is locked, to what is wanted, and says
 // what that changes.
 func (m *manager) updateRoute(ctx context.Context, source string, have, want eventhook.Route) (eventhook.Route, []eventhook.FieldChange, error) {
-	changes, err := eventhook.Diff(recordOfRoute(have), recordOfRoute(want))
+	changes, err := diffRoutes(have, want)
 	if err != nil || !m.recordChanges("route.updated", resourceOfRoute(source, have), changes) {
 		return have, nil, err
 	}
 	want.ID, want.TenantID, want.SourceID, want.CreatedAt = have.ID, have.TenantID, have.SourceID, have.CreatedAt
 	want.Version, want.UpdatedAt = have.Version+1, m.db.now()
-	args, err := routeArgs(want)
+	want.SecretsLost = have.SecretsLost && slices.EqualFunc(have.Targets, want.Targets, sameTarget) // they may be found again
+	args, err := m.db.routeArgs(want)
 	if err != nil {
 		return have, nil, err
 	}
 	err = m.exec(ctx, `UPDATE eventhook.route SET name = $2, priority = $3, is_enabled = $4, filter_event_types = $5, filter = $6,
-		filter_expression = $7, filter_function = $8, transform = $9, targets = $10, version = $11, updated_at = $12 WHERE id = $1`, args...)
+		filter_expression = $7, filter_function = $8, transform = $9, targets = $10, version = $11, updated_at = $12,
+		target_secrets = CASE WHEN $14 THEN target_secrets ELSE $13 END WHERE id = $1`, append(args, want.SecretsLost)...)
 	return want, changes, taken(err, "The source has a route %q already.", want.Name)
 }
 
@@ -272,5 +310,5 @@ func (m *manager) routes(ctx context.Context, source eventhook.SourceID) ([]even
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, scanRoute)
+	return pgx.CollectRows(rows, m.db.scanRoute)
 }

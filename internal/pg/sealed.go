@@ -16,6 +16,8 @@ type sealedColumn struct{ table, key, column string }
 var sealedColumns = []sealedColumn{
 	{"source", "id", "verifier"},
 	{"learned_secret", "source_id", "secret"},
+	{"route", "id", "target_secrets"},
+	{"subscription", "id", "secrets"},
 }
 
 func (c sealedColumn) String() string { return c.table + "." + c.column }

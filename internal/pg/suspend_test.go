@@ -51,7 +51,7 @@ func TestASuspendedWorkflowGoesOnWithItsPromises(t *testing.T) {
 		again := f.claimWork(f.db, f.query())
 		same(t, "attempt after a death", again[0].Attempt, x.Attempt+1)
 		same(t, "promises after a death", len(again[0].Promises), 2)
-		f.must(f.db.Complete(t.Context(), again[0], nil))
+		f.complete(f.db, again[0], nil)
 	}
 }
 
@@ -103,7 +103,7 @@ func TestSuspendHasATimeout(t *testing.T) {
 	_, err := f.db.SettlePromise(t.Context(), f.tenant, ids[0], resolved)
 	f.must(err)
 	same(t, "claimed while it runs", len(f.claimWork(f.db, f.query())), 0)
-	f.must(f.db.Complete(t.Context(), resumed[0], nil))
+	f.complete(f.db, resumed[0], nil)
 }
 
 func TestSuspendRefuses(t *testing.T) {
@@ -165,7 +165,7 @@ func TestNoWakeIsLost(t *testing.T) {
 				if len(resumed) != 1 {
 					t.Fatalf("%s, %d promises, suspended before %v: not woken", name, n, early)
 				}
-				f.must(f.db.Complete(t.Context(), resumed[0], nil))
+				f.complete(f.db, resumed[0], nil)
 			}
 		}
 	}
@@ -192,7 +192,7 @@ func TestSuspendAndSettleDoNotDeadlock(t *testing.T) {
 		if len(resumed) != 1 {
 			t.Fatal("not woken")
 		}
-		f.must(f.db.Complete(t.Context(), resumed[0], nil))
+		f.complete(f.db, resumed[0], nil)
 	}
 	same(t, "log", log.String(), "")
 }

@@ -98,7 +98,7 @@ func TestSweepExecutions(t *testing.T) {
 	f.must(f.db.Suspend(t.Context(), ended, eventhook.Suspension{Await: ids, Timeout: time.Second}))
 	f.clock.advance(time.Second)
 	ended = f.claimWork(f.db, f.query())[0]
-	f.must(f.db.Complete(t.Context(), ended, nil))
+	f.complete(f.db, ended, nil)
 	cancelled := f.execution(eventhook.Task)
 	_, err := f.db.Cancel(t.Context(), f.tenant, cancelled)
 	f.must(err)

@@ -60,14 +60,8 @@ func newTenant(t eventhook.Tenant, now time.Time) eventhook.Tenant {
 // AddTenant makes an active tenant. A slug that is taken is a KindConflict.
 func (db *DB) AddTenant(ctx context.Context, by eventhook.Actor, t eventhook.Tenant) (eventhook.Tenant, error) {
 	t = newTenant(t, db.now())
-	err := db.inTx(ctx, "add tenant", func(tx pgx.Tx) error {
-		m := &manager{db: db, tx: tx, by: by, tenant: t}
-		if err := m.insertTenant(ctx); err != nil {
-			return err
-		}
-		return m.flush(ctx)
-	})
-	return t, err
+	m := &manager{db: db, by: by, tenant: t}
+	return t, m.act(ctx, "add tenant", func() error { return m.insertTenant(ctx) })
 }
 
 func (m *manager) insertTenant(ctx context.Context) error {
@@ -87,9 +81,9 @@ func (m *manager) insertTenant(ctx context.Context) error {
 // is a KindConflict. change may be called while others wait for the tenant: it
 // must not block.
 func (db *DB) ChangeTenant(ctx context.Context, by eventhook.Actor, slug string, version int64, change func(eventhook.Tenant) (eventhook.Tenant, error)) (t eventhook.Tenant, err error) {
-	err = db.inTx(ctx, "change tenant", func(tx pgx.Tx) error {
-		m := &manager{db: db, tx: tx, by: by}
-		if m.tenant, err = lockTenant(ctx, tx, slug); err != nil {
+	m := &manager{db: db, by: by}
+	err = m.act(ctx, "change tenant", func() error {
+		if m.tenant, err = lockTenant(ctx, m.tx, slug); err != nil {
 			return err
 		}
 		if err := mayChange(m.tenant, by); err != nil {
@@ -102,13 +96,9 @@ func (db *DB) ChangeTenant(ctx context.Context, by eventhook.Actor, slug string,
 		if err != nil {
 			return err
 		}
-		if err := m.updateTenant(ctx, want); err != nil {
-			return err
-		}
-		t = m.tenant
-		return m.flush(ctx)
+		return m.updateTenant(ctx, want)
 	})
-	return t, err
+	return m.tenant, err
 }
 
 func lockTenant(ctx context.Context, tx pgx.Tx, slug string) (eventhook.Tenant, error) {
@@ -142,14 +132,14 @@ func tenantAction(have, want eventhook.Tenant) string {
 	return "tenant.activated"
 }
 
-// CloseTenant ends a tenant for good: its sources are disabled, its keys end,
-// and each is told of by an event and an audit entry which share the closing's
+// CloseTenant ends a tenant for good: its sources and subscriptions are disabled,
+// its keys end, and each is told of by an event and an audit entry which share the closing's
 // correlation id. What it has stored stays until its retention ends. A tenant
 // that is closed already is a KindConflict.
 func (db *DB) CloseTenant(ctx context.Context, by eventhook.Actor, slug string) (t eventhook.Tenant, err error) {
-	err = db.inTx(ctx, "close tenant", func(tx pgx.Tx) error {
-		m := &manager{db: db, tx: tx, by: by, correlation: eventhook.NewID[eventhook.Tenant](db.now()).String()}
-		if m.tenant, err = lockTenant(ctx, tx, slug); err != nil {
+	m := &manager{db: db, by: by, correlation: eventhook.NewID[eventhook.Tenant](db.now()).String()}
+	err = m.act(ctx, "close tenant", func() error {
+		if m.tenant, err = lockTenant(ctx, m.tx, slug); err != nil {
 			return err
 		}
 		if m.tenant.Status == eventhook.TenantClosed {
@@ -160,16 +150,9 @@ func (db *DB) CloseTenant(ctx context.Context, by eventhook.Actor, slug string) 
 		if err := m.updateTenant(ctx, want); err != nil {
 			return err
 		}
-		if err := m.cascade(ctx); err != nil {
-			return err
-		}
-		if err := m.announce(ctx); err != nil {
-			return err
-		}
-		t = m.tenant
-		return m.flush(ctx)
+		return m.cascade(ctx)
 	})
-	return t, err
+	return m.tenant, err
 }
 
 // endSourcesSQL disables the sources of a tenant. Index on tenant and id.
@@ -177,6 +160,16 @@ const endSourcesSQL = `
 UPDATE eventhook.source SET is_enabled = false, version = version + 1, updated_at = $2
 WHERE tenant_id = $1 AND is_enabled
 RETURNING id, slug, 'true', to_json(is_enabled)::text`
+
+// endSubscriptionsSQL disables the subscriptions of a tenant. Index on tenant and
+// id.
+const endSubscriptionsSQL = `
+WITH going AS MATERIALIZED (
+    SELECT id, status FROM eventhook.subscription WHERE tenant_id = $1 AND status <> 'disabled' ORDER BY id FOR NO KEY UPDATE
+)
+UPDATE eventhook.subscription s SET status = 'disabled', disabled_reason = 'the tenant was closed', version = version + 1, updated_at = $2
+FROM going WHERE s.id = going.id
+RETURNING s.id, s.name, to_json(going.status)::text, to_json(s.status)::text`
 
 // endKeysSQL ends the keys of a tenant. Index api_key_tenant, then primary key.
 const endKeysSQL = `
@@ -191,6 +184,7 @@ RETURNING k.id, k.name, coalesce(to_json(valid.expires_at), 'null')::text, to_js
 func (m *manager) cascade(ctx context.Context) error {
 	for _, end := range []struct{ sql, action, kind, field string }{
 		{endSourcesSQL, "source.disabled_via_tenant_cascade", "source", "is_enabled"},
+		{endSubscriptionsSQL, "webhook.disabled_via_tenant_cascade", "subscription", "status"},
 		{endKeysSQL, "api_key.revoked_via_tenant_cascade", "api_key", "expires_at"},
 	} {
 		rows, err := m.tx.Query(ctx, end.sql, [16]byte(m.tenant.ID), m.db.now())

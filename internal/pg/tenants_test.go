@@ -141,7 +141,8 @@ func TestClosingEndsWhatTheTenantOwns(t *testing.T) {
 	same(t, "events", f.counts(`SELECT event_type, count(*) FROM eventhook.event
 		WHERE tenant_id = $1 AND origin = 'system' AND status = 'delivered' AND correlation_id = $2 AND request_id = 'req-1' GROUP BY 1`, [16]byte(f.tenant), correlation), want)
 	same(t, "payloads", one[int](f, `SELECT count(*) FROM eventhook.event e JOIN eventhook.event_payload p ON p.event_id = e.id
-		WHERE e.origin = 'system' AND length(p.body) = e.body_size AND convert_from(p.body, 'UTF8')::json->'resource'->>'id' IS NOT NULL`), len(entries))
+		WHERE e.origin = 'system' AND e.correlation_id = $1 AND length(p.body) = e.body_size
+		AND convert_from(p.body, 'UTF8')::json->'resource'->>'id' IS NOT NULL`, correlation), len(entries))
 	same(t, "of another tenant", len(f.audit(eventhook.AuditFilter{Tenant: umbrella})), 1)
 }
 

@@ -28,6 +28,16 @@ ORDER BY source_id, at
 ON CONFLICT (source_id, at, slot) DO UPDATE
     SET events = u.events + excluded.events, failed = u.failed + excluded.failed`
 
+const countSentSQL = `
+INSERT INTO eventhook.subscription_usage AS u (subscription_id, at, slot, delivered, failed, dead, duration_ms)
+SELECT subscription_id, at, $1::int2, delivered, failed, dead, duration_ms
+FROM unnest($2::uuid[], $3::timestamptz[], $4::int8[], $5::int8[], $6::int8[], $7::int8[])
+    AS n (subscription_id, at, delivered, failed, dead, duration_ms)
+ORDER BY subscription_id, at
+ON CONFLICT (subscription_id, at, slot) DO UPDATE
+    SET delivered = u.delivered + excluded.delivered, failed = u.failed + excluded.failed, dead = u.dead + excluded.dead,
+        duration_ms = u.duration_ms + excluded.duration_ms`
+
 // CountTenants adds counts to those of a slot, all of them or, with an error,
 // none. A tenant and a day may occur once.
 func (db *DB) CountTenants(ctx context.Context, slot int, counts []eventhook.TenantCount) error {
@@ -52,6 +62,21 @@ func (db *DB) CountSources(ctx context.Context, slot int, counts []eventhook.Sou
 	}
 	_, err := db.work.Exec(ctx, countSourcesSQL, slot, sources, spans, events, failed)
 	return translate("count what sources receive", err)
+}
+
+// CountSubscriptions adds counts to those of a slot, all of them or, with an
+// error, none. A subscription and a span may occur once. Subscriptions that are
+// gone may, too.
+func (db *DB) CountSubscriptions(ctx context.Context, slot int, counts []eventhook.SubscriptionCount) error {
+	n := len(counts)
+	subscriptions, spans := make([][16]byte, n), make([]time.Time, n)
+	delivered, failed, dead, durations := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
+	for i, c := range counts {
+		subscriptions[i], spans[i] = c.SubscriptionID, c.At
+		delivered[i], failed[i], dead[i], durations[i] = c.Delivered, c.Failed, c.Dead, c.Duration.Milliseconds()
+	}
+	_, err := db.work.Exec(ctx, countSentSQL, slot, subscriptions, spans, delivered, failed, dead, durations)
+	return translate("count what is sent to subscribers", err)
 }
 
 // usageBetweenSQL reads a range of the primary key for each tenant.
@@ -149,11 +174,26 @@ WITH over AS MATERIALIZED (
 )
 DELETE FROM eventhook.source_usage WHERE ctid = ANY(ARRAY(SELECT ctid FROM over))`
 
+// sweepSubscriptionUsageSQL does so with what was sent to subscribers.
+const sweepSubscriptionUsageSQL = `
+WITH over AS MATERIALIZED (
+    SELECT ctid FROM eventhook.subscription_usage WHERE ctid >= $1 AND ctid < $2 AND at < $3
+    FOR UPDATE SKIP LOCKED
+)
+DELETE FROM eventhook.subscription_usage WHERE ctid = ANY(ARRAY(SELECT ctid FROM over))`
+
 // SweepUsage removes what nobody asks for any more from the next part of the
-// tables, as Sweep does with keys: sources' counts of 25 hours ago, and tenants'
-// of days whose bodies have been dropped. A retention of 0 keeps those.
+// tables, as Sweep does with keys: sources' and subscriptions' counts of 25 hours
+// ago, and tenants' of days whose bodies have been dropped. A retention of 0
+// keeps those.
 func (db *DB) SweepUsage(ctx context.Context, r Retention) (int, error) {
-	n, err := db.sweep(ctx, "sweep what sources received", "source_usage", sweepSourceUsageSQL, &db.sweptSourceUsage, db.now().Add(-25*time.Hour))
+	old := db.now().Add(-25 * time.Hour)
+	n, err := db.sweep(ctx, "sweep what sources received", "source_usage", sweepSourceUsageSQL, &db.sweptSourceUsage, old)
+	if err != nil {
+		return n, err
+	}
+	sent, err := db.sweep(ctx, "sweep what was sent to subscribers", "subscription_usage", sweepSubscriptionUsageSQL, &db.sweptSubscriptionUsage, old)
+	n += sent
 	days := r.days("event_payload")
 	if err != nil || days <= 0 {
 		return n, err

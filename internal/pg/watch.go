@@ -126,5 +126,10 @@ func (db *DB) tellSettled(batch []*eventhook.Settlement) {
 	now := db.now()
 	for _, s := range batch {
 		db.watches.happened(now, s.Event.TenantID, s.Event.ID)
+		for i := range s.Actions {
+			if a := &s.Actions[i]; isPublished(a) {
+				db.watches.happened(now, s.Event.TenantID, a.PublishedEventID)
+			}
+		}
 	}
 }

@@ -1,9 +1,10 @@
 package pg
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -15,71 +16,166 @@ import (
 const executionColumns = `e.id, e.tenant_id, e.type, e.kind, e.queue, e.status, e.event_id, coalesce(e.idempotency_key, ''),
     e.attempt, e.max_attempts, e.input, e.state, e.output, coalesce(e.error, ''), e.lease_token, e.due_at, e.created_at, e.completed_at`
 
-// claimWorkSQL leases due executions, oldest first, and skips those another
-// worker is claiming. An execution whose worker died is due again when its
-// lease runs out, a suspended one when its promises are settled or its time is
-// over. A resumed workflow goes on with its attempt; all others start one, and
-// those whose workers died in every attempt they had end here. It picks them
-// in a WITH, which runs once, whatever the plan, so that the limit holds.
-// Index execution_due.
-const claimWorkSQL = `
-WITH c AS MATERIALIZED (
-    SELECT id, spent, next FROM (
-        SELECT id, spent, next, sum(input_size) OVER (ROWS UNBOUNDED PRECEDING) - input_size AS before FROM (
-            SELECT id, status = 'running' AND attempt >= max_attempts AS spent, input_size::bigint AS input_size,
-                   CASE WHEN status = 'suspended' THEN attempt ELSE attempt + 1 END AS next
-            FROM eventhook.execution
-            WHERE tenant_id = $1 AND queue = $2 AND due_at <= $3 AND ($6::text[] IS NULL OR kind = ANY($6))
-            ORDER BY due_at LIMIT $4 FOR UPDATE SKIP LOCKED
-        ) due
-    ) sized WHERE before < $7
-)
-UPDATE eventhook.execution e
-SET attempt = CASE WHEN c.spent THEN e.attempt ELSE c.next END,
-    status = CASE WHEN c.spent THEN 'dead' ELSE 'running' END,
-    due_at = CASE WHEN c.spent THEN NULL ELSE $5::timestamptz END,
-    completed_at = CASE WHEN c.spent THEN $3::timestamptz END,
-    error = CASE WHEN c.spent THEN 'the lease of the last attempt ran out' ELSE e.error END,
-    lease_token = e.lease_token + 1
-FROM c
-WHERE e.id = c.id
-RETURNING ` + executionColumns
+// dueWorkSQL is what is due in a queue, oldest first. Index execution_due.
+const dueWorkSQL = `
+WITH due AS MATERIALIZED (
+    SELECT id, status, due_at, attempt, max_attempts, input_size FROM eventhook.execution
+    WHERE tenant_id = $1 AND queue = $2 AND due_at <= $3 AND $4::text[] IS NULL
+    ORDER BY due_at LIMIT $5 FOR UPDATE SKIP LOCKED
+)`
 
-// ClaimWork leases up to q.Max due executions of a queue to a worker; fewer,
-// but one at least, when their inputs are large. It returns none, and no error, when there is nothing to do.
-func (db *DB) ClaimWork(ctx context.Context, q eventhook.WorkQuery) ([]eventhook.Execution, error) {
-	for {
-		list, err := db.claimWork(ctx, q)
+// firstOfKindsSQL is the oldest of some kinds that are due, $5 in all, however
+// many others are due before them. Index execution_kind_due, which only who
+// says input_size >= 0 may use.
+const firstOfKindsSQL = `
+WITH first AS MATERIALIZED (
+    SELECT d.id, d.due_at FROM unnest($4::text[]) AS k (kind) CROSS JOIN LATERAL (
+        SELECT id, due_at FROM eventhook.execution
+        WHERE tenant_id = $1 AND queue = $2 AND kind = k.kind AND due_at <= $3 AND input_size >= 0
+        ORDER BY due_at LIMIT $5::int) d
+    ORDER BY d.due_at LIMIT $5::int
+)`
+
+// dueKindsSQL takes up to $9 of these which nobody else has locked. Primary key.
+const dueKindsSQL = firstOfKindsSQL + `, due AS MATERIALIZED (
+    SELECT e.id, e.status, e.due_at, e.attempt, e.max_attempts, e.input_size
+    FROM first f JOIN eventhook.execution e ON e.id = f.id
+    WHERE e.due_at <= $3 ORDER BY f.due_at LIMIT $9 FOR UPDATE OF e SKIP LOCKED
+)`
+
+// countFirstSQL tells how many a claim of some kinds looks at.
+const countFirstSQL = firstOfKindsSQL + `
+SELECT count(*) FROM first`
+
+// leaseDueSQL leases what is due and was locked, and skips what another worker
+// is claiming. An execution whose worker died is due again when its lease runs
+// out, a suspended one when its promises are settled or its time is over. A
+// resumed workflow goes on with its attempt; all others start one, and those
+// whose workers died in every attempt they had end here. What is due is picked
+// in a WITH, which runs once, whatever the plan, so that the limit holds. An
+// input that is the event's body comes with it. Primary keys.
+const leaseDueSQL = `, c AS MATERIALIZED (
+    SELECT id, spent, next, status AS was, due_at AS was_due FROM (
+        SELECT id, status, due_at, status = 'running' AND attempt >= max_attempts AS spent,
+            CASE WHEN status = 'suspended' THEN attempt ELSE attempt + 1 END AS next,
+            sum(input_size::bigint) OVER (ROWS UNBOUNDED PRECEDING) - input_size AS before
+        FROM due
+    ) sized WHERE before < $7
+), claimed AS (
+    UPDATE eventhook.execution e
+    SET attempt = CASE WHEN c.spent THEN e.attempt ELSE c.next END,
+        status = CASE WHEN c.spent THEN 'dead' ELSE 'running' END,
+        due_at = CASE WHEN c.spent THEN NULL ELSE $6::timestamptz END,
+        completed_at = CASE WHEN c.spent THEN $3::timestamptz END,
+        error = CASE WHEN c.spent THEN 'the lease of the last attempt ran out' ELSE e.error END,
+        lease_token = e.lease_token + 1,
+        lease_seconds = $8
+    FROM c
+    WHERE e.id = c.id
+    RETURNING ` + executionColumns + `, c.was, c.was_due
+)
+SELECT claimed.*, p.headers, p.body
+FROM claimed LEFT JOIN eventhook.event_payload p ON p.event_id = claimed.event_id AND claimed.input IS NULL`
+
+const (
+	claimWorkSQL  = dueWorkSQL + leaseDueSQL
+	claimKindsSQL = dueKindsSQL + leaseDueSQL
+)
+
+// ClaimWork leases up to q.Max due executions of a queue to a worker, with
+// their events' payloads where these are the inputs; fewer, but one at least,
+// when their inputs are large. It returns none, and no error, when there is
+// nothing to do. Of one tenant a part of the connections claim at once; its
+// other claims wait for them in order. When ctx has ended meanwhile, nobody is
+// there to do the work: it is given back, and the error is that of ctx.
+func (db *DB) ClaimWork(ctx context.Context, q eventhook.WorkQuery) (live []eventhook.Execution, err error) {
+	err = db.inShare(ctx, q.Tenant, func() error {
+		list, err := db.claimLive(ctx, q)
 		if err != nil {
-			return nil, translate("claim work", err)
+			return translate("claim work", err)
 		}
-		live := slices.DeleteFunc(list, func(x eventhook.Execution) bool { return x.Status == eventhook.ExecutionDead })
-		if len(live) > 0 || len(list) == 0 {
-			if err := db.readAwaited(ctx, live); err != nil {
-				return nil, err // their leases run out
-			}
+		live = executionsOf(list)
+		if err := cmp.Or(db.readAwaited(ctx, live), ctx.Err()); err != nil {
+			live = nil
+			return errors.Join(err, db.giveBack(ctx, q, list))
+		}
+		return nil
+	})
+	return live, err
+}
+
+// claimLive claims until it has something or nothing is left: what it ended is
+// passed over. Those who claim at the same moment may have locked all of some
+// kinds that it looks at; then it looks at more, until that is more than they
+// have locked, or all that is due.
+func (db *DB) claimLive(ctx context.Context, q eventhook.WorkQuery) ([]claimed, error) {
+	look := 4 * q.Max
+	for {
+		list, err := db.claimWork(ctx, q, look)
+		if err != nil {
+			return nil, err
+		}
+		live := slices.DeleteFunc(slices.Clone(list), func(x claimed) bool { return x.Status == eventhook.ExecutionDead })
+		if len(live) > 0 {
 			return live, nil
 		}
+		if len(list) > 0 {
+			continue
+		}
+		if isMore, err := db.isMoreDue(ctx, q, look); !isMore {
+			return nil, err
+		}
+		look *= 8
 	}
 }
 
-// claimWork claims once; among what it returns are those that it ended.
-func (db *DB) claimWork(ctx context.Context, q eventhook.WorkQuery) ([]eventhook.Execution, error) {
+// isMoreDue reports whether more is due of q's kinds than a claim looked at. A
+// claim of any kind looks at all.
+func (db *DB) isMoreDue(ctx context.Context, q eventhook.WorkQuery, look int) (bool, error) {
+	kinds := kindsArg(q)
+	if kinds == nil {
+		return false, nil
+	}
+	var n int
+	err := db.work.QueryRow(ctx, countFirstSQL, [16]byte(q.Tenant), q.Queue, db.now(), kinds, look).Scan(&n)
+	return err == nil && n == look, err
+}
+
+// claimWork claims once; among what it returns are those that it ended. Of some
+// kinds it looks at so many. Once it has a connection it does not end with ctx:
+// what is claimed is known.
+func (db *DB) claimWork(ctx context.Context, q eventhook.WorkQuery, look int) ([]claimed, error) {
 	now := db.now()
 	until := now.Add(q.Lease)
-	var kinds any
-	if len(q.Kinds) > 0 {
-		kinds = q.Kinds
+	sql, args := claimWorkSQL, []any{[16]byte(q.Tenant), q.Queue, now, []string(nil), q.Max, until, claimBytes, int(q.Lease / time.Second)}
+	if kinds := kindsArg(q); kinds != nil {
+		sql, args = claimKindsSQL, []any{[16]byte(q.Tenant), q.Queue, now, kinds, look, until, claimBytes, int(q.Lease / time.Second), q.Max}
 	}
-	rows, err := db.work.Query(ctx, claimWorkSQL, [16]byte(q.Tenant), q.Queue, now, q.Max, until, kinds, claimBytes)
+	conn, err := db.work.Acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (eventhook.Execution, error) {
-		x, err := scanExecution(r)
+	defer conn.Release()
+	ctx, cancel := outliving(ctx)
+	defer cancel()
+	rows, err := conn.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (x claimed, err error) {
+		var payload eventhook.Payload
+		x.Execution, err = scanExecution(r, (*string)(&x.was), &x.wasDue, &payload.Headers, &payload.Body)
 		x.Lease.Until = until
+		if payload.Headers != nil {
+			x.Payload = &payload
+		}
 		return x, err
 	})
+}
+
+// kindsArg is each kind that is wanted once; none is any.
+func kindsArg(q eventhook.WorkQuery) []string {
+	return slices.Compact(slices.Sorted(slices.Values(q.Kinds)))
 }
 
 // readAwaitedSQL reads what workflows awaited when they were last suspended.
@@ -92,12 +188,21 @@ JOIN eventhook.execution_await w ON w.execution_id = u.id
 JOIN eventhook.promise p ON p.id = w.promise_id
 ORDER BY p.id`
 
-// readAwaited gives resumed workflows the promises that they awaited.
+// Awaited returns the promises that a workflow awaits or, when it has gone on,
+// awaited last, oldest first; of what never was suspended, none.
+func (db *DB) Awaited(ctx context.Context, x eventhook.Execution) ([]eventhook.Promise, error) {
+	list := []eventhook.Execution{x}
+	err := db.readAwaited(ctx, list)
+	return list[0].Promises, err
+}
+
+// readAwaited gives workflows the promises that they await or awaited last.
 func (db *DB) readAwaited(ctx context.Context, list []eventhook.Execution) error {
 	place := map[eventhook.ExecutionID]int{}
 	var ids [][16]byte
 	for i, x := range list {
-		if x.Type == eventhook.Workflow {
+		// Who claims it first, and still has it, has not suspended it.
+		if x.Type == eventhook.Workflow && (x.Lease.Token > 1 || x.Status == eventhook.ExecutionSuspended) {
 			place[x.ID] = i
 			ids = append(ids, x.ID)
 		}
@@ -146,18 +251,30 @@ func (db *DB) lostOrAbsent(ctx context.Context, x eventhook.Execution) error {
 	return eventhook.ErrLeaseLost
 }
 
-// Heartbeat extends the lease and returns its new end. Like Complete, Fail and
-// Suspend it returns ErrLeaseLost, and writes nothing, if the lease token is
-// not current, and KindNotFound if the tenant has no such execution.
-func (db *DB) Heartbeat(ctx context.Context, x eventhook.Execution, lease time.Duration) (time.Time, error) {
-	until := db.now().Add(lease)
-	return until, db.held(ctx, "extend lease", x, `due_at = $4`, until)
-}
+// heartbeatSQL extends a lease to a moment or, without one, by the length with
+// which it was claimed. Primary key.
+const heartbeatSQL = `
+UPDATE eventhook.execution
+SET due_at = coalesce($5::timestamptz, greatest(due_at, $4::timestamptz + lease_seconds * interval '1 second'))
+WHERE id = $1 AND tenant_id = $2 AND lease_token = $3 AND status = 'running'
+RETURNING due_at`
 
-// Complete ends an execution with its output.
-func (db *DB) Complete(ctx context.Context, x eventhook.Execution, output json.RawMessage) error {
-	return db.held(ctx, "complete execution", x,
-		`status = 'completed', due_at = NULL, completed_at = $4, output = $5, error = NULL`, db.now(), jsonArg(output))
+// Heartbeat extends the lease to so long from now and returns its new end. With
+// a lease of 0 that is as long as the claim's, and never ends it sooner than it
+// would have. Like Complete, Fail and Suspend it returns ErrLeaseLost, and
+// writes nothing, if the lease token is not current, and KindNotFound if the
+// tenant has no such execution.
+func (db *DB) Heartbeat(ctx context.Context, x eventhook.Execution, lease time.Duration) (until time.Time, err error) {
+	now := db.now()
+	var given *time.Time
+	if lease > 0 {
+		given = new(now.Add(lease))
+	}
+	err = db.work.QueryRow(ctx, heartbeatSQL, [16]byte(x.ID), [16]byte(x.TenantID), x.Lease.Token, now, given).Scan(&until)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return until, db.lostOrAbsent(ctx, x)
+	}
+	return until, translate("extend lease", err)
 }
 
 // Fail ends an attempt. A retryable failure is tried again, after the delay
@@ -184,7 +301,7 @@ func (db *DB) Fail(ctx context.Context, x eventhook.Execution, message string, r
 
 // lockPromisesSQL takes the promises before the execution and in the order of
 // their keys, as everybody does, and waits for whoever is settling one.
-const lockPromisesSQL = `SELECT status FROM eventhook.promise
+const lockPromisesSQL = `SELECT id, status FROM eventhook.promise
 	WHERE tenant_id = $1 AND id = ANY($2::uuid[]) AND NOT is_held ORDER BY idempotency_key FOR SHARE`
 
 const suspendSQL = `UPDATE eventhook.execution
@@ -195,9 +312,10 @@ const suspendSQL = `UPDATE eventhook.execution
 const awaitSQL = `WITH gone AS (DELETE FROM eventhook.execution_await WHERE execution_id = $1 AND promise_id <> ALL($2::uuid[]))
 	INSERT INTO eventhook.execution_await (execution_id, promise_id) SELECT $1, unnest($2::uuid[]) ON CONFLICT DO NOTHING`
 
-// Suspend keeps a workflow's state (the one before, if none is given) until the promises it awaits are all
-// settled (at once, if they are) or its time is over; then it is claimed
-// again. A promise the tenant does not have is KindInvalid.
+// Suspend keeps a workflow's state (the one before, if none is given) until the
+// promises it awaits are all settled (at once, if they are) or its time is over;
+// then it is claimed again. A promise the tenant does not have, or that is named
+// twice, is KindInvalid.
 func (db *DB) Suspend(ctx context.Context, x eventhook.Execution, s eventhook.Suspension) error {
 	var queue string
 	err := db.inTx(ctx, "suspend execution", func(tx pgx.Tx) error {
@@ -205,12 +323,18 @@ func (db *DB) Suspend(ctx context.Context, x eventhook.Execution, s eventhook.Su
 		if err != nil {
 			return err
 		}
-		states, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		states := map[eventhook.PromiseID]eventhook.PromiseStatus{}
+		var id eventhook.PromiseID
+		var status string
+		_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &status}, func() error {
+			states[id] = eventhook.PromiseStatus(status)
+			return nil
+		})
 		if err != nil {
 			return err
 		}
-		if len(states) != len(s.Await) {
-			return invalid("await", "names a promise that does not exist, or one twice")
+		if err := checkAwaited(s.Await, states); err != nil {
+			return err
 		}
 		due := suspendedUntil(db.now(), states, s.Timeout)
 		err = tx.QueryRow(ctx, suspendSQL, [16]byte(x.ID), [16]byte(x.TenantID), x.Lease.Token, jsonArg(s.State), due).Scan(&queue)
@@ -232,6 +356,21 @@ func (db *DB) Suspend(ctx context.Context, x eventhook.Execution, s eventhook.Su
 	return err
 }
 
+// checkAwaited tells which of the promises do not exist, and which are named
+// again.
+func checkAwaited(ids []eventhook.PromiseID, exist map[eventhook.PromiseID]eventhook.PromiseStatus) error {
+	var faults eventhook.Faults
+	for i, id := range ids {
+		at := fmt.Sprintf("body.await[%d]", i)
+		if _, ok := exist[id]; !ok {
+			faults.Add(at, "is the id of no promise of this tenant's; make it first")
+		} else if first := slices.Index(ids, id); first < i {
+			faults.Add(at, "is the same as body.await[%d]; name each promise once", first)
+		}
+	}
+	return faults.Err(notValid)
+}
+
 func (db *DB) cannotSuspend(ctx context.Context, x eventhook.Execution) error {
 	current, err := db.Execution(ctx, x.TenantID, x.ID)
 	if err != nil {
@@ -245,10 +384,10 @@ func (db *DB) cannotSuspend(ctx context.Context, x eventhook.Execution) error {
 
 // suspendedUntil is when a suspended workflow is due: now, if nothing awaited
 // is pending; at its timeout; or, nil, when a promise wakes it.
-func suspendedUntil(now time.Time, states []string, timeout time.Duration) *time.Time {
+func suspendedUntil(now time.Time, states map[eventhook.PromiseID]eventhook.PromiseStatus, timeout time.Duration) *time.Time {
 	pending := false
 	for _, s := range states {
-		pending = pending || s == string(eventhook.PromisePending)
+		pending = pending || s == eventhook.PromisePending
 	}
 	if !pending {
 		return &now
@@ -266,8 +405,9 @@ func (db *DB) Cancel(ctx context.Context, tenant eventhook.TenantID, id eventhoo
 		`status NOT IN ('completed', 'dead', 'cancelled')`)
 }
 
-// Retry starts an execution anew that is failed, dead or cancelled, with all
-// its attempts.
+// Retry makes an execution due that is failed, dead or cancelled, with all its
+// attempts before it. A workflow goes on with its state and what it awaited,
+// though that may still be pending.
 func (db *DB) Retry(ctx context.Context, tenant eventhook.TenantID, id eventhook.ExecutionID) (eventhook.Execution, error) {
 	x, err := db.move(ctx, tenant, id, "only a failed, dead or cancelled execution can be retried",
 		`status = 'pending', due_at = $3, completed_at = NULL, attempt = 0, lease_token = lease_token + 1`,
@@ -299,22 +439,8 @@ func (db *DB) Execution(ctx context.Context, tenant eventhook.TenantID, id event
 	if err != nil {
 		return eventhook.Execution{}, translate("read execution", err)
 	}
-	x, err := pgx.CollectExactlyOneRow(rows, scanExecution)
+	x, err := pgx.CollectExactlyOneRow(rows, oneExecution)
 	return x, translate("read execution", notFound(err, "execution"))
-}
-
-// Executions lists a tenant's executions, newest first. Index execution_tenant.
-func (db *DB) Executions(ctx context.Context, tenant eventhook.TenantID, f eventhook.ExecutionFilter) ([]eventhook.Execution, error) {
-	rows, err := db.lists.Query(ctx, `SELECT `+executionColumns+` FROM eventhook.execution e
-		WHERE e.tenant_id = $1 AND ($2 = '' OR e.type = $2) AND ($3 = '' OR e.status = $3) AND ($4 = '' OR e.kind = $4)
-		  AND ($5 = '' OR e.queue = $5) AND ($6::uuid IS NULL OR e.id < $6)
-		ORDER BY e.id DESC LIMIT $7`,
-		[16]byte(tenant), string(f.Type), string(f.Status), f.Kind, f.Queue, uuidArg(f.Before), f.Limit)
-	if err != nil {
-		return nil, translate("list executions", err)
-	}
-	list, err := pgx.CollectRows(rows, scanExecution)
-	return list, translate("list executions", err)
 }
 
 // Payloads returns the payloads of events; those past their retention are
@@ -335,15 +461,18 @@ func (db *DB) Payloads(ctx context.Context, events []eventhook.EventID) (map[eve
 	return payloads, translate("read payloads", err)
 }
 
-func scanExecution(row pgx.CollectableRow) (x eventhook.Execution, err error) {
+// scanExecution reads executionColumns, and more that follow them.
+func scanExecution(row pgx.CollectableRow, more ...any) (x eventhook.Execution, err error) {
 	var typ, status string
 	var event *[16]byte
-	err = row.Scan((*[16]byte)(&x.ID), (*[16]byte)(&x.TenantID), &typ, &x.Kind, &x.Queue, &status, &event, &x.IdempotencyKey,
+	err = row.Scan(append([]any{(*[16]byte)(&x.ID), (*[16]byte)(&x.TenantID), &typ, &x.Kind, &x.Queue, &status, &event, &x.IdempotencyKey,
 		&x.Attempt, &x.MaxAttempts, (*[]byte)(&x.Input), (*[]byte)(&x.State), (*[]byte)(&x.Output), &x.Error,
-		&x.Lease.Token, &x.DueAt, &x.CreatedAt, &x.CompletedAt)
+		&x.Lease.Token, &x.DueAt, &x.CreatedAt, &x.CompletedAt}, more...)...)
 	x.Type, x.Status = eventhook.ExecutionType(typ), eventhook.ExecutionStatus(status)
 	if event != nil {
 		x.EventID = *event
 	}
 	return x, err
 }
+
+func oneExecution(row pgx.CollectableRow) (eventhook.Execution, error) { return scanExecution(row) }

@@ -97,11 +97,45 @@ func TestHeartbeatKeepsTheLease(t *testing.T) {
 	same(t, "claimed under the longer lease", len(f.claimWork(f.other, f.query())), 0)
 	f.clock.advance(time.Second)
 	// A late one that nobody has overtaken still counts.
-	f.must(f.db.Complete(t.Context(), x, []byte(`{"ok":true}`)))
+	f.complete(f.db, x, []byte(`{"ok":true}`))
 	got := f.work(x.ID)
 	same(t, "status", got.Status, eventhook.ExecutionCompleted)
 	same(t, "output", string(got.Output), `{"ok":true}`)
 	same(t, "completed at", got.CompletedAt.UTC(), f.clock.now())
+}
+
+// A heartbeat that says no time gives the work to its worker for as long as the
+// claim did, on any instance, and takes nothing of it away.
+func TestAHeartbeatThatSaysNoTimeDoesNotShortenTheLease(t *testing.T) {
+	f := setUp(t)
+	f.execution(eventhook.Task)
+	q := f.query()
+	q.Lease = 10 * time.Minute
+	x := f.claimWork(f.db, q)[0]
+	for _, c := range []struct {
+		claim string
+		after time.Duration
+		given time.Duration
+		want  time.Duration // from then
+	}{
+		{"none: as long as claimed", 0, 0, 10 * time.Minute},
+		{"none, later", 9 * time.Minute, 0, 10 * time.Minute},
+		{"more", time.Second, time.Hour, time.Hour},
+		{"none after more: what is left of it", time.Minute, 0, 59 * time.Minute},
+		{"less", time.Second, time.Second, time.Second},
+		{"none after less, and late", time.Minute, 0, 10 * time.Minute},
+	} {
+		f.clock.advance(c.after)
+		until, err := f.other.Heartbeat(t.Context(), x, c.given)
+		f.must(err)
+		same(t, c.claim, until.Sub(f.clock.now()), c.want)
+		same(t, c.claim+": stored", f.work(x.ID).DueAt.Sub(f.clock.now()), c.want)
+	}
+	f.clock.advance(10 * time.Minute)
+	x = f.claimWork(f.db, f.query())[0] // who claims it next says how long anew
+	until, err := f.db.Heartbeat(t.Context(), x, 0)
+	f.must(err)
+	same(t, "claimed again", until.Sub(f.clock.now()), lease)
 }
 
 // settles are the acts that need a lease.
@@ -111,7 +145,16 @@ func (f *fixture) settles() map[string]func(x eventhook.Execution) error {
 			_, err := f.db.Heartbeat(f.Context(), x, time.Hour)
 			return err
 		},
-		"complete": func(x eventhook.Execution) error { return f.db.Complete(f.Context(), x, []byte(`1`)) },
+		"complete": func(x eventhook.Execution) error {
+			x.Output = []byte(`1`)
+			_, err := f.db.Complete(f.Context(), x)
+			return err
+		},
+		"complete in a batch": func(x eventhook.Execution) error {
+			errs, err := f.db.CompleteAll(f.Context(), x.TenantID, []eventhook.Execution{x})
+			f.must(err)
+			return errs[0]
+		},
 		"fail": func(x eventhook.Execution) error {
 			_, err := f.db.Fail(f.Context(), x, "no", true, eventhook.ExecutionRetry)
 			return err
@@ -140,7 +183,7 @@ func TestALostLeaseChangesNothing(t *testing.T) {
 		same(t, "after "+name, f.work(late.ID), before)
 	}
 	same(t, "awaits", f.count("execution_await", "true"), 0)
-	f.must(f.other.Complete(t.Context(), now, nil))
+	f.complete(f.other, now, nil)
 	for name, settle := range f.settles() {
 		if err := settle(now); !errors.Is(err, eventhook.ErrLeaseLost) {
 			t.Errorf("%s after the end: %v, want ErrLeaseLost", name, err)
@@ -222,7 +265,7 @@ func TestWorkWhoseWorkersDieIsDead(t *testing.T) {
 	f.must(f.db.Suspend(t.Context(), wf, eventhook.Suspension{}))
 	resumed := f.claimWork(f.db, f.query())
 	same(t, "a workflow resumed in its last attempt", len(resumed), 1)
-	f.must(f.db.Complete(t.Context(), resumed[0], nil))
+	f.complete(f.db, resumed[0], nil)
 }
 
 func TestCancel(t *testing.T) {
@@ -231,7 +274,7 @@ func TestCancel(t *testing.T) {
 	got, err := f.db.Cancel(t.Context(), f.tenant, x.ID)
 	f.must(err)
 	same(t, "status", got.Status, eventhook.ExecutionCancelled)
-	if err := f.db.Complete(t.Context(), x, nil); !errors.Is(err, eventhook.ErrLeaseLost) {
+	if _, err := f.db.Complete(t.Context(), x); !errors.Is(err, eventhook.ErrLeaseLost) {
 		t.Errorf("its worker: %v, want ErrLeaseLost", err)
 	}
 	f.clock.advance(time.Hour)
@@ -279,7 +322,7 @@ func TestRetryStartsAnew(t *testing.T) {
 		same(t, "attempt", x.Attempt, 1)
 		same(t, "a higher token", x.Lease.Token > token, true)
 	}
-	f.must(f.db.Complete(t.Context(), x, nil))
+	f.complete(f.db, x, nil)
 	_, err = f.db.Retry(t.Context(), f.tenant, x.ID)
 	wantKind(t, "what is completed", err, eventhook.KindConflict)
 }
@@ -361,4 +404,22 @@ func TestSuspendKeepsTheStateUnlessOneIsGiven(t *testing.T) {
 		x = f.claimWork(f.db, f.query())[0]
 		same(t, "state", string(x.State), `{"step":1}`)
 	}
+}
+
+func TestAClaimBringsTheInput(t *testing.T) {
+	f := setUp(t)
+	body := func(e *eventhook.Event) { e.Body, e.Headers = []byte(`{"n":1}`), []byte("X-A: b\r\n") }
+	e := f.event(f.leased, body)
+	f.must(f.db.Accept(t.Context(), []*eventhook.Event{e}))
+	f.settle(f.db, f.plan(e, f.makes(eventhook.Task, "")))
+	same(t, "its event's payload", f.claimWork(f.db, f.query())[0].Payload, &eventhook.Payload{Headers: []byte("X-A: b\r\n"), Body: []byte(`{"n":1}`)})
+	f.execution(eventhook.Task, func(x *eventhook.Execution) { x.Input = []byte(`2`) })
+	own := f.claimWork(f.db, f.query())[0]
+	same(t, "its own", string(own.Input), `2`)
+	same(t, "and no payload", own.Payload, (*eventhook.Payload)(nil))
+	f.execution(eventhook.Task)
+	f.exec(`DELETE FROM eventhook.event_payload`)
+	past := f.claimWork(f.db, f.query())
+	same(t, "one whose event's body is past its retention", len(past), 1)
+	same(t, "has none", past[0].Payload, (*eventhook.Payload)(nil))
 }

@@ -44,6 +44,18 @@ func TestAChildIsConfined(t *testing.T) {
 			t.Errorf("%s: want a thread without new privileges, got\n%s", thread, text)
 		}
 	}
+	stats, _ := filepath.Glob(proc + "/task/*/stat")
+	for _, stat := range stats {
+		text, _ := os.ReadFile(stat)
+		_, fields, _ := strings.Cut(string(text), ") ")
+		const nice = 16 // of proc_pid_stat(5), counted from the state
+		if got := strings.Fields(fields); len(got) <= nice || got[nice] != "10" {
+			t.Errorf("%s: got %q, want a niceness of 10", stat, got)
+		}
+	}
+	if text, err := os.ReadFile(proc + "/autogroup"); err == nil && !strings.HasSuffix(strings.TrimSpace(string(text)), "nice 10") {
+		t.Errorf("got the session's priority %s, want a niceness of 10", text)
+	}
 	if text, _ := os.ReadFile(proc + "/limits"); !strings.Contains(strings.Join(strings.Fields(string(text)), " "), "Max open files 16 16 files") {
 		t.Errorf("got the limits\n%s\nwant at most 16 open files", text)
 	}

@@ -22,47 +22,82 @@ func newVM() (*quickjs.VM, error) {
 	return vm, nil
 }
 
-// finishing makes an answer of what a function returned. It holds on to what
-// it needs before the script can change that.
+// finishing makes an answer of what a function returned, null of a promise. It
+// holds on to what it needs before the script can change that.
 const finishing = `((P, B, stringify) => (name, result) => {
-	if (result instanceof P) throw new TypeError(name + " must not be async: it returned a promise")
+	if (result instanceof P) return null
 	return name === "filter" ? String(B(result)) : stringify(result)
 })(Promise, Boolean, JSON.stringify)`
+
+// naming says of what kind a function is that answers later or step by step, ""
+// of a plain one. It is made before the script can change what it needs.
+const naming = `((later, steps, both, prototypeOf) => f => {
+	switch (prototypeOf(f)) {
+	case later: return "async"
+	case steps: return "a generator"
+	case both: return "an async generator"
+	}
+	return ""
+})(...[async () => {}, function* () {}, async function* () {}].map(Object.getPrototypeOf), Object.getPrototypeOf)`
 
 // run is one job's use of a VM, which is of no use afterwards.
 type run struct {
 	vm    *quickjs.VM
 	limit time.Duration
 	until time.Time
+	used  time.Duration // of the processor, when it began
+	held  []quickjs.Value
 }
 
 func newRun(vm *quickjs.VM, limit time.Duration) *run {
-	return &run{vm: vm, limit: limit, until: time.Now().Add(limit)}
+	return &run{vm: vm, limit: limit, until: time.Now().Add(limit), used: processorTime()}
 }
 
 // arm gives the next call what is left of the time. The engine counts it anew
 // for each.
 func (r *run) arm() { _ = r.vm.SetEvalTimeout(max(time.Until(r.until), time.Millisecond)) }
 
+// hold notes a value that release has to give back.
+func (r *run) hold(v quickjs.Value, err error) (quickjs.Value, error) {
+	if err == nil {
+		r.held = append(r.held, v)
+	}
+	return v, err
+}
+
+// release gives all values back. A VM that is closed with one of them keeps its
+// memory for as long as the process lives.
+func (r *run) release() {
+	for i := range r.held {
+		r.held[i].Free()
+	}
+	r.held = nil
+}
+
 // do defines what the source defines and, unless the job is a check, calls its
 // function.
 func (r *run) do(j job, function string) ([]byte, *Error) {
-	finish, err := r.vm.EvalValue(finishing, quickjs.EvalGlobal)
+	defer r.release()
+	finish, err := r.hold(r.vm.EvalValue(finishing, quickjs.EvalGlobal))
 	if err != nil {
 		return nil, r.faultOf(err, Failed)
 	}
 	var event quickjs.Value
 	if !j.check {
-		if event, err = r.vm.CallValue("JSON.parse", string(j.input)); err != nil {
+		if event, err = r.hold(r.vm.CallValue("JSON.parse", string(j.input))); err != nil {
 			return nil, r.faultOf(err, TooMuch)
 		}
 	}
-	f, fault := r.define(j.Source, function)
+	name, err := r.hold(r.vm.EvalValue(naming, quickjs.EvalGlobal))
+	if err != nil {
+		return nil, r.faultOf(err, Failed)
+	}
+	f, fault := r.define(j.Source, function, name)
 	if fault != nil || j.check {
 		return nil, fault
 	}
 	r.arm()
-	result, err := f.CallValue(quickjs.UndefinedValue, event)
+	result, err := r.hold(f.CallValue(quickjs.UndefinedValue, event))
 	if err != nil {
 		return nil, r.faultOf(err, Failed)
 	}
@@ -73,6 +108,9 @@ func (r *run) do(j job, function string) ([]byte, *Error) {
 		fault.Line, fault.Column = 0, 0 // it is of finishing, not of the source
 		return nil, fault
 	}
+	if text == nil {
+		return nil, notPlain(function, "it returned a promise")
+	}
 	output, ok := text.(string)
 	if !ok {
 		return nil, &Error{Reason: Failed, Message: function + " returned nothing that is JSON, such as undefined"}
@@ -80,19 +118,34 @@ func (r *run) do(j job, function string) ([]byte, *Error) {
 	return []byte(output), nil
 }
 
-// define runs the source and returns the function that it has to define.
-func (r *run) define(source, function string) (f quickjs.Value, fault *Error) {
+// notPlain is the fault of a function whose answer comes when nobody waits for
+// it any more. It is the program's: every event would meet it.
+func notPlain(function, why string) *Error {
+	return &Error{Reason: Broken, Message: fmt.Sprintf("%s must be a plain function that returns its answer: %s", function, why)}
+}
+
+// define runs the source and returns the function that it has to define, which
+// naming has no name for.
+func (r *run) define(source, function string, naming quickjs.Value) (f quickjs.Value, fault *Error) {
 	r.arm()
-	if _, err := r.vm.EvalValue(source, quickjs.EvalGlobal); err != nil {
+	if _, err := r.hold(r.vm.EvalValue(source, quickjs.EvalGlobal)); err != nil {
 		return f, r.faultOf(err, Broken)
 	}
 	r.arm()
 	kind, err := r.vm.Eval("typeof "+function, quickjs.EvalGlobal)
 	if err == nil && kind == "function" {
-		f, err = r.vm.EvalValue(function, quickjs.EvalGlobal)
+		f, err = r.hold(r.vm.EvalValue(function, quickjs.EvalGlobal))
 	}
 	if err != nil || kind != "function" {
 		return f, &Error{Reason: Broken, Message: fmt.Sprintf("it defines no function %s(event)", function)}
+	}
+	r.arm()
+	kind, err = naming.Call(quickjs.UndefinedValue, f)
+	if err != nil {
+		return f, r.faultOf(err, Broken)
+	}
+	if kind != "" {
+		return f, notPlain(function, fmt.Sprintf("it is %s", kind))
 	}
 	return f, nil
 }
@@ -112,7 +165,11 @@ func (r *run) faultOf(err error, otherwise Reason) *Error {
 	}
 	switch e.Message {
 	case "interrupted":
-		return tooLong(r.limit)
+		fault := tooLong(r.limit)
+		if processorTime()-r.used < r.limit/2 {
+			fault.Reason = Starved
+		}
+		return fault
 	case "out of memory":
 		return &Error{Reason: TooMuch, Message: "it was stopped: it used more than 32 MiB of memory"}
 	case "stack overflow":

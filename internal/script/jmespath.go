@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -61,6 +62,9 @@ func (x *expressions) compile(source string) (jmespath.JMESPath, *Error) {
 		if at, ok := errors.AsType[jmespath.SyntaxError](err); ok {
 			fault.Line, fault.Column = placeAt(source, at.Offset)
 		}
+		if f, ok := errors.AsType[unknownFunctionError](err); ok {
+			fault.Line, fault.Column = f.placeIn(source)
+		}
 		return nil, fault
 	}
 	if len(x.compiled) >= mostExpressions {
@@ -94,7 +98,7 @@ func compileJMESPath(source string) (jmespath.JMESPath, error) {
 func checkFunctions(node parsing.ASTNode) error {
 	if node.NodeType == parsing.ASTFunctionExpression {
 		if name := fmt.Sprint(node.Value); !functionNames()[name] {
-			return fmt.Errorf("unknown function %s", name)
+			return unknownFunctionError(name)
 		}
 	}
 	for _, child := range node.Children {
@@ -103,6 +107,25 @@ func checkFunctions(node parsing.ASTNode) error {
 		}
 	}
 	return nil
+}
+
+// unknownFunctionError is the name of a function that there is not.
+type unknownFunctionError string
+
+func (f unknownFunctionError) Error() string { return "unknown function " + string(f) }
+
+// quoted are names, texts and values in quotes.
+var quoted = regexp.MustCompile("(?s)'(?:[^'\\\\]|\\\\.)*'|\"(?:[^\"\\\\]|\\\\.)*\"|`(?:[^`\\\\]|\\\\.)*`")
+
+// placeIn is where an expression calls the function first. The parser keeps no
+// places.
+func (f unknownFunctionError) placeIn(source string) (line, column int) {
+	bare := quoted.ReplaceAllStringFunc(source, func(s string) string { return strings.Repeat(" ", len(s)) })
+	at := regexp.MustCompile(`\b` + regexp.QuoteMeta(string(f)) + `\s*\(`).FindStringIndex(bare)
+	if at == nil {
+		return 0, 0
+	}
+	return placeAt(source, at[0])
 }
 
 // textOf is an error's text, in words that are not Go's.

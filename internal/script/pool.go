@@ -64,7 +64,7 @@ func (p *Pool) do(ctx context.Context, j job) (json.RawMessage, error) {
 	j.limit = p.limit
 	worker, output, fault, err := p.send(j)
 	if worker == nil {
-		return nil, &Error{Reason: Lost, Message: "no process could be started to run it"}
+		return nil, &Error{Reason: Unbegun, Message: "no process could be started to run it"}
 	}
 	if err != nil {
 		// It hangs, or it is gone. Whoever did that waits for the next one.
@@ -81,11 +81,13 @@ func (p *Pool) do(ctx context.Context, j job) (json.RawMessage, error) {
 
 // send has a process do a job, and returns the process: none if none could be
 // started. One that had ended before the job reached it, as the system ends
-// those that it wants the memory of, is replaced by a new one, once: whoever
-// wrote the program has nothing to do with that.
+// those that it wants the memory of, or that cannot begin one any more, is
+// replaced by a new one, once: whoever wrote the program has nothing to do with
+// that.
 func (p *Pool) send(j job) (worker *process, output []byte, fault *Error, err error) {
 	if worker = p.take(); worker != nil {
-		if output, fault, err = worker.do(j); !errors.Is(err, errUnsent) {
+		output, fault, err = worker.do(j)
+		if isUnbegun := fault != nil && fault.Reason == Unbegun; !isUnbegun && !errors.Is(err, errUnsent) {
 			return worker, output, fault, err
 		}
 		worker.kill()

@@ -1,6 +1,8 @@
 package script
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -143,5 +145,42 @@ func TestWhoeverIsGoneDoesNotWait(t *testing.T) {
 	<-pool.places
 	if out, err := pool.Run(t.Context(), fine, []byte("7")); err != nil || string(out) != "7" {
 		t.Errorf("the next one: got %s, %v; want 7", out, err)
+	}
+}
+
+// Who has had too little of the processor is told from who has had his time.
+func TestWhoIsStoppedIsToldByWhatHeHasUsed(t *testing.T) {
+	for used, want := range map[time.Duration]Reason{-time.Hour: TimedOut, time.Hour: Starved} {
+		vm, err := newVM()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := newRun(vm, 20*time.Millisecond)
+		r.used += used
+		_, fault := r.do(job{Program: Program{Kind: Filter, Source: "function filter() { for (;;); }"}, input: []byte("{}")}, "filter")
+		if fault == nil || fault.Reason != want || !fault.Transient() || fault.IsOurs() != (want == Starved) {
+			t.Errorf("used %s more: got %+v, want the reason %c", used, fault, want)
+		}
+		_ = vm.Close()
+	}
+}
+
+// Nobody pays for a process that has come to its end.
+func TestAProcessThatCanBeginNothingIsReplaced(t *testing.T) {
+	pool := newPatientPool(t, 1)
+	if _, err := pool.Run(t.Context(), fine, []byte("1")); err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	if err := writeReply(bufio.NewWriter(&said), nil, &Error{Reason: Unbegun, Message: "no engine could be started"}); err != nil {
+		t.Fatal(err)
+	}
+	tired := pool.kept()[0]
+	tired.r = bufio.NewReader(&said)
+	if got, err := pool.Run(t.Context(), fine, []byte("2")); string(got) != "2" || err != nil {
+		t.Errorf("got %s, %v; want 2, of another process", got, err)
+	}
+	if list := pool.kept(); len(list) != 1 || list[0] == tired || !tired.isEnded() {
+		t.Errorf("got %d processes, the old one among them or alive; want a new one", len(list))
 	}
 }

@@ -20,8 +20,11 @@ type Cache[K comparable, V any] struct {
 	load   func(context.Context, K) (V, error)
 	maxAge time.Duration
 	now    func() time.Time
+	weigh  func(V) int // nil: by number alone
+	most   int         // of all weights
 
 	mu         sync.Mutex
+	weight     int // of what was found
 	found      *lru.Cache[K, entry[V]]
 	absent     *lru.Cache[K, entry[V]]
 	loading    map[K]*call[V]
@@ -32,6 +35,7 @@ type entry[V any] struct {
 	value    V
 	err      error
 	loadedAt time.Time
+	weight   int
 }
 
 type call[V any] struct {
@@ -51,12 +55,22 @@ const loadTimeout = 5 * time.Second
 // any other is not. A value older than maxAge is loaded again, in case its
 // change was never told, and kept if that fails.
 func New[K comparable, V any](size int, maxAge time.Duration, now func() time.Time, load func(context.Context, K) (V, error)) *Cache[K, V] {
-	found, err := lru.New[K, entry[V]](size)
+	c := &Cache[K, V]{load: load, maxAge: maxAge, now: now, loading: map[K]*call[V]{}}
+	var err error
+	c.found, err = lru.NewWithEvict(size, func(_ K, e entry[V]) { c.weight -= e.weight })
 	if err != nil {
 		panic(err) // the size is a positive number of ours
 	}
-	absent, _ := lru.New[K, entry[V]](size)
-	return &Cache[K, V]{load: load, maxAge: maxAge, now: now, found: found, absent: absent, loading: map[K]*call[V]{}}
+	c.absent, _ = lru.New[K, entry[V]](size)
+	return c
+}
+
+// NewWeighed makes a cache whose values weigh up to size together, but for one
+// that alone weighs more. Each weighs at least 1.
+func NewWeighed[K comparable, V any](size int, weigh func(V) int, maxAge time.Duration, now func() time.Time, load func(context.Context, K) (V, error)) *Cache[K, V] {
+	c := New(size, maxAge, now, load)
+	c.weigh, c.most = weigh, size
+	return c
 }
 
 // Get returns the value of a key, from memory if it is there.
@@ -132,7 +146,7 @@ func (c *Cache[K, V]) finish(key K, done *call[V], generation uint64) {
 	case done.err != nil && !absent && known:
 		done.value, done.err = old.value, nil
 		old.loadedAt = c.now().Add(min(retryAfter, c.maxAge) - c.maxAge)
-		c.found.Add(key, old)
+		c.keep(key, old)
 	case generation != c.generation:
 		// What was read may be older than the change that was told meanwhile.
 	case absent:
@@ -140,7 +154,21 @@ func (c *Cache[K, V]) finish(key K, done *call[V], generation uint64) {
 		c.absent.Add(key, entry[V]{err: done.err, loadedAt: c.now()})
 	case done.err == nil:
 		c.absent.Remove(key)
-		c.found.Add(key, entry[V]{value: done.value, loadedAt: c.now()})
+		c.keep(key, entry[V]{value: done.value, loadedAt: c.now()})
+	}
+}
+
+// keep adds a value that was found, and drops those that nobody has asked for
+// the longest until all together weigh little enough.
+func (c *Cache[K, V]) keep(key K, e entry[V]) {
+	if c.weigh != nil {
+		c.found.Remove(key) // with its weight
+		e.weight = max(1, c.weigh(e.value))
+	}
+	c.found.Add(key, e)
+	c.weight += e.weight
+	for c.weigh != nil && c.weight > c.most && c.found.Len() > 1 {
+		c.found.RemoveOldest()
 	}
 }
 

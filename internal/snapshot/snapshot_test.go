@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -252,5 +253,37 @@ func TestWhatIsKnownIsToldWithoutALoad(t *testing.T) {
 		want("when all is forgotten", false, false)
 		wantReads(t, s, "a", 1)
 		wantReads(t, s, "b", 1)
+	})
+}
+
+func TestWhatIsKeptIsBoundedByWeight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		s.values = map[string]int{"a": 3, "b": 4, "c": 3, "heavy": 50, "d": 1, "e": -7}
+		c := snapshot.NewWeighed(10, func(v int) int { return v }, time.Minute, time.Now, s.load)
+		for _, step := range []struct {
+			key  string
+			kept []string
+		}{
+			{"a", []string{"a"}}, {"b", []string{"a", "b"}}, {"c", []string{"a", "b", "c"}},
+			{"d", []string{"b", "c", "d"}}, {"e", []string{"b", "c", "d", "e"}},
+			{"heavy", []string{"heavy"}}, {"a", []string{"a"}}, {"b", []string{"a", "b"}},
+		} {
+			wantValue(t, c, step.key, s.values[step.key])
+			for key := range s.values {
+				if got, want := c.Knows(key), slices.Contains(step.kept, key); got != want {
+					t.Errorf("after %q: knows %q: got %t, want %t", step.key, key, got, want)
+				}
+			}
+		}
+		// What is forgotten, or loaded again, weighs no longer.
+		c.ForgetKey("a")
+		time.Sleep(time.Minute)
+		s.values["b"] = 7
+		wantValue(t, c, "b", 7)
+		wantValue(t, c, "c", 3)
+		if !c.Knows("b") || !c.Knows("c") {
+			t.Error("got one of b and c dropped, want both kept: they weigh 10")
+		}
 	})
 }

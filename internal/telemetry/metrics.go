@@ -7,7 +7,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -32,10 +31,14 @@ type Metrics struct {
 	leasesLost   prometheus.Counter
 	settleTime   prometheus.Histogram
 	made         *prometheus.CounterVec
+	calls        *prometheus.HistogramVec
+	deferred     prometheus.Counter
 	work         *prometheus.CounterVec
 	queueAge     *prometheus.GaugeVec
 	apiRefused   *prometheus.CounterVec
 	reasons      few
+	targets      few
+	outbound     outboundMetrics
 }
 
 // few lets the first few values of a label through and calls the rest other:
@@ -78,13 +81,18 @@ func NewMetrics(outcomes []string) *Metrics {
 		leasesLost:   counter("events_lease_lost_total", "Events whose lease ran out before they were settled."),
 		settleTime:   histogram("events_settle_seconds", "Time to match and settle one batch of events.", prometheus.ExponentialBuckets(0.0005, 2, 14)),
 		made:         counters("actions_total", "Actions by target type and status.", "target_type", "status"),
-		work:         counters("executions_total", "What workers did with executions.", "act"),
-		apiRefused:   counters("api_refused_total", "Calls of the API that were refused, by what their keys lacked.", "reason"),
+		calls: prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "eventhook", Name: "call_seconds",
+			Help: "Time of one call of an http target, by outcome.", Buckets: prometheus.ExponentialBuckets(0.002, 2, 16)}, []string{"outcome"}),
+		deferred:   counter("calls_deferred_events_total", "Events sent away for a while because too many calls waited, or theirs had no turn in time."),
+		work:       counters("executions_total", "What workers did with executions.", "act"),
+		apiRefused: counters("api_refused_total", "Calls of the API that were refused, by what their keys lacked.", "reason"),
 		queueAge: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "eventhook", Name: "queue_age_seconds",
 			Help: "Age of the oldest due row of a queue; 0 when nothing is due."}, []string{"queue"}),
+		outbound: newOutboundMetrics(),
 	}
+	m.registry.MustRegister(m.outbound.all()...)
 	m.registry.MustRegister(m.requests, m.unverified, m.batchEvents, m.batchSeconds, m.batchFailed, m.settled, m.leasesLost,
-		m.settleTime, m.made, m.work, m.queueAge, m.apiRefused,
+		m.settleTime, m.made, m.calls, m.deferred, m.work, m.queueAge, m.apiRefused,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, o := range outcomes {
 		m.answered[o] = m.requests.WithLabelValues(o)
@@ -112,8 +120,19 @@ func (m *Metrics) Handler() http.Handler {
 // WatchWaiting reads how many accepted events wait for their commit whenever
 // the metrics are read. Call it once.
 func (m *Metrics) WatchWaiting(waiting func() int) {
-	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "eventhook", Name: "accept_waiting_events",
-		Help: "Events that wait for a commit or are being committed."}, func() float64 { return float64(waiting()) }))
+	m.watch("accept_waiting_events", "Events that wait for a commit or are being committed.", waiting)
+}
+
+// WatchCalls reads how many calls of http targets wait in memory, and how many
+// are under way, whenever the metrics are read. Call it once.
+func (m *Metrics) WatchCalls(calls func() (waiting, running int)) {
+	m.watch("calls_waiting", "Calls of http targets that wait in memory for their turn.", func() int { n, _ := calls(); return n })
+	m.watch("calls_running", "Calls of http targets that are under way.", func() int { _, n := calls(); return n })
+}
+
+func (m *Metrics) watch(name, help string, read func() int) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "eventhook", Name: name, Help: help},
+		func() float64 { return float64(read()) }))
 }
 
 // Answered counts an answer of the ingest URL.
@@ -135,7 +154,8 @@ func (m *Metrics) Committed(events int, took time.Duration, err error) {
 	}
 }
 
-// Settled counts a batch of processed events.
+// Settled counts a batch of processed events, those in processing when their
+// calls were made, and each action when it has ended.
 func (m *Metrics) Settled(batch []*eventhook.Settlement, lost int, took time.Duration) {
 	m.settleTime.Observe(took.Seconds())
 	m.leasesLost.Add(float64(lost))
@@ -146,13 +166,13 @@ func (m *Metrics) Settled(batch []*eventhook.Settlement, lost int, took time.Dur
 	}
 	actions := map[made]int{}
 	for _, s := range batch {
-		states[s.Status]++
+		if s.Status != eventhook.EventProcessing {
+			states[s.Status]++
+		}
 		for i := range s.Actions {
-			target := s.Actions[i].TargetType
-			if !slices.Contains(eventhook.TargetTypes, target) {
-				target = other // a route from a later version of ours
+			if a := &s.Actions[i]; !a.IsSettled && a.Status != eventhook.ActionPending {
+				actions[made{m.targets.of(a.TargetType), a.Status}]++
 			}
-			actions[made{target, s.Actions[i].Status}]++
 		}
 	}
 	for status, n := range states {
@@ -162,6 +182,14 @@ func (m *Metrics) Settled(batch []*eventhook.Settlement, lost int, took time.Dur
 		m.made.WithLabelValues(a.target, string(a.status)).Add(float64(n))
 	}
 }
+
+// Called counts a call by how it ended.
+func (m *Metrics) Called(outcome string, took time.Duration) {
+	m.calls.WithLabelValues(outcome).Observe(took.Seconds())
+}
+
+// Deferred counts events whose calls had no room, or no turn in time.
+func (m *Metrics) Deferred(events int) { m.deferred.Add(float64(events)) }
 
 // Worked counts what workers did with executions: claimed, completed, failed,
 // dead, suspended.
@@ -176,6 +204,7 @@ func (m *Metrics) APIRefused(reason string) { m.apiRefused.WithLabelValues(reaso
 type QueueAges interface {
 	EventQueueAge(ctx context.Context) (time.Duration, error)
 	ExecutionQueueAge(ctx context.Context) (time.Duration, error)
+	DeliveryQueueAge(ctx context.Context) (time.Duration, error)
 }
 
 // WatchQueues reads the queues' ages every interval until ctx ends.
@@ -194,7 +223,7 @@ func (m *Metrics) WatchQueues(ctx context.Context, ages QueueAges, interval time
 
 func (m *Metrics) readQueues(ctx context.Context, ages QueueAges, log *slog.Logger) {
 	for queue, read := range map[string]func(context.Context) (time.Duration, error){
-		"events": ages.EventQueueAge, "executions": ages.ExecutionQueueAge,
+		"events": ages.EventQueueAge, "executions": ages.ExecutionQueueAge, "deliveries": ages.DeliveryQueueAge,
 	} {
 		age, err := read(ctx)
 		if err != nil {

@@ -6,14 +6,15 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// Account is what one source's events are counted on: the source, and its
-// tenant with its quota. It is made for many requests and safe for concurrent
-// use. A nil one counts nothing and refuses nothing.
+// Account is what events are counted on: one source's, on the source and its
+// tenant with its quota; those that a tenant publishes, on the tenant alone. It
+// is made for many requests and safe for concurrent use. A nil one counts
+// nothing and refuses nothing.
 type Account struct {
 	meter  *Meter
 	quota  eventhook.Quota
 	tenant *tenant
-	source *source
+	source *source // nil: what a tenant publishes
 }
 
 // Excess tells which quota an event does not fit into.
@@ -96,8 +97,12 @@ func (a *Account) isAhead(d day, own count) bool {
 // the day, which many who add at once see one after the other.
 func (a *Account) add(d day, c count) count {
 	now := a.tenant.counted[d&1].add(c)
-	a.source.events.Add(c.events)
+	if a.source != nil {
+		a.source.events.Add(c.events)
+	}
 	a.meter.counted.add(a.tenant)
-	a.meter.received.add(a.source)
+	if a.source != nil {
+		a.meter.received.add(a.source)
+	}
 	return now
 }

@@ -32,6 +32,28 @@ func TestWhatIsStoredIsCounted(t *testing.T) {
 	same(t, "the source's", r.store.Received(), map[eventhook.SourceID]eventhook.SourceCount{s.ID: {SourceID: s.ID, At: noon, Events: 2}})
 }
 
+func TestWhatIsPublishedIsCountedOnceAndNeverRefused(t *testing.T) {
+	r := newRig(t)
+	s := newSource(perDay(2))
+	a := r.open(r.meter, s)
+	publishes := func(change func(*eventhook.PlannedAction)) eventhook.PlannedAction {
+		p := eventhook.PlannedAction{Action: eventhook.Action{Status: eventhook.ActionSuccess},
+			Effect: eventhook.Effect{Publication: &eventhook.Publication{Data: make([]byte, 10)}}}
+		change(&p)
+		return p
+	}
+	held := &eventhook.Settlement{Event: &eventhook.Event{TenantID: s.TenantID}, Status: eventhook.EventProcessing, Actions: []eventhook.PlannedAction{
+		publishes(func(*eventhook.PlannedAction) {}), publishes(func(*eventhook.PlannedAction) {}), publishes(func(*eventhook.PlannedAction) {}),
+		publishes(func(p *eventhook.PlannedAction) { p.Status = eventhook.ActionSkipped }),
+		publishes(func(p *eventhook.PlannedAction) { p.IsSettled = true }), // told before
+		{Action: eventhook.Action{Status: eventhook.ActionSuccess}},
+	}}
+	r.meter.Settled([]*eventhook.Settlement{held})
+	r.wantTaken(a, 1, 1, 0)
+	r.flush()
+	same(t, "the tenant's", r.store.Of(s.TenantID), map[time.Time]sum{today: {Events: 3, Bytes: 30}})
+}
+
 func TestWhatIsRefusedIsNotCounted(t *testing.T) {
 	r := newRig(t)
 	s := newSource(perDay(2))

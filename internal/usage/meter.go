@@ -1,4 +1,5 @@
-// Package usage counts what tenants store and sources receive, and refuses what
+// Package usage counts what tenants store, sources receive and subscribers are
+// sent, and refuses what
 // exceeds a tenant's quota. Counting is a few atomic additions in memory: it
 // reads no database, takes no lock that waits for one, and has no row that all
 // requests write. Each instance adds what it has counted to the database once a
@@ -25,12 +26,13 @@ import (
 )
 
 // Store sums up the counts of all instances. The Count methods add all of
-// their counts or, with an error, none; a tenant's day or a source's span
-// occurs in them once. slot keeps instances apart: any may use any, and those
+// their counts or, with an error, none; a tenant's day, and a source's or a
+// subscription's span, occurs in them once. slot keeps instances apart: any may use any, and those
 // that use one wait for each other.
 type Store interface {
 	CountTenants(ctx context.Context, slot int, counts []eventhook.TenantCount) error
 	CountSources(ctx context.Context, slot int, counts []eventhook.SourceCount) error
+	CountSubscriptions(ctx context.Context, slot int, counts []eventhook.SubscriptionCount) error
 	// UsageBetween sums up what each tenant has stored on the days from one
 	// until before another, as far as it is kept. Who has nothing is left out.
 	UsageBetween(ctx context.Context, from, until time.Time, tenants []eventhook.TenantID) (map[eventhook.TenantID]eventhook.TenantCount, error)
@@ -54,6 +56,7 @@ type Meter struct {
 	received due[*source]
 	mu       sync.Mutex
 	failed   map[eventhook.SourceID]int64
+	sent     map[span]eventhook.SubscriptionCount
 	waiting  map[*tenant]int // how many wait for a tenant's totals
 }
 
@@ -65,7 +68,8 @@ func New(size int, store Store, log *slog.Logger, now func() time.Time) *Meter {
 		panic(err) // the size is a positive number of ours
 	}
 	return &Meter{store: store, slot: rand.IntN(Slots), log: log, now: now, //nolint:gosec // unlike others', not secret
-		tenants: tenants, flushing: make(chan struct{}, 1), failed: map[eventhook.SourceID]int64{}, waiting: map[*tenant]int{}}
+		tenants: tenants, flushing: make(chan struct{}, 1), failed: map[eventhook.SourceID]int64{},
+		sent: map[span]eventhook.SubscriptionCount{}, waiting: map[*tenant]int{}}
 }
 
 // Open returns the account of a source: ask for it when the source is loaded,
@@ -73,8 +77,17 @@ func New(size int, store Store, log *slog.Logger, now func() time.Time) *Meter {
 // the tenant has used so far is read first, unless it was within the last
 // second; the error is then the store's.
 func (m *Meter) Open(ctx context.Context, s eventhook.Source) (*Account, error) {
-	a := &Account{meter: m, quota: s.Quota, tenant: m.tenant(s.TenantID), source: &source{id: s.ID}}
-	if s.Quota == (eventhook.Quota{}) {
+	return m.open(ctx, &Account{meter: m, quota: s.Quota, tenant: m.tenant(s.TenantID), source: &source{id: s.ID}})
+}
+
+// OpenTenant returns the account of what a tenant publishes, as Open does that
+// of a source.
+func (m *Meter) OpenTenant(ctx context.Context, t eventhook.Tenant) (*Account, error) {
+	return m.open(ctx, &Account{meter: m, quota: t.Quota, tenant: m.tenant(t.ID)})
+}
+
+func (m *Meter) open(ctx context.Context, a *Account) (*Account, error) {
+	if a.quota == (eventhook.Quota{}) {
 		return a, nil
 	}
 	a.tenant.watched.Store(true)
@@ -115,10 +128,12 @@ func (m *Meter) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			m.try(ctx, "the tenants' usage could not be brought up to date", m.Flush)
 			m.try(ctx, "the sources' usage could not be brought up to date", m.FlushSources)
+			m.try(ctx, "the subscriptions' statistics could not be brought up to date", m.FlushSubscriptions)
 			return nil
 		case <-tick.C:
 		}
 		m.try(ctx, "the tenants' usage could not be brought up to date; trying again", m.Flush)
+		m.try(ctx, "the subscriptions' statistics could not be brought up to date; trying again", m.FlushSubscriptions)
 		if n%sourcesEvery == 0 {
 			m.try(ctx, "the sources' usage could not be brought up to date; trying again", m.FlushSources)
 		}

@@ -20,9 +20,15 @@ type source struct {
 func (s *source) mark() *atomic.Bool { return &s.isDue }
 
 // Settled counts the events of a batch whose first try has failed. Those whose
-// retries were started anew count again.
+// retries were started anew count again. What the batch has published counts as
+// stored by its tenant, and is never refused.
 func (m *Meter) Settled(batch []*eventhook.Settlement) {
 	for _, s := range batch {
+		for i := range s.Actions {
+			if a := &s.Actions[i]; a.Effect.Publication != nil && a.Status == eventhook.ActionSuccess && !a.IsSettled {
+				m.published(s.Event.TenantID, len(a.Effect.Publication.Data))
+			}
+		}
 		failed := s.Status == eventhook.EventFailed || s.Status == eventhook.EventDead
 		if failed && s.Event.RetryCount == 0 && !s.Event.SourceID.IsZero() {
 			m.mu.Lock()
@@ -30,6 +36,12 @@ func (m *Meter) Settled(batch []*eventhook.Settlement) {
 			m.mu.Unlock()
 		}
 	}
+}
+
+func (m *Meter) published(id eventhook.TenantID, bytes int) {
+	t := m.tenant(id)
+	t.counted[dayOf(m.now())&1].add(count{1, int64(bytes)})
+	m.counted.add(t)
 }
 
 // FlushSources adds what was counted for sources to the store, in one act. With

@@ -25,6 +25,7 @@ type Store struct {
 	reading  func()
 	days     map[tenantDay]Sum
 	spans    map[span]eventhook.SourceCount
+	sent     map[sentSpan]eventhook.SubscriptionCount
 	writes   int
 	reads    int
 }
@@ -39,11 +40,17 @@ type span struct {
 	at     time.Time
 }
 
+type sentSpan struct {
+	subscription eventhook.SubscriptionID
+	at           time.Time
+}
+
 var _ usage.Store = (*Store)(nil)
 
 // NewStore makes an empty one.
 func NewStore() *Store {
-	return &Store{days: map[tenantDay]Sum{}, spans: map[span]eventhook.SourceCount{}, reading: func() {}}
+	return &Store{days: map[tenantDay]Sum{}, spans: map[span]eventhook.SourceCount{},
+		sent: map[sentSpan]eventhook.SubscriptionCount{}, reading: func() {}}
 }
 
 // CountTenants adds all counts, or with an error none.
@@ -89,6 +96,43 @@ func (s *Store) CountSources(ctx context.Context, _ int, counts []eventhook.Sour
 	s.spans = fresh
 	s.writes++
 	return nil
+}
+
+// CountSubscriptions adds all counts, or with an error none.
+func (s *Store) CountSubscriptions(ctx context.Context, _ int, counts []eventhook.SubscriptionCount) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := errors.Join(ctx.Err(), s.writeErr); err != nil {
+		return err
+	}
+	fresh := maps.Clone(s.sent)
+	seen := map[sentSpan]bool{}
+	for _, c := range counts {
+		key := sentSpan{c.SubscriptionID, c.At.UTC()}
+		if seen[key] {
+			return errors.New("a subscription's span occurs twice")
+		}
+		seen[key] = true
+		have := fresh[key]
+		c.Delivered, c.Failed, c.Dead, c.Duration = c.Delivered+have.Delivered, c.Failed+have.Failed, c.Dead+have.Dead, c.Duration+have.Duration
+		fresh[key] = c
+	}
+	s.sent = fresh
+	s.writes++
+	return nil
+}
+
+// Sent is what is written down of a subscription in each span.
+func (s *Store) Sent(subscription eventhook.SubscriptionID) map[time.Time]eventhook.SubscriptionCount {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	spans := map[time.Time]eventhook.SubscriptionCount{}
+	for key, c := range s.sent {
+		if key.subscription == subscription {
+			spans[key.at] = c
+		}
+	}
+	return spans
 }
 
 // UsageBetween sums up the tenants' days.

@@ -93,9 +93,16 @@ func (s suite) writesNothingWhenCancelled() {
 	if err := s.CountSources(s.cancelled(), 0, counts); err == nil {
 		s.Error("sources: got no error, want one")
 	}
+	sent := []eventhook.SubscriptionCount{{SubscriptionID: eventhook.NewID[eventhook.Subscription](at), At: at, Delivered: 1}}
+	if err := s.CountSubscriptions(s.cancelled(), 0, sent); err == nil {
+		s.Error("subscriptions: got no error, want one")
+	}
 	s.want(-9, 9, []eventhook.TenantID{a})
 	if err := s.CountSources(s.Context(), 0, counts); err != nil {
 		s.Errorf("sources, not cancelled: %v", err)
+	}
+	if err := s.CountSubscriptions(s.Context(), 0, sent); err != nil {
+		s.Errorf("subscriptions, not cancelled: %v", err)
 	}
 }
 

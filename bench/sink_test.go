@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eventhook/eventhook"
+)
+
+// deliver posts to a sink as a gateway does.
+func deliver(ctx context.Context, s http.Handler, path, id, body string) int {
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, path, strings.NewReader(body))
+	r.Header.Set("X-Eventhook-Delivery-Id", id)
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return w.Code
+}
+
+func toldBy(t *testing.T, s http.Handler) (got tally) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func TestSinkCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSink()
+		ids := []string{eventhook.NewID[eventhook.Delivery](time.Now()).String(), eventhook.NewID[eventhook.Delivery](time.Now()).String()}
+		sent := func(ago time.Duration) string {
+			if ago == 0 {
+				return `{}`
+			}
+			return fmt.Sprintf(`{"event_id":"x","data":{"sent_at":%d,"n":1}}`, time.Now().Add(-ago).UnixNano())
+		}
+		began := time.Now()
+		for _, c := range []struct {
+			path, id string
+			ago      time.Duration // 0: it does not tell
+			want     int
+		}{
+			{"/0ms/one", ids[0], time.Millisecond, 204},
+			{"/50ms/one", ids[1], 3 * time.Millisecond, 204},
+			{"/0ms/other", ids[0], 2 * time.Millisecond, 204}, // again
+			{"/0ms/bare", "", 0, 204},
+			{"/soon/one", ids[1], 0, 404},
+		} {
+			if got := deliver(t.Context(), s, c.path, c.id, sent(c.ago)); got != c.want {
+				t.Errorf("%s: answered %d, want %d", c.path, got, c.want)
+			}
+		}
+		if took := time.Since(began); took != 50*time.Millisecond {
+			t.Errorf("answered after %s, want one of 50 ms", took)
+		}
+		want := tally{Requests: 4, Distinct: 2, Again: 1, P50: 2 * time.Millisecond, P99: 3 * time.Millisecond, Timed: 3}
+		if got := toldBy(t, s); got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+		s.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodDelete, "/", nil))
+		if got := toldBy(t, s); got != (tally{}) {
+			t.Errorf("cleared, got %+v, want nothing", got)
+		}
+		if deliver(t.Context(), s, "/0ms/one", ids[0], ""); toldBy(t, s).Distinct != 1 {
+			t.Error("cleared, a delivery that came before counts as one that comes again")
+		}
+	})
+}
+
+func TestSinkThatNeverAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSink()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		began := time.Now()
+		deliver(ctx, s, "/never/dead", "", "")
+		if took := time.Since(began); took != time.Hour {
+			t.Errorf("it let go after %s, want the sender to end it, after 1h", took)
+		}
+		if got := toldBy(t, s); got != (tally{}) {
+			t.Errorf("got %+v, want nothing counted", got)
+		}
+	})
+}
+
+func TestBareClientReachesTheSink(t *testing.T) {
+	s := newSink()
+	server := httptest.NewServer(s)
+	defer server.Close()
+	perSec, err := sendBare(t.Context(), server.URL+"/0ms/bare", 4, 50*time.Millisecond)
+	if err != nil || perSec <= 0 || toldBy(t, s).Requests == 0 {
+		t.Errorf("got %f/s, %v, and %+v at the sink; want some", perSec, err, toldBy(t, s))
+	}
+	if _, err := sendBare(t.Context(), server.URL+"/soon/bare", 4, 50*time.Millisecond); err == nil {
+		t.Error("answered 404: got no error, want one")
+	}
+}

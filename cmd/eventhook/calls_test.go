@@ -1,0 +1,167 @@
+package main
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/eventhook/eventhook/internal/pgtest"
+)
+
+// called is a request that a place outside has got.
+type called struct {
+	header http.Header
+	body   string
+}
+
+// place is somewhere that targets call. It tells what it is asked and answers
+// when it is told to, or when who has asked goes away.
+type place struct {
+	url    string
+	asked  chan called
+	answer chan int
+}
+
+func newPlace(t *testing.T) *place {
+	p := &place{asked: make(chan called, 100), answer: make(chan int)}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		p.asked <- called{r.Header, string(body)}
+		select {
+		case status := <-p.answer:
+			w.WriteHeader(status)
+		case <-r.Context().Done():
+		}
+	}))
+	t.Cleanup(server.Close)
+	p.url = server.URL
+	return p
+}
+
+// startCalling starts a gateway whose one route has these targets, and may call
+// this machine.
+func startCalling(t *testing.T, dsn, targets string) *instance {
+	t.Helper()
+	tenants := strings.Replace(testTenants, "targets: [{type: task, task_kind: build}]", "targets: ["+targets+"]", 1)
+	return startCommand(t, []string{"DATABASE_URL=" + dsn, "EVENTHOOK_ADMIN_KEY=" + testAdminKey, "EVENTHOOK_ENCRYPTION_KEYS=" + testEncryptionKey,
+		"EVENTHOOK_LEASE_SECONDS=2", "EVENTHOOK_OUTBOUND_ALLOWED_CIDRS=127.0.0.0/8"}, "serve", "--apply", writeFile(t, "tenants.yaml", tenants))
+}
+
+func (i *instance) mustPush(id string) (event string) {
+	i.t.Helper()
+	status, answer, err := i.push(i.t.Context(), id)
+	if err != nil || status != http.StatusOK {
+		i.t.Fatalf("the push was answered %d, %v", status, err)
+	}
+	return answer.EventID
+}
+
+// What an event makes in the database is there while a place outside still
+// thinks about its call, and the call is made once.
+func TestACallDelaysNothingElseOfItsEvent(t *testing.T) {
+	t.Parallel()
+	p, dsn := newPlace(t), pgtest.New(t)
+	gateway := startCalling(t, dsn, "{type: task, task_kind: build}, {type: http, url: '"+p.url+"', timeout_seconds: 60}, {type: publish, event_type: pushed}")
+	event := gateway.mustPush("1")
+	got := <-p.asked
+	if got.header.Get("X-Eventhook-Event-Id") != event || !strings.HasPrefix(got.header.Get("Idempotency-Key"), event+"/") {
+		t.Errorf("the place was sent %v, want the event's id and key", got.header)
+	}
+	conn := connect(t, dsn)
+	wantMade := func(when string) {
+		t.Helper()
+		tasks := count(t, conn, `SELECT count(*) FROM eventhook.execution`)
+		published := count(t, conn, `SELECT count(*) FROM eventhook.event e JOIN eventhook.event_action a ON a.published_event_id = e.id
+			WHERE e.origin = 'route' AND e.event_type = 'pushed' AND e.correlation_id = $1`, event)
+		if tasks != 1 || published != 1 {
+			t.Errorf("%s: got %d tasks and %d published events, want one of each", when, tasks, published)
+		}
+	}
+	wantMade("while the place thinks")
+	if n := count(t, conn, `SELECT count(*) FROM eventhook.event WHERE status = 'processing' AND due_at > now()`); n != 1 {
+		t.Errorf("while the place thinks: %d events are leased, want 1", n)
+	}
+	p.answer <- http.StatusNoContent
+	eventually(t, "it is delivered", func() bool {
+		return count(t, conn, `SELECT count(*) FROM eventhook.event WHERE id = $1 AND status = 'delivered'`, event) == 1
+	})
+	if n := count(t, conn, `SELECT count(*) FROM eventhook.event_action WHERE status = 'success' AND attempts = 1`); n != 3 {
+		t.Errorf("%d actions have succeeded at once, want 3", n)
+	}
+	wantMade("in the end")
+	if len(p.asked) > 0 {
+		t.Errorf("%d more calls, want none", len(p.asked))
+	}
+}
+
+// Whoever gets the exact body and headers can verify the provider's signature.
+func TestACallCanCarryTheProvidersOwnSignature(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	gateway := startCalling(t, pgtest.New(t), "{type: http, url: '"+p.url+"', body: raw}")
+	event := gateway.mustPush("1")
+	got := <-p.asked
+	p.answer <- http.StatusOK
+	mac := hmac.New(sha256.New, []byte(testSecret))
+	mac.Write([]byte(got.body))
+	if want := "sha256=" + hex.EncodeToString(mac.Sum(nil)); got.header.Get("X-Hub-Signature-256") != want {
+		t.Errorf("got the signature %q, want %q over what was got", got.header.Get("X-Hub-Signature-256"), want)
+	}
+	if got.body != gateway.payload(event) {
+		t.Errorf("got the body %s, want %s", got.body, gateway.payload(event))
+	}
+}
+
+// A gateway that dies in the middle of a call leaves the event to another,
+// which makes the call again, under the same key, and nothing else.
+func TestAKilledGatewaysCallIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	p, dsn := newPlace(t), pgtest.New(t)
+	targets := "{type: task, task_kind: build}, {type: http, url: '" + p.url + "', timeout_seconds: 1}"
+	dying := startCalling(t, dsn, targets)
+	event := dying.mustPush("1")
+	first := <-p.asked
+	dying.kill()
+	startCalling(t, dsn, targets)
+	second := <-p.asked
+	p.answer <- http.StatusOK
+	if key := first.header.Get("Idempotency-Key"); key == "" || second.header.Get("Idempotency-Key") != key || second.body != first.body {
+		t.Errorf("got %v %s after %v %s, want the same key and body", second.header, second.body, first.header, first.body)
+	}
+	conn := connect(t, dsn)
+	eventually(t, "it is delivered", func() bool {
+		return count(t, conn, `SELECT count(*) FROM eventhook.event WHERE id = $1 AND status = 'delivered'`, event) == 1
+	})
+	if n := count(t, conn, `SELECT count(*) FROM eventhook.execution`); n != 1 {
+		t.Errorf("got %d tasks, want the one that was made before", n)
+	}
+}
+
+// A route may call a place that configuration does not allow yet. Whoever tries
+// it out is told, in the words that its event will have.
+func TestACallThatWouldBeRefusedIsTold(t *testing.T) {
+	gateway := startInstance(t, pgtest.New(t))
+	gateway.at(t, testAdminKey)
+	const why = "would fail: target 1: the address of 127.0.0.1:1 is not public; outbound.allowed_cidrs"
+	for _, step := range []struct{ command, prints string }{
+		{"route create inside --source github --http http://127.0.0.1:1/", "http://127.0.0.1:1/"},
+		{"send github --secret " + testSecret + " --id one", "accepted"},
+		{"event get latest --wait", "failed target 1: the address of 127.0.0.1:1 is not public; outbound.allowed_cidrs " + why},
+		{"route test inside --event latest", why},
+		{"source test github --event latest", why},
+		{"route backtest inside --source github", "fail 1 " + why},
+		{"route backtest --source github --http http://internal.example/", "fail 0"},
+	} {
+		got := runCommand(strings.Fields(step.command)...)
+		if got.code != 0 {
+			t.Fatalf("eventhook %s: got %+v", step.command, got)
+		}
+		t.Log("eventhook", step.command)
+		wantInOrder(t, got.stdout, strings.Fields(step.prints)...)
+	}
+}

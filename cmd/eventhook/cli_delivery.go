@@ -1,0 +1,233 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eventhook/eventhook/client"
+)
+
+func newDelivery() *cobra.Command {
+	r := &remote{ofTenant: true}
+	return newNoun("delivery", "See what was sent to subscribers, and send it again", `See what was sent to subscribers, and send it again.
+
+  eventhook delivery list --status dead --since 24h
+  eventhook delivery get 0199…                   each attempt, and what it was answered
+  eventhook delivery get latest --wait success   wait for it
+  eventhook delivery retry 0199…                 send it again now
+  eventhook delivery retry --subscription billing --status dead --limit 100`, r,
+		newDeliveryList(r), newDeliveryGet(r), newDeliveryRetry(r))
+}
+
+var deliveryColumns = []column[client.Delivery]{
+	{"ID", func(d client.Delivery) string { return d.ID }},
+	{"PUBLISHED", func(d client.Delivery) string { return moment(d.CreatedAt) }},
+	{"EVENT TYPE", func(d client.Delivery) string { return d.EventType }},
+	{"TO", deliveredTo},
+	{"STATUS", func(d client.Delivery) string { return string(d.Status) }},
+	{"ATTEMPTS", func(d client.Delivery) string { return strconv.FormatInt(d.AttemptCount, 10) }},
+	{"ANSWER", func(d client.Delivery) string { return numberOr(d.StatusCode, "") }},
+	{"NEXT", func(d client.Delivery) string { return momentOr(d.NextAttemptAt, "") }},
+	{"LAST ERROR", func(d client.Delivery) string { return textOf(d.LastError) }},
+}
+
+// deliveredTo names the subscription of a delivery.
+func deliveredTo(d client.Delivery) string {
+	return firstOf(textOf(d.SubscriptionName), "one that is deleted")
+}
+
+// deliveryFlags narrow a list of deliveries.
+type deliveryFlags struct {
+	subscription, event, status string
+	spanFlags
+}
+
+func (f *deliveryFlags) addTo(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.status, "status", "", "pending, acquired, success, failed or dead")
+	cmd.Flags().StringVar(&f.event, "event", "", "of one event, by its id")
+	f.spanFlags.addTo(cmd)
+}
+
+// listDeliveries prints a list; which.subscription is an id, or "".
+func (s *session) listDeliveries(cmd *cobra.Command, f *listFlags, which deliveryFlags) error {
+	since, until, err := which.bounds(time.Now())
+	if err != nil {
+		return err
+	}
+	params := client.ListDeliveriesParams{SubscriptionID: optionalFlag(which.subscription), EventID: optionalFlag(which.event),
+		Status: optionalFlag(client.DeliveryStatus(which.status)), CreatedAfter: since, CreatedBefore: until}
+	return printList(s, f, func(limit *int64, cursor *string) ([]client.Delivery, *string, error) {
+		params.Limit, params.Cursor = limit, cursor
+		p, err := s.ListDeliveries(cmd.Context(), s.tenant, params, s.keep())
+		return p.Items, p.NextCursor, err
+	}, deliveryColumns)
+}
+
+func newDeliveryList(r *remote) *cobra.Command {
+	var f listFlags
+	var which deliveryFlags
+	cmd := r.verb("list", "List deliveries, those of the newest events first", cobra.NoArgs, func(cmd *cobra.Command, s *session, _ []string) (err error) {
+		which := which
+		if which.subscription, err = s.subscriptionFlag(cmd.Context(), which.subscription); err != nil {
+			return err
+		}
+		return s.listDeliveries(cmd, &f, which)
+	})
+	cmd.Flags().StringVar(&which.subscription, "subscription", "", "to one subscription, by its name or id")
+	which.addTo(cmd)
+	f.addTo(cmd)
+	return cmd
+}
+
+// subscriptionFlag is the id of the subscription that a flag names, "" for none.
+func (s *session) subscriptionFlag(ctx context.Context, name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	return s.subscriptionID(ctx, name)
+}
+
+var attemptColumns = []column[client.DeliveryAttempt]{
+	{"STARTED", func(a client.DeliveryAttempt) string {
+		return a.StartedAt.UTC().Format("2006-01-02T15:04:05.000Z07:00")
+	}},
+	{"TOOK", func(a client.DeliveryAttempt) string { return fmt.Sprintf("%d ms", a.DurationMs) }},
+	{"ANSWER", func(a client.DeliveryAttempt) string { return numberOr(a.StatusCode, "") }},
+	{"FAILED AS", func(a client.DeliveryAttempt) string { return textOf(a.ErrorClass) }},
+	{"ERROR", func(a client.DeliveryAttempt) string { return textOf(a.Error) }},
+	{"IT SAID", func(a client.DeliveryAttempt) string { return textOf(a.ResponseExcerpt) }},
+}
+
+func newDeliveryGet(r *remote) *cobra.Command {
+	var until string
+	cmd := r.verb("get ID|latest", "Show a delivery with each attempt", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+		id, err := s.deliveryID(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		return s.showDelivery(s.readDelivery(cmd.Context(), id, client.DeliveryStatus(until)))
+	})
+	cmd.Flags().StringVar(&until, "wait", "", "wait until it has this status, or is success or dead; at most 30 s")
+	return cmd
+}
+
+// deliveryID is an id, or that of the delivery that is listed first.
+func (s *session) deliveryID(ctx context.Context, name string) (string, error) {
+	if name != "latest" {
+		return name, nil
+	}
+	p, err := s.ListDeliveries(ctx, s.tenant, client.ListDeliveriesParams{Limit: new(int64(1))}, s.keep())
+	if err == nil && len(p.Items) == 0 {
+		err = errors.New("there is no delivery yet")
+	}
+	if err != nil {
+		return "", err
+	}
+	return p.Items[0].ID, nil
+}
+
+// readDelivery reads a delivery, if wanted once it has a status or will have no
+// other; after a while as it is.
+func (s *session) readDelivery(ctx context.Context, id string, until client.DeliveryStatus) (client.DeliveryDetail, error) {
+	const patience, pause = 30 * time.Second, 100 * time.Millisecond
+	late := time.After(patience)
+	for {
+		d, err := s.GetDelivery(ctx, s.tenant, id, s.keep())
+		if err != nil || until == "" || d.Status == until || d.Status == client.DeliveryStatusSuccess || d.Status == client.DeliveryStatusDead {
+			return d, err
+		}
+		select {
+		case <-ctx.Done():
+			return d, ctx.Err()
+		case <-late:
+			return d, nil
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (s *session) showDelivery(d client.DeliveryDetail, err error) error {
+	if err != nil {
+		return err
+	}
+	return s.answer(func(w io.Writer) error {
+		err := printFields(w, field{"delivery", d.ID}, field{"event", d.EventID}, field{"event type", d.EventType},
+			field{"to", firstOf(textOf(d.SubscriptionName), "a subscription that is deleted")}, field{"subscription", d.SubscriptionID},
+			field{"status", string(d.Status)}, field{"published", moment(d.CreatedAt)}, field{"next attempt", momentOr(d.NextAttemptAt, "")},
+			field{"completed", momentOr(d.CompletedAt, "")}, field{"attempts", strconv.FormatInt(d.AttemptCount, 10)}, field{"last error", textOf(d.LastError)})
+		if err != nil || len(d.Attempts) == 0 {
+			return err
+		}
+		_, _ = fmt.Fprintln(w)
+		return printTable(w, attemptColumns, d.Attempts, false)
+	})
+}
+
+// retryFlags select deliveries that failed or are dead.
+type retryFlags struct {
+	subscription, event string
+	statuses            []string
+	limit               int64
+	spanFlags
+}
+
+func newDeliveryRetry(r *remote) *cobra.Command {
+	var f retryFlags
+	cmd := r.verb("retry [ID]", "Send deliveries again now", cobra.MaximumNArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+		if err := f.check(args); err != nil {
+			return err
+		}
+		if len(args) > 0 {
+			return s.showDelivery(s.RetryDelivery(cmd.Context(), s.tenant, args[0], s.keep()))
+		}
+		which, err := f.selection(cmd.Context(), s)
+		if err != nil {
+			return err
+		}
+		done, err := s.RetryDeliveries(cmd.Context(), s.tenant, which, s.keep())
+		if err != nil {
+			return err
+		}
+		return s.answer(func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "Sent again: %d\n", done.RetriedCount)
+			return err
+		})
+	})
+	cmd.Long = cmd.Short + `, with all their retries before them: one by its id,
+whether or not it was delivered, or those that failed or are dead by what they
+have in common.`
+	flags := cmd.Flags()
+	flags.StringVar(&f.subscription, "subscription", "", "to one subscription, by its name or id")
+	flags.StringVar(&f.event, "event", "", "of one event, by its id")
+	flags.StringSliceVar(&f.statuses, "status", nil, "failed, dead; both by default")
+	flags.Int64Var(&f.limit, "limit", 0, "how many at most; needed without an id")
+	f.addTo(cmd)
+	return cmd
+}
+
+func (f *retryFlags) check(args []string) error {
+	selects := f.subscription != "" || f.event != "" || len(f.statuses) > 0 || f.since != "" || f.until != "" || f.limit != 0
+	switch {
+	case len(args) > 0 && selects:
+		return usageError{errors.New("an id, or flags that select: not both")}
+	case len(args) == 0 && f.limit == 0:
+		return usageError{errors.New("which deliveries? Give an id, or --limit with --subscription, --event, --status, --since or --until")}
+	}
+	return nil
+}
+
+func (f *retryFlags) selection(ctx context.Context, s *session) (client.DeliveriesRetry, error) {
+	since, until, err := f.bounds(time.Now())
+	if err != nil {
+		return client.DeliveriesRetry{}, err
+	}
+	subscription, err := s.subscriptionFlag(ctx, f.subscription)
+	return client.DeliveriesRetry{Limit: f.limit, Filter: client.DeliveriesRetryFilter{SubscriptionID: optionalFlag(subscription), EventID: optionalFlag(f.event),
+		Status: statusFlags(f.statuses), CreatedAfter: since, CreatedBefore: until}}, err
+}

@@ -1,0 +1,478 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/eventhook/eventhook/internal/pgembed"
+	"github.com/eventhook/eventhook/internal/pgtest"
+)
+
+// many is how many deliveries make a queue.
+const many = 1000
+
+// deliveryView is what the API tells of a delivery.
+type deliveryView struct {
+	ID         string
+	Status     string
+	StatusCode *int `json:"status_code"`
+	Attempts   []struct {
+		DurationMS      int     `json:"duration_ms"`
+		StatusCode      *int    `json:"status_code"`
+		Error           *string `json:"error"`
+		ErrorClass      *string `json:"error_class"`
+		ResponseExcerpt *string `json:"response_excerpt"`
+	}
+}
+
+// deliveryOf is the one delivery of an event, once it is done.
+func (i *instance) deliveryOf(event string) (d deliveryView) {
+	i.t.Helper()
+	eventually(i.t, "the delivery is done", func() bool {
+		var list struct{ Items []deliveryView }
+		if status := i.call(http.MethodGet, "/deliveries?event_id="+event, nil, &list); status != http.StatusOK || len(list.Items) != 1 {
+			i.t.Fatalf("listing the event's deliveries was answered %d with %d items, want one", status, len(list.Items))
+		}
+		d = list.Items[0]
+		return d.Status == "success" || d.Status == "dead"
+	})
+	if status := i.call(http.MethodGet, "/deliveries/"+d.ID, nil, &d); status != http.StatusOK {
+		i.t.Fatalf("reading the delivery was answered %d", status)
+	}
+	return d
+}
+
+// rawEndpoint is a server that answers each connection in its own way.
+func rawEndpoint(t *testing.T, answer func(net.Conn)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				answer(conn)
+			}()
+		}
+	}()
+	return "http://" + l.Addr().String()
+}
+
+// takeRequest reads a request whole, as who answers earlier may have his answer
+// taken for one to nothing.
+func takeRequest(conn net.Conn) error {
+	r, err := http.ReadRequest(bufio.NewReader(conn))
+	if err == nil {
+		_, err = io.Copy(io.Discard, r.Body)
+	}
+	return err
+}
+
+// trickle takes a request and writes a byte at a time until nobody reads any
+// more.
+func trickle(begin string) func(net.Conn) {
+	return func(conn net.Conn) {
+		err := takeRequest(conn)
+		if err == nil {
+			_, err = io.WriteString(conn, begin)
+		}
+		for err == nil {
+			_ = conn.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+			if _, gone := conn.Read(make([]byte, 1)); !errors.Is(gone, os.ErrDeadlineExceeded) {
+				return // who has asked has hung up
+			}
+			_, err = io.WriteString(conn, "a")
+		}
+	}
+}
+
+// An endpoint fails in its own way, each attempt says how, and nothing of it
+// reaches another.
+func TestEachFaultOfAnEndpointIsRecorded(t *testing.T) {
+	gateway := startDelivering(t, pgtest.New(t))
+	healthy := newSubscriber(t)
+	gateway.subscribe(healthy.url, "healthy", "")
+	closed := rawEndpoint(t, func(net.Conn) {})
+	breaking := rawEndpoint(t, func(c net.Conn) {
+		if takeRequest(c) == nil {
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Le")
+		}
+	})
+	nobody, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	down := "http://" + nobody.Addr().String()
+	_ = nobody.Close()
+	elsewhere := newSubscriber(t)
+	redirecting := newSubscriber(t)
+	redirecting.answers(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, elsewhere.url, http.StatusTemporaryRedirect)
+	})
+	metadata := newSubscriber(t)
+	metadata.answers(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "http://169.254.169.254/latest/meta-data/", http.StatusFound)
+	})
+	slow := newSubscriber(t)
+	slow.answers(hang(make(chan struct{})).ServeHTTP)
+	var written atomic.Int64
+	flooding := func(status int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			const mega, megas = 1 << 20, 100
+			w.Header().Set("Content-Type", "text/plain")
+			w.WriteHeader(status)
+			for range megas {
+				n, err := w.Write(make([]byte, mega))
+				written.Add(int64(n))
+				if err != nil {
+					return
+				}
+			}
+		}
+	}
+	large, largeFailing := newSubscriber(t), newSubscriber(t)
+	large.answers(flooding(200))
+	largeFailing.answers(flooding(500))
+	untrusted := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	t.Cleanup(untrusted.Close)
+	for n, c := range []struct {
+		claim, url string
+		class      string // "": it is delivered
+		status     int    // 0: there was no answer
+	}{
+		{"nobody listens", down, "connect", 0},
+		{"no answer in time", slow.url, "timeout", 0},
+		{"headers that trickle in", rawEndpoint(t, trickle("HTTP/1.1 200 OK\r\nX-Odd: ")), "timeout", 0},
+		{"a body that trickles in after a success", rawEndpoint(t, trickle("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")), "", 200},
+		{"an answer of 100 MB", large.url, "", 200},
+		{"a failure of 100 MB", largeFailing.url, "http_5xx", 500},
+		{"closed at once", closed, "closed", 0},
+		{"closed within the headers", breaking, "closed", 0},
+		{"a redirect", redirecting.url, "http", 307},
+		{"a redirect to the metadata of a cloud", metadata.url, "http", 302},
+		{"a certificate that nobody has signed", untrusted.URL, "tls", 0},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			eventType := fmt.Sprintf("fault.n%d", n)
+			gateway.t = t
+			gateway.subscribe(c.url, eventType, `"timeout_seconds":1,"disable_after_failures":0,"retry":{"max_retries":1,"initial_delay_ms":100,"max_delay_ms":1000}`)
+			d := gateway.deliveryOf(gateway.mustPublish(eventType, 1)[0])
+			want, attempts := "dead", 2
+			if c.class == "" {
+				want, attempts = "success", 1
+			}
+			if d.Status != want || len(d.Attempts) != attempts {
+				t.Errorf("got %s after %d attempts, want %s after %d", d.Status, len(d.Attempts), want, attempts)
+			}
+			for _, a := range d.Attempts {
+				if got := textOf(a.ErrorClass); got != c.class || (a.Error == nil) != (c.class == "") {
+					t.Errorf("got class %q (%s), want %q", got, textOf(a.Error), c.class)
+				}
+				if a.StatusCode == nil && c.status != 0 || a.StatusCode != nil && *a.StatusCode != c.status {
+					t.Errorf("got status %v, want %d", a.StatusCode, c.status)
+				}
+				if n := len(textOf(a.ResponseExcerpt)); n > 1<<10 {
+					t.Errorf("%d bytes of the answer are kept, want at most 1 KiB", n)
+				}
+			}
+		})
+	}
+	gateway.t = t
+	if n := elsewhere.count(requestsOf); n > 0 {
+		t.Errorf("a redirect was followed %d times, want never", n)
+	}
+	if n := written.Load(); n > 50<<20 {
+		t.Errorf("%d MB of answers were taken, want a small part of 300 MB", n>>20)
+	}
+	healthy.wantAll(t, wantDelivered(t, gateway, "healthy"))
+}
+
+// wantDelivered publishes an event and waits until it is delivered.
+func wantDelivered(t *testing.T, gateway *instance, eventType string) []string {
+	t.Helper()
+	events := gateway.mustPublish(eventType, 1)
+	if d := gateway.deliveryOf(events[0]); d.Status != "success" {
+		t.Errorf("the event is %s, want it delivered", d.Status)
+	}
+	return events
+}
+
+// An endpoint that fails every other request gets everything once it recovers,
+// and nothing again that it has taken.
+func TestAnEndpointThatFlapsGetsEverythingInTheEnd(t *testing.T) {
+	const failures = 30 // few enough that no delivery has all its attempts among them
+	dsn := pgtest.New(t)
+	gateway, flapping := startDelivering(t, dsn), newSubscriber(t)
+	gateway.subscribe(flapping.url, "made", "")
+	var came atomic.Int64
+	flapping.answers(func(w http.ResponseWriter, r *http.Request) {
+		switch n := came.Add(1); {
+		case n%2 == 0 || n > 2*failures:
+			flapping.takes(r)
+			w.WriteHeader(http.StatusNoContent)
+		case n%4 == 1:
+			w.WriteHeader(http.StatusServiceUnavailable)
+		default:
+			panic(http.ErrAbortHandler)
+		}
+	})
+	conn := connect(t, dsn)
+	var events []string
+	for came.Load() < 2*failures {
+		events = append(events, gateway.mustPublish("made", 20)...)
+		wantNothingOwed(t, conn, events)
+	}
+	flapping.wantAll(t, events)
+	if again := flapping.count(againOf); again > 0 {
+		t.Errorf("%d deliveries came again after they had been answered 204, want none", again)
+	}
+}
+
+func TestADeadSubscriberHoldsUpNobody(t *testing.T) {
+	dsn := pgtest.New(t)
+	// The dead one could hold as many requests as may be under way.
+	gateway, dead, healthy := startDelivering(t, dsn, "EVENTHOOK_OUTBOUND_DISPATCH_SENDS_AT_ONCE=4"), newSubscriber(t), newSubscriber(t)
+	dead.answers(hang(make(chan struct{})).ServeHTTP)
+	gateway.subscribe(dead.url, "dead", `"timeout_seconds":60,"max_in_flight":100,"disable_after_failures":0`)
+	gateway.subscribe(healthy.url, "healthy", "")
+	gateway.mustPublish("dead", many)
+	eventually(t, "the dead one holds requests", func() bool { return dead.count(requestsOf) > 0 })
+	events := gateway.mustPublish("healthy", 100)
+	eventually(t, "the healthy one has got all", func() bool { return healthy.count(eventsOf) == len(events) })
+	if n := count(t, connect(t, dsn), `SELECT count(*) FROM eventhook.delivery WHERE event_type = 'dead' AND due_at IS NULL`); n > 0 {
+		t.Errorf("%d deliveries of the dead one are done, want it to have held the others up if it could", n)
+	}
+}
+
+// A gateway that dies with deliveries under way leaves them to another, when
+// their leases end.
+func TestKilledGatewayLeavesItsDeliveriesToAnother(t *testing.T) {
+	dsn := pgtest.New(t)
+	killed, receiving := startDelivering(t, dsn), newSubscriber(t)
+	killed.subscribe(receiving.url, "made", `"timeout_seconds":2,"max_in_flight":50,`+quickRetry)
+	load := publishFlood(t, killed, "made")
+	eventually(t, "load is delivered", func() bool { return receiving.count(eventsOf) >= enough })
+	held := make(hang)
+	receiving.answers(held.ServeHTTP)
+	eventually(t, "deliveries are under way", func() bool { return load.count(http.StatusOK) >= receiving.count(eventsOf)+enough })
+	conn := connect(t, dsn)
+	killed.kill()
+	load.stop()
+	if n := count(t, conn, `SELECT count(*) FROM eventhook.delivery WHERE status = 'acquired'`); n == 0 {
+		t.Error("the gateway died with nothing in its hands, want some deliveries")
+	}
+	receiving.answers(nil)
+	startDelivering(t, dsn)
+	wantNothingOwed(t, conn, load.accepted)
+	receiving.wantAll(t, load.accepted)
+}
+
+// A gateway that is told to stop ends what is under way, and gives the rest back
+// at once: nobody waits for leases to end.
+func TestStoppedGatewayGivesItsDeliveriesBack(t *testing.T) {
+	dsn := pgtest.New(t)
+	stopped, receiving := startDelivering(t, dsn, "EVENTHOOK_LEASE_SECONDS=600"), newSubscriber(t)
+	held := make(hang)
+	receiving.answers(held.ServeHTTP)
+	stopped.subscribe(receiving.url, "made", `"timeout_seconds":60,"max_in_flight":10,`+quickRetry)
+	events := stopped.mustPublish("made", many)
+	eventually(t, "deliveries are under way", func() bool { return receiving.count(requestsOf) > 0 })
+	if err := stopped.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	receiving.answers(nil)
+	close(held)
+	<-stopped.done
+	conn := connect(t, dsn)
+	if n := count(t, conn, `SELECT count(*) FROM eventhook.delivery WHERE status = 'acquired'`); n > 0 {
+		t.Errorf("%d deliveries are still leased after a graceful stop, want none", n)
+	}
+	startDelivering(t, dsn)
+	wantNothingOwed(t, conn, events)
+}
+
+func TestDatabaseRestartLosesNoDelivery(t *testing.T) {
+	for _, fault := range []struct {
+		name string
+		end  func(*testing.T, *pgembed.Server) error
+	}{
+		{"stopped", func(t *testing.T, s *pgembed.Server) error { return s.Stop(t.Context()) }},
+		{"killed", func(_ *testing.T, s *pgembed.Server) error { return s.Kill() }},
+	} {
+		t.Run(fault.name, func(t *testing.T) {
+			server := pgtest.NewServer(t)
+			dsn := server.DSN(pgembed.Database)
+			gateway, receiving := startDelivering(t, dsn), newSubscriber(t)
+			gateway.subscribe(receiving.url, "made", `"timeout_seconds":2,"max_in_flight":50,`+quickRetry)
+			load := publishFlood(t, gateway, "made")
+			eventually(t, "load is delivered", func() bool { return receiving.count(eventsOf) >= enough })
+			if err := fault.end(t, server); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "publishing is answered 500 or 503 without a database", func() bool {
+				return load.count(http.StatusInternalServerError)+load.count(http.StatusServiceUnavailable) > 0
+			})
+			if err := server.Restart(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			before := load.count(http.StatusOK)
+			eventually(t, "the gateway recovers by itself", func() bool { return load.count(http.StatusOK) >= before+enough })
+			load.stop()
+			wantNothingOwed(t, connect(t, dsn), load.accepted)
+			receiving.wantAll(t, load.accepted)
+		})
+	}
+}
+
+// Pausing writes no delivery, however many wait; nothing touches them until they
+// are resumed, and then all of them are sent.
+func TestPauseLeavesAQueueAsItIs(t *testing.T) {
+	dsn := pgtest.New(t)
+	gateway, receiving, other := startDelivering(t, dsn), newSubscriber(t), newSubscriber(t)
+	held := make(hang)
+	receiving.answers(held.ServeHTTP)
+	id, _ := gateway.subscribe(receiving.url, "made", `"timeout_seconds":60,"max_in_flight":5,`+quickRetry)
+	gateway.subscribe(other.url, "other", "")
+	events := gateway.mustPublish("made", many)
+	eventually(t, "deliveries are under way", func() bool { return receiving.count(requestsOf) > 0 })
+	gateway.act(id, "pause")
+	receiving.answers(nil)
+	close(held)
+	conn := connect(t, dsn)
+	others := 0
+	goOn := func() {
+		t.Helper()
+		others += len(gateway.mustPublish("other", 100))
+		eventually(t, "another subscriber gets its own", func() bool { return other.count(eventsOf) == others })
+	}
+	goOn()
+	eventually(t, "what was in the gateway's hands is done or given back", func() bool {
+		return count(t, conn, `SELECT count(*) FROM eventhook.delivery WHERE status = 'acquired'`) == 0
+	})
+	if n := count(t, conn, `SELECT count(*) FROM eventhook.delivery WHERE event_type = 'made' AND status = 'pending' AND due_at <= now()`); n == 0 || n == many {
+		t.Errorf("%d of %d deliveries wait, want those that were not under way", n, many)
+	}
+	rows := func() (versions string) { // another text whenever one is written
+		if err := conn.QueryRow(t.Context(), `SELECT md5(string_agg(id::text || ctid || xmin, ',' ORDER BY id)) FROM eventhook.delivery WHERE event_id = ANY($1::uuid[])`, events).Scan(&versions); err != nil {
+			t.Fatal(err)
+		}
+		return versions
+	}
+	before, came := rows(), receiving.count(requestsOf)
+	late := gateway.mustPublish("made", 1)
+	goOn()
+	if n := count(t, conn, `SELECT count(*) FROM eventhook.delivery WHERE event_id = $1 AND status = 'pending'`, late[0]); n != 1 {
+		t.Errorf("%d deliveries were made of what was published meanwhile, want one that waits", n)
+	}
+	if rows() != before {
+		t.Error("deliveries were written while they waited, want none touched")
+	}
+	if n := receiving.count(requestsOf); n != came {
+		t.Errorf("%d requests came while it was paused, want none", n-came)
+	}
+	gateway.act(id, "resume")
+	wantNothingOwed(t, conn, append(events, late...))
+}
+
+// Deleting a subscription answers at once; what was owed to it is not sent any
+// more, and is owed no more.
+func TestDeletedSubscriptionIsOwedNothing(t *testing.T) {
+	dsn := pgtest.New(t)
+	gateway, gone, other := startDelivering(t, dsn), newSubscriber(t), newSubscriber(t)
+	held := make(hang)
+	gone.answers(held.ServeHTTP)
+	id, _ := gateway.subscribe(gone.url, "made", `"timeout_seconds":60,"max_in_flight":5,`+quickRetry)
+	gateway.subscribe(other.url, "other", "")
+	gateway.mustPublish("made", many)
+	eventually(t, "deliveries are under way", func() bool { return gone.count(requestsOf) > 0 })
+	if status := gateway.call(http.MethodDelete, "/subscriptions/"+id, nil, nil); status != http.StatusNoContent {
+		t.Fatalf("deleting it was answered %d, want 204", status)
+	}
+	if status := gateway.call(http.MethodGet, "/subscriptions/"+id, nil, nil); status != http.StatusNotFound {
+		t.Errorf("reading it was answered %d, want 404", status)
+	}
+	gone.answers(nil)
+	close(held)
+	conn := connect(t, dsn)
+	eventually(t, "nothing is owed to it", func() bool {
+		return count(t, conn, `SELECT count(*) FROM eventhook.delivery WHERE due_at IS NOT NULL`) == 0
+	})
+	if n := count(t, conn, `SELECT count(*) FROM eventhook.delivery WHERE event_type = 'made' AND status = 'dead'`); n == 0 || n > many {
+		t.Errorf("%d of %d deliveries are dead, want those that were not sent", n, many)
+	}
+	came := gone.count(requestsOf)
+	if came == many {
+		t.Error("all of the queue was sent to who is gone")
+	}
+	_, none, err := gateway.publish(t.Context(), "made")
+	if n := count(t, conn, `SELECT count(*) FROM eventhook.delivery WHERE event_id = $1`, none); err != nil || n != 0 {
+		t.Errorf("%d deliveries were made for who is gone (%v), want none", n, err)
+	}
+	other.wantAll(t, wantDelivered(t, gateway, "other"))
+	if n := gone.count(requestsOf); n != came {
+		t.Errorf("%d requests came to who is gone, want none", n-came)
+	}
+}
+
+// While both secrets sign, a receiver may change from the old one to the new one
+// when it likes, and loses nothing.
+func TestRotationLosesNoDelivery(t *testing.T) {
+	dsn := pgtest.New(t)
+	gateway, receiving := startDelivering(t, dsn), newSubscriber(t)
+	id, old := gateway.subscribe(receiving.url, "made", "")
+	receiving.knows(old)
+	load := publishFlood(t, gateway, "made")
+	eventually(t, "load is delivered", func() bool { return receiving.count(eventsOf) >= enough })
+	var rotated struct {
+		SigningSecret string `json:"signing_secret"`
+	}
+	if status := gateway.call(http.MethodPost, "/subscriptions/"+id+"/rotate-secret", map[string]int{"grace_seconds": 3600}, &rotated); status != http.StatusOK || rotated.SigningSecret == "" || rotated.SigningSecret == old {
+		t.Fatalf("rotating was answered %d, want 200 and a new secret", status)
+	}
+	eventually(t, "both secrets sign", func() bool { return receiving.count(bothOf) >= enough })
+	if n := receiving.count(refusedBy); n > 0 {
+		t.Errorf("%d requests were refused by who knows the old secret, want none", n)
+	}
+	receiving.knows(rotated.SigningSecret)
+	before := receiving.count(eventsOf)
+	eventually(t, "who knows the new secret gets on", func() bool { return receiving.count(eventsOf) >= before+enough })
+	load.stop()
+	wantNothingOwed(t, connect(t, dsn), load.accepted)
+	receiving.wantAll(t, load.accepted)
+}
+
+// Two instances share the work, and while leases hold none sends what the other
+// has.
+func TestTwoInstancesSendNothingTwice(t *testing.T) {
+	dsn := pgtest.New(t)
+	instances := []*instance{startDelivering(t, dsn, "EVENTHOOK_LEASE_SECONDS=60"), startDelivering(t, dsn, "EVENTHOOK_LEASE_SECONDS=60")}
+	receiving := newSubscriber(t)
+	id, _ := instances[0].subscribe(receiving.url, "made", `"max_in_flight":50,`+quickRetry)
+	instances[0].act(id, "pause")
+	events := instances[0].mustPublish("made", many)
+	instances[0].act(id, "resume")
+	events = append(events, instances[0].mustPublish("made", many)...)
+	events = append(events, instances[1].mustPublish("made", many)...)
+	wantNothingOwed(t, connect(t, dsn), events)
+	receiving.wantAll(t, events)
+	if again := receiving.count(againOf); again > 0 {
+		t.Errorf("%d of %d deliveries came twice, want none", again, len(events))
+	}
+}

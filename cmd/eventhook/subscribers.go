@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/url"
+	"time"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/api"
+	"github.com/eventhook/eventhook/internal/pg"
+	"github.com/eventhook/eventhook/internal/telemetry"
+	"github.com/eventhook/eventhook/internal/usage"
+	"github.com/eventhook/eventhook/outbound"
+)
+
+// subscribers is what goes out: what is published finds its subscribers, is
+// stored with a delivery to each, and sent.
+type subscribers struct {
+	rosters    *outbound.Rosters
+	catalogue  *outbound.Catalogue
+	publisher  *outbound.Publisher
+	dispatcher *outbound.Dispatcher
+	tester     *outbound.Tester
+}
+
+// delivered tells the metrics and the meter what came of deliveries.
+type delivered struct {
+	*telemetry.Metrics
+	meter *usage.Meter
+}
+
+func (s delivered) SettledDeliveries(batch []*eventhook.DeliverySettlement, lost int, took time.Duration) {
+	s.Metrics.SettledDeliveries(batch, lost, took)
+	s.meter.Delivered(batch)
+}
+
+// room is the dispatcher's; what does not fit is for any instance.
+type room struct {
+	*outbound.Dispatcher
+	db *pg.DB
+}
+
+func (r room) DeliveriesLeft() { r.db.WakeDeliveries() }
+
+func (g *gateway) wireSubscribers() {
+	c := g.config.Outbound
+	s := &g.subscribers
+	s.rosters = outbound.NewRosters(c.Publish.CachedSubscriptions, g.db, g.log, time.Now)
+	s.catalogue = outbound.NewCatalogue(c.Publish.CachedEventTypes, g.db, g.metrics, g.log, time.Now)
+	sender := outbound.NewHTTPSender(g.out.client, g.out.client.UserAgent, time.Now)
+	s.dispatcher = outbound.NewDispatcher(c.Dispatch, outbound.DispatcherDeps{
+		Queue: g.db, Directory: s.rosters, Sender: sender, Observer: delivered{g.metrics, g.meter},
+		Log: g.log, Now: time.Now, Chance: rand.Float64, Lease: g.config.Lease(),
+	})
+	g.metrics.WatchDispatch(func() telemetry.Dispatching { return telemetry.Dispatching(s.dispatcher.Standing()) })
+	s.publisher = outbound.NewPublisher(c.Publish, outbound.PublisherDeps{
+		Rosters: s.rosters, Catalogue: s.catalogue, Store: g.db, Room: room{s.dispatcher, g.db}, Observer: g.metrics, Log: g.log, Now: time.Now,
+	})
+	s.tester = &outbound.Tester{Sender: sender, Matcher: s.rosters, Store: g.db, Now: time.Now}
+}
+
+// published settles events, and delivers what their routes publish.
+type published struct {
+	*pg.DB
+	fanout *outbound.Fanout
+}
+
+func (p published) SettleEvents(ctx context.Context, batch []*eventhook.Settlement) ([]*eventhook.Settlement, error) {
+	return p.fanout.SettleEvents(ctx, batch)
+}
+
+func (g *gateway) settler() published {
+	s := &g.subscribers
+	return published{g.db, &outbound.Fanout{Rosters: s.rosters, Catalogue: s.catalogue, Room: room{s.dispatcher, g.db}, Next: g.db}}
+}
+
+// receivers is how the API looks at where subscriptions send.
+func (g *gateway) receivers() api.Receivers {
+	return api.Receivers{
+		CheckFilter: outbound.CheckFilter,
+		CheckAddress: func(ctx context.Context, text string) error {
+			u, err := url.Parse(text)
+			if err != nil {
+				return nil //nolint:nilerr // it is found fault with elsewhere
+			}
+			return g.out.client.Judge(ctx, u)
+		},
+		Tester: g.subscribers.tester, RequireHTTPS: g.config.Outbound.RequireHTTPS,
+	}
+}
+
+// forget drops what is known of a tenant's subscriptions, or of all.
+func (s *subscribers) forget(c pg.ConfigChange) {
+	if c == (pg.ConfigChange{}) {
+		s.rosters.ForgetAll()
+		s.dispatcher.ChangedAll()
+		return
+	}
+	s.rosters.Forget(c.TenantID)
+	s.dispatcher.Changed(c.TenantID)
+}

@@ -1,0 +1,41 @@
+package configs
+
+import (
+	"encoding/json"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/eventhook/eventhook"
+)
+
+type exportedSubscription struct {
+	Name          string                       `json:"name"`
+	URL           string                       `json:"url"`
+	EventTypes    []string                     `json:"event_types"`
+	Filter        json.RawMessage              `json:"filter,omitempty"`
+	AuthHeader    string                       `json:"auth_header,omitempty"`
+	SigningSecret string                       `json:"signing_secret,omitempty"`
+	Status        eventhook.SubscriptionStatus `json:"status,omitempty"`
+	eventhook.SubscriptionSettings
+}
+
+// subscription writes one of a tenant's subscriptions. That it is disabled is
+// left out: nobody has configured it.
+func (e *export) subscription(tenant string, s eventhook.Subscription, again bool) (*yaml.Node, error) {
+	owner := wordsOf(s.Name, "subscription")
+	x := exportedSubscription{Name: s.Name, URL: e.reference(tenant, owner, "url"), EventTypes: s.EventTypes, Filter: s.Filter, SubscriptionSettings: s.SubscriptionSettings}
+	if !s.AuthHeader.IsZero() {
+		x.AuthHeader = e.reference(tenant, owner, "auth_header")
+	}
+	if len(s.Signing) > 0 {
+		x.SigningSecret = e.reference(tenant, owner, "signing_secret")
+	}
+	if s.Status == eventhook.SubscriptionPaused {
+		x.Status = s.Status
+	}
+	n, err := toYAML(x)
+	if err == nil && again {
+		n.HeadComment = "# Another one has this name: rename one of them before you apply this."
+	}
+	return n, err
+}

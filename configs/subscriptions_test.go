@@ -1,0 +1,140 @@
+package configs_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/configs"
+)
+
+func TestSubscriptionsAreReadAsTheApiNamesThem(t *testing.T) {
+	got, faults := tenants(t, `
+tenants:
+  - slug: acme
+    subscriptions:
+      - name: billing
+        url: "https://billing.example/hooks?token=${TOKEN}"
+        event_types: ["payment.*"]
+        filter: {body.amount: {$gte: 10.50}}
+        auth_header: "Bearer ${TOKEN}"
+        signing_secret: "${SECRET}"
+        status: paused
+        headers: {X-Env: prod}
+        target_labels: ["env:prod"]
+        retry: {max_retries: 0, initial_delay_ms: 100, backoff_multiplier: 1.5, max_delay_ms: 1000, schedule_seconds: [1]}
+        timeout_seconds: 5
+        disable_after_failures: 0
+        max_in_flight: 3
+        rate_per_second: 7
+        signatures: [v1, v1a]
+      - {name: least, url: "http://a.example", event_types: ["*"]}
+`, map[string]string{"TOKEN": "t0k", "SECRET": "whsec_" + strings.Repeat("A", 32)})
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	full := eventhook.Subscription{Name: "billing", EventTypes: []string{"payment.*"}, Filter: []byte(`{"body.amount":{"$gte":10.50}}`), Status: "paused",
+		SubscriptionSettings: eventhook.SubscriptionSettings{Headers: map[string]string{"X-Env": "prod"}, TargetLabels: []string{"env:prod"},
+			Retry:          eventhook.RetryPolicy{MaxRetries: new(0), InitialDelayMS: 100, BackoffMultiplier: 1.5, MaxDelayMS: 1000, ScheduleSeconds: []int{1}},
+			TimeoutSeconds: 5, DisableAfterFailures: new(0), MaxInFlight: 3, RatePerSecond: 7, Signatures: []string{"v1", "v1a"}}}
+	full.URL, full.AuthHeader = eventhook.NewSecret("https://billing.example/hooks?token=t0k"), eventhook.NewSecret("Bearer t0k")
+	full.Signing = []eventhook.SigningSecret{{Secret: eventhook.NewSecret("whsec_" + strings.Repeat("A", 32))}}
+	least := eventhook.Subscription{Name: "least", EventTypes: []string{"*"}}
+	least.URL = eventhook.NewSecret("http://a.example")
+	if diff := cmp.Diff([]eventhook.Subscription{full, least}, got[0].Subscriptions, cmp.Comparer(eventhook.Secret.Equal)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestSubscriptionFaults(t *testing.T) {
+	const begin = "tenants:\n  - slug: acme\n    subscriptions:\n"
+	const at = "tenants[0].subscriptions[0]"
+	for _, c := range []struct {
+		claim, text string
+		want        []string // place: part of the message
+	}{
+		{"nothing said", "      - {}\n", []string{at + ".name: is required", at + ".event_types: at least one", at + ".url: is required"}},
+		{"a name twice", "      - &a {name: a, url: \"https://a.example\", event_types: [a]}\n      - *a\n", []string{"tenants[0].subscriptions[1].name: occurs twice"}},
+		{"an empty list", "      []\n", nil},
+		{"a list that was cut short", "", []string{"tenants[0].subscriptions: is empty"}},
+		{"types that were cut short", "      - {name: a, url: \"https://a.example\", event_types: }\n", []string{at + ".event_types: is empty", at + ".event_types: at least one"}},
+		{"an unknown field", "      - {name: a, url: \"https://a.example\", event_types: [a], secret: x}\n", []string{`line 4: there is no field "secret" here`}},
+		{"a filter that does not compile", "      - {name: a, url: \"https://a.example\", event_types: [a], filter: {body.a: {$gtee: 1}}}\n", []string{at + ".filter.body.a.$gtee: "}},
+		{"a status that nobody gives", "      - {name: a, url: \"https://a.example\", event_types: [a], status: disabled}\n", []string{at + `.status: "disabled", want active or paused`}},
+		{"settings out of range", "      - {name: a, url: \"https://a.example\", event_types: [a], timeout_seconds: 61, retry: {max_retries: 11}, headers: {Host: x}}\n",
+			[]string{at + ".headers.Host: connection", at + ".retry.max_retries: 11", at + ".timeout_seconds: 61"}},
+		{"a file that is not there, and nothing more of it", "      - {name: a, url: \"file:a\", event_types: [a], auth_header: \"file:b\", signing_secret: \"file:c\"}\n",
+			[]string{at + ".url: cannot be read", at + ".auth_header: cannot be read", at + ".signing_secret: cannot be read"}},
+		{"a secret at the wrong place", "      - {name: a, url: \"${HUSH}\", event_types: [\"${HUSH}*\"], signing_secret: \"${HUSH}\"}\n",
+			[]string{at + ".event_types[0]: \"${HUSH}*\"", at + ".url: must be a URL", at + ".signing_secret: must be whsec_"}},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			_, faults := tenants(t, begin+c.text, map[string]string{"HUSH": "pl4nted"})
+			if len(faults) != len(c.want) {
+				t.Fatalf("got %q, want %q", faults, c.want)
+			}
+			for i, f := range faults {
+				place, part, _ := strings.Cut(c.want[i], ": ")
+				if f.Location != place || !strings.Contains(f.Message, part) || strings.Contains(f.Message, "pl4nted") {
+					t.Errorf("got %q, want %q", f, c.want[i])
+				}
+			}
+		})
+	}
+}
+
+func TestSecretsOfSubscriptionsAreReadFromFiles(t *testing.T) {
+	files := map[string]string{"url": "https://a.example/t0k\n", "auth": "Bearer x \n", "secret": "whsec_" + strings.Repeat("A", 32) + "\n"}
+	got, err := inFolder(t, `tenants: [{slug: a, subscriptions: [{name: b, url: "file:url", event_types: [c], auth_header: "file:auth", signing_secret: "file:secret"}]}]`, files, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := got[0].Subscriptions[0]
+	if read := []string{s.URL.Reveal(), s.AuthHeader.Reveal(), s.Signing[0].Secret.Reveal()}; !cmp.Equal(read, []string{"https://a.example/t0k", "Bearer x", "whsec_" + strings.Repeat("A", 32)}) {
+		t.Errorf("read %q", read)
+	}
+}
+
+func TestHTTPSMayBeRequired(t *testing.T) {
+	list, faults := tenants(t, `tenants: [{slug: a, subscriptions: [{name: open, url: "http://a.example/t0k", event_types: [c]}, {name: good, url: "HTTPS://a.example", event_types: [c]}]}]`, nil)
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	if err := configs.RefuseHTTP(list); err == nil || !strings.Contains(err.Error(), "a/open: ") || strings.Contains(err.Error(), "t0k") || strings.Contains(err.Error(), "good") {
+		t.Errorf("got %v, want the one told, without its URL", err)
+	}
+	if err := configs.RefuseHTTP(nil); err != nil {
+		t.Errorf("of none: %v", err)
+	}
+}
+
+// TestTheDocumentationsFileIsValid reads the file that the documentation shows.
+func TestTheDocumentationsFileIsValid(t *testing.T) {
+	raw, err := os.ReadFile("../docs/configuration-as-code.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(raw), "```yaml\n")
+	text, _, found := strings.Cut(text, "```")
+	if !found {
+		t.Fatal("it shows none")
+	}
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "secrets"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{"tenants.yaml": text, "secrets/stripe-old": "whsec_old", "secrets/billing": "whsec_" + strings.Repeat("A", 32)}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := configs.LoadTenants(filepath.Join(dir, "tenants.yaml"), func(name string) (string, bool) { return "value-of-" + name, true })
+	if err != nil || len(got[0].Subscriptions) != 1 {
+		t.Errorf("got %v, %v", got, err)
+	}
+}

@@ -1,0 +1,224 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/eventhook/eventhook"
+)
+
+// DeliveryStore keeps what is owed to subscribers, and what came of it. Absent
+// deliveries, and other tenants', are KindNotFound.
+type DeliveryStore interface {
+	// Deliveries are the newest first.
+	Deliveries(ctx context.Context, tenant eventhook.TenantID, f eventhook.DeliveryFilter) ([]eventhook.Delivery, error)
+	// Delivery is one with its attempts, as they were made.
+	Delivery(ctx context.Context, tenant eventhook.TenantID, id eventhook.DeliveryID) (eventhook.Delivery, []eventhook.Attempt, error)
+	// EventDeliveries are the first most of an event's, and how many there are.
+	EventDeliveries(ctx context.Context, tenant eventhook.TenantID, id eventhook.EventID, most int) (list []eventhook.Delivery, count int, err error)
+	// RestartDeliveries has deliveries sent anew, with all their retries, and
+	// returns which, newest first; by id, too, those alone whose states are named,
+	// or that failed or are dead if none are. Those that are pending or acquired, whose
+	// subscription is deleted, or whose event's data is past its retention are
+	// left alone.
+	RestartDeliveries(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, which eventhook.DeliverySelection) ([]eventhook.DeliveryID, error)
+	// SubscriptionNames leaves out those that are deleted.
+	SubscriptionNames(ctx context.Context, tenant eventhook.TenantID, ids []eventhook.SubscriptionID) (map[eventhook.SubscriptionID]string, error)
+}
+
+// Delivery is an event's way to one subscriber.
+type Delivery struct {
+	ID               string     `json:"id" format:"uuid"`
+	EventID          string     `json:"event_id" format:"uuid"`
+	EventType        string     `json:"event_type"`
+	SubscriptionID   string     `json:"subscription_id" format:"uuid"`
+	SubscriptionName *string    `json:"subscription_name" doc:"null: the subscription is deleted."`
+	Status           string     `json:"status" enum:"pending,acquired,success,failed,dead" doc:"acquired: it is being sent. failed: a retry is scheduled. dead: its retries are used up, or none could help."`
+	AttemptCount     int        `json:"attempt_count" doc:"Attempts in all."`
+	RetryCount       int        `json:"retry_count" doc:"Attempts that failed since it was begun, or begun anew by a person."`
+	NextAttemptAt    *time.Time `json:"next_attempt_at" doc:"When it may be sent at the earliest; null: not at all, as it is."`
+	StatusCode       *int       `json:"status_code" doc:"Of the last attempt; null without an answer."`
+	LastError        *string    `json:"last_error" doc:"Of the last attempt."`
+	CreatedAt        time.Time  `json:"created_at" doc:"When the event was published."`
+	CompletedAt      *time.Time `json:"completed_at"`
+}
+
+// DeliveryDetail is a delivery with what was tried.
+type DeliveryDetail struct {
+	Delivery
+	Attempts []DeliveryAttempt `json:"attempts" doc:"As they were made; of very many only the last."`
+}
+
+// DeliveryAttempt is one try to deliver.
+type DeliveryAttempt struct {
+	StartedAt       time.Time `json:"started_at"`
+	DurationMS      int64     `json:"duration_ms"`
+	StatusCode      *int      `json:"status_code" doc:"null without an answer."`
+	Error           *string   `json:"error" doc:"null of a success."`
+	ErrorClass      *string   `json:"error_class" example:"timeout" doc:"dns, connect, tls, timeout, http_4xx, http_5xx, http (another answer that is no 2xx), blocked (the address is not allowed) or closed (the connection, before a whole answer); null of a success."`
+	ResponseExcerpt *string   `json:"response_excerpt" doc:"How the answer's body began, at most 1 KiB of it."`
+}
+
+func viewDelivery(d eventhook.Delivery, names map[eventhook.SubscriptionID]string) Delivery {
+	return Delivery{
+		ID: d.ID.String(), EventID: d.EventID.String(), EventType: d.EventType, SubscriptionID: d.SubscriptionID.String(), SubscriptionName: optional(names[d.SubscriptionID]),
+		Status: string(d.Status), AttemptCount: d.Attempts, RetryCount: d.RetryCount, NextAttemptAt: nextAttempt(d), StatusCode: optionalNumber(d.StatusCode),
+		LastError: optional(d.LastError), CreatedAt: d.ID.Time(), CompletedAt: optionalUTC(d.CompletedAt),
+	}
+}
+
+// nextAttempt is none of a delivery that is being sent: until when it is leased
+// is nobody's business.
+func nextAttempt(d eventhook.Delivery) *time.Time {
+	if d.Status == eventhook.DeliveryAcquired {
+		return nil
+	}
+	return optionalUTC(d.NextAttemptAt)
+}
+
+// optionalNumber is a number that is null when 0.
+func optionalNumber(n int) *int {
+	if n == 0 {
+		return nil
+	}
+	return &n
+}
+
+func viewAttempt(a eventhook.Attempt) DeliveryAttempt {
+	return DeliveryAttempt{
+		StartedAt: utc(a.StartedAt), DurationMS: a.Duration.Milliseconds(), StatusCode: optionalNumber(a.StatusCode), Error: optional(a.Error),
+		ErrorClass: optional(string(a.ErrorClass)), ResponseExcerpt: optional(a.Excerpt),
+	}
+}
+
+// subscriptionNames are those of the subscriptions that deliveries go to.
+func (s *server) subscriptionNames(ctx context.Context, tenant eventhook.TenantID, list []eventhook.Delivery) (map[eventhook.SubscriptionID]string, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	seen := map[eventhook.SubscriptionID]bool{}
+	var ids []eventhook.SubscriptionID
+	for _, d := range list {
+		if !seen[d.SubscriptionID] {
+			ids = append(ids, d.SubscriptionID)
+		}
+		seen[d.SubscriptionID] = true
+	}
+	return s.Deliveries.SubscriptionNames(ctx, tenant, ids)
+}
+
+func (s *server) registerDeliveries(api huma.API) {
+	op := func(id, method, path, summary string, scope eventhook.Scope) operation {
+		return operation{id: id, method: method, path: base + "/deliveries" + path, summary: summary, scope: scope, tag: "deliveries"}
+	}
+	register(s, api, op("list-deliveries", http.MethodGet, "", "List deliveries, those of the newest events first", eventhook.ScopeRead), s.listDeliveries)
+	register(s, api, op("get-delivery", http.MethodGet, "/{id}", "Read a delivery with its attempts", eventhook.ScopeRead), s.readDelivery)
+	one := op("retry-delivery", http.MethodPost, "/{id}/retry", "Send a delivery again", eventhook.ScopeManage)
+	one.about = "It is due at once, with all its retries before it; one that was delivered is sent again. 409: it is waiting or being sent already, or its subscription is deleted."
+	register(s, api, one, s.retryDelivery)
+	many := op("retry-deliveries", http.MethodPost, "/retry", "Send deliveries again that failed or are dead", eventhook.ScopeManage)
+	many.skipsShape, many.about = true, "The newest of those that the filter lets through. They are due at once, with all their retries before them."
+	register(s, api, many, s.retryDeliveries)
+	own := subscriptionOperation("list-subscription-deliveries", http.MethodGet, "/{id}/deliveries", "List a subscription's deliveries, those of the newest events first", eventhook.ScopeRead)
+	register(s, api, own, s.listSubscriptionDeliveries)
+}
+
+// DeliveryPath is the part of a path that names a delivery.
+type DeliveryPath struct {
+	TenantPath
+	ID string `path:"id" format:"uuid" doc:"The delivery's id."`
+}
+
+// DeliveryQuery narrows a list of deliveries.
+type DeliveryQuery struct {
+	PageQuery
+	EventID       string    `query:"event_id" format:"uuid"`
+	Status        string    `query:"status" enum:"pending,acquired,success,failed,dead"`
+	CreatedAfter  time.Time `query:"created_after"`
+	CreatedBefore time.Time `query:"created_before"`
+}
+
+type deliveriesQuery struct {
+	TenantPath
+	SubscriptionID string `query:"subscription_id" format:"uuid"`
+	DeliveryQuery
+}
+
+func (s *server) listDeliveries(ctx context.Context, who caller, in *deliveriesQuery) (*page[Delivery], error) {
+	return s.pageOfDeliveries(ctx, who, in.SubscriptionID, in.DeliveryQuery)
+}
+
+type subscriptionDeliveriesQuery struct {
+	SubscriptionPath
+	DeliveryQuery
+}
+
+func (s *server) listSubscriptionDeliveries(ctx context.Context, who caller, in *subscriptionDeliveriesQuery) (*page[Delivery], error) {
+	if _, err := s.findSubscription(ctx, who, &in.SubscriptionPath); err != nil {
+		return nil, err
+	}
+	return s.pageOfDeliveries(ctx, who, in.ID, in.DeliveryQuery)
+}
+
+func (s *server) pageOfDeliveries(ctx context.Context, who caller, subscription string, q DeliveryQuery) (*page[Delivery], error) {
+	pages := s.pager("deliveries", who.tenant)
+	before, err := cursorOf[eventhook.Delivery](pages, q.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	f := eventhook.DeliveryFilter{Status: eventhook.DeliveryStatus(q.Status), CreatedAfter: sinceEpoch(q.CreatedAfter), CreatedBefore: sinceEpoch(q.CreatedBefore),
+		Before: before, Limit: q.Limit + 1}
+	if f.SubscriptionID, err = idFilter[eventhook.Subscription]("query.subscription_id", subscription); err != nil {
+		return nil, err
+	}
+	if f.EventID, err = idFilter[eventhook.Event]("query.event_id", q.EventID); err != nil {
+		return nil, err
+	}
+	found, err := s.Deliveries.Deliveries(ctx, who.tenant, f)
+	if err != nil {
+		return nil, err
+	}
+	names, err := s.subscriptionNames(ctx, who.tenant, found)
+	if err != nil {
+		return nil, err
+	}
+	show := func(d eventhook.Delivery) Delivery { return viewDelivery(d, names) }
+	return makePage(pages, found, q.Limit, show, func(d eventhook.Delivery) eventhook.DeliveryID { return d.ID }), nil
+}
+
+// idFilter reads an id that narrows a list, if it is given. The zero id would
+// narrow nothing.
+func idFilter[K any](at, text string) (id eventhook.ID[K], err error) {
+	if text == "" {
+		return id, nil
+	}
+	if id, err = eventhook.ParseID[K](text); err == nil && id.IsZero() {
+		err = invalid(at, "is the id of nothing")
+	}
+	return id, err
+}
+
+type deliveryAnswer struct{ Body DeliveryDetail }
+
+func (s *server) readDelivery(ctx context.Context, who caller, in *DeliveryPath) (*deliveryAnswer, error) {
+	id, err := eventhook.ParseID[eventhook.Delivery](in.ID)
+	if err != nil {
+		return nil, err
+	}
+	d, attempts, err := s.Deliveries.Delivery(ctx, who.tenant, id)
+	if err != nil {
+		return nil, err
+	}
+	names, err := s.subscriptionNames(ctx, who.tenant, []eventhook.Delivery{d})
+	if err != nil {
+		return nil, err
+	}
+	out := DeliveryDetail{viewDelivery(d, names), []DeliveryAttempt{}}
+	for _, a := range attempts {
+		out.Attempts = append(out.Attempts, viewAttempt(a))
+	}
+	return &deliveryAnswer{out}, nil
+}

@@ -1,0 +1,252 @@
+package api_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventhook/eventhook"
+)
+
+// deliverTo makes a delivery of an event of its own, which has succeeded unless
+// it is changed, and returns its id.
+func (r *rig) deliverTo(subscription string, change ...func(*eventhook.Delivery)) string {
+	r.Helper()
+	r.clock.advance(time.Millisecond)
+	of := eventhook.NewID[eventhook.Event](r.clock.now())
+	id, err := eventhook.ParseID[eventhook.Subscription](subscription)
+	r.must(err)
+	d := eventhook.Delivery{ID: eventhook.DeliveryIDOf(of, id), TenantID: r.acme, SubscriptionID: id, EventID: of, EventType: "order.made",
+		Status: eventhook.DeliverySuccess, Attempts: 1, StatusCode: 200, CompletedAt: new(r.clock.now())}
+	for _, c := range change {
+		c(&d)
+	}
+	r.owe(d, eventhook.Attempt{StartedAt: r.clock.now(), Duration: time.Second, StatusCode: d.StatusCode})
+	return d.ID.String()
+}
+
+// being gives a delivery a status.
+func being(status eventhook.DeliveryStatus) func(*eventhook.Delivery) {
+	return func(d *eventhook.Delivery) {
+		if d.Status = status; status != eventhook.DeliverySuccess {
+			d.StatusCode, d.LastError, d.RetryCount = 500, "answered 500", 1
+		}
+	}
+}
+
+// delivered makes a subscription with a delivery.
+func (r *rig) delivered() (subscription, delivery string) {
+	r.Helper()
+	subscription = r.subscribe("order.*")
+	return subscription, r.deliverTo(subscription)
+}
+
+func TestDeliveryIsRead(t *testing.T) {
+	r := setUp(t)
+	subscription := r.subscribe("order.*")
+	of := eventhook.NewID[eventhook.Event](noon)
+	d := eventhook.Delivery{ID: eventhook.DeliveryIDOf(of, r.stored(subscription).ID), TenantID: r.acme, SubscriptionID: r.stored(subscription).ID, EventID: of, EventType: "order.made",
+		Status: eventhook.DeliveryFailed, Attempts: 3, RetryCount: 2, NextAttemptAt: new(noon.Add(time.Minute)), LastError: "no answer within 30 s"}
+	r.owe(d,
+		eventhook.Attempt{StartedAt: noon, Duration: 1234 * time.Millisecond, StatusCode: 503, ErrorClass: eventhook.ErrorHTTP5xx, Error: "answered 503", Excerpt: "later"},
+		eventhook.Attempt{StartedAt: noon.Add(time.Second), Duration: 30 * time.Second, ErrorClass: eventhook.ErrorTimeout, Error: "no answer within 30 s"})
+	path := T("acme") + deliveries + "/" + d.ID.String()
+	got := r.admin("GET", path, nil).want(http.StatusOK).object()
+	want := object{
+		"id": d.ID.String(), "event_id": of.String(), "event_type": "order.made", "subscription_id": subscription, "subscription_name": "billing", "status": "failed",
+		"attempt_count": 3.0, "retry_count": 2.0, "next_attempt_at": "2026-03-10T15:01:00Z", "status_code": nil, "last_error": "no answer within 30 s",
+		"created_at": "2026-03-10T15:00:00Z", "completed_at": nil,
+		"attempts": []any{
+			object{"started_at": "2026-03-10T15:00:00Z", "duration_ms": 1234.0, "status_code": 503.0, "error": "answered 503", "error_class": "http_5xx", "response_excerpt": "later"},
+			object{"started_at": "2026-03-10T15:00:01Z", "duration_ms": 30000.0, "status_code": nil, "error": "no answer within 30 s", "error_class": "timeout", "response_excerpt": nil},
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	r.admin("DELETE", subscriptionPath(subscription), nil).want(http.StatusNoContent)
+	if got := r.admin("GET", path, nil).want(http.StatusOK).object(); got["subscription_name"] != nil {
+		t.Errorf("its subscription is %v after it was deleted, want null", got["subscription_name"])
+	}
+	r.admin("GET", T("acme")+deliveries+"/1", nil).want(http.StatusBadRequest)
+	r.admin("GET", T("acme")+deliveries+"/"+of.String(), nil).want(http.StatusNotFound)
+}
+
+func TestALeaseIsNobodysBusiness(t *testing.T) {
+	r := setUp(t)
+	id := r.deliverTo(r.subscribe("order.*"), being(eventhook.DeliveryAcquired), func(d *eventhook.Delivery) { d.NextAttemptAt = new(noon) })
+	if got := r.admin("GET", T("acme")+deliveries+"/"+id, nil).want(http.StatusOK).object(); got["next_attempt_at"] != nil {
+		t.Errorf("one that is being sent is due at %v, want null", got["next_attempt_at"])
+	}
+}
+
+func TestDeliveryFilters(t *testing.T) {
+	r := setUp(t)
+	one, other := r.subscribe("order.*"), r.subscribe("order.*")
+	name := map[string]string{}
+	called := func(n, id string) string { name[id] = n; r.clock.advance(time.Second); return id }
+	called("a", r.deliverTo(one))
+	called("b", r.deliverTo(one, being(eventhook.DeliveryDead)))
+	c := called("c", r.deliverTo(other, being(eventhook.DeliveryDead)))
+	called("d", r.deliverTo(other))
+	event := fmt.Sprint(r.admin("GET", T("acme")+deliveries+"/"+c, nil).object()["event_id"])
+	at, err := eventhook.ParseID[eventhook.Event](event)
+	r.must(err)
+	moment := url.QueryEscape(at.Time().Format(time.RFC3339Nano))
+	for _, f := range []struct{ path, want string }{
+		{deliveries, "d c b a"},
+		{deliveries + "?subscription_id=" + one, "b a"},
+		{deliveries + "?event_id=" + event, "c"},
+		{deliveries + "?status=dead", "c b"},
+		{deliveries + "?created_after=" + moment, "d"},
+		{deliveries + "?created_before=" + moment, "b a"},
+		{deliveries + "?status=dead&subscription_id=" + other, "c"},
+		{subscriptions + "/" + one + deliveries, "b a"},
+		{subscriptions + "/" + one + deliveries + "?status=success", "a"},
+		{subscriptions + "/" + one + deliveries + "?event_id=" + event, ""},
+	} {
+		var got []string
+		for _, id := range r.list(T("acme") + f.path).ids() {
+			got = append(got, name[id])
+		}
+		if s := strings.Join(got, " "); s != f.want {
+			t.Errorf("%s: got %q, want %q", f.path, s, f.want)
+		}
+	}
+	zero := eventhook.EventID{}.String()
+	r.wantFaults(r.admin("GET", T("acme")+deliveries+"?event_id="+zero, nil), 422, []string{"query.event_id"})
+	r.wantFaults(r.admin("GET", T("acme")+deliveries+"?subscription_id="+zero, nil), 422, []string{"query.subscription_id"})
+	r.wantFaults(r.admin("GET", T("acme")+deliveries+"?subscription_id=1", nil), 400, []string{"query.subscription_id"})
+	r.wantFaults(r.admin("GET", T("acme")+deliveries+"?status=lost", nil), 422, []string{"query.status"})
+}
+
+func TestEventsShowTheirDeliveries(t *testing.T) {
+	r := setUp(t)
+	e := r.event()
+	subscription := r.subscribe("order.*")
+	of := func(d *eventhook.Delivery) {
+		d.ID, d.EventID = eventhook.DeliveryIDOf(e.ID, eventhook.NewID[eventhook.Subscription](time.Now())), e.ID
+	}
+	for range 1001 {
+		r.deliverTo(subscription, of)
+	}
+	got := r.admin("GET", T("acme")+"/events/"+e.ID.String(), nil).want(http.StatusOK).object()
+	list := got["deliveries"].([]any)
+	if len(list) != 1000 || got["deliveries_count"] != 1001.0 || list[0].(object)["subscription_name"] != "billing" {
+		t.Errorf("shows %d of %v, want the first 1000 of 1001, with their subscription", len(list), got["deliveries_count"])
+	}
+	none := r.admin("GET", T("acme")+"/events/"+r.event().ID.String(), nil).want(http.StatusOK).object()
+	if diff := cmp.Diff([]any{}, none["deliveries"]); diff != "" || none["deliveries_count"] != 0.0 {
+		t.Errorf("one without shows %v", none["deliveries"])
+	}
+}
+
+func TestDeliveryIsRetried(t *testing.T) {
+	r := setUp(t)
+	subscription := r.subscribe("order.*")
+	for status, want := range map[eventhook.DeliveryStatus]int{
+		eventhook.DeliveryDead: 200, eventhook.DeliveryFailed: 200, eventhook.DeliverySuccess: 200,
+		eventhook.DeliveryPending: 409, eventhook.DeliveryAcquired: 409,
+	} {
+		a := r.admin("POST", T("acme")+deliveries+"/"+r.deliverTo(subscription, being(status))+"/retry", nil).want(want)
+		if got := a.object(); want == 200 && (got["status"] != "pending" || got["retry_count"] != 0.0 || got["next_attempt_at"] == nil || got["attempts"] == nil) {
+			t.Errorf("one that was %s is %v, want it due with all its retries", status, got)
+		}
+	}
+	dead, old := r.deliverTo(subscription, being(eventhook.DeliveryDead)), r.deliverTo(subscription)
+	r.forgetData()
+	if a := r.admin("POST", T("acme")+deliveries+"/"+old+"/retry", nil).want(http.StatusConflict); !strings.Contains(a.problem().Detail, "its event's data is past its retention") {
+		t.Errorf("one without data: %s, want why", a.Body)
+	}
+	r.admin("DELETE", subscriptionPath(subscription), nil).want(http.StatusNoContent)
+	r.admin("POST", T("acme")+deliveries+"/"+dead+"/retry", nil).want(http.StatusConflict)
+}
+
+func TestDeliveriesAreRetried(t *testing.T) {
+	r := setUp(t)
+	one, other := r.subscribe("order.*"), r.subscribe("order.*")
+	fill := func() {
+		r.forgetDeliveries()
+		for _, status := range eventhook.DeliveryStatuses {
+			r.clock.advance(time.Hour)
+			r.deliverTo(one, being(status))
+			r.deliverTo(other, being(status))
+		}
+	}
+	for _, c := range []struct {
+		claim  string
+		filter object
+		limit  int
+		want   int
+	}{
+		{"all that failed or are dead", object{}, 10, 4},
+		{"at most so many", object{}, 3, 3},
+		{"of a subscription", object{"subscription_id": one}, 10, 2},
+		{"of a status", object{"status": []string{"dead"}}, 10, 2},
+		{"before long ago", object{"created_before": "2020-01-01T00:00:00Z"}, 10, 0},
+		{"since long ago", object{"created_after": "2020-01-01T00:00:00Z"}, 10, 4},
+	} {
+		fill()
+		got := r.admin("POST", T("acme")+deliveries+"/retry", object{"filter": c.filter, "limit": c.limit}).want(http.StatusOK).object()
+		if ids := got["delivery_ids"].([]any); got["retried_count"] != float64(c.want) || len(ids) != c.want {
+			t.Errorf("%s: got %v, want %d", c.claim, got, c.want)
+		}
+	}
+	for body, want := range map[string][]string{
+		`{}`:                      {"body.filter", "body.limit"},
+		`{"filter":{}}`:           {"body.limit"},
+		`{"limit":5}`:             {"body.filter"},
+		`{"filter":{},"limit":0}`: {"body.limit"},
+		`{"filter":{"status":["success"]},"limit":1}`:                                           {"body.filter.status[0]"},
+		`{"filter":{"event_id":"00000000-0000-0000-0000-000000000000"},"limit":1}`:              {"body.filter.event_id"},
+		`{"filter":{"created_after":"soon","status":[]},"limit":1001}`:                          {"body.filter.created_after", "body.filter.status", "body.limit"},
+		`{"filter":{"colour":1},"limit":1}`:                                                     {"body.filter.colour"},
+		`{"filter":{"subscription_id":"00000000-0000-0000-0000-000000000000"},"limit":1,"a":1}`: {"body.a", "body.filter.subscription_id"},
+	} {
+		r.wantFaults(r.admin("POST", T("acme")+deliveries+"/retry", body), 422, want)
+	}
+	r.wantFaults(r.admin("POST", T("acme")+deliveries+"/retry", `{"filter":{"subscription_id":"x","event_id":"y"},"limit":1}`), 400, []string{"body.filter.subscription_id", "body.filter.event_id"})
+}
+
+func TestASubscriptionIsReplayed(t *testing.T) {
+	r := setUp(t)
+	one, other := r.subscribe("order.*"), r.subscribe("order.*")
+	r.deliverTo(one, being(eventhook.DeliveryDead))
+	r.clock.advance(time.Hour)
+	since := r.clock.now().Format(time.RFC3339Nano)
+	for range 120 {
+		r.deliverTo(one, being(eventhook.DeliveryDead))
+	}
+	r.deliverTo(one)
+	r.deliverTo(one, being(eventhook.DeliveryFailed))
+	r.deliverTo(other, being(eventhook.DeliveryDead))
+	path := subscriptionPath(one) + "/replay"
+	replay := func(body object) object { return r.admin("POST", path, body).want(http.StatusOK).object() }
+	if got := replay(object{"since": since, "limit": 20}); got["replayed_count"] != 20.0 || len(got["delivery_ids"].([]any)) != 20 || got["more"] != true {
+		t.Errorf("with a limit: got %v, want 20 and that there may be more", got)
+	}
+	if got := replay(object{"since": since, "until": since[:4] + "-12-31T00:00:00Z"}); got["replayed_count"] != 100.0 || len(got["delivery_ids"].([]any)) != 100 || got["more"] != false {
+		t.Errorf("the dead ones since then: got %v, want the 100 that are left", got)
+	}
+	if got := replay(object{"since": since, "status": []string{"success", "failed"}}); got["replayed_count"] != 2.0 {
+		t.Errorf("those of other states: got %v, want 2", got)
+	}
+	if got := replay(object{"since": "2020-01-01T00:00:00Z"}); got["replayed_count"] != 1.0 {
+		t.Errorf("all since long ago: got %v, want the first", got)
+	}
+	for body, want := range map[string][]string{
+		`{}`: {"body.since"}, `{"since":"yesterday"}`: {"body.since"}, `{"since":"2026-01-02T00:00:00Z","until":"2026-01-01T00:00:00Z"}`: {"body.until"},
+		`{"since":"2026-01-02T00:00:00Z","status":["pending"],"limit":10001}`: {"body.status[0]", "body.limit"},
+	} {
+		r.wantFaults(r.admin("POST", path, body), 422, want)
+	}
+	r.admin("POST", subscriptionPath(one)+"/pause", nil).want(http.StatusOK)
+	replay(object{"since": since})
+	r.change(one, func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionDisabled })
+	r.admin("POST", path, object{"since": since}).want(http.StatusConflict)
+}

@@ -1,0 +1,132 @@
+package api
+
+import (
+	"context"
+
+	"github.com/eventhook/eventhook"
+)
+
+// Why a delivery is not sent again.
+var (
+	errOwed = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The delivery is waiting to be sent, or being sent, already."}
+	errGone = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The delivery cannot be sent again: its subscription is deleted, its event's data is past its retention, or it is being sent already."}
+)
+
+func (s *server) retryDelivery(ctx context.Context, who caller, in *DeliveryPath) (*deliveryAnswer, error) {
+	id, err := eventhook.ParseID[eventhook.Delivery](in.ID)
+	if err != nil {
+		return nil, err
+	}
+	d, _, err := s.Deliveries.Delivery(ctx, who.tenant, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case d.Status == eventhook.DeliveryPending || d.Status == eventhook.DeliveryAcquired:
+		return nil, errOwed
+	}
+	restarted, err := s.Deliveries.RestartDeliveries(ctx, who.actor(), who.tenant, eventhook.DeliverySelection{
+		IDs: []eventhook.DeliveryID{id}, Statuses: []eventhook.DeliveryStatus{eventhook.DeliveryFailed, eventhook.DeliveryDead, eventhook.DeliverySuccess}})
+	switch {
+	case err != nil:
+		return nil, err
+	case len(restarted) == 0:
+		return nil, errGone
+	}
+	return s.readDelivery(ctx, who, in)
+}
+
+// DeliveriesRetry says which deliveries are sent again.
+type DeliveriesRetry struct {
+	Filter *DeliveriesRetryFilter `json:"filter" doc:"The newest of those that it lets through."`
+	Limit  int                    `json:"limit" minimum:"1" maximum:"1000" doc:"How many at most."`
+}
+
+// DeliveriesRetryFilter narrows them; what is left out does not.
+type DeliveriesRetryFilter struct {
+	SubscriptionID string   `json:"subscription_id,omitempty"`
+	EventID        string   `json:"event_id,omitempty"`
+	Status         []string `json:"status,omitempty" minItems:"1" enum:"failed,dead" doc:"Both without it."`
+	CreatedAfter   string   `json:"created_after,omitempty" format:"date-time"`
+	CreatedBefore  string   `json:"created_before,omitempty" format:"date-time"`
+}
+
+// DeliveriesRetried is which deliveries it came to.
+type DeliveriesRetried struct {
+	RetriedCount int      `json:"retried_count"`
+	DeliveryIDs  []string `json:"delivery_ids" doc:"Those of the newest events first."`
+}
+
+type retryRequest struct {
+	TenantPath
+	Body document[DeliveriesRetry]
+}
+
+type retryAnswer struct{ Body DeliveriesRetried }
+
+func (s *server) retryDeliveries(ctx context.Context, who caller, in *retryRequest) (*retryAnswer, error) {
+	body, shape := in.Body.read(s)
+	which, err := body.selection(shape)
+	if err != nil {
+		return nil, err
+	}
+	restarted, err := s.Deliveries.RestartDeliveries(ctx, who.actor(), who.tenant, which)
+	if err != nil {
+		return nil, err
+	}
+	return &retryAnswer{DeliveriesRetried{len(restarted), idTexts(restarted)}}, nil
+}
+
+func idTexts[K any](ids []eventhook.ID[K]) []string {
+	texts := make([]string, len(ids))
+	for i, id := range ids {
+		texts[i] = id.String()
+	}
+	return texts
+}
+
+// selection reads which deliveries are meant. With an id that is none the
+// request is malformed, whatever else is wrong with it.
+func (b DeliveriesRetry) selection(shape eventhook.Faults) (eventhook.DeliverySelection, error) {
+	which := eventhook.DeliverySelection{Statuses: []eventhook.DeliveryStatus{eventhook.DeliveryFailed, eventhook.DeliveryDead}, Limit: b.Limit}
+	var ids, rules eventhook.Faults
+	if f := b.Filter; f != nil {
+		which.SubscriptionID = namedID[eventhook.Subscription](&ids, &rules, "body.filter.subscription_id", f.SubscriptionID)
+		which.EventID = namedID[eventhook.Event](&ids, &rules, "body.filter.event_id", f.EventID)
+		which.Since, which.Until = moment(f.CreatedAfter), moment(f.CreatedBefore)
+		if f.Status != nil {
+			which.Statuses = deliveryStatuses(f.Status)
+		}
+	}
+	return which, unreadFirst(shape, ids, rules)
+}
+
+func deliveryStatuses(texts []string) (list []eventhook.DeliveryStatus) {
+	for _, text := range texts {
+		list = append(list, eventhook.DeliveryStatus(text))
+	}
+	return list
+}
+
+// namedID reads an id that narrows something, if it is given. The zero id must
+// not stand for any.
+func namedID[K any](ids, rules *eventhook.Faults, at, text string) eventhook.ID[K] {
+	if text == "" {
+		return eventhook.ID[K]{}
+	}
+	before := len(*ids)
+	id := idAt[K](ids, at, text)
+	if id.IsZero() && len(*ids) == before {
+		rules.Add(at, "is the id of nothing")
+	}
+	return id
+}
+
+// unreadFirst is the error for a body: it is malformed with an id that is none,
+// whatever else is wrong with it.
+func unreadFirst(shape, ids, rules eventhook.Faults) error {
+	if unread := join(shape, ids)[len(shape):]; len(unread) > 0 {
+		all := join(join(shape, ids), rules)
+		return malformed(all[:min(len(all), mostFaults)])
+	}
+	return together(shape, rules)
+}

@@ -1,0 +1,159 @@
+package api_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/api"
+	"github.com/eventhook/eventhook/internal/pg"
+	"github.com/eventhook/eventhook/route"
+)
+
+// subscribers are the store, beside what stands for who publishes events and
+// sends tests.
+type subscribers struct {
+	*pg.DB
+	t     *testing.T
+	clock *clock
+	mu    sync.Mutex
+	conn  *pgx.Conn
+	first map[string]*eventhook.Event
+	// published are the events, as the publisher got them.
+	published []*eventhook.Event
+	down      error             // of the publisher
+	answers   eventhook.Attempt // to tests
+	tested    []eventhook.Subscription
+	stats     eventhook.SubscriptionStats
+}
+
+var (
+	_ api.SubscriptionStore = (*pg.DB)(nil)
+	_ api.DeliveryStore     = (*pg.DB)(nil)
+	_ api.Publisher         = (*subscribers)(nil)
+	_ api.Tester            = (*subscribers)(nil)
+)
+
+// SubscriptionStats has other numbers than the store, which has none here.
+func (f *subscribers) SubscriptionStats(ctx context.Context, tenant eventhook.TenantID, id eventhook.SubscriptionID) (eventhook.SubscriptionStats, error) {
+	_, err := f.DB.SubscriptionStats(ctx, tenant, id)
+	return f.stats, err
+}
+
+// Publish makes a delivery for each active or paused subscription with a type
+// that is the event's, or a star.
+func (f *subscribers) Publish(ctx context.Context, e *eventhook.Event) (*eventhook.Publishing, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.down != nil {
+		return nil, f.down
+	}
+	p := &eventhook.Publishing{Event: e}
+	if first := f.first[e.IdempotencyKey]; e.IdempotencyKey != "" && first != nil {
+		e.Status, e.DuplicateOf = eventhook.EventDuplicate, first.ID
+		_, count, err := f.EventDeliveries(ctx, e.TenantID, first.ID, 1)
+		p.Count = count
+		return p, err
+	}
+	f.first[e.IdempotencyKey] = e
+	f.published = append(f.published, e)
+	_, list, err := f.Roster(ctx, e.TenantID)
+	for _, s := range list {
+		if s.Status != eventhook.SubscriptionDisabled && (slices.Contains(s.EventTypes, e.EventType) || slices.Contains(s.EventTypes, "*")) {
+			f.owe(eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, s.ID), TenantID: e.TenantID, SubscriptionID: s.ID, EventID: e.ID, EventType: e.EventType,
+				Status: eventhook.DeliveryPending, NextAttemptAt: new(f.clock.now())})
+			p.Count++
+		}
+	}
+	return p, err
+}
+
+// owe stores a delivery with its attempts, and the data of its event.
+func (f *subscribers) owe(d eventhook.Delivery, attempts ...eventhook.Attempt) {
+	const insert = `INSERT INTO eventhook.delivery (id, tenant_id, subscription_id, event_id, event_type, due_at, completed_at, attempts, retry_count, status_code, status, last_error, history)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, nullif($10, 0), $11, nullif($12, ''), $13)`
+	due := d.NextAttemptAt
+	if isOwed := d.Status == eventhook.DeliveryPending || d.Status == eventhook.DeliveryAcquired || d.Status == eventhook.DeliveryFailed; isOwed && due == nil {
+		due = new(f.clock.now())
+	}
+	var history strings.Builder
+	for _, a := range attempts {
+		line, err := json.Marshal(object{"started_at": a.StartedAt.UTC(), "duration_ms": a.Duration.Milliseconds(), "status_code": a.StatusCode,
+			"error": a.Error, "error_class": a.ErrorClass, "response_excerpt": a.Excerpt})
+		if err != nil {
+			f.t.Error(err)
+		}
+		history.Write(append(line, '\n'))
+	}
+	_, err := f.conn.Exec(context.Background(), insert, [16]byte(d.ID), [16]byte(d.TenantID), [16]byte(d.SubscriptionID), [16]byte(d.EventID), d.EventType, due, d.CompletedAt,
+		d.Attempts, d.RetryCount, d.StatusCode, string(d.Status), d.LastError, history.String())
+	if err == nil {
+		_, err = f.conn.Exec(context.Background(), `INSERT INTO eventhook.event_payload (event_id, headers, body) VALUES ($1, '', '{}') ON CONFLICT DO NOTHING`, [16]byte(d.EventID))
+	}
+	if err != nil {
+		f.t.Error(err)
+	}
+}
+
+// forgetDeliveries has the store hold none.
+func (f *subscribers) forgetDeliveries() { f.truncate("delivery_default") }
+
+// forgetData is what becomes of events' data with time.
+func (f *subscribers) forgetData() { f.truncate("event_payload_default") }
+
+func (f *subscribers) truncate(table string) {
+	if _, err := f.conn.Exec(context.Background(), `TRUNCATE eventhook.`+table); err != nil {
+		f.t.Error(err)
+	}
+}
+
+func (f *subscribers) Validate(_ context.Context, s eventhook.Subscription) eventhook.Attempt {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.tested = append(f.tested, s)
+	return f.answers
+}
+
+func (f *subscribers) Test(_ context.Context, s eventhook.Subscription, _ eventhook.Actor) (eventhook.Delivery, eventhook.Attempt, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.tested = append(f.tested, s)
+	e := eventhook.NewID[eventhook.Event](f.clock.now())
+	d := eventhook.Delivery{ID: eventhook.DeliveryIDOf(e, s.ID), TenantID: s.TenantID, SubscriptionID: s.ID, EventID: e, EventType: "system.webhook_test",
+		Status: eventhook.DeliverySuccess, Attempts: 1, StatusCode: f.answers.StatusCode, CompletedAt: new(f.clock.now())}
+	if !f.answers.Succeeded() {
+		d.Status, d.LastError = eventhook.DeliveryDead, f.answers.Error
+	}
+	f.owe(d, f.answers)
+	return d, f.answers, nil
+}
+
+// receivers are where the rig's subscriptions send: nobody may call 10.0.0.1.
+func (f *subscribers) receivers(t *testing.T) api.Receivers {
+	return api.Receivers{
+		Tester: f,
+		CheckFilter: func(filter []byte) eventhook.Faults {
+			faults, err := route.Check(t.Context(), eventhook.TenantID{}, eventhook.Route{Filter: filter})
+			if err != nil {
+				t.Error(err)
+			}
+			for i := range faults {
+				faults[i].Location = strings.TrimPrefix(strings.TrimPrefix(faults[i].Location, "filter"), ".")
+			}
+			return faults
+		},
+		CheckAddress: func(_ context.Context, url string) error {
+			if strings.Contains(url, "//10.0.0.1") {
+				return errors.New("leads to an address that is not allowed")
+			}
+			return nil
+		},
+	}
+}

@@ -1,0 +1,215 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/eventhook/eventhook"
+)
+
+// Tester sends test events to subscribers, whatever they have subscribed to.
+type Tester interface {
+	// Validate sends one to a subscription that need not be stored, and stores
+	// nothing.
+	Validate(ctx context.Context, s eventhook.Subscription) eventhook.Attempt
+	// Test sends one that is stored, as is its delivery with what came of it. An
+	// answer that is no success is no error.
+	Test(ctx context.Context, s eventhook.Subscription, by eventhook.Actor) (eventhook.Delivery, eventhook.Attempt, error)
+}
+
+func (s *server) registerSubscriptionActs(api huma.API) {
+	act := func(id, verb, summary, about string) operation {
+		op := subscriptionOperation(id, http.MethodPost, "/{id}/"+verb, summary, eventhook.ScopeManage)
+		op.about = about
+		return op
+	}
+	register(s, api, act("pause-subscription", "pause", "Have deliveries wait",
+		"They are made and kept, as long as deliveries are, and sent when it is resumed. 409: it is disabled."), s.pauseSubscription)
+	register(s, api, act("resume-subscription", "resume", "Send what waits, and go on", "409: it is disabled."), s.resumeSubscription)
+	register(s, api, act("enable-subscription", "enable", "Make a subscription active, whatever it was",
+		"Deliveries that were owed when it was disabled are sent; those that are dead can be replayed."), s.enableSubscription)
+	register(s, api, act("test-subscription", "test", "Send a test event, and tell what came of it",
+		"A system.webhook_test goes to this subscription alone, once, whatever its status and its event types. Whether it was delivered is in the answer; its delivery can be read later."), s.testSubscription)
+	rotate := act("rotate-subscription-secret", "rotate-secret", "Sign with a new secret",
+		"The ones before it sign, too, for as long as is said, so that receivers can change in between. At most three sign at once. The answer holds the new secret, this once.")
+	rotate.skipsShape = true
+	register(s, api, rotate, s.rotateSecret)
+	key := subscriptionOperation("get-subscription-public-key", http.MethodGet, "/{id}/public-key", "Read the key that verifies v1a signatures", eventhook.ScopeRead)
+	key.about = "404 if the subscription does not sign with v1a."
+	register(s, api, key, s.readPublicKey)
+}
+
+// actOn changes a subscription as it is.
+func (s *server) actOn(ctx context.Context, who caller, in *SubscriptionPath, change func(*eventhook.Subscription) error) (*subscriptionAnswer, error) {
+	id, err := eventhook.ParseID[eventhook.Subscription](in.ID)
+	if err != nil {
+		return nil, err
+	}
+	x, err := s.Subscriptions.ChangeSubscription(ctx, who.actor(), who.tenant, id, 0, func(have eventhook.Subscription) (eventhook.Subscription, error) {
+		err := change(&have)
+		return have, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.showSubscription(x), nil
+}
+
+// turnTo gives a subscription a status.
+func turnTo(status eventhook.SubscriptionStatus) func(*eventhook.Subscription) error {
+	return func(x *eventhook.Subscription) error {
+		x.Status, x.DisabledReason = status, ""
+		return nil
+	}
+}
+
+// unlessDisabled refuses to change a disabled one.
+func unlessDisabled(change func(*eventhook.Subscription) error) func(*eventhook.Subscription) error {
+	return func(x *eventhook.Subscription) error {
+		if x.Status == eventhook.SubscriptionDisabled {
+			return errNotEnabled
+		}
+		return change(x)
+	}
+}
+
+func (s *server) pauseSubscription(ctx context.Context, who caller, in *SubscriptionPath) (*subscriptionAnswer, error) {
+	return s.actOn(ctx, who, in, unlessDisabled(turnTo(eventhook.SubscriptionPaused)))
+}
+
+func (s *server) resumeSubscription(ctx context.Context, who caller, in *SubscriptionPath) (*subscriptionAnswer, error) {
+	return s.actOn(ctx, who, in, unlessDisabled(turnTo(eventhook.SubscriptionActive)))
+}
+
+func (s *server) enableSubscription(ctx context.Context, who caller, in *SubscriptionPath) (*subscriptionAnswer, error) {
+	return s.actOn(ctx, who, in, turnTo(eventhook.SubscriptionActive))
+}
+
+// SubscriptionTested is what came of a test event.
+type SubscriptionTested struct {
+	Delivered  bool   `json:"delivered" doc:"Whether it was answered with 2xx."`
+	EventID    string `json:"event_id" format:"uuid"`
+	DeliveryID string `json:"delivery_id" format:"uuid"`
+	DeliveryAttempt
+}
+
+type testAnswer struct{ Body SubscriptionTested }
+
+// Why nothing can be sent from here.
+var (
+	errForAgents = &eventhook.Error{Kind: eventhook.KindConflict, Message: "An agent sends to this subscription, so that it cannot be tried from here."}
+	errLost      = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The subscription's URL and secrets are sealed with a key that is gone: give it new ones first."}
+)
+
+func (s *server) testSubscription(ctx context.Context, who caller, in *SubscriptionPath) (*testAnswer, error) {
+	x, err := s.findSubscription(ctx, who, in)
+	switch {
+	case err != nil:
+		return nil, err
+	case x.IsForAgents():
+		return nil, errForAgents
+	case x.SecretsLost:
+		return nil, errLost
+	}
+	d, a, err := s.Receivers.Tester.Test(ctx, x, who.actor())
+	if err != nil {
+		return nil, err
+	}
+	return &testAnswer{SubscriptionTested{a.Succeeded(), d.EventID.String(), d.ID.String(), viewAttempt(a)}}, nil
+}
+
+// SecretRotation says how a subscription gets a new secret.
+type SecretRotation struct {
+	GraceSeconds  *int   `json:"grace_seconds,omitempty" minimum:"0" maximum:"604800" default:"86400" doc:"For how long the secrets before it sign, too; a day by default, 0: not at all."`
+	SigningSecret string `json:"signing_secret,omitempty" maxLength:"512" writeOnly:"true" doc:"The new one; made if not given."`
+}
+
+// SecretRotated is what came of it.
+type SecretRotated struct {
+	SigningSecret       string     `json:"signing_secret" doc:"The new one. It is shown this once."`
+	PreviousExpiresAt   *time.Time `json:"previous_expires_at" doc:"Until when the one before it signs, too; null: not any more."`
+	SigningSecretsCount int        `json:"signing_secrets_count" doc:"How many secrets sign now."`
+}
+
+type rotateRequest struct {
+	SubscriptionPath
+	Body *document[SecretRotation]
+}
+
+type rotateAnswer struct {
+	ETag string `header:"ETag" doc:"The subscription's version, for If-Match."`
+	Body SecretRotated
+}
+
+func (s *server) rotateSecret(ctx context.Context, who caller, in *rotateRequest) (*rotateAnswer, error) {
+	var body SecretRotation
+	var shape, rules eventhook.Faults
+	if in.Body != nil {
+		body, shape = in.Body.read(s)
+	}
+	fresh := eventhook.NewSecret(body.SigningSecret)
+	if fresh.IsZero() {
+		fresh = eventhook.NewSigningSecret()
+	}
+	if wrong := eventhook.CheckSigningSecret(fresh.Reveal()); wrong != "" {
+		rules.Add("body.signing_secret", "%s", wrong)
+	}
+	if err := together(shape, rules); err != nil {
+		return nil, err
+	}
+	grace := eventhook.DefaultRotationGrace
+	if body.GraceSeconds != nil {
+		grace = time.Duration(*body.GraceSeconds) * time.Second
+	}
+	var rotated []eventhook.SigningSecret
+	x, err := s.actOn(ctx, who, &in.SubscriptionPath, func(x *eventhook.Subscription) error {
+		if x.SecretsLost {
+			return errLost
+		}
+		if slices.ContainsFunc(x.Signing, func(have eventhook.SigningSecret) bool { return have.Secret.Equal(fresh) }) {
+			return invalid("body.signing_secret", "signs already: a rotation needs another")
+		}
+		rotated = eventhook.Rotate(x.Signing, fresh, s.Now(), grace)
+		if grace == 0 { // those that an earlier rotation left time end, too
+			rotated = rotated[:1]
+		}
+		x.Signing = rotated
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := &rotateAnswer{x.ETag, SecretRotated{SigningSecret: fresh.Reveal(), SigningSecretsCount: len(rotated)}}
+	if len(rotated) > 1 {
+		out.Body.PreviousExpiresAt = optionalUTC(rotated[1].ExpiresAt)
+	}
+	return out, nil
+}
+
+// PublicKey verifies the signatures v1a of a subscription.
+type PublicKey struct {
+	PublicKey string `json:"public_key" example:"whpk_…"`
+	Algorithm string `json:"algorithm" enum:"ed25519"`
+}
+
+type publicKeyAnswer struct{ Body PublicKey }
+
+var errNoPublicKey = &eventhook.Error{Kind: eventhook.KindNotFound,
+	Message: `no such key: the subscription does not sign with v1a. PATCH it with {"signatures":["v1","v1a"]} first.`}
+
+func (s *server) readPublicKey(ctx context.Context, who caller, in *SubscriptionPath) (*publicKeyAnswer, error) {
+	x, err := s.findSubscription(ctx, who, in)
+	switch {
+	case err != nil:
+		return nil, err
+	case !x.IsSignedWith(eventhook.SignatureEd25519):
+		return nil, errNoPublicKey
+	case x.SecretsLost:
+		return nil, errLost
+	}
+	return &publicKeyAnswer{PublicKey{eventhook.PublicKeyOf(x.Ed25519Seed), "ed25519"}}, nil
+}

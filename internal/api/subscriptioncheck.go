@@ -1,0 +1,62 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/eventhook/eventhook"
+)
+
+// checkSubscription says what is wrong with what a subscription would be, and
+// was not before.
+func (s *server) checkSubscription(who caller, want, have eventhook.Subscription) (rules eventhook.Faults) {
+	rules.Merge("body", want.Validate())
+	if len(want.Filter) > 0 {
+		rules.Merge("body.filter", s.Receivers.CheckFilter(want.Filter))
+	}
+	if want.AuthHeader.Reveal() == eventhook.Redacted {
+		rules.Add("body.auth_header", "stands for one that is stored, and there is none")
+	}
+	url := want.URL.Reveal()
+	switch {
+	case url == have.URL.Reveal():
+	case strings.Contains(url, hidden):
+		rules.Add("body.url", "has %s in it, which stands for what is not shown of a URL that is stored: write the whole URL", hidden)
+	case s.Receivers.RequireHTTPS && !want.IsForAgents() && isPlainHTTP(url):
+		rules.Add("body.url", "must be https://: this gateway sends nothing that is not encrypted")
+	}
+	return append(rules, checkVisible(who, want, have)...)
+}
+
+// isPlainHTTP reports whether what is sent to a URL can be read on its way.
+func isPlainHTTP(url string) bool {
+	const scheme = "http://"
+	return len(url) >= len(scheme) && strings.EqualFold(url[:len(scheme)], scheme)
+}
+
+// checkVisible refuses a tenant's key the event types that are not for tenants.
+// Patterns such as tenant.* go by them.
+func checkVisible(who caller, want, have eventhook.Subscription) (rules eventhook.Faults) {
+	for i, name := range want.EventTypes {
+		t, ours := eventhook.GatewayEventType(name)
+		if ours && t.IsHiddenFrom(who.actor()) && !slices.Contains(have.EventTypes, name) {
+			rules.Add(fmt.Sprintf("body.event_types[%d]", i), "is no event type of the catalogue that tenants may subscribe to")
+		}
+	}
+	return rules
+}
+
+// checkReceiver refuses a URL behind which nobody may be called, when it is new
+// or new to the gateway. Agents call whom they reach.
+func (s *server) checkReceiver(ctx context.Context, want, have eventhook.Subscription) error {
+	isKnown := want.URL.Equal(have.URL) && !have.IsForAgents()
+	if want.IsForAgents() || isKnown {
+		return nil
+	}
+	if err := s.Receivers.CheckAddress(ctx, want.URL.Reveal()); err != nil {
+		return invalid("body.url", err.Error())
+	}
+	return nil
+}

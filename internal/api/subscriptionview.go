@@ -1,0 +1,114 @@
+package api
+
+import (
+	"cmp"
+	"net/url"
+	"time"
+
+	"github.com/eventhook/eventhook"
+)
+
+// Subscription is a subscription as clients see it: without its secrets, and
+// with what it does where it was told nothing.
+type Subscription struct {
+	ID                   string            `json:"id" format:"uuid"`
+	Name                 string            `json:"name"`
+	Status               string            `json:"status" enum:"active,paused,disabled"`
+	DisabledReason       *string           `json:"disabled_reason" doc:"Why the gateway has disabled it."`
+	URL                  string            `json:"url" example:"https://billing.example/…" doc:"Without what is behind its host, which is a secret."`
+	EventTypes           []string          `json:"event_types"`
+	Filter               jsonObject        `json:"filter,omitempty"`
+	AuthHeader           *string           `json:"auth_header" doc:"[redacted], if there is one."`
+	Headers              map[string]string `json:"headers"`
+	TargetLabels         []string          `json:"target_labels" doc:"Empty: the gateway sends."`
+	Retry                DeliveryRetry     `json:"retry"`
+	TimeoutSeconds       int               `json:"timeout_seconds"`
+	DisableAfterFailures int               `json:"disable_after_failures"`
+	MaxInFlight          int               `json:"max_in_flight"`
+	RatePerSecond        int               `json:"rate_per_second" doc:"0: no limit."`
+	Signatures           []string          `json:"signatures"`
+	SigningSecretsCount  int               `json:"signing_secrets_count" doc:"How many secrets sign; more than one during a rotation."`
+	RotationEndsAt       *time.Time        `json:"rotation_ends_at" doc:"When only the newest secret signs; null: it is the only one."`
+	SecretsLost          bool              `json:"secrets_lost,omitempty" doc:"Its URL and its secrets are sealed with a key that is gone: nothing is sent until it is given new ones, or the key."`
+	Warnings             []string          `json:"warnings" doc:"What is allowed, and unwise."`
+	Version              int64             `json:"version" doc:"Grows with every change; the ETag."`
+	CreatedAt            time.Time         `json:"created_at"`
+	UpdatedAt            time.Time         `json:"updated_at"`
+}
+
+// SubscriptionCreated is a subscription that was made just now.
+type SubscriptionCreated struct {
+	Subscription
+	SigningSecret string `json:"signing_secret" example:"whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD" doc:"With which receivers verify what is sent. It is shown this once."`
+}
+
+func (s *server) viewSubscription(x eventhook.Subscription) Subscription {
+	signing := signingAt(x.Signing, s.Now())
+	v := Subscription{
+		ID: x.ID.String(), Name: x.Name, Status: string(x.Status), DisabledReason: optional(x.DisabledReason), URL: shownURL(x.URL),
+		EventTypes: list(x.EventTypes), Filter: jsonObject(x.Filter), AuthHeader: optional(shownSecret(x.AuthHeader)), Headers: x.Headers,
+		TargetLabels: list(x.TargetLabels), Retry: viewDeliveryRetry(x.Retry), TimeoutSeconds: int(x.Timeout() / time.Second),
+		DisableAfterFailures: x.DeadInRow(), MaxInFlight: x.InFlight(), RatePerSecond: x.RatePerSecond,
+		Signatures: orElse(x.Signatures, []string{eventhook.SignatureHMAC}), SigningSecretsCount: len(signing), SecretsLost: x.SecretsLost,
+		Warnings: warningsOf(x), Version: x.Version, CreatedAt: utc(x.CreatedAt), UpdatedAt: utc(x.UpdatedAt),
+	}
+	if v.Headers == nil {
+		v.Headers = map[string]string{}
+	}
+	for _, old := range signing {
+		if old.ExpiresAt != nil && (v.RotationEndsAt == nil || old.ExpiresAt.After(*v.RotationEndsAt)) {
+			v.RotationEndsAt = optionalUTC(old.ExpiresAt)
+		}
+	}
+	return v
+}
+
+func viewDeliveryRetry(p eventhook.RetryPolicy) DeliveryRetry {
+	if len(p.ScheduleSeconds) == 0 { // which counts alone: no defaults beside it
+		p = p.Or(eventhook.DeliveryRetry)
+	}
+	p.Jitter = cmp.Or(p.Jitter, eventhook.JitterSome)
+	return DeliveryRetry(p)
+}
+
+func warningsOf(x eventhook.Subscription) []string {
+	if _, warning := eventhook.CheckSubscriptionURL(x.URL.Reveal()); warning != "" {
+		return []string{warning}
+	}
+	return []string{}
+}
+
+// shownSecret stands for a secret, "" for none.
+func shownSecret(s eventhook.Secret) string {
+	if s.IsZero() {
+		return ""
+	}
+	return eventhook.Redacted
+}
+
+// hidden stands for what is not shown of a URL.
+const hidden = "…"
+
+// shownURL is a URL without what is behind its host: whoever has the whole one
+// can send to it. "" if it is lost.
+func shownURL(secret eventhook.Secret) string {
+	u, err := url.Parse(secret.Reveal())
+	if err != nil {
+		return hidden
+	}
+	shown := url.URL{Scheme: u.Scheme, Host: u.Host}
+	if shown.Path = u.Path; len(u.Path) > len("/") || u.RawQuery != "" || u.Fragment != "" {
+		return shown.Scheme + "://" + shown.Host + "/" + hidden
+	}
+	return shown.String()
+}
+
+// signingAt are those of some secrets that still sign at a moment.
+func signingAt(all []eventhook.SigningSecret, now time.Time) (list []eventhook.SigningSecret) {
+	for _, one := range all {
+		if one.ExpiresAt == nil || now.Before(*one.ExpiresAt) {
+			list = append(list, one)
+		}
+	}
+	return list
+}

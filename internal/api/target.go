@@ -1,0 +1,126 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/targets"
+)
+
+// Target is one thing that a route does: its type, and the settings of its kind
+// beside it. Package targets knows what they are.
+type Target struct{ raw json.RawMessage }
+
+// MarshalJSON implements json.Marshaler.
+func (t Target) MarshalJSON() ([]byte, error) { return t.raw.MarshalJSON() }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *Target) UnmarshalJSON(raw []byte) error {
+	t.raw = bytes.Clone(raw)
+	return nil
+}
+
+// Schema implements huma.SchemaProvider: one object with the settings of all
+// kinds, so that clients have one type. Which of them a kind has is a rule.
+func (Target) Schema(r huma.Registry) *huma.Schema {
+	const name = "Target"
+	if r.Map()[name] == nil {
+		r.Map()[name] = targetSchema(r)
+	}
+	return &huma.Schema{Ref: "#/components/schemas/" + name}
+}
+
+func targetSchema(r huma.Registry) *huma.Schema {
+	types := &huma.Schema{Type: huma.TypeString}
+	s := &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false, Required: []string{"type"}, Properties: map[string]*huma.Schema{"type": types}}
+	told := map[string]*abouts{} // by property
+	for _, kind := range targets.Types() {
+		types.Enum = append(types.Enum, kind)
+		settings := huma.SchemaFromType(r, reflect.TypeOf(targets.Blank(kind)))
+		for property, one := range settings.Properties {
+			if told[property] == nil {
+				told[property] = &abouts{}
+			}
+			told[property].add(kind, one.Description)
+			s.Properties[property] = one
+		}
+	}
+	for property, about := range told {
+		s.Properties[property].Description = about.String()
+	}
+	s.PrecomputeMessages()
+	return s
+}
+
+// abouts is what a property means for which kinds.
+type abouts struct {
+	texts []string
+	kinds map[string][]string // by text
+}
+
+func (a *abouts) add(kind, text string) {
+	if a.kinds == nil {
+		a.kinds = map[string][]string{}
+	}
+	if a.kinds[text] == nil {
+		a.texts = append(a.texts, text)
+	}
+	a.kinds[text] = append(a.kinds[text], kind)
+}
+
+func (a *abouts) String() string {
+	var all []string
+	for _, text := range a.texts {
+		kinds := a.kinds[text]
+		last := kinds[len(kinds)-1]
+		of := strings.Join(kinds[:len(kinds)-1], ", ")
+		if of != "" {
+			of += " and "
+		}
+		all = append(all, "Of "+of+last+": "+text)
+	}
+	return strings.Join(all, " ")
+}
+
+func viewTargets(list []eventhook.Target) []Target {
+	views := make([]Target, len(list))
+	for i, t := range list {
+		views[i].raw, _ = t.MarshalJSON() // what was read as JSON can be written
+	}
+	return views
+}
+
+// readTargets are targets as they are written, with the secrets that those in
+// store have where they say [redacted]; and what is wrong with them.
+func readTargets(written []Target, have []eventhook.Target) ([]eventhook.Target, eventhook.Faults) {
+	want, faults := eachTarget(written, nil)
+	kept, wrong := targets.Keep(want, have)
+	faults.Merge("targets", wrong)
+	return kept, faults
+}
+
+// triedTargets are targets that are only tried out: nobody is called, so any
+// text will do for a secret that is not told.
+func triedTargets(written []Target) ([]eventhook.Target, eventhook.Faults) {
+	return eachTarget(written, func(_, text string) string {
+		if text == eventhook.Redacted {
+			return "withheld"
+		}
+		return text
+	})
+}
+
+func eachTarget(written []Target, secret func(member, text string) string) (list []eventhook.Target, faults eventhook.Faults) {
+	for i, w := range written {
+		t, wrong := targets.Read(w.raw, secret)
+		faults.Merge(fmt.Sprintf("targets[%d]", i), wrong)
+		list = append(list, t)
+	}
+	return list, faults
+}

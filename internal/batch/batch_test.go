@@ -1,0 +1,74 @@
+package batch_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventhook/eventhook/internal/batch"
+)
+
+// The bounds that one row for each item shows are tested with ingest, whose
+// batches these are, too.
+
+// rows are what each commit got, in a bubble; commits pass when the gate opens.
+func rows(t *testing.T, bounds batch.Bounds, items ...int) (commits [][]int, errs []error) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		c := batch.New(bounds, func(items []int) error {
+			<-gate
+			commits = append(commits, slices.Clone(items))
+			return nil
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- c.Run(ctx) }()
+		errs = make([]error, len(items))
+		for i, n := range items {
+			go func() { errs[i] = c.Do(n, n, 0) }()
+			synctest.Wait()
+		}
+		close(gate)
+		synctest.Wait()
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v, want nil", err)
+		}
+		if err := c.Do(1, 1, 0); !errors.Is(err, batch.ErrStopping) {
+			t.Errorf("after the stop: got %v, want ErrStopping", err)
+		}
+		if n := c.Waiting(); n != 0 {
+			t.Errorf("waiting: got %d, want 0", n)
+		}
+	})
+	return commits, errs
+}
+
+func TestBatchesAreBoundedByRows(t *testing.T) {
+	bounds := batch.Bounds{Writers: 1, BatchRows: 10, BatchBytes: 1, OverlapRows: 1000, QueueRows: 1000, QueueBytes: 1}
+	commits, errs := rows(t, bounds, 1, 4, 6, 1, 30, 2, 8, 1)
+	if diff := cmp.Diff([][]int{{1}, {4, 6}, {1}, {30}, {2, 8}, {1}}, commits); diff != "" {
+		t.Errorf("commits (-want +got):\n%s", diff)
+	}
+	if err := errors.Join(errs...); err != nil {
+		t.Errorf("got %v, want nil", err)
+	}
+}
+
+func TestWhatWaitsIsBoundedByRows(t *testing.T) {
+	bounds := batch.Bounds{Writers: 1, BatchRows: 5, BatchBytes: 1, OverlapRows: 1000, QueueRows: 10, QueueBytes: 1}
+	_, errs := rows(t, bounds, 1, 5, 6, 5, 1)
+	for i, want := range []error{nil, nil, batch.ErrFull, nil, batch.ErrFull} {
+		if !errors.Is(errs[i], want) {
+			t.Errorf("item %d: got %v, want %v", i, errs[i], want)
+		}
+	}
+	if _, errs = rows(t, bounds, 1, 50, 1); errs[1] != nil || !errors.Is(errs[2], batch.ErrFull) {
+		t.Errorf("one that is larger: got %v, want it alone to wait", errs)
+	}
+}

@@ -1,0 +1,355 @@
+package egress
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"os"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestExchangeKeepsTheBeginning(t *testing.T) {
+	long := strings.Repeat("0123456789", 10_000)
+	for _, c := range []struct {
+		claim string
+		h     http.HandlerFunc
+		want  string
+	}{
+		{"a short body", answer("thanks"), "thanks"},
+		{"no body", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }, ""},
+		{"a long body", answer(long), long[:100]},
+		{"a body in chunks", func(w http.ResponseWriter, _ *http.Request) {
+			for range 3 {
+				_, _ = io.WriteString(w, "ab")
+				_ = http.NewResponseController(w).Flush()
+			}
+		}, "ababab"},
+		{"a body that breaks off", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "1000")
+			_, _ = io.WriteString(w, "half")
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}, "half"},
+	} {
+		address, _ := plain(t, c.h)
+		status, _, got, err := sender(t, inside).Exchange(t.Context(), post(t, address, "body"), 100)
+		if err != nil || status < 200 || status > 204 || string(got) != c.want {
+			t.Errorf("%s: got %d, %q, %v; want %q", c.claim, status, got, err, c.want)
+		}
+	}
+}
+
+// A connection is used again after an answer that was read to its end, and is
+// not after one that is too long for that.
+func TestExchangeUsesConnectionsAgain(t *testing.T) {
+	for _, c := range []struct {
+		claim string
+		size  int
+		want  int64
+	}{{"a short body", 100, 1}, {"more than is wanted", 50 << 10, 1}, {"far more", 100 << 20, 3}} {
+		s := serveVersion(t, func(w http.ResponseWriter, _ *http.Request) {
+			piece := make([]byte, min(c.size, 1<<20))
+			for range c.size / len(piece) {
+				if _, err := w.Write(piece); err != nil {
+					return
+				}
+			}
+		}, 1)
+		client := s.client(t, inside)
+		for range 3 {
+			if status, _, _, err := client.Exchange(t.Context(), post(t, s.URL, "body"), 1000); status != 200 || err != nil {
+				t.Errorf("%s: got %d, %v", c.claim, status, err)
+			}
+		}
+		if got := s.connections.Load(); got != c.want {
+			t.Errorf("%s: got %d connections, want %d", c.claim, got, c.want)
+		}
+	}
+}
+
+// The other side may close a connection at the moment at which it is used
+// again: what it has not answered is sent again, over a new one.
+func TestAConnectionThatWasClosedMeanwhileIsNoFailure(t *testing.T) {
+	var requests atomic.Int64
+	address, _ := plain(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.ReadAll(r.Body)
+		if requests.Add(1) == 2 {
+			conn, _, _ := http.NewResponseController(w).Hijack()
+			_ = conn.Close()
+		}
+	})
+	client := sender(t, inside)
+	for range 2 {
+		r := post(t, address, "body")
+		r.Header["Idempotency-Key"] = nil
+		if status, _, _, err := client.Exchange(t.Context(), r, 0); status != 200 || err != nil {
+			t.Errorf("got %d, %v; want 200", status, err)
+		}
+	}
+	if got := requests.Load(); got != 3 {
+		t.Errorf("got %d requests, want 3: one of them again", got)
+	}
+}
+
+func TestClasses(t *testing.T) {
+	plainly, _ := plain(t, answer("ok"))
+	closing, _ := plain(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	babbling, _ := plain(t, func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, _ := http.NewResponseController(w).Hijack()
+		_, _ = io.WriteString(conn, "hello\r\n\r\n")
+		_ = conn.Close()
+	})
+	untrusted := serve(t, answer("ok"))
+	old := httptest.NewUnstartedServer(answer("ok"))
+	old.TLS = &tls.Config{MaxVersion: tls.VersionTLS11, MinVersion: tls.VersionTLS10}
+	old.Config.ErrorLog = log.New(io.Discard, "", 0)
+	old.StartTLS()
+	t.Cleanup(old.Close)
+	const named = "https://hooks.example/in"
+	for _, c := range []struct {
+		claim, url string
+		client     *Client
+		want       string
+	}{
+		{"a name that nobody has", named, offline(&net.DNSError{Err: "no such host", IsNotFound: true}), "dns"},
+		{"a name server that fails", named, offline(&net.DNSError{Err: "server misbehaving"}), "dns"},
+		{"a name server that is slow", named, offline(&net.DNSError{Err: "timeout", IsTimeout: true}), "dns"},
+		{"a refused connection", named, offline(os.NewSyscallError("connect", syscall.ECONNREFUSED)), "connect"},
+		{"an address without a way", named, offline(os.NewSyscallError("connect", syscall.EHOSTUNREACH)), "connect"},
+		{"a dial without an end", named, offline(os.ErrDeadlineExceeded), "connect"},
+		{"HTTP where TLS is wanted", strings.Replace(plainly, "http:", "https:", 1), sender(t, inside), "tls"},
+		{"a certificate of nobody's", untrusted.URL, sender(t, inside), "tls"},
+		{"a TLS of long ago", old.URL, sender(t, inside), "tls"},
+		{"a connection that is closed", closing, sender(t, inside), "closed"},
+		{"no HTTP", babbling, sender(t, inside), "closed"},
+		{"a private address", plainly, sender(t, Policy{}), "blocked"},
+		{"no URL", "ftp://hooks.example/", sender(t, inside), "blocked"},
+	} {
+		_, _, _, err := c.client.Exchange(t.Context(), post(t, c.url, "body"), 10)
+		if got := classOf(err); got != c.want {
+			t.Errorf("%s: got %q (%v), want %q", c.claim, got, err, c.want)
+		}
+	}
+}
+
+func classOf(err error) string {
+	var of interface{ Class() string }
+	if errors.As(err, &of) {
+		return of.Class()
+	}
+	return ""
+}
+
+func TestTheClassOfALateAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, took, err := sendTo(t, func(_ http.ResponseWriter, r *http.Request) { hang(r) }, 20*time.Second)
+		if classOf(err) != "timeout" || took != 20*time.Second {
+			t.Errorf("got %q after %s, want a timeout after 20s", classOf(err), took)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		client := newClient(Policy{}, newPipes().dial)
+		_, _, err := client.Send(t.Context(), post(t, "https://example.com/", ""))
+		if classOf(err) != "tls" {
+			t.Errorf("of a handshake that hangs got %q (%v), want tls", classOf(err), err)
+		}
+	})
+}
+
+// A name that resolves to an allowed address, and then to another one, gets the
+// second request no further than the first would have got there.
+func TestANameThatChangesItsAddressGainsNothing(t *testing.T) {
+	var asked atomic.Int64
+	address, _ := plain(t, func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		w.Header().Set("Connection", "close")
+	})
+	_, port, _ := net.SplitHostPort(strings.TrimPrefix(address, "http://"))
+	for claim, second := range map[string]string{"loopback": "127.0.0.2", "private": "10.0.0.1", "of a cloud": "169.254.169.254", "any": "0.0.0.0"} {
+		t.Run(claim, func(t *testing.T) {
+			asked.Store(0)
+			allowed := netip.MustParseAddr("127.0.0.1") // stands for a public one
+			p := Policy{AllowedCIDRs: []netip.Prefix{netip.PrefixFrom(allowed, 32)}}
+			client := newClient(p, p.dialer(resolver(allowed, netip.MustParseAddr(second))).DialContext)
+			t.Cleanup(client.sender.CloseIdleConnections)
+			target := "http://rebind.example:" + port
+			if status, _, err := client.Send(t.Context(), post(t, target, "body")); status != 200 || err != nil {
+				t.Fatalf("the first got %d, %v", status, err)
+			}
+			_, _, err := client.Send(t.Context(), post(t, target, "body"))
+			if !errors.Is(err, ErrRefused) || asked.Load() != 1 {
+				t.Errorf("the second got %v, and %d were answered; want it refused", err, asked.Load())
+			}
+		})
+	}
+}
+
+// resolver answers each question for an IPv4 address with the next of all, and
+// then with the last.
+func resolver(all ...netip.Addr) *net.Resolver {
+	var next atomic.Int64
+	return &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+		near, far := net.Pipe()
+		go func() {
+			defer func() { _ = far.Close() }()
+			var size [2]byte
+			for {
+				if _, err := io.ReadFull(far, size[:]); err != nil {
+					return
+				}
+				question := make([]byte, int(size[0])<<8|int(size[1]))
+				if _, err := io.ReadFull(far, question); err != nil {
+					return
+				}
+				reply := dnsAnswer(question, func() netip.Addr { return all[min(int(next.Add(1)), len(all))-1] })
+				if _, err := far.Write(append([]byte{byte(len(reply) >> 8), byte(len(reply))}, reply...)); err != nil {
+					return
+				}
+			}
+		}()
+		return near, nil
+	}}
+}
+
+// dnsAnswer is that of RFC 1035, section 4, to one question: an A record for A,
+// nothing for anything else.
+func dnsAnswer(question []byte, a func() netip.Addr) []byte {
+	end := 12
+	for question[end] != 0 {
+		end += 1 + int(question[end])
+	}
+	end += 5 // the root, type and class
+	reply := append([]byte{question[0], question[1], 0x81, 0x80, 0, 1, 0, 0, 0, 0, 0, 0}, question[12:end]...)
+	if isA := question[end-3] == 1; isA {
+		reply[7] = 1
+		reply = append(reply, 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4)
+		reply = append(reply, a().AsSlice()...)
+	}
+	return reply
+}
+
+// proxyTo is a proxy that knows one tunnel's end, whatever it is asked for.
+func proxyTo(t *testing.T, end string) (address *url.URL, asked *atomic.Pointer[string]) {
+	t.Helper()
+	asked = &atomic.Pointer[string]{}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Store(new(r.Method + " " + r.RequestURI + " " + r.Header.Get("Proxy-Authorization")))
+		if end == "" {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		if r.Method != http.MethodConnect {
+			return
+		}
+		there, err := net.Dial("tcp", end)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		here, _, _ := http.NewResponseController(w).Hijack()
+		_, _ = io.WriteString(here, "HTTP/1.1 200 OK\r\n\r\n")
+		go func() { _, _ = io.Copy(there, here); _ = there.Close() }()
+		_, _ = io.Copy(here, there)
+		_ = here.Close()
+	}))
+	t.Cleanup(s.Close)
+	address, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return address, asked
+}
+
+func TestAProxyDialsForUs(t *testing.T) {
+	server := serveVersion(t, answer("ok"), 1)
+	through, asked := proxyTo(t, server.Listener.Addr().String())
+	through.User = url.UserPassword("us", "hush")
+	client := server.client(t, Policy{Proxy: through})
+	target := "https://example.com:8443/hook" // what the certificate of httptest is for
+	if status, _, err := client.Send(t.Context(), post(t, target, "body")); status != 200 || err != nil {
+		t.Errorf("https: got %d, %v", status, err)
+	}
+	if got := *asked.Load(); got != "CONNECT example.com:8443 Basic dXM6aHVzaA==" {
+		t.Errorf("the proxy was asked for %q", got)
+	}
+	if status, _, err := client.Send(t.Context(), post(t, "http://example.com/hook", "body")); status != 200 || err != nil {
+		t.Errorf("http: got %d, %v", status, err)
+	}
+	if got := *asked.Load(); got != "POST http://example.com/hook Basic dXM6aHVzaA==" {
+		t.Errorf("the proxy was asked for %q", got)
+	}
+	if _, err := client.Get(t.Context(), target, 10); err != nil {
+		t.Errorf("Get: %v", err)
+	}
+	asked.Store(nil)
+	for _, host := range []string{"127.0.0.1", "localhost", "LOCALHOST.", "a.localhost", "10.0.0.1", "[::1]", "169.254.169.254", "2130706433", "0x7f.1", "127.1", "0177.0.0.01", "127.0.0.1."} {
+		_, _, err := client.Send(t.Context(), post(t, "https://"+host+"/", "body"))
+		if _, got := client.Get(t.Context(), "https://"+host+"/", 10); !errors.Is(err, ErrRefused) || !errors.Is(got, ErrRefused) || asked.Load() != nil {
+			t.Errorf("%s: got %v and %v, want it refused without asking the proxy", host, err, got)
+		}
+	}
+}
+
+func TestAProxyThatDoesNot(t *testing.T) {
+	refusing, _ := proxyTo(t, "")
+	_, _, err := sender(t, Policy{Proxy: refusing}).Send(t.Context(), post(t, "https://hooks.example/", "body"))
+	if want := "the proxy that outbound.proxy_url names refused a connection to hooks.example"; err == nil || err.Error() != want || classOf(err) != "connect" {
+		t.Errorf("got %v (%s), want %s", err, classOf(err), want)
+	}
+	gone, _ := url.Parse("http://127.0.0.1:1")
+	_, _, err = sender(t, Policy{Proxy: gone}).Send(t.Context(), post(t, "http://hooks.example/", "body"))
+	if want := "the proxy that outbound.proxy_url names could not be asked for hooks.example"; err == nil || err.Error() != want || classOf(err) != "connect" {
+		t.Errorf("got %v (%s), want %s", err, classOf(err), want)
+	}
+}
+
+// However many hosts are asked, few connections are kept, and none for long.
+func TestManyHostsLeaveNothingBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := newPipes()
+		var open, most atomic.Int64
+		s := httptest.NewUnstartedServer(answer("ok"))
+		_ = s.Listener.Close()
+		s.Listener = network
+		s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+			switch state {
+			case http.StateNew:
+				open.Add(1)
+			case http.StateClosed:
+				open.Add(-1)
+			default:
+			}
+		}
+		s.Start()
+		defer s.Close()
+		client := newClient(Policy{}, network.dial)
+		for i := range idleSends + 500 {
+			if status, _, err := client.Send(t.Context(), post(t, fmt.Sprintf("http://h%d.example/", i), "body")); status != 200 || err != nil {
+				t.Fatalf("got %d, %v", status, err)
+			}
+			synctest.Wait()
+			most.Store(max(most.Load(), open.Load()))
+		}
+		if got := most.Load(); got != idleSends {
+			t.Errorf("%d connections were open at once, want %d", got, idleSends)
+		}
+		time.Sleep(idleTimeout + time.Second)
+		synctest.Wait()
+		if got := open.Load(); got != 0 {
+			t.Errorf("%d connections are open later, want none", got)
+		}
+	})
+}

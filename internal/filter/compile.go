@@ -1,0 +1,136 @@
+package filter
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/eventhook/eventhook"
+)
+
+// Bounds of a filter.
+const (
+	mostBytes      = 64 << 10
+	mostDepth      = 20
+	mostConditions = 500
+)
+
+// compiler walks through a filter and notes what is wrong.
+type compiler struct {
+	fields     *Fields
+	faults     eventhook.Faults
+	conditions int
+	regexps    int
+	full       bool
+}
+
+// object compiles a filter object: paths, $and, $or and $not, all of which
+// must hold.
+func (c *compiler) object(r gjson.Result, at string, depth int) allOf {
+	if !r.IsObject() {
+		c.faults.Add(at, "must be an object of paths and conditions")
+		return nil
+	}
+	if depth > mostDepth {
+		c.faults.Add(at, "nests deeper than %d", mostDepth)
+		return nil
+	}
+	var all allOf
+	c.members(r, at, func(name string, value gjson.Result) {
+		if part := c.member(name, value, join(at, name), depth); part != nil {
+			all = append(all, part)
+		}
+	})
+	return all
+}
+
+func (c *compiler) member(name string, value gjson.Result, at string, depth int) condition {
+	switch name {
+	case "$and":
+		return allOf(c.list(value, at, depth))
+	case "$or":
+		return anyOf(c.list(value, at, depth))
+	case "$not":
+		return notAll{denied: c.object(value, at, depth+1), text: eventhook.Shorten(value.Raw, 200)}
+	}
+	if strings.HasPrefix(name, "$") {
+		c.faults.Add(at, "is not one of $and, $or, $not, nor a path")
+		return nil
+	}
+	p, err := c.fields.place(name)
+	if err != nil {
+		c.faults.Add(at, "%s", messageOf(err))
+		return nil
+	}
+	return fieldTest{place: p, path: name, tests: c.tests(value, at)}
+}
+
+// list compiles the filters of $and and $or.
+func (c *compiler) list(r gjson.Result, at string, depth int) (list []condition) {
+	if !r.IsArray() || len(r.Array()) == 0 {
+		c.faults.Add(at, "must be a list of filters")
+		return nil
+	}
+	for i, one := range r.Array() {
+		list = append(list, c.object(one, fmt.Sprintf("%s[%d]", at, i), depth+1))
+	}
+	return list
+}
+
+// members calls f for each member, and notes what stands there twice. Beyond
+// the number of conditions it calls nobody.
+func (c *compiler) members(r gjson.Result, at string, f func(name string, value gjson.Result)) {
+	seen := map[string]bool{}
+	r.ForEach(func(name, value gjson.Result) bool {
+		if c.conditions++; c.conditions > mostConditions {
+			if !c.full {
+				c.full = true
+				c.faults.Add("", "has more than %d conditions", mostConditions)
+			}
+			return false
+		}
+		if seen[name.Str] {
+			c.faults.Add(join(at, name.Str), "is given twice")
+			return true
+		}
+		seen[name.Str] = true
+		f(name.Str, value)
+		return true
+	})
+}
+
+// messageOf is what an error says to users.
+func messageOf(err error) string {
+	if e, ok := errors.AsType[*eventhook.Error](err); ok {
+		return e.Message
+	}
+	return err.Error()
+}
+
+func join(at, name string) string {
+	name = eventhook.Label(name)
+	if at == "" {
+		return name
+	}
+	return at + "." + name
+}
+
+// checkJSON says what is wrong with a filter as JSON, "" if nothing.
+func checkJSON(text []byte) string {
+	if len(text) > mostBytes {
+		return fmt.Sprintf("is %d bytes long, at most %d are allowed", len(text), mostBytes)
+	}
+	err := json.Unmarshal(text, new(json.RawMessage))
+	if at, ok := errors.AsType[*json.SyntaxError](err); ok {
+		before := text[:min(max(int(at.Offset)-1, 0), len(text))]
+		return fmt.Sprintf("is not JSON: line %d, column %d: %s", bytes.Count(before, []byte("\n"))+1, len(before)-bytes.LastIndexByte(before, '\n'), at)
+	}
+	if err != nil {
+		return "is not JSON"
+	}
+	return ""
+}

@@ -1,0 +1,115 @@
+package filter
+
+import "github.com/tidwall/gjson"
+
+// operand is a JSON value of a filter, ready to be compared with what events
+// hold. Values are equal when they mean the same: numbers by value, objects
+// whatever the order of their members. Of members with one name the first
+// counts, as it does in paths.
+type operand struct {
+	kind     gjson.Type // JSON for an object or an array
+	raw      string
+	text     string
+	number   number
+	isArray  bool
+	elements []operand
+	members  map[string]operand
+}
+
+func newOperand(r gjson.Result) operand {
+	o := operand{kind: r.Type, raw: r.Raw}
+	switch {
+	case r.Type == gjson.String:
+		o.text = r.Str
+	case r.Type == gjson.Number:
+		o.number = numberOf(&r)
+	case r.IsArray():
+		o.isArray = true
+		r.ForEach(func(_, element gjson.Result) bool {
+			o.elements = append(o.elements, newOperand(element))
+			return true
+		})
+	case r.IsObject():
+		o.members = map[string]operand{}
+		r.ForEach(func(name, member gjson.Result) bool {
+			if _, again := o.members[name.Str]; !again {
+				o.members[name.Str] = newOperand(member)
+			}
+			return true
+		})
+	}
+	return o
+}
+
+// equals reports whether a value of an event means the same.
+func (o *operand) equals(r *gjson.Result) bool {
+	switch {
+	case o.kind != r.Type:
+		return false
+	case o.kind == gjson.String:
+		return o.text == r.Str
+	case o.kind == gjson.Number:
+		return o.number.compare(numberOf(r)) == 0
+	case o.kind != gjson.JSON:
+		return true // null, true, false
+	case o.isArray:
+		return r.IsArray() && o.equalsArray(r)
+	}
+	return r.IsObject() && o.equalsObject(r)
+}
+
+func (o *operand) equalsArray(r *gjson.Result) bool {
+	i, same := 0, true
+	r.ForEach(func(_, element gjson.Result) bool {
+		same = i < len(o.elements) && o.elements[i].equals(&element)
+		i++
+		return same
+	})
+	return same && i == len(o.elements)
+}
+
+func (o *operand) equalsObject(r *gjson.Result) bool {
+	seen, same := make(map[string]bool, len(o.members)), true
+	r.ForEach(func(name, member gjson.Result) bool {
+		if seen[name.Str] {
+			return true
+		}
+		seen[name.Str] = true
+		wanted, ok := o.members[name.Str]
+		same = ok && wanted.equals(&member)
+		return same
+	})
+	return same && len(seen) == len(o.members)
+}
+
+// isIn reports whether a value equals one of several.
+func isIn(list []operand, r *gjson.Result) bool {
+	for i := range list {
+		if list[i].equals(r) {
+			return true
+		}
+	}
+	return false
+}
+
+// isOrdered reports whether an operand has a place in an order.
+func (o *operand) isOrdered() bool { return o.kind == gjson.Number || o.kind == gjson.String }
+
+// order compares a value with an operand: numbers with numbers, and texts with
+// texts by their code points. Others have no order.
+func (o *operand) order(r *gjson.Result) (order int, ok bool) {
+	if o.kind != r.Type || !o.isOrdered() {
+		return 0, false
+	}
+	if o.kind == gjson.Number {
+		value := numberOf(r)
+		return value.compare(o.number), true
+	}
+	switch {
+	case r.Str < o.text:
+		return -1, true
+	case r.Str > o.text:
+		return 1, true
+	}
+	return 0, true
+}

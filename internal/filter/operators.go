@@ -1,0 +1,188 @@
+package filter
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/eventhook/eventhook"
+)
+
+// test is one operator with its operand. A field that is missing passes none
+// but $exists: false: also $ne, $nin and $not say something about a value.
+type test struct {
+	passes func(*gjson.Result) bool
+	wanted string // what it is, for people
+}
+
+// operator makes a test of an operand, or says what is wrong with that.
+type operator func(r gjson.Result) (passes func(*gjson.Result) bool, wrong string)
+
+var operators = map[string]operator{
+	"$eq":         equality(true),
+	"$ne":         equality(false),
+	"$gt":         ordering(func(order int) bool { return order > 0 }),
+	"$gte":        ordering(func(order int) bool { return order >= 0 }),
+	"$lt":         ordering(func(order int) bool { return order < 0 }),
+	"$lte":        ordering(func(order int) bool { return order <= 0 }),
+	"$in":         membership(true),
+	"$nin":        membership(false),
+	"$contains":   contains,
+	"$startsWith": affix(strings.HasPrefix),
+	"$endsWith":   affix(strings.HasSuffix),
+	"$exists":     exists,
+	"$regex":      regex,
+}
+
+const operatorNames = "$eq, $ne, $gt, $gte, $lt, $lte, $in, $nin, $contains, $startsWith, $endsWith, $exists, $regex, $not"
+
+func equality(want bool) operator {
+	return func(r gjson.Result) (func(*gjson.Result) bool, string) {
+		o := newOperand(r)
+		return func(v *gjson.Result) bool { return v.Exists() && o.equals(v) == want }, ""
+	}
+}
+
+func membership(want bool) operator {
+	return func(r gjson.Result) (func(*gjson.Result) bool, string) {
+		if !r.IsArray() {
+			return nil, "must be a list of values"
+		}
+		list := newOperand(r).elements
+		return func(v *gjson.Result) bool { return v.Exists() && isIn(list, v) == want }, ""
+	}
+}
+
+func ordering(want func(order int) bool) operator {
+	return func(r gjson.Result) (func(*gjson.Result) bool, string) {
+		o := newOperand(r)
+		if !o.isOrdered() {
+			return nil, "must be a number or a text"
+		}
+		return func(v *gjson.Result) bool {
+			order, ok := o.order(v)
+			return ok && want(order)
+		}, ""
+	}
+}
+
+func affix(has func(s, affix string) bool) operator {
+	return func(r gjson.Result) (func(*gjson.Result) bool, string) {
+		if r.Type != gjson.String {
+			return nil, "must be a text"
+		}
+		return func(v *gjson.Result) bool { return v.Type == gjson.String && has(v.Str, r.Str) }, ""
+	}
+}
+
+// contains is for a part of a text, and for an element of an array.
+func contains(r gjson.Result) (func(*gjson.Result) bool, string) {
+	o := newOperand(r)
+	return func(v *gjson.Result) bool {
+		if v.Type == gjson.String {
+			return o.kind == gjson.String && strings.Contains(v.Str, o.text)
+		}
+		found := false
+		if v.IsArray() {
+			v.ForEach(func(_, element gjson.Result) bool {
+				found = o.equals(&element)
+				return !found
+			})
+		}
+		return found
+	}, ""
+}
+
+func exists(r gjson.Result) (func(*gjson.Result) bool, string) {
+	if r.Type != gjson.True && r.Type != gjson.False {
+		return nil, "must be true or false"
+	}
+	want := r.Type == gjson.True
+	return func(v *gjson.Result) bool { return v.Exists() == want }, ""
+}
+
+func regex(r gjson.Result) (func(*gjson.Result) bool, string) {
+	if r.Type != gjson.String {
+		return nil, "must be a regular expression as a text"
+	}
+	re, wrong := compileRegexp(r.Str)
+	if wrong != "" {
+		return nil, wrong
+	}
+	return func(v *gjson.Result) bool {
+		return v.Type == gjson.String && len(v.Str) <= mostSearched && re.MatchString(v.Str)
+	}, ""
+}
+
+// tests compiles what a path is held against: a value, a list of which one
+// must equal, or an object of operators that must all hold.
+func (c *compiler) tests(r gjson.Result, at string) []test {
+	if r.IsObject() {
+		return c.operators(r, at, true)
+	}
+	name, text := "$eq", r.Raw
+	if r.IsArray() {
+		name, text = "$in", "one of "+r.Raw
+	}
+	passes, _ := operators[name](r)
+	return []test{{passes: passes, wanted: eventhook.Shorten(text, 200)}}
+}
+
+func (c *compiler) operators(r gjson.Result, at string, mayNegate bool) (tests []test) {
+	if len(r.Map()) == 0 {
+		c.faults.Add(at, "names no operator")
+	}
+	c.members(r, at, func(name string, value gjson.Result) {
+		t, wrong := c.operator(name, value, join(at, name), mayNegate)
+		if wrong != "" {
+			c.faults.Add(join(at, name), "%s", wrong)
+			return
+		}
+		t.wanted = name + " " + eventhook.Shorten(value.Raw, 200)
+		tests = append(tests, t)
+	})
+	return tests
+}
+
+func (c *compiler) operator(name string, value gjson.Result, at string, mayNegate bool) (t test, wrong string) {
+	switch {
+	case name == "$not" && mayNegate:
+		return c.negation(value, at)
+	case name == "$exists" && !mayNegate:
+		return t, "does not belong into $not: write $exists with the other value"
+	case name == "$regex":
+		if c.regexps++; c.regexps > mostRegexps {
+			return t, fmt.Sprintf("is one regular expression too many, at most %d are allowed", mostRegexps)
+		}
+	}
+	build, ok := operators[name]
+	switch {
+	case ok:
+		t.passes, wrong = build(value)
+		return t, wrong
+	case strings.HasPrefix(name, "$"):
+		return t, "is not one of " + operatorNames
+	}
+	return t, "is no operator: to compare with an object, write $eq; to look into it, a longer path"
+}
+
+// negation holds for a field that is there and does not pass all tests.
+func (c *compiler) negation(r gjson.Result, at string) (t test, wrong string) {
+	if !r.IsObject() {
+		return t, "must be an object of operators"
+	}
+	tests := c.operators(r, at, false)
+	t.passes = func(v *gjson.Result) bool {
+		if !v.Exists() {
+			return false
+		}
+		for i := range tests {
+			if !tests[i].passes(v) {
+				return true
+			}
+		}
+		return false
+	}
+	return t, ""
+}

@@ -1,0 +1,205 @@
+package payload
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"iter"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tidwall/gjson"
+)
+
+// CloudEvent is the CloudEvent (github.com/cloudevents/spec, version 1.0) that
+// the webhook is, nil if it is none: an object of its attributes, which are
+// all texts, and data. It is the same for an event in the headers and the body
+// (binary mode) as for one in a body of JSON (structured mode). Data is what
+// Render makes of a webhook with that body and content type, and missing if
+// there is none. A batch of events, and an event in another format, is none.
+func (v *View) CloudEvent() json.RawMessage {
+	if !v.isCloudKnown {
+		v.isCloudKnown = true
+		v.cloudEvent = v.toCloudEvent()
+	}
+	return v.cloudEvent
+}
+
+const (
+	formats    = "application/cloudevents" // what the media types of all formats begin with
+	jsonFormat = formats + "+json"
+)
+
+// IsStructured reports whether a content type says that a body is CloudEvents
+// with their attributes, in whatever format.
+func IsStructured(contentType string) bool {
+	return strings.HasPrefix(mediaType(contentType), formats)
+}
+
+func (v *View) toCloudEvent() []byte {
+	media := mediaType(v.contentType)
+	switch {
+	case media == jsonFormat:
+		return structuredEvent(gjson.ParseBytes(v.JSON()))
+	case strings.HasPrefix(media, formats), v.header.Get("Ce-Specversion") != specVersion:
+		return nil
+	}
+	return v.binaryEvent()
+}
+
+const specVersion = "1.0"
+
+// maxAttributes is more than any event has.
+const maxAttributes = 1000
+
+// attributes are an event's, by their names.
+type attributes map[string]string
+
+// add adds an attribute, unless it is there. Those that are empty are absent,
+// and those whose name no attribute can have are not looked at.
+func (a attributes) add(name, value string) {
+	_, again := a[name]
+	if !again && value != "" && name != "data" && name != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789") == "" {
+		a[name] = value
+	}
+}
+
+// with is the event with its data, nil if a required attribute is missing.
+func (a attributes) with(data json.RawMessage) []byte {
+	if a["specversion"] != specVersion || a["id"] == "" || a["source"] == "" || a["type"] == "" || len(a) > maxAttributes {
+		return nil
+	}
+	b := []byte{'{'}
+	for _, name := range slices.Sorted(maps.Keys(a)) {
+		b = AppendText(append(AppendText(b, name), ':'), a[name])
+		b = append(b, ',')
+	}
+	if data == nil {
+		b[len(b)-1] = '}'
+		return b
+	}
+	return append(append(append(b, `"data":`...), data...), '}')
+}
+
+// binaryEvent reads an event whose attributes are headers (HTTP binding,
+// section 3.1).
+func (v *View) binaryEvent() []byte {
+	const prefix = "ce-"
+	a := attributes{}
+	a.add("datacontenttype", v.contentType)
+	for name, value := range linesOf(v.header) {
+		if len(name) <= len(prefix) || !strings.EqualFold(name[:len(prefix)], prefix) {
+			continue
+		}
+		name = strings.ToLower(name[len(prefix):])
+		text := attributeText(value)
+		if !utf8.ValidString(text) {
+			return nil
+		}
+		if name != "datacontenttype" {
+			a.add(name, text)
+		}
+	}
+	if len(v.body) == 0 {
+		return a.with(nil)
+	}
+	return a.with((&View{webhook: v.webhook}).Render())
+}
+
+// linesOf are headers, of repeated ones the first.
+func linesOf(h Header) iter.Seq2[string, string] {
+	switch h := h.(type) {
+	case Block:
+		return h.All()
+	case http.Header:
+		return func(yield func(name, value string) bool) {
+			for name, values := range h {
+				if len(values) > 0 && !yield(name, values[0]) {
+					return
+				}
+			}
+		}
+	}
+	return func(func(string, string) bool) {}
+}
+
+// attributeText is a header's value without quotes and percent signs (HTTP
+// binding, section 3.1.3.2). Percent signs that encode nothing stay.
+func attributeText(value string) string {
+	if inner, ok := strings.CutPrefix(value, `"`); ok && strings.HasSuffix(inner, `"`) {
+		value = unescaped(strings.TrimSuffix(inner, `"`))
+	}
+	if text, err := url.PathUnescape(value); err == nil {
+		return text
+	}
+	return value
+}
+
+// unescaped is a quoted string without its backslashes (RFC 9110, section
+// 5.6.4).
+func unescaped(s string) string {
+	if !strings.Contains(s, `\`) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+1 < len(s) {
+			i++
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+// structuredEvent reads an event in JSON. Of members with one name the first
+// counts, as it does in paths.
+func structuredEvent(body gjson.Result) []byte {
+	if !body.IsObject() {
+		return nil
+	}
+	a := attributes{}
+	var data, inBase64 gjson.Result
+	body.ForEach(func(name, value gjson.Result) bool {
+		switch {
+		case value.Type == gjson.Null: // which is absent
+		case name.Str == "data" && !data.Exists():
+			data = value
+		case name.Str == "data_base64" && !inBase64.Exists():
+			inBase64 = value
+		case value.Type == gjson.String:
+			a.add(name.Str, value.Str)
+		case value.Type != gjson.JSON: // a number, or a truth value
+			a.add(name.Str, value.Raw)
+		}
+		return len(a) <= maxAttributes
+	})
+	view, ok := dataOf(a["datacontenttype"], data, inBase64)
+	if !ok {
+		return nil
+	}
+	return a.with(view)
+}
+
+// dataOf is an event's data as it would be if it were a body of its own (JSON
+// format, section 3.1). Data that is not JSON comes as a text, or in base64.
+func dataOf(contentType string, data, inBase64 gjson.Result) (view json.RawMessage, ok bool) {
+	switch {
+	case data.Exists() && (data.Type != gjson.String || contentType == "" || IsJSON(contentType)):
+		return json.RawMessage(data.Raw), true
+	case data.Exists():
+		return New(Block(nil), contentType, []byte(data.Str)).Render(), true
+	case !inBase64.Exists():
+		return nil, true
+	}
+	bytes, err := base64.StdEncoding.DecodeString(inBase64.Str)
+	if err != nil || inBase64.Type != gjson.String {
+		return nil, false
+	}
+	if len(bytes) == 0 {
+		return nil, true
+	}
+	return New(Block(nil), contentType, bytes).Render(), true
+}

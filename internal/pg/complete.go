@@ -1,0 +1,119 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook"
+)
+
+// completeSQL ends executions whose leases are current, in the order of their
+// ids, in which all lock them who lock several. The ids are compared twice and
+// the tenant in words that no index answers to: in a small table the planner
+// would read all of the tenant's, and keep to it while the table grows. Primary
+// key.
+const completeSQL = `
+UPDATE eventhook.execution e
+SET status = 'completed', due_at = NULL, completed_at = $5, output = u.output::json, error = NULL
+FROM unnest($2::uuid[], $3::int8[], $4::text[]) AS u (id, lease_token, output)
+WHERE e.id = ANY($2) AND e.id = u.id AND (e.tenant_id = $1) IS TRUE AND e.lease_token = u.lease_token AND e.status = 'running'
+RETURNING `
+
+const (
+	completeOneSQL  = completeSQL + executionColumns
+	completeManySQL = completeSQL + `e.id, e.lease_token`
+)
+
+// completeArgs are the parameters of completeSQL; list is in the order of ids.
+func (db *DB) completeArgs(tenant eventhook.TenantID, list []eventhook.Execution) []any {
+	ids, tokens, outputs := make([][16]byte, len(list)), make([]int64, len(list)), make([]*string, len(list))
+	for i, x := range list {
+		ids[i], tokens[i], outputs[i] = x.ID, x.Lease.Token, jsonElement(x.Output)
+	}
+	return []any{[16]byte(tenant), ids, tokens, outputs, db.now()}
+}
+
+// Complete ends an execution with its Output, and returns it as it is then.
+func (db *DB) Complete(ctx context.Context, x eventhook.Execution) (eventhook.Execution, error) {
+	rows, err := db.work.Query(ctx, completeOneSQL, db.completeArgs(x.TenantID, []eventhook.Execution{x})...)
+	if err != nil {
+		return eventhook.Execution{}, translate("complete execution", err)
+	}
+	done, err := pgx.CollectExactlyOneRow(rows, oneExecution)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return done, db.lostOrAbsent(ctx, x)
+	}
+	return done, translate("complete execution", err)
+}
+
+// CompleteAll ends a tenant's executions, each with its Output, and answers for
+// each in turn: nil, ErrLeaseLost or KindNotFound. What is wrong with one
+// changes nothing for the others. Of two with one id and token the second has
+// lost its lease. It is one statement, and one more if not all were completed.
+func (db *DB) CompleteAll(ctx context.Context, tenant eventhook.TenantID, list []eventhook.Execution) ([]error, error) {
+	type held struct {
+		id    eventhook.ExecutionID
+		token int64
+	}
+	first := make(map[held]int, len(list))
+	batch := make([]eventhook.Execution, 0, len(list))
+	for i, x := range list {
+		h := held{x.ID, x.Lease.Token}
+		if _, twice := first[h]; !twice {
+			first[h] = i
+			batch = append(batch, x)
+		}
+	}
+	slices.SortFunc(batch, func(x, y eventhook.Execution) int { return slices.Compare(x.ID[:], y.ID[:]) })
+	done, err := db.leaseTokens(ctx, "complete executions", completeManySQL, db.completeArgs(tenant, batch)...)
+	if err != nil {
+		return nil, err
+	}
+	answers := make([]error, len(list))
+	if len(done) == len(list) {
+		return answers, nil
+	}
+	there, err := db.leaseTokens(ctx, "read executions", presentSQL, [16]byte(tenant), idsOf(batch))
+	if err != nil {
+		return nil, err
+	}
+	for i, x := range list {
+		h := held{x.ID, x.Lease.Token}
+		if _, isThere := there[x.ID]; !isThere {
+			answers[i] = eventhook.NotFound("execution")
+		} else if token, isDone := done[x.ID]; !isDone || token != h.token || first[h] != i {
+			answers[i] = eventhook.ErrLeaseLost
+		}
+	}
+	return answers, nil
+}
+
+// presentSQL tells which executions a tenant has. Primary key.
+const presentSQL = `SELECT id, lease_token FROM eventhook.execution WHERE id = ANY($2::uuid[]) AND (tenant_id = $1) IS TRUE`
+
+// leaseTokens are those of the executions that a statement returns.
+func (db *DB) leaseTokens(ctx context.Context, act, sql string, args ...any) (map[eventhook.ExecutionID]int64, error) {
+	rows, err := db.work.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, translate(act, err)
+	}
+	tokens := map[eventhook.ExecutionID]int64{}
+	var id eventhook.ExecutionID
+	var token int64
+	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &token}, func() error {
+		tokens[id] = token
+		return nil
+	})
+	return tokens, translate(act, err)
+}
+
+func idsOf(list []eventhook.Execution) [][16]byte {
+	ids := make([][16]byte, len(list))
+	for i, x := range list {
+		ids[i] = x.ID
+	}
+	return ids
+}

@@ -1,0 +1,162 @@
+package pg
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook"
+)
+
+// DeliveriesWake is closed when deliveries may have become due somewhere. Take
+// it before looking at the database, so that nothing falls in between.
+func (db *DB) DeliveriesWake() <-chan struct{} { return db.hub.wait(deliveriesTopic) }
+
+// WakeDeliveries says that deliveries are due which this process does not take.
+func (db *DB) WakeDeliveries() { db.hub.wake(deliveriesTopic) }
+
+// dueLanesSQL hops from subscription to subscription in delivery_due and looks
+// at the first row of each: it costs as much as there are subscriptions that are
+// owed something, not as much as they are owed. The limit ends the hopping.
+const dueLanesSQL = `
+WITH RECURSIVE lane AS (
+    (SELECT tenant_id, subscription_id, due_at FROM eventhook.delivery
+     WHERE due_at IS NOT NULL AND subscription_id > $2
+     ORDER BY subscription_id, due_at LIMIT 1)
+    UNION ALL
+    SELECT n.* FROM lane l CROSS JOIN LATERAL (
+        SELECT tenant_id, subscription_id, due_at FROM eventhook.delivery
+        WHERE due_at IS NOT NULL AND subscription_id > l.subscription_id
+        ORDER BY subscription_id, due_at LIMIT 1) n
+)
+SELECT tenant_id, subscription_id FROM lane WHERE due_at <= $1 LIMIT $3`
+
+// DueLanes lists the subscriptions after a cursor for which deliveries are due,
+// paused and disabled ones too, by their ids. Fewer than limit are the last.
+func (db *DB) DueLanes(ctx context.Context, after eventhook.SubscriptionID, limit int) ([]eventhook.Lane, error) {
+	rows, err := db.work.Query(ctx, dueLanesSQL, db.now(), [16]byte(after), limit)
+	if err != nil {
+		return nil, translate("list due lanes", err)
+	}
+	lanes, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (l eventhook.Lane, err error) {
+		return l, r.Scan((*[16]byte)(&l.TenantID), (*[16]byte)(&l.SubscriptionID))
+	})
+	return lanes, translate("list due lanes", err)
+}
+
+// claimDeliveriesSQL leases, for each lane, the deliveries that were due first,
+// and skips those another instance is claiming. It goes round the lanes, and
+// stops when the events' bodies have $5 bytes, so that memory is bounded; an
+// event that several lanes get counts for each. $4 is now. Index delivery_due,
+// then primary keys, in one partition each.
+const claimDeliveriesSQL = `
+WITH due AS MATERIALIZED (
+    SELECT u.n, u.lease, d.tenant_id, d.id, d.event_id, d.due_at
+    FROM unnest($1::uuid[], $2::int4[], $3::interval[]) WITH ORDINALITY AS u (subscription_id, most, lease, n)
+    CROSS JOIN LATERAL (
+        SELECT d.tenant_id, d.id, d.event_id, d.due_at FROM eventhook.delivery d
+        WHERE d.subscription_id = u.subscription_id AND d.due_at <= $4
+        ORDER BY d.due_at LIMIT u.most FOR UPDATE SKIP LOCKED) d
+), sized AS MATERIALIZED (
+    SELECT d.*, row_number() OVER (PARTITION BY d.n ORDER BY d.due_at) AS round,
+        coalesce((SELECT e.body_size FROM eventhook.event e WHERE e.tenant_id = d.tenant_id AND e.id = d.event_id), 0) AS size
+    FROM due d
+), c AS MATERIALIZED (
+    SELECT tenant_id, id, lease FROM (
+        SELECT tenant_id, id, lease, size, sum(size::bigint) OVER (ORDER BY round, n ROWS UNBOUNDED PRECEDING) - size AS before FROM sized) s
+    WHERE before < $5
+)
+UPDATE eventhook.delivery d
+SET status = 'acquired', due_at = $4::timestamptz + c.lease, lease_token = d.lease_token + 1
+FROM c
+WHERE d.tenant_id = c.tenant_id AND d.id = c.id
+RETURNING d.id, d.tenant_id, d.subscription_id, d.event_id, d.event_type, d.lease_token, d.due_at, d.attempts, d.retry_count, d.restarted_at`
+
+// readPublishedSQL reads what subscribers are told of events. Each id leads to
+// its own partition. Primary keys.
+const readPublishedSQL = `
+SELECT u.id, coalesce(e.origin, ''), coalesce(e.content_type, ''), coalesce(e.body_size, 0), coalesce(e.trace_id, ''), coalesce(e.request_id, ''),
+    coalesce(e.correlation_id, ''), p.headers, p.body, p.envelope
+FROM unnest($1::uuid[], $2::uuid[]) AS u (tenant_id, id)
+LEFT JOIN eventhook.event e ON e.tenant_id = u.tenant_id AND e.id = u.id
+LEFT JOIN eventhook.event_payload p ON p.event_id = u.id`
+
+// ClaimDeliveries leases due deliveries of some lanes, those first that were due
+// first, with their events; fewer than a lane asks for when bodies are large.
+// Nobody else gets them meanwhile. A lane may be named once. An event past its
+// retention has no Body.
+func (db *DB) ClaimDeliveries(ctx context.Context, claims []eventhook.LaneClaim) ([]*eventhook.Delivery, error) {
+	subscriptions, most, leases := make([][16]byte, len(claims)), make([]int32, len(claims)), make([]time.Duration, len(claims))
+	for i, c := range claims {
+		subscriptions[i], most[i], leases[i] = c.SubscriptionID, int32(c.Max), c.Lease
+	}
+	rows, err := db.work.Query(ctx, claimDeliveriesSQL, subscriptions, most, leases, db.now(), claimBytes)
+	if err != nil {
+		return nil, translate("claim deliveries", err)
+	}
+	list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (*eventhook.Delivery, error) {
+		d := &eventhook.Delivery{Status: eventhook.DeliveryAcquired}
+		return d, r.Scan((*[16]byte)(&d.ID), (*[16]byte)(&d.TenantID), (*[16]byte)(&d.SubscriptionID), (*[16]byte)(&d.EventID), &d.EventType,
+			&d.Lease.Token, &d.Lease.Until, &d.Attempts, &d.RetryCount, &d.RestartedAt)
+	})
+	if err != nil || len(list) == 0 {
+		return nil, translate("claim deliveries", err)
+	}
+	return list, db.readPublished(ctx, list)
+}
+
+// readPublished gives deliveries their events, of which each is read once.
+func (db *DB) readPublished(ctx context.Context, list []*eventhook.Delivery) error {
+	events := make(map[eventhook.EventID]*eventhook.Event, len(list))
+	var tenants, ids [][16]byte
+	for _, d := range list {
+		if events[d.EventID] == nil {
+			events[d.EventID] = &eventhook.Event{ID: d.EventID, TenantID: d.TenantID, Status: eventhook.EventDelivered, EventType: d.EventType}
+			tenants, ids = append(tenants, d.TenantID), append(ids, d.EventID)
+		}
+		d.Event = events[d.EventID]
+	}
+	rows, err := db.work.Query(ctx, readPublishedSQL, tenants, ids)
+	if err != nil {
+		return translate("read published events", err)
+	}
+	var id eventhook.EventID
+	var e eventhook.Event
+	var origin string
+	var envelope []byte
+	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &origin, &e.ContentType, &e.BodySize, &e.TraceID, &e.RequestID,
+		&e.CorrelationID, &e.Headers, &e.Body, &envelope}, func() error {
+		of := events[id]
+		of.Origin, of.ContentType, of.BodySize, of.TraceID = eventhook.Origin(origin), e.ContentType, e.BodySize, e.TraceID
+		of.RequestID, of.CorrelationID, of.Payload = e.RequestID, e.CorrelationID, e.Payload
+		e.Payload = eventhook.Payload{}
+		if envelope == nil {
+			return nil
+		}
+		of.Envelope = new(eventhook.Envelope)
+		if err := json.Unmarshal(envelope, of.Envelope); err != nil {
+			return fmt.Errorf("envelope of %s: %w", id, err)
+		}
+		return nil
+	})
+	return translate("read published events", err)
+}
+
+const releaseDeliveriesSQL = `
+UPDATE eventhook.delivery d SET status = CASE WHEN d.retry_count > 0 THEN 'failed' ELSE 'pending' END, due_at = $4
+FROM unnest($1::uuid[], $2::uuid[], $3::int8[]) AS u (tenant_id, id, lease_token)
+WHERE d.tenant_id = u.tenant_id AND d.id = u.id AND d.lease_token = u.lease_token AND d.status = 'acquired'`
+
+// ReleaseDeliveries gives leased deliveries back at once, due now, and wakes
+// nobody. Those whose lease was lost are left alone. Primary key.
+func (db *DB) ReleaseDeliveries(ctx context.Context, list []*eventhook.Delivery) error {
+	tenants, ids, tokens := make([][16]byte, len(list)), make([][16]byte, len(list)), make([]int64, len(list))
+	for i, d := range list {
+		tenants[i], ids[i], tokens[i] = d.TenantID, d.ID, d.Lease.Token
+	}
+	_, err := db.work.Exec(ctx, releaseDeliveriesSQL, tenants, ids, tokens, db.now())
+	return translate("release deliveries", err)
+}

@@ -1,0 +1,684 @@
+package pg
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/eventhook/eventhook"
+)
+
+// subscriber is a subscription of acme's.
+func (f *fixture) subscriber(change ...func(*eventhook.Subscription)) *eventhook.Subscription {
+	f.Helper()
+	s := &eventhook.Subscription{ID: eventhook.NewID[eventhook.Subscription](f.clock.now()), TenantID: f.tenant, Name: "billing", Status: eventhook.SubscriptionActive}
+	for _, c := range change {
+		c(s)
+	}
+	f.exec(`INSERT INTO eventhook.subscription (id, tenant_id, name, status, event_types, settings, secrets, created_at, updated_at)
+		VALUES ($1, $2, $3, $4, '{payment.*}', '{}', '-', $5, $5)`, [16]byte(s.ID), [16]byte(s.TenantID), s.Name, string(s.Status), f.clock.now())
+	return s
+}
+
+// publishing is an event for subscribers, matched just now; without a lease.
+func (f *fixture) publishing(key string, to ...*eventhook.Subscription) *eventhook.Publishing {
+	f.Helper()
+	e := f.event(func(e *eventhook.Event) {
+		e.SourceID, e.Origin, e.EventType, e.IdempotencyKey = eventhook.SourceID{}, eventhook.OriginAPI, "payment.made", key
+		e.Body, e.Headers = []byte(`{"amount": 1.50}`), nil
+	})
+	p := &eventhook.Publishing{Event: e, Generation: f.generation()}
+	for _, s := range to {
+		p.Deliveries = append(p.Deliveries, &eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, s.ID), SubscriptionID: s.ID})
+	}
+	return p
+}
+
+func (f *fixture) publish(db *DB, batch ...*eventhook.Publishing) {
+	f.Helper()
+	f.must(db.Publish(f.Context(), batch))
+}
+
+// owed publishes n events to a subscription, a millisecond apart.
+func (f *fixture) owed(n int, to *eventhook.Subscription) (list []*eventhook.Delivery) {
+	f.Helper()
+	var batch []*eventhook.Publishing
+	for range n {
+		f.clock.advance(time.Millisecond)
+		p := f.publishing("", to)
+		batch, list = append(batch, p), append(list, p.Deliveries...)
+	}
+	f.publish(f.db, batch...)
+	return list
+}
+
+func (f *fixture) claimDeliveries(db *DB, most int, of ...*eventhook.Subscription) []*eventhook.Delivery {
+	f.Helper()
+	var claims []eventhook.LaneClaim
+	for _, s := range of {
+		claims = append(claims, eventhook.LaneClaim{SubscriptionID: s.ID, Max: most, Lease: lease})
+	}
+	list, err := db.ClaimDeliveries(f.Context(), claims)
+	f.must(err)
+	return list
+}
+
+// held are n deliveries to a subscription that an instance has claimed.
+func (f *fixture) held(n int, to *eventhook.Subscription) []*eventhook.Delivery {
+	f.Helper()
+	f.owed(n, to)
+	list := f.claimDeliveries(f.db, n, to)
+	same(f, "claimed", len(list), n)
+	slices.SortFunc(list, func(x, y *eventhook.Delivery) int { return slices.Compare(x.ID[:], y.ID[:]) })
+	return list
+}
+
+// came is what came of a delivery's attempt.
+func (f *fixture) came(d *eventhook.Delivery, status eventhook.DeliveryStatus, change ...func(*eventhook.DeliverySettlement)) *eventhook.DeliverySettlement {
+	a := &eventhook.Attempt{StartedAt: f.clock.now(), Duration: 12 * time.Millisecond, StatusCode: 200, Excerpt: "ok"}
+	s := &eventhook.DeliverySettlement{Delivery: d, Attempt: a, Status: status, DeadInRow: 10}
+	if status != eventhook.DeliverySuccess {
+		a.StatusCode, a.ErrorClass, a.Error, a.Excerpt = 503, eventhook.ErrorHTTP5xx, "the receiver answered 503", "<busy>"
+		s.LastError, s.RetryCount, s.DueAt = a.Error, d.RetryCount+1, f.clock.now().Add(time.Second)
+	}
+	for _, c := range change {
+		c(s)
+	}
+	return s
+}
+
+func (f *fixture) settleDeliveries(db *DB, batch ...*eventhook.DeliverySettlement) {
+	f.Helper()
+	lost, err := db.SettleDeliveries(f.Context(), batch)
+	f.must(err)
+	if len(lost) > 0 {
+		f.Fatalf("%d leases were lost, want none", len(lost))
+	}
+}
+
+func (f *fixture) delivery(id eventhook.DeliveryID) (eventhook.Delivery, []eventhook.Attempt) {
+	f.Helper()
+	d, attempts, err := f.db.Delivery(f.Context(), f.tenant, id)
+	f.must(err)
+	return d, attempts
+}
+
+func (f *fixture) lanes(after eventhook.SubscriptionID, limit int) []eventhook.SubscriptionID {
+	f.Helper()
+	list, err := f.db.DueLanes(f.Context(), after, limit)
+	f.must(err)
+	ids := []eventhook.SubscriptionID{}
+	for _, l := range list {
+		same(f, "the lane's tenant", l.TenantID, f.tenant)
+		ids = append(ids, l.SubscriptionID)
+	}
+	return ids
+}
+
+func TestDueLanesAreThoseWithDueDeliveries(t *testing.T) {
+	f := setUp(t)
+	f.keep(Retention{})
+	var subs []*eventhook.Subscription
+	for range 5 {
+		subs = append(subs, f.subscriber())
+	}
+	slices.SortFunc(subs, func(x, y *eventhook.Subscription) int { return slices.Compare(x.ID[:], y.ID[:]) })
+	same(t, "when nothing is owed", f.lanes(eventhook.SubscriptionID{}, 10), []eventhook.SubscriptionID{})
+	for _, s := range []*eventhook.Subscription{subs[0], subs[1], subs[3], subs[4]} {
+		f.owed(3, s)
+	}
+	f.claimDeliveries(f.other, 10, subs[1]) // all of them: none is due
+	f.claimDeliveries(f.other, 1, subs[3])
+	same(t, "lanes", f.lanes(eventhook.SubscriptionID{}, 10), []eventhook.SubscriptionID{subs[0].ID, subs[3].ID, subs[4].ID})
+	same(t, "the first", f.lanes(eventhook.SubscriptionID{}, 1), []eventhook.SubscriptionID{subs[0].ID})
+	same(t, "the next", f.lanes(subs[0].ID, 2), []eventhook.SubscriptionID{subs[3].ID, subs[4].ID})
+	same(t, "the end", f.lanes(subs[4].ID, 2), []eventhook.SubscriptionID{})
+	f.clock.advance(day) // another partition
+	f.owed(1, subs[2])
+	same(t, "when the leases have run out", len(f.lanes(eventhook.SubscriptionID{}, 10)), 5)
+}
+
+func TestAClaimedDeliveryHasItsEvent(t *testing.T) {
+	f := setUp(t)
+	s, another := f.subscriber(), f.subscriber()
+	p := f.publishing("k", s, another)
+	p.Event.TraceID, p.Event.RequestID, p.Event.CorrelationID = "4bf92f3577b34da6a3ce929d0e0e4736", "req-1", "order-7"
+	p.Event.Envelope = &eventhook.Envelope{Category: "money", Scope: []byte(`{"a":1}`), TraceFlags: "01"}
+	f.publish(f.db, p)
+	list := f.claimDeliveries(f.other, 10, s, another)
+	same(t, "claimed", len(list), 2)
+	same(t, "they share the event", list[0].Event, list[1].Event)
+	i := slices.IndexFunc(list, func(d *eventhook.Delivery) bool { return d.SubscriptionID == s.ID })
+	same(t, "the delivery", *list[i], eventhook.Delivery{
+		ID: p.Deliveries[0].ID, TenantID: f.tenant, SubscriptionID: s.ID, EventID: p.Event.ID, EventType: "payment.made",
+		Status: eventhook.DeliveryAcquired, Lease: eventhook.Lease{Token: 1, Until: f.clock.now().Add(lease)},
+		Event: &eventhook.Event{
+			ID: p.Event.ID, TenantID: f.tenant, Origin: eventhook.OriginAPI, Status: eventhook.EventDelivered, EventType: "payment.made",
+			ContentType: "application/json", BodySize: 16, TraceID: p.Event.TraceID, RequestID: "req-1", CorrelationID: "order-7",
+			Envelope: p.Event.Envelope, Payload: eventhook.Payload{Headers: []byte{}, Body: p.Event.Body},
+		},
+	})
+	f.exec(`DELETE FROM eventhook.event_payload`)
+	f.exec(`DELETE FROM eventhook.event`)
+	f.clock.advance(lease)
+	again := f.claimDeliveries(f.db, 10, s)
+	same(t, "claimed when its event is gone", len(again), 1)
+	same(t, "its token", again[0].Lease.Token, int64(2))
+	same(t, "its event", again[0].Event, &eventhook.Event{ID: p.Event.ID, TenantID: f.tenant, Status: eventhook.EventDelivered, EventType: "payment.made"})
+}
+
+func TestAClaimTakesTheOldestOfEachLane(t *testing.T) {
+	f := setUp(t)
+	a, b, idle := f.subscriber(), f.subscriber(), f.subscriber()
+	fromA, fromB := f.owed(5, a), f.owed(2, b)
+	ids := func(list []*eventhook.Delivery) (ids []eventhook.DeliveryID) {
+		for _, d := range list {
+			ids = append(ids, d.ID)
+		}
+		slices.SortFunc(ids, func(x, y eventhook.DeliveryID) int { return slices.Compare(x[:], y[:]) })
+		return ids
+	}
+	f.clock.advance(time.Second)
+	list, err := f.db.ClaimDeliveries(t.Context(), []eventhook.LaneClaim{
+		{SubscriptionID: b.ID, Max: 9, Lease: time.Minute}, {SubscriptionID: idle.ID, Max: 9, Lease: lease}, {SubscriptionID: a.ID, Max: 3, Lease: lease}})
+	f.must(err)
+	// All of a batch became due together, so that any of them may be first.
+	same(t, "claimed", len(list), 5)
+	for _, d := range list {
+		want := lease
+		if d.SubscriptionID == b.ID {
+			want = time.Minute
+		}
+		same(t, "the lease", d.Lease.Until, f.clock.now().Add(want))
+	}
+	rest := f.claimDeliveries(f.other, 10, a, b, idle)
+	same(t, "the rest", len(rest), 2)
+	same(t, "all", ids(append(list, rest...)), ids(append(fromA, fromB...)))
+	same(t, "none twice", len(f.claimDeliveries(f.other, 10, a, b, idle)), 0)
+
+	old := f.owed(1, idle)
+	f.clock.advance(time.Second)
+	f.owed(3, idle)
+	same(t, "the first of a lane", f.claimDeliveries(f.db, 1, idle)[0].ID, old[0].ID)
+}
+
+// TestAClaimTakesWhatWasDueFirst, in whatever partition it is.
+func TestAClaimTakesWhatWasDueFirst(t *testing.T) {
+	f := setUp(t)
+	f.keep(Retention{})
+	s := f.subscriber()
+	retried := f.held(1, s)[0]
+	f.settleDeliveries(f.db, f.came(retried, eventhook.DeliveryFailed, func(s *eventhook.DeliverySettlement) { s.DueAt = f.clock.now().Add(day + time.Hour) }))
+	f.clock.advance(day)
+	fresh := f.owed(1, s)[0]
+	f.clock.advance(2 * time.Hour)
+	same(t, "the next day's", f.claimDeliveries(f.db, 1, s)[0].ID, fresh.ID)
+	same(t, "then the retry", f.claimDeliveries(f.db, 1, s)[0].ID, retried.ID)
+}
+
+func TestAClaimIsBoundedByBytes(t *testing.T) {
+	f := setUp(t)
+	a, b := f.subscriber(), f.subscriber()
+	var batch []*eventhook.Publishing
+	for range 4 {
+		batch = append(batch, f.publishing("", a, b))
+	}
+	f.publish(f.db, batch...)
+	f.exec(`UPDATE eventhook.event SET body_size = $1 WHERE origin = 'api'`, claimBytes/3)
+	list := f.claimDeliveries(f.db, 4, a, b)
+	same(t, "claimed", len(list), 4) // the last may go beyond
+	of := map[eventhook.SubscriptionID]int{}
+	for _, d := range list {
+		of[d.SubscriptionID]++
+	}
+	same(t, "it goes round the lanes", of, map[eventhook.SubscriptionID]int{a.ID: 2, b.ID: 2})
+	same(t, "the rest", len(f.claimDeliveries(f.db, 4, a, b)), 4)
+}
+
+// TestNoDeliveryIsClaimedTwice has instances claim, settle, and fail to settle,
+// all at once.
+func TestNoDeliveryIsClaimedTwice(t *testing.T) {
+	const lanes, each = 20, 600
+	f := setUp(t)
+	f.keep(Retention{})
+	var subs []*eventhook.Subscription
+	for range lanes {
+		s := f.subscriber()
+		subs = append(subs, s)
+	}
+	for range each {
+		f.publish(f.db, f.publishing("", subs...))
+	}
+	var mu sync.Mutex
+	claims := map[eventhook.DeliveryID]int{}
+	instance := func(db *DB) func() {
+		return func() {
+			for {
+				list := f.claimDeliveries(db, 17, subs...)
+				if len(list) == 0 {
+					return
+				}
+				mu.Lock()
+				for _, d := range list {
+					claims[d.ID]++
+				}
+				mu.Unlock()
+				var batch []*eventhook.DeliverySettlement
+				for _, d := range list {
+					batch = append(batch, f.came(d, eventhook.DeliverySuccess))
+				}
+				f.settleDeliveries(db, batch...)
+			}
+		}
+	}
+	together(instance(f.db), instance(f.other), instance(f.db), instance(f.other))
+	for list := f.claimDeliveries(f.db, each, subs...); len(list) > 0; list = f.claimDeliveries(f.db, each, subs...) { // what was locked when the others looked
+		for _, d := range list {
+			claims[d.ID]++
+			f.settleDeliveries(f.db, f.came(d, eventhook.DeliverySuccess))
+		}
+	}
+	same(t, "deliveries that were claimed", len(claims), lanes*each)
+	for id, n := range claims {
+		if n != 1 {
+			t.Errorf("%s was claimed %d times", id, n)
+		}
+	}
+	same(t, "what is owed", f.count("delivery", "due_at IS NOT NULL"), 0)
+	same(t, "attempts", one[int](f, `SELECT sum(attempts)::int FROM eventhook.delivery`), lanes*each)
+}
+
+func TestALeaseOfDeliveriesThatRanOutIsLost(t *testing.T) {
+	f := setUp(t)
+	s := f.subscriber()
+	d := f.held(1, s)[0]
+	f.clock.advance(lease - time.Second)
+	same(t, "claimed under a lease", len(f.claimDeliveries(f.other, 1, s)), 0)
+	f.clock.advance(time.Second)
+	again := f.claimDeliveries(f.other, 1, s)
+	same(t, "claimed after it", len(again), 1)
+	late := f.came(d, eventhook.DeliveryDead)
+	lost, err := f.db.SettleDeliveries(t.Context(), []*eventhook.DeliverySettlement{late})
+	f.must(err)
+	same(t, "lost", lost, []*eventhook.DeliverySettlement{late})
+	same(t, "deaths that are counted", f.count("subscription_health", "dead_in_row > 0"), 0)
+	f.must(f.db.ReleaseDeliveries(t.Context(), []*eventhook.Delivery{d}))
+	got, attempts := f.delivery(d.ID)
+	same(t, "its state", got.Status, eventhook.DeliveryAcquired)
+	same(t, "its attempts", len(attempts), 0)
+	f.settleDeliveries(f.other, f.came(again[0], eventhook.DeliverySuccess))
+	lost, err = f.other.SettleDeliveries(t.Context(), []*eventhook.DeliverySettlement{f.came(again[0], eventhook.DeliverySuccess)})
+	f.must(err)
+	same(t, "lost when it is settled again", len(lost), 1)
+	_, attempts = f.delivery(d.ID)
+	same(t, "attempts in the end", len(attempts), 1)
+}
+
+func TestReleasedDeliveriesAreWhatTheyWere(t *testing.T) {
+	f := setUp(t)
+	s := f.subscriber()
+	list := f.held(2, s)
+	f.settleDeliveries(f.db, f.came(list[0], eventhook.DeliveryFailed))
+	f.clock.advance(time.Second)
+	list[0] = f.claimDeliveries(f.db, 1, s)[0]
+	f.must(f.db.ReleaseDeliveries(t.Context(), list))
+	same(t, "states", f.counts(`SELECT status, count(*) FROM eventhook.delivery WHERE due_at = $1 GROUP BY 1`, f.clock.now()),
+		map[string]int{"failed": 1, "pending": 1})
+	same(t, "claimed again", len(f.claimDeliveries(f.other, 9, s)), 2)
+}
+
+func TestSettledDeliveries(t *testing.T) {
+	f := setUp(t)
+	s := f.subscriber()
+	list := f.held(4, s)
+	begun := f.clock.now()
+	f.clock.advance(50 * time.Millisecond)
+	retried := f.came(list[1], eventhook.DeliveryFailed)
+	stale := f.came(list[3], eventhook.DeliveryDead, func(s *eventhook.DeliverySettlement) { s.Attempt, s.LastError = nil, "older than 24 h" })
+	f.settleDeliveries(f.db, f.came(list[0], eventhook.DeliverySuccess), retried, f.came(list[2], eventhook.DeliveryDead), stale)
+	at := f.clock.now()
+	for i, want := range []eventhook.Delivery{
+		{Status: eventhook.DeliverySuccess, Attempts: 1, StatusCode: 200, CompletedAt: &at},
+		{Status: eventhook.DeliveryFailed, Attempts: 1, RetryCount: 1, StatusCode: 503, LastError: "the receiver answered 503", NextAttemptAt: new(at.Add(time.Second))},
+		{Status: eventhook.DeliveryDead, Attempts: 1, RetryCount: 1, StatusCode: 503, LastError: "the receiver answered 503", CompletedAt: &at},
+		{Status: eventhook.DeliveryDead, RetryCount: 1, LastError: "older than 24 h", CompletedAt: &at},
+	} {
+		d := list[i]
+		want.ID, want.TenantID, want.SubscriptionID, want.EventID, want.EventType = d.ID, f.tenant, s.ID, d.EventID, "payment.made"
+		got, attempts := f.delivery(d.ID)
+		same(t, fmt.Sprintf("delivery %d", i), utc(got), want)
+		same(t, fmt.Sprintf("its attempts, %d", i), len(attempts), want.Attempts)
+	}
+	f.clock.advance(time.Second)
+	again := f.claimDeliveries(f.other, 9, s)
+	same(t, "claimed for its retry", len(again), 1)
+	same(t, "its retries", again[0].RetryCount, 1)
+	f.settleDeliveries(f.other, f.came(again[0], eventhook.DeliverySuccess))
+	got, attempts := f.delivery(list[1].ID)
+	same(t, "its last error", got.LastError, "")
+	same(t, "its attempts", attempts, []eventhook.Attempt{
+		{StartedAt: begun.Add(50 * time.Millisecond), Duration: 12 * time.Millisecond, StatusCode: 503, ErrorClass: eventhook.ErrorHTTP5xx, Error: "the receiver answered 503", Excerpt: "<busy>"},
+		{StartedAt: begun.Add(1050 * time.Millisecond), Duration: 12 * time.Millisecond, StatusCode: 200, Excerpt: "ok"},
+	})
+}
+
+// utc is a delivery with its moments as they are compared.
+func utc(d eventhook.Delivery) eventhook.Delivery {
+	for _, at := range []**time.Time{&d.NextAttemptAt, &d.CompletedAt, &d.RestartedAt} {
+		if *at != nil {
+			*at = new((*at).UTC())
+		}
+	}
+	return d
+}
+
+func TestAHistoryIsBoundedAndHoldsAnything(t *testing.T) {
+	f := setUp(t)
+	s := f.subscriber()
+	d := f.held(1, s)[0]
+	rubbish := "\x00\xff\n<\"" + string(make([]byte, 3000))
+	for n := range 60 {
+		f.settleDeliveries(f.db, f.came(d, eventhook.DeliveryFailed, func(s *eventhook.DeliverySettlement) {
+			s.Attempt.Excerpt, s.Attempt.Error, s.LastError, s.DueAt = rubbish, rubbish, rubbish, f.clock.now()
+			s.Attempt.StatusCode = 400 + n
+		}))
+		d = f.claimDeliveries(f.db, 1, s)[0]
+	}
+	got, attempts := f.delivery(d.ID)
+	same(t, "attempts that were made", got.Attempts, 60)
+	same(t, "of which the last is told", attempts[len(attempts)-1].StatusCode, 459)
+	if n := one[int](f, `SELECT max(octet_length(history)) FROM eventhook.delivery`); n > 96<<10 || len(attempts) < 2 {
+		t.Errorf("the history has %d bytes and %d attempts, want at most 96 KiB and some", n, len(attempts))
+	}
+	same(t, "the bytes of an excerpt", len(attempts[0].Excerpt) <= eventhook.MaxExcerpt+3, true)
+}
+
+func (f *fixture) deadInRow(s *eventhook.Subscription) int {
+	f.Helper()
+	return one[int](f, `SELECT coalesce((SELECT dead_in_row FROM eventhook.subscription_health WHERE subscription_id = $1), 0)`, [16]byte(s.ID))
+}
+
+// TestDeathsInARow settles batches written as letters: d for a dead delivery, s
+// for a success, f for one that is tried again, D and S for a test's.
+func TestDeathsInARow(t *testing.T) {
+	f := setUp(t)
+	for _, c := range []struct {
+		claim    string
+		batches  []string
+		want     int
+		disabled bool
+	}{
+		{"add up", []string{"dd", "d"}, 3, false},
+		{"begin anew after a success", []string{"dd", "s", "d"}, 1, false},
+		{"in the order of a batch", []string{"dd", "dsd"}, 1, false},
+		{"to none, if the success is the last", []string{"dd", "dds"}, 0, false},
+		{"retries do not count", []string{"ddf"}, 2, false},
+		{"nor do tests", []string{"ddD", "S", "D"}, 2, false},
+		{"nor what was never sent, as after a long pause", []string{"du", "uuuuuuu", "u"}, 1, false},
+		{"five disable", []string{"dd", "ddd"}, 5, true},
+		{"and they do before a success", []string{"dd", "ddds"}, 0, true},
+		{"and between two", []string{"dd", "sddddds"}, 0, true},
+		{"four do not", []string{"sdddd", "s"}, 0, false},
+	} {
+		s := f.subscriber()
+		for _, letters := range c.batches {
+			var batch []*eventhook.DeliverySettlement
+			for i, d := range f.held(len(letters), s) {
+				status := map[byte]eventhook.DeliveryStatus{'d': eventhook.DeliveryDead, 's': eventhook.DeliverySuccess, 'f': eventhook.DeliveryFailed,
+					'D': eventhook.DeliveryDead, 'S': eventhook.DeliverySuccess, 'u': eventhook.DeliveryDead}[letters[i]]
+				batch = append(batch, f.came(d, status, func(s *eventhook.DeliverySettlement) {
+					if letters[i] == 'u' {
+						s.Attempt = nil
+					}
+					s.DeadInRow, s.IsTest = 5, letters[i] == 'D' || letters[i] == 'S'
+				}))
+			}
+			f.settleDeliveries(f.db, batch...)
+		}
+		same(t, c.claim+": dead in a row", f.deadInRow(s), c.want)
+		same(t, c.claim+": disabled", f.count("subscription", "id = $1 AND status = 'disabled'", [16]byte(s.ID)) == 1, c.disabled)
+	}
+	s := f.subscriber()
+	f.settleDeliveries(f.db, f.came(f.held(1, s)[0], eventhook.DeliveryDead, func(s *eventhook.DeliverySettlement) { s.DeadInRow = 0 }))
+	same(t, "never, if 0 do", f.count("subscription", "id = $1 AND status = 'active'", [16]byte(s.ID)), 1)
+}
+
+func TestAGoneReceiverDisablesAtOnce(t *testing.T) {
+	f := setUp(t)
+	s, test := f.subscriber(), f.subscriber()
+	gone := func(s *eventhook.DeliverySettlement) { s.Disable = "the receiver answered 410 Gone" }
+	f.settleDeliveries(f.db, f.came(f.held(1, s)[0], eventhook.DeliveryDead, gone),
+		f.came(f.held(1, test)[0], eventhook.DeliveryDead, gone, func(s *eventhook.DeliverySettlement) { s.IsTest = true }))
+	same(t, "disabled", f.counts(`SELECT disabled_reason, count(*) FROM eventhook.subscription WHERE status = 'disabled' GROUP BY 1`),
+		map[string]int{"the receiver answered 410 Gone": 1})
+	same(t, "generations", f.generation(), int64(3))
+}
+
+func TestTheTenantIsToldOfDeadDeliveries(t *testing.T) {
+	f := setUp(t)
+	s, other, quiet := f.subscriber(), f.subscriber(), f.subscriber()
+	list := append(f.held(3, s), f.held(1, other)...)
+	loop := f.held(1, quiet)[0]
+	loop.EventType = deliveryFailed
+	test := f.held(1, quiet)[0]
+	f.settleDeliveries(f.db, f.came(list[0], eventhook.DeliveryDead), f.came(list[1], eventhook.DeliverySuccess), f.came(list[2], eventhook.DeliveryDead),
+		f.came(list[3], eventhook.DeliveryDead), f.came(loop, eventhook.DeliveryDead),
+		f.came(test, eventhook.DeliveryDead, func(s *eventhook.DeliverySettlement) { s.IsTest = true }))
+	rows, err := f.db.Events(t.Context(), f.tenant, eventhook.EventFilter{EventType: deliveryFailed, Limit: 10})
+	f.must(err)
+	told := map[string]failedDeliveries{}
+	for _, e := range rows {
+		payloads, err := f.db.Payloads(t.Context(), []eventhook.EventID{e.ID})
+		f.must(err)
+		var data failedDeliveries
+		f.must(json.Unmarshal(payloads[e.ID].Body, &data))
+		told[data.Subscription.ID] = data
+	}
+	same(t, "told", told, map[string]failedDeliveries{
+		s.ID.String(): {announcedObject{"subscription", s.ID.String(), "billing"}, 2, []eventhook.DeliveryID{list[0].ID, list[2].ID},
+			[]string{"payment.made"}, "the receiver answered 503"},
+		other.ID.String(): {announcedObject{"subscription", other.ID.String(), "billing"}, 1, []eventhook.DeliveryID{list[3].ID},
+			[]string{"payment.made"}, "the receiver answered 503"},
+	})
+}
+
+func TestDeliveriesOfADeletedSubscriptionAreSettledAndAbandoned(t *testing.T) {
+	f := setUp(t)
+	s, stays := f.subscriber(), f.subscriber()
+	f.owed(25, s)
+	f.owed(1, stays)
+	held := f.claimDeliveries(f.db, 3, s)
+	f.exec(`DELETE FROM eventhook.subscription WHERE id = $1`, [16]byte(s.ID))
+	f.settleDeliveries(f.db, f.came(held[0], eventhook.DeliveryDead), f.came(held[1], eventhook.DeliverySuccess))
+	abandon := func(s *eventhook.Subscription) int {
+		t.Helper()
+		n, err := f.db.AbandonDeliveries(t.Context(), s.ID, "the subscription was deleted", 10)
+		f.must(err)
+		return n
+	}
+	same(t, "abandoned", []int{abandon(s), abandon(s), abandon(s), abandon(s)}, []int{10, 10, 2, 0})
+	f.clock.advance(lease)
+	same(t, "when the lease has run out", abandon(s), 1)
+	same(t, "of one that is there", abandon(stays), 0)
+	same(t, "why", f.count("delivery", "status = 'dead' AND last_error = 'the subscription was deleted'"), 23)
+	same(t, "what is owed", f.count("delivery", "due_at IS NOT NULL"), 1)
+	same(t, "what the tenant is told", f.count("event", "origin = 'system'"), 0)
+}
+
+// TestSettlingIsOneStatement: beside what goes through the pool as a statement of
+// its own there is the one that its connection is lent for.
+func TestSettlingIsOneStatement(t *testing.T) {
+	f := setUp(t)
+	list := f.held(20, f.subscriber())
+	trips := f.countTrips()
+	var batch []*eventhook.DeliverySettlement
+	for i, d := range list {
+		batch = append(batch, f.came(d, []eventhook.DeliveryStatus{eventhook.DeliverySuccess, eventhook.DeliveryFailed}[i%2]))
+	}
+	before := trips.Load()
+	f.settleDeliveries(f.db, batch...)
+	same(t, "others", trips.Load()-before, int64(0))
+	same(t, "transactions", one[int](f, `SELECT count(DISTINCT xmin::text) FROM eventhook.delivery`), 1)
+}
+
+func TestPace(t *testing.T) {
+	f := setUp(t)
+	s, fast := f.subscriber(), f.subscriber()
+	gone := &eventhook.Subscription{ID: eventhook.NewID[eventhook.Subscription](noon)}
+	pace := func(db *DB, of *eventhook.Subscription, count, rate int) time.Duration {
+		t.Helper()
+		at, err := db.PaceDeliveries(t.Context(), []eventhook.PaceRequest{{SubscriptionID: of.ID, Count: count, PerSecond: rate}})
+		f.must(err)
+		return at[0].Sub(f.clock.now())
+	}
+	same(t, "the first", pace(f.db, s, 5, 10), time.Duration(0))
+	same(t, "the next, of another instance", pace(f.other, s, 1, 10), 500*time.Millisecond)
+	same(t, "another's", pace(f.db, fast, 1, 1000), time.Duration(0))
+	f.clock.advance(500 * time.Millisecond)
+	same(t, "a moment later", pace(f.db, s, 1, 10), 100*time.Millisecond)
+	f.clock.advance(time.Hour)
+	same(t, "after a rest, which saves up nothing", []time.Duration{pace(f.db, s, 1, 10), pace(f.db, s, 1, 10)}, []time.Duration{0, 100 * time.Millisecond})
+	same(t, "of one that is gone", pace(f.db, gone, 9, 1), time.Duration(0))
+	f.clock.advance(time.Hour)
+	at, err := f.db.PaceDeliveries(t.Context(), []eventhook.PaceRequest{{SubscriptionID: s.ID, Count: 2, PerSecond: 10},
+		{SubscriptionID: fast.ID, Count: 3, PerSecond: 100}, {SubscriptionID: s.ID, Count: 2, PerSecond: 10}})
+	f.must(err)
+	same(t, "several at once", []time.Duration{at[0].Sub(f.clock.now()), at[1].Sub(f.clock.now()), at[2].Sub(f.clock.now())},
+		[]time.Duration{0, 0, 200 * time.Millisecond})
+}
+
+// TestTheRateHoldsAcrossInstances has four reserve one by one, all at once: no
+// two get the same time.
+func TestTheRateHoldsAcrossInstances(t *testing.T) {
+	const instances, each = 4, 50
+	f := setUp(t)
+	s := f.subscriber()
+	var mu sync.Mutex
+	seen := map[time.Time]bool{}
+	var acts []func()
+	for i := range instances {
+		acts = append(acts, func() {
+			for range each {
+				at, err := []*DB{f.db, f.other}[i%2].PaceDeliveries(t.Context(), []eventhook.PaceRequest{{SubscriptionID: s.ID, Count: 1, PerSecond: 100}})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				seen[at[0]] = true
+				mu.Unlock()
+			}
+		})
+	}
+	together(acts...)
+	same(t, "different times", len(seen), instances*each)
+	next, err := f.db.PaceDeliveries(t.Context(), []eventhook.PaceRequest{{SubscriptionID: s.ID, Count: 1, PerSecond: 100}})
+	f.must(err)
+	same(t, "the last is", next[0].Sub(f.clock.now()), instances*each*10*time.Millisecond)
+}
+
+func TestWhatIsTooOldExpiresUnsent(t *testing.T) {
+	f := setUp(t)
+	f.keep(Retention{})
+	s := f.subscriber(func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionPaused })
+	old := f.owed(4, s)
+	f.clock.advance(11 * time.Hour) // the same day
+	old = append(old, f.owed(1, s)...)
+	f.clock.advance(14 * time.Hour) // the next
+	fresh := f.owed(1, s)[0]
+	expire := func(want int) {
+		t.Helper()
+		n, err := f.db.ExpireDeliveries(t.Context(), day)
+		f.must(err)
+		same(t, "expired", n, want)
+	}
+	expire(0) // 25 hours later, but the day has not been over for 24
+	leased := f.claimDeliveries(f.other, 1, s)[0]
+	dead, anew := old[1], old[2]
+	for _, d := range []**eventhook.Delivery{&dead, &anew} {
+		if (*d).ID == leased.ID {
+			*d = old[3]
+		}
+	}
+	f.settleDeliveries(f.other, f.came(leased, eventhook.DeliveryFailed, func(s *eventhook.DeliverySettlement) { s.DueAt = f.clock.now().Add(12 * time.Hour) }))
+	f.exec(`UPDATE eventhook.delivery SET restarted_at = $2 WHERE id = $1`, [16]byte(anew.ID), f.clock.now())
+	f.clock.advance(11 * time.Hour)
+	expire(3) // of five one is due later, and one was begun anew
+	expire(0)
+	got, _ := f.delivery(dead.ID)
+	same(t, "one of them", []any{got.Status, got.LastError, got.CompletedAt.UTC()}, []any{eventhook.DeliveryDead, "older than 24 h", f.clock.now()})
+	f.clock.advance(time.Hour)
+	expire(1)
+	f.clock.advance(13 * time.Hour)
+	expire(1)
+	got, _ = f.delivery(anew.ID)
+	same(t, "the one that was begun anew", got.Status, eventhook.DeliveryDead)
+	got, _ = f.delivery(fresh.ID)
+	same(t, "the next day's", got.Status, eventhook.DeliveryPending)
+	n, err := f.db.ExpireDeliveries(t.Context(), 0)
+	f.must(err)
+	same(t, "without a limit", n, 0)
+}
+
+func TestAStaleRouteIsMatchedAgain(t *testing.T) {
+	f := setUp(t)
+	s := f.subscriber()
+	e := f.accepted(1)[0]
+	a := f.publishes("payment.made", "k", `{}`)
+	p := a.Effect.Publication
+	p.Generation = f.generation() - 1
+	p.Deliveries = []*eventhook.Delivery{{ID: eventhook.DeliveryIDOf(p.ID, s.ID), SubscriptionID: s.ID}}
+	plan := f.plan(e, a, f.makes(eventhook.Task, ""))
+	_, err := f.db.SettleEvents(t.Context(), []*eventhook.Settlement{plan})
+	if !errors.Is(err, eventhook.ErrStaleSubscriptions) {
+		t.Fatalf("got %v, want %v", err, eventhook.ErrStaleSubscriptions)
+	}
+	same(t, "written", []int{f.count("delivery", "true"), f.count("execution", "true"), f.count("event", "origin = 'route'")}, []int{0, 0, 0})
+	p.Generation++
+	p.Deliveries[0].Lease.Until = f.clock.now().Add(lease)
+	p.Envelope = &eventhook.Envelope{Source: "crm"}
+	f.settle(f.db, plan)
+	got, _ := f.delivery(p.Deliveries[0].ID)
+	same(t, "the delivery", []any{got.Status, got.EventID, got.EventType, got.SubscriptionID}, []any{eventhook.DeliveryAcquired, p.ID, "payment.made", s.ID})
+	same(t, "its lease", p.Deliveries[0].Lease.Token, int64(1))
+	f.settleDeliveries(f.db, f.came(p.Deliveries[0], eventhook.DeliverySuccess))
+	same(t, "the envelope", one[string](f, `SELECT envelope::text FROM eventhook.event_payload WHERE event_id = $1`, [16]byte(p.ID)), `{"source":"crm"}`)
+
+	again := f.publishes("payment.made", "k", `{}`)
+	again.Effect.Publication.Generation = f.generation()
+	again.Effect.Publication.Deliveries = []*eventhook.Delivery{{ID: eventhook.DeliveryIDOf(again.Effect.Publication.ID, s.ID), SubscriptionID: s.ID}}
+	f.settle(f.db, f.plan(f.accepted(1)[0], again))
+	same(t, "deliveries when the key was seen", f.count("delivery", "true"), 1)
+}
+
+// TestASettleIsRepeatedWithOtherDeliveries: its answer was lost, and the event
+// was matched anew.
+func TestASettleIsRepeatedWithOtherDeliveries(t *testing.T) {
+	f := setUp(t)
+	s := f.subscriber()
+	e := f.accepted(1)[0]
+	a := f.publishes("payment.made", "", `{}`)
+	p := a.Effect.Publication
+	p.Generation = f.generation()
+	p.Deliveries = []*eventhook.Delivery{{ID: eventhook.DeliveryIDOf(p.ID, s.ID), SubscriptionID: s.ID}}
+	plan := f.plan(e, a, calls())
+	plan.HoldUntil = f.clock.now().Add(lease)
+	f.settle(f.db, plan)
+	f.settle(f.db, plan)
+	same(t, "deliveries", f.count("delivery", "true"), 1)
+	p.Deliveries = []*eventhook.Delivery{{ID: eventhook.DeliveryIDOf(p.ID, s.ID), SubscriptionID: s.ID}}
+	f.settle(f.db, plan)
+	same(t, "deliveries when they are others", f.count("delivery", "true"), 1)
+}
+
+// cancelled is a context that has ended.
+func cancelled(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}

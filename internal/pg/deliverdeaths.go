@@ -1,0 +1,177 @@
+package pg
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook"
+)
+
+// deaths is what a batch does to the count of a subscription's deliveries that
+// are dead in a row: in their order, with the successes in between.
+type deaths struct {
+	first  int  // before any success: they add to those of before
+	after  int  // after the last success
+	most   int  // the longest row after the first success
+	healed bool // there was a success
+
+	limit   int    // how many in a row disable it; 0: never
+	disable string // why it is disabled at once; "" if it is not
+	list    []*eventhook.DeliverySettlement
+}
+
+// deathsIn are those of the subscriptions that a batch may change, without what
+// was lost.
+func deathsIn(batch, lost []*eventhook.DeliverySettlement) map[eventhook.SubscriptionID]*deaths {
+	grave := map[eventhook.SubscriptionID]*deaths{}
+	for _, s := range batch {
+		if isGrave(s) {
+			grave[s.Delivery.SubscriptionID] = &deaths{}
+		}
+	}
+	for _, s := range batch {
+		if d := grave[s.Delivery.SubscriptionID]; d != nil && !s.IsTest && !slices.Contains(lost, s) {
+			d.add(s)
+		}
+	}
+	return grave
+}
+
+func (d *deaths) add(s *eventhook.DeliverySettlement) {
+	d.limit = s.DeadInRow
+	if s.Disable != "" {
+		d.disable = s.Disable
+	}
+	switch s.Status { //nolint:exhaustive // the others do not count
+	case eventhook.DeliverySuccess:
+		d.healed, d.after = true, 0
+	case eventhook.DeliveryDead:
+		d.list = append(d.list, s)
+		if s.Attempt == nil {
+			return // it was too old to be sent: the receiver has failed nothing
+		}
+		if !d.healed {
+			d.first++
+			return
+		}
+		d.after++
+		d.most = max(d.most, d.after)
+	}
+}
+
+// reason is why the subscription is to be disabled, when inRow is the longest row
+// that it has had; "" if it is not.
+func (d *deaths) reason(inRow int) string {
+	switch {
+	case d.disable != "":
+		return d.disable
+	case d.limit > 0 && inRow >= d.limit:
+		return fmt.Sprintf("%d deliveries in a row were given up", inRow)
+	}
+	return ""
+}
+
+// lockSubscriptionsSQL locks them in the order of their ids, before their health,
+// as whoever changes one does. Primary key.
+const lockSubscriptionsSQL = `
+SELECT id, name, status FROM eventhook.subscription WHERE id = ANY($1::uuid[]) ORDER BY id FOR NO KEY UPDATE`
+
+// addDeathsSQL adds to the count of those that are dead in a row; of a
+// subscription that is healed it sets the count in the end, and answers what it
+// was before that. Primary key; the row changes in place (HOT).
+const addDeathsSQL = `
+WITH u AS MATERIALIZED (
+    SELECT * FROM unnest($1::uuid[], $2::int4[], $3::int4[], $4::bool[]) AS u (id, first, after, healed)
+), was AS MATERIALIZED (
+    SELECT u.id, coalesce(h.dead_in_row, 0) AS dead FROM u LEFT JOIN eventhook.subscription_health h ON h.subscription_id = u.id
+), counted AS (
+    INSERT INTO eventhook.subscription_health AS h (subscription_id, dead_in_row)
+    SELECT u.id, CASE WHEN u.healed THEN u.after ELSE u.first END FROM u ORDER BY u.id
+    ON CONFLICT (subscription_id) DO UPDATE SET dead_in_row = excluded.dead_in_row
+        + CASE WHEN (SELECT u.healed FROM u WHERE u.id = h.subscription_id) THEN 0 ELSE h.dead_in_row END
+)
+SELECT was.id, was.dead + u.first FROM was JOIN u ON u.id = was.id`
+
+// settleWithDeaths settles a batch of which some are dead, and what follows for
+// their subscriptions, in one transaction.
+func (db *DB) settleWithDeaths(ctx context.Context, batch []*eventhook.DeliverySettlement) (lost []*eventhook.DeliverySettlement, err error) {
+	var told announced
+	err = pgx.BeginFunc(ctx, db.work, func(tx pgx.Tx) error {
+		lost, err = db.settleOn(ctx, tx.Conn().PgConn(), batch, deathsIn(batch, nil))
+		if err != nil {
+			return err
+		}
+		grave := deathsIn(batch, lost)
+		names, err := lockSubscriptions(ctx, tx, grave)
+		if err != nil {
+			return err
+		}
+		reasons, err := countDeaths(ctx, tx, grave)
+		if err != nil {
+			return err
+		}
+		if len(reasons) > 0 {
+			if err := db.disableSubscriptions(ctx, tx, reasons); err != nil {
+				return err
+			}
+		}
+		told, err = db.announceDeaths(ctx, tx, grave, names)
+		return err
+	})
+	if err == nil {
+		db.tellAnnounced(told)
+		db.WakeDeliveries() // also of webhook.disabled
+	}
+	return lost, err
+}
+
+// lockSubscriptions returns the names of the subscriptions, and forgets the
+// deaths of those that are gone.
+func lockSubscriptions(ctx context.Context, tx pgx.Tx, grave map[eventhook.SubscriptionID]*deaths) (map[eventhook.SubscriptionID]string, error) {
+	rows, err := tx.Query(ctx, lockSubscriptionsSQL, uuids(slices.Collect(maps.Keys(grave))))
+	if err != nil {
+		return nil, err
+	}
+	names := map[eventhook.SubscriptionID]string{}
+	var id eventhook.SubscriptionID
+	var name, status string
+	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &name, &status}, func() error {
+		names[id] = name
+		if eventhook.SubscriptionStatus(status) == eventhook.SubscriptionDisabled {
+			grave[id].limit, grave[id].disable = 0, "" // it is
+		}
+		return nil
+	})
+	maps.DeleteFunc(grave, func(id eventhook.SubscriptionID, _ *deaths) bool { _, exists := names[id]; return !exists })
+	return names, err
+}
+
+// countDeaths writes the counts and returns which subscriptions are to be
+// disabled, and why.
+func countDeaths(ctx context.Context, tx pgx.Tx, grave map[eventhook.SubscriptionID]*deaths) (map[eventhook.SubscriptionID]string, error) {
+	var ids [][16]byte
+	var first, after []int32
+	var healed []bool
+	for id, d := range grave {
+		ids, healed = append(ids, id), append(healed, d.healed)
+		first, after = append(first, int32(d.first)), append(after, int32(d.after))
+	}
+	rows, err := tx.Query(ctx, addDeathsSQL, ids, first, after, healed)
+	if err != nil {
+		return nil, err
+	}
+	reasons := map[eventhook.SubscriptionID]string{}
+	var id eventhook.SubscriptionID
+	var inRow int
+	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &inRow}, func() error {
+		if why := grave[id].reason(max(inRow, grave[id].most)); why != "" {
+			reasons[id] = why
+		}
+		return nil
+	})
+	return reasons, err
+}

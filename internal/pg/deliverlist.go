@@ -1,0 +1,181 @@
+package pg
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook"
+)
+
+const deliveryColumns = `d.id, d.tenant_id, d.subscription_id, d.event_id, d.event_type, d.status, d.attempts, d.retry_count,
+    CASE WHEN d.status IN ('pending', 'failed') THEN d.due_at END, coalesce(d.status_code, 0), coalesce(d.last_error, ''), d.completed_at, d.restarted_at`
+
+func scanDelivery(row pgx.CollectableRow) (d eventhook.Delivery, err error) {
+	return scanDeliveryAnd(row)
+}
+
+// scanDeliveryAnd reads deliveryColumns, and more that follow them.
+func scanDeliveryAnd(row pgx.CollectableRow, more ...any) (d eventhook.Delivery, err error) {
+	var status string
+	err = row.Scan(append([]any{(*[16]byte)(&d.ID), (*[16]byte)(&d.TenantID), (*[16]byte)(&d.SubscriptionID), (*[16]byte)(&d.EventID), &d.EventType,
+		&status, &d.Attempts, &d.RetryCount, &d.NextAttemptAt, &d.StatusCode, &d.LastError, &d.CompletedAt, &d.RestartedAt}, more...)...)
+	d.Status = eventhook.DeliveryStatus(status)
+	return d, err
+}
+
+// Delivery returns one of the tenant's deliveries, with its attempts in their
+// order, as far back as its history goes; or KindNotFound. Primary key.
+func (db *DB) Delivery(ctx context.Context, tenant eventhook.TenantID, id eventhook.DeliveryID) (eventhook.Delivery, []eventhook.Attempt, error) {
+	rows, err := db.work.Query(ctx, `SELECT `+deliveryColumns+`, coalesce(d.history, '')
+		FROM eventhook.delivery d WHERE d.tenant_id = $1 AND d.id = $2`, [16]byte(tenant), [16]byte(id))
+	if err != nil {
+		return eventhook.Delivery{}, nil, translate("read delivery", err)
+	}
+	var history string
+	d, err := pgx.CollectExactlyOneRow(rows, func(r pgx.CollectableRow) (eventhook.Delivery, error) { return scanDeliveryAnd(r, &history) })
+	if err != nil {
+		return d, nil, translate("read delivery", notFound(err, "delivery"))
+	}
+	attempts, err := readHistory(history)
+	return d, attempts, err
+}
+
+// eventDeliveriesSQL reads the part of the primary key that the event's
+// deliveries have in common, where hardly any others are.
+const eventDeliveriesSQL = `
+SELECT ` + deliveryColumns + `, count(*) OVER ()
+FROM eventhook.delivery d
+WHERE d.tenant_id = $1 AND d.id >= $2 AND d.id <= $3 AND (d.event_id = $4) IS TRUE
+ORDER BY d.id LIMIT $5`
+
+// EventDeliveries lists the deliveries of one of the tenant's events, the first
+// most of them, and counts them all.
+func (db *DB) EventDeliveries(ctx context.Context, tenant eventhook.TenantID, id eventhook.EventID, most int) (list []eventhook.Delivery, count int, err error) {
+	least, greatest := eventhook.DeliveryIDs(id)
+	rows, err := db.lists.Query(ctx, eventDeliveriesSQL, [16]byte(tenant), [16]byte(least), [16]byte(greatest), [16]byte(id), most)
+	if err != nil {
+		return nil, 0, translate("list deliveries", err)
+	}
+	list, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (eventhook.Delivery, error) { return scanDeliveryAnd(r, &count) })
+	return list, count, translate("list deliveries", err)
+}
+
+// Every list of deliveries has these parameters: $1 the tenant, $2 the first id,
+// $3 the id after the last, $4 the limit, $5 the subscription, $6 the status and
+// $7 the event; zero and "" are any. Each of the roads below leads through an
+// index; see road.where for what they repeat.
+
+// isDelivery is what a list wants, in words that no index answers to.
+const isDelivery = `
+    AND (d.tenant_id = $1) IS TRUE AND ($5::uuid IS NULL OR (d.subscription_id = $5) IS TRUE)
+    AND ($6 = '' OR (d.status = $6) IS TRUE) AND ($7::uuid IS NULL OR (d.event_id = $7) IS TRUE)`
+
+const (
+	inBounds    = `d.id >= $2 AND d.id < $3`
+	undelivered = ` AND d.status >= $6 AND d.status <= $6 AND d.status IN ('failed', 'dead')`
+
+	byDeliveryTenant             = inBounds + ` AND d.tenant_id = $1`                                       // primary key
+	byDeliverySubscription       = inBounds + ` AND d.subscription_id = $5 AND d.attempts >= 0`             // delivery_subscription
+	byDeliveryStatus             = inBounds + ` AND d.tenant_id = $1 AND d.status = $6` + undelivered       // delivery_status
+	byDeliverySubscriptionStatus = inBounds + ` AND d.subscription_id = $5 AND d.status = $6` + undelivered // delivery_subscription_status
+
+	newestDeliveries = ` ORDER BY d.id DESC LIMIT $4`
+)
+
+func walkDeliveries(along string) string {
+	return `
+SELECT ` + deliveryColumns + ` FROM eventhook.delivery d WHERE ` + along + isDelivery + newestDeliveries
+}
+
+// owedDeliveries lists what is owed, which is in delivery_due in another order:
+// it must read all to know the newest. If that is more than 10 000, it goes down
+// the ids instead, and finds enough soon.
+func owedDeliveries(subscriptions, along string) string {
+	return `
+WITH owed AS MATERIALIZED (
+    SELECT d.id, d.status FROM ` + subscriptions + ` s CROSS JOIN LATERAL (
+        SELECT d.id, d.status FROM eventhook.delivery d
+        WHERE d.subscription_id = s.id AND d.due_at IS NOT NULL AND (` + inBounds + `) IS TRUE
+        ORDER BY d.due_at LIMIT 10001) d
+    LIMIT 10001
+), found AS MATERIALIZED (
+    SELECT id FROM owed WHERE (SELECT count(*) FROM owed) <= 10000 AND status = $6
+    UNION ALL
+    (SELECT d.id FROM eventhook.delivery d WHERE (SELECT count(*) FROM owed) > 10000 AND ` + along + isDelivery + newestDeliveries + `)
+)
+SELECT ` + deliveryColumns + ` FROM (SELECT $1::uuid AS tenant_id, id FROM found ORDER BY id DESC LIMIT $4) f
+JOIN eventhook.delivery d ON d.tenant_id = f.tenant_id AND d.id = f.id` + newestDeliveries
+}
+
+// deliveryLists are the statements of lists, by what is asked for.
+var deliveryLists = struct{ all, subscription, status, subscriptionStatus, owed, subscriptionOwed string }{
+	all:                walkDeliveries(byDeliveryTenant),
+	subscription:       walkDeliveries(byDeliverySubscription),
+	status:             walkDeliveries(byDeliveryStatus),
+	subscriptionStatus: walkDeliveries(byDeliverySubscriptionStatus),
+	owed:               owedDeliveries(`(SELECT id FROM eventhook.subscription WHERE tenant_id = $1)`, byDeliveryTenant),
+	subscriptionOwed:   owedDeliveries(`(SELECT $5::uuid AS id)`, byDeliverySubscription),
+}
+
+// deliveryList is the statement that reads least for a filter.
+func deliveryList(f eventhook.DeliveryFilter) string {
+	any := f.SubscriptionID.IsZero()
+	switch {
+	case !f.EventID.IsZero(): // the bounds are the event's
+		return deliveryLists.all
+	case f.Status == eventhook.DeliveryFailed || f.Status == eventhook.DeliveryDead:
+		return pick(any, deliveryLists.status, deliveryLists.subscriptionStatus)
+	case f.Status == eventhook.DeliveryPending || f.Status == eventhook.DeliveryAcquired:
+		return pick(any, deliveryLists.owed, deliveryLists.subscriptionOwed)
+	}
+	return pick(any, deliveryLists.all, deliveryLists.subscription) // success: they are the most
+}
+
+func pick(first bool, a, b string) string {
+	if first {
+		return a
+	}
+	return b
+}
+
+// Deliveries lists a tenant's deliveries, newest first. Each filter alone, and a
+// subscription with a state, costs the same however many deliveries there are.
+func (db *DB) Deliveries(ctx context.Context, tenant eventhook.TenantID, f eventhook.DeliveryFilter) ([]eventhook.Delivery, error) {
+	from, before := deliveryBounds(f)
+	return db.listDeliveries(ctx, tenant, f, from, before)
+}
+
+func (db *DB) listDeliveries(ctx context.Context, tenant eventhook.TenantID, f eventhook.DeliveryFilter, from, before eventhook.DeliveryID) ([]eventhook.Delivery, error) {
+	list, err := readPlannedOnce(ctx, db, deliveryList(f), scanDelivery,
+		[16]byte(tenant), [16]byte(from), [16]byte(before), f.Limit, uuidArg(f.SubscriptionID), string(f.Status), uuidArg(f.EventID))
+	return list, translate("list deliveries", err)
+}
+
+// deliveryBounds turns a filter's moments and its event into the ids between
+// which a list lies: at least from, and before the other.
+func deliveryBounds(f eventhook.DeliveryFilter) (from, before eventhook.DeliveryID) {
+	before = beforeArg(f.Before).([16]byte) //nolint:forcetypeassert // it is always one
+	if !f.CreatedAfter.IsZero() {
+		from = eventhook.FirstID[eventhook.Delivery](f.CreatedAfter.Add(time.Millisecond))
+	}
+	if !f.CreatedBefore.IsZero() {
+		before = earlier(before, eventhook.FirstID[eventhook.Delivery](f.CreatedBefore))
+	}
+	if !f.EventID.IsZero() {
+		least, greatest := eventhook.DeliveryIDs(f.EventID)
+		if string(least[:]) > string(from[:]) {
+			from = least
+		}
+		before = earlier(before, greatest) // no id is the greatest: its variant is another
+	}
+	return from, before
+}
+
+func earlier(x, y eventhook.DeliveryID) eventhook.DeliveryID {
+	if string(y[:]) < string(x[:]) {
+		return y
+	}
+	return x
+}

@@ -1,0 +1,141 @@
+package pg
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/eventhook/eventhook"
+)
+
+func (f *fixture) restart(which eventhook.DeliverySelection) []eventhook.DeliveryID {
+	f.Helper()
+	ids, err := f.db.RestartDeliveries(f.Context(), operator, f.tenant, which)
+	f.must(err)
+	return ids
+}
+
+func deliveryIDs(list ...*eventhook.Delivery) []eventhook.DeliveryID {
+	ids := []eventhook.DeliveryID{}
+	for _, d := range list {
+		ids = append(ids, d.ID)
+	}
+	slices.SortFunc(ids, newerDelivery)
+	return ids
+}
+
+func TestRestartedDeliveriesStartAnew(t *testing.T) {
+	f := setUp(t)
+	s := f.subscriber()
+	d := f.held(1, s)[0]
+	f.settleDeliveries(f.db, f.came(d, eventhook.DeliveryDead, func(s *eventhook.DeliverySettlement) { s.RetryCount = 5 }))
+	f.clock.advance(time.Hour)
+	here := f.db.DeliveriesWake()
+	same(t, "restarted", f.restart(eventhook.DeliverySelection{IDs: deliveryIDs(d, d)}), deliveryIDs(d))
+	wantClosed(t, "this instance's dispatcher", here)
+	got, attempts := f.delivery(d.ID)
+	at := f.clock.now()
+	same(t, "the delivery", []any{got.Status, got.RetryCount, got.Attempts, got.CompletedAt, got.RestartedAt.UTC(), got.NextAttemptAt.UTC()},
+		[]any{eventhook.DeliveryPending, 0, 1, (*time.Time)(nil), at, at})
+	same(t, "attempts that are told", len(attempts), 1)
+	again := f.claimDeliveries(f.other, 9, s)
+	same(t, "claimed at once", len(again), 1)
+	same(t, "a token that nobody had", again[0].Lease.Token > d.Lease.Token+1, true)
+	same(t, "when it was begun anew", again[0].RestartedAt.UTC(), at)
+	lost, err := f.db.SettleDeliveries(t.Context(), []*eventhook.DeliverySettlement{f.came(d, eventhook.DeliveryDead)})
+	f.must(err)
+	same(t, "a late settle is lost", len(lost), 1)
+	same(t, "restarted while it is sent", len(f.restart(eventhook.DeliverySelection{IDs: deliveryIDs(d)})), 0)
+	same(t, "audited", f.counts(`SELECT action, count(*) FROM eventhook.audit_log WHERE resource_type = 'delivery' GROUP BY 1`), map[string]int{"delivery.retried": 1})
+}
+
+func TestWhatIsRestarted(t *testing.T) {
+	f := setUp(t)
+	s, other, gone := f.subscriber(), f.subscriber(), f.subscriber()
+	fresh := func() (of map[eventhook.DeliveryStatus]*eventhook.Delivery) {
+		f.exec(`DELETE FROM eventhook.delivery`)
+		list := f.held(5, s)
+		of = map[eventhook.DeliveryStatus]*eventhook.Delivery{"dead": list[0], "failed": list[1], "success": list[2], "acquired": list[3], "pending": list[4]}
+		for _, status := range []eventhook.DeliveryStatus{"dead", "failed", "success"} {
+			f.settleDeliveries(f.db, f.came(of[status], status))
+		}
+		f.must(f.db.ReleaseDeliveries(t.Context(), []*eventhook.Delivery{list[4]}))
+		for _, to := range []*eventhook.Subscription{other, gone} {
+			of[eventhook.DeliveryStatus(to.ID.String())] = f.held(1, to)[0]
+			f.settleDeliveries(f.db, f.came(of[eventhook.DeliveryStatus(to.ID.String())], eventhook.DeliveryDead))
+		}
+		return of
+	}
+	others := eventhook.DeliveryStatus(other.ID.String())
+	of := fresh()
+	f.exec(`DELETE FROM eventhook.subscription WHERE id = $1`, [16]byte(gone.ID))
+	for _, c := range []struct {
+		claim string
+		which func() eventhook.DeliverySelection
+		want  []eventhook.DeliveryStatus
+	}{
+		{"failed and dead ones", func() eventhook.DeliverySelection { return eventhook.DeliverySelection{Limit: 10} }, []eventhook.DeliveryStatus{"dead", "failed", others}},
+		{"of a subscription", func() eventhook.DeliverySelection {
+			return eventhook.DeliverySelection{SubscriptionID: s.ID, Limit: 10}
+		}, []eventhook.DeliveryStatus{"dead", "failed"}},
+		{"in a state", func() eventhook.DeliverySelection {
+			return eventhook.DeliverySelection{Statuses: []eventhook.DeliveryStatus{"dead"}, Limit: 10}
+		}, []eventhook.DeliveryStatus{"dead", others}},
+		{"that succeeded, when they are asked for", func() eventhook.DeliverySelection {
+			return eventhook.DeliverySelection{Statuses: []eventhook.DeliveryStatus{"success", "pending", "acquired"}, Limit: 10}
+		}, []eventhook.DeliveryStatus{"success"}},
+		{"the newest", func() eventhook.DeliverySelection { return eventhook.DeliverySelection{SubscriptionID: s.ID, Limit: 1} }, []eventhook.DeliveryStatus{"failed"}},
+		{"of an event", func() eventhook.DeliverySelection {
+			return eventhook.DeliverySelection{EventID: of["dead"].EventID, Limit: 10}
+		}, []eventhook.DeliveryStatus{"dead"}},
+		{"since, inclusive", func() eventhook.DeliverySelection {
+			return eventhook.DeliverySelection{Since: of["failed"].ID.Time(), Limit: 10}
+		}, []eventhook.DeliveryStatus{"failed", others}},
+		{"until, exclusive", func() eventhook.DeliverySelection {
+			return eventhook.DeliverySelection{Until: of["failed"].ID.Time(), Limit: 10}
+		}, []eventhook.DeliveryStatus{"dead"}},
+		{"by their ids", func() eventhook.DeliverySelection {
+			return eventhook.DeliverySelection{IDs: deliveryIDs(of["dead"], of["success"], of["pending"], of["acquired"], of[eventhook.DeliveryStatus(gone.ID.String())])}
+		}, []eventhook.DeliveryStatus{"dead"}},
+		{"by their ids, also what succeeded", func() eventhook.DeliverySelection {
+			return eventhook.DeliverySelection{IDs: deliveryIDs(of["success"]), Statuses: []eventhook.DeliveryStatus{"success"}}
+		}, []eventhook.DeliveryStatus{"success"}},
+	} {
+		if c.claim != "failed and dead ones" {
+			f.exec(`INSERT INTO eventhook.subscription (id, tenant_id, name, status, event_types, settings, secrets, created_at, updated_at)
+				VALUES ($1, $2, 'x', 'active', '{*}', '{}', '-', $3, $3)`, [16]byte(gone.ID), [16]byte(f.tenant), noon)
+			of = fresh()
+			f.exec(`DELETE FROM eventhook.subscription WHERE id = $1`, [16]byte(gone.ID))
+		}
+		var want []*eventhook.Delivery
+		for _, status := range c.want {
+			want = append(want, of[status])
+		}
+		same(t, c.claim, f.restart(c.which()), deliveryIDs(want...))
+	}
+	of = fresh0(f, s)
+	f.exec(`DELETE FROM eventhook.event_payload WHERE event_id = $1`, [16]byte(of["dead"].EventID))
+	same(t, "whose data is gone", len(f.restart(eventhook.DeliverySelection{IDs: deliveryIDs(of["dead"])})), 0)
+	_, err := f.db.RestartDeliveries(t.Context(), operator, f.secondTenant(), eventhook.DeliverySelection{IDs: deliveryIDs(of["dead"])})
+	f.must(err)
+}
+
+// fresh0 is one dead delivery.
+func fresh0(f *fixture, s *eventhook.Subscription) map[eventhook.DeliveryStatus]*eventhook.Delivery {
+	d := f.held(1, s)[0]
+	f.settleDeliveries(f.db, f.came(d, eventhook.DeliveryDead))
+	return map[eventhook.DeliveryStatus]*eventhook.Delivery{"dead": d}
+}
+
+func TestManyAreRestartedInParts(t *testing.T) {
+	f := setUp(t)
+	s := f.subscriber()
+	var batch []*eventhook.DeliverySettlement
+	for _, d := range f.held(2300, s) {
+		batch = append(batch, f.came(d, eventhook.DeliveryDead, func(s *eventhook.DeliverySettlement) { s.DeadInRow = 0 }))
+	}
+	f.settleDeliveries(f.db, batch...)
+	same(t, "restarted", len(f.restart(eventhook.DeliverySelection{SubscriptionID: s.ID, Limit: 2100})), 2100)
+	same(t, "entries", f.count("audit_log", "action = 'delivery.retried'"), 3)
+	same(t, "the oldest are left", f.count("delivery", "status = 'dead' AND id < (SELECT min(id::text)::uuid FROM eventhook.delivery WHERE status = 'pending')"), 200)
+}

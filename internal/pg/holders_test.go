@@ -1,0 +1,148 @@
+package pg
+
+import (
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/eventhook/eventhook"
+)
+
+// holders remembers who has claimed what, and under which token, in the order
+// of the tokens.
+type holders struct {
+	mu     sync.Mutex
+	tokens map[eventhook.ExecutionID]map[int64]int // how often each token was handed out
+	ends   map[eventhook.ExecutionID]int           // how often it was completed since it was last begun anew
+}
+
+func (h *holders) took(x eventhook.Execution) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.tokens[x.ID] == nil {
+		h.tokens[x.ID] = map[int64]int{}
+	}
+	h.tokens[x.ID][x.Lease.Token]++
+}
+
+func (h *holders) completed(id eventhook.ExecutionID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ends[id]++
+}
+
+// TestAnExecutionNeverHasTwoHolders lets workers of two instances claim, beat,
+// complete, fail and suspend, and people cancel and retry, all at once and while
+// leases run out. No token may be handed out twice, no execution be completed
+// twice, and nothing may change under a token that is not the last.
+func TestAnExecutionNeverHasTwoHolders(t *testing.T) {
+	f := setUp(t)
+	const executions, workers, acts = 12, 8, 60
+	h := &holders{tokens: map[eventhook.ExecutionID]map[int64]int{}, ends: map[eventhook.ExecutionID]int{}}
+	var ids []eventhook.ExecutionID
+	for range executions {
+		ids = append(ids, f.execution(eventhook.Workflow, func(x *eventhook.Execution) { x.MaxAttempts = 1000 }))
+	}
+	p := f.promise("k")
+	_, err := f.db.SettlePromise(t.Context(), f.tenant, p.ID, resolved)
+	f.must(err)
+	var all []func()
+	for n := range workers {
+		w := &holder{fixture: f, holders: h, db: []*DB{f.db, f.other}[n%2], random: rand.New(rand.NewPCG(1, uint64(n))), awaits: p.ID}
+		all = append(all, func() {
+			for range acts {
+				w.act(ids)
+			}
+		})
+	}
+	together(all...)
+	for id, tokens := range h.tokens {
+		x := f.work(id)
+		for token, times := range tokens {
+			if times != 1 || token > x.Lease.Token {
+				t.Errorf("token %d of %s was handed out %d times; the last is %d", token, id, times, x.Lease.Token)
+			}
+		}
+		if n := h.ends[id]; n > 1 || (n == 1) != (x.Status == eventhook.ExecutionCompleted) {
+			t.Errorf("%s was completed %d times and is %s", id, n, x.Status)
+		}
+	}
+}
+
+// holder is a worker, and at times a person.
+type holder struct {
+	*fixture
+	*holders
+	db     *DB
+	random *rand.Rand
+	awaits eventhook.PromiseID
+	held   []eventhook.Execution // whose leases may be lost
+}
+
+func (w *holder) act(ids []eventhook.ExecutionID) {
+	some := ids[w.random.IntN(len(ids))]
+	switch w.random.IntN(8) {
+	case 0, 1, 2:
+		q := w.query()
+		q.Max, q.Lease = 1+w.random.IntN(4), time.Duration(1+w.random.IntN(3))*time.Second
+		if w.random.IntN(2) == 0 {
+			q.Kinds = []string{"build", "other"}
+		}
+		for _, x := range w.claimWork(w.db, q) {
+			w.took(x)
+			w.held = append(w.held, x)
+		}
+	case 3:
+		w.clock.advance(time.Second)
+	case 4:
+		_, err := w.db.Cancel(w.Context(), w.tenant, some)
+		w.expect("cancel", err)
+	case 5:
+		_, err := w.db.Retry(w.Context(), w.tenant, some)
+		w.expect("retry", err)
+	default:
+		w.settle()
+	}
+}
+
+// settle does something to what it holds, or held.
+func (w *holder) settle() {
+	if len(w.held) == 0 {
+		return
+	}
+	i := w.random.IntN(len(w.held))
+	x := w.held[i]
+	var err error
+	switch w.random.IntN(5) {
+	case 0:
+		_, err = w.db.Heartbeat(w.Context(), x, time.Second)
+	case 1:
+		_, err = w.db.Fail(w.Context(), x, "no", true, eventhook.RetryPolicy{InitialDelayMS: 1000})
+	case 2:
+		err = w.db.Suspend(w.Context(), x, eventhook.Suspension{Await: []eventhook.PromiseID{w.awaits}})
+	case 3:
+		if _, err = w.db.Complete(w.Context(), x); err == nil {
+			w.completed(x.ID)
+		}
+	case 4:
+		var errs []error
+		errs, err = w.db.CompleteAll(w.Context(), w.tenant, w.held)
+		w.must(err)
+		for j, e := range errs {
+			if e == nil {
+				w.completed(w.held[j].ID)
+			}
+		}
+		return
+	}
+	w.expect("settle", err)
+}
+
+// expect lets an act fail only because another came before.
+func (w *holder) expect(act string, err error) {
+	if err != nil && !errors.Is(err, eventhook.ErrLeaseLost) && eventhook.KindOf(err) != eventhook.KindConflict {
+		w.Errorf("%s: %v", act, err)
+	}
+}

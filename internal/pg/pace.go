@@ -1,0 +1,78 @@
+package pg
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook"
+)
+
+// paceSQL gives away the next sends of subscriptions with a rate: from now, or
+// from where those end that were given away before. Who shares a subscription
+// waits for the other here, and in the order of ids for all. Primary keys; the
+// row changes in place (HOT).
+const paceSQL = `
+INSERT INTO eventhook.subscription_health AS h (subscription_id, paced_until)
+SELECT s.id, $3::timestamptz + u.span
+FROM unnest($1::uuid[], $2::interval[]) AS u (id, span) JOIN eventhook.subscription s ON s.id = u.id
+ORDER BY s.id
+ON CONFLICT (subscription_id) DO UPDATE
+    SET paced_until = greatest(h.paced_until, $3) + (excluded.paced_until - $3)
+RETURNING subscription_id, paced_until`
+
+// PaceDeliveries reserves sends of subscriptions with a rate, whatever the
+// instance, and returns for each request when the first may be: the next follow
+// 1/PerSecond apart. What is reserved and not used is lost. A subscription that
+// is gone may send at once.
+func (db *DB) PaceDeliveries(ctx context.Context, list []eventhook.PaceRequest) ([]time.Time, error) {
+	now := db.now()
+	spans := make(map[eventhook.SubscriptionID]time.Duration, len(list))
+	for _, r := range list {
+		spans[r.SubscriptionID] += spanOf(r)
+	}
+	var ids [][16]byte
+	var lengths []time.Duration
+	for id, span := range spans {
+		ids, lengths = append(ids, id), append(lengths, span)
+	}
+	next, err := db.pace(ctx, ids, lengths, now)
+	if hasCode(err, codeForeignKey) { // it was deleted at this moment
+		next, err = db.pace(ctx, ids, lengths, now)
+	}
+	if err != nil {
+		return nil, translate("pace deliveries", err)
+	}
+	starts := make([]time.Time, len(list))
+	for i, r := range list {
+		until, ok := next[r.SubscriptionID]
+		if !ok {
+			starts[i] = now
+			continue
+		}
+		starts[i] = until.Add(-spans[r.SubscriptionID])
+		spans[r.SubscriptionID] -= spanOf(r)
+	}
+	return starts, nil
+}
+
+// spanOf is how long the sends of a request take at its rate.
+func spanOf(r eventhook.PaceRequest) time.Duration {
+	return (time.Duration(r.Count) * time.Second / time.Duration(max(r.PerSecond, 1))).Truncate(time.Microsecond)
+}
+
+func (db *DB) pace(ctx context.Context, ids [][16]byte, spans []time.Duration, now time.Time) (map[eventhook.SubscriptionID]time.Time, error) {
+	rows, err := db.work.Query(ctx, paceSQL, ids, spans, now)
+	if err != nil {
+		return nil, err
+	}
+	until := make(map[eventhook.SubscriptionID]time.Time, len(ids))
+	var id eventhook.SubscriptionID
+	var at time.Time
+	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &at}, func() error {
+		until[id] = at
+		return nil
+	})
+	return until, err
+}

@@ -1,0 +1,95 @@
+package pg
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/eventhook/eventhook"
+)
+
+// subscriptionSecrets is the JSON that is sealed. Names are never changed: what
+// lies in databases has them.
+type subscriptionSecrets struct {
+	URL         string          `json:"url"`
+	AuthHeader  string          `json:"auth_header,omitempty"`
+	Signing     []signingSecret `json:"signing"`
+	Ed25519Seed string          `json:"ed25519_seed,omitempty"`
+}
+
+type signingSecret struct {
+	Secret    string     `json:"secret"`
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+}
+
+func (db *DB) sealSubscription(s eventhook.SubscriptionSecrets) (string, error) {
+	plain := subscriptionSecrets{URL: s.URL.Reveal(), AuthHeader: s.AuthHeader.Reveal(), Ed25519Seed: s.Ed25519Seed.Reveal()}
+	for _, one := range s.Signing {
+		plain.Signing = append(plain.Signing, signingSecret{one.Secret.Reveal(), one.ExpiresAt})
+	}
+	raw, err := json.Marshal(plain)
+	if err != nil {
+		return "", err
+	}
+	return db.sealer.Seal(string(raw))
+}
+
+func (db *DB) openSubscription(sealed string) (s eventhook.SubscriptionSecrets, err error) {
+	text, err := db.sealer.Open(sealed)
+	if err != nil {
+		return s, err
+	}
+	var plain subscriptionSecrets
+	if err := json.Unmarshal([]byte(text), &plain); err != nil {
+		return s, err
+	}
+	s.URL, s.AuthHeader, s.Ed25519Seed = secretOf(plain.URL), secretOf(plain.AuthHeader), secretOf(plain.Ed25519Seed)
+	s.Signing = make([]eventhook.SigningSecret, len(plain.Signing))
+	for i, one := range plain.Signing {
+		s.Signing[i] = eventhook.SigningSecret{Secret: secretOf(one.Secret), ExpiresAt: one.ExpiresAt}
+	}
+	return s, nil
+}
+
+// secretOf keeps what is not given zero.
+func secretOf(text string) eventhook.Secret {
+	if text == "" {
+		return eventhook.Secret{}
+	}
+	return eventhook.NewSecret(text)
+}
+
+// diffSubscriptionSecrets lists which secrets differ, and nothing more of them.
+func diffSubscriptionSecrets(before, after eventhook.SubscriptionSecrets) (changes []eventhook.FieldChange) {
+	for _, field := range []struct {
+		name     string
+		from, to eventhook.Secret
+	}{
+		{"url", before.URL, after.URL},
+		{"auth_header", before.AuthHeader, after.AuthHeader},
+		{"ed25519_key", before.Ed25519Seed, after.Ed25519Seed},
+	} {
+		if !field.from.Equal(field.to) {
+			changes = append(changes, eventhook.FieldChange{Field: field.name, From: shownSecret(field.from, false), To: shownSecret(field.to, !field.from.IsZero())})
+		}
+	}
+	if !slices.EqualFunc(before.Signing, after.Signing, sameSigning) {
+		changes = append(changes, eventhook.FieldChange{Field: "signing_secret", From: secretsChanged.From, To: secretsChanged.To})
+	}
+	return changes
+}
+
+// shownSecret is what is said of a secret before or after a change.
+func shownSecret(s eventhook.Secret, changed bool) json.RawMessage {
+	switch {
+	case s.IsZero():
+		return json.RawMessage("null")
+	case changed:
+		return secretsChanged.To
+	}
+	return secretsChanged.From
+}
+
+func sameSigning(a, b eventhook.SigningSecret) bool {
+	return a.Secret.Equal(b.Secret) && (a.ExpiresAt == nil) == (b.ExpiresAt == nil) && (a.ExpiresAt == nil || a.ExpiresAt.Equal(*b.ExpiresAt))
+}

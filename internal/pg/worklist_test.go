@@ -1,0 +1,128 @@
+package pg
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/eventhook/eventhook"
+)
+
+// TestListsOfWorkHoldWhatTheFilterSays holds every filter and all of their
+// combinations against what is there, page by page.
+func TestListsOfWorkHoldWhatTheFilterSays(t *testing.T) {
+	f := setUp(t)
+	f.manyWork(400)
+	all, err := f.db.Executions(t.Context(), f.tenant, eventhook.ExecutionFilter{Limit: 1000})
+	f.must(err)
+	same(t, "all", len(all), 400)
+	same(t, "newest first", slices.IsSortedFunc(all, func(x, y eventhook.Execution) int { return slices.Compare(y.ID[:], x.ID[:]) }), true)
+	states := []eventhook.ExecutionStatus{"", "pending", "running", "completed", "failed", "dead", "suspended", "cancelled"}
+	for _, filter := range combinations(states) {
+		var want, got []eventhook.ExecutionID
+		for _, x := range all {
+			if is(filter.Type, x.Type) && is(filter.Status, x.Status) && is(filter.Kind, x.Kind) && is(filter.Queue, x.Queue) {
+				want = append(want, x.ID)
+			}
+		}
+		filter.Limit = 7
+		for {
+			page, err := f.db.Executions(t.Context(), f.tenant, filter)
+			f.must(err)
+			for _, x := range page {
+				got = append(got, x.ID)
+			}
+			if len(page) < filter.Limit {
+				break
+			}
+			filter.Before = page[len(page)-1].ID
+		}
+		same(t, fmt.Sprintf("%+v", filter), got, want)
+	}
+}
+
+// TestListsOfMuchThatIsOwed: what is owed is more than is read at once.
+func TestListsOfMuchThatIsOwed(t *testing.T) {
+	f := setUp(t)
+	f.manyWork(40)
+	f.backlog(10_100, "kind-1")
+	for _, filter := range []eventhook.ExecutionFilter{{Kind: "kind-1"}, {Queue: "ci"}, {Type: eventhook.Task}, {Status: eventhook.ExecutionPending}} {
+		filter.Limit = 20_000
+		all, err := f.db.Executions(t.Context(), f.tenant, filter)
+		f.must(err)
+		filter.Limit = 30
+		page, err := f.db.Executions(t.Context(), f.tenant, filter)
+		f.must(err)
+		same(t, fmt.Sprintf("%+v: the first page", filter), page, all[:30])
+		want := f.count("execution", `($1 = '' OR kind = $1) AND ($2 = '' OR queue = $2) AND ($3 = '' OR type = $3) AND ($4 = '' OR status = $4)`,
+			filter.Kind, filter.Queue, string(filter.Type), string(filter.Status))
+		same(t, fmt.Sprintf("%+v: all", filter), len(all), want)
+	}
+}
+
+// is holds a filter against a value; empty, it lets all through.
+func is[S ~string](filter, value S) bool { return filter == "" || filter == value }
+
+func combinations(states []eventhook.ExecutionStatus) (all []eventhook.ExecutionFilter) {
+	for _, s := range states {
+		for _, typ := range []eventhook.ExecutionType{"", eventhook.Task} {
+			for _, kind := range []string{"", "kind-1", "none"} {
+				for _, queue := range []string{"", "queue-2"} {
+					all = append(all, eventhook.ExecutionFilter{Type: typ, Status: s, Kind: kind, Queue: queue})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// manyWork makes n executions of five kinds, three queues and all states.
+func (f *fixture) manyWork(n int) {
+	f.Helper()
+	f.exec(`INSERT INTO eventhook.execution (id, tenant_id, due_at, created_at, completed_at, max_attempts, type, status, queue, kind)
+		SELECT gen_random_uuid(), $1, CASE WHEN s IN ('pending', 'running', 'failed') THEN $2::timestamptz END, $2,
+			CASE WHEN s IN ('completed', 'dead', 'cancelled') THEN $2 END, 3, CASE WHEN i % 2 = 0 THEN 'task' ELSE 'workflow' END, s, 'queue-' || i % 3, 'kind-' || i % 5
+		FROM (SELECT i, (ARRAY['pending', 'running', 'completed', 'failed', 'dead', 'cancelled'])[1 + i * 7 % 6] s FROM generate_series(1, $3::int) i) x`,
+		[16]byte(f.tenant), f.clock.now(), n)
+}
+
+// TestListsOfFewReadNoneOfTheMany: with each filter alone, what is read does not
+// depend on how much there is of all else.
+func TestListsOfFewReadNoneOfTheMany(t *testing.T) {
+	f := setUp(t)
+	const many, mostPages = 30_000, 5000 // who walks through the many reads as many pages
+	f.exec(`INSERT INTO eventhook.execution (id, tenant_id, created_at, completed_at, max_attempts, type, status, queue, kind)
+		SELECT gen_random_uuid(), $1, $2, $2, 3, 'task', 'completed', 'queue-' || i % 3, 'kind-' || i % 20 FROM generate_series(1, $3::int) i`,
+		[16]byte(f.tenant), f.clock.now(), many)
+	for _, s := range []string{"pending", "running", "failed", "dead", "cancelled", "suspended"} {
+		f.exec(`INSERT INTO eventhook.execution (id, tenant_id, due_at, created_at, completed_at, max_attempts, type, status, queue, kind)
+			SELECT gen_random_uuid(), $1, CASE WHEN s IN ('pending', 'running', 'failed', 'suspended') THEN $2::timestamptz END, $2,
+				CASE WHEN s IN ('dead', 'cancelled') THEN $2 END, 3, 'workflow', s, 'rare', 'rare' FROM (SELECT $3::text AS s FROM generate_series(1, 5)) x`,
+			[16]byte(f.tenant), f.clock.now(), s)
+	}
+	filters := []eventhook.ExecutionFilter{{}, {Type: eventhook.Workflow}, {Kind: "rare"}, {Queue: "rare"}, {Kind: "none"}, {Type: eventhook.Task, Kind: "rare"},
+		{Kind: "kind-3"}, {Queue: "queue-1"}, {Type: eventhook.Task}, {Status: eventhook.ExecutionCompleted}}
+	for _, s := range []eventhook.ExecutionStatus{"pending", "running", "failed", "dead", "suspended", "cancelled"} {
+		filters = append(filters, eventhook.ExecutionFilter{Status: s}, eventhook.ExecutionFilter{Status: s, Kind: "rare"})
+	}
+	for _, state := range []string{"before the first ANALYZE", "after it"} {
+		for _, filter := range filters {
+			n, plan := f.listPages(filter)
+			if n > mostPages {
+				t.Errorf("%s, %+v: read %d pages, want at most %d:\n%s", state, filter, n, mostPages, plan)
+			}
+		}
+		f.exec(`VACUUM ANALYZE eventhook.execution`)
+	}
+}
+
+// listPages is what a list reads with the plan for any values.
+func (f *fixture) listPages(filter eventhook.ExecutionFilter) (n int, plan string) {
+	f.Helper()
+	work := f.db.work
+	defer func() { f.db.work = work }()
+	f.db.work = f.db.lists
+	return f.pagesRead(workList(filter), [16]byte(f.tenant), beforeArg(filter.Before), cmp.Or(filter.Limit, 50), string(filter.Type), string(filter.Status),
+		filter.Kind, filter.Queue)
+}

@@ -1,0 +1,92 @@
+package schema_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/eventhook/eventhook/internal/schema"
+)
+
+func TestFaultsOfData(t *testing.T) {
+	const payment = `{"type":"object","required":["amount"],"properties":{"amount":{"type":"number","minimum":1},"currency":{"enum":["usd","eur"]},
+		"items":{"type":"array","items":{"$ref":"#/$defs/item"}},"note":{"pattern":"^x"}},"additionalProperties":{"type":"string"},"$defs":{"item":{"required":["id"]}}}`
+	for _, c := range []struct{ claim, schema, data, want string }{
+		{"what fits", payment, `{"amount":1,"currency":"usd","items":[{"id":1}],"note":"x","more":"y"}`, ""},
+		{"no object", payment, `[]`, "data: type"},
+		{"nothing there", payment, `{}`, "data: required"},
+		{"another type", payment, `{"amount":"secret"}`, "data.amount: type"},
+		{"too little", payment, `{"amount":0.5}`, "data.amount: minimum"},
+		{"none of a list", payment, `{"amount":1,"currency":"gbp"}`, "data.currency: enum"},
+		{"behind a reference", payment, `{"amount":1,"items":[{"id":1},{}]}`, "data.items.1: required"},
+		{"a pattern", payment, `{"amount":1,"note":"secret"}`, "data.note: pattern"},
+		{"one too many", payment, `{"amount":1,"more":2}`, "data.more: type"},
+		{"an older draft", `{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"a":{"format":"email"}}}`, `{"a":"b"}`, "data.a: format"},
+		{"never", `false`, `1`, "data: "},
+		{"always", `{}`, `null`, ""},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			s, err := schema.Compile([]byte(c.schema))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if got, err := s.Fault([]byte(c.data)); got != c.want || err != nil {
+					t.Errorf("got %q, %v; want %q", got, err, c.want)
+				}
+			}
+		})
+	}
+}
+
+// Whoever writes a schema must not have the gateway work without end.
+func TestChecksAreBounded(t *testing.T) {
+	chain := func(n int, step string) string {
+		var defs []string
+		for i := range n {
+			defs = append(defs, fmt.Sprintf(`"d%d":`+step, i, i+1))
+		}
+		return `{"$ref":"#/$defs/d0","$defs":{` + strings.Join(defs, ",") + fmt.Sprintf(`,"d%d":{"type":"string"}}}`, n)
+	}
+	many := func(n int, element string) string {
+		return strings.TrimSuffix(strings.Repeat(element+",", n), ",")
+	}
+	properties := make([]string, 5000)
+	for i := range properties {
+		properties[i] = fmt.Sprintf(`"p%d":1`, i)
+	}
+	patterns := make([]string, 500)
+	for i := range patterns {
+		patterns[i] = fmt.Sprintf(`"(a|b)*x%d":{}`, i)
+	}
+	numbers := make([]string, 2000)
+	for i := range numbers {
+		numbers[i] = fmt.Sprintf("%d.5", i)
+	}
+	for _, c := range []struct {
+		claim, schema, data string
+		want                error
+	}{
+		{"twice at each of many steps", chain(60, `{"anyOf":[{"$ref":"#/$defs/d%[2]d"},{"$ref":"#/$defs/d%[2]d"}]}`), `1`, schema.ErrTooMuch},
+		{"so where nobody asks why", strings.Replace(chain(60, `{"anyOf":[{"$ref":"#/$defs/d%[2]d"},{"$ref":"#/$defs/d%[2]d"}]}`), `{"$ref":"#/$defs/d0"`, `{"not":{"$ref":"#/$defs/d0"}`, 1), `1`, schema.ErrTooMuch},
+		{"deeper and deeper", `{"oneOf":[{"items":{"$ref":"#"}},{"items":{"$ref":"#"}}]}`, strings.Repeat("[", 60) + "1" + strings.Repeat("]", 60), schema.ErrTooMuch},
+		{"many patterns for many names", `{"patternProperties":{` + strings.Join(patterns, ",") + `}}`, `{` + strings.Join(properties, ",") + `}`, schema.ErrTooMuch},
+		{"many numbers among many", `{"items":{"enum":[` + strings.Join(numbers, ",") + `]}}`, `[` + many(10_000, "7") + `]`, schema.ErrTooMuch},
+		{"a large text", `{}`, `"` + strings.Repeat("x", 65<<10) + `"`, schema.ErrTooLarge},
+		{"deep data", `{}`, strings.Repeat("[", 100) + strings.Repeat("]", 100), schema.ErrTooLarge},
+		{"a number of a million digits", `{"maximum":1}`, `1e1000000`, schema.ErrTooLarge},
+		{"no JSON", `{}`, `{`, schema.ErrTooLarge},
+		{"and what is usual", `{"items":{"enum":["` + strings.Join(numbers[:200], `","`) + `"]}}`, `[` + many(2000, `"7.5"`) + `]`, nil},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			s, err := schema.Compile([]byte(c.schema))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if fault, err := s.Fault([]byte(c.data)); !errors.Is(err, c.want) || fault != "" {
+				t.Errorf("got %q, %v; want %v", fault, err, c.want)
+			}
+		})
+	}
+}

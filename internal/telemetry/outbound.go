@@ -1,0 +1,86 @@
+package telemetry
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/eventhook/eventhook"
+)
+
+// outboundMetrics count what is published and what is sent to subscribers.
+type outboundMetrics struct {
+	published      prometheus.Counter
+	publishSeconds prometheus.Histogram
+	publishFailed  prometheus.Counter
+	misfits        *prometheus.CounterVec
+	attempts       *prometheus.HistogramVec
+	deliveries     *prometheus.CounterVec
+	deliveriesLost prometheus.Counter
+	settleSeconds  prometheus.Histogram
+}
+
+func newOutboundMetrics() outboundMetrics {
+	return outboundMetrics{
+		published:      counter("published_events_total", "Events that tenants have published through the API."),
+		publishSeconds: histogram("publish_commit_seconds", "Time of one commit of published events.", prometheus.ExponentialBuckets(0.0005, 2, 14)),
+		publishFailed:  counter("publish_failed_total", "Commits of published events that failed."),
+		misfits:        counters("published_misfits_total", "Published events that their tenant's catalogue does not know as they are, by kind; they are delivered all the same.", "kind"),
+		attempts: prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "eventhook", Name: "delivery_attempt_seconds",
+			Help: "Time of one attempt to deliver, by the class of its failure or success.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 17)}, []string{"outcome"}),
+		deliveries:     counters("deliveries_settled_total", "Deliveries by what came of an attempt.", "status"),
+		deliveriesLost: counter("deliveries_lease_lost_total", "Deliveries whose lease ran out before their outcome was written; they are sent again."),
+		settleSeconds:  histogram("deliveries_settle_seconds", "Time to write one batch of outcomes of deliveries.", prometheus.ExponentialBuckets(0.0005, 2, 14)),
+	}
+}
+
+func (o outboundMetrics) all() []prometheus.Collector {
+	return []prometheus.Collector{o.published, o.publishSeconds, o.publishFailed, o.misfits, o.attempts, o.deliveries, o.deliveriesLost, o.settleSeconds}
+}
+
+// Published counts a commit of published events.
+func (m *Metrics) Published(events, _ int, took time.Duration, err error) {
+	m.outbound.publishSeconds.Observe(took.Seconds())
+	if err != nil {
+		m.outbound.publishFailed.Inc()
+		return
+	}
+	m.outbound.published.Add(float64(events))
+}
+
+// Misfit counts a published event that a catalogue does not know as it is.
+func (m *Metrics) Misfit(kind string) { m.outbound.misfits.WithLabelValues(kind).Inc() }
+
+// Attempted counts an attempt to deliver; one without a class has succeeded.
+func (m *Metrics) Attempted(class eventhook.ErrorClass, took time.Duration) {
+	outcome := string(class)
+	if outcome == "" {
+		outcome = string(eventhook.DeliverySuccess)
+	}
+	m.outbound.attempts.WithLabelValues(outcome).Observe(took.Seconds())
+}
+
+// SettledDeliveries counts a batch of outcomes that was written.
+func (m *Metrics) SettledDeliveries(batch []*eventhook.DeliverySettlement, lost int, took time.Duration) {
+	m.outbound.settleSeconds.Observe(took.Seconds())
+	m.outbound.deliveriesLost.Add(float64(lost))
+	states := map[eventhook.DeliveryStatus]int{}
+	for _, s := range batch {
+		states[s.Status]++
+	}
+	for status, n := range states {
+		m.outbound.deliveries.WithLabelValues(string(status)).Add(float64(n))
+	}
+}
+
+// Dispatching is how much a dispatcher has in memory.
+type Dispatching struct{ Waiting, Sending, Unsettled, OpenLanes int }
+
+// WatchDispatch reads how much a dispatcher has in memory whenever the metrics
+// are read. Call it once.
+func (m *Metrics) WatchDispatch(now func() Dispatching) {
+	m.watch("deliveries_waiting", "Leased deliveries in memory that wait for their turn.", func() int { return now().Waiting })
+	m.watch("deliveries_sending", "Deliveries that are being sent.", func() int { return now().Sending })
+	m.watch("deliveries_unsettled", "Outcomes of deliveries that are not written yet.", func() int { return now().Unsettled })
+	m.watch("deliveries_open_subscriptions", "Subscriptions whose endpoint is in trouble, and is only probed.", func() int { return now().OpenLanes })
+}

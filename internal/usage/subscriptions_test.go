@@ -1,0 +1,47 @@
+package usage_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/eventhook/eventhook"
+)
+
+func TestAttemptsAreCountedForTheirSubscription(t *testing.T) {
+	r := newRig(t)
+	id, other := eventhook.NewID[eventhook.Subscription](noon), eventhook.NewID[eventhook.Subscription](noon)
+	settled := func(of eventhook.SubscriptionID, status eventhook.DeliveryStatus, class eventhook.ErrorClass) *eventhook.DeliverySettlement {
+		return &eventhook.DeliverySettlement{Delivery: &eventhook.Delivery{SubscriptionID: of}, Status: status,
+			Attempt: &eventhook.Attempt{Duration: 10 * time.Millisecond, ErrorClass: class}}
+	}
+	unsent := settled(id, eventhook.DeliveryDead, "")
+	unsent.Attempt = nil
+	test := settled(id, eventhook.DeliverySuccess, "")
+	test.IsTest = true
+	batch := []*eventhook.DeliverySettlement{
+		settled(id, eventhook.DeliverySuccess, ""), settled(id, eventhook.DeliverySuccess, ""),
+		settled(id, eventhook.DeliveryFailed, eventhook.ErrorTimeout), settled(id, eventhook.DeliveryDead, eventhook.ErrorHTTP5xx),
+		unsent, test, settled(other, eventhook.DeliverySuccess, ""),
+	}
+	r.meter.Delivered(batch)
+	r.clock.advance(eventhook.SourceCountSpan)
+	r.meter.Delivered(batch[:1])
+	r.store.FailWrites(errDown)
+	if err := r.meter.FlushSubscriptions(t.Context()); !errors.Is(err, errDown) {
+		t.Errorf("got %v, want %v", err, errDown)
+	}
+	r.store.FailWrites(nil)
+	r.meter.Delivered(batch[:1])
+	r.must(r.meter.FlushSubscriptions(t.Context()))
+	then := noon.Add(eventhook.SourceCountSpan)
+	same(t, "what is written after a write that failed", r.store.Sent(id), map[time.Time]eventhook.SubscriptionCount{
+		noon: {SubscriptionID: id, At: noon, Delivered: 2, Failed: 2, Dead: 2, Duration: 40 * time.Millisecond},
+		then: {SubscriptionID: id, At: then, Delivered: 2, Duration: 20 * time.Millisecond},
+	})
+	same(t, "another's", r.store.Sent(other)[noon].Delivered, int64(1))
+	writes, _ := r.store.Calls()
+	r.must(r.meter.FlushSubscriptions(t.Context()))
+	again, _ := r.store.Calls()
+	same(t, "writes when there is nothing to write", again-writes, 0)
+}

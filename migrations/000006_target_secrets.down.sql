@@ -1,0 +1,1 @@
+ALTER TABLE eventhook.route DROP COLUMN target_secrets;

@@ -1,0 +1,62 @@
+package outbound_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventhook/eventhook/outbound"
+)
+
+// BenchmarkSend holds an attempt, which is composed, signed, sent, and read,
+// against a bare client that posts the same bytes to the same sink.
+func BenchmarkSend(b *testing.B) {
+	receiver := newQuietSink(b)
+	e := newEvent()
+	e.Body = []byte(`{"text":"` + strings.Repeat("x", 1000) + `"}`)
+	const inFlight = 10
+	bench := func(name string, send func() bool) {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetParallelism(inFlight)
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					if !send() {
+						b.Error("it was not sent")
+						return
+					}
+				}
+			})
+		})
+	}
+	body := outbound.Body(e)
+	bare := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
+	post := func(header http.Header) bool {
+		r, err := http.NewRequest(http.MethodPost, receiver, bytes.NewReader(body))
+		if err != nil {
+			return false
+		}
+		maps.Copy(r.Header, header)
+		response, err := bare.Do(r)
+		if err != nil {
+			return false
+		}
+		_, _ = io.Copy(io.Discard, response.Body)
+		return response.Body.Close() == nil
+	}
+	bench("bare", func() bool { return post(http.Header{"Content-Type": {"application/json"}}) })
+	sender, s := newSender(time.Now), newSubscription(receiver)
+	sending := sendingOf(s, e, 1)
+	var headers http.Header // which the sink has to read, too
+	outbound.NewHTTPSender(clientFunc(func(_ context.Context, r *http.Request, _ int) (int, http.Header, []byte, error) {
+		headers = r.Header
+		return 200, nil, nil, nil
+	}), "eventhook/1", time.Now).Send(b.Context(), sending)
+	bench("bare with the same headers", func() bool { return post(headers) })
+	bench("signed", func() bool { a := sender.Send(b.Context(), sending); return a.Succeeded() })
+}

@@ -1,0 +1,485 @@
+package outbound_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/outbound"
+)
+
+type statuses = map[eventhook.DeliveryStatus]int
+
+const (
+	success  = eventhook.DeliverySuccess
+	failed   = eventhook.DeliveryFailed
+	dead     = eventhook.DeliveryDead
+	pending  = eventhook.DeliveryPending
+	acquired = eventhook.DeliveryAcquired
+)
+
+func TestFreshDeliveriesAreSentFromMemory(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		i := w.start()
+		s := w.subscribe(newTenant(), 3*time.Millisecond, nil)
+		i.publish(s, 20)
+		w.pass(30 * time.Millisecond)
+		w.want(s, "after a moment", statuses{success: 20})
+		if w.stats().claims != 0 {
+			t.Errorf("%d claims, want none", w.stats().claims)
+		}
+		if i.written != 20 || i.attempted[""] != 20 {
+			t.Errorf("heard of %d attempts and %d settled, want 20 each", i.attempted[""], i.written)
+		}
+	})
+}
+
+func TestTheDatabaseIsLookedThroughForWhatNobodyHasInMemory(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		s := w.subscribe(newTenant(), time.Millisecond, nil)
+		w.backlog(s, 3000)
+		w.start()
+		w.pass(2 * time.Second)
+		w.want(s, "all that was due", statuses{success: 3000})
+		w.pass(time.Minute)
+		claims := w.stats().claims
+		w.backlog(s, 1)
+		w.pass(1100 * time.Millisecond)
+		w.want(s, "the poll is the backstop", statuses{success: 3001})
+		w.backlog(s, 1)
+		w.wakeAll()
+		w.pass(50 * time.Millisecond)
+		w.want(s, "a wake is quicker", statuses{success: 3002})
+		if claims > 100 {
+			t.Errorf("%d claims for 3000 deliveries, want many in each", claims)
+		}
+	})
+}
+
+func TestManyWakesAreFewLooks(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.start()
+		before := w.stats().looks
+		for range 1000 {
+			w.wakeAll()
+			w.pass(time.Millisecond)
+		}
+		if n := w.stats().looks - before; n > 110 {
+			t.Errorf("%d looks at the database in a second, want one each 10 ms at most", n)
+		}
+	})
+}
+
+func TestRetriesFollowTheSchedule(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		i := w.start()
+		s := w.subscribe(newTenant(), 0, answered(500), func(s *eventhook.Subscription) { s.Retry.MaxRetries = new(4) })
+		began := time.Now()
+		d := i.publish(s, 1)[0]
+		w.pass(time.Minute)
+		var at []time.Duration
+		for _, sent := range w.seen(s).times {
+			at = append(at, sent.Sub(began).Truncate(time.Second))
+		}
+		// Each may be a poll late; failures after the fourth wait for a probe.
+		if len(at) != 5 || at[1] > 2*time.Second || at[2] < 3*time.Second || at[3] < 7*time.Second || at[4] < 15*time.Second || at[4] > 19*time.Second {
+			t.Errorf("sent after %v, want about 0, 1, 3, 7 and 15 s", at)
+		}
+		if r := w.row(d.ID); r.Status != dead || r.Attempts != 5 || r.RetryCount != 4 || r.LastError != "the receiver answered 500" {
+			t.Errorf("got %s, %d attempts, %d retries, %q; want it dead after 5 and 4", r.Status, r.Attempts, r.RetryCount, r.LastError)
+		}
+	})
+}
+
+// A retry that this instance knows of does not wait to be found.
+func TestRetriesAreOnTime(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		i := w.start()
+		s := w.subscribe(newTenant(), 0, answered(404), func(s *eventhook.Subscription) { s.Retry.InitialDelayMS = 100 })
+		w.pass(time.Millisecond)
+		i.publish(s, 1)
+		began := time.Now()
+		w.pass(time.Minute)
+		for n, at := range w.seen(s).times {
+			want := 100 * time.Millisecond * (1<<n - 1) // after 0, 100, 300, 700, 1500 and 3100 ms
+			if late := at.Sub(began) - want; late < 0 || late > 10*time.Millisecond {
+				t.Errorf("attempt %d was %s late", n+1, late)
+			}
+		}
+		if n := len(w.seen(s).times); n != 6 {
+			t.Errorf("%d attempts, want 6", n)
+		}
+	})
+}
+
+func TestOldDeliveriesDieUnsent(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		s := w.subscribe(newTenant(), 0, nil)
+		d := w.storeAt(s, time.Now().Add(-25*time.Hour), time.Time{})
+		anew := w.storeAt(s, time.Now().Add(-25*time.Hour), time.Time{})
+		w.set(func(q *deliveryQueue) { at := time.Now(); q.rows[anew.ID].RestartedAt = &at })
+		w.start()
+		w.pass(time.Second)
+		if r := w.row(d.ID); r.Status != dead || r.Attempts != 0 || r.LastError != "not sent: it is older than 24h" {
+			t.Errorf("got %s after %d attempts (%q), want it dead unsent", r.Status, r.Attempts, r.LastError)
+		}
+		if r := w.row(anew.ID); r.Status != success {
+			t.Errorf("one of as old an event that was begun anew is %s, want it delivered", r.Status)
+		}
+	})
+}
+
+func TestDeliveriesWithoutDataDieUnsent(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		s := w.subscribe(newTenant(), 0, nil)
+		purged, empty := w.store(s, time.Time{}), w.store(s, time.Time{})
+		purged.Event.Body, purged.Event.BodySize = nil, 100
+		empty.Event.Body = nil
+		w.start()
+		w.pass(time.Second)
+		if r := w.row(purged.ID); r.Status != dead || r.Attempts != 0 || r.LastError != "not sent: the event's data is past its retention" {
+			t.Errorf("got %s after %d attempts (%q), want it dead unsent", r.Status, r.Attempts, r.LastError)
+		}
+		if r := w.row(empty.ID); r.Status != success {
+			t.Errorf("one that never had data is %s, want it delivered", r.Status)
+		}
+	})
+}
+
+func TestGoneReceiversAreDisabled(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		i := w.start()
+		s := w.subscribe(newTenant(), 0, answered(410))
+		d := i.publish(s, 1)[0]
+		w.pass(time.Second)
+		if r := w.row(d.ID); r.Status != dead || r.Attempts != 1 || w.stats().disabled[s.ID] != "the receiver answered 410 Gone" {
+			t.Errorf("got %s after %d attempts, disabled for %q", r.Status, r.Attempts, w.stats().disabled[s.ID])
+		}
+	})
+}
+
+// A receiver that says when to come back is left alone, with all that waits for
+// it, and not only with the delivery that it was asked about.
+func TestRetryAfterHoldsTheWholeLane(t *testing.T) {
+	for _, status := range []int{429, 503} {
+		inWorld(t, func(t *testing.T, w *world) {
+			i := w.start()
+			s := w.subscribe(newTenant(), 10*time.Millisecond, asksFor(status, 10*time.Minute))
+			i.publish(s, 100)
+			w.pass(time.Second)
+			before := w.seen(s)
+			if n := len(before.times); n > 4 {
+				t.Errorf("%d: sent %d before it rests, want those under way at most", status, n)
+			}
+			if n := i.Standing(); n.Waiting > 0 {
+				t.Errorf("%d: %d wait in memory, want none while it rests", status, n.Waiting)
+			}
+			i.publish(s, 1)
+			w.backlog(s, 1)
+			w.pass(9 * time.Minute)
+			if n := len(w.seen(s).times); n != len(before.times) {
+				t.Errorf("%d: sent %d meanwhile, want none", status, n-len(before.times))
+			}
+			w.answers(s, 0, nil)
+			w.pass(3 * time.Minute)
+			w.want(s, "afterwards", statuses{success: 102})
+		})
+	}
+}
+
+func TestPausedSubscriptionsGetNothingFromMemory(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		i := w.start()
+		s := w.subscribe(newTenant(), time.Second, nil)
+		i.publish(s, 60)
+		w.pass(500 * time.Millisecond)
+		paused := w.alter(s, func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionPaused })
+		i.Changed(s.TenantID)
+		w.pass(100 * time.Millisecond)
+		w.want(s, "at once all but those under way are given back", statuses{acquired: 4, pending: 56})
+		w.pass(time.Second)
+		w.want(s, "and those are delivered", statuses{success: 4, pending: 56})
+		if n, _ := i.Reserve(paused, 1); n != 0 {
+			t.Errorf("a paused subscription was granted room")
+		}
+		claims := w.stats().claims
+		w.pass(time.Minute)
+		if w.stats().claims != claims {
+			t.Errorf("%d claims while it is paused, want none", w.stats().claims-claims)
+		}
+		w.alter(s, func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionActive })
+		i.Changed(s.TenantID)
+		w.pass(time.Minute)
+		w.want(s, "after the pause", statuses{success: 60})
+		if n := w.seen(s).twice(); n != 0 {
+			t.Errorf("%d were sent twice", n)
+		}
+	})
+}
+
+// Nobody tells this instance; it looks before it sends.
+func TestAPauseIsSeenBeforeEachSend(t *testing.T) {
+	inWorld(t, func(_ *testing.T, w *world) {
+		i := w.start()
+		s := w.subscribe(newTenant(), time.Second, nil)
+		i.publish(s, 60)
+		w.pass(500 * time.Millisecond)
+		w.alter(s, func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionPaused })
+		w.pass(time.Minute)
+		w.want(s, "only those under way are delivered", statuses{success: 4, pending: 56})
+	})
+}
+
+func TestAgentsDeliveriesAreLeftToThem(t *testing.T) {
+	inWorld(t, func(_ *testing.T, w *world) {
+		i := w.start()
+		s := w.subscribe(newTenant(), 0, nil, func(s *eventhook.Subscription) { s.TargetLabels = []string{"env:prod"} })
+		lost := w.subscribe(s.TenantID, 0, nil, func(s *eventhook.Subscription) { s.SecretsLost = true })
+		i.publish(s, 3)
+		i.publish(lost, 3)
+		w.pass(time.Minute)
+		w.want(s, "of an agents'", statuses{pending: 3})
+		w.want(lost, "of one whose secrets are lost", statuses{pending: 3})
+	})
+}
+
+func TestDeliveriesOfDeletedSubscriptionsDie(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		other := w.subscribe(newTenant(), time.Millisecond, nil)
+		s := w.subscribe(other.TenantID, time.Second, nil)
+		i := w.start()
+		i.publish(s, 50)
+		w.backlog(s, 20_000)
+		w.pass(500 * time.Millisecond)
+		w.unsubscribe(s)
+		i.Changed(s.TenantID)
+		i.publish(other, 50)
+		w.pass(100 * time.Millisecond)
+		w.want(other, "others meanwhile", statuses{success: 50})
+		w.pass(time.Minute)
+		got := w.counts(s.ID)
+		if got[dead]+got[success] != 20_050 || got[dead] < 20_000 {
+			t.Errorf("deliveries are %v, want them dead but for a few", got)
+		}
+	})
+}
+
+func TestStopFinishesWhatIsUnderWayAndGivesTheRestBack(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		i := w.start()
+		s := w.subscribe(newTenant(), 2*time.Second, nil)
+		i.publish(s, 60)
+		w.pass(time.Second)
+		began := time.Now()
+		i.stop()
+		if took := time.Since(began); took > 1100*time.Millisecond {
+			t.Errorf("the stop took %s, want as long as what was under way", took)
+		}
+		got := w.counts(s.ID)
+		if got[acquired] != 0 || got[success] != 4 || got[pending] != 56 {
+			t.Errorf("deliveries are %v, want 4 delivered and the rest given back", got)
+		}
+		if n, _ := i.Reserve(s, 1); n != 0 {
+			t.Errorf("room was granted after the stop")
+		}
+	})
+}
+
+func TestTheDrainEnds(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		i := w.start()
+		s := w.subscribe(newTenant(), 25*time.Second, nil)
+		i.publish(s, 10)
+		w.pass(time.Second)
+		began := time.Now()
+		i.stop()
+		if took := time.Since(began); took != 10*time.Second {
+			t.Errorf("the stop took %s, want the drain timeout", took)
+		}
+		w.want(s, "what was cut off is given back", statuses{pending: 10})
+	})
+}
+
+func TestDeliveriesPutDuringAStopAreGivenBack(t *testing.T) {
+	inWorld(t, func(_ *testing.T, w *world) {
+		i := w.start()
+		s := w.subscribe(newTenant(), 5*time.Second, nil)
+		i.publish(s, 1)
+		granted, until := i.Reserve(s, 5)
+		w.pass(time.Second)
+		go i.stop()
+		w.pass(time.Second)
+		var list []*eventhook.Delivery
+		for range granted {
+			list = append(list, w.store(s, until))
+		}
+		i.Put(list)
+		w.pass(10 * time.Second)
+		w.want(s, "after the stop", statuses{success: 1, pending: 5})
+	})
+}
+
+func TestWhatIsClaimedDuringAStopIsGivenBack(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		i := w.start()
+		s := w.subscribe(newTenant(), 5*time.Second, nil)
+		w.backlog(s, 100)
+		w.set(func(q *deliveryQueue) { q.late = 20 * time.Millisecond })
+		w.wakeAll()
+		w.pass(10 * time.Millisecond)
+		i.stop()
+		if got := w.counts(s.ID); got[acquired] != 0 || w.stats().claims == 0 {
+			t.Errorf("deliveries are %v after %d claims, want none leased", got, w.stats().claims)
+		}
+	})
+}
+
+// When memory is full, lanes that got none of it have some as soon as there is.
+func TestRoomIsUsedAsSoonAsThereIsSome(t *testing.T) {
+	inWorld(t, func(_ *testing.T, w *world) {
+		w.start(func(c *outbound.Config) { c.QueueDeliveries = 100 })
+		tenant := newTenant()
+		var subs []*eventhook.Subscription
+		for range 100 {
+			s := w.subscribe(tenant, 20*time.Millisecond, nil)
+			w.backlog(s, 10)
+			subs = append(subs, s)
+		}
+		w.wakeAll()
+		w.pass(3 * time.Second)
+		for _, s := range subs {
+			w.want(s, "after 3 s", statuses{success: 10})
+		}
+	})
+}
+
+func TestWhatIsReleasedIsRoomAgain(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		i := w.start(func(c *outbound.Config) { c.QueueDeliveries = 500 })
+		s := w.subscribe(newTenant(), 0, nil)
+		for range 100 {
+			granted, _ := i.Reserve(s, 1000)
+			if granted == 0 {
+				t.Fatal("no room is left")
+			}
+			i.Release(s.ID, granted)
+		}
+	})
+}
+
+func TestAKilledInstancesDeliveriesAreMadeByAnother(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		s := w.subscribe(newTenant(), time.Millisecond, nil)
+		for range 500 { // whoever leased them is no more
+			w.store(s, time.Now().Add(testLease+s.Timeout()))
+		}
+		w.start()
+		w.pass(testLease + s.Timeout() - time.Second)
+		w.want(s, "while the leases hold", statuses{acquired: 500})
+		w.pass(3 * time.Second)
+		w.want(s, "then", statuses{success: 500})
+		if n := w.seen(s).twice(); n != 0 {
+			t.Errorf("%d were sent twice", n)
+		}
+	})
+}
+
+func TestOutcomesOutlastTheDatabasesAbsence(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		i := w.start()
+		s := w.subscribe(newTenant(), time.Millisecond, nil)
+		i.publish(s, 64)
+		w.set(func(q *deliveryQueue) { q.away = true })
+		w.pass(10 * time.Second)
+		w.want(s, "while it is away", statuses{acquired: 64})
+		w.set(func(q *deliveryQueue) { q.away = false })
+		w.pass(5 * time.Second)
+		w.want(s, "when it is back", statuses{success: 64})
+		if n := w.seen(s).twice(); n != 0 {
+			t.Errorf("%d were sent twice", n)
+		}
+	})
+}
+
+func TestOutcomesAreDroppedWhenTheirLeasesAreOver(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		i := w.start()
+		s := w.subscribe(newTenant(), time.Millisecond, nil)
+		i.publish(s, 10)
+		w.set(func(q *deliveryQueue) { q.away = true })
+		w.pass(2 * time.Minute)
+		if n := i.Standing().Unsettled; n != 0 {
+			t.Errorf("%d outcomes are kept whose leases are over", n)
+		}
+		w.set(func(q *deliveryQueue) { q.away = false })
+		w.pass(5 * time.Second)
+		w.want(s, "sent again", statuses{success: 10})
+	})
+}
+
+func TestNothingIsSentWhenTooManyOutcomesWait(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		i := w.start(func(c *outbound.Config) { c.UnsettledDeliveries = 20 })
+		w.set(func(q *deliveryQueue) { q.away = true })
+		s := w.subscribe(newTenant(), time.Millisecond, nil, func(s *eventhook.Subscription) { s.MaxInFlight = 1 })
+		i.publish(s, 60)
+		w.pass(10 * time.Second)
+		if n := len(w.seen(s).times); n != 20 {
+			t.Errorf("%d were sent, want 20", n)
+		}
+		w.set(func(q *deliveryQueue) { q.away = false })
+		w.pass(10 * time.Second)
+		w.want(s, "when it is back", statuses{success: 60})
+	})
+}
+
+func TestLookupsThatFailHoldNothingUp(t *testing.T) {
+	inWorld(t, func(_ *testing.T, w *world) {
+		i := w.start()
+		s := w.subscribe(newTenant(), time.Millisecond, nil)
+		w.mu.Lock()
+		w.lookups = errors.New("the database is away")
+		w.mu.Unlock()
+		i.publish(s, 10)
+		w.pass(time.Second)
+		w.want(s, "it is sent as it was known", statuses{success: 10})
+	})
+}
+
+func TestAnAttemptThatPanicsHasFailed(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		i := w.start()
+		s := w.subscribe(newTenant(), 0, func() eventhook.Attempt { panic("over what somebody published") })
+		d := i.publish(s, 1)[0]
+		w.pass(500 * time.Millisecond)
+		if r := w.row(d.ID); r.Status != failed || r.RetryCount != 1 {
+			t.Errorf("got %s, %d retries; want it failed", r.Status, r.RetryCount)
+		}
+	})
+}
+
+func TestNoPlacesMeansNoDeliveries(t *testing.T) {
+	inWorld(t, func(_ *testing.T, w *world) {
+		i := w.start(func(c *outbound.Config) { c.SendsAtOnce = 0 })
+		s := w.subscribe(newTenant(), 0, nil)
+		i.publish(s, 3)
+		w.pass(time.Minute)
+		w.want(s, "left to others", statuses{pending: 3})
+	})
+}
+
+func TestDispatcherConfigValidate(t *testing.T) {
+	if f := outbound.DefaultConfig().Validate(); len(f) > 0 {
+		t.Errorf("the default has faults: %v", f)
+	}
+	var at []string
+	for _, f := range (outbound.Config{SendsAtOnce: -1, DrainTimeout: -1}).Validate() {
+		at = append(at, f.Location)
+	}
+	want := []string{"sends_at_once", "queue_deliveries", "queue_bytes", "batch_size", "unsettled_deliveries", "poll_interval", "drain_timeout", "max_age"}
+	if !slices.Equal(at, want) {
+		t.Errorf("faults at %v, want %v", at, want)
+	}
+}

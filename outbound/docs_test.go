@@ -1,0 +1,218 @@
+package outbound_test
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventhook/eventhook"
+)
+
+// page is the programs of docs/receiving.md in a language.
+func page(t *testing.T, language string, count int) []string {
+	t.Helper()
+	text, err := os.ReadFile("../docs/receiving.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var programs []string
+	for _, block := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```$").FindAllStringSubmatch(string(text), -1) {
+		programs = append(programs, block[1])
+		if lines := strings.Count(block[1], "\n"); lines > 40 {
+			t.Errorf("a program in %s has %d lines, want at most 40", language, lines)
+		}
+	}
+	if len(programs) != count {
+		t.Fatalf("the page has %d programs in %s, want %d", len(programs), language, count)
+	}
+	return programs
+}
+
+// needs skips a test whose interpreter is missing or too old, but never in CI.
+func needs(t *testing.T, interpreter string, check ...string) {
+	t.Helper()
+	if err := exec.Command(interpreter, check...).Run(); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("%s: %v; `make interpreters` installs it", interpreter, err)
+		}
+		t.Skipf("%s is missing or too old: %v", interpreter, err)
+	}
+}
+
+// receiver is a program of the page that runs.
+type receiver struct {
+	url string
+	out *os.File // into a file all of them write at once
+	end func()
+}
+
+func (r *receiver) said(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(r.out.Name())
+	if err != nil {
+		t.Error(err)
+	}
+	return string(text)
+}
+
+// startReceiver starts one, and waits until it listens.
+func startReceiver(t *testing.T, env []string, command ...string) *receiver {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	_ = l.Close()
+	_, port, _ := net.SplitHostPort(address)
+	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = out.Close() })
+	r := &receiver{url: "http://" + address + "/hooks", out: out}
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Env = append(env, "PORT="+port, "PATH="+os.Getenv("PATH"), "HOME="+os.Getenv("HOME"))
+	cmd.Stdout, cmd.Stderr = r.out, r.out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(ended) }()
+	r.end = func() { _ = cmd.Process.Kill(); <-ended }
+	t.Cleanup(r.end)
+	for until := time.Now().Add(2 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		if conn, err := net.Dial("tcp", address); err == nil {
+			_ = conn.Close()
+			return r
+		}
+		select {
+		case <-ended:
+			t.Fatalf("it has ended: %s", r.said(t))
+		default:
+		}
+		if time.Now().After(until) {
+			t.Fatal("it does not listen")
+		}
+	}
+}
+
+func write(t *testing.T, name, text string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestTheReceiversOfThePage(t *testing.T) {
+	t.Run("go", func(t *testing.T) {
+		needs(t, "go", "version")
+		program := filepath.Join(t.TempDir(), "receiver")
+		build := exec.Command("go", "build", "-o", program, write(t, "main.go", page(t, "go", 1)[0]))
+		build.Dir = ".." // where the module is that knows the library
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		judge(t, startReceiver(t, []string{"WEBHOOK_SECRET=" + currentSecret}, program), "")
+	})
+	t.Run("python", func(t *testing.T) {
+		needs(t, "python3", "-c", "''.removeprefix('')")
+		judge(t, startReceiver(t, []string{"WEBHOOK_SECRET=" + currentSecret}, "python3", write(t, "receiver.py", page(t, "python", 1)[0])), "")
+	})
+	seed := eventhook.NewEd25519Seed()
+	for claim, c := range map[string]struct{ env, seed string }{"js": {"WEBHOOK_SECRET=" + currentSecret, ""}, "js with ed25519": {"WEBHOOK_PUBLIC_KEY=" + eventhook.PublicKeyOf(seed), seed.Reveal()}} {
+		t.Run(claim, func(t *testing.T) {
+			needs(t, "node", "-e", "fetch.name")
+			judge(t, startReceiver(t, []string{c.env}, "node", write(t, "receiver.mjs", page(t, "js", 1)[0])), c.seed)
+		})
+	}
+}
+
+// judge sends to a receiver what it must take, and what it must not. It knows
+// the current secret or, with a seed, its public key.
+func judge(t *testing.T, r *receiver, seed string) {
+	t.Helper()
+	send := func(claim string, want int, e *eventhook.Event, change func(*eventhook.Subscription), at time.Time) {
+		t.Helper()
+		s := newSubscription(r.url)
+		if seed != "" {
+			s.Signatures, s.Ed25519Seed = []string{"v1", "v1a"}, eventhook.NewSecret(seed)
+		}
+		if change != nil {
+			change(s)
+		}
+		if a := newSender(func() time.Time { return at }).Send(t.Context(), sendingOf(s, e, 1)); a.StatusCode != want {
+			t.Errorf("%s: got %d %s, want %d", claim, a.StatusCode, a.Error, want)
+		}
+	}
+	now, first, large := time.Now(), newEvent(), newEvent()
+	large.Body = fmt.Appendf(nil, `[%q]`, strings.Repeat("größe ", 1<<17))
+	send("odd data", 204, first, nil, now)
+	send("the same once more", 204, first, nil, now)
+	send("much data", 204, large, nil, now)
+	send("during a rotation", 204, newEvent(), func(s *eventhook.Subscription) {
+		s.Signing = []eventhook.SigningSecret{{Secret: eventhook.NewSecret(olderSecret)}, {Secret: s.Signing[0].Secret, ExpiresAt: new(now.Add(time.Hour))}}
+	}, now)
+	send("another's secret and key", 401, newEvent(), func(s *eventhook.Subscription) {
+		s.Signing[0].Secret, s.Ed25519Seed = eventhook.NewSecret(olderSecret), eventhook.NewEd25519Seed()
+	}, now)
+	send("what was sent long ago", 401, newEvent(), nil, now.Add(-10*time.Minute))
+	send("what comes from the future", 401, newEvent(), nil, now.Add(10*time.Minute))
+	for claim, header := range map[string]http.Header{
+		"unsigned": {}, "no signature": {"Webhook-Id": {"a"}, "Webhook-Timestamp": {fmt.Sprint(now.Unix())}},
+		"a signature that is none": {"Webhook-Id": {"a"}, "Webhook-Timestamp": {fmt.Sprint(now.Unix())}, "Webhook-Signature": {"v1 v1, v1a,x v1,AAAA ,"}},
+		"a timestamp that is none": {"Webhook-Id": {"a"}, "Webhook-Timestamp": {"soon"}, "Webhook-Signature": {"v1,AAAA"}},
+	} {
+		q, err := http.NewRequest(http.MethodPost, r.url, strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Header = header
+		answer, err := http.DefaultTransport.RoundTrip(q)
+		if err != nil {
+			t.Errorf("%s: %v", claim, err)
+			continue
+		}
+		_ = answer.Body.Close()
+		if answer.StatusCode != http.StatusUnauthorized {
+			t.Errorf("%s: got %d, want 401", claim, answer.StatusCode)
+		}
+	}
+	send("one more", 204, newEvent(), nil, now)
+	r.end()
+	said := r.said(t)
+	if got := strings.Count(said, "received {"); got != 4 {
+		t.Errorf("it has received %d events, want 4, each once:\n%.2000s", got, said)
+	}
+	if !strings.Contains(said, odd) {
+		t.Error("the data is not what was published")
+	}
+}
+
+func TestTheShellLinesOfThePage(t *testing.T) {
+	needs(t, "openssl", "version")
+	for _, secret := range []string{currentSecret, eventhook.NewSigningSecret().Reveal()} {
+		s := newSubscription("")
+		s.Signing[0].Secret = eventhook.NewSecret(secret)
+		r := sent(t, s, newEvent(), time.Now())
+		body := write(t, "body", string(r.body))
+		for i, want := range []string{r.header.Get("Webhook-Signature"), r.header.Get("X-Eventhook-Signature")} {
+			cmd := exec.Command("sh", "-c", page(t, "sh", 2)[i])
+			cmd.Dir = filepath.Dir(body)
+			cmd.Env = append(os.Environ(), "WEBHOOK_SECRET="+secret, "WEBHOOK_ID="+r.header.Get("Webhook-Id"), "WEBHOOK_TIMESTAMP="+r.header.Get("Webhook-Timestamp"))
+			got, err := cmd.Output()
+			if _, value, _ := strings.Cut(strings.Replace(want, "sha256=", "v1,", 1), ","); err != nil || strings.TrimSpace(string(got)) != value {
+				t.Errorf("line %d: got %q, %v; want %s", i+1, got, err, value)
+			}
+		}
+	}
+}

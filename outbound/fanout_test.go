@@ -1,0 +1,228 @@
+package outbound_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/outbound"
+)
+
+func newFanout(o *office) *outbound.Fanout {
+	return &outbound.Fanout{Rosters: o.rosters(), Room: o, Next: o}
+}
+
+// publishing is what becomes of an event of acme's that publishes events of
+// types, separated by spaces.
+func publishing(types string) *eventhook.Settlement {
+	e := news("received", `{"raw":true}`)
+	e.SourceSlug, e.TraceID, e.RequestID, e.Lease.Token = "shop", "t1", "r1", 1
+	s := &eventhook.Settlement{Event: e, Matched: 1}
+	for i, eventType := range strings.Fields(types) {
+		p := &eventhook.Publication{ID: eventhook.NewID[eventhook.Event](march), EventType: eventType, Data: []byte(`{"n":1}`)}
+		s.Actions = append(s.Actions, eventhook.PlannedAction{Action: eventhook.Action{TargetIndex: i}, Effect: eventhook.Effect{Publication: p}})
+	}
+	return s
+}
+
+func settle(t *testing.T, f *outbound.Fanout, batch ...*eventhook.Settlement) (lost []*eventhook.Settlement) {
+	t.Helper()
+	lost, err := f.SettleEvents(t.Context(), batch)
+	if err != nil {
+		t.Fatalf("SettleEvents: %v", err)
+	}
+	return lost
+}
+
+func TestWhatARoutePublishesHasItsDeliveries(t *testing.T) {
+	paused := subscriber("paused", "paid", "")
+	paused.Status = eventhook.SubscriptionPaused
+	o := newOffice(subscriber("a", "paid", `{"body.n":1,"event.source":"shop","event.origin":"route"}`), subscriber("b", "shipped", ""), subscriber("none", "received", ""), paused)
+	defer o.check(t)
+	s := publishing("paid shipped")
+	s.Actions = append(s.Actions, eventhook.PlannedAction{Effect: eventhook.Effect{Execution: &eventhook.Execution{}}})
+	if lost := settle(t, newFanout(o), s); len(lost) > 0 {
+		t.Errorf("lost: got %d, want none", len(lost))
+	}
+	for name, want := range map[string][2]int{"a": {1, 1}, "b": {1, 1}, "none": {0, 0}, "paused": {1, 0}} {
+		if stored, leased := o.storedFor(name); [2]int{stored, leased} != want {
+			t.Errorf("%s: got %d stored, %d leased; want %v", name, stored, leased, want)
+		}
+	}
+	if len(o.put) != 2 || o.left != 0 {
+		t.Fatalf("put %d, told of others %d times; want 2, never", len(o.put), o.left)
+	}
+	p := s.Actions[0].Effect.Publication
+	want := &eventhook.Event{
+		ID: p.ID, TenantID: acme, SourceSlug: "shop", Origin: eventhook.OriginRoute, Status: eventhook.EventDelivered, EventType: "paid", ContentType: "application/json",
+		BodySize: 7, TraceID: "t1", RequestID: "r1", CorrelationID: s.Event.ID.String(), Envelope: &eventhook.Envelope{Source: "shop"}, Payload: eventhook.Payload{Body: p.Data},
+	}
+	if diff := cmp.Diff(want, o.put[0].Event); diff != "" {
+		t.Errorf("the event that is sent (-want +got):\n%s", diff)
+	}
+	if p.Envelope != o.put[0].Event.Envelope || p.Generation != 4 {
+		t.Errorf("stored with %+v of generation %d, want what is sent, and 4", p.Envelope, p.Generation)
+	}
+}
+
+func TestTheCorrelationOfAnEventIsThatOfWhatItPublishes(t *testing.T) {
+	o := newOffice(subscriber("a", "*", ""))
+	defer o.check(t)
+	s := publishing("paid")
+	s.Event.CorrelationID = "c1"
+	settle(t, newFanout(o), s)
+	if got := o.put[0].Event.CorrelationID; got != "c1" {
+		t.Errorf("got %q, want c1", got)
+	}
+}
+
+func TestWhatIsNotPublishedIsNotHandedOver(t *testing.T) {
+	for _, c := range []struct {
+		claim  string
+		change func(*office, *eventhook.Settlement)
+		put    int
+	}{
+		{"what is", func(*office, *eventhook.Settlement) {}, 2},
+		{"a lost lease", func(_ *office, s *eventhook.Settlement) { s.Event.Lease.Token = 0 }, 0},
+		{"a key that was seen", func(o *office, s *eventhook.Settlement) {
+			s.Actions[0].Effect.Publication.IdempotencyKey, o.keys["k"] = "k", eventhook.EventID{1}
+		}, 1},
+		{"a key that two have", func(_ *office, s *eventhook.Settlement) {
+			s.Actions[0].Effect.Publication.IdempotencyKey, s.Actions[1].Effect.Publication.IdempotencyKey = "k", "k"
+		}, 1},
+		{"an action that has failed", func(_ *office, s *eventhook.Settlement) { s.Actions[1].Failure = "no" }, 1},
+		{"one that an earlier settle has written", func(_ *office, s *eventhook.Settlement) {
+			s.Actions[0].IsSettled, s.Actions[0].Status = true, eventhook.ActionSuccess
+		}, 1},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			o := newOffice(subscriber("a", "*", ""))
+			defer o.check(t)
+			s := publishing("paid paid")
+			c.change(o, s)
+			settle(t, newFanout(o), s)
+			if len(o.put) != c.put || len(o.deliveries) != c.put {
+				t.Errorf("got %d put of %d stored, want %d", len(o.put), len(o.deliveries), c.put)
+			}
+			for _, a := range s.Actions {
+				if a.Failure != "" && a.Effect.Publication.Deliveries != nil {
+					t.Error("deliveries of what has failed were made, want none")
+				}
+			}
+		})
+	}
+}
+
+func TestARouteForgetsNoSubscription(t *testing.T) {
+	o := newOffice(subscriber("a", "*", ""))
+	defer o.check(t)
+	f := newFanout(o)
+	settle(t, f, publishing("paid"))
+	o.add(subscriber("b", "*", ""))
+	others := publishing("paid")
+	others.Event.TenantID = eventhook.TenantID{1}
+	settle(t, f, others, publishing("paid"), publishing("paid"))
+	if stored, leased := o.storedFor("b"); stored != 2 || leased != 2 {
+		t.Errorf("b: got %d stored, %d leased; want 2", stored, leased)
+	}
+	if o.stale != 1 || o.reads != 4 { // nobody said whose were stale
+		t.Errorf("got %d tries in vain and %d reads, want 1, and 4", o.stale, o.reads)
+	}
+	o.beforeEach = func() { o.add(subscriber("more", "pull", "")) }
+	if _, err := f.SettleEvents(t.Context(), []*eventhook.Settlement{publishing("paid")}); eventhook.KindOf(err) != eventhook.KindUnavailable {
+		t.Errorf("subscriptions that never rest: got %v, want KindUnavailable", err)
+	}
+}
+
+// A settle whose answer is lost is repeated; nobody gets anything twice.
+func TestASettleThatIsRepeatedMakesTheSameDeliveries(t *testing.T) {
+	o := newOffice(subscriber("a", "*", ""), subscriber("b", "*", ""))
+	f := newFanout(o)
+	s := publishing("paid paid")
+	o.lossy = errOffice
+	if _, err := f.SettleEvents(t.Context(), []*eventhook.Settlement{s}); !errors.Is(err, errOffice) {
+		t.Fatalf("got %v, want that the database is down", err)
+	}
+	if len(o.put) != 0 || len(o.deliveries) != 4 {
+		t.Fatalf("got %d put of %d, want none of 4", len(o.put), len(o.deliveries))
+	}
+	o.add(subscriber("c", "other", "")) // and the subscriptions are others by then
+	f.Rosters.ForgetAll()
+	o.set(func() { o.lossy = nil })
+	settle(t, f, s)
+	if len(o.deliveries) != 4 {
+		t.Errorf("got %d deliveries, want the same 4", len(o.deliveries))
+	}
+	for id, n := range o.open {
+		if n != 0 {
+			t.Errorf("subscription %s: %d places are lost", id, n)
+		}
+	}
+}
+
+func TestASettleThatFailsGivesTheRoomBack(t *testing.T) {
+	o := newOffice(subscriber("a", "*", ""))
+	defer o.check(t)
+	f := newFanout(o)
+	settle(t, f, publishing("paid"))
+	o.err = errOffice
+	if _, err := f.SettleEvents(t.Context(), []*eventhook.Settlement{publishing("paid")}); !errors.Is(err, errOffice) {
+		t.Errorf("got %v, want that the database is down", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	f.Rosters.ForgetAll()
+	if _, err := f.SettleEvents(ctx, []*eventhook.Settlement{publishing("paid")}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want that it was cut off", err)
+	}
+}
+
+func TestManySubscribersAreManyTransactions(t *testing.T) {
+	var list []eventhook.Subscription
+	for i := range 900 {
+		list = append(list, subscriber(fmt.Sprint(i), "many", ""))
+	}
+	o := newOffice(list...)
+	defer o.check(t)
+	batch := []*eventhook.Settlement{publishing("many"), publishing("few few"), publishing("many"), publishing("many many many"), publishing("few"), publishing("many"), publishing("")}
+	lost := batch[4]
+	lost.Event.Lease.Token = 0
+	if got := settle(t, newFanout(o), batch...); len(got) != 1 || got[0] != lost {
+		t.Errorf("lost: got %v, want one", got)
+	}
+	want := [][]string{{"many", "few", "few", "many"}, {"many", "many", "many"}, {"many"}}
+	if diff := cmp.Diff(want, o.commits); diff != "" {
+		t.Errorf("commits (-want +got):\n%s", diff)
+	}
+	if len(o.put) != 6*900 {
+		t.Errorf("put %d, want %d", len(o.put), 6*900)
+	}
+}
+
+func TestWhatOneEventPublishesIsBounded(t *testing.T) {
+	var list []eventhook.Subscription
+	for range 1100 {
+		list = append(list, subscriber("s", "many", ""))
+	}
+	o := newOffice(list...)
+	defer o.check(t)
+	s := publishing(strings.Repeat("many ", 92) + "few")
+	settle(t, newFanout(o), s)
+	failed := 0
+	for i, a := range s.Actions {
+		if a.Status == eventhook.ActionFailed {
+			failed++
+			if want := fmt.Sprintf("target %d: not done", i+1); !a.Permanent || !strings.HasPrefix(a.Failure, want) || a.Effect.Publication != nil {
+				t.Errorf("got %+v, want %q for good", a, want)
+			}
+		}
+	}
+	if failed != 2 || s.Actions[92].Status != eventhook.ActionSuccess {
+		t.Errorf("got %d failed, and the last %s; want 2, and success", failed, s.Actions[92].Status)
+	}
+}

@@ -1,0 +1,94 @@
+package outbound
+
+import (
+	"time"
+
+	"github.com/eventhook/eventhook"
+)
+
+// Room is this instance's room for deliveries that it sends itself. Reserve
+// grants some of n of a subscription, and says when their lease ends; each
+// granted one is then Put or Released. DeliveriesLeft hears that deliveries were
+// stored which nobody here takes. Once Put, a delivery and its event are read on
+// several sides, and the event must not be changed.
+type Room interface {
+	Reserve(s *eventhook.Subscription, n int) (granted int, until time.Time)
+	Release(s eventhook.SubscriptionID, n int)
+	Put(list []*eventhook.Delivery)
+	DeliveriesLeft()
+}
+
+// addressees are the subscriptions that get one event, and its deliveries to
+// them, in the same order.
+type addressees struct {
+	subscriptions []*eventhook.Subscription
+	deliveries    []*eventhook.Delivery
+}
+
+// deliveriesOf makes an event's deliveries.
+func deliveriesOf(e *eventhook.Event, to []*eventhook.Subscription) addressees {
+	if len(to) == 0 {
+		return addressees{}
+	}
+	all, list := make([]eventhook.Delivery, len(to)), make([]*eventhook.Delivery, len(to))
+	for i, s := range to {
+		all[i] = eventhook.Delivery{
+			ID: eventhook.DeliveryIDOf(e.ID, s.ID), TenantID: e.TenantID, SubscriptionID: s.ID, EventID: e.ID, EventType: e.EventType,
+			Status: eventhook.DeliveryPending, Event: e,
+		}
+		list[i] = &all[i]
+	}
+	return addressees{to, list}
+}
+
+// reserve leases to this instance what it has room for. What nobody sends now
+// stays unleased, and so does what agents send.
+func (a addressees) reserve(room Room) {
+	for i, s := range a.subscriptions {
+		if !isSentFromHere(s) {
+			continue
+		}
+		if granted, until := room.Reserve(s, 1); granted > 0 {
+			d := a.deliveries[i]
+			d.Status, d.Lease = eventhook.DeliveryAcquired, eventhook.Lease{Token: 1, Until: until}
+		}
+	}
+}
+
+func isSentFromHere(s *eventhook.Subscription) bool {
+	return s.Status == eventhook.SubscriptionActive && !s.IsForAgents() && !s.SecretsLost
+}
+
+// release gives the room back. Doing it again gives back nothing.
+func (a addressees) release(room Room) {
+	for _, d := range a.deliveries {
+		if isLeased(d) {
+			d.Status, d.Lease = eventhook.DeliveryPending, eventhook.Lease{}
+			room.Release(d.SubscriptionID, 1)
+		}
+	}
+}
+
+// handOver passes on what is leased to this instance, now that it is stored,
+// and tells if there is more.
+func handOver(room Room, stored []addressees) {
+	var leased []*eventhook.Delivery
+	left := false
+	for _, a := range stored {
+		for i, d := range a.deliveries {
+			if isLeased(d) {
+				leased = append(leased, d)
+			} else {
+				left = left || a.subscriptions[i].Status == eventhook.SubscriptionActive
+			}
+		}
+	}
+	if len(leased) > 0 {
+		room.Put(leased)
+	}
+	if left {
+		room.DeliveriesLeft()
+	}
+}
+
+func isLeased(d *eventhook.Delivery) bool { return d.Lease.Token > 0 }

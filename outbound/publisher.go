@@ -1,0 +1,195 @@
+package outbound
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/batch"
+)
+
+// PublishStore stores events with their deliveries, in one transaction. When it
+// returns nil, each of the batch is one of these: IsStale, and nothing of it was
+// stored; or its event is an EventDuplicate, of which nothing was stored, with
+// DuplicateOf and the Count of the first's deliveries; or its event's Status is
+// empty as before, since the database refused that one; or it is stored, and its
+// event EventDelivered. On an error none counts as stored. Deliveries with a
+// lease are stored as acquired under it, the others as due now.
+type PublishStore interface {
+	Publish(ctx context.Context, batch []*eventhook.Publishing) error
+}
+
+// PublishObserver hears of each commit.
+type PublishObserver interface {
+	Published(events, deliveries int, took time.Duration, err error)
+}
+
+// PublisherDeps are what a publisher works with.
+type PublisherDeps struct {
+	Rosters   *Rosters
+	Catalogue *Catalogue // may be nil
+	Store     PublishStore
+	Room      Room
+	Observer  PublishObserver
+	Log       *slog.Logger
+	Now       func() time.Time
+}
+
+// Publisher stores the events that tenants publish, with their deliveries. It
+// is a group commit: what is published while a commit runs shares the next one.
+// What waits is bounded by rows and bytes; one event always may, however many
+// get it.
+type Publisher struct {
+	PublisherDeps
+	timeout time.Duration
+	commits *batch.Committer[*publication]
+}
+
+// publication is an event on its way into the store.
+type publication struct {
+	eventhook.Publishing
+	to addressees
+}
+
+// Errors of Publish.
+var (
+	errPublishShed     = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "too many events are waiting to be stored; publish it again later", RetryAfter: time.Second}
+	errPublishStopping = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "this instance is stopping; publish it again", RetryAfter: time.Second}
+	errUnsettled       = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "the tenant's subscriptions change too fast; publish it again later", RetryAfter: time.Second}
+	errNotPublished    = errors.New("the event could not be stored")
+	errPublishRefused  = errors.New("the database refused the event")
+)
+
+// NewPublisher makes a publisher; Run starts it.
+func NewPublisher(config PublishConfig, deps PublisherDeps) *Publisher {
+	p := &Publisher{PublisherDeps: deps, timeout: config.CommitTimeout}
+	p.commits = batch.New(batch.Bounds{
+		Writers: config.Writers, BatchRows: config.BatchRows, BatchBytes: config.BatchBytes, OverlapRows: config.OverlapRows,
+		QueueRows: config.QueueRows, QueueBytes: config.QueueBytes,
+	}, p.commit)
+	return p
+}
+
+// Run commits batches until ctx ends, then what still waits, and refuses what
+// comes after. Stop the HTTP server first: nobody is left waiting.
+func (p *Publisher) Run(ctx context.Context) error { return p.commits.Run(ctx) }
+
+// Waiting is how many events wait for a commit or are being committed.
+func (p *Publisher) Waiting() int { return p.commits.Waiting() }
+
+// mostMatches is how often an event is matched when the subscriptions change
+// meanwhile.
+const mostMatches = 10
+
+// Publish waits until an event of a tenant's is on disk, with a delivery for
+// each subscription that wants it, or known not to be. Of the event its tenant,
+// type, body, which is the data, and envelope are given, and what else the
+// caller knows; the rest it fills in. When its key was seen before, the Status
+// is EventDuplicate and DuplicateOf the first's id. The error is of
+// KindUnavailable when the event was not stored and should be sent again later;
+// it is ctx's when that ended before the event was tried. The event must not be
+// changed afterwards, and of the deliveries only Count is for the caller.
+func (p *Publisher) Publish(ctx context.Context, e *eventhook.Event) (*eventhook.Publishing, error) {
+	p.complete(ctx, e)
+	for range mostMatches {
+		roster, err := p.Rosters.of(ctx, e.TenantID)
+		if err != nil {
+			return nil, err
+		}
+		e.Status = "" // the store's to say
+		x := &publication{to: deliveriesOf(e, roster.Match(e))}
+		x.Event, x.Deliveries, x.Generation = e, x.to.deliveries, roster.generation
+		if err := p.store(x); err != nil || !x.IsStale {
+			return &x.Publishing, err
+		}
+		p.Rosters.renew(e.TenantID, roster)
+	}
+	return nil, errUnsettled
+}
+
+// complete fills in what every published event has.
+func (p *Publisher) complete(ctx context.Context, e *eventhook.Event) {
+	if e.ID.IsZero() {
+		e.ID = eventhook.NewID[eventhook.Event](p.Now())
+	}
+	if e.Origin == "" {
+		e.Origin = eventhook.OriginAPI
+	}
+	if e.TraceID == "" {
+		e.TraceID = eventhook.NewTraceID()
+	}
+	if len(e.Headers) == 0 {
+		e.Headers = []byte("Content-Type: application/json")
+	}
+	e.ContentType, e.BodySize = "application/json", len(e.Body)
+	envelope := eventhook.Envelope{}
+	if e.Envelope != nil {
+		envelope = *e.Envelope
+	}
+	category, _ := p.Catalogue.Check(ctx, e)
+	if envelope.Category == "" {
+		envelope.Category = category
+	}
+	e.Envelope = &envelope
+}
+
+// store waits for the commit that an event is in.
+func (p *Publisher) store(x *publication) error {
+	switch err := p.commits.Do(x, 1+len(x.Deliveries), bytesOf(x)); {
+	case err == batch.ErrFull: //nolint:errorlint // as it is
+		return errPublishShed
+	case err == batch.ErrStopping: //nolint:errorlint // as it is
+		return errPublishStopping
+	case err == nil && !x.IsStale && x.Event.Status == "":
+		return errPublishRefused
+	default:
+		return err
+	}
+}
+
+// bytesOf is the memory that an event takes while it waits, about.
+func bytesOf(x *publication) int {
+	const delivery = 300
+	n := x.Event.Envelope
+	return len(x.Event.Body) + len(n.Scope) + len(n.Actor) + len(n.Metadata) + delivery*len(x.Deliveries)
+}
+
+// commit stores a batch whatever becomes of the requests that wait for it.
+func (p *Publisher) commit(batch []*publication) error {
+	ctx, cancel := context.WithTimeout(context.Background(), p.timeout)
+	defer cancel()
+	began, rows := p.Now(), 0
+	list := make([]*eventhook.Publishing, len(batch))
+	for i, x := range batch {
+		x.to.reserve(p.Room)
+		list[i] = &x.Publishing
+		rows += len(x.Deliveries)
+	}
+	err := p.Store.Publish(ctx, list)
+	p.Observer.Published(len(batch), rows, p.Now().Sub(began), err)
+	if err != nil {
+		p.Log.Error("a batch of events could not be stored; their publishers are told", "events", len(batch), "error", err)
+		for _, x := range batch {
+			x.to.release(p.Room)
+		}
+		return errNotPublished
+	}
+	p.handOver(batch)
+	return nil
+}
+
+// handOver passes on the deliveries of events that were stored.
+func (p *Publisher) handOver(batch []*publication) {
+	stored := make([]addressees, 0, len(batch))
+	for _, x := range batch {
+		if x.IsStale || x.Event.Status != eventhook.EventDelivered {
+			x.to.release(p.Room)
+			continue
+		}
+		x.Count = len(x.Deliveries)
+		stored = append(stored, x.to)
+	}
+	handOver(p.Room, stored)
+}

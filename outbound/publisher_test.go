@@ -1,0 +1,327 @@
+package outbound_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/outbound"
+)
+
+// press is a publisher at work over an office, in a bubble.
+type press struct {
+	*office
+	*outbound.Publisher
+	t       *testing.T
+	rosters *outbound.Rosters
+	stop    context.CancelFunc
+	ended   chan error
+}
+
+func inPress(t *testing.T, change func(*outbound.PublishConfig), list []eventhook.Subscription, test func(*testing.T, *press)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		c := outbound.DefaultPublishConfig()
+		c.Writers = 1
+		if change != nil {
+			change(&c)
+		}
+		o := newOffice(list...)
+		p := &press{office: o, t: t, rosters: o.rosters(), ended: make(chan error, 1)}
+		p.Publisher = outbound.NewPublisher(c, outbound.PublisherDeps{Rosters: p.rosters, Store: o, Room: o, Observer: o, Log: o.log, Now: time.Now})
+		var ctx context.Context
+		ctx, p.stop = context.WithCancel(t.Context())
+		go func() { p.ended <- p.Run(ctx) }()
+		test(t, p)
+		p.end()
+		o.check(t)
+	})
+}
+
+// end stops, and waits.
+func (p *press) end() {
+	p.t.Helper()
+	p.stop()
+	if err := <-p.ended; err != nil {
+		p.t.Errorf("Run: %v, want nil", err)
+	}
+	p.ended <- nil
+}
+
+// publish publishes events at the same moment, and returns what is answered
+// once everything is quiet.
+func (p *press) publish(events ...*eventhook.Event) (outs []*eventhook.Publishing, errs []error) {
+	outs, errs = make([]*eventhook.Publishing, len(events)), make([]error, len(events))
+	for i, e := range events {
+		errs[i] = errNothingYet
+		go func() { outs[i], errs[i] = p.Publisher.Publish(p.t.Context(), e) }()
+		synctest.Wait()
+	}
+	return outs, errs
+}
+
+var errNothingYet = errors.New("nothing yet")
+
+func TestAnEventIsStoredWithItsDeliveries(t *testing.T) {
+	paused, keyless, agents := subscriber("paused", "*", ""), subscriber("keyless", "*", ""), subscriber("agents'", "*", "")
+	paused.Status, keyless.SecretsLost, agents.TargetLabels = eventhook.SubscriptionPaused, true, []string{"a"}
+	list := []eventhook.Subscription{subscriber("a", "push", ""), subscriber("b", "*", ""), subscriber("other", "pull", ""), paused, keyless, agents}
+	inPress(t, nil, list, func(t *testing.T, p *press) {
+		p.room[list[1].ID] = 0
+		e := &eventhook.Event{TenantID: acme, EventType: "push", CorrelationID: "c1", Payload: eventhook.Payload{Body: []byte(`{"n": 1}`)}}
+		outs, errs := p.publish(e)
+		if errs[0] != nil || outs[0].Count != 5 || outs[0].Event != e {
+			t.Fatalf("got %+v, %v; want 5 deliveries", outs[0], errs[0])
+		}
+		if e.Status != eventhook.EventDelivered || e.Origin != eventhook.OriginAPI || e.ID.Time() != time.Now().UTC() || len(e.TraceID) != 32 || e.BodySize != 8 || e.Envelope == nil {
+			t.Errorf("the event: got %+v", e)
+		}
+		for name, want := range map[string][2]int{"a": {1, 1}, "b": {1, 0}, "other": {0, 0}, "paused": {1, 0}, "keyless": {1, 0}, "agents'": {1, 0}} {
+			if stored, leased := p.storedFor(name); [2]int{stored, leased} != want {
+				t.Errorf("%s: got %d stored, %d leased; want %v", name, stored, leased, want)
+			}
+		}
+		if len(p.put) != 1 || p.put[0].Event != e || p.put[0].Lease.Until != time.Now().Add(officeLease+30*time.Second) {
+			t.Errorf("put: got %+v, want the one to a, under its lease", p.put)
+		}
+		if diff := cmp.Diff([]int{5}, p.heard); diff != "" {
+			t.Errorf("deliveries that were told (-want +got):\n%s", diff)
+		}
+		if p.left != 1 {
+			t.Errorf("told of deliveries that are left: got %d times, want once", p.left)
+		}
+	})
+}
+
+func TestWhatNobodyTakesIsStored(t *testing.T) {
+	inPress(t, nil, nil, func(t *testing.T, p *press) {
+		outs, errs := p.publish(news("push", "1"))
+		if errs[0] != nil || outs[0].Count != 0 || p.left != 0 || len(p.events) != 1 {
+			t.Errorf("got %+v, %v and %d events, want one event and nobody told", outs[0], errs[0], len(p.events))
+		}
+	})
+}
+
+func TestAKeyIsPublishedOnce(t *testing.T) {
+	list := []eventhook.Subscription{subscriber("a", "*", ""), subscriber("b", "*", "")}
+	inPress(t, nil, list, func(t *testing.T, p *press) {
+		p.gate = make(chan struct{})
+		var events []*eventhook.Event
+		for range 4 {
+			e := news("push", "{}")
+			e.IdempotencyKey = "k"
+			events = append(events, e)
+		}
+		outs, errs := p.publish(events...)
+		close(p.gate)
+		synctest.Wait()
+		for i, out := range outs {
+			isFirst := i == 0
+			if errs[i] != nil || out.Count != 2 || isFirst != (out.Event.Status == eventhook.EventDelivered) || !isFirst && out.Event.DuplicateOf != events[0].ID {
+				t.Errorf("%d: got %+v of %s, %v; want the first, and what duplicates it", i, out.Event, out.Event.Status, errs[i])
+			}
+		}
+		if len(p.put) != 2 {
+			t.Errorf("put %d deliveries, want 2", len(p.put))
+		}
+	})
+}
+
+// A subscription that another instance has made gets what is published after
+// that, even if nobody was told of it.
+func TestNoSubscriptionIsForgotten(t *testing.T) {
+	inPress(t, nil, []eventhook.Subscription{subscriber("a", "*", "")}, func(t *testing.T, p *press) {
+		p.publish(news("push", "1"))
+		p.add(subscriber("b", "*", ""))
+		outs, errs := p.publish(news("push", "2"), news("push", "3"))
+		if err := errors.Join(errs...); err != nil || outs[0].Count != 2 || outs[1].Count != 2 {
+			t.Errorf("got %+v, %+v, %v; want two deliveries each", outs[0], outs[1], err)
+		}
+		if p.stale != 1 || p.reads != 2 {
+			t.Errorf("got %d tries in vain, %d reads; want one, and 2", p.stale, p.reads)
+		}
+	})
+}
+
+func TestManyThatAreStaleReadTheSubscriptionsOnce(t *testing.T) {
+	inPress(t, nil, []eventhook.Subscription{subscriber("a", "*", "")}, func(t *testing.T, p *press) {
+		p.publish(news("push", "1"))
+		p.gate = make(chan struct{})
+		var events []*eventhook.Event
+		for range 50 {
+			events = append(events, news("push", "2"))
+		}
+		outs, errs := p.publish(events...)
+		p.add(subscriber("b", "*", ""))
+		close(p.gate)
+		synctest.Wait()
+		for i := range outs {
+			if errs[i] != nil || outs[i].Count != 2 {
+				t.Errorf("%d: got %+v, %v; want two deliveries", i, outs[i], errs[i])
+			}
+		}
+		if p.stale < 50 || p.reads != 2 {
+			t.Errorf("got %d tries in vain and %d reads, want at least 50, and 2", p.stale, p.reads)
+		}
+	})
+}
+
+func TestSubscriptionsThatNeverRest(t *testing.T) {
+	inPress(t, nil, []eventhook.Subscription{subscriber("a", "*", "")}, func(t *testing.T, p *press) {
+		p.beforeEach = func() { p.add(subscriber("more", "pull", "")) }
+		_, errs := p.publish(news("push", "1"))
+		if eventhook.KindOf(errs[0]) != eventhook.KindUnavailable {
+			t.Errorf("got %v, want KindUnavailable", errs[0])
+		}
+		if len(p.events) != 0 || p.stale != 10 {
+			t.Errorf("got %d events after %d tries, want none after 10", len(p.events), p.stale)
+		}
+	})
+}
+
+func TestPublishersThatLeave(t *testing.T) {
+	inPress(t, nil, []eventhook.Subscription{subscriber("a", "*", "")}, func(t *testing.T, p *press) {
+		p.publish(news("push", "1"))
+		p.beforeEach = func() { p.add(subscriber("more", "pull", "")) }
+		ctx, leave := context.WithCancel(t.Context())
+		leave()
+		if _, err := p.Publisher.Publish(ctx, news("push", "2")); !errors.Is(err, context.Canceled) || p.stale != 1 {
+			t.Errorf("got %v after %d tries, want that it left, after one", err, p.stale)
+		}
+	})
+}
+
+func TestWhatCannotBeStored(t *testing.T) {
+	for _, c := range []struct {
+		claim  string
+		before func(*press)
+		kind   eventhook.Kind
+	}{
+		{"the database is down", func(p *press) { p.err = errOffice }, ""},
+		{"it goes down with the commit", func(p *press) { p.beforeEach = func() { p.set(func() { p.err = errOffice }) } }, ""},
+		{"it refuses the event", func(p *press) { p.refuse = "push" }, ""},
+		{"it hangs", func(p *press) { p.gate = make(chan struct{}) }, ""},
+		{"the instance has stopped", func(p *press) { p.end() }, eventhook.KindUnavailable},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			inPress(t, nil, []eventhook.Subscription{subscriber("a", "*", "")}, func(t *testing.T, p *press) {
+				c.before(p)
+				_, errs := p.publish(news("push", "1"))
+				time.Sleep(11 * time.Second)
+				synctest.Wait()
+				if errs[0] == nil || errs[0] == errNothingYet || eventhook.KindOf(errs[0]) != c.kind {
+					t.Errorf("got %v, want an error of kind %q", errs[0], c.kind)
+				}
+				if len(p.put) != 0 || len(p.events) != 0 {
+					t.Errorf("got %d put, %d events; want none", len(p.put), len(p.events))
+				}
+			})
+		})
+	}
+}
+
+func TestARefusedEventIsPublishedAlone(t *testing.T) {
+	inPress(t, nil, []eventhook.Subscription{subscriber("a", "*", "")}, func(t *testing.T, p *press) {
+		p.refuse, p.gate = "poison", make(chan struct{})
+		_, errs := p.publish(news("first", "1"), news("push", "1"), news("poison", "1"), news("pull", "1"))
+		close(p.gate)
+		synctest.Wait()
+		if errs[0] != nil || errs[1] != nil || errs[2] == nil || errs[3] != nil {
+			t.Errorf("got %v, want that the third failed alone", errs)
+		}
+		if diff := cmp.Diff([][]string{{"first"}, {"push", "pull"}}, p.commits); diff != "" {
+			t.Errorf("commits (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestPublishedBatchesAreBoundedByDeliveries(t *testing.T) {
+	var list []eventhook.Subscription
+	for i := range 30 {
+		list = append(list, subscriber(fmt.Sprint(i), map[bool]string{true: "one many", false: "many"}[i == 0], ""))
+	}
+	inPress(t, func(c *outbound.PublishConfig) { c.BatchRows = 10 }, list, func(t *testing.T, p *press) {
+		p.gate = make(chan struct{})
+		var events []*eventhook.Event
+		for _, eventType := range strings.Fields("one one one one one one many many one") {
+			events = append(events, news(eventType, "1"))
+		}
+		outs, errs := p.publish(events...)
+		close(p.gate)
+		synctest.Wait()
+		want := [][]string{{"one"}, {"one", "one", "one", "one", "one"}, {"many"}, {"many"}, {"one"}}
+		if diff := cmp.Diff(want, p.commits); diff != "" {
+			t.Errorf("commits (-want +got):\n%s", diff)
+		}
+		if err := errors.Join(errs...); err != nil || outs[6].Count != 30 {
+			t.Errorf("got %+v, %v; want 30 deliveries", outs[6], err)
+		}
+	})
+}
+
+func TestWhatWaitsToBePublishedIsBounded(t *testing.T) {
+	for _, c := range []struct {
+		claim  string
+		change func(*outbound.PublishConfig)
+		wait   int
+	}{
+		{"by events and deliveries", func(c *outbound.PublishConfig) { c.QueueRows = 6 }, 3},
+		{"by bytes", func(c *outbound.PublishConfig) { c.QueueBytes = 1100 }, 3},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			inPress(t, c.change, []eventhook.Subscription{subscriber("a", "*", "")}, func(t *testing.T, p *press) {
+				p.gate = make(chan struct{})
+				_, first := p.publish(news("push", "1"))
+				var events []*eventhook.Event
+				for range c.wait + 2 {
+					events = append(events, news("push", strings.Repeat("x", 50)))
+				}
+				_, errs := p.publish(events...)
+				if got := p.Waiting(); got != c.wait+1 {
+					t.Errorf("waiting: got %d, want %d", got, c.wait+1)
+				}
+				close(p.gate)
+				synctest.Wait()
+				for i, err := range append(first, errs...) {
+					if isShed := i > c.wait; isShed != (eventhook.KindOf(err) == eventhook.KindUnavailable) || !isShed && err != nil {
+						t.Errorf("event %d: got %v, want it shed: %t", i, err, isShed)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestAStopPublishesWhatWaits(t *testing.T) {
+	inPress(t, nil, []eventhook.Subscription{subscriber("a", "*", "")}, func(t *testing.T, p *press) {
+		p.gate = make(chan struct{})
+		outs, errs := p.publish(news("push", "1"), news("push", "2"))
+		p.stop()
+		close(p.gate)
+		synctest.Wait()
+		if err := errors.Join(errs...); err != nil || outs[1].Count != 1 {
+			t.Errorf("got %v, want both stored", err)
+		}
+	})
+}
+
+func TestPublishConfigIsHonest(t *testing.T) {
+	if f := outbound.DefaultPublishConfig().Validate(); len(f) > 0 {
+		t.Errorf("the default: got %v, want no faults", f)
+	}
+	var got []string
+	for _, f := range (outbound.PublishConfig{}).Validate() {
+		got = append(got, f.Location)
+	}
+	want := strings.Fields("writers batch_rows batch_bytes overlap_rows queue_rows queue_bytes cached_subscriptions cached_event_types commit_timeout")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("faults of nothing (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,147 @@
+package outbound
+
+import (
+	"encoding/json"
+	"sync"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/filter"
+)
+
+// Roster is a tenant's subscriptions at one generation, compiled once and
+// shared: matching is pure and safe for concurrent use. Those that do not take
+// an event cost it nothing.
+type Roster struct {
+	generation int64
+	bytes      int  // of filters
+	isOld      bool // of Rosters
+	byID       map[eventhook.SubscriptionID]*eventhook.Subscription
+	takers     []taker
+	types      filter.Types
+	fields     filter.Fields
+}
+
+// taker is a subscription to which deliveries are made. Without a filter it
+// takes all events of its types.
+type taker struct {
+	*eventhook.Subscription
+	filter *filter.Filter
+}
+
+// CompileRoster compiles a tenant's subscriptions. One with a filter that cannot
+// be compiled, which CheckFilter prevents, takes nothing; broken, unless it is
+// nil, hears why.
+func CompileRoster(generation int64, list []eventhook.Subscription, broken func(s *eventhook.Subscription, why string)) *Roster {
+	r := &Roster{generation: generation, byID: make(map[eventhook.SubscriptionID]*eventhook.Subscription, len(list)), fields: filter.Fields{IsPublished: true}}
+	var types [][]string
+	for i := range list {
+		s := &list[i]
+		r.byID[s.ID] = s
+		r.bytes += len(s.Filter)
+		if s.Status == eventhook.SubscriptionDisabled || len(s.EventTypes) == 0 {
+			continue
+		}
+		f, why := compileFilter(s.Filter, &r.fields)
+		if why != "" {
+			if broken != nil {
+				broken(s, why)
+			}
+			continue
+		}
+		r.takers, types = append(r.takers, taker{s, f}), append(types, s.EventTypes)
+	}
+	r.types = filter.NewTypes(types)
+	return r
+}
+
+// compileFilter says why there is no filter if one is given.
+func compileFilter(text []byte, fields *filter.Fields) (f *filter.Filter, why string) {
+	if !filter.IsGiven(text) {
+		return nil, ""
+	}
+	defer func() {
+		if recover() != nil {
+			f, why = nil, "it cannot be compiled"
+		}
+	}()
+	f, faults := filter.Compile(text, fields)
+	if len(faults) > 0 {
+		return nil, faults[0].Location + ": " + faults[0].Message
+	}
+	return f, ""
+}
+
+// CheckFilter says what is wrong with a subscription's filter, all of it at
+// once, located by the path in it. None is fine.
+func CheckFilter(text []byte) (faults eventhook.Faults) {
+	if !filter.IsGiven(text) {
+		return nil
+	}
+	defer func() {
+		if recover() != nil {
+			faults = eventhook.Faults{{Message: "cannot be compiled"}}
+		}
+	}()
+	_, faults = filter.Compile(text, &filter.Fields{IsPublished: true})
+	return faults
+}
+
+// FilterHolds reports whether an event passes a subscription's filter; none lets
+// all pass, and one that cannot be compiled nothing. It compiles the filter for
+// that: of many, ask a Roster.
+func FilterHolds(text json.RawMessage, e *eventhook.Event) bool {
+	fields := filter.Fields{IsPublished: true}
+	f, why := compileFilter(text, &fields)
+	if f == nil {
+		return why == ""
+	}
+	var s filter.Subject
+	s.Begin(e, &fields)
+	defer s.End()
+	return (&taker{filter: f}).passes(&s)
+}
+
+// Match returns the subscriptions that get an event, each once, in the order in
+// which they were given. They must not be changed. Among them are paused ones,
+// those whose secrets are lost, and those of agents: their deliveries wait.
+func (r *Roster) Match(e *eventhook.Event) (matched []*eventhook.Subscription) {
+	if len(r.takers) == 0 || !eventhook.IsForTenants(e.EventType) {
+		return nil
+	}
+	var s *filter.Subject
+	r.types.Each(e.EventType, func(i int) {
+		t := &r.takers[i]
+		if t.filter != nil && s == nil {
+			s, _ = publishedSubjects.Get().(*filter.Subject)
+			s.Begin(e, &r.fields)
+		}
+		if t.filter == nil || t.passes(s) {
+			matched = append(matched, t.Subscription)
+		}
+	})
+	if s != nil {
+		s.End()
+		publishedSubjects.Put(s)
+	}
+	return matched
+}
+
+// publishedSubjects keep room for fields from one event to the next.
+var publishedSubjects = sync.Pool{New: func() any { return &filter.Subject{} }}
+
+// passes asks the filter. One that panics over what somebody sent lets nothing
+// pass: neither the event nor the other subscribers are to blame.
+func (t *taker) passes(s *filter.Subject) (ok bool) {
+	defer func() {
+		if recover() != nil {
+			ok = false
+		}
+	}()
+	return t.filter.Holds(s, nil)
+}
+
+// size is the memory that it takes, in subscriptions of usual size.
+func (r *Roster) size() int {
+	const usualFilter = 1 << 10
+	return len(r.byID) + r.bytes/usualFilter
+}

@@ -1,0 +1,128 @@
+package outbound
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/snapshot"
+)
+
+// Subscriptions reads all of a tenant's subscriptions, with their secrets, and
+// the generation that they are of; both from one moment. A tenant that is not
+// there has none.
+type Subscriptions interface {
+	Roster(ctx context.Context, tenant eventhook.TenantID) (generation int64, list []eventhook.Subscription, err error)
+}
+
+// Rosters keeps the compiled subscriptions of tenants in memory. They are a
+// moment behind what is stored: whoever stores an event says against which
+// generation it was matched. Safe for concurrent use.
+type Rosters struct {
+	cache *snapshot.Cache[eventhook.TenantID, *Roster]
+	gone  *lru.Cache[eventhook.SubscriptionID, struct{}] // which never come back
+	mu    sync.Mutex                                     // of the rosters' isOld
+}
+
+// rosterAge is how long a roster is trusted when no change is told. As that of
+// sources it is there for what nobody has thought of.
+const rosterAge = 10 * time.Minute
+
+// mostGone bounds what is remembered of subscriptions that were deleted while
+// deliveries waited for them.
+const mostGone = 10_000
+
+// rosterLoadsAtOnce bounds the database reads: a tenant may have thousands.
+const rosterLoadsAtOnce = 2
+
+// NewRosters makes a cache of up to size subscriptions, as long as those of one
+// tenant are not more.
+func NewRosters(size int, from Subscriptions, log *slog.Logger, now func() time.Time) *Rosters {
+	room := make(chan struct{}, rosterLoadsAtOnce)
+	load := func(ctx context.Context, tenant eventhook.TenantID) (*Roster, error) {
+		select {
+		case room <- struct{}{}:
+			defer func() { <-room }()
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		generation, list, err := from.Roster(ctx, tenant)
+		if err != nil {
+			return nil, err
+		}
+		return CompileRoster(generation, list, func(s *eventhook.Subscription, why string) {
+			log.Error("a subscription's filter cannot be used; it gets no events", "tenant", tenant, "subscription", s.ID, "fault", why)
+		}), nil
+	}
+	gone, err := lru.New[eventhook.SubscriptionID, struct{}](mostGone)
+	if err != nil {
+		panic(err) // the size is ours
+	}
+	return &Rosters{cache: snapshot.NewWeighed(size, (*Roster).size, rosterAge, now, load), gone: gone}
+}
+
+// Match returns the subscriptions that get an event, see Roster.Match, and the
+// generation against which it was matched.
+func (r *Rosters) Match(ctx context.Context, e *eventhook.Event) (generation int64, matched []*eventhook.Subscription, err error) {
+	roster, err := r.of(ctx, e.TenantID)
+	if err != nil {
+		return 0, nil, err
+	}
+	return roster.generation, roster.Match(e), nil
+}
+
+func (r *Rosters) of(ctx context.Context, tenant eventhook.TenantID) (*Roster, error) {
+	roster, err := r.cache.Get(ctx, tenant)
+	if err != nil {
+		return nil, fmt.Errorf("read the subscriptions: %w", err)
+	}
+	return roster, nil
+}
+
+// Subscription finds one of a tenant's subscriptions as it was a moment ago, or
+// KindNotFound if it is gone. One that was not there a moment ago is looked for
+// anew. Until it changes, or the roster is read again, the pointer stays the
+// same; what it points to must not be changed.
+func (r *Rosters) Subscription(ctx context.Context, tenant eventhook.TenantID, id eventhook.SubscriptionID) (*eventhook.Subscription, error) {
+	if r.gone.Contains(id) {
+		return nil, errNoSubscription
+	}
+	for try := range 2 {
+		roster, err := r.of(ctx, tenant)
+		if err != nil {
+			return nil, err
+		}
+		if s, ok := roster.byID[id]; ok {
+			return s, nil
+		}
+		if try == 0 {
+			r.renew(tenant, roster)
+		}
+	}
+	r.gone.Add(id, struct{}{})
+	return nil, errNoSubscription
+}
+
+var errNoSubscription = eventhook.NotFound("subscription")
+
+// Forget drops a tenant's subscriptions: they have changed.
+func (r *Rosters) Forget(tenant eventhook.TenantID) { r.cache.ForgetKey(tenant) }
+
+// ForgetAll drops all of them: changes may have been missed.
+func (r *Rosters) ForgetAll() { r.cache.Clear() }
+
+// renew drops a roster that is known to be old: when it returns, nobody gets it
+// any more. However many learn that at the same moment, it is read again once.
+func (r *Rosters) renew(tenant eventhook.TenantID, old *Roster) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !old.isOld {
+		old.isOld = true
+		r.Forget(tenant)
+	}
+}

@@ -1,0 +1,187 @@
+package outbound_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/outbound"
+)
+
+func TestWhatBecomesOfADelivery(t *testing.T) {
+	const day = 24 * time.Hour
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	fresh := eventhook.Delivery{EventID: eventhook.NewID[eventhook.Event](now.Add(-time.Minute))}
+	old := eventhook.Delivery{EventID: eventhook.NewID[eventhook.Event](now.Add(-day + time.Minute))}
+	begunAnew := eventhook.Delivery{EventID: eventhook.NewID[eventhook.Event](now.Add(-100 * day)), RestartedAt: &now}
+	retried := func(d eventhook.Delivery, times int) eventhook.Delivery {
+		d.RetryCount = times
+		return d
+	}
+	status := func(code int, after time.Duration) eventhook.Attempt {
+		a := answered(code)()
+		a.RetryAfter = after
+		return a
+	}
+	settings := eventhook.SubscriptionSettings{}
+	full := eventhook.SubscriptionSettings{Retry: eventhook.RetryPolicy{Jitter: eventhook.JitterFull}}
+	never := eventhook.SubscriptionSettings{Retry: eventhook.RetryPolicy{MaxRetries: new(0)}}
+	spelled := eventhook.SubscriptionSettings{Retry: eventhook.RetryPolicy{ScheduleSeconds: []int{30, 7200}}}
+	for _, c := range []struct {
+		claim    string
+		settings eventhook.SubscriptionSettings
+		delivery eventhook.Delivery
+		attempt  eventhook.Attempt
+		status   eventhook.DeliveryStatus
+		in       time.Duration // with a chance of one half
+		retries  int
+	}{
+		{"an answer of 2xx delivers", settings, fresh, eventhook.Attempt{StatusCode: 204}, success, 0, 0},
+		{"also at the last retry", settings, retried(fresh, 5), eventhook.Attempt{StatusCode: 200}, success, 0, 5},
+		{"a failure is tried again, up to a tenth later", settings, fresh, refused(), failed, 1050 * time.Millisecond, 1},
+		{"and twice as late", settings, retried(fresh, 1), status(500, 0), failed, 2100 * time.Millisecond, 2},
+		{"or any time until then", full, retried(fresh, 1), status(500, 0), failed, time.Second, 2},
+		{"or as it is spelled out", spelled, retried(fresh, 1), status(500, 0), failed, 7560 * time.Second, 2},
+		{"retries are used up", settings, retried(fresh, 5), status(500, 0), dead, 0, 5},
+		{"there are none", never, fresh, refused(), dead, 0, 0},
+		{"a redirect is a failure as any", settings, fresh, eventhook.Attempt{StatusCode: 302, ErrorClass: eventhook.ErrorHTTP, Error: "no"}, failed, 1050 * time.Millisecond, 1},
+		{"as is a 404", settings, fresh, status(404, 0), failed, 1050 * time.Millisecond, 1},
+		{"410 is the end", settings, fresh, status(410, 0), dead, 0, 0},
+		{"429 says when", settings, fresh, status(429, time.Hour), failed, time.Hour, 1},
+		{"503, too", settings, fresh, status(503, time.Hour), failed, time.Hour, 1},
+		{"not sooner than the schedule", settings, retried(fresh, 4), status(503, time.Second), failed, 16800 * time.Millisecond, 5},
+		{"others do not say when", settings, fresh, status(500, time.Hour), failed, 1050 * time.Millisecond, 1},
+		{"nor the past", settings, fresh, status(429, -time.Hour), failed, 1050 * time.Millisecond, 1},
+		{"at most a day", settings, begunAnew, status(429, 1000*time.Hour), dead, 0, 0},
+		{"what would be too old by then is not tried again", settings, old, status(429, time.Hour), dead, 0, 0},
+		{"what would not, is", settings, old, status(429, 30*time.Second), failed, 30 * time.Second, 1},
+		{"what was begun anew is as old as that", settings, begunAnew, refused(), failed, 1050 * time.Millisecond, 1},
+	} {
+		s := &eventhook.Subscription{SubscriptionSettings: c.settings}
+		o := outbound.Judge(now, day, 0.5, s, &c.delivery, &c.attempt)
+		var in time.Duration
+		if !o.DueAt.IsZero() {
+			in = o.DueAt.Sub(now)
+		}
+		if o.Status != c.status || in != c.in || o.RetryCount != c.retries {
+			t.Errorf("%s: got %s in %s, %d retries; want %s in %s, %d", c.claim, o.Status, in, o.RetryCount, c.status, c.in, c.retries)
+		}
+		if o.DeadInRow != 10 || o.Attempt != &c.attempt || o.Delivery != &c.delivery || !strings.HasPrefix(o.LastError, c.attempt.Error) || o.Disable != "" != (c.attempt.StatusCode == 410) {
+			t.Errorf("%s: got %+v", c.claim, o)
+		}
+	}
+}
+
+func TestAge(t *testing.T) {
+	for d, want := range map[time.Duration]string{24 * time.Hour: "24h", 90 * time.Minute: "1h30m", time.Minute: "1m", 90 * time.Second: "1m30s", 10 * time.Hour: "10h", 70 * time.Minute: "1h10m"} {
+		if got := outbound.Age(d); got != want {
+			t.Errorf("%v: got %q, want %q", d, got, want)
+		}
+	}
+}
+
+func TestBreaker(t *testing.T) {
+	wantState := func(t *testing.T, b *outbound.Breaker, state outbound.BreakerState, slots int) {
+		t.Helper()
+		if s, n := b.State(); s != state || n != slots {
+			t.Errorf("got %s with %d slots, want %s with %d", s, n, state, slots)
+		}
+	}
+	b := outbound.NewBreaker(10)
+	wantState(t, b, outbound.BreakerClosed, 4)
+	for range 20 {
+		b.Succeeded(b.Epoch(), 10)
+	}
+	wantState(t, b, outbound.BreakerClosed, 10)
+	b.Failed(b.Epoch())
+	wantState(t, b, outbound.BreakerClosed, 5)
+	before := b.Epoch()
+	for range 3 {
+		b.Failed(before)
+	}
+	wantState(t, b, outbound.BreakerClosed, 1)
+	if !b.Failed(before) {
+		t.Error("the fifth failure in a row did not open it")
+	}
+	if b.Failed(before) {
+		t.Error("a failure of before opened it again")
+	}
+	b.Succeeded(before, 10)
+	wantState(t, b, outbound.BreakerOpen, 1)
+	for _, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 30 * time.Second, 30 * time.Second} {
+		if got := b.Wait(0); got != want {
+			t.Errorf("waits %s, want %s", got, want)
+		}
+		if got := b.Wait(1); got != want*4/5 {
+			t.Errorf("waits %s by chance, want %s", got, want*4/5)
+		}
+		b.Failed(b.Epoch())
+	}
+	b.Succeeded(b.Epoch(), 10)
+	wantState(t, b, outbound.BreakerHalfOpen, 2)
+	if !b.Failed(b.Epoch()) || b.Wait(0) != 30*time.Second {
+		t.Error("a failure while it was half open did not open it as before")
+	}
+	for range 3 {
+		b.Succeeded(b.Epoch(), 10)
+	}
+	wantState(t, b, outbound.BreakerClosed, 4)
+	one := outbound.NewBreaker(1)
+	for range 5 {
+		one.Failed(one.Epoch())
+	}
+	one.Succeeded(one.Epoch(), 1)
+	wantState(t, one, outbound.BreakerClosed, 1)
+}
+
+func TestPaceOfWhoIsLate(t *testing.T) {
+	const ms = time.Millisecond
+	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	p := outbound.NewPace(10)
+	if !p.IsSpent(start) {
+		t.Error("there are times before any were reserved")
+	}
+	p.Grant(start, 5)
+	for _, c := range []struct{ at, next time.Duration }{
+		{0, 100 * ms}, {110 * ms, 200 * ms}, // a little late: the next is not
+		{700 * ms, 780 * ms}, // very late: what was missed is not sent all at once
+	} {
+		p.Take(start.Add(c.at))
+		if got := p.Next().Sub(start); got != c.next {
+			t.Errorf("after one at %s the next is at %s, want %s", c.at, got, c.next)
+		}
+	}
+	if p.IsSpent(start.Add(1700 * ms)) {
+		t.Error("two that are left are lost")
+	}
+	if !p.IsSpent(start.Add(1800 * ms)) {
+		t.Error("what was missed by more than a second is not lost")
+	}
+}
+
+func TestFifo(t *testing.T) {
+	var q outbound.Fifo
+	in, out := 0, 0
+	for round := range 200 {
+		for range round % 17 {
+			q.Push(in)
+			in++
+		}
+		for range min(q.Len(), round%13) {
+			if got := q.Pop(); got != out {
+				t.Fatalf("got %d, want %d", got, out)
+			}
+			out++
+		}
+	}
+	for q.Len() > 0 {
+		if got := q.Pop(); got != out {
+			t.Fatalf("got %d, want %d", got, out)
+		}
+		out++
+	}
+	if in != out {
+		t.Errorf("%d went in, %d came out", in, out)
+	}
+}

@@ -1,0 +1,197 @@
+package outbound_test
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/outbound"
+	"github.com/eventhook/eventhook/verify"
+)
+
+// sent is what a subscription's receiver gets of an event at a moment, over a
+// network.
+func sent(t *testing.T, s *eventhook.Subscription, e *eventhook.Event, at time.Time) received {
+	t.Helper()
+	receiver := newSink(t, answer(204, ""))
+	s.URL = eventhook.NewSecret(receiver.URL + "/hook")
+	if a := newSender(func() time.Time { return at }).Send(t.Context(), sendingOf(s, e, 1)); !a.Succeeded() {
+		t.Fatalf("got %+v, want a success", a)
+	}
+	return receiver.last(t)
+}
+
+// verifies reports whether the reference library takes it.
+func verifies(t *testing.T, r received, secret string) bool {
+	t.Helper()
+	reference, err := standardwebhooks.NewWebhook(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reference.Verify(r.body, r.header) == nil
+}
+
+func TestTheReferenceLibraryVerifiesWhatIsSent(t *testing.T) {
+	for _, data := range []string{odd, "[]", "null", " 1 ", `"ünï"`, "\xff"} {
+		e := newEvent()
+		e.Body = []byte(data)
+		if data == "\xff" {
+			e.Envelope = nil
+		}
+		r := sent(t, newSubscription(""), e, time.Now())
+		if !verifies(t, r, currentSecret) {
+			t.Errorf("%q: it does not", data)
+		}
+		if verifies(t, r, olderSecret) {
+			t.Errorf("%q: it does with another secret", data)
+		}
+		r.body[len(r.body)-2] ^= 1
+		if verifies(t, r, currentSecret) {
+			t.Errorf("%q: it does after the body was changed", data)
+		}
+	}
+	if verifies(t, sent(t, newSubscription(""), newEvent(), time.Now().Add(-time.Hour)), currentSecret) {
+		t.Error("it takes what was sent an hour ago: the timestamp is not the attempt's")
+	}
+}
+
+func TestBothSecretsSignDuringARotation(t *testing.T) {
+	now := time.Now()
+	for _, c := range []struct {
+		claim string
+		until time.Time
+		count int
+	}{{"within the grace", now.Add(time.Second), 2}, {"at its end", now, 1}, {"after it", now.Add(-time.Hour), 1}} {
+		s := newSubscription("")
+		s.Signing = append(s.Signing, eventhook.SigningSecret{Secret: eventhook.NewSecret(olderSecret), ExpiresAt: &c.until})
+		r := sent(t, s, newEvent(), now)
+		if !verifies(t, r, currentSecret) || verifies(t, r, olderSecret) != (c.count == 2) {
+			t.Errorf("%s: got %q", c.claim, r.header.Get("Webhook-Signature"))
+		}
+		if got := strings.Count(r.header.Get("Webhook-Signature"), "v1,"); got != c.count {
+			t.Errorf("%s: got %d signatures, want %d", c.claim, got, c.count)
+		}
+		if want := plainSignature(r.body, currentSecret); r.header.Get("X-Eventhook-Signature") != want {
+			t.Errorf("%s: got the plain signature %s, want that of the current secret", c.claim, r.header.Get("X-Eventhook-Signature"))
+		}
+	}
+}
+
+// plainSignature is what X-Eventhook-Signature must be.
+func plainSignature(body []byte, secret string) string {
+	h := hmac.New(sha256.New, []byte(secret))
+	h.Write(body)
+	return "sha256=" + hex.EncodeToString(h.Sum(nil))
+}
+
+// A text that is no whsec_ is the key itself, whatever it looks like.
+func TestATextSigns(t *testing.T) {
+	for _, text := range []string{"correct-horse-battery", "correcthorsebattery8"} {
+		s := newSubscription("")
+		s.Signing[0].Secret = eventhook.NewSecret(text)
+		r := sent(t, s, newEvent(), time.Now())
+		reference, _ := standardwebhooks.NewWebhookRaw([]byte(text))
+		if err := reference.Verify(r.body, r.header); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+		if r.header.Get("X-Eventhook-Signature") != plainSignature(r.body, text) {
+			t.Errorf("%q: the plain signature is another", text)
+		}
+	}
+}
+
+// TestEd25519 has our own verifier, which knows v1a, judge it.
+func TestEd25519(t *testing.T) {
+	seed := eventhook.NewEd25519Seed()
+	for _, c := range []struct {
+		claim      string
+		signatures []string
+		v1, v1a    bool
+	}{
+		{"by default", nil, true, false},
+		{"both", []string{"v1", "v1a"}, true, true},
+		{"ed25519 alone", []string{"v1a"}, false, true},
+	} {
+		s := newSubscription("")
+		s.Signatures, s.Ed25519Seed = c.signatures, seed
+		r := sent(t, s, newEvent(), time.Now())
+		for _, way := range []struct {
+			name   string
+			config verify.Config
+			want   bool
+		}{
+			{"v1", verify.Config{Type: "standard_webhooks", Secrets: []string{currentSecret}}, c.v1},
+			{"v1a", verify.Config{Type: "standard_webhooks", PublicKeys: []string{eventhook.PublicKeyOf(seed)}}, c.v1a},
+		} {
+			if got := ourVerifier(t, way.config, r); got != way.want {
+				t.Errorf("%s, %s: verified %t, want %t", c.claim, way.name, got, way.want)
+			}
+		}
+		if verifies(t, r, currentSecret) != c.v1 {
+			t.Errorf("%s: the reference library disagrees", c.claim)
+		}
+	}
+}
+
+func ourVerifier(t *testing.T, c verify.Config, r received) bool {
+	t.Helper()
+	v, err := verify.New(c, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v.Verify(t.Context(), &verify.Request{Method: r.method, Header: r.header, Body: r.body, At: time.Now()}) == nil
+}
+
+// Many attempts at once for one subscription are each signed for themselves.
+func TestManySignAtOnce(t *testing.T) {
+	s := newSubscription("https://hooks.example/")
+	s.Signing = append(s.Signing, eventhook.SigningSecret{Secret: eventhook.NewSecret(olderSecret)})
+	sender := outbound.NewHTTPSender(clientFunc(func(_ context.Context, r *http.Request, _ int) (int, http.Header, []byte, error) {
+		body, err := io.ReadAll(r.Body)
+		if got := (received{header: r.Header, body: body}); err != nil || !verifies(t, got, currentSecret) || !verifies(t, got, olderSecret) ||
+			r.Header.Get("X-Eventhook-Signature") != plainSignature(body, currentSecret) {
+			t.Errorf("%v: %v", err, r.Header)
+		}
+		return 200, nil, nil, nil
+	}), "", time.Now)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 50 {
+				sender.Send(t.Context(), sendingOf(s, newEvent(), 1))
+			}
+		})
+	}
+	all.Wait()
+}
+
+// BenchmarkCompose is what an attempt costs before the network, with 1 KB.
+func BenchmarkCompose(b *testing.B) {
+	for name, signatures := range map[string][]string{"hmac": {"v1"}, "ed25519": {"v1", "v1a"}} {
+		b.Run(name, func(b *testing.B) {
+			s, e := newSubscription("https://hooks.example/in"), newEvent()
+			s.Signatures, s.Ed25519Seed = signatures, eventhook.NewEd25519Seed()
+			e.Body = []byte(`{"text":"` + strings.Repeat("x", 1000) + `"}`)
+			sender := outbound.NewHTTPSender(clientFunc(func(context.Context, *http.Request, int) (int, http.Header, []byte, error) {
+				return 200, nil, nil, nil
+			}), "eventhook/1", time.Now)
+			sending := sendingOf(s, e, 1)
+			b.ReportAllocs()
+			for b.Loop() {
+				if a := sender.Send(b.Context(), sending); !a.Succeeded() {
+					b.Fatal(a)
+				}
+			}
+		})
+	}
+}

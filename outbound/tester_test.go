@@ -1,0 +1,176 @@
+package outbound_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/outbound"
+)
+
+// testOffice is all that a Tester works with. Its subscriptions have a
+// generation, and the Tester is told one that lags behind until it forgets.
+type testOffice struct {
+	current, known int64
+	moves          bool // with every look
+	fails          error
+	loses          bool
+	published      []*eventhook.Publishing
+	settled        []*eventhook.DeliverySettlement
+	sent           []outbound.Sending
+	attempt        eventhook.Attempt
+	onSend         func()
+}
+
+func (o *testOffice) tester() *outbound.Tester {
+	return &outbound.Tester{Sender: o, Matcher: o, Store: o, Now: func() time.Time { return eventTime }}
+}
+
+func (o *testOffice) Match(context.Context, *eventhook.Event) (int64, []*eventhook.Subscription, error) {
+	return o.known, []*eventhook.Subscription{newSubscription("https://another.example/")}, o.fails
+}
+
+func (o *testOffice) Forget(eventhook.TenantID) {
+	if o.known = o.current; o.moves {
+		o.current++
+	}
+}
+
+func (o *testOffice) Publish(_ context.Context, batch []*eventhook.Publishing) error {
+	for _, p := range batch {
+		if p.IsStale = p.Generation != o.current; !p.IsStale {
+			o.published = append(o.published, p)
+		}
+	}
+	return nil
+}
+
+func (o *testOffice) Send(_ context.Context, s outbound.Sending) eventhook.Attempt {
+	o.sent = append(o.sent, s)
+	if o.onSend != nil {
+		o.onSend()
+	}
+	return o.attempt
+}
+
+func (o *testOffice) SettleDeliveries(ctx context.Context, batch []*eventhook.DeliverySettlement) ([]*eventhook.DeliverySettlement, error) {
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	o.settled = append(o.settled, batch...)
+	if o.loses {
+		return batch, nil
+	}
+	return nil, nil
+}
+
+var engineer = eventhook.Actor{Type: eventhook.ActorOnBehalf, Name: "ada", RequestID: "req-9"}
+
+func tested() eventhook.Subscription {
+	s := *newSubscription("https://hooks.example/")
+	s.TenantID, s.TenantSlug, s.TimeoutSeconds = eventhook.NewID[eventhook.Tenant](eventTime), "acme", 7
+	s.EventTypes, s.Status = []string{"payment.*"}, eventhook.SubscriptionDisabled
+	return s
+}
+
+func TestATestIsStoredSentAndSettled(t *testing.T) {
+	success := eventhook.Attempt{StatusCode: 204}
+	failure := eventhook.Attempt{StatusCode: 410, ErrorClass: eventhook.ErrorHTTP4xx, Error: "hooks.example answered 410 Gone"}
+	for claim, c := range map[string]struct {
+		attempt eventhook.Attempt
+		status  eventhook.DeliveryStatus
+	}{"answered": {success, eventhook.DeliverySuccess}, "refused": {failure, eventhook.DeliveryDead}} {
+		o, s := &testOffice{current: 7, known: 3, attempt: c.attempt}, tested()
+		d, a, err := o.tester().Test(t.Context(), s, engineer)
+		if err != nil || !cmp.Equal(a, c.attempt) || d.Status != c.status || d.Attempts != 1 || d.StatusCode != a.StatusCode || d.LastError != a.Error || d.CompletedAt == nil {
+			t.Errorf("%s: got %+v, %+v, %v", claim, d, a, err)
+		}
+		if len(o.published) != 1 || len(o.sent) != 1 || len(o.settled) != 1 {
+			t.Fatalf("%s: stored %d, sent %d, settled %d; want one of each", claim, len(o.published), len(o.sent), len(o.settled))
+		}
+		p, sent, settled := o.published[0], o.sent[0], o.settled[0]
+		if len(p.Deliveries) != 1 || p.Deliveries[0].SubscriptionID != s.ID || p.Deliveries[0] != sent.Delivery || sent.Subscription.ID != s.ID || sent.Attempt != 1 {
+			t.Errorf("%s: stored %+v, sent %+v; want a delivery to the one subscription", claim, p, sent)
+		}
+		if lease := sent.Delivery.Lease; lease.Token != 1 || lease.Until.Before(eventTime.Add(s.Timeout()+30*time.Second)) {
+			t.Errorf("%s: it is leased until %s", claim, lease.Until)
+		}
+		if settled.Delivery != sent.Delivery || !settled.IsTest || settled.Status != c.status || settled.DeadInRow != 0 || settled.Disable != "" || settled.LastError != a.Error {
+			t.Errorf("%s: settled as %+v", claim, settled)
+		}
+	}
+}
+
+func TestWhatATestSays(t *testing.T) {
+	o, s := &testOffice{}, tested()
+	s.Name = `bil"ling`
+	if _, _, err := o.tester().Test(t.Context(), s, engineer); err != nil {
+		t.Fatal(err)
+	}
+	e := o.sent[0].Delivery.Event
+	var got struct {
+		Type     string         `json:"event_type"`
+		Category string         `json:"category"`
+		Actor    map[string]any `json:"actor"`
+		Data     struct {
+			Message, Tenant string
+			Subscription    struct{ ID, Name string }
+		} `json:"data"`
+		RequestID string `json:"request_id"`
+	}
+	if err := json.Unmarshal(outbound.Body(e), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Type != "system.webhook_test" || got.Category != "eventhook" || got.Actor["type"] != "admin_on_behalf_of" || got.Actor["name"] != "ada" || got.RequestID != "req-9" ||
+		got.Data.Message == "" || got.Data.Tenant != "acme" || got.Data.Subscription.ID != s.ID.String() || got.Data.Subscription.Name != s.Name {
+		t.Errorf("got %s", outbound.Body(e))
+	}
+	if e.Origin != eventhook.OriginSystem || e.ContentType != "application/json" || e.BodySize != len(e.Body) {
+		t.Errorf("got %+v", e)
+	}
+}
+
+func TestValidateStoresNothing(t *testing.T) {
+	o := &testOffice{attempt: eventhook.Attempt{StatusCode: 500, ErrorClass: eventhook.ErrorHTTP5xx}}
+	s := tested()
+	s.ID = eventhook.SubscriptionID{}
+	if a := o.tester().Validate(t.Context(), s); !cmp.Equal(a, o.attempt) {
+		t.Errorf("got %+v, want the attempt", a)
+	}
+	if len(o.published)+len(o.settled) != 0 || len(o.sent) != 1 || o.sent[0].Delivery.ID.IsZero() || !json.Valid(outbound.Body(o.sent[0].Delivery.Event)) {
+		t.Errorf("stored %d, settled %d, sent %+v", len(o.published), len(o.settled), o.sent)
+	}
+}
+
+func TestTestsThatCannotBe(t *testing.T) {
+	down := errors.New("no database")
+	for claim, c := range map[string]struct {
+		office testOffice
+		want   error
+	}{
+		"the subscriptions cannot be read": {testOffice{fails: down}, down},
+		"they keep changing":               {testOffice{current: 1, moves: true}, &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "The tenant's subscriptions keep changing. Try again."}},
+	} {
+		if _, _, err := c.office.tester().Test(t.Context(), tested(), engineer); !errors.Is(err, c.want) || len(c.office.sent) != 0 {
+			t.Errorf("%s: got %v and %d were sent, want %v", claim, err, len(c.office.sent), c.want)
+		}
+	}
+	o := &testOffice{loses: true}
+	if _, _, err := o.tester().Test(t.Context(), tested(), engineer); !errors.Is(err, eventhook.ErrLeaseLost) {
+		t.Errorf("got %v, want that the lease was lost", err)
+	}
+}
+
+// Who has asked may leave: what was sent is written down.
+func TestATestThatNobodyWaitsForIsSettled(t *testing.T) {
+	ctx, leave := context.WithCancel(t.Context())
+	o := &testOffice{onSend: leave}
+	if _, _, err := o.tester().Test(ctx, tested(), engineer); err != nil || len(o.settled) != 1 {
+		t.Errorf("got %v, settled %d", err, len(o.settled))
+	}
+}

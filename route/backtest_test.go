@@ -1,0 +1,251 @@
+package route
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/payload"
+)
+
+// echo is a target that gets what it is given, if the event has an id.
+type echo struct{}
+
+func (echo) Effect(_ *eventhook.Event, v *payload.View, _ time.Time) (eventhook.Effect, error) {
+	id, err := payload.ParsePath("body.id")
+	if err != nil {
+		return eventhook.Effect{}, err
+	}
+	if _, ok := v.Text(id); !ok {
+		return eventhook.Effect{}, errors.New("nothing at body.id")
+	}
+	return eventhook.Effect{Execution: &eventhook.Execution{Input: v.Render()}}, nil
+}
+
+func toEcho(eventhook.Target) (Effector, error) { return echo{}, nil }
+
+var midnight = time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+
+// received are past events with bodies, the first the newest, a second apart;
+// one of type "gone" has lost its payload.
+func received(bodies ...string) []*eventhook.Event {
+	events := make([]*eventhook.Event, len(bodies))
+	for i, body := range bodies {
+		events[i] = &eventhook.Event{ID: eventhook.NewID[eventhook.Event](midnight.Add(-time.Duration(i) * time.Second)), EventType: "push"}
+		if body != "gone" {
+			events[i].Payload = eventhook.Payload{Headers: []byte{}, Body: []byte(body)}
+		}
+	}
+	return events
+}
+
+// past reads events, a page as long as asked for.
+func past(events []*eventhook.Event) Past {
+	return func(ctx context.Context, before eventhook.EventID, limit int) (page []*eventhook.Event, next eventhook.EventID, err error) {
+		for _, e := range events {
+			if before.IsZero() || string(e.ID[:]) < string(before[:]) {
+				if page = append(page, e); len(page) == limit {
+					return page, e.ID, ctx.Err()
+				}
+			}
+		}
+		return page, next, ctx.Err()
+	}
+}
+
+func proposed(filter string) eventhook.Route {
+	return eventhook.Route{Name: "proposed", FilterEventTypes: []string{"push"}, Filter: []byte(filter), Targets: []eventhook.Target{{Type: "task"}}}
+}
+
+// told is an outcome in short.
+type told struct {
+	Events  int
+	Samples []string
+	Reasons []Reason
+}
+
+func inShort(o Outcome) told {
+	t := told{Events: o.Events, Reasons: o.Frequent(5)}
+	for _, s := range o.Samples {
+		text := s.Reason
+		for _, a := range s.Actions {
+			text += fmt.Sprintf(" | %s %s %v", a.Type, a.Input, a.Err)
+		}
+		t.Samples = append(t.Samples, text)
+	}
+	return t
+}
+
+func TestABacktestTellsWhatWouldHaveCome(t *testing.T) {
+	events := received(`{"id":1,"amount":10}`, `{"id":2,"amount":2000}`, "gone", `{"amount":3000}`, `{"id":4,"amount":20}`, `{"id":5}`, `{"id":6,"amount":4000}`)
+	got, err := TryOnPast(t.Context(), proposed(`{"body.amount":{"$gte":1000}}`), toEcho, Backtesting{Past: past(events), Last: 100, Samples: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const matches = `event type "push" matches "push", and its filters hold`
+	for _, c := range []struct {
+		outcome string
+		got     Outcome
+		want    told
+	}{
+		{"matched", got.Matched, told{2, []string{matches + ` | task {"id":2,"amount":2000} <nil>`, matches + ` | task {"id":6,"amount":4000} <nil>`}, []Reason{}}},
+		{"failed", got.Failed, told{1, []string{matches + ` | task  target 1: nothing at body.id`}, []Reason{{"target 1: nothing at body.id", 1}}}},
+		{"unmatched", got.Unmatched, told{3, []string{"body.amount is 10, wanted $gte 1000", "body.amount is 20, wanted $gte 1000"},
+			[]Reason{{"body.amount is …, wanted $gte 1000", 2}, {"body.amount is missing, wanted $gte 1000", 1}}}},
+	} {
+		if diff := cmp.Diff(c.want, inShort(c.got)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.outcome, diff)
+		}
+	}
+	if got.WithoutBody != 1 || !got.IsComplete || !got.Newest.Equal(midnight) || !got.Oldest.Equal(midnight.Add(-6*time.Second)) {
+		t.Errorf("got %d without a body, complete %t, from %s to %s; want 1, true, and all events", got.WithoutBody, got.IsComplete, got.Oldest, got.Newest)
+	}
+}
+
+func TestABacktestTakesTheNewest(t *testing.T) {
+	events := received(strings.Split(strings.Repeat(`{"id":1} `, 2*backtestPage+10), " ")[:2*backtestPage+10]...)
+	for _, c := range []struct{ last, want int }{{1, 1}, {backtestPage, backtestPage}, {backtestPage + 1, backtestPage + 1}, {10_000, len(events)}} {
+		got, err := TryOnPast(t.Context(), proposed(""), toEcho, Backtesting{Past: past(events), Last: c.last})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Matched.Events != c.want || !got.IsComplete || got.Matched.Samples != nil {
+			t.Errorf("the last %d: got %d matched, complete %t, %d samples; want %d, true, none", c.last, got.Matched.Events, got.IsComplete, len(got.Matched.Samples), c.want)
+		}
+	}
+}
+
+func TestReasonsAreToldInGeneral(t *testing.T) {
+	for _, c := range []struct{ filter, body, want string }{
+		{`{"body.a":1}`, `{"a":"secret"}`, "body.a is …, wanted 1"},
+		{`{"$or":[{"body.a":1},{"body.b":{"$exists":true}}]}`, `{"a":2}`, "none of $or: body.a is …, wanted 1; body.b is missing, wanted $exists true"},
+		{`{"$not":{"body.a":1}}`, `{"a":1}`, `$not: {"body.a":1} holds`},
+	} {
+		got, err := TryOnPast(t.Context(), proposed(c.filter), toEcho, Backtesting{Past: past(received(c.body)), Last: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]Reason{{c.want, 1}}, got.Unmatched.Frequent(5)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.filter, diff)
+		}
+	}
+}
+
+func TestSamplesAreBounded(t *testing.T) {
+	large := `{"id":1,"s":"` + strings.Repeat("x", mostSampled/2) + `"}`
+	got, err := TryOnPast(t.Context(), proposed(""), toEcho, Backtesting{Past: past(received(large, large, `{"id":3}`)), Last: 3, Samples: 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []bool{false, true, false} {
+		if a := got.Matched.Samples[i].Actions[0]; a.IsLeftOut != want || (a.Input == nil) != want {
+			t.Errorf("sample %d: got the input left out: %t, of %d bytes; want %t", i+1, a.IsLeftOut, len(a.Input), want)
+		}
+	}
+}
+
+// endless reads one event after the other, without an end, each in a second.
+func endless(ctx context.Context, _ eventhook.EventID, _ int) ([]*eventhook.Event, eventhook.EventID, error) {
+	select {
+	case <-time.After(time.Second):
+		e := received(`{"id":1}`)
+		return e, e[0].ID, nil
+	case <-ctx.Done():
+		return nil, eventhook.EventID{}, ctx.Err()
+	}
+}
+
+func newBacktest(tenant eventhook.TenantID, p Past) *backtest {
+	r := proposed("")
+	r.IsEnabled = true
+	return &backtest{Backtesting: Backtesting{Tenant: tenant, Past: p, Last: 10_000}, program: Compile(eventhook.RetryPolicy{}, []eventhook.Route{r}, toEcho)}
+}
+
+func TestABacktestEndsWithWhatItHasComeTo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, began := newBacktest(mine, endless), time.Now()
+		if err := newBacktests(1).run(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took != mostBacktesting || b.found.IsComplete || b.found.Matched.Events == 0 {
+			t.Errorf("took %s, complete %t, %d matched; want %s, false, some", took, b.found.IsComplete, b.found.Matched.Events, mostBacktesting)
+		}
+	})
+}
+
+func TestABacktestEndsWithItsCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, leave := context.WithTimeout(t.Context(), 3*time.Second)
+		defer leave()
+		began := time.Now()
+		err := newBacktests(1).run(ctx, newBacktest(mine, endless))
+		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != 3*time.Second {
+			t.Errorf("got %v after %s, want that its time was over after 3s", err, took)
+		}
+	})
+}
+
+func TestBacktestsWaitForEachOther(t *testing.T) {
+	for _, c := range []struct {
+		claim  string
+		second eventhook.TenantID
+		places int
+		want   error
+	}{
+		{"of one tenant", mine, 2, errTooMany},
+		{"of another, while there is no room", theirs, 1, errTooMany},
+		{"of another", theirs, 2, nil},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				all := newBacktests(c.places)
+				var first sync.WaitGroup
+				first.Go(func() {
+					if err := all.run(t.Context(), newBacktest(mine, endless)); err != nil {
+						t.Errorf("the first: got %v, want none", err)
+					}
+				})
+				synctest.Wait()
+				if err := all.run(t.Context(), newBacktest(c.second, past(received(`{}`)))); !errors.Is(err, c.want) {
+					t.Errorf("got %v, want %v", err, c.want)
+				}
+				first.Wait()
+				if err := all.run(t.Context(), newBacktest(c.second, past(received(`{}`)))); err != nil {
+					t.Errorf("after the first: got %v, want none", err)
+				}
+			})
+		})
+	}
+}
+
+func TestABacktestFailsWithItsPast(t *testing.T) {
+	broken := errors.New("the database is gone")
+	_, err := TryOnPast(t.Context(), proposed(""), toEcho, Backtesting{Last: 1, Past: func(context.Context, eventhook.EventID, int) ([]*eventhook.Event, eventhook.EventID, error) {
+		return nil, eventhook.EventID{}, broken
+	}})
+	if !errors.Is(err, broken) {
+		t.Errorf("got %v, want %v", err, broken)
+	}
+}
+
+// A script that never ends costs 100 ms an event, and is told as a failure.
+func TestABacktestBearsScriptsThatNeverEnd(t *testing.T) {
+	r := proposed("")
+	r.FilterFunction = "function filter() { while (true) {} }"
+	got, err := TryOnPast(t.Context(), r, toEcho, Backtesting{Past: past(received(`{"id":1}`, `{"id":2}`)), Last: 2, Samples: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const why = "filter_function: it was stopped: it ran longer than 100ms"
+	if diff := cmp.Diff([]Reason{{why, 2}}, got.Failed.Frequent(5)); diff != "" || got.Failed.Events != 2 || got.Failed.Samples[0].Reason != CannotTell+why {
+		t.Errorf("got %+v, want two that failed for %s", got.Failed, why)
+	}
+}

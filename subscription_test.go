@@ -1,0 +1,192 @@
+package eventhook_test
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventhook/eventhook"
+)
+
+// goodSubscription has nothing wrong with it.
+func goodSubscription(change ...func(*eventhook.Subscription)) eventhook.Subscription {
+	s := eventhook.Subscription{Name: "billing", EventTypes: []string{"payment.*", "*", "a.b"}}
+	s.URL = eventhook.NewSecret("https://billing.example/hooks")
+	s.Signing = []eventhook.SigningSecret{{Secret: eventhook.NewSigningSecret()}}
+	for _, c := range change {
+		c(&s)
+	}
+	return s
+}
+
+func TestFaultsOfSubscriptions(t *testing.T) {
+	settings := func(change func(*eventhook.SubscriptionSettings)) func(*eventhook.Subscription) {
+		return func(s *eventhook.Subscription) { change(&s.SubscriptionSettings) }
+	}
+	retry := func(p eventhook.RetryPolicy) func(*eventhook.Subscription) {
+		return settings(func(s *eventhook.SubscriptionSettings) { s.Retry = p })
+	}
+	for _, c := range []struct {
+		claim  string
+		change func(*eventhook.Subscription)
+		want   []string
+	}{
+		{"nothing", func(*eventhook.Subscription) {}, nil},
+		{"no name", func(s *eventhook.Subscription) { s.Name = " " }, []string{"name"}},
+		{"no types", func(s *eventhook.Subscription) { s.EventTypes = nil }, []string{"event_types"}},
+		{"patterns that are none", func(s *eventhook.Subscription) { s.EventTypes = []string{"a", "a*", "*.a", "", "a.**", "a.*.b"} },
+			[]string{"event_types[1]", "event_types[2]", "event_types[3]", "event_types[4]", "event_types[5]"}},
+		{"as many types as it may have", func(s *eventhook.Subscription) { s.EventTypes = slices.Repeat([]string{"a"}, 100) }, nil},
+		{"more", func(s *eventhook.Subscription) { s.EventTypes = slices.Repeat([]string{"a"}, 101) }, []string{"event_types"}},
+		{"no URL", func(s *eventhook.Subscription) { s.URL = eventhook.Secret{} }, []string{"url"}},
+		{"an auth header of two lines", func(s *eventhook.Subscription) { s.AuthHeader = eventhook.NewSecret("Bearer x\r\nX: y") }, []string{"auth_header"}},
+		{"a weak secret", func(s *eventhook.Subscription) { s.Signing[0].Secret = eventhook.NewSecret("short") }, []string{"signing_secret"}},
+		{"all of one whose key is lost", func(s *eventhook.Subscription) {
+			s.SubscriptionSecrets, s.SecretsLost = eventhook.SubscriptionSecrets{}, true
+		}, nil},
+		{"headers of ours and others", settings(func(s *eventhook.SubscriptionSettings) {
+			s.Headers = map[string]string{"X-Env": "prod", "webhook-id": "x", "X-Eventhook-Attempt": "1", "Host": "a", "Authorization": "b", "X-Empty": "", "X-Line": "a\nb", "": "x", "x-env": "p"}
+		}), []string{"headers.", "headers.Authorization", "headers.Host", "headers.X-Empty", "headers.X-Eventhook-Attempt", "headers.X-Line", "headers.webhook-id", "headers.x-env"}},
+		{"labels", settings(func(s *eventhook.SubscriptionSettings) {
+			s.TargetLabels = []string{"env:prod", "region:eu/west-1", "prod", "a:", ":b", "a:b c", "a:b:c", "ü:b", strings.Repeat("a", 128) + ":b"}
+		}), []string{"target_labels[2]", "target_labels[3]", "target_labels[4]", "target_labels[5]", "target_labels[6]", "target_labels[7]", "target_labels[8]"}},
+		{"the least of all", settings(func(s *eventhook.SubscriptionSettings) {
+			s.Retry = eventhook.RetryPolicy{MaxRetries: new(0), InitialDelayMS: 100, BackoffMultiplier: 1, MaxDelayMS: 1000}
+			s.TimeoutSeconds, s.DisableAfterFailures, s.MaxInFlight, s.RatePerSecond, s.Signatures = 1, new(0), 1, 1, []string{"v1a"}
+		}), nil},
+		{"the most of all", settings(func(s *eventhook.SubscriptionSettings) {
+			s.Retry = eventhook.RetryPolicy{MaxRetries: new(10), InitialDelayMS: 60_000, BackoffMultiplier: 10, MaxDelayMS: 3_600_000, ScheduleSeconds: slices.Repeat([]int{86_400}, 10)}
+			s.TimeoutSeconds, s.DisableAfterFailures, s.MaxInFlight, s.RatePerSecond, s.Signatures = 60, new(1000), 1000, 10_000, []string{"v1", "v1a"}
+		}), nil},
+		{"less", settings(func(s *eventhook.SubscriptionSettings) {
+			s.Retry = eventhook.RetryPolicy{MaxRetries: new(-1), InitialDelayMS: 99, BackoffMultiplier: 0.9, MaxDelayMS: 999, ScheduleSeconds: []int{-1}}
+			s.TimeoutSeconds, s.DisableAfterFailures, s.MaxInFlight, s.RatePerSecond = -1, new(-1), -1, -1
+		}), []string{"retry.max_retries", "retry.initial_delay_ms", "retry.max_delay_ms", "retry.backoff_multiplier", "retry.schedule_seconds[0]",
+			"timeout_seconds", "disable_after_failures", "max_in_flight", "rate_per_second"}},
+		{"more than the most", settings(func(s *eventhook.SubscriptionSettings) {
+			s.Retry = eventhook.RetryPolicy{MaxRetries: new(11), InitialDelayMS: 60_001, BackoffMultiplier: 10.1, MaxDelayMS: 3_600_001, ScheduleSeconds: slices.Repeat([]int{86_401}, 1)}
+			s.TimeoutSeconds, s.DisableAfterFailures, s.MaxInFlight, s.RatePerSecond = 61, new(1001), 1001, 10_001
+		}), []string{"retry.max_retries", "retry.initial_delay_ms", "retry.max_delay_ms", "retry.backoff_multiplier", "retry.schedule_seconds[0]",
+			"timeout_seconds", "disable_after_failures", "max_in_flight", "rate_per_second"}},
+		{"a schedule of more retries than there may be", retry(eventhook.RetryPolicy{ScheduleSeconds: make([]int, 11)}), []string{"retry.schedule_seconds"}},
+		{"delays the wrong way round", retry(eventhook.RetryPolicy{InitialDelayMS: 5000, MaxDelayMS: 4000}), []string{"retry.max_delay_ms"}},
+		{"signatures", settings(func(s *eventhook.SubscriptionSettings) { s.Signatures = []string{"v1", "v2", "v1"} }), []string{"signatures[1]", "signatures[2]"}},
+	} {
+		checkFaults(t, c.claim, goodSubscription(c.change).Validate(), c.want...)
+	}
+	many := map[string]string{}
+	for i := range 51 {
+		many["X-"+strings.Repeat("a", i+1)] = "v"
+	}
+	checkFaults(t, "too many headers", goodSubscription(settings(func(s *eventhook.SubscriptionSettings) { s.Headers = many })).Validate(), "headers")
+	delete(many, "X-a")
+	checkFaults(t, "as many as it may have", goodSubscription(settings(func(s *eventhook.SubscriptionSettings) { s.Headers = maps.Clone(many) })).Validate())
+}
+
+func TestFaultsOfSubscriptionsShowNoSecret(t *testing.T) {
+	const planted = "pl4nted"
+	s := goodSubscription(func(s *eventhook.Subscription) {
+		s.URL = eventhook.NewSecret("https://user:" + planted + "@h/" + planted + "#" + planted)
+		s.AuthHeader = eventhook.NewSecret(planted + "\n")
+		s.Signing = []eventhook.SigningSecret{{Secret: eventhook.NewSecret("whsec_" + planted)}}
+		s.Headers = map[string]string{"X-Token": planted + "\r"}
+	})
+	faults := s.Validate()
+	checkFaults(t, "all of it", faults, "url", "auth_header", "signing_secret", "headers.X-Token")
+	for _, f := range faults {
+		if strings.Contains(f.Message, planted) {
+			t.Errorf("%s: %s, which shows a secret", f.Location, f.Message)
+		}
+	}
+}
+
+func TestURLsOfSubscriptions(t *testing.T) {
+	for text, want := range map[string]string{ // what is said of it, "" if nothing
+		"https://billing.example/hooks?token=x": "", "https://[2001:db8::1]:8443": "", "HTTPS://A.example": "", "https://bücher.example/ä": "", "https://a.example:/": "",
+		"http://billing.example/hooks": "is not encrypted", "http://10.1.2.3": "is not encrypted",
+		"":                        "is required",
+		"billing.example/hooks":   "must be a URL",
+		"ftp://a.example":         "must be a URL",
+		"https:a.example":         "must be a URL",
+		"https://":                "must be a URL",
+		"https://:443/x":          "must be a URL",
+		"https://a.example:99999": "must be a URL",
+		"https://a.example:0":     "must be a URL",
+		"https://a.example/\x00":  "must be a URL",
+		"https://a.example/\xff":  "must be a URL",
+		"https://a.example/%zz":   "must be a URL",
+		"https://u@a.example":     "no user",
+		"https://u:p@a.example":   "no user",
+		"https://a.example/#x":    "no fragment",
+		"https://a.example/#":     "no fragment",
+		"https://a.example/" + strings.Repeat("x", 2048): "2066 bytes",
+	} {
+		wrong, warning := eventhook.CheckSubscriptionURL(text)
+		isWarned := strings.HasPrefix(text, "http://")
+		if got := wrong + warning; (got == "") != (want == "") || !strings.Contains(got, want) || (warning != "") != isWarned {
+			t.Errorf("%q: got %q and the warning %q, want %q", text, wrong, warning, want)
+		}
+	}
+}
+
+func TestRotate(t *testing.T) {
+	now := time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
+	secret := eventhook.NewSecret
+	at := func(d time.Duration) *time.Time { return new(now.Add(d)) }
+	current := []eventhook.SigningSecret{{Secret: secret("a")}}
+	shown := func(list []eventhook.SigningSecret) (texts []string) {
+		for _, s := range list {
+			text := s.Secret.Reveal()
+			if s.ExpiresAt != nil {
+				text += " " + s.ExpiresAt.Sub(now).String()
+			}
+			texts = append(texts, text)
+		}
+		return texts
+	}
+	for _, c := range []struct {
+		claim string
+		have  []eventhook.SigningSecret
+		next  string
+		want  []string
+	}{
+		{"the first", nil, "a", []string{"a"}},
+		{"another", current, "b", []string{"b", "a 1h0m0s"}},
+		{"the same", current, "a", []string{"a"}},
+		{"a third", []eventhook.SigningSecret{{Secret: secret("b")}, {Secret: secret("a"), ExpiresAt: at(time.Minute)}}, "c", []string{"c", "b 1h0m0s", "a 1m0s"}},
+		{"one whose time is over goes", []eventhook.SigningSecret{{Secret: secret("b")}, {Secret: secret("a"), ExpiresAt: at(0)}}, "c", []string{"c", "b 1h0m0s"}},
+		{"a former one again", []eventhook.SigningSecret{{Secret: secret("b")}, {Secret: secret("a"), ExpiresAt: at(time.Minute)}}, "a", []string{"a", "b 1h0m0s"}},
+		{"a fourth", []eventhook.SigningSecret{{Secret: secret("c")}, {Secret: secret("b"), ExpiresAt: at(time.Minute)}, {Secret: secret("a"), ExpiresAt: at(time.Minute)}}, "d",
+			[]string{"d", "c 1h0m0s", "b 1m0s"}},
+	} {
+		before := slices.Clone(c.have)
+		if got := shown(eventhook.Rotate(c.have, secret(c.next), now, time.Hour)); !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %q, want %q", c.claim, got, c.want)
+		}
+		if !slices.Equal(shown(before), shown(c.have)) {
+			t.Errorf("%s: it has changed what it was given", c.claim)
+		}
+	}
+	if got := eventhook.Rotate(current, secret("b"), now, 0); len(got) != 1 {
+		t.Errorf("without grace: got %q, want the new one alone", shown(got))
+	}
+}
+
+func TestSecretsThatAreNotGivenAreMade(t *testing.T) {
+	plain := eventhook.Subscription{}.Completed()
+	if wrong := eventhook.CheckSigningSecret(plain.Signing[0].Secret.Reveal()); wrong != "" || !plain.Ed25519Seed.IsZero() {
+		t.Errorf("made the secret %v (%s) and the key %v, want a secret alone", plain.Signing, wrong, plain.Ed25519Seed)
+	}
+	both := eventhook.Subscription{SubscriptionSettings: eventhook.SubscriptionSettings{Signatures: []string{"v1", "v1a"}}}.Completed()
+	if eventhook.PublicKeyOf(both.Ed25519Seed) == "" {
+		t.Error("made no key for v1a")
+	}
+	if again := both.Completed(); !again.Ed25519Seed.Equal(both.Ed25519Seed) || !again.Signing[0].Secret.Equal(both.Signing[0].Secret) {
+		t.Error("what is there was made again")
+	}
+	if !plain.IsSignedWith("v1") || plain.IsSignedWith("v1a") || !both.IsSignedWith("v1a") {
+		t.Error("without signatures it is signed with v1, else with those")
+	}
+}

@@ -1,0 +1,108 @@
+package targets
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/payload"
+)
+
+var (
+	codeBlock = regexp.MustCompile("(?ms)^```(go|json)\n(.*?)\n```$")
+	section   = regexp.MustCompile("(?m)^## `([a-z]+)`")
+)
+
+func page(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../docs/targets.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestThePageHasEachKindAndItsSettings(t *testing.T) {
+	text := page(t)
+	var names []string
+	for _, m := range section.FindAllStringSubmatchIndex(text, -1) {
+		name := text[m[2]:m[3]]
+		names = append(names, name)
+		k, ok := kinds.find(name)
+		if !ok {
+			t.Errorf("there is no kind %q", name)
+			continue
+		}
+		about, _, _ := strings.Cut(text[m[1]:], "\n## ")
+		for _, member := range k.members() {
+			if !strings.Contains(about, "\n| `"+member.name+"`") {
+				t.Errorf("%s: says nothing of %s", name, member.name)
+			}
+		}
+	}
+	if !slices.Equal(names, kinds.names()) {
+		t.Errorf("got sections for %v, want %v", names, kinds.names())
+	}
+}
+
+func TestTheTargetsOfThePageAreValid(t *testing.T) {
+	checked := 0
+	for _, block := range codeBlock.FindAllStringSubmatch(page(t), -1) {
+		if block[1] == "json" && strings.HasPrefix(block[2], `{"type"`) {
+			if _, faults := Read([]byte(block[2]), nil); len(faults) > 0 {
+				t.Errorf("%s: got %v", block[2], faults)
+			}
+			checked++
+		}
+	}
+	if checked < len(kinds) {
+		t.Errorf("got %d targets, want one of each kind at least", checked)
+	}
+}
+
+// TestTheKindOfThePageIsOne holds that the code on the page is that of
+// reminder_test.go, and that its line makes a kind of it.
+func TestTheKindOfThePageIsOne(t *testing.T) {
+	source, err := os.ReadFile("reminder_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const line = `	{"reminder", func() Settings { return new(reminder) }},`
+	var code []string
+	for _, block := range codeBlock.FindAllStringSubmatch(page(t), -1) {
+		if block[1] == "go" {
+			code = append(code, block[2])
+		}
+	}
+	if len(code) != 2 || code[1] != line || !strings.HasSuffix(string(source), "\n\n"+code[0]+"\n") {
+		t.Fatalf("got %d blocks of code, want that of reminder_test.go and %s", len(code), line)
+	}
+	all := table{
+		{"reminder", func() Settings { return new(reminder) }},
+	}
+	target, faults := all.read([]byte(`{"type":"reminder","who":"ops","token":"hush"}`), nil)
+	if len(faults) > 0 || string(target.Settings) != `{"token":"[redacted]","who":"ops"}` {
+		t.Fatalf("got %s, %v", target.Settings, faults)
+	}
+	if _, faults := all.read([]byte(`{"type":"reminder"}`), nil); len(faults) != 1 || faults[0].Location != "who" {
+		t.Errorf("without its settings: got %v", faults)
+	}
+	x, err := all.compile(target, Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	effect, err := x.Effect(&eventhook.Event{}, payload.New(payload.Block(nil), "", nil), time.Unix(0, 0))
+	if err != nil || effect.Execution.Queue != "ops" {
+		t.Errorf("got %+v, %v", effect, err)
+	}
+	target.Settings = []byte(`{"token":"[redacted]","who":"sales"}`)
+	target.Secrets = eventhook.Secret{}
+	stored, _ := all.read([]byte(`{"type":"reminder","who":"ops","token":"hush"}`), nil)
+	if _, faults := all.keep([]eventhook.Target{target}, []eventhook.Target{stored}); len(faults) != 1 || !strings.Contains(faults[0].Message, "who") {
+		t.Errorf("given to somebody else: got %v", faults)
+	}
+}

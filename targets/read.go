@@ -1,0 +1,102 @@
+package targets
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/eventhook/eventhook"
+)
+
+func (all table) read(raw json.RawMessage, secret func(member, text string) string) (eventhook.Target, eventhook.Faults) {
+	var faults eventhook.Faults
+	var written map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &written); err != nil || written == nil {
+		faults.Add("", `must be settings, such as {"type":"task","task_kind":"build"}`)
+		return eventhook.Target{}, faults
+	}
+	maps.DeleteFunc(written, func(_ string, value json.RawMessage) bool { return string(value) == "null" })
+	var name string
+	_ = json.Unmarshal(written["type"], &name) // what is no text is no type
+	k, ok := all.find(name)
+	if !ok {
+		faults.Add("type", "%q is not one of %s", eventhook.Label(name), strings.Join(all.names(), ", "))
+		return eventhook.Target{Type: name}, faults
+	}
+	s := k.blank()
+	shape := all.fill(k, s, written)
+	if secret != nil {
+		for _, m := range k.members() {
+			if text := m.in(s).String(); m.isSecret && text != "" {
+				m.in(s).SetString(secret(m.name, text))
+			}
+		}
+	}
+	for _, rule := range s.Check() {
+		if !slices.ContainsFunc(shape, func(f eventhook.Fault) bool { return f.Location == rule.Location }) {
+			faults = append(faults, rule)
+		}
+	}
+	t, err := k.close(s)
+	if err != nil {
+		faults.Add("", "cannot be stored")
+	}
+	return t, append(faults, shape...)
+}
+
+// close makes a target of settings, which it takes the secrets out of.
+func (k kind) close(s Settings) (t eventhook.Target, err error) {
+	secrets := map[string]string{}
+	for _, m := range k.members() {
+		if !m.isSecret {
+			continue
+		}
+		if text := m.in(s).String(); text != "" && text != eventhook.Redacted {
+			secrets[m.name] = text
+			m.in(s).SetString(eventhook.Redacted)
+		}
+	}
+	flat, err := k.flat(s)
+	if err != nil {
+		return t, err
+	}
+	if err := json.Unmarshal(flat, &t); err != nil || len(secrets) == 0 {
+		return t, err
+	}
+	hidden, err := encode(secrets)
+	t.Secrets = eventhook.NewSecret(string(hidden))
+	return t, err
+}
+
+// flat is the type, followed by the settings in their order.
+func (k kind) flat(s Settings) (json.RawMessage, error) {
+	head, err := encode(map[string]string{"type": k.name})
+	if err != nil {
+		return nil, err
+	}
+	settings, err := encode(s)
+	if err != nil || len(settings) == len("{}") {
+		return head, err
+	}
+	return append(append(head[:len(head)-1], ','), settings[1:]...), nil
+}
+
+func (all table) show(t eventhook.Target, secret func(member, text string) string) (json.RawMessage, error) {
+	k, s, err := all.open(t)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range k.members() {
+		if !m.isSecret || m.in(s).String() == "" {
+			continue
+		}
+		if m.in(s).String() == eventhook.Redacted {
+			return nil, missing(m)
+		}
+		m.in(s).SetString(secret(m.name, m.in(s).String()))
+	}
+	return k.flat(s)
+}
+
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,198 @@
+package targets_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/targets"
+)
+
+// wantFaults holds that faults are at some members, in any order.
+func wantFaults(t *testing.T, claim string, faults eventhook.Faults, want ...string) {
+	t.Helper()
+	var got []string
+	for _, f := range faults {
+		got = append(got, f.Location)
+		if f.Message == "" || strings.Contains(f.Message, "hush") {
+			t.Errorf("%s: %s says %q, want why, and no secret", claim, f.Location, f.Message)
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s: faults at (-want +got):\n%s%v", claim, diff, faults)
+	}
+}
+
+func TestEveryFaultOfATargetIsToldAtOnce(t *testing.T) {
+	long := strings.Repeat("x", 101)
+	for _, c := range []struct {
+		claim, text string
+		want        []string
+	}{
+		{"nothing", ``, []string{""}},
+		{"a text", `"task"`, []string{""}},
+		{"null", `null`, []string{""}},
+		{"no type", `{}`, []string{"type"}},
+		{"a type that is no text", `{"type":7,"task_kind":7}`, []string{"type"}},
+		{"a type in capitals", `{"type":"Task","task_kind":"k"}`, []string{"type"}},
+		{"no kind", `{"type":"workflow"}`, []string{"workflow_kind"}},
+		{"the other's kind", `{"type":"task","workflow_kind":"k"}`, []string{"task_kind", "workflow_kind"}},
+		{"null says nothing", `{"type":"task","task_kind":"k","queue":null,"url":null,"no":null}`, nil},
+		{"long names", `{"type":"task","task_kind":"` + long + `","queue":"` + long + `"}`, []string{"task_kind", "queue"}},
+		{"names that are no text", `{"type":"task","task_kind":"\u0000","queue":"a\u0000"}`, []string{"task_kind", "queue"}},
+		{"too many attempts", `{"type":"task","task_kind":"k","max_attempts":101}`, []string{"max_attempts"}},
+		{"no attempts", `{"type":"task","task_kind":"k","max_attempts":0}`, []string{"max_attempts"}},
+		{"fewer than none", `{"type":"task","task_kind":"k","max_attempts":-1}`, []string{"max_attempts"}},
+		{"attempts that are not told", `{"type":"task","task_kind":"k","max_attempts":null}`, nil},
+		{"a task with a promise's members", `{"type":"task","task_kind":"k","resolve":true,"value_path":"body.a","error_path":"body.b","on_missing":"hold"}`,
+			[]string{"resolve", "value_path", "error_path", "on_missing"}},
+		{"a promise with an execution's", `{"type":"promise","idempotency_key_path":"body.id","workflow_kind":"k","task_kind":"k","queue":"q","max_attempts":3}`,
+			[]string{"workflow_kind", "task_kind", "queue", "max_attempts"}},
+		{"a promise without a name", `{"type":"promise"}`, []string{"idempotency_key_path"}},
+		{"bad paths", `{"type":"promise","idempotency_key_path":"id","value_path":"body","error_path":"body..a","on_missing":"wait"}`,
+			[]string{"idempotency_key_path", "value_path", "error_path", "on_missing"}},
+		{"a prefix of nothing", `{"type":"task","task_kind":"k","idempotency_key_prefix":"p"}`, []string{"idempotency_key_prefix"}},
+		{"a long prefix", `{"type":"task","task_kind":"k","idempotency_key_path":"body.a","idempotency_key_prefix":"` + long + `"}`, []string{"idempotency_key_prefix"}},
+		{"wrong types, beside a rule", `{"type":"task","task_kind":7,"queue":[],"max_attempts":1e3,"idempotency_key_path":"id"}`,
+			[]string{"task_kind", "queue", "max_attempts", "idempotency_key_path"}},
+		{"more wrong types", `{"type":"http","url":{},"headers":{"A":1,"B":"b","C":[]},"auth_header":{"` + hush + `":1},"timeout_seconds":"7"}`,
+			[]string{"url", "headers.A", "headers.C", "auth_header", "timeout_seconds"}},
+		{"headers that are none", httpTarget(`"headers":"A: b"`), []string{"headers"}},
+		{"a wrong type of a truth", `{"type":"promise","idempotency_key_path":"body.id","resolve":"no"}`, []string{"resolve"}},
+		{"a member in capitals", `{"type":"task","Task_Kind":"k"}`, []string{"task_kind", "Task_Kind"}},
+		{"an unknown member with a secret", `{"type":"http","url":"https://a.example","authorization":"` + hush + `"}`, []string{"authorization"}},
+		{"no event type", `{"type":"publish"}`, []string{"event_type"}},
+		{"a pattern as a type", `{"type":"publish","event_type":"payment.*"}`, []string{"event_type"}},
+		{"all types", `{"type":"publish","event_type":"*"}`, []string{"event_type"}},
+		{"one of the gateway's own", `{"type":"publish","event_type":"tenant.closed"}`, []string{"event_type"}},
+		{"one that begins like them", `{"type":"publish","event_type":"tenant.reopened"}`, []string{"event_type"}},
+		{"a type with white space", `{"type":"publish","event_type":"payment.made "}`, []string{"event_type"}},
+		{"a long event type", `{"type":"publish","event_type":"` + strings.Repeat("x", 256) + `"}`, []string{"event_type"}},
+	} {
+		_, faults := targets.Read([]byte(c.text), nil)
+		wantFaults(t, c.claim, faults, c.want...)
+	}
+}
+
+func TestSecretsAreApart(t *testing.T) {
+	got := read(t, `{"type":"http","url":"https://a.example/?a&b","auth_header":"Bearer `+hush+`"}`)
+	if want := `{"auth_header":"[redacted]","url":"https://a.example/?a&b"}`; string(got.Settings) != want {
+		t.Errorf("settings: got %s, want %s", got.Settings, want)
+	}
+	if want := `{"auth_header":"Bearer ` + hush + `"}`; got.Secrets.Reveal() != want {
+		t.Errorf("secrets: got %s, want %s", got.Secrets.Reveal(), want)
+	}
+	if none := read(t, `{"type":"http","url":"https://a.example","auth_header":""}`); !none.Secrets.IsZero() || strings.Contains(string(none.Settings), "auth") {
+		t.Errorf("an empty one: got %+v, want none", none)
+	}
+}
+
+func TestWhatASecretStandsForIsChecked(t *testing.T) {
+	const written = `{"type":"http","url":"https://a.example","auth_header":"file:x"}`
+	got, faults := targets.Read([]byte(written), func(member, text string) string { return member + " is " + text })
+	wantFaults(t, "what it stands for", faults)
+	if want := `{"auth_header":"auth_header is file:x"}`; got.Secrets.Reveal() != want {
+		t.Errorf("got %s, want %s", got.Secrets.Reveal(), want)
+	}
+	_, faults = targets.Read([]byte(written), func(string, string) string { return hush + "\n" })
+	wantFaults(t, "two lines", faults, "auth_header")
+}
+
+func TestSecretsAreKept(t *testing.T) {
+	to := func(host, auth string, more ...string) string {
+		return fmt.Sprintf(`{"type":"http","url":"https://%s.example","auth_header":%q%s}`, host, auth, strings.Join(append([]string{""}, more...), ","))
+	}
+	const task, keep = `{"type":"task","task_kind":"k"}`, "[redacted]"
+	lost := func(text string) string { return "lost " + text }
+	for _, c := range []struct {
+		claim      string
+		have, want []string
+		secrets    []string // of what is wanted, or the fault's location and a word of it
+	}{
+		{"as it was", []string{to("a", "1")}, []string{to("a", keep)}, []string{"1"}},
+		{"another timeout", []string{to("a", "1")}, []string{to("a", keep, `"timeout_seconds":3`)}, []string{"1"}},
+		{"a new secret", []string{to("a", "1")}, []string{to("a", "2")}, []string{"2"}},
+		{"none any more", []string{to("a", "1")}, []string{task}, []string{""}},
+		{"at another place", []string{task, to("a", "1")}, []string{to("a", keep), task}, []string{"1", ""}},
+		{"several, each its own", []string{to("a", "1"), to("b", "2")}, []string{to("b", keep), to("a", keep), to("a", "3")}, []string{"2", "1", "3"}},
+		{"of several the one that is the same", []string{to("a", "1", `"body":"raw"`), to("a", "2")}, []string{to("a", keep), task}, []string{"2", ""}},
+		{"of several at the same place", []string{to("a", "1"), to("a", "2")}, []string{to("a", keep), to("a", keep), task}, []string{"1", "2", ""}},
+		{"of several that share it", []string{to("a", "1"), to("a", "1", `"body":"raw"`)}, []string{task, task, to("a", keep, `"method":"PUT"`)}, []string{"", "", "1"}},
+		{"which of several cannot be told", []string{to("a", "1"), to("a", "2", `"body":"raw"`)}, []string{task, task, to("a", keep, `"method":"PUT"`)}, []string{"[2].auth_header several"}},
+		{"sent elsewhere", []string{to("a", "1")}, []string{to("evil", keep)}, []string{"[0].auth_header url"}},
+		{"sent elsewhere on the same host", []string{to("a", "1")}, []string{`{"type":"http","url":"https://a.example/b","auth_header":"[redacted]"}`}, []string{"[0].auth_header url"}},
+		{"a copy elsewhere, beside the one", []string{to("a", "1")}, []string{to("a", keep), to("evil", keep)}, []string{"[1].auth_header url"}},
+		{"of nothing", nil, []string{to("a", keep)}, []string{"[0].auth_header none"}},
+		{"of one that had none", []string{`{"type":"http","url":"https://a.example"}`}, []string{to("a", keep)}, []string{"[0].auth_header none"}},
+		{"lost, and as it was", []string{lost(to("a", "1")), task}, []string{to("a", keep), task}, []string{"", ""}},
+		{"lost, and changed", []string{lost(to("a", "1"))}, []string{to("a", keep, `"method":"PUT"`)}, []string{"[0].auth_header gone"}},
+		{"lost, and given again", []string{lost(to("a", "1"))}, []string{to("a", "2")}, []string{"2"}},
+		{"lost, and one of two given again", []string{lost(to("a", "1")), lost(to("b", "2"))}, []string{to("a", "3"), to("b", keep)}, []string{"[1].auth_header gone"}},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			var have, want []eventhook.Target
+			for _, text := range c.have {
+				stored := read(t, strings.TrimPrefix(text, "lost "))
+				if strings.HasPrefix(text, "lost ") {
+					stored.Secrets = eventhook.Secret{}
+				}
+				have = append(have, stored)
+			}
+			for _, text := range c.want {
+				want = append(want, read(t, text))
+			}
+			kept, faults := targets.Keep(want, have)
+			if at, word, isFault := strings.Cut(c.secrets[0], " "); isFault {
+				if len(faults) != 1 || faults[0].Location != at || !strings.Contains(faults[0].Message, word) {
+					t.Errorf("got %v, want one at %s that says %q", faults, at, word)
+				}
+				return
+			}
+			wantFaults(t, "kept", faults)
+			for i, secret := range c.secrets {
+				if secret != "" {
+					secret = fmt.Sprintf(`{"auth_header":%q}`, secret)
+				}
+				if got := kept[i].Secrets.Reveal(); got != secret {
+					t.Errorf("[%d]: got the secrets %s, want %s", i, got, secret)
+				}
+			}
+		})
+	}
+}
+
+// FuzzRead holds that whatever is read without a fault compiles, and is stored,
+// shown and read again as it was.
+func FuzzRead(f *testing.F) {
+	for _, text := range whole {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		target, faults := targets.Read([]byte(text), nil)
+		if len(faults) > 0 {
+			return
+		}
+		if _, faults = targets.Keep([]eventhook.Target{target}, nil); len(faults) > 0 {
+			return // it says that a secret is stored
+		}
+		if _, err := targets.New(target, targets.Deps{}); err != nil {
+			t.Fatalf("%s: got %v", text, err)
+		}
+		shown, err := targets.Show(target, func(_, secret string) string { return secret })
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, faults := targets.Read(shown, nil)
+		var stored eventhook.Target
+		err = stored.UnmarshalJSON([]byte(marshal(t, target)))
+		if len(faults) > 0 || err != nil || string(again.Settings) != string(target.Settings) || !again.Secrets.Equal(target.Secrets) || string(stored.Settings) != string(target.Settings) {
+			t.Errorf("%s: got %s and %s, want %s (%v %v)", text, again.Settings, stored.Settings, target.Settings, faults, err)
+		}
+	})
+}

@@ -1,0 +1,31 @@
+package targets
+
+import (
+	"time"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/payload"
+)
+
+// reminder makes a task that asks somebody to look at the event.
+type reminder struct {
+	Who   string `json:"who" maxLength:"100" example:"ops" doc:"Whose queue it is put into."`
+	Token string `json:"token,omitempty" secret:"who" doc:"Sealed at rest, shown as [redacted], and asked for again when who changes."`
+}
+
+func (s *reminder) Check() (f eventhook.Faults) {
+	checkName(&f, "who", s.Who)
+	return f
+}
+
+func (s *reminder) Compile(Deps) (Effector, error) { return asker{s.Who}, nil }
+
+// asker is a reminder target, compiled.
+type asker struct{ who string }
+
+func (a asker) Effect(e *eventhook.Event, v *payload.View, now time.Time) (eventhook.Effect, error) {
+	return eventhook.Effect{Execution: &eventhook.Execution{
+		ID: eventhook.NewID[eventhook.Execution](now), TenantID: e.TenantID, EventID: e.ID, Type: eventhook.Task,
+		Kind: "look", Queue: a.who, MaxAttempts: eventhook.DefaultMaxAttempts, Input: v.Transformed(),
+	}}, nil
+}
