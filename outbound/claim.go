@@ -87,11 +87,12 @@ func (d *Dispatcher) warn(ctx context.Context, what string, err error) {
 	}
 }
 
-// claimPage claims for those lanes of a page that have room.
+// claimPage claims for those lanes of a page that have room. A tenant whose
+// subscriptions cannot be read now holds up nobody else's.
 func (d *Dispatcher) claimPage(ctx context.Context, page []eventhook.Lane) (found bool) {
-	c := d.newClaiming()
+	c, unread := d.newClaiming(), map[eventhook.TenantID]bool{}
 	for _, due := range page {
-		if d.traffic.isFull(due.SubscriptionID, d.Now()) || d.gone.has(due.SubscriptionID, d.Now()) {
+		if unread[due.TenantID] || d.traffic.isFull(due.SubscriptionID, d.Now()) || d.gone.has(due.SubscriptionID, d.Now()) {
 			continue
 		}
 		s, err := d.Directory.Subscription(ctx, due.TenantID, due.SubscriptionID)
@@ -100,7 +101,7 @@ func (d *Dispatcher) claimPage(ctx context.Context, page []eventhook.Lane) (foun
 			d.gone.add(due.SubscriptionID, d.Now())
 		case err != nil:
 			d.warn(ctx, "cannot read a subscription; trying again", err)
-			return c.do(ctx) || c.found
+			unread[due.TenantID] = true
 		case isSendable(s):
 			c.add(ctx, s)
 		default:

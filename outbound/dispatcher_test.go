@@ -448,6 +448,21 @@ func TestLookupsThatFailHoldNothingUp(t *testing.T) {
 	})
 }
 
+func TestLookupsThatFailHoldNobodyElseUp(t *testing.T) {
+	inWorld(t, func(_ *testing.T, w *world) {
+		w.unread = newTenant()
+		first := w.subscribe(w.unread, 0, nil)
+		w.pass(time.Millisecond)
+		last := w.subscribe(newTenant(), 0, nil)
+		w.backlog(first, 10)
+		w.backlog(last, 10)
+		w.start()
+		w.pass(time.Second)
+		w.want(first, "what nobody can read", statuses{pending: 10})
+		w.want(last, "what comes behind it", statuses{success: 10})
+	})
+}
+
 func TestAnAttemptThatPanicsHasFailed(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		i := w.start()

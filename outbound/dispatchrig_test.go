@@ -25,7 +25,8 @@ type world struct {
 	mu        sync.Mutex
 	subs      map[eventhook.SubscriptionID]*eventhook.Subscription
 	endpoints map[eventhook.SubscriptionID]*station
-	lookups   error // what lookups answer
+	lookups   error              // what lookups answer
+	unread    eventhook.TenantID // whose lookups fail
 	started   []*instance
 }
 
@@ -115,7 +116,7 @@ func (w *world) Send(ctx context.Context, s outbound.Sending) eventhook.Attempt 
 }
 
 // Subscription implements outbound.Directory.
-func (w *world) Subscription(ctx context.Context, _ eventhook.TenantID, id eventhook.SubscriptionID) (*eventhook.Subscription, error) {
+func (w *world) Subscription(ctx context.Context, tenant eventhook.TenantID, id eventhook.SubscriptionID) (*eventhook.Subscription, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -123,6 +124,9 @@ func (w *world) Subscription(ctx context.Context, _ eventhook.TenantID, id event
 	}
 	if w.lookups != nil {
 		return nil, w.lookups
+	}
+	if tenant == w.unread {
+		return nil, errAway
 	}
 	if s := w.subs[id]; s != nil {
 		return s, nil
