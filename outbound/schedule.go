@@ -48,7 +48,7 @@ func (j judgement) unsendable(d *eventhook.Delivery) string {
 
 // unsent settles a delivery that is not to be sent.
 func unsent(s *eventhook.Subscription, d *eventhook.Delivery, why string) *eventhook.DeliverySettlement {
-	return &eventhook.DeliverySettlement{Delivery: d, Status: eventhook.DeliveryDead, RetryCount: d.RetryCount, LastError: why, DeadInRow: s.DeadInRow()}
+	return &eventhook.DeliverySettlement{Delivery: d, Status: eventhook.DeliveryDead, RetryCount: d.RetryCount, LastError: why, DeadInRow: s.DeadInRow(), IsTest: isTest(d)}
 }
 
 // age is a duration in words such as 24h or 1h30m.
@@ -65,12 +65,14 @@ func age(d time.Duration) string {
 
 // settle says what becomes of a delivery after an attempt. Every failure is
 // tried again, as the subscription has it and not before the receiver asked
-// for, but for a 410, and unless it would be too old by then.
+// for, but for a 410, and unless it would be too old by then. A test, which is
+// here when its Tester was killed or a person has begun it anew, is made once.
 func (j judgement) settle(s *eventhook.Subscription, d *eventhook.Delivery, a *eventhook.Attempt) *eventhook.DeliverySettlement {
-	o := &eventhook.DeliverySettlement{Delivery: d, Attempt: a, Status: eventhook.DeliveryDead, RetryCount: d.RetryCount, LastError: a.Error, DeadInRow: s.DeadInRow()}
+	o := &eventhook.DeliverySettlement{Delivery: d, Attempt: a, Status: eventhook.DeliveryDead, RetryCount: d.RetryCount, LastError: a.Error, DeadInRow: s.DeadInRow(), IsTest: isTest(d)}
 	switch {
 	case a.Succeeded():
 		o.Status, o.LastError = eventhook.DeliverySuccess, ""
+	case o.IsTest:
 	case a.StatusCode == http.StatusGone:
 		o.Disable = isGone
 	default:

@@ -73,6 +73,26 @@ func TestWhatBecomesOfADelivery(t *testing.T) {
 	}
 }
 
+// TestATestThatIsMadeAgain: its Tester was killed, or a person has begun it anew.
+func TestATestThatIsMadeAgain(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	d := eventhook.Delivery{EventID: eventhook.NewID[eventhook.Event](now), EventType: "system.webhook_test"}
+	for _, c := range []struct {
+		claim   string
+		attempt eventhook.Attempt
+		status  eventhook.DeliveryStatus
+	}{
+		{"delivers", eventhook.Attempt{StatusCode: 204}, success},
+		{"is not tried again", refused(), dead},
+		{"disables nothing", answered(410)(), dead},
+	} {
+		o := outbound.Judge(now, time.Hour, 0, &eventhook.Subscription{}, &d, &c.attempt)
+		if o.Status != c.status || !o.IsTest || o.Disable != "" || !o.DueAt.IsZero() {
+			t.Errorf("%s: got %+v", c.claim, o)
+		}
+	}
+}
+
 func TestAge(t *testing.T) {
 	for d, want := range map[time.Duration]string{24 * time.Hour: "24h", 90 * time.Minute: "1h30m", time.Minute: "1m", 90 * time.Second: "1m30s", 10 * time.Hour: "10h", 70 * time.Minute: "1h10m"} {
 		if got := outbound.Age(d); got != want {

@@ -36,6 +36,9 @@ type Tester struct {
 // testType is the type of their events.
 const testType = "system.webhook_test"
 
+// isTest reports whether a delivery is a test's: only those have the type.
+func isTest(d *eventhook.Delivery) bool { return d.EventType == testType }
+
 // testData is what a test event says.
 type testData struct {
 	Message      string     `json:"message"`
