@@ -448,6 +448,29 @@ func TestDeathsInARow(t *testing.T) {
 	same(t, "never, if 0 do", f.count("subscription", "id = $1 AND status = 'active'", [16]byte(s.ID)), 1)
 }
 
+// TestWhoSettlesTakesSubscriptionsFirst: who changes several holds them, and takes
+// what they count then; so must not wait for whom he keeps waiting.
+func TestWhoSettlesTakesSubscriptionsFirst(t *testing.T) {
+	f := setUp(t)
+	healed, dying := f.subscriber(), f.subscriber()
+	f.settleDeliveries(f.db, f.came(f.held(1, healed)[0], eventhook.DeliveryDead))
+	batch := []*eventhook.DeliverySettlement{f.came(f.held(1, healed)[0], eventhook.DeliverySuccess), f.came(f.held(1, dying)[0], eventhook.DeliveryDead)}
+	changing, err := f.other.work.Begin(t.Context())
+	f.must(err)
+	_, err = changing.Exec(t.Context(), lockSubscriptionsSQL, [][16]byte{healed.ID, dying.ID})
+	f.must(err)
+	together(
+		func() { f.settleDeliveries(f.db, batch...) },
+		func() {
+			const blocked = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
+			for one[int](f, blocked) < 1 {
+			}
+			_, err := changing.Exec(t.Context(), holdHealthsSQL+" NOWAIT", [][16]byte{healed.ID})
+			f.must(errors.Join(err, changing.Rollback(t.Context())))
+		})
+	same(t, "dead in a row", []int{f.deadInRow(healed), f.deadInRow(dying)}, []int{0, 1})
+}
+
 func TestAGoneReceiverDisablesAtOnce(t *testing.T) {
 	f := setUp(t)
 	s, test := f.subscriber(), f.subscriber()

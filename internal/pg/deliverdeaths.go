@@ -97,17 +97,22 @@ WITH u AS MATERIALIZED (
 SELECT was.id, was.dead + u.first FROM was JOIN u ON u.id = was.id`
 
 // settleWithDeaths settles a batch of which some are dead, and what follows for
-// their subscriptions, in one transaction.
+// their subscriptions, in one transaction. Behind the deliveries, for which nobody
+// waits who holds a subscription, it takes what it changes in the order in which
+// everybody does: see AddSubscription.
 func (db *DB) settleWithDeaths(ctx context.Context, batch []*eventhook.DeliverySettlement) (lost []*eventhook.DeliverySettlement, err error) {
 	var told announced
 	err = pgx.BeginFunc(ctx, db.work, func(tx pgx.Tx) error {
-		lost, err = db.settleOn(ctx, tx.Conn().PgConn(), batch, deathsIn(batch, nil))
+		lost, err = db.settleOn(ctx, tx.Conn().PgConn(), batch, false)
 		if err != nil {
 			return err
 		}
 		grave := deathsIn(batch, lost)
 		names, err := lockSubscriptions(ctx, tx, grave)
 		if err != nil {
+			return err
+		}
+		if err := heal(ctx, tx, healedIn(batch, lost), grave); err != nil {
 			return err
 		}
 		reasons, err := countDeaths(ctx, tx, grave)
@@ -148,6 +153,35 @@ func lockSubscriptions(ctx context.Context, tx pgx.Tx, grave map[eventhook.Subsc
 	})
 	maps.DeleteFunc(grave, func(id eventhook.SubscriptionID, _ *deaths) bool { _, exists := names[id]; return !exists })
 	return names, err
+}
+
+// healedIn are the subscriptions of a batch's successes, without what was lost.
+func healedIn(batch, lost []*eventhook.DeliverySettlement) map[eventhook.SubscriptionID]bool {
+	healed := map[eventhook.SubscriptionID]bool{}
+	for _, s := range batch {
+		if isHealing(s) && !slices.Contains(lost, s) {
+			healed[s.Delivery.SubscriptionID] = true
+		}
+	}
+	return healed
+}
+
+// healSQL resets counts of deaths. Primary key; the rows change in place (HOT).
+const healSQL = `UPDATE eventhook.subscription_health SET dead_in_row = 0 WHERE subscription_id = ANY($1) AND dead_in_row > 0`
+
+// heal resets the counts of those that are healed and not counted. It holds those
+// that are, too, so that all are taken in one order.
+func heal(ctx context.Context, tx pgx.Tx, healed map[eventhook.SubscriptionID]bool, counted map[eventhook.SubscriptionID]*deaths) error {
+	maps.DeleteFunc(healed, func(id eventhook.SubscriptionID, _ bool) bool { return counted[id] != nil })
+	if len(healed) == 0 {
+		return nil
+	}
+	ids := uuids(slices.Collect(maps.Keys(healed)))
+	if _, err := tx.Exec(ctx, holdHealthsSQL, slices.Concat(ids, uuids(slices.Collect(maps.Keys(counted))))); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, healSQL, ids)
+	return err
 }
 
 // countDeaths writes the counts and returns which subscriptions are to be

@@ -94,6 +94,11 @@ func isGrave(s *eventhook.DeliverySettlement) bool {
 	return !s.IsTest && (s.Status == eventhook.DeliveryDead || s.Disable != "")
 }
 
+// isHealing reports whether a settlement ends a row of deaths.
+func isHealing(s *eventhook.DeliverySettlement) bool {
+	return !s.IsTest && s.Status == eventhook.DeliverySuccess
+}
+
 // settleOnly settles what changes no subscription, in one statement.
 func (db *DB) settleOnly(ctx context.Context, batch []*eventhook.DeliverySettlement) (lost []*eventhook.DeliverySettlement, err error) {
 	conn, err := db.work.Acquire(ctx)
@@ -101,12 +106,11 @@ func (db *DB) settleOnly(ctx context.Context, batch []*eventhook.DeliverySettlem
 		return nil, err
 	}
 	defer conn.Release()
-	return db.settleOn(ctx, conn.Conn().PgConn(), batch, nil)
+	return db.settleOn(ctx, conn.Conn().PgConn(), batch, true)
 }
 
-// settleOn settles deliveries; of the subscriptions in counted it leaves the
-// count of deaths alone.
-func (db *DB) settleOn(ctx context.Context, conn *pgconn.PgConn, batch []*eventhook.DeliverySettlement, counted map[eventhook.SubscriptionID]*deaths) (lost []*eventhook.DeliverySettlement, err error) {
+// settleOn settles deliveries and, if it heals, resets the counts of deaths.
+func (db *DB) settleOn(ctx context.Context, conn *pgconn.PgConn, batch []*eventhook.DeliverySettlement, heals bool) (lost []*eventhook.DeliverySettlement, err error) {
 	c := db.sentBufs.Get().(*columns) //nolint:forcetypeassert // the pool holds nothing else
 	defer db.sentBufs.Put(c)
 	c.reset()
@@ -116,7 +120,7 @@ func (db *DB) settleOn(ctx context.Context, conn *pgconn.PgConn, batch []*eventh
 		return cmp.Compare(string(x.Delivery.ID[:]), string(y.Delivery.ID[:]))
 	})
 	for _, s := range ordered {
-		encodeSettlement(c, s, counted[s.Delivery.SubscriptionID] == nil)
+		encodeSettlement(c, s, heals && isHealing(s))
 	}
 	params := c.encoded()
 	params[settleDeliveriesNow] = scalarTime(db.now())
@@ -136,7 +140,7 @@ func (db *DB) settleOn(ctx context.Context, conn *pgconn.PgConn, batch []*eventh
 	return lost, nil
 }
 
-func encodeSettlement(c *columns, s *eventhook.DeliverySettlement, mayHeal bool) {
+func encodeSettlement(c *columns, s *eventhook.DeliverySettlement, heals bool) {
 	d := s.Delivery
 	c.uuid(0, d.TenantID)
 	c.uuid(1, d.ID)
@@ -150,7 +154,7 @@ func encodeSettlement(c *columns, s *eventhook.DeliverySettlement, mayHeal bool)
 	c.int4(5, s.RetryCount)
 	c.optional(6, eventhook.Text(s.LastError))
 	encodeAttempt(c, s.Attempt)
-	if mayHeal && !s.IsTest && s.Status == eventhook.DeliverySuccess {
+	if heals {
 		c.uuid(10, d.SubscriptionID)
 	} else {
 		c.null(10)
