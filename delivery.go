@@ -126,11 +126,13 @@ type Lane struct {
 }
 
 // LaneClaim asks for up to Max due deliveries of a subscription, leased until
-// now + Lease.
+// now + Lease: those that were due first. With TriedFirst it asks for those that
+// were tried before, the oldest first, and for others only if none of them is due.
 type LaneClaim struct {
 	SubscriptionID SubscriptionID
 	Max            int
 	Lease          time.Duration
+	TriedFirst     bool
 }
 
 // PaceRequest reserves Count sends of a subscription that allows PerSecond.

@@ -131,11 +131,13 @@ type claiming struct {
 func (d *Dispatcher) newClaiming() *claiming { return &claiming{Dispatcher: d} }
 
 func (c *claiming) add(ctx context.Context, s *eventhook.Subscription) {
-	n := c.traffic.reserveOwed(s, c.Now())
+	n, isProbe := c.traffic.reserveOwed(s, c.Now())
 	if n == 0 {
 		return
 	}
-	c.claims = append(c.claims, eventhook.LaneClaim{SubscriptionID: s.ID, Max: n, Lease: c.Lease + s.Timeout()})
+	// Probes that each tried another delivery would bring none of a large backlog
+	// to its end, and never disable the subscription.
+	c.claims = append(c.claims, eventhook.LaneClaim{SubscriptionID: s.ID, Max: n, Lease: c.Lease + s.Timeout(), TriedFirst: isProbe})
 	if c.asked += n; c.asked >= c.config.BatchSize {
 		c.do(ctx)
 	}

@@ -152,6 +152,19 @@ func (q *deliveryQueue) firstDue(s eventhook.SubscriptionID, remove bool) *store
 	return nil
 }
 
+// claimable is the delivery that a claim gets next, nil if none is due.
+func (q *deliveryQueue) claimable(c eventhook.LaneClaim) *stored {
+	if c.TriedFirst {
+		tried := slices.DeleteFunc(slices.Clone(q.lanes[c.SubscriptionID]), func(r *stored) bool {
+			return r.Status != eventhook.DeliveryFailed || r.due.After(time.Now())
+		})
+		if len(tried) > 0 {
+			return slices.MinFunc(tried, func(x, y *stored) int { return bytes.Compare(x.ID[:], y.ID[:]) })
+		}
+	}
+	return q.firstDue(c.SubscriptionID, true)
+}
+
 // call is what each call begins with.
 func (q *deliveryQueue) call(ctx context.Context) error {
 	q.mu.Lock()
@@ -211,7 +224,7 @@ func (q *deliveryQueue) ClaimDeliveries(ctx context.Context, claims []eventhook.
 	}()
 	for _, c := range claims {
 		for range c.Max {
-			r := q.firstDue(c.SubscriptionID, true)
+			r := q.claimable(c)
 			if r == nil {
 				break
 			}

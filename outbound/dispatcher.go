@@ -13,7 +13,7 @@ import (
 //
 // DueLanes tells subscriptions with something due, in the order of their ids,
 // after one; fewer than limit: there are no more. ClaimDeliveries leases what
-// is due of some, the oldest first, with Event. SettleDeliveries is atomic and
+// is due of some, as each claim says, with Event. SettleDeliveries is atomic and
 // returns the settlements whose lease was lost, of which it wrote nothing.
 // ReleaseDeliveries makes those due now whose lease still holds. PaceDeliveries
 // reserves sends from those of all instances, and tells when the first of each

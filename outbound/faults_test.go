@@ -93,9 +93,13 @@ func TestADeadEndpointIsProbed(t *testing.T) {
 		if n := w.stats().claimed[s.ID]; n > 64+2*len(got.times) {
 			t.Errorf("%d deliveries were claimed for %d attempts", n, len(got.times))
 		}
+		gaveUp := w.counts(s.ID)[dead]
+		if gaveUp < 3 {
+			t.Errorf("%d deliveries are dead after %d attempts, want 3 at least, or it would never be disabled", gaveUp, len(got.times))
+		}
 		w.answers(s, time.Millisecond, nil)
 		w.pass(2 * time.Minute)
-		w.want(s, "when it is well again", statuses{success: 10_000})
+		w.want(s, "when it is well again", statuses{success: 10_000 - gaveUp, dead: gaveUp})
 		if state, _ := i.State(s.ID); state.Breaker != outbound.BreakerClosed || i.Standing().OpenLanes != 0 {
 			t.Errorf("it is served as %+v, want closed", state)
 		}

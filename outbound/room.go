@@ -74,17 +74,18 @@ func (t *traffic) put(list []*eventhook.Delivery, now time.Time) {
 	}
 }
 
-// reserveOwed asks for room for what is due of a subscription in the database.
-func (t *traffic) reserveOwed(s *eventhook.Subscription, now time.Time) int {
+// reserveOwed asks for room for what is due of a subscription in the database, and
+// tells if that is for a probe.
+func (t *traffic) reserveOwed(s *eventhook.Subscription, now time.Time) (n int, isProbe bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	l := t.laneOf(s, now)
 	t.follow(l, s)
 	l.isOwed = true
-	n := min(t.wants(l, now), t.config.BatchSize)
+	n = min(t.wants(l, now), t.config.BatchSize)
 	t.hold(l, n)
 	t.lineUp(l, now)
-	return n
+	return n, l.state == BreakerOpen
 }
 
 // claimed gives back what was reserved and not found in the database.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -52,14 +53,22 @@ func (db *DB) DueLanes(ctx context.Context, after eventhook.SubscriptionID, limi
 // stops when the events' bodies have $5 bytes, so that memory is bounded; an
 // event that several lanes get counts for each. $4 is now. Index delivery_due,
 // then primary keys, in one partition each.
-const claimDeliveriesSQL = `
+const claimDeliveriesSQL = claimBegin + `d.due_at <= $4 ORDER BY d.due_at` + claimEnd
+
+// claimTriedSQL leases those that were tried before, the oldest first. It passes
+// by what is to be tried later, of which one that is probed has little. Index
+// delivery_subscription_status, then primary keys.
+const claimTriedSQL = claimBegin + `(d.due_at <= $4) IS TRUE AND d.status = 'failed' AND d.status IN ('failed', 'dead') ORDER BY d.id` + claimEnd
+
+const (
+	claimBegin = `
 WITH due AS MATERIALIZED (
     SELECT u.n, u.lease, d.tenant_id, d.id, d.event_id, d.due_at
     FROM unnest($1::uuid[], $2::int4[], $3::interval[]) WITH ORDINALITY AS u (subscription_id, most, lease, n)
     CROSS JOIN LATERAL (
         SELECT d.tenant_id, d.id, d.event_id, d.due_at FROM eventhook.delivery d
-        WHERE d.subscription_id = u.subscription_id AND d.due_at <= $4
-        ORDER BY d.due_at LIMIT u.most FOR UPDATE SKIP LOCKED) d
+        WHERE d.subscription_id = u.subscription_id AND `
+	claimEnd = ` LIMIT u.most FOR UPDATE SKIP LOCKED) d
 ), sized AS MATERIALIZED (
     SELECT d.*, row_number() OVER (PARTITION BY d.n ORDER BY d.due_at) AS round,
         coalesce((SELECT e.body_size FROM eventhook.event e WHERE e.tenant_id = d.tenant_id AND e.id = d.event_id), 0) AS size
@@ -74,6 +83,7 @@ SET status = 'acquired', due_at = $4::timestamptz + c.lease, lease_token = d.lea
 FROM c
 WHERE d.tenant_id = c.tenant_id AND d.id = c.id
 RETURNING d.id, d.tenant_id, d.subscription_id, d.event_id, d.event_type, d.lease_token, d.due_at, d.attempts, d.retry_count, d.restarted_at`
+)
 
 // readPublishedSQL reads what subscribers are told of events. Each id leads to
 // its own partition. Primary keys.
@@ -84,28 +94,43 @@ FROM unnest($1::uuid[], $2::uuid[]) AS u (tenant_id, id)
 LEFT JOIN eventhook.event e ON e.tenant_id = u.tenant_id AND e.id = u.id
 LEFT JOIN eventhook.event_payload p ON p.event_id = u.id`
 
-// ClaimDeliveries leases due deliveries of some lanes, those first that were due
-// first, with their events; fewer than a lane asks for when bodies are large.
+// ClaimDeliveries leases due deliveries of some lanes, those first that each claim
+// says, with their events; fewer than a lane asks for when bodies are large.
 // Nobody else gets them meanwhile. A lane may be named once. An event past its
 // retention has no Body.
 func (db *DB) ClaimDeliveries(ctx context.Context, claims []eventhook.LaneClaim) ([]*eventhook.Delivery, error) {
-	subscriptions, most, leases := make([][16]byte, len(claims)), make([]int32, len(claims)), make([]time.Duration, len(claims))
-	for i, c := range claims {
-		subscriptions[i], most[i], leases[i] = c.SubscriptionID, int32(c.Max), c.Lease
-	}
-	rows, err := db.work.Query(ctx, claimDeliveriesSQL, subscriptions, most, leases, db.now(), claimBytes)
+	list, err := db.claimDeliveries(ctx, claimTriedSQL, slices.DeleteFunc(slices.Clone(claims), func(c eventhook.LaneClaim) bool { return !c.TriedFirst }))
 	if err != nil {
 		return nil, translate("claim deliveries", err)
 	}
-	list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (*eventhook.Delivery, error) {
-		d := &eventhook.Delivery{Status: eventhook.DeliveryAcquired}
-		return d, r.Scan((*[16]byte)(&d.ID), (*[16]byte)(&d.TenantID), (*[16]byte)(&d.SubscriptionID), (*[16]byte)(&d.EventID), &d.EventType,
-			&d.Lease.Token, &d.Lease.Until, &d.Attempts, &d.RetryCount, &d.RestartedAt)
-	})
+	more, err := db.claimDeliveries(ctx, claimDeliveriesSQL, slices.DeleteFunc(slices.Clone(claims), func(c eventhook.LaneClaim) bool {
+		return slices.ContainsFunc(list, func(d *eventhook.Delivery) bool { return d.SubscriptionID == c.SubscriptionID })
+	}))
+	list = append(list, more...)
 	if err != nil || len(list) == 0 {
 		return nil, translate("claim deliveries", err)
 	}
 	return list, db.readPublished(ctx, list)
+}
+
+// claimDeliveries leases what one of the statements finds.
+func (db *DB) claimDeliveries(ctx context.Context, sql string, claims []eventhook.LaneClaim) ([]*eventhook.Delivery, error) {
+	if len(claims) == 0 {
+		return nil, nil
+	}
+	subscriptions, most, leases := make([][16]byte, len(claims)), make([]int32, len(claims)), make([]time.Duration, len(claims))
+	for i, c := range claims {
+		subscriptions[i], most[i], leases[i] = c.SubscriptionID, int32(c.Max), c.Lease
+	}
+	rows, err := db.work.Query(ctx, sql, subscriptions, most, leases, db.now(), claimBytes)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (*eventhook.Delivery, error) {
+		d := &eventhook.Delivery{Status: eventhook.DeliveryAcquired}
+		return d, r.Scan((*[16]byte)(&d.ID), (*[16]byte)(&d.TenantID), (*[16]byte)(&d.SubscriptionID), (*[16]byte)(&d.EventID), &d.EventType,
+			&d.Lease.Token, &d.Lease.Until, &d.Attempts, &d.RetryCount, &d.RestartedAt)
+	})
 }
 
 // readPublished gives deliveries their events, of which each is read once.

@@ -221,6 +221,36 @@ func TestAClaimTakesWhatWasDueFirst(t *testing.T) {
 	same(t, "then the retry", f.claimDeliveries(f.db, 1, s)[0].ID, retried.ID)
 }
 
+func TestAProbeTakesWhatWasTriedBefore(t *testing.T) {
+	f := setUp(t)
+	f.keep(Retention{})
+	s, other := f.subscriber(), f.subscriber()
+	tried := f.held(3, s)
+	backlog := f.owed(5, s)
+	f.owed(2, other)
+	at := f.clock.now()
+	for i, in := range []time.Duration{time.Hour, 3 * time.Second, 2 * time.Second} {
+		f.settleDeliveries(f.db, f.came(tried[i], eventhook.DeliveryFailed, func(s *eventhook.DeliverySettlement) { s.DueAt = at.Add(in) }))
+	}
+	f.clock.advance(10 * time.Second)
+	claim := func() (ids []eventhook.DeliveryID) {
+		list, err := f.db.ClaimDeliveries(t.Context(), []eventhook.LaneClaim{{SubscriptionID: s.ID, Max: 1, Lease: lease, TriedFirst: true}, {SubscriptionID: other.ID, Max: 1, Lease: lease}})
+		f.must(err)
+		for _, d := range list {
+			same(t, "it has its event", d.Event != nil && d.Event.Body != nil, true)
+			if d.SubscriptionID == s.ID {
+				ids = append(ids, d.ID)
+			}
+		}
+		return ids
+	}
+	same(t, "the oldest that is due", claim(), []eventhook.DeliveryID{tried[1].ID})
+	same(t, "the next", claim(), []eventhook.DeliveryID{tried[2].ID})
+	last := claim()
+	same(t, "then what was not tried", slices.ContainsFunc(backlog, func(d *eventhook.Delivery) bool { return d.ID == last[0] }), true)
+	same(t, "of another lane", f.count("delivery", "subscription_id = $1 AND status = 'acquired'", [16]byte(other.ID)), 2)
+}
+
 func TestAClaimIsBoundedByBytes(t *testing.T) {
 	f := setUp(t)
 	a, b := f.subscriber(), f.subscriber()

@@ -43,7 +43,7 @@ func TestDeliveriesAreFoundByTheirKeys(t *testing.T) {
 	f.must(err)
 	defer conn.Release()
 	want := map[string][]string{
-		"due lanes": {deliveryDue}, "claim deliveries": {primaryKey, deliveryDue}, "abandon": {primaryKey, deliveryDue},
+		"due lanes": {deliveryDue}, "claim deliveries": {primaryKey, deliveryDue}, "claim retries": {primaryKey, deliverySubscriptionStatus}, "abandon": {primaryKey, deliveryDue},
 		"expire deliveries": {primaryKey, deliveryDue}, "subscriber stats": {deliveryDue}, "settle deliveries": {primaryKey},
 		"release sends": {primaryKey}, "restart": {primaryKey}, "count deliveries": {primaryKey}, "event's": {primaryKey},
 	}

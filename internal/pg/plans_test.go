@@ -28,6 +28,7 @@ var hot = map[string]struct {
 	"generations":       {generationsSQL, 1},
 	"due lanes":         {dueLanesSQL, 3},
 	"claim deliveries":  {claimDeliveriesSQL, 5},
+	"claim retries":     {claimTriedSQL, 5},
 	"read published":    {readPublishedSQL, 2},
 	"release sends":     {releaseDeliveriesSQL, 4},
 	"settle deliveries": {settleDeliveriesSQL, 12},
