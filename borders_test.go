@@ -33,7 +33,7 @@ var borders = map[string][]string{
 	"verify":             {root, "internal/payload"},
 	"route":              {root, "internal/filter", "internal/payload", "internal/script", "internal/snapshot", "internal/turns"},
 	"targets":            {root, "internal/payload"},
-	"outbound":           {root, "internal/batch", "internal/filter", "internal/payload", "internal/schema", "internal/snapshot"},
+	"outbound":           {root, "internal/batch", "internal/filter", "internal/payload", "internal/schema", "internal/snapshot", "internal/turns"},
 	"migrations":         nil,
 	"configs":            {root, "ingest", "route", "targets", "verify", "outbound"},
 	"internal/pg":        {root, "internal/turns"},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/batch"
+	"github.com/eventhook/eventhook/internal/turns"
 )
 
 // PublishStore stores events with their deliveries, in one transaction. When it
@@ -40,11 +41,14 @@ type PublisherDeps struct {
 // Publisher stores the events that tenants publish, with their deliveries. It
 // is a group commit: what is published while a commit runs shares the next one.
 // What waits is bounded by rows and bytes; one event always may, however many
-// get it.
+// get it. Of the events that are for many, those of a tenant wait for each other,
+// so that other tenants wait for one of them at most.
 type Publisher struct {
 	PublisherDeps
 	timeout time.Duration
 	commits *batch.Committer[*publication]
+	many    int // deliveries that make a good batch of their own
+	lines   *turns.Turns[eventhook.TenantID, struct{}]
 }
 
 // publication is an event on its way into the store.
@@ -64,7 +68,7 @@ var (
 
 // NewPublisher makes a publisher; Run starts it.
 func NewPublisher(config PublishConfig, deps PublisherDeps) *Publisher {
-	p := &Publisher{PublisherDeps: deps, timeout: config.CommitTimeout}
+	p := &Publisher{PublisherDeps: deps, timeout: config.CommitTimeout, many: config.OverlapRows, lines: turns.New[eventhook.TenantID, struct{}](1)}
 	p.commits = batch.New(batch.Bounds{
 		Writers: config.Writers, BatchRows: config.BatchRows, BatchBytes: config.BatchBytes, OverlapRows: config.OverlapRows,
 		QueueRows: config.QueueRows, QueueBytes: config.QueueBytes,
@@ -83,6 +87,9 @@ func (p *Publisher) Waiting() int { return p.commits.Waiting() }
 // meanwhile.
 const mostMatches = 10
 
+// mostInLine is how many events for many a tenant may have waiting.
+const mostInLine = 64
+
 // Publish waits until an event of a tenant's is on disk, with a delivery for
 // each subscription that wants it, or known not to be. Of the event its tenant,
 // type, body, which is the data, and envelope are given, and what else the
@@ -93,13 +100,23 @@ const mostMatches = 10
 // changed afterwards, and of the deliveries only Count is for the caller.
 func (p *Publisher) Publish(ctx context.Context, e *eventhook.Event) (*eventhook.Publishing, error) {
 	p.complete(ctx, e)
+	isMyTurn := false
 	for range mostMatches {
 		roster, err := p.Rosters.of(ctx, e.TenantID)
 		if err != nil {
 			return nil, err
 		}
+		matched := roster.Match(e)
+		if len(matched) >= p.many && !isMyTurn {
+			pass, err := p.takeTurn(ctx, e.TenantID)
+			if err != nil {
+				return nil, err
+			}
+			defer pass() // once: it stays my turn until the event is stored
+			isMyTurn = true
+		}
 		e.Status = "" // the store's to say
-		x := &publication{to: deliveriesOf(e, roster.Match(e))}
+		x := &publication{to: deliveriesOf(e, matched)}
 		x.Event, x.Deliveries, x.Generation = e, x.to.deliveries, roster.generation
 		if err := p.store(x); err != nil || !x.IsStale {
 			return &x.Publishing, err
@@ -107,6 +124,22 @@ func (p *Publisher) Publish(ctx context.Context, e *eventhook.Event) (*eventhook
 		p.Rosters.renew(e.TenantID, roster)
 	}
 	return nil, errUnsettled
+}
+
+// takeTurn waits until no other event for many of the tenant's is being stored.
+func (p *Publisher) takeTurn(ctx context.Context, of eventhook.TenantID) (pass func(), err error) {
+	line := p.lines.Join(of)
+	if p.lines.Members(of) > mostInLine {
+		p.lines.Leave(of)
+		return nil, errPublishShed
+	}
+	select {
+	case <-line.Turn():
+		return func() { line.Pass(); p.lines.Leave(of) }, nil
+	case <-ctx.Done():
+		p.lines.Leave(of)
+		return nil, ctx.Err()
+	}
 }
 
 // complete fills in what every published event has.

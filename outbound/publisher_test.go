@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -297,6 +298,53 @@ func TestWhatWaitsToBePublishedIsBounded(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A tenant whose events are for many fills no more than one place of the queue
+// with them: another's, and its own small ones, come after one at most.
+func TestEventsForManyWaitForEachOther(t *testing.T) {
+	var list []eventhook.Subscription
+	for i := range 30 {
+		list = append(list, subscriber(fmt.Sprint(i), map[bool]string{true: "one many", false: "many"}[i == 0], ""))
+	}
+	inPress(t, func(c *outbound.PublishConfig) { c.OverlapRows = 30 }, list, func(t *testing.T, p *press) {
+		p.gate = make(chan struct{})
+		p.publish(news("one", "1"))
+		many := make([]*eventhook.Event, 65)
+		for i := range many {
+			many[i] = news("many", "1")
+		}
+		_, errs := p.publish(many...)
+		_, one := p.publish(news("one", "2"))
+		close(p.gate)
+		synctest.Wait()
+		if got := p.commits[1]; !slices.Equal(got, []string{"many", "one"}) {
+			t.Errorf("the commit after the first: got %v, want one for many, and the small one", got)
+		}
+		if err := errors.Join(append(one, errs[:64]...)...); err != nil || eventhook.KindOf(errs[64]) != eventhook.KindUnavailable {
+			t.Errorf("got %v, and of the last %v; want 64 stored and the last shed", err, errs[64])
+		}
+	})
+}
+
+func TestWhoWaitsForHisTurnCanLeave(t *testing.T) {
+	inPress(t, func(c *outbound.PublishConfig) { c.OverlapRows = 1 }, []eventhook.Subscription{subscriber("a", "*", "")}, func(t *testing.T, p *press) {
+		p.gate = make(chan struct{})
+		_, first := p.publish(news("push", "1"))
+		ctx, leave := context.WithCancel(t.Context())
+		var err error
+		go func() { _, err = p.Publisher.Publish(ctx, news("push", "2")) }()
+		synctest.Wait()
+		leave()
+		synctest.Wait()
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v, want context.Canceled", err)
+		}
+		close(p.gate)
+		if _, errs := p.publish(news("push", "3")); errs[0] != nil || first[0] != nil || len(p.events) != 2 {
+			t.Errorf("got %v, %v and %d events; want the two others stored", first, errs, len(p.events))
+		}
+	})
 }
 
 func TestAStopPublishesWhatWaits(t *testing.T) {
