@@ -48,8 +48,12 @@ func (j judgement) unsendable(d *eventhook.Delivery) string {
 
 // unsent settles a delivery that is not to be sent.
 func unsent(s *eventhook.Subscription, d *eventhook.Delivery, why string) *eventhook.DeliverySettlement {
-	return &eventhook.DeliverySettlement{Delivery: d, Status: eventhook.DeliveryDead, RetryCount: d.RetryCount, LastError: why, DeadInRow: s.DeadInRow()}
+	return &eventhook.DeliverySettlement{Delivery: d, Status: eventhook.DeliveryDead, RetryCount: d.RetryCount, LastError: why, DeadInRow: s.DeadInRow(), IsTest: isTest(d)}
 }
+
+// isTest is for a Tester's deliveries that a person has sent again: they count
+// for as little as the first time.
+func isTest(d *eventhook.Delivery) bool { return d.EventType == testType }
 
 // age is a duration in words such as 24h or 1h30m.
 func age(d time.Duration) string {
@@ -67,7 +71,7 @@ func age(d time.Duration) string {
 // tried again, as the subscription has it and not before the receiver asked
 // for, but for a 410, and unless it would be too old by then.
 func (j judgement) settle(s *eventhook.Subscription, d *eventhook.Delivery, a *eventhook.Attempt) *eventhook.DeliverySettlement {
-	o := &eventhook.DeliverySettlement{Delivery: d, Attempt: a, Status: eventhook.DeliveryDead, RetryCount: d.RetryCount, LastError: a.Error, DeadInRow: s.DeadInRow()}
+	o := &eventhook.DeliverySettlement{Delivery: d, Attempt: a, Status: eventhook.DeliveryDead, RetryCount: d.RetryCount, LastError: a.Error, DeadInRow: s.DeadInRow(), IsTest: isTest(d)}
 	switch {
 	case a.Succeeded():
 		o.Status, o.LastError = eventhook.DeliverySuccess, ""

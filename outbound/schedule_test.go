@@ -73,6 +73,16 @@ func TestWhatBecomesOfADelivery(t *testing.T) {
 	}
 }
 
+func TestATestThatIsSentAgainCountsForNothing(t *testing.T) {
+	for eventType, want := range map[string]bool{"system.webhook_test": true, "payment.made": false} {
+		d := &eventhook.Delivery{EventID: eventhook.NewID[eventhook.Event](time.Now()), EventType: eventType}
+		gone := answered(410)()
+		if o := outbound.Judge(time.Now(), time.Hour, 0.5, &eventhook.Subscription{}, d, &gone); o.IsTest != want {
+			t.Errorf("%s: got IsTest %t, want %t", eventType, o.IsTest, want)
+		}
+	}
+}
+
 func TestAge(t *testing.T) {
 	for d, want := range map[time.Duration]string{24 * time.Hour: "24h", 90 * time.Minute: "1h30m", time.Minute: "1m", 90 * time.Second: "1m30s", 10 * time.Hour: "10h", 70 * time.Minute: "1h10m"} {
 		if got := outbound.Age(d); got != want {
