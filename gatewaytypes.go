@@ -75,18 +75,32 @@ func IsReserved(eventType string) bool {
 
 // CheckPublished says what is wrong with the type that somebody publishes an
 // event under, "" if nothing: it must be one that a catalogue can hold, without
-// white space, and none that IsReserved.
+// white space and empty parts, and none that IsReserved.
 func CheckPublished(eventType string) string {
 	entry := EventType{Name: eventType, Visibility: VisibleToTenant}
 	for _, wrong := range entry.Validate() {
 		return wrong.Message
 	}
+	if wrong := oddType(eventType); wrong != "" {
+		return wrong
+	}
+	if IsReserved(eventType) {
+		kind, _, _ := strings.Cut(eventType, ".")
+		return fmt.Sprintf("%q begins with %q, as the gateway's own do: nobody else publishes those", eventType, kind+".")
+	}
+	return ""
+}
+
+// oddType says why no event is published under a type, though an event of a
+// source's may have it; "" if one can be.
+func oddType(eventType string) string {
 	switch {
 	case strings.ContainsFunc(eventType, unicode.IsSpace):
 		return "must have no white space"
-	case IsReserved(eventType):
-		kind, _, _ := strings.Cut(eventType, ".")
-		return fmt.Sprintf("%q begins with %q, as the gateway's own do: nobody else publishes those", eventType, kind+".")
+	case strings.ContainsFunc(eventType, isInvisible):
+		return "must have no control or formatting characters"
+	case strings.Contains("."+eventType+".", ".."):
+		return "must have something before and behind each dot"
 	}
 	return ""
 }

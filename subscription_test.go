@@ -38,6 +38,9 @@ func TestFaultsOfSubscriptions(t *testing.T) {
 		{"no types", func(s *eventhook.Subscription) { s.EventTypes = nil }, []string{"event_types"}},
 		{"patterns that are none", func(s *eventhook.Subscription) { s.EventTypes = []string{"a", "a*", "*.a", "", "a.**", "a.*.b"} },
 			[]string{"event_types[1]", "event_types[2]", "event_types[3]", "event_types[4]", "event_types[5]"}},
+		{"types that nothing is published under", func(s *eventhook.Subscription) {
+			s.EventTypes = []string{"a b", "a..b", ".a", "a.", "a..*", "a\u200bb", " *", "tenant.created", "é/x", "tenant.updated", "tenant.*", "Push"}
+		}, []string{"event_types[0]", "event_types[1]", "event_types[2]", "event_types[3]", "event_types[4]", "event_types[5]", "event_types[6]", "event_types[7]"}},
 		{"as many types as it may have", func(s *eventhook.Subscription) { s.EventTypes = slices.Repeat([]string{"a"}, 100) }, nil},
 		{"more", func(s *eventhook.Subscription) { s.EventTypes = slices.Repeat([]string{"a"}, 101) }, []string{"event_types"}},
 		{"no URL", func(s *eventhook.Subscription) { s.URL = eventhook.Secret{} }, []string{"url"}},

@@ -44,7 +44,7 @@ func (s Subscription) Validate() Faults {
 	}
 	checkLength(&f, "event_types", s.EventTypes, maxEventTypes)
 	for i, p := range s.EventTypes {
-		if wrong := CheckPattern(p); wrong != "" {
+		if wrong := CheckSubscribed(p); wrong != "" {
 			f.Add(fmt.Sprintf("event_types[%d]", i), "%s", wrong)
 		}
 	}
@@ -53,6 +53,22 @@ func (s Subscription) Validate() Faults {
 	}
 	f.Merge("", s.SubscriptionSettings.Validate())
 	return f
+}
+
+// CheckSubscribed says what is wrong with an event type pattern of a
+// subscription, "" if nothing: beside what CheckPattern says, that no event that
+// subscriptions get can be of it.
+func CheckSubscribed(pattern string) string {
+	if wrong := CheckPattern(pattern); wrong != "" || pattern == "*" {
+		return wrong
+	}
+	if wrong := oddType(strings.TrimSuffix(pattern, ".*")); wrong != "" {
+		return fmt.Sprintf("%q %s", Label(pattern), wrong)
+	}
+	if !IsForTenants(pattern) {
+		return fmt.Sprintf("%q is no event type of the catalogue that tenants may subscribe to", pattern)
+	}
+	return ""
 }
 
 func (s SubscriptionSecrets) validate() (f Faults) {

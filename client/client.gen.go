@@ -720,7 +720,7 @@ type EventTypePut struct {
 	// Examples: {"required":["amount"],"type":"object"}
 	Schema map[string]interface{} `json:"schema,omitempty"`
 
-	// Visibility tenant by default. Only the admin sees, and makes, what is the admin's.
+	// Visibility tenant by default. Only the admin sees, and makes, an entry that is the admin's. Events of such a type are in the tenant's lists all the same; of the gateway's own no subscription gets them.
 	Visibility *EventTypeVisibility `json:"visibility,omitempty"`
 }
 
@@ -2483,7 +2483,7 @@ func (params ListDeliveriesParams) query() url.Values {
 
 // RetryDeliveries: Send deliveries again that failed or are dead.
 //
-// The newest of those that the filter lets through. They are due at once, with all their retries before them. Needs the scope manage, or the admin key.
+// The newest of those that the filter lets through. They are due at once, with all their retries before them. Those of disabled subscriptions are left alone; 409 if the filter names one that is disabled, which has to be enabled first. Needs the scope manage, or the admin key.
 func (c *Client) RetryDeliveries(ctx context.Context, tenant string, body DeliveriesRetry, options ...CallOption) (DeliveriesRetried, error) {
 	return answer[DeliveriesRetried](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/deliveries/retry", tenant), query: nil, header: nil, body: body}, options)
 }
@@ -2502,7 +2502,7 @@ func (c *Client) GetDelivery(ctx context.Context, tenant string, id string, opti
 
 // RetryDelivery: Send a delivery again.
 //
-// It is due at once, with all its retries before it; one that was delivered is sent again. 409: it is waiting or being sent already, or its subscription is deleted. Needs the scope manage, or the admin key.
+// It is due at once, with all its retries before it; one that was delivered is sent again. 409: it is waiting or being sent already, or its subscription is deleted, or disabled and has to be enabled first. Needs the scope manage, or the admin key.
 func (c *Client) RetryDelivery(ctx context.Context, tenant string, id string, options ...CallOption) (DeliveryDetail, error) {
 	return answer[DeliveryDetail](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/deliveries/%s/retry", tenant, id), query: nil, header: nil}, options)
 }
@@ -3286,4 +3286,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // madeFrom is the SHA-256 of what this file was made from.
-const madeFrom = "caf7608fcbfeee56f0c00fc1170e08878a08786b755d5ce3bdd0930456f00e22"
+const madeFrom = "113fd4ae9502b3fe830edead888c82a641f557c692e2b4b573942bf51f0c3a3d"

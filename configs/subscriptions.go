@@ -70,14 +70,18 @@ func (s subscriptionSpec) config(at string, refs *references) eventhook.Subscrip
 	return c
 }
 
-// RefuseHTTP is for a gateway that requires HTTPS of subscriptions: it tells of
-// each whose URL is not.
-func RefuseHTTP(tenants []eventhook.TenantConfig) error {
+// CheckReceivers tells of each subscription to whose URL the gateway would not
+// send. Agents send to whom they reach.
+func CheckReceivers(tenants []eventhook.TenantConfig, check func(*url.URL) error) error {
 	var f eventhook.Faults
 	for _, t := range tenants {
 		for _, s := range t.Subscriptions {
-			if u, err := url.Parse(s.URL.Reveal()); err != nil || u.Scheme != "https" {
-				f.Add(t.Slug+"/"+s.Name, "the url must begin with https://, as outbound.require_https is set")
+			u, err := url.Parse(s.URL.Reveal())
+			if s.IsForAgents() || err != nil { // which was found fault with
+				continue
+			}
+			if err := check(u); err != nil {
+				f.Add(t.Slug+"/"+s.Name+".url", "%s", err)
 			}
 		}
 	}

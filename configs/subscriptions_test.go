@@ -1,6 +1,8 @@
 package configs_test
 
 import (
+	"errors"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -99,15 +101,23 @@ func TestSecretsOfSubscriptionsAreReadFromFiles(t *testing.T) {
 	}
 }
 
-func TestHTTPSMayBeRequired(t *testing.T) {
-	list, faults := tenants(t, `tenants: [{slug: a, subscriptions: [{name: open, url: "http://a.example/t0k", event_types: [c]}, {name: good, url: "HTTPS://a.example", event_types: [c]}]}]`, nil)
+func TestReceiversMayBeRefused(t *testing.T) {
+	list, faults := tenants(t, `tenants: [{slug: a, subscriptions: [{name: open, url: "http://a.example/t0k", event_types: [c]}, {name: good, url: "HTTPS://a.example", event_types: [c]},
+		{name: inside, url: "http://10.0.0.1/", event_types: [c], target_labels: ["env:prod"]}]}]`, nil)
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}
-	if err := configs.RefuseHTTP(list); err == nil || !strings.Contains(err.Error(), "a/open: ") || strings.Contains(err.Error(), "t0k") || strings.Contains(err.Error(), "good") {
+	check := func(u *url.URL) error {
+		if u.Scheme != "https" {
+			return errors.New("not this one")
+		}
+		return nil
+	}
+	if err := configs.CheckReceivers(list, check); err == nil || !strings.Contains(err.Error(), "a/open.url: not this one") || strings.Contains(err.Error(), "t0k") ||
+		strings.Contains(err.Error(), "good") || strings.Contains(err.Error(), "inside") {
 		t.Errorf("got %v, want the one told, without its URL", err)
 	}
-	if err := configs.RefuseHTTP(nil); err != nil {
+	if err := configs.CheckReceivers(nil, check); err != nil {
 		t.Errorf("of none: %v", err)
 	}
 }

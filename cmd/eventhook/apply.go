@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"strings"
 
@@ -69,12 +70,18 @@ docs/configuration-as-code.md has all of it.`,
 	return cmd
 }
 
+var errPlainHTTP = errors.New("must begin with https://, as outbound.require_https is set")
+
 // mayApply refuses what the gateway's own configuration does not allow tenants.
+// What a name resolves to is judged when it is dialled.
 func mayApply(c configs.Config, tenants []eventhook.TenantConfig) error {
-	if c.Outbound.RequireHTTPS {
-		return configs.RefuseHTTP(tenants)
-	}
-	return nil
+	client := newClient(c)
+	return configs.CheckReceivers(tenants, func(u *url.URL) error {
+		if c.Outbound.RequireHTTPS && u.Scheme != "https" {
+			return errPlainHTTP
+		}
+		return client.Foresee(u)
+	})
 }
 
 // run applies the tenants one after the other. One that cannot be applied stays

@@ -61,6 +61,7 @@ func TestExitCodes(t *testing.T) {
 	unconfigured(t)
 	bad := writeFile(t, "bad.yaml", "listn: \":1\"\nlease_seconds: soon\n")
 	badTenants := writeFile(t, "tenants.yaml", "tenants: [{slug: A}]")
+	inside := writeFile(t, "inside.yaml", `tenants: [{slug: acme, subscriptions: [{name: in, url: "http://10.0.0.1/t0k", event_types: ["*"]}]}]`)
 	for _, c := range []struct {
 		claim  string
 		args   []string
@@ -83,6 +84,7 @@ func TestExitCodes(t *testing.T) {
 		{"an invalid configuration", []string{"check", "--config", bad}, 2, "", []string{"  listn: ", "  lease_seconds: "}},
 		{"an invalid flag", []string{"check", "--listen", "here"}, 2, "", []string{"  listen: "}},
 		{"an invalid file of tenants", []string{"check", "-f", badTenants}, 2, "", []string{"  tenants.yaml:1: tenants[0].slug: "}},
+		{"a receiver that may not be called", []string{"check", "-f", inside}, 2, "", []string{"  acme/in.url: the address of 10.0.0.1 is not public"}},
 		{"a file that is not there", []string{"check", "-f", "nowhere.yaml"}, 2, "", []string{"nowhere.yaml"}},
 		{"serve with an invalid configuration", []string{"serve", "--config", bad}, 2, "", []string{"  listn: "}},
 		{"apply with invalid tenants", []string{"apply", "-f", badTenants}, 2, "", []string{"tenants[0].slug"}},

@@ -22,9 +22,13 @@ type outside struct {
 }
 
 func newOutside(c configs.Config, log *slog.Logger) outside {
+	return outside{newClient(c), log}
+}
+
+func newClient(c configs.Config) *egress.Client {
 	client := egress.New(egress.Policy{AllowPrivate: c.Outbound.AllowPrivateNetworks, AllowedCIDRs: c.Outbound.Prefixes(), Proxy: c.Outbound.Proxy()})
 	client.UserAgent = "eventhook/" + version
-	return outside{client, log}
+	return client
 }
 
 // compileTarget makes a configured target for the routes.

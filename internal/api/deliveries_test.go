@@ -167,6 +167,26 @@ func TestDeliveryIsRetried(t *testing.T) {
 	r.admin("POST", T("acme")+deliveries+"/"+dead+"/retry", nil).want(http.StatusConflict)
 }
 
+func TestNothingIsRetriedToWhoIsDisabled(t *testing.T) {
+	r := setUp(t)
+	off, on := r.subscribe("order.*"), r.subscribe("order.*")
+	dead, other := r.deliverTo(off, being(eventhook.DeliveryDead)), r.deliverTo(on, being(eventhook.DeliveryDead))
+	r.change(off, func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionDisabled })
+	for path, body := range map[string]any{
+		T("acme") + deliveries + "/" + dead + "/retry": nil,
+		T("acme") + deliveries + "/retry":              object{"filter": object{"subscription_id": off}, "limit": 9},
+		subscriptionPath(off) + "/replay":              object{"since": "2020-01-01T00:00:00Z"},
+	} {
+		if p := r.admin("POST", path, body).want(http.StatusConflict).problem(); !strings.Contains(p.Detail, "Enable it first") {
+			t.Errorf("%s: got %q, want what to do first", path, p.Detail)
+		}
+	}
+	got := r.admin("POST", T("acme")+deliveries+"/retry", object{"filter": object{}, "limit": 9}).want(http.StatusOK).object()
+	if diff := cmp.Diff([]any{other}, got["delivery_ids"]); diff != "" {
+		t.Errorf("of all (-want +got):\n%s", diff)
+	}
+}
+
 func TestDeliveriesAreRetried(t *testing.T) {
 	r := setUp(t)
 	one, other := r.subscribe("order.*"), r.subscribe("order.*")

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 
 	"github.com/eventhook/eventhook"
 )
@@ -18,6 +19,9 @@ func (s *server) retryDelivery(ctx context.Context, who caller, in *DeliveryPath
 		return nil, err
 	}
 	d, _, err := s.Deliveries.Delivery(ctx, who.tenant, id)
+	if err == nil {
+		err = s.unlessNobodySends(ctx, who, d.SubscriptionID)
+	}
 	switch {
 	case err != nil:
 		return nil, err
@@ -33,6 +37,19 @@ func (s *server) retryDelivery(ctx context.Context, who caller, in *DeliveryPath
 		return nil, errGone
 	}
 	return s.readDelivery(ctx, who, in)
+}
+
+// unlessNobodySends refuses to send again to a subscription that is disabled. Of
+// one that is deleted it says nothing.
+func (s *server) unlessNobodySends(ctx context.Context, who caller, id eventhook.SubscriptionID) error {
+	x, err := s.Subscriptions.Subscription(ctx, who.tenant, id)
+	switch {
+	case errors.Is(err, eventhook.ErrNotFound):
+		return nil
+	case err == nil && x.Status == eventhook.SubscriptionDisabled:
+		return errNotEnabled
+	}
+	return err
 }
 
 // DeliveriesRetry says which deliveries are sent again.
@@ -66,6 +83,9 @@ type retryAnswer struct{ Body DeliveriesRetried }
 func (s *server) retryDeliveries(ctx context.Context, who caller, in *retryRequest) (*retryAnswer, error) {
 	body, shape := in.Body.read(s)
 	which, err := body.selection(shape)
+	if err == nil && !which.SubscriptionID.IsZero() {
+		err = s.unlessNobodySends(ctx, who, which.SubscriptionID)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -40,7 +40,7 @@ type EventTypePut struct {
 	Description string     `json:"description,omitempty" maxLength:"2000"`
 	Category    string     `json:"category,omitempty" maxLength:"200"`
 	Schema      jsonObject `json:"schema,omitempty" example:"{\"type\":\"object\",\"required\":[\"amount\"]}" doc:"JSON Schema of the data, 2020-12 by default, in which every reference stays. What does not fit it is accepted and delivered all the same, and counted."`
-	Visibility  string     `json:"visibility,omitempty" enum:"tenant,admin" doc:"tenant by default. Only the admin sees, and makes, what is the admin's."`
+	Visibility  string     `json:"visibility,omitempty" enum:"tenant,admin" doc:"tenant by default. Only the admin sees, and makes, an entry that is the admin's. Events of such a type are in the tenant's lists all the same; of the gateway's own no subscription gets them."`
 }
 
 func (s *server) registerEventTypes(api huma.API) {

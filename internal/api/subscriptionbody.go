@@ -107,14 +107,14 @@ func (b SubscriptionPatch) over(x eventhook.Subscription) eventhook.Subscription
 }
 
 // patchedSubscription is what a subscription becomes by a patch.
-func (s *server) patchedSubscription(who caller, have eventhook.Subscription, patch document[SubscriptionPatch]) (eventhook.Subscription, error) {
+func (s *server) patchedSubscription(have eventhook.Subscription, patch document[SubscriptionPatch]) (eventhook.Subscription, error) {
 	current := SubscriptionPatch{have.Name, shownURL(have.URL), have.EventTypes, string(have.Status), "", fieldsOfSubscription(have)}
 	body, shape, err := patch.patched(s, current, "filter")
 	if err != nil {
 		return have, err
 	}
 	want := body.over(have)
-	rules := s.checkSubscription(who, want, have)
+	rules := s.checkSubscription(want, have)
 	if want.SecretsLost && (body.URL != "" || body.SigningSecret != "" || body.AuthHeader != "") {
 		rules.Add("body", "the subscription's secrets are lost with the key that sealed them: give url and signing_secret together, and auth_header if there shall be one")
 	}

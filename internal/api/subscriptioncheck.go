@@ -2,8 +2,6 @@ package api
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/eventhook/eventhook"
@@ -11,7 +9,7 @@ import (
 
 // checkSubscription says what is wrong with what a subscription would be, and
 // was not before.
-func (s *server) checkSubscription(who caller, want, have eventhook.Subscription) (rules eventhook.Faults) {
+func (s *server) checkSubscription(want, have eventhook.Subscription) (rules eventhook.Faults) {
 	rules.Merge("body", want.Validate())
 	if len(want.Filter) > 0 {
 		rules.Merge("body.filter", s.Receivers.CheckFilter(want.Filter))
@@ -27,25 +25,13 @@ func (s *server) checkSubscription(who caller, want, have eventhook.Subscription
 	case s.Receivers.RequireHTTPS && !want.IsForAgents() && isPlainHTTP(url):
 		rules.Add("body.url", "must be https://: this gateway sends nothing that is not encrypted")
 	}
-	return append(rules, checkVisible(who, want, have)...)
+	return rules
 }
 
 // isPlainHTTP reports whether what is sent to a URL can be read on its way.
 func isPlainHTTP(url string) bool {
 	const scheme = "http://"
 	return len(url) >= len(scheme) && strings.EqualFold(url[:len(scheme)], scheme)
-}
-
-// checkVisible refuses a tenant's key the event types that are not for tenants.
-// Patterns such as tenant.* go by them.
-func checkVisible(who caller, want, have eventhook.Subscription) (rules eventhook.Faults) {
-	for i, name := range want.EventTypes {
-		t, ours := eventhook.GatewayEventType(name)
-		if ours && t.IsHiddenFrom(who.actor()) && !slices.Contains(have.EventTypes, name) {
-			rules.Add(fmt.Sprintf("body.event_types[%d]", i), "is no event type of the catalogue that tenants may subscribe to")
-		}
-	}
-	return rules
 }
 
 // checkReceiver refuses a URL behind which nobody may be called, when it is new

@@ -76,7 +76,7 @@ func (s *server) addSubscription(ctx context.Context, who caller, in *createSubs
 	body, shape := in.Body.read(s)
 	want := body.over(eventhook.Subscription{ID: eventhook.NewID[eventhook.Subscription](s.Now()), TenantID: who.tenant, TenantSlug: in.Tenant,
 		Status: eventhook.SubscriptionActive})
-	rules := s.checkSubscription(who, want, eventhook.Subscription{})
+	rules := s.checkSubscription(want, eventhook.Subscription{})
 	if body.Validate && want.IsForAgents() {
 		rules.Add("body.validate", "only what the gateway sends itself can be tried from here: leave out validate, or target_labels")
 	}
@@ -194,7 +194,7 @@ func (s *server) tryToChangeSubscription(ctx context.Context, who caller, in *ch
 	if wanted != 0 && wanted != have.Version {
 		return have, eventhook.ErrStale
 	}
-	want, err := s.patchedSubscription(who, have, in.Body)
+	want, err := s.patchedSubscription(have, in.Body)
 	if err != nil {
 		return have, err
 	}

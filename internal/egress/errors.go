@@ -68,7 +68,10 @@ func (a asking) said(class, format string, cause error) error {
 	return &requestError{fmt.Sprintf(format, a.whom), class, cause}
 }
 
-const notPublic = "the address of %s is not public; outbound.allowed_cidrs in the gateway's configuration can allow it"
+const (
+	notPublic = "the address of %s is not public; outbound.allowed_cidrs in the gateway's configuration can allow it"
+	noAddress = "%s is neither a name nor an address in full, such as 192.0.2.1"
+)
 
 // inOurWords turns an error of net/http into one that may be shown. The end of
 // ctx is told even where net/http speaks of a timeout of its own making.

@@ -140,8 +140,11 @@ func (c *Client) introduced(ctx context.Context, request *http.Request) *http.Re
 // which localhost is (RFC 6761, section 6.3). Of a name it says nothing.
 func (c *Client) Foresee(u *url.URL) error {
 	all, known := foreseen(strings.ToLower(strings.TrimSuffix(dialled(u.Hostname()), ".")))
-	if !known || slices.ContainsFunc(all, c.policy.allows) {
+	switch {
+	case !known || slices.ContainsFunc(all, c.policy.allows):
 		return nil
+	case len(all) == 0:
+		return asking{whom: u.Host}.said(classBlocked, noAddress, ErrRefused)
 	}
 	return asking{whom: u.Host}.said(classBlocked, notPublic, ErrRefused)
 }

@@ -434,9 +434,11 @@ func (f *fixture) deadInRow(s *eventhook.Subscription) int {
 }
 
 // TestDeathsInARow settles batches written as letters: d for a dead delivery, s
-// for a success, f for one that is tried again, D and S for a test's.
+// for a success, f for one that is tried again, D and S for a test's, o and O for
+// a dead one that tells of its own subscription's dead ones, or of another's.
 func TestDeathsInARow(t *testing.T) {
 	f := setUp(t)
+	stranger := f.subscriber()
 	for _, c := range []struct {
 		claim    string
 		batches  []string
@@ -454,13 +456,21 @@ func TestDeathsInARow(t *testing.T) {
 		{"and they do before a success", []string{"dd", "ddds"}, 0, true},
 		{"and between two", []string{"dd", "sddddds"}, 0, true},
 		{"four do not", []string{"sdddd", "s"}, 0, false},
+		{"nor those that tell of them", []string{"dodo", "dod"}, 4, false},
+		{"but those that tell of others' do", []string{"dOdOd"}, 5, true},
 	} {
 		s := f.subscriber()
 		for _, letters := range c.batches {
 			var batch []*eventhook.DeliverySettlement
 			for i, d := range f.held(len(letters), s) {
 				status := map[byte]eventhook.DeliveryStatus{'d': eventhook.DeliveryDead, 's': eventhook.DeliverySuccess, 'f': eventhook.DeliveryFailed,
-					'D': eventhook.DeliveryDead, 'S': eventhook.DeliverySuccess, 'u': eventhook.DeliveryDead}[letters[i]]
+					'D': eventhook.DeliveryDead, 'S': eventhook.DeliverySuccess, 'u': eventhook.DeliveryDead,
+					'o': eventhook.DeliveryDead, 'O': eventhook.DeliveryDead}[letters[i]]
+				if of := map[byte]eventhook.SubscriptionID{'o': s.ID, 'O': stranger.ID}[letters[i]]; !of.IsZero() {
+					data, err := json.Marshal(failedOf(announcedObject{"subscription", of.String(), "x"}, []*eventhook.DeliverySettlement{f.came(d, status)}))
+					f.must(err)
+					d.EventType, d.Event = deliveryFailed, &eventhook.Event{Payload: eventhook.Payload{Body: data}}
+				}
 				batch = append(batch, f.came(d, status, func(s *eventhook.DeliverySettlement) {
 					if letters[i] == 'u' {
 						s.Attempt = nil

@@ -51,8 +51,8 @@ func (d *deaths) add(s *eventhook.DeliverySettlement) {
 		d.healed, d.after = true, 0
 	case eventhook.DeliveryDead:
 		d.list = append(d.list, s)
-		if s.Attempt == nil {
-			return // it was too old to be sent: the receiver has failed nothing
+		if s.Attempt == nil || isOfItself(s.Delivery) {
+			return // it was too old to be sent, or told of what is counted
 		}
 		if !d.healed {
 			d.first++

@@ -1,6 +1,7 @@
 package pg
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -47,6 +48,12 @@ func (db *DB) announceDeaths(ctx context.Context, tx pgx.Tx, grave map[eventhook
 		})
 	}
 	return db.announceIn(ctx, tx, events, nil)
+}
+
+// isOfItself is for a delivery that tells a subscription of its own dead ones:
+// were it counted, each would count twice.
+func isOfItself(d *eventhook.Delivery) bool {
+	return d.EventType == deliveryFailed && d.Event != nil && bytes.Contains(d.Event.Body, []byte(d.SubscriptionID.String()))
 }
 
 // deathsType is the catalogue's entry of events about dead deliveries.

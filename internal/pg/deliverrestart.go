@@ -22,7 +22,7 @@ WITH chosen AS MATERIALIZED (
     SELECT d.tenant_id, d.id
     FROM unnest($1::uuid[], $2::uuid[]) AS u (tenant_id, id) JOIN eventhook.delivery d ON d.tenant_id = u.tenant_id AND d.id = u.id
     WHERE (d.status = ANY($4::text[])) IS TRUE
-      AND EXISTS (SELECT FROM eventhook.subscription s WHERE s.id = d.subscription_id)
+      AND EXISTS (SELECT FROM eventhook.subscription s WHERE s.id = d.subscription_id AND s.status <> 'disabled')
       AND EXISTS (SELECT FROM eventhook.event_payload p WHERE p.event_id = d.event_id)
     FOR UPDATE OF d SKIP LOCKED
 )
@@ -40,9 +40,9 @@ const (
 // RestartDeliveries makes a tenant's deliveries due at once, with all their
 // retries before them, and returns their ids, newest first. Unless the selection
 // names states, these are failed and dead ones; it may name success, too. Left
-// alone are those that are owed and not failed, those whose subscription is gone,
-// those whose event's data is past its retention, and those that somebody is
-// changing at this moment. A paused or disabled subscription's wait.
+// alone are those that are owed and not failed, those whose subscription is gone or
+// disabled, those whose event's data is past its retention, and those that somebody
+// is changing at this moment. A paused subscription's wait.
 //
 // They are at most 10 000, the newest that the selection means, a thousand in
 // each transaction, in which they are recorded, too. With an error those that

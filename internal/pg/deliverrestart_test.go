@@ -114,6 +114,11 @@ func TestWhatIsRestarted(t *testing.T) {
 		same(t, c.claim, f.restart(c.which()), deliveryIDs(want...))
 	}
 	of = fresh0(f, s)
+	for want, status := range []string{"disabled", "paused"} { // none, and one
+		f.exec(`UPDATE eventhook.subscription SET status = $2 WHERE id = $1`, [16]byte(s.ID), status)
+		same(t, "of a subscription that is "+status, len(f.restart(eventhook.DeliverySelection{IDs: deliveryIDs(of["dead"])})), want)
+	}
+	of = fresh0(f, s)
 	f.exec(`DELETE FROM eventhook.event_payload WHERE event_id = $1`, [16]byte(of["dead"].EventID))
 	same(t, "whose data is gone", len(f.restart(eventhook.DeliverySelection{IDs: deliveryIDs(of["dead"])})), 0)
 	_, err := f.db.RestartDeliveries(t.Context(), operator, f.secondTenant(), eventhook.DeliverySelection{IDs: deliveryIDs(of["dead"])})
