@@ -127,6 +127,11 @@ func (o *office) work(event string) (w made) {
 // ends waits until what an event made has a status.
 func (o *office) ends(event, status string) (w made) {
 	o.t.Helper()
+	defer func() {
+		if o.t.Failed() {
+			o.t.Logf("the work of %s is %+v", event, w)
+		}
+	}()
 	eventually(o.t, "the work is "+status, func() bool {
 		w = o.work(event)
 		return w.Status == status

@@ -69,6 +69,9 @@ func startProgram(t *testing.T, o *office, language, name, interpreter string, c
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		<-ended
+		if t.Failed() {
+			t.Logf("what %s printed:\n%s", name, &out)
+		}
 	})
 	return program{
 		stop:  func() { _ = cmd.Process.Signal(syscall.SIGTERM) },
