@@ -266,6 +266,66 @@ func TestDeliveriesOfDeletedSubscriptionsDie(t *testing.T) {
 	})
 }
 
+// No instance has had to do with the subscription before; what is leased to one
+// that is no more, or is to be tried again, dies when it is due.
+func TestWhatADeletedSubscriptionLeavesBehindDies(t *testing.T) {
+	inWorld(t, func(_ *testing.T, w *world) {
+		s := w.subscribe(newTenant(), 0, nil)
+		w.backlog(s, 3)
+		w.store(s, time.Now().Add(35*time.Second))
+		w.unsubscribe(s)
+		w.start()
+		w.pass(2 * time.Second)
+		w.want(s, "what is due", statuses{dead: 3, acquired: 1})
+		w.pass(45 * time.Second)
+		w.want(s, "and what is due later", statuses{dead: 4})
+	})
+}
+
+func TestWhatWaitsForADeletedSubscriptionDiesAtOnce(t *testing.T) {
+	inWorld(t, func(_ *testing.T, w *world) {
+		i := w.start()
+		s := w.subscribe(newTenant(), 20*time.Second, nil, func(s *eventhook.Subscription) { s.MaxInFlight = 1 })
+		i.publish(s, 10)
+		w.pass(time.Second)
+		w.unsubscribe(s)
+		i.Changed(s.TenantID)
+		w.pass(2 * time.Second)
+		w.want(s, "all but the one under way", statuses{acquired: 1, dead: 9})
+	})
+}
+
+// Nobody tells this instance; it looks when it finds something due.
+func TestAPauseIsSeenWithWhatIsDue(t *testing.T) {
+	inWorld(t, func(_ *testing.T, w *world) {
+		i := w.start()
+		s := w.subscribe(newTenant(), 20*time.Second, nil, func(s *eventhook.Subscription) { s.MaxInFlight = 1 })
+		i.publish(s, 10)
+		w.pass(time.Second)
+		w.alter(s, func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionPaused })
+		w.backlog(s, 1)
+		w.pass(2 * time.Second)
+		w.want(s, "all but the one under way is given back", statuses{acquired: 1, pending: 10})
+	})
+}
+
+// However many lanes have something due that is not sent, those behind them are
+// found: a round looks at 4096 of them.
+func TestLanesThatWaitAreNotInTheWay(t *testing.T) {
+	inWorld(t, func(_ *testing.T, w *world) {
+		tenant := newTenant()
+		for range 4200 {
+			w.backlog(w.subscribe(tenant, 0, nil, func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionPaused }), 1)
+		}
+		w.pass(time.Millisecond)
+		last := w.subscribe(tenant, 0, nil)
+		w.backlog(last, 10)
+		w.start()
+		w.pass(3 * time.Second)
+		w.want(last, "of the last", statuses{success: 10})
+	})
+}
+
 func TestStopFinishesWhatIsUnderWayAndGivesTheRestBack(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		i := w.start()
@@ -299,6 +359,20 @@ func TestTheDrainEnds(t *testing.T) {
 			t.Errorf("the stop took %s, want the drain timeout", took)
 		}
 		w.want(s, "what was cut off is given back", statuses{pending: 10})
+	})
+}
+
+func TestAnAnswerAtTheEndOfTheDrainCounts(t *testing.T) {
+	inWorld(t, func(_ *testing.T, w *world) {
+		i := w.start()
+		s := w.subscribe(newTenant(), 0, func() eventhook.Attempt {
+			time.Sleep(12 * time.Second) // whatever ctx says
+			return eventhook.Attempt{StatusCode: 200}
+		})
+		i.publish(s, 1)
+		w.pass(time.Second)
+		i.stop()
+		w.want(s, "after the stop", statuses{success: 1})
 	})
 }
 
@@ -400,6 +474,71 @@ func TestOutcomesOutlastTheDatabasesAbsence(t *testing.T) {
 		if n := w.seen(s).twice(); n != 0 {
 			t.Errorf("%d were sent twice", n)
 		}
+	})
+}
+
+func TestOutcomesWhoseLeaseWasLostDoNotCount(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		i := w.start()
+		s := w.subscribe(newTenant(), time.Second, nil)
+		list := i.publish(s, 3)
+		w.pass(500 * time.Millisecond)
+		w.set(func(q *deliveryQueue) { q.rows[list[1].ID].Lease.Token++ })
+		w.pass(time.Second)
+		if i.written != 2 || i.lost != 1 {
+			t.Errorf("heard of %d that were settled and %d that were lost, want 2 and 1", i.written, i.lost)
+		}
+	})
+}
+
+// The next outcomes are written beside those that take long.
+func TestASlowSettleHoldsNoOtherUp(t *testing.T) {
+	inWorld(t, func(_ *testing.T, w *world) {
+		i := w.start()
+		s := w.subscribe(newTenant(), time.Millisecond, nil)
+		w.set(func(q *deliveryQueue) { q.answer = time.Second })
+		i.publish(s, 1)
+		w.pass(100 * time.Millisecond)
+		i.publish(s, 1)
+		w.pass(1100 * time.Millisecond)
+		w.want(s, "both", statuses{success: 2})
+	})
+}
+
+func TestDeliveriesAreGivenBackWhenTheDatabaseIsThereAgain(t *testing.T) {
+	inWorld(t, func(_ *testing.T, w *world) {
+		i := w.start()
+		s := w.subscribe(newTenant(), time.Second, nil)
+		i.publish(s, 60)
+		w.pass(500 * time.Millisecond)
+		w.set(func(q *deliveryQueue) { q.away = true })
+		w.alter(s, func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionPaused })
+		i.Changed(s.TenantID)
+		w.pass(5 * time.Second)
+		w.want(s, "while it is away", statuses{acquired: 60})
+		w.set(func(q *deliveryQueue) { q.away = false })
+		w.pass(3 * time.Second)
+		w.want(s, "when it is back", statuses{success: 4, pending: 56})
+	})
+}
+
+func TestWhatIsGivenBackIsRoomAgain(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		i := w.start(func(c *outbound.Config) { c.QueueDeliveries = 400 })
+		tenant := newTenant()
+		for range 20 {
+			s := w.subscribe(tenant, time.Second, nil)
+			i.publish(s, 50)
+			w.alter(s, func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionPaused })
+			i.Changed(tenant)
+			w.pass(3 * time.Second)
+		}
+		s := w.subscribe(tenant, 0, nil)
+		n, _ := i.Reserve(s, 50)
+		if n != 50 {
+			t.Errorf("%d were granted when nothing is held, want 50", n)
+		}
+		i.Release(s.ID, n)
 	})
 }
 

@@ -54,6 +54,9 @@ func (p *Pace) Take(now time.Time) { p.take(now) }
 // Next is when the next may be sent.
 func (p *Pace) Next() time.Time { return p.next }
 
+// IsTrouble reports whether an attempt speaks against its endpoint.
+var IsTrouble = isTrouble
+
 // Age is a duration in words.
 var Age = age
 

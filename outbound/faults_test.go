@@ -246,12 +246,16 @@ func TestAPauseOfAMillionCostsNothing(t *testing.T) {
 		const many = 20_000 // to the dispatcher it is all the same
 		w.backlog(s, many)
 		i := w.start()
-		w.pass(time.Hour)
+		w.pass(time.Hour + 500*time.Millisecond)
 		if w.stats().claims != 0 || w.stats().hops > 3700 {
 			t.Errorf("%d claims and %d hops in an hour, want none and a hop each second", w.stats().claims, w.stats().hops)
 		}
 		w.alter(s, func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionActive })
 		i.Changed(s.TenantID)
+		w.pass(50 * time.Millisecond)
+		if w.counts(s.ID)[success] == 0 {
+			t.Error("nothing is sent at once after the pause")
+		}
 		w.pass(time.Minute)
 		w.want(s, "after the pause", statuses{success: many})
 	})
@@ -343,6 +347,35 @@ func TestAPacedDeliveryThatIsAloneIsNotHeldUp(t *testing.T) {
 		if p := w.seen(s).percentile(100); p > 5*time.Millisecond {
 			t.Errorf("it took %s, want no more than its endpoint", p)
 		}
+	})
+}
+
+// Times far ahead, as when the rate was lower before, are not waited for with a
+// lease.
+func TestWhatMayBeSentLaterIsGivenBack(t *testing.T) {
+	inWorld(t, func(_ *testing.T, w *world) {
+		i := w.start()
+		s := w.subscribe(newTenant(), 0, nil, func(s *eventhook.Subscription) { s.RatePerSecond = 5 })
+		w.set(func(q *deliveryQueue) { q.paced[s.ID] = time.Now().Add(10 * time.Minute) })
+		i.publish(s, 5)
+		w.pass(time.Second)
+		w.want(s, "meanwhile", statuses{pending: 5})
+		w.pass(11 * time.Minute)
+		w.want(s, "then", statuses{success: 5})
+	})
+}
+
+func TestPacedDeliveriesOutlastTheDatabasesAbsence(t *testing.T) {
+	inWorld(t, func(_ *testing.T, w *world) {
+		i := w.start()
+		s := w.subscribe(newTenant(), 0, nil, func(s *eventhook.Subscription) { s.RatePerSecond = 5 })
+		w.set(func(q *deliveryQueue) { q.away = true })
+		i.publish(s, 5)
+		w.pass(10 * time.Second)
+		w.want(s, "while it is away", statuses{acquired: 5})
+		w.set(func(q *deliveryQueue) { q.away = false })
+		w.pass(5 * time.Second)
+		w.want(s, "when it is back", statuses{success: 5})
 	})
 }
 
@@ -460,6 +493,21 @@ func TestNothingIsSentBeyondItsLease(t *testing.T) {
 	})
 }
 
+// A lease of 60 s, of which 30 s are to send in, has 22.5 s to wait: the rest is
+// for the outcome to be written.
+func TestALeaseLeavesTimeForTheOutcome(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		i := w.start()
+		s := w.subscribe(newTenant(), 10*time.Second, nil, func(s *eventhook.Subscription) { s.MaxInFlight = 1 })
+		i.publish(s, 4)
+		w.pass(time.Minute)
+		if n := w.stats().released; n != 1 {
+			t.Errorf("%d were given back, want the one that would begin after 30 s", n)
+		}
+		w.want(s, "in the end", statuses{success: 4})
+	})
+}
+
 func TestReservedRoomIsNotForgotten(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		i := w.start()
@@ -470,6 +518,21 @@ func TestReservedRoomIsNotForgotten(t *testing.T) {
 			t.Error("a lane with reserved room is forgotten")
 		}
 		i.Release(s.ID, 1)
+	})
+}
+
+func TestDeadLanesThatAreForgottenAreNotCounted(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		i := w.start()
+		s := w.subscribe(newTenant(), 0, refused, func(s *eventhook.Subscription) { s.Retry.MaxRetries = new(0) })
+		w.backlog(s, 8)
+		w.pass(10 * time.Second)
+		w.want(s, "all are given up", statuses{dead: 8})
+		before := i.Standing().OpenLanes
+		w.pass(15 * time.Minute)
+		if n := i.Standing().OpenLanes; before != 1 || n != 0 {
+			t.Errorf("%d lanes were open, and %d are when it is forgotten; want 1 and 0", before, n)
+		}
 	})
 }
 

@@ -53,7 +53,7 @@ func TestWhatBecomesOfADelivery(t *testing.T) {
 		{"not sooner than the schedule", settings, retried(fresh, 4), status(503, time.Second), failed, 16800 * time.Millisecond, 5},
 		{"others do not say when", settings, fresh, status(500, time.Hour), failed, 1050 * time.Millisecond, 1},
 		{"nor the past", settings, fresh, status(429, -time.Hour), failed, 1050 * time.Millisecond, 1},
-		{"at most a day", settings, begunAnew, status(429, 1000*time.Hour), dead, 0, 0},
+		{"a day from now all are too old", settings, begunAnew, status(429, 1000*time.Hour), dead, 0, 0},
 		{"what would be too old by then is not tried again", settings, old, status(429, time.Hour), dead, 0, 0},
 		{"what would not, is", settings, old, status(429, 30*time.Second), failed, 30 * time.Second, 1},
 		{"what was begun anew is as old as that", settings, begunAnew, refused(), failed, 1050 * time.Millisecond, 1},
@@ -89,6 +89,36 @@ func TestATestThatIsMadeAgain(t *testing.T) {
 		o := outbound.Judge(now, time.Hour, 0, &eventhook.Subscription{}, &d, &c.attempt)
 		if o.Status != c.status || !o.IsTest || o.Disable != "" || !o.DueAt.IsZero() {
 			t.Errorf("%s: got %+v", c.claim, o)
+		}
+	}
+}
+
+// Where deliveries may get older than a day, a receiver puts one off for a day.
+func TestRetryAfterIsBounded(t *testing.T) {
+	const day = 24 * time.Hour
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	d, a := eventhook.Delivery{EventID: eventhook.NewID[eventhook.Event](now)}, asksFor(429, 1000*time.Hour)()
+	o := outbound.Judge(now, 10*day, 0.5, &eventhook.Subscription{}, &d, &a)
+	if in := o.DueAt.Sub(now); o.Status != failed || in != day {
+		t.Errorf("got %s in %s, want it tried again in a day", o.Status, in)
+	}
+}
+
+func TestWhatTroubleIs(t *testing.T) {
+	for _, c := range []struct {
+		claim string
+		a     eventhook.Attempt
+		want  bool
+	}{
+		{"no answer", refused(), true},
+		{"503", answered(503)(), true},
+		{"429", answered(429)(), true},
+		{"404: the endpoint is well", answered(404)(), false},
+		{"a redirect, too", eventhook.Attempt{StatusCode: 302, ErrorClass: eventhook.ErrorHTTP}, false},
+		{"200", eventhook.Attempt{StatusCode: 200}, false},
+	} {
+		if got := outbound.IsTrouble(c.a); got != c.want {
+			t.Errorf("%s: got %t, want %t", c.claim, got, c.want)
 		}
 	}
 }
@@ -147,6 +177,19 @@ func TestBreaker(t *testing.T) {
 		b.Succeeded(b.Epoch(), 10)
 	}
 	wantState(t, b, outbound.BreakerClosed, 4)
+	for range 3 { // four in a row are not five
+		for range 4 {
+			b.Failed(b.Epoch())
+		}
+		b.Succeeded(b.Epoch(), 10)
+		wantState(t, b, outbound.BreakerClosed, 2)
+	}
+	for range 5 {
+		b.Failed(b.Epoch())
+	}
+	if got := b.Wait(0); got != time.Second {
+		t.Errorf("waits %s when it opens after it was closed, want a second", got)
+	}
 	one := outbound.NewBreaker(1)
 	for range 5 {
 		one.Failed(one.Epoch())
