@@ -85,7 +85,7 @@ func (d *Dispatcher) abandonLoop(ctx context.Context) {
 		if err != nil {
 			d.warn(ctx, "cannot give up the deliveries of a subscription that was deleted; trying again", err)
 		}
-		d.gone.done(s, err != nil || n < abandonAtOnce, d.Now())
+		d.gone.done(s, n < abandonAtOnce, d.Now())
 		sleep(ctx, abandonPause)
 	}
 }

@@ -91,7 +91,6 @@ func (d *Dispatcher) current(ctx context.Context, j job) (now *eventhook.Subscri
 	case err == nil:
 		return s, false
 	case isNotFound(err):
-		d.gone.add(j.sub.ID, d.Now())
 		return j.sub, true
 	}
 	return j.sub, false

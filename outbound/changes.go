@@ -69,7 +69,6 @@ func (d *Dispatcher) lookAgain(ctx context.Context, tenant eventhook.TenantID) {
 			d.traffic.tell(s, d.Now())
 		case isNotFound(err):
 			d.traffic.drop(id)
-			d.gone.add(id, d.Now())
 		default:
 			d.warn(ctx, "cannot read a subscription that has changed; its deliveries look again before they are sent", err)
 		}
@@ -121,7 +120,7 @@ func (t *traffic) sweep(since time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for id, l := range t.lanes {
-		if l.held > 0 || l.usedAt.After(since) || l.pace.asking {
+		if l.held > 0 || l.usedAt.After(since) {
 			continue
 		}
 		t.countOpen(l.state, BreakerClosed)

@@ -86,14 +86,11 @@ func (b *outbox) slow() {
 	b.signal()
 }
 
+// written notes that a batch is; who has written it takes the next.
 func (b *outbox) written() {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.settling--
-	due := b.dueLocked()
-	b.mu.Unlock()
-	if due {
-		b.signal()
-	}
 }
 
 // settleLoop writes outcomes down until there are no more and none will come.
