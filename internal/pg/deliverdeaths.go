@@ -78,7 +78,7 @@ func (d *deaths) reason(inRow int) string {
 // lockSubscriptionsSQL locks them in the order of their ids, before their health,
 // as whoever changes one does. Primary key.
 const lockSubscriptionsSQL = `
-SELECT id, name, status FROM eventhook.subscription WHERE id = ANY($1::uuid[]) ORDER BY id FOR NO KEY UPDATE`
+SELECT id, name FROM eventhook.subscription WHERE id = ANY($1::uuid[]) ORDER BY id FOR NO KEY UPDATE`
 
 // addDeathsSQL adds to the count of those that are dead in a row; of a
 // subscription that is healed it sets the count in the end, and answers what it
@@ -101,7 +101,7 @@ SELECT was.id, was.dead + u.first FROM was JOIN u ON u.id = was.id`
 // waits who holds a subscription, it takes what it changes in the order in which
 // everybody does: see AddSubscription.
 func (db *DB) settleWithDeaths(ctx context.Context, batch []*eventhook.DeliverySettlement) (lost []*eventhook.DeliverySettlement, err error) {
-	var told announced
+	var told []announced
 	err = pgx.BeginFunc(ctx, db.work, func(tx pgx.Tx) error {
 		lost, err = db.settleOn(ctx, tx.Conn().PgConn(), batch, false)
 		if err != nil {
@@ -119,17 +119,18 @@ func (db *DB) settleWithDeaths(ctx context.Context, batch []*eventhook.DeliveryS
 		if err != nil {
 			return err
 		}
-		if len(reasons) > 0 {
-			if err := db.disableSubscriptions(ctx, tx, reasons); err != nil {
-				return err
-			}
+		told, err = db.disableSubscriptions(ctx, tx, reasons)
+		if err != nil {
+			return err
 		}
-		told, err = db.announceDeaths(ctx, tx, grave, names)
+		dead, err := db.announceDeaths(ctx, tx, grave, names)
+		told = append(told, dead)
 		return err
 	})
 	if err == nil {
-		db.tellAnnounced(told)
-		db.WakeDeliveries() // also of webhook.disabled
+		for _, a := range told {
+			db.tellAnnounced(a)
+		}
 	}
 	return lost, err
 }
@@ -143,12 +144,9 @@ func lockSubscriptions(ctx context.Context, tx pgx.Tx, grave map[eventhook.Subsc
 	}
 	names := map[eventhook.SubscriptionID]string{}
 	var id eventhook.SubscriptionID
-	var name, status string
-	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &name, &status}, func() error {
+	var name string
+	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &name}, func() error {
 		names[id] = name
-		if eventhook.SubscriptionStatus(status) == eventhook.SubscriptionDisabled {
-			grave[id].limit, grave[id].disable = 0, "" // it is
-		}
 		return nil
 	})
 	maps.DeleteFunc(grave, func(id eventhook.SubscriptionID, _ *deaths) bool { _, exists := names[id]; return !exists })

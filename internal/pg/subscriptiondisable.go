@@ -23,20 +23,20 @@ WHERE s.id = ANY($1) AND s.status <> 'disabled' ORDER BY s.tenant_id, s.id` + ho
 // for a reason that people can read, in the transaction that has found it. It is
 // recorded, and told to the others as webhook.disabled. One that is disabled
 // already, is gone, or that somebody is changing at this moment is left as it
-// is: the next delivery that dies finds it again. The caller wakes those who
-// deliver after its commit (topic deliveries).
-func (db *DB) disableSubscriptions(ctx context.Context, tx pgx.Tx, reasons map[eventhook.SubscriptionID]string) error {
+// is: the next delivery that dies finds it again. The caller calls tellAnnounced
+// with each that it returns when it has committed.
+func (db *DB) disableSubscriptions(ctx context.Context, tx pgx.Tx, reasons map[eventhook.SubscriptionID]string) (told []announced, err error) {
 	if len(reasons) == 0 {
-		return nil
+		return nil, nil
 	}
 	ids := uuids(slices.Collect(maps.Keys(reasons)))
 	rows, err := tx.Query(ctx, holdFailingSQL, ids)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	list, err := db.collectSubscriptions(rows)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for len(list) > 0 { // those of one tenant after the other, as everybody takes their generations
 		tenant := eventhook.Tenant{ID: list[0].TenantID, Slug: list[0].TenantSlug}
@@ -44,22 +44,24 @@ func (db *DB) disableSubscriptions(ctx context.Context, tx pgx.Tx, reasons map[e
 		if n < 0 {
 			n = len(list)
 		}
-		if err := db.disableOf(ctx, tx, tenant, list[:n], reasons); err != nil {
-			return err
+		of, err := db.disableOf(ctx, tx, tenant, list[:n], reasons)
+		if err != nil {
+			return nil, err
 		}
-		list = list[n:]
+		told, list = append(told, of), list[n:]
 	}
-	return nil
+	return told, nil
 }
 
-func (db *DB) disableOf(ctx context.Context, tx pgx.Tx, tenant eventhook.Tenant, list []eventhook.Subscription, reasons map[eventhook.SubscriptionID]string) error {
+func (db *DB) disableOf(ctx context.Context, tx pgx.Tx, tenant eventhook.Tenant, list []eventhook.Subscription, reasons map[eventhook.SubscriptionID]string) (announced, error) {
 	m := &manager{db: db, tx: tx, by: itself, tenant: tenant, later: &pgx.Batch{}}
 	for _, s := range list {
 		want := s
 		want.Status, want.DisabledReason = eventhook.SubscriptionDisabled, reasons[s.ID]
 		if _, _, err := m.updateSubscription(ctx, s, want); err != nil {
-			return err
+			return announced{}, err
 		}
 	}
-	return m.flush(ctx)
+	err := m.flush(ctx)
+	return m.announced, err
 }

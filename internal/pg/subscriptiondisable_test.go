@@ -12,7 +12,10 @@ import (
 // disable does so as whoever settles deliveries would.
 func (f *fixture) disable(db *DB, reasons map[eventhook.SubscriptionID]string) {
 	f.Helper()
-	f.must(db.inTx(f.Context(), "test", func(tx pgx.Tx) error { return db.disableSubscriptions(f.Context(), tx, reasons) }))
+	f.must(db.inTx(f.Context(), "test", func(tx pgx.Tx) error {
+		_, err := db.disableSubscriptions(f.Context(), tx, reasons)
+		return err
+	}))
 }
 
 func TestTheGatewayDisablesSubscriptions(t *testing.T) {

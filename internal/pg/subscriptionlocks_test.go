@@ -41,18 +41,19 @@ func TestNobodyWaitsForWhomHeKeepsWaiting(t *testing.T) {
 	failing := func(db *DB) func(int) error {
 		return func(int) error {
 			return db.inTx(t.Context(), "count", func(tx pgx.Tx) error {
-				reasons, ids := map[eventhook.SubscriptionID]string{}, make([][16]byte, 0, n)
+				grave := map[eventhook.SubscriptionID]*deaths{}
 				for _, s := range list {
-					reasons[s.ID], ids = "failing", append(ids, s.ID)
+					grave[s.ID] = &deaths{first: 1, limit: 1}
 				}
-				for _, sql := range []string{`SELECT FROM eventhook.subscription WHERE id = ANY($1) ORDER BY id FOR NO KEY UPDATE`,
-					`INSERT INTO eventhook.subscription_health AS h (subscription_id, dead_in_row) SELECT id, 1 FROM eventhook.subscription
-					 WHERE id = ANY($1) ORDER BY id ON CONFLICT (subscription_id) DO UPDATE SET dead_in_row = h.dead_in_row + 1`} {
-					if _, err := tx.Exec(t.Context(), sql, ids); err != nil {
-						return err
-					}
+				if _, err := lockSubscriptions(t.Context(), tx, grave); err != nil {
+					return err
 				}
-				return db.disableSubscriptions(t.Context(), tx, reasons)
+				reasons, err := countDeaths(t.Context(), tx, grave)
+				if err != nil {
+					return err
+				}
+				_, err = db.disableSubscriptions(t.Context(), tx, reasons)
+				return err
 			})
 		}
 	}
