@@ -309,7 +309,6 @@ func (q *deliveryQueue) AbandonDeliveries(ctx context.Context, s eventhook.Subsc
 	defer q.mu.Unlock()
 	for r := q.firstDue(s, true); r != nil; r = q.firstDue(s, true) {
 		r.Status, r.LastError = eventhook.DeliveryDead, reason
-		r.Lease.Token++
 		q.setDue(r, time.Time{})
 		if n++; n == limit {
 			break

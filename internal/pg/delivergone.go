@@ -11,7 +11,7 @@ import (
 // giveUp is what deliveries become that nobody sends; $1 is now, $2 the reason.
 const giveUp = `
 UPDATE eventhook.delivery d
-SET status = 'dead', due_at = NULL, completed_at = $1, last_error = $2, lease_token = d.lease_token + 1
+SET status = 'dead', due_at = NULL, completed_at = $1, last_error = $2
 FROM due
 WHERE d.tenant_id = due.tenant_id AND d.id = due.id`
 
