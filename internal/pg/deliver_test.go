@@ -397,6 +397,31 @@ func TestSettledDeliveries(t *testing.T) {
 	})
 }
 
+func TestWhatDiesUnsentKeepsItsLastStatus(t *testing.T) {
+	f := setUp(t)
+	s := f.subscriber()
+	f.settleDeliveries(f.db, f.came(f.held(1, s)[0], eventhook.DeliveryFailed))
+	f.clock.advance(time.Second)
+	d := f.claimDeliveries(f.db, 1, s)[0]
+	f.settleDeliveries(f.db, f.came(d, eventhook.DeliveryDead, func(s *eventhook.DeliverySettlement) { s.Attempt, s.LastError = nil, "too old" }))
+	got, _ := f.delivery(d.ID)
+	same(t, "it", []any{got.StatusCode, got.Attempts, got.LastError}, []any{503, 1, "too old"})
+}
+
+func TestOneThatIsRefusedDoesNotKeepTheOthersFromBeingSettled(t *testing.T) {
+	f := setUp(t)
+	list := f.held(5, f.subscriber())
+	var batch []*eventhook.DeliverySettlement
+	for _, d := range list {
+		batch = append(batch, f.came(d, eventhook.DeliverySuccess))
+	}
+	batch[3].Status = "nonsense"
+	lost, err := f.db.SettleDeliveries(t.Context(), batch)
+	f.must(err)
+	same(t, "returned", lost, batch[3:4])
+	same(t, "settled", f.count("delivery", "status = 'success'"), 4)
+}
+
 // utc is a delivery with its moments as they are compared.
 func utc(d eventhook.Delivery) eventhook.Delivery {
 	for _, at := range []**time.Time{&d.NextAttemptAt, &d.CompletedAt, &d.RestartedAt} {
@@ -522,6 +547,33 @@ func TestAGoneReceiverDisablesAtOnce(t *testing.T) {
 	same(t, "generations", f.generation(), int64(3))
 }
 
+func TestASuccessAmongSuccessesIsNotCounted(t *testing.T) {
+	f := setUp(t)
+	s := f.subscriber()
+	f.exec(`INSERT INTO eventhook.subscription_health (subscription_id) VALUES ($1)`, [16]byte(s.ID))
+	const version = `SELECT xmin::text FROM eventhook.subscription_health`
+	before := one[string](f, version)
+	f.settleDeliveries(f.db, f.came(f.held(1, s)[0], eventhook.DeliverySuccess))
+	same(t, "the count was written by", one[string](f, version), before)
+}
+
+func TestWhatIsToldOfDeathsIsHeardAtOnce(t *testing.T) {
+	f := setUp(t)
+	f.subscription(named("told", "webhook.disabled"))
+	d := f.held(1, f.subscriber())[0]
+	f.pushing(f.db)
+	w, here := f.watch(f.db, f.tenant), f.db.DeliveriesWake()
+	f.settleDeliveries(f.db, f.came(d, eventhook.DeliveryDead, func(s *eventhook.DeliverySettlement) { s.Disable = "gone" }))
+	wantClosed(t, "this instance's dispatcher", here)
+	heard := map[string]bool{}
+	for len(heard) < 2 {
+		for _, e := range next(t, w.news).Events {
+			heard[e.EventType] = true
+		}
+	}
+	same(t, "heard", heard, map[string]bool{"webhook.disabled": true, deliveryFailed: true})
+}
+
 func TestTheTenantIsToldOfDeadDeliveries(t *testing.T) {
 	f := setUp(t)
 	s, other, quiet := f.subscriber(), f.subscriber(), f.subscriber()
@@ -587,6 +639,29 @@ func TestSettlingIsOneStatement(t *testing.T) {
 	f.settleDeliveries(f.db, batch...)
 	same(t, "others", trips.Load()-before, int64(0))
 	same(t, "transactions", one[int](f, `SELECT count(DISTINCT xmin::text) FROM eventhook.delivery`), 1)
+}
+
+func TestTheAgeOfTheDeliveryQueueIsOfWhatTheGatewaySends(t *testing.T) {
+	f := setUp(t)
+	age := func() time.Duration {
+		t.Helper()
+		got, err := f.db.DeliveryQueueAge(t.Context())
+		f.must(err)
+		return got
+	}
+	paused, agents, s := f.subscriber(func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionPaused }), f.subscriber(), f.subscriber()
+	f.exec(`UPDATE eventhook.subscription SET settings = '{"target_labels": ["env:prod"]}' WHERE id = $1`, [16]byte(agents.ID))
+	f.owed(1, paused)
+	f.owed(1, agents)
+	f.clock.advance(time.Hour)
+	same(t, "when all waits for others", age(), time.Duration(0))
+	f.owed(1, s)
+	f.clock.advance(time.Minute)
+	f.owed(1, s)
+	f.clock.advance(time.Second)
+	same(t, "of the oldest", age(), time.Minute+time.Second+time.Millisecond)
+	f.claimDeliveries(f.db, 9, s)
+	same(t, "when all is leased", age(), time.Duration(0))
 }
 
 func TestPace(t *testing.T) {

@@ -113,23 +113,48 @@ func TestWhatIsRestarted(t *testing.T) {
 		}
 		same(t, c.claim, f.restart(c.which()), deliveryIDs(want...))
 	}
-	of = fresh0(f, s)
-	for want, status := range []string{"disabled", "paused"} { // none, and one
-		f.exec(`UPDATE eventhook.subscription SET status = $2 WHERE id = $1`, [16]byte(s.ID), status)
-		same(t, "of a subscription that is "+status, len(f.restart(eventhook.DeliverySelection{IDs: deliveryIDs(of["dead"])})), want)
-	}
-	of = fresh0(f, s)
-	f.exec(`DELETE FROM eventhook.event_payload WHERE event_id = $1`, [16]byte(of["dead"].EventID))
-	same(t, "whose data is gone", len(f.restart(eventhook.DeliverySelection{IDs: deliveryIDs(of["dead"])})), 0)
-	_, err := f.db.RestartDeliveries(t.Context(), operator, f.secondTenant(), eventhook.DeliverySelection{IDs: deliveryIDs(of["dead"])})
-	f.must(err)
-}
-
-// fresh0 is one dead delivery.
-func fresh0(f *fixture, s *eventhook.Subscription) map[eventhook.DeliveryStatus]*eventhook.Delivery {
 	d := f.held(1, s)[0]
 	f.settleDeliveries(f.db, f.came(d, eventhook.DeliveryDead))
-	return map[eventhook.DeliveryStatus]*eventhook.Delivery{"dead": d}
+	for want, status := range []string{"disabled", "paused"} { // none, and one
+		f.exec(`UPDATE eventhook.subscription SET status = $2 WHERE id = $1`, [16]byte(s.ID), status)
+		same(t, "of a subscription that is "+status, len(f.restart(eventhook.DeliverySelection{IDs: deliveryIDs(d)})), want)
+	}
+	d = f.held(1, s)[0]
+	f.settleDeliveries(f.db, f.came(d, eventhook.DeliveryDead))
+	ids, err := f.db.RestartDeliveries(t.Context(), operator, f.secondTenant(), eventhook.DeliverySelection{IDs: deliveryIDs(d)})
+	f.must(err)
+	same(t, "by another tenant", len(ids), 0)
+	f.exec(`DELETE FROM eventhook.event_payload WHERE event_id = $1`, [16]byte(d.EventID))
+	same(t, "whose data is gone", len(f.restart(eventhook.DeliverySelection{IDs: deliveryIDs(d)})), 0)
+}
+
+// Restarted, abandoned and expired is what nobody else is changing.
+func TestDeliveriesThatAreHeldAreLeftAlone(t *testing.T) {
+	f := setUp(t)
+	f.keep(Retention{})
+	s, gone, paused := f.subscriber(), f.subscriber(), f.subscriber()
+	dead, left, waiting := f.held(2, s), f.owed(2, gone), f.owed(2, paused)
+	f.settleDeliveries(f.db, f.came(dead[0], eventhook.DeliveryDead), f.came(dead[1], eventhook.DeliveryDead))
+	f.exec(`DELETE FROM eventhook.subscription WHERE id = $1`, [16]byte(gone.ID))
+	f.clock.advance(3 * day)
+	tx, err := f.other.work.Begin(t.Context())
+	f.must(err)
+	_, err = tx.Exec(t.Context(), `SELECT FROM eventhook.delivery WHERE id = ANY($1) FOR UPDATE`, uuids(deliveryIDs(dead[0], left[0], waiting[0])))
+	f.must(err)
+	look := func(want int) {
+		t.Helper()
+		same(t, "restarted", len(f.restart(eventhook.DeliverySelection{IDs: deliveryIDs(dead...)})), want)
+		abandoned, err := f.db.AbandonDeliveries(t.Context(), gone.ID, "gone", 10)
+		f.must(err)
+		same(t, "abandoned", abandoned, want)
+		expired, err := f.db.ExpireDeliveries(t.Context(), day)
+		f.must(err)
+		same(t, "expired", expired, want)
+	}
+	look(1)
+	f.must(tx.Rollback(t.Context()))
+	look(1)
+	look(0)
 }
 
 func TestManyAreRestartedInParts(t *testing.T) {
