@@ -158,6 +158,7 @@ func TestRotate(t *testing.T) {
 		{"the first", nil, "a", []string{"a"}},
 		{"another", current, "b", []string{"b", "a 1h0m0s"}},
 		{"the same", current, "a", []string{"a"}},
+		{"the same, beside one whose time is over", []eventhook.SigningSecret{{Secret: secret("b")}, {Secret: secret("a"), ExpiresAt: at(0)}}, "b", []string{"b", "a 0s"}},
 		{"a third", []eventhook.SigningSecret{{Secret: secret("b")}, {Secret: secret("a"), ExpiresAt: at(time.Minute)}}, "c", []string{"c", "b 1h0m0s", "a 1m0s"}},
 		{"one whose time is over goes", []eventhook.SigningSecret{{Secret: secret("b")}, {Secret: secret("a"), ExpiresAt: at(0)}}, "c", []string{"c", "b 1h0m0s"}},
 		{"a former one again", []eventhook.SigningSecret{{Secret: secret("b")}, {Secret: secret("a"), ExpiresAt: at(time.Minute)}}, "a", []string{"a", "b 1h0m0s"}},

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -295,6 +296,14 @@ func TestAHandshakeThatHangsEnds(t *testing.T) {
 			t.Errorf("took %s, want %s", got, connectTimeout)
 		}
 	})
+}
+
+func TestADialThatHangsEnds(t *testing.T) {
+	for _, p := range []Policy{{}, {Proxy: &url.URL{Scheme: "http", Host: "proxy.example:3128"}}} {
+		if got := p.dialer(nil).Timeout; got != connectTimeout {
+			t.Errorf("with the proxy %v a dial ends after %s, want %s", p.Proxy, got, connectTimeout)
+		}
+	}
 }
 
 func TestGetHearsACancel(t *testing.T) {

@@ -197,6 +197,28 @@ func TestANameThatChangesItsAddressGainsNothing(t *testing.T) {
 	}
 }
 
+// What a name has now is judged, unless a proxy is to look it up.
+func TestTheAddressOfANameIsJudged(t *testing.T) {
+	system := net.DefaultResolver
+	defer func() { net.DefaultResolver = system }()
+	through, hook := &url.URL{Scheme: "http", Host: "proxy.example:3128"}, &url.URL{Scheme: "https", Host: "hooks.example"}
+	for _, c := range []struct {
+		claim, address string
+		policy         Policy
+		refused        bool
+	}{
+		{"a private one", "10.0.0.1", Policy{}, true},
+		{"a private one, if those are allowed", "10.0.0.1", inside, false},
+		{"a public one", "198.41.0.4", Policy{}, false},
+		{"a private one, which may be another to the proxy", "10.0.0.1", Policy{Proxy: through}, false},
+	} {
+		net.DefaultResolver = resolver(netip.MustParseAddr(c.address))
+		if err := New(c.policy).Judge(t.Context(), hook); errors.Is(err, ErrRefused) != c.refused {
+			t.Errorf("%s: got %v, want refused %t", c.claim, err, c.refused)
+		}
+	}
+}
+
 // resolver answers each question for an IPv4 address with the next of all, and
 // then with the last.
 func resolver(all ...netip.Addr) *net.Resolver {

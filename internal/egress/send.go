@@ -117,9 +117,6 @@ func (c *Client) Exchange(ctx context.Context, request *http.Request, most int) 
 		return 0, nil, nil, asking.inOurWords(ctx, err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode == http.StatusSwitchingProtocols {
-		return response.StatusCode, response.Header, nil, nil // what follows is no body, and has no end
-	}
 	return response.StatusCode, response.Header, readBeginning(response, most, cancel), nil
 }
 
@@ -182,7 +179,7 @@ func isSendable(u *url.URL) bool {
 // readBeginning reads the beginning of a body, and the rest if that is near;
 // cancel ends its request. An error changes nothing: the status is the answer.
 func readBeginning(response *http.Response, most int, cancel context.CancelFunc) (beginning []byte) {
-	if response.ContentLength == 0 {
+	if response.ContentLength == 0 { // also of a switch of protocols: what follows that has no end
 		return nil
 	}
 	timer := time.AfterFunc(bodyTime, cancel)
