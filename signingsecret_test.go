@@ -23,6 +23,7 @@ func TestSigningSecrets(t *testing.T) {
 		{"a shorter one", standard(23), false},
 		{"a longer one", standard(65), false},
 		{"one without its padding", strings.TrimRight(standard(32), "="), false},
+		{"one with bits beyond its last byte, which not everybody decodes", strings.TrimSuffix(standard(25), "A==") + "B==", false},
 		{"one in the alphabet of URLs", "whsec_" + strings.Repeat("-_", 16), false},
 		{"one on two lines", example[:20] + "\n" + example[20:], false},
 		{"the prefix alone", "whsec_", false},

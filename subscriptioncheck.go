@@ -160,7 +160,7 @@ func CheckSubscriptionURL(text string) (wrong, warning string) {
 		return "is required: where the events are sent", ""
 	case len(text) > maxURL:
 		return fmt.Sprintf("has %d bytes, at most %d are allowed", len(text), maxURL), ""
-	case err != nil || !isText(text) || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.Opaque != "" || !isPort(u.Port()):
+	case err != nil || !isText(text) || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || !isPort(u.Port()):
 		return "must be a URL such as https://billing.example/hooks", ""
 	case u.User != nil:
 		return "must hold no user and no password: say them in auth_header", ""
