@@ -252,7 +252,7 @@ func TestDeliveriesKeepTheirDayAndTheirBody(t *testing.T) {
 	same(t, "the last day that is kept", had("delivery"), true)
 	f.restart(eventhook.DeliverySelection{IDs: deliveryIDs(list[0])})
 	f.clock.advance(7 * day)
-	f.keep(r)
+	f.keep(Retention{EventsDays: 14, BodiesDays: 14, DeliveriesDays: 14})
 	same(t, "while one is owed: deliveries, bodies and events", []bool{had("delivery"), had("event_payload"), had("event")}, []bool{true, true, true})
 	f.settleDeliveries(f.db, f.came(f.claimDeliveries(f.db, 1, s)[0], eventhook.DeliverySuccess))
 	f.keep(r)
