@@ -74,7 +74,7 @@ type Client struct {
 
 	policy Policy
 	http   *http.Client
-	sender *http.Transport
+	sender exchanger
 }
 
 // New makes a Client, which connects to nobody before it is asked to.

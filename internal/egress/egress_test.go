@@ -49,7 +49,6 @@ func (s *server) client(t *testing.T, p Policy) *Client {
 	p.RootCAs.AddCert(s.Certificate())
 	c := New(p)
 	t.Cleanup(c.http.CloseIdleConnections)
-	t.Cleanup(c.sender.CloseIdleConnections)
 	return c
 }
 

@@ -76,8 +76,13 @@ const (
 // inOurWords turns an error of net/http into one that may be shown. The end of
 // ctx is told even where net/http speaks of a timeout of its own making.
 func (a asking) inOurWords(ctx context.Context, err error) error {
-	var large *http.MaxBytesError
+	var (
+		large *http.MaxBytesError
+		ours  *requestError
+	)
 	switch ended := ctx.Err(); {
+	case errors.As(err, &ours):
+		return ours
 	case errors.Is(err, ErrRefused):
 		return a.said(classBlocked, notPublic, ErrRefused)
 	case errors.As(err, &large):

@@ -162,9 +162,10 @@ func TestTheClassOfALateAnswer(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		client := newClient(Policy{}, newPipes().dial)
+		began := time.Now()
 		_, _, err := client.Send(t.Context(), post(t, "https://example.com/", ""))
-		if classOf(err) != "tls" {
-			t.Errorf("of a handshake that hangs got %q (%v), want tls", classOf(err), err)
+		if took := time.Since(began); classOf(err) != "tls" || took != connectTimeout {
+			t.Errorf("of a handshake that hangs got %q after %s (%v), want tls after %s", classOf(err), took, err, connectTimeout)
 		}
 	})
 }
@@ -184,7 +185,6 @@ func TestANameThatChangesItsAddressGainsNothing(t *testing.T) {
 			allowed := netip.MustParseAddr("127.0.0.1") // stands for a public one
 			p := Policy{AllowedCIDRs: []netip.Prefix{netip.PrefixFrom(allowed, 32)}}
 			client := newClient(p, p.dialer(resolver(allowed, netip.MustParseAddr(second))).DialContext)
-			t.Cleanup(client.sender.CloseIdleConnections)
 			target := "http://rebind.example:" + port
 			if status, _, err := client.Send(t.Context(), post(t, target, "body")); status != 200 || err != nil {
 				t.Fatalf("the first got %d, %v", status, err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -25,26 +24,50 @@ const (
 	bodyTime   = time.Second
 )
 
-// The idle connections that are kept: to one host as many as it gets requests at
-// once, and so many in all. The one that was idle for longest makes room, so
-// however many hosts there are, each costs nothing once it is left alone.
-const (
-	idleSends        = 1024
-	idleSendsPerHost = 256
-)
+// exchanger makes requests, any two at once; errors are in the words of who failed.
+type exchanger interface {
+	exchange(ctx context.Context, r *http.Request, most int) (reply, error)
+}
 
-// newSender speaks HTTP/1.1 only: a connection is one request's, so one that
-// died without a word is closed when that request's time is over. Of HTTP/2 it
-// would be given to others for many minutes. It is no http.Client, which copies
-// each header to have it for redirects.
-func newSender(p Policy, dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Transport {
+// reply is an answer, with the first bytes of its body.
+type reply struct {
+	status    int
+	header    http.Header
+	beginning []byte
+}
+
+func newSender(p Policy, dial func(ctx context.Context, network, address string) (net.Conn, error)) exchanger {
+	if p.Proxy == nil {
+		return newDirect(p, dial)
+	}
 	t := transport(p, dial)
 	t.ForceAttemptHTTP2 = false
 	t.Protocols = new(http.Protocols)
 	t.Protocols.SetHTTP1(true)
 	t.TLSClientConfig.NextProtos = []string{"http/1.1"}
 	t.MaxIdleConns, t.MaxIdleConnsPerHost = idleSends, idleSendsPerHost
-	return t
+	return proxied{t}
+}
+
+// proxied makes requests by way of a proxy. It is no http.Client, which copies
+// each header to have it for redirects.
+type proxied struct{ *http.Transport }
+
+func (p proxied) exchange(ctx context.Context, r *http.Request, most int) (reply, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	response, err := p.RoundTrip(r.WithContext(ctx))
+	if err != nil {
+		return reply{}, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	answered := reply{status: response.StatusCode, header: response.Header}
+	if response.ContentLength != 0 { // as of a switch of protocols: what follows that has no end
+		timer := time.AfterFunc(bodyTime, cancel)
+		defer timer.Stop()
+		answered.beginning, _ = readBeginning(response.Body, most)
+	}
+	return answered, nil
 }
 
 func transport(p Policy, dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Transport {
@@ -110,26 +133,24 @@ func (c *Client) Exchange(ctx context.Context, request *http.Request, most int) 
 		}
 	}
 	asking := asking{request.URL.Host, time.Now()}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	response, err := c.sender.RoundTrip(c.introduced(ctx, request))
+	answered, err := c.sender.exchange(ctx, c.introduced(request), most)
 	if err != nil {
 		return 0, nil, nil, asking.inOurWords(ctx, err)
 	}
-	defer func() { _ = response.Body.Close() }()
-	return response.StatusCode, response.Header, readBeginning(response, most, cancel), nil
+	return answered.status, answered.header, answered.beginning, nil
 }
 
 // introduced is the request with what every request of ours says.
-func (c *Client) introduced(ctx context.Context, request *http.Request) *http.Request {
-	request = request.WithContext(ctx)
-	if _, named := request.Header["User-Agent"]; !named {
-		if request.Header = request.Header.Clone(); request.Header == nil {
-			request.Header = http.Header{}
-		}
-		request.Header.Set("User-Agent", c.UserAgent)
+func (c *Client) introduced(request *http.Request) *http.Request {
+	if _, named := request.Header["User-Agent"]; named {
+		return request
 	}
-	return request
+	said := *request
+	if said.Header = request.Header.Clone(); said.Header == nil {
+		said.Header = http.Header{}
+	}
+	said.Header.Set("User-Agent", c.UserAgent)
+	return &said
 }
 
 // Foresee is the error of Send that can be told without asking anybody: that the
@@ -174,19 +195,4 @@ func foreseen(host string) (all []netip.Addr, known bool) {
 
 func isSendable(u *url.URL) bool {
 	return u != nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.User == nil && len(u.String()) <= maxURL
-}
-
-// readBeginning reads the beginning of a body, and the rest if that is near;
-// cancel ends its request. An error changes nothing: the status is the answer.
-func readBeginning(response *http.Response, most int, cancel context.CancelFunc) (beginning []byte) {
-	if response.ContentLength == 0 { // also of a switch of protocols: what follows that has no end
-		return nil
-	}
-	timer := time.AfterFunc(bodyTime, cancel)
-	defer timer.Stop()
-	if most > 0 {
-		beginning, _ = io.ReadAll(io.LimitReader(response.Body, int64(most)))
-	}
-	_, _ = io.CopyN(io.Discard, response.Body, drainBytes)
-	return beginning
 }

@@ -33,7 +33,6 @@ func plain(t *testing.T, h http.HandlerFunc) (url string, asked *atomic.Int64) {
 func sender(t *testing.T, p Policy) *Client {
 	t.Helper()
 	c := New(p)
-	t.Cleanup(c.sender.CloseIdleConnections)
 	return c
 }
 
@@ -180,7 +179,6 @@ func sendTo(t *testing.T, h http.HandlerFunc, limit time.Duration) (status int, 
 	s.Start()
 	defer s.Close()
 	client := newClient(Policy{}, network.dial)
-	defer client.sender.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	began := time.Now()

@@ -19,29 +19,40 @@ SELECT g.tenant_id, g.generation FROM unnest($1::uuid[]) AS u (id) JOIN eventhoo
 
 // insertPublicationsSQL stores the events that routes make of others, with their
 // deliveries. As events, nothing is owed for them: they are delivered as they are
-// written. Of an event that stays leased they may be written again, see
-// insertExecutionsOnceSQL; their deliveries are written with them or not at all,
-// since by then they may be matched anew and be others. What was stored is asked
-// as publishSQL does.
-const insertPublicationsSQL = `
+// written.
+var insertPublicationsSQL = insertPublications("", "")
+
+// insertPublicationsOnceSQL is for events that stay leased, see
+// insertExecutionsOnceSQL: what they publish may be written again. Their
+// deliveries are written with them or not at all, since by then they may be
+// matched anew and be others. What was stored is asked as publishSQL does.
+var insertPublicationsOnceSQL = insertPublications(`
+    ON CONFLICT DO NOTHING
+    RETURNING id`, `
+    WHERE (event_id IN (SELECT id FROM stored)) IS TRUE`)
+
+func insertPublications(ifNew, ofStored string) string {
+	payloads := ""
+	if ifNew != "" {
+		payloads = `
+ON CONFLICT DO NOTHING`
+	}
+	return `
 WITH stored AS (
     INSERT INTO eventhook.event (id, tenant_id, status, origin, event_type, content_type, body_size, idempotency_key, trace_id, request_id, correlation_id, processed_at)
     SELECT id, tenant_id, 'delivered', 'route', event_type, 'application/json', length(body), key, trace_id, request_id, correlation_id, $9::timestamptz
     FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bytea[])
-        AS u (id, tenant_id, event_type, key, trace_id, request_id, correlation_id, body)
-    ON CONFLICT DO NOTHING
-    RETURNING id
+        AS u (id, tenant_id, event_type, key, trace_id, request_id, correlation_id, body)` + ifNew + `
 ), owed AS (
     INSERT INTO eventhook.delivery (id, tenant_id, subscription_id, event_id, event_type, due_at, status, lease_token)
     SELECT id, tenant_id, subscription_id, event_id, event_type, coalesce(due_at, $9::timestamptz),
         CASE WHEN due_at IS NULL THEN 'pending' ELSE 'acquired' END, CASE WHEN due_at IS NULL THEN 0 ELSE 1 END
     FROM unnest($11::uuid[], $12::uuid[], $13::uuid[], $14::uuid[], $15::text[], $16::timestamptz[])
-        AS u (id, tenant_id, subscription_id, event_id, event_type, due_at)
-    WHERE (event_id IN (SELECT id FROM stored)) IS TRUE
+        AS u (id, tenant_id, subscription_id, event_id, event_type, due_at)` + ofStored + `
 )
 INSERT INTO eventhook.event_payload (event_id, headers, body, envelope)
-SELECT id, 'Content-Type: application/json', body, envelope::json FROM unnest($1::uuid[], $8::bytea[], $10::text[]) AS u (id, body, envelope)
-ON CONFLICT DO NOTHING`
+SELECT id, 'Content-Type: application/json', body, envelope::json FROM unnest($1::uuid[], $8::bytea[], $10::text[]) AS u (id, body, envelope)` + payloads
+}
 
 var publicationOIDs = []uint32{
 	uuidOID, uuidOID, textOID, textOID, textOID, textOID, textOID, byteaOID, 0,
@@ -115,7 +126,11 @@ func queuePublications(b *pgconn.Batch, c *columns, batch []*eventhook.Settlemen
 			concludeDeliveries(e.TenantID, p.ID, p.EventType, p.Deliveries)
 		}
 	}
-	queue(b, "insert_publications", c, 8, now)
+	statement := "insert_publications"
+	if slices.ContainsFunc(batch, isHeld) {
+		statement = "insert_publications_once"
+	}
+	queue(b, statement, c, 8, now)
 	return nil
 }
 
