@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -128,6 +129,9 @@ func (s *session) showMade(w io.Writer, x client.SubscriptionCreated) error {
 		return err
 	}
 	s.say("\nIts receiver verifies what comes with this secret, which is not shown again:\n  %s", x.SigningSecret)
+	if slices.Contains(x.Signatures, "v1a") {
+		s.say("and v1a with its public key: eventhook subscription public-key %s", x.ID)
+	}
 	s.say("How to: docs/receiving.md. Try it out: eventhook subscription test %s", x.ID)
 	return nil
 }
