@@ -26,7 +26,7 @@ func (b *body) subscriptionFlags() *body {
 	b.json("retry", "retry", `when to try again, such as {"max_retries":3} or {"schedule_seconds":[30,600]}`)
 	b.number("timeout", "timeout_seconds", "seconds for an attempt")
 	b.number("disable-after", "disable_after_failures", "deliveries dead in a row that disable it; 0: never")
-	b.number("max-in-flight", "max_in_flight", "how many each instance sends at once")
+	b.number("max-in-flight", "max_in_flight", "how many each instance sends at once, at most")
 	b.number("rate", "rate_per_second", "how many all instances send in a second; 0: any")
 	b.texts("signature", "signatures", "v1, or v1a for ed25519")
 	b.signingSecret()
