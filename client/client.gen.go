@@ -1541,7 +1541,7 @@ type SubscriptionCreate struct {
 	// Examples: {"X-Env":"prod"}
 	Headers map[string]string `json:"headers,omitempty"`
 
-	// MaxInFlight How many each instance sends it at once; 10 by default.
+	// MaxInFlight How many each instance sends it at once, at most: it begins with a few, and a sixth of outbound.dispatch.sends_at_once is the most for one subscription; 10 by default.
 	MaxInFlight *int64 `json:"max_in_flight,omitempty"`
 
 	// Name For people; several may have the same.
@@ -1658,7 +1658,7 @@ type SubscriptionPatch struct {
 	// Examples: {"X-Env":"prod"}
 	Headers map[string]string `json:"headers,omitempty"`
 
-	// MaxInFlight How many each instance sends it at once; 10 by default.
+	// MaxInFlight How many each instance sends it at once, at most: it begins with a few, and a sixth of outbound.dispatch.sends_at_once is the most for one subscription; 10 by default.
 	MaxInFlight *int64 `json:"max_in_flight,omitempty"`
 
 	// Name For people; several may have the same.
@@ -3286,4 +3286,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // madeFrom is the SHA-256 of what this file was made from.
-const madeFrom = "113fd4ae9502b3fe830edead888c82a641f557c692e2b4b573942bf51f0c3a3d"
+const madeFrom = "d9dcdabfc93bcd12795169ec609b6ffd7d71bbcd1e73aa49ec3748812a890087"

@@ -8,7 +8,7 @@ import (
 
 // Config bounds the dispatcher.
 type Config struct {
-	SendsAtOnce         int           `koanf:"sends_at_once"`        // requests under way; half of them for one tenant alone, and for retries
+	SendsAtOnce         int           `koanf:"sends_at_once"`        // requests under way; half of them for one tenant alone, and for retries; a sixth for one subscription alone
 	QueueDeliveries     int           `koanf:"queue_deliveries"`     // leased deliveries in memory; an eighth of them for one subscription
 	QueueBytes          int           `koanf:"queue_bytes"`          // and their bytes
 	BatchSize           int           `koanf:"batch_size"`           // deliveries claimed, and outcomes settled, in one transaction

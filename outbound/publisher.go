@@ -16,8 +16,9 @@ import (
 // stored; or its event is an EventDuplicate, of which nothing was stored, with
 // DuplicateOf and the Count of the first's deliveries; or its event's Status is
 // empty as before, since the database refused that one; or it is stored, and its
-// event EventDelivered. On an error none counts as stored. Deliveries with a
-// lease are stored as acquired under it, the others as due now.
+// event EventDelivered. On an error none counts as stored; it is of
+// KindUnavailable when the database is down. Deliveries with a lease are stored
+// as acquired under it, the others as due now.
 type PublishStore interface {
 	Publish(ctx context.Context, batch []*eventhook.Publishing) error
 }
@@ -62,6 +63,7 @@ var (
 	errPublishShed     = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "too many events are waiting to be stored; publish it again later", RetryAfter: time.Second}
 	errPublishStopping = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "this instance is stopping; publish it again", RetryAfter: time.Second}
 	errUnsettled       = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "the tenant's subscriptions change too fast; publish it again later", RetryAfter: time.Second}
+	errStoreDown       = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "the event could not be stored; publish it again later", RetryAfter: time.Second}
 	errNotPublished    = errors.New("the event could not be stored")
 	errPublishRefused  = errors.New("the database refused the event")
 )
@@ -206,6 +208,9 @@ func (p *Publisher) commit(batch []*publication) error {
 		p.Log.Error("a batch of events could not be stored; their publishers are told", "events", len(batch), "error", err)
 		for _, x := range batch {
 			x.to.release(p.Room)
+		}
+		if eventhook.KindOf(err) == eventhook.KindUnavailable {
+			return errStoreDown
 		}
 		return errNotPublished
 	}

@@ -205,7 +205,12 @@ func TestWhatCannotBeStored(t *testing.T) {
 		before func(*press)
 		kind   eventhook.Kind
 	}{
-		{"the database is down", func(p *press) { p.err = errOffice }, ""},
+		{"the database fails", func(p *press) { p.err = errOffice }, ""},
+		{"it is down when the event is stored", func(p *press) {
+			p.beforeEach = func() {
+				p.set(func() { p.err = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "down", Cause: errOffice} })
+			}
+		}, eventhook.KindUnavailable},
 		{"it goes down with the commit", func(p *press) { p.beforeEach = func() { p.set(func() { p.err = errOffice }) } }, ""},
 		{"it refuses the event", func(p *press) { p.refuse = "push" }, ""},
 		{"it hangs", func(p *press) { p.gate = make(chan struct{}) }, ""},

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -104,9 +106,14 @@ var attemptColumns = []column[client.DeliveryAttempt]{
 	{"IT SAID", func(a client.DeliveryAttempt) string { return textOf(a.ResponseExcerpt) }},
 }
 
+var deliveryStatuses = []string{"pending", "acquired", "success", "failed", "dead"}
+
 func newDeliveryGet(r *remote) *cobra.Command {
 	var until string
 	cmd := r.verb("get ID|latest", "Show a delivery with each attempt", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+		if until != "" && !slices.Contains(deliveryStatuses, until) {
+			return usageError{fmt.Errorf("--wait %q, want one of %s", until, strings.Join(deliveryStatuses, ", "))}
+		}
 		id, err := s.deliveryID(cmd.Context(), args[0])
 		if err != nil {
 			return err

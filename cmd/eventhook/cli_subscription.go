@@ -26,7 +26,7 @@ known by its name, where only one has it, or by its id.
 		newSubscriptionTurn(r, "pause", "Have deliveries wait", (*client.Client).PauseSubscription),
 		newSubscriptionTurn(r, "resume", "Send what waits, and go on", (*client.Client).ResumeSubscription),
 		newSubscriptionTurn(r, "enable", "Make a subscription active again that was disabled", (*client.Client).EnableSubscription),
-		newSubscriptionRotate(r), newSubscriptionTest(r), newSubscriptionStats(r), newSubscriptionReplay(r), newSubscriptionDeliveries(r))
+		newSubscriptionRotate(r), newSubscriptionPublicKey(r), newSubscriptionTest(r), newSubscriptionStats(r), newSubscriptionReplay(r), newSubscriptionDeliveries(r))
 }
 
 var subscriptionColumns = []column[client.Subscription]{
@@ -139,6 +139,19 @@ func atMost(n int64) string {
 func newSubscriptionGet(r *remote) *cobra.Command {
 	return r.aboutOne("get", "Show a subscription; its secrets are never shown", func(cmd *cobra.Command, s *session, id string) error {
 		return s.showSubscription(s.GetSubscription(cmd.Context(), s.tenant, id, s.keep()))
+	})
+}
+
+func newSubscriptionPublicKey(r *remote) *cobra.Command {
+	return r.aboutOne("public-key", "Print the key that verifies the signatures v1a", func(cmd *cobra.Command, s *session, id string) error {
+		x, err := s.GetSubscriptionPublicKey(cmd.Context(), s.tenant, id, s.keep())
+		if err != nil {
+			return err
+		}
+		return s.answer(func(w io.Writer) error {
+			_, err := fmt.Fprintln(w, x.PublicKey)
+			return err
+		})
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -25,7 +26,7 @@ func (b *body) subscriptionFlags() *body {
 	b.json("retry", "retry", `when to try again, such as {"max_retries":3} or {"schedule_seconds":[30,600]}`)
 	b.number("timeout", "timeout_seconds", "seconds for an attempt")
 	b.number("disable-after", "disable_after_failures", "deliveries dead in a row that disable it; 0: never")
-	b.number("max-in-flight", "max_in_flight", "how many each instance sends at once")
+	b.number("max-in-flight", "max_in_flight", "how many each instance sends at once, at most")
 	b.number("rate", "rate_per_second", "how many all instances send in a second; 0: any")
 	b.texts("signature", "signatures", "v1, or v1a for ed25519")
 	b.signingSecret()
@@ -128,6 +129,9 @@ func (s *session) showMade(w io.Writer, x client.SubscriptionCreated) error {
 		return err
 	}
 	s.say("\nIts receiver verifies what comes with this secret, which is not shown again:\n  %s", x.SigningSecret)
+	if slices.Contains(x.Signatures, "v1a") {
+		s.say("and v1a with its public key: eventhook subscription public-key %s", x.ID)
+	}
 	s.say("How to: docs/receiving.md. Try it out: eventhook subscription test %s", x.ID)
 	return nil
 }

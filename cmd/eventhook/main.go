@@ -98,7 +98,11 @@ func markUsage(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {
-				return usageError{err}
+				hint := "want " + cmd.UseLine()
+				if cmd.HasSubCommands() {
+					hint = "see " + cmd.CommandPath() + " --help"
+				}
+				return usageError{fmt.Errorf("%w; %s", err, hint)}
 			}
 			return nil
 		}

@@ -36,7 +36,7 @@ type SubscriptionFields struct {
 	Retry                DeliveryRetry     `json:"retry,omitzero"`
 	TimeoutSeconds       int               `json:"timeout_seconds,omitempty" minimum:"1" maximum:"60" doc:"For an attempt, its answer included; 30 by default."`
 	DisableAfterFailures *int              `json:"disable_after_failures,omitempty" minimum:"0" maximum:"1000" doc:"After so many deliveries dead in a row it is disabled; 10 by default, 0: never."`
-	MaxInFlight          int               `json:"max_in_flight,omitempty" minimum:"1" maximum:"1000" doc:"How many each instance sends it at once; 10 by default."`
+	MaxInFlight          int               `json:"max_in_flight,omitempty" minimum:"1" maximum:"1000" doc:"How many each instance sends it at once, at most: it begins with a few, and a sixth of outbound.dispatch.sends_at_once is the most for one subscription; 10 by default."`
 	RatePerSecond        int               `json:"rate_per_second,omitempty" minimum:"0" maximum:"10000" doc:"How many all instances send it in a second; 0, the default: no limit."`
 	Signatures           []string          `json:"signatures,omitempty" enum:"v1,v1a" maxItems:"2" doc:"v1, the default: HMAC-SHA256 with the signing secret. v1a: ed25519, whose public key is at …/public-key."`
 }
@@ -141,4 +141,4 @@ func checkTurn(from, to eventhook.SubscriptionStatus) error {
 
 // errNotEnabled answers who would have a disabled subscription do something.
 var errNotEnabled = &eventhook.Error{Kind: eventhook.KindConflict,
-	Message: `The subscription is disabled, and disabled_reason says why. Enable it first: PATCH {"status":"active"}.`}
+	Message: `The subscription is disabled, and disabled_reason says why. Enable it first: PATCH {"status":"active"}, or eventhook subscription enable.`}

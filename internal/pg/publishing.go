@@ -99,12 +99,12 @@ const (
 //   - the database refuses what it holds: the Event's Status is empty, nothing
 //     was stored, and no other costs it anything.
 //
-// On an error the batch does not count as stored, though it may be: the
-// connection can break after the commit.
+// On an error, of KindUnavailable when the database is down, the batch does not
+// count as stored, though it may be: the connection can break after the commit.
 func (db *DB) Publish(ctx context.Context, batch []*eventhook.Publishing) error {
 	conn, err := db.accept.Acquire(ctx)
 	if err != nil {
-		return fmt.Errorf("publish events: %w", err)
+		return translate("publish events", err)
 	}
 	defer conn.Release()
 	publish := func(part []*eventhook.Publishing) error { return db.publishOn(ctx, conn.Conn().PgConn(), part) }
@@ -115,7 +115,7 @@ func (db *DB) Publish(ctx context.Context, batch []*eventhook.Publishing) error 
 		})
 	}
 	if err != nil {
-		return fmt.Errorf("publish events: %w", err)
+		return translate("publish events", err)
 	}
 	db.tellPublished(batch)
 	if err := db.countFirsts(ctx, batch); err != nil { // what is stored is stored

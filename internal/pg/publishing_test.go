@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/eventhook/eventhook"
 )
@@ -233,6 +234,18 @@ func TestPublishReadsNoWholeTable(t *testing.T) {
 	}
 	if n := strings.Count(plan, "hashed SubPlan"); n < 5 {
 		t.Errorf("%d of 5 questions for what was stored are answered from a hash:\n%s", n, plan)
+	}
+}
+
+func TestPublishWithoutADatabase(t *testing.T) {
+	nobody, err := pgxpool.New(t.Context(), "host="+t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nobody.Close()
+	err = (&DB{accept: nobody}).Publish(t.Context(), []*eventhook.Publishing{{}})
+	if eventhook.KindOf(err) != eventhook.KindUnavailable {
+		t.Errorf("got %v, want an error of KindUnavailable", err)
 	}
 }
 
