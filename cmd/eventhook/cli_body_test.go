@@ -36,3 +36,19 @@ func TestWithWaitTheStoryIsToldWhenItHasAnEnd(t *testing.T) {
 		t.Errorf("got %+v and %q left, want it told when it was delivered", got, answers)
 	}
 }
+
+func TestAWaitForADeliveryThatEndsOtherwiseFails(t *testing.T) {
+	unconfigured(t)
+	for want, code := range map[string]int{"success": 1, "dead": 0} {
+		answers := []string{"failed", "acquired", "dead", "unexpected"}
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, `{"id":"`+someID+`","status":"`+answers[0]+`"}`)
+			answers = answers[1:]
+		}))
+		got := runCommand("delivery", "get", someID, "--wait", want, "--tenant", "shop", "--server", s.URL, "--key", testAdminKey)
+		s.Close()
+		if got.code != code || !strings.Contains(got.stdout, "dead") || strings.Contains(got.stderr, "the delivery is dead, not success") != (code == 1) || len(answers) != 1 {
+			t.Errorf("--wait %s: got %+v and %q left, want it shown once it was dead, and the code %d", want, got, answers, code)
+		}
+	}
+}

@@ -118,9 +118,16 @@ func newDeliveryGet(r *remote) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return s.showDelivery(s.readDelivery(cmd.Context(), id, client.DeliveryStatus(until)))
+		d, err := s.readDelivery(cmd.Context(), id, client.DeliveryStatus(until))
+		if err := s.showDelivery(d, err); err != nil {
+			return err
+		}
+		if until != "" && string(d.Status) != until {
+			return fmt.Errorf("the delivery is %s, not %s", d.Status, until)
+		}
+		return nil
 	})
-	cmd.Flags().StringVar(&until, "wait", "", "wait until it has this status, or is success or dead; at most 30 s")
+	cmd.Flags().StringVar(&until, "wait", "", "wait until it has this status, or is success or dead; at most 30 s; fails if it has another then")
 	return cmd
 }
 

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -540,11 +542,16 @@ func TestAGoneReceiverDisablesAtOnce(t *testing.T) {
 	f := setUp(t)
 	s, test := f.subscriber(), f.subscriber()
 	gone := func(s *eventhook.DeliverySettlement) { s.Disable = "the receiver answered 410 Gone" }
-	f.settleDeliveries(f.db, f.came(f.held(1, s)[0], eventhook.DeliveryDead, gone),
+	var log strings.Builder
+	settler := f.open(func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	f.settleDeliveries(settler, f.came(f.held(1, s)[0], eventhook.DeliveryDead, gone),
 		f.came(f.held(1, test)[0], eventhook.DeliveryDead, gone, func(s *eventhook.DeliverySettlement) { s.IsTest = true }))
 	same(t, "disabled", f.counts(`SELECT disabled_reason, count(*) FROM eventhook.subscription WHERE status = 'disabled' GROUP BY 1`),
 		map[string]int{"the receiver answered 410 Gone": 1})
 	same(t, "generations", f.generation(), int64(3))
+	if !strings.Contains(log.String(), "subscription="+s.ID.String()) || strings.Contains(log.String(), test.ID.String()) {
+		t.Errorf("logged %q, want the one that is disabled", log.String())
+	}
 }
 
 func TestASuccessAmongSuccessesIsNotCounted(t *testing.T) {

@@ -102,6 +102,8 @@ SELECT was.id, was.dead + u.first FROM was JOIN u ON u.id = was.id`
 // everybody does: see AddSubscription.
 func (db *DB) settleWithDeaths(ctx context.Context, batch []*eventhook.DeliverySettlement) (lost []*eventhook.DeliverySettlement, err error) {
 	var told []announced
+	var disabled []eventhook.Subscription
+	var reasons map[eventhook.SubscriptionID]string
 	err = pgx.BeginFunc(ctx, db.work, func(tx pgx.Tx) error {
 		lost, err = db.settleOn(ctx, tx.Conn().PgConn(), batch, false)
 		if err != nil {
@@ -115,11 +117,10 @@ func (db *DB) settleWithDeaths(ctx context.Context, batch []*eventhook.DeliveryS
 		if err := heal(ctx, tx, healedIn(batch, lost), grave); err != nil {
 			return err
 		}
-		reasons, err := countDeaths(ctx, tx, grave)
-		if err != nil {
+		if reasons, err = countDeaths(ctx, tx, grave); err != nil {
 			return err
 		}
-		told, err = db.disableSubscriptions(ctx, tx, reasons)
+		told, disabled, err = db.disableSubscriptions(ctx, tx, reasons)
 		if err != nil {
 			return err
 		}
@@ -127,12 +128,16 @@ func (db *DB) settleWithDeaths(ctx context.Context, batch []*eventhook.DeliveryS
 		told = append(told, dead)
 		return err
 	})
-	if err == nil {
-		for _, a := range told {
-			db.tellAnnounced(a)
-		}
+	if err != nil {
+		return lost, err
 	}
-	return lost, err
+	for _, a := range told {
+		db.tellAnnounced(a)
+	}
+	for _, s := range disabled {
+		db.log.Warn("a subscription is disabled; nothing is sent to it until somebody enables it", "tenant", s.TenantSlug, "subscription", s.ID, "reason", reasons[s.ID])
+	}
+	return lost, nil
 }
 
 // lockSubscriptions returns the names of the subscriptions, and forgets the

@@ -25,6 +25,7 @@ var hot = map[string]struct {
 	"insert executions": {insertExecutionsSQL, 11},
 	"insert them once":  {insertExecutionsOnceSQL, 11},
 	"publish":           {insertPublicationsSQL, 16},
+	"publish once":      {insertPublicationsOnceSQL, 16},
 	"generations":       {generationsSQL, 1},
 	"due lanes":         {dueLanesSQL, 3},
 	"claim deliveries":  {claimDeliveriesSQL, 5},

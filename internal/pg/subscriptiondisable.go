@@ -25,19 +25,20 @@ WHERE s.id = ANY($1) AND s.status <> 'disabled' ORDER BY s.tenant_id, s.id` + ho
 // already, is gone, or that somebody is changing at this moment is left as it
 // is: the next delivery that dies finds it again. The caller calls tellAnnounced
 // with each that it returns when it has committed.
-func (db *DB) disableSubscriptions(ctx context.Context, tx pgx.Tx, reasons map[eventhook.SubscriptionID]string) (told []announced, err error) {
+func (db *DB) disableSubscriptions(ctx context.Context, tx pgx.Tx, reasons map[eventhook.SubscriptionID]string) (told []announced, disabled []eventhook.Subscription, err error) {
 	if len(reasons) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	ids := uuids(slices.Collect(maps.Keys(reasons)))
 	rows, err := tx.Query(ctx, holdFailingSQL, ids)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	list, err := db.collectSubscriptions(rows)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	disabled = list
 	for len(list) > 0 { // those of one tenant after the other, as everybody takes their generations
 		tenant := eventhook.Tenant{ID: list[0].TenantID, Slug: list[0].TenantSlug}
 		n := slices.IndexFunc(list, func(s eventhook.Subscription) bool { return s.TenantID != tenant.ID })
@@ -46,11 +47,11 @@ func (db *DB) disableSubscriptions(ctx context.Context, tx pgx.Tx, reasons map[e
 		}
 		of, err := db.disableOf(ctx, tx, tenant, list[:n], reasons)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		told, list = append(told, of), list[n:]
 	}
-	return told, nil
+	return told, disabled, nil
 }
 
 func (db *DB) disableOf(ctx context.Context, tx pgx.Tx, tenant eventhook.Tenant, list []eventhook.Subscription, reasons map[eventhook.SubscriptionID]string) (announced, error) {

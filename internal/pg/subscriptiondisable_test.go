@@ -13,7 +13,7 @@ import (
 func (f *fixture) disable(db *DB, reasons map[eventhook.SubscriptionID]string) {
 	f.Helper()
 	f.must(db.inTx(f.Context(), "test", func(tx pgx.Tx) error {
-		_, err := db.disableSubscriptions(f.Context(), tx, reasons)
+		_, _, err := db.disableSubscriptions(f.Context(), tx, reasons)
 		return err
 	}))
 }

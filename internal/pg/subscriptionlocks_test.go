@@ -52,7 +52,7 @@ func TestNobodyWaitsForWhomHeKeepsWaiting(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				_, err = db.disableSubscriptions(t.Context(), tx, reasons)
+				_, _, err = db.disableSubscriptions(t.Context(), tx, reasons)
 				return err
 			})
 		}
