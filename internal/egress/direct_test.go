@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -281,6 +282,31 @@ func TestFewConnectionsAreKeptAndNoneForLong(t *testing.T) {
 	})
 }
 
+// Whom a connection leads to is told that it ends, as TLS has it.
+func TestAnIdleConnectionOfTLSEndsWithAGoodbye(t *testing.T) {
+	known := serveVersion(t, answer("ok"), 1)
+	trust := &tls.Config{ServerName: "example.com", RootCAs: x509.NewCertPool()}
+	trust.RootCAs.AddCert(known.Certificate())
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		said := make(chan string, 1)
+		go func() {
+			err := tls.Server(far, &tls.Config{Certificates: known.TLS.Certificates, SessionTicketsDisabled: true}).Handshake()
+			raw, last := io.ReadAll(far)
+			said <- fmt.Sprint(len(raw) > 0, err, last)
+		}()
+		secured := tls.Client(near, trust)
+		if err := secured.Handshake(); err != nil {
+			t.Fatal(err)
+		}
+		p := newPool()
+		p.keep(&conn{Conn: secured, wire: near, to: "a"})
+		if got := <-said; got != "true <nil> <nil>" {
+			t.Errorf("got %s, want something to be said last", got)
+		}
+	})
+}
+
 // untilReadable waits, and reads nothing.
 func untilReadable(t *testing.T, c net.Conn) {
 	t.Helper()
@@ -340,12 +366,14 @@ func TestARequestIsWrittenAsItIs(t *testing.T) {
 	named.Header = http.Header{"X-B": {" b ", "c"}, "X-A": {"é"}, "X-None": nil, "Content-Length": {"7"}, "Host": {"other"}, "Transfer-Encoding": {"chunked"}, "transfer-encoding": {"chunked"}, "Connection": {"close"}}
 	get := post(t, "http://h.example", "")
 	get.Method, get.Body, get.ContentLength = http.MethodGet, nil, 0
+	spaced := post(t, "http://h.example/a b?c d", "")
 	nothing := post(t, "http://h.example/", "")
 	nothing.Body, nothing.ContentLength = nil, -1
 	for _, c := range []struct {
 		r    *http.Request
 		want string
 	}{
+		{spaced, "POST /a%20b?c%20d HTTP/1.1\r\nHost: h.example\r\nContent-Length: 0\r\n\r\n"},
 		{nothing, "POST / HTTP/1.1\r\nHost: h.example\r\nContent-Length: 0\r\n\r\n"},
 		{unknown, "POST /a%2Fb/%C3%BC?q=1;2 HTTP/1.1\r\nHost: xn--bcher-kva.example:8080\r\nContent-Length: 9\r\n\r\ntwo parts"},
 		{named, "POST / HTTP/1.1\r\nHost: hooks.example\r\nX-A: é\r\nX-B: b\r\nX-B: c\r\nContent-Length: 1\r\n\r\nx"},

@@ -46,7 +46,7 @@ func compose(r *http.Request) (*message, error) {
 	if r.Host != "" {
 		host, err = httpguts.PunycodeHostPort(r.Host)
 	}
-	path := r.URL.RequestURI()
+	path := strings.ReplaceAll(r.URL.RequestURI(), " ", "%20") // url.Parse lets them stand in a query
 	if err != nil || !httpguts.ValidHeaderFieldName(r.Method) || !httpguts.ValidHostHeader(host) || strings.ContainsFunc(path, isControl) {
 		return nil, errUnsendable
 	}
