@@ -72,7 +72,7 @@ func (e *endpoint) introduce(s Sending, at time.Time, body []byte, userAgent str
 	id, trace := event.ID.String(), traceID(event)
 	h := make(http.Header, ours+1+len(e.header))
 	// A connection that the receiver has closed meanwhile costs no attempt: a key
-	// without a value is not sent, and has net/http send again what was not answered.
+	// without a value is not sent, and has the client send again what was not answered.
 	h["Idempotency-Key"] = nil
 	for name, values := range e.header {
 		h[name] = values

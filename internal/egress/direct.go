@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"time"
 )
 
@@ -36,6 +37,9 @@ func (d *direct) exchange(ctx context.Context, r *http.Request, most int) (reply
 		return reply{}, err
 	}
 	defer m.free()
+	if err := ctx.Err(); err != nil { // over a connection that is kept it might still be sent
+		return reply{}, err
+	}
 	to := r.URL.Scheme + "://" + r.URL.Host
 	if c := d.pool.take(to); c != nil {
 		answered, err := d.ask(ctx, c, r, m, most)
@@ -92,7 +96,7 @@ func (d *direct) ask(ctx context.Context, c *conn, r *http.Request, m *message, 
 	written := c.send(m)
 	defer func() {
 		isUsable = c.isWritten(written, isUsable) && isUsable
-		if isUndisturbed := unheard(); isUsable && isUndisturbed && c.in.Buffered() == 0 {
+		if isUndisturbed := unheard(); isUsable && isUndisturbed && c.isDrained() {
 			d.pool.keep(c)
 		} else {
 			_ = c.wire.Close()
@@ -120,6 +124,19 @@ type conn struct {
 	in       *bufio.Reader
 	most     int // bytes that may still be read
 	kept     keeping
+}
+
+// isDrained reports whether all that was read of the connection was asked for. TLS
+// reads ahead: what comes with the last record of an answer is neither in the
+// reader nor on the wire any more.
+func (c *conn) isDrained() bool {
+	if c.Conn == c.wire {
+		return c.in.Buffered() == 0
+	}
+	_ = c.SetReadDeadline(longAgo)
+	_, err := c.in.Peek(1)
+	_ = c.SetReadDeadline(time.Time{})
+	return errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // errLargeHeaders is what reading the headers of an answer ends with.
@@ -192,14 +209,20 @@ func (c *conn) read(r *http.Request) (response *http.Response, err error) {
 	}
 	for range mostInterim + 1 {
 		response, err = http.ReadResponse(c.in, r)
-		if err != nil || response.StatusCode >= http.StatusOK || response.StatusCode == http.StatusSwitchingProtocols {
+		switch {
+		case err != nil || response.StatusCode >= http.StatusOK || response.StatusCode == http.StatusSwitchingProtocols:
 			return response, err
+		case response.StatusCode < http.StatusContinue:
+			return nil, errNoStatus
 		}
 	}
 	return nil, errManyInterim
 }
 
-var errManyInterim = errors.New("too many answers of 1xx")
+var (
+	errManyInterim = errors.New("too many answers of 1xx")
+	errNoStatus    = errors.New("a status below 100")
+)
 
 // readBody reads the beginning of a body, and the rest if that is near, and
 // tells whether that was all. An error changes nothing: the status is the answer.
@@ -220,9 +243,12 @@ func (c *conn) readBody(ctx context.Context, response *http.Response, most int) 
 // readBeginning reads the first bytes of a body, and then some more to get to its
 // end, and tells whether it got there.
 func readBeginning(body io.Reader, most int) (beginning []byte, isWhole bool) {
+	var err error
 	if most > 0 {
-		beginning, _ = io.ReadAll(io.LimitReader(body, int64(most)))
+		if beginning, err = io.ReadAll(io.LimitReader(body, int64(most))); err != nil {
+			return beginning, false // it would say of itself that it is at its end now
+		}
 	}
-	_, err := io.CopyN(io.Discard, body, drainBytes)
+	_, err = io.CopyN(io.Discard, body, drainBytes)
 	return beginning, errors.Is(err, io.EOF)
 }

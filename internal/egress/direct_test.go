@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -71,6 +73,7 @@ func TestAnswersOfOddServers(t *testing.T) {
 		{"HTTP/1.0, which says no length", "HTTP/1.0 204 No Content\r\n\r\n", 204, ""},
 		{"no HTTP", "SSH-2.0-OpenSSH_9.6\r\n", 0, "closed"},
 		{"a header that is none", "HTTP/1.1 200 OK\r\n: x\r\n\r\n", 0, "closed"},
+		{"a status that is none", "HTTP/1.1 042 No\r\n\r\n" + thanks, 0, "closed"},
 		{"a length that is none", "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", 0, "closed"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
@@ -104,6 +107,85 @@ func TestWhatWasNotAskedForIsNoAnswer(t *testing.T) {
 	}
 	if got := connections.Load(); got != 3 {
 		t.Errorf("got %d connections, want one for each request", got)
+	}
+}
+
+// TLS reads ahead, and what it has read is not to be seen on the wire.
+func TestWhatTLSHasReadAheadIsNoAnswer(t *testing.T) {
+	known := serveVersion(t, answer("ok"), 1)
+	for claim, surplus := range map[string]func(*tls.Conn) error{
+		"an answer that was not asked for": func(c *tls.Conn) error {
+			_, err := io.WriteString(c, "HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n")
+			return err
+		},
+		"the end": (*tls.Conn).CloseWrite,
+	} {
+		url := listen(t, func(conn net.Conn, _ *bufio.Reader) {
+			wire := &heldBack{Conn: conn}
+			secured := tls.Server(wire, &tls.Config{Certificates: known.TLS.Certificates})
+			if !readRequest(bufio.NewReader(secured)) {
+				return
+			}
+			wire.isHeld = true
+			_, err := io.WriteString(secured, thanks)
+			err = errors.Join(err, surplus(secured), conn.SetWriteDeadline(time.Time{})) // CloseWrite sets one
+			if _, sent := conn.Write(wire.held.Bytes()); err != nil || sent != nil {
+				t.Error(err, sent)
+			}
+			_, _ = io.Copy(io.Discard, conn)
+		})
+		client := known.client(t, inside)
+		for range 2 {
+			if status, _, _, err := client.Exchange(t.Context(), post(t, strings.Replace(url, "http:", "https:", 1), "body"), 10); status != 200 || err != nil {
+				t.Errorf("%s: got %d, %v; want 200", claim, status, err)
+			}
+		}
+	}
+}
+
+// heldBack is a connection that keeps what is written while isHeld.
+type heldBack struct {
+	net.Conn
+	isHeld bool
+	held   bytes.Buffer
+}
+
+func (h *heldBack) Write(p []byte) (int, error) {
+	if h.isHeld {
+		return h.held.Write(p)
+	}
+	return h.Conn.Write(p)
+}
+
+func TestABodyThatBreaksOffEndsItsConnection(t *testing.T) {
+	url := listen(t, func(conn net.Conn, in *bufio.Reader) {
+		if readRequest(in) {
+			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
+		}
+	})
+	client := sender(t, inside)
+	status, _, beginning, err := client.Exchange(t.Context(), post(t, url, "body"), 10)
+	if status != 200 || string(beginning) != "half" || err != nil {
+		t.Errorf("got %d, %q, %v; want the half that came", status, beginning, err)
+	}
+	if got := client.sender.(*direct).pool.oldest.Len(); got != 0 {
+		t.Errorf("%d connections are kept, want none", got)
+	}
+}
+
+func TestNothingIsSentForNobody(t *testing.T) {
+	url, asked := plain(t, answer("ok"))
+	client := sender(t, inside)
+	if _, _, err := client.Send(t.Context(), post(t, url, "body")); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := client.Send(ctx, post(t, url, "body")); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want it cancelled", err)
+	}
+	if got := client.sender.(*direct).pool.oldest.Len(); got != 1 || asked.Load() != 1 {
+		t.Errorf("asked %d times, and %d connections are kept; want the first's", asked.Load(), got)
 	}
 }
 
@@ -200,6 +282,31 @@ func TestFewConnectionsAreKeptAndNoneForLong(t *testing.T) {
 	})
 }
 
+// Whom a connection leads to is told that it ends, as TLS has it.
+func TestAnIdleConnectionOfTLSEndsWithAGoodbye(t *testing.T) {
+	known := serveVersion(t, answer("ok"), 1)
+	trust := &tls.Config{ServerName: "example.com", RootCAs: x509.NewCertPool()}
+	trust.RootCAs.AddCert(known.Certificate())
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		said := make(chan string, 1)
+		go func() {
+			err := tls.Server(far, &tls.Config{Certificates: known.TLS.Certificates, SessionTicketsDisabled: true}).Handshake()
+			raw, last := io.ReadAll(far)
+			said <- fmt.Sprint(len(raw) > 0, err, last)
+		}()
+		secured := tls.Client(near, trust)
+		if err := secured.Handshake(); err != nil {
+			t.Fatal(err)
+		}
+		p := newPool()
+		p.keep(&conn{Conn: secured, wire: near, to: "a"})
+		if got := <-said; got != "true <nil> <nil>" {
+			t.Errorf("got %s, want something to be said last", got)
+		}
+	})
+}
+
 // untilReadable waits, and reads nothing.
 func untilReadable(t *testing.T, c net.Conn) {
 	t.Helper()
@@ -256,13 +363,18 @@ func TestARequestIsWrittenAsItIs(t *testing.T) {
 	unknown.Body, unknown.ContentLength = io.NopCloser(io.MultiReader(strings.NewReader("two "), strings.NewReader("parts"))), -1
 	named := post(t, "http://10.0.0.1/", "x")
 	named.Host = "hooks.example"
-	named.Header = http.Header{"X-B": {" b ", "c"}, "X-A": {"é"}, "X-None": nil, "Content-Length": {"7"}, "Host": {"other"}, "Transfer-Encoding": {"chunked"}, "Connection": {"close"}}
+	named.Header = http.Header{"X-B": {" b ", "c"}, "X-A": {"é"}, "X-None": nil, "Content-Length": {"7"}, "Host": {"other"}, "Transfer-Encoding": {"chunked"}, "transfer-encoding": {"chunked"}, "Connection": {"close"}}
 	get := post(t, "http://h.example", "")
 	get.Method, get.Body, get.ContentLength = http.MethodGet, nil, 0
+	spaced := post(t, "http://h.example/a b?c d", "")
+	nothing := post(t, "http://h.example/", "")
+	nothing.Body, nothing.ContentLength = nil, -1
 	for _, c := range []struct {
 		r    *http.Request
 		want string
 	}{
+		{spaced, "POST /a%20b?c%20d HTTP/1.1\r\nHost: h.example\r\nContent-Length: 0\r\n\r\n"},
+		{nothing, "POST / HTTP/1.1\r\nHost: h.example\r\nContent-Length: 0\r\n\r\n"},
 		{unknown, "POST /a%2Fb/%C3%BC?q=1;2 HTTP/1.1\r\nHost: xn--bcher-kva.example:8080\r\nContent-Length: 9\r\n\r\ntwo parts"},
 		{named, "POST / HTTP/1.1\r\nHost: hooks.example\r\nX-A: é\r\nX-B: b\r\nX-B: c\r\nContent-Length: 1\r\n\r\nx"},
 		{get, "GET / HTTP/1.1\r\nHost: h.example\r\n\r\n"},
@@ -280,17 +392,30 @@ func TestARequestIsWrittenAsItIs(t *testing.T) {
 	}
 }
 
+func TestALargeBodyIsHeldOnce(t *testing.T) {
+	const size = 1 << 20
+	m, err := compose(post(t, "http://h.example/", strings.Repeat("x", size)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := m.Cap(); got > size*5/4 {
+		t.Errorf("%d bytes are held for %d", got, size)
+	}
+}
+
 // Nothing that a request says ends its headers early.
 func TestWhatCannotBeSentIsNot(t *testing.T) {
 	url, asked := plain(t, answer("ok"))
 	for claim, change := range map[string]func(*http.Request){
-		"a value with a line break": func(r *http.Request) { r.Header.Set("X-A", "a\r\nX-B: c") },
-		"a name with a line break":  func(r *http.Request) { r.Header["X-A: b\r\nX-B"] = []string{"c"} },
-		"no name":                   func(r *http.Request) { r.Header[""] = []string{"c"} },
-		"a host with a line break":  func(r *http.Request) { r.Host = "h.example\r\nX-B: c" },
-		"a path with a line break":  func(r *http.Request) { r.URL.RawQuery = "a\r\nX-B: c" },
-		"less body than it says":    func(r *http.Request) { r.ContentLength = 100 },
-		"more body than it says":    func(r *http.Request) { r.ContentLength = 1 },
+		"a value with a line break":  func(r *http.Request) { r.Header.Set("X-A", "a\r\nX-B: c") },
+		"a name with a line break":   func(r *http.Request) { r.Header["X-A: b\r\nX-B"] = []string{"c"} },
+		"a method with a line break": func(r *http.Request) { r.Method = "POST / HTTP/1.1\r\nX-B: c\r\n\r\nGET" },
+		"no method":                  func(r *http.Request) { r.Method = "" },
+		"no name":                    func(r *http.Request) { r.Header[""] = []string{"c"} },
+		"a host with a line break":   func(r *http.Request) { r.Host = "h.example\r\nX-B: c" },
+		"a path with a line break":   func(r *http.Request) { r.URL.RawQuery = "a\r\nX-B: c" },
+		"less body than it says":     func(r *http.Request) { r.ContentLength = 100 },
+		"more body than it says":     func(r *http.Request) { r.ContentLength = 1 },
 	} {
 		r := post(t, url, "body")
 		change(r)

@@ -29,7 +29,7 @@ func (m *message) free() {
 	}
 }
 
-var errUnsendable error = &requestError{"the request has a header, or a body, that cannot be sent", classBlocked, nil}
+var errUnsendable error = &requestError{"the request has a method, a header or a body that cannot be sent", classBlocked, nil}
 
 // theirs are the headers that what a request is sent by decides.
 var theirs = map[string]bool{"Host": true, "Content-Length": true, "Transfer-Encoding": true, "Trailer": true, "Connection": true}
@@ -46,8 +46,8 @@ func compose(r *http.Request) (*message, error) {
 	if r.Host != "" {
 		host, err = httpguts.PunycodeHostPort(r.Host)
 	}
-	path := r.URL.RequestURI()
-	if err != nil || !httpguts.ValidHostHeader(host) || strings.ContainsFunc(path, isControl) {
+	path := strings.ReplaceAll(r.URL.RequestURI(), " ", "%20") // url.Parse lets them stand in a query
+	if err != nil || !httpguts.ValidHeaderFieldName(r.Method) || !httpguts.ValidHostHeader(host) || strings.ContainsFunc(path, isControl) {
 		return nil, errUnsendable
 	}
 	m := messages.Get().(*message) //nolint:forcetypeassert // the pool holds nothing else
@@ -66,7 +66,7 @@ var errNoHeader = errors.New("no header of HTTP")
 
 func (m *message) headers(h http.Header) error {
 	for _, name := range slices.Sorted(maps.Keys(h)) {
-		if theirs[name] {
+		if theirs[http.CanonicalHeaderKey(name)] {
 			continue
 		}
 		for _, value := range h[name] {
@@ -88,8 +88,8 @@ func (m *message) field(name, value string) {
 
 // body ends the headers with its length, and follows them.
 func (m *message) body(r *http.Request, body io.Reader) error {
-	length := r.ContentLength
-	if length <= 0 && body != http.NoBody { // nobody has said
+	length := max(r.ContentLength, 0)
+	if length == 0 && body != http.NoBody { // nobody has said
 		raw, err := io.ReadAll(body)
 		if err != nil {
 			return err
@@ -100,6 +100,7 @@ func (m *message) body(r *http.Request, body io.Reader) error {
 		m.field("Content-Length", strconv.FormatInt(length, 10))
 	}
 	m.WriteString("\r\n")
+	m.Grow(int(length) + bytes.MinRead) // one copy of what may be large
 	n, err := m.ReadFrom(body)
 	if err == nil && n != length {
 		return io.ErrUnexpectedEOF

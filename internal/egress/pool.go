@@ -58,7 +58,7 @@ func (p *pool) last(to string) *conn {
 // keep has a connection that is idle now.
 func (p *pool) keep(c *conn) {
 	if most := p.add(c); most != nil {
-		_ = most.wire.Close()
+		_ = most.Close()
 	}
 }
 
@@ -92,7 +92,7 @@ func (p *pool) expire(c *conn) {
 	}
 	p.mu.Unlock()
 	if isIdle {
-		_ = c.wire.Close()
+		_ = c.Close() // of TLS: it says so
 	}
 }
 
