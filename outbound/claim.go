@@ -120,23 +120,33 @@ func (d *Dispatcher) claimOwed(ctx context.Context) {
 	c.do(ctx)
 }
 
-// claiming gathers claims, so that few transactions make many.
+// claiming gathers claims, so that few transactions make many. A lane whose sends
+// end meanwhile may ask again before its first claim is made: it has one claim.
 type claiming struct {
 	*Dispatcher
 	claims []eventhook.LaneClaim
+	at     map[eventhook.SubscriptionID]int // where the claim of each is
 	asked  int
 	found  bool
 }
 
-func (d *Dispatcher) newClaiming() *claiming { return &claiming{Dispatcher: d} }
+func (d *Dispatcher) newClaiming() *claiming {
+	return &claiming{Dispatcher: d, at: map[eventhook.SubscriptionID]int{}}
+}
 
 func (c *claiming) add(ctx context.Context, s *eventhook.Subscription) {
 	n, isProbe := c.traffic.reserveOwed(s, c.Now())
 	if n == 0 {
 		return
 	}
+	if at, asksAgain := c.at[s.ID]; asksAgain {
+		c.claims[at].Max += n
+		c.asked += n
+		return
+	}
 	// Probes that each tried another delivery would bring none of a large backlog
 	// to its end, and never disable the subscription.
+	c.at[s.ID] = len(c.claims)
 	c.claims = append(c.claims, eventhook.LaneClaim{SubscriptionID: s.ID, Max: n, Lease: c.Lease + s.Timeout(), TriedFirst: isProbe})
 	if c.asked += n; c.asked >= c.config.BatchSize {
 		c.do(ctx)
@@ -166,6 +176,7 @@ func (c *claiming) do(ctx context.Context) bool {
 		c.traffic.claimed(claim.SubscriptionID, claim.Max, got[claim.SubscriptionID], c.Now())
 	}
 	c.claims, c.asked = nil, 0
+	clear(c.at)
 	c.found = c.found || len(list) > 0
 	return len(list) > 0
 }

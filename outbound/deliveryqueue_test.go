@@ -67,14 +67,15 @@ type deliveryQueue struct {
 
 // queueStats are what a queue was asked for.
 type queueStats struct {
-	disabled  map[eventhook.SubscriptionID]string
-	claimed   map[eventhook.SubscriptionID]int
-	looks     int // for lanes
-	hops      int
-	claims    int
-	lost      int
-	released  int
-	abandoned int
+	disabled   map[eventhook.SubscriptionID]string
+	claimed    map[eventhook.SubscriptionID]int
+	looks      int // for lanes
+	hops       int
+	claims     int
+	lost       int
+	released   int
+	abandoned  int
+	namedAgain int // lanes, in claims that name them already
 }
 
 func (q *deliveryQueue) stats() queueStats {
@@ -222,7 +223,12 @@ func (q *deliveryQueue) ClaimDeliveries(ctx context.Context, claims []eventhook.
 		}
 		q.mu.Lock()
 	}()
+	named := map[eventhook.SubscriptionID]bool{}
 	for _, c := range claims {
+		if named[c.SubscriptionID] {
+			q.did.namedAgain++
+		}
+		named[c.SubscriptionID] = true
 		for range c.Max {
 			r := q.claimable(c)
 			if r == nil {

@@ -444,6 +444,26 @@ func TestWhatIsReleasedIsRoomAgain(t *testing.T) {
 	})
 }
 
+// A lane may ask for more while it is about to get some: it gets both, in one
+// claim, and none of its room is lost.
+func TestALaneThatAsksAgainHasOneClaim(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		i := w.start(func(c *outbound.Config) { c.PollInterval = time.Hour })
+		s := w.subscribe(newTenant(), time.Second, nil)
+		room, _ := i.Reserve(s, 1000)
+		i.Release(s.ID, room/2)
+		w.pass(0)
+		w.backlog(s, 1000)
+		claims := w.stats().claims
+		i.ClaimAround(t.Context(), s, func() { i.Release(s.ID, room-room/2) })
+		if got := w.stats().claims - claims; got != 1 {
+			t.Errorf("got %d claims, want 1", got)
+		}
+		w.pass(10 * time.Minute)
+		w.want(s, "in the end", statuses{success: 1000})
+	})
+}
+
 func TestAKilledInstancesDeliveriesAreMadeByAnother(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		s := w.subscribe(newTenant(), time.Millisecond, nil)

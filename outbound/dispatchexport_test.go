@@ -1,6 +1,7 @@
 package outbound
 
 import (
+	"context"
 	"time"
 
 	"github.com/eventhook/eventhook"
@@ -71,3 +72,13 @@ func (q *fifo[T]) Pop() T { return q.pop() }
 
 // Len is how many there are.
 func (q *fifo[T]) Len() int { return q.len() }
+
+// ClaimAround claims what is due of a subscription, which asks for it before
+// something happens and after that.
+func (d *Dispatcher) ClaimAround(ctx context.Context, s *eventhook.Subscription, happens func()) {
+	c := d.newClaiming()
+	c.add(ctx, s)
+	happens()
+	c.add(ctx, s)
+	c.do(ctx)
+}

@@ -146,6 +146,9 @@ func inWorld(t *testing.T, f func(t *testing.T, w *world)) {
 		for _, i := range w.started {
 			i.stop()
 		}
+		if n := w.stats().namedAgain; n > 0 {
+			t.Errorf("%d claims named a lane again, which has one", n)
+		}
 	})
 }
 
