@@ -45,7 +45,7 @@ func deliveriesOf(e *eventhook.Event, to []*eventhook.Subscription) addressees {
 // stays unleased, and so does what agents send.
 func (a addressees) reserve(room Room) {
 	for i, s := range a.subscriptions {
-		if !isSentFromHere(s) {
+		if !isSendable(s) {
 			continue
 		}
 		if granted, until := room.Reserve(s, 1); granted > 0 {
@@ -53,10 +53,6 @@ func (a addressees) reserve(room Room) {
 			d.Status, d.Lease = eventhook.DeliveryAcquired, eventhook.Lease{Token: 1, Until: until}
 		}
 	}
-}
-
-func isSentFromHere(s *eventhook.Subscription) bool {
-	return s.Status == eventhook.SubscriptionActive && !s.IsForAgents() && !s.SecretsLost
 }
 
 // release gives the room back. Doing it again gives back nothing.

@@ -2,6 +2,7 @@ package egress
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"maps"
@@ -42,10 +43,7 @@ func compose(r *http.Request) (*message, error) {
 		defer func() { _ = r.Body.Close() }()
 		body = r.Body
 	}
-	host, err := httpguts.PunycodeHostPort(r.URL.Host)
-	if r.Host != "" {
-		host, err = httpguts.PunycodeHostPort(r.Host)
-	}
+	host, err := httpguts.PunycodeHostPort(cmp.Or(r.Host, r.URL.Host))
 	path := strings.ReplaceAll(r.URL.RequestURI(), " ", "%20") // url.Parse lets them stand in a query
 	if err != nil || !httpguts.ValidHeaderFieldName(r.Method) || !httpguts.ValidHostHeader(host) || strings.ContainsFunc(path, isControl) {
 		return nil, errUnsendable

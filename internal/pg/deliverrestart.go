@@ -2,8 +2,6 @@ package pg
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -91,13 +89,7 @@ func (db *DB) restart(ctx context.Context, by eventhook.Actor, tenant eventhook.
 			return err
 		}
 		slices.SortFunc(restarted, newerDelivery)
-		raw, err := json.Marshal(restarted)
-		if err != nil {
-			return err
-		}
-		m.recordChanges("delivery.retried", resource{kind: "delivery", name: fmt.Sprintf("%d deliveries", len(restarted))},
-			[]eventhook.FieldChange{{Field: "delivery_ids", From: json.RawMessage("null"), To: raw}})
-		return nil
+		return recordAll(m, "delivery.retried", "delivery", "deliveries", restarted)
 	})
 	if err != nil {
 		return nil, err

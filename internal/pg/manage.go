@@ -144,6 +144,17 @@ func (m *manager) recordChanges(action string, of resource, changes []eventhook.
 	return true
 }
 
+// recordAll records one act on many of a kind, by their ids.
+func recordAll[ID any](m *manager, action, kind, kinds string, ids []ID) error {
+	raw, err := json.Marshal(ids)
+	if err != nil {
+		return err
+	}
+	m.recordChanges(action, resource{kind: kind, name: fmt.Sprintf("%d %s", len(ids), kinds)},
+		[]eventhook.FieldChange{{Field: kind + "_ids", From: json.RawMessage("null"), To: raw}})
+	return nil
+}
+
 // fresh refuses a change that names a version which is not the current one;
 // 0 names none.
 func fresh(wanted, current int64) error {

@@ -2,8 +2,6 @@ package pg
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -52,13 +50,7 @@ func (db *DB) ReprocessEvents(ctx context.Context, by eventhook.Actor, tenant ev
 			return err
 		}
 		slices.SortFunc(moved, newerFirst)
-		raw, err := json.Marshal(moved)
-		if err != nil {
-			return err
-		}
-		m.recordChanges("events.reprocessed", resource{kind: "event", name: fmt.Sprintf("%d events", len(moved))},
-			[]eventhook.FieldChange{{Field: "event_ids", From: json.RawMessage("null"), To: raw}})
-		return nil
+		return recordAll(m, "events.reprocessed", "event", "events", moved)
 	})
 	if err != nil {
 		return nil, err

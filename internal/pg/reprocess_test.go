@@ -204,4 +204,5 @@ func TestReprocessingIsRecorded(t *testing.T) {
 	var moved []eventhook.EventID
 	f.must(json.Unmarshal(e.Changes[0].To, &moved))
 	same(t, "events", moved, ids(second, first))
+	same(t, "member", e.Changes[0].Field, "event_ids")
 }
