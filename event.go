@@ -58,6 +58,7 @@ type Event struct {
 	CorrelationID  string
 	ProcessedAt    *time.Time
 	Lease          Lease     // the holder's, while it is being accepted or processed
+	LostLeases     int       // leases in a row, before this one, that ended without anything written under them
 	Envelope       *Envelope // of an event that is published; nil of a source's
 	Payload
 }

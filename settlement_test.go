@@ -87,3 +87,14 @@ func TestConcludeForgetsAnOlderConclusion(t *testing.T) {
 }
 
 func list(actions ...eventhook.PlannedAction) []eventhook.PlannedAction { return actions }
+
+func TestAnEventThatFailsAsAWholeIsRetried(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for retries, want := range map[int]eventhook.EventStatus{0: eventhook.EventFailed, 2: eventhook.EventFailed, 3: eventhook.EventDead} {
+		s := &eventhook.Settlement{Event: &eventhook.Event{RetryCount: retries}, Failure: "was leased too often", Retry: eventhook.EventRetry}
+		s.Conclude(now)
+		if s.Status != want || s.LastError != "was leased too often" {
+			t.Errorf("after %d retries: got %s, %q; want %s with the reason", retries, s.Status, s.LastError, want)
+		}
+	}
+}

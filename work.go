@@ -91,6 +91,9 @@ type Settlement struct {
 	// has done included; 0 makes the event unrouted.
 	Matched int
 	Retry   RetryPolicy
+	// Failure is why the event failed as a whole: no action was planned, and the
+	// event is retried as its policy says.
+	Failure string
 	// MadeBytes is what the actions write into the database, but for a few.
 	MadeBytes int
 	// HoldUntil is when the lease ends of an event whose calls are still to be
@@ -108,8 +111,8 @@ type Settlement struct {
 // stays in processing while one of them is pending, and is delivered only if
 // each succeeded or was skipped. Doing it again gives the same.
 func (s *Settlement) Conclude(now time.Time) {
-	s.RetryCount, s.NextRetryAt, s.LastError = s.Event.RetryCount, time.Time{}, ""
-	if s.Matched == 0 {
+	s.RetryCount, s.NextRetryAt, s.LastError = s.Event.RetryCount, time.Time{}, s.Failure
+	if s.Matched == 0 && s.Failure == "" {
 		s.Status = EventUnrouted
 		return
 	}
@@ -117,7 +120,7 @@ func (s *Settlement) Conclude(now time.Time) {
 		s.Status = EventProcessing
 		return
 	}
-	failed, retryable, after := false, false, time.Duration(0)
+	failed, retryable, after := s.Failure != "", s.Failure != "", time.Duration(0)
 	for _, a := range s.Actions {
 		if a.Status == ActionSuccess || a.Status == ActionSkipped {
 			continue

@@ -1,7 +1,9 @@
 package pg
 
 import (
+	"bytes"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -12,8 +14,9 @@ import (
 // claimEventsSQL leases events that are due, oldest first, and skips those
 // another instance is claiming. It picks them in a WITH, which runs once,
 // whatever the plan, so that the limit holds, and stops when their bodies have
-// $4 bytes, so that memory is bounded. Index event_due, then primary key in
-// one partition each; that of the source for its slug.
+// $4 bytes, so that memory is bounded. An event that is still in processing has
+// lost a lease. Index event_due, then primary key in one partition each; that
+// of the source for its slug.
 const claimEventsSQL = `
 WITH due AS MATERIALIZED (
     SELECT tenant_id, id, body_size FROM eventhook.event WHERE due_at <= $1 ORDER BY due_at LIMIT $2 FOR UPDATE SKIP LOCKED
@@ -23,10 +26,11 @@ WITH due AS MATERIALIZED (
     WHERE before < $4
 )
 UPDATE eventhook.event e
-SET status = 'processing', due_at = $3, lease_token = e.lease_token + 1
+SET status = 'processing', due_at = $3, lease_token = e.lease_token + 1,
+    lost_leases = e.lost_leases + CASE e.status WHEN 'processing' THEN 1 ELSE 0 END
 FROM c
 WHERE e.tenant_id = c.tenant_id AND e.id = c.id
-RETURNING e.id, e.tenant_id, e.source_id, e.lease_token, e.retry_count, e.body_size, e.origin, e.event_type, e.content_type,
+RETURNING e.id, e.tenant_id, e.source_id, e.lease_token, e.lost_leases, e.retry_count, e.body_size, e.origin, e.event_type, e.content_type,
     coalesce(e.idempotency_key, ''), coalesce(e.source_ip, ''), coalesce(e.trace_id, ''), coalesce(e.request_id, ''), coalesce(e.correlation_id, ''),
     coalesce((SELECT slug FROM eventhook.source s WHERE s.id = e.source_id), '')`
 
@@ -52,7 +56,7 @@ func (db *DB) ClaimEvents(ctx context.Context, limit int, lease time.Duration) (
 		e := &eventhook.Event{Status: eventhook.EventProcessing, Lease: eventhook.Lease{Until: until}}
 		var source *[16]byte
 		var origin string
-		err := r.Scan((*[16]byte)(&e.ID), (*[16]byte)(&e.TenantID), &source, &e.Lease.Token, &e.RetryCount, &e.BodySize, &origin,
+		err := r.Scan((*[16]byte)(&e.ID), (*[16]byte)(&e.TenantID), &source, &e.Lease.Token, &e.LostLeases, &e.RetryCount, &e.BodySize, &origin,
 			&e.EventType, &e.ContentType, &e.IdempotencyKey, &e.SourceIP, &e.TraceID, &e.RequestID, &e.CorrelationID, &e.SourceSlug)
 		e.Origin = eventhook.Origin(origin)
 		if source != nil {
@@ -79,18 +83,26 @@ func (db *DB) readPayloads(ctx context.Context, events []*eventhook.Event) error
 }
 
 const releaseEventsSQL = `
-UPDATE eventhook.event e SET status = 'pending', due_at = $4
-FROM unnest($1::uuid[], $2::uuid[], $3::int8[]) AS u (tenant_id, id, lease_token)
+UPDATE eventhook.event e SET status = 'pending', due_at = u.due_at
+FROM unnest($1::uuid[], $2::uuid[], $3::int8[], $4::timestamptz[]) AS u (tenant_id, id, lease_token, due_at)
 WHERE e.tenant_id = u.tenant_id AND e.id = u.id AND e.lease_token = u.lease_token AND e.status = 'processing'`
 
-// ReleaseEvents gives leased events back at once, for an instance that stops
-// before it got to them. Those whose lease was lost are left alone.
+// ReleaseEvents gives leased events back before their leases end. Each is due
+// again at its NextRetryAt, or now if that is nil. A lease that is given back
+// does not count as lost. Events whose lease was lost do not change.
 func (db *DB) ReleaseEvents(ctx context.Context, events []*eventhook.Event) error {
+	events = slices.Clone(events)
+	slices.SortFunc(events, func(x, y *eventhook.Event) int { return bytes.Compare(x.ID[:], y.ID[:]) }) // as a settle locks them
+	now := db.now()
 	tenants, ids, tokens := make([][16]byte, len(events)), make([][16]byte, len(events)), make([]int64, len(events))
+	due := make([]time.Time, len(events))
 	for i, e := range events {
-		tenants[i], ids[i], tokens[i] = e.TenantID, e.ID, e.Lease.Token
+		tenants[i], ids[i], tokens[i], due[i] = e.TenantID, e.ID, e.Lease.Token, now
+		if e.NextRetryAt != nil {
+			due[i] = *e.NextRetryAt
+		}
 	}
-	_, err := db.work.Exec(ctx, releaseEventsSQL, tenants, ids, tokens, db.now())
+	_, err := db.work.Exec(ctx, releaseEventsSQL, tenants, ids, tokens, due)
 	return translate("release events", err)
 }
 

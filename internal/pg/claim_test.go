@@ -156,3 +156,31 @@ func TestClaimEventsBoundsTheBytesItTakes(t *testing.T) {
 	}
 	same(t, "events of each claim", got, []int{2, 2, 1, 0, 0})
 }
+
+func TestALeaseThatEndsWithoutAWriteIsLost(t *testing.T) {
+	f := setUp(t)
+	e := f.accepted(1)[0]
+	claim := func(claim string, lost int) *eventhook.Event {
+		t.Helper()
+		f.clock.advance(lease)
+		list := f.claimEvents(f.db, 1)
+		same(t, claim+": claimed", len(list), 1)
+		same(t, claim+": leases lost", list[0].LostLeases, lost)
+		return list[0]
+	}
+	claim("after the lease of the accept", 1)
+	held := claim("after another", 2)
+	f.must(f.db.ReleaseEvents(t.Context(), []*eventhook.Event{held}))
+	held = claim("after one that was given back", 2)
+	held.NextRetryAt = new(f.clock.now().Add(time.Hour))
+	f.must(f.db.ReleaseEvents(t.Context(), []*eventhook.Event{held}))
+	f.clock.advance(time.Hour - lease)
+	same(t, "claimed before it is due", len(f.claimEvents(f.db, 1)), 0)
+	held = claim("after one that was given back for later", 2)
+	s := f.plan(held)
+	s.Failure = "was leased too often"
+	f.settle(f.db, s)
+	same(t, "status", f.stored(e).Status, eventhook.EventFailed)
+	same(t, "last error", f.stored(e).LastError, "was leased too often")
+	claim("after an outcome", 0)
+}

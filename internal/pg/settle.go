@@ -54,11 +54,12 @@ ON CONFLICT (event_id, route_id, target_index) DO UPDATE
     WHERE a.status NOT IN ('success', 'skipped') AND NOT (a.status = 'pending' AND excluded.status = 'pending')`
 
 // settleEventsSQL demands each event's lease token, so that an instance that
-// wakes up late changes nothing. One that stays in processing keeps what was
+// wakes up late changes nothing. Whatever is written, the lease was of use, and
+// no lease before it counts as lost any more. One that stays in processing keeps what was
 // said of its earlier tries. Primary key lookups, one partition each.
 const settleEventsSQL = `
 UPDATE eventhook.event e
-SET status = u.status, due_at = u.due_at, retry_count = u.retry_count,
+SET status = u.status, due_at = u.due_at, retry_count = u.retry_count, lost_leases = 0,
     last_error = CASE u.status WHEN 'processing' THEN e.last_error ELSE u.last_error END,
     processed_at = CASE u.status WHEN 'processing' THEN e.processed_at ELSE $8::timestamptz END
 FROM unnest($1::uuid[], $2::uuid[], $3::int8[], $4::text[], $5::timestamptz[], $6::int4[], $7::text[])

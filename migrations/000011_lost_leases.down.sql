@@ -1,0 +1,1 @@
+ALTER TABLE eventhook.event DROP COLUMN lost_leases;
