@@ -1,0 +1,122 @@
+package meter_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/eventhook/eventhook/internal/meter"
+)
+
+// share has so many steps left.
+type share struct{ left, takes int }
+
+func (s *share) Take(steps int) bool {
+	s.takes++
+	if s.left < steps {
+		return false
+	}
+	s.left -= steps
+	return true
+}
+
+func (s *share) Return(steps int) { s.left += steps }
+
+func TestMeterStopsAtItsLimit(t *testing.T) {
+	m := meter.New(t.Context(), 250_000, nil)
+	for range 250 {
+		if err := m.Use(1000); err != nil {
+			t.Fatalf("after %d steps of 250000: %v", m.Steps(), err)
+		}
+	}
+	for range 2 {
+		if err := m.Use(1); !errors.Is(err, meter.ErrLimit) || !errors.Is(m.Err(), meter.ErrLimit) {
+			t.Errorf("beyond the limit: got %v and %v, want ErrLimit", err, m.Err())
+		}
+	}
+	if m.Steps() != 250_000 {
+		t.Errorf("steps: got %d, want 250000", m.Steps())
+	}
+}
+
+func TestWorkBeyondTheLimitIsNotBegun(t *testing.T) {
+	s := &share{left: 1_000_000}
+	m := meter.New(t.Context(), 200_000, s)
+	_ = m.Use(10)
+	if err := m.Use(int(^uint(0) >> 1)); !errors.Is(err, meter.ErrLimit) {
+		t.Errorf("got %v, want ErrLimit", err)
+	}
+	if err := m.Use(10); !errors.Is(err, meter.ErrLimit) {
+		t.Errorf("after an error: got %v, want the same", err)
+	}
+	if m.Steps() != 10 || s.left != 999_990 {
+		t.Errorf("got %d steps and %d left in the share, want 10 and 999990", m.Steps(), s.left)
+	}
+}
+
+func TestStepsAreTakenInSlicesAndGivenBack(t *testing.T) {
+	s := &share{left: 10 * meter.Slice}
+	m := meter.New(t.Context(), meter.EventLimit, s)
+	for range 3 * meter.Slice / 2 {
+		_ = m.Use(1)
+	}
+	if s.takes != 2 || s.left != 8*meter.Slice {
+		t.Errorf("got %d slices and %d steps left, want 2 and %d", s.takes, s.left, 8*meter.Slice)
+	}
+	m.Close()
+	m.Close()
+	if want := 10*meter.Slice - 3*meter.Slice/2; s.left != want || m.Steps() != 3*meter.Slice/2 {
+		t.Errorf("after Close: got %d left of %d steps, want %d", s.left, m.Steps(), want)
+	}
+	if err := m.Use(5 * meter.Slice); err != nil || s.takes != 3 {
+		t.Errorf("one large piece of work: got %v with %d slices, want it in one more", err, s.takes)
+	}
+	if err := m.Use(20 * meter.Slice); !errors.Is(err, meter.ErrShare) {
+		t.Errorf("a share that is used up: got %v, want ErrShare", err)
+	}
+}
+
+func TestContextEndsAnEvaluationWithinASlice(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	m := meter.New(ctx, meter.EventLimit, nil)
+	_ = m.Use(10)
+	cancel()
+	for m.Use(1) == nil {
+	}
+	if !errors.Is(m.Err(), context.Canceled) || m.Steps() > meter.Slice {
+		t.Errorf("got %v after %d steps, want the context's error within a slice", m.Err(), m.Steps())
+	}
+}
+
+func TestTimeOfChildProcessesIsTakenFromTheShare(t *testing.T) {
+	s := &share{left: 300_000}
+	m := meter.New(t.Context(), 1000, s)
+	if err := m.UseTime(2 * time.Millisecond); err != nil || s.left != 100_000 || m.Steps() != 200_000 {
+		t.Errorf("got %v, %d steps and %d left, want 200000 steps and 100000 left", err, m.Steps(), s.left)
+	}
+	if err := m.UseTime(2 * time.Millisecond); !errors.Is(err, meter.ErrShare) {
+		t.Errorf("got %v, want ErrShare", err)
+	}
+}
+
+func TestNilMeterNeverStops(t *testing.T) {
+	var m *meter.Meter
+	m.Close()
+	if err := errors.Join(m.Use(1<<60), m.UseBytes(1), m.UseTime(time.Hour), m.Err()); err != nil || m.Steps() != 0 {
+		t.Errorf("got %v and %d steps, want nothing", err, m.Steps())
+	}
+}
+
+func TestMeterAllocatesNothing(t *testing.T) {
+	var m meter.Meter
+	ctx, s := t.Context(), &share{left: 1 << 60}
+	n := testing.AllocsPerRun(100, func() {
+		m.Reset(ctx, meter.EventLimit, s)
+		_ = m.Use(1000)
+		m.Close()
+	})
+	if n != 0 {
+		t.Errorf("got %v allocations, want none", n)
+	}
+}
