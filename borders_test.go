@@ -49,6 +49,7 @@ var borders = map[string][]string{
 	"internal/clients":   nil,
 	"internal/turns":     nil,
 	"internal/meter":     nil,
+	"internal/shares":    {root, "internal/meter", "internal/turns"},
 	"internal/script":    {root},
 	"internal/egress":    nil,
 	"internal/keyset":    {root, "verify"},

@@ -1,0 +1,107 @@
+package shares
+
+import (
+	"math"
+	"sync"
+	"time"
+
+	"github.com/eventhook/eventhook/internal/meter"
+)
+
+// Share is one tenant's bucket of steps. It implements meter.Share for the
+// quick path. Safe for concurrent use.
+type Share struct {
+	perNanosecond float64 // steps
+	most          float64
+	now           func() time.Time
+
+	mu   sync.Mutex
+	left float64 // below 0 when work that was begun took more
+	at   time.Time
+	next time.Time // when the last event that waits for the share is due
+}
+
+func newShare(config Config, now func() time.Time) *Share {
+	most := float64(meter.StepsIn(config.Burst))
+	return &Share{perNanosecond: config.Processors / float64(meter.StepTime), most: most, left: most, now: now, at: now()}
+}
+
+// Take takes steps if the share has them.
+func (s *Share) Take(steps int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refill()
+	if s.left < float64(steps) {
+		return false
+	}
+	s.left -= float64(steps)
+	return true
+}
+
+// Return gives back steps that were taken and not used.
+func (s *Share) Return(steps int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left += float64(steps)
+}
+
+// refill adds what time has brought.
+func (s *Share) refill() {
+	now := s.now()
+	if passed := now.Sub(s.at); passed > 0 {
+		s.left, s.at = min(s.left+float64(passed)*s.perNanosecond, s.most), now
+	}
+}
+
+// Slow returns the share as an evaluation on the slow path takes from it, if it
+// has the steps for all that one event may take; else how long until it has.
+// An evaluation that was begun is never refused, and may overdraw the share.
+func (s *Share) Slow() (meter.Share, time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refill()
+	if missing := meter.EventLimit - s.left; missing > 0 {
+		return nil, s.timeOf(missing)
+	}
+	return overdraft{s}, 0
+}
+
+// timeOf is how long the share takes to refill by so many steps.
+func (s *Share) timeOf(steps float64) time.Duration {
+	return time.Duration(math.Ceil(steps / s.perNanosecond))
+}
+
+// longestWait bounds how long an event waits for the share before it is tried
+// again.
+const longestWait = 10 * time.Minute
+
+// Later is when an event that found the share used up is tried again: as soon as
+// the share has the steps for it, and after the events that were told so before,
+// so that a backlog does not come back all at once.
+func (s *Share) Later() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refill()
+	soonest := s.at.Add(s.timeOf(max(meter.EventLimit-s.left, 0)))
+	next := s.next.Add(s.timeOf(meter.EventLimit))
+	if next.Sub(s.at) > longestWait {
+		next = s.at.Add(longestWait / 2)
+	}
+	if next.Before(soonest) {
+		next = soonest
+	}
+	s.next = next
+	return next
+}
+
+// overdraft is a share that an evaluation may overdraw.
+type overdraft struct{ *Share }
+
+// Take takes steps, whatever the share has.
+func (o overdraft) Take(steps int) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.refill()
+	o.left -= float64(steps)
+	return true
+}
