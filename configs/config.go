@@ -15,6 +15,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/ingest"
+	"github.com/eventhook/eventhook/internal/shares"
 	"github.com/eventhook/eventhook/outbound"
 	"github.com/eventhook/eventhook/route"
 )
@@ -40,6 +41,7 @@ type Config struct {
 	Outbound         Outbound      `koanf:"outbound"`
 	Ingest           ingest.Config `koanf:"ingest"`
 	Route            route.Config  `koanf:"route"`
+	Evaluation       shares.Config `koanf:"evaluation"`
 }
 
 // Retention is for how many days data is kept; 0 keeps it.
@@ -128,6 +130,7 @@ func Default() Config {
 		Outbound:         Outbound{Publish: outbound.DefaultPublishConfig(), Dispatch: outbound.DefaultConfig()},
 		Ingest:           ingest.DefaultConfig(),
 		Route:            route.DefaultConfig(),
+		Evaluation:       shares.DefaultConfig(),
 	}
 }
 
@@ -195,6 +198,7 @@ func (c Config) Validate() eventhook.Faults {
 	ingestFaults.TrustedProxies = nil // told under the top-level name below
 	f.Merge("ingest", ingestFaults.Validate())
 	f.Merge("route", c.Route.Validate())
+	f.Merge("evaluation", c.Evaluation.Validate())
 	f.Merge("", ingest.Config{TrustedProxies: c.TrustedProxies}.ValidateProxies())
 	return f
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/shares"
 )
 
 // Past reads events that a source has received, newest first, from before an id
@@ -20,6 +21,7 @@ type Past func(ctx context.Context, before eventhook.EventID, limit int) (events
 // Backtesting says what to hold a route against.
 type Backtesting struct {
 	Tenant  eventhook.TenantID
+	Shares  *shares.Shares
 	Past    Past
 	Last    int // events at most
 	Samples int // of each outcome at most
@@ -164,7 +166,7 @@ func (b *backtest) test(ctx context.Context, e *eventhook.Event) error {
 		b.found.WithoutBody++
 		return nil
 	}
-	list, err := b.program.Explain(ctx, e, e.ID.Time())
+	list, err := b.program.Explain(ctx, b.Shares, e, e.ID.Time())
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/shares"
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
@@ -86,7 +87,7 @@ func inShort(o Outcome) told {
 
 func TestABacktestTellsWhatWouldHaveCome(t *testing.T) {
 	events := received(`{"id":1,"amount":10}`, `{"id":2,"amount":2000}`, "gone", `{"amount":3000}`, `{"id":4,"amount":20}`, `{"id":5}`, `{"id":6,"amount":4000}`)
-	got, err := TryOnPast(t.Context(), proposed(`{"body.amount":{"$gte":1000}}`), toEcho, Backtesting{Past: past(events), Last: 100, Samples: 2})
+	got, err := TryOnPast(t.Context(), proposed(`{"body.amount":{"$gte":1000}}`), toEcho, Backtesting{Shares: freshShares(), Past: past(events), Last: 100, Samples: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +114,7 @@ func TestABacktestTellsWhatWouldHaveCome(t *testing.T) {
 func TestABacktestTakesTheNewest(t *testing.T) {
 	events := received(strings.Split(strings.Repeat(`{"id":1} `, 2*backtestPage+10), " ")[:2*backtestPage+10]...)
 	for _, c := range []struct{ last, want int }{{1, 1}, {backtestPage, backtestPage}, {backtestPage + 1, backtestPage + 1}, {10_000, len(events)}} {
-		got, err := TryOnPast(t.Context(), proposed(""), toEcho, Backtesting{Past: past(events), Last: c.last})
+		got, err := TryOnPast(t.Context(), proposed(""), toEcho, Backtesting{Shares: freshShares(), Past: past(events), Last: c.last})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +130,7 @@ func TestReasonsAreToldInGeneral(t *testing.T) {
 		{`{"$or":[{"body.a":1},{"body.b":{"$exists":true}}]}`, `{"a":2}`, "none of $or: body.a is …, wanted 1; body.b is missing, wanted $exists true"},
 		{`{"$not":{"body.a":1}}`, `{"a":1}`, `$not: {"body.a":1} holds`},
 	} {
-		got, err := TryOnPast(t.Context(), proposed(c.filter), toEcho, Backtesting{Past: past(received(c.body)), Last: 1})
+		got, err := TryOnPast(t.Context(), proposed(c.filter), toEcho, Backtesting{Shares: freshShares(), Past: past(received(c.body)), Last: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +142,7 @@ func TestReasonsAreToldInGeneral(t *testing.T) {
 
 func TestSamplesAreBounded(t *testing.T) {
 	large := `{"id":1,"s":"` + strings.Repeat("x", mostSampled/2) + `"}`
-	got, err := TryOnPast(t.Context(), proposed(""), toEcho, Backtesting{Past: past(received(large, large, `{"id":3}`)), Last: 3, Samples: 20})
+	got, err := TryOnPast(t.Context(), proposed(""), toEcho, Backtesting{Shares: freshShares(), Past: past(received(large, large, `{"id":3}`)), Last: 3, Samples: 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +167,7 @@ func endless(ctx context.Context, _ eventhook.EventID, _ int) ([]*eventhook.Even
 func newBacktest(tenant eventhook.TenantID, p Past) *backtest {
 	r := proposed("")
 	r.IsEnabled = true
-	return &backtest{Backtesting: Backtesting{Tenant: tenant, Past: p, Last: 10_000}, program: Compile(eventhook.RetryPolicy{}, []eventhook.Route{r}, toEcho)}
+	return &backtest{Backtesting: Backtesting{Shares: freshShares(), Tenant: tenant, Past: p, Last: 10_000}, program: Compile(eventhook.RetryPolicy{}, []eventhook.Route{r}, toEcho)}
 }
 
 func TestABacktestEndsWithWhatItHasComeTo(t *testing.T) {
@@ -228,7 +229,7 @@ func TestBacktestsWaitForEachOther(t *testing.T) {
 
 func TestABacktestFailsWithItsPast(t *testing.T) {
 	broken := errors.New("the database is gone")
-	_, err := TryOnPast(t.Context(), proposed(""), toEcho, Backtesting{Last: 1, Past: func(context.Context, eventhook.EventID, int) ([]*eventhook.Event, eventhook.EventID, error) {
+	_, err := TryOnPast(t.Context(), proposed(""), toEcho, Backtesting{Shares: freshShares(), Last: 1, Past: func(context.Context, eventhook.EventID, int) ([]*eventhook.Event, eventhook.EventID, error) {
 		return nil, eventhook.EventID{}, broken
 	}})
 	if !errors.Is(err, broken) {
@@ -240,7 +241,7 @@ func TestABacktestFailsWithItsPast(t *testing.T) {
 func TestABacktestBearsScriptsThatNeverEnd(t *testing.T) {
 	r := proposed("")
 	r.FilterFunction = "function filter() { while (true) {} }"
-	got, err := TryOnPast(t.Context(), r, toEcho, Backtesting{Past: past(received(`{"id":1}`, `{"id":2}`)), Last: 2, Samples: 1})
+	got, err := TryOnPast(t.Context(), r, toEcho, Backtesting{Shares: freshShares(), Past: past(received(`{"id":1}`, `{"id":2}`)), Last: 2, Samples: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,3 +250,5 @@ func TestABacktestBearsScriptsThatNeverEnd(t *testing.T) {
 		t.Errorf("got %+v, want two that failed for %s", got.Failed, why)
 	}
 }
+
+func freshShares() *shares.Shares { return shares.New(shares.DefaultConfig(), nil, time.Now) }

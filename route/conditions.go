@@ -9,6 +9,7 @@ import (
 // conditions are what a route asks of an event beside its type, the cheap
 // first, and what it makes of it.
 type conditions struct {
+	route      string         // its name
 	pattern    *filter.Filter // nil for none
 	expression *expression
 	function   string
@@ -25,7 +26,7 @@ func compileConditions(r *eventhook.Route, fields *filter.Fields) (c conditions)
 			c.broken = &problem{text: "the route's filters cannot be compiled"}
 		}
 	}()
-	c.function, c.transform = r.FilterFunction, r.Transform
+	c.route, c.function, c.transform = r.Name, r.FilterFunction, r.Transform
 	var faults eventhook.Faults
 	if filter.IsGiven(r.Filter) {
 		var wrong eventhook.Faults
@@ -41,11 +42,6 @@ func compileConditions(r *eventhook.Route, fields *filter.Fields) (c conditions)
 		c.broken = &problem{text: faults[0].Location + ": " + faults[0].Message}
 	}
 	return c
-}
-
-// areNone reports whether every event of the right type matches as it is.
-func (c *conditions) areNone() bool {
-	return c.pattern == nil && c.expression == nil && c.function == "" && c.transform == nil && c.broken == nil
 }
 
 // readBody reports whether the filters read the body of an event with a
@@ -66,16 +62,28 @@ func (c *conditions) runScripts() bool { return c.function != "" || c.transform 
 
 // judge reports whether an event matches. A problem says that this cannot be
 // told. With a why, what does not hold says so there.
-func (c *conditions) judge(s *subject, why *filter.Reasons) (bool, *problem) {
-	switch {
-	case c.broken != nil:
+func (c *conditions) judge(s *subject, why *filter.Reasons) (matched bool, p *problem) {
+	if c.broken != nil {
 		return false, c.broken
-	case c.pattern != nil && !c.pattern.Holds(&s.Subject, why):
-		return false, nil
-	case c.expression != nil && !c.expression.holds(s, why):
-		return false, nil
-	case c.function != "":
-		return s.filterFunction(c.function, why)
 	}
-	return true, nil
+	if c.pattern != nil {
+		matched = c.pattern.Holds(&s.Subject, why)
+		if p = s.stopped(c.route, "filter"); p != nil || !matched {
+			return false, p
+		}
+	}
+	if c.expression != nil {
+		matched = c.expression.holds(s, why)
+		if p = s.stopped(c.route, "filter_expression"); p != nil || !matched {
+			return false, p
+		}
+	}
+	if c.function == "" {
+		return true, nil
+	}
+	matched, p = s.filterFunction(c.function, why)
+	if stopped := s.stopped(c.route, "filter_function"); stopped != nil {
+		return false, stopped
+	}
+	return matched, p
 }

@@ -11,8 +11,10 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/filter"
+	"github.com/eventhook/eventhook/internal/meter"
 	"github.com/eventhook/eventhook/internal/payload"
 	"github.com/eventhook/eventhook/internal/script"
+	"github.com/eventhook/eventhook/internal/shares"
 )
 
 // CannotTell begins the reason of a route of which nobody can tell whether it
@@ -44,12 +46,22 @@ type ExplainedTarget struct {
 // Explain tells of each route of the program, in their order, what it would do
 // with an event. Unlike Settle it heeds whether a route is enabled, so that a
 // program for it may hold those that are not. It is pure: nothing is settled.
-// Scripts are run one at a time for each tenant. When that would take too long
-// to come to, the error is of KindUnavailable; when ctx ends before, it is
-// ctx's.
-func (p *Program) Explain(ctx context.Context, e *eventhook.Event, now time.Time) ([]Explanation, error) {
+// The time comes from the tenant's share. Scripts are run one at a time for each
+// tenant. When that would take too long to come to, the error is of
+// KindUnavailable; when the share is used up, it is shares.ErrBusy; when ctx
+// ends before, it is ctx's.
+func (p *Program) Explain(ctx context.Context, all *shares.Shares, e *eventhook.Event, now time.Time) (list []Explanation, err error) {
 	var refused error
-	s := newSubject(e, &p.fields, func(program script.Program, input []byte) (json.RawMessage, error) {
+	err = all.Evaluate(ctx, e.TenantID, shares.Tests, func(m *meter.Meter) { list, refused = p.explain(ctx, m, e, now) })
+	if err != nil && !errors.Is(err, meter.ErrLimit) { // a route tells of the limit
+		return nil, err
+	}
+	return list, refused
+}
+
+func (p *Program) explain(ctx context.Context, m *meter.Meter, e *eventhook.Event, now time.Time) ([]Explanation, error) {
+	var refused error
+	s := newSubject(m, e, &p.fields, func(program script.Program, input []byte) (json.RawMessage, error) {
 		out, err := trying.run(ctx, e.TenantID, program, input)
 		if !isAnswer(err) {
 			refused = err
@@ -142,7 +154,7 @@ func (c *compiled) explainType(eventType string) (matched bool, reason string) {
 const mostTold = 4 << 20
 
 func (p *Program) explainTarget(c *compiled, s *subject, view *payload.View, problem *problem, index int, now time.Time) ExplainedTarget {
-	planned := p.plan(c, s.Event, view, problem, index, now)
+	planned := p.plan(c, s, view, problem, index, now)
 	x := ExplainedTarget{Type: planned.TargetType}
 	if planned.Failure != "" {
 		x.Err = errors.New(planned.Failure)

@@ -136,7 +136,7 @@ func TestFiltersThatFailCostTheirRouteAlone(t *testing.T) {
 		t.Run(claim, func(t *testing.T) {
 			bad := newRoute("bad", "", "a")
 			set(&bad)
-			s := compile(bad, good).Settle(e, nil, noon)
+			s := compile(bad, good).Settle(nil, e, nil, noon)
 			if diff := cmp.Diff([]planned{{"good", "b", ""}}, summary(s)); diff != "" {
 				t.Errorf("actions (-want +got):\n%s", diff)
 			}

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/filter"
+	"github.com/eventhook/eventhook/internal/meter"
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
@@ -23,8 +25,8 @@ type Program struct {
 	routes      []compiled
 	types       filter.Types
 	fields      filter.Fields
-	thinks      bool // some route has more than types to look at
 	runsScripts bool
+	slowUntil   atomic.Int64 // in Unix nanoseconds: an event needed the slow path lately
 	run         runner
 	panicked    func(e *eventhook.Event, at string, reason any, stack []byte) // may be nil
 }
@@ -53,7 +55,7 @@ func Compile(retry eventhook.RetryPolicy, routes []eventhook.Route, target func(
 			c.targets = append(c.targets, effector)
 			c.problems = append(c.problems, err)
 		}
-		p.thinks, p.runsScripts = p.thinks || !c.areNone(), p.runsScripts || c.runScripts()
+		p.runsScripts = p.runsScripts || c.runScripts()
 		p.routes, types = append(p.routes, c), append(types, r.FilterEventTypes)
 	}
 	p.types = filter.NewTypes(types)
@@ -72,13 +74,14 @@ func compileTarget(t eventhook.Target, target func(eventhook.Target) (Effector, 
 }
 
 // Settle matches an event and plans the actions of its routes, except those
-// that an earlier try has done.
-func (p *Program) Settle(e *eventhook.Event, done []eventhook.Action, now time.Time) *eventhook.Settlement {
+// that an earlier try has done. The meter counts the work. Once it has stopped
+// the evaluation, the actions of each route that could not be evaluated fail.
+func (p *Program) Settle(m *meter.Meter, e *eventhook.Event, done []eventhook.Action, now time.Time) *eventhook.Settlement {
 	settlement := &eventhook.Settlement{Event: e, Retry: p.retry}
 	var s *subject
 	p.types.Each(e.EventType, func(i int) {
 		if s == nil {
-			s = newSubject(e, &p.fields, p.run)
+			s = newSubject(m, e, &p.fields, p.run)
 		}
 		p.settleRoute(settlement, &p.routes[i], s, done, now)
 	})
@@ -103,7 +106,7 @@ func (p *Program) settleRoute(settlement *eventhook.Settlement, c *compiled, s *
 		if view == s.View && problem == nil {
 			view, problem = p.given(c, s)
 		}
-		a := p.plan(c, s.Event, view, problem, index, now)
+		a := p.plan(c, s, view, problem, index, now)
 		weigh(settlement, &a)
 		settlement.Actions = append(settlement.Actions, a)
 	}
@@ -132,6 +135,9 @@ func (p *Program) given(c *compiled, s *subject) (view *payload.View, problem *p
 		}
 	}()
 	out, problem := s.transform(c.transform)
+	if stopped := s.stopped(c.route.Name, "transform"); stopped != nil {
+		return s.View, stopped
+	}
 	if problem != nil {
 		problem.transient = problem.transient || c.transform.Retry
 		return s.View, problem
@@ -147,7 +153,8 @@ func (p *Program) caught(e *eventhook.Event, at string, reason any) *problem {
 	return &problem{text: errPanicked.Error()}
 }
 
-func (p *Program) plan(c *compiled, e *eventhook.Event, view *payload.View, problem *problem, index int, now time.Time) eventhook.PlannedAction {
+func (p *Program) plan(c *compiled, s *subject, view *payload.View, problem *problem, index int, now time.Time) eventhook.PlannedAction {
+	e := s.Event
 	a := eventhook.PlannedAction{Action: eventhook.Action{
 		ID:          eventhook.NewID[eventhook.Action](now),
 		EventID:     e.ID,
@@ -167,6 +174,10 @@ func (p *Program) plan(c *compiled, e *eventhook.Event, view *payload.View, prob
 	}
 	if err != nil {
 		a.Failure, a.Permanent = fmt.Sprintf("target %d: %s", index+1, err), !errors.Is(err, eventhook.ErrUnknownTarget)
+	}
+	if s.meter.Err() != nil {
+		stopped := s.stopped(c.route.Name, fmt.Sprintf("target %d", index+1))
+		a.Effect, a.Failure, a.Permanent = eventhook.Effect{}, stopped.text, !stopped.transient
 	}
 	if a.Effect.Call != nil {
 		a.CallBytes = max(len(e.Body), len(view.Render())) // shared with others, perhaps

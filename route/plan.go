@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/meter"
+	"github.com/eventhook/eventhook/internal/shares"
 )
 
 // lane is how a batch is planned.
@@ -21,7 +23,7 @@ const (
 type plan struct {
 	settlements []*eventhook.Settlement
 	slow        []*eventhook.Event // for the slow lane
-	busy        []*eventhook.Event // whose tenant or source has used up its time
+	busy        []*eventhook.Event // whose tenant's share is used up
 	later       []*eventhook.Event // not come to
 	unread      []*eventhook.Event // whose routes or earlier actions could not be read
 	err         error              // why
@@ -43,11 +45,12 @@ func (p *Processor) plan(ctx context.Context, batch []*eventhook.Event, l lane) 
 		most = slowTime
 	}
 	now := p.Now()
+	var m meter.Meter
 	made := plan{settlements: make([]*eventhook.Settlement, 0, len(batch))}
 	failed := map[eventhook.SourceID]bool{}
 	for i, e := range batch {
 		if p.Now().Sub(now) > most || made.load.isFull() {
-			made.later = batch[i:]
+			made.later = append(made.later, batch[i:]...)
 			break
 		}
 		if failed[e.SourceID] {
@@ -63,28 +66,86 @@ func (p *Processor) plan(ctx context.Context, batch []*eventhook.Event, l lane) 
 			made.unread, made.err = append(made.unread, e), fmt.Errorf("plan: %w", err)
 			continue
 		}
-		p.planEvent(&made, program, e, done[e.ID], now, l)
+		if ctx.Err() != nil {
+			made.later = append(made.later, batch[i:]...)
+			break
+		}
+		p.planEvent(ctx, &m, &made, eventPlan{program, e, done[e.ID], now, l})
 	}
 	return made
 }
 
-// planEvent adds one event to a plan, if it is for this lane and now.
-func (p *Processor) planEvent(made *plan, program *Program, e *eventhook.Event, done []eventhook.Action, now time.Time, l lane) {
-	if !program.thinks {
-		p.add(made, program.Settle(e, done, now), now, l)
-		return
-	}
-	began, share := p.Now(), p.allowances.of(e)
+// eventPlan is what planEvent works with.
+type eventPlan struct {
+	program *Program
+	event   *eventhook.Event
+	done    []eventhook.Action
+	now     time.Time
+	lane    lane
+}
+
+// slowFor is how long the events of a source go to the slow lane at once, after
+// one of them needed it.
+const slowFor = 10 * time.Second
+
+// planEvent adds one event to a plan, if it is for this lane and the tenant's
+// share has time for it.
+func (p *Processor) planEvent(ctx context.Context, m *meter.Meter, made *plan, x eventPlan) {
+	e, share := x.event, p.Shares.Of(x.event.TenantID)
 	switch {
-	case share.isUsedUp(began):
-		made.busy = append(made.busy, e)
-	case l == quickly && (program.runsScripts || share.source.hasSpent(unhurried, began)):
+	case e.LostLeases > mostLostLeases:
+		p.add(made, x.program.giveUp(e), x.now, x.lane)
+		return
+	case x.lane == slowly:
+		lent, _ := share.Slow()
+		if lent == nil {
+			p.wait(made, e, share)
+			return
+		}
+		m.Reset(ctx, meter.EventLimit, lent)
+	case x.program.runsScripts || x.now.UnixNano() < x.program.slowUntil.Load():
 		made.slow = append(made.slow, e)
+		return
 	default:
-		p.add(made, program.Settle(e, done, now), now, l)
-		end := p.Now()
-		share.spend(end.Sub(began), end)
+		m.Reset(ctx, meter.Slice, share)
 	}
+	s := x.program.Settle(m, e, x.done, x.now)
+	m.Close()
+	if x.lane == slowly {
+		share.Observe(m.Steps())
+	}
+	switch err := m.Err(); {
+	case errors.Is(err, meter.ErrShare):
+		p.wait(made, e, share)
+	case errors.Is(err, meter.ErrLimit) && x.lane == quickly:
+		x.program.slowUntil.Store(x.now.Add(slowFor).UnixNano())
+		p.Shares.Count(shares.Routes, shares.Slow)
+		made.slow = append(made.slow, e)
+	case errors.Is(err, meter.ErrLimit):
+		p.Shares.Count(shares.Routes, shares.TooMuch)
+		p.add(made, s, x.now, x.lane)
+	case err != nil: // working has ended
+		made.later = append(made.later, e)
+	default:
+		p.add(made, s, x.now, x.lane)
+	}
+}
+
+// wait has an event wait until the tenant's share has time for it.
+func (p *Processor) wait(made *plan, e *eventhook.Event, share *shares.Share) {
+	p.Shares.Count(shares.Routes, shares.Waited)
+	e.NextRetryAt = new(share.Later())
+	made.busy = append(made.busy, e)
+}
+
+// mostLostLeases is how many leases in a row an event may lose. Instances that
+// are killed lose leases of events that are not to blame.
+const mostLostLeases = 10
+
+// giveUp settles an event whose leases were lost too often as a failed try.
+func (p *Program) giveUp(e *eventhook.Event) *eventhook.Settlement {
+	why := fmt.Sprintf("was leased %d times in a row without an outcome: each time the instance ended or the lease ran out before the event was processed", e.LostLeases)
+	return &eventhook.Settlement{Event: e, Retry: p.retry, Failure: why}
 }
 
 // add adds a settlement to a plan, unless it is too heavy for this lane.
@@ -113,11 +174,12 @@ func (p *Processor) doneActions(ctx context.Context, batch []*eventhook.Event) (
 }
 
 // passOn hands over what a plan has not settled, but for what could not be
-// read. Who has used up his time, or has too much in the slow lane, waits for
-// his leases to end; what was only not come to waits for its turn.
+// read. Events whose tenant's share is used up, or has too many events in the
+// slow lane, are given back for later; events that the plan did not reach wait
+// for their turn.
 func (p *Processor) passOn(ctx context.Context, made plan, l lane) {
-	p.leave(len(made.busy), "the filters and transforms of their sources have used up their time")
-	p.leave(len(p.slow.put(made.slow)), "too many of their tenants' are slow, or make much")
+	p.postpone(ctx, made.busy, "their tenants' shares of time for filters and transforms are used up")
+	p.postpone(ctx, p.later(p.slow.put(made.slow)), "too many of their tenants' are slow, or make much")
 	later := p.inTime(ctx, made.later)
 	if l == slowly {
 		p.slow.putBack(later)
@@ -139,11 +201,8 @@ func (p *Processor) inTime(ctx context.Context, events []*eventhook.Event) (inTi
 		}
 		inTime = append(inTime, e)
 	}
-	if len(old) == 0 {
-		return inTime
-	}
-	if err := p.Queue.ReleaseEvents(ctx, old); err != nil {
-		p.Log.Warn("events are given back only when their leases run out", "events", len(old), "error", err)
+	if len(old) > 0 {
+		p.release(ctx, old)
 	}
 	return inTime
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/shares"
 	"github.com/eventhook/eventhook/internal/snapshot"
 )
 
@@ -65,6 +66,7 @@ type Queue interface {
 	ClaimEvents(ctx context.Context, limit int, lease time.Duration) ([]*eventhook.Event, error)
 	SettleEvents(ctx context.Context, batch []*eventhook.Settlement) (lost []*eventhook.Settlement, err error)
 	DoneActions(ctx context.Context, events []eventhook.EventID) (map[eventhook.EventID][]eventhook.Action, error)
+	// ReleaseEvents gives events back: each is due at its NextRetryAt, or now.
 	ReleaseEvents(ctx context.Context, events []*eventhook.Event) error
 	EventsWake() <-chan struct{}
 }
@@ -97,6 +99,7 @@ type Deps struct {
 	Routing  Routing
 	Target   func(eventhook.Target) (Effector, error)
 	Observer Observer
+	Shares   *shares.Shares // of each tenant, of the time for its filters, transforms and targets
 	Log      *slog.Logger
 	Now      func() time.Time
 	Lease    time.Duration
@@ -105,14 +108,13 @@ type Deps struct {
 // Processor takes leased events and settles them.
 type Processor struct {
 	Deps
-	config     Config
-	inbox      *inbox
-	slow       *slowLane
-	calls      *callLane
-	programs   *snapshot.Cache[eventhook.SourceID, *Program]
-	allowances allowances
-	run        runner
-	leaving    leaving
+	config   Config
+	inbox    *inbox
+	slow     *slowLane
+	calls    *callLane
+	programs *snapshot.Cache[eventhook.SourceID, *Program]
+	run      runner
+	leaving  leaving
 }
 
 // programAge is how long compiled routes are trusted when no change is told; as
@@ -123,8 +125,8 @@ const programAge = 10 * time.Minute
 func New(config Config, deps Deps) *Processor {
 	p := &Processor{
 		Deps: deps, config: config, inbox: newInbox(config.InboxEvents, config.InboxBytes), slow: newSlowLane(config.InboxEvents/2, config.InboxBytes/2),
-		calls:      newCallLane(config.InboxEvents/2, config.InboxBytes/2, config.CallsAtOnce),
-		allowances: newAllowances(config.CachedSources), run: runAccepted,
+		calls: newCallLane(config.InboxEvents/2, config.InboxBytes/2, config.CallsAtOnce),
+		run:   runAccepted,
 	}
 	if config.Workers == 0 {
 		p.inbox.close()
@@ -205,9 +207,7 @@ func (p *Processor) giveBack() {
 	p.Log.Warn("the drain ended before all events in memory were processed; others will", "events", len(left))
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	if err := p.Queue.ReleaseEvents(ctx, left); err != nil {
-		p.Log.Warn("events are given back only when their leases run out", "events", len(left), "error", err)
-	}
+	p.release(ctx, left)
 }
 
 // poll claims due events from the database: those that no accept path handed

@@ -80,6 +80,9 @@ func (q *queue) ClaimEvents(ctx context.Context, limit int, lease time.Duration)
 		if len(claimed) == limit || r.due.IsZero() || r.due.After(time.Now()) {
 			continue
 		}
+		if r.Status == eventhook.EventProcessing {
+			r.LostLeases++
+		}
 		r.due = time.Now().Add(lease)
 		r.Status, r.Lease = eventhook.EventProcessing, eventhook.Lease{Token: r.Lease.Token + 1, Until: r.due}
 		e := r.Event
@@ -143,6 +146,7 @@ func (q *queue) settle(s *eventhook.Settlement) bool {
 			r.done = append(r.done, a.Action)
 		}
 	}
+	r.LostLeases = 0
 	r.Status, r.RetryCount, r.LastError, r.due = s.Status, s.RetryCount, s.LastError, s.NextRetryAt
 	if s.Status == eventhook.EventProcessing {
 		r.due = s.HoldUntil
@@ -166,6 +170,9 @@ func (q *queue) ReleaseEvents(ctx context.Context, events []*eventhook.Event) er
 	for _, e := range events {
 		if r := q.rows[e.ID]; ctx.Err() == nil && r.Lease.Token == e.Lease.Token && r.Status == eventhook.EventProcessing {
 			r.Status, r.due = eventhook.EventPending, time.Now()
+			if e.NextRetryAt != nil {
+				r.due = *e.NextRetryAt
+			}
 			q.released++
 		}
 	}

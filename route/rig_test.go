@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/shares"
 	"github.com/eventhook/eventhook/route"
 )
 
@@ -24,6 +25,7 @@ type rig struct {
 	settled  int   // events that all reported as settled
 	called   map[string]int
 	deferred int
+	shares   *shares.Shares
 	compile  func(eventhook.Target) (route.Effector, error)
 	routing  map[eventhook.SourceID]func() ([]eventhook.Route, error)
 	reads    int
@@ -92,16 +94,21 @@ func inBubble(t *testing.T, config func(*route.Config), f func(t *testing.T, b *
 		if config != nil {
 			config(&c)
 		}
-		b := &rig{queue: newQueue(), t: t, called: map[string]int{}, compile: compileTarget}
+		b := &rig{queue: newQueue(), t: t, called: map[string]int{}, compile: compileTarget, shares: newShares()}
 		b.routing = map[eventhook.SourceID]func() ([]eventhook.Route, error){{}: func() ([]eventhook.Route, error) { return routes, nil }}
 		b.Processor = route.New(c, route.Deps{
-			Queue: b, Routing: b, Target: func(t eventhook.Target) (route.Effector, error) { return b.compile(t) }, Observer: b, Log: slog.New(slog.NewTextHandler(&b.log, nil)), Now: time.Now, Lease: lease,
+			Queue: b, Routing: b, Target: func(t eventhook.Target) (route.Effector, error) { return b.compile(t) }, Observer: b, Shares: b.shares, Log: slog.New(slog.NewTextHandler(&b.log, nil)), Now: time.Now, Lease: lease,
 		})
 		f(t, b)
 		if b.stop != nil {
 			b.stop()
 		}
 	})
+}
+
+// newShares returns shares of 4 s that refill by half of a processor.
+func newShares() *shares.Shares {
+	return shares.New(shares.Config{Processors: 0.5, Burst: 4 * time.Second, Tenants: 100}, nil, time.Now)
 }
 
 // check is what Check finds wrong with a route.
@@ -117,7 +124,7 @@ func check(t testing.TB, r eventhook.Route) eventhook.Faults {
 // explain is what a program explains of an event.
 func explain(t testing.TB, p *route.Program, e *eventhook.Event) []route.Explanation {
 	t.Helper()
-	list, err := p.Explain(t.Context(), e, noon)
+	list, err := p.Explain(t.Context(), newShares(), e, noon)
 	if err != nil {
 		t.Fatalf("Explain: %v", err)
 	}

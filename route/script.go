@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"time"
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/filter"
+	"github.com/eventhook/eventhook/internal/meter"
 	"github.com/eventhook/eventhook/internal/script"
 )
 
@@ -56,7 +58,41 @@ func (s *subject) runScript(part string, program script.Program, input func() ([
 	if err != nil {
 		return nil, newProblem(part, err)
 	}
-	return s.run(program, in)
+	return s.runMetered(program, in)
+}
+
+// longestRun is when a process is killed at the latest.
+const longestRun = 3 * script.TimeLimit
+
+// runMetered takes the time limit of a run from the tenant's share before it,
+// and settles afterwards for the time that the run took, at most longestRun: the
+// rest was waiting for a process.
+func (s *subject) runMetered(program script.Program, in []byte) (json.RawMessage, error) {
+	if err := s.meter.UseTime(script.TimeLimit); err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	out, err := s.run(program, in)
+	took := min(time.Since(began), longestRun)
+	s.meter.ReturnTime(script.TimeLimit - took)
+	if over := took - script.TimeLimit; over > 0 && err == nil {
+		err = s.meter.UseTime(over)
+	}
+	return out, err
+}
+
+// stopped is the problem of a part of a route during which the meter stopped
+// the evaluation. No retry can help if it takes too many steps.
+func (s *subject) stopped(route, part string) *problem {
+	err := s.meter.Err()
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	if errors.Is(err, meter.ErrLimit) {
+		text = fmt.Sprintf("the evaluation of this event takes more than %s steps", spaced(meter.EventLimit))
+	}
+	return &problem{text: fmt.Sprintf("route %q %s: %s", eventhook.Cut(route, 200), part, text), transient: !errors.Is(err, meter.ErrLimit)}
 }
 
 // filterFunction asks a route's filter_function. One that throws says no, as

@@ -26,9 +26,8 @@ func (p *Processor) process(ctx context.Context, batch []*eventhook.Event, l lan
 		}
 		p.passOn(ctx, made, l)
 		if len(made.unread) > 0 && len(made.unread) < len(batch) && ctx.Err() == nil {
-			// Others were read, so this is about these sources only: nobody
-			// waits for them.
-			p.Log.Warn("events are left to their leases", "events", len(made.unread), "error", made.err)
+			// The routes of other sources were read: their events do not wait.
+			p.postpone(ctx, p.later(made.unread), "the routes of their sources cannot be read", "error", made.err)
 			return
 		}
 		batch = made.unread

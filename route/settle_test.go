@@ -91,13 +91,13 @@ func TestASourceThatCannotBeReadCostsNoOther(t *testing.T) {
 		}
 		b.Put(list)
 		b.run()
-		b.wantStatuses(states{eventhook.EventDelivered: 2, eventhook.EventProcessing: 2})
+		b.wantStatuses(states{eventhook.EventDelivered: 2, eventhook.EventPending: 2})
 		if got, want := b.reads, 2; got != want {
 			t.Errorf("reads of two sources: got %d, want %d", got, want)
 		}
 		b.handOver(1)
 		synctest.Wait()
-		b.wantStatuses(states{eventhook.EventDelivered: 3, eventhook.EventProcessing: 2})
+		b.wantStatuses(states{eventhook.EventDelivered: 3, eventhook.EventPending: 2})
 		b.set(func(*queue) { b.routing[broken] = b.routing[eventhook.SourceID{}] })
 		b.pass(lease + 2*time.Second)
 		b.wantStatuses(states{eventhook.EventDelivered: 5})

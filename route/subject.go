@@ -12,6 +12,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/filter"
+	"github.com/eventhook/eventhook/internal/meter"
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
@@ -20,6 +21,7 @@ import (
 // concurrent use.
 type subject struct {
 	filter.Subject
+	meter   *meter.Meter
 	run     runner
 	began   time.Time
 	headers map[string]string
@@ -34,10 +36,10 @@ type subject struct {
 // subjects keep room for fields from one event to the next.
 var subjects = sync.Pool{New: func() any { return &subject{} }}
 
-func newSubject(e *eventhook.Event, f *filter.Fields, run runner) *subject {
+func newSubject(m *meter.Meter, e *eventhook.Event, f *filter.Fields, run runner) *subject {
 	s, _ := subjects.Get().(*subject)
 	s.Begin(e, f)
-	s.run, s.began = run, time.Now()
+	s.meter, s.run, s.began = m, run, time.Now()
 	return s
 }
 

@@ -7,13 +7,15 @@ import (
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/api"
 	"github.com/eventhook/eventhook/internal/pg"
+	"github.com/eventhook/eventhook/internal/shares"
 	"github.com/eventhook/eventhook/route"
 )
 
 // routeExplainer explains the routes of sources as they are stored now.
 type routeExplainer struct {
-	db  *pg.DB
-	out outside
+	db     *pg.DB
+	out    outside
+	shares *shares.Shares
 }
 
 func (x routeExplainer) ExplainRoutes(ctx context.Context, source eventhook.SourceID, e *eventhook.Event) ([]api.RouteExplanation, error) {
@@ -22,7 +24,7 @@ func (x routeExplainer) ExplainRoutes(ctx context.Context, source eventhook.Sour
 		return nil, err
 	}
 	program := route.Compile(eventhook.RetryPolicy{}, routes, x.out.tryTarget)
-	explained, err := program.Explain(ctx, e, time.Now())
+	explained, err := program.Explain(ctx, x.shares, e, time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +37,7 @@ func (x routeExplainer) ExplainRoutes(ctx context.Context, source eventhook.Sour
 
 func (x routeExplainer) Backtest(ctx context.Context, r eventhook.Route, since time.Time, last, samples int) (*route.Backtest, error) {
 	return route.TryOnPast(ctx, r, x.out.tryTarget, route.Backtesting{
-		Tenant: r.TenantID, Last: last, Samples: samples,
+		Tenant: r.TenantID, Shares: x.shares, Last: last, Samples: samples,
 		Past: func(ctx context.Context, before eventhook.EventID, limit int) ([]*eventhook.Event, eventhook.EventID, error) {
 			return x.db.PastEvents(ctx, r.TenantID, r.SourceID, since, before, limit)
 		},

@@ -18,6 +18,7 @@ import (
 	"github.com/eventhook/eventhook/ingest"
 	"github.com/eventhook/eventhook/internal/api"
 	"github.com/eventhook/eventhook/internal/pg"
+	"github.com/eventhook/eventhook/internal/shares"
 	"github.com/eventhook/eventhook/internal/telemetry"
 	"github.com/eventhook/eventhook/internal/usage"
 	"github.com/eventhook/eventhook/route"
@@ -37,6 +38,7 @@ type gateway struct {
 	stopping      chan struct{} // closed when the stop begins
 	metrics       *telemetry.Metrics
 	meter         *usage.Meter
+	shares        *shares.Shares
 	keyUses       *api.KeyUses
 	health        *telemetry.Management
 	out           outside
@@ -134,11 +136,12 @@ func (g *gateway) wire() {
 	g.health = telemetry.NewManagement(g.metrics, g.db.Ping, map[string]string{"name": "eventhook", "version": version})
 	g.keyUses = api.NewKeyUses()
 	g.meter = usage.New(g.config.Ingest.CachedSources, g.db, g.log, time.Now)
+	g.shares = shares.New(g.config.Evaluation, g.metrics, time.Now)
 	g.out = newOutside(g.config, g.log)
 	g.wireSubscribers()
 	g.process = route.New(g.config.Route, route.Deps{
 		Queue: g.settler(), Routing: g.db, Observer: settled{g.metrics, g.meter}, Log: g.log, Now: time.Now, Lease: g.config.Lease(),
-		Target: g.out.compileTarget,
+		Shares: g.shares, Target: g.out.compileTarget,
 	})
 	g.batcher = ingest.NewBatcher(g.config.Ingest, g.config.Lease(), g.db, handoff{g.process, g.db}, g.metrics, g.log, time.Now)
 	g.metrics.WatchWaiting(g.batcher.Waiting)
@@ -162,7 +165,7 @@ func (g *gateway) router() http.Handler {
 		Events: g.db, Rejections: g.db, Work: g.db, Promises: g.db, Admin: g.db, Keys: g.db, Handshakes: g.db, AdminKey: g.keys.admin, CursorKey: g.keys.ring.Derive("cursors"),
 		Sources: g.db, RouteStore: g.db, EventTypes: g.db, Usage: g.db,
 		Subscriptions: g.db, Deliveries: g.db, Publisher: g.subscribers.publisher, Receivers: g.receivers(), Quotas: g.meter,
-		Explain: g.db, Routes: routeExplainer{g.db, g.out}, PublicURL: g.config.PublicURL, PublicKeys: g.publishedKeys,
+		Explain: g.db, Routes: routeExplainer{g.db, g.out, g.shares}, PublicURL: g.config.PublicURL, PublicKeys: g.publishedKeys,
 		ClientAddress: g.handler.Sender, KeyUses: g.keyUses, Refused: g.metrics.APIRefused,
 		Worked: g.metrics.Worked, Stopping: g.stopping, Log: g.log, Now: time.Now, Version: version,
 	})

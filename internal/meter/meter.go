@@ -101,6 +101,17 @@ func (m *Meter) UseTime(d time.Duration) error {
 	return m.err
 }
 
+// ReturnTime gives back the part of a time of UseTime that was not needed.
+func (m *Meter) ReturnTime(d time.Duration) {
+	if m == nil || d <= 0 {
+		return
+	}
+	m.used -= StepsIn(d)
+	if share, ok := m.share.(interface{ Return(steps int) }); ok {
+		share.Return(StepsIn(d))
+	}
+}
+
 // StepsIn is how many steps a duration is.
 func StepsIn(d time.Duration) int { return int(max(d, 0) / StepTime) }
 

@@ -19,6 +19,7 @@ type Share struct {
 	left float64 // below 0 when work that was begun took more
 	at   time.Time
 	next time.Time // when the last event that waits for the share is due
+	each float64   // steps of an evaluation on the slow path, of late
 }
 
 func newShare(config Config, now func() time.Time) *Share {
@@ -71,9 +72,20 @@ func (s *Share) timeOf(steps float64) time.Duration {
 	return time.Duration(math.Ceil(steps / s.perNanosecond))
 }
 
-// longestWait bounds how long an event waits for the share before it is tried
-// again.
-const longestWait = 10 * time.Minute
+// Observe notes how many steps an evaluation on the slow path took.
+func (s *Share) Observe(steps int) {
+	const of = 8 // the last few count
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.each += (float64(steps) - s.each) / of
+}
+
+// Bounds of how long an event waits for the share before it is tried again: the
+// least after the event before it, and the most in all.
+const (
+	leastApart  = 10 * time.Millisecond
+	longestWait = 10 * time.Minute
+)
 
 // Later is when an event that found the share used up is tried again: as soon as
 // the share has the steps for it, and after the events that were told so before,
@@ -83,7 +95,7 @@ func (s *Share) Later() time.Time {
 	defer s.mu.Unlock()
 	s.refill()
 	soonest := s.at.Add(s.timeOf(max(meter.EventLimit-s.left, 0)))
-	next := s.next.Add(s.timeOf(meter.EventLimit))
+	next := s.next.Add(max(s.timeOf(s.each), leastApart))
 	if next.Sub(s.at) > longestWait {
 		next = s.at.Add(longestWait / 2)
 	}

@@ -106,6 +106,9 @@ func TestEventsThatWaitComeBackOneAfterTheOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		share := shares.New(config, nil, time.Now).Of(acme)
 		share.Take(100_000_000)
+		for range 100 {
+			share.Observe(meter.EventLimit)
+		}
 		began := time.Now()
 		for n := 1; n <= 1400; n++ {
 			at := share.Later().Sub(began)

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/shares"
 )
 
 // Metrics counts what happens. Safe for concurrent use.
@@ -36,6 +37,7 @@ type Metrics struct {
 	work         *prometheus.CounterVec
 	queueAge     *prometheus.GaugeVec
 	apiRefused   *prometheus.CounterVec
+	evaluations  *prometheus.CounterVec
 	reasons      few
 	targets      few
 	outbound     outboundMetrics
@@ -83,16 +85,17 @@ func NewMetrics(outcomes []string) *Metrics {
 		made:         counters("actions_total", "Actions by target type and status.", "target_type", "status"),
 		calls: prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "eventhook", Name: "call_seconds",
 			Help: "Time of one call of an http target, by outcome.", Buckets: prometheus.ExponentialBuckets(0.002, 2, 16)}, []string{"outcome"}),
-		deferred:   counter("calls_deferred_events_total", "Events sent away for a while because too many calls waited, or theirs had no turn in time."),
-		work:       counters("executions_total", "What workers did with executions.", "act"),
-		apiRefused: counters("api_refused_total", "Calls of the API that were refused, by what their keys lacked.", "reason"),
+		deferred:    counter("calls_deferred_events_total", "Events sent away for a while because too many calls waited, or theirs had no turn in time."),
+		work:        counters("executions_total", "What workers did with executions.", "act"),
+		evaluations: counters("evaluations_total", "Evaluations of tenants' expressions that were not quick, by place: slow, too_much (stopped at the limit of one event), waited and refused (the tenant's share was used up).", "place", "outcome"),
+		apiRefused:  counters("api_refused_total", "Calls of the API that were refused, by what their keys lacked.", "reason"),
 		queueAge: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "eventhook", Name: "queue_age_seconds",
 			Help: "Age of the oldest due row of a queue; 0 when nothing is due."}, []string{"queue"}),
 		outbound: newOutboundMetrics(),
 	}
 	m.registry.MustRegister(m.outbound.all()...)
 	m.registry.MustRegister(m.requests, m.unverified, m.batchEvents, m.batchSeconds, m.batchFailed, m.settled, m.leasesLost,
-		m.settleTime, m.made, m.calls, m.deferred, m.work, m.queueAge, m.apiRefused,
+		m.settleTime, m.made, m.calls, m.deferred, m.work, m.queueAge, m.apiRefused, m.evaluations,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, o := range outcomes {
 		m.answered[o] = m.requests.WithLabelValues(o)
@@ -133,6 +136,11 @@ func (m *Metrics) WatchCalls(calls func() (waiting, running int)) {
 func (m *Metrics) watch(name, help string, read func() int) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "eventhook", Name: name, Help: help},
 		func() float64 { return float64(read()) }))
+}
+
+// Evaluated counts an evaluation of a tenant's expressions that was not quick.
+func (m *Metrics) Evaluated(place shares.Place, outcome shares.Outcome) {
+	m.evaluations.WithLabelValues(string(place), string(outcome)).Inc()
 }
 
 // Answered counts an answer of the ingest URL.

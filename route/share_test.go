@@ -1,0 +1,146 @@
+package route_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/route"
+)
+
+// slow is a route whose target takes 3 s.
+func slow() eventhook.Route {
+	r := newRoute("slow", "", "takes 3 s")
+	r.Filter = []byte(`{"body.id":7}`)
+	return r
+}
+
+func TestATenantsShareComesBackWithTime(t *testing.T) {
+	inBubble(t, roomy, func(t *testing.T, b *rig) {
+		sleepers(b)
+		b.run()
+		b.handOverOf(200, mean, 1, scripted("100ms"))
+		b.pass(12 * time.Second)
+		// 4 s of burst and half of what passed, less what an event must find there.
+		if got := b.delivered(mean); got < 80 || got > 4*10+12*5 {
+			t.Errorf("got %d events of 100 ms delivered in 12 s, want 80 to 100", got)
+		}
+		b.handOverOf(1, brisk, 2, scripted("100ms"))
+		b.pass(500 * time.Millisecond)
+		if got := b.delivered(brisk); got != 1 {
+			t.Errorf("got %d events of another tenant delivered, want 1 at once", got)
+		}
+		if got := b.statuses(); got[eventhook.EventPending] == 0 || b.released == 0 {
+			t.Errorf("got %v, want the events that wait to be given back", got)
+		}
+		b.pass(5 * time.Minute)
+		b.wantStatuses(states{eventhook.EventDelivered: 201})
+		b.set(func(q *queue) {
+			for _, r := range q.rows {
+				if r.LostLeases > 0 || r.RetryCount > 0 {
+					t.Fatalf("an event lost %d leases and was retried %d times, want none: it only waited", r.LostLeases, r.RetryCount)
+				}
+			}
+		})
+		if !strings.Contains(b.log.String(), "shares of time for filters and transforms are used up") {
+			t.Errorf("got the log %s, want it to tell", b.log.String())
+		}
+	})
+}
+
+func TestChangingARouteGivesNoNewTime(t *testing.T) {
+	inBubble(t, roomy, func(t *testing.T, b *rig) {
+		sleepers(b)
+		b.run()
+		b.handOverOf(200, mean, 1, scripted("100ms"))
+		for range 12 {
+			b.pass(time.Second)
+			b.ForgetAll()
+		}
+		if got := b.delivered(mean); got > 4*10+12*5 {
+			t.Errorf("got %d events of 100 ms delivered in 12 s, want at most 100", got)
+		}
+	})
+}
+
+// lost has the events' leases lost so often.
+func (b *rig) lost(times int) {
+	b.set(func(q *queue) {
+		for _, r := range q.rows {
+			r.LostLeases, r.due = times-1, time.Now() // its claim is one more
+		}
+	})
+}
+
+func TestAnEventThatLosesItsLeasesForEverEnds(t *testing.T) {
+	for _, c := range []struct {
+		lost int
+		want states
+	}{
+		{10, states{eventhook.EventDelivered: 1}}, // restarts that had nothing to do with it
+		{11, states{eventhook.EventFailed: 1}},
+	} {
+		inBubble(t, nil, func(t *testing.T, b *rig) {
+			b.add("push", lease)
+			b.lost(c.lost)
+			b.run()
+			b.pass(time.Second)
+			b.wantStatuses(c.want)
+			if c.lost <= 10 {
+				return
+			}
+			for _, r := range b.rows {
+				if !strings.Contains(r.LastError, "was leased 11 times in a row without an outcome") {
+					t.Errorf("got the reason %q, want how often it was leased", r.LastError)
+				}
+			}
+			b.pass(10 * time.Second) // its first retry
+			b.wantStatuses(states{eventhook.EventDelivered: 1})
+		}, newRoute("r", "", "ok"))
+	}
+}
+
+func TestAnEventOfLostLeasesAndNoRetriesIsDead(t *testing.T) {
+	inBubble(t, nil, func(_ *testing.T, b *rig) {
+		e := b.add("push", lease)
+		b.set(func(q *queue) { q.rows[e.ID].RetryCount = 3 })
+		b.lost(11)
+		b.run()
+		b.pass(time.Second)
+		b.wantStatuses(states{eventhook.EventDead: 1})
+	}, newRoute("r", "", "ok"))
+}
+
+func TestScriptsOfAnEventThatTakesTooLongAreNotRun(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, _ *rig) {
+		late := newRoute("late", "", "a")
+		late.FilterFunction = "const filter = () => true"
+		a := compile(slow(), late).Settle(nil, newEvent("push"), nil, noon).Actions[1]
+		if !strings.Contains(a.Failure, "took longer than 2s for this event") || a.Permanent {
+			t.Errorf("got %q, permanent %t; want that it was not run, and is tried again", a.Failure, a.Permanent)
+		}
+	})
+}
+
+func TestRoutesWithoutFiltersAreNeverBusy(t *testing.T) {
+	inBubble(t, nil, func(_ *testing.T, b *rig) {
+		b.run()
+		for range 3 {
+			b.handOver(1)
+			b.pass(3 * time.Second)
+		}
+		b.wantStatuses(states{eventhook.EventDelivered: 3}) // only filters and transforms count
+	}, newRoute("r", "", "takes 3 s"))
+}
+
+func TestWhatIsPlannedIsSettledWhileItsLeaseHolds(t *testing.T) {
+	inBubble(t, func(c *route.Config) { c.Workers, c.BatchSize = 1, 20 }, func(_ *testing.T, b *rig) {
+		b.handOver(20)
+		b.run()
+		b.pass(10 * time.Second)
+		b.wantStatuses(states{eventhook.EventDelivered: 3, eventhook.EventProcessing: 17})
+		b.pass(55 * time.Second) // the others follow one after the other, and no lease is waited for
+		b.wantStatuses(states{eventhook.EventDelivered: 20})
+	}, newRoute("r", "", "takes 3 s"))
+}
