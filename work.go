@@ -30,6 +30,10 @@ type Publication struct {
 	// instance's to send.
 	Deliveries []*Delivery
 	Generation int64
+	// Subscriptions want the event, if IsMatched: it was matched against the
+	// subscriptions of that generation.
+	Subscriptions []*Subscription
+	IsMatched     bool
 }
 
 // Call is a request to a place outside our database. It is made at least once:
@@ -94,6 +98,9 @@ type Settlement struct {
 	// Failure is why the event failed as a whole: no action was planned, and the
 	// event is retried as its policy says.
 	Failure string
+	// IsStale says that a settle wrote nothing, since what the event publishes
+	// must be matched against subscriptions that have changed. Plan it again.
+	IsStale bool
 	// MadeBytes is what the actions write into the database, but for a few.
 	MadeBytes int
 	// HoldUntil is when the lease ends of an event whose calls are still to be

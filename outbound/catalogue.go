@@ -10,6 +10,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/meter"
 	"github.com/eventhook/eventhook/internal/schema"
 	"github.com/eventhook/eventhook/internal/snapshot"
 )
@@ -108,9 +109,10 @@ func (c *catalogueEntry) size() int {
 }
 
 // Check returns the category of a published event's type, and what is wrong
-// with the event, for people: "" if nothing is, or if nobody can tell. It quotes
-// nothing of the data.
-func (c *Catalogue) Check(ctx context.Context, e *eventhook.Event) (category, fault string) {
+// with the event, for people: "" if nothing is, or if that cannot be told. It
+// quotes nothing of the data. The meter counts the work. Once it has stopped,
+// Check finds nothing wrong, and counts nothing: see Unchecked.
+func (c *Catalogue) Check(ctx context.Context, m *meter.Meter, e *eventhook.Event) (category, fault string) {
 	if c == nil {
 		return "", ""
 	}
@@ -127,16 +129,26 @@ func (c *Catalogue) Check(ctx context.Context, e *eventhook.Event) (category, fa
 	case entry.schema == nil:
 		return entry.category, ""
 	}
-	return entry.category, c.hold(key, entry, e.Body)
+	return entry.category, c.hold(m, key, entry, e.Body)
+}
+
+// Unchecked notes that an event takes too much work to be checked.
+func (c *Catalogue) Unchecked(e *eventhook.Event) {
+	if c != nil {
+		c.misfit(entryKey{e.TenantID, e.EventType}, MisfitUnchecked, schema.ErrTooMuch.Error())
+	}
 }
 
 // hold holds data against an entry's schema.
-func (c *Catalogue) hold(key entryKey, entry *catalogueEntry, data []byte) (fault string) {
+func (c *Catalogue) hold(m *meter.Meter, key entryKey, entry *catalogueEntry, data []byte) (fault string) {
 	now := c.now()
 	if now.Unix() < entry.restUntil.Load() {
 		return c.misfit(key, MisfitUnchecked, schema.ErrTooMuch.Error())
 	}
-	fault, err := entry.schema.Fault(data)
+	fault, err := entry.schema.Fault(m, data)
+	if m.Err() != nil {
+		return ""
+	}
 	if errors.Is(err, schema.ErrTooMuch) {
 		entry.restUntil.Store(now.Add(restFor).Unix())
 	}

@@ -63,7 +63,7 @@ func TestWhatTheCatalogueSays(t *testing.T) {
 		{"tenant.updated", `{}`, "eventhook", "", ""},
 	} {
 		o.misfits = nil
-		category, fault := c.Check(t.Context(), news(test.eventType, test.data))
+		category, fault := c.Check(t.Context(), nil, news(test.eventType, test.data))
 		if category != test.category || fault != test.fault || strings.Join(o.misfits, ",") != test.misfit {
 			t.Errorf("%s: got %q, %q, counted %q; want %q, %q, %q", test.eventType, category, fault, o.misfits, test.category, test.fault, test.misfit)
 		}
@@ -72,7 +72,7 @@ func TestWhatTheCatalogueSays(t *testing.T) {
 		t.Errorf("the log quotes data: %s", o.logged)
 	}
 	var none *outbound.Catalogue
-	if category, fault := none.Check(t.Context(), news("payment.made", "{}")); category != "" || fault != "" {
+	if category, fault := none.Check(t.Context(), nil, news("payment.made", "{}")); category != "" || fault != "" {
 		t.Errorf("none: got %q, %q; want nothing", category, fault)
 	}
 }
@@ -81,8 +81,8 @@ func TestMisfitsAreCountedAlwaysAndToldNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, c := catalogued()
 		for range 120 {
-			c.Check(t.Context(), news("payment.made", "{}"))
-			c.Check(t.Context(), news("payment.new", "{}"))
+			c.Check(t.Context(), nil, news("payment.made", "{}"))
+			c.Check(t.Context(), nil, news("payment.new", "{}"))
 			time.Sleep(time.Minute)
 		}
 		if len(o.misfits) != 240 {
@@ -98,7 +98,7 @@ func TestAChangeOfTheCatalogueTakesEffect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, c := catalogued()
 		category := func() string {
-			got, _ := c.Check(t.Context(), news("payment.lost", "{}"))
+			got, _ := c.Check(t.Context(), nil, news("payment.lost", "{}"))
 			return got
 		}
 		category()
@@ -131,7 +131,7 @@ func TestASchemaThatTakesTooMuchRests(t *testing.T) {
 			data string
 			wait time.Duration
 		}{{"1", 0}, {endless, time.Second}, {"1", time.Minute}, {"1", 0}} {
-			c.Check(t.Context(), news("payment.endless", step.data))
+			c.Check(t.Context(), nil, news("payment.endless", step.data))
 			time.Sleep(step.wait)
 		}
 		want := []string{outbound.MisfitShape, outbound.MisfitUnchecked, outbound.MisfitUnchecked, outbound.MisfitShape}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/meter"
 )
 
 // fanned is what the routed events of one transaction publish, matched against
@@ -15,6 +16,7 @@ type fanned struct {
 	rosters map[eventhook.TenantID]*Roster
 	events  []fannedEvent
 	rows    int // deliveries
+	budget  *meter.Meter
 }
 
 // fannedEvent is an event that an action publishes.
@@ -40,28 +42,31 @@ func (f *Fanout) match(ctx context.Context, m *fanned, batch []*eventhook.Settle
 	return batch, nil
 }
 
-// matchOne does so for one settlement.
+// matchOne does so for one settlement, or marks it stale.
 func (f *Fanout) matchOne(ctx context.Context, m *fanned, s *eventhook.Settlement) error {
-	rows := 0
+	rows, before := 0, len(m.events)
 	for i := range s.Actions {
 		a := &s.Actions[i]
 		p := a.Effect.Publication
-		if p == nil || a.Failure != "" || a.IsSettled {
+		if !isToPublish(a) {
 			continue
 		}
 		roster, err := f.roster(ctx, m, s.Event.TenantID)
 		if err != nil {
 			return err
 		}
-		e := f.published(ctx, s.Event, p)
-		to := deliveriesOf(e, roster.Match(e))
+		if s.IsStale = !f.isMatched(ctx, m.budget, s, p, roster); s.IsStale {
+			m.events = m.events[:before]
+			return nil
+		}
+		to := deliveriesOf(publishedEvent(s.Event, p), p.Subscriptions)
 		if rows += len(to.deliveries); rows > mostFannedByOne {
 			a.Effect, a.Permanent = eventhook.Effect{}, true
 			a.Failure = fmt.Sprintf("target %d: not done: one event is published to at most %d subscribers in all", a.TargetIndex+1, mostFannedByOne)
 			rows -= len(to.deliveries)
 			continue
 		}
-		p.Deliveries, p.Generation = to.deliveries, roster.generation
+		p.Deliveries = to.deliveries
 		m.events = append(m.events, fannedEvent{s, a, to})
 	}
 	m.rows += rows
@@ -84,20 +89,43 @@ func (f *Fanout) roster(ctx context.Context, m *fanned, tenant eventhook.TenantI
 	return roster, nil
 }
 
-// published is an event that a route makes of another, as subscribers get it.
-func (f *Fanout) published(ctx context.Context, of *eventhook.Event, p *eventhook.Publication) *eventhook.Event {
-	e := &eventhook.Event{
+// isMatched matches a publication against a roster, unless planning has done it,
+// and reports whether the budget was enough.
+func (f *Fanout) isMatched(ctx context.Context, budget *meter.Meter, s *eventhook.Settlement, p *eventhook.Publication, roster *Roster) bool {
+	if p.IsMatched && p.Generation == roster.generation {
+		return true
+	}
+	if budget.Err() != nil {
+		return false
+	}
+	tooSlow := f.matchAction(ctx, budget, s.Event, p, roster)
+	return budget.Err() == nil && len(tooSlow) == 0
+}
+
+// matchAction matches a publication against a roster.
+func (f *Fanout) matchAction(ctx context.Context, m *meter.Meter, of *eventhook.Event, p *eventhook.Publication, roster *Roster) (tooSlow []*eventhook.Subscription) {
+	e := publishedEvent(of, p)
+	if p.Envelope == nil { // else it was matched before
+		category, _ := f.Catalogue.Check(ctx, m, e)
+		p.Envelope = &eventhook.Envelope{Source: of.SourceSlug, Category: category}
+		if m.Err() != nil {
+			p.Envelope = nil
+		}
+	}
+	e.Envelope = p.Envelope
+	p.Subscriptions, tooSlow = roster.Match(m, e)
+	p.Generation, p.IsMatched = roster.generation, m.Err() == nil
+	return tooSlow
+}
+
+// publishedEvent is an event that a route makes of another, as subscribers get it.
+func publishedEvent(of *eventhook.Event, p *eventhook.Publication) *eventhook.Event {
+	return &eventhook.Event{
 		ID: p.ID, TenantID: of.TenantID, SourceSlug: of.SourceSlug, Origin: eventhook.OriginRoute, Status: eventhook.EventDelivered,
 		EventType: p.EventType, IdempotencyKey: p.IdempotencyKey, ContentType: "application/json", BodySize: len(p.Data),
 		TraceID: of.TraceID, RequestID: of.RequestID, CorrelationID: cmp.Or(of.CorrelationID, of.ID.String()),
-		Payload: eventhook.Payload{Body: p.Data},
+		Payload: eventhook.Payload{Body: p.Data}, Envelope: p.Envelope,
 	}
-	if p.Envelope == nil { // else it was matched before
-		category, _ := f.Catalogue.Check(ctx, e)
-		p.Envelope = &eventhook.Envelope{Source: of.SourceSlug, Category: category}
-	}
-	e.Envelope = p.Envelope
-	return e
 }
 
 func (m *fanned) reserve(room Room) {

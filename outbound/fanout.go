@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"slices"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/meter"
+	"github.com/eventhook/eventhook/internal/shares"
 )
 
 // Settler settles routed events in one transaction, those that they publish
@@ -21,9 +25,11 @@ type Settler interface {
 // processor of events and the store.
 type Fanout struct {
 	Rosters   *Rosters
-	Catalogue *Catalogue // may be nil
+	Catalogue *Catalogue     // may be nil
+	Shares    *shares.Shares // of each tenant, of the time for its filters and schemas
 	Room      Room
 	Next      Settler
+	Log       *slog.Logger
 }
 
 // What one transaction may make.
@@ -32,12 +38,45 @@ const (
 	mostFannedByOne = 100_000 // deliveries of what one event publishes
 )
 
+// Match matches what an event's routes publish against the tenant's
+// subscriptions, as a part of planning it: the meter counts the work, and
+// SettleEvents evaluates no filter as long as the subscriptions stay the same.
+// Once the meter has reached its limit, the actions that are not matched fail.
+// What cannot be read now is matched when it is settled.
+func (f *Fanout) Match(ctx context.Context, m *meter.Meter, s *eventhook.Settlement) {
+	for i := range s.Actions {
+		a := &s.Actions[i]
+		if !isToPublish(a) {
+			continue
+		}
+		roster, err := f.Rosters.of(ctx, s.Event.TenantID)
+		if err != nil {
+			return
+		}
+		tooSlow := f.matchAction(ctx, m, s.Event, a.Effect.Publication, roster)
+		if errors.Is(m.Err(), meter.ErrLimit) {
+			a.Effect, a.Permanent = eventhook.Effect{}, true
+			a.Failure = fmt.Sprintf("route %q target %d: not done: %s", a.RouteName, a.TargetIndex+1, tooMuchMatching)
+			continue
+		}
+		tellTooSlow(f.Log, f.Shares, s.Event, tooSlow)
+	}
+}
+
 // SettleEvents settles a batch, in several transactions if those who get what
 // it publishes are many. On an error some of them may have been settled.
-// Repeating it makes no second delivery.
+// Repeating it makes no second delivery. Events that were not matched against
+// the subscriptions of now are matched again, together within one slice of
+// steps, so that one tenant's filters do not hold up the events of others in the
+// batch. The events for which that is not enough are among the lost ones, and
+// IsStale.
 func (f *Fanout) SettleEvents(ctx context.Context, batch []*eventhook.Settlement) (lost []*eventhook.Settlement, err error) {
+	for _, s := range batch {
+		s.IsStale = false
+	}
+	m := meter.New(ctx, meter.Slice, nil)
 	for len(batch) > 0 {
-		part, more, err := f.settleSome(ctx, batch)
+		part, more, err := f.settleSome(ctx, m, batch)
 		if lost = append(lost, more...); err != nil {
 			return nil, err
 		}
@@ -47,17 +86,21 @@ func (f *Fanout) SettleEvents(ctx context.Context, batch []*eventhook.Settlement
 }
 
 // settleSome settles the first of a batch, as many as one transaction may.
-func (f *Fanout) settleSome(ctx context.Context, batch []*eventhook.Settlement) (part, lost []*eventhook.Settlement, err error) {
+func (f *Fanout) settleSome(ctx context.Context, budget *meter.Meter, batch []*eventhook.Settlement) (part, lost []*eventhook.Settlement, err error) {
 	for range mostMatches {
-		var m fanned
+		m := fanned{budget: budget}
 		if part, err = f.match(ctx, &m, batch); err != nil {
 			return nil, nil, err
 		}
+		settling, stale := split(part)
+		if len(settling) == 0 {
+			return part, stale, nil
+		}
 		m.reserve(f.Room)
-		lost, err = f.Next.SettleEvents(ctx, part)
+		lost, err = f.Next.SettleEvents(ctx, settling)
 		if err == nil {
 			m.settled(f.Room, lost)
-			return part, lost, nil
+			return part, append(lost, stale...), nil
 		}
 		m.release(f.Room)
 		if !errors.Is(err, eventhook.ErrStaleSubscriptions) {
@@ -68,4 +111,26 @@ func (f *Fanout) settleSome(ctx context.Context, batch []*eventhook.Settlement) 
 		}
 	}
 	return nil, nil, fmt.Errorf("settle events: %w", errUnsettled)
+}
+
+// split parts the stale settlements from the others.
+func split(part []*eventhook.Settlement) (settling, stale []*eventhook.Settlement) {
+	if !slices.ContainsFunc(part, isStale) {
+		return part, nil
+	}
+	for _, s := range part {
+		if s.IsStale {
+			stale = append(stale, s)
+		} else {
+			settling = append(settling, s)
+		}
+	}
+	return settling, stale
+}
+
+func isStale(s *eventhook.Settlement) bool { return s.IsStale }
+
+// isToPublish reports whether an action is to publish an event.
+func isToPublish(a *eventhook.PlannedAction) bool {
+	return a.Effect.Publication != nil && a.Failure == "" && !a.IsSettled
 }

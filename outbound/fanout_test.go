@@ -14,7 +14,7 @@ import (
 )
 
 func newFanout(o *office) *outbound.Fanout {
-	return &outbound.Fanout{Rosters: o.rosters(), Room: o, Next: o}
+	return &outbound.Fanout{Rosters: o.rosters(), Shares: newShares(), Room: o, Next: o, Log: o.log}
 }
 
 // publishing is what becomes of an event of acme's that publishes events of

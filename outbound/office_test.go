@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/shares"
 	"github.com/eventhook/eventhook/outbound"
 )
 
@@ -78,6 +79,9 @@ func (o *office) set(change func()) {
 	defer o.mu.Unlock()
 	change()
 }
+
+// newShares returns shares as they are by default.
+func newShares() *shares.Shares { return shares.New(shares.DefaultConfig(), nil, time.Now) }
 
 func (o *office) rosters() *outbound.Rosters {
 	return outbound.NewRosters(100_000, o, o.log, time.Now)

@@ -8,6 +8,8 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/batch"
+	"github.com/eventhook/eventhook/internal/meter"
+	"github.com/eventhook/eventhook/internal/shares"
 	"github.com/eventhook/eventhook/internal/turns"
 )
 
@@ -31,7 +33,8 @@ type PublishObserver interface {
 // PublisherDeps are what a publisher works with.
 type PublisherDeps struct {
 	Rosters   *Rosters
-	Catalogue *Catalogue // may be nil
+	Catalogue *Catalogue     // may be nil
+	Shares    *shares.Shares // of each tenant, of the time for its filters and schemas
 	Store     PublishStore
 	Room      Room
 	Observer  PublishObserver
@@ -64,6 +67,7 @@ var (
 	errPublishStopping = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "this instance is stopping; publish it again", RetryAfter: time.Second}
 	errUnsettled       = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "the tenant's subscriptions change too fast; publish it again later", RetryAfter: time.Second}
 	errStoreDown       = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "the event could not be stored; publish it again later", RetryAfter: time.Second}
+	errTooMuchMatching = &eventhook.Error{Kind: eventhook.KindInvalid, Message: tooMuchMatching}
 	errNotPublished    = errors.New("the event could not be stored")
 	errPublishRefused  = errors.New("the database refused the event")
 )
@@ -98,17 +102,24 @@ const mostInLine = 64
 // caller knows; the rest it fills in. When its key was seen before, the Status
 // is EventDuplicate and DuplicateOf the first's id. The error is of
 // KindUnavailable when the event was not stored and should be sent again later;
-// it is ctx's when that ended before the event was tried. The event must not be
+// of KindRateLimited when the tenant's share of time for filters is used up; of
+// KindInvalid when the filters take too many steps for this event; it is ctx's
+// when that ended before the event was tried. The event must not be
 // changed afterwards, and of the deliveries only Count is for the caller.
 func (p *Publisher) Publish(ctx context.Context, e *eventhook.Event) (*eventhook.Publishing, error) {
-	p.complete(ctx, e)
+	if err := p.complete(ctx, e); err != nil {
+		return nil, err
+	}
 	isMyTurn := false
 	for range mostMatches {
 		roster, err := p.Rosters.of(ctx, e.TenantID)
 		if err != nil {
 			return nil, err
 		}
-		matched := roster.Match(e)
+		matched, err := p.match(ctx, roster, e)
+		if err != nil {
+			return nil, err
+		}
 		if len(matched) >= p.many && !isMyTurn {
 			pass, err := p.takeTurn(ctx, e.TenantID)
 			if err != nil {
@@ -128,6 +139,19 @@ func (p *Publisher) Publish(ctx context.Context, e *eventhook.Event) (*eventhook
 	return nil, errUnsettled
 }
 
+// match finds the subscriptions that get an event.
+func (p *Publisher) match(ctx context.Context, roster *Roster, e *eventhook.Event) (matched []*eventhook.Subscription, err error) {
+	var tooSlow []*eventhook.Subscription
+	err = p.Shares.Evaluate(ctx, e.TenantID, shares.Subscriptions, func(m *meter.Meter) { matched, tooSlow = roster.Match(m, e) })
+	if errors.Is(err, meter.ErrLimit) {
+		return nil, errTooMuchMatching
+	}
+	if err == nil {
+		tellTooSlow(p.Log, p.Shares, e, tooSlow)
+	}
+	return matched, err
+}
+
 // takeTurn waits until no other event for many of the tenant's is being stored.
 func (p *Publisher) takeTurn(ctx context.Context, of eventhook.TenantID) (pass func(), err error) {
 	line := p.lines.Join(of)
@@ -145,7 +169,7 @@ func (p *Publisher) takeTurn(ctx context.Context, of eventhook.TenantID) (pass f
 }
 
 // complete fills in what every published event has.
-func (p *Publisher) complete(ctx context.Context, e *eventhook.Event) {
+func (p *Publisher) complete(ctx context.Context, e *eventhook.Event) error {
 	if e.ID.IsZero() {
 		e.ID = eventhook.NewID[eventhook.Event](p.Now())
 	}
@@ -163,11 +187,18 @@ func (p *Publisher) complete(ctx context.Context, e *eventhook.Event) {
 	if e.Envelope != nil {
 		envelope = *e.Envelope
 	}
-	category, _ := p.Catalogue.Check(ctx, e)
+	var category string
+	err := p.Shares.Evaluate(ctx, e.TenantID, shares.Schemas, func(m *meter.Meter) { category, _ = p.Catalogue.Check(ctx, m, e) })
+	if errors.Is(err, meter.ErrLimit) { // a catalogue refuses nothing
+		p.Catalogue.Unchecked(e)
+	} else if err != nil {
+		return err
+	}
 	if envelope.Category == "" {
 		envelope.Category = category
 	}
 	e.Envelope = &envelope
+	return nil
 }
 
 // store waits for the commit that an event is in.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/filter"
+	"github.com/eventhook/eventhook/internal/meter"
 )
 
 // Roster is a tenant's subscriptions at one generation, compiled once and
@@ -101,21 +102,40 @@ func FilterHolds(text json.RawMessage, e *eventhook.Event) bool {
 	return (&taker{filter: f}).passes(&s)
 }
 
+// mostOfFilter is how many steps one subscription's filter may take for an event:
+// a quarter of what the event may take, so that one subscriber's filter does not
+// keep the event from the others.
+const mostOfFilter = meter.EventLimit / 4
+
 // Match returns the subscriptions that get an event, each once, in the order in
 // which they were given. They must not be changed. Among them are paused ones,
-// those whose secrets are lost, and those of agents: their deliveries wait.
-func (r *Roster) Match(e *eventhook.Event) (matched []*eventhook.Subscription) {
+// those whose secrets are lost, and those of agents: their deliveries wait. A
+// subscription whose filter takes more than mostOfFilter steps does not get the
+// event, and is among tooSlow. The meter counts the work; once it has stopped,
+// the result must not be used.
+func (r *Roster) Match(m *meter.Meter, e *eventhook.Event) (matched, tooSlow []*eventhook.Subscription) {
 	if len(r.takers) == 0 || !eventhook.IsForTenants(e.EventType) {
-		return nil
+		return nil, nil
 	}
 	var s *filter.Subject
 	r.types.Each(e.EventType, func(i int) {
 		t := &r.takers[i]
-		if t.filter != nil && s == nil {
-			s, _ = publishedSubjects.Get().(*filter.Subject)
-			s.Begin(e, &r.fields)
+		if t.filter == nil {
+			matched = append(matched, t.Subscription)
+			return
 		}
-		if t.filter == nil || t.passes(s) {
+		if s == nil {
+			s, _ = publishedSubjects.Get().(*filter.Subject)
+			s.Begin(m, e, &r.fields)
+		}
+		passes := false
+		err := m.Within(mostOfFilter, func() { passes = t.passes(s) })
+		switch {
+		case err != nil:
+			tooSlow = append(tooSlow, t.Subscription)
+			s.End() // it has kept what was not found for want of steps
+			s.Begin(m, e, &r.fields)
+		case passes:
 			matched = append(matched, t.Subscription)
 		}
 	})
@@ -123,7 +143,7 @@ func (r *Roster) Match(e *eventhook.Event) (matched []*eventhook.Subscription) {
 		s.End()
 		publishedSubjects.Put(s)
 	}
-	return matched
+	return matched, tooSlow
 }
 
 // publishedSubjects keep room for fields from one event to the next.

@@ -77,7 +77,7 @@ func TestWhoGetsAnEvent(t *testing.T) {
 	} {
 		e := news(c.eventType, c.data)
 		e.SourceSlug = "shop"
-		if got := strings.Join(namesOf(r.Match(e)), ","); got != c.want {
+		if got := strings.Join(namesOf(r.Wants(e)), ","); got != c.want {
 			t.Errorf("%q with %s: got %s, want %s", c.eventType, c.data, got, c.want)
 		}
 	}
@@ -161,7 +161,7 @@ func TestMatchingByIndexIsMatchingOneByOne(t *testing.T) {
 					want = append(want, s.Name)
 				}
 			}
-			if diff := cmp.Diff(want, namesOf(r.Match(e))); diff != "" {
+			if diff := cmp.Diff(want, namesOf(r.Wants(e))); diff != "" {
 				t.Fatalf("%q with %s of %v (-want +got):\n%s", e.EventType, e.Body, list, diff)
 			}
 		}
@@ -190,7 +190,7 @@ func TestThoseWhoGetNothingAllocateNothing(t *testing.T) {
 	for claim, e := range map[string]*eventhook.Event{"by their filters": news("payment.made", sale), "by type": news("order.made", sale)} {
 		allocations := func(n int) float64 {
 			r := outbound.CompileRoster(1, crowd(n), nil)
-			return testing.AllocsPerRun(200, func() { r.Match(e) })
+			return testing.AllocsPerRun(200, func() { r.Match(nil, e) })
 		}
 		if few, many := allocations(10), allocations(5000); many > few+1 {
 			t.Errorf("%s: got %.0f allocations with 5000 subscriptions, want those with ten, %.0f", claim, many, few)
@@ -210,7 +210,7 @@ func BenchmarkRoster(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				c.Match(e)
+				c.Match(nil, e)
 			}
 		})
 	}
@@ -218,9 +218,9 @@ func BenchmarkRoster(b *testing.B) {
 		var ofFew, ofMany time.Duration
 		for b.Loop() {
 			began := time.Now()
-			few.Match(e)
+			few.Match(nil, e)
 			between := time.Now()
-			many.Match(e)
+			many.Match(nil, e)
 			ofFew, ofMany = ofFew+between.Sub(began), ofMany+time.Since(between)
 		}
 		b.ReportMetric(ofMany.Seconds()/ofFew.Seconds(), "ratio(at-most-1.5)")

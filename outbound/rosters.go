@@ -66,14 +66,13 @@ func NewRosters(size int, from Subscriptions, log *slog.Logger, now func() time.
 	return &Rosters{cache: snapshot.NewWeighed(size, (*Roster).size, rosterAge, now, load), gone: gone}
 }
 
-// Match returns the subscriptions that get an event, see Roster.Match, and the
-// generation against which it was matched.
-func (r *Rosters) Match(ctx context.Context, e *eventhook.Event) (generation int64, matched []*eventhook.Subscription, err error) {
-	roster, err := r.of(ctx, e.TenantID)
+// Generation is that of a tenant's subscriptions.
+func (r *Rosters) Generation(ctx context.Context, tenant eventhook.TenantID) (int64, error) {
+	roster, err := r.of(ctx, tenant)
 	if err != nil {
-		return 0, nil, err
+		return 0, err
 	}
-	return roster.generation, roster.Match(e), nil
+	return roster.generation, nil
 }
 
 func (r *Rosters) of(ctx context.Context, tenant eventhook.TenantID) (*Roster, error) {

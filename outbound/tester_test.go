@@ -28,11 +28,11 @@ type testOffice struct {
 }
 
 func (o *testOffice) tester() *outbound.Tester {
-	return &outbound.Tester{Sender: o, Matcher: o, Store: o, Now: func() time.Time { return eventTime }}
+	return &outbound.Tester{Sender: o, Generations: o, Store: o, Now: func() time.Time { return eventTime }}
 }
 
-func (o *testOffice) Match(context.Context, *eventhook.Event) (int64, []*eventhook.Subscription, error) {
-	return o.known, []*eventhook.Subscription{newSubscription("https://another.example/")}, o.fails
+func (o *testOffice) Generation(context.Context, eventhook.TenantID) (int64, error) {
+	return o.known, o.fails
 }
 
 func (o *testOffice) Forget(eventhook.TenantID) {

@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eventhook/eventhook"
-	"github.com/eventhook/eventhook/internal/shares"
 	"github.com/eventhook/eventhook/internal/payload"
+	"github.com/eventhook/eventhook/internal/shares"
 )
 
 // echo is a target that gets what it is given, if the event has an id.

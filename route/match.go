@@ -175,7 +175,7 @@ func (p *Program) plan(c *compiled, s *subject, view *payload.View, problem *pro
 	if err != nil {
 		a.Failure, a.Permanent = fmt.Sprintf("target %d: %s", index+1, err), !errors.Is(err, eventhook.ErrUnknownTarget)
 	}
-	if s.meter.Err() != nil {
+	if s.Meter.Err() != nil {
 		stopped := s.stopped(c.route.Name, fmt.Sprintf("target %d", index+1))
 		a.Effect, a.Failure, a.Permanent = eventhook.Effect{}, stopped.text, !stopped.transient
 	}

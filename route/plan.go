@@ -22,12 +22,13 @@ const (
 // plan is what becomes of a batch.
 type plan struct {
 	settlements []*eventhook.Settlement
-	slow        []*eventhook.Event // for the slow lane
-	busy        []*eventhook.Event // whose tenant's share is used up
-	later       []*eventhook.Event // not come to
-	unread      []*eventhook.Event // whose routes or earlier actions could not be read
-	err         error              // why
-	load        load               // of the settlements
+	slow        []*eventhook.Event         // for the slow lane
+	busy        []*eventhook.Event         // whose tenant's share is used up
+	later       []*eventhook.Event         // not come to
+	unread      []*eventhook.Event         // whose routes or earlier actions could not be read
+	err         error                      // why
+	used        map[eventhook.TenantID]int // steps of the tenants' expressions
+	load        load                       // of the settlements
 }
 
 // plan matches a batch. A source that answers with an error costs only its own
@@ -84,6 +85,20 @@ type eventPlan struct {
 	lane    lane
 }
 
+// mostQuick is how many steps a tenant's events may take in one batch of the
+// quick lane, about 10 ms: the events of others wait for the batch.
+const mostQuick = 10 * meter.Slice
+
+func (p *plan) use(tenant eventhook.TenantID, steps int) {
+	if steps == 0 {
+		return
+	}
+	if p.used == nil {
+		p.used = map[eventhook.TenantID]int{}
+	}
+	p.used[tenant] += steps
+}
+
 // slowFor is how long the events of a source go to the slow lane at once, after
 // one of them needed it.
 const slowFor = 10 * time.Second
@@ -103,14 +118,18 @@ func (p *Processor) planEvent(ctx context.Context, m *meter.Meter, made *plan, x
 			return
 		}
 		m.Reset(ctx, meter.EventLimit, lent)
-	case x.program.runsScripts || x.now.UnixNano() < x.program.slowUntil.Load():
+	case x.program.runsScripts || x.now.UnixNano() < x.program.slowUntil.Load() || made.used[e.TenantID] > mostQuick:
 		made.slow = append(made.slow, e)
 		return
 	default:
 		m.Reset(ctx, meter.Slice, share)
 	}
 	s := x.program.Settle(m, e, x.done, x.now)
+	if p.Fanout != nil && m.Err() == nil {
+		p.Fanout.Match(ctx, m, s)
+	}
 	m.Close()
+	made.use(e.TenantID, m.Steps())
 	if x.lane == slowly {
 		share.Observe(m.Steps())
 	}
@@ -179,13 +198,19 @@ func (p *Processor) doneActions(ctx context.Context, batch []*eventhook.Event) (
 // for their turn.
 func (p *Processor) passOn(ctx context.Context, made plan, l lane) {
 	p.postpone(ctx, made.busy, "their tenants' shares of time for filters and transforms are used up")
-	p.postpone(ctx, p.later(p.slow.put(made.slow)), "too many of their tenants' are slow, or make much")
+	p.putSlow(ctx, made.slow)
 	later := p.inTime(ctx, made.later)
 	if l == slowly {
 		p.slow.putBack(later)
 		return
 	}
 	p.inbox.putBack(later)
+}
+
+// putSlow passes events on to the slow lane. Events for which it has no room are
+// given back for later.
+func (p *Processor) putSlow(ctx context.Context, events []*eventhook.Event) {
+	p.postpone(ctx, p.later(p.slow.put(events)), "too many of their tenants' are slow, or make much")
 }
 
 // inTime gives back the events whose leases are half over, which may end

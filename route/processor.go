@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/meter"
 	"github.com/eventhook/eventhook/internal/shares"
 	"github.com/eventhook/eventhook/internal/snapshot"
 )
@@ -61,7 +62,8 @@ func (c Config) Validate() eventhook.Faults {
 }
 
 // Queue is where events are leased and settled. SettleEvents is atomic and
-// returns the settlements whose lease was lost, of which it wrote nothing.
+// returns the settlements of which it wrote nothing: their leases were lost, or
+// they are IsStale and must be planned again.
 type Queue interface {
 	ClaimEvents(ctx context.Context, limit int, lease time.Duration) ([]*eventhook.Event, error)
 	SettleEvents(ctx context.Context, batch []*eventhook.Settlement) (lost []*eventhook.Settlement, err error)
@@ -69,6 +71,14 @@ type Queue interface {
 	// ReleaseEvents gives events back: each is due at its NextRetryAt, or now.
 	ReleaseEvents(ctx context.Context, events []*eventhook.Event) error
 	EventsWake() <-chan struct{}
+}
+
+// Fanout matches what an event's routes publish against its tenant's
+// subscriptions, as a part of planning the event: the meter counts the work. If
+// the meter stops, the settlement must not be used, unless it stopped at its
+// limit: then the actions fail for which that was not enough.
+type Fanout interface {
+	Match(ctx context.Context, m *meter.Meter, s *eventhook.Settlement)
 }
 
 // Routing tells a source's retries and enabled routes in their order.
@@ -99,6 +109,7 @@ type Deps struct {
 	Routing  Routing
 	Target   func(eventhook.Target) (Effector, error)
 	Observer Observer
+	Fanout   Fanout         // may be nil
 	Shares   *shares.Shares // of each tenant, of the time for its filters, transforms and targets
 	Log      *slog.Logger
 	Now      func() time.Time

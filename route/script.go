@@ -68,15 +68,15 @@ const longestRun = 3 * script.TimeLimit
 // and settles afterwards for the time that the run took, at most longestRun: the
 // rest was waiting for a process.
 func (s *subject) runMetered(program script.Program, in []byte) (json.RawMessage, error) {
-	if err := s.meter.UseTime(script.TimeLimit); err != nil {
+	if err := s.Meter.UseTime(script.TimeLimit); err != nil {
 		return nil, err
 	}
 	began := time.Now()
 	out, err := s.run(program, in)
 	took := min(time.Since(began), longestRun)
-	s.meter.ReturnTime(script.TimeLimit - took)
+	s.Meter.ReturnTime(script.TimeLimit - took)
 	if over := took - script.TimeLimit; over > 0 && err == nil {
-		err = s.meter.UseTime(over)
+		err = s.Meter.UseTime(over)
 	}
 	return out, err
 }
@@ -84,7 +84,7 @@ func (s *subject) runMetered(program script.Program, in []byte) (json.RawMessage
 // stopped is the problem of a part of a route during which the meter stopped
 // the evaluation. No retry can help if it takes too many steps.
 func (s *subject) stopped(route, part string) *problem {
-	err := s.meter.Err()
+	err := s.Meter.Err()
 	if err == nil {
 		return nil
 	}

@@ -37,7 +37,8 @@ func (p *Processor) process(ctx context.Context, batch []*eventhook.Event, l lan
 	}
 }
 
-// settle writes settlements down and returns those that were written.
+// settle writes settlements down and returns those that were written. Stale ones
+// go to the slow lane, to be planned again.
 func (p *Processor) settle(ctx context.Context, settlements []*eventhook.Settlement, began time.Time) []*eventhook.Settlement {
 	lost, err := p.Queue.SettleEvents(ctx, settlements)
 	for wait := firstPause; err != nil; wait = min(2*wait, mostPause) {
@@ -46,10 +47,18 @@ func (p *Processor) settle(ctx context.Context, settlements []*eventhook.Settlem
 		}
 		lost, err = p.Queue.SettleEvents(ctx, settlements)
 	}
+	settled := without(settlements, lost)
+	var stale []*eventhook.Event
+	lost = slices.DeleteFunc(lost, func(s *eventhook.Settlement) bool {
+		if s.IsStale {
+			stale = append(stale, s.Event)
+		}
+		return s.IsStale
+	})
+	p.putSlow(ctx, stale)
 	for _, s := range lost {
 		p.Log.Warn("an event's lease ran out before it was settled; whoever holds it now processes it", "event", s.Event.ID)
 	}
-	settled := without(settlements, lost)
 	p.Observer.Settled(settled, len(lost), p.Now().Sub(began))
 	return settled
 }

@@ -139,8 +139,9 @@ func (g *gateway) wire() {
 	g.shares = shares.New(g.config.Evaluation, g.metrics, time.Now)
 	g.out = newOutside(g.config, g.log)
 	g.wireSubscribers()
+	settler := g.settler()
 	g.process = route.New(g.config.Route, route.Deps{
-		Queue: g.settler(), Routing: g.db, Observer: settled{g.metrics, g.meter}, Log: g.log, Now: time.Now, Lease: g.config.Lease(),
+		Queue: settler, Fanout: settler.fanout, Routing: g.db, Observer: settled{g.metrics, g.meter}, Log: g.log, Now: time.Now, Lease: g.config.Lease(),
 		Shares: g.shares, Target: g.out.compileTarget,
 	})
 	g.batcher = ingest.NewBatcher(g.config.Ingest, g.config.Lease(), g.db, handoff{g.process, g.db}, g.metrics, g.log, time.Now)

@@ -55,9 +55,9 @@ func (g *gateway) wireSubscribers() {
 	})
 	g.metrics.WatchDispatch(func() telemetry.Dispatching { return telemetry.Dispatching(s.dispatcher.Standing()) })
 	s.publisher = outbound.NewPublisher(c.Publish, outbound.PublisherDeps{
-		Rosters: s.rosters, Catalogue: s.catalogue, Store: g.db, Room: room{s.dispatcher, g.db}, Observer: g.metrics, Log: g.log, Now: time.Now,
+		Rosters: s.rosters, Catalogue: s.catalogue, Shares: g.shares, Store: g.db, Room: room{s.dispatcher, g.db}, Observer: g.metrics, Log: g.log, Now: time.Now,
 	})
-	s.tester = &outbound.Tester{Sender: sender, Matcher: s.rosters, Store: g.db, Now: time.Now}
+	s.tester = &outbound.Tester{Sender: sender, Generations: s.rosters, Store: g.db, Now: time.Now}
 }
 
 // published settles events, and delivers what their routes publish.
@@ -72,7 +72,7 @@ func (p published) SettleEvents(ctx context.Context, batch []*eventhook.Settleme
 
 func (g *gateway) settler() published {
 	s := &g.subscribers
-	return published{g.db, &outbound.Fanout{Rosters: s.rosters, Catalogue: s.catalogue, Room: room{s.dispatcher, g.db}, Next: g.db}}
+	return published{g.db, &outbound.Fanout{Rosters: s.rosters, Catalogue: s.catalogue, Shares: g.shares, Room: room{s.dispatcher, g.db}, Next: g.db, Log: g.log}}
 }
 
 // receivers is how the API looks at where subscriptions send.

@@ -115,6 +115,28 @@ func (m *Meter) ReturnTime(d time.Duration) {
 // StepsIn is how many steps a duration is.
 func StepsIn(d time.Duration) int { return int(max(d, 0) / StepTime) }
 
+// Within calls do, which may use at most limit of the steps that m has left. If
+// do needs more, Within returns ErrLimit and m goes on: that is one part's error
+// and not that of the evaluation. Any other error is m's.
+func (m *Meter) Within(limit int, do func()) error {
+	aside := 0
+	if m != nil && m.err == nil {
+		aside = max(m.left+m.rest-limit, 0)
+	}
+	if aside == 0 || aside > m.rest { // all of it is within the limit, or a slice is larger than it
+		do()
+		return m.Err()
+	}
+	m.rest -= aside
+	do()
+	m.rest += aside
+	err := m.err
+	if errors.Is(err, ErrLimit) {
+		m.err = nil
+	}
+	return err
+}
+
 // Err is the error that ended the evaluation, nil if none did.
 func (m *Meter) Err() error {
 	if m == nil {

@@ -59,6 +59,7 @@ type Place string
 const (
 	Routes        Place = "routes"        // an event's routes
 	Subscriptions Place = "subscriptions" // the filters of subscriptions
+	Schemas       Place = "schemas"       // what the catalogue says about a published event
 	Tests         Place = "tests"         // what a caller of the API tries out
 )
 
