@@ -1,11 +1,13 @@
 package outbound
 
 import (
+	"context"
 	"encoding/json"
 	"sync"
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/filter"
+	"github.com/eventhook/eventhook/internal/meter"
 )
 
 // Roster is a tenant's subscriptions at one generation, compiled once and
@@ -95,8 +97,9 @@ func FilterHolds(text json.RawMessage, e *eventhook.Event) bool {
 	if f == nil {
 		return why == ""
 	}
+	m := meter.New(context.Background(), meter.EventLimit, nil)
 	var s filter.Subject
-	s.Begin(e, &fields)
+	s.Begin(m, e, &fields)
 	defer s.End()
 	return (&taker{filter: f}).passes(&s)
 }
@@ -113,7 +116,7 @@ func (r *Roster) Match(e *eventhook.Event) (matched []*eventhook.Subscription) {
 		t := &r.takers[i]
 		if t.filter != nil && s == nil {
 			s, _ = publishedSubjects.Get().(*filter.Subject)
-			s.Begin(e, &r.fields)
+			s.Begin(meter.New(context.Background(), meter.EventLimit, nil), e, &r.fields)
 		}
 		if t.filter == nil || t.passes(s) {
 			matched = append(matched, t.Subscription)

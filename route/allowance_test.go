@@ -71,7 +71,7 @@ func TestScriptsOfAnEventThatTakesTooLongAreNotRun(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, _ *rig) {
 		late := newRoute("late", "", "a")
 		late.FilterFunction = "const filter = () => true"
-		a := compile(slow(), late).Settle(newEvent("push"), nil, noon).Actions[1]
+		a := compile(slow(), late).Settle(nil, newEvent("push"), nil, noon).Actions[1]
 		if !strings.Contains(a.Failure, "took longer than 2s for this event") || a.Permanent {
 			t.Errorf("got %q, permanent %t; want that it was not run, and is tried again", a.Failure, a.Permanent)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/meter"
 )
 
 // Past reads events that a source has received, newest first, from before an id
@@ -164,7 +165,7 @@ func (b *backtest) test(ctx context.Context, e *eventhook.Event) error {
 		b.found.WithoutBody++
 		return nil
 	}
-	list, err := b.program.Explain(ctx, e, e.ID.Time())
+	list, err := b.program.Explain(ctx, meter.New(ctx, meter.EventLimit, nil), e, e.ID.Time())
 	if err != nil {
 		return err
 	}

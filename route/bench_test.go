@@ -44,7 +44,7 @@ func BenchmarkMatch(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				p.Settle(e, nil, noon)
+				p.Settle(nil, e, nil, noon)
 			}
 		})
 	}
@@ -52,9 +52,9 @@ func BenchmarkMatch(b *testing.B) {
 		var ofFew, ofMany time.Duration
 		for b.Loop() {
 			began := time.Now()
-			few.Settle(e, nil, noon)
+			few.Settle(nil, e, nil, noon)
 			between := time.Now()
-			many.Settle(e, nil, noon)
+			many.Settle(nil, e, nil, noon)
 			ofFew, ofMany = ofFew+between.Sub(began), ofMany+time.Since(between)
 		}
 		b.ReportMetric(ofMany.Seconds()/ofFew.Seconds(), "ratio(at-most-1.5)")
@@ -69,10 +69,10 @@ func TestAnEventIsSeenWithoutTheOneBefore(t *testing.T) {
 	whole, bare := carrying(`{"a":1}`, "X-Env: live"), carrying(`{}`)
 	whole.IdempotencyKey = "k"
 	for range 20 {
-		if got := p.Settle(whole, nil, noon).Matched; got != 1 {
+		if got := p.Settle(nil, whole, nil, noon).Matched; got != 1 {
 			t.Fatalf("got %d matched, want 1", got)
 		}
-		if got := p.Settle(bare, nil, noon).Matched; got != 0 {
+		if got := p.Settle(nil, bare, nil, noon).Matched; got != 0 {
 			t.Fatalf("after it: got %d matched, want none", got)
 		}
 	}
@@ -99,7 +99,7 @@ func TestRoutesThatLookElsewhereAllocateNothing(t *testing.T) {
 				routes[i].Filter = fmt.Appendf(nil, c.filter, i)
 			}
 			p := compile(routes...)
-			return testing.AllocsPerRun(200, func() { p.Settle(e, nil, noon) })
+			return testing.AllocsPerRun(200, func() { p.Settle(nil, e, nil, noon) })
 		}
 		if one, many := allocations(1), allocations(1000); many > one+1 {
 			t.Errorf("%s: got %.0f allocations with 1000 routes, want those with one, %.0f", c.claim, many, one)

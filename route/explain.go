@@ -11,6 +11,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/filter"
+	"github.com/eventhook/eventhook/internal/meter"
 	"github.com/eventhook/eventhook/internal/payload"
 	"github.com/eventhook/eventhook/internal/script"
 )
@@ -42,14 +43,15 @@ type ExplainedTarget struct {
 }
 
 // Explain tells of each route of the program, in their order, what it would do
-// with an event. Unlike Settle it heeds whether a route is enabled, so that a
+// with an event. The meter counts the work of the expressions; when it stops, the
+// error is the meter's. Unlike Settle it heeds whether a route is enabled, so that a
 // program for it may hold those that are not. It is pure: nothing is settled.
 // Scripts are run one at a time for each tenant. When that would take too long
 // to come to, the error is of KindUnavailable; when ctx ends before, it is
 // ctx's.
-func (p *Program) Explain(ctx context.Context, e *eventhook.Event, now time.Time) ([]Explanation, error) {
+func (p *Program) Explain(ctx context.Context, m *meter.Meter, e *eventhook.Event, now time.Time) ([]Explanation, error) {
 	var refused error
-	s := newSubject(e, &p.fields, func(program script.Program, input []byte) (json.RawMessage, error) {
+	s := newSubject(m, e, &p.fields, func(program script.Program, input []byte) (json.RawMessage, error) {
 		out, err := trying.run(ctx, e.TenantID, program, input)
 		if !isAnswer(err) {
 			refused = err
@@ -62,6 +64,9 @@ func (p *Program) Explain(ctx context.Context, e *eventhook.Event, now time.Time
 		list = append(list, p.explainRoute(&p.routes[i], s, now))
 		if refused != nil {
 			return nil, refused
+		}
+		if err := m.Err(); err != nil {
+			return nil, err
 		}
 	}
 	return list, nil

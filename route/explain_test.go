@@ -117,7 +117,7 @@ func TestExplainSaysThatItCannotTell(t *testing.T) {
 			if diff := cmp.Diff(want, summaryOf(explain(t, compile(r), newEvent("push")))); diff != "" {
 				t.Errorf("explained (-want +got):\n%s", diff)
 			}
-			actions := compile(r).Settle(newEvent("push"), nil, noon).Actions
+			actions := compile(r).Settle(nil, newEvent("push"), nil, noon).Actions
 			if len(actions) != 1 || actions[0].Failure != c.want {
 				t.Errorf("settled: got %+v, want one action that fails: %s", actions, c.want)
 			}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/filter"
+	"github.com/eventhook/eventhook/internal/meter"
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
@@ -72,13 +73,15 @@ func compileTarget(t eventhook.Target, target func(eventhook.Target) (Effector, 
 }
 
 // Settle matches an event and plans the actions of its routes, except those
-// that an earlier try has done.
-func (p *Program) Settle(e *eventhook.Event, done []eventhook.Action, now time.Time) *eventhook.Settlement {
+// that an earlier try has done. The meter counts the work of the routes'
+// expressions. When it stops, what Settle returns must not be used: the caller
+// has to ask the meter.
+func (p *Program) Settle(m *meter.Meter, e *eventhook.Event, done []eventhook.Action, now time.Time) *eventhook.Settlement {
 	settlement := &eventhook.Settlement{Event: e, Retry: p.retry}
 	var s *subject
 	p.types.Each(e.EventType, func(i int) {
 		if s == nil {
-			s = newSubject(e, &p.fields, p.run)
+			s = newSubject(m, e, &p.fields, p.run)
 		}
 		p.settleRoute(settlement, &p.routes[i], s, done, now)
 	})

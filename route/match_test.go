@@ -102,7 +102,7 @@ func verdict(t *testing.T, r eventhook.Route, e *eventhook.Event) (matched bool,
 	}
 	p := compile(r)
 	x := explain(t, p, e)[0]
-	if got := p.Settle(e, nil, noon).Matched > 0; got != x.Matched {
+	if got := p.Settle(nil, e, nil, noon).Matched > 0; got != x.Matched {
 		t.Errorf("Settle matched: got %t, want %t as explained: %s", got, x.Matched, x.Reason)
 	}
 	return x.Matched, x.Reason
@@ -134,7 +134,7 @@ func TestPatterns(t *testing.T) {
 		{"push payment.*", "pull", false},
 		{"push *", "pull", true},
 	} {
-		got := compile(newRoute("r", c.patterns, "ok")).Settle(newEvent(c.eventType), nil, noon).Matched == 1
+		got := compile(newRoute("r", c.patterns, "ok")).Settle(nil, newEvent(c.eventType), nil, noon).Matched == 1
 		if got != c.want {
 			t.Errorf("%q on %q: got %t, want %t", c.patterns, c.eventType, got, c.want)
 		}
@@ -191,7 +191,7 @@ func TestSettle(t *testing.T) {
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			e := newEvent("push")
-			s := compile(c.routes...).Settle(e, c.done, noon)
+			s := compile(c.routes...).Settle(nil, e, c.done, noon)
 			if s.Event != e || s.Matched != c.matched {
 				t.Errorf("got event %s with %d matched, want %s with %d", s.Event.ID, s.Matched, e.ID, c.matched)
 			}
@@ -209,7 +209,7 @@ func TestSettle(t *testing.T) {
 
 func TestActionsSayWhereTheyComeFrom(t *testing.T) {
 	r, e := newRoute("r", "", "a", "b"), newEvent("push")
-	got := compile(r).Settle(e, nil, noon).Actions[1].Action
+	got := compile(r).Settle(nil, e, nil, noon).Actions[1].Action
 	if !got.ID.Time().Equal(noon) {
 		t.Errorf("got an id of %s, want %s", got.ID.Time(), noon)
 	}
@@ -224,7 +224,7 @@ func TestRetriesDefaultToThoseOfEvents(t *testing.T) {
 		{eventhook.RetryPolicy{}, eventhook.EventRetry},
 		{eventhook.RetryPolicy{MaxRetries: new(0)}, eventhook.RetryPolicy{MaxRetries: new(0), InitialDelayMS: 10_000, BackoffMultiplier: 3, MaxDelayMS: 3_600_000}},
 	} {
-		got := route.Compile(c.source, nil, compileTarget).Settle(newEvent("push"), nil, noon).Retry
+		got := route.Compile(c.source, nil, compileTarget).Settle(nil, newEvent("push"), nil, noon).Retry
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("retry (-want +got):\n%s", diff)
 		}
@@ -235,7 +235,7 @@ func TestRetriesDefaultToThoseOfEvents(t *testing.T) {
 // that only the new one knows.
 func TestOnlyATargetOfAnUnknownTypeIsTriedAgain(t *testing.T) {
 	for kind, permanent := range map[string]bool{"of a later version": false, "uncompilable": true, "panics when compiled": true, "fails": true, "panics": true} {
-		s := compile(newRoute("r", "", kind)).Settle(newEvent("push"), nil, noon)
+		s := compile(newRoute("r", "", kind)).Settle(nil, newEvent("push"), nil, noon)
 		if len(s.Actions) != 1 || s.Actions[0].Failure == "" || s.Actions[0].Permanent != permanent {
 			t.Errorf("%s: got %+v, want one that has failed, for good: %t", kind, s.Actions, permanent)
 		}
@@ -246,7 +246,7 @@ func TestOnlyATargetOfAnUnknownTypeIsTriedAgain(t *testing.T) {
 // pass nor lose events without a word.
 func TestAFilterWithFaultsFailsItsActions(t *testing.T) {
 	for _, text := range []string{`{"body.a":{"$near":1}}`, `[`, `{"$or":[]}`, "\xff"} {
-		s := compile(filtered(text)).Settle(newEvent("push"), nil, noon)
+		s := compile(filtered(text)).Settle(nil, newEvent("push"), nil, noon)
 		if len(s.Actions) != 1 || !s.Actions[0].Permanent || !strings.HasPrefix(s.Actions[0].Failure, "filter") {
 			t.Errorf("%q: got %+v, want an action that failed for good over its filter", text, s.Actions)
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/meter"
 )
 
 // lane is how a batch is planned.
@@ -71,7 +72,7 @@ func (p *Processor) plan(ctx context.Context, batch []*eventhook.Event, l lane) 
 // planEvent adds one event to a plan, if it is for this lane and now.
 func (p *Processor) planEvent(made *plan, program *Program, e *eventhook.Event, done []eventhook.Action, now time.Time, l lane) {
 	if !program.thinks {
-		p.add(made, program.Settle(e, done, now), now, l)
+		p.add(made, program.Settle(meter.New(context.Background(), meter.EventLimit, nil), e, done, now), now, l)
 		return
 	}
 	began, share := p.Now(), p.allowances.of(e)
@@ -81,7 +82,7 @@ func (p *Processor) planEvent(made *plan, program *Program, e *eventhook.Event, 
 	case l == quickly && (program.runsScripts || share.source.hasSpent(unhurried, began)):
 		made.slow = append(made.slow, e)
 	default:
-		p.add(made, program.Settle(e, done, now), now, l)
+		p.add(made, program.Settle(meter.New(context.Background(), meter.EventLimit, nil), e, done, now), now, l)
 		end := p.Now()
 		share.spend(end.Sub(began), end)
 	}

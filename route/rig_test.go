@@ -117,7 +117,7 @@ func check(t testing.TB, r eventhook.Route) eventhook.Faults {
 // explain is what a program explains of an event.
 func explain(t testing.TB, p *route.Program, e *eventhook.Event) []route.Explanation {
 	t.Helper()
-	list, err := p.Explain(t.Context(), e, noon)
+	list, err := p.Explain(t.Context(), nil, e, noon)
 	if err != nil {
 		t.Fatalf("Explain: %v", err)
 	}

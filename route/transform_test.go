@@ -44,7 +44,7 @@ func TestTransforms(t *testing.T) {
 				t.Fatalf("Check: got %v, want no faults", faults)
 			}
 			e := carrying(c.body, "X-Env: live")
-			actions := compileReal(r).Settle(e, nil, noon).Actions
+			actions := compileReal(r).Settle(nil, e, nil, noon).Actions
 			if len(actions) != 3 || actions[0].Failure != "" || actions[1].Failure != "" {
 				t.Fatalf("got %+v, want three actions that do not fail", actions)
 			}
@@ -68,9 +68,9 @@ func TestTransforms(t *testing.T) {
 
 func TestTheTargetsOfARouteGetTheSame(t *testing.T) {
 	p := compileReal(shaped("javascript", "const transform = () => Math.random()"))
-	actions := p.Settle(carrying(`{"id":"p1"}`), nil, noon).Actions
+	actions := p.Settle(nil, carrying(`{"id":"p1"}`), nil, noon).Actions
 	for actions[0].Failure != "" && !actions[0].Permanent { // on a machine that is busy
-		actions = p.Settle(carrying(`{"id":"p1"}`), nil, noon).Actions
+		actions = p.Settle(nil, carrying(`{"id":"p1"}`), nil, noon).Actions
 	}
 	if one, other := actions[0].Effect.Execution.Input, actions[1].Effect.Promise.Value; string(one) != string(other) {
 		t.Errorf("got %s and %s, want that it is made once", one, other)
@@ -80,7 +80,7 @@ func TestTheTargetsOfARouteGetTheSame(t *testing.T) {
 func TestWithoutATransformInputsAreTheBody(t *testing.T) {
 	r := shaped("", "")
 	r.Transform = nil
-	if got := compileReal(r).Settle(carrying(`{"id":1}`), nil, noon).Actions[0].Effect.Execution.Input; got != nil {
+	if got := compileReal(r).Settle(nil, carrying(`{"id":1}`), nil, noon).Actions[0].Effect.Execution.Input; got != nil {
 		t.Errorf("got input %s, want none, which means the body", got)
 	}
 }
@@ -124,7 +124,7 @@ func TestScriptsThatFailFailTheirActions(t *testing.T) {
 		{"a filter that is none", function("function filtre() {}"), "filter_function: it defines no function filter(event)", false},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			s := compile(c.route, good).Settle(newEvent("push"), nil, noon)
+			s := compile(c.route, good).Settle(nil, newEvent("push"), nil, noon)
 			if s.Matched != 3 || len(s.Actions) != 3 {
 				t.Fatalf("got %d matched, %d actions, want 3: the bad route's two, and the good one's", s.Matched, len(s.Actions))
 			}
@@ -161,7 +161,7 @@ func TestScriptsThatAreStoppedFailTheirActionsAlone(t *testing.T) {
 		t.Run(claim, func(t *testing.T) {
 			bad := newRoute("bad", "", "a")
 			set(&bad)
-			s := compile(bad, newRoute("good", "", "b")).Settle(newEvent("push"), nil, noon)
+			s := compile(bad, newRoute("good", "", "b")).Settle(nil, newEvent("push"), nil, noon)
 			if len(s.Actions) != 2 || !strings.Contains(s.Actions[0].Failure, "it was stopped: ") || s.Actions[1].Failure != "" {
 				t.Errorf("got %+v, want the first stopped, and the second well", s.Actions)
 			}
@@ -173,7 +173,7 @@ func TestWhatIsDoneIsNotTransformedAgain(t *testing.T) {
 	r := newRoute("r", "", "a")
 	r.Transform = &eventhook.Transform{Type: "javascript", Expression: "function transform() { for (;;); }"}
 	done := []eventhook.Action{{RouteID: r.ID, TargetIndex: 0, Status: eventhook.ActionSuccess}}
-	if s := compile(r).Settle(newEvent("push"), done, noon); s.Matched != 1 || len(s.Actions) != 0 {
+	if s := compile(r).Settle(nil, newEvent("push"), done, noon); s.Matched != 1 || len(s.Actions) != 0 {
 		t.Errorf("got %d matched with %d actions, want 1 with none", s.Matched, len(s.Actions))
 	}
 }
@@ -188,11 +188,11 @@ func TestFiltersThatNoLongerCompileFailTheirActions(t *testing.T) {
 	} {
 		r := newRoute("r", "push", "a")
 		set(&r)
-		s := compile(r).Settle(newEvent("push"), nil, noon)
+		s := compile(r).Settle(nil, newEvent("push"), nil, noon)
 		if len(s.Actions) != 1 || !strings.HasPrefix(s.Actions[0].Failure, claim[:6]) || !s.Actions[0].Permanent {
 			t.Errorf("%s: got %+v, want one action that failed for good", claim, s.Actions)
 		}
-		if s := compile(r).Settle(newEvent("pull"), nil, noon); s.Matched != 0 {
+		if s := compile(r).Settle(nil, newEvent("pull"), nil, noon); s.Matched != 0 {
 			t.Errorf("%s: got %d matched of another type, want none", claim, s.Matched)
 		}
 	}
@@ -203,7 +203,7 @@ func TestScriptsKeepNothingFromRunToRun(t *testing.T) {
 	r.FilterFunction = "let seen = 0; globalThis.all ??= 0; function filter() { return ++seen + ++all > 2 }"
 	p := compile(r)
 	for i := range 3 {
-		if s := p.Settle(newEvent("push"), nil, noon); s.Matched != 0 {
+		if s := p.Settle(nil, newEvent("push"), nil, noon); s.Matched != 0 {
 			t.Errorf("run %d: it matched, want every run to be the first", i+1)
 		}
 	}

@@ -21,7 +21,7 @@ func TestRoutesThatTakeATypeKeepTheirOrder(t *testing.T) {
 		{strings.Repeat("a.", 127), "2 3 6 7"},
 	} {
 		var names []string
-		for _, a := range p.Settle(newEvent(c.eventType), nil, noon).Actions {
+		for _, a := range p.Settle(nil, newEvent(c.eventType), nil, noon).Actions {
 			names = append(names, a.RouteName)
 		}
 		if diff := cmp.Diff(strings.Fields(c.want), names); diff != "" {
@@ -64,7 +64,7 @@ func TestRoutesThatDoNotMatchAllocateNothing(t *testing.T) {
 			routes = append(routes, r)
 		}
 		p := compile(routes...)
-		return testing.AllocsPerRun(200, func() { p.Settle(e, nil, noon) })
+		return testing.AllocsPerRun(200, func() { p.Settle(nil, e, nil, noon) })
 	}
 	if got := allocations("other", 1000); got > 1 {
 		t.Errorf("1000 routes of other types: got %.0f allocations, want the settlement alone", got)
@@ -89,7 +89,7 @@ func BenchmarkSettle(b *testing.B) {
 			p := compile(c.routes...)
 			b.ReportAllocs()
 			for b.Loop() {
-				p.Settle(e, nil, noon)
+				p.Settle(nil, e, nil, noon)
 			}
 		})
 	}
@@ -110,7 +110,7 @@ func BenchmarkSettle(b *testing.B) {
 			p := compile(r)
 			b.ReportAllocs()
 			for b.Loop() {
-				p.Settle(e, nil, noon)
+				p.Settle(nil, e, nil, noon)
 			}
 		})
 	}

@@ -116,7 +116,7 @@ func TestOfMembersWithOneNameEverybodySeesTheFirst(t *testing.T) {
 		t.Errorf("filters of a CloudEvent: got no match (%s), want one", reason)
 	}
 	for kind, expression := range map[string]string{eventhook.TransformJMESPath: "[amount, data.x]", eventhook.TransformJavaScript: "const transform = ({body}) => [body.amount, body.data.x]"} {
-		a := compileReal(shaped(kind, expression)).Settle(carrying(body), nil, noon).Actions[0]
+		a := compileReal(shaped(kind, expression)).Settle(nil, carrying(body), nil, noon).Actions[0]
 		if got := string(a.Effect.Execution.Input); got != "[10,1]" {
 			t.Errorf("%s: got %s, want [10,1]", kind, got)
 		}

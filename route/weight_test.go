@@ -32,7 +32,7 @@ func kinds(n int) []string { return strings.Fields(strings.Repeat("k ", n)) }
 
 func TestOneEventMakesNoMoreThanFitsIntoMemory(t *testing.T) {
 	p := route.Compile(eventhook.RetryPolicy{}, []eventhook.Route{newRoute("wide", "", kinds(10)...)}, compilePublisher)
-	s := p.Settle(sized(20<<20), nil, noon)
+	s := p.Settle(nil, sized(20<<20), nil, noon)
 	var done, refused int
 	for _, a := range s.Actions {
 		switch {

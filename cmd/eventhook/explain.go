@@ -6,6 +6,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/api"
+	"github.com/eventhook/eventhook/internal/meter"
 	"github.com/eventhook/eventhook/internal/pg"
 	"github.com/eventhook/eventhook/route"
 )
@@ -22,7 +23,7 @@ func (x routeExplainer) ExplainRoutes(ctx context.Context, source eventhook.Sour
 		return nil, err
 	}
 	program := route.Compile(eventhook.RetryPolicy{}, routes, x.out.tryTarget)
-	explained, err := program.Explain(ctx, e, time.Now())
+	explained, err := program.Explain(ctx, meter.New(ctx, meter.EventLimit, nil), e, time.Now())
 	if err != nil {
 		return nil, err
 	}
