@@ -2,10 +2,12 @@ package ingest
 
 import (
 	"bytes"
+	"context"
 	"net/http"
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/meter"
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
@@ -23,7 +25,7 @@ func (e *endpoint) typeOf(contentType string, body []byte) string {
 // is at the source's paths.
 func (e *endpoint) event(header http.Header, raw eventhook.Payload, now time.Time) *eventhook.Event {
 	contentType := header.Get("Content-Type")
-	view := payload.New(header, e.typeOf(contentType, raw.Body), raw.Body)
+	view := payload.New(meter.New(context.Background(), meter.EventLimit, nil), header, e.typeOf(contentType, raw.Body), raw.Body)
 	key, _ := view.FirstText(e.keyPaths)
 	eventType, _ := view.FirstText(e.typePaths)
 	trace, _ := Trace(header.Get("Traceparent"))

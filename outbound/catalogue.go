@@ -56,6 +56,7 @@ type entryKey struct {
 type catalogueEntry struct {
 	category string
 	schema   *schema.Schema // nil for none, or one that cannot be used
+	broken   bool           // it cannot be used
 	bytes    int
 	// restUntil is when a schema that took too much work is tried again, in Unix
 	// seconds.
@@ -84,8 +85,8 @@ func NewCatalogue(size int, from EventTypes, observer CatalogueObserver, log *sl
 	return &Catalogue{entries: snapshot.NewWeighed(size, (*catalogueEntry).size, entryAge, now, load), told: told, observer: observer, log: log, now: now}
 }
 
-// newCatalogueEntry compiles what is said about a type. A schema that cannot be
-// compiled, which the API prevents, is as none.
+// newCatalogueEntry compiles what is said about a type. If a schema cannot be
+// compiled, which the API prevents, its events count as unchecked.
 func newCatalogueEntry(t eventhook.EventType) (entry *catalogueEntry) {
 	entry = &catalogueEntry{category: t.Category, bytes: len(t.Schema)}
 	if len(t.Schema) == 0 {
@@ -93,12 +94,11 @@ func newCatalogueEntry(t eventhook.EventType) (entry *catalogueEntry) {
 	}
 	defer func() {
 		if recover() != nil {
-			entry.schema = nil
+			entry.schema, entry.broken = nil, true
 		}
 	}()
-	if s, err := schema.Compile(t.Schema); err == nil {
-		entry.schema = s
-	}
+	s, err := schema.Compile(t.Schema)
+	entry.schema, entry.broken = s, err != nil
 	return entry
 }
 
@@ -126,6 +126,8 @@ func (c *Catalogue) Check(ctx context.Context, m *meter.Meter, e *eventhook.Even
 		return "", c.misfit(key, MisfitUnknown, "the catalogue has no entry for its type")
 	case err != nil:
 		return "", "" // the store will say so, if it is about to fail, too
+	case entry.broken:
+		return entry.category, c.misfit(key, MisfitUnchecked, "its schema cannot be used: it is larger than is allowed now")
 	case entry.schema == nil:
 		return entry.category, ""
 	}

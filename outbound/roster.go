@@ -1,6 +1,7 @@
 package outbound
 
 import (
+	"context"
 	"encoding/json"
 	"sync"
 
@@ -96,8 +97,9 @@ func FilterHolds(text json.RawMessage, e *eventhook.Event) bool {
 	if f == nil {
 		return why == ""
 	}
+	m := meter.New(context.Background(), meter.EventLimit, nil)
 	var s filter.Subject
-	s.Begin(e, &fields)
+	s.Begin(m, e, &fields)
 	defer s.End()
 	return (&taker{filter: f}).passes(&s)
 }

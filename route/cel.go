@@ -1,12 +1,14 @@
 package route
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/filter"
@@ -34,7 +36,6 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 		cel.ParserRecursionLimit(mostExpressionDepth),
 		cel.ParserErrorRecoveryLimit(10),
 		cel.ExpressionNodeLimit(mostExpressionNodes),
-		cel.RegexProgramSizeLimit(filter.MostRegexpSize),
 	)
 })
 
@@ -69,6 +70,11 @@ func compileExpression(text string) (*expression, eventhook.Faults) {
 		return nil, faults
 	}
 	program, err := program(ast, cel.OptOptimize)
+	if wrong, ok := errors.AsType[*patternError](err); ok {
+		place := ast.NativeRep().SourceInfo().GetStartLocation(wrong.at)
+		faults.Add("", "line %d, column %d: %s", place.Line(), place.Column()+1, wrong)
+		return nil, faults
+	}
 	if err != nil {
 		faults.Add("", "cannot be used: %s", eventhook.Cut(err.Error(), 500))
 		return nil, faults
@@ -82,7 +88,8 @@ func program(ast *cel.Ast, how cel.EvalOption) (cel.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	return env.Program(ast, cel.EvalOptions(how), cel.CostLimit(mostExpressionCost), cel.MemoryLimit(mostExpressionSize))
+	return env.Program(ast, cel.EvalOptions(how), cel.CostLimit(mostExpressionCost), cel.MemoryLimit(mostExpressionSize),
+		cel.CostTracking(costs{}), cel.CustomDecoratorV2(decorateMatches))
 }
 
 // complaint is what the compiler finds fault with, for people, and where, if it
@@ -113,6 +120,8 @@ func (a activation) ResolveName(name string) (any, bool) {
 		return orError(a.decoded())
 	case "cloudevent":
 		return orError(a.decodedCloudEvent())
+	case meterName:
+		return a.Meter, true
 	}
 	return nil, false
 }
@@ -125,9 +134,13 @@ func orError(value any, err error) (any, bool) {
 }
 
 // holds evaluates the expression. An error, such as a member that is missing,
-// is a no. With a why, it says there what was wrong.
+// counts as false. If why is not nil, holds adds the reason. When the subject's
+// meter stops, holds returns false: the caller has to ask the meter.
 func (x *expression) holds(s *subject, why *filter.Reasons) bool {
-	value, _, err := x.program.Eval(activation{s})
+	value, err := x.eval(x.program, s)
+	if s.Meter.Err() != nil {
+		return false
+	}
 	if err == nil && value == types.True {
 		return true
 	}
@@ -142,3 +155,23 @@ func (x *expression) holds(s *subject, why *filter.Reasons) bool {
 	}
 	return false
 }
+
+// eval evaluates a program of the expression and uses the steps of its cost. The cost limit bounds what one
+// evaluation does before they are used.
+func (x *expression) eval(program cel.Program, s *subject) (ref.Val, error) {
+	if err := s.Meter.Use(evalSteps); err != nil {
+		return nil, err
+	}
+	value, details, err := program.Eval(activation{s})
+	cost := uint64(mostExpressionCost)
+	if details != nil && details.ActualCost() != nil {
+		cost = min(cost, *details.ActualCost())
+	}
+	if stopped := s.Meter.Use(int(cost) * stepsPerCost); stopped != nil { //nolint:gosec // at most mostExpressionCost
+		return nil, stopped
+	}
+	return value, err
+}
+
+// evalSteps are those of beginning an evaluation.
+const evalSteps = 50

@@ -34,6 +34,9 @@ func (x *expression) why(s *subject, err error) string {
 	if failed != nil {
 		return message
 	}
+	if s.Meter.Use(mostExpressionCost*stepsPerCost/10) != nil {
+		return message
+	}
 	value, details, _ := program.Eval(activation{s})
 	if !types.IsError(value) || details == nil {
 		return message

@@ -21,7 +21,6 @@ import (
 // concurrent use.
 type subject struct {
 	filter.Subject
-	meter   *meter.Meter
 	run     runner
 	began   time.Time
 	headers map[string]string
@@ -38,8 +37,8 @@ var subjects = sync.Pool{New: func() any { return &subject{} }}
 
 func newSubject(m *meter.Meter, e *eventhook.Event, f *filter.Fields, run runner) *subject {
 	s, _ := subjects.Get().(*subject)
-	s.Begin(e, f)
-	s.meter, s.run, s.began = m, run, time.Now()
+	s.Begin(m, e, f)
+	s.run, s.began = run, time.Now()
 	return s
 }
 
@@ -66,7 +65,10 @@ func (s *subject) decoded() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.body, s.hasBody = native(gjson.ParseBytes(text)), true
+	if s.body, err = native(s.Meter, gjson.ParseBytes(text)); err != nil {
+		return nil, err
+	}
+	s.hasBody = true
 	return s.body, nil
 }
 
@@ -79,10 +81,14 @@ func (s *subject) decodedCloudEvent() (any, error) {
 	if len(s.Event.Body) > mostExpressed {
 		return nil, errTooLarge
 	}
-	s.cloud = map[string]any{}
+	var cloud any = map[string]any{}
 	if text := s.View.CloudEvent(); text != nil {
-		s.cloud = native(gjson.ParseBytes(text))
+		var err error
+		if cloud, err = native(s.Meter, gjson.ParseBytes(text)); err != nil {
+			return nil, err
+		}
 	}
+	s.cloud = cloud
 	return s.cloud, nil
 }
 
@@ -98,6 +104,7 @@ func (s *subject) rendered() ([]byte, error) {
 func (s *subject) headerMap() map[string]string {
 	if s.headers == nil {
 		s.headers = map[string]string{}
+		_ = s.Meter.UseBytes(10 * len(s.Event.Headers))
 		for name, value := range payload.Block(s.Event.Headers).All() {
 			name = strings.ToLower(name)
 			if _, again := s.headers[name]; !again {
@@ -120,6 +127,9 @@ func (s *subject) eventMap() map[string]any {
 func (s *subject) forScripts() ([]byte, error) {
 	body, err := s.rendered()
 	if err != nil {
+		return nil, err
+	}
+	if err := s.Meter.UseBytes(10 * len(body)); err != nil {
 		return nil, err
 	}
 	return payload.FirstMembers(body), nil

@@ -61,7 +61,7 @@ func newEvent(contentType, body string) *eventhook.Event {
 }
 
 func view(e *eventhook.Event) *payload.View {
-	return payload.New(payload.Block(e.Headers), e.ContentType, e.Body)
+	return payload.New(nil, payload.Block(e.Headers), e.ContentType, e.Body)
 }
 
 // effectOf compiles a target and asks it about an event with a JSON body.

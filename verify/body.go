@@ -29,7 +29,7 @@ func viewOf(r *Request) (object, *Error) {
 	if payload.IsXML(contentType) {
 		return object{}, errNoView
 	}
-	view := payload.New(r.Header, contentType, r.Body).JSON()
+	view := payload.New(nil, r.Header, contentType, r.Body).JSON()
 	if view == nil {
 		return object{}, errNoView
 	}

@@ -214,7 +214,7 @@ func input(x eventhook.Execution) json.RawMessage {
 		return x.Input
 	case x.Payload != nil:
 		block := payload.Block(x.Payload.Headers)
-		return payload.New(block, block.Get("Content-Type"), x.Payload.Body).Render()
+		return payload.New(nil, block, block.Get("Content-Type"), x.Payload.Body).Render()
 	}
 	return json.RawMessage("null")
 }

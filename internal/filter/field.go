@@ -76,7 +76,12 @@ func (f *Fields) compile(path string) (look, error) {
 		return nil, err
 	}
 	if kind == "header" {
-		return func(s *Subject) gjson.Result { return textResult(s.View.Header(rest)) }, nil
+		return func(s *Subject) gjson.Result {
+			if s.Meter.UseBytes(len(s.Event.Headers)) != nil {
+				return gjson.Result{}
+			}
+			return textResult(s.View.Header(rest))
+		}, nil
 	}
 	return func(s *Subject) gjson.Result { return s.View.At(p) }, nil
 }

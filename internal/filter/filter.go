@@ -40,9 +40,12 @@ func Compile(text []byte, fields *Fields) (*Filter, eventhook.Faults) {
 	return &Filter{all}, nil
 }
 
-// Holds reports whether an event passes. With a why, one that does not says so
-// there.
-func (f *Filter) Holds(s *Subject, why *Reasons) bool { return f.all.holds(s, why) }
+// Holds reports whether an event passes. If it does not and why is not nil, Holds
+// adds the reasons to why. When the subject's meter stops, Holds returns false:
+// the caller has to ask the meter.
+func (f *Filter) Holds(s *Subject, why *Reasons) bool {
+	return f.all.holds(s, why) && s.Meter.Err() == nil
+}
 
 // Reads reports whether the filter looks at paths with a prefix.
 func (f *Filter) Reads(prefix string) bool { return reads(f.all, prefix) }

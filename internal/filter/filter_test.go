@@ -39,7 +39,7 @@ func verdict(t testing.TB, text string, e *eventhook.Event) (holds bool, reason 
 		t.Fatalf("Compile(%s): got %v, want no faults", text, faults)
 	}
 	var s filter.Subject
-	s.Begin(e, &fields)
+	s.Begin(nil, e, &fields)
 	defer s.End()
 	var why filter.Reasons
 	holds = f.Holds(&s, &why)
@@ -288,7 +288,7 @@ func TestPathsBeyondCounting(t *testing.T) {
 		body string
 		want bool
 	}{{`{"a24999":1,"a25000":1}`, true}, {`{"a24999":1,"a25000":2}`, false}, {`{"a24999":2,"a25000":1}`, false}, {`{}`, false}} {
-		s.Begin(carrying(c.body), &fields)
+		s.Begin(nil, carrying(c.body), &fields)
 		if got := last.Holds(&s, nil); got != c.want {
 			t.Errorf("%s: got %t, want %t", c.body, got, c.want)
 		}

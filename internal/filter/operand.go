@@ -1,6 +1,10 @@
 package filter
 
-import "github.com/tidwall/gjson"
+import (
+	"github.com/tidwall/gjson"
+
+	"github.com/eventhook/eventhook/internal/meter"
+)
 
 // operand is a JSON value of a filter, ready to be compared with what events
 // hold. Values are equal when they mean the same: numbers by value, objects
@@ -41,34 +45,43 @@ func newOperand(r gjson.Result) operand {
 	return o
 }
 
-// equals reports whether a value of an event means the same.
-func (o *operand) equals(r *gjson.Result) bool {
+// compareWork is how often, in time, a container is read that is compared or searched.
+const compareWork = 4
+
+// equals reports whether a value of an event means the same. It uses the steps
+// of reading the value, and reports false when the meter stops.
+func (o *operand) equals(m *meter.Meter, r *gjson.Result) bool {
 	switch {
 	case o.kind != r.Type:
 		return false
 	case o.kind == gjson.String:
 		return o.text == r.Str
 	case o.kind == gjson.Number:
+		if len(r.Raw) > plainDigits && m.UseBytes(len(r.Raw)) != nil {
+			return false
+		}
 		return o.number.compare(numberOf(r)) == 0
 	case o.kind != gjson.JSON:
 		return true // null, true, false
+	case m.UseBytes(compareWork*len(r.Raw)) != nil:
+		return false
 	case o.isArray:
-		return r.IsArray() && o.equalsArray(r)
+		return r.IsArray() && o.equalsArray(m, r)
 	}
-	return r.IsObject() && o.equalsObject(r)
+	return r.IsObject() && o.equalsObject(m, r)
 }
 
-func (o *operand) equalsArray(r *gjson.Result) bool {
+func (o *operand) equalsArray(m *meter.Meter, r *gjson.Result) bool {
 	i, same := 0, true
 	r.ForEach(func(_, element gjson.Result) bool {
-		same = i < len(o.elements) && o.elements[i].equals(&element)
+		same = i < len(o.elements) && o.elements[i].equals(m, &element)
 		i++
 		return same
 	})
 	return same && i == len(o.elements)
 }
 
-func (o *operand) equalsObject(r *gjson.Result) bool {
+func (o *operand) equalsObject(m *meter.Meter, r *gjson.Result) bool {
 	seen, same := make(map[string]bool, len(o.members)), true
 	r.ForEach(func(name, member gjson.Result) bool {
 		if seen[name.Str] {
@@ -76,16 +89,19 @@ func (o *operand) equalsObject(r *gjson.Result) bool {
 		}
 		seen[name.Str] = true
 		wanted, ok := o.members[name.Str]
-		same = ok && wanted.equals(&member)
+		same = ok && wanted.equals(m, &member)
 		return same
 	})
 	return same && len(seen) == len(o.members)
 }
 
 // isIn reports whether a value equals one of several.
-func isIn(list []operand, r *gjson.Result) bool {
+func isIn(m *meter.Meter, list []operand, r *gjson.Result) bool {
+	if m.Use(len(list)/4) != nil {
+		return false
+	}
 	for i := range list {
-		if list[i].equals(r) {
+		if list[i].equals(m, r) {
 			return true
 		}
 	}
@@ -97,11 +113,14 @@ func (o *operand) isOrdered() bool { return o.kind == gjson.Number || o.kind == 
 
 // order compares a value with an operand: numbers with numbers, and texts with
 // texts by their code points. Others have no order.
-func (o *operand) order(r *gjson.Result) (order int, ok bool) {
+func (o *operand) order(m *meter.Meter, r *gjson.Result) (order int, ok bool) {
 	if o.kind != r.Type || !o.isOrdered() {
 		return 0, false
 	}
 	if o.kind == gjson.Number {
+		if len(r.Raw) > plainDigits && m.UseBytes(len(r.Raw)) != nil {
+			return 0, false
+		}
 		value := numberOf(r)
 		return value.compare(o.number), true
 	}

@@ -7,17 +7,22 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/meter"
 )
 
 // test is one operator with its operand. A field that is missing passes none
 // but $exists: false: also $ne, $nin and $not say something about a value.
 type test struct {
-	passes func(*gjson.Result) bool
+	passes passes
 	wanted string // what it is, for people
 }
 
+// passes reports whether a value passes a test. It uses steps before it reads
+// much. When the meter stops, it may report either.
+type passes func(m *meter.Meter, v *gjson.Result) bool
+
 // operator makes a test of an operand, or says what is wrong with that.
-type operator func(r gjson.Result) (passes func(*gjson.Result) bool, wrong string)
+type operator func(r gjson.Result) (test passes, wrong string)
 
 var operators = map[string]operator{
 	"$eq":         equality(true),
@@ -38,55 +43,59 @@ var operators = map[string]operator{
 const operatorNames = "$eq, $ne, $gt, $gte, $lt, $lte, $in, $nin, $contains, $startsWith, $endsWith, $exists, $regex, $not"
 
 func equality(want bool) operator {
-	return func(r gjson.Result) (func(*gjson.Result) bool, string) {
+	return func(r gjson.Result) (passes, string) {
 		o := newOperand(r)
-		return func(v *gjson.Result) bool { return v.Exists() && o.equals(v) == want }, ""
+		return func(m *meter.Meter, v *gjson.Result) bool {
+			return v.Exists() && o.equals(m, v) == want
+		}, ""
 	}
 }
 
 func membership(want bool) operator {
-	return func(r gjson.Result) (func(*gjson.Result) bool, string) {
+	return func(r gjson.Result) (passes, string) {
 		if !r.IsArray() {
 			return nil, "must be a list of values"
 		}
 		list := newOperand(r).elements
-		return func(v *gjson.Result) bool { return v.Exists() && isIn(list, v) == want }, ""
+		return func(m *meter.Meter, v *gjson.Result) bool {
+			return v.Exists() && isIn(m, list, v) == want
+		}, ""
 	}
 }
 
 func ordering(want func(order int) bool) operator {
-	return func(r gjson.Result) (func(*gjson.Result) bool, string) {
+	return func(r gjson.Result) (passes, string) {
 		o := newOperand(r)
 		if !o.isOrdered() {
 			return nil, "must be a number or a text"
 		}
-		return func(v *gjson.Result) bool {
-			order, ok := o.order(v)
+		return func(m *meter.Meter, v *gjson.Result) bool {
+			order, ok := o.order(m, v)
 			return ok && want(order)
 		}, ""
 	}
 }
 
 func affix(has func(s, affix string) bool) operator {
-	return func(r gjson.Result) (func(*gjson.Result) bool, string) {
+	return func(r gjson.Result) (passes, string) {
 		if r.Type != gjson.String {
 			return nil, "must be a text"
 		}
-		return func(v *gjson.Result) bool { return v.Type == gjson.String && has(v.Str, r.Str) }, ""
+		return func(_ *meter.Meter, v *gjson.Result) bool { return v.Type == gjson.String && has(v.Str, r.Str) }, ""
 	}
 }
 
 // contains is for a part of a text, and for an element of an array.
-func contains(r gjson.Result) (func(*gjson.Result) bool, string) {
+func contains(r gjson.Result) (passes, string) {
 	o := newOperand(r)
-	return func(v *gjson.Result) bool {
+	return func(m *meter.Meter, v *gjson.Result) bool {
 		if v.Type == gjson.String {
-			return o.kind == gjson.String && strings.Contains(v.Str, o.text)
+			return m.UseBytes(len(v.Str)) == nil && o.kind == gjson.String && strings.Contains(v.Str, o.text)
 		}
 		found := false
-		if v.IsArray() {
+		if v.IsArray() && m.UseBytes(compareWork*len(v.Raw)) == nil {
 			v.ForEach(func(_, element gjson.Result) bool {
-				found = o.equals(&element)
+				found = o.equals(m, &element)
 				return !found
 			})
 		}
@@ -94,15 +103,15 @@ func contains(r gjson.Result) (func(*gjson.Result) bool, string) {
 	}, ""
 }
 
-func exists(r gjson.Result) (func(*gjson.Result) bool, string) {
+func exists(r gjson.Result) (passes, string) {
 	if r.Type != gjson.True && r.Type != gjson.False {
 		return nil, "must be true or false"
 	}
 	want := r.Type == gjson.True
-	return func(v *gjson.Result) bool { return v.Exists() == want }, ""
+	return func(_ *meter.Meter, v *gjson.Result) bool { return v.Exists() == want }, ""
 }
 
-func regex(r gjson.Result) (func(*gjson.Result) bool, string) {
+func regex(r gjson.Result) (passes, string) {
 	if r.Type != gjson.String {
 		return nil, "must be a regular expression as a text"
 	}
@@ -110,8 +119,8 @@ func regex(r gjson.Result) (func(*gjson.Result) bool, string) {
 	if wrong != "" {
 		return nil, wrong
 	}
-	return func(v *gjson.Result) bool {
-		return v.Type == gjson.String && len(v.Str) <= mostSearched && re.MatchString(v.Str)
+	return func(m *meter.Meter, v *gjson.Result) bool {
+		return v.Type == gjson.String && len(v.Str) <= mostSearched && re.Match(m, v.Str)
 	}, ""
 }
 
@@ -173,12 +182,12 @@ func (c *compiler) negation(r gjson.Result, at string) (t test, wrong string) {
 		return t, "must be an object of operators"
 	}
 	tests := c.operators(r, at, false)
-	t.passes = func(v *gjson.Result) bool {
+	t.passes = func(m *meter.Meter, v *gjson.Result) bool {
 		if !v.Exists() {
 			return false
 		}
 		for i := range tests {
-			if !tests[i].passes(v) {
+			if m.Use(testSteps) != nil || !tests[i].passes(m, v) {
 				return true
 			}
 		}

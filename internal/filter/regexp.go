@@ -7,36 +7,23 @@ import (
 	"regexp/syntax"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/eventhook/eventhook/internal/pattern"
 )
 
-// MostRegexpSize bounds regular expressions, in instructions: they take time and
-// memory by the size of what they compile to, and (a{1000}){1000} is not long.
-const MostRegexpSize = 1000
-
-// Other bounds of regular expressions.
+// Bounds of regular expressions, beside those of pattern.Usual.
 const (
-	mostRegexpBytes = 1000
-	mostRegexps     = 20 // in one filter
-	mostSearched    = 64 << 10
+	mostRegexps  = 20 // in one filter
+	mostSearched = 64 << 10
 )
 
 // compileRegexp compiles a regular expression, or says what is wrong with it.
-func compileRegexp(s string) (*regexp.Regexp, string) {
-	if len(s) > mostRegexpBytes {
-		return nil, fmt.Sprintf("is longer than %d bytes", mostRegexpBytes)
-	}
-	parsed, err := syntax.Parse(s, syntax.Perl)
+func compileRegexp(s string) (*pattern.Pattern, string) {
+	p, err := pattern.Compile(s, pattern.Usual)
 	if err != nil {
 		return nil, whyNoRegexp(s, err)
 	}
-	if regexpSize(parsed) > MostRegexpSize {
-		return nil, "is too large when its repetitions are counted out"
-	}
-	re, err := regexp.Compile(s)
-	if err != nil {
-		return nil, err.Error()
-	}
-	return re, ""
+	return p, ""
 }
 
 // whyNoRegexp says what is wrong with a regular expression, and where.
@@ -79,20 +66,4 @@ func unbalanced(s string) int {
 		return -1
 	}
 	return open[len(open)-1]
-}
-
-// regexpSize is about how many instructions a regular expression compiles to;
-// whatever is beyond the bound is the same.
-func regexpSize(re *syntax.Regexp) int {
-	size := 1
-	if re.Op == syntax.OpLiteral {
-		size = len(re.Rune)
-	}
-	for _, sub := range re.Sub {
-		size += regexpSize(sub)
-	}
-	if re.Op == syntax.OpRepeat {
-		size *= max(re.Min, re.Max, 1)
-	}
-	return min(size, MostRegexpSize+1)
 }

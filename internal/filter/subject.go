@@ -4,6 +4,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/meter"
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
@@ -14,6 +15,7 @@ import (
 type Subject struct {
 	Event  *eventhook.Event
 	View   *payload.View
+	Meter  *meter.Meter // counts the work of all that looks at the event
 	fields *Fields
 	found  []gjson.Result // by the number of the field
 	looked []bool
@@ -21,10 +23,11 @@ type Subject struct {
 	last   gjson.Result // of those without a number
 }
 
-// Begin has filters over these fields look at an event; End it before the next.
-func (s *Subject) Begin(e *eventhook.Event, fields *Fields) {
-	s.Event, s.fields = e, fields
-	s.View = payload.New(payload.Block(e.Headers), e.ContentType, e.Body)
+// Begin prepares s for filters over these fields to look at an event; End it before
+// the next. What they do is counted by the meter.
+func (s *Subject) Begin(m *meter.Meter, e *eventhook.Event, fields *Fields) {
+	s.Event, s.fields, s.Meter = e, fields, m
+	s.View = payload.New(m, payload.Block(e.Headers), e.ContentType, e.Body)
 	if n := len(fields.list); cap(s.found) < n {
 		s.found, s.looked, s.seen = make([]gjson.Result, n), make([]bool, n), make([]int, 0, n)
 	} else {

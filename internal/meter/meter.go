@@ -112,6 +112,17 @@ func (m *Meter) ReturnTime(d time.Duration) {
 	}
 }
 
+// Take makes a Meter the Share of another one, which has a smaller limit for a
+// part of the evaluation.
+func (m *Meter) Take(steps int) bool { return m.Use(steps) == nil }
+
+// Return gives back steps that were taken and not needed.
+func (m *Meter) Return(steps int) {
+	if m != nil && m.err == nil {
+		m.left += steps
+	}
+}
+
 // StepsIn is how many steps a duration is.
 func StepsIn(d time.Duration) int { return int(max(d, 0) / StepTime) }
 

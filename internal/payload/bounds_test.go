@@ -72,7 +72,7 @@ func TestFilesOfFormsCostNothing(t *testing.T) {
 	t.Setenv("TMPDIR", folder)
 	const size = 24 << 20
 	body := append([]byte("--XX\r\nContent-Disposition: form-data; name=\"f\"; filename=\"x.bin\"\r\n\r\n"), bytes.Repeat([]byte("0123456789\r\n--X-"), size/16)...)
-	v := payload.New(http.Header{}, multipart, append(body, "\r\n--XX--\r\n"...))
+	v := payload.New(nil, http.Header{}, multipart, append(body, "\r\n--XX--\r\n"...))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	got := string(v.JSON())
@@ -93,7 +93,7 @@ func TestViewsAreMadeOnce(t *testing.T) {
 	for _, c := range []struct{ contentType, body string }{
 		{formType, "a=1"}, {multipart, parts(`name="a"|1`)}, {xmlType, "<a>1</a>"}, {"application/json", utf16Of(`{"a":1}`, true)}, {structured, `{` + required + `,"data":{"a":1}}`},
 	} {
-		v := payload.New(http.Header{}, c.contentType, []byte(c.body))
+		v := payload.New(nil, http.Header{}, c.contentType, []byte(c.body))
 		if n := testing.AllocsPerRun(10, func() { v.Header("X-None") }); n > 0 {
 			t.Errorf("%s: a header costs %v allocations, want none", c.contentType, n)
 		}
@@ -112,7 +112,7 @@ func TestViewsAreMadeOnce(t *testing.T) {
 }
 
 func TestAViewThatIsMissingIsMissedOnce(t *testing.T) {
-	v := payload.New(http.Header{}, xmlType, []byte("<a>"))
+	v := payload.New(nil, http.Header{}, xmlType, []byte("<a>"))
 	v.JSON()
 	if n := testing.AllocsPerRun(10, func() { v.JSON() }); n > 0 {
 		t.Errorf("got %v allocations the second time, want none", n)
@@ -121,7 +121,7 @@ func TestAViewThatIsMissingIsMissedOnce(t *testing.T) {
 
 func TestLargeNamesAndNumbers(t *testing.T) {
 	name, digits := strings.Repeat("k", 1<<20), strings.Repeat("9", 1<<20)
-	v := payload.New(http.Header{}, "application/json", []byte(`{"`+name+`":1,"n":`+digits+`,"z":2}`))
+	v := payload.New(nil, http.Header{}, "application/json", []byte(`{"`+name+`":1,"n":`+digits+`,"z":2}`))
 	if got, _ := v.Text(mustParse(t, "body.n")); got != digits {
 		t.Errorf("got %d digits, want %d", len(got), len(digits))
 	}

@@ -23,7 +23,9 @@ import (
 func (v *View) CloudEvent() json.RawMessage {
 	if !v.isCloudKnown {
 		v.isCloudKnown = true
-		v.cloudEvent = v.toCloudEvent()
+		if v.meter.UseBytes(3*len(v.body)+headerSteps) == nil {
+			v.cloudEvent = v.toCloudEvent()
+		}
 	}
 	return v.cloudEvent
 }
@@ -190,7 +192,7 @@ func dataOf(contentType string, data, inBase64 gjson.Result) (view json.RawMessa
 	case data.Exists() && (data.Type != gjson.String || contentType == "" || IsJSON(contentType)):
 		return json.RawMessage(data.Raw), true
 	case data.Exists():
-		return New(Block(nil), contentType, []byte(data.Str)).Render(), true
+		return New(nil, Block(nil), contentType, []byte(data.Str)).Render(), true
 	case !inBase64.Exists():
 		return nil, true
 	}
@@ -201,5 +203,5 @@ func dataOf(contentType string, data, inBase64 gjson.Result) (view json.RawMessa
 	if len(bytes) == 0 {
 		return nil, true
 	}
-	return New(Block(nil), contentType, bytes).Render(), true
+	return New(nil, Block(nil), contentType, bytes).Render(), true
 }

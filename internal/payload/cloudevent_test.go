@@ -78,7 +78,7 @@ func TestCloudEvents(t *testing.T) {
 		{"JSON of another type", bare, "application/json", `{` + required + `}`, ``},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			got := payload.New(c.header, c.contentType, []byte(c.body)).CloudEvent()
+			got := payload.New(nil, c.header, c.contentType, []byte(c.body)).CloudEvent()
 			if diff := cmp.Diff(c.want, string(got)); diff != "" || got != nil && !json.Valid(got) {
 				t.Errorf("event (-want +got):\n%s", diff)
 			}
@@ -92,15 +92,15 @@ func TestCloudEventsOfTooManyAttributesAreNone(t *testing.T) {
 	for i := range 2000 {
 		body.WriteString(`,"a` + strings.Repeat("x", i) + `":"1"`)
 	}
-	if got := payload.New(http.Header{}, structured, []byte(body.String()+"}")).CloudEvent(); got != nil {
+	if got := payload.New(nil, http.Header{}, structured, []byte(body.String()+"}")).CloudEvent(); got != nil {
 		t.Errorf("got an event of %d bytes, want none", len(got))
 	}
 }
 
 func TestPathsIntoCloudEvents(t *testing.T) {
 	header := http.Header{"Ce-Specversion": {"1.0"}, "Ce-Id": {"7"}, "Ce-Source": {"/shop", "/other"}, "Ce-Type": {"a%20b"}, "Ce-Zone": {}}
-	inHeaders := payload.New(header, "application/json", []byte(`{"type":"body's","n":[1.50,"x"],"*":2}`))
-	inBody := payload.New(http.Header{}, structured, []byte(`{"specversion":"1.0","id":"7","source":"/shop","type":"a b","datacontenttype":"application/json","data":{"type":"body's","n":[1.50,"x"],"*":2}}`))
+	inHeaders := payload.New(nil, header, "application/json", []byte(`{"type":"body's","n":[1.50,"x"],"*":2}`))
+	inBody := payload.New(nil, http.Header{}, structured, []byte(`{"specversion":"1.0","id":"7","source":"/shop","type":"a b","datacontenttype":"application/json","data":{"type":"body's","n":[1.50,"x"],"*":2}}`))
 	for path, want := range map[string]string{
 		"cloudevent.type": "a b", "cloudevent.id": "7", "cloudevent.source": "/shop", "cloudevent.specversion": "1.0", "cloudevent.datacontenttype": "application/json",
 		"cloudevent.data.type": "body's", "cloudevent.data.n.0": "1.50", "cloudevent.data.n.1": "x", "cloudevent.data.*": "2", "cloudevent.subject": "",
@@ -139,9 +139,9 @@ func TestWebhooksThatAreNoCloudEventPayNothing(t *testing.T) {
 	block := payload.Block("Host: a.example\r\nContent-Type: application/json\r\nX-GitHub-Event: push\r\n")
 	path, body := mustParse(t, "cloudevent.type"), []byte(`{"a":1}`)
 	for name, header := range map[string]payload.Header{"a block": block, "a map": http.Header{"X-Github-Event": {"push"}}} {
-		fresh := testing.AllocsPerRun(100, func() { payload.New(header, "application/json", body).Header("X-None") })
+		fresh := testing.AllocsPerRun(100, func() { payload.New(nil, header, "application/json", body).Header("X-None") })
 		asked := testing.AllocsPerRun(100, func() {
-			v := payload.New(header, "application/json", body)
+			v := payload.New(nil, header, "application/json", body)
 			if v.At(path).Exists() || v.CloudEvent() != nil {
 				t.Error("got a CloudEvent, want none")
 			}

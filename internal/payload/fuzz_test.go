@@ -31,7 +31,7 @@ func FuzzView(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, contentType string, body []byte) {
 		before := bytes.Clone(body)
-		v := payload.New(payload.Block(body), contentType, body)
+		v := payload.New(nil, payload.Block(body), contentType, body)
 		view := v.JSON()
 		if view != nil && (!json.Valid(view) || !utf8.Valid(view)) {
 			t.Errorf("JSON: got %q, want valid JSON in UTF-8", view)
@@ -153,7 +153,7 @@ func FuzzCloudEvent(f *testing.F) {
 		if strings.HasPrefix(strings.TrimSpace(strings.ToLower(contentType)), "application/cloudevents") {
 			return
 		}
-		got, want := payload.New(header, contentType, body).CloudEvent(), payload.New(http.Header{}, structured, inBody).CloudEvent()
+		got, want := payload.New(nil, header, contentType, body).CloudEvent(), payload.New(nil, http.Header{}, structured, inBody).CloudEvent()
 		if !bytes.Equal(got, want) || got != nil && !json.Valid(got) {
 			t.Errorf("got %s in headers, and %s in a body", got, want)
 		}
@@ -173,7 +173,7 @@ func FuzzPath(f *testing.F) {
 		if err != nil {
 			return
 		}
-		v := payload.New(http.Header{"A": {"b"}}, "application/json", body)
+		v := payload.New(nil, http.Header{"A": {"b"}}, "application/json", body)
 		text, ok := v.Text(p)
 		if ok != (text != "") {
 			t.Errorf("%q: got %q, %t; want text exactly if it is there", path, text, ok)

@@ -54,7 +54,7 @@ func TestHeaderPaths(t *testing.T) {
 			{"header.x-empty", "", ""},
 			{"header.x-missing", "", ""},
 		} {
-			v, p := payload.New(header, "", nil), mustParse(t, c.path)
+			v, p := payload.New(nil, header, "", nil), mustParse(t, c.path)
 			if got, ok := v.Text(p); got != c.text || ok != (c.text != "") {
 				t.Errorf("%s, %s: got %q, %t; want %q", kind, c.path, got, ok, c.text)
 			}

@@ -122,6 +122,8 @@ func (p Path) Headers() []string {
 // and are absent if one of them is.
 func (v *View) Text(p Path) (string, bool) {
 	switch {
+	case p.hash && v.meter.UseBytes(len(v.body)) != nil, p.header != "" && v.meter.Use(headerSteps) != nil:
+		return "", false
 	case p.joined != nil:
 		return v.joinedText(p.joined)
 	case p.hash:
@@ -170,6 +172,9 @@ func (v *View) At(p Path) gjson.Result {
 	if len(view) == 0 || p.joined != nil || p.hash || p.header != "" {
 		return gjson.Result{}
 	}
+	if v.meter.UseBytes(len(view)) != nil {
+		return gjson.Result{}
+	}
 	text := unsafe.String(unsafe.SliceData(view), len(view)) //nolint:gosec // a Payload never changes
 	if p.steps == nil {
 		return gjson.Get(text, p.json)
@@ -179,7 +184,7 @@ func (v *View) At(p Path) gjson.Result {
 
 func (v *View) at(p Path) gjson.Result {
 	view := v.root(p)
-	if view == nil {
+	if view == nil || v.meter.UseBytes(len(view)) != nil {
 		return gjson.Result{}
 	}
 	if p.steps == nil {
@@ -211,6 +216,9 @@ func walk(r gjson.Result, steps []string) gjson.Result {
 	}
 	return r
 }
+
+// headerSteps are those of looking for a header.
+const headerSteps = 100
 
 // FirstText is the text at the first path that has one.
 func (v *View) FirstText(paths []Path) (string, bool) {

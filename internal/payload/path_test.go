@@ -52,7 +52,7 @@ func TestBodyPaths(t *testing.T) {
 		{"an empty body", ``, "body.a", absent, absent},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			v, p := payload.New(http.Header{}, "application/json", []byte(c.body)), mustParse(t, c.path)
+			v, p := payload.New(nil, http.Header{}, "application/json", []byte(c.body)), mustParse(t, c.path)
 			if got, ok := v.Text(p); ok != (c.text != absent) || ok && got != c.text {
 				t.Errorf("Text: got %q, %t; want %s", got, ok, c.text)
 			}
@@ -77,7 +77,7 @@ func TestJoinedPathsAndHashes(t *testing.T) {
 		{"the body's hash", `x`, "sha256.body", sum},
 		{"joined with the hash", `x`, "header.x-kind + sha256.body", "issue." + sum},
 	} {
-		v, p := payload.New(header, "application/json", []byte(c.body)), mustParse(t, c.path)
+		v, p := payload.New(nil, header, "application/json", []byte(c.body)), mustParse(t, c.path)
 		if got, ok := v.Text(p); got != c.want || ok != (c.want != "") {
 			t.Errorf("%s: Text gives %q, %t, want %q", c.claim, got, ok, c.want)
 		}
@@ -112,7 +112,7 @@ func TestSignsAreLiteral(t *testing.T) {
 				"body.1." + name:      `["wrong",{` + decoys + `,` + quoted + `:"right"}]`,
 			}
 			for path, body := range bodies {
-				if got, ok := payload.New(http.Header{}, "", []byte(body)).Text(mustParse(t, path)); got != "right" || !ok {
+				if got, ok := payload.New(nil, http.Header{}, "", []byte(body)).Text(mustParse(t, path)); got != "right" || !ok {
 					t.Errorf("%s in %s: got %q, %t; want right", path, body, got, ok)
 				}
 			}
@@ -121,7 +121,7 @@ func TestSignsAreLiteral(t *testing.T) {
 					continue
 				}
 				for _, path := range []string{"body." + name, "body." + name + ".b", "body." + name + ".0", "body.a." + name} {
-					if got, ok := payload.New(http.Header{}, "", []byte(body)).Raw(mustParse(t, path)); ok {
+					if got, ok := payload.New(nil, http.Header{}, "", []byte(body)).Raw(mustParse(t, path)); ok {
 						t.Errorf("%s in %s: got %s, want nothing", path, body, got)
 					}
 				}
@@ -159,7 +159,7 @@ func TestTheFirstPathThatHasTextWins(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, ok := payload.New(header, "", []byte(c.body)).FirstText(paths)
+		got, ok := payload.New(nil, header, "", []byte(c.body)).FirstText(paths)
 		if got != c.want || ok != (c.want != "") {
 			t.Errorf("%s in %s: got %q, %t; want %q", c.paths, c.body, got, ok, c.want)
 		}

@@ -11,6 +11,8 @@ import (
 	"net/textproto"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/eventhook/eventhook/internal/meter"
 )
 
 // Header reads headers by name, in any case; "" if absent. http.Header is one.
@@ -53,6 +55,7 @@ type View struct {
 
 // webhook is what a view and those that Transform makes of it share.
 type webhook struct {
+	meter        *meter.Meter // of what looks into it; nil: not counted
 	header       Header
 	contentType  string
 	body         []byte
@@ -63,12 +66,14 @@ type webhook struct {
 	isCloudKnown bool
 }
 
-// New makes a view; it parses nothing yet.
-func New(header Header, contentType string, body []byte) *View {
+// New returns a view; it parses nothing yet. The meter counts the bytes that
+// are read each time something is looked up. When it stops, the view finds
+// nothing more: the caller has to ask the meter.
+func New(m *meter.Meter, header Header, contentType string, body []byte) *View {
 	v := &struct {
 		View
 		of webhook
-	}{of: webhook{header: header, contentType: contentType, body: body}}
+	}{of: webhook{meter: m, header: header, contentType: contentType, body: body}}
 	v.webhook = &v.of
 	return &v.View
 }
@@ -83,9 +88,22 @@ func (v *View) Header(name string) string { return v.header.Get(name) }
 func (v *View) JSON() json.RawMessage {
 	if !v.isParsed {
 		v.isParsed = true
-		v.json, _ = toJSON(v.contentType, v.body)
+		if v.meter.UseBytes(parsingWork(v.contentType)*len(v.body)) == nil {
+			v.json, _ = toJSON(v.contentType, v.body)
+		}
 	}
 	return v.json
+}
+
+// parsingWork is how often, in time, a body is read when its view is made.
+func parsingWork(contentType string) int {
+	switch media := mediaType(contentType); {
+	case isXML(media):
+		return 30
+	case media == formMedia || media == "multipart/form-data":
+		return 5
+	}
+	return 1
 }
 
 const formMedia = "application/x-www-form-urlencoded"
@@ -161,7 +179,7 @@ func (v *View) render() []byte {
 	if view := v.JSON(); view != nil {
 		return view
 	}
-	if len(v.body) == 0 {
+	if len(v.body) == 0 || v.meter.UseBytes(2*len(v.body)) != nil {
 		return []byte("null")
 	}
 	if text, ok := textOf(v.contentType, v.body); ok {

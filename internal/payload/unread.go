@@ -39,6 +39,9 @@ func (v *View) Unread() (why, where string) {
 	if v.JSON() != nil {
 		return "", ""
 	}
+	if v.meter.UseBytes(2*parsingWork(v.contentType)*len(v.body)) != nil {
+		return "", ""
+	}
 	_, err := toJSON(v.contentType, v.body)
 	why, where = v.whyNone(media, err)
 	return "the body could not be read: " + why, where

@@ -45,7 +45,7 @@ func TestUnreadSaysWhyThereIsNoView(t *testing.T) {
 		{"too many elements", xml, "<a>" + strings.Repeat("<b/>", 100_000) + "</a>", "the body could not be read: XML of more than 100000 elements and attributes|"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			v := payload.New(http.Header{}, c.contentType, []byte(c.body))
+			v := payload.New(nil, http.Header{}, c.contentType, []byte(c.body))
 			why, where := v.Unread()
 			if got := strings.TrimSuffix(why+"|"+where, "|"); got != strings.TrimSuffix(c.want, "|") {
 				t.Errorf("got %q, want %q", got, c.want)

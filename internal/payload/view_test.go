@@ -59,7 +59,7 @@ func TestJSONViewByContentType(t *testing.T) {
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			body := []byte(c.body)
-			v := payload.New(http.Header{}, c.contentType, body)
+			v := payload.New(nil, http.Header{}, c.contentType, body)
 			for range 2 {
 				got := v.JSON()
 				if got != nil && !json.Valid(got) {
@@ -95,7 +95,7 @@ func TestDeepJSONHasNoViewAndDoesNoHarm(t *testing.T) {
 		{"deep after a string with quotes", `["\\\"", ` + nested("[", "", "]", 5000) + "]", false},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			v := payload.New(http.Header{}, "application/json", []byte(c.body))
+			v := payload.New(nil, http.Header{}, "application/json", []byte(c.body))
 			if got := v.JSON() != nil; got != c.want {
 				t.Errorf("got a view: %t, want: %t", got, c.want)
 			}
@@ -116,7 +116,7 @@ func TestRender(t *testing.T) {
 		{"nothing as null", "text/plain", "", `null`},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			got := string(payload.New(http.Header{}, c.contentType, []byte(c.body)).Render())
+			got := string(payload.New(nil, http.Header{}, c.contentType, []byte(c.body)).Render())
 			if got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
@@ -126,7 +126,7 @@ func TestRender(t *testing.T) {
 
 // A webhook may go to many targets.
 func TestABodyIsRenderedOnce(t *testing.T) {
-	v := payload.New(http.Header{}, "text/plain", []byte("hello"))
+	v := payload.New(nil, http.Header{}, "text/plain", []byte("hello"))
 	one, two := v.Render(), v.Render()
 	if &one[0] != &two[0] {
 		t.Error("rendered twice, want the same bytes")
@@ -134,7 +134,7 @@ func TestABodyIsRenderedOnce(t *testing.T) {
 }
 
 func TestTransformedViews(t *testing.T) {
-	v := payload.New(payload.Block("X-A: b\r\n"), "application/json", []byte(`{"id":7}`))
+	v := payload.New(nil, payload.Block("X-A: b\r\n"), "application/json", []byte(`{"id":7}`))
 	other := v.Transform(json.RawMessage(`[1]`))
 	if got := string(other.Render()); got != "[1]" {
 		t.Errorf("Render: got %s, want what it was transformed to", got)
@@ -151,7 +151,7 @@ func TestTransformedViews(t *testing.T) {
 }
 
 func TestTransformedViewsAreOfTheSameCloudEvent(t *testing.T) {
-	other := payload.New(binary(), "", []byte(`{"id":7}`)).Transform(json.RawMessage(`[1]`))
+	other := payload.New(nil, binary(), "", []byte(`{"id":7}`)).Transform(json.RawMessage(`[1]`))
 	if got, want := string(other.CloudEvent()), `{`+required+`,"data":{"id":7}}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -159,7 +159,7 @@ func TestTransformedViewsAreOfTheSameCloudEvent(t *testing.T) {
 
 func TestAt(t *testing.T) {
 	for _, contentType := range []string{"application/json", "image/png"} {
-		v := payload.New(http.Header{"A": {"x"}}, contentType, []byte(`{"a":[{"b":"x"}],"007":1}`))
+		v := payload.New(nil, http.Header{"A": {"x"}}, contentType, []byte(`{"a":[{"b":"x"}],"007":1}`))
 		for path, want := range map[string]string{"body.a.0.b": `"x"`, "body.007": "1", "body.a.1": "", "header.a": "", "sha256.body": "", "body.a.0.b + body.a.0.b": ""} {
 			if contentType == "image/png" {
 				want = ""

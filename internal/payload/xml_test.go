@@ -16,7 +16,7 @@ import (
 const xmlType = "application/xml"
 
 func viewOf(contentType, body string) string {
-	return string(payload.New(http.Header{}, contentType, []byte(body)).JSON())
+	return string(payload.New(nil, http.Header{}, contentType, []byte(body)).JSON())
 }
 
 func TestXML(t *testing.T) {
@@ -126,7 +126,7 @@ func TestTextIsShownByItsCharset(t *testing.T) {
 		{"text/plain; charset=iso-8859-1", "café", `"café"`},
 		{"text/plain", "\x01\x7f\u2028\t<", `"\u0001` + "\x7f\u2028" + `\t<"`},
 	} {
-		if got := string(payload.New(http.Header{}, c.contentType, []byte(c.body)).Render()); got != c.want || !json.Valid([]byte(got)) {
+		if got := string(payload.New(nil, http.Header{}, c.contentType, []byte(c.body)).Render()); got != c.want || !json.Valid([]byte(got)) {
 			t.Errorf("%s of %q: got %s, want %s", c.contentType, c.body, got, c.want)
 		}
 	}
@@ -163,7 +163,7 @@ func TestXMLIsBounded(t *testing.T) {
 		{"a long text, deep", strings.Repeat("<a>", 400) + strings.Repeat("x", 1<<20) + strings.Repeat("</a>", 400), true, 12},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			v := payload.New(http.Header{}, xmlType, []byte(c.body))
+			v := payload.New(nil, http.Header{}, xmlType, []byte(c.body))
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			view := v.JSON()
@@ -181,7 +181,7 @@ func TestXMLIsBounded(t *testing.T) {
 
 // The content of a deep element must not be copied once per level.
 func TestDeepXMLTakesNoMoreThanFlat(t *testing.T) {
-	deep := payload.New(http.Header{}, xmlType, []byte(strings.Repeat("<a>", 400)+strings.Repeat("<b>x</b>", 90_000)+strings.Repeat("</a>", 400)))
+	deep := payload.New(nil, http.Header{}, xmlType, []byte(strings.Repeat("<a>", 400)+strings.Repeat("<b>x</b>", 90_000)+strings.Repeat("</a>", 400)))
 	if view := deep.JSON(); len(view) > 90_000*8 {
 		t.Errorf("got a view of %d bytes, want fewer than the body has", len(view))
 	}

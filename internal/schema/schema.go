@@ -32,7 +32,7 @@ func Check(raw json.RawMessage) (faults eventhook.Faults) {
 		faults.Add("", "%s", wrong)
 		return faults
 	}
-	_, err := compile(raw, jsonschema.NewCompiler())
+	_, err := compile(raw, jsonschema.NewCompiler(), &patterns{})
 	return faultsOf(err)
 }
 
@@ -91,8 +91,11 @@ func (nowhere) Load(string) (any, error) {
 	return nil, errors.New("a schema cannot refer to others")
 }
 
-func compile(raw []byte, c *jsonschema.Compiler) (*jsonschema.Schema, error) {
+func compile(raw []byte, c *jsonschema.Compiler, p *patterns) (*jsonschema.Schema, error) {
+	compiling <- struct{}{}
+	defer func() { <-compiling }()
 	c.UseLoader(nowhere{})
+	c.UseRegexpEngine(p.compile)
 	if err := c.AddResource(here, decode(raw)); err != nil {
 		return nil, err
 	}

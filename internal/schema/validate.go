@@ -1,6 +1,8 @@
 package schema
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -9,13 +11,14 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/meter"
 )
 
 // Schema is a schema, compiled. Safe for concurrent use, one check at a time.
 type Schema struct {
 	compiled *jsonschema.Schema
 	mu       sync.Mutex
-	left     int // work that the check which runs may still do
+	patterns patterns
 	enum     int // the work of the largest list of values
 }
 
@@ -27,8 +30,9 @@ var (
 
 // Bounds of a check.
 const (
-	mostData  = 64 << 10 // bytes
-	mostSteps = 50_000   // values held against a part of a schema, about
+	mostData  = 64 << 10  // bytes
+	mostSteps = 5_000_000 // about 50 ms
+	partSteps = 100       // of a value that is checked against a part of a schema
 )
 
 // Compile compiles a schema that Check finds no fault with.
@@ -45,8 +49,10 @@ func Compile(raw json.RawMessage) (*Schema, error) {
 	}})
 	c.AssertVocabs()
 	var err error
-	s.compiled, err = compile(raw, c)
-	return s, err
+	if s.compiled, err = compile(raw, c, &s.patterns); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // count has each value that is held against a part of the schema cost what the
@@ -65,17 +71,37 @@ func (s *Schema) count(part *jsonschema.Schema) {
 			work += len(v) * (1 + len(part.PatternProperties))
 		case []any:
 			work += len(v)
+			if part.UniqueItems {
+				work += uniqueWork * weight(v)
+			}
 		case string:
 			work += len(v) / 16
 		}
-		if s.left -= work * (1 + s.enum); s.left < 0 {
-			panic(ErrTooMuch)
-		}
+		s.patterns.use(partSteps * work * (1 + s.enum))
 		if format == nil {
 			return nil
 		}
 		return format.Validate(v)
 	}}
+}
+
+// uniqueWork is how often each part of a list is looked at to find elements that are equal.
+const uniqueWork = 20
+
+// weight is how many values a value holds, itself included.
+func weight(v any) (n int) {
+	n = 1
+	switch v := v.(type) {
+	case map[string]any:
+		for _, member := range v {
+			n += weight(member)
+		}
+	case []any:
+		for _, element := range v {
+			n += weight(element)
+		}
+	}
+	return n
 }
 
 // workOfEnum is what it costs to compare with each of a list: texts are quick.
@@ -95,20 +121,27 @@ func workOfEnum(e *jsonschema.Enum) (work int) {
 }
 
 // Fault says where data does not fit the schema and which keyword says so, ""
-// if it does; it quotes no value. The error is ErrTooLarge or ErrTooMuch.
-func (s *Schema) Fault(data []byte) (fault string, err error) {
+// if it does; it quotes no value. The error is ErrTooLarge, ErrTooMuch or, when
+// the meter stopped, the meter's. One check takes mostSteps at most.
+func (s *Schema) Fault(m *meter.Meter, data []byte) (fault string, err error) {
+	if err := m.UseBytes(20 * min(len(data), mostData)); err != nil {
+		return "", err
+	}
 	if len(data) > mostData || !json.Valid(data) || checkTokens(data) != "" {
 		return "", ErrTooLarge
 	}
 	value := decode(data)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	check := meter.New(context.Background(), mostSteps, m) // m knows the caller's context
+	s.patterns.meter = check
 	defer func() {
+		s.patterns.meter = nil
+		check.Close()
 		if recover() != nil {
-			fault, err = "", ErrTooMuch
+			fault, err = "", cmp.Or(m.Err(), ErrTooMuch)
 		}
 	}()
-	s.left = mostSteps
 	wrong, ok := errors.AsType[*jsonschema.ValidationError](s.compiled.Validate(value))
 	if !ok {
 		return "", nil

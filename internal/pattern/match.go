@@ -1,0 +1,171 @@
+package pattern
+
+import (
+	"regexp/syntax"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/eventhook/eventhook/internal/meter"
+)
+
+// machine runs all threads of a program side by side, one character at a time.
+// Each thread is an instruction that is about to read the character.
+type machine struct {
+	insts        []syntax.Inst
+	now, next    []uint32
+	reached      []uint32 // by instruction: the turn in which it was reached last
+	turn         uint32   // one for each position of each text
+	before, here rune     // around the position
+	work         int      // instructions that were followed since the meter was asked
+}
+
+var machines = sync.Pool{New: func() any { return &machine{} }}
+
+// Match reports whether a text has a match. It uses a step for each
+// instruction that is applied to a character. When the meter stops, Match
+// returns false; the caller has to ask the meter.
+func (p *Pattern) Match(m *meter.Meter, text string) bool {
+	if p.isLiteral {
+		return m.UseBytes(len(text)) == nil && strings.Contains(text, p.prefix)
+	}
+	v, _ := machines.Get().(*machine)
+	v.begin(p.insts)
+	matched := v.match(p, m, text)
+	_ = m.Use(v.work)
+	v.insts = nil
+	machines.Put(v)
+	return matched
+}
+
+func (v *machine) begin(insts []syntax.Inst) {
+	if n := len(insts); len(v.reached) < n {
+		*v = machine{reached: make([]uint32, n), now: make([]uint32, 0, n), next: make([]uint32, 0, n)}
+	}
+	v.insts, v.work = insts, 0
+	v.advance()
+}
+
+// advance begins another turn, in which nothing has been reached.
+func (v *machine) advance() {
+	v.next = v.next[:0]
+	if v.turn++; v.turn == 0 {
+		clear(v.reached)
+		v.turn = 1
+	}
+}
+
+// none stands before and behind the text.
+const none rune = -1
+
+// asksEvery is how many steps are worked before the meter is asked.
+const asksEvery = 500
+
+// match has each turn of its loop for one position in the text. The threads in
+// next have read the character before it.
+func (v *machine) match(p *Pattern, m *meter.Meter, text string) bool {
+	at, width := 0, 0
+	v.before = none
+	v.here, width = runeAt(text, 0)
+	for {
+		if !p.isAnchored || at == 0 {
+			if len(v.next) == 0 && p.prefix != "" { // no match begins before the next prefix
+				i := strings.Index(text[at:], p.prefix)
+				if m.UseBytes(max(i, 0)) != nil || i < 0 {
+					return false
+				}
+				if i > 0 {
+					at += i
+					v.before, _ = utf8.DecodeLastRuneInString(text[:at])
+					v.here, width = runeAt(text, at)
+				}
+			}
+			if v.add(p.start) {
+				return true
+			}
+		}
+		v.now, v.next = v.next, v.now
+		if v.work += len(v.now); v.work > asksEvery {
+			if m.Use(v.work) != nil {
+				return false
+			}
+			v.work = 0
+		}
+		if v.here == none || len(v.now) == 0 && p.isAnchored {
+			return false
+		}
+		at += width
+		v.before = v.here
+		v.here, width = runeAt(text, at)
+		if v.step() {
+			return true
+		}
+	}
+}
+
+func runeAt(text string, at int) (r rune, width int) {
+	if at >= len(text) {
+		return none, 0
+	}
+	if c := text[at]; c < utf8.RuneSelf {
+		return rune(c), 1
+	}
+	return utf8.DecodeRuneInString(text[at:])
+}
+
+// step has every thread read the character before the position, and reports
+// whether one comes to a match.
+func (v *machine) step() (matched bool) {
+	v.advance()
+	for _, at := range v.now {
+		if inst := &v.insts[at]; reads(inst, v.before) && v.add(inst.Out) {
+			return true
+		}
+	}
+	return false
+}
+
+// reads reports whether an instruction reads a character.
+func reads(inst *syntax.Inst, r rune) bool {
+	switch inst.Op {
+	case syntax.InstRune1:
+		return r == inst.Rune[0]
+	case syntax.InstRuneAny:
+		return true
+	case syntax.InstRuneAnyNotNL:
+		return r != '\n'
+	}
+	return inst.MatchRunePos(r) >= 0
+}
+
+// add adds the threads that an instruction leads to without reading a
+// character, and reports whether it leads to a match.
+func (v *machine) add(at uint32) (matched bool) {
+	for v.reached[at] != v.turn {
+		v.reached[at] = v.turn
+		v.work++
+		inst := &v.insts[at]
+		switch inst.Op {
+		case syntax.InstMatch:
+			return true
+		case syntax.InstAlt, syntax.InstAltMatch:
+			if v.add(inst.Out) {
+				return true
+			}
+			at = inst.Arg
+		case syntax.InstCapture, syntax.InstNop:
+			at = inst.Out
+		case syntax.InstEmptyWidth:
+			if !inst.MatchEmptyWidth(v.before, v.here) {
+				return false
+			}
+			at = inst.Out
+		case syntax.InstFail:
+			return false
+		default:
+			v.next = append(v.next, at)
+			return false
+		}
+	}
+	return false
+}
