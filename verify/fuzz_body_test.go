@@ -208,9 +208,11 @@ func FuzzTemplate(f *testing.F) {
 		}
 		r := &Request{Method: http.MethodPost, URL: signedURL, Body: body, Header: http.Header{"X-A": {"a"}, "X-List": {"x-a,x-list"}}}
 		view, bad := viewOf(r)
-		w := &worktop{}
-		err := m.compose(w, r, "17", view)
-		if bad != nil && m.has(field) {
+		w, set := &worktop{}, newFieldSet()
+		m.locate(set)
+		w.found, _ = set.scan(nil, view.json.Raw)
+		err := m.compose(w, r, "17")
+		if bad != nil && m.has(field) || strings.Count(template, ".") > maxSteps {
 			return // is refused before it comes so far
 		}
 		want := expand(template, r, "17", func(path string) string {

@@ -90,15 +90,6 @@ func validateKeys(c Config, f *eventhook.Faults) {
 	}
 }
 
-// staticKeys are the configured keys, which have been validated.
-func staticKeys(texts []string) (all []Key) {
-	for _, text := range texts {
-		keys, _ := ParseKeys(text)
-		all = append(all, keys...)
-	}
-	return all
-}
-
 // algorithm is one way of signing with a private key.
 type algorithm struct {
 	least, most int // bytes of a signature
@@ -181,19 +172,32 @@ func (k *keyChecker) check(ctx context.Context, w *worktop, r *Request) *Error {
 	return nil
 }
 
-// matches tries each signature with each key: a few of both, since they cost
-// more than a MAC.
+// matches tries each signature with each key, within the budget for public-key
+// operations.
 func (k *keyChecker) matches(keys []Key, message []byte, candidates [][]byte) bool {
-	const most = 4
-	digest := digestOf(k.hash, message)
-	for _, candidate := range candidates[:min(len(candidates), most)] {
+	digest, tries := digestOf(k.hash, message), keyTries(maxKeyWork)
+	for _, candidate := range candidates[:min(len(candidates), maxKeyTries)] {
 		for i := range keys {
+			if !k.fits(keys[i].Public) {
+				continue
+			}
+			if !tries.take(keys[i].Public) {
+				return false
+			}
 			if k.verify(keys[i].Public, message, digest, candidate) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+func (k *keyChecker) work(bodySize, signatures int) int {
+	hashing := bodySize / hashedUnit
+	if k.certificate != nil && len(k.static) == 0 {
+		return fetchUnits + min(signatures, maxKeyTries)*rsaWork + hashing
+	}
+	return worstKeyWork(k.static, signatures) + hashing
 }
 
 func digestOf(hash crypto.Hash, message []byte) []byte {

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"crypto"
 	"regexp"
 	"slices"
 	"strings"
@@ -27,7 +28,7 @@ var snsScheme = scheme{
 	},
 	build: func(c Config, keys Keys) Verifier {
 		static := staticKeys(c.PublicKeys)
-		return &snsVerifier{topic: c.Claims["TopicArn"],
+		return &snsVerifier{topic: c.Claims["TopicArn"], check: algorithm.check,
 			certificate: certificateRule{hosts: IsSNSHost, keys: keys, static: static}}
 	},
 	coversBody: never,
@@ -36,6 +37,20 @@ var snsScheme = scheme{
 type snsVerifier struct {
 	topic       string
 	certificate certificateRule
+	check       func(a algorithm, key crypto.PublicKey, message, digest, signature []byte) bool
+}
+
+func (a algorithm) check(key crypto.PublicKey, message, digest, signature []byte) bool {
+	return a.verify(key, message, digest, signature)
+}
+
+// Work counts the view, the signature, and a certificate that may be fetched.
+func (v *snsVerifier) Work(r *Request) int {
+	work := len(r.Body)/parsedUnit + len(r.Body)/hashedUnit
+	if len(v.certificate.static) > 0 {
+		return work + worstKeyWork(v.certificate.static, 1)
+	}
+	return work + rsaWork + fetchUnits
 }
 
 var snsHost = regexp.MustCompile(`^sns\.[a-z0-9-]{3,}\.amazonaws\.com(\.cn)?$`)
@@ -50,6 +65,16 @@ var snsSigned = map[string][]string{
 	"SubscriptionConfirmation": {"Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"},
 	"UnsubscribeConfirmation":  {"Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"},
 }
+
+// snsFields are all fields that count, and snsPlaces where each is.
+var snsFields, snsPlaces = func() (*fieldSet, map[string]alternatives) {
+	set, places := newFieldSet(), map[string]alternatives{}
+	for _, name := range slices.Concat([]string{"SignatureVersion", "Signature", "SigningCertURL"}, snsSigned["Notification"],
+		snsSigned["SubscriptionConfirmation"]) {
+		places[name] = set.addAll(fieldPath{{name}})
+	}
+	return set, places
+}()
 
 // snsAlgorithms are the signature versions.
 var snsAlgorithms = map[string]algorithm{"1": algorithms["rsa_sha1"], "2": algorithms["rsa_sha256"]}
@@ -76,8 +101,9 @@ func (v *snsVerifier) verify(ctx context.Context, r *Request) *Error {
 	if err != nil {
 		return err
 	}
+	found, _ := snsFields.scan(nil, view.json.Raw)
 	get := func(name string) string {
-		text, bad := view.text(fieldPath{{name}})
+		text, bad := snsPlaces[name].text(found)
 		if bad != nil {
 			err = bad
 		}
@@ -104,8 +130,10 @@ func (v *snsVerifier) verify(ctx context.Context, r *Request) *Error {
 	if bad != nil {
 		return bad
 	}
-	digest := digestOf(algorithm.hash, message)
-	matches := func(k Key) bool { return algorithm.verify(k.Public, message, digest, signature) }
+	digest, tries := digestOf(algorithm.hash, message), keyTries(maxKeyWork)
+	matches := func(k Key) bool {
+		return isRSA(k.Public) && tries.take(k.Public) && v.check(algorithm, k.Public, message, digest, signature)
+	}
 	switch {
 	case !slices.ContainsFunc(keys, matches):
 		return errSNSMismatch
