@@ -85,7 +85,7 @@ func FuzzBodyHMAC(f *testing.F) {
 }
 
 func FuzzSNS(f *testing.F) {
-	const whole = `{"Type":"Notification","MessageId":"1","TopicArn":"arn","Timestamp":"t","Message":"m","Subject":"s","SignatureVersion":"2","Signature":"{sig}","SigningCertURL":"https://sns.us-east-1.amazonaws.com/a.pem"}`
+	const whole = `{"Type":"Notification","MessageId":"1","TopicArn":"arn","Timestamp":"t","Message":"m","Subject":"s","SignatureVersion":"2","Signature":"{sig}","SigningCertURL":"https://sns.us-east-1.amazonaws.com/SimpleNotificationService-0a.pem"}`
 	for _, body := range []string{
 		"", "{}", whole, strings.Replace(whole, `"2"`, `"1"`, 1), strings.Replace(whole, `"2"`, "2", 1), strings.Replace(whole, `"s"`, `""`, 1), strings.Replace(whole, "}", `,"Message":"x"}`, 1),
 		strings.Replace(whole, "https:", "http:", 1), strings.Replace(whole, ".com/", ".com@evil.example/", 1), strings.Replace(whole, "Notification", "UnsubscribeConfirmation", 1),

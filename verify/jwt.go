@@ -204,7 +204,7 @@ func (v *jwtVerifier) payload(ctx context.Context, token string, signed *jose.JS
 		}
 		var err error
 		if keys, err = v.keys.Keys(ctx, v.keySetURL, id); err != nil {
-			return nil, errCannotFetch // the cause is for the log of who fetches
+			return nil, errUnavailable // the cause is for the log of the fetch
 		}
 	}
 	tried, tries := 0, keyTries(maxKeyWork)

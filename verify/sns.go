@@ -29,7 +29,7 @@ var snsScheme = scheme{
 	build: func(c Config, keys Keys) Verifier {
 		static := staticKeys(c.PublicKeys)
 		return &snsVerifier{topic: c.Claims["TopicArn"], check: algorithm.check,
-			certificate: certificateRule{hosts: IsSNSHost, keys: keys, static: static}}
+			certificate: certificateRule{trusts: isSNSCertificate, keys: keys, static: static}}
 	},
 	coversBody: never,
 }
@@ -53,11 +53,21 @@ func (v *snsVerifier) Work(r *Request) int {
 	return work + rsaWork + fetchUnits
 }
 
-var snsHost = regexp.MustCompile(`^sns\.[a-z0-9-]{3,}\.amazonaws\.com(\.cn)?$`)
+// Regions have names such as us-west-2 and us-gov-east-1; those of China have
+// another domain. Hosts such as sns.s3-us-west-2.amazonaws.com are storage that
+// anybody may rent.
+var (
+	snsHost = regexp.MustCompile(`^sns\.[a-z]{2}(-gov|-iso[a-z]?)?-(north|south|east|west|central|northeast|northwest|southeast|southwest)-[1-9][0-9]?\.amazonaws\.com(\.cn)?$`)
+	snsPath = regexp.MustCompile(`^/SimpleNotificationService-[0-9a-fA-F]{1,64}\.pem$`)
+)
+
+func isSNSCertificate(host, path string) bool { return IsSNSHost(host) && snsPath.MatchString(path) }
 
 // IsSNSHost reports whether a host, in lower case, is one of Amazon SNS's: the
 // only ones that certificates and confirmations are fetched from.
-func IsSNSHost(host string) bool { return snsHost.MatchString(host) }
+func IsSNSHost(host string) bool {
+	return snsHost.MatchString(host) && strings.HasPrefix(host, "sns.cn-") == strings.HasSuffix(host, ".cn")
+}
 
 // snsSigned are the fields that are signed, in this order, by type.
 var snsSigned = map[string][]string{
@@ -87,7 +97,6 @@ var (
 	errSNSLine      = &Error{ReasonMalformed, "a signed field of one line holds several"}
 	errSNSTopic     = &Error{ReasonMismatch, "the TopicArn is not the configured one"}
 	errSNSMismatch  = &Error{ReasonMismatch, "the certificate's key does not match"}
-	errSNSCert      = &Error{ReasonKey, "the SigningCertURL is not a certificate of SNS"}
 )
 
 func (v *snsVerifier) Verify(ctx context.Context, r *Request) error {
@@ -123,8 +132,8 @@ func (v *snsVerifier) verify(ctx context.Context, r *Request) *Error {
 		return errSNSVersion
 	case noBase64 != nil || strictBase64.EncodedLen(len(signature)) != len(sent) || len(signature) < algorithm.least || len(signature) > algorithm.most:
 		return errSNSSignature
-	case !strings.HasSuffix(certURL, ".pem"):
-		return errSNSCert
+	case v.topic != "" && topic != v.topic:
+		return errSNSTopic // before a certificate is fetched
 	}
 	keys, bad := v.certificate.at(ctx, certURL, r.At)
 	if bad != nil {
@@ -134,11 +143,8 @@ func (v *snsVerifier) verify(ctx context.Context, r *Request) *Error {
 	matches := func(k Key) bool {
 		return isRSA(k.Public) && tries.take(k.Public) && v.check(algorithm, k.Public, message, digest, signature)
 	}
-	switch {
-	case !slices.ContainsFunc(keys, matches):
+	if !slices.ContainsFunc(keys, matches) {
 		return errSNSMismatch
-	case v.topic != "" && topic != v.topic:
-		return errSNSTopic
 	}
 	return nil
 }
