@@ -186,7 +186,7 @@ func TestABodyIsReadOnceForAllFields(t *testing.T) {
 		{"one field", "{field.a}", 1},
 		{"20 000 fields", fieldsOf(20_000, ""), 1},
 		{"20 000 alternatives", "{field." + strings.TrimSuffix(strings.Repeat("x|", 20_000), "|") + "}", 1},
-		{"fields far down", fieldsOf(200, strings.Repeat("a.", 200)), 200},
+		{"fields far down", fieldsOf(200, strings.Repeat("a.", 100)), 100},
 	} {
 		m, wrong := parseMessage(c.signed)
 		if wrong != "" {
