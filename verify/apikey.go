@@ -80,6 +80,14 @@ func newAPIKey(c Config) *apiKeyVerifier {
 	return v
 }
 
+// Work is that of the body, if the key is in it.
+func (v *apiKeyVerifier) Work(r *Request) int {
+	if v.path == nil {
+		return 0
+	}
+	return len(r.Body) / parsedUnit
+}
+
 func (v *apiKeyVerifier) Verify(_ context.Context, r *Request) error {
 	if v.path != nil {
 		return v.inBody(r)

@@ -162,7 +162,7 @@ func TestLinesOfSNSCannotMove(t *testing.T) {
 	sig := base64.StdEncoding.EncodeToString(privateSignature(t, "rsa_sha256", message))
 	for id, want := range map[string]Reason{`1","Subject":"urgent`: "", `1\nSubject\nurgent`: ReasonMalformed} {
 		body := `{"Message":"hello","MessageId":"` + id + `","Timestamp":"now","TopicArn":"arn","Type":"Notification","SignatureVersion":"2",` +
-			`"SigningCertURL":"https://sns.us-east-1.amazonaws.com/c.pem","Signature":"` + sig + `"}`
+			`"SigningCertURL":"https://sns.us-east-1.amazonaws.com/SimpleNotificationService-0a.pem","Signature":"` + sig + `"}`
 		wantReason(t, id, v, &Request{Header: http.Header{}, Body: []byte(body)}, want)
 	}
 }

@@ -36,9 +36,15 @@ func viewOf(r *Request) (object, *Error) {
 	return object{gjson.ParseBytes(view)}, nil
 }
 
-// member is the value at a path, or one that does not exist.
+var errSteps = &Error{ReasonMalformed, fmt.Sprintf("the path into the body has more than %d steps", maxSteps)}
+
+// member is the value at a path, or one that does not exist. It reads the bytes
+// once for each step.
 func (o object) member(path []string) (gjson.Result, *Error) {
 	at := o.json
+	if len(path) > maxSteps {
+		return gjson.Result{}, errSteps
+	}
 	for _, name := range path {
 		found, times := gjson.Result{}, 0
 		if at.IsObject() {
@@ -66,14 +72,11 @@ func (o object) member(path []string) (gjson.Result, *Error) {
 func (o object) text(paths fieldPath) (string, *Error) {
 	for _, path := range paths {
 		v, err := o.member(path)
-		switch {
-		case err != nil:
+		if err != nil {
 			return "", err
-		case v.IsObject() || v.IsArray() || v.Type == gjson.Null:
-		case v.Type == gjson.Number:
-			return v.Raw, nil
-		default:
-			return v.String(), nil
+		}
+		if text, ok := scalarText(v.Raw); ok {
+			return text, nil
 		}
 	}
 	return "", nil
@@ -90,6 +93,9 @@ var errItems = &Error{ReasonMalformed, fmt.Sprintf("the body holds more than %d 
 // body of a million elements must not cost more than its bytes.
 func (o object) each(path []string, do func(object) *Error) (n int, err *Error) {
 	i := slices.Index(path, "#")
+	if count := countOf(path, "#"); count > maxElements {
+		return 0, errElements
+	}
 	if i < 0 {
 		v, err := o.member(path)
 		if err != nil || !v.Exists() {
@@ -112,6 +118,17 @@ func (o object) each(path []string, do func(object) *Error) (n int, err *Error) 
 		return err == nil
 	})
 	return n, err
+}
+
+var errElements = &Error{ReasonMalformed, fmt.Sprintf("the path into the body has more than %d steps #", maxElements)}
+
+func countOf(list []string, one string) (n int) {
+	for _, s := range list {
+		if s == one {
+			n++
+		}
+	}
+	return n
 }
 
 // fieldPath points into a body: names with dots between. It may have

@@ -56,7 +56,8 @@ type Config struct {
 	SecretEncoding string   `json:"secret_encoding,omitempty" yaml:"secret_encoding,omitempty"` // text (default), base64, hex, sha1
 	PublicKeys     []string `json:"public_keys,omitempty" yaml:"public_keys,omitempty"`         // in any form that ParseKeys reads
 	// CertificateHeader carries the URL of the certificate, which must be on
-	// one of CertificateHosts; *.example.com stands for all hosts below.
+	// one of CertificateHosts; *.example.com stands for all hosts below. A path
+	// may follow a host: the URL's path must begin with it.
 	CertificateHeader string   `json:"certificate_header,omitempty" yaml:"certificate_header,omitempty"`
 	CertificateHosts  []string `json:"certificate_hosts,omitempty" yaml:"certificate_hosts,omitempty"`
 	// RequireHeaders must be there with exactly these values: the versions and

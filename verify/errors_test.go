@@ -56,7 +56,7 @@ func TestErrorsTellEnough(t *testing.T) {
 		{"no token, and of how many", Spec{Provider: "gitlab", Secrets: []string{"a", "b"}}, map[string]string{"X-Gitlab-Token": "x"}, "", 0, "credentials: X-Gitlab-Token is no known key (of 2)"},
 		{"wrong password", Spec{Provider: "postmark", Secrets: []string{"a:b"}}, map[string]string{"Authorization": "Basic eA=="}, "", 0, "credentials: wrong username or password"},
 		{"a key that cannot be fetched", Spec{Provider: "paypal", Options: map[string]string{"webhook_id": "1"}}, map[string]string{"Paypal-Transmission-Sig": strings.Repeat("A", 340) + "AA==", "Paypal-Transmission-Id": "1", "Paypal-Transmission-Time": "1",
-			"Paypal-Auth-Algo": "SHA256withRSA", "Paypal-Cert-Url": "https://api.paypal.com/1"}, "", 0, "key_not_found: published keys are not fetched here"},
+			"Paypal-Auth-Algo": "SHA256withRSA", "Paypal-Cert-Url": "https://api.paypal.com/v1/notifications/certs/1"}, "", 0, "key_not_found: published keys are not fetched here"},
 		{"a key of a stranger", Spec{Provider: "paypal", Options: map[string]string{"webhook_id": "1"}}, map[string]string{"Paypal-Transmission-Sig": strings.Repeat("A", 340) + "AA==", "Paypal-Transmission-Id": "1", "Paypal-Transmission-Time": "1",
 			"Paypal-Auth-Algo": "SHA256withRSA", "Paypal-Cert-Url": "https://evil.example/1"}, "", 0, "key_not_found: the certificate's URL is not one of the provider's"},
 		{"no secret yet", Spec{Provider: "notion"}, nil, "", 0, "key_not_found: there is no secret yet: the provider's handshake has not come"},

@@ -122,6 +122,7 @@ type jwtVerifier struct {
 	audience       string
 	claims         map[string]string
 	bodyHash       string
+	check          func(*jose.JSONWebSignature, crypto.PublicKey) ([]byte, error)
 	maxAge         time.Duration // 0: the token must say when it expires, unless it holds the body's hash
 
 	missing, prefixErr *Error
@@ -132,14 +133,11 @@ func newJWT(c Config, keys Keys) Verifier {
 	v := &jwtVerifier{
 		header: http.CanonicalHeaderKey(c.Header), prefix: c.Prefix, algorithm: jose.SignatureAlgorithm(c.Algorithm), fits: jwtAlgorithms[c.Algorithm],
 		static: staticKeys(c.PublicKeys), keySetURL: c.KeySetURL, keys: keys, issuers: append([]string(nil), c.Issuers...), audience: c.Audience,
-		claims: map[string]string{}, bodyHash: c.BodyHashClaim,
+		claims: map[string]string{}, bodyHash: c.BodyHashClaim, check: checkWithKey,
 		missing:   missingHeader(c.Header),
 		prefixErr: refusef(ReasonPrefix, "%s does not begin with %s", c.Header, trim(c.Prefix)),
 	}
-	for _, s := range c.Secrets {
-		key, _ := decodeSecret(c.SecretEncoding, s) // has been validated
-		v.secrets = append(v.secrets, key)
-	}
+	v.secrets = decodedSecrets(c, true)
 	for name, value := range c.Claims {
 		v.claims[name] = value
 	}
@@ -206,17 +204,20 @@ func (v *jwtVerifier) payload(ctx context.Context, token string, signed *jose.JS
 		}
 		var err error
 		if keys, err = v.keys.Keys(ctx, v.keySetURL, id); err != nil {
-			return nil, errCannotFetch // the cause is for the log of who fetches
+			return nil, errUnavailable // the cause is for the log of the fetch
 		}
 	}
-	tried := 0
+	tried, tries := 0, keyTries(maxKeyWork)
 	for _, k := range keys {
 		named := k.ID != "" && id != ""
 		if (named && k.ID != id) || (k.Algorithm != "" && k.Algorithm != string(v.algorithm)) || !v.fits(k.Public) {
 			continue
 		}
+		if tried >= maxKeysUsed || !tries.take(k.Public) {
+			break
+		}
 		tried++
-		if payload, err := signed.Verify(k.Public); err == nil {
+		if payload, err := v.check(signed, k.Public); err == nil {
 			return payload, nil
 		}
 	}
@@ -224,6 +225,24 @@ func (v *jwtVerifier) payload(ctx context.Context, token string, signed *jose.JS
 		return nil, errNoKey
 	}
 	return nil, refusef(ReasonMismatch, "no public key matched (of %d)", tried)
+}
+
+func checkWithKey(signed *jose.JSONWebSignature, key crypto.PublicKey) ([]byte, error) {
+	return signed.Verify(key)
+}
+
+// Work is that of the keys, unless a token with a short header and a secret is all
+// that there is to look at.
+func (v *jwtVerifier) Work(*Request) int {
+	switch {
+	case v.fits == nil:
+		return 0
+	case len(v.static) > 0:
+		return worstKeyWork(v.static, 1)
+	case strings.HasPrefix(string(v.algorithm), "ES"):
+		return fetchUnits + maxKeyWork
+	}
+	return fetchUnits + maxKeysUsed*rsaWork
 }
 
 // withSecret compares the token with all secrets. The library does not, since

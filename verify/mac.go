@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/sha1" // #nosec G505 -- HMAC-SHA1 stands, and some providers know nothing newer
@@ -12,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -51,11 +53,25 @@ func newMACChecker(c Config) *macChecker {
 	newHash := hashOf(c.Algorithm)
 	m := &macChecker{newHash: newHash, size: newHash().Size(), perHeader: c.HeaderPerSecret,
 		mismatch: refusef(ReasonMismatch, "no secret matched (of %d)", len(c.Secrets))}
-	for _, s := range c.Secrets {
-		key, _ := decodeSecret(c.SecretEncoding, s) // has been validated
-		m.keys = append(m.keys, key)
-	}
+	m.keys = decodedSecrets(c, !m.perHeader)
 	return m
+}
+
+// decodedSecrets are the secrets of a config, which have been validated, as
+// keys. distinct drops those that are repeated.
+func decodedSecrets(c Config, distinct bool) (keys [][]byte) {
+	for _, s := range c.Secrets {
+		key, _ := decodeSecret(c.SecretEncoding, s)
+		isSame := func(other []byte) bool { return bytes.Equal(key, other) } // at load: no request can time it
+		if !distinct || !slices.ContainsFunc(keys, isSame) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+func (m *macChecker) work(bodySize, _ int) int {
+	return len(m.keys) * bodySize / hashedUnit
 }
 
 func (m *macChecker) sizes() (least, most int) { return m.size, m.size }

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"bytes"
+	"fmt"
 	"hash/crc32"
 	"net/http"
 	"slices"
@@ -81,7 +82,8 @@ type part struct {
 	kind placeholder
 	text string // of a literal; name of a header; path of a field
 	path fieldPath
-	must []string // of a headerList: what it must list, in small letters
+	at   alternatives // of a field: where the fieldSet has it
+	must []string     // of a headerList: what it must list, in small letters
 	// What is said when the header is absent, or sent more than once.
 	missing, repeated *Error
 }
@@ -195,29 +197,51 @@ func (m message) demandListed(name string) {
 	}
 }
 
+// locate adds the fields of the template to s.
+func (m message) locate(s *fieldSet) {
+	for _, parts := range [][]part{m.before, m.after} {
+		for i := range parts {
+			if p := &parts[i]; p.kind == field {
+				p.at = s.addAll(p.path)
+			}
+		}
+	}
+}
+
+var errSignedLarge = &Error{ReasonMalformed, fmt.Sprintf("what is signed beside the body is larger than the body and %d bytes", maxSignedAdd)}
+
 // compose writes what stands before and after the body into w. stamp is the
-// timestamp as it was sent, view the body for {field.…}.
-func (m message) compose(w *worktop, r *Request, stamp string, view object) *Error {
-	w.before, w.after, w.body = w.before[:0], w.after[:0], m.hasBody
+// timestamp as it was sent; w.found are the fields for {field.…}. A template
+// that repeats its placeholders cannot make more of a body than its own size and
+// maxSignedAdd.
+func (m message) compose(w *worktop, r *Request, stamp string) *Error {
+	w.before, w.after, w.body, w.hasCRC = w.before[:0], w.after[:0], m.hasBody, false
 	if err := m.ambiguous(r); err != nil {
 		return err
 	}
+	room := len(r.Body) + maxSignedAdd
 	for i := range m.before {
 		var err *Error
-		if w.before, err = m.before[i].append(w.before, r, stamp, view); err != nil {
+		if w.before, err = m.before[i].append(w.before, w, r, stamp); err != nil {
 			return err
+		}
+		if len(w.before) > room {
+			return errSignedLarge
 		}
 	}
 	for i := range m.after {
 		var err *Error
-		if w.after, err = m.after[i].append(w.after, r, stamp, view); err != nil {
+		if w.after, err = m.after[i].append(w.after, w, r, stamp); err != nil {
 			return err
+		}
+		if len(w.before)+len(w.after) > room {
+			return errSignedLarge
 		}
 	}
 	return nil
 }
 
-func (p *part) append(b []byte, r *Request, stamp string, view object) ([]byte, *Error) {
+func (p *part) append(b []byte, w *worktop, r *Request, stamp string) ([]byte, *Error) {
 	switch p.kind {
 	case literal:
 		return append(b, p.text...), nil
@@ -228,9 +252,12 @@ func (p *part) append(b []byte, r *Request, stamp string, view object) ([]byte, 
 	case url, urlDecoded, urlPath:
 		return p.appendURL(b, r)
 	case crc:
-		return strconv.AppendUint(b, uint64(crc32.ChecksumIEEE(r.Body)), 10), nil
+		if !w.hasCRC {
+			w.crc, w.hasCRC = crc32.ChecksumIEEE(r.Body), true
+		}
+		return strconv.AppendUint(b, uint64(w.crc), 10), nil
 	case field:
-		text, err := view.text(p.path)
+		text, err := p.at.text(w.found)
 		return append(b, text...), err
 	default: // header, headerList
 	}

@@ -17,9 +17,12 @@ type noneVerifier struct{}
 
 func (noneVerifier) Verify(context.Context, *Request) error { return nil }
 
+func (noneVerifier) Work(*Request) int { return 0 }
+
 // waiting refuses everything: the secret is still to come.
 type waiting struct{}
 
 var errWaiting = &Error{ReasonKey, "there is no secret yet: the provider's handshake has not come"}
 
 func (waiting) Verify(context.Context, *Request) error { return errWaiting }
+func (waiting) Work(*Request) int                      { return 0 }

@@ -21,7 +21,7 @@ var moneyPresets = []Preset{
 		DocumentationURL: "https://developer.paypal.com/api/rest/webhooks/rest/",
 		Verifier: Config{Type: "public_key", Header: "PAYPAL-TRANSMISSION-SIG", Encoding: "base64", Algorithm: "rsa_sha256",
 			Signed:            "{header.PAYPAL-TRANSMISSION-ID}|{header.PAYPAL-TRANSMISSION-TIME}|{option.webhook_id}|{crc32}",
-			CertificateHeader: "PAYPAL-CERT-URL", CertificateHosts: []string{"*.paypal.com"},
+			CertificateHeader: "PAYPAL-CERT-URL", CertificateHosts: []string{"api.paypal.com/v1/notifications/certs/", "api.sandbox.paypal.com/v1/notifications/certs/"},
 			RequireHeaders: map[string]string{"PAYPAL-AUTH-ALGO": "SHA256withRSA"}},
 		Options: []Option{{Name: "webhook_id", About: "the id that PayPal gave the webhook", Required: true}},
 		// Not the body's id, which the signature does not hold: each

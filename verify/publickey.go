@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net/http"
 	neturl "net/url"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -90,15 +91,6 @@ func validateKeys(c Config, f *eventhook.Faults) {
 	}
 }
 
-// staticKeys are the configured keys, which have been validated.
-func staticKeys(texts []string) (all []Key) {
-	for _, text := range texts {
-		keys, _ := ParseKeys(text)
-		all = append(all, keys...)
-	}
-	return all
-}
-
 // algorithm is one way of signing with a private key.
 type algorithm struct {
 	least, most int // bytes of a signature
@@ -150,7 +142,7 @@ func newKeyChecker(c Config, keys Keys) *keyChecker {
 	k := &keyChecker{algorithm: algorithms[c.Algorithm], static: staticKeys(c.PublicKeys)}
 	k.mismatch = refusef(ReasonMismatch, "no public key matched (of %d)", len(k.static))
 	if c.CertificateHeader != "" {
-		k.certificate = &certificateRule{header: http.CanonicalHeaderKey(c.CertificateHeader), hosts: hostsIn(c.CertificateHosts),
+		k.certificate = &certificateRule{header: http.CanonicalHeaderKey(c.CertificateHeader), trusts: placesIn(c.CertificateHosts),
 			keys: keys, static: k.static, missing: missingHeader(c.CertificateHeader)}
 		k.mismatch = refusef(ReasonMismatch, "the certificate's key does not match")
 	}
@@ -181,19 +173,32 @@ func (k *keyChecker) check(ctx context.Context, w *worktop, r *Request) *Error {
 	return nil
 }
 
-// matches tries each signature with each key: a few of both, since they cost
-// more than a MAC.
+// matches tries each signature with each key, within the budget for public-key
+// operations.
 func (k *keyChecker) matches(keys []Key, message []byte, candidates [][]byte) bool {
-	const most = 4
-	digest := digestOf(k.hash, message)
-	for _, candidate := range candidates[:min(len(candidates), most)] {
+	digest, tries := digestOf(k.hash, message), keyTries(maxKeyWork)
+	for _, candidate := range candidates[:min(len(candidates), maxKeyTries)] {
 		for i := range keys {
+			if !k.fits(keys[i].Public) {
+				continue
+			}
+			if !tries.take(keys[i].Public) {
+				return false
+			}
 			if k.verify(keys[i].Public, message, digest, candidate) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+func (k *keyChecker) work(bodySize, signatures int) int {
+	hashing := bodySize / hashedUnit
+	if k.certificate != nil && len(k.static) == 0 {
+		return fetchUnits + min(signatures, maxKeyTries)*rsaWork + hashing
+	}
+	return worstKeyWork(k.static, signatures) + hashing
 }
 
 func digestOf(hash crypto.Hash, message []byte) []byte {
@@ -212,7 +217,7 @@ func digestOf(hash crypto.Hash, message []byte) []byte {
 // certificateRule finds the certificate that a request names.
 type certificateRule struct {
 	header  string
-	hosts   func(host string) bool
+	trusts  func(host, path string) bool
 	keys    Keys  // nil: nothing can be fetched
 	static  []Key // if any, instead of fetching; the URL is checked all the same
 	missing *Error
@@ -221,7 +226,8 @@ type certificateRule struct {
 var (
 	errForeignHost   = &Error{ReasonKey, "the certificate's URL is not one of the provider's"}
 	errNotFetched    = &Error{ReasonKey, "published keys are not fetched here: give the public key"}
-	errCannotFetch   = &Error{ReasonKey, "the key cannot be fetched"}
+	errNoDocument    = &Error{ReasonKey, "there is no certificate at the URL"}
+	errUnavailable   = &Error{ReasonUnavailable, "the key cannot be fetched now"}
 	errNotValidAtAll = &Error{ReasonKey, "the certificate was not valid at the moment of receipt"}
 )
 
@@ -236,19 +242,22 @@ func (c *certificateRule) find(ctx context.Context, r *Request) ([]Key, *Error) 
 // at is the key of the certificate at a URL, if that may be trusted.
 func (c *certificateRule) at(ctx context.Context, rawURL string, receipt time.Time) ([]Key, *Error) {
 	u, err := neturl.Parse(rawURL)
-	if err != nil || u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||
-		(u.Port() != "" && u.Port() != "443") || !c.hosts(strings.ToLower(u.Hostname())) {
+	if err != nil || !isPlain(u) || !c.trusts(strings.ToLower(u.Host), u.Path) {
 		return nil, errForeignHost
 	}
+	u.Host = strings.ToLower(u.Host) // one certificate has one URL
 	if len(c.static) > 0 {
 		return c.static, nil
 	}
 	if c.keys == nil {
 		return nil, errNotFetched
 	}
-	keys, err := c.keys.Keys(ctx, rawURL, "")
-	if err != nil {
-		return nil, errCannotFetch // the cause is for the log of who fetches
+	keys, err := c.keys.Keys(ctx, u.String(), "")
+	switch {
+	case eventhook.KindOf(err) == eventhook.KindNotFound || eventhook.KindOf(err) == eventhook.KindInvalid:
+		return nil, errNoDocument // the sender has chosen the URL
+	case err != nil:
+		return nil, errUnavailable // the cause is for the log of the fetch
 	}
 	for _, k := range keys {
 		if !k.NotAfter.IsZero() && (receipt.After(k.NotAfter) || receipt.Before(k.NotBefore)) {
@@ -258,16 +267,22 @@ func (c *certificateRule) at(ctx context.Context, rawURL string, receipt time.Ti
 	return keys, nil
 }
 
-// hostsIn reports whether a host is one of some, or below one that begins
-// with *.
-func hostsIn(list []string) func(string) bool {
+// isPlain reports whether a URL is https with a host and a path alone.
+func isPlain(u *neturl.URL) bool {
+	return u.Scheme == "https" && u.User == nil && u.Port() == "" && u.RawQuery == "" && !u.ForceQuery && u.Fragment == "" &&
+		u.RawPath == "" && u.Opaque == "" && path.Clean(u.Path) == u.Path
+}
+
+// placesIn reports whether a host is one of some, or below one that begins with
+// *. Where a path follows the host, the URL's path must begin with it.
+func placesIn(list []string) func(host, path string) bool {
 	list = slices.Clone(list)
-	return func(host string) bool {
-		for _, h := range list {
-			if below, ok := strings.CutPrefix(h, "*"); ok && strings.HasSuffix(host, below) && len(host) > len(below) {
-				return true
-			}
-			if host == h {
+	return func(host, path string) bool {
+		for _, place := range list {
+			wanted, prefix, _ := strings.Cut(place, "/")
+			below, isWild := strings.CutPrefix(wanted, "*")
+			isHost := host == wanted || isWild && strings.HasSuffix(host, below) && len(host) > len(below)
+			if isHost && strings.HasPrefix(path, "/"+prefix) && len(path) > len("/"+prefix) {
 				return true
 			}
 		}

@@ -248,7 +248,10 @@ func signHeader(t testing.TB, c Config, r *Request, key string, size int) {
 		r.Header.Set(m[1], strings.ToLower("Content-Type, "+m[1]+","+c.TimestampHeader))
 	}
 	if c.CertificateHeader != "" {
-		r.Header.Set(c.CertificateHeader, "https://api."+strings.TrimPrefix(c.CertificateHosts[0], "*.")+"/certificate")
+		r.Header.Set(c.CertificateHeader, "https://"+strings.Replace(c.CertificateHosts[0], "*.", "api.", 1)+"/certificate")
+		if strings.Contains(c.CertificateHosts[0], "/") {
+			r.Header.Set(c.CertificateHeader, "https://"+c.CertificateHosts[0]+"certificate")
+		}
 	}
 	message := expand(template, r, stamp, nil)
 	sum := encodeAs(c.Encoding, rawSignature(t, c, key, message))
@@ -442,7 +445,7 @@ func plainJWT(t testing.TB, algorithm string, header, claims any, key []byte) st
 
 func signSNS(t testing.TB, r *Request, size int) {
 	members := map[string]any{"Type": "Notification", "MessageId": "id-1", "TopicArn": "arn:aws:sns:us-east-1:1:orders", "Timestamp": "2027-01-15T08:00:00Z",
-		"Message": strings.Repeat("0123456789abcdef", size/16), "SignatureVersion": "2", "SigningCertURL": "https://sns.us-east-1.amazonaws.com/certificate.pem"}
+		"Message": strings.Repeat("0123456789abcdef", size/16), "SignatureVersion": "2", "SigningCertURL": "https://sns.us-east-1.amazonaws.com/SimpleNotificationService-0a.pem"}
 	message := ""
 	for _, name := range []string{"Message", "MessageId", "Timestamp", "TopicArn", "Type"} {
 		message += name + "\n" + members[name].(string) + "\n"

@@ -36,8 +36,10 @@ type outline struct {
 	path     fieldPath // in the body, instead
 	items    fieldPath // in the body: the objects that are signed each for itself
 	inJSON   fieldPath // in the JSON object that the header holds in base64
-	list     string    // separates several signatures; empty: there is one
-	key      string    // names the signature where the list has names
+	fields   *fieldSet // those of the body that are looked up; nil: none
+	pathIn   alternatives
+	list     string // separates several signatures; empty: there is one
+	key      string // names the signature where the list has names
 	prefix   string
 	base64   bool
 	require  []requirement
@@ -52,6 +54,9 @@ type outline struct {
 // checker compares the candidates in w with the message: before, body, after.
 type checker interface {
 	sizes() (least, most int) // of a signature in bytes
+	// work is the most that check can cost for a body of bytes and a number of
+	// signatures, in units.
+	work(bodySize, signatures int) int
 	check(ctx context.Context, w *worktop, r *Request) *Error
 }
 
@@ -109,12 +114,20 @@ func newOutline(c Config) *outline {
 	if c.Path != "" {
 		place = "the body's " + c.Path
 		v.headers, v.path, v.items = nil, parseFieldPath(c.Path), parseFieldPath(c.Items)
+		v.fields = newFieldSet()
+		v.pathIn = v.fields.addAll(v.path)
 		v.missing = refusef(ReasonMissingField, "no %s in the body", c.Path)
 	}
 	if c.Reserved != "" {
 		v.reserved = regexp.MustCompile(c.Reserved) // has been validated
 	}
-	v.needView = c.Path != "" || m.has(field)
+	if m.has(field) {
+		if v.fields == nil {
+			v.fields = newFieldSet()
+		}
+		v.message.locate(v.fields)
+	}
+	v.needView = v.fields != nil
 	expected := c.Prefix
 	if c.SignatureKey != "" {
 		expected = c.SignatureKey + "="
@@ -162,7 +175,7 @@ func (v *signatureVerifier) verify(ctx context.Context, r *Request) *Error {
 		}
 	}
 	w := worktops.Get().(*worktop) //nolint:forcetypeassert // the pool holds nothing else
-	defer worktops.Put(w)
+	defer w.free()
 	if v.items == nil {
 		return v.one(ctx, w, r, view)
 	}
@@ -173,10 +186,42 @@ func (v *signatureVerifier) verify(ctx context.Context, r *Request) *Error {
 	return err
 }
 
+// Work counts the view, the items and the checker's work.
+func (v *signatureVerifier) Work(r *Request) int {
+	size := len(r.Body)
+	work := v.checker.work(size, v.signatures(r))
+	if v.needView {
+		work += size / parsedUnit
+	}
+	if v.items != nil {
+		const least = 64 // bytes of an item
+		work += v.checker.work(hashedUnit, 1) * min(maxItems, size/least) / macsUnit
+	}
+	return work
+}
+
+// signatures is how many the request may hold, more or less.
+func (v *signatureVerifier) signatures(r *Request) (n int) {
+	if v.path != nil {
+		return 1
+	}
+	for _, name := range v.headers {
+		for _, value := range r.Header[name] {
+			if n++; v.list != "" {
+				n += strings.Count(value, v.list)
+			}
+		}
+	}
+	return n
+}
+
 // one verifies one message.
 func (v *signatureVerifier) one(ctx context.Context, w *worktop, r *Request, view object) *Error {
 	w.reset(v.checker.sizes())
-	stamp, times, err := v.collect(w, r, view)
+	if v.fields != nil {
+		w.found, _ = v.fields.scan(w.found, view.json.Raw)
+	}
+	stamp, times, err := v.collect(w, r)
 	if err != nil {
 		return err
 	}
@@ -195,7 +240,7 @@ func (v *signatureVerifier) one(ctx context.Context, w *worktop, r *Request, vie
 	case len(w.candidates) == 0:
 		return v.prefixErr
 	}
-	if err := v.message.compose(w, r, stamp, view); err != nil {
+	if err := v.message.compose(w, r, stamp); err != nil {
 		return err
 	}
 	if err := v.checker.check(ctx, w, r); err != nil {
@@ -217,9 +262,9 @@ func (v *signatureVerifier) one(ctx context.Context, w *worktop, r *Request, vie
 
 // collect gathers the signatures, and the timestamp where they stand beside
 // it in one list.
-func (v *signatureVerifier) collect(w *worktop, r *Request, view object) (stamp string, times int, err *Error) {
+func (v *signatureVerifier) collect(w *worktop, r *Request) (stamp string, times int, err *Error) {
 	if v.path != nil {
-		text, err := view.text(v.path)
+		text, err := v.pathIn.text(w.found)
 		if err == nil && text == "" {
 			err = v.missing
 		}
@@ -280,8 +325,11 @@ func (v *signatureVerifier) readItem(w *worktop, item string, from int) bool {
 // unwrap is the signature in a header like eBay's: base64 of {"signature": …}.
 func (v *signatureVerifier) unwrap(value string) string {
 	const most = 4 << 10
+	if len(value) > most {
+		return ""
+	}
 	raw, err := strictBase64.DecodeString(value)
-	if err != nil || len(value) > most || strictBase64.EncodedLen(len(raw)) != len(value) || !json.Valid(raw) {
+	if err != nil || strictBase64.EncodedLen(len(raw)) != len(value) || !json.Valid(raw) {
 		return ""
 	}
 	text, _ := object{gjson.ParseBytes(raw)}.text(v.inJSON) // one that is there twice is none

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"crypto"
 	"regexp"
 	"slices"
 	"strings"
@@ -27,8 +28,8 @@ var snsScheme = scheme{
 	},
 	build: func(c Config, keys Keys) Verifier {
 		static := staticKeys(c.PublicKeys)
-		return &snsVerifier{topic: c.Claims["TopicArn"],
-			certificate: certificateRule{hosts: IsSNSHost, keys: keys, static: static}}
+		return &snsVerifier{topic: c.Claims["TopicArn"], check: algorithm.check,
+			certificate: certificateRule{trusts: isSNSCertificate, keys: keys, static: static}}
 	},
 	coversBody: never,
 }
@@ -36,13 +37,37 @@ var snsScheme = scheme{
 type snsVerifier struct {
 	topic       string
 	certificate certificateRule
+	check       func(a algorithm, key crypto.PublicKey, message, digest, signature []byte) bool
 }
 
-var snsHost = regexp.MustCompile(`^sns\.[a-z0-9-]{3,}\.amazonaws\.com(\.cn)?$`)
+func (a algorithm) check(key crypto.PublicKey, message, digest, signature []byte) bool {
+	return a.verify(key, message, digest, signature)
+}
+
+// Work counts the view, the signature, and a certificate that may be fetched.
+func (v *snsVerifier) Work(r *Request) int {
+	work := len(r.Body)/parsedUnit + len(r.Body)/hashedUnit
+	if len(v.certificate.static) > 0 {
+		return work + worstKeyWork(v.certificate.static, 1)
+	}
+	return work + rsaWork + fetchUnits
+}
+
+// Regions have names such as us-west-2 and us-gov-east-1; those of China have
+// another domain. Hosts such as sns.s3-us-west-2.amazonaws.com are storage that
+// anybody may rent.
+var (
+	snsHost = regexp.MustCompile(`^sns\.[a-z]{2}(-gov|-iso[a-z]?)?-(north|south|east|west|central|northeast|northwest|southeast|southwest)-[1-9][0-9]?\.amazonaws\.com(\.cn)?$`)
+	snsPath = regexp.MustCompile(`^/SimpleNotificationService-[0-9a-fA-F]{1,64}\.pem$`)
+)
+
+func isSNSCertificate(host, path string) bool { return IsSNSHost(host) && snsPath.MatchString(path) }
 
 // IsSNSHost reports whether a host, in lower case, is one of Amazon SNS's: the
 // only ones that certificates and confirmations are fetched from.
-func IsSNSHost(host string) bool { return snsHost.MatchString(host) }
+func IsSNSHost(host string) bool {
+	return snsHost.MatchString(host) && strings.HasPrefix(host, "sns.cn-") == strings.HasSuffix(host, ".cn")
+}
 
 // snsSigned are the fields that are signed, in this order, by type.
 var snsSigned = map[string][]string{
@@ -50,6 +75,16 @@ var snsSigned = map[string][]string{
 	"SubscriptionConfirmation": {"Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"},
 	"UnsubscribeConfirmation":  {"Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"},
 }
+
+// snsFields are all fields that count, and snsPlaces where each is.
+var snsFields, snsPlaces = func() (*fieldSet, map[string]alternatives) {
+	set, places := newFieldSet(), map[string]alternatives{}
+	for _, name := range slices.Concat([]string{"SignatureVersion", "Signature", "SigningCertURL"}, snsSigned["Notification"],
+		snsSigned["SubscriptionConfirmation"]) {
+		places[name] = set.addAll(fieldPath{{name}})
+	}
+	return set, places
+}()
 
 // snsAlgorithms are the signature versions.
 var snsAlgorithms = map[string]algorithm{"1": algorithms["rsa_sha1"], "2": algorithms["rsa_sha256"]}
@@ -62,7 +97,6 @@ var (
 	errSNSLine      = &Error{ReasonMalformed, "a signed field of one line holds several"}
 	errSNSTopic     = &Error{ReasonMismatch, "the TopicArn is not the configured one"}
 	errSNSMismatch  = &Error{ReasonMismatch, "the certificate's key does not match"}
-	errSNSCert      = &Error{ReasonKey, "the SigningCertURL is not a certificate of SNS"}
 )
 
 func (v *snsVerifier) Verify(ctx context.Context, r *Request) error {
@@ -76,8 +110,9 @@ func (v *snsVerifier) verify(ctx context.Context, r *Request) *Error {
 	if err != nil {
 		return err
 	}
+	found, _ := snsFields.scan(nil, view.json.Raw)
 	get := func(name string) string {
-		text, bad := view.text(fieldPath{{name}})
+		text, bad := snsPlaces[name].text(found)
 		if bad != nil {
 			err = bad
 		}
@@ -97,20 +132,19 @@ func (v *snsVerifier) verify(ctx context.Context, r *Request) *Error {
 		return errSNSVersion
 	case noBase64 != nil || strictBase64.EncodedLen(len(signature)) != len(sent) || len(signature) < algorithm.least || len(signature) > algorithm.most:
 		return errSNSSignature
-	case !strings.HasSuffix(certURL, ".pem"):
-		return errSNSCert
+	case v.topic != "" && topic != v.topic:
+		return errSNSTopic // before a certificate is fetched
 	}
 	keys, bad := v.certificate.at(ctx, certURL, r.At)
 	if bad != nil {
 		return bad
 	}
-	digest := digestOf(algorithm.hash, message)
-	matches := func(k Key) bool { return algorithm.verify(k.Public, message, digest, signature) }
-	switch {
-	case !slices.ContainsFunc(keys, matches):
+	digest, tries := digestOf(algorithm.hash, message), keyTries(maxKeyWork)
+	matches := func(k Key) bool {
+		return isRSA(k.Public) && tries.take(k.Public) && v.check(algorithm, k.Public, message, digest, signature)
+	}
+	if !slices.ContainsFunc(keys, matches) {
 		return errSNSMismatch
-	case v.topic != "" && topic != v.topic:
-		return errSNSTopic
 	}
 	return nil
 }

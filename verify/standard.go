@@ -106,6 +106,22 @@ func (v *standardVerifier) oneID(r *Request, signed string) *Error {
 	return nil
 }
 
+// Work is that of the first family that the request has, as Verify looks at no
+// other.
+func (v *standardVerifier) Work(r *Request) (work int) {
+	for i := range v.families {
+		f := &v.families[i]
+		if len(r.Header[f.header]) == 0 {
+			continue
+		}
+		for _, way := range f.any {
+			work += way.Work(r)
+		}
+		return work
+	}
+	return 0
+}
+
 // Verify answers with the first way's error, unless a later way got further:
 // found a signature of its kind.
 func (v *standardVerifier) Verify(ctx context.Context, r *Request) error {

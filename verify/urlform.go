@@ -66,6 +66,12 @@ func (v *urlFormVerifier) Verify(ctx context.Context, r *Request) error {
 	return last
 }
 
+// Work counts the sorted form, and the URL with and without its port.
+func (v *urlFormVerifier) Work(r *Request) int {
+	const ways = 2
+	return len(r.Body)/parsedUnit + ways*v.signature.Work(r)
+}
+
 // signedForm is what follows the URL in what is signed.
 func signedForm(u *neturl.URL, r *Request) (string, *Error) {
 	media, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")

@@ -34,6 +34,9 @@ type Request struct {
 // the wait for keys that must be fetched; most schemes never wait.
 type Verifier interface {
 	Verify(ctx context.Context, r *Request) error
+	// Work is the most that Verify can cost for a request, in units of about
+	// 50 µs. It reads no more of the request than its size and headers.
+	Work(r *Request) int
 }
 
 // ErrSignature is wrapped by every error of every Verifier.
@@ -53,8 +56,12 @@ const (
 	ReasonTimestamp     Reason = "timestamp"      // rightly signed, outside the tolerance
 	ReasonMismatch      Reason = "mismatch"       // no secret or key gives this signature
 	ReasonCredentials   Reason = "credentials"    // wrong user, password or token
-	ReasonKey           Reason = "key_not_found"  // the key it is signed with is unknown, or cannot be fetched
+	ReasonKey           Reason = "key_not_found"  // the key it is signed with is unknown
 	ReasonToken         Reason = "token"          // a JWT that is expired, or not for us
+
+	// ReasonUnavailable: the key cannot be fetched now. The request may be
+	// genuine, and is to be sent again.
+	ReasonUnavailable Reason = "keys_unavailable"
 )
 
 // Error tells why a request was refused. Neither field holds a secret, a

@@ -24,6 +24,19 @@ type worktop struct {
 	body          bool // stands between them
 	sum           []byte
 	whole         []byte // the message in one piece
+	found         []foundField
+	crc           uint32 // of the body, if hasCRC
+	hasCRC        bool
+}
+
+// free gives the room back. It keeps nothing of the request alive.
+func (w *worktop) free() {
+	const kept = 1024
+	clear(w.found)
+	if w.found = w.found[:0]; cap(w.found) > kept {
+		w.found = nil
+	}
+	worktops.Put(w)
 }
 
 // message is what was signed, all in one.

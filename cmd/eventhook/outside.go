@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/eventhook/eventhook"
@@ -52,8 +54,19 @@ func (o outside) keys() *keyset.Cache {
 		if err != nil {
 			o.log.Warn("published keys could not be fetched", "url", url, "error", err)
 		}
-		return d.Body, d.MaxAge, err
+		return d.Body, d.MaxAge, absent(err)
 	})
+}
+
+// absent is err as one of KindNotFound, if the answer was that there is no such
+// document. Storage answers 403 for a file that it does not have.
+func absent(err error) error {
+	status, _ := errors.AsType[egress.StatusError](err)
+	switch int(status) {
+	case http.StatusForbidden, http.StatusNotFound, http.StatusGone:
+		return &eventhook.Error{Kind: eventhook.KindNotFound, Message: err.Error(), Cause: err}
+	}
+	return err
 }
 
 // confirm asks a URL and wants nothing but that it is answered 200.

@@ -38,8 +38,8 @@ answer as one line of JSON:
   {"verified":…,"scheme":…,"error":…,"event_type":…,"idempotency_key":…,"covers_body":…}
 
 error says which part failed, first in one word: missing_header, missing_field,
-prefix, encoding, malformed, timestamp, mismatch, credentials, key_not_found or
-token. Of a provider with several schemes, and without --scheme, each is tried;
+prefix, encoding, malformed, timestamp, mismatch, credentials, key_not_found,
+keys_unavailable or token. Of a provider with several schemes, and without --scheme, each is tried;
 told is the one that verifies, else the one that came furthest.
 
 With --vectors, a file of requests whose answers are known is run instead, and
@@ -189,7 +189,7 @@ func explainBest(ctx context.Context, specs []verify.Spec, keys verify.Keys, r *
 // steps is how far a verification came that ended for a reason.
 var steps = map[verify.Reason]int{
 	verify.ReasonMissingHeader: 0, verify.ReasonMissingField: 1, verify.ReasonMalformed: 1, verify.ReasonPrefix: 2, verify.ReasonEncoding: 3,
-	verify.ReasonKey: 4, verify.ReasonMismatch: 5, verify.ReasonCredentials: 5, verify.ReasonToken: 6, verify.ReasonTimestamp: 6,
+	verify.ReasonKey: 4, verify.ReasonUnavailable: 4, verify.ReasonMismatch: 5, verify.ReasonCredentials: 5, verify.ReasonToken: 6, verify.ReasonTimestamp: 6,
 }
 
 // progress orders verifications by how far they came.

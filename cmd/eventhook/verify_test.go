@@ -161,8 +161,12 @@ func TestVerifyFetchesOnlyWhenTold(t *testing.T) {
 		if fetch {
 			args = append(args, "--fetch")
 		}
+		reason := verify.ReasonKey
+		if fetch {
+			reason = verify.ReasonUnavailable
+		}
 		got := runCommand(args...)
-		if got.code != exitFailed || !strings.Contains(got.stdout, `"error":"key_not_found: `) || strings.Contains(got.stderr, "127.0.0.1:1") != fetch {
+		if got.code != exitFailed || !strings.Contains(got.stdout, `"error":"`+string(reason)+": ") || strings.Contains(got.stderr, "127.0.0.1:1") != fetch {
 			t.Errorf("told to fetch: %t: got %+v, want no key found, and the fetch on stderr if it was tried", fetch, got)
 		}
 	}

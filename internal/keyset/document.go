@@ -52,10 +52,17 @@ func (d document) has(id string) bool {
 }
 
 // answer returns the keys if they may still be used, old as they may be, and
-// otherwise err.
-func (d document) answer(now time.Time, err error) ([]verify.Key, error) {
-	if len(d.keys) > 0 && now.Sub(d.fetchedAt) < maxAge {
-		return d.keys, nil
+// otherwise err. If err is not nil, keys of which none can be the one that is
+// wanted are no answer.
+func (d document) answer(now time.Time, id string, err error) ([]verify.Key, error) {
+	isOld := len(d.keys) == 0 || now.Sub(d.fetchedAt) >= maxAge
+	if isOld || err != nil && d.lacks(id) {
+		return nil, err
 	}
-	return nil, err
+	return d.keys, nil
+}
+
+// lacks reports whether each key has an id, and another one.
+func (d document) lacks(id string) bool {
+	return id != "" && !d.has(id) && !d.has("")
 }

@@ -5,6 +5,10 @@
 // However many requests ask for a document, it is fetched no more often than
 // its age, a failure or an unknown key allows. Which documents may be asked
 // for at all, the caller must know.
+//
+// The fetches that run and wait are shared out between tenants, sources and
+// hosts (shares.go). A request whose share is used up gets an error of
+// KindUnavailable; it says nothing about the document.
 package keyset
 
 import (
@@ -28,8 +32,6 @@ type Fetch func(ctx context.Context, url string) (body []byte, maxAge time.Durat
 // The bounds of what a flood of made-up URLs can cost.
 const (
 	maxURL       = 2 << 10
-	maxFetches   = 8   // at a time
-	maxWaiting   = 256 // fetches that run or wait for their turn
 	turnTimeout  = 10 * time.Second
 	fetchTimeout = 10 * time.Second
 )
@@ -44,33 +46,48 @@ const (
 type Cache struct {
 	fetch Fetch
 	now   func() time.Time
-	turns chan struct{} // holds one thing per fetch under way
 
 	mu       sync.Mutex
 	found    *lru.Cache[string, document]
 	failed   *lru.Cache[string, document]
 	fetching map[string]*call
+	shares   shares
+	kept     kept
 }
 
 // call is a fetch that runs or waits for its turn. Its results may be read
 // once done is closed.
 type call struct {
-	done chan struct{}
-	keys []verify.Key
-	err  error
+	done     chan struct{}
+	place    *place
+	document document
+	err      error
 }
 
 // New makes an empty cache over fetch.
 func New(size int, now func() time.Time, fetch Fetch) *Cache {
-	found, err := lru.New[string, document](size)
-	if err != nil {
+	c := &Cache{fetch: fetch, now: now, fetching: map[string]*call{}, kept: newKept(size)}
+	var err error
+	if c.found, err = lru.NewWithEvict(size, func(url string, _ document) { c.kept.drop(url) }); err != nil {
 		panic(err) // the size is a positive number of ours
 	}
-	failed, _ := lru.New[string, document](size)
-	return &Cache{
-		fetch: fetch, now: now, turns: make(chan struct{}, maxFetches),
-		found: found, failed: failed, fetching: map[string]*call{},
-	}
+	c.failed, _ = lru.New[string, document](size)
+	return c
+}
+
+// Of are the keys as requests to a source ask for them: what they fetch counts
+// against the shares of the source and its tenant.
+func (c *Cache) Of(tenant eventhook.TenantID, source eventhook.SourceID) verify.Keys {
+	return sourceKeys{c, owner{tenant, source}}
+}
+
+type sourceKeys struct {
+	*Cache
+	owner owner
+}
+
+func (k sourceKeys) Keys(ctx context.Context, url, id string) ([]verify.Key, error) {
+	return k.keys(ctx, k.owner, url, id)
 }
 
 // Keys returns the keys of the document at url: one at least, or an error.
@@ -83,18 +100,26 @@ func New(size int, now func() time.Time, fetch Fetch) *Cache {
 //
 // If id is not "" and none of the keys has it, the document is fetched
 // anew, unless that was tried within the last minute. The keys are then those
-// that there are, with id or without.
+// that there are, with id or without. If it could not be fetched anew, and each
+// key has another id, that is an error: the key may be a new one.
 //
-// Errors are of KindUnavailable, or KindInvalid for what is no URL; their
-// messages name the host alone. When ctx ends so does the wait, with its error.
+// A ctx of verify.WithoutFetch waits for no fetch and begins none.
+//
+// Errors are of KindUnavailable, of KindNotFound if the fetch failed with that,
+// or of KindInvalid for what is no URL; their messages name the host alone. When
+// ctx ends so does the wait, with its error. Keys has no share: see Of.
 func (c *Cache) Keys(ctx context.Context, url, id string) ([]verify.Key, error) {
-	waiting, keys, err := c.look(ctx, url, id)
+	return c.keys(ctx, owner{}, url, id)
+}
+
+func (c *Cache) keys(ctx context.Context, by owner, url, id string) ([]verify.Key, error) {
+	waiting, keys, err := c.look(ctx, by, url, id)
 	if waiting == nil {
 		return keys, err
 	}
 	select {
 	case <-waiting.done:
-		return waiting.keys, waiting.err
+		return waiting.document.answer(c.now(), id, waiting.err)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -102,60 +127,65 @@ func (c *Cache) Keys(ctx context.Context, url, id string) ([]verify.Key, error) 
 
 // look answers from memory, or returns the call to wait for: one that is under
 // way, or a new one.
-func (c *Cache) look(ctx context.Context, url, id string) (*call, []verify.Key, error) {
+func (c *Cache) look(ctx context.Context, by owner, url, id string) (*call, []verify.Key, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	d, now := c.document(url), c.now()
 	if !d.due(now, id) {
-		keys, err := d.answer(now, d.err)
+		keys, err := d.answer(now, id, d.err)
+		return nil, keys, err
+	}
+	if verify.IsWithoutFetch(ctx) {
+		keys, err := d.answer(now, id, errBusy)
 		return nil, keys, err
 	}
 	if running, ok := c.fetching[url]; ok {
+		c.shares.join(running.place, by)
 		return running, nil, nil
 	}
 	host, err := hostOf(url)
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(c.fetching) >= maxWaiting {
-		keys, err := d.answer(now, errBusy)
+	if !c.shares.hasRoom(by) {
+		keys, err := d.answer(now, id, errBusy)
 		return nil, keys, err
 	}
-	started := &call{done: make(chan struct{})}
+	started := &call{done: make(chan struct{}), place: c.shares.add(host, by)}
 	c.fetching[url] = started
-	go c.run(context.WithoutCancel(ctx), url, host, started)
+	go c.run(context.WithoutCancel(ctx), url, started)
 	return started, nil, nil
 }
 
 // run loads a document, keeps what came of it, and ends the call.
-func (c *Cache) run(ctx context.Context, url, host string, started *call) {
+func (c *Cache) run(ctx context.Context, url string, started *call) {
 	defer close(started.done)
-	keys, age, err := c.load(ctx, url)
+	keys, age, err := c.load(ctx, url, started.place.turn)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.fetching, url)
+	c.shares.leave(started.place)
 	d, now := c.document(url), c.now()
 	switch {
 	case errors.Is(err, errBusy): // which says nothing about the document
-		started.keys, started.err = d.answer(now, err)
+		started.document, started.err = d, err
 		return
 	case err != nil:
-		d.err, d.triedAt = unavailable(host, err), now
+		d.err, d.triedAt = unavailable(started.place.host, err), now
 	default:
 		d = newDocument(keys, age, now)
 	}
-	c.keep(url, d)
-	started.keys, started.err = d.answer(now, d.err)
+	c.keep(url, d, started.place.payer)
+	started.document, started.err = d, d.err
 }
 
 // load waits for its turn, fetches and parses. It returns errBusy if its turn
 // does not come.
-func (c *Cache) load(ctx context.Context, url string) ([]verify.Key, time.Duration, error) {
+func (c *Cache) load(ctx context.Context, url string, turn <-chan struct{}) ([]verify.Key, time.Duration, error) {
 	patience := time.NewTimer(turnTimeout)
 	defer patience.Stop()
 	select {
-	case c.turns <- struct{}{}:
-		defer func() { <-c.turns }()
+	case <-turn:
 	case <-patience.C:
 		return nil, 0, errBusy
 	}
@@ -178,10 +208,13 @@ func (c *Cache) document(url string) document {
 	return d
 }
 
-func (c *Cache) keep(url string, d document) {
+func (c *Cache) keep(url string, d document, by owner) {
 	if len(d.keys) == 0 {
 		c.failed.Add(url, d)
 		return
+	}
+	if oldest := c.kept.add(url, by.tenant); oldest != "" {
+		c.found.Remove(oldest)
 	}
 	c.found.Add(url, d) // an old note of a failure may stay: it keeps nobody waiting
 }
@@ -191,8 +224,12 @@ var errBusy error = &eventhook.Error{
 }
 
 func unavailable(host string, cause error) error {
+	kind := eventhook.KindUnavailable
+	if eventhook.KindOf(cause) == eventhook.KindNotFound {
+		kind = eventhook.KindNotFound
+	}
 	return &eventhook.Error{
-		Kind: eventhook.KindUnavailable, Message: "the keys of " + host + " could not be fetched",
+		Kind: kind, Message: "the keys of " + host + " could not be fetched",
 		RetryAfter: retryAfter, Cause: cause,
 	}
 }
