@@ -20,6 +20,7 @@ type caller struct {
 	keyName   string
 	address   netip.Addr
 	requestID string
+	hold      *hold // of the budgets
 }
 
 // actor is the caller as the audit log tells of him. What the admin does on a
@@ -74,3 +75,6 @@ func (s *server) addressOf(ctx huma.Context) netip.Addr {
 }
 
 func requestOf(ctx huma.Context) *http.Request { return humaecho.Unwrap(ctx).Request() }
+
+// headerOf is the header of the answer.
+func headerOf(ctx huma.Context) http.Header { return humaecho.Unwrap(ctx).Response().Header() }

@@ -61,6 +61,7 @@ type Deps struct {
 	Log           *slog.Logger
 	Now           func() time.Time
 	Version       string
+	Limits        Limits // the zero value is the default
 }
 
 type server struct {
@@ -70,6 +71,8 @@ type server struct {
 	schemas huma.Registry
 	streams streams
 	waits   *waits
+	budget  *budget
+	gates   gates
 
 	accounts *snapshot.Cache[string, *usage.Account] // by the tenant's slug
 }
@@ -87,7 +90,8 @@ func init() {
 // Register adds the API to a router and returns its OpenAPI document's API.
 func Register(e *echo.Echo, d Deps) huma.API {
 	s := &server{Deps: d, keys: newKeyring(d.Keys, d.AdminKey, d.Now), waits: newWaits(d.Stopping, d.Now),
-		accounts: newAccounts(d.Keys, d.Quotas, d.Now)}
+		accounts: newAccounts(d.Keys, d.Quotas, d.Now), budget: newBudget(d.Limits.withDefaults())}
+	s.gates = newGates(s.budget.Limits)
 	s.guesses = newGuesses(s.keys, d.ClientAddress != nil, d.Now)
 	if s.KeyUses == nil {
 		s.KeyUses = NewKeyUses()
@@ -145,7 +149,9 @@ type operation struct {
 	scope                 eventhook.Scope // "" for the admin key only
 	status                int             // of success; 0: 200
 	tag                   string
-	maxBody               int64 // bytes of a request; 0: maxBody
+	maxBody               int64 // bytes of a request's body; 0: smallBody
+	maxShape              int64 // bytes of it that are read value by value; 0: all
+	class                 class // "": by method and scope, see classOf
 	skipsShape            bool  // its body is a document, which the handler checks
 	alsoStatus            int   // of another success, with the same answer
 	isRaw                 bool  // it answers bytes of any type
@@ -163,13 +169,13 @@ func register[I, O any](s *server, api huma.API, op operation, handle func(conte
 		Tags:             []string{op.tag},
 		DefaultStatus:    op.status,
 		Security:         []map[string][]string{{"key": op.scopes()}},
-		Metadata:         map[string]any{scopeKey: op.scope},
+		Metadata:         map[string]any{scopeKey: op.scope, shapeKey: op.shapeLimit()},
 		Errors:           op.failures(),
-		MaxBodyBytes:     cmp.Or(op.maxBody, maxBody) + 1, // the framework refuses what reaches its limit
-		BodyReadTimeout:  bodyTimeout,
+		MaxBodyBytes:     op.bodyLimit() + 1, // the framework refuses what reaches its limit
+		BodyReadTimeout:  bodyGrace,          // body sets it later as bytes come
 		SkipValidateBody: op.skipsShape,
 	}, func(ctx context.Context, in *I) (*O, error) {
-		out, err := handle(ctx, callerOf(ctx), in)
+		out, err := run(ctx, callerOf(ctx), op.classOf(), in, handle)
 		if err != nil {
 			return nil, s.problem(ctx, op, err)
 		}
@@ -192,11 +198,6 @@ func (o operation) describeAnswers(doc *huma.OpenAPI) {
 		of.Responses[success].Content = map[string]*huma.MediaType{"application/octet-stream": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}
 	}
 }
-
-const (
-	maxBody     = 1 << 20          // bytes of a request
-	bodyTimeout = 30 * time.Second // for reading them
-)
 
 // failures are the statuses that an operation may fail with, besides 500.
 func (o operation) failures() []int {

@@ -28,7 +28,11 @@ type KeyStore interface {
 	Tenant(ctx context.Context, slug string) (eventhook.Tenant, error)
 }
 
-const scopeKey = "scope"
+// What the metadata of an operation say.
+const (
+	scopeKey = "scope"
+	shapeKey = "shape"
+)
 
 // keyAge bounds how long a key that was revoked, or a tenant that has changed,
 // is believed. With the time that reading them takes it is less than a second.
@@ -179,6 +183,13 @@ func (s *server) authorize(api huma.API) func(huma.Context, func(huma.Context)) 
 		who := caller{requestID: s.requestID(ctx), address: s.addressOf(ctx)}
 		undecoded := decodePath(ctx)
 		err := s.admit(ctx, &who)
+		if err == nil {
+			who.hold, err = s.enter(ctx, who)
+		}
+		if err == nil {
+			defer who.hold.release()
+			err = who.hold.meterBody(ctx)
+		}
 		if err == nil {
 			err = s.checkRequest(ctx, undecoded)
 		}

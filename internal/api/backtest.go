@@ -63,7 +63,7 @@ func (s *server) registerBacktest(api huma.API) {
 	register(s, api, operation{id: "backtest-route", method: http.MethodPost, path: base + "/routes/backtest", scope: eventhook.ScopeManage, tag: "routes",
 		summary: "Tell what a proposed route would have made of past events",
 		about: "Nothing is stored, and nothing is done. A tenant has one backtest at a time, and a few run at once; " +
-			"one that has waited for 5 s is a 503 with Retry-After.", skipsShape: true}, s.backtest)
+			"one that has waited for 5 s is a 503 with Retry-After.", class: ownTurns, maxBody: configBody, skipsShape: true}, s.backtest)
 }
 
 type backtestRequest struct {

@@ -11,9 +11,11 @@ import (
 
 type completeManyRequest struct {
 	TenantPath
-	Body struct {
-		Items []completedItem `json:"items" minItems:"1" maxItems:"250" doc:"What is done. Of two with one id the first counts."`
-	}
+	Body document[completedItems]
+}
+
+type completedItems struct {
+	Items []completedItem `json:"items" minItems:"1" maxItems:"250" doc:"What is done. Of two with one id the first counts."`
 }
 
 type completedItem struct {
@@ -36,9 +38,13 @@ type completion struct {
 }
 
 func (s *server) completeMany(ctx context.Context, who caller, in *completeManyRequest) (*completeManyAnswer, error) {
-	list := make([]eventhook.Execution, len(in.Body.Items))
+	body, err := in.Body.readAround(s, "items", "*", "output")
+	if err != nil {
+		return nil, err
+	}
+	list := make([]eventhook.Execution, len(body.Items))
 	var bad eventhook.Faults
-	for i, item := range in.Body.Items {
+	for i, item := range body.Items {
 		list[i] = eventhook.Execution{ID: idAt[eventhook.Execution](&bad, fmt.Sprintf("body.items[%d].id", i), item.ID),
 			TenantID: who.tenant, Lease: eventhook.Lease{Token: item.LeaseToken}, Output: item.Output}
 	}

@@ -95,7 +95,7 @@ func TestWorkRefusesWhatMakesNoSense(t *testing.T) {
 		{held.ID + "/heartbeat", `{"lease_token":` + token + `,"lease_seconds":0}`, 422, "body.lease_seconds"},
 		{held.ID + "/heartbeat", `{"lease_token":` + token + `.5}`, 422, "body.lease_token"},
 		{held.ID + "/complete", `{"lease_token":"` + token + `"}`, 422, "body.lease_token"},
-		{held.ID + "/complete", `{"lease_token":1` + strings.Repeat("0", 30) + `}`, 422, "body"},
+		{held.ID + "/complete", `{"lease_token":1` + strings.Repeat("0", 30) + `}`, 422, "body.lease_token"},
 		{held.ID + "/complete", `{"lease_token":-1}`, 409, ""},
 		{held.ID + "/complete", `{"lease_token":0}`, 409, ""},
 		{held.ID + "/complete", `{"lease_token":` + token + `,"output":"` + strings.Repeat("x", 10_000_000) + `"}`, 413, ""},
@@ -106,9 +106,9 @@ func TestWorkRefusesWhatMakesNoSense(t *testing.T) {
 		{held.ID + "/suspend", `{"lease_token":` + token + `,"await":["` + p.ID + `"],"timeout_seconds":-1}`, 422, "body.timeout_seconds"},
 		{"complete", `{"items":[]}`, 422, "body.items"},
 		{"complete", items(251), 422, "body.items"},
-		{"complete", `{}`, 422, "body"},
+		{"complete", `{}`, 422, "body.items"},
 		{"complete", `{"items":[{"id":"` + held.ID + `","lease_token":1},{"id":"x","lease_token":1}]}`, 400, "body.items[1].id"},
-		{"complete", `{"items":[{"id":"` + held.ID + `"}]}`, 422, "body.items[0]"},
+		{"complete", `{"items":[{"id":"` + held.ID + `"}]}`, 422, "body.items[0].lease_token"},
 		{"complete", `{"items":[null]}`, 422, "body.items[0]"},
 	} {
 		a := r.admin("POST", T("acme")+"/work/"+c.path, c.body)

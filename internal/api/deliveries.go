@@ -118,9 +118,10 @@ func (s *server) registerDeliveries(api huma.API) {
 	register(s, api, op("get-delivery", http.MethodGet, "/{id}", "Read a delivery with its attempts", eventhook.ScopeRead), s.readDelivery)
 	one := op("retry-delivery", http.MethodPost, "/{id}/retry", "Send a delivery again", eventhook.ScopeManage)
 	one.about = "It is due at once, with all its retries before it; one that was delivered is sent again. 409: it is waiting or being sent already, or its subscription is deleted, or disabled and has to be enabled first."
+	one.class = bulks
 	register(s, api, one, s.retryDelivery)
 	many := op("retry-deliveries", http.MethodPost, "/retry", "Send deliveries again that failed or are dead", eventhook.ScopeManage)
-	many.skipsShape, many.about = true, "The newest of those that the filter lets through. They are due at once, with all their retries before them. "+
+	many.skipsShape, many.class, many.about = true, bulks, "The newest of those that the filter lets through. They are due at once, with all their retries before them. "+
 		"Those of disabled subscriptions are left alone; 409 if the filter names one that is disabled, which has to be enabled first."
 	register(s, api, many, s.retryDeliveries)
 	own := subscriptionOperation("list-subscription-deliveries", http.MethodGet, "/{id}/deliveries", "List a subscription's deliveries, those of the newest events first", eventhook.ScopeRead)

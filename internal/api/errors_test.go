@@ -53,7 +53,7 @@ func TestFaults(t *testing.T) {
 		{"no object", "POST", "/work/claim", `[]`, 422, []string{"body"}},
 		{"an unknown field", "POST", "/work/claim", `{"quue":"ci"}`, 422, []string{"body.quue"}},
 		{"a wrong type", "POST", "/work/claim", `{"max":"10"}`, 422, []string{"body.max"}},
-		{"a number no integer can hold", "POST", "/work/" + id + "/complete", `{"lease_token":1e30}`, 422, []string{"body"}},
+		{"a number no integer can hold", "POST", "/work/" + id + "/complete", `{"lease_token":1e30}`, 422, []string{"body.lease_token"}},
 		{"faults in several fields", "POST", "/work/claim", `{"max":0,"wait_seconds":61,"lease_seconds":"x","quue":1}`, 422,
 			[]string{"body.max", "body.wait_seconds", "body.lease_seconds", "body.quue"}},
 		{"faults that only we know", "POST", "/work/claim", `{"queue":"a\u0000","kinds":["a","b\u0000"]}`, 422, []string{"body.queue", "body.kinds[1]"}},
@@ -136,7 +136,7 @@ func TestWhatNoHandlerAnswers(t *testing.T) {
 }
 
 func TestBodies(t *testing.T) {
-	const most = 1 << 20
+	const most = 64 << 10
 	r := setUp(t)
 	body := func(size int) []byte {
 		const before, after = `{"kinds":["`, `"]}`
@@ -149,7 +149,10 @@ func TestBodies(t *testing.T) {
 		return r.do(req)
 	}
 	send(body(most), "application/json").want(http.StatusOK)
-	send(body(most+1), "application/json").want(http.StatusRequestEntityTooLarge)
+	p := send(body(most+1), "application/json").want(http.StatusRequestEntityTooLarge).problem()
+	if !strings.Contains(p.Detail, "65536") {
+		t.Errorf("the detail is %q, want the limit in it", p.Detail)
+	}
 	send(body(4*most), "application/json").want(http.StatusRequestEntityTooLarge)
 	send([]byte(`{}`), "application/json; charset=utf-8").want(http.StatusOK)
 	for _, other := range []string{"text/plain", "application/x-www-form-urlencoded", "application/xml", "a;b+c", "\x01"} {

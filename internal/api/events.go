@@ -114,7 +114,7 @@ func (s *server) registerEvents(api huma.API) {
 		summary: "Read an event with its headers, body, actions and deliveries"}, s.readEvent)
 	register(s, api, operation{id: "get-event-payload", isRaw: true, method: http.MethodGet, path: base + "/events/{id}/payload", scope: eventhook.ScopeRead, tag: tag,
 		summary: "Read the exact bytes of an event's body"}, s.readPayload)
-	register(s, api, operation{id: "reprocess-events", method: http.MethodPost, path: base + "/events/reprocess", scope: eventhook.ScopeManage, tag: tag, skipsShape: true,
+	register(s, api, operation{id: "reprocess-events", method: http.MethodPost, path: base + "/events/reprocess", scope: eventhook.ScopeManage, tag: tag, skipsShape: true, class: bulks,
 		summary: "Process failed, dead or unrouted events anew",
 		about: "They begin with all their retries; actions that have succeeded are not done again. Events in other states, that no source has brought, " +
 			"or whose payload is past its retention, are left alone."}, s.reprocessEvents)

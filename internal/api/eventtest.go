@@ -10,7 +10,7 @@ import (
 )
 
 func (s *server) registerEventTest(api huma.API) {
-	register(s, api, operation{id: "test-event", method: http.MethodPost, path: base + "/events/{id}/test", scope: eventhook.ScopeRead, tag: "events",
+	register(s, api, operation{id: "test-event", method: http.MethodPost, path: base + "/events/{id}/test", scope: eventhook.ScopeRead, tag: "events", class: trials,
 		summary: "Explain what today's routes would do with a stored event",
 		about: "Tells of each route of the event's source, disabled ones too, whether it takes the event, why, and what its targets would get. " +
 			"Nothing is done. An event that no source has brought, or whose body is past its retention, is a 409."}, s.testEvent)

@@ -123,7 +123,8 @@ const explainAbout = "Tells whether a request would be verified, and what would 
 
 func (s *server) registerExplain(api huma.API) {
 	register(s, api, operation{id: "test-source", method: http.MethodPost, path: base + "/sources/{slug}/test", scope: eventhook.ScopeManage, tag: "sources",
-		summary: "Explain what a request to a source would come to", about: explainAbout, maxBody: 4 * maxBody, skipsShape: true}, s.explain)
+		summary: "Explain what a request to a source would come to", about: explainAbout, class: trials,
+		maxBody: 4 << 20, maxShape: configBody, skipsShape: true}, s.explain)
 	s.registerEventTest(api)
 	s.registerBacktest(api)
 }
@@ -210,7 +211,7 @@ func (in *explainRequest) bytes(faults *eventhook.Faults) []byte {
 // viewRoutes bounds what all inputs come to: they may be one large body many
 // times over.
 func viewRoutes(list []RouteExplanation) []routeExplanationView {
-	const most = 4 * maxBody
+	const most = 4 << 20
 	views, size := []routeExplanationView{}, 0
 	for _, r := range list {
 		v := routeExplanationView{ID: r.ID.String(), Name: r.Name, Matched: r.Matched, Reason: r.Reason, Actions: []actionExplanationView{}}

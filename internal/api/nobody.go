@@ -21,7 +21,7 @@ func checkNoBody(ctx huma.Context, f *findings) error {
 	if requestOf(ctx).ContentLength == 0 {
 		return nil
 	}
-	raw, err := readBody(ctx, maxBody+1)
+	raw, err := readBody(ctx, emptyBody+1)
 	if err == nil && !saysNothing(raw) {
 		f.cannotParse("body", "this operation takes no body")
 	}
@@ -44,17 +44,17 @@ func readBody(ctx huma.Context, limit int64) ([]byte, error) {
 	if from == nil {
 		return nil, nil
 	}
-	_ = ctx.SetReadDeadline(time.Now().Add(bodyTimeout)) // a recorder has none
+	_ = ctx.SetReadDeadline(time.Now().Add(bodyGrace)) // a recorder has none
 	defer func() { _ = ctx.SetReadDeadline(time.Time{}) }()
 	raw, err := io.ReadAll(io.LimitReader(from, limit))
 	timeout, isNet := errors.AsType[net.Error](err)
 	switch {
 	case int64(len(raw)) == limit:
-		return nil, newProblem(http.StatusRequestEntityTooLarge, "")
+		return nil, tooLarge("The body", limit-1)
 	case isNet && timeout.Timeout():
 		return nil, newProblem(http.StatusRequestTimeout, "The body took too long to come.")
 	case err != nil:
-		return nil, newProblem(http.StatusBadRequest, "cannot read request body")
+		return nil, newProblem(http.StatusBadRequest, unreadBody, err)
 	}
 	return raw, nil
 }
@@ -71,6 +71,7 @@ func (s *server) checkBody(ctx huma.Context, f *findings) {
 	raw, err := readBody(ctx, op.MaxBodyBytes)
 	switch {
 	case err != nil:
+	case int64(len(raw)) > shapeOf(op): // it would cost more than a request that is answered
 	case len(raw) == 0:
 		if op.RequestBody.Required {
 			f.cannotParse("body", "is required")

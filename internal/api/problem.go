@@ -45,6 +45,12 @@ const notValid = "The request is not valid."
 func newProblem(status int, message string, errs ...error) huma.StatusError {
 	p := &problem{Detail: message}
 	for _, err := range errs {
+		if own, ok := errors.AsType[*problem](err); ok {
+			return own
+		}
+		if own, ok := errors.AsType[*eventhook.Error](err); ok {
+			return problemOf(own)
+		}
 		var detailer huma.ErrorDetailer
 		if !errors.As(err, &detailer) {
 			continue
@@ -65,12 +71,10 @@ func newProblem(status int, message string, errs ...error) huma.StatusError {
 		p.Errors = append(p.Errors, fault{Location: readable(d.Location), Message: readable(text)})
 	}
 	switch {
-	case message == "cannot read request body":
+	case message == unreadBody:
 		status, p.Detail, p.Errors = http.StatusBadRequest, "The body ended early or is not HTTP.", nil
 	case status == http.StatusUnsupportedMediaType:
 		p.Detail, p.Errors = "The body must be application/json.", nil
-	case status == http.StatusRequestEntityTooLarge:
-		p.Detail = "The body is larger than this operation takes."
 	case message == "request body is required":
 		p.Detail, p.Errors = "A body is required.", []fault{{"body", "is required"}}
 	case message == "validation failed":
@@ -79,6 +83,9 @@ func newProblem(status int, message string, errs ...error) huma.StatusError {
 	p.Title, p.Status = http.StatusText(status), status
 	return p
 }
+
+// unreadBody is what the framework says of a body that it could not read.
+const unreadBody = "cannot read request body"
 
 // isUnparsable tells a parameter that cannot be parsed from one that is out
 // of range. The paths of this API hold nothing but slugs and ids.
@@ -143,17 +150,24 @@ func (s *server) problem(ctx context.Context, op operation, err error) error {
 		}
 		return newProblem(http.StatusInternalServerError, "Something went wrong here; try again.")
 	}
+	p := problemOf(e)
+	if seconds := retrySeconds(e); seconds > 0 {
+		return huma.ErrorWithHeaders(p, http.Header{"Retry-After": {strconv.Itoa(seconds)}})
+	}
+	return p
+}
+
+func problemOf(e *eventhook.Error) *problem {
 	status := statuses[e.Kind]
 	p := &problem{Title: http.StatusText(status), Status: status, Detail: e.Message}
 	for _, f := range e.Faults {
 		p.Errors = append(p.Errors, fault{Location: f.Location, Message: f.Message})
 	}
-	if e.RetryAfter > 0 {
-		seconds := int((e.RetryAfter + time.Second - 1) / time.Second)
-		return huma.ErrorWithHeaders(p, http.Header{"Retry-After": {strconv.Itoa(seconds)}})
-	}
 	return p
 }
+
+// retrySeconds is when to try again; 0 if that is not known.
+func retrySeconds(e *eventhook.Error) int { return int((e.RetryAfter + time.Second - 1) / time.Second) }
 
 func invalid(location, message string) error {
 	return eventhook.Faults{{Location: location, Message: message}}.Err(notValid)

@@ -82,9 +82,15 @@ func (s *server) registerPromises(api huma.API) {
 	make.status, make.alsoStatus = http.StatusCreated, http.StatusOK
 	register(s, api, make, s.makePromise)
 	register(s, api, op("list-promises", http.MethodGet, "", "List promises, newest first, or find one by its key"), s.listPromises)
-	register(s, api, op("get-promise", http.MethodGet, "/{id}", "Read a promise, waiting for its outcome if asked"), s.readPromise)
-	register(s, api, op("resolve-promise", http.MethodPost, "/{id}/resolve", "Settle a promise with a value"), s.resolvePromise)
-	register(s, api, op("reject-promise", http.MethodPost, "/{id}/reject", "Settle a promise with an error"), s.rejectPromise)
+	get := op("get-promise", http.MethodGet, "/{id}", "Read a promise, waiting for its outcome if asked")
+	get.class = ownTurns
+	register(s, api, get, s.readPromise)
+	resolve := op("resolve-promise", http.MethodPost, "/{id}/resolve", "Settle a promise with a value")
+	resolve.maxBody, resolve.maxShape, resolve.skipsShape = resultBody, smallBody, true
+	register(s, api, resolve, s.resolvePromise)
+	reject := op("reject-promise", http.MethodPost, "/{id}/reject", "Settle a promise with an error")
+	reject.maxBody = errorBody
+	register(s, api, reject, s.rejectPromise)
 }
 
 func (s *server) makePromise(ctx context.Context, who caller, in *makePromiseRequest) (*makePromiseAnswer, error) {
@@ -150,20 +156,24 @@ func (s *server) readPromise(ctx context.Context, who caller, in *readPromiseReq
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.promiseOrWait(ctx, who.tenant, id, time.Duration(in.WaitSeconds)*time.Second)
+	p, err := s.promiseOrWait(ctx, who, id, time.Duration(in.WaitSeconds)*time.Second)
 	return &promiseAnswer{viewPromise(p)}, err
 }
 
 // promiseOrWait reads a promise and, while it is pending, waits for its outcome.
 // Of those who wait for one promise, one reads it for all.
-func (s *server) promiseOrWait(ctx context.Context, tenant eventhook.TenantID, id eventhook.PromiseID, patience time.Duration) (p eventhook.Promise, err error) {
+func (s *server) promiseOrWait(ctx context.Context, who caller, id eventhook.PromiseID, patience time.Duration) (p eventhook.Promise, err error) {
 	look := func(o *outlook) (bool, error) {
 		if o.settled != nil {
 			p = *o.settled
 			return true, nil
 		}
-		o.wake, o.again = s.Promises.PromiseWake(tenant, id), s.Now().Add(lostWake)
-		if p, err = s.Promises.Promise(ctx, tenant, id); err != nil || p.Status == eventhook.PromisePending {
+		o.wake, o.again = s.Promises.PromiseWake(who.tenant, id), s.Now().Add(lostWake)
+		defer who.hold.leaveGates()
+		if err := who.hold.inTurn(ctx, works); err != nil {
+			return true, err
+		}
+		if p, err = s.Promises.Promise(ctx, who.tenant, id); err != nil || p.Status == eventhook.PromisePending {
 			return err != nil, err
 		}
 		o.again, o.settled = time.Time{}, &p
@@ -173,19 +183,26 @@ func (s *server) promiseOrWait(ctx context.Context, tenant eventhook.TenantID, i
 	if done, err := look(&seen); done || patience == 0 {
 		return p, err
 	}
-	err = s.waits.inTurn(ctx, waitLine{tenant, "promise " + id.String()}, patience, seen, look)
+	who.hold.park()
+	err = s.waits.inTurn(ctx, waitLine{who.tenant, "promise " + id.String()}, patience, seen, look)
 	return p, err
 }
 
 type resolveRequest struct {
 	PromisePath
-	Body struct {
-		Value json.RawMessage `json:"value,omitempty"`
-	}
+	Body document[promiseValue]
+}
+
+type promiseValue struct {
+	Value json.RawMessage `json:"value,omitempty"`
 }
 
 func (s *server) resolvePromise(ctx context.Context, who caller, in *resolveRequest) (*promiseAnswer, error) {
-	value := in.Body.Value
+	body, err := in.Body.readAround(s, "value")
+	if err != nil {
+		return nil, err
+	}
+	value := body.Value
 	if value == nil {
 		value = json.RawMessage("null")
 	}

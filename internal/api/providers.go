@@ -63,7 +63,7 @@ func list(texts []string) []string {
 }
 
 func (s *server) registerProviders(api huma.API) {
-	register(s, api, operation{id: "list-providers", method: http.MethodGet, path: base + "/providers", scope: eventhook.ScopeRead, tag: "sources",
+	register(s, api, operation{id: "list-providers", method: http.MethodGet, path: base + "/providers", scope: eventhook.ScopeRead, tag: "sources", class: fixed,
 		summary: "List the providers that a source can name, by id",
 		about:   "A provider with several schemes is listed with each, its default first."}, s.listProviders)
 }

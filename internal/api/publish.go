@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -74,7 +73,7 @@ type EventPublished struct {
 
 func (s *server) registerPublish(api huma.API) {
 	register(s, api, operation{id: "publish-event", method: http.MethodPost, path: base + "/events", scope: eventhook.ScopePublish, tag: "events",
-		status: http.StatusAccepted, skipsShape: true, maxBody: MaxData + maxAround,
+		status: http.StatusAccepted, skipsShape: true, class: ownTurns, maxBody: MaxData + maxAround, maxShape: maxAround,
 		summary: "Publish an event to the tenant's subscribers",
 		about: "202: the event is stored, and each subscriber that wants it will get it, signed. A traceparent that comes along is continued; " +
 			"what does not fit the catalogue is delivered all the same, and counted. 429: the tenant's quota has no room."}, s.publishEvent)
@@ -94,6 +93,7 @@ func (s *server) publishEvent(ctx context.Context, who caller, in *publishReques
 	if err != nil {
 		return nil, err
 	}
+	who.hold.leaveGates() // the body is decoded
 	account, err := s.accounts.Get(ctx, in.Tenant)
 	if err != nil {
 		return nil, err
@@ -121,9 +121,12 @@ func overQuota(over *usage.Excess, now time.Time) error {
 
 // eventToPublish is the event that a request describes.
 func (s *server) eventToPublish(who caller, in *publishRequest) (*eventhook.Event, error) {
-	body, shape := in.Body.readAround(s, "data")
+	body, shape, err := in.Body.shapeAround(s, maxAround, "data")
+	if err != nil {
+		return nil, err
+	}
 	if len(body.Data) > MaxData {
-		return nil, newProblem(http.StatusRequestEntityTooLarge, "")
+		return nil, tooLarge("body.data", MaxData)
 	}
 	if err := together(shape, body.check(in.IdempotencyKey)); err != nil {
 		return nil, err
@@ -176,38 +179,4 @@ func (b EventPublish) check(header string) (rules eventhook.Faults) {
 		}
 	}
 	return rules
-}
-
-// readAround is read for a document with a member that is taken as it is: what
-// is in it is nobody's business here.
-func (d document[T]) readAround(s *server, member string) (v T, faults eventhook.Faults) {
-	from, to := place(d.raw, member)
-	around := document[T]{append(append(bytes.Clone(d.raw[:from]), "null"...), d.raw[to:]...)}
-	if from == to {
-		around = d
-	}
-	_, faults = around.read(s)
-	_ = json.Unmarshal(d.raw, &v) // what has another shape was told
-	return v, faults
-}
-
-// place is where the value of an object's member begins and ends; both 0 if
-// there is none. Of one that is given twice it is the first.
-func place(raw []byte, member string) (from, to int) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	if open, err := d.Token(); err != nil || open != json.Delim('{') {
-		return 0, 0
-	}
-	for d.More() {
-		name, err := d.Token()
-		var value json.RawMessage
-		if err != nil || d.Decode(&value) != nil {
-			return 0, 0
-		}
-		if name == member {
-			to = int(d.InputOffset())
-			return to - len(value), to
-		}
-	}
-	return 0, 0
 }

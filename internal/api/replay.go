@@ -12,7 +12,7 @@ import (
 
 func (s *server) registerReplay(api huma.API) {
 	op := subscriptionOperation("replay-subscription", http.MethodPost, "/{id}/replay", "Send again what a subscription has missed since a time", eventhook.ScopeManage)
-	op.skipsShape = true
+	op.skipsShape, op.class = true, bulks
 	op.about = "Its deliveries of events since then that are dead, or have the statuses that are named, are due at once, the newest first, with all their retries before them. " +
 		"409: it is disabled, and has to be enabled first."
 	register(s, api, op, s.replay)

@@ -33,6 +33,7 @@ func (s *server) registerRoutes(api huma.API) {
 	update := op("update-route", http.MethodPatch, "/{id}", "Change what is named of a route", eventhook.ScopeManage)
 	update.skipsShape, update.about = true, "A JSON merge patch: null is the default, and what is not named stays. The filter and the targets are replaced whole; "+
 		"a secret of a target that says [redacted] stays."
+	create.maxBody, update.maxBody = configBody, configBody
 	remove := op("delete-route", http.MethodDelete, "/{id}", "Delete a route", eventhook.ScopeManage)
 	remove.status, remove.about = http.StatusNoContent, "What it has made stays; events that are to be retried are tried without it."
 	reorder := op("reorder-routes", http.MethodPut, "/reorder", "Give routes new priorities, all or none", eventhook.ScopeManage)

@@ -39,6 +39,7 @@ func (s *server) registerSources(api huma.API) {
 	create.status, create.skipsShape, create.about = http.StatusCreated, true, sourceAbout
 	update := op("update-source", http.MethodPatch, "/{slug}", "Change what is named of a source", eventhook.ScopeManage)
 	update.skipsShape, update.about = true, "A JSON merge patch: null is the default, and what is not named stays, secrets too. A verifier of another type is replaced whole."
+	create.maxBody, update.maxBody = configBody, configBody
 	remove := op("delete-source", http.MethodDelete, "/{slug}", "Delete a source", eventhook.ScopeManage)
 	remove.status, remove.about = http.StatusNoContent, "Its events stay. One that has routes, or of which events are still to be processed, stays too: 409, "+
 		"unless cascade is true. Such events are unrouted when it is their turn; what has been done of them stays done, and the rest is never done."

@@ -340,10 +340,10 @@ func TestDocumentsAreJSON(t *testing.T) {
 func TestFaultsAreNotWithoutEnd(t *testing.T) {
 	r := setUp(t)
 	for claim, body := range map[string]string{
-		"of shape": `{"slug":"x","secrets":[` + strings.TrimSuffix(strings.Repeat("1,", 400_000), ",") + `]}`,
+		"of shape": `{"slug":"x","secrets":[` + strings.TrimSuffix(strings.Repeat("1,", 200_000), ",") + `]}`,
 		"of rules": `{"slug":"x","options":{` + strings.TrimSuffix(func() (s string) {
 			var b strings.Builder
-			for i := range 50_000 {
+			for i := range 30_000 {
 				fmt.Fprintf(&b, `"o%d":"",`, i)
 			}
 			return b.String()

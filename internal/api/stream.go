@@ -50,7 +50,7 @@ func (q *streamQuery) last() (id eventhook.EventID, err error) {
 }
 
 func (s *server) registerStream(api huma.API) {
-	op := operation{id: "stream-events", method: http.MethodGet, path: base + "/events/stream", scope: eventhook.ScopeRead, tag: "events",
+	op := operation{id: "stream-events", method: http.MethodGet, path: base + "/events/stream", scope: eventhook.ScopeRead, tag: "events", class: ownTurns,
 		summary: "Follow what happens to events, as server-sent events",
 		about: "Each message `event` has an event's id and, as data, the event as in lists, whenever it was stored or settled, on any instance; " +
 			"one that changes twice within a moment is told once. A message `gap` says that something was left out: too much happened, or the client was slow. " +
@@ -71,6 +71,7 @@ func (s *server) streamEvents(_ context.Context, who caller, in *streamQuery) (*
 	if err != nil {
 		return nil, err
 	}
+	who.hold.park()
 	filter := eventhook.EventFilter{Source: in.Source, Status: eventhook.EventStatus(in.Status), EventType: eventhook.Label(in.EventType)}
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
 		defer leave()

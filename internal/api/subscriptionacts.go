@@ -32,8 +32,10 @@ func (s *server) registerSubscriptionActs(api huma.API) {
 	register(s, api, act("resume-subscription", "resume", "Send what waits, and go on", "409: it is disabled."), s.resumeSubscription)
 	register(s, api, act("enable-subscription", "enable", "Make a subscription active, whatever it was",
 		"Deliveries that were owed when it was disabled are sent; those that are dead can be replayed."), s.enableSubscription)
-	register(s, api, act("test-subscription", "test", "Send a test event, and tell what came of it",
-		"A system.webhook_test goes to this subscription alone, once, whatever its status and its event types. Whether it was delivered is in the answer; its delivery can be read later."), s.testSubscription)
+	try := act("test-subscription", "test", "Send a test event, and tell what came of it",
+		"A system.webhook_test goes to this subscription alone, once, whatever its status and its event types. Whether it was delivered is in the answer; its delivery can be read later.")
+	try.class = trials
+	register(s, api, try, s.testSubscription)
 	rotate := act("rotate-subscription-secret", "rotate-secret", "Sign with a new secret",
 		"The ones before it sign, too, for as long as is said, so that receivers can change in between. At most three sign at once. The answer holds the new secret, this once.")
 	rotate.skipsShape = true

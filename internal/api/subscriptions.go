@@ -41,6 +41,7 @@ func (s *server) registerSubscriptions(api huma.API) {
 	update := subscriptionOperation("update-subscription", http.MethodPatch, "/{id}", "Change what is named of a subscription", eventhook.ScopeManage)
 	update.skipsShape, update.about = true, "A JSON merge patch: null is the default, and what is not named stays. The filter is replaced whole. "+
 		"A url and an auth_header that are written back as they are shown stay. The status active enables a subscription that was disabled."
+	create.maxBody, update.maxBody = configBody, configBody
 	remove := subscriptionOperation("delete-subscription", http.MethodDelete, "/{id}", "Delete a subscription", eventhook.ScopeManage)
 	remove.status, remove.about = http.StatusNoContent, "What it has not received yet is not sent any more. Deliveries that are done can still be read."
 	register(s, api, create, s.addSubscription)
@@ -87,7 +88,7 @@ func (s *server) addSubscription(ctx context.Context, who caller, in *createSubs
 		return nil, err
 	}
 	if body.Validate {
-		if err := s.validateReceiver(ctx, want); err != nil {
+		if err := s.validateReceiver(ctx, who, want); err != nil {
 			return nil, err
 		}
 	}
@@ -101,7 +102,10 @@ func (s *server) addSubscription(ctx context.Context, who caller, in *createSubs
 }
 
 // validateReceiver has a test event sent to what is not stored yet.
-func (s *server) validateReceiver(ctx context.Context, want eventhook.Subscription) error {
+func (s *server) validateReceiver(ctx context.Context, who caller, want eventhook.Subscription) error {
+	if err := who.hold.inTurn(ctx, trials); err != nil {
+		return err
+	}
 	a := s.Receivers.Tester.Validate(ctx, want)
 	if a.Succeeded() {
 		return nil

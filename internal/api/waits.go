@@ -14,8 +14,11 @@ import (
 // wake from another instance was lost.
 const lostWake = 10 * time.Second
 
-// mostWaits is how many requests of one tenant may wait here at once.
-const mostWaits = 2000
+// How many requests may wait here at once.
+const (
+	mostWaits      = 2000 // of one tenant
+	mostWaitsOfAll = 20_000
+)
 
 // waits are the requests that wait for something to happen in the database. Of
 // those that wait for the same, the first looks, whenever there may be something
@@ -35,19 +38,21 @@ func newWaits(stopping <-chan struct{}, now func() time.Time) *waits {
 
 // counts is how many requests of each tenant wait. Safe for concurrent use.
 type counts struct {
-	mu sync.Mutex
-	of map[eventhook.TenantID]int // none is 0
+	mu  sync.Mutex
+	all int
+	of  map[eventhook.TenantID]int // none is 0
 }
 
-// add returns the new count.
-func (c *counts) add(tenant eventhook.TenantID, n int) int {
+// add returns the new counts.
+func (c *counts) add(tenant eventhook.TenantID, n int) (ofTenant, all int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.all += n
 	n += c.of[tenant]
 	if c.of[tenant] = n; n == 0 {
 		delete(c.of, tenant)
 	}
-	return n
+	return n, c.all
 }
 
 // waitLine names what is waited for.
@@ -70,9 +75,13 @@ type outlook struct {
 // Without an error it is over, too, when patience or the server ends.
 func (w *waits) inTurn(ctx context.Context, what waitLine, patience time.Duration, seen outlook, look func(*outlook) (done bool, err error)) error {
 	defer w.tenants.add(what.tenant, -1)
-	if w.tenants.add(what.tenant, 1) > mostWaits {
+	switch ofTenant, all := w.tenants.add(what.tenant, 1); {
+	case ofTenant > mostWaits:
 		return &eventhook.Error{Kind: eventhook.KindRateLimited, RetryAfter: time.Second,
 			Message: fmt.Sprintf("%d requests of this tenant wait here already; ask without wait_seconds, or with fewer requests at once.", mostWaits)}
+	case all > mostWaitsOfAll:
+		return &eventhook.Error{Kind: eventhook.KindUnavailable, RetryAfter: time.Second,
+			Message: fmt.Sprintf("%d requests wait here already; ask without wait_seconds, or try again.", mostWaitsOfAll)}
 	}
 	line := w.lines.Join(what)
 	defer w.lines.Leave(what)

@@ -108,16 +108,25 @@ func (s *server) registerWork(api huma.API) {
 	post := func(id, path, summary string) operation {
 		return operation{id: id, method: http.MethodPost, path: base + "/work" + path, summary: summary, scope: eventhook.ScopeWork, tag: "work"}
 	}
-	register(s, api, post("claim-work", "/claim", "Lease due work, waiting for it if asked"), s.claimWork)
+	claim := post("claim-work", "/claim", "Lease due work, waiting for it if asked")
+	claim.class = ownTurns
+	register(s, api, claim, s.claimWork)
 	beat := post("heartbeat-work", "/{id}/heartbeat", "Extend the lease")
 	beat.about = "Send one after each third of the lease. 409: the lease is lost, and the work no longer yours."
 	register(s, api, beat, s.heartbeat)
-	register(s, api, post("complete-work", "/{id}/complete", "End work with its output"), s.complete)
+	one := post("complete-work", "/{id}/complete", "End work with its output")
+	one.maxBody, one.maxShape, one.skipsShape = resultBody, smallBody, true
+	register(s, api, one, s.complete)
 	all := post("complete-many-work", "/complete", "End much work, each with its output")
 	all.about = "The answer is 200 though some of the work could not be completed: each item says its status or its error, in the order in which they were sent."
+	all.maxBody, all.maxShape, all.skipsShape = resultBody, smallBody, true
 	register(s, api, all, s.completeMany)
-	register(s, api, post("fail-work", "/{id}/fail", "End an attempt; it is tried again if retryable and attempts are left"), s.fail)
-	register(s, api, post("suspend-work", "/{id}/suspend", "Put a workflow aside until promises are settled"), s.suspend)
+	fail := post("fail-work", "/{id}/fail", "End an attempt; it is tried again if retryable and attempts are left")
+	fail.maxBody = errorBody
+	register(s, api, fail, s.fail)
+	suspend := post("suspend-work", "/{id}/suspend", "Put a workflow aside until promises are settled")
+	suspend.maxBody, suspend.maxShape, suspend.skipsShape = resultBody, smallBody, true
+	register(s, api, suspend, s.suspend)
 	register(s, api, post("cancel-work", "/{id}/cancel", "Cancel work that has not ended"), s.cancel)
 	again := post("retry-work", "/{id}/retry", "Do failed, dead or cancelled work again")
 	again.about = "It is due at once, with all its attempts before it. A workflow keeps its state and its promises, and goes on from there."
@@ -139,7 +148,7 @@ func (s *server) claimWork(ctx context.Context, who caller, in *claimRequest) (*
 	}
 	q := eventhook.WorkQuery{Tenant: who.tenant, Queue: in.Body.Queue, Kinds: in.Body.Kinds, Max: in.Body.Max,
 		Lease: time.Duration(in.Body.LeaseSeconds) * time.Second}
-	list, err := s.claimOrWait(ctx, q, time.Duration(in.Body.WaitSeconds)*time.Second)
+	list, err := s.claimOrWait(ctx, who, q, time.Duration(in.Body.WaitSeconds)*time.Second)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +159,7 @@ func (s *server) claimWork(ctx context.Context, who caller, in *claimRequest) (*
 // claimOrWait claims, and with nothing to do waits for a wake, for the moment
 // when the next work is due, for its patience to end, or for the server's stop.
 // Who comes while others wait for the same work stands behind them at once.
-func (s *server) claimOrWait(ctx context.Context, q eventhook.WorkQuery, patience time.Duration) (list []eventhook.Execution, err error) {
+func (s *server) claimOrWait(ctx context.Context, who caller, q eventhook.WorkQuery, patience time.Duration) (list []eventhook.Execution, err error) {
 	look := func(o *outlook) (bool, error) {
 		o.wake = s.Work.WorkWake(q.Tenant, q.Queue)
 		if list, err = s.Work.ClaimWork(ctx, q); err != nil || len(list) > 0 || patience == 0 {
@@ -175,6 +184,7 @@ func (s *server) claimOrWait(ctx context.Context, q eventhook.WorkQuery, patienc
 			return list, err
 		}
 	}
+	who.hold.park()
 	err = s.waits.inTurn(ctx, line, patience, seen, look)
 	return list, err
 }
@@ -255,18 +265,24 @@ func (s *server) heartbeat(ctx context.Context, who caller, in *heartbeatRequest
 
 type completeRequest struct {
 	WorkPath
-	Body struct {
-		LeaseToken int64           `json:"lease_token"`
-		Output     json.RawMessage `json:"output,omitempty"`
-	}
+	Body document[workOutput]
+}
+
+type workOutput struct {
+	LeaseToken int64           `json:"lease_token"`
+	Output     json.RawMessage `json:"output,omitempty"`
 }
 
 func (s *server) complete(ctx context.Context, who caller, in *completeRequest) (*executionAnswer, error) {
-	x, err := leased(who, in.ID, in.Body.LeaseToken)
+	body, err := in.Body.readAround(s, "output")
 	if err != nil {
 		return nil, err
 	}
-	x.Output = in.Body.Output
+	x, err := leased(who, in.ID, body.LeaseToken)
+	if err != nil {
+		return nil, err
+	}
+	x.Output = body.Output
 	done, err := s.Work.Complete(ctx, x)
 	if err != nil {
 		return nil, err
@@ -304,22 +320,28 @@ func (s *server) fail(ctx context.Context, who caller, in *failRequest) (*execut
 
 type suspendRequest struct {
 	WorkPath
-	Body struct {
-		LeaseToken     int64           `json:"lease_token"`
-		State          json.RawMessage `json:"state,omitempty"`
-		Await          []string        `json:"await" minItems:"1" maxItems:"100" doc:"Ids of promises."`
-		TimeoutSeconds int             `json:"timeout_seconds,omitempty" minimum:"0" maximum:"31536000" doc:"0: none."`
-	}
+	Body document[workSuspension]
+}
+
+type workSuspension struct {
+	LeaseToken     int64           `json:"lease_token"`
+	State          json.RawMessage `json:"state,omitempty"`
+	Await          []string        `json:"await" minItems:"1" maxItems:"100" doc:"Ids of promises."`
+	TimeoutSeconds int             `json:"timeout_seconds,omitempty" minimum:"0" maximum:"31536000" doc:"0: none."`
 }
 
 func (s *server) suspend(ctx context.Context, who caller, in *suspendRequest) (*executionAnswer, error) {
-	x, err := leased(who, in.ID, in.Body.LeaseToken)
+	body, err := in.Body.readAround(s, "state")
 	if err != nil {
 		return nil, err
 	}
-	suspension := eventhook.Suspension{State: in.Body.State, Timeout: time.Duration(in.Body.TimeoutSeconds) * time.Second}
+	x, err := leased(who, in.ID, body.LeaseToken)
+	if err != nil {
+		return nil, err
+	}
+	suspension := eventhook.Suspension{State: body.State, Timeout: time.Duration(body.TimeoutSeconds) * time.Second}
 	var bad eventhook.Faults
-	for i, id := range in.Body.Await {
+	for i, id := range body.Await {
 		suspension.Await = append(suspension.Await, idAt[eventhook.Promise](&bad, fmt.Sprintf("body.await[%d]", i), id))
 	}
 	if err := malformed(bad); err != nil {

@@ -1,0 +1,116 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/turns"
+)
+
+// class says which gate the requests of an operation pass.
+type class string
+
+const (
+	// reads are lists and details.
+	reads class = "reads"
+	// works are short changes that workers make: heartbeats, results, promises.
+	works class = "works"
+	// bulks change up to thousands of rows with one request.
+	bulks class = "bulks"
+	// trials evaluate a tenant's expressions, or send a request for a tenant.
+	trials class = "trials"
+	// large are requests with a body beyond smallBody, from the first byte
+	// beyond it until the body is decoded.
+	large class = "large"
+	// changes of the configuration wait for the tenant's turn in the store, which
+	// is where their connections are taken.
+	changes class = "changes"
+	// ownTurns are operations with limits of their own: publishing has a queue,
+	// claims and promises have waits, streams and backtests are counted.
+	ownTurns class = "own"
+	// fixed are answers that are in memory.
+	fixed class = "fixed"
+)
+
+const (
+	turnPatience = 5 * time.Second  // for a slot
+	readTime     = 10 * time.Second // for all statements of a read, each of which has 5 s
+	mostInTurn   = 32               // waiting requests of one tenant at each gate
+)
+
+type gates map[class]*turns.Gate[eventhook.TenantID]
+
+func newGates(l Limits) gates {
+	gate := func(slots, perTenant int) *turns.Gate[eventhook.TenantID] {
+		return turns.NewGate[eventhook.TenantID](slots, perTenant, mostInTurn)
+	}
+	half := (l.ListConns + 1) / 2
+	return gates{
+		reads: gate(l.ListConns, half),
+		// As many callers as have requests in flight may wait for a short change.
+		works:  turns.NewGate[eventhook.TenantID](l.WorkConns, l.WorkConns*3/4, l.TenantRequests),
+		bulks:  gate(l.WorkConns/4, max(l.WorkConns/8, 1)),
+		trials: gate(32, 2),
+		large:  gate(16, 2),
+	}
+}
+
+// class is that of an operation: spelled out, or by its method and scope.
+func (o operation) classOf() class {
+	switch {
+	case o.class != "":
+		return o.class
+	case o.method == http.MethodGet:
+		return reads
+	case o.scope == eventhook.ScopeWork:
+		return works
+	}
+	return changes
+}
+
+// inTurn takes a slot of a class's gate until leaveGates.
+func (h *hold) inTurn(ctx context.Context, c class) error {
+	gate := h.gates[c]
+	if gate == nil {
+		return nil
+	}
+	if err := gate.Enter(ctx, h.tenant, turnPatience); err != nil {
+		return h.noTurn(err)
+	}
+	tenant := h.tenant
+	h.slots = append(h.slots, func() { gate.Leave(tenant) })
+	return nil
+}
+
+func (h *hold) noTurn(err error) error {
+	switch {
+	case errors.Is(err, turns.ErrFull):
+		return h.tooMuch(refusedQueue, "Too many requests of this tenant wait for their turn; try again, with fewer at once.")
+	case errors.Is(err, turns.ErrTooLong):
+		return h.refuse(refusedWait, &eventhook.Error{Kind: eventhook.KindUnavailable, RetryAfter: time.Second,
+			Message: "The request has waited too long for its turn; try again."})
+	}
+	return err
+}
+
+// run calls a handler within the limits of a class.
+func run[I, O any](ctx context.Context, who caller, c class, in *I, handle func(context.Context, caller, *I) (*O, error)) (*O, error) {
+	defer who.hold.leaveGates()
+	if err := who.hold.inTurn(ctx, c); err != nil {
+		return nil, err
+	}
+	if c != reads {
+		return handle(ctx, who, in)
+	}
+	limited, cancel := context.WithTimeout(ctx, readTime)
+	defer cancel()
+	out, err := handle(limited, who, in)
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return nil, &eventhook.Error{Kind: eventhook.KindUnavailable, RetryAfter: time.Second, Cause: err,
+			Message: "Reading takes too long; narrow the list, or try again."}
+	}
+	return out, err
+}
