@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -31,7 +32,7 @@ const gatewayAt = "webhooks and API  http://"
 func (r *run) gateway(ctx context.Context, name string, env ...string) (*gateway, error) {
 	dir := filepath.Join(r.dir, name)
 	p, address, err := start(ctx, gatewayAt, r.binary, env,
-		"serve", "--data-dir", dir, "--listen", "127.0.0.1:0", "--management-listen", "127.0.0.1:0", "--apply", r.file, "--log-level", "warn")
+		"serve", "--data-dir", dir, "--listen", "127.0.0.1:0", "--management-listen", "127.0.0.1:0", "--apply", r.file, "--log-level", cmp.Or(r.logLevel, "warn"))
 	if err != nil {
 		return nil, err
 	}

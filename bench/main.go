@@ -24,6 +24,7 @@ func main() {
 	connections := flag.Int("connections", 128, "connections that send at once")
 	events := flag.Int("events", 1_000_000, "events that lists are of, over a hundredth as many sources")
 	settled := flag.Int("settled", 1_000_000, "deliveries that have ended, beside which backlog claims others")
+	chosenAttacks := flag.String("attacks", "", "the numbers of the attacks that hostile runs, separated by commas; all by default")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -40,7 +41,7 @@ func main() {
 			fmt.Printf("%.0f/s, p50 %s, p99 %s\n", l.perSec, l.p50, l.p99)
 		}
 	default:
-		err = (&run{binary: *binary, rounds: *rounds, length: *seconds, connections: *connections, events: *events, settled: *settled, out: os.Stdout}).all(ctx, chosen)
+		err = (&run{binary: *binary, rounds: *rounds, length: *seconds, connections: *connections, events: *events, settled: *settled, attacks: *chosenAttacks, out: os.Stdout}).all(ctx, chosen)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)

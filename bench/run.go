@@ -17,8 +17,10 @@ type run struct {
 	rounds      int
 	length      time.Duration
 	connections int
-	events      int // that lists are of
-	settled     int // deliveries that have ended, beside which others are claimed
+	events      int    // that lists are of
+	settled     int    // deliveries that have ended, beside which others are claimed
+	attacks     string // of hostile, by number; all if empty
+	logLevel    string // of gateways; warn if empty
 	out         io.Writer
 
 	dir    string // of its own, removed at the end
@@ -46,6 +48,7 @@ var parts = []part{
 	{"dead", (*run).dead},
 	{"backlog", (*run).backlog},
 	{"exactly", (*run).exactly},
+	{"hostile", (*run).hostile},
 }
 
 func partNames() string {
