@@ -192,6 +192,9 @@ func (m *Meter) refill(steps int) error {
 		return m.stop(fmt.Errorf("the evaluation was stopped: %w", err))
 	}
 	next := min(max(missing, Slice), m.rest)
+	if whole, ok := m.share.(*Meter); ok && whole != nil {
+		next = min(next, max(missing, whole.left+whole.rest))
+	}
 	if m.share != nil && !m.share.Take(next) {
 		return m.stop(ErrShare)
 	}
