@@ -126,7 +126,7 @@ func (c *Catalogue) Check(ctx context.Context, e *eventhook.Event) (category, fa
 	case err != nil:
 		return "", "" // the store will say so, if it is about to fail, too
 	case entry.broken:
-		return entry.category, c.misfit(key, MisfitUnchecked, "its schema cannot be used: it is larger than is allowed now")
+		return entry.category, c.misfit(key, MisfitUnchecked, "its schema cannot be used")
 	case entry.schema == nil:
 		return entry.category, ""
 	}
