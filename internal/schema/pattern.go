@@ -40,7 +40,7 @@ const compileSteps = 50_000
 
 // compile implements jsonschema.RegexpEngine.
 func (p *patterns) compile(text string) (jsonschema.Regexp, error) {
-	limits := pattern.Limits{Bytes: mostPatternBytes, Instructions: pattern.Usual.Instructions}
+	limits := pattern.Limits{Bytes: mostPatternBytes, Instructions: pattern.Usual.Instructions, Memory: mostPatternMemory}
 	if p.meter != nil { // the format regex: the text is data
 		p.use(compileSteps)
 		_, err := pattern.Compile(text, limits)
