@@ -115,6 +115,14 @@ func (m *Meter) Return(steps int) {
 // StepsIn is how many steps a duration is.
 func StepsIn(d time.Duration) int { return int(max(d, 0) / StepTime) }
 
+// Context is the context of the evaluation.
+func (m *Meter) Context() context.Context {
+	if m == nil {
+		return context.Background()
+	}
+	return m.ctx
+}
+
 // Err is the error that ended the evaluation, nil if none did.
 func (m *Meter) Err() error {
 	if m == nil {
