@@ -45,7 +45,7 @@ type outline struct {
 	base64   bool
 	require  []requirement
 	reserved *pattern.Pattern // what a handshake signs and no webhook is; nil: nothing
-	stamp    *stampRule     // nil: the message has no timestamp
+	stamp    *stampRule       // nil: the message has no timestamp
 	message  message
 	needView bool // the body must be looked into
 

@@ -148,6 +148,14 @@ func (m *Meter) Within(limit int, do func()) error {
 	return err
 }
 
+// Context is the context of the evaluation.
+func (m *Meter) Context() context.Context {
+	if m == nil {
+		return context.Background()
+	}
+	return m.ctx
+}
+
 // Err is the error that ended the evaluation, nil if none did.
 func (m *Meter) Err() error {
 	if m == nil {
