@@ -127,7 +127,7 @@ func (c *Catalogue) Check(ctx context.Context, m *meter.Meter, e *eventhook.Even
 	case err != nil:
 		return "", "" // the store will say so, if it is about to fail, too
 	case entry.broken:
-		return entry.category, c.misfit(key, MisfitUnchecked, "its schema cannot be used: it is larger than is allowed now")
+		return entry.category, c.misfit(key, MisfitUnchecked, "its schema cannot be used")
 	case entry.schema == nil:
 		return entry.category, ""
 	}

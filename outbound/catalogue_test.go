@@ -57,7 +57,7 @@ func TestWhatTheCatalogueSays(t *testing.T) {
 		{"payment.made", `{"amount":"hunter2"}`, "payment", "data.amount: type", outbound.MisfitShape},
 		{"payment.made", `"` + strings.Repeat("x", 100_000) + `"`, "payment", "the data is too large, or nested too deep, to be checked", outbound.MisfitUnchecked},
 		{"payment.lost", `hunter2`, "payment", "", ""},
-		{"payment.odd", `{}`, "payment", "", ""},
+		{"payment.odd", `{}`, "payment", "its schema cannot be used", outbound.MisfitUnchecked},
 		{"payment.endless", endless, "payment", "the schema takes too much work to be checked", outbound.MisfitUnchecked},
 		{"payment.new", `{}`, "", "the catalogue has no entry for its type", outbound.MisfitUnknown},
 		{"tenant.updated", `{}`, "eventhook", "", ""},

@@ -1,17 +1,22 @@
 package route
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"cel.dev/cel-go/cel"
+	celast "cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/interpreter"
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/filter"
+	"github.com/eventhook/eventhook/internal/meter"
 )
 
 // Bounds of expressions.
@@ -41,8 +46,9 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 
 // expression is a filter_expression, compiled; safe for concurrent use.
 type expression struct {
-	program cel.Program
-	ast     *cel.Ast
+	program  cel.Program
+	ast      *cel.Ast
+	hasLoops bool
 }
 
 // compileExpression compiles CEL. Whatever is wrong with it is told at once,
@@ -79,7 +85,8 @@ func compileExpression(text string) (*expression, eventhook.Faults) {
 		faults.Add("", "cannot be used: %s", eventhook.Cut(err.Error(), 500))
 		return nil, faults
 	}
-	return &expression{program: program, ast: ast}, nil
+	loops := celast.MatchDescendants(celast.NavigateAST(ast.NativeRep()), celast.KindMatcher(celast.ComprehensionKind))
+	return &expression{program: program, ast: ast, hasLoops: len(loops) > 0}, nil
 }
 
 // program plans the evaluation of what was compiled, within its bounds.
@@ -89,7 +96,7 @@ func program(ast *cel.Ast, how cel.EvalOption) (cel.Program, error) {
 		return nil, err
 	}
 	return env.Program(ast, cel.EvalOptions(how), cel.CostLimit(mostExpressionCost), cel.MemoryLimit(mostExpressionSize),
-		cel.CostTracking(costs{}), cel.CustomDecoratorV2(decorateMatches))
+		cel.CostTracking(costs{}), cel.InterruptCheckFrequency(loopsAtOnce), cel.CustomDecoratorV2(decorateMatches))
 }
 
 // complaint is what the compiler finds fault with, for people, and where, if it
@@ -106,11 +113,20 @@ func complaint(issue *cel.Error) string {
 }
 
 // activation gives an expression what it asks for, and works it out only then.
-type activation struct{ *subject }
+type activation struct {
+	*subject
+	began time.Time
+	asked int // how often a variable was asked for
+}
 
-func (a activation) Parent() cel.Activation { return nil }
+// Parent implements cel.Activation.
+func (a *activation) Parent() cel.Activation { return nil }
 
-func (a activation) ResolveName(name string) (any, bool) {
+// ResolveName implements cel.Activation. It ends an evaluation that takes too long, as CEL ends it at its limits.
+func (a *activation) ResolveName(name string) (any, bool) {
+	if a.asked++; a.asked%8 == 0 && time.Since(a.began) > mostEvalTime {
+		panic(interpreter.EvalCancelledError{Cause: interpreter.ContextCancelled, Message: "it takes too long"})
+	}
 	switch name {
 	case "headers":
 		return a.headerMap(), true
@@ -137,7 +153,7 @@ func orError(value any, err error) (any, bool) {
 // counts as false. If why is not nil, holds adds the reason. When the subject's
 // meter stops, holds returns false: the caller has to ask the meter.
 func (x *expression) holds(s *subject, why *filter.Reasons) bool {
-	value, err := x.eval(x.program, s)
+	value, _, err := x.eval(x.program, s)
 	if s.Meter.Err() != nil {
 		return false
 	}
@@ -157,21 +173,39 @@ func (x *expression) holds(s *subject, why *filter.Reasons) bool {
 }
 
 // eval evaluates a program of the expression and uses the steps of its cost. The cost limit bounds what one
-// evaluation does before they are used.
-func (x *expression) eval(program cel.Program, s *subject) (ref.Val, error) {
+// evaluation does before they are used. CEL's model of costs leaves out some work, such as listing the keys of a map
+// or measuring the memory of a value, so there is a limit of time, too.
+func (x *expression) eval(program cel.Program, s *subject) (ref.Val, *cel.EvalDetails, error) {
 	if err := s.Meter.Use(evalSteps); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	value, details, err := program.Eval(activation{s})
-	cost := uint64(mostExpressionCost)
+	a := &activation{subject: s, began: time.Now()}
+	value, details, err := x.run(program, a)
+	steps := mostExpressionCost * stepsPerCost
 	if details != nil && details.ActualCost() != nil {
-		cost = min(cost, *details.ActualCost())
+		steps = int(min(mostExpressionCost, *details.ActualCost())) * stepsPerCost //nolint:gosec // small
 	}
-	if stopped := s.Meter.Use(int(cost) * stepsPerCost); stopped != nil { //nolint:gosec // at most mostExpressionCost
-		return nil, stopped
+	if took := time.Since(a.began); took > mostEvalTime/4 {
+		steps = max(steps, meter.StepsIn(took))
 	}
-	return value, err
+	if stopped := s.Meter.Use(steps); stopped != nil {
+		return nil, nil, stopped
+	}
+	return value, details, err
 }
 
-// evalSteps are those of beginning an evaluation.
-const evalSteps = 50
+// run evaluates a program. Only what has loops can run for long between two questions for a variable.
+func (x *expression) run(program cel.Program, a *activation) (ref.Val, *cel.EvalDetails, error) {
+	if !x.hasLoops {
+		return program.Eval(a)
+	}
+	ctx, cancel := context.WithTimeout(a.Meter.Context(), mostEvalTime)
+	defer cancel()
+	return program.ContextEval(ctx, a)
+}
+
+const (
+	evalSteps    = 50                     // of beginning an evaluation
+	mostEvalTime = 100 * time.Millisecond // of one evaluation
+	loopsAtOnce  = 8                      // turns of a loop between two looks at the context
+)

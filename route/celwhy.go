@@ -29,15 +29,15 @@ func (x *expression) why(s *subject, err error) string {
 	if stopped, ok := errors.AsType[interpreter.EvalCancelledError](err); ok {
 		return whyStopped(stopped)
 	}
+	if errors.Is(err, interpreter.InterruptError{}) {
+		return whyStopped(interpreter.EvalCancelledError{Cause: interpreter.ContextCancelled})
+	}
 	message := eventhook.Cut(err.Error(), 500)
 	program, failed := program(x.ast, cel.OptTrackState)
 	if failed != nil {
 		return message
 	}
-	if s.Meter.Use(mostExpressionCost*stepsPerCost/10) != nil {
-		return message
-	}
-	value, details, _ := program.Eval(activation{s})
+	value, details, _ := x.eval(program, s)
 	if !types.IsError(value) || details == nil {
 		return message
 	}
@@ -54,7 +54,10 @@ func (x *expression) why(s *subject, err error) string {
 }
 
 func whyStopped(stopped interpreter.EvalCancelledError) string {
-	if stopped.Cause == interpreter.MemoryLimitExceeded {
+	switch stopped.Cause {
+	case interpreter.ContextCancelled:
+		return fmt.Sprintf("it was stopped: it takes longer than %s", mostEvalTime)
+	case interpreter.MemoryLimitExceeded:
 		return fmt.Sprintf("it was stopped: it holds more than %s elements and characters at once", spaced(mostExpressionSize))
 	}
 	return fmt.Sprintf("it was stopped: it costs more than %s steps", spaced(mostExpressionCost))

@@ -45,8 +45,11 @@ const mostValues = 250_000
 
 var errTooManyValues = fmt.Errorf("the body has more than %d elements and members, which is more than expressions can read", mostValues)
 
+// valueSteps are those of decoding an element or a member.
+const valueSteps = 12
+
 // decodeWork is how often, in time, a container is read to decode it.
-const decodeWork = 10
+const decodeWork = 2
 
 // decoder decodes until it has met too many values or the meter stops.
 type decoder struct {
@@ -57,7 +60,7 @@ type decoder struct {
 // isFull counts a value, and reports whether the decoder must stop.
 func (d *decoder) isFull() bool {
 	d.left--
-	return d.left < 0 || d.meter.Err() != nil
+	return d.left < 0 || d.meter.Use(valueSteps) != nil
 }
 
 func (d *decoder) value(r gjson.Result) any {

@@ -4,15 +4,18 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
+	"unsafe"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/tidwall/gjson"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/meter"
+	"github.com/eventhook/eventhook/internal/pattern"
 )
 
 // maxCandidates bounds how many signatures of one request are looked at.
@@ -43,8 +46,8 @@ type outline struct {
 	prefix   string
 	base64   bool
 	require  []requirement
-	reserved *regexp.Regexp // what a handshake signs and no webhook is; nil: nothing
-	stamp    *stampRule     // nil: the message has no timestamp
+	reserved *pattern.Pattern // what a handshake signs and no webhook is; nil: nothing
+	stamp    *stampRule       // nil: the message has no timestamp
 	message  message
 	needView bool // the body must be looked into
 
@@ -119,7 +122,7 @@ func newOutline(c Config) *outline {
 		v.missing = refusef(ReasonMissingField, "no %s in the body", c.Path)
 	}
 	if c.Reserved != "" {
-		v.reserved = regexp.MustCompile(c.Reserved) // has been validated
+		v.reserved, _ = pattern.Compile(c.Reserved, reservedLimits) // has been validated
 	}
 	if m.has(field) {
 		if v.fields == nil {
@@ -246,8 +249,10 @@ func (v *signatureVerifier) one(ctx context.Context, w *worktop, r *Request, vie
 	if err := v.checker.check(ctx, w, r); err != nil {
 		return err
 	}
-	if v.reserved != nil && v.reserved.Match(w.message(r)) {
-		return errReserved
+	if v.reserved != nil {
+		if err := v.checkReserved(ctx, w.message(r)); err != nil {
+			return err
+		}
 	}
 	if inBody {
 		if at, err = v.stamp.inBody(r); err != nil {
@@ -349,6 +354,26 @@ func (v *signatureVerifier) readNamed(w *worktop, value, stamp string, times int
 	return stamp, times
 }
 
+// Limits of reserved. A message that takes more steps is refused: it cannot be told from a handshake's.
+var reservedLimits = pattern.Limits{Bytes: 1000, Instructions: 500, Memory: 32 << 10}
+
+const reservedSteps = 5_000_000 // about 50 ms
+
+// checkReserved refuses a message that is reserved.
+func (v *signatureVerifier) checkReserved(ctx context.Context, message []byte) *Error {
+	m := meter.New(ctx, reservedSteps, nil)
+	text := unsafe.String(unsafe.SliceData(message), len(message)) //nolint:gosec // nobody changes it meanwhile
+	switch matched := v.reserved.Match(m, text); {
+	case m.Err() != nil:
+		return errReservedWork
+	case matched:
+		return errReserved
+	}
+	return nil
+}
+
+var errReservedWork = &Error{ReasonMalformed, "matching reserved against this message takes too many steps"}
+
 var errReserved = &Error{ReasonMalformed, "this is what the provider's handshake has signed, and no webhook"}
 
 // signatureDefaults fills in what is empty.
@@ -388,8 +413,13 @@ func validateSignature(c Config, f *eventhook.Faults) message {
 			f.Add("require_headers", "%q is not a header name with a value", name)
 		}
 	}
-	if _, err := regexp.Compile(c.Reserved); err != nil {
-		f.Add("reserved", "is not a regular expression")
+	if _, err := pattern.Compile(c.Reserved, reservedLimits); err != nil {
+		tooLarge, ok := errors.AsType[*pattern.SizeError](err)
+		if ok {
+			f.Add("reserved", "%s", tooLarge)
+		} else {
+			f.Add("reserved", "is not a regular expression")
+		}
 	}
 	return validateSigned(c.Signed, f)
 }

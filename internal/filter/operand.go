@@ -46,7 +46,10 @@ func newOperand(r gjson.Result) operand {
 }
 
 // compareWork is how often, in time, a container is read that is compared or searched.
-const compareWork = 4
+const compareWork = 2
+
+// elementSteps are those of going on to the next element or member.
+const elementSteps = 8
 
 // equals reports whether a value of an event means the same. It uses the steps
 // of reading the value, and reports false when the meter stops.
@@ -74,7 +77,7 @@ func (o *operand) equals(m *meter.Meter, r *gjson.Result) bool {
 func (o *operand) equalsArray(m *meter.Meter, r *gjson.Result) bool {
 	i, same := 0, true
 	r.ForEach(func(_, element gjson.Result) bool {
-		same = i < len(o.elements) && o.elements[i].equals(m, &element)
+		same = m.Use(elementSteps) == nil && i < len(o.elements) && o.elements[i].equals(m, &element)
 		i++
 		return same
 	})
@@ -84,6 +87,9 @@ func (o *operand) equalsArray(m *meter.Meter, r *gjson.Result) bool {
 func (o *operand) equalsObject(m *meter.Meter, r *gjson.Result) bool {
 	seen, same := make(map[string]bool, len(o.members)), true
 	r.ForEach(func(name, member gjson.Result) bool {
+		if m.Use(elementSteps) != nil {
+			return false
+		}
 		if seen[name.Str] {
 			return true
 		}

@@ -96,7 +96,7 @@ func contains(r gjson.Result) (passes, string) {
 		if v.IsArray() && m.UseBytes(compareWork*len(v.Raw)) == nil {
 			v.ForEach(func(_, element gjson.Result) bool {
 				found = o.equals(m, &element)
-				return !found
+				return !found && m.Use(elementSteps) == nil
 			})
 		}
 		return found

@@ -148,6 +148,14 @@ func (m *Meter) Within(limit int, do func()) error {
 	return err
 }
 
+// Context is the context of the evaluation.
+func (m *Meter) Context() context.Context {
+	if m == nil {
+		return context.Background()
+	}
+	return m.ctx
+}
+
 // Err is the error that ended the evaluation, nil if none did.
 func (m *Meter) Err() error {
 	if m == nil {
@@ -192,6 +200,9 @@ func (m *Meter) refill(steps int) error {
 		return m.stop(fmt.Errorf("the evaluation was stopped: %w", err))
 	}
 	next := min(max(missing, Slice), m.rest)
+	if whole, ok := m.share.(*Meter); ok && whole != nil {
+		next = min(next, max(missing, whole.left+whole.rest))
+	}
 	if m.share != nil && !m.share.Take(next) {
 		return m.stop(ErrShare)
 	}

@@ -120,3 +120,44 @@ func TestMeterAllocatesNothing(t *testing.T) {
 		t.Errorf("got %v allocations, want none", n)
 	}
 }
+
+func TestAPartMayUseAllThatIsLeft(t *testing.T) {
+	whole := meter.New(t.Context(), meter.Slice, nil)
+	_ = whole.Use(10)
+	part := meter.New(t.Context(), meter.EventLimit, whole)
+	if err := part.Use(meter.Slice - 10); err != nil {
+		t.Errorf("all that is left: got %v", err)
+	}
+	if err := part.Use(1); err == nil || !errors.Is(whole.Err(), meter.ErrLimit) {
+		t.Errorf("one more: got %v, and %v of the whole; want its limit", err, whole.Err())
+	}
+}
+
+func TestWithinBoundsAPart(t *testing.T) {
+	use := func(m *meter.Meter, steps int) func() {
+		return func() {
+			for range steps / 1000 {
+				if m.Use(1000) != nil {
+					return
+				}
+			}
+		}
+	}
+	m := meter.New(t.Context(), 1_000_000, nil)
+	if err := m.Within(300_000, use(m, 300_000)); err != nil {
+		t.Errorf("at the limit of the part: got %v", err)
+	}
+	if err := m.Within(300_000, use(m, 301_000)); !errors.Is(err, meter.ErrLimit) || m.Err() != nil {
+		t.Errorf("beyond it: got %v, and %v of the whole; want the limit of the part alone", err, m.Err())
+	}
+	if got := m.Steps(); got != 600_000 {
+		t.Errorf("got %d steps, want 600000", got)
+	}
+	if err := m.Within(500_000, use(m, 500_000)); !errors.Is(err, meter.ErrLimit) || !errors.Is(m.Err(), meter.ErrLimit) {
+		t.Errorf("beyond the limit of the whole: got %v and %v, want it", err, m.Err())
+	}
+	var none *meter.Meter
+	if err := none.Within(1, func() { _ = none.Use(5) }); err != nil {
+		t.Errorf("no meter: got %v", err)
+	}
+}

@@ -23,10 +23,11 @@ import (
 type Limits struct {
 	Bytes        int // of its text
 	Instructions int // of its program
+	Memory       int // bytes that its program holds
 }
 
 // Usual are the limits of the patterns in filters, expressions and verifiers.
-var Usual = Limits{Bytes: 1000, Instructions: 2000}
+var Usual = Limits{Bytes: 1000, Instructions: 2000, Memory: 128 << 10}
 
 // Pattern is a regular expression, compiled. Safe for concurrent use.
 type Pattern struct {
@@ -64,7 +65,11 @@ func Compile(text string, limits Limits) (*Pattern, error) {
 	if len(program.Inst) > limits.Instructions {
 		return nil, tooLarge(limits)
 	}
-	return newPattern(text, program), nil
+	p := newPattern(text, program)
+	if n := p.Memory(); n > limits.Memory {
+		return nil, &SizeError{fmt.Sprintf("compiles to %d bytes, at most %d are allowed", n, limits.Memory)}
+	}
+	return p, nil
 }
 
 func tooLarge(limits Limits) error {

@@ -1,10 +1,13 @@
 package pattern_test
 
 import (
-	"fmt"
+	"context"
+	"errors"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/eventhook/eventhook/internal/meter"
 	"github.com/eventhook/eventhook/internal/pattern"
@@ -75,4 +78,127 @@ func BenchmarkSteps(b *testing.B) {
 	}
 }
 
-func TestX(t *testing.T) { fmt.Println() }
+// Attack 1 of filters: 20 of these against 65 536 characters took 20 CPU seconds.
+func TestAMatchStopsAtItsLimit(t *testing.T) {
+	for _, c := range worstCases {
+		p, err := pattern.Compile(c.pattern, pattern.Usual)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const limit = 200_000
+		m := meter.New(t.Context(), limit, nil)
+		if p.Match(m, c.text) {
+			t.Errorf("%s: got a match, want none", c.name)
+		}
+		if slack := 500 + 2*p.Instructions(); m.Steps() > limit || m.Err() != nil && m.Steps() < limit-slack {
+			t.Errorf("%s: got %d steps (%v), want nearly %d", c.name, m.Steps(), m.Err(), limit)
+		}
+	}
+	p, _ := pattern.Compile(worstCases[0].pattern, pattern.Usual)
+	m := meter.New(t.Context(), meter.EventLimit, nil)
+	for range 20 {
+		p.Match(m, worstCases[0].text)
+	}
+	if !errors.Is(m.Err(), meter.ErrLimit) || m.Steps() > meter.EventLimit {
+		t.Errorf("20 of them: got %v after %d steps, want ErrLimit within %d", m.Err(), m.Steps(), meter.EventLimit)
+	}
+}
+
+// ending is a share that ends a context when its second slice is taken.
+type ending struct {
+	end   func()
+	taken int
+}
+
+func (e *ending) Take(int) bool {
+	if e.taken++; e.taken == 2 {
+		e.end()
+	}
+	return true
+}
+
+func TestAContextEndsAMatchWhileItRuns(t *testing.T) {
+	p, _ := pattern.Compile(worstCases[0].pattern, pattern.Usual)
+	ctx, cancel := context.WithCancel(t.Context())
+	m := meter.New(ctx, meter.EventLimit, &ending{end: cancel})
+	p.Match(m, worstCases[0].text)
+	if !errors.Is(m.Err(), context.Canceled) || m.Steps() > 2*meter.Slice {
+		t.Errorf("got %v after %d steps, want the context's error within two slices", m.Err(), m.Steps())
+	}
+}
+
+func TestPatternsAreBounded(t *testing.T) {
+	for claim, text := range map[string]string{
+		"a long one":           strings.Repeat("a", 1001),
+		"one that grows":       `(abcdefghij){500}`,
+		"one that grows twice": `((ab{0,30}){0,30})`,
+		"many large classes":   strings.Repeat(`\pL`, 300),
+		"alternatives of all":  strings.Repeat(`(\pL|\W){9}`, 90),
+		"attack 3, a part":     `\pL{0,999}!\pL{0,999}!`,
+		"attack 3, all of it":  strings.Repeat(`\pL{0,999}!`, 1600),
+		"empty repeats":        `(){1000}(){1000}(){1000}`,
+	} {
+		p, err := pattern.Compile(text, pattern.Limits{Bytes: 1000, Instructions: 1500, Memory: 128 << 10})
+		if _, ok := errors.AsType[*pattern.SizeError](err); !ok {
+			t.Errorf("%s: got %v (%v), want a SizeError", claim, err, p)
+		}
+	}
+	if _, err := pattern.Compile(`(a`, pattern.Usual); err == nil {
+		t.Error("a parenthesis without its other: got no error")
+	}
+}
+
+// What compiling may take at most is known, also where the result is refused.
+func TestCompilingTakesBoundedMemory(t *testing.T) {
+	for _, text := range []string{
+		strings.Repeat(`\pL`, 333), strings.Repeat(`\pL{0,999}!`, 90), `\pL{0,999}`, strings.Repeat(`(?i)[a-\x{ffff}]`, 58),
+		"(" + strings.Repeat(`\PL|`, 240) + ")",
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, _ = pattern.Compile(text, pattern.Usual)
+		runtime.ReadMemStats(&after)
+		const most = 16 << 20
+		if got := after.TotalAlloc - before.TotalAlloc; got > most {
+			t.Errorf("%.20s: got %d bytes, want at most %d", text, got, most)
+		}
+	}
+}
+
+// FuzzMatch compares with package regexp, and looks at the steps for each byte.
+func FuzzMatch(f *testing.F) {
+	for _, c := range usualCases {
+		f.Add(c.pattern, c.text)
+	}
+	for _, c := range worstCases {
+		f.Add(c.pattern, c.text[:min(len(c.text), 300)])
+	}
+	for _, expression := range []string{`^$`, `$`, `a$`, `(?m)^a$`, `\Aa\z`, `\bé\b`, `\Ba`, `x*`, `(?s).`, `.`, `(?i)straße`, `(?i)k`, `[^a]`, ``, `a|^b`, `(^a|b)c`, `(|a)+$`, `ab(c|$)`, `\pL{2,3}$`, `a\b`} {
+		for _, text := range []string{"", "a", "b\na\nb", "ab", "abc", "éa é", "K", "\u212a", "STRASSE", "\xff", "a\xffb", "xab\n", "bc", "cbc"} {
+			f.Add(expression, text)
+		}
+	}
+	f.Fuzz(func(t *testing.T, expression, text string) {
+		p, err := pattern.Compile(expression, pattern.Usual)
+		if err != nil {
+			if _, tooLarge := errors.AsType[*pattern.SizeError](err); !tooLarge && utf8.ValidString(expression) {
+				if _, err := regexp.Compile(expression); err == nil {
+					t.Errorf("%q: refused, want what package regexp takes", expression)
+				}
+			}
+			return
+		}
+		m := meter.New(t.Context(), meter.EventLimit, nil)
+		got := p.Match(m, text)
+		if m.Steps() > meter.EventLimit || m.Steps() > (len(text)+1)*2*p.Instructions()+len(text) {
+			t.Errorf("%q against %d bytes: got %d steps of %d instructions", expression, len(text), m.Steps(), p.Instructions())
+		}
+		t.Logf("%d steps for each byte", m.Steps()/(len(text)+1))
+		if m.Err() != nil || m.Steps() > 1_000_000 {
+			return // package regexp would take long
+		}
+		if want := regexp.MustCompile(expression).MatchString(text); got != want {
+			t.Errorf("%q against %q: got %t, want %t", expression, text, got, want)
+		}
+	})
+}

@@ -1,10 +1,12 @@
 package schema
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/meter"
 	"github.com/eventhook/eventhook/internal/pattern"
 )
@@ -25,6 +27,7 @@ var compiling = make(chan struct{}, 2)
 type patterns struct {
 	compiled             map[string]schemaPattern
 	instructions, memory int
+	refused              error        // what is too large; nothing is compiled after it
 	meter                *meter.Meter // of the check that runs, nil: none does
 }
 
@@ -40,23 +43,31 @@ const compileSteps = 50_000
 
 // compile implements jsonschema.RegexpEngine.
 func (p *patterns) compile(text string) (jsonschema.Regexp, error) {
-	limits := pattern.Limits{Bytes: mostPatternBytes, Instructions: pattern.Usual.Instructions}
+	limits := pattern.Limits{Bytes: mostPatternBytes, Instructions: pattern.Usual.Instructions, Memory: mostPatternMemory}
 	if p.meter != nil { // the format regex: the text is data
 		p.use(compileSteps)
 		_, err := pattern.Compile(text, limits)
 		return nil, err
 	}
-	if known, ok := p.compiled[text]; ok {
+	known, ok := p.compiled[text]
+	switch {
+	case ok:
 		return known, nil
+	case p.refused != nil:
+		return nil, p.refused
 	}
 	compiled, err := pattern.Compile(text, limits)
+	if tooLarge, ok := errors.AsType[*pattern.SizeError](err); ok {
+		p.refused = fmt.Errorf("the regular expression %q %w", eventhook.Cut(text, 50), tooLarge)
+	}
 	if err != nil {
 		return nil, err
 	}
 	p.instructions += compiled.Instructions()
 	p.memory += compiled.Memory()
 	if p.instructions > mostInstructions || p.memory > mostPatternMemory {
-		return nil, fmt.Errorf("the regular expressions of the schema are too large: all together, at most %d instructions and %d bytes are allowed", mostInstructions, mostPatternMemory)
+		p.refused = fmt.Errorf("the regular expressions are too large: at most %d instructions and %d bytes are allowed for all of a schema", mostInstructions, mostPatternMemory)
+		return nil, p.refused
 	}
 	if p.compiled == nil {
 		p.compiled = map[string]schemaPattern{}

@@ -32,7 +32,12 @@ func Check(raw json.RawMessage) (faults eventhook.Faults) {
 		faults.Add("", "%s", wrong)
 		return faults
 	}
-	_, err := compile(raw, jsonschema.NewCompiler(), &patterns{})
+	var p patterns
+	_, err := compile(raw, jsonschema.NewCompiler(), &p)
+	if p.refused != nil {
+		faults.Add("", "%s", readable(p.refused.Error()))
+		return faults
+	}
 	return faultsOf(err)
 }
 

@@ -72,7 +72,7 @@ func (s *Schema) count(part *jsonschema.Schema) {
 		case []any:
 			work += len(v)
 			if part.UniqueItems {
-				work += uniqueWork * weight(v)
+				work += uniqueWork(len(v)) * weight(v)
 			}
 		case string:
 			work += len(v) / 16
@@ -85,8 +85,14 @@ func (s *Schema) count(part *jsonschema.Schema) {
 	}}
 }
 
-// uniqueWork is how often each part of a list is looked at to find elements that are equal.
-const uniqueWork = 20
+// uniqueWork is how much is done with each value in a list of n elements to find elements that are equal. The library
+// compares the elements of short lists with each other, and the hashes of those of long ones.
+func uniqueWork(n int) int {
+	if n <= 20 {
+		return n
+	}
+	return 3
+}
 
 // weight is how many values a value holds, itself included.
 func weight(v any) (n int) {

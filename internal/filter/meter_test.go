@@ -1,0 +1,123 @@
+package filter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/eventhook/eventhook/internal/filter"
+	"github.com/eventhook/eventhook/internal/meter"
+)
+
+// holds evaluates a filter with a meter.
+func holds(t testing.TB, m *meter.Meter, text, body string) bool {
+	t.Helper()
+	var fields filter.Fields
+	f, faults := filter.Compile([]byte(text), &fields)
+	if len(faults) > 0 {
+		t.Fatalf("Compile: got %v, want no faults", faults)
+	}
+	var s filter.Subject
+	s.Begin(m, carrying(body), &fields)
+	defer s.End()
+	return f.Holds(&s, nil)
+}
+
+// costly are filters and bodies that would take seconds without a limit.
+func costly() map[string][2]string {
+	letters := strings.Repeat("a", 60_000)
+	var or, paths, lists []string
+	for i := range 20 {
+		or = append(or, fmt.Sprintf(`{"body.t":{"$regex":"\\pL{0,470}!%d"}}`, i))
+	}
+	for i := range 400 {
+		paths = append(paths, fmt.Sprintf(`{"body.\u00e9%d":1}`, i)) // no index knows these
+	}
+	for range 400 {
+		lists = append(lists, `[[],1]`)
+	}
+	nested := strings.Repeat("[", 15) + `"x"` + strings.Repeat("]", 15)
+	deep := strings.Repeat("[", 900) + "1" + strings.Repeat("]", 900)
+	many := "[" + strings.Repeat("1,", 2_000_000) + "1]"
+	return map[string][2]string{
+		"attack 1, regular expressions":     {`{"$or":[` + strings.Join(or, ",") + `]}`, `{"t":"` + letters + `"}`},
+		"attack 4, absent paths":            {`{"$or":[` + strings.Join(paths, ",") + `]}`, `{"big":"` + strings.Repeat("x", 4<<20) + `"}`},
+		"lists among lists":                 {`{"body.t":{"$in":[` + strings.Join(lists, ",") + `]}}`, `{"t":[["` + strings.Repeat("x", 4<<20) + `"],1]}`},
+		"elements that are equal at length": {`{"body.t":{"$contains":` + nested + `}}`, `{"t":` + many + `}`},
+		"values that nest":                  {`{"body.t":` + `{"$eq":` + deep + `}}`, `{"t":` + strings.Repeat("[", 900) + `"` + strings.Repeat("x", 1<<20) + `"` + strings.Repeat("]", 900) + `}`},
+	}
+}
+
+func TestFiltersStopAtTheLimit(t *testing.T) {
+	for claim, c := range costly() {
+		t.Run(claim, func(t *testing.T) {
+			m := meter.New(t.Context(), 5_000_000, nil)
+			if holds(t, m, c[0], c[1]) {
+				t.Error("got a match, want none")
+			}
+			if !errors.Is(m.Err(), meter.ErrLimit) || m.Steps() > 5_000_000 {
+				t.Errorf("got %v after %d steps, want ErrLimit", m.Err(), m.Steps())
+			}
+		})
+	}
+}
+
+func TestFiltersEndWithTheContext(t *testing.T) {
+	for claim, c := range costly() {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		m := meter.New(ctx, meter.EventLimit, nil)
+		if holds(t, m, c[0], c[1]) || !errors.Is(m.Err(), context.Canceled) {
+			t.Errorf("%s: got %v after %d steps, want the context's error", claim, m.Err(), m.Steps())
+		}
+	}
+}
+
+// A filter that was stopped holds for nothing, not even where it denies.
+func TestAFilterThatWasStoppedDoesNotHold(t *testing.T) {
+	m := meter.New(t.Context(), 10, nil)
+	if holds(t, m, `{"$not":{"body.a":{"$regex":"(a|b)*c"}}}`, `{"a":"`+strings.Repeat("a", 1000)+`"}`) {
+		t.Error("got a match, want none")
+	}
+}
+
+// What most filters do takes few steps.
+func TestUsualFiltersTakeFewSteps(t *testing.T) {
+	body := `{"type":"charge.failed","data":{"object":{"amount":1999,"currency":"usd","email":"a@example.com"}}}`
+	for _, c := range []struct {
+		filter string
+		most   int
+	}{
+		{`{"body.data.object.amount":{"$gte":1000}}`, 100},
+		{`{"body.type":["charge.failed","charge.refunded"]}`, 100},
+		{`{"body.data.object.email":{"$regex":"@example\\.com$"},"body.data.object.currency":"usd"}`, 200},
+	} {
+		m := meter.New(t.Context(), c.most, nil)
+		if !holds(t, m, c.filter, body) {
+			t.Errorf("%s: got %d steps, %v; want at most %d", c.filter, m.Steps(), m.Err(), c.most)
+		}
+	}
+}
+
+// BenchmarkSteps tells how long a step of each costly filter takes.
+func BenchmarkSteps(b *testing.B) {
+	for claim, c := range costly() {
+		b.Run(claim, func(b *testing.B) {
+			var fields filter.Fields
+			f, _ := filter.Compile([]byte(c[0]), &fields)
+			e := carrying(c[1])
+			steps := 0
+			for b.Loop() {
+				m := meter.New(b.Context(), meter.EventLimit, nil)
+				var s filter.Subject
+				s.Begin(m, e, &fields)
+				f.Holds(&s, nil)
+				s.End()
+				steps += m.Steps()
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(steps), "ns/step")
+		})
+	}
+}

@@ -1,0 +1,93 @@
+package route_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/meter"
+)
+
+// costlyExpressions would take seconds each without a limit.
+func costlyExpressions() map[string][2]string {
+	const loops = "body.list.all(a, body.list.all(b, CALL || true))"
+	list := "[" + strings.Repeat("1,", 150) + "1]"
+	text := `{"list":` + list + `,"s":"` + strings.Repeat("a", 900_000) + `","t":"` + strings.Repeat("b", 100_000) + `"}`
+	call := func(what string) string { return strings.Replace(loops, "CALL", what, 1) }
+	same := `[` + strings.Repeat(`{"k":[1,2,3]},`, 20_000) + `1]`
+	return map[string][2]string{
+		"attack 4, a large repetition":       {`body.s.matches('(\\pL{2}){0,200}!')`, text},
+		"one that comes with the event":      {`body.s.matches(body.t)`, `{"s":"` + strings.Repeat("a", 900_000) + `","t":"(\\pL{2}){0,200}!"}`},
+		"expressions that come one by one":   {call(`'x'.matches(body.t)`), `{"list":` + list + `,"t":"\\pL{0,400}"}`},
+		"the size of a text":                 {call("size(body.s) < 0"), text},
+		"conversions":                        {call("bytes(body.s) == b''"), text},
+		"texts that are joined":              {call("(body.s + body.t) == ''"), text},
+		"equal values":                       {call("body.x == body.y"), `{"list":` + list + `,"x":` + same + `,"y":` + same + `}`},
+		"a value among others":               {call("body.x in [body.y, body.y]"), `{"list":` + list + `,"x":` + same + `,"y":` + same + `}`},
+		"time zones":                         {call("timestamp('2026-01-01T00:00:00Z').getHours('Europe/Berlin') < 0"), `{"list":` + list + `}`},
+		"a body that nests around much text": {`body == 1`, strings.Repeat("[", 900) + `"` + strings.Repeat("x", 900_000) + `"` + strings.Repeat("]", 900)},
+	}
+}
+
+// 12 evaluations of each, so that what the cost limit lets pass is seen in the steps.
+func TestExpressionsStopAtTheLimit(t *testing.T) {
+	for claim, c := range costlyExpressions() {
+		t.Run(claim, func(t *testing.T) {
+			var routes []eventhook.Route
+			for range 12 {
+				r := enabled(newRoute("r", "", "a"))
+				r.FilterExpression = c[0]
+				routes = append(routes, r)
+			}
+			const limit = 8_000_000
+			m := meter.New(t.Context(), limit, nil)
+			compile(routes...).Settle(m, carrying(c[1]), nil, noon)
+			if !errors.Is(m.Err(), meter.ErrLimit) || m.Steps() > limit {
+				t.Errorf("got %v after %d steps, want ErrLimit within %d", m.Err(), m.Steps(), limit)
+			}
+		})
+	}
+}
+
+func TestExpressionsEndWithTheContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for claim, c := range costlyExpressions() {
+		r := enabled(newRoute("r", "", "a"))
+		r.FilterExpression = c[0]
+		m := meter.New(ctx, meter.EventLimit, nil)
+		s := compile(r).Settle(m, carrying(c[1]), nil, noon)
+		if !errors.Is(m.Err(), context.Canceled) || len(s.Actions) > 0 && (s.Actions[0].Failure == "" || s.Actions[0].Permanent) {
+			t.Errorf("%s: got %+v and %v, want no effect and the context's error", claim, s.Actions, m.Err())
+		}
+	}
+}
+
+func TestBodiesOfManyValuesAreNotDecoded(t *testing.T) {
+	r := enabled(newRoute("r", "", "a"))
+	r.FilterExpression = "size(body) > 0"
+	got, reason := verdict(t, r, carrying("["+strings.Repeat("{},", 300_000)+"1]"))
+	if got || !strings.Contains(reason, "more than 250000 elements and members") {
+		t.Errorf("got %t: %s; want that it has too many", got, reason)
+	}
+}
+
+// BenchmarkSteps tells how long a step of each costly expression takes.
+func BenchmarkSteps(b *testing.B) {
+	for claim, c := range costlyExpressions() {
+		b.Run(claim, func(b *testing.B) {
+			r := enabled(newRoute("r", "", "a"))
+			r.FilterExpression = c[0]
+			p, e := compile(r), carrying(c[1])
+			steps := 0
+			for b.Loop() {
+				m := meter.New(b.Context(), meter.EventLimit, nil)
+				p.Settle(m, e, nil, noon)
+				steps += m.Steps()
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(steps), "ns/step")
+		})
+	}
+}
