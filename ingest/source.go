@@ -110,6 +110,9 @@ func newSnapshot(config Config, deps Deps) *snapshot.Cache[address, *endpoint] {
 		if err != nil {
 			return nil, fmt.Errorf("source %s/%s: %w", s.TenantSlug, s.Slug, err)
 		}
+		for _, fault := range verify.FaultsOfNew(eventhook.Secret{}, s.Verifier) {
+			deps.Log.Warn("a source's verifier should be changed", "tenant", s.TenantSlug, "source", s.Slug, "setting", fault.Location, "why", fault.Message)
+		}
 		e.limits, e.work = kept.of(s, config.InFlightBytes), shares.of(s)
 		if deps.Meter != nil {
 			e.account, err = deps.Meter.Open(ctx, s)
