@@ -200,7 +200,7 @@ func TestOutcomesAreAllThereAre(t *testing.T) {
 	slices.Sort(all)
 	want := []ingest.Outcome{
 		"accepted", "address_not_allowed", "content_type_refused", "duplicate", "failed", "forgery_limited", "handshake",
-		"handshake_malformed", "handshake_refused", "key_missing",
+		"handshake_malformed", "handshake_refused", "key_missing", "keys_unavailable",
 		"method_not_allowed", "not_found", "quota_exceeded", "rate_limited", "shed", "too_large", "unreadable", "unverified",
 	}
 	if diff := cmp.Diff(want, all); diff != "" {

@@ -25,14 +25,18 @@ type Config struct {
 	CachedSources   int           `koanf:"cached_sources"`    // sources kept in memory
 	ForgeriesPerSec float64       `koanf:"forgeries_per_sec"` // refused requests answered 401, per client; more get 429
 	ForgeriesBurst  int           `koanf:"forgeries_burst"`
-	TrustedProxies  []string      `koanf:"-"` // CIDRs whose X-Forwarded-For is believed
-	PublicURL       string        `koanf:"-"`
+	// UnverifiedWorkPerSec bounds the work for requests to one source that are
+	// not verified, in units of about 50 µs; a tenant has twice as much.
+	UnverifiedWorkPerSec int      `koanf:"unverified_work_per_sec"`
+	TrustedProxies       []string `koanf:"-"` // CIDRs whose X-Forwarded-For is believed
+	PublicURL            string   `koanf:"-"`
 }
 
 // DefaultConfig suits two cores and a database on the same machine.
 func DefaultConfig() Config {
 	return Config{Writers: 2, BatchEvents: 256, BatchBytes: 8 << 20, OverlapEvents: 128, QueueEvents: 10_000, QueueBytes: 128 << 20,
-		InFlightBytes: 256 << 20, CommitTimeout: 10 * time.Second, CachedSources: 100_000, ForgeriesPerSec: 20, ForgeriesBurst: 50}
+		InFlightBytes: 256 << 20, CommitTimeout: 10 * time.Second, CachedSources: 100_000, ForgeriesPerSec: 20, ForgeriesBurst: 50,
+		UnverifiedWorkPerSec: 2000}
 }
 
 // Validate reports every fault by its key. It changes nothing.
@@ -46,6 +50,7 @@ func (c Config) Validate() eventhook.Faults {
 		{"queue_events", int64(c.QueueEvents), 1}, {"queue_bytes", int64(c.QueueBytes), 1},
 		{"in_flight_bytes", c.InFlightBytes, 2 * eventhook.LargestMaxBodyBytes}, // the largest, and others beside it
 		{"cached_sources", int64(c.CachedSources), 1}, {"forgeries_burst", int64(c.ForgeriesBurst), 1},
+		{"unverified_work_per_sec", int64(c.UnverifiedWorkPerSec), 100},
 	} {
 		if v.value < v.least {
 			f.Add(v.key, "%d, want at least %d", v.value, v.least)

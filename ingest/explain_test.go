@@ -227,7 +227,7 @@ func TestExplainAsksForPublishedKeys(t *testing.T) {
 	token := ask("POST", "", "", "Authorization", "Bearer eyJhbGciOiJSUzI1NiIsImtpZCI6ImsifQ.e30.AAAA")
 	asked := ""
 	x, err := ingest.Explain(t.Context(), source, publicURL, noKeys{&asked}, token)
-	if err != nil || asked != url || !strings.HasPrefix(verify.Why(x.Err), string(verify.ReasonKey)) {
-		t.Errorf("asked %q, got %v and %v; want %q asked, and that the key is not found", asked, x.Err, err, url)
+	if err != nil || asked != url || !strings.HasPrefix(verify.Why(x.Err), string(verify.ReasonUnavailable)) {
+		t.Errorf("asked %q, got %v and %v; want %q asked, and that the key is unavailable", asked, x.Err, err, url)
 	}
 }

@@ -197,8 +197,7 @@ func (h *Handler) judge(ctx context.Context, c challenge) (*reply, *refused) {
 	if reply, no := h.shake(ctx, end.handshake.unsigned[c.Method], c, end.limits.unproven); reply != nil || no != nil {
 		return reply, no
 	}
-	if err := end.verifier.Verify(ctx, c.Request); err != nil {
-		no := h.forged(c.client, err).having(c.Body)
+	if no := h.verify(ctx, c); no != nil {
 		no.silent = end.handshake.silent
 		return nil, no
 	}
@@ -255,24 +254,6 @@ func (h *Handler) signed(r *http.Request, end *endpoint, body []byte, now time.T
 		url += "?" + r.URL.RawQuery
 	}
 	return &verify.Request{Method: r.Method, URL: url, Header: r.Header, Body: body, At: now}
-}
-
-func (h *Handler) forged(client netip.Addr, err error) *refused {
-	no := &refused{outcome: OutcomeUnverified, reason: "other"}
-	if v, ok := errors.AsType[*verify.Error](err); ok {
-		no.reason, no.detail = string(v.Reason), v.Detail
-	}
-	return h.overdrawn(client, no)
-}
-
-// overdrawn counts a refusal against its client's budget, and says so where it
-// is used up. That is asked only after a refusal, so that who shares an address
-// with a forger is not refused with him. What we failed at, or have no room for, is nobody's forgery.
-func (h *Handler) overdrawn(client netip.Addr, no *refused) *refused {
-	if no.outcome != OutcomeFailed && no.outcome != OutcomeRateLimited && !h.forgeries.Draw(client, h.now()) {
-		no.outcome, no.retryAfter = OutcomeForgeryLimit, time.Second
-	}
-	return no
 }
 
 func notStored(err error) *refused {

@@ -31,7 +31,8 @@ const (
 	OutcomeFailed       Outcome = "failed"
 	OutcomeShed         Outcome = "shed"
 
-	OutcomeQuotaExceeded Outcome = "quota_exceeded"
+	OutcomeQuotaExceeded   Outcome = "quota_exceeded"
+	OutcomeKeysUnavailable Outcome = "keys_unavailable"
 
 	OutcomeHandshakeMalformed Outcome = "handshake_malformed"
 	OutcomeHandshakeRefused   Outcome = "handshake_refused"
@@ -52,7 +53,8 @@ var refusals = map[Outcome]refusal{
 	OutcomeFailed:       newRefusal(http.StatusInternalServerError, "The webhook could not be stored; send it again."),
 	OutcomeShed:         newRefusal(http.StatusServiceUnavailable, "Too much load; send it again later."),
 
-	OutcomeQuotaExceeded: newRefusal(http.StatusTooManyRequests, overQuota),
+	OutcomeQuotaExceeded:   newRefusal(http.StatusTooManyRequests, overQuota),
+	OutcomeKeysUnavailable: newRefusal(http.StatusServiceUnavailable, "The keys that verify this request cannot be fetched now; send it again later."),
 
 	OutcomeHandshakeMalformed: newRefusal(http.StatusBadRequest, "This is no handshake that this source could answer."),
 	OutcomeHandshakeRefused:   newRefusal(http.StatusForbidden, "This source does not answer this handshake."),

@@ -25,6 +25,13 @@ type Sources interface {
 	FindSource(ctx context.Context, tenant, source string) (eventhook.Source, error)
 }
 
+// SharedKeys are verify.Keys whose fetches are shared out between tenants and
+// their sources.
+type SharedKeys interface {
+	verify.Keys
+	Of(tenant eventhook.TenantID, source eventhook.SourceID) verify.Keys
+}
+
 // address names a source as its URL does.
 type address struct{ tenant, source string }
 
@@ -61,6 +68,7 @@ type endpoint struct {
 	contentTypes []string // lower-case media types; none: all
 	redact       []string // canonical names of headers whose values are not stored
 	limits       *limits
+	work         workShares
 	account      *usage.Account
 	signedURL    string // as registered at the provider, without the query
 	bodyLimit    int
@@ -83,7 +91,7 @@ const snapshotAge = 10 * time.Minute
 const loadsAtOnce = 4
 
 func newSnapshot(config Config, deps Deps) *snapshot.Cache[address, *endpoint] {
-	room, kept := make(chan struct{}, loadsAtOnce), newLimitsKeeper(config.CachedSources)
+	room, kept, shares := make(chan struct{}, loadsAtOnce), newLimitsKeeper(config.CachedSources), newSharesKeeper(config)
 	return snapshot.New(config.CachedSources, snapshotAge, deps.Now, func(ctx context.Context, a address) (*endpoint, error) {
 		select {
 		case room <- struct{}{}:
@@ -102,7 +110,10 @@ func newSnapshot(config Config, deps Deps) *snapshot.Cache[address, *endpoint] {
 		if err != nil {
 			return nil, fmt.Errorf("source %s/%s: %w", s.TenantSlug, s.Slug, err)
 		}
-		e.limits = kept.of(s, config.InFlightBytes)
+		for _, fault := range verify.FaultsOfNew(eventhook.Secret{}, s.Verifier) {
+			deps.Log.Warn("a source's verifier should be changed", "tenant", s.TenantSlug, "source", s.Slug, "setting", fault.Location, "why", fault.Message)
+		}
+		e.limits, e.work = kept.of(s, config.InFlightBytes), shares.of(s)
 		if deps.Meter != nil {
 			e.account, err = deps.Meter.Open(ctx, s)
 		}
@@ -128,6 +139,9 @@ func newEndpoint(s eventhook.Source, publicURL string, keys verify.Keys) (*endpo
 	}
 	e := &endpoint{source: s, bodyLimit: s.BodyLimit(), redact: redactedHeaders(resolved.Config.SecretHeaders()), signedURL: URL(publicURL, s)}
 	e.source.Verifier = eventhook.Secret{}
+	if shared, ok := keys.(SharedKeys); ok {
+		keys = shared.Of(s.TenantID, s.ID)
+	}
 	if e.verifier, err = resolved.New(keys); err != nil {
 		return nil, err
 	}

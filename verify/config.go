@@ -73,7 +73,7 @@ type Config struct {
 	ToleranceSeconds *int `json:"tolerance_seconds,omitempty" yaml:"tolerance_seconds,omitempty"`
 	AllowFuture      bool `json:"allow_future,omitempty" yaml:"allow_future,omitempty"` // judge the past only
 
-	// What a JWT must say.
+	// What a JWT must say. Claims of aws_sns and public_key are fields of the body.
 	KeySetURL     string            `json:"jwks_url,omitempty" yaml:"jwks_url,omitempty"`
 	Issuers       []string          `json:"issuers,omitempty" yaml:"issuers,omitempty"`
 	Audience      string            `json:"audience,omitempty" yaml:"audience,omitempty"` // {url} stands for the URL of the request

@@ -17,6 +17,8 @@ const (
 	macsUnit   = 64       // HMACs of short messages
 	fetchUnits = 4        // a request that may cause a document to be fetched
 	rsaWork    = 4        // a signature under a key of RSA-4096
+	p384Work   = 10
+	p521Work   = 48
 )
 
 // The bounds of the work that one request can cause.
@@ -35,7 +37,6 @@ const (
 // keyWork is the cost of one signature under a public key, in units.
 func keyWork(k crypto.PublicKey) int {
 	const (
-		p384, p521   = 10, 48
 		ordinary     = 65537 // the exponent of nearly all RSA keys
 		largeFactor  = 6     // of the cost with an exponent of 31 bits
 		bitsPerPower = 1024
@@ -51,9 +52,9 @@ func keyWork(k crypto.PublicKey) int {
 	case *ecdsa.PublicKey:
 		switch k.Curve {
 		case elliptic.P384():
-			return p384
+			return p384Work
 		case elliptic.P521():
-			return p521
+			return p521Work
 		}
 	}
 	return 1

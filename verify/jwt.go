@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"crypto/sha512"
 	"crypto/subtle"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
+	"github.com/tidwall/gjson"
 
 	"github.com/eventhook/eventhook"
 )
@@ -231,18 +233,33 @@ func checkWithKey(signed *jose.JSONWebSignature, key crypto.PublicKey) ([]byte, 
 	return signed.Verify(key)
 }
 
-// Work is that of the keys, unless a token with a short header and a secret is all
-// that there is to look at.
-func (v *jwtVerifier) Work(*Request) int {
-	switch {
-	case v.fits == nil:
+// Work is that of the keys: of one that is fetched, if the token names it.
+func (v *jwtVerifier) Work(r *Request) int {
+	if v.fits == nil {
 		return 0
-	case len(v.static) > 0:
-		return worstKeyWork(v.static, 1)
-	case strings.HasPrefix(string(v.algorithm), "ES"):
-		return fetchUnits + maxKeyWork
 	}
-	return fetchUnits + maxKeysUsed*rsaWork
+	if len(v.static) > 0 {
+		return worstKeyWork(v.static, 1)
+	}
+	one := rsaWork
+	switch v.algorithm {
+	case jose.ES384:
+		one = p384Work
+	case jose.ES512:
+		one = p521Work
+	}
+	if v.namesKey(r) {
+		return fetchUnits + one
+	}
+	return fetchUnits + min(maxKeysUsed*one, maxKeyWork)
+}
+
+// namesKey reports whether the token of a request says which key signed it.
+func (v *jwtVerifier) namesKey(r *Request) bool {
+	token := r.Header.Get(v.header)
+	head, _, _ := strings.Cut(token[min(len(v.prefix), len(token)):], ".")
+	raw, err := base64.RawURLEncoding.DecodeString(trim(head))
+	return err == nil && len(raw) < maxToken && gjson.GetBytes(raw, "kid").Str != ""
 }
 
 // withSecret compares the token with all secrets. The library does not, since

@@ -44,8 +44,11 @@ type Option struct {
 	Name     string
 	About    string // for people
 	Required bool
-	Default  string
-	Secret   bool // never shown
+	// Pins is for an option without which requests of any account of the
+	// provider are accepted. A new source must have it.
+	Pins    bool
+	Default string
+	Secret  bool // never shown
 }
 
 // Presets returns all presets, sorted by ID, the default scheme of each
@@ -112,7 +115,7 @@ func (p Preset) RequiredFields() []string {
 		fields = append(fields, "secrets")
 	}
 	for _, o := range p.Options {
-		if o.Required {
+		if o.Required || o.Pins {
 			fields = append(fields, "options."+o.Name)
 		}
 	}

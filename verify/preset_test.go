@@ -96,7 +96,11 @@ func TestRequiredFieldsAreRequired(t *testing.T) {
 			case field == "public_keys":
 				s.PublicKeys = nil
 			}
-			if _, faults := s.Resolve(); len(faults) != 1 || faults[0].Location != field {
+			_, faults := s.Resolve()
+			if sealed, err := s.Sealed(); err == nil && len(faults) == 0 {
+				faults = FaultsOfNew(eventhook.Secret{}, sealed) // of options that pin an account
+			}
+			if len(faults) != 1 || faults[0].Location != field {
 				t.Errorf("%s without %s: faults %v, want it at %s", name, field, faults, field)
 			}
 		}

@@ -8,11 +8,11 @@ var cloudPresets = []Preset{
 		ID: "aws-sns", Name: "Amazon SNS",
 		DocumentationURL:    "https://docs.aws.amazon.com/sns/latest/dg/sns-verify-signature-of-message.html",
 		Verifier:            Config{Type: "aws_sns", Claims: map[string]string{"TopicArn": "{option.topic_arn}"}},
-		Options:             []Option{{Name: "topic_arn", About: "the topic whose messages are accepted; without it those of any topic, of anybody"}},
+		Options:             []Option{{Name: "topic_arn", About: "the topic whose messages are accepted", Pins: true}},
 		IdempotencyKeyPaths: []string{"body.MessageId"},
 		EventTypePaths:      []string{"body.Type"},
 		Handshake:           "aws-sns",
-		Uncovered:           "MessageAttributes are not signed. Anybody with an AWS account can send signed messages: give the option topic_arn.",
+		Uncovered:           "MessageAttributes are not signed. Any AWS account can send signed messages: the option topic_arn names the topic that counts.",
 		Note:                "The subscription is confirmed on its own.",
 	},
 	{

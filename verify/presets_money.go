@@ -96,7 +96,8 @@ var moneyPresets = []Preset{
 		Verifier: Config{Type: "jwt", Header: "Plaid-Verification", Algorithm: "ES256", BodyHashClaim: "request_body_sha256",
 			ToleranceSeconds: new(300)},
 		EventTypePaths: []string{"body.webhook_type + body.webhook_code"},
-		Note:           "The public keys are the JWKs that /webhook_verification_key/get answers; give the new one beside the old one when Plaid rotates.",
+		Note: "The public keys are the JWKs that /webhook_verification_key/get answers; give the new one beside the old one when Plaid rotates. " +
+			"Nothing in a webhook names your account but body.item_id: look it up before you believe it.",
 	},
 	{
 		ID: "chargebee", Scheme: "basic", Name: "Chargebee",
@@ -195,14 +196,17 @@ var moneyPresets = []Preset{
 	},
 	{
 		ID: "ebay", Name: "eBay",
-		DocumentationURL:    "https://developer.ebay.com/develop/guides-v2/marketplace-user-account-deletion",
-		Verifier:            Config{Type: "public_key", Header: "X-EBAY-SIGNATURE", HeaderJSON: "signature", Encoding: "base64", Algorithm: "ecdsa_sha1"},
-		Options:             []Option{{Name: "endpoint", About: "the URL as it is registered at eBay; by default the source's"}},
+		DocumentationURL: "https://developer.ebay.com/develop/guides-v2/marketplace-user-account-deletion",
+		Verifier: Config{Type: "public_key", Header: "X-EBAY-SIGNATURE", HeaderJSON: "signature", Encoding: "base64", Algorithm: "ecdsa_sha1",
+			Claims: map[string]string{"metadata.topic": "{option.topic}"}},
+		Options: []Option{{Name: "topic", About: "the topic whose notifications are accepted, such as MARKETPLACE_ACCOUNT_DELETION", Pins: true},
+			{Name: "endpoint", About: "the URL as it is registered at eBay; by default the source's"}},
 		IdempotencyKeyPaths: []string{"body.notification.notificationId"},
 		EventTypePaths:      []string{"body.metadata.topic"},
 		Methods:             []string{http.MethodGet},
 		Handshake:           "ebay",
 		HandshakeSecret:     true,
-		Note:                "The secret is the verification token; the public key is what getPublicKey answers.",
+		Note: "The secret is the verification token; the public key is what getPublicKey answers. It signs the notifications of all applications: " +
+			"of a topic about one account, compare the account in a route.",
 	},
 }

@@ -24,7 +24,7 @@ import (
 // request names and whose host is trusted.
 var publicKeyScheme = scheme{
 	fields: slices.Concat([]string{"header", "also_headers", "header_json", "prefix", "separator", "public_keys", "certificate_header", "certificate_hosts",
-		"timestamp_header", "timestamp_unit", "tolerance_seconds", "allow_future"}, signatureFields),
+		"timestamp_header", "timestamp_unit", "tolerance_seconds", "allow_future", "claims"}, signatureFields),
 	validate: validatePublicKey,
 	build: func(c Config, keys Keys) Verifier {
 		c = c.publicKeyDefaults()
@@ -71,6 +71,7 @@ func validatePublicKey(c Config, f *eventhook.Faults) {
 	if c.HeaderJSON != "" {
 		validatePath("header_json", c.HeaderJSON, f)
 	}
+	validatePins(c, f)
 	validateKeys(c, f)
 }
 

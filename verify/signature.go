@@ -41,6 +41,7 @@ type outline struct {
 	inJSON   fieldPath // in the JSON object that the header holds in base64
 	fields   *fieldSet // those of the body that are looked up; nil: none
 	pathIn   alternatives
+	pins     []pin  // of the body
 	list     string // separates several signatures; empty: there is one
 	key      string // names the signature where the list has names
 	prefix   string
@@ -130,6 +131,7 @@ func newOutline(c Config) *outline {
 		}
 		v.message.locate(v.fields)
 	}
+	v.pin(c)
 	v.needView = v.fields != nil
 	expected := c.Prefix
 	if c.SignatureKey != "" {
@@ -221,10 +223,7 @@ func (v *signatureVerifier) signatures(r *Request) (n int) {
 // one verifies one message.
 func (v *signatureVerifier) one(ctx context.Context, w *worktop, r *Request, view object) *Error {
 	w.reset(v.checker.sizes())
-	if v.fields != nil {
-		w.found, _ = v.fields.scan(w.found, view.json.Raw)
-	}
-	stamp, times, err := v.collect(w, r)
+	stamp, times, err := v.collect(w, r, view)
 	if err != nil {
 		return err
 	}
@@ -242,6 +241,9 @@ func (v *signatureVerifier) one(ctx context.Context, w *worktop, r *Request, vie
 		return v.encodingErr
 	case len(w.candidates) == 0:
 		return v.prefixErr
+	}
+	if err := v.pinned(w); err != nil {
+		return err
 	}
 	if err := v.message.compose(w, r, stamp); err != nil {
 		return err
@@ -265,9 +267,12 @@ func (v *signatureVerifier) one(ctx context.Context, w *worktop, r *Request, vie
 	return nil
 }
 
-// collect gathers the signatures, and the timestamp where they stand beside
-// it in one list.
-func (v *signatureVerifier) collect(w *worktop, r *Request) (stamp string, times int, err *Error) {
+// collect finds the fields of the body, and gathers the signatures, and the
+// timestamp where they stand beside it in one list.
+func (v *signatureVerifier) collect(w *worktop, r *Request, view object) (stamp string, times int, err *Error) {
+	if v.fields != nil {
+		w.found, _ = v.fields.scan(w.found, view.json.Raw)
+	}
 	if v.path != nil {
 		text, err := v.pathIn.text(w.found)
 		if err == nil && text == "" {

@@ -35,6 +35,7 @@ type Source struct {
 	MaxBodyBytes          int               `json:"max_body_bytes"`
 	ContentTypes          []string          `json:"content_types" doc:"Empty: all are taken."`
 	Response              *SourceReply      `json:"response,omitempty" doc:"Its own, else what the provider wants; absent: 200 and the event's id."`
+	Warnings              []string          `json:"warnings" doc:"What is allowed, and should be changed."`
 	Stats                 SourceStats       `json:"stats"`
 	Version               int64             `json:"version" doc:"Grows with every change; the ETag."`
 	CreatedAt             time.Time         `json:"created_at"`
@@ -101,6 +102,7 @@ func (s *server) viewSource(x eventhook.Source) (Source, error) {
 		RequireIdempotencyKey: x.RequireIdempotencyKey, RateLimit: RateLimit(x.RateLimit.WithDefaults()), Retry: retryView(x.Retry.Or(eventhook.EventRetry)),
 		AllowedIPRanges: list(x.AllowedIPRanges), MaxBodyBytes: x.BodyLimit(), ContentTypes: list(x.ContentTypes), Response: (*SourceReply)(x.Response),
 		Version: x.Version, CreatedAt: utc(x.CreatedAt), UpdatedAt: utc(x.UpdatedAt),
+		Warnings: list(spec.Warnings()),
 	}
 	if v.SecretsCount == 0 {
 		v.SecretsCount = len(x.LearnedSecrets)

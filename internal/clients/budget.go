@@ -43,7 +43,10 @@ func NewBudget(perSecond float64, burst int) *Budget {
 // Draw counts one fault of a client, and reports whether its budget had room
 // for it. now must be the present: a limiter that is told an earlier moment
 // counts the time since then twice.
-func (b *Budget) Draw(address netip.Addr, now time.Time) bool {
+func (b *Budget) Draw(address netip.Addr, now time.Time) bool { return b.DrawN(address, 1, now) }
+
+// DrawN counts n faults at once, though no more than a burst.
+func (b *Budget) DrawN(address netip.Addr, n int, now time.Time) bool {
 	client := Client(address)
 	limiter, ok := b.limiters.Get(client)
 	if !ok {
@@ -52,13 +55,16 @@ func (b *Budget) Draw(address netip.Addr, now time.Time) bool {
 			limiter = earlier
 		}
 	}
-	return limiter.AllowN(now, 1)
+	return limiter.AllowN(now, min(n, b.burst))
 }
 
 // Return gives back what a Draw that had room has counted: it was no fault.
-func (b *Budget) Return(address netip.Addr, now time.Time) {
+func (b *Budget) Return(address netip.Addr, now time.Time) { b.ReturnN(address, 1, now) }
+
+// ReturnN gives back what a DrawN that had room has counted.
+func (b *Budget) ReturnN(address netip.Addr, n int, now time.Time) {
 	if limiter, ok := b.limiters.Get(Client(address)); ok {
-		limiter.AllowN(now, -1) // the burst bounds it when it is looked at next
+		limiter.AllowN(now, -min(n, b.burst)) // the burst bounds it when it is looked at next
 	}
 }
 

@@ -154,6 +154,9 @@ func (a *applier) makeTenant(ctx context.Context, want eventhook.Tenant) error {
 }
 
 func (a *applier) makeSource(ctx context.Context, want eventhook.SourceConfig) error {
+	if err := a.mayVerify(eventhook.Source{}, want); err != nil {
+		return err
+	}
 	a.did(eventhook.ChangeCreate, "source", nil, want.Slug)
 	s, err := a.addSource(ctx, want.Source)
 	if err != nil {
@@ -162,7 +165,18 @@ func (a *applier) makeSource(ctx context.Context, want eventhook.SourceConfig) e
 	return a.applyRoutes(ctx, s, nil, want.Routes)
 }
 
+// mayVerify refuses a verifier that a new source may not have, unless the source
+// has it already.
+func (a *applier) mayVerify(have eventhook.Source, want eventhook.SourceConfig) error {
+	var faults eventhook.Faults
+	faults.Merge("sources["+want.Slug+"]", a.db.newly(have.Verifier, want.Verifier))
+	return faults.Err("the source cannot be applied")
+}
+
 func (a *applier) changeSource(ctx context.Context, have eventhook.Source, routes []eventhook.Route, want eventhook.SourceConfig) error {
+	if err := a.mayVerify(have, want); err != nil {
+		return err
+	}
 	next := have
 	next.Name, next.Provider, next.Verifier, next.SecretsCount = want.Name, want.Provider, want.Verifier, want.SecretsCount
 	next.IsEnabled, next.SourceSettings = want.IsEnabled, want.SourceSettings

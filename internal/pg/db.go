@@ -43,6 +43,10 @@ type Options struct {
 	// Describe tells of a source's verifier what may be known, as a JSON object,
 	// and all of its secrets as one text that is only compared. nil: nothing.
 	Describe func(verifier eventhook.Secret) (public json.RawMessage, secrets string, err error)
+	// FaultsOfNew are what is wrong with a source's verifier that was not wrong
+	// with the one before, which is zero for a new source. Applying a
+	// configuration is refused for them. nil: nothing is.
+	FaultsOfNew func(have, want eventhook.Secret) eventhook.Faults
 	// Matches reports whether a subscription's filter takes an event of the
 	// gateway's own; a filter that cannot be read takes none. nil: all do.
 	Matches func(filter json.RawMessage, e *eventhook.Event) bool
@@ -64,6 +68,7 @@ type DB struct {
 	sealer   Sealer
 	describe func(eventhook.Secret) (json.RawMessage, string, error)
 	matches  func(json.RawMessage, *eventhook.Event) bool
+	newly    func(have, want eventhook.Secret) eventhook.Faults
 	log      *slog.Logger
 	now      func() time.Time
 
@@ -91,10 +96,13 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 	if o.Describe == nil {
 		o.Describe = func(v eventhook.Secret) (json.RawMessage, string, error) { return nil, v.Reveal(), nil }
 	}
+	if o.FaultsOfNew == nil {
+		o.FaultsOfNew = func(_, _ eventhook.Secret) eventhook.Faults { return nil }
+	}
 	if o.Matches == nil {
 		o.Matches = func(json.RawMessage, *eventhook.Event) bool { return true }
 	}
-	db := &DB{keyTTL: o.KeyTTL, sealer: o.Sealer, describe: o.Describe, matches: o.Matches, log: o.Log, now: o.Now, lockWait: lockWait}
+	db := &DB{keyTTL: o.KeyTTL, sealer: o.Sealer, describe: o.Describe, matches: o.Matches, newly: o.FaultsOfNew, log: o.Log, now: o.Now, lockWait: lockWait}
 	db.hub.topics, db.hub.tell = map[string]chan struct{}{}, make(chan struct{}, 1)
 	db.watches = newWatches(&db.hub)
 	db.claims = turns.New[eventhook.TenantID, struct{}](max(o.WorkConns/claimShare, 1))

@@ -1,0 +1,54 @@
+package api_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/verify"
+)
+
+// Attack: any AWS account can send messages that Amazon has signed.
+func TestANewSourceIsPinnedToAnAccount(t *testing.T) {
+	r := setUp(t)
+	p := r.admin("POST", T("acme")+sources, object{"slug": "sns", "provider": "aws-sns"}).want(http.StatusUnprocessableEntity).problem()
+	if got := p.locations(); !slices.Equal(got, []string{"body.options.topic_arn"}) {
+		t.Errorf("faults at %v, want it at body.options.topic_arn", got)
+	}
+	pinned := object{"slug": "sns", "provider": "aws-sns", "options": object{"topic_arn": "arn:aws:sns:us-east-1:1:t"}}
+	r.admin("POST", T("acme")+sources, pinned).want(http.StatusCreated)
+	r.admin("PATCH", T("acme")+sources+"/sns", object{"options": object{"topic_arn": nil}}).want(http.StatusUnprocessableEntity)
+	for provider, option := range map[string]string{"aws-sns": "topic_arn", "kick": "broadcaster_user_id", "ebay": "topic"} {
+		preset, _ := verify.FindPreset(provider, "")
+		if !slices.Contains(preset.RequiredFields(), "options."+option) {
+			t.Errorf("%s does not tell that options.%s is required", provider, option)
+		}
+	}
+}
+
+// A source that was made before pins were required goes on, with a warning.
+func TestASourceWithoutAPinGoesOn(t *testing.T) {
+	r := setUp(t)
+	made := r.admin("POST", T("acme")+sources, object{"slug": "old", "provider": "github", "secrets": []string{hush}}).want(http.StatusCreated).object()
+	tenant, err := r.db.Tenant(r.Context(), "acme")
+	r.must(err)
+	_, err = r.db.ChangeSource(r.Context(), eventhook.Actor{Type: eventhook.ActorOperator, Name: "test"}, tenant.ID, "old", 0,
+		func(s eventhook.Source) (eventhook.Source, error) {
+			faults := verify.Spec{Provider: "aws-sns"}.AssignTo(&s)
+			return s, faults.Err("invalid")
+		})
+	r.must(err)
+	path := T("acme") + sources + "/old"
+	for _, a := range []*answer{r.admin("GET", path, nil).want(http.StatusOK), r.admin("PATCH", path, object{"name": "Old"}).want(http.StatusOK)} {
+		warnings := fmt.Sprint(a.object()["warnings"])
+		if warnings != "[options.topic_arn is missing, the topic whose messages are accepted: without it messages of any account of the provider are accepted]" {
+			t.Errorf("warnings %s", warnings)
+		}
+	}
+	after := r.admin("PATCH", path, object{"options": object{"topic_arn": "arn"}}).want(http.StatusOK).object()
+	if after["id"] != made["id"] || len(after["warnings"].([]any)) != 0 {
+		t.Errorf("got %v, want the same source without a warning", after)
+	}
+}
