@@ -90,7 +90,7 @@ func (h *hold) noTurn(err error) error {
 	case errors.Is(err, turns.ErrFull):
 		return h.tooMuch(refusedQueue, "Too many requests of this tenant wait for their turn; try again, with fewer at once.")
 	case errors.Is(err, turns.ErrTooLong):
-		return h.refuse(refusedWait, &eventhook.Error{Kind: eventhook.KindUnavailable, RetryAfter: time.Second,
+		return h.refused(refusedWait, &eventhook.Error{Kind: eventhook.KindUnavailable, RetryAfter: time.Second,
 			Message: "The request has waited too long for its turn; try again."})
 	}
 	return err

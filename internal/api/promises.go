@@ -86,7 +86,7 @@ func (s *server) registerPromises(api huma.API) {
 	get.class = ownTurns
 	register(s, api, get, s.readPromise)
 	resolve := op("resolve-promise", http.MethodPost, "/{id}/resolve", "Settle a promise with a value")
-	resolve.maxBody, resolve.maxShape, resolve.skipsShape = resultBody, smallBody, true
+	resolve.maxBody, resolve.skipsShape, resolve.isFlat = resultBody, true, true
 	register(s, api, resolve, s.resolvePromise)
 	reject := op("reject-promise", http.MethodPost, "/{id}/reject", "Settle a promise with an error")
 	reject.maxBody = errorBody

@@ -115,17 +115,17 @@ func (s *server) registerWork(api huma.API) {
 	beat.about = "Send one after each third of the lease. 409: the lease is lost, and the work no longer yours."
 	register(s, api, beat, s.heartbeat)
 	one := post("complete-work", "/{id}/complete", "End work with its output")
-	one.maxBody, one.maxShape, one.skipsShape = resultBody, smallBody, true
+	one.maxBody, one.skipsShape, one.isFlat = resultBody, true, true
 	register(s, api, one, s.complete)
 	all := post("complete-many-work", "/complete", "End much work, each with its output")
 	all.about = "The answer is 200 though some of the work could not be completed: each item says its status or its error, in the order in which they were sent."
-	all.maxBody, all.maxShape, all.skipsShape = resultBody, smallBody, true
+	all.maxBody, all.skipsShape = resultBody, true
 	register(s, api, all, s.completeMany)
 	fail := post("fail-work", "/{id}/fail", "End an attempt; it is tried again if retryable and attempts are left")
 	fail.maxBody = errorBody
 	register(s, api, fail, s.fail)
 	suspend := post("suspend-work", "/{id}/suspend", "Put a workflow aside until promises are settled")
-	suspend.maxBody, suspend.maxShape, suspend.skipsShape = resultBody, smallBody, true
+	suspend.maxBody, suspend.skipsShape, suspend.isFlat = resultBody, true, true
 	register(s, api, suspend, s.suspend)
 	register(s, api, post("cancel-work", "/{id}/cancel", "Cancel work that has not ended"), s.cancel)
 	again := post("retry-work", "/{id}/retry", "Do failed, dead or cancelled work again")
