@@ -117,16 +117,18 @@ func (s *server) enter(ctx huma.Context, who caller) (*hold, error) {
 	return h, nil
 }
 
-// park ends the count of a request that waits for something to happen: such
+// park gives back what a request holds that waits for something to happen: such
 // requests have limits of their own.
 func (h *hold) park() {
+	requests := 0
+	if h.counted {
+		requests = -1
+	}
 	b := h.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if h.counted {
-		b.add(h, -1, 0)
-		h.counted = false
-	}
+	b.add(h, requests, -h.bytes)
+	h.counted, h.bytes = false, 0
 }
 
 // take reserves bytes for the request, or tells why there is no room. A tenant
@@ -171,18 +173,10 @@ func (h *hold) add(n int64) {
 	h.bytes += n
 }
 
-// release gives everything back. Only the first call does something.
+// release gives everything back.
 func (h *hold) release() {
 	h.leaveGates()
-	requests := 0
-	if h.counted {
-		requests = -1
-	}
-	b := h.budget
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.add(h, requests, -h.bytes)
-	h.counted, h.bytes = false, 0
+	h.park()
 }
 
 // leaveGates gives back the slots that the request has.

@@ -143,6 +143,9 @@ func (s *server) listPromises(ctx context.Context, who caller, in *promisesQuery
 	if err != nil {
 		return nil, err
 	}
+	for _, p := range list {
+		who.hold.add(int64(len(p.Value)) * copiedWeight)
+	}
 	return makePage(pages, list, in.Limit, viewPromise, id), nil
 }
 

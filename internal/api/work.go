@@ -152,6 +152,7 @@ func (s *server) claimWork(ctx context.Context, who caller, in *claimRequest) (*
 	if err != nil {
 		return nil, err
 	}
+	who.hold.add(sizeOfWork(list) * shownWeight)
 	s.Worked("claimed", len(list))
 	return viewClaimed(list), nil
 }
@@ -215,6 +216,20 @@ func viewClaimed(list []eventhook.Execution) *claimAnswer {
 		out.Body.Items = append(out.Body.Items, item)
 	}
 	return out
+}
+
+// sizeOfWork is how many bytes of JSON and bodies executions hold.
+func sizeOfWork(list []eventhook.Execution) (n int64) {
+	for _, x := range list {
+		n += int64(len(x.Input) + len(x.State) + len(x.Output))
+		if x.Payload != nil {
+			n += int64(len(x.Payload.Body))
+		}
+		for _, p := range x.Promises {
+			n += int64(len(p.Value))
+		}
+	}
+	return n
 }
 
 // input is an execution's input: its own, or its event's body.
@@ -386,6 +401,7 @@ func (s *server) listWork(ctx context.Context, who caller, in *workQuery) (*page
 	if err != nil {
 		return nil, err
 	}
+	who.hold.add(sizeOfWork(list) * copiedWeight)
 	return makePage(pages, list, in.Limit, viewExecution, func(x eventhook.Execution) eventhook.ExecutionID { return x.ID }), nil
 }
 
@@ -425,6 +441,7 @@ func (s *server) execution(ctx context.Context, who caller, id eventhook.Executi
 	if x.Promises, err = s.Work.Awaited(ctx, x); err != nil {
 		return nil, err
 	}
+	who.hold.add(sizeOfWork([]eventhook.Execution{x}) * shownWeight)
 	v := viewExecution(x)
 	v.Input, v.Promises = input(x), viewPromises(x.Promises)
 	return &executionAnswer{v}, nil
