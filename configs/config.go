@@ -154,7 +154,7 @@ func Default() Config {
 		Database:         Database{AcceptConns: 4, WorkConns: 16, ListConns: 4},
 		Log:              Log{Level: "info", Format: "text"},
 		Server:           Server{ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 60 * time.Second, IdleTimeout: 120 * time.Second},
-		API:              API{InFlightBytes: 256 << 20, TenantBytes: 64 << 20, KeyBytes: 32 << 20, TenantRequests: 512, KeyRequests: 256},
+		API:              API{InFlightBytes: 256 << 20, TenantBytes: 64 << 20, KeyBytes: 48 << 20, TenantRequests: 512, KeyRequests: 256},
 		Outbound:         Outbound{Publish: outbound.DefaultPublishConfig(), Dispatch: outbound.DefaultConfig()},
 		Ingest:           ingest.DefaultConfig(),
 		Route:            route.DefaultConfig(),

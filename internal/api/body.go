@@ -127,11 +127,12 @@ func (b *body) grow() error {
 	if b.announced >= 0 {
 		next = min(next, b.announced+1) // one more, to see the end
 	}
-	if next > smallBody+1 && !b.isLarge {
-		if err := b.hold.inTurn(b.ctx, large); err != nil {
+	if !b.isLarge && (next > smallBody+1 || b.announced > smallBody) { // with nothing read, if that is known so early
+		leave, err := b.hold.inTurn(b.ctx, large)
+		if err != nil {
 			return b.tell(err)
 		}
-		b.isLarge = true
+		b.isLarge, b.hold.atEnd = true, leave
 	}
 	if err := b.hold.take(b.cost(next) - b.cost(b.reserved)); err != nil {
 		return b.tell(err)

@@ -34,7 +34,7 @@ func (l Limits) withDefaults() Limits {
 	}
 	fill(&l.Bytes, 256<<20)
 	fill(&l.TenantBytes, 64<<20)
-	fill(&l.KeyBytes, 32<<20)
+	fill(&l.KeyBytes, 48<<20)
 	for _, n := range []struct {
 		v         *int
 		otherwise int
@@ -89,7 +89,7 @@ type hold struct {
 	key     eventhook.KeyID // zero is the admin key
 	counted bool            // as a request in flight
 	bytes   int64
-	slots   []func() // give back the slots of gates
+	atEnd   func() // gives back the slot of a large body; nil without one
 }
 
 // enter counts a request in flight, and reserves what it takes without its body.
@@ -175,16 +175,10 @@ func (h *hold) add(n int64) {
 
 // release gives everything back.
 func (h *hold) release() {
-	h.leaveGates()
 	h.park()
-}
-
-// leaveGates gives back the slots that the request has.
-func (h *hold) leaveGates() {
-	for _, leave := range h.slots {
-		leave()
+	if h.atEnd != nil {
+		h.atEnd() // the next one finds the bytes free
 	}
-	h.slots = nil
 }
 
 func (b *budget) add(h *hold, requests int, bytes int64) {

@@ -172,10 +172,11 @@ func (s *server) promiseOrWait(ctx context.Context, who caller, id eventhook.Pro
 			return true, nil
 		}
 		o.wake, o.again = s.Promises.PromiseWake(who.tenant, id), s.Now().Add(lostWake)
-		defer who.hold.leaveGates()
-		if err := who.hold.inTurn(ctx, works); err != nil {
+		leave, err := who.hold.inTurn(ctx, works)
+		if err != nil {
 			return true, err
 		}
+		defer leave()
 		if p, err = s.Promises.Promise(ctx, who.tenant, id); err != nil || p.Status == eventhook.PromisePending {
 			return err != nil, err
 		}

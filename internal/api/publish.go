@@ -93,7 +93,6 @@ func (s *server) publishEvent(ctx context.Context, who caller, in *publishReques
 	if err != nil {
 		return nil, err
 	}
-	who.hold.leaveGates() // the body is decoded
 	account, err := s.accounts.Get(ctx, in.Tenant)
 	if err != nil {
 		return nil, err
