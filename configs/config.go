@@ -38,6 +38,7 @@ type Config struct {
 	Database         Database      `koanf:"database"`
 	Log              Log           `koanf:"log"`
 	Server           Server        `koanf:"server"`
+	API              API           `koanf:"api"`
 	Outbound         Outbound      `koanf:"outbound"`
 	Ingest           ingest.Config `koanf:"ingest"`
 	Route            route.Config  `koanf:"route"`
@@ -64,6 +65,34 @@ type Server struct {
 	ReadHeaderTimeout time.Duration `koanf:"read_header_timeout"`
 	ReadTimeout       time.Duration `koanf:"read_timeout"` // header and body
 	IdleTimeout       time.Duration `koanf:"idle_timeout"` // between two requests
+}
+
+// API bounds what requests to the API hold on one instance. Bytes are of memory:
+// a request counts with what its body and its answer take once they are decoded.
+type API struct {
+	InFlightBytes  int64 `koanf:"in_flight_bytes"`
+	TenantBytes    int64 `koanf:"tenant_bytes"`
+	KeyBytes       int64 `koanf:"key_bytes"`
+	TenantRequests int   `koanf:"tenant_requests"`
+	KeyRequests    int   `koanf:"key_requests"`
+}
+
+func (a API) validate(f *eventhook.Faults) {
+	const leastBytes, leastRequests = 1 << 20, 4
+	for _, v := range []struct {
+		key          string
+		value, least int64
+	}{
+		{"api.in_flight_bytes", a.InFlightBytes, leastBytes},
+		{"api.tenant_bytes", a.TenantBytes, leastBytes},
+		{"api.key_bytes", a.KeyBytes, leastBytes},
+		{"api.tenant_requests", int64(a.TenantRequests), leastRequests},
+		{"api.key_requests", int64(a.KeyRequests), leastRequests},
+	} {
+		if v.value < v.least {
+			f.Add(v.key, "%d, want at least %d", v.value, v.least)
+		}
+	}
 }
 
 // Log says how logs are written.
@@ -127,6 +156,7 @@ func Default() Config {
 		Database:         Database{AcceptConns: 4, WorkConns: 16, ListConns: 4},
 		Log:              Log{Level: "info", Format: "text"},
 		Server:           Server{ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 60 * time.Second, IdleTimeout: 120 * time.Second},
+		API:              API{InFlightBytes: 256 << 20, TenantBytes: 64 << 20, KeyBytes: 48 << 20, TenantRequests: 512, KeyRequests: 256},
 		Outbound:         Outbound{Publish: outbound.DefaultPublishConfig(), Dispatch: outbound.DefaultConfig()},
 		Ingest:           ingest.DefaultConfig(),
 		Route:            route.DefaultConfig(),
@@ -189,6 +219,7 @@ func (c Config) Validate() eventhook.Faults {
 			f.Add(v.key, "%s, want at least 1s", v.value)
 		}
 	}
+	c.API.validate(&f)
 	c.Outbound.validate(&f)
 	f.Merge("outbound.publish", c.Outbound.Publish.Validate())
 	f.Merge("outbound.dispatch", c.Outbound.Dispatch.Validate())

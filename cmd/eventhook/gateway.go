@@ -168,9 +168,16 @@ func (g *gateway) router() http.Handler {
 		Subscriptions: g.db, Deliveries: g.db, Publisher: g.subscribers.publisher, Receivers: g.receivers(), Quotas: g.meter,
 		Explain: g.db, Routes: routeExplainer{g.db, g.out, g.shares}, PublicURL: g.config.PublicURL, PublicKeys: g.publishedKeys,
 		ClientAddress: g.handler.Sender, KeyUses: g.keyUses, Refused: g.metrics.APIRefused,
-		Worked: g.metrics.Worked, Stopping: g.stopping, Log: g.log, Now: time.Now, Version: version,
+		Worked: g.metrics.Worked, Stopping: g.stopping, Log: g.log, Now: time.Now, Version: version, Limits: apiLimits(g.config),
 	})
 	return e
+}
+
+// apiLimits are what requests to the API may hold. Reads take turns for the
+// connections that they read with.
+func apiLimits(c configs.Config) api.Limits {
+	return api.Limits{Bytes: c.API.InFlightBytes, TenantBytes: c.API.TenantBytes, KeyBytes: c.API.KeyBytes,
+		TenantRequests: c.API.TenantRequests, KeyRequests: c.API.KeyRequests, ListConns: c.Database.ListConns, WorkConns: c.Database.WorkConns}
 }
 
 // serverFor bounds what a client can hold: headers and bodies must come in

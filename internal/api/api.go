@@ -101,6 +101,7 @@ func Register(e *echo.Echo, d Deps) huma.API {
 	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", "" // ours are in docs.go
 	config.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"key": {Type: "http", Scheme: "bearer"}}
+	config.Formats = boundedJSON(config.Formats)
 	api := humaecho.New(e, config)
 	s.schemas = api.OpenAPI().Components.Schemas
 	api.UseMiddleware(s.authorize(api))
@@ -150,9 +151,9 @@ type operation struct {
 	status                int             // of success; 0: 200
 	tag                   string
 	maxBody               int64 // bytes of a request's body; 0: smallBody
-	maxShape              int64 // bytes of it that are read value by value; 0: all
 	class                 class // "": by method and scope, see classOf
 	skipsShape            bool  // its body is a document, which the handler checks
+	isFlat                bool  // the document holds no list whose elements are checked, but for a few
 	alsoStatus            int   // of another success, with the same answer
 	isRaw                 bool  // it answers bytes of any type
 }
@@ -169,7 +170,7 @@ func register[I, O any](s *server, api huma.API, op operation, handle func(conte
 		Tags:             []string{op.tag},
 		DefaultStatus:    op.status,
 		Security:         []map[string][]string{{"key": op.scopes()}},
-		Metadata:         map[string]any{scopeKey: op.scope, shapeKey: op.shapeLimit()},
+		Metadata:         map[string]any{scopeKey: op.scope, costKey: op.bodyCost},
 		Errors:           op.failures(),
 		MaxBodyBytes:     op.bodyLimit() + 1, // the framework refuses what reaches its limit
 		BodyReadTimeout:  bodyGrace,          // body sets it later as bytes come

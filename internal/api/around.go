@@ -31,7 +31,9 @@ func (d document[T]) shapeAround(s *server, most int, steps ...string) (v T, sha
 	if len(around.raw) > most {
 		return v, nil, tooLarge("The body without its member "+steps[len(steps)-1], int64(most))
 	}
-	_, shape = around.read(s)
+	if _, shape = around.read(s); hasMoreValues(around.raw, mostValues) {
+		return v, shape, nil
+	}
 	_ = json.Unmarshal(d.raw, &v) // what has another shape was told
 	return v, shape, nil
 }

@@ -28,10 +28,10 @@ type KeyStore interface {
 	Tenant(ctx context.Context, slug string) (eventhook.Tenant, error)
 }
 
-// What the metadata of an operation say.
+// What the metadata of an operation hold.
 const (
 	scopeKey = "scope"
-	shapeKey = "shape"
+	costKey  = "cost"
 )
 
 // keyAge bounds how long a key that was revoked, or a tenant that has changed,

@@ -22,22 +22,25 @@ const (
 	configBody = 512 << 10 // of a configuration: keys, filters, scripts
 	errorBody  = 128 << 10 // of a text of 10 000 characters, escaped
 	resultBody = 1 << 20   // of a result that is passed on as it is
-
-	// smallRequest is the cost of a small body.
-	smallRequest = smallBody * shapeWeight
 )
 
-// Bytes of memory that a byte of a body takes, decoded: measured by
+// Bytes of memory that a request takes, at most: see
 // TestBodiesWeighWhatTheyAreSaidTo.
 const (
-	shapeWeight = 48 // JSON that is read value by value
-	rawWeight   = 8  // JSON that is passed on as it is
+	requestWeight = 64 << 10 // without its body
+	textWeight    = 12       // for each byte of a body
+	shapeWeight   = 120      // and for each of the first smallBody bytes, which may be decoded value by value
+	// listWeight is for documents with lists, which may have a fault in each
+	// element of two bytes; mostValues bounds these.
+	listWeight = 600
 )
 
-// bodyCost is the memory for n bytes of a body, of which the first shape ones are
-// read value by value.
-func bodyCost(n, shape int64) int64 {
-	return min(n, shape)*shapeWeight + max(n-shape, 0)*rawWeight
+// bodyCost is the memory for n bytes of an operation's body.
+func (o operation) bodyCost(n int64) int64 {
+	if o.skipsShape && !o.isFlat {
+		return n*textWeight + min(n, 2*mostValues)*listWeight
+	}
+	return n*textWeight + min(n, smallBody)*shapeWeight
 }
 
 // Bodies must come at this rate, after a while.
@@ -57,16 +60,17 @@ func bodyDeadline(received int64) time.Duration {
 // as they come, and a body beyond smallBody waits for a turn among its tenant's.
 type body struct {
 	io.ReadCloser
-	hold         *hold
-	ctx          context.Context
-	setDeadline  func(time.Time) error
-	limit, shape int64
-	announced    int64 // -1: unknown
-	began        time.Time
-	received     int64
-	reserved     int64 // bytes of the body
-	isLarge      bool  // it has a slot of its tenant's
-	err          error
+	hold        *hold
+	ctx         context.Context
+	setDeadline func(time.Time) error
+	limit       int64
+	cost        func(bytes int64) int64
+	announced   int64 // -1: unknown
+	began       time.Time
+	received    int64
+	reserved    int64 // bytes of the body
+	isLarge     bool  // it has a slot of its tenant's
+	err         error
 }
 
 // meterBody has the body of a request read within the budgets.
@@ -75,15 +79,15 @@ func (h *hold) meterBody(ctx huma.Context) error {
 	if r.ContentLength == 0 || r.Body == nil {
 		return nil
 	}
-	limit, shape := int64(emptyBody), int64(emptyBody)
+	limit, cost := int64(emptyBody), operation{}.bodyCost
 	if op.RequestBody != nil {
 		limit = op.MaxBodyBytes - 1
-		shape = shapeOf(op)
+		cost, _ = op.Metadata[costKey].(func(int64) int64)
 	}
 	if r.ContentLength > limit {
 		return tooLarge("The body", limit)
 	}
-	r.Body = &body{ReadCloser: r.Body, hold: h, ctx: ctx.Context(), setDeadline: ctx.SetReadDeadline, limit: limit, shape: shape,
+	r.Body = &body{ReadCloser: r.Body, hold: h, ctx: ctx.Context(), setDeadline: ctx.SetReadDeadline, limit: limit, cost: cost,
 		announced: r.ContentLength, began: time.Now()}
 	return nil
 }
@@ -123,13 +127,14 @@ func (b *body) grow() error {
 	if b.announced >= 0 {
 		next = min(next, b.announced+1) // one more, to see the end
 	}
-	if next > smallBody+1 && !b.isLarge {
-		if err := b.hold.inTurn(b.ctx, large); err != nil {
+	if !b.isLarge && (next > smallBody+1 || b.announced > smallBody) { // with nothing read, if that is known so early
+		leave, err := b.hold.inTurn(b.ctx, large)
+		if err != nil {
 			return b.tell(err)
 		}
-		b.isLarge = true
+		b.isLarge, b.hold.atEnd = true, leave
 	}
-	if err := b.hold.take(bodyCost(next, b.shape) - bodyCost(b.reserved, b.shape)); err != nil {
+	if err := b.hold.take(b.cost(next) - b.cost(b.reserved)); err != nil {
 		return b.tell(err)
 	}
 	b.reserved = next
@@ -143,13 +148,5 @@ func (b *body) tell(err error) error {
 	}
 	return err
 }
-
-// shapeOf is how many bytes of an operation's body are read value by value.
-func shapeOf(op *huma.Operation) int64 {
-	n, _ := op.Metadata[shapeKey].(int64)
-	return n
-}
-
-func (o operation) shapeLimit() int64 { return cmp.Or(o.maxShape, o.bodyLimit()) }
 
 func (o operation) bodyLimit() int64 { return cmp.Or(o.maxBody, smallBody) }

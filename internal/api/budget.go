@@ -34,7 +34,7 @@ func (l Limits) withDefaults() Limits {
 	}
 	fill(&l.Bytes, 256<<20)
 	fill(&l.TenantBytes, 64<<20)
-	fill(&l.KeyBytes, 32<<20)
+	fill(&l.KeyBytes, 48<<20)
 	for _, n := range []struct {
 		v         *int
 		otherwise int
@@ -46,8 +46,8 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// reservedPart is the part of Limits.Bytes that only small requests may use: one
-// in so many.
+// reservedPart is the part of Limits.Bytes that only small requests may use, each
+// with a hundredth of all at most: one in so many.
 const reservedPart = 4
 
 // Reasons for which a request is refused, as the metrics count them.
@@ -89,10 +89,11 @@ type hold struct {
 	key     eventhook.KeyID // zero is the admin key
 	counted bool            // as a request in flight
 	bytes   int64
-	slots   []func() // give back the slots of gates
+	atEnd   func() // gives back the slot of a large body; nil without one
 }
 
-// enter counts a request in flight. Its hold must be released.
+// enter counts a request in flight, and reserves what it takes without its body.
+// Its hold must be released.
 func (s *server) enter(ctx huma.Context, who caller) (*hold, error) {
 	h := &hold{server: s, header: headerOf(ctx), key: who.key}
 	if !who.admin {
@@ -104,25 +105,30 @@ func (s *server) enter(ctx huma.Context, who caller) (*hold, error) {
 	t, k := b.tenants[h.tenant], b.keys[h.key]
 	switch {
 	case t.requests >= b.TenantRequests:
-		return nil, s.tooMuch(refusedTenantRequests, fmt.Sprintf("The tenant has %d requests in flight, which is the limit; try again.", b.TenantRequests))
+		return nil, h.tooMuch(refusedTenantRequests, fmt.Sprintf("The tenant has %d requests in flight, which is the limit; try again.", b.TenantRequests))
 	case !h.key.IsZero() && k.requests >= b.KeyRequests:
-		return nil, s.tooMuch(refusedKeyRequests, fmt.Sprintf("The key has %d requests in flight, which is the limit; try again.", b.KeyRequests))
+		return nil, h.tooMuch(refusedKeyRequests, fmt.Sprintf("The key has %d requests in flight, which is the limit; try again.", b.KeyRequests))
+	}
+	if err := b.take(h, requestWeight); err != nil {
+		return nil, err
 	}
 	b.add(h, 1, 0)
 	h.counted = true
 	return h, nil
 }
 
-// park ends the count of a request that waits for something to happen: such
+// park gives back what a request holds that waits for something to happen: such
 // requests have limits of their own.
 func (h *hold) park() {
+	requests := 0
+	if h.counted {
+		requests = -1
+	}
 	b := h.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if h.counted {
-		b.add(h, -1, 0)
-		h.counted = false
-	}
+	b.add(h, requests, -h.bytes)
+	h.counted, h.bytes = false, 0
 }
 
 // take reserves bytes for the request, or tells why there is no room. A tenant
@@ -131,8 +137,12 @@ func (h *hold) take(n int64) error {
 	b := h.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	return b.take(h, n)
+}
+
+func (b *budget) take(h *hold, n int64) error {
 	all := b.Bytes
-	if h.bytes+n > smallRequest {
+	if h.bytes+n > all/100 {
 		all -= all / reservedPart
 	}
 	switch {
@@ -141,7 +151,7 @@ func (h *hold) take(n int64) error {
 	case !h.key.IsZero() && exceeds(b.keys[h.key].bytes, h.bytes, n, b.KeyBytes):
 		return h.tooMuch(refusedKeyBytes, "The key's requests in flight hold as much memory as they may; try again, or send less at once.")
 	case b.bytes+n > all:
-		return h.refuse(refusedBytes, &eventhook.Error{Kind: eventhook.KindUnavailable, RetryAfter: time.Second,
+		return h.refused(refusedBytes, &eventhook.Error{Kind: eventhook.KindUnavailable, RetryAfter: time.Second,
 			Message: "The requests in flight hold as much memory as they may; try again."})
 	}
 	b.add(h, 0, n)
@@ -163,26 +173,12 @@ func (h *hold) add(n int64) {
 	h.bytes += n
 }
 
-// release gives everything back. Only the first call does something.
+// release gives everything back.
 func (h *hold) release() {
-	h.leaveGates()
-	requests := 0
-	if h.counted {
-		requests = -1
+	h.park()
+	if h.atEnd != nil {
+		h.atEnd() // the next one finds the bytes free
 	}
-	b := h.budget
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.add(h, requests, -h.bytes)
-	h.counted, h.bytes = false, 0
-}
-
-// leaveGates gives back the slots that the request has.
-func (h *hold) leaveGates() {
-	for _, leave := range h.slots {
-		leave()
-	}
-	h.slots = nil
 }
 
 func (b *budget) add(h *hold, requests int, bytes int64) {
@@ -208,6 +204,3 @@ func change[K comparable](all map[K]held, key K, requests int, bytes int64) {
 func (s *server) tooMuch(reason, message string) error {
 	return s.refused(reason, &eventhook.Error{Kind: eventhook.KindRateLimited, Message: message, RetryAfter: time.Second})
 }
-
-// refuse counts a refusal.
-func (h *hold) refuse(reason string, err error) error { return h.refused(reason, err) }

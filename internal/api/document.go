@@ -33,6 +33,9 @@ func (d *document[T]) UnmarshalJSON(raw []byte) error {
 // read returns the document, as far as it can be read, and what is wrong with
 // its shape, each under body.
 func (d document[T]) read(s *server) (v T, faults eventhook.Faults) {
+	if faults = checkValues(d.raw); faults != nil {
+		return v, faults
+	}
 	texts := checkTexts(d.raw)
 	v, faults = d.shaped(s)
 	return v, join(texts, faults)
@@ -66,6 +69,9 @@ func fieldPlace(path string) string {
 // replaced as they are, nulls in them included. The faults are those of the
 // whole thing as it would be.
 func (d document[T]) patched(s *server, thing T, whole ...string) (v T, faults eventhook.Faults, err error) {
+	if faults = checkValues(d.raw); faults != nil {
+		return thing, faults, nil
+	}
 	var patch map[string]json.RawMessage
 	_ = json.Unmarshal(d.raw, &patch)
 	if patch == nil { // it is no object
@@ -168,10 +174,10 @@ func (s *server) checkValue(schema *huma.Schema, at string, value any) (faults e
 // plainNumbers makes the numbers in a value float64, as schemas want them. The
 // steps lead from the inside to a number that is too large, if there is one.
 func plainNumbers(value any) (plain any, tooLarge []string) {
-	at := func(inner any, step string) any {
+	at := func(inner any, step func() string) any {
 		p, steps := plainNumbers(inner)
 		if steps != nil && tooLarge == nil {
-			tooLarge = append(steps, step)
+			tooLarge = append(steps, step())
 		}
 		return p
 	}
@@ -184,11 +190,11 @@ func plainNumbers(value any) (plain any, tooLarge []string) {
 		return n, tooLarge
 	case []any:
 		for i := range v {
-			v[i] = at(v[i], "["+strconv.Itoa(i)+"]")
+			v[i] = at(v[i], func() string { return "[" + strconv.Itoa(i) + "]" })
 		}
 	case map[string]any:
 		for name := range v {
-			v[name] = at(v[name], "."+name)
+			v[name] = at(v[name], func() string { return "." + name })
 		}
 	}
 	return value, tooLarge

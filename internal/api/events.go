@@ -73,6 +73,13 @@ const (
 	mostDeliveries = 1000
 )
 
+// What a byte of a stored body takes in memory until it is sent: as it is, and
+// within a JSON document.
+const (
+	copiedWeight = 2
+	shownWeight  = 6
+)
+
 type actionView struct {
 	ID                  string     `json:"id" format:"uuid"`
 	RouteID             string     `json:"route_id" format:"uuid"`
@@ -159,7 +166,7 @@ func viewEvent(e eventhook.Event) EventView {
 type eventAnswer struct{ Body eventDetail }
 
 func (s *server) readEvent(ctx context.Context, who caller, in *EventPath) (*eventAnswer, error) {
-	e, p, err := s.eventWithPayload(ctx, who, in.ID)
+	e, p, err := s.eventWithPayload(ctx, who, in.ID, shownWeight)
 	if err != nil {
 		return nil, err
 	}
@@ -192,12 +199,17 @@ func (s *server) deliveriesOf(ctx context.Context, who caller, id eventhook.Even
 	return views, count, err
 }
 
-func (s *server) eventWithPayload(ctx context.Context, who caller, id string) (eventhook.Event, eventhook.Payload, error) {
+// eventWithPayload reads an event's body when there is room for it: weight is what
+// a byte of it takes in memory until the answer is sent.
+func (s *server) eventWithPayload(ctx context.Context, who caller, id string, weight int64) (eventhook.Event, eventhook.Payload, error) {
 	eventID, err := eventhook.ParseID[eventhook.Event](id)
 	if err != nil {
 		return eventhook.Event{}, eventhook.Payload{}, err
 	}
 	e, err := s.Events.Event(ctx, who.tenant, eventID)
+	if err == nil {
+		err = who.hold.take(int64(e.BodySize) * weight)
+	}
 	if err != nil {
 		return e, eventhook.Payload{}, err
 	}
@@ -251,7 +263,7 @@ type payloadAnswer struct {
 }
 
 func (s *server) readPayload(ctx context.Context, who caller, in *EventPath) (*payloadAnswer, error) {
-	e, p, err := s.eventWithPayload(ctx, who, in.ID)
+	e, p, err := s.eventWithPayload(ctx, who, in.ID, copiedWeight)
 	if err != nil {
 		return nil, err
 	}

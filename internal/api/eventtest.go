@@ -43,6 +43,7 @@ func (s *server) testEvent(ctx context.Context, who caller, in *EventPath) (*eve
 	case e.Headers == nil:
 		return nil, errNoBody
 	}
+	who.hold.add(int64(len(e.Body)) * shownWeight)
 	routes, err := s.Routes.ExplainRoutes(ctx, e.SourceID, e)
 	if err != nil {
 		return nil, err

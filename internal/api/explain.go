@@ -124,7 +124,7 @@ const explainAbout = "Tells whether a request would be verified, and what would 
 func (s *server) registerExplain(api huma.API) {
 	register(s, api, operation{id: "test-source", method: http.MethodPost, path: base + "/sources/{slug}/test", scope: eventhook.ScopeManage, tag: "sources",
 		summary: "Explain what a request to a source would come to", about: explainAbout, class: trials,
-		maxBody: 4 << 20, maxShape: configBody, skipsShape: true}, s.explain)
+		maxBody: 4 << 20, skipsShape: true}, s.explain)
 	s.registerEventTest(api)
 	s.registerBacktest(api)
 }

@@ -22,8 +22,8 @@ const (
 	bulks class = "bulks"
 	// trials evaluate a tenant's expressions, or send a request for a tenant.
 	trials class = "trials"
-	// large are requests with a body beyond smallBody, from the first byte
-	// beyond it until the body is decoded.
+	// large are requests with a body beyond smallBody, until they have ended: those
+	// that wait hold next to nothing.
 	large class = "large"
 	// changes of the configuration wait for the tenant's turn in the store, which
 	// is where their connections are taken.
@@ -54,7 +54,7 @@ func newGates(l Limits) gates {
 		works:  turns.NewGate[eventhook.TenantID](l.WorkConns, l.WorkConns*3/4, l.TenantRequests),
 		bulks:  gate(l.WorkConns/4, max(l.WorkConns/8, 1)),
 		trials: gate(32, 2),
-		large:  gate(16, 2),
+		large:  gate(64, 2), // their memory is bounded apart from it
 	}
 }
 
@@ -71,18 +71,16 @@ func (o operation) classOf() class {
 	return changes
 }
 
-// inTurn takes a slot of a class's gate until leaveGates.
-func (h *hold) inTurn(ctx context.Context, c class) error {
-	gate := h.gates[c]
+// inTurn takes a slot of a class's gate. Without an error leave must be called.
+func (h *hold) inTurn(ctx context.Context, c class) (leave func(), err error) {
+	gate, tenant := h.gates[c], h.tenant
 	if gate == nil {
-		return nil
+		return func() {}, nil
 	}
-	if err := gate.Enter(ctx, h.tenant, turnPatience); err != nil {
-		return h.noTurn(err)
+	if err := gate.Enter(ctx, tenant, turnPatience); err != nil {
+		return nil, h.noTurn(err)
 	}
-	tenant := h.tenant
-	h.slots = append(h.slots, func() { gate.Leave(tenant) })
-	return nil
+	return func() { gate.Leave(tenant) }, nil
 }
 
 func (h *hold) noTurn(err error) error {
@@ -90,7 +88,7 @@ func (h *hold) noTurn(err error) error {
 	case errors.Is(err, turns.ErrFull):
 		return h.tooMuch(refusedQueue, "Too many requests of this tenant wait for their turn; try again, with fewer at once.")
 	case errors.Is(err, turns.ErrTooLong):
-		return h.refuse(refusedWait, &eventhook.Error{Kind: eventhook.KindUnavailable, RetryAfter: time.Second,
+		return h.refused(refusedWait, &eventhook.Error{Kind: eventhook.KindUnavailable, RetryAfter: time.Second,
 			Message: "The request has waited too long for its turn; try again."})
 	}
 	return err
@@ -98,10 +96,11 @@ func (h *hold) noTurn(err error) error {
 
 // run calls a handler within the limits of a class.
 func run[I, O any](ctx context.Context, who caller, c class, in *I, handle func(context.Context, caller, *I) (*O, error)) (*O, error) {
-	defer who.hold.leaveGates()
-	if err := who.hold.inTurn(ctx, c); err != nil {
+	leave, err := who.hold.inTurn(ctx, c)
+	if err != nil {
 		return nil, err
 	}
+	defer leave()
 	if c != reads {
 		return handle(ctx, who, in)
 	}

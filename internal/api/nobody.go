@@ -71,7 +71,7 @@ func (s *server) checkBody(ctx huma.Context, f *findings) {
 	raw, err := readBody(ctx, op.MaxBodyBytes)
 	switch {
 	case err != nil:
-	case int64(len(raw)) > shapeOf(op): // it would cost more than a request that is answered
+	case hasMoreValues(raw, mostValues): // a request that is answered costs less
 	case len(raw) == 0:
 		if op.RequestBody.Required {
 			f.cannotParse("body", "is required")

@@ -44,7 +44,7 @@ const notValid = "The request is not valid."
 // the client did not send to its end; both are a 400.
 func newProblem(status int, message string, errs ...error) huma.StatusError {
 	p := &problem{Detail: message}
-	for _, err := range errs {
+	for _, err := range errs[:min(len(errs), mostFaults)] {
 		if own, ok := errors.AsType[*problem](err); ok {
 			return own
 		}

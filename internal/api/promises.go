@@ -86,7 +86,7 @@ func (s *server) registerPromises(api huma.API) {
 	get.class = ownTurns
 	register(s, api, get, s.readPromise)
 	resolve := op("resolve-promise", http.MethodPost, "/{id}/resolve", "Settle a promise with a value")
-	resolve.maxBody, resolve.maxShape, resolve.skipsShape = resultBody, smallBody, true
+	resolve.maxBody, resolve.skipsShape, resolve.isFlat = resultBody, true, true
 	register(s, api, resolve, s.resolvePromise)
 	reject := op("reject-promise", http.MethodPost, "/{id}/reject", "Settle a promise with an error")
 	reject.maxBody = errorBody
@@ -143,6 +143,9 @@ func (s *server) listPromises(ctx context.Context, who caller, in *promisesQuery
 	if err != nil {
 		return nil, err
 	}
+	for _, p := range list {
+		who.hold.add(int64(len(p.Value)) * copiedWeight)
+	}
 	return makePage(pages, list, in.Limit, viewPromise, id), nil
 }
 
@@ -169,10 +172,11 @@ func (s *server) promiseOrWait(ctx context.Context, who caller, id eventhook.Pro
 			return true, nil
 		}
 		o.wake, o.again = s.Promises.PromiseWake(who.tenant, id), s.Now().Add(lostWake)
-		defer who.hold.leaveGates()
-		if err := who.hold.inTurn(ctx, works); err != nil {
+		leave, err := who.hold.inTurn(ctx, works)
+		if err != nil {
 			return true, err
 		}
+		defer leave()
 		if p, err = s.Promises.Promise(ctx, who.tenant, id); err != nil || p.Status == eventhook.PromisePending {
 			return err != nil, err
 		}

@@ -73,7 +73,7 @@ type EventPublished struct {
 
 func (s *server) registerPublish(api huma.API) {
 	register(s, api, operation{id: "publish-event", method: http.MethodPost, path: base + "/events", scope: eventhook.ScopePublish, tag: "events",
-		status: http.StatusAccepted, skipsShape: true, class: ownTurns, maxBody: MaxData + maxAround, maxShape: maxAround,
+		status: http.StatusAccepted, skipsShape: true, isFlat: true, class: ownTurns, maxBody: MaxData + maxAround,
 		summary: "Publish an event to the tenant's subscribers",
 		about: "202: the event is stored, and each subscriber that wants it will get it, signed. A traceparent that comes along is continued; " +
 			"what does not fit the catalogue is delivered all the same, and counted. 429: the tenant's quota has no room."}, s.publishEvent)
@@ -93,7 +93,6 @@ func (s *server) publishEvent(ctx context.Context, who caller, in *publishReques
 	if err != nil {
 		return nil, err
 	}
-	who.hold.leaveGates() // the body is decoded
 	account, err := s.accounts.Get(ctx, in.Tenant)
 	if err != nil {
 		return nil, err

@@ -103,9 +103,11 @@ func (s *server) addSubscription(ctx context.Context, who caller, in *createSubs
 
 // validateReceiver has a test event sent to what is not stored yet.
 func (s *server) validateReceiver(ctx context.Context, who caller, want eventhook.Subscription) error {
-	if err := who.hold.inTurn(ctx, trials); err != nil {
+	leave, err := who.hold.inTurn(ctx, trials)
+	if err != nil {
 		return err
 	}
+	defer leave()
 	a := s.Receivers.Tester.Validate(ctx, want)
 	if a.Succeeded() {
 		return nil

@@ -115,17 +115,17 @@ func (s *server) registerWork(api huma.API) {
 	beat.about = "Send one after each third of the lease. 409: the lease is lost, and the work no longer yours."
 	register(s, api, beat, s.heartbeat)
 	one := post("complete-work", "/{id}/complete", "End work with its output")
-	one.maxBody, one.maxShape, one.skipsShape = resultBody, smallBody, true
+	one.maxBody, one.skipsShape, one.isFlat = resultBody, true, true
 	register(s, api, one, s.complete)
 	all := post("complete-many-work", "/complete", "End much work, each with its output")
 	all.about = "The answer is 200 though some of the work could not be completed: each item says its status or its error, in the order in which they were sent."
-	all.maxBody, all.maxShape, all.skipsShape = resultBody, smallBody, true
+	all.maxBody, all.skipsShape = resultBody, true
 	register(s, api, all, s.completeMany)
 	fail := post("fail-work", "/{id}/fail", "End an attempt; it is tried again if retryable and attempts are left")
 	fail.maxBody = errorBody
 	register(s, api, fail, s.fail)
 	suspend := post("suspend-work", "/{id}/suspend", "Put a workflow aside until promises are settled")
-	suspend.maxBody, suspend.maxShape, suspend.skipsShape = resultBody, smallBody, true
+	suspend.maxBody, suspend.skipsShape, suspend.isFlat = resultBody, true, true
 	register(s, api, suspend, s.suspend)
 	register(s, api, post("cancel-work", "/{id}/cancel", "Cancel work that has not ended"), s.cancel)
 	again := post("retry-work", "/{id}/retry", "Do failed, dead or cancelled work again")
@@ -152,6 +152,7 @@ func (s *server) claimWork(ctx context.Context, who caller, in *claimRequest) (*
 	if err != nil {
 		return nil, err
 	}
+	who.hold.add(sizeOfWork(list) * shownWeight)
 	s.Worked("claimed", len(list))
 	return viewClaimed(list), nil
 }
@@ -215,6 +216,20 @@ func viewClaimed(list []eventhook.Execution) *claimAnswer {
 		out.Body.Items = append(out.Body.Items, item)
 	}
 	return out
+}
+
+// sizeOfWork is how many bytes of JSON and bodies executions hold.
+func sizeOfWork(list []eventhook.Execution) (n int64) {
+	for _, x := range list {
+		n += int64(len(x.Input) + len(x.State) + len(x.Output))
+		if x.Payload != nil {
+			n += int64(len(x.Payload.Body))
+		}
+		for _, p := range x.Promises {
+			n += int64(len(p.Value))
+		}
+	}
+	return n
 }
 
 // input is an execution's input: its own, or its event's body.
@@ -386,6 +401,7 @@ func (s *server) listWork(ctx context.Context, who caller, in *workQuery) (*page
 	if err != nil {
 		return nil, err
 	}
+	who.hold.add(sizeOfWork(list) * copiedWeight)
 	return makePage(pages, list, in.Limit, viewExecution, func(x eventhook.Execution) eventhook.ExecutionID { return x.ID }), nil
 }
 
@@ -425,6 +441,7 @@ func (s *server) execution(ctx context.Context, who caller, id eventhook.Executi
 	if x.Promises, err = s.Work.Awaited(ctx, x); err != nil {
 		return nil, err
 	}
+	who.hold.add(sizeOfWork([]eventhook.Execution{x}) * shownWeight)
 	v := viewExecution(x)
 	v.Input, v.Promises = input(x), viewPromises(x.Promises)
 	return &executionAnswer{v}, nil

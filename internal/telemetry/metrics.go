@@ -88,7 +88,7 @@ func NewMetrics(outcomes []string) *Metrics {
 		deferred:    counter("calls_deferred_events_total", "Events sent away for a while because too many calls waited, or theirs had no turn in time."),
 		work:        counters("executions_total", "What workers did with executions.", "act"),
 		evaluations: counters("evaluations_total", "Evaluations of tenants' expressions that were not quick, by place: slow, too_much (stopped at the limit of one event), waited and refused (the tenant's share was used up).", "place", "outcome"),
-		apiRefused:  counters("api_refused_total", "Calls of the API that were refused, by what their keys lacked.", "reason"),
+		apiRefused:  counters("api_refused_total", "Calls of the API that were refused before they were carried out, by the reason: the key, or a limit of its tenant or of the instance.", "reason"),
 		queueAge: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "eventhook", Name: "queue_age_seconds",
 			Help: "Age of the oldest due row of a queue; 0 when nothing is due."}, []string{"queue"}),
 		outbound: newOutboundMetrics(),
@@ -205,7 +205,7 @@ func (m *Metrics) Worked(act string, executions int) {
 	m.work.WithLabelValues(act).Add(float64(executions))
 }
 
-// APIRefused counts a call of the API that its key did not allow.
+// APIRefused counts a call of the API that was refused before it was carried out.
 func (m *Metrics) APIRefused(reason string) { m.apiRefused.WithLabelValues(reason).Inc() }
 
 // QueueAges tells the age of the oldest due row of each queue.
