@@ -20,9 +20,10 @@ const dataLimit = 320 << 20
 const fileLimit = 16
 
 // confine bounds the memory of this process and the files it has open, keeps
-// it from writing any, and closes what our parent was given by its own. There
-// is no bound of processes: the runtime must be able to start threads, which
-// count as such.
+// it from writing any, closes what our parent was given by its own, and filters
+// system calls. There is no bound of processes: the runtime must be able to
+// start threads, which count as such. A kernel that refuses the filter leaves
+// the child with the rest; Confinement tells the gateway.
 func confine() {
 	yield()
 	closeInherited()
@@ -33,6 +34,7 @@ func confine() {
 	for resource, limit := range limits {
 		_ = syscall.Setrlimit(resource, &syscall.Rlimit{Cur: limit, Max: limit})
 	}
+	_ = filterSyscalls()
 }
 
 // closeInherited closes the files that were open when this program began. They
