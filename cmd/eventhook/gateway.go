@@ -18,6 +18,7 @@ import (
 	"github.com/eventhook/eventhook/ingest"
 	"github.com/eventhook/eventhook/internal/api"
 	"github.com/eventhook/eventhook/internal/pg"
+	"github.com/eventhook/eventhook/internal/script"
 	"github.com/eventhook/eventhook/internal/telemetry"
 	"github.com/eventhook/eventhook/internal/usage"
 	"github.com/eventhook/eventhook/route"
@@ -189,6 +190,9 @@ func (g *gateway) serverFor(h http.Handler) *http.Server {
 // are served.
 func (g *gateway) run(ctx context.Context, ready func()) error {
 	defer g.close()
+	if err := script.Confinement(); err != nil {
+		g.log.Warn("scripts run without a filter of system calls; the other limits hold", "reason", err)
+	}
 	failed := make(chan error, 2)
 	public, management := g.serverFor(g.router()), g.serverFor(g.health.Handler())
 	serve := func(s *http.Server, l net.Listener) {
