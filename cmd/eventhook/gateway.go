@@ -133,6 +133,7 @@ func (g *gateway) wire() {
 	}
 	g.metrics = telemetry.NewMetrics(outcomes)
 	g.health = telemetry.NewManagement(g.metrics, g.db.Ping, map[string]string{"name": "eventhook", "version": version})
+	g.health.Profiler = g.config.PProf
 	g.keyUses = api.NewKeyUses()
 	g.meter = usage.New(g.config.Ingest.CachedSources, g.db, g.log, time.Now)
 	g.out = newOutside(g.config, g.log)
