@@ -12,18 +12,23 @@ APT      := DEBIAN_FRONTEND=noninteractive apt-get
 # The race detector needs a C compiler.
 RACE = $(shell command -v gcc >/dev/null 2>&1 && echo -race)
 
-.PHONY: run demo test bench build check lint vet fmt fuzz docs generate postgres compiler interpreters clean
+.PHONY: run demo test bench build check lint vet fmt fuzz docs generate postgres compiler interpreters bare clean
 
-run: build ## start the gateway on a private PostgreSQL, with configs/demo.yaml applied
+run: postgres build ## start the gateway on a private PostgreSQL, with configs/demo.yaml applied
 	EVENTHOOK_OUTBOUND_ALLOWED_CIDRS=$${EVENTHOOK_OUTBOUND_ALLOWED_CIDRS-127.0.0.0/8,::1/128} $(BIN)/eventhook serve --apply configs/demo.yaml --make-secrets
 
-demo: build ## show the main job end to end, in seconds
+demo: postgres build ## show the main job end to end, in seconds
 	$(BIN)/eventhook demo
 
+# A first build is silent for minutes, which looks like a hang.
+COMPILING = echo "compiling; the first time takes a few minutes"
+
 test: postgres compiler interpreters ## run every test
+	@[ -e .cache/tested ] || { $(COMPILING); mkdir -p .cache; touch .cache/tested; }
 	$(GO) test $(RACE) -timeout 20m ./...
 
 build:
+	@[ -e $(BIN)/eventhook ] || $(COMPILING)
 	@mkdir -p $(BIN)
 	$(GO) build -trimpath -ldflags "-X main.version=$(VERSION)" -o $(BIN)/eventhook ./cmd/eventhook
 
@@ -75,17 +80,27 @@ fuzz: ## run each fuzz target for FUZZTIME
 		done; \
 	done
 
-# The tests need PostgreSQL's programs (initdb, postgres), not a server.
+# The gateway and the tests need PostgreSQL's programs (initdb, postgres), not a
+# server. Without them a gateway fetches a build into its data folder; root on a
+# system with apt gets the system's packages instead, which are signed and
+# updated. If they cannot be installed, the gateway still tries to fetch.
+DATABASE_VARIABLE = DATABASE_URL
+test: DATABASE_VARIABLE = EVENTHOOK_TEST_DATABASE_URL
+POSTGRES_HINT = install it (Debian: sudo apt-get install postgresql), or set $(DATABASE_VARIABLE)
+run demo: POSTGRES_HINT = the gateway will fetch it; or install it (Debian: sudo apt-get install postgresql), or set DATABASE_URL
+
 postgres:
-	@if [ -n "$$EVENTHOOK_TEST_DATABASE_URL" ] || command -v postgres >/dev/null 2>&1 || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1; then \
+	@if [ -n "$$$(DATABASE_VARIABLE)" ] || command -v postgres >/dev/null 2>&1 || \
+		ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || ls data/postgresql-*/bin/postgres >/dev/null 2>&1; then \
 		:; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
 		echo "installing PostgreSQL's programs (no server is started)"; \
 		mkdir -p /etc/postgresql-common; \
 		[ -e /etc/postgresql-common/createcluster.conf ] || echo "create_main_cluster = false" >/etc/postgresql-common/createcluster.conf; \
-		$(APT) update -q && $(APT) install -y -q postgresql; \
+		{ $(APT) update -q && $(APT) install -y -q --no-install-recommends postgresql; } || \
+			echo "PostgreSQL could not be installed: $(POSTGRES_HINT)"; \
 	else \
-		echo "no PostgreSQL found: install it (Debian: sudo apt-get install postgresql), or set EVENTHOOK_TEST_DATABASE_URL"; \
+		echo "no PostgreSQL found: $(POSTGRES_HINT)"; \
 	fi
 
 compiler:
@@ -106,6 +121,9 @@ interpreters:
 	else \
 		echo "no python3 or no node: the programs of docs/ are not tested (Debian: sudo apt-get install python3 nodejs)"; \
 	fi
+
+bare: ## run `make run` and `make test` in a bare Debian; needs root, apt and some 6 GB
+	scripts/bare
 
 clean:
 	rm -rf $(BIN) .cache

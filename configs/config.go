@@ -28,6 +28,7 @@ type Config struct {
 	DataDir          string        `koanf:"data_dir"`
 	Listen           string        `koanf:"listen"`
 	ManagementListen string        `koanf:"management_listen"`
+	PProf            bool          `koanf:"pprof"` // Go's profiler on the management listener
 	PublicURL        string        `koanf:"public_url"`
 	AdminKey         string        `koanf:"admin_key"`
 	EncryptionKeys   []string      `koanf:"encryption_keys"` // base64, the newest first

@@ -18,6 +18,7 @@ import (
 	"github.com/eventhook/eventhook/ingest"
 	"github.com/eventhook/eventhook/internal/api"
 	"github.com/eventhook/eventhook/internal/pg"
+	"github.com/eventhook/eventhook/internal/script"
 	"github.com/eventhook/eventhook/internal/shares"
 	"github.com/eventhook/eventhook/internal/telemetry"
 	"github.com/eventhook/eventhook/internal/usage"
@@ -134,6 +135,7 @@ func (g *gateway) wire() {
 	}
 	g.metrics = telemetry.NewMetrics(outcomes)
 	g.health = telemetry.NewManagement(g.metrics, g.db.Ping, map[string]string{"name": "eventhook", "version": version})
+	g.health.Profiler = g.config.PProf
 	g.keyUses = api.NewKeyUses()
 	g.meter = usage.New(g.config.Ingest.CachedSources, g.db, g.log, time.Now)
 	g.shares = shares.New(g.config.Evaluation, g.metrics, time.Now)
@@ -200,6 +202,9 @@ func (g *gateway) serverFor(h http.Handler) *http.Server {
 // are served.
 func (g *gateway) run(ctx context.Context, ready func()) error {
 	defer g.close()
+	if err := script.Confinement(); err != nil {
+		g.log.Warn("scripts run without a filter of system calls; the other limits hold", "reason", err)
+	}
 	failed := make(chan error, 2)
 	public, management := g.serverFor(g.router()), g.serverFor(g.health.Handler())
 	serve := func(s *http.Server, l net.Listener) {

@@ -49,8 +49,8 @@ func newest(wanted func(major int) bool) (binDir string, major int, err error) {
 
 func candidates() []string {
 	var dirs []string
-	if out, err := exec.Command("pg_config", "--bindir").Output(); err == nil {
-		dirs = append(dirs, strings.TrimSpace(string(out)))
+	if out, err := ask("pg_config", "--bindir"); err == nil {
+		dirs = append(dirs, strings.TrimSpace(out))
 	}
 	if path, err := exec.LookPath("postgres"); err == nil {
 		if path, err = filepath.EvalSymlinks(path); err == nil {
@@ -64,6 +64,14 @@ func candidates() []string {
 	return dirs
 }
 
+// ask returns what a program prints, run without our environment.
+func ask(program, argument string) (string, error) {
+	cmd := exec.Command(program, argument)
+	cmd.Env = environment
+	out, err := cmd.Output()
+	return string(out), err
+}
+
 var versionPattern = regexp.MustCompile(`PostgreSQL\) (\d+)`)
 
 // majorOf returns the version of the programs in dir, 0 if they are not there.
@@ -71,15 +79,15 @@ func majorOf(dir string) int {
 	if _, err := os.Stat(filepath.Join(dir, "initdb")); err != nil {
 		return 0
 	}
-	out, err := exec.Command(filepath.Join(dir, "postgres"), "--version").Output()
+	out, err := ask(filepath.Join(dir, "postgres"), "--version")
 	if err != nil {
 		return 0
 	}
-	m := versionPattern.FindSubmatch(out)
+	m := versionPattern.FindStringSubmatch(out)
 	if m == nil {
 		return 0
 	}
-	major, _ := strconv.Atoi(string(m[1]))
+	major, _ := strconv.Atoi(m[1])
 	return major
 }
 

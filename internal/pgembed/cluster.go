@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/eventhook/eventhook/internal/proc"
 )
 
 // clusterMajor returns the PostgreSQL version that made the cluster, or 0 if
@@ -96,23 +98,27 @@ func (s *Server) initdb(ctx context.Context, dir string) error {
 	s.opts.Log.Info("making the PostgreSQL cluster", "cluster", s.place.cluster, "user", s.place.as.name)
 	cmd := exec.CommandContext(ctx, filepath.Join(s.bin, "initdb"), args...)
 	s.prepare(cmd)
-	if out, err := cmd.CombinedOutput(); err != nil {
+	var out []byte
+	var err error
+	proc.Unprivileged(func() { out, err = cmd.CombinedOutput() })
+	if err != nil {
 		return fmt.Errorf("initdb: %w:\n%s", err, lastLines(out))
 	}
 	return nil
 }
 
-// prepare makes cmd run as PostgreSQL's user, away from the terminal and from
-// settings that the environment has for other servers.
+// environment is the whole environment of PostgreSQL's programs. Ours holds
+// keys, and settings for other servers.
+var environment = []string{
+	"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "TZ=UTC",
+}
+
+// prepare makes cmd run as PostgreSQL's user, away from the terminal and
+// without our environment.
 func (s *Server) prepare(cmd *exec.Cmd) {
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Credential: s.place.as.credential()}
-	for _, kv := range os.Environ() {
-		if !strings.HasPrefix(kv, "PG") && !strings.HasPrefix(kv, "LC_") && !strings.HasPrefix(kv, "LANG") {
-			cmd.Env = append(cmd.Env, kv)
-		}
-	}
-	cmd.Env = append(cmd.Env, "LC_ALL=C")
+	cmd.Env = environment
 }
 
 func syncDir(path string) error {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook/internal/proc"
 )
 
 // childDir makes the test binary a gateway of that data folder: it starts,
@@ -136,12 +138,12 @@ func check(t *testing.T, err error) {
 func wantGone(t *testing.T, dir string, pids ...int) {
 	t.Helper()
 	for _, pid := range pids {
-		eventually(t, fmt.Sprintf("process %d ends", pid), func() bool { return command(pid) == "" })
+		eventually(t, fmt.Sprintf("process %d ends", pid), func() bool { return proc.CommandLine(pid) == "" })
 	}
-	out, err := exec.Command("ps", "-A", "-o", "command=").Output()
-	check(t, err)
-	if strings.Contains(string(out), "-D "+dir) {
-		t.Errorf("a PostgreSQL still runs in %s", dir)
+	for _, line := range proc.CommandLines() {
+		if strings.Contains(line, "-D\x00"+dir) {
+			t.Errorf("a PostgreSQL still runs in %s", dir)
+		}
 	}
 }
 

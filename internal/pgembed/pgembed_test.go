@@ -11,13 +11,15 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
+
+	"github.com/eventhook/eventhook/internal/proc"
 )
 
 func TestDataSurvivesStopAndStart(t *testing.T) {
 	t.Cleanup(func() { goleak.VerifyNone(t) })
 	dir := dataDir(t)
 	s := start1(t, Options{DataDir: dir})
-	family := append(children(s.PID()), s.PID())
+	family := append(proc.Children(s.PID()), s.PID())
 	query(t, s, `CREATE TABLE kept (n int); INSERT INTO kept VALUES (7)`)
 	check(t, s.Stop(limit(t)))
 	check(t, s.Stop(limit(t))) // does nothing
@@ -67,11 +69,11 @@ func TestServerIsPrivateAndDurable(t *testing.T) {
 func TestKillAndRestart(t *testing.T) {
 	s := start1(t, Options{DataDir: dataDir(t)})
 	query(t, s, `CREATE TABLE kept (n int); INSERT INTO kept VALUES (7)`)
-	family, before := children(s.PID()), s.PID()
+	family, before := proc.Children(s.PID()), s.PID()
 	check(t, syscall.Kill(family[0], syscall.SIGSTOP)) // will not end by itself
 	check(t, s.Kill())
 	for _, pid := range append(family, before) {
-		if command(pid) != "" {
+		if proc.CommandLine(pid) != "" {
 			t.Errorf("process %d outlived Kill", pid)
 		}
 	}

@@ -1,16 +1,16 @@
 package pgembed
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/eventhook/eventhook/internal/proc"
 )
 
 // postmaster is what a running postmaster writes into its pid file.
@@ -69,38 +69,5 @@ func forgetForeign(p place) error {
 // isPostmaster reports whether pid is a live postmaster of the cluster. Its
 // children show other command lines, and a zombie none.
 func isPostmaster(pid int, cluster string) bool {
-	return pid > 0 && strings.Contains(command(pid)+"\x00", "\x00-D\x00"+cluster+"\x00")
-}
-
-// command returns the command line of a process, its words separated by NUL;
-// "" if there is none.
-func command(pid int) string {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	if err == nil {
-		return string(bytes.TrimRight(b, "\x00"))
-	}
-	if _, err := os.Stat("/proc/self/cmdline"); err == nil {
-		return ""
-	}
-	// Without /proc the words cannot be told apart; blanks stand for NUL.
-	out, err := exec.Command("ps", "-o", "command=", "-p", strconv.Itoa(pid)).Output()
-	if err != nil {
-		return ""
-	}
-	return strings.ReplaceAll(strings.TrimSpace(string(out)), " ", "\x00")
-}
-
-// children returns the direct children of a process.
-func children(pid int) []int {
-	out, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
-	if err != nil {
-		out, _ = exec.Command("pgrep", "-P", strconv.Itoa(pid)).Output()
-	}
-	var pids []int
-	for _, f := range strings.Fields(string(out)) {
-		if n, err := strconv.Atoi(f); err == nil {
-			pids = append(pids, n)
-		}
-	}
-	return pids
+	return pid > 0 && strings.Contains(proc.CommandLine(pid)+"\x00", "\x00-D\x00"+cluster+"\x00")
 }

@@ -6,9 +6,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"syscall"
 	"time"
+
+	"github.com/eventhook/eventhook/internal/proc"
 )
 
 const (
@@ -60,21 +61,18 @@ func (s *Server) launch() error {
 	return nil
 }
 
-// start starts cmd and closes done when it ended. One goroutine on one thread
-// does both: the system takes the end of the starting thread for the death of
-// the parent.
+// start starts cmd and closes done when it ended. One thread does both: the
+// system takes the end of the starting thread for the death of the parent.
 func start(cmd *exec.Cmd, done chan<- struct{}) (pid int, err error) {
 	started := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
+	go proc.Unprivileged(func() {
 		err := cmd.Start()
 		started <- err
 		if err == nil {
 			_ = cmd.Wait()
 			close(done)
 		}
-	}()
+	})
 	if err := <-started; err != nil {
 		return 0, err
 	}
@@ -126,14 +124,14 @@ func (p process) kill() error {
 		return nil
 	}
 	_ = syscall.Kill(p.pid, syscall.SIGSTOP)
-	family := append(children(p.pid), p.pid)
+	family := append(proc.Children(p.pid), p.pid)
 	for _, pid := range family {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), forceLimit)
 	defer cancel()
 	for _, pid := range family {
-		for command(pid) != "" {
+		for proc.CommandLine(pid) != "" {
 			if err := pause(ctx, exitPoll); err != nil {
 				return fmt.Errorf("kill process %d: %w", pid, err)
 			}

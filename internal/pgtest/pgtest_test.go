@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/eventhook/eventhook/internal/pgembed"
+	"github.com/eventhook/eventhook/internal/proc"
 )
 
 const childVariable = "PGTEST_TEST_CHILD"
@@ -204,7 +206,7 @@ func TestPanicLeavesNoServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	data := filepath.Dir(u.Query().Get("host"))
-	for running(t, data) { // until the test's own limit
+	for running(data) { // until the test's own limit
 		time.Sleep(10 * time.Millisecond)
 	}
 	// The next process removes the folder, once it is old enough.
@@ -218,13 +220,10 @@ func TestPanicLeavesNoServer(t *testing.T) {
 	}
 }
 
-func running(t *testing.T, data string) bool {
-	t.Helper()
-	out, err := exec.Command("ps", "-A", "-o", "command=").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.Contains(string(out), "-D "+data)
+func running(data string) bool {
+	return slices.ContainsFunc(proc.CommandLines(), func(line string) bool {
+		return strings.Contains(line, "-D\x00"+data)
+	})
 }
 
 func BenchmarkNew(b *testing.B) {

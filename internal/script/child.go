@@ -9,7 +9,9 @@ import (
 // childVariable makes a start of the program one of a child.
 const childVariable = "EVENTHOOK_SCRIPT_CHILD"
 
-var childEnvironment = []string{childVariable + "=1", "GOMAXPROCS=2", "GOMEMLIMIT=96MiB", "GOTRACEBACK=none"}
+// childEnvironment is the whole environment of a child. TZ spares it a look at
+// the machine's time zone: local time in scripts is UTC.
+var childEnvironment = []string{childVariable + "=1", "GOMAXPROCS=2", "GOMEMLIMIT=96MiB", "GOTRACEBACK=none", "TZ=UTC"}
 
 // init turns the process into a child when it was started as one: whatever
 // program imports this package, tests too, is its own child.

@@ -3,10 +3,11 @@ package script
 import (
 	"os"
 	"os/exec"
-	"runtime"
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/eventhook/eventhook/internal/proc"
 )
 
 // dataLimit bounds what a child may have in memory, in bytes: an engine's
@@ -19,9 +20,10 @@ const dataLimit = 320 << 20
 const fileLimit = 16
 
 // confine bounds the memory of this process and the files it has open, keeps
-// it from writing any, and closes what our parent was given by its own. There
-// is no bound of processes: the runtime must be able to start threads, which
-// count as such.
+// it from writing any, closes what our parent was given by its own, and filters
+// system calls. There is no bound of processes: the runtime must be able to
+// start threads, which count as such. A kernel that refuses the filter leaves
+// the child with the rest; Confinement tells the gateway.
 func confine() {
 	yield()
 	closeInherited()
@@ -32,6 +34,7 @@ func confine() {
 	for resource, limit := range limits {
 		_ = syscall.Setrlimit(resource, &syscall.Rlimit{Cur: limit, Max: limit})
 	}
+	_ = filterSyscalls()
 }
 
 // closeInherited closes the files that were open when this program began. They
@@ -63,27 +66,14 @@ const niceness = 10
 // within the session only, and the session has a priority of its own.
 func yield() { _ = os.WriteFile("/proc/self/autogroup", []byte(strconv.Itoa(niceness)), 0) }
 
-// noNewPrivileges is PR_SET_NO_NEW_PRIVS: whatever the process starts gets no
-// more rights than it has.
-const noNewPrivileges = 38
-
 // startConfined starts a child that can gain no privileges and has a low
-// priority. It gets both from the thread which starts it, and that thread ends
-// with the goroutine. The main thread could not end, and is left as it is.
-func startConfined(cmd *exec.Cmd) error {
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		if syscall.Gettid() == os.Getpid() {
-			started <- startConfined(cmd) // on another thread, as we hold this one
-			runtime.UnlockOSThread()
-			return
-		}
-		_, _, _ = syscall.RawSyscall6(syscall.SYS_PRCTL, noNewPrivileges, 1, 0, 0, 0, 0)
+// priority. It gets both from the thread that starts it.
+func startConfined(cmd *exec.Cmd) (err error) {
+	proc.Unprivileged(func() {
 		_ = syscall.Setpriority(syscall.PRIO_PROCESS, syscall.Gettid(), niceness)
-		started <- cmd.Start()
-	}()
-	return <-started
+		err = cmd.Start()
+	})
+	return err
 }
 
 // self is the program that is running, even if another lies at its place now.

@@ -20,6 +20,7 @@ func TestAChildIsConfined(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer syscall.Close(fd)
+	t.Setenv("EVENTHOOK_ENCRYPTION_KEYS", "a-secret")
 	before := ownPrivileges(t)
 	pool := newPatientPool(t, 1)
 	if err := pool.Check(t.Context(), fine); err != nil {
@@ -35,13 +36,24 @@ func TestAChildIsConfined(t *testing.T) {
 			t.Errorf("got %s open in the child, want it closed", at)
 		}
 	}
+	environ, err := os.ReadFile(proc + "/environ")
+	if got, want := strings.TrimRight(string(environ), "\x00"), strings.Join(childEnvironment, "\x00"); err != nil || got != want {
+		t.Errorf("environment of the child: got %q, %v; want %q", got, err, want)
+	}
+	wanted := []string{"NoNewPrivs:\t1\n"}
+	if Confinement() == nil {
+		wanted = append(wanted, "Seccomp:\t2\n") // a filter
+	}
 	threads, err := filepath.Glob(proc + "/task/*/status")
 	if err != nil || len(threads) == 0 {
 		t.Fatalf("got %d threads, %v; want some", len(threads), err)
 	}
 	for _, thread := range threads {
-		if text, _ := os.ReadFile(thread); !strings.Contains(string(text), "NoNewPrivs:\t1\n") {
-			t.Errorf("%s: want a thread without new privileges, got\n%s", thread, text)
+		text, _ := os.ReadFile(thread)
+		for _, want := range wanted {
+			if !strings.Contains(string(text), want) {
+				t.Errorf("%s: got\n%s\nwant %q", thread, text, want)
+			}
 		}
 	}
 	stats, _ := filepath.Glob(proc + "/task/*/stat")

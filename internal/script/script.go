@@ -1,12 +1,15 @@
-// Package script runs what tenants wrote: JavaScript and JMESPath. The engines
-// give it no way to a file, the network or another program. They run in
-// processes of their own, which are given no secret and no open file but the
-// pipes they answer on, and can be killed. That is no second wall behind the
-// engines: the processes have the gateway's user, and whoever broke out of an
-// engine could do there what that user may. An engine inside this process could
-// not be stopped for certain: both spend as long as they like in one native
-// call, such as a search in an array of 2^53 elements, and both can be made to
-// take all memory there is.
+// Package script runs the JavaScript and JMESPath of tenants. The engines give a
+// program no way to a file, the network or another program. They run in
+// processes of their own, which have no secret and no open file but the pipes
+// on which they answer, and can be killed. On Linux these processes gain no
+// privileges, their memory and files are limited, and a filter of system calls
+// refuses files, sockets and programs even to code that broke out of an engine.
+// Where the kernel or the container refuses the filter, such code could do what
+// the gateway's user may; see Confinement.
+//
+// An engine inside the gateway's process could not be stopped for certain: both
+// engines can spend any time in one native call, such as a search in an array
+// of 2^53 elements, and can take all memory.
 //
 // A program that imports this package starts itself again as such a process;
 // see child.go.

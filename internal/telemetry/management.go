@@ -10,8 +10,11 @@ import (
 )
 
 // Management is the handler of the management listener: /health/live,
-// /health/ready, /metrics, /info and Go's /debug/pprof. It is not meant for the public.
+// /health/ready, /metrics, /info and, if Profiler is set, Go's /debug/pprof. It is
+// not meant for the public.
 type Management struct {
+	Profiler bool // serve /debug/pprof; set before Handler is called
+
 	metrics  *Metrics
 	ping     func(context.Context) error
 	info     map[string]string
@@ -36,8 +39,10 @@ func (m *Management) Handler() http.Handler {
 	mux.HandleFunc("GET /health/ready", m.ready)
 	mux.HandleFunc("GET /info", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, http.StatusOK, m.info) })
 	mux.Handle("GET /metrics", m.metrics.Handler())
-	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	if m.Profiler {
+		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	}
 	return mux
 }
 

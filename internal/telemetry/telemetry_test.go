@@ -225,13 +225,19 @@ func TestReadyDoesNotWaitForADatabaseThatHangs(t *testing.T) {
 	})
 }
 
-func TestManagementTellsNothingOfItsCommandLine(t *testing.T) {
-	h := telemetry.NewManagement(telemetry.NewMetrics(nil), alive, nil).Handler()
-	if w := get(h, "/debug/pprof/cmdline"); w.Code != http.StatusNotFound {
-		t.Errorf("answered %d %s, want 404: flags may hold a password", w.Code, w.Body)
+func TestTheProfilerIsOffByDefault(t *testing.T) {
+	m := telemetry.NewManagement(telemetry.NewMetrics(nil), alive, nil)
+	for _, path := range []string{"/debug/pprof/", "/debug/pprof/goroutine?debug=1", "/debug/pprof/profile?seconds=1"} {
+		if w := get(m.Handler(), path); w.Code != http.StatusNotFound {
+			t.Errorf("%s answered %d, want 404", path, w.Code)
+		}
 	}
-	if w := get(h, "/debug/pprof/goroutine?debug=1"); w.Code != http.StatusOK {
-		t.Errorf("a profile answered %d, want 200", w.Code)
+	m.Profiler = true
+	if w := get(m.Handler(), "/debug/pprof/goroutine?debug=1"); w.Code != http.StatusOK {
+		t.Errorf("with the profiler on, a profile answered %d, want 200", w.Code)
+	}
+	if w := get(m.Handler(), "/debug/pprof/cmdline"); w.Code != http.StatusNotFound {
+		t.Errorf("answered %d %s, want 404: flags may hold a password", w.Code, w.Body)
 	}
 }
 
