@@ -207,7 +207,7 @@ func (s *server) eventWithPayload(ctx context.Context, who caller, id string) (e
 
 func bodyJSON(contentType string, p eventhook.Payload) json.RawMessage {
 	v := payload.New(payload.Block(p.Headers), contentType, p.Body)
-	if v.JSON() == nil && !payload.IsText(p.Body) {
+	if v.JSON() == nil && !payload.IsText(v.Content()) {
 		return json.RawMessage("null")
 	}
 	return v.Render()
