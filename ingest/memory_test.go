@@ -78,7 +78,7 @@ func TestSlowSendersToOneSourceDoNotShedAnother(t *testing.T) {
 
 // Whatever a request's end, it lets go of what it held.
 func TestMemoryIsLetGo(t *testing.T) {
-	r := newRig(t, inFlight(2<<20), limit(1_000_000, 1_000_000, 1_000_000), forgeriesOf(1, 1))
+	r := newRig(t, inFlight(5<<19), limit(1_000_000, 1_000_000, 1_000_000), forgeriesOf(1, 1))
 	large := strings.Repeat("x", 1<<20)
 	for _, c := range []struct {
 		r    func() *http.Request

@@ -66,6 +66,7 @@ type endpoint struct {
 	bodyLimit    int
 	methods      []string // of events
 	jsonFirst    bool     // a body that begins as JSON does is JSON
+	verifyCost   func(contentType string, body []byte) int
 	shaker
 }
 
@@ -83,7 +84,7 @@ const snapshotAge = 10 * time.Minute
 const loadsAtOnce = 4
 
 func newSnapshot(config Config, deps Deps) *snapshot.Cache[address, *endpoint] {
-	room, kept := make(chan struct{}, loadsAtOnce), newLimitsKeeper(config.CachedSources)
+	room, kept := make(chan struct{}, loadsAtOnce), newLimitsKeeper(config.CachedSources, config.InFlightBytes)
 	return snapshot.New(config.CachedSources, snapshotAge, deps.Now, func(ctx context.Context, a address) (*endpoint, error) {
 		select {
 		case room <- struct{}{}:
@@ -102,7 +103,7 @@ func newSnapshot(config Config, deps Deps) *snapshot.Cache[address, *endpoint] {
 		if err != nil {
 			return nil, fmt.Errorf("source %s/%s: %w", s.TenantSlug, s.Slug, err)
 		}
-		e.limits = kept.of(s, config.InFlightBytes)
+		e.limits = kept.of(s)
 		if deps.Meter != nil {
 			e.account, err = deps.Meter.Open(ctx, s)
 		}
@@ -131,6 +132,7 @@ func newEndpoint(s eventhook.Source, publicURL string, keys verify.Keys) (*endpo
 	if e.verifier, err = resolved.New(keys); err != nil {
 		return nil, err
 	}
+	e.verifyCost = resolved.Config.Cost
 	preset := resolved.Preset
 	e.jsonFirst = preset.ID != "" && resolved.Config.Path == "" // else its verifier has read it by its type
 	e.shaker, e.methods = newShaker(resolved), postOnly

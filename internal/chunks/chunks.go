@@ -26,7 +26,7 @@ const (
 	most  = 64 << 10
 )
 
-// Buffer is a stream being read. The caller owns the memory that it has taken
+// Buffer is a stream being read; Start begins. The caller owns the memory that it has taken
 // from the Account, and gives it back in the end. Not safe for concurrent use.
 type Buffer struct {
 	account Account
@@ -36,12 +36,12 @@ type Buffer struct {
 	size    int // bytes in full
 }
 
-// New returns a Buffer whose first chunk is prefix, with room for at least
-// room more bytes. limit bounds the bytes read after the prefix.
-func New(account Account, prefix []byte, room, limit int) (*Buffer, error) {
-	b := &Buffer{account: account, limit: len(prefix) + limit}
+// Start makes prefix the first chunk, with room for at least room more bytes.
+// limit bounds the bytes read after the prefix. Call it first, and once.
+func (b *Buffer) Start(account Account, prefix []byte, room, limit int) error {
+	b.account, b.limit = account, len(prefix)+limit
 	b.last = slices.Grow(prefix, room)
-	return b, account.Take(cap(b.last))
+	return account.Take(cap(b.last))
 }
 
 // Read reads r to its end. announced is the number of bytes that r should

@@ -39,8 +39,8 @@ func TestMemoryFollowsTheBytesThatCame(t *testing.T) {
 	for sent := 1; sent < 3<<20; sent += sent/7 + 1 {
 		for _, announced := range []int{-1, 8 << 20} {
 			a := &account{room: 1 << 30}
-			b, err := chunks.New(a, nil, 1<<10, 8<<20)
-			if err != nil {
+			var b chunks.Buffer
+			if err := b.Start(a, nil, 1<<10, 8<<20); err != nil {
 				t.Fatal(err)
 			}
 			if err := b.Read(stalled(sent), announced); !errors.Is(err, errFull) {
@@ -61,7 +61,8 @@ func TestTheWholeStreamIsRead(t *testing.T) {
 				"whole": bytes.NewReader(want[4:]), "with its end": iotest.DataErrReader(bytes.NewReader(want[4:])), "in halves": iotest.HalfReader(bytes.NewReader(want[4:])),
 			} {
 				a := &account{room: 1 << 30}
-				b, _ := chunks.New(a, []byte("head"), 1024, size)
+				var b chunks.Buffer
+				_ = b.Start(a, []byte("head"), 1024, size)
 				if err := b.Read(r, announced); err != nil {
 					t.Fatalf("%d bytes, %s: %v", size, name, err)
 				}
@@ -80,7 +81,8 @@ func TestTheWholeStreamIsRead(t *testing.T) {
 func TestOneByteTooManyIsRefused(t *testing.T) {
 	for _, size := range []int{10, 5000, 100_000} {
 		a := &account{room: 1 << 30}
-		b, _ := chunks.New(a, []byte("head"), 8, size-1)
+		var b chunks.Buffer
+		_ = b.Start(a, []byte("head"), 8, size-1)
 		if err := b.Read(strings.NewReader(strings.Repeat("x", size)), -1); !errors.Is(err, chunks.ErrTooLong) {
 			t.Errorf("%d bytes, one too many: got %v", size, err)
 		}
@@ -92,12 +94,14 @@ func TestOneByteTooManyIsRefused(t *testing.T) {
 func TestTheAccountIsAskedFirst(t *testing.T) {
 	const size = 1 << 20
 	a := &account{room: size / 2}
-	b, _ := chunks.New(a, nil, 1024, size)
+	var b chunks.Buffer
+	_ = b.Start(a, nil, 1024, size)
 	if err := b.Read(strings.NewReader(strings.Repeat("x", size)), size); !errors.Is(err, errFull) {
 		t.Errorf("reading: got %v, want the account's error", err)
 	}
 	a = &account{room: size + size/2}
-	b, _ = chunks.New(a, nil, 1024, size)
+	b = chunks.Buffer{}
+	_ = b.Start(a, nil, 1024, size)
 	if err := b.Read(strings.NewReader(strings.Repeat("x", size)), size); err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +109,8 @@ func TestTheAccountIsAskedFirst(t *testing.T) {
 		t.Errorf("joining: got %v, want the account's error", err)
 	}
 	a = &account{room: 3 * size}
-	b, _ = chunks.New(a, nil, 1024, size)
+	b = chunks.Buffer{}
+	_ = b.Start(a, nil, 1024, size)
 	_ = b.Read(strings.NewReader(strings.Repeat("x", size)), size)
 	if _, err := b.Join(); err != nil || a.peak < 2*size {
 		t.Errorf("joining: %v, at most %d bytes were counted, want the chunks and the copy, %d", err, a.peak, 2*size)

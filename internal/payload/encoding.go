@@ -81,7 +81,8 @@ func decodeBy(open func(io.Reader) (io.ReadCloser, error), body []byte, limit in
 		return nil, ErrBroken
 	}
 	taken := &counter{account: account}
-	b, err := chunks.New(taken, nil, min(len(body), limit)+1, limit)
+	var b chunks.Buffer
+	err = b.Start(taken, nil, min(len(body), limit)+1, limit)
 	if err == nil {
 		err = b.Read(brokenReader{r}, -1)
 	}
