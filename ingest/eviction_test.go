@@ -116,7 +116,7 @@ func TestStalledSendersDoNotShedTheWebhooksOfOthers(t *testing.T) {
 
 // A sender holds little more than it has sent, wherever it stalls.
 func TestAStalledSenderHoldsWhatItSent(t *testing.T) {
-	for _, sent := range []int{1, 18 << 10, 34 << 10, 66 << 10, 130 << 10, 258 << 10, 514 << 10, 530 << 10} {
+	for _, sent := range []int{1, 18 << 10, 35 << 10, 69 << 10, 137 << 10, 273 << 10, 545 << 10} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t, open)
 			u := r.upload("crm", "198.51.100.1", 1<<20, sent)
