@@ -142,7 +142,9 @@ func TestTheSlowestIsEvictedFirst(t *testing.T) {
 		}
 		list[0].send(70 << 10) // it goes on
 		synctest.Wait()
-		next := func(i int) *upload { return r.upload(fmt.Sprintf("s%d", i), fmt.Sprintf("192.0.2.%d", i), 1<<20, 1000<<10) }
+		next := func(i int) *upload {
+			return r.upload(fmt.Sprintf("s%d", i), fmt.Sprintf("192.0.2.%d", i), 1<<20, 1000<<10)
+		}
 		fresh := next(7)
 		want := func(step string, evicted ...int) {
 			t.Helper()

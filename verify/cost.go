@@ -12,9 +12,9 @@ import (
 func (c Config) Cost(contentType string, body []byte) int {
 	const (
 		signedAdd = 64 << 10 // of the other parts of what is signed
-		fields    = 3       // copies: of fields, and of the message that they are part of
-		sns       = 16      // the same, of a message whose fields are read one by one
-		forms     = 12      // copies of a form's names and values, sorted and after the URL
+		fields    = 3        // copies: of fields, and of the message that they are part of
+		sns       = 16       // the same, of a message whose fields are read one by one
+		forms     = 12       // copies of a form's names and values, sorted and after the URL
 		perField  = 100
 		most      = 10_000 // fields of a form
 	)
