@@ -199,7 +199,7 @@ func TestOutcomesAreAllThereAre(t *testing.T) {
 	all := ingest.Outcomes()
 	slices.Sort(all)
 	want := []ingest.Outcome{
-		"accepted", "address_not_allowed", "content_type_refused", "duplicate", "failed", "forgery_limited", "handshake",
+		"accepted", "address_not_allowed", "body_too_slow", "content_encoding_refused", "content_type_refused", "duplicate", "evicted", "failed", "forgery_limited", "handshake",
 		"handshake_malformed", "handshake_refused", "key_missing", "keys_unavailable",
 		"method_not_allowed", "not_found", "quota_exceeded", "rate_limited", "shed", "too_large", "unreadable", "unverified",
 	}

@@ -14,17 +14,19 @@ import (
 
 // Config bounds the accept path.
 type Config struct {
-	Writers         int           `koanf:"writers"`           // commits at once
-	BatchEvents     int           `koanf:"batch_events"`      // events in one commit, at most
-	BatchBytes      int           `koanf:"batch_bytes"`       // and their bytes
-	OverlapEvents   int           `koanf:"overlap_events"`    // so many must wait for a commit to begin beside another
-	QueueEvents     int           `koanf:"queue_events"`      // events that wait for a commit; more are shed
-	QueueBytes      int           `koanf:"queue_bytes"`       // and their bytes
-	InFlightBytes   int64         `koanf:"in_flight_bytes"`   // memory of requests being read or stored; more are shed
-	CommitTimeout   time.Duration `koanf:"commit_timeout"`    // then a commit has failed
-	CachedSources   int           `koanf:"cached_sources"`    // sources kept in memory
-	ForgeriesPerSec float64       `koanf:"forgeries_per_sec"` // refused requests answered 401, per client; more get 429
-	ForgeriesBurst  int           `koanf:"forgeries_burst"`
+	Writers          int           `koanf:"writers"`             // commits at once
+	BatchEvents      int           `koanf:"batch_events"`        // events in one commit, at most
+	BatchBytes       int           `koanf:"batch_bytes"`         // and their bytes
+	OverlapEvents    int           `koanf:"overlap_events"`      // so many must wait for a commit to begin beside another
+	QueueEvents      int           `koanf:"queue_events"`        // events that wait for a commit; more are shed
+	QueueBytes       int           `koanf:"queue_bytes"`         // and their bytes
+	InFlightBytes    int64         `koanf:"in_flight_bytes"`     // memory of requests being read or stored; more are shed
+	MinBodyRate      int           `koanf:"min_body_rate"`       // bytes of a body in a second, on average; slower ones are refused
+	MinBodyRateAfter time.Duration `koanf:"min_body_rate_after"` // before the rate counts
+	CommitTimeout    time.Duration `koanf:"commit_timeout"`      // then a commit has failed
+	CachedSources    int           `koanf:"cached_sources"`      // sources kept in memory
+	ForgeriesPerSec  float64       `koanf:"forgeries_per_sec"`   // refused requests answered 401, per client; more get 429
+	ForgeriesBurst   int           `koanf:"forgeries_burst"`
 	// UnverifiedWorkPerSec bounds the work for requests to one source that are
 	// not verified, in units of about 50 µs; a tenant has twice as much.
 	UnverifiedWorkPerSec int      `koanf:"unverified_work_per_sec"`
@@ -35,7 +37,7 @@ type Config struct {
 // DefaultConfig suits two cores and a database on the same machine.
 func DefaultConfig() Config {
 	return Config{Writers: 2, BatchEvents: 256, BatchBytes: 8 << 20, OverlapEvents: 128, QueueEvents: 10_000, QueueBytes: 128 << 20,
-		InFlightBytes: 256 << 20, CommitTimeout: 10 * time.Second, CachedSources: 100_000, ForgeriesPerSec: 20, ForgeriesBurst: 50,
+		InFlightBytes: 256 << 20, MinBodyRate: 1 << 10, MinBodyRateAfter: 5 * time.Second, CommitTimeout: 10 * time.Second, CachedSources: 100_000, ForgeriesPerSec: 20, ForgeriesBurst: 50,
 		UnverifiedWorkPerSec: 2000}
 }
 
@@ -48,7 +50,8 @@ func (c Config) Validate() eventhook.Faults {
 	}{
 		{"writers", int64(c.Writers), 1}, {"batch_events", int64(c.BatchEvents), 1}, {"batch_bytes", int64(c.BatchBytes), 1}, {"overlap_events", int64(c.OverlapEvents), 1},
 		{"queue_events", int64(c.QueueEvents), 1}, {"queue_bytes", int64(c.QueueBytes), 1},
-		{"in_flight_bytes", c.InFlightBytes, 2 * eventhook.LargestMaxBodyBytes}, // the largest, and others beside it
+		{"in_flight_bytes", c.InFlightBytes, 3 * eventhook.LargestMaxBodyBytes}, // the largest body, its copy, and others beside it
+		{"min_body_rate", int64(c.MinBodyRate), 0},
 		{"cached_sources", int64(c.CachedSources), 1}, {"forgeries_burst", int64(c.ForgeriesBurst), 1},
 		{"unverified_work_per_sec", int64(c.UnverifiedWorkPerSec), 100},
 	} {
@@ -61,6 +64,9 @@ func (c Config) Validate() eventhook.Faults {
 	}
 	if c.CommitTimeout < time.Second {
 		f.Add("commit_timeout", "%s, want at least 1s", c.CommitTimeout)
+	}
+	if c.MinBodyRateAfter < time.Second {
+		f.Add("min_body_rate_after", "%s, want at least 1s", c.MinBodyRateAfter)
 	}
 	f.Merge("", c.ValidateProxies())
 	return f

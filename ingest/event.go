@@ -2,12 +2,10 @@ package ingest
 
 import (
 	"bytes"
-	"context"
 	"net/http"
 	"time"
 
 	"github.com/eventhook/eventhook"
-	"github.com/eventhook/eventhook/internal/meter"
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
@@ -23,9 +21,8 @@ func (e *endpoint) typeOf(contentType string, body []byte) string {
 
 // event is what becomes of a request to the source: its key is "" if nothing
 // is at the source's paths.
-func (e *endpoint) event(header http.Header, raw eventhook.Payload, now time.Time) *eventhook.Event {
+func (e *endpoint) event(header http.Header, raw eventhook.Payload, view *payload.View, now time.Time) *eventhook.Event {
 	contentType := header.Get("Content-Type")
-	view := payload.New(meter.New(context.Background(), meter.EventLimit, nil), header, e.typeOf(contentType, raw.Body), raw.Body)
 	key, _ := view.FirstText(e.keyPaths)
 	eventType, _ := view.FirstText(e.typePaths)
 	trace, _ := Trace(header.Get("Traceparent"))

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/payload"
 	"github.com/eventhook/eventhook/verify"
 )
 
@@ -49,10 +50,16 @@ func Explain(ctx context.Context, s eventhook.Source, publicURL string, keys ver
 	sent, host := asReceived(r)
 	x := Explanation{Scheme: resolved.Scheme, CoversBody: resolved.Config.CoversBody(), Err: end.verifier.Verify(ctx, sent)}
 	head := appendHeaders(nil, host, sent.Header, end.redact)
-	x.Event = end.event(sent.Header, eventhook.Payload{Headers: head, Body: sent.Body}, sent.At)
+	view, viewErr := end.view(sent.Header, sent.Body, unlimited{})
+	if viewErr != nil {
+		view = payload.New(nil, sent.Header, "", sent.Body).WithContent(nil)
+	}
+	x.Event = end.event(sent.Header, eventhook.Payload{Headers: head, Body: sent.Body}, view, sent.At)
 	switch outcome, why := end.handshakeWith(sent, x.Err == nil); outcome {
 	case "":
-		x.Refused = end.wouldRefuse(sent, x.Event)
+		if x.Refused = end.wouldRefuse(sent, x.Event); viewErr != nil && x.Refused != OutcomeMethod {
+			x.Refused, x.RefusedWhy = OutcomeTooLarge, "its decoded body is larger than the source allows"
+		}
 	case OutcomeHandshake:
 		x.Handshake = resolved.Preset.Handshake
 	default:
@@ -96,6 +103,8 @@ func (e *endpoint) wouldRefuse(r *verify.Request, made *eventhook.Event) Outcome
 		return OutcomeHandshakeMalformed
 	case !e.accepts(r.Header.Get("Content-Type")):
 		return OutcomeContentType
+	case !decodes(r.Header):
+		return OutcomeEncoding
 	case made.IdempotencyKey == "" && e.source.RequireIdempotencyKey:
 		return OutcomeKeyMissing
 	}

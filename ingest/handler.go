@@ -9,13 +9,13 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
 	"golang.org/x/time/rate"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/chunks"
 	"github.com/eventhook/eventhook/internal/clients"
 	"github.com/eventhook/eventhook/internal/snapshot"
 	"github.com/eventhook/eventhook/internal/usage"
@@ -44,7 +44,7 @@ type Handler struct {
 	rejected  rejections
 
 	confirming chan struct{} // holds one for each confirmation under way
-	inFlight   atomic.Int64  // bytes of memory that requests hold
+	memory     *memory       // that requests hold
 	refusals   *rate.Limiter // of log lines about requests
 	faults     *rate.Limiter // and about what we failed at
 }
@@ -68,8 +68,8 @@ func NewHandler(config Config, deps Deps) *Handler {
 	const linesPerSecond, burst = 5, 20
 	h := &Handler{config: config, sources: newSnapshot(config, deps), fastly: newFastlyCache(deps), batcher: deps.Batcher,
 		observer: deps.Observer, learner: deps.Learner, confirm: deps.Confirm, log: deps.Log, now: deps.Now,
-		confirming: make(chan struct{}, confirmsAtOnce),
-		forgeries:  clients.NewBudget(config.ForgeriesPerSec, config.ForgeriesBurst), refusals: rate.NewLimiter(linesPerSecond, burst), faults: rate.NewLimiter(linesPerSecond, burst)}
+		confirming: make(chan struct{}, confirmsAtOnce), memory: newMemory(config, deps.Now),
+		forgeries: clients.NewBudget(config.ForgeriesPerSec, config.ForgeriesBurst), refusals: rate.NewLimiter(linesPerSecond, burst), faults: rate.NewLimiter(linesPerSecond, burst)}
 	var err error
 	if h.trusted, err = clients.ParseRanges(config.TrustedProxies); err != nil {
 		panic(err) // the config has been validated
@@ -115,6 +115,7 @@ type refused struct {
 	retryAfter time.Duration // 0: none is told
 	allow      string        // the methods that would be taken
 	silent     bool          // the answer has no body
+	closes     bool          // the connection cannot be used again
 	cause      error         // what we failed at, for the log
 	detail     string        // the verifier's words, for the source's people
 	bodySize   int           // of a body that was read to its end; see having
@@ -125,7 +126,7 @@ type refused struct {
 func (h *Handler) serve(c echo.Context) error {
 	r, w := c.Request(), c.Response().Writer
 	at := addressOf(r, c.Param("tenant"), c.Param("source"))
-	a, end, no := h.receive(r, at)
+	a, end, no := h.receive(w, r, at)
 	if no != nil {
 		h.observer.Answered(no.outcome, no.reason)
 		h.logRefusal(at, r, no)
@@ -149,7 +150,7 @@ type answered struct {
 // looked at before anything is read or verified, and used only by requests
 // that are genuine: whatever is refused before costs the provider nothing. The
 // source is returned, too, when it refuses; it is nil if there is none.
-func (h *Handler) receive(r *http.Request, at address) (a answered, end *endpoint, no *refused) {
+func (h *Handler) receive(w http.ResponseWriter, r *http.Request, at address) (a answered, end *endpoint, no *refused) {
 	end, no = h.find(r.Context(), at)
 	if no != nil {
 		return a, nil, no
@@ -161,16 +162,25 @@ func (h *Handler) receive(r *http.Request, at address) (a answered, end *endpoin
 	if no = end.admits(r, client, now); no != nil {
 		return a, end, no
 	}
-	raw, held, no := h.readRequest(r, end)
-	defer h.letGo(end.limits, held)
+	if r.ContentLength > int64(end.bodyLimit) {
+		return a, end, &refused{outcome: OutcomeTooLarge}
+	}
+	hold := h.memory.begin(w, r, end.limits, client, now)
+	defer hold.end()
+	raw, no := h.readRequest(r, end, hold)
 	if no != nil {
 		return a, end, no
 	}
 	c := challenge{h.signed(r, end, raw.Body, now), end, at, client}
+	cost := end.verifyCost(r.Header.Get("Content-Type"), raw.Body)
+	if hold.Take(cost) != nil {
+		return a, end, shed()
+	}
 	if a.reply, no = h.judge(r.Context(), c); a.reply != nil || no != nil {
 		return a, end, no
 	}
-	a.event, no = h.accept(r, raw, c)
+	hold.Give(cost)
+	a.event, no = h.accept(r, raw, c, hold)
 	return a, end, no
 }
 
@@ -186,6 +196,9 @@ func (e *endpoint) admits(r *http.Request, client netip.Addr, now time.Time) *re
 	bare := r.ContentLength == 0 && e.handshake.exists()
 	if !bare && !e.accepts(r.Header.Get("Content-Type")) {
 		return &refused{outcome: OutcomeContentType}
+	}
+	if !bare && !decodes(r.Header) {
+		return &refused{outcome: OutcomeEncoding}
 	}
 	return nil
 }
@@ -206,7 +219,7 @@ func (h *Handler) judge(ctx context.Context, c challenge) (*reply, *refused) {
 
 // accept stores the event of a verified request, if its tenant's quota has room
 // for it.
-func (h *Handler) accept(r *http.Request, raw eventhook.Payload, c challenge) (*eventhook.Event, *refused) {
+func (h *Handler) accept(r *http.Request, raw eventhook.Payload, c challenge, hold *holding) (*eventhook.Event, *refused) {
 	switch {
 	case !slices.Contains(c.end.methods, r.Method):
 		return nil, h.overdrawn(c.client, malformed("no webhook comes with this method, and it is no handshake")).having(raw.Body)
@@ -217,7 +230,7 @@ func (h *Handler) accept(r *http.Request, raw eventhook.Payload, c challenge) (*
 	if wait := c.end.limits.take(now); wait > 0 {
 		return nil, &refused{outcome: OutcomeRateLimited, retryAfter: wait}
 	}
-	e, no := h.event(r, c.end, raw, c.client, c.At)
+	e, no := h.event(r, raw, c, hold)
 	if no != nil {
 		return nil, no.having(raw.Body)
 	}
@@ -263,13 +276,23 @@ func notStored(err error) *refused {
 	return &refused{outcome: OutcomeFailed}
 }
 
-// event makes the event of a verified request.
-func (h *Handler) event(r *http.Request, end *endpoint, raw eventhook.Payload, client netip.Addr, now time.Time) (*eventhook.Event, *refused) {
-	e := end.event(r.Header, raw, now)
-	if e.IdempotencyKey == "" && end.source.RequireIdempotencyKey {
+// event makes the event of a verified request. Afterwards hold counts the raw
+// bytes alone.
+func (h *Handler) event(r *http.Request, raw eventhook.Payload, c challenge, hold *holding) (*eventhook.Event, *refused) {
+	before := hold.bytes
+	defer func() { hold.Give(int(hold.bytes - before)) }()
+	view, err := c.end.view(r.Header, raw.Body, hold)
+	switch {
+	case errors.Is(err, chunks.ErrTooLong):
+		return nil, &refused{outcome: OutcomeTooLarge}
+	case err != nil:
+		return nil, shed()
+	}
+	e := c.end.event(r.Header, raw, view, c.At)
+	if e.IdempotencyKey == "" && c.end.source.RequireIdempotencyKey {
 		return nil, &refused{outcome: OutcomeKeyMissing}
 	}
-	e.SourceIP = clients.Text(client)
+	e.SourceIP = clients.Text(c.client)
 	return e, nil
 }
 

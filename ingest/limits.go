@@ -1,7 +1,6 @@
 package ingest
 
 import (
-	"sync/atomic"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -17,8 +16,8 @@ type limits struct {
 	// unproven is the pace of handshakes that anybody may send. It is as large
 	// and apart, so that who sends many does not lock out the provider's events.
 	unproven pace
-	inFlight atomic.Int64 // bytes of memory that its requests hold
-	most     int64
+	memory   share  // of the source
+	tenant   *share // of the source's tenant
 }
 
 // pace is how often something may happen.
@@ -32,16 +31,15 @@ func newPace(l eventhook.RateLimit) pace {
 }
 
 // newLimits gives a source a share of the memory for requests, so that slow
-// senders to one do not shed the webhooks of the others, and always enough
-// for one webhook.
-func newLimits(s eventhook.Source, inFlightBytes int64) *limits {
-	const share, headers = 4, 512 << 10
+// senders to one source do not shed the webhooks of the others.
+func newLimits(s eventhook.Source, tenant *share, inFlightBytes int64) *limits {
 	l := s.RateLimit.WithDefaults()
 	return &limits{
 		setting:  s.RateLimit,
 		pace:     newPace(l),
 		unproven: newPace(l),
-		most:     max(inFlightBytes/share, int64(s.BodyLimit()+headers)),
+		memory:   share{most: inFlightBytes / sourceShare},
+		tenant:   tenant,
 	}
 }
 
@@ -70,27 +68,43 @@ func (p pace) take(now time.Time) time.Duration {
 
 // limitsKeeper keeps what is used of the limits when a source is loaded anew.
 type limitsKeeper struct {
-	bySource *lru.Cache[eventhook.SourceID, *limits]
+	inFlightBytes int64
+	bySource      *lru.Cache[eventhook.SourceID, *limits]
+	byTenant      *lru.Cache[eventhook.TenantID, *share]
 }
 
-func newLimitsKeeper(size int) limitsKeeper {
-	cache, err := lru.New[eventhook.SourceID, *limits](size)
+func newLimitsKeeper(size int, inFlightBytes int64) limitsKeeper {
+	sources, err := lru.New[eventhook.SourceID, *limits](size)
 	if err != nil {
 		panic(err) // the size is a positive number of ours
 	}
-	return limitsKeeper{cache}
+	tenants, err := lru.New[eventhook.TenantID, *share](size)
+	if err != nil {
+		panic(err)
+	}
+	return limitsKeeper{inFlightBytes, sources, tenants}
 }
 
 // of returns the limits of a source: new ones only if it is new or its
 // settings have changed.
-func (k limitsKeeper) of(s eventhook.Source, inFlightBytes int64) *limits {
-	fresh := newLimits(s, inFlightBytes)
+func (k limitsKeeper) of(s eventhook.Source) *limits {
+	fresh := newLimits(s, k.tenant(s.TenantID), k.inFlightBytes)
 	if l, ok, _ := k.bySource.PeekOrAdd(s.ID, fresh); ok {
-		if l.setting == fresh.setting && l.most == fresh.most {
+		if l.setting == fresh.setting {
 			k.bySource.Get(s.ID) // in use
 			return l
 		}
 		k.bySource.Add(s.ID, fresh)
+	}
+	return fresh
+}
+
+// tenant returns the share of the memory that all sources of a tenant have.
+func (k limitsKeeper) tenant(id eventhook.TenantID) *share {
+	fresh := &share{most: k.inFlightBytes / tenantShare}
+	if s, ok, _ := k.byTenant.PeekOrAdd(id, fresh); ok {
+		k.byTenant.Get(id) // in use
+		return s
 	}
 	return fresh
 }

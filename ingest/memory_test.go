@@ -1,8 +1,10 @@
 package ingest_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -20,11 +22,11 @@ func slowBody(n int, end <-chan struct{}) io.ReadCloser {
 	return io.NopCloser(io.MultiReader(strings.NewReader(strings.Repeat("x", n)), waiting))
 }
 
-// slowly sends n unsigned webhooks to acme/<slug> that hold size bytes each
-// until end.
+// slowly sends n unsigned webhooks to acme/<slug>, each from an address of its
+// own, that hold size bytes each until end.
 func (r *rig) slowly(slug string, n, size int, end <-chan struct{}) {
-	for range n {
-		req := webhook("")
+	for i := range n {
+		req := from(fmt.Sprintf("198.51.%s.%d:1", strconv.Itoa(len(slug)), i), webhook(""))
 		req.URL.Path, req.Body, req.ContentLength = ingest.Path("acme", slug), slowBody(size, end), -1
 		go r.send(req)
 	}
@@ -39,15 +41,19 @@ func largeBodies(s *eventhook.Source) { s.MaxBodyBytes = 4 << 20 }
 
 func TestWhatIsInFlightIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, open, largeBodies, inFlight(9<<20))
-		shop := newSource("acme", "shop")
-		open(&shop)
-		largeBodies(&shop)
-		r.sources.list = append(r.sources.list, shop)
+		r := newRig(t, open, largeBodies, inFlight(16<<20))
+		for _, slug := range []string{"shop", "store"} {
+			s := newSource("acme", slug)
+			open(&s)
+			largeBodies(&s)
+			r.sources.list = append(r.sources.list, s)
+		}
 		end := make(chan struct{})
 		r.slowly("crm", 1, 3<<20, end)
 		r.slowly("shop", 1, 3<<20, end)
-		w := r.send(webhook(strings.Repeat("x", 1<<20)))
+		large := chunked(webhook(strings.Repeat("x", 4<<20)))
+		large.URL.Path = ingest.Path("acme", "store")
+		w := r.send(large)
 		wantProblem(t, w, http.StatusServiceUnavailable, tooMuch)
 		wantHeader(t, w, "Retry-After", "1")
 		wantCount(t, "shed", r.observer.outcomes[ingest.OutcomeShed], 1)
@@ -78,7 +84,7 @@ func TestSlowSendersToOneSourceDoNotShedAnother(t *testing.T) {
 
 // Whatever a request's end, it lets go of what it held.
 func TestMemoryIsLetGo(t *testing.T) {
-	r := newRig(t, inFlight(2<<20), limit(1_000_000, 1_000_000, 1_000_000), forgeriesOf(1, 1))
+	r := newRig(t, inFlight(5<<19), limit(1_000_000, 1_000_000, 1_000_000), forgeriesOf(1, 1))
 	large := strings.Repeat("x", 1<<20)
 	for _, c := range []struct {
 		r    func() *http.Request

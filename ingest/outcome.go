@@ -30,6 +30,9 @@ const (
 	OutcomeForgeryLimit Outcome = "forgery_limited"
 	OutcomeFailed       Outcome = "failed"
 	OutcomeShed         Outcome = "shed"
+	OutcomeEvicted      Outcome = "evicted"
+	OutcomeTooSlow      Outcome = "body_too_slow"
+	OutcomeEncoding     Outcome = "content_encoding_refused"
 
 	OutcomeQuotaExceeded   Outcome = "quota_exceeded"
 	OutcomeKeysUnavailable Outcome = "keys_unavailable"
@@ -55,6 +58,9 @@ var refusals = map[Outcome]refusal{
 
 	OutcomeQuotaExceeded:   newRefusal(http.StatusTooManyRequests, overQuota),
 	OutcomeKeysUnavailable: newRefusal(http.StatusServiceUnavailable, "The keys that verify this request cannot be fetched now; send it again later."),
+	OutcomeEvicted:         newRefusal(http.StatusServiceUnavailable, "The body came slowly, and there was too much load; send it again later."),
+	OutcomeTooSlow:         newRefusal(http.StatusBadRequest, "The request body came too slowly."),
+	OutcomeEncoding:        newRefusal(http.StatusUnsupportedMediaType, "The content encoding is not supported; send gzip, deflate or none."),
 
 	OutcomeHandshakeMalformed: newRefusal(http.StatusBadRequest, "This is no handshake that this source could answer."),
 	OutcomeHandshakeRefused:   newRefusal(http.StatusForbidden, "This source does not answer this handshake."),
@@ -64,7 +70,7 @@ var refusals = map[Outcome]refusal{
 // request was, not for what we could not do.
 func (o Outcome) isCounted() bool {
 	switch o {
-	case OutcomeAccepted, OutcomeDuplicate, OutcomeHandshake, OutcomeNotFound, OutcomeFailed, OutcomeShed:
+	case OutcomeAccepted, OutcomeDuplicate, OutcomeHandshake, OutcomeNotFound, OutcomeFailed, OutcomeShed, OutcomeEvicted:
 		return false
 	default:
 		return true
@@ -119,6 +125,9 @@ func refuse(w http.ResponseWriter, no *refused) {
 		r = quotaRefusal(no.over)
 	}
 	h := w.Header()
+	if no.closes {
+		h.Set("Connection", "close")
+	}
 	if no.allow != "" {
 		h.Set("Allow", no.allow)
 	}

@@ -211,3 +211,6 @@ func (r *rig) wantStored(t *testing.T, want int) {
 	t.Helper()
 	wantCount(t, "stored events", len(r.store.stored()), want)
 }
+
+// bodyHMAC signs the field a of a body.
+var bodyHMAC = verify.Config{Type: "body_hmac", Path: "sig", Signed: "{field.a}", Secrets: []string{secret}}

@@ -74,6 +74,7 @@ type endpoint struct {
 	bodyLimit    int
 	methods      []string // of events
 	jsonFirst    bool     // a body that begins as JSON does is JSON
+	verifyCost   func(contentType string, body []byte) int
 	shaker
 }
 
@@ -91,7 +92,7 @@ const snapshotAge = 10 * time.Minute
 const loadsAtOnce = 4
 
 func newSnapshot(config Config, deps Deps) *snapshot.Cache[address, *endpoint] {
-	room, kept, shares := make(chan struct{}, loadsAtOnce), newLimitsKeeper(config.CachedSources), newSharesKeeper(config)
+	room, kept, shares := make(chan struct{}, loadsAtOnce), newLimitsKeeper(config.CachedSources, config.InFlightBytes), newSharesKeeper(config)
 	return snapshot.New(config.CachedSources, snapshotAge, deps.Now, func(ctx context.Context, a address) (*endpoint, error) {
 		select {
 		case room <- struct{}{}:
@@ -113,7 +114,7 @@ func newSnapshot(config Config, deps Deps) *snapshot.Cache[address, *endpoint] {
 		for _, fault := range verify.FaultsOfNew(eventhook.Secret{}, s.Verifier) {
 			deps.Log.Warn("a source's verifier should be changed", "tenant", s.TenantSlug, "source", s.Slug, "setting", fault.Location, "why", fault.Message)
 		}
-		e.limits, e.work = kept.of(s, config.InFlightBytes), shares.of(s)
+		e.limits, e.work = kept.of(s), shares.of(s)
 		if deps.Meter != nil {
 			e.account, err = deps.Meter.Open(ctx, s)
 		}
@@ -145,6 +146,7 @@ func newEndpoint(s eventhook.Source, publicURL string, keys verify.Keys) (*endpo
 	if e.verifier, err = resolved.New(keys); err != nil {
 		return nil, err
 	}
+	e.verifyCost = resolved.Config.Cost
 	preset := resolved.Preset
 	e.jsonFirst = preset.ID != "" && resolved.Config.Path == "" // else its verifier has read it by its type
 	e.shaker, e.methods = newShaker(resolved), postOnly

@@ -78,7 +78,7 @@ func (s *subject) decodedCloudEvent() (any, error) {
 	if s.cloud != nil {
 		return s.cloud, nil
 	}
-	if len(s.Event.Body) > mostExpressed {
+	if len(s.View.Content()) > mostExpressed {
 		return nil, errTooLarge
 	}
 	var cloud any = map[string]any{}
@@ -94,7 +94,7 @@ func (s *subject) decodedCloudEvent() (any, error) {
 
 // rendered is the body as JSON.
 func (s *subject) rendered() ([]byte, error) {
-	if len(s.Event.Body) > mostExpressed {
+	if len(s.View.Content()) > mostExpressed {
 		return nil, errTooLarge
 	}
 	return s.View.Render(), nil

@@ -219,7 +219,7 @@ func (s *server) eventWithPayload(ctx context.Context, who caller, id string, we
 
 func bodyJSON(contentType string, p eventhook.Payload) json.RawMessage {
 	v := payload.New(nil, payload.Block(p.Headers), contentType, p.Body)
-	if v.JSON() == nil && !payload.IsText(p.Body) {
+	if v.JSON() == nil && !payload.IsText(v.Content()) {
 		return json.RawMessage("null")
 	}
 	return v.Render()
@@ -257,6 +257,7 @@ func viewAction(a eventhook.Action) actionView {
 
 type payloadAnswer struct {
 	ContentType string `header:"Content-Type"`
+	Encoding    string `header:"X-Eventhook-Content-Encoding" doc:"The content encoding of the bytes, if they have one. Content-Encoding itself is not set: clients would decode the body, which would no longer be the one that was signed."`
 	NoSniff     string `header:"X-Content-Type-Options"`
 	Disposition string `header:"Content-Disposition"`
 	Body        []byte
@@ -274,5 +275,6 @@ func (s *server) readPayload(ctx context.Context, who caller, in *EventPath) (*p
 	if contentType == "" || strings.ContainsAny(contentType, "\r\n\x00") {
 		contentType = "application/octet-stream"
 	}
-	return &payloadAnswer{ContentType: contentType, NoSniff: "nosniff", Disposition: "attachment", Body: p.Body}, nil
+	encoding, _ := payload.Encoding(payload.Block(p.Headers).Get("Content-Encoding"))
+	return &payloadAnswer{ContentType: contentType, Encoding: encoding, NoSniff: "nosniff", Disposition: "attachment", Body: p.Body}, nil
 }

@@ -1,9 +1,12 @@
 package api_test
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -129,6 +132,9 @@ func TestBodiesAndHeadersAreShown(t *testing.T) {
 		{"text with a NUL", "text/plain", "", "a\x00b", `"a\u0000b"`, `{}`},
 		{"bytes", "application/octet-stream", "", "\xff\xfe\x00", `null`, `{}`},
 		{"nothing", "", "", "", `null`, `{}`},
+		{"gzip", "application/json", "Content-Encoding: gzip\r\n", gzipped(`{"a":1}`), `{"a":1}`, `{"Content-Encoding":"gzip"}`},
+		{"gzip of bytes", "application/octet-stream", "Content-Encoding: gzip\r\n", gzipped("\xff\xfe\x00"), `null`, `{"Content-Encoding":"gzip"}`},
+		{"gzip that is none", "application/json", "Content-Encoding: gzip\r\n", `{"a":1}`, `{"a":1}`, `{"Content-Encoding":"gzip"}`},
 		{"headers, as they were kept", "text/plain", "Authorization: [redacted]\r\nX-A: b\r\n", "x", `"x"`, `{"Authorization":"[redacted]","X-A":"b"}`},
 		{"headers that were repeated", "text/plain", "X-A: 1\r\nX-B: 2\r\nX-A: 3\r\n", "x", `"x"`, `{"X-A":"1, 3","X-B":"2"}`},
 		{"headers that are no text", "text/plain", "X-A: \xff\r\nX-Empty: \r\n", "x", `"x"`, `{"X-A":"�","X-Empty":""}`},
@@ -150,8 +156,20 @@ func TestBodiesAndHeadersAreShown(t *testing.T) {
 			if got := a.Body.String(); got != c.body {
 				t.Errorf("payload: got %q, want exactly %q", got, c.body)
 			}
+			wantEncoding := map[bool]string{true: "gzip"}[strings.HasPrefix(c.headers, "Content-Encoding: gzip")]
+			if got := a.Header(); got.Get("X-Eventhook-Content-Encoding") != wantEncoding || got.Get("Content-Encoding") != "" {
+				t.Errorf("payload: got the headers %v, want the encoding %q, and no Content-Encoding", got, wantEncoding)
+			}
 		})
 	}
+}
+
+func gzipped(text string) string {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, _ = io.WriteString(w, text)
+	_ = w.Close()
+	return b.String()
 }
 
 func TestPayloadIsNoPageOfOurs(t *testing.T) {

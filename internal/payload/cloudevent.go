@@ -105,7 +105,7 @@ func (v *View) binaryEvent() []byte {
 			a.add(name, text)
 		}
 	}
-	if len(v.body) == 0 {
+	if len(v.Content()) == 0 {
 		return a.with(nil)
 	}
 	return a.with((&View{webhook: v.webhook}).Render())

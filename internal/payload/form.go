@@ -34,7 +34,12 @@ func formJSON(body []byte, charset string) ([]byte, error) {
 		}
 		fields = append(fields, field[string]{name, value})
 	}
-	return appendObject(nil, fields, AppendText), nil
+	const marks = len(`"":"",`)
+	size := len(`{}`)
+	for _, f := range fields {
+		size += written([]byte(f.name)) + written([]byte(f.value)) + marks
+	}
+	return appendObject(make([]byte, 0, size), fields, AppendText), nil
 }
 
 func formText(s, charset string) (string, error) {
@@ -74,11 +79,12 @@ func multipartJSON(body []byte, boundary string) ([]byte, error) {
 		return nil, errCutShort
 	}
 	var fields []field[part]
+	size, copying := len(`{}`), make([]byte, 4<<10)
 	r := multipart.NewReader(bytes.NewReader(body), boundary)
 	for n := 0; ; n++ {
 		p, err := r.NextPart()
 		if err == io.EOF { //nolint:errorlint // one that is wrapped says that the last boundary is missing
-			return appendObject(nil, fields, appendPart), nil
+			return appendObject(make([]byte, 0, size), fields, appendPart), nil
 		}
 		if err != nil {
 			return nil, errNoParts
@@ -86,24 +92,27 @@ func multipartJSON(body []byte, boundary string) ([]byte, error) {
 		if n == maxParts || sizeOf(p.Header) > maxPartHeaderBytes {
 			return nil, errManyParts
 		}
-		shown, err := readPart(p)
+		shown, err := readPart(p, copying)
 		if err != nil {
 			return nil, errNoParts
 		}
 		if name := p.FormName(); name != "" {
+			const marks = len(`"":{"content_type":"","filename":"","size":1000000000},`)
+			size += written([]byte(name)) + written([]byte(shown.text)) + written([]byte(shown.media)) + marks
 			fields = append(fields, field[part]{name, shown})
 		}
 	}
 }
 
-func readPart(p *multipart.Part) (shown part, err error) {
+// readPart copies by way of a buffer that all parts of a form share.
+func readPart(p *multipart.Part, copying []byte) (shown part, err error) {
 	if p.FormName() == "" || p.FileName() != "" {
 		shown = part{isFile: true, text: p.FileName(), media: p.Header.Get("Content-Type")}
-		shown.size, err = io.Copy(io.Discard, p)
+		shown.size, err = io.Copy(io.Discard, p) // which pools its buffers
 		return shown, err
 	}
 	var text strings.Builder
-	_, err = io.Copy(&text, p)
+	_, err = io.CopyBuffer(&text, p, copying)
 	return part{text: text.String()}, err
 }
 

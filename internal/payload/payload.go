@@ -59,6 +59,8 @@ type webhook struct {
 	header       Header
 	contentType  string
 	body         []byte
+	decoded      []byte // body without its content encoding
+	isDecoded    bool
 	json         []byte
 	isParsed     bool
 	rendered     []byte
@@ -84,12 +86,13 @@ func (v *View) Header(name string) string { return v.header.Get(name) }
 // JSON is the JSON view of the body, nil if it has none: JSON itself, XML, a
 // form or multipart form as an object of its fields (files as name, size and
 // type). A body of no or of plain text type is JSON if it reads as such. What
-// is malformed, or beyond the bounds of its kind, has no view.
+// is malformed, or beyond the bounds of its kind, has no view. A body in a
+// content encoding is decoded before.
 func (v *View) JSON() json.RawMessage {
 	if !v.isParsed {
 		v.isParsed = true
-		if v.meter.UseBytes(parsingWork(v.contentType)*len(v.body)) == nil {
-			v.json, _ = toJSON(v.contentType, v.body)
+		if content := v.Content(); v.meter.UseBytes(parsingWork(v.contentType)*len(content)) == nil {
+			v.json, _ = toJSON(v.contentType, content)
 		}
 	}
 	return v.json
@@ -179,13 +182,13 @@ func (v *View) render() []byte {
 	if view := v.JSON(); view != nil {
 		return view
 	}
-	if len(v.body) == 0 || v.meter.UseBytes(2*len(v.body)) != nil {
+	if content := v.Content(); len(content) == 0 || v.meter.UseBytes(2*len(content)) != nil {
 		return []byte("null")
 	}
-	if text, ok := textOf(v.contentType, v.body); ok {
+	if text, ok := textOf(v.contentType, v.Content()); ok {
 		return AppendText(nil, text)
 	}
-	return marshal(map[string][]byte{"base64": v.body})
+	return marshal(map[string][]byte{"base64": v.Content()})
 }
 
 // textOf is a body as text: UTF-8, or what its content type says it is.

@@ -33,16 +33,16 @@ var (
 // JSON it reads the body each time.
 func (v *View) Unread() (why, where string) {
 	media := mediaType(v.contentType)
-	if media == formMedia && looksLikeJSON(v.body) && json.Valid(v.body) {
+	if media == formMedia && looksLikeJSON(v.Content()) && json.Valid(v.Content()) {
 		return "the body is JSON, and its content type says that it is a form", ""
 	}
 	if v.JSON() != nil {
 		return "", ""
 	}
-	if v.meter.UseBytes(2*parsingWork(v.contentType)*len(v.body)) != nil {
+	if v.meter.UseBytes(2*parsingWork(v.contentType)*len(v.Content())) != nil {
 		return "", ""
 	}
-	_, err := toJSON(v.contentType, v.body)
+	_, err := toJSON(v.contentType, v.Content())
 	why, where = v.whyNone(media, err)
 	return "the body could not be read: " + why, where
 }
@@ -51,7 +51,7 @@ func (v *View) Unread() (why, where string) {
 func (v *View) whyNone(media string, err error) (why, where string) {
 	syntax, isSyntax := errors.AsType[*xml.SyntaxError](err)
 	switch {
-	case len(v.body) == 0:
+	case len(v.Content()) == 0:
 		return "it is empty", ""
 	case errors.Is(err, errMedia):
 		return fmt.Sprintf("nothing of the content type %.100q is looked into", media), ""
@@ -59,8 +59,8 @@ func (v *View) whyNone(media string, err error) (why, where string) {
 		return errNoXML.Error(), fmt.Sprintf("at line %d", syntax.Line)
 	case !errors.Is(err, errNoJSON):
 		return err.Error(), ""
-	case IsJSON(media) || looksLikeJSON(v.body):
-		return err.Error(), whereJSON(v.body)
+	case IsJSON(media) || looksLikeJSON(v.Content()):
+		return err.Error(), whereJSON(v.Content())
 	case media == "":
 		return "it is not JSON, and has no content type", ""
 	}

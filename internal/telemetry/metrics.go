@@ -126,6 +126,12 @@ func (m *Metrics) WatchWaiting(waiting func() int) {
 	m.watch("accept_waiting_events", "Events that wait for a commit or are being committed.", waiting)
 }
 
+// WatchIngestMemory reads how many bytes the requests to the ingest URL hold
+// whenever the metrics are read. Call it once.
+func (m *Metrics) WatchIngestMemory(held func() int) {
+	m.watch("ingest_held_bytes", "Memory of requests to the ingest URL: bodies, their copies and what is made of them.", held)
+}
+
 // WatchCalls reads how many calls of http targets wait in memory, and how many
 // are under way, whenever the metrics are read. Call it once.
 func (m *Metrics) WatchCalls(calls func() (waiting, running int)) {

@@ -1,0 +1,120 @@
+package ingest_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"compress/zlib"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/ingest"
+)
+
+func packed(w interface {
+	io.WriteCloser
+	Reset(w io.Writer)
+}, text string) string {
+	var b bytes.Buffer
+	w.Reset(&b)
+	_, _ = io.WriteString(w, text)
+	_ = w.Close()
+	return b.String()
+}
+
+func gzipped(text string) string { return packed(gzip.NewWriter(io.Discard), text) }
+func zlibbed(text string) string { return packed(zlib.NewWriter(io.Discard), text) }
+
+func keyed(s *eventhook.Source) { s.IdempotencyKeyPaths = []string{"body.id"} }
+
+// An encoded body is verified and stored as it was sent, and decoded for its
+// key and its type.
+func TestAnEncodedBodyIsStoredAsSentAndReadDecoded(t *testing.T) {
+	const text = `{"id":"e1","type":"order.paid"}`
+	for _, c := range []struct{ encoding, body string }{
+		{"gzip", gzipped(text)}, {"x-gzip", gzipped(text)}, {"deflate", zlibbed(text)}, {"identity", text},
+	} {
+		r := newRig(t, keyed)
+		e := r.accepted(t, webhook(c.body, "Content-Type", "application/json", "Content-Encoding", c.encoding))
+		if string(e.Body) != c.body || e.BodySize != len(c.body) {
+			t.Errorf("%s: %d bytes are stored of size %d, want the %d that were sent", c.encoding, len(e.Body), e.BodySize, len(c.body))
+		}
+		if e.IdempotencyKey != "e1" || e.EventType != "order.paid" {
+			t.Errorf("%s: key %q and type %q, want those of the decoded body", c.encoding, e.IdempotencyKey, e.EventType)
+		}
+		if !strings.Contains(string(e.Headers), "Content-Encoding: "+c.encoding) {
+			t.Errorf("%s: the stored headers do not tell it: %s", c.encoding, e.Headers)
+		}
+	}
+}
+
+// The header is not signed. With another one, or without it, the same bytes
+// have the same key.
+func TestAnotherContentEncodingDoesNotChangeTheKey(t *testing.T) {
+	const text = `{"id":"e1"}`
+	for _, body := range []string{text, gzipped(text), zlibbed(text)} {
+		for _, encoding := range []string{"", "identity", "gzip", "x-gzip", "deflate"} {
+			r := newRig(t, keyed)
+			if e := r.accepted(t, webhook(body, "Content-Type", "application/json", "Content-Encoding", encoding)); e.IdempotencyKey != "e1" {
+				t.Errorf("%q with Content-Encoding %q: the key is %q, want e1", body[:2], encoding, e.IdempotencyKey)
+			}
+		}
+	}
+}
+
+func TestOtherContentEncodingsAreRefused(t *testing.T) {
+	for _, encodings := range [][]string{{"br"}, {"zstd"}, {"compress"}, {"gzip, gzip"}, {"gzip", "deflate"}, {"gzip", "identity"}} {
+		r := newRig(t)
+		body := &counted{Reader: strings.NewReader("x")}
+		req := webhook("x")
+		req.Body, req.Header["Content-Encoding"] = io.NopCloser(body), encodings
+		wantProblem(t, r.send(req), http.StatusUnsupportedMediaType, "The content encoding is not supported; send gzip, deflate or none.")
+		wantCount(t, fmt.Sprintf("%v: reads of the body", encodings), body.reads, 0)
+		wantCount(t, "outcome", r.observer.outcomes[ingest.OutcomeEncoding], 1)
+	}
+}
+
+// A body that is larger than the source's limit when decoded is refused, after
+// it was verified: who is not known makes no work.
+func TestADecompressionBombIsRefused(t *testing.T) {
+	small := func(s *eventhook.Source) { s.MaxBodyBytes = 64 << 10 }
+	bomb := gzipped(strings.Repeat(" ", 64<<20))
+	r := newRig(t, small, inFlight(8<<20))
+	wantProblem(t, r.send(webhook(bomb, "Content-Encoding", "gzip")), http.StatusRequestEntityTooLarge, "The body is larger than this source allows.")
+	forged := forgery(bomb)
+	forged.Header.Set("Content-Encoding", "gzip")
+	wantProblem(t, r.send(forged), http.StatusUnauthorized, unverified)
+	r.wantStored(t, 0)
+	if held := r.handler.Held(); held != 0 {
+		t.Errorf("after the answers %d bytes are held, want 0", held)
+	}
+	r.accepted(t, webhook(gzipped(strings.Repeat(" ", 64<<10)), "Content-Encoding", "gzip"))
+	if e := r.accepted(t, webhook(bomb[:60_000])); e.IdempotencyKey != "" { // no header: a file, perhaps
+		t.Errorf("the key is %q", e.IdempotencyKey)
+	}
+}
+
+// Decoded bytes count: without room for them the request is shed.
+func TestDecodedBytesCount(t *testing.T) {
+	large := func(s *eventhook.Source) { s.MaxBodyBytes = 8 << 20 }
+	r := newRig(t, large, inFlight(4<<20))
+	wantProblem(t, r.send(webhook(gzipped(strings.Repeat(" ", 8<<20)), "Content-Encoding", "gzip")), http.StatusServiceUnavailable, tooMuch)
+	r.accepted(t, webhook(gzipped(strings.Repeat(" ", 1<<20)), "Content-Encoding", "gzip"))
+	if held := r.handler.Held(); held != 0 {
+		t.Errorf("after the answers %d bytes are held, want 0", held)
+	}
+}
+
+// A genuine body that is not in its encoding is stored as it is.
+func TestABrokenEncodingIsStored(t *testing.T) {
+	r := newRig(t, func(s *eventhook.Source) { s.EventTypePaths = []string{"body.type", "header.x-topic"} })
+	body := gzipped(`{"type":"order.paid"}`)
+	body = body[:len(body)-3]
+	e := r.accepted(t, webhook(body, "Content-Type", "application/json", "Content-Encoding", "gzip", "X-Topic", "orders"))
+	if string(e.Body) != body || e.EventType != "orders" {
+		t.Errorf("%d bytes and type %q, want the %d bytes and the header's type", len(e.Body), e.EventType, len(body))
+	}
+}

@@ -1,0 +1,69 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/eventhook/eventhook/internal/chunks"
+	"github.com/eventhook/eventhook/internal/meter"
+	"github.com/eventhook/eventhook/internal/payload"
+)
+
+// decodes reports whether the source takes a request's content encoding:
+// gzip, deflate or none, and one at most.
+func decodes(header http.Header) bool {
+	values := header["Content-Encoding"]
+	if len(values) == 0 {
+		return true
+	}
+	_, ok := payload.Encoding(strings.Join(values, ","))
+	return ok && len(values) == 1
+}
+
+// view looks into a request for its key and its type. account counts the memory
+// of the decoded body and its JSON view. The error is chunks.ErrTooLong for a
+// body that is larger than the source's limit when decoded, or the account's.
+func (e *endpoint) view(header http.Header, body []byte, account chunks.Account) (*payload.View, error) {
+	content, err := e.content(header.Get("Content-Encoding"), body, account)
+	if err != nil {
+		return nil, err
+	}
+	contentType := e.typeOf(header.Get("Content-Type"), content)
+	if len(content) > smallBody || !payload.IsJSON(contentType) {
+		if err := account.Take(payload.Cost(contentType, content)); err != nil {
+			return nil, err
+		}
+	}
+	return payload.New(meter.New(context.Background(), meter.EventLimit, nil), header, contentType, body).WithContent(content), nil
+}
+
+// content is the body without its content encoding, or as it is when it is not
+// in that. The header is seldom signed: a body that begins as gzip or zlib does
+// is decoded whatever the header says, so that a captured request that is sent
+// again without it has the same key.
+func (e *endpoint) content(header string, body []byte, account chunks.Account) ([]byte, error) {
+	announced, _ := payload.Encoding(header)
+	encoding := payload.EncodingOf(body)
+	if encoding == "" {
+		encoding = announced
+	}
+	if encoding == "" {
+		return body, nil
+	}
+	decoded, err := payload.Decode(encoding, body, e.bodyLimit, account)
+	switch {
+	case err == nil:
+		return decoded, nil
+	case errors.Is(err, payload.ErrBroken), announced == "" && errors.Is(err, chunks.ErrTooLong):
+		return body, nil
+	}
+	return nil, err
+}
+
+// unlimited is the account of requests that are only explained.
+type unlimited struct{}
+
+func (unlimited) Take(int) error { return nil }
+func (unlimited) Give(int)       {}

@@ -1,0 +1,180 @@
+package payload_test
+
+import (
+	"bytes"
+	"compress/flate"
+	"compress/gzip"
+	"compress/zlib"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/eventhook/eventhook/internal/chunks"
+	"github.com/eventhook/eventhook/internal/payload"
+)
+
+func encode(t testing.TB, open func(io.Writer) (io.WriteCloser, error), text string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := open(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.WriteString(w, text)
+	_ = w.Close()
+	return b.Bytes()
+}
+
+func gzipped(t testing.TB, text string) []byte {
+	return encode(t, func(w io.Writer) (io.WriteCloser, error) { return gzip.NewWriter(w), nil }, text)
+}
+
+func zlibbed(t testing.TB, text string) []byte {
+	return encode(t, func(w io.Writer) (io.WriteCloser, error) { return zlib.NewWriter(w), nil }, text)
+}
+
+func deflated(t testing.TB, text string) []byte {
+	return encode(t, func(w io.Writer) (io.WriteCloser, error) { return flate.NewWriter(w, flate.BestCompression) }, text)
+}
+
+func TestContentEncodings(t *testing.T) {
+	for _, c := range []struct {
+		value, name string
+		ok          bool
+	}{
+		{"", "", true}, {"identity", "", true}, {"gzip", "gzip", true}, {"GZIP", "gzip", true}, {" x-gzip ", "gzip", true}, {"deflate", "deflate", true},
+		{"identity, gzip", "gzip", true}, {"br", "", false}, {"zstd", "", false}, {"gzip, gzip", "", false}, {"deflate,gzip", "", false}, {"gzip;q=1", "", false},
+	} {
+		if name, ok := payload.Encoding(c.value); name != c.name || ok != c.ok {
+			t.Errorf("%q: got %q, %v, want %q, %v", c.value, name, ok, c.name, c.ok)
+		}
+	}
+}
+
+// The view is that of the decoded body, paths and what targets hand over too;
+// the hash is that of the bytes as they were sent.
+func TestAnEncodedBodyIsDecodedForItsView(t *testing.T) {
+	const text = `{"id":"e1","n":1}`
+	for name, c := range map[string]struct {
+		encoding string
+		body     []byte
+		want     string
+	}{
+		"gzip":                     {"gzip", gzipped(t, text), text},
+		"x-gzip":                   {"x-gzip", gzipped(t, text), text},
+		"gzip in several members":  {"gzip", append(gzipped(t, text[:5]), gzipped(t, text[5:])...), text},
+		"zlib":                     {"deflate", zlibbed(t, text), text},
+		"bare deflate":             {"deflate", deflated(t, text), text},
+		"JSON that is not encoded": {"gzip", []byte(text), text},
+		"the same, as deflate":     {"deflate", []byte(text), text},
+		"no encoding":              {"", []byte(text), text},
+		"a form":                   {"gzip", gzipped(t, "id=e1"), `{"id":"e1"}`},
+	} {
+		contentType := "application/json"
+		if name == "a form" {
+			contentType = "application/x-www-form-urlencoded"
+		}
+		v := payload.New(nil, http.Header{"Content-Encoding": {c.encoding}}, contentType, c.body)
+		if got := string(v.JSON()); got != c.want {
+			t.Errorf("%s: the view is %s, want %s", name, got, c.want)
+		}
+		if got := string(v.Render()); got != c.want {
+			t.Errorf("%s: targets get %s, want %s", name, got, c.want)
+		}
+		path, _ := payload.ParsePath("body.id")
+		if got, _ := v.Text(path); got != "e1" {
+			t.Errorf("%s: body.id is %q, want e1", name, got)
+		}
+		hash, _ := payload.ParsePath("sha256.body")
+		sent, _ := v.Text(hash)
+		if asIs, _ := payload.New(nil, http.Header{}, contentType, c.body).Text(hash); sent != asIs {
+			t.Errorf("%s: sha256.body is not that of the bytes as sent", name)
+		}
+	}
+}
+
+func TestAStoredBlockTellsTheEncoding(t *testing.T) {
+	v := payload.New(nil, payload.Block("Host: x\r\nContent-Encoding: gzip\r\n"), "text/plain", gzipped(t, "hello"))
+	if got := string(v.Render()); got != `"hello"` {
+		t.Errorf("got %s, want the decoded text", got)
+	}
+}
+
+// A body that is not in its encoding has no view, whichever way it is broken.
+func TestABrokenEncodingHasNoView(t *testing.T) {
+	whole := gzipped(t, `{"id":"e1"}`)
+	wrong := bytes.Clone(whole)
+	wrong[len(wrong)-5] ^= 1 // the checksum
+	for name, body := range map[string][]byte{
+		"cut short": whole[:len(whole)-4], "a wrong checksum": wrong, "more behind it": append(bytes.Clone(whole), "x"...), "none": []byte("not gzip"), "empty": {},
+	} {
+		v := payload.New(nil, http.Header{"Content-Encoding": {"gzip"}}, "application/json", body)
+		if view := v.JSON(); view != nil {
+			t.Errorf("%s: the view is %s, want none", name, view)
+		}
+		if !bytes.Equal(v.Content(), body) {
+			t.Errorf("%s: the content is not the body as it is", name)
+		}
+	}
+}
+
+// account counts, and refuses more than room.
+type account struct{ held, peak, room int }
+
+var errFull = errors.New("no room")
+
+func (a *account) Take(n int) error {
+	if a.held+n > a.room {
+		return errFull
+	}
+	a.held += n
+	a.peak = max(a.peak, a.held)
+	return nil
+}
+
+func (a *account) Give(n int) { a.held -= n }
+
+// A small body that decodes to a large one stops at the limit, and the memory
+// is counted before it is there.
+func TestADecompressionBombIsBounded(t *testing.T) {
+	const limit = 1 << 20
+	for name, body := range map[string][]byte{
+		"gzip": gzipped(t, strings.Repeat("x", 64<<20)), "zlib": zlibbed(t, strings.Repeat("x", 64<<20)), "deflate": deflated(t, strings.Repeat("x", 64<<20)),
+	} {
+		encoding := map[bool]string{true: "gzip", false: "deflate"}[name == "gzip"]
+		a := &account{room: 1 << 30}
+		used := allocated(func() {
+			if _, err := payload.Decode(encoding, body, limit, a); !errors.Is(err, chunks.ErrTooLong) {
+				t.Errorf("%s: got %v, want that it is too long", name, err)
+			}
+		})
+		if a.held != 0 || a.peak > 2*limit || used > 2*limit {
+			t.Errorf("%s: %d bytes are still counted, %d were at most, %d were allocated; want 0, and at most %d", name, a.held, a.peak, used, 2*limit)
+		}
+		full := &account{room: limit / 2}
+		if _, err := payload.Decode(encoding, body, 64<<20, full); !errors.Is(err, errFull) || full.held != 0 {
+			t.Errorf("%s: got %v with %d bytes counted, want the account's error and 0", name, err, full.held)
+		}
+	}
+	a := &account{room: 1 << 30}
+	got, err := payload.Decode("gzip", gzipped(t, strings.Repeat("x", limit)), limit, a)
+	if err != nil || len(got) != limit || a.held != cap(got) {
+		t.Errorf("at the limit: %d bytes, %v, %d counted", len(got), err, a.held)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add("gzip", gzipped(f, "{}"))
+	f.Add("deflate", zlibbed(f, "{}"))
+	f.Add("deflate", deflated(f, "{}"))
+	f.Fuzz(func(t *testing.T, encoding string, body []byte) {
+		const limit = 1 << 10
+		a := &account{room: 1 << 20}
+		got, err := payload.Decode(encoding, body, limit, a)
+		if len(got) > limit || err != nil && a.held != 0 || err == nil && a.held != cap(got) {
+			t.Errorf("%d bytes, %v, %d counted", len(got), err, a.held)
+		}
+	})
+}
