@@ -1,7 +1,6 @@
 package ingest
 
 import (
-	"bytes"
 	"net/http"
 	"time"
 
@@ -9,21 +8,11 @@ import (
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
-// typeOf is the content type by which a body is looked into for its id. The
-// header is not signed: with another one, a webhook could be sent again and
-// again as one without an id. Providers that send JSON always do.
-func (e *endpoint) typeOf(contentType string, body []byte) string {
-	if start := bytes.TrimLeft(body, " \t\r\n"); e.jsonFirst && len(start) > 0 && (start[0] == '{' || start[0] == '[') && !payload.IsJSON(contentType) {
-		return "application/json"
-	}
-	return contentType
-}
-
 // event is what becomes of a request to the source: its key is "" if nothing
 // is at the source's paths.
 func (e *endpoint) event(header http.Header, raw eventhook.Payload, now time.Time) *eventhook.Event {
 	contentType := header.Get("Content-Type")
-	view := payload.New(header, e.typeOf(contentType, raw.Body), raw.Body)
+	view := payload.New(header, contentType, raw.Body)
 	key, _ := view.FirstText(e.keyPaths)
 	eventType, _ := view.FirstText(e.typePaths)
 	trace, _ := Trace(header.Get("Traceparent"))

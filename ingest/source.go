@@ -65,7 +65,6 @@ type endpoint struct {
 	signedURL    string // as registered at the provider, without the query
 	bodyLimit    int
 	methods      []string // of events
-	jsonFirst    bool     // a body that begins as JSON does is JSON
 	shaker
 }
 
@@ -132,7 +131,6 @@ func newEndpoint(s eventhook.Source, publicURL string, keys verify.Keys) (*endpo
 		return nil, err
 	}
 	preset := resolved.Preset
-	e.jsonFirst = preset.ID != "" && resolved.Config.Path == "" // else its verifier has read it by its type
 	e.shaker, e.methods = newShaker(resolved), postOnly
 	if !e.handshake.exists() {
 		e.methods = append(e.methods, preset.Methods...)
