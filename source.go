@@ -42,7 +42,14 @@ type SourceSettings struct {
 	MaxBodyBytes          int          `json:"max_body_bytes,omitempty" yaml:"max_body_bytes"`
 	ContentTypes          []string     `json:"content_types,omitempty" yaml:"content_types"`
 	Response              *SourceReply `json:"response,omitempty" yaml:"response"`
+	ReplayProtection      string       `json:"replay_protection,omitempty" yaml:"replay_protection"`
 }
+
+// What SourceSettings.ReplayProtection says; empty is the provider's default.
+const (
+	ReplayBody = "body" // a request whose signed bytes the source has accepted before is a duplicate
+	ReplayOff  = "off"
+)
 
 // SourceReply is the answer to an accepted webhook, for providers that check it.
 type SourceReply struct {
@@ -137,6 +144,9 @@ func (s SourceSettings) Validate() Faults {
 	}
 	for i, c := range s.ContentTypes {
 		checkLine(&f, fmt.Sprintf("content_types[%d]", i), c)
+	}
+	if s.ReplayProtection != "" && s.ReplayProtection != ReplayBody && s.ReplayProtection != ReplayOff {
+		f.Add("replay_protection", "%q is neither %s nor %s", s.ReplayProtection, ReplayBody, ReplayOff)
 	}
 	if s.Response != nil {
 		f.Merge("response", s.Response.validate())

@@ -1,12 +1,24 @@
 package ingest
 
 import (
+	"encoding/base64"
 	"net/http"
 	"time"
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/payload"
+	"github.com/eventhook/eventhook/verify"
 )
+
+// signedHash is what the source claims of a verified request beside its key, ""
+// if it claims nothing.
+func (e *endpoint) signedHash(r *verify.Request) string {
+	if !e.hashesSigned {
+		return ""
+	}
+	sum := verify.SignedHash(e.verifier, r)
+	return base64.RawStdEncoding.EncodeToString(sum[:])
+}
 
 // event is what becomes of a request to the source: its key is "" if nothing
 // is at the source's paths.

@@ -50,6 +50,9 @@ func Explain(ctx context.Context, s eventhook.Source, publicURL string, keys ver
 	x := Explanation{Scheme: resolved.Scheme, CoversBody: resolved.Config.CoversBody(), Err: end.verifier.Verify(ctx, sent)}
 	head := appendHeaders(nil, host, sent.Header, end.redact)
 	x.Event = end.event(sent.Header, eventhook.Payload{Headers: head, Body: sent.Body}, sent.At)
+	if x.Err == nil {
+		x.Event.SignedHash = end.signedHash(sent)
+	}
 	switch outcome, why := end.handshakeWith(sent, x.Err == nil); outcome {
 	case "":
 		x.Refused = end.wouldRefuse(sent, x.Event)

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -65,6 +66,7 @@ type endpoint struct {
 	signedURL    string // as registered at the provider, without the query
 	bodyLimit    int
 	methods      []string // of events
+	hashesSigned bool     // what a request has signed counts once
 	shaker
 }
 
@@ -131,6 +133,7 @@ func newEndpoint(s eventhook.Source, publicURL string, keys verify.Keys) (*endpo
 		return nil, err
 	}
 	preset := resolved.Preset
+	e.hashesSigned = cmp.Or(s.ReplayProtection, resolved.ReplayProtection) == eventhook.ReplayBody
 	e.shaker, e.methods = newShaker(resolved), postOnly
 	if !e.handshake.exists() {
 		e.methods = append(e.methods, preset.Methods...)

@@ -97,6 +97,7 @@ var moneyPresets = []Preset{
 			ToleranceSeconds: new(300)},
 		EventTypePaths: []string{"body.webhook_type + body.webhook_code"},
 		Note:           "The public keys are the JWKs that /webhook_verification_key/get answers; give the new one beside the old one when Plaid rotates.",
+		Repeats:        "a request only says that there is something to fetch, and reads like the one before",
 	},
 	{
 		ID: "chargebee", Scheme: "basic", Name: "Chargebee",
@@ -120,6 +121,7 @@ var moneyPresets = []Preset{
 		Verifier:            hmacIn("X-Razorpay-Signature", "hex", ""),
 		IdempotencyKeyPaths: []string{"header.x-razorpay-event-id"},
 		EventTypePaths:      []string{"body.event"},
+		ReplayProtection:    eventhook.ReplayBody,
 	},
 	{
 		ID: "paystack", Name: "Paystack",
@@ -184,6 +186,7 @@ var moneyPresets = []Preset{
 		IdempotencyKeyPaths: []string{"header.x-shopify-webhook-id", "header.shopify-webhook-id"},
 		EventTypePaths:      []string{"header.x-shopify-topic", "header.shopify-topic + header.shopify-action"},
 		Note:                "The secret is the app's client secret.",
+		Repeats:             "several topics, such as orders/create and orders/paid, send the same bytes",
 	},
 	{
 		ID: "woocommerce", Name: "WooCommerce",
@@ -192,6 +195,7 @@ var moneyPresets = []Preset{
 		IdempotencyKeyPaths: []string{"header.x-wc-webhook-delivery-id"},
 		EventTypePaths:      []string{"header.x-wc-webhook-topic"},
 		Handshake:           "woocommerce",
+		Repeats:             "several topics, such as order.created and order.updated, send the same bytes",
 	},
 	{
 		ID: "ebay", Name: "eBay",

@@ -89,6 +89,7 @@ var workPresets = []Preset{
 		EventTypePaths:      []string{"body.type"},
 		Methods:             []string{http.MethodGet, http.MethodPut, http.MethodPatch, http.MethodDelete},
 		Note:                "The secret is used as it is, not decoded. Zendesk names no tolerance for the timestamp; tolerance_seconds sets one.",
+		Repeats:             "the body is what the owner makes of it, or empty, and the timestamp counts seconds",
 	},
 	{
 		ID: "asana", Name: "Asana",
@@ -144,6 +145,7 @@ var workPresets = []Preset{
 		IdempotencyKeyPaths: []string{"header.x-todoist-delivery-id"},
 		EventTypePaths:      []string{"body.event_name"},
 		Note:                "The secret is the app's client secret.",
+		Repeats:             "it is not documented that each event carries the moment at which it happened",
 	},
 	{
 		ID: "docusign", Name: "DocuSign Connect",

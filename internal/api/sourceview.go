@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -35,6 +36,7 @@ type Source struct {
 	MaxBodyBytes          int               `json:"max_body_bytes"`
 	ContentTypes          []string          `json:"content_types" doc:"Empty: all are taken."`
 	Response              *SourceReply      `json:"response,omitempty" doc:"Its own, else what the provider wants; absent: 200 and the event's id."`
+	ReplayProtection      string            `json:"replay_protection" enum:"body,off" doc:"Its own, else the provider's."`
 	Stats                 SourceStats       `json:"stats"`
 	Version               int64             `json:"version" doc:"Grows with every change; the ETag."`
 	CreatedAt             time.Time         `json:"created_at"`
@@ -100,7 +102,7 @@ func (s *server) viewSource(x eventhook.Source) (Source, error) {
 		IdempotencyKeyPaths: list(orElse(x.IdempotencyKeyPaths, preset.IdempotencyKeyPaths)), EventTypePaths: list(orElse(x.EventTypePaths, preset.EventTypePaths)),
 		RequireIdempotencyKey: x.RequireIdempotencyKey, RateLimit: RateLimit(x.RateLimit.WithDefaults()), Retry: retryView(x.Retry.Or(eventhook.EventRetry)),
 		AllowedIPRanges: list(x.AllowedIPRanges), MaxBodyBytes: x.BodyLimit(), ContentTypes: list(x.ContentTypes), Response: (*SourceReply)(x.Response),
-		Version: x.Version, CreatedAt: utc(x.CreatedAt), UpdatedAt: utc(x.UpdatedAt),
+		ReplayProtection: cmp.Or(x.ReplayProtection, spec.ReplayProtection()), Version: x.Version, CreatedAt: utc(x.CreatedAt), UpdatedAt: utc(x.UpdatedAt),
 	}
 	if v.SecretsCount == 0 {
 		v.SecretsCount = len(x.LearnedSecrets)

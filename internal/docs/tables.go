@@ -1,5 +1,7 @@
 package docs
 
+import "github.com/eventhook/eventhook/verify"
+
 // about is a key and what it means.
 type about struct{ key, about string }
 
@@ -57,6 +59,13 @@ var fields = []about{
 	{"values", "the tokens, all live; for `basic_auth` each as `user:password`"},
 	{"username", "the user, beside `password`"},
 	{"password", "the password"},
+}
+
+// capturedKinds says in the overview what can be done with a captured request.
+var capturedKinds = map[verify.Captured]string{
+	verify.CapturedDuplicate: "duplicate",
+	verify.CapturedNewEvent:  "**new event**",
+	verify.CapturedAnyBody:   "**any body**",
 }
 
 // placeholders are those of a template. A test wants them all.
