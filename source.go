@@ -22,11 +22,16 @@ type Source struct {
 	SecretsCount int
 	// LearnedSecrets are those that the provider's handshake has brought.
 	LearnedSecrets []Secret
-	IsEnabled      bool
-	Version        int64 // grows with every change
-	Quota          Quota // the tenant's
-	CreatedAt      time.Time
-	UpdatedAt      time.Time
+	// SecretRevealed says that a person was shown the learned secret.
+	SecretRevealed bool
+	// HandshakeOpenedAt is when the source was created, or began again to wait
+	// for its handshake.
+	HandshakeOpenedAt time.Time
+	IsEnabled         bool
+	Version           int64 // grows with every change
+	Quota             Quota // the tenant's
+	CreatedAt         time.Time
+	UpdatedAt         time.Time
 	SourceSettings
 }
 
@@ -50,6 +55,10 @@ const (
 	ReplayBody = "body" // a request whose signed bytes the source has accepted before is a duplicate
 	ReplayOff  = "off"
 )
+
+// HandshakeWindow is how long after Source.HandshakeOpenedAt a secret is taken
+// that counts at once.
+const HandshakeWindow = time.Hour
 
 // SourceReply is the answer to an accepted webhook, for providers that check it.
 type SourceReply struct {

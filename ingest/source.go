@@ -3,8 +3,6 @@ package ingest
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -111,16 +109,6 @@ func newSnapshot(config Config, deps Deps) *snapshot.Cache[address, *endpoint] {
 	})
 }
 
-// resolve reads a source's verifier, with what its handshake has brought.
-func resolve(s eventhook.Source) (verify.Resolved, error) {
-	var spec verify.Spec
-	if err := json.Unmarshal([]byte(s.Verifier.Reveal()), &spec); err != nil {
-		return verify.Resolved{}, errors.New("its verifier cannot be read") // the cause may quote a secret
-	}
-	resolved, faults := spec.Resolve(learned(s)...)
-	return resolved, faults.Err("the verifier is invalid")
-}
-
 // newEndpoint makes a source ready, all but its limits and its account.
 func newEndpoint(s eventhook.Source, publicURL string, keys verify.Keys) (*endpoint, error) {
 	resolved, err := resolve(s)
@@ -129,12 +117,12 @@ func newEndpoint(s eventhook.Source, publicURL string, keys verify.Keys) (*endpo
 	}
 	e := &endpoint{source: s, bodyLimit: s.BodyLimit(), redact: redactedHeaders(resolved.Config.SecretHeaders()), signedURL: URL(publicURL, s)}
 	e.source.Verifier = eventhook.Secret{}
-	if e.verifier, err = resolved.New(keys); err != nil {
+	if e.verifier, err = verifierOf(s, resolved, keys); err != nil {
 		return nil, err
 	}
 	preset := resolved.Preset
 	e.hashesSigned = cmp.Or(s.ReplayProtection, resolved.ReplayProtection) == eventhook.ReplayBody
-	e.shaker, e.methods = newShaker(resolved), postOnly
+	e.shaker, e.methods = newShaker(s, resolved), postOnly
 	if !e.handshake.exists() {
 		e.methods = append(e.methods, preset.Methods...)
 	}
@@ -158,14 +146,6 @@ func newEndpoint(s eventhook.Source, publicURL string, keys verify.Keys) (*endpo
 }
 
 var postOnly = []string{http.MethodPost}
-
-func learned(s eventhook.Source) []string {
-	texts := make([]string, len(s.LearnedSecrets))
-	for i, l := range s.LearnedSecrets {
-		texts[i] = l.Reveal()
-	}
-	return texts
-}
 
 // paths parses paths. One to a header that is redacted leads nowhere: what it
 // finds would be stored.

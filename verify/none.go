@@ -22,4 +22,13 @@ type waiting struct{}
 
 var errWaiting = &Error{ReasonKey, "there is no secret yet: the provider's handshake has not come"}
 
+// Unconfirmed refuses every request of a source whose handshake has brought a
+// secret that nobody has confirmed yet.
+type Unconfirmed struct{}
+
+var errUnconfirmed = &Error{ReasonKey, "the secret that the handshake has brought counts after it was read with handshake/reveal"}
+
+// Verify implements Verifier.
+func (Unconfirmed) Verify(context.Context, *Request) error { return errUnconfirmed }
+
 func (waiting) Verify(context.Context, *Request) error { return errWaiting }

@@ -22,6 +22,7 @@ type Preset struct {
 	Verifier            Config   // without secrets; {option.<name>} stands for an option
 	Options             []Option // what it must, or may, be told besides secrets and keys
 	LearnsSecret        bool     // the handshake brings the secret
+	ConfirmsSecret      bool     // that secret counts once a person has read it, to confirm it at the provider
 	HandshakeSecret     bool     // the handshake needs a secret, which the verifier does not
 	IdempotencyKeyPaths []string // header.<name>, body.<path>, sha256.body, or several joined by " + "
 	EventTypePaths      []string

@@ -10,10 +10,11 @@ var workPresets = []Preset{
 		DocumentationURL:    "https://developers.notion.com/reference/webhooks",
 		Verifier:            hmacIn("X-Notion-Signature", "hex", "sha256="),
 		LearnsSecret:        true,
+		ConfirmsSecret:      true,
 		IdempotencyKeyPaths: []string{"body.id"},
 		EventTypePaths:      []string{"body.type"},
 		Handshake:           "notion",
-		Note:                "Leave the secret out: Notion sends it when the subscription is made, and you paste it into Notion to confirm.",
+		Note:                "Leave the secret out: Notion sends it when the subscription is made. Read it with handshake/reveal, from when on it counts, and paste it into Notion. If Notion refuses it, somebody else has sent it: reset the handshake.",
 	},
 	{
 		ID: "intercom", Name: "Intercom",
@@ -99,7 +100,7 @@ var workPresets = []Preset{
 		IdempotencyKeyPaths: []string{"sha256.body"},
 		EventTypePaths:      []string{"body.events.0.resource.resource_type + body.events.0.action", "body.events.0.action"},
 		Handshake:           "asana",
-		Note:                "Leave the secret out: Asana sends it when the webhook is made. A source serves one webhook.",
+		Note:                "Leave the secret out: Asana sends it when the webhook is made, which must be within an hour after the source was created or its handshake reset. A source serves one webhook.",
 	},
 	{
 		ID: "trello", Name: "Trello",

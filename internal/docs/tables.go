@@ -87,7 +87,7 @@ var placeholders = []about{
 // a provider has, and no other.
 var handshakes = map[string]string{
 	"adyen":            "A test notification without items, which Adyen sends unsigned, is answered `[accepted]`.",
-	"asana":            "The first request brings the secret in `X-Hook-Secret`, which is stored and sent back. To take another: `POST T/sources/{slug}/handshake/reset`.",
+	"asana":            "The first request within an hour after the source was created brings the secret in `X-Hook-Secret`, which is stored, sent back, and counts at once. To take another, or to wait for another hour: `POST T/sources/{slug}/handshake/reset`.",
 	"aws-sns":          "A signed `SubscriptionConfirmation` is confirmed by calling its `SubscribeURL`, which must be Amazon SNS's.",
 	"azure-event-grid": "A `SubscriptionValidation` event with the token is answered with its validation code; `OPTIONS` with `WebHook-Request-Origin` is allowed.",
 	"braintree":        "`GET` with `bt_challenge` is answered with the public key's id and the HMAC of the challenge.",
@@ -101,7 +101,7 @@ var handshakes = map[string]string{
 	"meta":             "`GET` with `hub.challenge` is answered with the challenge if `hub.verify_token` is the option's.",
 	"microsoft":        "`POST` with `validationToken` and no body is answered with the token as text.",
 	"monday":           "A body with nothing but `challenge` is answered with the same.",
-	"notion":           "The first request brings the secret as `verification_token`, which is stored. Read it once with `POST T/sources/{slug}/handshake/reveal` and paste it into Notion.",
+	"notion":           "The first request brings the secret as `verification_token`, which is stored. Read it once with `POST T/sources/{slug}/handshake/reveal`, from when on it counts, and paste it into Notion.",
 	"okta":             "`GET` with `X-Okta-Verification-Challenge` and the secret is answered with the challenge.",
 	"slack":            "A signed `url_verification` is answered with its challenge.",
 	"smartsheet":       "The challenge in `Smartsheet-Hook-Challenge` and in the body is sent back in both.",
