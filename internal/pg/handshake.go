@@ -68,12 +68,18 @@ func (db *DB) ForgetSecret(ctx context.Context, by eventhook.Actor, s eventhook.
 			return err
 		}
 		tag, err := m.tx.Exec(ctx, `DELETE FROM eventhook.learned_secret WHERE source_id = $1`, [16]byte(s.ID))
-		changes := flipped("handshake_is_open", true)
-		if err == nil && tag.RowsAffected() > 0 {
+		if err != nil {
+			return err
+		}
+		var changes []eventhook.FieldChange
+		switch isOld := db.now().Sub(s.HandshakeOpenedAt) > eventhook.HandshakeWindow; {
+		case tag.RowsAffected() > 0:
 			changes = flipped("secret_is_learned", false)
+		case isOld:
+			changes = flipped("handshake_is_open", true)
 		}
 		m.recordChanges("source.handshake_reset", resource{"source", s.ID.String(), s.Slug}, changes)
-		return err
+		return nil
 	})
 }
 
