@@ -171,7 +171,7 @@ var codePresets = []Preset{
 	{
 		ID: "elevenlabs", Name: "ElevenLabs",
 		DocumentationURL:    "https://elevenlabs.io/docs/overview/administration/webhooks",
-		Verifier:            Config{Type: "timestamped_hmac", Header: "ElevenLabs-Signature", SignatureKey: "v0", ToleranceSeconds: new(1800)},
+		Verifier:            Config{Type: "timestamped_hmac", Header: "ElevenLabs-Signature", SignatureKey: "v0", ToleranceSeconds: new(1800), AllowFuture: true},
 		IdempotencyKeyPaths: []string{"sha256.body"},
 		EventTypePaths:      []string{"body.type"},
 	},

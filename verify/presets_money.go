@@ -77,7 +77,7 @@ var moneyPresets = []Preset{
 		ID: "paddle", Name: "Paddle Billing",
 		DocumentationURL: "https://developer.paddle.com/webhooks/signature-verification",
 		Verifier: Config{Type: "timestamped_hmac", Header: "Paddle-Signature", Separator: ";", TimestampKey: "ts", SignatureKey: "h1",
-			Signed: "{timestamp}:{body}", ToleranceSeconds: new(5)},
+			Signed: "{timestamp}:{body}", ToleranceSeconds: new(5), AllowFuture: true},
 		IdempotencyKeyPaths: []string{"body.event_id"},
 		EventTypePaths:      []string{"body.event_type"},
 		Note:                "The tolerance is 5 s, as in Paddle's own library; tolerance_seconds widens it.",

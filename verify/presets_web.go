@@ -97,7 +97,7 @@ var webPresets = []Preset{
 	{
 		ID: "workos", Name: "WorkOS",
 		DocumentationURL:    "https://workos.com/docs/events/data-syncing/webhooks",
-		Verifier:            Config{Type: "timestamped_hmac", Header: "WorkOS-Signature", TimestampUnit: "milliseconds", ToleranceSeconds: new(180)},
+		Verifier:            Config{Type: "timestamped_hmac", Header: "WorkOS-Signature", TimestampUnit: "milliseconds", ToleranceSeconds: new(180), AllowFuture: true},
 		IdempotencyKeyPaths: []string{"body.id"},
 		EventTypePaths:      []string{"body.event"},
 	},
@@ -105,7 +105,7 @@ var webPresets = []Preset{
 		ID: "contentful", Name: "Contentful",
 		DocumentationURL: "https://www.contentful.com/developers/docs/webhooks/request-verification/",
 		Verifier: Config{Type: "timestamped_hmac", Header: "X-Contentful-Signature", TimestampHeader: "X-Contentful-Timestamp",
-			TimestampUnit: "milliseconds", ToleranceSeconds: new(30), Signed: "{method}\n{path_encoded}\n{headers.X-Contentful-Signed-Headers}\n{body}"},
+			TimestampUnit: "milliseconds", ToleranceSeconds: new(30), AllowFuture: true, Signed: "{method}\n{path_encoded}\n{headers.X-Contentful-Signed-Headers}\n{body}"},
 		// Bodies are what the owner makes of them, and may be alike.
 		IdempotencyKeyPaths: []string{"header.x-contentful-topic + header.x-contentful-timestamp + sha256.body"},
 		EventTypePaths:      []string{"header.x-contentful-topic"},

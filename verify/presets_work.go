@@ -28,7 +28,7 @@ var workPresets = []Preset{
 		ID: "hubspot", Scheme: "hubspot-v3", Name: "HubSpot (v3)",
 		DocumentationURL: hubspotDocs,
 		Verifier: Config{Type: "timestamped_hmac", Header: "X-HubSpot-Signature-v3", Encoding: "base64",
-			TimestampHeader: "X-HubSpot-Request-Timestamp", TimestampUnit: "milliseconds", Signed: "{method}{url_decoded}{body}{timestamp}"},
+			TimestampHeader: "X-HubSpot-Request-Timestamp", TimestampUnit: "milliseconds", Signed: "{method}{url_decoded}{body}{timestamp}", AllowFuture: true},
 		IdempotencyKeyPaths: []string{"sha256.body"},
 		EventTypePaths:      []string{"body.0.subscriptionType"},
 		Methods:             hubspotMethods,

@@ -68,6 +68,10 @@ first path of a list that leads somewhere is taken. A path to a header that
 carries credentials leads nowhere. A body that is valid JSON is read as JSON,
 whatever ` + "`Content-Type` or `Content-Encoding`" + ` says: these headers are not signed.
 
+After its own paths an event's type is looked for in the headers
+` + "`x-event-type`, `x-github-event`, `x-stripe-event`, `x-webhook-event`, `ce-type`" + `
+and in the body's ` + "`type`, `event`, `action`, `event_type`" + `.
+
 ## Replays
 
 A captured request is a genuine one that somebody has got hold of and sends
@@ -93,10 +97,6 @@ judged, is a new event then.
 
 A request that somebody has caught and held back, so that it comes first, is
 accepted with the headers that it then has.
-
-After its own paths an event's type is looked for in the headers
-` + "`x-event-type`, `x-github-event`, `x-stripe-event`, `x-webhook-event`, `ce-type`" + `
-and in the body's ` + "`type`, `event`, `action`, `event_type`" + `.
 `
 
 const trying = `
