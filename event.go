@@ -46,6 +46,7 @@ type Event struct {
 	Status         EventStatus
 	EventType      string
 	IdempotencyKey string // "" without one
+	SignedHash     string // of what its request has signed, while it is being accepted; "" if that does not count
 	DuplicateOf    EventID
 	ContentType    string
 	BodySize       int

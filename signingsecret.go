@@ -46,6 +46,22 @@ func CheckSigningSecret(secret string) string {
 	return ""
 }
 
+// SigningSecretWarning says what may be meant otherwise by a secret that
+// CheckSigningSecret takes, "" if nothing; never the secret. A text that reads
+// like base64 is used as it is, but whoever copied it from another sender may
+// expect its decoded bytes.
+func SigningSecretWarning(secret string) string {
+	hasAny := func(from, to rune) bool {
+		return strings.ContainsFunc(secret, func(c rune) bool { return from <= c && c <= to })
+	}
+	isMixed := hasAny('a', 'z') && hasAny('A', 'Z') && hasAny('0', '9') || strings.ContainsAny(secret, "+/=")
+	key, err := base64.StdEncoding.Strict().DecodeString(secret)
+	if err != nil || !isMixed || len(key) < leastKey || len(key) > mostKey {
+		return ""
+	}
+	return "signing_secret reads like base64 but has no " + secretPrefix + " before it: its text is the key, not the bytes that it encodes"
+}
+
 func isHidden(c rune) bool { return c <= ' ' || c >= 0x7f }
 
 // SigningKey is the key of the HMAC that a secret stands for: what is encoded

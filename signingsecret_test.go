@@ -82,3 +82,22 @@ func TestPublicKeys(t *testing.T) {
 		}
 	}
 }
+
+func TestSigningSecretsThatReadLikeBase64(t *testing.T) {
+	for secret, want := range map[string]bool{
+		"MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw":             true,
+		"C2FVsBQIhrscChlQIMV+b5sSYspob7oD":             true,
+		"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw":       false,
+		"0123456789abcdef0123456789abcdef":             false, // hex
+		"correcthorsebatterystaplecorrect":             false,
+		"MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaS":              false, // no whole base64
+		"A text with spaces, 1":                        false,
+		"MfKQ9r8GKYqrTwjU":                             false, // too short for a key
+		"dGhpcyBpcyBhIHNlY3JldCB0aGF0IGhhcyBwYWRkaW5n": true,
+	} {
+		got := eventhook.SigningSecretWarning(secret)
+		if (got != "") != want || strings.Contains(got, secret) {
+			t.Errorf("%s: got %q, want a warning: %t", secret, got, want)
+		}
+	}
+}

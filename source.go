@@ -22,11 +22,16 @@ type Source struct {
 	SecretsCount int
 	// LearnedSecrets are those that the provider's handshake has brought.
 	LearnedSecrets []Secret
-	IsEnabled      bool
-	Version        int64 // grows with every change
-	Quota          Quota // the tenant's
-	CreatedAt      time.Time
-	UpdatedAt      time.Time
+	// SecretRevealed says that a person was shown the learned secret.
+	SecretRevealed bool
+	// HandshakeOpenedAt is when the source was created, or began again to wait
+	// for its handshake.
+	HandshakeOpenedAt time.Time
+	IsEnabled         bool
+	Version           int64 // grows with every change
+	Quota             Quota // the tenant's
+	CreatedAt         time.Time
+	UpdatedAt         time.Time
 	SourceSettings
 }
 
@@ -42,7 +47,18 @@ type SourceSettings struct {
 	MaxBodyBytes          int          `json:"max_body_bytes,omitempty" yaml:"max_body_bytes"`
 	ContentTypes          []string     `json:"content_types,omitempty" yaml:"content_types"`
 	Response              *SourceReply `json:"response,omitempty" yaml:"response"`
+	ReplayProtection      string       `json:"replay_protection,omitempty" yaml:"replay_protection"`
 }
+
+// What SourceSettings.ReplayProtection says; empty is the provider's default.
+const (
+	ReplayBody = "body" // a request whose signed bytes the source has accepted before is a duplicate
+	ReplayOff  = "off"
+)
+
+// HandshakeWindow is how long after Source.HandshakeOpenedAt a secret is taken
+// that counts at once.
+const HandshakeWindow = time.Hour
 
 // SourceReply is the answer to an accepted webhook, for providers that check it.
 type SourceReply struct {
@@ -137,6 +153,9 @@ func (s SourceSettings) Validate() Faults {
 	}
 	for i, c := range s.ContentTypes {
 		checkLine(&f, fmt.Sprintf("content_types[%d]", i), c)
+	}
+	if s.ReplayProtection != "" && s.ReplayProtection != ReplayBody && s.ReplayProtection != ReplayOff {
+		f.Add("replay_protection", "%q is neither %s nor %s", s.ReplayProtection, ReplayBody, ReplayOff)
 	}
 	if s.Response != nil {
 		f.Merge("response", s.Response.validate())

@@ -15,8 +15,8 @@ import (
 const MaxSubscriptions = 20_000
 
 // MaxSigningSecrets is how many secrets a subscription signs with at once: the
-// current one, and those of which a rotation has left some time.
-const MaxSigningSecrets = 3
+// current one, and the one before it during a rotation.
+const MaxSigningSecrets = 2
 
 // The bounds of what a subscription says.
 const (

@@ -7,9 +7,9 @@ import "time"
 const DefaultRotationGrace = 24 * time.Hour
 
 // Rotate puts a secret in the place of the current one, which still signs until
-// the grace is over; so do those that an earlier rotation has left time, as
-// long as they are not too many. The current one put in its own place changes
-// nothing, and a former one becomes the current one again.
+// the grace is over. If a rotation is under way already, its oldest secret ends.
+// The current secret put in its own place changes nothing, and a former secret
+// becomes the current one again.
 func Rotate(have []SigningSecret, next Secret, now time.Time, grace time.Duration) []SigningSecret {
 	if len(have) > 0 && have[0].Secret.Equal(next) {
 		return have

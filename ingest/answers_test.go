@@ -96,7 +96,7 @@ func TestRefusals(t *testing.T) {
 		{"within every limit", typed("application/json"), 200, ""},
 		{"a content type in other letters", typed("APPLICATION/json ; charset=utf-8"), 200, ""},
 		{"its parameters are wrong", typed("application/json; charset"), 200, ""},
-		{"one listed with parameters", webhook(`{"id":1}`, "Content-Type", "text/xml"), 400, noKey},
+		{"one listed with parameters", webhook(`{"id":1`, "Content-Type", "text/xml"), 400, noKey},
 		{"another content type", typed("text/plain"), 415, wrong},
 		{"none", webhook(`{"id":1}`), 415, wrong},
 		{"a byte too many", webhook(`{"id":1} `, "Content-Type", "application/json"), 413, tooLarge},

@@ -1,22 +1,23 @@
 package ingest
 
 import (
-	"bytes"
+	"encoding/base64"
 	"net/http"
 	"time"
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/payload"
+	"github.com/eventhook/eventhook/verify"
 )
 
-// typeOf is the content type by which a body is looked into for its id. The
-// header is not signed: with another one, a webhook could be sent again and
-// again as one without an id. Providers that send JSON always do.
-func (e *endpoint) typeOf(contentType string, body []byte) string {
-	if start := bytes.TrimLeft(body, " \t\r\n"); e.jsonFirst && len(start) > 0 && (start[0] == '{' || start[0] == '[') && !payload.IsJSON(contentType) {
-		return "application/json"
+// signedHash is what the source claims of a verified request beside its key, ""
+// if it claims nothing.
+func (e *endpoint) signedHash(r *verify.Request) string {
+	if !e.hashesSigned {
+		return ""
 	}
-	return contentType
+	sum := verify.SignedHash(e.verifier, r)
+	return base64.RawStdEncoding.EncodeToString(sum[:])
 }
 
 // event is what becomes of a request to the source: its key is "" if nothing

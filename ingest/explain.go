@@ -55,6 +55,9 @@ func Explain(ctx context.Context, s eventhook.Source, publicURL string, keys ver
 		view = payload.New(nil, sent.Header, "", sent.Body).WithContent(nil)
 	}
 	x.Event = end.event(sent.Header, eventhook.Payload{Headers: head, Body: sent.Body}, view, sent.At)
+	if x.Err == nil {
+		x.Event.SignedHash = end.signedHash(sent)
+	}
 	switch outcome, why := end.handshakeWith(sent, x.Err == nil); outcome {
 	case "":
 		if x.Refused = end.wouldRefuse(sent, x.Event); viewErr != nil && x.Refused != OutcomeMethod {

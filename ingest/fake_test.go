@@ -87,6 +87,13 @@ func (s *store) keep(e *eventhook.Event) {
 	if !e.Lease.Until.IsZero() {
 		e.Status, e.Lease.Token = eventhook.EventProcessing, 1
 	}
+	if hash := (scopedKey{e.SourceID, "signed " + e.SignedHash}); e.SignedHash != "" {
+		if original, seen := s.keys[hash]; seen {
+			e.Status, e.DuplicateOf, e.Lease = eventhook.EventDuplicate, original, eventhook.Lease{}
+			return
+		}
+		s.keys[hash] = e.ID
+	}
 	if e.IdempotencyKey == "" {
 		return
 	}

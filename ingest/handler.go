@@ -234,6 +234,7 @@ func (h *Handler) accept(r *http.Request, raw eventhook.Payload, c challenge, ho
 	if no != nil {
 		return nil, no.having(raw.Body)
 	}
+	e.SignedHash = c.end.signedHash(c.Request)
 	size := len(e.Headers) + len(e.Body)
 	if over := c.end.account.Take(size, now); over != nil {
 		return nil, &refused{outcome: OutcomeQuotaExceeded, retryAfter: over.ResetsAt.Sub(now), over: over}

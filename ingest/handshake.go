@@ -75,8 +75,9 @@ type shaker struct {
 	unverified bool             // its requests prove nothing, ever
 }
 
-func newShaker(r verify.Resolved) shaker {
-	s := shaker{handshake: handshakes[r.Preset.Handshake], options: r.Options, waiting: r.Waiting, unverified: r.Config.Type == "none"}
+func newShaker(source eventhook.Source, r verify.Resolved) shaker {
+	s := shaker{handshake: handshakes[r.Preset.Handshake], options: r.Options, waiting: r.Waiting && !isUnconfirmed(source, r),
+		unverified: r.Config.Type == "none"}
 	if len(r.Secrets) > 0 {
 		s.secret = eventhook.NewSecret(r.Secrets[0])
 	}

@@ -10,7 +10,8 @@ import (
 )
 
 // Handshakes that bring the secret. They come from anybody, so they are heard
-// only by a source that has none yet.
+// only by a source that has none yet, and a secret counts at once only within
+// eventhook.HandshakeWindow; see learned for the others.
 
 // Learner stores a secret that a handshake has brought. It is atomic: of
 // several calls for one source, on any instances, one succeeds, and the others
@@ -19,20 +20,25 @@ type Learner interface {
 	LearnSecret(ctx context.Context, id eventhook.SourceID, secret eventhook.Secret) error
 }
 
-// learnHeader: Asana wants the secret back.
+// learnHeader takes the secret that Asana sends and wants back. It counts at
+// once, so it must come soon after the source was created or reset.
 func learnHeader(c challenge) (*reply, *refused) {
 	const name = "X-Hook-Secret"
 	secret, found, ok := c.header(name)
 	switch {
 	case !found || !c.end.waiting:
 		return nil, nil
+	case c.At.Sub(c.end.source.HandshakeOpenedAt) > eventhook.HandshakeWindow:
+		return nil, &refused{outcome: OutcomeUnverified, reason: "handshake_closed",
+			detail: "a secret is taken within an hour after the source was created; handshake/reset opens the handshake for another hour"}
 	case !ok || !isSecret(secret):
 		return nil, malformed("X-Hook-Secret is not a secret of 8 to 512 printable characters")
 	}
 	return emptyReply().with(name, secret).learning(secret), nil
 }
 
-// learnMember: Notion sends the secret, which a person then copies to Notion.
+// learnMember takes the secret that Notion sends. A person then reads it and
+// copies it to Notion.
 func learnMember(c challenge) (*reply, *refused) {
 	secret, found, ok := onlyMember(c.Body, "verification_token")
 	switch {

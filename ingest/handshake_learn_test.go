@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -153,4 +154,56 @@ func TestOnlyWhoWaitsLearns(t *testing.T) {
 			wantCount(t, "handshakes", r.observer.outcomes[ingest.OutcomeHandshake], 0)
 		})
 	}
+}
+
+// A stranger's secret must not count: Asana's is taken within an hour of the
+// source's creation or reset, since it counts at once.
+func TestASecretThatCountsAtOnceIsTakenForAnHour(t *testing.T) {
+	for _, c := range []struct {
+		claim string
+		after time.Duration
+		want  int
+	}{
+		{"in the hour", time.Hour, http.StatusOK},
+		{"after it", time.Hour + time.Second, http.StatusUnauthorized},
+	} {
+		r := newRig(t, like(asana))
+		r.clock.advance(c.after)
+		r.wantStatus(t, hooked(first), c.want)
+		if got := r.send(asanaEvent(first)).Code; got != c.want {
+			t.Errorf("%s: an event signed with the secret: answered %d, want %d", c.claim, got, c.want)
+		}
+		wantCount(t, c.claim+": learned", len(r.learner.learned), map[int]int{http.StatusOK: 1}[c.want])
+		if c.want == http.StatusOK {
+			continue
+		}
+		if r.observer.reasons[0] != "handshake_closed" {
+			t.Errorf("%s: refused as %s, want handshake_closed", c.claim, r.observer.reasons[0])
+		}
+		r.sources.list[0].HandshakeOpenedAt = noon.Add(c.after) // reset
+		r.handler.ForgetAll()
+		r.wantStatus(t, hooked(second), http.StatusOK)
+		r.accepted(t, asanaEvent(second))
+	}
+}
+
+// Notion's secret counts when a person was shown it, however late it comes.
+func TestASecretThatMustBeConfirmedCountsWhenItWasRevealed(t *testing.T) {
+	const body = `{"id":"1","type":"page.created"}`
+	event := func(secret string) *http.Request {
+		mac := hmac.New(sha256.New, []byte(secret))
+		mac.Write([]byte(body))
+		return asking("POST", "", body, "X-Notion-Signature", "sha256="+hex.EncodeToString(mac.Sum(nil)))
+	}
+	r := newRig(t, like(notion))
+	r.clock.advance(48 * time.Hour)
+	r.wantStatus(t, asking("POST", "", member("verification_token", first)), http.StatusOK)
+	r.wantStatus(t, event(first), http.StatusUnauthorized)
+	r.wantStatus(t, asking("POST", "", member("verification_token", second)), http.StatusUnauthorized)
+	r.wantStatus(t, event(second), http.StatusUnauthorized)
+	wantList(t, "learned", r.learner.learned, first)
+	r.sources.list[0].SecretRevealed = true
+	r.handler.ForgetAll()
+	r.accepted(t, event(first))
+	r.wantStatus(t, event(second), http.StatusUnauthorized)
 }

@@ -98,7 +98,7 @@ func newRig(t testing.TB, changes ...any) *rig {
 func newSource(tenant, slug string) eventhook.Source {
 	return eventhook.Source{
 		ID: eventhook.NewID[eventhook.Source](noon), TenantID: eventhook.NewID[eventhook.Tenant](noon), TenantSlug: tenant, Slug: slug,
-		TenantStatus: eventhook.TenantActive, IsEnabled: true, Verifier: verifier(verify.Config{Type: "hmac", Header: "X-Sig", Secrets: []string{secret}}),
+		TenantStatus: eventhook.TenantActive, IsEnabled: true, HandshakeOpenedAt: noon, Verifier: verifier(verify.Config{Type: "hmac", Header: "X-Sig", Secrets: []string{secret}}),
 	}
 }
 

@@ -1,9 +1,8 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -73,8 +72,8 @@ type endpoint struct {
 	signedURL    string // as registered at the provider, without the query
 	bodyLimit    int
 	methods      []string // of events
-	jsonFirst    bool     // a body that begins as JSON does is JSON
 	verifyCost   func(contentType string, body []byte) int
+	hashesSigned bool // what a request has signed counts once
 	shaker
 }
 
@@ -122,16 +121,6 @@ func newSnapshot(config Config, deps Deps) *snapshot.Cache[address, *endpoint] {
 	})
 }
 
-// resolve reads a source's verifier, with what its handshake has brought.
-func resolve(s eventhook.Source) (verify.Resolved, error) {
-	var spec verify.Spec
-	if err := json.Unmarshal([]byte(s.Verifier.Reveal()), &spec); err != nil {
-		return verify.Resolved{}, errors.New("its verifier cannot be read") // the cause may quote a secret
-	}
-	resolved, faults := spec.Resolve(learned(s)...)
-	return resolved, faults.Err("the verifier is invalid")
-}
-
 // newEndpoint makes a source ready, all but its limits and its account.
 func newEndpoint(s eventhook.Source, publicURL string, keys verify.Keys) (*endpoint, error) {
 	resolved, err := resolve(s)
@@ -143,13 +132,13 @@ func newEndpoint(s eventhook.Source, publicURL string, keys verify.Keys) (*endpo
 	if shared, ok := keys.(SharedKeys); ok {
 		keys = shared.Of(s.TenantID, s.ID)
 	}
-	if e.verifier, err = resolved.New(keys); err != nil {
+	if e.verifier, err = verifierOf(s, resolved, keys); err != nil {
 		return nil, err
 	}
 	e.verifyCost = resolved.Config.Cost
 	preset := resolved.Preset
-	e.jsonFirst = preset.ID != "" && resolved.Config.Path == "" // else its verifier has read it by its type
-	e.shaker, e.methods = newShaker(resolved), postOnly
+	e.hashesSigned = cmp.Or(s.ReplayProtection, resolved.ReplayProtection) == eventhook.ReplayBody
+	e.shaker, e.methods = newShaker(s, resolved), postOnly
 	if !e.handshake.exists() {
 		e.methods = append(e.methods, preset.Methods...)
 	}
@@ -173,14 +162,6 @@ func newEndpoint(s eventhook.Source, publicURL string, keys verify.Keys) (*endpo
 }
 
 var postOnly = []string{http.MethodPost}
-
-func learned(s eventhook.Source) []string {
-	texts := make([]string, len(s.LearnedSecrets))
-	for i, l := range s.LearnedSecrets {
-		texts[i] = l.Reveal()
-	}
-	return texts
-}
 
 // paths parses paths. One to a header that is redacted leads nowhere: what it
 // finds would be stored.

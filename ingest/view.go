@@ -30,7 +30,7 @@ func (e *endpoint) view(header http.Header, body []byte, account chunks.Account)
 	if err != nil {
 		return nil, err
 	}
-	contentType := e.typeOf(header.Get("Content-Type"), content)
+	contentType := header.Get("Content-Type")
 	if len(content) > smallBody || !payload.IsJSON(contentType) {
 		if err := account.Take(payload.Cost(contentType, content)); err != nil {
 			return nil, err

@@ -42,7 +42,7 @@ type Config struct {
 	// How the signature is written.
 	Prefix       string `json:"prefix,omitempty" yaml:"prefix,omitempty"`               // stands before each
 	Separator    string `json:"separator,omitempty" yaml:"separator,omitempty"`         // stands between several; a comma by default, and for body_hmac nothing: there is one
-	Encoding     string `json:"encoding,omitempty" yaml:"encoding,omitempty"`           // hex (default), base64
+	Encoding     string `json:"encoding,omitempty" yaml:"encoding,omitempty"`           // hex (default), base64, base64url
 	TimestampKey string `json:"timestamp_key,omitempty" yaml:"timestamp_key,omitempty"` // names the timestamp in a header like t=…,v1=…
 	SignatureKey string `json:"signature_key,omitempty" yaml:"signature_key,omitempty"` // and the signature
 
@@ -78,7 +78,9 @@ type Config struct {
 	Issuers       []string          `json:"issuers,omitempty" yaml:"issuers,omitempty"`
 	Audience      string            `json:"audience,omitempty" yaml:"audience,omitempty"` // {url} stands for the URL of the request
 	Claims        map[string]string `json:"claims,omitempty" yaml:"claims,omitempty"`
-	BodyHashClaim string            `json:"body_hash_claim,omitempty" yaml:"body_hash_claim,omitempty"` // hex SHA-256 of the body
+	BodyHashClaim string            `json:"body_hash_claim,omitempty" yaml:"body_hash_claim,omitempty"` // SHA-256 of the body
+	// BodyHashEncoding is how that is written: hex (default), base64, base64url.
+	BodyHashEncoding string `json:"body_hash_encoding,omitempty" yaml:"body_hash_encoding,omitempty"`
 
 	// Tokens and credentials.
 	Values   []string `json:"values,omitempty" yaml:"values,omitempty"` // of api_key

@@ -137,7 +137,9 @@ func TestValidate(t *testing.T) {
 		{"key sets come over https", Config{Type: "jwt", KeySetURL: "http://h.example/"}, []string{"jwks_url"}},
 		{"key sets have a host", Config{Type: "jwt", KeySetURL: "https:///a"}, []string{"jwks_url"}},
 		{"a token's age is bounded", Config{Type: "jwt", PublicKeys: rsa, ToleranceSeconds: new(maxTolerance + 1)}, []string{"tolerance_seconds"}},
-		{"a token's age is some", Config{Type: "jwt", PublicKeys: rsa, ToleranceSeconds: new(0)}, []string{"tolerance_seconds"}},
+		{"a token's age may not be judged", Config{Type: "jwt", PublicKeys: rsa, ToleranceSeconds: new(0)}, nil},
+		{"the hash of a body has an encoding that is known", Config{Type: "jwt", PublicKeys: rsa, BodyHashClaim: "a", BodyHashEncoding: "base32"}, []string{"body_hash_encoding"}},
+		{"an encoding is of a hash", Config{Type: "jwt", PublicKeys: rsa, BodyHashEncoding: "hex"}, []string{"body_hash_encoding"}},
 		{"claims have values", Config{Type: "jwt", PublicKeys: rsa, Claims: map[string]string{"a": ""}}, []string{"claims"}},
 		{"a token's header is a header", Config{Type: "jwt", Header: "a b", PublicKeys: rsa}, []string{"header"}},
 

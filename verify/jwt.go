@@ -8,7 +8,6 @@ import (
 	"crypto/sha512"
 	"crypto/subtle"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"hash"
@@ -32,7 +31,7 @@ import (
 // itself chooses nothing.
 var jwtScheme = scheme{
 	fields: []string{"header", "prefix", "algorithm", "secrets", "secret_encoding", "public_keys", "jwks_url", "issuers", "audience", "claims",
-		"body_hash_claim", "tolerance_seconds"},
+		"body_hash_claim", "body_hash_encoding", "tolerance_seconds"},
 	validate: validateJWT,
 	build:    newJWT,
 	secretHeaders: func(c Config) []string {
@@ -81,8 +80,12 @@ func validateJWT(c Config, f *eventhook.Faults) {
 	if u, err := neturl.Parse(c.KeySetURL); c.KeySetURL != "" && (err != nil || u.Scheme != "https" || u.Host == "") {
 		f.Add("jwks_url", "want an https URL")
 	}
-	if c.ToleranceSeconds != nil && (*c.ToleranceSeconds < 1 || *c.ToleranceSeconds > maxTolerance) {
-		f.Add("tolerance_seconds", "%d, want 1 to %d", *c.ToleranceSeconds, maxTolerance)
+	if c.ToleranceSeconds != nil && (*c.ToleranceSeconds < 0 || *c.ToleranceSeconds > maxTolerance) {
+		f.Add("tolerance_seconds", "%d, want 0 (the age is not judged) to %d", *c.ToleranceSeconds, maxTolerance)
+	}
+	validateChoice("body_hash_encoding", c.BodyHashEncoding, f, "hex", "base64", "base64url")
+	if c.BodyHashEncoding != "" && c.BodyHashClaim == "" {
+		f.Add("body_hash_encoding", "belongs to a body_hash_claim")
 	}
 	for name, value := range c.Claims {
 		if name == "" || value == "" {
@@ -125,7 +128,9 @@ type jwtVerifier struct {
 	claims         map[string]string
 	bodyHash       string
 	check          func(*jose.JSONWebSignature, crypto.PublicKey) ([]byte, error)
-	maxAge         time.Duration // 0: the token must say when it expires, unless it holds the body's hash
+	bodyHashIn     encoding
+	maxAge         time.Duration // 0: the age is not judged
+	wantsIssuedAt  bool          // a token that does not say when it was issued is refused
 
 	missing, prefixErr *Error
 }
@@ -135,7 +140,8 @@ func newJWT(c Config, keys Keys) Verifier {
 	v := &jwtVerifier{
 		header: http.CanonicalHeaderKey(c.Header), prefix: c.Prefix, algorithm: jose.SignatureAlgorithm(c.Algorithm), fits: jwtAlgorithms[c.Algorithm],
 		static: staticKeys(c.PublicKeys), keySetURL: c.KeySetURL, keys: keys, issuers: append([]string(nil), c.Issuers...), audience: c.Audience,
-		claims: map[string]string{}, bodyHash: c.BodyHashClaim, check: checkWithKey,
+		claims: map[string]string{}, bodyHash: c.BodyHashClaim, bodyHashIn: encodings[c.BodyHashEncoding], check: checkWithKey,
+		maxAge:    defaultTolerance * time.Second,
 		missing:   missingHeader(c.Header),
 		prefixErr: refusef(ReasonPrefix, "%s does not begin with %s", c.Header, trim(c.Prefix)),
 	}
@@ -145,6 +151,7 @@ func newJWT(c Config, keys Keys) Verifier {
 	}
 	if c.ToleranceSeconds != nil {
 		v.maxAge = time.Duration(*c.ToleranceSeconds) * time.Second
+		v.wantsIssuedAt = v.maxAge > 0
 	}
 	return v
 }
@@ -313,21 +320,25 @@ func (v *jwtVerifier) judge(payload []byte, r *Request) *Error {
 	if v.bodyHash == "" {
 		return nil
 	}
+	var claimed [sha256.Size + 2]byte // of which a decoder may use the last two
+	n := v.bodyHashIn.decode(claimed[:], claimText(all[v.bodyHash]), sha256.Size)
 	sum := sha256.Sum256(r.Body)
-	if subtle.ConstantTimeCompare([]byte(claimText(all[v.bodyHash])), []byte(hex.EncodeToString(sum[:]))) != 1 {
+	if subtle.ConstantTimeCompare(claimed[:n], sum[:]) != 1 {
 		return refusef(ReasonMismatch, "the body is not the one whose hash is in the token's %s", v.bodyHash)
 	}
 	return nil
 }
 
-// inTime allows a minute for the clocks.
+// inTime allows a minute for the clocks. The age of a token that says when it was
+// issued is judged by default; with a tolerance that is configured, a token must
+// say it.
 func (v *jwtVerifier) inTime(c jwt.Claims, at time.Time) *Error {
 	const leeway = time.Minute
 	seconds := func(d time.Duration) int64 { return int64(d / time.Second) }
 	switch {
-	case at.IsZero() && (c.Expiry != nil || v.maxAge > 0):
+	case at.IsZero() && (c.Expiry != nil || c.IssuedAt != nil && v.maxAge > 0 || v.wantsIssuedAt):
 		return errNoMoment
-	case c.Expiry == nil && v.maxAge == 0 && v.bodyHash == "":
+	case c.Expiry == nil && !v.wantsIssuedAt && v.bodyHash == "":
 		return errNoExpiry
 	case c.Expiry != nil && at.Sub(c.Expiry.Time()) > leeway:
 		return refusef(ReasonToken, "the token expired %d s before receipt", seconds(at.Sub(c.Expiry.Time())))
@@ -335,7 +346,7 @@ func (v *jwtVerifier) inTime(c jwt.Claims, at time.Time) *Error {
 		return refusef(ReasonToken, "the token is valid from %d s after receipt on", seconds(c.NotBefore.Time().Sub(at)))
 	case c.IssuedAt != nil && c.IssuedAt.Time().Sub(at) > leeway:
 		return refusef(ReasonTimestamp, "issued %d s after receipt", seconds(c.IssuedAt.Time().Sub(at)))
-	case v.maxAge == 0:
+	case v.maxAge == 0, c.IssuedAt == nil && !v.wantsIssuedAt:
 		return nil
 	case c.IssuedAt == nil:
 		return refusef(ReasonToken, "the token does not say when it was issued")

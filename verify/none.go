@@ -24,5 +24,17 @@ type waiting struct{}
 
 var errWaiting = &Error{ReasonKey, "there is no secret yet: the provider's handshake has not come"}
 
+// Unconfirmed refuses every request of a source whose handshake has brought a
+// secret that nobody has confirmed yet.
+type Unconfirmed struct{}
+
+var errUnconfirmed = &Error{ReasonKey, "the secret that the handshake has brought counts after it was read with handshake/reveal"}
+
+// Verify implements Verifier.
+func (Unconfirmed) Verify(context.Context, *Request) error { return errUnconfirmed }
+
+// Work implements Verifier.
+func (Unconfirmed) Work(*Request) int { return 0 }
+
 func (waiting) Verify(context.Context, *Request) error { return errWaiting }
 func (waiting) Work(*Request) int                      { return 0 }

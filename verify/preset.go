@@ -22,6 +22,7 @@ type Preset struct {
 	Verifier            Config   // without secrets; {option.<name>} stands for an option
 	Options             []Option // what it must, or may, be told besides secrets and keys
 	LearnsSecret        bool     // the handshake brings the secret
+	ConfirmsSecret      bool     // that secret counts once a person has read it, to confirm it at the provider
 	HandshakeSecret     bool     // the handshake needs a secret, which the verifier does not
 	IdempotencyKeyPaths []string // header.<name>, body.<path>, sha256.body, or several joined by " + "
 	EventTypePaths      []string
@@ -30,6 +31,8 @@ type Preset struct {
 	Reply               *eventhook.SourceReply // to accepted requests, if the provider wants a certain one
 	Uncovered           string                 // what the signature does not cover, for people; empty: nothing
 	Note                string                 // what people get wrong, for people
+	ReplayProtection    string                 // eventhook.ReplayBody where two events never sign the same bytes; empty: ReplayOff
+	Repeats             string                 // why two events may sign the same bytes, for people; only where the id is not signed
 }
 
 // What these providers' handshakes may have signed, as regular expressions: the
@@ -148,6 +151,9 @@ type Resolved struct {
 	Options map[string]string
 	Secrets []string // for handshakes, the newest first
 	Waiting bool     // no secret yet: the handshake will bring it
+	// ReplayProtection is the source's unless it says otherwise: the preset's,
+	// and ReplayOff for a verifier that is spelled out.
+	ReplayProtection string
 }
 
 // Resolve fills in the provider's preset and reports every fault at once, by
@@ -155,7 +161,7 @@ type Resolved struct {
 // where there are no others, so that whoever gives one takes them back.
 func (s Spec) Resolve(learned ...string) (Resolved, eventhook.Faults) {
 	var f eventhook.Faults
-	r := Resolved{Options: map[string]string{}, Secrets: slices.Clone(s.Secrets)}
+	r := Resolved{Options: map[string]string{}, Secrets: slices.Clone(s.Secrets), ReplayProtection: s.ReplayProtection()}
 	if s.Provider != "" {
 		var ok bool
 		if r.Preset, ok = FindPreset(s.Provider, s.Scheme); !ok {

@@ -20,7 +20,8 @@ var cloudPresets = []Preset{
 		DocumentationURL: "https://cloud.google.com/pubsub/docs/authenticate-push-subscriptions",
 		Verifier: Config{Type: "jwt", Header: "Authorization", Prefix: "Bearer ", Algorithm: "RS256", KeySetURL: "https://www.googleapis.com/oauth2/v3/certs",
 			Issuers: []string{"https://accounts.google.com", "accounts.google.com"}, Audience: "{option.audience}",
-			Claims: map[string]string{"email": "{option.email}", "email_verified": "true"}},
+			Claims:           map[string]string{"email": "{option.email}", "email_verified": "true"},
+			ToleranceSeconds: new(0)}, // a token is used again until it expires, for an hour
 		Options: []Option{
 			{Name: "email", About: "the push subscription's service account", Required: true},
 			{Name: "audience", About: "the push subscription's audience", Default: "{url}"},

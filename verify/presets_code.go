@@ -1,5 +1,7 @@
 package verify
 
+import "github.com/eventhook/eventhook"
+
 // hmacIn is the plain HMAC-SHA256 of the body in a header.
 func hmacIn(header, encoding, prefix string) Config {
 	return Config{Type: "hmac", Header: header, Algorithm: "sha256", Encoding: encoding, Prefix: prefix}
@@ -23,6 +25,7 @@ var codePresets = []Preset{
 		IdempotencyKeyPaths: []string{"header.x-github-delivery"},
 		EventTypePaths:      []string{"header.x-github-event"},
 		Note:                "GitHub's ping is an ordinary delivery: it is stored, as an event of type ping.",
+		ReplayProtection:    eventhook.ReplayBody,
 	},
 	{
 		ID: "gitlab", Name: "GitLab (secret token)",
@@ -47,6 +50,7 @@ var codePresets = []Preset{
 		IdempotencyKeyPaths: []string{"header.x-request-uuid", "header.x-request-id"},
 		EventTypePaths:      []string{"header.x-event-key"},
 		Note:                "The header is X-Hub-Signature, without -256, although the hash is SHA-256.",
+		Repeats:             "a branch that is pushed back and forth gives the same bytes again",
 	},
 	{
 		ID: "jira", Name: "Jira Cloud",
@@ -54,6 +58,7 @@ var codePresets = []Preset{
 		Verifier:            hmacIn("X-Hub-Signature", "hex", "sha256="),
 		IdempotencyKeyPaths: []string{"header.x-atlassian-webhook-identifier"},
 		EventTypePaths:      []string{"body.webhookEvent"},
+		ReplayProtection:    eventhook.ReplayBody,
 	},
 	{
 		ID: "gitea", Name: "Gitea, Forgejo",
@@ -61,6 +66,7 @@ var codePresets = []Preset{
 		Verifier:            Config{Type: "hmac", Header: "X-Gitea-Signature", AlsoHeaders: []string{"X-Forgejo-Signature"}},
 		IdempotencyKeyPaths: []string{"header.x-gitea-delivery", "header.x-forgejo-delivery"},
 		EventTypePaths:      []string{"header.x-gitea-event", "header.x-forgejo-event"},
+		Repeats:             "not every event carries the moment at which it happened",
 	},
 	{
 		ID: "linear", Name: "Linear",
@@ -70,6 +76,7 @@ var codePresets = []Preset{
 		IdempotencyKeyPaths: []string{"header.linear-delivery"},
 		EventTypePaths:      []string{"body.type + body.action", "body.type"},
 		Note:                "The timestamp that counts is the one in the signed body; the header's is not trusted.",
+		ReplayProtection:    eventhook.ReplayBody,
 	},
 	{
 		ID: "vercel", Name: "Vercel",
@@ -130,6 +137,7 @@ var codePresets = []Preset{
 		IdempotencyKeyPaths: []string{"header.request-id"},
 		EventTypePaths:      []string{"header.sentry-hook-resource + body.action", "header.sentry-hook-resource"},
 		Note:                "The secret is the integration's client secret.",
+		Repeats:             "an issue that is resolved, reopened and resolved may give the same bytes again",
 	},
 	{
 		ID: "pagerduty", Name: "PagerDuty",
@@ -144,6 +152,7 @@ var codePresets = []Preset{
 		Verifier:            hmacIn("X-Webhook-Signature", "hex", "sha256="),
 		IdempotencyKeyPaths: []string{"header.x-webhook-id"},
 		EventTypePaths:      []string{"body.event", "header.x-webhook-event"},
+		ReplayProtection:    eventhook.ReplayBody,
 	},
 	{
 		ID: "replicate", Scheme: "standard-webhooks", Name: "Replicate",
@@ -162,7 +171,7 @@ var codePresets = []Preset{
 	{
 		ID: "elevenlabs", Name: "ElevenLabs",
 		DocumentationURL:    "https://elevenlabs.io/docs/overview/administration/webhooks",
-		Verifier:            Config{Type: "timestamped_hmac", Header: "ElevenLabs-Signature", SignatureKey: "v0", ToleranceSeconds: new(1800)},
+		Verifier:            Config{Type: "timestamped_hmac", Header: "ElevenLabs-Signature", SignatureKey: "v0", ToleranceSeconds: new(1800), AllowFuture: true},
 		IdempotencyKeyPaths: []string{"sha256.body"},
 		EventTypePaths:      []string{"body.type"},
 	},

@@ -1,6 +1,10 @@
 package verify
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/eventhook/eventhook"
+)
 
 var verifyToken = Option{Name: "verify_token", About: "the verify token that you gave the provider", Required: true, Secret: true}
 
@@ -15,6 +19,7 @@ var messagePresets = []Preset{
 		EventTypePaths:      []string{"body.event.type", "body.type", "body.command"},
 		Handshake:           "slack",
 		Note:                "The secret is the app's signing secret.",
+		ReplayProtection:    eventhook.ReplayBody,
 	},
 	{
 		ID: "discord", Name: "Discord",
@@ -24,6 +29,7 @@ var messagePresets = []Preset{
 		EventTypePaths:      []string{"body.event.type", "body.type"},
 		Handshake:           "discord",
 		Note:                "The public key is the application's, in hexadecimal. Discord names no tolerance for the timestamp; tolerance_seconds sets one.",
+		ReplayProtection:    eventhook.ReplayBody,
 	},
 	{
 		ID: "telegram", Scheme: "header-token", Name: "Telegram",
@@ -41,6 +47,7 @@ var messagePresets = []Preset{
 		EventTypePaths:      []string{"body.MessageStatus", "body.CallStatus", "body.EventType"},
 		Methods:             []string{http.MethodGet},
 		Note:                "The URL is signed: EVENTHOOK_PUBLIC_URL must be what is registered. The secret is the auth token.",
+		Repeats:             "a call that comes to the same step again sends the same parameters",
 	},
 	{
 		ID: "sendgrid", Name: "SendGrid",

@@ -77,7 +77,7 @@ var moneyPresets = []Preset{
 		ID: "paddle", Name: "Paddle Billing",
 		DocumentationURL: "https://developer.paddle.com/webhooks/signature-verification",
 		Verifier: Config{Type: "timestamped_hmac", Header: "Paddle-Signature", Separator: ";", TimestampKey: "ts", SignatureKey: "h1",
-			Signed: "{timestamp}:{body}", ToleranceSeconds: new(5)},
+			Signed: "{timestamp}:{body}", ToleranceSeconds: new(5), AllowFuture: true},
 		IdempotencyKeyPaths: []string{"body.event_id"},
 		EventTypePaths:      []string{"body.event_type"},
 		Note:                "The tolerance is 5 s, as in Paddle's own library; tolerance_seconds widens it.",
@@ -98,6 +98,7 @@ var moneyPresets = []Preset{
 		EventTypePaths: []string{"body.webhook_type + body.webhook_code"},
 		Note: "The public keys are the JWKs that /webhook_verification_key/get answers; give the new one beside the old one when Plaid rotates. " +
 			"Nothing in a webhook names your account but body.item_id: look it up before you believe it.",
+		Repeats: "a request only says that there is something to fetch, and reads like the one before",
 	},
 	{
 		ID: "chargebee", Scheme: "basic", Name: "Chargebee",
@@ -121,6 +122,7 @@ var moneyPresets = []Preset{
 		Verifier:            hmacIn("X-Razorpay-Signature", "hex", ""),
 		IdempotencyKeyPaths: []string{"header.x-razorpay-event-id"},
 		EventTypePaths:      []string{"body.event"},
+		ReplayProtection:    eventhook.ReplayBody,
 	},
 	{
 		ID: "paystack", Name: "Paystack",
@@ -185,6 +187,7 @@ var moneyPresets = []Preset{
 		IdempotencyKeyPaths: []string{"header.x-shopify-webhook-id", "header.shopify-webhook-id"},
 		EventTypePaths:      []string{"header.x-shopify-topic", "header.shopify-topic + header.shopify-action"},
 		Note:                "The secret is the app's client secret.",
+		Repeats:             "several topics, such as orders/create and orders/paid, send the same bytes",
 	},
 	{
 		ID: "woocommerce", Name: "WooCommerce",
@@ -193,6 +196,7 @@ var moneyPresets = []Preset{
 		IdempotencyKeyPaths: []string{"header.x-wc-webhook-delivery-id"},
 		EventTypePaths:      []string{"header.x-wc-webhook-topic"},
 		Handshake:           "woocommerce",
+		Repeats:             "several topics, such as order.created and order.updated, send the same bytes",
 	},
 	{
 		ID: "ebay", Name: "eBay",

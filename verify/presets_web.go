@@ -3,6 +3,8 @@ package verify
 import (
 	"net/http"
 	"strconv"
+
+	"github.com/eventhook/eventhook"
 )
 
 // Svix, and those who send through it: its own headers, or those of Standard
@@ -50,6 +52,7 @@ var webPresets = []Preset{
 		Methods:          []string{http.MethodGet},
 		Handshake:        "websub",
 		Note:             "The secret is the hub.secret of the subscription. YouTube's hub signs with SHA-1.",
+		Repeats:          "a publisher may send the same content again",
 	},
 	{
 		ID: "websub", Scheme: "websub-sha256", Name: "WebSub (SHA-256)",
@@ -58,6 +61,7 @@ var webPresets = []Preset{
 		Options:          webSubOptions,
 		Methods:          []string{http.MethodGet},
 		Handshake:        "websub",
+		Repeats:          "a publisher may send the same content again",
 	},
 	{
 		ID: "cloudevents", Scheme: "bearer-token", Name: "CloudEvents over HTTP",
@@ -93,7 +97,7 @@ var webPresets = []Preset{
 	{
 		ID: "workos", Name: "WorkOS",
 		DocumentationURL:    "https://workos.com/docs/events/data-syncing/webhooks",
-		Verifier:            Config{Type: "timestamped_hmac", Header: "WorkOS-Signature", TimestampUnit: "milliseconds", ToleranceSeconds: new(180)},
+		Verifier:            Config{Type: "timestamped_hmac", Header: "WorkOS-Signature", TimestampUnit: "milliseconds", ToleranceSeconds: new(180), AllowFuture: true},
 		IdempotencyKeyPaths: []string{"body.id"},
 		EventTypePaths:      []string{"body.event"},
 	},
@@ -101,11 +105,12 @@ var webPresets = []Preset{
 		ID: "contentful", Name: "Contentful",
 		DocumentationURL: "https://www.contentful.com/developers/docs/webhooks/request-verification/",
 		Verifier: Config{Type: "timestamped_hmac", Header: "X-Contentful-Signature", TimestampHeader: "X-Contentful-Timestamp",
-			TimestampUnit: "milliseconds", ToleranceSeconds: new(30), Signed: "{method}\n{path_encoded}\n{headers.X-Contentful-Signed-Headers}\n{body}"},
+			TimestampUnit: "milliseconds", ToleranceSeconds: new(30), AllowFuture: true, Signed: "{method}\n{path_encoded}\n{headers.X-Contentful-Signed-Headers}\n{body}"},
 		// Bodies are what the owner makes of them, and may be alike.
 		IdempotencyKeyPaths: []string{"header.x-contentful-topic + header.x-contentful-timestamp + sha256.body"},
 		EventTypePaths:      []string{"header.x-contentful-topic"},
 		Note:                "The secret has 64 characters. The URL's path is signed: EVENTHOOK_PUBLIC_URL must be what is registered. The tolerance is 30 s, as in Contentful's own library.",
+		Repeats:             "the body is what the owner makes of it, and entries that are published together may share a timestamp",
 	},
 	{
 		ID: "webflow", Name: "Webflow",
@@ -125,6 +130,7 @@ var webPresets = []Preset{
 		IdempotencyKeyPaths: []string{"header.box-delivery-id"},
 		EventTypePaths:      []string{"body.trigger"},
 		Note:                "The first secret is the primary key, the second the secondary key.",
+		ReplayProtection:    eventhook.ReplayBody,
 	},
 	{
 		ID: "dropbox", Name: "Dropbox",
@@ -133,6 +139,7 @@ var webPresets = []Preset{
 		Methods:          []string{http.MethodGet},
 		Handshake:        "challenge",
 		Note:             "The secret is the app secret. A request only says whose files changed.",
+		Repeats:          "a request only says whose files changed, and reads like the one before",
 	},
 }
 

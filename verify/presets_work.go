@@ -10,10 +10,11 @@ var workPresets = []Preset{
 		DocumentationURL:    "https://developers.notion.com/reference/webhooks",
 		Verifier:            hmacIn("X-Notion-Signature", "hex", "sha256="),
 		LearnsSecret:        true,
+		ConfirmsSecret:      true,
 		IdempotencyKeyPaths: []string{"body.id"},
 		EventTypePaths:      []string{"body.type"},
 		Handshake:           "notion",
-		Note:                "Leave the secret out: Notion sends it when the subscription is made, and you paste it into Notion to confirm.",
+		Note:                "Leave the secret out: Notion sends it when the subscription is made. Read it with handshake/reveal, from when on it counts, and paste it into Notion. If Notion refuses it, somebody else has sent it: reset the handshake.",
 	},
 	{
 		ID: "intercom", Name: "Intercom",
@@ -27,7 +28,7 @@ var workPresets = []Preset{
 		ID: "hubspot", Scheme: "hubspot-v3", Name: "HubSpot (v3)",
 		DocumentationURL: hubspotDocs,
 		Verifier: Config{Type: "timestamped_hmac", Header: "X-HubSpot-Signature-v3", Encoding: "base64",
-			TimestampHeader: "X-HubSpot-Request-Timestamp", TimestampUnit: "milliseconds", Signed: "{method}{url_decoded}{body}{timestamp}"},
+			TimestampHeader: "X-HubSpot-Request-Timestamp", TimestampUnit: "milliseconds", Signed: "{method}{url_decoded}{body}{timestamp}", AllowFuture: true},
 		IdempotencyKeyPaths: []string{"sha256.body"},
 		EventTypePaths:      []string{"body.0.subscriptionType"},
 		Methods:             hubspotMethods,
@@ -89,6 +90,7 @@ var workPresets = []Preset{
 		EventTypePaths:      []string{"body.type"},
 		Methods:             []string{http.MethodGet, http.MethodPut, http.MethodPatch, http.MethodDelete},
 		Note:                "The secret is used as it is, not decoded. Zendesk names no tolerance for the timestamp; tolerance_seconds sets one.",
+		Repeats:             "the body is what the owner makes of it, or empty, and the timestamp counts seconds",
 	},
 	{
 		ID: "asana", Name: "Asana",
@@ -98,7 +100,7 @@ var workPresets = []Preset{
 		IdempotencyKeyPaths: []string{"sha256.body"},
 		EventTypePaths:      []string{"body.events.0.resource.resource_type + body.events.0.action", "body.events.0.action"},
 		Handshake:           "asana",
-		Note:                "Leave the secret out: Asana sends it when the webhook is made. A source serves one webhook.",
+		Note:                "Leave the secret out: Asana sends it when the webhook is made, which must be within an hour after the source was created or its handshake reset. A source serves one webhook.",
 	},
 	{
 		ID: "trello", Name: "Trello",
@@ -144,6 +146,7 @@ var workPresets = []Preset{
 		IdempotencyKeyPaths: []string{"header.x-todoist-delivery-id"},
 		EventTypePaths:      []string{"body.event_name"},
 		Note:                "The secret is the app's client secret.",
+		Repeats:             "it is not documented that each event carries the moment at which it happened",
 	},
 	{
 		ID: "docusign", Name: "DocuSign Connect",

@@ -2,7 +2,6 @@ package verify
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -20,8 +19,6 @@ import (
 
 // maxCandidates bounds how many signatures of one request are looked at.
 const maxCandidates = 16
-
-var strictBase64 = base64.StdEncoding.Strict()
 
 // signatureVerifier is what most schemes have in common: a header, or a field
 // of the body, carries signatures of a message. The checker knows the
@@ -45,7 +42,7 @@ type outline struct {
 	list     string // separates several signatures; empty: there is one
 	key      string // names the signature where the list has names
 	prefix   string
-	base64   bool
+	encoding encoding
 	require  []requirement
 	reserved *pattern.Pattern // what a handshake signs and no webhook is; nil: nothing
 	stamp    *stampRule       // nil: the message has no timestamp
@@ -111,7 +108,7 @@ func newOutline(c Config) *outline {
 	place := c.Header
 	v := &outline{
 		headers: canonical(append([]string{c.Header}, c.AlsoHeaders...)),
-		list:    c.Separator, key: c.SignatureKey, prefix: c.Prefix, base64: c.Encoding == "base64",
+		list:    c.Separator, key: c.SignatureKey, prefix: c.Prefix, encoding: encodings[c.Encoding],
 		stamp: newStampRule(c), message: m, inJSON: parseFieldPath(c.HeaderJSON),
 		missing: missingHeader(c.Header),
 	}
@@ -326,10 +323,10 @@ func (v *signatureVerifier) readList(w *worktop, value string, from int) {
 func (v *signatureVerifier) readItem(w *worktop, item string, from int) bool {
 	text, ok := strings.CutPrefix(item, v.prefix)
 	ok = ok && text != ""
-	if v.path != nil && !v.base64 && strings.ToLower(text) != text {
+	if v.path != nil && !v.encoding.isCanonical(text) {
 		text = "" // a signature in the body may be the idempotency key: it is written in one way only
 	}
-	return w.propose(text, ok, v.base64, from)
+	return w.propose(text, ok, v.encoding, from)
 }
 
 // unwrap is the signature in a header like eBay's: base64 of {"signature": …}.
@@ -353,7 +350,7 @@ func (v *signatureVerifier) readNamed(w *worktop, value, stamp string, times int
 		case v.stamp.key:
 			stamp, times = text, times+1
 		case v.key:
-			w.propose(text, true, v.base64, 0)
+			w.propose(text, true, v.encoding, 0)
 		}
 	}
 	return stamp, times
@@ -408,7 +405,7 @@ func validateSignature(c Config, f *eventhook.Faults) message {
 	if len(c.AlsoHeaders) > most {
 		f.Add("also_headers", "%d of them, want at most %d", len(c.AlsoHeaders), most)
 	}
-	validateChoice("encoding", c.Encoding, f, "hex", "base64")
+	validateChoice("encoding", c.Encoding, f, "hex", "base64", "base64url")
 	validateChoice("separator", c.Separator, f, ",", ";", " ", "&")
 	if strings.Contains(c.Prefix, c.Separator) || strings.ContainsAny(c.Prefix, " ") || hasControl(c.Prefix) {
 		f.Add("prefix", "%q, want no separator, space or control character", c.Prefix)

@@ -41,8 +41,8 @@ var (
 	errForm       = &Error{ReasonMalformed, "the body cannot be read as a form"}
 )
 
-// Verify takes the URL with and without its default port, as Twilio's
-// libraries do.
+// Verify takes the URL with and without its port, as Twilio's libraries do: they
+// add the default port, and leave out any.
 func (v *urlFormVerifier) Verify(ctx context.Context, r *Request) error {
 	u, err := neturl.Parse(r.URL)
 	if err != nil || r.URL == "" {
@@ -136,7 +136,8 @@ func sortedForm(body string) (string, *Error) {
 	return b.String(), nil
 }
 
-// withAndWithoutPort are the ways to write a URL whose port is the default.
+// withAndWithoutPort are the ways to write a URL: as it is, and without its port
+// or, if it has none, with the default port.
 func withAndWithoutPort(raw string, u *neturl.URL) []string {
 	port, ok := map[string]string{"https": "443", "http": "80"}[u.Scheme]
 	host := u.Scheme + "://" + u.Host
@@ -144,11 +145,8 @@ func withAndWithoutPort(raw string, u *neturl.URL) []string {
 		return []string{raw}
 	}
 	rest := raw[len(host):]
-	switch u.Port() {
-	case "":
+	if u.Port() == "" {
 		return []string{raw, host + ":" + port + rest}
-	case port:
-		return []string{raw, strings.TrimSuffix(host, ":"+port) + rest}
 	}
-	return []string{raw}
+	return []string{raw, strings.TrimSuffix(host, ":"+u.Port()) + rest}
 }

@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"encoding/hex"
 	"slices"
 	"sync"
 )
@@ -68,7 +67,7 @@ func (w *worktop) reset(least, most int) {
 // propose adds a candidate, and ignores what cannot be a signature: a sender
 // may put others beside the one that we know. It reports whether there is
 // room for more.
-func (w *worktop) propose(text string, prefixed, inBase64 bool, from int) bool {
+func (w *worktop) propose(text string, prefixed bool, in encoding, from int) bool {
 	w.proposed++
 	if w.proposed > maxCandidates {
 		return false
@@ -78,7 +77,7 @@ func (w *worktop) propose(text string, prefixed, inBase64 bool, from int) bool {
 	}
 	w.prefixed = true
 	at := len(w.digests)
-	if n := w.decode(w.digests[at:cap(w.digests)], text, inBase64); n > 0 {
+	if n := w.decode(w.digests[at:cap(w.digests)], text, in); n > 0 {
 		w.digests = w.digests[:at+n]
 		w.candidates = append(w.candidates, w.digests[at:at+n:at+n])
 		w.from = append(w.from, from)
@@ -88,22 +87,9 @@ func (w *worktop) propose(text string, prefixed, inBase64 bool, from int) bool {
 
 // decode demands a whole signature: a shorter one would be easier to guess.
 // It returns 0 if there is none.
-func (w *worktop) decode(into []byte, text string, inBase64 bool) int {
-	if inBase64 {
-		if len(text) > strictBase64.EncodedLen(w.most) {
-			return 0
-		}
-		n, err := strictBase64.Decode(into, []byte(text))
-		if err != nil || n < w.least || n > w.most || strictBase64.EncodedLen(n) != len(text) { // longer if it skipped a line break
-			return 0
-		}
-		return n
-	}
-	if len(text) < hex.EncodedLen(w.least) || len(text) > hex.EncodedLen(w.most) {
-		return 0
-	}
-	n, err := hex.Decode(into, []byte(text))
-	if err != nil {
+func (w *worktop) decode(into []byte, text string, in encoding) int {
+	n := in.decode(into, text, w.most)
+	if n < w.least {
 		return 0
 	}
 	return n

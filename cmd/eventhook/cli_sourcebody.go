@@ -19,6 +19,7 @@ func (b *body) sourceFlags() *body {
 	b.secrets()
 	b.texts("idempotency-key-path", "idempotency_key_paths", "where the id is, such as header.x-request-id or body.id")
 	b.yes("require-idempotency-key", "require_idempotency_key", "refuse what has no id")
+	b.text("replay-protection", "replay_protection", "body: the same signed bytes count once; or off")
 	b.texts("event-type-path", "event_type_paths", "where the event type is, such as body.type")
 	b.texts("allow-from", "allowed_ip_ranges", "CIDR that may send, such as 192.0.2.0/24")
 	b.number("max-body-bytes", "max_body_bytes", "the largest body that is taken")

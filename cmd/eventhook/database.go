@@ -118,6 +118,11 @@ func openKeys(c configs.Config) (k keys, err error) {
 
 // openStore brings the database to the newest schema and opens it.
 func openStore(ctx context.Context, c configs.Config, d *database, k keys, log *slog.Logger) (*pg.DB, error) {
+	if d.embedded == nil {
+		if err := pg.RefusePooler(ctx, d.url); err != nil {
+			return nil, err
+		}
+	}
 	if err := migrations.Up(ctx, d.url); err != nil {
 		return nil, err
 	}

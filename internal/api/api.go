@@ -196,7 +196,9 @@ func (o operation) describeAnswers(doc *huma.OpenAPI) {
 		of.Responses[strconv.Itoa(o.alsoStatus)] = of.Responses[success]
 	}
 	if o.isRaw {
-		of.Responses[success].Content = map[string]*huma.MediaType{"application/octet-stream": {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}
+		bytes := &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}
+		of.Responses[success].Content = map[string]*huma.MediaType{"*/*": bytes, "application/octet-stream": bytes}
+		of.Responses[success].Description = "The exact bytes, under the content type that they came with; application/octet-stream if they came with none."
 	}
 }
 

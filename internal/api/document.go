@@ -145,6 +145,7 @@ func (s *server) checkJSON(schema *huma.Schema, raw json.RawMessage) (faults eve
 		slices.Reverse(tooLarge)
 		faults.Add(readable("body"+strings.Join(tooLarge, "")), "is too large a number")
 	}
+	faults = append(faults, s.checkNulls(schema, "body", value)...)
 	return append(faults, s.checkValue(schema, "body", value)...)
 }
 

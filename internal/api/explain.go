@@ -19,8 +19,9 @@ import (
 // ExplainStore reads what a request to a source is judged by.
 type ExplainStore interface {
 	FindSource(ctx context.Context, tenant, source string) (eventhook.Source, error)
-	// FindKey tells which event a source has accepted under a key, if any.
-	FindKey(ctx context.Context, tenant eventhook.TenantID, source eventhook.SourceID, key string) (eventhook.EventID, bool, error)
+	// FindKey tells which event a source has accepted under a key or a hash of
+	// signed bytes, if any. Either may be empty.
+	FindKey(ctx context.Context, tenant eventhook.TenantID, source eventhook.SourceID, key, signedHash string) (eventhook.EventID, bool, error)
 }
 
 // RouteExplainer tells what routes would do. It stores nothing.
@@ -93,7 +94,7 @@ type explanationView struct {
 	CoversBody     bool                   `json:"covers_body" doc:"Whether a changed body would be noticed."`
 	EventType      *string                `json:"event_type" doc:"Told of a request that is not verified, too."`
 	IdempotencyKey *string                `json:"idempotency_key" doc:"Told of a request that is not verified, too."`
-	Duplicate      bool                   `json:"duplicate" doc:"The source has accepted an event with this key."`
+	Duplicate      bool                   `json:"duplicate" doc:"The source has accepted an event with this key, or with the same signed bytes where it has replay_protection."`
 	DuplicateOf    *string                `json:"duplicate_of" doc:"That event."`
 	Handshake      string                 `json:"handshake,omitempty" doc:"The provider's handshake that would take the request, which then makes no event."`
 	RefusedDetail  string                 `json:"refused_detail,omitempty" doc:"More of it, where there is more to tell."`
@@ -153,8 +154,8 @@ func (s *server) explain(ctx context.Context, who caller, in *explainInput) (*ex
 		v.EventType, v.IdempotencyKey, v.Routes = nil, nil, viewRoutes(nil)
 		return &explanationAnswer{v}, nil
 	}
-	if x.Event.IdempotencyKey != "" {
-		id, found, err := s.Explain.FindKey(ctx, who.tenant, source.ID, x.Event.IdempotencyKey)
+	if x.Event.IdempotencyKey != "" || x.Event.SignedHash != "" {
+		id, found, err := s.Explain.FindKey(ctx, who.tenant, source.ID, x.Event.IdempotencyKey, x.Event.SignedHash)
 		if err != nil {
 			return nil, err
 		}

@@ -31,7 +31,8 @@ type SourcePath struct {
 
 type handshakeView struct {
 	Handshake  *string    `json:"handshake" doc:"The name of the provider's handshake; null: it has none."`
-	Status     string     `json:"status" enum:"none,stateless,waiting,learned" doc:"stateless: it is answered whenever it comes; waiting: it will bring the secret; learned: it has."`
+	Status     string     `json:"status" enum:"none,stateless,waiting,closed,learned" doc:"stateless: it is answered whenever it comes; waiting: it will bring the secret; closed: it has not brought it in time, reset it; learned: it has. Notion's secret counts once revealed_at is there."`
+	WaitsUntil *time.Time `json:"waits_until" doc:"Until when the secret is taken; null: it may come at any time, or has come."`
 	LearnedAt  *time.Time `json:"learned_at"`
 	RevealedAt *time.Time `json:"revealed_at" doc:"When the learned secret was shown."`
 }
@@ -41,9 +42,9 @@ func (s *server) registerHandshake(api huma.API) {
 	register(s, api, operation{id: "get-handshake", method: http.MethodGet, path: path, scope: eventhook.ScopeRead, tag: tag,
 		summary: "See how far a source's handshake is"}, s.readHandshake)
 	register(s, api, operation{id: "reveal-handshake-secret", method: http.MethodPost, path: path + "/reveal", scope: eventhook.ScopeManage, tag: tag,
-		summary: "See the secret that the handshake has brought, once, to confirm it at the provider"}, s.revealSecret)
+		summary: "Reveal the secret that the handshake has brought, once", about: "To confirm it at the provider. A secret that must be confirmed, such as Notion's, counts from now on."}, s.revealSecret)
 	register(s, api, operation{id: "reset-handshake", method: http.MethodPost, path: path + "/reset", scope: eventhook.ScopeManage, status: http.StatusNoContent, tag: tag,
-		summary: "Forget the secret that the handshake has brought, and wait for the next"}, s.resetHandshake)
+		summary: "Reset a handshake: forget the secret that it has brought, and wait for the next", about: "Asana's is taken within an hour."}, s.resetHandshake)
 }
 
 // findSource finds the source that a path names, and what its configuration
@@ -93,6 +94,12 @@ func (s *server) readHandshake(ctx context.Context, _ caller, in *SourcePath) (*
 		v.Status, v.LearnedAt, v.RevealedAt = "learned", optionalUTC(&learnedAt), optionalUTC(revealedAt)
 	case eventhook.KindOf(err) == eventhook.KindNotFound:
 		v.Status = "waiting"
+		if until := source.HandshakeOpenedAt.Add(eventhook.HandshakeWindow); !resolved.Preset.ConfirmsSecret {
+			v.WaitsUntil = optionalUTC(&until)
+			if s.Now().After(until) {
+				v.Status = "closed"
+			}
+		}
 	default:
 		return nil, err
 	}

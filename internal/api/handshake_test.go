@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/pg"
@@ -62,7 +63,27 @@ func TestALearnedSecretIsShownOnce(t *testing.T) {
 	}
 	code("reset", http.StatusNoContent)
 	code("reset", http.StatusNoContent)
-	status("waiting")
+	if body := status("waiting"); !strings.Contains(body, `"waits_until":null`) {
+		t.Errorf("waiting: %s, want no end: Notion's secret counts after it was revealed", body)
+	}
+}
+
+func TestAHandshakeWhoseSecretCountsAtOnceCloses(t *testing.T) {
+	r := setUp(t)
+	manager, _ := r.key("acme", eventhook.ScopeManage, eventhook.ScopeRead)
+	r.learning("asana", "asana")
+	at := strings.ReplaceAll(tenantBase, "{tenant}", "acme") + "/sources/asana/handshake"
+	want := func(claim, status string) {
+		t.Helper()
+		if body := r.call(manager, http.MethodGet, at, "").Body.String(); !strings.Contains(body, `"status":"`+status+`"`) || strings.Contains(body, `"waits_until":null`) {
+			t.Errorf("%s: %s, want it %s and until when", claim, body, status)
+		}
+	}
+	want("at first", "waiting")
+	r.clock.advance(time.Hour + time.Second)
+	want("after an hour", "closed")
+	r.call(manager, http.MethodPost, at+"/reset", "")
+	want("reset", "waiting")
 }
 
 func TestHandshakesOfOtherSources(t *testing.T) {

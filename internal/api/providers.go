@@ -21,6 +21,7 @@ type Provider struct {
 	Options             []ProviderOption `json:"options" doc:"What a source gives under options."`
 	IdempotencyKeyPaths []string         `json:"idempotency_key_paths"`
 	EventTypePaths      []string         `json:"event_type_paths"`
+	ReplayProtection    string           `json:"replay_protection" enum:"body,off" doc:"Of sources that do not set their own."`
 	Handshake           *string          `json:"handshake" doc:"The name of its handshake; null: it has none."`
 	CoversBody          bool             `json:"covers_body" doc:"Whether a changed body is noticed."`
 	Uncovered           *string          `json:"uncovered" doc:"What the signature does not cover."`
@@ -43,7 +44,7 @@ func Providers() []Provider {
 		v := Provider{
 			ID: p.ID, Scheme: p.Scheme, Name: p.Name, DocumentationURL: p.DocumentationURL, RequiredFields: list(p.RequiredFields()),
 			Options: []ProviderOption{}, IdempotencyKeyPaths: list(p.IdempotencyKeyPaths), EventTypePaths: list(p.EventTypePaths),
-			Handshake: optional(p.Handshake), CoversBody: p.CoversBody(), Uncovered: optional(p.Uncovered), Note: optional(p.Note),
+			ReplayProtection: verify.Spec{Provider: p.ID, Scheme: p.Scheme}.ReplayProtection(), Handshake: optional(p.Handshake), CoversBody: p.CoversBody(), Uncovered: optional(p.Uncovered), Note: optional(p.Note),
 			Methods: append([]string{http.MethodPost}, p.Methods...),
 		}
 		for _, o := range p.Options {

@@ -82,7 +82,7 @@ func TestDataIsKeptToTheByte(t *testing.T) {
 
 func TestWhatIsNotSaidOfAnEventIsLeftOut(t *testing.T) {
 	r := setUp(t)
-	r.publish(`{"event_type":"a","data":1,"scope":null,"actor":null,"metadata":null,"idempotency_key":"","correlation_id":""}`).want(http.StatusAccepted)
+	r.publish(`{"event_type":"a","data":1,"scope":null,"actor":null,"idempotency_key":"","correlation_id":""}`).want(http.StatusAccepted)
 	e := r.last()
 	if diff := cmp.Diff(&eventhook.Envelope{}, e.Envelope); diff != "" || e.IdempotencyKey != "" || e.CorrelationID != "" || e.TraceID != "" {
 		t.Errorf("got %+v with the envelope %+v, want nothing in it", e, e.Envelope)

@@ -39,6 +39,7 @@ type SourceFields struct {
 	MaxBodyBytes          int               `json:"max_body_bytes,omitempty" minimum:"0" maximum:"33554432" doc:"Larger ones are refused: 413. 0: the default, 1048576."`
 	ContentTypes          []string          `json:"content_types,omitempty" maxItems:"50" example:"[\"application/json\"]" doc:"Media types that are taken; all by default."`
 	Response              *SourceReply      `json:"response,omitempty" doc:"The answer to what is accepted, for providers that check it."`
+	ReplayProtection      string            `json:"replay_protection,omitempty" enum:"body,off" doc:"body: a request whose signed bytes the source has accepted before is a duplicate, whatever its headers say. The provider's default where it is not given; off for a verifier that is spelled out."`
 }
 
 // RateLimit bounds the requests to a source on each instance, before they are
@@ -81,7 +82,7 @@ func sourceFieldsOf(s eventhook.Source, spec verify.Spec) SourceFields {
 		Options: spec.Options, ToleranceSeconds: spec.ToleranceSeconds, Verifier: (*Verifier)(spec.Verifier),
 		IdempotencyKeyPaths: s.IdempotencyKeyPaths, EventTypePaths: s.EventTypePaths, RequireIdempotencyKey: s.RequireIdempotencyKey,
 		RateLimit: RateLimit(s.RateLimit), Retry: retryView(s.Retry), AllowedIPRanges: s.AllowedIPRanges, MaxBodyBytes: s.MaxBodyBytes,
-		ContentTypes: s.ContentTypes, Response: (*SourceReply)(s.Response),
+		ContentTypes: s.ContentTypes, Response: (*SourceReply)(s.Response), ReplayProtection: s.ReplayProtection,
 	}
 }
 
@@ -96,6 +97,7 @@ func (f SourceFields) over(s eventhook.Source) (eventhook.Source, eventhook.Faul
 		IdempotencyKeyPaths: f.IdempotencyKeyPaths, EventTypePaths: f.EventTypePaths, RequireIdempotencyKey: f.RequireIdempotencyKey,
 		RateLimit: eventhook.RateLimit(f.RateLimit), Retry: f.Retry.policy(), AllowedIPRanges: f.AllowedIPRanges,
 		MaxBodyBytes: f.MaxBodyBytes, ContentTypes: f.ContentTypes, Response: (*eventhook.SourceReply)(f.Response),
+		ReplayProtection: f.ReplayProtection,
 	}
 	var faults eventhook.Faults
 	had := s.Verifier

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -36,6 +37,7 @@ type Source struct {
 	ContentTypes          []string          `json:"content_types" doc:"Empty: all are taken."`
 	Response              *SourceReply      `json:"response,omitempty" doc:"Its own, else what the provider wants; absent: 200 and the event's id."`
 	Warnings              []string          `json:"warnings" doc:"What is allowed, and should be changed."`
+	ReplayProtection      string            `json:"replay_protection" enum:"body,off" doc:"Its own, else the provider's."`
 	Stats                 SourceStats       `json:"stats"`
 	Version               int64             `json:"version" doc:"Grows with every change; the ETag."`
 	CreatedAt             time.Time         `json:"created_at"`
@@ -101,8 +103,8 @@ func (s *server) viewSource(x eventhook.Source) (Source, error) {
 		IdempotencyKeyPaths: list(orElse(x.IdempotencyKeyPaths, preset.IdempotencyKeyPaths)), EventTypePaths: list(orElse(x.EventTypePaths, preset.EventTypePaths)),
 		RequireIdempotencyKey: x.RequireIdempotencyKey, RateLimit: RateLimit(x.RateLimit.WithDefaults()), Retry: retryView(x.Retry.Or(eventhook.EventRetry)),
 		AllowedIPRanges: list(x.AllowedIPRanges), MaxBodyBytes: x.BodyLimit(), ContentTypes: list(x.ContentTypes), Response: (*SourceReply)(x.Response),
-		Version: x.Version, CreatedAt: utc(x.CreatedAt), UpdatedAt: utc(x.UpdatedAt),
-		Warnings: list(spec.Warnings()),
+		Warnings:         list(spec.Warnings()),
+		ReplayProtection: cmp.Or(x.ReplayProtection, spec.ReplayProtection()), Version: x.Version, CreatedAt: utc(x.CreatedAt), UpdatedAt: utc(x.UpdatedAt),
 	}
 	if v.SecretsCount == 0 {
 		v.SecretsCount = len(x.LearnedSecrets)

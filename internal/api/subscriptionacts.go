@@ -134,7 +134,8 @@ type SecretRotation struct {
 type SecretRotated struct {
 	SigningSecret       string     `json:"signing_secret" doc:"The new one. It is shown this once."`
 	PreviousExpiresAt   *time.Time `json:"previous_expires_at" doc:"Until when the one before it signs, too; null: not any more."`
-	SigningSecretsCount int        `json:"signing_secrets_count" doc:"How many secrets sign now."`
+	SigningSecretsCount int        `json:"signing_secrets_count" doc:"How many secrets sign now: two during a rotation. A rotation that is under way ends its oldest."`
+	Warnings            []string   `json:"warnings" doc:"What is allowed, and unwise."`
 }
 
 type rotateRequest struct {
@@ -185,7 +186,7 @@ func (s *server) rotateSecret(ctx context.Context, who caller, in *rotateRequest
 	if err != nil {
 		return nil, err
 	}
-	out := &rotateAnswer{x.ETag, SecretRotated{SigningSecret: fresh.Reveal(), SigningSecretsCount: len(rotated)}}
+	out := &rotateAnswer{x.ETag, SecretRotated{SigningSecret: fresh.Reveal(), SigningSecretsCount: len(rotated), Warnings: secretWarnings(fresh)}}
 	if len(rotated) > 1 {
 		out.Body.PreviousExpiresAt = optionalUTC(rotated[1].ExpiresAt)
 	}

@@ -72,7 +72,19 @@ func viewDeliveryRetry(p eventhook.RetryPolicy) DeliveryRetry {
 }
 
 func warningsOf(x eventhook.Subscription) []string {
+	warnings := []string{}
 	if _, warning := eventhook.CheckSubscriptionURL(x.URL.Reveal()); warning != "" {
+		warnings = append(warnings, warning)
+	}
+	if len(x.Signing) > 0 {
+		warnings = append(warnings, secretWarnings(x.Signing[0].Secret)...)
+	}
+	return warnings
+}
+
+// secretWarnings are those of a signing secret.
+func secretWarnings(secret eventhook.Secret) []string {
+	if warning := eventhook.SigningSecretWarning(secret.Reveal()); warning != "" {
 		return []string{warning}
 	}
 	return []string{}

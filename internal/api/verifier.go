@@ -15,7 +15,7 @@ type Verifier struct {
 
 	Prefix       string `json:"prefix,omitempty" example:"sha256=" doc:"Stands before each signature."`
 	Separator    string `json:"separator,omitempty" doc:"Stands between several; a comma by default."`
-	Encoding     string `json:"encoding,omitempty" doc:"hex by default, or base64."`
+	Encoding     string `json:"encoding,omitempty" doc:"hex by default, base64 or base64url."`
 	TimestampKey string `json:"timestamp_key,omitempty" doc:"Names the timestamp in a header like t=…,v1=…"`
 	SignatureKey string `json:"signature_key,omitempty" doc:"Names the signature there."`
 
@@ -37,11 +37,12 @@ type Verifier struct {
 	ToleranceSeconds *int   `json:"tolerance_seconds,omitempty" minimum:"0" maximum:"1000000000" doc:"How far it may lie from the receipt, either way; 300 by default, 0: it is not judged."`
 	AllowFuture      bool   `json:"allow_future,omitempty" doc:"Judge the past only."`
 
-	KeySetURL     string            `json:"jwks_url,omitempty" doc:"Where the keys of a JWT are published."`
-	Issuers       []string          `json:"issuers,omitempty" doc:"Who may have issued it."`
-	Audience      string            `json:"audience,omitempty" doc:"For whom it must be; {url} stands for the URL of the request."`
-	Claims        map[string]string `json:"claims,omitempty" doc:"What else it must say."`
-	BodyHashClaim string            `json:"body_hash_claim,omitempty" doc:"The claim that is the SHA-256 of the body, in hex."`
+	KeySetURL        string            `json:"jwks_url,omitempty" doc:"Where the keys of a JWT are published."`
+	Issuers          []string          `json:"issuers,omitempty" doc:"Who may have issued it."`
+	Audience         string            `json:"audience,omitempty" doc:"For whom it must be; {url} stands for the URL of the request."`
+	Claims           map[string]string `json:"claims,omitempty" doc:"What else it must say."`
+	BodyHashClaim    string            `json:"body_hash_claim,omitempty" doc:"The claim that is the SHA-256 of the body."`
+	BodyHashEncoding string            `json:"body_hash_encoding,omitempty" doc:"How that is written: hex by default, base64 or base64url."`
 
 	Values   []string `json:"values,omitempty" maxItems:"16" writeOnly:"true" doc:"The tokens of api_key. Never shown again."`
 	Username string   `json:"username,omitempty" doc:"Of basic_auth."`

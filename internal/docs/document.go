@@ -43,7 +43,7 @@ func Providers() string {
 func overview() string {
 	var b strings.Builder
 	b.WriteString("\n## All providers\n\n")
-	b.WriteString(table("provider", "name", "scheme", "verifier", "needs", "body is covered", "handshake"))
+	b.WriteString(table("provider", "name", "scheme", "verifier", "needs", "body is covered", "a captured request", "handshake"))
 	for _, p := range verify.Presets() {
 		covered, handshake := "yes", "–"
 		if !p.CoversBody() {
@@ -52,7 +52,9 @@ func overview() string {
 		if p.Handshake != "" {
 			handshake = code(p.Handshake)
 		}
-		b.WriteString(row("["+code(p.ID)+"](#"+p.ID+")", p.Name, code(p.Scheme), code(p.Verifier.Type), orDash(codes(p.RequiredFields())), covered, handshake))
+		captured, _ := p.Captured()
+		b.WriteString(row("["+code(p.ID)+"](#"+p.ID+")", p.Name, code(p.Scheme), code(p.Verifier.Type), orDash(codes(p.RequiredFields())), covered,
+			capturedKinds[captured], handshake))
 	}
 	return b.String()
 }
@@ -100,6 +102,8 @@ func preset(p verify.Preset, isDefault bool) string {
 		line("Answer", reply(p))
 	}
 	line("Not covered", p.Uncovered)
+	_, captured := p.Captured()
+	line("A captured request", captured)
 	line("Note", p.Note)
 	b.WriteString("\n```yaml\n" + Example(p, isDefault) + "```\n")
 	return b.String()

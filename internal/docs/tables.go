@@ -1,5 +1,7 @@
 package docs
 
+import "github.com/eventhook/eventhook/verify"
+
 // about is a key and what it means.
 type about struct{ key, about string }
 
@@ -31,7 +33,7 @@ var fields = []about{
 	{"items", "the objects of the body that are signed each for itself, such as `items.#`"},
 	{"prefix", "stands before each signature or token, such as `sha256=`; others are passed over"},
 	{"separator", "stands between several signatures: `,` (default), `;`, `&` or a space"},
-	{"encoding", "`hex` (default) or `base64`"},
+	{"encoding", "`hex` (default), `base64`, or `base64url` with or without padding"},
 	{"timestamp_key", "names the timestamp in a header such as `t=…,v1=…`; `t` by default"},
 	{"signature_key", "names the signatures there; `v1` by default"},
 	{"signed", "a template of what is signed, see below; `{body}` by default, with a timestamp `{timestamp}.{body}`, for public keys `{timestamp}{body}`"},
@@ -47,16 +49,24 @@ var fields = []about{
 	{"timestamp_header", "the header with the timestamp"},
 	{"timestamp_path", "the field of the body with the timestamp"},
 	{"timestamp_unit", "`seconds` (default), `milliseconds` or `rfc3339`"},
-	{"tolerance_seconds", "how far timestamp and receipt may lie apart, either way; 300 by default, 0: the time is not judged. For `jwt` the age of the token"},
+	{"tolerance_seconds", "how far timestamp and receipt may lie apart, either way; 300 by default, 0: the time is not judged. For `jwt` the age of a token that says when it was issued (`iat`); where it is given, a token must say it"},
 	{"allow_future", "`true`: only a timestamp in the past can be too far away"},
 	{"jwks_url", "https URL of the key set"},
 	{"issuers", "the token's `iss` must be one of these"},
 	{"audience", "the token's `aud` must hold this; `{url}` stands for the URL of the request"},
 	{"claims", "claims with the values that they must have; for `aws_sns` `TopicArn`"},
-	{"body_hash_claim", "the claim that is the body's SHA-256 in hexadecimal"},
+	{"body_hash_claim", "the claim that is the body's SHA-256"},
+	{"body_hash_encoding", "how that is written: `hex` (default), `base64` or `base64url`"},
 	{"values", "the tokens, all live; for `basic_auth` each as `user:password`"},
 	{"username", "the user, beside `password`"},
 	{"password", "the password"},
+}
+
+// capturedKinds says in the overview what can be done with a captured request.
+var capturedKinds = map[verify.Captured]string{
+	verify.CapturedDuplicate: "duplicate",
+	verify.CapturedNewEvent:  "**new event**",
+	verify.CapturedAnyBody:   "**any body**",
 }
 
 // placeholders are those of a template. A test wants them all.
@@ -78,7 +88,7 @@ var placeholders = []about{
 // a provider has, and no other.
 var handshakes = map[string]string{
 	"adyen":            "A test notification without items, which Adyen sends unsigned, is answered `[accepted]`.",
-	"asana":            "The first request brings the secret in `X-Hook-Secret`, which is stored and sent back. To take another: `POST T/sources/{slug}/handshake/reset`.",
+	"asana":            "The first request within an hour after the source was created brings the secret in `X-Hook-Secret`, which is stored, sent back, and counts at once. To take another, or to wait for another hour: `POST T/sources/{slug}/handshake/reset`.",
 	"aws-sns":          "A signed `SubscriptionConfirmation` is confirmed by calling its `SubscribeURL`, which must be Amazon SNS's.",
 	"azure-event-grid": "A `SubscriptionValidation` event with the token is answered with its validation code; `OPTIONS` with `WebHook-Request-Origin` is allowed.",
 	"braintree":        "`GET` with `bt_challenge` is answered with the public key's id and the HMAC of the challenge.",
@@ -92,7 +102,7 @@ var handshakes = map[string]string{
 	"meta":             "`GET` with `hub.challenge` is answered with the challenge if `hub.verify_token` is the option's.",
 	"microsoft":        "`POST` with `validationToken` and no body is answered with the token as text.",
 	"monday":           "A body with nothing but `challenge` is answered with the same.",
-	"notion":           "The first request brings the secret as `verification_token`, which is stored. Read it once with `POST T/sources/{slug}/handshake/reveal` and paste it into Notion.",
+	"notion":           "The first request brings the secret as `verification_token`, which is stored. Read it once with `POST T/sources/{slug}/handshake/reveal`, from when on it counts, and paste it into Notion.",
 	"okta":             "`GET` with `X-Okta-Verification-Challenge` and the secret is answered with the challenge.",
 	"slack":            "A signed `url_verification` is answered with its challenge.",
 	"smartsheet":       "The challenge in `Smartsheet-Hook-Challenge` and in the body is sent back in both.",

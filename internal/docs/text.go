@@ -22,6 +22,7 @@ their type, and how the provider finds out that the URL is yours.
 | ` + "`options`" + ` | the provider's own, by name |
 | ` + "`tolerance_seconds`" + ` | how far timestamp and receipt may lie apart, instead of the provider's tolerance |
 | ` + "`idempotency_key_paths`, `event_type_paths`" + ` | instead of the provider's |
+| ` + "`replay_protection`" + ` | ` + "`body` or `off`" + ` instead of the provider's, see [Replays](#replays) |
 
 Where the URL is signed, set ` + "`EVENTHOOK_PUBLIC_URL`" + ` to how the outside reaches
 you. The API has this list too, at ` + "`GET T/providers`" + ` (` + "`T` is `/api/tenants/{tenant}/eventhook`" + `),
@@ -64,16 +65,38 @@ A path is ` + "`header.<name>`, `body.<a.b.0.c>`, `cloudevent.<attribute>`" + ` 
 that are alike are one. Several are joined with ` + "` + `" + `, as in ` + "`header.linear-event + body.action`" + `: their texts with a dot
 between, and nothing if one of them is absent. Texts and numbers count. The
 first path of a list that leads somewhere is taken. A path to a header that
-carries credentials leads nowhere. A body that begins as JSON does is read as
-JSON, whatever content type a provider's request names: that is not signed.
-
-An id in a header is seldom signed: whoever has got hold of a genuine request
-can send it again under another id, within the tolerance where the provider
-signs the time. Where that matters, give ` + "`idempotency_key_paths: [sha256.body]`" + `.
+carries credentials leads nowhere. A body that is valid JSON is read as JSON,
+whatever ` + "`Content-Type` or `Content-Encoding`" + ` says: these headers are not signed.
 
 After its own paths an event's type is looked for in the headers
 ` + "`x-event-type`, `x-github-event`, `x-stripe-event`, `x-webhook-event`, `ce-type`" + `
 and in the body's ` + "`type`, `event`, `action`, `event_type`" + `.
+
+## Replays
+
+A captured request is a genuine one that somebody has got hold of and sends
+again. Its headers are seldom signed, so they can be changed: the id that many
+providers put there, and the content type by which a form or XML is read. Each
+provider's section says what a captured request still can do.
+
+` + "`replay_protection: body`" + ` on a source makes the signed bytes count once: beside
+the id, the source claims the SHA-256 of what the signature covers, with the
+timestamp or the URL where they are signed. An event is a duplicate if either
+its id or this hash was accepted before. Ids and hashes are kept as long as
+events are; a request that is captured for longer, and whose timestamp is not
+judged, is a new event then.
+
+- ` + "`body`" + ` is the default for providers whose id is not signed, or is missing
+  in some requests, and that never sign the same bytes twice. Two webhooks of such
+  a provider that point to one source and send the same bytes make one event.
+- ` + "`off`" + ` is the default for all others and for a verifier that is spelled out.
+  Where a spelled-out sender puts an id or a moment into each body, set ` + "`body`" + `,
+  above all if its id is in a header or its bodies are forms or XML.
+- Requests with a token are not signed at all: whoever has the token can send any
+  body, and ` + "`replay_protection`" + ` does not change that.
+
+A request that somebody has caught and held back, so that it comes first, is
+accepted with the headers that it then has.
 `
 
 const trying = `

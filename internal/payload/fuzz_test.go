@@ -111,7 +111,7 @@ func FuzzMultipart(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte, boundary string) {
 		view := viewOf("multipart/form-data; boundary="+quote(boundary), string(body))
-		if view == "" {
+		if view == "" || json.Valid(body) {
 			return
 		}
 		var fields map[string]any

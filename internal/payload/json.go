@@ -19,7 +19,7 @@ func checkedJSON(body []byte) ([]byte, error) {
 		body = text
 	}
 	body = bytes.TrimPrefix(body, []byte(mark))
-	if tooDeep(body) {
+	if looksLikeJSON(body) && tooDeep(body) { // anything else has no depth
 		return nil, errDeepJSON
 	}
 	if !gjson.ValidBytes(body) {

@@ -85,9 +85,10 @@ func (v *View) Header(name string) string { return v.header.Get(name) }
 
 // JSON is the JSON view of the body, nil if it has none: JSON itself, XML, a
 // form or multipart form as an object of its fields (files as name, size and
-// type). A body of no or of plain text type is JSON if it reads as such. What
-// is malformed, or beyond the bounds of its kind, has no view. A body in a
-// content encoding is decoded before.
+// type). Bytes that are valid JSON are JSON whatever the content type says:
+// that header is seldom signed, and a captured request must not lose its id by
+// another one. A body that is malformed, or beyond the bounds of its kind, has
+// no view. A body in a content encoding is decoded before.
 func (v *View) JSON() json.RawMessage {
 	if !v.isParsed {
 		v.isParsed = true
@@ -113,6 +114,10 @@ const formMedia = "application/x-www-form-urlencoded"
 
 // toJSON makes the view, or says why there is none.
 func toJSON(contentType string, body []byte) ([]byte, error) {
+	view, notJSON := checkedJSON(body)
+	if notJSON == nil {
+		return view, nil
+	}
 	media, params, err := mime.ParseMediaType(contentType)
 	if err != nil {
 		media = mediaType(contentType)
@@ -123,7 +128,7 @@ func toJSON(contentType string, body []byte) ([]byte, error) {
 	case media == "multipart/form-data":
 		return multipartJSON(body, params["boundary"])
 	case media == "" || media == "text/plain" || media == "application/octet-stream" || IsJSON(media):
-		return checkedJSON(body)
+		return nil, notJSON
 	case isXML(media):
 		return xmlJSON(body, params["charset"])
 	}

@@ -26,16 +26,11 @@ var (
 	errManyNodes  = fmt.Errorf("XML of more than %d elements and attributes", maxXMLNodes)
 )
 
-// Unread says, for people, why paths into the body cannot find what its sender
-// meant: it has no view, or is JSON that was sent as a form, whose view has
-// none of its members. It is "" of any other. Where is the place in the body,
-// such as "at byte 9", the first being 1, and "" where none is known. Unlike
-// JSON it reads the body each time.
+// Unread says, for people, why the body has no view, and "" if it has one.
+// where is the place in the body, such as "at byte 9", the first being 1, and
+// "" where none is known. Unlike JSON it reads the body each time.
 func (v *View) Unread() (why, where string) {
 	media := mediaType(v.contentType)
-	if media == formMedia && looksLikeJSON(v.Content()) && json.Valid(v.Content()) {
-		return "the body is JSON, and its content type says that it is a form", ""
-	}
 	if v.JSON() != nil {
 		return "", ""
 	}

@@ -34,8 +34,16 @@ func TestJSONViewByContentType(t *testing.T) {
 		{"JSON in octets", "application/octet-stream", `{"a":1}`, `{"a":1}`},
 		{"JSON of no type", "", ` "a" `, `"a"`},
 		{"text", "text/plain", `hello`, none},
-		{"HTML", "text/html", `{"a":1}`, none},
-		{"an image", "image/png", `{"a":1}`, none},
+		{"HTML", "text/html", `<a>`, none},
+		{"an image", "image/png", "\x89PNG", none},
+		{"JSON that says it is HTML", "text/html", `{"a":1}`, `{"a":1}`},
+		{"JSON that says it is an image", "image/png", `{"a":1}`, `{"a":1}`},
+		{"JSON that says it is a form", "application/x-www-form-urlencoded", ` {"a":"b=c&d"}`, `{"a":"b=c&d"}`},
+		{"JSON that says it is in parts", multipart, `[{"a":1}]`, `[{"a":1}]`},
+		{"JSON that says it is XML", "application/xml; charset=klingon", `{"a":1}`, `{"a":1}`},
+		{"JSON in UTF-16 that says it is a form", "application/x-www-form-urlencoded", utf16Of(`{"a":1}`, true), `{"a":1}`},
+		{"broken JSON that says it is a form", "application/x-www-form-urlencoded", `{"a":1`, `{"{\"a\":1":""}`},
+		{"a form with JSON inside", "application/x-www-form-urlencoded", `payload={"a":1}`, `{"payload":"{\"a\":1}"}`},
 		{"lines of JSON", "application/x-ndjson", "{}\n{}", none},
 		{"broken JSON", "application/json", `{"a":1`, none},
 		{"JSON and more", "application/json", `{} x`, none},
@@ -159,7 +167,11 @@ func TestTransformedViewsAreOfTheSameCloudEvent(t *testing.T) {
 
 func TestAt(t *testing.T) {
 	for _, contentType := range []string{"application/json", "image/png"} {
-		v := payload.New(nil, http.Header{"A": {"x"}}, contentType, []byte(`{"a":[{"b":"x"}],"007":1}`))
+		body := `{"a":[{"b":"x"}],"007":1}`
+		if contentType == "image/png" {
+			body = "\x89PNG" + body
+		}
+		v := payload.New(nil, http.Header{"A": {"x"}}, contentType, []byte(body))
 		for path, want := range map[string]string{"body.a.0.b": `"x"`, "body.007": "1", "body.a.1": "", "header.a": "", "sha256.body": "", "body.a.0.b + body.a.0.b": ""} {
 			if contentType == "image/png" {
 				want = ""

@@ -3,6 +3,7 @@ package pg
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -10,7 +11,13 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-var acceptStatements = map[string]string{"accept": acceptSQL, "publish": publishSQL}
+var acceptStatements = map[string]string{"accept": acceptSQL, "accept_signed": acceptSignedSQL, "publish": publishSQL}
+
+// onKeyTaken keeps a key that is taken, unless its time is over. $17 is now.
+const onKeyTaken = `ON CONFLICT (tenant_id, scope, key) DO UPDATE
+        SET made = CASE WHEN k.expires_at <= $17 THEN excluded.made ELSE k.made END,
+            expires_at = CASE WHEN k.expires_at <= $17 THEN excluded.expires_at ELSE k.expires_at END
+    RETURNING tenant_id, scope, key, made`
 
 // acceptSQL stores a batch in one statement, which is one transaction and one
 // round trip: it claims the keys, stores the events, and stores the bodies.
@@ -30,10 +37,7 @@ WITH sent AS (
     SELECT tenant_id, source_id::text, first_key, id, key_expires_at
     FROM sent WHERE first_key IS NOT NULL
     ORDER BY tenant_id, first_key COLLATE "C", source_id::text COLLATE "C"
-    ON CONFLICT (tenant_id, scope, key) DO UPDATE
-        SET made = CASE WHEN k.expires_at <= $17 THEN excluded.made ELSE k.made END,
-            expires_at = CASE WHEN k.expires_at <= $17 THEN excluded.expires_at ELSE k.expires_at END
-    RETURNING tenant_id, scope, key, made
+    ` + onKeyTaken + `
 ), stored AS (
     INSERT INTO eventhook.event (id, tenant_id, source_id, duplicate_of, due_at, lease_token, body_size, status,
         origin, event_type, content_type, idempotency_key, source_ip, trace_id, request_id)
@@ -54,15 +58,18 @@ SELECT id, duplicate_of FROM stored WHERE duplicate_of IS NOT NULL`
 
 var acceptOIDs = []uint32{
 	uuidOID, uuidOID, uuidOID, timeOID, int4OID, textOID, textOID,
-	textOID, textOID, textOID, textOID, textOID, textOID, timeOID, byteaOID, byteaOID, 0,
+	textOID, textOID, textOID, textOID, textOID, textOID, timeOID, byteaOID, byteaOID, 0, textOID,
 }
 
-const acceptNow = 16 // the parameter that is one moment, not an array
+const (
+	acceptNow    = 16 // the parameter that is one moment, not an array
+	acceptSigned = 17 // the parameter that only acceptSignedSQL has
+)
 
 // Accept stores the batch in one transaction: its keys, events and bodies.
-// When it returns nil, every event is on disk, and those whose key their
-// source has seen within the key's time, in this batch too, are marked: Status
-// EventDuplicate and DuplicateOf. An event with a lease is stored as leased
+// When it returns nil, every event is on disk, and those whose key or signed
+// hash their source has seen within the key's time, in this batch too, are
+// marked: Status EventDuplicate and DuplicateOf. An event with a lease is stored as leased
 // (token 1, EventProcessing); one without is due now (EventPending). An event
 // that the database refuses for what it holds keeps an empty Status and costs
 // no other event anything. On an error the batch does not count as stored,
@@ -119,9 +126,16 @@ func (db *DB) acceptOn(ctx context.Context, conn *pgconn.PgConn, batch []*eventh
 	defer db.acceptBufs.Put(c)
 	now := db.now()
 	db.encodeAccept(c, batch, now)
+	statement, count := "accept", acceptSigned
+	if slices.ContainsFunc(batch, func(e *eventhook.Event) bool { return e.SignedHash != "" }) {
+		statement, count = "accept_signed", acceptSigned+1
+		for _, e := range batch {
+			c.optional(acceptSigned, e.SignedHash)
+		}
+	}
 	params := c.encoded()
 	params[acceptNow] = scalarTime(now)
-	result := conn.ExecPrepared(ctx, "accept", params, c.formats, binaryResults).Read()
+	result := conn.ExecPrepared(ctx, statement, params[:count], c.formats[:count], binaryResults).Read()
 	if result.Err != nil {
 		return result.Err
 	}

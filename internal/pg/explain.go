@@ -9,15 +9,18 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// findKeySQL reads the primary key.
+// findKeySQL reads the primary key, of hashes first, as acceptSignedSQL does.
 const findKeySQL = `
-SELECT made FROM eventhook.idempotency_key WHERE tenant_id = $1 AND scope = $2 AND key = $3 AND expires_at > $4`
+SELECT made FROM eventhook.idempotency_key
+WHERE tenant_id = $1 AND (scope, key) IN (($2, $3), ($2 || '` + signedScope + `', $4)) AND expires_at > $5
+ORDER BY scope DESC LIMIT 1`
 
-// FindKey returns the event that a source has accepted under a key, within the
-// key's time, and whether there is one: then the next with this key would be
-// its duplicate. It claims nothing.
-func (db *DB) FindKey(ctx context.Context, tenant eventhook.TenantID, source eventhook.SourceID, key string) (id eventhook.EventID, found bool, err error) {
-	err = db.work.QueryRow(ctx, findKeySQL, [16]byte(tenant), source.String(), key, db.now()).Scan((*[16]byte)(&id))
+// FindKey returns the event that a source has accepted under a key or under a
+// hash of signed bytes, within the key's time, and whether there is one: then
+// the next event with this key or hash would be its duplicate. Either may be
+// empty. It claims nothing.
+func (db *DB) FindKey(ctx context.Context, tenant eventhook.TenantID, source eventhook.SourceID, key, signedHash string) (id eventhook.EventID, found bool, err error) {
+	err = db.work.QueryRow(ctx, findKeySQL, [16]byte(tenant), source.String(), key, signedHash, db.now()).Scan((*[16]byte)(&id))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return id, false, nil
 	}

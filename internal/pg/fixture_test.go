@@ -372,8 +372,13 @@ var invariants = map[string]string{
 		WHERE (due_at IS NOT NULL) <> (status IN ('pending', 'processing', 'failed'))`,
 	"a duplicate names its original, and nothing else does": `SELECT id FROM eventhook.event
 		WHERE (status = 'duplicate') <> (duplicate_of IS NOT NULL)`,
-	"an original is no duplicate": `SELECT d.id FROM eventhook.event d JOIN eventhook.event o ON o.id = d.duplicate_of
-		WHERE o.status = 'duplicate' OR o.source_id <> d.source_id OR o.idempotency_key <> d.idempotency_key`,
+	"an original is of the same source, and no duplicate of a duplicate": `SELECT d.id FROM eventhook.event d
+		JOIN eventhook.event o ON o.id = d.duplicate_of LEFT JOIN eventhook.event p ON p.id = o.duplicate_of
+		WHERE o.source_id <> d.source_id OR p.status = 'duplicate'`,
+	"without signed bytes an original has the same key, and is no duplicate": `SELECT d.id FROM eventhook.event d
+		JOIN eventhook.event o ON o.id = d.duplicate_of
+		WHERE (o.status = 'duplicate' OR o.idempotency_key <> d.idempotency_key)
+			AND NOT EXISTS (SELECT FROM eventhook.idempotency_key k WHERE k.tenant_id = d.tenant_id AND k.scope = d.source_id::text || '/signed')`,
 	"an event in work has a token": `SELECT id FROM eventhook.event WHERE status = 'processing' AND lease_token = 0`,
 	"a delivered event has no open or failed action": `SELECT e.id FROM eventhook.event e JOIN eventhook.event_action a ON a.event_id = e.id
 		WHERE e.status = 'delivered' AND a.status NOT IN ('success', 'skipped')`,

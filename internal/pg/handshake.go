@@ -60,15 +60,26 @@ func (db *DB) RevealSecret(ctx context.Context, by eventhook.Actor, s eventhook.
 	return secret, err
 }
 
-// ForgetSecret lets a source wait for its handshake again. It is no fault if
-// it has learned none. Primary keys.
+// ForgetSecret lets a source wait for its handshake again, from now on. It is no
+// fault if it has learned none. Primary keys.
 func (db *DB) ForgetSecret(ctx context.Context, by eventhook.Actor, s eventhook.Source) error {
 	return db.manage(ctx, "forget a learned secret", by, s.TenantID, func(m *manager) error {
-		tag, err := m.tx.Exec(ctx, `DELETE FROM eventhook.learned_secret WHERE source_id = $1`, [16]byte(s.ID))
-		if err == nil && tag.RowsAffected() > 0 {
-			m.recordChanges("source.handshake_reset", resource{"source", s.ID.String(), s.Slug}, flipped("secret_is_learned", false))
+		if err := m.exec(ctx, `UPDATE eventhook.source SET handshake_opened_at = $2 WHERE id = $1`, [16]byte(s.ID), db.now()); err != nil {
+			return err
 		}
-		return err
+		tag, err := m.tx.Exec(ctx, `DELETE FROM eventhook.learned_secret WHERE source_id = $1`, [16]byte(s.ID))
+		if err != nil {
+			return err
+		}
+		var changes []eventhook.FieldChange
+		switch isOld := db.now().Sub(s.HandshakeOpenedAt) > eventhook.HandshakeWindow; {
+		case tag.RowsAffected() > 0:
+			changes = flipped("secret_is_learned", false)
+		case isOld:
+			changes = flipped("handshake_is_open", true)
+		}
+		m.recordChanges("source.handshake_reset", resource{"source", s.ID.String(), s.Slug}, changes)
+		return nil
 	})
 }
 

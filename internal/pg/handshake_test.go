@@ -1,10 +1,14 @@
 package pg
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/eventhook/eventhook"
 )
@@ -56,6 +60,60 @@ func TestASecretIsLearnedOnce(t *testing.T) {
 		t.Errorf("learned %v, want the third", got)
 	}
 	wantKind(t, "a source that is none", f.db.LearnSecret(t.Context(), eventhook.NewID[eventhook.Source](f.db.now()), eventhook.NewSecret("s")), eventhook.KindConflict)
+}
+
+// A source waits from its creation on, and anew after a reset, another provider
+// or the loss of its own secrets.
+func TestTheMomentAtWhichAHandshakeOpened(t *testing.T) {
+	f := setUp(t)
+	opened := func(claim string, want time.Time) {
+		t.Helper()
+		same(t, claim, f.source("acme", "crm").HandshakeOpenedAt.UTC(), want)
+	}
+	change := func(to func(*eventhook.Source)) {
+		t.Helper()
+		f.clock.advance(time.Minute)
+		_, err := f.db.ChangeSource(t.Context(), operator, f.tenant, "crm", 0, func(s eventhook.Source) (eventhook.Source, error) {
+			to(&s)
+			return s, nil
+		})
+		f.must(err)
+	}
+	created := f.source("acme", "crm").CreatedAt.UTC()
+	opened("created", created)
+	change(func(s *eventhook.Source) { s.Name = "renamed" })
+	opened("renamed", created)
+	change(func(s *eventhook.Source) { s.Provider = "asana" })
+	opened("another provider", f.clock.now())
+	f.clock.advance(time.Hour)
+	f.must(f.db.ForgetSecret(t.Context(), operator, f.source("acme", "crm")))
+	opened("reset", f.clock.now())
+	reset := f.clock.now()
+	f.exec(`UPDATE eventhook.source SET secrets_count = 1`)
+	change(func(s *eventhook.Source) { s.Name = "again" })
+	opened("with a secret", reset)
+	change(func(s *eventhook.Source) { s.Name, s.SecretsCount = "without", 0 })
+	opened("without its secret", f.clock.now())
+}
+
+func TestARevealedSecretIsToldToAllInstances(t *testing.T) {
+	f := setUp(t)
+	crm := f.source("acme", "crm")
+	f.must(f.db.LearnSecret(t.Context(), crm.ID, eventhook.NewSecret("learned")))
+	same(t, "before", f.source("acme", "crm").SecretRevealed, false)
+	conn, err := pgx.Connect(t.Context(), f.dsn)
+	f.must(err)
+	defer func() { _ = conn.Close(context.Background()) }()
+	_, err = conn.Exec(t.Context(), `LISTEN eventhook_config`)
+	f.must(err)
+	_, err = f.db.RevealSecret(t.Context(), operator, crm)
+	f.must(err)
+	same(t, "after", f.source("acme", "crm").SecretRevealed, true)
+	got, err := conn.WaitForNotification(t.Context())
+	f.must(err)
+	if !strings.HasPrefix(got.Payload, "source "+crm.ID.String()) {
+		t.Errorf("told %q, want the source", got.Payload)
+	}
 }
 
 // TestApplyLeavesWhatWasLearned but for the secret of another provider.

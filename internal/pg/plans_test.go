@@ -69,7 +69,7 @@ var hot = map[string]struct {
 	"await":             {awaitSQL, 2},
 	"reprocess events":  {reprocessSQL, 3},
 	"watched events":    {watchedEventsSQL, 2},
-	"find key":          {findKeySQL, 4},
+	"find key":          {findKeySQL, 5},
 	"hold failing":      {holdFailingSQL, 1},
 	"hold these":        {holdTheseSQL, 1},
 	"hold healths":      {holdHealthsSQL, 1},

@@ -12,7 +12,8 @@ import (
 )
 
 const sourceColumns = `s.id, s.tenant_id, t.slug, t.status, t.max_events_per_day, t.max_storage_bytes, s.slug, s.name, s.provider, s.verifier,
-s.secrets_count, s.settings, s.is_enabled, s.version, s.created_at, s.updated_at, l.secret`
+s.secrets_count, s.settings, s.is_enabled, s.version, s.created_at, s.updated_at, l.secret,
+coalesce(l.revealed_at IS NOT NULL, false), coalesce(s.handshake_opened_at, s.created_at)`
 
 const sourceTables = ` FROM eventhook.source s JOIN eventhook.tenant t ON t.id = s.tenant_id
 LEFT JOIN eventhook.learned_secret l ON l.source_id = s.id`
@@ -74,7 +75,8 @@ func (db *DB) scanStored(row pgx.Row) (s eventhook.Source, unopened, err error) 
 	var learned *string
 	var settings []byte
 	err = row.Scan((*[16]byte)(&s.ID), (*[16]byte)(&s.TenantID), &s.TenantSlug, &status, &s.Quota.MaxEventsPerDay, &s.Quota.MaxStorageBytes,
-		&s.Slug, &s.Name, &s.Provider, &sealed, &s.SecretsCount, &settings, &s.IsEnabled, &s.Version, &s.CreatedAt, &s.UpdatedAt, &learned)
+		&s.Slug, &s.Name, &s.Provider, &sealed, &s.SecretsCount, &settings, &s.IsEnabled, &s.Version, &s.CreatedAt, &s.UpdatedAt, &learned,
+		&s.SecretRevealed, &s.HandshakeOpenedAt)
 	if err != nil {
 		return s, nil, err
 	}
@@ -166,7 +168,7 @@ func (db *DB) AddSource(ctx context.Context, by eventhook.Actor, s eventhook.Sou
 func (m *manager) addSource(ctx context.Context, s eventhook.Source) (eventhook.Source, error) {
 	now := m.db.now()
 	s.ID, s.TenantID, s.TenantSlug, s.TenantStatus = eventhook.NewID[eventhook.Source](now), m.tenant.ID, m.tenant.Slug, m.tenant.Status
-	s.Version, s.CreatedAt, s.UpdatedAt = 1, now, now
+	s.Version, s.CreatedAt, s.UpdatedAt, s.HandshakeOpenedAt = 1, now, now, now
 	settings, err := json.Marshal(s.SourceSettings)
 	if err != nil {
 		return s, err
@@ -230,7 +232,7 @@ func (m *manager) updateSource(ctx context.Context, have, want eventhook.Source)
 		if err := m.exec(ctx, `DELETE FROM eventhook.learned_secret WHERE source_id = $1`, [16]byte(have.ID)); err != nil {
 			return have, nil, err // another provider's secret, or one that somebody has replaced
 		}
-		want.LearnedSecrets = nil
+		want.LearnedSecrets, want.SecretRevealed = nil, false
 	}
 	if !m.recordChanges("source.updated", resourceOfSource(have), changes) {
 		return have, nil, nil
@@ -244,9 +246,12 @@ func (m *manager) updateSource(ctx context.Context, have, want eventhook.Source)
 		return have, nil, err
 	}
 	want.Version, want.UpdatedAt = have.Version+1, m.db.now()
+	if have.Provider != want.Provider || have.SecretsCount > 0 && want.SecretsCount == 0 { // it may wait for a handshake from now on
+		want.HandshakeOpenedAt = want.UpdatedAt
+	}
 	err = m.exec(ctx, `UPDATE eventhook.source SET name = $2, provider = $3, verifier = $4, secrets_count = $5, settings = $6,
-		is_enabled = $7, version = $8, updated_at = $9 WHERE id = $1`, [16]byte(have.ID), want.Name, want.Provider, sealed, want.SecretsCount,
-		string(settings), want.IsEnabled, want.Version, want.UpdatedAt)
+		is_enabled = $7, version = $8, updated_at = $9, handshake_opened_at = $10 WHERE id = $1`, [16]byte(have.ID), want.Name, want.Provider, sealed, want.SecretsCount,
+		string(settings), want.IsEnabled, want.Version, want.UpdatedAt, want.HandshakeOpenedAt)
 	return want, changes, err
 }
 

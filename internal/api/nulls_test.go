@@ -1,0 +1,50 @@
+package api_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/eventhook/eventhook"
+)
+
+func TestNullIsRefusedWhereTheSchemaForbidsIt(t *testing.T) {
+	r := setUp(t)
+	manager, _ := r.key("acme", eventhook.ScopeManage, eventhook.ScopePublish)
+	for _, c := range []struct {
+		path, body string
+		want       []string
+	}{
+		{"/sources", `{"slug":"a","provider":"github","secrets":["s"],"name":null,"is_enabled":true,"rate_limit":{"burst_size":null},"response":null}`,
+			[]string{"body.name", "body.rate_limit.burst_size", "body.response"}},
+		{"/sources", `{"slug":null,"provider":"github","secrets":["s"],"options":{"a":null}}`, []string{"body.options.a", "body.slug"}},
+		{"/subscriptions", `{"name":"a","url":"https://a.example","event_types":["a"],"headers":{"X-A":null}}`, []string{"body.headers.X-A"}},
+		{"/events", `{"event_type":"a","data":null,"metadata":null}`, []string{"body.metadata"}},
+	} {
+		a := r.call(manager, http.MethodPost, T("acme")+c.path, c.body)
+		for _, at := range c.want {
+			if a.Code != http.StatusUnprocessableEntity || strings.Count(a.Body.String(), `"location":"`+at+`"`) != 1 {
+				t.Errorf("%s: answered %d %s, want 422 with %s once", c.body, a.Code, a.Body, at)
+			}
+		}
+	}
+}
+
+// A merge patch takes a member back to its default with null, also inside an
+// object; a member that is required cannot go.
+func TestNullInAPatchIsTheDefault(t *testing.T) {
+	r := setUp(t)
+	manager, _ := r.key("acme", eventhook.ScopeManage)
+	r.call(manager, http.MethodPost, T("acme")+"/sources", `{"slug":"p","provider":"github","secrets":["s"],"name":"P","replay_protection":"off","rate_limit":{"burst_size":7}}`).want(http.StatusCreated)
+	got := r.call(manager, http.MethodPatch, T("acme")+"/sources/p", `{"name":null,"rate_limit":{"burst_size":null},"replay_protection":null}`).want(http.StatusOK).object()
+	if got["name"] != "p" || got["replay_protection"] != "body" || got["rate_limit"].(object)["burst_size"] != 50.0 {
+		t.Errorf("got %v, want the defaults", got)
+	}
+	a := r.call(manager, http.MethodPatch, T("acme")+"/sources/p", `{"secrets":["s",null],"idempotency_key_paths":[null]}`)
+	for _, at := range []string{"body.secrets[1]", "body.idempotency_key_paths[0]"} {
+		if a.Code != http.StatusUnprocessableEntity || !slices.Contains(strings.Split(a.Body.String(), `"`), at) {
+			t.Errorf("a null in a list: answered %d %s, want 422 at %s", a.Code, a.Body, at)
+		}
+	}
+}

@@ -1,0 +1,60 @@
+package pg
+
+// acceptSignedSQL stores a batch of which some events carry the hash of what
+// their request has signed ($18), as acceptSQL does without. An event is a
+// duplicate if either its hash or its key is taken; a hash is a key in a scope
+// of its own. The hashes are claimed first, and a key only for an event whose
+// hash was free: a captured request that is sent under an id that its sender
+// chose must not claim this id, under which the provider may send an event
+// later. A hash whose event has a key that is taken stands for the event that
+// made the key, or for its own event if that key was claimed at the same moment.
+//
+// Locks: all hashes in their order, then all keys in theirs, since every join of
+// held reads signed to its end. acceptSQL locks keys alone, in the same order.
+const acceptSignedSQL = `
+WITH sent AS (
+    SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::timestamptz[], $5::int4[], $6::text[], $7::text[],
+                         $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::timestamptz[], $18::text[])
+        WITH ORDINALITY AS u (id, tenant_id, source_id, due_at, body_size, key, first_key,
+              event_type, content_type, source_ip, trace_id, request_id, origin, key_expires_at, signed, n)
+), signed AS (
+    INSERT INTO eventhook.idempotency_key AS k (tenant_id, scope, key, made, expires_at)
+    SELECT s.tenant_id, s.source_id::text || '` + signedScope + `', s.signed, coalesce(o.made, s.id), s.key_expires_at
+    FROM (SELECT DISTINCT ON (tenant_id, source_id, signed COLLATE "C") * FROM sent WHERE signed IS NOT NULL
+          ORDER BY tenant_id, source_id, signed COLLATE "C", n) s
+    LEFT JOIN eventhook.idempotency_key o
+        ON o.tenant_id = s.tenant_id AND o.key = s.key AND o.scope = s.source_id::text AND o.expires_at > $17
+    ORDER BY s.tenant_id, s.signed COLLATE "C", s.source_id::text COLLATE "C"
+    ` + onKeyTaken + `
+), held AS MATERIALIZED (
+    SELECT s.*, c.made AS signed_by
+    FROM sent s LEFT JOIN signed c ON c.key = s.signed AND c.scope = s.source_id::text || '` + signedScope + `' AND c.tenant_id = s.tenant_id
+), claimed AS (
+    INSERT INTO eventhook.idempotency_key AS k (tenant_id, scope, key, made, expires_at)
+    SELECT tenant_id, source_id::text, key, id, key_expires_at
+    FROM (SELECT DISTINCT ON (tenant_id, source_id, key COLLATE "C") * FROM held WHERE key IS NOT NULL AND coalesce(signed_by, id) = id
+          ORDER BY tenant_id, source_id, key COLLATE "C", n) s
+    ORDER BY tenant_id, key COLLATE "C", source_id::text COLLATE "C"
+    ` + onKeyTaken + `
+), judged AS (
+    SELECT h.*, coalesce(nullif(h.signed_by, h.id), nullif(c.made, h.id)) AS original
+    FROM held h LEFT JOIN claimed c ON c.key = h.key AND c.scope = h.source_id::text AND c.tenant_id = h.tenant_id
+), stored AS (
+    INSERT INTO eventhook.event (id, tenant_id, source_id, duplicate_of, due_at, lease_token, body_size, status,
+        origin, event_type, content_type, idempotency_key, source_ip, trace_id, request_id)
+    SELECT id, tenant_id, source_id, original,
+           CASE WHEN original IS NOT NULL THEN NULL ELSE coalesce(due_at, $17::timestamptz) END,
+           CASE WHEN due_at IS NULL THEN 0 ELSE 1 END,
+           body_size,
+           CASE WHEN original IS NOT NULL THEN 'duplicate' WHEN due_at IS NULL THEN 'pending' ELSE 'processing' END,
+           origin, event_type, content_type, key, source_ip, trace_id, request_id
+    FROM judged
+    RETURNING id, duplicate_of
+), bodies AS (
+    INSERT INTO eventhook.event_payload (event_id, headers, body)
+    SELECT * FROM unnest($1::uuid[], $15::bytea[], $16::bytea[])
+)
+SELECT id, duplicate_of FROM stored WHERE duplicate_of IS NOT NULL`
+
+// signedScope follows the source's id in the scope of hashes of signed bytes.
+const signedScope = "/signed"

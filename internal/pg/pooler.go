@@ -1,0 +1,92 @@
+package pg
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook"
+)
+
+var errPooler = &eventhook.Error{Kind: eventhook.KindInvalid, Message: "DATABASE_URL leads through a connection pooler in transaction mode " +
+	"(such as PgBouncer with pool_mode = transaction), which lends one session of PostgreSQL to many clients. The gateway needs sessions of its own, " +
+	"for LISTEN, prepared statements and settings: connect to PostgreSQL past the pooler, or set its pool_mode to session"}
+
+// poolerRounds is how often RefusePooler looks: a pooler may lend another
+// session than the one that was given back last.
+const poolerRounds = 4
+
+// RefusePooler fails with KindInvalid if a URL leads through a connection pooler
+// in transaction or statement mode. It opens two connections and compares the
+// processes of PostgreSQL that serve them: without such a pooler they differ, and
+// each stays the same. It returns nil if it cannot connect.
+func RefusePooler(ctx context.Context, url string) error {
+	const enough = 10 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, enough)
+	defer cancel()
+	idle, err := probeConn(ctx, url)
+	if err != nil {
+		return nil //nolint:nilerr // whoever needs the connection reports it
+	}
+	defer closeProbe(idle)
+	busy, err := probeConn(ctx, url)
+	if err != nil {
+		return nil //nolint:nilerr // as above
+	}
+	defer closeProbe(busy)
+	for range poolerRounds {
+		isShared, err := sharesSessions(ctx, idle, busy)
+		switch {
+		case err != nil:
+			return nil //nolint:nilerr // as above
+		case isShared:
+			return errPooler
+		}
+	}
+	return nil
+}
+
+// sharesSessions reports whether a transaction of busy is served by the process
+// that serves idle, or idle by another process than before.
+func sharesSessions(ctx context.Context, idle, busy *pgx.Conn) (bool, error) {
+	before, err := servedBy(ctx, idle)
+	if err != nil {
+		return false, err
+	}
+	if _, err := busy.Exec(ctx, "BEGIN"); err != nil {
+		return false, err
+	}
+	inside, err := servedBy(ctx, busy)
+	if err != nil || inside == before {
+		return err == nil, err
+	}
+	after, err := servedBy(ctx, idle)
+	if err != nil {
+		return false, err
+	}
+	_, err = busy.Exec(ctx, "ROLLBACK")
+	return after != before, err
+}
+
+// probeConn uses no prepared statement, which a pooler may not take.
+func probeConn(ctx context.Context, url string) (*pgx.Conn, error) {
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, err
+	}
+	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+	return pgx.ConnectConfig(ctx, config)
+}
+
+func closeProbe(conn *pgx.Conn) {
+	const enough = time.Second
+	ctx, cancel := context.WithTimeout(context.Background(), enough)
+	defer cancel()
+	_ = conn.Close(ctx) // the answer is known
+}
+
+func servedBy(ctx context.Context, conn *pgx.Conn) (pid int32, err error) {
+	err = conn.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid)
+	return pid, err
+}
