@@ -169,8 +169,14 @@ func TestCheapVerificationIsAlwaysDone(t *testing.T) {
 // A request that costs more than a share can hold is still possible.
 func TestALargeGenuineBodyIsVerified(t *testing.T) {
 	r := newRig(t, workPerSecond(100), forgeriesOf(1, 1), func(s *eventhook.Source) { s.MaxBodyBytes = eventhook.LargestMaxBodyBytes })
+	large := strings.Repeat("x", 16<<20)
 	for range 3 {
-		r.wantStatus(t, webhook(strings.Repeat("x", 16<<20)), http.StatusOK)
+		r.wantStatus(t, webhook(large), http.StatusOK)
+	}
+	for _, want := range []int{http.StatusUnauthorized, http.StatusTooManyRequests} { // a forgery uses half of the share
+		req := webhook(large)
+		req.Header.Set("X-Sig", sign("x"))
+		r.wantStatus(t, req, want)
 	}
 }
 

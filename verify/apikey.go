@@ -85,7 +85,7 @@ func (v *apiKeyVerifier) Work(r *Request) int {
 	if v.path == nil {
 		return 0
 	}
-	return len(r.Body) / parsedUnit
+	return viewWork(r)
 }
 
 func (v *apiKeyVerifier) Verify(_ context.Context, r *Request) error {

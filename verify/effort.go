@@ -6,6 +6,8 @@ import (
 	"crypto/elliptic"
 	"crypto/rsa"
 	"crypto/x509"
+
+	"github.com/eventhook/eventhook"
 )
 
 // The work of a verification is counted in units. A unit is about 50 µs of one
@@ -33,6 +35,17 @@ const (
 	maxAlso      = 100 // headers that may carry the signature instead
 	maxSignedAdd = 256 << 10
 )
+
+// viewWork is the cost of reading the body of a request as JSON or a form. A body
+// with a content encoding counts as what it may be decoded to.
+func viewWork(r *Request) int {
+	const ratio = 1032 // of deflate, at most
+	size := len(r.Body)
+	if r.Header.Get("Content-Encoding") != "" {
+		size = max(size, min(size*ratio, eventhook.LargestMaxBodyBytes))
+	}
+	return size / parsedUnit
+}
 
 // keyWork is the cost of one signature under a public key, in units.
 func keyWork(k crypto.PublicKey) int {

@@ -193,7 +193,7 @@ func (v *signatureVerifier) Work(r *Request) int {
 	size := len(r.Body)
 	work := v.checker.work(size, v.signatures(r))
 	if v.needView {
-		work += size / parsedUnit
+		work += viewWork(r)
 	}
 	if v.items != nil {
 		const least = 64 // bytes of an item

@@ -46,7 +46,7 @@ func (a algorithm) check(key crypto.PublicKey, message, digest, signature []byte
 
 // Work counts the view, the signature, and a certificate that may be fetched.
 func (v *snsVerifier) Work(r *Request) int {
-	work := len(r.Body)/parsedUnit + len(r.Body)/hashedUnit
+	work := viewWork(r) + len(r.Body)/hashedUnit
 	if len(v.certificate.static) > 0 {
 		return work + worstKeyWork(v.certificate.static, 1)
 	}

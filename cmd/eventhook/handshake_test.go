@@ -12,7 +12,6 @@ import (
 	"github.com/eventhook/eventhook/internal/keyset"
 	"github.com/eventhook/eventhook/internal/pg"
 	"github.com/eventhook/eventhook/internal/pgtest"
-	"github.com/eventhook/eventhook/verify"
 )
 
 var (
@@ -20,7 +19,7 @@ var (
 	_ ingest.Services       = (*pg.DB)(nil)
 	_ ingest.RejectionStore = (*pg.DB)(nil)
 	_ api.HandshakeStore    = (*pg.DB)(nil)
-	_ verify.Keys           = (*keyset.Cache)(nil)
+	_ ingest.SharedKeys     = (*keyset.Cache)(nil)
 	_ ingest.Confirm        = outside{}.confirm
 )
 

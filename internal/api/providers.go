@@ -48,7 +48,7 @@ func Providers() []Provider {
 			Methods: append([]string{http.MethodPost}, p.Methods...),
 		}
 		for _, o := range p.Options {
-			v.Options = append(v.Options, ProviderOption{Name: o.Name, Required: o.Required, About: o.About, Default: optional(o.Default)})
+			v.Options = append(v.Options, ProviderOption{Name: o.Name, Required: o.Required || o.Pins, About: o.About, Default: optional(o.Default)})
 		}
 		all = append(all, v)
 	}

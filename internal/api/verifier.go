@@ -27,7 +27,7 @@ type Verifier struct {
 	PublicKeys     []string `json:"public_keys,omitempty" maxItems:"16" doc:"PEM, JWK, or the raw key in hex or base64."`
 
 	CertificateHeader string   `json:"certificate_header,omitempty" doc:"Carries the URL of the certificate."`
-	CertificateHosts  []string `json:"certificate_hosts,omitempty" doc:"Where it must be; *.example.com stands for all hosts below."`
+	CertificateHosts  []string `json:"certificate_hosts,omitempty" doc:"Where it must be; *.example.com stands for all hosts below. A path may follow a host: the URL's path must begin with it."`
 
 	RequireHeaders map[string]string `json:"require_headers,omitempty" doc:"Headers that must be there with exactly these values."`
 
@@ -40,7 +40,7 @@ type Verifier struct {
 	KeySetURL        string            `json:"jwks_url,omitempty" doc:"Where the keys of a JWT are published."`
 	Issuers          []string          `json:"issuers,omitempty" doc:"Who may have issued it."`
 	Audience         string            `json:"audience,omitempty" doc:"For whom it must be; {url} stands for the URL of the request."`
-	Claims           map[string]string `json:"claims,omitempty" doc:"What else it must say."`
+	Claims           map[string]string `json:"claims,omitempty" doc:"What else it must say; for aws_sns and public_key fields of the body with their values."`
 	BodyHashClaim    string            `json:"body_hash_claim,omitempty" doc:"The claim that is the SHA-256 of the body."`
 	BodyHashEncoding string            `json:"body_hash_encoding,omitempty" doc:"How that is written: hex by default, base64 or base64url."`
 

@@ -151,6 +151,9 @@ func option(o verify.Option) string {
 	if o.Required {
 		text += " (required)"
 	}
+	if o.Pins {
+		text += " (required of new sources: without it those of any account are accepted)"
+	}
 	if o.Default != "" {
 		text += "; " + code(o.Default) + " by default"
 	}

@@ -32,7 +32,7 @@ func Example(p verify.Preset, isDefault bool) string {
 	}
 	var options []string
 	for _, o := range p.Options {
-		if o.Secret || o.Required {
+		if o.Secret || o.Required || o.Pins {
 			options = append(options, o.Name+`: "${`+name+"_"+strings.ToUpper(o.Name)+`}"`)
 		}
 	}
