@@ -133,6 +133,12 @@ func (db *DB) KeysFit() error {
 	return nil
 }
 
+// RefusesUnbound reports whether a secret opens only if it is bound to its place.
+func (db *DB) RefusesUnbound() bool {
+	s := db.sealing.Load()
+	return s != nil && s.mode == sealsBoundOnly
+}
+
 func (db *DB) writeFirstCanary(ctx context.Context) error {
 	open, err := db.opensStored(ctx)
 	if err != nil || !open {
@@ -272,7 +278,7 @@ func (db *DB) open(c sealedColumn, row, tenant [16]byte, sealed string) (string,
 }
 
 func (db *DB) openIn(sealed, place string) (string, error) {
-	if s := db.sealing.Load(); s != nil && s.mode == sealsBoundOnly && isUnbound(sealed) {
+	if db.RefusesUnbound() && isUnbound(sealed) {
 		return "", errUnbound
 	}
 	return db.sealer.Open(sealed, place)
