@@ -221,6 +221,12 @@ func TestRotateWaitsForTransactionsThatSealUnbound(t *testing.T) {
 	conn, err := pgx.Connect(t.Context(), r.dsn)
 	r.must(err)
 	for waiting := false; !waiting; {
+		select {
+		case err := <-rotated:
+			close(goOn)
+			t.Fatalf("rotate has not waited: %v", err)
+		default:
+		}
 		r.must(conn.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)`).Scan(&waiting))
 	}
 	r.must(conn.Close(t.Context()))
