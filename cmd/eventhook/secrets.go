@@ -103,10 +103,14 @@ func tellBinding(w io.Writer, st *store) {
 		_, _ = fmt.Fprintln(w, message(err))
 		return
 	}
-	_, _ = fmt.Fprintln(w, map[bool]string{
-		true:  "Secrets are bound to their rows; unbound ones are refused.",
-		false: "Unbound secrets still open: run eventhook secrets rotate once all instances are upgraded.",
-	}[st.RefusesUnbound()])
+	text := "Unbound secrets still open: run eventhook secrets rotate once all instances are upgraded."
+	if st.RefusesUnbound() {
+		text = "Secrets are bound to their rows; unbound ones are refused."
+	}
+	if id := st.CanaryKey(); id != st.keys.ring.KeyIDs()[0] {
+		text += " The canary needs the key " + id + " until eventhook secrets rotate has run."
+	}
+	_, _ = fmt.Fprintln(w, text)
 }
 
 // message is what an error says to people.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -40,7 +42,7 @@ func TestSecretsRotate(t *testing.T) {
 		for line := range strings.Lines(got.stdout) {
 			seen = append(seen, strings.Join(strings.Fields(line), " "))
 		}
-		if n := len(seen) - 1; n >= 0 && strings.HasPrefix(seen[n], said) {
+		if n := len(seen) - 1; n >= 0 && strings.HasPrefix(seen[n]+"\n", said) {
 			seen = seen[:n]
 		} else {
 			t.Errorf("%s: the last of %q does not say %q", claim, seen, said)
@@ -53,6 +55,7 @@ func TestSecretsRotate(t *testing.T) {
 	keys(testEncryptionKey, fresh)
 	status("the next beside it", ids[1]+" 3 source.verifier yes newest: seals", ids[0]+" 0 configured")
 	keys(fresh, testEncryptionKey)
+	said = "Secrets are bound to their rows; unbound ones are refused. The canary needs the key " + ids[1]
 	status("before it", ids[0]+" 0 newest: seals", ids[1]+" 3 source.verifier yes configured")
 	got := wantRun(t, "rotate", 0, "re-sealed 3 values with the key "+ids[0]+"\nthe key "+ids[1]+" is no longer needed and may be removed, once no instance seals with it\n", "secrets", "rotate")
 	if got.stderr != "re-sealed 3 of 3 …\n" {
@@ -60,6 +63,7 @@ func TestSecretsRotate(t *testing.T) {
 	}
 	wantRun(t, "again", 0, "re-sealed 0 values with the key "+ids[0]+"\nthe key "+ids[1]+" is no longer needed and may be removed, once no instance seals with it\n", "secrets", "rotate")
 	keys(fresh)
+	said = "Secrets are bound to their rows; unbound ones are refused.\n"
 	status("the new one alone", ids[0]+" 3 source.verifier yes newest: seals")
 	wantRun(t, "all is as it was", 0, noDrift, "apply", "--check", "-f", file)
 	keys(testEncryptionKey)
@@ -167,4 +171,56 @@ func TestAGatewayRunsOnWhileSecretsAreRotated(t *testing.T) {
 		}
 	}
 	gateway.stop()
+}
+
+// TestAnInstanceWithAWrongKeyIsNotReady, says why, and leaves the canary alone.
+func TestAnInstanceWithAWrongKeyIsNotReady(t *testing.T) {
+	dsn := pgtest.New(t)
+	configured(t, dsn)
+	file := writeFile(t, "t.yaml", testTenants)
+	if got := runCommand("apply", "-f", file); got.code != 0 {
+		t.Fatal(got)
+	}
+	ready := func(i *instance) string {
+		answer, err := http.Get(strings.TrimSuffix(i.metrics, "/metrics") + "/health/ready")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = answer.Body.Close() }()
+		body, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprintf("%d %s", answer.StatusCode, body)
+	}
+	start := func(key string) *instance {
+		return startCommand(t, []string{"DATABASE_URL=" + dsn, "EVENTHOOK_ADMIN_KEY=" + testAdminKey, "EVENTHOOK_ENCRYPTION_KEYS=" + key}, "serve")
+	}
+	fresh := seal.NewKey()
+	wrong := start(fresh)
+	if !strings.Contains(wrong.logs.String(), "this instance is not ready") {
+		t.Errorf("it logs %s, want the reason", wrong.logs)
+	}
+	if got := ready(wrong); !strings.HasPrefix(got, "503 ") || !strings.Contains(got, "do not fit this database") {
+		t.Errorf("with a wrong key it answers %s, want 503 and the reason", got)
+	}
+	right := start(testEncryptionKey)
+	if got := ready(right); !strings.HasPrefix(got, "200 ") {
+		t.Errorf("with the right key it answers %s, want 200", got)
+	}
+	t.Setenv("EVENTHOOK_ENCRYPTION_KEYS", fresh)
+	for _, args := range [][]string{{"apply", "-f", file}, {"apply", "--check", "-f", file}, {"export"}, {"secrets", "rotate"}} {
+		if got := runCommand(args...); got.code != exitFailed || !strings.Contains(got.stderr, "do not fit this database") {
+			t.Errorf("%v: got %+v, want it to refuse and say why", args, got)
+		}
+	}
+	if got := runCommand("secrets", "accept-keys"); got.code != exitUsage {
+		t.Errorf("accept-keys without --yes: got %+v", got)
+	}
+	wantRun(t, "the former keys are lost", 0, "the database accepts the key "+keyIDs(t, fresh)[0]+"\n", "secrets", "accept-keys", "--yes")
+	if got := ready(wrong) + ready(right); !strings.HasPrefix(got, "200 ") || !strings.Contains(got, "503 ") {
+		t.Errorf("after accept-keys they answer %s, want the new key alone to be ready", got)
+	}
+	wrong.stop()
+	right.stop()
 }

@@ -3,6 +3,7 @@ package pg
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -28,8 +29,9 @@ var sealModes = map[sealMode]int{sealsUnbound: 1, sealsBound: 2, sealsBoundOnly:
 
 // sealing is what an instance knows of the database's row in eventhook.sealing.
 type sealing struct {
-	mode sealMode
-	err  error // nil if the keys open the canary
+	mode   sealMode
+	err    error  // nil if the keys open the canary
+	canary string // as it is stored
 }
 
 // canaryText is sealed in every database. The place of the canary names the
@@ -114,7 +116,7 @@ func (db *DB) learn(mode sealMode, canary string) *sealing {
 		mode = sealsBoundOnly // the one in the row is not authentic
 	}
 	for {
-		s, was := &sealing{mode, wrong}, db.sealing.Load()
+		s, was := &sealing{mode, wrong, canary}, db.sealing.Load()
 		if was != nil && was.err == nil && (wrong != nil || sealModes[was.mode] > sealModes[mode]) {
 			s.mode = was.mode
 		}
@@ -137,6 +139,18 @@ func (db *DB) KeysFit() error {
 func (db *DB) RefusesUnbound() bool {
 	s := db.sealing.Load()
 	return s != nil && s.mode == sealsBoundOnly
+}
+
+// CanaryKey is the id of the key that sealed the canary when it was read last, ""
+// without one.
+func (db *DB) CanaryKey() string {
+	s := db.sealing.Load()
+	if s == nil {
+		return ""
+	}
+	_, rest, _ := strings.Cut(s.canary, ":")
+	id, _, _ := strings.Cut(rest, ":")
+	return id
 }
 
 func (db *DB) writeFirstCanary(ctx context.Context) error {
