@@ -103,6 +103,10 @@ func tellBinding(w io.Writer, st *store) {
 		_, _ = fmt.Fprintln(w, message(err))
 		return
 	}
+	if st.CanaryKey() == "" {
+		_, _ = fmt.Fprintln(w, "The database has no canary yet: the first start of an instance writes it.")
+		return
+	}
 	text := "Unbound secrets still open: run eventhook secrets rotate once all instances are upgraded."
 	if st.RefusesUnbound() {
 		text = "Secrets are bound to their rows; unbound ones are refused."

@@ -94,17 +94,24 @@ func (db *DB) knowSealing(ctx context.Context) error {
 }
 
 // ReadSealing reads the mode, and whether the keys open the canary, and writes
-// nothing.
+// nothing. Without a canary the keys fit if they open a stored secret, or if
+// there is none.
 func (db *DB) ReadSealing(ctx context.Context) error {
 	return translate("check the encryption keys", db.readSealing(ctx))
 }
 
 func (db *DB) readSealing(ctx context.Context) error {
 	mode, canary, err := readSealing(ctx, db.work, "")
-	if err == nil {
-		db.learn(mode, canary)
+	if err != nil {
+		return err
 	}
-	return err
+	if canary == "" { // no instance has started yet
+		if open, err := db.opensStored(ctx); open || err != nil {
+			return err
+		}
+	}
+	db.learn(mode, canary)
+	return nil
 }
 
 // learn remembers what the row of eventhook.sealing says. An instance that has
@@ -271,7 +278,11 @@ func (m *manager) seal(ctx context.Context, c sealedColumn, row, tenant [16]byte
 		if err != nil {
 			return "", err
 		}
-		m.sealing = m.db.learn(mode, canary)
+		if m.dryRun && canary == "" {
+			m.sealing = &sealing{mode: mode} // a plan may come before the first start
+		} else {
+			m.sealing = m.db.learn(mode, canary)
+		}
 	}
 	switch {
 	case m.sealing.err != nil:
