@@ -75,6 +75,9 @@ func (s SubscriptionSecrets) validate() (f Faults) {
 	if wrong, _ := CheckSubscriptionURL(s.URL.Reveal()); wrong != "" {
 		f.Add("url", "%s", wrong)
 	}
+	if s.AuthHeader.Reveal() == Redacted {
+		f.Add("auth_header", "stands for one that is stored, and there is none")
+	}
 	if !IsHeaderValue(s.AuthHeader.Reveal()) {
 		f.Add("auth_header", "must be a line of at most %d bytes of text, with no space around it", MaxHeaderValue)
 	}

@@ -4,6 +4,7 @@ package migrations
 
 import (
 	"context"
+	"database/sql"
 	"embed"
 	"errors"
 	"fmt"
@@ -49,14 +50,24 @@ func Up(ctx context.Context, dsn string) error {
 	}
 }
 
-func up(m *migrate.Migrate) error {
+// sealsBoundSQL lets a database that this version created begin with bound
+// secrets: no instance of a former version has used it.
+const sealsBoundSQL = `UPDATE eventhook.sealing SET mode = 'bound_only' WHERE mode = 'unbound' AND canary IS NULL`
+
+func up(ctx context.Context, m *migrate.Migrate, db *sql.DB) error {
 	newest, err := Newest()
 	if err != nil {
 		return err
 	}
 	version, dirty, err := m.Version()
 	switch {
-	case err != nil && !errors.Is(err, migrate.ErrNilVersion):
+	case errors.Is(err, migrate.ErrNilVersion):
+		if err := undoneIfItFails(m); err != nil {
+			return err
+		}
+		_, err := db.ExecContext(ctx, sealsBoundSQL)
+		return err
+	case err != nil:
 		return err
 	case int64(version) > newest:
 		return nil
@@ -120,13 +131,13 @@ func hasCode(err error, codes ...string) bool {
 
 // Down undoes every migration: all data of the gateway is gone.
 func Down(ctx context.Context, dsn string) error {
-	return run(ctx, dsn, "migrate down", (*migrate.Migrate).Down)
+	return run(ctx, dsn, "migrate down", func(_ context.Context, m *migrate.Migrate, _ *sql.DB) error { return m.Down() })
 }
 
 // Version returns the schema's version, 0 without one. dirty means that a
 // migration was cut off; Up runs it again.
 func Version(ctx context.Context, dsn string) (version uint, dirty bool, err error) {
-	err = run(ctx, dsn, "read the schema's version", func(m *migrate.Migrate) (err error) {
+	err = run(ctx, dsn, "read the schema's version", func(_ context.Context, m *migrate.Migrate, _ *sql.DB) (err error) {
 		version, dirty, err = m.Version()
 		return err
 	})
@@ -143,7 +154,7 @@ DO $$ BEGIN
     END IF;
 END $$`
 
-func run(ctx context.Context, dsn, act string, do func(*migrate.Migrate) error) error {
+func run(ctx context.Context, dsn, act string, do func(context.Context, *migrate.Migrate, *sql.DB) error) error {
 	config, err := pgx.ParseConfig(dsn)
 	if err != nil {
 		return fmt.Errorf("%s: the database URL cannot be parsed", act) // the cause may quote the password
@@ -188,7 +199,7 @@ func run(ctx context.Context, dsn, act string, do func(*migrate.Migrate) error) 
 	defer func() { _, _ = m.Close() }()
 	stop := context.AfterFunc(ctx, func() { m.GracefulStop <- true })
 	defer stop()
-	err = do(m)
+	err = do(ctx, m, db)
 	if errors.Is(err, migrate.ErrNoChange) || errors.Is(err, migrate.ErrNilVersion) {
 		err = nil
 	}

@@ -234,3 +234,28 @@ func TestInstancesAtWorkDoNotStopAMigration(t *testing.T) {
 		})
 	}
 }
+
+// TestOnlyANewDatabaseBeginsWithBoundSecrets: instances of a former version may
+// use every other one, even an empty one.
+func TestOnlyANewDatabaseBeginsWithBoundSecrets(t *testing.T) {
+	dsn := pgtest.New(t)
+	mode := func() (mode string) {
+		t.Helper()
+		if err := connect(t, dsn).QueryRow(t.Context(), `SELECT mode FROM eventhook.sealing`).Scan(&mode); err != nil {
+			t.Fatal(err)
+		}
+		return mode
+	}
+	if got := mode(); got != "bound_only" {
+		t.Errorf("a new database begins with %s, want bound_only", got)
+	}
+	at(t, dsn, 8)
+	for range 2 {
+		if err := migrations.Up(t.Context(), dsn); err != nil {
+			t.Fatal(err)
+		}
+		if got := mode(); got != "unbound" {
+			t.Errorf("a database of the former version goes on with %s, want unbound", got)
+		}
+	}
+}

@@ -17,7 +17,7 @@ type httpRequest struct {
 	URL            string            `json:"url" maxLength:"2048" example:"https://internal.example/hook" doc:"Where it is sent, http or https. No user, no password: they belong in auth_header."`
 	Method         string            `json:"method,omitempty" enum:"POST,PUT,PATCH" doc:"POST by default."`
 	Headers        map[string]string `json:"headers,omitempty" maxProperties:"50" doc:"More headers; none that the gateway sets, and no credentials: they are shown to whoever may read the route."`
-	AuthHeader     string            `json:"auth_header,omitempty" secret:"url" maxLength:"4096" example:"Bearer t0k" doc:"The value of Authorization. It is never shown; [redacted], which is shown instead, keeps the one that is stored as long as the url stays the same."`
+	AuthHeader     string            `json:"auth_header,omitempty" secret:"url" maxLength:"4096" example:"Bearer t0k" doc:"The value of Authorization. It is never shown; [redacted], which is shown instead, keeps the one that is stored as long as scheme, host and port of the url stay the same."`
 	TimeoutSeconds int               `json:"timeout_seconds,omitempty" minimum:"0" maximum:"60" doc:"How long an answer may take; 0: the default, 10."`
 	Body           string            `json:"body,omitempty" enum:"input,raw" doc:"What is sent: input, which is the default, the event as JSON or what the transform made of it; raw, the exact bytes with the headers they came with, so that the receiver can verify the provider's signature."`
 }

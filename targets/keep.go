@@ -11,9 +11,9 @@ import (
 
 // Keep gives the targets that a route shall have the secrets of those that it
 // has, where [redacted] is written for one. It looks for a target of the same
-// type that gives its secret to the same place, so that nobody who may not see a
-// secret can have it sent elsewhere; what it does not find is a fault, such as
-// at [0].auth_header. Targets that are as they were keep theirs even when the
+// type that gives its secret to the same destination: a write-only secret is never
+// sent to a new host. A secret that it does not find is a fault, such as at
+// [0].auth_header. Targets that are as they were keep their secrets even when the
 // key that sealed them is gone.
 func Keep(want, have []eventhook.Target) ([]eventhook.Target, eventhook.Faults) {
 	return kinds.keep(want, have)
@@ -68,7 +68,7 @@ func stored(m member, t eventhook.Target, i int, have []eventhook.Target) (secre
 	}
 	switch {
 	case secret == nil && elsewhere:
-		return nil, fmt.Sprintf("must be given again, since the %s has changed", m.givenTo)
+		return nil, fmt.Sprintf("must be given again, since the %s names another destination", m.givenTo)
 	case secret == nil:
 		return nil, "stands for a secret that is stored, and there is none: give the secret itself"
 	}
@@ -85,7 +85,7 @@ func candidates(m member, t eventhook.Target, i int, have []eventhook.Target) (l
 		theirs := object(h.Settings)
 		switch {
 		case h.Type != t.Type || theirs[m.name] == nil:
-		case bytes.Equal(theirs[m.givenTo], to):
+		case sameDestination(theirs[m.givenTo], to):
 			could = append(could, j)
 		default:
 			elsewhere = true
@@ -96,6 +96,14 @@ func candidates(m member, t eventhook.Target, i int, have []eventhook.Target) (l
 		list = append(list, have[j])
 	}
 	return list, elsewhere
+}
+
+// sameDestination reports whether two members that say to whom a secret is given
+// say the same: of URLs the scheme, the host and the port count.
+func sameDestination(a, b json.RawMessage) bool {
+	var x, y string
+	isText := json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil
+	return bytes.Equal(a, b) || isText && eventhook.SameOrigin(x, y)
 }
 
 // preferred are those that it holds of, if there are any.

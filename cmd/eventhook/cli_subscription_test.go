@@ -113,3 +113,14 @@ func TestDataIsPublishedToTheByte(t *testing.T) {
 		t.Errorf("sent %q, want %q", got, want)
 	}
 }
+
+// TestUpdateNamesTheFlagsOfWhatANewURLNeeds again.
+func TestUpdateNamesTheFlagsOfWhatANewURLNeeds(t *testing.T) {
+	const again = "must be given again, or be null, since the url or the target_labels name another destination"
+	pretend(t, 422, `{"title":"Unprocessable Entity","status":422,"detail":"The request is not valid.","errors":[
+		{"location":"body.auth_header","message":"`+again+`"},{"location":"body.headers.X-Env","message":"`+again+`"},{"location":"body.name","message":"is too long"}]}`)
+	out := runCommand("subscription", "update", someID, "--url", "https://elsewhere.example")
+	if want := "add --auth-header-env VARIABLE --header 'X-Env: …', or"; out.code != exitUsage || !strings.Contains(out.stderr, want) || !strings.Contains(out.stderr, "body.name: is too long") {
+		t.Errorf("got %+v, want exit code %d and %q", out, exitUsage, want)
+	}
+}

@@ -147,11 +147,38 @@ func newSubscriptionUpdate(r *remote) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return s.showSubscription(s.UpdateSubscriptionFrom(cmd.Context(), s.tenant, id, client.UpdateSubscriptionParams{}, raw, s.keep()))
+		x, err := s.UpdateSubscriptionFrom(cmd.Context(), s.tenant, id, client.UpdateSubscriptionParams{}, raw, s.keep())
+		return s.showSubscription(x, withFlagsToRepeat(err))
 	})
 	b = newBody(cmd).subscriptionFlags()
 	b.text("name", "name", "its name")
 	cmd.Long = cmd.Short + `. A secret that is given takes the place of
-all that it has, at once; rotate-secret leaves its receiver time.`
+all that it has, at once; rotate-secret leaves its receiver time.
+
+With another scheme, host or port of --url, or another --label, give
+--auth-header-env and each --header again: the gateway sends no stored secret to
+a destination that it was not given for.`
 	return cmd
+}
+
+// withFlagsToRepeat names the flags of what a new destination needs again.
+func withFlagsToRepeat(err error) error {
+	p, ok := errors.AsType[*client.Problem](err)
+	if !ok {
+		return err
+	}
+	var flags []string
+	for _, f := range p.Errors {
+		switch name, isHeader := strings.CutPrefix(f.Location, "body.headers."); {
+		case !strings.Contains(f.Message, "must be given again"):
+		case f.Location == "body.auth_header":
+			flags = append(flags, "--auth-header-env VARIABLE")
+		case isHeader:
+			flags = append(flags, fmt.Sprintf("--header '%s: …'", printable(name)))
+		}
+	}
+	if len(flags) > 0 {
+		p.Detail = "The gateway sends no stored secret to a new destination: add " + strings.Join(flags, " ") + ", or set them to null in a file with -f."
+	}
+	return err
 }

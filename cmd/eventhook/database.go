@@ -130,6 +130,10 @@ func openStore(ctx context.Context, c configs.Config, d *database, k keys, log *
 	if err != nil {
 		return nil, err
 	}
+	if err := db.StartSealing(ctx); err != nil {
+		db.Close()
+		return nil, err
+	}
 	if err := db.KeepPartitions(ctx, partitionsAhead, retention(c)); err != nil {
 		log.Warn("cannot make the partitions now; trying again later, and events are stored meanwhile", "error", err)
 	}

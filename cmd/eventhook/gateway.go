@@ -68,6 +68,10 @@ func newGateway(ctx context.Context, c configs.Config, log *slog.Logger) (g *gat
 	if g.db, err = openStore(ctx, c, g.database, g.keys, log); err != nil {
 		return g, err
 	}
+	if err := g.db.KeysFit(); err != nil {
+		log.Error("this instance is not ready, seals no secret and processes no events, since its encryption keys do not fit the database",
+			"error", err, "keys", g.keys.ring.KeyIDs())
+	}
 	if g.public, err = listen("listen", c.Listen); err != nil {
 		return g, err
 	}
@@ -147,6 +151,7 @@ func (g *gateway) wire() {
 		Shares: g.shares, Target: g.out.compileTarget,
 	})
 	g.batcher = ingest.NewBatcher(g.config.Ingest, g.config.Lease(), g.db, handoff{g.process, g.db}, g.metrics, g.log, time.Now)
+	g.metrics.WatchUnreadable(g.db.Unreadable)
 	g.metrics.WatchWaiting(g.batcher.Waiting)
 	g.metrics.WatchCalls(g.process.Calls)
 	g.publishedKeys = g.out.keys()

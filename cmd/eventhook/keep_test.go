@@ -92,7 +92,7 @@ func TestKeysAreKeptAcrossStarts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sealed, err := first.ring.Seal("text")
+	sealed, err := first.ring.Seal("text", "place")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestKeysAreKeptAcrossStarts(t *testing.T) {
 	if second.admin.Reveal() != first.admin.Reveal() || !strings.HasPrefix(first.admin.Reveal(), "ehk_") {
 		t.Error("the second start has another admin key than the first")
 	}
-	if text, err := second.ring.Open(sealed); text != "text" || err != nil {
+	if text, err := second.ring.Open(sealed, "place"); text != "text" || err != nil {
 		t.Errorf("the second start opens what the first has sealed as %q, %v", text, err)
 	}
 	for _, name := range []string{"admin.key", "encryption.key"} {

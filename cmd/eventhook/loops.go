@@ -13,6 +13,7 @@ import (
 func (g *gateway) backgroundLoops() []func(context.Context) error {
 	return []func(context.Context) error{
 		func(ctx context.Context) error { return g.db.Listen(ctx, g.forget) },
+		func(ctx context.Context) error { return g.db.WatchSealing(ctx, 10*time.Second) },
 		func(ctx context.Context) error { return g.db.Tell(ctx, 20*time.Millisecond) },
 		func(ctx context.Context) error { return g.db.PushEvents(ctx, 100*time.Millisecond) },
 		func(ctx context.Context) error { return g.database.watch(ctx, g.log) },

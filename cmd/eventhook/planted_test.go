@@ -260,7 +260,7 @@ func TestSecretsAreFoundNowhere(t *testing.T) {
 	p.want(t, "an answer", i.answers.String())
 	p.want(t, "the metrics", string(page))
 	p.want(t, "an export", printed.String())
-	if !strings.Contains(stored, "enc:") || !strings.Contains(stored, hex.EncodeToString([]byte("[redacted]"))) {
+	if !strings.Contains(stored, "enc2:") || !strings.Contains(stored, hex.EncodeToString([]byte("[redacted]"))) {
 		t.Error("the database holds no sealed value, or no stored header: nothing was looked at")
 	}
 }

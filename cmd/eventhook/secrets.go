@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/pg"
 )
 
@@ -20,24 +22,28 @@ func newSecrets() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newSecretsStatus(), newSecretsRotate())
+	cmd.AddCommand(newSecretsStatus(), newSecretsRotate(), newSecretsAcceptKeys())
 	return cmd
 }
 
 func newSecretsStatus() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Say how many stored secrets each key has sealed",
+		Short: "Count the stored secrets by key, and say whether they are bound to their rows",
 		Args:  cobra.NoArgs,
 	}
 	s := addSettings(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return s.withStore(cmd, true, func(ctx context.Context, st *store) error {
+		return s.withAnyKeys(cmd, true, func(ctx context.Context, st *store) error {
 			counts, err := st.CountSealed(ctx)
 			if err != nil {
 				return err
 			}
-			return printSealed(cmd.OutOrStdout(), sealing{st.keys.ring.KeyIDs(), counts})
+			if err := printSealed(cmd.OutOrStdout(), sealing{st.keys.ring.KeyIDs(), counts}); err != nil {
+				return err
+			}
+			tellBinding(cmd.OutOrStdout(), st)
+			return nil
 		})
 	}
 	return cmd
@@ -46,10 +52,13 @@ func newSecretsStatus() *cobra.Command {
 func newSecretsRotate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rotate",
-		Short: "Seal all stored secrets with the newest key",
+		Short: "Seal all stored secrets with the newest key, bound to their rows",
 		Long: `Seal all stored secrets anew, with the first of EVENTHOOK_ENCRYPTION_KEYS, while
 the gateway runs. Interrupted, it goes on where it stopped when it is run again.
-Every instance must know the new key before: docs/secrets.md has the steps.`,
+Every instance must know the new key before: docs/secrets.md has the steps.
+
+After an upgrade from a version that did not bind secrets to their rows, run it
+once all instances are upgraded: former versions cannot read bound secrets.`,
 		Args: cobra.NoArgs,
 	}
 	s := addSettings(cmd)
@@ -59,6 +68,61 @@ Every instance must know the new key before: docs/secrets.md has the steps.`,
 		})
 	}
 	return cmd
+}
+
+func newSecretsAcceptKeys() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "accept-keys",
+		Short: "Accept the configured keys for a database whose keys are lost",
+		Long: `Seal the canary of the database anew with the first of EVENTHOOK_ENCRYPTION_KEYS,
+so that instances with this key are ready and seal again. It is for a database
+whose former keys are lost: what they have sealed cannot be opened, and has to
+be given again. If the former keys exist, configure them instead.`,
+		Args: cobra.NoArgs,
+	}
+	s := addSettings(cmd)
+	yes := cmd.Flags().Bool("yes", false, "confirm that the former keys are lost")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if !*yes {
+			return usageError{errors.New("instances that have the former keys are not ready any more after this; confirm with --yes")}
+		}
+		return s.withAnyKeys(cmd, true, func(ctx context.Context, st *store) error {
+			if err := st.ReplaceCanary(ctx); err != nil {
+				return err
+			}
+			_, _ = fmt.Fprintf(cmd.OutOrStdout(), "the database accepts the key %s\n", st.keys.ring.KeyIDs()[0])
+			return nil
+		})
+	}
+	return cmd
+}
+
+// tellBinding says how the database's secrets are sealed.
+func tellBinding(w io.Writer, st *store) {
+	if err := st.KeysFit(); err != nil {
+		_, _ = fmt.Fprintln(w, message(err))
+		return
+	}
+	if st.CanaryKey() == "" {
+		_, _ = fmt.Fprintln(w, "The database has no canary yet: the first start of an instance writes it.")
+		return
+	}
+	text := "Unbound secrets still open: run eventhook secrets rotate once all instances are upgraded."
+	if st.RefusesUnbound() {
+		text = "Secrets are bound to their rows; unbound ones are refused."
+	}
+	if id := st.CanaryKey(); id != st.keys.ring.KeyIDs()[0] {
+		text += " The canary needs the key " + id + " until eventhook secrets rotate has run."
+	}
+	_, _ = fmt.Fprintln(w, text)
+}
+
+// message is what an error says to people.
+func message(err error) string {
+	if e, ok := errors.AsType[*eventhook.Error](err); ok {
+		return e.Message
+	}
+	return err.Error()
 }
 
 func rotate(ctx context.Context, st *store, stdout, stderr io.Writer) error {
@@ -80,6 +144,9 @@ func rotate(ctx context.Context, st *store, stdout, stderr io.Writer) error {
 		return err
 	}
 	tellOldKeys(stdout, sealing{ids, counts})
+	if done.Unbound > 0 {
+		_, _ = fmt.Fprintf(stderr, "eventhook: %d values are not bound to their rows yet, so that unbound ones are still taken: give them again, or run it again\n", done.Unbound)
+	}
 	if done.Left > 0 {
 		_, _ = fmt.Fprintf(stderr, "eventhook: %d values kept changing meanwhile: run it again\n", done.Left)
 	}
@@ -89,7 +156,7 @@ func rotate(ctx context.Context, st *store, stdout, stderr io.Writer) error {
 			_, _ = fmt.Fprintf(stderr, "  %s %s: %v\n", u.Column, u.ID, u.Err)
 		}
 	}
-	if done.Left+len(done.Unopened) > 0 {
+	if done.Left+len(done.Unopened)+done.Unbound > 0 {
 		return errSaid
 	}
 	return nil
@@ -136,7 +203,7 @@ func tellOldKeys(w io.Writer, s sealing) {
 
 func printSealed(w io.Writer, s sealing) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "KEY\tVALUES\tIN\tSTATE")
+	_, _ = fmt.Fprintln(table, "KEY\tVALUES\tIN\tBOUND\tSTATE")
 	for i, id := range s.ids {
 		state := "configured"
 		if i == 0 {
@@ -159,11 +226,11 @@ func (s sealing) printKey(w io.Writer, id, name, state string) {
 	printed := false
 	for _, c := range s.counts {
 		if c.KeyID == id {
-			_, _ = fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", shownText(name), c.Count, c.Column, state)
+			_, _ = fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", shownText(name), c.Count, c.Column, map[bool]string{true: "yes", false: "no"}[c.IsBound], state)
 			printed = true
 		}
 	}
 	if !printed {
-		_, _ = fmt.Fprintf(w, "%s\t0\t\t%s\n", name, state)
+		_, _ = fmt.Fprintf(w, "%s\t0\t\t\t%s\n", name, state)
 	}
 }

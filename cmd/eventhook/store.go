@@ -19,8 +19,19 @@ type store struct {
 }
 
 // withStore opens the store for as long as do works on it. asItIs does not
-// bring the schema to the newest version, but fails if it is another.
+// bring the schema to the newest version, but fails if it is another. withStore
+// fails if the encryption keys do not fit the database.
 func (s *settings) withStore(cmd *cobra.Command, asItIs bool, do func(context.Context, *store) error) error {
+	return s.withAnyKeys(cmd, asItIs, func(ctx context.Context, st *store) error {
+		if err := st.KeysFit(); err != nil {
+			return err
+		}
+		return do(ctx, st)
+	})
+}
+
+// withAnyKeys is withStore for commands that work with other keys, too.
+func (s *settings) withAnyKeys(cmd *cobra.Command, asItIs bool, do func(context.Context, *store) error) error {
 	ctx := cmd.Context()
 	c, log, err := s.load(cmd)
 	if err != nil {
@@ -45,6 +56,9 @@ func (s *settings) withStore(cmd *cobra.Command, asItIs bool, do func(context.Co
 	}
 	defer db.Close()
 	if err := needsNewestSchema(ctx, db); err != nil {
+		return err
+	}
+	if err := db.ReadSealing(ctx); err != nil {
 		return err
 	}
 	return do(ctx, &store{db, k, c})

@@ -82,12 +82,12 @@ func (c *clock) advance(d time.Duration) {
 // plain is a Sealer for tests that do not look at what is sealed.
 type plain struct{}
 
-func (plain) Seal(s string) (string, error) { return "enc:" + s, nil }
-func (plain) Open(s string) (string, error) {
+func (plain) Seal(s, _ string) (string, error) { return "enc2:" + s, nil }
+func (plain) Open(s, _ string) (string, error) {
 	if strings.Contains(s, keyIsLost) {
 		return "", errors.New("sealed with a key that is not configured")
 	}
-	return strings.TrimPrefix(s, "enc:"), nil
+	return strings.TrimPrefix(s, "enc2:"), nil
 }
 
 // keyIsLost is in sealed texts that do not open.

@@ -32,7 +32,7 @@ func (s *server) registerRoutes(api huma.API) {
 	create.status, create.skipsShape, create.about = http.StatusCreated, true, fmt.Sprintf("A source has at most %d, with at most %d targets in all.", eventhook.MaxRoutes, eventhook.MaxSourceTargets)
 	update := op("update-route", http.MethodPatch, "/{id}", "Change what is named of a route", eventhook.ScopeManage)
 	update.skipsShape, update.about = true, "A JSON merge patch: null is the default, and what is not named stays. The filter and the targets are replaced whole; "+
-		"a secret of a target that says [redacted] stays."
+		"a secret of a target that says [redacted] stays, unless the scheme, host or port of its url changes."
 	create.maxBody, update.maxBody = configBody, configBody
 	remove := op("delete-route", http.MethodDelete, "/{id}", "Delete a route", eventhook.ScopeManage)
 	remove.status, remove.about = http.StatusNoContent, "What it has made stays; events that are to be retried are tried without it."

@@ -19,7 +19,7 @@ type SubscriptionCreate struct {
 // SubscriptionPatch is what shall change of a subscription.
 type SubscriptionPatch struct {
 	Name          string   `json:"name,omitempty" minLength:"1" maxLength:"200" doc:"For people; several may have the same."`
-	URL           string   `json:"url,omitempty" minLength:"1" maxLength:"4096" doc:"Where its events are sent. As it is shown, it stays."`
+	URL           string   `json:"url,omitempty" minLength:"1" maxLength:"4096" doc:"Where its events are sent. As it is shown, it stays. Another scheme, host or port needs auth_header and headers again."`
 	EventTypes    []string `json:"event_types,omitempty" minItems:"1" maxItems:"100" doc:"Which events: exact, or prefix.*, or *; all of them, in place of those it has."`
 	Status        string   `json:"status,omitempty" enum:"active,paused,disabled" doc:"active also enables one that was disabled. Only the gateway disables."`
 	SigningSecret string   `json:"signing_secret,omitempty" maxLength:"512" writeOnly:"true" doc:"In place of all that it has, at once; rotate-secret leaves receivers time."`
@@ -30,7 +30,7 @@ type SubscriptionPatch struct {
 // be told later.
 type SubscriptionFields struct {
 	Filter               jsonObject        `json:"filter,omitempty" example:"{\"body.amount\":{\"$gte\":10}}" doc:"From paths, body.… of the data or event.…, to a value, a list of values, or operators. It is replaced whole."`
-	AuthHeader           string            `json:"auth_header,omitempty" maxLength:"4096" example:"Bearer t0k" doc:"Sent as Authorization. Later answers show [redacted], which keeps it."`
+	AuthHeader           string            `json:"auth_header,omitempty" maxLength:"4096" example:"Bearer t0k" doc:"Sent as Authorization. Later answers show [redacted], which keeps it, unless the destination changes."`
 	Headers              map[string]string `json:"headers,omitempty" example:"{\"X-Env\":\"prod\"}" doc:"Sent, too. They are no secrets: everybody who may read the subscription sees them."`
 	TargetLabels         []string          `json:"target_labels,omitempty" maxItems:"20" example:"[\"env:prod\"]" doc:"An agent that has all of these sends; without any the gateway does."`
 	Retry                DeliveryRetry     `json:"retry,omitzero"`
@@ -115,6 +115,7 @@ func (s *server) patchedSubscription(have eventhook.Subscription, patch document
 	}
 	want := body.over(have)
 	rules := s.checkSubscription(want, have)
+	rules.Merge("", namedAgain(have, want, patch.raw))
 	if want.SecretsLost && (body.URL != "" || body.SigningSecret != "" || body.AuthHeader != "") {
 		rules.Add("body", "the subscription's secrets are lost with the key that sealed them: give url and signing_secret together, and auth_header if there shall be one")
 	}

@@ -40,7 +40,9 @@ func (s *server) registerSubscriptions(api huma.API) {
 	create.about = "The answer holds the signing secret, this once, and the whole URL. With validate, a test event must be answered with 2xx first, else nothing is made."
 	update := subscriptionOperation("update-subscription", http.MethodPatch, "/{id}", "Change what is named of a subscription", eventhook.ScopeManage)
 	update.skipsShape, update.about = true, "A JSON merge patch: null is the default, and what is not named stays. The filter is replaced whole. "+
-		"A url and an auth_header that are written back as they are shown stay. The status active enables a subscription that was disabled."
+		"A url and an auth_header that are written back as they are shown stay. "+
+		"If url changes its scheme, host or port, or target_labels gains a label, auth_header and each of headers must be named again with a value or null: "+
+		"a secret is never sent to a host that it was not given for. The status active enables a subscription that was disabled."
 	create.maxBody, update.maxBody = configBody, configBody
 	remove := subscriptionOperation("delete-subscription", http.MethodDelete, "/{id}", "Delete a subscription", eventhook.ScopeManage)
 	remove.status, remove.about = http.StatusNoContent, "What it has not received yet is not sent any more. Deliveries that are done can still be read."

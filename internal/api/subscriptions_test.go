@@ -265,7 +265,7 @@ func TestSubscriptionIsPatched(t *testing.T) {
 		{"no Authorization", `{"auth_header":null}`, object{"auth_header": nil}},
 		{"another signature", `{"signatures":["v1a"]}`, object{"signatures": []any{"v1a"}}},
 		{"a secret", `{"signing_secret":"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}`, object{"signing_secrets_count": 1.0}},
-		{"another URL", `{"url":"https://other.example/x"}`, object{"url": "https://other.example/…"}},
+		{"another URL", `{"url":"https://other.example/x","headers":{"X-B":"2"}}`, object{"url": "https://other.example/…"}},
 	} {
 		r.clock.advance(time.Second)
 		a := r.admin("PATCH", subscriptionPath(id), c.patch)

@@ -243,6 +243,7 @@ func TestAcceptWithoutADatabase(t *testing.T) {
 	server := pgtest.NewServer(t)
 	db := openAt(t, server.DSN(pgembed.Database))
 	f := &fixture{TB: t, db: db, clock: &clock{at: noon}, tenant: eventhook.NewID[eventhook.Tenant](noon), crm: eventhook.NewID[eventhook.Source](noon)}
+	f.must(db.StartSealing(t.Context()))
 	before := f.event()
 	f.must(db.Accept(t.Context(), []*eventhook.Event{before}))
 	f.must(server.Kill())

@@ -34,6 +34,11 @@ func (db *DB) ApplyTenant(ctx context.Context, by eventhook.Actor, want eventhoo
 var errJustMade = errors.New("the tenant was made meanwhile")
 
 func (db *DB) applyOnce(ctx context.Context, by eventhook.Actor, want eventhook.TenantConfig, o ApplyOptions) ([]eventhook.Change, error) {
+	if !o.DryRun {
+		if err := db.knowSealing(ctx); err != nil {
+			return nil, err
+		}
+	}
 	a := applier{manager: &manager{db: db, by: by, later: &pgx.Batch{}, dryRun: o.DryRun}, prune: o.Prune}
 	run := db.inTx
 	if o.DryRun {

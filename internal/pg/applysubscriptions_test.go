@@ -37,6 +37,23 @@ func manySubscriptions(n int) eventhook.TenantConfig {
 	return c
 }
 
+// TestApplyKeepsNoSecretForAnotherURL: a file names all that is sent.
+func TestApplyKeepsNoSecretForAnotherURL(t *testing.T) {
+	f := setUp(t)
+	s := f.subscription(func(s *eventhook.Subscription) {
+		s.AuthHeader, s.Headers = eventhook.NewSecret("Bearer t0k"), map[string]string{"X-Env": "prod"}
+	})
+	signing := f.subscribed(s.ID).Signing[0].Secret
+	moved := eventhook.Subscription{Name: s.Name, EventTypes: s.EventTypes}
+	moved.URL = eventhook.NewSecret("https://elsewhere.example")
+	c := acme()
+	c.Subscriptions = []eventhook.Subscription{moved}
+	f.apply(c)
+	got := f.subscribed(s.ID)
+	same(t, "what is sent to it", []any{got.URL.Reveal(), got.AuthHeader.IsZero(), len(got.Headers)}, []any{"https://elsewhere.example", true, 0})
+	same(t, "the secret that signs stays", got.Signing[0].Secret.Equal(signing), true)
+}
+
 func TestApplySubscriptionsSaysWhatItDoes(t *testing.T) {
 	f := setUp(t)
 	with := func(change func(*eventhook.Subscription)) eventhook.TenantConfig {

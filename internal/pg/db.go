@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -27,10 +28,12 @@ import (
 	"github.com/eventhook/eventhook/internal/turns"
 )
 
-// Sealer turns secrets into what may lie in the database, and back.
+// Sealer seals secrets for the database, and opens them. A text that is sealed
+// for a place begins with "enc2:" and opens at that place only; without a place
+// it begins with "enc:" and opens at every place. See package seal.
 type Sealer interface {
-	Seal(plain string) (string, error)
-	Open(sealed string) (string, error)
+	Seal(plain, place string) (string, error)
+	Open(sealed, place string) (string, error)
 }
 
 // Options are what a DB needs besides its URL.
@@ -71,6 +74,9 @@ type DB struct {
 	newly    func(have, want eventhook.Secret) eventhook.Faults
 	log      *slog.Logger
 	now      func() time.Time
+
+	sealing    atomic.Pointer[sealing] // nil before it was read
+	unreadable atomic.Int64            // secrets that did not open
 
 	acceptBufs  sync.Pool // of *columns
 	publishBufs sync.Pool // of *columns
@@ -177,12 +183,16 @@ func (db *DB) Close() {
 	db.lists.Close()
 }
 
-// Ping reports whether the database answers and has its schema.
+// Ping reports whether the database answers and has its schema, and whether the
+// encryption keys open its canary: else KindUnavailable with the reason.
 func (db *DB) Ping(ctx context.Context) error {
-	if _, err := db.work.Exec(ctx, "SELECT FROM eventhook.tenant LIMIT 0"); err != nil {
+	if err := db.readSealing(ctx); err != nil {
+		if eventhook.KindOf(err) != "" {
+			return err
+		}
 		return fmt.Errorf("ping database: %w", err)
 	}
-	return nil
+	return db.KeysFit()
 }
 
 // inTx runs do in one transaction and commits if it returns nil.

@@ -52,17 +52,30 @@ func (c *clock) advance(d time.Duration) {
 // wrapped is a Sealer whose sealed text does not hold the plain one.
 type wrapped struct{}
 
-func (wrapped) Seal(plain string) (string, error) {
-	return "enc:test:" + base64.StdEncoding.EncodeToString([]byte(plain)), nil
+func (wrapped) Seal(plain, place string) (string, error) {
+	if place == "" {
+		return "enc:test:" + base64.StdEncoding.EncodeToString([]byte(plain)), nil
+	}
+	return "enc2:test:" + base64.StdEncoding.EncodeToString([]byte(place+"\x00"+plain)), nil
 }
 
-func (wrapped) Open(sealed string) (string, error) {
-	encoded, ok := strings.CutPrefix(sealed, "enc:test:")
-	if !ok {
-		return "", errors.New("not sealed by us")
+func (wrapped) Open(sealed, place string) (string, error) {
+	encoded, isBound := strings.CutPrefix(sealed, "enc2:test:")
+	if !isBound {
+		encoded, place = strings.TrimPrefix(sealed, "enc:test:"), ""
 	}
-	plain, err := base64.StdEncoding.DecodeString(encoded)
-	return string(plain), err
+	raw, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		return "", err
+	}
+	if !isBound {
+		return string(raw), nil
+	}
+	plain, ok := strings.CutPrefix(string(raw), place+"\x00")
+	if !ok {
+		return "", errors.New("sealed for another place")
+	}
+	return plain, nil
 }
 
 // fixture is a database with the tenant acme, its sources crm and shop, and a
@@ -103,7 +116,9 @@ func (f *fixture) forgetOwn() {
 // open is one more instance.
 func (f *fixture) open(change ...func(*Options)) *DB {
 	f.Helper()
-	return openAt(f, f.dsn, append([]func(*Options){func(o *Options) { o.Now = f.clock.now }}, change...)...)
+	db := openAt(f, f.dsn, append([]func(*Options){func(o *Options) { o.Now = f.clock.now }}, change...)...)
+	f.must(db.StartSealing(f.Context()))
+	return db
 }
 
 func openAt(t testing.TB, dsn string, change ...func(*Options)) *DB {

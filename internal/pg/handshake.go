@@ -3,7 +3,7 @@ package pg
 import (
 	"context"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -17,18 +17,34 @@ import (
 // instances hear of it. A source that has learned one keeps that: KindConflict.
 // So does one that is gone. Primary key.
 func (db *DB) LearnSecret(ctx context.Context, source eventhook.SourceID, secret eventhook.Secret) error {
-	sealed, err := db.sealer.Seal(secret.Reveal())
-	if err != nil {
-		return fmt.Errorf("learn a secret: %w", err)
+	if err := db.knowSealing(ctx); err != nil {
+		return err
 	}
-	tag, err := db.work.Exec(ctx, `INSERT INTO eventhook.learned_secret (source_id, tenant_id, secret, learned_at)
-		SELECT id, tenant_id, $2, $3 FROM eventhook.source WHERE id = $1
-		ON CONFLICT (source_id) DO NOTHING`, [16]byte(source), sealed, db.now())
-	if err == nil && tag.RowsAffected() == 0 {
-		return &eventhook.Error{Kind: eventhook.KindConflict, Message: "the source has its secret already"}
-	}
-	return translate("learn a secret", err)
+	return db.inTx(ctx, "learn a secret", func(tx pgx.Tx) error {
+		m := &manager{db: db, tx: tx}
+		var tenant [16]byte
+		err := tx.QueryRow(ctx, `SELECT tenant_id FROM eventhook.source WHERE id = $1`, [16]byte(source)).Scan(&tenant)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return errHasSecret
+		}
+		if err != nil {
+			return err
+		}
+		sealed, err := m.seal(ctx, learnedSecret, source, tenant, secret.Reveal())
+		if err != nil {
+			return err
+		}
+		tag, err := tx.Exec(ctx, `INSERT INTO eventhook.learned_secret (source_id, tenant_id, secret, learned_at)
+			SELECT id, tenant_id, $2, $3 FROM eventhook.source WHERE id = $1
+			ON CONFLICT (source_id) DO NOTHING`, [16]byte(source), sealed, db.now())
+		if err == nil && tag.RowsAffected() == 0 {
+			return errHasSecret
+		}
+		return err
+	})
 }
+
+var errHasSecret = &eventhook.Error{Kind: eventhook.KindConflict, Message: "the source has its secret already"}
 
 // LearnedSecret tells when a source has learned its secret, and when that was
 // shown; KindNotFound if it has learned none. Primary key.
@@ -52,7 +68,7 @@ func (db *DB) RevealSecret(ctx context.Context, by eventhook.Actor, s eventhook.
 		if err != nil {
 			return err
 		}
-		text, err := db.sealer.Open(sealed)
+		text, err := db.open(learnedSecret, s.ID, s.TenantID, sealed)
 		secret = eventhook.NewSecret(text)
 		m.recordChanges("source.handshake_secret_revealed", resource{"source", s.ID.String(), s.Slug}, flipped("secret_is_revealed", true))
 		return err

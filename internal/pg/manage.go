@@ -29,6 +29,8 @@ type manager struct {
 	// later holds statements back, to send many of them together; nil sends
 	// each at once.
 	later *pgx.Batch
+	// sealing is how the database's secrets are sealed; nil before seal read it.
+	sealing *sealing
 	// dryRun changes nothing: what would be is recorded and not written.
 	dryRun bool
 }
@@ -65,6 +67,9 @@ func (m *manager) send(ctx context.Context) error {
 // records what do has changed. A tenant that is closed is a KindConflict, and
 // one that is suspended is KindForbidden for its own keys.
 func (db *DB) manage(ctx context.Context, act string, by eventhook.Actor, tenant eventhook.TenantID, do func(*manager) error) error {
+	if err := db.knowSealing(ctx); err != nil {
+		return err
+	}
 	m := &manager{db: db, by: by}
 	return m.act(ctx, act, func() (err error) {
 		m.tenant, err = scanTenant(m.tx.QueryRow(ctx, `SELECT `+tenantColumns+` FROM eventhook.tenant WHERE id = $1 FOR SHARE`, [16]byte(tenant)))

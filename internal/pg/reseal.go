@@ -3,6 +3,7 @@ package pg
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -21,22 +22,34 @@ type Resealed struct {
 	Count    int
 	Unopened []Unopened
 	Left     int // values that others kept changing; another run finds them
+	Unbound  int // values that are not bound to their place yet
 }
 
-// Reseal seals anew, with the sealer's newest key, whose id is keyID, whatever
-// other keys have sealed. It works in small steps while instances run: a value
-// that somebody changes meanwhile stays as they leave it, and is looked at
-// again. What cannot be opened is reported and left alone. progress hears how
-// many are done after each step. Interrupted, the next run goes on where this
-// one stopped.
+// Reseal seals anew, with the sealer's newest key, whose id is keyID, the values
+// that other keys have sealed and those that are not bound to their place. From
+// its start on all instances write bound values; at its end, if every value is
+// bound, all instances refuse unbound ones. If the keys do not fit the database
+// it is KindUnavailable.
+//
+// It works in small steps while instances run: a value that another process
+// changes meanwhile stays as that process leaves it, and is looked at again. A
+// value that does not open is reported and left alone. progress hears how many
+// are done after each step. After an interruption the next run goes on where
+// this one stopped.
 func (db *DB) Reseal(ctx context.Context, keyID string, progress func(done, total int)) (Resealed, error) {
+	if err := db.StartSealing(ctx); err != nil {
+		return Resealed{}, err
+	}
+	if err := db.moveSealing(ctx, sealsUnbound, sealsBound); err != nil {
+		return Resealed{}, err
+	}
 	counts, err := db.CountSealed(ctx)
 	if err != nil {
 		return Resealed{}, err
 	}
-	r := resealer{db: db, newest: "enc:" + keyID + ":", progress: progress, seen: map[string]bool{}}
+	r := resealer{db: db, newest: boundPrefix + keyID + ":", progress: progress, seen: map[string]bool{}}
 	for _, c := range counts {
-		if c.KeyID != keyID {
+		if c.KeyID != keyID || !c.IsBound {
 			r.total += c.Count
 		}
 	}
@@ -45,13 +58,61 @@ func (db *DB) Reseal(ctx context.Context, keyID string, progress func(done, tota
 			return r.Resealed, translate("seal anew", err)
 		}
 	}
-	return r.Resealed, nil
+	return r.Resealed, r.finish(ctx)
+}
+
+// finish has unbound values refused if there are none, and seals the canary
+// with the newest key.
+func (r *resealer) finish(ctx context.Context) error {
+	counts, err := r.db.CountSealed(ctx)
+	if err != nil {
+		return err
+	}
+	for _, c := range counts {
+		if c.KeyID != "" && !c.IsBound {
+			r.Unbound += c.Count
+		}
+	}
+	if r.Unbound == 0 { // and nothing writes unbound values any more
+		if err := r.db.moveSealing(ctx, sealsBound, sealsBoundOnly); err != nil {
+			return err
+		}
+	}
+	return r.db.inTx(ctx, "seal the canary anew", func(tx pgx.Tx) error {
+		mode, canary, err := readSealing(ctx, tx, " FOR UPDATE")
+		if err != nil || strings.HasPrefix(canary, r.newest) {
+			return err
+		}
+		if s := r.db.learn(mode, canary); s.err != nil {
+			return s.err
+		}
+		return r.db.writeCanary(ctx, tx, mode)
+	})
+}
+
+// moveSealing moves the database from one mode to the next. It waits for the
+// transactions that seal in the former mode.
+func (db *DB) moveSealing(ctx context.Context, from, to sealMode) error {
+	err := db.inTx(ctx, "bind secrets to their place", func(tx pgx.Tx) error {
+		mode, canary, err := readSealing(ctx, tx, " FOR UPDATE")
+		if err != nil {
+			return err
+		}
+		if s := db.learn(mode, canary); s.err != nil || mode != from {
+			return s.err
+		}
+		return db.writeCanary(ctx, tx, to)
+	})
+	if err != nil {
+		return err
+	}
+	return db.ReadSealing(ctx)
 }
 
 type resealer struct {
 	Resealed
 	db       *DB
-	newest   string // what values begin with that need nothing
+	newest   string // the prefix of values that need nothing
 	total    int
 	progress func(done, total int)
 	seen     map[string]bool // unopened ones, by column and id
@@ -89,13 +150,13 @@ func (r *resealer) pass(ctx context.Context, c sealedColumn, limit int, locked s
 }
 
 type sealedRow struct {
-	key [16]byte
-	was string
+	key, tenant [16]byte
+	was         string
 }
 
 // nextSealedSQL goes along the primary key.
 const nextSealedSQL = `
-SELECT {key}, {column} FROM {table} WHERE {key} > $1 AND NOT starts_with({column}, $2) ORDER BY {key} LIMIT $3`
+SELECT {key}, tenant_id, {column} FROM {table} WHERE {key} > $1 AND NOT starts_with({column}, $2) ORDER BY {key} LIMIT $3`
 
 func (r *resealer) next(ctx context.Context, c sealedColumn, after [16]byte, limit int) ([]sealedRow, error) {
 	rows, err := r.db.work.Query(ctx, c.sql(nextSealedSQL), after, r.newest, limit)
@@ -103,7 +164,7 @@ func (r *resealer) next(ctx context.Context, c sealedColumn, after [16]byte, lim
 		return nil, err
 	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (s sealedRow, err error) {
-		return s, row.Scan(&s.key, &s.was)
+		return s, row.Scan(&s.key, &s.tenant, &s.was)
 	})
 }
 
@@ -124,12 +185,12 @@ func (r *resealer) replace(ctx context.Context, c sealedColumn, rows []sealedRow
 	var keys [][16]byte
 	var was, sealed []string
 	for _, row := range rows {
-		plain, err := r.db.sealer.Open(row.was)
+		plain, err := r.db.openIn(row.was, c.at(row.key, row.tenant))
 		if err != nil {
 			r.unopened(c, row.key, err)
 			continue
 		}
-		s, err := r.db.sealer.Seal(plain)
+		s, err := r.db.sealer.Seal(plain, c.at(row.key, row.tenant))
 		if err != nil {
 			return 0, fmt.Errorf("%s: %w", c, err)
 		}

@@ -113,7 +113,7 @@ func TestResealTellsWhatItCannotOpen(t *testing.T) {
 	r := newResealRig(t, asItIs)
 	lost, err := seal.New(seal.NewKey())
 	r.must(err)
-	sealed, err := lost.Seal("x")
+	sealed, err := lost.Seal("x", sourceVerifier.at(r.crm, r.tenant))
 	r.must(err)
 	r.exec(`UPDATE eventhook.source SET verifier = $1 WHERE slug = 'crm'`, sealed)
 	r.exec(`UPDATE eventhook.learned_secret SET secret = 'not sealed at all'`)
@@ -138,8 +138,8 @@ type meddler struct {
 	onOpen func(plain string)
 }
 
-func (m meddler) Open(sealed string) (string, error) {
-	plain, err := m.Sealer.Open(sealed)
+func (m meddler) Open(sealed, place string) (string, error) {
+	plain, err := m.Sealer.Open(sealed, place)
 	m.onOpen(plain)
 	return plain, err
 }
@@ -148,7 +148,10 @@ func TestResealKeepsWhatIsChangedMeanwhile(t *testing.T) {
 	var change sync.Once
 	var r *resealRig
 	r = newResealRig(t, func(o *Options) {
-		o.Sealer = meddler{o.Sealer, func(string) {
+		o.Sealer = meddler{o.Sealer, func(plain string) {
+			if plain == canaryText {
+				return
+			}
 			change.Do(func() { // by an instance that has only the old key yet
 				c := acme()
 				c.Sources[0].Verifier = eventhook.NewSecret("changed")
@@ -172,7 +175,7 @@ func TestResealGivesUpOnWhatKeepsChanging(t *testing.T) {
 			if plain != "learned" {
 				return
 			}
-			sealed, err := r.older.sealer.Seal("learned")
+			sealed, err := r.older.sealer.Seal("learned", learnedSecret.at(r.crm, r.tenant))
 			r.must(err)
 			r.exec(`UPDATE eventhook.learned_secret SET secret = $1`, sealed)
 			changes.Add(1)
@@ -234,7 +237,7 @@ func sealedPlaces(ctx context.Context, conn *pgx.Conn) ([]string, error) {
 	var queries []string
 	var table, column string
 	_, err = pgx.ForEachRow(rows, []any{&table, &column}, func() error {
-		queries = append(queries, fmt.Sprintf(`SELECT '%[1]s.%[2]s' WHERE EXISTS (SELECT FROM eventhook.%[1]s WHERE %[2]s::text ~ 'enc:[0-9a-z]+:')`, table, column))
+		queries = append(queries, fmt.Sprintf(`SELECT '%[1]s.%[2]s' WHERE EXISTS (SELECT FROM eventhook.%[1]s WHERE %[2]s::text ~ 'enc2?:[0-9a-z]+:')`, table, column))
 		return nil
 	})
 	if err != nil {
@@ -247,12 +250,15 @@ func sealedPlaces(ctx context.Context, conn *pgx.Conn) ([]string, error) {
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
+// canaryColumn is sealed, and Reseal knows it by itself.
+const canaryColumn = "sealing.canary"
+
 // checkSealed looks for sealed texts that Reseal would not find. Every test's
 // database is looked at, so that whatever is sealed is noticed where it is
 // tested.
 func checkSealed(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 	t.Helper()
-	known := map[string]bool{}
+	known := map[string]bool{canaryColumn: true}
 	for _, c := range sealedColumns {
 		known[c.String()] = true
 	}
@@ -280,7 +286,7 @@ func TestSealedTextsAreNoticedWhereverTheyAre(t *testing.T) {
 		slices.Sort(list)
 		return list
 	}
-	all := map[string]bool{}
+	all := map[string]bool{canaryColumn: true}
 	for _, c := range sealedColumns {
 		all[c.String()] = true
 	}
@@ -305,6 +311,9 @@ func TestASourceWhoseKeyIsLostCanBeMended(t *testing.T) {
 	if _, err = r.newer.TenantConfig(t.Context(), "acme"); err == nil || !strings.Contains(err.Error(), "acme/crm") {
 		t.Errorf("exported without its key: %v, want the source named", err)
 	}
+	_, err = r.newer.ApplyTenant(t.Context(), operator, r.config, ApplyOptions{})
+	wantKind(t, "applied without the key of the canary", err, eventhook.KindUnavailable)
+	r.must(r.newer.ReplaceCanary(t.Context()))
 	changes, err := r.newer.ApplyTenant(t.Context(), operator, r.config, ApplyOptions{})
 	r.must(err)
 	for _, c := range changes {
@@ -319,6 +328,7 @@ func TestASourceWhoseKeyIsLostCanBeMended(t *testing.T) {
 	stranger, err := seal.New(seal.NewKey())
 	r.must(err)
 	lost := r.open(func(o *Options) { o.Sealer = stranger })
+	r.must(lost.ReplaceCanary(t.Context()))
 	r.must(lost.DeleteSource(t.Context(), operator, r.tenant, "crm", 0, true))
 	r.config.Sources = nil
 	_, err = lost.ApplyTenant(t.Context(), operator, r.config, ApplyOptions{Prune: true})

@@ -153,7 +153,7 @@ func (db *DB) AddRoute(ctx context.Context, by eventhook.Actor, tenant eventhook
 func (m *manager) addRoute(ctx context.Context, s eventhook.Source, r eventhook.Route) (eventhook.Route, error) {
 	now := m.db.now()
 	r.TenantID, r.SourceID, r.Version, r.CreatedAt, r.UpdatedAt = s.TenantID, s.ID, 1, now, now
-	args, err := m.db.routeArgs(r)
+	args, err := m.routeArgs(ctx, r)
 	if err != nil {
 		return r, err
 	}
@@ -168,12 +168,12 @@ func (m *manager) addRoute(ctx context.Context, s eventhook.Source, r eventhook.
 }
 
 // routeArgs are the parameters that inserts and updates share.
-func (db *DB) routeArgs(r eventhook.Route) ([]any, error) {
+func (m *manager) routeArgs(ctx context.Context, r eventhook.Route) ([]any, error) {
 	targets, err := json.Marshal(r.Targets)
 	if err != nil {
 		return nil, err
 	}
-	sealed, err := db.sealTargets(r.Targets)
+	sealed, err := m.sealTargets(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -233,7 +233,7 @@ func (m *manager) updateRoute(ctx context.Context, source string, have, want eve
 	want.ID, want.TenantID, want.SourceID, want.CreatedAt = have.ID, have.TenantID, have.SourceID, have.CreatedAt
 	want.Version, want.UpdatedAt = have.Version+1, m.db.now()
 	want.SecretsLost = have.SecretsLost && slices.EqualFunc(have.Targets, want.Targets, sameTarget) // they may be found again
-	args, err := m.db.routeArgs(want)
+	args, err := m.routeArgs(ctx, want)
 	if err != nil {
 		return have, nil, err
 	}

@@ -81,14 +81,14 @@ func (db *DB) scanStored(row pgx.Row) (s eventhook.Source, unopened, err error) 
 		return s, nil, err
 	}
 	s.TenantStatus = eventhook.TenantStatus(status)
-	verifier, err := db.sealer.Open(sealed)
+	verifier, err := db.open(sourceVerifier, s.ID, s.TenantID, sealed)
 	if err != nil {
 		unopened = fmt.Errorf("open the verifier of source %s/%s: %w", s.TenantSlug, s.Slug, err)
 	} else {
 		s.Verifier = eventhook.NewSecret(verifier)
 	}
 	if learned != nil {
-		secret, err := db.sealer.Open(*learned)
+		secret, err := db.open(learnedSecret, s.ID, s.TenantID, *learned)
 		if err != nil {
 			unopened = errors.Join(unopened, fmt.Errorf("open the learned secret of source %s/%s: %w", s.TenantSlug, s.Slug, err))
 		}
@@ -173,7 +173,7 @@ func (m *manager) addSource(ctx context.Context, s eventhook.Source) (eventhook.
 	if err != nil {
 		return s, err
 	}
-	sealed, err := m.db.sealer.Seal(s.Verifier.Reveal())
+	sealed, err := m.seal(ctx, sourceVerifier, s.ID, s.TenantID, s.Verifier.Reveal())
 	if err != nil {
 		return s, err
 	}
@@ -241,7 +241,7 @@ func (m *manager) updateSource(ctx context.Context, have, want eventhook.Source)
 	if err != nil {
 		return have, nil, err
 	}
-	sealed, err := m.db.sealer.Seal(want.Verifier.Reveal())
+	sealed, err := m.seal(ctx, sourceVerifier, have.ID, have.TenantID, want.Verifier.Reveal())
 	if err != nil {
 		return have, nil, err
 	}

@@ -51,7 +51,7 @@ func (m *manager) addSubscription(ctx context.Context, s eventhook.Subscription)
 	if s.Status == "" {
 		s.Status = eventhook.SubscriptionActive
 	}
-	sealed, err := m.db.sealSubscription(s.SubscriptionSecrets)
+	sealed, err := m.sealSubscription(ctx, s)
 	if err != nil {
 		return s, err
 	}
@@ -130,9 +130,12 @@ func (m *manager) updateSubscription(ctx context.Context, have, want eventhook.S
 	}
 	want.ID, want.TenantID, want.TenantSlug, want.CreatedAt = have.ID, have.TenantID, have.TenantSlug, have.CreatedAt
 	want.Version, want.UpdatedAt = have.Version+1, m.db.now()
-	sealed, err := m.db.sealSubscription(want.SubscriptionSecrets)
-	if err != nil {
-		return have, nil, err
+	keepsSecrets := want.SecretsLost || !have.SecretsLost && len(diffSubscriptionSecrets(have.SubscriptionSecrets, want.SubscriptionSecrets)) == 0
+	sealed := ""
+	if !keepsSecrets {
+		if sealed, err = m.sealSubscription(ctx, want); err != nil {
+			return have, nil, err
+		}
 	}
 	args, err := subscriptionArgs(want)
 	if err != nil {
@@ -144,7 +147,7 @@ func (m *manager) updateSubscription(ctx context.Context, have, want eventhook.S
 		}
 	}
 	err = m.exec(ctx, `UPDATE eventhook.subscription SET name = $2, status = $3, disabled_reason = $4, event_types = $5, filter = $6, settings = $7,
-		version = $8, updated_at = $9, secrets = CASE WHEN $11 THEN secrets ELSE $10 END WHERE id = $1`, append(args, sealed, want.SecretsLost)...)
+		version = $8, updated_at = $9, secrets = CASE WHEN $11 THEN secrets ELSE $10 END WHERE id = $1`, append(args, sealed, keepsSecrets)...)
 	return want, changes, err
 }
 

@@ -99,7 +99,7 @@ func (db *DB) scanSubscription(row pgx.Row) (s eventhook.Subscription, unopened,
 		return s, nil, err
 	}
 	s.Filter = filter
-	if s.SubscriptionSecrets, unopened = db.openSubscription(sealed); unopened != nil {
+	if s.SubscriptionSecrets, unopened = db.openSubscription(s, sealed); unopened != nil {
 		s.SecretsLost = true
 	}
 	if string(settings) == "{}" { // most are at their defaults, and there are many

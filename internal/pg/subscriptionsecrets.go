@@ -1,6 +1,7 @@
 package pg
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"time"
@@ -22,7 +23,7 @@ type signingSecret struct {
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 }
 
-func (db *DB) sealSubscription(s eventhook.SubscriptionSecrets) (string, error) {
+func (m *manager) sealSubscription(ctx context.Context, s eventhook.Subscription) (string, error) {
 	plain := subscriptionSecrets{URL: s.URL.Reveal(), AuthHeader: s.AuthHeader.Reveal(), Ed25519Seed: s.Ed25519Seed.Reveal()}
 	for _, one := range s.Signing {
 		plain.Signing = append(plain.Signing, signingSecret{one.Secret.Reveal(), one.ExpiresAt})
@@ -31,11 +32,11 @@ func (db *DB) sealSubscription(s eventhook.SubscriptionSecrets) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	return db.sealer.Seal(string(raw))
+	return m.seal(ctx, subscriptionsSecrets, s.ID, s.TenantID, string(raw))
 }
 
-func (db *DB) openSubscription(sealed string) (s eventhook.SubscriptionSecrets, err error) {
-	text, err := db.sealer.Open(sealed)
+func (db *DB) openSubscription(of eventhook.Subscription, sealed string) (s eventhook.SubscriptionSecrets, err error) {
+	text, err := db.open(subscriptionsSecrets, of.ID, of.TenantID, sealed)
 	if err != nil {
 		return s, err
 	}

@@ -3,6 +3,7 @@ package pg
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -13,16 +14,16 @@ import (
 
 // sealTargets seals the secrets of a route's targets as one text: a list with an
 // object for each target, or null. It is "" without any.
-func (db *DB) sealTargets(targets []eventhook.Target) (sealed string, err error) {
-	if len(secretsOf(targets)) == 0 {
+func (m *manager) sealTargets(ctx context.Context, r eventhook.Route) (sealed string, err error) {
+	if len(secretsOf(r.Targets)) == 0 {
 		return "", nil
 	}
-	list := make([]string, len(targets))
-	for i, t := range targets {
+	list := make([]string, len(r.Targets))
+	for i, t := range r.Targets {
 		list[i] = cmp.Or(t.Secrets.Reveal(), "null")
 	}
 	// Joined and not marshalled, so that each is read as it was written.
-	return db.sealer.Seal("[" + strings.Join(list, ",") + "]")
+	return m.seal(ctx, routeTargetSecrets, r.ID, r.TenantID, "["+strings.Join(list, ",")+"]")
 }
 
 // openTargets gives a route's targets the secrets that sealTargets has sealed,
@@ -31,7 +32,7 @@ func (db *DB) openTargets(r *eventhook.Route, sealed *string) error {
 	if sealed == nil {
 		return nil
 	}
-	plain, err := db.sealer.Open(*sealed)
+	plain, err := db.open(routeTargetSecrets, r.ID, r.TenantID, *sealed)
 	if err != nil {
 		return err
 	}

@@ -1,5 +1,6 @@
 // Package seal keeps secrets unreadable in the database: AES-256-GCM under one
-// of several keys, so that keys can be rotated. It stores nothing.
+// of several keys, so that keys can be rotated, and bound to the place where the
+// sealed text lies, so that a copy elsewhere does not open. It stores nothing.
 package seal
 
 import (
@@ -22,7 +23,7 @@ const KeyBytes = 32
 // Errors of Open. They never hold the text or a key.
 var (
 	ErrUnknownKey = errors.New("sealed with a key that is not configured")
-	ErrTampered   = errors.New("the sealed text is damaged")
+	ErrTampered   = errors.New("the sealed text is damaged, or it was sealed for another place")
 )
 
 // Keyring seals with its first key and opens with any. Safe for concurrent use.
@@ -87,18 +88,32 @@ func NewKey() string {
 	return base64.StdEncoding.EncodeToString(raw)
 }
 
-// Seal returns "enc:<key id>:<base64 of nonce and ciphertext>"; the same text
+// The prefixes of sealed texts. A bound text opens at its place only.
+const (
+	UnboundPrefix = "enc:"
+	BoundPrefix   = "enc2:"
+)
+
+// Seal returns "enc2:<key id>:<base64 of nonce and ciphertext>", bound to a
+// place: Open needs the same place. Without a place it returns an unbound text,
+// "enc:<key id>:<base64>", which is the format of former versions. The same text
 // sealed twice differs.
-func (k *Keyring) Seal(plain string) (string, error) {
+func (k *Keyring) Seal(plain, place string) (string, error) {
+	prefix := BoundPrefix
+	if place == "" {
+		prefix = UnboundPrefix
+	}
 	// The AEAD makes a random nonce itself and puts it first.
 	id := k.ids[0]
-	sealed := k.keys[id].Seal(nil, nil, []byte(plain), []byte(id)) //nolint:gosec // nil is not a nonce here
-	return "enc:" + id + ":" + base64.StdEncoding.EncodeToString(sealed), nil
+	sealed := k.keys[id].Seal(nil, nil, []byte(plain), additional(prefix, id, place)) //nolint:gosec // nil is not a nonce here
+	return prefix + id + ":" + base64.StdEncoding.EncodeToString(sealed), nil
 }
 
-// Open returns what was sealed, ErrUnknownKey or ErrTampered.
-func (k *Keyring) Open(sealed string) (string, error) {
-	rest, ok := strings.CutPrefix(sealed, "enc:")
+// Open returns the text that was sealed, ErrUnknownKey or ErrTampered. A bound
+// text is ErrTampered at another place. An unbound text opens at every place:
+// the caller decides whether it still takes unbound texts.
+func (k *Keyring) Open(sealed, place string) (string, error) {
+	prefix, rest, ok := cutPrefix(sealed)
 	id, encoded, ok2 := strings.Cut(rest, ":")
 	if !ok || !ok2 {
 		return "", ErrTampered
@@ -111,9 +126,28 @@ func (k *Keyring) Open(sealed string) (string, error) {
 	if err != nil {
 		return "", ErrTampered
 	}
-	plain, err := aead.Open(nil, nil, raw, []byte(id))
+	plain, err := aead.Open(nil, nil, raw, additional(prefix, id, place))
 	if err != nil {
 		return "", ErrTampered
 	}
 	return string(plain), nil
+}
+
+func cutPrefix(sealed string) (prefix, rest string, ok bool) {
+	for _, prefix := range []string{UnboundPrefix, BoundPrefix} {
+		if rest, ok := strings.CutPrefix(sealed, prefix); ok {
+			return prefix, rest, true
+		}
+	}
+	return "", "", false
+}
+
+// additional is the additional data that GCM authenticates. That of unbound
+// texts is what former versions use; it holds no ":" and so equals none of a
+// bound text.
+func additional(prefix, id, place string) []byte {
+	if prefix == UnboundPrefix {
+		return []byte(id)
+	}
+	return []byte(prefix + id + ":" + place)
 }

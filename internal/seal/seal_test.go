@@ -18,9 +18,17 @@ func ring(t *testing.T, keys ...string) *seal.Keyring {
 	return k
 }
 
+// here is the place of what is sealed in tests.
+const here = "source.verifier:1:2"
+
 func sealed(t *testing.T, k *seal.Keyring, plain string) string {
 	t.Helper()
-	s, err := k.Seal(plain)
+	return sealedAt(t, k, plain, here)
+}
+
+func sealedAt(t *testing.T, k *seal.Keyring, plain, place string) string {
+	t.Helper()
+	s, err := k.Seal(plain, place)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,11 +39,11 @@ func TestWhatIsSealedOpens(t *testing.T) {
 	k := ring(t, seal.NewKey())
 	for _, plain := range []string{"", "s3cr3t", "naïve 日本", "\x00\xff", `{"secrets":["a","b"]}`, strings.Repeat("x", 1<<20)} {
 		s := sealed(t, k, plain)
-		if got, err := k.Open(s); got != plain || err != nil {
+		if got, err := k.Open(s, here); got != plain || err != nil {
 			t.Errorf("got %.40q, %v; want %.40q", got, err, plain)
 		}
-		if parts := strings.Split(s, ":"); len(parts) != 3 || parts[0] != "enc" || parts[1] == "" {
-			t.Errorf("got %.60s, want enc:<key id>:<base64>", s)
+		if parts := strings.Split(s, ":"); len(parts) != 3 || parts[0] != "enc2" || parts[1] == "" {
+			t.Errorf("got %.60s, want enc2:<key id>:<base64>", s)
 		}
 		if plain != "" && (strings.Contains(s, plain) || strings.Contains(s, base64.StdEncoding.EncodeToString([]byte(plain)))) {
 			t.Errorf("%.60s shows %.40q", s, plain)
@@ -76,7 +84,7 @@ func TestKeysAreRotated(t *testing.T) {
 		{"space around a key does no harm", ring(t, " "+newer+"\n"), after, nil},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			plain, err := c.ring.Open(c.sealed)
+			plain, err := c.ring.Open(c.sealed, here)
 			if !errors.Is(err, c.want) || (plain == "s3cr3t") != (c.want == nil) {
 				t.Errorf("got %q, %v; want error %v", plain, err, c.want)
 			}
@@ -86,7 +94,13 @@ func TestKeysAreRotated(t *testing.T) {
 
 func TestAnyChangeIsNoticed(t *testing.T) {
 	k := ring(t, seal.NewKey(), seal.NewKey())
-	s := sealed(t, k, "s3cr3t")
+	for _, place := range []string{here, ""} {
+		noticesChanges(t, k, sealedAt(t, k, "s3cr3t", place))
+	}
+}
+
+func noticesChanges(t *testing.T, k *seal.Keyring, s string) {
+	t.Helper()
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=:"
 	for i := range s {
 		changes := []string{s[:i] + s[i+1:], s[:i]}
@@ -97,7 +111,7 @@ func TestAnyChangeIsNoticed(t *testing.T) {
 			if changed == s {
 				continue
 			}
-			plain, err := k.Open(changed)
+			plain, err := k.Open(changed, here)
 			if plain != "" || !errors.Is(err, seal.ErrTampered) && !errors.Is(err, seal.ErrUnknownKey) {
 				t.Errorf("%q: got %q, %v; want ErrTampered or ErrUnknownKey", changed, plain, err)
 			}
@@ -109,7 +123,7 @@ func TestASealIsBoundToItsKey(t *testing.T) {
 	one, two := seal.NewKey(), seal.NewKey()
 	k := ring(t, one, two)
 	first, second := strings.Split(sealed(t, k, "x"), ":"), strings.Split(sealed(t, ring(t, two), "y"), ":")
-	if plain, err := k.Open("enc:" + first[1] + ":" + second[2]); !errors.Is(err, seal.ErrTampered) {
+	if plain, err := k.Open("enc2:"+first[1]+":"+second[2], here); !errors.Is(err, seal.ErrTampered) {
 		t.Errorf("got %q, %v; want %v", plain, err, seal.ErrTampered)
 	}
 }
@@ -121,8 +135,9 @@ func TestWhatIsNotSealedDoesNotOpen(t *testing.T) {
 		"": seal.ErrTampered, "s3cr3t": seal.ErrTampered, "enc": seal.ErrTampered, "enc:": seal.ErrTampered, "enc:" + id: seal.ErrTampered,
 		"enc:" + id + ":": seal.ErrTampered, "enc:" + id + ":AAAA": seal.ErrTampered, "enc:" + id + ":%": seal.ErrTampered,
 		"enc::AAAA": seal.ErrUnknownKey, "enc:00000000:AAAA": seal.ErrUnknownKey,
+		"enc2": seal.ErrTampered, "enc2:" + id + ":AAAA": seal.ErrTampered, "enc2::AAAA": seal.ErrUnknownKey, "enc3:" + id + ":AAAA": seal.ErrTampered,
 	} {
-		if plain, err := k.Open(s); plain != "" || !errors.Is(err, want) {
+		if plain, err := k.Open(s, here); plain != "" || !errors.Is(err, want) {
 			t.Errorf("Open(%q): got %q, %v; want %v", s, plain, err, want)
 		}
 	}
@@ -166,7 +181,7 @@ func TestNewKeysDiffer(t *testing.T) {
 func TestKeysAreNamedByWhatTheySeal(t *testing.T) {
 	one, two := seal.NewKey(), seal.NewKey()
 	ids := ring(t, one, two, one).KeyIDs()
-	if len(ids) != 2 || !strings.HasPrefix(sealed(t, ring(t, one), "x"), "enc:"+ids[0]+":") || !strings.HasPrefix(sealed(t, ring(t, two), "x"), "enc:"+ids[1]+":") {
+	if len(ids) != 2 || !strings.HasPrefix(sealed(t, ring(t, one), "x"), "enc2:"+ids[0]+":") || !strings.HasPrefix(sealed(t, ring(t, two), "x"), "enc2:"+ids[1]+":") {
 		t.Errorf("got %v, want the id of each key, the newest first", ids)
 	}
 	for _, id := range ids {
@@ -192,5 +207,26 @@ func TestDerivedKeys(t *testing.T) {
 	}
 	if derive("b", first) == one || derive("a", second) == one || strings.Contains(one, first) {
 		t.Error("got the same key for another purpose, or of another key")
+	}
+}
+
+func TestABoundTextOpensAtItsPlaceOnly(t *testing.T) {
+	k := ring(t, seal.NewKey())
+	bound := sealed(t, k, "s3cr3t")
+	for _, place := range []string{"", "source.verifier:1:3", "source.verifier:2:2", "route.target_secrets:1:2", here + ":"} {
+		if plain, err := k.Open(bound, place); plain != "" || !errors.Is(err, seal.ErrTampered) {
+			t.Errorf("at %q: got %q, %v; want %v", place, plain, err, seal.ErrTampered)
+		}
+	}
+	// Neither format passes for the other.
+	if plain, err := k.Open(strings.Replace(bound, "enc2:", "enc:", 1), here); plain != "" || !errors.Is(err, seal.ErrTampered) {
+		t.Errorf("a bound text that says it is not: got %q, %v; want %v", plain, err, seal.ErrTampered)
+	}
+	unbound := sealedAt(t, k, "s3cr3t", "")
+	if plain, err := k.Open(strings.Replace(unbound, "enc:", "enc2:", 1), ""); plain != "" || !errors.Is(err, seal.ErrTampered) {
+		t.Errorf("an unbound text that says it is bound: got %q, %v; want %v", plain, err, seal.ErrTampered)
+	}
+	if plain, err := k.Open(unbound, here); plain != "s3cr3t" || err != nil {
+		t.Errorf("an unbound text: got %q, %v; want it opened anywhere", plain, err)
 	}
 }

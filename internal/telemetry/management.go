@@ -3,10 +3,13 @@ package telemetry
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/pprof"
 	"sync/atomic"
 	"time"
+
+	"github.com/eventhook/eventhook"
 )
 
 // Management is the handler of the management listener: /health/live,
@@ -21,7 +24,8 @@ type Management struct {
 	stopping atomic.Bool
 }
 
-// NewManagement makes the handler; ping tells whether the instance can work.
+// NewManagement creates the handler. ping returns nil if the instance can work;
+// the message of an eventhook.Error is the reason that /health/ready shows.
 func NewManagement(metrics *Metrics, ping func(context.Context) error, info map[string]string) *Management {
 	return &Management{metrics: metrics, ping: ping, info: info}
 }
@@ -50,14 +54,23 @@ func (m *Management) ready(w http.ResponseWriter, r *http.Request) {
 	const patience = 2 * time.Second
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
-	switch {
-	case m.stopping.Load():
+	if m.stopping.Load() {
 		writeJSON(w, http.StatusServiceUnavailable, map[string]string{"status": "stopping"})
-	case m.ping(ctx) != nil:
-		writeJSON(w, http.StatusServiceUnavailable, map[string]string{"status": "the database does not answer"})
-	default:
-		writeJSON(w, http.StatusOK, map[string]string{"status": "ready"})
+		return
 	}
+	if err := m.ping(ctx); err != nil {
+		writeJSON(w, http.StatusServiceUnavailable, map[string]string{"status": reason(err)})
+		return
+	}
+	writeJSON(w, http.StatusOK, map[string]string{"status": "ready"})
+}
+
+// reason is the message of an error that has one for users.
+func reason(err error) string {
+	if e, ok := errors.AsType[*eventhook.Error](err); ok {
+		return e.Message
+	}
+	return "the database does not answer"
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {

@@ -139,6 +139,13 @@ func (m *Metrics) WatchCalls(calls func() (waiting, running int)) {
 	m.watch("calls_running", "Calls of http targets that are under way.", func() int { _, n := calls(); return n })
 }
 
+// WatchUnreadable counts stored secrets that did not open when they were read.
+func (m *Metrics) WatchUnreadable(total func() int64) {
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "eventhook", Name: "sealed_values_unreadable_total",
+		Help: "Stored secrets that did not open when they were read: their key is not configured, or they were sealed for another place."},
+		func() float64 { return float64(total()) }))
+}
+
 func (m *Metrics) watch(name, help string, read func() int) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "eventhook", Name: name, Help: help},
 		func() float64 { return float64(read()) }))

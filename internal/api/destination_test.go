@@ -1,0 +1,97 @@
+package api_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/eventhook/eventhook"
+)
+
+// TestAMovedSubscriptionNamesItsSecretsAgain: what was given for one destination
+// is not sent to another (contract, section 7).
+func TestAMovedSubscriptionNamesItsSecretsAgain(t *testing.T) {
+	const (
+		elsewhere  = `"url":"https://evil.test/in"`
+		auth       = "body.auth_header"
+		tenant     = "body.headers.X-Tenant"
+		env        = "body.headers.X-Env"
+		newHeaders = `"headers":{"X-Env":"prod","X-Tenant":"7"}`
+	)
+	all := []string{auth, env, tenant}
+	r := setUp(t)
+	for _, c := range []struct {
+		claim, patch string
+		missing      []string // faults; none: it is changed
+	}{
+		{"another host", `{` + elsewhere + `}`, all},
+		{"another port", `{"url":"https://billing.example:8443/hooks"}`, all},
+		{"another scheme", `{"url":"http://billing.example/hooks"}`, all},
+		{"another scheme on the same port", `{"url":"http://billing.example:443/hooks"}`, all},
+		{"a subdomain", `{"url":"https://x.billing.example/hooks"}`, all},
+		{"the host before an @", `{"url":"https://billing.example@evil.test/"}`, append([]string{"body.url"}, all...)},
+		{"a label", `{"target_labels":["env:prod"]}`, all},
+		{"a host and a label", `{` + elsewhere + `,"target_labels":["env:prod"]}`, all},
+		{"all named again", `{` + elsewhere + `,"auth_header":"Bearer x",` + newHeaders + `}`, nil},
+		{"all given up", `{` + elsewhere + `,"auth_header":null,"headers":null}`, nil},
+		{"one header given up", `{` + elsewhere + `,"auth_header":"","headers":{"X-Env":null,"X-Tenant":"8"}}`, nil},
+		{"the header that is shown", `{` + elsewhere + `,"auth_header":"[redacted]",` + newHeaders + `}`, []string{auth}},
+		{"a header like the one that is shown", `{` + elsewhere + `,"auth_header":"x","headers":{"X-Env":"[redacted]","X-Tenant":"7"}}`, []string{env}},
+		{"headers without a name in them", `{` + elsewhere + `,"auth_header":"x","headers":{}}`, []string{env, tenant}},
+		{"a header by its lower case", `{` + elsewhere + `,"auth_header":"x","headers":{"x-env":null,"X-Tenant":"7"}}`, []string{env}},
+		{"the header alone", `{` + elsewhere + `,"auth_header":"x"}`, []string{env, tenant}},
+		{"another member of the same name", `{` + elsewhere + `,"Auth_Header":"x",` + newHeaders + `}`, []string{"body.Auth_Header", auth}},
+		{"another path", `{"url":"https://billing.example/other?x=1"}`, nil},
+		{"the default port, and upper case", `{"url":"HTTPS://Billing.Example:443/hooks"}`, nil},
+		{"the URL as it is shown", `{"url":"https://billing.example/…"}`, nil},
+		{"a name", `{"name":"other"}`, nil},
+		{"no label more", `{"target_labels":[]}`, nil},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			r := r.in(t)
+			id := r.subscribed(object{"name": "billing", "url": billing, "event_types": []string{"*"}, "auth_header": "Bearer " + hush,
+				"headers": object{"X-Env": "prod", "X-Tenant": "7"}})
+			before := r.stored(id)
+			a := r.admin("PATCH", subscriptionPath(id), c.patch)
+			if len(c.missing) == 0 {
+				a.want(http.StatusOK)
+				return
+			}
+			r.wantFaults(a, http.StatusUnprocessableEntity, c.missing)
+			if now := r.stored(id); now.Version != before.Version || !now.URL.Equal(before.URL) {
+				t.Error("it has changed")
+			}
+		})
+	}
+}
+
+func TestASubscriptionWithoutSecretsMovesFreely(t *testing.T) {
+	r := setUp(t)
+	id := r.subscribe("*")
+	secret := r.stored(id).Signing[0].Secret
+	r.admin("PATCH", subscriptionPath(id), `{"url":"https://elsewhere.example","target_labels":["env:prod"]}`).want(http.StatusOK)
+	r.admin("PATCH", subscriptionPath(id), `{"target_labels":["env:prod","region:eu"]}`).want(http.StatusOK)
+	if s := r.stored(id); s.URL.Reveal() != "https://elsewhere.example" || !s.Signing[0].Secret.Equal(secret) {
+		t.Error("it has not moved, or the secret that signs has changed")
+	}
+}
+
+// TestLabelsThatAreAdded send to other agents.
+func TestLabelsThatAreAdded(t *testing.T) {
+	r := setUp(t)
+	id := r.subscribed(object{"name": "billing", "url": billing, "event_types": []string{"*"}, "auth_header": "Bearer x", "target_labels": []string{"a:1", "b:1"}})
+	r.admin("PATCH", subscriptionPath(id), `{"target_labels":["b:1","a:1"]}`).want(http.StatusOK)
+	r.wantFaults(r.admin("PATCH", subscriptionPath(id), `{"target_labels":["a:1","c:1"]}`), http.StatusUnprocessableEntity, []string{"body.auth_header"})
+	r.admin("PATCH", subscriptionPath(id), `{"target_labels":["a:1"]}`).want(http.StatusOK)
+}
+
+// TestAMoveThatIsOvertakenIsCheckedAgain: a header that another caller stores
+// meanwhile is not sent to the new destination either.
+func TestAMoveThatIsOvertakenIsCheckedAgain(t *testing.T) {
+	r := setUp(t)
+	id := r.subscribe("*")
+	path, move := subscriptionPath(id), `{"url":"https://elsewhere.example"}`
+	r.change(id, func(s *eventhook.Subscription) { s.AuthHeader = eventhook.NewSecret("Bearer x") })
+	r.matching(`"1"`, "PATCH", path, move).want(http.StatusPreconditionFailed)
+	r.wantFaults(r.admin("PATCH", path, move), http.StatusUnprocessableEntity, []string{"body.auth_header"})
+	r.wantFaults(r.matching(`"2"`, "PATCH", path, move), http.StatusUnprocessableEntity, []string{"body.auth_header"})
+}

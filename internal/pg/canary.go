@@ -1,0 +1,142 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// canaryText is sealed in every database. The place of the canary names the
+// mode: a mode that was changed without the keys does not fit its canary.
+const canaryText = "eventhook canary"
+
+func canaryPlace(mode sealMode) string { return "sealing.canary:" + string(mode) }
+
+// sealingTopic wakes WatchSealing on all instances.
+const sealingTopic = "sealing"
+
+// StartSealing writes the canary if the database has none, and remembers
+// whether the keys open it: see KeysFit. Instances that start together write
+// one canary. It writes none if the database holds secrets and the keys open
+// none of them. Its error means that the database failed.
+func (db *DB) StartSealing(ctx context.Context) error {
+	_, canary, err := readSealing(ctx, db.work, "")
+	if err == nil && canary == "" {
+		err = db.writeFirstCanary(ctx)
+	}
+	if err == nil {
+		err = db.readSealing(ctx)
+	}
+	return translate("check the encryption keys", err)
+}
+
+// knowSealing calls StartSealing unless this instance has read the mode before.
+func (db *DB) knowSealing(ctx context.Context) error {
+	if db.sealing.Load() != nil {
+		return nil
+	}
+	return db.StartSealing(ctx)
+}
+
+func (db *DB) writeFirstCanary(ctx context.Context) error {
+	open, err := db.opensStored(ctx)
+	if err != nil || !open {
+		return err // without a canary the keys do not fit
+	}
+	return pgx.BeginFunc(ctx, db.work, func(tx pgx.Tx) error {
+		mode, canary, err := readSealing(ctx, tx, " FOR UPDATE")
+		if err != nil || canary != "" {
+			return err
+		}
+		return db.writeCanary(ctx, tx, mode)
+	})
+}
+
+// anySealedSQL reads one value.
+const anySealedSQL = `SELECT {key}, tenant_id, {column} FROM {table} WHERE starts_with({column}, $1 || ':') LIMIT 1`
+
+// opensStored reports whether the keys open a stored value, or none is stored.
+func (db *DB) opensStored(ctx context.Context) (bool, error) {
+	counts, err := db.CountSealed(ctx)
+	if err != nil {
+		return false, err
+	}
+	stored := 0
+	for _, count := range counts {
+		if count.KeyID == "" {
+			continue // no sealed text
+		}
+		stored += count.Count
+		var key, tenant [16]byte
+		var text string
+		err := db.work.QueryRow(ctx, count.in.sql(anySealedSQL), count.prefix()).Scan(&key, &tenant, &text)
+		if errors.Is(err, pgx.ErrNoRows) {
+			continue // it was changed since
+		}
+		if err != nil {
+			return false, err
+		}
+		if _, err := db.sealer.Open(text, count.in.at(key, tenant)); err == nil {
+			return true, nil
+		}
+	}
+	return stored == 0, nil
+}
+
+// writeCanary seals the canary for a mode with the newest key, and tells the
+// other instances when tx commits. The caller holds the row.
+func (db *DB) writeCanary(ctx context.Context, tx pgx.Tx, mode sealMode) error {
+	canary, err := db.sealer.Seal(canaryText, canaryPlace(mode))
+	if err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, `UPDATE eventhook.sealing SET mode = $1, canary = $2`, string(mode), canary); err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `SELECT pg_notify('`+wakeChannel+`', $1 || ' `+sealingTopic+`')`, db.hub.self)
+	return err
+}
+
+// ReplaceCanary accepts the configured keys for the database, whatever sealed
+// its canary: for an operator whose former keys are lost.
+func (db *DB) ReplaceCanary(ctx context.Context) error {
+	err := db.inTx(ctx, "replace the canary", func(tx pgx.Tx) error {
+		mode, _, err := readSealing(ctx, tx, " FOR UPDATE")
+		if err != nil {
+			return err
+		}
+		return db.writeCanary(ctx, tx, mode)
+	})
+	if err != nil {
+		return err
+	}
+	return db.ReadSealing(ctx)
+}
+
+// WatchSealing learns the mode when it changes, and at each interval, until ctx
+// ends. It logs when the keys stop to fit, and when they fit again.
+func (db *DB) WatchSealing(ctx context.Context, interval time.Duration) error {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		changed := db.hub.wait(sealingTopic)
+		before := db.KeysFit()
+		if err := db.StartSealing(ctx); err != nil && ctx.Err() == nil {
+			db.log.Warn("cannot check the encryption keys; trying again later", "error", err)
+		}
+		switch after := db.KeysFit(); {
+		case before == nil && after != nil:
+			db.log.Error("the encryption keys do not fit the database any more", "error", after)
+		case before != nil && after == nil:
+			db.log.Info("the encryption keys fit the database now")
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		case <-changed:
+		}
+	}
+}
