@@ -48,6 +48,7 @@ var borders = map[string][]string{
 	"internal/usage":     {root},
 	"internal/clients":   nil,
 	"internal/turns":     nil,
+	"internal/chunks":    nil,
 	"internal/meter":     nil,
 	"internal/shares":    {root, "internal/meter", "internal/turns"},
 	"internal/pattern":   {"internal/meter"},
