@@ -87,6 +87,15 @@ func (d *database) startAgain(ctx context.Context) error {
 	return err
 }
 
+// refusePooler fails if the configured URL leads through a pooler that lends
+// sessions by transaction.
+func (d *database) refusePooler(ctx context.Context) error {
+	if d.embedded != nil {
+		return nil
+	}
+	return pg.RefusePooler(ctx, d.url)
+}
+
 // keys are the gateway's own secrets.
 type keys struct {
 	admin eventhook.Secret
@@ -118,10 +127,8 @@ func openKeys(c configs.Config) (k keys, err error) {
 
 // openStore brings the database to the newest schema and opens it.
 func openStore(ctx context.Context, c configs.Config, d *database, k keys, log *slog.Logger) (*pg.DB, error) {
-	if d.embedded == nil {
-		if err := pg.RefusePooler(ctx, d.url); err != nil {
-			return nil, err
-		}
+	if err := d.refusePooler(ctx); err != nil {
+		return nil, err
 	}
 	if err := migrations.Up(ctx, d.url); err != nil {
 		return nil, err

@@ -39,7 +39,9 @@ func newMigrate() *cobra.Command {
 		defer d.close(log)
 		switch act {
 		case "up":
-			err = migrations.Up(cmd.Context(), d.url)
+			if err = d.refusePooler(cmd.Context()); err == nil {
+				err = migrations.Up(cmd.Context(), d.url)
+			}
 		case "down":
 			err = migrations.Down(cmd.Context(), d.url)
 		}

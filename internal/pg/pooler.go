@@ -2,6 +2,7 @@ package pg
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -38,10 +39,10 @@ func RefusePooler(ctx context.Context, url string) error {
 	for range poolerRounds {
 		isShared, err := sharesSessions(ctx, idle, busy)
 		switch {
-		case err != nil:
-			return nil //nolint:nilerr // as above
 		case isShared:
 			return errPooler
+		case err != nil:
+			return nil //nolint:nilerr // as above
 		}
 	}
 	return nil
@@ -55,7 +56,7 @@ func sharesSessions(ctx context.Context, idle, busy *pgx.Conn) (bool, error) {
 		return false, err
 	}
 	if _, err := busy.Exec(ctx, "BEGIN"); err != nil {
-		return false, err
+		return strings.Contains(err.Error(), "statement pooling mode"), err // so PgBouncer answers
 	}
 	inside, err := servedBy(ctx, busy)
 	if err != nil || inside == before {
