@@ -12,6 +12,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/eventhook/eventhook/internal/meter"
 )
 
@@ -64,6 +66,7 @@ type webhook struct {
 	rendered     []byte
 	cloudEvent   []byte
 	isCloudKnown bool
+	known        map[string]gjson.Result // by the texts of paths: what was looked up in a large body
 }
 
 // New returns a view; it parses nothing yet. The meter counts the bytes that
@@ -103,7 +106,7 @@ func parsingWork(contentType string) int {
 	case media == formMedia || media == "multipart/form-data":
 		return 5
 	}
-	return 1
+	return 2
 }
 
 const formMedia = "application/x-www-form-urlencoded"
