@@ -88,6 +88,10 @@ func CheckFilter(text []byte) (faults eventhook.Faults) {
 	return faults
 }
 
+// mostOfAnnouncement is how many steps a filter may take for an event of the
+// gateway's own, about 10 ms.
+const mostOfAnnouncement = 10 * meter.Slice
+
 // FilterHolds reports whether an event passes a subscription's filter; none lets
 // all pass, and one that cannot be compiled nothing. It compiles the filter for
 // that: of many, ask a Roster.
@@ -97,7 +101,7 @@ func FilterHolds(text json.RawMessage, e *eventhook.Event) bool {
 	if f == nil {
 		return why == ""
 	}
-	m := meter.New(context.Background(), meter.EventLimit, nil)
+	m := meter.New(context.Background(), mostOfAnnouncement, nil)
 	var s filter.Subject
 	s.Begin(m, e, &fields)
 	defer s.End()
