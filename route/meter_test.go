@@ -51,6 +51,18 @@ func TestExpressionsStopAtTheLimit(t *testing.T) {
 	}
 }
 
+// What CEL's own model of costs takes for constant has its real cost.
+func TestCostsCoverWhatIsRead(t *testing.T) {
+	for _, claim := range []string{"the size of a text", "conversions", "texts that are joined", "time zones"} {
+		c := costlyExpressions()[claim]
+		r := enabled(newRoute("r", "", "a"))
+		r.FilterExpression = c[0]
+		if got, reason := verdict(t, r, carrying(c[1])); got || !strings.Contains(reason, "it costs more than 100 000 steps") {
+			t.Errorf("%s: got %t: %s; want that it costs too much", claim, got, reason)
+		}
+	}
+}
+
 func TestExpressionsEndWithTheContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
