@@ -21,11 +21,15 @@ func (e *endpoint) typeOf(contentType string, body []byte) string {
 	return contentType
 }
 
+// pathLimit is beyond what looking up all of a source's paths takes in the
+// largest body: a key must not be missed.
+const pathLimit = 10 * meter.EventLimit
+
 // event is what becomes of a request to the source: its key is "" if nothing
 // is at the source's paths.
 func (e *endpoint) event(header http.Header, raw eventhook.Payload, now time.Time) *eventhook.Event {
 	contentType := header.Get("Content-Type")
-	view := payload.New(meter.New(context.Background(), meter.EventLimit, nil), header, e.typeOf(contentType, raw.Body), raw.Body)
+	view := payload.New(meter.New(context.Background(), pathLimit, nil), header, e.typeOf(contentType, raw.Body), raw.Body)
 	key, _ := view.FirstText(e.keyPaths)
 	eventType, _ := view.FirstText(e.typePaths)
 	trace, _ := Trace(header.Get("Traceparent"))

@@ -39,7 +39,6 @@ func CompileRoster(generation int64, list []eventhook.Subscription, broken func(
 	for i := range list {
 		s := &list[i]
 		r.byID[s.ID] = s
-		r.bytes += len(s.Filter)
 		if s.Status == eventhook.SubscriptionDisabled || len(s.EventTypes) == 0 {
 			continue
 		}
@@ -49,6 +48,9 @@ func CompileRoster(generation int64, list []eventhook.Subscription, broken func(
 				broken(s, why)
 			}
 			continue
+		}
+		if f != nil {
+			r.bytes += f.Memory()
 		}
 		r.takers, types = append(r.takers, taker{s, f}), append(types, s.EventTypes)
 	}

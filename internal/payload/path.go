@@ -123,13 +123,12 @@ func (p Path) Headers() []string {
 // and are absent if one of them is.
 func (v *View) Text(p Path) (string, bool) {
 	switch {
-	case p.hash && v.meter.UseBytes(len(v.body)) != nil, p.header != "" && v.meter.Use(headerSteps) != nil:
+	case p.header != "" && v.meter.Use(headerSteps) != nil:
 		return "", false
 	case p.joined != nil:
 		return v.joinedText(p.joined)
 	case p.hash:
-		sum := sha256.Sum256(v.body)
-		return hex.EncodeToString(sum[:]), true
+		return v.bodyHash()
 	case p.header != "":
 		s := v.header.Get(p.header)
 		return s, s != ""
@@ -217,6 +216,15 @@ func (v *View) walk(r gjson.Result, steps []string) gjson.Result {
 		}
 	}
 	return r
+}
+
+// bodyHash is the SHA-256 of the body, computed once.
+func (v *View) bodyHash() (string, bool) {
+	if v.hash == "" && v.meter.UseBytes(len(v.body)) == nil {
+		sum := sha256.Sum256(v.body)
+		v.hash = hex.EncodeToString(sum[:])
+	}
+	return v.hash, v.hash != ""
 }
 
 // headerSteps are those of looking for a header.

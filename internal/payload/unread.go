@@ -39,7 +39,7 @@ func (v *View) Unread() (why, where string) {
 	if v.JSON() != nil {
 		return "", ""
 	}
-	if v.meter.UseBytes(2*parsingWork(v.contentType)*len(v.body)) != nil {
+	if v.meter.UseTime(2*parsingTime(v.contentType, len(v.body))) != nil {
 		return "", ""
 	}
 	_, err := toJSON(v.contentType, v.body)
