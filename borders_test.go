@@ -29,7 +29,7 @@ var borders = map[string][]string{
 	root:                 nil,
 	"cmd/eventhook":      {everything},
 	"bench":              {everything}, // measures it all, ships with nothing
-	"ingest":             {root, "internal/meter", "verify", "internal/batch", "internal/payload", "internal/snapshot", "internal/usage", "internal/clients"},
+	"ingest":             {root, "internal/chunks", "internal/meter", "verify", "internal/batch", "internal/payload", "internal/snapshot", "internal/usage", "internal/clients"},
 	"verify":             {root, "internal/meter", "internal/pattern", "internal/payload"},
 	"route":              {root, "internal/shares", "internal/meter", "internal/pattern", "internal/filter", "internal/payload", "internal/script", "internal/snapshot", "internal/turns"},
 	"targets":            {root, "internal/payload"},
@@ -42,7 +42,7 @@ var borders = map[string][]string{
 	"internal/telemetry": {root, "internal/shares"},
 	"internal/batch":     nil,
 	"internal/filter":    {root, "internal/meter", "internal/pattern", "internal/payload"},
-	"internal/payload":   {root, "internal/meter"},
+	"internal/payload":   {root, "internal/meter", "internal/chunks"},
 	"internal/schema":    {root, "internal/meter", "internal/pattern"},
 	"internal/snapshot":  {root},
 	"internal/usage":     {root},

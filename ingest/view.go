@@ -36,8 +36,12 @@ func (e *endpoint) view(header http.Header, body []byte, account chunks.Account)
 			return nil, err
 		}
 	}
-	return payload.New(meter.New(context.Background(), meter.EventLimit, nil), header, contentType, body).WithContent(content), nil
+	return payload.New(meter.New(context.Background(), pathLimit, nil), header, contentType, body).WithContent(content), nil
 }
+
+// pathLimit is beyond what looking up all of a source's paths takes in the
+// largest body: a key must not be missed.
+const pathLimit = 10 * meter.EventLimit
 
 // content is the body without its content encoding, or as it is when it is not
 // in that. The header is seldom signed: a body that begins as gzip or zlib does

@@ -39,7 +39,6 @@ func CompileRoster(generation int64, list []eventhook.Subscription, broken func(
 	for i := range list {
 		s := &list[i]
 		r.byID[s.ID] = s
-		r.bytes += len(s.Filter)
 		if s.Status == eventhook.SubscriptionDisabled || len(s.EventTypes) == 0 {
 			continue
 		}
@@ -49,6 +48,9 @@ func CompileRoster(generation int64, list []eventhook.Subscription, broken func(
 				broken(s, why)
 			}
 			continue
+		}
+		if f != nil {
+			r.bytes += f.Memory()
 		}
 		r.takers, types = append(r.takers, taker{s, f}), append(types, s.EventTypes)
 	}
@@ -88,6 +90,10 @@ func CheckFilter(text []byte) (faults eventhook.Faults) {
 	return faults
 }
 
+// mostOfAnnouncement is how many steps a filter may take for an event of the
+// gateway's own, about 10 ms.
+const mostOfAnnouncement = 10 * meter.Slice
+
 // FilterHolds reports whether an event passes a subscription's filter; none lets
 // all pass, and one that cannot be compiled nothing. It compiles the filter for
 // that: of many, ask a Roster.
@@ -97,7 +103,7 @@ func FilterHolds(text json.RawMessage, e *eventhook.Event) bool {
 	if f == nil {
 		return why == ""
 	}
-	m := meter.New(context.Background(), meter.EventLimit, nil)
+	m := meter.New(context.Background(), mostOfAnnouncement, nil)
 	var s filter.Subject
 	s.Begin(m, e, &fields)
 	defer s.End()

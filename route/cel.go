@@ -205,7 +205,7 @@ func (x *expression) run(program cel.Program, a *activation) (ref.Val, *cel.Eval
 }
 
 const (
-	evalSteps    = 50                     // of beginning an evaluation
-	mostEvalTime = 100 * time.Millisecond // of one evaluation
-	loopsAtOnce  = 8                      // turns of a loop between two looks at the context
+	evalSteps    = 50          // of beginning an evaluation
+	mostEvalTime = time.Second // of one evaluation
+	loopsAtOnce  = 8           // turns of a loop between two looks at the context
 )

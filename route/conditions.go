@@ -68,14 +68,20 @@ func (c *conditions) judge(s *subject, why *filter.Reasons) (matched bool, p *pr
 	}
 	if c.pattern != nil {
 		matched = c.pattern.Holds(&s.Subject, why)
-		if p = s.stopped(c.route, "filter"); p != nil || !matched {
-			return false, p
+		if s.Meter.Err() != nil {
+			return false, s.stopped(c.route, "filter")
+		}
+		if !matched {
+			return false, nil
 		}
 	}
 	if c.expression != nil {
 		matched = c.expression.holds(s, why)
-		if p = s.stopped(c.route, "filter_expression"); p != nil || !matched {
-			return false, p
+		if s.Meter.Err() != nil {
+			return false, s.stopped(c.route, "filter_expression")
+		}
+		if !matched {
+			return false, nil
 		}
 	}
 	if c.function == "" {

@@ -124,6 +124,9 @@ func (q *queue) SettleEvents(ctx context.Context, batch []*eventhook.Settlement)
 
 // settle writes one settlement, unless its lease was lost.
 func (q *queue) settle(s *eventhook.Settlement) bool {
+	if s.IsStale {
+		return false
+	}
 	for i := range s.Actions {
 		a := &s.Actions[i]
 		if a.IsSettled {

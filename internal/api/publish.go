@@ -76,7 +76,9 @@ func (s *server) registerPublish(api huma.API) {
 		status: http.StatusAccepted, skipsShape: true, isFlat: true, class: ownTurns, maxBody: MaxData + maxAround,
 		summary: "Publish an event to the tenant's subscribers",
 		about: "202: the event is stored, and each subscriber that wants it will get it, signed. A traceparent that comes along is continued; " +
-			"what does not fit the catalogue is delivered all the same, and counted. 429: the tenant's quota has no room."}, s.publishEvent)
+			"what does not fit the catalogue is delivered all the same, and counted. " +
+			"429: the tenant's quota has no room, or its share of time for the filters of its subscriptions is used up. " +
+			"422 also when these filters take too many steps for the event."}, s.publishEvent)
 }
 
 type publishRequest struct {

@@ -25,6 +25,7 @@ type compiler struct {
 	faults     eventhook.Faults
 	conditions int
 	regexps    int
+	memory     int // of regular expressions, in bytes
 	full       bool
 }
 

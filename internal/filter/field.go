@@ -21,6 +21,8 @@ type Fields struct {
 	// and event are all there is of them.
 	IsPublished bool
 	list        []look
+	index       payload.Index // of those that lead into JSON
+	indexed     []int         // their numbers
 	byPath      map[string]place
 }
 
@@ -32,6 +34,7 @@ type look func(s *Subject) gjson.Result
 type place struct {
 	number int
 	look   look
+	isJSON bool // it is in the index
 }
 
 // mostNumbered bounds what is kept of one event: whoever can write filters
@@ -48,11 +51,14 @@ func (f *Fields) place(path string) (place, error) {
 	case err != nil:
 		return place{}, err
 	case len(f.list) >= mostNumbered:
-		return place{-1, look}, nil
+		return place{number: -1, look: look}, nil
 	case f.byPath == nil:
 		f.byPath = map[string]place{}
 	}
-	p := place{len(f.list), look}
+	p := place{number: len(f.list), look: look}
+	if in, err := payload.ParsePath(path); err == nil && f.index.Add(in, p.number) {
+		p.isJSON, f.indexed = true, append(f.indexed, p.number)
+	}
 	f.list, f.byPath[path] = append(f.list, look), p
 	return p, nil
 }

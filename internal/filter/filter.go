@@ -16,7 +16,10 @@ import (
 )
 
 // Filter is a filter, compiled.
-type Filter struct{ all condition }
+type Filter struct {
+	all    condition
+	memory int
+}
 
 // IsGiven reports whether a text is a filter at all: not empty, and not null.
 func IsGiven(text []byte) bool {
@@ -37,7 +40,7 @@ func Compile(text []byte, fields *Fields) (*Filter, eventhook.Faults) {
 	if len(c.faults) > 0 {
 		return nil, c.faults
 	}
-	return &Filter{all}, nil
+	return &Filter{all, len(text) + c.memory}, nil
 }
 
 // Holds reports whether an event passes. If it does not and why is not nil, Holds
@@ -46,6 +49,9 @@ func Compile(text []byte, fields *Fields) (*Filter, eventhook.Faults) {
 func (f *Filter) Holds(s *Subject, why *Reasons) bool {
 	return f.all.holds(s, why) && s.Meter.Err() == nil
 }
+
+// Memory is about how many bytes the filter holds.
+func (f *Filter) Memory() int { return f.memory }
 
 // Reads reports whether the filter looks at paths with a prefix.
 func (f *Filter) Reads(prefix string) bool { return reads(f.all, prefix) }

@@ -37,7 +37,6 @@ var operators = map[string]operator{
 	"$startsWith": affix(strings.HasPrefix),
 	"$endsWith":   affix(strings.HasSuffix),
 	"$exists":     exists,
-	"$regex":      regex,
 }
 
 const operatorNames = "$eq, $ne, $gt, $gte, $lt, $lte, $in, $nin, $contains, $startsWith, $endsWith, $exists, $regex, $not"
@@ -111,13 +110,16 @@ func exists(r gjson.Result) (passes, string) {
 	return func(_ *meter.Meter, v *gjson.Result) bool { return v.Exists() == want }, ""
 }
 
-func regex(r gjson.Result) (passes, string) {
+func (c *compiler) regex(r gjson.Result) (passes, string) {
 	if r.Type != gjson.String {
 		return nil, "must be a regular expression as a text"
 	}
 	re, wrong := compileRegexp(r.Str)
 	if wrong != "" {
 		return nil, wrong
+	}
+	if c.memory += re.Memory(); c.memory > mostRegexpMemory {
+		return nil, fmt.Sprintf("makes the regular expressions of the filter too large: compiled, at most %d bytes are allowed", mostRegexpMemory)
 	}
 	return func(m *meter.Meter, v *gjson.Result) bool {
 		return v.Type == gjson.String && len(v.Str) <= mostSearched && re.Match(m, v.Str)
@@ -164,6 +166,8 @@ func (c *compiler) operator(name string, value gjson.Result, at string, mayNegat
 		if c.regexps++; c.regexps > mostRegexps {
 			return t, fmt.Sprintf("is one regular expression too many, at most %d are allowed", mostRegexps)
 		}
+		t.passes, wrong = c.regex(value)
+		return t, wrong
 	}
 	build, ok := operators[name]
 	switch {

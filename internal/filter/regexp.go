@@ -13,8 +13,9 @@ import (
 
 // Bounds of regular expressions, beside those of pattern.Usual.
 const (
-	mostRegexps  = 20 // in one filter
-	mostSearched = 64 << 10
+	mostRegexps      = 20 // in one filter
+	mostSearched     = 64 << 10
+	mostRegexpMemory = 1 << 20 // of all in one filter, compiled
 )
 
 // compileRegexp compiles a regular expression, or says what is wrong with it.

@@ -50,8 +50,19 @@ func (s *Subject) at(p place) *gjson.Result {
 		s.last = p.look(s)
 		return &s.last
 	}
+	if !s.looked[n] && p.isJSON && len(s.fields.indexed) > 1 && s.View.IsLarge() {
+		s.findAll()
+	}
 	if !s.looked[n] {
 		s.found[n], s.looked[n], s.seen = p.look(s), true, append(s.seen, n)
 	}
 	return &s.found[n]
+}
+
+// findAll looks up all paths into JSON in one pass.
+func (s *Subject) findAll() {
+	s.View.Find(&s.fields.index, s.found)
+	for _, n := range s.fields.indexed {
+		s.looked[n], s.seen = true, append(s.seen, n)
+	}
 }

@@ -18,6 +18,7 @@ import (
 // cloudevent.<attribute>, cloudevent.data.<a.b.0.c>, sha256.body, or several of
 // these joined. Parse it once, use it often, from any goroutine.
 type Path struct {
+	text    string   // as it was written, of a path that is not joined
 	joined  []Path   // or what follows
 	hash    bool     // sha256.body, or
 	header  string   // canonical name, or "" for a path into JSON
@@ -44,13 +45,13 @@ func ParsePath(s string) (Path, error) {
 
 func parsePart(s string) Path {
 	if s == eventhook.BodyHashPath {
-		return Path{hash: true}
+		return Path{text: s, hash: true}
 	}
 	kind, rest, _ := strings.Cut(s, ".")
 	if kind == "header" {
-		return Path{header: textproto.CanonicalMIMEHeaderKey(rest)}
+		return Path{text: s, header: textproto.CanonicalMIMEHeaderKey(rest)}
 	}
-	p, steps := Path{inEvent: kind == "cloudevent", json: rest}, strings.Split(rest, ".")
+	p, steps := Path{text: s, inEvent: kind == "cloudevent", json: rest}, strings.Split(rest, ".")
 	for _, step := range steps {
 		if gjson.Escape(step) != step || !isIndexOrName(step) {
 			p.json, p.steps = "", steps
@@ -122,22 +123,21 @@ func (p Path) Headers() []string {
 // and are absent if one of them is.
 func (v *View) Text(p Path) (string, bool) {
 	switch {
-	case p.hash && v.meter.UseBytes(len(v.body)) != nil, p.header != "" && v.meter.Use(headerSteps) != nil:
+	case p.header != "" && v.meter.Use(headerSteps) != nil:
 		return "", false
 	case p.joined != nil:
 		return v.joinedText(p.joined)
 	case p.hash:
-		sum := sha256.Sum256(v.body)
-		return hex.EncodeToString(sum[:]), true
+		return v.bodyHash()
 	case p.header != "":
 		s := v.header.Get(p.header)
 		return s, s != ""
 	}
-	switch r := v.at(p); r.Type {
+	switch r := v.At(p); r.Type {
 	case gjson.String:
-		return r.Str, r.Str != ""
+		return strings.Clone(r.Str), r.Str != ""
 	case gjson.Number:
-		return r.Raw, true
+		return strings.Clone(r.Raw), true
 	default:
 		return "", false
 	}
@@ -160,7 +160,7 @@ func (v *View) Raw(p Path) (json.RawMessage, bool) {
 		s, ok := v.Text(p)
 		return marshal(strings.ToValidUTF8(s, "\uFFFD")), ok
 	}
-	r := v.at(p)
+	r := v.At(p)
 	return json.RawMessage(r.Raw), r.Exists()
 }
 
@@ -168,29 +168,27 @@ func (v *View) Raw(p Path) (json.RawMessage, bool) {
 // exist if nothing is there, or for another path. It copies nothing: it points
 // into the view, and keeps it alive.
 func (v *View) At(p Path) gjson.Result {
-	view := v.root(p)
-	if len(view) == 0 || p.joined != nil || p.hash || p.header != "" {
+	if p.joined != nil || p.hash || p.header != "" {
 		return gjson.Result{}
 	}
-	if v.meter.UseBytes(len(view)) != nil {
+	view := v.root(p)
+	if r, ok := v.known[p.text]; ok {
+		return r
+	}
+	if len(view) == 0 || v.meter.UseBytes(len(view)) != nil {
 		return gjson.Result{}
 	}
 	text := unsafe.String(unsafe.SliceData(view), len(view)) //nolint:gosec // a Payload never changes
+	var r gjson.Result
 	if p.steps == nil {
-		return gjson.Get(text, p.json)
+		r = gjson.Get(text, p.json)
+	} else {
+		r = v.walk(gjson.Parse(text), p.steps)
 	}
-	return walk(gjson.Parse(text), p.steps)
-}
-
-func (v *View) at(p Path) gjson.Result {
-	view := v.root(p)
-	if view == nil || v.meter.UseBytes(len(view)) != nil {
-		return gjson.Result{}
+	if v.IsLarge() {
+		v.keep(p.text, r)
 	}
-	if p.steps == nil {
-		return gjson.GetBytes(view, p.json)
-	}
-	return walk(gjson.ParseBytes(view), p.steps)
+	return r
 }
 
 // root is what a path into JSON starts from.
@@ -203,8 +201,11 @@ func (v *View) root(p Path) []byte {
 
 // walk goes down step by step, since gjson's escapes hold for the members of
 // objects only: on an array, even an escaped # counts its elements.
-func walk(r gjson.Result, steps []string) gjson.Result {
-	for _, step := range steps {
+func (v *View) walk(r gjson.Result, steps []string) gjson.Result {
+	for i, step := range steps {
+		if i > 0 && v.meter.UseBytes(len(r.Raw)) != nil {
+			return gjson.Result{}
+		}
 		switch {
 		case r.IsObject():
 			r = r.Get(gjson.Escape(step))
@@ -217,11 +218,24 @@ func walk(r gjson.Result, steps []string) gjson.Result {
 	return r
 }
 
+// bodyHash is the SHA-256 of the body, computed once.
+func (v *View) bodyHash() (string, bool) {
+	if v.hash == "" && v.meter.UseBytes(len(v.body)) == nil {
+		sum := sha256.Sum256(v.body)
+		v.hash = hex.EncodeToString(sum[:])
+	}
+	return v.hash, v.hash != ""
+}
+
 // headerSteps are those of looking for a header.
 const headerSteps = 100
 
-// FirstText is the text at the first path that has one.
+// FirstText is the text at the first path that has one. In a large body it looks
+// all of them up together.
 func (v *View) FirstText(paths []Path) (string, bool) {
+	if len(paths) > 1 && v.IsLarge() {
+		v.findFirst(paths)
+	}
 	for _, p := range paths {
 		if s, ok := v.Text(p); ok {
 			return s, true

@@ -34,7 +34,7 @@ func (v *View) Unread() (why, where string) {
 	if v.JSON() != nil {
 		return "", ""
 	}
-	if v.meter.UseBytes(2*parsingWork(v.contentType)*len(v.Content())) != nil {
+	if v.meter.UseTime(2*parsingTime(v.contentType, len(v.Content()))) != nil {
 		return "", ""
 	}
 	_, err := toJSON(v.contentType, v.Content())

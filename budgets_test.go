@@ -1,0 +1,193 @@
+package eventhook_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// evaluators are the libraries and packages that evaluate what tenants write
+// (expressions, patterns, schemas, paths, scripts), and the packages that may
+// import them. They count their work with a meter, or bound it by constants of
+// their own. A package that is added here needs a budget.
+var evaluators = map[string][]string{
+	"regexp": {
+		"configs", "ingest", "internal/filter", "internal/payload", "internal/pattern", "internal/pgembed", "internal/schema",
+		"internal/script", "verify", "worker",
+	},
+	"cel.dev/cel-go/":                          {"route"},
+	"github.com/santhosh-tekuri/jsonschema/v6": {"internal/schema"},
+	"github.com/tidwall/gjson":                 {"bench", "cmd/eventhook", "internal/filter", "internal/payload", "route", "verify"},
+	"modernc.org/quickjs":                      {"internal/script"},
+	"github.com/jmespath-community/":           {"internal/script"},
+	module + "/internal/script":                {"bench", "route"},
+	module + "/internal/filter":                {"outbound", "route"},
+	module + "/internal/schema":                {"internal/api", "outbound"},
+	module + "/internal/pattern":               {"internal/filter", "internal/schema", "route", "verify"},
+}
+
+// unmetered are the calls that give no meter to a function which wants one, or
+// make a meter without a tenant's share, and why that is right.
+var unmetered = map[string]string{
+	"ingest: meter.New":     "the paths to key and type of a verified request: within the limit of one event",
+	"internal/api: New":     "renders a stored body for an answer: no path is looked up",
+	"internal/payload: New": "renders the data of a CloudEvent, which the caller's meter has counted",
+	"outbound: meter.New":   "a settle that matches again has one slice for its batch; an event of the gateway's own is small, and has ten for each filter",
+	"verify: New":           "reads a body of JSON or a form once, before the tenant's expressions",
+	"verify: meter.New":     "reserved, within a limit of its own",
+	"bench: New":            "ships with nothing",
+}
+
+func TestWhatTenantsWriteIsEvaluatedWithinABudget(t *testing.T) {
+	if found := budgets(t, os.DirFS(".")); len(found) > 0 {
+		t.Errorf("evaluations without a budget, got:\n%s\nwant none: take a meter with the tenant's share (internal/shares)", strings.Join(found, "\n"))
+	}
+}
+
+func TestBudgetsAreWatched(t *testing.T) {
+	const held = "package filter\n\nfunc (f *Filter) Holds(m *meter.Meter, s string) bool { return true }\n"
+	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte("package x\n" + text)} }
+	for _, c := range []struct {
+		claim string
+		file  *fstest.MapFile
+		want  []string
+	}{
+		{"a library of expressions has its package", file("import \"regexp\""), []string{"shop/x.go: imports regexp"}},
+		{"and all of it", file("import \"cel.dev/cel-go/cel\""), []string{"shop/x.go: imports cel.dev/cel-go/cel"}},
+		{"a call without a meter", file("var _ = f.Holds(nil, \"\")"), []string{"shop/x.go:2:9: Holds has no meter"}},
+		{"a meter without a share", file("var _ = meter.New(ctx, 1, nil)"), []string{"shop/x.go:2:9: meter.New has no meter"}},
+		{"one that is used again without a share", file("func f() { m.Reset(ctx, 1, nil) }"), []string{"shop/x.go:2:12: meter.New has no meter"}},
+		{"a meter with a share", file("var _ = f.Holds(meter.New(ctx, 1, share), \"\")"), nil},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			tree := fstest.MapFS{"internal/filter/filter.go": {Data: []byte(held)}, "shop/x.go": c.file, "shop/x_test.go": file("var _ = f.Holds(nil, \"\")")}
+			if diff := cmp.Diff(c.want, budgets(t, tree)); diff != "" {
+				t.Errorf("budgets (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// budgets lists the places that evaluate what tenants write without a budget.
+func budgets(t *testing.T, tree fs.FS) (found []string) {
+	t.Helper()
+	files := map[string]*ast.File{}
+	set := token.NewFileSet()
+	err := fs.WalkDir(tree, ".", func(name string, d fs.DirEntry, err error) error {
+		switch base := path.Base(name); {
+		case err != nil:
+			return err
+		case d.IsDir() && name != "." && (base == "testdata" || base == "node_modules" || base[0] == '.' || base[0] == '_'):
+			return fs.SkipDir
+		case d.IsDir() || !strings.HasSuffix(base, ".go") || strings.HasSuffix(base, "_test.go"):
+			return nil
+		}
+		text, err := fs.ReadFile(tree, name)
+		if err != nil {
+			return err
+		}
+		files[name], err = parser.ParseFile(set, name, text, parser.SkipObjectResolution)
+		return err
+	})
+	if err != nil {
+		t.Fatalf("read the tree: %v", err)
+	}
+	metered := map[string][]int{} // of functions, by their name: which parameters are meters
+	for _, f := range files {
+		for _, decl := range f.Decls {
+			if fn, ok := decl.(*ast.FuncDecl); ok {
+				for _, i := range meters(fn) {
+					metered[fn.Name.Name] = append(metered[fn.Name.Name], i)
+				}
+			}
+		}
+	}
+	for name, f := range files {
+		found = append(found, importsOf(name, f)...)
+		ast.Inspect(f, func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok {
+				if callee := unmeteredCall(call, metered); callee != "" && unmetered[path.Dir(name)+": "+callee] == "" {
+					at := set.Position(call.Pos())
+					found = append(found, fmt.Sprintf("%s:%d:%d: %s has no meter", name, at.Line, at.Column, callee))
+				}
+			}
+			return true
+		})
+	}
+	slices.Sort(found)
+	return found
+}
+
+// importsOf lists the imports of evaluators that are not allowed.
+func importsOf(name string, f *ast.File) (found []string) {
+	for _, spec := range f.Imports {
+		imported, _ := strconv.Unquote(spec.Path.Value)
+		for evaluator, rooms := range evaluators {
+			if (imported == evaluator || strings.HasSuffix(evaluator, "/") && strings.HasPrefix(imported, evaluator)) && !slices.Contains(rooms, path.Dir(name)) {
+				found = append(found, fmt.Sprintf("%s: imports %s", name, imported))
+			}
+		}
+	}
+	return found
+}
+
+// meters are the positions of a function's parameters of type *meter.Meter.
+func meters(fn *ast.FuncDecl) (positions []int) {
+	at := 0
+	for _, p := range fn.Type.Params.List {
+		names := max(1, len(p.Names))
+		if star, ok := p.Type.(*ast.StarExpr); ok {
+			if s, ok := star.X.(*ast.SelectorExpr); ok && s.Sel.Name == "Meter" {
+				for i := range names {
+					positions = append(positions, at+i)
+				}
+			}
+		}
+		at += names
+	}
+	return positions
+}
+
+// unmeteredCall names what a call calls if it gives a nil meter, or makes one
+// without a share.
+func unmeteredCall(call *ast.CallExpr, metered map[string][]int) string {
+	room, name := "", ""
+	switch fn := call.Fun.(type) {
+	case *ast.Ident:
+		name = fn.Name
+	case *ast.SelectorExpr:
+		name = fn.Sel.Name
+		if x, ok := fn.X.(*ast.Ident); ok {
+			room = x.Name
+		}
+	}
+	if room == "meter" && name == "New" || name == "Reset" && len(call.Args) == 3 {
+		if isNil(call.Args, 2) {
+			return "meter.New"
+		}
+		return ""
+	}
+	if slices.ContainsFunc(metered[name], func(i int) bool { return isNil(call.Args, i) }) {
+		return name
+	}
+	return ""
+}
+
+func isNil(args []ast.Expr, i int) bool {
+	if i >= len(args) {
+		return false
+	}
+	id, ok := args[i].(*ast.Ident)
+	return ok && id.Name == "nil"
+}
