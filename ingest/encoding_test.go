@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/ingest"
@@ -117,4 +118,20 @@ func TestABrokenEncodingIsStored(t *testing.T) {
 	if string(e.Body) != body || e.EventType != "orders" {
 		t.Errorf("%d bytes and type %q, want the %d bytes and the header's type", len(e.Body), e.EventType, len(body))
 	}
+}
+
+// While an event waits to be stored, its raw bytes alone are held.
+func TestDecodedBytesAreReleasedBeforeTheEventIsStored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		gate := make(chan struct{})
+		r.store.set(func(s *store) { s.gate = gate })
+		go r.wantStatus(t, webhook(gzipped(strings.Repeat(" ", 1<<20)), "Content-Encoding", "gzip"), http.StatusOK)
+		synctest.Wait()
+		if held := r.handler.Held(); held < 1<<10 || held > 8<<10 {
+			t.Errorf("%d bytes are held, want those of a body of about 1 KiB", held)
+		}
+		close(gate)
+		synctest.Wait()
+	})
 }
