@@ -95,7 +95,7 @@ func TestStalledSendersDoNotShedTheWebhooksOfOthers(t *testing.T) {
 			slug, client := fmt.Sprintf("s%d", i%5), fmt.Sprintf("198.51.100.%d", i%250)
 			stalled = append(stalled, r.upload(slug, client, 1<<20, 34<<10))
 		}
-		for i := range 290 { // what is left
+		for i := range 500 { // what is left
 			stalled = append(stalled, r.upload(fmt.Sprintf("s%d", i%5), fmt.Sprintf("203.0.113.%d", i%250), 70<<10, 1))
 		}
 		for i := range 210 {
