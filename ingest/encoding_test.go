@@ -82,7 +82,7 @@ func TestOtherContentEncodingsAreRefused(t *testing.T) {
 // it was verified: who is not known makes no work.
 func TestADecompressionBombIsRefused(t *testing.T) {
 	small := func(s *eventhook.Source) { s.MaxBodyBytes = 64 << 10 }
-	bomb := gzipped(strings.Repeat(" ", 64<<20))
+	bomb := gzipped(strings.Repeat(" ", 8<<20))
 	r := newRig(t, small, inFlight(8<<20))
 	wantProblem(t, r.send(webhook(bomb, "Content-Encoding", "gzip")), http.StatusRequestEntityTooLarge, "The body is larger than this source allows.")
 	forged := forgery(bomb)
@@ -93,7 +93,7 @@ func TestADecompressionBombIsRefused(t *testing.T) {
 		t.Errorf("after the answers %d bytes are held, want 0", held)
 	}
 	r.accepted(t, webhook(gzipped(strings.Repeat(" ", 64<<10)), "Content-Encoding", "gzip"))
-	if e := r.accepted(t, webhook(bomb[:60_000])); e.IdempotencyKey != "" { // no header: a file, perhaps
+	if e := r.accepted(t, webhook(bomb[:len(bomb)-100])); e.IdempotencyKey != "" { // no header: a file, perhaps
 		t.Errorf("the key is %q", e.IdempotencyKey)
 	}
 }
