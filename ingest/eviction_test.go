@@ -95,11 +95,13 @@ func TestStalledSendersDoNotShedTheWebhooksOfOthers(t *testing.T) {
 			slug, client := fmt.Sprintf("s%d", i%5), fmt.Sprintf("198.51.100.%d", i%250)
 			stalled = append(stalled, r.upload(slug, client, 1<<20, 34<<10))
 		}
-		for i := range 290 { // what is left
+		for i := range 500 { // what is left
 			stalled = append(stalled, r.upload(fmt.Sprintf("s%d", i%5), fmt.Sprintf("203.0.113.%d", i%250), 70<<10, 1))
 		}
 		for i := range 210 {
-			r.wantStatus(t, small(fmt.Sprintf("s%d", 5+i%7), fmt.Sprintf("192.0.2.%d", i%200)), http.StatusOK)
+			req := small(fmt.Sprintf("s%d", 5+i%7), fmt.Sprintf("192.0.2.%d", i%200))
+			req.Body, req.ContentLength = io.NopCloser(strings.NewReader(strings.Repeat("x", 40<<10))), 40<<10
+			r.wantStatus(t, req, http.StatusOK)
 		}
 		r.clock.advance(2 * time.Second)
 		for i := range 7 {
