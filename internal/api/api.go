@@ -170,7 +170,7 @@ func register[I, O any](s *server, api huma.API, op operation, handle func(conte
 		Tags:             []string{op.tag},
 		DefaultStatus:    op.status,
 		Security:         []map[string][]string{{"key": op.scopes()}},
-		Metadata:         map[string]any{scopeKey: op.scope, costKey: op.bodyCost},
+		Metadata:         map[string]any{scopeKey: op.scope, costKey: op.bodyCost, classKey: op.classOf()},
 		Errors:           op.failures(),
 		MaxBodyBytes:     op.bodyLimit() + 1, // the framework refuses what reaches its limit
 		BodyReadTimeout:  bodyGrace,          // body sets it later as bytes come

@@ -32,6 +32,7 @@ type KeyStore interface {
 const (
 	scopeKey = "scope"
 	costKey  = "cost"
+	classKey = "class"
 )
 
 // keyAge bounds how long a key that was revoked, or a tenant that has changed,

@@ -366,3 +366,37 @@ func TestBodiesAreNotReadInVain(t *testing.T) {
 		}
 	}
 }
+
+// TestBytesInFlightAreBounded holds the limits of a key, of a tenant and of all,
+// with requests of 1.4 MB each, decoded.
+func TestBytesInFlightAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShared(t, api.Limits{Bytes: 8 << 20, TenantBytes: 3 << 20, KeyBytes: 2 << 20})
+		body := func() io.Reader {
+			return strings.NewReader(`{"lease_token":1,"output":"` + strings.Repeat("x", 10_000) + `"}`)
+		}
+		send := func(n int, tenant, key string) *answers {
+			return s.start(n, key, "POST", T(tenant)+"/work/"+eventhook.NewID[eventhook.Execution](noon).String()+"/complete", body)
+		}
+		send(3, "acme", s.key("acme")).want("of one key", map[int]int{429: 2})
+		send(1, "acme", s.key("acme")).want("of another key", map[int]int{})
+		send(1, "acme", s.key("acme")).want("beyond the tenant's share", map[int]int{429: 1})
+		last := s.key("last")
+		for _, tenant := range []string{"b", "c"} {
+			send(1, tenant, s.key(tenant)).want("of another tenant", map[int]int{})
+		}
+		send(1, "last", last).want("beyond what all may hold", map[int]int{503: 1})
+		list := s.start(1, last, "GET", T("last")+"/events", nil)
+		list.want("a small request then", map[int]int{})
+		if in := s.entered(); !slices.Equal(in, []string{"acme", "acme", "b", "c", "last"}) {
+			t.Errorf("%v came to the store", in)
+		}
+		if s.refused["key_bytes"] != 2 || s.refused["tenant_bytes"] != 1 || s.refused["instance_bytes"] != 1 {
+			t.Errorf("refused %v, want 2 for the key, 1 for the tenant and 1 for all", s.refused)
+		}
+		s.let()
+		list.want("in the end", map[int]int{200: 1})
+		send(1, "last", last).want("when the others have ended", map[int]int{})
+		s.let()
+	})
+}

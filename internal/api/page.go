@@ -95,6 +95,18 @@ func makePage[T, V any, K any](p pager, list []T, limit int, show func(T) V, id 
 	return out
 }
 
+// fitting is the limit of a page of a list: less than what was asked for, if more
+// entries would go beyond eventhook.MostPageBytes.
+func fitting[T interface{ Bytes() int }](list []T, limit int) int {
+	size := 0
+	for i, item := range list {
+		if size += item.Bytes(); size > eventhook.MostPageBytes && i > 0 {
+			return min(i, limit)
+		}
+	}
+	return limit
+}
+
 // utc is a moment as clients get it, whatever the zone of this machine.
 func utc(t time.Time) time.Time { return t.UTC() }
 

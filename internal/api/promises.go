@@ -146,7 +146,7 @@ func (s *server) listPromises(ctx context.Context, who caller, in *promisesQuery
 	for _, p := range list {
 		who.hold.add(int64(len(p.Value)) * copiedWeight)
 	}
-	return makePage(pages, list, in.Limit, viewPromise, id), nil
+	return makePage(pages, list, fitting(list, in.Limit), viewPromise, id), nil
 }
 
 type readPromiseRequest struct {

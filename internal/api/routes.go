@@ -37,6 +37,7 @@ func (s *server) registerRoutes(api huma.API) {
 	remove := op("delete-route", http.MethodDelete, "/{id}", "Delete a route", eventhook.ScopeManage)
 	remove.status, remove.about = http.StatusNoContent, "What it has made stays; events that are to be retried are tried without it."
 	reorder := op("reorder-routes", http.MethodPut, "/reorder", "Give routes new priorities, all or none", eventhook.ScopeManage)
+	reorder.maxBody = 128 << 10 // of as many routes as a source may have
 	reorder.skipsShape, reorder.about = true, "Those that are not named keep theirs."
 	register(s, api, create, s.addRoute)
 	register(s, api, op("list-routes", http.MethodGet, "", "List a source's routes, newest first", eventhook.ScopeRead), s.listRoutes)

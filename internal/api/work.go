@@ -402,7 +402,7 @@ func (s *server) listWork(ctx context.Context, who caller, in *workQuery) (*page
 		return nil, err
 	}
 	who.hold.add(sizeOfWork(list) * copiedWeight)
-	return makePage(pages, list, in.Limit, viewExecution, func(x eventhook.Execution) eventhook.ExecutionID { return x.ID }), nil
+	return makePage(pages, list, fitting(list, in.Limit), viewExecution, func(x eventhook.Execution) eventhook.ExecutionID { return x.ID }), nil
 }
 
 func (s *server) readWork(ctx context.Context, who caller, in *WorkPath) (*executionAnswer, error) {

@@ -67,6 +67,7 @@ type DB struct {
 	hub      hub
 	watches  *watches
 	claims   *turns.Turns[eventhook.TenantID, struct{}]
+	changes  *turns.Gate[eventhook.TenantID] // of the configuration
 	keyTTL   time.Duration
 	sealer   Sealer
 	describe func(eventhook.Secret) (json.RawMessage, string, error)
@@ -112,6 +113,7 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 	db.hub.topics, db.hub.tell = map[string]chan struct{}{}, make(chan struct{}, 1)
 	db.watches = newWatches(&db.hub)
 	db.claims = turns.New[eventhook.TenantID, struct{}](max(o.WorkConns/claimShare, 1))
+	db.changes = turns.NewGate[eventhook.TenantID](o.WorkConns/2, o.WorkConns/changeShare, mostChanges)
 	db.hub.self = eventhook.NewID[DB](o.Now()).String()
 	db.acceptBufs.New = func() any { return newColumns(acceptOIDs...) }
 	db.publishBufs.New = func() any { return newColumns(publishOIDs...) }

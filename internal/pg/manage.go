@@ -3,11 +3,14 @@ package pg
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/turns"
 )
 
 // manager changes what one tenant owns, within one transaction and for one
@@ -66,10 +69,17 @@ func (m *manager) send(ctx context.Context) error {
 // manage runs do in a transaction that nobody can close the tenant in, and
 // records what do has changed. A tenant that is closed is a KindConflict, and
 // one that is suspended is KindForbidden for its own keys.
+//
+// Changes of one tenant wait for each other's locks, so that few of them may hold
+// connections at once.
 func (db *DB) manage(ctx context.Context, act string, by eventhook.Actor, tenant eventhook.TenantID, do func(*manager) error) error {
 	if err := db.knowSealing(ctx); err != nil {
 		return err
 	}
+	if err := db.changes.Enter(ctx, tenant, changePatience); err != nil {
+		return noChange(act, err)
+	}
+	defer db.changes.Leave(tenant)
 	m := &manager{db: db, by: by}
 	return m.act(ctx, act, func() (err error) {
 		m.tenant, err = scanTenant(m.tx.QueryRow(ctx, `SELECT `+tenantColumns+` FROM eventhook.tenant WHERE id = $1 FOR SHARE`, [16]byte(tenant)))
@@ -81,6 +91,22 @@ func (db *DB) manage(ctx context.Context, act string, by eventhook.Actor, tenant
 		}
 		return do(m)
 	})
+}
+
+// How many changes of one tenant wait for their turn, and how long.
+const (
+	mostChanges    = 64
+	changePatience = 5 * time.Second
+)
+
+func noChange(act string, err error) error {
+	switch {
+	case errors.Is(err, turns.ErrFull):
+		return &eventhook.Error{Kind: eventhook.KindRateLimited, RetryAfter: time.Second, Message: "Too many changes of this tenant wait for their turn; try again, with fewer at once."}
+	case errors.Is(err, turns.ErrTooLong):
+		return &eventhook.Error{Kind: eventhook.KindUnavailable, RetryAfter: time.Second, Message: "The change has waited too long for its turn; try again."}
+	}
+	return fmt.Errorf("%s: %w", act, err)
 }
 
 // act runs do in a transaction, writes what it has recorded, and wakes whom

@@ -41,6 +41,10 @@ func (db *DB) NextWork(ctx context.Context, q eventhook.WorkQuery) (time.Time, e
 // hold at once: one in so many.
 const claimShare = 4
 
+// changeShare is that part for changes of one tenant's configuration. All such
+// changes may hold half of the connections.
+const changeShare = 8
+
 // inShare does something with a connection of those that the tenant's claims
 // may hold; before that it waits for its turn, or for ctx to end.
 func (db *DB) inShare(ctx context.Context, tenant eventhook.TenantID, act func() error) error {

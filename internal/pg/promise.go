@@ -232,7 +232,7 @@ func (db *DB) Promises(ctx context.Context, tenant eventhook.TenantID, before ev
 	if err != nil {
 		return nil, translate("list promises", err)
 	}
-	list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (eventhook.Promise, error) { return scanPromise(r) })
+	list, err := collectPage(rows, func(r pgx.CollectableRow) (eventhook.Promise, error) { return scanPromise(r) })
 	return list, translate("list promises", err)
 }
 

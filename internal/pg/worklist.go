@@ -3,8 +3,6 @@ package pg
 import (
 	"context"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/eventhook/eventhook"
 )
 
@@ -96,6 +94,6 @@ func (db *DB) Executions(ctx context.Context, tenant eventhook.TenantID, f event
 	if err != nil {
 		return nil, translate("list executions", err)
 	}
-	list, err := pgx.CollectRows(rows, oneExecution)
+	list, err := collectPage(rows, oneExecution)
 	return list, translate("list executions", err)
 }

@@ -69,6 +69,16 @@ func (g *Gate[K]) Leave(key K) {
 	g.leave(key)
 }
 
+// Waiting is how many callers of a key wait.
+func (g *Gate[K]) Waiting(key K) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if k := g.keys[key]; k != nil {
+		return len(k.waiting)
+	}
+	return 0
+}
+
 // join takes a slot, or returns the channel that tells when there is one.
 func (g *Gate[K]) join(key K) (turn chan struct{}, err error) {
 	g.mu.Lock()
