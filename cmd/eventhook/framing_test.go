@@ -94,13 +94,15 @@ func TestARefusalDoesNotWaitForTheBody(t *testing.T) {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", status) })
 	}
 	for _, status := range []int{401, 404, 413, 429, 503} {
-		send := serveRaw(t, refuse(status))
 		for _, framing := range []string{"Content-Length: 1000", "Content-Length: 100000000", "Transfer-Encoding: chunked", "Content-Length: 1000\r\nExpect: 100-continue"} {
-			// The body never comes and the client does not hang up: send returns when the server has closed.
-			got := send("POST / HTTP/1.1\r\nHost: x\r\n" + framing + "\r\n\r\n")
-			if want := fmt.Sprintf("%d no", status); len(got) != 1 || got[0] != want {
-				t.Errorf("%s: got %q, want %q and the end of the connection", framing, got, want)
-			}
+			t.Run(fmt.Sprintf("%d %q", status, framing), func(t *testing.T) {
+				t.Parallel()
+				// The body never comes and the client does not hang up: send returns when the server has closed.
+				got := serveRaw(t, refuse(status))("POST / HTTP/1.1\r\nHost: x\r\n" + framing + "\r\n\r\n")
+				if want := fmt.Sprintf("%d no", status); len(got) != 1 || got[0] != want {
+					t.Errorf("got %q, want %q and the end of the connection", got, want)
+				}
+			})
 		}
 	}
 }
