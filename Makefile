@@ -15,7 +15,7 @@ RACE = $(shell command -v gcc >/dev/null 2>&1 && echo -race)
 .PHONY: run demo test bench build check lint vet fmt fuzz docs generate postgres compiler interpreters bare clean
 
 run: postgres build ## start the gateway on a private PostgreSQL, with configs/demo.yaml applied
-	EVENTHOOK_OUTBOUND_ALLOWED_CIDRS=$${EVENTHOOK_OUTBOUND_ALLOWED_CIDRS-127.0.0.0/8,::1/128} $(BIN)/eventhook serve --apply configs/demo.yaml --make-secrets
+	exec env EVENTHOOK_OUTBOUND_ALLOWED_CIDRS=$${EVENTHOOK_OUTBOUND_ALLOWED_CIDRS-127.0.0.0/8,::1/128} $(BIN)/eventhook serve --apply configs/demo.yaml --make-secrets
 
 demo: postgres build ## show the main job end to end, in seconds
 	$(BIN)/eventhook demo

@@ -192,7 +192,8 @@ func apiLimits(c configs.Config) api.Limits {
 // time, whatever their pace.
 func (g *gateway) serverFor(h http.Handler) *http.Server {
 	return &http.Server{
-		Handler:           h,
+		Handler:           refuseDoubleFraming(refusePromptly(time.Now, h)),
+		ConnContext:       withFraming,
 		ReadHeaderTimeout: g.config.Server.ReadHeaderTimeout,
 		ReadTimeout:       g.config.Server.ReadTimeout,
 		WriteTimeout:      120 * time.Second, // longer than the longest poll
@@ -214,7 +215,7 @@ func (g *gateway) run(ctx context.Context, ready func()) error {
 	failed := make(chan error, 2)
 	public, management := g.serverFor(g.router()), g.serverFor(g.health.Handler())
 	serve := func(s *http.Server, l net.Listener) {
-		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := s.Serve(framedListener{l}); !errors.Is(err, http.ErrServerClosed) {
 			failed <- fmt.Errorf("serve: %w", err)
 		}
 	}

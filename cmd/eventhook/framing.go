@@ -1,0 +1,109 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// A request with Content-Length and Transfer-Encoding is refused (RFC 9112,
+// section 6.3): a proxy that believes the length and a server that believes the
+// encoding see different requests. net/http follows the encoding and deletes the
+// length before a handler runs, so framedConn looks at the bytes. A connection
+// ends with its first chunked request; framedConn follows lengths only.
+
+// framedListener accepts connections that watch the framing of their requests.
+type framedListener struct{ net.Listener }
+
+func (l framedListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &framedConn{Conn: c}, nil
+}
+
+// framedConn follows the requests that are read from a connection. Only the
+// server's reader may call Read.
+type framedConn struct {
+	net.Conn
+
+	line      []byte // begin of the current line of a header, at most mostLine bytes
+	length    uint64 // of the body that the current header announces
+	body      uint64 // bytes of the current body that are still to come
+	hasLength bool
+	isEncoded bool // Transfer-Encoding was seen
+	isLast    bool // the header with it has ended: no other request follows
+	hasBoth   bool // of one request; written before the server sees the end of its header
+}
+
+// mostLine is enough for a name and a length.
+const mostLine = 64
+
+// Read reads from the connection. A handler that runs after the read of its
+// header sees what it found.
+func (c *framedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.follow(p[:n])
+	return n, err
+}
+
+func (c *framedConn) follow(data []byte) {
+	for len(data) > 0 && !c.isLast {
+		if c.body > 0 {
+			n := min(c.body, uint64(len(data)))
+			c.body -= n
+			data = data[n:]
+			continue
+		}
+		part, rest, ended := bytes.Cut(data, []byte{'\n'})
+		c.line = append(c.line, part[:min(len(part), mostLine-len(c.line))]...)
+		data = rest
+		if ended {
+			c.endLine(strings.TrimSuffix(string(c.line), "\r"))
+			c.line = c.line[:0]
+		}
+	}
+}
+
+func (c *framedConn) endLine(line string) {
+	if line == "" { // the end of a header
+		c.body, c.length, c.hasLength, c.isLast = c.length, 0, false, c.isEncoded
+		return
+	}
+	name, value, _ := strings.Cut(line, ":")
+	switch {
+	case strings.EqualFold(name, "Content-Length"):
+		c.hasLength = true
+		c.length, _ = strconv.ParseUint(strings.TrimSpace(value), 10, 63) // net/http refuses what is no number
+	case strings.EqualFold(name, "Transfer-Encoding"):
+		c.isEncoded = true
+	}
+	c.hasBoth = c.hasBoth || c.hasLength && c.isEncoded
+}
+
+type framedKey struct{}
+
+// withFraming gives handlers their connection; for http.Server's ConnContext.
+func withFraming(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, framedKey{}, c)
+}
+
+// refuseDoubleFraming refuses requests with both ways of framing, and ends the
+// connection after a chunked one.
+func refuseDoubleFraming(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, _ := r.Context().Value(framedKey{}).(*framedConn)
+		if len(r.TransferEncoding) > 0 || c != nil && c.hasBoth {
+			w.Header().Set("Connection", "close")
+		}
+		if c != nil && c.hasBoth {
+			http.Error(w, "400 Bad Request: Content-Length together with Transfer-Encoding", http.StatusBadRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
