@@ -11,10 +11,10 @@ import (
 
 type completeManyRequest struct {
 	TenantPath
-	Body document[completedItems]
+	Body document[completeManyRequestBody]
 }
 
-type completedItems struct {
+type completeManyRequestBody struct {
 	Items []completedItem `json:"items" minItems:"1" maxItems:"250" doc:"What is done. Of two with one id the first counts."`
 }
 

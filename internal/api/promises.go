@@ -194,10 +194,10 @@ func (s *server) promiseOrWait(ctx context.Context, who caller, id eventhook.Pro
 
 type resolveRequest struct {
 	PromisePath
-	Body document[promiseValue]
+	Body document[resolveRequestBody]
 }
 
-type promiseValue struct {
+type resolveRequestBody struct {
 	Value json.RawMessage `json:"value,omitempty"`
 }
 

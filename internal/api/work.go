@@ -280,10 +280,10 @@ func (s *server) heartbeat(ctx context.Context, who caller, in *heartbeatRequest
 
 type completeRequest struct {
 	WorkPath
-	Body document[workOutput]
+	Body document[completeRequestBody]
 }
 
-type workOutput struct {
+type completeRequestBody struct {
 	LeaseToken int64           `json:"lease_token"`
 	Output     json.RawMessage `json:"output,omitempty"`
 }
@@ -335,10 +335,10 @@ func (s *server) fail(ctx context.Context, who caller, in *failRequest) (*execut
 
 type suspendRequest struct {
 	WorkPath
-	Body document[workSuspension]
+	Body document[suspendRequestBody]
 }
 
-type workSuspension struct {
+type suspendRequestBody struct {
 	LeaseToken     int64           `json:"lease_token"`
 	State          json.RawMessage `json:"state,omitempty"`
 	Await          []string        `json:"await" minItems:"1" maxItems:"100" doc:"Ids of promises."`
