@@ -92,6 +92,7 @@ const (
 
 // Defines values for HandshakeStatus.
 const (
+	HandshakeStatusClosed    HandshakeStatus = "closed"
 	HandshakeStatusLearned   HandshakeStatus = "learned"
 	HandshakeStatusNone      HandshakeStatus = "none"
 	HandshakeStatusStateless HandshakeStatus = "stateless"
@@ -106,9 +107,33 @@ const (
 	PromiseStatusResolved PromiseStatus = "resolved"
 )
 
+// Defines values for ProviderReplayProtection.
+const (
+	ProviderReplayProtectionBody ProviderReplayProtection = "body"
+	ProviderReplayProtectionOff  ProviderReplayProtection = "off"
+)
+
 // Defines values for PublicKeyAlgorithm.
 const (
 	PublicKeyAlgorithmEd25519 PublicKeyAlgorithm = "ed25519"
+)
+
+// Defines values for SourceReplayProtection.
+const (
+	SourceReplayProtectionBody SourceReplayProtection = "body"
+	SourceReplayProtectionOff  SourceReplayProtection = "off"
+)
+
+// Defines values for SourceCreateReplayProtection.
+const (
+	SourceCreateReplayProtectionBody SourceCreateReplayProtection = "body"
+	SourceCreateReplayProtectionOff  SourceCreateReplayProtection = "off"
+)
+
+// Defines values for SourcePatchReplayProtection.
+const (
+	SourcePatchReplayProtectionBody SourcePatchReplayProtection = "body"
+	SourcePatchReplayProtectionOff  SourcePatchReplayProtection = "off"
 )
 
 // Defines values for SubscriptionStatus.
@@ -794,7 +819,7 @@ type Explanation struct {
 	// CoversBody Whether a changed body would be noticed.
 	CoversBody bool `json:"covers_body"`
 
-	// Duplicate The source has accepted an event with this key.
+	// Duplicate The source has accepted an event with this key, or with the same signed bytes where it has replay_protection.
 	Duplicate bool `json:"duplicate"`
 
 	// DuplicateOf That event.
@@ -855,11 +880,14 @@ type Handshake struct {
 	// RevealedAt When the learned secret was shown.
 	RevealedAt *time.Time `json:"revealed_at"`
 
-	// Status stateless: it is answered whenever it comes; waiting: it will bring the secret; learned: it has.
+	// Status stateless: it is answered whenever it comes; waiting: it will bring the secret; closed: it has not brought it in time, reset it; learned: it has. Notion's secret counts once revealed_at is there.
 	Status HandshakeStatus `json:"status"`
+
+	// WaitsUntil Until when the secret is taken; null: it may come at any time, or has come.
+	WaitsUntil *time.Time `json:"waits_until"`
 }
 
-// HandshakeStatus stateless: it is answered whenever it comes; waiting: it will bring the secret; learned: it has.
+// HandshakeStatus stateless: it is answered whenever it comes; waiting: it will bring the secret; closed: it has not brought it in time, reset it; learned: it has. Notion's secret counts once revealed_at is there.
 type HandshakeStatus string
 
 // HeartbeatAnswer defines model for HeartbeatAnswer.
@@ -966,6 +994,9 @@ type Provider struct {
 	// Options What a source gives under options.
 	Options []ProviderOption `json:"options"`
 
+	// ReplayProtection Of sources that do not set their own.
+	ReplayProtection ProviderReplayProtection `json:"replay_protection"`
+
 	// RequiredFields What a source must give besides the provider.
 	//
 	// Examples: ["secrets"]
@@ -977,6 +1008,9 @@ type Provider struct {
 	// Uncovered What the signature does not cover.
 	Uncovered *string `json:"uncovered"`
 }
+
+// ProviderReplayProtection Of sources that do not set their own.
+type ProviderReplayProtection string
 
 // ProviderOption defines model for ProviderOption.
 type ProviderOption struct {
@@ -1251,8 +1285,11 @@ type SecretRotated struct {
 	// SigningSecret The new one. It is shown this once.
 	SigningSecret string `json:"signing_secret"`
 
-	// SigningSecretsCount How many secrets sign now.
+	// SigningSecretsCount How many secrets sign now: two during a rotation. A rotation that is under way ends its oldest.
 	SigningSecretsCount int64 `json:"signing_secrets_count"`
+
+	// Warnings What is allowed, and unwise.
+	Warnings []string `json:"warnings"`
 }
 
 // SecretRotation defines model for SecretRotation.
@@ -1287,13 +1324,16 @@ type Source struct {
 	Name         string `json:"name"`
 
 	// Options Without those that are secret.
-	Options               map[string]string `json:"options"`
-	Provider              *string           `json:"provider"`
-	PublicKeys            []string          `json:"public_keys"`
-	RateLimit             RateLimit         `json:"rate_limit"`
-	RequireIdempotencyKey bool              `json:"require_idempotency_key"`
-	Response              *SourceReply      `json:"response,omitempty"`
-	Retry                 RetryPolicy       `json:"retry"`
+	Options    map[string]string `json:"options"`
+	Provider   *string           `json:"provider"`
+	PublicKeys []string          `json:"public_keys"`
+	RateLimit  RateLimit         `json:"rate_limit"`
+
+	// ReplayProtection Its own, else the provider's.
+	ReplayProtection      SourceReplayProtection `json:"replay_protection"`
+	RequireIdempotencyKey bool                   `json:"require_idempotency_key"`
+	Response              *SourceReply           `json:"response,omitempty"`
+	Retry                 RetryPolicy            `json:"retry"`
 
 	// Scheme One of the provider's; null: its first.
 	Scheme *string `json:"scheme"`
@@ -1313,7 +1353,13 @@ type Source struct {
 
 	// Version Grows with every change; the ETag.
 	Version int64 `json:"version"`
+
+	// Warnings What is allowed, and should be changed.
+	Warnings []string `json:"warnings"`
 }
+
+// SourceReplayProtection Its own, else the provider's.
+type SourceReplayProtection string
 
 // SourceCreate defines model for SourceCreate.
 type SourceCreate struct {
@@ -1358,6 +1404,9 @@ type SourceCreate struct {
 	PublicKeys []string   `json:"public_keys,omitempty"`
 	RateLimit  *RateLimit `json:"rate_limit,omitempty"`
 
+	// ReplayProtection body: a request whose signed bytes the source has accepted before is a duplicate, whatever its headers say. The provider's default where it is not given; off for a verifier that is spelled out.
+	ReplayProtection *SourceCreateReplayProtection `json:"replay_protection,omitempty"`
+
 	// RequireIdempotencyKey Refuse what has no id: 400.
 	RequireIdempotencyKey *bool        `json:"require_idempotency_key,omitempty"`
 	Response              *SourceReply `json:"response,omitempty"`
@@ -1378,6 +1427,9 @@ type SourceCreate struct {
 	ToleranceSeconds *int64    `json:"tolerance_seconds,omitempty"`
 	Verifier         *Verifier `json:"verifier,omitempty"`
 }
+
+// SourceCreateReplayProtection body: a request whose signed bytes the source has accepted before is a duplicate, whatever its headers say. The provider's default where it is not given; off for a verifier that is spelled out.
+type SourceCreateReplayProtection string
 
 // SourcePage defines model for SourcePage.
 type SourcePage struct {
@@ -1428,6 +1480,9 @@ type SourcePatch struct {
 	PublicKeys []string   `json:"public_keys,omitempty"`
 	RateLimit  *RateLimit `json:"rate_limit,omitempty"`
 
+	// ReplayProtection body: a request whose signed bytes the source has accepted before is a duplicate, whatever its headers say. The provider's default where it is not given; off for a verifier that is spelled out.
+	ReplayProtection *SourcePatchReplayProtection `json:"replay_protection,omitempty"`
+
 	// RequireIdempotencyKey Refuse what has no id: 400.
 	RequireIdempotencyKey *bool        `json:"require_idempotency_key,omitempty"`
 	Response              *SourceReply `json:"response,omitempty"`
@@ -1446,6 +1501,9 @@ type SourcePatch struct {
 	ToleranceSeconds *int64    `json:"tolerance_seconds,omitempty"`
 	Verifier         *Verifier `json:"verifier,omitempty"`
 }
+
+// SourcePatchReplayProtection body: a request whose signed bytes the source has accepted before is a duplicate, whatever its headers say. The provider's default where it is not given; off for a verifier that is spelled out.
+type SourcePatchReplayProtection string
 
 // SourceReply defines model for SourceReply.
 type SourceReply struct {
@@ -1518,7 +1576,7 @@ type SubscriptionStatus string
 
 // SubscriptionCreate defines model for SubscriptionCreate.
 type SubscriptionCreate struct {
-	// AuthHeader Sent as Authorization. Later answers show [redacted], which keeps it.
+	// AuthHeader Sent as Authorization. Later answers show [redacted], which keeps it, unless the destination changes.
 	//
 	// Examples: Bearer t0k
 	AuthHeader *string `json:"auth_header,omitempty"`
@@ -1637,7 +1695,7 @@ type SubscriptionPage struct {
 
 // SubscriptionPatch defines model for SubscriptionPatch.
 type SubscriptionPatch struct {
-	// AuthHeader Sent as Authorization. Later answers show [redacted], which keeps it.
+	// AuthHeader Sent as Authorization. Later answers show [redacted], which keeps it, unless the destination changes.
 	//
 	// Examples: Bearer t0k
 	AuthHeader *string `json:"auth_header,omitempty"`
@@ -1685,7 +1743,7 @@ type SubscriptionPatch struct {
 	// TimeoutSeconds For an attempt, its answer included; 30 by default.
 	TimeoutSeconds *int64 `json:"timeout_seconds,omitempty"`
 
-	// URL Where its events are sent. As it is shown, it stays.
+	// URL Where its events are sent. As it is shown, it stays. Another scheme, host or port needs auth_header and headers again.
 	URL *string `json:"url,omitempty"`
 }
 
@@ -1774,7 +1832,7 @@ type SuspendRequest struct {
 
 // Target defines model for Target.
 type Target struct {
-	// AuthHeader Of http: The value of Authorization. It is never shown; [redacted], which is shown instead, keeps the one that is stored as long as the url stays the same.
+	// AuthHeader Of http: The value of Authorization. It is never shown; [redacted], which is shown instead, keeps the one that is stored as long as scheme, host and port of the url stay the same.
 	//
 	// Examples: Bearer t0k
 	AuthHeader *string `json:"auth_header,omitempty"`
@@ -1934,19 +1992,22 @@ type Verifier struct {
 	// Audience For whom it must be; {url} stands for the URL of the request.
 	Audience *string `json:"audience,omitempty"`
 
-	// BodyHashClaim The claim that is the SHA-256 of the body, in hex.
+	// BodyHashClaim The claim that is the SHA-256 of the body.
 	BodyHashClaim *string `json:"body_hash_claim,omitempty"`
+
+	// BodyHashEncoding How that is written: hex by default, base64 or base64url.
+	BodyHashEncoding *string `json:"body_hash_encoding,omitempty"`
 
 	// CertificateHeader Carries the URL of the certificate.
 	CertificateHeader *string `json:"certificate_header,omitempty"`
 
-	// CertificateHosts Where it must be; *.example.com stands for all hosts below.
+	// CertificateHosts Where it must be; *.example.com stands for all hosts below. A path may follow a host: the URL's path must begin with it.
 	CertificateHosts []string `json:"certificate_hosts,omitempty"`
 
-	// Claims What else it must say.
+	// Claims What else it must say; for aws_sns and public_key fields of the body with their values.
 	Claims map[string]string `json:"claims,omitempty"`
 
-	// Encoding hex by default, or base64.
+	// Encoding hex by default, base64 or base64url.
 	Encoding *string `json:"encoding,omitempty"`
 
 	// Header Carries the signature or token.
@@ -2599,7 +2660,7 @@ func (params ListEventsParams) query() url.Values {
 
 // PublishEvent: Publish an event to the tenant's subscribers.
 //
-// 202: the event is stored, and each subscriber that wants it will get it, signed. A traceparent that comes along is continued; what does not fit the catalogue is delivered all the same, and counted. 429: the tenant's quota has no room. Needs the scope publish, or the admin key.
+// 202: the event is stored, and each subscriber that wants it will get it, signed. A traceparent that comes along is continued; what does not fit the catalogue is delivered all the same, and counted. 429: the tenant's quota has no room, or its share of time for the filters of its subscriptions is used up. 422 also when these filters take too many steps for the event. Needs the scope publish, or the admin key.
 func (c *Client) PublishEvent(ctx context.Context, tenant string, params PublishEventParams, body EventPublish, options ...CallOption) (EventPublished, error) {
 	return answer[EventPublished](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/events", tenant), query: nil, header: params.header(), body: body}, options)
 }
@@ -2865,16 +2926,16 @@ func (c *Client) GetHandshake(ctx context.Context, tenant string, slug string, o
 	return answer[Handshake](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/sources/%s/handshake", tenant, slug), query: nil, header: nil}, options)
 }
 
-// ResetHandshake: Forget the secret that the handshake has brought, and wait for the next.
+// ResetHandshake: Reset a handshake: forget the secret that it has brought, and wait for the next.
 //
-// Needs the scope manage, or the admin key.
+// Asana's is taken within an hour. Needs the scope manage, or the admin key.
 func (c *Client) ResetHandshake(ctx context.Context, tenant string, slug string, options ...CallOption) error {
 	return done(ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/sources/%s/handshake/reset", tenant, slug), query: nil, header: nil}, options)
 }
 
-// RevealHandshakeSecret: See the secret that the handshake has brought, once, to confirm it at the provider.
+// RevealHandshakeSecret: Reveal the secret that the handshake has brought, once.
 //
-// Needs the scope manage, or the admin key.
+// To confirm it at the provider. A secret that must be confirmed, such as Notion's, counts from now on. Needs the scope manage, or the admin key.
 func (c *Client) RevealHandshakeSecret(ctx context.Context, tenant string, slug string, options ...CallOption) (SecretAnswer, error) {
 	return answer[SecretAnswer](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/sources/%s/handshake/reveal", tenant, slug), query: nil, header: nil}, options)
 }
@@ -2971,7 +3032,7 @@ func (c *Client) GetRoute(ctx context.Context, tenant string, slug string, id st
 
 // UpdateRoute: Change what is named of a route.
 //
-// A JSON merge patch: null is the default, and what is not named stays. The filter and the targets are replaced whole; a secret of a target that says [redacted] stays. Needs the scope manage, or the admin key.
+// A JSON merge patch: null is the default, and what is not named stays. The filter and the targets are replaced whole; a secret of a target that says [redacted] stays, unless the scheme, host or port of its url changes. Needs the scope manage, or the admin key.
 func (c *Client) UpdateRoute(ctx context.Context, tenant string, slug string, id string, params UpdateRouteParams, body RoutePatch, options ...CallOption) (Route, error) {
 	return answer[Route](ctx, c, request{method: http.MethodPatch, path: path("/api/tenants/%s/eventhook/sources/%s/routes/%s", tenant, slug, id), query: nil, header: params.header(), body: body}, options)
 }
@@ -3056,7 +3117,7 @@ func (c *Client) GetSubscription(ctx context.Context, tenant string, id string, 
 
 // UpdateSubscription: Change what is named of a subscription.
 //
-// A JSON merge patch: null is the default, and what is not named stays. The filter is replaced whole. A url and an auth_header that are written back as they are shown stay. The status active enables a subscription that was disabled. Needs the scope manage, or the admin key.
+// A JSON merge patch: null is the default, and what is not named stays. The filter is replaced whole. A url and an auth_header that are written back as they are shown stay. If url changes its scheme, host or port, or target_labels gains a label, auth_header and each of headers must be named again with a value or null: a secret is never sent to a host that it was not given for. The status active enables a subscription that was disabled. Needs the scope manage, or the admin key.
 func (c *Client) UpdateSubscription(ctx context.Context, tenant string, id string, params UpdateSubscriptionParams, body SubscriptionPatch, options ...CallOption) (Subscription, error) {
 	return answer[Subscription](ctx, c, request{method: http.MethodPatch, path: path("/api/tenants/%s/eventhook/subscriptions/%s", tenant, id), query: nil, header: params.header(), body: body}, options)
 }
@@ -3286,4 +3347,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // madeFrom is the SHA-256 of what this file was made from.
-const madeFrom = "d9dcdabfc93bcd12795169ec609b6ffd7d71bbcd1e73aa49ec3748812a890087"
+const madeFrom = "92238b9a6008c5553408fad103a2641b2dc5f79ffd3d0440f32dc7532698e2ab"
