@@ -12,10 +12,12 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook/configs"
+	"github.com/eventhook/eventhook/ingest"
+	"github.com/eventhook/eventhook/internal/pgtest"
 )
 
-// serveRaw serves a handler as both listeners do. The returned function sends
-// bytes on a new connection and returns the answers until the server closes it.
+// serveRaw serves a handler as both listeners do. The returned function is
+// sendRaw.
 func serveRaw(t *testing.T, h http.Handler) func(request string) []string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -27,25 +29,59 @@ func serveRaw(t *testing.T, h http.Handler) func(request string) []string {
 	s := (&gateway{config: c, log: slog.New(slog.DiscardHandler)}).serverFor(h)
 	go func() { _ = s.Serve(framedListener{l}) }()
 	t.Cleanup(func() { _ = s.Close() })
-	return func(request string) (answers []string) {
-		t.Helper()
-		conn, err := net.Dial("tcp", l.Addr().String())
+	return func(request string) []string { return sendRaw(t, l.Addr().String(), request) }
+}
+
+// sendRaw sends bytes on a new connection and returns the answers until the
+// server closes it.
+func sendRaw(t *testing.T, address, request string) (answers []string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, request); err != nil {
+		t.Fatal(err)
+	}
+	r := bufio.NewReader(conn)
+	for {
+		answer, err := http.ReadResponse(r, nil)
 		if err != nil {
-			t.Fatal(err)
+			return answers
 		}
-		defer conn.Close()
-		if _, err := io.WriteString(conn, request); err != nil {
-			t.Fatal(err)
-		}
-		r := bufio.NewReader(conn)
-		for {
-			answer, err := http.ReadResponse(r, nil)
-			if err != nil {
-				return answers
+		body, _ := io.ReadAll(answer.Body)
+		answers = append(answers, fmt.Sprintf("%d %s", answer.StatusCode, strings.TrimSpace(string(body))))
+	}
+}
+
+// The instance's read timeout is an hour, so an answer that waits for a body
+// does not come.
+func TestBothListenersRefusePromptly(t *testing.T) {
+	i := startInstance(t, pgtest.New(t), "EVENTHOOK_SERVER_READ_TIMEOUT=1h", "EVENTHOOK_SERVER_IDLE_TIMEOUT=1h")
+	public := strings.TrimPrefix(i.url, "http://")
+	management := strings.TrimSuffix(strings.TrimPrefix(i.metrics, "http://"), "/metrics")
+	const both = "Host: x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /info HTTP/1.1\r\nHost: x\r\n\r\n"
+	const unsent = "Host: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
+	for _, c := range []struct {
+		address, request string
+		want             int
+	}{
+		{public, "POST " + ingest.Path("acme", "github") + " HTTP/1.1\r\n" + both, 400},
+		{management, "GET /info HTTP/1.1\r\n" + both, 400},
+		{public, "POST " + ingest.Path("acme", "absent") + " HTTP/1.1\r\n" + unsent, 404},
+		{public, "POST /absent HTTP/1.1\r\n" + unsent, 404},
+		{public, "POST /api/tenants/acme/eventhook/sources HTTP/1.1\r\n" + unsent, 401},
+		{public, "POST " + ingest.Path("acme", "github") + " HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n", 413},
+		{management, "POST /info HTTP/1.1\r\n" + unsent, 405},
+	} {
+		t.Run(strings.Fields(c.request)[1], func(t *testing.T) {
+			t.Parallel()
+			got := sendRaw(t, c.address, c.request)
+			if len(got) != 1 || !strings.HasPrefix(got[0], fmt.Sprint(c.want, " ")) {
+				t.Errorf("%q: got %q, want %d and the end of the connection", c.request, got, c.want)
 			}
-			body, _ := io.ReadAll(answer.Body)
-			answers = append(answers, fmt.Sprintf("%d %s", answer.StatusCode, strings.TrimSpace(string(body))))
-		}
+		})
 	}
 }
 
