@@ -48,13 +48,14 @@ type Share interface{ Take(steps int) bool }
 // Meter counts nothing and never stops: for expressions that the gateway
 // itself wrote, and for tests. A Meter can be reused with Reset.
 type Meter struct {
-	left  int // of the slice that was taken last
-	rest  int // may still be taken
-	used  int // in former slices
-	slice int // the size of the slice that was taken last
-	share Share
-	ctx   context.Context //nolint:containedctx // a meter belongs to one evaluation, as a context does
-	err   error
+	left    int // of the slice that was taken last
+	rest    int // may still be taken
+	used    int // in former slices
+	slice   int // the size of the slice that was taken last
+	share   Share
+	isQuick bool            // the limit is a slice at most
+	ctx     context.Context //nolint:containedctx // a meter belongs to one evaluation, as a context does
+	err     error
 }
 
 // New returns a meter for one evaluation of at most limit steps. A nil share
@@ -67,7 +68,7 @@ func New(ctx context.Context, limit int, share Share) *Meter {
 
 // Reset makes m a meter for another evaluation, as New does. Close it before.
 func (m *Meter) Reset(ctx context.Context, limit int, share Share) {
-	*m = Meter{rest: max(limit, 0), share: share, ctx: ctx}
+	*m = Meter{rest: max(limit, 0), isQuick: limit <= Slice, share: share, ctx: ctx}
 }
 
 // Use takes steps, not below 0, before the work that needs them. After an error
@@ -88,12 +89,16 @@ func (m *Meter) UseBytes(n int) error { return m.Use(n/bytesPerStep + 1) }
 
 // UseTime counts work that was done elsewhere and measured in time, such as in
 // a child process. It takes the steps from the share, but not from the limit:
-// such work has a timeout of its own.
+// such work has a timeout of its own. A meter whose limit is a slice at most stops
+// at its limit if the work takes longer than a slice.
 func (m *Meter) UseTime(d time.Duration) error {
 	if m == nil || m.err != nil {
 		return m.Err()
 	}
 	steps := StepsIn(d)
+	if m.isQuick && steps > Slice {
+		return m.stop(ErrLimit)
+	}
 	m.used += steps
 	if m.share != nil && !m.share.Take(steps) {
 		m.stop(ErrShare)

@@ -91,7 +91,7 @@ func TestContextEndsAnEvaluationWithinASlice(t *testing.T) {
 
 func TestTimeOfChildProcessesIsTakenFromTheShare(t *testing.T) {
 	s := &share{left: 300_000}
-	m := meter.New(t.Context(), 1000, s)
+	m := meter.New(t.Context(), meter.EventLimit, s)
 	if err := m.UseTime(2 * time.Millisecond); err != nil || s.left != 100_000 || m.Steps() != 200_000 {
 		t.Errorf("got %v, %d steps and %d left, want 200000 steps and 100000 left", err, m.Steps(), s.left)
 	}
@@ -159,5 +159,15 @@ func TestWithinBoundsAPart(t *testing.T) {
 	var none *meter.Meter
 	if err := none.Within(1, func() { _ = none.Use(5) }); err != nil {
 		t.Errorf("no meter: got %v", err)
+	}
+}
+
+func TestLongWorkIsNotForAMeterOfOneSlice(t *testing.T) {
+	m := meter.New(t.Context(), meter.Slice, nil)
+	if err := m.UseTime(meter.Slice * meter.StepTime); err != nil {
+		t.Errorf("a slice: got %v", err)
+	}
+	if err := m.UseTime(2 * meter.Slice * meter.StepTime); !errors.Is(err, meter.ErrLimit) {
+		t.Errorf("more: got %v, want ErrLimit", err)
 	}
 }
