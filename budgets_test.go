@@ -31,7 +31,7 @@ var evaluators = map[string][]string{
 	"github.com/tidwall/gjson":                 {"bench", "cmd/eventhook", "internal/filter", "internal/payload", "route", "verify"},
 	"modernc.org/quickjs":                      {"internal/script"},
 	"github.com/jmespath-community/":           {"internal/script"},
-	module + "/internal/script":                {"bench", "route"},
+	module + "/internal/script":                {"bench", "cmd/eventhook", "route"}, // cmd/eventhook asks whether scripts are confined
 	module + "/internal/filter":                {"outbound", "route"},
 	module + "/internal/schema":                {"internal/api", "outbound"},
 	module + "/internal/pattern":               {"internal/filter", "internal/schema", "route", "verify"},
@@ -40,6 +40,7 @@ var evaluators = map[string][]string{
 // unmetered are the calls that give no meter to a function which wants one, or
 // make a meter without a tenant's share, and why that is right.
 var unmetered = map[string]string{
+	"ingest: New":           "a view of no bytes, for a body that was refused",
 	"ingest: meter.New":     "the paths to key and type of a verified request: within the limit of one event",
 	"internal/api: New":     "renders a stored body for an answer: no path is looked up",
 	"internal/payload: New": "renders the data of a CloudEvent, which the caller's meter has counted",

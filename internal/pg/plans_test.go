@@ -218,7 +218,7 @@ func TestAnIdLeadsToItsPartition(t *testing.T) {
 	}{
 		{"read payloads", "event_payload", readPayloadsSQL, []string{ids}},
 		{"done actions", "event_action", doneActionsSQL, []string{ids}},
-		{"release events", "event", releaseEventsSQL, []string{tenants, ids, "{1}", now}},
+		{"release events", "event", releaseEventsSQL, []string{tenants, ids, "{1}", "{" + now + "}"}},
 		{"settle deliveries", "delivery", settleDeliveriesSQL, []string{tenants, deliveries, "{1}", "{success}", "{NULL}", "{0}", "{NULL}", "{0}", "{NULL}", "{NULL}", "{NULL}", now}},
 		{"settle events", "event", settleEventsSQL, []string{ids, tenants, "{1}", "{unrouted}", "{NULL}", "{0}", "{NULL}", now}},
 	} {
