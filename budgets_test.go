@@ -108,9 +108,7 @@ func budgets(t *testing.T, tree fs.FS) (found []string) {
 	for _, f := range files {
 		for _, decl := range f.Decls {
 			if fn, ok := decl.(*ast.FuncDecl); ok {
-				for _, i := range meters(fn) {
-					metered[fn.Name.Name] = append(metered[fn.Name.Name], i)
-				}
+				metered[fn.Name.Name] = append(metered[fn.Name.Name], meters(fn)...)
 			}
 		}
 	}

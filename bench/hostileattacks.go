@@ -62,7 +62,7 @@ func (h *hostile) routeWith(ctx context.Context, source, name, field string, con
 	for _, c := range conditions {
 		bodies = append(bodies, map[string]any{"name": name, field: c, "targets": []any{map[string]string{"type": "task", "task_kind": "harm"}}})
 	}
-	return h.strongest(ctx, http.MethodPost, "/sources/"+source+"/routes", bodies...)
+	return h.strongest(ctx, "/sources/"+source+"/routes", bodies...)
 }
 
 func (h *hostile) routePatterns(ctx context.Context) (flooding, error) {
@@ -92,7 +92,7 @@ func (h *hostile) subscriptionPatterns(ctx context.Context) (flooding, error) {
 		for _, filter := range patternsFor("body.t") {
 			bodies = append(bodies, map[string]any{"name": fmt.Sprint("s", i), "url": "http://127.0.0.1:1/", "event_types": []string{"harm"}, "filter": filter})
 		}
-		if err := h.strongest(ctx, http.MethodPost, "/subscriptions", bodies...); err != nil {
+		if err := h.strongest(ctx, "/subscriptions", bodies...); err != nil {
 			return nil, err
 		}
 	}
@@ -149,7 +149,7 @@ func (h *hostile) expressions(ctx context.Context) (flooding, error) {
 	}), nil
 }
 
-func (h *hostile) schemas(ctx context.Context) (flooding, error) {
+func (h *hostile) schemas(context.Context) (flooding, error) {
 	properties := map[string]any{}
 	for i := range 1600 {
 		properties[fmt.Sprint("p", i)] = map[string]string{"pattern": `\pL{0,999}`}
@@ -208,14 +208,14 @@ func (h *hostile) unsignedWork(ctx context.Context) (flooding, error) {
 	source := func(texts []string) any {
 		return map[string]any{"slug": "keys", "name": "keys", "verifier": keys(texts), "rate_limit": unlimited}
 	}
-	if err := h.strongest(ctx, http.MethodPost, "/sources", source(texts), source(texts[:1]), source(few)); err != nil {
+	if err := h.strongest(ctx, "/sources", source(texts), source(texts[:1]), source(few)); err != nil {
 		return nil, err
 	}
 	fields := func(n int) any {
 		return map[string]any{"slug": "fields", "name": "fields", "rate_limit": unlimited, "verifier": map[string]any{"type": "body_hmac", "path": "sig",
 			"encoding": "hex", "secrets": []string{secret}, "signed": strings.Repeat("{field.absent}", n) + "{field.id}"}}
 	}
-	if err := h.strongest(ctx, http.MethodPost, "/sources", fields(20_000), fields(1000), fields(30), fields(3)); err != nil {
+	if err := h.strongest(ctx, "/sources", fields(20_000), fields(1000), fields(30), fields(3)); err != nil {
 		return nil, err
 	}
 	const signature = 139
@@ -251,7 +251,7 @@ func manyKeys(texts, keys int) (list []string, err error) {
 
 func (h *hostile) certificateURLs(ctx context.Context) (flooding, error) {
 	source := map[string]any{"slug": "sns", "name": "sns", "provider": "aws-sns", "options": map[string]string{"topic_arn": "arn:aws:sns:us-west-2:123456789012:topic"}, "rate_limit": unlimited}
-	if err := h.strongest(ctx, http.MethodPost, "/sources", source); err != nil {
+	if err := h.strongest(ctx, "/sources", source); err != nil {
 		return nil, err
 	}
 	return flood(16, func(ctx context.Context) {
@@ -261,7 +261,7 @@ func (h *hostile) certificateURLs(ctx context.Context) (flooding, error) {
 	}), nil
 }
 
-func (h *hostile) largeRequests(ctx context.Context) (flooding, error) {
+func (h *hostile) largeRequests(context.Context) (flooding, error) {
 	const callers = 40
 	large := []byte(`{"event_type":"harm","data":{"a":[` + strings.Repeat(`{},`, 1_300_000) + `{}]}}`)
 	deep := []byte(`{"slug":"x","name":[` + strings.Repeat(`{},`, 340_000) + `{}]}`)

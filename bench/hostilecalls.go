@@ -22,7 +22,7 @@ import (
 
 // prepare creates the hostile tenant and a key for each of the two.
 func (h *hostile) prepare(ctx context.Context) (err error) {
-	if err := h.must(ctx, h.publisher.key, http.MethodPost, "/api/admin/tenants", map[string]any{"slug": hostileTenant, "name": hostileTenant}, nil); err != nil {
+	if err := h.create(ctx, h.publisher.key, "/api/admin/tenants", map[string]any{"slug": hostileTenant, "name": hostileTenant}, nil); err != nil {
 		return err
 	}
 	if h.key, err = h.newKey(ctx, hostileTenant, "read", "manage", "publish", "work"); err != nil {
@@ -34,18 +34,18 @@ func (h *hostile) prepare(ctx context.Context) (err error) {
 
 func (h *hostile) newKey(ctx context.Context, tenant string, scopes ...string) (string, error) {
 	var created struct{ Key string }
-	err := h.must(ctx, h.publisher.key, http.MethodPost, "/api/admin/tenants/"+tenant+"/keys", map[string]any{"name": "bench", "scopes": scopes}, &created)
+	err := h.create(ctx, h.publisher.key, "/api/admin/tenants/"+tenant+"/keys", map[string]any{"name": "bench", "scopes": scopes}, &created)
 	return created.Key, err
 }
 
-// must calls the API and fails unless the answer is a success. answer may be nil.
-func (h *hostile) must(ctx context.Context, key, method, path string, body, answer any) error {
-	status, got, err := h.do(ctx, key, method, path, body)
+// create posts to the API and fails unless the answer is a success. answer may be nil.
+func (h *hostile) create(ctx context.Context, key, path string, body, answer any) error {
+	status, got, err := h.do(ctx, key, http.MethodPost, path, body)
 	switch {
 	case err != nil:
 		return err
 	case status >= http.StatusMultipleChoices:
-		return fmt.Errorf("%s %s: %d %s", method, path, status, eventhook.Cut(string(got), 500))
+		return fmt.Errorf("POST %s: %d %s", path, status, eventhook.Cut(string(got), 500))
 	case answer == nil:
 		return nil
 	}
@@ -90,18 +90,18 @@ func (h *hostile) manage(ctx context.Context, method, path string, body any) (st
 
 // strongest creates a thing from the first of some bodies that the gateway takes.
 // Limits may refuse the others.
-func (h *hostile) strongest(ctx context.Context, method, path string, bodies ...any) error {
+func (h *hostile) strongest(ctx context.Context, path string, bodies ...any) error {
 	status := 0
 	for _, body := range bodies {
 		var err error
-		if status, err = h.manage(ctx, method, path, body); err != nil || status < http.StatusMultipleChoices {
+		if status, err = h.manage(ctx, http.MethodPost, path, body); err != nil || status < http.StatusMultipleChoices {
 			return err
 		}
 	}
 	if status == http.StatusUnprocessableEntity {
 		return nil // all are refused: nothing is left of the attack
 	}
-	return fmt.Errorf("%s %s: %d", method, path, status)
+	return fmt.Errorf("POST %s: %d", path, status)
 }
 
 // flooding sends requests until ctx ends, and returns when none is under way.
@@ -187,7 +187,7 @@ func (h *hostile) lists(ctx context.Context) bool {
 
 // source creates a source of the hostile tenant.
 func (h *hostile) source(ctx context.Context, slug string, verifier map[string]any) error {
-	return h.strongest(ctx, http.MethodPost, "/sources", map[string]any{"slug": slug, "name": slug, "verifier": verifier, "rate_limit": unlimited,
+	return h.strongest(ctx, "/sources", map[string]any{"slug": slug, "name": slug, "verifier": verifier, "rate_limit": unlimited,
 		"max_body_bytes": 32 << 20})
 }
 

@@ -43,7 +43,7 @@ func (h *hostile) longLists(ctx context.Context) (flooding, error) {
 func (h *hostile) changedDestination(ctx context.Context) error {
 	var created struct{ ID string }
 	body := map[string]any{"name": "s", "url": "http://127.0.0.1:1/", "event_types": []string{"harm"}, "auth_header": "Bearer secret"}
-	if err := h.must(ctx, h.key, http.MethodPost, own("/subscriptions"), body, &created); err != nil {
+	if err := h.create(ctx, h.key, own("/subscriptions"), body, &created); err != nil {
 		return err
 	}
 	return h.wants(http.StatusUnprocessableEntity)(h.manage(ctx, http.MethodPatch, "/subscriptions/"+created.ID, map[string]string{"url": "http://127.0.0.1:2/"}))
@@ -67,7 +67,7 @@ func (h *hostile) anyAccount(ctx context.Context) error {
 // sentAgain sends one signed body under other content types.
 func (h *hostile) sentAgain(ctx context.Context) error {
 	source := map[string]any{"slug": "again", "name": "again", "verifier": plainHMAC(nil), "idempotency_key_paths": []string{"body.id"}}
-	if err := h.must(ctx, h.key, http.MethodPost, own("/sources"), source, nil); err != nil {
+	if err := h.create(ctx, h.key, own("/sources"), source, nil); err != nil {
 		return err
 	}
 	for i, contentType := range []string{"application/json", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/xml"} {

@@ -183,7 +183,7 @@ func (x *expression) eval(program cel.Program, s *subject) (ref.Val, *cel.EvalDe
 	value, details, err := x.run(program, a)
 	steps := mostExpressionCost * stepsPerCost
 	if details != nil && details.ActualCost() != nil {
-		steps = int(min(mostExpressionCost, *details.ActualCost())) * stepsPerCost //nolint:gosec // small
+		steps = int(min(mostExpressionCost, *details.ActualCost())) * stepsPerCost
 	}
 	if took := time.Since(a.began); took > mostEvalTime/4 {
 		steps = max(steps, meter.StepsIn(took))

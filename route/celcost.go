@@ -47,7 +47,7 @@ func (costs) CallCost(function, _ string, args []ref.Val, _ ref.Val) *uint64 {
 	default:
 		return nil
 	}
-	units := uint64(cost) //nolint:gosec // at least 1
+	units := uint64(cost)
 	return &units
 }
 
@@ -63,7 +63,7 @@ func textCost(v ref.Val) int {
 
 // costOfIn is the cost of comparing a value with each element of a list. A map looks it up.
 func costOfIn(v, in ref.Val) int {
-	elements := 0
+	var elements int
 	switch list := in.Value().(type) {
 	case []any:
 		elements = len(list)

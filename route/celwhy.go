@@ -54,7 +54,7 @@ func (x *expression) why(s *subject, err error) string {
 }
 
 func whyStopped(stopped interpreter.EvalCancelledError) string {
-	switch stopped.Cause {
+	switch stopped.Cause { //nolint:exhaustive // the third follows
 	case interpreter.ContextCancelled:
 		return fmt.Sprintf("it was stopped: it takes longer than %s", mostEvalTime)
 	case interpreter.MemoryLimitExceeded:

@@ -232,7 +232,7 @@ func TestWhatIsSignedIsNotMuchLargerThanTheRequest(t *testing.T) {
 		m.locate(set)
 		r := &Request{URL: "https://h.example/" + long[:100_000], Body: []byte(`{"a":"` + long + `"}`),
 			Header: http.Header{"X-List": {"x-list,x-a"}, "X-A": {long[:100_000]}}}
-		w.found, _ = set.scan(nil, string(r.Body))
+		w.found = set.scan(nil, string(r.Body))
 		err := m.compose(w, r, "")
 		if err != errSignedLarge || len(w.before) > 2*len(r.Body)+2*maxSignedAdd {
 			t.Errorf("%.20s…: got %v and %d bytes, want %v", template, err, len(w.before), errSignedLarge)

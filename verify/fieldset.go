@@ -56,9 +56,8 @@ type fieldScan struct {
 	found []foundField
 }
 
-// scan looks for the fields in valid JSON. It reuses found, and returns the
-// bytes that it has read.
-func (s *fieldSet) scan(found []foundField, text string) ([]foundField, int) {
+// scan looks for the fields in valid JSON. It reuses found.
+func (s *fieldSet) scan(found []foundField, text string) []foundField {
 	if cap(found) < s.nodes {
 		found = make([]foundField, s.nodes)
 	}
@@ -67,7 +66,7 @@ func (s *fieldSet) scan(found []foundField, text string) ([]foundField, int) {
 	p := fieldScan{text: text, found: found}
 	p.space()
 	p.value(s.root)
-	return found, p.at
+	return found
 }
 
 // value passes one value. n is nil, or what is looked for in it.

@@ -210,7 +210,7 @@ func FuzzTemplate(f *testing.F) {
 		view, bad := viewOf(r)
 		w, set := &worktop{}, newFieldSet()
 		m.locate(set)
-		w.found, _ = set.scan(nil, view.json.Raw)
+		w.found = set.scan(nil, view.json.Raw)
 		err := m.compose(w, r, "17")
 		if bad != nil && m.has(field) || strings.Count(template, ".") > maxSteps {
 			return // is refused before it comes so far

@@ -40,7 +40,7 @@ func wantVerified(t *testing.T, claim string, c verify.Config, header http.Heade
 // Sanity signs "t=<ms>,v1=<base64url>" over "<ms>.<body>", without padding.
 func TestBase64URLSignatures(t *testing.T) {
 	config := verify.Config{Type: "timestamped_hmac", Header: "Sanity-Webhook-Signature", TimestampUnit: "milliseconds", Encoding: "base64url", Secrets: []string{sdkSecret}}
-	body := ""
+	var body string
 	var sum []byte
 	for n := 0; ; n++ { // a signature in which the alphabets differ
 		body = fmt.Sprintf(`{"n":%d}`, n)

@@ -268,7 +268,7 @@ func (v *signatureVerifier) one(ctx context.Context, w *worktop, r *Request, vie
 // timestamp where they stand beside it in one list.
 func (v *signatureVerifier) collect(w *worktop, r *Request, view object) (stamp string, times int, err *Error) {
 	if v.fields != nil {
-		w.found, _ = v.fields.scan(w.found, view.json.Raw)
+		w.found = v.fields.scan(w.found, view.json.Raw)
 	}
 	if v.path != nil {
 		text, err := v.pathIn.text(w.found)

@@ -110,7 +110,7 @@ func (v *snsVerifier) verify(ctx context.Context, r *Request) *Error {
 	if err != nil {
 		return err
 	}
-	found, _ := snsFields.scan(nil, view.json.Raw)
+	found := snsFields.scan(nil, view.json.Raw)
 	get := func(name string) string {
 		text, bad := snsPlaces[name].text(found)
 		if bad != nil {

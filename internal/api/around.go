@@ -105,11 +105,13 @@ func (w *memberWalk) walk(steps []string) bool {
 		return true
 	}
 	for w.decoder.More() {
-		step, err := any("*"), error(nil)
+		var step any = "*"
 		if open == json.Delim('{') {
-			if step, err = w.decoder.Token(); err != nil {
+			name, err := w.decoder.Token()
+			if err != nil {
 				return false
 			}
+			step = name
 		}
 		if step == steps[0] {
 			if !w.walk(steps[1:]) {

@@ -61,7 +61,7 @@ func bodyDeadline(received int64) time.Duration {
 type body struct {
 	io.ReadCloser
 	hold        *hold
-	ctx         context.Context
+	ctx         context.Context //nolint:containedctx // the request's, which reads of its body have no parameter for
 	setDeadline func(time.Time) error
 	limit       int64
 	cost        func(bytes int64) int64

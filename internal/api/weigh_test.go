@@ -102,7 +102,7 @@ func TestBodiesWeighWhatTheyAreSaidTo(t *testing.T) {
 		}
 		body := part[0] + units + part[2]
 		item := api.OpenAPI().Paths[strings.NewReplacer("/a/", "/{slug}/", id, "{id}").Replace(strings.Replace(base, "acme", "{tenant}", 1)+c.path)]
-		cost := item.Post.Metadata[costKey].(func(int64) int64) //nolint:forcetypeassert // it is one
+		cost := item.Post.Metadata[costKey].(func(int64) int64)
 		send := func() *httptest.ResponseRecorder {
 			r := httptest.NewRequestWithContext(t.Context(), "POST", base+c.path, io.NopCloser(strings.NewReader(body)))
 			r.ContentLength = int64(len(body))

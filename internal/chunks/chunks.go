@@ -59,7 +59,7 @@ func (b *Buffer) Read(r io.Reader, announced int) error {
 		switch {
 		case b.Len() > b.limit:
 			return ErrTooLong
-		case err == io.EOF: //nolint:errorlint // readers return it as it is
+		case err == io.EOF:
 			return nil
 		case err != nil:
 			return err

@@ -101,7 +101,7 @@ func (m *Meter) UseTime(d time.Duration) error {
 	}
 	m.used += steps
 	if m.share != nil && !m.share.Take(steps) {
-		m.stop(ErrShare)
+		return m.stop(ErrShare)
 	}
 	return m.err
 }

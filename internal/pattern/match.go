@@ -64,9 +64,10 @@ const asksEvery = 500
 // match has each turn of its loop for one position in the text. The threads in
 // next have read the character before it.
 func (v *machine) match(p *Pattern, m *meter.Meter, text string) bool {
-	at, width := 0, 0
+	at := 0
 	v.before = none
-	v.here, width = runeAt(text, 0)
+	here, width := runeAt(text, 0)
+	v.here = here
 	for {
 		if !p.isAnchored || at == 0 {
 			if len(v.next) == 0 && p.prefix != "" { // no match begins before the next prefix
@@ -127,7 +128,7 @@ func (v *machine) step() (matched bool) {
 
 // reads reports whether an instruction reads a character.
 func reads(inst *syntax.Inst, r rune) bool {
-	switch inst.Op {
+	switch inst.Op { //nolint:exhaustive // of the instructions that read a character, InstRune follows
 	case syntax.InstRune1:
 		return r == inst.Rune[0]
 	case syntax.InstRuneAny:

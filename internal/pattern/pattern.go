@@ -77,7 +77,7 @@ func tooLarge(limits Limits) error {
 }
 
 func newPattern(text string, program *syntax.Prog) *Pattern {
-	p := &Pattern{text: text, insts: program.Inst, start: uint32(program.Start)} //nolint:gosec // limited
+	p := &Pattern{text: text, insts: program.Inst, start: uint32(program.Start)}
 	p.isAnchored = program.StartCond()&syntax.EmptyBeginText != 0
 	for i := range p.insts {
 		p.hasContext = p.hasContext || p.insts[i].Op == syntax.InstEmptyWidth

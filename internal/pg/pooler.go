@@ -28,12 +28,12 @@ func RefusePooler(ctx context.Context, url string) error {
 	defer cancel()
 	idle, err := probeConn(ctx, url)
 	if err != nil {
-		return nil //nolint:nilerr // whoever needs the connection reports it
+		return nil
 	}
 	defer closeProbe(idle)
 	busy, err := probeConn(ctx, url)
 	if err != nil {
-		return nil //nolint:nilerr // as above
+		return nil
 	}
 	defer closeProbe(busy)
 	for range poolerRounds {
@@ -42,7 +42,7 @@ func RefusePooler(ctx context.Context, url string) error {
 		case isShared:
 			return errPooler
 		case err != nil:
-			return nil //nolint:nilerr // as above
+			return nil
 		}
 	}
 	return nil
