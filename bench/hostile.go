@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -24,10 +25,18 @@ const (
 // hostile is a gateway with the bench's tenant and a hostile one.
 type hostile struct {
 	*publisher
-	run    *run
-	key    string // of the hostile tenant, with all scopes
-	other  string // of the bench's tenant, scope read
-	client *http.Client
+	run               *run
+	key               string // of the hostile tenant, with all scopes
+	other             string // of the bench's tenant, scope read
+	harmless, harmful *http.Client
+}
+
+// attackerDialer connects from a loopback address of its own: the gateway's limits
+// per client are then those of two clients.
+var attackerDialer = &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+
+func clientThrough(d *net.Dialer) *http.Client {
+	return &http.Client{Transport: &http.Transport{DialContext: d.DialContext, MaxIdleConnsPerHost: 512}}
 }
 
 // attack is one way to do harm by requests. arm creates the resources of the attack
@@ -66,7 +75,7 @@ func (r *run) underAttack(ctx context.Context, a attack) error {
 		return err
 	}
 	defer p.stop()
-	h := &hostile{publisher: p, run: r, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 512}}}
+	h := &hostile{publisher: p, run: r, harmless: clientThrough(&net.Dialer{}), harmful: clientThrough(attackerDialer)}
 	if err := h.prepare(ctx); err != nil {
 		return err
 	}

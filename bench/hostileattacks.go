@@ -10,7 +10,6 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
-	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -176,8 +175,7 @@ func (h *hostile) stallingSenders(ctx context.Context) (flooding, error) {
 	}
 	part := bytes.Repeat([]byte("a"), sent)
 	return flood(senders, func(ctx context.Context) {
-		var dialer net.Dialer
-		conn, err := dialer.DialContext(ctx, "tcp", h.to.address)
+		conn, err := attackerDialer.DialContext(ctx, "tcp", h.to.address)
 		if err != nil {
 			return
 		}

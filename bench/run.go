@@ -84,7 +84,7 @@ tenants:
       - slug: github
         provider: github
         secrets: ["` + secret + `"]
-        rate_limit: {requests_per_second: 1000000, requests_per_minute: 60000000, burst_size: 1000000}
+        ` + limitless + `
         routes:
           - name: pushes
             filter_event_types: [push]

@@ -2,9 +2,19 @@ package route
 
 import (
 	"encoding/json"
+	"time"
 
 	"github.com/eventhook/eventhook/internal/script"
 )
+
+// ScriptTime is the time limit of scripts in tests. Together with the limit of an
+// evaluation it is so long that results do not depend on the machine's speed.
+const ScriptTime = time.Second
+
+func init() {
+	processing, trying = script.NewPool(2, ScriptTime), newTrials(script.NewPool(1, ScriptTime))
+	mostEvalTime = time.Hour
+}
 
 // RunScriptsWith has scripts run by run. Call it before Run.
 func (p *Processor) RunScriptsWith(run func(program script.Program, input []byte) (json.RawMessage, error)) {

@@ -21,8 +21,8 @@ type runner func(program script.Program, input []byte) (json.RawMessage, error)
 // try out in one of its own, so that it delays no event. The processes belong
 // to this one, as its threads do; the first run starts them.
 var (
-	processing = script.NewPool(max(2, runtime.GOMAXPROCS(0)))
-	trying     = newTrials(script.NewPool(1))
+	processing = script.NewPool(max(2, runtime.GOMAXPROCS(0)), script.TimeLimit)
+	trying     = newTrials(script.NewPool(1, script.TimeLimit))
 )
 
 // runAccepted runs a program for an event that was accepted. Nobody takes that

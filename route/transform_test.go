@@ -111,15 +111,15 @@ func TestScriptsThatFailFailTheirActions(t *testing.T) {
 	}{
 		{"a transform that throws", transformed(js, "function transform(e) { throw new Error('no id') }"), "transform: line 1, column 40: Error: no id", false},
 		{"one that returns nothing", transformed(js, "function transform(e) {}"), "transform: transform returned nothing that is JSON, such as undefined", false},
-		{"one that does not end", transformed(js, "function transform(e) { for (;;); }"), "transform: it was stopped: it ran longer than 100ms", false},
+		{"one that does not end", transformed(js, "function transform(e) { for (;;); }"), "transform: it was stopped: it ran longer than 1s", false},
 		{"one that needs too much", transformed(js, "const transform = () => new ArrayBuffer(1e9)"), "transform: it was stopped: it used more than 32 MiB", false},
 		{"one that throws and is to be retried", retried(js, "function transform(e) { throw new Error('no id') }"), "transform: line 1, column 40: Error: no id", true},
-		{"one that does not end and is to be retried", retried(js, "function transform(e) { for (;;); }"), "transform: it was stopped: it ran longer than 100ms", true},
+		{"one that does not end and is to be retried", retried(js, "function transform(e) { for (;;); }"), "transform: it was stopped: it ran longer than 1s", true},
 		{"one that no longer compiles", transformed(js, "function transform(e"), "transform: line 1, column 21: SyntaxError", false},
 		{"one in another language", transformed(jp, "{id: "), "transform: line 1, column 6: SyntaxError: Incomplete expression", false},
 		{"one of no known kind", transformed("xslt", "x"), "transform", false},
 		{"JMESPath that does not fit", transformed(jp, "abs(@)"), "transform: invalid type for", false},
-		{"a filter that does not end", function("function filter() { for (;;); }"), "filter_function: it was stopped: it ran longer than 100ms", true},
+		{"a filter that does not end", function("function filter() { for (;;); }"), "filter_function: it was stopped: it ran longer than 1s", true},
 		{"a filter that needs too much", function("function filter() { return new ArrayBuffer(1e9) }"), "filter_function: it was stopped: it used more than 32 MiB", false},
 		{"a filter that is none", function("function filtre() {}"), "filter_function: it defines no function filter(event)", false},
 	} {

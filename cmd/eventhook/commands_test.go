@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -248,17 +249,30 @@ func TestSendSignsAsTheProviderDoes(t *testing.T) {
 	}
 }
 
+// Two sendings are two events, also at a source whose signed bytes count once; one
+// delivery id is the same event.
 func TestSendMakesANewDeliveryEachTime(t *testing.T) {
 	unconfigured(t)
-	s := newSink(t, http.StatusOK, "")
 	t.Setenv("EVENTHOOK_SECRET", testSecret)
-	for range 2 {
-		if got := runCommand("send", "github", "--url", s.URL); got.code != 0 {
-			t.Fatal(got)
+	for provider := range samples {
+		s := newSink(t, http.StatusOK, "")
+		for _, more := range [][]string{nil, nil, {"--id", "one"}, {"--id", "one"}} {
+			if got := runCommand(append([]string{"send", provider, "--url", s.URL}, more...)...); got.code != 0 {
+				t.Fatal(got)
+			}
 		}
-	}
-	if a, b := s.got[0].Header.Get("X-Github-Delivery"), s.got[1].Header.Get("X-Github-Delivery"); a == b || a == "" {
-		t.Errorf("deliveries %q and %q, want two", a, b)
+		if a, b := string(s.got[0].Body), string(s.got[1].Body); a == b || !json.Valid([]byte(a)) {
+			t.Errorf("%s: sent %s twice, want JSON that differs", provider, a)
+		}
+		if provider != "github" {
+			continue
+		}
+		if a, b := s.got[0].Header.Get("X-Github-Delivery"), s.got[1].Header.Get("X-Github-Delivery"); a == b || a == "" {
+			t.Errorf("deliveries %q and %q, want two", a, b)
+		}
+		if a, b := string(s.got[2].Body), string(s.got[3].Body); a != b {
+			t.Errorf("one delivery has the bodies %s and %s, want one body", a, b)
+		}
 	}
 }
 

@@ -37,7 +37,7 @@ var samples = map[string]struct {
 	body      func(s sample, now time.Time) []byte
 	sign      func(h http.Header, s sample, secret string, body []byte, now time.Time)
 }{
-	"github": {"push", func(sample, time.Time) []byte { return []byte(githubPush) }, signGitHub},
+	"github": {"push", githubBody, signGitHub},
 	"stripe": {"payment_intent.succeeded", stripeBody, signStripe},
 }
 
@@ -72,6 +72,14 @@ func signGitHub(h http.Header, s sample, secret string, body []byte, _ time.Time
 	h.Set("X-GitHub-Event", s.eventType)
 	h.Set("X-GitHub-Delivery", s.id)
 	h.Set("X-Hub-Signature-256", "sha256="+hexHMAC(secret, body))
+}
+
+// githubBody is a push of a commit that is derived from the delivery's id: the
+// bodies of two deliveries differ, as GitHub's do.
+func githubBody(s sample, _ time.Time) []byte {
+	const commitBytes = 20
+	commit := sha256.Sum256([]byte(s.id))
+	return fmt.Appendf(nil, githubPush, hex.EncodeToString(commit[:commitBytes]))
 }
 
 // signStripe signs as docs.stripe.com, "Verify webhook signatures manually", says.

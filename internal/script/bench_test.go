@@ -12,7 +12,7 @@ func BenchmarkRun(b *testing.B) {
 		"jmespath": {Kind: script.JMESPath, Source: "body.amount"},
 	} {
 		b.Run(name, func(b *testing.B) {
-			pool := script.NewPool(1)
+			pool := script.NewPool(1, script.TimeLimit)
 			b.Cleanup(pool.Close)
 			for b.Loop() {
 				if _, err := pool.Run(b.Context(), p, []byte(event)); err != nil {

@@ -33,9 +33,10 @@ type idleProcess struct {
 // idleLimit is how long a process is kept that nobody uses.
 const idleLimit = 3 * time.Minute
 
-// NewPool makes a pool. It starts nothing yet.
-func NewPool(processes int) *Pool {
-	return &Pool{places: make(chan struct{}, processes), limit: TimeLimit, after: func(d time.Duration, f func()) { time.AfterFunc(d, f) }}
+// NewPool makes a pool whose runs may each take as long as limit. It starts
+// nothing yet.
+func NewPool(processes int, limit time.Duration) *Pool {
+	return &Pool{places: make(chan struct{}, processes), limit: limit, after: func(d time.Duration, f func()) { time.AfterFunc(d, f) }}
 }
 
 // Run runs a program over an input, which is JSON. The error is an *Error, or

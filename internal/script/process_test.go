@@ -30,7 +30,7 @@ func (p *Pool) kept() []*process {
 // newPatientPool is a pool that stops nothing which ends.
 func newPatientPool(t *testing.T, processes int) *Pool {
 	t.Helper()
-	p := NewPool(processes)
+	p := NewPool(processes, TimeLimit)
 	p.limit = 20 * time.Second
 	t.Cleanup(p.Close)
 	return p
@@ -47,7 +47,7 @@ func (p *process) isEnded() bool {
 
 // What hangs must not go on behind our back.
 func TestAProcessThatHangsIsEnded(t *testing.T) {
-	pool := NewPool(1)
+	pool := NewPool(1, TimeLimit)
 	t.Cleanup(pool.Close)
 	if err := pool.Check(t.Context(), fine); err != nil {
 		t.Fatal(err)

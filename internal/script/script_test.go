@@ -20,7 +20,7 @@ const ample = 20 * time.Second
 
 func newPool(t *testing.T, processes int) *script.Pool {
 	t.Helper()
-	p := script.NewPool(processes)
+	p := script.NewPool(processes, script.TimeLimit)
 	t.Cleanup(p.Close)
 	return p
 }
