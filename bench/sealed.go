@@ -12,9 +12,9 @@ import (
 	"github.com/eventhook/eventhook/internal/seal"
 )
 
-// sealVerifiers gives sources the verifier of the bench's source. Sealed texts are
-// bound to their row, so a copy by SQL does not open.
-func (g *gateway) sealVerifiers(ctx context.Context, slugs []string) error {
+// sealVerifiers gives all sources of the bench's tenant the verifier of the bench's
+// source. Sealed texts are bound to their row, so a copy by SQL does not open.
+func (g *gateway) sealVerifiers(ctx context.Context) error {
 	kept, err := os.ReadFile(filepath.Join(g.dir, "encryption.key"))
 	if err != nil {
 		return err
@@ -24,7 +24,7 @@ func (g *gateway) sealVerifiers(ctx context.Context, slugs []string) error {
 		return err
 	}
 	rows, err := g.stats.conn.Query(ctx, `SELECT s.id, s.tenant_id, s.verifier FROM eventhook.source s
-		JOIN eventhook.tenant t ON t.id = s.tenant_id WHERE t.slug = $1 AND (s.slug = $2 OR s.slug = ANY($3)) ORDER BY s.slug <> $2`, benchTenant, benchSource, slugs)
+		JOIN eventhook.tenant t ON t.id = s.tenant_id WHERE t.slug = $1 ORDER BY s.slug <> $2`, benchTenant, benchSource)
 	if err != nil {
 		return err
 	}

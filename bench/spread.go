@@ -100,13 +100,10 @@ func (g *gateway) spreadOut(ctx context.Context) error {
 		return err
 	}
 	g.to.paths = nil
-	var slugs []string
 	for i := range spreadOver {
-		slug := filledSource(1 + i*(spreadSources/spreadOver))
-		slugs = append(slugs, slug)
-		g.to.paths = append(g.to.paths, ingest.Path(benchTenant, slug))
+		g.to.paths = append(g.to.paths, ingest.Path(benchTenant, filledSource(1+i*(spreadSources/spreadOver))))
 	}
-	if err := g.sealVerifiers(ctx, slugs); err != nil {
+	if err := g.sealVerifiers(ctx); err != nil {
 		return fmt.Errorf("seal the verifiers of the sources: %w", err)
 	}
 	return f.settle(ctx)
