@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -99,7 +100,8 @@ func (r *run) underAttack(ctx context.Context, a attack) error {
 	}
 	attacking, stop := context.WithCancel(ctx)
 	defer stop()
-	cpu := h.cpu()
+	const second = 1e6 // microseconds
+	cpu, databaseCPU, ownCPU := h.cpu(), h.databaseCPU(), readStat(os.Getpid()).cpu
 	var attackers sync.WaitGroup
 	attackers.Go(func() { harm(attacking) })
 	wait(ctx, hostileBefore)
@@ -109,8 +111,8 @@ func (r *run) underAttack(ctx context.Context, a attack) error {
 	if err != nil {
 		return err
 	}
-	r.print("  %-42s alone %s   beside it %s   gateway %.1f CPU s, at most %d MB\n", a.name, alone, beside,
-		(h.cpu()-cpu)/1e6, h.peakMemory()>>20)
+	r.print("  %-42s alone %s   beside it %s   gateway %.1f CPU s, PostgreSQL %.1f, attackers %.1f; at most %d MB\n", a.name, alone, beside,
+		(h.cpu()-cpu)/second, (h.databaseCPU()-databaseCPU)/second, (readStat(os.Getpid()).cpu-ownCPU)/second, h.peakMemory()>>20)
 	for i, x := range alone.all() {
 		bound := 2*x.p90 + hostileBound
 		got := beside.all()[i]

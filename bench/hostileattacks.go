@@ -77,9 +77,10 @@ func (h *hostile) routePatterns(ctx context.Context) (flooding, error) {
 		}
 	}
 	text := longText(mostSearched)
+	signature := signatureOf(text)
 	return flood(len(sources), func(ctx context.Context) {
 		for _, source := range sources {
-			_, _, _ = h.post(ctx, source, text, true)
+			_, _, _ = h.post(ctx, source, text, signature)
 		}
 		wait(ctx, 100*time.Millisecond)
 	}), nil
@@ -114,11 +115,12 @@ func (h *hostile) reservedPatterns(ctx context.Context) (flooding, error) {
 			}
 		}
 	}
-	text := longText(1 << 20)
+	text := longText(1<<20 - 16)
+	signature := signatureOf(text)
 	return flood(sources, func(ctx context.Context) {
 		for i := range sources {
-			_, _, _ = h.post(ctx, fmt.Sprint("reserved", i), []byte("{}"), false)
-			_, _, _ = h.post(ctx, fmt.Sprint("reserved", i), text[:len(text)-16], true)
+			_, _, _ = h.post(ctx, fmt.Sprint("reserved", i), []byte("{}"), unsigned)
+			_, _, _ = h.post(ctx, fmt.Sprint("reserved", i), text, signature)
 		}
 	}), nil
 }
@@ -139,12 +141,14 @@ func (h *hostile) expressions(ctx context.Context) (flooding, error) {
 	}
 	test := fmt.Appendf(nil, `{"headers":{},"body":%q}`, longText(1<<20))
 	large := []byte(`{"a":[` + strings.Repeat(`"x",`, 6<<20) + `"x"]}`)
+	long := longText(1000_000)
+	ofLong, ofLarge := signatureOf(long), signatureOf(large)
 	return flood(4, func(ctx context.Context) {
 		abandoned, stop := context.WithTimeout(ctx, 100*time.Millisecond)
 		_, _ = h.manage(abandoned, http.MethodPost, "/sources/cel/test", test)
 		stop()
-		_, _, _ = h.post(ctx, "cel", longText(1000_000), true)
-		_, _, _ = h.post(ctx, "cel", large, true)
+		_, _, _ = h.post(ctx, "cel", long, ofLong)
+		_, _, _ = h.post(ctx, "cel", large, ofLarge)
 	}), nil
 }
 
@@ -220,8 +224,8 @@ func (h *hostile) unsignedWork(ctx context.Context) (flooding, error) {
 	forged := strings.TrimSuffix(strings.Repeat(base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{1}, signature))+",", 4), ",")
 	many := []byte(`{"sig":"` + strings.Repeat("0", 64) + `"` + strings.Repeat(`,"b":1`, 170_000) + `}`)
 	return flood(8, func(ctx context.Context) {
-		_, _, _ = h.post(ctx, "keys", []byte(`{}`), false, "X-Signature", forged)
-		_, _, _ = h.post(ctx, "fields", many, false)
+		_, _, _ = h.post(ctx, "keys", []byte(`{}`), unsigned, "X-Signature", forged)
+		_, _, _ = h.post(ctx, "fields", many, unsigned)
 	}), nil
 }
 
@@ -255,7 +259,7 @@ func (h *hostile) certificateURLs(ctx context.Context) (flooding, error) {
 	return flood(16, func(ctx context.Context) {
 		_, _, _ = h.post(ctx, "sns", fmt.Appendf(nil, `{"Type":"Notification","MessageId":"1","TopicArn":"arn:aws:sns:us-west-2:123456789012:topic","Message":"m",
 "Timestamp":%q,"SignatureVersion":"1","Signature":"AAAA","SigningCertURL":"https://sns.us-west-2.amazonaws.com/SimpleNotificationService-%032x.pem"}`,
-			time.Now().UTC().Format("2006-01-02T15:04:05.000Z"), serial.Add(1)), false)
+			time.Now().UTC().Format("2006-01-02T15:04:05.000Z"), serial.Add(1)), unsigned)
 	}), nil
 }
 
@@ -279,6 +283,6 @@ func (h *hostile) largeBodies(ctx context.Context) (flooding, error) {
 	}
 	large := []byte(`{"a":[` + strings.Repeat(`1,`, 15<<20) + `1]}`)
 	return flood(callers, func(ctx context.Context) {
-		_, _, _ = h.post(ctx, fmt.Sprint("large", serial.Add(1)%callers), large, false)
+		_, _, _ = h.post(ctx, fmt.Sprint("large", serial.Add(1)%callers), large, unsigned)
 	}), nil
 }

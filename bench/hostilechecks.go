@@ -70,12 +70,13 @@ func (h *hostile) sentAgain(ctx context.Context) error {
 	if err := h.create(ctx, h.key, own("/sources"), source, nil); err != nil {
 		return err
 	}
+	body := []byte(`{"id":"1"}`)
 	for i, contentType := range []string{"application/json", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/xml"} {
 		want := `"status":"duplicate"`
 		if i == 0 {
 			want = `"status":"accepted"`
 		}
-		status, answer, err := h.post(ctx, "again", []byte(`{"id":"1"}`), true, "Content-Type", contentType)
+		status, answer, err := h.post(ctx, "again", body, signatureOf(body), "Content-Type", contentType)
 		if err != nil {
 			return err
 		}
@@ -97,7 +98,7 @@ func (h *hostile) copiedSecret(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	status, answer, err := h.post(ctx, "copied", []byte(`{}`), true, "X-Hub-Signature-256", "sha256="+fmt.Sprintf("%x", sign([]byte(`{}`))))
+	status, answer, err := h.post(ctx, "copied", []byte(`{}`), signatureOf([]byte(`{}`)), "X-Hub-Signature-256", "sha256="+fmt.Sprintf("%x", sign([]byte(`{}`))))
 	if err == nil && status == http.StatusOK {
 		err = fmt.Errorf("the copied secret opened: %s", answer)
 	}

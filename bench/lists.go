@@ -100,6 +100,9 @@ func (r *run) catalog(ctx context.Context, name string, events, sources int) (c 
 	if err = f.all(ctx); err != nil {
 		return nil, nil, err
 	}
+	if err = g.sealVerifiers(ctx); err != nil {
+		return nil, nil, err
+	}
 	if err = f.settle(ctx); err != nil {
 		return nil, nil, err
 	}

@@ -103,5 +103,8 @@ func (g *gateway) spreadOut(ctx context.Context) error {
 	for i := range spreadOver {
 		g.to.paths = append(g.to.paths, ingest.Path(benchTenant, filledSource(1+i*(spreadSources/spreadOver))))
 	}
+	if err := g.sealVerifiers(ctx); err != nil {
+		return fmt.Errorf("seal the verifiers of the sources: %w", err)
+	}
 	return f.settle(ctx)
 }
