@@ -29,7 +29,7 @@ var borders = map[string][]string{
 	root:                 nil,
 	"cmd/eventhook":      {everything},
 	"bench":              {everything}, // measures it all, ships with nothing
-	"ingest":             {root, "internal/chunks", "internal/meter", "verify", "internal/batch", "internal/payload", "internal/snapshot", "internal/usage", "internal/clients"},
+	"ingest":             {root, "internal/chunks", "internal/meter", "internal/turns", "verify", "internal/batch", "internal/payload", "internal/snapshot", "internal/usage", "internal/clients"},
 	"verify":             {root, "internal/meter", "internal/pattern", "internal/payload"},
 	"route":              {root, "internal/shares", "internal/meter", "internal/pattern", "internal/filter", "internal/payload", "internal/script", "internal/snapshot", "internal/turns"},
 	"targets":            {root, "internal/payload"},

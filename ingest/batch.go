@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/eventhook/eventhook"
@@ -34,6 +35,11 @@ type BatchObserver interface {
 	Committed(events int, took time.Duration, err error)
 }
 
+// largeEvent is the size in bytes from which events are committed apart, by a
+// writer of their own: a body of megabytes takes PostgreSQL a part of a second, for
+// which small events must not wait.
+const largeEvent = 256 << 10
+
 // Errors of Batcher.Accept.
 var (
 	errShed       = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "too many webhooks are waiting to be stored; send it again later", RetryAfter: time.Second}
@@ -47,6 +53,7 @@ var (
 // may, whatever its size.
 type Batcher struct {
 	commits  *batch.Committer[*eventhook.Event]
+	large    *batch.Committer[*eventhook.Event] // of events over largeEvent
 	timeout  time.Duration
 	lease    time.Duration
 	store    Store
@@ -63,6 +70,10 @@ func NewBatcher(config Config, lease time.Duration, store Store, handoff Handoff
 		Writers: config.Writers, BatchRows: config.BatchEvents, BatchBytes: config.BatchBytes, OverlapRows: config.OverlapEvents,
 		QueueRows: config.QueueEvents, QueueBytes: config.QueueBytes,
 	}, b.commit)
+	b.large = batch.New(batch.Bounds{
+		Writers: 1, BatchRows: config.BatchEvents, BatchBytes: config.BatchBytes, OverlapRows: 1,
+		QueueRows: config.QueueEvents, QueueBytes: config.QueueBytes,
+	}, b.commit)
 	return b
 }
 
@@ -70,7 +81,11 @@ func NewBatcher(config Config, lease time.Duration, store Store, handoff Handoff
 // is stored or marked as a duplicate, a KindUnavailable error when it was not
 // even tried, and any other error when storing failed.
 func (b *Batcher) Accept(e *eventhook.Event) error {
-	switch err := b.commits.Do(e, 1, len(e.Body)+len(e.Headers)); {
+	commits, size := b.commits, len(e.Body)+len(e.Headers)
+	if size > largeEvent {
+		commits = b.large
+	}
+	switch err := commits.Do(e, 1, size); {
 	case err == batch.ErrFull: //nolint:errorlint // as it is
 		return errShed
 	case err == batch.ErrStopping: //nolint:errorlint // as it is
@@ -83,11 +98,16 @@ func (b *Batcher) Accept(e *eventhook.Event) error {
 }
 
 // Waiting is how many events wait for a commit or are being committed.
-func (b *Batcher) Waiting() int { return b.commits.Waiting() }
+func (b *Batcher) Waiting() int { return b.commits.Waiting() + b.large.Waiting() }
 
 // Run commits batches until ctx ends, then what still waits, and refuses
 // what comes after. Stop the HTTP server first: nobody is left waiting.
-func (b *Batcher) Run(ctx context.Context) error { return b.commits.Run(ctx) }
+func (b *Batcher) Run(ctx context.Context) error {
+	var large sync.WaitGroup
+	large.Go(func() { _ = b.large.Run(ctx) }) // its error is always nil
+	defer large.Wait()
+	return b.commits.Run(ctx)
+}
 
 // commit stores a batch whatever becomes of the requests that wait for it.
 func (b *Batcher) commit(events []*eventhook.Event) error {

@@ -122,6 +122,23 @@ func TestEventsThatComeDuringACommitShareTheNext(t *testing.T) {
 	})
 }
 
+func TestSmallEventsDoNotWaitForLargeOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newBatches(t)
+		large := f.accept(several(2, strings.Repeat("x", 300<<10))...)
+		small := f.accept(event("a"))
+		// The gate serves commits in the order in which they began: the first large
+		// event, and beside it the small one.
+		f.commit()
+		f.commit()
+		wantErrors(t, "the first large event", large[:1], nil)
+		wantErrors(t, "the small event", small, nil)
+		wantErrors(t, "the second large event", large[1:], errNoAnswer)
+		f.end()
+		wantErrors(t, "the second large event after the stop", large[1:], nil)
+	})
+}
+
 func TestBatchesAreBounded(t *testing.T) {
 	for _, c := range []struct {
 		claim  string

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"runtime"
 	"slices"
 	"time"
 
@@ -45,6 +46,7 @@ type Handler struct {
 
 	confirming chan struct{} // holds one for each confirmation under way
 	memory     *memory       // that requests hold
+	large      largeGate
 	refusals   *rate.Limiter // of log lines about requests
 	faults     *rate.Limiter // and about what we failed at
 }
@@ -68,7 +70,7 @@ func NewHandler(config Config, deps Deps) *Handler {
 	const linesPerSecond, burst = 5, 20
 	h := &Handler{config: config, sources: newSnapshot(config, deps), fastly: newFastlyCache(deps), batcher: deps.Batcher,
 		observer: deps.Observer, learner: deps.Learner, confirm: deps.Confirm, log: deps.Log, now: deps.Now,
-		confirming: make(chan struct{}, confirmsAtOnce), memory: newMemory(config, deps.Now),
+		confirming: make(chan struct{}, confirmsAtOnce), memory: newMemory(config, deps.Now), large: newLargeGate(runtime.GOMAXPROCS(0)),
 		forgeries: clients.NewBudget(config.ForgeriesPerSec, config.ForgeriesBurst), refusals: rate.NewLimiter(linesPerSecond, burst), faults: rate.NewLimiter(linesPerSecond, burst)}
 	var err error
 	if h.trusted, err = clients.ParseRanges(config.TrustedProxies); err != nil {
@@ -176,12 +178,29 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request, at address) (a
 	if hold.Take(cost) != nil {
 		return a, end, shed()
 	}
-	if a.reply, no = h.judge(r.Context(), c); a.reply != nil || no != nil {
+	e, reply, no := h.examine(r, raw, c, hold, cost)
+	if e == nil {
+		a.reply = reply
 		return a, end, no
 	}
-	hold.Give(cost)
-	a.event, no = h.accept(r, raw, c, hold)
+	a.event, no = h.store(e, c)
 	return a, end, no
+}
+
+// examine verifies a request and makes its event, unless it is a handshake or is
+// refused. cost is the memory that hold counts for the verifier.
+func (h *Handler) examine(r *http.Request, raw eventhook.Payload, c challenge, hold *holding, cost int) (*eventhook.Event, *reply, *refused) {
+	leave, no := h.large.enter(r.Context(), c.end, raw.Body)
+	if no != nil {
+		return nil, nil, no
+	}
+	defer leave()
+	if reply, no := h.judge(r.Context(), c); reply != nil || no != nil {
+		return nil, reply, no
+	}
+	hold.Give(cost)
+	e, no := h.accept(r, raw, c, hold)
+	return e, nil, no
 }
 
 // admits is nil for a request that may be read. A handshake without a body has
@@ -217,8 +236,7 @@ func (h *Handler) judge(ctx context.Context, c challenge) (*reply, *refused) {
 	return h.shake(ctx, end.handshake.signed[c.Method], c, end.limits.pace)
 }
 
-// accept stores the event of a verified request, if its tenant's quota has room
-// for it.
+// accept makes the event of a verified request, within the limits of its source.
 func (h *Handler) accept(r *http.Request, raw eventhook.Payload, c challenge, hold *holding) (*eventhook.Event, *refused) {
 	switch {
 	case !slices.Contains(c.end.methods, r.Method):
@@ -226,8 +244,7 @@ func (h *Handler) accept(r *http.Request, raw eventhook.Payload, c challenge, ho
 	case !c.end.accepts(r.Header.Get("Content-Type")):
 		return nil, &refused{outcome: OutcomeContentType}
 	}
-	now := h.now()
-	if wait := c.end.limits.take(now); wait > 0 {
+	if wait := c.end.limits.take(h.now()); wait > 0 {
 		return nil, &refused{outcome: OutcomeRateLimited, retryAfter: wait}
 	}
 	e, no := h.event(r, raw, c, hold)
@@ -235,6 +252,12 @@ func (h *Handler) accept(r *http.Request, raw eventhook.Payload, c challenge, ho
 		return nil, no.having(raw.Body)
 	}
 	e.SignedHash = c.end.signedHash(c.Request)
+	return e, nil
+}
+
+// store stores an event if its tenant's quota has room for it.
+func (h *Handler) store(e *eventhook.Event, c challenge) (*eventhook.Event, *refused) {
+	now := h.now()
 	size := len(e.Headers) + len(e.Body)
 	if over := c.end.account.Take(size, now); over != nil {
 		return nil, &refused{outcome: OutcomeQuotaExceeded, retryAfter: over.ResetsAt.Sub(now), over: over}

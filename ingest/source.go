@@ -73,6 +73,7 @@ type endpoint struct {
 	bodyLimit    int
 	methods      []string // of events
 	verifyCost   func(contentType string, body []byte) int
+	hasReserved  bool // its verifier has a reserved expression of its own
 	hashesSigned bool // what a request has signed counts once
 	shaker
 }
@@ -137,6 +138,7 @@ func newEndpoint(s eventhook.Source, publicURL string, keys verify.Keys) (*endpo
 	}
 	e.verifyCost = resolved.Config.Cost
 	preset := resolved.Preset
+	e.hasReserved = resolved.Config.Reserved != preset.Verifier.Reserved
 	e.hashesSigned = cmp.Or(s.ReplayProtection, resolved.ReplayProtection) == eventhook.ReplayBody
 	e.shaker, e.methods = newShaker(s, resolved), postOnly
 	if !e.handshake.exists() {
