@@ -26,6 +26,7 @@ type Program struct {
 	types       filter.Types
 	fields      filter.Fields
 	runsScripts bool
+	memory      int          // about how many bytes the conditions hold
 	slowUntil   atomic.Int64 // in Unix nanoseconds: an event needed the slow path lately
 	run         runner
 	panicked    func(e *eventhook.Event, at string, reason any, stack []byte) // may be nil
@@ -49,6 +50,7 @@ func Compile(retry eventhook.RetryPolicy, routes []eventhook.Route, target func(
 	var types [][]string
 	for _, r := range routes {
 		c := compiled{route: r, conditions: compileConditions(&r, &p.fields)}
+		p.hold(&c.conditions)
 		for i, t := range r.Targets {
 			t.RouteID, t.Index = r.ID, i
 			effector, err := compileTarget(t, target)
@@ -61,6 +63,27 @@ func Compile(retry eventhook.RetryPolicy, routes []eventhook.Route, target func(
 	p.types = filter.NewTypes(types)
 	return p
 }
+
+// Bounds of compiled routes.
+const (
+	mostMemory  = 64 << 20 // bytes that the conditions of one source's routes hold
+	usualMemory = 16 << 10 // for which a source weighs 1 in the cache
+)
+
+// hold counts what conditions hold. Those for which there is no room are dropped,
+// and fail the actions of their route.
+func (p *Program) hold(c *conditions) {
+	memory := c.memory()
+	if p.memory+memory <= mostMemory {
+		p.memory += memory
+		return
+	}
+	c.pattern, c.expression = nil, nil
+	c.broken = &problem{text: fmt.Sprintf("the filters of the source's routes take more than %d bytes when compiled", mostMemory)}
+}
+
+// weight is what the program weighs in the cache.
+func (p *Program) weight() int { return 1 + p.memory/usualMemory }
 
 var errPanicked = errors.New("failed unexpectedly; the gateway's log has the reason")
 

@@ -46,6 +46,10 @@ func (p *Processor) plan(ctx context.Context, batch []*eventhook.Event, l lane) 
 		most = slowTime
 	}
 	now := p.Now()
+	loading := quickLoading
+	if l == slowly {
+		loading = slowLoading
+	}
 	var m meter.Meter
 	made := plan{settlements: make([]*eventhook.Settlement, 0, len(batch))}
 	failed := map[eventhook.SourceID]bool{}
@@ -58,7 +62,15 @@ func (p *Processor) plan(ctx context.Context, batch []*eventhook.Event, l lane) 
 			made.unread = append(made.unread, e)
 			continue
 		}
-		program, err := p.programs.Get(ctx, e.SourceID)
+		program, err := p.programOf(ctx, e.SourceID, &loading)
+		switch {
+		case errors.Is(err, errLoading) && l == quickly:
+			made.slow = append(made.slow, e)
+			continue
+		case errors.Is(err, errLoading), errors.Is(err, shares.ErrBusy):
+			p.wait(&made, e, p.Shares.Of(e.TenantID))
+			continue
+		}
 		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 			return plan{unread: batch, err: fmt.Errorf("plan: %w", err)}
 		}
@@ -74,6 +86,29 @@ func (p *Processor) plan(ctx context.Context, batch []*eventhook.Event, l lane) 
 		p.planEvent(ctx, &m, &made, eventPlan{program, e, done[e.ID], now, l})
 	}
 	return made
+}
+
+// How long a batch waits in all for routes to be read and compiled, while the
+// events of others wait for the batch.
+const (
+	quickLoading = 50 * time.Millisecond
+	slowLoading  = 500 * time.Millisecond
+)
+
+var errLoading = errors.New("the routes of the source are still being read and compiled")
+
+// programOf returns a source's compiled routes, and takes the time that it waits
+// for them from left. The error is errLoading when that is used up.
+func (p *Processor) programOf(ctx context.Context, id eventhook.SourceID, left *time.Duration) (*Program, error) {
+	began := p.Now()
+	waiting, cancel := context.WithTimeoutCause(ctx, *left, errLoading)
+	defer cancel()
+	program, err := p.programs.Get(waiting, id)
+	*left = max(*left-p.Now().Sub(began), 0)
+	if err != nil && errors.Is(context.Cause(waiting), errLoading) {
+		return nil, errLoading
+	}
+	return program, err
 }
 
 // eventPlan is what planEvent works with.
