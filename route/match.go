@@ -49,8 +49,7 @@ func Compile(retry eventhook.RetryPolicy, routes []eventhook.Route, target func(
 	p := &Program{retry: retry.Or(eventhook.EventRetry), run: runAccepted}
 	var types [][]string
 	for _, r := range routes {
-		c := compiled{route: r, conditions: compileConditions(&r, &p.fields)}
-		p.hold(&c.conditions)
+		c := compiled{route: r, conditions: p.conditionsOf(&r)}
 		for i, t := range r.Targets {
 			t.RouteID, t.Index = r.ID, i
 			effector, err := compileTarget(t, target)
@@ -70,16 +69,17 @@ const (
 	usualMemory = 16 << 10 // for which a source weighs 1 in the cache
 )
 
-// hold counts what conditions hold. Those for which there is no room are dropped,
-// and fail the actions of their route.
-func (p *Program) hold(c *conditions) {
-	memory := c.memory()
-	if p.memory+memory <= mostMemory {
-		p.memory += memory
-		return
+// conditionsOf compiles a route's filters and counts what they hold. Beyond the
+// bound nothing more is compiled: such routes fail their actions.
+func (p *Program) conditionsOf(r *eventhook.Route) conditions {
+	hasFilters := filter.IsGiven(r.Filter) || r.FilterExpression != ""
+	if hasFilters && p.memory > mostMemory {
+		return conditions{route: r.Name, transform: r.Transform,
+			broken: &problem{text: fmt.Sprintf("the filters of the source's routes take more than %d bytes when compiled", mostMemory)}}
 	}
-	c.pattern, c.expression = nil, nil
-	c.broken = &problem{text: fmt.Sprintf("the filters of the source's routes take more than %d bytes when compiled", mostMemory)}
+	c := compileConditions(r, &p.fields)
+	p.memory += c.memory()
+	return c
 }
 
 // weight is what the program weighs in the cache.

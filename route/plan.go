@@ -46,10 +46,7 @@ func (p *Processor) plan(ctx context.Context, batch []*eventhook.Event, l lane) 
 		most = slowTime
 	}
 	now := p.Now()
-	loading := quickLoading
-	if l == slowly {
-		loading = slowLoading
-	}
+	loading := newLoading(l)
 	var m meter.Meter
 	made := plan{settlements: make([]*eventhook.Settlement, 0, len(batch))}
 	failed := map[eventhook.SourceID]bool{}
@@ -62,7 +59,7 @@ func (p *Processor) plan(ctx context.Context, batch []*eventhook.Event, l lane) 
 			made.unread = append(made.unread, e)
 			continue
 		}
-		program, err := p.programOf(ctx, e.SourceID, &loading)
+		program, err := p.programOf(ctx, e, loading)
 		switch {
 		case errors.Is(err, errLoading) && l == quickly:
 			made.slow = append(made.slow, e)
@@ -88,7 +85,7 @@ func (p *Processor) plan(ctx context.Context, batch []*eventhook.Event, l lane) 
 	return made
 }
 
-// How long a batch waits in all for routes to be read and compiled, while the
+// How long a batch waits for a tenant's routes to be read and compiled, while the
 // events of others wait for the batch.
 const (
 	quickLoading = 50 * time.Millisecond
@@ -97,14 +94,30 @@ const (
 
 var errLoading = errors.New("the routes of the source are still being read and compiled")
 
-// programOf returns a source's compiled routes, and takes the time that it waits
-// for them from left. The error is errLoading when that is used up.
-func (p *Processor) programOf(ctx context.Context, id eventhook.SourceID, left *time.Duration) (*Program, error) {
+// loading is how long one batch has waited.
+type loading struct {
+	most   time.Duration
+	waited map[eventhook.TenantID]time.Duration
+}
+
+func newLoading(l lane) loading {
+	most := quickLoading
+	if l == slowly {
+		most = slowLoading
+	}
+	return loading{most, map[eventhook.TenantID]time.Duration{}}
+}
+
+// programOf returns the compiled routes of an event's source. The error is
+// errLoading when the batch has waited long enough for the tenant's routes.
+func (p *Processor) programOf(ctx context.Context, e *eventhook.Event, l loading) (*Program, error) {
 	began := p.Now()
-	waiting, cancel := context.WithTimeoutCause(ctx, *left, errLoading)
+	waiting, cancel := context.WithTimeoutCause(ctx, l.most-l.waited[e.TenantID], errLoading)
 	defer cancel()
-	program, err := p.programs.Get(waiting, id)
-	*left = max(*left-p.Now().Sub(began), 0)
+	program, err := p.programs.Get(waiting, e.SourceID)
+	if took := p.Now().Sub(began); took > 0 {
+		l.waited[e.TenantID] += took
+	}
 	if err != nil && errors.Is(context.Cause(waiting), errLoading) {
 		return nil, errLoading
 	}
