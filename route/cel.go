@@ -17,6 +17,7 @@ import (
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/filter"
 	"github.com/eventhook/eventhook/internal/meter"
+	"github.com/eventhook/eventhook/internal/pattern"
 )
 
 // Bounds of expressions.
@@ -49,6 +50,7 @@ type expression struct {
 	program  cel.Program
 	ast      *cel.Ast
 	hasLoops bool
+	memory   int // about how many bytes it holds
 }
 
 // compileExpression compiles CEL. Whatever is wrong with it is told at once,
@@ -75,7 +77,7 @@ func compileExpression(text string) (*expression, eventhook.Faults) {
 		faults.Add("", "line 1, column 1: is of type %s, and must be bool", t)
 		return nil, faults
 	}
-	program, err := program(ast, cel.OptOptimize)
+	program, patterns, err := program(ast, cel.OptOptimize)
 	if wrong, ok := errors.AsType[*patternError](err); ok {
 		place := ast.NativeRep().SourceInfo().GetStartLocation(wrong.at)
 		faults.Add("", "line %d, column %d: %s", place.Line(), place.Column()+1, wrong)
@@ -86,17 +88,30 @@ func compileExpression(text string) (*expression, eventhook.Faults) {
 		return nil, faults
 	}
 	loops := celast.MatchDescendants(celast.NavigateAST(ast.NativeRep()), celast.KindMatcher(celast.ComprehensionKind))
-	return &expression{program: program, ast: ast, hasLoops: len(loops) > 0}, nil
+	memory := expressionMemory + nodes(ast)*nodeMemory + patterns.memory
+	return &expression{program: program, ast: ast, hasLoops: len(loops) > 0, memory: memory}, nil
+}
+
+// About how many bytes a compiled expression holds: any, and for each of its nodes.
+const (
+	expressionMemory = 30 << 10
+	nodeMemory       = 400
+)
+
+func nodes(ast *cel.Ast) int {
+	return len(celast.MatchDescendants(celast.NavigateAST(ast.NativeRep()), celast.AllMatcher()))
 }
 
 // program plans the evaluation of what was compiled, within its bounds.
-func program(ast *cel.Ast, how cel.EvalOption) (cel.Program, error) {
+func program(ast *cel.Ast, how cel.EvalOption) (cel.Program, *constants, error) {
 	env, err := environment()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return env.Program(ast, cel.EvalOptions(how), cel.CostLimit(mostExpressionCost), cel.MemoryLimit(mostExpressionSize),
-		cel.CostTracking(costs{}), cel.InterruptCheckFrequency(loopsAtOnce), cel.CustomDecoratorV2(decorateMatches))
+	patterns := &constants{byText: map[string]*pattern.Pattern{}}
+	planned, err := env.Program(ast, cel.EvalOptions(how), cel.CostLimit(mostExpressionCost), cel.MemoryLimit(mostExpressionSize),
+		cel.CostTracking(costs{}), cel.InterruptCheckFrequency(loopsAtOnce), cel.CustomDecoratorV2(patterns.decorateMatches))
+	return planned, patterns, err
 }
 
 // complaint is what the compiler finds fault with, for people, and where, if it

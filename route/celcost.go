@@ -112,8 +112,32 @@ type matchCall struct {
 	pattern *pattern.Pattern // nil: it is not constant
 }
 
+// mostPatternMemory is how many bytes the constant regular expressions of one expression may hold together.
+const mostPatternMemory = 1 << 20
+
+// constants are the constant regular expressions of one expression, each compiled once.
+type constants struct {
+	byText map[string]*pattern.Pattern
+	memory int
+}
+
+func (c *constants) compile(text string) (*pattern.Pattern, error) {
+	if p, ok := c.byText[text]; ok {
+		return p, nil
+	}
+	p, err := pattern.Compile(text, pattern.Usual)
+	if err != nil {
+		return nil, err
+	}
+	if c.memory += p.Memory(); c.memory > mostPatternMemory {
+		return nil, fmt.Errorf("makes those of the expression too large: compiled, at most %d bytes are allowed", mostPatternMemory)
+	}
+	c.byText[text] = p
+	return p, nil
+}
+
 // decorateMatches replaces the calls of matches in an expression.
-func decorateMatches(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+func (c *constants) decorateMatches(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 	call, ok := i.(interpreter.InterpretableCall)
 	if !ok || call.Function() != overloads.Matches || len(call.Args()) != 2 {
 		return i, nil
@@ -125,7 +149,7 @@ func decorateMatches(i interpreter.InterpretableV2) (interpreter.InterpretableV2
 			return i, nil
 		}
 		var err error
-		if m.pattern, err = pattern.Compile(string(text), pattern.Usual); err != nil {
+		if m.pattern, err = c.compile(string(text)); err != nil {
 			return nil, &patternError{call.Args()[1].ID(), err}
 		}
 	}

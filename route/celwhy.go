@@ -33,7 +33,7 @@ func (x *expression) why(s *subject, err error) string {
 		return whyStopped(interpreter.EvalCancelledError{Cause: interpreter.ContextCancelled})
 	}
 	message := eventhook.Cut(err.Error(), 500)
-	program, failed := program(x.ast, cel.OptTrackState)
+	program, _, failed := program(x.ast, cel.OptTrackState)
 	if failed != nil {
 		return message
 	}

@@ -89,7 +89,8 @@ func TestCheckOfFilters(t *testing.T) {
 		{"too deep", deep, "filter." + strings.TrimSuffix(strings.Repeat("$and[0].", 20), ".") + ": nests deeper than 20"},
 		{"too many conditions", "{" + strings.Join(many, ",") + "}", "filter: has more than 500 conditions"},
 		{"too long", `{"body.a":"` + strings.Repeat("x", 65_536) + `"}`, "filter: is 65549 bytes long"},
-		{"too deep a value", `{"body.a":{"$eq":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}}`, "filter: is not JSON"},
+		{"too deep a value", `{"body.a":{"$eq":` + strings.Repeat("[", 99) + strings.Repeat("]", 99) + `}}`, "filter: holds lists or objects that nest deeper than 100"},
+		{"a value with brackets in a text", `{"body.a":{"$eq":"` + strings.Repeat(`\"[`, 200) + `"},"body.a":1}`, "filter.body.a: is given twice"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			got := told(check(t, eventhook.Route{Filter: []byte(c.filter)}))
@@ -116,6 +117,8 @@ func TestCheckOfTheRest(t *testing.T) {
 		{"an expression of unknown functions", eventhook.Route{FilterExpression: "body.a.fetch()"}, []string{"filter_expression: line 1, column 13: undeclared reference to 'fetch'"}},
 		{"types that do not fit", eventhook.Route{FilterExpression: "headers == 1"}, []string{"filter_expression: line 1, column 9: found no matching overload"}},
 		{"a regular expression that grows", eventhook.Route{FilterExpression: "body.a.matches('(abcdefghij){500}')"}, []string{"filter_expression: line 1, column "}},
+		{"many regular expressions", eventhook.Route{FilterExpression: manyPatterns(40)}, []string{"filter_expression: line 1, column "}},
+		{"the same regular expression often", eventhook.Route{FilterExpression: strings.TrimSuffix(strings.Repeat(`body.t.matches('\\pL{0,470}') || `, 40), " || ")}, nil},
 		{"an expression that is too long", eventhook.Route{FilterExpression: long}, []string{"filter_expression: is 65537 bytes long"}},
 		{"a function that is too long", eventhook.Route{FilterFunction: long}, []string{"filter_function: is 65537 bytes long"}},
 		{"a function that is none", eventhook.Route{FilterFunction: "1"}, []string{"filter_function: it defines no function filter(event)"}},

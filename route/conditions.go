@@ -44,6 +44,17 @@ func compileConditions(r *eventhook.Route, fields *filter.Fields) (c conditions)
 	return c
 }
 
+// memory is about how many bytes the compiled filters hold.
+func (c *conditions) memory() (bytes int) {
+	if c.pattern != nil {
+		bytes += c.pattern.Memory()
+	}
+	if c.expression != nil {
+		bytes += c.expression.memory
+	}
+	return bytes
+}
+
 // readBody reports whether the filters read the body of an event with a
 // content type. A CloudEvent may be in it.
 func (c *conditions) readBody(contentType string) bool {

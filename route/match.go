@@ -26,6 +26,7 @@ type Program struct {
 	types       filter.Types
 	fields      filter.Fields
 	runsScripts bool
+	memory      int          // about how many bytes the conditions hold
 	slowUntil   atomic.Int64 // in Unix nanoseconds: an event needed the slow path lately
 	run         runner
 	panicked    func(e *eventhook.Event, at string, reason any, stack []byte) // may be nil
@@ -48,7 +49,7 @@ func Compile(retry eventhook.RetryPolicy, routes []eventhook.Route, target func(
 	p := &Program{retry: retry.Or(eventhook.EventRetry), run: runAccepted}
 	var types [][]string
 	for _, r := range routes {
-		c := compiled{route: r, conditions: compileConditions(&r, &p.fields)}
+		c := compiled{route: r, conditions: p.conditionsOf(&r)}
 		for i, t := range r.Targets {
 			t.RouteID, t.Index = r.ID, i
 			effector, err := compileTarget(t, target)
@@ -61,6 +62,28 @@ func Compile(retry eventhook.RetryPolicy, routes []eventhook.Route, target func(
 	p.types = filter.NewTypes(types)
 	return p
 }
+
+// Bounds of compiled routes.
+const (
+	mostMemory  = 64 << 20 // bytes that the conditions of one source's routes hold
+	usualMemory = 16 << 10 // for which a source weighs 1 in the cache
+)
+
+// conditionsOf compiles a route's filters and counts what they hold. Beyond the
+// bound nothing more is compiled: such routes fail their actions.
+func (p *Program) conditionsOf(r *eventhook.Route) conditions {
+	hasFilters := filter.IsGiven(r.Filter) || r.FilterExpression != ""
+	if hasFilters && p.memory > mostMemory {
+		return conditions{route: r.Name, transform: r.Transform,
+			broken: &problem{text: fmt.Sprintf("the filters of the source's routes take more than %d bytes when compiled", mostMemory)}}
+	}
+	c := compileConditions(r, &p.fields)
+	p.memory += c.memory()
+	return c
+}
+
+// weight is what the program weighs in the cache.
+func (p *Program) weight() int { return 1 + p.memory/usualMemory }
 
 var errPanicked = errors.New("failed unexpectedly; the gateway's log has the reason")
 

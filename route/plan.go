@@ -46,6 +46,7 @@ func (p *Processor) plan(ctx context.Context, batch []*eventhook.Event, l lane) 
 		most = slowTime
 	}
 	now := p.Now()
+	loading := newLoading(l)
 	var m meter.Meter
 	made := plan{settlements: make([]*eventhook.Settlement, 0, len(batch))}
 	failed := map[eventhook.SourceID]bool{}
@@ -58,7 +59,15 @@ func (p *Processor) plan(ctx context.Context, batch []*eventhook.Event, l lane) 
 			made.unread = append(made.unread, e)
 			continue
 		}
-		program, err := p.programs.Get(ctx, e.SourceID)
+		program, err := p.programOf(ctx, e, loading)
+		switch {
+		case errors.Is(err, errLoading) && l == quickly:
+			made.slow = append(made.slow, e)
+			continue
+		case errors.Is(err, errLoading), errors.Is(err, shares.ErrBusy):
+			p.wait(&made, e, p.Shares.Of(e.TenantID))
+			continue
+		}
 		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 			return plan{unread: batch, err: fmt.Errorf("plan: %w", err)}
 		}
@@ -74,6 +83,45 @@ func (p *Processor) plan(ctx context.Context, batch []*eventhook.Event, l lane) 
 		p.planEvent(ctx, &m, &made, eventPlan{program, e, done[e.ID], now, l})
 	}
 	return made
+}
+
+// How long a batch waits for a tenant's routes to be read and compiled, while the
+// events of others wait for the batch.
+const (
+	quickLoading = 50 * time.Millisecond
+	slowLoading  = 500 * time.Millisecond
+)
+
+var errLoading = errors.New("the routes of the source are still being read and compiled")
+
+// loading is how long one batch has waited.
+type loading struct {
+	most   time.Duration
+	waited map[eventhook.TenantID]time.Duration
+}
+
+func newLoading(l lane) loading {
+	most := quickLoading
+	if l == slowly {
+		most = slowLoading
+	}
+	return loading{most, map[eventhook.TenantID]time.Duration{}}
+}
+
+// programOf returns the compiled routes of an event's source. The error is
+// errLoading when the batch has waited long enough for the tenant's routes.
+func (p *Processor) programOf(ctx context.Context, e *eventhook.Event, l loading) (*Program, error) {
+	began := p.Now()
+	waiting, cancel := context.WithTimeoutCause(ctx, l.most-l.waited[e.TenantID], errLoading)
+	defer cancel()
+	program, err := p.programs.Get(waiting, e.SourceID)
+	if took := p.Now().Sub(began); took > 0 {
+		l.waited[e.TenantID] += took
+	}
+	if err != nil && errors.Is(context.Cause(waiting), errLoading) {
+		return nil, errLoading
+	}
+	return program, err
 }
 
 // eventPlan is what planEvent works with.

@@ -142,16 +142,24 @@ func New(config Config, deps Deps) *Processor {
 	if config.Workers == 0 {
 		p.inbox.close()
 	}
-	p.programs = snapshot.New(config.CachedSources, programAge, deps.Now, func(ctx context.Context, id eventhook.SourceID) (*Program, error) {
-		retry, routes, err := deps.Routing.SourceRouting(ctx, id)
-		if err != nil {
-			return nil, err
-		}
-		program := Compile(retry, routes, deps.Target)
-		program.run, program.panicked = p.run, p.logPanic
-		return program, nil
-	})
+	p.programs = snapshot.NewWeighed(config.CachedSources, (*Program).weight, programAge, deps.Now, p.load)
 	return p
+}
+
+// load reads a source's routes and compiles them in their tenant's share of time.
+func (p *Processor) load(ctx context.Context, id eventhook.SourceID) (program *Program, err error) {
+	retry, routes, err := p.Routing.SourceRouting(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	compile := func() { program = Compile(retry, routes, p.Deps.Target) }
+	if len(routes) == 0 || p.Shares == nil {
+		compile()
+	} else if err := p.Shares.Build(ctx, routes[0].TenantID, compile); err != nil {
+		return nil, err
+	}
+	program.run, program.panicked = p.run, p.logPanic
+	return program, nil
 }
 
 // Reserve asks for room for n events that are about to be accepted. Each

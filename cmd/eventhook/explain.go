@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -18,12 +19,21 @@ type routeExplainer struct {
 	shares *shares.Shares
 }
 
+// CheckRoute compiles in the tenant's share of time, as all that compiles what tenants wrote.
+func (x routeExplainer) CheckRoute(ctx context.Context, tenant eventhook.TenantID, r eventhook.Route) (faults eventhook.Faults, err error) {
+	busy := x.shares.Build(ctx, tenant, func() { faults, err = route.Check(ctx, tenant, r) })
+	return faults, cmp.Or(busy, err)
+}
+
 func (x routeExplainer) ExplainRoutes(ctx context.Context, source eventhook.SourceID, e *eventhook.Event) ([]api.RouteExplanation, error) {
 	routes, err := x.db.AllRoutes(ctx, source)
 	if err != nil {
 		return nil, err
 	}
-	program := route.Compile(eventhook.RetryPolicy{}, routes, x.out.tryTarget)
+	var program *route.Program
+	if err := x.shares.Build(ctx, e.TenantID, func() { program = route.Compile(eventhook.RetryPolicy{}, routes, x.out.tryTarget) }); err != nil {
+		return nil, err
+	}
 	explained, err := program.Explain(ctx, x.shares, e, time.Now())
 	if err != nil {
 		return nil, err

@@ -90,7 +90,7 @@ func (s *server) backtest(ctx context.Context, who caller, in *backtestRequest) 
 // what is wrong with it is told as then, and where it is in this body.
 func (s *server) proposedRoute(ctx context.Context, who caller, tenant string, body RouteBacktest, shape eventhook.Faults) (eventhook.Route, error) {
 	tried, wrong := triedTargets(body.Route.Targets)
-	want, err := checkRead(ctx, who.tenant, nil, body.Route.over(eventhook.Route{TenantID: who.tenant}, body.Route.Name), tried, wrong)
+	want, err := s.checkRead(ctx, who.tenant, nil, body.Route.over(eventhook.Route{TenantID: who.tenant}, body.Route.Name), tried, wrong)
 	rules, err := faultsOf(err)
 	if err != nil {
 		return want, err

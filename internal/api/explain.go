@@ -26,6 +26,8 @@ type ExplainStore interface {
 
 // RouteExplainer tells what routes would do. It stores nothing.
 type RouteExplainer interface {
+	// CheckRoute says what is wrong with a route's filters and transform.
+	CheckRoute(ctx context.Context, tenant eventhook.TenantID, r eventhook.Route) (eventhook.Faults, error)
 	// ExplainRoutes tells it of each route of a source, in their order, and one
 	// event.
 	ExplainRoutes(ctx context.Context, source eventhook.SourceID, e *eventhook.Event) ([]RouteExplanation, error)

@@ -36,6 +36,10 @@ type routes struct {
 	tried    []any // what Backtest was asked for
 }
 
+func (x *routes) CheckRoute(ctx context.Context, tenant eventhook.TenantID, r eventhook.Route) (eventhook.Faults, error) {
+	return route.Check(ctx, tenant, r)
+}
+
 func (x *routes) Backtest(ctx context.Context, r eventhook.Route, since time.Time, last, samples int) (*route.Backtest, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

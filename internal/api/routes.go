@@ -9,7 +9,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/eventhook/eventhook"
-	"github.com/eventhook/eventhook/route"
 )
 
 // RouteStore keeps the routes of sources, with the errors of SourceStore.
@@ -65,15 +64,15 @@ type createdRoute struct {
 
 // checkRoute gives a route the targets of a body, and says what is wrong with
 // the body, which is read as r but for them.
-func checkRoute(ctx context.Context, tenant eventhook.TenantID, shape eventhook.Faults, r eventhook.Route, written []Target) (eventhook.Route, error) {
+func (s *server) checkRoute(ctx context.Context, tenant eventhook.TenantID, shape eventhook.Faults, r eventhook.Route, written []Target) (eventhook.Route, error) {
 	targets, faults := readTargets(written, r.Targets)
-	return checkRead(ctx, tenant, shape, r, targets, faults)
+	return s.checkRead(ctx, tenant, shape, r, targets, faults)
 }
 
 // checkRead is checkRoute for targets that are read, with what is wrong with
 // them.
-func checkRead(ctx context.Context, tenant eventhook.TenantID, shape eventhook.Faults, r eventhook.Route, targets []eventhook.Target, ofTargets eventhook.Faults) (eventhook.Route, error) {
-	conditions, err := route.Check(ctx, tenant, r)
+func (s *server) checkRead(ctx context.Context, tenant eventhook.TenantID, shape eventhook.Faults, r eventhook.Route, targets []eventhook.Target, ofTargets eventhook.Faults) (eventhook.Route, error) {
+	conditions, err := s.Routes.CheckRoute(ctx, tenant, r)
 	if err != nil {
 		return r, err
 	}
@@ -90,7 +89,7 @@ func (s *server) addRoute(ctx context.Context, who caller, in *createRouteReques
 		return nil, err
 	}
 	body, shape := in.Body.read(s)
-	want, err := checkRoute(ctx, who.tenant, shape, body.over(eventhook.Route{}, body.Name), body.Targets)
+	want, err := s.checkRoute(ctx, who.tenant, shape, body.over(eventhook.Route{}, body.Name), body.Targets)
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +196,7 @@ func (s *server) tryToChangeRoute(ctx context.Context, who caller, in *changeRou
 	if err != nil {
 		return have, err
 	}
-	want, err := checkRoute(ctx, who.tenant, shape, body.over(have, body.Name), body.Targets)
+	want, err := s.checkRoute(ctx, who.tenant, shape, body.over(have, body.Name), body.Targets)
 	if err != nil {
 		return have, err
 	}

@@ -16,6 +16,7 @@ import (
 const (
 	mostBytes      = 64 << 10
 	mostDepth      = 20
+	mostNested     = 100 // lists and objects within each other, as JSON: reading them takes time for each level
 	mostConditions = 500
 )
 
@@ -125,6 +126,9 @@ func checkJSON(text []byte) string {
 	if len(text) > mostBytes {
 		return fmt.Sprintf("is %d bytes long, at most %d are allowed", len(text), mostBytes)
 	}
+	if depth, _ := shape(text); depth > mostNested {
+		return fmt.Sprintf("holds lists or objects that nest deeper than %d", mostNested)
+	}
 	err := json.Unmarshal(text, new(json.RawMessage))
 	if at, ok := errors.AsType[*json.SyntaxError](err); ok {
 		before := text[:min(max(int(at.Offset)-1, 0), len(text))]
@@ -134,4 +138,27 @@ func checkJSON(text []byte) string {
 		return "is not JSON"
 	}
 	return ""
+}
+
+// shape is how deep lists and objects nest in a text, which may be no JSON, and
+// about how many values it holds.
+func shape(text []byte) (most, values int) {
+	depth, inString := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"':
+			inString = !inString
+		case inString && c == '\\':
+			i++
+		case inString:
+		case c == '[' || c == '{':
+			depth++
+			most, values = max(most, depth), values+1
+		case c == ',' || c == ':':
+			values++
+		case c == ']' || c == '}':
+			depth--
+		}
+	}
+	return most, values
 }

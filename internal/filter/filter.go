@@ -40,7 +40,8 @@ func Compile(text []byte, fields *Fields) (*Filter, eventhook.Faults) {
 	if len(c.faults) > 0 {
 		return nil, c.faults
 	}
-	return &Filter{all, len(text) + c.memory}, nil
+	_, values := shape(text)
+	return &Filter{all, len(text) + values*valueMemory + c.memory}, nil
 }
 
 // Holds reports whether an event passes. If it does not and why is not nil, Holds
@@ -49,6 +50,9 @@ func Compile(text []byte, fields *Fields) (*Filter, eventhook.Faults) {
 func (f *Filter) Holds(s *Subject, why *Reasons) bool {
 	return f.all.holds(s, why) && s.Meter.Err() == nil
 }
+
+// valueMemory is about how many bytes a value takes that events are compared with.
+const valueMemory = 150
 
 // Memory is about how many bytes the filter holds.
 func (f *Filter) Memory() int { return f.memory }

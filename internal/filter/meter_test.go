@@ -36,13 +36,13 @@ func costly() map[string][2]string {
 		lists = append(lists, `[[],1]`)
 	}
 	nested := strings.Repeat("[", 15) + `"x"` + strings.Repeat("]", 15)
-	deep := strings.Repeat("[", 900) + "1" + strings.Repeat("]", 900)
+	deep := strings.Repeat("[", 90) + "1" + strings.Repeat("]", 90)
 	many := "[" + strings.Repeat("1,", 2_000_000) + "1]"
 	return map[string][2]string{
 		"attack 1, regular expressions":     {`{"$or":[` + strings.Join(or, ",") + `]}`, `{"t":"` + letters + `"}`},
 		"lists among lists":                 {`{"body.t":{"$in":[` + strings.Join(lists, ",") + `]}}`, `{"t":[["` + strings.Repeat("x", 4<<20) + `"],1]}`},
 		"elements that are equal at length": {`{"body.t":{"$contains":` + nested + `}}`, `{"t":` + many + `}`},
-		"values that nest":                  {`{"body.t":` + `{"$eq":` + deep + `}}`, `{"t":` + strings.Repeat("[", 900) + `"` + strings.Repeat("x", 1<<20) + `"` + strings.Repeat("]", 900) + `}`},
+		"values that nest":                  {`{"body.t":` + `{"$eq":` + deep + `}}`, `{"t":` + strings.Repeat("[", 90) + `"` + strings.Repeat("x", 1<<20) + `"` + strings.Repeat("]", 90) + `}`},
 	}
 }
 

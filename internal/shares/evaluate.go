@@ -51,6 +51,18 @@ func (s *Shares) Evaluate(ctx context.Context, tenant eventhook.TenantID, place 
 	return err
 }
 
+// Build calls do, which compiles what a tenant has written, when it is the
+// tenant's turn on the slow path, and takes the time of that from its share.
+// The error is ErrBusy if the turn did not come in time, or that of ctx.
+func (s *Shares) Build(ctx context.Context, tenant eventhook.TenantID, do func()) error {
+	return s.inTurn(ctx, tenant, func(lent meter.Share) error {
+		began := s.now()
+		do()
+		lent.Take(meter.StepsIn(s.now().Sub(began)))
+		return nil
+	})
+}
+
 // IsForSlowPath reports whether an evaluation on the quick path ended with an
 // error that the slow path may not have.
 func IsForSlowPath(err error) bool {

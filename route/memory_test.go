@@ -1,0 +1,69 @@
+package route_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/route"
+)
+
+// manyPatterns is an expression with n regular expressions of about 44 KB each, compiled.
+func manyPatterns(n int) string {
+	var list []string
+	for i := range n {
+		list = append(list, fmt.Sprintf(`body.t.matches('%d\\pL{0,470}')`, i))
+	}
+	return strings.Join(list, " || ")
+}
+
+// Each route is within the limits of one route. Together they would take 90 MB.
+func TestRoutesOfASourceHaveABoundTogether(t *testing.T) {
+	routes := make([]eventhook.Route, 100)
+	for i := range routes {
+		r := newRoute(fmt.Sprint("r", i), "", "ok")
+		r.FilterExpression = manyPatterns(20)
+		routes[i] = enabled(r)
+	}
+	list := explain(t, compile(routes...), newEvent("push"))
+	first, last := list[0], list[len(list)-1]
+	if strings.Contains(first.Reason, "when compiled") {
+		t.Errorf("the first route: got %q, want it evaluated", first.Reason)
+	}
+	if want := "the filters of the source's routes take more than 67108864 bytes when compiled"; !strings.Contains(last.Reason, want) {
+		t.Errorf("the last route: got %q, want %q", last.Reason, want)
+	}
+}
+
+// One worker of each kind: routes that take 20 s to compile keep it for half a
+// second in all, and their events come later.
+func TestRoutesThatCompileForLongDelayNoOtherTenant(t *testing.T) {
+	inBubble(t, roomy, func(t *testing.T, b *rig) {
+		slow, quick := newRoute("slow", "", "slow"), newRoute("quick", "", "ok")
+		slow.TenantID, quick.TenantID = eventhook.TenantID{mean}, eventhook.TenantID{plain}
+		compile := b.compile
+		b.compile = func(target eventhook.Target) (route.Effector, error) {
+			if kindOf(target) == "slow" {
+				time.Sleep(20 * time.Second)
+			}
+			return compile(target)
+		}
+		for source := range byte(4) {
+			b.handOverOf(1, mean, 100+source, slow)
+		}
+		b.handOverOf(1, plain, 1, quick)
+		b.run()
+		b.pass(100 * time.Millisecond)
+		if got := b.delivered(plain); got != 1 {
+			t.Errorf("after 0.1 s: got %d events of the other tenant delivered, want 1", got)
+		}
+		b.pass(5 * time.Minute)
+		synctest.Wait()
+		if got := b.delivered(mean); got != 4 {
+			t.Errorf("after 5 minutes: got %d events of slow routes delivered, want all 4", got)
+		}
+	})
+}
