@@ -43,16 +43,11 @@ func (e *endpoint) view(header http.Header, body []byte, account chunks.Account)
 // largest body: a key must not be missed.
 const pathLimit = 10 * meter.EventLimit
 
-// content is the body without its content encoding, or as it is when it is not
-// in that. The header is seldom signed: a body that begins as gzip or zlib does
-// is decoded whatever the header says, so that a captured request that is sent
-// again without it has the same key.
+// content is the body without the encoding of payload.EncodingFor, or as it is when
+// it is not in that.
 func (e *endpoint) content(header string, body []byte, account chunks.Account) ([]byte, error) {
 	announced, _ := payload.Encoding(header)
-	encoding := payload.EncodingOf(body)
-	if encoding == "" {
-		encoding = announced
-	}
+	encoding := payload.EncodingFor(header, body)
 	if encoding == "" {
 		return body, nil
 	}

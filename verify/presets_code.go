@@ -25,7 +25,7 @@ var codePresets = []Preset{
 		IdempotencyKeyPaths: []string{"header.x-github-delivery"},
 		EventTypePaths:      []string{"header.x-github-event"},
 		Note:                "GitHub's ping is an ordinary delivery: it is stored, as an event of type ping.",
-		ReplayProtection:    eventhook.ReplayBody,
+		Repeats:             "membership, member, workflow_dispatch and repository_dispatch carry no moment, so that adding, removing and adding a member again sends the same bytes",
 	},
 	{
 		ID: "gitlab", Name: "GitLab (secret token)",

@@ -36,9 +36,9 @@ func TestNullIsRefusedWhereTheSchemaForbidsIt(t *testing.T) {
 func TestNullInAPatchIsTheDefault(t *testing.T) {
 	r := setUp(t)
 	manager, _ := r.key("acme", eventhook.ScopeManage)
-	r.call(manager, http.MethodPost, T("acme")+"/sources", `{"slug":"p","provider":"github","secrets":["s"],"name":"P","replay_protection":"off","rate_limit":{"burst_size":7}}`).want(http.StatusCreated)
+	r.call(manager, http.MethodPost, T("acme")+"/sources", `{"slug":"p","provider":"github","secrets":["s"],"name":"P","replay_protection":"body","rate_limit":{"burst_size":7}}`).want(http.StatusCreated)
 	got := r.call(manager, http.MethodPatch, T("acme")+"/sources/p", `{"name":null,"rate_limit":{"burst_size":null},"replay_protection":null}`).want(http.StatusOK).object()
-	if got["name"] != "p" || got["replay_protection"] != "body" || got["rate_limit"].(object)["burst_size"] != 50.0 {
+	if got["name"] != "p" || got["replay_protection"] != "off" || got["rate_limit"].(object)["burst_size"] != 50.0 {
 		t.Errorf("got %v, want the defaults", got)
 	}
 	a := r.call(manager, http.MethodPatch, T("acme")+"/sources/p", `{"secrets":["s",null],"idempotency_key_paths":[null]}`)

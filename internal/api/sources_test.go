@@ -55,7 +55,7 @@ func TestSourceOfAProvider(t *testing.T) {
 		"idempotency_key_paths": []any{"header.x-github-delivery"}, "event_type_paths": []any{"header.x-github-event"}, "require_idempotency_key": false,
 		"rate_limit":        object{"requests_per_second": 100.0, "requests_per_minute": 1000.0, "burst_size": 50.0},
 		"retry":             object{"max_retries": 3.0, "initial_delay_ms": 10000.0, "backoff_multiplier": 3.0, "max_delay_ms": 3600000.0},
-		"allowed_ip_ranges": []any{}, "max_body_bytes": 1048576.0, "content_types": []any{}, "replay_protection": "body",
+		"allowed_ip_ranges": []any{}, "max_body_bytes": 1048576.0, "content_types": []any{}, "replay_protection": "off",
 		"warnings": []any{},
 		"stats":    object{"events_last_hour": 0.0, "events_last_24h": 0.0, "failed_last_24h": 0.0},
 		"version":  1.0, "created_at": "2026-03-10T15:00:00Z", "updated_at": "2026-03-10T15:00:00Z",

@@ -26,7 +26,7 @@ func Cost(contentType string, body []byte) int {
 		const copying = 64 << 10
 		parts := min(bytes.Count(body, []byte("\n--"))+1, maxParts)
 		n += fixed + copying + 12*len(body) + written(body) + partCost*parts
-	case isXML(media):
+	case isXML(media) && len(body) <= maxXMLBytes && !looksLikeJSON(body):
 		nodes := min(bytes.Count(body, []byte("<"))+bytes.Count(body, []byte("=")), maxXMLNodes)
 		n += fixed + 8*len(body) + 4*written(body) + nodeCost*nodes
 	}

@@ -145,7 +145,7 @@ func (v *View) Content() []byte {
 		return v.decoded
 	}
 	v.isDecoded, v.decoded = true, v.body
-	if encoding, ok := Encoding(v.header.Get("Content-Encoding")); ok && encoding != "" {
+	if encoding := EncodingFor(v.header.Get("Content-Encoding"), v.body); encoding != "" {
 		if decoded, err := Decode(encoding, v.body, eventhook.LargestMaxBodyBytes, unlimited{}); err == nil {
 			v.decoded = decoded
 		}
@@ -157,6 +157,18 @@ func (v *View) Content() []byte {
 func (v *View) WithContent(decoded []byte) *View {
 	v.isDecoded, v.decoded = true, decoded
 	return v
+}
+
+// EncodingFor is the encoding that a body is read in, given its Content-Encoding;
+// "" for none. The header is seldom signed: a body that begins as gzip or zlib does is
+// decoded whatever the header says, so that a captured request that is sent again
+// without the header has the same key and the same view.
+func EncodingFor(header string, body []byte) string {
+	if shown := EncodingOf(body); shown != "" {
+		return shown
+	}
+	announced, _ := Encoding(header)
+	return announced
 }
 
 // EncodingOf is the encoding that a body shows by its first bytes, which no

@@ -23,6 +23,7 @@ var (
 	errNoXML      = errors.New("malformed XML")
 	errDocType    = errors.New("XML with a DOCTYPE that declares something")
 	errDeepXML    = fmt.Errorf("XML nested deeper than %d", maxXMLDepth)
+	errLargeXML   = fmt.Errorf("XML of more than %d MiB", maxXMLBytes>>20)
 	errManyNodes  = fmt.Errorf("XML of more than %d elements and attributes", maxXMLNodes)
 )
 

@@ -13,6 +13,7 @@ import (
 const (
 	maxXMLDepth = maxDepth / 2
 	maxXMLNodes = 100_000
+	maxXMLBytes = 8 << 20
 )
 
 // element is an element, or an attribute, of which there is only the text.
@@ -27,6 +28,9 @@ type element struct {
 // space around it dropped. Any other is its text. Prefixes of namespaces are
 // dropped, and so are their declarations, comments and instructions.
 func xmlJSON(body []byte, charset string) ([]byte, error) {
+	if len(body) > maxXMLBytes {
+		return nil, errLargeXML
+	}
 	text, err := xmlText(body, charset)
 	if err != nil {
 		return nil, err
