@@ -15,6 +15,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/route"
 )
 
 // noWork refuses all that workers send, once it is decoded.
@@ -57,7 +58,7 @@ func (noPublisher) Publish(_ context.Context, e *eventhook.Event) (*eventhook.Pu
 // request, whether or not a collection could free some of them meanwhile.
 func TestBodiesWeighWhatTheyAreSaidTo(t *testing.T) {
 	e := echo.New()
-	api := Register(e, Deps{Keys: oneTenant{}, Sources: noWork{}, Work: noWork{}, Explain: noWork{}, Publisher: noPublisher{}, AdminKey: eventhook.NewSecret("the admin's"),
+	api := Register(e, Deps{Keys: oneTenant{}, Routes: noRoutes{}, Sources: noWork{}, Work: noWork{}, Explain: noWork{}, Publisher: noPublisher{}, AdminKey: eventhook.NewSecret("the admin's"),
 		Worked: func(string, int) {}, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	base := "/api/tenants/acme/eventhook"
@@ -126,4 +127,11 @@ func TestBodiesWeighWhatTheyAreSaidTo(t *testing.T) {
 			t.Errorf("%s: answered %d: %s", c.claim, a.Code, a.Body)
 		}
 	}
+}
+
+// noRoutes checks routes as they are.
+type noRoutes struct{ RouteExplainer }
+
+func (noRoutes) CheckRoute(ctx context.Context, tenant eventhook.TenantID, r eventhook.Route) (eventhook.Faults, error) {
+	return route.Check(ctx, tenant, r)
 }
