@@ -35,14 +35,17 @@ func TestCapturedJSONKeepsItsKey(t *testing.T) {
 	}
 }
 
+// githubRequest is signed as GitHub and Razorpay do, with an id that neither signs.
 func githubRequest(body, delivery string, headers ...string) *http.Request {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte(body))
-	return webhook(body, append([]string{"X-Hub-Signature-256", "sha256=" + hex.EncodeToString(mac.Sum(nil)), "X-GitHub-Delivery", delivery}, headers...)...)
+	signature := hex.EncodeToString(mac.Sum(nil))
+	return webhook(body, append([]string{"X-Hub-Signature-256", "sha256=" + signature, "X-GitHub-Delivery", delivery,
+		"X-Razorpay-Signature", signature, "X-Razorpay-Event-Id", delivery}, headers...)...)
 }
 
 func TestCapturedRequestOfAProviderIsADuplicate(t *testing.T) {
-	r := newRig(t, like(verify.Spec{Provider: "github", Secrets: []string{secret}}))
+	r := newRig(t, like(verify.Spec{Provider: "razorpay", Secrets: []string{secret}}))
 	const body = `{"ref":"refs/heads/main"}`
 	first := r.accepted(t, githubRequest(body, "d-1", "X-GitHub-Event", "push"))
 	r.wantDuplicateOf(t, "under another id", first, githubRequest(body, "d-2", "X-GitHub-Event", "push"))
@@ -58,6 +61,7 @@ func TestReplayProtectionOfASource(t *testing.T) {
 		return func(s *eventhook.Source) { s.ReplayProtection = to }
 	}
 	github := like(verify.Spec{Provider: "github", Secrets: []string{secret}})
+	razorpay := like(verify.Spec{Provider: "razorpay", Secrets: []string{secret}})
 	spelledOut := func(s *eventhook.Source) { s.IdempotencyKeyPaths = []string{"header.x-github-delivery"} }
 	for _, c := range []struct {
 		claim     string
@@ -67,8 +71,10 @@ func TestReplayProtectionOfASource(t *testing.T) {
 		{"a spelled-out verifier", []any{spelledOut}, false},
 		{"a spelled-out verifier with body", []any{spelledOut, protect("body")}, true},
 		{"a source without ids with body", []any{protect("body")}, true},
-		{"a provider that is protected", []any{github}, true},
-		{"a provider that is protected, with off", []any{github, protect("off")}, false},
+		{"a provider whose bytes may repeat", []any{github}, false},
+		{"a provider whose bytes may repeat, with body", []any{github, protect("body")}, true},
+		{"a provider that is protected", []any{razorpay}, true},
+		{"a provider that is protected, with off", []any{razorpay, protect("off")}, false},
 	} {
 		r := newRig(t, c.source...)
 		const form = "id=7&text=%7B"

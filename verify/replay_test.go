@@ -42,7 +42,8 @@ func TestWhatACapturedRequestCanDo(t *testing.T) {
 		want             verify.Captured
 		says             string
 	}{
-		{"github", "", verify.CapturedDuplicate, "signed bytes count once"},
+		{"razorpay", "", verify.CapturedDuplicate, "signed bytes count once"},
+		{"github", "", verify.CapturedNewEvent, "at any time: its id is not signed, and membership"},
 		{"stripe", "", verify.CapturedDuplicate, "its id is signed"},
 		{"asana", "", verify.CapturedDuplicate, "its id is signed"},
 		{"svix", "", verify.CapturedDuplicate, "its id is signed"},
@@ -72,7 +73,8 @@ func TestReplayProtectionByDefault(t *testing.T) {
 		spec verify.Spec
 		want string
 	}{
-		{verify.Spec{Provider: "github"}, "body"},
+		{verify.Spec{Provider: "razorpay"}, "body"},
+		{verify.Spec{Provider: "github"}, "off"},
 		{verify.Spec{Provider: "shopify"}, "off"},
 		{verify.Spec{Provider: "stripe"}, "off"},
 		{verify.Spec{Provider: "github", Verifier: &verify.Config{Type: "hmac"}}, "off"},
