@@ -26,7 +26,7 @@ const (
 	mostExpressionNodes = 5_000
 	mostExpressionDepth = 100
 	mostExpressionCost  = 100_000 // CEL's units, about a step each
-	mostExpressionSize  = 1 << 20 // elements and characters held at once
+	mostExpressionSize  = 1 << 20 // elements and characters held, counted over the whole evaluation
 )
 
 // environment is what expressions know: CEL's standard library, and headers,
@@ -165,15 +165,19 @@ func orError(value any, err error) (any, bool) {
 }
 
 // holds evaluates the expression. An error, such as a member that is missing,
-// counts as false. If why is not nil, holds adds the reason. When the subject's
-// meter stops, holds returns false: the caller has to ask the meter.
-func (x *expression) holds(s *subject, why *filter.Reasons) bool {
+// counts as false. If why is not nil, holds adds the reason. An evaluation that
+// exceeds a limit of CEL is a problem. When the subject's meter stops, holds
+// returns false: the caller has to ask the meter.
+func (x *expression) holds(s *subject, why *filter.Reasons) (bool, *problem) {
 	value, _, err := x.eval(x.program, s)
 	if s.Meter.Err() != nil {
-		return false
+		return false, nil
+	}
+	if exceeded := exceededBy(err); exceeded != nil {
+		return false, exceeded
 	}
 	if err == nil && value == types.True {
-		return true
+		return true, nil
 	}
 	switch {
 	case why == nil:
@@ -184,12 +188,13 @@ func (x *expression) holds(s *subject, why *filter.Reasons) bool {
 	default:
 		why.Add("filter_expression is of type %s, and must be bool", value.Type().TypeName())
 	}
-	return false
+	return false, nil
 }
 
 // eval evaluates a program of the expression and uses the steps of its cost. The cost limit bounds what one
 // evaluation does before they are used. CEL's model of costs leaves out some work, such as listing the keys of a map
-// or measuring the memory of a value, so there is a limit of time, too.
+// or measuring the memory of a value, so there is a limit of time, too. Time beyond the cost is the share's alone:
+// how long an evaluation takes depends on the machine, and the limit of the event must not.
 func (x *expression) eval(program cel.Program, s *subject) (ref.Val, *cel.EvalDetails, error) {
 	if err := s.Meter.Use(evalSteps); err != nil {
 		return nil, nil, err
@@ -200,11 +205,13 @@ func (x *expression) eval(program cel.Program, s *subject) (ref.Val, *cel.EvalDe
 	if details != nil && details.ActualCost() != nil {
 		steps = int(min(mostExpressionCost, *details.ActualCost())) * stepsPerCost
 	}
-	if took := time.Since(a.began); took > mostEvalTime/4 {
-		steps = max(steps, meter.StepsIn(took))
-	}
-	if stopped := s.Meter.Use(steps); stopped != nil {
+	if stopped := s.Meter.Spend(steps); stopped != nil {
 		return nil, nil, stopped
+	}
+	if took := time.Since(a.began); took > mostEvalTime/4 || isTime(err) {
+		if stopped := s.Meter.SpendTime(took - time.Duration(steps)*meter.StepTime); stopped != nil {
+			return nil, nil, stopped
+		}
 	}
 	return value, details, err
 }

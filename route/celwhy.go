@@ -26,12 +26,6 @@ func (x *expression) reads(variable string) bool {
 // names neither the place nor, of an operator, what it was given, so that it
 // evaluates once more, and watches.
 func (x *expression) why(s *subject, err error) string {
-	if stopped, ok := errors.AsType[interpreter.EvalCancelledError](err); ok {
-		return whyStopped(stopped)
-	}
-	if errors.Is(err, interpreter.InterruptError{}) {
-		return whyStopped(interpreter.EvalCancelledError{Cause: interpreter.ContextCancelled})
-	}
 	message := eventhook.Cut(err.Error(), 500)
 	program, _, failed := program(x.ast, cel.OptTrackState)
 	if failed != nil {
@@ -53,14 +47,25 @@ func (x *expression) why(s *subject, err error) string {
 	return fmt.Sprintf("line %d, column %d: %s", place.Line(), place.Column()+1, message)
 }
 
-func whyStopped(stopped interpreter.EvalCancelledError) string {
-	switch stopped.Cause { //nolint:exhaustive // the third follows
-	case interpreter.ContextCancelled:
-		return fmt.Sprintf("it was stopped: it takes longer than %s", mostEvalTime)
-	case interpreter.MemoryLimitExceeded:
-		return fmt.Sprintf("it was stopped: it holds more than %s elements and characters at once", spaced(mostExpressionSize))
+// exceededBy returns the problem of an evaluation that exceeded a limit of CEL, nil for any other error. The same event
+// exceeds the cost and the memory again. The time depends on the machine, so that a retry may help.
+func exceededBy(err error) *problem {
+	stopped, ok := errors.AsType[interpreter.EvalCancelledError](err)
+	switch {
+	case isTime(err):
+		return &problem{text: fmt.Sprintf("it takes longer than %s", mostEvalTime), transient: true}
+	case !ok:
+		return nil
+	case stopped.Cause == interpreter.MemoryLimitExceeded:
+		return &problem{text: fmt.Sprintf("it holds more than %s elements and characters", spaced(mostExpressionSize))}
 	}
-	return fmt.Sprintf("it was stopped: it costs more than %s steps", spaced(mostExpressionCost))
+	return &problem{text: fmt.Sprintf("it costs more than %s steps", spaced(mostExpressionCost))}
+}
+
+// isTime reports whether an evaluation ended at its limit of time, or with the context of its meter.
+func isTime(err error) bool {
+	stopped, ok := errors.AsType[interpreter.EvalCancelledError](err)
+	return ok && stopped.Cause == interpreter.ContextCancelled || errors.Is(err, interpreter.InterruptError{})
 }
 
 // spaced is a number below 10^9 with spaces between its thousands.

@@ -87,9 +87,13 @@ func (c *conditions) judge(s *subject, why *filter.Reasons) (matched bool, p *pr
 		}
 	}
 	if c.expression != nil {
-		matched = c.expression.holds(s, why)
+		const part = "filter_expression"
+		matched, p = c.expression.holds(s, why)
 		if s.Meter.Err() != nil {
-			return false, s.stopped(c.route, "filter_expression")
+			return false, s.stopped(c.route, part)
+		}
+		if p != nil {
+			return false, p.of(c.route, part)
 		}
 		if !matched {
 			return false, nil

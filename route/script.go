@@ -92,7 +92,12 @@ func (s *subject) stopped(route, part string) *problem {
 	if errors.Is(err, meter.ErrLimit) {
 		text = fmt.Sprintf("the evaluation of this event takes more than %s steps", spaced(meter.EventLimit))
 	}
-	return &problem{text: fmt.Sprintf("route %q %s: %s", eventhook.Cut(route, 200), part, text), transient: !errors.Is(err, meter.ErrLimit)}
+	return (&problem{text: text, transient: !errors.Is(err, meter.ErrLimit)}).of(route, part)
+}
+
+// of returns the problem with the names of the route and of its part that has it.
+func (p *problem) of(route, part string) *problem {
+	return &problem{text: fmt.Sprintf("route %q %s: %s", eventhook.Cut(route, 200), part, p.text), transient: p.transient}
 }
 
 // filterFunction asks a route's filter_function. One that throws says no, as

@@ -191,6 +191,9 @@ func (o operation) describeAnswers(doc *huma.OpenAPI) {
 	of := map[string]*huma.Operation{http.MethodGet: item.Get, http.MethodPost: item.Post, http.MethodPut: item.Put, http.MethodPatch: item.Patch,
 		http.MethodDelete: item.Delete}[o.method]
 	retryAfter(of.Responses)
+	if of.RequestBody == nil {
+		delete(of.Responses, strconv.Itoa(http.StatusRequestTimeout))
+	}
 	success := strconv.Itoa(cmp.Or(o.status, http.StatusOK))
 	if o.alsoStatus != 0 {
 		of.Responses[strconv.Itoa(o.alsoStatus)] = of.Responses[success]
@@ -208,9 +211,9 @@ func (o operation) failures() []int {
 		http.StatusRequestEntityTooLarge, http.StatusTooManyRequests, http.StatusServiceUnavailable}
 	switch o.method {
 	case http.MethodPost:
-		all = append(all, http.StatusConflict, http.StatusUnsupportedMediaType)
+		all = append(all, http.StatusRequestTimeout, http.StatusConflict, http.StatusUnsupportedMediaType)
 	case http.MethodPut, http.MethodPatch:
-		all = append(all, http.StatusConflict, http.StatusPreconditionFailed, http.StatusUnsupportedMediaType)
+		all = append(all, http.StatusRequestTimeout, http.StatusConflict, http.StatusPreconditionFailed, http.StatusUnsupportedMediaType)
 	case http.MethodDelete:
 		all = append(all, http.StatusConflict, http.StatusPreconditionFailed)
 	}

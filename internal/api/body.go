@@ -70,7 +70,7 @@ type body struct {
 	received    int64
 	reserved    int64 // bytes of the body
 	isLarge     bool  // it has a slot of its tenant's
-	err         error
+	err         error // of a Read, which all later ones return
 }
 
 // meterBody has the body of a request read within the budgets.
@@ -114,10 +114,21 @@ func (b *body) Read(p []byte) (int, error) {
 		b.err = tooLarge("The body", b.limit)
 		return 0, b.err
 	}
-	if err != nil { // io.EOF most of all: a long poll must not end with the body's deadline
+	if b.err = err; errors.Is(err, io.EOF) { // a long poll must not end with the body's deadline
 		_ = b.setDeadline(time.Time{})
 	}
 	return n, err
+}
+
+// Close closes a body that was read to its end. Another one stays open: net/http
+// would first read the rest of it, while the request still holds its memory and
+// its slot. The connection ends after the answer.
+func (b *body) Close() error {
+	if errors.Is(b.err, io.EOF) {
+		return b.ReadCloser.Close()
+	}
+	b.hold.header.Set("Connection", "close")
+	return nil
 }
 
 // grow reserves memory for more of the body.

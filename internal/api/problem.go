@@ -73,6 +73,8 @@ func newProblem(status int, message string, errs ...error) huma.StatusError {
 	switch {
 	case message == unreadBody:
 		status, p.Detail, p.Errors = http.StatusBadRequest, "The body ended early or is not HTTP.", nil
+	case status == http.StatusRequestTimeout:
+		p.Detail = "The body did not come in time."
 	case status == http.StatusUnsupportedMediaType:
 		p.Detail, p.Errors = "The body must be application/json.", nil
 	case message == "request body is required":

@@ -41,7 +41,9 @@ var (
 // Share is a tenant's share of evaluation time, safe for concurrent use. Take
 // takes steps before they are used, Slice or more before a piece of work that
 // cannot be interrupted; false: the share is used up. A Share that also has
-// Return(steps int) gets the unused part of a slice back.
+// Return(steps int) gets the unused part of a slice back. One that
+// also has Charge(steps int) is charged for work that was done before it was
+// counted, whether the share has the steps or not.
 type Share interface{ Take(steps int) bool }
 
 // Meter counts the steps of one evaluation. Not safe for concurrent use. A nil
@@ -95,15 +97,18 @@ func (m *Meter) UseTime(d time.Duration) error {
 	if m == nil || m.err != nil {
 		return m.Err()
 	}
+	if err := m.ctx.Err(); err != nil {
+		return m.stop(fmt.Errorf("the evaluation was stopped: %w", err))
+	}
 	steps := StepsIn(d)
 	if m.isQuick && steps > Slice {
 		return m.stop(ErrLimit)
 	}
-	m.used += steps
 	if m.share != nil && !m.share.Take(steps) {
 		return m.stop(ErrShare)
 	}
-	return m.err
+	m.used += steps
+	return nil
 }
 
 // ReturnTime gives back the part of a time of UseTime that was not needed.
@@ -125,6 +130,38 @@ func (m *Meter) Take(steps int) bool { return m.Use(steps) == nil }
 func (m *Meter) Return(steps int) {
 	if m != nil && m.err == nil {
 		m.left += steps
+	}
+}
+
+// Spend counts work that was done before its steps were known. The share is
+// charged for them even if m stops.
+func (m *Meter) Spend(steps int) error {
+	err := m.Use(steps)
+	if err != nil {
+		m.Charge(steps)
+	}
+	return err
+}
+
+// SpendTime is UseTime for work that was done before its time was known. The
+// share is charged for it even if m stops.
+func (m *Meter) SpendTime(d time.Duration) error {
+	err := m.UseTime(d)
+	if err != nil {
+		m.Charge(StepsIn(d))
+	}
+	return err
+}
+
+// Charge counts steps that were used, whether m has stopped or not. It takes
+// them from the share, but not from the limit.
+func (m *Meter) Charge(steps int) {
+	if m == nil {
+		return
+	}
+	m.used += steps
+	if share, ok := m.share.(interface{ Charge(steps int) }); ok {
+		share.Charge(steps)
 	}
 }
 

@@ -46,6 +46,14 @@ func (s *Share) Return(steps int) {
 	s.left += float64(steps)
 }
 
+// Charge takes steps that were used, and may overdraw the share.
+func (s *Share) Charge(steps int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refill()
+	s.left -= float64(steps)
+}
+
 // refill adds what time has brought.
 func (s *Share) refill() {
 	now := s.now()
@@ -111,9 +119,6 @@ type overdraft struct{ *Share }
 
 // Take takes steps, whatever the share has.
 func (o overdraft) Take(steps int) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.refill()
-	o.left -= float64(steps)
+	o.Charge(steps)
 	return true
 }
