@@ -71,9 +71,9 @@ type endpoint struct {
 	account      *usage.Account
 	signedURL    string // as registered at the provider, without the query
 	bodyLimit    int
-	methods      []string // of events
-	verifyCost   func(contentType string, body []byte) int
-	hashesSigned bool // what a request has signed counts once
+	methods      []string                                  // of events
+	verifyCost   func(contentType string, body []byte) int // nil: none
+	hashesSigned bool                                      // what a request has signed counts once
 	shaker
 }
 
@@ -135,7 +135,7 @@ func newEndpoint(s eventhook.Source, publicURL string, keys verify.Keys) (*endpo
 	if e.verifier, err = verifierOf(s, resolved, keys); err != nil {
 		return nil, err
 	}
-	e.verifyCost = resolved.Config.Cost
+	e.verifyCost = resolved.Config.Cost()
 	preset := resolved.Preset
 	e.hashesSigned = cmp.Or(s.ReplayProtection, resolved.ReplayProtection) == eventhook.ReplayBody
 	e.shaker, e.methods = newShaker(s, resolved), postOnly
