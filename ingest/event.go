@@ -20,6 +20,14 @@ func (e *endpoint) signedHash(r *verify.Request) string {
 	return base64.RawStdEncoding.EncodeToString(sum[:])
 }
 
+// cost is the memory that verification of a request allocates, in bytes.
+func (e *endpoint) cost(r *verify.Request) int {
+	if e.verifyCost == nil {
+		return 0
+	}
+	return e.verifyCost(r.Header.Get("Content-Type"), r.Body)
+}
+
 // event is what becomes of a request to the source: its key is "" if nothing
 // is at the source's paths.
 func (e *endpoint) event(header http.Header, raw eventhook.Payload, view *payload.View, now time.Time) *eventhook.Event {

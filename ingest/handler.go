@@ -174,7 +174,7 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request, at address) (a
 		return a, end, no
 	}
 	c := challenge{h.signed(r, end, raw.Body, now), end, at, client}
-	cost := end.verifyCost(r.Header.Get("Content-Type"), raw.Body)
+	cost := end.cost(c.Request)
 	if hold.Take(cost) != nil {
 		return a, end, shed()
 	}

@@ -3,7 +3,7 @@ package ingest
 import (
 	"io"
 	"net/http"
-	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,7 +15,6 @@ import (
 // change and received.
 type holding struct {
 	memory    *memory
-	client    netip.Addr
 	body      io.Reader
 	writer    http.ResponseWriter
 	startedAt time.Time
@@ -34,6 +33,9 @@ type holding struct {
 }
 
 var _ chunks.Account = (*holding)(nil)
+
+// holdings are zero, and used again from one request to the next.
+var holdings = sync.Pool{New: func() any { return &holding{} }}
 
 // Take counts n more bytes, or returns errShed if there is no room for them,
 // or if the request was stopped. It implements chunks.Account.
@@ -142,12 +144,18 @@ func (h *holding) arrive() Outcome {
 	return stopped
 }
 
-// end releases what the request holds.
+// end releases what the request holds. The holding must not be used afterwards.
 func (h *holding) end() {
-	h.memory.mu.Lock()
-	defer h.memory.mu.Unlock()
-	if h.stopped == "" {
+	m := h.memory
+	m.mu.Lock()
+	wasStopped := h.stopped != ""
+	if !wasStopped {
 		h.release()
+	}
+	m.mu.Unlock()
+	if !wasStopped { // else another goroutine may still use it
+		*h = holding{}
+		holdings.Put(h)
 	}
 }
 
@@ -159,9 +167,6 @@ func (h *holding) release() {
 	h.add(-h.bytes)
 	for _, s := range h.shares {
 		s.requests--
-	}
-	if own := m.clients[h.client]; own.requests == 0 {
-		delete(m.clients, h.client)
 	}
 }
 

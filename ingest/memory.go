@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"maps"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -43,7 +44,7 @@ type memory struct {
 	mu       sync.Mutex
 	all      share
 	large    share
-	clients  map[netip.Addr]*share // that hold something
+	clients  map[netip.Addr]*share // those without requests until the next sweep
 	slowest  *holding              // the ring of requests being read, by their last progress
 	sweeping bool                  // a sweep is to come
 }
@@ -73,7 +74,8 @@ func (m *memory) heldBytes() int {
 // Every begin must be paired with an end.
 func (m *memory) begin(w http.ResponseWriter, r *http.Request, l *limits, client netip.Addr, now time.Time) *holding {
 	client = clients.Client(client)
-	h := &holding{memory: m, client: client, body: r.Body, writer: w, startedAt: now, steppedAt: now}
+	h, _ := holdings.Get().(*holding)
+	h.memory, h.body, h.writer, h.startedAt, h.steppedAt = m, r.Body, w, now, now
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	own := m.clients[client]
@@ -144,7 +146,8 @@ func (m *memory) victim(of *share, h *holding) *holding {
 	return nil
 }
 
-// sweep ends the requests whose bodies come too slowly.
+// sweep ends the requests whose bodies come too slowly, and forgets the clients
+// that have no requests.
 func (m *memory) sweep() {
 	m.mu.Lock()
 	var slow []*holding
@@ -157,7 +160,8 @@ func (m *memory) sweep() {
 		}
 		v = next
 	}
-	if m.sweeping = m.slowest != nil; m.sweeping {
+	maps.DeleteFunc(m.clients, func(_ netip.Addr, s *share) bool { return s.requests == 0 })
+	if m.sweeping = len(m.clients) > 0; m.sweeping {
 		time.AfterFunc(sweepEvery, m.sweep)
 	}
 	m.mu.Unlock()

@@ -71,10 +71,10 @@ type endpoint struct {
 	account      *usage.Account
 	signedURL    string // as registered at the provider, without the query
 	bodyLimit    int
-	methods      []string // of events
-	verifyCost   func(contentType string, body []byte) int
-	hasReserved  bool // its verifier has a reserved expression of its own
-	hashesSigned bool // what a request has signed counts once
+	methods      []string                                  // of events
+	verifyCost   func(contentType string, body []byte) int // nil: none
+	hasReserved  bool                                      // its verifier has a reserved expression of its own
+	hashesSigned bool                                      // what a request has signed counts once
 	shaker
 }
 
@@ -136,7 +136,7 @@ func newEndpoint(s eventhook.Source, publicURL string, keys verify.Keys) (*endpo
 	if e.verifier, err = verifierOf(s, resolved, keys); err != nil {
 		return nil, err
 	}
-	e.verifyCost = resolved.Config.Cost
+	e.verifyCost = resolved.Config.Cost()
 	preset := resolved.Preset
 	e.hasReserved = resolved.Config.Reserved != preset.Verifier.Reserved
 	e.hashesSigned = cmp.Or(s.ReplayProtection, resolved.ReplayProtection) == eventhook.ReplayBody

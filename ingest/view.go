@@ -26,7 +26,11 @@ func decodes(header http.Header) bool {
 // of the decoded body and its JSON view. The error is chunks.ErrTooLong for a
 // body that is larger than the source's limit when decoded, or the account's.
 func (e *endpoint) view(header http.Header, body []byte, account chunks.Account) (*payload.View, error) {
-	content, err := e.content(header.Get("Content-Encoding"), body, account)
+	announced := ""
+	if values := header["Content-Encoding"]; len(values) > 0 {
+		announced, _ = payload.Encoding(values[0])
+	}
+	content, err := e.content(announced, body, account)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +40,11 @@ func (e *endpoint) view(header http.Header, body []byte, account chunks.Account)
 			return nil, err
 		}
 	}
-	return payload.New(meter.New(context.Background(), pathLimit, nil), header, contentType, body).WithContent(content), nil
+	var m *meter.Meter
+	if len(content) > smallBody { // smaller ones are far from the limit
+		m = meter.New(context.Background(), pathLimit, nil)
+	}
+	return payload.New(m, header, contentType, body).WithContent(content), nil
 }
 
 // pathLimit is beyond what looking up all of a source's paths takes in the
@@ -44,10 +52,9 @@ func (e *endpoint) view(header http.Header, body []byte, account chunks.Account)
 const pathLimit = 10 * meter.EventLimit
 
 // content is the body without the encoding of payload.EncodingFor, or as it is when
-// it is not in that.
-func (e *endpoint) content(header string, body []byte, account chunks.Account) ([]byte, error) {
-	announced, _ := payload.Encoding(header)
-	encoding := payload.EncodingFor(header, body)
+// it is not in that. announced is the encoding that the header names.
+func (e *endpoint) content(announced string, body []byte, account chunks.Account) ([]byte, error) {
+	encoding := payload.EncodingFor(announced, body)
 	if encoding == "" {
 		return body, nil
 	}

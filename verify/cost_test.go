@@ -44,7 +44,10 @@ func TestCostBoundsVerification(t *testing.T) {
 		}
 		r := &Request{Method: http.MethodPost, URL: "https://hooks.example/in", Body: []byte(c.body),
 			Header: http.Header{"Content-Type": {c.contentType}, "X-Sig": {c.header}, "X-Id": {"1"}}}
-		cost := c.config.Cost(c.contentType, r.Body)
+		cost := 0
+		if of := c.config.Cost(); of != nil {
+			cost = of(c.contentType, r.Body)
+		}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		err = v.Verify(context.Background(), r)

@@ -23,6 +23,9 @@ const (
 // Encoding reads the value of Content-Encoding: gzip, deflate, or "" for a body
 // as it is. ok is false for any other encoding, and for several.
 func Encoding(value string) (name string, ok bool) {
+	if value == "" {
+		return "", true
+	}
 	for token := range strings.SplitSeq(value, ",") {
 		switch token = strings.ToLower(strings.TrimSpace(token)); {
 		case token == "" || token == "identity":

@@ -63,11 +63,11 @@ type webhook struct {
 	contentType  string
 	body         []byte
 	decoded      []byte // body without its content encoding
-	isDecoded    bool
 	json         []byte
-	isParsed     bool
 	rendered     []byte
 	cloudEvent   []byte
+	isDecoded    bool
+	isParsed     bool
 	isCloudKnown bool
 	hash         string                  // of the body, once it was asked for
 	known        map[string]gjson.Result // by the texts of paths: what was looked up in a large body
@@ -97,7 +97,8 @@ func (v *View) Header(name string) string { return v.header.Get(name) }
 func (v *View) JSON() json.RawMessage {
 	if !v.isParsed {
 		v.isParsed = true
-		if content := v.Content(); v.meter.UseTime(parsingTime(v.contentType, len(content))) == nil {
+		content := v.Content()
+		if v.meter == nil || v.meter.UseTime(parsingTime(v.contentType, len(content))) == nil {
 			v.json, _ = toJSON(v.contentType, content)
 		}
 	}
@@ -151,7 +152,9 @@ func mediaType(contentType string) string {
 }
 
 // IsJSON reports whether a content type says that a body is JSON.
-func IsJSON(contentType string) bool { return strings.HasSuffix(mediaType(contentType), "json") }
+func IsJSON(contentType string) bool {
+	return contentType == "application/json" || strings.HasSuffix(mediaType(contentType), "json")
+}
 
 // IsXML reports whether a content type says that a body is XML.
 func IsXML(contentType string) bool { return isXML(mediaType(contentType)) }
