@@ -143,7 +143,7 @@ func (m *manager) seal(ctx context.Context, c sealedColumn, row, tenant [16]byte
 		}
 		mode, canary, err := readSealing(ctx, m.tx, lock)
 		if err != nil {
-			return "", err
+			return "", cannotSeal(err)
 		}
 		if m.dryRun && canary == "" {
 			m.sealing = &sealing{mode: mode} // a plan may come before the first start
@@ -153,11 +153,21 @@ func (m *manager) seal(ctx context.Context, c sealedColumn, row, tenant [16]byte
 	}
 	switch {
 	case m.sealing.err != nil:
-		return "", m.sealing.err
+		return "", cannotSeal(m.sealing.err)
 	case m.sealing.mode == sealsUnbound:
 		return m.db.sealer.Seal(plain, "")
 	}
 	return m.db.sealer.Seal(plain, c.at(row, tenant))
+}
+
+// cannotSeal hides from a tenant why nothing is sealed: the reason is for the
+// operator, who finds it in the log and in the readiness. Other errors stay.
+func cannotSeal(err error) error {
+	e, ok := errors.AsType[*eventhook.Error](err)
+	if !ok || e.Kind != eventhook.KindUnavailable {
+		return err
+	}
+	return &eventhook.Error{Kind: e.Kind, Message: "Secrets cannot be stored now; try again later.", RetryAfter: e.RetryAfter, Cause: err}
 }
 
 // open returns the text that is sealed in a column of a row.

@@ -278,6 +278,11 @@ func TestAWrongKeyNeverReplacesTheCanary(t *testing.T) {
 			t.Errorf("%s: got %v, want the reason", act, err)
 		}
 	}
+	for act, err := range map[string]error{"add a source": added, "change a source": changed, "apply": applied, "subscribe": subscribed} {
+		if e, ok := errors.AsType[*eventhook.Error](err); !ok || e.Message != "Secrets cannot be stored now; try again later." || e.RetryAfter != time.Minute {
+			t.Errorf("%s: a tenant reads %v, want no word about the keys", act, err)
+		}
+	}
 	e := r.event()
 	r.must(r.db.Accept(t.Context(), []*eventhook.Event{e}))
 	r.clock.advance(time.Hour)
