@@ -2,6 +2,7 @@ package route
 
 import (
 	"encoding/json"
+	"testing"
 	"time"
 
 	"github.com/eventhook/eventhook/internal/script"
@@ -14,6 +15,13 @@ const ScriptTime = time.Second
 func init() {
 	processing, trying = script.NewPool(2, ScriptTime), newTrials(script.NewPool(1, ScriptTime))
 	mostEvalTime = time.Hour
+}
+
+// SetEvalTime sets the limit of time of one evaluation of CEL until the test ends.
+func SetEvalTime(t *testing.T, limit time.Duration) {
+	former := mostEvalTime
+	mostEvalTime = limit
+	t.Cleanup(func() { mostEvalTime = former })
 }
 
 // RunScriptsWith has scripts run by run. Call it before Run.

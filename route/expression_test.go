@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/route"
 )
 
 func TestExpressions(t *testing.T) {
@@ -103,42 +104,55 @@ func TestExpressionsAreBounded(t *testing.T) {
 	list := "[" + strings.Repeat("1,", 5000) + "1]"
 	const all = "body.list.all(a, body.list.all(b, body.list.all(c, a + b + c == 3)))"
 	for _, c := range []struct{ claim, expression, body, want string }{
-		{"loops within loops", all, `{"list":` + list + `}`, "filter_expression: it was stopped: it costs more than 100 000 steps"},
-		{"a text that doubles", "[1,2,3,4,5,6,7,8,9,10,11,12,13,14].map(a, body.s + body.s + body.s + body.s).size() > 0 && " + all, `{"s":"` + strings.Repeat("x", 100_000) + `","list":` + list + `}`, "filter_expression: it was stopped: it costs more than 100 000 steps"},
-		{"lists of lists", "[body.list, body.list].map(a, body.list.map(b, body.list)) == []", `{"list":[` + strings.Repeat("1,", 800) + `1]}`, "filter_expression: it was stopped: it holds more than 1 048 576 elements and characters at once"},
+		{"loops within loops", all, `{"list":` + list + `}`, `cannot tell: route "r" filter_expression: it costs more than 100 000 steps`},
+		{"a text that doubles", "[1,2,3,4,5,6,7,8,9,10,11,12,13,14].map(a, body.s + body.s + body.s + body.s).size() > 0 && " + all, `{"s":"` + strings.Repeat("x", 100_000) + `","list":` + list + `}`, `cannot tell: route "r" filter_expression: it costs more than 100 000 steps`},
+		{"lists of lists", "[body.list, body.list].map(a, body.list.map(b, body.list)) == []", `{"list":[` + strings.Repeat("1,", 800) + `1]}`, `cannot tell: route "r" filter_expression: it holds more than 1 048 576 elements and characters`},
 		{"a regular expression out of the body", "body.s.matches(body.re)", `{"s":"aaaa","re":"(abcdefghij){500}"}`, "at most 2000 instructions are allowed"},
 		{"a body that is too large to be decoded", "body.s == ''", `{"s":"` + strings.Repeat("x", 1<<20) + `"}`, "more than expressions and scripts can read"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			r := enabled(newRoute("r", "", "a"))
 			r.FilterExpression = c.expression
-			if got, reason := verdict(t, r, carrying(c.body)); got || !strings.Contains(reason, c.want) {
-				t.Errorf("got %t: %s\nwant false: … %s", got, reason, c.want)
+			if got, reason := verdict(t, r, carrying(c.body)); got != strings.HasPrefix(c.want, route.CannotTell) || !strings.Contains(reason, c.want) {
+				t.Errorf("got %t: %s\nwant … %s", got, reason, c.want)
 			}
 		})
 	}
 }
 
-// A filter that is too dear, or throws, is a no of its own route.
+// A filter that throws is a no of its own route. One that exceeds a limit fails the actions of its route.
 func TestFiltersThatFailCostTheirRouteAlone(t *testing.T) {
 	e := carrying(`{"list":[` + strings.Repeat("1,", 5000) + `1]}`)
 	good := newRoute("good", "", "b")
-	for claim, set := range map[string]func(*eventhook.Route){
-		"CEL that loops within loops": func(r *eventhook.Route) {
+	const costs, holds = "costs more than 100 000 steps", "holds more than 1 048 576 elements and characters"
+	for claim, c := range map[string]struct {
+		failure string
+		set     func(*eventhook.Route)
+	}{
+		"CEL that loops within loops": {costs, func(r *eventhook.Route) {
 			r.FilterExpression = "body.list.all(a, body.list.all(b, body.list.all(c, a + b + c == 3)))"
-		},
-		"CEL that grows": func(r *eventhook.Route) {
+		}},
+		"CEL that grows": {holds, func(r *eventhook.Route) {
 			r.FilterExpression = "body.list.map(a, body.list).size() > 0 && body.list.map(a, body.list.map(b, body.list)).size() > 0"
-		},
-		"CEL that divides by zero": func(r *eventhook.Route) { r.FilterExpression = "1 / (body.list[0] - 1) > 0" },
-		"JavaScript that throws":   func(r *eventhook.Route) { r.FilterFunction = "function filter() { throw new Error('no') }" },
+		}},
+		"CEL that divides by zero": {"", func(r *eventhook.Route) { r.FilterExpression = "1 / (body.list[0] - 1) > 0" }},
+		"JavaScript that throws": {"", func(r *eventhook.Route) {
+			r.FilterFunction = "function filter() { throw new Error('no') }"
+		}},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			bad := newRoute("bad", "", "a")
-			set(&bad)
+			c.set(&bad)
 			s := compile(bad, good).Settle(nil, e, nil, noon)
-			if diff := cmp.Diff([]planned{{"good", "b", ""}}, summary(s)); diff != "" {
+			want := []planned{{"good", "b", ""}}
+			if c.failure != "" {
+				want = append([]planned{{"bad", "", `route "bad" filter_expression: it ` + c.failure}}, want...)
+			}
+			if diff := cmp.Diff(want, summary(s)); diff != "" {
 				t.Errorf("actions (-want +got):\n%s", diff)
+			}
+			if c.failure != "" && !s.Actions[0].Permanent {
+				t.Error("got a failure that is tried again, want a permanent one")
 			}
 		})
 	}

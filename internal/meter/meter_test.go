@@ -103,8 +103,39 @@ func TestTimeOfChildProcessesIsTakenFromTheShare(t *testing.T) {
 func TestNilMeterNeverStops(t *testing.T) {
 	var m *meter.Meter
 	m.Close()
-	if err := errors.Join(m.Use(1<<60), m.UseBytes(1), m.UseTime(time.Hour), m.Err()); err != nil || m.Steps() != 0 {
+	if err := errors.Join(m.Use(1<<60), m.UseBytes(1), m.UseTime(time.Hour), m.Spend(1), m.SpendTime(1), m.Err()); err != nil || m.Steps() != 0 {
 		t.Errorf("got %v and %d steps, want nothing", err, m.Steps())
+	}
+}
+
+// charged is a share that work which was done may overdraw.
+type charged struct{ share }
+
+func (s *charged) Charge(steps int) { s.left -= steps }
+
+func TestTheShareIsChargedForWorkThatWasDone(t *testing.T) {
+	const ms = int(time.Millisecond / meter.StepTime)
+	for claim, c := range map[string]struct {
+		left, limit int
+		spend       func(*meter.Meter) error
+		steps       int
+		want        error
+	}{
+		"within the limit":             {1_000_000, 500_000, func(m *meter.Meter) error { return m.Spend(400_000) }, 400_000, nil},
+		"beyond the limit":             {1_000_000, meter.Slice, func(m *meter.Meter) error { return m.Spend(900_000) }, 900_000, meter.ErrLimit},
+		"beyond the share":             {150_000, 500_000, func(m *meter.Meter) error { return m.Spend(400_000) }, 400_000, meter.ErrShare},
+		"time within the share":        {1_000_000, 150_000, func(m *meter.Meter) error { return m.SpendTime(3 * time.Millisecond) }, 3 * ms, nil},
+		"time beyond the share":        {150_000, 150_000, func(m *meter.Meter) error { return m.SpendTime(3 * time.Millisecond) }, 3 * ms, meter.ErrShare},
+		"time that is not for a slice": {1_000_000, meter.Slice, func(m *meter.Meter) error { return m.SpendTime(3 * time.Millisecond) }, 3 * ms, meter.ErrLimit},
+	} {
+		s := &charged{share{left: c.left}}
+		m := meter.New(t.Context(), c.limit, s)
+		_ = m.Use(10)
+		err := c.spend(m)
+		m.Close()
+		if !errors.Is(err, c.want) || m.Steps() != c.steps+10 || c.left-s.left != c.steps+10 {
+			t.Errorf("%s: got %v after %d steps, and %d of the share; want %v and %d", claim, err, m.Steps(), c.left-s.left, c.want, c.steps+10)
+		}
 	}
 }
 
