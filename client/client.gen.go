@@ -3347,4 +3347,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // madeFrom is the SHA-256 of what this file was made from.
-const madeFrom = "92238b9a6008c5553408fad103a2641b2dc5f79ffd3d0440f32dc7532698e2ab"
+const madeFrom = "3fc0341b69da4f9aa5832faf349c24473379412f4c1bdba626ff09e634d5a477"
