@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -37,7 +38,7 @@ type framedConn struct {
 	hasLength bool
 	isEncoded bool // Transfer-Encoding was seen
 	isLast    bool // the header with it has ended: no other request follows
-	hasBoth   bool // of one request; written before the server sees the end of its header
+	isUnclear bool // a request has both, or a length that endLine cannot read; written before the server sees the end of its header
 }
 
 // mostLine is enough for a name and a length.
@@ -77,12 +78,14 @@ func (c *framedConn) endLine(line string) {
 	name, value, _ := strings.Cut(line, ":")
 	switch {
 	case strings.EqualFold(name, "Content-Length"):
+		var err error
 		c.hasLength = true
-		c.length, _ = strconv.ParseUint(strings.TrimSpace(value), 10, 63) // net/http refuses what is no number
+		c.length, err = strconv.ParseUint(strings.TrimSpace(value), 10, 63)
+		c.isUnclear = c.isUnclear || err != nil || len(c.line) == mostLine // the line was cut, or goes on with the next
 	case strings.EqualFold(name, "Transfer-Encoding"):
 		c.isEncoded = true
 	}
-	c.hasBoth = c.hasBoth || c.hasLength && c.isEncoded
+	c.isUnclear = c.isUnclear || c.hasLength && c.isEncoded
 }
 
 type framedKey struct{}
@@ -92,16 +95,22 @@ func withFraming(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, framedKey{}, c)
 }
 
-// refuseDoubleFraming refuses requests with both ways of framing, and ends the
-// connection after a chunked one.
-func refuseDoubleFraming(next http.Handler) http.Handler {
+// framingProblem answers a request whose framing is not clear.
+const framingProblem = `{"title":"Bad Request","status":400,"detail":"The end of the request is not clear: ` +
+	`Content-Length must be one short line with a number, and must not come with Transfer-Encoding."}`
+
+// refuseUnclearFraming refuses requests with both ways of framing or with an
+// unclear length, and ends the connection after a chunked one.
+func refuseUnclearFraming(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, _ := r.Context().Value(framedKey{}).(*framedConn)
-		if len(r.TransferEncoding) > 0 || c != nil && c.hasBoth {
+		if len(r.TransferEncoding) > 0 || c != nil && c.isUnclear {
 			w.Header().Set("Connection", "close")
 		}
-		if c != nil && c.hasBoth {
-			http.Error(w, "400 Bad Request: Content-Length together with Transfer-Encoding", http.StatusBadRequest)
+		if c != nil && c.isUnclear {
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, framingProblem) // the client may be gone
 			return
 		}
 		next.ServeHTTP(w, r)

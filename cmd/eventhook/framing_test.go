@@ -2,11 +2,13 @@ package main
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -93,7 +95,7 @@ var echoPath = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 
 func TestNoRequestIsSmuggled(t *testing.T) {
 	send := serveRaw(t, echoPath)
-	const refused = "400 400 Bad Request: Content-Length together with Transfer-Encoding"
+	const refused = "400 " + framingProblem
 	const smuggled = "0\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
 	const last = "GET /last HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 	both := "Host: x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -102,6 +104,13 @@ func TestNoRequestIsSmuggled(t *testing.T) {
 		{"in the other order", "POST /a HTTP/1.1\r\nHost: x\r\ntransfer-encoding: chunked\r\nCONTENT-LENGTH: 4\r\n\r\n" + smuggled, refused},
 		{"lines that end with LF", "POST /a HTTP/1.1\nHost: x\nContent-Length: 4\nTransfer-Encoding: chunked\n\n" + smuggled, refused},
 		{"a folded line", "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length:\r\n 4\r\nTransfer-Encoding:\r\n chunked\r\n\r\n" + smuggled, refused},
+		{"a folded length, and a body like a header", "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length:\r\n 27\r\n\r\nContent-Length: 10000\r\n\r\n\r\n\r\n" +
+			"POST /b HTTP/1.1\r\n" + both + smuggled, refused},
+		{"a length after many spaces", "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length:" + strings.Repeat(" ", 60) + "27\r\n\r\nContent-Length: 10000\r\n\r\n\r\n\r\n" +
+			"POST /b HTTP/1.1\r\n" + both + smuggled, refused},
+		{"a length after many zeros", "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: " + strings.Repeat("0", 60) + "27\r\n\r\nContent-Length: 10000\r\n\r\n\r\n\r\n" +
+			"POST /b HTTP/1.1\r\n" + both + smuggled, refused},
+		{"a length between spaces", "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: \t 2 \t \r\n\r\nhi" + last, "200 /a 2, 200 /last 0"},
 		{"HTTP/1.0", "POST /a HTTP/1.0\r\nConnection: keep-alive\r\n" + both + smuggled, refused},
 		{"a long header before", "POST /a HTTP/1.1\r\nX: " + strings.Repeat("x", 9000) + "\r\n" + both + smuggled, refused},
 		{"after a request with a body", "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 5000\r\n\r\n" +
@@ -122,6 +131,21 @@ func TestNoRequestIsSmuggled(t *testing.T) {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+func TestARefusalOfTheFramingIsAProblem(t *testing.T) {
+	c := &framedConn{isUnclear: true}
+	w := httptest.NewRecorder()
+	r := httptest.NewRequestWithContext(withFraming(t.Context(), c), http.MethodPost, "/", nil)
+	refuseUnclearFraming(echoPath).ServeHTTP(w, r)
+	var p struct {
+		Title, Detail string
+		Status        int
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || w.Code != 400 || w.Header().Get("Content-Type") != "application/problem+json" ||
+		w.Header().Get("Connection") != "close" || p.Title != "Bad Request" || p.Status != 400 || p.Detail == "" {
+		t.Errorf("answered %d %v %s, want a problem and the end of the connection", w.Code, w.Header(), w.Body)
 	}
 }
 

@@ -192,7 +192,7 @@ func apiLimits(c configs.Config) api.Limits {
 // time, whatever their pace.
 func (g *gateway) serverFor(h http.Handler) *http.Server {
 	return &http.Server{
-		Handler:           refuseDoubleFraming(refusePromptly(time.Now, h)),
+		Handler:           refuseUnclearFraming(refusePromptly(time.Now, h)),
 		ConnContext:       withFraming,
 		ReadHeaderTimeout: g.config.Server.ReadHeaderTimeout,
 		ReadTimeout:       g.config.Server.ReadTimeout,

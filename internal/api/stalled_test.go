@@ -64,7 +64,7 @@ func TestAStalledBodyIsAnswered(t *testing.T) {
 
 // TestOperationsWithABodyDocumentItsTimeout and others do not.
 func TestOperationsWithABodyDocumentItsTimeout(t *testing.T) {
-	doc := api.Register(echo.New(), api.Deps{Now: time.Now}).OpenAPI()
+	doc := api.Register(echo.New(), api.Deps{Keys: oneTenant{}, Now: time.Now}).OpenAPI()
 	for path, item := range doc.Paths {
 		for _, op := range []*huma.Operation{item.Get, item.Post, item.Put, item.Patch, item.Delete} {
 			if op != nil && (op.Responses["408"] != nil) != (op.RequestBody != nil) {
