@@ -171,7 +171,7 @@ func orError(value any, err error) (any, bool) {
 func (x *expression) holds(s *subject, why *filter.Reasons) (bool, *problem) {
 	value, _, err := x.eval(x.program, s)
 	if s.Meter.Err() != nil {
-		return false, nil
+		return false, nil //nolint:nilerr // as documented, the route does not match
 	}
 	if exceeded := exceededBy(err); exceeded != nil {
 		return false, exceeded
