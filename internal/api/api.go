@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -73,6 +74,7 @@ type server struct {
 	waits   *waits
 	budget  *budget
 	gates   gates
+	bodies  map[reflect.Type]*huma.Schema // of bodies that the framework decodes, by bodyOf; Register fills it
 
 	accounts *snapshot.Cache[string, *usage.Account] // by the tenant's slug
 }
@@ -90,7 +92,7 @@ func init() {
 // Register adds the API to a router and returns its OpenAPI document's API.
 func Register(e *echo.Echo, d Deps) huma.API {
 	s := &server{Deps: d, keys: newKeyring(d.Keys, d.AdminKey, d.Now), waits: newWaits(d.Stopping, d.Now),
-		accounts: newAccounts(d.Keys, d.Quotas, d.Now), budget: newBudget(d.Limits.withDefaults())}
+		accounts: newAccounts(d.Keys, d.Quotas, d.Now), budget: newBudget(d.Limits.withDefaults()), bodies: map[reflect.Type]*huma.Schema{}}
 	s.gates = newGates(s.budget.Limits)
 	s.guesses = newGuesses(s.keys, d.ClientAddress != nil, d.Now)
 	if s.KeyUses == nil {
@@ -101,7 +103,7 @@ func Register(e *echo.Echo, d Deps) huma.API {
 	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", "" // ours are in docs.go
 	config.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"key": {Type: "http", Scheme: "bearer"}}
-	config.Formats = boundedJSON(config.Formats)
+	config.Formats = s.boundedJSON(config.Formats)
 	api := humaecho.New(e, config)
 	s.schemas = api.OpenAPI().Components.Schemas
 	api.UseMiddleware(s.authorize(api))
@@ -182,11 +184,14 @@ func register[I, O any](s *server, api huma.API, op operation, handle func(conte
 		}
 		return out, nil
 	})
-	op.describeAnswers(api.OpenAPI())
+	described := op.describeAnswers(api.OpenAPI())
+	if described.RequestBody != nil && !op.skipsShape {
+		s.bodies[bodyOf(reflect.TypeFor[I]())] = described.RequestBody.Content["application/json"].Schema
+	}
 }
 
 // describeAnswers tells what the framework cannot see in Go types.
-func (o operation) describeAnswers(doc *huma.OpenAPI) {
+func (o operation) describeAnswers(doc *huma.OpenAPI) *huma.Operation {
 	item := doc.Paths[o.path]
 	of := map[string]*huma.Operation{http.MethodGet: item.Get, http.MethodPost: item.Post, http.MethodPut: item.Put, http.MethodPatch: item.Patch,
 		http.MethodDelete: item.Delete}[o.method]
@@ -203,6 +208,7 @@ func (o operation) describeAnswers(doc *huma.OpenAPI) {
 		of.Responses[success].Content = map[string]*huma.MediaType{"*/*": bytes, "application/octet-stream": bytes}
 		of.Responses[success].Description = "The exact bytes, under the content type that they came with; application/octet-stream if they came with none."
 	}
+	return of
 }
 
 // failures are the statuses that an operation may fail with, besides 500.

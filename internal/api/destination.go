@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 	"maps"
+	"net/http"
 	"slices"
 
 	"github.com/eventhook/eventhook"
@@ -22,6 +23,11 @@ func namedAgain(have, want eventhook.Subscription, patch json.RawMessage) (fault
 	var named, headers map[string]json.RawMessage
 	_ = json.Unmarshal(patch, &named) // what cannot be read is another fault
 	_ = json.Unmarshal(named["headers"], &headers)
+	isHeaderGiven := map[string]bool{} // by canonical name
+	for name, value := range headers {
+		canonical := http.CanonicalHeaderKey(name)
+		isHeaderGiven[canonical] = isHeaderGiven[canonical] || isGiven(value)
+	}
 	if !have.AuthHeader.IsZero() && !isGiven(named["auth_header"]) {
 		faults.Add("body.auth_header", again)
 	}
@@ -30,11 +36,32 @@ func namedAgain(have, want eventhook.Subscription, patch json.RawMessage) (fault
 		return faults
 	}
 	for _, name := range slices.Sorted(maps.Keys(have.Headers)) {
-		if !isGiven(headers[name]) {
+		if !isHeaderGiven[http.CanonicalHeaderKey(name)] {
 			faults.Add("body.headers."+eventhook.Label(name), again)
 		}
 	}
 	return faults
+}
+
+// respelled is stored headers under the names that a patch has for them, so that
+// the patch changes them: upper and lower case mean the same.
+func respelled(have map[string]string, patch json.RawMessage) map[string]string {
+	var named, headers map[string]json.RawMessage
+	_ = json.Unmarshal(patch, &named) // what cannot be read is another fault
+	_ = json.Unmarshal(named["headers"], &headers)
+	spelling := map[string]string{} // by canonical name
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		spelling[http.CanonicalHeaderKey(name)] = name
+	}
+	all := map[string]string{}
+	for name, value := range have {
+		as, isNamed := spelling[http.CanonicalHeaderKey(name)]
+		if _, isSame := headers[name]; isSame || !isNamed {
+			as = name
+		}
+		all[as] = value
+	}
+	return all
 }
 
 // isMoved reports whether a subscription sends to another destination than the

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"maps"
 	"net/http"
 	"testing"
 
@@ -37,7 +38,8 @@ func TestAMovedSubscriptionNamesItsSecretsAgain(t *testing.T) {
 		{"the header that is shown", `{` + elsewhere + `,"auth_header":"[redacted]",` + newHeaders + `}`, []string{auth}},
 		{"a header like the one that is shown", `{` + elsewhere + `,"auth_header":"x","headers":{"X-Env":"[redacted]","X-Tenant":"7"}}`, []string{env}},
 		{"headers without a name in them", `{` + elsewhere + `,"auth_header":"x","headers":{}}`, []string{env, tenant}},
-		{"a header by its lower case", `{` + elsewhere + `,"auth_header":"x","headers":{"x-env":null,"X-Tenant":"7"}}`, []string{env}},
+		{"a header by its lower case", `{` + elsewhere + `,"auth_header":"x","headers":{"x-env":null,"X-Tenant":"7"}}`, nil},
+		{"a header by its lower case, like the one that is shown", `{` + elsewhere + `,"auth_header":"x","headers":{"x-env":"[redacted]","X-Tenant":"7"}}`, []string{env}},
 		{"the header alone", `{` + elsewhere + `,"auth_header":"x"}`, []string{env, tenant}},
 		{"another member of the same name", `{` + elsewhere + `,"Auth_Header":"x",` + newHeaders + `}`, []string{"body.Auth_Header", auth}},
 		{"another path", `{"url":"https://billing.example/other?x=1"}`, nil},
@@ -62,6 +64,32 @@ func TestAMovedSubscriptionNamesItsSecretsAgain(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAPatchFindsHeadersInAnyCase holds that a stored header does not stay beside
+// the one that the patch names, with or without a new destination.
+func TestAPatchFindsHeadersInAnyCase(t *testing.T) {
+	r := setUp(t)
+	for _, c := range []struct {
+		patch string
+		want  map[string]string
+	}{
+		{`{"headers":{"x-b":"new"}}`, map[string]string{"X-A": "1", "x-b": "new"}},
+		{`{"headers":{"x-b":null}}`, map[string]string{"X-A": "1"}},
+		{`{"url":"https://elsewhere.example","headers":{"x-a":null,"x-b":"new"}}`, map[string]string{"x-b": "new"}},
+		{`{"url":"https://elsewhere.example","headers":{"x-a":"2","X-B":"3","x-b":null}}`, map[string]string{"x-a": "2", "X-B": "3"}},
+	} {
+		r := r.in(t)
+		id := r.subscribed(object{"name": "billing", "url": billing, "event_types": []string{"*"}, "headers": object{"X-A": "1", "X-B": "old"}})
+		r.admin("PATCH", subscriptionPath(id), c.patch).want(http.StatusOK)
+		if got := r.stored(id).Headers; !maps.Equal(got, c.want) {
+			t.Errorf("%s: the headers are %v, want %v", c.patch, got, c.want)
+		}
+		r.admin("DELETE", subscriptionPath(id), nil)
+	}
+	id := r.subscribed(object{"name": "billing", "url": billing, "event_types": []string{"*"}, "headers": object{"X-B": "old"}})
+	a := r.admin("PATCH", subscriptionPath(id), `{"url":"https://elsewhere.example","headers":{"x-b":"1","X-b":"2"}}`)
+	r.wantFaults(a, http.StatusUnprocessableEntity, []string{"body.headers.x-b"})
 }
 
 func TestASubscriptionWithoutSecretsMovesFreely(t *testing.T) {

@@ -160,7 +160,7 @@ func (s *server) checkValue(schema *huma.Schema, at string, value any) (faults e
 		if !errors.As(err, &detailer) {
 			continue
 		}
-		f := eventhook.Fault{Location: readable(detailer.ErrorDetail().Location), Message: readable(reworded(detailer.ErrorDetail().Message))}
+		f := eventhook.Fault{Location: readable(detailer.ErrorDetail().Location), Message: readable(reworded(detailer.ErrorDetail()))}
 		if name, missing := missingProperty(f.Message); missing {
 			f = eventhook.Fault{Location: f.Location + "." + name, Message: "is required"}
 		}

@@ -1,14 +1,58 @@
 package api
 
 import (
+	"bytes"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/eventhook/eventhook"
 )
+
+const mustNotBeNull = "must not be null"
+
+// nullError reports the places of nulls in a body that the framework decodes. The
+// framework keeps only its text, of which newProblem makes faults again.
+type nullError eventhook.Faults
+
+// Error lists the places, a line each.
+func (e nullError) Error() string {
+	var b strings.Builder
+	b.WriteString(nullsAt)
+	for _, f := range e {
+		b.WriteString("\n" + f.Location)
+	}
+	return b.String()
+}
+
+// nullsAt begins the text of a nullError.
+const nullsAt = "must not be null:"
+
+// checkDecoded returns a nullError if a body of an operation has null where its
+// schema forbids it. v points to the type that the body is decoded into.
+func (s *server) checkDecoded(data []byte, v any) error {
+	schema := s.bodies[reflect.TypeOf(v)]
+	if schema == nil || !bytes.Contains(data, []byte("null")) {
+		return nil
+	}
+	if faults := s.checkNulls(schema, "body", decodeAny(data)); len(faults) > 0 {
+		return nullError(faults[:min(len(faults), mostFaults)])
+	}
+	return nil
+}
+
+// bodyOf returns the type of a pointer to the member Body of a request, nil
+// without one.
+func bodyOf(request reflect.Type) reflect.Type {
+	if field, ok := request.FieldByName("Body"); ok {
+		return reflect.PointerTo(field.Type)
+	}
+	return nil
+}
 
 // checkNulls reports every null that stands where the schema wants something
 // else. The framework takes null for an optional member that is absent, but the
@@ -35,7 +79,7 @@ func (s *server) checkNulls(schema *huma.Schema, at string, value any) (faults e
 			}
 			// The framework reports the others itself.
 			if isOptional := isNamed && !slices.Contains(schema.Required, name); isOptional && !s.allowsNull(member) {
-				faults.Add(readable(at+"."+name), "must not be null: leave it out for its default")
+				faults.Add(readable(at+"."+name), mustNotBeNull)
 			}
 		}
 	}

@@ -31,6 +31,33 @@ func TestNullIsRefusedWhereTheSchemaForbidsIt(t *testing.T) {
 	}
 }
 
+// TestNullIsRefusedInEveryBody, in those that the framework decodes, too.
+func TestNullIsRefusedInEveryBody(t *testing.T) {
+	r := setUp(t)
+	manager, _ := r.key("acme", eventhook.ScopeManage, eventhook.ScopePublish, eventhook.ScopeWork)
+	work, promise := "/work/"+eventhook.NewID[eventhook.Execution](noon).String(), "/promises/"+eventhook.NewID[eventhook.Promise](noon).String()
+	for _, c := range []struct{ path, body, at string }{
+		{"/work/claim", `{"queue":null}`, "body.queue"},
+		{"/work/claim", `{"kinds":null}`, "body.kinds"},
+		{"/work/claim", `{"kinds":["a",null]}`, "body.kinds[1]"},
+		{"/work/claim", `{"max":null,"wait_seconds":0}`, "body.max"},
+		{work + "/heartbeat", `{"lease_token":1,"lease_seconds":null}`, "body.lease_seconds"},
+		{work + "/heartbeat", `{"lease_token":null}`, "body.lease_token"},
+		{work + "/fail", `{"lease_token":1,"error":"x","retryable":null}`, "body.retryable"},
+		{work + "/complete", `{"lease_token":null}`, "body.lease_token"},
+		{"/promises", `{"idempotency_key":"a","timeout_seconds":null}`, "body.timeout_seconds"},
+		{"/promises", `{"idempotency_key":null}`, "body.idempotency_key"},
+		{promise + "/reject", `{"error":null}`, "body.error"},
+		{"/sources", `{"slug":null,"provider":"github","secrets":["s"]}`, "body.slug"},
+		{"/events", `{"event_type":null,"data":{}}`, "body.event_type"},
+	} {
+		a := r.call(manager, http.MethodPost, T("acme")+c.path, c.body)
+		if want := `{"location":"` + c.at + `","message":"must not be null"}`; a.Code != http.StatusUnprocessableEntity || strings.Count(a.Body.String(), want) != 1 {
+			t.Errorf("%s %s: answered %d %s, want 422 with %s", c.path, c.body, a.Code, a.Body, want)
+		}
+	}
+}
+
 // A merge patch takes a member back to its default with null, also inside an
 // object; a member that is required cannot go.
 func TestNullInAPatchIsTheDefault(t *testing.T) {

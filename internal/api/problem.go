@@ -63,7 +63,13 @@ func newProblem(status int, message string, errs ...error) huma.StatusError {
 		case isUnparsable(d) || isNoJSON(d):
 			status = http.StatusBadRequest
 		}
-		text := reworded(d.Message)
+		if places, ok := strings.CutPrefix(d.Message, nullsAt+"\n"); ok {
+			for at := range strings.SplitSeq(places, "\n") {
+				p.Errors = append(p.Errors, fault{Location: readable(at), Message: mustNotBeNull})
+			}
+			continue
+		}
+		text := reworded(d)
 		if isNoJSON(d) {
 			body, _ := d.Value.(string)
 			text = whyNoJSON([]byte(body))
@@ -112,8 +118,13 @@ func whyNoJSON(body []byte) string {
 	return fmt.Sprintf("is not JSON: line %d, column %d: %s", bytes.Count(before, []byte("\n"))+1, len(before)-bytes.LastIndexByte(before, '\n'), wrong)
 }
 
-// reworded hides what encoding/json says about our Go types, with the value.
-func reworded(message string) string {
+// reworded hides what encoding/json says about our Go types, with the value, and
+// says that null is wrong where the framework tells the type that it wants.
+func reworded(d *huma.ErrorDetail) string {
+	message := d.Message
+	if d.Value == nil && strings.HasPrefix(d.Location, "body.") && strings.HasPrefix(message, "expected ") {
+		return mustNotBeNull
+	}
 	if strings.HasPrefix(message, "json: ") || strings.HasPrefix(message, "parsing time") {
 		return "a value is of the wrong type, or too large for it"
 	}

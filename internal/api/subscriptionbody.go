@@ -109,6 +109,7 @@ func (b SubscriptionPatch) over(x eventhook.Subscription) eventhook.Subscription
 // patchedSubscription is what a subscription becomes by a patch.
 func (s *server) patchedSubscription(have eventhook.Subscription, patch document[SubscriptionPatch]) (eventhook.Subscription, error) {
 	current := SubscriptionPatch{have.Name, shownURL(have.URL), have.EventTypes, string(have.Status), "", fieldsOfSubscription(have)}
+	current.Headers = respelled(have.Headers, patch.raw)
 	body, shape, err := patch.patched(s, current, "filter")
 	if err != nil {
 		return have, err

@@ -39,11 +39,12 @@ func hasMoreValues(raw []byte, most int) bool {
 func tooManyValues(most int) string { return fmt.Sprintf("has more than %d values", most) }
 
 // boundedJSON are the framework's formats, with a bound of what it decodes itself.
-func boundedJSON(formats map[string]huma.Format) map[string]huma.Format {
+// No null stands in such a body where its schema forbids it.
+func (s *server) boundedJSON(formats map[string]huma.Format) map[string]huma.Format {
 	bounded := maps.Clone(formats)
 	for _, name := range []string{"application/json", "json"} {
 		format := bounded[name]
-		format.Unmarshal = unmarshalBounded
+		format.Unmarshal = s.unmarshalBounded
 		bounded[name] = format
 	}
 	return bounded
@@ -51,11 +52,14 @@ func boundedJSON(formats map[string]huma.Format) map[string]huma.Format {
 
 var errTooManyValues = errors.New(tooManyValues(mostSimple))
 
-func unmarshalBounded(data []byte, v any) error {
+func (s *server) unmarshalBounded(data []byte, v any) error {
 	if _, isDocument := v.(json.Unmarshaler); !isDocument && hasMoreValues(data, mostSimple) {
 		return errTooManyValues
 	}
-	return json.Unmarshal(data, v)
+	if err := json.Unmarshal(data, v); err != nil {
+		return err
+	}
+	return s.checkDecoded(data, v)
 }
 
 // checkValues refuses a document with too many values; nothing else may be
