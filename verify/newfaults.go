@@ -39,17 +39,17 @@ func (s Spec) Warnings() (texts []string) {
 // unpinned are the settings without which any account of the provider is
 // believed.
 func (s Spec) unpinned() (f eventhook.Faults) {
-	const open = "without it messages of any account of the provider are accepted"
+	const open = "Without it, the source accepts requests of every account at the provider"
 	if s.Verifier != nil {
 		if s.Verifier.Type == "aws_sns" && s.Verifier.Claims["TopicArn"] == "" {
-			f.Add("verifier.claims", "has no TopicArn, the topic whose messages are accepted: %s", open)
+			f.Add("verifier.claims", "must have TopicArn, the topic whose messages are accepted. %s", open)
 		}
 		return f
 	}
 	preset, _ := FindPreset(s.Provider, s.Scheme)
 	for _, o := range preset.Options {
 		if o.Pins && s.Options[o.Name] == "" {
-			f.Add("options."+o.Name, "is missing, %s: %s", o.About, open)
+			f.Add("options."+o.Name, "is required: %s. %s", o.About, open)
 		}
 	}
 	return f

@@ -25,7 +25,8 @@ type document struct {
 	err       error     // of that; nil if it succeeded
 }
 
-// newDocument has just been fetched; age is 0 if its server did not say one.
+// newDocument makes a document that was fetched now. age is 0 if its server did not
+// send one.
 func newDocument(keys []verify.Key, age time.Duration, now time.Time) document {
 	if age == 0 {
 		age = defaultAge
