@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -59,7 +57,7 @@ func (r *run) hostile(ctx context.Context) error {
 		if r.attacks != "" && !slices.Contains(strings.Split(r.attacks, ","), strconv.Itoa(i+1)) {
 			continue
 		}
-		if err := r.underAttack(ctx, a); err != nil {
+		if err := r.underAttack(ctx, i); err != nil {
 			return fmt.Errorf("%s: %w", a.name, err)
 		}
 	}
@@ -67,8 +65,9 @@ func (r *run) hostile(ctx context.Context) error {
 }
 
 // underAttack starts a gateway for one attack, so that no attack lives on in the
-// next measurement.
-func (r *run) underAttack(ctx context.Context, a attack) error {
+// next measurement. The attack is counted from 0.
+func (r *run) underAttack(ctx context.Context, n int) error {
+	a := attacks[n]
 	quiet := *r
 	quiet.logLevel = "error" // refusals are what this part is about
 	p, err := quiet.publisher(ctx, "hostile-"+strings.Fields(a.name)[0])
@@ -87,10 +86,11 @@ func (r *run) underAttack(ctx context.Context, a attack) error {
 		r.print("  %-42s refused, as it must be\n", a.name)
 		return nil
 	}
-	harm, err := a.arm(h, ctx)
+	harm, err := h.startAttacker(ctx, n)
 	if err != nil {
 		return err
 	}
+	defer harm.stop()
 	if _, err := h.probe(ctx, hostileBefore); err != nil { // warms up
 		return err
 	}
@@ -98,21 +98,18 @@ func (r *run) underAttack(ctx context.Context, a attack) error {
 	if err != nil {
 		return err
 	}
-	attacking, stop := context.WithCancel(ctx)
-	defer stop()
 	const second = 1e6 // microseconds
-	cpu, databaseCPU, ownCPU := h.cpu(), h.databaseCPU(), readStat(os.Getpid()).cpu
-	var attackers sync.WaitGroup
-	attackers.Go(func() { harm(attacking) })
+	cpu, databaseCPU, attackerCPU := h.cpu(), h.databaseCPU(), harm.cpu()
+	if err := harm.begin(); err != nil {
+		return err
+	}
 	wait(ctx, hostileBefore)
 	beside, err := h.probe(ctx, hostileLength)
-	stop()
-	attackers.Wait()
 	if err != nil {
 		return err
 	}
 	r.print("  %-42s alone %s   beside it %s   gateway %.1f CPU s, PostgreSQL %.1f, attackers %.1f; at most %d MB\n", a.name, alone, beside,
-		(h.cpu()-cpu)/second, (h.databaseCPU()-databaseCPU)/second, (readStat(os.Getpid()).cpu-ownCPU)/second, h.peakMemory()>>20)
+		(h.cpu()-cpu)/second, (h.databaseCPU()-databaseCPU)/second, (harm.cpu()-attackerCPU)/second, h.peakMemory()>>20)
 	for i, x := range alone.all() {
 		bound := 2*x.p90 + hostileBound
 		got := beside.all()[i]

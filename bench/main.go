@@ -16,6 +16,7 @@ import (
 func main() {
 	bare := flag.String("bare", "", "serve the bare handler on this address (used by the bench itself)")
 	sink := flag.String("sink", "", "be a subscriber that counts, at this address (used by the bench itself)")
+	attackerOf := flag.Int("attacker", -1, "make the requests of this attack of hostile (used by the bench itself)")
 	address := flag.String("send", "", "only send, to a gateway at this address that has the bench's source")
 	only := flag.String("only", "", "what to measure: some of "+partNames()+", separated by commas")
 	binary := flag.String("eventhook", "bin/eventhook", "the gateway to measure")
@@ -35,6 +36,8 @@ func main() {
 		err = serveBare(ctx, *bare)
 	case *sink != "":
 		err = serveSink(ctx, *sink)
+	case *attackerOf >= 0:
+		err = serveAttack(ctx, *attackerOf)
 	case *address != "":
 		var l load
 		if l, err = send(ctx, target{address: *address, paths: []string{benchPath}}, *connections, *seconds); err == nil {
