@@ -199,7 +199,8 @@ func (x *expression) eval(program cel.Program, s *subject) (ref.Val, *cel.EvalDe
 	if err := s.Meter.Use(evalSteps); err != nil {
 		return nil, nil, err
 	}
-	a := &activation{subject: s, began: time.Now()}
+	a := &s.eval
+	*a = activation{subject: s, began: time.Now()}
 	value, details, err := x.run(program, a)
 	steps := mostExpressionCost * stepsPerCost
 	if details != nil && details.ActualCost() != nil {

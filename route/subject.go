@@ -30,6 +30,7 @@ type subject struct {
 	fieldOf map[string]any
 	input   []byte // what scripts get
 	told    int    // bytes of inputs that an explanation has
+	eval    activation
 }
 
 // subjects keep room for fields from one event to the next.

@@ -50,10 +50,11 @@ func (s *Subject) at(p place) *gjson.Result {
 		s.last = p.look(s)
 		return &s.last
 	}
-	if !s.looked[n] && p.isJSON && len(s.fields.indexed) > 1 && s.View.IsLarge() {
+	switch {
+	case s.looked[n]:
+	case p.isJSON && len(s.fields.indexed) > 1 && s.View.IsLarge():
 		s.findAll()
-	}
-	if !s.looked[n] {
+	default:
 		s.found[n], s.looked[n], s.seen = p.look(s), true, append(s.seen, n)
 	}
 	return &s.found[n]
