@@ -190,7 +190,7 @@ func (h *Handler) receive(w http.ResponseWriter, r *http.Request, at address) (a
 // examine verifies a request and makes its event, unless it is a handshake or is
 // refused. cost is the memory that hold counts for the verifier.
 func (h *Handler) examine(r *http.Request, raw eventhook.Payload, c challenge, hold *holding, cost int) (*eventhook.Event, *reply, *refused) {
-	leave, no := h.large.enter(r.Context(), c.end, raw.Body)
+	leave, no := h.large.enter(r.Context(), c.end, r.Header.Get("Content-Encoding"), raw.Body)
 	if no != nil {
 		return nil, nil, no
 	}

@@ -5,13 +5,15 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/payload"
 	"github.com/eventhook/eventhook/internal/turns"
 )
 
 // largeGate bounds how many requests of a tenant are verified and read at once if
-// each takes long: those with a body over smallBody, and those of a source whose
-// verifier has a reserved expression of its own. A tenant that sends many of them
-// uses half of the processors at most. A slot is not held while an event is stored.
+// each takes long: those with a body over smallBody or in a content encoding, and
+// those of a source whose verifier has a reserved expression of its own. A tenant that
+// sends many of them uses half of the processors at most. A slot is not held while an
+// event is stored.
 type largeGate struct {
 	gate *turns.Gate[eventhook.TenantID]
 }
@@ -29,10 +31,11 @@ func newLargeGate(cpus int) largeGate {
 	return largeGate{turns.NewGate[eventhook.TenantID](largePerCPU*cpus, max(cpus/2, 1), largeWaiting)}
 }
 
-// enter waits for a slot if the request needs one. The caller must call leave. A
+// enter waits for a slot if the request needs one. encoding is the request's
+// Content-Encoding, "" without one. The caller must call leave. A
 // request that gets no slot in time is shed.
-func (g largeGate) enter(ctx context.Context, e *endpoint, body []byte) (leave func(), no *refused) {
-	if len(body) <= smallBody && !e.hasReserved {
+func (g largeGate) enter(ctx context.Context, e *endpoint, encoding string, body []byte) (leave func(), no *refused) {
+	if len(body) <= smallBody && !e.hasReserved && payload.EncodingFor(encoding, body) == "" {
 		return func() {}, nil
 	}
 	tenant := e.source.TenantID
