@@ -31,6 +31,7 @@ type (
 
 	SubscriptionID = ID[Subscription]
 	DeliveryID     = ID[Delivery]
+	DestinationID  = ID[Destination]
 )
 
 // NewID makes an id whose time is at. Ids made within one millisecond have no

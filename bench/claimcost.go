@@ -16,6 +16,7 @@ import (
 	"github.com/eventhook/eventhook/internal/pgembed"
 	"github.com/eventhook/eventhook/internal/seal"
 	"github.com/eventhook/eventhook/migrations"
+	"github.com/eventhook/eventhook/outbound"
 )
 
 // What is claimed, and beside what.
@@ -172,16 +173,16 @@ func (p *claimPlace) round(ctx context.Context) error {
 	if len(found) == 0 || found[0].SubscriptionID != p.lanes[0] {
 		return fmt.Errorf("%d lanes were found, want the one that is measured first", len(found))
 	}
-	list, err := p.queue.ClaimDeliveries(ctx, []eventhook.LaneClaim{{SubscriptionID: p.lanes[0], Max: claimBatch, Lease: time.Minute}})
+	list, err := p.queue.ClaimDeliveries(ctx, []outbound.LaneClaim{{SubscriptionID: p.lanes[0], Max: claimBatch, Lease: time.Minute}})
 	if err != nil {
 		return err
 	}
 	if len(list) != claimBatch {
 		return fmt.Errorf("%d deliveries were claimed, want %d", len(list), claimBatch)
 	}
-	batch := make([]*eventhook.DeliverySettlement, len(list))
+	batch := make([]*outbound.DeliverySettlement, len(list))
 	for i, d := range list {
-		batch[i] = &eventhook.DeliverySettlement{Delivery: d, Status: eventhook.DeliverySuccess, DeadInRow: eventhook.DefaultDisableAfterFailures,
+		batch[i] = &outbound.DeliverySettlement{Delivery: d, Status: eventhook.DeliverySuccess, DeadInRow: eventhook.DefaultDisableAfterFailures,
 			Attempt: &eventhook.Attempt{StartedAt: time.Now(), Duration: time.Millisecond, StatusCode: 200}}
 	}
 	lost, err := p.queue.SettleDeliveries(ctx, batch)

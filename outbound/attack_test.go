@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/meter"
 	"github.com/eventhook/eventhook/internal/shares"
 )
@@ -23,7 +24,7 @@ var costly = `{"$or":[` + strings.Repeat(`{"body.t":{"$regex":"\\pL{0,400}!"}},`
 var costlyData = `{"n":1,"t":"` + strings.Repeat("a", 64<<10) + `"}`
 
 // costlySettlement is what becomes of an event that publishes costlyData.
-func costlySettlement() *eventhook.Settlement {
+func costlySettlement() *effects.Settlement {
 	s := publishing("paid")
 	s.Actions[0].Effect.Publication.Data, s.Actions[0].RouteName = []byte(costlyData), "payments"
 	return s

@@ -89,7 +89,7 @@ func (d *Dispatcher) warn(ctx context.Context, what string, err error) {
 
 // claimPage claims for those lanes of a page that have room. A tenant whose
 // subscriptions cannot be read now holds up nobody else's.
-func (d *Dispatcher) claimPage(ctx context.Context, page []eventhook.Lane) (found bool) {
+func (d *Dispatcher) claimPage(ctx context.Context, page []Lane) (found bool) {
 	c, unread := d.newClaiming(), map[eventhook.TenantID]bool{}
 	for _, due := range page {
 		if unread[due.TenantID] || d.traffic.isFull(due.SubscriptionID, d.Now()) || d.gone.has(due.SubscriptionID, d.Now()) {
@@ -124,7 +124,7 @@ func (d *Dispatcher) claimOwed(ctx context.Context) {
 // end meanwhile may ask again before its first claim is made: it has one claim.
 type claiming struct {
 	*Dispatcher
-	claims []eventhook.LaneClaim
+	claims []LaneClaim
 	at     map[eventhook.SubscriptionID]int // where the claim of each is
 	asked  int
 	found  bool
@@ -147,7 +147,7 @@ func (c *claiming) add(ctx context.Context, s *eventhook.Subscription) {
 	// Probes that each tried another delivery would bring none of a large backlog
 	// to its end, and never disable the subscription.
 	c.at[s.ID] = len(c.claims)
-	c.claims = append(c.claims, eventhook.LaneClaim{SubscriptionID: s.ID, Max: n, Lease: c.Lease + s.Timeout(), TriedFirst: isProbe})
+	c.claims = append(c.claims, LaneClaim{SubscriptionID: s.ID, Max: n, Lease: c.Lease + s.Timeout(), TriedFirst: isProbe})
 	if c.asked += n; c.asked >= c.config.BatchSize {
 		c.do(ctx)
 	}

@@ -154,7 +154,7 @@ func (q *deliveryQueue) firstDue(s eventhook.SubscriptionID, remove bool) *store
 }
 
 // claimable is the delivery that a claim gets next, nil if none is due.
-func (q *deliveryQueue) claimable(c eventhook.LaneClaim) *stored {
+func (q *deliveryQueue) claimable(c outbound.LaneClaim) *stored {
 	if c.TriedFirst {
 		tried := slices.DeleteFunc(slices.Clone(q.lanes[c.SubscriptionID]), func(r *stored) bool {
 			return r.Status != eventhook.DeliveryFailed || r.due.After(time.Now())
@@ -185,7 +185,7 @@ func (q *deliveryQueue) call(ctx context.Context) error {
 	return nil
 }
 
-func (q *deliveryQueue) DueLanes(ctx context.Context, after eventhook.SubscriptionID, limit int) (list []eventhook.Lane, _ error) {
+func (q *deliveryQueue) DueLanes(ctx context.Context, after eventhook.SubscriptionID, limit int) (list []outbound.Lane, _ error) {
 	if err := q.call(ctx); err != nil {
 		return nil, err
 	}
@@ -201,13 +201,13 @@ func (q *deliveryQueue) DueLanes(ctx context.Context, after eventhook.Subscripti
 		}
 		if q.firstDue(id, false) != nil {
 			q.did.hops++
-			list = append(list, eventhook.Lane{TenantID: q.of[id], SubscriptionID: id})
+			list = append(list, outbound.Lane{TenantID: q.of[id], SubscriptionID: id})
 		}
 	}
 	return list, nil
 }
 
-func (q *deliveryQueue) ClaimDeliveries(ctx context.Context, claims []eventhook.LaneClaim) (list []*eventhook.Delivery, _ error) {
+func (q *deliveryQueue) ClaimDeliveries(ctx context.Context, claims []outbound.LaneClaim) (list []*eventhook.Delivery, _ error) {
 	if err := q.call(ctx); err != nil {
 		return nil, err
 	}
@@ -251,7 +251,7 @@ func (q *deliveryQueue) holds(d *eventhook.Delivery) *stored {
 	return nil
 }
 
-func (q *deliveryQueue) SettleDeliveries(ctx context.Context, batch []*eventhook.DeliverySettlement) (lost []*eventhook.DeliverySettlement, _ error) {
+func (q *deliveryQueue) SettleDeliveries(ctx context.Context, batch []*outbound.DeliverySettlement) (lost []*outbound.DeliverySettlement, _ error) {
 	if err := q.call(ctx); err != nil {
 		return nil, err
 	}
@@ -292,7 +292,7 @@ func (q *deliveryQueue) ReleaseDeliveries(ctx context.Context, list []*eventhook
 	return nil
 }
 
-func (q *deliveryQueue) PaceDeliveries(ctx context.Context, list []eventhook.PaceRequest) ([]time.Time, error) {
+func (q *deliveryQueue) PaceDeliveries(ctx context.Context, list []outbound.PaceRequest) ([]time.Time, error) {
 	if err := q.call(ctx); err != nil {
 		return nil, err
 	}

@@ -17,22 +17,22 @@ type instant struct {
 	settled sync.WaitGroup
 }
 
-func (*instant) DueLanes(context.Context, eventhook.SubscriptionID, int) ([]eventhook.Lane, error) {
+func (*instant) DueLanes(context.Context, eventhook.SubscriptionID, int) ([]outbound.Lane, error) {
 	return nil, nil
 }
 
-func (*instant) ClaimDeliveries(context.Context, []eventhook.LaneClaim) ([]*eventhook.Delivery, error) {
+func (*instant) ClaimDeliveries(context.Context, []outbound.LaneClaim) ([]*eventhook.Delivery, error) {
 	return nil, nil
 }
 
-func (n *instant) SettleDeliveries(_ context.Context, batch []*eventhook.DeliverySettlement) ([]*eventhook.DeliverySettlement, error) {
+func (n *instant) SettleDeliveries(_ context.Context, batch []*outbound.DeliverySettlement) ([]*outbound.DeliverySettlement, error) {
 	n.settled.Add(-len(batch))
 	return nil, nil
 }
 
 func (*instant) ReleaseDeliveries(context.Context, []*eventhook.Delivery) error { return nil }
 
-func (*instant) PaceDeliveries(context.Context, []eventhook.PaceRequest) ([]time.Time, error) {
+func (*instant) PaceDeliveries(context.Context, []outbound.PaceRequest) ([]time.Time, error) {
 	return nil, nil
 }
 
@@ -52,7 +52,7 @@ func (*instant) Send(context.Context, outbound.Sending) eventhook.Attempt {
 
 func (*instant) Attempted(eventhook.ErrorClass, time.Duration) {}
 
-func (*instant) SettledDeliveries([]*eventhook.DeliverySettlement, int, time.Duration) {}
+func (*instant) SettledDeliveries([]*outbound.DeliverySettlement, int, time.Duration) {}
 
 // BenchmarkDispatch is what a delivery costs beside its request and its place
 // in the database: from Reserve to the settle, one of each of many lanes.

@@ -21,11 +21,11 @@ import (
 // deliveries of a subscription that is gone die, and tells how many it were; it
 // changes nothing while there is such a subscription.
 type Queue interface {
-	DueLanes(ctx context.Context, after eventhook.SubscriptionID, limit int) ([]eventhook.Lane, error)
-	ClaimDeliveries(ctx context.Context, claims []eventhook.LaneClaim) ([]*eventhook.Delivery, error)
-	SettleDeliveries(ctx context.Context, batch []*eventhook.DeliverySettlement) (lost []*eventhook.DeliverySettlement, err error)
+	DueLanes(ctx context.Context, after eventhook.SubscriptionID, limit int) ([]Lane, error)
+	ClaimDeliveries(ctx context.Context, claims []LaneClaim) ([]*eventhook.Delivery, error)
+	SettleDeliveries(ctx context.Context, batch []*DeliverySettlement) (lost []*DeliverySettlement, err error)
 	ReleaseDeliveries(ctx context.Context, list []*eventhook.Delivery) error
-	PaceDeliveries(ctx context.Context, list []eventhook.PaceRequest) ([]time.Time, error)
+	PaceDeliveries(ctx context.Context, list []PaceRequest) ([]time.Time, error)
 	AbandonDeliveries(ctx context.Context, s eventhook.SubscriptionID, reason string, limit int) (int, error)
 	DeliveriesWake() <-chan struct{}
 }
@@ -40,7 +40,7 @@ type Directory interface {
 // DispatchObserver hears of attempts, and of what was written of them.
 type DispatchObserver interface {
 	Attempted(class eventhook.ErrorClass, took time.Duration)
-	SettledDeliveries(batch []*eventhook.DeliverySettlement, lost int, took time.Duration)
+	SettledDeliveries(batch []*DeliverySettlement, lost int, took time.Duration)
 }
 
 // DispatcherDeps are what a dispatcher works with. Chance yields numbers

@@ -8,7 +8,7 @@ import (
 )
 
 // Judge is what becomes of a delivery after an attempt.
-func Judge(now time.Time, maxAge time.Duration, chance float64, s *eventhook.Subscription, d *eventhook.Delivery, a *eventhook.Attempt) *eventhook.DeliverySettlement {
+func Judge(now time.Time, maxAge time.Duration, chance float64, s *eventhook.Subscription, d *eventhook.Delivery, a *eventhook.Attempt) *DeliverySettlement {
 	return judgement{now, maxAge, chance}.settle(s, d, a)
 }
 

@@ -169,7 +169,7 @@ func (i *instance) Attempted(class eventhook.ErrorClass, _ time.Duration) {
 	i.attempted[class]++
 }
 
-func (i *instance) SettledDeliveries(batch []*eventhook.DeliverySettlement, lost int, _ time.Duration) {
+func (i *instance) SettledDeliveries(batch []*outbound.DeliverySettlement, lost int, _ time.Duration) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.written += len(batch)

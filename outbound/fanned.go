@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/meter"
 )
 
@@ -21,14 +22,14 @@ type fanned struct {
 
 // fannedEvent is an event that an action publishes.
 type fannedEvent struct {
-	of     *eventhook.Settlement
-	action *eventhook.PlannedAction
+	of     *effects.Settlement
+	action *effects.PlannedAction
 	to     addressees
 }
 
 // match makes the deliveries of the first settlements of a batch, as many as
 // one transaction may, and returns those.
-func (f *Fanout) match(ctx context.Context, m *fanned, batch []*eventhook.Settlement) (part []*eventhook.Settlement, err error) {
+func (f *Fanout) match(ctx context.Context, m *fanned, batch []*effects.Settlement) (part []*effects.Settlement, err error) {
 	for i, s := range batch {
 		matched, rows := len(m.events), m.rows
 		if err := f.matchOne(ctx, m, s); err != nil {
@@ -43,7 +44,7 @@ func (f *Fanout) match(ctx context.Context, m *fanned, batch []*eventhook.Settle
 }
 
 // matchOne does so for one settlement, or marks it stale.
-func (f *Fanout) matchOne(ctx context.Context, m *fanned, s *eventhook.Settlement) error {
+func (f *Fanout) matchOne(ctx context.Context, m *fanned, s *effects.Settlement) error {
 	rows, before := 0, len(m.events)
 	for i := range s.Actions {
 		a := &s.Actions[i]
@@ -61,7 +62,7 @@ func (f *Fanout) matchOne(ctx context.Context, m *fanned, s *eventhook.Settlemen
 		}
 		to := deliveriesOf(publishedEvent(s.Event, p), p.Subscriptions)
 		if rows += len(to.deliveries); rows > mostFannedByOne {
-			a.Effect, a.Permanent = eventhook.Effect{}, true
+			a.Effect, a.Permanent = effects.Effect{}, true
 			a.Failure = fmt.Sprintf("target %d: not done: one event is published to at most %d subscribers in all", a.TargetIndex+1, mostFannedByOne)
 			rows -= len(to.deliveries)
 			continue
@@ -91,7 +92,7 @@ func (f *Fanout) roster(ctx context.Context, m *fanned, tenant eventhook.TenantI
 
 // isMatched matches a publication against a roster, unless planning has done it,
 // and reports whether the budget was enough.
-func (f *Fanout) isMatched(ctx context.Context, budget *meter.Meter, s *eventhook.Settlement, p *eventhook.Publication, roster *Roster) bool {
+func (f *Fanout) isMatched(ctx context.Context, budget *meter.Meter, s *effects.Settlement, p *effects.Publication, roster *Roster) bool {
 	if p.IsMatched && p.Generation == roster.generation {
 		return true
 	}
@@ -103,7 +104,7 @@ func (f *Fanout) isMatched(ctx context.Context, budget *meter.Meter, s *eventhoo
 }
 
 // matchAction matches a publication against a roster.
-func (f *Fanout) matchAction(ctx context.Context, m *meter.Meter, of *eventhook.Event, p *eventhook.Publication, roster *Roster) (tooSlow []*eventhook.Subscription) {
+func (f *Fanout) matchAction(ctx context.Context, m *meter.Meter, of *eventhook.Event, p *effects.Publication, roster *Roster) (tooSlow []*eventhook.Subscription) {
 	e := publishedEvent(of, p)
 	if p.Envelope == nil { // else it was matched before
 		category, _ := f.Catalogue.Check(ctx, m, e)
@@ -119,7 +120,7 @@ func (f *Fanout) matchAction(ctx context.Context, m *meter.Meter, of *eventhook.
 }
 
 // publishedEvent is an event that a route makes of another, as subscribers get it.
-func publishedEvent(of *eventhook.Event, p *eventhook.Publication) *eventhook.Event {
+func publishedEvent(of *eventhook.Event, p *effects.Publication) *eventhook.Event {
 	return &eventhook.Event{
 		ID: p.ID, TenantID: of.TenantID, SourceSlug: of.SourceSlug, Origin: eventhook.OriginRoute, Status: eventhook.EventDelivered,
 		EventType: p.EventType, IdempotencyKey: p.IdempotencyKey, ContentType: "application/json", BodySize: len(p.Data),
@@ -142,7 +143,7 @@ func (m *fanned) release(room Room) {
 
 // settled hands over the deliveries of what was published, and gives back the
 // room of those that were not: the key was seen before, or the lease was lost.
-func (m *fanned) settled(room Room, lost []*eventhook.Settlement) {
+func (m *fanned) settled(room Room, lost []*effects.Settlement) {
 	stored := make([]addressees, 0, len(m.events))
 	for _, x := range m.events {
 		if x.action.Status != eventhook.ActionSuccess || slices.Contains(lost, x.of) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/meter"
 	"github.com/eventhook/eventhook/internal/shares"
 )
@@ -17,7 +18,7 @@ import (
 // nothing: the deliveries were made for subscriptions that have changed. It
 // returns the settlements whose lease was lost, of which it wrote nothing.
 type Settler interface {
-	SettleEvents(ctx context.Context, batch []*eventhook.Settlement) (lost []*eventhook.Settlement, err error)
+	SettleEvents(ctx context.Context, batch []*effects.Settlement) (lost []*effects.Settlement, err error)
 }
 
 // Fanout gives the events that routes publish their deliveries, before they are
@@ -43,7 +44,7 @@ const (
 // SettleEvents evaluates no filter as long as the subscriptions stay the same.
 // Once the meter has reached its limit, the actions that are not matched fail.
 // What cannot be read now is matched when it is settled.
-func (f *Fanout) Match(ctx context.Context, m *meter.Meter, s *eventhook.Settlement) {
+func (f *Fanout) Match(ctx context.Context, m *meter.Meter, s *effects.Settlement) {
 	for i := range s.Actions {
 		a := &s.Actions[i]
 		if !isToPublish(a) {
@@ -55,7 +56,7 @@ func (f *Fanout) Match(ctx context.Context, m *meter.Meter, s *eventhook.Settlem
 		}
 		tooSlow := f.matchAction(ctx, m, s.Event, a.Effect.Publication, roster)
 		if errors.Is(m.Err(), meter.ErrLimit) {
-			a.Effect, a.Permanent = eventhook.Effect{}, true
+			a.Effect, a.Permanent = effects.Effect{}, true
 			a.Failure = fmt.Sprintf("route %q target %d: not done: %s", a.RouteName, a.TargetIndex+1, tooMuchMatching)
 			continue
 		}
@@ -70,7 +71,7 @@ func (f *Fanout) Match(ctx context.Context, m *meter.Meter, s *eventhook.Settlem
 // steps, so that one tenant's filters do not hold up the events of others in the
 // batch. The events for which that is not enough are among the lost ones, and
 // IsStale.
-func (f *Fanout) SettleEvents(ctx context.Context, batch []*eventhook.Settlement) (lost []*eventhook.Settlement, err error) {
+func (f *Fanout) SettleEvents(ctx context.Context, batch []*effects.Settlement) (lost []*effects.Settlement, err error) {
 	for _, s := range batch {
 		s.IsStale = false
 	}
@@ -86,7 +87,7 @@ func (f *Fanout) SettleEvents(ctx context.Context, batch []*eventhook.Settlement
 }
 
 // settleSome settles the first of a batch, as many as one transaction may.
-func (f *Fanout) settleSome(ctx context.Context, budget *meter.Meter, batch []*eventhook.Settlement) (part, lost []*eventhook.Settlement, err error) {
+func (f *Fanout) settleSome(ctx context.Context, budget *meter.Meter, batch []*effects.Settlement) (part, lost []*effects.Settlement, err error) {
 	for range mostMatches {
 		m := fanned{budget: budget}
 		if part, err = f.match(ctx, &m, batch); err != nil {
@@ -114,7 +115,7 @@ func (f *Fanout) settleSome(ctx context.Context, budget *meter.Meter, batch []*e
 }
 
 // split parts the stale settlements from the others.
-func split(part []*eventhook.Settlement) (settling, stale []*eventhook.Settlement) {
+func split(part []*effects.Settlement) (settling, stale []*effects.Settlement) {
 	if !slices.ContainsFunc(part, isStale) {
 		return part, nil
 	}
@@ -128,9 +129,9 @@ func split(part []*eventhook.Settlement) (settling, stale []*eventhook.Settlemen
 	return settling, stale
 }
 
-func isStale(s *eventhook.Settlement) bool { return s.IsStale }
+func isStale(s *effects.Settlement) bool { return s.IsStale }
 
 // isToPublish reports whether an action is to publish an event.
-func isToPublish(a *eventhook.PlannedAction) bool {
+func isToPublish(a *effects.PlannedAction) bool {
 	return a.Effect.Publication != nil && a.Failure == "" && !a.IsSettled
 }

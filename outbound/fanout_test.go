@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/outbound"
 )
 
@@ -19,18 +20,18 @@ func newFanout(o *office) *outbound.Fanout {
 
 // publishing is what becomes of an event of acme's that publishes events of
 // types, separated by spaces.
-func publishing(types string) *eventhook.Settlement {
+func publishing(types string) *effects.Settlement {
 	e := news("received", `{"raw":true}`)
 	e.SourceSlug, e.TraceID, e.RequestID, e.Lease.Token = "shop", "t1", "r1", 1
-	s := &eventhook.Settlement{Event: e, Matched: 1}
+	s := &effects.Settlement{Event: e, Matched: 1}
 	for i, eventType := range strings.Fields(types) {
-		p := &eventhook.Publication{ID: eventhook.NewID[eventhook.Event](march), EventType: eventType, Data: []byte(`{"n":1}`)}
-		s.Actions = append(s.Actions, eventhook.PlannedAction{Action: eventhook.Action{TargetIndex: i}, Effect: eventhook.Effect{Publication: p}})
+		p := &effects.Publication{ID: eventhook.NewID[eventhook.Event](march), EventType: eventType, Data: []byte(`{"n":1}`)}
+		s.Actions = append(s.Actions, effects.PlannedAction{Action: eventhook.Action{TargetIndex: i}, Effect: effects.Effect{Publication: p}})
 	}
 	return s
 }
 
-func settle(t *testing.T, f *outbound.Fanout, batch ...*eventhook.Settlement) (lost []*eventhook.Settlement) {
+func settle(t *testing.T, f *outbound.Fanout, batch ...*effects.Settlement) (lost []*effects.Settlement) {
 	t.Helper()
 	lost, err := f.SettleEvents(t.Context(), batch)
 	if err != nil {
@@ -45,7 +46,7 @@ func TestWhatARoutePublishesHasItsDeliveries(t *testing.T) {
 	o := newOffice(subscriber("a", "paid", `{"body.n":1,"event.source":"shop","event.origin":"route"}`), subscriber("b", "shipped", ""), subscriber("none", "received", ""), paused)
 	defer o.check(t)
 	s := publishing("paid shipped")
-	s.Actions = append(s.Actions, eventhook.PlannedAction{Effect: eventhook.Effect{Execution: &eventhook.Execution{}}})
+	s.Actions = append(s.Actions, effects.PlannedAction{Effect: effects.Effect{Execution: &eventhook.Execution{}}})
 	if lost := settle(t, newFanout(o), s); len(lost) > 0 {
 		t.Errorf("lost: got %d, want none", len(lost))
 	}
@@ -84,19 +85,19 @@ func TestTheCorrelationOfAnEventIsThatOfWhatItPublishes(t *testing.T) {
 func TestWhatIsNotPublishedIsNotHandedOver(t *testing.T) {
 	for _, c := range []struct {
 		claim  string
-		change func(*office, *eventhook.Settlement)
+		change func(*office, *effects.Settlement)
 		put    int
 	}{
-		{"what is", func(*office, *eventhook.Settlement) {}, 2},
-		{"a lost lease", func(_ *office, s *eventhook.Settlement) { s.Event.Lease.Token = 0 }, 0},
-		{"a key that was seen", func(o *office, s *eventhook.Settlement) {
+		{"what is", func(*office, *effects.Settlement) {}, 2},
+		{"a lost lease", func(_ *office, s *effects.Settlement) { s.Event.Lease.Token = 0 }, 0},
+		{"a key that was seen", func(o *office, s *effects.Settlement) {
 			s.Actions[0].Effect.Publication.IdempotencyKey, o.keys["k"] = "k", eventhook.EventID{1}
 		}, 1},
-		{"a key that two have", func(_ *office, s *eventhook.Settlement) {
+		{"a key that two have", func(_ *office, s *effects.Settlement) {
 			s.Actions[0].Effect.Publication.IdempotencyKey, s.Actions[1].Effect.Publication.IdempotencyKey = "k", "k"
 		}, 1},
-		{"an action that has failed", func(_ *office, s *eventhook.Settlement) { s.Actions[1].Failure = "no" }, 1},
-		{"one that an earlier settle has written", func(_ *office, s *eventhook.Settlement) {
+		{"an action that has failed", func(_ *office, s *effects.Settlement) { s.Actions[1].Failure = "no" }, 1},
+		{"one that an earlier settle has written", func(_ *office, s *effects.Settlement) {
 			s.Actions[0].IsSettled, s.Actions[0].Status = true, eventhook.ActionSuccess
 		}, 1},
 	} {
@@ -134,7 +135,7 @@ func TestARouteForgetsNoSubscription(t *testing.T) {
 		t.Errorf("got %d tries in vain and %d reads, want 1, and 4", o.stale, o.reads)
 	}
 	o.beforeEach = func() { o.add(subscriber("more", "pull", "")) }
-	if _, err := f.SettleEvents(t.Context(), []*eventhook.Settlement{publishing("paid")}); eventhook.KindOf(err) != eventhook.KindUnavailable {
+	if _, err := f.SettleEvents(t.Context(), []*effects.Settlement{publishing("paid")}); eventhook.KindOf(err) != eventhook.KindUnavailable {
 		t.Errorf("subscriptions that never rest: got %v, want KindUnavailable", err)
 	}
 }
@@ -145,7 +146,7 @@ func TestASettleThatIsRepeatedMakesTheSameDeliveries(t *testing.T) {
 	f := newFanout(o)
 	s := publishing("paid paid")
 	o.lossy = errOffice
-	if _, err := f.SettleEvents(t.Context(), []*eventhook.Settlement{s}); !errors.Is(err, errOffice) {
+	if _, err := f.SettleEvents(t.Context(), []*effects.Settlement{s}); !errors.Is(err, errOffice) {
 		t.Fatalf("got %v, want that the database is down", err)
 	}
 	if len(o.put) != 0 || len(o.deliveries) != 4 {
@@ -171,13 +172,13 @@ func TestASettleThatFailsGivesTheRoomBack(t *testing.T) {
 	f := newFanout(o)
 	settle(t, f, publishing("paid"))
 	o.err = errOffice
-	if _, err := f.SettleEvents(t.Context(), []*eventhook.Settlement{publishing("paid")}); !errors.Is(err, errOffice) {
+	if _, err := f.SettleEvents(t.Context(), []*effects.Settlement{publishing("paid")}); !errors.Is(err, errOffice) {
 		t.Errorf("got %v, want that the database is down", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	f.Rosters.ForgetAll()
-	if _, err := f.SettleEvents(ctx, []*eventhook.Settlement{publishing("paid")}); !errors.Is(err, context.Canceled) {
+	if _, err := f.SettleEvents(ctx, []*effects.Settlement{publishing("paid")}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want that it was cut off", err)
 	}
 }
@@ -189,7 +190,7 @@ func TestManySubscribersAreManyTransactions(t *testing.T) {
 	}
 	o := newOffice(list...)
 	defer o.check(t)
-	batch := []*eventhook.Settlement{publishing("many"), publishing("few few"), publishing("many"), publishing("many many many"), publishing("few"), publishing("many"), publishing("")}
+	batch := []*effects.Settlement{publishing("many"), publishing("few few"), publishing("many"), publishing("many many many"), publishing("few"), publishing("many"), publishing("")}
 	lost := batch[4]
 	lost.Event.Lease.Token = 0
 	if got := settle(t, newFanout(o), batch...); len(got) != 1 || got[0] != lost {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/shares"
 	"github.com/eventhook/eventhook/outbound"
 )
@@ -113,7 +114,7 @@ func (o *office) wait(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func (o *office) Publish(ctx context.Context, batch []*eventhook.Publishing) error {
+func (o *office) Publish(ctx context.Context, batch []*outbound.Publishing) error {
 	if err := o.wait(ctx); err != nil {
 		return err
 	}
@@ -171,7 +172,7 @@ func (o *office) countOf(id eventhook.EventID) (n int) {
 	return n
 }
 
-func (o *office) SettleEvents(ctx context.Context, batch []*eventhook.Settlement) (lost []*eventhook.Settlement, err error) {
+func (o *office) SettleEvents(ctx context.Context, batch []*effects.Settlement) (lost []*effects.Settlement, err error) {
 	if err := o.wait(ctx); err != nil {
 		return nil, err
 	}
@@ -203,11 +204,11 @@ func (o *office) SettleEvents(ctx context.Context, batch []*eventhook.Settlement
 	return lost, o.lossy
 }
 
-func isToBePublished(a *eventhook.PlannedAction) bool {
+func isToBePublished(a *effects.PlannedAction) bool {
 	return a.Effect.Publication != nil && a.Failure == "" && !a.IsSettled
 }
 
-func (o *office) settle(s *eventhook.Settlement) (types []string) {
+func (o *office) settle(s *effects.Settlement) (types []string) {
 	for i := range s.Actions {
 		a := &s.Actions[i]
 		if a.IsSettled {

@@ -3,8 +3,6 @@ package outbound
 import (
 	"context"
 	"time"
-
-	"github.com/eventhook/eventhook"
 )
 
 // paceLoop reserves times to send at for lanes that are limited, many in one
@@ -31,13 +29,13 @@ func (d *Dispatcher) paceLoop(ctx context.Context) {
 }
 
 // takeUnpaced removes the lanes that want times, and says how many each does.
-func (t *traffic) takeUnpaced() (lanes []*lane, list []eventhook.PaceRequest) {
+func (t *traffic) takeUnpaced() (lanes []*lane, list []PaceRequest) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, l := range t.unpaced {
 		if l.pace.asking = l.waiting() > 0 && l.pace.every > 0; l.pace.asking {
 			lanes = append(lanes, l)
-			list = append(list, eventhook.PaceRequest{SubscriptionID: l.id, Count: l.pace.count(l.waiting()), PerSecond: l.sub.RatePerSecond})
+			list = append(list, PaceRequest{SubscriptionID: l.id, Count: l.pace.count(l.waiting()), PerSecond: l.sub.RatePerSecond})
 		}
 	}
 	t.unpaced = nil
@@ -47,7 +45,7 @@ func (t *traffic) takeUnpaced() (lanes []*lane, list []eventhook.PaceRequest) {
 // grant gives lanes the times that were reserved for them; without any they ask
 // again. What is to be sent only when its lease is over is given back, and
 // claimed again when the time has come.
-func (t *traffic) grant(lanes []*lane, list []eventhook.PaceRequest, first []time.Time, now time.Time) {
+func (t *traffic) grant(lanes []*lane, list []PaceRequest, first []time.Time, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i, l := range lanes {

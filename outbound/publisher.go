@@ -22,7 +22,7 @@ import (
 // KindUnavailable when the database is down. Deliveries with a lease are stored
 // as acquired under it, the others as due now.
 type PublishStore interface {
-	Publish(ctx context.Context, batch []*eventhook.Publishing) error
+	Publish(ctx context.Context, batch []*Publishing) error
 }
 
 // PublishObserver hears of each commit.
@@ -57,7 +57,7 @@ type Publisher struct {
 
 // publication is an event on its way into the store.
 type publication struct {
-	eventhook.Publishing
+	Publishing
 	to addressees
 }
 
@@ -106,7 +106,7 @@ const mostInLine = 64
 // KindInvalid when the filters take too many steps for this event; it is ctx's
 // when that ended before the event was tried. The event must not be
 // changed afterwards, and of the deliveries only Count is for the caller.
-func (p *Publisher) Publish(ctx context.Context, e *eventhook.Event) (*eventhook.Publishing, error) {
+func (p *Publisher) Publish(ctx context.Context, e *eventhook.Event) (*Publishing, error) {
 	if err := p.complete(ctx, e); err != nil {
 		return nil, err
 	}
@@ -227,7 +227,7 @@ func (p *Publisher) commit(batch []*publication) error {
 	ctx, cancel := context.WithTimeout(context.Background(), p.timeout)
 	defer cancel()
 	began, rows := p.Now(), 0
-	list := make([]*eventhook.Publishing, len(batch))
+	list := make([]*Publishing, len(batch))
 	for i, x := range batch {
 		x.to.reserve(p.Room)
 		list[i] = &x.Publishing

@@ -47,8 +47,8 @@ func (j judgement) unsendable(d *eventhook.Delivery) string {
 }
 
 // unsent settles a delivery that is not to be sent.
-func unsent(s *eventhook.Subscription, d *eventhook.Delivery, why string) *eventhook.DeliverySettlement {
-	return &eventhook.DeliverySettlement{Delivery: d, Status: eventhook.DeliveryDead, RetryCount: d.RetryCount, LastError: why, DeadInRow: s.DeadInRow(), IsTest: isTest(d)}
+func unsent(s *eventhook.Subscription, d *eventhook.Delivery, why string) *DeliverySettlement {
+	return &DeliverySettlement{Delivery: d, Status: eventhook.DeliveryDead, RetryCount: d.RetryCount, LastError: why, DeadInRow: s.DeadInRow(), IsTest: isTest(d)}
 }
 
 // age is a duration in words such as 24h or 1h30m.
@@ -67,8 +67,8 @@ func age(d time.Duration) string {
 // tried again, as the subscription has it and not before the receiver asked
 // for, but for a 410, and unless it would be too old by then. A test, which is
 // here when its Tester was killed or a person has begun it anew, is made once.
-func (j judgement) settle(s *eventhook.Subscription, d *eventhook.Delivery, a *eventhook.Attempt) *eventhook.DeliverySettlement {
-	o := &eventhook.DeliverySettlement{Delivery: d, Attempt: a, Status: eventhook.DeliveryDead, RetryCount: d.RetryCount, LastError: a.Error, DeadInRow: s.DeadInRow(), IsTest: isTest(d)}
+func (j judgement) settle(s *eventhook.Subscription, d *eventhook.Delivery, a *eventhook.Attempt) *DeliverySettlement {
+	o := &DeliverySettlement{Delivery: d, Attempt: a, Status: eventhook.DeliveryDead, RetryCount: d.RetryCount, LastError: a.Error, DeadInRow: s.DeadInRow(), IsTest: isTest(d)}
 	switch {
 	case a.Succeeded():
 		o.Status, o.LastError = eventhook.DeliverySuccess, ""
@@ -82,7 +82,7 @@ func (j judgement) settle(s *eventhook.Subscription, d *eventhook.Delivery, a *e
 }
 
 // retry schedules the next attempt, if there is to be one.
-func (j judgement) retry(policy eventhook.RetryPolicy, o *eventhook.DeliverySettlement) {
+func (j judgement) retry(policy eventhook.RetryPolicy, o *DeliverySettlement) {
 	delay, more := policy.Delay(o.RetryCount + 1)
 	if !more {
 		return

@@ -30,7 +30,7 @@ const slowSettle = 25 * time.Millisecond
 // are being written go together. Safe for concurrent use.
 type outbox struct {
 	mu       sync.Mutex
-	waiting  []*eventhook.DeliverySettlement
+	waiting  []*DeliverySettlement
 	batch    int
 	settling int
 	isSlow   bool // the last settle to begin takes long
@@ -39,7 +39,7 @@ type outbox struct {
 
 func newOutbox(batch int) *outbox { return &outbox{batch: batch, ready: make(chan struct{}, settlers)} }
 
-func (b *outbox) add(s *eventhook.DeliverySettlement) {
+func (b *outbox) add(s *DeliverySettlement) {
 	b.mu.Lock()
 	b.waiting = append(b.waiting, s)
 	due := b.dueLocked()
@@ -62,7 +62,7 @@ func (b *outbox) dueLocked() bool {
 
 // take removes the oldest outcomes, nil if none are due to be written. Say
 // written afterwards.
-func (b *outbox) take() []*eventhook.DeliverySettlement {
+func (b *outbox) take() []*DeliverySettlement {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.dueLocked() {
@@ -117,7 +117,7 @@ func (d *Dispatcher) settleLoop(working context.Context, ended <-chan struct{}) 
 
 // settle writes a batch down, once the database lets it, as long as a lease
 // holds. What is not written is delivered again.
-func (d *Dispatcher) settle(ctx context.Context, batch []*eventhook.DeliverySettlement) {
+func (d *Dispatcher) settle(ctx context.Context, batch []*DeliverySettlement) {
 	began := d.Now()
 	slow := time.AfterFunc(slowSettle, d.outbox.slow)
 	defer slow.Stop()
@@ -126,7 +126,7 @@ func (d *Dispatcher) settle(ctx context.Context, batch []*eventhook.DeliverySett
 		list[i] = s.Delivery
 	}
 	defer d.traffic.freed(list, len(list))
-	var lost []*eventhook.DeliverySettlement
+	var lost []*DeliverySettlement
 	if !d.insist(ctx, "settle deliveries", list, func() (err error) {
 		lost, err = d.Queue.SettleDeliveries(ctx, batch)
 		return err
@@ -136,7 +136,7 @@ func (d *Dispatcher) settle(ctx context.Context, batch []*eventhook.DeliverySett
 	}
 	if len(lost) > 0 {
 		d.Log.Warn("the leases of deliveries ran out before they were settled; they are made again", "deliveries", len(lost), "one_of_them", lost[0].Delivery.ID)
-		batch = slices.DeleteFunc(batch, func(s *eventhook.DeliverySettlement) bool { return slices.Contains(lost, s) })
+		batch = slices.DeleteFunc(batch, func(s *DeliverySettlement) bool { return slices.Contains(lost, s) })
 	}
 	d.Observer.SettledDeliveries(batch, len(lost), d.Now().Sub(began))
 }

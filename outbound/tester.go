@@ -19,8 +19,8 @@ type Generations interface {
 // TestStore keeps the events of tests, and what became of their deliveries.
 type TestStore interface {
 	// Publish stores the batch or, of one that IsStale, nothing.
-	Publish(ctx context.Context, batch []*eventhook.Publishing) error
-	SettleDeliveries(ctx context.Context, batch []*eventhook.DeliverySettlement) (lost []*eventhook.DeliverySettlement, err error)
+	Publish(ctx context.Context, batch []*Publishing) error
+	SettleDeliveries(ctx context.Context, batch []*DeliverySettlement) (lost []*DeliverySettlement, err error)
 }
 
 // Tester sends test events: each to one subscription, whatever it wants and
@@ -129,8 +129,8 @@ func (t *Tester) publish(ctx context.Context, d *eventhook.Delivery) error {
 		if err != nil {
 			return fmt.Errorf("test a subscription: %w", err)
 		}
-		p := &eventhook.Publishing{Event: d.Event, Deliveries: []*eventhook.Delivery{d}, Generation: generation}
-		if err := t.Store.Publish(ctx, []*eventhook.Publishing{p}); err != nil {
+		p := &Publishing{Event: d.Event, Deliveries: []*eventhook.Delivery{d}, Generation: generation}
+		if err := t.Store.Publish(ctx, []*Publishing{p}); err != nil {
 			return fmt.Errorf("test a subscription: %w", err)
 		}
 		if !p.IsStale {
@@ -146,11 +146,11 @@ func (t *Tester) settle(ctx context.Context, d *eventhook.Delivery, a eventhook.
 	const patience = 10 * time.Second
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
-	settlement := &eventhook.DeliverySettlement{Delivery: d, Attempt: &a, Status: eventhook.DeliverySuccess, LastError: a.Error, IsTest: true}
+	settlement := &DeliverySettlement{Delivery: d, Attempt: &a, Status: eventhook.DeliverySuccess, LastError: a.Error, IsTest: true}
 	if !a.Succeeded() {
 		settlement.Status = eventhook.DeliveryDead
 	}
-	lost, err := t.Store.SettleDeliveries(ctx, []*eventhook.DeliverySettlement{settlement})
+	lost, err := t.Store.SettleDeliveries(ctx, []*DeliverySettlement{settlement})
 	switch {
 	case err != nil:
 		return fmt.Errorf("settle a test: %w", err)

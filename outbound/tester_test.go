@@ -20,8 +20,8 @@ type testOffice struct {
 	moves          bool // with every look
 	fails          error
 	loses          bool
-	published      []*eventhook.Publishing
-	settled        []*eventhook.DeliverySettlement
+	published      []*outbound.Publishing
+	settled        []*outbound.DeliverySettlement
 	sent           []outbound.Sending
 	attempt        eventhook.Attempt
 	onSend         func()
@@ -41,7 +41,7 @@ func (o *testOffice) Forget(eventhook.TenantID) {
 	}
 }
 
-func (o *testOffice) Publish(_ context.Context, batch []*eventhook.Publishing) error {
+func (o *testOffice) Publish(_ context.Context, batch []*outbound.Publishing) error {
 	for _, p := range batch {
 		if p.IsStale = p.Generation != o.current; !p.IsStale {
 			o.published = append(o.published, p)
@@ -58,7 +58,7 @@ func (o *testOffice) Send(_ context.Context, s outbound.Sending) eventhook.Attem
 	return o.attempt
 }
 
-func (o *testOffice) SettleDeliveries(ctx context.Context, batch []*eventhook.DeliverySettlement) ([]*eventhook.DeliverySettlement, error) {
+func (o *testOffice) SettleDeliveries(ctx context.Context, batch []*outbound.DeliverySettlement) ([]*outbound.DeliverySettlement, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}

@@ -130,7 +130,7 @@ func (t *traffic) begin(l *lane, k kind, now time.Time) job {
 // back.
 type result struct {
 	at         time.Time
-	settlement *eventhook.DeliverySettlement
+	settlement *DeliverySettlement
 	attempt    *eventhook.Attempt
 	isLate     bool                    // the lease left no time to send it
 	sub        *eventhook.Subscription // unless nil, what is to be followed from now on

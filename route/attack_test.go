@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/meter"
 	"github.com/eventhook/eventhook/internal/shares"
 	"github.com/eventhook/eventhook/route"
@@ -49,7 +50,7 @@ func TestCostlyFiltersDelayNoOtherTenant(t *testing.T) {
 	inBubble(t, func(c *route.Config) { roomy(c); c.InboxBytes = 4 << 20 }, func(t *testing.T, b *rig) {
 		var order []eventhook.EventID
 		share, full := b.Shares.Of(eventhook.TenantID{mean}), meter.StepsIn(4*time.Second)
-		b.settling = func(batch []*eventhook.Settlement) {
+		b.settling = func(batch []*effects.Settlement) {
 			if len(order) == 0 && !share.Take(full-3*meter.Slice) {
 				t.Error("before the other tenant's event is settled: want at most a slice taken for each event, and their views")
 			} else if len(order) == 0 {
@@ -124,7 +125,7 @@ func TestManyQuickEventsLeaveTheBatch(t *testing.T) {
 			t.Fatalf("an event takes %d steps, %v; want a tenth of a slice at least", m.Steps(), m.Err())
 		}
 		before, isFirst := 0, false
-		b.settling = func(batch []*eventhook.Settlement) {
+		b.settling = func(batch []*effects.Settlement) {
 			for _, s := range batch {
 				isFirst = isFirst || s.Event.TenantID == (eventhook.TenantID{plain})
 			}

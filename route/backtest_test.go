@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/payload"
 	"github.com/eventhook/eventhook/internal/shares"
 )
@@ -20,15 +21,15 @@ import (
 // echo is a target that gets what it is given, if the event has an id.
 type echo struct{}
 
-func (echo) Effect(_ *eventhook.Event, v *payload.View, _ time.Time) (eventhook.Effect, error) {
+func (echo) Effect(_ *eventhook.Event, v *payload.View, _ time.Time) (effects.Effect, error) {
 	id, err := payload.ParsePath("body.id")
 	if err != nil {
-		return eventhook.Effect{}, err
+		return effects.Effect{}, err
 	}
 	if _, ok := v.Text(id); !ok {
-		return eventhook.Effect{}, errors.New("nothing at body.id")
+		return effects.Effect{}, errors.New("nothing at body.id")
 	}
-	return eventhook.Effect{Execution: &eventhook.Execution{Input: v.Render()}}, nil
+	return effects.Effect{Execution: &eventhook.Execution{Input: v.Render()}}, nil
 }
 
 func toEcho(eventhook.Target) (Effector, error) { return echo{}, nil }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 )
 
 // callLane holds events whose own effects are settled and whose calls are to be
@@ -28,7 +29,7 @@ type callLane struct {
 	atOnce  int
 	ended   []*heldEvent
 	// admitted are those that are being settled, to be put then.
-	admitted map[*eventhook.Settlement]*heldEvent
+	admitted map[*effects.Settlement]*heldEvent
 	// back is when the last of a route's comes back that was sent away.
 	back  map[eventhook.RouteID]time.Time
 	swept time.Time
@@ -38,7 +39,7 @@ type callLane struct {
 
 // heldEvent is an event in the lane. Each call writes to its own action.
 type heldEvent struct {
-	*eventhook.Settlement
+	*effects.Settlement
 	routes []eventhook.RouteID // of each of its calls
 	open   int                 // calls that wait or are under way
 	bytes  int
@@ -47,7 +48,7 @@ type heldEvent struct {
 // heldCall is one of its calls.
 type heldCall struct {
 	of     *heldEvent
-	action *eventhook.PlannedAction
+	action *effects.PlannedAction
 }
 
 type tenantCalls struct {
@@ -76,11 +77,11 @@ func (r *routeCalls) observe(now time.Time) {
 
 func newCallLane(events, bytes, atOnce int) *callLane {
 	return &callLane{tenants: map[eventhook.TenantID]*tenantCalls{}, most: amount{events, bytes}, atOnce: atOnce,
-		admitted: map[*eventhook.Settlement]*heldEvent{}, back: map[eventhook.RouteID]time.Time{},
+		admitted: map[*effects.Settlement]*heldEvent{}, back: map[eventhook.RouteID]time.Time{},
 		moved: make(chan struct{}, 1), ready: make(chan struct{}, 1)}
 }
 
-func newHeldEvent(s *eventhook.Settlement) *heldEvent {
+func newHeldEvent(s *effects.Settlement) *heldEvent {
 	h := &heldEvent{Settlement: s, bytes: size(s.Event)}
 	for c := range h.calls {
 		h.open, h.routes = h.open+1, append(h.routes, c.action.RouteID)

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 )
 
-type noCall struct{ eventhook.Call }
+type noCall struct{ effects.Call }
 
 // enter admits an event and puts it.
-func (l *callLane) enter(s *eventhook.Settlement) bool {
+func (l *callLane) enter(s *effects.Settlement) bool {
 	admitted := l.admit(s)
 	l.put(s)
 	return admitted
@@ -20,11 +21,11 @@ func (l *callLane) enter(s *eventhook.Settlement) bool {
 
 // withCalls is a settled event of a tenant with a body of some bytes and a call
 // of each route.
-func withCalls(tenant byte, bytes int, routes ...byte) *eventhook.Settlement {
-	s := &eventhook.Settlement{Event: sized(bytes)[0]}
+func withCalls(tenant byte, bytes int, routes ...byte) *effects.Settlement {
+	s := &effects.Settlement{Event: sized(bytes)[0]}
 	s.Event.TenantID = eventhook.TenantID{tenant}
 	for _, r := range routes {
-		a := eventhook.PlannedAction{Action: eventhook.Action{RouteID: eventhook.RouteID{r}}, Effect: eventhook.Effect{Call: noCall{}}, CallBytes: bytes}
+		a := effects.PlannedAction{Action: eventhook.Action{RouteID: eventhook.RouteID{r}}, Effect: effects.Effect{Call: noCall{}}, CallBytes: bytes}
 		s.Actions = append(s.Actions, a)
 	}
 	return s
@@ -34,15 +35,15 @@ func TestTheCallLaneHasRoom(t *testing.T) {
 	for _, c := range []struct {
 		claim         string
 		events, bytes int
-		put           func(i int) *eventhook.Settlement
+		put           func(i int) *effects.Settlement
 		want          int
 	}{
-		{"for all events", 80, 1 << 30, func(i int) *eventhook.Settlement { return withCalls(byte(i), 1, byte(i)) }, 80},
-		{"for their bytes and those of their calls", 1000, 900, func(i int) *eventhook.Settlement { return withCalls(byte(i), 10, 1, 2) }, 30},
-		{"for a quarter of one tenant", 80, 1 << 30, func(i int) *eventhook.Settlement { return withCalls(1, 1, byte(i%4)) }, 20},
-		{"for half of one tenant with many routes", 80, 1 << 30, func(i int) *eventhook.Settlement { return withCalls(1, 1, byte(i)) }, 40},
-		{"for a quarter of one tenant's bytes", 1000, 1600, func(i int) *eventhook.Settlement { return withCalls(1, 10, byte(i%4)) }, 20},
-		{"for an eighth of one route", 80, 1 << 30, func(int) *eventhook.Settlement { return withCalls(1, 1, 1) }, 10},
+		{"for all events", 80, 1 << 30, func(i int) *effects.Settlement { return withCalls(byte(i), 1, byte(i)) }, 80},
+		{"for their bytes and those of their calls", 1000, 900, func(i int) *effects.Settlement { return withCalls(byte(i), 10, 1, 2) }, 30},
+		{"for a quarter of one tenant", 80, 1 << 30, func(i int) *effects.Settlement { return withCalls(1, 1, byte(i%4)) }, 20},
+		{"for half of one tenant with many routes", 80, 1 << 30, func(i int) *effects.Settlement { return withCalls(1, 1, byte(i)) }, 40},
+		{"for a quarter of one tenant's bytes", 1000, 1600, func(i int) *effects.Settlement { return withCalls(1, 10, byte(i%4)) }, 20},
+		{"for an eighth of one route", 80, 1 << 30, func(int) *effects.Settlement { return withCalls(1, 1, 1) }, 10},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			l := newCallLane(c.events, c.bytes, 1)

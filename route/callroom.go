@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 )
 
 // What finds no room in the lane, or no time, is asked for again later, and not
@@ -37,7 +38,7 @@ func (l *callLane) pace(tenant eventhook.TenantID, route eventhook.RouteID) time
 // of which nothing waits find room beyond their tenant's quarter, up to half, so
 // that it is not taken from them by the tenant's slow ones. The event is put when
 // it was settled, and else cancelled.
-func (l *callLane) admit(s *eventhook.Settlement) bool {
+func (l *callLane) admit(s *effects.Settlement) bool {
 	h := newHeldEvent(s)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,7 +78,7 @@ func (l *callLane) hasRoom(h *heldEvent, t *tenantCalls) bool {
 }
 
 // put has the calls of an event wait for their turns, if it was admitted.
-func (l *callLane) put(s *eventhook.Settlement) {
+func (l *callLane) put(s *effects.Settlement) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	h := l.admitted[s]
@@ -97,7 +98,7 @@ func (l *callLane) put(s *eventhook.Settlement) {
 }
 
 // cancel gives back the room of those events that were admitted and not put.
-func (l *callLane) cancel(planned []*eventhook.Settlement) {
+func (l *callLane) cancel(planned []*effects.Settlement) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, s := range planned {
@@ -135,7 +136,7 @@ func (l *callLane) leaveLocked(h *heldEvent) {
 
 // later is when to ask again for an event some of whose calls had no room or no
 // time: after least, and after those of its routes that were told so before it.
-func (l *callLane) later(s *eventhook.Settlement, now time.Time, least time.Duration) time.Time {
+func (l *callLane) later(s *effects.Settlement, now time.Time, least time.Duration) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if now.Sub(l.swept) > backMost {

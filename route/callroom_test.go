@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 )
 
 func TestRoomOfWhatIsNotPutIsGivenBack(t *testing.T) {
@@ -14,7 +14,7 @@ func TestRoomOfWhatIsNotPutIsGivenBack(t *testing.T) {
 		t.Fatal("want room for two calls of a route, those included whose events are being settled")
 	}
 	l.put(kept)
-	l.cancel([]*eventhook.Settlement{lost, kept})
+	l.cancel([]*effects.Settlement{lost, kept})
 	if waiting, _ := l.counts(); waiting != 2 || l.all.events != 1 || len(l.tenants) != 1 || len(l.admitted) != 0 {
 		t.Errorf("got %d calls of %d events of %d tenants, %d admitted; want the 2 of the one that was put", waiting, l.all.events, len(l.tenants), len(l.admitted))
 	}

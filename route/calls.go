@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 )
 
 // Calls go to places outside our database. An event that has some is settled
@@ -25,10 +26,10 @@ const mostCall = time.Minute
 // drain has ended.
 const lastWrites = 5 * time.Second
 
-func timeout(c eventhook.Call) time.Duration { return min(max(c.Timeout(), 0), mostCall) }
+func timeout(c effects.Call) time.Duration { return min(max(c.Timeout(), 0), mostCall) }
 
 // reserve has an event stay leased while its calls wait and are made.
-func (p *Processor) reserve(s *eventhook.Settlement, now time.Time) *eventhook.Settlement {
+func (p *Processor) reserve(s *effects.Settlement, now time.Time) *effects.Settlement {
 	for i := range s.Actions {
 		if c := s.Actions[i].Effect.Call; c != nil {
 			if until := now.Add(p.Lease + timeout(c)); until.After(s.HoldUntil) {
@@ -41,8 +42,8 @@ func (p *Processor) reserve(s *eventhook.Settlement, now time.Time) *eventhook.S
 
 // admit finds out, before events are settled, for whose calls there is room. The
 // settle has the others wait, and asks for them again later: one write for both.
-func (p *Processor) admit(planned []*eventhook.Settlement) []*eventhook.Settlement {
-	var refused []*eventhook.Settlement
+func (p *Processor) admit(planned []*effects.Settlement) []*effects.Settlement {
+	var refused []*effects.Settlement
 	now := p.Now()
 	for _, s := range planned {
 		if !s.HoldUntil.IsZero() && !p.calls.admit(s) {
@@ -55,7 +56,7 @@ func (p *Processor) admit(planned []*eventhook.Settlement) []*eventhook.Settleme
 }
 
 // defers tells of events whose calls had no room or no time.
-func (p *Processor) defers(events []*eventhook.Settlement, why string) {
+func (p *Processor) defers(events []*effects.Settlement, why string) {
 	if len(events) == 0 {
 		return
 	}
@@ -73,7 +74,7 @@ func (p *Processor) defers(events []*eventhook.Settlement, why string) {
 // hold passes the events on, of those that were settled, whose calls are still
 // to be made, if they were admitted. Of the others that are planned it gives
 // the room back.
-func (p *Processor) hold(planned, settled []*eventhook.Settlement) {
+func (p *Processor) hold(planned, settled []*effects.Settlement) {
 	for _, s := range settled {
 		if s.Status != eventhook.EventProcessing {
 			continue
@@ -81,7 +82,7 @@ func (p *Processor) hold(planned, settled []*eventhook.Settlement) {
 		s.Event.Lease.Until = s.HoldUntil
 		for i := range s.Actions {
 			if a := &s.Actions[i]; a.Status != eventhook.ActionPending {
-				a.IsSettled, a.Effect = true, eventhook.Effect{}
+				a.IsSettled, a.Effect = true, effects.Effect{}
 			}
 		}
 		p.calls.put(s)
@@ -151,7 +152,7 @@ func (p *Processor) do(ctx context.Context, c heldCall) (err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
 			p.logPanic(c.of.Event, fmt.Sprintf("route %s target %d", c.action.RouteID, c.action.TargetIndex+1), reason, debug.Stack())
-			err = &eventhook.CallError{Message: errPanicked.Error(), Permanent: true}
+			err = &effects.CallError{Message: errPanicked.Error(), Permanent: true}
 		}
 	}()
 	return c.action.Effect.Call.Do(ctx)
@@ -160,7 +161,7 @@ func (p *Processor) do(ctx context.Context, c heldCall) (err error) {
 // failure is what an action says of a call that failed.
 func failure(target int, err error) (text string, permanent bool, after time.Duration) {
 	const most = 1000
-	if e, ok := errors.AsType[*eventhook.CallError](err); ok {
+	if e, ok := errors.AsType[*effects.CallError](err); ok {
 		permanent, after = e.Permanent, e.After
 	}
 	return eventhook.Cut(fmt.Sprintf("target %d: %s", target+1, eventhook.Text(err.Error())), most), permanent, after
@@ -193,9 +194,9 @@ func (p *Processor) settleCalls(working context.Context, done <-chan struct{}) {
 // called has the settlements of events whose calls have ended. Those of which
 // some calls were not made are given back with it: when that was for want of
 // time, they are asked for again later.
-func (p *Processor) called(batch []*heldEvent, now time.Time, stopping bool) []*eventhook.Settlement {
-	settlements := make([]*eventhook.Settlement, len(batch))
-	var late []*eventhook.Settlement
+func (p *Processor) called(batch []*heldEvent, now time.Time, stopping bool) []*effects.Settlement {
+	settlements := make([]*effects.Settlement, len(batch))
+	var late []*effects.Settlement
 	for i, h := range batch {
 		settlements[i], h.HoldUntil = h.Settlement, now
 		if stopping {
@@ -211,14 +212,14 @@ func (p *Processor) called(batch []*heldEvent, now time.Time, stopping bool) []*
 }
 
 // isOwed reports whether an action's call is still to be made.
-func isOwed(a eventhook.PlannedAction) bool {
+func isOwed(a effects.PlannedAction) bool {
 	return a.Effect.Call != nil && !a.IsCalled && a.Failure == ""
 }
 
 // failLate has calls for which there was no time fail if others of the event
 // have failed: it is retried when those are, and not more often than it may.
 func (h *heldEvent) failLate() {
-	isFailed := func(a eventhook.PlannedAction) bool { return a.IsCalled && a.Failure != "" }
+	isFailed := func(a effects.PlannedAction) bool { return a.IsCalled && a.Failure != "" }
 	if !slices.ContainsFunc(h.Actions, isFailed) {
 		return
 	}

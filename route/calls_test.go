@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/payload"
 	"github.com/eventhook/eventhook/route"
 )
@@ -46,8 +47,8 @@ type place struct {
 	name string
 }
 
-func (p place) Effect(e *eventhook.Event, _ *payload.View, _ time.Time) (eventhook.Effect, error) {
-	return eventhook.Effect{Call: &callOf{p, e.ID}}, nil
+func (p place) Effect(e *eventhook.Event, _ *payload.View, _ time.Time) (effects.Effect, error) {
+	return effects.Effect{Call: &callOf{p, e.ID}}, nil
 }
 
 type callOf struct {
@@ -205,8 +206,8 @@ func TestWhatACallErrorSaysIsDone(t *testing.T) {
 		text   string
 	}{
 		{"a failure is tried again", errors.New("no"), eventhook.EventFailed, 10 * time.Second, "target 1: no"},
-		{"later, if the other side says so", &eventhook.CallError{Message: "busy", After: time.Minute}, eventhook.EventFailed, time.Minute, "target 1: busy"},
-		{"not at all if that cannot help", &eventhook.CallError{Message: "gone", Permanent: true}, eventhook.EventDead, 0, "target 1: gone"},
+		{"later, if the other side says so", &effects.CallError{Message: "busy", After: time.Minute}, eventhook.EventFailed, time.Minute, "target 1: busy"},
+		{"not at all if that cannot help", &effects.CallError{Message: "gone", Permanent: true}, eventhook.EventDead, 0, "target 1: gone"},
 		{"a long text is cut", errors.New(strings.Repeat("x", 5000)), eventhook.EventFailed, 10 * time.Second, eventhook.Cut("target 1: "+strings.Repeat("x", 5000), 1000)},
 	} {
 		t.Run(c.claim, func(t *testing.T) {

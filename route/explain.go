@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/filter"
 	"github.com/eventhook/eventhook/internal/meter"
 	"github.com/eventhook/eventhook/internal/payload"
@@ -183,7 +184,7 @@ type published struct {
 }
 
 // input is what an effect hands over.
-func input(effect eventhook.Effect, view *payload.View) (json.RawMessage, error) {
+func input(effect effects.Effect, view *payload.View) (json.RawMessage, error) {
 	switch x, o, p := effect.Execution, effect.Promise, effect.Publication; {
 	case x != nil && x.Input != nil:
 		return x.Input, nil

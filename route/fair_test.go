@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/route"
 )
 
@@ -127,7 +128,7 @@ func TestCallsWithoutRoomAreAskedForOneAfterTheOther(t *testing.T) {
 func TestCallsWithoutATurnInTimeAreAskedForLater(t *testing.T) {
 	inBubble(t, roomy, func(t *testing.T, b *rig) {
 		b.places(map[string]func(context.Context) error{"dead": func(ctx context.Context) error {
-			return &eventhook.CallError{Message: hangs(ctx).Error(), Permanent: true}
+			return &effects.CallError{Message: hangs(ctx).Error(), Permanent: true}
 		}})
 		b.run()
 		const all = 60

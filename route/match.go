@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/filter"
 	"github.com/eventhook/eventhook/internal/meter"
 	"github.com/eventhook/eventhook/internal/payload"
@@ -15,7 +16,7 @@ import (
 
 // Effector is what a compiled target offers; package targets has them.
 type Effector interface {
-	Effect(e *eventhook.Event, v *payload.View, now time.Time) (eventhook.Effect, error)
+	Effect(e *eventhook.Event, v *payload.View, now time.Time) (effects.Effect, error)
 }
 
 // Program is a source's routes, compiled once and shared: matching is pure
@@ -99,8 +100,8 @@ func compileTarget(t eventhook.Target, target func(eventhook.Target) (Effector, 
 // Settle matches an event and plans the actions of its routes, except those
 // that an earlier try has done. The meter counts the work. Once it has stopped
 // the evaluation, the actions of each route that could not be evaluated fail.
-func (p *Program) Settle(m *meter.Meter, e *eventhook.Event, done []eventhook.Action, now time.Time) *eventhook.Settlement {
-	settlement := &eventhook.Settlement{Event: e, Retry: p.retry}
+func (p *Program) Settle(m *meter.Meter, e *eventhook.Event, done []eventhook.Action, now time.Time) *effects.Settlement {
+	settlement := &effects.Settlement{Event: e, Retry: p.retry}
 	var s *subject
 	p.types.Each(e.EventType, func(i int) {
 		if s == nil {
@@ -115,7 +116,7 @@ func (p *Program) Settle(m *meter.Meter, e *eventhook.Event, done []eventhook.Ac
 }
 
 // settleRoute plans what one route does, if it matches.
-func (p *Program) settleRoute(settlement *eventhook.Settlement, c *compiled, s *subject, done []eventhook.Action, now time.Time) {
+func (p *Program) settleRoute(settlement *effects.Settlement, c *compiled, s *subject, done []eventhook.Action, now time.Time) {
 	matched, problem := p.judge(c, s, nil)
 	if !matched && problem == nil {
 		return
@@ -176,9 +177,9 @@ func (p *Program) caught(e *eventhook.Event, at string, reason any) *problem {
 	return &problem{text: errPanicked.Error()}
 }
 
-func (p *Program) plan(c *compiled, s *subject, view *payload.View, problem *problem, index int, now time.Time) eventhook.PlannedAction {
+func (p *Program) plan(c *compiled, s *subject, view *payload.View, problem *problem, index int, now time.Time) effects.PlannedAction {
 	e := s.Event
-	a := eventhook.PlannedAction{Action: eventhook.Action{
+	a := effects.PlannedAction{Action: eventhook.Action{
 		ID:          eventhook.NewID[eventhook.Action](now),
 		EventID:     e.ID,
 		RouteID:     c.route.ID,
@@ -200,7 +201,7 @@ func (p *Program) plan(c *compiled, s *subject, view *payload.View, problem *pro
 	}
 	if s.Meter.Err() != nil {
 		stopped := s.stopped(c.route.Name, fmt.Sprintf("target %d", index+1))
-		a.Effect, a.Failure, a.Permanent = eventhook.Effect{}, stopped.text, !stopped.transient
+		a.Effect, a.Failure, a.Permanent = effects.Effect{}, stopped.text, !stopped.transient
 	}
 	if a.Effect.Call != nil {
 		a.CallBytes = max(len(e.Body), len(view.Render())) // shared with others, perhaps
@@ -210,10 +211,10 @@ func (p *Program) plan(c *compiled, s *subject, view *payload.View, problem *pro
 
 // effect asks a target what it wants. One that panics over what somebody sent
 // must not take the process, and everybody else's events, down with it.
-func (p *Program) effect(c *compiled, e *eventhook.Event, view *payload.View, index int, now time.Time) (effect eventhook.Effect, err error) {
+func (p *Program) effect(c *compiled, e *eventhook.Event, view *payload.View, index int, now time.Time) (effect effects.Effect, err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
-			effect, err = eventhook.Effect{}, p.caught(e, fmt.Sprintf("route %s target %d", c.route.ID, index+1), reason)
+			effect, err = effects.Effect{}, p.caught(e, fmt.Sprintf("route %s target %d", c.route.ID, index+1), reason)
 		}
 	}()
 	return c.targets[index].Effect(e, view, now)

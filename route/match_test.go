@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/payload"
 	"github.com/eventhook/eventhook/route"
 )
@@ -20,17 +21,17 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // effector is a target that makes a promise outcome named by its task kind.
 type effector string
 
-func (x effector) Effect(_ *eventhook.Event, v *payload.View, _ time.Time) (eventhook.Effect, error) {
+func (x effector) Effect(_ *eventhook.Event, v *payload.View, _ time.Time) (effects.Effect, error) {
 	switch x {
 	case "fails":
-		return eventhook.Effect{}, errors.New("nothing at body.id")
+		return effects.Effect{}, errors.New("nothing at body.id")
 	case "panics":
 		var none *eventhook.Event
-		return eventhook.Effect{}, errors.New(none.EventType)
+		return effects.Effect{}, errors.New(none.EventType)
 	case "takes 3 s":
 		time.Sleep(3 * time.Second) // in a bubble
 	}
-	return eventhook.Effect{Promise: &eventhook.PromiseOutcome{Key: string(x), Value: v.Render()}}, nil
+	return effects.Effect{Promise: &effects.PromiseOutcome{Key: string(x), Value: v.Render()}}, nil
 }
 
 func compileTarget(t eventhook.Target) (route.Effector, error) {
@@ -144,8 +145,8 @@ func TestPatterns(t *testing.T) {
 // planned is an action in short.
 type planned struct{ Route, Key, Failure string }
 
-func summary(s *eventhook.Settlement) []planned {
-	var list []planned
+func summary(s *effects.Settlement) []planned {
+	var list []plannedned
 	for _, a := range s.Actions {
 		p := planned{Route: a.RouteName, Failure: a.Failure}
 		if a.Effect.Promise != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/meter"
 	"github.com/eventhook/eventhook/internal/shares"
 )
@@ -21,7 +22,7 @@ const (
 
 // plan is what becomes of a batch.
 type plan struct {
-	settlements []*eventhook.Settlement
+	settlements []*effects.Settlement
 	slow        []*eventhook.Event         // for the slow lane
 	busy        []*eventhook.Event         // whose tenant's share is used up
 	later       []*eventhook.Event         // not come to
@@ -48,7 +49,7 @@ func (p *Processor) plan(ctx context.Context, batch []*eventhook.Event, l lane) 
 	now := p.Now()
 	loading := newLoading(l)
 	var m meter.Meter
-	made := plan{settlements: make([]*eventhook.Settlement, 0, len(batch))}
+	made := plan{settlements: make([]*effects.Settlement, 0, len(batch))}
 	failed := map[eventhook.SourceID]bool{}
 	for i, e := range batch {
 		if p.Now().Sub(now) > most || made.load.isFull() {
@@ -210,13 +211,13 @@ func (p *Processor) wait(made *plan, e *eventhook.Event, share *shares.Share) {
 const mostLostLeases = 10
 
 // giveUp settles an event whose leases were lost too often as a failed try.
-func (p *Program) giveUp(e *eventhook.Event) *eventhook.Settlement {
+func (p *Program) giveUp(e *eventhook.Event) *effects.Settlement {
 	why := fmt.Sprintf("was leased %d times in a row without an outcome: each time the instance ended or the lease ran out before the event was processed", e.LostLeases)
-	return &eventhook.Settlement{Event: e, Retry: p.retry, Failure: why}
+	return &effects.Settlement{Event: e, Retry: p.retry, Failure: why}
 }
 
 // add adds a settlement to a plan, unless it is too heavy for this lane.
-func (p *Processor) add(made *plan, s *eventhook.Settlement, now time.Time, l lane) {
+func (p *Processor) add(made *plan, s *effects.Settlement, now time.Time, l lane) {
 	if l == quickly && isHeavy(s) {
 		made.slow = append(made.slow, s.Event)
 		return

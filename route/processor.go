@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/meter"
 	"github.com/eventhook/eventhook/internal/shares"
 	"github.com/eventhook/eventhook/internal/snapshot"
@@ -66,7 +67,7 @@ func (c Config) Validate() eventhook.Faults {
 // they are IsStale and must be planned again.
 type Queue interface {
 	ClaimEvents(ctx context.Context, limit int, lease time.Duration) ([]*eventhook.Event, error)
-	SettleEvents(ctx context.Context, batch []*eventhook.Settlement) (lost []*eventhook.Settlement, err error)
+	SettleEvents(ctx context.Context, batch []*effects.Settlement) (lost []*effects.Settlement, err error)
 	DoneActions(ctx context.Context, events []eventhook.EventID) (map[eventhook.EventID][]eventhook.Action, error)
 	// ReleaseEvents gives events back: each is due at its NextRetryAt, or now.
 	ReleaseEvents(ctx context.Context, events []*eventhook.Event) error
@@ -78,7 +79,7 @@ type Queue interface {
 // the meter stops, the settlement must not be used, unless it stopped at its
 // limit: then the actions fail for which that was not enough.
 type Fanout interface {
-	Match(ctx context.Context, m *meter.Meter, s *eventhook.Settlement)
+	Match(ctx context.Context, m *meter.Meter, s *effects.Settlement)
 }
 
 // Routing tells a source's retries and enabled routes in their order.
@@ -91,7 +92,7 @@ type Routing interface {
 // them, when it is still in processing, and after them; what is marked IsSettled
 // was told before.
 type Observer interface {
-	Settled(batch []*eventhook.Settlement, lost int, took time.Duration)
+	Settled(batch []*effects.Settlement, lost int, took time.Duration)
 	Called(outcome string, took time.Duration)
 	Deferred(events int) // whose calls had no room, or no turn in time
 }

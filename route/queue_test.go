@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 )
 
 var errDown = errors.New("the database is down")
@@ -35,7 +36,7 @@ type queue struct {
 	released int
 	answers  time.Duration // how long the answer to a claim is under way
 
-	settling func([]*eventhook.Settlement) // sees, and holds up, what is to be settled; may be nil
+	settling func([]*effects.Settlement) // sees, and holds up, what is to be settled; may be nil
 }
 
 func newQueue() *queue {
@@ -94,7 +95,7 @@ func (q *queue) ClaimEvents(ctx context.Context, limit int, lease time.Duration)
 	return claimed, nil
 }
 
-func (q *queue) SettleEvents(ctx context.Context, batch []*eventhook.Settlement) (lost []*eventhook.Settlement, err error) {
+func (q *queue) SettleEvents(ctx context.Context, batch []*effects.Settlement) (lost []*effects.Settlement, err error) {
 	q.mu.Lock()
 	q.settles = append(q.settles, time.Now())
 	gate, settling := q.gate, q.settling
@@ -123,7 +124,7 @@ func (q *queue) SettleEvents(ctx context.Context, batch []*eventhook.Settlement)
 }
 
 // settle writes one settlement, unless its lease was lost.
-func (q *queue) settle(s *eventhook.Settlement) bool {
+func (q *queue) settle(s *effects.Settlement) bool {
 	if s.IsStale {
 		return false
 	}

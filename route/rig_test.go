@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/shares"
 	"github.com/eventhook/eventhook/route"
 )
@@ -60,7 +61,7 @@ func (b *rig) SourceRouting(ctx context.Context, id eventhook.SourceID) (eventho
 	return eventhook.RetryPolicy{}, routes, err
 }
 
-func (b *rig) Settled(batch []*eventhook.Settlement, lost int, _ time.Duration) {
+func (b *rig) Settled(batch []*effects.Settlement, lost int, _ time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.heard = append(b.heard, lost)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 )
 
 // Pauses before a batch is tried again.
@@ -39,7 +40,7 @@ func (p *Processor) process(ctx context.Context, batch []*eventhook.Event, l lan
 
 // settle writes settlements down and returns those that were written. Stale ones
 // go to the slow lane, to be planned again.
-func (p *Processor) settle(ctx context.Context, settlements []*eventhook.Settlement, began time.Time) []*eventhook.Settlement {
+func (p *Processor) settle(ctx context.Context, settlements []*effects.Settlement, began time.Time) []*effects.Settlement {
 	lost, err := p.Queue.SettleEvents(ctx, settlements)
 	for wait := firstPause; err != nil; wait = min(2*wait, mostPause) {
 		if !p.pause(ctx, wait, eventsOf(settlements), err) {
@@ -49,7 +50,7 @@ func (p *Processor) settle(ctx context.Context, settlements []*eventhook.Settlem
 	}
 	settled := without(settlements, lost)
 	var stale []*eventhook.Event
-	lost = slices.DeleteFunc(lost, func(s *eventhook.Settlement) bool {
+	lost = slices.DeleteFunc(lost, func(s *effects.Settlement) bool {
 		if s.IsStale {
 			stale = append(stale, s.Event)
 		}
@@ -63,14 +64,14 @@ func (p *Processor) settle(ctx context.Context, settlements []*eventhook.Settlem
 	return settled
 }
 
-func without(all, lost []*eventhook.Settlement) []*eventhook.Settlement {
+func without(all, lost []*effects.Settlement) []*effects.Settlement {
 	if len(lost) == 0 {
 		return all
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(s *eventhook.Settlement) bool { return slices.Contains(lost, s) })
+	return slices.DeleteFunc(slices.Clone(all), func(s *effects.Settlement) bool { return slices.Contains(lost, s) })
 }
 
-func eventsOf(settlements []*eventhook.Settlement) []*eventhook.Event {
+func eventsOf(settlements []*effects.Settlement) []*eventhook.Event {
 	events := make([]*eventhook.Event, len(settlements))
 	for i, s := range settlements {
 		events[i] = s.Event

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/route"
 )
 
@@ -151,7 +152,7 @@ func TestWhatIsPlannedIsSettledWhileItsLeaseHolds(t *testing.T) {
 func TestAStaleEventIsPlannedAgain(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, b *rig) {
 		settles := 0
-		b.settling = func(batch []*eventhook.Settlement) {
+		b.settling = func(batch []*effects.Settlement) {
 			for _, s := range batch {
 				settles++
 				s.IsStale = settles <= 2 // as the subscriptions change

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/script"
 	"github.com/eventhook/eventhook/route"
 	"github.com/eventhook/eventhook/targets"
@@ -135,7 +136,7 @@ func TestScriptsThatFailFailTheirActions(t *testing.T) {
 					t.Errorf("got failure %q, permanent %t; want %q, %t", a.Failure, a.Permanent, c.want, !c.transient)
 				}
 			}
-			if diff := cmp.Diff([]planned{{"good", "b", ""}}, summary(&eventhook.Settlement{Actions: s.Actions[2:]})); diff != "" {
+			if diff := cmp.Diff([]planned{{"good", "b", ""}}, summary(&effects.Settlement{Actions: s.Actions[2:]})); diff != "" {
 				t.Errorf("the good route's action (-want +got):\n%s", diff)
 			}
 			c.route.IsEnabled = true

@@ -3,7 +3,7 @@ package route
 import (
 	"fmt"
 
-	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 )
 
 // What one transaction, and one event, may make: memory is bounded, and nobody
@@ -17,18 +17,18 @@ const (
 )
 
 // weigh counts what an action makes. What is too much for its event fails.
-func weigh(s *eventhook.Settlement, a *eventhook.PlannedAction) {
+func weigh(s *effects.Settlement, a *effects.PlannedAction) {
 	n := made(a.Effect)
 	if s.MadeBytes+n <= mostMadeByOne {
 		s.MadeBytes += n
 		return
 	}
-	a.Effect, a.Permanent = eventhook.Effect{}, true
+	a.Effect, a.Permanent = effects.Effect{}, true
 	a.Failure = fmt.Sprintf("target %d: not done: the targets of one event are given at most %d MiB in all", a.TargetIndex+1, mostMadeByOne>>20)
 }
 
 // made is how many bytes an effect writes into the database, but for a few.
-func made(e eventhook.Effect) int {
+func made(e effects.Effect) int {
 	switch {
 	case e.Execution != nil:
 		return len(e.Execution.Input)
@@ -42,14 +42,14 @@ func made(e eventhook.Effect) int {
 
 // isHeavy reports whether an event makes so much that it must not be settled
 // among those that others wait for.
-func isHeavy(s *eventhook.Settlement) bool {
+func isHeavy(s *effects.Settlement) bool {
 	return len(s.Actions) > lightActions || s.MadeBytes > lightMade
 }
 
 // load is what a batch makes so far.
 type load struct{ actions, bytes int }
 
-func (l *load) add(s *eventhook.Settlement) {
+func (l *load) add(s *effects.Settlement) {
 	l.actions += len(s.Actions)
 	l.bytes += s.MadeBytes
 }

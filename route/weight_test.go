@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/payload"
 	"github.com/eventhook/eventhook/route"
 )
@@ -14,8 +15,8 @@ import (
 // publisher is a target that publishes what it is given.
 type publisher struct{}
 
-func (publisher) Effect(_ *eventhook.Event, v *payload.View, now time.Time) (eventhook.Effect, error) {
-	return eventhook.Effect{Publication: &eventhook.Publication{ID: eventhook.NewID[eventhook.Event](now), EventType: "e", Data: v.Render()}}, nil
+func (publisher) Effect(_ *eventhook.Event, v *payload.View, now time.Time) (effects.Effect, error) {
+	return effects.Effect{Publication: &effects.Publication{ID: eventhook.NewID[eventhook.Event](now), EventType: "e", Data: v.Render()}}, nil
 }
 
 func compilePublisher(eventhook.Target) (route.Effector, error) { return publisher{}, nil }
@@ -38,7 +39,7 @@ func TestOneEventMakesNoMoreThanFitsIntoMemory(t *testing.T) {
 		switch {
 		case a.Failure == "" && a.Effect.Publication != nil:
 			done++
-		case a.Permanent && a.Effect == (eventhook.Effect{}) && strings.Contains(a.Failure, "at most 64 MiB in all"):
+		case a.Permanent && a.Effect == (effects.Effect{}) && strings.Contains(a.Failure, "at most 64 MiB in all"):
 			refused++
 		}
 	}
@@ -59,7 +60,7 @@ func TestABatchMakesNoMoreThanOneTransactionShould(t *testing.T) {
 		t.Run(c.claim, func(t *testing.T) {
 			inBubble(t, func(config *route.Config) { roomy(config); config.InboxBytes = 1 << 30 }, func(t *testing.T, b *rig) {
 				b.compile = compilePublisher
-				b.settling = func(batch []*eventhook.Settlement) {
+				b.settling = func(batch []*effects.Settlement) {
 					actions, bytes := 0, 0
 					for _, s := range batch {
 						actions, bytes = actions+len(s.Actions), bytes+s.MadeBytes
@@ -87,7 +88,7 @@ func TestABatchMakesNoMoreThanOneTransactionShould(t *testing.T) {
 func TestEventsThatMakeMuchDelayNobodyElse(t *testing.T) {
 	inBubble(t, roomy, func(t *testing.T, b *rig) {
 		release := make(chan struct{})
-		b.settling = func(batch []*eventhook.Settlement) {
+		b.settling = func(batch []*effects.Settlement) {
 			if len(batch[0].Actions) > 1 {
 				<-release
 			}

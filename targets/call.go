@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 )
 
 // call is one request of an http target, for one event. Do may be called by
@@ -25,10 +26,10 @@ type call struct {
 	traceFlags string
 }
 
-// Timeout implements eventhook.Call.
+// Timeout implements effects.Call.
 func (c *call) Timeout() time.Duration { return c.timeout }
 
-// Do implements eventhook.Call.
+// Do implements effects.Call.
 func (c *call) Do(ctx context.Context) error {
 	if c.sender == nil {
 		return errors.New("this gateway makes no requests to URLs")
@@ -37,7 +38,7 @@ func (c *call) Do(ctx context.Context) error {
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, c.method, c.url, bytes.NewReader(c.body))
 	if err != nil {
-		return &eventhook.CallError{Message: "the request cannot be made: its url is not valid", Permanent: true}
+		return &effects.CallError{Message: "the request cannot be made: its url is not valid", Permanent: true}
 	}
 	r.Header = c.header.Clone()
 	if !c.authorization.IsZero() {
@@ -59,7 +60,7 @@ func (c *call) judge(status int, header http.Header, now time.Time) error {
 	if status >= 200 && status <= 299 {
 		return nil
 	}
-	failed := &eventhook.CallError{
+	failed := &effects.CallError{
 		Message:   strings.TrimSpace(fmt.Sprintf("%s answered %d %s", c.host, status, http.StatusText(status))),
 		Permanent: status == http.StatusGone,
 	}
@@ -89,7 +90,7 @@ type sent struct {
 	BodySize   *int              `json:"body_size,omitempty"`   // of what is too large to be shown
 }
 
-// Input implements eventhook.Call.
+// Input implements effects.Call.
 func (c *call) Input() json.RawMessage {
 	const most = 64 << 10
 	s := sent{Method: c.method, URL: c.url, Headers: map[string]string{}}

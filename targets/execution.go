@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
@@ -52,8 +53,8 @@ type execution struct {
 	key         keyPath
 }
 
-func (x execution) Effect(e *eventhook.Event, v *payload.View, now time.Time) (eventhook.Effect, error) {
-	return eventhook.Effect{Execution: &eventhook.Execution{
+func (x execution) Effect(e *eventhook.Event, v *payload.View, now time.Time) (effects.Effect, error) {
+	return effects.Effect{Execution: &eventhook.Execution{
 		ID:             eventhook.NewID[eventhook.Execution](now),
 		TenantID:       e.TenantID,
 		Type:           x.typ,

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 )
 
 func TestExecutions(t *testing.T) {
@@ -40,7 +41,7 @@ func TestExecutions(t *testing.T) {
 				t.Errorf("got an id of %s, want %s", at, noon)
 			}
 			c.want.TenantID, c.want.EventID = e.TenantID, e.ID
-			if diff := cmp.Diff(eventhook.Effect{Execution: &c.want}, withoutID(got)); diff != "" {
+			if diff := cmp.Diff(effects.Effect{Execution: &c.want}, withoutID(got)); diff != "" {
 				t.Errorf("effect (-want +got):\n%s", diff)
 			}
 		})

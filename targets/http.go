@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
@@ -122,7 +123,7 @@ type requester struct {
 
 // Effect makes a request that carries the same key whenever the same event is
 // sent by the same target.
-func (r requester) Effect(e *eventhook.Event, v *payload.View, _ time.Time) (eventhook.Effect, error) {
+func (r requester) Effect(e *eventhook.Event, v *payload.View, _ time.Time) (effects.Effect, error) {
 	c := &call{requester: r, header: http.Header{}, traceFlags: traceFlags(e, v)}
 	if r.raw {
 		c.body = e.Body
@@ -136,5 +137,5 @@ func (r requester) Effect(e *eventhook.Event, v *payload.View, _ time.Time) (eve
 	}
 	r.introduce(c.header, e)
 	c.traceID = e.TraceID
-	return eventhook.Effect{Call: c}, nil
+	return effects.Effect{Call: c}, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/targets"
 	"github.com/eventhook/eventhook/verify"
 )
@@ -120,7 +121,7 @@ var (
 )
 
 // callOf compiles an http target for a place, and is its call for an event.
-func callOf(t *testing.T, to targets.Sender, text string, e *eventhook.Event) eventhook.Call {
+func callOf(t *testing.T, to targets.Sender, text string, e *eventhook.Event) effects.Call {
 	t.Helper()
 	target := read(t, text)
 	target.RouteID, target.Index = routeID, 3
@@ -252,34 +253,34 @@ func TestAnswers(t *testing.T) {
 	for _, c := range []struct {
 		claim  string
 		answer recorder
-		want   *eventhook.CallError
+		want   *effects.CallError
 	}{
 		{"200", recorder{status: 200}, nil},
 		{"299", recorder{status: 299}, nil},
-		{"199", recorder{status: 199}, &eventhook.CallError{Message: "internal.example answered 199"}},
-		{"a redirect", recorder{status: 302}, &eventhook.CallError{Message: "internal.example answered 302 Found; redirects are not followed"}},
-		{"not found", recorder{status: 404}, &eventhook.CallError{Message: "internal.example answered 404 Not Found"}},
-		{"gone", recorder{status: 410}, &eventhook.CallError{Message: "internal.example answered 410 Gone", Permanent: true}},
-		{"a made-up status", recorder{status: 799}, &eventhook.CallError{Message: "internal.example answered 799"}},
-		{"503", recorder{status: 503}, &eventhook.CallError{Message: "internal.example answered 503 Service Unavailable"}},
+		{"199", recorder{status: 199}, &effects.CallError{Message: "internal.example answered 199"}},
+		{"a redirect", recorder{status: 302}, &effects.CallError{Message: "internal.example answered 302 Found; redirects are not followed"}},
+		{"not found", recorder{status: 404}, &effects.CallError{Message: "internal.example answered 404 Not Found"}},
+		{"gone", recorder{status: 410}, &effects.CallError{Message: "internal.example answered 410 Gone", Permanent: true}},
+		{"a made-up status", recorder{status: 799}, &effects.CallError{Message: "internal.example answered 799"}},
+		{"503", recorder{status: 503}, &effects.CallError{Message: "internal.example answered 503 Service Unavailable"}},
 		{"503 for a while", recorder{status: 503, header: http.Header{"Retry-After": {"120"}}},
-			&eventhook.CallError{Message: "internal.example answered 503 Service Unavailable", After: 2 * time.Minute}},
+			&effects.CallError{Message: "internal.example answered 503 Service Unavailable", After: 2 * time.Minute}},
 		{"429 for ever", recorder{status: 429, header: http.Header{"Retry-After": {"9223372036854775807"}}},
-			&eventhook.CallError{Message: "internal.example answered 429 Too Many Requests", After: 24 * time.Hour}},
-		{"429 until the past", recorder{status: 429, header: http.Header{"Retry-After": {"Wed, 21 Oct 2015 07:28:00 GMT"}}}, &eventhook.CallError{Message: "internal.example answered 429 Too Many Requests"}},
-		{"429 and nonsense", recorder{status: 429, header: http.Header{"Retry-After": {"-5"}}}, &eventhook.CallError{Message: "internal.example answered 429 Too Many Requests"}},
-		{"500 heeds none", recorder{status: 500, header: http.Header{"Retry-After": {"120"}}}, &eventhook.CallError{Message: "internal.example answered 500 Internal Server Error"}},
+			&effects.CallError{Message: "internal.example answered 429 Too Many Requests", After: 24 * time.Hour}},
+		{"429 until the past", recorder{status: 429, header: http.Header{"Retry-After": {"Wed, 21 Oct 2015 07:28:00 GMT"}}}, &effects.CallError{Message: "internal.example answered 429 Too Many Requests"}},
+		{"429 and nonsense", recorder{status: 429, header: http.Header{"Retry-After": {"-5"}}}, &effects.CallError{Message: "internal.example answered 429 Too Many Requests"}},
+		{"500 heeds none", recorder{status: 500, header: http.Header{"Retry-After": {"120"}}}, &effects.CallError{Message: "internal.example answered 500 Internal Server Error"}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			err := callOf(t, &c.answer, httpTarget(`"auth_header":"`+hush+`"`), newEvent("", "")).Do(t.Context())
-			got, _ := errors.AsType[*eventhook.CallError](err)
+			got, _ := errors.AsType[*effects.CallError](err)
 			if diff := cmp.Diff(c.want, got); diff != "" || (err == nil) != (c.want == nil) {
 				t.Errorf("%v (-want +got):\n%s", err, diff)
 			}
 		})
 	}
 	until := recorder{status: 429, header: http.Header{"Retry-After": {soon.UTC().Format(http.TimeFormat)}}}
-	err, _ := errors.AsType[*eventhook.CallError](callOf(t, &until, httpTarget(), newEvent("", "")).Do(t.Context()))
+	err, _ := errors.AsType[*effects.CallError](callOf(t, &until, httpTarget(), newEvent("", "")).Do(t.Context()))
 	if err == nil || err.After < 55*time.Minute || err.After > time.Hour {
 		t.Errorf("429 until a moment: got %v, want about an hour", err)
 	}

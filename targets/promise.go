@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
@@ -62,17 +63,17 @@ type settler struct {
 	hold    bool
 }
 
-func (p settler) Effect(_ *eventhook.Event, v *payload.View, _ time.Time) (eventhook.Effect, error) {
-	outcome := &eventhook.PromiseOutcome{Key: p.key.key(v), Hold: p.hold}
+func (p settler) Effect(_ *eventhook.Event, v *payload.View, _ time.Time) (effects.Effect, error) {
+	outcome := &effects.PromiseOutcome{Key: p.key.key(v), Hold: p.hold}
 	if outcome.Key == "" {
-		return eventhook.Effect{}, fmt.Errorf("the event has no text or number at %s, which names the promise", p.keyAt)
+		return effects.Effect{}, fmt.Errorf("the event has no text or number at %s, which names the promise", p.keyAt)
 	}
 	if message, rejected := p.rejection(v); rejected {
 		outcome.Status, outcome.Error = eventhook.PromiseRejected, message
-		return eventhook.Effect{Promise: outcome}, nil
+		return effects.Effect{Promise: outcome}, nil
 	}
 	outcome.Status, outcome.Value = eventhook.PromiseResolved, p.valueOf(v)
-	return eventhook.Effect{Promise: outcome}, nil
+	return effects.Effect{Promise: outcome}, nil
 }
 
 const bareRejection = "rejected by the webhook" // when it says nothing more

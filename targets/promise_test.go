@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 )
 
 // promiseTarget is one with more members, such as `"resolve":false`.
@@ -15,18 +16,18 @@ func promiseTarget(more ...string) string {
 }
 
 func TestPromises(t *testing.T) {
-	resolved := func(value string) eventhook.PromiseOutcome {
-		return eventhook.PromiseOutcome{Key: "7", Status: eventhook.PromiseResolved, Value: []byte(value), Hold: true}
+	resolved := func(value string) effects.PromiseOutcome {
+		return effects.PromiseOutcome{Key: "7", Status: eventhook.PromiseResolved, Value: []byte(value), Hold: true}
 	}
-	rejected := func(message string) eventhook.PromiseOutcome {
-		return eventhook.PromiseOutcome{Key: "7", Status: eventhook.PromiseRejected, Error: message, Hold: true}
+	rejected := func(message string) effects.PromiseOutcome {
+		return effects.PromiseOutcome{Key: "7", Status: eventhook.PromiseRejected, Error: message, Hold: true}
 	}
 	const value, failure = `"value_path":"body.v"`, `"error_path":"body.error"`
 	for _, c := range []struct {
 		claim  string
 		target []string
 		body   string
-		want   eventhook.PromiseOutcome
+		want   effects.PromiseOutcome
 	}{
 		{"the whole body by default", nil, `{"id":7, "v":1}`, resolved(`{"id":7, "v":1}`)},
 		{"resolve: true says the same", []string{`"resolve":true`}, `{"id":7}`, resolved(`{"id":7}`)},
@@ -34,11 +35,11 @@ func TestPromises(t *testing.T) {
 		{"on_missing: hold says the same", []string{`"on_missing":"hold"`}, `{"id":7}`, resolved(`{"id":7}`)},
 		{
 			"on_missing: fail does not hold", []string{`"on_missing":"fail"`}, `{"id":7}`,
-			eventhook.PromiseOutcome{Key: "7", Status: eventhook.PromiseResolved, Value: []byte(`{"id":7}`)},
+			effects.PromiseOutcome{Key: "7", Status: eventhook.PromiseResolved, Value: []byte(`{"id":7}`)},
 		},
 		{
 			"a prefix", []string{`"idempotency_key_prefix":"p:"`}, `{"id":7}`,
-			eventhook.PromiseOutcome{Key: "p:7", Status: eventhook.PromiseResolved, Value: []byte(`{"id":7}`), Hold: true},
+			effects.PromiseOutcome{Key: "p:7", Status: eventhook.PromiseResolved, Value: []byte(`{"id":7}`), Hold: true},
 		},
 		{"a value", []string{value}, `{"id":7,"v":{"n":9007199254740993}}`, resolved(`{"n":9007199254740993}`)},
 		{"a string", []string{value}, `{"id":7,"v":"x"}`, resolved(`"x"`)},
@@ -63,7 +64,7 @@ func TestPromises(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(eventhook.Effect{Promise: &c.want}, got); diff != "" {
+			if diff := cmp.Diff(effects.Effect{Promise: &c.want}, got); diff != "" {
 				t.Errorf("effect (-want +got):\n%s", diff)
 			}
 		})

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
@@ -36,8 +37,8 @@ type publisher struct {
 	key       keyPath
 }
 
-func (p publisher) Effect(_ *eventhook.Event, v *payload.View, now time.Time) (eventhook.Effect, error) {
-	return eventhook.Effect{Publication: &eventhook.Publication{
+func (p publisher) Effect(_ *eventhook.Event, v *payload.View, now time.Time) (effects.Effect, error) {
+	return effects.Effect{Publication: &effects.Publication{
 		ID:             eventhook.NewID[eventhook.Event](now),
 		EventType:      p.eventType,
 		IdempotencyKey: p.key.key(v),

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
@@ -23,8 +24,8 @@ func (s *reminder) Compile(Deps) (Effector, error) { return asker{s.Who}, nil }
 // asker is a reminder target, compiled.
 type asker struct{ who string }
 
-func (a asker) Effect(e *eventhook.Event, v *payload.View, now time.Time) (eventhook.Effect, error) {
-	return eventhook.Effect{Execution: &eventhook.Execution{
+func (a asker) Effect(e *eventhook.Event, v *payload.View, now time.Time) (effects.Effect, error) {
+	return effects.Effect{Execution: &eventhook.Execution{
 		ID: eventhook.NewID[eventhook.Execution](now), TenantID: e.TenantID, EventID: e.ID, Type: eventhook.Task,
 		Kind: "look", Queue: a.who, MaxAttempts: eventhook.DefaultMaxAttempts, Input: v.Transformed(),
 	}}, nil

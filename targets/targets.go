@@ -1,5 +1,5 @@
 // Package targets hands an action to one kind of place. A target whose place
-// is our own database only says what is to be made (an eventhook.Effect); the
+// is our own database only says what is to be made (an effects.Effect); the
 // store makes it in the transaction that settles the event, so it happens
 // exactly once. One whose place is elsewhere says what to call, which others do
 // at least once. A target kind is one file and one line in kinds; see
@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
@@ -47,7 +48,7 @@ type Settings interface {
 // pure and safe for concurrent use. An error is permanent: the same event
 // would fail again. Its text is shown to users.
 type Effector interface {
-	Effect(e *eventhook.Event, v *payload.View, now time.Time) (eventhook.Effect, error)
+	Effect(e *eventhook.Event, v *payload.View, now time.Time) (effects.Effect, error)
 }
 
 // Deps are what kinds need of others.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/payload"
 	"github.com/eventhook/eventhook/route"
 	"github.com/eventhook/eventhook/targets"
@@ -65,7 +66,7 @@ func view(e *eventhook.Event) *payload.View {
 }
 
 // effectOf compiles a target and asks it about an event with a JSON body.
-func effectOf(t *testing.T, target, body string) (eventhook.Effect, error) {
+func effectOf(t *testing.T, target, body string) (effects.Effect, error) {
 	t.Helper()
 	e := newEvent("application/json", body)
 	return compile(t, target).Effect(e, view(e), noon)
@@ -164,7 +165,7 @@ func suite(t *testing.T, target string) {
 }
 
 // shows reports whether an effect, its call or its error tells a secret.
-func shows(e eventhook.Effect, err error) bool {
+func shows(e effects.Effect, err error) bool {
 	said := fmt.Sprintf("%+v %#v %v", e, e, err)
 	if e.Call != nil {
 		said += fmt.Sprintf("%+v %#v %s", e.Call, e.Call, e.Call.Input())
@@ -172,7 +173,7 @@ func shows(e eventhook.Effect, err error) bool {
 	return strings.Contains(said, "hush")
 }
 
-func checkEffect(t *testing.T, body string, e eventhook.Effect) {
+func checkEffect(t *testing.T, body string, e effects.Effect) {
 	t.Helper()
 	set := 0
 	if x := e.Execution; x != nil {
@@ -214,7 +215,7 @@ func checkKey(t *testing.T, body, key string) {
 	}
 }
 
-func idOf(e eventhook.Effect) string {
+func idOf(e effects.Effect) string {
 	switch {
 	case e.Execution != nil:
 		return e.Execution.ID.String()
@@ -225,7 +226,7 @@ func idOf(e eventhook.Effect) string {
 }
 
 // withoutID is an effect as it is whenever it is made.
-func withoutID(e eventhook.Effect) eventhook.Effect {
+func withoutID(e effects.Effect) effects.Effect {
 	if e.Execution != nil {
 		x := *e.Execution
 		x.ID = eventhook.ExecutionID{}
@@ -259,7 +260,7 @@ func TestNewRefusesWhatReadDoes(t *testing.T) {
 func TestTargetsHandOverWhatTheEventWasTransformedTo(t *testing.T) {
 	e := newEvent("application/json", `{"id":"k","value":1}`)
 	v := view(e).Transform([]byte(`{"made":true}`))
-	effect := func(target string) eventhook.Effect {
+	effect := func(target string) effects.Effect {
 		made, err := compile(t, target).Effect(e, v, noon)
 		if err != nil {
 			t.Fatal(err)

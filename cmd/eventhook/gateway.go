@@ -13,10 +13,10 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/labstack/echo/v4/middleware"
 
-	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/configs"
 	"github.com/eventhook/eventhook/ingest"
 	"github.com/eventhook/eventhook/internal/api"
+	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/pg"
 	"github.com/eventhook/eventhook/internal/script"
 	"github.com/eventhook/eventhook/internal/shares"
@@ -127,7 +127,7 @@ type settled struct {
 	meter *usage.Meter
 }
 
-func (s settled) Settled(batch []*eventhook.Settlement, lost int, took time.Duration) {
+func (s settled) Settled(batch []*effects.Settlement, lost int, took time.Duration) {
 	s.Metrics.Settled(batch, lost, took)
 	s.meter.Settled(batch)
 }

@@ -6,8 +6,8 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/api"
+	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/pg"
 	"github.com/eventhook/eventhook/internal/telemetry"
 	"github.com/eventhook/eventhook/internal/usage"
@@ -30,7 +30,7 @@ type delivered struct {
 	meter *usage.Meter
 }
 
-func (s delivered) SettledDeliveries(batch []*eventhook.DeliverySettlement, lost int, took time.Duration) {
+func (s delivered) SettledDeliveries(batch []*outbound.DeliverySettlement, lost int, took time.Duration) {
 	s.Metrics.SettledDeliveries(batch, lost, took)
 	s.meter.Delivered(batch)
 }
@@ -66,7 +66,7 @@ type published struct {
 	fanout *outbound.Fanout
 }
 
-func (p published) SettleEvents(ctx context.Context, batch []*eventhook.Settlement) ([]*eventhook.Settlement, error) {
+func (p published) SettleEvents(ctx context.Context, batch []*effects.Settlement) ([]*effects.Settlement, error) {
 	return p.fanout.SettleEvents(ctx, batch)
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/api"
+	"github.com/eventhook/eventhook/internal/effects"
 )
 
 func TestEventSaysAllThatTheContractNames(t *testing.T) {
@@ -46,8 +47,8 @@ func TestEventTellsWhatRoutesDid(t *testing.T) {
 	promise := r.makePromise("order-1", http.StatusCreated)
 	e := r.event()
 	workflow, task := r.makes(eventhook.Workflow, "pay"), r.makes(eventhook.Task, "build")
-	failed := eventhook.PlannedAction{Action: eventhook.Action{TargetType: eventhook.TargetTask}, Failure: "no such thing"}
-	r.settle(e, workflow, task, settles(eventhook.PromiseOutcome{Key: "order-1", Status: eventhook.PromiseResolved, Value: []byte(`1`)}), failed)
+	failed := effects.PlannedAction{Action: eventhook.Action{TargetType: eventhook.TargetTask}, Failure: "no such thing"}
+	r.settle(e, workflow, task, settles(effects.PromiseOutcome{Key: "order-1", Status: eventhook.PromiseResolved, Value: []byte(`1`)}), failed)
 	var got struct {
 		Status, LastError string
 		NextRetryAt       *string `json:"next_retry_at"`
@@ -97,9 +98,9 @@ func TestEventTellsWhatRoutesDid(t *testing.T) {
 func TestAnEventsActionsAreShownWithBound(t *testing.T) {
 	r := setUp(t)
 	e := r.event()
-	var all []eventhook.PlannedAction
+	var all []effects.PlannedAction
 	for i := range 1003 {
-		all = append(all, eventhook.PlannedAction{Action: eventhook.Action{TargetType: eventhook.TargetTask}, Failure: fmt.Sprint(i)})
+		all = append(all, effects.PlannedAction{Action: eventhook.Action{TargetType: eventhook.TargetTask}, Failure: fmt.Sprint(i)})
 	}
 	r.settle(e, all...)
 	var got struct {

@@ -23,6 +23,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/api"
+	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/pg"
 	"github.com/eventhook/eventhook/internal/pgtest"
 	"github.com/eventhook/eventhook/verify"
@@ -364,7 +365,7 @@ func (r *rig) event(change ...func(*eventhook.Event)) *eventhook.Event {
 }
 
 // settle ends an event with actions.
-func (r *rig) settle(e *eventhook.Event, actions ...eventhook.PlannedAction) {
+func (r *rig) settle(e *eventhook.Event, actions ...effects.PlannedAction) {
 	r.Helper()
 	for i := range actions {
 		a := &actions[i]
@@ -373,7 +374,7 @@ func (r *rig) settle(e *eventhook.Event, actions ...eventhook.PlannedAction) {
 			x.EventID, x.TenantID = e.ID, e.TenantID
 		}
 	}
-	lost, err := r.db.SettleEvents(r.Context(), []*eventhook.Settlement{
+	lost, err := r.db.SettleEvents(r.Context(), []*effects.Settlement{
 		{Event: e, Actions: actions, Matched: len(actions), Retry: eventhook.EventRetry},
 	})
 	r.must(err)
@@ -382,16 +383,16 @@ func (r *rig) settle(e *eventhook.Event, actions ...eventhook.PlannedAction) {
 	}
 }
 
-func (r *rig) makes(typ eventhook.ExecutionType, kind string, change ...func(*eventhook.Execution)) eventhook.PlannedAction {
+func (r *rig) makes(typ eventhook.ExecutionType, kind string, change ...func(*eventhook.Execution)) effects.PlannedAction {
 	x := &eventhook.Execution{ID: eventhook.NewID[eventhook.Execution](r.clock.now()), Type: typ, Kind: kind, Queue: "default", MaxAttempts: 3}
 	for _, c := range change {
 		c(x)
 	}
-	return eventhook.PlannedAction{Action: eventhook.Action{TargetType: string(typ)}, Effect: eventhook.Effect{Execution: x}}
+	return effects.PlannedAction{Action: eventhook.Action{TargetType: string(typ)}, Effect: effects.Effect{Execution: x}}
 }
 
-func settles(o eventhook.PromiseOutcome) eventhook.PlannedAction {
-	return eventhook.PlannedAction{Action: eventhook.Action{TargetType: eventhook.TargetPromise}, Effect: eventhook.Effect{Promise: &o}}
+func settles(o effects.PromiseOutcome) effects.PlannedAction {
+	return effects.PlannedAction{Action: eventhook.Action{TargetType: eventhook.TargetPromise}, Effect: effects.Effect{Promise: &o}}
 }
 
 // execution makes one by way of an event, and returns its id.

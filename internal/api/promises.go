@@ -9,6 +9,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 )
 
 // PromiseStore makes, reads and settles promises; see internal/pg for what
@@ -18,7 +19,7 @@ type PromiseStore interface {
 	Promise(ctx context.Context, tenant eventhook.TenantID, id eventhook.PromiseID) (eventhook.Promise, error)
 	PromiseByKey(ctx context.Context, tenant eventhook.TenantID, key string) (eventhook.Promise, error)
 	Promises(ctx context.Context, tenant eventhook.TenantID, before eventhook.PromiseID, limit int) ([]eventhook.Promise, error)
-	SettlePromise(ctx context.Context, tenant eventhook.TenantID, id eventhook.PromiseID, o eventhook.PromiseOutcome) (eventhook.Promise, error)
+	SettlePromise(ctx context.Context, tenant eventhook.TenantID, id eventhook.PromiseID, o effects.PromiseOutcome) (eventhook.Promise, error)
 	PromiseWake(tenant eventhook.TenantID, id eventhook.PromiseID) <-chan struct{}
 }
 
@@ -210,7 +211,7 @@ func (s *server) resolvePromise(ctx context.Context, who caller, in *resolveRequ
 	if value == nil {
 		value = json.RawMessage("null")
 	}
-	return s.settlePromise(ctx, who, in.ID, eventhook.PromiseOutcome{Status: eventhook.PromiseResolved, Value: value})
+	return s.settlePromise(ctx, who, in.ID, effects.PromiseOutcome{Status: eventhook.PromiseResolved, Value: value})
 }
 
 type rejectRequest struct {
@@ -221,10 +222,10 @@ type rejectRequest struct {
 }
 
 func (s *server) rejectPromise(ctx context.Context, who caller, in *rejectRequest) (*promiseAnswer, error) {
-	return s.settlePromise(ctx, who, in.ID, eventhook.PromiseOutcome{Status: eventhook.PromiseRejected, Error: in.Body.Error})
+	return s.settlePromise(ctx, who, in.ID, effects.PromiseOutcome{Status: eventhook.PromiseRejected, Error: in.Body.Error})
 }
 
-func (s *server) settlePromise(ctx context.Context, who caller, id string, o eventhook.PromiseOutcome) (*promiseAnswer, error) {
+func (s *server) settlePromise(ctx context.Context, who caller, id string, o effects.PromiseOutcome) (*promiseAnswer, error) {
 	pid, err := eventhook.ParseID[eventhook.Promise](id)
 	if err != nil {
 		return nil, err

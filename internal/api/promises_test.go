@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 )
 
 func TestPromiseIsMadeOnce(t *testing.T) {
@@ -109,7 +110,7 @@ func TestPromiseExpires(t *testing.T) {
 func TestOutcomeThatComesEarlyIsKept(t *testing.T) {
 	r := setUp(t)
 	e := r.event()
-	r.settle(e, settles(eventhook.PromiseOutcome{Key: "order-1", Status: eventhook.PromiseResolved, Value: []byte(`{"paid":true}`), Hold: true}))
+	r.settle(e, settles(effects.PromiseOutcome{Key: "order-1", Status: eventhook.PromiseResolved, Value: []byte(`{"paid":true}`), Hold: true}))
 	actions, _, err := r.db.Actions(t.Context(), e.ID, 10)
 	r.must(err)
 	held := "/promises/" + actions[0].PromiseID.String()

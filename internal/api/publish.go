@@ -15,6 +15,7 @@ import (
 	"github.com/eventhook/eventhook/ingest"
 	"github.com/eventhook/eventhook/internal/snapshot"
 	"github.com/eventhook/eventhook/internal/usage"
+	"github.com/eventhook/eventhook/outbound"
 )
 
 // Publisher stores what tenants publish, and has their subscribers get it.
@@ -22,7 +23,7 @@ type Publisher interface {
 	// Publish returns when the event is stored with its deliveries, in one act.
 	// An event whose key has been there is EventDuplicate, and nothing is stored
 	// of it: DuplicateOf is the first, whose deliveries are counted.
-	Publish(ctx context.Context, e *eventhook.Event) (*eventhook.Publishing, error)
+	Publish(ctx context.Context, e *eventhook.Event) (*outbound.Publishing, error)
 }
 
 // Quotas opens the accounts on which published events are counted.

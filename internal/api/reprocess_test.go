@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 )
 
 // dead is an event whose action failed for good.
 func (r *rig) dead(change ...func(*eventhook.Event)) *eventhook.Event {
 	r.Helper()
 	e := r.event(change...)
-	r.settle(e, eventhook.PlannedAction{Action: eventhook.Action{TargetType: eventhook.TargetTask}, Failure: "no such thing", Permanent: true})
+	r.settle(e, effects.PlannedAction{Action: eventhook.Action{TargetType: eventhook.TargetTask}, Failure: "no such thing", Permanent: true})
 	return e
 }
 

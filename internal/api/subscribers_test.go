@@ -14,6 +14,7 @@ import (
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/api"
 	"github.com/eventhook/eventhook/internal/pg"
+	"github.com/eventhook/eventhook/outbound"
 	"github.com/eventhook/eventhook/route"
 )
 
@@ -49,13 +50,13 @@ func (f *subscribers) SubscriptionStats(ctx context.Context, tenant eventhook.Te
 
 // Publish makes a delivery for each active or paused subscription with a type
 // that is the event's, or a star.
-func (f *subscribers) Publish(ctx context.Context, e *eventhook.Event) (*eventhook.Publishing, error) {
+func (f *subscribers) Publish(ctx context.Context, e *eventhook.Event) (*outbound.Publishing, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.down != nil {
 		return nil, f.down
 	}
-	p := &eventhook.Publishing{Event: e}
+	p := &outbound.Publishing{Event: e}
 	if first := f.first[e.IdempotencyKey]; e.IdempotencyKey != "" && first != nil {
 		e.Status, e.DuplicateOf = eventhook.EventDuplicate, first.ID
 		_, count, err := f.EventDeliveries(ctx, e.TenantID, first.ID, 1)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/api"
+	"github.com/eventhook/eventhook/internal/effects"
 )
 
 // watched is a store that tells when a request is about to wait, and runs
@@ -175,7 +176,7 @@ func TestPromiseIsAwaited(t *testing.T) {
 		{"resolved", func(r *rig, p promiseJSON) { settle(r, p, "resolve", map[string]any{"value": 1}) }},
 		{"rejected", func(r *rig, p promiseJSON) { settle(r, p, "reject", map[string]any{"error": "x"}) }},
 		{"resolved", func(r *rig, p promiseJSON) {
-			r.settle(r.event(), settles(eventhook.PromiseOutcome{Key: p.IdempotencyKey, Status: eventhook.PromiseResolved, Value: []byte(`1`)}))
+			r.settle(r.event(), settles(effects.PromiseOutcome{Key: p.IdempotencyKey, Status: eventhook.PromiseResolved, Value: []byte(`1`)}))
 		}},
 		{"expired", func(r *rig, _ promiseJSON) {
 			r.clock.advance(time.Hour)

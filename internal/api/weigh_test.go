@@ -15,6 +15,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/outbound"
 	"github.com/eventhook/eventhook/route"
 )
 
@@ -50,8 +51,8 @@ func (oneTenant) Tenant(_ context.Context, slug string) (eventhook.Tenant, error
 
 type noPublisher struct{}
 
-func (noPublisher) Publish(_ context.Context, e *eventhook.Event) (*eventhook.Publishing, error) {
-	return &eventhook.Publishing{Event: e}, nil
+func (noPublisher) Publish(_ context.Context, e *eventhook.Event) (*outbound.Publishing, error) {
+	return &outbound.Publishing{Event: e}, nil
 }
 
 // TestBodiesWeighWhatTheyAreSaidTo counts all bytes that are allocated for a

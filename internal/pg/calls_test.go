@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 )
 
 // call is one that nobody makes here.
@@ -16,12 +17,12 @@ func (call) Do(context.Context) error { return nil }
 func (call) Timeout() time.Duration   { return time.Second }
 func (call) Input() json.RawMessage   { return nil }
 
-func calls() eventhook.PlannedAction {
-	return eventhook.PlannedAction{Action: eventhook.Action{TargetType: "http"}, Effect: eventhook.Effect{Call: call{}}}
+func calls() effects.PlannedAction {
+	return effects.PlannedAction{Action: eventhook.Action{TargetType: "http"}, Effect: effects.Effect{Call: call{}}}
 }
 
 // hold settles an event with calls for the first time, until two leases later.
-func (f *fixture) hold(s *eventhook.Settlement) {
+func (f *fixture) hold(s *effects.Settlement) {
 	f.Helper()
 	s.HoldUntil = f.clock.now().Add(2 * lease)
 	f.settle(f.db, s)
@@ -143,7 +144,7 @@ func TestACrashBeforeTheCallsHasThemMadeByAnother(t *testing.T) {
 	same(t, "done", len(done[e.ID]), 1)
 
 	s.Actions[1].IsCalled = true // the late one's
-	lost, err := f.db.SettleEvents(t.Context(), []*eventhook.Settlement{s})
+	lost, err := f.db.SettleEvents(t.Context(), []*effects.Settlement{s})
 	f.must(err)
 	same(t, "lost", len(lost), 1)
 	same(t, "the action, of which a lost lease writes nothing", f.actions(e)[1].Status, eventhook.ActionPending)

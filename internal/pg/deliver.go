@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/outbound"
 )
 
 // DeliveriesWake is closed when deliveries may have become due somewhere. Take
@@ -37,12 +38,12 @@ SELECT tenant_id, subscription_id FROM lane WHERE due_at <= $1 LIMIT $3`
 
 // DueLanes lists the subscriptions after a cursor for which deliveries are due,
 // paused and disabled ones too, by their ids. Fewer than limit are the last.
-func (db *DB) DueLanes(ctx context.Context, after eventhook.SubscriptionID, limit int) ([]eventhook.Lane, error) {
+func (db *DB) DueLanes(ctx context.Context, after eventhook.SubscriptionID, limit int) ([]outbound.Lane, error) {
 	rows, err := db.work.Query(ctx, dueLanesSQL, db.now(), [16]byte(after), limit)
 	if err != nil {
 		return nil, translate("list due lanes", err)
 	}
-	lanes, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (l eventhook.Lane, err error) {
+	lanes, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (l outbound.Lane, err error) {
 		return l, r.Scan((*[16]byte)(&l.TenantID), (*[16]byte)(&l.SubscriptionID))
 	})
 	return lanes, translate("list due lanes", err)
@@ -98,12 +99,12 @@ LEFT JOIN eventhook.event_payload p ON p.event_id = u.id`
 // says, with their events; fewer than a lane asks for when bodies are large.
 // Nobody else gets them meanwhile. A lane may be named once. An event past its
 // retention has no Body.
-func (db *DB) ClaimDeliveries(ctx context.Context, claims []eventhook.LaneClaim) ([]*eventhook.Delivery, error) {
-	list, err := db.claimDeliveries(ctx, claimTriedSQL, slices.DeleteFunc(slices.Clone(claims), func(c eventhook.LaneClaim) bool { return !c.TriedFirst }))
+func (db *DB) ClaimDeliveries(ctx context.Context, claims []outbound.LaneClaim) ([]*eventhook.Delivery, error) {
+	list, err := db.claimDeliveries(ctx, claimTriedSQL, slices.DeleteFunc(slices.Clone(claims), func(c outbound.LaneClaim) bool { return !c.TriedFirst }))
 	if err != nil {
 		return nil, translate("claim deliveries", err)
 	}
-	more, err := db.claimDeliveries(ctx, claimDeliveriesSQL, slices.DeleteFunc(slices.Clone(claims), func(c eventhook.LaneClaim) bool {
+	more, err := db.claimDeliveries(ctx, claimDeliveriesSQL, slices.DeleteFunc(slices.Clone(claims), func(c outbound.LaneClaim) bool {
 		return slices.ContainsFunc(list, func(d *eventhook.Delivery) bool { return d.SubscriptionID == c.SubscriptionID })
 	}))
 	list = append(list, more...)
@@ -114,7 +115,7 @@ func (db *DB) ClaimDeliveries(ctx context.Context, claims []eventhook.LaneClaim)
 }
 
 // claimDeliveries leases what one of the statements finds.
-func (db *DB) claimDeliveries(ctx context.Context, sql string, claims []eventhook.LaneClaim) ([]*eventhook.Delivery, error) {
+func (db *DB) claimDeliveries(ctx context.Context, sql string, claims []outbound.LaneClaim) ([]*eventhook.Delivery, error) {
 	if len(claims) == 0 {
 		return nil, nil
 	}

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
+	"github.com/eventhook/eventhook/outbound"
 )
 
 // subscriber is a subscription of acme's.
@@ -28,20 +30,20 @@ func (f *fixture) subscriber(change ...func(*eventhook.Subscription)) *eventhook
 }
 
 // publishing is an event for subscribers, matched just now; without a lease.
-func (f *fixture) publishing(key string, to ...*eventhook.Subscription) *eventhook.Publishing {
+func (f *fixture) publishing(key string, to ...*eventhook.Subscription) *outbound.Publishing {
 	f.Helper()
 	e := f.event(func(e *eventhook.Event) {
 		e.SourceID, e.Origin, e.EventType, e.IdempotencyKey = eventhook.SourceID{}, eventhook.OriginAPI, "payment.made", key
 		e.Body, e.Headers = []byte(`{"amount": 1.50}`), nil
 	})
-	p := &eventhook.Publishing{Event: e, Generation: f.generation()}
+	p := &outbound.Publishing{Event: e, Generation: f.generation()}
 	for _, s := range to {
 		p.Deliveries = append(p.Deliveries, &eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, s.ID), SubscriptionID: s.ID})
 	}
 	return p
 }
 
-func (f *fixture) publish(db *DB, batch ...*eventhook.Publishing) {
+func (f *fixture) publish(db *DB, batch ...*outbound.Publishing) {
 	f.Helper()
 	f.must(db.Publish(f.Context(), batch))
 }
@@ -49,7 +51,7 @@ func (f *fixture) publish(db *DB, batch ...*eventhook.Publishing) {
 // owed publishes n events to a subscription, a millisecond apart.
 func (f *fixture) owed(n int, to *eventhook.Subscription) (list []*eventhook.Delivery) {
 	f.Helper()
-	var batch []*eventhook.Publishing
+	var batch []*outbound.Publishing
 	for range n {
 		f.clock.advance(time.Millisecond)
 		p := f.publishing("", to)
@@ -61,9 +63,9 @@ func (f *fixture) owed(n int, to *eventhook.Subscription) (list []*eventhook.Del
 
 func (f *fixture) claimDeliveries(db *DB, most int, of ...*eventhook.Subscription) []*eventhook.Delivery {
 	f.Helper()
-	var claims []eventhook.LaneClaim
+	var claims []outbound.LaneClaim
 	for _, s := range of {
-		claims = append(claims, eventhook.LaneClaim{SubscriptionID: s.ID, Max: most, Lease: lease})
+		claims = append(claims, outbound.LaneClaim{SubscriptionID: s.ID, Max: most, Lease: lease})
 	}
 	list, err := db.ClaimDeliveries(f.Context(), claims)
 	f.must(err)
@@ -81,9 +83,9 @@ func (f *fixture) held(n int, to *eventhook.Subscription) []*eventhook.Delivery 
 }
 
 // came is what came of a delivery's attempt.
-func (f *fixture) came(d *eventhook.Delivery, status eventhook.DeliveryStatus, change ...func(*eventhook.DeliverySettlement)) *eventhook.DeliverySettlement {
+func (f *fixture) came(d *eventhook.Delivery, status eventhook.DeliveryStatus, change ...func(*outbound.DeliverySettlement)) *outbound.DeliverySettlement {
 	a := &eventhook.Attempt{StartedAt: f.clock.now(), Duration: 12 * time.Millisecond, StatusCode: 200, Excerpt: "ok"}
-	s := &eventhook.DeliverySettlement{Delivery: d, Attempt: a, Status: status, DeadInRow: 10}
+	s := &outbound.DeliverySettlement{Delivery: d, Attempt: a, Status: status, DeadInRow: 10}
 	if status != eventhook.DeliverySuccess {
 		a.StatusCode, a.ErrorClass, a.Error, a.Excerpt = 503, eventhook.ErrorHTTP5xx, "the receiver answered 503", "<busy>"
 		s.LastError, s.RetryCount, s.DueAt = a.Error, d.RetryCount+1, f.clock.now().Add(time.Second)
@@ -94,7 +96,7 @@ func (f *fixture) came(d *eventhook.Delivery, status eventhook.DeliveryStatus, c
 	return s
 }
 
-func (f *fixture) settleDeliveries(db *DB, batch ...*eventhook.DeliverySettlement) {
+func (f *fixture) settleDeliveries(db *DB, batch ...*outbound.DeliverySettlement) {
 	f.Helper()
 	lost, err := db.SettleDeliveries(f.Context(), batch)
 	f.must(err)
@@ -186,7 +188,7 @@ func TestAClaimTakesTheOldestOfEachLane(t *testing.T) {
 		return ids
 	}
 	f.clock.advance(time.Second)
-	list, err := f.db.ClaimDeliveries(t.Context(), []eventhook.LaneClaim{
+	list, err := f.db.ClaimDeliveries(t.Context(), []outbound.LaneClaim{
 		{SubscriptionID: b.ID, Max: 9, Lease: time.Minute}, {SubscriptionID: idle.ID, Max: 9, Lease: lease}, {SubscriptionID: a.ID, Max: 3, Lease: lease}})
 	f.must(err)
 	// All of a batch became due together, so that any of them may be first.
@@ -215,7 +217,7 @@ func TestAClaimTakesWhatWasDueFirst(t *testing.T) {
 	f.keep(Retention{})
 	s := f.subscriber()
 	retried := f.held(1, s)[0]
-	f.settleDeliveries(f.db, f.came(retried, eventhook.DeliveryFailed, func(s *eventhook.DeliverySettlement) { s.DueAt = f.clock.now().Add(day + time.Hour) }))
+	f.settleDeliveries(f.db, f.came(retried, eventhook.DeliveryFailed, func(s *outbound.DeliverySettlement) { s.DueAt = f.clock.now().Add(day + time.Hour) }))
 	f.clock.advance(day)
 	fresh := f.owed(1, s)[0]
 	f.clock.advance(2 * time.Hour)
@@ -232,11 +234,11 @@ func TestAProbeTakesWhatWasTriedBefore(t *testing.T) {
 	f.owed(2, other)
 	at := f.clock.now()
 	for i, in := range []time.Duration{time.Hour, 3 * time.Second, 2 * time.Second} {
-		f.settleDeliveries(f.db, f.came(tried[i], eventhook.DeliveryFailed, func(s *eventhook.DeliverySettlement) { s.DueAt = at.Add(in) }))
+		f.settleDeliveries(f.db, f.came(tried[i], eventhook.DeliveryFailed, func(s *outbound.DeliverySettlement) { s.DueAt = at.Add(in) }))
 	}
 	f.clock.advance(10 * time.Second)
 	claim := func() (ids []eventhook.DeliveryID) {
-		list, err := f.db.ClaimDeliveries(t.Context(), []eventhook.LaneClaim{{SubscriptionID: s.ID, Max: 1, Lease: lease, TriedFirst: true}, {SubscriptionID: other.ID, Max: 1, Lease: lease}})
+		list, err := f.db.ClaimDeliveries(t.Context(), []outbound.LaneClaim{{SubscriptionID: s.ID, Max: 1, Lease: lease, TriedFirst: true}, {SubscriptionID: other.ID, Max: 1, Lease: lease}})
 		f.must(err)
 		for _, d := range list {
 			same(t, "it has its event", d.Event != nil && d.Event.Body != nil, true)
@@ -256,7 +258,7 @@ func TestAProbeTakesWhatWasTriedBefore(t *testing.T) {
 func TestAClaimIsBoundedByBytes(t *testing.T) {
 	f := setUp(t)
 	a, b := f.subscriber(), f.subscriber()
-	var batch []*eventhook.Publishing
+	var batch []*outbound.Publishing
 	for range 4 {
 		batch = append(batch, f.publishing("", a, b))
 	}
@@ -300,7 +302,7 @@ func TestNoDeliveryIsClaimedTwice(t *testing.T) {
 					claims[d.ID]++
 				}
 				mu.Unlock()
-				var batch []*eventhook.DeliverySettlement
+				var batch []*outbound.DeliverySettlement
 				for _, d := range list {
 					batch = append(batch, f.came(d, eventhook.DeliverySuccess))
 				}
@@ -335,16 +337,16 @@ func TestALeaseOfDeliveriesThatRanOutIsLost(t *testing.T) {
 	again := f.claimDeliveries(f.other, 1, s)
 	same(t, "claimed after it", len(again), 1)
 	late := f.came(d, eventhook.DeliveryDead)
-	lost, err := f.db.SettleDeliveries(t.Context(), []*eventhook.DeliverySettlement{late})
+	lost, err := f.db.SettleDeliveries(t.Context(), []*outbound.DeliverySettlement{late})
 	f.must(err)
-	same(t, "lost", lost, []*eventhook.DeliverySettlement{late})
+	same(t, "lost", lost, []*outbound.DeliverySettlement{late})
 	same(t, "deaths that are counted", f.count("subscription_health", "dead_in_row > 0"), 0)
 	f.must(f.db.ReleaseDeliveries(t.Context(), []*eventhook.Delivery{d}))
 	got, attempts := f.delivery(d.ID)
 	same(t, "its state", got.Status, eventhook.DeliveryAcquired)
 	same(t, "its attempts", len(attempts), 0)
 	f.settleDeliveries(f.other, f.came(again[0], eventhook.DeliverySuccess))
-	lost, err = f.other.SettleDeliveries(t.Context(), []*eventhook.DeliverySettlement{f.came(again[0], eventhook.DeliverySuccess)})
+	lost, err = f.other.SettleDeliveries(t.Context(), []*outbound.DeliverySettlement{f.came(again[0], eventhook.DeliverySuccess)})
 	f.must(err)
 	same(t, "lost when it is settled again", len(lost), 1)
 	_, attempts = f.delivery(d.ID)
@@ -371,7 +373,7 @@ func TestSettledDeliveries(t *testing.T) {
 	begun := f.clock.now()
 	f.clock.advance(50 * time.Millisecond)
 	retried := f.came(list[1], eventhook.DeliveryFailed)
-	stale := f.came(list[3], eventhook.DeliveryDead, func(s *eventhook.DeliverySettlement) { s.Attempt, s.LastError = nil, "older than 24 h" })
+	stale := f.came(list[3], eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.Attempt, s.LastError = nil, "older than 24 h" })
 	f.settleDeliveries(f.db, f.came(list[0], eventhook.DeliverySuccess), retried, f.came(list[2], eventhook.DeliveryDead), stale)
 	at := f.clock.now()
 	for i, want := range []eventhook.Delivery{
@@ -405,7 +407,7 @@ func TestWhatDiesUnsentKeepsItsLastStatus(t *testing.T) {
 	f.settleDeliveries(f.db, f.came(f.held(1, s)[0], eventhook.DeliveryFailed))
 	f.clock.advance(time.Second)
 	d := f.claimDeliveries(f.db, 1, s)[0]
-	f.settleDeliveries(f.db, f.came(d, eventhook.DeliveryDead, func(s *eventhook.DeliverySettlement) { s.Attempt, s.LastError = nil, "too old" }))
+	f.settleDeliveries(f.db, f.came(d, eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.Attempt, s.LastError = nil, "too old" }))
 	got, _ := f.delivery(d.ID)
 	same(t, "it", []any{got.StatusCode, got.Attempts, got.LastError}, []any{503, 1, "too old"})
 }
@@ -413,7 +415,7 @@ func TestWhatDiesUnsentKeepsItsLastStatus(t *testing.T) {
 func TestOneThatIsRefusedDoesNotKeepTheOthersFromBeingSettled(t *testing.T) {
 	f := setUp(t)
 	list := f.held(5, f.subscriber())
-	var batch []*eventhook.DeliverySettlement
+	var batch []*outbound.DeliverySettlement
 	for _, d := range list {
 		batch = append(batch, f.came(d, eventhook.DeliverySuccess))
 	}
@@ -440,7 +442,7 @@ func TestAHistoryIsBoundedAndHoldsAnything(t *testing.T) {
 	d := f.held(1, s)[0]
 	rubbish := "\x00\xff\n<\"" + string(make([]byte, 3000))
 	for n := range 60 {
-		f.settleDeliveries(f.db, f.came(d, eventhook.DeliveryFailed, func(s *eventhook.DeliverySettlement) {
+		f.settleDeliveries(f.db, f.came(d, eventhook.DeliveryFailed, func(s *outbound.DeliverySettlement) {
 			s.Attempt.Excerpt, s.Attempt.Error, s.LastError, s.DueAt = rubbish, rubbish, rubbish, f.clock.now()
 			s.Attempt.StatusCode = 400 + n
 		}))
@@ -488,17 +490,17 @@ func TestDeathsInARow(t *testing.T) {
 	} {
 		s := f.subscriber()
 		for _, letters := range c.batches {
-			var batch []*eventhook.DeliverySettlement
+			var batch []*outbound.DeliverySettlement
 			for i, d := range f.held(len(letters), s) {
 				status := map[byte]eventhook.DeliveryStatus{'d': eventhook.DeliveryDead, 's': eventhook.DeliverySuccess, 'f': eventhook.DeliveryFailed,
 					'D': eventhook.DeliveryDead, 'S': eventhook.DeliverySuccess, 'u': eventhook.DeliveryDead,
 					'o': eventhook.DeliveryDead, 'O': eventhook.DeliveryDead}[letters[i]]
 				if of := map[byte]eventhook.SubscriptionID{'o': s.ID, 'O': stranger.ID}[letters[i]]; !of.IsZero() {
-					data, err := json.Marshal(failedOf(announcedObject{"subscription", of.String(), "x"}, []*eventhook.DeliverySettlement{f.came(d, status)}))
+					data, err := json.Marshal(failedOf(announcedObject{"subscription", of.String(), "x"}, []*outbound.DeliverySettlement{f.came(d, status)}))
 					f.must(err)
 					d.EventType, d.Event = deliveryFailed, &eventhook.Event{Payload: eventhook.Payload{Body: data}}
 				}
-				batch = append(batch, f.came(d, status, func(s *eventhook.DeliverySettlement) {
+				batch = append(batch, f.came(d, status, func(s *outbound.DeliverySettlement) {
 					if letters[i] == 'u' {
 						s.Attempt = nil
 					}
@@ -511,7 +513,7 @@ func TestDeathsInARow(t *testing.T) {
 		same(t, c.claim+": disabled", f.count("subscription", "id = $1 AND status = 'disabled'", [16]byte(s.ID)) == 1, c.disabled)
 	}
 	s := f.subscriber()
-	f.settleDeliveries(f.db, f.came(f.held(1, s)[0], eventhook.DeliveryDead, func(s *eventhook.DeliverySettlement) { s.DeadInRow = 0 }))
+	f.settleDeliveries(f.db, f.came(f.held(1, s)[0], eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.DeadInRow = 0 }))
 	same(t, "never, if 0 do", f.count("subscription", "id = $1 AND status = 'active'", [16]byte(s.ID)), 1)
 }
 
@@ -521,7 +523,7 @@ func TestWhoSettlesTakesSubscriptionsFirst(t *testing.T) {
 	f := setUp(t)
 	healed, dying := f.subscriber(), f.subscriber()
 	f.settleDeliveries(f.db, f.came(f.held(1, healed)[0], eventhook.DeliveryDead))
-	batch := []*eventhook.DeliverySettlement{f.came(f.held(1, healed)[0], eventhook.DeliverySuccess), f.came(f.held(1, dying)[0], eventhook.DeliveryDead)}
+	batch := []*outbound.DeliverySettlement{f.came(f.held(1, healed)[0], eventhook.DeliverySuccess), f.came(f.held(1, dying)[0], eventhook.DeliveryDead)}
 	changing, err := f.other.work.Begin(t.Context())
 	f.must(err)
 	_, err = changing.Exec(t.Context(), lockSubscriptionsSQL, [][16]byte{healed.ID, dying.ID})
@@ -541,11 +543,11 @@ func TestWhoSettlesTakesSubscriptionsFirst(t *testing.T) {
 func TestAGoneReceiverDisablesAtOnce(t *testing.T) {
 	f := setUp(t)
 	s, test := f.subscriber(), f.subscriber()
-	gone := func(s *eventhook.DeliverySettlement) { s.Disable = "the receiver answered 410 Gone" }
+	gone := func(s *outbound.DeliverySettlement) { s.Disable = "the receiver answered 410 Gone" }
 	var log strings.Builder
 	settler := f.open(func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
 	f.settleDeliveries(settler, f.came(f.held(1, s)[0], eventhook.DeliveryDead, gone),
-		f.came(f.held(1, test)[0], eventhook.DeliveryDead, gone, func(s *eventhook.DeliverySettlement) { s.IsTest = true }))
+		f.came(f.held(1, test)[0], eventhook.DeliveryDead, gone, func(s *outbound.DeliverySettlement) { s.IsTest = true }))
 	same(t, "disabled", f.counts(`SELECT disabled_reason, count(*) FROM eventhook.subscription WHERE status = 'disabled' GROUP BY 1`),
 		map[string]int{"the receiver answered 410 Gone": 1})
 	same(t, "generations", f.generation(), int64(3))
@@ -570,7 +572,7 @@ func TestWhatIsToldOfDeathsIsHeardAtOnce(t *testing.T) {
 	d := f.held(1, f.subscriber())[0]
 	f.pushing(f.db)
 	w, here := f.watch(f.db, f.tenant), f.db.DeliveriesWake()
-	f.settleDeliveries(f.db, f.came(d, eventhook.DeliveryDead, func(s *eventhook.DeliverySettlement) { s.Disable = "gone" }))
+	f.settleDeliveries(f.db, f.came(d, eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.Disable = "gone" }))
 	wantClosed(t, "this instance's dispatcher", here)
 	heard := map[string]bool{}
 	for len(heard) < 2 {
@@ -590,7 +592,7 @@ func TestTheTenantIsToldOfDeadDeliveries(t *testing.T) {
 	test := f.held(1, quiet)[0]
 	f.settleDeliveries(f.db, f.came(list[0], eventhook.DeliveryDead), f.came(list[1], eventhook.DeliverySuccess), f.came(list[2], eventhook.DeliveryDead),
 		f.came(list[3], eventhook.DeliveryDead), f.came(loop, eventhook.DeliveryDead),
-		f.came(test, eventhook.DeliveryDead, func(s *eventhook.DeliverySettlement) { s.IsTest = true }))
+		f.came(test, eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.IsTest = true }))
 	rows, err := f.db.Events(t.Context(), f.tenant, eventhook.EventFilter{EventType: deliveryFailed, Limit: 10})
 	f.must(err)
 	told := map[string]failedDeliveries{}
@@ -638,7 +640,7 @@ func TestSettlingIsOneStatement(t *testing.T) {
 	f := setUp(t)
 	list := f.held(20, f.subscriber())
 	trips := f.countTrips()
-	var batch []*eventhook.DeliverySettlement
+	var batch []*outbound.DeliverySettlement
 	for i, d := range list {
 		batch = append(batch, f.came(d, []eventhook.DeliveryStatus{eventhook.DeliverySuccess, eventhook.DeliveryFailed}[i%2]))
 	}
@@ -677,7 +679,7 @@ func TestPace(t *testing.T) {
 	gone := &eventhook.Subscription{ID: eventhook.NewID[eventhook.Subscription](noon)}
 	pace := func(db *DB, of *eventhook.Subscription, count, rate int) time.Duration {
 		t.Helper()
-		at, err := db.PaceDeliveries(t.Context(), []eventhook.PaceRequest{{SubscriptionID: of.ID, Count: count, PerSecond: rate}})
+		at, err := db.PaceDeliveries(t.Context(), []outbound.PaceRequest{{SubscriptionID: of.ID, Count: count, PerSecond: rate}})
 		f.must(err)
 		return at[0].Sub(f.clock.now())
 	}
@@ -690,7 +692,7 @@ func TestPace(t *testing.T) {
 	same(t, "after a rest, which saves up nothing", []time.Duration{pace(f.db, s, 1, 10), pace(f.db, s, 1, 10)}, []time.Duration{0, 100 * time.Millisecond})
 	same(t, "of one that is gone", pace(f.db, gone, 9, 1), time.Duration(0))
 	f.clock.advance(time.Hour)
-	at, err := f.db.PaceDeliveries(t.Context(), []eventhook.PaceRequest{{SubscriptionID: s.ID, Count: 2, PerSecond: 10},
+	at, err := f.db.PaceDeliveries(t.Context(), []outbound.PaceRequest{{SubscriptionID: s.ID, Count: 2, PerSecond: 10},
 		{SubscriptionID: fast.ID, Count: 3, PerSecond: 100}, {SubscriptionID: s.ID, Count: 2, PerSecond: 10}})
 	f.must(err)
 	same(t, "several at once", []time.Duration{at[0].Sub(f.clock.now()), at[1].Sub(f.clock.now()), at[2].Sub(f.clock.now())},
@@ -709,7 +711,7 @@ func TestTheRateHoldsAcrossInstances(t *testing.T) {
 	for i := range instances {
 		acts = append(acts, func() {
 			for range each {
-				at, err := []*DB{f.db, f.other}[i%2].PaceDeliveries(t.Context(), []eventhook.PaceRequest{{SubscriptionID: s.ID, Count: 1, PerSecond: 100}})
+				at, err := []*DB{f.db, f.other}[i%2].PaceDeliveries(t.Context(), []outbound.PaceRequest{{SubscriptionID: s.ID, Count: 1, PerSecond: 100}})
 				if err != nil {
 					t.Error(err)
 					return
@@ -722,7 +724,7 @@ func TestTheRateHoldsAcrossInstances(t *testing.T) {
 	}
 	together(acts...)
 	same(t, "different times", len(seen), instances*each)
-	next, err := f.db.PaceDeliveries(t.Context(), []eventhook.PaceRequest{{SubscriptionID: s.ID, Count: 1, PerSecond: 100}})
+	next, err := f.db.PaceDeliveries(t.Context(), []outbound.PaceRequest{{SubscriptionID: s.ID, Count: 1, PerSecond: 100}})
 	f.must(err)
 	same(t, "the last is", next[0].Sub(f.clock.now()), instances*each*10*time.Millisecond)
 }
@@ -750,7 +752,7 @@ func TestWhatIsTooOldExpiresUnsent(t *testing.T) {
 			*d = old[3]
 		}
 	}
-	f.settleDeliveries(f.other, f.came(leased, eventhook.DeliveryFailed, func(s *eventhook.DeliverySettlement) { s.DueAt = f.clock.now().Add(12 * time.Hour) }))
+	f.settleDeliveries(f.other, f.came(leased, eventhook.DeliveryFailed, func(s *outbound.DeliverySettlement) { s.DueAt = f.clock.now().Add(12 * time.Hour) }))
 	f.exec(`UPDATE eventhook.delivery SET restarted_at = $2 WHERE id = $1`, [16]byte(anew.ID), f.clock.now())
 	f.clock.advance(11 * time.Hour)
 	expire(3) // of five one is due later, and one was begun anew
@@ -779,7 +781,7 @@ func TestAStaleRouteIsMatchedAgain(t *testing.T) {
 	p.Generation = f.generation() - 1
 	p.Deliveries = []*eventhook.Delivery{{ID: eventhook.DeliveryIDOf(p.ID, s.ID), SubscriptionID: s.ID}}
 	plan := f.plan(e, a, f.makes(eventhook.Task, ""))
-	_, err := f.db.SettleEvents(t.Context(), []*eventhook.Settlement{plan})
+	_, err := f.db.SettleEvents(t.Context(), []*effects.Settlement{plan})
 	if !errors.Is(err, eventhook.ErrStaleSubscriptions) {
 		t.Fatalf("got %v, want %v", err, eventhook.ErrStaleSubscriptions)
 	}

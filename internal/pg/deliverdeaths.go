@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/outbound"
 )
 
 // deaths is what a batch does to the count of a subscription's deliveries that
@@ -21,12 +22,12 @@ type deaths struct {
 
 	limit   int    // how many in a row disable it; 0: never
 	disable string // why it is disabled at once; "" if it is not
-	list    []*eventhook.DeliverySettlement
+	list    []*outbound.DeliverySettlement
 }
 
 // deathsIn are those of the subscriptions that a batch may change, without what
 // was lost.
-func deathsIn(batch, lost []*eventhook.DeliverySettlement) map[eventhook.SubscriptionID]*deaths {
+func deathsIn(batch, lost []*outbound.DeliverySettlement) map[eventhook.SubscriptionID]*deaths {
 	grave := map[eventhook.SubscriptionID]*deaths{}
 	for _, s := range batch {
 		if isGrave(s) {
@@ -41,7 +42,7 @@ func deathsIn(batch, lost []*eventhook.DeliverySettlement) map[eventhook.Subscri
 	return grave
 }
 
-func (d *deaths) add(s *eventhook.DeliverySettlement) {
+func (d *deaths) add(s *outbound.DeliverySettlement) {
 	d.limit = s.DeadInRow
 	if s.Disable != "" {
 		d.disable = s.Disable
@@ -100,7 +101,7 @@ SELECT was.id, was.dead + u.first FROM was JOIN u ON u.id = was.id`
 // their subscriptions, in one transaction. Behind the deliveries, for which nobody
 // waits who holds a subscription, it takes what it changes in the order in which
 // everybody does: see AddSubscription.
-func (db *DB) settleWithDeaths(ctx context.Context, batch []*eventhook.DeliverySettlement) (lost []*eventhook.DeliverySettlement, err error) {
+func (db *DB) settleWithDeaths(ctx context.Context, batch []*outbound.DeliverySettlement) (lost []*outbound.DeliverySettlement, err error) {
 	var told []announced
 	var disabled []eventhook.Subscription
 	var reasons map[eventhook.SubscriptionID]string
@@ -159,7 +160,7 @@ func lockSubscriptions(ctx context.Context, tx pgx.Tx, grave map[eventhook.Subsc
 }
 
 // healedIn are the subscriptions of a batch's successes, without what was lost.
-func healedIn(batch, lost []*eventhook.DeliverySettlement) map[eventhook.SubscriptionID]bool {
+func healedIn(batch, lost []*outbound.DeliverySettlement) map[eventhook.SubscriptionID]bool {
 	healed := map[eventhook.SubscriptionID]bool{}
 	for _, s := range batch {
 		if isHealing(s) && !slices.Contains(lost, s) {

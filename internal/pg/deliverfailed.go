@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/outbound"
 )
 
 // deliveryFailed tells a tenant of deliveries that were given up.
@@ -33,7 +34,7 @@ func (db *DB) announceDeaths(ctx context.Context, tx pgx.Tx, grave map[eventhook
 	var events []*eventhook.Event
 	now, kind := db.now(), deathsType()
 	for id, d := range grave {
-		told := slices.DeleteFunc(slices.Clone(d.list), func(s *eventhook.DeliverySettlement) bool { return s.Delivery.EventType == deliveryFailed })
+		told := slices.DeleteFunc(slices.Clone(d.list), func(s *outbound.DeliverySettlement) bool { return s.Delivery.EventType == deliveryFailed })
 		if len(told) == 0 {
 			continue
 		}
@@ -62,7 +63,7 @@ func deathsType() eventhook.EventType {
 	return kind
 }
 
-func failedOf(subscription announcedObject, told []*eventhook.DeliverySettlement) failedDeliveries {
+func failedOf(subscription announcedObject, told []*outbound.DeliverySettlement) failedDeliveries {
 	data := failedDeliveries{Subscription: subscription, Count: len(told), LastError: told[len(told)-1].LastError}
 	for i, s := range told {
 		if i < mostToldIDs {

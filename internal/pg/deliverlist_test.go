@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/outbound"
 )
 
 func (f *fixture) deliveries(tenant eventhook.TenantID, filter eventhook.DeliveryFilter) []eventhook.DeliveryID {
@@ -42,7 +43,7 @@ func TestListsOfDeliveriesAgreeWithTheData(t *testing.T) {
 			case 1:
 				f.settleDeliveries(f.db, f.came(d, eventhook.DeliveryDead))
 			case 2:
-				f.settleDeliveries(f.db, f.came(d, eventhook.DeliveryFailed, func(s *eventhook.DeliverySettlement) { s.DueAt = noon.Add(30 * day) }))
+				f.settleDeliveries(f.db, f.came(d, eventhook.DeliveryFailed, func(s *outbound.DeliverySettlement) { s.DueAt = noon.Add(30 * day) }))
 			case 3:
 				f.must(f.db.ReleaseDeliveries(t.Context(), []*eventhook.Delivery{d}))
 				f.exec(`UPDATE eventhook.delivery SET due_at = $1 WHERE due_at = $2 AND status = 'pending'`, noon.Add(31*day), f.clock.now())

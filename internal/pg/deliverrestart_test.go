@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/outbound"
 )
 
 func (f *fixture) restart(which eventhook.DeliverySelection) []eventhook.DeliveryID {
@@ -28,7 +29,7 @@ func TestRestartedDeliveriesStartAnew(t *testing.T) {
 	f := setUp(t)
 	s := f.subscriber()
 	d := f.held(1, s)[0]
-	f.settleDeliveries(f.db, f.came(d, eventhook.DeliveryDead, func(s *eventhook.DeliverySettlement) { s.RetryCount = 5 }))
+	f.settleDeliveries(f.db, f.came(d, eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.RetryCount = 5 }))
 	f.clock.advance(time.Hour)
 	here := f.db.DeliveriesWake()
 	same(t, "restarted", f.restart(eventhook.DeliverySelection{IDs: deliveryIDs(d, d)}), deliveryIDs(d))
@@ -42,7 +43,7 @@ func TestRestartedDeliveriesStartAnew(t *testing.T) {
 	same(t, "claimed at once", len(again), 1)
 	same(t, "a token that nobody had", again[0].Lease.Token > d.Lease.Token+1, true)
 	same(t, "when it was begun anew", again[0].RestartedAt.UTC(), at)
-	lost, err := f.db.SettleDeliveries(t.Context(), []*eventhook.DeliverySettlement{f.came(d, eventhook.DeliveryDead)})
+	lost, err := f.db.SettleDeliveries(t.Context(), []*outbound.DeliverySettlement{f.came(d, eventhook.DeliveryDead)})
 	f.must(err)
 	same(t, "a late settle is lost", len(lost), 1)
 	same(t, "restarted while it is sent", len(f.restart(eventhook.DeliverySelection{IDs: deliveryIDs(d)})), 0)
@@ -162,9 +163,9 @@ func TestDeliveriesThatAreHeldAreLeftAlone(t *testing.T) {
 func TestManyAreRestartedInParts(t *testing.T) {
 	f := setUp(t)
 	s := f.subscriber()
-	var batch []*eventhook.DeliverySettlement
+	var batch []*outbound.DeliverySettlement
 	for _, d := range f.held(2300, s) {
-		batch = append(batch, f.came(d, eventhook.DeliveryDead, func(s *eventhook.DeliverySettlement) { s.DeadInRow = 0 }))
+		batch = append(batch, f.came(d, eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.DeadInRow = 0 }))
 	}
 	f.settleDeliveries(f.db, batch...)
 	same(t, "restarted", len(f.restart(eventhook.DeliverySelection{SubscriptionID: s.ID, Limit: 2100})), 2100)

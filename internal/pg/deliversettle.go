@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/outbound"
 )
 
 // settleDeliveriesSQL demands each delivery's lease token, so that an instance
@@ -56,15 +57,15 @@ const settleDeliveriesNow = 11 // the parameter that is one moment, not an array
 // or with Disable, the subscription is disabled in the same transaction. Of dead
 // ones the tenant is told by events of the gateway's own, one for each
 // subscription. Tests count for nothing, and nobody is told of them.
-func (db *DB) SettleDeliveries(ctx context.Context, batch []*eventhook.DeliverySettlement) (lost []*eventhook.DeliverySettlement, err error) {
-	settle := func(part []*eventhook.DeliverySettlement) error {
+func (db *DB) SettleDeliveries(ctx context.Context, batch []*outbound.DeliverySettlement) (lost []*outbound.DeliverySettlement, err error) {
+	settle := func(part []*outbound.DeliverySettlement) error {
 		more, err := db.settleDeliveries(ctx, part)
 		lost = append(lost, more...)
 		return err
 	}
 	err = settle(batch)
 	if isDataError(err) {
-		err = inHalves(batch, settle, func(s *eventhook.DeliverySettlement, err error) {
+		err = inHalves(batch, settle, func(s *outbound.DeliverySettlement, err error) {
 			db.log.Error("the database refused what came of a delivery", "delivery", s.Delivery.ID, "error", err)
 			lost = append(lost, s)
 		})
@@ -75,7 +76,7 @@ func (db *DB) SettleDeliveries(ctx context.Context, batch []*eventhook.DeliveryS
 	return lost, nil
 }
 
-func (db *DB) settleDeliveries(ctx context.Context, batch []*eventhook.DeliverySettlement) (lost []*eventhook.DeliverySettlement, err error) {
+func (db *DB) settleDeliveries(ctx context.Context, batch []*outbound.DeliverySettlement) (lost []*outbound.DeliverySettlement, err error) {
 	for {
 		if slices.ContainsFunc(batch, isGrave) {
 			lost, err = db.settleWithDeaths(ctx, batch)
@@ -90,17 +91,17 @@ func (db *DB) settleDeliveries(ctx context.Context, batch []*eventhook.DeliveryS
 }
 
 // isGrave reports whether a settlement may change its subscription.
-func isGrave(s *eventhook.DeliverySettlement) bool {
+func isGrave(s *outbound.DeliverySettlement) bool {
 	return !s.IsTest && (s.Status == eventhook.DeliveryDead || s.Disable != "")
 }
 
 // isHealing reports whether a settlement ends a row of deaths.
-func isHealing(s *eventhook.DeliverySettlement) bool {
+func isHealing(s *outbound.DeliverySettlement) bool {
 	return !s.IsTest && s.Status == eventhook.DeliverySuccess
 }
 
 // settleOnly settles what changes no subscription, in one statement.
-func (db *DB) settleOnly(ctx context.Context, batch []*eventhook.DeliverySettlement) (lost []*eventhook.DeliverySettlement, err error) {
+func (db *DB) settleOnly(ctx context.Context, batch []*outbound.DeliverySettlement) (lost []*outbound.DeliverySettlement, err error) {
 	conn, err := db.work.Acquire(ctx)
 	if err != nil {
 		return nil, err
@@ -110,13 +111,13 @@ func (db *DB) settleOnly(ctx context.Context, batch []*eventhook.DeliverySettlem
 }
 
 // settleOn settles deliveries and, if it heals, resets the counts of deaths.
-func (db *DB) settleOn(ctx context.Context, conn *pgconn.PgConn, batch []*eventhook.DeliverySettlement, heals bool) (lost []*eventhook.DeliverySettlement, err error) {
+func (db *DB) settleOn(ctx context.Context, conn *pgconn.PgConn, batch []*outbound.DeliverySettlement, heals bool) (lost []*outbound.DeliverySettlement, err error) {
 	c := db.sentBufs.Get().(*columns) //nolint:forcetypeassert // the pool holds nothing else
 	defer db.sentBufs.Put(c)
 	c.reset()
 	// One order for all, so that two settles wait for each other at worst.
 	ordered := slices.Clone(batch)
-	slices.SortFunc(ordered, func(x, y *eventhook.DeliverySettlement) int {
+	slices.SortFunc(ordered, func(x, y *outbound.DeliverySettlement) int {
 		return cmp.Compare(string(x.Delivery.ID[:]), string(y.Delivery.ID[:]))
 	})
 	for _, s := range ordered {
@@ -140,7 +141,7 @@ func (db *DB) settleOn(ctx context.Context, conn *pgconn.PgConn, batch []*eventh
 	return lost, nil
 }
 
-func encodeSettlement(c *columns, s *eventhook.DeliverySettlement, heals bool) {
+func encodeSettlement(c *columns, s *outbound.DeliverySettlement, heals bool) {
 	d := s.Delivery
 	c.uuid(0, d.TenantID)
 	c.uuid(1, d.ID)

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 )
 
 var indexUsed = regexp.MustCompile(`using event_(?:\d+|default)_(\w+?)(?:\d*) on event`)
@@ -187,7 +188,7 @@ func TestListsAgreeWithTheData(t *testing.T) {
 		})
 		f.must(f.db.Accept(t.Context(), []*eventhook.Event{e}))
 		if e.Status == eventhook.EventProcessing && i%3 > 0 {
-			f.settle(f.db, f.plan(e, [][]eventhook.PlannedAction{nil, {f.makes(eventhook.Task, "")}, {fails("down")}}[i%3]...))
+			f.settle(f.db, f.plan(e, [][]effects.PlannedAction{nil, {f.makes(eventhook.Task, "")}, {fails("down")}}[i%3]...))
 		}
 		all = append(all, f.stored(e))
 		f.clock.advance(time.Hour)

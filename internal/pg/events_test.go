@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 )
 
 func (f *fixture) list(db *DB, tenant eventhook.TenantID, filter eventhook.EventFilter) []eventhook.Event {
@@ -106,7 +107,7 @@ func TestEventsOfAnotherTenantDoNotExist(t *testing.T) {
 func TestActionsComeInTheirOrder(t *testing.T) {
 	f := setUp(t)
 	e := f.accepted(1)[0]
-	var actions []eventhook.PlannedAction
+	var actions []effects.PlannedAction
 	for range 20 {
 		actions = append(actions, f.makes(eventhook.Task, ""))
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/pgtest"
 )
 
@@ -226,7 +227,7 @@ func (f *fixture) actions(e *eventhook.Event) []eventhook.Action {
 }
 
 // plan is what the fixture's route wants of an event: the actions, in order.
-func (f *fixture) plan(e *eventhook.Event, actions ...eventhook.PlannedAction) *eventhook.Settlement {
+func (f *fixture) plan(e *eventhook.Event, actions ...effects.PlannedAction) *effects.Settlement {
 	for i := range actions {
 		a := &actions[i]
 		a.ID, a.EventID, a.RouteID, a.RouteName, a.TargetIndex = eventhook.NewID[eventhook.Action](f.clock.now()), e.ID, f.route.ID, f.route.Name, i
@@ -234,34 +235,34 @@ func (f *fixture) plan(e *eventhook.Event, actions ...eventhook.PlannedAction) *
 			x.EventID, x.TenantID = e.ID, e.TenantID
 		}
 	}
-	return &eventhook.Settlement{Event: e, Actions: actions, Matched: len(actions), Retry: eventhook.EventRetry}
+	return &effects.Settlement{Event: e, Actions: actions, Matched: len(actions), Retry: eventhook.EventRetry}
 }
 
 // makes plans an execution; key may be "".
-func (f *fixture) makes(typ eventhook.ExecutionType, key string, change ...func(*eventhook.Execution)) eventhook.PlannedAction {
+func (f *fixture) makes(typ eventhook.ExecutionType, key string, change ...func(*eventhook.Execution)) effects.PlannedAction {
 	x := &eventhook.Execution{
 		ID: eventhook.NewID[eventhook.Execution](f.clock.now()), Type: typ, Kind: "build", Queue: "ci", IdempotencyKey: key, MaxAttempts: 3,
 	}
 	for _, c := range change {
 		c(x)
 	}
-	return eventhook.PlannedAction{Action: eventhook.Action{TargetType: string(typ)}, Effect: eventhook.Effect{Execution: x}}
+	return effects.PlannedAction{Action: eventhook.Action{TargetType: string(typ)}, Effect: effects.Effect{Execution: x}}
 }
 
-func resolves(key, value string) eventhook.PlannedAction {
-	return promiseAction(eventhook.PromiseOutcome{Key: key, Status: eventhook.PromiseResolved, Value: []byte(value), Hold: true})
+func resolves(key, value string) effects.PlannedAction {
+	return promiseAction(effects.PromiseOutcome{Key: key, Status: eventhook.PromiseResolved, Value: []byte(value), Hold: true})
 }
 
-func promiseAction(o eventhook.PromiseOutcome) eventhook.PlannedAction {
-	return eventhook.PlannedAction{Action: eventhook.Action{TargetType: eventhook.TargetPromise}, Effect: eventhook.Effect{Promise: &o}}
+func promiseAction(o effects.PromiseOutcome) effects.PlannedAction {
+	return effects.PlannedAction{Action: eventhook.Action{TargetType: eventhook.TargetPromise}, Effect: effects.Effect{Promise: &o}}
 }
 
-func fails(message string) eventhook.PlannedAction {
-	return eventhook.PlannedAction{Action: eventhook.Action{TargetType: "http"}, Failure: message}
+func fails(message string) effects.PlannedAction {
+	return effects.PlannedAction{Action: eventhook.Action{TargetType: "http"}, Failure: message}
 }
 
 // settle settles on db and demands that no lease was lost.
-func (f *fixture) settle(db *DB, batch ...*eventhook.Settlement) {
+func (f *fixture) settle(db *DB, batch ...*effects.Settlement) {
 	f.Helper()
 	lost, err := db.SettleEvents(f.Context(), batch)
 	f.must(err)

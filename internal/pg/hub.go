@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 )
 
 // Channels of NOTIFY. Configuration changes are told by triggers.
@@ -136,7 +137,7 @@ func (db *DB) PromiseWake(tenant eventhook.TenantID, id eventhook.PromiseID) <-c
 }
 
 // wakeWorkers tells who waits for what the settled events have made.
-func (db *DB) wakeWorkers(batch []*eventhook.Settlement, woken []string) {
+func (db *DB) wakeWorkers(batch []*effects.Settlement, woken []string) {
 	type queue struct {
 		tenant eventhook.TenantID
 		name   string

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/outbound"
 )
 
 // paceSQL gives away the next sends of subscriptions with a rate: from now, or
@@ -26,7 +27,7 @@ RETURNING subscription_id, paced_until`
 // instance, and returns for each request when the first may be: the next follow
 // 1/PerSecond apart. What is reserved and not used is lost. A subscription that
 // is gone may send at once.
-func (db *DB) PaceDeliveries(ctx context.Context, list []eventhook.PaceRequest) ([]time.Time, error) {
+func (db *DB) PaceDeliveries(ctx context.Context, list []outbound.PaceRequest) ([]time.Time, error) {
 	now := db.now()
 	spans := make(map[eventhook.SubscriptionID]time.Duration, len(list))
 	for _, r := range list {
@@ -58,7 +59,7 @@ func (db *DB) PaceDeliveries(ctx context.Context, list []eventhook.PaceRequest) 
 }
 
 // spanOf is how long the sends of a request take at its rate.
-func spanOf(r eventhook.PaceRequest) time.Duration {
+func spanOf(r outbound.PaceRequest) time.Duration {
 	return (time.Duration(r.Count) * time.Second / time.Duration(max(r.PerSecond, 1))).Truncate(time.Microsecond)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 )
 
 // promiseResult is what the database said to a promise outcome.
@@ -56,11 +57,11 @@ JOIN eventhook.promise p ON p.tenant_id = o.tenant_id AND p.idempotency_key = o.
 
 // promiseResults are the answers to the outcomes of a batch: each has its own,
 // since of two for one promise only the first wins.
-type promiseResults map[*eventhook.PromiseOutcome]promiseResult
+type promiseResults map[*effects.PromiseOutcome]promiseResult
 
 type keyedOutcome struct {
 	tenant  eventhook.TenantID
-	outcome *eventhook.PromiseOutcome
+	outcome *effects.PromiseOutcome
 }
 
 // promiseKey is what a promise is known by to those who settle it.
@@ -74,7 +75,7 @@ func (o keyedOutcome) key() promiseKey { return promiseKey{o.tenant, o.outcome.K
 // promiseOutcomes lists a batch's outcomes in the order of their keys, so that
 // two batches wait for each other and do not deadlock. Of two outcomes for one
 // key the first event's comes first and wins.
-func promiseOutcomes(batch []*eventhook.Settlement) []keyedOutcome {
+func promiseOutcomes(batch []*effects.Settlement) []keyedOutcome {
 	var all []keyedOutcome
 	for _, s := range batch {
 		for i := range s.Actions {
@@ -105,7 +106,7 @@ func settlePromises(ctx context.Context, tx pgx.Tx, outcomes []keyedOutcome, now
 	return results, woken, err
 }
 
-func concludePromise(a *eventhook.PlannedAction, r promiseResult) {
+func concludePromise(a *effects.PlannedAction, r promiseResult) {
 	a.PromiseID = r.id
 	switch {
 	case !r.exists:
@@ -238,7 +239,7 @@ func (db *DB) Promises(ctx context.Context, tenant eventhook.TenantID, before ev
 
 // SettlePromise settles a promise by its id. The first outcome wins: a
 // promise that is settled already is a KindConflict.
-func (db *DB) SettlePromise(ctx context.Context, tenant eventhook.TenantID, id eventhook.PromiseID, o eventhook.PromiseOutcome) (eventhook.Promise, error) {
+func (db *DB) SettlePromise(ctx context.Context, tenant eventhook.TenantID, id eventhook.PromiseID, o effects.PromiseOutcome) (eventhook.Promise, error) {
 	p, err := db.Promise(ctx, tenant, id)
 	if err != nil {
 		return p, err

@@ -6,9 +6,10 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 )
 
-var resolved = eventhook.PromiseOutcome{Status: eventhook.PromiseResolved, Value: []byte(`{"paid":true}`)}
+var resolved = effects.PromiseOutcome{Status: eventhook.PromiseResolved, Value: []byte(`{"paid":true}`)}
 
 func TestMakePromise(t *testing.T) {
 	f := setUp(t)
@@ -84,7 +85,7 @@ func TestAnOutcomeThatComesFirstIsHeld(t *testing.T) {
 
 func TestAnOutcomeWithoutItsPromiseFails(t *testing.T) {
 	f := setUp(t)
-	rejects := promiseAction(eventhook.PromiseOutcome{Key: "k", Status: eventhook.PromiseRejected, Error: "card \x00 \xff refused"})
+	rejects := promiseAction(effects.PromiseOutcome{Key: "k", Status: eventhook.PromiseRejected, Error: "card \x00 \xff refused"})
 	e := f.accepted(1)[0]
 	f.settle(f.db, f.plan(e, rejects))
 	same(t, "action", f.actions(e)[0].Status, eventhook.ActionFailed)
@@ -199,7 +200,7 @@ func TestAValueIsKeptAsJSONWhateverItsBytes(t *testing.T) {
 		{"bytes that are not UTF-8 are replaced", "\"a\xff\"", "\"a\uFFFD\""},
 	} {
 		p := f.promise(fmt.Sprint(i))
-		got, err := f.db.SettlePromise(t.Context(), f.tenant, p.ID, eventhook.PromiseOutcome{Status: eventhook.PromiseResolved, Value: []byte(c.value)})
+		got, err := f.db.SettlePromise(t.Context(), f.tenant, p.ID, effects.PromiseOutcome{Status: eventhook.PromiseResolved, Value: []byte(c.value)})
 		f.must(err)
 		same(t, c.claim, string(got.Value), c.want)
 	}
@@ -267,7 +268,7 @@ func TestABatchOfOutcomesIsAFewStatements(t *testing.T) {
 			f.must(err)
 		}},
 	} {
-		var batch []*eventhook.Settlement
+		var batch []*effects.Settlement
 		for i, e := range f.accepted(outcomes) {
 			key := fmt.Sprint(c.claim, i)
 			c.make(key)
@@ -292,10 +293,10 @@ func TestMixedOutcomesOfABatch(t *testing.T) {
 		f.promise(key)
 	}
 	f.settle(f.db, f.plan(f.accepted(1)[0], resolves("settled", `0`)))
-	strict := func(key string) eventhook.PlannedAction {
-		return promiseAction(eventhook.PromiseOutcome{Key: key, Status: eventhook.PromiseResolved, Value: []byte(`"strict"`)})
+	strict := func(key string) effects.PlannedAction {
+		return promiseAction(effects.PromiseOutcome{Key: key, Status: eventhook.PromiseResolved, Value: []byte(`"strict"`)})
 	}
-	rejects := promiseAction(eventhook.PromiseOutcome{Key: "rejected", Status: eventhook.PromiseRejected, Error: "no \x00 card", Hold: true})
+	rejects := promiseAction(effects.PromiseOutcome{Key: "rejected", Status: eventhook.PromiseRejected, Error: "no \x00 card", Hold: true})
 	e := f.accepted(1)[0]
 	f.settle(f.db, f.plan(e, strict("missing"), strict("pending"), resolves("settled", `1`), resolves("later", `2`), strict("later"), rejects,
 		resolves("pending", `3`), strict("missing")))

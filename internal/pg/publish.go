@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 )
 
 // generationsSQL tells the generations of tenants' subscriptions; who never had
@@ -63,11 +64,11 @@ const publicationDeliveries = 10 // the first parameter of deliveries
 
 // queueGenerations asks for the generations of the tenants that publish, and
 // reports whether there are any.
-func queueGenerations(b *pgconn.Batch, c *columns, batch []*eventhook.Settlement) bool {
+func queueGenerations(b *pgconn.Batch, c *columns, batch []*effects.Settlement) bool {
 	c.reset()
 	asked := map[eventhook.TenantID]bool{}
 	for _, s := range batch {
-		if !asked[s.Event.TenantID] && slices.ContainsFunc(s.Actions, func(a eventhook.PlannedAction) bool { return isPublished(&a) }) {
+		if !asked[s.Event.TenantID] && slices.ContainsFunc(s.Actions, func(a effects.PlannedAction) bool { return isPublished(&a) }) {
 			asked[s.Event.TenantID] = true
 			c.uuid(0, s.Event.TenantID)
 		}
@@ -81,7 +82,7 @@ func queueGenerations(b *pgconn.Batch, c *columns, batch []*eventhook.Settlement
 
 // isStale reports whether something was published to subscriptions that have
 // changed since, by the generations that the database answered.
-func isStale(batch []*eventhook.Settlement, rows [][][]byte) bool {
+func isStale(batch []*effects.Settlement, rows [][][]byte) bool {
 	current := make(map[eventhook.TenantID]int64, len(rows))
 	for _, row := range rows {
 		current[eventhook.TenantID(row[0])] = int64(binary.BigEndian.Uint64(row[1]))
@@ -99,7 +100,7 @@ func isStale(batch []*eventhook.Settlement, rows [][][]byte) bool {
 // queuePublications adds the events that the batch publishes. They belong
 // together with what caused them: by its correlation id or, where it has none,
 // by its own id.
-func queuePublications(b *pgconn.Batch, c *columns, batch []*eventhook.Settlement, now time.Time) error {
+func queuePublications(b *pgconn.Batch, c *columns, batch []*effects.Settlement, now time.Time) error {
 	c.reset()
 	for _, s := range batch {
 		for i := range s.Actions {
@@ -135,6 +136,6 @@ func queuePublications(b *pgconn.Batch, c *columns, batch []*eventhook.Settlemen
 }
 
 // isPublished reports whether this settle has published an action's event.
-func isPublished(a *eventhook.PlannedAction) bool {
+func isPublished(a *effects.PlannedAction) bool {
 	return a.Effect.Publication != nil && a.Status == eventhook.ActionSuccess && !a.IsSettled
 }

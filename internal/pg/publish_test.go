@@ -5,12 +5,13 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 )
 
 // publishes plans an event for subscribers; key may be "".
-func (f *fixture) publishes(eventType, key, data string) eventhook.PlannedAction {
-	p := &eventhook.Publication{ID: eventhook.NewID[eventhook.Event](f.clock.now()), EventType: eventType, IdempotencyKey: key, Data: []byte(data)}
-	return eventhook.PlannedAction{Action: eventhook.Action{TargetType: "publish"}, Effect: eventhook.Effect{Publication: p}}
+func (f *fixture) publishes(eventType, key, data string) effects.PlannedAction {
+	p := &effects.Publication{ID: eventhook.NewID[eventhook.Event](f.clock.now()), EventType: eventType, IdempotencyKey: key, Data: []byte(data)}
+	return effects.PlannedAction{Action: eventhook.Action{TargetType: "publish"}, Effect: effects.Effect{Publication: p}}
 }
 
 func TestSettlePublishes(t *testing.T) {
@@ -52,7 +53,7 @@ func TestWhatIsPublishedKeepsItsCorrelation(t *testing.T) {
 
 func TestAKeyIsPublishedOnceADay(t *testing.T) {
 	f := setUp(t)
-	settle := func(a eventhook.PlannedAction) eventhook.Action {
+	settle := func(a effects.PlannedAction) eventhook.Action {
 		e := f.accepted(1)[0]
 		f.settle(f.db, f.plan(e, a))
 		return f.actions(e)[0]

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/outbound"
 )
 
 func TestPublishStoresTheEventWithItsDeliveries(t *testing.T) {
@@ -57,8 +58,8 @@ func TestAKeyIsPublishedOnce(t *testing.T) {
 	f.publish(f.other, again, f.publishing("", s))
 	for _, c := range []struct {
 		claim string
-		of    *eventhook.Publishing
-		first *eventhook.Publishing
+		of    *outbound.Publishing
+		first *outbound.Publishing
 		count int
 	}{
 		{"in one batch", twice, other, 1},
@@ -90,7 +91,7 @@ func TestAKeyIsPublishedOnceByAllAtOnce(t *testing.T) {
 		acts = append(acts, func() {
 			for range each {
 				p := f.publishing("k", s)
-				if err := []*DB{f.db, f.other}[i%2].Publish(t.Context(), []*eventhook.Publishing{p}); err != nil {
+				if err := []*DB{f.db, f.other}[i%2].Publish(t.Context(), []*outbound.Publishing{p}); err != nil {
 					t.Error(err)
 				}
 				mu.Lock()
@@ -202,7 +203,7 @@ func TestAnEventThatIsRefusedCostsNoOther(t *testing.T) {
 func TestPublishIsOneTransaction(t *testing.T) {
 	f := setUp(t)
 	s := f.subscriber()
-	var batch []*eventhook.Publishing
+	var batch []*outbound.Publishing
 	for range 100 {
 		batch = append(batch, f.publishing("", s))
 	}
@@ -243,7 +244,7 @@ func TestPublishWithoutADatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer nobody.Close()
-	err = (&DB{accept: nobody}).Publish(t.Context(), []*eventhook.Publishing{{}})
+	err = (&DB{accept: nobody}).Publish(t.Context(), []*outbound.Publishing{{}})
 	if eventhook.KindOf(err) != eventhook.KindUnavailable {
 		t.Errorf("got %v, want an error of KindUnavailable", err)
 	}
@@ -251,7 +252,7 @@ func TestPublishWithoutADatabase(t *testing.T) {
 
 func TestACancelledPublishStoresNothing(t *testing.T) {
 	f := setUp(t)
-	err := f.db.Publish(cancelled(t), []*eventhook.Publishing{f.publishing("")})
+	err := f.db.Publish(cancelled(t), []*outbound.Publishing{f.publishing("")})
 	if err == nil || errors.Is(err, eventhook.ErrStaleSubscriptions) {
 		t.Errorf("got %v, want an error", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 )
 
 // ended is an event of crm's in a state, a millisecond after the one before.
@@ -77,7 +78,7 @@ func TestALateSettleDoesNotUndoReprocessing(t *testing.T) {
 	f := setUp(t)
 	e := f.ended(eventhook.EventDead)
 	f.reprocess(f.db, eventhook.EventSelection{IDs: ids(e)})
-	lost, err := f.db.SettleEvents(t.Context(), []*eventhook.Settlement{f.plan(e)})
+	lost, err := f.db.SettleEvents(t.Context(), []*effects.Settlement{f.plan(e)})
 	f.must(err)
 	same(t, "leases lost", len(lost), 1)
 	same(t, "status", f.stored(e).Status, eventhook.EventPending)

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 )
 
 // claimKeysSQL claims keys in their order (no deadlock) and answers what each
@@ -94,7 +95,7 @@ func newSettleColumns() *settleColumns {
 // subscriptions that have changed since, the error is ErrStaleSubscriptions;
 // match all of the batch again and settle it again. Nothing was written, but for
 // such a batch that is settled in parts: of those, what was settled is lost then.
-func (db *DB) SettleEvents(ctx context.Context, batch []*eventhook.Settlement) (lost []*eventhook.Settlement, err error) {
+func (db *DB) SettleEvents(ctx context.Context, batch []*effects.Settlement) (lost []*effects.Settlement, err error) {
 	for len(batch) > 0 {
 		held, err := db.trySettle(ctx, batch)
 		if hasCode(err, codeDeadlock, codeSerialization) {
@@ -131,7 +132,7 @@ var errNoAnswer = errors.New("the database answered nothing")
 // blame. One that is alone goes once more, since a partition attached meanwhile
 // refuses a row that was on its way to the default partition; then what it was
 // to make is given up.
-func (db *DB) settleParts(ctx context.Context, batch []*eventhook.Settlement, refusal error) (lost []*eventhook.Settlement, err error) {
+func (db *DB) settleParts(ctx context.Context, batch []*effects.Settlement, refusal error) (lost []*effects.Settlement, err error) {
 	if len(batch) > 1 {
 		half := len(batch) / 2
 		first, err := db.SettleEvents(ctx, batch[:half])
@@ -162,7 +163,7 @@ func (db *DB) settleParts(ctx context.Context, batch []*eventhook.Settlement, re
 
 // trySettle returns nil when it committed, else the events whose lease still
 // held when it rolled back.
-func (db *DB) trySettle(ctx context.Context, batch []*eventhook.Settlement) (held map[eventhook.EventID]bool, err error) {
+func (db *DB) trySettle(ctx context.Context, batch []*effects.Settlement) (held map[eventhook.EventID]bool, err error) {
 	now := db.now()
 	c := db.settleBufs.Get().(*settleColumns) //nolint:forcetypeassert // the pool holds nothing else
 	defer db.settleBufs.Put(c)
@@ -221,7 +222,7 @@ func (db *DB) trySettle(ctx context.Context, batch []*eventhook.Settlement) (hel
 
 // isOpen reports whether an action is to be done: it has not failed already,
 // and no earlier settle has written it.
-func isOpen(a *eventhook.PlannedAction) bool { return a.Failure == "" && !a.IsSettled }
+func isOpen(a *effects.PlannedAction) bool { return a.Failure == "" && !a.IsSettled }
 
 // targetKey is a key in the scope of what it makes.
 type targetKey struct {
@@ -233,7 +234,7 @@ type targetKey struct {
 // keyOf is the key of what an action makes, if it has one: unique among those
 // of its kind, so that one event may make several kinds of things by the same
 // key, and two sources the same thing once.
-func keyOf(s *eventhook.Settlement, a *eventhook.PlannedAction) (k targetKey, ok bool) {
+func keyOf(s *effects.Settlement, a *effects.PlannedAction) (k targetKey, ok bool) {
 	switch x, p := a.Effect.Execution, a.Effect.Publication; {
 	case x != nil && x.IdempotencyKey != "":
 		return targetKey{x.TenantID, string(x.Type) + "/" + x.Kind, x.IdempotencyKey}, true
@@ -244,7 +245,7 @@ func keyOf(s *eventhook.Settlement, a *eventhook.PlannedAction) (k targetKey, ok
 }
 
 // idOf is the id of what an action makes, if that is an execution or an event.
-func idOf(a *eventhook.PlannedAction) (id [16]byte) {
+func idOf(a *effects.PlannedAction) (id [16]byte) {
 	switch {
 	case a.Effect.Execution != nil:
 		return a.Effect.Execution.ID
@@ -255,7 +256,7 @@ func idOf(a *eventhook.PlannedAction) (id [16]byte) {
 }
 
 // claimTargetKeys answers what each key stands for: the first that had it.
-func (db *DB) claimTargetKeys(ctx context.Context, tx pgx.Tx, c *columns, batch []*eventhook.Settlement, now time.Time) (map[targetKey][16]byte, error) {
+func (db *DB) claimTargetKeys(ctx context.Context, tx pgx.Tx, c *columns, batch []*effects.Settlement, now time.Time) (map[targetKey][16]byte, error) {
 	made := map[targetKey][16]byte{}
 	c.reset()
 	for _, s := range batch {
@@ -294,7 +295,7 @@ func (db *DB) claimTargetKeys(ctx context.Context, tx pgx.Tx, c *columns, batch 
 
 // concludeActions gives each action its state from what the database answered,
 // but for those that an earlier settle has concluded.
-func concludeActions(s *eventhook.Settlement, made map[targetKey][16]byte, settled promiseResults) {
+func concludeActions(s *effects.Settlement, made map[targetKey][16]byte, settled promiseResults) {
 	for i := range s.Actions {
 		a := &s.Actions[i]
 		if a.IsSettled {
@@ -322,7 +323,7 @@ func concludeActions(s *eventhook.Settlement, made map[targetKey][16]byte, settl
 	}
 }
 
-func queueExecutions(b *pgconn.Batch, c *columns, batch []*eventhook.Settlement, now time.Time) {
+func queueExecutions(b *pgconn.Batch, c *columns, batch []*effects.Settlement, now time.Time) {
 	c.reset()
 	for _, s := range batch {
 		for i := range s.Actions {
@@ -358,7 +359,7 @@ func inputSize(x *eventhook.Execution, e *eventhook.Event) int {
 	return e.BodySize
 }
 
-func queueActions(b *pgconn.Batch, c *columns, batch []*eventhook.Settlement, now time.Time) {
+func queueActions(b *pgconn.Batch, c *columns, batch []*effects.Settlement, now time.Time) {
 	c.reset()
 	for _, s := range batch {
 		for i := range s.Actions {
@@ -382,10 +383,10 @@ func queueActions(b *pgconn.Batch, c *columns, batch []*eventhook.Settlement, no
 	queue(b, "upsert_actions", c, 11, now)
 }
 
-func queueEvents(b *pgconn.Batch, c *columns, batch []*eventhook.Settlement, now time.Time) {
+func queueEvents(b *pgconn.Batch, c *columns, batch []*effects.Settlement, now time.Time) {
 	c.reset()
 	// One order for all, so that two settles wait for each other at worst.
-	slices.SortFunc(batch, func(x, y *eventhook.Settlement) int {
+	slices.SortFunc(batch, func(x, y *effects.Settlement) int {
 		return cmp.Compare(string(x.Event.ID[:]), string(y.Event.ID[:]))
 	})
 	for _, s := range batch {
@@ -402,11 +403,11 @@ func queueEvents(b *pgconn.Batch, c *columns, batch []*eventhook.Settlement, now
 }
 
 // isHeld reports whether an event stays leased for its calls.
-func isHeld(s *eventhook.Settlement) bool { return s.Status == eventhook.EventProcessing }
+func isHeld(s *effects.Settlement) bool { return s.Status == eventhook.EventProcessing }
 
 // dueAt is when an event is owed again: at its retry, or when the lease ends
 // under which its calls are made.
-func dueAt(s *eventhook.Settlement) time.Time {
+func dueAt(s *effects.Settlement) time.Time {
 	switch {
 	case !isHeld(s):
 		return s.NextRetryAt

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 )
 
 func TestSettleMakesWhatWasPlanned(t *testing.T) {
@@ -51,7 +52,7 @@ func TestSettleWritesNothingOfALostLease(t *testing.T) {
 	same(t, "claimed by the other", len(stolen), 3)
 	kept := f.accepted(2)
 	f.settle(f.other, f.plan(stolen[0]))
-	late := make([]*eventhook.Settlement, 0, 5)
+	late := make([]*effects.Settlement, 0, 5)
 	for i, e := range append(batch, kept...) {
 		key := fmt.Sprint(i)
 		late = append(late, f.plan(e, f.makes(eventhook.Task, key), resolves("p"+key, "1")))
@@ -77,7 +78,7 @@ func TestSettleOfTheSameTwiceIsALostLease(t *testing.T) {
 	f := setUp(t)
 	s := f.plan(f.accepted(1)[0], f.makes(eventhook.Task, "k"), f.makes(eventhook.Task, ""))
 	f.settle(f.db, s)
-	lost, err := f.db.SettleEvents(t.Context(), []*eventhook.Settlement{s}) // as after a commit whose answer was lost
+	lost, err := f.db.SettleEvents(t.Context(), []*effects.Settlement{s}) // as after a commit whose answer was lost
 	f.must(err)
 	same(t, "lost", len(lost), 1)
 	same(t, "executions", f.count("execution", "true"), 2)
@@ -88,7 +89,7 @@ func TestSettleSchedulesRetries(t *testing.T) {
 	f := setUp(t)
 	e := f.accepted(1)[0]
 	made := f.makes(eventhook.Task, "")
-	next := []eventhook.PlannedAction{made, fails("no such thing"), resolves("p", "1")}
+	next := []effects.PlannedAction{made, fails("no such thing"), resolves("p", "1")}
 	for retry, delay := range []time.Duration{10 * time.Second, 30 * time.Second, 90 * time.Second} {
 		f.settle(f.db, f.plan(e, next...))
 		got := f.stored(e)
@@ -102,7 +103,7 @@ func TestSettleSchedulesRetries(t *testing.T) {
 		same(t, "claimed in time", len(claimed), 1)
 		e = claimed[0]
 		same(t, "retries of the claimed", e.RetryCount, retry+1)
-		next = []eventhook.PlannedAction{fails("must not be seen"), fails("no such thing")} // the store keeps what succeeded
+		next = []effects.PlannedAction{fails("must not be seen"), fails("no such thing")} // the store keeps what succeeded
 	}
 	f.settle(f.db, f.plan(e, fails("no such thing"), fails("no such thing")))
 	got := f.stored(e)
@@ -145,7 +146,7 @@ func TestARetriedActionSucceeds(t *testing.T) {
 	slices.SortFunc(done[e.ID], func(x, y eventhook.Action) int { return x.TargetIndex - y.TargetIndex })
 	same(t, "done", done[e.ID], []eventhook.Action{{EventID: e.ID, RouteID: f.route.ID}, {EventID: e.ID, RouteID: f.route.ID, TargetIndex: 2}})
 
-	s := f.plan(e, eventhook.PlannedAction{}, f.makes(eventhook.Task, ""))
+	s := f.plan(e, effects.PlannedAction{}, f.makes(eventhook.Task, ""))
 	s.Actions = s.Actions[1:]
 	f.settle(f.db, s)
 	same(t, "event", f.stored(e).Status, eventhook.EventDelivered)
@@ -212,11 +213,11 @@ func TestSettlesAtOnceMakeOneExecutionPerKey(t *testing.T) {
 	one, other := f.open(loud), f.open(loud)
 	for round := range rounds {
 		events := f.accepted(2 * keys)
-		var batches [2][]*eventhook.Settlement
+		var batches [2][]*effects.Settlement
 		for i := range keys {
 			key, promise := fmt.Sprintf("%d/%d", round, i), fmt.Sprintf("p%d/%d", round, keys-i)
 			batches[0] = append(batches[0], f.plan(events[2*i], f.makes(eventhook.Task, key), resolves(promise, "1")))
-			batches[1] = append([]*eventhook.Settlement{f.plan(events[2*i+1], resolves(promise, "2"), f.makes(eventhook.Task, key))}, batches[1]...)
+			batches[1] = append([]*effects.Settlement{f.plan(events[2*i+1], resolves(promise, "2"), f.makes(eventhook.Task, key))}, batches[1]...)
 		}
 		together(
 			func() { f.settle(one, batches[0]...) },
@@ -233,7 +234,7 @@ func TestSettleSparesTheOthersOfARefusedEvent(t *testing.T) {
 	f := setUp(t)
 	for _, size := range []int{1, 2, 5} {
 		events := f.accepted(size)
-		var batch []*eventhook.Settlement
+		var batch []*effects.Settlement
 		for i, e := range events {
 			a := f.makes(eventhook.Task, "", func(x *eventhook.Execution) { x.Input = []byte(`{"a":1}`) })
 			if i == size/2 {

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 )
 
 // settling settles promises in a transaction and gathers the answers.
@@ -67,7 +68,7 @@ func (s *settling) answer(outcomes []keyedOutcome, found []foundPromise, winners
 	for _, p := range found {
 		ids[p.promiseKey] = p.id
 	}
-	winner := make(map[promiseKey]*eventhook.PromiseOutcome, len(winners))
+	winner := make(map[promiseKey]*effects.PromiseOutcome, len(winners))
 	for _, o := range winners {
 		winner[o.key()] = o.outcome
 	}

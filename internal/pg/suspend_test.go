@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 )
 
 // promises makes n whose keys sort against their ids.
@@ -180,7 +181,7 @@ func TestSuspendAndSettleDoNotDeadlock(t *testing.T) {
 	for round := range 30 {
 		ids, keys := f.promises(round, 20)
 		x := f.running(eventhook.Workflow)
-		var actions []eventhook.PlannedAction
+		var actions []effects.PlannedAction
 		for _, key := range keys {
 			actions = append(actions, resolves(key, `1`))
 		}

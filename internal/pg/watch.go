@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 )
 
 const (
@@ -119,7 +120,7 @@ func (db *DB) tellAccepted(batch []*eventhook.Event) {
 }
 
 // tellSettled does so with what SettleEvents has settled.
-func (db *DB) tellSettled(batch []*eventhook.Settlement) {
+func (db *DB) tellSettled(batch []*effects.Settlement) {
 	if db.watches.nobody() {
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 )
 
 func TestClaimWorkTakesOnlyWhatWasAskedFor(t *testing.T) {
@@ -55,7 +56,7 @@ func TestClaimWorkHandsOutWithALease(t *testing.T) {
 func TestWorkIsNeverClaimedTwice(t *testing.T) {
 	f := setUp(t)
 	const n = 200
-	var batch []*eventhook.Settlement
+	var batch []*effects.Settlement
 	for _, e := range f.accepted(n) {
 		batch = append(batch, f.plan(e, f.makes(eventhook.Task, "")))
 	}

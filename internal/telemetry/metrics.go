@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/shares"
 )
 
@@ -177,7 +178,7 @@ func (m *Metrics) Committed(events int, took time.Duration, err error) {
 
 // Settled counts a batch of processed events, those in processing when their
 // calls were made, and each action when it has ended.
-func (m *Metrics) Settled(batch []*eventhook.Settlement, lost int, took time.Duration) {
+func (m *Metrics) Settled(batch []*effects.Settlement, lost int, took time.Duration) {
 	m.settleTime.Observe(took.Seconds())
 	m.leasesLost.Add(float64(lost))
 	states := map[eventhook.EventStatus]int{}

@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/outbound"
 )
 
 // outboundMetrics count what is published and what is sent to subscribers.
@@ -61,7 +62,7 @@ func (m *Metrics) Attempted(class eventhook.ErrorClass, took time.Duration) {
 }
 
 // SettledDeliveries counts a batch of outcomes that was written.
-func (m *Metrics) SettledDeliveries(batch []*eventhook.DeliverySettlement, lost int, took time.Duration) {
+func (m *Metrics) SettledDeliveries(batch []*outbound.DeliverySettlement, lost int, took time.Duration) {
 	m.outbound.settleSeconds.Observe(took.Seconds())
 	m.outbound.deliveriesLost.Add(float64(lost))
 	states := map[eventhook.DeliveryStatus]int{}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/ingest"
+	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/pg"
 	"github.com/eventhook/eventhook/internal/telemetry"
 	"github.com/eventhook/eventhook/route"
@@ -75,10 +76,10 @@ func moved(before, after map[string]float64) map[string]float64 {
 }
 
 func TestMetricsMove(t *testing.T) {
-	settlement := func(status eventhook.EventStatus, actions ...eventhook.Action) *eventhook.Settlement {
-		s := &eventhook.Settlement{Status: status}
+	settlement := func(status eventhook.EventStatus, actions ...eventhook.Action) *effects.Settlement {
+		s := &effects.Settlement{Status: status}
 		for _, a := range actions {
-			s.Actions = append(s.Actions, eventhook.PlannedAction{Action: a})
+			s.Actions = append(s.Actions, effects.PlannedAction{Action: a})
 		}
 		return s
 	}
@@ -97,7 +98,7 @@ func TestMetricsMove(t *testing.T) {
 			map[string]float64{"accept_batch_events_sum": 1, "accept_batch_events_count": 1, "accept_commit_seconds_count": 1, "accept_failed_total": 1}},
 		{"processed events", func(m *telemetry.Metrics) {
 			task := eventhook.Action{TargetType: "task", Status: eventhook.ActionSuccess}
-			m.Settled([]*eventhook.Settlement{settlement("delivered", task, task), settlement("delivered"),
+			m.Settled([]*effects.Settlement{settlement("delivered", task, task), settlement("delivered"),
 				settlement("failed", eventhook.Action{TargetType: "promise", Status: eventhook.ActionFailed})}, 2, 3*time.Second)
 		}, map[string]float64{
 			`events_settled_total{status="delivered"}`: 2, `events_settled_total{status="failed"}`: 1, "events_lease_lost_total": 2,
@@ -105,13 +106,13 @@ func TestMetricsMove(t *testing.T) {
 			"events_settle_seconds_sum": 3, "events_settle_seconds_count": 1,
 		}},
 		{"an event before its calls", func(m *telemetry.Metrics) {
-			m.Settled([]*eventhook.Settlement{settlement("processing", eventhook.Action{TargetType: "task", Status: eventhook.ActionSuccess},
+			m.Settled([]*effects.Settlement{settlement("processing", eventhook.Action{TargetType: "task", Status: eventhook.ActionSuccess},
 				eventhook.Action{TargetType: "task", Status: eventhook.ActionPending})}, 0, 0)
 		}, map[string]float64{`actions_total{status="success",target_type="task"}`: 1, "events_settle_seconds_count": 1}},
 		{"and after them", func(m *telemetry.Metrics) {
 			s := settlement("failed", eventhook.Action{TargetType: "task", Status: eventhook.ActionSuccess}, eventhook.Action{TargetType: "task", Status: eventhook.ActionFailed})
 			s.Actions[0].IsSettled = true
-			m.Settled([]*eventhook.Settlement{s}, 0, 0)
+			m.Settled([]*effects.Settlement{s}, 0, 0)
 		}, map[string]float64{`events_settled_total{status="failed"}`: 1, `actions_total{status="failed",target_type="task"}`: 1, "events_settle_seconds_count": 1}},
 		{"a call", func(m *telemetry.Metrics) { m.Called("failed", 2*time.Second) },
 			map[string]float64{`call_seconds_sum{outcome="failed"}`: 2, `call_seconds_count{outcome="failed"}`: 1}},
@@ -153,7 +154,7 @@ func TestLabelsAreBounded(t *testing.T) {
 	for i := range many {
 		made := fmt.Sprint("made up ", i)
 		m.Answered(made, made)
-		m.Settled([]*eventhook.Settlement{{Status: eventhook.EventDead, Actions: []eventhook.PlannedAction{
+		m.Settled([]*effects.Settlement{{Status: eventhook.EventDead, Actions: []effects.PlannedAction{
 			{Action: eventhook.Action{TargetType: made, Status: eventhook.ActionFailed}},
 		}}}, 0, 0)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/usage"
 )
 
@@ -36,19 +37,19 @@ func TestWhatIsPublishedIsCountedOnceAndNeverRefused(t *testing.T) {
 	r := newRig(t)
 	s := newSource(perDay(2))
 	a := r.open(r.meter, s)
-	publishes := func(change func(*eventhook.PlannedAction)) eventhook.PlannedAction {
-		p := eventhook.PlannedAction{Action: eventhook.Action{Status: eventhook.ActionSuccess},
-			Effect: eventhook.Effect{Publication: &eventhook.Publication{Data: make([]byte, 10)}}}
+	publishes := func(change func(*effects.PlannedAction)) effects.PlannedAction {
+		p := effects.PlannedAction{Action: eventhook.Action{Status: eventhook.ActionSuccess},
+			Effect: effects.Effect{Publication: &effects.Publication{Data: make([]byte, 10)}}}
 		change(&p)
 		return p
 	}
-	held := &eventhook.Settlement{Event: &eventhook.Event{TenantID: s.TenantID}, Status: eventhook.EventProcessing, Actions: []eventhook.PlannedAction{
-		publishes(func(*eventhook.PlannedAction) {}), publishes(func(*eventhook.PlannedAction) {}), publishes(func(*eventhook.PlannedAction) {}),
-		publishes(func(p *eventhook.PlannedAction) { p.Status = eventhook.ActionSkipped }),
-		publishes(func(p *eventhook.PlannedAction) { p.IsSettled = true }), // told before
+	held := &effects.Settlement{Event: &eventhook.Event{TenantID: s.TenantID}, Status: eventhook.EventProcessing, Actions: []effects.PlannedAction{
+		publishes(func(*effects.PlannedAction) {}), publishes(func(*effects.PlannedAction) {}), publishes(func(*effects.PlannedAction) {}),
+		publishes(func(p *effects.PlannedAction) { p.Status = eventhook.ActionSkipped }),
+		publishes(func(p *effects.PlannedAction) { p.IsSettled = true }), // told before
 		{Action: eventhook.Action{Status: eventhook.ActionSuccess}},
 	}}
-	r.meter.Settled([]*eventhook.Settlement{held})
+	r.meter.Settled([]*effects.Settlement{held})
 	r.wantTaken(a, 1, 1, 0)
 	r.flush()
 	same(t, "the tenant's", r.store.Of(s.TenantID), map[time.Time]sum{today: {Events: 3, Bytes: 30}})
@@ -69,7 +70,7 @@ func TestAWriteThatFailsLosesNothing(t *testing.T) {
 	s := newSource(perDay(10))
 	a := r.open(r.meter, s)
 	r.wantTaken(a, 3, 10, 3)
-	r.meter.Settled([]*eventhook.Settlement{{Event: &eventhook.Event{SourceID: s.ID}, Status: eventhook.EventDead}})
+	r.meter.Settled([]*effects.Settlement{{Event: &eventhook.Event{SourceID: s.ID}, Status: eventhook.EventDead}})
 	r.store.FailWrites(errDown)
 	for range 3 {
 		if err := errors.Join(r.meter.Flush(t.Context()), r.meter.FlushSources(t.Context())); !errors.Is(err, errDown) {
@@ -114,10 +115,10 @@ func TestNothingIsWrittenWithoutNeed(t *testing.T) {
 func TestFirstFailuresAreCounted(t *testing.T) {
 	r := newRig(t)
 	s := newSource(eventhook.Quota{})
-	settled := func(status eventhook.EventStatus, retries int) *eventhook.Settlement {
-		return &eventhook.Settlement{Event: &eventhook.Event{SourceID: s.ID, RetryCount: retries}, Status: status}
+	settled := func(status eventhook.EventStatus, retries int) *effects.Settlement {
+		return &effects.Settlement{Event: &eventhook.Event{SourceID: s.ID, RetryCount: retries}, Status: status}
 	}
-	r.meter.Settled([]*eventhook.Settlement{
+	r.meter.Settled([]*effects.Settlement{
 		settled(eventhook.EventDelivered, 0), settled(eventhook.EventUnrouted, 0),
 		settled(eventhook.EventFailed, 0), settled(eventhook.EventDead, 0),
 		settled(eventhook.EventFailed, 1), settled(eventhook.EventDead, 3),

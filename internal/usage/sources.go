@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 )
 
 // source is what this instance has counted for a source.
@@ -22,7 +23,7 @@ func (s *source) mark() *atomic.Bool { return &s.isDue }
 // Settled counts the events of a batch whose first try has failed. Those whose
 // retries were started anew count again. What the batch has published counts as
 // stored by its tenant, and is never refused.
-func (m *Meter) Settled(batch []*eventhook.Settlement) {
+func (m *Meter) Settled(batch []*effects.Settlement) {
 	for _, s := range batch {
 		for i := range s.Actions {
 			if a := &s.Actions[i]; a.Effect.Publication != nil && a.Status == eventhook.ActionSuccess && !a.IsSettled {

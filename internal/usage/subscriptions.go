@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/outbound"
 )
 
 // span is a subscription's five minutes.
@@ -15,7 +16,7 @@ type span struct {
 
 // Delivered counts the attempts of a batch that was settled, and what was given
 // up. Tests do not count.
-func (m *Meter) Delivered(batch []*eventhook.DeliverySettlement) {
+func (m *Meter) Delivered(batch []*outbound.DeliverySettlement) {
 	at := m.now().UTC().Truncate(eventhook.SourceCountSpan)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -28,7 +29,7 @@ func (m *Meter) Delivered(batch []*eventhook.DeliverySettlement) {
 	}
 }
 
-func countOf(s *eventhook.DeliverySettlement) (c eventhook.SubscriptionCount) {
+func countOf(s *outbound.DeliverySettlement) (c eventhook.SubscriptionCount) {
 	if s.Attempt != nil {
 		c.Duration = s.Attempt.Duration
 		if s.Attempt.Succeeded() {

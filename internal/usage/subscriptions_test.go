@@ -6,20 +6,21 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/outbound"
 )
 
 func TestAttemptsAreCountedForTheirSubscription(t *testing.T) {
 	r := newRig(t)
 	id, other := eventhook.NewID[eventhook.Subscription](noon), eventhook.NewID[eventhook.Subscription](noon)
-	settled := func(of eventhook.SubscriptionID, status eventhook.DeliveryStatus, class eventhook.ErrorClass) *eventhook.DeliverySettlement {
-		return &eventhook.DeliverySettlement{Delivery: &eventhook.Delivery{SubscriptionID: of}, Status: status,
+	settled := func(of eventhook.SubscriptionID, status eventhook.DeliveryStatus, class eventhook.ErrorClass) *outbound.DeliverySettlement {
+		return &outbound.DeliverySettlement{Delivery: &eventhook.Delivery{SubscriptionID: of}, Status: status,
 			Attempt: &eventhook.Attempt{Duration: 10 * time.Millisecond, ErrorClass: class}}
 	}
 	unsent := settled(id, eventhook.DeliveryDead, "")
 	unsent.Attempt = nil
 	test := settled(id, eventhook.DeliverySuccess, "")
 	test.IsTest = true
-	batch := []*eventhook.DeliverySettlement{
+	batch := []*outbound.DeliverySettlement{
 		settled(id, eventhook.DeliverySuccess, ""), settled(id, eventhook.DeliverySuccess, ""),
 		settled(id, eventhook.DeliveryFailed, eventhook.ErrorTimeout), settled(id, eventhook.DeliveryDead, eventhook.ErrorHTTP5xx),
 		unsent, test, settled(other, eventhook.DeliverySuccess, ""),

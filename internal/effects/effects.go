@@ -1,38 +1,58 @@
-package eventhook
+// Package effects holds what planning hands to storing: the actions of one event,
+// their effects, and the state of the event that follows from them. A plan is
+// made by package route, completed by package outbound with the deliveries of the
+// events that it publishes, and stored by internal/pg, either together with a new
+// event or when a leased event is settled.
+package effects
 
 import (
 	"context"
 	"encoding/json"
 	"slices"
 	"time"
+
+	"github.com/eventhook/eventhook"
 )
 
 // Effect is what a target wants done for one action. Exactly one of its fields
 // is set. What happens in our own database happens in the transaction that
 // settles the event, and so once; a Call is made after that.
 type Effect struct {
-	Execution   *Execution
+	Execution   *eventhook.Execution
 	Promise     *PromiseOutcome
 	Publication *Publication
+	Request     *Request
 	Call        Call
+}
+
+// Request is a delivery to a target of the route itself, such as the URL of an
+// http target. It is stored with the event's other effects, and the dispatcher
+// sends it.
+type Request struct {
+	// Body is what the route's transform made of the event, stored with the
+	// delivery so that each attempt sends the same bytes. It is nil if the body is
+	// composed of the event at each attempt.
+	Body []byte
+	// Preview returns what people are shown of the request, as JSON without secrets.
+	Preview func() json.RawMessage
 }
 
 // Publication is an event for subscribers that a route makes of another. With
 // an IdempotencyKey, a second one of that key within TargetKeyTTL is skipped.
 type Publication struct {
-	ID             EventID
+	ID             eventhook.EventID
 	EventType      string
 	IdempotencyKey string
 	Data           json.RawMessage
-	Envelope       *Envelope
+	Envelope       *eventhook.Envelope
 	// Deliveries are made with the event: one for each subscription that wants
 	// it, by the subscriptions of that generation. Those with a lease are this
 	// instance's to send.
-	Deliveries []*Delivery
+	Deliveries []*eventhook.Delivery
 	Generation int64
 	// Subscriptions want the event, if IsMatched: it was matched against the
 	// subscriptions of that generation.
-	Subscriptions []*Subscription
+	Subscriptions []*eventhook.Subscription
 	IsMatched     bool
 }
 
@@ -64,7 +84,7 @@ func (e *CallError) Error() string { return e.Message }
 // Hold keeps the outcome until somebody does; else the action fails.
 type PromiseOutcome struct {
 	Key    string
-	Status PromiseStatus // PromiseResolved or PromiseRejected
+	Status eventhook.PromiseStatus // PromiseResolved or PromiseRejected
 	Value  json.RawMessage
 	Error  string
 	Hold   bool
@@ -74,7 +94,7 @@ type PromiseOutcome struct {
 // already, and Permanent says that no retry can help; After is how long to wait
 // with the next one at least. One with a Call is pending until IsCalled.
 type PlannedAction struct {
-	Action
+	eventhook.Action
 	Effect    Effect
 	Failure   string
 	Permanent bool
@@ -89,12 +109,12 @@ type PlannedAction struct {
 // itself does not change. With calls that are still to be made, the event stays
 // leased, until HoldUntil, and is settled again when they are.
 type Settlement struct {
-	Event   *Event
+	Event   *eventhook.Event
 	Actions []PlannedAction
 	// Matched counts the actions of today's routes, those that an earlier try
 	// has done included; 0 makes the event unrouted.
 	Matched int
-	Retry   RetryPolicy
+	Retry   eventhook.RetryPolicy
 	// Failure is why the event failed as a whole: no action was planned, and the
 	// event is retried as its policy says.
 	Failure string
@@ -108,7 +128,7 @@ type Settlement struct {
 	// the lease as it is.
 	HoldUntil time.Time
 
-	Status      EventStatus
+	Status      eventhook.EventStatus
 	RetryCount  int
 	NextRetryAt time.Time // zero: no retry
 	LastError   string
@@ -120,16 +140,16 @@ type Settlement struct {
 func (s *Settlement) Conclude(now time.Time) {
 	s.RetryCount, s.NextRetryAt, s.LastError = s.Event.RetryCount, time.Time{}, s.Failure
 	if s.Matched == 0 && s.Failure == "" {
-		s.Status = EventUnrouted
+		s.Status = eventhook.EventUnrouted
 		return
 	}
-	if slices.ContainsFunc(s.Actions, func(a PlannedAction) bool { return a.Status == ActionPending }) {
-		s.Status = EventProcessing
+	if slices.ContainsFunc(s.Actions, func(a PlannedAction) bool { return a.Status == eventhook.ActionPending }) {
+		s.Status = eventhook.EventProcessing
 		return
 	}
 	failed, retryable, after := s.Failure != "", s.Failure != "", time.Duration(0)
 	for _, a := range s.Actions {
-		if a.Status == ActionSuccess || a.Status == ActionSkipped {
+		if a.Status == eventhook.ActionSuccess || a.Status == eventhook.ActionSkipped {
 			continue
 		}
 		if !failed {
@@ -142,12 +162,12 @@ func (s *Settlement) Conclude(now time.Time) {
 	delay, more := s.Retry.Delay(s.Event.RetryCount + 1)
 	switch {
 	case !failed:
-		s.Status = EventDelivered
+		s.Status = eventhook.EventDelivered
 	case retryable && more:
-		s.Status, s.NextRetryAt = EventFailed, now.Add(max(delay, after))
+		s.Status, s.NextRetryAt = eventhook.EventFailed, now.Add(max(delay, after))
 		s.RetryCount++
 	default:
-		s.Status = EventDead
+		s.Status = eventhook.EventDead
 	}
 }
 

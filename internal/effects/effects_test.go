@@ -1,4 +1,4 @@
-package eventhook_test
+package effects_test
 
 import (
 	"testing"
@@ -7,10 +7,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 )
 
-func action(status eventhook.ActionStatus, message string) eventhook.PlannedAction {
-	return eventhook.PlannedAction{Action: eventhook.Action{Status: status, ErrorMessage: message}}
+func action(status eventhook.ActionStatus, message string) effects.PlannedAction {
+	return effects.PlannedAction{Action: eventhook.Action{Status: status, ErrorMessage: message}}
 }
 
 func TestConclude(t *testing.T) {
@@ -32,7 +33,7 @@ func TestConclude(t *testing.T) {
 		claim   string
 		retried int
 		matched int
-		actions []eventhook.PlannedAction
+		actions []effects.PlannedAction
 		want    outcome
 	}{
 		{"no route matched", 0, 0, nil, outcome{Status: eventhook.EventUnrouted}},
@@ -57,7 +58,7 @@ func TestConclude(t *testing.T) {
 		t.Run(c.claim, func(t *testing.T) {
 			event := eventhook.Event{Status: eventhook.EventProcessing, RetryCount: c.retried}
 			before := event
-			s := &eventhook.Settlement{Event: &event, Matched: c.matched, Actions: c.actions, Retry: eventhook.EventRetry}
+			s := &effects.Settlement{Event: &event, Matched: c.matched, Actions: c.actions, Retry: eventhook.EventRetry}
 			for _, time := range []string{"once", "twice"} {
 				s.Conclude(now)
 				got := outcome{s.Status, s.RetryCount, 0, s.LastError}
@@ -77,7 +78,7 @@ func TestConclude(t *testing.T) {
 
 func TestConcludeForgetsAnOlderConclusion(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	s := &eventhook.Settlement{Event: &eventhook.Event{}, Matched: 1, Actions: list(action(eventhook.ActionFailed, "bad")), Retry: eventhook.EventRetry}
+	s := &effects.Settlement{Event: &eventhook.Event{}, Matched: 1, Actions: list(action(eventhook.ActionFailed, "bad")), Retry: eventhook.EventRetry}
 	s.Conclude(now)
 	s.Actions = list(action(eventhook.ActionSuccess, ""))
 	s.Conclude(now)
@@ -86,12 +87,12 @@ func TestConcludeForgetsAnOlderConclusion(t *testing.T) {
 	}
 }
 
-func list(actions ...eventhook.PlannedAction) []eventhook.PlannedAction { return actions }
+func list(actions ...effects.PlannedAction) []effects.PlannedAction { return actions }
 
 func TestAnEventThatFailsAsAWholeIsRetried(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for retries, want := range map[int]eventhook.EventStatus{0: eventhook.EventFailed, 2: eventhook.EventFailed, 3: eventhook.EventDead} {
-		s := &eventhook.Settlement{Event: &eventhook.Event{RetryCount: retries}, Failure: "was leased too often", Retry: eventhook.EventRetry}
+		s := &effects.Settlement{Event: &eventhook.Event{RetryCount: retries}, Failure: "was leased too often", Retry: eventhook.EventRetry}
 		s.Conclude(now)
 		if s.Status != want || s.LastError != "was leased too often" {
 			t.Errorf("after %d retries: got %s, %q; want %s with the reason", retries, s.Status, s.LastError, want)

@@ -1,0 +1,64 @@
+package outbound
+
+import (
+	"time"
+
+	"github.com/eventhook/eventhook"
+)
+
+// DeliverySettlement is what becomes of a leased delivery.
+type DeliverySettlement struct {
+	Delivery   *eventhook.Delivery
+	Attempt    *eventhook.Attempt       // nil: none was made, such as of one that is too old
+	Status     eventhook.DeliveryStatus // DeliverySuccess, DeliveryFailed or DeliveryDead
+	RetryCount int
+	DueAt      time.Time // of DeliveryFailed: when it is tried again
+	LastError  string    // for people; "" of a success
+	// Disable, unless "", is why the subscription is to be disabled at once, such
+	// as the 410 of a receiver that is gone.
+	Disable string
+	// DeadInRow is after how many dead deliveries in a row the subscription is
+	// disabled; 0: never.
+	DeadInRow int
+	// IsTest says that neither its success nor its death counts for that, and
+	// that nobody is told of it.
+	IsTest bool
+}
+
+// Lane is a subscription for which deliveries are due.
+type Lane struct {
+	TenantID       eventhook.TenantID
+	SubscriptionID eventhook.SubscriptionID
+}
+
+// LaneClaim asks for up to Max due deliveries of a subscription, leased until
+// now + Lease: those that were due first. With TriedFirst it asks for those that
+// were tried before, the oldest first, and for others only if none of them is due.
+type LaneClaim struct {
+	SubscriptionID eventhook.SubscriptionID
+	Max            int
+	Lease          time.Duration
+	TriedFirst     bool
+}
+
+// PaceRequest reserves Count sends of a subscription that allows PerSecond.
+type PaceRequest struct {
+	SubscriptionID eventhook.SubscriptionID
+	Count          int
+	PerSecond      int
+}
+
+// Publishing is an event that a tenant publishes, with what is made of it in the
+// same transaction.
+type Publishing struct {
+	Event      *eventhook.Event
+	Deliveries []*eventhook.Delivery
+	// Generation is that of the tenant's subscriptions against which the event
+	// was matched. IsStale says that it is not the current one, and that nothing
+	// was stored: match it again.
+	Generation int64
+	IsStale    bool
+	// Count is how many deliveries the event has, once it is stored: of a
+	// duplicate those of the first.
+	Count int
+}
