@@ -146,7 +146,7 @@ func TestPatterns(t *testing.T) {
 type planned struct{ Route, Key, Failure string }
 
 func summary(s *effects.Settlement) []planned {
-	var list []plannedned
+	var list []planned
 	for _, a := range s.Actions {
 		p := planned{Route: a.RouteName, Failure: a.Failure}
 		if a.Effect.Promise != nil {
