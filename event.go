@@ -1,6 +1,10 @@
 package eventhook
 
-import "time"
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"time"
+)
 
 // EventStatus is the life of an event; see docs/states.md.
 type EventStatus string
@@ -103,7 +107,21 @@ type Action struct {
 	ExecutionID      ExecutionID
 	PromiseID        PromiseID
 	PublishedEventID EventID
+	IsRequest        bool // its delivery tells how it stands
 	ErrorMessage     string
 	StartedAt        time.Time
 	CompletedAt      *time.Time
+}
+
+// ActionIDOf is the id of an event's action for a target of a route. It is always
+// the same, and begins with the time of the event.
+func ActionIDOf(of EventID, route RouteID, target int) (id ActionID) {
+	var from [len(of) + len(route) + 8]byte
+	copy(from[:], of[:])
+	copy(from[len(of):], route[:])
+	binary.BigEndian.PutUint64(from[len(of)+len(route):], uint64(target)) //nolint:gosec // an index
+	sum := sha256.Sum256(from[:])
+	copy(id[:8], of[:8])
+	binary.BigEndian.PutUint64(id[8:], binary.BigEndian.Uint64(sum[:8])&^(3<<62)|2<<62)
+	return id
 }

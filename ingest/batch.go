@@ -9,21 +9,31 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/batch"
+	"github.com/eventhook/eventhook/internal/effects"
 )
 
-// Store keeps accepted events. When Accept returns nil each event of the batch
-// has its Status: EventDuplicate if its source had seen its key, empty if the
-// database refused that one event, else stored. On an error none counts as
-// stored.
+// Store keeps accepted events, and the effects of their plans. When Accept returns nil
+// each event of the batch has its Status: EventDuplicate if its source had seen its
+// key, empty if the database refused that one event, else stored. A plan that is
+// IsStale or was set to nil was not stored, and its event is to be planned again. On an
+// error none counts as stored.
 type Store interface {
-	Accept(ctx context.Context, batch []*eventhook.Event) error
+	Accept(ctx context.Context, batch []*effects.Arrival) error
 }
 
-// Handoff takes stored events straight to this instance's processor. Reserve
-// grants room for some of n; each granted place is then Put to or Released.
-// EventsLeft hears that events were stored which nobody here takes. Once Put,
-// an event is read on both sides and must not be changed.
+// Handoff is this instance's processor of events.
+//
+// PlanArrival plans an event before it is stored, or returns nil if the processor is to
+// plan it. It waits for nothing. Planned hears how each event of a batch was stored;
+// plans are those that PlanArrival has made, in the order of the batch.
+//
+// The processor takes the events that are stored without a plan. Reserve grants room
+// for some of n; each granted place is then Put to or Released. EventsLeft hears that
+// events were stored that no processor here takes. Once Put, an event is read on both
+// sides and must not be changed.
 type Handoff interface {
+	PlanArrival(e *eventhook.Event) *effects.Settlement
+	Planned(batch []*effects.Arrival, plans []*effects.Settlement)
 	Reserve(n int) int
 	Release(n int)
 	Put(events []*eventhook.Event)
@@ -52,8 +62,8 @@ var (
 // the next one. What waits is bounded by number and bytes; one event always
 // may, whatever its size.
 type Batcher struct {
-	commits  *batch.Committer[*eventhook.Event]
-	large    *batch.Committer[*eventhook.Event] // of events over largeEvent
+	commits  *batch.Committer[*effects.Arrival]
+	large    *batch.Committer[*effects.Arrival] // of events over largeEvent
 	timeout  time.Duration
 	lease    time.Duration
 	store    Store
@@ -82,10 +92,13 @@ func NewBatcher(config Config, lease time.Duration, store Store, handoff Handoff
 // even tried, and any other error when storing failed.
 func (b *Batcher) Accept(e *eventhook.Event) error {
 	commits, size := b.commits, len(e.Body)+len(e.Headers)
+	a, rows := &effects.Arrival{Event: e}, 1
 	if size > largeEvent {
 		commits = b.large
+	} else if a.Plan = b.handoff.PlanArrival(e); a.Plan != nil {
+		rows, size = rows+len(a.Plan.Actions), size+a.Plan.MadeBytes
 	}
-	switch err := commits.Do(e, 1, size); {
+	switch err := commits.Do(a, rows, size); {
 	case err == batch.ErrFull: //nolint:errorlint // as it is
 		return errShed
 	case err == batch.ErrStopping: //nolint:errorlint // as it is
@@ -110,35 +123,45 @@ func (b *Batcher) Run(ctx context.Context) error {
 }
 
 // commit stores a batch whatever becomes of the requests that wait for it.
-func (b *Batcher) commit(events []*eventhook.Event) error {
+func (b *Batcher) commit(arrivals []*effects.Arrival) error {
 	ctx, cancel := context.WithTimeout(context.Background(), b.timeout)
 	defer cancel()
 	began := b.now()
-	granted := b.handoff.Reserve(len(events))
-	for _, e := range events[:granted] {
-		e.Lease.Until = began.Add(b.lease)
+	granted := b.handoff.Reserve(len(arrivals))
+	for _, a := range arrivals[:granted] {
+		a.Event.Lease.Until = began.Add(b.lease)
 	}
-	err := b.store.Accept(ctx, events)
-	b.observer.Committed(len(events), b.now().Sub(began), err)
+	plans := make([]*effects.Settlement, len(arrivals))
+	for i, a := range arrivals {
+		plans[i] = a.Plan
+	}
+	err := b.store.Accept(ctx, arrivals)
+	b.observer.Committed(len(arrivals), b.now().Sub(began), err)
 	if err != nil {
-		b.log.Error("a batch of webhooks could not be stored; its senders are told 500", "events", len(events), "error", err)
+		b.log.Error("a batch of webhooks could not be stored; its senders are told 500", "events", len(arrivals), "error", err)
 		b.handoff.Release(granted)
 		return errNotStored
 	}
-	b.handOver(events, granted)
+	b.handoff.Planned(arrivals, plans)
+	b.handOver(arrivals, granted)
 	return nil
 }
 
-func (b *Batcher) handOver(events []*eventhook.Event, granted int) {
-	taken := make([]*eventhook.Event, 0, granted)
-	for _, e := range events[:granted] {
-		if e.Status == eventhook.EventProcessing {
+// handOver passes the events that are leased to this instance to its processor.
+func (b *Batcher) handOver(arrivals []*effects.Arrival, granted int) {
+	taken, left := make([]*eventhook.Event, 0, granted), false
+	for _, a := range arrivals {
+		switch e := a.Event; {
+		case a.IsPlanned():
+		case e.Status == eventhook.EventProcessing:
 			taken = append(taken, e)
+		case e.Status == eventhook.EventPending:
+			left = true
 		}
 	}
 	b.handoff.Release(granted - len(taken))
 	b.handoff.Put(taken)
-	if granted < len(events) {
+	if left {
 		b.handoff.EventsLeft()
 	}
 }

@@ -121,6 +121,29 @@ func (c *Catalogue) Check(ctx context.Context, m *meter.Meter, e *eventhook.Even
 	}
 	key := entryKey{e.TenantID, e.EventType}
 	entry, err := c.entries.Get(ctx, key)
+	return c.check(m, e, key, entry, err)
+}
+
+// CheckNow does as Check with what is in memory. It reports false if that is not
+// enough.
+func (c *Catalogue) CheckNow(m *meter.Meter, e *eventhook.Event) (category string, isKnown bool) {
+	if c == nil {
+		return "", true
+	}
+	if t, ours := eventhook.GatewayEventType(e.EventType); ours {
+		return t.Category, true
+	}
+	key := entryKey{e.TenantID, e.EventType}
+	entry, err := c.entries.Peek(key)
+	if errors.Is(err, snapshot.ErrNotInMemory) {
+		return "", false
+	}
+	category, _ = c.check(m, e, key, entry, err)
+	return category, true
+}
+
+// check holds an event against the entry of its type, or why there is none.
+func (c *Catalogue) check(m *meter.Meter, e *eventhook.Event, key entryKey, entry *catalogueEntry, err error) (category, fault string) {
 	switch {
 	case errors.Is(err, eventhook.ErrNotFound):
 		return "", c.misfit(key, MisfitUnknown, "the catalogue has no entry for its type")

@@ -1,6 +1,7 @@
 package outbound
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,23 +14,22 @@ import (
 	"github.com/eventhook/eventhook/internal/shares"
 )
 
-// Settler settles routed events in one transaction, those that they publish
-// with their deliveries included. With ErrStaleSubscriptions it has written
-// nothing: the deliveries were made for subscriptions that have changed. It
-// returns the settlements whose lease was lost, of which it wrote nothing.
-type Settler interface {
-	SettleEvents(ctx context.Context, batch []*effects.Settlement) (lost []*effects.Settlement, err error)
+// EffectStore stores events with their effects, each batch in one transaction; see
+// route.Queue and ingest.Store.
+type EffectStore interface {
+	Accept(ctx context.Context, batch []*effects.Arrival) error
+	SettleEvents(ctx context.Context, batch []*effects.Settlement) (unsettled []*effects.Settlement, err error)
 }
 
-// Fanout gives the events that routes publish their deliveries, before they are
-// stored, and hands over what this instance sends itself. It stands between the
-// processor of events and the store.
+// Fanout makes the deliveries of the events that routes publish, when an event is
+// planned, and leases to this instance's dispatcher the deliveries for which it has
+// room, when the event is stored.
 type Fanout struct {
 	Rosters   *Rosters
 	Catalogue *Catalogue     // may be nil
 	Shares    *shares.Shares // of each tenant, of the time for its filters and schemas
 	Room      Room
-	Next      Settler
+	Next      EffectStore
 	Log       *slog.Logger
 }
 
@@ -39,99 +39,198 @@ const (
 	mostFannedByOne = 100_000 // deliveries of what one event publishes
 )
 
-// Match matches what an event's routes publish against the tenant's
-// subscriptions, as a part of planning it: the meter counts the work, and
-// SettleEvents evaluates no filter as long as the subscriptions stay the same.
-// Once the meter has reached its limit, the actions that are not matched fail.
-// What cannot be read now is matched when it is settled.
-func (f *Fanout) Match(ctx context.Context, m *meter.Meter, s *effects.Settlement) {
+// Match makes the deliveries of the events that a planned event publishes, by the
+// tenant's subscriptions of the plan's generation: the meter counts the work. Once the
+// meter has reached its limit, the actions that are not matched fail. The error is
+// ErrStalePlan if the subscriptions are of a newer generation than the plan.
+func (f *Fanout) Match(ctx context.Context, m *meter.Meter, s *effects.Settlement) error {
+	if !publishes(s) {
+		return nil
+	}
+	roster, err := f.Rosters.since(ctx, s.Event.TenantID, s.Generation)
+	if err != nil {
+		return err
+	}
+	if roster.generation > s.Generation {
+		return eventhook.ErrStalePlan
+	}
+	check := func(e *eventhook.Event) string {
+		category, _ := f.Catalogue.Check(ctx, m, e)
+		return category
+	}
+	f.match(m, s, roster, check)
+	return nil
+}
+
+// MatchNow does as Match with what is in memory. It reports false if that is not
+// enough.
+func (f *Fanout) MatchNow(m *meter.Meter, s *effects.Settlement) bool {
+	if !publishes(s) {
+		return true
+	}
+	roster, ok := f.Rosters.peek(s.Event.TenantID)
+	if !ok || roster.generation != s.Generation {
+		return false
+	}
+	isKnown := true
+	f.match(m, s, roster, func(e *eventhook.Event) string {
+		category, ok := f.Catalogue.CheckNow(m, e)
+		isKnown = isKnown && ok
+		return category
+	})
+	return isKnown
+}
+
+// match makes the deliveries; check returns the category of an event.
+func (f *Fanout) match(m *meter.Meter, s *effects.Settlement, roster *Roster, check func(*eventhook.Event) string) {
+	rows := 0
 	for i := range s.Actions {
 		a := &s.Actions[i]
-		if !isToPublish(a) {
+		p := a.Effect.Publication
+		if p == nil || a.Failure != "" {
 			continue
 		}
-		roster, err := f.Rosters.of(ctx, s.Event.TenantID)
-		if err != nil {
-			return
-		}
-		tooSlow := f.matchAction(ctx, m, s.Event, a.Effect.Publication, roster)
+		e := publishedEvent(s.Event, p)
+		p.Envelope = &eventhook.Envelope{Source: s.Event.SourceSlug, Category: check(e)}
+		e.Envelope = p.Envelope
+		matched, tooSlow := roster.Match(m, e)
 		if errors.Is(m.Err(), meter.ErrLimit) {
 			a.Effect, a.Permanent = effects.Effect{}, true
 			a.Failure = fmt.Sprintf("route %q target %d: not done: %s", a.RouteName, a.TargetIndex+1, tooMuchMatching)
 			continue
 		}
 		tellTooSlow(f.Log, f.Shares, s.Event, tooSlow)
+		if rows += len(matched); rows > mostFannedByOne {
+			a.Effect, a.Permanent = effects.Effect{}, true
+			a.Failure = fmt.Sprintf("target %d: not done: one event is published to at most %d subscribers in all", a.TargetIndex+1, mostFannedByOne)
+			rows -= len(matched)
+			continue
+		}
+		p.Subscriptions, p.Deliveries = matched, deliveriesOf(e, matched).deliveries
 	}
 }
 
-// SettleEvents settles a batch, in several transactions if those who get what
-// it publishes are many. On an error some of them may have been settled.
-// Repeating it makes no second delivery. Events that were not matched against
-// the subscriptions of now are matched again, together within one slice of
-// steps, so that one tenant's filters do not hold up the events of others in the
-// batch. The events for which that is not enough are among the lost ones, and
-// IsStale.
-func (f *Fanout) SettleEvents(ctx context.Context, batch []*effects.Settlement) (lost []*effects.Settlement, err error) {
-	for _, s := range batch {
-		s.IsStale = false
+// publishes reports whether an action of a plan publishes an event.
+func publishes(s *effects.Settlement) bool {
+	return slices.ContainsFunc(s.Actions, func(a effects.PlannedAction) bool { return a.Effect.Publication != nil && a.Failure == "" })
+}
+
+// Accept stores new events with the effects of their plans, and passes the deliveries
+// that are leased to this instance to its dispatcher.
+func (f *Fanout) Accept(ctx context.Context, batch []*effects.Arrival) error {
+	plans := make([]*effects.Settlement, len(batch))
+	for i, a := range batch {
+		plans[i] = a.Plan
+		f.reserve(a.Plan)
 	}
-	m := meter.New(ctx, meter.Slice, nil)
+	err := f.Next.Accept(ctx, batch)
+	f.settled(plans, func(i int) bool {
+		a := batch[i]
+		if a.Plan != nil && a.Plan.IsStale {
+			f.Rosters.renew(a.Event.TenantID, a.Plan.Generation)
+		}
+		return err == nil && a.IsPlanned()
+	})
+	return err
+}
+
+// SettleEvents settles a batch, in several transactions if its deliveries are many. It
+// returns the settlements of which nothing was written, as the store does. On an error
+// some of the others may have been settled; repeating it makes no second delivery.
+func (f *Fanout) SettleEvents(ctx context.Context, batch []*effects.Settlement) (unsettled []*effects.Settlement, err error) {
 	for len(batch) > 0 {
-		part, more, err := f.settleSome(ctx, m, batch)
-		if lost = append(lost, more...); err != nil {
+		part := firstPart(batch)
+		for _, s := range part {
+			f.reserve(s)
+		}
+		more, err := f.Next.SettleEvents(ctx, part)
+		f.settled(part, func(i int) bool {
+			if part[i].IsStale {
+				f.Rosters.renew(part[i].Event.TenantID, part[i].Generation)
+			}
+			return err == nil && !slices.Contains(more, part[i])
+		})
+		if err != nil {
 			return nil, err
 		}
+		unsettled = append(unsettled, more...)
 		batch = batch[len(part):]
 	}
-	return lost, nil
+	return unsettled, nil
 }
 
-// settleSome settles the first of a batch, as many as one transaction may.
-func (f *Fanout) settleSome(ctx context.Context, budget *meter.Meter, batch []*effects.Settlement) (part, lost []*effects.Settlement, err error) {
-	for range mostMatches {
-		m := fanned{budget: budget}
-		if part, err = f.match(ctx, &m, batch); err != nil {
-			return nil, nil, err
-		}
-		settling, stale := split(part)
-		if len(settling) == 0 {
-			return part, stale, nil
-		}
-		m.reserve(f.Room)
-		lost, err = f.Next.SettleEvents(ctx, settling)
-		if err == nil {
-			m.settled(f.Room, lost)
-			return part, append(lost, stale...), nil
-		}
-		m.release(f.Room)
-		if !errors.Is(err, eventhook.ErrStaleSubscriptions) {
-			return nil, nil, err
-		}
-		for tenant, roster := range m.rosters {
-			f.Rosters.renew(tenant, roster)
+// firstPart is the beginning of a batch whose deliveries one transaction may make. It
+// is a copy: the store sorts it.
+func firstPart(batch []*effects.Settlement) []*effects.Settlement {
+	rows := 0
+	for i, s := range batch {
+		rows += deliveriesIn(s)
+		if i > 0 && rows > mostFanned {
+			return slices.Clone(batch[:i])
 		}
 	}
-	return nil, nil, fmt.Errorf("settle events: %w", errUnsettled)
+	return slices.Clone(batch)
 }
 
-// split parts the stale settlements from the others.
-func split(part []*effects.Settlement) (settling, stale []*effects.Settlement) {
-	if !slices.ContainsFunc(part, isStale) {
-		return part, nil
-	}
-	for _, s := range part {
-		if s.IsStale {
-			stale = append(stale, s)
-		} else {
-			settling = append(settling, s)
+func deliveriesIn(s *effects.Settlement) (n int) {
+	for i := range s.Actions {
+		if p := s.Actions[i].Effect.Publication; p != nil {
+			n += len(p.Deliveries)
 		}
 	}
-	return settling, stale
+	return n
 }
 
-func isStale(s *effects.Settlement) bool { return s.IsStale }
+// reserve leases the deliveries of a plan for which the dispatcher has room.
+func (f *Fanout) reserve(s *effects.Settlement) {
+	for to := range addressed(s) {
+		to.reserve(f.Room)
+	}
+}
 
-// isToPublish reports whether an action is to publish an event.
-func isToPublish(a *effects.PlannedAction) bool {
-	return a.Effect.Publication != nil && a.Failure == "" && !a.IsSettled
+// settled passes on the deliveries of the plans that were stored, and gives the room
+// of all others back: of plans that were not stored, and of events whose key was taken.
+func (f *Fanout) settled(plans []*effects.Settlement, isStored func(i int) bool) {
+	var stored []addressees
+	for i, s := range plans {
+		if s == nil {
+			continue
+		}
+		was := isStored(i)
+		for to, a := range addressed(s) {
+			if was && a.Status == eventhook.ActionSuccess {
+				stored = append(stored, to)
+			} else {
+				to.release(f.Room)
+			}
+		}
+	}
+	if len(stored) > 0 {
+		handOver(f.Room, stored)
+	}
+}
+
+// addressed goes over the events that a plan publishes to subscribers.
+func addressed(s *effects.Settlement) func(yield func(addressees, *effects.PlannedAction) bool) {
+	return func(yield func(addressees, *effects.PlannedAction) bool) {
+		if s == nil {
+			return
+		}
+		for i := range s.Actions {
+			a := &s.Actions[i]
+			if p := a.Effect.Publication; p != nil && len(p.Deliveries) > 0 && !yield(addressees{p.Subscriptions, p.Deliveries}, a) {
+				return
+			}
+		}
+	}
+}
+
+// publishedEvent is an event that a route makes of another, as subscribers get it.
+func publishedEvent(of *eventhook.Event, p *effects.Publication) *eventhook.Event {
+	return &eventhook.Event{
+		ID: p.ID, TenantID: of.TenantID, SourceSlug: of.SourceSlug, Origin: eventhook.OriginRoute, Status: eventhook.EventDelivered,
+		EventType: p.EventType, IdempotencyKey: p.IdempotencyKey, ContentType: "application/json", BodySize: len(p.Data),
+		TraceID: of.TraceID, RequestID: of.RequestID, CorrelationID: cmp.Or(of.CorrelationID, of.ID.String()),
+		Payload: eventhook.Payload{Body: p.Data}, Envelope: p.Envelope,
+	}
 }

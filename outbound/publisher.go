@@ -134,7 +134,7 @@ func (p *Publisher) Publish(ctx context.Context, e *eventhook.Event) (*Publishin
 		if err := p.store(x); err != nil || !x.IsStale {
 			return &x.Publishing, err
 		}
-		p.Rosters.renew(e.TenantID, roster)
+		p.Rosters.renew(e.TenantID, roster.generation)
 	}
 	return nil, errUnsettled
 }

@@ -15,8 +15,7 @@ import (
 // an event cost it nothing.
 type Roster struct {
 	generation int64
-	bytes      int  // of filters
-	isOld      bool // of Rosters
+	bytes      int // of filters
 	byID       map[eventhook.SubscriptionID]*eventhook.Subscription
 	takers     []taker
 	types      filter.Types

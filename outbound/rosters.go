@@ -26,7 +26,7 @@ type Subscriptions interface {
 type Rosters struct {
 	cache *snapshot.Cache[eventhook.TenantID, *Roster]
 	gone  *lru.Cache[eventhook.SubscriptionID, struct{}] // which never come back
-	mu    sync.Mutex                                     // of the rosters' isOld
+	mu    sync.Mutex                                     // of renew
 }
 
 // rosterAge is how long a roster is trusted when no change is told. As that of
@@ -100,7 +100,7 @@ func (r *Rosters) Subscription(ctx context.Context, tenant eventhook.TenantID, i
 			return s, nil
 		}
 		if try == 0 {
-			r.renew(tenant, roster)
+			r.renew(tenant, roster.generation)
 		}
 	}
 	r.gone.Add(id, struct{}{})
@@ -115,13 +115,28 @@ func (r *Rosters) Forget(tenant eventhook.TenantID) { r.cache.ForgetKey(tenant) 
 // ForgetAll drops all of them: changes may have been missed.
 func (r *Rosters) ForgetAll() { r.cache.Clear() }
 
-// renew drops a roster that is known to be old: when it returns, nobody gets it
-// any more. However many learn that at the same moment, it is read again once.
-func (r *Rosters) renew(tenant eventhook.TenantID, old *Roster) {
+// renew drops a tenant's roster if it is of a generation that is known to be old:
+// when it returns, no caller gets it any more. However many callers learn that at the
+// same moment, it is read again once.
+func (r *Rosters) renew(tenant eventhook.TenantID, old int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !old.isOld {
-		old.isOld = true
+	if roster, err := r.cache.Peek(tenant); err == nil && roster.generation <= old {
 		r.Forget(tenant)
 	}
+}
+
+// since is a tenant's roster of a generation, or of a newer one.
+func (r *Rosters) since(ctx context.Context, tenant eventhook.TenantID, generation int64) (*Roster, error) {
+	roster, err := r.of(ctx, tenant)
+	if err == nil && roster.generation < generation {
+		r.renew(tenant, roster.generation)
+		roster, err = r.of(ctx, tenant)
+	}
+	return roster, err
+}
+
+func (r *Rosters) peek(tenant eventhook.TenantID) (*Roster, bool) {
+	roster, err := r.cache.Peek(tenant)
+	return roster, err == nil
 }

@@ -37,8 +37,8 @@ type Explanation struct {
 type ExplainedTarget struct {
 	Type string
 	// Input is an execution's; of a promise its key, its status, and its value or
-	// error; of an event to be published its type, key and data; of a call the
-	// request.
+	// error; of an event to be published its type, key and data; of a request
+	// its preview.
 	Input     json.RawMessage
 	IsLeftOut bool // the input, since there is too much of it
 	Err       error
@@ -194,8 +194,8 @@ func input(effect effects.Effect, view *payload.View) (json.RawMessage, error) {
 		return json.Marshal(settled{IdempotencyKey: o.Key, Status: string(o.Status), Value: o.Value, Error: o.Error})
 	case p != nil:
 		return json.Marshal(published{p.EventType, p.IdempotencyKey, p.Data})
-	case effect.Call != nil:
-		return effect.Call.Input(), nil
+	case effect.Request != nil && effect.Request.Preview != nil:
+		return effect.Request.Preview(), nil
 	}
 	return json.RawMessage("null"), nil
 }

@@ -22,6 +22,7 @@ type Effector interface {
 // Program is a source's routes, compiled once and shared: matching is pure
 // and safe for concurrent use.
 type Program struct {
+	generation  int64 // of the tenant's configuration
 	retry       eventhook.RetryPolicy
 	routes      []compiled
 	types       filter.Types
@@ -97,17 +98,17 @@ func compileTarget(t eventhook.Target, target func(eventhook.Target) (Effector, 
 	return target(t)
 }
 
-// Settle matches an event and plans the actions of its routes, except those
-// that an earlier try has done. The meter counts the work. Once it has stopped
-// the evaluation, the actions of each route that could not be evaluated fail.
-func (p *Program) Settle(m *meter.Meter, e *eventhook.Event, done []eventhook.Action, now time.Time) *effects.Settlement {
-	settlement := &effects.Settlement{Event: e, Retry: p.retry}
+// Settle matches an event and plans the actions of its routes, except prior ones
+// that need not be done again. The meter counts the work. Once it has stopped the
+// evaluation, the actions of each route that could not be evaluated fail.
+func (p *Program) Settle(m *meter.Meter, e *eventhook.Event, prior []eventhook.Action, now time.Time) *effects.Settlement {
+	settlement := &effects.Settlement{Event: e, Retry: p.retry, Generation: p.generation, Prior: prior}
 	var s *subject
 	p.types.Each(e.EventType, func(i int) {
 		if s == nil {
 			s = newSubject(m, e, &p.fields, p.run)
 		}
-		p.settleRoute(settlement, &p.routes[i], s, done, now)
+		p.settleRoute(settlement, &p.routes[i], s, now)
 	})
 	if s != nil {
 		s.release()
@@ -116,7 +117,7 @@ func (p *Program) Settle(m *meter.Meter, e *eventhook.Event, done []eventhook.Ac
 }
 
 // settleRoute plans what one route does, if it matches.
-func (p *Program) settleRoute(settlement *effects.Settlement, c *compiled, s *subject, done []eventhook.Action, now time.Time) {
+func (p *Program) settleRoute(settlement *effects.Settlement, c *compiled, s *subject, now time.Time) {
 	matched, problem := p.judge(c, s, nil)
 	if !matched && problem == nil {
 		return
@@ -124,13 +125,20 @@ func (p *Program) settleRoute(settlement *effects.Settlement, c *compiled, s *su
 	settlement.Matched += len(c.targets)
 	view := s.View
 	for index := range c.targets {
-		if isDone(done, c.route.ID, index) {
+		before := prior(settlement, c.route.ID, index)
+		if before != nil && isDone(before) {
+			if before.Status == eventhook.ActionPending {
+				settlement.OpenRequests++
+			}
 			continue
 		}
 		if view == s.View && problem == nil {
 			view, problem = p.given(c, s)
 		}
 		a := p.plan(c, s, view, problem, index, now)
+		if before != nil {
+			a.Attempts += before.Attempts
+		}
 		weigh(settlement, &a)
 		settlement.Actions = append(settlement.Actions, a)
 	}
@@ -180,12 +188,13 @@ func (p *Program) caught(e *eventhook.Event, at string, reason any) *problem {
 func (p *Program) plan(c *compiled, s *subject, view *payload.View, problem *problem, index int, now time.Time) effects.PlannedAction {
 	e := s.Event
 	a := effects.PlannedAction{Action: eventhook.Action{
-		ID:          eventhook.NewID[eventhook.Action](now),
+		ID:          eventhook.ActionIDOf(e.ID, c.route.ID, index),
 		EventID:     e.ID,
 		RouteID:     c.route.ID,
 		RouteName:   c.route.Name,
 		TargetIndex: index,
 		TargetType:  c.route.Targets[index].Type,
+		Attempts:    1,
 		StartedAt:   now,
 	}}
 	if problem != nil {
@@ -203,10 +212,17 @@ func (p *Program) plan(c *compiled, s *subject, view *payload.View, problem *pro
 		stopped := s.stopped(c.route.Name, fmt.Sprintf("target %d", index+1))
 		a.Effect, a.Failure, a.Permanent = effects.Effect{}, stopped.text, !stopped.transient
 	}
-	if a.Effect.Call != nil {
-		a.CallBytes = max(len(e.Body), len(view.Render())) // shared with others, perhaps
+	if a.Effect.Request != nil {
+		a.Effect.Request.Delivery = delivery(e, c.route.ID, index)
 	}
 	return a
+}
+
+// delivery is what a request to a target of a route is sent as.
+func delivery(e *eventhook.Event, route eventhook.RouteID, index int) *eventhook.Delivery {
+	to := eventhook.Destination{TenantID: e.TenantID, RouteID: route, TargetIndex: index}.ID()
+	return &eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, to), TenantID: e.TenantID, DestinationID: to, RouteID: route, TargetIndex: index,
+		EventID: e.ID, EventType: e.EventType, Status: eventhook.DeliveryPending, Event: e}
 }
 
 // effect asks a target what it wants. One that panics over what somebody sent
@@ -220,11 +236,16 @@ func (p *Program) effect(c *compiled, e *eventhook.Event, view *payload.View, in
 	return c.targets[index].Effect(e, view, now)
 }
 
-func isDone(done []eventhook.Action, route eventhook.RouteID, index int) bool {
-	for _, a := range done {
-		if a.RouteID == route && a.TargetIndex == index {
-			return true
+// prior is the action of an earlier try for a target of a route; nil: there is none.
+func prior(s *effects.Settlement, route eventhook.RouteID, index int) *eventhook.Action {
+	for i := range s.Prior {
+		if a := &s.Prior[i]; a.RouteID == route && a.TargetIndex == index {
+			return a
 		}
 	}
-	return false
+	return nil
 }
+
+// isDone reports whether an action need not be planned again. A pending one has a
+// delivery that is owed.
+func isDone(a *eventhook.Action) bool { return a.Status != eventhook.ActionFailed }

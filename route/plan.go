@@ -38,7 +38,7 @@ type plan struct {
 // batch: what is planned must be settled while its lease holds, in one
 // transaction.
 func (p *Processor) plan(ctx context.Context, batch []*eventhook.Event, l lane) plan {
-	done, err := p.doneActions(ctx, batch)
+	prior, err := p.priorActions(ctx, batch)
 	if err != nil {
 		return plan{unread: batch, err: fmt.Errorf("plan: %w", err)}
 	}
@@ -81,7 +81,7 @@ func (p *Processor) plan(ctx context.Context, batch []*eventhook.Event, l lane) 
 			made.later = append(made.later, batch[i:]...)
 			break
 		}
-		p.planEvent(ctx, &m, &made, eventPlan{program, e, done[e.ID], now, l})
+		p.planEvent(ctx, &m, &made, eventPlan{program, e, prior[e.ID], now, l})
 	}
 	return made
 }
@@ -115,7 +115,7 @@ func (p *Processor) programOf(ctx context.Context, e *eventhook.Event, l loading
 	began := p.Now()
 	waiting, cancel := context.WithTimeoutCause(ctx, l.most-l.waited[e.TenantID], errLoading)
 	defer cancel()
-	program, err := p.programs.Get(waiting, e.SourceID)
+	program, err := p.programs.Get(waiting, programKey{e.TenantID, e.SourceID})
 	if took := p.Now().Sub(began); took > 0 {
 		l.waited[e.TenantID] += took
 	}
@@ -129,7 +129,7 @@ func (p *Processor) programOf(ctx context.Context, e *eventhook.Event, l loading
 type eventPlan struct {
 	program *Program
 	event   *eventhook.Event
-	done    []eventhook.Action
+	prior   []eventhook.Action
 	now     time.Time
 	lane    lane
 }
@@ -158,7 +158,7 @@ func (p *Processor) planEvent(ctx context.Context, m *meter.Meter, made *plan, x
 	e, share := x.event, p.Shares.Of(x.event.TenantID)
 	switch {
 	case e.LostLeases > mostLostLeases:
-		p.add(made, x.program.giveUp(e), x.now, x.lane)
+		p.add(made, x.program.giveUp(e, x.prior), x.lane)
 		return
 	case x.lane == slowly:
 		lent, _ := share.Slow()
@@ -173,16 +173,27 @@ func (p *Processor) planEvent(ctx context.Context, m *meter.Meter, made *plan, x
 	default:
 		m.Reset(ctx, meter.Slice, share)
 	}
-	s := x.program.Settle(m, e, x.done, x.now)
+	s := x.program.Settle(m, e, x.prior, x.now)
+	var err error
 	if p.Fanout != nil && m.Err() == nil {
-		p.Fanout.Match(ctx, m, s)
+		err = p.Fanout.Match(ctx, m, s)
 	}
 	m.Close()
 	made.use(e.TenantID, m.Steps())
 	if x.lane == slowly {
 		share.Observe(m.Steps())
 	}
-	switch err := m.Err(); {
+	stopped := m.Err()
+	if errors.Is(err, eventhook.ErrStalePlan) {
+		p.renew(s)
+		made.slow = append(made.slow, e)
+		return
+	}
+	if err != nil && stopped == nil {
+		made.unread, made.err = append(made.unread, e), err
+		return
+	}
+	switch err := stopped; {
 	case errors.Is(err, meter.ErrShare):
 		p.wait(made, e, share)
 	case errors.Is(err, meter.ErrLimit) && x.lane == quickly:
@@ -191,11 +202,11 @@ func (p *Processor) planEvent(ctx context.Context, m *meter.Meter, made *plan, x
 		made.slow = append(made.slow, e)
 	case errors.Is(err, meter.ErrLimit):
 		p.Shares.Count(shares.Routes, shares.TooMuch)
-		p.add(made, s, x.now, x.lane)
+		p.add(made, s, x.lane)
 	case err != nil: // working has ended
 		made.later = append(made.later, e)
 	default:
-		p.add(made, s, x.now, x.lane)
+		p.add(made, s, x.lane)
 	}
 }
 
@@ -211,34 +222,34 @@ func (p *Processor) wait(made *plan, e *eventhook.Event, share *shares.Share) {
 const mostLostLeases = 10
 
 // giveUp settles an event whose leases were lost too often as a failed try.
-func (p *Program) giveUp(e *eventhook.Event) *effects.Settlement {
+func (p *Program) giveUp(e *eventhook.Event, prior []eventhook.Action) *effects.Settlement {
 	why := fmt.Sprintf("was leased %d times in a row without an outcome: each time the instance ended or the lease ran out before the event was processed", e.LostLeases)
-	return &effects.Settlement{Event: e, Retry: p.retry, Failure: why}
+	return &effects.Settlement{Event: e, Retry: p.retry, Prior: prior, Failure: why}
 }
 
 // add adds a settlement to a plan, unless it is too heavy for this lane.
-func (p *Processor) add(made *plan, s *effects.Settlement, now time.Time, l lane) {
+func (p *Processor) add(made *plan, s *effects.Settlement, l lane) {
 	if l == quickly && isHeavy(s) {
 		made.slow = append(made.slow, s.Event)
 		return
 	}
 	made.load.add(s)
-	made.settlements = append(made.settlements, p.reserve(s, now))
+	made.settlements = append(made.settlements, s)
 }
 
-// doneActions reads what earlier tries have done. An event that was leased
-// once has had none, and costs nothing.
-func (p *Processor) doneActions(ctx context.Context, batch []*eventhook.Event) (map[eventhook.EventID][]eventhook.Action, error) {
-	var again []eventhook.EventID
+// priorActions reads the actions of earlier tries. An event that was leased once has
+// had none, and costs nothing.
+func (p *Processor) priorActions(ctx context.Context, batch []*eventhook.Event) (map[eventhook.EventID][]eventhook.Action, error) {
+	var again []*eventhook.Event
 	for _, e := range batch {
 		if e.RetryCount > 0 || e.Lease.Token > 1 {
-			again = append(again, e.ID)
+			again = append(again, e)
 		}
 	}
 	if len(again) == 0 {
 		return nil, nil
 	}
-	return p.Queue.DoneActions(ctx, again)
+	return p.Queue.EventActions(ctx, again)
 }
 
 // passOn hands over what a plan has not settled, but for what could not be

@@ -24,18 +24,17 @@ import (
 type Config struct {
 	Workers       int           `koanf:"workers"`        // batches settled at once, and as many of what runs scripts
 	BatchSize     int           `koanf:"batch_size"`     // events settled in one transaction
-	InboxEvents   int           `koanf:"inbox_events"`   // events in memory that wait; half as many more for scripts, and for calls
+	InboxEvents   int           `koanf:"inbox_events"`   // events in memory that wait; half as many more for scripts
 	InboxBytes    int           `koanf:"inbox_bytes"`    // and their bytes
 	PollInterval  time.Duration `koanf:"poll_interval"`  // the backstop when no wake comes
 	DrainTimeout  time.Duration `koanf:"drain_timeout"`  // at a stop, for what is in memory
 	CachedSources int           `koanf:"cached_sources"` // compiled routes kept
-	CallsAtOnce   int           `koanf:"calls_at_once"`  // requests to http targets
 }
 
 // DefaultConfig suits two cores.
 func DefaultConfig() Config {
 	return Config{Workers: 2, BatchSize: 256, InboxEvents: 20_000, InboxBytes: 64 << 20,
-		PollInterval: time.Second, DrainTimeout: 5 * time.Second, CachedSources: 30_000, CallsAtOnce: 64}
+		PollInterval: time.Second, DrainTimeout: 5 * time.Second, CachedSources: 30_000}
 }
 
 // Validate reports every fault by its key. Zero workers are allowed: such an
@@ -48,7 +47,7 @@ func (c Config) Validate() eventhook.Faults {
 	for _, v := range []struct {
 		key   string
 		value int
-	}{{"batch_size", c.BatchSize}, {"inbox_events", c.InboxEvents}, {"inbox_bytes", c.InboxBytes}, {"cached_sources", c.CachedSources}, {"calls_at_once", c.CallsAtOnce}} {
+	}{{"batch_size", c.BatchSize}, {"inbox_events", c.InboxEvents}, {"inbox_bytes", c.InboxBytes}, {"cached_sources", c.CachedSources}} {
 		if v.value < 1 {
 			f.Add(v.key, "%d, want at least 1", v.value)
 		}
@@ -68,41 +67,46 @@ func (c Config) Validate() eventhook.Faults {
 type Queue interface {
 	ClaimEvents(ctx context.Context, limit int, lease time.Duration) ([]*eventhook.Event, error)
 	SettleEvents(ctx context.Context, batch []*effects.Settlement) (lost []*effects.Settlement, err error)
-	DoneActions(ctx context.Context, events []eventhook.EventID) (map[eventhook.EventID][]eventhook.Action, error)
+	// EventActions tells the actions of events, those of requests in the state of
+	// their deliveries.
+	EventActions(ctx context.Context, events []*eventhook.Event) (map[eventhook.EventID][]eventhook.Action, error)
 	// ReleaseEvents gives events back: each is due at its NextRetryAt, or now.
 	ReleaseEvents(ctx context.Context, events []*eventhook.Event) error
 	EventsWake() <-chan struct{}
 }
 
-// Fanout matches what an event's routes publish against its tenant's
-// subscriptions, as a part of planning the event: the meter counts the work. If
-// the meter stops, the settlement must not be used, unless it stopped at its
-// limit: then the actions fail for which that was not enough.
+// Fanout makes the deliveries of the events that an event's routes publish, by the
+// tenant's subscriptions, as a part of planning the event: the meter counts the work.
+// If the meter stops, the settlement must not be used, unless it stopped at its limit:
+// then the actions fail for which that was not enough.
+//
+// Match waits for the subscriptions to be read. MatchNow does not: it reports false if
+// they are not in memory. The error of Match is ErrStalePlan, and MatchNow reports
+// false, if the subscriptions are of a newer generation than the settlement.
 type Fanout interface {
-	Match(ctx context.Context, m *meter.Meter, s *effects.Settlement)
+	Match(ctx context.Context, m *meter.Meter, s *effects.Settlement) error
+	MatchNow(m *meter.Meter, s *effects.Settlement) bool
 }
 
-// Routing tells a source's retries and enabled routes in their order.
+// Routing reads a source's retries and enabled routes in their order, with the
+// generation of the tenant's configuration that they are of.
 type Routing interface {
-	SourceRouting(ctx context.Context, source eventhook.SourceID) (eventhook.RetryPolicy, []eventhook.Route, error)
+	SourceRouting(ctx context.Context, tenant eventhook.TenantID, source eventhook.SourceID) (Routed, error)
 }
 
-// Observer hears what was written of the events of a batch, but for those whose
-// lease was lost, which are others'. An event with calls is heard of before
-// them, when it is still in processing, and after them; what is marked IsSettled
-// was told before.
+// Routed is what a source's events are planned by.
+type Routed struct {
+	Generation int64
+	Retry      eventhook.RetryPolicy
+	Routes     []eventhook.Route
+}
+
+// Observer hears which events of a batch were settled, and how many leases were lost;
+// and which events were stored together with their effects.
 type Observer interface {
 	Settled(batch []*effects.Settlement, lost int, took time.Duration)
-	Called(outcome string, took time.Duration)
-	Deferred(events int) // whose calls had no room, or no turn in time
+	Planned(batch []*effects.Settlement)
 }
-
-// The outcomes of calls.
-const (
-	CallSucceeded = "success"
-	CallFailed    = "failed"
-	CallCutOff    = "cut_off" // by a stop; it is made again
-)
 
 // Deps are what a processor works with.
 type Deps struct {
@@ -123,8 +127,7 @@ type Processor struct {
 	config   Config
 	inbox    *inbox
 	slow     *slowLane
-	calls    *callLane
-	programs *snapshot.Cache[eventhook.SourceID, *Program]
+	programs *snapshot.Cache[programKey, *Program]
 	run      runner
 	leaving  leaving
 }
@@ -133,12 +136,18 @@ type Processor struct {
 // that of sources it is there for what nobody has thought of.
 const programAge = 10 * time.Minute
 
+// programKey names a source. An event of a source that is gone still has its tenant,
+// whose generation its plan follows.
+type programKey struct {
+	tenant eventhook.TenantID
+	source eventhook.SourceID
+}
+
 // New makes a processor; Run starts it.
 func New(config Config, deps Deps) *Processor {
 	p := &Processor{
 		Deps: deps, config: config, inbox: newInbox(config.InboxEvents, config.InboxBytes), slow: newSlowLane(config.InboxEvents/2, config.InboxBytes/2),
-		calls: newCallLane(config.InboxEvents/2, config.InboxBytes/2, config.CallsAtOnce),
-		run:   runAccepted,
+		run: runAccepted,
 	}
 	if config.Workers == 0 {
 		p.inbox.close()
@@ -148,18 +157,18 @@ func New(config Config, deps Deps) *Processor {
 }
 
 // load reads a source's routes and compiles them in their tenant's share of time.
-func (p *Processor) load(ctx context.Context, id eventhook.SourceID) (program *Program, err error) {
-	retry, routes, err := p.Routing.SourceRouting(ctx, id)
+func (p *Processor) load(ctx context.Context, of programKey) (program *Program, err error) {
+	routed, err := p.Routing.SourceRouting(ctx, of.tenant, of.source)
 	if err != nil {
 		return nil, err
 	}
-	compile := func() { program = Compile(retry, routes, p.Deps.Target) }
-	if len(routes) == 0 || p.Shares == nil {
+	compile := func() { program = Compile(routed.Retry, routed.Routes, p.Deps.Target) }
+	if len(routed.Routes) == 0 || p.Shares == nil {
 		compile()
-	} else if err := p.Shares.Build(ctx, routes[0].TenantID, compile); err != nil {
+	} else if err := p.Shares.Build(ctx, of.tenant, compile); err != nil {
 		return nil, err
 	}
-	program.run, program.panicked = p.run, p.logPanic
+	program.generation, program.run, program.panicked = routed.Generation, p.run, p.logPanic
 	return program, nil
 }
 
@@ -174,7 +183,9 @@ func (p *Processor) Release(n int) { p.inbox.release(n) }
 func (p *Processor) Put(events []*eventhook.Event) { p.inbox.put(events) }
 
 // ForgetSource drops a source's compiled routes.
-func (p *Processor) ForgetSource(id eventhook.SourceID) { p.programs.ForgetKey(id) }
+func (p *Processor) ForgetSource(source eventhook.SourceID) {
+	p.programs.Forget(func(of programKey) bool { return of.source == source })
+}
 
 // ForgetAll drops all compiled routes.
 func (p *Processor) ForgetAll() { p.programs.Clear() }
@@ -188,13 +199,9 @@ func (p *Processor) Run(ctx context.Context) error {
 	}
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	var pollers, workers, slow, calls, called sync.WaitGroup
-	// Each is closed when a lane gets no more: the slow one, that of calls, and
-	// that of calls which have ended.
-	fed, held, made := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	var pollers, workers, slow sync.WaitGroup
+	fed := make(chan struct{}) // closed when the slow lane gets no more
 	pollers.Go(func() { p.poll(ctx) })
-	calls.Go(func() { p.makeCalls(working, held) })
-	called.Go(func() { p.settleCalls(working, made) })
 	for range p.config.Workers {
 		workers.Go(func() { p.work(ctx, working) })
 		slow.Go(func() { p.workSlowly(working, fed) })
@@ -207,10 +214,6 @@ func (p *Processor) Run(ctx context.Context) error {
 	workers.Wait()
 	close(fed)
 	slow.Wait()
-	close(held)
-	calls.Wait()
-	close(made)
-	called.Wait()
 	p.giveBack()
 	return nil
 }

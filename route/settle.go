@@ -23,7 +23,7 @@ func (p *Processor) process(ctx context.Context, batch []*eventhook.Event, l lan
 	for wait := firstPause; len(batch) > 0; wait = min(2*wait, mostPause) {
 		made := p.plan(ctx, batch, l)
 		if len(made.settlements) > 0 {
-			p.hold(made.settlements, p.settle(ctx, p.admit(made.settlements), began))
+			p.settle(ctx, made.settlements, began)
 		}
 		p.passOn(ctx, made, l)
 		if len(made.unread) > 0 && len(made.unread) < len(batch) && ctx.Err() == nil {
@@ -38,13 +38,12 @@ func (p *Processor) process(ctx context.Context, batch []*eventhook.Event, l lan
 	}
 }
 
-// settle writes settlements down and returns those that were written. Stale ones
-// go to the slow lane, to be planned again.
-func (p *Processor) settle(ctx context.Context, settlements []*effects.Settlement, began time.Time) []*effects.Settlement {
+// settle stores settlements. Stale ones go to the slow lane, to be planned again.
+func (p *Processor) settle(ctx context.Context, settlements []*effects.Settlement, began time.Time) {
 	lost, err := p.Queue.SettleEvents(ctx, settlements)
 	for wait := firstPause; err != nil; wait = min(2*wait, mostPause) {
 		if !p.pause(ctx, wait, eventsOf(settlements), err) {
-			return nil
+			return
 		}
 		lost, err = p.Queue.SettleEvents(ctx, settlements)
 	}
@@ -52,6 +51,7 @@ func (p *Processor) settle(ctx context.Context, settlements []*effects.Settlemen
 	var stale []*eventhook.Event
 	lost = slices.DeleteFunc(lost, func(s *effects.Settlement) bool {
 		if s.IsStale {
+			p.renew(s)
 			stale = append(stale, s.Event)
 		}
 		return s.IsStale
@@ -61,7 +61,15 @@ func (p *Processor) settle(ctx context.Context, settlements []*effects.Settlemen
 		p.Log.Warn("an event's lease ran out before it was settled; whoever holds it now processes it", "event", s.Event.ID)
 	}
 	p.Observer.Settled(settled, len(lost), p.Now().Sub(began))
-	return settled
+}
+
+// renew drops the compiled routes that a stale plan was made by, unless they are newer
+// already.
+func (p *Processor) renew(s *effects.Settlement) {
+	key := programKey{s.Event.TenantID, s.Event.SourceID}
+	if program, err := p.programs.Peek(key); err == nil && program.generation <= s.Generation {
+		p.programs.ForgetKey(key)
+	}
 }
 
 func without(all, lost []*effects.Settlement) []*effects.Settlement {

@@ -162,3 +162,11 @@ func (p *Processor) workSlowly(working context.Context, fed <-chan struct{}) {
 		}
 	}
 }
+
+// signal wakes the goroutine that waits for c, which need not be told twice.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

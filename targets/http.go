@@ -137,5 +137,5 @@ func (r requester) Effect(e *eventhook.Event, v *payload.View, _ time.Time) (eff
 	}
 	r.introduce(c.header, e)
 	c.traceID = e.TraceID
-	return effects.Effect{Call: c}, nil
+	return effects.Effect{Request: &effects.Request{Body: v.Transformed(), Preview: c.Input}}, nil
 }

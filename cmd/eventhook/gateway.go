@@ -132,6 +132,11 @@ func (s settled) Settled(batch []*effects.Settlement, lost int, took time.Durati
 	s.meter.Settled(batch)
 }
 
+func (s settled) Planned(batch []*effects.Settlement) {
+	s.Metrics.Planned(batch)
+	s.meter.Settled(batch)
+}
+
 func (g *gateway) wire() {
 	var outcomes []string
 	for _, o := range ingest.Outcomes() {
@@ -150,10 +155,9 @@ func (g *gateway) wire() {
 		Queue: settler, Fanout: settler.fanout, Routing: g.db, Observer: settled{g.metrics, g.meter}, Log: g.log, Now: time.Now, Lease: g.config.Lease(),
 		Shares: g.shares, Target: g.out.compileTarget,
 	})
-	g.batcher = ingest.NewBatcher(g.config.Ingest, g.config.Lease(), g.db, handoff{g.process, g.db}, g.metrics, g.log, time.Now)
+	g.batcher = ingest.NewBatcher(g.config.Ingest, g.config.Lease(), settler, handoff{g.process, g.db}, g.metrics, g.log, time.Now)
 	g.metrics.WatchUnreadable(g.db.Unreadable)
 	g.metrics.WatchWaiting(g.batcher.Waiting)
-	g.metrics.WatchCalls(g.process.Calls)
 	g.publishedKeys = g.out.keys()
 	g.handler = ingest.NewHandler(g.config.Ingest, ingest.Deps{
 		Sources: g.db, Learner: g.db, Services: g.db, Keys: g.publishedKeys, Confirm: g.out.confirm,

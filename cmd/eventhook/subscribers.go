@@ -70,6 +70,10 @@ func (p published) SettleEvents(ctx context.Context, batch []*effects.Settlement
 	return p.fanout.SettleEvents(ctx, batch)
 }
 
+func (p published) Accept(ctx context.Context, batch []*effects.Arrival) error {
+	return p.fanout.Accept(ctx, batch)
+}
+
 func (g *gateway) settler() published {
 	s := &g.subscribers
 	return published{g.db, &outbound.Fanout{Rosters: s.rosters, Catalogue: s.catalogue, Shares: g.shares, Room: room{s.dispatcher, g.db}, Next: g.db, Log: g.log}}

@@ -19,7 +19,7 @@ type EventStore interface {
 	Event(ctx context.Context, tenant eventhook.TenantID, id eventhook.EventID) (eventhook.Event, error)
 	// Actions are the first most of an event's, as they were started, and how
 	// many there are.
-	Actions(ctx context.Context, id eventhook.EventID, most int) (list []eventhook.Action, count int, err error)
+	Actions(ctx context.Context, e *eventhook.Event, most int) (list []eventhook.Action, count int, err error)
 	Payloads(ctx context.Context, ids []eventhook.EventID) (map[eventhook.EventID]eventhook.Payload, error)
 	// RoutedEvent is an event with its payload, as routes see it; without headers
 	// the payload is past its retention.
@@ -170,7 +170,7 @@ func (s *server) readEvent(ctx context.Context, who caller, in *EventPath) (*eve
 	if err != nil {
 		return nil, err
 	}
-	actions, count, err := s.Events.Actions(ctx, e.ID, mostActions)
+	actions, count, err := s.Events.Actions(ctx, &e, mostActions)
 	if err != nil {
 		return nil, err
 	}

@@ -1,12 +1,11 @@
 // Package effects holds what planning hands to storing: the actions of one event,
-// their effects, and the state of the event that follows from them. A plan is
-// made by package route, completed by package outbound with the deliveries of the
-// events that it publishes, and stored by internal/pg, either together with a new
-// event or when a leased event is settled.
+// their effects, and the state of the event that follows from them. Package route
+// makes a Settlement, package outbound adds the deliveries of the events that it
+// publishes, and internal/pg stores it: together with a new event, or when a leased
+// event is settled.
 package effects
 
 import (
-	"context"
 	"encoding/json"
 	"slices"
 	"time"
@@ -14,21 +13,36 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// Effect is what a target wants done for one action. Exactly one of its fields
-// is set. What happens in our own database happens in the transaction that
-// settles the event, and so once; a Call is made after that.
+// Effect is what a target wants done for one action. Exactly one of its fields is
+// set. Every effect is rows of the transaction that stores or settles its event, and
+// so happens once.
 type Effect struct {
 	Execution   *eventhook.Execution
 	Promise     *PromiseOutcome
 	Publication *Publication
 	Request     *Request
-	Call        Call
+}
+
+// Publication is an event for subscribers that a route makes of another. If its
+// IdempotencyKey was claimed within the last TargetKeyTTL, the action is skipped.
+type Publication struct {
+	ID             eventhook.EventID
+	EventType      string
+	IdempotencyKey string
+	Data           json.RawMessage
+	Envelope       *eventhook.Envelope
+	// Subscriptions want the event, and Deliveries are made with it: one for each
+	// subscription, in the same order. A delivery with a lease is this instance's
+	// to send.
+	Subscriptions []*eventhook.Subscription
+	Deliveries    []*eventhook.Delivery
 }
 
 // Request is a delivery to a target of the route itself, such as the URL of an
 // http target. It is stored with the event's other effects, and the dispatcher
 // sends it.
 type Request struct {
+	Delivery *eventhook.Delivery
 	// Body is what the route's transform made of the event, stored with the
 	// delivery so that each attempt sends the same bytes. It is nil if the body is
 	// composed of the event at each attempt.
@@ -37,51 +51,8 @@ type Request struct {
 	Preview func() json.RawMessage
 }
 
-// Publication is an event for subscribers that a route makes of another. With
-// an IdempotencyKey, a second one of that key within TargetKeyTTL is skipped.
-type Publication struct {
-	ID             eventhook.EventID
-	EventType      string
-	IdempotencyKey string
-	Data           json.RawMessage
-	Envelope       *eventhook.Envelope
-	// Deliveries are made with the event: one for each subscription that wants
-	// it, by the subscriptions of that generation. Those with a lease are this
-	// instance's to send.
-	Deliveries []*eventhook.Delivery
-	Generation int64
-	// Subscriptions want the event, if IsMatched: it was matched against the
-	// subscriptions of that generation.
-	Subscriptions []*eventhook.Subscription
-	IsMatched     bool
-}
-
-// Call is a request to a place outside our database. It is made at least once:
-// again after a crash, and with the event's retries until it has succeeded, so
-// it carries a key that stays the same.
-type Call interface {
-	// Do makes the request, and returns nil when it has succeeded. The text of
-	// any other answer is for people: no secret, no address that was resolved.
-	// When no retry can help, or only a later one, it is a *CallError. Do may
-	// be called again, and ends when ctx does or Timeout has passed.
-	Do(ctx context.Context) error
-	// Timeout is how long Do takes at most.
-	Timeout() time.Duration
-	// Input tells people what is sent, without secrets.
-	Input() json.RawMessage
-}
-
-// CallError is why a call has not succeeded, and whether to try it again.
-type CallError struct {
-	Message   string
-	Permanent bool          // no retry can help
-	After     time.Duration // how long the other side wants to be left alone; 0: it did not say
-}
-
-func (e *CallError) Error() string { return e.Message }
-
-// PromiseOutcome settles the promise with a key. When nobody has made it,
-// Hold keeps the outcome until somebody does; else the action fails.
+// PromiseOutcome settles the promise with a key. If the promise does not exist,
+// Hold keeps the outcome until the promise is made; without Hold the action fails.
 type PromiseOutcome struct {
 	Key    string
 	Status eventhook.PromiseStatus // PromiseResolved or PromiseRejected
@@ -90,43 +61,39 @@ type PromiseOutcome struct {
 	Hold   bool
 }
 
-// PlannedAction is an action and what it does. With Failure set it has failed
-// already, and Permanent says that no retry can help; After is how long to wait
-// with the next one at least. One with a Call is pending until IsCalled.
+// PlannedAction is an action and its effect. With Failure set the action has failed
+// and has no effect, and Permanent says that no retry can help.
 type PlannedAction struct {
 	eventhook.Action
 	Effect    Effect
 	Failure   string
 	Permanent bool
-	After     time.Duration
-	CallBytes int  // the memory that the Call holds, about
-	IsCalled  bool // the Call was made, with Failure if it did not succeed
-	IsSettled bool // an earlier settle under this lease wrote it; it only counts
 }
 
-// Settlement is what becomes of a leased event: the actions of its routes, or
-// none when no route matched, and the state that follows from them. The event
-// itself does not change. With calls that are still to be made, the event stays
-// leased, until HoldUntil, and is settled again when they are.
+// Settlement is what becomes of an event: the actions of its routes, or none if no
+// route matched, and the state that follows from them.
 type Settlement struct {
 	Event   *eventhook.Event
 	Actions []PlannedAction
-	// Matched counts the actions of today's routes, those that an earlier try
-	// has done included; 0 makes the event unrouted.
+	// Prior are the actions of earlier tries. Those of them that need not be done
+	// again are not among Actions; OpenRequests counts their deliveries that are
+	// still owed.
+	Prior        []eventhook.Action
+	OpenRequests int
+	// Matched counts the actions of today's routes, those of earlier tries included.
+	// With 0 the event is unrouted.
 	Matched int
 	Retry   eventhook.RetryPolicy
 	// Failure is why the event failed as a whole: no action was planned, and the
 	// event is retried as its policy says.
 	Failure string
-	// IsStale says that a settle wrote nothing, since what the event publishes
-	// must be matched against subscriptions that have changed. Plan it again.
-	IsStale bool
-	// MadeBytes is what the actions write into the database, but for a few.
+	// Generation is that of the tenant's configuration by which the event was
+	// planned. The store writes nothing of a settlement whose generation is not the
+	// current one, sets IsStale, and the event is planned again.
+	Generation int64
+	IsStale    bool
+	// MadeBytes is about how many bytes the actions write into the database.
 	MadeBytes int
-	// HoldUntil is when the lease ends of an event whose calls are still to be
-	// made: leave time for them. The present gives the event back; zero leaves
-	// the lease as it is.
-	HoldUntil time.Time
 
 	Status      eventhook.EventStatus
 	RetryCount  int
@@ -134,42 +101,49 @@ type Settlement struct {
 	LastError   string
 }
 
-// Conclude derives the event's new state from the states of the actions: it
-// stays in processing while one of them is pending, and is delivered only if
-// each succeeded or was skipped. Doing it again gives the same.
+// Conclude derives the event's new state from the states of the actions. A failed
+// action makes the event failed while there are retries, and dead afterwards. Else
+// the event stays in processing while a request is owed, and is delivered when there
+// is none. Concluding again gives the same.
 func (s *Settlement) Conclude(now time.Time) {
 	s.RetryCount, s.NextRetryAt, s.LastError = s.Event.RetryCount, time.Time{}, s.Failure
-	if s.Matched == 0 && s.Failure == "" {
-		s.Status = eventhook.EventUnrouted
-		return
-	}
-	if slices.ContainsFunc(s.Actions, func(a PlannedAction) bool { return a.Status == eventhook.ActionPending }) {
-		s.Status = eventhook.EventProcessing
-		return
-	}
-	failed, retryable, after := s.Failure != "", s.Failure != "", time.Duration(0)
+	failed, retryable := s.Failure != "", s.Failure != ""
 	for _, a := range s.Actions {
-		if a.Status == eventhook.ActionSuccess || a.Status == eventhook.ActionSkipped {
-			continue
+		if a.Status == eventhook.ActionFailed {
+			if !failed {
+				s.LastError = a.ErrorMessage
+			}
+			failed, retryable = true, retryable || !a.Permanent
 		}
-		if !failed {
-			s.LastError = a.ErrorMessage
-		}
-		failed = true
-		retryable = retryable || !a.Permanent
-		after = max(after, min(a.After, mostAfter))
 	}
 	delay, more := s.Retry.Delay(s.Event.RetryCount + 1)
 	switch {
-	case !failed:
-		s.Status = eventhook.EventDelivered
-	case retryable && more:
-		s.Status, s.NextRetryAt = eventhook.EventFailed, now.Add(max(delay, after))
+	case failed && retryable && more:
+		s.Status, s.NextRetryAt = eventhook.EventFailed, now.Add(delay)
 		s.RetryCount++
-	default:
+	case failed:
 		s.Status = eventhook.EventDead
+	case s.Matched == 0:
+		s.Status = eventhook.EventUnrouted
+	case s.OpenRequests > 0 || slices.ContainsFunc(s.Actions, isPending):
+		s.Status = eventhook.EventProcessing
+	default:
+		s.Status = eventhook.EventDelivered
 	}
 }
 
-// mostAfter bounds how long others can have us wait.
-const mostAfter = time.Hour
+func isPending(a PlannedAction) bool { return a.Status == eventhook.ActionPending }
+
+// Arrival is a new event on its way into the store.
+type Arrival struct {
+	Event *eventhook.Event
+	// Plan is stored with the event, in the same transaction. It is nil if the event
+	// is planned after it was stored, and the store sets it to nil if the database
+	// refuses what the plan makes.
+	Plan *Settlement
+}
+
+// IsPlanned reports whether the event was stored together with its plan.
+func (a *Arrival) IsPlanned() bool {
+	return a.Plan != nil && !a.Plan.IsStale && a.Event.Status != "" && a.Event.Status != eventhook.EventDuplicate
+}

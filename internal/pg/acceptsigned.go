@@ -1,7 +1,7 @@
 package pg
 
 // acceptSignedSQL stores a batch of which some events carry the hash of what
-// their request has signed ($18), as acceptSQL does without. An event is a
+// their request has signed ($21), as acceptSQL does without. An event is a
 // duplicate if either its hash or its key is taken; a hash is a key in a scope
 // of its own. The hashes are claimed first, and a key only for an event whose
 // hash was free: a captured request that is sent under an id that its sender
@@ -14,9 +14,10 @@ package pg
 const acceptSignedSQL = `
 WITH sent AS (
     SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::timestamptz[], $5::int4[], $6::text[], $7::text[],
-                         $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::timestamptz[], $18::text[])
+                         $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::timestamptz[],
+                         $18::int8[], $19::text[], $20::text[], $21::text[])
         WITH ORDINALITY AS u (id, tenant_id, source_id, due_at, body_size, key, first_key,
-              event_type, content_type, source_ip, trace_id, request_id, origin, key_expires_at, signed, n)
+              event_type, content_type, source_ip, trace_id, request_id, origin, key_expires_at, generation, planned, actions, signed, n)
 ), signed AS (
     INSERT INTO eventhook.idempotency_key AS k (tenant_id, scope, key, made, expires_at)
     SELECT s.tenant_id, s.source_id::text || '` + signedScope + `', s.signed, coalesce(o.made, s.id), s.key_expires_at
@@ -36,25 +37,10 @@ WITH sent AS (
           ORDER BY tenant_id, source_id, key COLLATE "C", n) s
     ORDER BY tenant_id, key COLLATE "C", source_id::text COLLATE "C"
     ` + onKeyTaken + `
-), judged AS (
+), checked AS (
     SELECT h.*, coalesce(nullif(h.signed_by, h.id), nullif(c.made, h.id)) AS original
     FROM held h LEFT JOIN claimed c ON c.key = h.key AND c.scope = h.source_id::text AND c.tenant_id = h.tenant_id
-), stored AS (
-    INSERT INTO eventhook.event (id, tenant_id, source_id, duplicate_of, due_at, lease_token, body_size, status,
-        origin, event_type, content_type, idempotency_key, source_ip, trace_id, request_id)
-    SELECT id, tenant_id, source_id, original,
-           CASE WHEN original IS NOT NULL THEN NULL ELSE coalesce(due_at, $17::timestamptz) END,
-           CASE WHEN due_at IS NULL THEN 0 ELSE 1 END,
-           body_size,
-           CASE WHEN original IS NOT NULL THEN 'duplicate' WHEN due_at IS NULL THEN 'pending' ELSE 'processing' END,
-           origin, event_type, content_type, key, source_ip, trace_id, request_id
-    FROM judged
-    RETURNING id, duplicate_of
-), bodies AS (
-    INSERT INTO eventhook.event_payload (event_id, headers, body)
-    SELECT * FROM unnest($1::uuid[], $15::bytea[], $16::bytea[])
-)
-SELECT id, duplicate_of FROM stored WHERE duplicate_of IS NOT NULL`
+)` + storeChecked
 
 // signedScope follows the source's id in the scope of hashes of signed bytes.
 const signedScope = "/signed"

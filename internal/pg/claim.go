@@ -88,7 +88,7 @@ func (db *DB) readPayloads(ctx context.Context, events []*eventhook.Event) error
 const releaseEventsSQL = `
 UPDATE eventhook.event e SET status = 'pending', due_at = u.due_at
 FROM unnest($1::uuid[], $2::uuid[], $3::int8[], $4::timestamptz[]) AS u (tenant_id, id, lease_token, due_at)
-WHERE e.tenant_id = u.tenant_id AND e.id = u.id AND e.lease_token = u.lease_token AND e.status = 'processing'`
+WHERE e.tenant_id = u.tenant_id AND e.id = u.id AND e.lease_token = u.lease_token AND e.status = 'processing' AND e.due_at IS NOT NULL`
 
 // ReleaseEvents gives leased events back before their leases end. Each is due
 // again at its NextRetryAt, or now if that is nil. A lease that is given back
@@ -107,27 +107,6 @@ func (db *DB) ReleaseEvents(ctx context.Context, events []*eventhook.Event) erro
 	}
 	_, err := db.work.Exec(ctx, releaseEventsSQL, tenants, ids, tokens, due)
 	return translate("release events", err)
-}
-
-// doneActionsSQL looks into one partition for each event. Primary key.
-const doneActionsSQL = `SELECT a.event_id, a.route_id, a.target_index
-FROM unnest($1::uuid[]) AS u (id) JOIN eventhook.event_action a ON a.event_id = u.id
-WHERE a.status IN ('success', 'skipped')`
-
-// DoneActions tells which actions of the events need not be done again: route
-// and target of those that succeeded or were skipped.
-func (db *DB) DoneActions(ctx context.Context, events []eventhook.EventID) (map[eventhook.EventID][]eventhook.Action, error) {
-	rows, err := db.work.Query(ctx, doneActionsSQL, uuids(events))
-	if err != nil {
-		return nil, translate("read actions", err)
-	}
-	done := map[eventhook.EventID][]eventhook.Action{}
-	var a eventhook.Action
-	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&a.EventID), (*[16]byte)(&a.RouteID), &a.TargetIndex}, func() error {
-		done[a.EventID] = append(done[a.EventID], a)
-		return nil
-	})
-	return done, translate("read actions", err)
 }
 
 // EventQueueAge is the age of the oldest due event, 0 if none is owed.

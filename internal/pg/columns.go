@@ -28,6 +28,7 @@ const (
 	uuidOID  = pgtype.UUIDOID
 	textOID  = pgtype.TextOID
 	byteaOID = pgtype.ByteaOID
+	boolOID  = pgtype.BoolOID
 	int2OID  = pgtype.Int2OID
 	int4OID  = pgtype.Int4OID
 	int8OID  = pgtype.Int8OID
@@ -118,6 +119,23 @@ func (c *columns) optionalBytes(i int, v []byte) {
 		return
 	}
 	c.bytes(i, v)
+}
+
+// append adds a text or bytes that write appends.
+func (c *columns) append(i int, write func([]byte) []byte) {
+	col := c.length(i, 0)
+	from := len(col.buf)
+	col.buf = write(col.buf)
+	binary.BigEndian.PutUint32(col.buf[from-4:], uint32(len(col.buf)-from))
+}
+
+func (c *columns) bool(i int, v bool) {
+	col := c.length(i, 1)
+	if v {
+		col.buf = append(col.buf, 1)
+	} else {
+		col.buf = append(col.buf, 0)
+	}
 }
 
 func (c *columns) int2(i, v int) {

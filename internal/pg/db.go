@@ -79,7 +79,7 @@ type DB struct {
 	sealing    atomic.Pointer[sealing] // nil before it was read
 	unreadable atomic.Int64            // secrets that did not open
 
-	acceptBufs  sync.Pool // of *columns
+	acceptBufs  sync.Pool // of *acceptColumns
 	publishBufs sync.Pool // of *columns
 	settleBufs  sync.Pool // of *settleColumns
 	sentBufs    sync.Pool // of *columns, for settled deliveries
@@ -115,7 +115,7 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 	db.claims = turns.New[eventhook.TenantID, struct{}](max(o.WorkConns/claimShare, 1))
 	db.changes = turns.NewGate[eventhook.TenantID](o.WorkConns/2, o.WorkConns/changeShare, mostChanges)
 	db.hub.self = eventhook.NewID[DB](o.Now()).String()
-	db.acceptBufs.New = func() any { return newColumns(acceptOIDs...) }
+	db.acceptBufs.New = func() any { return newAcceptColumns() }
 	db.publishBufs.New = func() any { return newColumns(publishOIDs...) }
 	db.settleBufs.New = func() any { return newSettleColumns() }
 	db.sentBufs.New = func() any { return newColumns(settleDeliveriesOIDs...) }

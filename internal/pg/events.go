@@ -103,31 +103,10 @@ func scanEvent(row pgx.CollectableRow) (e eventhook.Event, err error) {
 	return e, err
 }
 
-// Actions lists what routes did with an event, in the order in which they
-// were started, the first most of them, and counts them all. Primary key.
-func (db *DB) Actions(ctx context.Context, id eventhook.EventID, most int) (list []eventhook.Action, count int, err error) {
-	rows, err := db.work.Query(ctx, `SELECT id, event_id, route_id, route_name, target_index, target_type, status, attempts,
-		execution_id, promise_id, published_event_id, coalesce(error_message, ''), started_at, completed_at, count(*) OVER ()
-		FROM eventhook.event_action WHERE event_id = $1 ORDER BY started_at, route_id, target_index LIMIT $2`, [16]byte(id), most)
-	if err != nil {
-		return nil, 0, translate("list actions", err)
-	}
-	list, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (a eventhook.Action, err error) {
-		var status string
-		var execution, promise, published *[16]byte
-		err = r.Scan((*[16]byte)(&a.ID), (*[16]byte)(&a.EventID), (*[16]byte)(&a.RouteID), &a.RouteName, &a.TargetIndex, &a.TargetType,
-			&status, &a.Attempts, &execution, &promise, &published, &a.ErrorMessage, &a.StartedAt, &a.CompletedAt, &count)
-		a.Status = eventhook.ActionStatus(status)
-		if execution != nil {
-			a.ExecutionID = *execution
-		}
-		if promise != nil {
-			a.PromiseID = *promise
-		}
-		if published != nil {
-			a.PublishedEventID = *published
-		}
-		return a, err
-	})
-	return list, count, translate("list actions", err)
+// Actions lists what routes did with an event, in the order in which they did it,
+// the first most of them, and counts them all. Primary keys.
+func (db *DB) Actions(ctx context.Context, e *eventhook.Event, most int) (list []eventhook.Action, count int, err error) {
+	all, err := db.EventActions(ctx, []*eventhook.Event{e})
+	list = all[e.ID]
+	return list[:min(most, len(list))], len(list), err
 }

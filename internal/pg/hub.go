@@ -148,7 +148,7 @@ func (db *DB) wakeWorkers(batch []*effects.Settlement, woken []string) {
 		for i := range s.Actions {
 			a := &s.Actions[i]
 			switch {
-			case a.Status != eventhook.ActionSuccess || a.IsSettled:
+			case a.Status != eventhook.ActionSuccess:
 			case a.Effect.Promise != nil:
 				topics = append(topics, promiseTopic(s.Event.TenantID, a.PromiseID))
 			case a.Effect.Execution != nil:

@@ -79,7 +79,7 @@ func promiseOutcomes(batch []*effects.Settlement) []keyedOutcome {
 	var all []keyedOutcome
 	for _, s := range batch {
 		for i := range s.Actions {
-			if p := s.Actions[i].Effect.Promise; p != nil && isOpen(&s.Actions[i]) {
+			if p := s.Actions[i].Effect.Promise; p != nil && s.Actions[i].Failure == "" {
 				all = append(all, keyedOutcome{s.Event.TenantID, p})
 			}
 		}

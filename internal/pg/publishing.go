@@ -38,7 +38,7 @@ WITH sent AS MATERIALIZED (
                               content_type, source_ip, trace_id, request_id, correlation_id, n)
 ), stale AS MATERIALIZED (
     SELECT id FROM sent s
-    WHERE generation <> coalesce((SELECT g.generation FROM eventhook.subscription_generation g WHERE g.tenant_id = s.tenant_id), 0)
+    WHERE generation <> coalesce((SELECT g.generation FROM eventhook.tenant_generation g WHERE g.tenant_id = s.tenant_id), 0)
 ), claimed AS (
     INSERT INTO eventhook.idempotency_key AS k (tenant_id, scope, key, made, expires_at)
     SELECT tenant_id, '` + publishScope + `', key, id, key_expires_at FROM (

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/route"
 )
 
 const routeColumns = `id, tenant_id, source_id, name, priority, is_enabled, filter_event_types, filter, filter_expression, filter_function, transform,
@@ -43,30 +44,41 @@ func (db *DB) scanRouteRow(row pgx.Row) (r eventhook.Route, err error) {
 	return r, nil
 }
 
-// SourceRouting returns the routes of a source, none if the source is gone or
-// its tenant closed: what is still owed then ends unrouted, whatever its
-// routes would have taken.
-func (db *DB) SourceRouting(ctx context.Context, source eventhook.SourceID) (eventhook.RetryPolicy, []eventhook.Route, error) {
+// SourceRouting returns the routes of a tenant's source, none if the source is gone or
+// the tenant closed: what is still owed then ends unrouted, whatever its routes would
+// have taken. All of it is of one moment.
+func (db *DB) SourceRouting(ctx context.Context, tenant eventhook.TenantID, source eventhook.SourceID) (r route.Routed, err error) {
+	err = db.inSnapshot(ctx, "read routing", func(tx pgx.Tx) error {
+		if err := tx.QueryRow(ctx, generationSQL, [16]byte(tenant)).Scan(&r.Generation); err != nil {
+			return err
+		}
+		r.Retry, r.Routes, err = db.sourceRouting(ctx, tx, source)
+		return err
+	})
+	return r, err
+}
+
+func (db *DB) sourceRouting(ctx context.Context, tx pgx.Tx, source eventhook.SourceID) (eventhook.RetryPolicy, []eventhook.Route, error) {
 	var settings []byte
-	err := db.work.QueryRow(ctx, `SELECT s.settings FROM eventhook.source s JOIN eventhook.tenant t ON t.id = s.tenant_id
+	err := tx.QueryRow(ctx, `SELECT s.settings FROM eventhook.source s JOIN eventhook.tenant t ON t.id = s.tenant_id
 		WHERE s.id = $1 AND t.status <> 'closed'`, [16]byte(source)).Scan(&settings)
 	if err != nil {
 		if err = notFound(err, "source"); eventhook.KindOf(err) == eventhook.KindNotFound {
 			return eventhook.RetryPolicy{}, nil, nil
 		}
-		return eventhook.RetryPolicy{}, nil, translate("read routing", err)
+		return eventhook.RetryPolicy{}, nil, err
 	}
 	var s eventhook.SourceSettings
 	if err := json.Unmarshal(settings, &s); err != nil {
 		return s.Retry, nil, fmt.Errorf("read routing: %w", err)
 	}
-	rows, err := db.work.Query(ctx, `SELECT `+routeColumns+` FROM eventhook.route
+	rows, err := tx.Query(ctx, `SELECT `+routeColumns+` FROM eventhook.route
 		WHERE source_id = $1 AND is_enabled ORDER BY priority DESC, id`, [16]byte(source))
 	if err != nil {
-		return s.Retry, nil, translate("read routing", err)
+		return s.Retry, nil, err
 	}
 	routes, err := pgx.CollectRows(rows, db.scanRoute)
-	return s.Retry, routes, translate("read routing", err)
+	return s.Retry, routes, err
 }
 
 // Routes lists a source's routes, newest first. Index on source and id.

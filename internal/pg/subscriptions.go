@@ -38,8 +38,8 @@ func (db *DB) Subscription(ctx context.Context, tenant eventhook.TenantID, id ev
 	return s, translate("find subscription", notFound(err, "subscription"))
 }
 
-// generationSQL is 0 for a tenant that has had no subscription yet.
-const generationSQL = `SELECT coalesce((SELECT generation FROM eventhook.subscription_generation WHERE tenant_id = $1), 0)`
+// generationSQL is 0 for a tenant whose configuration has never changed.
+const generationSQL = `SELECT coalesce((SELECT generation FROM eventhook.tenant_generation WHERE tenant_id = $1), 0)`
 
 // Roster returns all of a tenant's subscriptions, oldest first, and the
 // generation that they are, both of one moment. Of one whose key is lost it

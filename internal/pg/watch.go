@@ -107,14 +107,17 @@ func (db *DB) watchedEvents(ctx context.Context, tenants, ids [][16]byte) (map[e
 }
 
 // tellAccepted notes what Accept has stored for those who watch.
-func (db *DB) tellAccepted(batch []*eventhook.Event) {
+func (db *DB) tellAccepted(batch []*effects.Arrival) {
 	if db.watches.nobody() {
 		return
 	}
 	now := db.now()
-	for _, e := range batch {
-		if e.Status != "" { // else it was refused
+	for _, a := range batch {
+		if e := a.Event; e.Status != "" { // else it was refused
 			db.watches.happened(now, e.TenantID, e.ID)
+		}
+		if a.IsPlanned() {
+			db.tellPublications(now, a.Plan)
 		}
 	}
 }
@@ -127,10 +130,15 @@ func (db *DB) tellSettled(batch []*effects.Settlement) {
 	now := db.now()
 	for _, s := range batch {
 		db.watches.happened(now, s.Event.TenantID, s.Event.ID)
-		for i := range s.Actions {
-			if a := &s.Actions[i]; isPublished(a) {
-				db.watches.happened(now, s.Event.TenantID, a.PublishedEventID)
-			}
+		db.tellPublications(now, s)
+	}
+}
+
+// tellPublications does so with the events that an event's routes have published.
+func (db *DB) tellPublications(now time.Time, s *effects.Settlement) {
+	for i := range s.Actions {
+		if a := &s.Actions[i]; a.Effect.Publication != nil && a.Status == eventhook.ActionSuccess {
+			db.watches.happened(now, s.Event.TenantID, a.PublishedEventID)
 		}
 	}
 }

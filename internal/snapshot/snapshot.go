@@ -5,6 +5,7 @@ package snapshot
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -28,7 +29,6 @@ type Cache[K comparable, V any] struct {
 	found      *lru.Cache[K, entry[V]]
 	absent     *lru.Cache[K, entry[V]]
 	loading    map[K]*call[V]
-	generation uint64 // grows with every Forget; a load begun before it is not kept
 }
 
 type entry[V any] struct {
@@ -42,6 +42,7 @@ type call[V any] struct {
 	done  chan struct{}
 	value V
 	err   error
+	isOld bool // the key was forgotten since the load began; the cache's lock guards it
 }
 
 // retryAfter is how long an old value is believed when it could not be loaded
@@ -88,6 +89,18 @@ func (c *Cache[K, V]) Get(ctx context.Context, key K) (V, error) {
 	}
 }
 
+// ErrNotInMemory is the error of Peek for a key that must be loaded.
+var ErrNotInMemory = errors.New("not in memory")
+
+// Peek returns what Get would return if it had nothing to load, else ErrNotInMemory.
+func (c *Cache[K, V]) Peek(key K) (V, error) {
+	e, ok := c.fresh(key)
+	if !ok {
+		return e.value, ErrNotInMemory
+	}
+	return e.value, e.err
+}
+
 // Knows reports whether a key is known to have a value, however old, or was
 // just found to have none. It loads nothing.
 func (c *Cache[K, V]) Knows(key K) bool {
@@ -123,18 +136,17 @@ func (c *Cache[K, V]) begin(ctx context.Context, key K) *call[V] {
 	}
 	started := &call[V]{done: make(chan struct{})}
 	c.loading[key] = started
-	generation := c.generation
 	go func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
 		defer cancel()
 		started.value, started.err = c.load(ctx, key)
-		c.finish(key, started, generation)
+		c.finish(key, started)
 		close(started.done)
 	}()
 	return started
 }
 
-func (c *Cache[K, V]) finish(key K, done *call[V], generation uint64) {
+func (c *Cache[K, V]) finish(key K, done *call[V]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.loading[key] == done {
@@ -147,7 +159,7 @@ func (c *Cache[K, V]) finish(key K, done *call[V], generation uint64) {
 		done.value, done.err = old.value, nil
 		old.loadedAt = c.now().Add(min(retryAfter, c.maxAge) - c.maxAge)
 		c.keep(key, old)
-	case generation != c.generation:
+	case done.isOld:
 		// What was read may be older than the change that was told meanwhile.
 	case absent:
 		c.found.Remove(key)
@@ -172,12 +184,15 @@ func (c *Cache[K, V]) keep(key K, e entry[V]) {
 	}
 }
 
-// Forget drops the keys that match, and keeps no load that is under way.
+// Forget drops the keys that match, and keeps no load of them that is under way.
 func (c *Cache[K, V]) Forget(match func(K) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.generation++
-	clear(c.loading) // whoever asks from now on loads anew
+	for key := range c.loading {
+		if match(key) {
+			c.forgetLoad(key)
+		}
+	}
 	for _, cache := range []*lru.Cache[K, entry[V]]{c.found, c.absent} {
 		for _, key := range cache.Keys() {
 			if match(key) {
@@ -187,14 +202,21 @@ func (c *Cache[K, V]) Forget(match func(K) bool) {
 	}
 }
 
-// ForgetKey drops one key, and keeps no load that is under way.
+// ForgetKey drops one key, and keeps no load of it that is under way.
 func (c *Cache[K, V]) ForgetKey(key K) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.generation++
-	clear(c.loading)
+	c.forgetLoad(key)
 	c.found.Remove(key)
 	c.absent.Remove(key)
+}
+
+// forgetLoad makes callers from now on load the key anew.
+func (c *Cache[K, V]) forgetLoad(key K) {
+	if running := c.loading[key]; running != nil {
+		running.isOld = true
+		delete(c.loading, key)
+	}
 }
 
 // Clear drops everything.

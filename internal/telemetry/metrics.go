@@ -33,8 +33,7 @@ type Metrics struct {
 	leasesLost   prometheus.Counter
 	settleTime   prometheus.Histogram
 	made         *prometheus.CounterVec
-	calls        *prometheus.HistogramVec
-	deferred     prometheus.Counter
+	planned      prometheus.Counter
 	work         *prometheus.CounterVec
 	queueAge     *prometheus.GaugeVec
 	apiRefused   *prometheus.CounterVec
@@ -84,19 +83,17 @@ func NewMetrics(outcomes []string) *Metrics {
 		leasesLost:   counter("events_lease_lost_total", "Events whose lease ran out before they were settled."),
 		settleTime:   histogram("events_settle_seconds", "Time to match and settle one batch of events.", prometheus.ExponentialBuckets(0.0005, 2, 14)),
 		made:         counters("actions_total", "Actions by target type and status.", "target_type", "status"),
-		calls: prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "eventhook", Name: "call_seconds",
-			Help: "Time of one call of an http target, by outcome.", Buckets: prometheus.ExponentialBuckets(0.002, 2, 16)}, []string{"outcome"}),
-		deferred:    counter("calls_deferred_events_total", "Events sent away for a while because too many calls waited, or theirs had no turn in time."),
-		work:        counters("executions_total", "What workers did with executions.", "act"),
-		evaluations: counters("evaluations_total", "Evaluations of tenants' expressions that were not quick, by place: slow, too_much (stopped at the limit of one event), waited and refused (the tenant's share was used up).", "place", "outcome"),
-		apiRefused:  counters("api_refused_total", "Calls of the API that were refused before they were carried out, by the reason: the key, or a limit of its tenant or of the instance.", "reason"),
+		planned:      counter("events_planned_before_commit_total", "Events that were stored together with their effects."),
+		work:         counters("executions_total", "What workers did with executions.", "act"),
+		evaluations:  counters("evaluations_total", "Evaluations of tenants' expressions that were not quick, by place: slow, too_much (stopped at the limit of one event), waited and refused (the tenant's share was used up).", "place", "outcome"),
+		apiRefused:   counters("api_refused_total", "Calls of the API that were refused before they were carried out, by the reason: the key, or a limit of its tenant or of the instance.", "reason"),
 		queueAge: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "eventhook", Name: "queue_age_seconds",
 			Help: "Age of the oldest due row of a queue; 0 when nothing is due."}, []string{"queue"}),
 		outbound: newOutboundMetrics(),
 	}
 	m.registry.MustRegister(m.outbound.all()...)
 	m.registry.MustRegister(m.requests, m.unverified, m.batchEvents, m.batchSeconds, m.batchFailed, m.settled, m.leasesLost,
-		m.settleTime, m.made, m.calls, m.deferred, m.work, m.queueAge, m.apiRefused, m.evaluations,
+		m.settleTime, m.made, m.planned, m.work, m.queueAge, m.apiRefused, m.evaluations,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, o := range outcomes {
 		m.answered[o] = m.requests.WithLabelValues(o)
@@ -131,13 +128,6 @@ func (m *Metrics) WatchWaiting(waiting func() int) {
 // whenever the metrics are read. Call it once.
 func (m *Metrics) WatchIngestMemory(held func() int) {
 	m.watch("ingest_held_bytes", "Memory of requests to the ingest URL: bodies, their copies and what is made of them.", held)
-}
-
-// WatchCalls reads how many calls of http targets wait in memory, and how many
-// are under way, whenever the metrics are read. Call it once.
-func (m *Metrics) WatchCalls(calls func() (waiting, running int)) {
-	m.watch("calls_waiting", "Calls of http targets that wait in memory for their turn.", func() int { n, _ := calls(); return n })
-	m.watch("calls_running", "Calls of http targets that are under way.", func() int { _, n := calls(); return n })
 }
 
 // WatchUnreadable counts stored secrets that did not open when they were read.
@@ -181,6 +171,16 @@ func (m *Metrics) Committed(events int, took time.Duration, err error) {
 func (m *Metrics) Settled(batch []*effects.Settlement, lost int, took time.Duration) {
 	m.settleTime.Observe(took.Seconds())
 	m.leasesLost.Add(float64(lost))
+	m.countSettled(batch)
+}
+
+// Planned counts events that were stored together with their effects.
+func (m *Metrics) Planned(batch []*effects.Settlement) {
+	m.planned.Add(float64(len(batch)))
+	m.countSettled(batch)
+}
+
+func (m *Metrics) countSettled(batch []*effects.Settlement) {
 	states := map[eventhook.EventStatus]int{}
 	type made struct {
 		target string
@@ -192,7 +192,7 @@ func (m *Metrics) Settled(batch []*effects.Settlement, lost int, took time.Durat
 			states[s.Status]++
 		}
 		for i := range s.Actions {
-			if a := &s.Actions[i]; !a.IsSettled && a.Status != eventhook.ActionPending {
+			if a := &s.Actions[i]; a.Status != eventhook.ActionPending {
 				actions[made{m.targets.of(a.TargetType), a.Status}]++
 			}
 		}
@@ -204,14 +204,6 @@ func (m *Metrics) Settled(batch []*effects.Settlement, lost int, took time.Durat
 		m.made.WithLabelValues(a.target, string(a.status)).Add(float64(n))
 	}
 }
-
-// Called counts a call by how it ended.
-func (m *Metrics) Called(outcome string, took time.Duration) {
-	m.calls.WithLabelValues(outcome).Observe(took.Seconds())
-}
-
-// Deferred counts events whose calls had no room, or no turn in time.
-func (m *Metrics) Deferred(events int) { m.deferred.Add(float64(events)) }
 
 // Worked counts what workers did with executions: claimed, completed, failed,
 // dead, suspended.

@@ -26,7 +26,7 @@ func (s *source) mark() *atomic.Bool { return &s.isDue }
 func (m *Meter) Settled(batch []*effects.Settlement) {
 	for _, s := range batch {
 		for i := range s.Actions {
-			if a := &s.Actions[i]; a.Effect.Publication != nil && a.Status == eventhook.ActionSuccess && !a.IsSettled {
+			if a := &s.Actions[i]; a.Effect.Publication != nil && a.Status == eventhook.ActionSuccess {
 				m.published(s.Event.TenantID, len(a.Effect.Publication.Data))
 			}
 		}

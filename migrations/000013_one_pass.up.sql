@@ -1,0 +1,47 @@
+-- One pass: an event is stored together with its effects (ADR 20).
+
+-- Instances of the former version may be at work. What they write is locked at once
+-- and in the order in which accepting takes it; they wait until this is done.
+SET LOCAL lock_timeout = '10s';
+LOCK TABLE eventhook.event IN ACCESS EXCLUSIVE MODE;
+
+-- actions has an object for each action: internal/pg/actions.go says what is in it.
+-- payload_of names the event whose payload is this one's too, of the same day; NULL:
+-- the event's own. envelope is that of an event that a route published; for other
+-- events it is in event_payload.
+ALTER TABLE eventhook.event ADD COLUMN actions json, ADD COLUMN payload_of uuid, ADD COLUMN envelope json;
+
+-- Actions that former versions have written stay in event_action.
+
+-- A tenant's generation grows with every change of its sources, routes, subscriptions
+-- and status. Whoever stores the effects of an event says by which generation the
+-- event was planned; if that is not the current one, the event is planned again.
+ALTER TABLE eventhook.subscription_generation RENAME TO tenant_generation;
+ALTER INDEX eventhook.subscription_generation_pkey RENAME TO tenant_generation_pkey;
+
+-- Other transactions see all changes of one transaction at once, so they count once.
+CREATE FUNCTION eventhook.next_generation(of uuid) RETURNS void LANGUAGE sql AS $$
+    INSERT INTO eventhook.tenant_generation AS g (tenant_id, generation, changed_by)
+        SELECT t.id, 1, pg_current_xact_id() FROM eventhook.tenant t WHERE t.id = of
+        ON CONFLICT (tenant_id) DO UPDATE SET generation = g.generation + 1, changed_by = EXCLUDED.changed_by
+            WHERE g.changed_by <> EXCLUDED.changed_by
+$$;
+
+CREATE OR REPLACE FUNCTION eventhook.notify_subscription() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM eventhook.next_generation(coalesce(NEW.tenant_id, OLD.tenant_id));
+    PERFORM pg_notify('eventhook_config', 'subscription ' || coalesce(NEW.id, OLD.id) || ' ' || coalesce(NEW.tenant_id, OLD.tenant_id));
+    RETURN NULL;
+END $$;
+
+CREATE FUNCTION eventhook.count_generation() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM eventhook.next_generation((to_jsonb(coalesce(NEW, OLD))->>TG_ARGV[0])::uuid);
+    RETURN NULL;
+END $$;
+CREATE TRIGGER tenant_generation AFTER UPDATE OF status ON eventhook.tenant
+    FOR EACH ROW WHEN (OLD.status <> NEW.status) EXECUTE FUNCTION eventhook.count_generation('id');
+CREATE TRIGGER source_generation AFTER INSERT OR UPDATE OR DELETE ON eventhook.source
+    FOR EACH ROW EXECUTE FUNCTION eventhook.count_generation('tenant_id');
+CREATE TRIGGER route_generation AFTER INSERT OR UPDATE OR DELETE ON eventhook.route
+    FOR EACH ROW EXECUTE FUNCTION eventhook.count_generation('tenant_id');
