@@ -33,7 +33,7 @@ func deliveriesOf(e *eventhook.Event, to []*eventhook.Subscription) addressees {
 	all, list := make([]eventhook.Delivery, len(to)), make([]*eventhook.Delivery, len(to))
 	for i, s := range to {
 		all[i] = eventhook.Delivery{
-			ID: eventhook.DeliveryIDOf(e.ID, s.ID), TenantID: e.TenantID, SubscriptionID: s.ID, EventID: e.ID, EventType: e.EventType,
+			ID: eventhook.DeliveryIDOf(e.ID, eventhook.DestinationID(s.ID)), TenantID: e.TenantID, SubscriptionID: s.ID, EventID: e.ID, EventType: e.EventType,
 			Status: eventhook.DeliveryPending, Event: e,
 		}
 		list[i] = &all[i]

@@ -101,7 +101,7 @@ func (t *Tester) delivery(s *eventhook.Subscription, by eventhook.Actor) *eventh
 	e.Body = marshal(testData{message, s.TenantSlug, testedName{textOf(s.ID), s.Name}})
 	e.BodySize = len(e.Body)
 	return &eventhook.Delivery{
-		ID: eventhook.DeliveryIDOf(e.ID, s.ID), TenantID: s.TenantID, SubscriptionID: s.ID, EventID: e.ID, EventType: testType,
+		ID: eventhook.DeliveryIDOf(e.ID, eventhook.DestinationID(s.ID)), TenantID: s.TenantID, SubscriptionID: s.ID, EventID: e.ID, EventType: testType,
 		Status: eventhook.DeliveryAcquired, Lease: eventhook.Lease{Token: 1, Until: now.Add(s.Timeout() + margin)}, Event: e,
 	}
 }

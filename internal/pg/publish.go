@@ -45,11 +45,11 @@ WITH stored AS (
     FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bytea[])
         AS u (id, tenant_id, event_type, key, trace_id, request_id, correlation_id, body)` + ifNew + `
 ), owed AS (
-    INSERT INTO eventhook.delivery (id, tenant_id, subscription_id, event_id, event_type, due_at, status, lease_token)
-    SELECT id, tenant_id, subscription_id, event_id, event_type, coalesce(due_at, $9::timestamptz),
+    INSERT INTO eventhook.delivery (id, tenant_id, destination_id, event_id, event_type, due_at, status, lease_token)
+    SELECT id, tenant_id, destination_id, event_id, event_type, coalesce(due_at, $9::timestamptz),
         CASE WHEN due_at IS NULL THEN 'pending' ELSE 'acquired' END, CASE WHEN due_at IS NULL THEN 0 ELSE 1 END
     FROM unnest($11::uuid[], $12::uuid[], $13::uuid[], $14::uuid[], $15::text[], $16::timestamptz[])
-        AS u (id, tenant_id, subscription_id, event_id, event_type, due_at)` + ofStored + `
+        AS u (id, tenant_id, destination_id, event_id, event_type, due_at)` + ofStored + `
 )
 INSERT INTO eventhook.event_payload (event_id, headers, body, envelope)
 SELECT id, 'Content-Type: application/json', body, envelope::json FROM unnest($1::uuid[], $8::bytea[], $10::text[]) AS u (id, body, envelope)` + payloads

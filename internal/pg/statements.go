@@ -12,4 +12,6 @@ var workStatements = map[string]string{
 	"upsert_actions":           upsertActionsSQL,
 	"settle_events":            settleEventsSQL,
 	"settle_deliveries":        settleDeliveriesSQL,
+	"lock_events":              lockEventsSQL,
+	"conclude_events":          concludeEventsSQL,
 }
