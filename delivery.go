@@ -23,14 +23,14 @@ const (
 // DeliveryStatuses are all states of a delivery.
 var DeliveryStatuses = []DeliveryStatus{DeliveryPending, DeliveryAcquired, DeliverySuccess, DeliveryFailed, DeliveryDead}
 
-// Delivery is the obligation to bring one event to one destination. There is at
-// most one for each event and destination.
+// Delivery is the obligation to bring one event to one destination: a subscription
+// or a target of a route. There is at most one for each event and destination.
 type Delivery struct {
 	ID             DeliveryID
 	TenantID       TenantID
 	DestinationID  DestinationID
-	SubscriptionID SubscriptionID // zero for a route's target
-	RouteID        RouteID        // zero for a subscription
+	SubscriptionID SubscriptionID // zero of a route's target
+	RouteID        RouteID        // zero of a subscription
 	TargetIndex    int            // of a route's target, from 0
 	EventID        EventID
 	EventType      string
@@ -54,6 +54,11 @@ type Delivery struct {
 
 // IsOfRoute reports whether the delivery goes to a target of a route.
 func (d *Delivery) IsOfRoute() bool { return !d.RouteID.IsZero() }
+
+// Destination is where the delivery goes.
+func (d *Delivery) Destination() Destination {
+	return Destination{TenantID: d.TenantID, SubscriptionID: d.SubscriptionID, RouteID: d.RouteID, TargetIndex: d.TargetIndex}
+}
 
 // DeliveryIDOf is the id of an event's delivery to a destination. It is always the
 // same, so that an event which is stored again, because nobody knows whether it was,

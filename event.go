@@ -65,7 +65,16 @@ type Event struct {
 	Lease          Lease     // the holder's, while it is being accepted or processed
 	LostLeases     int       // leases in a row, before this one, that ended without anything written under them
 	Envelope       *Envelope // of an event that is published; nil of a source's
+	PayloadOf      EventID   // the event whose body is this one's, too; zero: the event has its own
 	Payload
+}
+
+// PayloadID is the id under which the event's payload is stored.
+func (e *Event) PayloadID() EventID {
+	if e.PayloadOf.IsZero() {
+		return e.ID
+	}
+	return e.PayloadOf
 }
 
 // Payload is what came over the wire: headers as an HTTP/1.1 header block

@@ -27,7 +27,7 @@ WITH n AS (
 ), d AS (
     SELECT e.id AS event, md5(e.id::text || each) AS random FROM e, generate_series(1, @each::int) each
 )
-INSERT INTO eventhook.delivery (id, tenant_id, subscription_id, event_id, due_at, completed_at, lease_token, attempts, status_code, status, event_type, history)
+INSERT INTO eventhook.delivery (id, tenant_id, destination_id, event_id, due_at, completed_at, lease_token, attempts, status_code, status, event_type, history)
 SELECT (substr(event::text, 1, 18) || '-8' || substr(random, 1, 3) || '-' || substr(random, 4, 12))::uuid AS id, @tenant, @subscription::uuid, event,
     CASE WHEN @due THEN @until END, CASE WHEN NOT @due THEN @until END, CASE WHEN @due THEN 0 ELSE 1 END, CASE WHEN @due THEN 0 ELSE 1 END,
     CASE WHEN NOT @due THEN 200 END, CASE WHEN @due THEN 'pending' ELSE 'success' END, @type, NULL

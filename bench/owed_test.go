@@ -30,8 +30,8 @@ func TestOweMakesWhatItSays(t *testing.T) {
 	}{
 		"have ended":         {`SELECT count(*) FROM eventhook.delivery WHERE status = 'success' AND due_at IS NULL AND completed_at <= now() AND attempts = 1`, 22 * deliveriesOf},
 		"are due":            {`SELECT count(*) FROM eventhook.delivery WHERE status = 'pending' AND due_at <= now()`, 80*deliveriesOf + 500},
-		"are the measured's": {`SELECT count(*) FROM eventhook.delivery WHERE subscription_id = (SELECT id FROM eventhook.subscription ORDER BY id LIMIT 1) AND due_at IS NOT NULL`, 40*deliveriesOf + 500},
-		"lanes are due":      {`SELECT count(DISTINCT subscription_id) FROM eventhook.delivery WHERE due_at IS NOT NULL`, beside + 1},
+		"are the measured's": {`SELECT count(*) FROM eventhook.delivery WHERE destination_id = (SELECT id FROM eventhook.subscription ORDER BY id LIMIT 1) AND due_at IS NOT NULL`, 40*deliveriesOf + 500},
+		"lanes are due":      {`SELECT count(DISTINCT destination_id) FROM eventhook.delivery WHERE due_at IS NOT NULL`, beside + 1},
 		"have their event and its data": {`SELECT count(*) FROM eventhook.delivery d JOIN eventhook.event e ON e.id = d.event_id AND e.tenant_id = d.tenant_id AND e.due_at IS NULL
 			JOIN eventhook.event_payload p ON p.event_id = e.id AND length(p.body) = e.body_size AND p.envelope IS NOT NULL`, 102*deliveriesOf + 500},
 		"lie beside their event": {`SELECT count(*) FROM eventhook.delivery WHERE left(id::text, 18) = left(event_id::text, 18) AND substr(id::text, 20, 1) = '8'`, 102*deliveriesOf + 500},

@@ -81,7 +81,7 @@ func (d *Dispatcher) abandonLoop(ctx context.Context) {
 			}
 			continue
 		}
-		n, err := d.Queue.AbandonDeliveries(ctx, s, "the subscription was deleted", abandonAtOnce)
+		n, err := d.Queue.AbandonDeliveries(ctx, eventhook.Destination{SubscriptionID: s}, "the subscription was deleted", abandonAtOnce)
 		if err != nil {
 			d.warn(ctx, "cannot give up the deliveries of a subscription that was deleted; trying again", err)
 		}

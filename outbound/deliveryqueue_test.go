@@ -104,7 +104,7 @@ func (q *deliveryQueue) storeAt(s *eventhook.Subscription, at, until time.Time) 
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	e := &eventhook.Event{ID: eventhook.NewID[eventhook.Event](at), TenantID: s.TenantID, EventType: "order.made", Payload: eventhook.Payload{Body: []byte(`{"n":1}`)}}
-	r := &stored{Delivery: eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, s.ID), TenantID: s.TenantID, SubscriptionID: s.ID, EventID: e.ID, EventType: e.EventType, Status: eventhook.DeliveryPending, Event: e}}
+	r := &stored{Delivery: eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, eventhook.DestinationID(s.ID)), TenantID: s.TenantID, SubscriptionID: s.ID, EventID: e.ID, EventType: e.EventType, Status: eventhook.DeliveryPending, Event: e}}
 	q.rows[r.ID] = r
 	q.lanes[s.ID] = append(q.lanes[s.ID], r)
 	if _, known := q.of[s.ID]; !known {

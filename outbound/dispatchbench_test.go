@@ -88,7 +88,7 @@ func BenchmarkDispatch(b *testing.B) {
 					granted, until = d.Reserve(s, 1)
 				}
 				n.settled.Add(1)
-				d.Put([]*eventhook.Delivery{{ID: eventhook.DeliveryIDOf(e.ID, s.ID), TenantID: s.TenantID, SubscriptionID: s.ID, EventID: e.ID,
+				d.Put([]*eventhook.Delivery{{ID: eventhook.DeliveryIDOf(e.ID, eventhook.DestinationID(s.ID)), TenantID: s.TenantID, SubscriptionID: s.ID, EventID: e.ID,
 					Event: e, Lease: eventhook.Lease{Token: 1, Until: until}}})
 			}
 			n.settled.Wait()

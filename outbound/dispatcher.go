@@ -26,7 +26,7 @@ type Queue interface {
 	SettleDeliveries(ctx context.Context, batch []*DeliverySettlement) (lost []*DeliverySettlement, err error)
 	ReleaseDeliveries(ctx context.Context, list []*eventhook.Delivery) error
 	PaceDeliveries(ctx context.Context, list []PaceRequest) ([]time.Time, error)
-	AbandonDeliveries(ctx context.Context, s eventhook.SubscriptionID, reason string, limit int) (int, error)
+	AbandonDeliveries(ctx context.Context, to eventhook.Destination, reason string, limit int) (int, error)
 	DeliveriesWake() <-chan struct{}
 }
 

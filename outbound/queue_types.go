@@ -23,6 +23,10 @@ type DeliverySettlement struct {
 	// IsTest says that neither its success nor its death counts for that, and
 	// that nobody is told of it.
 	IsTest bool
+	// EventStatus is set by the store if the settlement ended the event of a route's
+	// delivery: EventDelivered or EventDead. Of the settlements of one event in a
+	// batch, one has it.
+	EventStatus eventhook.EventStatus
 }
 
 // Lane is a subscription for which deliveries are due.

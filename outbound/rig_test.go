@@ -51,7 +51,7 @@ func newSubscription(url string) *eventhook.Subscription {
 }
 
 func sendingOf(s *eventhook.Subscription, e *eventhook.Event, attempt int) outbound.Sending {
-	d := &eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, s.ID), TenantID: e.TenantID, SubscriptionID: s.ID, EventID: e.ID, EventType: e.EventType, Event: e}
+	d := &eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, eventhook.DestinationID(s.ID)), TenantID: e.TenantID, SubscriptionID: s.ID, EventID: e.ID, EventType: e.EventType, Event: e}
 	return outbound.Sending{Subscription: s, Delivery: d, Attempt: attempt}
 }
 

@@ -213,8 +213,12 @@ func (s *server) eventWithPayload(ctx context.Context, who caller, id string, we
 	if err != nil {
 		return e, eventhook.Payload{}, err
 	}
-	payloads, err := s.Events.Payloads(ctx, []eventhook.EventID{eventID})
-	return e, payloads[eventID], err
+	payloads, err := s.Events.Payloads(ctx, []eventhook.EventID{e.PayloadID()})
+	p := payloads[e.PayloadID()]
+	if !e.PayloadOf.IsZero() && p.Headers != nil { // they are the source's
+		p.Headers = []byte("Content-Type: " + e.ContentType)
+	}
+	return e, p, err
 }
 
 func bodyJSON(contentType string, p eventhook.Payload) json.RawMessage {

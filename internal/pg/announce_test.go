@@ -18,7 +18,7 @@ import (
 func (f *fixture) told(s eventhook.Subscription) string {
 	f.Helper()
 	rows, err := f.db.work.Query(f.Context(), `SELECT d.event_type FROM eventhook.delivery d JOIN eventhook.event e ON e.tenant_id = d.tenant_id AND e.id = d.event_id
-		WHERE d.subscription_id = $1 ORDER BY e.id`, [16]byte(s.ID))
+		WHERE d.destination_id = $1 ORDER BY e.id`, [16]byte(s.ID))
 	f.must(err)
 	types, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	f.must(err)

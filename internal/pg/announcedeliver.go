@@ -25,9 +25,9 @@ WHERE tenant_id = ANY($1) AND event_types && $2 AND status <> 'disabled'`
 
 // insertAnnouncedDeliveriesSQL has them due at once, for whoever comes first.
 const insertAnnouncedDeliveriesSQL = `
-INSERT INTO eventhook.delivery (id, tenant_id, subscription_id, event_id, due_at, status, event_type)
-SELECT id, tenant_id, subscription_id, event_id, $6, 'pending', event_type
-FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[]) AS u (id, tenant_id, subscription_id, event_id, event_type)`
+INSERT INTO eventhook.delivery (id, tenant_id, destination_id, event_id, due_at, status, event_type)
+SELECT id, tenant_id, destination_id, event_id, $6, 'pending', event_type
+FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[]) AS u (id, tenant_id, destination_id, event_id, event_type)`
 
 // subscriber is who may want events of a tenant.
 type subscriber struct {

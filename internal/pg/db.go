@@ -82,7 +82,7 @@ type DB struct {
 	acceptBufs  sync.Pool // of *acceptColumns
 	publishBufs sync.Pool // of *columns
 	settleBufs  sync.Pool // of *settleColumns
-	sentBufs    sync.Pool // of *columns, for settled deliveries
+	sentBufs    sync.Pool // of *sentColumns
 
 	sweptKeys, sweptExecutions position
 	sweptPromises              position
@@ -118,7 +118,7 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 	db.acceptBufs.New = func() any { return newAcceptColumns() }
 	db.publishBufs.New = func() any { return newColumns(publishOIDs...) }
 	db.settleBufs.New = func() any { return newSettleColumns() }
-	db.sentBufs.New = func() any { return newColumns(settleDeliveriesOIDs...) }
+	db.sentBufs.New = func() any { return newSentColumns() }
 	var err error
 	db.accept, err = pool(ctx, url, o.AcceptConns, acceptStatements, durableAndPlannedOnce)
 	if err != nil {

@@ -2,8 +2,6 @@ package pg
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
@@ -25,16 +23,16 @@ func (db *DB) WakeDeliveries() { db.hub.wake(deliveriesTopic) }
 // owed something, not as much as they are owed. The limit ends the hopping.
 const dueLanesSQL = `
 WITH RECURSIVE lane AS (
-    (SELECT tenant_id, subscription_id, due_at FROM eventhook.delivery
-     WHERE due_at IS NOT NULL AND subscription_id > $2
-     ORDER BY subscription_id, due_at LIMIT 1)
+    (SELECT tenant_id, destination_id, route_id, target_index, due_at FROM eventhook.delivery
+     WHERE due_at IS NOT NULL AND destination_id > $2
+     ORDER BY destination_id, due_at LIMIT 1)
     UNION ALL
     SELECT n.* FROM lane l CROSS JOIN LATERAL (
-        SELECT tenant_id, subscription_id, due_at FROM eventhook.delivery
-        WHERE due_at IS NOT NULL AND subscription_id > l.subscription_id
-        ORDER BY subscription_id, due_at LIMIT 1) n
+        SELECT tenant_id, destination_id, route_id, target_index, due_at FROM eventhook.delivery
+        WHERE due_at IS NOT NULL AND destination_id > l.destination_id
+        ORDER BY destination_id, due_at LIMIT 1) n
 )
-SELECT tenant_id, subscription_id FROM lane WHERE due_at <= $1 LIMIT $3`
+SELECT tenant_id, destination_id, route_id, target_index FROM lane WHERE due_at <= $1 LIMIT $3`
 
 // DueLanes lists the subscriptions after a cursor for which deliveries are due,
 // paused and disabled ones too, by their ids. Fewer than limit are the last.
@@ -44,7 +42,10 @@ func (db *DB) DueLanes(ctx context.Context, after eventhook.SubscriptionID, limi
 		return nil, translate("list due lanes", err)
 	}
 	lanes, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (l outbound.Lane, err error) {
-		return l, r.Scan((*[16]byte)(&l.TenantID), (*[16]byte)(&l.SubscriptionID))
+		var to destinationColumns
+		err = r.Scan((*[16]byte)(&l.TenantID), &to.id, &to.route, &to.index)
+		l.SubscriptionID = to.id
+		return l, err
 	})
 	return lanes, translate("list due lanes", err)
 }
@@ -52,23 +53,24 @@ func (db *DB) DueLanes(ctx context.Context, after eventhook.SubscriptionID, limi
 // claimDeliveriesSQL leases, for each lane, the deliveries that were due first,
 // and skips those another instance is claiming. It goes round the lanes, and
 // stops when the events' bodies have $5 bytes, so that memory is bounded; an
-// event that several lanes get counts for each. $4 is now. Index delivery_due,
+// event that several lanes get counts for each. The output of a transform counts as
+// its event does, since it is about as large. $4 is now. Index delivery_due,
 // then primary keys, in one partition each.
 const claimDeliveriesSQL = claimBegin + `d.due_at <= $4 ORDER BY d.due_at` + claimEnd
 
 // claimTriedSQL leases those that were tried before, the oldest first. It passes
 // by what is to be tried later, of which one that is probed has little. Index
-// delivery_subscription_status, then primary keys.
+// delivery_destination_status, then primary keys.
 const claimTriedSQL = claimBegin + `(d.due_at <= $4) IS TRUE AND d.status = 'failed' AND d.status IN ('failed', 'dead') ORDER BY d.id` + claimEnd
 
 const (
 	claimBegin = `
 WITH due AS MATERIALIZED (
     SELECT u.n, u.lease, d.tenant_id, d.id, d.event_id, d.due_at
-    FROM unnest($1::uuid[], $2::int4[], $3::interval[]) WITH ORDINALITY AS u (subscription_id, most, lease, n)
+    FROM unnest($1::uuid[], $2::int4[], $3::interval[]) WITH ORDINALITY AS u (destination_id, most, lease, n)
     CROSS JOIN LATERAL (
         SELECT d.tenant_id, d.id, d.event_id, d.due_at FROM eventhook.delivery d
-        WHERE d.subscription_id = u.subscription_id AND `
+        WHERE d.destination_id = u.destination_id AND `
 	claimEnd = ` LIMIT u.most FOR UPDATE SKIP LOCKED) d
 ), sized AS MATERIALIZED (
     SELECT d.*, row_number() OVER (PARTITION BY d.n ORDER BY d.due_at) AS round,
@@ -83,17 +85,8 @@ UPDATE eventhook.delivery d
 SET status = 'acquired', due_at = $4::timestamptz + c.lease, lease_token = d.lease_token + 1
 FROM c
 WHERE d.tenant_id = c.tenant_id AND d.id = c.id
-RETURNING d.id, d.tenant_id, d.subscription_id, d.event_id, d.event_type, d.lease_token, d.due_at, d.attempts, d.retry_count, d.restarted_at`
+RETURNING d.id, d.tenant_id, d.destination_id, d.route_id, d.target_index, d.has_body, d.event_id, d.event_type, d.lease_token, d.due_at, d.attempts, d.retry_count, d.restarted_at`
 )
-
-// readPublishedSQL reads what subscribers are told of events. Each id leads to
-// its own partition. Primary keys.
-const readPublishedSQL = `
-SELECT u.id, coalesce(e.origin, ''), coalesce(e.content_type, ''), coalesce(e.body_size, 0), coalesce(e.trace_id, ''), coalesce(e.request_id, ''),
-    coalesce(e.correlation_id, ''), p.headers, p.body, p.envelope
-FROM unnest($1::uuid[], $2::uuid[]) AS u (tenant_id, id)
-LEFT JOIN eventhook.event e ON e.tenant_id = u.tenant_id AND e.id = u.id
-LEFT JOIN eventhook.event_payload p ON p.event_id = u.id`
 
 // ClaimDeliveries leases due deliveries of some lanes, those first that each claim
 // says, with their events; fewer than a lane asks for when bodies are large.
@@ -111,7 +104,10 @@ func (db *DB) ClaimDeliveries(ctx context.Context, claims []outbound.LaneClaim) 
 	if err != nil || len(list) == 0 {
 		return nil, translate("claim deliveries", err)
 	}
-	return list, db.readPublished(ctx, list)
+	if err := db.readPublished(ctx, list); err != nil {
+		return list, err
+	}
+	return list, db.readBodies(ctx, list)
 }
 
 // claimDeliveries leases what one of the statements finds.
@@ -129,46 +125,16 @@ func (db *DB) claimDeliveries(ctx context.Context, sql string, claims []outbound
 	}
 	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (*eventhook.Delivery, error) {
 		d := &eventhook.Delivery{Status: eventhook.DeliveryAcquired}
-		return d, r.Scan((*[16]byte)(&d.ID), (*[16]byte)(&d.TenantID), (*[16]byte)(&d.SubscriptionID), (*[16]byte)(&d.EventID), &d.EventType,
+		var to destinationColumns
+		var hasBody bool
+		err := r.Scan((*[16]byte)(&d.ID), (*[16]byte)(&d.TenantID), &to.id, &to.route, &to.index, &hasBody, (*[16]byte)(&d.EventID), &d.EventType,
 			&d.Lease.Token, &d.Lease.Until, &d.Attempts, &d.RetryCount, &d.RestartedAt)
+		to.set(d)
+		if hasBody {
+			d.Body = []byte{} // readBodies reads it
+		}
+		return d, err
 	})
-}
-
-// readPublished gives deliveries their events, of which each is read once.
-func (db *DB) readPublished(ctx context.Context, list []*eventhook.Delivery) error {
-	events := make(map[eventhook.EventID]*eventhook.Event, len(list))
-	var tenants, ids [][16]byte
-	for _, d := range list {
-		if events[d.EventID] == nil {
-			events[d.EventID] = &eventhook.Event{ID: d.EventID, TenantID: d.TenantID, Status: eventhook.EventDelivered, EventType: d.EventType}
-			tenants, ids = append(tenants, d.TenantID), append(ids, d.EventID)
-		}
-		d.Event = events[d.EventID]
-	}
-	rows, err := db.work.Query(ctx, readPublishedSQL, tenants, ids)
-	if err != nil {
-		return translate("read published events", err)
-	}
-	var id eventhook.EventID
-	var e eventhook.Event
-	var origin string
-	var envelope []byte
-	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &origin, &e.ContentType, &e.BodySize, &e.TraceID, &e.RequestID,
-		&e.CorrelationID, &e.Headers, &e.Body, &envelope}, func() error {
-		of := events[id]
-		of.Origin, of.ContentType, of.BodySize, of.TraceID = eventhook.Origin(origin), e.ContentType, e.BodySize, e.TraceID
-		of.RequestID, of.CorrelationID, of.Payload = e.RequestID, e.CorrelationID, e.Payload
-		e.Payload = eventhook.Payload{}
-		if envelope == nil {
-			return nil
-		}
-		of.Envelope = new(eventhook.Envelope)
-		if err := json.Unmarshal(envelope, of.Envelope); err != nil {
-			return fmt.Errorf("envelope of %s: %w", id, err)
-		}
-		return nil
-	})
-	return translate("read published events", err)
 }
 
 const releaseDeliveriesSQL = `

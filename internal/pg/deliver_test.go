@@ -38,7 +38,7 @@ func (f *fixture) publishing(key string, to ...*eventhook.Subscription) *outboun
 	})
 	p := &outbound.Publishing{Event: e, Generation: f.generation()}
 	for _, s := range to {
-		p.Deliveries = append(p.Deliveries, &eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, s.ID), SubscriptionID: s.ID})
+		p.Deliveries = append(p.Deliveries, &eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, eventhook.DestinationID(s.ID)), DestinationID: eventhook.DestinationID(s.ID), SubscriptionID: s.ID})
 	}
 	return p
 }
@@ -159,7 +159,7 @@ func TestAClaimedDeliveryHasItsEvent(t *testing.T) {
 	same(t, "they share the event", list[0].Event, list[1].Event)
 	i := slices.IndexFunc(list, func(d *eventhook.Delivery) bool { return d.SubscriptionID == s.ID })
 	same(t, "the delivery", *list[i], eventhook.Delivery{
-		ID: p.Deliveries[0].ID, TenantID: f.tenant, SubscriptionID: s.ID, EventID: p.Event.ID, EventType: "payment.made",
+		ID: p.Deliveries[0].ID, TenantID: f.tenant, DestinationID: eventhook.DestinationID(s.ID), SubscriptionID: s.ID, EventID: p.Event.ID, EventType: "payment.made",
 		Status: eventhook.DeliveryAcquired, Lease: eventhook.Lease{Token: 1, Until: f.clock.now().Add(lease)},
 		Event: &eventhook.Event{
 			ID: p.Event.ID, TenantID: f.tenant, Origin: eventhook.OriginAPI, Status: eventhook.EventDelivered, EventType: "payment.made",
@@ -252,7 +252,7 @@ func TestAProbeTakesWhatWasTriedBefore(t *testing.T) {
 	same(t, "the next", claim(), []eventhook.DeliveryID{tried[2].ID})
 	last := claim()
 	same(t, "then what was not tried", slices.ContainsFunc(backlog, func(d *eventhook.Delivery) bool { return d.ID == last[0] }), true)
-	same(t, "of another lane", f.count("delivery", "subscription_id = $1 AND status = 'acquired'", [16]byte(other.ID)), 2)
+	same(t, "of another lane", f.count("delivery", "destination_id = $1 AND status = 'acquired'", [16]byte(other.ID)), 2)
 }
 
 func TestAClaimIsBoundedByBytes(t *testing.T) {
@@ -384,6 +384,7 @@ func TestSettledDeliveries(t *testing.T) {
 	} {
 		d := list[i]
 		want.ID, want.TenantID, want.SubscriptionID, want.EventID, want.EventType = d.ID, f.tenant, s.ID, d.EventID, "payment.made"
+		want.DestinationID = eventhook.DestinationID(s.ID)
 		got, attempts := f.delivery(d.ID)
 		same(t, fmt.Sprintf("delivery %d", i), utc(got), want)
 		same(t, fmt.Sprintf("its attempts, %d", i), len(attempts), want.Attempts)
@@ -621,7 +622,7 @@ func TestDeliveriesOfADeletedSubscriptionAreSettledAndAbandoned(t *testing.T) {
 	f.settleDeliveries(f.db, f.came(held[0], eventhook.DeliveryDead), f.came(held[1], eventhook.DeliverySuccess))
 	abandon := func(s *eventhook.Subscription) int {
 		t.Helper()
-		n, err := f.db.AbandonDeliveries(t.Context(), s.ID, "the subscription was deleted", 10)
+		n, err := f.db.AbandonDeliveries(t.Context(), eventhook.Destination{SubscriptionID: s.ID}, "the subscription was deleted", 10)
 		f.must(err)
 		return n
 	}
@@ -779,7 +780,7 @@ func TestAStaleRouteIsMatchedAgain(t *testing.T) {
 	a := f.publishes("payment.made", "k", `{}`)
 	p := a.Effect.Publication
 	p.Generation = f.generation() - 1
-	p.Deliveries = []*eventhook.Delivery{{ID: eventhook.DeliveryIDOf(p.ID, s.ID), SubscriptionID: s.ID}}
+	p.Deliveries = []*eventhook.Delivery{{ID: eventhook.DeliveryIDOf(p.ID, eventhook.DestinationID(s.ID)), DestinationID: eventhook.DestinationID(s.ID), SubscriptionID: s.ID}}
 	plan := f.plan(e, a, f.makes(eventhook.Task, ""))
 	_, err := f.db.SettleEvents(t.Context(), []*effects.Settlement{plan})
 	if !errors.Is(err, eventhook.ErrStaleSubscriptions) {
@@ -798,7 +799,7 @@ func TestAStaleRouteIsMatchedAgain(t *testing.T) {
 
 	again := f.publishes("payment.made", "k", `{}`)
 	again.Effect.Publication.Generation = f.generation()
-	again.Effect.Publication.Deliveries = []*eventhook.Delivery{{ID: eventhook.DeliveryIDOf(again.Effect.Publication.ID, s.ID), SubscriptionID: s.ID}}
+	again.Effect.Publication.Deliveries = []*eventhook.Delivery{{ID: eventhook.DeliveryIDOf(again.Effect.Publication.ID, eventhook.DestinationID(s.ID)), DestinationID: eventhook.DestinationID(s.ID), SubscriptionID: s.ID}}
 	f.settle(f.db, f.plan(f.accepted(1)[0], again))
 	same(t, "deliveries when the key was seen", f.count("delivery", "true"), 1)
 }
@@ -812,13 +813,13 @@ func TestASettleIsRepeatedWithOtherDeliveries(t *testing.T) {
 	a := f.publishes("payment.made", "", `{}`)
 	p := a.Effect.Publication
 	p.Generation = f.generation()
-	p.Deliveries = []*eventhook.Delivery{{ID: eventhook.DeliveryIDOf(p.ID, s.ID), SubscriptionID: s.ID}}
+	p.Deliveries = []*eventhook.Delivery{{ID: eventhook.DeliveryIDOf(p.ID, eventhook.DestinationID(s.ID)), DestinationID: eventhook.DestinationID(s.ID), SubscriptionID: s.ID}}
 	plan := f.plan(e, a, calls())
 	plan.HoldUntil = f.clock.now().Add(lease)
 	f.settle(f.db, plan)
 	f.settle(f.db, plan)
 	same(t, "deliveries", f.count("delivery", "true"), 1)
-	p.Deliveries = []*eventhook.Delivery{{ID: eventhook.DeliveryIDOf(p.ID, s.ID), SubscriptionID: s.ID}}
+	p.Deliveries = []*eventhook.Delivery{{ID: eventhook.DeliveryIDOf(p.ID, eventhook.DestinationID(s.ID)), DestinationID: eventhook.DestinationID(s.ID), SubscriptionID: s.ID}}
 	f.settle(f.db, plan)
 	same(t, "deliveries when they are others", f.count("delivery", "true"), 1)
 }

@@ -101,21 +101,21 @@ SELECT was.id, was.dead + u.first FROM was JOIN u ON u.id = was.id`
 // their subscriptions, in one transaction. Behind the deliveries, for which nobody
 // waits who holds a subscription, it takes what it changes in the order in which
 // everybody does: see AddSubscription.
-func (db *DB) settleWithDeaths(ctx context.Context, batch []*outbound.DeliverySettlement) (lost []*outbound.DeliverySettlement, err error) {
+func (db *DB) settleWithDeaths(ctx context.Context, batch []*outbound.DeliverySettlement) (done settledDeliveries, err error) {
 	var told []announced
 	var disabled []eventhook.Subscription
 	var reasons map[eventhook.SubscriptionID]string
 	err = pgx.BeginFunc(ctx, db.work, func(tx pgx.Tx) error {
-		lost, err = db.settleOn(ctx, tx.Conn().PgConn(), batch, false)
+		done, err = db.settleOn(ctx, tx.Conn().PgConn(), batch, false)
 		if err != nil {
 			return err
 		}
-		grave := deathsIn(batch, lost)
+		grave := deathsIn(batch, done.lost)
 		names, err := lockSubscriptions(ctx, tx, grave)
 		if err != nil {
 			return err
 		}
-		if err := heal(ctx, tx, healedIn(batch, lost), grave); err != nil {
+		if err := heal(ctx, tx, healedIn(batch, done.lost), grave); err != nil {
 			return err
 		}
 		if reasons, err = countDeaths(ctx, tx, grave); err != nil {
@@ -130,7 +130,7 @@ func (db *DB) settleWithDeaths(ctx context.Context, batch []*outbound.DeliverySe
 		return err
 	})
 	if err != nil {
-		return lost, err
+		return done, err
 	}
 	for _, a := range told {
 		db.tellAnnounced(a)
@@ -138,7 +138,7 @@ func (db *DB) settleWithDeaths(ctx context.Context, batch []*outbound.DeliverySe
 	for _, s := range disabled {
 		db.log.Warn("a subscription is disabled; nothing is sent to it until somebody enables it", "tenant", s.TenantSlug, "subscription", s.ID, "reason", reasons[s.ID])
 	}
-	return lost, nil
+	return done, nil
 }
 
 // lockSubscriptions returns the names of the subscriptions, and forgets the

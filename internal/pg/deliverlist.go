@@ -2,6 +2,7 @@ package pg
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -9,7 +10,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-const deliveryColumns = `d.id, d.tenant_id, d.subscription_id, d.event_id, d.event_type, d.status, d.attempts, d.retry_count,
+const deliveryColumns = `d.id, d.tenant_id, d.destination_id, d.route_id, d.target_index, d.event_id, d.event_type, d.status, d.attempts, d.retry_count,
     CASE WHEN d.status IN ('pending', 'failed') THEN d.due_at END, coalesce(d.status_code, 0), coalesce(d.last_error, ''), d.completed_at, d.restarted_at`
 
 func scanDelivery(row pgx.CollectableRow) (d eventhook.Delivery, err error) {
@@ -19,9 +20,11 @@ func scanDelivery(row pgx.CollectableRow) (d eventhook.Delivery, err error) {
 // scanDeliveryAnd reads deliveryColumns, and more that follow them.
 func scanDeliveryAnd(row pgx.CollectableRow, more ...any) (d eventhook.Delivery, err error) {
 	var status string
-	err = row.Scan(append([]any{(*[16]byte)(&d.ID), (*[16]byte)(&d.TenantID), (*[16]byte)(&d.SubscriptionID), (*[16]byte)(&d.EventID), &d.EventType,
+	var to destinationColumns
+	err = row.Scan(append([]any{(*[16]byte)(&d.ID), (*[16]byte)(&d.TenantID), &to.id, &to.route, &to.index, (*[16]byte)(&d.EventID), &d.EventType,
 		&status, &d.Attempts, &d.RetryCount, &d.NextAttemptAt, &d.StatusCode, &d.LastError, &d.CompletedAt, &d.RestartedAt}, more...)...)
 	d.Status = eventhook.DeliveryStatus(status)
+	to.set(&d)
 	return d, err
 }
 
@@ -63,23 +66,24 @@ func (db *DB) EventDeliveries(ctx context.Context, tenant eventhook.TenantID, id
 }
 
 // Every list of deliveries has these parameters: $1 the tenant, $2 the first id,
-// $3 the id after the last, $4 the limit, $5 the subscription, $6 the status and
-// $7 the event; zero and "" are any. Each of the roads below leads through an
+// $3 the id after the last, $4 the limit, $5 the subscription, $6 the status, $7 the
+// event and $8 the destinations of a route; NULL and "" are any. Each of the roads below leads through an
 // index; see road.where for what they repeat.
 
 // isDelivery is what a list wants, in words that no index answers to.
 const isDelivery = `
-    AND (d.tenant_id = $1) IS TRUE AND ($5::uuid IS NULL OR (d.subscription_id = $5) IS TRUE)
-    AND ($6 = '' OR (d.status = $6) IS TRUE) AND ($7::uuid IS NULL OR (d.event_id = $7) IS TRUE)`
+    AND (d.tenant_id = $1) IS TRUE AND ($5::uuid IS NULL OR (d.destination_id = $5) IS TRUE)
+    AND ($6 = '' OR (d.status = $6) IS TRUE) AND ($7::uuid IS NULL OR (d.event_id = $7) IS TRUE)
+    AND ($8::uuid[] IS NULL OR (d.destination_id = ANY($8)) IS TRUE)`
 
 const (
 	inBounds    = `d.id >= $2 AND d.id < $3`
 	undelivered = ` AND d.status >= $6 AND d.status <= $6 AND d.status IN ('failed', 'dead')`
 
-	byDeliveryTenant             = inBounds + ` AND d.tenant_id = $1`                                       // primary key
-	byDeliverySubscription       = inBounds + ` AND d.subscription_id = $5 AND d.attempts >= 0`             // delivery_subscription
-	byDeliveryStatus             = inBounds + ` AND d.tenant_id = $1 AND d.status = $6` + undelivered       // delivery_status
-	byDeliverySubscriptionStatus = inBounds + ` AND d.subscription_id = $5 AND d.status = $6` + undelivered // delivery_subscription_status
+	byDeliveryTenant             = inBounds + ` AND d.tenant_id = $1`                                      // primary key
+	byDeliverySubscription       = inBounds + ` AND d.destination_id = $5 AND d.attempts >= 0`             // delivery_destination
+	byDeliveryStatus             = inBounds + ` AND d.tenant_id = $1 AND d.status = $6` + undelivered      // delivery_status
+	byDeliverySubscriptionStatus = inBounds + ` AND d.destination_id = $5 AND d.status = $6` + undelivered // delivery_destination_status
 
 	newestDeliveries = ` ORDER BY d.id DESC LIMIT $4`
 )
@@ -97,7 +101,7 @@ func owedDeliveries(subscriptions, along string) string {
 WITH owed AS MATERIALIZED (
     SELECT d.id, d.status FROM ` + subscriptions + ` s CROSS JOIN LATERAL (
         SELECT d.id, d.status FROM eventhook.delivery d
-        WHERE d.subscription_id = s.id AND d.due_at IS NOT NULL AND (` + inBounds + `) IS TRUE
+        WHERE d.destination_id = s.id AND d.due_at IS NOT NULL AND (` + inBounds + `) IS TRUE
         ORDER BY d.due_at LIMIT 10001) d
     LIMIT 10001
 ), found AS MATERIALIZED (
@@ -109,35 +113,81 @@ SELECT ` + deliveryColumns + ` FROM (SELECT $1::uuid AS tenant_id, id FROM found
 JOIN eventhook.delivery d ON d.tenant_id = f.tenant_id AND d.id = f.id` + newestDeliveries
 }
 
+// routeDestinations are the destinations of a route, $8, as a table.
+const routeDestinations = `(SELECT unnest($8::uuid[]) AS id)`
+
+// walkDestinations lists the newest deliveries of each destination of a route, of
+// which there are at most MaxTargets, and of these the newest.
+func walkDestinations(along string) string {
+	return `
+WITH found AS MATERIALIZED (
+    SELECT d.id FROM ` + routeDestinations + ` s CROSS JOIN LATERAL (
+        SELECT d.id FROM eventhook.delivery d WHERE ` + strings.ReplaceAll(along, `d.destination_id = $5`, `d.destination_id = s.id`) + isDelivery + newestDeliveries + `) d
+    ORDER BY d.id DESC LIMIT $4
+)
+SELECT ` + deliveryColumns + ` FROM (SELECT $1::uuid AS tenant_id, id FROM found ORDER BY id DESC) f
+JOIN eventhook.delivery d ON d.tenant_id = f.tenant_id AND d.id = f.id` + newestDeliveries
+}
+
+// tenantDestinations are the destinations of a tenant as a table: its subscriptions,
+// and the http targets of its routes, whose ids are those of Destination.ID; NULL for
+// other targets.
+const tenantDestinations = `(SELECT id FROM eventhook.subscription WHERE tenant_id = $1
+    UNION ALL
+    SELECT CASE t.target->>'type' WHEN 'http' THEN encode(set_byte(set_byte(h.id, 6, get_byte(h.id, 6) & 15 | 128), 8, get_byte(h.id, 8) & 63 | 128), 'hex')::uuid END
+    FROM eventhook.source s JOIN eventhook.route r ON r.source_id = s.id
+    CROSS JOIN jsonb_array_elements(r.targets) WITH ORDINALITY AS t (target, n)
+    CROSS JOIN LATERAL (SELECT substr(sha256(uuid_send(r.id) || int8send(t.n - 1)), 1, 16) AS id) h
+    WHERE s.tenant_id = $1)`
+
 // deliveryLists are the statements of lists, by what is asked for.
-var deliveryLists = struct{ all, subscription, status, subscriptionStatus, owed, subscriptionOwed string }{
+var deliveryLists = struct {
+	all, subscription, status, subscriptionStatus, owed, subscriptionOwed, route, routeStatus, routeOwed string
+}{
 	all:                walkDeliveries(byDeliveryTenant),
 	subscription:       walkDeliveries(byDeliverySubscription),
 	status:             walkDeliveries(byDeliveryStatus),
 	subscriptionStatus: walkDeliveries(byDeliverySubscriptionStatus),
-	owed:               owedDeliveries(`(SELECT id FROM eventhook.subscription WHERE tenant_id = $1)`, byDeliveryTenant),
+	owed:               owedDeliveries(tenantDestinations, byDeliveryTenant),
 	subscriptionOwed:   owedDeliveries(`(SELECT $5::uuid AS id)`, byDeliverySubscription),
+	route:              walkDestinations(byDeliverySubscription),
+	routeStatus:        walkDestinations(byDeliverySubscriptionStatus),
+	routeOwed:          owedDeliveries(routeDestinations, byDeliveryTenant),
 }
 
 // deliveryList is the statement that reads least for a filter.
 func deliveryList(f eventhook.DeliveryFilter) string {
-	any := f.SubscriptionID.IsZero()
+	all := &deliveryLists
+	isOwed := f.Status == eventhook.DeliveryPending || f.Status == eventhook.DeliveryAcquired
+	isUndelivered := f.Status == eventhook.DeliveryFailed || f.Status == eventhook.DeliveryDead
+	of := struct{ any, undelivered, owed string }{all.all, all.status, all.owed}
 	switch {
 	case !f.EventID.IsZero(): // the bounds are the event's
-		return deliveryLists.all
-	case f.Status == eventhook.DeliveryFailed || f.Status == eventhook.DeliveryDead:
-		return pick(any, deliveryLists.status, deliveryLists.subscriptionStatus)
-	case f.Status == eventhook.DeliveryPending || f.Status == eventhook.DeliveryAcquired:
-		return pick(any, deliveryLists.owed, deliveryLists.subscriptionOwed)
+		return all.all
+	case !f.RouteID.IsZero():
+		of.any, of.undelivered, of.owed = all.route, all.routeStatus, all.routeOwed
+	case !f.SubscriptionID.IsZero():
+		of.any, of.undelivered, of.owed = all.subscription, all.subscriptionStatus, all.subscriptionOwed
 	}
-	return pick(any, deliveryLists.all, deliveryLists.subscription) // success: they are the most
+	switch {
+	case isUndelivered:
+		return of.undelivered
+	case isOwed:
+		return of.owed
+	}
+	return of.any // deliveries that succeeded are the most
 }
 
-func pick(first bool, a, b string) string {
-	if first {
-		return a
+// destinationsArg are the destinations of a route as a parameter; NULL without one.
+func destinationsArg(route eventhook.RouteID) any {
+	if route.IsZero() {
+		return nil
 	}
-	return b
+	ids := make([][16]byte, eventhook.MaxTargets)
+	for i := range ids {
+		ids[i] = eventhook.Destination{RouteID: route, TargetIndex: i}.ID()
+	}
+	return ids
 }
 
 // Deliveries lists a tenant's deliveries, newest first. Each filter alone, and a
@@ -149,7 +199,7 @@ func (db *DB) Deliveries(ctx context.Context, tenant eventhook.TenantID, f event
 
 func (db *DB) listDeliveries(ctx context.Context, tenant eventhook.TenantID, f eventhook.DeliveryFilter, from, before eventhook.DeliveryID) ([]eventhook.Delivery, error) {
 	list, err := readPlannedOnce(ctx, db, deliveryList(f), scanDelivery,
-		[16]byte(tenant), [16]byte(from), [16]byte(before), f.Limit, uuidArg(f.SubscriptionID), string(f.Status), uuidArg(f.EventID))
+		[16]byte(tenant), [16]byte(from), [16]byte(before), f.Limit, uuidArg(f.SubscriptionID), string(f.Status), uuidArg(f.EventID), destinationsArg(f.RouteID))
 	return list, translate("list deliveries", err)
 }
 

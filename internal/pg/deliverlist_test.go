@@ -106,7 +106,7 @@ func TestManyOwedDeliveriesAreWalked(t *testing.T) {
 // dueDeliveries puts n deliveries into a lane whose events are nobody's.
 func (f *fixture) dueDeliveries(s *eventhook.Subscription, n int) {
 	f.Helper()
-	f.exec(`INSERT INTO eventhook.delivery (id, tenant_id, subscription_id, event_id, due_at, status, event_type)
+	f.exec(`INSERT INTO eventhook.delivery (id, tenant_id, destination_id, event_id, due_at, status, event_type)
 		SELECT overlay(gen_random_uuid()::text PLACING substr($3, 1, 13) FROM 1)::uuid, $1, $2, $1, $4::timestamptz, 'pending', 'push' FROM generate_series(1, $5::int)`,
 		[16]byte(f.tenant), [16]byte(s.ID), eventhook.FirstID[eventhook.Event](f.clock.now()).String(), f.clock.now(), n)
 }
@@ -117,7 +117,7 @@ func TestListsOfDeliveriesStopAtWhatTheyFind(t *testing.T) {
 	f.keep(Retention{})
 	f.filled(20_000, 0)
 	quiet := f.subscriber()
-	f.exec(`UPDATE eventhook.delivery SET subscription_id = $1, status = 'dead', last_error = 'x' WHERE id IN (SELECT id FROM eventhook.delivery ORDER BY id LIMIT 3)`, [16]byte(quiet.ID))
+	f.exec(`UPDATE eventhook.delivery SET destination_id = $1, status = 'dead', last_error = 'x' WHERE id IN (SELECT id FROM eventhook.delivery ORDER BY id LIMIT 3)`, [16]byte(quiet.ID))
 	f.exec(`VACUUM ANALYZE eventhook.delivery`)
 	removed := regexp.MustCompile(`Rows Removed by Filter: (\d+)`)
 	busy := eventhook.SubscriptionID(f.tenant)

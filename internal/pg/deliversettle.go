@@ -47,10 +47,20 @@ var settleDeliveriesOIDs = []uint32{uuidOID, uuidOID, int8OID, textOID, timeOID,
 
 const settleDeliveriesNow = 11 // the parameter that is one moment, not an array
 
+// sentColumns are the parameters of the statements of a settle.
+type sentColumns struct{ deliveries, events *columns }
+
+func newSentColumns() *sentColumns {
+	return &sentColumns{newColumns(settleDeliveriesOIDs...), newColumns(concludeOIDs...)}
+}
+
 // SettleDeliveries records what came of leased deliveries, with their attempts,
 // and ends their leases. Those whose lease was lost are left alone and returned,
 // as is one that the database refuses for what it holds. As long as all go well
-// or are tried again, it is one statement: one round trip, one transaction.
+// or are tried again, it is one round trip and one transaction.
+//
+// If deliveries to targets of routes end, their events are concluded in the same
+// transaction, and EventStatus of one settlement says so; see concludeEventsSQL.
 //
 // Deliveries that are dead are counted in a row for their subscription, in the
 // order of the batch, and a success begins anew. When there are DeadInRow of them,
@@ -62,6 +72,9 @@ func (db *DB) SettleDeliveries(ctx context.Context, batch []*outbound.DeliverySe
 		more, err := db.settleDeliveries(ctx, part)
 		lost = append(lost, more...)
 		return err
+	}
+	if len(batch) == 0 {
+		return nil, nil
 	}
 	err = settle(batch)
 	if isDataError(err) {
@@ -76,44 +89,94 @@ func (db *DB) SettleDeliveries(ctx context.Context, batch []*outbound.DeliverySe
 	return lost, nil
 }
 
-func (db *DB) settleDeliveries(ctx context.Context, batch []*outbound.DeliverySettlement) (lost []*outbound.DeliverySettlement, err error) {
+func (db *DB) settleDeliveries(ctx context.Context, batch []*outbound.DeliverySettlement) ([]*outbound.DeliverySettlement, error) {
 	for {
+		var done settledDeliveries
+		var err error
 		if slices.ContainsFunc(batch, isGrave) {
-			lost, err = db.settleWithDeaths(ctx, batch)
+			done, err = db.settleWithDeaths(ctx, batch)
 		} else {
-			lost, err = db.settleOnly(ctx, batch)
+			done, err = db.settleOnly(ctx, batch)
+		}
+		if err == nil {
+			db.tellConcluded(done.events)
+			noteConcluded(batch, done)
 		}
 		if !hasCode(err, codeDeadlock, codeSerialization) {
-			return lost, err
+			return done.lost, err
 		}
 		db.log.Warn("settling deliveries again", "error", err)
 	}
 }
 
+// settledDeliveries is what a settle did: the settlements whose lease was lost, and
+// the events that were concluded.
+type settledDeliveries struct {
+	lost   []*outbound.DeliverySettlement
+	events []concluded
+}
+
+// noteConcluded sets EventStatus of one settlement for each event that was concluded.
+func noteConcluded(batch []*outbound.DeliverySettlement, done settledDeliveries) {
+	status := make(map[eventhook.EventID]eventhook.EventStatus, len(done.events))
+	for _, e := range done.events {
+		status[e.id] = e.status
+	}
+	for _, s := range batch {
+		if ends(s) && !slices.Contains(done.lost, s) {
+			s.EventStatus = status[s.Delivery.EventID]
+			delete(status, s.Delivery.EventID)
+		}
+	}
+}
+
+// ends reports whether a settlement ends a delivery of a route, so that its event may
+// end, too.
+func ends(s *outbound.DeliverySettlement) bool {
+	return s.Delivery.IsOfRoute() && s.Status != eventhook.DeliveryFailed
+}
+
 // isGrave reports whether a settlement may change its subscription.
 func isGrave(s *outbound.DeliverySettlement) bool {
-	return !s.IsTest && (s.Status == eventhook.DeliveryDead || s.Disable != "")
+	return !s.IsTest && !s.Delivery.IsOfRoute() && (s.Status == eventhook.DeliveryDead || s.Disable != "")
 }
 
 // isHealing reports whether a settlement ends a row of deaths.
 func isHealing(s *outbound.DeliverySettlement) bool {
-	return !s.IsTest && s.Status == eventhook.DeliverySuccess
+	return !s.IsTest && !s.Delivery.IsOfRoute() && s.Status == eventhook.DeliverySuccess
 }
 
-// settleOnly settles what changes no subscription, in one statement.
-func (db *DB) settleOnly(ctx context.Context, batch []*outbound.DeliverySettlement) (lost []*outbound.DeliverySettlement, err error) {
+// settleOnly settles deliveries that change no subscription, in one round trip.
+func (db *DB) settleOnly(ctx context.Context, batch []*outbound.DeliverySettlement) (done settledDeliveries, err error) {
 	conn, err := db.work.Acquire(ctx)
 	if err != nil {
-		return nil, err
+		return done, err
 	}
 	defer conn.Release()
 	return db.settleOn(ctx, conn.Conn().PgConn(), batch, true)
 }
 
-// settleOn settles deliveries and, if it heals, resets the counts of deaths.
-func (db *DB) settleOn(ctx context.Context, conn *pgconn.PgConn, batch []*outbound.DeliverySettlement, heals bool) (lost []*outbound.DeliverySettlement, err error) {
-	c := db.sentBufs.Get().(*columns) //nolint:forcetypeassert // the pool holds nothing else
+// settleOn settles deliveries, concludes the events of those that belong to routes
+// and, if heals is true, resets the counts of deaths. Without a transaction on the
+// connection, its statements are one: PostgreSQL commits at the end of the batch.
+func (db *DB) settleOn(ctx context.Context, conn *pgconn.PgConn, batch []*outbound.DeliverySettlement, heals bool) (done settledDeliveries, err error) {
+	c := db.sentBufs.Get().(*sentColumns) //nolint:forcetypeassert // the pool holds nothing else
 	defer db.sentBufs.Put(c)
+	now, b := db.now(), &pgconn.Batch{}
+	queueSettlements(b, c.deliveries, batch, heals, now)
+	concludes := queueConclusion(b, c.events, batch, now)
+	results, err := conn.ExecBatch(ctx, b).ReadAll()
+	if err != nil {
+		return done, err
+	}
+	if concludes {
+		done.events = readConcluded(results[len(results)-1].Rows)
+	}
+	done.lost = notSettled(batch, results[0].Rows)
+	return done, nil
+}
+
+func queueSettlements(b *pgconn.Batch, c *columns, batch []*outbound.DeliverySettlement, heals bool, now time.Time) {
 	c.reset()
 	// One order for all, so that two settles wait for each other at worst.
 	ordered := slices.Clone(batch)
@@ -123,14 +186,34 @@ func (db *DB) settleOn(ctx context.Context, conn *pgconn.PgConn, batch []*outbou
 	for _, s := range ordered {
 		encodeSettlement(c, s, heals && isHealing(s))
 	}
-	params := c.encoded()
-	params[settleDeliveriesNow] = scalarTime(db.now())
-	result := conn.ExecPrepared(ctx, "settle_deliveries", params, c.formats, binaryResults).Read()
-	if result.Err != nil || len(result.Rows) == len(batch) {
-		return nil, result.Err
+	batchRun(b).send("settle_deliveries", c, settleDeliveriesNow, now)
+}
+
+// queueConclusion concludes the events of the deliveries of routes that end, and
+// reports whether there are any.
+func queueConclusion(b *pgconn.Batch, c *columns, batch []*outbound.DeliverySettlement, now time.Time) bool {
+	var events []eventKey
+	for _, s := range batch {
+		if ends(s) {
+			events = append(events, eventKey{s.Delivery.TenantID, s.Delivery.EventID})
+		}
 	}
-	settled := make(map[eventhook.DeliveryID]bool, len(result.Rows))
-	for _, row := range result.Rows {
+	if len(events) == 0 {
+		return false
+	}
+	encodeConclusion(c, events)
+	queueLockEvents(b, c)
+	queueConcludeEvents(b, c, now)
+	return true
+}
+
+// notSettled are the settlements of which the database returned no row.
+func notSettled(batch []*outbound.DeliverySettlement, rows [][][]byte) (lost []*outbound.DeliverySettlement) {
+	if len(rows) == len(batch) {
+		return nil
+	}
+	settled := make(map[eventhook.DeliveryID]bool, len(rows))
+	for _, row := range rows {
 		settled[eventhook.DeliveryID(row[0])] = true
 	}
 	for _, s := range batch {
@@ -138,7 +221,7 @@ func (db *DB) settleOn(ctx context.Context, conn *pgconn.PgConn, batch []*outbou
 			lost = append(lost, s)
 		}
 	}
-	return lost, nil
+	return lost
 }
 
 func encodeSettlement(c *columns, s *outbound.DeliverySettlement, heals bool) {

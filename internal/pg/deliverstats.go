@@ -22,7 +22,7 @@ CROSS JOIN LATERAL (
     FROM eventhook.subscription_usage WHERE subscription_id = s.id AND at >= $3) u
 CROSS JOIN LATERAL (
     SELECT count(*) AS waiting, min(due_at) AS oldest FROM (
-        SELECT due_at FROM eventhook.delivery WHERE subscription_id = s.id AND due_at IS NOT NULL ORDER BY due_at LIMIT $5) d) w
+        SELECT due_at FROM eventhook.delivery WHERE destination_id = s.id AND due_at IS NOT NULL ORDER BY due_at LIMIT $5) d) w
 WHERE s.id = $2 AND (s.tenant_id = $1) IS TRUE`
 
 // SubscriptionStats tells what one of the tenant's subscriptions has done lately

@@ -6,6 +6,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/effects"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // The effects of events are stored by the statements of this file, in the
@@ -95,6 +96,13 @@ func newEffectColumns() effectColumns {
 
 // run sends a prepared statement with its parameters; its answer is read later.
 type run func(statement string, params [][]byte, formats []int16)
+
+// batchRun adds statements to a batch.
+func batchRun(b *pgconn.Batch) run {
+	return func(statement string, params [][]byte, formats []int16) {
+		b.ExecPrepared(statement, params, formats, binaryResults)
+	}
+}
 
 // send runs a statement if it has rows. Its parameter at nowParam is the one moment
 // of the whole act, not an array; none if that is negative.
@@ -205,7 +213,7 @@ func (c *effectColumns) addDelivery(d *eventhook.Delivery) {
 	to := c.deliveries
 	to.uuid(0, d.ID)
 	to.uuid(1, d.TenantID)
-	to.uuid(2, d.DestinationID)
+	to.uuid(2, d.Destination().ID())
 	to.uuid(3, d.EventID)
 	to.text(4, d.EventType)
 	to.time(5, d.Lease.Until)

@@ -12,7 +12,7 @@ import (
 const eventColumns = `e.id, e.tenant_id, e.source_id, coalesce(s.slug, ''), e.origin, e.status, e.event_type, coalesce(e.idempotency_key, ''),
     e.duplicate_of, e.content_type, e.body_size, e.retry_count, CASE WHEN e.status = 'failed' THEN e.due_at END,
     coalesce(e.last_error, ''), coalesce(e.source_ip, ''), coalesce(e.trace_id, replace(e.id::text, '-', '')),
-    coalesce(e.request_id, ''), coalesce(e.correlation_id, ''), e.processed_at`
+    coalesce(e.request_id, ''), coalesce(e.correlation_id, ''), e.processed_at, e.payload_of`
 
 // Events lists a tenant's events, newest first, without their payloads. Each
 // filter alone, and a source with a state, costs the same however many events
@@ -89,16 +89,19 @@ func (db *DB) Event(ctx context.Context, tenant eventhook.TenantID, id eventhook
 
 func scanEvent(row pgx.CollectableRow) (e eventhook.Event, err error) {
 	var origin, status string
-	var source, original *[16]byte
+	var source, original, payload *[16]byte
 	err = row.Scan((*[16]byte)(&e.ID), (*[16]byte)(&e.TenantID), &source, &e.SourceSlug, &origin, &status, &e.EventType, &e.IdempotencyKey,
 		&original, &e.ContentType, &e.BodySize, &e.RetryCount, &e.NextRetryAt,
-		&e.LastError, &e.SourceIP, &e.TraceID, &e.RequestID, &e.CorrelationID, &e.ProcessedAt)
+		&e.LastError, &e.SourceIP, &e.TraceID, &e.RequestID, &e.CorrelationID, &e.ProcessedAt, &payload)
 	e.Origin, e.Status = eventhook.Origin(origin), eventhook.EventStatus(status)
 	if source != nil {
 		e.SourceID = *source
 	}
 	if original != nil {
 		e.DuplicateOf = *original
+	}
+	if payload != nil {
+		e.PayloadOf = *payload
 	}
 	return e, err
 }

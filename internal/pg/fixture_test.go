@@ -419,7 +419,7 @@ var invariants = map[string]string{
 	"a dead delivery says why, and none that succeeded": `SELECT id FROM eventhook.delivery
 		WHERE status = 'dead' AND last_error IS NULL OR status = 'success' AND last_error IS NOT NULL`,
 	"a delivery begins as its event does": `SELECT id FROM eventhook.delivery WHERE substr(id::text, 1, 18) <> substr(event_id::text, 1, 18) AND event_id <> tenant_id`,
-	"no event is delivered twice to one":  `SELECT event_id FROM eventhook.delivery WHERE event_id <> tenant_id GROUP BY event_id, subscription_id HAVING count(*) > 1`,
+	"no event is delivered twice to one":  `SELECT event_id FROM eventhook.delivery WHERE event_id <> tenant_id GROUP BY event_id, destination_id HAVING count(*) > 1`,
 	"a promise is settled or may expire": `SELECT id FROM eventhook.promise
 		WHERE (settled_at IS NULL) <> (status = 'pending') OR due_at IS NOT NULL AND status <> 'pending' OR is_held AND status = 'pending'`,
 	"a key is of one execution": `SELECT key::text FROM (SELECT tenant_id, type, kind, idempotency_key AS key, created_at FROM eventhook.execution WHERE idempotency_key IS NOT NULL) x

@@ -36,7 +36,11 @@ var hot = map[string]struct {
 	"lock subscribers":  {lockSubscriptionsSQL, 1},
 	"add deaths":        {addDeathsSQL, 4},
 	"pace":              {paceSQL, 3},
-	"abandon":           {abandonDeliveriesSQL, 4},
+	"abandon":           {abandonDeliveriesSQL, 6},
+	"read bodies":       {readBodiesSQL, 1},
+	"lock events":       {lockEventsSQL, 2},
+	"conclude events":   {concludeEventsSQL, 5},
+	"reopen events":     {reopenEventsSQL, 2},
 	"expire deliveries": {expireDeliveriesSQL, 5},
 	"restart":           {restartDeliveriesSQL, 4},
 	"count deliveries":  {countDeliveriesSQL, 4},
@@ -123,7 +127,7 @@ func (f *fixture) filled(settled, due int) {
 		SELECT gen_random_uuid(), $1, CASE WHEN i > $3::int THEN $2::timestamptz END, $2, CASE WHEN i <= $3 THEN $2 END,
 			CASE WHEN i > $3 THEN 'pending' ELSE 'completed' END, 'task', 3, 'ci', 'build'
 		FROM generate_series(1, $3::int + $4::int) i`, [16]byte(f.tenant), f.clock.now(), settled, due)
-	f.exec(`INSERT INTO eventhook.delivery (id, tenant_id, subscription_id, event_id, due_at, completed_at, status, event_type)
+	f.exec(`INSERT INTO eventhook.delivery (id, tenant_id, destination_id, event_id, due_at, completed_at, status, event_type)
 		SELECT overlay(gen_random_uuid()::text PLACING substr($2, 1, 13) FROM 1)::uuid, $1, $1, $1, CASE WHEN i > $4::int THEN $3::timestamptz END,
 			CASE WHEN i <= $4 THEN $3::timestamptz END, CASE WHEN i > $4 THEN 'pending' ELSE 'success' END, 'push'
 		FROM generate_series(1, $4::int + $5::int) i`, [16]byte(f.tenant), eventhook.FirstID[eventhook.Event](f.clock.now()).String(), f.clock.now(), settled, due)

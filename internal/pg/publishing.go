@@ -1,6 +1,7 @@
 package pg
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -63,11 +64,11 @@ WITH sent AS MATERIALIZED (
     SELECT id, headers, body, envelope::json FROM unnest($1::uuid[], $14::bytea[], $15::bytea[], $16::text[]) AS u (id, headers, body, envelope)
     WHERE (id IN (SELECT id FROM stored)) IS TRUE
 ), owed AS (
-    INSERT INTO eventhook.delivery (id, tenant_id, subscription_id, event_id, event_type, due_at, status, lease_token)
-    SELECT id, tenant_id, subscription_id, event_id, event_type, coalesce(due_at, $23::timestamptz),
+    INSERT INTO eventhook.delivery (id, tenant_id, destination_id, event_id, event_type, due_at, status, lease_token)
+    SELECT id, tenant_id, destination_id, event_id, event_type, coalesce(due_at, $23::timestamptz),
         CASE WHEN due_at IS NULL THEN 'pending' ELSE 'acquired' END, CASE WHEN due_at IS NULL THEN 0 ELSE 1 END
     FROM unnest($17::uuid[], $18::uuid[], $19::uuid[], $20::uuid[], $21::text[], $22::timestamptz[])
-        AS u (id, tenant_id, subscription_id, event_id, event_type, due_at)
+        AS u (id, tenant_id, destination_id, event_id, event_type, due_at)
     WHERE (event_id IN (SELECT id FROM stored)) IS TRUE
 )
 SELECT id, NULL::text AS key, NULL::uuid AS made FROM stale
@@ -179,7 +180,7 @@ func (db *DB) encodePublish(c *columns, batch []*outbound.Publishing, now time.T
 func encodeDelivery(c *columns, at int, tenant eventhook.TenantID, event eventhook.EventID, eventType string, d *eventhook.Delivery) {
 	c.uuid(at, d.ID)
 	c.uuid(at+1, tenant)
-	c.uuid(at+2, d.SubscriptionID)
+	c.uuid(at+2, cmp.Or(d.DestinationID, eventhook.DestinationID(d.SubscriptionID)))
 	c.uuid(at+3, event)
 	c.text(at+4, eventType)
 	c.time(at+5, d.Lease.Until)

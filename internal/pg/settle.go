@@ -48,7 +48,7 @@ func newSettleColumns() *settleColumns {
 	return &settleColumns{
 		events:        newColumns(uuidOID, uuidOID, int8OID, textOID, timeOID, int4OID, textOID, 0, textOID),
 		generations:   newColumns(uuidOID),
-		waiting:       newColumns(uuidOID, uuidOID, uuidOID, uuidOID, 0),
+		waiting:       newColumns(concludeOIDs...),
 		effectColumns: newEffectColumns(),
 	}
 }
@@ -194,14 +194,27 @@ func (c *settleColumns) claimKeys(ctx context.Context, tx pgx.Tx, batch []*effec
 // event makes exists, as after a commit whose answer did not arrive.
 func (c *settleColumns) statements(batch []*effects.Settlement, now time.Time) *pgconn.Batch {
 	b := &pgconn.Batch{}
-	send := run(func(statement string, params [][]byte, formats []int16) {
-		b.ExecPrepared(statement, params, formats, binaryResults)
-	})
+	send := batchRun(b)
 	c.encodeSettled(batch, now)
 	send.send("settle_events", c.events, 7, now)
 	send.send("generations", c.generations, -1, now)
 	c.store(send, batch, now)
+	if waiting := waitingEvents(batch); len(waiting) > 0 {
+		encodeConclusion(c.waiting, waiting)
+		queueConcludeEvents(b, c.waiting, now)
+	}
 	return b
+}
+
+// waitingEvents are the events of a batch whose requests of earlier tries were owed when
+// they were read, and may have been settled since.
+func waitingEvents(batch []*effects.Settlement) (list []eventKey) {
+	for _, s := range batch {
+		if s.Status == eventhook.EventProcessing && s.OpenRequests > 0 {
+			list = append(list, eventKey{s.Event.TenantID, s.Event.ID})
+		}
+	}
+	return list
 }
 
 func (c *settleColumns) encodeSettled(batch []*effects.Settlement, now time.Time) {

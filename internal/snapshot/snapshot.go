@@ -24,11 +24,11 @@ type Cache[K comparable, V any] struct {
 	weigh  func(V) int // nil: by number alone
 	most   int         // of all weights
 
-	mu         sync.Mutex
-	weight     int // of what was found
-	found      *lru.Cache[K, entry[V]]
-	absent     *lru.Cache[K, entry[V]]
-	loading    map[K]*call[V]
+	mu      sync.Mutex
+	weight  int // of what was found
+	found   *lru.Cache[K, entry[V]]
+	absent  *lru.Cache[K, entry[V]]
+	loading map[K]*call[V]
 }
 
 type entry[V any] struct {
