@@ -23,12 +23,15 @@ const (
 // DeliveryStatuses are all states of a delivery.
 var DeliveryStatuses = []DeliveryStatus{DeliveryPending, DeliveryAcquired, DeliverySuccess, DeliveryFailed, DeliveryDead}
 
-// Delivery is the obligation to bring one event to one subscriber. There is at
-// most one for each event and subscription.
+// Delivery is the obligation to bring one event to one destination: a subscription
+// or a target of a route. There is at most one for each event and destination.
 type Delivery struct {
 	ID             DeliveryID
 	TenantID       TenantID
-	SubscriptionID SubscriptionID
+	DestinationID  DestinationID
+	SubscriptionID SubscriptionID // zero of a route's target
+	RouteID        RouteID        // zero of a subscription
+	TargetIndex    int            // of a route's target, from 0
 	EventID        EventID
 	EventType      string
 	Status         DeliveryStatus
@@ -45,12 +48,17 @@ type Delivery struct {
 	Event *Event
 }
 
-// DeliveryIDOf is the id of an event's delivery to a subscription. It is always the
+// Destination is where the delivery goes.
+func (d *Delivery) Destination() Destination {
+	return Destination{TenantID: d.TenantID, SubscriptionID: d.SubscriptionID, RouteID: d.RouteID, TargetIndex: d.TargetIndex}
+}
+
+// DeliveryIDOf is the id of an event's delivery to a destination. It is always the
 // same, so that an event which is stored again, because nobody knows whether it was,
 // gets no second delivery. It has the time of the event and the 12 bits after it, so
 // that all deliveries of an event lie side by side, in the partition of its day:
 // DeliveryIDs are its bounds.
-func DeliveryIDOf(of EventID, to SubscriptionID) (id DeliveryID) {
+func DeliveryIDOf(of EventID, to DestinationID) (id DeliveryID) {
 	sum := sha256.Sum256(slices.Concat(of[:], to[:]))
 	copy(id[:8], of[:8])
 	binary.BigEndian.PutUint64(id[8:], binary.BigEndian.Uint64(sum[:8])&^(3<<62)|2<<62)

@@ -21,7 +21,7 @@ func (r *rig) deliverTo(subscription string, change ...func(*eventhook.Delivery)
 	of := eventhook.NewID[eventhook.Event](r.clock.now())
 	id, err := eventhook.ParseID[eventhook.Subscription](subscription)
 	r.must(err)
-	d := eventhook.Delivery{ID: eventhook.DeliveryIDOf(of, id), TenantID: r.acme, SubscriptionID: id, EventID: of, EventType: "order.made",
+	d := eventhook.Delivery{ID: eventhook.DeliveryIDOf(of, eventhook.DestinationID(id)), TenantID: r.acme, SubscriptionID: id, EventID: of, EventType: "order.made",
 		Status: eventhook.DeliverySuccess, Attempts: 1, StatusCode: 200, CompletedAt: new(r.clock.now())}
 	for _, c := range change {
 		c(&d)
@@ -50,7 +50,7 @@ func TestDeliveryIsRead(t *testing.T) {
 	r := setUp(t)
 	subscription := r.subscribe("order.*")
 	of := eventhook.NewID[eventhook.Event](noon)
-	d := eventhook.Delivery{ID: eventhook.DeliveryIDOf(of, r.stored(subscription).ID), TenantID: r.acme, SubscriptionID: r.stored(subscription).ID, EventID: of, EventType: "order.made",
+	d := eventhook.Delivery{ID: eventhook.DeliveryIDOf(of, eventhook.DestinationID(r.stored(subscription).ID)), TenantID: r.acme, SubscriptionID: r.stored(subscription).ID, EventID: of, EventType: "order.made",
 		Status: eventhook.DeliveryFailed, Attempts: 3, RetryCount: 2, NextAttemptAt: new(noon.Add(time.Minute)), LastError: "no answer within 30 s"}
 	r.owe(d,
 		eventhook.Attempt{StartedAt: noon, Duration: 1234 * time.Millisecond, StatusCode: 503, ErrorClass: eventhook.ErrorHTTP5xx, Error: "answered 503", Excerpt: "later"},
@@ -130,7 +130,7 @@ func TestEventsShowTheirDeliveries(t *testing.T) {
 	e := r.event()
 	subscription := r.subscribe("order.*")
 	of := func(d *eventhook.Delivery) {
-		d.ID, d.EventID = eventhook.DeliveryIDOf(e.ID, eventhook.NewID[eventhook.Subscription](time.Now())), e.ID
+		d.ID, d.EventID = eventhook.DeliveryIDOf(e.ID, eventhook.DestinationID(eventhook.NewID[eventhook.Subscription](time.Now()))), e.ID
 	}
 	for range 1001 {
 		r.deliverTo(subscription, of)

@@ -68,7 +68,7 @@ func (f *subscribers) Publish(ctx context.Context, e *eventhook.Event) (*outboun
 	_, list, err := f.Roster(ctx, e.TenantID)
 	for _, s := range list {
 		if s.Status != eventhook.SubscriptionDisabled && (slices.Contains(s.EventTypes, e.EventType) || slices.Contains(s.EventTypes, "*")) {
-			f.owe(eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, s.ID), TenantID: e.TenantID, SubscriptionID: s.ID, EventID: e.ID, EventType: e.EventType,
+			f.owe(eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, eventhook.DestinationID(s.ID)), TenantID: e.TenantID, SubscriptionID: s.ID, EventID: e.ID, EventType: e.EventType,
 				Status: eventhook.DeliveryPending, NextAttemptAt: new(f.clock.now())})
 			p.Count++
 		}
@@ -127,7 +127,7 @@ func (f *subscribers) Test(_ context.Context, s eventhook.Subscription, _ eventh
 	defer f.mu.Unlock()
 	f.tested = append(f.tested, s)
 	e := eventhook.NewID[eventhook.Event](f.clock.now())
-	d := eventhook.Delivery{ID: eventhook.DeliveryIDOf(e, s.ID), TenantID: s.TenantID, SubscriptionID: s.ID, EventID: e, EventType: "system.webhook_test",
+	d := eventhook.Delivery{ID: eventhook.DeliveryIDOf(e, eventhook.DestinationID(s.ID)), TenantID: s.TenantID, SubscriptionID: s.ID, EventID: e, EventType: "system.webhook_test",
 		Status: eventhook.DeliverySuccess, Attempts: 1, StatusCode: f.answers.StatusCode, CompletedAt: new(f.clock.now())}
 	if !f.answers.Succeeded() {
 		d.Status, d.LastError = eventhook.DeliveryDead, f.answers.Error

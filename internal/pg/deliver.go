@@ -36,17 +36,17 @@ WITH RECURSIVE lane AS (
 )
 SELECT tenant_id, subscription_id FROM lane WHERE due_at <= $1 LIMIT $3`
 
-// DueLanes lists the subscriptions after a cursor for which deliveries are due,
+// DueDestinations lists the destinations after a cursor for which deliveries are due,
 // paused and disabled ones too, by their ids. Fewer than limit are the last.
-func (db *DB) DueLanes(ctx context.Context, after eventhook.SubscriptionID, limit int) ([]outbound.Lane, error) {
+func (db *DB) DueDestinations(ctx context.Context, after eventhook.DestinationID, limit int) ([]outbound.Due, error) {
 	rows, err := db.work.Query(ctx, dueLanesSQL, db.now(), [16]byte(after), limit)
 	if err != nil {
-		return nil, translate("list due lanes", err)
+		return nil, translate("list due destinations", err)
 	}
-	lanes, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (l outbound.Lane, err error) {
-		return l, r.Scan((*[16]byte)(&l.TenantID), (*[16]byte)(&l.SubscriptionID))
+	list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (d outbound.Due, err error) {
+		return d, r.Scan((*[16]byte)(&d.TenantID), (*[16]byte)(&d.DestinationID))
 	})
-	return lanes, translate("list due lanes", err)
+	return list, translate("list due destinations", err)
 }
 
 // claimDeliveriesSQL leases, for each lane, the deliveries that were due first,
@@ -95,17 +95,17 @@ FROM unnest($1::uuid[], $2::uuid[]) AS u (tenant_id, id)
 LEFT JOIN eventhook.event e ON e.tenant_id = u.tenant_id AND e.id = u.id
 LEFT JOIN eventhook.event_payload p ON p.event_id = u.id`
 
-// ClaimDeliveries leases due deliveries of some lanes, those first that each claim
-// says, with their events; fewer than a lane asks for when bodies are large.
-// Nobody else gets them meanwhile. A lane may be named once. An event past its
+// ClaimDeliveries leases due deliveries of some destinations, in the order that each
+// claim says, with their events; fewer than a claim asks for when bodies are large. No
+// other instance gets them meanwhile. A destination may have one claim. An event past its
 // retention has no Body.
-func (db *DB) ClaimDeliveries(ctx context.Context, claims []outbound.LaneClaim) ([]*eventhook.Delivery, error) {
-	list, err := db.claimDeliveries(ctx, claimTriedSQL, slices.DeleteFunc(slices.Clone(claims), func(c outbound.LaneClaim) bool { return !c.TriedFirst }))
+func (db *DB) ClaimDeliveries(ctx context.Context, claims []outbound.Claim) ([]*eventhook.Delivery, error) {
+	list, err := db.claimDeliveries(ctx, claimTriedSQL, slices.DeleteFunc(slices.Clone(claims), func(c outbound.Claim) bool { return !c.TriedFirst }))
 	if err != nil {
 		return nil, translate("claim deliveries", err)
 	}
-	more, err := db.claimDeliveries(ctx, claimDeliveriesSQL, slices.DeleteFunc(slices.Clone(claims), func(c outbound.LaneClaim) bool {
-		return slices.ContainsFunc(list, func(d *eventhook.Delivery) bool { return d.SubscriptionID == c.SubscriptionID })
+	more, err := db.claimDeliveries(ctx, claimDeliveriesSQL, slices.DeleteFunc(slices.Clone(claims), func(c outbound.Claim) bool {
+		return slices.ContainsFunc(list, func(d *eventhook.Delivery) bool { return d.DestinationID == c.DestinationID })
 	}))
 	list = append(list, more...)
 	if err != nil || len(list) == 0 {
@@ -115,22 +115,24 @@ func (db *DB) ClaimDeliveries(ctx context.Context, claims []outbound.LaneClaim) 
 }
 
 // claimDeliveries leases what one of the statements finds.
-func (db *DB) claimDeliveries(ctx context.Context, sql string, claims []outbound.LaneClaim) ([]*eventhook.Delivery, error) {
+func (db *DB) claimDeliveries(ctx context.Context, sql string, claims []outbound.Claim) ([]*eventhook.Delivery, error) {
 	if len(claims) == 0 {
 		return nil, nil
 	}
-	subscriptions, most, leases := make([][16]byte, len(claims)), make([]int32, len(claims)), make([]time.Duration, len(claims))
+	destinations, most, leases := make([][16]byte, len(claims)), make([]int32, len(claims)), make([]time.Duration, len(claims))
 	for i, c := range claims {
-		subscriptions[i], most[i], leases[i] = c.SubscriptionID, int32(c.Max), c.Lease
+		destinations[i], most[i], leases[i] = c.DestinationID, int32(c.Max), c.Lease
 	}
-	rows, err := db.work.Query(ctx, sql, subscriptions, most, leases, db.now(), claimBytes)
+	rows, err := db.work.Query(ctx, sql, destinations, most, leases, db.now(), claimBytes)
 	if err != nil {
 		return nil, err
 	}
 	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (*eventhook.Delivery, error) {
 		d := &eventhook.Delivery{Status: eventhook.DeliveryAcquired}
-		return d, r.Scan((*[16]byte)(&d.ID), (*[16]byte)(&d.TenantID), (*[16]byte)(&d.SubscriptionID), (*[16]byte)(&d.EventID), &d.EventType,
+		err := r.Scan((*[16]byte)(&d.ID), (*[16]byte)(&d.TenantID), (*[16]byte)(&d.DestinationID), (*[16]byte)(&d.EventID), &d.EventType,
 			&d.Lease.Token, &d.Lease.Until, &d.Attempts, &d.RetryCount, &d.RestartedAt)
+		d.SubscriptionID = eventhook.SubscriptionID(d.DestinationID)
+		return d, err
 	})
 }
 

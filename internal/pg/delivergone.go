@@ -24,12 +24,12 @@ WITH due AS MATERIALIZED (
     ORDER BY d.due_at LIMIT $4 FOR UPDATE SKIP LOCKED
 )` + giveUp
 
-// AbandonDeliveries makes due deliveries dead whose subscription is gone, up to
-// limit of them, and returns how many; of a subscription that is there, none.
-// Nobody is told. Those that are leased, or failed and are to be tried again
+// AbandonDeliveries makes due deliveries dead whose destination does not exist any more,
+// up to limit of them, and returns how many; while the destination exists, none.
+// No event announces them. Those that are leased, or failed and are to be tried again
 // later, are due later.
-func (db *DB) AbandonDeliveries(ctx context.Context, s eventhook.SubscriptionID, reason string, limit int) (int, error) {
-	tag, err := db.work.Exec(ctx, abandonDeliveriesSQL, db.now(), eventhook.Text(reason), [16]byte(s), limit)
+func (db *DB) AbandonDeliveries(ctx context.Context, to eventhook.Destination, reason string, limit int) (int, error) {
+	tag, err := db.work.Exec(ctx, abandonDeliveriesSQL, db.now(), eventhook.Text(reason), [16]byte(to.ID()), limit)
 	return int(tag.RowsAffected()), translate("abandon deliveries", err)
 }
 
