@@ -13,7 +13,7 @@ import (
 // several sides, and the event must not be changed.
 type Room interface {
 	Reserve(s *eventhook.Subscription, n int) (granted int, until time.Time)
-	Release(s eventhook.SubscriptionID, n int)
+	Release(to eventhook.DestinationID, n int)
 	Put(list []*eventhook.Delivery)
 	DeliveriesLeft()
 }
@@ -33,7 +33,7 @@ func deliveriesOf(e *eventhook.Event, to []*eventhook.Subscription) addressees {
 	all, list := make([]eventhook.Delivery, len(to)), make([]*eventhook.Delivery, len(to))
 	for i, s := range to {
 		all[i] = eventhook.Delivery{
-			ID: eventhook.DeliveryIDOf(e.ID, eventhook.DestinationID(s.ID)), TenantID: e.TenantID, SubscriptionID: s.ID, EventID: e.ID, EventType: e.EventType,
+			ID: eventhook.DeliveryIDOf(e.ID, eventhook.DestinationID(s.ID)), TenantID: e.TenantID, DestinationID: eventhook.DestinationID(s.ID), SubscriptionID: s.ID, EventID: e.ID, EventType: e.EventType,
 			Status: eventhook.DeliveryPending, Event: e,
 		}
 		list[i] = &all[i]
@@ -60,7 +60,7 @@ func (a addressees) release(room Room) {
 	for _, d := range a.deliveries {
 		if isLeased(d) {
 			d.Status, d.Lease = eventhook.DeliveryPending, eventhook.Lease{}
-			room.Release(d.SubscriptionID, 1)
+			room.Release(d.DestinationID, 1)
 		}
 	}
 }

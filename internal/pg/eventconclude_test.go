@@ -49,7 +49,8 @@ func (f *fixture) holding(list []*eventhook.Delivery) []*eventhook.Delivery {
 	f.Helper()
 	held := make([]*eventhook.Delivery, len(list))
 	for i, d := range list {
-		got := f.claimFrom(f.db, d.DestinationID, 1)
+		got, err := f.db.ClaimDeliveries(f.Context(), []outbound.Claim{{DestinationID: d.DestinationID, Max: 1, Lease: lease}})
+		f.must(err)
 		same(f, "claimed", len(got), 1)
 		held[i] = got[0]
 	}
