@@ -239,9 +239,10 @@ func (o *office) Reserve(s *eventhook.Subscription, n int) (granted int, until t
 	return granted, time.Now().Add(officeLease + s.Timeout())
 }
 
-func (o *office) Release(s eventhook.SubscriptionID, n int) {
+func (o *office) Release(to eventhook.DestinationID, n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	s := eventhook.SubscriptionID(to)
 	o.open[s] -= n
 	o.room[s] += n
 }

@@ -50,14 +50,14 @@ func (g *gateway) wireSubscribers() {
 	s.catalogue = outbound.NewCatalogue(c.Publish.CachedEventTypes, g.db, g.metrics, g.log, time.Now)
 	sender := outbound.NewHTTPSender(g.out.client, g.out.client.UserAgent, time.Now)
 	s.dispatcher = outbound.NewDispatcher(c.Dispatch, outbound.DispatcherDeps{
-		Queue: g.db, Directory: s.rosters, Sender: sender, Observer: delivered{g.metrics, g.meter},
+		Queue: g.db, Directory: outbound.SubscriptionDirectory{Rosters: s.rosters, Sender: sender}, Observer: delivered{g.metrics, g.meter},
 		Log: g.log, Now: time.Now, Chance: rand.Float64, Lease: g.config.Lease(),
 	})
-	g.metrics.WatchDispatch(func() telemetry.Dispatching { return telemetry.Dispatching(s.dispatcher.Standing()) })
+	g.metrics.WatchDispatch(func() telemetry.Dispatching { return telemetry.Dispatching(s.dispatcher.Stats()) })
 	s.publisher = outbound.NewPublisher(c.Publish, outbound.PublisherDeps{
 		Rosters: s.rosters, Catalogue: s.catalogue, Shares: g.shares, Store: g.db, Room: room{s.dispatcher, g.db}, Observer: g.metrics, Log: g.log, Now: time.Now,
 	})
-	s.tester = &outbound.Tester{Sender: sender, Generations: s.rosters, Store: g.db, Now: time.Now}
+	s.tester = &outbound.Tester{Transports: sender, Generations: s.rosters, Store: g.db, Now: time.Now}
 }
 
 // published settles events, and delivers what their routes publish.

@@ -1,4 +1,4 @@
-package outbound
+package schedule
 
 // fifo is a queue whose memory shrinks when it empties. The zero value is
 // empty.
