@@ -17,7 +17,7 @@ const (
 // Why deliveries of a deleted destination are dead.
 const (
 	subscriptionDeleted = "the subscription was deleted"
-	targetDeleted       = "the route was deleted, or its target is no longer an http target"
+	targetDeleted       = "the route was deleted, its target is no longer an http target, or the tenant is closed"
 )
 
 // deleted holds destinations that do not exist any more but may have due deliveries.

@@ -80,15 +80,20 @@ func (e *endpoint) Send(ctx context.Context, s Sending) eventhook.Attempt {
 	a := eventhook.Attempt{StartedAt: e.sender.now()}
 	ctx, cancel := context.WithTimeout(ctx, e.of.Timeout())
 	defer cancel()
-	status, header, beginning, err := e.sender.client.Exchange(ctx, e.request(s, a.StartedAt, e.sender.userAgent), eventhook.MaxExcerpt+e.hidden.longest())
-	now := e.sender.now()
+	return exchange(ctx, e.sender.client, e.request(s, a.StartedAt, e.sender.userAgent), a, e.hidden, e.sender.now)
+}
+
+// exchange makes a request, and returns the attempt that has begun with its outcome.
+func exchange(ctx context.Context, c Client, request *http.Request, a eventhook.Attempt, h hidden, clock func() time.Time) eventhook.Attempt {
+	status, header, beginning, err := c.Exchange(ctx, request, eventhook.MaxExcerpt+h.longest())
+	now := clock()
 	a.Duration = now.Sub(a.StartedAt)
 	if err != nil {
 		a.ErrorClass, a.Error = classOf(err), err.Error()
 		return a
 	}
-	a.StatusCode, a.Excerpt = status, e.hidden.excerpt(beginning)
-	a.ErrorClass, a.Error = classify(e.url.Host, status)
+	a.StatusCode, a.Excerpt = status, h.excerpt(beginning)
+	a.ErrorClass, a.Error = classify(request.URL.Host, status)
 	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
 		a.RetryAfter = eventhook.RetryAfter(header.Get("Retry-After"), now)
 	}

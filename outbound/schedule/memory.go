@@ -173,5 +173,5 @@ func size(d *eventhook.Delivery) int {
 	if d.Event == nil {
 		return 0
 	}
-	return len(d.Event.Headers) + len(d.Event.Body)
+	return len(d.Event.Headers) + len(d.Event.Body) + len(d.Body)
 }
