@@ -46,9 +46,18 @@ func (m *model) actions() map[string]func(*rapid.T) {
 				m.claim(to, rapid.IntRange(0, 9).Draw(t, "fails") == 0)
 			}
 		},
-		"claim":  func(*rapid.T) { m.claimNext() },
-		"send":   func(*rapid.T) { m.sendAll() },
-		"finish": func(*rapid.T) { m.finishSome() },
+		"claim": func(*rapid.T) { m.claimNext() },
+		"send":  func(*rapid.T) { m.sendAll() },
+		"finish": func(*rapid.T) {
+			for range few.Draw(t, "n") {
+				m.finishSome()
+			}
+		},
+		"be busy": func(*rapid.T) {
+			m.fill(m.someTarget(), 30)
+			m.sendAll()
+		},
+		"fail":   func(*rapid.T) { m.failAll() },
 		"settle": func(*rapid.T) { m.settle(few.Draw(t, "n"), rapid.IntRange(0, 9).Draw(t, "lost") == 0) },
 		"take":   func(*rapid.T) { m.takeReleased(few.Draw(t, "n")) },
 		"return": func(*rapid.T) { m.giveBack() },
@@ -136,6 +145,22 @@ func (m *model) finishSome() {
 	m.finish(i, r)
 }
 
+// failAll lets all sends to a destination fail, six times.
+func (m *model) failAll() {
+	to := m.someTarget()
+	for range 6 {
+		m.fill(to, 5)
+		m.sendAll()
+		for i := len(m.jobs) - 1; i >= 0; i-- {
+			if x := m.itemOf(m.jobs[i].Delivery); x.to == to {
+				m.finish(i, schedule.Result{Destination: to.Destination, IsGone: to.deleted, Settled: true, RetryAt: m.now, Attempt: &schedule.Attempt{Failed: true}})
+			}
+		}
+		m.settle(len(m.items), false)
+		m.look()
+	}
+}
+
 // drain lets everything be well: destinations are ready and answer, the database works,
 // and time passes. Each delivery must be sent within so many seconds.
 func (m *model) drain(seconds int) {
@@ -160,10 +185,14 @@ func (m *model) drain(seconds int) {
 	m.Fatalf("after %d s there is left %s", seconds, m)
 }
 
-// look claims what is due in the database.
+// look claims for destinations with due deliveries in the database.
 func (m *model) look() {
+	due := map[*target]bool{}
+	for _, x := range m.at(stored) {
+		due[x.to] = due[x.to] || !x.dueAt.After(m.now)
+	}
 	for _, to := range m.targets {
-		if m.s.Due(to.ID, m.now) {
+		if due[to] && m.s.Due(to.ID, m.now) {
 			m.claim(to, false)
 		}
 	}

@@ -13,7 +13,9 @@ import (
 // fill offers as many new deliveries of a destination as get memory, n at most.
 func (m *model) fill(to *target, n int) int {
 	granted, until := m.s.Reserve(to.Destination, n, m.now)
-	to.know()
+	if to.Ready {
+		to.know()
+	}
 	for _, x := range m.createSized(to, granted, 10, offered) {
 		x.leaseTo = until
 		m.s.Offer([]*eventhook.Delivery{x.Delivery}, m.now)
