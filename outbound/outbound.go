@@ -5,7 +5,7 @@
 //
 // The dispatcher has three parts. Package schedule decides which delivery is sent next;
 // the loops of Dispatcher talk to the Queue, which is the database; and a Transport sends
-// to one destination. A Directory returns what a destination is now, its Transport
-// included. Another kind of destination needs a Directory and a Transport, and nothing
+// to one destination. A Directory returns the current configuration of a destination, with
+// its Transport. Another kind of destination needs a Directory and a Transport, and nothing
 // else here.
 package outbound

@@ -98,7 +98,7 @@ func (m *model) actions() map[string]func(*rapid.T) {
 	}
 }
 
-// claimNext claims for the next destination with a backlog; false if there is none.
+// claimNext claims for the next destination with a backlog; false if there is no such destination.
 func (m *model) claimNext() bool {
 	d, ok := m.s.NextClaim()
 	if !ok {

@@ -24,14 +24,14 @@ const (
 	done      place = "done"
 )
 
-// item is a delivery and what the model knows of it.
+// item is a delivery with its state in the model.
 type item struct {
 	*eventhook.Delivery
 	to      *target
 	place   place
 	dueAt   time.Time // of a stored one
 	leaseTo time.Time
-	succeed bool // what its last attempt came to
+	succeed bool // of the last attempt
 }
 
 // target is a destination: as it is configured, and as the scheduler knows it.

@@ -36,7 +36,7 @@ func (m *model) only(n int) (list []*target) {
 	return list
 }
 
-// However much a tenant has waiting, and though none of its sends ends, others with few
+// However much a tenant has waiting, and though its sends do not end, tenants with few
 // deliveries get memory and slots at once.
 func TestATenantWithFewDeliveriesDoesNotWaitForOneWithMany(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
