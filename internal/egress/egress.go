@@ -57,24 +57,14 @@ func (p Policy) control(_ context.Context, _, address string, _ syscall.RawConn)
 	return nil
 }
 
-// The bounds of every connection.
-const (
-	connectTimeout = 5 * time.Second // to connect, and again for TLS
-	idleTimeout    = 30 * time.Second
-	maxIdle        = 64
-	maxIdlePerHost = 2
-	maxHeaderBytes = 64 << 10
-)
-
 // Client makes requests within a Policy. It is safe for concurrent use once
 // its fields are set.
 type Client struct {
 	UserAgent string        // "eventhook" by default
 	Timeout   time.Duration // of a whole Get, reading the answer included; 10 s by default
 
-	policy Policy
-	http   *http.Client
-	sender exchanger
+	policy    Policy
+	transport *http.Transport
 }
 
 // New makes a Client, which connects to nobody before it is asked to.
@@ -93,16 +83,8 @@ func (p Policy) dialer(r *net.Resolver) *net.Dialer {
 	return d
 }
 
-func newClient(p Policy, dial func(ctx context.Context, network, address string) (net.Conn, error)) *Client {
-	get := transport(p, dial)
-	get.ForceAttemptHTTP2, get.MaxIdleConns, get.MaxIdleConnsPerHost = true, maxIdle, maxIdlePerHost
-	return &Client{
-		UserAgent: "eventhook",
-		Timeout:   10 * time.Second,
-		policy:    p,
-		http:      &http.Client{CheckRedirect: follow, Transport: get},
-		sender:    newSender(p, dial),
-	}
+func newClient(p Policy, dial dialFunc) *Client {
+	return &Client{UserAgent: "eventhook", Timeout: 10 * time.Second, policy: p, transport: newTransport(p, dial)}
 }
 
 // Document is what a Get brought.
@@ -134,7 +116,7 @@ func (c *Client) Get(ctx context.Context, url string, most int64) (Document, err
 			return Document{}, err
 		}
 	}
-	response, err := c.http.Do(request)
+	response, err := c.transport.RoundTrip(request)
 	if err != nil {
 		return Document{}, asking.inOurWords(ctx, err)
 	}

@@ -358,15 +358,15 @@ func TestManyHostsLeaveNothingBehind(t *testing.T) {
 		s.Start()
 		defer s.Close()
 		client := newClient(Policy{}, network.dial)
-		for i := range idleSends + 500 {
+		for i := range maxIdle + 500 {
 			if status, _, err := client.Send(t.Context(), post(t, fmt.Sprintf("http://h%d.example/", i), "body")); status != 200 || err != nil {
 				t.Fatalf("got %d, %v", status, err)
 			}
 			synctest.Wait()
 			most.Store(max(most.Load(), open.Load()))
 		}
-		if got := most.Load(); got != idleSends {
-			t.Errorf("%d connections were open at once, want %d", got, idleSends)
+		if got := most.Load(); got != maxIdle {
+			t.Errorf("%d connections were open at once, want %d", got, maxIdle)
 		}
 		time.Sleep(idleTimeout + time.Second)
 		synctest.Wait()
