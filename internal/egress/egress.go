@@ -1,13 +1,14 @@
-// Package egress makes our requests to addresses that others choose: key sets
-// and certificates that a source names, confirmations that a provider asks
-// for, the places that routes call, the receivers of subscriptions. Whoever chooses
-// an address must not reach through us what he could not reach himself, nor cost
-// us more than a bounded time and a bounded answer.
+// Package egress makes the gateway's requests to addresses that tenants and senders
+// choose: key sets and certificates that a source names, confirmations that a
+// provider asks for, the targets of routes, the receivers of subscriptions. An
+// address must not give its author access to a host that the author could not reach
+// otherwise, and a response must cost a bounded time and a bounded amount of memory.
 //
-// It judges an address when it is dialled, and the very address that is
-// dialled, so a name that resolves to something else the next time gains
-// nothing. It follows no redirect, uses no proxy but one that is configured, keeps
-// no cookies, and knows nothing of ours.
+// A Client is net/http's Transport with a Policy in its dialer, which checks the
+// very address that is dialled: a name that resolves to another address the next
+// time is checked again. A Client follows no redirect, uses no proxy but the
+// configured one, and keeps no cookies. It uses HTTP/2 where the receiver offers it,
+// within the bounds in transport.go.
 package egress
 
 import (

@@ -70,6 +70,40 @@ func TestConcurrentStreamsAreLimited(t *testing.T) {
 	}
 }
 
+// A receiver may respond before it has read a large body.
+func TestAnEarlyResponseOverHTTP2(t *testing.T) {
+	for _, want := range []int{http.StatusOK, http.StatusRequestEntityTooLarge} {
+		s := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(want) })
+		status, _, _, err := s.client(t, inside).Exchange(t.Context(), post(t, s.URL, strings.Repeat("x", 64<<20)), 10)
+		if status != want || err != nil {
+			t.Errorf("got %d, %v; want %d", status, err, want)
+		}
+	}
+}
+
+// A body without an end costs no more than bodyTime, and leaves the connection.
+func TestABodyThatDripsOverHTTP2(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network, policy := network2(t, func(w http.ResponseWriter, r *http.Request) {
+			for r.Context().Err() == nil {
+				_, _ = io.WriteString(w, "0123456789")
+				_ = http.NewResponseController(w).Flush()
+				time.Sleep(100 * time.Millisecond)
+			}
+		})
+		client := newClient(policy, network.dial)
+		defer client.transport.CloseIdleConnections()
+		began := time.Now()
+		status, _, beginning, err := client.Exchange(t.Context(), post(t, "https://example.com/", "body"), 15)
+		if status != 200 || string(beginning) != "012345678901234" || err != nil {
+			t.Errorf("got %d, %q, %v; want 200 and the beginning", status, beginning, err)
+		}
+		if took := time.Since(began); took != bodyTime {
+			t.Errorf("took %s, want %s", took, bodyTime)
+		}
+	})
+}
+
 // mortalConn is a connection that can die without a word: what is written is
 // lost, and nothing comes any more.
 type mortalConn struct {

@@ -90,13 +90,15 @@ func readBeginning(response *http.Response, most int, cancel func()) (beginning 
 	timer := time.AfterFunc(bodyTime, cancel)
 	defer timer.Stop()
 	defer func() { _ = response.Body.Close() }() // of HTTP/2 it may wait for a blocked write
+	rest := &io.LimitedReader{R: response.Body, N: int64(most)}
 	if most > 0 {
 		var err error
-		if beginning, err = io.ReadAll(io.LimitReader(response.Body, int64(most))); err != nil {
+		if beginning, err = io.ReadAll(rest); err != nil {
 			return beginning
 		}
 	}
-	_, _ = io.CopyN(io.Discard, response.Body, drainBytes)
+	rest.N = drainBytes
+	_, _ = io.Copy(io.Discard, rest)
 	return beginning
 }
 
