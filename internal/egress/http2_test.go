@@ -101,6 +101,7 @@ func TestABodyThatDripsOverHTTP2(t *testing.T) {
 		if took := time.Since(began); took != bodyTime {
 			t.Errorf("took %s, want %s", took, bodyTime)
 		}
+		time.Sleep(2 * time.Second) // until the handler has noticed, too
 	})
 }
 

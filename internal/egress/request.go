@@ -18,11 +18,11 @@ var errUnsendable error = &requestError{"the request has a method or a header th
 var transportHeaders = []string{"Connection", "Content-Length", "Host", "Trailer", "Transfer-Encoding", "Upgrade"}
 
 // outgoing is the request as it is sent: a copy with ctx, a User-Agent and without
-// transportHeaders.
+// transportHeaders. net/http checks the other headers before it connects.
 func (c *Client) outgoing(ctx context.Context, r *http.Request) (*http.Request, error) {
 	host, err := httpguts.PunycodeHostPort(cmp.Or(r.Host, r.URL.Host))
 	if err != nil || !httpguts.ValidHostHeader(host) || !httpguts.ValidHeaderFieldName(r.Method) ||
-		strings.ContainsFunc(r.URL.RawQuery, isControl) || !isValidHeader(r.Header) {
+		strings.ContainsFunc(r.URL.RawQuery, isControl) {
 		return nil, errUnsendable
 	}
 	sent := r.WithContext(ctx)
@@ -58,7 +58,9 @@ func (c *Client) header(h http.Header) http.Header {
 }
 
 func isTransportHeader(name string) bool {
-	return slices.ContainsFunc(transportHeaders, func(one string) bool { return strings.EqualFold(one, name) })
+	return slices.ContainsFunc(transportHeaders, func(one string) bool {
+		return len(one) == len(name) && strings.EqualFold(one, name)
+	})
 }
 
 func isValidHeader(h http.Header) bool {

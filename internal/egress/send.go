@@ -65,6 +65,9 @@ func (c *Client) Exchange(ctx context.Context, request *http.Request, most int) 
 	}
 	response, err := c.transport.RoundTrip(sent)
 	if err != nil {
+		if !isValidHeader(sent.Header) {
+			err = errUnsendable
+		}
 		return 0, nil, nil, asking.inOurWords(ctx, err)
 	}
 	beginning = readBeginning(response, most, cancel)
