@@ -76,9 +76,11 @@ func (r *run) reportAccepted(rounds []accepted) {
 		r.print("%-38s", row.name)
 		r.reportMeasured(medianMeasured(rounds, row.get))
 	}
+	accepting := medianOf(rounds, func(a accepted) float64 { return a.accept.perSec / a.bare.perSec })
+	routing := medianOf(rounds, func(a accepted) float64 { return a.tasks.perSec / a.bare.perSec })
 	r.ratios = append(r.ratios,
-		ratio{"accepted / bare", medianOf(rounds, func(a accepted) float64 { return a.accept.perSec / a.bare.perSec }), leastAccepted, false},
-		ratio{"accept to task / bare", medianOf(rounds, func(a accepted) float64 { return a.tasks.perSec / a.bare.perSec }), leastTasks, false})
+		ratio{"accepted / bare", accepting, leastAccepted, false},
+		ratio{"accept to task / bare", routing, leastTasks, false})
 }
 
 func medianLoad[T any](rounds []T, get func(T) load) load {

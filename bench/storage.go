@@ -18,11 +18,12 @@ const (
 
 // storedBody is the body of each event: 650 bytes of JSON. A third of it are
 // hashes and numbers, which do not compress, as in a provider's own webhooks.
-var storedBody = []byte(`{"ref":"refs/heads/main","before":"86ad05dc987f806230a13ca07796da768f640748","after":"d1a3f6aaba40044b98753a43c64be5ba0b03ca37",` +
+var storedBody = []byte(`{"ref":"refs/heads/main","before":"86ad05dc987f806230a13ca07796da768f640748",` +
+	`"after":"d1a3f6aaba40044b98753a43c64be5ba0b03ca37",` +
 	`"repository":{"id":843184120,"node_id":"R_084a2cbdb184","name":"shop","full_name":"acme/shop","private":false},` +
 	`"pusher":{"name":"dev-559","email":"dev-891@example.com"},"sender":{"login":"dev-823","id":82846914,"type":"User"},` +
-	`"head_commit":{"id":"39aacaef9c58891c0c3bddddf34bf0c81fdf82ed","message":"change the shop","timestamp":"2026-03-10T12:00:20+00:00",` +
-	`"added":["a/720698.go"],"removed":[],"modified":["main.go","shop/cart_87719.go"]},` +
+	`"head_commit":{"id":"39aacaef9c58891c0c3bddddf34bf0c81fdf82ed","message":"change the shop",` +
+	`"timestamp":"2026-03-10T12:00:20+00:00","added":["a/720698.go"],"removed":[],"modified":["main.go","shop/cart_87719.go"]},` +
 	`"compare":"https://example.com/acme/shop/compare/a0bca481c7db...dc0578b227d6","note":""}`)
 
 // tableBytes are the bytes of a table and of its indexes, with all partitions.
@@ -33,7 +34,8 @@ type tableBytes struct {
 
 // storage measures how much the database grows with each event.
 func (r *run) storage(ctx context.Context) error {
-	r.print("storage: %d events or more, bodies of %d bytes, each with a task and a published event with one delivery\n", storedEvents, len(storedBody))
+	r.print("storage: %d events or more, bodies of %d bytes, each with a task and a published event with one delivery\n",
+		storedEvents, len(storedBody))
 	to, err := startSink(ctx)
 	if err != nil {
 		return err
@@ -44,7 +46,8 @@ func (r *run) storage(ctx context.Context) error {
 		return err
 	}
 	defer p.stop()
-	if _, err := p.subscribe(ctx, subscription{Name: "routed", URL: to.url("0ms", "routed"), EventTypes: []string{viaRoute}, MaxInFlight: r.connections}); err != nil {
+	subscriber := subscription{Name: "routed", URL: to.url("0ms", "routed"), EventTypes: []string{viaRoute}, MaxInFlight: r.connections}
+	if _, err := p.subscribe(ctx, subscriber); err != nil {
 		return err
 	}
 	before, err := p.stats.tables(ctx)
@@ -84,7 +87,8 @@ func (p *publisher) storeEvents(ctx context.Context, r *run, to *sinkProcess) (e
 
 // tables lists the gateway's tables with their bytes on disk.
 func (s *stats) tables(ctx context.Context) (list []tableBytes, err error) {
-	rows, err := s.conn.Query(ctx, `SELECT coalesce(p.relname, c.relname), sum(pg_table_size(c.oid))::float8, sum(pg_indexes_size(c.oid))::float8
+	rows, err := s.conn.Query(ctx, `SELECT coalesce(p.relname, c.relname),
+			sum(pg_table_size(c.oid))::float8, sum(pg_indexes_size(c.oid))::float8
 		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 		LEFT JOIN pg_inherits i ON i.inhrelid = c.oid LEFT JOIN pg_class p ON p.oid = i.inhparent
 		WHERE n.nspname = 'eventhook' AND c.relkind = 'r' GROUP BY 1 ORDER BY 1`)
@@ -116,6 +120,7 @@ func (r *run) reportStored(before, after []tableBytes, events float64) {
 		}
 	}
 	all := (sum.rows + sum.indexes) / events
-	r.print("%-38s %10.0f %10.0f %10.0f\n", fmt.Sprintf("all, of %.0f events", events), sum.rows/events, sum.indexes/events, all)
+	head := fmt.Sprintf("all, of %.0f events", events)
+	r.print("%-38s %10.0f %10.0f %10.0f\n", head, sum.rows/events, sum.indexes/events, all)
 	r.ratios = append(r.ratios, ratio{"database bytes per event", all, mostStored, true})
 }

@@ -11,7 +11,7 @@ func TestStoredBytesAreTheGrowthOfAllTables(t *testing.T) {
 	var out bytes.Buffer
 	r := &run{out: &out}
 	before := []tableBytes{{"event", 1000, 500}, {"tenant", 8000, 16000}}
-	after := []tableBytes{{"event", 31_000, 10_500}, {"event_20260310", 0, 0}, {"made_since", 5000, 0}, {"tenant", 8000, 16000}}
+	after := []tableBytes{{"event", 31_000, 10_500}, {"made_since", 5000, 0}, {"tenant", 8000, 16000}}
 	r.reportStored(before, after, 10)
 	if got, want := r.ratios[0].value, 4500.0; got != want {
 		t.Errorf("got %f bytes per event, want %f", got, want)
