@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/api"
 	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/pg"
@@ -58,6 +59,24 @@ func (g *gateway) wireSubscribers() {
 		Rosters: s.rosters, Catalogue: s.catalogue, Shares: g.shares, Store: g.db, Room: room{s.dispatcher, g.db}, Observer: g.metrics, Log: g.log, Now: time.Now,
 	})
 	s.tester = &outbound.Tester{Sender: sender, Generations: s.rosters, Store: g.db, Now: time.Now}
+}
+
+// publishing stores what tenants publish through the API.
+type publishing struct{ publisher *outbound.Publisher }
+
+func (p publishing) Publish(ctx context.Context, tenant eventhook.TenantID, events []*eventhook.Event) []api.Published {
+	outcomes := make([]api.Published, len(events))
+	for i, o := range p.publisher.PublishAll(ctx, tenant, events) {
+		switch {
+		case o.Err != nil:
+			outcomes[i].Err = o.Err
+		case o.Event.Status == eventhook.EventDuplicate:
+			outcomes[i] = api.Published{EventID: o.Event.DuplicateOf, Deliveries: o.Count, IsDuplicate: true}
+		default:
+			outcomes[i] = api.Published{EventID: o.Event.ID, Deliveries: o.Count}
+		}
+	}
+	return outcomes
 }
 
 // published settles events, and delivers what their routes publish.
