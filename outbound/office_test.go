@@ -219,15 +219,19 @@ func (o *office) settle(s *effects.Settlement) (types []string) {
 		}
 		a.Status = eventhook.ActionSuccess
 		p := a.Effect.Publication
+		var first eventhook.EventID
+		if p != nil {
+			first = o.keys[keyIn(s.Event.TenantID, p.IdempotencyKey)]
+		}
 		switch {
 		case a.Failure != "":
 			a.Status = eventhook.ActionFailed
 		case p == nil:
-		case p.IdempotencyKey != "" && !o.keys[keyIn(s.Event.TenantID, p.IdempotencyKey)].IsZero() && o.keys[keyIn(s.Event.TenantID, p.IdempotencyKey)] != p.ID:
+		case p.IdempotencyKey != "" && !first.IsZero() && first != p.ID:
 			a.Status = eventhook.ActionSkipped
 		default:
 			types = append(types, p.EventType)
-			o.keep(&eventhook.Event{ID: p.ID, IdempotencyKey: p.IdempotencyKey}, p.Deliveries)
+			o.keep(&eventhook.Event{ID: p.ID, TenantID: s.Event.TenantID, IdempotencyKey: p.IdempotencyKey}, p.Deliveries)
 		}
 	}
 	return types
