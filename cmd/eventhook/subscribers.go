@@ -64,6 +64,24 @@ func (g *gateway) wireSubscribers() {
 	s.tester = &outbound.Tester{Transports: sender, Generations: s.rosters, Store: g.db, Now: time.Now}
 }
 
+// publishing stores what tenants publish through the API.
+type publishing struct{ publisher *outbound.Publisher }
+
+func (p publishing) Publish(ctx context.Context, tenant eventhook.TenantID, events []*eventhook.Event) []api.Published {
+	outcomes := make([]api.Published, len(events))
+	for i, o := range p.publisher.PublishAll(ctx, tenant, events) {
+		switch {
+		case o.Err != nil:
+			outcomes[i].Err = o.Err
+		case o.Event.Status == eventhook.EventDuplicate:
+			outcomes[i] = api.Published{EventID: o.Event.DuplicateOf, Deliveries: o.Count, IsDuplicate: true}
+		default:
+			outcomes[i] = api.Published{EventID: o.Event.ID, Deliveries: o.Count}
+		}
+	}
+	return outcomes
+}
+
 // published settles events, and delivers what their routes publish.
 type published struct {
 	*pg.DB
