@@ -59,7 +59,7 @@ func (s suite) event(key string, subscriptions int) *outbound.Publishing {
 	}
 	p := &outbound.Publishing{Event: e, Generation: s.Generation(s.Tenant)}
 	for _, id := range s.Subscriptions[:subscriptions] {
-		p.Deliveries = append(p.Deliveries, &eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, id), TenantID: s.Tenant, SubscriptionID: id,
+		p.Deliveries = append(p.Deliveries, &eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, eventhook.DestinationID(id)), TenantID: s.Tenant, SubscriptionID: id,
 			EventID: e.ID, EventType: e.EventType, Status: eventhook.DeliveryPending})
 	}
 	return p
