@@ -259,7 +259,7 @@ func TestAReceiverThatServesNoStreamIsDialledFewTimes(t *testing.T) {
 	}
 }
 
-// What a receiver may send before it is read is announced to it.
+// The settings tell a receiver how much it may send before its bytes are read.
 func TestBuffersOfHTTP2AreSmall(t *testing.T) {
 	got := make(chan map[http2.SettingID]uint32, 1)
 	client, _ := rawTCP(t, func(f *http2.Framer) {
@@ -273,7 +273,7 @@ func TestBuffersOfHTTP2AreSmall(t *testing.T) {
 	_, _, _ = client.Send(t.Context(), post(t, "https://example.com/", "body"))
 	all := <-got
 	for id, most := range map[http2.SettingID]uint32{
-		http2.SettingInitialWindowSize: maxStreamBuffer, http2.SettingMaxFrameSize: maxFrame, http2.SettingMaxHeaderListSize: maxHeaderBytes + 1<<10,
+		http2.SettingInitialWindowSize: maxStreamBuffer, http2.SettingMaxFrameSize: 16 << 10, http2.SettingMaxHeaderListSize: maxHeaderBytes + 1<<10,
 	} {
 		if value, isSet := all[id]; !isSet || value > most {
 			t.Errorf("%s: got %d, want at most %d", id, value, most)

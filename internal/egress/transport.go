@@ -35,8 +35,8 @@ const (
 	pingAfter    = 10 * time.Second
 	pingTimeout  = 5 * time.Second
 	writeTimeout = 10 * time.Second // without one byte written
-	// What a receiver may send before it is read.
-	maxFrame            = 16 << 10
+	// The bytes that a receiver may send before they are read. A frame has at most
+	// 16 KB, which is the default.
 	maxStreamBuffer     = 64 << 10
 	maxConnectionBuffer = 1 << 20
 )
@@ -66,7 +66,6 @@ func newTransport(p Policy, dial dialFunc) *http.Transport {
 		SendPingTimeout:               pingAfter,
 		PingTimeout:                   pingTimeout,
 		WriteByteTimeout:              writeTimeout,
-		MaxReadFrameSize:              maxFrame,
 		MaxReceiveBufferPerStream:     maxStreamBuffer,
 		MaxReceiveBufferPerConnection: maxConnectionBuffer,
 	}
