@@ -182,9 +182,9 @@ func (r *rig) configure() {
 	shop, err := r.db.FindSource(r.Context(), "acme", "shop")
 	r.must(err)
 	r.acme, r.crm, r.shop = crm.TenantID, crm.ID, shop.ID
-	_, routes, err := r.db.SourceRouting(r.Context(), r.crm)
+	routed, err := r.db.SourceRouting(r.Context(), r.acme, r.crm)
 	r.must(err)
-	r.route = routes[0]
+	r.route = routed.Routes[0]
 }
 
 // forgetOwn takes away the events that the gateway has published of its own. No
@@ -360,8 +360,17 @@ func (r *rig) event(change ...func(*eventhook.Event)) *eventhook.Event {
 		c(e)
 	}
 	e.BodySize = len(e.Body)
-	r.must(r.db.Accept(r.Context(), []*eventhook.Event{e}))
+	r.must(r.db.Accept(r.Context(), arrivals(e)))
 	return e
+}
+
+// arrivals are events without plans.
+func arrivals(events ...*eventhook.Event) []*effects.Arrival {
+	list := make([]*effects.Arrival, len(events))
+	for i, e := range events {
+		list[i] = &effects.Arrival{Event: e}
+	}
+	return list
 }
 
 // settle ends an event with actions.
@@ -374,8 +383,10 @@ func (r *rig) settle(e *eventhook.Event, actions ...effects.PlannedAction) {
 			x.EventID, x.TenantID = e.ID, e.TenantID
 		}
 	}
+	generation, _, err := r.db.Roster(r.Context(), e.TenantID)
+	r.must(err)
 	lost, err := r.db.SettleEvents(r.Context(), []*effects.Settlement{
-		{Event: e, Actions: actions, Matched: len(actions), Retry: eventhook.EventRetry},
+		{Event: e, Actions: actions, Matched: len(actions), Retry: eventhook.EventRetry, Generation: generation},
 	})
 	r.must(err)
 	if len(lost) > 0 {

@@ -111,7 +111,7 @@ func TestOutcomeThatComesEarlyIsKept(t *testing.T) {
 	r := setUp(t)
 	e := r.event()
 	r.settle(e, settles(effects.PromiseOutcome{Key: "order-1", Status: eventhook.PromiseResolved, Value: []byte(`{"paid":true}`), Hold: true}))
-	actions, _, err := r.db.Actions(t.Context(), e.ID, 10)
+	actions, _, err := r.db.Actions(t.Context(), e, 10)
 	r.must(err)
 	held := "/promises/" + actions[0].PromiseID.String()
 	says := func(tenant, method, path string) string {

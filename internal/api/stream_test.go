@@ -271,7 +271,7 @@ func TestStreamTellsAgainTheNewestOfTooMany(t *testing.T) {
 		r.clock.advance(time.Millisecond)
 		batch = append(batch, &eventhook.Event{ID: eventhook.NewID[eventhook.Event](r.clock.now()), TenantID: r.acme, SourceID: r.crm, Origin: eventhook.OriginSource})
 	}
-	r.must(r.db.Accept(t.Context(), batch))
+	r.must(r.db.Accept(t.Context(), arrivals(batch...)))
 	f := r.follow(adminKey, "?after="+first.ID.String())
 	f.want("before the newest", gap)
 	var ids []string

@@ -197,16 +197,20 @@ func (db *DB) acceptOn(ctx context.Context, conn *pgconn.PgConn, batch []*effect
 	if !makes {
 		result := conn.ExecPrepared(ctx, statement, params[:count], c.events.formats[:count], binaryResults).Read()
 		if result.Err == nil {
-			concludeArrivals(batch, result.Rows, now)
+			concludeArrivals(batch, readOriginals(result.Rows), now)
 		}
 		return result.Err
 	}
 	p := newPipeline(ctx, conn)
-	rows := p.ask(statement, params[:count], c.events.formats[:count])
+	found := readOriginals(p.ask(statement, params[:count], c.events.formats[:count]))
 	if p.err == nil {
-		p.storeEffects(&c.effectColumns, concludeArrivals(batch, rows, now), now)
+		p.storeEffects(&c.effectColumns, plansThatHold(batch, found), now)
 	}
-	return p.commit()
+	err := p.commit()
+	if err == nil {
+		concludeArrivals(batch, found, now)
+	}
+	return err
 }
 
 // storeEffects stores the effects of the plans that hold. Only these claim the keys
@@ -309,21 +313,40 @@ func (db *DB) keyExpiry(now time.Time) time.Time {
 	return now.Add(db.keyTTL)
 }
 
-// concludeArrivals sets what the events were stored as, by the database's answer, and
-// returns the plans that hold.
-func concludeArrivals(batch []*effects.Arrival, rows [][][]byte, now time.Time) (plans []*effects.Settlement) {
-	var originals map[eventhook.EventID]eventhook.EventID // zero: the plan is stale
-	if len(rows) > 0 {
-		originals = make(map[eventhook.EventID]eventhook.EventID, len(rows))
+// originals has an entry for each event of a batch that is a duplicate, with its
+// original, and a zero one for each event whose plan is stale.
+type originals map[eventhook.EventID]eventhook.EventID
+
+// readOriginals reads the result of acceptSQL.
+func readOriginals(rows [][][]byte) originals {
+	if len(rows) == 0 {
+		return nil
 	}
+	o := make(originals, len(rows))
 	for _, row := range rows {
 		var original eventhook.EventID
 		copy(original[:], row[1])
-		originals[eventhook.EventID(row[0])] = original
+		o[eventhook.EventID(row[0])] = original
 	}
+	return o
+}
+
+// plansThatHold returns the plans of events that are no duplicates, but for stale ones.
+func plansThatHold(batch []*effects.Arrival, o originals) (plans []*effects.Settlement) {
+	for _, a := range batch {
+		if _, isAnswered := o[a.Event.ID]; a.Plan != nil && !isAnswered {
+			plans = append(plans, a.Plan)
+		}
+	}
+	return plans
+}
+
+// concludeArrivals sets the state in which the events were stored, after the commit: an
+// event of a batch that failed must be as it was, since it is tried again.
+func concludeArrivals(batch []*effects.Arrival, o originals, now time.Time) {
 	for _, a := range batch {
 		e := a.Event
-		original, isAnswered := originals[e.ID]
+		original, isAnswered := o[e.ID]
 		switch {
 		case !original.IsZero():
 			e.Status, e.DuplicateOf, e.Lease = eventhook.EventDuplicate, original, eventhook.Lease{}
@@ -332,7 +355,6 @@ func concludeArrivals(batch []*effects.Arrival, rows [][][]byte, now time.Time) 
 			if e.Status != eventhook.EventProcessing {
 				e.ProcessedAt = &now
 			}
-			plans = append(plans, a.Plan)
 		case e.Lease.Until.IsZero():
 			e.Status = eventhook.EventPending
 		default:
@@ -342,7 +364,6 @@ func concludeArrivals(batch []*effects.Arrival, rows [][][]byte, now time.Time) 
 			a.Plan.IsStale = isAnswered && original.IsZero()
 		}
 	}
-	return plans
 }
 
 // isDataError reports whether the database refused the values (SQLSTATE

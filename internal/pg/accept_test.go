@@ -28,7 +28,7 @@ func TestAcceptKeepsEveryByte(t *testing.T) {
 		"large":         bytes.Repeat(all, 4096),
 	} {
 		e := f.event(func(e *eventhook.Event) { e.Body, e.BodySize, e.Headers = body, len(body), []byte("X-B: \xff\r\n") })
-		f.must(f.db.Accept(t.Context(), []*eventhook.Event{e}))
+		f.must(f.db.Accept(t.Context(), arrivals(e)))
 		got, err := f.db.Payloads(t.Context(), []eventhook.EventID{e.ID})
 		f.must(err)
 		if !bytes.Equal(got[e.ID].Body, body) || !bytes.Equal(got[e.ID].Headers, e.Headers) {
@@ -43,7 +43,7 @@ func TestAcceptStoresWhatIsKnown(t *testing.T) {
 		e.EventType, e.ContentType, e.IdempotencyKey, e.BodySize = "käse", "text/plain", "k'1\"", 2
 		e.SourceIP, e.TraceID, e.RequestID = "192.0.2.1", "0af7651916cd43dd8448eb211c80319c", "r-1"
 	})
-	f.must(f.db.Accept(t.Context(), []*eventhook.Event{full}))
+	f.must(f.db.Accept(t.Context(), arrivals(full)))
 	want := *full
 	want.SourceSlug, want.Payload = "crm", eventhook.Payload{}
 	same(t, "the event", f.stored(full), want)
@@ -52,7 +52,7 @@ func TestAcceptStoresWhatIsKnown(t *testing.T) {
 func TestAcceptStates(t *testing.T) {
 	f := setUp(t)
 	taken, left := f.event(f.leased), f.event()
-	f.must(f.db.Accept(t.Context(), []*eventhook.Event{taken, left}))
+	f.must(f.db.Accept(t.Context(), arrivals(taken, left)))
 	for _, c := range []struct {
 		claim  string
 		event  *eventhook.Event
@@ -82,10 +82,10 @@ func wantDuplicate(t testing.TB, claim string, e, original *eventhook.Event) {
 func TestAcceptKnowsAKeyAgain(t *testing.T) {
 	f := setUp(t)
 	batch := []*eventhook.Event{f.event(withKey("k"), f.leased), f.event(), f.event(withKey("k"), f.leased), f.event(withKey("l")), f.event()}
-	f.must(f.db.Accept(t.Context(), batch))
+	f.must(f.db.Accept(t.Context(), arrivals(batch...)))
 	first := batch[0]
 	later := f.event(withKey("k"), f.leased)
-	f.must(f.other.Accept(t.Context(), []*eventhook.Event{later}))
+	f.must(f.other.Accept(t.Context(), arrivals(later)))
 	wantDuplicate(t, "in one batch", batch[2], batch[0])
 	wantDuplicate(t, "in another batch", later, batch[0])
 	same(t, "stored", f.stored(later).DuplicateOf, batch[0].ID)
@@ -94,7 +94,7 @@ func TestAcceptKnowsAKeyAgain(t *testing.T) {
 
 	atShop := func(e *eventhook.Event) { e.SourceID = f.shop }
 	batch = []*eventhook.Event{f.event(withKey("k")), f.event(withKey("k"), atShop), f.event(withKey("m")), f.event(withKey("m"), atShop)}
-	f.must(f.db.Accept(t.Context(), batch))
+	f.must(f.db.Accept(t.Context(), arrivals(batch...)))
 	wantDuplicate(t, "beside another source's", batch[0], first)
 	for _, e := range batch[1:] {
 		same(t, "the same key of another source", e.Status, eventhook.EventPending)
@@ -109,7 +109,7 @@ func TestAcceptForgetsKeysInTime(t *testing.T) {
 			db := f.open(func(o *Options) { o.KeyTTL = ttl })
 			accept := func() *eventhook.Event {
 				e := f.event(withKey("k"))
-				f.must(db.Accept(t.Context(), []*eventhook.Event{e}))
+				f.must(db.Accept(t.Context(), arrivals(e)))
 				return e
 			}
 			first := accept()
@@ -135,7 +135,7 @@ func TestAcceptOfOneKeyAtOnceMakesOneEvent(t *testing.T) {
 	for i := range events {
 		events[i] = f.event(withKey("k"), f.leased)
 		db := []*DB{f.db, f.other}[i%2]
-		acts[i] = func() { errs[i] = db.Accept(t.Context(), []*eventhook.Event{events[i]}) }
+		acts[i] = func() { errs[i] = db.Accept(t.Context(), arrivals(events[i])) }
 	}
 	together(acts...)
 	for _, err := range errs {
@@ -170,8 +170,8 @@ func TestAcceptInOppositeOrdersDoesNotDeadlock(t *testing.T) {
 		slices.Reverse(batches[1])
 		var errs [2]error
 		together(
-			func() { errs[0] = f.db.Accept(t.Context(), batches[0]) },
-			func() { errs[1] = f.other.Accept(t.Context(), batches[1]) })
+			func() { errs[0] = f.db.Accept(t.Context(), arrivals(batches[0]...)) },
+			func() { errs[1] = f.other.Accept(t.Context(), arrivals(batches[1]...)) })
 		f.must(errs[0])
 		f.must(errs[1])
 	}
@@ -188,7 +188,7 @@ func TestAcceptSparesTheOthersOfARefusedEvent(t *testing.T) {
 				batch[i] = f.event(f.leased)
 			}
 			refused(batch[bad])
-			f.must(f.db.Accept(t.Context(), batch))
+			f.must(f.db.Accept(t.Context(), arrivals(batch...)))
 			for i, e := range batch {
 				want := eventhook.EventProcessing
 				if i == bad {
@@ -203,7 +203,7 @@ func TestAcceptSparesTheOthersOfARefusedEvent(t *testing.T) {
 	}
 	original := f.event(withKey("k"), refused)
 	next := f.event(withKey("k"))
-	f.must(f.db.Accept(t.Context(), []*eventhook.Event{original, next}))
+	f.must(f.db.Accept(t.Context(), arrivals(original, next)))
 	same(t, "the key of a refused event is still free", next.Status, eventhook.EventPending)
 }
 
@@ -218,7 +218,7 @@ func TestAcceptWhilePartitionsAreMade(t *testing.T) {
 	accepting.Go(func() {
 		for ctx.Err() == nil {
 			batch := []*eventhook.Event{f.event(), f.event()}
-			errs = append(errs, f.db.Accept(t.Context(), batch))
+			errs = append(errs, f.db.Accept(t.Context(), arrivals(batch...)))
 			accepted = append(accepted, batch...)
 		}
 	})
@@ -245,10 +245,10 @@ func TestAcceptWithoutADatabase(t *testing.T) {
 	f := &fixture{TB: t, db: db, clock: &clock{at: noon}, tenant: eventhook.NewID[eventhook.Tenant](noon), crm: eventhook.NewID[eventhook.Source](noon)}
 	f.must(db.StartSealing(t.Context()))
 	before := f.event()
-	f.must(db.Accept(t.Context(), []*eventhook.Event{before}))
+	f.must(db.Accept(t.Context(), arrivals(before)))
 	f.must(server.Kill())
 	during := f.event(withKey("k"))
-	if err := db.Accept(t.Context(), []*eventhook.Event{during}); err == nil || during.Status != "" {
+	if err := db.Accept(t.Context(), arrivals(during)); err == nil || during.Status != "" {
 		t.Errorf("a dead server: %v and status %q, want an error and none", err, during.Status)
 	}
 	if err := db.Ping(t.Context()); err == nil {
@@ -260,7 +260,7 @@ func TestAcceptWithoutADatabase(t *testing.T) {
 	after := f.event(withKey("k"))
 	var err error
 	for range 10 { // the pool may hold as many dead connections as it has
-		if err = db.Accept(t.Context(), []*eventhook.Event{after}); err == nil {
+		if err = db.Accept(t.Context(), arrivals(after)); err == nil {
 			break
 		}
 	}

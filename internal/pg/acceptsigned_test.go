@@ -21,7 +21,7 @@ func (f *fixture) acceptSigned(batch ...[2]string) []*eventhook.Event {
 	for i, one := range batch {
 		events[i] = f.event(withKey(one[0]), withHash(one[1]), f.leased)
 	}
-	f.must(f.db.Accept(f.Context(), events))
+	f.must(f.db.Accept(f.Context(), arrivals(events...)))
 	return events
 }
 
@@ -41,7 +41,7 @@ func TestAcceptKnowsSignedBytesAgain(t *testing.T) {
 		f.acceptSigned([2]string{"chosen", "h3"})[0].Status, eventhook.EventProcessing)
 	same(t, "the same bytes of another source", func() eventhook.EventStatus {
 		e := f.event(withHash("h"), func(e *eventhook.Event) { e.SourceID = f.shop })
-		f.must(f.db.Accept(t.Context(), []*eventhook.Event{e}))
+		f.must(f.db.Accept(t.Context(), arrivals(e)))
 		return e.Status
 	}(), eventhook.EventPending)
 	same(t, "a key that reads like a hash", f.acceptSigned([2]string{"h", ""})[0].Status, eventhook.EventProcessing)
@@ -96,7 +96,7 @@ func TestAcceptOfSignedBytesDoesNotDeadlock(t *testing.T) {
 		var errs [4]error
 		acts := make([]func(), len(batches))
 		for b := range batches {
-			acts[b] = func() { errs[b] = []*DB{f.db, f.other}[b%2].Accept(t.Context(), batches[b]) }
+			acts[b] = func() { errs[b] = []*DB{f.db, f.other}[b%2].Accept(t.Context(), arrivals(batches[b]...)) }
 		}
 		together(acts...)
 		for _, err := range errs {
@@ -113,7 +113,7 @@ func TestAcceptOfOneHashAtOnceMakesOneEvent(t *testing.T) {
 	errs := make([]error, len(events))
 	for i := range events {
 		events[i] = f.event(withKey(fmt.Sprint(i)), withHash("h"), f.leased)
-		acts[i] = func() { errs[i] = []*DB{f.db, f.other}[i%2].Accept(t.Context(), events[i:i+1]) }
+		acts[i] = func() { errs[i] = []*DB{f.db, f.other}[i%2].Accept(t.Context(), arrivals(events[i:i+1]...)) }
 	}
 	together(acts...)
 	for _, err := range errs {

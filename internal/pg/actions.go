@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -27,7 +28,8 @@ import (
 //	m  the id of the execution, promise or event that was made, as r
 //	e  the error
 //	a  the attempts; left out: 1
-//	c  when it was settled, in Unix microseconds; left out: the event's processed_at
+//	c  when it was settled, in Unix microseconds; left out: the event's processed_at,
+//	   which stays as it is if the event was delivered without a request
 //
 // Events of former versions have rows of event_action instead; the column is NULL
 // until such an event is settled again.
@@ -54,7 +56,7 @@ func appendActions(b []byte, s *effects.Settlement, now time.Time) []byte {
 	if len(s.Prior) == 0 && len(s.Actions) == 0 {
 		return b
 	}
-	isFinal := s.Status != eventhook.EventProcessing
+	isFinal := s.Status == eventhook.EventDelivered && !hasRequest(s)
 	replaced := replacedActions(s)
 	b = append(b, '[')
 	for i := range s.Prior {
@@ -76,6 +78,13 @@ func appendActions(b []byte, s *effects.Settlement, now time.Time) []byte {
 		b = appendAction(b, a, at)
 	}
 	return append(b, ']')
+}
+
+// hasRequest reports whether a settlement or an earlier try has a request, by which the
+// event may be processed again.
+func hasRequest(s *effects.Settlement) bool {
+	return slices.ContainsFunc(s.Prior, func(a eventhook.Action) bool { return a.IsRequest }) ||
+		slices.ContainsFunc(s.Actions, func(a effects.PlannedAction) bool { return a.IsRequest })
 }
 
 // actionPlace is a target of a route.
@@ -156,11 +165,12 @@ func readActions(event eventhook.EventID, raw []byte, processed *time.Time) ([]e
 			return nil, fmt.Errorf("read the actions of %s: %q is no id", event, r.Made)
 		}
 		list[i] = actionOf(event, r, route, made)
+		at := processed
 		if r.At != 0 {
-			processed = new(time.UnixMicro(r.At).UTC())
+			at = new(time.UnixMicro(r.At).UTC())
 		}
-		if list[i].CompletedAt = processed; processed != nil {
-			list[i].StartedAt = *processed
+		if list[i].CompletedAt = at; at != nil {
+			list[i].StartedAt = *at
 		}
 	}
 	return list, nil
@@ -190,7 +200,7 @@ func actionOf(event eventhook.EventID, r actionRecord, route, made [16]byte) eve
 
 // readActionsSQL reads the actions of events. Primary key, one partition each.
 const readActionsSQL = `
-SELECT e.id, e.actions, e.processed_at FROM unnest($1::uuid[], $2::uuid[]) AS u (tenant_id, id)
+SELECT e.id, e.actions, e.processed_at, e.status = 'delivered' FROM unnest($1::uuid[], $2::uuid[]) AS u (tenant_id, id)
 JOIN eventhook.event e ON e.tenant_id = u.tenant_id AND e.id = u.id WHERE e.actions IS NOT NULL`
 
 // readFormerActionsSQL reads the actions that former versions wrote, but for calls
@@ -237,12 +247,14 @@ func (db *DB) eventActions(ctx context.Context, events []*eventhook.Event) (map[
 	var id eventhook.EventID
 	var raw []byte
 	var processed *time.Time
+	var isDelivered bool
 	if rows, err = db.work.Query(ctx, readActionsSQL, tenants, ids); err != nil {
 		return nil, err
 	}
-	if _, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &raw, &processed}, func() error {
+	if _, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &raw, &processed, &isDelivered}, func() error {
 		var err error
 		all[id], err = readActions(id, raw, processed) // they include those of a former version
+		concludeRequests(all[id], processed, isDelivered)
 		return err
 	}); err != nil {
 		return nil, err
@@ -260,6 +272,21 @@ func (db *DB) eventActions(ctx context.Context, events []*eventhook.Event) (map[
 		}
 	}
 	return all, err
+}
+
+// concludeRequests gives the requests of an event the state that they have if their
+// deliveries are past their retention: an event that was delivered has sent all, and
+// other events send them again when they are processed again.
+func concludeRequests(list []eventhook.Action, processed *time.Time, isDelivered bool) {
+	for i := range list {
+		switch a := &list[i]; {
+		case !a.IsRequest:
+		case isDelivered:
+			a.Status, a.CompletedAt = eventhook.ActionSuccess, processed
+		default:
+			a.Status, a.ErrorMessage = eventhook.ActionFailed, "its delivery is past its retention"
+		}
+	}
 }
 
 func scanRequest(r pgx.CollectableRow) (a eventhook.Action, err error) {

@@ -76,10 +76,10 @@ func TestApplyTenantSaysWhatItDoes(t *testing.T) {
 			same(t, c.claim+", again: "+change.Name, change.Action, unchanged)
 		}
 	}
-	_, routes, err := f.db.SourceRouting(t.Context(), one[[16]byte](f, `SELECT s.id FROM eventhook.source s JOIN eventhook.tenant t ON t.id = tenant_id
-		WHERE t.slug = 'globex' AND s.slug = 'crm'`))
+	tenant, source := f.sourceID("globex", "crm")
+	routed, err := f.db.SourceRouting(t.Context(), tenant, source)
 	f.must(err)
-	same(t, "the route's priority", routes[0].Priority, 7)
+	same(t, "the route's priority", routed.Routes[0].Priority, 7)
 }
 
 func TestPruneDeletesWhatIsNotNamed(t *testing.T) {

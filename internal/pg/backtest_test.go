@@ -11,7 +11,7 @@ func TestRoutesSeeAStoredEventAsAClaimedOne(t *testing.T) {
 	f := setUp(t)
 	e := f.event(func(e *eventhook.Event) { e.IdempotencyKey, e.SourceIP, e.RequestID = "k", "192.0.2.1", "r" })
 	bare := f.event()
-	f.must(f.db.Accept(t.Context(), []*eventhook.Event{e, bare}))
+	f.must(f.db.Accept(t.Context(), arrivals(e, bare)))
 	seen := map[eventhook.EventID]*eventhook.Event{}
 	for _, id := range []eventhook.EventID{e.ID, bare.ID} {
 		got, err := f.db.RoutedEvent(t.Context(), f.tenant, id)
@@ -56,7 +56,7 @@ func TestPastEventsAreTheSourcesNewestFirst(t *testing.T) {
 	add := func(body string, change ...func(*eventhook.Event)) *eventhook.Event {
 		f.clock.advance(time.Second)
 		e := f.event(append(change, func(e *eventhook.Event) { e.Body, e.BodySize = []byte(body), len(body) })...)
-		f.must(f.db.Accept(t.Context(), []*eventhook.Event{e}))
+		f.must(f.db.Accept(t.Context(), arrivals(e)))
 		return e
 	}
 	key := func(e *eventhook.Event) { e.IdempotencyKey = "k" }
@@ -82,7 +82,7 @@ func TestPastEventsAreReadFewAtATimeWhenTheyAreLarge(t *testing.T) {
 	for range 5 {
 		f.clock.advance(time.Second)
 		e := f.event(func(e *eventhook.Event) { e.Body, e.BodySize = large, len(large) })
-		f.must(f.db.Accept(t.Context(), []*eventhook.Event{e}))
+		f.must(f.db.Accept(t.Context(), arrivals(e)))
 	}
 	var sizes []int
 	for _, page := range f.walked(time.Time{}, 100) {

@@ -17,12 +17,12 @@ func TestClaimEventsTakesTheOldestThatAreDue(t *testing.T) {
 			e.Body = fmt.Appendf(nil, `{"n":%d}`, i)
 			e.SourceIP, e.TraceID, e.RequestID, e.IdempotencyKey = "192.0.2.1", "t", "r", fmt.Sprint(i)
 		})
-		f.must(f.db.Accept(t.Context(), []*eventhook.Event{e}))
+		f.must(f.db.Accept(t.Context(), arrivals(e)))
 		events = append(events, e)
 		f.clock.advance(time.Second)
 	}
 	later := f.event(f.leased)
-	f.must(f.db.Accept(t.Context(), []*eventhook.Event{later}))
+	f.must(f.db.Accept(t.Context(), arrivals(later)))
 
 	claimed := f.claimEvents(f.db, 2)
 	same(t, "claimed", len(claimed), 2)
@@ -53,7 +53,7 @@ func TestAnEventIsNeverClaimedTwice(t *testing.T) {
 	for range n {
 		batch = append(batch, f.event())
 	}
-	f.must(f.db.Accept(t.Context(), batch))
+	f.must(f.db.Accept(t.Context(), arrivals(batch...)))
 	var mu sync.Mutex
 	claims := map[eventhook.EventID]int{}
 	claimer := func(db *DB) func() {
@@ -112,7 +112,7 @@ func TestReleaseGivesBackOnlyWhatIsHeld(t *testing.T) {
 func TestAnEventWhoseBodyIsGoneIsClaimedWithoutIt(t *testing.T) {
 	f := setUp(t)
 	e := f.event()
-	f.must(f.db.Accept(t.Context(), []*eventhook.Event{e}))
+	f.must(f.db.Accept(t.Context(), arrivals(e)))
 	f.exec(`DELETE FROM eventhook.event_payload`)
 	claimed := f.claimEvents(f.db, 1)
 	same(t, "claimed", len(claimed), 1)
@@ -131,7 +131,7 @@ func TestQueueAges(t *testing.T) {
 		same(t, claim+": executions", got, executions)
 	}
 	want("nothing is owed", 0, 0)
-	f.must(f.db.Accept(t.Context(), []*eventhook.Event{f.event()}))
+	f.must(f.db.Accept(t.Context(), arrivals(f.event())))
 	f.clock.advance(time.Minute)
 	want("an event waits", time.Minute, 0)
 	f.settle(f.db, f.plan(f.claimEvents(f.db, 1)[0], f.makes(eventhook.Task, "")))
@@ -146,7 +146,7 @@ func TestClaimEventsBoundsTheBytesItTakes(t *testing.T) {
 	const events = 5
 	for range events {
 		e := f.event(func(e *eventhook.Event) { e.BodySize = claimBytes/2 + 1 })
-		f.must(f.db.Accept(t.Context(), []*eventhook.Event{e}))
+		f.must(f.db.Accept(t.Context(), arrivals(e)))
 	}
 	var got []int
 	for range events {

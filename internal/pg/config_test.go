@@ -33,14 +33,14 @@ func TestRoutesComeInTheirOrder(t *testing.T) {
 	}
 	f.clock.advance(time.Second)
 	f.apply(c)
-	_, routes, err := f.db.SourceRouting(t.Context(), f.crm)
+	routed, err := f.db.SourceRouting(t.Context(), f.tenant, f.crm)
 	f.must(err)
 	var names []string
-	for _, r := range routes {
+	for _, r := range routed.Routes {
 		names = append(names, r.Name)
 	}
 	same(t, "routes", names, []string{"high", "all", "newer", "low"})
-	_, routes, err = f.db.SourceRouting(t.Context(), eventhook.NewID[eventhook.Source](noon))
+	routed, err = f.db.SourceRouting(t.Context(), f.tenant, eventhook.NewID[eventhook.Source](noon))
 	f.must(err)
-	same(t, "routes of a source that is gone", len(routes), 0)
+	same(t, "routes of a source that is gone", len(routed.Routes), 0)
 }

@@ -773,21 +773,19 @@ func TestWhatIsTooOldExpiresUnsent(t *testing.T) {
 	same(t, "without a limit", n, 0)
 }
 
-func TestAStaleRouteIsMatchedAgain(t *testing.T) {
+func TestAStalePlanIsMadeAgain(t *testing.T) {
 	f := setUp(t)
 	s := f.subscriber()
 	e := f.accepted(1)[0]
-	a := f.publishes("payment.made", "k", `{}`)
+	a := f.publishes("payment.made", "k", `{"n":1}`, s)
 	p := a.Effect.Publication
-	p.Generation = f.generation() - 1
-	p.Deliveries = []*eventhook.Delivery{{ID: eventhook.DeliveryIDOf(p.ID, eventhook.DestinationID(s.ID)), DestinationID: eventhook.DestinationID(s.ID), SubscriptionID: s.ID}}
 	plan := f.plan(e, a, f.makes(eventhook.Task, ""))
-	_, err := f.db.SettleEvents(t.Context(), []*effects.Settlement{plan})
-	if !errors.Is(err, eventhook.ErrStaleSubscriptions) {
-		t.Fatalf("got %v, want %v", err, eventhook.ErrStaleSubscriptions)
-	}
+	plan.Generation--
+	unsettled, err := f.db.SettleEvents(t.Context(), []*effects.Settlement{plan})
+	f.must(err)
+	same(t, "unsettled, and stale", []any{len(unsettled), plan.IsStale}, []any{1, true})
 	same(t, "written", []int{f.count("delivery", "true"), f.count("execution", "true"), f.count("event", "origin = 'route'")}, []int{0, 0, 0})
-	p.Generation++
+	plan.Generation++
 	p.Deliveries[0].Lease.Until = f.clock.now().Add(lease)
 	p.Envelope = &eventhook.Envelope{Source: "crm"}
 	f.settle(f.db, plan)
@@ -795,33 +793,10 @@ func TestAStaleRouteIsMatchedAgain(t *testing.T) {
 	same(t, "the delivery", []any{got.Status, got.EventID, got.EventType, got.SubscriptionID}, []any{eventhook.DeliveryAcquired, p.ID, "payment.made", s.ID})
 	same(t, "its lease", p.Deliveries[0].Lease.Token, int64(1))
 	f.settleDeliveries(f.db, f.came(p.Deliveries[0], eventhook.DeliverySuccess))
-	same(t, "the envelope", one[string](f, `SELECT envelope::text FROM eventhook.event_payload WHERE event_id = $1`, [16]byte(p.ID)), `{"source":"crm"}`)
+	same(t, "the envelope", one[string](f, `SELECT envelope::text FROM eventhook.event WHERE id = $1`, [16]byte(p.ID)), `{"source":"crm"}`)
 
-	again := f.publishes("payment.made", "k", `{}`)
-	again.Effect.Publication.Generation = f.generation()
-	again.Effect.Publication.Deliveries = []*eventhook.Delivery{{ID: eventhook.DeliveryIDOf(again.Effect.Publication.ID, eventhook.DestinationID(s.ID)), DestinationID: eventhook.DestinationID(s.ID), SubscriptionID: s.ID}}
-	f.settle(f.db, f.plan(f.accepted(1)[0], again))
+	f.settle(f.db, f.plan(f.accepted(1)[0], f.publishes("payment.made", "k", `{}`, s)))
 	same(t, "deliveries when the key was seen", f.count("delivery", "true"), 1)
-}
-
-// TestASettleIsRepeatedWithOtherDeliveries: its answer was lost, and the event
-// was matched anew.
-func TestASettleIsRepeatedWithOtherDeliveries(t *testing.T) {
-	f := setUp(t)
-	s := f.subscriber()
-	e := f.accepted(1)[0]
-	a := f.publishes("payment.made", "", `{}`)
-	p := a.Effect.Publication
-	p.Generation = f.generation()
-	p.Deliveries = []*eventhook.Delivery{{ID: eventhook.DeliveryIDOf(p.ID, eventhook.DestinationID(s.ID)), DestinationID: eventhook.DestinationID(s.ID), SubscriptionID: s.ID}}
-	plan := f.plan(e, a, calls())
-	plan.HoldUntil = f.clock.now().Add(lease)
-	f.settle(f.db, plan)
-	f.settle(f.db, plan)
-	same(t, "deliveries", f.count("delivery", "true"), 1)
-	p.Deliveries = []*eventhook.Delivery{{ID: eventhook.DeliveryIDOf(p.ID, eventhook.DestinationID(s.ID)), DestinationID: eventhook.DestinationID(s.ID), SubscriptionID: s.ID}}
-	f.settle(f.db, plan)
-	same(t, "deliveries when they are others", f.count("delivery", "true"), 1)
 }
 
 // cancelled is a context that has ended.

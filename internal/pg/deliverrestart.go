@@ -42,7 +42,7 @@ UPDATE eventhook.event e
 SET status = 'processing', processed_at = NULL, last_error = NULL, lease_token = e.lease_token + 1
 FROM unnest($1::uuid[], $2::uuid[]) AS u (tenant_id, id)
 WHERE e.tenant_id = u.tenant_id AND e.id = u.id AND e.status IN ('delivered', 'dead')
-  AND NOT EXISTS (SELECT FROM eventhook.event_action a WHERE a.event_id = u.id AND a.status = 'failed')
+  AND NOT EXISTS (SELECT FROM json_array_elements(e.actions) a WHERE a->>'s' = 'failed')
 RETURNING e.id`
 
 const (

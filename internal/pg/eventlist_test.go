@@ -186,7 +186,7 @@ func TestListsAgreeWithTheData(t *testing.T) {
 				e.SourceID = f.shop
 			}
 		})
-		f.must(f.db.Accept(t.Context(), []*eventhook.Event{e}))
+		f.must(f.db.Accept(t.Context(), arrivals(e)))
 		if e.Status == eventhook.EventProcessing && i%3 > 0 {
 			f.settle(f.db, f.plan(e, [][]effects.PlannedAction{nil, {f.makes(eventhook.Task, "")}, {fails("down")}}[i%3]...))
 		}

@@ -27,7 +27,7 @@ func TestEventsAreFiltered(t *testing.T) {
 		withKey("k"),
 	} {
 		e := f.event(f.leased, change)
-		f.must(f.db.Accept(t.Context(), []*eventhook.Event{e}))
+		f.must(f.db.Accept(t.Context(), arrivals(e)))
 		if i == 2 {
 			f.settle(f.db, f.plan(e))
 		}

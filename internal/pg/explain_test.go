@@ -10,7 +10,7 @@ import (
 func TestFindKey(t *testing.T) {
 	f := setUp(t)
 	e := f.event(func(e *eventhook.Event) { e.IdempotencyKey = "k" })
-	f.must(f.db.Accept(t.Context(), []*eventhook.Event{e}))
+	f.must(f.db.Accept(t.Context(), arrivals(e)))
 	umbrella := f.secondTenant()
 	for _, c := range []struct {
 		claim  string

@@ -143,11 +143,13 @@ func (db *DB) wakeWorkers(batch []*effects.Settlement, woken []string) {
 		name   string
 	}
 	seen := map[queue]bool{}
-	topics := woken
+	topics, leavesDeliveries := woken, false
 	for _, s := range batch {
 		for i := range s.Actions {
 			a := &s.Actions[i]
 			switch {
+			case a.Effect.Request != nil && a.Status == eventhook.ActionPending && a.Effect.Request.Delivery.Lease.Until.IsZero():
+				leavesDeliveries = true
 			case a.Status != eventhook.ActionSuccess:
 			case a.Effect.Promise != nil:
 				topics = append(topics, promiseTopic(s.Event.TenantID, a.PromiseID))
@@ -158,6 +160,9 @@ func (db *DB) wakeWorkers(batch []*effects.Settlement, woken []string) {
 	}
 	for q := range seen {
 		topics = append(topics, workTopic(q.tenant, q.name))
+	}
+	if leavesDeliveries {
+		topics = append(topics, deliveriesTopic)
 	}
 	db.hub.wake(topics...)
 }

@@ -233,7 +233,7 @@ func TestPartitionsCoverTheirDay(t *testing.T) {
 		{12 * time.Hour, "20260311"},
 	} {
 		e := f.event(func(e *eventhook.Event) { e.ID = eventhook.NewID[eventhook.Event](noon.Add(c.at)) })
-		f.must(f.db.Accept(t.Context(), []*eventhook.Event{e}))
+		f.must(f.db.Accept(t.Context(), arrivals(e)))
 		got := one[string](f, `SELECT c.relname FROM eventhook.event e JOIN pg_class c ON c.oid = e.tableoid WHERE id = $1`, [16]byte(e.ID))
 		same(t, c.at.String(), got, "event_"+c.want)
 	}

@@ -9,7 +9,8 @@ import (
 // pipeline runs prepared statements in one transaction without a round trip for each:
 // in PostgreSQL's extended protocol, all that is sent before a Sync is one
 // transaction, which the Sync commits. After an error the transaction is rolled back,
-// and only commit returns the error.
+// and only commit returns the error. If the error is the database's, the connection
+// can be used again; else it is closed.
 type pipeline struct {
 	*pgconn.Pipeline
 	conn   *pgconn.PgConn
@@ -64,8 +65,10 @@ func (p *pipeline) readAll() (rows [][][]byte) {
 func (p *pipeline) commit() error {
 	if p.err == nil {
 		p.err = p.Sync()
+		p.readAll()
+	} else if _, ok := asPgError(p.err); ok {
+		_ = p.Sync() // rolls back: PostgreSQL skips all that follows an error up to the Sync
 	}
-	p.readAll()
 	if err := p.Close(); p.err == nil { // it reads the end of the transaction
 		p.err = err
 	}

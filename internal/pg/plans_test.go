@@ -20,12 +20,15 @@ var hot = map[string]struct {
 	"read payloads":     {readPayloadsSQL, 1},
 	"routed event":      {routedEventSQL, 2},
 	"release events":    {releaseEventsSQL, 4},
-	"done actions":      {doneActionsSQL, 1},
 	"claim keys":        {claimKeysSQL, 6},
 	"insert executions": {insertExecutionsSQL, 11},
-	"insert them once":  {insertExecutionsOnceSQL, 11},
-	"publish":           {insertPublicationsSQL, 16},
-	"publish once":      {insertPublicationsOnceSQL, 16},
+	"insert published":  {insertPublishedSQL, 11},
+	"insert payloads":   {insertPayloadsSQL, 2},
+	"insert deliveries": {insertDeliveriesSQL, 10},
+	"set actions":       {setActionsSQL, 3},
+	"read actions":      {readActionsSQL, 2},
+	"former actions":    {readFormerActionsSQL, 1},
+	"read requests":     {readRequestsSQL, 4},
 	"generations":       {generationsSQL, 1},
 	"due lanes":         {dueLanesSQL, 3},
 	"claim deliveries":  {claimDeliveriesSQL, 5},
@@ -48,8 +51,7 @@ var hot = map[string]struct {
 	"subscriber stats":  {subscriptionStatsSQL, 5},
 	"count sent":        {countSentSQL, 7},
 	"sweep subscribers": {sweepSubscriptionUsageSQL, 3},
-	"upsert actions":    {upsertActionsSQL, 12},
-	"settle events":     {settleEventsSQL, 8},
+	"settle events":     {settleEventsSQL, 9},
 	"settle promises":   {settlePromisesSQL, 6},
 	"hold promises":     {holdPromisesSQL, 7},
 	"find promises":     {findPromisesSQL, 2},
@@ -214,6 +216,7 @@ func TestAnIdLeadsToItsPartition(t *testing.T) {
 	d := f.held(1, f.subscriber())[0]
 	ids, tenants, now := "{"+e.ID.String()+"}", "{"+f.tenant.String()+"}", noon.Format(time.RFC3339)
 	deliveries := "{" + d.ID.String() + "}"
+	least, greatest := eventhook.DeliveryIDs(e.ID)
 	for _, c := range []struct {
 		act   string
 		table string
@@ -221,10 +224,13 @@ func TestAnIdLeadsToItsPartition(t *testing.T) {
 		args  []string
 	}{
 		{"read payloads", "event_payload", readPayloadsSQL, []string{ids}},
-		{"done actions", "event_action", doneActionsSQL, []string{ids}},
+		{"read actions", "event", readActionsSQL, []string{tenants, ids}},
+		{"former actions", "event_action", readFormerActionsSQL, []string{ids}},
+		{"read requests", "delivery", readRequestsSQL, []string{tenants, ids, "{" + least.String() + "}", "{" + greatest.String() + "}"}},
+		{"set actions", "event", setActionsSQL, []string{tenants, ids, "{[]}"}},
 		{"release events", "event", releaseEventsSQL, []string{tenants, ids, "{1}", "{" + now + "}"}},
 		{"settle deliveries", "delivery", settleDeliveriesSQL, []string{tenants, deliveries, "{1}", "{success}", "{NULL}", "{0}", "{NULL}", "{0}", "{NULL}", "{NULL}", "{NULL}", now}},
-		{"settle events", "event", settleEventsSQL, []string{ids, tenants, "{1}", "{unrouted}", "{NULL}", "{0}", "{NULL}", now}},
+		{"settle events", "event", settleEventsSQL, []string{ids, tenants, "{1}", "{unrouted}", "{NULL}", "{0}", "{NULL}", now, "{NULL}"}},
 	} {
 		same(t, c.act, touched(f, c.act, c.sql, c.args...), []string{c.table + "_20260310"})
 	}

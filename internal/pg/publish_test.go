@@ -9,15 +9,21 @@ import (
 )
 
 // publishes plans an event for subscribers; key may be "".
-func (f *fixture) publishes(eventType, key, data string) effects.PlannedAction {
+func (f *fixture) publishes(eventType, key, data string, to ...*eventhook.Subscription) effects.PlannedAction {
 	p := &effects.Publication{ID: eventhook.NewID[eventhook.Event](f.clock.now()), EventType: eventType, IdempotencyKey: key, Data: []byte(data)}
+	for _, s := range to {
+		p.Subscriptions = append(p.Subscriptions, s)
+		p.Deliveries = append(p.Deliveries, &eventhook.Delivery{
+			ID: eventhook.DeliveryIDOf(p.ID, eventhook.DestinationID(s.ID)), DestinationID: eventhook.DestinationID(s.ID), SubscriptionID: s.ID,
+		})
+	}
 	return effects.PlannedAction{Action: eventhook.Action{TargetType: "publish"}, Effect: effects.Effect{Publication: p}}
 }
 
 func TestSettlePublishes(t *testing.T) {
 	f := setUp(t)
 	e := f.event(f.leased, func(e *eventhook.Event) { e.TraceID, e.RequestID = "4bf92f3577b34da6a3ce929d0e0e4736", "req-1" })
-	f.must(f.db.Accept(t.Context(), []*eventhook.Event{e}))
+	f.must(f.db.Accept(t.Context(), arrivals(e)))
 	a := f.publishes("payment.succeeded", "pay-1", `{"id": 1.50}`)
 	f.settle(f.db, f.plan(e, a, f.makes(eventhook.Task, "pay-1")))
 	same(t, "the cause", f.stored(e).Status, eventhook.EventDelivered)
@@ -44,7 +50,7 @@ func TestSettlePublishes(t *testing.T) {
 func TestWhatIsPublishedKeepsItsCorrelation(t *testing.T) {
 	f := setUp(t)
 	e := f.event()
-	f.must(f.db.Accept(t.Context(), []*eventhook.Event{e}))
+	f.must(f.db.Accept(t.Context(), arrivals(e)))
 	f.exec(`UPDATE eventhook.event SET correlation_id = 'order-7' WHERE id = $1`, [16]byte(e.ID))
 	e = f.claimEvents(f.db, 1)[0]
 	f.settle(f.db, f.plan(e, f.publishes("a", "", "1")))

@@ -166,7 +166,7 @@ func TestNoSubscriptionIsForgotten(t *testing.T) {
 		f.must(err)
 		defer func() { _ = tx.Rollback(t.Context()) }()
 		var generation int64
-		f.must(tx.QueryRow(t.Context(), `SELECT coalesce((SELECT generation FROM eventhook.subscription_generation WHERE tenant_id = $1), 0)`, [16]byte(f.tenant)).Scan(&generation))
+		f.must(tx.QueryRow(t.Context(), `SELECT coalesce((SELECT generation FROM eventhook.tenant_generation WHERE tenant_id = $1), 0)`, [16]byte(f.tenant)).Scan(&generation))
 		rows, err := tx.Query(t.Context(), `SELECT id FROM eventhook.subscription WHERE tenant_id = $1`, [16]byte(f.tenant))
 		f.must(err)
 		list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (*eventhook.Subscription, error) {
@@ -276,7 +276,7 @@ func TestPublishWithoutADatabase(t *testing.T) {
 func TestACancelledPublishStoresNothing(t *testing.T) {
 	f := setUp(t)
 	err := f.db.Publish(cancelled(t), []*outbound.Publishing{f.publishing("")})
-	if err == nil || errors.Is(err, eventhook.ErrStaleSubscriptions) {
+	if err == nil || errors.Is(err, eventhook.ErrStalePlan) {
 		t.Errorf("got %v, want an error", err)
 	}
 	same(t, "stored", f.count("event", "origin = 'api'"), 0)

@@ -284,7 +284,7 @@ func TestAWrongKeyNeverReplacesTheCanary(t *testing.T) {
 		}
 	}
 	e := r.event()
-	r.must(r.db.Accept(t.Context(), []*eventhook.Event{e}))
+	r.must(r.db.Accept(t.Context(), arrivals(e)))
 	r.clock.advance(time.Hour)
 	same(t, "events that it claims", len(r.claimEvents(wrong, 10)), 0)
 	same(t, "events that another instance claims", len(r.claimEvents(r.db, 10)), 1)

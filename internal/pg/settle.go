@@ -206,11 +206,12 @@ func (c *settleColumns) statements(batch []*effects.Settlement, now time.Time) *
 	return b
 }
 
-// waitingEvents are the events of a batch whose requests of earlier tries were owed when
-// they were read, and may have been settled since.
+// waitingEvents are the events of a batch whose requests of earlier tries may have been
+// settled since they were read: those that were owed, and dead ones that a person has
+// restarted. Events without an earlier try have deliveries of this transaction alone.
 func waitingEvents(batch []*effects.Settlement) (list []eventKey) {
 	for _, s := range batch {
-		if s.Status == eventhook.EventProcessing && s.OpenRequests > 0 {
+		if s.Status == eventhook.EventProcessing && len(s.Prior) > 0 {
 			list = append(list, eventKey{s.Event.TenantID, s.Event.ID})
 		}
 	}

@@ -79,10 +79,10 @@ func TestAKeyIsOfUseWhileKeysAreSwept(t *testing.T) {
 		var sweepErr, acceptErr error
 		together(
 			func() { _, sweepErr = f.db.Sweep(t.Context()) },
-			func() { acceptErr = f.other.Accept(t.Context(), batch) })
+			func() { acceptErr = f.other.Accept(t.Context(), arrivals(batch...)) })
 		f.must(sweepErr)
 		f.must(acceptErr)
-		f.must(f.db.Accept(t.Context(), again))
+		f.must(f.db.Accept(t.Context(), arrivals(again...)))
 		for i := range batch {
 			same(t, "a key past its time", batch[i].Status, eventhook.EventPending)
 			wantDuplicate(t, "after that", again[i], batch[i])

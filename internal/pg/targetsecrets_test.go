@@ -32,9 +32,9 @@ const hushed = "hush & <hush>"
 // targets are those of the route from crm, as processing sees them.
 func (f *fixture) targets(db *DB) []eventhook.Target {
 	f.Helper()
-	_, routes, err := db.SourceRouting(f.Context(), f.crm)
+	routed, err := db.SourceRouting(f.Context(), f.tenant, f.crm)
 	f.must(err)
-	return routes[0].Targets
+	return routed.Routes[0].Targets
 }
 
 func TestSecretsOfTargetsAreSealed(t *testing.T) {

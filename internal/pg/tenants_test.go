@@ -215,14 +215,14 @@ func TestAClosedTenantRoutesNothing(t *testing.T) {
 	f := setUp(t)
 	f.apply(acme())
 	source := f.source("acme", "crm")
-	_, routes, err := f.db.SourceRouting(t.Context(), source.ID)
+	routed, err := f.db.SourceRouting(t.Context(), source.TenantID, source.ID)
 	f.must(err)
-	if len(routes) == 0 {
+	if len(routed.Routes) == 0 {
 		t.Fatal("got no routes before, want some")
 	}
 	_, err = f.db.CloseTenant(t.Context(), operator, "acme")
 	f.must(err)
-	_, routes, err = f.db.SourceRouting(t.Context(), source.ID)
+	routed, err = f.db.SourceRouting(t.Context(), source.TenantID, source.ID)
 	f.must(err)
-	same(t, "routes of a closed tenant", len(routes), 0)
+	same(t, "routes of a closed tenant", len(routed.Routes), 0)
 }

@@ -75,7 +75,7 @@ func TestWatchersSeeWhatHappensHere(t *testing.T) {
 	same(t, "told after that", w.until(e, eventhook.EventPending), f.stored(e))
 	first := f.ended(eventhook.EventDelivered, withKey("k"))
 	again := f.event(withKey("k"))
-	f.must(f.db.Accept(t.Context(), []*eventhook.Event{again}))
+	f.must(f.db.Accept(t.Context(), arrivals(again)))
 	same(t, "a duplicate", w.until(again, eventhook.EventDuplicate).DuplicateOf, first.ID)
 }
 
@@ -95,7 +95,7 @@ func TestWatchersSeeWhatHappensElsewhere(t *testing.T) {
 		}
 	}
 	e := f.event(f.leased)
-	f.must(f.other.Accept(t.Context(), []*eventhook.Event{e}))
+	f.must(f.other.Accept(t.Context(), arrivals(e)))
 	same(t, "told", w.until(e, eventhook.EventProcessing), f.stored(e))
 	f.settle(f.other, f.plan(e))
 	same(t, "told then", w.until(e, eventhook.EventUnrouted), f.stored(e))
@@ -109,7 +109,7 @@ func TestNobodyIsToldOfAnotherTenant(t *testing.T) {
 	e := f.accepted(1)[0]
 	own.until(e, eventhook.EventProcessing)
 	theirs := f.event(f.leased, func(e *eventhook.Event) { e.TenantID, e.SourceID = umbrella, eventhook.NewID[eventhook.Source](noon) })
-	f.must(f.db.Accept(t.Context(), []*eventhook.Event{theirs}))
+	f.must(f.db.Accept(t.Context(), arrivals(theirs)))
 	news := next(t, foreign.news)
 	same(t, "events told", len(news.Events), 1)
 	same(t, "the one", news.Events[0].ID, theirs.ID)

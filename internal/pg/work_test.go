@@ -411,7 +411,7 @@ func TestAClaimBringsTheInput(t *testing.T) {
 	f := setUp(t)
 	body := func(e *eventhook.Event) { e.Body, e.Headers = []byte(`{"n":1}`), []byte("X-A: b\r\n") }
 	e := f.event(f.leased, body)
-	f.must(f.db.Accept(t.Context(), []*eventhook.Event{e}))
+	f.must(f.db.Accept(t.Context(), arrivals(e)))
 	f.settle(f.db, f.plan(e, f.makes(eventhook.Task, "")))
 	same(t, "its event's payload", f.claimWork(f.db, f.query())[0].Payload, &eventhook.Payload{Headers: []byte("X-A: b\r\n"), Body: []byte(`{"n":1}`)})
 	f.execution(eventhook.Task, func(x *eventhook.Execution) { x.Input = []byte(`2`) })
