@@ -64,6 +64,7 @@ var borders = map[string][]string{
 	"internal/pgtest":    {"migrations", "internal/pgembed"},
 
 	"internal/usage/usagetest": {root, "internal/usage"},
+	"outbound/outboundtest":    {root, "outbound"},
 
 	"client":                nil, // for other programs: it knows nothing of ours
 	"worker":                {"client"},
@@ -78,7 +79,7 @@ var keepers = map[string][]string{
 }
 
 // forTests may be imported by tests alone, and by the bench.
-var forTests = []string{"internal/pgtest", "internal/usage/usagetest"}
+var forTests = []string{"internal/pgtest", "internal/usage/usagetest", "outbound/outboundtest"}
 
 func TestRoomsKeepTheirBorders(t *testing.T) {
 	if crossed := crossings(t, os.DirFS(".")); len(crossed) > 0 {

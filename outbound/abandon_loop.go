@@ -25,7 +25,7 @@ const (
 type deleted struct {
 	mu    sync.Mutex
 	queue []eventhook.Destination                 // guarded by mu
-	seen  map[eventhook.DestinationID]abandonment // guarded by mu; also of those handled lately
+	seen  map[eventhook.DestinationID]abandonment // guarded by mu; also of destinations handled lately
 	added signal
 }
 

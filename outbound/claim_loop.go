@@ -88,7 +88,7 @@ func (d *Dispatcher) warn(ctx context.Context, what string, err error) {
 }
 
 // claimPage claims for the destinations of a page that have memory. If a destination
-// cannot be read, the others of its tenant are skipped, and other tenants are not.
+// cannot be read, the other destinations of its tenant are skipped.
 func (d *Dispatcher) claimPage(ctx context.Context, page []Due) (found bool) {
 	c, unread := d.newClaims(), map[eventhook.TenantID]bool{}
 	for _, due := range page {
@@ -148,7 +148,7 @@ func (d *Dispatcher) newClaims() *claims {
 
 // add reserves memory for a claim. A destination whose sends end meanwhile may ask again
 // before the claim is made: its claim grows. A probe asks for deliveries that were tried
-// before: otherwise each probe of a large backlog would try another delivery, none would
+// before: otherwise each probe of a large backlog would try another delivery, no delivery would
 // use up its retries, and a dead destination would never be disabled.
 func (c *claims) add(ctx context.Context, to schedule.Destination) {
 	var n int

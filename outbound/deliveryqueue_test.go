@@ -49,18 +49,19 @@ func (h *dueHeap) Pop() any {
 // deliveryQueue keeps outbound.Queue's contract in memory: leases, tokens, all
 // or nothing, and a ctx that has ended. Several dispatchers may share it.
 type deliveryQueue struct {
-	mu     sync.Mutex
-	rows   map[eventhook.DeliveryID]*stored
-	lanes  map[eventhook.SubscriptionID][]*stored
-	due    map[eventhook.SubscriptionID]*dueHeap
-	of     map[eventhook.SubscriptionID]eventhook.TenantID
-	order  []eventhook.SubscriptionID
-	paced  map[eventhook.SubscriptionID]time.Time
-	wake   chan struct{}
-	n      int
-	away   bool          // every call fails
-	answer time.Duration // how long each call takes
-	late   time.Duration // how long the answer to a claim is under way
+	mu      sync.Mutex
+	rows    map[eventhook.DeliveryID]*stored
+	lanes   map[eventhook.SubscriptionID][]*stored
+	due     map[eventhook.SubscriptionID]*dueHeap
+	of      map[eventhook.SubscriptionID]eventhook.TenantID
+	order   []eventhook.SubscriptionID
+	paced   map[eventhook.SubscriptionID]time.Time
+	deleted map[eventhook.SubscriptionID]bool
+	wake    chan struct{}
+	n       int
+	away    bool          // every call fails
+	answer  time.Duration // how long each call takes
+	late    time.Duration // how long the answer to a claim is under way
 
 	did queueStats
 }
@@ -90,7 +91,7 @@ var _ outbound.Queue = (*deliveryQueue)(nil)
 
 func newDeliveryQueue() *deliveryQueue {
 	return &deliveryQueue{rows: map[eventhook.DeliveryID]*stored{}, lanes: map[eventhook.SubscriptionID][]*stored{}, due: map[eventhook.SubscriptionID]*dueHeap{}, of: map[eventhook.SubscriptionID]eventhook.TenantID{},
-		paced: map[eventhook.SubscriptionID]time.Time{}, wake: make(chan struct{}),
+		paced: map[eventhook.SubscriptionID]time.Time{}, deleted: map[eventhook.SubscriptionID]bool{}, wake: make(chan struct{}),
 		did: queueStats{disabled: map[eventhook.SubscriptionID]string{}, claimed: map[eventhook.SubscriptionID]int{}}}
 }
 
@@ -317,6 +318,9 @@ func (q *deliveryQueue) AbandonDeliveries(ctx context.Context, to eventhook.Dest
 		return 0, err
 	}
 	defer q.mu.Unlock()
+	if !q.deleted[to.SubscriptionID] {
+		return 0, nil
+	}
 	for r := q.firstDue(to.SubscriptionID, true); r != nil; r = q.firstDue(to.SubscriptionID, true) {
 		r.Status, r.LastError = eventhook.DeliveryDead, reason
 		q.setDue(r, time.Time{})

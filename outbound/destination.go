@@ -8,7 +8,7 @@ import (
 	"github.com/eventhook/eventhook/outbound/schedule"
 )
 
-// Destination is what the dispatcher needs to know of a destination at a moment.
+// Destination is the current configuration of a destination, with its transport.
 type Destination struct {
 	schedule.Destination
 	Retry eventhook.RetryPolicy // complete
@@ -34,7 +34,7 @@ type Transport interface {
 	Send(ctx context.Context, s Sending) eventhook.Attempt
 }
 
-// Directory returns what a destination is now, mostly from memory and otherwise within
+// Directory returns the current Destination, mostly from memory and otherwise within
 // seconds, or an error of KindNotFound if it does not exist any more. The dispatcher
 // fills in ID, TenantID, RouteID and TargetIndex itself. Safe for concurrent use.
 type Directory interface {
@@ -88,7 +88,7 @@ func DestinationOf(s *eventhook.Subscription, transport Transport) Destination {
 	}
 }
 
-// scheduled returns what the scheduler must know of a subscription.
+// scheduled returns a subscription as the scheduler knows it.
 func scheduled(s *eventhook.Subscription) schedule.Destination {
 	return schedule.Destination{
 		ID: eventhook.DestinationID(s.ID), TenantID: s.TenantID, Version: s.Version, Address: s.URL, Ready: isSendable(s),

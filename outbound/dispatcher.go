@@ -53,8 +53,8 @@ type DispatcherDeps struct {
 }
 
 // Dispatcher sends deliveries: new ones from the memory of the instance that stored
-// them, and others after it leased them from the database. It settles the outcomes in
-// batches. Package schedule decides what is sent when; the loops here do the work.
+// them, and other deliveries after it leased them from the database. It settles the outcomes in
+// batches. Package schedule decides which delivery is sent when; the loops here do the work.
 //
 //	claimLoop    leases due deliveries          Queue.ClaimDeliveries
 //	sendLoop     uses the slots                 Transport.Send
@@ -87,7 +87,7 @@ func NewDispatcher(config Config, deps DispatcherDeps) *Dispatcher {
 }
 
 // Reserve asks for memory for n deliveries of a subscription that are about to be
-// stored. It returns how many are granted, and until when to lease those. Each of them
+// stored. It returns how many are granted, and until when to lease them. Each one
 // must be Put or Released. Nothing is granted while the destination fails, or while
 // this gateway does not send to it.
 func (d *Dispatcher) Reserve(s *eventhook.Subscription, n int) (granted int, until time.Time) {
@@ -143,7 +143,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		d.settle(writing, list)
 		return nil
 	})
-	// A loop that hands work to others ends before them.
+	// A loop that hands work to other loops ends before them.
 	var feeders, senders, writers sync.WaitGroup
 	for _, loop := range []func(context.Context){d.claimLoop, d.rateLoop, d.abandonLoop, d.changesLoop} {
 		feeders.Go(func() { loop(ctx) })

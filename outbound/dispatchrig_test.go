@@ -244,8 +244,9 @@ func (w *world) alter(s *eventhook.Subscription, f func(*eventhook.Subscription)
 // unsubscribe deletes a subscription.
 func (w *world) unsubscribe(s *eventhook.Subscription) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	delete(w.subs, s.ID)
+	w.mu.Unlock()
+	w.set(func(q *deliveryQueue) { q.deleted[s.ID] = true })
 }
 
 // answers changes what an endpoint does.

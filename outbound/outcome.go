@@ -15,7 +15,7 @@ const maxRetryAfter = 24 * time.Hour
 // answeredGone is why a subscription is disabled whose receiver answers 410.
 const answeredGone = "the receiver answered 410 Gone"
 
-// outcomeRules decide what becomes of a delivery.
+// outcomeRules decide the next state of a delivery.
 type outcomeRules struct {
 	now    time.Time
 	maxAge time.Duration
@@ -59,7 +59,7 @@ func age(d time.Duration) string {
 	return text
 }
 
-// settle returns what becomes of a delivery after an attempt. Every failure is
+// settle returns the outcome of an attempt. Every failure is
 // tried again by the retry policy of the destination, and not before the receiver
 // asked for, but for a 410, and unless the delivery would be too old by then. A test
 // is sent once: it gets here when its Tester was killed or a person restarted it.

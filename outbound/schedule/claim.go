@@ -35,7 +35,7 @@ func (s *Scheduler) NextClaim() (Destination, bool) {
 
 // ReserveClaim reserves memory for deliveries that are due in the database, and reports
 // whether they are probes of an open circuit. If n is not 0, the caller must offer
-// what it claims and then call Claimed.
+// the claimed deliveries and then call Claimed.
 func (s *Scheduler) ReserveClaim(d Destination, now time.Time) (n int, isProbe bool) {
 	q := s.queueOf(d, now)
 	q.hasBacklog = true

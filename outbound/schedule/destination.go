@@ -6,7 +6,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// Destination is what the scheduler must know of where deliveries go.
+// Destination is the configuration of a destination, as far as the scheduler needs it.
 type Destination struct {
 	ID       eventhook.DestinationID
 	TenantID eventhook.TenantID

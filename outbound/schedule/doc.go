@@ -61,8 +61,8 @@
 //
 //   - A delivery that was offered is returned by Next once or by TakeReleased once,
 //     never both before it is finished.
-//   - The sends in progress never exceed Config.Slots, nor those of a destination its
-//     Destination.Slots.
+//   - The sends in progress never exceed Config.Slots. The sends to one destination never
+//     exceed its Destination.Slots when they start.
 //   - While time passes, sends end and outcomes are settled, every delivery of a
 //     Ready destination whose circuit lets it through is sent.
 //   - The counts of deliveries and bytes return to zero when all was freed.
@@ -78,6 +78,6 @@
 //
 // A Scheduler is not safe for concurrent use: its caller serialises all calls, with
 // one mutex around all of its methods. No field of Scheduler, tenant, queue, breaker,
-// rate, timer or fifo has a guard of its own, and none is reachable from outside but
-// the *eventhook.Delivery values, which the Scheduler reads and never changes.
+// rate, timer or fifo has a guard of its own. The only values that the caller
+// shares are the *eventhook.Delivery pointers: the Scheduler reads and never changes them.
 package schedule

@@ -22,7 +22,7 @@ type Result struct {
 	Attempt *Attempt // nil: nothing was sent
 }
 
-// Attempt is what the scheduler learns from a send.
+// Attempt is the part of an attempt that the scheduler uses.
 type Attempt struct {
 	Took       time.Duration
 	Failed     bool          // the destination had better get fewer sends: no answer, 5xx, 429

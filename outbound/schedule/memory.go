@@ -7,7 +7,7 @@ import (
 )
 
 // Reserve asks for memory for n new deliveries that are about to be stored. It
-// returns how many are granted, and until when to lease those. Each of them must be
+// returns how many are granted, and until when to lease them. Each one must be
 // offered or released. Nothing is granted while the destination is not ready, in
 // backoff, or its circuit is open: a probe is a delivery that has waited.
 func (s *Scheduler) Reserve(d Destination, n int, now time.Time) (granted int, until time.Time) {
@@ -41,7 +41,7 @@ func (s *Scheduler) Release(id eventhook.DestinationID, n int, now time.Time) {
 }
 
 // Offer takes leased deliveries for which memory was reserved, with their events.
-// Those that must not wait here any more are released.
+// A delivery that must not wait here any more is released.
 func (s *Scheduler) Offer(list []*eventhook.Delivery, now time.Time) {
 	for _, d := range list {
 		q := s.queues[d.DestinationID]
@@ -86,7 +86,7 @@ func (s *Scheduler) forget(n, bytes int) {
 	s.bytes -= bytes
 }
 
-// wanted is how many deliveries a queue should claim: none until it has memory for
+// wanted is how many deliveries a queue should claim: zero until it has memory for
 // half of its capacity, so that one claim gets many.
 func (s *Scheduler) wanted(q *queue, now time.Time) int {
 	most := q.capacity(now, s.config.Lease)
@@ -103,7 +103,7 @@ func (s *Scheduler) available(q *queue, most int) int {
 		return 0
 	}
 	free, freeBytes := s.config.Deliveries-s.held, s.config.Bytes-s.bytes
-	tenantFree := max(1, free) - q.tenant.held // a tenant gets what stays free besides its own
+	tenantFree := max(1, free) - q.tenant.held // a tenant gets as much as stays free besides its own
 	granted := max(0, min(wanted, free, tenantFree))
 	if freeBytes <= 0 || q.tenant.bytes >= freeBytes || q.bytes >= s.config.Bytes/queueShare {
 		granted = 0

@@ -15,7 +15,7 @@ type Job struct {
 	epoch       int // of the queue's circuit breaker
 }
 
-// Next returns the delivery to send next; false if none may be sent now. Each job
+// Next returns the delivery to send next; false if no delivery may be sent now. Each job
 // must be finished.
 func (s *Scheduler) Next(now time.Time) (j Job, ok bool) {
 	if s.closed || s.unsettled >= s.config.Unsettled {
@@ -31,7 +31,7 @@ func (s *Scheduler) Next(now time.Time) (j Job, ok bool) {
 	return j, ok
 }
 
-// free is a number of unused slots: of all, and of those that retries may use.
+// free is a number of unused slots: of all slots, and of the ones that retries may use.
 type free struct{ all, retries int }
 
 // of is how many slots a class may use.
@@ -49,8 +49,8 @@ func (s *Scheduler) free() free {
 }
 
 // share returns how many of the unused slots a tenant may use: as many as are unused
-// besides those in use by the tenant itself. A tenant whose sends do not end leaves
-// slots for all others.
+// besides the slots that the tenant uses itself. A tenant whose sends do not end leaves
+// slots for all other tenants.
 func (t *tenant) share(f free) free {
 	return free{f.all - t.sending[first] - t.sending[retry], f.retries - t.sending[retry]}
 }
@@ -76,7 +76,7 @@ func (s *Scheduler) nextOf(c class, now time.Time) (Job, bool) {
 
 // nextQueue goes round the ready queues of a tenant whose share is this many slots. A
 // queue gets a quarter of the share, so that slow destinations leave slots for the
-// tenant's others. A queue that may not send leaves the round robin until something
+// tenant's other queues. A queue that may not send leaves the round robin until something
 // about it changes.
 func (s *Scheduler) nextQueue(t *tenant, c class, share int, now time.Time) *queue {
 	const quarter = 4

@@ -83,7 +83,7 @@ func TestALateSendUsesItsReservation(t *testing.T) {
 	p.grant(start, 5)
 	for _, c := range []struct{ at, next time.Duration }{
 		{0, 100 * ms}, {110 * ms, 200 * ms}, // a little late: the next is not
-		{700 * ms, 780 * ms}, // very late: what was missed is not sent all at once
+		{700 * ms, 780 * ms}, // very late: the missed sends do not come all at once
 	} {
 		p.use(start.Add(c.at))
 		if got := p.next.Sub(start); got != c.next {

@@ -28,7 +28,7 @@ const (
 	queueShare  = 8  // a queue gets at most this part of the memory
 )
 
-// queue holds the deliveries of one destination, and what is known about it.
+// queue holds the deliveries of one destination, with its limits and its circuit breaker.
 type queue struct {
 	Destination // as it was last looked up
 	tenant      *tenant
@@ -36,7 +36,7 @@ type queue struct {
 	isReady     [classes]bool // the queue is in its tenant's round robin
 
 	held    int // deliveries that are reserved, waiting or being sent
-	bytes   int // of those that wait or are being sent
+	bytes   int // of deliveries that wait or are being sent
 	sending int
 	breaker breaker
 	rate    rate
@@ -45,7 +45,7 @@ type queue struct {
 	window       int           // deliveries in memory, by how many were sent in time
 	meanTook     time.Duration // of the latest sends
 	hasBacklog   bool          // more deliveries may be due in the database
-	nextRetryAt  time.Time     // when the earliest known retry is due; zero: there is none
+	nextRetryAt  time.Time     // when the earliest known retry is due; zero: no retry is known
 	isClaiming   bool          // the queue waits for its claim
 	usedAt       time.Time
 	timer        timer

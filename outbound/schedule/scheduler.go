@@ -53,7 +53,7 @@ type Scheduler struct {
 	unsettled int
 	open      int // queues with an open circuit
 	released  []*eventhook.Delivery
-	refused   bool // a queue got no memory since there was none
+	refused   bool // a queue got no memory because it was full
 	closed    bool
 }
 
@@ -82,8 +82,8 @@ func (s *Scheduler) Work() Work {
 	return w
 }
 
-// Close releases all waiting deliveries, and accepts no more: Offer releases what it
-// gets.
+// Close releases all waiting deliveries, and accepts no more: Offer releases its
+// deliveries.
 func (s *Scheduler) Close() {
 	s.closed = true
 	for _, q := range s.queues {
@@ -91,7 +91,7 @@ func (s *Scheduler) Close() {
 	}
 }
 
-// queueOf returns the queue of a destination, and creates it if there is none. It
+// queueOf returns the queue of a destination, and creates it if necessary. It
 // applies the configuration.
 func (s *Scheduler) queueOf(d Destination, now time.Time) *queue {
 	q := s.queues[d.ID]

@@ -55,7 +55,7 @@ func (s *Scheduler) Sweep(since time.Time) {
 	}
 }
 
-// Stats counts what a scheduler has in memory.
+// Stats counts the deliveries in memory.
 type Stats struct {
 	Waiting   int // deliveries
 	Sending   int

@@ -59,7 +59,7 @@ func (t *timers) unset(x *timer) {
 	}
 }
 
-// due removes a timer whose time has come, nil if there is none.
+// due removes a timer whose time has come, nil if there is no such timer.
 func (t *timers) due(now time.Time) *timer {
 	if len(*t) == 0 || (*t)[0].at.After(now) {
 		return nil
