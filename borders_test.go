@@ -33,7 +33,8 @@ var borders = map[string][]string{
 	"verify":             {root, "internal/meter", "internal/pattern", "internal/payload"},
 	"route":              {root, "internal/effects", "internal/shares", "internal/meter", "internal/pattern", "internal/filter", "internal/payload", "internal/script", "internal/snapshot", "internal/turns"},
 	"targets":            {root, "internal/effects", "internal/payload"},
-	"outbound":           {root, "internal/effects", "internal/shares", "internal/meter", "internal/batch", "internal/filter", "internal/payload", "internal/schema", "internal/snapshot", "internal/turns"},
+	"outbound":           {root, "outbound/schedule", "internal/effects", "internal/shares", "internal/meter", "internal/batch", "internal/filter", "internal/payload", "internal/schema", "internal/snapshot", "internal/turns"},
+	"outbound/schedule":  {root},
 	"migrations":         nil,
 	"configs":            {root, "internal/shares", "ingest", "route", "targets", "verify", "outbound"},
 	"internal/pg":        {root, "internal/effects", "internal/turns", "ingest", "route", "outbound"},
@@ -63,6 +64,7 @@ var borders = map[string][]string{
 	"internal/pgtest":    {"migrations", "internal/pgembed"},
 
 	"internal/usage/usagetest": {root, "internal/usage"},
+	"outbound/outboundtest":    {root, "outbound"},
 
 	"client":                nil, // for other programs: it knows nothing of ours
 	"worker":                {"client"},
@@ -77,7 +79,7 @@ var keepers = map[string][]string{
 }
 
 // forTests may be imported by tests alone, and by the bench.
-var forTests = []string{"internal/pgtest", "internal/usage/usagetest"}
+var forTests = []string{"internal/pgtest", "internal/usage/usagetest", "outbound/outboundtest"}
 
 func TestRoomsKeepTheirBorders(t *testing.T) {
 	if crossed := crossings(t, os.DirFS(".")); len(crossed) > 0 {

@@ -47,12 +47,16 @@ func (r *run) accept(ctx context.Context) error {
 		if round > 0 {
 			rounds = append(rounds, one)
 			r.print("  bare %6.0f/s   accepted %6.0f/s (%.2f)   accept to task %6.0f/s (%.2f)\n", one.bare.perSec,
-				one.accept.perSec, one.accept.perSec/one.bare.perSec, one.tasks.perSec, one.tasks.perSec/one.accept.perSec)
+				one.accept.perSec, one.accept.perSec/one.bare.perSec, one.tasks.perSec, one.tasks.perSec/one.bare.perSec)
 		}
 	}
 	r.reportAccepted(rounds)
 	return nil
 }
+
+// leastAccepted and leastTasks are the limits of the rates of accepting, alone
+// and with routing to a task, over that of the bare handler.
+const leastAccepted, leastTasks = 0.40, 0.35
 
 // acceptsOnly makes a gateway leave its events to others.
 const acceptsOnly = "EVENTHOOK_ROUTE_WORKERS=0"
@@ -72,9 +76,11 @@ func (r *run) reportAccepted(rounds []accepted) {
 		r.print("%-38s", row.name)
 		r.reportMeasured(medianMeasured(rounds, row.get))
 	}
+	accepting := medianOf(rounds, func(a accepted) float64 { return a.accept.perSec / a.bare.perSec })
+	routing := medianOf(rounds, func(a accepted) float64 { return a.tasks.perSec / a.bare.perSec })
 	r.ratios = append(r.ratios,
-		ratio{"accepted / bare", medianOf(rounds, func(a accepted) float64 { return a.accept.perSec / a.bare.perSec }), 0.35, false},
-		ratio{"accept to task / accepted", medianOf(rounds, func(a accepted) float64 { return a.tasks.perSec / a.accept.perSec }), 0.50, false})
+		ratio{"accepted / bare", accepting, leastAccepted, false},
+		ratio{"accept to task / bare", routing, leastTasks, false})
 }
 
 func medianLoad[T any](rounds []T, get func(T) load) load {

@@ -166,14 +166,14 @@ func (p *claimPlace) measure(ctx context.Context) (micros float64, err error) {
 // round is what a dispatcher does: it finds lanes, claims from one, and settles.
 func (p *claimPlace) round(ctx context.Context) error {
 	const lanes = 100
-	found, err := p.queue.DueLanes(ctx, eventhook.SubscriptionID{}, lanes)
+	found, err := p.queue.DueDestinations(ctx, eventhook.DestinationID{}, lanes)
 	if err != nil {
 		return err
 	}
-	if len(found) == 0 || found[0].SubscriptionID != p.lanes[0] {
+	if len(found) == 0 || found[0].DestinationID != eventhook.DestinationID(p.lanes[0]) {
 		return fmt.Errorf("%d lanes were found, want the one that is measured first", len(found))
 	}
-	list, err := p.queue.ClaimDeliveries(ctx, []outbound.LaneClaim{{SubscriptionID: p.lanes[0], Max: claimBatch, Lease: time.Minute}})
+	list, err := p.queue.ClaimDeliveries(ctx, []outbound.Claim{{DestinationID: eventhook.DestinationID(p.lanes[0]), Max: claimBatch, Lease: time.Minute}})
 	if err != nil {
 		return err
 	}

@@ -20,10 +20,14 @@ const (
 	forOne, forTen, forSlow = "bench.one", "bench.ten", "bench.slow"
 )
 
-// delivered is what one round gave. The rates are of deliveries.
+// leastDelivered is the limit of deliveries per second over those of the bare
+// client, mostTransactions that of PostgreSQL's transactions per delivery.
+const leastDelivered, mostTransactions = 0.25, 0.10
+
+// delivered is the result of one round. The rates are of deliveries.
 type delivered struct {
-	bare, bareSlow         float64
-	one, ten, slow, routed measured
+	bare, bareSlow                 float64
+	one, ten, slow, routed, target measured
 }
 
 // deliver holds delivering, from the first request until the last delivery is
@@ -44,17 +48,23 @@ func (r *run) deliver(ctx context.Context) error {
 	if err := r.subscribeAll(ctx, p, to); err != nil {
 		return err
 	}
+	// A gateway of its own has an http target instead of a subscriber.
+	byTarget, err := r.publisherOf(ctx, "deliver-target", `{type: http, url: "`+to.url("0ms", "target")+`"}`)
+	if err != nil {
+		return err
+	}
+	defer byTarget.stop()
 	var rounds []delivered
 	for round := range r.rounds + 1 { // the first warms up
-		x, err := r.deliverOnce(ctx, p, to)
+		x, err := r.deliverOnce(ctx, p, byTarget, to)
 		if err != nil {
 			return err
 		}
 		if round > 0 {
 			rounds = append(rounds, x)
-			r.print("  bare %6.0f/s   published to one %6.0f/s (%.2f)   to ten %6.0f/s (%.2f)   accepted, routed and delivered %6.0f/s (%.2f)\n    slow: bare %6.0f/s   published %6.0f/s (%.2f)\n",
+			r.print("  bare %6.0f/s   published to one %6.0f/s (%.2f)   to ten %6.0f/s (%.2f)   accepted, routed and delivered %6.0f/s (%.2f)   by an http target %6.0f/s (%.2f)\n    slow: bare %6.0f/s   published %6.0f/s (%.2f)\n",
 				x.bare, x.one.perSec, x.one.perSec/x.bare, x.ten.perSec, x.ten.perSec/x.bare, x.routed.perSec, x.routed.perSec/x.bare,
-				x.bareSlow, x.slow.perSec, x.slow.perSec/x.bareSlow)
+				x.target.perSec, x.target.perSec/x.bare, x.bareSlow, x.slow.perSec, x.slow.perSec/x.bareSlow)
 		}
 	}
 	r.reportDelivered(rounds)
@@ -81,7 +91,7 @@ func (r *run) subscribeAll(ctx context.Context, p *publisher, to *sinkProcess) e
 	return nil
 }
 
-func (r *run) deliverOnce(ctx context.Context, p *publisher, to *sinkProcess) (x delivered, err error) {
+func (r *run) deliverOnce(ctx context.Context, p, byTarget *publisher, to *sinkProcess) (x delivered, err error) {
 	if x.bare, err = sendBare(ctx, to.url("0ms", "bare"), r.connections, r.length); err != nil {
 		return x, err
 	}
@@ -89,17 +99,19 @@ func (r *run) deliverOnce(ctx context.Context, p *publisher, to *sinkProcess) (x
 	// others use, too, is not the same for long.
 	for _, m := range []struct {
 		what   string
+		of     *publisher
 		got    *measured
 		to     target
 		each   int
 		length time.Duration
 	}{
-		{"routed", &x.routed, p.to, 1, r.length},
-		{"one", &x.one, p.publishes(forOne), 1, r.length},
-		{"ten", &x.ten, p.publishes(forTen), subscribers, r.length / slowPart},
-		{"slow", &x.slow, p.publishes(forSlow), 1, r.length / slowPart},
+		{"routed", p, &x.routed, p.to, 1, r.length},
+		{"one", p, &x.one, p.publishes(forOne), 1, r.length},
+		{"http target", byTarget, &x.target, byTarget.to, 1, r.length},
+		{"ten", p, &x.ten, p.publishes(forTen), subscribers, r.length / slowPart},
+		{"slow", p, &x.slow, p.publishes(forSlow), 1, r.length / slowPart},
 	} {
-		if *m.got, err = p.measureDelivered(ctx, r, to, m.to, m.each, m.length); err != nil {
+		if *m.got, err = m.of.measureDelivered(ctx, r, to, m.to, m.each, m.length); err != nil {
 			return x, fmt.Errorf("%s: %w", m.what, err)
 		}
 	}
@@ -163,16 +175,26 @@ func (r *run) reportDelivered(rounds []delivered) {
 		{"published, delivered to ten", func(d delivered) measured { return d.ten }},
 		{"published, answered after " + slowAnswer, func(d delivered) measured { return d.slow }},
 		{"accepted, routed, delivered", func(d delivered) measured { return d.routed }},
+		{"accepted, delivered by an http target", func(d delivered) measured { return d.target }},
 	} {
 		r.print("%-38s", row.name)
 		r.reportMeasured(medianMeasured(rounds, row.get))
 	}
-	const least, mostTransactions = 0.20, 0.20
+	perBare := func(get func(delivered) measured) float64 {
+		return medianOf(rounds, func(d delivered) float64 { return get(d).perSec / d.bare })
+	}
 	transactions := func(get func(delivered) measured) float64 {
 		return medianOf(rounds, func(d delivered) float64 { return get(d).transactions })
 	}
-	r.ratios = append(r.ratios,
-		ratio{"accepted, routed, delivered and recorded / bare client", medianOf(rounds, func(d delivered) float64 { return d.routed.perSec / d.bare }), least, false},
-		ratio{"transactions per delivery, accepted and routed", transactions(func(d delivered) measured { return d.routed }), mostTransactions, true},
-		ratio{"transactions per delivery, published", transactions(func(d delivered) measured { return d.one }), mostTransactions, true})
+	for _, x := range []struct {
+		what, short string
+		get         func(delivered) measured
+	}{
+		{"accepted, routed, delivered, recorded", "accepted and routed", func(d delivered) measured { return d.routed }},
+		{"published, delivered, recorded", "published", func(d delivered) measured { return d.one }},
+		{"accepted, sent to an http target, recorded", "http target", func(d delivered) measured { return d.target }},
+	} {
+		r.ratios = append(r.ratios, ratio{x.what + " / bare", perBare(x.get), leastDelivered, false},
+			ratio{"transactions per delivery, " + x.short, transactions(x.get), mostTransactions, true})
+	}
 }

@@ -14,7 +14,7 @@ const (
 )
 
 // The longest that an event may take to its subscriber, in milliseconds.
-const mostP50, mostP99 = 10.0, 50.0
+const mostP50, mostP99 = 5.0, 25.0
 
 // latency tells how long a webhook takes from its sending to the arrival at a
 // subscriber, by way of a route, while few come.

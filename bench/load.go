@@ -39,7 +39,8 @@ type target struct {
 	// publishes is the type of events that are published with key, instead of
 	// sending webhooks.
 	publishes, key string
-	stamps         bool // each body tells when it was sent, for a sink
+	stamps         bool   // each body tells when it was sent, for a sink
+	body           []byte // of each request; nil is 1 KB
 }
 
 // benchPath is where the bench's source receives.
@@ -67,7 +68,7 @@ func (t target) message() message {
 	if t.publishes != "" {
 		return t.publishing()
 	}
-	body := t.stamped(body)
+	body := t.stamped()
 	head := fmt.Sprintf(method+"%s HTTP/1.1\r\nHost: %s\r\nUser-Agent: GitHub-Hookshot/bench\r\nAccept: */*\r\nContent-Type: application/json\r\n"+
 		"X-GitHub-Event: push\r\nContent-Length: %d\r\nX-Hub-Signature-256: sha256=", t.paths[0], t.address, len(body))
 	m := message{pathAt: len(method), answer: "HTTP/1.1 200"}
@@ -86,7 +87,7 @@ var zeros = strings.Repeat("0", idDigits)
 
 // publishing is an event whose data is the body and a number of its own.
 func (t target) publishing() message {
-	data := t.stamped(body)
+	data := t.stamped()
 	const id = `,"id":"`
 	data = append(data[:len(data)-1:len(data)-1], id+zeros+`"}`...)
 	event := fmt.Appendf(nil, `{"event_type":%q,"data":%s}`, t.publishes, data)
@@ -100,8 +101,12 @@ func (t target) publishing() message {
 	return m
 }
 
-// stamped is a copy of a body, with the time of sending if that is wanted.
-func (t target) stamped(body []byte) []byte {
+// stamped is a copy of the body, with the time of sending if that is wanted.
+func (t target) stamped() []byte {
+	body := body
+	if t.body != nil {
+		body = t.body
+	}
 	if !t.stamps {
 		return slices.Clone(body)
 	}

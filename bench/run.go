@@ -44,6 +44,7 @@ var parts = []part{
 	{"work", (*run).work},
 	{"publish", (*run).publish},
 	{"deliver", (*run).deliver},
+	{"storage", (*run).storage},
 	{"latency", (*run).latency},
 	{"dead", (*run).dead},
 	{"backlog", (*run).backlog},

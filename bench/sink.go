@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,15 +14,13 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/eventhook/eventhook"
 )
 
 // sink is a subscriber that counts. It answers a POST to /50ms/name after 50 ms
 // and one to /never/name not at all.
 type sink struct {
 	mu    sync.Mutex
-	seen  map[eventhook.DeliveryID]bool
+	seen  map[string]bool
 	times []time.Duration
 	tally
 }
@@ -41,7 +40,7 @@ type tally struct {
 
 const never = "never"
 
-func newSink() *sink { return &sink{seen: map[eventhook.DeliveryID]bool{}} }
+func newSink() *sink { return &sink{seen: map[string]bool{}} }
 
 // ServeHTTP takes a delivery, or tells the tally for a GET and forgets it for a
 // DELETE.
@@ -73,23 +72,23 @@ func (s *sink) take(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNotFound)
 		return
 	}
-	s.count(r.Header.Get("X-Eventhook-Delivery-Id"), body, arrived)
+	// An http target may send no delivery id, but its Idempotency-Key always stays the same.
+	s.count(cmp.Or(r.Header.Get("X-Eventhook-Delivery-Id"), r.Header.Get("Idempotency-Key")), body, arrived)
 	time.Sleep(wait)
 	w.WriteHeader(http.StatusNoContent)
 }
 
 func (s *sink) count(delivery string, body []byte, arrived time.Time) {
-	id, err := eventhook.ParseID[eventhook.Delivery](delivery)
 	sent := sentAt(body)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.Requests++
 	switch {
-	case err != nil: // of a bare client
-	case s.seen[id]:
+	case delivery == "": // of a bare client
+	case s.seen[delivery]:
 		s.Again++
 	default:
-		s.seen[id] = true
+		s.seen[strings.Clone(delivery)] = true // without the header that it is a part of
 		s.Distinct++
 	}
 	if !sent.IsZero() {

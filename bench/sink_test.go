@@ -76,6 +76,20 @@ func TestSinkCounts(t *testing.T) {
 	})
 }
 
+// TestSinkTellsTargetsApart: a request of an http target may have an
+// Idempotency-Key and no delivery id.
+func TestSinkTellsTargetsApart(t *testing.T) {
+	s := newSink()
+	for _, key := range []string{"event/route/0", "event/route/1", "event/route/0"} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/0ms/target", strings.NewReader("{}"))
+		r.Header.Set("Idempotency-Key", key)
+		s.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	if got, want := toldBy(t, s), (tally{Requests: 3, Distinct: 2, Again: 1}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
 func TestSinkThatNeverAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSink()

@@ -14,11 +14,16 @@ import (
 	"time"
 )
 
-// What is published in these parts, and the route that makes it of webhooks.
+// The types of published events, and the target that publishes webhooks.
 const (
-	made       = "bench.made"
-	viaRoute   = "bench.pushed"
-	publishing = `
+	made         = "bench.made"
+	viaRoute     = "bench.pushed"
+	publishRoute = `{type: publish, event_type: ` + viaRoute + `}`
+)
+
+// oneSource is a tenant with one source whose route has these targets.
+func oneSource(targets string) string {
+	return `
 tenants:
   - slug: ` + benchTenant + `
     sources:
@@ -27,9 +32,9 @@ tenants:
         secrets: ["` + secret + `"]
         ` + limitless + `
         routes:
-          - {name: pushes, filter_event_types: [push], targets: [{type: publish, event_type: ` + viaRoute + `}]}
+          - {name: pushes, filter_event_types: [push], targets: [` + targets + `]}
 `
-)
+}
 
 // toLoopback lets a gateway deliver to the sink.
 const toLoopback = "EVENTHOOK_OUTBOUND_ALLOW_PRIVATE_NETWORKS=true"
@@ -42,9 +47,14 @@ type publisher struct {
 
 // publisher starts one that may deliver to the sink.
 func (r *run) publisher(ctx context.Context, name string, env ...string) (*publisher, error) {
+	return r.publisherOf(ctx, name, publishRoute, env...)
+}
+
+// publisherOf is publisher with other targets of the source's route.
+func (r *run) publisherOf(ctx context.Context, name, targets string, env ...string) (*publisher, error) {
 	own := *r
-	own.file = filepath.Join(r.dir, "publishing.yaml")
-	if err := os.WriteFile(own.file, []byte(publishing), 0o600); err != nil {
+	own.file = filepath.Join(r.dir, name+".yaml")
+	if err := os.WriteFile(own.file, []byte(oneSource(targets)), 0o600); err != nil {
 		return nil, err
 	}
 	g, err := own.gateway(ctx, name, append(env, toLoopback)...)

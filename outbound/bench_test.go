@@ -53,7 +53,7 @@ func BenchmarkSend(b *testing.B) {
 	sender, s := newSender(time.Now), newSubscription(receiver)
 	sending := sendingOf(s, e, 1)
 	var headers http.Header // which the sink has to read, too
-	outbound.NewHTTPSender(clientFunc(func(_ context.Context, r *http.Request, _ int) (int, http.Header, []byte, error) {
+	newSenderOver(clientFunc(func(_ context.Context, r *http.Request, _ int) (int, http.Header, []byte, error) {
 		headers = r.Header
 		return 200, nil, nil, nil
 	}), "eventhook/1", time.Now).Send(b.Context(), sending)

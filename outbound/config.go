@@ -8,14 +8,14 @@ import (
 
 // Config bounds the dispatcher.
 type Config struct {
-	SendsAtOnce         int           `koanf:"sends_at_once"`        // requests under way; half of them for one tenant alone, and for retries; a sixth for one subscription alone
-	QueueDeliveries     int           `koanf:"queue_deliveries"`     // leased deliveries in memory; an eighth of them for one subscription
+	SendsAtOnce         int           `koanf:"sends_at_once"`        // sends in progress; half of them for one tenant alone, and for retries; a sixth for one destination alone
+	QueueDeliveries     int           `koanf:"queue_deliveries"`     // leased deliveries in memory; an eighth of them for one destination
 	QueueBytes          int           `koanf:"queue_bytes"`          // and their bytes
 	BatchSize           int           `koanf:"batch_size"`           // deliveries claimed, and outcomes settled, in one transaction
 	UnsettledDeliveries int           `koanf:"unsettled_deliveries"` // outcomes that wait for the database; beyond it nothing more is sent
 	PollInterval        time.Duration `koanf:"poll_interval"`        // the backstop when no wake comes
-	DrainTimeout        time.Duration `koanf:"drain_timeout"`        // at a stop, for what is under way
-	MaxAge              time.Duration `koanf:"max_age"`              // what is older dies unsent
+	DrainTimeout        time.Duration `koanf:"drain_timeout"`        // at a stop, for sends in progress
+	MaxAge              time.Duration `koanf:"max_age"`              // older deliveries are dead without being sent
 }
 
 // DefaultConfig suits two cores.
@@ -24,8 +24,8 @@ func DefaultConfig() Config {
 		PollInterval: time.Second, DrainTimeout: 10 * time.Second, MaxAge: 24 * time.Hour}
 }
 
-// Validate reports every fault by its key. No sends at once are allowed: such
-// an instance leaves all deliveries to others.
+// Validate reports every fault by its key. With SendsAtOnce 0 the instance leaves all
+// deliveries to others.
 func (c Config) Validate() eventhook.Faults {
 	var f eventhook.Faults
 	for _, v := range []struct {

@@ -49,18 +49,19 @@ func (h *dueHeap) Pop() any {
 // deliveryQueue keeps outbound.Queue's contract in memory: leases, tokens, all
 // or nothing, and a ctx that has ended. Several dispatchers may share it.
 type deliveryQueue struct {
-	mu     sync.Mutex
-	rows   map[eventhook.DeliveryID]*stored
-	lanes  map[eventhook.SubscriptionID][]*stored
-	due    map[eventhook.SubscriptionID]*dueHeap
-	of     map[eventhook.SubscriptionID]eventhook.TenantID
-	order  []eventhook.SubscriptionID
-	paced  map[eventhook.SubscriptionID]time.Time
-	wake   chan struct{}
-	n      int
-	away   bool          // every call fails
-	answer time.Duration // how long each call takes
-	late   time.Duration // how long the answer to a claim is under way
+	mu      sync.Mutex
+	rows    map[eventhook.DeliveryID]*stored
+	lanes   map[eventhook.SubscriptionID][]*stored
+	due     map[eventhook.SubscriptionID]*dueHeap
+	of      map[eventhook.SubscriptionID]eventhook.TenantID
+	order   []eventhook.SubscriptionID
+	paced   map[eventhook.SubscriptionID]time.Time
+	deleted map[eventhook.SubscriptionID]bool
+	wake    chan struct{}
+	n       int
+	away    bool          // every call fails
+	answer  time.Duration // how long each call takes
+	late    time.Duration // how long the answer to a claim is under way
 
 	did queueStats
 }
@@ -90,7 +91,7 @@ var _ outbound.Queue = (*deliveryQueue)(nil)
 
 func newDeliveryQueue() *deliveryQueue {
 	return &deliveryQueue{rows: map[eventhook.DeliveryID]*stored{}, lanes: map[eventhook.SubscriptionID][]*stored{}, due: map[eventhook.SubscriptionID]*dueHeap{}, of: map[eventhook.SubscriptionID]eventhook.TenantID{},
-		paced: map[eventhook.SubscriptionID]time.Time{}, wake: make(chan struct{}),
+		paced: map[eventhook.SubscriptionID]time.Time{}, deleted: map[eventhook.SubscriptionID]bool{}, wake: make(chan struct{}),
 		did: queueStats{disabled: map[eventhook.SubscriptionID]string{}, claimed: map[eventhook.SubscriptionID]int{}}}
 }
 
@@ -104,7 +105,8 @@ func (q *deliveryQueue) storeAt(s *eventhook.Subscription, at, until time.Time) 
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	e := &eventhook.Event{ID: eventhook.NewID[eventhook.Event](at), TenantID: s.TenantID, EventType: "order.made", Payload: eventhook.Payload{Body: []byte(`{"n":1}`)}}
-	r := &stored{Delivery: eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, eventhook.DestinationID(s.ID)), TenantID: s.TenantID, SubscriptionID: s.ID, EventID: e.ID, EventType: e.EventType, Status: eventhook.DeliveryPending, Event: e}}
+	to := eventhook.DestinationID(s.ID)
+	r := &stored{Delivery: eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, to), TenantID: s.TenantID, DestinationID: to, SubscriptionID: s.ID, EventID: e.ID, EventType: e.EventType, Status: eventhook.DeliveryPending, Event: e}}
 	q.rows[r.ID] = r
 	q.lanes[s.ID] = append(q.lanes[s.ID], r)
 	if _, known := q.of[s.ID]; !known {
@@ -154,16 +156,17 @@ func (q *deliveryQueue) firstDue(s eventhook.SubscriptionID, remove bool) *store
 }
 
 // claimable is the delivery that a claim gets next, nil if none is due.
-func (q *deliveryQueue) claimable(c outbound.LaneClaim) *stored {
+func (q *deliveryQueue) claimable(c outbound.Claim) *stored {
+	of := eventhook.SubscriptionID(c.DestinationID)
 	if c.TriedFirst {
-		tried := slices.DeleteFunc(slices.Clone(q.lanes[c.SubscriptionID]), func(r *stored) bool {
+		tried := slices.DeleteFunc(slices.Clone(q.lanes[of]), func(r *stored) bool {
 			return r.Status != eventhook.DeliveryFailed || r.due.After(time.Now())
 		})
 		if len(tried) > 0 {
 			return slices.MinFunc(tried, func(x, y *stored) int { return bytes.Compare(x.ID[:], y.ID[:]) })
 		}
 	}
-	return q.firstDue(c.SubscriptionID, true)
+	return q.firstDue(of, true)
 }
 
 // call is what each call begins with.
@@ -185,13 +188,13 @@ func (q *deliveryQueue) call(ctx context.Context) error {
 	return nil
 }
 
-func (q *deliveryQueue) DueLanes(ctx context.Context, after eventhook.SubscriptionID, limit int) (list []outbound.Lane, _ error) {
+func (q *deliveryQueue) DueDestinations(ctx context.Context, after eventhook.DestinationID, limit int) (list []outbound.Due, _ error) {
 	if err := q.call(ctx); err != nil {
 		return nil, err
 	}
 	defer q.mu.Unlock()
 	q.did.looks++
-	at, found := slices.BinarySearchFunc(q.order, after, compareIDs)
+	at, found := slices.BinarySearchFunc(q.order, eventhook.SubscriptionID(after), compareIDs)
 	if found {
 		at++
 	}
@@ -201,13 +204,13 @@ func (q *deliveryQueue) DueLanes(ctx context.Context, after eventhook.Subscripti
 		}
 		if q.firstDue(id, false) != nil {
 			q.did.hops++
-			list = append(list, outbound.Lane{TenantID: q.of[id], SubscriptionID: id})
+			list = append(list, outbound.Due{TenantID: q.of[id], DestinationID: eventhook.DestinationID(id)})
 		}
 	}
 	return list, nil
 }
 
-func (q *deliveryQueue) ClaimDeliveries(ctx context.Context, claims []outbound.LaneClaim) (list []*eventhook.Delivery, _ error) {
+func (q *deliveryQueue) ClaimDeliveries(ctx context.Context, claims []outbound.Claim) (list []*eventhook.Delivery, _ error) {
 	if err := q.call(ctx); err != nil {
 		return nil, err
 	}
@@ -225,16 +228,17 @@ func (q *deliveryQueue) ClaimDeliveries(ctx context.Context, claims []outbound.L
 	}()
 	named := map[eventhook.SubscriptionID]bool{}
 	for _, c := range claims {
-		if named[c.SubscriptionID] {
+		of := eventhook.SubscriptionID(c.DestinationID)
+		if named[of] {
 			q.did.namedAgain++
 		}
-		named[c.SubscriptionID] = true
+		named[of] = true
 		for range c.Max {
 			r := q.claimable(c)
 			if r == nil {
 				break
 			}
-			q.did.claimed[c.SubscriptionID]++
+			q.did.claimed[of]++
 			r.Status, r.Lease = eventhook.DeliveryAcquired, eventhook.Lease{Token: r.Lease.Token + 1, Until: time.Now().Add(c.Lease)}
 			q.setDue(r, r.Lease.Until)
 			d := r.Delivery
@@ -299,21 +303,25 @@ func (q *deliveryQueue) PaceDeliveries(ctx context.Context, list []outbound.Pace
 	defer q.mu.Unlock()
 	first := make([]time.Time, len(list))
 	for i, r := range list {
-		first[i] = q.paced[r.SubscriptionID]
+		of := eventhook.SubscriptionID(r.DestinationID)
+		first[i] = q.paced[of]
 		if now := time.Now(); first[i].Before(now) {
 			first[i] = now
 		}
-		q.paced[r.SubscriptionID] = first[i].Add(time.Duration(r.Count) * time.Second / time.Duration(r.PerSecond))
+		q.paced[of] = first[i].Add(time.Duration(r.Count) * time.Second / time.Duration(r.PerSecond))
 	}
 	return first, nil
 }
 
-func (q *deliveryQueue) AbandonDeliveries(ctx context.Context, s eventhook.SubscriptionID, reason string, limit int) (n int, _ error) {
+func (q *deliveryQueue) AbandonDeliveries(ctx context.Context, to eventhook.Destination, reason string, limit int) (n int, _ error) {
 	if err := q.call(ctx); err != nil {
 		return 0, err
 	}
 	defer q.mu.Unlock()
-	for r := q.firstDue(s, true); r != nil; r = q.firstDue(s, true) {
+	if !q.deleted[to.SubscriptionID] {
+		return 0, nil
+	}
+	for r := q.firstDue(to.SubscriptionID, true); r != nil; r = q.firstDue(to.SubscriptionID, true) {
 		r.Status, r.LastError = eventhook.DeliveryDead, reason
 		q.setDue(r, time.Time{})
 		if n++; n == limit {

@@ -17,11 +17,11 @@ type instant struct {
 	settled sync.WaitGroup
 }
 
-func (*instant) DueLanes(context.Context, eventhook.SubscriptionID, int) ([]outbound.Lane, error) {
+func (*instant) DueDestinations(context.Context, eventhook.DestinationID, int) ([]outbound.Due, error) {
 	return nil, nil
 }
 
-func (*instant) ClaimDeliveries(context.Context, []outbound.LaneClaim) ([]*eventhook.Delivery, error) {
+func (*instant) ClaimDeliveries(context.Context, []outbound.Claim) ([]*eventhook.Delivery, error) {
 	return nil, nil
 }
 
@@ -36,14 +36,14 @@ func (*instant) PaceDeliveries(context.Context, []outbound.PaceRequest) ([]time.
 	return nil, nil
 }
 
-func (*instant) AbandonDeliveries(context.Context, eventhook.SubscriptionID, string, int) (int, error) {
+func (*instant) AbandonDeliveries(context.Context, eventhook.Destination, string, int) (int, error) {
 	return 0, nil
 }
 
 func (*instant) DeliveriesWake() <-chan struct{} { return nil }
 
-func (n *instant) Subscription(_ context.Context, _ eventhook.TenantID, id eventhook.SubscriptionID) (*eventhook.Subscription, error) {
-	return n.sub[id], nil
+func (n *instant) Destination(_ context.Context, of eventhook.Destination) (outbound.Destination, error) {
+	return outbound.DestinationOf(n.sub[of.SubscriptionID], n), nil
 }
 
 func (*instant) Send(context.Context, outbound.Sending) eventhook.Attempt {
@@ -72,7 +72,7 @@ func BenchmarkDispatch(b *testing.B) {
 				n.sub[s.ID] = s
 				subs = append(subs, s)
 			}
-			d := outbound.NewDispatcher(outbound.DefaultConfig(), outbound.DispatcherDeps{Queue: n, Directory: n, Sender: n, Observer: n,
+			d := outbound.NewDispatcher(outbound.DefaultConfig(), outbound.DispatcherDeps{Queue: n, Directory: n, Observer: n,
 				Log: slog.New(slog.DiscardHandler), Now: time.Now, Chance: func() float64 { return 0 }, Lease: testLease})
 			ctx, cancel := context.WithCancel(context.Background())
 			ended := make(chan error)
@@ -88,7 +88,8 @@ func BenchmarkDispatch(b *testing.B) {
 					granted, until = d.Reserve(s, 1)
 				}
 				n.settled.Add(1)
-				d.Put([]*eventhook.Delivery{{ID: eventhook.DeliveryIDOf(e.ID, eventhook.DestinationID(s.ID)), TenantID: s.TenantID, SubscriptionID: s.ID, EventID: e.ID,
+				to := eventhook.DestinationID(s.ID)
+				d.Put([]*eventhook.Delivery{{ID: eventhook.DeliveryIDOf(e.ID, to), TenantID: s.TenantID, DestinationID: to, SubscriptionID: s.ID, EventID: e.ID,
 					Event: e, Lease: eventhook.Lease{Token: 1, Until: until}}})
 			}
 			n.settled.Wait()

@@ -7,22 +7,26 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/batch"
+	"github.com/eventhook/eventhook/outbound/schedule"
 )
 
-// Queue is where deliveries are leased and settled.
+// Queue leases and settles deliveries.
 //
-// DueLanes tells subscriptions with something due, in the order of their ids,
-// after one; fewer than limit: there are no more. ClaimDeliveries leases what
-// is due of some, as each claim says, with Event. SettleDeliveries is atomic and
-// returns the settlements whose lease was lost, of which it wrote nothing.
-// ReleaseDeliveries makes those due now whose lease still holds. PaceDeliveries
-// reserves sends from those of all instances, and tells when the first of each
-// request is; the next follow at 1/PerSecond. AbandonDeliveries has due
-// deliveries of a subscription that is gone die, and tells how many it were; it
-// changes nothing while there is such a subscription.
+// DueDestinations lists destinations with due deliveries, in the order of their ids,
+// after a cursor; fewer than limit are the last. ClaimDeliveries leases due
+// deliveries of some destinations, as each claim says, with their events; a
+// destination has one claim at most. SettleDeliveries is atomic. It returns the
+// settlements whose lease was lost, of which it wrote nothing. ReleaseDeliveries makes
+// deliveries due now whose lease still holds. PaceDeliveries reserves sends from the
+// ones of all instances, and returns the time of the first send of each request; the
+// next follow at 1/PerSecond. AbandonDeliveries makes due deliveries dead of a
+// destination that does not exist any more, and returns how many there were; it changes
+// nothing while the destination exists. DeliveriesWake is closed when deliveries may
+// have become due.
 type Queue interface {
-	DueLanes(ctx context.Context, after eventhook.SubscriptionID, limit int) ([]Lane, error)
-	ClaimDeliveries(ctx context.Context, claims []LaneClaim) ([]*eventhook.Delivery, error)
+	DueDestinations(ctx context.Context, after eventhook.DestinationID, limit int) ([]Due, error)
+	ClaimDeliveries(ctx context.Context, claims []Claim) ([]*eventhook.Delivery, error)
 	SettleDeliveries(ctx context.Context, batch []*DeliverySettlement) (lost []*DeliverySettlement, err error)
 	ReleaseDeliveries(ctx context.Context, list []*eventhook.Delivery) error
 	PaceDeliveries(ctx context.Context, list []PaceRequest) ([]time.Time, error)
@@ -30,25 +34,17 @@ type Queue interface {
 	DeliveriesWake() <-chan struct{}
 }
 
-// Directory tells a subscription as it is now, mostly from memory and else
-// within seconds, or an error of KindNotFound. What it returns is not changed
-// any more.
-type Directory interface {
-	Subscription(ctx context.Context, tenant eventhook.TenantID, id eventhook.SubscriptionID) (*eventhook.Subscription, error)
-}
-
-// DispatchObserver hears of attempts, and of what was written of them.
+// DispatchObserver is told of attempts, and of the outcomes that were written.
 type DispatchObserver interface {
 	Attempted(class eventhook.ErrorClass, took time.Duration)
 	SettledDeliveries(batch []*DeliverySettlement, lost int, took time.Duration)
 }
 
-// DispatcherDeps are what a dispatcher works with. Chance yields numbers
-// between 0 and 1.
+// DispatcherDeps are the dependencies of a dispatcher. Chance returns numbers between 0
+// and 1.
 type DispatcherDeps struct {
 	Queue     Queue
 	Directory Directory
-	Sender    Sender
 	Observer  DispatchObserver
 	Log       *slog.Logger
 	Now       func() time.Time
@@ -56,102 +52,126 @@ type DispatcherDeps struct {
 	Lease     time.Duration
 }
 
-// Dispatcher sends what is owed to subscribers, fresh from the memory of who
-// has published it, or leased from the database, and writes down what came of
-// it. Each subscription is a lane: none waits for another's endpoint.
+// Dispatcher sends deliveries: new ones from the memory of the instance that stored
+// them, and other deliveries after it leased them from the database. It settles the outcomes in
+// batches. Package schedule decides which delivery is sent when; the loops here do the work.
+//
+//	claimLoop    leases due deliveries          Queue.ClaimDeliveries
+//	sendLoop     uses the slots                 Transport.Send
+//	rateLoop     reserves send times            Queue.PaceDeliveries
+//	settlements  writes outcomes in batches     Queue.SettleDeliveries
+//	releaseLoop  gives deliveries back          Queue.ReleaseDeliveries
+//	abandonLoop  ends deliveries to deleted destinations    Queue.AbandonDeliveries
+//	changesLoop  looks up destinations that changed, and forgets unused ones
+//
+// The loops share scheduler, settlements, deleted and changes, each of which is safe
+// for concurrent use, and look, a channel. Run sets settlements before it starts the
+// loops; nothing else changes after NewDispatcher.
 type Dispatcher struct {
 	DispatcherDeps
-	config  Config
-	traffic *traffic
-	outbox  *outbox
-	gone    *gone
-	changes changes
-	look    bell // there may be something due in the database
+	config      Config
+	scheduler   *scheduler
+	settlements *batch.Committer[*DeliverySettlement]
+	deleted     *deleted
+	changes     *changes
+	look        signal // deliveries may be due in the database
 }
 
-// NewDispatcher makes a dispatcher; Run starts it.
+// NewDispatcher returns a dispatcher; Run starts it.
 func NewDispatcher(config Config, deps DispatcherDeps) *Dispatcher {
-	return &Dispatcher{DispatcherDeps: deps, config: config, traffic: newTraffic(config, deps.Lease, deps.Chance),
-		outbox: newOutbox(config.BatchSize), gone: newGone(), changes: changes{told: newBell()}, look: newBell()}
+	core := schedule.New(schedule.Config{
+		Slots: config.SendsAtOnce, Deliveries: config.QueueDeliveries, Bytes: config.QueueBytes, Batch: config.BatchSize,
+		Unsettled: config.UnsettledDeliveries, Lease: deps.Lease,
+	}, deps.Chance)
+	return &Dispatcher{DispatcherDeps: deps, config: config, scheduler: newScheduler(core), deleted: newDeleted(), changes: newChanges(), look: newSignal()}
 }
 
-// Reserve asks for room for n deliveries of a subscription that are about to be
-// stored, and tells until when to lease those that are granted. Each of them
-// must be Put or Released. None are while the endpoint is in trouble, nor while
-// it is not this gateway that sends.
+// Reserve asks for memory for n deliveries of a subscription that are about to be
+// stored. It returns how many are granted, and until when to lease them. Each one
+// must be Put or Released. Nothing is granted while the destination fails, or while
+// this gateway does not send to it.
 func (d *Dispatcher) Reserve(s *eventhook.Subscription, n int) (granted int, until time.Time) {
-	return d.traffic.reserve(s, n, d.Now())
+	return d.ReserveFor(scheduled(s), n)
 }
 
-// Release gives reserved room back.
-func (d *Dispatcher) Release(s eventhook.SubscriptionID, n int) { d.traffic.release(s, n, d.Now()) }
+// ReserveFor is Reserve for any destination.
+func (d *Dispatcher) ReserveFor(to schedule.Destination, n int) (granted int, until time.Time) {
+	d.scheduler.with(func(core *schedule.Scheduler) { granted, until = core.Reserve(to, n, d.Now()) })
+	return granted, until
+}
 
-// Put hands over stored deliveries, leased to this instance, with Event.
-func (d *Dispatcher) Put(list []*eventhook.Delivery) { d.traffic.put(list, d.Now()) }
+// Release gives reserved memory back.
+func (d *Dispatcher) Release(to eventhook.DestinationID, n int) {
+	d.scheduler.with(func(core *schedule.Scheduler) { core.Release(to, n, d.Now()) })
+}
 
-// DeliveriesLeft says that deliveries were stored which nobody here takes.
-func (d *Dispatcher) DeliveriesLeft() { d.look.ring() }
+// Put hands over stored deliveries, leased to this instance, with their events.
+func (d *Dispatcher) Put(list []*eventhook.Delivery) {
+	d.scheduler.with(func(core *schedule.Scheduler) { core.Offer(list, d.Now()) })
+}
 
-// Changed says that a tenant's subscriptions have changed: what waits here for
-// one that is paused now is given back at once.
-func (d *Dispatcher) Changed(of eventhook.TenantID) { d.changes.tell(of) }
+// DeliveriesLeft says that due deliveries were stored that this instance does not have
+// in memory.
+func (d *Dispatcher) DeliveriesLeft() { d.look.set() }
 
-// ChangedAll says that any subscription may have changed.
-func (d *Dispatcher) ChangedAll() { d.changes.tell(d.traffic.allTenants()...) }
+// Changed says that destinations of a tenant have changed. Waiting deliveries of a
+// destination that is paused now are given back at once.
+func (d *Dispatcher) Changed(of eventhook.TenantID) { d.changes.add(of) }
 
-// Run sends deliveries until ctx ends. Then nothing more is begun: what is
-// under way has DrainTimeout to end, what was answered is written down, and the
-// rest is given back. It returns when nothing is left.
+// ChangedAll says that any destination may have changed.
+func (d *Dispatcher) ChangedAll() {
+	var all []eventhook.TenantID
+	d.scheduler.with(func(core *schedule.Scheduler) { all = core.Tenants() })
+	d.changes.add(all...)
+}
+
+// Run sends deliveries until ctx ends. Then it starts no more sends: sends in progress
+// have DrainTimeout to end, their outcomes are settled, and the other deliveries are
+// given back. It returns when nothing is left, and must be called once.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	if d.config.SendsAtOnce == 0 {
 		<-ctx.Done()
 		return nil
 	}
-	working, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	// Those that feed others end before them.
-	var feeders, senders, keepers sync.WaitGroup
-	ended := make(chan struct{})
-	for _, loop := range []func(context.Context){d.claimLoop, d.paceLoop, d.abandonLoop, d.lookLoop} {
+	working, stopSends := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopSends()
+	writing, stopWrites := outlasting(working, lastWrites)
+	defer stopWrites()
+	feeding, stopWriters := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopWriters()
+	d.settlements = batch.New(settleBounds(d.config.BatchSize), func(list []*DeliverySettlement) error {
+		d.settle(writing, list)
+		return nil
+	})
+	// A loop that hands work to other loops ends before them.
+	var feeders, senders, writers sync.WaitGroup
+	for _, loop := range []func(context.Context){d.claimLoop, d.rateLoop, d.abandonLoop, d.changesLoop} {
 		feeders.Go(func() { loop(ctx) })
 	}
 	senders.Go(func() { d.sendLoop(ctx, working) })
-	for range settlers {
-		keepers.Go(func() { d.settleLoop(working, ended) })
-	}
-	keepers.Go(func() { d.giveBackLoop(working, ended) })
+	writers.Go(func() { _ = d.settlements.Run(feeding) }) // it always returns nil
+	writers.Go(func() { d.releaseLoop(feeding, writing) })
 	<-ctx.Done()
-	d.traffic.close()
-	drain := time.AfterFunc(d.config.DrainTimeout, stop)
+	d.scheduler.with((*schedule.Scheduler).Close)
+	drain := time.AfterFunc(d.config.DrainTimeout, stopSends)
 	defer drain.Stop()
 	feeders.Wait()
 	senders.Wait()
-	stop()
-	close(ended)
-	keepers.Wait()
+	stopSends()
+	stopWriters()
+	writers.Wait()
 	return nil
 }
 
-// Standing is how much a dispatcher has in memory.
-type Standing struct {
-	Waiting   int // for their turn
-	Sending   int
-	Unsettled int // outcomes that wait for the database
-	OpenLanes int // subscriptions whose endpoint is in trouble
+// Stats returns how much the dispatcher has in memory.
+func (d *Dispatcher) Stats() (n schedule.Stats) {
+	d.scheduler.with(func(core *schedule.Scheduler) { n = core.Stats() })
+	return n
 }
 
-// Standing tells how much is in memory.
-func (d *Dispatcher) Standing() Standing { return d.traffic.standing() }
-
-// LaneState is how a subscription is served by this instance.
-type LaneState struct {
-	Breaker   BreakerState
-	AtOnce    int // sends that may be under way
-	Waiting   int
-	Sending   int
-	RestUntil time.Time // nothing is sent before
+// Status returns how a destination is served by this instance, false if it was not used
+// lately.
+func (d *Dispatcher) Status(id eventhook.DestinationID) (status schedule.Status, ok bool) {
+	d.scheduler.with(func(core *schedule.Scheduler) { status, ok = core.Status(id) })
+	return status, ok
 }
-
-// State tells how a subscription is served by this instance, false if it has
-// had nothing to do with it of late.
-func (d *Dispatcher) State(s eventhook.SubscriptionID) (LaneState, bool) { return d.traffic.state(s) }

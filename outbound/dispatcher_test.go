@@ -173,7 +173,7 @@ func TestRetryAfterHoldsTheWholeLane(t *testing.T) {
 			if n := len(before.times); n > 4 {
 				t.Errorf("%d: sent %d before it rests, want those under way at most", status, n)
 			}
-			if n := i.Standing(); n.Waiting > 0 {
+			if n := i.Stats(); n.Waiting > 0 {
 				t.Errorf("%d: %d wait in memory, want none while it rests", status, n.Waiting)
 			}
 			i.publish(s, 1)
@@ -438,7 +438,7 @@ func TestWhatIsReleasedIsRoomAgain(t *testing.T) {
 			if granted == 0 {
 				t.Fatal("no room is left")
 			}
-			i.Release(s.ID, granted)
+			i.Release(eventhook.DestinationID(s.ID), granted)
 			w.pass(0) // a look for what is due may hold some of it meanwhile
 		}
 	})
@@ -451,11 +451,11 @@ func TestALaneThatAsksAgainHasOneClaim(t *testing.T) {
 		i := w.start(func(c *outbound.Config) { c.PollInterval = time.Hour })
 		s := w.subscribe(newTenant(), time.Second, nil)
 		room, _ := i.Reserve(s, 1000)
-		i.Release(s.ID, room/2)
+		i.Release(eventhook.DestinationID(s.ID), room/2)
 		w.pass(0)
 		w.backlog(s, 1000)
 		claims := w.stats().claims
-		i.ClaimAround(t.Context(), s, func() { i.Release(s.ID, room-room/2) })
+		i.ClaimAround(t.Context(), s, func() { i.Release(eventhook.DestinationID(s.ID), room-room/2) })
 		if got := w.stats().claims - claims; got != 1 {
 			t.Errorf("got %d claims, want 1", got)
 		}
@@ -559,7 +559,7 @@ func TestWhatIsGivenBackIsRoomAgain(t *testing.T) {
 		if n != 50 {
 			t.Errorf("%d were granted when nothing is held, want 50", n)
 		}
-		i.Release(s.ID, n)
+		i.Release(eventhook.DestinationID(s.ID), n)
 	})
 }
 
@@ -570,7 +570,7 @@ func TestOutcomesAreDroppedWhenTheirLeasesAreOver(t *testing.T) {
 		i.publish(s, 10)
 		w.set(func(q *deliveryQueue) { q.away = true })
 		w.pass(2 * time.Minute)
-		if n := i.Standing().Unsettled; n != 0 {
+		if n := i.Stats().Unsettled; n != 0 {
 			t.Errorf("%d outcomes are kept whose leases are over", n)
 		}
 		w.set(func(q *deliveryQueue) { q.away = false })
@@ -595,16 +595,26 @@ func TestNothingIsSentWhenTooManyOutcomesWait(t *testing.T) {
 	})
 }
 
-func TestLookupsThatFailHoldNothingUp(t *testing.T) {
-	inWorld(t, func(_ *testing.T, w *world) {
+// A destination that cannot be read gets nothing for a second at a time, and its
+// deliveries are not lost.
+func TestDeliveriesWaitUntilTheirDestinationCanBeRead(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
 		i := w.start()
 		s := w.subscribe(newTenant(), time.Millisecond, nil)
 		w.mu.Lock()
 		w.lookups = errors.New("the database is away")
 		w.mu.Unlock()
 		i.publish(s, 10)
-		w.pass(time.Second)
-		w.want(s, "it is sent as it was known", statuses{success: 10})
+		w.pass(20 * time.Second)
+		w.want(s, "while it cannot be read", statuses{pending: 10})
+		if n := w.stats().claims; n > 25 {
+			t.Errorf("%d claims in 20 s, want about one a second", n)
+		}
+		w.mu.Lock()
+		w.lookups = nil
+		w.mu.Unlock()
+		w.pass(3 * time.Second)
+		w.want(s, "afterwards", statuses{success: 10})
 	})
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/outbound"
+	"github.com/eventhook/eventhook/outbound/schedule"
 )
 
 // world is a database, subscribers' endpoints, and the dispatchers that tests
@@ -80,11 +81,17 @@ var (
 	}
 )
 
-// Send implements outbound.Sender.
-func (w *world) Send(ctx context.Context, s outbound.Sending) eventhook.Attempt {
+// road is the transport to a subscriber.
+type road struct {
+	*world
+	to *eventhook.Subscription
+}
+
+// Send implements outbound.Transport.
+func (w road) Send(ctx context.Context, s outbound.Sending) eventhook.Attempt {
 	began := time.Now()
 	w.mu.Lock()
-	e := w.endpoints[s.Subscription.ID]
+	e := w.endpoints[w.to.ID]
 	e.sent[s.Delivery.ID]++
 	e.times = append(e.times, began)
 	e.running++
@@ -95,7 +102,7 @@ func (w *world) Send(ctx context.Context, s outbound.Sending) eventhook.Attempt 
 	if answer != nil {
 		a = answer()
 	}
-	if most := s.Subscription.Timeout(); takes > most {
+	if most := w.to.Timeout(); takes > most {
 		takes, a = most, eventhook.Attempt{ErrorClass: eventhook.ErrorTimeout, Error: "no answer in time"}
 	}
 	if takes > 0 {
@@ -115,23 +122,23 @@ func (w *world) Send(ctx context.Context, s outbound.Sending) eventhook.Attempt 
 	return a
 }
 
-// Subscription implements outbound.Directory.
-func (w *world) Subscription(ctx context.Context, tenant eventhook.TenantID, id eventhook.SubscriptionID) (*eventhook.Subscription, error) {
+// Destination implements outbound.Directory.
+func (w *world) Destination(ctx context.Context, of eventhook.Destination) (to outbound.Destination, _ error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return to, err
 	}
 	if w.lookups != nil {
-		return nil, w.lookups
+		return to, w.lookups
 	}
-	if tenant == w.unread {
-		return nil, errAway
+	if of.TenantID == w.unread {
+		return to, errAway
 	}
-	if s := w.subs[id]; s != nil {
-		return s, nil
+	if s := w.subs[of.SubscriptionID]; s != nil {
+		return outbound.DestinationOf(s, road{w, s}), nil
 	}
-	return nil, eventhook.NotFound("subscription")
+	return to, eventhook.NotFound("subscription")
 }
 
 const testLease = 30 * time.Second
@@ -183,7 +190,7 @@ func (w *world) start(change ...func(*outbound.Config)) *instance {
 		f(&c)
 	}
 	i := &instance{w: w, attempted: map[eventhook.ErrorClass]int{}}
-	i.Dispatcher = outbound.NewDispatcher(c, outbound.DispatcherDeps{Queue: w, Directory: w, Sender: w, Observer: i,
+	i.Dispatcher = outbound.NewDispatcher(c, outbound.DispatcherDeps{Queue: w, Directory: w, Observer: i,
 		Log: slog.New(slog.NewTextHandler(&w.log, nil)), Now: time.Now, Chance: func() float64 { return 0 }, Lease: testLease})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error)
@@ -193,7 +200,7 @@ func (w *world) start(change ...func(*outbound.Config)) *instance {
 		if err := <-ended; err != nil {
 			w.t.Errorf("Run: got %v, want nil", err)
 		}
-		if s := i.Standing(); s != (outbound.Standing{OpenLanes: s.OpenLanes}) {
+		if s := i.Stats(); s != (schedule.Stats{Open: s.Open}) {
 			w.t.Errorf("after the stop there is left %+v, want nothing", s)
 		}
 	})
@@ -237,8 +244,9 @@ func (w *world) alter(s *eventhook.Subscription, f func(*eventhook.Subscription)
 // unsubscribe deletes a subscription.
 func (w *world) unsubscribe(s *eventhook.Subscription) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	delete(w.subs, s.ID)
+	w.mu.Unlock()
+	w.set(func(q *deliveryQueue) { q.deleted[s.ID] = true })
 }
 
 // answers changes what an endpoint does.

@@ -18,6 +18,7 @@ import (
 // endpoint is where one subscription's deliveries go, and how they are signed:
 // whatever is the same for each. It never changes.
 type endpoint struct {
+	sender *HTTPSender
 	of     *eventhook.Subscription
 	url    *url.URL
 	header http.Header // what the subscription adds
@@ -32,7 +33,7 @@ var (
 )
 
 // newEndpoint fails in words for people, without secrets.
-func newEndpoint(s *eventhook.Subscription) (*endpoint, error) {
+func newEndpoint(sender *HTTPSender, s *eventhook.Subscription) (*endpoint, error) {
 	to, err := url.Parse(s.URL.Reveal())
 	of := newSigner(s)
 	switch {
@@ -43,7 +44,7 @@ func newEndpoint(s *eventhook.Subscription) (*endpoint, error) {
 	case !of.isAble():
 		return nil, errNoSecret
 	}
-	e := &endpoint{of: s, url: to, header: http.Header{}, signer: of, hidden: newHidden(s, to)}
+	e := &endpoint{sender: sender, of: s, url: to, header: http.Header{}, signer: of, hidden: newHidden(s, to)}
 	for name, value := range s.Headers {
 		e.header.Set(name, value)
 	}

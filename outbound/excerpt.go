@@ -20,11 +20,17 @@ func newHidden(s *eventhook.Subscription, to *url.URL) hidden {
 	for _, one := range s.Signing {
 		all = append(all, one.Secret.Reveal())
 	}
-	const telling = 4 // bytes: what is shorter than that is in every text
 	parts := append(credentials(s.AuthHeader), to.RequestURI(), to.EscapedPath(), to.Path)
 	for _, values := range to.Query() {
 		parts = append(parts, values...)
 	}
+	return hide(all, parts)
+}
+
+// hide returns texts that must not be shown, and those of their parts that are long
+// enough to tell something.
+func hide(all, parts []string) hidden {
+	const telling = 4 // bytes: what is shorter than that is in every text
 	for _, part := range parts {
 		if len(part) >= telling {
 			all = append(all, part)

@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/eventhook/eventhook"
-	"github.com/eventhook/eventhook/outbound"
 )
 
 const secretURL = "https://hooks.example/services/T00/B00/x7Gh2?token=qu3ry&a=b"
@@ -21,7 +20,7 @@ func excerptOf(t *testing.T, body string) string {
 func excerptFor(t *testing.T, s *eventhook.Subscription, body string) string {
 	t.Helper()
 	s.Signing = append(s.Signing, eventhook.SigningSecret{Secret: eventhook.NewSecret(olderSecret)})
-	return outbound.NewHTTPSender(answering(500, body), "", time.Now).Send(t.Context(), sendingOf(s, newEvent(), 1)).Excerpt
+	return newSenderOver(answering(500, body), "", time.Now).Send(t.Context(), sendingOf(s, newEvent(), 1)).Excerpt
 }
 
 func TestExcerpts(t *testing.T) {

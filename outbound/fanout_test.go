@@ -91,7 +91,7 @@ func TestWhatIsNotPublishedIsNotHandedOver(t *testing.T) {
 		{"what is", func(*office, *effects.Settlement) {}, 2},
 		{"a lost lease", func(_ *office, s *effects.Settlement) { s.Event.Lease.Token = 0 }, 0},
 		{"a key that was seen", func(o *office, s *effects.Settlement) {
-			s.Actions[0].Effect.Publication.IdempotencyKey, o.keys["k"] = "k", eventhook.EventID{1}
+			s.Actions[0].Effect.Publication.IdempotencyKey, o.keys[keyIn(acme, "k")] = "k", eventhook.EventID{1}
 		}, 1},
 		{"a key that two have", func(_ *office, s *effects.Settlement) {
 			s.Actions[0].Effect.Publication.IdempotencyKey, s.Actions[1].Effect.Publication.IdempotencyKey = "k", "k"

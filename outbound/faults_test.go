@@ -7,6 +7,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/outbound"
+	"github.com/eventhook/eventhook/outbound/schedule"
 )
 
 // steadily publishes one event to each subscriber every so often, for a time.
@@ -84,10 +85,10 @@ func TestADeadEndpointIsProbed(t *testing.T) {
 		if n := len(got.times); n > 4+5+30 || n < 20 {
 			t.Errorf("it was tried %d times in 10 minutes, want a probe every 30 s at most", n)
 		}
-		if state, _ := i.State(s.ID); state.Breaker != outbound.BreakerOpen || state.AtOnce != 1 || state.Waiting != 0 {
+		if state, _ := i.Status(eventhook.DestinationID(s.ID)); state.Circuit != schedule.Open || state.Slots != 1 || state.Waiting != 0 {
 			t.Errorf("it is served as %+v, want open, with nothing in memory", state)
 		}
-		if n := i.Standing().OpenLanes; n != 1 {
+		if n := i.Stats().Open; n != 1 {
 			t.Errorf("%d lanes are open, want 1", n)
 		}
 		if n := w.stats().claimed[s.ID]; n > 64+2*len(got.times) {
@@ -100,7 +101,7 @@ func TestADeadEndpointIsProbed(t *testing.T) {
 		w.answers(s, time.Millisecond, nil)
 		w.pass(2 * time.Minute)
 		w.want(s, "when it is well again", statuses{success: 10_000 - gaveUp, dead: gaveUp})
-		if state, _ := i.State(s.ID); state.Breaker != outbound.BreakerClosed || i.Standing().OpenLanes != 0 {
+		if state, _ := i.Status(eventhook.DestinationID(s.ID)); state.Circuit != schedule.Closed || i.Stats().Open != 0 {
 			t.Errorf("it is served as %+v, want closed", state)
 		}
 	})
@@ -112,7 +113,7 @@ func TestAnotherURLIsTriedAtOnce(t *testing.T) {
 		s := w.subscribe(newTenant(), 0, refused, func(s *eventhook.Subscription) { s.URL = eventhook.NewSecret("https://old.example") })
 		w.backlog(s, 100)
 		i := w.start()
-		for state, _ := i.State(s.ID); time.Until(state.RestUntil) < 20*time.Second; state, _ = i.State(s.ID) {
+		for state, _ := i.Status(eventhook.DestinationID(s.ID)); time.Until(state.BackoffUntil) < 20*time.Second; state, _ = i.Status(eventhook.DestinationID(s.ID)) {
 			w.pass(time.Second)
 		}
 		w.answers(s, time.Millisecond, nil)
@@ -122,13 +123,13 @@ func TestAnotherURLIsTriedAtOnce(t *testing.T) {
 		})
 		i.Changed(s.TenantID)
 		w.pass(time.Second)
-		if state, _ := i.State(s.ID); state.Breaker != outbound.BreakerOpen {
-			t.Errorf("another name made it %s", state.Breaker)
+		if state, _ := i.Status(eventhook.DestinationID(s.ID)); state.Circuit != schedule.Open {
+			t.Errorf("another name made it %s", state.Circuit)
 		}
 		w.alter(s, func(s *eventhook.Subscription) { s.URL = eventhook.NewSecret("https://new.example") })
 		i.Changed(s.TenantID)
 		w.pass(2 * time.Second)
-		if got := w.counts(s.ID); got[success] < 90 || i.Standing().OpenLanes != 0 {
+		if got := w.counts(s.ID); got[success] < 90 || i.Stats().Open != 0 {
 			t.Errorf("deliveries are %v, want nearly all delivered", got)
 		}
 	})
@@ -175,7 +176,7 @@ func TestATenantOfSlowEndpointsLeavesRoom(t *testing.T) {
 		quick := w.subscribe(other, 10*time.Millisecond, nil)
 		w.wakeAll()
 		w.pass(5 * time.Second)
-		if n := i.Standing().Sending; n < 200 || n > 256 {
+		if n := i.Stats().Sending; n < 200 || n > 256 {
 			t.Errorf("one tenant has %d under way, want about half of 512", n)
 		}
 		for range 100 {
@@ -200,7 +201,7 @@ func TestSlowEndpointsLeaveRoomToTheirTenantsOthers(t *testing.T) {
 		quick := w.subscribe(tenant, 10*time.Millisecond, nil)
 		w.wakeAll()
 		w.pass(time.Minute)
-		if n := i.Standing().Sending; n < 25 {
+		if n := i.Stats().Sending; n < 25 {
 			t.Fatalf("%d are under way, want nearly all of the tenant's 32", n)
 		}
 		for range 100 {
@@ -230,7 +231,7 @@ func TestRetriesLeaveRoomToWhatIsNew(t *testing.T) {
 		})
 		w.wakeAll()
 		w.pass(10 * time.Second)
-		if n := i.Standing().Sending; n != 32 {
+		if n := i.Stats().Sending; n != 32 {
 			t.Errorf("%d retries are under way, want half of 64", n)
 		}
 		quick := w.subscribe(newTenant(), time.Millisecond, nil)
@@ -397,7 +398,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 		w.wakeAll()
 		w.pass(10 * time.Second)
-		if n := i.Standing(); total+n.Waiting+n.Sending > 1000 {
+		if n := i.Stats(); total+n.Waiting+n.Sending > 1000 {
 			t.Errorf("%d are reserved, and %d in memory, want 1000 at most", total, n.Waiting+n.Sending)
 		}
 	})
@@ -470,7 +471,7 @@ func TestBytesAreBounded(t *testing.T) {
 		if n, _ := i.Reserve(s, 1); n != 1 {
 			t.Errorf("no room when all is sent")
 		}
-		i.Release(s.ID, 1)
+		i.Release(eventhook.DestinationID(s.ID), 1)
 	})
 }
 
@@ -514,10 +515,10 @@ func TestReservedRoomIsNotForgotten(t *testing.T) {
 		s := w.subscribe(newTenant(), 0, nil)
 		i.Reserve(s, 1)
 		w.pass(20 * time.Minute)
-		if _, known := i.State(s.ID); !known {
+		if _, known := i.Status(eventhook.DestinationID(s.ID)); !known {
 			t.Error("a lane with reserved room is forgotten")
 		}
-		i.Release(s.ID, 1)
+		i.Release(eventhook.DestinationID(s.ID), 1)
 	})
 }
 
@@ -528,9 +529,9 @@ func TestDeadLanesThatAreForgottenAreNotCounted(t *testing.T) {
 		w.backlog(s, 8)
 		w.pass(10 * time.Second)
 		w.want(s, "all are given up", statuses{dead: 8})
-		before := i.Standing().OpenLanes
+		before := i.Stats().Open
 		w.pass(15 * time.Minute)
-		if n := i.Standing().OpenLanes; before != 1 || n != 0 {
+		if n := i.Stats().Open; before != 1 || n != 0 {
 			t.Errorf("%d lanes were open, and %d are when it is forgotten; want 1 and 0", before, n)
 		}
 	})
@@ -542,11 +543,11 @@ func TestIdleLanesAreForgotten(t *testing.T) {
 		s := w.subscribe(newTenant(), 0, nil)
 		i.publish(s, 1)
 		w.pass(5 * time.Minute)
-		if _, known := i.State(s.ID); !known {
+		if _, known := i.Status(eventhook.DestinationID(s.ID)); !known {
 			t.Error("it is forgotten after 5 minutes")
 		}
 		w.pass(10 * time.Minute)
-		if _, known := i.State(s.ID); known {
+		if _, known := i.Status(eventhook.DestinationID(s.ID)); known {
 			t.Error("it is known after 15 minutes, want it forgotten")
 		}
 		i.publish(s, 1)

@@ -13,7 +13,7 @@ import (
 // several sides, and the event must not be changed.
 type Room interface {
 	Reserve(s *eventhook.Subscription, n int) (granted int, until time.Time)
-	Release(s eventhook.SubscriptionID, n int)
+	Release(to eventhook.DestinationID, n int)
 	Put(list []*eventhook.Delivery)
 	DeliveriesLeft()
 }
@@ -60,7 +60,7 @@ func (a addressees) release(room Room) {
 	for _, d := range a.deliveries {
 		if isLeased(d) {
 			d.Status, d.Lease = eventhook.DeliveryPending, eventhook.Lease{}
-			room.Release(d.SubscriptionID, 1)
+			room.Release(d.DestinationID, 1)
 		}
 	}
 }

@@ -130,7 +130,7 @@ func (o *office) Publish(ctx context.Context, batch []*outbound.Publishing) erro
 		if e.Status != "" || len(e.Headers) == 0 {
 			o.faults = append(o.faults, fmt.Sprintf("published as %q with headers %q", e.Status, e.Headers))
 		}
-		switch first, again := o.keys[e.IdempotencyKey]; {
+		switch first, again := o.keys[keyIn(e.TenantID, e.IdempotencyKey)]; {
 		case p.IsStale:
 			o.stale++
 		case e.EventType == o.refuse && o.refuse != "":
@@ -150,7 +150,7 @@ func (o *office) Publish(ctx context.Context, batch []*outbound.Publishing) erro
 func (o *office) keep(e *eventhook.Event, deliveries []*eventhook.Delivery) {
 	o.events[e.ID] = e
 	if e.IdempotencyKey != "" {
-		o.keys[e.IdempotencyKey] = e.ID
+		o.keys[keyIn(e.TenantID, e.IdempotencyKey)] = e.ID
 	}
 	for _, d := range deliveries {
 		isLeased := d.Lease.Token == 1 && d.Lease.Until.After(time.Now())
@@ -162,6 +162,9 @@ func (o *office) keep(e *eventhook.Event, deliveries []*eventhook.Delivery) {
 		}
 	}
 }
+
+// keyIn is a tenant's key among the keys of all tenants.
+func keyIn(tenant eventhook.TenantID, key string) string { return tenant.String() + " " + key }
 
 func (o *office) countOf(id eventhook.EventID) (n int) {
 	for _, d := range o.deliveries {
@@ -216,15 +219,19 @@ func (o *office) settle(s *effects.Settlement) (types []string) {
 		}
 		a.Status = eventhook.ActionSuccess
 		p := a.Effect.Publication
+		var first eventhook.EventID
+		if p != nil {
+			first = o.keys[keyIn(s.Event.TenantID, p.IdempotencyKey)]
+		}
 		switch {
 		case a.Failure != "":
 			a.Status = eventhook.ActionFailed
 		case p == nil:
-		case p.IdempotencyKey != "" && !o.keys[p.IdempotencyKey].IsZero() && o.keys[p.IdempotencyKey] != p.ID:
+		case p.IdempotencyKey != "" && !first.IsZero() && first != p.ID:
 			a.Status = eventhook.ActionSkipped
 		default:
 			types = append(types, p.EventType)
-			o.keep(&eventhook.Event{ID: p.ID, IdempotencyKey: p.IdempotencyKey}, p.Deliveries)
+			o.keep(&eventhook.Event{ID: p.ID, TenantID: s.Event.TenantID, IdempotencyKey: p.IdempotencyKey}, p.Deliveries)
 		}
 	}
 	return types
@@ -239,9 +246,10 @@ func (o *office) Reserve(s *eventhook.Subscription, n int) (granted int, until t
 	return granted, time.Now().Add(officeLease + s.Timeout())
 }
 
-func (o *office) Release(s eventhook.SubscriptionID, n int) {
+func (o *office) Release(to eventhook.DestinationID, n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	s := eventhook.SubscriptionID(to)
 	o.open[s] -= n
 	o.room[s] += n
 }

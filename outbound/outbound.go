@@ -1,5 +1,11 @@
-// Package outbound delivers signed events to a tenant's subscribers: matching,
-// signing, the dispatcher, and what agents claim. It holds no SQL and knows no
-// router; a delivery is made at least once, and no subscriber's endpoint
-// delays another's.
+// Package outbound delivers events to destinations: it matches them against a tenant's
+// subscriptions, stores them with their deliveries, signs and sends them. It holds no SQL
+// and knows no router. A delivery is sent at least once, and no destination delays
+// another.
+//
+// The dispatcher has three parts. Package schedule decides which delivery is sent next;
+// the loops of Dispatcher talk to the Queue, which is the database; and a Transport sends
+// to one destination. A Directory returns the current configuration of a destination, with
+// its Transport. Another kind of destination needs a Directory and a Transport, and nothing
+// else here.
 package outbound

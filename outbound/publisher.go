@@ -50,15 +50,17 @@ type PublisherDeps struct {
 type Publisher struct {
 	PublisherDeps
 	timeout time.Duration
-	commits *batch.Committer[*publication]
-	many    int // deliveries that make a good batch of their own
+	commits *batch.Committer[[]*publication]
+	bounds  batch.Bounds
+	many    int // rows that make a good batch of their own
 	lines   *turns.Turns[eventhook.TenantID, struct{}]
 }
 
 // publication is an event on its way into the store.
 type publication struct {
 	Publishing
-	to addressees
+	to      addressees
+	outcome *PublishOutcome
 }
 
 // Errors of Publish.
@@ -75,10 +77,11 @@ var (
 // NewPublisher makes a publisher; Run starts it.
 func NewPublisher(config PublishConfig, deps PublisherDeps) *Publisher {
 	p := &Publisher{PublisherDeps: deps, timeout: config.CommitTimeout, many: config.OverlapRows, lines: turns.New[eventhook.TenantID, struct{}](1)}
-	p.commits = batch.New(batch.Bounds{
+	p.bounds = batch.Bounds{
 		Writers: config.Writers, BatchRows: config.BatchRows, BatchBytes: config.BatchBytes, OverlapRows: config.OverlapRows,
 		QueueRows: config.QueueRows, QueueBytes: config.QueueBytes,
-	}, p.commit)
+	}
+	p.commits = batch.New(p.bounds, p.commit)
 	return p
 }
 
@@ -86,7 +89,8 @@ func NewPublisher(config PublishConfig, deps PublisherDeps) *Publisher {
 // comes after. Stop the HTTP server first: nobody is left waiting.
 func (p *Publisher) Run(ctx context.Context) error { return p.commits.Run(ctx) }
 
-// Waiting is how many events wait for a commit or are being committed.
+// Waiting is how many calls wait for a commit or are being committed; one call may
+// wait with several events.
 func (p *Publisher) Waiting() int { return p.commits.Waiting() }
 
 // mostMatches is how often an event is matched when the subscriptions change
@@ -107,36 +111,18 @@ const mostInLine = 64
 // when that ended before the event was tried. The event must not be
 // changed afterwards, and of the deliveries only Count is for the caller.
 func (p *Publisher) Publish(ctx context.Context, e *eventhook.Event) (*Publishing, error) {
-	if err := p.complete(ctx, e); err != nil {
-		return nil, err
+	outcome := p.PublishAll(ctx, e.TenantID, []*eventhook.Event{e})[0]
+	if outcome.Err != nil {
+		return nil, outcome.Err
 	}
-	isMyTurn := false
-	for range mostMatches {
-		roster, err := p.Rosters.of(ctx, e.TenantID)
-		if err != nil {
-			return nil, err
-		}
-		matched, err := p.match(ctx, roster, e)
-		if err != nil {
-			return nil, err
-		}
-		if len(matched) >= p.many && !isMyTurn {
-			pass, err := p.takeTurn(ctx, e.TenantID)
-			if err != nil {
-				return nil, err
-			}
-			defer pass() // once: it stays my turn until the event is stored
-			isMyTurn = true
-		}
-		e.Status = "" // the store's to say
-		x := &publication{to: deliveriesOf(e, matched)}
-		x.Event, x.Deliveries, x.Generation = e, x.to.deliveries, roster.generation
-		if err := p.store(x); err != nil || !x.IsStale {
-			return &x.Publishing, err
-		}
-		p.Rosters.renew(e.TenantID, roster.generation)
-	}
-	return nil, errUnsettled
+	return outcome.Publishing, nil
+}
+
+// PublishOutcome is the outcome of publishing an event: an error of Publish, or
+// the event as it was stored.
+type PublishOutcome struct {
+	*Publishing
+	Err error
 }
 
 // match finds the subscriptions that get an event.
@@ -150,22 +136,6 @@ func (p *Publisher) match(ctx context.Context, roster *Roster, e *eventhook.Even
 		tellTooSlow(p.Log, p.Shares, e, tooSlow)
 	}
 	return matched, err
-}
-
-// takeTurn waits until no other event for many of the tenant's is being stored.
-func (p *Publisher) takeTurn(ctx context.Context, of eventhook.TenantID) (pass func(), err error) {
-	line := p.lines.Join(of)
-	if p.lines.Members(of) > mostInLine {
-		p.lines.Leave(of)
-		return nil, errPublishShed
-	}
-	select {
-	case <-line.Turn():
-		return func() { line.Pass(); p.lines.Leave(of) }, nil
-	case <-ctx.Done():
-		p.lines.Leave(of)
-		return nil, ctx.Err()
-	}
 }
 
 // complete fills in what every published event has.
@@ -201,64 +171,49 @@ func (p *Publisher) complete(ctx context.Context, e *eventhook.Event) error {
 	return nil
 }
 
-// store waits for the commit that an event is in.
-func (p *Publisher) store(x *publication) error {
-	switch err := p.commits.Do(x, 1+len(x.Deliveries), bytesOf(x)); {
-	case err == batch.ErrFull: //nolint:errorlint // as it is
-		return errPublishShed
-	case err == batch.ErrStopping: //nolint:errorlint // as it is
-		return errPublishStopping
-	case err == nil && !x.IsStale && x.Event.Status == "":
-		return errPublishRefused
-	default:
-		return err
-	}
-}
-
-// bytesOf is the memory that an event takes while it waits, about.
-func bytesOf(x *publication) int {
-	const delivery = 300
-	n := x.Event.Envelope
-	return len(x.Event.Body) + len(n.Scope) + len(n.Actor) + len(n.Metadata) + delivery*len(x.Deliveries)
-}
-
-// commit stores a batch whatever becomes of the requests that wait for it.
-func (p *Publisher) commit(batch []*publication) error {
+// commit stores batches in one transaction, whatever becomes of the requests that
+// wait for it.
+func (p *Publisher) commit(groups [][]*publication) error {
 	ctx, cancel := context.WithTimeout(context.Background(), p.timeout)
 	defer cancel()
-	began, rows := p.Now(), 0
-	list := make([]*Publishing, len(batch))
-	for i, x := range batch {
-		x.to.reserve(p.Room)
-		list[i] = &x.Publishing
-		rows += len(x.Deliveries)
+	began, rows, list := p.Now(), 0, make([]*Publishing, 0, len(groups))
+	for _, group := range groups {
+		for _, x := range group {
+			x.to.reserve(p.Room)
+			list = append(list, &x.Publishing)
+			rows += len(x.Deliveries)
+		}
 	}
 	err := p.Store.Publish(ctx, list)
-	p.Observer.Published(len(batch), rows, p.Now().Sub(began), err)
+	p.Observer.Published(len(list), rows, p.Now().Sub(began), err)
 	if err != nil {
-		p.Log.Error("a batch of events could not be stored; their publishers are told", "events", len(batch), "error", err)
-		for _, x := range batch {
-			x.to.release(p.Room)
+		p.Log.Error("a batch of events could not be stored; their publishers are told", "events", len(list), "error", err)
+		for _, group := range groups {
+			for _, x := range group {
+				x.to.release(p.Room)
+			}
 		}
 		if eventhook.KindOf(err) == eventhook.KindUnavailable {
 			return errStoreDown
 		}
 		return errNotPublished
 	}
-	p.handOver(batch)
+	p.handOver(groups)
 	return nil
 }
 
 // handOver passes on the deliveries of events that were stored.
-func (p *Publisher) handOver(batch []*publication) {
-	stored := make([]addressees, 0, len(batch))
-	for _, x := range batch {
-		if x.IsStale || x.Event.Status != eventhook.EventDelivered {
-			x.to.release(p.Room)
-			continue
+func (p *Publisher) handOver(groups [][]*publication) {
+	stored := make([]addressees, 0, len(groups))
+	for _, group := range groups {
+		for _, x := range group {
+			if x.IsStale || x.Event.Status != eventhook.EventDelivered {
+				x.to.release(p.Room)
+				continue
+			}
+			x.Count = len(x.Deliveries)
+			stored = append(stored, x.to)
 		}
-		x.Count = len(x.Deliveries)
-		stored = append(stored, x.to)
 	}
 	handOver(p.Room, stored)
 }

@@ -29,27 +29,43 @@ type DeliverySettlement struct {
 	EventStatus eventhook.EventStatus
 }
 
-// Lane is a subscription for which deliveries are due.
-type Lane struct {
-	TenantID       eventhook.TenantID
-	SubscriptionID eventhook.SubscriptionID
+// Due is a destination for which deliveries are due.
+type Due struct {
+	TenantID      eventhook.TenantID
+	DestinationID eventhook.DestinationID
+	RouteID       eventhook.RouteID // zero of a subscription
+	TargetIndex   int               // of a route's target
 }
 
-// LaneClaim asks for up to Max due deliveries of a subscription, leased until
-// now + Lease: those that were due first. With TriedFirst it asks for those that
-// were tried before, the oldest first, and for others only if none of them is due.
-type LaneClaim struct {
-	SubscriptionID eventhook.SubscriptionID
-	Max            int
-	Lease          time.Duration
-	TriedFirst     bool
+// Destination is where the due deliveries go.
+func (d Due) Destination() eventhook.Destination {
+	return destinationOf(d.TenantID, d.DestinationID, d.RouteID, d.TargetIndex)
 }
 
-// PaceRequest reserves Count sends of a subscription that allows PerSecond.
+// destinationOf names a subscription by the id of the destination, and a route's target
+// by its route.
+func destinationOf(tenant eventhook.TenantID, id eventhook.DestinationID, route eventhook.RouteID, index int) eventhook.Destination {
+	if route.IsZero() {
+		return eventhook.Destination{TenantID: tenant, SubscriptionID: eventhook.SubscriptionID(id)}
+	}
+	return eventhook.Destination{TenantID: tenant, RouteID: route, TargetIndex: index}
+}
+
+// Claim asks for up to Max due deliveries of a destination, leased until now + Lease:
+// the ones that were due first. With TriedFirst it asks for deliveries that were tried
+// before, the oldest first, and for others only if none of them is due.
+type Claim struct {
+	DestinationID eventhook.DestinationID
+	Max           int
+	Lease         time.Duration
+	TriedFirst    bool
+}
+
+// PaceRequest reserves Count sends to a destination that allows PerSecond.
 type PaceRequest struct {
-	SubscriptionID eventhook.SubscriptionID
-	Count          int
-	PerSecond      int
+	DestinationID eventhook.DestinationID
+	Count         int
+	PerSecond     int
 }
 
 // Publishing is an event that a tenant publishes, with what is made of it in the

@@ -50,9 +50,25 @@ func newSubscription(url string) *eventhook.Subscription {
 	}
 }
 
-func sendingOf(s *eventhook.Subscription, e *eventhook.Event, attempt int) outbound.Sending {
-	d := &eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, eventhook.DestinationID(s.ID)), TenantID: e.TenantID, SubscriptionID: s.ID, EventID: e.ID, EventType: e.EventType, Event: e}
-	return outbound.Sending{Subscription: s, Delivery: d, Attempt: attempt}
+// sending is an attempt at a subscription.
+type sending struct {
+	outbound.Sending
+	to *eventhook.Subscription
+}
+
+func sendingOf(s *eventhook.Subscription, e *eventhook.Event, attempt int) sending {
+	to := eventhook.DestinationID(s.ID)
+	d := &eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, to), TenantID: e.TenantID, DestinationID: to, SubscriptionID: s.ID, EventID: e.ID, EventType: e.EventType, Event: e}
+	return sending{outbound.Sending{Delivery: d, Attempt: attempt}, s}
+}
+
+// sender sends to the subscription of each attempt.
+type sender struct {
+	outbound.SubscriptionTransports
+}
+
+func (h sender) Send(ctx context.Context, s sending) eventhook.Attempt {
+	return h.To(s.to).Send(ctx, s.Sending)
 }
 
 // received is a request as a subscriber sees it.
@@ -113,8 +129,12 @@ func answer(status int, body string) http.HandlerFunc {
 	}
 }
 
-func newSender(now func() time.Time) *outbound.HTTPSender {
-	return outbound.NewHTTPSender(egress.New(egress.Policy{AllowPrivate: true}), "eventhook/1.2.3", now)
+func newSender(now func() time.Time) sender {
+	return newSenderOver(egress.New(egress.Policy{AllowPrivate: true}), "eventhook/1.2.3", now)
+}
+
+func newSenderOver(c outbound.Client, userAgent string, now func() time.Time) sender {
+	return sender{outbound.NewHTTPSender(c, userAgent, now)}
 }
 
 // clientFunc is a Client without a network.

@@ -22,7 +22,8 @@ type Client interface {
 	Exchange(ctx context.Context, request *http.Request, most int) (status int, header http.Header, beginning []byte, err error)
 }
 
-// HTTPSender sends deliveries as Standard Webhooks. It is a Sender.
+// HTTPSender sends deliveries to subscriptions as Standard Webhooks. It is
+// SubscriptionTransports.
 type HTTPSender struct {
 	client    Client
 	userAgent string
@@ -39,47 +40,68 @@ func NewHTTPSender(c Client, userAgent string, now func() time.Time) *HTTPSender
 	return &HTTPSender{client: c, userAgent: userAgent, now: now, endpoints: endpoints}
 }
 
-// Send makes an attempt. It succeeds with an answer of 2xx, whatever follows its
-// headers. A subscription that nothing can be sent to, such as one whose secrets
-// are lost, is eventhook.ErrorBlocked.
-func (h *HTTPSender) Send(ctx context.Context, s Sending) eventhook.Attempt {
-	a := eventhook.Attempt{StartedAt: h.now()}
-	to, err := h.endpoint(s.Subscription)
-	if err != nil {
-		a.ErrorClass, a.Error = eventhook.ErrorBlocked, "nothing can be sent to this subscription: "+err.Error()
-		return a
+// To returns the transport of a subscription. It is kept for as long as the subscription
+// is the same.
+func (h *HTTPSender) To(s *eventhook.Subscription) Transport {
+	if e, ok := h.endpoints.Get(s.ID); ok && e.of == s {
+		return e
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.Subscription.Timeout())
+	e, err := newEndpoint(h, s)
+	if err != nil {
+		return blocked{err, h.now}
+	}
+	h.endpoints.Add(s.ID, e)
+	return e
+}
+
+// Known returns a subscription as it was sent to last, nil if it was not lately.
+func (h *HTTPSender) Known(id eventhook.SubscriptionID) *eventhook.Subscription {
+	if e, ok := h.endpoints.Peek(id); ok {
+		return e.of
+	}
+	return nil
+}
+
+// blocked is the transport of a subscription that cannot be sent to, such as one whose
+// secrets are lost.
+type blocked struct {
+	reason error
+	now    func() time.Time
+}
+
+// Send implements Transport: the attempt fails with eventhook.ErrorBlocked.
+func (b blocked) Send(context.Context, Sending) eventhook.Attempt {
+	return eventhook.Attempt{StartedAt: b.now(), ErrorClass: eventhook.ErrorBlocked, Error: "nothing can be sent to this subscription: " + b.reason.Error()}
+}
+
+// Send implements Transport. It succeeds with an answer of 2xx, whatever follows its
+// headers.
+func (e *endpoint) Send(ctx context.Context, s Sending) eventhook.Attempt {
+	a := eventhook.Attempt{StartedAt: e.sender.now()}
+	ctx, cancel := context.WithTimeout(ctx, e.of.Timeout())
 	defer cancel()
-	status, header, beginning, err := h.client.Exchange(ctx, to.request(s, a.StartedAt, h.userAgent), eventhook.MaxExcerpt+to.hidden.longest())
-	now := h.now()
+	return exchange(ctx, e.sender.client, e.request(s, a.StartedAt, e.sender.userAgent), a, e.hidden, e.sender.now)
+}
+
+// exchange makes a request, and returns the attempt that has begun with its outcome.
+func exchange(ctx context.Context, c Client, request *http.Request, a eventhook.Attempt, h hidden, clock func() time.Time) eventhook.Attempt {
+	status, header, beginning, err := c.Exchange(ctx, request, eventhook.MaxExcerpt+h.longest())
+	now := clock()
 	a.Duration = now.Sub(a.StartedAt)
 	if err != nil {
 		a.ErrorClass, a.Error = classOf(err), err.Error()
 		return a
 	}
-	a.StatusCode, a.Excerpt = status, to.hidden.excerpt(beginning)
-	a.ErrorClass, a.Error = judge(to.url.Host, status)
+	a.StatusCode, a.Excerpt = status, h.excerpt(beginning)
+	a.ErrorClass, a.Error = classify(request.URL.Host, status)
 	if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
 		a.RetryAfter = eventhook.RetryAfter(header.Get("Retry-After"), now)
 	}
 	return a
 }
 
-// endpoint is kept for as long as the subscription is the same.
-func (h *HTTPSender) endpoint(s *eventhook.Subscription) (*endpoint, error) {
-	if e, ok := h.endpoints.Get(s.ID); ok && e.of == s {
-		return e, nil
-	}
-	e, err := newEndpoint(s)
-	if err == nil {
-		h.endpoints.Add(s.ID, e)
-	}
-	return e, err
-}
-
-// judge is what a status means: "" for 2xx.
-func judge(host string, status int) (class eventhook.ErrorClass, text string) {
+// classify is what a status means: "" for 2xx.
+func classify(host string, status int) (class eventhook.ErrorClass, text string) {
 	const success, redirect, client, server = 2, 3, 4, 5 // hundreds
 	class = eventhook.ErrorHTTP
 	switch status / 100 {

@@ -19,8 +19,8 @@ import (
 )
 
 var (
-	_ outbound.Client = (*egress.Client)(nil)
-	_ outbound.Sender = (*outbound.HTTPSender)(nil)
+	_ outbound.Client                 = (*egress.Client)(nil)
+	_ outbound.SubscriptionTransports = (*outbound.HTTPSender)(nil)
 )
 
 func TestWhatASubscriberReceives(t *testing.T) {
@@ -181,7 +181,7 @@ func TestFailuresHaveTheirClass(t *testing.T) {
 	for want, err := range map[eventhook.ErrorClass]error{eventhook.ErrorTLS: classed("tls"), eventhook.ErrorTimeout: classed("timeout"), eventhook.ErrorClosed: errors.New("it broke")} {
 		var took time.Duration
 		now := func() time.Time { return eventTime.Add(took) }
-		sender := outbound.NewHTTPSender(clientFunc(func(context.Context, *http.Request, int) (int, http.Header, []byte, error) {
+		sender := newSenderOver(clientFunc(func(context.Context, *http.Request, int) (int, http.Header, []byte, error) {
 			took = 3 * time.Second
 			return 0, nil, nil, err
 		}), "", now)
@@ -200,7 +200,7 @@ func (c classed) Class() string { return string(c) }
 // An address that is refused is refused by the policy, and nothing is sent.
 func TestAPrivateAddressIsBlocked(t *testing.T) {
 	receiver := newSink(t, answer(200, ""))
-	sender := outbound.NewHTTPSender(egress.New(egress.Policy{}), "", time.Now)
+	sender := newSenderOver(egress.New(egress.Policy{}), "", time.Now)
 	a := sender.Send(t.Context(), sendingOf(newSubscription(receiver.URL), newEvent(), 1))
 	if a.ErrorClass != eventhook.ErrorBlocked || len(receiver.got) != 0 {
 		t.Errorf("got %+v and %d requests, want it blocked", a, len(receiver.got))
@@ -209,7 +209,7 @@ func TestAPrivateAddressIsBlocked(t *testing.T) {
 
 func TestASubscriptionThatCannotBeSentTo(t *testing.T) {
 	asked := false
-	sender := outbound.NewHTTPSender(clientFunc(func(context.Context, *http.Request, int) (int, http.Header, []byte, error) {
+	sender := newSenderOver(clientFunc(func(context.Context, *http.Request, int) (int, http.Header, []byte, error) {
 		asked = true
 		return 200, nil, nil, nil
 	}), "", time.Now)
@@ -248,7 +248,7 @@ func TestAChangedSubscription(t *testing.T) {
 func TestTheTimeoutIsTheSubscriptions(t *testing.T) {
 	for seconds, want := range map[int]time.Duration{0: 30 * time.Second, 7: 7 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
-			sender := outbound.NewHTTPSender(clientFunc(func(ctx context.Context, _ *http.Request, _ int) (int, http.Header, []byte, error) {
+			sender := newSenderOver(clientFunc(func(ctx context.Context, _ *http.Request, _ int) (int, http.Header, []byte, error) {
 				<-ctx.Done()
 				return 0, nil, nil, classed("timeout")
 			}), "", time.Now)

@@ -15,7 +15,6 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/eventhook/eventhook"
-	"github.com/eventhook/eventhook/outbound"
 	"github.com/eventhook/eventhook/verify"
 )
 
@@ -156,7 +155,7 @@ func ourVerifier(t *testing.T, c verify.Config, r received) bool {
 func TestManySignAtOnce(t *testing.T) {
 	s := newSubscription("https://hooks.example/")
 	s.Signing = append(s.Signing, eventhook.SigningSecret{Secret: eventhook.NewSecret(olderSecret)})
-	sender := outbound.NewHTTPSender(clientFunc(func(_ context.Context, r *http.Request, _ int) (int, http.Header, []byte, error) {
+	sender := newSenderOver(clientFunc(func(_ context.Context, r *http.Request, _ int) (int, http.Header, []byte, error) {
 		body, err := io.ReadAll(r.Body)
 		if got := (received{header: r.Header, body: body}); err != nil || !verifies(t, got, currentSecret) || !verifies(t, got, olderSecret) ||
 			r.Header.Get("X-Eventhook-Signature") != plainSignature(body, currentSecret) {
@@ -182,7 +181,7 @@ func BenchmarkCompose(b *testing.B) {
 			s, e := newSubscription("https://hooks.example/in"), newEvent()
 			s.Signatures, s.Ed25519Seed = signatures, eventhook.NewEd25519Seed()
 			e.Body = []byte(`{"text":"` + strings.Repeat("x", 1000) + `"}`)
-			sender := outbound.NewHTTPSender(clientFunc(func(context.Context, *http.Request, int) (int, http.Header, []byte, error) {
+			sender := newSenderOver(clientFunc(func(context.Context, *http.Request, int) (int, http.Header, []byte, error) {
 				return 200, nil, nil, nil
 			}), "eventhook/1", time.Now)
 			sending := sendingOf(s, e, 1)

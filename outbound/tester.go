@@ -27,7 +27,7 @@ type TestStore interface {
 // whether it is active or not, once, and at once. Neither a success nor a failure
 // counts for the subscription. Safe for concurrent use.
 type Tester struct {
-	Sender      Sender
+	Transports  SubscriptionTransports
 	Generations Generations
 	Store       TestStore
 	Now         func() time.Time
@@ -79,7 +79,7 @@ func (t *Tester) Test(ctx context.Context, s eventhook.Subscription, by eventhoo
 
 // send makes the one attempt.
 func (t *Tester) send(ctx context.Context, s *eventhook.Subscription, d *eventhook.Delivery) eventhook.Attempt {
-	return t.Sender.Send(ctx, Sending{Subscription: s, Delivery: d, Attempt: 1})
+	return t.Transports.To(s).Send(ctx, Sending{Delivery: d, Attempt: 1})
 }
 
 // delivery makes one with its event, leased for as long as the attempt can take.
@@ -101,7 +101,7 @@ func (t *Tester) delivery(s *eventhook.Subscription, by eventhook.Actor) *eventh
 	e.Body = marshal(testData{message, s.TenantSlug, testedName{textOf(s.ID), s.Name}})
 	e.BodySize = len(e.Body)
 	return &eventhook.Delivery{
-		ID: eventhook.DeliveryIDOf(e.ID, eventhook.DestinationID(s.ID)), TenantID: s.TenantID, SubscriptionID: s.ID, EventID: e.ID, EventType: testType,
+		ID: eventhook.DeliveryIDOf(e.ID, eventhook.DestinationID(s.ID)), TenantID: s.TenantID, DestinationID: eventhook.DestinationID(s.ID), SubscriptionID: s.ID, EventID: e.ID, EventType: testType,
 		Status: eventhook.DeliveryAcquired, Lease: eventhook.Lease{Token: 1, Until: now.Add(s.Timeout() + margin)}, Event: e,
 	}
 }

@@ -22,13 +22,13 @@ type testOffice struct {
 	loses          bool
 	published      []*outbound.Publishing
 	settled        []*outbound.DeliverySettlement
-	sent           []outbound.Sending
+	sent           []sending
 	attempt        eventhook.Attempt
 	onSend         func()
 }
 
 func (o *testOffice) tester() *outbound.Tester {
-	return &outbound.Tester{Sender: o, Generations: o, Store: o, Now: func() time.Time { return eventTime }}
+	return &outbound.Tester{Transports: o, Generations: o, Store: o, Now: func() time.Time { return eventTime }}
 }
 
 func (o *testOffice) Generation(context.Context, eventhook.TenantID) (int64, error) {
@@ -50,8 +50,16 @@ func (o *testOffice) Publish(_ context.Context, batch []*outbound.Publishing) er
 	return nil
 }
 
-func (o *testOffice) Send(_ context.Context, s outbound.Sending) eventhook.Attempt {
-	o.sent = append(o.sent, s)
+func (o *testOffice) To(s *eventhook.Subscription) outbound.Transport { return testTransport{o, s} }
+
+// testTransport keeps what is sent to a subscription.
+type testTransport struct {
+	*testOffice
+	to *eventhook.Subscription
+}
+
+func (o testTransport) Send(_ context.Context, s outbound.Sending) eventhook.Attempt {
+	o.sent = append(o.sent, sending{s, o.to})
 	if o.onSend != nil {
 		o.onSend()
 	}
@@ -94,7 +102,7 @@ func TestATestIsStoredSentAndSettled(t *testing.T) {
 			t.Fatalf("%s: stored %d, sent %d, settled %d; want one of each", claim, len(o.published), len(o.sent), len(o.settled))
 		}
 		p, sent, settled := o.published[0], o.sent[0], o.settled[0]
-		if len(p.Deliveries) != 1 || p.Deliveries[0].SubscriptionID != s.ID || p.Deliveries[0] != sent.Delivery || sent.Subscription.ID != s.ID || sent.Attempt != 1 {
+		if len(p.Deliveries) != 1 || p.Deliveries[0].SubscriptionID != s.ID || p.Deliveries[0] != sent.Delivery || sent.to.ID != s.ID || sent.Attempt != 1 {
 			t.Errorf("%s: stored %+v, sent %+v; want a delivery to the one subscription", claim, p, sent)
 		}
 		if lease := sent.Delivery.Lease; lease.Token != 1 || lease.Until.Before(eventTime.Add(s.Timeout()+30*time.Second)) {

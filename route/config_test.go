@@ -19,10 +19,10 @@ func TestConfigValidate(t *testing.T) {
 	}{
 		{"the default", route.DefaultConfig(), nil},
 		{"nobody works, nothing drains", idle, nil},
-		{"the zero config", route.Config{}, []string{"batch_size", "inbox_events", "inbox_bytes", "cached_sources", "calls_at_once", "poll_interval"}},
+		{"the zero config", route.Config{}, []string{"batch_size", "inbox_events", "inbox_bytes", "cached_sources", "poll_interval"}},
 		{
-			"all wrong", route.Config{Workers: -1, BatchSize: -1, InboxEvents: -1, InboxBytes: -1, CachedSources: -1, CallsAtOnce: -1, PollInterval: time.Millisecond, DrainTimeout: -1},
-			[]string{"workers", "batch_size", "inbox_events", "inbox_bytes", "cached_sources", "calls_at_once", "poll_interval", "drain_timeout"},
+			"all wrong", route.Config{Workers: -1, BatchSize: -1, InboxEvents: -1, InboxBytes: -1, CachedSources: -1, PollInterval: time.Millisecond, DrainTimeout: -1},
+			[]string{"workers", "batch_size", "inbox_events", "inbox_bytes", "cached_sources", "poll_interval", "drain_timeout"},
 		},
 	} {
 		var got []string

@@ -1,10 +1,12 @@
 package route
 
 import (
+	"context"
 	"encoding/json"
 	"testing"
 	"time"
 
+	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/script"
 )
 
@@ -27,4 +29,10 @@ func SetEvalTime(t *testing.T, limit time.Duration) {
 // RunScriptsWith has scripts run by run. Call it before Run.
 func (p *Processor) RunScriptsWith(run func(program script.Program, input []byte) (json.RawMessage, error)) {
 	p.run = run
+}
+
+// Load has the compiled routes of a source in memory.
+func (p *Processor) Load(ctx context.Context, tenant eventhook.TenantID, source eventhook.SourceID) error {
+	_, err := p.programs.Get(ctx, programKey{tenant, source})
+	return err
 }

@@ -214,7 +214,7 @@ func TestActionsSayWhereTheyComeFrom(t *testing.T) {
 	if !got.ID.Time().Equal(noon) {
 		t.Errorf("got an id of %s, want %s", got.ID.Time(), noon)
 	}
-	want := eventhook.Action{ID: got.ID, EventID: e.ID, RouteID: r.ID, RouteName: "r", TargetIndex: 1, TargetType: "task", StartedAt: noon}
+	want := eventhook.Action{ID: got.ID, EventID: e.ID, RouteID: r.ID, RouteName: "r", TargetIndex: 1, TargetType: "task", Attempts: 1, StartedAt: noon}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("action (-want +got):\n%s", diff)
 	}

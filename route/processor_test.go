@@ -87,10 +87,7 @@ func TestARetryRunsOnlyWhatFailed(t *testing.T) {
 		b.set(func(q *queue) { q.rows[id].Status, q.rows[id].due = eventhook.EventPending, time.Now() })
 		b.pass(time.Second)
 		b.wantStatuses(states{eventhook.EventDelivered: 1})
-		var done []int
-		for _, a := range b.rows[id].done {
-			done = append(done, a.TargetIndex)
-		}
+		done := b.rows[id].done()
 		if want := []int{0, 1}; !slices.Equal(done, want) {
 			t.Errorf("targets done: got %v, want %v, each once", done, want)
 		}
@@ -169,8 +166,8 @@ func TestATargetThatPanicsFailsItsActionAlone(t *testing.T) {
 		synctest.Wait()
 		b.wantStatuses(states{eventhook.EventDead: 3})
 		for _, r := range b.rows {
-			if len(r.done) != 1 || !strings.Contains(r.LastError, "unexpectedly") || strings.Contains(r.LastError, "nil pointer") {
-				t.Errorf("got %d actions done, error %q; want the good one, and a bland error", len(r.done), r.LastError)
+			if len(r.done()) != 1 || !strings.Contains(r.LastError, "unexpectedly") || strings.Contains(r.LastError, "nil pointer") {
+				t.Errorf("got %d actions done, error %q; want the good one, and a bland error", len(r.done()), r.LastError)
 			}
 			if log := b.log.String(); !strings.Contains(log, r.ID.String()) || !strings.Contains(log, "match_test.go") {
 				t.Errorf("got the log %s, want event %s and where it panicked", log, r.ID)

@@ -17,12 +17,22 @@ var errDown = errors.New("the database is down")
 // row is an event as the queue stores it.
 type row struct {
 	eventhook.Event
-	due  time.Time // zero: nothing is owed
-	done []eventhook.Action
+	due     time.Time // zero: nothing is owed
+	actions []eventhook.Action
 }
 
-// queue keeps route.Queue's contract in memory: leases, tokens, all or
-// nothing, and a ctx that has ended.
+// done are the targets whose actions have succeeded.
+func (r *row) done() (targets []int) {
+	for _, a := range r.actions {
+		if a.Status == eventhook.ActionSuccess {
+			targets = append(targets, a.TargetIndex)
+		}
+	}
+	return targets
+}
+
+// queue keeps the contracts of route.Queue and ingest.Store in memory: leases, tokens,
+// generations, all or nothing, and a ctx that has ended.
 type queue struct {
 	mu       sync.Mutex
 	rows     map[eventhook.EventID]*row
@@ -35,12 +45,63 @@ type queue struct {
 	claims   int
 	released int
 	answers  time.Duration // how long the answer to a claim is under way
+	keys     map[acceptedKey]eventhook.EventID
+
+	generation map[eventhook.TenantID]int64
 
 	settling func([]*effects.Settlement) // sees, and holds up, what is to be settled; may be nil
 }
 
 func newQueue() *queue {
-	return &queue{rows: map[eventhook.EventID]*row{}, wake: make(chan struct{})}
+	return &queue{rows: map[eventhook.EventID]*row{}, wake: make(chan struct{}), keys: map[acceptedKey]eventhook.EventID{},
+		generation: map[eventhook.TenantID]int64{}}
+}
+
+type acceptedKey struct {
+	source eventhook.SourceID
+	key    string
+}
+
+// Accept stores new events, with the actions of their plans.
+func (q *queue) Accept(ctx context.Context, batch []*effects.Arrival) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if err := cmp.Or(ctx.Err(), q.refuse); err != nil {
+		return err
+	}
+	for _, a := range batch {
+		q.accept(a)
+	}
+	close(q.wake)
+	q.wake = make(chan struct{})
+	return nil
+}
+
+func (q *queue) accept(a *effects.Arrival) {
+	e, now := a.Event, time.Now()
+	r := &row{due: e.Lease.Until}
+	original, isTaken := q.keys[acceptedKey{e.SourceID, e.IdempotencyKey}]
+	if a.Plan != nil {
+		a.Plan.IsStale = !isTaken && a.Plan.Generation != q.generation[e.TenantID]
+	}
+	switch {
+	case isTaken:
+		e.Status, e.DuplicateOf, e.Lease, r.due = eventhook.EventDuplicate, original, eventhook.Lease{}, time.Time{}
+	case a.Plan != nil && !a.Plan.IsStale:
+		conclude(a.Plan, now)
+		e.Status, e.Lease, r.due = a.Plan.Status, eventhook.Lease{}, time.Time{}
+		r.actions = actionsOf(a.Plan)
+	case e.Lease.Until.IsZero():
+		e.Status, r.due = eventhook.EventPending, now
+	default:
+		e.Status, e.Lease.Token = eventhook.EventProcessing, 1
+	}
+	if e.IdempotencyKey != "" && !isTaken {
+		q.keys[acceptedKey{e.SourceID, e.IdempotencyKey}] = e.ID
+	}
+	r.Event = *e
+	q.rows[e.ID] = r
+	q.order = append(q.order, e.ID)
 }
 
 // add stores an event that is due now, or leased to the caller.
@@ -123,49 +184,95 @@ func (q *queue) SettleEvents(ctx context.Context, batch []*effects.Settlement) (
 	return lost, nil
 }
 
-// settle writes one settlement, unless its lease was lost.
+// settle writes one settlement, unless its lease was lost or its plan is stale.
 func (q *queue) settle(s *effects.Settlement) bool {
-	if s.IsStale {
-		return false
-	}
-	for i := range s.Actions {
-		a := &s.Actions[i]
-		if a.IsSettled {
-			continue
-		}
-		switch a.Status, a.ErrorMessage = eventhook.ActionSuccess, a.Failure; {
-		case a.Failure != "":
-			a.Status = eventhook.ActionFailed
-		case a.Effect.Call != nil && !a.IsCalled:
-			a.Status = eventhook.ActionPending
-		}
-	}
-	s.Conclude(time.Now())
 	r := q.rows[s.Event.ID]
-	if r.Lease.Token != s.Event.Lease.Token || r.Status != eventhook.EventProcessing {
+	s.IsStale = s.Failure == "" && s.Generation != q.generation[r.TenantID]
+	if s.IsStale || r.Lease.Token != s.Event.Lease.Token || r.Status != eventhook.EventProcessing || r.due.IsZero() {
 		return false
 	}
-	for _, a := range s.Actions {
-		if a.Status == eventhook.ActionSuccess && !a.IsSettled {
-			r.done = append(r.done, a.Action)
-		}
-	}
-	r.LostLeases = 0
+	conclude(s, time.Now())
+	r.actions, r.LostLeases = actionsOf(s), 0
 	r.Status, r.RetryCount, r.LastError, r.due = s.Status, s.RetryCount, s.LastError, s.NextRetryAt
-	if s.Status == eventhook.EventProcessing {
-		r.due = s.HoldUntil
-	}
 	return true
 }
 
-func (q *queue) DoneActions(ctx context.Context, events []eventhook.EventID) (map[eventhook.EventID][]eventhook.Action, error) {
+// conclude gives a settlement and its actions their states.
+func conclude(s *effects.Settlement, now time.Time) {
+	for i := range s.Actions {
+		a := &s.Actions[i]
+		switch a.Status, a.ErrorMessage = eventhook.ActionSuccess, a.Failure; {
+		case a.Failure != "":
+			a.Status = eventhook.ActionFailed
+		case a.Effect.Request != nil:
+			a.Status, a.IsRequest = eventhook.ActionPending, true
+		}
+	}
+	s.Conclude(now)
+}
+
+// actionsOf are the actions of all tries of an event.
+func actionsOf(s *effects.Settlement) (all []eventhook.Action) {
+	for _, before := range s.Prior {
+		if !slices.ContainsFunc(s.Actions, func(a effects.PlannedAction) bool {
+			return a.RouteID == before.RouteID && a.TargetIndex == before.TargetIndex
+		}) {
+			all = append(all, before)
+		}
+	}
+	for _, a := range s.Actions {
+		all = append(all, a.Action)
+	}
+	return all
+}
+
+// endRequest settles the delivery of a request, and its event with the last one.
+func (q *queue) endRequest(d *eventhook.Delivery, status eventhook.ActionStatus) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	done := map[eventhook.EventID][]eventhook.Action{}
-	for _, id := range events {
-		done[id] = slices.Clone(q.rows[id].done)
+	r := q.rows[d.EventID]
+	isOpen := false
+	for i := range r.actions {
+		a := &r.actions[i]
+		if a.IsRequest && a.RouteID == d.RouteID && a.TargetIndex == d.TargetIndex {
+			a.Status, a.Attempts = status, a.Attempts+1
+		}
+		isOpen = isOpen || a.Status == eventhook.ActionPending
 	}
-	return done, ctx.Err()
+	if r.Status != eventhook.EventProcessing || !r.due.IsZero() {
+		return
+	}
+	switch {
+	case status == eventhook.ActionFailed:
+		r.Status = eventhook.EventDead
+	case !isOpen:
+		r.Status = eventhook.EventDelivered
+	}
+}
+
+// replay makes an event due again, with its retries anew.
+func (q *queue) replay(id eventhook.EventID) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	r := q.rows[id]
+	r.Status, r.RetryCount, r.due = eventhook.EventPending, 0, time.Now()
+}
+
+// change is a change of a tenant's configuration.
+func (q *queue) change(tenant eventhook.TenantID) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.generation[tenant]++
+}
+
+func (q *queue) EventActions(ctx context.Context, events []*eventhook.Event) (map[eventhook.EventID][]eventhook.Action, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	all := map[eventhook.EventID][]eventhook.Action{}
+	for _, e := range events {
+		all[e.ID] = slices.Clone(q.rows[e.ID].actions)
+	}
+	return all, ctx.Err()
 }
 
 func (q *queue) ReleaseEvents(ctx context.Context, events []*eventhook.Event) error {

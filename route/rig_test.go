@@ -19,17 +19,16 @@ import (
 type rig struct {
 	*queue
 	*route.Processor
-	t        *testing.T
-	stop     func()
-	log      lockedBuffer
-	heard    []int // lost leases that each settle reported
-	settled  int   // events that all reported as settled
-	called   map[string]int
-	deferred int
-	shares   *shares.Shares
-	compile  func(eventhook.Target) (route.Effector, error)
-	routing  map[eventhook.SourceID]func() ([]eventhook.Route, error)
-	reads    int
+	t       *testing.T
+	stop    func()
+	log     lockedBuffer
+	heard   []int // lost leases that each settle reported
+	settled int   // events that all reported as settled
+	planned int   // events that were reported as stored together with their plans
+	shares  *shares.Shares
+	compile func(eventhook.Target) (route.Effector, error)
+	routing map[eventhook.SourceID]func() ([]eventhook.Route, error)
+	reads   int
 }
 
 type lockedBuffer struct {
@@ -49,16 +48,16 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-func (b *rig) SourceRouting(ctx context.Context, id eventhook.SourceID) (eventhook.RetryPolicy, []eventhook.Route, error) {
+func (b *rig) SourceRouting(ctx context.Context, tenant eventhook.TenantID, id eventhook.SourceID) (route.Routed, error) {
 	b.mu.Lock()
 	b.reads++
-	routing := b.routing[id]
+	routing, generation := b.routing[id], b.generation[tenant]
 	b.mu.Unlock()
 	if ctx.Err() != nil || routing == nil {
-		return eventhook.RetryPolicy{}, nil, ctx.Err()
+		return route.Routed{Generation: generation}, ctx.Err()
 	}
 	routes, err := routing()
-	return eventhook.RetryPolicy{}, routes, err
+	return route.Routed{Generation: generation, Routes: routes}, err
 }
 
 func (b *rig) Settled(batch []*effects.Settlement, lost int, _ time.Duration) {
@@ -72,16 +71,10 @@ func (b *rig) Settled(batch []*effects.Settlement, lost int, _ time.Duration) {
 	}
 }
 
-func (b *rig) Called(outcome string, _ time.Duration) {
+func (b *rig) Planned(batch []*effects.Settlement) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.called[outcome]++
-}
-
-func (b *rig) Deferred(events int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.deferred += events
+	b.planned += len(batch)
 }
 
 const lease = 30 * time.Second
@@ -91,11 +84,11 @@ const lease = 30 * time.Second
 func inBubble(t *testing.T, config func(*route.Config), f func(t *testing.T, b *rig), routes ...eventhook.Route) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		c := route.Config{Workers: 2, BatchSize: 4, InboxEvents: 100, InboxBytes: 1 << 20, PollInterval: time.Second, DrainTimeout: 5 * time.Second, CachedSources: 10, CallsAtOnce: 64}
+		c := route.Config{Workers: 2, BatchSize: 4, InboxEvents: 100, InboxBytes: 1 << 20, PollInterval: time.Second, DrainTimeout: 5 * time.Second, CachedSources: 10}
 		if config != nil {
 			config(&c)
 		}
-		b := &rig{queue: newQueue(), t: t, called: map[string]int{}, compile: compileTarget, shares: newShares()}
+		b := &rig{queue: newQueue(), t: t, compile: compileTarget, shares: newShares()}
 		b.routing = map[eventhook.SourceID]func() ([]eventhook.Route, error){{}: func() ([]eventhook.Route, error) { return routes, nil }}
 		b.Processor = route.New(c, route.Deps{
 			Queue: b, Routing: b, Target: func(t eventhook.Target) (route.Effector, error) { return b.compile(t) }, Observer: b, Shares: b.shares, Log: slog.New(slog.NewTextHandler(&b.log, nil)), Now: time.Now, Lease: lease,

@@ -3,11 +3,9 @@ package route_test
 import (
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/eventhook/eventhook"
-	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/route"
 )
 
@@ -147,23 +145,4 @@ func TestWhatIsPlannedIsSettledWhileItsLeaseHolds(t *testing.T) {
 		b.pass(55 * time.Second) // the others follow one after the other, and no lease is waited for
 		b.wantStatuses(states{eventhook.EventDelivered: 20})
 	}, newRoute("r", "", "takes 3 s"))
-}
-
-func TestAStaleEventIsPlannedAgain(t *testing.T) {
-	inBubble(t, nil, func(t *testing.T, b *rig) {
-		settles := 0
-		b.settling = func(batch []*effects.Settlement) {
-			for _, s := range batch {
-				settles++
-				s.IsStale = settles <= 2 // as the subscriptions change
-			}
-		}
-		b.run()
-		b.handOver(1)
-		synctest.Wait()
-		b.wantStatuses(states{eventhook.EventDelivered: 1})
-		if settles != 3 || strings.Contains(b.log.String(), "lease ran out") {
-			t.Errorf("got %d settles and the log %s; want three, and no lease lost", settles, b.log.String())
-		}
-	}, newRoute("r", "", "ok"))
 }

@@ -36,6 +36,8 @@ func made(e effects.Effect) int {
 		return len(e.Promise.Value)
 	case e.Publication != nil:
 		return len(e.Publication.Data)
+	case e.Request != nil:
+		return len(e.Request.Body)
 	}
 	return 0
 }

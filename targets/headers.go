@@ -55,11 +55,11 @@ func isOnlyForUs(name, value string) bool {
 		value == eventhook.Redacted || strings.ContainsFunc(value, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f })
 }
 
-// introduce sets the headers by which the receiver knows the event.
-func (r requester) introduce(h http.Header, e *eventhook.Event) {
+// introduce sets the headers by which the receiver knows the event and the attempt.
+func (r *HTTP) introduce(h http.Header, e *eventhook.Event, attempt int) {
 	h.Set("Idempotency-Key", e.ID.String()+"/"+r.place)
 	h.Set(eventhook.OurHeaderPrefix+"Event-Id", e.ID.String())
-	h.Set(eventhook.OurHeaderPrefix+"Attempt", strconv.Itoa(e.RetryCount+1))
+	h.Set(eventhook.OurHeaderPrefix+"Attempt", strconv.Itoa(attempt))
 	for name, value := range map[string]string{eventhook.OurHeaderPrefix + "Event-Type": e.EventType, "X-Request-Id": e.RequestID} {
 		if value = strings.TrimSpace(value); value != "" && eventhook.IsHeaderValue(value) {
 			h.Set(name, value)

@@ -2,6 +2,7 @@ package targets
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -20,6 +21,7 @@ type httpRequest struct {
 	Headers        map[string]string `json:"headers,omitempty" maxProperties:"50" doc:"More headers; none that the gateway sets, and no credentials: they are shown to whoever may read the route."`
 	AuthHeader     string            `json:"auth_header,omitempty" secret:"url" maxLength:"4096" example:"Bearer t0k" doc:"The value of Authorization. It is never shown; [redacted], which is shown instead, keeps the one that is stored as long as scheme, host and port of the url stay the same."`
 	TimeoutSeconds int               `json:"timeout_seconds,omitempty" minimum:"0" maximum:"60" doc:"How long an answer may take; 0: the default, 10."`
+	Retry          *Retry            `json:"retry,omitempty" doc:"When a request that failed is made again; the retry of the source by default."`
 	Body           string            `json:"body,omitempty" enum:"input,raw" doc:"What is sent: input, which is the default, the event as JSON or what the transform made of it; raw, the exact bytes with the headers they came with, so that the receiver can verify the provider's signature."`
 }
 
@@ -60,6 +62,7 @@ func (s *httpRequest) Check() (f eventhook.Faults) {
 		f.Add("auth_header", "must be a line of at most %d bytes of text, with no space around it", eventhook.MaxHeaderValue)
 	}
 	checkRange(&f, "timeout_seconds", s.TimeoutSeconds, 0, longestTimeout)
+	f.Merge("retry", s.Retry.Policy().Validate())
 	checkOneOf(&f, "body", s.Body, bodyInput, bodyRaw)
 	return f
 }
@@ -94,10 +97,9 @@ func (s *httpRequest) Compile(d Deps) (Effector, error) {
 			return nil, err
 		}
 	}
-	seconds := cmp.Or(s.TimeoutSeconds, defaultTimeout)
-	r := requester{
-		sender: d.HTTP, url: s.URL, host: u.Host, method: cmp.Or(s.Method, http.MethodPost), header: http.Header{}, raw: s.Body == bodyRaw,
-		timeout: time.Duration(seconds) * time.Second, place: fmt.Sprintf("%s/%d", d.route, d.index),
+	r := &HTTP{
+		url: u, method: cmp.Or(s.Method, http.MethodPost), header: http.Header{}, raw: s.Body == bodyRaw, retry: s.Retry,
+		timeout: time.Duration(cmp.Or(s.TimeoutSeconds, defaultTimeout)) * time.Second, place: fmt.Sprintf("%s/%d", d.route, d.index),
 	}
 	for name, value := range s.Headers {
 		r.header.Set(name, value)
@@ -108,34 +110,13 @@ func (s *httpRequest) Compile(d Deps) (Effector, error) {
 	return r, nil
 }
 
-// requester is an http target, compiled.
-type requester struct {
-	sender        Sender
-	url           string
-	host          string // of the url: what people are told of it
-	method        string
-	header        http.Header // what is configured
-	authorization eventhook.Secret
-	timeout       time.Duration
-	raw           bool
-	place         string // the route and the index there
-}
-
-// Effect makes a request that carries the same key whenever the same event is
-// sent by the same target.
-func (r requester) Effect(e *eventhook.Event, v *payload.View, _ time.Time) (effects.Effect, error) {
-	c := &call{requester: r, header: http.Header{}, traceFlags: traceFlags(e, v)}
-	if r.raw {
-		c.body = e.Body
-		passOn(c.header, payload.Block(e.Headers))
-	} else {
-		c.body = v.Render()
-		c.header.Set("Content-Type", "application/json")
+// Effect asks for a request. Its body is stored only if it cannot be composed of the
+// event again: if a transform made it.
+func (r *HTTP) Effect(e *eventhook.Event, v *payload.View, _ time.Time) (effects.Effect, error) {
+	q := &effects.Request{}
+	if made := v.Transformed(); made != nil && !r.raw {
+		q.Body = made
 	}
-	for name, values := range r.header {
-		c.header[name] = values
-	}
-	r.introduce(c.header, e)
-	c.traceID = e.TraceID
-	return effects.Effect{Request: &effects.Request{Body: v.Transformed(), Preview: c.Input}}, nil
+	q.Preview = func() json.RawMessage { return r.preview(e, q.Body) }
+	return effects.Effect{Request: q}, nil
 }

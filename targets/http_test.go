@@ -1,9 +1,7 @@
 package targets_test
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"slices"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/effects"
+	"github.com/eventhook/eventhook/internal/payload"
 	"github.com/eventhook/eventhook/targets"
 	"github.com/eventhook/eventhook/verify"
 )
@@ -94,46 +93,52 @@ func TestHTTPFaults(t *testing.T) {
 	}
 }
 
-// recorder answers requests and keeps them.
-type recorder struct {
-	status   int
-	header   http.Header
-	err      error
-	requests []*http.Request
-	bodies   []string
-}
-
-func (r *recorder) Send(ctx context.Context, q *http.Request) (int, http.Header, error) {
-	if err := ctx.Err(); err != nil {
-		return 0, nil, err
-	}
-	body, err := io.ReadAll(q.Body)
-	if err != nil {
-		return 0, nil, err
-	}
-	r.requests, r.bodies = append(r.requests, q), append(r.bodies, string(body))
-	return r.status, r.header, r.err
-}
-
 var (
 	routeID  = eventhook.RouteID{1}
-	sentByUs = []string{"Content-Type", "Idempotency-Key", "X-Eventhook-Attempt", "X-Eventhook-Event-Id"}
+	sentByUs = []string{"Content-Type", "Idempotency-Key", "X-Eventhook-Attempt", "X-Eventhook-Delivery-Id", "X-Eventhook-Event-Id"}
 )
 
-// callOf compiles an http target for a place, and is its call for an event.
-func callOf(t *testing.T, to targets.Sender, text string, e *eventhook.Event) effects.Call {
+// requested compiles an http target, and returns it with what it asks for an event.
+func requested(t *testing.T, text string, e *eventhook.Event, v *payload.View) (*targets.HTTP, *effects.Request) {
 	t.Helper()
 	target := read(t, text)
 	target.RouteID, target.Index = routeID, 3
-	x, err := targets.New(target, targets.Deps{HTTP: to})
+	x, err := targets.NewHTTP(target)
 	if err != nil {
 		t.Fatal(err)
 	}
-	effect, err := x.Effect(e, view(e), noon)
+	effect, err := x.Effect(e, v, noon)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return effect.Call
+	return x, effect.Request
+}
+
+// sent is the request of an attempt at an event, with its body.
+func sent(t *testing.T, text string, e *eventhook.Event, attempt int) (*http.Request, string) {
+	t.Helper()
+	x, request := requested(t, text, e, view(e))
+	return composed(t, x, &eventhook.Delivery{Event: e, Body: request.Body}, attempt)
+}
+
+func composed(t *testing.T, x *targets.HTTP, d *eventhook.Delivery, attempt int) (*http.Request, string) {
+	t.Helper()
+	q := x.Compose(d, attempt)
+	body, err := io.ReadAll(q.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if q.ContentLength != int64(len(body)) {
+		t.Errorf("got a length of %d, want %d", q.ContentLength, len(body))
+	}
+	again, err := q.GetBody()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second, err := io.ReadAll(again); err != nil || string(second) != string(body) {
+		t.Errorf("the body again is %q, %v; want %q", second, err, body)
+	}
+	return q, string(body)
 }
 
 // flat are headers by their names.
@@ -146,26 +151,27 @@ func flat(h http.Header) map[string]string {
 }
 
 func TestInputIsSentAsJSON(t *testing.T) {
-	to := &recorder{status: 204}
 	e := newEvent("application/x-www-form-urlencoded", "a=1")
-	e.EventType, e.RequestID, e.TraceID, e.RetryCount = "push", "r-1", "0af7651916cd43dd8448eb211c80319c", 2
+	e.EventType, e.RequestID, e.TraceID = "push", "r-1", "0af7651916cd43dd8448eb211c80319c"
 	e.Headers = []byte("X-Id: 7\r\nTraceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00\r\n")
-	c := callOf(t, to, httpTarget(`"method":"PUT"`, `"headers":{"x-env":"prod"}`, `"auth_header":"Bearer `+hush+`"`, `"timeout_seconds":7`), e)
-	if err := c.Do(t.Context()); err != nil {
-		t.Fatal(err)
+	x, request := requested(t, httpTarget(`"method":"PUT"`, `"headers":{"x-env":"prod"}`, `"auth_header":"Bearer `+hush+`"`, `"timeout_seconds":7`), e, view(e))
+	if request.Body != nil {
+		t.Errorf("got %s to be stored, want nothing: it is composed of the event", request.Body)
 	}
-	q := to.requests[0]
-	if q.Method != "PUT" || q.URL.String() != "https://internal.example/hook" || to.bodies[0] != `{"a":"1"}` || q.ContentLength != int64(len(to.bodies[0])) {
-		t.Errorf("got %s %s with %s of %d bytes", q.Method, q.URL, to.bodies[0], q.ContentLength)
+	d := &eventhook.Delivery{ID: eventhook.NewID[eventhook.Delivery](noon), Event: e}
+	q, body := composed(t, x, d, 3)
+	if q.Method != "PUT" || q.URL.String() != "https://internal.example/hook" || q.Host != "internal.example" || body != `{"a":"1"}` {
+		t.Errorf("got %s %s for %s with %s", q.Method, q.URL, q.Host, body)
 	}
-	if until, bounded := q.Context().Deadline(); !bounded || time.Until(until) > 7*time.Second || c.Timeout() != 7*time.Second {
-		t.Errorf("it may take until %s and %s, want 7s", until, c.Timeout())
+	if x.Timeout() != 7*time.Second {
+		t.Errorf("it may take %s, want 7s", x.Timeout())
 	}
 	parent := q.Header.Get("Traceparent")
 	q.Header.Del("Traceparent")
 	want := map[string]string{
 		"Content-Type": "application/json", "X-Env": "prod", "Authorization": "Bearer " + hush, "Idempotency-Key": e.ID.String() + "/" + routeID.String() + "/3",
 		"X-Eventhook-Event-Id": e.ID.String(), "X-Eventhook-Event-Type": "push", "X-Eventhook-Attempt": "3", "X-Request-Id": "r-1",
+		"X-Eventhook-Delivery-Id": d.ID.String(),
 	}
 	if diff := cmp.Diff(want, flat(q.Header)); diff != "" {
 		t.Errorf("headers (-want +got):\n%s", diff)
@@ -173,23 +179,49 @@ func TestInputIsSentAsJSON(t *testing.T) {
 	if !strings.HasPrefix(parent, "00-"+e.TraceID+"-") || !strings.HasSuffix(parent, "-00") || strings.Contains(parent, "b7ad6b7169203331") {
 		t.Errorf("got the traceparent %s, want the trace, the flags it came with and a span of its own", parent)
 	}
-	if err := c.Do(t.Context()); err != nil || to.bodies[1] != to.bodies[0] || to.requests[1].Header.Get("Idempotency-Key") != want["Idempotency-Key"] {
-		t.Errorf("again: got %v, %s with the key %s", err, to.bodies[1], to.requests[1].Header.Get("Idempotency-Key"))
+	q, again := composed(t, x, d, 4)
+	if again != body || q.Header.Get("Idempotency-Key") != want["Idempotency-Key"] || q.Header.Get("X-Eventhook-Attempt") != "4" {
+		t.Errorf("the next attempt: got %s with the key %s", again, q.Header.Get("Idempotency-Key"))
 	}
-	if again := to.requests[1].Header.Get("Traceparent"); again == parent {
-		t.Errorf("again: got the same span in %s", again)
+	if span := q.Header.Get("Traceparent"); span == parent {
+		t.Errorf("the next attempt has the same span in %s", span)
+	}
+}
+
+// Another instance composes the same body of the event as it is stored.
+func TestEveryAttemptHasTheBodyThatWasPlanned(t *testing.T) {
+	for _, c := range []struct{ claim, target, contentType, body, made, want string }{
+		{"JSON", httpTarget(), "application/json", ` {"n":  12345678901234567890.10} `, "", ` {"n":  12345678901234567890.10} `},
+		{"a form", httpTarget(), "application/x-www-form-urlencoded", "b=1&a=2", "", `{"b":"1","a":"2"}`},
+		{"bytes", httpTarget(), "image/png", "\xff\x00", "", `{"base64":"/wA="}`},
+		{"nothing", httpTarget(), "", "", "", `null`},
+		{"transformed", httpTarget(), "application/json", `{}`, `{"made":true}`, `{"made":true}`},
+		{"raw, transformed", httpTarget(`"body":"raw"`), "application/json", ` {} `, `{"made":true}`, ` {} `},
+	} {
+		e := newEvent(c.contentType, c.body)
+		v := view(e)
+		if c.made != "" {
+			v = v.Transform([]byte(c.made))
+		}
+		_, request := requested(t, c.target, e, v)
+		if stores := c.want == c.made; (request.Body != nil) != stores {
+			t.Errorf("%s: got %q to be stored, want a body: %t", c.claim, request.Body, stores)
+		}
+		other, _ := requested(t, c.target, e, v)
+		for attempt := range 3 {
+			if _, body := composed(t, other, &eventhook.Delivery{Event: e, Body: request.Body}, attempt+1); body != c.want {
+				t.Errorf("%s: got %s, want %s", c.claim, body, c.want)
+			}
+		}
 	}
 }
 
 func TestWhatAnEventHasNotIsNotSent(t *testing.T) {
-	to := &recorder{status: 200}
 	e := newEvent("application/json", `{}`)
 	e.EventType = "a\nb" // no header's value
-	if err := callOf(t, to, httpTarget(), e).Do(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	q, _ := sent(t, httpTarget(), e, 1)
 	var names []string
-	for name := range to.requests[0].Header {
+	for name := range q.Header {
 		names = append(names, name)
 	}
 	slices.Sort(names)
@@ -199,7 +231,6 @@ func TestWhatAnEventHasNotIsNotSent(t *testing.T) {
 }
 
 func TestRawIsSentAsItCame(t *testing.T) {
-	to := &recorder{status: 200}
 	const body = "\xff\x00 {\"a\": 1}"
 	e := newEvent("text/x-odd", body)
 	e.Headers = []byte(strings.Join([]string{
@@ -215,93 +246,66 @@ func TestRawIsSentAsItCame(t *testing.T) {
 		"Cf-Access-Jwt-Assertion: forged", "Expect: 100-continue", "Trailer: X-Last",
 		"X-Env: theirs", "X-Odd: a\x01b",
 	}, "\r\n") + "\r\n")
-	if err := callOf(t, to, httpTarget(`"body":"raw"`, `"headers":{"X-Env":"ours"}`), e).Do(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if to.bodies[0] != body {
-		t.Errorf("got the body %q, want %q", to.bodies[0], body)
+	q, got := sent(t, httpTarget(`"body":"raw"`, `"headers":{"X-Env":"ours"}`), e, 1)
+	if got != body {
+		t.Errorf("got the body %q, want %q", got, body)
 	}
 	want := map[string]string{
 		"Content-Type": "text/x-odd", "X-Hub-Signature-256": "sha256=00ff", "X-Many": "one | two", "Webhook-Id": "msg_1", "X-Env": "ours",
-		"Idempotency-Key": e.ID.String() + "/" + routeID.String() + "/3", "X-Eventhook-Event-Id": e.ID.String(), "X-Eventhook-Attempt": "1",
+		"Idempotency-Key": e.ID.String() + "/" + routeID.String() + "/3", "X-Eventhook-Event-Id": e.ID.String(), "X-Eventhook-Attempt": "1", "X-Eventhook-Delivery-Id": eventhook.DeliveryID{}.String(),
 	}
-	if diff := cmp.Diff(want, flat(to.requests[0].Header)); diff != "" {
+	if diff := cmp.Diff(want, flat(q.Header)); diff != "" {
 		t.Errorf("headers (-want +got):\n%s", diff)
 	}
 }
 
 func TestWhatProvidersSignWithIsPassedOn(t *testing.T) {
 	for _, p := range append(verify.Presets(), verify.Preset{ID: "cloudflare", Verifier: verify.Config{Header: "Cf-Webhook-Auth"}}) {
-		to, e := &recorder{status: 200}, newEvent("application/json", "{}")
+		e := newEvent("application/json", "{}")
 		for _, name := range append([]string{p.Verifier.Header, p.Verifier.TimestampHeader}, p.Verifier.AlsoHeaders...) {
 			if name == "" || name == "Authorization" { // a credential
 				continue
 			}
 			e.Headers = []byte(name + ": v1\r\n")
-			if err := callOf(t, to, httpTarget(`"body":"raw"`), e).Do(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if got := to.requests[len(to.requests)-1].Header.Get(name); got != "v1" {
+			q, _ := sent(t, httpTarget(`"body":"raw"`), e, 1)
+			if got := q.Header.Get(name); got != "v1" {
 				t.Errorf("%s: got %s: %q, want v1", p.ID, name, got)
 			}
 		}
 	}
 }
 
-func TestAnswers(t *testing.T) {
-	soon := time.Now().Add(time.Hour)
-	for _, c := range []struct {
-		claim  string
-		answer recorder
-		want   *effects.CallError
-	}{
-		{"200", recorder{status: 200}, nil},
-		{"299", recorder{status: 299}, nil},
-		{"199", recorder{status: 199}, &effects.CallError{Message: "internal.example answered 199"}},
-		{"a redirect", recorder{status: 302}, &effects.CallError{Message: "internal.example answered 302 Found; redirects are not followed"}},
-		{"not found", recorder{status: 404}, &effects.CallError{Message: "internal.example answered 404 Not Found"}},
-		{"gone", recorder{status: 410}, &effects.CallError{Message: "internal.example answered 410 Gone", Permanent: true}},
-		{"a made-up status", recorder{status: 799}, &effects.CallError{Message: "internal.example answered 799"}},
-		{"503", recorder{status: 503}, &effects.CallError{Message: "internal.example answered 503 Service Unavailable"}},
-		{"503 for a while", recorder{status: 503, header: http.Header{"Retry-After": {"120"}}},
-			&effects.CallError{Message: "internal.example answered 503 Service Unavailable", After: 2 * time.Minute}},
-		{"429 for ever", recorder{status: 429, header: http.Header{"Retry-After": {"9223372036854775807"}}},
-			&effects.CallError{Message: "internal.example answered 429 Too Many Requests", After: 24 * time.Hour}},
-		{"429 until the past", recorder{status: 429, header: http.Header{"Retry-After": {"Wed, 21 Oct 2015 07:28:00 GMT"}}}, &effects.CallError{Message: "internal.example answered 429 Too Many Requests"}},
-		{"429 and nonsense", recorder{status: 429, header: http.Header{"Retry-After": {"-5"}}}, &effects.CallError{Message: "internal.example answered 429 Too Many Requests"}},
-		{"500 heeds none", recorder{status: 500, header: http.Header{"Retry-After": {"120"}}}, &effects.CallError{Message: "internal.example answered 500 Internal Server Error"}},
+func TestARetryOfATargetIsItsOwn(t *testing.T) {
+	e := newEvent("", "")
+	x, _ := requested(t, httpTarget(), e, view(e))
+	if got, isOwn := x.Retry(); isOwn {
+		t.Errorf("without the setting: got %+v, want the source's", got)
+	}
+	x, _ = requested(t, httpTarget(`"retry":{"max_retries":0,"initial_delay_ms":5,"backoff_multiplier":1.5,"max_delay_ms":7,"schedule_seconds":[1,2]}`), e, view(e))
+	want := eventhook.RetryPolicy{MaxRetries: new(0), InitialDelayMS: 5, BackoffMultiplier: 1.5, MaxDelayMS: 7, ScheduleSeconds: []int{1, 2}}
+	if got, isOwn := x.Retry(); !isOwn || !cmp.Equal(got, want) {
+		t.Errorf("got %+v, %t; want %+v", got, isOwn, want)
+	}
+	for retry, want := range map[string][]string{
+		`{}`:                                   nil,
+		`null`:                                 nil,
+		`{"max_retries":26,"max_delay_ms":-1}`: {"retry.max_delay_ms", "retry.max_retries"},
+		`{"max_retries":"3","jitter":"full"}`:  {"retry.jitter", "retry.max_retries"},
+		`{"schedule_seconds":[1,"2"]}`:         {"retry.schedule_seconds"},
+		`{"schedule_seconds":[-1]}`:            {"retry.schedule_seconds[0]"},
+		`{"backoff_multiplier":11,"jitter":1}`: {"retry.jitter"},
+		`{"backoff_multiplier":11}`:            {"retry.backoff_multiplier"},
+		`3`:                                    {"retry"},
+		`[]`:                                   {"retry"},
+		`"often"`:                              {"retry"},
 	} {
-		t.Run(c.claim, func(t *testing.T) {
-			err := callOf(t, &c.answer, httpTarget(`"auth_header":"`+hush+`"`), newEvent("", "")).Do(t.Context())
-			got, _ := errors.AsType[*effects.CallError](err)
-			if diff := cmp.Diff(c.want, got); diff != "" || (err == nil) != (c.want == nil) {
-				t.Errorf("%v (-want +got):\n%s", err, diff)
-			}
-		})
-	}
-	until := recorder{status: 429, header: http.Header{"Retry-After": {soon.UTC().Format(http.TimeFormat)}}}
-	err, _ := errors.AsType[*effects.CallError](callOf(t, &until, httpTarget(), newEvent("", "")).Do(t.Context()))
-	if err == nil || err.After < 55*time.Minute || err.After > time.Hour {
-		t.Errorf("429 until a moment: got %v, want about an hour", err)
+		_, faults := targets.Read([]byte(httpTarget(`"retry":`+retry)), nil)
+		slices.SortFunc(faults, func(a, b eventhook.Fault) int { return strings.Compare(a.Location, b.Location) })
+		wantFaults(t, retry, faults, want...)
 	}
 }
 
-func TestNoAnswer(t *testing.T) {
-	refused := errors.New("the address is not allowed")
-	if err := callOf(t, &recorder{err: refused}, httpTarget(), newEvent("", "")).Do(t.Context()); !errors.Is(err, refused) {
-		t.Errorf("got %v, want what the sender says", err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	stop()
-	if err := callOf(t, &recorder{}, httpTarget(), newEvent("", "")).Do(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("stopped: got %v", err)
-	}
-	if err := callOf(t, nil, httpTarget(), newEvent("", "")).Do(t.Context()); err == nil || !strings.Contains(err.Error(), "makes no requests") {
-		t.Errorf("without a sender: got %v, want it said", err)
-	}
-}
-
-func TestInputOfACallIsForPeople(t *testing.T) {
+func TestThePreviewOfARequestIsForPeople(t *testing.T) {
 	big := strings.Repeat("x", 70_000)
 	for _, c := range []struct{ claim, target, body, want string }{
 		{"JSON as JSON", httpTarget(), `{"n":9007199254740993}`, `"body":{"n":9007199254740993}}`},
@@ -311,7 +315,9 @@ func TestInputOfACallIsForPeople(t *testing.T) {
 		{"no secret", httpTarget(`"auth_header":"` + hush + `"`), `{}`, `"Authorization":"[redacted]"`},
 		{"where to", httpTarget(), `{}`, `{"method":"POST","url":"https://internal.example/hook"`},
 	} {
-		got := string(callOf(t, nil, c.target, newEvent("application/json", c.body)).Input())
+		e := newEvent("application/json", c.body)
+		_, request := requested(t, c.target, e, view(e))
+		got := string(request.Preview())
 		if !strings.Contains(got, c.want) || strings.Contains(got, "hush") || !json.Valid([]byte(got)) {
 			t.Errorf("%s: got %.300s, want %s in it", c.claim, got, c.want)
 		}

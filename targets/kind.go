@@ -54,9 +54,17 @@ func (all table) fill(k kind, s Settings, written map[string]json.RawMessage) (f
 	for _, m := range k.members() {
 		known[m.name] = true
 		field := m.in(s)
-		if raw, given := written[m.name]; given && json.Unmarshal(raw, field.Addr().Interface()) != nil {
+		raw, given := written[m.name]
+		if !given {
+			continue
+		}
+		wrong := unknownMembers(raw, field.Type())
+		if json.Unmarshal(raw, field.Addr().Interface()) != nil {
+			wrong = misfits(raw, field.Type())
+		}
+		if len(wrong) > 0 {
 			field.SetZero() // what of it was read is not what was meant
-			faults.Merge(m.name, misfits(raw, field.Type()))
+			faults.Merge(m.name, wrong)
 		}
 	}
 	for _, name := range sorted(written) {
@@ -83,33 +91,77 @@ func (all table) knows(name string) bool {
 	return false
 }
 
-// misfits says what is wrong with what a type does not take: of a map that is
-// written as one, with its members.
+// misfits returns what is wrong with JSON that a type does not take. Of an object
+// whose members have types, it names the members.
 func misfits(raw json.RawMessage, t reflect.Type) (faults eventhook.Faults) {
 	var members map[string]json.RawMessage
-	if t.Kind() == reflect.Map && json.Unmarshal(raw, &members) == nil {
-		for _, name := range sorted(members) {
-			if json.Unmarshal(members[name], reflect.New(t.Elem()).Interface()) != nil {
-				faults.Merge(eventhook.Label(name), misfits(members[name], t.Elem()))
-			}
-		}
+	isObject := t.Kind() == reflect.Map || isStruct(t)
+	if !isObject || json.Unmarshal(raw, &members) != nil {
+		faults.Add("", "must be %s", wordFor(t))
 		return faults
 	}
-	faults.Add("", "must be %s", wordFor(t))
+	for _, name := range sorted(members) {
+		of, known := memberType(t, name)
+		if known && json.Unmarshal(members[name], reflect.New(of).Interface()) != nil {
+			faults.Merge(eventhook.Label(name), misfits(members[name], of))
+		}
+	}
+	return append(faults, unknownMembers(raw, t)...)
+}
+
+// unknownMembers returns a fault for each member of an object that its type, a struct,
+// does not have; nothing for other types.
+func unknownMembers(raw json.RawMessage, t reflect.Type) (faults eventhook.Faults) {
+	var members map[string]json.RawMessage
+	if !isStruct(t) || json.Unmarshal(raw, &members) != nil {
+		return nil
+	}
+	for _, name := range sorted(members) {
+		if _, known := memberType(t, name); !known {
+			faults.Add(eventhook.Label(name), "there is no such setting")
+		}
+	}
 	return faults
 }
 
-// wordFor says what is wanted where a type is.
+// isStruct reports whether JSON for the type is an object with known members.
+func isStruct(t reflect.Type) bool {
+	return t.Kind() == reflect.Struct || t.Kind() == reflect.Pointer && t.Elem().Kind() == reflect.Struct
+}
+
+// memberType is the type of a member of a map or a struct.
+func memberType(t reflect.Type, name string) (reflect.Type, bool) {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() == reflect.Map {
+		return t.Elem(), true
+	}
+	for _, f := range reflect.VisibleFields(t) {
+		if tagged, _, _ := strings.Cut(f.Tag.Get("json"), ","); tagged == name {
+			return f.Type, true
+		}
+	}
+	return nil, false
+}
+
+// wordFor names the value that a type wants.
 func wordFor(t reflect.Type) string {
 	switch kind := t.Kind(); {
 	case kind == reflect.String:
 		return "a text; a number needs quotes"
+	case isStruct(t):
+		return `an object, such as {"max_retries": 3}`
 	case kind == reflect.Pointer:
 		return wordFor(t.Elem())
 	case kind == reflect.Bool:
 		return "true or false"
 	case kind == reflect.Int:
 		return "a whole number, and written as one"
+	case kind == reflect.Float64:
+		return "a number"
+	case kind == reflect.Slice:
+		return "a list of whole numbers, such as [30, 120]"
 	}
 	return `names with texts, such as {"X-Env": "prod"}`
 }

@@ -1,15 +1,13 @@
 // Package targets hands an action to one kind of place. A target whose place
 // is our own database only says what is to be made (an effects.Effect); the
 // store makes it in the transaction that settles the event, so it happens
-// exactly once. One whose place is elsewhere says what to call, which others do
-// at least once. A target kind is one file and one line in kinds; see
+// exactly once. One whose place is elsewhere asks for a request: a delivery, which is
+// stored in the same transaction and sent at least once. A target kind is one file and one line in kinds; see
 // docs/targets.md.
 package targets
 
 import (
-	"context"
 	"encoding/json"
-	"net/http"
 	"net/url"
 	"slices"
 	"time"
@@ -53,22 +51,14 @@ type Effector interface {
 
 // Deps are what kinds need of others.
 type Deps struct {
-	HTTP Sender // nil: calls fail, and say so
-	// Foresee tells why requests to a URL would fail, as far as that is known
-	// beforehand: for who tries a target out. Its text is for people. nil: it is
-	// not asked, and calls find out.
+	// Foresee returns why requests to a URL would fail, as far as that is known
+	// before they are made: for trying a target out. Its text is for people. If it is
+	// nil, the attempts find out.
 	Foresee func(u *url.URL) error
 
-	// What is being compiled, which its calls are named after.
+	// What is being compiled; the idempotency keys of its requests name it.
 	route eventhook.RouteID
 	index int
-}
-
-// Sender makes requests to addresses that tenants choose. It follows no
-// redirect and reads the answer's body for nobody. An error means that there
-// was no answer; its text is for people: no secret, no address.
-type Sender interface {
-	Send(ctx context.Context, r *http.Request) (status int, header http.Header, err error)
 }
 
 // Types are the target types, in the order of the documentation.

@@ -52,13 +52,12 @@ func (g *gateway) sweep(ctx context.Context) error {
 
 // forget drops what is cached of a configuration that changed.
 func (g *gateway) forget(c pg.ConfigChange) {
+	g.subscribers.forget(c)
 	switch {
 	case c == pg.ConfigChange{}:
 		g.handler.ForgetAll()
 		g.process.ForgetAll()
-		g.subscribers.forget(c)
 	case !c.SubscriptionID.IsZero():
-		g.subscribers.forget(c)
 	case c.SourceSlug == "":
 		g.handler.ForgetTenant(c.TenantSlug)
 	default:

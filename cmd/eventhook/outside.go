@@ -35,14 +35,14 @@ func newClient(c configs.Config) *egress.Client {
 
 // compileTarget makes a configured target for the routes.
 func (o outside) compileTarget(t eventhook.Target) (route.Effector, error) {
-	return targets.New(t, targets.Deps{HTTP: o.client})
+	return targets.New(t, targets.Deps{})
 }
 
 // tryTarget makes one for those who try routes out: they are told at once that its
 // calls would be refused, where events are tried again, since configuration may
 // allow them by then.
 func (o outside) tryTarget(t eventhook.Target) (route.Effector, error) {
-	return targets.New(t, targets.Deps{HTTP: o.client, Foresee: o.client.Foresee})
+	return targets.New(t, targets.Deps{Foresee: o.client.Foresee})
 }
 
 // keys caches the keys that providers publish. A failure is logged here, as

@@ -37,6 +37,7 @@ the keys it needs there.`,
 			return usageError{fmt.Errorf("--make-secrets is for --apply on the private PostgreSQL")}
 		}
 		tuneMemory()
+		divertStandardLog(log)
 		g, err := newGateway(cmd.Context(), c, log)
 		if err != nil {
 			return err

@@ -6,18 +6,21 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/api"
 	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/pg"
 	"github.com/eventhook/eventhook/internal/telemetry"
 	"github.com/eventhook/eventhook/internal/usage"
 	"github.com/eventhook/eventhook/outbound"
+	"github.com/eventhook/eventhook/targets"
 )
 
 // subscribers is what goes out: what is published finds its subscribers, is
 // stored with a delivery to each, and sent.
 type subscribers struct {
 	rosters    *outbound.Rosters
+	targets    *outbound.TargetDirectory
 	catalogue  *outbound.Catalogue
 	publisher  *outbound.Publisher
 	dispatcher *outbound.Dispatcher
@@ -49,15 +52,34 @@ func (g *gateway) wireSubscribers() {
 	s.rosters = outbound.NewRosters(c.Publish.CachedSubscriptions, g.db, g.log, time.Now)
 	s.catalogue = outbound.NewCatalogue(c.Publish.CachedEventTypes, g.db, g.metrics, g.log, time.Now)
 	sender := outbound.NewHTTPSender(g.out.client, g.out.client.UserAgent, time.Now)
+	s.targets = outbound.NewTargetDirectory(outbound.TargetDeps{Routes: g.db, Compile: compileHTTP, Client: g.out.client, Log: g.log, Now: time.Now})
 	s.dispatcher = outbound.NewDispatcher(c.Dispatch, outbound.DispatcherDeps{
-		Queue: g.db, Directory: s.rosters, Sender: sender, Observer: delivered{g.metrics, g.meter},
+		Queue: g.db, Directory: outbound.Directories{Subscriptions: outbound.SubscriptionDirectory{Rosters: s.rosters, Sender: sender}, Routes: s.targets}, Observer: delivered{g.metrics, g.meter},
 		Log: g.log, Now: time.Now, Chance: rand.Float64, Lease: g.config.Lease(),
 	})
-	g.metrics.WatchDispatch(func() telemetry.Dispatching { return telemetry.Dispatching(s.dispatcher.Standing()) })
+	g.metrics.WatchDispatch(func() telemetry.Dispatching { return telemetry.Dispatching(s.dispatcher.Stats()) })
 	s.publisher = outbound.NewPublisher(c.Publish, outbound.PublisherDeps{
 		Rosters: s.rosters, Catalogue: s.catalogue, Shares: g.shares, Store: g.db, Room: room{s.dispatcher, g.db}, Observer: g.metrics, Log: g.log, Now: time.Now,
 	})
-	s.tester = &outbound.Tester{Sender: sender, Generations: s.rosters, Store: g.db, Now: time.Now}
+	s.tester = &outbound.Tester{Transports: sender, Generations: s.rosters, Store: g.db, Now: time.Now}
+}
+
+// publishing stores what tenants publish through the API.
+type publishing struct{ publisher *outbound.Publisher }
+
+func (p publishing) Publish(ctx context.Context, tenant eventhook.TenantID, events []*eventhook.Event) []api.Published {
+	outcomes := make([]api.Published, len(events))
+	for i, o := range p.publisher.PublishAll(ctx, tenant, events) {
+		switch {
+		case o.Err != nil:
+			outcomes[i].Err = o.Err
+		case o.Event.Status == eventhook.EventDuplicate:
+			outcomes[i] = api.Published{EventID: o.Event.DuplicateOf, Deliveries: o.Count, IsDuplicate: true}
+		default:
+			outcomes[i] = api.Published{EventID: o.Event.ID, Deliveries: o.Count}
+		}
+	}
+	return outcomes
 }
 
 // published settles events, and delivers what their routes publish.
@@ -94,13 +116,28 @@ func (g *gateway) receivers() api.Receivers {
 	}
 }
 
-// forget drops what is known of a tenant's subscriptions, or of all.
+// compileHTTP compiles an http target for the dispatcher.
+func compileHTTP(t eventhook.Target) (outbound.TargetRequests, error) {
+	return targets.NewHTTP(t)
+}
+
+// forget drops what is in memory about destinations that a change concerns, and has the
+// dispatcher look them up again.
 func (s *subscribers) forget(c pg.ConfigChange) {
-	if c == (pg.ConfigChange{}) {
+	switch {
+	case c == pg.ConfigChange{}:
 		s.rosters.ForgetAll()
+		s.targets.ForgetAll()
 		s.dispatcher.ChangedAll()
-		return
+	case !c.SubscriptionID.IsZero():
+		s.rosters.Forget(c.TenantID)
+		s.dispatcher.Changed(c.TenantID)
+	case !c.SourceID.IsZero():
+		for _, tenant := range s.targets.Forget(c.SourceID) {
+			s.dispatcher.Changed(tenant)
+		}
+	default:
+		s.targets.ForgetTenant(c.TenantID)
+		s.dispatcher.Changed(c.TenantID)
 	}
-	s.rosters.Forget(c.TenantID)
-	s.dispatcher.Changed(c.TenantID)
 }

@@ -152,18 +152,27 @@ type operation struct {
 	scope                 eventhook.Scope // "" for the admin key only
 	status                int             // of success; 0: 200
 	tag                   string
-	maxBody               int64 // bytes of a request's body; 0: smallBody
-	class                 class // "": by method and scope, see classOf
-	skipsShape            bool  // its body is a document, which the handler checks
-	isFlat                bool  // the document holds no list whose elements are checked, but for a few
-	alsoStatus            int   // of another success, with the same answer
-	isRaw                 bool  // it answers bytes of any type
+	maxBody               int64                   // bytes of a request's body; 0: smallBody
+	class                 class                   // "": by method and scope, see classOf
+	skipsShape            bool                    // its body is a document, which the handler checks
+	isFlat                bool                    // the document holds no list whose elements are checked, but for a few
+	cost                  func(bytes int64) int64 // memory for a body; nil: see bodyCost
+	// instead answers requests that were admitted. What it does not answer it
+	// passes on to next, with the body unread; nil: everything.
+	instead    func(ctx huma.Context, next func(huma.Context))
+	alsoStatus int  // of another success, with the same answer
+	isRaw      bool // it answers bytes of any type
 }
 
 // register adds an operation whose handler knows who calls. Its errors are
 // turned into problems here and nowhere else.
 func register[I, O any](s *server, api huma.API, op operation, handle func(context.Context, caller, *I) (*O, error)) {
+	var instead huma.Middlewares
+	if op.instead != nil {
+		instead = huma.Middlewares{op.instead}
+	}
 	huma.Register(api, huma.Operation{
+		Middlewares:      instead,
 		OperationID:      op.id,
 		Method:           op.method,
 		Path:             op.path,

@@ -33,6 +33,9 @@ const (
 	scopeKey = "scope"
 	costKey  = "cost"
 	classKey = "class"
+	// schemaKey holds the schema of a body whose description holds several, given
+	// its content type and bytes; nil: the body is not looked at.
+	schemaKey = "schema"
 )
 
 // keyAge bounds how long a key that was revoked, or a tenant that has changed,

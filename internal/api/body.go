@@ -37,6 +37,9 @@ const (
 
 // bodyCost is the memory for n bytes of an operation's body.
 func (o operation) bodyCost(n int64) int64 {
+	if o.cost != nil {
+		return o.cost(n)
+	}
 	if o.skipsShape && !o.isFlat {
 		return n*textWeight + min(n, 2*mostValues)*listWeight
 	}

@@ -130,7 +130,7 @@ func TestEventsShowTheirDeliveries(t *testing.T) {
 	e := r.event()
 	subscription := r.subscribe("order.*")
 	of := func(d *eventhook.Delivery) {
-		d.ID, d.EventID = eventhook.DeliveryIDOf(e.ID, eventhook.NewID[eventhook.Destination](time.Now())), e.ID
+		d.ID, d.EventID = eventhook.DeliveryIDOf(e.ID, eventhook.DestinationID(eventhook.NewID[eventhook.Subscription](time.Now()))), e.ID
 	}
 	for range 1001 {
 		r.deliverTo(subscription, of)

@@ -69,6 +69,12 @@ func (s *server) checkBody(ctx huma.Context, f *findings) {
 		return
 	}
 	raw, err := readBody(ctx, op.MaxBodyBytes)
+	schema := media.Schema
+	if of, ok := op.Metadata[schemaKey].(func(contentType string, raw []byte) *huma.Schema); ok && err == nil {
+		if schema = of(ctx.Header("Content-Type"), raw); schema == nil {
+			return
+		}
+	}
 	switch {
 	case err != nil:
 	case hasMoreValues(raw, mostValues): // a request that is answered costs less
@@ -81,7 +87,7 @@ func (s *server) checkBody(ctx huma.Context, f *findings) {
 	case op.Method == http.MethodPatch:
 		f.faults = append(f.faults, checkTexts(raw)...)
 	default:
-		f.faults = append(f.faults, join(checkTexts(raw), s.checkJSON(media.Schema, raw))...)
+		f.faults = append(f.faults, join(checkTexts(raw), s.checkJSON(schema, raw))...)
 	}
 }
 

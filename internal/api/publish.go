@@ -15,15 +15,22 @@ import (
 	"github.com/eventhook/eventhook/ingest"
 	"github.com/eventhook/eventhook/internal/snapshot"
 	"github.com/eventhook/eventhook/internal/usage"
-	"github.com/eventhook/eventhook/outbound"
 )
 
-// Publisher stores what tenants publish, and has their subscribers get it.
+// Publisher stores events of a tenant with their deliveries.
 type Publisher interface {
-	// Publish returns when the event is stored with its deliveries, in one act.
-	// An event whose key has been there is EventDuplicate, and nothing is stored
-	// of it: DuplicateOf is the first, whose deliveries are counted.
-	Publish(ctx context.Context, e *eventhook.Event) (*outbound.Publishing, error)
+	// Publish returns when each event is stored with its deliveries, or known not to
+	// be. The outcomes are in the order of the events; an event that fails costs the
+	// others nothing. The events must not be changed afterwards.
+	Publish(ctx context.Context, tenant eventhook.TenantID, events []*eventhook.Event) []Published
+}
+
+// Published is the outcome of publishing an event.
+type Published struct {
+	EventID     eventhook.EventID // of a duplicate the first event's
+	Deliveries  int               // of a duplicate the first event's
+	IsDuplicate bool              // the key was published before, and nothing was stored
+	Err         error             // nothing was stored; the other fields are zero
 }
 
 // Quotas opens the accounts on which published events are counted.
@@ -73,13 +80,16 @@ type EventPublished struct {
 }
 
 func (s *server) registerPublish(api huma.API) {
-	register(s, api, operation{id: "publish-event", method: http.MethodPost, path: base + "/events", scope: eventhook.ScopePublish, tag: "events",
-		status: http.StatusAccepted, skipsShape: true, isFlat: true, class: ownTurns, maxBody: MaxData + maxAround,
+	op := operation{id: "publish-event", method: http.MethodPost, path: base + "/events", scope: eventhook.ScopePublish, tag: "events",
+		status: http.StatusAccepted, skipsShape: true, isFlat: true, class: ownTurns, maxBody: maxBatchBody, cost: publishCost,
 		summary: "Publish an event to the tenant's subscribers",
 		about: "202: the event is stored, and each subscriber that wants it will get it, signed. A traceparent that comes along is continued; " +
 			"what does not fit the catalogue is delivered all the same, and counted. " +
 			"429: the tenant's quota has no room, or its share of time for the filters of its subscriptions is used up. " +
-			"422 also when these filters take too many steps for the event."}, s.publishEvent)
+			"422 also when these filters take too many steps for the event. " + aboutBatches}
+	op.instead = func(ctx huma.Context, next func(huma.Context)) { s.publish(api, op, ctx, next) }
+	register(s, api, op, s.publishEvent)
+	s.describeBatches(api.OpenAPI().Paths[op.path].Post)
 }
 
 type publishRequest struct {
@@ -91,29 +101,56 @@ type publishRequest struct {
 
 type publishAnswer struct{ Body EventPublished }
 
+// publishEvent publishes the event of a request that publish leaves to the
+// framework. Most of these have a fault.
 func (s *server) publishEvent(ctx context.Context, who caller, in *publishRequest) (*publishAnswer, error) {
-	e, err := s.eventToPublish(who, in)
+	body, err := s.readPublish(in.Body, in.IdempotencyKey)
 	if err != nil {
 		return nil, err
 	}
-	account, err := s.accounts.Get(ctx, in.Tenant)
+	x := publication{EventPublish: body, traceparent: in.Traceparent}
+	x.IdempotencyKey = cmp.Or(x.IdempotencyKey, in.IdempotencyKey)
+	p, err := s.publishOne(ctx, who, in.Tenant, x)
 	if err != nil {
 		return nil, err
 	}
-	now := s.Now()
-	if over := account.Take(e.BodySize, now); over != nil {
-		return nil, overQuota(over, now)
-	}
-	p, err := s.Publisher.Publish(ctx, e)
+	return &publishAnswer{EventPublished{p.EventID.String(), p.Deliveries, p.IsDuplicate}}, nil
+}
+
+// publishOne publishes one event.
+func (s *server) publishOne(ctx context.Context, who caller, tenant string, x publication) (Published, error) {
+	account, err := s.accounts.Get(ctx, tenant)
 	if err != nil {
-		account.Return(e.BodySize, now)
-		return nil, err
+		return Published{}, err
 	}
-	if p.Event.Status == eventhook.EventDuplicate {
-		account.Return(e.BodySize, now)
-		return &publishAnswer{EventPublished{p.Event.DuplicateOf.String(), p.Count, true}}, nil
+	p := s.publishWithin(ctx, account, who.tenant, []*eventhook.Event{s.eventOf(who, x)})[0]
+	return p, p.Err
+}
+
+// publishWithin publishes events that fit into the tenant's quota, one after the
+// other in their order.
+func (s *server) publishWithin(ctx context.Context, account *usage.Account, tenant eventhook.TenantID, events []*eventhook.Event) []Published {
+	now, outcomes, fitting := s.Now(), make([]Published, len(events)), events[:0:0]
+	for i, e := range events {
+		if over := account.Take(e.BodySize, now); over != nil {
+			outcomes[i].Err = overQuota(over, now)
+			continue
+		}
+		fitting = append(fitting, e)
 	}
-	return &publishAnswer{EventPublished{EventID: p.Event.ID.String(), Deliveries: p.Count}}, nil
+	stored := s.Publisher.Publish(ctx, tenant, fitting)
+	next := 0
+	for i := range outcomes {
+		if outcomes[i].Err != nil {
+			continue
+		}
+		outcomes[i] = stored[next]
+		if stored[next].Err != nil || stored[next].IsDuplicate {
+			account.Return(fitting[next].BodySize, now)
+		}
+		next++
+	}
+	return outcomes
 }
 
 func overQuota(over *usage.Excess, now time.Time) error {
@@ -121,31 +158,33 @@ func overQuota(over *usage.Excess, now time.Time) error {
 		Message: fmt.Sprintf("The tenant's quota %s has no room for this event; publish it again when it is reset, at %s.", over.Quota, over.ResetsAt.UTC().Format(time.RFC3339))}
 }
 
-// eventToPublish is the event that a request describes.
-func (s *server) eventToPublish(who caller, in *publishRequest) (*eventhook.Event, error) {
-	body, shape, err := in.Body.shapeAround(s, maxAround, "data")
-	if err != nil {
-		return nil, err
-	}
-	if len(body.Data) > MaxData {
-		return nil, tooLarge("body.data", MaxData)
-	}
-	if err := together(shape, body.check(in.IdempotencyKey)); err != nil {
-		return nil, err
-	}
-	trace, flags := ingest.Trace(in.Traceparent)
+// publication is an event as it was read: the document, and what only CloudEvents
+// and headers say.
+type publication struct {
+	EventPublish
+	source      string
+	traceparent string
+}
+
+// eventOf returns the event to store.
+func (s *server) eventOf(who caller, x publication) *eventhook.Event {
+	trace, flags := ingest.Trace(x.traceparent)
 	e := &eventhook.Event{
 		ID: eventhook.NewID[eventhook.Event](s.Now()), TenantID: who.tenant, Origin: eventhook.OriginAPI, Status: eventhook.EventDelivered,
-		EventType: body.EventType, IdempotencyKey: cmp.Or(body.IdempotencyKey, in.IdempotencyKey), ContentType: "application/json",
-		BodySize: len(body.Data), TraceID: trace, RequestID: who.requestID, CorrelationID: body.CorrelationID,
-		Envelope: &eventhook.Envelope{Scope: unlessNull(body.Scope), Actor: unlessNull(body.Actor), Metadata: json.RawMessage(body.Metadata), TraceFlags: flags},
-		Payload:  eventhook.Payload{Headers: []byte("Content-Type: application/json"), Body: body.Data},
+		EventType: x.EventType, IdempotencyKey: x.IdempotencyKey, ContentType: "application/json",
+		BodySize: len(x.Data), TraceID: trace, RequestID: who.requestID, CorrelationID: x.CorrelationID,
+		Envelope: &eventhook.Envelope{Source: x.source, Scope: unlessNull(x.Scope), Actor: unlessNull(x.Actor), Metadata: json.RawMessage(x.Metadata), TraceFlags: flags},
+		Payload:  eventhook.Payload{Headers: publishedHeaders, Body: x.Data},
 	}
 	if who.address.IsValid() {
 		e.SourceIP = who.address.String()
 	}
-	return e, nil
+	return e
 }
+
+// publishedHeaders are the headers of every event that is published. They are
+// only read.
+var publishedHeaders = []byte("Content-Type: application/json")
 
 func unlessNull(raw json.RawMessage) json.RawMessage {
 	if string(raw) == "null" {

@@ -14,7 +14,6 @@ import (
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/api"
 	"github.com/eventhook/eventhook/internal/pg"
-	"github.com/eventhook/eventhook/outbound"
 	"github.com/eventhook/eventhook/route"
 )
 
@@ -29,6 +28,8 @@ type subscribers struct {
 	first map[string]*eventhook.Event
 	// published are the events, as the publisher got them.
 	published []*eventhook.Event
+	batches   []int             // how many events each call of the publisher had
+	refuse    string            // the type of events that the publisher fails at
 	down      error             // of the publisher
 	answers   eventhook.Attempt // to tests
 	tested    []eventhook.Subscription
@@ -48,20 +49,33 @@ func (f *subscribers) SubscriptionStats(ctx context.Context, tenant eventhook.Te
 	return f.stats, err
 }
 
-// Publish makes a delivery for each active or paused subscription with a type
-// that is the event's, or a star.
-func (f *subscribers) Publish(ctx context.Context, e *eventhook.Event) (*outbound.Publishing, error) {
+// Publish makes deliveries for each event as publish does.
+func (f *subscribers) Publish(ctx context.Context, tenant eventhook.TenantID, events []*eventhook.Event) []api.Published {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.down != nil {
-		return nil, f.down
+	f.batches = append(f.batches, len(events))
+	outcomes := make([]api.Published, len(events))
+	for i, e := range events {
+		if e.TenantID != tenant {
+			f.t.Errorf("an event of the tenant %s is published for %s", e.TenantID, tenant)
+		}
+		if outcomes[i], outcomes[i].Err = f.publish(ctx, e); f.refuse != "" && e.EventType == f.refuse {
+			outcomes[i] = api.Published{Err: errBroken}
+		}
 	}
-	p := &outbound.Publishing{Event: e}
+	return outcomes
+}
+
+// publish makes a delivery for each active or paused subscription with a type
+// that is the event's, or a star.
+func (f *subscribers) publish(ctx context.Context, e *eventhook.Event) (api.Published, error) {
+	if f.down != nil {
+		return api.Published{}, f.down
+	}
+	p := api.Published{EventID: e.ID}
 	if first := f.first[e.IdempotencyKey]; e.IdempotencyKey != "" && first != nil {
-		e.Status, e.DuplicateOf = eventhook.EventDuplicate, first.ID
 		_, count, err := f.EventDeliveries(ctx, e.TenantID, first.ID, 1)
-		p.Count = count
-		return p, err
+		return api.Published{EventID: first.ID, Deliveries: count, IsDuplicate: true}, err
 	}
 	f.first[e.IdempotencyKey] = e
 	f.published = append(f.published, e)
@@ -70,7 +84,7 @@ func (f *subscribers) Publish(ctx context.Context, e *eventhook.Event) (*outboun
 		if s.Status != eventhook.SubscriptionDisabled && (slices.Contains(s.EventTypes, e.EventType) || slices.Contains(s.EventTypes, "*")) {
 			f.owe(eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, eventhook.DestinationID(s.ID)), TenantID: e.TenantID, SubscriptionID: s.ID, EventID: e.ID, EventType: e.EventType,
 				Status: eventhook.DeliveryPending, NextAttemptAt: new(f.clock.now())})
-			p.Count++
+			p.Deliveries++
 		}
 	}
 	return p, err

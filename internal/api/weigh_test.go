@@ -15,7 +15,6 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/eventhook/eventhook"
-	"github.com/eventhook/eventhook/outbound"
 	"github.com/eventhook/eventhook/route"
 )
 
@@ -51,8 +50,12 @@ func (oneTenant) Tenant(_ context.Context, slug string) (eventhook.Tenant, error
 
 type noPublisher struct{}
 
-func (noPublisher) Publish(_ context.Context, e *eventhook.Event) (*outbound.Publishing, error) {
-	return &outbound.Publishing{Event: e}, nil
+func (noPublisher) Publish(_ context.Context, _ eventhook.TenantID, events []*eventhook.Event) []Published {
+	outcomes := make([]Published, len(events))
+	for i, e := range events {
+		outcomes[i].EventID = e.ID
+	}
+	return outcomes
 }
 
 // TestBodiesWeighWhatTheyAreSaidTo counts all bytes that are allocated for a

@@ -21,7 +21,7 @@ type Bounds struct {
 	QueueBytes  int // and their bytes
 }
 
-// Errors of Do: the item was not even tried.
+// Errors of Do and Add: the item was not even tried.
 var (
 	ErrFull     = errors.New("too much is waiting")
 	ErrStopping = errors.New("it is stopping")
@@ -62,15 +62,20 @@ func New[T any](bounds Bounds, commit func(items []T) error) *Committer[T] {
 // Do waits until an item was committed and returns the error of that commit,
 // or ErrFull or ErrStopping at once.
 func (c *Committer[T]) Do(item T, rows, bytes int) error {
-	g, due, err := c.join(item, rows, bytes)
+	g, err := c.join(item, rows, bytes)
 	if err != nil {
 		return err
 	}
-	if due {
-		c.signal()
-	}
 	<-g.done
 	return g.err
+}
+
+// Add is Do without the wait: commit handles its errors itself. Add returns ErrFull or
+// ErrStopping; a caller that bounds its items otherwise sets QueueRows and QueueBytes to
+// math.MaxInt.
+func (c *Committer[T]) Add(item T, rows, bytes int) error {
+	_, err := c.join(item, rows, bytes)
+	return err
 }
 
 func (c *Committer[T]) signal() {
@@ -80,15 +85,25 @@ func (c *Committer[T]) signal() {
 	}
 }
 
-// join adds an item to the batch in the making, and reports whether a writer
-// should look at it now.
-func (c *Committer[T]) join(item T, rows, bytes int) (g *group[T], due bool, err error) {
+// join adds an item to the batch in the making, and wakes a writer if a commit should
+// begin.
+func (c *Committer[T]) join(item T, rows, bytes int) (*group[T], error) {
+	g, due, err := c.append(item, rows, bytes)
+	if due {
+		c.signal()
+	}
+	return g, err
+}
+
+// append adds an item to the batch in the making, and reports whether a writer should
+// look at it now.
+func (c *Committer[T]) append(item T, rows, bytes int) (g *group[T], due bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
 		return nil, false, ErrStopping
 	}
-	if c.rows > 0 && (c.rows+rows > c.bounds.QueueRows || c.bytes+bytes > c.bounds.QueueBytes) {
+	if c.rows > 0 && (rows > c.bounds.QueueRows-c.rows || bytes > c.bounds.QueueBytes-c.bytes) {
 		return nil, false, ErrFull
 	}
 	c.unanswered++

@@ -3,6 +3,7 @@ package batch_test
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -71,4 +72,39 @@ func TestWhatWaitsIsBoundedByRows(t *testing.T) {
 	if _, errs = rows(t, bounds, 1, 50, 1); errs[1] != nil || !errors.Is(errs[2], batch.ErrFull) {
 		t.Errorf("one that is larger: got %v, want it alone to wait", errs)
 	}
+}
+
+// Add returns at once: items that come while a commit runs share the next one, and all are
+// committed before Run returns.
+func TestAddDoesNotWait(t *testing.T) {
+	bounds := batch.Bounds{Writers: 1, BatchRows: 3, BatchBytes: 1, OverlapRows: 3, QueueRows: math.MaxInt, QueueBytes: math.MaxInt}
+	synctest.Test(t, func(t *testing.T) {
+		var commits [][]int
+		gate := make(chan struct{})
+		c := batch.New(bounds, func(items []int) error {
+			<-gate
+			commits = append(commits, slices.Clone(items))
+			return nil
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- c.Run(ctx) }()
+		for i := range 6 {
+			if err := c.Add(i, 1, 0); err != nil {
+				t.Errorf("item %d: got %v, want nil", i, err)
+			}
+			synctest.Wait()
+		}
+		stop()
+		close(gate)
+		if err := <-ended; err != nil {
+			t.Errorf("Run: %v, want nil", err)
+		}
+		if diff := cmp.Diff([][]int{{0}, {1, 2, 3}, {4, 5}}, commits); diff != "" {
+			t.Errorf("commits (-want +got):\n%s", diff)
+		}
+		if err := c.Add(6, 1, 0); !errors.Is(err, batch.ErrStopping) {
+			t.Errorf("after the stop: got %v, want ErrStopping", err)
+		}
+	})
 }

@@ -21,8 +21,6 @@ func TestConclude(t *testing.T) {
 	hopeless := action(eventhook.ActionFailed, "hopeless")
 	hopeless.Permanent = true
 	pending := action(eventhook.ActionPending, "")
-	busy, away := action(eventhook.ActionFailed, "busy"), action(eventhook.ActionFailed, "away")
-	busy.After, away.After = time.Minute, 1000*time.Hour
 	type outcome struct {
 		Status     eventhook.EventStatus
 		RetryCount int
@@ -33,32 +31,35 @@ func TestConclude(t *testing.T) {
 		claim   string
 		retried int
 		matched int
+		open    int // requests of earlier tries
 		actions []effects.PlannedAction
 		want    outcome
 	}{
-		{"no route matched", 0, 0, nil, outcome{Status: eventhook.EventUnrouted}},
-		{"no route matches any more", 2, 0, nil, outcome{Status: eventhook.EventUnrouted, RetryCount: 2}},
-		{"all succeeded", 0, 2, list(good, good), outcome{Status: eventhook.EventDelivered}},
-		{"what existed already counts", 0, 2, list(good, skipped), outcome{Status: eventhook.EventDelivered}},
-		{"a retry succeeded", 1, 1, list(good), outcome{Status: eventhook.EventDelivered, RetryCount: 1}},
-		{"an earlier try has done it all", 1, 2, nil, outcome{Status: eventhook.EventDelivered, RetryCount: 1}},
-		{"one failed", 0, 2, list(good, bad), outcome{eventhook.EventFailed, 1, 10 * time.Second, "bad"}},
-		{"the first failure is told", 0, 3, list(good, worse, bad), outcome{eventhook.EventFailed, 1, 10 * time.Second, "worse"}},
-		{"a call is still to be made", 0, 3, list(good, bad, pending), outcome{Status: eventhook.EventProcessing}},
-		{"the other side wants to be left alone", 0, 1, list(busy), outcome{eventhook.EventFailed, 1, time.Minute, "busy"}},
-		{"but not for ever", 0, 2, list(away, busy), outcome{eventhook.EventFailed, 1, time.Hour, "away"}},
-		{"a later retry by our own rule", 2, 1, list(busy), outcome{eventhook.EventFailed, 3, 90 * time.Second, "busy"}},
-		{"a second time", 1, 1, list(bad), outcome{eventhook.EventFailed, 2, 30 * time.Second, "bad"}},
-		{"the last time", 2, 1, list(bad), outcome{eventhook.EventFailed, 3, 90 * time.Second, "bad"}},
-		{"retries used up", 3, 2, list(good, bad), outcome{Status: eventhook.EventDead, RetryCount: 3, LastError: "bad"}},
-		{"no retry can help", 0, 2, list(good, hopeless), outcome{Status: eventhook.EventDead, LastError: "hopeless"}},
-		{"a retry can help one action", 0, 2, list(bad, hopeless), outcome{eventhook.EventFailed, 1, 10 * time.Second, "bad"}},
-		{"a retry can help another action", 0, 2, list(hopeless, bad), outcome{eventhook.EventFailed, 1, 10 * time.Second, "hopeless"}},
+		{"no route matched", 0, 0, 0, nil, outcome{Status: eventhook.EventUnrouted}},
+		{"no route matches any more", 2, 0, 0, nil, outcome{Status: eventhook.EventUnrouted, RetryCount: 2}},
+		{"all succeeded", 0, 2, 0, list(good, good), outcome{Status: eventhook.EventDelivered}},
+		{"what existed already counts", 0, 2, 0, list(good, skipped), outcome{Status: eventhook.EventDelivered}},
+		{"a retry succeeded", 1, 1, 0, list(good), outcome{Status: eventhook.EventDelivered, RetryCount: 1}},
+		{"an earlier try has done it all", 1, 2, 0, nil, outcome{Status: eventhook.EventDelivered, RetryCount: 1}},
+		{"one failed", 0, 2, 0, list(good, bad), outcome{eventhook.EventFailed, 1, 10 * time.Second, "bad"}},
+		{"the first failure is told", 0, 3, 0, list(good, worse, bad), outcome{eventhook.EventFailed, 1, 10 * time.Second, "worse"}},
+		{"a failed action takes precedence over a pending one", 0, 3, 0, list(good, pending, bad), outcome{eventhook.EventFailed, 1, 10 * time.Second, "bad"}},
+		{"and one that is final, too", 0, 2, 0, list(pending, hopeless), outcome{Status: eventhook.EventDead, LastError: "hopeless"}},
+		{"a request is owed", 0, 2, 0, list(good, pending), outcome{Status: eventhook.EventProcessing}},
+		{"a request of an earlier try is owed", 1, 2, 1, list(good), outcome{Status: eventhook.EventProcessing, RetryCount: 1}},
+		{"nothing but a request of an earlier try is owed", 1, 1, 1, nil, outcome{Status: eventhook.EventProcessing, RetryCount: 1}},
+		{"one failed while a request of an earlier try is owed", 1, 2, 1, list(bad), outcome{eventhook.EventFailed, 2, 30 * time.Second, "bad"}},
+		{"a second time", 1, 1, 0, list(bad), outcome{eventhook.EventFailed, 2, 30 * time.Second, "bad"}},
+		{"the last time", 2, 1, 0, list(bad), outcome{eventhook.EventFailed, 3, 90 * time.Second, "bad"}},
+		{"retries used up", 3, 2, 0, list(good, bad), outcome{Status: eventhook.EventDead, RetryCount: 3, LastError: "bad"}},
+		{"no retry can help", 0, 2, 0, list(good, hopeless), outcome{Status: eventhook.EventDead, LastError: "hopeless"}},
+		{"a retry can help one action", 0, 2, 0, list(bad, hopeless), outcome{eventhook.EventFailed, 1, 10 * time.Second, "bad"}},
+		{"a retry can help another action", 0, 2, 0, list(hopeless, bad), outcome{eventhook.EventFailed, 1, 10 * time.Second, "hopeless"}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			event := eventhook.Event{Status: eventhook.EventProcessing, RetryCount: c.retried}
 			before := event
-			s := &effects.Settlement{Event: &event, Matched: c.matched, Actions: c.actions, Retry: eventhook.EventRetry}
+			s := &effects.Settlement{Event: &event, Matched: c.matched, OpenRequests: c.open, Actions: c.actions, Retry: eventhook.EventRetry}
 			for _, time := range []string{"once", "twice"} {
 				s.Conclude(now)
 				got := outcome{s.Status, s.RetryCount, 0, s.LastError}
@@ -96,6 +97,27 @@ func TestAnEventThatFailsAsAWholeIsRetried(t *testing.T) {
 		s.Conclude(now)
 		if s.Status != want || s.LastError != "was leased too often" {
 			t.Errorf("after %d retries: got %s, %q; want %s with the reason", retries, s.Status, s.LastError, want)
+		}
+	}
+}
+
+func TestIsPlanned(t *testing.T) {
+	for _, c := range []struct {
+		claim  string
+		status eventhook.EventStatus
+		plan   *effects.Settlement
+		want   bool
+	}{
+		{"stored with its plan", eventhook.EventDelivered, &effects.Settlement{}, true},
+		{"stored with its plan, and requests are owed", eventhook.EventProcessing, &effects.Settlement{}, true},
+		{"without a plan", eventhook.EventProcessing, nil, false},
+		{"its plan was stale", eventhook.EventPending, &effects.Settlement{IsStale: true}, false},
+		{"a duplicate", eventhook.EventDuplicate, &effects.Settlement{}, false},
+		{"not stored", "", &effects.Settlement{}, false},
+	} {
+		a := effects.Arrival{Event: &eventhook.Event{Status: c.status}, Plan: c.plan}
+		if got := a.IsPlanned(); got != c.want {
+			t.Errorf("%s: got %t, want %t", c.claim, got, c.want)
 		}
 	}
 }

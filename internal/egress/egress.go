@@ -1,13 +1,14 @@
-// Package egress makes our requests to addresses that others choose: key sets
-// and certificates that a source names, confirmations that a provider asks
-// for, the places that routes call, the receivers of subscriptions. Whoever chooses
-// an address must not reach through us what he could not reach himself, nor cost
-// us more than a bounded time and a bounded answer.
+// Package egress makes the gateway's requests to addresses that tenants and senders
+// choose: key sets and certificates that a source names, confirmations that a
+// provider asks for, the targets of routes, the receivers of subscriptions. An
+// address must not give its author access to a host that the author could not reach
+// otherwise, and a response must cost a bounded time and a bounded amount of memory.
 //
-// It judges an address when it is dialled, and the very address that is
-// dialled, so a name that resolves to something else the next time gains
-// nothing. It follows no redirect, uses no proxy but one that is configured, keeps
-// no cookies, and knows nothing of ours.
+// A Client is net/http's Transport with a Policy in its dialer, which checks the
+// very address that is dialled: a name that resolves to another address the next
+// time is checked again. A Client follows no redirect, uses no proxy but the
+// configured one, and keeps no cookies. It uses HTTP/2 where the receiver offers it,
+// within the bounds in transport.go.
 package egress
 
 import (
@@ -57,24 +58,14 @@ func (p Policy) control(_ context.Context, _, address string, _ syscall.RawConn)
 	return nil
 }
 
-// The bounds of every connection.
-const (
-	connectTimeout = 5 * time.Second // to connect, and again for TLS
-	idleTimeout    = 30 * time.Second
-	maxIdle        = 64
-	maxIdlePerHost = 2
-	maxHeaderBytes = 64 << 10
-)
-
 // Client makes requests within a Policy. It is safe for concurrent use once
 // its fields are set.
 type Client struct {
 	UserAgent string        // "eventhook" by default
 	Timeout   time.Duration // of a whole Get, reading the answer included; 10 s by default
 
-	policy Policy
-	http   *http.Client
-	sender exchanger
+	policy    Policy
+	transport *http.Transport
 }
 
 // New makes a Client, which connects to nobody before it is asked to.
@@ -93,16 +84,8 @@ func (p Policy) dialer(r *net.Resolver) *net.Dialer {
 	return d
 }
 
-func newClient(p Policy, dial func(ctx context.Context, network, address string) (net.Conn, error)) *Client {
-	get := transport(p, dial)
-	get.ForceAttemptHTTP2, get.MaxIdleConns, get.MaxIdleConnsPerHost = true, maxIdle, maxIdlePerHost
-	return &Client{
-		UserAgent: "eventhook",
-		Timeout:   10 * time.Second,
-		policy:    p,
-		http:      &http.Client{CheckRedirect: follow, Transport: get},
-		sender:    newSender(p, dial),
-	}
+func newClient(p Policy, dial dialFunc) *Client {
+	return &Client{UserAgent: "eventhook", Timeout: 10 * time.Second, policy: p, transport: newTransport(p, dial)}
 }
 
 // Document is what a Get brought.
@@ -134,7 +117,7 @@ func (c *Client) Get(ctx context.Context, url string, most int64) (Document, err
 			return Document{}, err
 		}
 	}
-	response, err := c.http.Do(request)
+	response, err := c.transport.RoundTrip(request)
 	if err != nil {
 		return Document{}, asking.inOurWords(ctx, err)
 	}

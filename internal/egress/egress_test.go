@@ -27,7 +27,7 @@ type server struct {
 
 func serve(t *testing.T, h http.HandlerFunc) *server { return serveVersion(t, h, 2) }
 
-func serveVersion(t *testing.T, h http.HandlerFunc, version int) *server {
+func serveVersion(t testing.TB, h http.HandlerFunc, version int) *server {
 	t.Helper()
 	s := &server{Server: httptest.NewUnstartedServer(h)}
 	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
@@ -43,12 +43,12 @@ func serveVersion(t *testing.T, h http.HandlerFunc, version int) *server {
 }
 
 // client trusts the server besides what p says.
-func (s *server) client(t *testing.T, p Policy) *Client {
+func (s *server) client(t testing.TB, p Policy) *Client {
 	t.Helper()
 	p.RootCAs = x509.NewCertPool()
 	p.RootCAs.AddCert(s.Certificate())
 	c := New(p)
-	t.Cleanup(c.http.CloseIdleConnections)
+	t.Cleanup(c.transport.CloseIdleConnections)
 	return c
 }
 
@@ -173,8 +173,7 @@ func TestANameThatNobodyHas(t *testing.T) {
 func TestGetUsesNoProxy(t *testing.T) {
 	s := serve(t, answer("keys"))
 	t.Setenv("HTTPS_PROXY", "http://"+strings.TrimPrefix(s.URL, "https://"))
-	transport := s.client(t, inside).http.Transport.(*http.Transport)
-	if transport.Proxy != nil {
+	if s.client(t, inside).transport.Proxy != nil {
 		t.Error("got a proxy of the environment, want none")
 	}
 }
@@ -261,7 +260,7 @@ func TestGetEndsInTime(t *testing.T) {
 				roots := x509.NewCertPool()
 				roots.AddCert(s.Certificate())
 				client := newClient(Policy{RootCAs: roots}, network.dial)
-				defer client.http.CloseIdleConnections()
+				defer client.transport.CloseIdleConnections()
 				began := time.Now()
 				if _, err := client.Get(t.Context(), "https://example.com/", 100); !errors.Is(err, context.DeadlineExceeded) || err.Error() != "no whole answer from the server within 10 s" {
 					t.Errorf("got %v, want no whole answer within 10 s", err)

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"strings"
 	"syscall"
 	"time"
@@ -126,7 +125,7 @@ func failure(err error) (class, format string) {
 		return classDNS, "the name of %s could not be looked up"
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return classConnect, "%s refused the connection"
-	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &noTLS):
+	case errors.As(err, &noTLS):
 		return classTLS, "%s does not speak TLS, which https needs"
 	case errors.As(err, &trust):
 		return classTLS, "the certificate of %s is not trusted"
@@ -144,11 +143,5 @@ func failure(err error) (class, format string) {
 	return classClosed, "the connection to %s failed"
 }
 
-// isOfTLS reports whether crypto/tls has given up; of most of its errors their
-// text alone tells.
-func isOfTLS(err error) bool {
-	if of, isWrapped := errors.AsType[*url.Error](err); isWrapped {
-		err = of.Err
-	}
-	return strings.HasPrefix(err.Error(), "tls: ")
-}
+// isOfTLS reports whether crypto/tls has failed; most of its errors have no type.
+func isOfTLS(err error) bool { return strings.HasPrefix(err.Error(), "tls: ") }

@@ -52,14 +52,17 @@ func TestExchangeKeepsTheBeginning(t *testing.T) {
 	}
 }
 
-// A connection is used again after an answer that was read to its end, and is
-// not after one that is too long for that.
+// A connection is used again after a response that was read to its end. One of
+// HTTP/1.1 is not after a body that is too long for that; HTTP/2 resets the stream.
 func TestExchangeUsesConnectionsAgain(t *testing.T) {
 	for _, c := range []struct {
-		claim string
-		size  int
-		want  int64
-	}{{"a short body", 100, 1}, {"more than is wanted", 50 << 10, 1}, {"far more", 100 << 20, 3}} {
+		claim         string
+		version, size int
+		want          int64
+	}{
+		{"a short body", 1, 100, 1}, {"more than is wanted", 1, 50 << 10, 1}, {"far more", 1, 100 << 20, 3},
+		{"a short body", 2, 100, 1}, {"more than is wanted", 2, 50 << 10, 1}, {"far more", 2, 100 << 20, 1},
+	} {
 		s := serveVersion(t, func(w http.ResponseWriter, _ *http.Request) {
 			piece := make([]byte, min(c.size, 1<<20))
 			for range c.size / len(piece) {
@@ -67,15 +70,15 @@ func TestExchangeUsesConnectionsAgain(t *testing.T) {
 					return
 				}
 			}
-		}, 1)
+		}, c.version)
 		client := s.client(t, inside)
 		for range 3 {
 			if status, _, _, err := client.Exchange(t.Context(), post(t, s.URL, "body"), 1000); status != 200 || err != nil {
-				t.Errorf("%s: got %d, %v", c.claim, status, err)
+				t.Errorf("%s, HTTP/%d: got %d, %v", c.claim, c.version, status, err)
 			}
 		}
 		if got := s.connections.Load(); got != c.want {
-			t.Errorf("%s: got %d connections, want %d", c.claim, got, c.want)
+			t.Errorf("%s, HTTP/%d: got %d connections, want %d", c.claim, c.version, got, c.want)
 		}
 	}
 }
@@ -358,15 +361,15 @@ func TestManyHostsLeaveNothingBehind(t *testing.T) {
 		s.Start()
 		defer s.Close()
 		client := newClient(Policy{}, network.dial)
-		for i := range idleSends + 500 {
+		for i := range maxIdle + 500 {
 			if status, _, err := client.Send(t.Context(), post(t, fmt.Sprintf("http://h%d.example/", i), "body")); status != 200 || err != nil {
 				t.Fatalf("got %d, %v", status, err)
 			}
 			synctest.Wait()
 			most.Store(max(most.Load(), open.Load()))
 		}
-		if got := most.Load(); got != idleSends {
-			t.Errorf("%d connections were open at once, want %d", got, idleSends)
+		if got := most.Load(); got != maxIdle {
+			t.Errorf("%d connections were open at once, want %d", got, maxIdle)
 		}
 		time.Sleep(idleTimeout + time.Second)
 		synctest.Wait()

@@ -2,9 +2,8 @@ package egress
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
-	"net"
+	"io"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -17,112 +16,37 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// The bounds of what is read of an answer's body beyond what somebody wants: to
-// its end, so that the connection can be used again, if that is near.
+// The bounds of what is read of a response's body beyond what the caller wants. A
+// body that ends within them leaves a connection that can be used again.
 const (
 	drainBytes = 64 << 10
 	bodyTime   = time.Second
 )
 
-// exchanger makes requests, any two at once; errors are in the words of who failed.
-type exchanger interface {
-	exchange(ctx context.Context, r *http.Request, most int) (reply, error)
-}
-
-// reply is an answer, with the first bytes of its body.
-type reply struct {
-	status    int
-	header    http.Header
-	beginning []byte
-}
-
-func newSender(p Policy, dial func(ctx context.Context, network, address string) (net.Conn, error)) exchanger {
-	if p.Proxy == nil {
-		return newDirect(p, dial)
-	}
-	t := transport(p, dial)
-	t.ForceAttemptHTTP2 = false
-	t.Protocols = new(http.Protocols)
-	t.Protocols.SetHTTP1(true)
-	t.TLSClientConfig.NextProtos = []string{"http/1.1"}
-	t.MaxIdleConns, t.MaxIdleConnsPerHost = idleSends, idleSendsPerHost
-	return proxied{t}
-}
-
-// proxied makes requests by way of a proxy. It is no http.Client, which copies
-// each header to have it for redirects.
-type proxied struct{ *http.Transport }
-
-func (p proxied) exchange(ctx context.Context, r *http.Request, most int) (reply, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	response, err := p.RoundTrip(r.WithContext(ctx))
-	if err != nil {
-		return reply{}, err
-	}
-	defer func() { _ = response.Body.Close() }()
-	answered := reply{status: response.StatusCode, header: response.Header}
-	if response.ContentLength != 0 { // as of a switch of protocols: what follows that has no end
-		timer := time.AfterFunc(bodyTime, cancel)
-		defer timer.Stop()
-		answered.beginning, _ = readBeginning(response.Body, most)
-	}
-	return answered, nil
-}
-
-func transport(p Policy, dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Transport {
-	return &http.Transport{
-		Proxy:                  proxy(p),
-		OnProxyConnectResponse: onProxyAnswer,
-		DialContext:            dial,
-		TLSClientConfig:        &tls.Config{RootCAs: p.RootCAs, MinVersion: tls.VersionTLS12},
-		TLSHandshakeTimeout:    connectTimeout,
-		DisableCompression:     true, // what we read is what was sent
-		IdleConnTimeout:        idleTimeout,
-		MaxResponseHeaderBytes: maxHeaderBytes,
-	}
-}
-
-// proxy is the one that is configured, and none that the environment names: it
-// would dial for us.
-func proxy(p Policy) func(*http.Request) (*url.URL, error) {
-	if p.Proxy == nil {
-		return nil
-	}
-	return http.ProxyURL(p.Proxy)
-}
-
-// onProxyAnswer judges a proxy's answer to CONNECT.
-func onProxyAnswer(_ context.Context, _ *url.URL, _ *http.Request, answer *http.Response) error {
-	if answer.StatusCode != http.StatusOK {
-		return errProxyRefused
-	}
-	return nil
-}
-
-// follow follows no redirect: a redirect is the answer.
-func follow(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-
-// Send makes a request as Exchange does, and keeps nothing of the answer's body.
+// Send makes a request as Exchange does, and keeps nothing of the response's body.
 func (c *Client) Send(ctx context.Context, request *http.Request) (status int, header http.Header, err error) {
 	status, header, _, err = c.Exchange(ctx, request, 0)
 	return status, header, err
 }
 
 // Exchange makes a request of any method to an http or https URL, without user
-// and password in it, and returns the status and the headers of the answer,
-// whatever they are, and the first bytes of its body, up to most: those that
-// come before ctx ends and within a second, which is all that an answer's body
-// may take. That it breaks off is no error. Exchange names itself in User-Agent
-// unless the request does, and leaves the request as it is.
+// and password in it, and returns the response's status and headers, whatever
+// they are, and the first bytes of its body, up to most. The body is read until
+// ctx ends and for a second at most. A body that breaks off is no error. Exchange
+// sets User-Agent unless the request does.
 //
-// A request with an Idempotency-Key in its headers, be it a key without a value,
-// which is not sent, is repeated at once if a connection that was kept turns out
-// to be closed and nothing of an answer came: the other side may see it twice.
+// Exchange does not change the request. If the receiver responds early, the
+// request's headers and body may still be read for a moment after Exchange
+// returned, so they must not be changed or used again.
 //
-// It takes as long as ctx allows, and no longer than 5 s to connect. Errors are
-// those of Get, name the host as the URL does, and have a method Class that says
-// in a word what sort they are: dns, connect, tls, timeout, blocked or closed.
+// A request with GetBody and with an Idempotency-Key in its headers is repeated at
+// once if a kept connection turns out to be closed before a byte of the response
+// came: the receiver may see the request more than once. A key without values has
+// the same effect and is not sent.
+//
+// Exchange takes as long as ctx allows, and no longer than 5 s to connect and 5 s
+// for TLS. Errors are those of Get, name the host as the URL does, and have a
+// method Class that returns dns, connect, tls, timeout, blocked or closed.
 func (c *Client) Exchange(ctx context.Context, request *http.Request, most int) (status int, header http.Header, beginning []byte, err error) {
 	if !isSendable(request.URL) {
 		return 0, nil, nil, errSendURL
@@ -133,24 +57,52 @@ func (c *Client) Exchange(ctx context.Context, request *http.Request, most int) 
 		}
 	}
 	asking := asking{request.URL.Host, time.Now()}
-	answered, err := c.sender.exchange(ctx, c.introduced(request), most)
+	bounded, cancel := context.WithCancel(&countedDials{Context: ctx})
+	defer cancel()
+	sent, err := c.outgoing(bounded, request)
 	if err != nil {
+		return 0, nil, nil, err
+	}
+	response, err := c.transport.RoundTrip(sent)
+	if err != nil {
+		if !isValidHeader(sent.Header) {
+			err = errUnsendable
+		}
 		return 0, nil, nil, asking.inOurWords(ctx, err)
 	}
-	return answered.status, answered.header, answered.beginning, nil
+	beginning = readBeginning(response, most, cancel)
+	if response.StatusCode < http.StatusContinue {
+		return 0, nil, nil, asking.inOurWords(ctx, errNoStatus)
+	}
+	return response.StatusCode, response.Header, beginning, nil
 }
 
-// introduced is the request with what every request of ours says.
-func (c *Client) introduced(request *http.Request) *http.Request {
-	if _, named := request.Header["User-Agent"]; named {
-		return request
+var errNoStatus = errors.New("a status below 100")
+
+// readBeginning returns the first bytes of a body, reads a short rest, and closes
+// the body. It calls cancel, which must end the request, if that takes longer than
+// bodyTime.
+func readBeginning(response *http.Response, most int, cancel func()) (beginning []byte) {
+	if response.Body == http.NoBody {
+		return nil
 	}
-	said := *request
-	if said.Header = request.Header.Clone(); said.Header == nil {
-		said.Header = http.Header{}
+	if response.StatusCode == http.StatusSwitchingProtocols {
+		_ = response.Body.Close() // the connection itself, which has no end
+		return nil
 	}
-	said.Header.Set("User-Agent", c.UserAgent)
-	return &said
+	timer := time.AfterFunc(bodyTime, cancel)
+	defer timer.Stop()
+	defer func() { _ = response.Body.Close() }() // of HTTP/2 it may wait for a blocked write
+	rest := &io.LimitedReader{R: response.Body, N: int64(most)}
+	if most > 0 {
+		var err error
+		if beginning, err = io.ReadAll(rest); err != nil {
+			return beginning
+		}
+	}
+	rest.N = drainBytes
+	_, _ = io.Copy(io.Discard, rest)
+	return beginning
 }
 
 // Foresee is the error of Send that can be told without asking anybody: that the
@@ -191,8 +143,4 @@ func foreseen(host string) (all []netip.Addr, known bool) {
 	}
 	_, err := strconv.ParseUint(host[strings.LastIndexByte(host, '.')+1:], 0, 64)
 	return nil, err == nil || errors.Is(err, strconv.ErrRange)
-}
-
-func isSendable(u *url.URL) bool {
-	return u != nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.User == nil && len(u.String()) <= maxURL
 }

@@ -58,9 +58,9 @@ func TestSend(t *testing.T) {
 	over, tls := httptest.NewServer(http.HandlerFunc(h)), serve(t, h)
 	t.Cleanup(over.Close)
 	for _, c := range []struct {
-		claim, url string
-		client     *Client
-	}{{"http", over.URL, sender(t, inside)}, {"https", tls.URL, tls.client(t, inside)}} {
+		claim, url, protocol string
+		client               *Client
+	}{{"http", over.URL, "HTTP/1.1", sender(t, inside)}, {"https", tls.URL, "HTTP/2.0", tls.client(t, inside)}} {
 		t.Run(c.claim, func(t *testing.T) {
 			for _, agent := range []string{"", "mine/2"} {
 				r, err := http.NewRequest(http.MethodPatch, c.url+"/hook", strings.NewReader(`{"a":1}`))
@@ -68,7 +68,7 @@ func TestSend(t *testing.T) {
 					t.Fatal(err)
 				}
 				r.Header.Set("X-Custom", "b")
-				want := got{"PATCH", `{"a":1}`, "eventhook", "b", "", "HTTP/1.1"}
+				want := got{"PATCH", `{"a":1}`, "eventhook", "b", "", c.protocol}
 				if agent != "" {
 					r.Header.Set("User-Agent", agent)
 					want.agent = agent

@@ -78,7 +78,8 @@ func (db *DB) deliverAnnounced(ctx context.Context, tx pgx.Tx, events []*eventho
 		}
 		for _, s := range wanting[key] {
 			if s.filter == nil || db.matches(s.filter, e) {
-				deliveries = append(deliveries, &eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, eventhook.DestinationID(s.id)), TenantID: e.TenantID, SubscriptionID: s.id, EventID: e.ID, EventType: e.EventType})
+				to := eventhook.DestinationID(s.id)
+				deliveries = append(deliveries, &eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, to), TenantID: e.TenantID, DestinationID: to, SubscriptionID: s.id, EventID: e.ID, EventType: e.EventType})
 			}
 		}
 		if err := insert(most); err != nil {

@@ -34,20 +34,23 @@ WITH RECURSIVE lane AS (
 )
 SELECT tenant_id, destination_id, route_id, target_index FROM lane WHERE due_at <= $1 LIMIT $3`
 
-// DueLanes lists the subscriptions after a cursor for which deliveries are due,
+// DueDestinations lists the destinations after a cursor for which deliveries are due,
 // paused and disabled ones too, by their ids. Fewer than limit are the last.
-func (db *DB) DueLanes(ctx context.Context, after eventhook.SubscriptionID, limit int) ([]outbound.Lane, error) {
+func (db *DB) DueDestinations(ctx context.Context, after eventhook.DestinationID, limit int) ([]outbound.Due, error) {
 	rows, err := db.work.Query(ctx, dueLanesSQL, db.now(), [16]byte(after), limit)
 	if err != nil {
-		return nil, translate("list due lanes", err)
+		return nil, translate("list due destinations", err)
 	}
-	lanes, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (l outbound.Lane, err error) {
+	list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (d outbound.Due, err error) {
 		var to destinationColumns
-		err = r.Scan((*[16]byte)(&l.TenantID), &to.id, &to.route, &to.index)
-		l.SubscriptionID = to.id
-		return l, err
+		err = r.Scan((*[16]byte)(&d.TenantID), &to.id, &to.route, &to.index)
+		d.DestinationID = to.id
+		if to.isOfRoute() {
+			d.RouteID, d.TargetIndex = *to.route, *to.index
+		}
+		return d, err
 	})
-	return lanes, translate("list due lanes", err)
+	return list, translate("list due destinations", err)
 }
 
 // claimDeliveriesSQL leases, for each lane, the deliveries that were due first,
@@ -88,17 +91,17 @@ WHERE d.tenant_id = c.tenant_id AND d.id = c.id
 RETURNING d.id, d.tenant_id, d.destination_id, d.route_id, d.target_index, d.has_body, d.event_id, d.event_type, d.lease_token, d.due_at, d.attempts, d.retry_count, d.restarted_at`
 )
 
-// ClaimDeliveries leases due deliveries of some lanes, those first that each claim
-// says, with their events; fewer than a lane asks for when bodies are large.
-// Nobody else gets them meanwhile. A lane may be named once. An event past its
+// ClaimDeliveries leases due deliveries of some destinations, in the order that each
+// claim says, with their events; fewer than a claim asks for when bodies are large. No
+// other instance gets them meanwhile. A destination may have one claim. An event past its
 // retention has no Body.
-func (db *DB) ClaimDeliveries(ctx context.Context, claims []outbound.LaneClaim) ([]*eventhook.Delivery, error) {
-	list, err := db.claimDeliveries(ctx, claimTriedSQL, slices.DeleteFunc(slices.Clone(claims), func(c outbound.LaneClaim) bool { return !c.TriedFirst }))
+func (db *DB) ClaimDeliveries(ctx context.Context, claims []outbound.Claim) ([]*eventhook.Delivery, error) {
+	list, err := db.claimDeliveries(ctx, claimTriedSQL, slices.DeleteFunc(slices.Clone(claims), func(c outbound.Claim) bool { return !c.TriedFirst }))
 	if err != nil {
 		return nil, translate("claim deliveries", err)
 	}
-	more, err := db.claimDeliveries(ctx, claimDeliveriesSQL, slices.DeleteFunc(slices.Clone(claims), func(c outbound.LaneClaim) bool {
-		return slices.ContainsFunc(list, func(d *eventhook.Delivery) bool { return d.SubscriptionID == c.SubscriptionID })
+	more, err := db.claimDeliveries(ctx, claimDeliveriesSQL, slices.DeleteFunc(slices.Clone(claims), func(c outbound.Claim) bool {
+		return slices.ContainsFunc(list, func(d *eventhook.Delivery) bool { return d.DestinationID == c.DestinationID })
 	}))
 	list = append(list, more...)
 	if err != nil || len(list) == 0 {
@@ -111,15 +114,15 @@ func (db *DB) ClaimDeliveries(ctx context.Context, claims []outbound.LaneClaim) 
 }
 
 // claimDeliveries leases what one of the statements finds.
-func (db *DB) claimDeliveries(ctx context.Context, sql string, claims []outbound.LaneClaim) ([]*eventhook.Delivery, error) {
+func (db *DB) claimDeliveries(ctx context.Context, sql string, claims []outbound.Claim) ([]*eventhook.Delivery, error) {
 	if len(claims) == 0 {
 		return nil, nil
 	}
-	subscriptions, most, leases := make([][16]byte, len(claims)), make([]int32, len(claims)), make([]time.Duration, len(claims))
+	destinations, most, leases := make([][16]byte, len(claims)), make([]int32, len(claims)), make([]time.Duration, len(claims))
 	for i, c := range claims {
-		subscriptions[i], most[i], leases[i] = c.SubscriptionID, int32(c.Max), c.Lease
+		destinations[i], most[i], leases[i] = c.DestinationID, int32(c.Max), c.Lease
 	}
-	rows, err := db.work.Query(ctx, sql, subscriptions, most, leases, db.now(), claimBytes)
+	rows, err := db.work.Query(ctx, sql, destinations, most, leases, db.now(), claimBytes)
 	if err != nil {
 		return nil, err
 	}

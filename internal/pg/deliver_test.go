@@ -63,9 +63,9 @@ func (f *fixture) owed(n int, to *eventhook.Subscription) (list []*eventhook.Del
 
 func (f *fixture) claimDeliveries(db *DB, most int, of ...*eventhook.Subscription) []*eventhook.Delivery {
 	f.Helper()
-	var claims []outbound.LaneClaim
+	var claims []outbound.Claim
 	for _, s := range of {
-		claims = append(claims, outbound.LaneClaim{SubscriptionID: s.ID, Max: most, Lease: lease})
+		claims = append(claims, outbound.Claim{DestinationID: eventhook.DestinationID(s.ID), Max: most, Lease: lease})
 	}
 	list, err := db.ClaimDeliveries(f.Context(), claims)
 	f.must(err)
@@ -112,19 +112,19 @@ func (f *fixture) delivery(id eventhook.DeliveryID) (eventhook.Delivery, []event
 	return d, attempts
 }
 
-func (f *fixture) lanes(after eventhook.SubscriptionID, limit int) []eventhook.SubscriptionID {
+func (f *fixture) dueDestinations(after eventhook.SubscriptionID, limit int) []eventhook.SubscriptionID {
 	f.Helper()
-	list, err := f.db.DueLanes(f.Context(), after, limit)
+	list, err := f.db.DueDestinations(f.Context(), eventhook.DestinationID(after), limit)
 	f.must(err)
 	ids := []eventhook.SubscriptionID{}
-	for _, l := range list {
-		same(f, "the lane's tenant", l.TenantID, f.tenant)
-		ids = append(ids, l.SubscriptionID)
+	for _, d := range list {
+		same(f, "the destination's tenant", d.TenantID, f.tenant)
+		ids = append(ids, eventhook.SubscriptionID(d.DestinationID))
 	}
 	return ids
 }
 
-func TestDueLanesAreThoseWithDueDeliveries(t *testing.T) {
+func TestDueDestinations(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
 	var subs []*eventhook.Subscription
@@ -132,19 +132,19 @@ func TestDueLanesAreThoseWithDueDeliveries(t *testing.T) {
 		subs = append(subs, f.subscriber())
 	}
 	slices.SortFunc(subs, func(x, y *eventhook.Subscription) int { return slices.Compare(x.ID[:], y.ID[:]) })
-	same(t, "when nothing is owed", f.lanes(eventhook.SubscriptionID{}, 10), []eventhook.SubscriptionID{})
+	same(t, "when nothing is owed", f.dueDestinations(eventhook.SubscriptionID{}, 10), []eventhook.SubscriptionID{})
 	for _, s := range []*eventhook.Subscription{subs[0], subs[1], subs[3], subs[4]} {
 		f.owed(3, s)
 	}
 	f.claimDeliveries(f.other, 10, subs[1]) // all of them: none is due
 	f.claimDeliveries(f.other, 1, subs[3])
-	same(t, "lanes", f.lanes(eventhook.SubscriptionID{}, 10), []eventhook.SubscriptionID{subs[0].ID, subs[3].ID, subs[4].ID})
-	same(t, "the first", f.lanes(eventhook.SubscriptionID{}, 1), []eventhook.SubscriptionID{subs[0].ID})
-	same(t, "the next", f.lanes(subs[0].ID, 2), []eventhook.SubscriptionID{subs[3].ID, subs[4].ID})
-	same(t, "the end", f.lanes(subs[4].ID, 2), []eventhook.SubscriptionID{})
+	same(t, "lanes", f.dueDestinations(eventhook.SubscriptionID{}, 10), []eventhook.SubscriptionID{subs[0].ID, subs[3].ID, subs[4].ID})
+	same(t, "the first", f.dueDestinations(eventhook.SubscriptionID{}, 1), []eventhook.SubscriptionID{subs[0].ID})
+	same(t, "the next", f.dueDestinations(subs[0].ID, 2), []eventhook.SubscriptionID{subs[3].ID, subs[4].ID})
+	same(t, "the end", f.dueDestinations(subs[4].ID, 2), []eventhook.SubscriptionID{})
 	f.clock.advance(day) // another partition
 	f.owed(1, subs[2])
-	same(t, "when the leases have run out", len(f.lanes(eventhook.SubscriptionID{}, 10)), 5)
+	same(t, "when the leases have run out", len(f.dueDestinations(eventhook.SubscriptionID{}, 10)), 5)
 }
 
 func TestAClaimedDeliveryHasItsEvent(t *testing.T) {
@@ -188,8 +188,8 @@ func TestAClaimTakesTheOldestOfEachLane(t *testing.T) {
 		return ids
 	}
 	f.clock.advance(time.Second)
-	list, err := f.db.ClaimDeliveries(t.Context(), []outbound.LaneClaim{
-		{SubscriptionID: b.ID, Max: 9, Lease: time.Minute}, {SubscriptionID: idle.ID, Max: 9, Lease: lease}, {SubscriptionID: a.ID, Max: 3, Lease: lease}})
+	list, err := f.db.ClaimDeliveries(t.Context(), []outbound.Claim{
+		{DestinationID: eventhook.DestinationID(b.ID), Max: 9, Lease: time.Minute}, {DestinationID: eventhook.DestinationID(idle.ID), Max: 9, Lease: lease}, {DestinationID: eventhook.DestinationID(a.ID), Max: 3, Lease: lease}})
 	f.must(err)
 	// All of a batch became due together, so that any of them may be first.
 	same(t, "claimed", len(list), 5)
@@ -238,7 +238,7 @@ func TestAProbeTakesWhatWasTriedBefore(t *testing.T) {
 	}
 	f.clock.advance(10 * time.Second)
 	claim := func() (ids []eventhook.DeliveryID) {
-		list, err := f.db.ClaimDeliveries(t.Context(), []outbound.LaneClaim{{SubscriptionID: s.ID, Max: 1, Lease: lease, TriedFirst: true}, {SubscriptionID: other.ID, Max: 1, Lease: lease}})
+		list, err := f.db.ClaimDeliveries(t.Context(), []outbound.Claim{{DestinationID: eventhook.DestinationID(s.ID), Max: 1, Lease: lease, TriedFirst: true}, {DestinationID: eventhook.DestinationID(other.ID), Max: 1, Lease: lease}})
 		f.must(err)
 		for _, d := range list {
 			same(t, "it has its event", d.Event != nil && d.Event.Body != nil, true)
@@ -623,7 +623,7 @@ func TestDeliveriesOfADeletedSubscriptionAreSettledAndAbandoned(t *testing.T) {
 	f.settleDeliveries(f.db, f.came(held[0], eventhook.DeliveryDead), f.came(held[1], eventhook.DeliverySuccess))
 	abandon := func(s *eventhook.Subscription) int {
 		t.Helper()
-		n, err := f.db.AbandonDeliveries(t.Context(), eventhook.Destination{SubscriptionID: s.ID}, "the subscription was deleted", 10)
+		n, err := f.db.AbandonDeliveries(t.Context(), eventhook.Destination{TenantID: s.TenantID, SubscriptionID: s.ID}, "the subscription was deleted", 10)
 		f.must(err)
 		return n
 	}
@@ -681,7 +681,7 @@ func TestPace(t *testing.T) {
 	gone := &eventhook.Subscription{ID: eventhook.NewID[eventhook.Subscription](noon)}
 	pace := func(db *DB, of *eventhook.Subscription, count, rate int) time.Duration {
 		t.Helper()
-		at, err := db.PaceDeliveries(t.Context(), []outbound.PaceRequest{{SubscriptionID: of.ID, Count: count, PerSecond: rate}})
+		at, err := db.PaceDeliveries(t.Context(), []outbound.PaceRequest{{DestinationID: eventhook.DestinationID(of.ID), Count: count, PerSecond: rate}})
 		f.must(err)
 		return at[0].Sub(f.clock.now())
 	}
@@ -694,8 +694,8 @@ func TestPace(t *testing.T) {
 	same(t, "after a rest, which saves up nothing", []time.Duration{pace(f.db, s, 1, 10), pace(f.db, s, 1, 10)}, []time.Duration{0, 100 * time.Millisecond})
 	same(t, "of one that is gone", pace(f.db, gone, 9, 1), time.Duration(0))
 	f.clock.advance(time.Hour)
-	at, err := f.db.PaceDeliveries(t.Context(), []outbound.PaceRequest{{SubscriptionID: s.ID, Count: 2, PerSecond: 10},
-		{SubscriptionID: fast.ID, Count: 3, PerSecond: 100}, {SubscriptionID: s.ID, Count: 2, PerSecond: 10}})
+	at, err := f.db.PaceDeliveries(t.Context(), []outbound.PaceRequest{{DestinationID: eventhook.DestinationID(s.ID), Count: 2, PerSecond: 10},
+		{DestinationID: eventhook.DestinationID(fast.ID), Count: 3, PerSecond: 100}, {DestinationID: eventhook.DestinationID(s.ID), Count: 2, PerSecond: 10}})
 	f.must(err)
 	same(t, "several at once", []time.Duration{at[0].Sub(f.clock.now()), at[1].Sub(f.clock.now()), at[2].Sub(f.clock.now())},
 		[]time.Duration{0, 0, 200 * time.Millisecond})
@@ -713,7 +713,7 @@ func TestTheRateHoldsAcrossInstances(t *testing.T) {
 	for i := range instances {
 		acts = append(acts, func() {
 			for range each {
-				at, err := []*DB{f.db, f.other}[i%2].PaceDeliveries(t.Context(), []outbound.PaceRequest{{SubscriptionID: s.ID, Count: 1, PerSecond: 100}})
+				at, err := []*DB{f.db, f.other}[i%2].PaceDeliveries(t.Context(), []outbound.PaceRequest{{DestinationID: eventhook.DestinationID(s.ID), Count: 1, PerSecond: 100}})
 				if err != nil {
 					t.Error(err)
 					return
@@ -726,7 +726,7 @@ func TestTheRateHoldsAcrossInstances(t *testing.T) {
 	}
 	together(acts...)
 	same(t, "different times", len(seen), instances*each)
-	next, err := f.db.PaceDeliveries(t.Context(), []outbound.PaceRequest{{SubscriptionID: s.ID, Count: 1, PerSecond: 100}})
+	next, err := f.db.PaceDeliveries(t.Context(), []outbound.PaceRequest{{DestinationID: eventhook.DestinationID(s.ID), Count: 1, PerSecond: 100}})
 	f.must(err)
 	same(t, "the last is", next[0].Sub(f.clock.now()), instances*each*10*time.Millisecond)
 }

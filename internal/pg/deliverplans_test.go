@@ -173,11 +173,11 @@ func TestAPausedBacklogIsTouchedByNobody(t *testing.T) {
 		f.must(tx.Commit(t.Context()))
 	}
 	touched("pausing", `UPDATE eventhook.subscription SET status = 'paused' WHERE id = $1`)
-	lanes, err := f.db.DueLanes(t.Context(), eventhook.SubscriptionID{}, 10)
+	lanes, err := f.db.DueDestinations(t.Context(), eventhook.DestinationID{}, 10)
 	f.must(err)
 	same(t, "lanes", len(lanes), 1)
 	touched("deleting", `DELETE FROM eventhook.subscription WHERE id = $1`)
-	n, err := f.db.AbandonDeliveries(t.Context(), eventhook.Destination{SubscriptionID: s.ID}, "deleted", 100)
+	n, err := f.db.AbandonDeliveries(t.Context(), eventhook.Destination{TenantID: s.TenantID, SubscriptionID: s.ID}, "deleted", 100)
 	f.must(err)
 	same(t, "abandoned", n, 100)
 }

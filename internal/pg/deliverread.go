@@ -17,10 +17,12 @@ type destinationColumns struct {
 	index *int
 }
 
+func (c destinationColumns) isOfRoute() bool { return c.route != nil && c.index != nil }
+
 // set gives a delivery its destination.
 func (c destinationColumns) set(d *eventhook.Delivery) {
 	d.DestinationID = c.id
-	if c.route == nil || c.index == nil {
+	if !c.isOfRoute() {
 		d.SubscriptionID = c.id
 		return
 	}

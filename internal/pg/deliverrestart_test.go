@@ -147,7 +147,7 @@ func TestDeliveriesThatAreHeldAreLeftAlone(t *testing.T) {
 	look := func(want int) {
 		t.Helper()
 		same(t, "restarted", len(f.restart(eventhook.DeliverySelection{IDs: deliveryIDs(dead...)})), want)
-		abandoned, err := f.db.AbandonDeliveries(t.Context(), eventhook.Destination{SubscriptionID: gone.ID}, "gone", 10)
+		abandoned, err := f.db.AbandonDeliveries(t.Context(), eventhook.Destination{TenantID: gone.TenantID, SubscriptionID: gone.ID}, "gone", 10)
 		f.must(err)
 		same(t, "abandoned", abandoned, want)
 		expired, err := f.db.ExpireDeliveries(t.Context(), day)

@@ -159,7 +159,10 @@ func (l *eventList) byKey(source eventhook.SourceID, f eventhook.EventFilter) {
 	if !source.IsZero() {
 		scope = ` AND scope = ` + l.parameter(source.String())
 	}
-	rest := l.filters(source, f)
+	rest := l.filters(eventhook.SourceID{}, f)
+	if !source.IsZero() { // in words that event_source does not answer to
+		rest += ` AND (e.source_id = ` + l.parameter([16]byte(source)) + `) IS TRUE`
+	}
 	l.with = `WITH keys AS MATERIALIZED (
     SELECT made FROM eventhook.idempotency_key WHERE tenant_id = $1 AND key = $5` + scope + `
 ), found AS MATERIALIZED (

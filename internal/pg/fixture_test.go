@@ -442,10 +442,12 @@ func together(acts ...func()) {
 
 // invariants are queries for rows that docs/states.md forbids.
 var invariants = map[string]string{
-	"an event owes work exactly while it is pending, processing or failed, or its requests do": `SELECT id FROM eventhook.event e
-		WHERE (due_at IS NOT NULL) <> (status IN ('pending', 'processing', 'failed')) AND NOT (status = 'processing' AND due_at IS NULL
-			AND EXISTS (SELECT FROM eventhook.delivery d WHERE d.event_id = e.id AND d.route_id IS NOT NULL AND d.due_at IS NOT NULL)
+	"an event owes work exactly while it is pending, processing or failed, or its route's deliveries do": `SELECT id FROM eventhook.event e
+		WHERE (due_at IS NOT NULL) <> (status IN ('pending', 'processing', 'failed')) AND NOT (status = 'processing' AND EXISTS (
+			SELECT FROM eventhook.delivery d WHERE d.event_id = e.id AND d.route_id IS NOT NULL AND d.due_at IS NOT NULL)
 			AND NOT EXISTS (SELECT FROM eventhook.delivery d WHERE d.event_id = e.id AND d.route_id IS NOT NULL AND d.status = 'dead'))`,
+	"a delivery is of a route with an index, or of a subscription": `SELECT id FROM eventhook.delivery
+		WHERE (route_id IS NULL) <> (target_index IS NULL) OR has_body AND route_id IS NULL`,
 	"a duplicate names its original, and nothing else does": `SELECT id FROM eventhook.event
 		WHERE (status = 'duplicate') <> (duplicate_of IS NOT NULL)`,
 	"an original is of the same source, and no duplicate of a duplicate": `SELECT d.id FROM eventhook.event d

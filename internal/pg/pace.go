@@ -29,9 +29,9 @@ RETURNING subscription_id, paced_until`
 // is gone may send at once.
 func (db *DB) PaceDeliveries(ctx context.Context, list []outbound.PaceRequest) ([]time.Time, error) {
 	now := db.now()
-	spans := make(map[eventhook.SubscriptionID]time.Duration, len(list))
+	spans := make(map[eventhook.DestinationID]time.Duration, len(list))
 	for _, r := range list {
-		spans[r.SubscriptionID] += spanOf(r)
+		spans[r.DestinationID] += spanOf(r)
 	}
 	var ids [][16]byte
 	var lengths []time.Duration
@@ -47,13 +47,13 @@ func (db *DB) PaceDeliveries(ctx context.Context, list []outbound.PaceRequest) (
 	}
 	starts := make([]time.Time, len(list))
 	for i, r := range list {
-		until, ok := next[r.SubscriptionID]
+		until, ok := next[r.DestinationID]
 		if !ok {
 			starts[i] = now
 			continue
 		}
-		starts[i] = until.Add(-spans[r.SubscriptionID])
-		spans[r.SubscriptionID] -= spanOf(r)
+		starts[i] = until.Add(-spans[r.DestinationID])
+		spans[r.DestinationID] -= spanOf(r)
 	}
 	return starts, nil
 }
@@ -63,13 +63,13 @@ func spanOf(r outbound.PaceRequest) time.Duration {
 	return (time.Duration(r.Count) * time.Second / time.Duration(max(r.PerSecond, 1))).Truncate(time.Microsecond)
 }
 
-func (db *DB) pace(ctx context.Context, ids [][16]byte, spans []time.Duration, now time.Time) (map[eventhook.SubscriptionID]time.Time, error) {
+func (db *DB) pace(ctx context.Context, ids [][16]byte, spans []time.Duration, now time.Time) (map[eventhook.DestinationID]time.Time, error) {
 	rows, err := db.work.Query(ctx, paceSQL, ids, spans, now)
 	if err != nil {
 		return nil, err
 	}
-	until := make(map[eventhook.SubscriptionID]time.Time, len(ids))
-	var id eventhook.SubscriptionID
+	until := make(map[eventhook.DestinationID]time.Time, len(ids))
+	var id eventhook.DestinationID
 	var at time.Time
 	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &at}, func() error {
 		until[id] = at

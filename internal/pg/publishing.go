@@ -1,7 +1,6 @@
 package pg
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -180,7 +179,7 @@ func (db *DB) encodePublish(c *columns, batch []*outbound.Publishing, now time.T
 func encodeDelivery(c *columns, at int, tenant eventhook.TenantID, event eventhook.EventID, eventType string, d *eventhook.Delivery) {
 	c.uuid(at, d.ID)
 	c.uuid(at+1, tenant)
-	c.uuid(at+2, cmp.Or(d.DestinationID, eventhook.DestinationID(d.SubscriptionID)))
+	c.uuid(at+2, d.Destination().ID())
 	c.uuid(at+3, event)
 	c.text(at+4, eventType)
 	c.time(at+5, d.Lease.Until)

@@ -13,7 +13,30 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/outbound"
+	"github.com/eventhook/eventhook/outbound/publishtest"
 )
+
+func TestThePublishStoreKeepsItsContract(t *testing.T) {
+	publishtest.Check(t, func(t *testing.T) publishtest.Store {
+		f := setUp(t)
+		one, two := f.subscriber(), f.subscriber()
+		return publishtest.Store{PublishStore: f.db, Tenant: f.tenant, Other: f.secondTenant(), Refused: "\x00", Now: f.clock.now,
+			Subscriptions: []eventhook.SubscriptionID{one.ID, two.ID},
+			Generation: func(of eventhook.TenantID) int64 {
+				generation, _, err := f.other.Roster(t.Context(), of)
+				f.must(err)
+				return generation
+			},
+			Change: func() { f.exec(`UPDATE eventhook.subscription SET status = 'paused'`) },
+			Deliveries: func(of eventhook.EventID) int {
+				id := [16]byte(of)
+				if f.count("event", "id = $1", id) == 0 {
+					return -1
+				}
+				return f.count("delivery", "event_id = $1", id)
+			}}
+	})
+}
 
 func TestPublishStoresTheEventWithItsDeliveries(t *testing.T) {
 	f := setUp(t)

@@ -75,7 +75,7 @@ func (m *Metrics) SettledDeliveries(batch []*outbound.DeliverySettlement, lost i
 }
 
 // Dispatching is how much a dispatcher has in memory.
-type Dispatching struct{ Waiting, Sending, Unsettled, OpenLanes int }
+type Dispatching struct{ Waiting, Sending, Unsettled, Open int }
 
 // WatchDispatch reads how much a dispatcher has in memory whenever the metrics
 // are read. Call it once.
@@ -83,5 +83,5 @@ func (m *Metrics) WatchDispatch(now func() Dispatching) {
 	m.watch("deliveries_waiting", "Leased deliveries in memory that wait for their turn.", func() int { return now().Waiting })
 	m.watch("deliveries_sending", "Deliveries that are being sent.", func() int { return now().Sending })
 	m.watch("deliveries_unsettled", "Outcomes of deliveries that are not written yet.", func() int { return now().Unsettled })
-	m.watch("deliveries_open_subscriptions", "Subscriptions whose endpoint is in trouble, and is only probed.", func() int { return now().OpenLanes })
+	m.watch("deliveries_open_subscriptions", "Subscriptions and http targets whose circuit breaker is open: they only get probes.", func() int { return now().Open })
 }

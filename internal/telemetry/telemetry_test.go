@@ -105,20 +105,17 @@ func TestMetricsMove(t *testing.T) {
 			`actions_total{status="success",target_type="task"}`: 2, `actions_total{status="failed",target_type="promise"}`: 1,
 			"events_settle_seconds_sum": 3, "events_settle_seconds_count": 1,
 		}},
-		{"an event before its calls", func(m *telemetry.Metrics) {
+		{"an event whose request is owed", func(m *telemetry.Metrics) {
 			m.Settled([]*effects.Settlement{settlement("processing", eventhook.Action{TargetType: "task", Status: eventhook.ActionSuccess},
-				eventhook.Action{TargetType: "task", Status: eventhook.ActionPending})}, 0, 0)
+				eventhook.Action{TargetType: "http", Status: eventhook.ActionPending})}, 0, 0)
 		}, map[string]float64{`actions_total{status="success",target_type="task"}`: 1, "events_settle_seconds_count": 1}},
-		{"and after them", func(m *telemetry.Metrics) {
-			s := settlement("failed", eventhook.Action{TargetType: "task", Status: eventhook.ActionSuccess}, eventhook.Action{TargetType: "task", Status: eventhook.ActionFailed})
-			s.Actions[0].IsSettled = true
-			m.Settled([]*effects.Settlement{s}, 0, 0)
-		}, map[string]float64{`events_settled_total{status="failed"}`: 1, `actions_total{status="failed",target_type="task"}`: 1, "events_settle_seconds_count": 1}},
-		{"a call", func(m *telemetry.Metrics) { m.Called("failed", 2*time.Second) },
-			map[string]float64{`call_seconds_sum{outcome="failed"}`: 2, `call_seconds_count{outcome="failed"}`: 1}},
-		{"events whose calls had no room", func(m *telemetry.Metrics) { m.Deferred(3) }, map[string]float64{"calls_deferred_events_total": 3}},
-		{"calls that wait and run", func(m *telemetry.Metrics) { m.WatchCalls(func() (int, int) { return 7, 2 }) },
-			map[string]float64{"calls_waiting": 7, "calls_running": 2}},
+		{"events stored with their effects", func(m *telemetry.Metrics) {
+			m.Planned([]*effects.Settlement{settlement("delivered", eventhook.Action{TargetType: "task", Status: eventhook.ActionSuccess}), settlement("unrouted"),
+				settlement("processing", eventhook.Action{TargetType: "http", Status: eventhook.ActionPending})})
+		}, map[string]float64{
+			"events_planned_before_commit_total": 3, `events_settled_total{status="delivered"}`: 1, `events_settled_total{status="unrouted"}`: 1,
+			`actions_total{status="success",target_type="task"}`: 1,
+		}},
 		{"what workers do", func(m *telemetry.Metrics) { m.Worked("claimed", 3) }, map[string]float64{`executions_total{act="claimed"}`: 3}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {

@@ -1,0 +1,22 @@
+package main
+
+import (
+	"bytes"
+	"log"
+	"log/slog"
+	"testing"
+)
+
+// What net/http logs of receivers is not in the log unless it is wanted.
+func TestTheStandardLogIsForDebugging(t *testing.T) {
+	out, flags := log.Writer(), log.Flags()
+	defer func() { log.SetOutput(out); log.SetFlags(flags) }()
+	for level, isWanted := range map[slog.Level]bool{slog.LevelInfo: false, slog.LevelDebug: true} {
+		var text bytes.Buffer
+		divertStandardLog(slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: level})))
+		log.Print("Unsolicited response")
+		if got := bytes.Contains(text.Bytes(), []byte("Unsolicited response")); got != isWanted {
+			t.Errorf("at %s: logged %t, want %t", level, got, isWanted)
+		}
+	}
+}

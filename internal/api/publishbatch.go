@@ -1,0 +1,252 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/eventhook/eventhook"
+)
+
+// Limits of a batch.
+const (
+	maxBatchBody = 8 << 20
+	mostBatched  = 500 // events
+)
+
+const aboutBatches = `A batch is {"events": […]}, or the JSON batch format of CloudEvents 1.0, with at most 500 events and 8 MiB. ` +
+	"Its events are stored in one transaction where they fit, and each has its outcome in items, in the order sent: " +
+	"a fault of one event costs the others nothing. If no event was stored for a reason of the gateway, such as the quota or a database that is down, " +
+	"the answer is that error. Of a CloudEvent, source and id make the idempotency key, type is the event_type, and subject the scope; " +
+	"id, time, dataschema, datacontenttype and extensions are in the metadata, the extension correlationid is the correlation_id, and traceparent is continued. " +
+	"What data_base64 holds is the data if it is JSON, else a text, else {\"base64\": …}."
+
+// EventsPublish is a batch of events.
+type EventsPublish struct {
+	Events []EventPublish `json:"events" maxItems:"500"`
+}
+
+// EventsPublished is what became of a batch.
+type EventsPublished struct {
+	Items []EventOutcome `json:"items" doc:"In the order of the events."`
+}
+
+// EventOutcome is what became of one event of a batch.
+type EventOutcome struct {
+	EventID    string   `json:"event_id,omitempty" format:"uuid" doc:"Of a duplicate the first event's."`
+	Deliveries *int     `json:"deliveries,omitempty" doc:"How many subscribers get it."`
+	Duplicate  bool     `json:"duplicate,omitempty" doc:"An event with this key had been published, and nothing was made."`
+	Error      *problem `json:"error,omitempty" doc:"Why nothing was stored of this event, as the answer to it alone would say."`
+}
+
+// publishCost is the memory for n bytes of a body. What a batch has beyond one
+// event is read once, copied event by event, and never decoded as a whole.
+func publishCost(n int64) int64 {
+	const batchWeight = 4
+	one := min(n, maxSingleBody)
+	return operation{skipsShape: true, isFlat: true}.bodyCost(one) + (n-one)*batchWeight
+}
+
+// eventsIn finds the events of a body {"events":[…]}, and the faults of the body
+// around them. isBatch: the body is JSON and has such a member.
+func eventsIn(raw []byte) (list [][]byte, faults eventhook.Faults, isBatch bool) {
+	s := scanner{raw: raw}
+	if !s.take('{') {
+		return nil, nil, false
+	}
+	for s.next() != '}' {
+		name, ok := s.member()
+		if !ok {
+			return nil, nil, false
+		}
+		switch known := name.decoded(); {
+		case known != "events":
+			ok = s.value()
+			faults.Add("body."+readable(known), "unexpected property")
+		case isBatch:
+			ok = s.value()
+			faults.Add("body.events", "is given twice")
+		default:
+			isBatch = true
+			list, ok = s.elements("body.events", &faults)
+		}
+		if !ok || s.next() != ',' && s.next() != '}' {
+			return nil, nil, false
+		}
+		if s.next() == ',' && (!s.take(',') || s.next() != '"') {
+			return nil, nil, false
+		}
+	}
+	isWhole := s.take('}') && s.isAtEnd()
+	return list, faults[:min(len(faults), mostFaults)], isBatch && isWhole
+}
+
+// elements reads a list of events.
+func (s *scanner) elements(at string, faults *eventhook.Faults) (list [][]byte, ok bool) {
+	if s.next() != '[' {
+		faults.Add(at, "expected array")
+		return nil, s.value()
+	}
+	s.at++
+	if s.take(']') {
+		return nil, true
+	}
+	for n := 1; ; n++ {
+		element, ok := s.span()
+		if !ok {
+			return nil, false
+		}
+		if n <= mostBatched {
+			list = append(list, element)
+		}
+		if s.take(']') {
+			if n > mostBatched {
+				faults.Add(at, "has %d events, at most %d are allowed", n, mostBatched)
+			}
+			return list, true
+		}
+		if !s.take(',') {
+			return nil, false
+		}
+	}
+}
+
+// readBatched reads an event of a batch. It returns faults as of a body.
+func (s *server) readBatched(raw []byte) (publication, error) {
+	body, ok := parsePublish(raw)
+	if ok && len(body.check("")) == 0 {
+		return publication{EventPublish: body}, nil
+	}
+	body, err := s.readPublish(document[EventPublish]{raw}, "")
+	return publication{EventPublish: body}, err
+}
+
+// batch publishes the events at a place of the body, and answers.
+func (p *publishing) batch(list [][]byte, faults eventhook.Faults, at string, read func(raw []byte) (publication, error)) {
+	if p.ctx.Header("Idempotency-Key") != "" {
+		faults.Add("header.Idempotency-Key", "is for one event; each event of a batch has a key of its own")
+	}
+	if err := faults.Err(notValid); err != nil {
+		p.refuse(err)
+		return
+	}
+	outcomes, err := p.publishAll(list, read)
+	if err == nil {
+		err = commonCause(outcomes)
+	}
+	if err != nil {
+		p.refuse(err)
+		return
+	}
+	answer := EventsPublished{Items: make([]EventOutcome, len(outcomes))}
+	for i, o := range outcomes {
+		if o.Err != nil {
+			answer.Items[i].Error = p.problemAt(o.Err, fmt.Sprintf("%s[%d]", at, i))
+			continue
+		}
+		answer.Items[i] = EventOutcome{EventID: o.EventID.String(), Deliveries: &outcomes[i].Deliveries, Duplicate: o.IsDuplicate}
+	}
+	p.begin(http.StatusAccepted)
+	_ = p.api.Marshal(p.ctx.BodyWriter(), "application/json", answer) // the client may be gone
+}
+
+// publishAll publishes the events of a batch that can be read.
+func (p *publishing) publishAll(list [][]byte, read func(raw []byte) (publication, error)) ([]Published, error) {
+	account, err := p.accounts.Get(p.ctx.Context(), p.ctx.Param("tenant"))
+	if err != nil {
+		return nil, err
+	}
+	outcomes, traceparent := make([]Published, len(list)), p.ctx.Header("traceparent")
+	var events []*eventhook.Event
+	var places []int
+	for i, raw := range list {
+		x, err := read(bytes.Clone(raw)) // an event that waits must not keep the whole batch
+		if err != nil {
+			outcomes[i].Err = err
+			continue
+		}
+		if x.traceparent == "" {
+			x.traceparent = traceparent
+		}
+		events, places = append(events, p.eventOf(p.who, x)), append(places, i)
+	}
+	for i, o := range p.publishWithin(p.ctx.Context(), account, p.who.tenant, events) {
+		outcomes[places[i]] = o
+	}
+	return outcomes, nil
+}
+
+// commonCause returns the error for a batch of which nothing was stored for
+// reasons of the gateway: the first event's. It returns nil for any other batch.
+func commonCause(outcomes []Published) error {
+	for _, o := range outcomes {
+		if !isOfGateway(o.Err) {
+			return nil
+		}
+	}
+	if len(outcomes) == 0 {
+		return nil
+	}
+	return outcomes[0].Err
+}
+
+// isOfGateway reports whether an error has its reason in the gateway, not in the
+// event.
+func isOfGateway(err error) bool {
+	if err == nil {
+		return false
+	}
+	if _, isAnswer := errors.AsType[*problem](err); isAnswer {
+		return false
+	}
+	switch eventhook.KindOf(err) {
+	case eventhook.KindUnavailable, eventhook.KindRateLimited, "":
+		return true
+	}
+	return false
+}
+
+// problemAt is the problem of an event of a batch, whose places are within the
+// event's.
+func (p *publishing) problemAt(err error, at string) *problem {
+	whole, ok := errors.AsType[*problem](p.problem(context.WithoutCancel(p.ctx.Context()), p.op, err))
+	if !ok {
+		return &problem{Title: http.StatusText(http.StatusInternalServerError), Status: http.StatusInternalServerError}
+	}
+	moved := *whole
+	moved.Errors = nil
+	for _, f := range whole.Errors {
+		if rest, isOfBody := strings.CutPrefix(f.Location, "body"); isOfBody {
+			f.Location = readable(at + rest)
+		}
+		moved.Errors = append(moved.Errors, f)
+	}
+	if rest, isOfBody := strings.CutPrefix(moved.Detail, "body"); isOfBody {
+		moved.Detail = at + rest
+	}
+	return &moved
+}
+
+// describeBatches adds the batches to the description of the operation.
+func (s *server) describeBatches(op *huma.Operation) {
+	of := func(t reflect.Type) *huma.Schema { return s.schemas.Schema(t, true, "") }
+	content := op.RequestBody.Content
+	event, cloud := content["application/json"].Schema, of(reflect.TypeFor[CloudEvent]())
+	op.Metadata[schemaKey] = func(contentType string, raw []byte) *huma.Schema {
+		if _, _, isBatch := eventsIn(raw); isBatch || publishKind(contentType) > kindEvent {
+			return nil
+		}
+		return event
+	}
+	content["application/json"].Schema = &huma.Schema{OneOf: []*huma.Schema{event, of(reflect.TypeFor[EventsPublish]())}}
+	content[cloudEventType] = &huma.MediaType{Schema: cloud}
+	content[cloudEventsType] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeArray, Items: cloud, MaxItems: new(mostBatched)}}
+	answer := op.Responses["202"].Content["application/json"]
+	answer.Schema = &huma.Schema{OneOf: []*huma.Schema{answer.Schema, of(reflect.TypeFor[EventsPublished]())}}
+}

@@ -1,0 +1,86 @@
+package egress
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+var errUnsendable error = &requestError{"the request has a method or a header that cannot be sent", classBlocked, nil}
+
+// transportHeaders are the headers that the transport sets, or that would change
+// what a connection does. They are never sent as a caller gives them.
+var transportHeaders = []string{"Connection", "Content-Length", "Host", "Trailer", "Transfer-Encoding", "Upgrade"}
+
+// outgoing is the request as it is sent: a copy with ctx, a User-Agent and without
+// transportHeaders. net/http checks the other headers before it connects.
+func (c *Client) outgoing(ctx context.Context, r *http.Request) (*http.Request, error) {
+	host, err := httpguts.PunycodeHostPort(cmp.Or(r.Host, r.URL.Host))
+	if err != nil || !httpguts.ValidHostHeader(host) || !httpguts.ValidHeaderFieldName(r.Method) ||
+		strings.ContainsFunc(r.URL.RawQuery, isControl) {
+		return nil, errUnsendable
+	}
+	sent := r.WithContext(ctx)
+	sent.Header = c.header(r.Header)
+	if strings.Contains(r.URL.RawQuery, " ") { // url.Parse accepts spaces in a query
+		u := *r.URL
+		u.RawQuery = strings.ReplaceAll(u.RawQuery, " ", "%20")
+		sent.URL = &u
+	}
+	return sent, nil
+}
+
+// header is h itself if nothing must be changed, and else a copy.
+func (c *Client) header(h http.Header) http.Header {
+	_, isNamed := h["User-Agent"]
+	isFinal := isNamed
+	for name := range h {
+		isFinal = isFinal && !isTransportHeader(name)
+	}
+	if isFinal {
+		return h
+	}
+	sent := make(http.Header, len(h)+1)
+	for name, values := range h {
+		if !isTransportHeader(name) {
+			sent[name] = values
+		}
+	}
+	if !isNamed {
+		sent["User-Agent"] = []string{c.UserAgent}
+	}
+	return sent
+}
+
+func isTransportHeader(name string) bool {
+	return slices.ContainsFunc(transportHeaders, func(one string) bool {
+		return len(one) == len(name) && strings.EqualFold(one, name)
+	})
+}
+
+func isValidHeader(h http.Header) bool {
+	for name, values := range h {
+		if !httpguts.ValidHeaderFieldName(name) {
+			return false
+		}
+		for _, value := range values {
+			if !httpguts.ValidHeaderFieldValue(value) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func isControl(c rune) bool { return c < ' ' || c == 0x7f }
+
+// isSendable reports whether a URL is http or https, with a host and without user
+// and password.
+func isSendable(u *url.URL) bool {
+	return u != nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.User == nil && len(u.String()) <= maxURL
+}

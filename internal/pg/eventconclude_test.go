@@ -1,0 +1,507 @@
+package pg
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/outbound"
+)
+
+// requested is an event of the route's source with n deliveries to http targets of
+// the route, which are due. The event is as a settle of events leaves it.
+func (f *fixture) requested(n int, bodies ...string) (*eventhook.Event, []*eventhook.Delivery) {
+	f.Helper()
+	f.exec(`UPDATE eventhook.route SET targets = (SELECT jsonb_agg('{"type":"http","url":"https://internal.example/"}'::jsonb) FROM generate_series(1, $2::int)) WHERE id = $1`,
+		[16]byte(f.route.ID), n)
+	f.clock.advance(time.Millisecond)
+	e := f.event(func(e *eventhook.Event) {
+		e.TraceID, e.RequestID, e.SourceSlug = "4bf92f3577b34da6a3ce929d0e0e4736", "req-1", "crm"
+		e.Body = []byte(`{"amount": 1.50}`)
+		e.BodySize = len(e.Body)
+	})
+	f.leased(e)
+	f.must(f.db.Accept(f.Context(), []*eventhook.Event{e}))
+	f.exec(`UPDATE eventhook.event SET due_at = NULL WHERE id = $1`, [16]byte(e.ID))
+	var list []*eventhook.Delivery
+	for i := range n {
+		d := &eventhook.Delivery{TenantID: e.TenantID, RouteID: f.route.ID, TargetIndex: i, EventID: e.ID, EventType: e.EventType}
+		d.DestinationID = d.Destination().ID()
+		d.ID = eventhook.DeliveryIDOf(e.ID, d.DestinationID)
+		if i < len(bodies) {
+			f.exec(`INSERT INTO eventhook.event_payload (event_id, headers, body) VALUES ($1, '', $2)`, [16]byte(d.ID), []byte(bodies[i]))
+		}
+		f.exec(`INSERT INTO eventhook.delivery (id, tenant_id, destination_id, route_id, target_index, has_body, event_id, due_at, status, event_type)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'pending', $9)`, [16]byte(d.ID), [16]byte(d.TenantID), [16]byte(d.DestinationID), [16]byte(d.RouteID), i,
+			i < len(bodies), [16]byte(e.ID), f.clock.now(), d.EventType)
+		list = append(list, d)
+	}
+	return e, list
+}
+
+// holding claims the deliveries, and returns them in their order.
+func (f *fixture) holding(list []*eventhook.Delivery) []*eventhook.Delivery {
+	f.Helper()
+	held := make([]*eventhook.Delivery, len(list))
+	for i, d := range list {
+		got, err := f.db.ClaimDeliveries(f.Context(), []outbound.Claim{{DestinationID: d.DestinationID, Max: 1, Lease: lease}})
+		f.must(err)
+		same(f, "claimed", len(got), 1)
+		held[i] = got[0]
+	}
+	return held
+}
+
+func TestAClaimedDeliveryOfARouteHasItsSourcesEvent(t *testing.T) {
+	f := setUp(t)
+	e, list := f.requested(2, `{"made":true}`)
+	due, err := f.db.DueDestinations(t.Context(), eventhook.DestinationID{}, 10)
+	f.must(err)
+	same(t, "due", len(due), 2)
+	for _, d := range due {
+		same(t, "its id", d.Destination().ID(), d.DestinationID)
+	}
+	held := f.holding(list)
+	same(t, "the body that was stored", string(held[0].Body), `{"made":true}`)
+	same(t, "no body", held[1].Body == nil, true)
+	same(t, "the destination", held[1].Destination(), list[1].Destination())
+	same(t, "the event", held[1].Event, &eventhook.Event{
+		ID: e.ID, TenantID: f.tenant, SourceID: f.crm, SourceSlug: "crm", Origin: eventhook.OriginSource, Status: eventhook.EventDelivered, EventType: "push",
+		ContentType: "application/json", BodySize: e.BodySize, TraceID: e.TraceID, RequestID: "req-1", Payload: e.Payload,
+	})
+	f.exec(`DELETE FROM eventhook.event_payload WHERE event_id = $1`, [16]byte(list[0].ID))
+	f.clock.advance(lease)
+	again := f.holding(list)
+	same(t, "no event without the body", again[0].Event == nil && again[0].Body == nil, true)
+	f.settleDeliveries(f.db, f.came(again[0], eventhook.DeliverySuccess), f.came(again[1], eventhook.DeliverySuccess))
+}
+
+func TestDeliveriesOfARouteEndTheirEvent(t *testing.T) {
+	const ok, failed, dead = eventhook.DeliverySuccess, eventhook.DeliveryFailed, eventhook.DeliveryDead
+	for _, c := range []struct {
+		claim  string
+		came   []eventhook.DeliveryStatus // one settle each
+		status eventhook.EventStatus
+		err    string
+	}{
+		{"all succeeded", []eventhook.DeliveryStatus{ok, ok}, eventhook.EventDelivered, ""},
+		{"one is open", []eventhook.DeliveryStatus{ok}, eventhook.EventProcessing, ""},
+		{"one is tried again", []eventhook.DeliveryStatus{ok, failed}, eventhook.EventProcessing, ""},
+		{"one is dead while another is open", []eventhook.DeliveryStatus{dead}, eventhook.EventDead, "target 1: the receiver answered 503"},
+		{"one is dead and another succeeds later", []eventhook.DeliveryStatus{dead, ok}, eventhook.EventDead, "target 1: the receiver answered 503"},
+		{"the last is dead", []eventhook.DeliveryStatus{ok, dead}, eventhook.EventDead, "target 2: the receiver answered 503"},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			f := setUp(t)
+			e, list := f.requested(2)
+			held := f.holding(list)
+			f.clock.advance(time.Second)
+			var told []eventhook.EventStatus
+			for i, status := range c.came {
+				s := f.came(held[i], status)
+				f.settleDeliveries(f.db, s)
+				if s.EventStatus != "" {
+					told = append(told, s.EventStatus)
+				}
+			}
+			got := f.stored(e)
+			same(t, "the event", []any{got.Status, got.LastError, got.ProcessedAt != nil}, []any{c.status, c.err, c.status != eventhook.EventProcessing})
+			if c.status != eventhook.EventProcessing {
+				same(t, "told once", told, []eventhook.EventStatus{c.status})
+				same(t, "when", got.ProcessedAt.Equal(f.clock.now()), true)
+			}
+		})
+	}
+}
+
+func TestABatchEndsEachOfItsEventsOnce(t *testing.T) {
+	f := setUp(t)
+	one, first := f.requested(2)
+	two, second := f.requested(2)
+	all := f.holding(append(first, second...))
+	var batch []*outbound.DeliverySettlement
+	for i, d := range all {
+		status := eventhook.DeliverySuccess
+		if i == 2 {
+			status = eventhook.DeliveryDead
+		}
+		batch = append(batch, f.came(d, status, func(s *outbound.DeliverySettlement) { s.DeadInRow = 0 }))
+	}
+	s := f.subscriber()
+	dead := f.came(f.held(1, s)[0], eventhook.DeliveryDead) // so that subscriptions are locked, too
+	f.settleDeliveries(f.db, append(batch, dead)...)
+	same(t, "the events", []eventhook.EventStatus{f.stored(one).Status, f.stored(two).Status}, []eventhook.EventStatus{eventhook.EventDelivered, eventhook.EventDead})
+	told := map[eventhook.EventStatus]int{}
+	for _, s := range append(batch, dead) {
+		told[s.EventStatus]++
+	}
+	same(t, "told", told, map[eventhook.EventStatus]int{"": 3, eventhook.EventDelivered: 1, eventhook.EventDead: 1})
+	same(t, "events about dead deliveries: of the subscription alone", f.count("event", "event_type = $1", deliveryFailed), 1)
+}
+
+// A 410 or dead deliveries in a row disable nothing: there is no subscription.
+func TestADeadDeliveryOfARouteDisablesNothing(t *testing.T) {
+	f := setUp(t)
+	e, list := f.requested(1)
+	s := f.came(f.holding(list)[0], eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.Disable, s.DeadInRow = "the receiver answered 410 Gone", 1 })
+	f.settleDeliveries(f.db, s)
+	same(t, "the event", f.stored(e).Status, eventhook.EventDead)
+	same(t, "healths", f.count("subscription_health", "true"), 0)
+	same(t, "events of the gateway's own", f.count("event", "origin = 'system'"), 0)
+}
+
+func TestALostLeaseEndsNoEvent(t *testing.T) {
+	f := setUp(t)
+	e, list := f.requested(1)
+	held := f.holding(list)
+	f.clock.advance(lease)
+	f.holding(list)
+	s := f.came(held[0], eventhook.DeliverySuccess)
+	lost, err := f.db.SettleDeliveries(t.Context(), []*outbound.DeliverySettlement{s})
+	f.must(err)
+	same(t, "lost", len(lost), 1)
+	same(t, "the event", f.stored(e).Status, eventhook.EventProcessing)
+	same(t, "told", s.EventStatus, eventhook.EventStatus(""))
+}
+
+func TestWatchersHearOfTheEventThatDeliveriesEnd(t *testing.T) {
+	f := setUp(t)
+	w := f.watch(f.db, f.tenant)
+	f.pushing(f.db)
+	e, list := f.requested(1)
+	f.settleDeliveries(f.db, f.came(f.holding(list)[0], eventhook.DeliverySuccess))
+	w.until(e, eventhook.EventDelivered)
+	f.restarted(eventhook.DeliverySelection{IDs: []eventhook.DeliveryID{list[0].ID}, Statuses: []eventhook.DeliveryStatus{eventhook.DeliverySuccess}})
+	w.until(e, eventhook.EventProcessing)
+}
+
+// session is a transaction that a test runs step by step.
+type session struct {
+	*fixture
+	tx pgx.Tx
+}
+
+func (f *fixture) session() *session {
+	f.Helper()
+	conn, err := pgx.Connect(f.Context(), f.dsn)
+	f.must(err)
+	f.Cleanup(func() { _ = conn.Close(context.Background()) })
+	for name, sql := range workStatements {
+		_, err := conn.Prepare(f.Context(), name, sql)
+		f.must(err)
+	}
+	tx, err := conn.Begin(f.Context())
+	f.must(err)
+	return &session{f, tx}
+}
+
+// settles runs the first statement of a settle of deliveries.
+func (s *session) settles(d *eventhook.Delivery, status eventhook.DeliveryStatus) error {
+	b := &pgconn.Batch{}
+	queueSettlements(b, newColumns(settleDeliveriesOIDs...), []*outbound.DeliverySettlement{s.came(d, status)}, true, s.clock.now())
+	_, err := s.tx.Conn().PgConn().ExecBatch(s.Context(), b).ReadAll()
+	return err
+}
+
+// concludes runs the last two statements of a settle of deliveries.
+func (s *session) concludes(e *eventhook.Event) error {
+	_, err := concludeEvents(s.Context(), s.tx, []eventKey{{e.TenantID, e.ID}}, s.clock.now())
+	return err
+}
+
+// leaves runs the first statement of a settle of events, which leaves the event to
+// its deliveries.
+func (s *session) leaves(e *eventhook.Event) error {
+	_, err := s.tx.Exec(s.Context(), `UPDATE eventhook.event SET due_at = NULL WHERE tenant_id = $1 AND id = $2`, [16]byte(e.TenantID), [16]byte(e.ID))
+	return err
+}
+
+// concludesLeft runs the last statement of a settle of events.
+func (s *session) concludesLeft(e *eventhook.Event) error {
+	b, c := &pgconn.Batch{}, newColumns(concludeOIDs...)
+	encodeConclusion(c, []eventKey{{e.TenantID, e.ID}})
+	queueConcludeEvents(b, c, s.clock.now())
+	_, err := s.tx.Conn().PgConn().ExecBatch(s.Context(), b).ReadAll()
+	return err
+}
+
+func (s *session) commits() error { return s.tx.Commit(s.Context()) }
+
+// blocked runs steps until the session waits for a lock that another one holds. The
+// rest of the steps run when it has the lock; wait for them with the function.
+func (s *session) blocked(steps ...func() error) (wait func()) {
+	s.Helper()
+	pid := s.tx.Conn().PgConn().PID()
+	done := make(chan error, 1)
+	go func() {
+		for _, step := range steps {
+			if err := step(); err != nil {
+				done <- err
+				return
+			}
+		}
+		done <- nil
+	}()
+	for isBlocked := false; !isBlocked; {
+		select {
+		case err := <-done:
+			s.Fatalf("it waited for no lock: %v", err)
+		default:
+		}
+		isBlocked = one[bool](s.fixture, `SELECT cardinality(pg_blocking_pids($1)) > 0`, int(pid))
+	}
+	return func() {
+		s.Helper()
+		s.must(<-done)
+	}
+}
+
+func (s *session) runs(steps ...func() error) {
+	s.Helper()
+	for _, step := range steps {
+		s.must(step())
+	}
+}
+
+func TestTwoSettlesAtOnceEndTheEvent(t *testing.T) {
+	for _, status := range []eventhook.DeliveryStatus{eventhook.DeliverySuccess, eventhook.DeliveryDead} {
+		for _, order := range [][2]int{{0, 1}, {1, 0}} {
+			for _, late := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, %v, the other settled before: %t", status, order, late), func(t *testing.T) {
+					f := setUp(t)
+					e, list := f.requested(2)
+					held := f.holding(list)
+					one, other := f.session(), f.session()
+					settleOne := func() error { return one.settles(held[order[0]], eventhook.DeliverySuccess) }
+					settleOther := func() error { return other.settles(held[order[1]], status) }
+					concludeOther := func() error { return other.concludes(e) }
+					one.runs(settleOne)
+					var wait func()
+					if late {
+						other.runs(settleOther)
+						one.runs(func() error { return one.concludes(e) })
+						wait = other.blocked(concludeOther)
+					} else {
+						one.runs(func() error { return one.concludes(e) })
+						wait = other.blocked(settleOther, concludeOther)
+					}
+					one.runs(one.commits)
+					wait()
+					other.runs(other.commits)
+					want := eventhook.EventDelivered
+					if status == eventhook.DeliveryDead {
+						want = eventhook.EventDead
+					}
+					same(t, "the event", f.stored(e).Status, want)
+				})
+			}
+		}
+	}
+}
+
+// A settle of events leaves the event to a delivery that is settled at the same time,
+// as after a reprocessing.
+func TestASettleOfEventsAndOneOfDeliveriesAtOnceEndTheEvent(t *testing.T) {
+	for _, c := range []struct {
+		claim string
+		run   func(events, deliveries *session, e *eventhook.Event, d *eventhook.Delivery)
+	}{
+		{"the delivery's is first", func(events, deliveries *session, e *eventhook.Event, d *eventhook.Delivery) {
+			deliveries.runs(func() error { return deliveries.settles(d, eventhook.DeliverySuccess) }, func() error { return deliveries.concludes(e) })
+			wait := events.blocked(func() error { return events.leaves(e) }, func() error { return events.concludesLeft(e) })
+			deliveries.runs(deliveries.commits)
+			wait()
+			events.runs(events.commits)
+		}},
+		{"the event's is first", func(events, deliveries *session, e *eventhook.Event, d *eventhook.Delivery) {
+			events.runs(func() error { return events.leaves(e) }, func() error { return events.concludesLeft(e) })
+			wait := deliveries.blocked(func() error { return deliveries.settles(d, eventhook.DeliverySuccess) }, func() error { return deliveries.concludes(e) })
+			events.runs(events.commits)
+			wait()
+			deliveries.runs(deliveries.commits)
+		}},
+		{"each has begun", func(events, deliveries *session, e *eventhook.Event, d *eventhook.Delivery) {
+			deliveries.runs(func() error { return deliveries.settles(d, eventhook.DeliverySuccess) })
+			events.runs(func() error { return events.leaves(e) })
+			wait := deliveries.blocked(func() error { return deliveries.concludes(e) })
+			events.runs(func() error { return events.concludesLeft(e) }, events.commits)
+			wait()
+			deliveries.runs(deliveries.commits)
+		}},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			f := setUp(t)
+			e, list := f.requested(1)
+			held := f.holding(list)
+			f.exec(`UPDATE eventhook.event SET due_at = $2 WHERE id = $1`, [16]byte(e.ID), f.clock.now().Add(lease)) // leased again
+			c.run(f.session(), f.session(), e, held[0])
+			same(t, "the event", f.stored(e).Status, eventhook.EventDelivered)
+		})
+	}
+}
+
+// An event that is owed itself is left to its own settle.
+func TestDeliveriesLeaveAnEventThatIsOwed(t *testing.T) {
+	for _, status := range []eventhook.EventStatus{eventhook.EventProcessing, eventhook.EventFailed} {
+		f := &fixture{}
+		t.Run(string(status), func(t *testing.T) {
+			f = setUp(t)
+			e, list := f.requested(1)
+			held := f.holding(list)
+			f.exec(`UPDATE eventhook.event SET status = $3, due_at = $2 WHERE id = $1`, [16]byte(e.ID), f.clock.now().Add(lease), string(status))
+			f.settleDeliveries(f.db, f.came(held[0], eventhook.DeliveryDead))
+			same(t, "the event", f.stored(e).Status, status)
+		})
+	}
+}
+
+// restarted begins deliveries anew, and returns which.
+func (f *fixture) restarted(which eventhook.DeliverySelection) []eventhook.DeliveryID {
+	f.Helper()
+	if len(which.IDs) == 0 && which.Limit == 0 {
+		which.Limit = 100
+	}
+	ids, err := f.db.RestartDeliveries(f.Context(), eventhook.Actor{Type: eventhook.ActorOperator}, f.tenant, which)
+	f.must(err)
+	return ids
+}
+
+func TestARetryReopensTheEvent(t *testing.T) {
+	f := setUp(t)
+	e, list := f.requested(2)
+	other, others := f.requested(2)
+	held := f.holding(append(list, others...))
+	f.settleDeliveries(f.db, f.came(held[0], eventhook.DeliveryDead), f.came(held[1], eventhook.DeliverySuccess),
+		f.came(held[2], eventhook.DeliveryDead), f.came(held[3], eventhook.DeliveryDead))
+	same(t, "the event", f.stored(e).Status, eventhook.EventDead)
+	same(t, "of the route, the dead", len(f.restarted(eventhook.DeliverySelection{RouteID: f.route.ID, EventID: e.ID})), 1)
+	got := f.stored(e)
+	same(t, "reopened", []any{got.Status, got.LastError, got.ProcessedAt == nil}, []any{eventhook.EventProcessing, "", true})
+	same(t, "claimable by a processor", len(f.claimEvents(f.db, 10)), 0)
+	f.settleDeliveries(f.db, f.came(f.holding(list[:1])[0], eventhook.DeliverySuccess))
+	same(t, "the event in the end", f.stored(e).Status, eventhook.EventDelivered)
+
+	// One of two dead ones again: the other is still dead.
+	same(t, "restarted", len(f.restarted(eventhook.DeliverySelection{IDs: []eventhook.DeliveryID{others[0].ID}})), 1)
+	same(t, "reopened", f.stored(other).Status, eventhook.EventProcessing)
+	f.settleDeliveries(f.db, f.came(f.holding(others[:1])[0], eventhook.DeliverySuccess))
+	same(t, "the other event", f.stored(other).Status, eventhook.EventDead)
+}
+
+func TestAnEventWithAFailedActionStaysDead(t *testing.T) {
+	f := setUp(t)
+	e, list := f.requested(1)
+	f.settleDeliveries(f.db, f.came(f.holding(list)[0], eventhook.DeliveryDead))
+	f.exec(`INSERT INTO eventhook.event_action (event_id, route_id, target_index, id, route_name, target_type, status, attempts, error_message, started_at, completed_at)
+		VALUES ($1, gen_random_uuid(), 0, gen_random_uuid(), 'other', 'promise', 'failed', 1, 'nothing there', $2, $2)`, [16]byte(e.ID), f.clock.now())
+	same(t, "restarted", len(f.restarted(eventhook.DeliverySelection{RouteID: f.route.ID})), 1)
+	same(t, "the event", f.stored(e).Status, eventhook.EventDead)
+	f.settleDeliveries(f.db, f.came(f.holding(list)[0], eventhook.DeliverySuccess))
+	same(t, "and in the end", f.stored(e).Status, eventhook.EventDead)
+}
+
+func TestDeliveriesOfAGoneTargetAreDead(t *testing.T) {
+	for _, c := range []struct {
+		claim  string
+		change string
+		isGone bool
+	}{
+		{"as it was", `SELECT`, false},
+		{"the route is disabled", `UPDATE eventhook.route SET is_enabled = false`, false},
+		{"the route is deleted", `DELETE FROM eventhook.route`, true},
+		{"the source is deleted", `DELETE FROM eventhook.source`, true},
+		{"the target is another", `UPDATE eventhook.route SET targets = '[{"type":"task","task_kind":"k"}]'`, true},
+		{"there is no such target", `UPDATE eventhook.route SET targets = '[]'`, true},
+		{"the tenant is suspended", `UPDATE eventhook.tenant SET status = 'suspended'`, false},
+		{"the tenant is closed", `UPDATE eventhook.tenant SET status = 'closed'`, true},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			f := setUp(t)
+			e, list := f.requested(1)
+			f.exec(c.change)
+			n, err := f.db.AbandonDeliveries(t.Context(), list[0].Destination(), "the route was deleted", 10)
+			f.must(err)
+			want, status, why := 0, eventhook.EventProcessing, ""
+			if c.isGone {
+				want, status, why = 1, eventhook.EventDead, "target 1: the route was deleted"
+			}
+			same(t, "abandoned", n, want)
+			got := f.stored(e)
+			same(t, "the event", []any{got.Status, got.LastError}, []any{status, why})
+			if !c.isGone {
+				f.settleDeliveries(f.db, f.came(f.holding(list)[0], eventhook.DeliverySuccess))
+				return
+			}
+			same(t, "restarted", len(f.restarted(eventhook.DeliverySelection{IDs: []eventhook.DeliveryID{list[0].ID}})), 0)
+		})
+	}
+}
+
+// Deliveries of a disabled route wait, but not for ever.
+func TestOldDeliveriesOfARouteExpireWithTheirEvent(t *testing.T) {
+	f := setUp(t)
+	e, _ := f.requested(1)
+	f.clock.advance(2 * day)
+	n, err := f.db.ExpireDeliveries(t.Context(), day)
+	f.must(err)
+	same(t, "expired", n, 1)
+	got := f.stored(e)
+	same(t, "the event", []any{got.Status, got.LastError}, []any{eventhook.EventDead, "target 1: older than 24 h"})
+}
+
+func TestDeliveriesOfARouteAreListed(t *testing.T) {
+	f := setUp(t)
+	s := f.subscriber()
+	f.owed(2, s)
+	e, first := f.requested(3)
+	_, second := f.requested(3)
+	held := f.holding(first)
+	f.settleDeliveries(f.db, f.came(held[0], eventhook.DeliverySuccess), f.came(held[1], eventhook.DeliveryDead))
+	list := func(filter eventhook.DeliveryFilter) (n int) {
+		t.Helper()
+		if filter.Limit == 0 {
+			filter.Limit = 10
+		}
+		found, err := f.db.Deliveries(t.Context(), f.tenant, filter)
+		f.must(err)
+		for i, d := range found {
+			if filter.RouteID == f.route.ID {
+				same(t, "its destination", d.Destination().ID(), d.DestinationID)
+			}
+			if i > 0 && string(d.ID[:]) >= string(found[i-1].ID[:]) {
+				t.Errorf("%+v: delivery %d is not older than the one before", filter, i)
+			}
+		}
+		return len(found)
+	}
+	for _, c := range []struct {
+		claim  string
+		filter eventhook.DeliveryFilter
+		want   int
+	}{
+		{"all", eventhook.DeliveryFilter{}, 8},
+		{"the subscription's", eventhook.DeliveryFilter{SubscriptionID: s.ID}, 2},
+		{"the route's", eventhook.DeliveryFilter{RouteID: f.route.ID}, 6},
+		{"the route's newest", eventhook.DeliveryFilter{RouteID: f.route.ID, Limit: 4}, 4},
+		{"another route's", eventhook.DeliveryFilter{RouteID: eventhook.NewID[eventhook.Route](noon)}, 0},
+		{"the route's and the subscription's", eventhook.DeliveryFilter{RouteID: f.route.ID, SubscriptionID: s.ID}, 0},
+		{"the route's dead", eventhook.DeliveryFilter{RouteID: f.route.ID, Status: "dead"}, 1},
+		{"the route's delivered", eventhook.DeliveryFilter{RouteID: f.route.ID, Status: "success"}, 1},
+		{"the route's acquired", eventhook.DeliveryFilter{RouteID: f.route.ID, Status: "acquired"}, 1},
+		{"the route's pending", eventhook.DeliveryFilter{RouteID: f.route.ID, Status: "pending"}, 3},
+		{"pending", eventhook.DeliveryFilter{Status: "pending"}, 5},
+		{"the event's of the route", eventhook.DeliveryFilter{RouteID: f.route.ID, EventID: e.ID}, 3},
+		{"the event's of another", eventhook.DeliveryFilter{RouteID: eventhook.NewID[eventhook.Route](noon), EventID: e.ID}, 0},
+		{"before the second event", eventhook.DeliveryFilter{RouteID: f.route.ID, CreatedBefore: second[0].EventID.Time()}, 3},
+	} {
+		same(t, c.claim, list(c.filter), c.want)
+	}
+	all, n, err := f.db.EventDeliveries(t.Context(), f.tenant, e.ID, 10)
+	f.must(err)
+	same(t, "the event's", []int{len(all), n}, []int{3, 3})
+}

@@ -1,0 +1,117 @@
+package outbound
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/eventhook/eventhook"
+)
+
+// maxRetryAfter bounds how long one delivery waits because its receiver asks for it.
+const maxRetryAfter = 24 * time.Hour
+
+// answeredGone is why a subscription is disabled whose receiver answers 410.
+const answeredGone = "the receiver answered 410 Gone"
+
+// outcomeRules decide the next state of a delivery.
+type outcomeRules struct {
+	now    time.Time
+	maxAge time.Duration
+	chance float64 // between 0 and 1, for the jitter
+}
+
+// staleAt is when a delivery becomes too old to be sent. Its age is that of its event, or
+// counts from its restart.
+func (r outcomeRules) staleAt(d *eventhook.Delivery) time.Time {
+	if d.RestartedAt != nil {
+		return d.RestartedAt.Add(r.maxAge)
+	}
+	return d.EventID.Time().Add(r.maxAge)
+}
+
+// unsendable returns why a delivery is dead without being sent; "" if it is sent.
+func (r outcomeRules) unsendable(d *eventhook.Delivery) string {
+	switch {
+	case !r.now.Before(r.staleAt(d)):
+		return "not sent: it is older than " + age(r.maxAge)
+	case d.Event == nil || d.Event.Body == nil && d.Event.BodySize > 0:
+		return "not sent: the event's data is past its retention"
+	}
+	return ""
+}
+
+// unsent settles a delivery that is not to be sent.
+func unsent(to Destination, d *eventhook.Delivery, why string) *DeliverySettlement {
+	return &DeliverySettlement{Delivery: d, Status: eventhook.DeliveryDead, RetryCount: d.RetryCount, LastError: why, DeadInRow: to.DeadInRow, IsTest: isTest(d)}
+}
+
+// age is a duration in words such as 24h or 1h30m.
+func age(d time.Duration) string {
+	text := strings.TrimSuffix(d.String(), "0s")
+	if short := strings.TrimSuffix(text, "h0m"); short != text {
+		return short + "h"
+	}
+	if text == "" || !strings.ContainsAny(text[len(text)-1:], "hm") {
+		return d.String()
+	}
+	return text
+}
+
+// settle returns the outcome of an attempt. Every failure is
+// tried again by the retry policy of the destination, and not before the receiver
+// asked for, but for a 410, and unless the delivery would be too old by then. A test
+// is sent once: it gets here when its Tester was killed or a person restarted it.
+func (r outcomeRules) settle(to Destination, d *eventhook.Delivery, a *eventhook.Attempt) *DeliverySettlement {
+	o := &DeliverySettlement{Delivery: d, Attempt: a, Status: eventhook.DeliveryDead, RetryCount: d.RetryCount, LastError: a.Error, DeadInRow: to.DeadInRow, IsTest: isTest(d)}
+	switch {
+	case a.Succeeded():
+		o.Status, o.LastError = eventhook.DeliverySuccess, ""
+	case o.IsTest:
+	case a.StatusCode == http.StatusGone:
+		if to.DisableGone {
+			o.Disable = answeredGone
+		}
+	default:
+		r.retry(to.Retry, o)
+	}
+	return o
+}
+
+// retry schedules the next attempt, if there is to be one.
+func (r outcomeRules) retry(policy eventhook.RetryPolicy, o *DeliverySettlement) {
+	delay, more := policy.Delay(o.RetryCount + 1)
+	if !more {
+		return
+	}
+	due := r.now.Add(max(policy.Spread(delay, r.chance), min(retryAfter(*o.Attempt), maxRetryAfter)))
+	if due.Before(r.staleAt(o.Delivery)) {
+		o.Status, o.DueAt = eventhook.DeliveryFailed, due
+		o.RetryCount++
+		return
+	}
+	o.LastError = fmt.Sprintf("%s (not tried again: it would be older than %s by then)", o.Attempt.Error, age(r.maxAge))
+}
+
+// retryAfter is how long the receiver wants to get nothing. Only answers of 429 and 503
+// may ask for that.
+func retryAfter(a eventhook.Attempt) time.Duration {
+	if a.StatusCode == http.StatusTooManyRequests || a.StatusCode == http.StatusServiceUnavailable {
+		return max(0, a.RetryAfter)
+	}
+	return 0
+}
+
+// isOverload reports whether a failed attempt means that the destination should get fewer
+// sends: there was no answer, or one of 429 or 5xx.
+func isOverload(a eventhook.Attempt) bool {
+	switch a.ErrorClass {
+	case "", eventhook.ErrorHTTP:
+		return false
+	case eventhook.ErrorHTTP4xx:
+		return a.StatusCode == http.StatusTooManyRequests
+	default:
+		return true
+	}
+}

@@ -1,0 +1,132 @@
+package outbound_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/outbound"
+)
+
+func TestWhatBecomesOfADelivery(t *testing.T) {
+	const day = 24 * time.Hour
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	fresh := eventhook.Delivery{EventID: eventhook.NewID[eventhook.Event](now.Add(-time.Minute))}
+	old := eventhook.Delivery{EventID: eventhook.NewID[eventhook.Event](now.Add(-day + time.Minute))}
+	begunAnew := eventhook.Delivery{EventID: eventhook.NewID[eventhook.Event](now.Add(-100 * day)), RestartedAt: &now}
+	retried := func(d eventhook.Delivery, times int) eventhook.Delivery {
+		d.RetryCount = times
+		return d
+	}
+	status := func(code int, after time.Duration) eventhook.Attempt {
+		a := answered(code)()
+		a.RetryAfter = after
+		return a
+	}
+	settings := eventhook.SubscriptionSettings{}
+	full := eventhook.SubscriptionSettings{Retry: eventhook.RetryPolicy{Jitter: eventhook.JitterFull}}
+	never := eventhook.SubscriptionSettings{Retry: eventhook.RetryPolicy{MaxRetries: new(0)}}
+	spelled := eventhook.SubscriptionSettings{Retry: eventhook.RetryPolicy{ScheduleSeconds: []int{30, 7200}}}
+	for _, c := range []struct {
+		claim    string
+		settings eventhook.SubscriptionSettings
+		delivery eventhook.Delivery
+		attempt  eventhook.Attempt
+		status   eventhook.DeliveryStatus
+		in       time.Duration // with a chance of one half
+		retries  int
+	}{
+		{"an answer of 2xx delivers", settings, fresh, eventhook.Attempt{StatusCode: 204}, success, 0, 0},
+		{"also at the last retry", settings, retried(fresh, 5), eventhook.Attempt{StatusCode: 200}, success, 0, 5},
+		{"a failure is tried again, up to a tenth later", settings, fresh, refused(), failed, 1050 * time.Millisecond, 1},
+		{"and twice as late", settings, retried(fresh, 1), status(500, 0), failed, 2100 * time.Millisecond, 2},
+		{"or any time until then", full, retried(fresh, 1), status(500, 0), failed, time.Second, 2},
+		{"or as it is spelled out", spelled, retried(fresh, 1), status(500, 0), failed, 7560 * time.Second, 2},
+		{"retries are used up", settings, retried(fresh, 5), status(500, 0), dead, 0, 5},
+		{"there are none", never, fresh, refused(), dead, 0, 0},
+		{"a redirect is a failure as any", settings, fresh, eventhook.Attempt{StatusCode: 302, ErrorClass: eventhook.ErrorHTTP, Error: "no"}, failed, 1050 * time.Millisecond, 1},
+		{"as is a 404", settings, fresh, status(404, 0), failed, 1050 * time.Millisecond, 1},
+		{"410 is the end", settings, fresh, status(410, 0), dead, 0, 0},
+		{"429 says when", settings, fresh, status(429, time.Hour), failed, time.Hour, 1},
+		{"503, too", settings, fresh, status(503, time.Hour), failed, time.Hour, 1},
+		{"not sooner than the schedule", settings, retried(fresh, 4), status(503, time.Second), failed, 16800 * time.Millisecond, 5},
+		{"others do not say when", settings, fresh, status(500, time.Hour), failed, 1050 * time.Millisecond, 1},
+		{"nor the past", settings, fresh, status(429, -time.Hour), failed, 1050 * time.Millisecond, 1},
+		{"a day from now all are too old", settings, begunAnew, status(429, 1000*time.Hour), dead, 0, 0},
+		{"what would be too old by then is not tried again", settings, old, status(429, time.Hour), dead, 0, 0},
+		{"what would not, is", settings, old, status(429, 30*time.Second), failed, 30 * time.Second, 1},
+		{"what was begun anew is as old as that", settings, begunAnew, refused(), failed, 1050 * time.Millisecond, 1},
+	} {
+		s := &eventhook.Subscription{SubscriptionSettings: c.settings}
+		o := outbound.Judge(now, day, 0.5, s, &c.delivery, &c.attempt)
+		var in time.Duration
+		if !o.DueAt.IsZero() {
+			in = o.DueAt.Sub(now)
+		}
+		if o.Status != c.status || in != c.in || o.RetryCount != c.retries {
+			t.Errorf("%s: got %s in %s, %d retries; want %s in %s, %d", c.claim, o.Status, in, o.RetryCount, c.status, c.in, c.retries)
+		}
+		if o.DeadInRow != 10 || o.Attempt != &c.attempt || o.Delivery != &c.delivery || !strings.HasPrefix(o.LastError, c.attempt.Error) || o.Disable != "" != (c.attempt.StatusCode == 410) {
+			t.Errorf("%s: got %+v", c.claim, o)
+		}
+	}
+}
+
+// TestATestThatIsMadeAgain: its Tester was killed, or a person has begun it anew.
+func TestATestThatIsMadeAgain(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	d := eventhook.Delivery{EventID: eventhook.NewID[eventhook.Event](now), EventType: "system.webhook_test"}
+	for _, c := range []struct {
+		claim   string
+		attempt eventhook.Attempt
+		status  eventhook.DeliveryStatus
+	}{
+		{"delivers", eventhook.Attempt{StatusCode: 204}, success},
+		{"is not tried again", refused(), dead},
+		{"disables nothing", answered(410)(), dead},
+	} {
+		o := outbound.Judge(now, time.Hour, 0, &eventhook.Subscription{}, &d, &c.attempt)
+		if o.Status != c.status || !o.IsTest || o.Disable != "" || !o.DueAt.IsZero() {
+			t.Errorf("%s: got %+v", c.claim, o)
+		}
+	}
+}
+
+// Where deliveries may get older than a day, a receiver puts one off for a day.
+func TestRetryAfterIsBounded(t *testing.T) {
+	const day = 24 * time.Hour
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	d, a := eventhook.Delivery{EventID: eventhook.NewID[eventhook.Event](now)}, asksFor(429, 1000*time.Hour)()
+	o := outbound.Judge(now, 10*day, 0.5, &eventhook.Subscription{}, &d, &a)
+	if in := o.DueAt.Sub(now); o.Status != failed || in != day {
+		t.Errorf("got %s in %s, want it tried again in a day", o.Status, in)
+	}
+}
+
+func TestWhatTroubleIs(t *testing.T) {
+	for _, c := range []struct {
+		claim string
+		a     eventhook.Attempt
+		want  bool
+	}{
+		{"no answer", refused(), true},
+		{"503", answered(503)(), true},
+		{"429", answered(429)(), true},
+		{"404: the endpoint is well", answered(404)(), false},
+		{"a redirect, too", eventhook.Attempt{StatusCode: 302, ErrorClass: eventhook.ErrorHTTP}, false},
+		{"200", eventhook.Attempt{StatusCode: 200}, false},
+	} {
+		if got := outbound.IsTrouble(c.a); got != c.want {
+			t.Errorf("%s: got %t, want %t", c.claim, got, c.want)
+		}
+	}
+}
+
+func TestAge(t *testing.T) {
+	for d, want := range map[time.Duration]string{24 * time.Hour: "24h", 90 * time.Minute: "1h30m", time.Minute: "1m", 90 * time.Second: "1m30s", 10 * time.Hour: "10h", 70 * time.Minute: "1h10m"} {
+		if got := outbound.Age(d); got != want {
+			t.Errorf("%v: got %q, want %q", d, got, want)
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package schedule
+
+import (
+	"time"
+
+	"github.com/eventhook/eventhook"
+)
+
+// Destinations returns the destinations of a tenant that have a queue.
+func (s *Scheduler) Destinations(id eventhook.TenantID) (list []Destination) {
+	if t := s.tenants[id]; t != nil {
+		for q := range t.queues {
+			list = append(list, q.Destination)
+		}
+	}
+	return list
+}
+
+// Tenants returns the tenants that have a queue.
+func (s *Scheduler) Tenants() (list []eventhook.TenantID) {
+	for id := range s.tenants {
+		list = append(list, id)
+	}
+	return list
+}
+
+// Update applies the configuration of a destination, if it has a queue.
+func (s *Scheduler) Update(d Destination, now time.Time) {
+	if q := s.queues[d.ID]; q != nil {
+		s.configure(q, d)
+		s.refresh(q, now)
+	}
+}
+
+// Remove releases the waiting deliveries of a destination that was deleted.
+func (s *Scheduler) Remove(id eventhook.DestinationID) {
+	if q := s.queues[id]; q != nil {
+		s.withdraw(q)
+		q.hasBacklog = false
+	}
+}
+
+// Sweep forgets queues that hold nothing and were not used since a time.
+func (s *Scheduler) Sweep(since time.Time) {
+	for id, q := range s.queues {
+		if q.held > 0 || q.usedAt.After(since) {
+			continue
+		}
+		s.countOpen(q.breaker.state, Closed)
+		s.timers.unset(&q.timer)
+		delete(s.queues, id)
+		if delete(q.tenant.queues, q); len(q.tenant.queues) == 0 {
+			delete(s.tenants, q.tenant.id)
+		}
+	}
+}
+
+// Stats counts the deliveries in memory.
+type Stats struct {
+	Waiting   int // deliveries
+	Sending   int
+	Unsettled int // outcomes that wait for the database
+	Open      int // destinations with an open circuit
+}
+
+// Stats returns the counts of now.
+func (s *Scheduler) Stats() Stats {
+	return Stats{Waiting: s.waiting, Sending: s.sending[first] + s.sending[retry], Unsettled: s.unsettled, Open: s.open}
+}
+
+// Status is how a destination is served.
+type Status struct {
+	Circuit      State
+	Slots        int // sends at once that are allowed now
+	Waiting      int
+	Sending      int
+	BackoffUntil time.Time
+}
+
+// Status returns how a destination is served; false if it has no queue.
+func (s *Scheduler) Status(id eventhook.DestinationID) (Status, bool) {
+	q := s.queues[id]
+	if q == nil {
+		return Status{}, false
+	}
+	return Status{Circuit: q.breaker.state, Slots: q.slots(), Waiting: q.count(), Sending: q.sending, BackoffUntil: q.backoffUntil}, true
+}

@@ -1,0 +1,124 @@
+package outbound
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/outbound/schedule"
+)
+
+// sendLoop starts sends as the scheduler says until ctx ends, and returns when the sends
+// in progress have ended. A goroutine that ends a send continues with the next one for
+// its slot; no goroutine waits for work.
+func (d *Dispatcher) sendLoop(ctx, working context.Context) {
+	var senders sync.WaitGroup
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		next, isSet := d.startSends(func(j schedule.Job) { senders.Go(func() { d.work(working, j) }) })
+		timer.Stop()
+		if isSet {
+			timer.Reset(next.Sub(d.Now()))
+		}
+		select {
+		case <-ctx.Done():
+		case <-d.scheduler.send:
+		case <-timer.C:
+		}
+	}
+	senders.Wait()
+}
+
+// startSends calls start for all deliveries that may be sent now. It returns when to
+// call it again, if that is known.
+func (d *Dispatcher) startSends(start func(schedule.Job)) (next time.Time, isSet bool) {
+	now := d.Now()
+	d.scheduler.with(func(core *schedule.Scheduler) { next, isSet = core.Advance(now) })
+	for {
+		var job schedule.Job
+		var ok bool
+		d.scheduler.with(func(core *schedule.Scheduler) { job, ok = core.Next(now) })
+		if !ok {
+			return next, isSet
+		}
+		start(job)
+	}
+}
+
+// work sends a delivery, and the next ones for the same slot.
+func (d *Dispatcher) work(ctx context.Context, j schedule.Job) {
+	for ok := true; ok; {
+		r, settlement := d.deliver(ctx, j)
+		d.scheduler.with(func(core *schedule.Scheduler) { j, ok = core.Finish(j, r) })
+		if settlement != nil {
+			_ = d.settlements.Add(settlement, 1, 0) // it is never full, and ends after the senders
+		}
+	}
+}
+
+// deliver makes an attempt, unless the destination is not sent to any more, the delivery
+// is too old, or its lease leaves no time. An attempt that is cut off by the end of ctx
+// counts as not made. Without a settlement the delivery is given back.
+func (d *Dispatcher) deliver(ctx context.Context, j schedule.Job) (r schedule.Result, settlement *DeliverySettlement) {
+	to, err := d.lookUp(ctx, j.Delivery.Destination())
+	rules := outcomeRules{now: d.Now(), maxAge: d.config.MaxAge}
+	r = schedule.Result{At: rules.now, Destination: to.Destination}
+	if err != nil {
+		r.Destination, r.IsGone = j.Destination, isNotFound(err)
+		if !r.IsGone {
+			d.warn(ctx, "cannot read a destination; its deliveries are given back", err)
+			r.Backoff = lookUpPause
+		}
+		return r, nil
+	}
+	if !to.Ready {
+		return r, nil
+	}
+	if why := rules.unsendable(j.Delivery); why != "" {
+		r.Settled = true
+		return r, unsent(to, j.Delivery, why)
+	}
+	if rules.now.Add(to.Timeout + d.margin()).After(j.Delivery.Lease.Until) {
+		r.IsLate = true
+		return r, nil
+	}
+	a := d.send(ctx, to, Sending{Delivery: j.Delivery, Attempt: j.Delivery.Attempts + 1})
+	rules.now = d.Now()
+	r.At = rules.now
+	if !a.Succeeded() && ctx.Err() != nil {
+		return r, nil
+	}
+	d.Observer.Attempted(a.ErrorClass, a.Duration)
+	rules.chance = d.Chance()
+	settlement = rules.settle(to, j.Delivery, &a)
+	r.Settled, r.RetryAt = true, settlement.DueAt
+	r.Attempt = &schedule.Attempt{Took: a.Duration, Failed: isOverload(a), RetryAfter: retryAfter(a)}
+	return r, settlement
+}
+
+// lookUpPause is how long nothing is sent to a destination that cannot be read.
+const lookUpPause = time.Second
+
+// margin is the part of a lease that is kept for writing the outcome.
+func (d *Dispatcher) margin() time.Duration {
+	const part = 4
+	return d.Lease / part
+}
+
+// send makes an attempt. A transport that panics must not end the process.
+func (d *Dispatcher) send(ctx context.Context, to Destination, s Sending) (a eventhook.Attempt) {
+	began := d.Now()
+	defer func() {
+		if reason := recover(); reason != nil {
+			d.Log.Error("an attempt panicked; it has failed", "delivery", s.Delivery.ID, "destination", to.ID,
+				"panic", fmt.Sprintf("%T", reason), "stack", string(debug.Stack()))
+			a = eventhook.Attempt{StartedAt: began, Duration: d.Now().Sub(began), ErrorClass: eventhook.ErrorClosed,
+				Error: "it could not be sent, by a fault of the gateway"}
+		}
+	}()
+	return to.Transport.Send(ctx, s)
+}

@@ -1,0 +1,203 @@
+package route_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
+	"github.com/eventhook/eventhook/internal/meter"
+	"github.com/eventhook/eventhook/internal/payload"
+	"github.com/eventhook/eventhook/route"
+)
+
+// maker is a target that makes the kind of effect that its task kind names.
+type maker struct {
+	kind string
+	made func() // called for each effect
+}
+
+func (x maker) Effect(e *eventhook.Event, v *payload.View, now time.Time) (effects.Effect, error) {
+	x.made()
+	switch x.kind {
+	case "request":
+		return effects.Effect{Request: &effects.Request{Body: v.Transformed()}}, nil
+	case "publish":
+		return publisher{}.Effect(e, v, now)
+	case "promise":
+		return effects.Effect{Promise: &effects.PromiseOutcome{Key: "k"}}, nil
+	case "fails":
+		return effects.Effect{}, errors.New("nothing at body.id")
+	case "later version":
+		return effects.Effect{}, eventhook.ErrUnknownTarget
+	}
+	return effects.Effect{Execution: &eventhook.Execution{ID: eventhook.NewID[eventhook.Execution](now), TenantID: e.TenantID, EventID: e.ID, Kind: x.kind}}, nil
+}
+
+// makers has targets make effects, and counts these.
+func (b *rig) makers() (made *int) {
+	made = new(int)
+	b.compile = func(t eventhook.Target) (route.Effector, error) { return maker{kindOf(t), func() { *made++ }}, nil }
+	return made
+}
+
+func (b *rig) load() {
+	b.t.Helper()
+	if err := b.Load(b.t.Context(), eventhook.TenantID{}, eventhook.SourceID{}); err != nil {
+		b.t.Fatalf("load the routes: %v", err)
+	}
+}
+
+// fanout makes so many deliveries of each event that is published.
+type fanout struct {
+	deliveries int
+	isUnknown  bool
+}
+
+func (fanout) Match(context.Context, *meter.Meter, *effects.Settlement) error {
+	panic("Match waits")
+}
+
+func (f fanout) MatchNow(_ *meter.Meter, s *effects.Settlement) bool {
+	for _, a := range s.Actions {
+		if p := a.Effect.Publication; p != nil {
+			p.Deliveries = make([]*eventhook.Delivery, f.deliveries)
+		}
+	}
+	return !f.isUnknown
+}
+
+func TestWhatIsPlannedBeforeItIsStored(t *testing.T) {
+	scripted := newRoute("r", "", "task")
+	scripted.FilterFunction = "const filter = () => true"
+	for _, c := range []struct {
+		claim   string
+		route   eventhook.Route
+		body    int // bytes
+		fanout  fanout
+		actions int // -1: it is left to the processor
+	}{
+		{"no route matches", newRoute("r", "pull", "task"), 8, fanout{}, 0},
+		{"a task, a request and an event", newRoute("r", "", "task", "request", "publish"), 8, fanout{deliveries: 3}, 3},
+		{"the outcome of a promise", newRoute("r", "", "task", "promise"), 8, fanout{}, -1},
+		{"an action that fails", newRoute("r", "", "task", "fails"), 8, fanout{}, -1},
+		{"a route with a script", scripted, 8, fanout{}, -1},
+		{"the largest body", newRoute("r", "", "task"), 64 << 10, fanout{}, 1},
+		{"a larger body", newRoute("r", "", "task"), 64<<10 + 1, fanout{}, -1},
+		{"many actions", newRoute("r", "", slices.Repeat([]string{"task"}, 200)...), 8, fanout{}, 200},
+		{"too many actions", newRoute("r", "", slices.Repeat([]string{"task"}, 201)...), 8, fanout{}, -1},
+		{"many deliveries", newRoute("r", "", "publish"), 8, fanout{deliveries: 499}, 1},
+		{"too many rows", newRoute("r", "", "publish"), 8, fanout{deliveries: 500}, -1},
+		{"many bytes", newRoute("r", "", slices.Repeat([]string{"publish"}, 16)...), 64 << 10, fanout{}, 16},
+		{"too many bytes", newRoute("r", "", slices.Repeat([]string{"publish"}, 17)...), 64 << 10, fanout{}, -1},
+		{"subscriptions that are not in memory", newRoute("r", "", "publish"), 8, fanout{isUnknown: true}, -1},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			inBubble(t, nil, func(t *testing.T, b *rig) {
+				b.makers()
+				b.Fanout = c.fanout
+				b.load()
+				e := sized(c.body)
+				before := *e
+				s := b.PlanArrival(e)
+				if c.actions < 0 {
+					if s != nil {
+						t.Errorf("got a plan of %d actions, want none", len(s.Actions))
+					}
+					return
+				}
+				if s == nil || s.Event != e || len(s.Actions) != c.actions || s.Matched != c.actions {
+					t.Fatalf("got %+v, want a plan of %d actions", s, c.actions)
+				}
+				if diff := cmp.Diff(before, *e); diff != "" {
+					t.Errorf("the event changed (-before +after):\n%s", diff)
+				}
+			}, c.route)
+		})
+	}
+}
+
+func TestNothingIsPlannedWithoutWorkers(t *testing.T) {
+	inBubble(t, func(c *route.Config) { c.Workers = 0 }, func(t *testing.T, b *rig) {
+		b.makers()
+		b.load()
+		if s := b.PlanArrival(newEvent("push")); s != nil {
+			t.Errorf("got %+v, want no plan: other instances process the events", s)
+		}
+	}, newRoute("r", "", "task"))
+}
+
+// A sender waits for the plan of its event, which therefore waits for nothing: a
+// plan that waited for the routes would never return here.
+func TestPlanningAnArrivalWaitsForNothing(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *rig) {
+		b.makers()
+		release := make(chan struct{})
+		routes := b.routing[eventhook.SourceID{}]
+		b.routing[eventhook.SourceID{}] = func() ([]eventhook.Route, error) { <-release; return routes() }
+		if s := b.PlanArrival(newEvent("push")); s != nil || b.reads != 0 {
+			t.Errorf("nothing in memory: got %+v and %d reads, want no plan and no read", s, b.reads)
+		}
+		loaded := make(chan error)
+		go func() { loaded <- b.Load(t.Context(), eventhook.TenantID{}, eventhook.SourceID{}) }()
+		synctest.Wait()
+		if s := b.PlanArrival(newEvent("push")); s != nil || b.reads != 1 {
+			t.Errorf("while the routes are read: got %+v and %d reads, want no plan", s, b.reads)
+		}
+		close(release)
+		if err := <-loaded; err != nil {
+			t.Fatal(err)
+		}
+		if s := b.PlanArrival(newEvent("push")); s == nil {
+			t.Error("with the routes in memory: got no plan, want one")
+		}
+	}, newRoute("r", "", "task"))
+}
+
+// The clock stands still while an event is planned: the limit is a number of steps.
+func TestAnArrivalOverTheLimitIsLeft(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *rig) {
+		made := b.makers()
+		b.load()
+		much := newEvent("push")
+		much.Body = costlyBody[:60<<10]
+		much.Body = append(slices.Clone(much.Body), `"}`...)
+		want := func(claim string, e *eventhook.Event, isPlanned bool, evaluated int) {
+			t.Helper()
+			s := b.PlanArrival(e)
+			if (s != nil) != isPlanned || *made != evaluated {
+				t.Errorf("%s: got a plan: %t, after %d evaluations; want %t after %d", claim, s != nil, *made, isPlanned, evaluated)
+			}
+		}
+		want("a cheap event", newEvent("push"), true, 1)
+		want("an event over the limit", much, false, 2)
+		want("an event after it", newEvent("push"), false, 2)
+		b.pass(10*time.Second - 1)
+		want("nearly 10 s later", newEvent("push"), false, 2)
+		b.pass(1)
+		want("10 s later", newEvent("push"), true, 3)
+	}, newRoute("first", "", "task"), costly("second"))
+}
+
+func TestAnArrivalOfATenantWithoutTimeIsLeft(t *testing.T) {
+	r := newRoute("r", "", "task")
+	r.Filter = []byte(`{"body.id":7}`)
+	inBubble(t, nil, func(t *testing.T, b *rig) {
+		b.makers()
+		b.load()
+		b.shares.Of(eventhook.TenantID{}).Charge(meter.StepsIn(4 * time.Second))
+		if s := b.PlanArrival(newEvent("push")); s != nil {
+			t.Errorf("without time: got %+v, want no plan", s)
+		}
+		b.pass(10 * time.Millisecond)
+		if s := b.PlanArrival(newEvent("push")); s == nil {
+			t.Error("soon after: got no plan, want one: the source is not slow")
+		}
+	}, r)
+}

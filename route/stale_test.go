@@ -1,0 +1,166 @@
+package route_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
+)
+
+// arrive plans an event and stores it, as ingest does.
+func (b *rig) arrive(e *eventhook.Event, between func()) *effects.Arrival {
+	b.t.Helper()
+	a := &effects.Arrival{Event: e, Plan: b.PlanArrival(e)}
+	plans := []*effects.Settlement{a.Plan}
+	if between != nil {
+		between()
+	}
+	if err := b.Accept(b.t.Context(), []*effects.Arrival{a}); err != nil {
+		b.t.Fatal(err)
+	}
+	b.Processor.Planned([]*effects.Arrival{a}, plans)
+	return a
+}
+
+// versions has a source's routes be those of the tenant's generation.
+func (b *rig) versions(all ...[]eventhook.Route) {
+	b.routing[eventhook.SourceID{}] = func() (routes []eventhook.Route, _ error) {
+		b.set(func(q *queue) { routes = all[q.generation[eventhook.TenantID{}]] })
+		return routes, nil
+	}
+}
+
+func namesOf(actions []eventhook.Action) string {
+	var names []string
+	for _, a := range actions {
+		names = append(names, a.RouteName)
+	}
+	return strings.Join(names, " ")
+}
+
+func TestAnEventIsStoredWithItsPlan(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *rig) {
+		b.makers()
+		b.run()
+		b.load()
+		a := b.arrive(newEvent("push"), nil)
+		b.pass(2 * lease)
+		b.wantStatuses(states{eventhook.EventDelivered: 1})
+		if !a.IsPlanned() || b.planned != 1 || len(b.settles) != 0 || namesOf(b.rows[b.order[0]].actions) != "r" {
+			t.Errorf("got planned %t, %d told, %d settles; want it told once and settled from birth", a.IsPlanned(), b.planned, len(b.settles))
+		}
+	}, newRoute("r", "", "task"))
+}
+
+// The event is planned by the routes of one version, never by a mixture.
+func TestRoutesThatChangeBetweenPlanningAndCommit(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *rig) {
+		b.makers()
+		b.versions([]eventhook.Route{newRoute("a1", "", "task"), newRoute("b1", "", "task")},
+			[]eventhook.Route{newRoute("a2", "", "task"), newRoute("b2", "", "task")})
+		b.run()
+		b.load()
+		a := b.arrive(newEvent("push"), func() { b.change(eventhook.TenantID{}) }) // and nobody tells of it
+		if a.IsPlanned() || b.planned != 0 {
+			t.Errorf("got planned %t, %d told; want a stale plan", a.IsPlanned(), b.planned)
+		}
+		b.pass(0)
+		b.wantStatuses(states{eventhook.EventDelivered: 1})
+		if got := namesOf(b.rows[b.order[0]].actions); got != "a2 b2" || b.settled != 1 || len(b.settles) != 1 {
+			t.Errorf("got the actions of %q, told %d times after %d settles; want those of a2 b2, once", got, b.settled, len(b.settles))
+		}
+		if s := b.PlanArrival(newEvent("push")); s == nil || s.Generation != 1 {
+			t.Errorf("the next event: got %+v, want a plan by the new routes", s)
+		}
+	})
+}
+
+func TestASettlementThatIsStaleIsPlannedAgainUntilItHolds(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *rig) {
+		b.makers()
+		b.versions([]eventhook.Route{newRoute("a1", "", "task"), newRoute("b1", "", "task")}, []eventhook.Route{newRoute("a2", "", "task")},
+			[]eventhook.Route{newRoute("a3", "", "task"), newRoute("b3", "", "task")})
+		settles := 0
+		b.settling = func([]*effects.Settlement) {
+			if settles++; settles <= 2 {
+				b.change(eventhook.TenantID{})
+			}
+		}
+		b.run()
+		b.handOver(1)
+		b.pass(time.Second)
+		b.wantStatuses(states{eventhook.EventDelivered: 1})
+		if got := namesOf(b.rows[b.order[0]].actions); got != "a3 b3" || b.settled != 1 || settles != 3 {
+			t.Errorf("got the actions of %q, told %d times after %d settles; want those of a3 b3, once, after 3", got, b.settled, settles)
+		}
+		if log := b.log.String(); strings.Contains(log, "lease ran out") {
+			t.Errorf("got the log %s, want no lost lease", log)
+		}
+	})
+}
+
+func TestAStalePlanDropsNoNewerRoutes(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *rig) {
+		b.makers()
+		b.load()
+		plan := func() (*effects.Arrival, []*effects.Settlement) {
+			e := newEvent("push")
+			s := b.PlanArrival(e)
+			return &effects.Arrival{Event: e, Plan: s}, []*effects.Settlement{s}
+		}
+		first, firstPlans := plan()
+		second, secondPlans := plan()
+		b.change(eventhook.TenantID{})
+		for _, s := range append(firstPlans, secondPlans...) {
+			s.IsStale = true
+		}
+		b.Processor.Planned([]*effects.Arrival{first}, firstPlans)
+		if s := b.PlanArrival(newEvent("push")); s != nil {
+			t.Errorf("after a stale plan: got one by generation %d, want none: its routes are dropped", s.Generation)
+		}
+		b.load()
+		b.Processor.Planned([]*effects.Arrival{second}, secondPlans)
+		if s := b.PlanArrival(newEvent("push")); s == nil || b.reads != 2 {
+			t.Errorf("after another by the former routes: got %+v and %d reads, want a plan by those that were read since", s, b.reads)
+		}
+	}, newRoute("r", "", "task"))
+}
+
+func TestThePlansOfASourceWhosePlanWasRefusedAreMadeApart(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *rig) {
+		b.makers()
+		b.load()
+		e := newEvent("push")
+		e.Status = eventhook.EventPending
+		b.Processor.Planned([]*effects.Arrival{{Event: e}}, []*effects.Settlement{b.PlanArrival(e)})
+		if s := b.PlanArrival(newEvent("push")); s != nil || b.planned != 0 {
+			t.Errorf("got %+v and %d told, want no plan", s, b.planned)
+		}
+		b.pass(10 * time.Second)
+		if s := b.PlanArrival(newEvent("push")); s == nil {
+			t.Error("10 s later: got no plan, want one")
+		}
+	}, newRoute("r", "", "task"))
+}
+
+func TestOnlyEventsThatWereStoredWithTheirPlansAreTold(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *rig) {
+		b.makers()
+		b.load()
+		var batch []*effects.Arrival
+		var plans []*effects.Settlement
+		for _, status := range []eventhook.EventStatus{eventhook.EventDelivered, eventhook.EventDuplicate, "", eventhook.EventProcessing} {
+			e := newEvent("push")
+			s := b.PlanArrival(e)
+			e.Status = status
+			batch, plans = append(batch, &effects.Arrival{Event: e, Plan: s}), append(plans, s)
+		}
+		batch, plans = append(batch, &effects.Arrival{Event: newEvent("push")}), append(plans, nil)
+		b.Processor.Planned(batch, plans)
+		if b.planned != 2 {
+			t.Errorf("got %d told, want 2: the delivered event and the one whose requests are owed", b.planned)
+		}
+	}, newRoute("r", "", "task"))
+}
