@@ -115,6 +115,10 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, nullif($10, 0), $11, nullif($12, '')
 	_, err := f.conn.Exec(context.Background(), insert, [16]byte(d.ID), [16]byte(d.TenantID), [16]byte(d.Destination().ID()), [16]byte(d.EventID), d.EventType, due, d.CompletedAt,
 		d.Attempts, d.RetryCount, d.StatusCode, string(d.Status), d.LastError, history.String(), route, index)
 	if err == nil {
+		_, err = f.conn.Exec(context.Background(), `INSERT INTO eventhook.event (id, tenant_id, status, origin, event_type) VALUES ($1, $2, 'delivered', 'api', $3) ON CONFLICT DO NOTHING`,
+			[16]byte(d.EventID), [16]byte(d.TenantID), d.EventType)
+	}
+	if err == nil {
 		_, err = f.conn.Exec(context.Background(), `INSERT INTO eventhook.event_payload (event_id, headers, body) VALUES ($1, '', '{}') ON CONFLICT DO NOTHING`, [16]byte(d.EventID))
 	}
 	if err != nil {
