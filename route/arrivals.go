@@ -41,13 +41,13 @@ func (p *Processor) PlanArrival(e *eventhook.Event) *effects.Settlement {
 	defer arrivalMeters.Put(m)
 	m.Reset(context.Background(), arrivingSteps, p.Shares.Of(e.TenantID))
 	s := program.Settle(m, e, nil, now)
-	isMatched := m.Err() == nil && (p.Fanout == nil || p.Fanout.MatchNow(m, s))
+	isMatched := p.Fanout == nil || m.Err() == nil && p.Fanout.MatchNow(m, s)
 	m.Close()
 	if errors.Is(m.Err(), meter.ErrLimit) {
 		program.slowUntil.Store(now.Add(slowFor).UnixNano())
 		p.Shares.Count(shares.Routes, shares.Slow)
 	}
-	if !isMatched || !isCertain(s) {
+	if m.Err() != nil || !isMatched || !isCertain(s) {
 		return nil
 	}
 	return s
