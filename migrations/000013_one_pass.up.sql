@@ -41,7 +41,13 @@ BEGIN
 END $$;
 CREATE TRIGGER tenant_generation AFTER UPDATE OF status ON eventhook.tenant
     FOR EACH ROW WHEN (OLD.status <> NEW.status) EXECUTE FUNCTION eventhook.count_generation('id');
-CREATE TRIGGER source_generation AFTER INSERT OR UPDATE OR DELETE ON eventhook.source
+CREATE TRIGGER source_generation AFTER INSERT OR DELETE ON eventhook.source
     FOR EACH ROW EXECUTE FUNCTION eventhook.count_generation('tenant_id');
-CREATE TRIGGER route_generation AFTER INSERT OR UPDATE OR DELETE ON eventhook.route
+CREATE TRIGGER route_generation AFTER INSERT OR DELETE ON eventhook.route
     FOR EACH ROW EXECUTE FUNCTION eventhook.count_generation('tenant_id');
+-- Secrets that are sealed anew are the same secrets.
+CREATE TRIGGER source_generation_change AFTER UPDATE ON eventhook.source
+    FOR EACH ROW WHEN (OLD.verifier = NEW.verifier OR OLD.version <> NEW.version) EXECUTE FUNCTION eventhook.count_generation('tenant_id');
+CREATE TRIGGER route_generation_change AFTER UPDATE ON eventhook.route
+    FOR EACH ROW WHEN (OLD.target_secrets IS NOT DISTINCT FROM NEW.target_secrets OR OLD.version <> NEW.version)
+    EXECUTE FUNCTION eventhook.count_generation('tenant_id');

@@ -57,25 +57,29 @@ func appendActions(b []byte, s *effects.Settlement, now time.Time) []byte {
 		return b
 	}
 	isFinal := s.Status == eventhook.EventDelivered && !hasRequest(s)
-	replaced := replacedActions(s)
+	made := int64(0)
+	if !isFinal {
+		made = now.UnixMicro()
+	}
+	repeated := repeatedActions(s)
 	b = append(b, '[')
 	for i := range s.Prior {
 		a := &s.Prior[i]
-		if replaced[actionPlace{a.RouteID, a.TargetIndex}] {
-			continue
-		}
 		at := now
 		if a.CompletedAt != nil {
 			at = *a.CompletedAt
 		}
-		b = appendAction(b, a, at.UnixMicro())
+		if again := repeated[actionPlace{a.RouteID, a.TargetIndex}]; again != nil {
+			b = appendAction(b, again, made)
+		} else {
+			b = appendAction(b, a, at.UnixMicro())
+		}
 	}
 	for i := range s.Actions {
-		a, at := &s.Actions[i].Action, int64(0)
-		if !isFinal {
-			at = now.UnixMicro()
+		a := &s.Actions[i].Action
+		if repeated[actionPlace{a.RouteID, a.TargetIndex}] == nil {
+			b = appendAction(b, a, made)
 		}
-		b = appendAction(b, a, at)
 	}
 	return append(b, ']')
 }
@@ -93,16 +97,24 @@ type actionPlace struct {
 	index int
 }
 
-// replacedActions are the places of which a try has an action anew.
-func replacedActions(s *effects.Settlement) map[actionPlace]bool {
+// repeatedActions are the actions of a settlement that an earlier try has made, too:
+// they keep their order.
+func repeatedActions(s *effects.Settlement) map[actionPlace]*eventhook.Action {
 	if len(s.Prior) == 0 {
 		return nil
 	}
-	places := make(map[actionPlace]bool, len(s.Actions))
-	for i := range s.Actions {
-		places[actionPlace{s.Actions[i].RouteID, s.Actions[i].TargetIndex}] = true
+	prior := make(map[actionPlace]bool, len(s.Prior))
+	for i := range s.Prior {
+		prior[actionPlace{s.Prior[i].RouteID, s.Prior[i].TargetIndex}] = true
 	}
-	return places
+	repeated := make(map[actionPlace]*eventhook.Action, len(s.Actions))
+	for i := range s.Actions {
+		a := &s.Actions[i].Action
+		if at := (actionPlace{a.RouteID, a.TargetIndex}); prior[at] {
+			repeated[at] = a
+		}
+	}
+	return repeated
 }
 
 func appendAction(b []byte, a *eventhook.Action, at int64) []byte {

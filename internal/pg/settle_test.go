@@ -219,8 +219,8 @@ func TestSettlesAtOnceMakeOneExecutionPerKey(t *testing.T) {
 	same(t, "log", log.String(), "")
 	same(t, "executions", f.count("execution", "true"), rounds*keys)
 	const ofActions = "event e CROSS JOIN json_array_elements(e.actions) a"
-	same(t, "successes", f.count(ofActions, "a->>'s' IS NULL"), 3*rounds*keys)
-	same(t, "skipped", f.count(ofActions, "a->>'s' = 'skipped'"), rounds*keys)
+	same(t, "successes", f.count(ofActions, "a->>'s' IS NULL"), 2*rounds*keys)
+	same(t, "skipped", f.count(ofActions, "a->>'s' = 'skipped'"), 2*rounds*keys)
 	same(t, "delivered", f.count("event", "status = 'delivered'"), 2*rounds*keys)
 }
 
