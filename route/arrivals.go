@@ -58,18 +58,12 @@ var arrivalMeters = sync.Pool{New: func() any { return &meter.Meter{} }}
 // isCertain reports whether a plan's actions all succeed whatever the database says,
 // but for keys that are taken, and are few enough to be stored with their event.
 func isCertain(s *effects.Settlement) bool {
-	rows := 0
 	for i := range s.Actions {
-		a := &s.Actions[i]
-		if a.Failure != "" || a.Effect.Promise != nil {
+		if a := &s.Actions[i]; a.Failure != "" || a.Effect.Promise != nil {
 			return false
 		}
-		rows++
-		if a.Effect.Publication != nil {
-			rows += len(a.Effect.Publication.Deliveries)
-		}
 	}
-	return rows <= arrivingRows && s.MadeBytes <= arrivingEffect && !isHeavy(s)
+	return s.Rows() <= arrivingRows && s.MadeBytes <= arrivingEffect && !isHeavy(s)
 }
 
 // Planned hears which events were stored together with their plans, and which plans
