@@ -26,11 +26,17 @@ type EffectStore interface {
 // room, when the event is stored.
 type Fanout struct {
 	Rosters   *Rosters
+	Targets   KnownTargets
 	Catalogue *Catalogue     // may be nil
 	Shares    *shares.Shares // of each tenant, of the time for its filters and schemas
 	Room      Room
 	Next      EffectStore
 	Log       *slog.Logger
+}
+
+// KnownTargets tells a target of a route as a destination if it is in memory.
+type KnownTargets interface {
+	Known(of eventhook.Destination) (to Destination, ok bool)
 }
 
 // What one transaction may make.
@@ -186,17 +192,44 @@ func (f *Fanout) reserve(s *effects.Settlement) {
 	for to := range addressed(s) {
 		to.reserve(f.Room)
 	}
+	if s == nil || len(s.Prior) > 0 {
+		return // a request of an earlier try keeps its row, whatever its lease
+	}
+	for d := range requests(s) {
+		if to, ok := f.Targets.Known(d.Destination()); ok && to.Ready {
+			leaseTo(f.Room, to.Destination, d)
+		}
+	}
+}
+
+// requests goes over the deliveries of a plan to targets of the routes themselves.
+func requests(s *effects.Settlement) func(yield func(*eventhook.Delivery) bool) {
+	return func(yield func(*eventhook.Delivery) bool) {
+		for i := range s.Actions {
+			if r := s.Actions[i].Effect.Request; r != nil && s.Actions[i].Failure == "" && !yield(r.Delivery) {
+				return
+			}
+		}
+	}
 }
 
 // settled passes on the deliveries of the plans that were stored, and gives the room
 // of all others back: of plans that were not stored, and of events whose key was taken.
 func (f *Fanout) settled(plans []*effects.Settlement, isStored func(i int) bool) {
 	var stored []addressees
+	var sent []*eventhook.Delivery
 	for i, s := range plans {
 		if s == nil {
 			continue
 		}
 		was := isStored(i)
+		for d := range requests(s) {
+			if was {
+				sent = append(sent, d)
+			} else {
+				release(f.Room, []*eventhook.Delivery{d})
+			}
+		}
 		for to, a := range addressed(s) {
 			if was && a.Status == eventhook.ActionSuccess {
 				stored = append(stored, to)
@@ -205,8 +238,8 @@ func (f *Fanout) settled(plans []*effects.Settlement, isStored func(i int) bool)
 			}
 		}
 	}
-	if len(stored) > 0 {
-		handOver(f.Room, stored)
+	if len(stored)+len(sent) > 0 {
+		handOver(f.Room, stored, sent)
 	}
 }
 

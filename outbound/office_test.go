@@ -15,6 +15,7 @@ import (
 	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/shares"
 	"github.com/eventhook/eventhook/outbound"
+	"github.com/eventhook/eventhook/outbound/schedule"
 )
 
 var errOffice = errors.New("the database is down: host=10.1.2.3 password=hunter2")
@@ -237,13 +238,14 @@ func (o *office) settle(s *effects.Settlement) (types []string) {
 	return types
 }
 
-func (o *office) Reserve(s *eventhook.Subscription, n int) (granted int, until time.Time) {
+func (o *office) Reserve(to schedule.Destination, n int) (granted int, until time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	granted = min(n, o.room[s.ID])
-	o.room[s.ID] -= granted
-	o.open[s.ID] += granted
-	return granted, time.Now().Add(officeLease + s.Timeout())
+	id := eventhook.SubscriptionID(to.ID)
+	granted = min(n, o.room[id])
+	o.room[id] -= granted
+	o.open[id] += granted
+	return granted, time.Now().Add(officeLease + to.Timeout)
 }
 
 func (o *office) Release(to eventhook.DestinationID, n int) {

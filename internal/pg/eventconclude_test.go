@@ -3,7 +3,6 @@ package pg
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/outbound"
 )
 
@@ -27,8 +27,8 @@ func (f *fixture) requested(n int, bodies ...string) (*eventhook.Event, []*event
 		e.BodySize = len(e.Body)
 	})
 	f.leased(e)
-	f.must(f.db.Accept(f.Context(), []*eventhook.Event{e}))
-	f.exec(`UPDATE eventhook.event SET due_at = NULL WHERE id = $1`, [16]byte(e.ID))
+	f.must(f.db.Accept(f.Context(), arrivals(e)))
+	plan := &effects.Settlement{Event: e}
 	var list []*eventhook.Delivery
 	for i := range n {
 		d := &eventhook.Delivery{TenantID: e.TenantID, RouteID: f.route.ID, TargetIndex: i, EventID: e.ID, EventType: e.EventType}
@@ -41,7 +41,11 @@ func (f *fixture) requested(n int, bodies ...string) (*eventhook.Event, []*event
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'pending', $9)`, [16]byte(d.ID), [16]byte(d.TenantID), [16]byte(d.DestinationID), [16]byte(d.RouteID), i,
 			i < len(bodies), [16]byte(e.ID), f.clock.now(), d.EventType)
 		list = append(list, d)
+		plan.Actions = append(plan.Actions, effects.PlannedAction{Action: eventhook.Action{
+			EventID: e.ID, RouteID: f.route.ID, RouteName: f.route.Name, TargetIndex: i, TargetType: "http", IsRequest: true,
+		}})
 	}
+	f.exec(`UPDATE eventhook.event SET due_at = NULL, actions = $2 WHERE id = $1`, [16]byte(e.ID), string(appendActions(nil, plan, f.clock.now())))
 	return e, list
 }
 
@@ -398,8 +402,8 @@ func TestAnEventWithAFailedActionStaysDead(t *testing.T) {
 	f := setUp(t)
 	e, list := f.requested(1)
 	f.settleDeliveries(f.db, f.came(f.holding(list)[0], eventhook.DeliveryDead))
-	f.exec(`INSERT INTO eventhook.event_action (event_id, route_id, target_index, id, route_name, target_type, status, attempts, error_message, started_at, completed_at)
-		VALUES ($1, gen_random_uuid(), 0, gen_random_uuid(), 'other', 'promise', 'failed', 1, 'nothing there', $2, $2)`, [16]byte(e.ID), f.clock.now())
+	f.exec(`UPDATE eventhook.event SET actions = (actions::jsonb || '[{"r":"AAAAAAAAAAAAAAAAAAAAAA","n":"other","i":1,"t":"promise","s":"failed","e":"nothing there"}]')::json
+		WHERE id = $1`, [16]byte(e.ID))
 	same(t, "restarted", len(f.restarted(eventhook.DeliverySelection{RouteID: f.route.ID})), 1)
 	same(t, "the event", f.stored(e).Status, eventhook.EventDead)
 	f.settleDeliveries(f.db, f.came(f.holding(list)[0], eventhook.DeliverySuccess))
@@ -438,12 +442,10 @@ func TestDeliveriesOfAGoneTargetAreDead(t *testing.T) {
 				f.settleDeliveries(f.db, f.came(f.holding(list)[0], eventhook.DeliverySuccess))
 				return
 			}
-			f.exec(`UPDATE eventhook.tenant SET status = 'active'`) // a closed one cannot restart anything
-			restarted := 0
-			if strings.Contains(c.claim, "tenant") {
-				restarted = 1
+			if got := one[string](f, `SELECT status FROM eventhook.tenant WHERE id = $1`, [16]byte(f.tenant)); got == "closed" {
+				return // it takes no requests
 			}
-			same(t, "restarted", len(f.restarted(eventhook.DeliverySelection{IDs: []eventhook.DeliveryID{list[0].ID}})), restarted)
+			same(t, "restarted", len(f.restarted(eventhook.DeliverySelection{IDs: []eventhook.DeliveryID{list[0].ID}})), 0)
 		})
 	}
 }

@@ -471,7 +471,7 @@ var invariants = map[string]string{
 			= ('x' || substr(replace(e.id::text, '-', ''), 1, 12))::bit(48)::int8 / 86400000)`,
 	"actions of former versions are not written any more": `SELECT event_id FROM eventhook.event_action WHERE route_name <> 'former'`,
 	"an action belongs to a settled, retried or reprocessed event": `SELECT e.id FROM eventhook.event e
-		WHERE e.actions IS NOT NULL AND (e.status = 'duplicate' OR e.retry_count = 0 AND e.lease_token <= 1 AND e.due_at IS NOT NULL AND e.status IN ('pending', 'processing'))`,
+		WHERE e.actions IS NOT NULL AND (e.status = 'duplicate' OR e.retry_count = 0 AND e.lease_token <= 1 AND e.due_at IS NOT NULL AND e.status = 'pending')`,
 	"a failed action says why": `SELECT e.id FROM eventhook.event e CROSS JOIN json_array_elements(e.actions) a WHERE (a->>'s' IS NOT DISTINCT FROM 'failed') <> (a->>'e' IS NOT NULL)`,
 	"an execution owes work exactly while it has not ended or waits": `SELECT id FROM eventhook.execution
 		WHERE due_at IS NULL AND status IN ('pending', 'running', 'failed') OR due_at IS NOT NULL AND status IN ('completed', 'dead', 'cancelled')`,
