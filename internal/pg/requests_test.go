@@ -168,10 +168,10 @@ func TestReprocessingRestartsADeadRequestOnce(t *testing.T) {
 func TestARequestWithoutItsDelivery(t *testing.T) {
 	f := setUp(t)
 	events := f.accepted(2)
-	s := []*effects.Settlement{f.plan(events[0], requests("")), f.plan(events[1], requests(""))}
-	f.settle(f.db, s...)
-	f.sent(s[0].Actions[0].Effect.Request.Delivery, eventhook.DeliverySuccess)
-	f.sent(s[1].Actions[0].Effect.Request.Delivery, eventhook.DeliveryDead)
+	delivered, dead := f.plan(events[0], requests("")), f.plan(events[1], requests(""))
+	f.settle(f.db, delivered, dead)
+	f.sent(delivered.Actions[0].Effect.Request.Delivery, eventhook.DeliverySuccess)
+	f.sent(dead.Actions[0].Effect.Request.Delivery, eventhook.DeliveryDead)
 	f.exec(`CREATE TABLE eventhook.kept AS SELECT * FROM eventhook.delivery`)
 	f.exec(`DELETE FROM eventhook.delivery`)
 	same(t, "of a delivered event", f.actions(events[0])[0].Status, eventhook.ActionSuccess)
