@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/eventhook/eventhook"
@@ -326,7 +325,11 @@ func (o *office) Published(_, deliveries int, _ time.Duration, err error) {
 // check says what must be true at the end of every test: no room is lost, and
 // what is leased to this instance was put, unless the answer to its commit was
 // lost.
-func (o *office) check(t *testing.T) {
+func (o *office) check(t interface {
+	Helper()
+	Error(args ...any)
+	Errorf(format string, args ...any)
+}) {
 	t.Helper()
 	o.mu.Lock()
 	defer o.mu.Unlock()
