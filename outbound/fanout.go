@@ -195,18 +195,19 @@ func (f *Fanout) reserve(s *effects.Settlement) {
 	if s == nil || len(s.Prior) > 0 {
 		return // a request of an earlier try keeps its row, whatever its lease
 	}
-	for d := range requests(s) {
-		if to, ok := f.Targets.Known(d.Destination()); ok && to.Ready {
+	for d, a := range requests(s) {
+		if to, ok := f.Targets.Known(d.Destination()); ok && to.Ready && a.Failure == "" {
 			leaseTo(f.Room, to.Destination, d)
 		}
 	}
 }
 
 // requests goes over the deliveries of a plan to targets of the routes themselves.
-func requests(s *effects.Settlement) func(yield func(*eventhook.Delivery) bool) {
-	return func(yield func(*eventhook.Delivery) bool) {
+func requests(s *effects.Settlement) func(yield func(*eventhook.Delivery, *effects.PlannedAction) bool) {
+	return func(yield func(*eventhook.Delivery, *effects.PlannedAction) bool) {
 		for i := range s.Actions {
-			if r := s.Actions[i].Effect.Request; r != nil && s.Actions[i].Failure == "" && !yield(r.Delivery) {
+			a := &s.Actions[i]
+			if r := a.Effect.Request; r != nil && !yield(r.Delivery, a) {
 				return
 			}
 		}
@@ -214,7 +215,8 @@ func requests(s *effects.Settlement) func(yield func(*eventhook.Delivery) bool) 
 }
 
 // settled passes on the deliveries of the plans that were stored, and gives the room
-// of all others back: of plans that were not stored, and of events whose key was taken.
+// of all others back: of plans that were not stored, of events whose key was taken, and
+// of actions that the store let fail.
 func (f *Fanout) settled(plans []*effects.Settlement, isStored func(i int) bool) {
 	var stored []addressees
 	var sent []*eventhook.Delivery
@@ -223,8 +225,8 @@ func (f *Fanout) settled(plans []*effects.Settlement, isStored func(i int) bool)
 			continue
 		}
 		was := isStored(i)
-		for d := range requests(s) {
-			if was {
+		for d, a := range requests(s) {
+			if was && a.Status == eventhook.ActionPending {
 				sent = append(sent, d)
 			} else {
 				release(f.Room, []*eventhook.Delivery{d})
