@@ -1,6 +1,7 @@
 package ingest_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -95,7 +96,7 @@ func (s *store) keep(a *effects.Arrival) {
 	}
 	switch e.Status = eventhook.EventPending; {
 	case a.Plan != nil && !a.Plan.IsStale:
-		e.Status, e.Lease = eventhook.EventDelivered, eventhook.Lease{}
+		e.Status, e.Lease = cmp.Or(a.Plan.Status, eventhook.EventDelivered), eventhook.Lease{}
 	case !e.Lease.Until.IsZero():
 		e.Status, e.Lease.Token = eventhook.EventProcessing, 1
 	}

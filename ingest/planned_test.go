@@ -17,12 +17,16 @@ func planned(e *eventhook.Event, actions, bytes int) *effects.Settlement {
 	return &effects.Settlement{Event: e, Actions: make([]effects.PlannedAction, actions), Matched: actions, MadeBytes: bytes}
 }
 
-// planAll plans every event, but those whose body begins with "left".
+// planAll plans every event, but "left". For "waits" a request is owed.
 func planAll(e *eventhook.Event) *effects.Settlement {
-	if strings.HasPrefix(string(e.Body), "left") {
+	s := planned(e, 1, 0)
+	switch string(e.Body) {
+	case "left":
 		return nil
+	case "waits":
+		s.Status = eventhook.EventProcessing
 	}
-	return planned(e, 1, 0)
+	return s
 }
 
 func bodiesOf(events []eventhook.Event) (list []string) {
@@ -45,16 +49,16 @@ func TestOnlyWhatIsStoredWithoutAPlanIsHandedOver(t *testing.T) {
 		duplicate := event("duplicate")
 		duplicate.IdempotencyKey = "k"
 		f.accept(event("first"))
-		results := f.accept(event("a"), event("stale"), event("left"), event("refused plan"), again, duplicate, event("refused"))
+		results := f.accept(event("a"), event("waits"), event("stale"), event("left"), event("refused plan"), again, duplicate, event("refused"))
 		f.end()
-		wantErrors(t, "all but the refused event", results[:6], nil)
+		wantErrors(t, "all but the refused event", results[:7], nil)
 		if diff := cmp.Diff([]string{"stale", "left", "refused plan"}, bodiesOf(f.handoff.put)); diff != "" {
 			t.Errorf("handed over (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff([]string{"first", "a", "again"}, bodiesOf(f.handoff.planned)); diff != "" {
+		if diff := cmp.Diff([]string{"first", "a", "waits", "again"}, bodiesOf(f.handoff.planned)); diff != "" {
 			t.Errorf("stored with their plans (-want +got):\n%s", diff)
 		}
-		wantCount(t, "places given back", f.handoff.released, 5)
+		wantCount(t, "places given back", f.handoff.released, 6)
 		wantCount(t, "told of events that are left", f.handoff.left, 0)
 	})
 }
