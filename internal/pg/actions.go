@@ -223,7 +223,7 @@ const readActionsSQL = `
 SELECT e.id, e.actions, e.processed_at, e.status = 'delivered' FROM unnest($1::uuid[], $2::uuid[]) AS u (tenant_id, id)
 JOIN eventhook.event e ON e.tenant_id = u.tenant_id AND e.id = u.id WHERE e.actions IS NOT NULL`
 
-// readFormerActionsSQL reads the actions that former versions wrote, but for calls
+// readFormerActionsSQL reads the actions that former versions wrote, except requests
 // that had not ended. Primary key, one partition each.
 const readFormerActionsSQL = `
 SELECT a.id, a.event_id, a.route_id, a.route_name, a.target_index, a.target_type, a.status, a.attempts,
