@@ -213,13 +213,16 @@ type flood struct {
 
 const floodSenders = 16
 
-func startFlood(t *testing.T, to *instance) *flood {
+func startFlood(t *testing.T, to *instance) *flood { return startFloodNamed(t, to, t.Name()) }
+
+// startFloodNamed has pushes whose ids begin with a name.
+func startFloodNamed(t *testing.T, to *instance, name string) *flood {
 	ctx, cancel := context.WithCancel(t.Context())
 	f := &flood{cancel: cancel, statuses: map[int]int{}}
 	for range floodSenders {
 		f.senders.Go(func() {
 			for ctx.Err() == nil {
-				id := fmt.Sprintf("%s-%d", t.Name(), f.sent.Add(1))
+				id := fmt.Sprintf("%s-%d", name, f.sent.Add(1))
 				status, answer, err := to.push(context.WithoutCancel(ctx), id)
 				f.note(status, answer, err)
 			}
