@@ -32,18 +32,16 @@ const publishScope = "publish"
 // Primary keys.
 const publishSQL = `
 WITH sent AS MATERIALIZED (
-    SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::int8[], $4::text[], $5::timestamptz[], $6::int4[], $7::text[], $8::text[],
+    SELECT u.*, u.generation <> coalesce((SELECT g.generation FROM eventhook.tenant_generation g WHERE g.tenant_id = u.tenant_id), 0) AS is_stale
+    FROM unnest($1::uuid[], $2::uuid[], $3::int8[], $4::text[], $5::timestamptz[], $6::int4[], $7::text[], $8::text[],
                          $9::text[], $10::text[], $11::text[], $12::text[], $13::text[])
         WITH ORDINALITY AS u (id, tenant_id, generation, key, key_expires_at, body_size, origin, event_type,
                               content_type, source_ip, trace_id, request_id, correlation_id, n)
-), stale AS MATERIALIZED (
-    SELECT id FROM sent s
-    WHERE generation <> coalesce((SELECT g.generation FROM eventhook.tenant_generation g WHERE g.tenant_id = s.tenant_id), 0)
 ), claimed AS (
     INSERT INTO eventhook.idempotency_key AS k (tenant_id, scope, key, made, expires_at)
     SELECT tenant_id, '` + publishScope + `', key, id, key_expires_at FROM (
         SELECT DISTINCT ON (tenant_id, key COLLATE "C") * FROM sent
-        WHERE key IS NOT NULL AND (id IN (SELECT id FROM stale)) IS NOT TRUE
+        WHERE key IS NOT NULL AND NOT is_stale
         ORDER BY tenant_id, key COLLATE "C", n) f
     ORDER BY tenant_id, key COLLATE "C"
     ON CONFLICT (tenant_id, scope, key) DO UPDATE
@@ -56,7 +54,7 @@ WITH sent AS MATERIALIZED (
     SELECT id, tenant_id, 'delivered', origin, event_type, content_type, body_size, key, source_ip,
         trace_id, request_id, correlation_id, $23::timestamptz
     FROM sent
-    WHERE (id IN (SELECT id FROM stale)) IS NOT TRUE AND (key IS NULL OR (id IN (SELECT made FROM claimed)) IS TRUE)
+    WHERE NOT is_stale AND (key IS NULL OR (id IN (SELECT made FROM claimed)) IS TRUE)
     RETURNING id
 ), payloads AS (
     INSERT INTO eventhook.event_payload (event_id, headers, body, envelope)
@@ -70,7 +68,7 @@ WITH sent AS MATERIALIZED (
         AS u (id, tenant_id, destination_id, event_id, event_type, due_at)
     WHERE (event_id IN (SELECT id FROM stored)) IS TRUE
 )
-SELECT id, NULL::text AS key, NULL::uuid AS made FROM stale
+SELECT id, NULL::text AS key, NULL::uuid AS made FROM sent WHERE is_stale
 UNION ALL
 SELECT tenant_id, key, made FROM claimed`
 
