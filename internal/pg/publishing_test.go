@@ -256,8 +256,8 @@ func TestPublishReadsNoWholeTable(t *testing.T) {
 	if bad := lookupsOfPublish.FindString(plan); bad != "" {
 		t.Errorf("%s in\n%s", bad, plan)
 	}
-	if n := strings.Count(plan, "hashed SubPlan"); n < 5 {
-		t.Errorf("%d of 5 questions for what was stored are answered from a hash:\n%s", n, plan)
+	if n := strings.Count(plan, "hashed SubPlan"); n < 3 {
+		t.Errorf("%d of 3 questions for what was stored are answered from a hash:\n%s", n, plan)
 	}
 }
 
