@@ -42,11 +42,13 @@ func TestWhatCommandsTellOfSubscribers(t *testing.T) {
 		{"deliveries", `{"items":[` + aDelivery + `}],"next_cursor":null}`, "delivery list", 0, "ID PUBLISHED d1 2026-01-01T00:00:00Z order.made billing failed 2 503 2026-01-01T00:01:00Z answered 503"},
 		{"a delivery", aDelivery + `,"attempts":[{"started_at":"2026-01-01T00:00:00.5Z","duration_ms":30,"status_code":503,"error":"answered 503","error_class":"http_5xx","response_excerpt":"later\u001b"}]}`,
 			"delivery get d1", 0, "delivery d1 event e1 to billing status failed attempts 2 STARTED 2026-01-01T00:00:00.500Z 30 ms 503 http_5xx answered 503 later"},
+		{"a delivery to a target of a route", toTarget + `,"attempts":[]}`, "delivery get d1", 0, "to route's target 2 route r1 status dead"},
+		{"a list with one", `{"items":[` + toTarget + `}],"next_cursor":null}`, "delivery list", 0, "d1 order.made route's target 2 dead"},
 		{"deliveries that are sent again", `{"retried_count":3,"delivery_ids":[]}`, "delivery retry --limit 5", 0, "Sent again: 3"},
 		{"an event that was published", `{"event_id":"e1","deliveries":1}`, "publish a.b --data 1", 0, "Published e1, to 1 subscriber eventhook event get e1"},
 		{"one whose key was there", `{"event_id":"e1","deliveries":2,"duplicate":true}`, "publish a.b --data 1 --idempotency-key k", 0, "Nothing was published e1, to 2 subscribers"},
 		{"who gets an event", `{"id":"e1","event_type":"a.b","status":"delivered","origin":"api","source":null,"received_at":"2026-01-01T00:00:00Z","actions":[],"actions_count":0,"deliveries":[` + aDelivery + `}],"deliveries_count":3}`,
-			"event get e1", 0, "came by the API Who gets it: SUBSCRIPTION billing failed 2 503 d1 and 2 more eventhook delivery get"},
+			"event get e1", 0, "came by the API Who gets it: TO billing failed 2 503 d1 and 2 more eventhook delivery get"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			pretend(t, 200, c.answer)
@@ -61,6 +63,9 @@ func TestWhatCommandsTellOfSubscribers(t *testing.T) {
 		})
 	}
 }
+
+const toTarget = `{"id":"d1","event_id":"e1","event_type":"order.made","subscription_id":null,"subscription_name":null,"route_id":"r1","target_index":1,"status":"dead",
+ "attempt_count":2,"retry_count":2,"next_attempt_at":null,"status_code":410,"last_error":"answered 410","created_at":"2026-01-01T00:00:00Z","completed_at":"2026-01-01T00:01:00Z"`
 
 const aDelivery = `{"id":"d1","event_id":"e1","event_type":"order.made","subscription_id":"s1","subscription_name":"billing","status":"failed","attempt_count":2,"retry_count":2,
  "next_attempt_at":"2026-01-01T00:01:00Z","status_code":503,"last_error":"answered 503","created_at":"2026-01-01T00:00:00Z","completed_at":null`
