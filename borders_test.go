@@ -37,7 +37,7 @@ var borders = map[string][]string{
 	"outbound/schedule":  {root},
 	"migrations":         nil,
 	"configs":            {root, "internal/shares", "ingest", "route", "targets", "verify", "outbound"},
-	"internal/pg":        {root, "internal/effects", "internal/turns", "ingest", "route", "outbound"},
+	"internal/pg":        {root, "internal/effects", "internal/payload", "internal/turns", "ingest", "route", "outbound"},
 	"internal/api":       {root, "internal/effects", "outbound", "internal/meter", "ingest", "route", "targets", "verify", "internal/payload", "internal/schema", "internal/snapshot", "internal/usage", "internal/clients", "internal/turns"},
 	"internal/console":   {root, "internal/api"},
 	"internal/telemetry": {root, "internal/effects", "internal/shares", "outbound"},
@@ -65,6 +65,7 @@ var borders = map[string][]string{
 
 	"internal/usage/usagetest": {root, "internal/usage"},
 	"outbound/outboundtest":    {root, "outbound"},
+	"outbound/publishtest":     {root, "outbound"},
 
 	"client":                nil, // for other programs: it knows nothing of ours
 	"worker":                {"client"},
@@ -79,7 +80,7 @@ var keepers = map[string][]string{
 }
 
 // forTests may be imported by tests alone, and by the bench.
-var forTests = []string{"internal/pgtest", "internal/usage/usagetest", "outbound/outboundtest"}
+var forTests = []string{"internal/pgtest", "internal/usage/usagetest", "outbound/outboundtest", "outbound/publishtest"}
 
 func TestRoomsKeepTheirBorders(t *testing.T) {
 	if crossed := crossings(t, os.DirFS(".")); len(crossed) > 0 {

@@ -45,6 +45,7 @@ var unmetered = map[string]string{
 	"internal/api: New":     "renders a stored body for an answer: no path is looked up",
 	"internal/payload: New": "renders the data of a CloudEvent, which the caller's meter has counted",
 	"outbound: meter.New":   "a settle that matches again has one slice for its batch; an event of the gateway's own is small, and has ten for each filter",
+	"targets: New":          "renders a stored body for a request, as it was rendered within the budget when it was planned: no path is looked up",
 	"verify: New":           "reads a body of JSON or a form once, before the tenant's expressions",
 	"verify: meter.New":     "reserved, within a limit of its own",
 	"bench: New":            "ships with nothing",

@@ -427,6 +427,9 @@ type DeliveriesRetryFilter struct {
 	CreatedBefore *time.Time `json:"created_before,omitempty"`
 	EventID       *string    `json:"event_id,omitempty"`
 
+	// RouteID Deliveries to the http targets of this route.
+	RouteID *string `json:"route_id,omitempty"`
+
 	// Status Both without it.
 	Status         []DeliveryStatus `json:"status,omitempty"`
 	SubscriptionID *string          `json:"subscription_id,omitempty"`
@@ -438,7 +441,7 @@ type Delivery struct {
 	AttemptCount int64      `json:"attempt_count"`
 	CompletedAt  *time.Time `json:"completed_at"`
 
-	// CreatedAt When the event was published.
+	// CreatedAt When the event was published or received.
 	CreatedAt time.Time `json:"created_at"`
 	EventID   string    `json:"event_id"`
 	EventType string    `json:"event_type"`
@@ -453,15 +456,23 @@ type Delivery struct {
 	// RetryCount Attempts that failed since it was begun, or begun anew by a person.
 	RetryCount int64 `json:"retry_count"`
 
+	// RouteID Of a route's http target; null of a subscription.
+	RouteID *string `json:"route_id"`
+
 	// Status acquired: it is being sent. failed: a retry is scheduled. dead: its retries are used up, or none could help.
 	Status DeliveryStatus `json:"status"`
 
 	// StatusCode Of the last attempt; null without an answer.
-	StatusCode     *int64 `json:"status_code"`
-	SubscriptionID string `json:"subscription_id"`
+	StatusCode *int64 `json:"status_code"`
 
-	// SubscriptionName null: the subscription is deleted.
+	// SubscriptionID null of a route's http target.
+	SubscriptionID *string `json:"subscription_id"`
+
+	// SubscriptionName null: the subscription is deleted, or it is a route's http target.
 	SubscriptionName *string `json:"subscription_name"`
+
+	// TargetIndex The index of the route's target, from 0; null of a subscription.
+	TargetIndex *int64 `json:"target_index"`
 }
 
 // DeliveryStatus acquired: it is being sent. failed: a retry is scheduled. dead: its retries are used up, or none could help.
@@ -496,7 +507,7 @@ type DeliveryDetail struct {
 	Attempts    []DeliveryAttempt `json:"attempts"`
 	CompletedAt *time.Time        `json:"completed_at"`
 
-	// CreatedAt When the event was published.
+	// CreatedAt When the event was published or received.
 	CreatedAt time.Time `json:"created_at"`
 	EventID   string    `json:"event_id"`
 	EventType string    `json:"event_type"`
@@ -511,15 +522,23 @@ type DeliveryDetail struct {
 	// RetryCount Attempts that failed since it was begun, or begun anew by a person.
 	RetryCount int64 `json:"retry_count"`
 
+	// RouteID Of a route's http target; null of a subscription.
+	RouteID *string `json:"route_id"`
+
 	// Status acquired: it is being sent. failed: a retry is scheduled. dead: its retries are used up, or none could help.
 	Status DeliveryStatus `json:"status"`
 
 	// StatusCode Of the last attempt; null without an answer.
-	StatusCode     *int64 `json:"status_code"`
-	SubscriptionID string `json:"subscription_id"`
+	StatusCode *int64 `json:"status_code"`
 
-	// SubscriptionName null: the subscription is deleted.
+	// SubscriptionID null of a route's http target.
+	SubscriptionID *string `json:"subscription_id"`
+
+	// SubscriptionName null: the subscription is deleted, or it is a route's http target.
 	SubscriptionName *string `json:"subscription_name"`
+
+	// TargetIndex The index of the route's target, from 0; null of a subscription.
+	TargetIndex *int64 `json:"target_index"`
 }
 
 // DeliveryPage defines model for DeliveryPage.
@@ -602,7 +621,7 @@ type EventDetail struct {
 	ContentType   string  `json:"content_type"`
 	CorrelationID *string `json:"correlation_id"`
 
-	// Deliveries To subscribers, the first 1000 of them.
+	// Deliveries To subscribers, and to http targets of its routes: the first 1000 of them.
 	Deliveries []Delivery `json:"deliveries"`
 
 	// DeliveriesCount How many deliveries there are.
@@ -1870,7 +1889,8 @@ type Target struct {
 	Queue *string `json:"queue,omitempty"`
 
 	// Resolve Of promise: Resolve it, which is the default, or reject it.
-	Resolve *bool `json:"resolve,omitempty"`
+	Resolve *bool        `json:"resolve,omitempty"`
+	Retry   *TargetRetry `json:"retry,omitempty"`
 
 	// TaskKind Of task: What its workers know it by.
 	TaskKind *string `json:"task_kind,omitempty"`
@@ -1902,6 +1922,26 @@ type TargetOnMissing string
 
 // TargetType defines model for Target.Type.
 type TargetType string
+
+// TargetRetry defines model for TargetRetry.
+type TargetRetry struct {
+	// BackoffMultiplier Of the delay from one retry to the next, 1 to 10. 0: the default, 3.
+	BackoffMultiplier *float64 `json:"backoff_multiplier,omitempty"`
+
+	// InitialDelayMs Before the first retry. 0: the default, 10000.
+	InitialDelayMs *int64 `json:"initial_delay_ms,omitempty"`
+
+	// MaxDelayMs The longest delay, not less than the initial one. 0: the default, 3600000.
+	MaxDelayMs *int64 `json:"max_delay_ms,omitempty"`
+
+	// MaxRetries 3 by default; 0: never.
+	MaxRetries *int64 `json:"max_retries,omitempty"`
+
+	// ScheduleSeconds The delays one by one; while it is there, the rest of the policy is kept and does not count.
+	//
+	// Examples: [30,120,600]
+	ScheduleSeconds []int64 `json:"schedule_seconds,omitempty"`
+}
 
 // Tenant defines model for Tenant.
 type Tenant struct {
@@ -2169,7 +2209,10 @@ type ListTenantAuditParams struct {
 // ListDeliveriesParams defines parameters for ListDeliveries.
 type ListDeliveriesParams struct {
 	SubscriptionID *string `form:"subscription_id,omitempty" json:"subscription_id,omitempty"`
-	Limit          *int64  `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// RouteID Deliveries to the http targets of this route.
+	RouteID *string `form:"route_id,omitempty" json:"route_id,omitempty"`
+	Limit   *int64  `form:"limit,omitempty" json:"limit,omitempty"`
 
 	// Cursor next_cursor of the page before.
 	Cursor        *string         `form:"cursor,omitempty" json:"cursor,omitempty"`
@@ -2533,6 +2576,7 @@ func (c *Client) AllDeliveries(ctx context.Context, tenant string, params ListDe
 func (params ListDeliveriesParams) query() url.Values {
 	values := url.Values{}
 	set(values, "subscription_id", params.SubscriptionID)
+	set(values, "route_id", params.RouteID)
 	set(values, "limit", params.Limit)
 	set(values, "cursor", params.Cursor)
 	set(values, "event_id", params.EventID)
@@ -2563,7 +2607,7 @@ func (c *Client) GetDelivery(ctx context.Context, tenant string, id string, opti
 
 // RetryDelivery: Send a delivery again.
 //
-// It is due at once, with all its retries before it; one that was delivered is sent again. 409: it is waiting or being sent already, or its subscription is deleted, or disabled and has to be enabled first. Needs the scope manage, or the admin key.
+// It is due at once, with all its retries before it; one that was delivered is sent again. 409: it is waiting or being sent already, or its subscription is deleted, or disabled and has to be enabled first; or its route is deleted, or has another target in its place. The event of a route's delivery is processing again. Needs the scope manage, or the admin key.
 func (c *Client) RetryDelivery(ctx context.Context, tenant string, id string, options ...CallOption) (DeliveryDetail, error) {
 	return answer[DeliveryDetail](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/deliveries/%s/retry", tenant, id), query: nil, header: nil}, options)
 }
@@ -2658,9 +2702,9 @@ func (params ListEventsParams) query() url.Values {
 	return values
 }
 
-// PublishEvent: Publish an event to the tenant's subscribers.
+// PublishEvent: Publish an event, or a batch of events, to the tenant's subscribers.
 //
-// 202: the event is stored, and each subscriber that wants it will get it, signed. A traceparent that comes along is continued; what does not fit the catalogue is delivered all the same, and counted. 429: the tenant's quota has no room, or its share of time for the filters of its subscriptions is used up. 422 also when these filters take too many steps for the event. Needs the scope publish, or the admin key.
+// 202: the event is stored, and each subscriber that wants it will get it, signed. A traceparent that comes along is continued; what does not fit the catalogue is delivered all the same, and counted. 429: the tenant's quota has no room, or its share of time for the filters of its subscriptions is used up. 422 also when these filters take too many steps for the event. A batch is {"events": […]}, or the JSON batch format of CloudEvents 1.0, with at most 500 events and 8 MiB. Its events are stored in one transaction where they fit, and each has its outcome in items, in the order sent: a fault of one event costs the others nothing. If no event was stored for a reason of the gateway, such as the quota or a database that is down, the answer is that error. Of a CloudEvent, source and id make the idempotency key, type is the event_type, and subject the scope; id, time, dataschema, datacontenttype and extensions are in the metadata, the extension correlationid is the correlation_id, and traceparent is continued. What data_base64 holds is the data if it is JSON, else a text, else {"base64": …}. Needs the scope publish, or the admin key.
 func (c *Client) PublishEvent(ctx context.Context, tenant string, params PublishEventParams, body EventPublish, options ...CallOption) (EventPublished, error) {
 	return answer[EventPublished](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/events", tenant), query: nil, header: params.header(), body: body}, options)
 }
@@ -3347,4 +3391,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // madeFrom is the SHA-256 of what this file was made from.
-const madeFrom = "3fc0341b69da4f9aa5832faf349c24473379412f4c1bdba626ff09e634d5a477"
+const madeFrom = "f1bc7889eafbba1a823619ce386a1a15a71920ff982e29e1807af13e2ec1d9d4"

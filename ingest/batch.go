@@ -50,6 +50,11 @@ type BatchObserver interface {
 // which small events must not wait.
 const largeEvent = 256 << 10
 
+// effectsPerEvent is how many rows of effects count as one more event of a batch. So a
+// batch of BatchEvents has at most about eight times as many rows of effects, and
+// events with few effects still share a commit with as many as events without.
+const effectsPerEvent = 8
+
 // Errors of Batcher.Accept.
 var (
 	errShed       = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "too many webhooks are waiting to be stored; send it again later", RetryAfter: time.Second}
@@ -96,7 +101,7 @@ func (b *Batcher) Accept(e *eventhook.Event) error {
 	if size > largeEvent {
 		commits = b.large
 	} else if a.Plan = b.handoff.PlanArrival(e); a.Plan != nil {
-		rows, size = rows+len(a.Plan.Actions), size+a.Plan.MadeBytes
+		rows, size = rows+a.Plan.Rows()/effectsPerEvent, size+a.Plan.MadeBytes
 	}
 	switch err := commits.Do(a, rows, size); {
 	case err == batch.ErrFull: //nolint:errorlint // as it is

@@ -16,6 +16,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/ingest"
+	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/usage"
 	"github.com/eventhook/eventhook/internal/usage/usagetest"
 )
@@ -23,18 +24,21 @@ import (
 // instant is a store and a hand-off that take no time.
 type instant struct{}
 
-func (instant) Accept(_ context.Context, batch []*eventhook.Event) error {
-	for _, e := range batch {
-		e.Status = eventhook.EventProcessing
+func (instant) Accept(_ context.Context, batch []*effects.Arrival) error {
+	for _, a := range batch {
+		a.Event.Status = eventhook.EventProcessing
 	}
 	return nil
 }
-func (instant) Reserve(n int) int                         { return n }
-func (instant) Release(int)                               {}
-func (instant) Put([]*eventhook.Event)                    {}
-func (instant) EventsLeft()                               {}
-func (instant) Answered(ingest.Outcome, string)           {}
-func (instant) Committed(_ int, _ time.Duration, _ error) {}
+
+func (instant) PlanArrival(*eventhook.Event) *effects.Settlement  { return nil }
+func (instant) Planned([]*effects.Arrival, []*effects.Settlement) {}
+func (instant) Reserve(n int) int                                 { return n }
+func (instant) Release(int)                                       {}
+func (instant) Put([]*eventhook.Event)                            {}
+func (instant) EventsLeft()                                       {}
+func (instant) Answered(ingest.Outcome, string)                   {}
+func (instant) Committed(_ int, _ time.Duration, _ error)         {}
 
 // discard is a ResponseWriter that keeps the status alone.
 type discard struct {

@@ -1,6 +1,7 @@
 package ingest_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/ingest"
+	"github.com/eventhook/eventhook/internal/effects"
 )
 
 // noon is when every test begins.
@@ -42,18 +44,20 @@ type scopedKey struct {
 
 // store keeps the contract of ingest.Store in memory.
 type store struct {
-	mu      sync.Mutex
-	gate    chan struct{} // each Accept takes one; nil: open
-	err     error
-	refuse  func(*eventhook.Event) bool
-	keys    map[scopedKey]eventhook.EventID
-	events  []eventhook.Event
-	batches []int
+	mu         sync.Mutex
+	gate       chan struct{} // each Accept takes one; nil: open
+	err        error
+	refuse     func(*eventhook.Event) bool
+	isStale    func(*eventhook.Event) bool // of plans; nil: none is
+	refusePlan func(*eventhook.Event) bool // nil: none is refused
+	keys       map[scopedKey]eventhook.EventID
+	events     []eventhook.Event
+	batches    []int
 }
 
 func newStore() *store { return &store{keys: map[scopedKey]eventhook.EventID{}} }
 
-func (s *store) Accept(ctx context.Context, batch []*eventhook.Event) error {
+func (s *store) Accept(ctx context.Context, batch []*effects.Arrival) error {
 	s.mu.Lock()
 	gate := s.gate
 	s.mu.Unlock()
@@ -72,19 +76,28 @@ func (s *store) Accept(ctx context.Context, batch []*eventhook.Event) error {
 	if s.err != nil {
 		return s.err
 	}
-	for _, e := range batch {
-		if s.refuse != nil && s.refuse(e) {
+	for _, a := range batch {
+		if s.refuse != nil && s.refuse(a.Event) {
 			continue
 		}
-		s.keep(e)
-		s.events = append(s.events, *e)
+		s.keep(a)
+		s.events = append(s.events, *a.Event)
 	}
 	return nil
 }
 
-func (s *store) keep(e *eventhook.Event) {
-	e.Status = eventhook.EventPending
-	if !e.Lease.Until.IsZero() {
+func (s *store) keep(a *effects.Arrival) {
+	e := a.Event
+	if a.Plan != nil && s.refusePlan != nil && s.refusePlan(e) {
+		a.Plan = nil
+	}
+	if a.Plan != nil {
+		a.Plan.IsStale = s.isStale != nil && s.isStale(e)
+	}
+	switch e.Status = eventhook.EventPending; {
+	case a.Plan != nil && !a.Plan.IsStale:
+		e.Status, e.Lease = cmp.Or(a.Plan.Status, eventhook.EventDelivered), eventhook.Lease{}
+	case !e.Lease.Until.IsZero():
 		e.Status, e.Lease.Token = eventhook.EventProcessing, 1
 	}
 	if hash := (scopedKey{e.SourceID, "signed " + e.SignedHash}); e.SignedHash != "" {
@@ -138,9 +151,33 @@ type handoff struct {
 	granted  int
 	released int
 	put      []eventhook.Event
+	planned  []eventhook.Event // stored together with their plans
+	heard    int               // events of batches that Planned has heard of
 	left     int
+	plan     func(*eventhook.Event) *effects.Settlement // nil: nothing is planned
 	faults   []string
 	readers  sync.WaitGroup
+}
+
+func (h *handoff) PlanArrival(e *eventhook.Event) *effects.Settlement {
+	if h.plan == nil {
+		return nil
+	}
+	return h.plan(e)
+}
+
+func (h *handoff) Planned(batch []*effects.Arrival, plans []*effects.Settlement) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.heard += len(batch)
+	for i, a := range batch {
+		if a.Plan != nil && a.Plan != plans[i] || plans[i] != nil && plans[i].Event != a.Event {
+			h.faults = append(h.faults, "a plan was told to be another event's")
+		}
+		if a.IsPlanned() {
+			h.planned = append(h.planned, *a.Event)
+		}
+	}
 }
 
 func (h *handoff) Reserve(n int) int {

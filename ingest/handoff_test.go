@@ -16,6 +16,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/ingest"
+	"github.com/eventhook/eventhook/internal/effects"
 )
 
 func TestWhatHasRoomIsHandedOver(t *testing.T) {
@@ -76,7 +77,15 @@ func TestPlacesAreNeitherLostNorUsedTwice(t *testing.T) {
 		c.Writers = rapid.IntRange(1, 3).Draw(t, "writers")
 		c.BatchEvents = rapid.IntRange(1, 8).Draw(t, "batch")
 		s, h := newStore(), &handoff{room: rapid.IntRange(0, 20).Draw(t, "room")}
-		refused := map[string]bool{}
+		refused, plans := map[string]bool{}, map[string]string{}
+		h.plan = func(e *eventhook.Event) *effects.Settlement {
+			if plans[string(e.Body)] == "" {
+				return nil
+			}
+			return planned(e, 1, 0)
+		}
+		s.isStale = func(e *eventhook.Event) bool { return plans[string(e.Body)] == "stale" }
+		s.refusePlan = func(e *eventhook.Event) bool { return plans[string(e.Body)] == "refused" }
 		s.refuse = func(e *eventhook.Event) bool { return refused[string(e.Body)] }
 		if rapid.IntRange(0, 9).Draw(t, "down") == 0 {
 			s.err = errDown
@@ -86,6 +95,7 @@ func TestPlacesAreNeitherLostNorUsedTwice(t *testing.T) {
 			e := event(fmt.Sprint(i))
 			e.IdempotencyKey = rapid.SampledFrom([]string{"", "", "a", "b"}).Draw(t, "key")
 			refused[string(e.Body)] = rapid.IntRange(0, 5).Draw(t, "refused") == 0
+			plans[string(e.Body)] = rapid.SampledFrom([]string{"", "", "holds", "holds", "stale", "refused"}).Draw(t, "plan")
 			events = append(events, e)
 		}
 		b := ingest.NewBatcher(c, lease, s, h, &observer{}, slog.New(slog.DiscardHandler), time.Now)

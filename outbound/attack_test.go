@@ -30,35 +30,37 @@ func costlySettlement() *effects.Settlement {
 	return s
 }
 
-func TestACostlyFilterLeavesTheSettleOfOthers(t *testing.T) {
+func TestACostlyFilterGetsNothingAndKeepsNothingFromOthers(t *testing.T) {
 	o := newOffice(subscriber("a", "paid", ""), subscriber("b", "paid", costly))
-	theirs := subscriber("theirs", "paid", `{"body.n":1}`)
-	theirs.TenantID = eventhook.TenantID{7}
-	o.add(theirs)
 	defer o.check(t)
-	f := newFanout(o)
-	s, others := costlySettlement(), publishing("paid")
-	others.Event.TenantID = theirs.TenantID
-	for range 2 { // the second time as after an error
-		lost := settle(t, f, s)
-		if len(lost) != 1 || lost[0] != s || !s.IsStale || len(o.put) != 0 {
-			t.Fatalf("got %d lost, stale %t, %d put; want nothing written of it", len(lost), s.IsStale, len(o.put))
-		}
-	}
-	if lost := settle(t, f, others, s); len(lost) != 1 || lost[0] != s || len(o.put) != 1 {
-		t.Fatalf("got %d lost, %d put; want the other tenant's event settled", len(lost), len(o.put))
-	}
-	// Planned in the slow lane, it is settled without another look at the filter.
+	f, s := newFanout(o), costlySettlement()
 	m := meter.New(t.Context(), meter.EventLimit, nil)
-	f.Match(t.Context(), m, s)
+	matchWithin(t, f, m, s)
 	if m.Err() != nil || m.Steps() < meter.EventLimit/5 || m.Steps() > meter.EventLimit/3 {
 		t.Errorf("matching took %d steps, %v; want about a quarter of the limit of an event", m.Steps(), m.Err())
 	}
-	if lost := settle(t, f, s); len(lost) != 0 || s.IsStale || len(o.put) != 2 {
-		t.Errorf("got %d lost, stale %t, %d put; want it settled", len(lost), s.IsStale, len(o.put))
+	if lost := store(t, f, s); len(lost) != 0 || len(o.put) != 1 {
+		t.Errorf("got %d lost, %d put; want it settled, with the delivery to a", len(lost), len(o.put))
 	}
 	if stored, _ := o.storedFor("b"); stored != 0 || !strings.Contains(o.logged.String(), "its filter takes too many steps") {
 		t.Errorf("b: got %d stored, the log %s; want none, and that it is told", stored, o.logged)
+	}
+}
+
+// Before its event is stored, a plan has one slice of steps: the event is left to the
+// processor, and the subscription is not told that its filter is too slow.
+func TestACostlyFilterLeavesAnArrivalToTheProcessor(t *testing.T) {
+	o := newOffice(subscriber("a", "paid", ""), subscriber("b", "paid", costly))
+	f, s := newFanout(o), costlySettlement()
+	match(t, f, publishing("other")) // the subscriptions are in memory
+	m := meter.New(t.Context(), meter.Slice, nil)
+	s.Generation = o.generation[acme]
+	f.MatchNow(m, s)
+	if !errors.Is(m.Err(), meter.ErrLimit) || s.Actions[0].Failure == "" || s.Actions[0].Effect.Publication != nil {
+		t.Errorf("got %+v, %v; want an action that fails, and the limit", s.Actions[0], m.Err())
+	}
+	if strings.Contains(o.logged.String(), "too many steps") {
+		t.Errorf("got the log %s, want nothing told", o.logged)
 	}
 }
 
@@ -70,12 +72,12 @@ func TestAnEventWithTooManyCostlyFiltersIsNotPublished(t *testing.T) {
 	defer o.check(t)
 	f, s := newFanout(o), costlySettlement()
 	m := meter.New(t.Context(), meter.EventLimit, nil)
-	f.Match(t.Context(), m, s)
+	matchWithin(t, f, m, s)
 	a := s.Actions[0]
 	if want := `route "payments" target 1: not done: the filters of the tenant's subscriptions take more than 20 million steps for this event`; a.Failure != want || !a.Permanent || m.Steps() > meter.EventLimit*11/10 { // making the view of the body is beside the limit
 		t.Errorf("got %q, permanent %t, after %d steps; want %q for good", a.Failure, a.Permanent, m.Steps(), want)
 	}
-	settle(t, f, s)
+	store(t, f, s)
 	if s.Conclude(time.Now()); s.Status != eventhook.EventDead || len(o.put) != 0 {
 		t.Errorf("got %s, %d put; want it dead", s.Status, len(o.put))
 	}

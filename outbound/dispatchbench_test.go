@@ -82,10 +82,10 @@ func BenchmarkDispatch(b *testing.B) {
 			b.ResetTimer()
 			for k := range b.N {
 				s := subs[k%len(subs)]
-				granted, until := d.Reserve(s, 1)
+				granted, until := d.Reserve(outbound.Scheduled(s), 1)
 				for granted == 0 {
 					time.Sleep(10 * time.Microsecond)
-					granted, until = d.Reserve(s, 1)
+					granted, until = d.Reserve(outbound.Scheduled(s), 1)
 				}
 				n.settled.Add(1)
 				to := eventhook.DestinationID(s.ID)

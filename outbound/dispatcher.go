@@ -86,16 +86,11 @@ func NewDispatcher(config Config, deps DispatcherDeps) *Dispatcher {
 	return &Dispatcher{DispatcherDeps: deps, config: config, scheduler: newScheduler(core), deleted: newDeleted(), changes: newChanges(), look: newSignal()}
 }
 
-// Reserve asks for memory for n deliveries of a subscription that are about to be
+// Reserve asks for memory for n deliveries to a destination that are about to be
 // stored. It returns how many are granted, and until when to lease them. Each one
 // must be Put or Released. Nothing is granted while the destination fails, or while
 // this gateway does not send to it.
-func (d *Dispatcher) Reserve(s *eventhook.Subscription, n int) (granted int, until time.Time) {
-	return d.ReserveFor(scheduled(s), n)
-}
-
-// ReserveFor is Reserve for any destination.
-func (d *Dispatcher) ReserveFor(to schedule.Destination, n int) (granted int, until time.Time) {
+func (d *Dispatcher) Reserve(to schedule.Destination, n int) (granted int, until time.Time) {
 	d.scheduler.with(func(core *schedule.Scheduler) { granted, until = core.Reserve(to, n, d.Now()) })
 	return granted, until
 }

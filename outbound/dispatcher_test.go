@@ -201,7 +201,7 @@ func TestPausedSubscriptionsGetNothingFromMemory(t *testing.T) {
 		w.want(s, "at once all but those under way are given back", statuses{acquired: 4, pending: 56})
 		w.pass(time.Second)
 		w.want(s, "and those are delivered", statuses{success: 4, pending: 56})
-		if n, _ := i.Reserve(paused, 1); n != 0 {
+		if n, _ := i.Reserve(outbound.Scheduled(paused), 1); n != 0 {
 			t.Errorf("a paused subscription was granted room")
 		}
 		claims := w.stats().claims
@@ -341,7 +341,7 @@ func TestStopFinishesWhatIsUnderWayAndGivesTheRestBack(t *testing.T) {
 		if got[acquired] != 0 || got[success] != 4 || got[pending] != 56 {
 			t.Errorf("deliveries are %v, want 4 delivered and the rest given back", got)
 		}
-		if n, _ := i.Reserve(s, 1); n != 0 {
+		if n, _ := i.Reserve(outbound.Scheduled(s), 1); n != 0 {
 			t.Errorf("room was granted after the stop")
 		}
 	})
@@ -381,7 +381,7 @@ func TestDeliveriesPutDuringAStopAreGivenBack(t *testing.T) {
 		i := w.start()
 		s := w.subscribe(newTenant(), 5*time.Second, nil)
 		i.publish(s, 1)
-		granted, until := i.Reserve(s, 5)
+		granted, until := i.Reserve(outbound.Scheduled(s), 5)
 		w.pass(time.Second)
 		go i.stop()
 		w.pass(time.Second)
@@ -434,7 +434,7 @@ func TestWhatIsReleasedIsRoomAgain(t *testing.T) {
 		i := w.start(func(c *outbound.Config) { c.QueueDeliveries = 500 })
 		s := w.subscribe(newTenant(), 0, nil)
 		for range 100 {
-			granted, _ := i.Reserve(s, 1000)
+			granted, _ := i.Reserve(outbound.Scheduled(s), 1000)
 			if granted == 0 {
 				t.Fatal("no room is left")
 			}
@@ -450,7 +450,7 @@ func TestALaneThatAsksAgainHasOneClaim(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		i := w.start(func(c *outbound.Config) { c.PollInterval = time.Hour })
 		s := w.subscribe(newTenant(), time.Second, nil)
-		room, _ := i.Reserve(s, 1000)
+		room, _ := i.Reserve(outbound.Scheduled(s), 1000)
 		i.Release(eventhook.DestinationID(s.ID), room/2)
 		w.pass(0)
 		w.backlog(s, 1000)
@@ -555,7 +555,7 @@ func TestWhatIsGivenBackIsRoomAgain(t *testing.T) {
 			w.pass(3 * time.Second)
 		}
 		s := w.subscribe(tenant, 0, nil)
-		n, _ := i.Reserve(s, 50)
+		n, _ := i.Reserve(outbound.Scheduled(s), 50)
 		if n != 50 {
 			t.Errorf("%d were granted when nothing is held, want 50", n)
 		}

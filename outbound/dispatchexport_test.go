@@ -15,6 +15,9 @@ func Judge(now time.Time, maxAge time.Duration, chance float64, s *eventhook.Sub
 // IsTrouble reports whether an attempt speaks against its endpoint.
 var IsTrouble = isOverload
 
+// Scheduled is a subscription as the scheduler knows it.
+var Scheduled = scheduled
+
 // Age is a duration in words.
 var Age = age
 

@@ -286,7 +286,7 @@ func (e station) percentile(p int) time.Duration {
 
 // publish stores n deliveries as the publisher does: room first, then the lease.
 func (i *instance) publish(s *eventhook.Subscription, n int) (list []*eventhook.Delivery) {
-	granted, until := i.Reserve(s, n)
+	granted, until := i.Reserve(outbound.Scheduled(s), n)
 	for k := range n {
 		lease := until
 		if k >= granted {

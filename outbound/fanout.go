@@ -26,11 +26,17 @@ type EffectStore interface {
 // room, when the event is stored.
 type Fanout struct {
 	Rosters   *Rosters
+	Targets   KnownTargets
 	Catalogue *Catalogue     // may be nil
 	Shares    *shares.Shares // of each tenant, of the time for its filters and schemas
 	Room      Room
 	Next      EffectStore
 	Log       *slog.Logger
+}
+
+// KnownTargets tells a target of a route as a destination if it is in memory.
+type KnownTargets interface {
+	Known(of eventhook.Destination) (to Destination, ok bool)
 }
 
 // What one transaction may make.
@@ -186,17 +192,46 @@ func (f *Fanout) reserve(s *effects.Settlement) {
 	for to := range addressed(s) {
 		to.reserve(f.Room)
 	}
+	if s == nil || len(s.Prior) > 0 {
+		return // a request of an earlier try keeps its row, whatever its lease
+	}
+	for d, a := range requests(s) {
+		if to, ok := f.Targets.Known(d.Destination()); ok && to.Ready && a.Failure == "" {
+			leaseTo(f.Room, to.Destination, d)
+		}
+	}
+}
+
+// requests goes over the deliveries of a plan to targets of the routes themselves.
+func requests(s *effects.Settlement) func(yield func(*eventhook.Delivery, *effects.PlannedAction) bool) {
+	return func(yield func(*eventhook.Delivery, *effects.PlannedAction) bool) {
+		for i := range s.Actions {
+			a := &s.Actions[i]
+			if r := a.Effect.Request; r != nil && !yield(r.Delivery, a) {
+				return
+			}
+		}
+	}
 }
 
 // settled passes on the deliveries of the plans that were stored, and gives the room
-// of all others back: of plans that were not stored, and of events whose key was taken.
+// of all others back: of plans that were not stored, of events whose key was taken, and
+// of actions that the store let fail.
 func (f *Fanout) settled(plans []*effects.Settlement, isStored func(i int) bool) {
 	var stored []addressees
+	var sent []*eventhook.Delivery
 	for i, s := range plans {
 		if s == nil {
 			continue
 		}
 		was := isStored(i)
+		for d, a := range requests(s) {
+			if was && a.Status == eventhook.ActionPending {
+				sent = append(sent, d)
+			} else {
+				release(f.Room, []*eventhook.Delivery{d})
+			}
+		}
 		for to, a := range addressed(s) {
 			if was && a.Status == eventhook.ActionSuccess {
 				stored = append(stored, to)
@@ -205,8 +240,8 @@ func (f *Fanout) settled(plans []*effects.Settlement, isStored func(i int) bool)
 			}
 		}
 	}
-	if len(stored) > 0 {
-		handOver(f.Room, stored)
+	if len(stored)+len(sent) > 0 {
+		handOver(f.Room, stored, sent)
 	}
 }
 

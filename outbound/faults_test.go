@@ -389,7 +389,7 @@ func TestMemoryIsBounded(t *testing.T) {
 			for range 50 {
 				s := w.subscribe(tenant, 20*time.Second, nil)
 				w.backlog(s, 100)
-				n, _ := i.Reserve(s, 100)
+				n, _ := i.Reserve(outbound.Scheduled(s), 100)
 				if n > 125 {
 					t.Errorf("one subscription was granted %d of 1000", n)
 				}
@@ -409,7 +409,7 @@ func TestNobodyHasAllOfTheMemory(t *testing.T) {
 		i := w.start(func(c *outbound.Config) { c.QueueDeliveries = 400 })
 		hog, all := newTenant(), 0
 		for range 50 {
-			n, _ := i.Reserve(w.subscribe(hog, 0, nil), 100)
+			n, _ := i.Reserve(outbound.Scheduled(w.subscribe(hog, 0, nil)), 100)
 			if n > 50 {
 				t.Errorf("one subscription was granted %d, want an eighth of 400", n)
 			}
@@ -418,7 +418,7 @@ func TestNobodyHasAllOfTheMemory(t *testing.T) {
 		if all != 200 {
 			t.Errorf("one tenant was granted %d, want half of 400", all)
 		}
-		if n, _ := i.Reserve(w.subscribe(newTenant(), 0, nil), 50); n != 50 {
+		if n, _ := i.Reserve(outbound.Scheduled(w.subscribe(newTenant(), 0, nil)), 50); n != 50 {
 			t.Errorf("another was granted %d, want all of 50", n)
 		}
 	})
@@ -456,7 +456,7 @@ func TestBytesAreBounded(t *testing.T) {
 		bytes := 0
 		for range 100 {
 			s := w.subscribe(tenant, 20*time.Second, nil)
-			if n, until := i.Reserve(s, 1); n == 1 {
+			if n, until := i.Reserve(outbound.Scheduled(s), 1); n == 1 {
 				d := w.store(s, until)
 				d.Event.Body = make([]byte, 100<<10)
 				bytes += len(d.Event.Body)
@@ -468,7 +468,7 @@ func TestBytesAreBounded(t *testing.T) {
 		}
 		w.pass(time.Minute)
 		s := w.subscribe(tenant, 0, nil)
-		if n, _ := i.Reserve(s, 1); n != 1 {
+		if n, _ := i.Reserve(outbound.Scheduled(s), 1); n != 1 {
 			t.Errorf("no room when all is sent")
 		}
 		i.Release(eventhook.DestinationID(s.ID), 1)
@@ -513,7 +513,7 @@ func TestReservedRoomIsNotForgotten(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		i := w.start()
 		s := w.subscribe(newTenant(), 0, nil)
-		i.Reserve(s, 1)
+		i.Reserve(outbound.Scheduled(s), 1)
 		w.pass(20 * time.Minute)
 		if _, known := i.Status(eventhook.DestinationID(s.ID)); !known {
 			t.Error("a lane with reserved room is forgotten")

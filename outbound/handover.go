@@ -4,15 +4,16 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/outbound/schedule"
 )
 
 // Room is this instance's room for deliveries that it sends itself. Reserve
-// grants some of n of a subscription, and says when their lease ends; each
+// grants some of n to a destination, and says when their lease ends; each
 // granted one is then Put or Released. DeliveriesLeft hears that deliveries were
 // stored which nobody here takes. Once Put, a delivery and its event are read on
 // several sides, and the event must not be changed.
 type Room interface {
-	Reserve(s *eventhook.Subscription, n int) (granted int, until time.Time)
+	Reserve(to schedule.Destination, n int) (granted int, until time.Time)
 	Release(to eventhook.DestinationID, n int)
 	Put(list []*eventhook.Delivery)
 	DeliveriesLeft()
@@ -48,16 +49,22 @@ func (a addressees) reserve(room Room) {
 		if !isSendable(s) {
 			continue
 		}
-		if granted, until := room.Reserve(s, 1); granted > 0 {
-			d := a.deliveries[i]
-			d.Status, d.Lease = eventhook.DeliveryAcquired, eventhook.Lease{Token: 1, Until: until}
-		}
+		leaseTo(room, scheduled(s), a.deliveries[i])
+	}
+}
+
+// leaseTo leases a delivery to this instance if there is room for its destination.
+func leaseTo(room Room, to schedule.Destination, d *eventhook.Delivery) {
+	if granted, until := room.Reserve(to, 1); granted > 0 {
+		d.Status, d.Lease = eventhook.DeliveryAcquired, eventhook.Lease{Token: 1, Until: until}
 	}
 }
 
 // release gives the room back. Doing it again gives back nothing.
-func (a addressees) release(room Room) {
-	for _, d := range a.deliveries {
+func (a addressees) release(room Room) { release(room, a.deliveries) }
+
+func release(room Room, list []*eventhook.Delivery) {
+	for _, d := range list {
 		if isLeased(d) {
 			d.Status, d.Lease = eventhook.DeliveryPending, eventhook.Lease{}
 			room.Release(d.DestinationID, 1)
@@ -67,9 +74,16 @@ func (a addressees) release(room Room) {
 
 // handOver passes on what is leased to this instance, now that it is stored,
 // and tells if there is more.
-func handOver(room Room, stored []addressees) {
+func handOver(room Room, stored []addressees, requests []*eventhook.Delivery) {
 	var leased []*eventhook.Delivery
 	left := false
+	for _, d := range requests {
+		if isLeased(d) {
+			leased = append(leased, d)
+		} else {
+			left = true
+		}
+	}
 	for _, a := range stored {
 		for i, d := range a.deliveries {
 			if isLeased(d) {

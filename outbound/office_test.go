@@ -8,13 +8,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/shares"
 	"github.com/eventhook/eventhook/outbound"
+	"github.com/eventhook/eventhook/outbound/schedule"
 )
 
 var errOffice = errors.New("the database is down: host=10.1.2.3 password=hunter2")
@@ -37,6 +37,9 @@ type office struct {
 	keys       map[string]eventhook.EventID
 	commits    [][]string // the types of events in each
 	stale      int        // refused for that
+	outcome    map[eventhook.EventID]string
+
+	isUnknown, isPaused bool // the targets of routes
 
 	room   map[eventhook.SubscriptionID]int // places that are left
 	open   map[eventhook.SubscriptionID]int // granted, neither put nor released
@@ -58,6 +61,7 @@ func newOffice(list ...eventhook.Subscription) *office {
 		generation: map[eventhook.TenantID]int64{}, lists: map[eventhook.TenantID][]eventhook.Subscription{}, events: map[eventhook.EventID]*eventhook.Event{},
 		deliveries: map[eventhook.DeliveryID]eventhook.Delivery{}, keys: map[string]eventhook.EventID{}, room: map[eventhook.SubscriptionID]int{},
 		open: map[eventhook.SubscriptionID]int{}, types: map[eventhook.TenantID][]eventhook.EventType{}, logged: &strings.Builder{},
+		outcome: map[eventhook.EventID]string{},
 	}
 	o.log = slog.New(slog.NewTextHandler(o.logged, nil))
 	for _, s := range list {
@@ -175,7 +179,42 @@ func (o *office) countOf(id eventhook.EventID) (n int) {
 	return n
 }
 
-func (o *office) SettleEvents(ctx context.Context, batch []*effects.Settlement) (lost []*effects.Settlement, err error) {
+// Accept stores events with their plans. Of each event, outcome says how.
+func (o *office) Accept(ctx context.Context, batch []*effects.Arrival) error {
+	if err := o.wait(ctx); err != nil {
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err != nil {
+		return o.err
+	}
+	var types []string
+	for _, a := range batch {
+		if a.Plan != nil {
+			a.Plan.IsStale = a.Plan.Generation != o.generation[a.Event.TenantID]
+		}
+		switch outcome := o.outcome[a.Event.ID]; {
+		case outcome == "refused":
+			continue
+		case outcome == "duplicate":
+			a.Event.Status = eventhook.EventDuplicate
+			continue
+		case outcome == "plan refused":
+			a.Plan = nil
+		}
+		a.Event.Status = eventhook.EventPending
+		if a.Plan != nil && !a.Plan.IsStale {
+			a.Event.Status = eventhook.EventDelivered
+			types = append(types, o.settle(a.Plan)...)
+		}
+	}
+	o.commits = append(o.commits, types)
+	return o.lossy
+}
+
+// SettleEvents settles events, each once. Of each event, outcome says how.
+func (o *office) SettleEvents(ctx context.Context, batch []*effects.Settlement) (unsettled []*effects.Settlement, err error) {
 	if err := o.wait(ctx); err != nil {
 		return nil, err
 	}
@@ -184,39 +223,31 @@ func (o *office) SettleEvents(ctx context.Context, batch []*effects.Settlement) 
 	if o.err != nil {
 		return nil, o.err
 	}
-	for _, s := range batch {
-		for i := range s.Actions {
-			if p := s.Actions[i].Effect.Publication; isToBePublished(&s.Actions[i]) && p.Generation != o.generation[s.Event.TenantID] {
-				o.stale++
-				return nil, fmt.Errorf("settle events: %w", eventhook.ErrStaleSubscriptions)
-			}
-		}
-	}
 	var types []string
 	for _, s := range batch {
-		if s.Event.Lease.Token == 0 {
+		s.IsStale = s.Generation != o.generation[s.Event.TenantID]
+		if s.IsStale || s.Event.Lease.Token == 0 || o.outcome[s.Event.ID] == "settled" {
 			for i := range s.Actions {
 				s.Actions[i].Status = eventhook.ActionSuccess // as it would have been
 			}
-			lost = append(lost, s)
+			unsettled = append(unsettled, s)
 			continue
 		}
+		if o.outcome[s.Event.ID] == "plan refused" {
+			for i := range s.Actions {
+				s.Actions[i].Failure = "refused"
+			}
+		}
 		types = append(types, o.settle(s)...)
+		o.outcome[s.Event.ID] = "settled"
 	}
 	o.commits = append(o.commits, types)
-	return lost, o.lossy
-}
-
-func isToBePublished(a *effects.PlannedAction) bool {
-	return a.Effect.Publication != nil && a.Failure == "" && !a.IsSettled
+	return unsettled, o.lossy
 }
 
 func (o *office) settle(s *effects.Settlement) (types []string) {
 	for i := range s.Actions {
 		a := &s.Actions[i]
-		if a.IsSettled {
-			continue
-		}
 		a.Status = eventhook.ActionSuccess
 		p := a.Effect.Publication
 		var first eventhook.EventID
@@ -226,6 +257,9 @@ func (o *office) settle(s *effects.Settlement) (types []string) {
 		switch {
 		case a.Failure != "":
 			a.Status = eventhook.ActionFailed
+		case a.Effect.Request != nil:
+			a.Status = eventhook.ActionPending
+			o.keep(s.Event, []*eventhook.Delivery{a.Effect.Request.Delivery})
 		case p == nil:
 		case p.IdempotencyKey != "" && !first.IsZero() && first != p.ID:
 			a.Status = eventhook.ActionSkipped
@@ -237,13 +271,20 @@ func (o *office) settle(s *effects.Settlement) (types []string) {
 	return types
 }
 
-func (o *office) Reserve(s *eventhook.Subscription, n int) (granted int, until time.Time) {
+// Known tells the targets of routes that are in memory.
+func (o *office) Known(of eventhook.Destination) (outbound.Destination, bool) {
+	to := outbound.Destination{Destination: schedule.Destination{ID: of.ID(), TenantID: of.TenantID, Ready: !o.isPaused}}
+	return to, !o.isUnknown
+}
+
+func (o *office) Reserve(to schedule.Destination, n int) (granted int, until time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	granted = min(n, o.room[s.ID])
-	o.room[s.ID] -= granted
-	o.open[s.ID] += granted
-	return granted, time.Now().Add(officeLease + s.Timeout())
+	id := eventhook.SubscriptionID(to.ID)
+	granted = min(n, o.room[id])
+	o.room[id] -= granted
+	o.open[id] += granted
+	return granted, time.Now().Add(officeLease + to.Timeout)
 }
 
 func (o *office) Release(to eventhook.DestinationID, n int) {
@@ -261,7 +302,7 @@ func (o *office) Put(list []*eventhook.Delivery) {
 		if stored, ok := o.deliveries[d.ID]; !ok || stored.Lease != d.Lease || d.Event == nil || d.Event.ID != d.EventID {
 			o.faults = append(o.faults, fmt.Sprintf("put %+v, which is stored as %+v", d, stored))
 		}
-		o.open[d.SubscriptionID]--
+		o.open[eventhook.SubscriptionID(d.DestinationID)]--
 		o.put = append(o.put, d)
 		d.Attempts++ // whoever has it writes into it
 	}
@@ -284,7 +325,11 @@ func (o *office) Published(_, deliveries int, _ time.Duration, err error) {
 // check says what must be true at the end of every test: no room is lost, and
 // what is leased to this instance was put, unless the answer to its commit was
 // lost.
-func (o *office) check(t *testing.T) {
+func (o *office) check(t interface {
+	Helper()
+	Error(args ...any)
+	Errorf(format string, args ...any)
+}) {
 	t.Helper()
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -215,5 +215,5 @@ func (p *Publisher) handOver(groups [][]*publication) {
 			stored = append(stored, x.to)
 		}
 	}
-	handOver(p.Room, stored)
+	handOver(p.Room, stored, nil)
 }

@@ -91,6 +91,16 @@ func (d *TargetDirectory) Destination(ctx context.Context, of eventhook.Destinat
 	return to, nil
 }
 
+// Known implements KnownTargets.
+func (d *TargetDirectory) Known(of eventhook.Destination) (Destination, bool) {
+	all, err := d.cache.Peek(of.RouteID)
+	if err != nil {
+		return Destination{}, false
+	}
+	to, ok := (*all)[of.TargetIndex]
+	return to, ok
+}
+
 // Forget drops the routes of a source, which have changed, and returns their tenants.
 func (d *TargetDirectory) Forget(source eventhook.SourceID) []eventhook.TenantID {
 	return d.forget(func(o routeOwner) bool { return o.source == source })

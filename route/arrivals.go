@@ -41,13 +41,13 @@ func (p *Processor) PlanArrival(e *eventhook.Event) *effects.Settlement {
 	defer arrivalMeters.Put(m)
 	m.Reset(context.Background(), arrivingSteps, p.Shares.Of(e.TenantID))
 	s := program.Settle(m, e, nil, now)
-	isMatched := m.Err() == nil && (p.Fanout == nil || p.Fanout.MatchNow(m, s))
+	isMatched := p.Fanout == nil || m.Err() == nil && p.Fanout.MatchNow(m, s)
 	m.Close()
 	if errors.Is(m.Err(), meter.ErrLimit) {
 		program.slowUntil.Store(now.Add(slowFor).UnixNano())
 		p.Shares.Count(shares.Routes, shares.Slow)
 	}
-	if !isMatched || !isCertain(s) {
+	if m.Err() != nil || !isMatched || !isCertain(s) {
 		return nil
 	}
 	return s
@@ -58,18 +58,12 @@ var arrivalMeters = sync.Pool{New: func() any { return &meter.Meter{} }}
 // isCertain reports whether a plan's actions all succeed whatever the database says,
 // but for keys that are taken, and are few enough to be stored with their event.
 func isCertain(s *effects.Settlement) bool {
-	rows := 0
 	for i := range s.Actions {
-		a := &s.Actions[i]
-		if a.Failure != "" || a.Effect.Promise != nil {
+		if a := &s.Actions[i]; a.Failure != "" || a.Effect.Promise != nil {
 			return false
 		}
-		rows++
-		if a.Effect.Publication != nil {
-			rows += len(a.Effect.Publication.Deliveries)
-		}
 	}
-	return rows <= arrivingRows && s.MadeBytes <= arrivingEffect && !isHeavy(s)
+	return s.Rows() <= arrivingRows && s.MadeBytes <= arrivingEffect && !isHeavy(s)
 }
 
 // Planned hears which events were stored together with their plans, and which plans

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,7 +30,7 @@ func (x maker) Effect(e *eventhook.Event, v *payload.View, now time.Time) (effec
 	case "request":
 		return effects.Effect{Request: &effects.Request{Body: v.Transformed()}}, nil
 	case "publish":
-		return publisher{}.Effect(e, v, now)
+		return effects.Effect{Publication: &effects.Publication{ID: eventhook.NewID[eventhook.Event](now), EventType: "e", Data: e.Body}}, nil
 	case "promise":
 		return effects.Effect{Promise: &effects.PromiseOutcome{Key: "k"}}, nil
 	case "fails":
@@ -58,13 +59,15 @@ func (b *rig) load() {
 type fanout struct {
 	deliveries int
 	isUnknown  bool
+	steps      int // that it takes
 }
 
 func (fanout) Match(context.Context, *meter.Meter, *effects.Settlement) error {
 	panic("Match waits")
 }
 
-func (f fanout) MatchNow(_ *meter.Meter, s *effects.Settlement) bool {
+func (f fanout) MatchNow(m *meter.Meter, s *effects.Settlement) bool {
+	_ = m.Use(f.steps)
 	for _, a := range s.Actions {
 		if p := a.Effect.Publication; p != nil {
 			p.Deliveries = make([]*eventhook.Delivery, f.deliveries)
@@ -75,7 +78,7 @@ func (f fanout) MatchNow(_ *meter.Meter, s *effects.Settlement) bool {
 
 func TestWhatIsPlannedBeforeItIsStored(t *testing.T) {
 	scripted := newRoute("r", "", "task")
-	scripted.FilterFunction = "const filter = () => true"
+	scripted.FilterFunction = "0s"
 	for _, c := range []struct {
 		claim   string
 		route   eventhook.Route
@@ -96,16 +99,22 @@ func TestWhatIsPlannedBeforeItIsStored(t *testing.T) {
 		{"too many rows", newRoute("r", "", "publish"), 8, fanout{deliveries: 500}, -1},
 		{"many bytes", newRoute("r", "", slices.Repeat([]string{"publish"}, 16)...), 64 << 10, fanout{}, 16},
 		{"too many bytes", newRoute("r", "", slices.Repeat([]string{"publish"}, 17)...), 64 << 10, fanout{}, -1},
+		{"subscriptions with many filters", newRoute("r", "", "publish"), 8, fanout{deliveries: 1, steps: meter.Slice}, 1},
+		{"subscriptions with too many filters", newRoute("r", "", "publish"), 8, fanout{deliveries: 1, steps: meter.Slice + 1}, -1},
 		{"subscriptions that are not in memory", newRoute("r", "", "publish"), 8, fanout{isUnknown: true}, -1},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			inBubble(t, nil, func(t *testing.T, b *rig) {
 				b.makers()
+				scripts := sleepers(b)
 				b.Fanout = c.fanout
 				b.load()
 				e := sized(c.body)
 				before := *e
 				s := b.PlanArrival(e)
+				if n := scripts.Load(); n > 0 {
+					t.Errorf("got %d scripts run, want none", n)
+				}
 				if c.actions < 0 {
 					if s != nil {
 						t.Errorf("got a plan of %d actions, want none", len(s.Actions))
@@ -183,6 +192,45 @@ func TestAnArrivalOverTheLimitIsLeft(t *testing.T) {
 		b.pass(1)
 		want("10 s later", newEvent("push"), true, 3)
 	}, newRoute("first", "", "task"), costly("second"))
+}
+
+// The limit is one slice of steps: a larger one would keep the senders of the batch.
+func TestAnArrivalIsPlannedWithinOneSlice(t *testing.T) {
+	r := newRoute("r", "", "task")
+	r.Filter = []byte(`{"body.t":{"$not":{"$regex":"\\pL{0,400}!"}}}`)
+	planned, left := 0, 0
+	for n := 50; n <= 1600; n += 50 {
+		inBubble(t, nil, func(t *testing.T, b *rig) {
+			b.makers()
+			b.load()
+			e, m := carrying(`{"t":"`+strings.Repeat("x", n)+`"}`), meter.New(t.Context(), meter.Slice, nil)
+			compile(r).Settle(m, e, nil, noon)
+			s := b.PlanArrival(e)
+			if (s != nil) != (m.Err() == nil) {
+				t.Errorf("a body of %d bytes: got a plan: %t, want %t: %v", n, s != nil, m.Err() == nil, m.Err())
+			}
+			if s != nil {
+				planned++
+			} else {
+				left++
+			}
+		}, r)
+	}
+	if planned == 0 || left == 0 {
+		t.Errorf("got %d events planned and %d left, want some of both", planned, left)
+	}
+}
+
+func TestAnArrivalIsLeftIfItsTenantsTimeEndsWhileSubscribersAreMatched(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *rig) {
+		b.makers()
+		b.Fanout = fanout{deliveries: 1, steps: 10}
+		b.load()
+		b.shares.Of(eventhook.TenantID{}).Charge(meter.StepsIn(4 * time.Second))
+		if s := b.PlanArrival(newEvent("push")); s != nil {
+			t.Errorf("got %+v, want no plan: some subscribers were not matched", s)
+		}
+	}, newRoute("r", "", "publish"))
 }
 
 func TestAnArrivalOfATenantWithoutTimeIsLeft(t *testing.T) {

@@ -21,7 +21,7 @@ type httpRequest struct {
 	Headers        map[string]string `json:"headers,omitempty" maxProperties:"50" doc:"More headers; none that the gateway sets, and no credentials: they are shown to whoever may read the route."`
 	AuthHeader     string            `json:"auth_header,omitempty" secret:"url" maxLength:"4096" example:"Bearer t0k" doc:"The value of Authorization. It is never shown; [redacted], which is shown instead, keeps the one that is stored as long as scheme, host and port of the url stay the same."`
 	TimeoutSeconds int               `json:"timeout_seconds,omitempty" minimum:"0" maximum:"60" doc:"How long an answer may take; 0: the default, 10."`
-	Retry          *Retry            `json:"retry,omitempty" doc:"When a request that failed is made again; the retry of the source by default."`
+	Retry          *TargetRetry      `json:"retry,omitempty" doc:"When a request that failed is made again; the retry of the source by default."`
 	Body           string            `json:"body,omitempty" enum:"input,raw" doc:"What is sent: input, which is the default, the event as JSON or what the transform made of it; raw, the exact bytes with the headers they came with, so that the receiver can verify the provider's signature."`
 }
 

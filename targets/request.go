@@ -24,7 +24,7 @@ type HTTP struct {
 	header        http.Header // what is configured
 	authorization eventhook.Secret
 	timeout       time.Duration
-	retry         *Retry // nil: the source's
+	retry         *TargetRetry // nil: the source's
 	raw           bool
 	place         string // the route and the index there
 }

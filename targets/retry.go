@@ -2,9 +2,9 @@ package targets
 
 import "github.com/eventhook/eventhook"
 
-// Retry says when requests of a target that failed are made again: the members of a
+// TargetRetry says when requests of a target that failed are made again: the members of a
 // source's retry.
-type Retry struct {
+type TargetRetry struct {
 	MaxRetries        *int    `json:"max_retries,omitempty" minimum:"0" maximum:"25" doc:"3 by default; 0: never."`
 	InitialDelayMS    int     `json:"initial_delay_ms,omitempty" minimum:"0" maximum:"86400000" doc:"Before the first retry. 0: the default, 10000."`
 	BackoffMultiplier float64 `json:"backoff_multiplier,omitempty" minimum:"0" maximum:"10" doc:"Of the delay from one retry to the next, 1 to 10. 0: the default, 3."`
@@ -13,7 +13,7 @@ type Retry struct {
 }
 
 // Policy returns the policy, in which zero values mean the default; of nil all do.
-func (r *Retry) Policy() eventhook.RetryPolicy {
+func (r *TargetRetry) Policy() eventhook.RetryPolicy {
 	if r == nil {
 		return eventhook.RetryPolicy{}
 	}

@@ -43,13 +43,13 @@ func newPlace(t *testing.T) *place {
 	return p
 }
 
-// startCalling starts a gateway whose one route has these targets, and may call
-// this machine.
-func startCalling(t *testing.T, dsn, targets string) *instance {
+// startCalling starts a gateway whose one route has these targets. It may send to this
+// machine. env follows the other variables.
+func startCalling(t *testing.T, dsn, targets string, env ...string) *instance {
 	t.Helper()
 	tenants := strings.Replace(testTenants, "targets: [{type: task, task_kind: build}]", "targets: ["+targets+"]", 1)
-	return startCommand(t, []string{"DATABASE_URL=" + dsn, "EVENTHOOK_ADMIN_KEY=" + testAdminKey, "EVENTHOOK_ENCRYPTION_KEYS=" + testEncryptionKey,
-		"EVENTHOOK_LEASE_SECONDS=2", "EVENTHOOK_OUTBOUND_ALLOWED_CIDRS=127.0.0.0/8"}, "serve", "--apply", writeFile(t, "tenants.yaml", tenants))
+	return startCommand(t, append([]string{"DATABASE_URL=" + dsn, "EVENTHOOK_ADMIN_KEY=" + testAdminKey, "EVENTHOOK_ENCRYPTION_KEYS=" + testEncryptionKey,
+		"EVENTHOOK_LEASE_SECONDS=2", "EVENTHOOK_OUTBOUND_ALLOWED_CIDRS=127.0.0.0/8"}, env...), "serve", "--apply", writeFile(t, "tenants.yaml", tenants))
 }
 
 func (i *instance) mustPush(id string) (event string) {
@@ -61,8 +61,8 @@ func (i *instance) mustPush(id string) (event string) {
 	return answer.EventID
 }
 
-// What an event makes in the database is there while a place outside still
-// thinks about its call, and the call is made once.
+// The local effects of an event are stored while a receiver has not answered the
+// request of an http target, and the request is made once.
 func TestACallDelaysNothingElseOfItsEvent(t *testing.T) {
 	t.Parallel()
 	p, dsn := newPlace(t), pgtest.New(t)
@@ -76,22 +76,33 @@ func TestACallDelaysNothingElseOfItsEvent(t *testing.T) {
 	wantMade := func(when string) {
 		t.Helper()
 		tasks := count(t, conn, `SELECT count(*) FROM eventhook.execution`)
-		published := count(t, conn, `SELECT count(*) FROM eventhook.event e JOIN eventhook.event_action a ON a.published_event_id = e.id
-			WHERE e.origin = 'route' AND e.event_type = 'pushed' AND e.correlation_id = $1`, event)
+		published := count(t, conn, `SELECT count(*) FROM eventhook.event WHERE origin = 'route' AND event_type = 'pushed' AND correlation_id = $1`, event)
 		if tasks != 1 || published != 1 {
 			t.Errorf("%s: got %d tasks and %d published events, want one of each", when, tasks, published)
 		}
 	}
 	wantMade("while the place thinks")
-	if n := count(t, conn, `SELECT count(*) FROM eventhook.event WHERE status = 'processing' AND due_at > now()`); n != 1 {
-		t.Errorf("while the place thinks: %d events are leased, want 1", n)
+	if n := count(t, conn, `SELECT count(*) FROM eventhook.event WHERE status = 'processing' AND due_at IS NULL`); n != 1 {
+		t.Errorf("while the place thinks: %d events wait for their requests, want 1", n)
 	}
 	p.answer <- http.StatusNoContent
 	eventually(t, "it is delivered", func() bool {
 		return count(t, conn, `SELECT count(*) FROM eventhook.event WHERE id = $1 AND status = 'delivered'`, event) == 1
 	})
-	if n := count(t, conn, `SELECT count(*) FROM eventhook.event_action WHERE status = 'success' AND attempts = 1`); n != 3 {
-		t.Errorf("%d actions have succeeded at once, want 3", n)
+	var story struct {
+		Actions []struct {
+			TargetType string `json:"target_type"`
+			Status     string
+			Attempts   int
+		}
+	}
+	if status := gateway.call(http.MethodGet, "/events/"+event, nil, &story); status != http.StatusOK || len(story.Actions) != 3 {
+		t.Errorf("reading the event was answered %d with %d actions, want three", status, len(story.Actions))
+	}
+	for _, a := range story.Actions {
+		if a.Status != "success" || a.Attempts != 1 {
+			t.Errorf("the action %s is %s after %d attempts, want success after one", a.TargetType, a.Status, a.Attempts)
+		}
 	}
 	wantMade("in the end")
 	if len(p.asked) > 0 {
@@ -117,8 +128,8 @@ func TestACallCanCarryTheProvidersOwnSignature(t *testing.T) {
 	}
 }
 
-// A gateway that dies in the middle of a call leaves the event to another,
-// which makes the call again, under the same key, and nothing else.
+// If a gateway dies during the request of an http target, another makes the request
+// again with the same key and body, and no other effect.
 func TestAKilledGatewaysCallIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	p, dsn := newPlace(t), pgtest.New(t)
@@ -142,16 +153,19 @@ func TestAKilledGatewaysCallIsMadeAgain(t *testing.T) {
 	}
 }
 
-// A route may call a place that configuration does not allow yet. Whoever tries
-// it out is told, in the words that its event will have.
+// A route may have a target that the configuration does not allow yet. Tests of the
+// route say so, in the words of the event's last error.
 func TestACallThatWouldBeRefusedIsTold(t *testing.T) {
 	gateway := startInstance(t, pgtest.New(t))
 	gateway.at(t, testAdminKey)
+	if status := gateway.call(http.MethodPatch, "/sources/github", map[string]any{"retry": map[string]any{"max_retries": 0}}, nil); status != http.StatusOK {
+		t.Fatalf("changing the source was answered %d, want 200", status)
+	}
 	const why = "would fail: target 1: the address of 127.0.0.1:1 is not public; outbound.allowed_cidrs"
 	for _, step := range []struct{ command, prints string }{
 		{"route create inside --source github --http http://127.0.0.1:1/", "http://127.0.0.1:1/"},
 		{"send github --secret " + testSecret + " --id one", "accepted"},
-		{"event get latest --wait", "failed target 1: the address of 127.0.0.1:1 is not public; outbound.allowed_cidrs " + why},
+		{"event get latest --wait", "dead target 1: the address of 127.0.0.1:1 is not public; outbound.allowed_cidrs http failed 1 " + why},
 		{"route test inside --event latest", why},
 		{"source test github --event latest", why},
 		{"route backtest inside --source github", "fail 1 " + why},

@@ -17,7 +17,7 @@ import (
 
 func newDelivery() *cobra.Command {
 	r := &remote{ofTenant: true}
-	return newNoun("delivery", "See what was sent to subscribers, and send it again", `See what was sent to subscribers, and send it again.
+	return newNoun("delivery", "List deliveries to subscribers and http targets, and retry them", `List deliveries to subscribers and http targets of routes, and retry them.
 
   eventhook delivery list --status dead --since 24h
   eventhook delivery get 0199…                   each attempt, and what it was answered
@@ -39,9 +39,17 @@ var deliveryColumns = []column[client.Delivery]{
 	{"LAST ERROR", func(d client.Delivery) string { return textOf(d.LastError) }},
 }
 
-// deliveredTo names the subscription of a delivery.
+// deliveredTo names the destination of a delivery.
 func deliveredTo(d client.Delivery) string {
-	return firstOf(textOf(d.SubscriptionName), "one that is deleted")
+	return destinationName(d.SubscriptionName, d.TargetIndex)
+}
+
+// destinationName names a subscription, or a target of a route if there is an index.
+func destinationName(subscription *string, target *int64) string {
+	if target != nil {
+		return fmt.Sprintf("route's target %d", *target+1)
+	}
+	return firstOf(textOf(subscription), "a subscription that is deleted")
 }
 
 // deliveryFlags narrow a list of deliveries.
@@ -172,7 +180,7 @@ func (s *session) showDelivery(d client.DeliveryDetail, err error) error {
 	}
 	return s.answer(func(w io.Writer) error {
 		err := printFields(w, field{"delivery", d.ID}, field{"event", d.EventID}, field{"event type", d.EventType},
-			field{"to", firstOf(textOf(d.SubscriptionName), "a subscription that is deleted")}, field{"subscription", d.SubscriptionID},
+			field{"to", destinationName(d.SubscriptionName, d.TargetIndex)}, field{"subscription", textOf(d.SubscriptionID)}, field{"route", textOf(d.RouteID)},
 			field{"status", string(d.Status)}, field{"published", moment(d.CreatedAt)}, field{"next attempt", momentOr(d.NextAttemptAt, "")},
 			field{"completed", momentOr(d.CompletedAt, "")}, field{"attempts", strconv.FormatInt(d.AttemptCount, 10)}, field{"last error", textOf(d.LastError)})
 		if err != nil || len(d.Attempts) == 0 {

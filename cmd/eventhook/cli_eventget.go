@@ -97,7 +97,7 @@ func tellDeliveries(w io.Writer, e client.EventDetail) error {
 
 // eventDeliveryColumns are those of a delivery beside its event.
 var eventDeliveryColumns = []column[client.Delivery]{
-	{"SUBSCRIPTION", deliveredTo},
+	{"TO", deliveredTo},
 	{"STATUS", func(d client.Delivery) string { return string(d.Status) }},
 	{"ATTEMPTS", func(d client.Delivery) string { return fmt.Sprint(d.AttemptCount) }},
 	{"ANSWER", func(d client.Delivery) string { return numberOr(d.StatusCode, "") }},

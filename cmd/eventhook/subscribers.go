@@ -98,7 +98,7 @@ func (p published) Accept(ctx context.Context, batch []*effects.Arrival) error {
 
 func (g *gateway) settler() published {
 	s := &g.subscribers
-	return published{g.db, &outbound.Fanout{Rosters: s.rosters, Catalogue: s.catalogue, Shares: g.shares, Room: room{s.dispatcher, g.db}, Next: g.db, Log: g.log}}
+	return published{g.db, &outbound.Fanout{Rosters: s.rosters, Targets: s.targets, Catalogue: s.catalogue, Shares: g.shares, Room: room{s.dispatcher, g.db}, Next: g.db, Log: g.log}}
 }
 
 // receivers is how the API looks at where subscriptions send.

@@ -29,20 +29,23 @@ type DeliveryStore interface {
 	SubscriptionNames(ctx context.Context, tenant eventhook.TenantID, ids []eventhook.SubscriptionID) (map[eventhook.SubscriptionID]string, error)
 }
 
-// Delivery is an event's way to one subscriber.
+// Delivery is the sending of an event to one destination: a subscription, or an http
+// target of a route.
 type Delivery struct {
 	ID               string     `json:"id" format:"uuid"`
 	EventID          string     `json:"event_id" format:"uuid"`
 	EventType        string     `json:"event_type"`
-	SubscriptionID   string     `json:"subscription_id" format:"uuid"`
-	SubscriptionName *string    `json:"subscription_name" doc:"null: the subscription is deleted."`
+	SubscriptionID   *string    `json:"subscription_id" format:"uuid" doc:"null of a route's http target."`
+	SubscriptionName *string    `json:"subscription_name" doc:"null: the subscription is deleted, or it is a route's http target."`
+	RouteID          *string    `json:"route_id" format:"uuid" doc:"Of a route's http target; null of a subscription."`
+	TargetIndex      *int       `json:"target_index" doc:"The index of the route's target, from 0; null of a subscription."`
 	Status           string     `json:"status" enum:"pending,acquired,success,failed,dead" doc:"acquired: it is being sent. failed: a retry is scheduled. dead: its retries are used up, or none could help."`
 	AttemptCount     int        `json:"attempt_count" doc:"Attempts in all."`
 	RetryCount       int        `json:"retry_count" doc:"Attempts that failed since it was begun, or begun anew by a person."`
 	NextAttemptAt    *time.Time `json:"next_attempt_at" doc:"When it may be sent at the earliest; null: not at all, as it is."`
 	StatusCode       *int       `json:"status_code" doc:"Of the last attempt; null without an answer."`
 	LastError        *string    `json:"last_error" doc:"Of the last attempt."`
-	CreatedAt        time.Time  `json:"created_at" doc:"When the event was published."`
+	CreatedAt        time.Time  `json:"created_at" doc:"When the event was published or received."`
 	CompletedAt      *time.Time `json:"completed_at"`
 }
 
@@ -63,11 +66,17 @@ type DeliveryAttempt struct {
 }
 
 func viewDelivery(d eventhook.Delivery, names map[eventhook.SubscriptionID]string) Delivery {
-	return Delivery{
-		ID: d.ID.String(), EventID: d.EventID.String(), EventType: d.EventType, SubscriptionID: d.SubscriptionID.String(), SubscriptionName: optional(names[d.SubscriptionID]),
+	v := Delivery{
+		ID: d.ID.String(), EventID: d.EventID.String(), EventType: d.EventType, SubscriptionName: optional(names[d.SubscriptionID]),
 		Status: string(d.Status), AttemptCount: d.Attempts, RetryCount: d.RetryCount, NextAttemptAt: nextAttempt(d), StatusCode: optionalNumber(d.StatusCode),
 		LastError: optional(d.LastError), CreatedAt: d.ID.Time(), CompletedAt: optionalUTC(d.CompletedAt),
 	}
+	if d.IsOfRoute() {
+		v.RouteID, v.TargetIndex = new(d.RouteID.String()), new(d.TargetIndex)
+	} else {
+		v.SubscriptionID = new(d.SubscriptionID.String())
+	}
+	return v
 }
 
 // nextAttempt is none of a delivery that is being sent: until when it is leased
@@ -102,10 +111,13 @@ func (s *server) subscriptionNames(ctx context.Context, tenant eventhook.TenantI
 	seen := map[eventhook.SubscriptionID]bool{}
 	var ids []eventhook.SubscriptionID
 	for _, d := range list {
-		if !seen[d.SubscriptionID] {
+		if !seen[d.SubscriptionID] && !d.IsOfRoute() {
 			ids = append(ids, d.SubscriptionID)
 		}
 		seen[d.SubscriptionID] = true
+	}
+	if len(ids) == 0 {
+		return nil, nil
 	}
 	return s.Deliveries.SubscriptionNames(ctx, tenant, ids)
 }
@@ -117,7 +129,7 @@ func (s *server) registerDeliveries(api huma.API) {
 	register(s, api, op("list-deliveries", http.MethodGet, "", "List deliveries, those of the newest events first", eventhook.ScopeRead), s.listDeliveries)
 	register(s, api, op("get-delivery", http.MethodGet, "/{id}", "Read a delivery with its attempts", eventhook.ScopeRead), s.readDelivery)
 	one := op("retry-delivery", http.MethodPost, "/{id}/retry", "Send a delivery again", eventhook.ScopeManage)
-	one.about = "It is due at once, with all its retries before it; one that was delivered is sent again. 409: it is waiting or being sent already, or its subscription is deleted, or disabled and has to be enabled first."
+	one.about = "It is due at once, with all its retries before it; one that was delivered is sent again. 409: it is waiting or being sent already, or its subscription is deleted, or disabled and has to be enabled first; or its route is deleted, or has another target in its place. The event of a route's delivery is processing again."
 	one.class = bulks
 	register(s, api, one, s.retryDelivery)
 	many := op("retry-deliveries", http.MethodPost, "/retry", "Send deliveries again that failed or are dead", eventhook.ScopeManage)
@@ -146,11 +158,12 @@ type DeliveryQuery struct {
 type deliveriesQuery struct {
 	TenantPath
 	SubscriptionID string `query:"subscription_id" format:"uuid"`
+	RouteID        string `query:"route_id" format:"uuid" doc:"Deliveries to the http targets of this route."`
 	DeliveryQuery
 }
 
 func (s *server) listDeliveries(ctx context.Context, who caller, in *deliveriesQuery) (*page[Delivery], error) {
-	return s.pageOfDeliveries(ctx, who, in.SubscriptionID, in.DeliveryQuery)
+	return s.pageOfDeliveries(ctx, who, in.SubscriptionID, in.RouteID, in.DeliveryQuery)
 }
 
 type subscriptionDeliveriesQuery struct {
@@ -162,10 +175,10 @@ func (s *server) listSubscriptionDeliveries(ctx context.Context, who caller, in 
 	if _, err := s.findSubscription(ctx, who, &in.SubscriptionPath); err != nil {
 		return nil, err
 	}
-	return s.pageOfDeliveries(ctx, who, in.ID, in.DeliveryQuery)
+	return s.pageOfDeliveries(ctx, who, in.ID, "", in.DeliveryQuery)
 }
 
-func (s *server) pageOfDeliveries(ctx context.Context, who caller, subscription string, q DeliveryQuery) (*page[Delivery], error) {
+func (s *server) pageOfDeliveries(ctx context.Context, who caller, subscription, route string, q DeliveryQuery) (*page[Delivery], error) {
 	pages := s.pager("deliveries", who.tenant)
 	before, err := cursorOf[eventhook.Delivery](pages, q.Cursor)
 	if err != nil {
@@ -174,6 +187,9 @@ func (s *server) pageOfDeliveries(ctx context.Context, who caller, subscription 
 	f := eventhook.DeliveryFilter{Status: eventhook.DeliveryStatus(q.Status), CreatedAfter: sinceEpoch(q.CreatedAfter), CreatedBefore: sinceEpoch(q.CreatedBefore),
 		Before: before, Limit: q.Limit + 1}
 	if f.SubscriptionID, err = idFilter[eventhook.Subscription]("query.subscription_id", subscription); err != nil {
+		return nil, err
+	}
+	if f.RouteID, err = idFilter[eventhook.Route]("query.route_id", route); err != nil {
 		return nil, err
 	}
 	if f.EventID, err = idFilter[eventhook.Event]("query.event_id", q.EventID); err != nil {

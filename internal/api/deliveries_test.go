@@ -58,7 +58,7 @@ func TestDeliveryIsRead(t *testing.T) {
 	path := T("acme") + deliveries + "/" + d.ID.String()
 	got := r.admin("GET", path, nil).want(http.StatusOK).object()
 	want := object{
-		"id": d.ID.String(), "event_id": of.String(), "event_type": "order.made", "subscription_id": subscription, "subscription_name": "billing", "status": "failed",
+		"id": d.ID.String(), "event_id": of.String(), "event_type": "order.made", "subscription_id": subscription, "subscription_name": "billing", "route_id": nil, "target_index": nil, "status": "failed",
 		"attempt_count": 3.0, "retry_count": 2.0, "next_attempt_at": "2026-03-10T15:01:00Z", "status_code": nil, "last_error": "no answer within 30 s",
 		"created_at": "2026-03-10T15:00:00Z", "completed_at": nil,
 		"attempts": []any{
@@ -269,4 +269,30 @@ func TestASubscriptionIsReplayed(t *testing.T) {
 	replay(object{"since": since})
 	r.change(one, func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionDisabled })
 	r.admin("POST", path, object{"since": since}).want(http.StatusConflict)
+}
+
+func TestDeliveriesOfARouteSayWhereTheyGo(t *testing.T) {
+	r := setUp(t)
+	subscription := r.subscribe("order.*")
+	r.deliverTo(subscription)
+	of, route := eventhook.NewID[eventhook.Event](noon), eventhook.NewID[eventhook.Route](noon)
+	d := eventhook.Delivery{TenantID: r.acme, RouteID: route, TargetIndex: 2, EventID: of, EventType: "push", Status: eventhook.DeliveryDead,
+		LastError: "internal.example answered 410 Gone", CompletedAt: new(noon)}
+	d.ID = eventhook.DeliveryIDOf(of, d.Destination().ID())
+	r.owe(d)
+	got := r.admin("GET", T("acme")+deliveries+"/"+d.ID.String(), nil).want(http.StatusOK).object()
+	for member, want := range (object{"subscription_id": nil, "subscription_name": nil, "route_id": route.String(), "target_index": 2.0, "status": "dead"}) {
+		if got[member] != want {
+			t.Errorf("%s: got %v, want %v", member, got[member], want)
+		}
+	}
+	for path, want := range map[string]int{"?route_id=" + route.String(): 1, "?route_id=" + eventhook.NewID[eventhook.Route](noon).String(): 0, "": 2} {
+		if n := len(r.list(T("acme") + deliveries + path).ids()); n != want {
+			t.Errorf("%s: got %d deliveries, want %d", path, n, want)
+		}
+	}
+	r.wantFaults(r.admin("GET", T("acme")+deliveries+"?route_id="+eventhook.RouteID{}.String(), nil), 422, []string{"query.route_id"})
+	r.wantFaults(r.admin("POST", T("acme")+deliveries+"/retry", `{"filter":{"route_id":"x"},"limit":1}`), 400, []string{"body.filter.route_id"})
+	// The route does not exist.
+	r.admin("POST", T("acme")+deliveries+"/"+d.ID.String()+"/retry", nil).want(http.StatusConflict)
 }

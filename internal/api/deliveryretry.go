@@ -10,7 +10,7 @@ import (
 // Why a delivery is not sent again.
 var (
 	errOwed = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The delivery is waiting to be sent, or being sent, already."}
-	errGone = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The delivery cannot be sent again: its subscription is deleted, its event's data is past its retention, or it is being sent already."}
+	errGone = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The delivery cannot be sent again: its subscription is deleted, its route is deleted or has another target in its place, its event's data is past its retention, or it is being sent already."}
 )
 
 func (s *server) retryDelivery(ctx context.Context, who caller, in *DeliveryPath) (*deliveryAnswer, error) {
@@ -19,7 +19,7 @@ func (s *server) retryDelivery(ctx context.Context, who caller, in *DeliveryPath
 		return nil, err
 	}
 	d, _, err := s.Deliveries.Delivery(ctx, who.tenant, id)
-	if err == nil {
+	if err == nil && !d.IsOfRoute() {
 		err = s.unlessNobodySends(ctx, who, d.SubscriptionID)
 	}
 	switch {
@@ -61,6 +61,7 @@ type DeliveriesRetry struct {
 // DeliveriesRetryFilter narrows them; what is left out does not.
 type DeliveriesRetryFilter struct {
 	SubscriptionID string   `json:"subscription_id,omitempty"`
+	RouteID        string   `json:"route_id,omitempty" doc:"Deliveries to the http targets of this route."`
 	EventID        string   `json:"event_id,omitempty"`
 	Status         []string `json:"status,omitempty" minItems:"1" enum:"failed,dead" doc:"Both without it."`
 	CreatedAfter   string   `json:"created_after,omitempty" format:"date-time"`
@@ -111,6 +112,7 @@ func (b DeliveriesRetry) selection(shape eventhook.Faults) (eventhook.DeliverySe
 	var ids, rules eventhook.Faults
 	if f := b.Filter; f != nil {
 		which.SubscriptionID = namedID[eventhook.Subscription](&ids, &rules, "body.filter.subscription_id", f.SubscriptionID)
+		which.RouteID = namedID[eventhook.Route](&ids, &rules, "body.filter.route_id", f.RouteID)
 		which.EventID = namedID[eventhook.Event](&ids, &rules, "body.filter.event_id", f.EventID)
 		which.Since, which.Until = moment(f.CreatedAfter), moment(f.CreatedBefore)
 		if f.Status != nil {

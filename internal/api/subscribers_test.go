@@ -92,8 +92,13 @@ func (f *subscribers) publish(ctx context.Context, e *eventhook.Event) (api.Publ
 
 // owe stores a delivery with its attempts, and the data of its event.
 func (f *subscribers) owe(d eventhook.Delivery, attempts ...eventhook.Attempt) {
-	const insert = `INSERT INTO eventhook.delivery (id, tenant_id, destination_id, event_id, event_type, due_at, completed_at, attempts, retry_count, status_code, status, last_error, history)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, nullif($10, 0), $11, nullif($12, ''), $13)`
+	const insert = `INSERT INTO eventhook.delivery (id, tenant_id, destination_id, event_id, event_type, due_at, completed_at, attempts, retry_count, status_code, status, last_error, history, route_id, target_index)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, nullif($10, 0), $11, nullif($12, ''), $13, $14, $15)`
+	var route *[16]byte
+	var index *int
+	if d.IsOfRoute() {
+		route, index = (*[16]byte)(&d.RouteID), &d.TargetIndex
+	}
 	due := d.NextAttemptAt
 	if isOwed := d.Status == eventhook.DeliveryPending || d.Status == eventhook.DeliveryAcquired || d.Status == eventhook.DeliveryFailed; isOwed && due == nil {
 		due = new(f.clock.now())
@@ -107,8 +112,8 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, nullif($10, 0), $11, nullif($12, '')
 		}
 		history.Write(append(line, '\n'))
 	}
-	_, err := f.conn.Exec(context.Background(), insert, [16]byte(d.ID), [16]byte(d.TenantID), [16]byte(d.SubscriptionID), [16]byte(d.EventID), d.EventType, due, d.CompletedAt,
-		d.Attempts, d.RetryCount, d.StatusCode, string(d.Status), d.LastError, history.String())
+	_, err := f.conn.Exec(context.Background(), insert, [16]byte(d.ID), [16]byte(d.TenantID), [16]byte(d.Destination().ID()), [16]byte(d.EventID), d.EventType, due, d.CompletedAt,
+		d.Attempts, d.RetryCount, d.StatusCode, string(d.Status), d.LastError, history.String(), route, index)
 	if err == nil {
 		_, err = f.conn.Exec(context.Background(), `INSERT INTO eventhook.event (id, tenant_id, status, origin, event_type) VALUES ($1, $2, 'delivered', 'api', $3) ON CONFLICT DO NOTHING`,
 			[16]byte(d.EventID), [16]byte(d.TenantID), d.EventType)

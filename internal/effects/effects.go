@@ -101,6 +101,18 @@ type Settlement struct {
 	LastError   string
 }
 
+// Rows is how many rows the actions make at most, the deliveries of published events
+// included.
+func (s *Settlement) Rows() int {
+	rows := len(s.Actions)
+	for i := range s.Actions {
+		if p := s.Actions[i].Effect.Publication; p != nil {
+			rows += len(p.Deliveries)
+		}
+	}
+	return rows
+}
+
 // Conclude derives the event's new state from the states of the actions. A failed
 // action makes the event failed while there are retries, and dead afterwards. Else
 // the event stays in processing while a request is owed, and is delivered when there

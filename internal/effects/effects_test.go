@@ -121,3 +121,11 @@ func TestIsPlanned(t *testing.T) {
 		}
 	}
 }
+
+func TestRows(t *testing.T) {
+	s := &effects.Settlement{Actions: list(action(eventhook.ActionSuccess, ""), action(eventhook.ActionSuccess, ""), action(eventhook.ActionFailed, "bad"))}
+	s.Actions[1].Effect.Publication = &effects.Publication{Deliveries: make([]*eventhook.Delivery, 5)}
+	if got := s.Rows(); got != 8 {
+		t.Errorf("got %d rows, want 3 actions and 5 deliveries", got)
+	}
+}

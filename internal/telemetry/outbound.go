@@ -9,7 +9,7 @@ import (
 	"github.com/eventhook/eventhook/outbound"
 )
 
-// outboundMetrics count what is published and what is sent to subscribers.
+// outboundMetrics count published events, and deliveries to subscribers and http targets.
 type outboundMetrics struct {
 	published      prometheus.Counter
 	publishSeconds prometheus.Histogram
@@ -61,17 +61,39 @@ func (m *Metrics) Attempted(class eventhook.ErrorClass, took time.Duration) {
 	m.outbound.attempts.WithLabelValues(outcome).Observe(took.Seconds())
 }
 
-// SettledDeliveries counts a batch of outcomes that was written.
+// SettledDeliveries counts a batch of outcomes that was written, the events that it
+// ended, and the actions of routes that it completed.
 func (m *Metrics) SettledDeliveries(batch []*outbound.DeliverySettlement, lost int, took time.Duration) {
 	m.outbound.settleSeconds.Observe(took.Seconds())
 	m.outbound.deliveriesLost.Add(float64(lost))
 	states := map[eventhook.DeliveryStatus]int{}
 	for _, s := range batch {
 		states[s.Status]++
+		if s.EventStatus != "" {
+			m.settled.WithLabelValues(string(s.EventStatus)).Inc()
+		}
+		if status, ended := actionStatus(s); ended {
+			m.made.WithLabelValues(m.targets.of(httpTarget), string(status)).Inc()
+		}
 	}
 	for status, n := range states {
 		m.outbound.deliveries.WithLabelValues(string(status)).Add(float64(n))
 	}
+}
+
+// httpTarget is the type of the targets whose actions are deliveries.
+const httpTarget = "http"
+
+// actionStatus is the state of the action that a settlement completes, if it ends a
+// delivery of a route.
+func actionStatus(s *outbound.DeliverySettlement) (status eventhook.ActionStatus, ended bool) {
+	switch {
+	case !s.Delivery.IsOfRoute() || s.Status == eventhook.DeliveryFailed:
+		return "", false
+	case s.Status == eventhook.DeliverySuccess:
+		return eventhook.ActionSuccess, true
+	}
+	return eventhook.ActionFailed, true
 }
 
 // Dispatching is how much a dispatcher has in memory.

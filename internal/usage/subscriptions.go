@@ -14,19 +14,36 @@ type span struct {
 	at           time.Time
 }
 
-// Delivered counts the attempts of a batch that was settled, and what was given
-// up. Tests do not count.
+// Delivered counts the attempts of a batch that was settled, and dead deliveries. Tests
+// do not count. A delivery of a route counts for the source of its event instead: once
+// when its first attempt failed, or when it is dead unsent.
 func (m *Meter) Delivered(batch []*outbound.DeliverySettlement) {
 	at := m.now().UTC().Truncate(eventhook.SourceCountSpan)
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	failed := map[failedEvent]bool{} // several targets of one event count once
 	for _, s := range batch {
 		if s.IsTest {
+			continue
+		}
+		if s.Delivery.IsOfRoute() {
+			if e := s.Delivery.Event; e != nil && !e.SourceID.IsZero() && s.Delivery.RetryCount == 0 && s.Status != eventhook.DeliverySuccess {
+				failed[failedEvent{e.SourceID, e.ID}] = true
+			}
 			continue
 		}
 		key := span{s.Delivery.SubscriptionID, at}
 		m.sent[key] = plus(m.sent[key], countOf(s))
 	}
+	for e := range failed {
+		m.failed[e.source]++
+	}
+}
+
+// failedEvent is an event whose first try has failed.
+type failedEvent struct {
+	source eventhook.SourceID
+	event  eventhook.EventID
 }
 
 func countOf(s *outbound.DeliverySettlement) (c eventhook.SubscriptionCount) {

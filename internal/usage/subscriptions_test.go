@@ -46,3 +46,25 @@ func TestAttemptsAreCountedForTheirSubscription(t *testing.T) {
 	again, _ := r.store.Calls()
 	same(t, "writes when there is nothing to write", again-writes, 0)
 }
+
+// An event with several targets has failed once, whatever becomes of its retries.
+func TestDeliveriesOfRoutesAreCountedForTheirSource(t *testing.T) {
+	r := newRig(t)
+	source := eventhook.NewID[eventhook.Source](noon)
+	event := func() *eventhook.Event {
+		return &eventhook.Event{ID: eventhook.NewID[eventhook.Event](noon), SourceID: source}
+	}
+	settled := func(e *eventhook.Event, retries int, status eventhook.DeliveryStatus) *outbound.DeliverySettlement {
+		return &outbound.DeliverySettlement{Status: status, Attempt: &eventhook.Attempt{ErrorClass: eventhook.ErrorTimeout},
+			Delivery: &eventhook.Delivery{RouteID: eventhook.NewID[eventhook.Route](noon), RetryCount: retries, Event: e}}
+	}
+	one, two := event(), event()
+	r.meter.Delivered([]*outbound.DeliverySettlement{
+		settled(one, 0, eventhook.DeliveryFailed), settled(one, 0, eventhook.DeliveryDead), settled(two, 0, eventhook.DeliverySuccess),
+		settled(event(), 0, eventhook.DeliveryDead), settled(two, 1, eventhook.DeliveryDead),
+	})
+	r.must(r.meter.FlushSources(t.Context()))
+	r.must(r.meter.FlushSubscriptions(t.Context()))
+	same(t, "failed", r.store.Received()[source].Failed, int64(2))
+	same(t, "of no subscription", len(r.store.Sent(eventhook.SubscriptionID{})), 0)
+}
