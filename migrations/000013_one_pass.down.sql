@@ -22,16 +22,24 @@ SELECT event_id, route_id, target_index, gen_random_uuid(), route_name, target_t
     CASE target_type WHEN 'publish' THEN made END,
     CASE status WHEN 'failed' THEN coalesce(error, 'failed') END, ended, CASE WHEN status <> 'pending' THEN ended END
 FROM (
-    SELECT e.id AS event_id, pg_temp.id_of(a->>'r') AS route_id, coalesce((a->>'i')::int, 0) AS target_index,
-        a->>'n' AS route_name, a->>'t' AS target_type, pg_temp.id_of(a->>'m') AS made,
+    SELECT e.id AS event_id, pg_temp.id_of(e.r) AS route_id, e.target_index, e.route_name, a->>'t' AS target_type, pg_temp.id_of(a->>'m') AS made,
         CASE WHEN a->>'s' IS DISTINCT FROM 'request' THEN coalesce(a->>'s', 'success')
             WHEN d.status = 'success' OR d.id IS NULL AND e.status = 'delivered' THEN 'success'
             WHEN d.status = 'dead' OR d.id IS NULL THEN 'failed' ELSE 'pending' END AS status,
         coalesce(d.attempts, (a->>'a')::int, 1) AS attempts, coalesce(d.last_error, a->>'e') AS error,
         coalesce(d.completed_at, to_timestamp((a->>'c')::bigint / 1e6), e.processed_at, now()) AS ended
-    FROM eventhook.event e CROSS JOIN json_array_elements(e.actions) a
+    FROM (
+        -- The route of an action is that of the last one before it that names one.
+        SELECT n.*, coalesce((n.a->>'i')::int, 0) AS target_index,
+            first_value(n.a->>'r') OVER same_route AS r, first_value(n.a->>'n') OVER same_route AS route_name
+        FROM (
+            SELECT e.tenant_id, e.id, e.status, e.processed_at, t.a, t.place, count(t.a->>'r') OVER (PARTITION BY e.tenant_id, e.id ORDER BY t.place) AS routes
+            FROM eventhook.event e CROSS JOIN json_array_elements(e.actions) WITH ORDINALITY AS t (a, place)
+        ) n
+        WINDOW same_route AS (PARTITION BY n.tenant_id, n.id, n.routes ORDER BY n.place)
+    ) e
     LEFT JOIN eventhook.delivery d ON d.tenant_id = e.tenant_id AND d.event_id = e.id
-        AND d.route_id = pg_temp.id_of(a->>'r') AND d.target_index = coalesce((a->>'i')::int, 0)
+        AND d.route_id = pg_temp.id_of(e.r) AND d.target_index = e.target_index
 ) x
 ON CONFLICT (event_id, route_id, target_index) DO UPDATE
     SET status = excluded.status, attempts = excluded.attempts, execution_id = excluded.execution_id, promise_id = excluded.promise_id,

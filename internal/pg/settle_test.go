@@ -151,6 +151,11 @@ func TestARetriedActionSucceeds(t *testing.T) {
 	same(t, "error", got.ErrorMessage, "")
 	same(t, "execution", got.ExecutionID, s.Actions[0].Effect.Execution.ID)
 	same(t, "done then", f.done(e), 3)
+	var ended []time.Duration // since noon
+	for _, a := range f.actions(e) {
+		ended = append(ended, a.CompletedAt.Sub(noon))
+	}
+	same(t, "when they ended", ended, []time.Duration{0, 10 * time.Second, 0})
 }
 
 func TestATargetKeyMakesOneExecutionADay(t *testing.T) {
