@@ -621,7 +621,7 @@ type EventDetail struct {
 	ContentType   string  `json:"content_type"`
 	CorrelationID *string `json:"correlation_id"`
 
-	// Deliveries To subscribers, the first 1000 of them.
+	// Deliveries To subscribers, and to http targets of its routes: the first 1000 of them.
 	Deliveries []Delivery `json:"deliveries"`
 
 	// DeliveriesCount How many deliveries there are.
@@ -2702,7 +2702,7 @@ func (params ListEventsParams) query() url.Values {
 	return values
 }
 
-// PublishEvent: Publish an event to the tenant's subscribers.
+// PublishEvent: Publish an event, or a batch of events, to the tenant's subscribers.
 //
 // 202: the event is stored, and each subscriber that wants it will get it, signed. A traceparent that comes along is continued; what does not fit the catalogue is delivered all the same, and counted. 429: the tenant's quota has no room, or its share of time for the filters of its subscriptions is used up. 422 also when these filters take too many steps for the event. A batch is {"events": […]}, or the JSON batch format of CloudEvents 1.0, with at most 500 events and 8 MiB. Its events are stored in one transaction where they fit, and each has its outcome in items, in the order sent: a fault of one event costs the others nothing. If no event was stored for a reason of the gateway, such as the quota or a database that is down, the answer is that error. Of a CloudEvent, source and id make the idempotency key, type is the event_type, and subject the scope; id, time, dataschema, datacontenttype and extensions are in the metadata, the extension correlationid is the correlation_id, and traceparent is continued. What data_base64 holds is the data if it is JSON, else a text, else {"base64": …}. Needs the scope publish, or the admin key.
 func (c *Client) PublishEvent(ctx context.Context, tenant string, params PublishEventParams, body EventPublish, options ...CallOption) (EventPublished, error) {
@@ -3391,4 +3391,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // madeFrom is the SHA-256 of what this file was made from.
-const madeFrom = "d004db13821cc4965f671a21dcf706dece2d87e6652f6ddc5ddcaeaeb84a33a9"
+const madeFrom = "f1bc7889eafbba1a823619ce386a1a15a71920ff982e29e1807af13e2ec1d9d4"

@@ -1,8 +1,12 @@
-// Package ingest is the tenant's URL: it limits, verifies and answers
-// webhooks, and hands what is genuine to the accept batch. A 200 means that
-// the event is on disk. In the steady state a request reads no database.
-// Requests that are refused are counted, and of the last ones of each source
-// is kept what an eventhook.Rejection holds; nothing of their content is.
+// Package ingest is the tenant's URL: it limits, verifies and answers webhooks.
+// A verified webhook becomes an event. The Handoff plans the event if it can do so at
+// once, and the Batcher stores it, with its plan, in the transaction of its batch. A 200
+// means that the event is on disk. An event that was stored without a plan is handed to
+// this instance's processor after the commit.
+//
+// In the steady state a request reads nothing from the database. Refused requests are
+// counted, and an eventhook.Rejection is kept of the last ones of each source, without
+// their content.
 package ingest
 
 import (

@@ -10,7 +10,7 @@ ON CONFLICT (event_id) DO NOTHING;
 UPDATE eventhook.event_payload p SET envelope = e.envelope
 FROM eventhook.event e WHERE e.id = p.event_id AND e.envelope IS NOT NULL AND e.payload_of IS NULL;
 
--- A request whose delivery is owed is a call that is still to be made.
+-- A request whose delivery is owed is a pending action: the former version makes the request.
 CREATE FUNCTION pg_temp.id_of(text) RETURNS uuid LANGUAGE sql IMMUTABLE AS $$
     SELECT encode(decode(translate($1, '-_', '+/') || '==', 'base64'), 'hex')::uuid
 $$;

@@ -1,7 +1,10 @@
-// Package outbound delivers events to destinations: it matches them against a tenant's
-// subscriptions, stores them with their deliveries, signs and sends them. It holds no SQL
-// and knows no router. A delivery is sent at least once, and no destination delays
-// another.
+// Package outbound delivers events to destinations: subscriptions, and http targets of
+// routes. It matches published events against a tenant's subscriptions, stores them with
+// their deliveries, signs and sends them. It holds no SQL and knows no router. A delivery
+// is sent at least once, and no destination delays another.
+//
+// The Publisher stores events that tenants publish. Fanout adds the deliveries to the
+// events that routes publish, and passes stored deliveries to the dispatcher.
 //
 // The dispatcher has three parts. Package schedule decides which delivery is sent next;
 // the loops of Dispatcher talk to the Queue, which is the database; and a Transport sends

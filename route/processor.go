@@ -1,8 +1,19 @@
-// Package route decides what becomes of an event. Matching an event against a
-// source's compiled routes is pure; the Processor around it takes leased
-// events, from this instance's accept path or from the database, plans their
-// actions and settles them in batches. It holds no transaction and makes no
-// request while it matches.
+// Package route plans events: it matches an event against the compiled routes of its
+// source and returns an effects.Settlement, the event's actions with their effects.
+// Matching is pure. A plan names the generation of the tenant's configuration that it
+// was made from; the store writes nothing of a plan of another generation.
+//
+// There is one way to plan, called from two places:
+//
+//   - PlanArrival plans an event before it is stored, if that is cheap and certain. The
+//     event is stored together with its effects, and needs no processing.
+//   - The Processor plans all other events. It takes leased events, from this instance's
+//     accept path or from the database, and settles them in batches. Events that run
+//     scripts, were slow, or make much wait in a queue for each tenant.
+//
+// If a lease is lost, the settle writes nothing, and the holder of the next lease plans
+// the event. If the process ends, leases expire, and no event is lost. The package holds
+// no transaction and sends no request.
 package route
 
 import (

@@ -1,9 +1,8 @@
-// Package targets hands an action to one kind of place. A target whose place
-// is our own database only says what is to be made (an effects.Effect); the
-// store makes it in the transaction that settles the event, so it happens
-// exactly once. One whose place is elsewhere asks for a request: a delivery, which is
-// stored in the same transaction and sent at least once. A target kind is one file and one line in kinds; see
-// docs/targets.md.
+// Package targets compiles targets: a target returns the effects.Effect of an event, and
+// the store writes it in the transaction that stores or settles the event. Executions,
+// promise outcomes and published events happen exactly once. The effect of an http target
+// is a request: a delivery, which the dispatcher sends at least once. A kind of target is
+// one file and one line in kinds; see docs/targets.md.
 package targets
 
 import (

@@ -43,13 +43,13 @@ func newPlace(t *testing.T) *place {
 	return p
 }
 
-// startCalling starts a gateway whose one route has these targets, and may call
-// this machine.
-func startCalling(t *testing.T, dsn, targets string) *instance {
+// startCalling starts a gateway whose one route has these targets. It may send to this
+// machine. env follows the other variables.
+func startCalling(t *testing.T, dsn, targets string, env ...string) *instance {
 	t.Helper()
 	tenants := strings.Replace(testTenants, "targets: [{type: task, task_kind: build}]", "targets: ["+targets+"]", 1)
-	return startCommand(t, []string{"DATABASE_URL=" + dsn, "EVENTHOOK_ADMIN_KEY=" + testAdminKey, "EVENTHOOK_ENCRYPTION_KEYS=" + testEncryptionKey,
-		"EVENTHOOK_LEASE_SECONDS=2", "EVENTHOOK_OUTBOUND_ALLOWED_CIDRS=127.0.0.0/8"}, "serve", "--apply", writeFile(t, "tenants.yaml", tenants))
+	return startCommand(t, append([]string{"DATABASE_URL=" + dsn, "EVENTHOOK_ADMIN_KEY=" + testAdminKey, "EVENTHOOK_ENCRYPTION_KEYS=" + testEncryptionKey,
+		"EVENTHOOK_LEASE_SECONDS=2", "EVENTHOOK_OUTBOUND_ALLOWED_CIDRS=127.0.0.0/8"}, env...), "serve", "--apply", writeFile(t, "tenants.yaml", tenants))
 }
 
 func (i *instance) mustPush(id string) (event string) {

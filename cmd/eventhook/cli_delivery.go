@@ -17,7 +17,7 @@ import (
 
 func newDelivery() *cobra.Command {
 	r := &remote{ofTenant: true}
-	return newNoun("delivery", "See what was sent to subscribers, and send it again", `See what was sent to subscribers, and send it again.
+	return newNoun("delivery", "List deliveries to subscribers and http targets, and retry them", `List deliveries to subscribers and http targets of routes, and retry them.
 
   eventhook delivery list --status dead --since 24h
   eventhook delivery get 0199…                   each attempt, and what it was answered

@@ -207,10 +207,10 @@ func (g *gateway) serverFor(h http.Handler) *http.Server {
 	}
 }
 
-// run serves until ctx ends, then stops in the order of the road: no new
-// requests, those that run are answered, what they accepted is committed, what
-// is in memory is processed, and only then the rest. ready hears when requests
-// are served.
+// run serves until ctx ends. Then it stops in the order in which an event is processed:
+// it refuses new requests, answers the running ones, commits accepted and published
+// events, processes events in memory, ends deliveries in progress, and stops the other
+// loops. It calls ready when requests are served.
 func (g *gateway) run(ctx context.Context, ready func()) error {
 	defer g.close()
 	if err := script.Confinement(); err != nil {

@@ -213,13 +213,16 @@ type flood struct {
 
 const floodSenders = 16
 
-func startFlood(t *testing.T, to *instance) *flood {
+func startFlood(t *testing.T, to *instance) *flood { return startFloodNamed(t, to, t.Name()) }
+
+// startFloodNamed has pushes whose ids begin with a name.
+func startFloodNamed(t *testing.T, to *instance, name string) *flood {
 	ctx, cancel := context.WithCancel(t.Context())
 	f := &flood{cancel: cancel, statuses: map[int]int{}}
 	for range floodSenders {
 		f.senders.Go(func() {
 			for ctx.Err() == nil {
-				id := fmt.Sprintf("%s-%d", t.Name(), f.sent.Add(1))
+				id := fmt.Sprintf("%s-%d", name, f.sent.Add(1))
 				status, answer, err := to.push(context.WithoutCancel(ctx), id)
 				f.note(status, answer, err)
 			}
@@ -297,7 +300,7 @@ func wantEachProcessedOnce(t *testing.T, dsn string, answered []string) {
 		t.Errorf("%d events were answered 200, %d are stored", len(answered), n)
 	}
 	eventually(t, "no event is owed", func() bool {
-		return count(t, conn, `SELECT count(*) FROM eventhook.event WHERE due_at IS NOT NULL`) == 0
+		return count(t, conn, `SELECT count(*) FROM eventhook.event WHERE due_at IS NOT NULL OR status IN ('pending', 'processing', 'failed')`) == 0
 	})
 	if n := count(t, conn, `SELECT count(*) FROM eventhook.event WHERE id = ANY($1::uuid[]) AND status = 'delivered'`, answered); n != len(answered) {
 		t.Errorf("%d events were answered 200, %d are delivered", len(answered), n)
@@ -311,7 +314,13 @@ func wantEachProcessedOnce(t *testing.T, dsn string, answered []string) {
 }
 
 // waiting is how many events the gateway has in its accept batches.
-func (i *instance) waiting() (n int) {
+func (i *instance) waiting() int { return i.metric("accept_waiting_events") }
+
+// planned is how many events the gateway has stored together with their effects.
+func (i *instance) planned() int { return i.metric("events_planned_before_commit_total") }
+
+// metric reads a metric without labels, 0 if the gateway has none of the name.
+func (i *instance) metric(name string) (n int) {
 	i.t.Helper()
 	resp, err := testClient.Get(i.metrics)
 	if err != nil {
@@ -319,7 +328,7 @@ func (i *instance) waiting() (n int) {
 	}
 	defer resp.Body.Close()
 	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
-		if v, ok := strings.CutPrefix(lines.Text(), "eventhook_accept_waiting_events "); ok {
+		if v, ok := strings.CutPrefix(lines.Text(), "eventhook_"+name+" "); ok {
 			if n, err = strconv.Atoi(v); err != nil {
 				i.t.Fatal(err)
 			}

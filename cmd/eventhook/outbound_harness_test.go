@@ -32,13 +32,14 @@ type subscriber struct {
 	respond   http.HandlerFunc // instead of 204; it may hang
 	delivered map[string]int   // by delivery: how often it was answered 204
 	events    map[string]bool  // that were
+	keys      map[string]int   // by Idempotency-Key: how often it was answered 204
 	came      int              // requests
 	refused   int              // as not verified
 	both      int              // with two signatures
 }
 
 func newSubscriber(t *testing.T, secrets ...string) *subscriber {
-	s := &subscriber{secrets: secrets, delivered: map[string]int{}, events: map[string]bool{}}
+	s := &subscriber{secrets: secrets, delivered: map[string]int{}, events: map[string]bool{}, keys: map[string]int{}}
 	server := httptest.NewServer(s)
 	t.Cleanup(func() {
 		server.CloseClientConnections() // some may hang
@@ -91,6 +92,7 @@ func (s *subscriber) takes(r *http.Request) {
 func (s *subscriber) noteTaken(r *http.Request) {
 	s.delivered[r.Header.Get("X-Eventhook-Delivery-Id")]++
 	s.events[r.Header.Get("X-Eventhook-Event-Id")] = true
+	s.keys[r.Header.Get("Idempotency-Key")]++
 }
 
 func (s *subscriber) verified(r *http.Request, body string, signatures []string) bool {
@@ -127,10 +129,12 @@ func (s *subscriber) count(of func(*subscriber) int) int {
 	return of(s)
 }
 
-func requestsOf(s *subscriber) int { return s.came }
-func eventsOf(s *subscriber) int   { return len(s.events) }
-func refusedBy(s *subscriber) int  { return s.refused }
-func bothOf(s *subscriber) int     { return s.both }
+func requestsOf(s *subscriber) int   { return s.came }
+func eventsOf(s *subscriber) int     { return len(s.events) }
+func deliveriesOf(s *subscriber) int { return len(s.delivered) }
+func keysOf(s *subscriber) int       { return len(s.keys) }
+func refusedBy(s *subscriber) int    { return s.refused }
+func bothOf(s *subscriber) int       { return s.both }
 
 // againOf is how often something came that had been answered 204.
 func againOf(s *subscriber) (n int) {

@@ -16,8 +16,8 @@ import (
 )
 
 // outside is how the gateway asks addresses that others choose: published keys
-// and confirmations, over https alone, and what routes call. They are public, or
-// allowed by configuration, whoever names them.
+// and confirmations, over https alone, and the receivers of deliveries. These addresses
+// are public, or allowed by configuration.
 type outside struct {
 	client *egress.Client
 	log    *slog.Logger
@@ -38,9 +38,9 @@ func (o outside) compileTarget(t eventhook.Target) (route.Effector, error) {
 	return targets.New(t, targets.Deps{})
 }
 
-// tryTarget makes one for those who try routes out: they are told at once that its
-// calls would be refused, where events are tried again, since configuration may
-// allow them by then.
+// tryTarget compiles a target of a route that is tried out. The answer says at once
+// that a request to its address would be refused. Deliveries are retried instead, since
+// the configuration may allow the address later.
 func (o outside) tryTarget(t eventhook.Target) (route.Effector, error) {
 	return targets.New(t, targets.Deps{Foresee: o.client.Foresee})
 }

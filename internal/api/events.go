@@ -63,7 +63,7 @@ type eventDetail struct {
 	// An event can have thousands of actions.
 	Actions         []actionView `json:"actions" doc:"In the order in which they were started, the first 1000 of them."`
 	ActionsCount    int          `json:"actions_count" doc:"How many actions there are."`
-	Deliveries      []Delivery   `json:"deliveries" doc:"To subscribers, the first 1000 of them."`
+	Deliveries      []Delivery   `json:"deliveries" doc:"To subscribers, and to http targets of its routes: the first 1000 of them."`
 	DeliveriesCount int          `json:"deliveries_count" doc:"How many deliveries there are."`
 }
 

@@ -82,7 +82,7 @@ type EventPublished struct {
 func (s *server) registerPublish(api huma.API) {
 	op := operation{id: "publish-event", method: http.MethodPost, path: base + "/events", scope: eventhook.ScopePublish, tag: "events",
 		status: http.StatusAccepted, skipsShape: true, isFlat: true, class: ownTurns, maxBody: maxBatchBody, cost: publishCost,
-		summary: "Publish an event to the tenant's subscribers",
+		summary: "Publish an event, or a batch of events, to the tenant's subscribers",
 		about: "202: the event is stored, and each subscriber that wants it will get it, signed. A traceparent that comes along is continued; " +
 			"what does not fit the catalogue is delivered all the same, and counted. " +
 			"429: the tenant's quota has no room, or its share of time for the filters of its subscriptions is used up. " +

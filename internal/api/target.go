@@ -105,8 +105,8 @@ func readTargets(written []Target, have []eventhook.Target) ([]eventhook.Target,
 	return kept, faults
 }
 
-// triedTargets are targets that are only tried out: nobody is called, so any
-// text will do for a secret that is not told.
+// triedTargets are targets that are only tried out. No request is sent, so any text
+// stands for a redacted secret.
 func triedTargets(written []Target) ([]eventhook.Target, eventhook.Faults) {
 	return eachTarget(written, func(_, text string) string {
 		if text == eventhook.Redacted {

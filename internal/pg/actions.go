@@ -21,7 +21,7 @@ import (
 // and no index entry of its own. An object has
 //
 //	r  the route's id, in unpadded URL-safe base64
-//	n  the route's name
+//	n  the route's name; r and n are left out if both are those of the action before
 //	i  the index of the target; left out: 0
 //	t  the type of the target
 //	s  the status; left out: success. The status of a request is that of its delivery
@@ -62,6 +62,8 @@ func appendActions(b []byte, s *effects.Settlement, now time.Time) []byte {
 		made = now.UnixMicro()
 	}
 	repeated := repeatedActions(s)
+	var before *eventhook.Action
+	add := func(a *eventhook.Action, at int64) { b, before = appendAction(b, before, a, at), a }
 	b = append(b, '[')
 	for i := range s.Prior {
 		a := &s.Prior[i]
@@ -70,15 +72,15 @@ func appendActions(b []byte, s *effects.Settlement, now time.Time) []byte {
 			at = *a.CompletedAt
 		}
 		if again := repeated[actionPlace{a.RouteID, a.TargetIndex}]; again != nil {
-			b = appendAction(b, again, made)
+			add(again, made)
 		} else {
-			b = appendAction(b, a, at.UnixMicro())
+			add(a, at.UnixMicro())
 		}
 	}
 	for i := range s.Actions {
 		a := &s.Actions[i].Action
 		if repeated[actionPlace{a.RouteID, a.TargetIndex}] == nil {
-			b = appendAction(b, a, made)
+			add(a, made)
 		}
 	}
 	return append(b, ']')
@@ -117,18 +119,20 @@ func repeatedActions(s *effects.Settlement) map[actionPlace]*eventhook.Action {
 	return repeated
 }
 
-func appendAction(b []byte, a *eventhook.Action, at int64) []byte {
-	if b[len(b)-1] != '[' {
+// appendAction appends an action after the action before it, nil for the first.
+func appendAction(b []byte, before, a *eventhook.Action, at int64) []byte {
+	if before != nil {
 		b = append(b, ',')
 	}
-	b = append(b, `{"r":"`...)
-	b = idEncoding.AppendEncode(b, a.RouteID[:])
-	b = append(b, `","n":`...)
-	b = payload.AppendText(b, a.RouteName)
-	if a.TargetIndex != 0 {
-		b = strconv.AppendInt(append(b, `,"i":`...), int64(a.TargetIndex), 10)
+	b = append(b, '{')
+	if before == nil || before.RouteID != a.RouteID || before.RouteName != a.RouteName {
+		b = idEncoding.AppendEncode(append(b, `"r":"`...), a.RouteID[:])
+		b = append(payload.AppendText(append(b, `","n":`...), a.RouteName), ',')
 	}
-	b = payload.AppendText(append(b, `,"t":`...), a.TargetType)
+	if a.TargetIndex != 0 {
+		b = append(strconv.AppendInt(append(b, `"i":`...), int64(a.TargetIndex), 10), ',')
+	}
+	b = payload.AppendText(append(b, `"t":`...), a.TargetType)
 	switch {
 	case a.IsRequest:
 		b = append(b, `,"s":"`+isRequest+`"`...)
@@ -170,6 +174,10 @@ func readActions(event eventhook.EventID, raw []byte, processed *time.Time) ([]e
 	list := make([]eventhook.Action, len(records))
 	for i, r := range records {
 		var route, made [16]byte
+		if r.Route == "" && i > 0 {
+			r.Route, r.Name = records[i-1].Route, records[i-1].Name
+			records[i] = r
+		}
 		if n, err := idEncoding.Decode(route[:], []byte(r.Route)); err != nil || n != len(route) {
 			return nil, fmt.Errorf("read the actions of %s: route %q is no id", event, r.Route)
 		}
@@ -215,7 +223,7 @@ const readActionsSQL = `
 SELECT e.id, e.actions, e.processed_at, e.status = 'delivered' FROM unnest($1::uuid[], $2::uuid[]) AS u (tenant_id, id)
 JOIN eventhook.event e ON e.tenant_id = u.tenant_id AND e.id = u.id WHERE e.actions IS NOT NULL`
 
-// readFormerActionsSQL reads the actions that former versions wrote, but for calls
+// readFormerActionsSQL reads the actions that former versions wrote, except requests
 // that had not ended. Primary key, one partition each.
 const readFormerActionsSQL = `
 SELECT a.id, a.event_id, a.route_id, a.route_name, a.target_index, a.target_type, a.status, a.attempts,

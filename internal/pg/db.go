@@ -1,9 +1,15 @@
 // Package pg keeps everything in PostgreSQL. All SQL of the gateway is here,
 // each statement whole and beside the method that runs it, and no transaction
-// leaves the package: a method is one atomic act. Errors that a caller can act
-// upon are eventhook.Errors; all others mean that the database failed.
-// Every method is safe for concurrent use, and correct with other instances
-// at work on the same database.
+// leaves the package: a method is one atomic act. It implements interfaces of the
+// packages that consume it, such as ingest.Store, route.Queue and outbound.Queue.
+// Errors that a caller can act upon are eventhook.Errors; all other errors mean that
+// the database failed. Every method is safe for concurrent use, and correct with other
+// instances at work on the same database.
+//
+// Two transactions store the effects of events, with the same statements (effects.go):
+// Accept, together with new events, and SettleEvents, for leased events. The state of an
+// event with open deliveries to targets of its routes follows from these deliveries
+// (eventconclude.go).
 package pg
 
 import (

@@ -18,9 +18,9 @@ func (db *DB) DeliveriesWake() <-chan struct{} { return db.hub.wait(deliveriesTo
 // WakeDeliveries says that deliveries are due which this process does not take.
 func (db *DB) WakeDeliveries() { db.hub.wake(deliveriesTopic) }
 
-// dueLanesSQL hops from subscription to subscription in delivery_due and looks
-// at the first row of each: it costs as much as there are subscriptions that are
-// owed something, not as much as they are owed. The limit ends the hopping.
+// dueLanesSQL hops from destination to destination in delivery_due and reads the first
+// row of each. Its cost grows with the number of destinations that have owed deliveries,
+// not with the number of deliveries. The limit ends the hopping.
 const dueLanesSQL = `
 WITH RECURSIVE lane AS (
     (SELECT tenant_id, destination_id, route_id, target_index, due_at FROM eventhook.delivery
@@ -53,12 +53,12 @@ func (db *DB) DueDestinations(ctx context.Context, after eventhook.DestinationID
 	return list, translate("list due destinations", err)
 }
 
-// claimDeliveriesSQL leases, for each lane, the deliveries that were due first,
-// and skips those another instance is claiming. It goes round the lanes, and
-// stops when the events' bodies have $5 bytes, so that memory is bounded; an
-// event that several lanes get counts for each. The output of a transform counts as
-// its event does, since it is about as large. $4 is now. Index delivery_due,
-// then primary keys, in one partition each.
+// claimDeliveriesSQL leases, for each destination, the deliveries that were due first,
+// and skips deliveries that another instance is claiming. It goes round the destinations,
+// and stops when the events' bodies have $5 bytes, so that memory is bounded; an event of
+// several destinations counts for each. The output of a transform counts as its event
+// does, since it is about as large. $4 is now. Index delivery_due, then primary keys, in
+// one partition each.
 const claimDeliveriesSQL = claimBegin + `d.due_at <= $4 ORDER BY d.due_at` + claimEnd
 
 // claimTriedSQL leases those that were tried before, the oldest first. It passes

@@ -261,14 +261,22 @@ func encodeAttempt(c *columns, a *eventhook.Attempt) {
 	c.text(9, historyLine(a))
 }
 
-// attemptRecord is an attempt as a line of a delivery's history.
+// attemptRecord is an attempt as a line of a delivery's history. Lines of former versions
+// have the longer names.
 type attemptRecord struct {
-	StartedAt  time.Time            `json:"started_at"`
-	DurationMS int64                `json:"duration_ms"`
-	StatusCode int                  `json:"status_code,omitempty"`
-	Error      string               `json:"error,omitempty"`
-	ErrorClass eventhook.ErrorClass `json:"error_class,omitempty"`
-	Excerpt    string               `json:"response_excerpt,omitempty"`
+	At         int64                `json:"t"` // when it began, in Unix microseconds
+	DurationMS int64                `json:"d"`
+	StatusCode int                  `json:"s,omitempty"`
+	Error      string               `json:"e,omitempty"`
+	ErrorClass eventhook.ErrorClass `json:"c,omitempty"`
+	Excerpt    string               `json:"x,omitempty"`
+
+	FormerStartedAt  *time.Time           `json:"started_at,omitempty"`
+	FormerDurationMS int64                `json:"duration_ms,omitempty"`
+	FormerStatusCode int                  `json:"status_code,omitempty"`
+	FormerError      string               `json:"error,omitempty"`
+	FormerErrorClass eventhook.ErrorClass `json:"error_class,omitempty"`
+	FormerExcerpt    string               `json:"response_excerpt,omitempty"`
 }
 
 // mostAttemptError bounds what is kept of an attempt's error, in bytes.
@@ -277,9 +285,9 @@ const mostAttemptError = 1 << 10
 func historyLine(a *eventhook.Attempt) string {
 	var line bytes.Buffer
 	encoder := json.NewEncoder(&line)
-	encoder.SetEscapeHTML(false)                                                                                            // an excerpt is often a page
-	_ = encoder.Encode(attemptRecord{a.StartedAt.UTC().Truncate(time.Microsecond), a.Duration.Milliseconds(), a.StatusCode, //nolint:errchkjson // nothing in it can fail
-		shortened(a.Error, mostAttemptError), a.ErrorClass, shortened(a.Excerpt, eventhook.MaxExcerpt)})
+	encoder.SetEscapeHTML(false)                                                                                                   // an excerpt is often a page
+	_ = encoder.Encode(attemptRecord{At: a.StartedAt.UnixMicro(), DurationMS: a.Duration.Milliseconds(), StatusCode: a.StatusCode, //nolint:errchkjson // nothing in it can fail
+		Error: shortened(a.Error, mostAttemptError), ErrorClass: a.ErrorClass, Excerpt: shortened(a.Excerpt, eventhook.MaxExcerpt)})
 	return line.String()
 }
 
@@ -299,7 +307,11 @@ func readHistory(history string) ([]eventhook.Attempt, error) {
 		if err := json.Unmarshal([]byte(line), &r); err != nil {
 			return nil, fmt.Errorf("read the history of a delivery: %w", err)
 		}
-		list = append(list, eventhook.Attempt{StartedAt: r.StartedAt, Duration: time.Duration(r.DurationMS) * time.Millisecond,
+		if r.FormerStartedAt != nil {
+			r = attemptRecord{At: r.FormerStartedAt.UnixMicro(), DurationMS: r.FormerDurationMS, StatusCode: r.FormerStatusCode,
+				Error: r.FormerError, ErrorClass: r.FormerErrorClass, Excerpt: r.FormerExcerpt}
+		}
+		list = append(list, eventhook.Attempt{StartedAt: time.UnixMicro(r.At).UTC(), Duration: time.Duration(r.DurationMS) * time.Millisecond,
 			StatusCode: r.StatusCode, Error: r.Error, ErrorClass: r.ErrorClass, Excerpt: r.Excerpt})
 	}
 	return list, nil

@@ -162,6 +162,46 @@ func TestRetentionKeepsWhatIsOwed(t *testing.T) {
 	same(t, "bodies that nobody reads", has("event_payload"), false)
 }
 
+// A published event that refers to the payload of its source's event is delivered, so
+// the payload is kept while a delivery is owed.
+func TestRetentionKeepsThePayloadThatAPublishedEventRefersTo(t *testing.T) {
+	f := setUp(t)
+	f.keep(Retention{})
+	s := f.subscriber()
+	made := f.publishes("payment.made", "", `{}`, s)
+	f.accept(f.db, f.arrival(f.event(), made))
+	same(t, "payloads", f.placed("event_payload"), map[string]int{"20260310": 1})
+	f.clock.advance(10 * day)
+	f.keep(Retention{EventsDays: 1, BodiesDays: 1, DeliveriesDays: 1})
+	for _, table := range []string{"event", "event_payload", "delivery"} {
+		same(t, table+" while its delivery is owed", slices.Contains(f.days(table), "20260310"), true)
+	}
+	d := f.claimDeliveries(f.db, 1, s)[0]
+	same(t, "its body", string(d.Event.Body), `{}`)
+	f.settleDeliveries(f.db, f.came(d, eventhook.DeliverySuccess))
+	f.keep(Retention{EventsDays: 1, BodiesDays: 1, DeliveriesDays: 1})
+	for _, table := range []string{"event", "event_payload", "delivery"} {
+		same(t, table+" then", slices.Contains(f.days(table), "20260310"), false)
+	}
+}
+
+// The same holds for an event that waits for its requests: it is not due itself.
+func TestRetentionKeepsAnEventThatWaitsForItsRequests(t *testing.T) {
+	f := setUp(t)
+	f.keep(Retention{})
+	a := f.arrival(f.event(), requests(`{"made":1}`))
+	f.accept(f.db, a)
+	f.clock.advance(10 * day)
+	old := Retention{EventsDays: 1, BodiesDays: 1, DeliveriesDays: 1}
+	f.keep(old)
+	d := f.holding([]*eventhook.Delivery{a.Plan.Actions[0].Effect.Request.Delivery})[0]
+	same(t, "its body", string(d.Body), `{"made":1}`)
+	f.settleDeliveries(f.db, f.came(d, eventhook.DeliverySuccess))
+	same(t, "the event", f.stored(a.Event).Status, eventhook.EventDelivered)
+	f.keep(old)
+	same(t, "events then", slices.Contains(f.days("event"), "20260310"), false)
+}
+
 // The event is made due again after retention has looked and before it has the
 // lock to drop.
 func TestRetentionSeesWhatIsRetriedMeanwhile(t *testing.T) {

@@ -166,8 +166,9 @@ func (m *Metrics) Committed(events int, took time.Duration, err error) {
 	}
 }
 
-// Settled counts a batch of processed events, those in processing when their
-// calls were made, and each action when it has ended.
+// Settled counts a batch of events that the processor settled, and their actions. An
+// event that is still processing, and the request of an http target, are not counted:
+// their deliveries are.
 func (m *Metrics) Settled(batch []*effects.Settlement, lost int, took time.Duration) {
 	m.settleTime.Observe(took.Seconds())
 	m.leasesLost.Add(float64(lost))

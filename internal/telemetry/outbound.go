@@ -9,7 +9,7 @@ import (
 	"github.com/eventhook/eventhook/outbound"
 )
 
-// outboundMetrics count what is published and what is sent to subscribers.
+// outboundMetrics count published events, and deliveries to subscribers and http targets.
 type outboundMetrics struct {
 	published      prometheus.Counter
 	publishSeconds prometheus.Histogram

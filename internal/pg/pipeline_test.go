@@ -1,0 +1,183 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
+)
+
+// piped is a connection with statements of which each adds a row, and one that fails
+// if its parameter is 0.
+func piped(t *testing.T) (f *fixture, conn *pgx.Conn) {
+	t.Helper()
+	f = setUp(t)
+	f.exec(`CREATE TABLE eventhook.piped (n int)`)
+	conn, err := pgx.Connect(t.Context(), f.dsn)
+	f.must(err)
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	for name, sql := range map[string]string{"add": `INSERT INTO eventhook.piped SELECT 1/$1::text::int RETURNING n`, "other": `INSERT INTO eventhook.piped SELECT $1::text::int`} {
+		_, err := conn.Prepare(t.Context(), name, sql)
+		f.must(err)
+	}
+	return f, conn
+}
+
+func text(s string) [][]byte { return [][]byte{[]byte(s)} }
+
+var textFormat = []int16{0}
+
+func TestAPipelineIsOneTransaction(t *testing.T) {
+	for _, c := range []struct {
+		claim string
+		run   func(*pipeline)
+		rows  int
+		code  string
+	}{
+		{"all goes well", func(p *pipeline) {
+			p.ask("add", text("1"), textFormat)
+			p.send("other", text("2"), textFormat)
+			p.ask("add", text("1"), textFormat)
+		}, 3, ""},
+		{"nothing is sent", func(*pipeline) {}, 0, ""},
+		{"a later statement fails", func(p *pipeline) {
+			p.ask("add", text("1"), textFormat)
+			p.send("add", text("0"), textFormat)
+			p.send("other", text("2"), textFormat)
+		}, 0, "22012"},
+		{"a statement fails that is asked", func(p *pipeline) {
+			p.send("other", text("2"), textFormat)
+			p.ask("add", text("0"), textFormat)
+			p.ask("add", text("1"), textFormat)
+		}, 0, "22012"},
+		{"a statement fails before the one that is asked", func(p *pipeline) {
+			p.send("add", text("0"), textFormat)
+			p.send("other", text("2"), textFormat)
+			p.ask("add", text("1"), textFormat)
+		}, 0, "22012"},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			f, conn := piped(t)
+			p := newPipeline(t.Context(), conn.PgConn())
+			c.run(p)
+			err := p.commit()
+			var failed *pgconn.PgError
+			if errors.As(err, &failed) != (c.code != "") || failed != nil && failed.Code != c.code {
+				t.Errorf("got %v, want the code %q", err, c.code)
+			}
+			same(t, "rows", f.count("piped", "true"), c.rows)
+			p = newPipeline(t.Context(), conn.PgConn()) // the connection goes on
+			p.send("other", text("9"), textFormat)
+			f.must(p.commit())
+			same(t, "rows of the next one", f.count("piped", "n = 9"), 1)
+		})
+	}
+}
+
+// Once the Sync is sent, PostgreSQL commits: the caller learns of an error only.
+func TestAPipelineWhoseContextEndsIsWholeOrNothing(t *testing.T) {
+	for _, c := range []struct {
+		claim string
+		steps func(p *pipeline, cancel func())
+		whole int
+	}{
+		{"before the first statement", func(p *pipeline, cancel func()) {
+			cancel()
+			p.ask("add", text("1"), textFormat)
+		}, 0},
+		{"after an answer", func(p *pipeline, cancel func()) {
+			p.ask("add", text("1"), textFormat)
+			cancel()
+			p.send("other", text("2"), textFormat)
+		}, 2},
+		{"before the commit", func(p *pipeline, cancel func()) {
+			p.ask("add", text("1"), textFormat)
+			p.ask("add", text("1"), textFormat)
+			cancel()
+		}, 2},
+		{"before a commit with an error", func(p *pipeline, cancel func()) {
+			p.ask("add", text("1"), textFormat)
+			p.ask("add", text("0"), textFormat)
+			cancel()
+		}, 0},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			f, conn := piped(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			p := newPipeline(ctx, conn.PgConn())
+			c.steps(p, cancel)
+			cancel()
+			err := p.commit()
+			for one[int](f, `SELECT count(*) FROM pg_stat_activity WHERE pid = $1 AND state <> 'idle'`, int(conn.PgConn().PID())) > 0 {
+			}
+			if rows := f.count("piped", "true"); rows != c.whole && (rows != 0 || err == nil) {
+				t.Errorf("got %v and %d rows, want %d or, with an error, none", err, rows, c.whole)
+			}
+			if conn.IsClosed() {
+				return
+			}
+			p = newPipeline(t.Context(), conn.PgConn())
+			p.send("other", text("9"), textFormat)
+			f.must(p.commit())
+		})
+	}
+}
+
+// A batch whose context ends is stored whole or not at all, and the pool goes on.
+func TestAnAcceptWhoseContextEndsIsWholeOrNothing(t *testing.T) {
+	f := setUp(t)
+	f.exec(`CREATE FUNCTION eventhook.wait() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock_shared(7); RETURN NEW; END $$`)
+	f.exec(`CREATE TRIGGER wait BEFORE INSERT ON eventhook.execution FOR EACH ROW EXECUTE FUNCTION eventhook.wait()`)
+	holder, err := pgx.Connect(t.Context(), f.dsn)
+	f.must(err)
+	defer func() { _ = holder.Close(context.Background()) }()
+	_, err = holder.Exec(t.Context(), `SELECT pg_advisory_lock(7)`)
+	f.must(err)
+	ctx, cancel := context.WithCancel(t.Context())
+	batch := []*effects.Arrival{f.arrival(f.event(withKey("k")), f.makes(eventhook.Task, "t")), {Event: f.event(f.leased)}}
+	together(
+		func() {
+			if err := f.db.Accept(ctx, batch); err == nil {
+				t.Error("got no error")
+			}
+		},
+		func() {
+			for one[int](f, `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted`) < 1 {
+			}
+			cancel() // the first statement has run, and a later one waits
+		})
+	_, err = holder.Exec(t.Context(), `SELECT pg_advisory_unlock(7)`)
+	f.must(err)
+	for one[int](f, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE '%in transaction%' OR wait_event = 'advisory'`) > 0 {
+	}
+	none := map[string]int{"event": 0, "event_payload": 0, "execution": 0, "delivery": 0, "idempotency_key": 0}
+	whole := map[string]int{"event": 2, "event_payload": 2, "execution": 1, "delivery": 0, "idempotency_key": 2}
+	if got := f.rows(); !maps.Equal(got, none) && !maps.Equal(got, whole) {
+		t.Errorf("got %v, want all of the batch or nothing", got)
+	}
+	same(t, "the event is as it was", []any{batch[0].Event.Status, batch[0].Event.Lease.Until}, []any{eventhook.EventStatus(""), noon.Add(lease)})
+	next := f.arrival(f.event(), f.makes(eventhook.Task, ""))
+	f.accept(f.db, next)
+	same(t, "the next batch", next.IsPlanned(), true)
+}
+
+// A refusal costs no connection: the halves of the batch follow on the same one.
+func TestARefusalKeepsTheConnection(t *testing.T) {
+	f := setUp(t)
+	db := f.open(func(o *Options) { o.AcceptConns = 1 })
+	backend := func() (pid int) {
+		f.must(db.accept.QueryRow(t.Context(), `SELECT pg_backend_pid()`).Scan(&pid))
+		return pid
+	}
+	before := backend()
+	refused := f.arrival(f.event(func(e *eventhook.Event) { e.EventType = "a\x00b" }), f.makes(eventhook.Task, ""))
+	f.accept(db, refused, f.arrival(f.event(), f.makes(eventhook.Task, "", refusedInput)), f.arrival(f.event(), f.makes(eventhook.Task, "")))
+	same(t, "the connection", backend(), before)
+	same(t, "executions", f.count("execution", "true"), 1)
+}

@@ -1,0 +1,182 @@
+package pg
+
+import (
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
+)
+
+// token is the lease token of a row.
+func (f *fixture) token(table string, id [16]byte) int64 {
+	f.Helper()
+	return one[int64](f, `SELECT lease_token FROM eventhook.`+table+` WHERE id = $1`, id)
+}
+
+// sent settles the delivery of a request, which it claims.
+func (f *fixture) sent(d *eventhook.Delivery, status eventhook.DeliveryStatus) {
+	f.Helper()
+	f.settleDeliveries(f.db, f.came(f.holding([]*eventhook.Delivery{d})[0], status))
+}
+
+// statuses are those of an event's actions, in their order.
+func (f *fixture) statuses(e *eventhook.Event) (list []eventhook.ActionStatus) {
+	f.Helper()
+	for _, a := range f.actions(e) {
+		list = append(list, a.Status)
+	}
+	return list
+}
+
+func TestAnEventThatWaitsForItsRequestsIsNobodys(t *testing.T) {
+	f := setUp(t)
+	e := f.accepted(1)[0]
+	s := f.plan(e, f.makes(eventhook.Task, ""), requests(`{"n":1}`))
+	f.settle(f.db, s)
+	got := f.stored(e)
+	same(t, "the event", []any{got.Status, got.ProcessedAt}, []any{eventhook.EventProcessing, (*time.Time)(nil)})
+	unsettled, err := f.db.SettleEvents(t.Context(), []*effects.Settlement{s}) // as after a commit whose answer was lost
+	f.must(err)
+	same(t, "settled again", []any{len(unsettled), s.IsStale}, []any{1, false})
+	f.must(f.db.ReleaseEvents(t.Context(), []*eventhook.Event{e}))
+	f.clock.advance(day)
+	same(t, "claimed", len(f.claimEvents(f.other, 10)), 0)
+	same(t, "executions", f.count("execution", "true"), 1)
+	same(t, "reprocessed", len(f.reprocess(f.db, eventhook.EventSelection{IDs: ids(e)})), 0)
+	same(t, "actions", f.statuses(e), []eventhook.ActionStatus{eventhook.ActionSuccess, eventhook.ActionPending})
+
+	f.sent(s.Actions[1].Effect.Request.Delivery, eventhook.DeliverySuccess)
+	same(t, "the event in the end", f.stored(e).Status, eventhook.EventDelivered)
+	actions := f.actions(e)
+	same(t, "its actions", f.statuses(e), []eventhook.ActionStatus{eventhook.ActionSuccess, eventhook.ActionSuccess})
+	same(t, "when they ended", []time.Time{actions[0].CompletedAt.UTC(), actions[1].CompletedAt.UTC()}, []time.Time{noon, noon.Add(day)})
+}
+
+func TestARetryKeepsWhatEarlierTriesHaveDone(t *testing.T) {
+	f := setUp(t)
+	e := f.accepted(1)[0]
+	first := f.plan(e, f.makes(eventhook.Task, ""), fails("not yet"), requests(""), requests(""), requests(""))
+	f.settle(f.db, first)
+	same(t, "the event", f.stored(e).Status, eventhook.EventFailed)
+	task := f.actions(e)[0].ExecutionID
+	f.sent(first.Actions[2].Effect.Request.Delivery, eventhook.DeliverySuccess)
+	f.sent(first.Actions[3].Effect.Request.Delivery, eventhook.DeliveryDead)
+	same(t, "it is retried all the same", f.stored(e).Status, eventhook.EventFailed)
+	f.clock.advance(10 * time.Second)
+	again := f.claimEvents(f.other, 1)[0]
+	second := f.plan(again, f.makes(eventhook.Task, ""), f.makes(eventhook.Workflow, ""), requests(""), requests(""), requests(""))
+	same(t, "planned again", len(second.Actions), 2)
+	same(t, "owed", second.OpenRequests, 1)
+	f.settle(f.other, second)
+	got := f.stored(e)
+	same(t, "the event then", []any{got.Status, got.LastError}, []any{eventhook.EventProcessing, ""})
+	const done, open = eventhook.ActionSuccess, eventhook.ActionPending
+	same(t, "its actions", f.statuses(e), []eventhook.ActionStatus{done, done, done, open, open})
+	actions := f.actions(e)
+	same(t, "the task", []any{actions[0].ExecutionID, actions[0].CompletedAt.UTC(), actions[0].Attempts}, []any{task, noon, 1})
+	same(t, "the workflow", []any{actions[1].CompletedAt.UTC(), actions[1].Attempts, actions[1].ErrorMessage}, []any{noon.Add(10 * time.Second), 2, ""})
+	same(t, "executions", f.count("execution", "true"), 2)
+	f.sent(first.Actions[3].Effect.Request.Delivery, eventhook.DeliverySuccess)
+	f.sent(first.Actions[4].Effect.Request.Delivery, eventhook.DeliverySuccess)
+	same(t, "the event in the end", f.stored(e).Status, eventhook.EventDelivered)
+}
+
+// The deliveries end while the event is planned again, so that its settle has none to
+// wait for.
+func TestARequestThatEndsBeforeItsEventIsSettledEndsTheEvent(t *testing.T) {
+	for _, c := range []struct {
+		claim   string
+		planned eventhook.DeliveryStatus // when the event was planned again
+		before  func(f *fixture, d *eventhook.Delivery)
+		status  eventhook.EventStatus
+	}{
+		{"an owed one succeeds", eventhook.DeliveryPending, func(f *fixture, d *eventhook.Delivery) { f.sent(d, eventhook.DeliverySuccess) }, eventhook.EventDelivered},
+		{"an owed one dies", eventhook.DeliveryPending, func(f *fixture, d *eventhook.Delivery) { f.sent(d, eventhook.DeliveryDead) }, eventhook.EventDead},
+		{"a dead one is restarted, and succeeds", eventhook.DeliveryDead, func(f *fixture, d *eventhook.Delivery) {
+			same(f, "restarted", len(f.restarted(eventhook.DeliverySelection{IDs: []eventhook.DeliveryID{d.ID}})), 1)
+			f.sent(d, eventhook.DeliverySuccess)
+		}, eventhook.EventDelivered},
+		{"a dead one is restarted, and is owed", eventhook.DeliveryDead, func(f *fixture, d *eventhook.Delivery) {
+			same(f, "restarted", len(f.restarted(eventhook.DeliverySelection{IDs: []eventhook.DeliveryID{d.ID}})), 1)
+		}, eventhook.EventProcessing},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			f := setUp(t)
+			f.exec(`UPDATE eventhook.route SET targets = '[{"type":"http","url":"https://internal.example/"}]'`)
+			e := f.accepted(1)[0]
+			first := f.plan(e, requests(""), fails("not yet"))
+			f.settle(f.db, first)
+			d := first.Actions[0].Effect.Request.Delivery
+			if c.planned == eventhook.DeliveryDead {
+				f.sent(d, eventhook.DeliveryDead)
+			}
+			f.clock.advance(10 * time.Second)
+			again := f.plan(f.claimEvents(f.db, 1)[0], requests(""), f.makes(eventhook.Task, ""))
+			c.before(f, d)
+			f.settle(f.db, again)
+			same(t, "the event", f.stored(e).Status, c.status)
+		})
+	}
+}
+
+func TestReprocessingRestartsADeadRequestOnce(t *testing.T) {
+	for _, status := range []eventhook.DeliveryStatus{eventhook.DeliveryDead, eventhook.DeliveryPending, eventhook.DeliverySuccess} {
+		t.Run(string(status), func(t *testing.T) {
+			f := setUp(t)
+			e := f.accepted(1)[0]
+			first := f.plan(e, requests(`{"n":1}`), requests(""))
+			f.settle(f.db, first)
+			d := first.Actions[0].Effect.Request.Delivery
+			if status != eventhook.DeliveryPending {
+				f.sent(d, status)
+			}
+			f.sent(first.Actions[1].Effect.Request.Delivery, eventhook.DeliveryDead) // so that the event is dead
+			before, _ := f.delivery(d.ID)
+			token := f.token("delivery", d.ID)
+			f.clock.advance(time.Minute)
+			same(t, "reprocessed", f.reprocess(f.db, eventhook.EventSelection{IDs: ids(e)}), ids(e))
+			f.settle(f.db, f.plan(f.claimEvents(f.db, 1)[0], requests(`{"n":2}`), requests("")))
+			got, attempts := f.delivery(d.ID)
+			restarted := one[*time.Time](f, `SELECT restarted_at FROM eventhook.delivery WHERE id = $1`, [16]byte(d.ID))
+			body := one[string](f, `SELECT convert_from(body, 'UTF8') FROM eventhook.event_payload WHERE event_id = $1`, [16]byte(d.ID))
+			if status == eventhook.DeliveryDead {
+				same(t, "the delivery", []any{got.Status, got.RetryCount, got.CompletedAt, f.token("delivery", d.ID)}, []any{eventhook.DeliveryPending, 0, (*time.Time)(nil), token + 1})
+				same(t, "restarted", restarted != nil && restarted.Equal(f.clock.now()), true)
+				same(t, "its body", body, `{"n":2}`)
+				same(t, "its history", len(attempts), 1)
+			} else {
+				same(t, "the delivery", got, before)
+				same(t, "its token", f.token("delivery", d.ID), token)
+				same(t, "its body", body, `{"n":1}`)
+				same(t, "restarted", restarted, (*time.Time)(nil))
+			}
+			same(t, "deliveries", f.count("delivery", "true"), 2)
+			same(t, "the event", f.stored(e).Status, eventhook.EventProcessing)
+			if status != eventhook.DeliverySuccess {
+				f.sent(d, eventhook.DeliverySuccess)
+			}
+			f.sent(first.Actions[1].Effect.Request.Delivery, eventhook.DeliverySuccess)
+			same(t, "the event in the end", f.stored(e).Status, eventhook.EventDelivered)
+		})
+	}
+}
+
+// Deliveries may be kept for a shorter time than events.
+func TestARequestWithoutItsDelivery(t *testing.T) {
+	f := setUp(t)
+	events := f.accepted(2)
+	for i, status := range []eventhook.DeliveryStatus{eventhook.DeliverySuccess, eventhook.DeliveryDead} {
+		s := f.plan(events[i], requests(""))
+		f.settle(f.db, s)
+		f.sent(s.Actions[0].Effect.Request.Delivery, status) // the only one that is due
+	}
+	f.exec(`CREATE TABLE eventhook.kept AS SELECT * FROM eventhook.delivery`)
+	f.exec(`DELETE FROM eventhook.delivery`)
+	same(t, "of a delivered event", f.actions(events[0])[0].Status, eventhook.ActionSuccess)
+	got := f.actions(events[1])[0]
+	same(t, "of a dead event", []any{got.Status, got.ErrorMessage}, []any{eventhook.ActionFailed, "its delivery is past its retention"})
+	f.exec(`INSERT INTO eventhook.delivery SELECT * FROM eventhook.kept; DROP TABLE eventhook.kept`, pgx.QueryExecModeSimpleProtocol)
+}
