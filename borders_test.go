@@ -66,6 +66,7 @@ var borders = map[string][]string{
 	"internal/usage/usagetest": {root, "internal/usage"},
 	"outbound/outboundtest":    {root, "outbound"},
 	"outbound/publishtest":     {root, "outbound"},
+	"route/routetest":          {root, "internal/effects", "route"},
 
 	"client":                nil, // for other programs: it knows nothing of ours
 	"worker":                {"client"},
@@ -80,7 +81,7 @@ var keepers = map[string][]string{
 }
 
 // forTests may be imported by tests alone, and by the bench.
-var forTests = []string{"internal/pgtest", "internal/usage/usagetest", "outbound/outboundtest", "outbound/publishtest"}
+var forTests = []string{"internal/pgtest", "internal/usage/usagetest", "outbound/outboundtest", "outbound/publishtest", "route/routetest"}
 
 func TestRoomsKeepTheirBorders(t *testing.T) {
 	if crossed := crossings(t, os.DirFS(".")); len(crossed) > 0 {

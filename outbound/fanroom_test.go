@@ -76,14 +76,18 @@ func TestWhatAnArrivalMakesIsHandedOverOnceItIsStored(t *testing.T) {
 }
 
 func TestAnAcceptThatFailsGivesTheRoomBack(t *testing.T) {
-	o := newOffice(subscriber("a", "*", ""))
-	defer o.check(t)
-	f, s := newFanout(o), requesting(publishing("paid"))
-	match(t, f, s)
-	o.roomFor(s, 1)
-	o.err = errOffice
-	if err := f.Accept(t.Context(), arrivalsOf(s)); !errors.Is(err, errOffice) {
-		t.Errorf("got %v, want that the database is down", err)
+	for _, isStored := range []bool{false, true} {
+		o := newOffice(subscriber("a", "*", ""))
+		f, s := newFanout(o), requesting(publishing("paid"))
+		match(t, f, s)
+		o.roomFor(s, 1)
+		if o.err = errOffice; isStored { // and the answer is lost
+			o.err, o.lossy = nil, errOffice
+		}
+		if err := f.Accept(t.Context(), arrivalsOf(s)); !errors.Is(err, errOffice) || len(o.put) != 0 {
+			t.Errorf("got %v and %d put, want that the database is down", err, len(o.put))
+		}
+		o.check(t)
 	}
 }
 
@@ -106,6 +110,18 @@ func TestARequestThatIsMadeAgainIsNotLeased(t *testing.T) {
 	settle(t, f, s)
 	if len(o.put) != 0 || o.left != 1 {
 		t.Errorf("got %d put, told of others %d times; want none, once", len(o.put), o.left)
+	}
+}
+
+func TestARequestThatTheDatabaseRefusesGivesItsRoomBack(t *testing.T) {
+	o := newOffice()
+	defer o.check(t)
+	f, s := newFanout(o), requesting(publishing(""))
+	o.roomFor(s, 1)
+	o.outcome[s.Event.ID] = "plan refused"
+	settle(t, f, s)
+	if len(o.put) != 0 {
+		t.Errorf("got %d put, want none", len(o.put))
 	}
 }
 

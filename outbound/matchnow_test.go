@@ -130,7 +130,7 @@ func TestAStalePlanRenewsTheSubscriptions(t *testing.T) {
 				t.Fatalf("got %v, stale %t, %d deliveries; want nothing stored", err, s.IsStale, len(o.deliveries))
 			}
 			again := publishing("paid")
-			again.Generation = 2
+			again.Generation = s.Generation
 			if f.MatchNow(nil, again) {
 				t.Error("after it: got a match by what is in memory, want that it was dropped")
 			}

@@ -186,6 +186,11 @@ func (o *office) Accept(ctx context.Context, batch []*effects.Arrival) error {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	for _, a := range batch {
+		if a.Plan != nil {
+			concludeAsPlanned(a.Plan)
+		}
+	}
 	if o.err != nil {
 		return o.err
 	}
@@ -227,9 +232,7 @@ func (o *office) SettleEvents(ctx context.Context, batch []*effects.Settlement) 
 	for _, s := range batch {
 		s.IsStale = s.Generation != o.generation[s.Event.TenantID]
 		if s.IsStale || s.Event.Lease.Token == 0 || o.outcome[s.Event.ID] == "settled" {
-			for i := range s.Actions {
-				s.Actions[i].Status = eventhook.ActionSuccess // as it would have been
-			}
+			concludeAsPlanned(s)
 			unsettled = append(unsettled, s)
 			continue
 		}
@@ -243,6 +246,15 @@ func (o *office) SettleEvents(ctx context.Context, batch []*effects.Settlement) 
 	}
 	o.commits = append(o.commits, types)
 	return unsettled, o.lossy
+}
+
+// concludeAsPlanned gives actions the states that they would have had.
+func concludeAsPlanned(s *effects.Settlement) {
+	for i := range s.Actions {
+		if s.Actions[i].Status = eventhook.ActionSuccess; s.Actions[i].Effect.Request != nil {
+			s.Actions[i].Status = eventhook.ActionPending
+		}
+	}
 }
 
 func (o *office) settle(s *effects.Settlement) (types []string) {

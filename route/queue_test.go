@@ -192,9 +192,34 @@ func (q *queue) settle(s *effects.Settlement) bool {
 		return false
 	}
 	conclude(s, time.Now())
+	for i := range s.Prior {
+		for _, a := range r.actions {
+			if a.ID == s.Prior[i].ID && a.IsRequest { // it may have ended since
+				s.Prior[i] = a
+			}
+		}
+	}
 	r.actions, r.LostLeases = actionsOf(s), 0
 	r.Status, r.RetryCount, r.LastError, r.due = s.Status, s.RetryCount, s.LastError, s.NextRetryAt
+	r.concludeRequests()
 	return true
+}
+
+// concludeRequests ends an event that waits for its requests, if these have ended.
+func (r *row) concludeRequests() {
+	if r.Status != eventhook.EventProcessing || !r.due.IsZero() {
+		return
+	}
+	isOpen := false
+	for _, a := range r.actions {
+		if a.IsRequest && a.Status == eventhook.ActionFailed {
+			r.Status = eventhook.EventDead
+		}
+		isOpen = isOpen || a.Status == eventhook.ActionPending
+	}
+	if r.Status == eventhook.EventProcessing && !isOpen {
+		r.Status = eventhook.EventDelivered
+	}
 }
 
 // conclude gives a settlement and its actions their states.
@@ -206,6 +231,8 @@ func conclude(s *effects.Settlement, now time.Time) {
 			a.Status = eventhook.ActionFailed
 		case a.Effect.Request != nil:
 			a.Status, a.IsRequest = eventhook.ActionPending, true
+		case a.Effect.Execution != nil:
+			a.ExecutionID = a.Effect.Execution.ID
 		}
 	}
 	s.Conclude(now)
@@ -231,23 +258,12 @@ func (q *queue) endRequest(d *eventhook.Delivery, status eventhook.ActionStatus)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	r := q.rows[d.EventID]
-	isOpen := false
 	for i := range r.actions {
-		a := &r.actions[i]
-		if a.IsRequest && a.RouteID == d.RouteID && a.TargetIndex == d.TargetIndex {
-			a.Status, a.Attempts = status, a.Attempts+1
+		if a := &r.actions[i]; a.IsRequest && a.RouteID == d.RouteID && a.TargetIndex == d.TargetIndex {
+			a.Status, a.Attempts = status, 1
 		}
-		isOpen = isOpen || a.Status == eventhook.ActionPending
 	}
-	if r.Status != eventhook.EventProcessing || !r.due.IsZero() {
-		return
-	}
-	switch {
-	case status == eventhook.ActionFailed:
-		r.Status = eventhook.EventDead
-	case !isOpen:
-		r.Status = eventhook.EventDelivered
-	}
+	r.concludeRequests()
 }
 
 // replay makes an event due again, with its retries anew.
@@ -279,7 +295,7 @@ func (q *queue) ReleaseEvents(ctx context.Context, events []*eventhook.Event) er
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, e := range events {
-		if r := q.rows[e.ID]; ctx.Err() == nil && r.Lease.Token == e.Lease.Token && r.Status == eventhook.EventProcessing {
+		if r := q.rows[e.ID]; ctx.Err() == nil && r.Lease.Token == e.Lease.Token && r.Status == eventhook.EventProcessing && !r.due.IsZero() {
 			r.Status, r.due = eventhook.EventPending, time.Now()
 			if e.NextRetryAt != nil {
 				r.due = *e.NextRetryAt
