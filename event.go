@@ -128,7 +128,7 @@ func ActionIDOf(of EventID, route RouteID, target int) (id ActionID) {
 	var from [len(of) + len(route) + 8]byte
 	copy(from[:], of[:])
 	copy(from[len(of):], route[:])
-	binary.BigEndian.PutUint64(from[len(of)+len(route):], uint64(target)) //nolint:gosec // an index
+	binary.BigEndian.PutUint64(from[len(of)+len(route):], uint64(target))
 	sum := sha256.Sum256(from[:])
 	copy(id[:8], of[:8])
 	binary.BigEndian.PutUint64(id[8:], binary.BigEndian.Uint64(sum[:8])&^(3<<62)|2<<62)

@@ -41,7 +41,7 @@ func match(t *testing.T, f *outbound.Fanout, batch ...*effects.Settlement) {
 
 func matchWithin(t *testing.T, f *outbound.Fanout, m *meter.Meter, s *effects.Settlement) {
 	t.Helper()
-	o := f.Next.(*office) //nolint:forcetypeassert // newFanout made it
+	o := f.Next.(*office)
 	o.set(func() { s.Generation = o.generation[s.Event.TenantID] })
 	if err := f.Match(t.Context(), m, s); err != nil {
 		t.Fatalf("Match: %v", err)

@@ -16,7 +16,7 @@ func (d *Dispatcher) releaseLoop(feeding, writing context.Context) {
 		}
 		select {
 		case <-feeding.Done():
-			for d.releaseSome(writing) { //nolint:revive // until nothing is left
+			for d.releaseSome(writing) {
 			}
 			return
 		case <-d.scheduler.release:

@@ -205,11 +205,8 @@ func isOfGateway(err error) bool {
 	if _, isAnswer := errors.AsType[*problem](err); isAnswer {
 		return false
 	}
-	switch eventhook.KindOf(err) {
-	case eventhook.KindUnavailable, eventhook.KindRateLimited, "":
-		return true
-	}
-	return false
+	kind := eventhook.KindOf(err)
+	return kind == eventhook.KindUnavailable || kind == eventhook.KindRateLimited || kind == ""
 }
 
 // problemAt is the problem of an event of a batch, whose places are within the

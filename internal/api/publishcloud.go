@@ -37,7 +37,8 @@ const (
 
 // cloudEvent publishes one CloudEvent and answers.
 func (p *publishing) cloudEvent(raw []byte) {
-	x, err := publication{}, error(nil)
+	var x publication
+	var err error
 	switch s := (scanner{raw: raw}); {
 	case len(raw) > maxSingleBody:
 		err = tooLarge("The body", maxSingleBody)

@@ -149,7 +149,7 @@ func (c *releasingConn) Close() error {
 // countedDials is the context of one request. It counts the connections that
 // net/http opens for the request.
 type countedDials struct {
-	context.Context
+	context.Context //nolint:containedctx // it is one
 	n atomic.Int32
 }
 

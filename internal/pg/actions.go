@@ -312,7 +312,7 @@ func concludeRequests(list []eventhook.Action, processed *time.Time, isDelivered
 func scanRequest(r pgx.CollectableRow) (a eventhook.Action, err error) {
 	var status string
 	err = r.Scan((*[16]byte)(&a.EventID), (*[16]byte)(&a.RouteID), &a.TargetIndex, &status, &a.Attempts, &a.ErrorMessage, &a.CompletedAt)
-	switch eventhook.DeliveryStatus(status) { //nolint:exhaustive // the others are owed
+	switch eventhook.DeliveryStatus(status) {
 	case eventhook.DeliverySuccess:
 		a.Status, a.ErrorMessage = eventhook.ActionSuccess, ""
 	case eventhook.DeliveryDead:

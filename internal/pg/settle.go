@@ -252,7 +252,7 @@ func (c *settleColumns) encodeSettled(batch []*effects.Settlement, now time.Time
 func markStale(batch []*effects.Settlement, rows [][][]byte) {
 	current := make(map[eventhook.TenantID]int64, len(rows))
 	for _, row := range rows {
-		current[eventhook.TenantID(row[0])] = int64(binary.BigEndian.Uint64(row[1])) //nolint:gosec // as it was stored
+		current[eventhook.TenantID(row[0])] = int64(binary.BigEndian.Uint64(row[1]))
 	}
 	for _, s := range batch {
 		s.IsStale = s.Failure == "" && s.Generation != current[s.Event.TenantID]
