@@ -150,7 +150,7 @@ func (c *releasingConn) Close() error {
 // net/http opens for the request.
 type countedDials struct {
 	context.Context //nolint:containedctx // it is one
-	n atomic.Int32
+	n               atomic.Int32
 }
 
 type dialsKey struct{}
