@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/batch"
 	"github.com/eventhook/eventhook/internal/effects"
@@ -75,12 +77,14 @@ type Batcher struct {
 	handoff  Handoff
 	observer BatchObserver
 	log      *slog.Logger
+	faults   *rate.Limiter // of log lines about failed commits; the metrics count all
 	now      func() time.Time
 }
 
 // NewBatcher makes a batcher; Run starts it.
 func NewBatcher(config Config, lease time.Duration, store Store, handoff Handoff, observer BatchObserver, log *slog.Logger, now func() time.Time) *Batcher {
-	b := &Batcher{timeout: config.CommitTimeout, lease: lease, store: store, handoff: handoff, observer: observer, log: log, now: now}
+	b := &Batcher{timeout: config.CommitTimeout, lease: lease, store: store, handoff: handoff, observer: observer, log: log, now: now,
+		faults: rate.NewLimiter(linesPerSecond, linesAtOnce)}
 	b.commits = batch.New(batch.Bounds{
 		Writers: config.Writers, BatchRows: config.BatchEvents, BatchBytes: config.BatchBytes, OverlapRows: config.OverlapEvents,
 		QueueRows: config.QueueEvents, QueueBytes: config.QueueBytes,
@@ -143,7 +147,9 @@ func (b *Batcher) commit(arrivals []*effects.Arrival) error {
 	err := b.store.Accept(ctx, arrivals)
 	b.observer.Committed(len(arrivals), b.now().Sub(began), err)
 	if err != nil {
-		b.log.Error("a batch of webhooks could not be stored; its senders are told 500", "events", len(arrivals), "error", err)
+		if b.faults.AllowN(b.now(), 1) {
+			b.log.Error("a batch of webhooks could not be stored; its senders are told 500", "events", len(arrivals), "error", err)
+		}
 		b.handoff.Release(granted)
 		return errNotStored
 	}

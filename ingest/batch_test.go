@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -255,6 +256,30 @@ func TestAFailedCommitReachesItsOwnWaiters(t *testing.T) {
 			if err == nil || eventhook.KindOf(err) != "" || strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("event %d of the failed batch got %v, want an error of no kind and no internals", i, err)
 			}
+		}
+	})
+}
+
+// The database is down for long: the log says so with few lines.
+func TestFailedCommitsWriteFewLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const commits = 200
+		var written lines
+		s := newStore()
+		s.err = errDown
+		b := ingest.NewBatcher(testConfig(), lease, s, &handoff{room: 1 << 30}, &observer{}, slog.New(slog.NewTextHandler(&written, nil)), time.Now)
+		ctx, stop := context.WithCancel(t.Context())
+		var loop sync.WaitGroup
+		loop.Go(func() { _ = b.Run(ctx) })
+		for range commits {
+			if err := b.Accept(event("a")); err == nil {
+				t.Fatal("an event was stored without a database")
+			}
+		}
+		stop()
+		loop.Wait()
+		if n := strings.Count(written.String(), "\n"); n == 0 || n > commits/5 {
+			t.Errorf("%d commits wrote %d lines to the log, want a few", commits, n)
 		}
 	})
 }

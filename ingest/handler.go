@@ -65,13 +65,18 @@ type Deps struct {
 	Now      func() time.Time
 }
 
+// The bounds of log lines of one kind about failed or refused requests.
+const (
+	linesPerSecond = 5
+	linesAtOnce    = 20
+)
+
 // NewHandler makes the handler. The config has been validated.
 func NewHandler(config Config, deps Deps) *Handler {
-	const linesPerSecond, burst = 5, 20
 	h := &Handler{config: config, sources: newSnapshot(config, deps), fastly: newFastlyCache(deps), batcher: deps.Batcher,
 		observer: deps.Observer, learner: deps.Learner, confirm: deps.Confirm, log: deps.Log, now: deps.Now,
 		confirming: make(chan struct{}, confirmsAtOnce), memory: newMemory(config, deps.Now), large: newLargeGate(runtime.GOMAXPROCS(0)),
-		forgeries: clients.NewBudget(config.ForgeriesPerSec, config.ForgeriesBurst), refusals: rate.NewLimiter(linesPerSecond, burst), faults: rate.NewLimiter(linesPerSecond, burst)}
+		forgeries: clients.NewBudget(config.ForgeriesPerSec, config.ForgeriesBurst), refusals: rate.NewLimiter(linesPerSecond, linesAtOnce), faults: rate.NewLimiter(linesPerSecond, linesAtOnce)}
 	var err error
 	if h.trusted, err = clients.ParseRanges(config.TrustedProxies); err != nil {
 		panic(err) // the config has been validated
