@@ -1,6 +1,6 @@
 // Package outbound delivers events to destinations: subscriptions, and http targets of
 // routes. It matches published events against a tenant's subscriptions, stores them with
-// their deliveries, signs and sends them. It holds no SQL and knows no router. A delivery
+// their deliveries, and sends them. It holds no SQL and knows no router. A delivery
 // is sent at least once, and no destination delays another.
 //
 // The Publisher stores events that tenants publish. Fanout adds the deliveries to the
@@ -8,7 +8,7 @@
 //
 // The dispatcher has three parts. Package schedule decides which delivery is sent next;
 // the loops of Dispatcher talk to the Queue, which is the database; and a Transport sends
-// to one destination. A Directory returns the current configuration of a destination, with
+// to one destination: package send has the transports for HTTP. A Directory returns the current configuration of a destination, with
 // its Transport. Another kind of destination needs a Directory and a Transport, and nothing
 // else here.
 package outbound

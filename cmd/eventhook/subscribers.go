@@ -13,6 +13,7 @@ import (
 	"github.com/eventhook/eventhook/internal/telemetry"
 	"github.com/eventhook/eventhook/internal/usage"
 	"github.com/eventhook/eventhook/outbound"
+	"github.com/eventhook/eventhook/outbound/send"
 	"github.com/eventhook/eventhook/targets"
 )
 
@@ -51,17 +52,17 @@ func (g *gateway) wireSubscribers() {
 	s := &g.subscribers
 	s.rosters = outbound.NewRosters(c.Publish.CachedSubscriptions, g.db, g.log, time.Now)
 	s.catalogue = outbound.NewCatalogue(c.Publish.CachedEventTypes, g.db, g.metrics, g.log, time.Now)
-	sender := outbound.NewHTTPSender(g.out.client, g.out.client.UserAgent, time.Now)
+	subscriptions := outbound.SubscriptionDirectory{Rosters: s.rosters, Sender: send.NewHTTPSender(g.out.client, g.out.client.UserAgent, time.Now)}
 	s.targets = outbound.NewTargetDirectory(outbound.TargetDeps{Routes: g.db, Compile: compileHTTP, Client: g.out.client, Log: g.log, Now: time.Now})
 	s.dispatcher = outbound.NewDispatcher(c.Dispatch, outbound.DispatcherDeps{
-		Queue: g.db, Directory: outbound.Directories{Subscriptions: outbound.SubscriptionDirectory{Rosters: s.rosters, Sender: sender}, Routes: s.targets}, Observer: delivered{g.metrics, g.meter},
+		Queue: g.db, Directory: outbound.Directories{Subscriptions: subscriptions, Routes: s.targets}, Observer: delivered{g.metrics, g.meter},
 		Log: g.log, Now: time.Now, Chance: rand.Float64, Lease: g.config.Lease(),
 	})
 	g.metrics.WatchDispatch(func() telemetry.Dispatching { return telemetry.Dispatching(s.dispatcher.Stats()) })
 	s.publisher = outbound.NewPublisher(c.Publish, outbound.PublisherDeps{
 		Rosters: s.rosters, Catalogue: s.catalogue, Shares: g.shares, Store: g.db, Room: room{s.dispatcher, g.db}, Observer: g.metrics, Log: g.log, Now: time.Now,
 	})
-	s.tester = &outbound.Tester{Transports: sender, Generations: s.rosters, Store: g.db, Now: time.Now}
+	s.tester = &outbound.Tester{Transports: subscriptions, Generations: s.rosters, Store: g.db, Now: time.Now}
 }
 
 // publishing stores what tenants publish through the API.
@@ -117,7 +118,7 @@ func (g *gateway) receivers() api.Receivers {
 }
 
 // compileHTTP compiles an http target for the dispatcher.
-func compileHTTP(t eventhook.Target) (outbound.TargetRequests, error) {
+func compileHTTP(t eventhook.Target) (send.TargetRequests, error) {
 	return targets.NewHTTP(t)
 }
 
