@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/outbound/match"
 	"github.com/eventhook/eventhook/outbound/schedule"
 	"github.com/eventhook/eventhook/outbound/send"
 )
@@ -57,7 +58,7 @@ type SubscriptionTransports interface {
 
 // SubscriptionDirectory is the Directory of subscriptions, and SubscriptionTransports.
 type SubscriptionDirectory struct {
-	Rosters *Rosters
+	Rosters *match.Rosters
 	Sender  *send.HTTPSender
 }
 

@@ -3,6 +3,7 @@ package outbound_test
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/eventhook/eventhook"
@@ -37,3 +38,23 @@ func (f clientFunc) Exchange(context.Context, *http.Request, int) (int, http.Hea
 
 // answering is a Client that gets the same status each time.
 func answering(status int) clientFunc { return func() int { return status } }
+
+// march is when tests of publishing begin.
+var march = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// acme is a tenant.
+var acme = eventhook.TenantID{0xac}
+
+// subscriber is an active subscription of acme's to types, separated by spaces.
+func subscriber(name, types, filter string) eventhook.Subscription {
+	return eventhook.Subscription{
+		ID: eventhook.NewID[eventhook.Subscription](march), TenantID: acme, Name: name, Status: eventhook.SubscriptionActive,
+		EventTypes: strings.Fields(types), Filter: []byte(filter),
+	}
+}
+
+// news is an event that acme publishes.
+func news(eventType, data string) *eventhook.Event {
+	return &eventhook.Event{ID: eventhook.NewID[eventhook.Event](march), TenantID: acme, EventType: eventType, ContentType: "application/json",
+		Payload: eventhook.Payload{Body: []byte(data)}}
+}

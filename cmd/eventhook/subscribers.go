@@ -13,6 +13,7 @@ import (
 	"github.com/eventhook/eventhook/internal/telemetry"
 	"github.com/eventhook/eventhook/internal/usage"
 	"github.com/eventhook/eventhook/outbound"
+	"github.com/eventhook/eventhook/outbound/match"
 	"github.com/eventhook/eventhook/outbound/send"
 	"github.com/eventhook/eventhook/targets"
 )
@@ -20,9 +21,9 @@ import (
 // subscribers is what goes out: what is published finds its subscribers, is
 // stored with a delivery to each, and sent.
 type subscribers struct {
-	rosters    *outbound.Rosters
+	rosters    *match.Rosters
 	targets    *outbound.TargetDirectory
-	catalogue  *outbound.Catalogue
+	catalogue  *match.Catalogue
 	publisher  *outbound.Publisher
 	dispatcher *outbound.Dispatcher
 	tester     *outbound.Tester
@@ -50,8 +51,8 @@ func (r room) DeliveriesLeft() { r.db.WakeDeliveries() }
 func (g *gateway) wireSubscribers() {
 	c := g.config.Outbound
 	s := &g.subscribers
-	s.rosters = outbound.NewRosters(c.Publish.CachedSubscriptions, g.db, g.log, time.Now)
-	s.catalogue = outbound.NewCatalogue(c.Publish.CachedEventTypes, g.db, g.metrics, g.log, time.Now)
+	s.rosters = match.NewRosters(c.Publish.CachedSubscriptions, g.db, g.log, time.Now)
+	s.catalogue = match.NewCatalogue(c.Publish.CachedEventTypes, g.db, g.metrics, g.log, time.Now)
 	subscriptions := outbound.SubscriptionDirectory{Rosters: s.rosters, Sender: send.NewHTTPSender(g.out.client, g.out.client.UserAgent, time.Now)}
 	s.targets = outbound.NewTargetDirectory(outbound.TargetDeps{Routes: g.db, Compile: compileHTTP, Client: g.out.client, Log: g.log, Now: time.Now})
 	s.dispatcher = outbound.NewDispatcher(c.Dispatch, outbound.DispatcherDeps{
@@ -105,7 +106,7 @@ func (g *gateway) settler() published {
 // receivers is how the API looks at where subscriptions send.
 func (g *gateway) receivers() api.Receivers {
 	return api.Receivers{
-		CheckFilter: outbound.CheckFilter,
+		CheckFilter: match.CheckFilter,
 		CheckAddress: func(ctx context.Context, text string) error {
 			u, err := url.Parse(text)
 			if err != nil {
