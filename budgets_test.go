@@ -32,23 +32,23 @@ var evaluators = map[string][]string{
 	"modernc.org/quickjs":                      {"internal/script"},
 	"github.com/jmespath-community/":           {"internal/script"},
 	module + "/internal/script":                {"bench", "cmd/eventhook", "route"}, // cmd/eventhook asks whether scripts are confined
-	module + "/internal/filter":                {"outbound", "route"},
-	module + "/internal/schema":                {"internal/api", "outbound"},
+	module + "/internal/filter":                {"outbound/match", "route"},
+	module + "/internal/schema":                {"internal/api", "outbound/match"},
 	module + "/internal/pattern":               {"internal/filter", "internal/schema", "route", "verify"},
 }
 
 // unmetered are the calls that give no meter to a function which wants one, or
 // make a meter without a tenant's share, and why that is right.
 var unmetered = map[string]string{
-	"ingest: New":           "a view of no bytes, for a body that was refused",
-	"ingest: meter.New":     "the paths to key and type of a verified request: within the limit of one event",
-	"internal/api: New":     "renders a stored body for an answer: no path is looked up",
-	"internal/payload: New": "renders the data of a CloudEvent, which the caller's meter has counted",
-	"outbound: meter.New":   "a settle that matches again has one slice for its batch; an event of the gateway's own is small, and has ten for each filter",
-	"targets: New":          "renders a stored body for a request, as it was rendered within the budget when it was planned: no path is looked up",
-	"verify: New":           "reads a body of JSON or a form once, before the tenant's expressions",
-	"verify: meter.New":     "reserved, within a limit of its own",
-	"bench: New":            "ships with nothing",
+	"ingest: New":               "a view of no bytes, for a body that was refused",
+	"ingest: meter.New":         "the paths to key and type of a verified request: within the limit of one event",
+	"internal/api: New":         "renders a stored body for an answer: no path is looked up",
+	"internal/payload: New":     "renders the data of a CloudEvent, which the caller's meter has counted",
+	"outbound/match: meter.New": "an event of the gateway's own is small, and has ten slices for each filter",
+	"targets: New":              "renders a stored body for a request, as it was rendered within the budget when it was planned: no path is looked up",
+	"verify: New":               "reads a body of JSON or a form once, before the tenant's expressions",
+	"verify: meter.New":         "reserved, within a limit of its own",
+	"bench: New":                "ships with nothing",
 }
 
 func TestWhatTenantsWriteIsEvaluatedWithinABudget(t *testing.T) {

@@ -4,15 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eventhook/eventhook"
-	"github.com/eventhook/eventhook/outbound"
+	matching "github.com/eventhook/eventhook/outbound/match"
 )
 
 func (o *office) EventType(ctx context.Context, tenant eventhook.TenantID, name string) (eventhook.EventType, error) {
@@ -36,7 +34,7 @@ func (o *office) Misfit(kind string) {
 }
 
 // catalogued is an office with a catalogue of payments.
-func catalogued() (*office, *outbound.Catalogue) {
+func catalogued() (*office, *matching.Catalogue) {
 	o := newOffice()
 	o.types[acme] = []eventhook.EventType{
 		{Name: "payment.made", Category: "payment", Schema: []byte(`{"required":["amount"],"properties":{"amount":{"type":"number"}}}`)},
@@ -44,101 +42,7 @@ func catalogued() (*office, *outbound.Catalogue) {
 		{Name: "payment.odd", Category: "payment", Schema: []byte(`{"type":7}`)},
 		{Name: "payment.endless", Category: "payment", Schema: []byte(`{"oneOf":[{"items":{"$ref":"#"}},{"items":{"$ref":"#"}}]}`)},
 	}
-	return o, outbound.NewCatalogue(1000, o, o, o.log, time.Now)
-}
-
-var endless = strings.Repeat("[", 40) + strings.Repeat("]", 40)
-
-func TestWhatTheCatalogueSays(t *testing.T) {
-	o, c := catalogued()
-	for _, test := range []struct{ eventType, data, category, fault, misfit string }{
-		{"payment.made", `{"amount":1}`, "payment", "", ""},
-		{"payment.made", `{}`, "payment", "data: required", outbound.MisfitShape},
-		{"payment.made", `{"amount":"hunter2"}`, "payment", "data.amount: type", outbound.MisfitShape},
-		{"payment.made", `"` + strings.Repeat("x", 100_000) + `"`, "payment", "the data is too large, or nested too deep, to be checked", outbound.MisfitUnchecked},
-		{"payment.lost", `hunter2`, "payment", "", ""},
-		{"payment.odd", `{}`, "payment", "its schema cannot be used", outbound.MisfitUnchecked},
-		{"payment.endless", endless, "payment", "the schema takes too much work to be checked", outbound.MisfitUnchecked},
-		{"payment.new", `{}`, "", "the catalogue has no entry for its type", outbound.MisfitUnknown},
-		{"tenant.updated", `{}`, "eventhook", "", ""},
-	} {
-		o.misfits = nil
-		category, fault := c.Check(t.Context(), nil, news(test.eventType, test.data))
-		if category != test.category || fault != test.fault || strings.Join(o.misfits, ",") != test.misfit {
-			t.Errorf("%s: got %q, %q, counted %q; want %q, %q, %q", test.eventType, category, fault, o.misfits, test.category, test.fault, test.misfit)
-		}
-	}
-	if strings.Contains(o.logged.String(), "hunter2") {
-		t.Errorf("the log quotes data: %s", o.logged)
-	}
-	var none *outbound.Catalogue
-	if category, fault := none.Check(t.Context(), nil, news("payment.made", "{}")); category != "" || fault != "" {
-		t.Errorf("none: got %q, %q; want nothing", category, fault)
-	}
-}
-
-func TestMisfitsAreCountedAlwaysAndToldNowAndThen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o, c := catalogued()
-		for range 120 {
-			c.Check(t.Context(), nil, news("payment.made", "{}"))
-			c.Check(t.Context(), nil, news("payment.new", "{}"))
-			time.Sleep(time.Minute)
-		}
-		if len(o.misfits) != 240 {
-			t.Errorf("counted %d, want 240", len(o.misfits))
-		}
-		if lines := strings.Count(o.logged.String(), "\n"); lines != 4 {
-			t.Errorf("told %d times in two hours, want twice of each type:\n%s", lines, o.logged)
-		}
-	})
-}
-
-func TestAChangeOfTheCatalogueTakesEffect(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o, c := catalogued()
-		category := func() string {
-			got, _ := c.Check(t.Context(), nil, news("payment.lost", "{}"))
-			return got
-		}
-		category()
-		o.types[acme][1].Category = "loss"
-		if got := category(); got != "payment" || o.reads != 1 {
-			t.Errorf("at once: got %q after %d reads, want what was read once", got, o.reads)
-		}
-		time.Sleep(30 * time.Second)
-		if got := category(); got != "loss" {
-			t.Errorf("half a minute later: got %q, want loss", got)
-		}
-		o.types[acme][1].Category = "gone"
-		c.Forget(acme, "payment.lost")
-		if got := category(); got != "gone" {
-			t.Errorf("when it is told: got %q, want gone", got)
-		}
-		o.err = errOffice
-		c.Forget(acme, "payment.lost")
-		if got := category(); got != "" {
-			t.Errorf("while the database is down: got %q, want nothing", got)
-		}
-	})
-}
-
-// A schema that takes too much work is left alone for a while.
-func TestASchemaThatTakesTooMuchRests(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o, c := catalogued()
-		for _, step := range []struct {
-			data string
-			wait time.Duration
-		}{{"1", 0}, {endless, time.Second}, {"1", time.Minute}, {"1", 0}} {
-			c.Check(t.Context(), nil, news("payment.endless", step.data))
-			time.Sleep(step.wait)
-		}
-		want := []string{outbound.MisfitShape, outbound.MisfitUnchecked, outbound.MisfitUnchecked, outbound.MisfitShape}
-		if diff := cmp.Diff(want, o.misfits); diff != "" {
-			t.Errorf("misfits (-want +got):\n%s", diff)
-		}
-	})
+	return o, matching.NewCatalogue(1000, o, o, o.log, time.Now)
 }
 
 // Whatever the catalogue finds, the event is stored, with its category.
@@ -153,7 +57,7 @@ func TestMisfitsArePublished(t *testing.T) {
 	if len(o.put) != 2 || o.put[0].Event.Envelope.Category != "payment" || o.put[1].Event.Envelope.Category != "" {
 		t.Errorf("got %d put, %+v; want 2, the first of category payment", len(o.put), o.put)
 	}
-	if diff := cmp.Diff([]string{outbound.MisfitShape, outbound.MisfitUnknown}, o.misfits); diff != "" {
+	if diff := cmp.Diff([]string{matching.MisfitShape, matching.MisfitUnknown}, o.misfits); diff != "" {
 		t.Errorf("misfits (-want +got):\n%s", diff)
 	}
 }

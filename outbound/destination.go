@@ -5,7 +5,9 @@ import (
 	"errors"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/outbound/match"
 	"github.com/eventhook/eventhook/outbound/schedule"
+	"github.com/eventhook/eventhook/outbound/send"
 )
 
 // Destination is the current configuration of a destination, with its transport.
@@ -20,18 +22,12 @@ type Destination struct {
 	Transport   Transport
 }
 
-// Sending is an attempt to make: of a leased delivery, with its event.
-type Sending struct {
-	Delivery *eventhook.Delivery
-	Attempt  int // from 1
-}
-
-// Transport sends to one destination. Send returns the outcome: it has no errors of its
-// own, and takes no longer than the destination's Timeout. If ctx ends before there is
-// an answer, the attempt has failed, and it is not known whether it arrived. Safe for
-// concurrent use.
+// Transport sends to one destination. Send makes an attempt, counted from 1, at a leased
+// delivery with its event, and returns the outcome: it has no errors of its own, and
+// takes no longer than the destination's Timeout. If ctx ends before there is an answer,
+// the attempt has failed, and it is not known whether it arrived. Safe for concurrent use.
 type Transport interface {
-	Send(ctx context.Context, s Sending) eventhook.Attempt
+	Send(ctx context.Context, d *eventhook.Delivery, attempt int) eventhook.Attempt
 }
 
 // Directory returns the current Destination, mostly from memory and otherwise within
@@ -60,10 +56,10 @@ type SubscriptionTransports interface {
 	To(s *eventhook.Subscription) Transport
 }
 
-// SubscriptionDirectory is the Directory of subscriptions.
+// SubscriptionDirectory is the Directory of subscriptions, and SubscriptionTransports.
 type SubscriptionDirectory struct {
-	Rosters *Rosters
-	Sender  *HTTPSender
+	Rosters *match.Rosters
+	Sender  *send.HTTPSender
 }
 
 // Destination implements Directory. While the subscriptions cannot be read, it returns
@@ -78,8 +74,11 @@ func (d SubscriptionDirectory) Destination(ctx context.Context, of eventhook.Des
 	if err != nil {
 		return Destination{}, err
 	}
-	return DestinationOf(s, d.Sender.To(s)), nil
+	return DestinationOf(s, d.To(s)), nil
 }
+
+// To implements SubscriptionTransports.
+func (d SubscriptionDirectory) To(s *eventhook.Subscription) Transport { return d.Sender.To(s) }
 
 // DestinationOf returns a subscription as a destination.
 func DestinationOf(s *eventhook.Subscription, transport Transport) Destination {

@@ -7,9 +7,13 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/outbound"
+	"github.com/eventhook/eventhook/outbound/send"
 )
 
-var _ outbound.Directory = outbound.Directories{}
+var (
+	_ outbound.Directory              = outbound.Directories{}
+	_ outbound.SubscriptionTransports = outbound.SubscriptionDirectory{}
+)
 
 // While the database cannot be read, a subscription is sent to as it was known.
 func TestASubscriptionThatCannotBeReadIsKnownFromItsLastSend(t *testing.T) {
@@ -17,7 +21,7 @@ func TestASubscriptionThatCannotBeReadIsKnownFromItsLastSend(t *testing.T) {
 	unknown.ID = eventhook.NewID[eventhook.Subscription](time.Now())
 	o := newOffice(known, unknown)
 	rosters := o.rosters()
-	d := outbound.SubscriptionDirectory{Rosters: rosters, Sender: outbound.NewHTTPSender(answering(200, ""), "", time.Now)}
+	d := outbound.SubscriptionDirectory{Rosters: rosters, Sender: send.NewHTTPSender(answering(200), "", time.Now)}
 	of := eventhook.Destination{TenantID: known.TenantID, SubscriptionID: known.ID}
 	before, err := d.Destination(t.Context(), of)
 	if err != nil || before.ID != of.ID() || !before.Ready || before.Transport == nil {

@@ -46,7 +46,7 @@ func (n *instant) Destination(_ context.Context, of eventhook.Destination) (outb
 	return outbound.DestinationOf(n.sub[of.SubscriptionID], n), nil
 }
 
-func (*instant) Send(context.Context, outbound.Sending) eventhook.Attempt {
+func (*instant) Send(context.Context, *eventhook.Delivery, int) eventhook.Attempt {
 	return eventhook.Attempt{StatusCode: 200, Duration: time.Millisecond}
 }
 

@@ -30,20 +30,3 @@ func (d *Dispatcher) ClaimAround(ctx context.Context, s *eventhook.Subscription,
 	c.add(ctx, scheduled(s))
 	c.do(ctx)
 }
-
-// Match returns the subscriptions that get an event, without a limit, and the
-// generation against which it was matched.
-func (r *Rosters) Match(ctx context.Context, e *eventhook.Event) (generation int64, matched []*eventhook.Subscription, err error) {
-	roster, err := r.of(ctx, e.TenantID)
-	if err != nil {
-		return 0, nil, err
-	}
-	matched, _ = roster.Match(nil, e)
-	return roster.generation, matched, nil
-}
-
-// Wants returns the subscriptions that get an event, without a limit.
-func (r *Roster) Wants(e *eventhook.Event) []*eventhook.Subscription {
-	matched, _ := r.Match(nil, e)
-	return matched
-}

@@ -88,11 +88,11 @@ type road struct {
 }
 
 // Send implements outbound.Transport.
-func (w road) Send(ctx context.Context, s outbound.Sending) eventhook.Attempt {
+func (w road) Send(ctx context.Context, d *eventhook.Delivery, _ int) eventhook.Attempt {
 	began := time.Now()
 	w.mu.Lock()
 	e := w.endpoints[w.to.ID]
-	e.sent[s.Delivery.ID]++
+	e.sent[d.ID]++
 	e.times = append(e.times, began)
 	e.running++
 	e.most = max(e.most, e.running)
@@ -116,7 +116,7 @@ func (w road) Send(ctx context.Context, s outbound.Sending) eventhook.Attempt {
 	defer w.mu.Unlock()
 	e.running--
 	if a.Succeeded() {
-		e.waits = append(e.waits, time.Since(s.Delivery.EventID.Time()))
+		e.waits = append(e.waits, time.Since(d.EventID.Time()))
 	}
 	a.StartedAt, a.Duration = began, time.Since(began)
 	return a

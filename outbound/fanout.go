@@ -12,6 +12,7 @@ import (
 	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/meter"
 	"github.com/eventhook/eventhook/internal/shares"
+	"github.com/eventhook/eventhook/outbound/match"
 )
 
 // EffectStore stores events with their effects, each batch in one transaction; see
@@ -25,10 +26,10 @@ type EffectStore interface {
 // planned, and leases to this instance's dispatcher the deliveries for which it has
 // room, when the event is stored.
 type Fanout struct {
-	Rosters   *Rosters
+	Rosters   *match.Rosters
 	Targets   KnownTargets
-	Catalogue *Catalogue     // may be nil
-	Shares    *shares.Shares // of each tenant, of the time for its filters and schemas
+	Catalogue *match.Catalogue // may be nil
+	Shares    *shares.Shares   // of each tenant, of the time for its filters and schemas
 	Room      Room
 	Next      EffectStore
 	Log       *slog.Logger
@@ -53,11 +54,11 @@ func (f *Fanout) Match(ctx context.Context, m *meter.Meter, s *effects.Settlemen
 	if !publishes(s) {
 		return nil
 	}
-	roster, err := f.Rosters.since(ctx, s.Event.TenantID, s.Generation)
+	roster, err := f.Rosters.Since(ctx, s.Event.TenantID, s.Generation)
 	if err != nil {
 		return err
 	}
-	if roster.generation > s.Generation {
+	if roster.Generation() > s.Generation {
 		return eventhook.ErrStalePlan
 	}
 	check := func(e *eventhook.Event) string {
@@ -74,8 +75,8 @@ func (f *Fanout) MatchNow(m *meter.Meter, s *effects.Settlement) bool {
 	if !publishes(s) {
 		return true
 	}
-	roster, ok := f.Rosters.peek(s.Event.TenantID)
-	if !ok || roster.generation != s.Generation {
+	roster, ok := f.Rosters.Peek(s.Event.TenantID)
+	if !ok || roster.Generation() != s.Generation {
 		return false
 	}
 	isKnown := true
@@ -88,7 +89,7 @@ func (f *Fanout) MatchNow(m *meter.Meter, s *effects.Settlement) bool {
 }
 
 // match makes the deliveries; check returns the category of an event.
-func (f *Fanout) match(m *meter.Meter, s *effects.Settlement, roster *Roster, check func(*eventhook.Event) string) {
+func (f *Fanout) match(m *meter.Meter, s *effects.Settlement, roster *match.Roster, check func(*eventhook.Event) string) {
 	rows := 0
 	for i := range s.Actions {
 		a := &s.Actions[i]
@@ -102,10 +103,10 @@ func (f *Fanout) match(m *meter.Meter, s *effects.Settlement, roster *Roster, ch
 		matched, tooSlow := roster.Match(m, e)
 		if errors.Is(m.Err(), meter.ErrLimit) {
 			a.Effect, a.Permanent = effects.Effect{}, true
-			a.Failure = fmt.Sprintf("route %q target %d: not done: %s", a.RouteName, a.TargetIndex+1, tooMuchMatching)
+			a.Failure = fmt.Sprintf("route %q target %d: not done: %s", a.RouteName, a.TargetIndex+1, match.TooMuch)
 			continue
 		}
-		tellTooSlow(f.Log, f.Shares, s.Event, tooSlow)
+		match.TellTooSlow(f.Log, f.Shares, s.Event, tooSlow)
 		if rows += len(matched); rows > mostFannedByOne {
 			a.Effect, a.Permanent = effects.Effect{}, true
 			a.Failure = fmt.Sprintf("target %d: not done: one event is published to at most %d subscribers in all", a.TargetIndex+1, mostFannedByOne)
@@ -133,7 +134,7 @@ func (f *Fanout) Accept(ctx context.Context, batch []*effects.Arrival) error {
 	f.settled(plans, func(i int) bool {
 		a := batch[i]
 		if a.Plan != nil && a.Plan.IsStale {
-			f.Rosters.renew(a.Event.TenantID, a.Plan.Generation)
+			f.Rosters.Renew(a.Event.TenantID, a.Plan.Generation)
 		}
 		return err == nil && a.IsPlanned()
 	})
@@ -152,7 +153,7 @@ func (f *Fanout) SettleEvents(ctx context.Context, batch []*effects.Settlement) 
 		more, err := f.Next.SettleEvents(ctx, part)
 		f.settled(part, func(i int) bool {
 			if part[i].IsStale {
-				f.Rosters.renew(part[i].Event.TenantID, part[i].Generation)
+				f.Rosters.Renew(part[i].Event.TenantID, part[i].Generation)
 			}
 			return err == nil && !slices.Contains(more, part[i])
 		})

@@ -141,15 +141,3 @@ func TestAStalePlanRenewsTheSubscriptions(t *testing.T) {
 		})
 	}
 }
-
-func TestCheckNowTellsTheCategoriesOfTheGateway(t *testing.T) {
-	var none *outbound.Catalogue
-	if category, ok := none.CheckNow(nil, news("payment.made", "{}")); category != "" || !ok {
-		t.Errorf("no catalogue: got %q, %t; want nothing, known", category, ok)
-	}
-	o, c := catalogued()
-	own := eventhook.GatewayEventTypes()[0]
-	if category, ok := c.CheckNow(nil, news(own.Name, "{}")); category != own.Category || !ok || o.reads != 0 {
-		t.Errorf("one of the gateway's: got %q, %t after %d reads", category, ok, o.reads)
-	}
-}

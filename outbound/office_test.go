@@ -14,6 +14,7 @@ import (
 	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/shares"
 	"github.com/eventhook/eventhook/outbound"
+	matching "github.com/eventhook/eventhook/outbound/match"
 	"github.com/eventhook/eventhook/outbound/schedule"
 )
 
@@ -88,8 +89,8 @@ func (o *office) set(change func()) {
 // newShares returns shares as they are by default.
 func newShares() *shares.Shares { return shares.New(shares.DefaultConfig(), nil, time.Now) }
 
-func (o *office) rosters() *outbound.Rosters {
-	return outbound.NewRosters(100_000, o, o.log, time.Now)
+func (o *office) rosters() *matching.Rosters {
+	return matching.NewRosters(100_000, o, o.log, time.Now)
 }
 
 func (o *office) Roster(ctx context.Context, tenant eventhook.TenantID) (int64, []eventhook.Subscription, error) {

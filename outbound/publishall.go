@@ -37,7 +37,7 @@ func (p *Publisher) PublishAll(ctx context.Context, tenant eventhook.TenantID, e
 // try matches events and stores them, and returns the ones that are to be tried
 // again: the tenant's subscriptions have changed meanwhile.
 func (p *Publisher) try(ctx context.Context, tenant eventhook.TenantID, open []*publication, turn *tenantTurn) (stale []*publication) {
-	roster, err := p.Rosters.of(ctx, tenant)
+	roster, err := p.Rosters.Of(ctx, tenant)
 	if err != nil {
 		fail(open, err)
 		return nil
@@ -51,7 +51,7 @@ func (p *Publisher) try(ctx context.Context, tenant eventhook.TenantID, open []*
 		}
 		x.Event.Status = "" // the store sets it
 		x.to = deliveriesOf(x.Event, list)
-		x.Deliveries, x.Generation = x.to.deliveries, roster.generation
+		x.Deliveries, x.Generation = x.to.deliveries, roster.Generation()
 		matched = append(matched, x)
 	}
 	for len(matched) > 0 {
@@ -64,7 +64,7 @@ func (p *Publisher) try(ctx context.Context, tenant eventhook.TenantID, open []*
 		stale = append(stale, p.store(part, rows, bytes)...)
 	}
 	if len(stale) > 0 {
-		p.Rosters.renew(tenant, roster.generation)
+		p.Rosters.Renew(tenant, roster.Generation())
 	}
 	return stale
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/eventhook/eventhook/internal/meter"
 	"github.com/eventhook/eventhook/internal/shares"
 	"github.com/eventhook/eventhook/internal/turns"
+	"github.com/eventhook/eventhook/outbound/match"
 )
 
 // PublishStore stores events with their deliveries, in one transaction. When it
@@ -32,9 +33,9 @@ type PublishObserver interface {
 
 // PublisherDeps are what a publisher works with.
 type PublisherDeps struct {
-	Rosters   *Rosters
-	Catalogue *Catalogue     // may be nil
-	Shares    *shares.Shares // of each tenant, of the time for its filters and schemas
+	Rosters   *match.Rosters
+	Catalogue *match.Catalogue // may be nil
+	Shares    *shares.Shares   // of each tenant, of the time for its filters and schemas
 	Store     PublishStore
 	Room      Room
 	Observer  PublishObserver
@@ -69,7 +70,7 @@ var (
 	errPublishStopping = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "this instance is stopping; publish it again", RetryAfter: time.Second}
 	errUnsettled       = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "the tenant's subscriptions change too fast; publish it again later", RetryAfter: time.Second}
 	errStoreDown       = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "the event could not be stored; publish it again later", RetryAfter: time.Second}
-	errTooMuchMatching = &eventhook.Error{Kind: eventhook.KindInvalid, Message: tooMuchMatching}
+	errTooMuchMatching = &eventhook.Error{Kind: eventhook.KindInvalid, Message: match.TooMuch}
 	errNotPublished    = errors.New("the event could not be stored")
 	errPublishRefused  = errors.New("the database refused the event")
 )
@@ -126,14 +127,14 @@ type PublishOutcome struct {
 }
 
 // match finds the subscriptions that get an event.
-func (p *Publisher) match(ctx context.Context, roster *Roster, e *eventhook.Event) (matched []*eventhook.Subscription, err error) {
+func (p *Publisher) match(ctx context.Context, roster *match.Roster, e *eventhook.Event) (matched []*eventhook.Subscription, err error) {
 	var tooSlow []*eventhook.Subscription
 	err = p.Shares.Evaluate(ctx, e.TenantID, shares.Subscriptions, func(m *meter.Meter) { matched, tooSlow = roster.Match(m, e) })
 	if errors.Is(err, meter.ErrLimit) {
 		return nil, errTooMuchMatching
 	}
 	if err == nil {
-		tellTooSlow(p.Log, p.Shares, e, tooSlow)
+		match.TellTooSlow(p.Log, p.Shares, e, tooSlow)
 	}
 	return matched, err
 }

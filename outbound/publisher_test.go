@@ -14,6 +14,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/outbound"
+	matching "github.com/eventhook/eventhook/outbound/match"
 )
 
 // press is a publisher at work over an office, in a bubble.
@@ -21,7 +22,7 @@ type press struct {
 	*office
 	*outbound.Publisher
 	t       *testing.T
-	rosters *outbound.Rosters
+	rosters *matching.Rosters
 	stop    context.CancelFunc
 	ended   chan error
 }

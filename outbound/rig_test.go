@@ -2,161 +2,59 @@ package outbound_test
 
 import (
 	"context"
-	"encoding/json"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/eventhook/eventhook"
-	"github.com/eventhook/eventhook/internal/egress"
-	"github.com/eventhook/eventhook/outbound"
 )
-
-// The secrets of the subscriptions of these tests.
-const (
-	currentSecret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-	olderSecret   = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
-	authHeader    = "Bearer t0p-s3cret"
-)
-
-// odd is data whose bytes a JSON encoder would not write: white space, a number
-// that no float holds, a member twice, escapes, and what is not ASCII.
-const odd = "{ \"a\" :\t1e400,\n\n \"big\":12345678901234567890123, \"a\":\"\\u00e9\\/<b>&\u2028\",\"ünï\": [ ] }"
 
 var eventTime = time.Date(2026, 11, 22, 2, 44, 25, 123_000_000, time.UTC)
 
-func newEvent() *eventhook.Event {
-	return &eventhook.Event{
-		ID: eventhook.NewID[eventhook.Event](eventTime), TenantID: eventhook.NewID[eventhook.Tenant](eventTime), Origin: eventhook.OriginAPI,
-		EventType: "payment.succeeded", TraceID: "0af7651916cd43dd8448eb211c80319c", RequestID: "req-1", CorrelationID: "order-7",
-		Envelope: &eventhook.Envelope{
-			Category: "payments", Source: "stripe", Scope: json.RawMessage(`{"project": "p1"}`), Actor: json.RawMessage(`"ada"`),
-			Metadata: json.RawMessage(`{"<k>":"a\"b","n":null}`), TraceFlags: "00",
-		},
-		Payload: eventhook.Payload{Body: []byte(odd)},
-	}
-}
-
+// newSubscription returns an active subscription to all events, with secrets.
 func newSubscription(url string) *eventhook.Subscription {
 	return &eventhook.Subscription{
 		ID: eventhook.NewID[eventhook.Subscription](eventTime), Name: "billing", Status: eventhook.SubscriptionActive, EventTypes: []string{"*"},
 		SubscriptionSecrets: eventhook.SubscriptionSecrets{
-			URL: eventhook.NewSecret(url), AuthHeader: eventhook.NewSecret(authHeader),
-			Signing: []eventhook.SigningSecret{{Secret: eventhook.NewSecret(currentSecret)}},
+			URL: eventhook.NewSecret(url), AuthHeader: eventhook.NewSecret("Bearer t0p-s3cret"),
+			Signing: []eventhook.SigningSecret{{Secret: eventhook.NewSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")}},
 		},
 	}
 }
 
 // sending is an attempt at a subscription.
 type sending struct {
-	outbound.Sending
-	to *eventhook.Subscription
-}
-
-func sendingOf(s *eventhook.Subscription, e *eventhook.Event, attempt int) sending {
-	to := eventhook.DestinationID(s.ID)
-	d := &eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, to), TenantID: e.TenantID, DestinationID: to, SubscriptionID: s.ID, EventID: e.ID, EventType: e.EventType, Event: e}
-	return sending{outbound.Sending{Delivery: d, Attempt: attempt}, s}
-}
-
-// sender sends to the subscription of each attempt.
-type sender struct {
-	outbound.SubscriptionTransports
-}
-
-func (h sender) Send(ctx context.Context, s sending) eventhook.Attempt {
-	return h.To(s.to).Send(ctx, s.Sending)
-}
-
-// received is a request as a subscriber sees it.
-type received struct {
-	method, path, proto string
-	header              http.Header
-	body                []byte
-}
-
-// sink is a subscriber that keeps what it gets, the last of it.
-type sink struct {
-	*httptest.Server
-	got chan received
-}
-
-// newSink answers as h does.
-func newSink(t testing.TB, h http.HandlerFunc) *sink {
-	t.Helper()
-	s := &sink{got: make(chan received, 100)}
-	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Error(err)
-		}
-		s.got <- received{r.Method, r.RequestURI, r.Proto, r.Header, body}
-		h(w, r)
-	}))
-	t.Cleanup(s.Close)
-	return s
-}
-
-// newQuietSink reads and answers, and keeps nothing.
-func newQuietSink(t testing.TB) (url string) {
-	t.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		w.WriteHeader(http.StatusNoContent)
-	}))
-	t.Cleanup(s.Close)
-	return s.URL
-}
-
-func (s *sink) last(t *testing.T) received {
-	t.Helper()
-	select {
-	case r := <-s.got:
-		return r
-	default:
-		t.Fatal("nothing was received")
-		return received{}
-	}
-}
-
-func answer(status int, body string) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(status)
-		_, _ = io.WriteString(w, body)
-	}
-}
-
-func newSender(now func() time.Time) sender {
-	return newSenderOver(egress.New(egress.Policy{AllowPrivate: true}), "eventhook/1.2.3", now)
-}
-
-func newSenderOver(c outbound.Client, userAgent string, now func() time.Time) sender {
-	return sender{outbound.NewHTTPSender(c, userAgent, now)}
+	Delivery *eventhook.Delivery
+	Attempt  int
+	to       *eventhook.Subscription
 }
 
 // clientFunc is a Client without a network.
-type clientFunc func(ctx context.Context, r *http.Request, most int) (int, http.Header, []byte, error)
+type clientFunc func() (status int)
 
-func (f clientFunc) Exchange(ctx context.Context, r *http.Request, most int) (int, http.Header, []byte, error) {
-	return f(ctx, r, most)
+func (f clientFunc) Exchange(context.Context, *http.Request, int) (int, http.Header, []byte, error) {
+	return f(), http.Header{}, nil, nil
 }
 
-// answering is a Client that is answered with a text, cut where it is told to.
-func answering(status int, text string) clientFunc {
-	return func(_ context.Context, _ *http.Request, most int) (int, http.Header, []byte, error) {
-		return status, http.Header{}, []byte(text[:min(len(text), most)]), nil
+// answering is a Client that gets the same status each time.
+func answering(status int) clientFunc { return func() int { return status } }
+
+// march is when tests of publishing begin.
+var march = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// acme is a tenant.
+var acme = eventhook.TenantID{0xac}
+
+// subscriber is an active subscription of acme's to types, separated by spaces.
+func subscriber(name, types, filter string) eventhook.Subscription {
+	return eventhook.Subscription{
+		ID: eventhook.NewID[eventhook.Subscription](march), TenantID: acme, Name: name, Status: eventhook.SubscriptionActive,
+		EventTypes: strings.Fields(types), Filter: []byte(filter),
 	}
 }
 
-// showsNone fails if a text shows one of the secrets.
-func showsNone(t *testing.T, claim, text string, secrets ...string) {
-	t.Helper()
-	for _, secret := range secrets {
-		if strings.Contains(text, secret) {
-			t.Errorf("%s: %q shows %q", claim, text, secret)
-		}
-	}
+// news is an event that acme publishes.
+func news(eventType, data string) *eventhook.Event {
+	return &eventhook.Event{ID: eventhook.NewID[eventhook.Event](march), TenantID: acme, EventType: eventType, ContentType: "application/json",
+		Payload: eventhook.Payload{Body: []byte(data)}}
 }

@@ -86,7 +86,7 @@ func (d *Dispatcher) deliver(ctx context.Context, j schedule.Job) (r schedule.Re
 		r.IsLate = true
 		return r, nil
 	}
-	a := d.send(ctx, to, Sending{Delivery: j.Delivery, Attempt: j.Delivery.Attempts + 1})
+	a := d.send(ctx, to, j.Delivery)
 	rules.now = d.Now()
 	r.At = rules.now
 	if !a.Succeeded() && ctx.Err() != nil {
@@ -109,16 +109,16 @@ func (d *Dispatcher) margin() time.Duration {
 	return d.Lease / part
 }
 
-// send makes an attempt. A transport that panics must not end the process.
-func (d *Dispatcher) send(ctx context.Context, to Destination, s Sending) (a eventhook.Attempt) {
+// send makes the next attempt at a delivery. A transport that panics must not end the process.
+func (d *Dispatcher) send(ctx context.Context, to Destination, of *eventhook.Delivery) (a eventhook.Attempt) {
 	began := d.Now()
 	defer func() {
 		if reason := recover(); reason != nil {
-			d.Log.Error("an attempt panicked; it has failed", "delivery", s.Delivery.ID, "destination", to.ID,
+			d.Log.Error("an attempt panicked; it has failed", "delivery", of.ID, "destination", to.ID,
 				"panic", fmt.Sprintf("%T", reason), "stack", string(debug.Stack()))
 			a = eventhook.Attempt{StartedAt: began, Duration: d.Now().Sub(began), ErrorClass: eventhook.ErrorClosed,
 				Error: "it could not be sent, by a fault of the gateway"}
 		}
 	}()
-	return to.Transport.Send(ctx, s)
+	return to.Transport.Send(ctx, of, of.Attempts+1)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/snapshot"
 	"github.com/eventhook/eventhook/outbound/schedule"
+	"github.com/eventhook/eventhook/outbound/send"
 )
 
 // RouteReader reads a route with the secrets of its targets, and the retry policy of its
@@ -23,8 +24,8 @@ type RouteReader interface {
 // TargetDeps are the dependencies of a TargetDirectory. Compile compiles an http target.
 type TargetDeps struct {
 	Routes  RouteReader
-	Compile func(eventhook.Target) (TargetRequests, error)
-	Client  Client
+	Compile func(eventhook.Target) (send.TargetRequests, error)
+	Client  send.Client
 	Log     *slog.Logger
 	Now     func() time.Time
 }
@@ -173,6 +174,6 @@ func (d *TargetDirectory) destination(r eventhook.Route, t eventhook.Target, ret
 		to.Retry = own.Or(eventhook.EventRetry)
 	}
 	to.Ready, to.Timeout, to.Address = r.IsEnabled, requests.Timeout(), eventhook.NewSecret(requests.URL().String())
-	to.Transport = newTargetTransport(requests, d.Client, d.Now)
+	to.Transport = send.NewTargetTransport(requests, d.Client, d.Now)
 	return to
 }

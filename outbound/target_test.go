@@ -4,23 +4,18 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/http"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eventhook/eventhook"
-	"github.com/eventhook/eventhook/internal/egress"
 	"github.com/eventhook/eventhook/outbound"
+	"github.com/eventhook/eventhook/outbound/send"
 	"github.com/eventhook/eventhook/targets"
 )
 
-var (
-	_ outbound.Directory      = (*outbound.TargetDirectory)(nil)
-	_ outbound.TargetRequests = (*targets.HTTP)(nil)
-)
+var _ outbound.Directory = (*outbound.TargetDirectory)(nil)
 
 const targetSecret = "Bearer t0ken-7f3a9c"
 
@@ -63,9 +58,9 @@ func newRouteStore(t *testing.T, url string) *routeStore {
 	}}
 }
 
-func (s *routeStore) directory(c outbound.Client) *outbound.TargetDirectory {
+func (s *routeStore) directory(c send.Client) *outbound.TargetDirectory {
 	return outbound.NewTargetDirectory(outbound.TargetDeps{Routes: s, Client: c, Log: slog.New(slog.DiscardHandler), Now: time.Now,
-		Compile: func(t eventhook.Target) (outbound.TargetRequests, error) { return targets.NewHTTP(t) }})
+		Compile: func(t eventhook.Target) (send.TargetRequests, error) { return targets.NewHTTP(t) }})
 }
 
 func (s *routeStore) target(index int) eventhook.Destination {
@@ -74,7 +69,7 @@ func (s *routeStore) target(index int) eventhook.Destination {
 
 func TestTheDestinationsOfARouteAreItsHTTPTargets(t *testing.T) {
 	store := newRouteStore(t, "https://internal.example/")
-	d := store.directory(answering(200, ""))
+	d := store.directory(answering(200))
 	for _, c := range []struct {
 		index   int
 		retries int
@@ -100,7 +95,7 @@ func TestTheDestinationsOfARouteAreItsHTTPTargets(t *testing.T) {
 
 func TestAChangeOfARouteIsSeenWhenItIsTold(t *testing.T) {
 	store := newRouteStore(t, "https://internal.example/")
-	d := store.directory(answering(200, ""))
+	d := store.directory(answering(200))
 	isReady := func() bool {
 		t.Helper()
 		to, err := d.Destination(t.Context(), store.target(0))
@@ -148,65 +143,8 @@ func TestAChangeOfARouteIsSeenWhenItIsTold(t *testing.T) {
 func TestATargetWhoseSecretIsLostIsNotReady(t *testing.T) {
 	store := newRouteStore(t, "https://internal.example/")
 	store.route.Targets[0].Secrets = eventhook.Secret{}
-	to, err := store.directory(answering(200, "")).Destination(t.Context(), store.target(0))
+	to, err := store.directory(answering(200)).Destination(t.Context(), store.target(0))
 	if err != nil || to.Ready {
 		t.Errorf("got %+v, %v; want a destination that is not ready", to, err)
-	}
-}
-
-func TestATargetReceivesItsRequest(t *testing.T) {
-	receiver := newSink(t, answer(200, "thanks, "+targetSecret))
-	store := newRouteStore(t, receiver.URL+"/hook?a=b")
-	to, err := store.directory(egress.New(egress.Policy{AllowPrivate: true})).Destination(t.Context(), store.target(0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := newEvent()
-	e.Origin, e.Envelope, e.Body = eventhook.OriginSource, nil, []byte(` {"amount":  1.50}`)
-	d := &eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, to.ID), RouteID: store.route.ID, EventID: e.ID, Event: e}
-	a := to.Transport.Send(t.Context(), outbound.Sending{Delivery: d, Attempt: 2})
-	if !a.Succeeded() || a.StatusCode != 200 || strings.Contains(a.Excerpt, "t0ken") || !strings.Contains(a.Excerpt, "thanks") {
-		t.Errorf("got %+v, want a success without the secret", a)
-	}
-	r := receiver.last(t)
-	if r.method != "POST" || r.path != "/hook?a=b" || string(r.body) != string(e.Body) || r.header.Get("Authorization") != targetSecret ||
-		r.header.Get("X-Eventhook-Attempt") != "2" || r.header.Get("Idempotency-Key") != e.ID.String()+"/"+store.route.ID.String()+"/0" ||
-		r.header.Get("X-Eventhook-Delivery-Id") != d.ID.String() {
-		t.Errorf("received %s %s %s %v", r.method, r.path, r.body, r.header)
-	}
-	d.Body = []byte(`{"made":true}`)
-	to.Transport.Send(t.Context(), outbound.Sending{Delivery: d, Attempt: 3})
-	if r := receiver.last(t); string(r.body) != `{"made":true}` {
-		t.Errorf("received %s, want the stored body", r.body)
-	}
-}
-
-func TestOutcomesOfATarget(t *testing.T) {
-	for _, c := range []struct {
-		claim  string
-		status int
-		header http.Header
-		want   eventhook.Attempt
-	}{
-		{"204", 204, nil, eventhook.Attempt{StatusCode: 204}},
-		{"a redirect", 302, nil, eventhook.Attempt{StatusCode: 302, ErrorClass: eventhook.ErrorHTTP, Error: "internal.example answered 302 Found; redirects are not followed"}},
-		{"gone", 410, nil, eventhook.Attempt{StatusCode: 410, ErrorClass: eventhook.ErrorHTTP4xx, Error: "internal.example answered 410 Gone"}},
-		{"503 for a while", 503, http.Header{"Retry-After": {"120"}},
-			eventhook.Attempt{StatusCode: 503, ErrorClass: eventhook.ErrorHTTP5xx, Error: "internal.example answered 503 Service Unavailable", RetryAfter: 2 * time.Minute}},
-		{"500 heeds none", 500, http.Header{"Retry-After": {"120"}}, eventhook.Attempt{StatusCode: 500, ErrorClass: eventhook.ErrorHTTP5xx, Error: "internal.example answered 500 Internal Server Error"}},
-	} {
-		store := newRouteStore(t, "https://internal.example/")
-		client := clientFunc(func(context.Context, *http.Request, int) (int, http.Header, []byte, error) {
-			return c.status, c.header, nil, nil
-		})
-		to, err := store.directory(client).Destination(t.Context(), store.target(0))
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := to.Transport.Send(t.Context(), outbound.Sending{Delivery: &eventhook.Delivery{Event: newEvent()}, Attempt: 1})
-		got.StartedAt, got.Duration = time.Time{}, 0
-		if diff := cmp.Diff(c.want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", c.claim, diff)
-		}
 	}
 }

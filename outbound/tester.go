@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/outbound/send"
 )
 
 // Generations knows the generation of a tenant's subscriptions.
@@ -79,7 +80,7 @@ func (t *Tester) Test(ctx context.Context, s eventhook.Subscription, by eventhoo
 
 // send makes the one attempt.
 func (t *Tester) send(ctx context.Context, s *eventhook.Subscription, d *eventhook.Delivery) eventhook.Attempt {
-	return t.Transports.To(s).Send(ctx, Sending{Delivery: d, Attempt: 1})
+	return t.Transports.To(s).Send(ctx, d, 1)
 }
 
 // delivery makes one with its event, leased for as long as the attempt can take.
@@ -90,7 +91,7 @@ func (t *Tester) delivery(s *eventhook.Subscription, by eventhook.Actor) *eventh
 		ID: eventhook.NewID[eventhook.Event](now), TenantID: s.TenantID, Origin: eventhook.OriginSystem, Status: eventhook.EventDelivered,
 		EventType: testType, ContentType: "application/json", RequestID: by.RequestID, Envelope: &eventhook.Envelope{},
 	}
-	e.TraceID = traceID(e)
+	e.TraceID = send.TraceID(e)
 	if kind, ok := eventhook.GatewayEventType(testType); ok {
 		e.Envelope.Category = kind.Category
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/outbound"
+	"github.com/eventhook/eventhook/outbound/send"
 )
 
 // testOffice is all that a Tester works with. Its subscriptions have a
@@ -58,8 +59,8 @@ type testTransport struct {
 	to *eventhook.Subscription
 }
 
-func (o testTransport) Send(_ context.Context, s outbound.Sending) eventhook.Attempt {
-	o.sent = append(o.sent, sending{s, o.to})
+func (o testTransport) Send(_ context.Context, d *eventhook.Delivery, attempt int) eventhook.Attempt {
+	o.sent = append(o.sent, sending{d, attempt, o.to})
 	if o.onSend != nil {
 		o.onSend()
 	}
@@ -131,12 +132,12 @@ func TestWhatATestSays(t *testing.T) {
 		} `json:"data"`
 		RequestID string `json:"request_id"`
 	}
-	if err := json.Unmarshal(outbound.Body(e), &got); err != nil {
+	if err := json.Unmarshal(send.Body(e), &got); err != nil {
 		t.Fatal(err)
 	}
 	if got.Type != "system.webhook_test" || got.Category != "eventhook" || got.Actor["type"] != "admin_on_behalf_of" || got.Actor["name"] != "ada" || got.RequestID != "req-9" ||
 		got.Data.Message == "" || got.Data.Tenant != "acme" || got.Data.Subscription.ID != s.ID.String() || got.Data.Subscription.Name != s.Name {
-		t.Errorf("got %s", outbound.Body(e))
+		t.Errorf("got %s", send.Body(e))
 	}
 	if e.Origin != eventhook.OriginSystem || e.ContentType != "application/json" || e.BodySize != len(e.Body) {
 		t.Errorf("got %+v", e)
@@ -150,7 +151,7 @@ func TestValidateStoresNothing(t *testing.T) {
 	if a := o.tester().Validate(t.Context(), s); !cmp.Equal(a, o.attempt) {
 		t.Errorf("got %+v, want the attempt", a)
 	}
-	if len(o.published)+len(o.settled) != 0 || len(o.sent) != 1 || o.sent[0].Delivery.ID.IsZero() || !json.Valid(outbound.Body(o.sent[0].Delivery.Event)) {
+	if len(o.published)+len(o.settled) != 0 || len(o.sent) != 1 || o.sent[0].Delivery.ID.IsZero() || !json.Valid(send.Body(o.sent[0].Delivery.Event)) {
 		t.Errorf("stored %d, settled %d, sent %+v", len(o.published), len(o.settled), o.sent)
 	}
 }

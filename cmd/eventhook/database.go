@@ -15,7 +15,7 @@ import (
 	"github.com/eventhook/eventhook/internal/pgembed"
 	"github.com/eventhook/eventhook/internal/seal"
 	"github.com/eventhook/eventhook/migrations"
-	"github.com/eventhook/eventhook/outbound"
+	"github.com/eventhook/eventhook/outbound/match"
 	"github.com/eventhook/eventhook/verify"
 )
 
@@ -157,7 +157,7 @@ func openAsItIs(ctx context.Context, c configs.Config, d *database, k keys, log 
 		Sealer:      k.ring,
 		Describe:    verify.Describe,
 		FaultsOfNew: verify.FaultsOfNew,
-		Matches:     outbound.FilterHolds,
+		Matches:     match.FilterHolds,
 		Log:         log,
 	})
 }

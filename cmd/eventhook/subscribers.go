@@ -13,15 +13,17 @@ import (
 	"github.com/eventhook/eventhook/internal/telemetry"
 	"github.com/eventhook/eventhook/internal/usage"
 	"github.com/eventhook/eventhook/outbound"
+	"github.com/eventhook/eventhook/outbound/match"
+	"github.com/eventhook/eventhook/outbound/send"
 	"github.com/eventhook/eventhook/targets"
 )
 
 // subscribers is what goes out: what is published finds its subscribers, is
 // stored with a delivery to each, and sent.
 type subscribers struct {
-	rosters    *outbound.Rosters
+	rosters    *match.Rosters
 	targets    *outbound.TargetDirectory
-	catalogue  *outbound.Catalogue
+	catalogue  *match.Catalogue
 	publisher  *outbound.Publisher
 	dispatcher *outbound.Dispatcher
 	tester     *outbound.Tester
@@ -49,19 +51,19 @@ func (r room) DeliveriesLeft() { r.db.WakeDeliveries() }
 func (g *gateway) wireSubscribers() {
 	c := g.config.Outbound
 	s := &g.subscribers
-	s.rosters = outbound.NewRosters(c.Publish.CachedSubscriptions, g.db, g.log, time.Now)
-	s.catalogue = outbound.NewCatalogue(c.Publish.CachedEventTypes, g.db, g.metrics, g.log, time.Now)
-	sender := outbound.NewHTTPSender(g.out.client, g.out.client.UserAgent, time.Now)
+	s.rosters = match.NewRosters(c.Publish.CachedSubscriptions, g.db, g.log, time.Now)
+	s.catalogue = match.NewCatalogue(c.Publish.CachedEventTypes, g.db, g.metrics, g.log, time.Now)
+	subscriptions := outbound.SubscriptionDirectory{Rosters: s.rosters, Sender: send.NewHTTPSender(g.out.client, g.out.client.UserAgent, time.Now)}
 	s.targets = outbound.NewTargetDirectory(outbound.TargetDeps{Routes: g.db, Compile: compileHTTP, Client: g.out.client, Log: g.log, Now: time.Now})
 	s.dispatcher = outbound.NewDispatcher(c.Dispatch, outbound.DispatcherDeps{
-		Queue: g.db, Directory: outbound.Directories{Subscriptions: outbound.SubscriptionDirectory{Rosters: s.rosters, Sender: sender}, Routes: s.targets}, Observer: delivered{g.metrics, g.meter},
+		Queue: g.db, Directory: outbound.Directories{Subscriptions: subscriptions, Routes: s.targets}, Observer: delivered{g.metrics, g.meter},
 		Log: g.log, Now: time.Now, Chance: rand.Float64, Lease: g.config.Lease(),
 	})
 	g.metrics.WatchDispatch(func() telemetry.Dispatching { return telemetry.Dispatching(s.dispatcher.Stats()) })
 	s.publisher = outbound.NewPublisher(c.Publish, outbound.PublisherDeps{
 		Rosters: s.rosters, Catalogue: s.catalogue, Shares: g.shares, Store: g.db, Room: room{s.dispatcher, g.db}, Observer: g.metrics, Log: g.log, Now: time.Now,
 	})
-	s.tester = &outbound.Tester{Transports: sender, Generations: s.rosters, Store: g.db, Now: time.Now}
+	s.tester = &outbound.Tester{Transports: subscriptions, Generations: s.rosters, Store: g.db, Now: time.Now}
 }
 
 // publishing stores what tenants publish through the API.
@@ -104,7 +106,7 @@ func (g *gateway) settler() published {
 // receivers is how the API looks at where subscriptions send.
 func (g *gateway) receivers() api.Receivers {
 	return api.Receivers{
-		CheckFilter: outbound.CheckFilter,
+		CheckFilter: match.CheckFilter,
 		CheckAddress: func(ctx context.Context, text string) error {
 			u, err := url.Parse(text)
 			if err != nil {
@@ -117,7 +119,7 @@ func (g *gateway) receivers() api.Receivers {
 }
 
 // compileHTTP compiles an http target for the dispatcher.
-func compileHTTP(t eventhook.Target) (outbound.TargetRequests, error) {
+func compileHTTP(t eventhook.Target) (send.TargetRequests, error) {
 	return targets.NewHTTP(t)
 }
 

@@ -1,4 +1,4 @@
-package outbound
+package match
 
 import (
 	"context"
@@ -21,6 +21,9 @@ type Roster struct {
 	types      filter.Types
 	fields     filter.Fields
 }
+
+// Generation is the number of the tenant's state of which the subscriptions are.
+func (r *Roster) Generation() int64 { return r.generation }
 
 // taker is a subscription to which deliveries are made. Without a filter it
 // takes all events of its types.

@@ -1,4 +1,4 @@
-package outbound
+package match
 
 import (
 	"context"
@@ -26,7 +26,7 @@ type Subscriptions interface {
 type Rosters struct {
 	cache *snapshot.Cache[eventhook.TenantID, *Roster]
 	gone  *lru.Cache[eventhook.SubscriptionID, struct{}] // which never come back
-	mu    sync.Mutex                                     // of renew
+	mu    sync.Mutex                                     // of Renew
 }
 
 // rosterAge is how long a roster is trusted when no change is told. As that of
@@ -68,14 +68,15 @@ func NewRosters(size int, from Subscriptions, log *slog.Logger, now func() time.
 
 // Generation is that of a tenant's subscriptions.
 func (r *Rosters) Generation(ctx context.Context, tenant eventhook.TenantID) (int64, error) {
-	roster, err := r.of(ctx, tenant)
+	roster, err := r.Of(ctx, tenant)
 	if err != nil {
 		return 0, err
 	}
 	return roster.generation, nil
 }
 
-func (r *Rosters) of(ctx context.Context, tenant eventhook.TenantID) (*Roster, error) {
+// Of returns a tenant's roster.
+func (r *Rosters) Of(ctx context.Context, tenant eventhook.TenantID) (*Roster, error) {
 	roster, err := r.cache.Get(ctx, tenant)
 	if err != nil {
 		return nil, fmt.Errorf("read the subscriptions: %w", err)
@@ -92,7 +93,7 @@ func (r *Rosters) Subscription(ctx context.Context, tenant eventhook.TenantID, i
 		return nil, errNoSubscription
 	}
 	for try := range 2 {
-		roster, err := r.of(ctx, tenant)
+		roster, err := r.Of(ctx, tenant)
 		if err != nil {
 			return nil, err
 		}
@@ -100,7 +101,7 @@ func (r *Rosters) Subscription(ctx context.Context, tenant eventhook.TenantID, i
 			return s, nil
 		}
 		if try == 0 {
-			r.renew(tenant, roster.generation)
+			r.Renew(tenant, roster.generation)
 		}
 	}
 	r.gone.Add(id, struct{}{})
@@ -115,10 +116,10 @@ func (r *Rosters) Forget(tenant eventhook.TenantID) { r.cache.ForgetKey(tenant) 
 // ForgetAll drops all of them: changes may have been missed.
 func (r *Rosters) ForgetAll() { r.cache.Clear() }
 
-// renew drops a tenant's roster if it is of a generation that is known to be old:
+// Renew drops a tenant's roster if it is of a generation that is known to be old:
 // when it returns, no caller gets it any more. However many callers learn that at the
 // same moment, it is read again once.
-func (r *Rosters) renew(tenant eventhook.TenantID, old int64) {
+func (r *Rosters) Renew(tenant eventhook.TenantID, old int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if roster, err := r.cache.Peek(tenant); err == nil && roster.generation <= old {
@@ -126,17 +127,18 @@ func (r *Rosters) renew(tenant eventhook.TenantID, old int64) {
 	}
 }
 
-// since is a tenant's roster of a generation, or of a newer one.
-func (r *Rosters) since(ctx context.Context, tenant eventhook.TenantID, generation int64) (*Roster, error) {
-	roster, err := r.of(ctx, tenant)
+// Since returns a tenant's roster of a generation, or of a newer one.
+func (r *Rosters) Since(ctx context.Context, tenant eventhook.TenantID, generation int64) (*Roster, error) {
+	roster, err := r.Of(ctx, tenant)
 	if err == nil && roster.generation < generation {
-		r.renew(tenant, roster.generation)
-		roster, err = r.of(ctx, tenant)
+		r.Renew(tenant, roster.generation)
+		roster, err = r.Of(ctx, tenant)
 	}
 	return roster, err
 }
 
-func (r *Rosters) peek(tenant eventhook.TenantID) (*Roster, bool) {
+// Peek returns a tenant's roster if it is in memory, and whether it is.
+func (r *Rosters) Peek(tenant eventhook.TenantID) (*Roster, bool) {
 	roster, err := r.cache.Peek(tenant)
 	return roster, err == nil
 }

@@ -1,4 +1,4 @@
-package outbound_test
+package send_test
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eventhook/eventhook"
-	"github.com/eventhook/eventhook/outbound"
+	"github.com/eventhook/eventhook/outbound/send"
 )
 
 func TestBody(t *testing.T) {
@@ -18,7 +18,7 @@ func TestBody(t *testing.T) {
 	want := fmt.Sprintf(`{"event_id":"%s","event_type":"payment.succeeded","category":"payments","timestamp":"2026-11-22T02:44:25.123Z","tenant_id":"%s","source":"stripe",`+
 		`"scope":{"project":"p1"},"actor":"ada","data":%s,"correlation_id":"order-7","request_id":"req-1","trace_id":"0af7651916cd43dd8448eb211c80319c",`+
 		`"metadata":{"\u003ck\u003e":"a\"b","n":null}}`, e.ID, e.TenantID, odd)
-	if diff := cmp.Diff(want, string(outbound.Body(e))); diff != "" {
+	if diff := cmp.Diff(want, string(send.Body(e))); diff != "" {
 		t.Errorf("the body (-want +got):\n%s", diff)
 	}
 }
@@ -32,7 +32,7 @@ func TestBodyLeavesOutWhatIsNotThere(t *testing.T) {
 	} {
 		e := &eventhook.Event{ID: newEvent().ID, EventType: "a", Envelope: of, Payload: eventhook.Payload{Body: []byte("[]")}}
 		want := fmt.Sprintf(`{"event_id":"%s","event_type":"a","timestamp":"2026-11-22T02:44:25.123Z","tenant_id":"00000000-0000-0000-0000-000000000000","data":[],"trace_id":"%x"}`, e.ID, e.ID[:])
-		if diff := cmp.Diff(want, string(outbound.Body(e))); diff != "" {
+		if diff := cmp.Diff(want, string(send.Body(e))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", claim, diff)
 		}
 	}
@@ -51,7 +51,7 @@ func TestData(t *testing.T) {
 	} {
 		e := newEvent()
 		e.Envelope, e.Body = nil, []byte(c.data)
-		body := outbound.Body(e)
+		body := send.Body(e)
 		var got struct{ Data json.RawMessage }
 		if err := json.Unmarshal(body, &got); err != nil {
 			t.Errorf("%s: %v in %s", c.claim, err, body)
@@ -76,7 +76,7 @@ func FuzzBody(f *testing.F) {
 		if e.Envelope != nil && json.Valid([]byte(value)) {
 			e.Envelope.Actor, e.Envelope.Metadata = json.RawMessage(value), json.RawMessage(value)
 		}
-		body := outbound.Body(e)
+		body := send.Body(e)
 		var got struct {
 			Type     string `json:"event_type"`
 			Metadata any    `json:"metadata"`
@@ -103,7 +103,7 @@ func FuzzBody(f *testing.F) {
 		if err := json.Unmarshal(bytes.ToValidUTF8(stored, []byte("\uFFFD")), again.Envelope); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(string(body), string(outbound.Body(&again))); diff != "" {
+		if diff := cmp.Diff(string(body), string(send.Body(&again))); diff != "" {
 			t.Errorf("after it was stored (-want +got):\n%s", diff)
 		}
 	})

@@ -1,4 +1,4 @@
-package outbound
+package send
 
 import (
 	"context"
@@ -22,13 +22,12 @@ type Client interface {
 	Exchange(ctx context.Context, request *http.Request, most int) (status int, header http.Header, beginning []byte, err error)
 }
 
-// HTTPSender sends deliveries to subscriptions as Standard Webhooks. It is
-// SubscriptionTransports.
+// HTTPSender sends deliveries to subscriptions as Standard Webhooks.
 type HTTPSender struct {
 	client    Client
 	userAgent string
 	now       func() time.Time
-	endpoints *lru.Cache[eventhook.SubscriptionID, *endpoint]
+	endpoints *lru.Cache[eventhook.SubscriptionID, *Endpoint]
 }
 
 // mostEndpoints bounds the endpoints that are kept; a few kilobytes each.
@@ -36,19 +35,19 @@ const mostEndpoints = 10_000
 
 // NewHTTPSender makes one that introduces itself as userAgent.
 func NewHTTPSender(c Client, userAgent string, now func() time.Time) *HTTPSender {
-	endpoints, _ := lru.New[eventhook.SubscriptionID, *endpoint](mostEndpoints) // fails for sizes below 1
+	endpoints, _ := lru.New[eventhook.SubscriptionID, *Endpoint](mostEndpoints) // fails for sizes below 1
 	return &HTTPSender{client: c, userAgent: userAgent, now: now, endpoints: endpoints}
 }
 
-// To returns the transport of a subscription. It is kept for as long as the subscription
+// To returns the endpoint of a subscription. It is kept for as long as the subscription
 // is the same.
-func (h *HTTPSender) To(s *eventhook.Subscription) Transport {
+func (h *HTTPSender) To(s *eventhook.Subscription) *Endpoint {
 	if e, ok := h.endpoints.Get(s.ID); ok && e.of == s {
 		return e
 	}
 	e, err := newEndpoint(h, s)
 	if err != nil {
-		return blocked{err, h.now}
+		return &Endpoint{sender: h, of: s, blocked: err}
 	}
 	h.endpoints.Add(s.ID, e)
 	return e
@@ -62,25 +61,17 @@ func (h *HTTPSender) Known(id eventhook.SubscriptionID) *eventhook.Subscription 
 	return nil
 }
 
-// blocked is the transport of a subscription that cannot be sent to, such as one whose
-// secrets are lost.
-type blocked struct {
-	reason error
-	now    func() time.Time
-}
-
-// Send implements Transport: the attempt fails with eventhook.ErrorBlocked.
-func (b blocked) Send(context.Context, Sending) eventhook.Attempt {
-	return eventhook.Attempt{StartedAt: b.now(), ErrorClass: eventhook.ErrorBlocked, Error: "nothing can be sent to this subscription: " + b.reason.Error()}
-}
-
-// Send implements Transport. It succeeds with an answer of 2xx, whatever follows its
-// headers.
-func (e *endpoint) Send(ctx context.Context, s Sending) eventhook.Attempt {
+// Send implements outbound.Transport. It succeeds with an answer of 2xx, whatever
+// follows its headers.
+func (e *Endpoint) Send(ctx context.Context, d *eventhook.Delivery, attempt int) eventhook.Attempt {
 	a := eventhook.Attempt{StartedAt: e.sender.now()}
+	if e.blocked != nil {
+		a.ErrorClass, a.Error = eventhook.ErrorBlocked, "nothing can be sent to this subscription: "+e.blocked.Error()
+		return a
+	}
 	ctx, cancel := context.WithTimeout(ctx, e.of.Timeout())
 	defer cancel()
-	return exchange(ctx, e.sender.client, e.request(s, a.StartedAt, e.sender.userAgent), a, e.hidden, e.sender.now)
+	return exchange(ctx, e.sender.client, e.request(d, attempt, a.StartedAt, e.sender.userAgent), a, e.hidden, e.sender.now)
 }
 
 // exchange makes a request, and returns the attempt that has begun with its outcome.

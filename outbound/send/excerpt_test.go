@@ -1,4 +1,4 @@
-package outbound_test
+package send_test
 
 import (
 	"strings"

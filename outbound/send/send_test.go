@@ -1,4 +1,4 @@
-package outbound_test
+package send_test
 
 import (
 	"context"
@@ -15,13 +15,10 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/egress"
-	"github.com/eventhook/eventhook/outbound"
+	"github.com/eventhook/eventhook/outbound/send"
 )
 
-var (
-	_ outbound.Client                 = (*egress.Client)(nil)
-	_ outbound.SubscriptionTransports = (*outbound.HTTPSender)(nil)
-)
+var _ send.Client = (*egress.Client)(nil)
 
 func TestWhatASubscriberReceives(t *testing.T) {
 	receiver := newSink(t, answer(200, "thanks"))
@@ -34,7 +31,7 @@ func TestWhatASubscriberReceives(t *testing.T) {
 		t.Errorf("got %+v, want %+v", a, want)
 	}
 	r := receiver.last(t)
-	if r.method != "POST" || r.path != "/hook?a=b" || r.proto != "HTTP/1.1" || string(r.body) != string(outbound.Body(e)) {
+	if r.method != "POST" || r.path != "/hook?a=b" || r.proto != "HTTP/1.1" || string(r.body) != string(send.Body(e)) {
 		t.Errorf("received %s %s %s %s", r.method, r.path, r.proto, r.body)
 	}
 	parent := r.header.Get("Traceparent")

@@ -1,4 +1,4 @@
-package outbound
+package send
 
 import (
 	"context"
@@ -20,24 +20,25 @@ type TargetRequests interface {
 	Retry() (policy eventhook.RetryPolicy, isOwn bool)
 }
 
-// targetTransport sends deliveries to an http target of a route.
-type targetTransport struct {
+// TargetTransport sends deliveries to an http target of a route. It never changes.
+type TargetTransport struct {
 	requests TargetRequests
 	client   Client
 	now      func() time.Time
 	hidden   hidden
 }
 
-func newTargetTransport(r TargetRequests, c Client, now func() time.Time) *targetTransport {
+// NewTargetTransport returns the transport of a target.
+func NewTargetTransport(r TargetRequests, c Client, now func() time.Time) *TargetTransport {
 	secret := r.Authorization() // the URL is none: whoever may read the route is shown it
-	return &targetTransport{r, c, now, hide([]string{secret.Reveal()}, credentials(secret))}
+	return &TargetTransport{r, c, now, hide([]string{secret.Reveal()}, credentials(secret))}
 }
 
-// Send implements Transport. It succeeds with an answer of 2xx, whatever follows its
-// headers.
-func (t *targetTransport) Send(ctx context.Context, s Sending) eventhook.Attempt {
+// Send implements outbound.Transport. It succeeds with an answer of 2xx, whatever
+// follows its headers.
+func (t *TargetTransport) Send(ctx context.Context, d *eventhook.Delivery, attempt int) eventhook.Attempt {
 	ctx, cancel := context.WithTimeout(ctx, t.requests.Timeout())
 	defer cancel()
 	a := eventhook.Attempt{StartedAt: t.now()}
-	return exchange(ctx, t.client, t.requests.Compose(s.Delivery, s.Attempt), a, t.hidden, t.now)
+	return exchange(ctx, t.client, t.requests.Compose(d, attempt), a, t.hidden, t.now)
 }

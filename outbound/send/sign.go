@@ -1,4 +1,4 @@
-package outbound
+package send
 
 import (
 	"crypto/ed25519"

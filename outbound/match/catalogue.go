@@ -1,4 +1,4 @@
-package outbound
+package match
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package outbound
+package send
 
 import (
 	"bytes"
@@ -15,15 +15,16 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// endpoint is where one subscription's deliveries go, and how they are signed:
+// Endpoint is where one subscription's deliveries go, and how they are signed:
 // whatever is the same for each. It never changes.
-type endpoint struct {
+type Endpoint struct {
 	sender *HTTPSender
 	of     *eventhook.Subscription
 	url    *url.URL
 	header http.Header // what the subscription adds
 	signer
-	hidden hidden
+	hidden  hidden
+	blocked error // why nothing can be sent, such as secrets that are lost; else nil
 }
 
 var (
@@ -33,7 +34,7 @@ var (
 )
 
 // newEndpoint fails in words for people, without secrets.
-func newEndpoint(sender *HTTPSender, s *eventhook.Subscription) (*endpoint, error) {
+func newEndpoint(sender *HTTPSender, s *eventhook.Subscription) (*Endpoint, error) {
 	to, err := url.Parse(s.URL.Reveal())
 	of := newSigner(s)
 	switch {
@@ -44,7 +45,7 @@ func newEndpoint(sender *HTTPSender, s *eventhook.Subscription) (*endpoint, erro
 	case !of.isAble():
 		return nil, errNoSecret
 	}
-	e := &endpoint{sender: sender, of: s, url: to, header: http.Header{}, signer: of, hidden: newHidden(s, to)}
+	e := &Endpoint{sender: sender, of: s, url: to, header: http.Header{}, signer: of, hidden: newHidden(s, to)}
 	for name, value := range s.Headers {
 		e.header.Set(name, value)
 	}
@@ -56,21 +57,21 @@ func newEndpoint(sender *HTTPSender, s *eventhook.Subscription) (*endpoint, erro
 
 // request is one attempt, as it is sent: the body that every attempt has, and
 // headers that are this one's.
-func (e *endpoint) request(s Sending, at time.Time, userAgent string) *http.Request {
-	body := Body(s.Delivery.Event)
+func (e *Endpoint) request(d *eventhook.Delivery, attempt int, at time.Time, userAgent string) *http.Request {
+	body := Body(d.Event)
 	return &http.Request{
 		Method: http.MethodPost, URL: e.url, Host: e.url.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: e.introduce(s, at, body, userAgent), Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
+		Header: e.introduce(d, attempt, at, body, userAgent), Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
 		GetBody: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil },
 	}
 }
 
 // introduce makes the headers. What the subscription adds cannot stand for one
 // of ours, whatever it is called.
-func (e *endpoint) introduce(s Sending, at time.Time, body []byte, userAgent string) http.Header {
+func (e *Endpoint) introduce(d *eventhook.Delivery, attempt int, at time.Time, body []byte, userAgent string) http.Header {
 	const ours = 13
-	event := s.Delivery.Event
-	id, trace := event.ID.String(), traceID(event)
+	event := d.Event
+	id, trace := event.ID.String(), TraceID(event)
 	h := make(http.Header, ours+1+len(e.header))
 	// A connection that the receiver has closed meanwhile costs no attempt: a key
 	// without a value is not sent, and has the client send again what was not answered.
@@ -91,8 +92,8 @@ func (e *endpoint) introduce(s Sending, at time.Time, body []byte, userAgent str
 	set("X-Eventhook-Signature", e.plain(body))
 	set("X-Eventhook-Event-Id", id)
 	set("X-Eventhook-Event-Type", headerText(event.EventType))
-	set("X-Eventhook-Delivery-Id", s.Delivery.ID.String())
-	set("X-Eventhook-Attempt", strconv.Itoa(s.Attempt))
+	set("X-Eventhook-Delivery-Id", d.ID.String())
+	set("X-Eventhook-Attempt", strconv.Itoa(attempt))
 	set("X-Eventhook-Trace-Id", trace)
 	set("Traceparent", traceparent(trace, event.Envelope))
 	if isLine(event.RequestID) {

@@ -1,4 +1,4 @@
-package outbound_test
+package send_test
 
 import (
 	"fmt"
@@ -18,7 +18,7 @@ import (
 // page is the programs of docs/receiving.md in a language.
 func page(t *testing.T, language string, count int) []string {
 	t.Helper()
-	text, err := os.ReadFile("../docs/receiving.md")
+	text, err := os.ReadFile("../../docs/receiving.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestTheReceiversOfThePage(t *testing.T) {
 		needs(t, "go", "version")
 		program := filepath.Join(t.TempDir(), "receiver")
 		build := exec.Command("go", "build", "-o", program, write(t, "main.go", page(t, "go", 1)[0]))
-		build.Dir = ".." // where the module is that knows the library
+		build.Dir = "../.." // where the module is that knows the library
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}

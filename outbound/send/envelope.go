@@ -1,4 +1,4 @@
-package outbound
+package send
 
 import (
 	"bytes"
@@ -34,13 +34,13 @@ func Body(e *eventhook.Event) []byte {
 	o.data(e)
 	o.text("correlation_id", e.CorrelationID)
 	o.text("request_id", e.RequestID)
-	o.text("trace_id", traceID(e))
+	o.text("trace_id", TraceID(e))
 	o.compact("metadata", of.Metadata)
 	return append(o.b, '}')
 }
 
-// traceID is the event's or, where it has none, the 32 digits of its id.
-func traceID(e *eventhook.Event) string {
+// TraceID is the event's or, where it has none, the 32 digits of its id.
+func TraceID(e *eventhook.Event) string {
 	const digits = 32
 	if len(e.TraceID) == digits && strings.Trim(e.TraceID, "0123456789abcdef") == "" && strings.Trim(e.TraceID, "0") != "" {
 		return e.TraceID

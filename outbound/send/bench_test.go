@@ -1,4 +1,4 @@
-package outbound_test
+package send_test
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/eventhook/eventhook/outbound"
+	"github.com/eventhook/eventhook/outbound/send"
 )
 
 // BenchmarkSend holds an attempt, which is composed, signed, sent, and read,
@@ -34,7 +34,7 @@ func BenchmarkSend(b *testing.B) {
 			})
 		})
 	}
-	body := outbound.Body(e)
+	body := send.Body(e)
 	bare := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
 	post := func(header http.Header) bool {
 		r, err := http.NewRequest(http.MethodPost, receiver, bytes.NewReader(body))

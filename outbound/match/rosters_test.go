@@ -1,4 +1,4 @@
-package outbound_test
+package match_test
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 
 func TestTheSteadyStateReadsNoSubscriptions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := newOffice(subscriber("a", "*", ""))
+		o := newStore(subscriber("a", "*", ""))
 		r := o.rosters()
 		for range 50 {
 			generation, matched, err := r.Match(t.Context(), news("push", ""))
@@ -38,7 +38,7 @@ func TestTheSteadyStateReadsNoSubscriptions(t *testing.T) {
 
 func TestChangesOfSubscriptions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := newOffice(subscriber("a", "*", ""))
+		o := newStore(subscriber("a", "*", ""))
 		r := o.rosters()
 		want := func(claim, want string) {
 			t.Helper()
@@ -59,11 +59,11 @@ func TestChangesOfSubscriptions(t *testing.T) {
 		o.add(subscriber("d", "*", ""))
 		time.Sleep(10 * time.Minute)
 		want("never told, ten minutes later", "a,b,c,d")
-		o.err = errOffice
+		o.err = errDown
 		time.Sleep(10 * time.Minute)
 		want("while the database is down", "a,b,c,d")
 		r.ForgetAll()
-		if _, _, err := r.Match(t.Context(), news("push", "")); !errors.Is(err, errOffice) {
+		if _, _, err := r.Match(t.Context(), news("push", "")); !errors.Is(err, errDown) {
 			t.Errorf("nothing kept, and the database is down: got %v, want that", err)
 		}
 	})
@@ -75,7 +75,7 @@ func TestASubscriptionIsFoundWhenAnybodyHasMadeIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := subscriber("a", "*", ""), subscriber("b", "", "")
 		b.Status = eventhook.SubscriptionDisabled
-		o := newOffice(a)
+		o := newStore(a)
 		r := o.rosters()
 		first, err := r.Subscription(t.Context(), acme, a.ID)
 		if err != nil || first.Name != "a" {
@@ -106,15 +106,15 @@ func TestASubscriptionIsFoundWhenAnybodyHasMadeIt(t *testing.T) {
 		if o.reads != before+1 {
 			t.Errorf("reads for one that is gone: got %d, want 1", o.reads-before)
 		}
-		o.err = errOffice
-		if _, err := r.Subscription(t.Context(), acme, eventhook.SubscriptionID{2}); !errors.Is(err, errOffice) {
+		o.err = errDown
+		if _, err := r.Subscription(t.Context(), acme, eventhook.SubscriptionID{2}); !errors.Is(err, errDown) {
 			t.Errorf("while the database is down: got %v, want that", err)
 		}
 	})
 }
 
 func TestAFilterThatCannotBeUsedIsToldOnce(t *testing.T) {
-	o := newOffice(subscriber("a", "*", `{"$near":1}`), subscriber("b", "*", ""))
+	o := newStore(subscriber("a", "*", `{"$near":1}`), subscriber("b", "*", ""))
 	r := o.rosters()
 	for range 10 {
 		if _, matched, err := r.Match(t.Context(), news("push", "")); len(matched) != 1 || err != nil {

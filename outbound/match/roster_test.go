@@ -1,4 +1,4 @@
-package outbound_test
+package match_test
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/eventhook/eventhook"
-	"github.com/eventhook/eventhook/outbound"
+	"github.com/eventhook/eventhook/outbound/match"
 )
 
 // march is when tests of matching and publishing begin.
@@ -63,7 +63,7 @@ func TestWhoGetsAnEvent(t *testing.T) {
 		with(subscriber("keyless", "payment.made", ""), func(s *eventhook.Subscription) { s.SecretsLost = true }),
 	}
 	var broken []string
-	r := outbound.CompileRoster(1, list, func(s *eventhook.Subscription, why string) { broken = append(broken, s.Name+": "+why) })
+	r := match.CompileRoster(1, list, func(s *eventhook.Subscription, why string) { broken = append(broken, s.Name+": "+why) })
 	for _, c := range []struct{ eventType, data, want string }{
 		{"payment.made", `{"amount":2000}`, "exact,prefix,all,several,rich,by event,paused,agents',keyless"},
 		{"payment.made", `{"amount":20}`, "exact,prefix,all,several,poor,by event,paused,agents',keyless"},
@@ -91,7 +91,7 @@ func TestAFilterAlone(t *testing.T) {
 		"": true, "null": true, `{}`: true, `{"body.amount":{"$gte":10}}`: true, `{"event.type":"push"}`: true,
 		`{"body.amount":{"$lt":10}}`: false, `{"body.amount":{"$near":10}}`: false, `[`: false,
 	} {
-		if got := outbound.FilterHolds([]byte(text), news("push", `{"amount":1e1}`)); got != want {
+		if got := match.FilterHolds([]byte(text), news("push", `{"amount":1e1}`)); got != want {
 			t.Errorf("%q: got %t, want %t", text, got, want)
 		}
 	}
@@ -105,7 +105,7 @@ func TestCheckFilter(t *testing.T) {
 		`[]`:                  ": must be an object of paths and conditions",
 	} {
 		var got []string
-		for _, f := range outbound.CheckFilter([]byte(text)) {
+		for _, f := range match.CheckFilter([]byte(text)) {
 			got = append(got, f.Location+": "+f.Message)
 		}
 		if strings.Join(got, "\n") != want {
@@ -150,7 +150,7 @@ func TestMatchingByIndexIsMatchingOneByOne(t *testing.T) {
 				list[i].Filter = fmt.Appendf(nil, `{"body.n":%d}`, n)
 			}
 		}
-		r := outbound.CompileRoster(1, list, nil)
+		r := match.CompileRoster(1, list, nil)
 		for range 20 {
 			e, n := news(word(), ""), chance.IntN(3)
 			e.Body = fmt.Appendf(nil, `{"n":%d}`, n)
@@ -189,7 +189,7 @@ var sale = `{"object":{"amount":10,"currency":"usd","note":"` + strings.Repeat("
 func TestThoseWhoGetNothingAllocateNothing(t *testing.T) {
 	for claim, e := range map[string]*eventhook.Event{"by their filters": news("payment.made", sale), "by type": news("order.made", sale)} {
 		allocations := func(n int) float64 {
-			r := outbound.CompileRoster(1, crowd(n), nil)
+			r := match.CompileRoster(1, crowd(n), nil)
 			return testing.AllocsPerRun(200, func() { r.Match(nil, e) })
 		}
 		if few, many := allocations(10), allocations(5000); many > few+1 {
@@ -202,10 +202,10 @@ func TestThoseWhoGetNothingAllocateNothing(t *testing.T) {
 // are for its type, and against those ten: they cost about the same.
 func BenchmarkRoster(b *testing.B) {
 	e := news("payment.made", sale)
-	few, many := outbound.CompileRoster(1, crowd(10), nil), outbound.CompileRoster(1, crowd(10_000), nil)
+	few, many := match.CompileRoster(1, crowd(10), nil), match.CompileRoster(1, crowd(10_000), nil)
 	for _, c := range []struct {
 		name string
-		*outbound.Roster
+		*match.Roster
 	}{{"10", few}, {"10000", many}} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
@@ -228,7 +228,7 @@ func BenchmarkRoster(b *testing.B) {
 	b.Run("compile10000", func(b *testing.B) {
 		list := crowd(10_000)
 		for b.Loop() {
-			outbound.CompileRoster(1, list, nil)
+			match.CompileRoster(1, list, nil)
 		}
 	})
 }

@@ -1,0 +1,154 @@
+package match_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/outbound/match"
+)
+
+func (o *store) EventType(ctx context.Context, tenant eventhook.TenantID, name string) (eventhook.EventType, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.reads++
+	i := slices.IndexFunc(o.types[tenant], func(t eventhook.EventType) bool { return t.Name == name })
+	switch {
+	case ctx.Err() != nil || o.err != nil:
+		return eventhook.EventType{}, fmt.Errorf("find event type: %w", o.err)
+	case i < 0:
+		return eventhook.EventType{}, eventhook.NotFound("event type")
+	}
+	return o.types[tenant][i], nil
+}
+
+func (o *store) Misfit(kind string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.misfits = append(o.misfits, kind)
+}
+
+// catalogued is a store with a catalogue of payments.
+func catalogued() (*store, *match.Catalogue) {
+	o := newStore()
+	o.types[acme] = []eventhook.EventType{
+		{Name: "payment.made", Category: "payment", Schema: []byte(`{"required":["amount"],"properties":{"amount":{"type":"number"}}}`)},
+		{Name: "payment.lost", Category: "payment"},
+		{Name: "payment.odd", Category: "payment", Schema: []byte(`{"type":7}`)},
+		{Name: "payment.endless", Category: "payment", Schema: []byte(`{"oneOf":[{"items":{"$ref":"#"}},{"items":{"$ref":"#"}}]}`)},
+	}
+	return o, match.NewCatalogue(1000, o, o, o.log, time.Now)
+}
+
+var endless = strings.Repeat("[", 40) + strings.Repeat("]", 40)
+
+func TestWhatTheCatalogueSays(t *testing.T) {
+	o, c := catalogued()
+	for _, test := range []struct{ eventType, data, category, fault, misfit string }{
+		{"payment.made", `{"amount":1}`, "payment", "", ""},
+		{"payment.made", `{}`, "payment", "data: required", match.MisfitShape},
+		{"payment.made", `{"amount":"hunter2"}`, "payment", "data.amount: type", match.MisfitShape},
+		{"payment.made", `"` + strings.Repeat("x", 100_000) + `"`, "payment", "the data is too large, or nested too deep, to be checked", match.MisfitUnchecked},
+		{"payment.lost", `hunter2`, "payment", "", ""},
+		{"payment.odd", `{}`, "payment", "its schema cannot be used", match.MisfitUnchecked},
+		{"payment.endless", endless, "payment", "the schema takes too much work to be checked", match.MisfitUnchecked},
+		{"payment.new", `{}`, "", "the catalogue has no entry for its type", match.MisfitUnknown},
+		{"tenant.updated", `{}`, "eventhook", "", ""},
+	} {
+		o.misfits = nil
+		category, fault := c.Check(t.Context(), nil, news(test.eventType, test.data))
+		if category != test.category || fault != test.fault || strings.Join(o.misfits, ",") != test.misfit {
+			t.Errorf("%s: got %q, %q, counted %q; want %q, %q, %q", test.eventType, category, fault, o.misfits, test.category, test.fault, test.misfit)
+		}
+	}
+	if strings.Contains(o.logged.String(), "hunter2") {
+		t.Errorf("the log quotes data: %s", o.logged)
+	}
+	var none *match.Catalogue
+	if category, fault := none.Check(t.Context(), nil, news("payment.made", "{}")); category != "" || fault != "" {
+		t.Errorf("none: got %q, %q; want nothing", category, fault)
+	}
+}
+
+func TestMisfitsAreCountedAlwaysAndToldNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, c := catalogued()
+		for range 120 {
+			c.Check(t.Context(), nil, news("payment.made", "{}"))
+			c.Check(t.Context(), nil, news("payment.new", "{}"))
+			time.Sleep(time.Minute)
+		}
+		if len(o.misfits) != 240 {
+			t.Errorf("counted %d, want 240", len(o.misfits))
+		}
+		if lines := strings.Count(o.logged.String(), "\n"); lines != 4 {
+			t.Errorf("told %d times in two hours, want twice of each type:\n%s", lines, o.logged)
+		}
+	})
+}
+
+func TestAChangeOfTheCatalogueTakesEffect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, c := catalogued()
+		category := func() string {
+			got, _ := c.Check(t.Context(), nil, news("payment.lost", "{}"))
+			return got
+		}
+		category()
+		o.types[acme][1].Category = "loss"
+		if got := category(); got != "payment" || o.reads != 1 {
+			t.Errorf("at once: got %q after %d reads, want what was read once", got, o.reads)
+		}
+		time.Sleep(30 * time.Second)
+		if got := category(); got != "loss" {
+			t.Errorf("half a minute later: got %q, want loss", got)
+		}
+		o.types[acme][1].Category = "gone"
+		c.Forget(acme, "payment.lost")
+		if got := category(); got != "gone" {
+			t.Errorf("when it is told: got %q, want gone", got)
+		}
+		o.err = errDown
+		c.Forget(acme, "payment.lost")
+		if got := category(); got != "" {
+			t.Errorf("while the database is down: got %q, want nothing", got)
+		}
+	})
+}
+
+// A schema that takes too much work is left alone for a while.
+func TestASchemaThatTakesTooMuchRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, c := catalogued()
+		for _, step := range []struct {
+			data string
+			wait time.Duration
+		}{{"1", 0}, {endless, time.Second}, {"1", time.Minute}, {"1", 0}} {
+			c.Check(t.Context(), nil, news("payment.endless", step.data))
+			time.Sleep(step.wait)
+		}
+		want := []string{match.MisfitShape, match.MisfitUnchecked, match.MisfitUnchecked, match.MisfitShape}
+		if diff := cmp.Diff(want, o.misfits); diff != "" {
+			t.Errorf("misfits (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestCheckNowTellsTheCategoriesOfTheGateway(t *testing.T) {
+	var none *match.Catalogue
+	if category, ok := none.CheckNow(nil, news("payment.made", "{}")); category != "" || !ok {
+		t.Errorf("no catalogue: got %q, %t; want nothing, known", category, ok)
+	}
+	o, c := catalogued()
+	own := eventhook.GatewayEventTypes()[0]
+	if category, ok := c.CheckNow(nil, news(own.Name, "{}")); category != own.Category || !ok || o.reads != 0 {
+		t.Errorf("one of the gateway's: got %q, %t after %d reads", category, ok, o.reads)
+	}
+}
