@@ -83,6 +83,10 @@ func TestTheDestinationsOfARouteAreItsHTTPTargets(t *testing.T) {
 			to.Retry.InitialDelayMS != eventhook.EventRetry.InitialDelayMS || to.DeadInRow != 0 || to.DisableGone || to.Version != 4 {
 			t.Errorf("target %d: got %+v", c.index, to)
 		}
+		e := &eventhook.Event{ID: eventhook.NewID[eventhook.Event](time.Now()), Payload: eventhook.Payload{Body: []byte("{}")}}
+		if a := to.Transport.Send(t.Context(), &eventhook.Delivery{EventID: e.ID, Event: e}, 1); a.StatusCode != 200 {
+			t.Errorf("target %d: got %+v, want an answer by its client", c.index, a)
+		}
 	}
 	for claim, of := range map[string]eventhook.Destination{
 		"a task": store.target(1), "no target": store.target(3), "no route": {TenantID: store.route.TenantID, RouteID: eventhook.NewID[eventhook.Route](time.Now())},
