@@ -121,13 +121,15 @@ func TestARetryMakesOnlyDeadRequestsAnew(t *testing.T) {
 		b.pass(0)
 		b.wantStatuses(states{eventhook.EventFailed: 1})
 		var made []*eventhook.Delivery
-		b.settling = func(batch []*effects.Settlement) {
-			for _, a := range batch[0].Actions {
-				if a.Effect.Request != nil {
-					made = append(made, a.Effect.Request.Delivery)
+		b.set(func(q *queue) {
+			q.settling = func(batch []*effects.Settlement) {
+				for _, a := range batch[0].Actions {
+					if a.Effect.Request != nil {
+						made = append(made, a.Effect.Request.Delivery)
+					}
 				}
 			}
-		}
+		})
 		b.pass(time.Minute) // the first two retries
 		if len(b.settles) != 3 || len(made) != 0 {
 			t.Fatalf("got %d settles with %d requests made again, want 3 with none: the request is open", len(b.settles), len(made))
