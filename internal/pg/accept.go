@@ -17,7 +17,7 @@ import (
 var _ ingest.Store = (*DB)(nil)
 
 var acceptStatements = func() map[string]string {
-	all := map[string]string{"accept": acceptSQL, "accept_signed": acceptSignedSQL, "publish": publishSQL}
+	all := map[string]string{"accept": acceptSQL, "accept_signed": acceptSignedSQL, "publish": publishSQL, "wait_for_keys": waitForKeysSQL}
 	maps.Copy(all, effectStatements)
 	return all
 }()
@@ -114,7 +114,8 @@ func newAcceptColumns() *acceptColumns {
 //   - an event without a plan is stored as leased if it has a lease (token 1,
 //     EventProcessing), else as due now (EventPending);
 //   - an event that the database refuses for what it holds keeps an empty Status. If
-//     the database refuses the effects of its plan, the Plan is set to nil, and the
+//     the database refuses the effects of its plan, or another transaction holds the
+//     key of a target for longer than mostKeyWait, the Plan is set to nil, and the
 //     event is stored as one without a plan. Neither costs another event anything.
 //
 // On an error the batch does not count as stored, though it may be: the connection
@@ -125,7 +126,14 @@ func (db *DB) Accept(ctx context.Context, batch []*effects.Arrival) error {
 		return fmt.Errorf("accept events: %w", err)
 	}
 	defer conn.Release()
-	accept := func(part []*effects.Arrival) error { return db.acceptOn(ctx, conn.Conn().PgConn(), part) }
+	accept := func(part []*effects.Arrival) error {
+		err := db.acceptOn(ctx, conn.Conn().PgConn(), part)
+		if hasCode(err, codeLockTimeout) && withoutKeys(part) {
+			db.log.Debug("another transaction holds a key of a target; its event is planned again", "error", err)
+			err = db.acceptOn(ctx, conn.Conn().PgConn(), part)
+		}
+		return err
+	}
 	err = accept(batch)
 	if isDataError(err) {
 		err = inHalves(batch, func(part []*effects.Arrival) error {
@@ -213,12 +221,32 @@ func (db *DB) acceptOn(ctx context.Context, conn *pgconn.PgConn, batch []*effect
 	return err
 }
 
+// mostKeyWait is how long a batch waits for keys of targets. A settle holds its keys for
+// as long as it takes, which is seconds for an event of 100 000 deliveries, and the events
+// of all tenants wait for the batch.
+const mostKeyWait = 25 * time.Millisecond
+
+// waitForKeysSQL bounds all waits for locks until the end of the transaction.
+var waitForKeysSQL = fmt.Sprintf(`SELECT set_config('lock_timeout', '%d', true)`, mostKeyWait.Milliseconds())
+
+// withoutKeys sets the plans of a batch to nil that claim keys of targets, and reports
+// whether there are any.
+func withoutKeys(batch []*effects.Arrival) (dropped bool) {
+	for _, a := range batch {
+		if a.Plan != nil && slices.ContainsFunc(a.Plan.Actions, func(x effects.PlannedAction) bool { _, ok := keyOf(a.Plan, &x); return ok }) {
+			a.Plan, dropped = nil, true
+		}
+	}
+	return dropped
+}
+
 // storeEffects stores the effects of the plans that hold. Only these claim the keys
 // of their targets: a duplicate must not.
 func (p *pipeline) storeEffects(c *effectColumns, plans []*effects.Settlement, now time.Time) {
 	if made := c.encodeKeys(plans, now); made != nil {
 		params := c.keys.encoded()
 		params[5] = scalarTime(now)
+		p.send("wait_for_keys", nil, nil)
 		made.read(p.ask("claim_keys", params, c.keys.formats))
 		c.actions.reset()
 		for _, s := range plans {

@@ -9,6 +9,9 @@ package pg
 // later. A hash whose event has a key that is taken stands for the event that
 // made the key, or for its own event if that key was claimed at the same moment.
 //
+// The key is looked up by a subquery: as a join, it may read the whole index while the
+// table is small, by a plan that is kept.
+//
 // Locks: all hashes in their order, then all keys in theirs, since every join of
 // held reads signed to its end. acceptSQL locks keys alone, in the same order.
 const acceptSignedSQL = `
@@ -20,11 +23,10 @@ WITH sent AS (
               event_type, content_type, source_ip, trace_id, request_id, origin, key_expires_at, generation, planned, actions, signed, n)
 ), signed AS (
     INSERT INTO eventhook.idempotency_key AS k (tenant_id, scope, key, made, expires_at)
-    SELECT s.tenant_id, s.source_id::text || '` + signedScope + `', s.signed, coalesce(o.made, s.id), s.key_expires_at
+    SELECT s.tenant_id, s.source_id::text || '` + signedScope + `', s.signed, coalesce((SELECT o.made FROM eventhook.idempotency_key o
+        WHERE o.tenant_id = s.tenant_id AND o.key = s.key AND o.scope = s.source_id::text AND o.expires_at > $17), s.id), s.key_expires_at
     FROM (SELECT DISTINCT ON (tenant_id, source_id, signed COLLATE "C") * FROM sent WHERE signed IS NOT NULL
           ORDER BY tenant_id, source_id, signed COLLATE "C", n) s
-    LEFT JOIN eventhook.idempotency_key o
-        ON o.tenant_id = s.tenant_id AND o.key = s.key AND o.scope = s.source_id::text AND o.expires_at > $17
     ORDER BY s.tenant_id, s.signed COLLATE "C", s.source_id::text COLLATE "C"
     ` + onKeyTaken + `
 ), held AS MATERIALIZED (

@@ -217,6 +217,7 @@ const (
 	codeUniqueViolation = "23505"
 	codeSerialization   = "40001"
 	codeDeadlock        = "40P01"
+	codeLockTimeout     = "55P03"
 	codeForeignKey      = "23503"
 )
 

@@ -71,6 +71,9 @@ func (db *DB) RestartDeliveries(ctx context.Context, by eventhook.Actor, tenant 
 	var restarted []eventhook.DeliveryID
 	for part := range slices.Chunk(candidates, restartsTogether) {
 		more, err := db.restart(ctx, by, tenant, part, statuses)
+		for hasCode(err, codeDeadlock) { // with a settle of one of their events, which begins it anew, too
+			more, err = db.restart(ctx, by, tenant, part, statuses)
+		}
 		restarted = append(restarted, more...)
 		if err != nil {
 			return restarted, err

@@ -1,0 +1,70 @@
+package pg
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
+)
+
+// A settle of 100 000 deliveries holds the keys of its targets for seconds. New events
+// of all tenants share a commit, and must not wait for it.
+func TestNewEventsDoNotWaitForAKeyThatASettleHolds(t *testing.T) {
+	f := setUp(t)
+	held := f.arrival(f.event(withKey("k")), f.makes(eventhook.Task, "busy"))
+	f.accept(f.db, f.arrival(f.event(), f.makes(eventhook.Task, "busy")))
+	tx, err := f.other.work.Begin(t.Context())
+	f.must(err)
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	_, err = tx.Exec(t.Context(), `SELECT FROM eventhook.idempotency_key WHERE key = 'busy' FOR UPDATE`)
+	f.must(err)
+
+	plan := held.Plan
+	others := []*effects.Arrival{f.arrival(f.event(), f.makes(eventhook.Task, "")), {Event: f.event(f.leased)}}
+	accepted := make(chan error, 1)
+	go func() { accepted <- f.db.Accept(t.Context(), append(others, held)) }()
+	select {
+	case err := <-accepted:
+		f.must(err)
+	case <-time.After(patient):
+		t.Fatal("a batch waits for a key that is held")
+	}
+	same(t, "the event whose key is held is planned later", []any{held.Plan == nil, held.Event.Status, held.Event.Lease.Token}, []any{true, eventhook.EventProcessing, int64(1)})
+	same(t, "the others", []any{others[0].IsPlanned(), others[0].Event.Status, others[1].Event.Status},
+		[]any{true, eventhook.EventDelivered, eventhook.EventProcessing})
+	same(t, "no effect of it", f.count("execution", "event_id = $1", [16]byte(held.Event.ID)), 0)
+
+	f.must(tx.Rollback(t.Context()))
+	f.settle(f.db, plan)
+	same(t, "the processor's turn", f.actions(held.Event)[0].Status, eventhook.ActionSkipped)
+}
+
+var indexScan = regexp.MustCompile(`Index (Only )?Scan using`)
+
+// The pool of Accept keeps generic plans that were made while tables were empty.
+func TestStatementsOfAcceptReadByIndex(t *testing.T) {
+	f := setUp(t)
+	conn, err := f.db.accept.Acquire(t.Context())
+	f.must(err)
+	defer conn.Release()
+	check := func(state string) {
+		for name, s := range map[string]struct {
+			sql        string
+			parameters int
+		}{"accept": {acceptSQL, acceptSigned}, "accept signed": {acceptSignedSQL, acceptSigned + 1}, "claim keys": {claimKeysSQL, 6}, "set actions": {setActionsSQL, 3}} {
+			plan := explain(f, conn.Conn(), s.sql, s.parameters)
+			if wholeTable.MatchString(plan) || len(indexScan.FindAllString(plan, -1)) > strings.Count(plan, "Index Cond:") {
+				t.Errorf("%s, %s:\n%s", state, name, plan)
+			}
+		}
+	}
+	check("no partition, no row")
+	f.keep(Retention{})
+	check("no row")
+	f.filled(2000, 0)
+	f.exec(`ANALYZE`)
+	check("after ANALYZE")
+}

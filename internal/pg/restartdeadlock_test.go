@@ -1,0 +1,36 @@
+package pg
+
+import (
+	"testing"
+
+	"github.com/eventhook/eventhook"
+)
+
+// A settle of an event has the event before the delivery that it begins anew, and a person
+// who begins it anew has the delivery before the event.
+func TestRestartingADeliveryEndsInNoDeadlock(t *testing.T) {
+	f := setUp(t)
+	e, list := f.requested(1)
+	f.exec(`UPDATE eventhook.delivery SET status = 'dead', due_at = NULL, completed_at = $1`, f.clock.now())
+	f.exec(`UPDATE eventhook.event SET status = 'dead', processed_at = $2 WHERE id = $1`, [16]byte(e.ID), f.clock.now())
+	tx, err := f.other.work.Begin(t.Context())
+	f.must(err)
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	for _, sql := range []string{`SET LOCAL deadlock_timeout = '10min'`, `SELECT FROM eventhook.event WHERE id = '` + e.ID.String() + `' FOR UPDATE`} {
+		_, err = tx.Exec(t.Context(), sql)
+		f.must(err)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := f.db.RestartDeliveries(t.Context(), operator, f.tenant, eventhook.DeliverySelection{IDs: []eventhook.DeliveryID{list[0].ID}})
+		ended <- err
+	}()
+	const blocked = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
+	for one[int](f, blocked) < 1 {
+	}
+	_, err = tx.Exec(t.Context(), `UPDATE eventhook.delivery SET retry_count = 0 WHERE id = $1`, [16]byte(list[0].ID))
+	f.must(err)
+	f.must(tx.Rollback(t.Context()))
+	f.must(<-ended)
+	same(t, "the event", f.stored(e).Status, eventhook.EventProcessing)
+}
