@@ -88,17 +88,15 @@ func TestStoppedGatewayLeavesNoEffectLeased(t *testing.T) {
 // The duplicates share the batch of their original, which is planned before its commit.
 func TestADuplicateInABatchHasNoEffect(t *testing.T) {
 	k := startKinds(t, pgtest.New(t))
-	k.mustPush("warm")
 	eventually(t, "routes are in memory", func() bool { return k.pushedPlanned() })
-	before := len(texts(t, connect(t, k.dsn), `SELECT id::text FROM eventhook.execution`))
 	const copies = 20
 	accepted, duplicates := k.pushAtOnce(t, k.dsn, append(strings.Split(strings.Repeat("the same,", copies), ",")[:copies], "another"))
 	if len(accepted) != 2 || duplicates != copies-1 {
 		t.Fatalf("%d were accepted and %d were duplicates, want 2 and %d", len(accepted), duplicates, copies-1)
 	}
 	k.wantAllOnce(accepted)
-	if n := count(t, connect(t, k.dsn), `SELECT count(*) FROM eventhook.execution`); n != before+2 {
-		t.Errorf("%d tasks were made, want 2", n-before)
+	if n := count(t, connect(t, k.dsn), `SELECT count(*) FROM eventhook.execution x JOIN eventhook.event e ON e.id = x.event_id WHERE e.status = 'duplicate'`); n > 0 {
+		t.Errorf("duplicates made %d tasks, want none", n)
 	}
 }
 
