@@ -145,6 +145,7 @@ func (f *Fanout) Accept(ctx context.Context, batch []*effects.Arrival) error {
 // returns the settlements of which nothing was written, as the store does. On an error
 // some of the others may have been settled; repeating it makes no second delivery.
 func (f *Fanout) SettleEvents(ctx context.Context, batch []*effects.Settlement) (unsettled []*effects.Settlement, err error) {
+	batch = slices.DeleteFunc(slices.Clone(batch), func(s *effects.Settlement) bool { return s.IsSettled })
 	for len(batch) > 0 {
 		part := firstPart(batch)
 		for _, s := range part {
@@ -155,7 +156,8 @@ func (f *Fanout) SettleEvents(ctx context.Context, batch []*effects.Settlement) 
 			if part[i].IsStale {
 				f.Rosters.Renew(part[i].Event.TenantID, part[i].Generation)
 			}
-			return err == nil && !slices.Contains(more, part[i])
+			part[i].IsSettled = err == nil && !slices.Contains(more, part[i])
+			return part[i].IsSettled
 		})
 		if err != nil {
 			return nil, err

@@ -92,6 +92,9 @@ type Settlement struct {
 	// current one, sets IsStale, and the event is planned again.
 	Generation int64
 	IsStale    bool
+	// IsSettled says that a settle has stored it, and has handed its deliveries over.
+	// Settling it again does nothing.
+	IsSettled bool
 	// MadeBytes is about how many bytes the actions write into the database.
 	MadeBytes int
 
