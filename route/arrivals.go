@@ -16,7 +16,7 @@ import (
 const (
 	mostArriving   = 64 << 10 // bytes of the body
 	arrivingSteps  = meter.Slice
-	arrivingRows   = 500     // that the event may make
+	arrivingRows   = 100     // that the event may make
 	arrivingEffect = 1 << 20 // bytes that the event may make
 )
 

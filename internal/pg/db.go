@@ -154,6 +154,10 @@ var indexLookupsOnly = []string{"enable_hashjoin = off", "enable_mergejoin = off
 // the server's default is, and keeps the statements' plans, which read by index.
 var durableAndPlannedOnce = []string{"synchronous_commit = on", "plan_cache_mode = force_generic_plan", "enable_seqscan = off"}
 
+// noticesLostClients makes the server end the session of an instance that is cut off from
+// the network within half a minute, and not after two hours: its transaction holds locks.
+var noticesLostClients = []string{"tcp_keepalives_idle = 10", "tcp_keepalives_interval = 5", "tcp_keepalives_count = 3"}
+
 func pool(ctx context.Context, url string, conns int, statements map[string]string, settings []string) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -165,7 +169,7 @@ func pool(ctx context.Context, url string, conns int, statements map[string]stri
 	config.ConnConfig.RuntimeParams["application_name"] = "eventhook"
 	config.ConnConfig.RuntimeParams["timezone"] = "UTC"
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		for _, setting := range settings {
+		for _, setting := range slices.Concat(settings, noticesLostClients) {
 			if _, err := conn.Exec(ctx, "SET "+setting); err != nil {
 				return fmt.Errorf("connect: %w", err)
 			}
