@@ -46,7 +46,7 @@ func TestWhatCommandsTellOfSubscribers(t *testing.T) {
 		{"an event that was published", `{"event_id":"e1","deliveries":1}`, "publish a.b --data 1", 0, "Published e1, to 1 subscriber eventhook event get e1"},
 		{"one whose key was there", `{"event_id":"e1","deliveries":2,"duplicate":true}`, "publish a.b --data 1 --idempotency-key k", 0, "Nothing was published e1, to 2 subscribers"},
 		{"who gets an event", `{"id":"e1","event_type":"a.b","status":"delivered","origin":"api","source":null,"received_at":"2026-01-01T00:00:00Z","actions":[],"actions_count":0,"deliveries":[` + aDelivery + `}],"deliveries_count":3}`,
-			"event get e1", 0, "came by the API Who gets it: SUBSCRIPTION billing failed 2 503 d1 and 2 more eventhook delivery get"},
+			"event get e1", 0, "came by the API Who gets it: TO billing failed 2 503 d1 and 2 more eventhook delivery get"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			pretend(t, 200, c.answer)
