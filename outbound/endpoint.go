@@ -70,7 +70,7 @@ func (e *endpoint) request(s Sending, at time.Time, userAgent string) *http.Requ
 func (e *endpoint) introduce(s Sending, at time.Time, body []byte, userAgent string) http.Header {
 	const ours = 13
 	event := s.Delivery.Event
-	id, trace := event.ID.String(), traceID(event)
+	id, trace := event.ID.String(), event.Trace()
 	h := make(http.Header, ours+1+len(e.header))
 	// A connection that the receiver has closed meanwhile costs no attempt: a key
 	// without a value is not sent, and has the client send again what was not answered.

@@ -188,6 +188,14 @@ func TestInputIsSentAsJSON(t *testing.T) {
 	}
 }
 
+func TestEveryRequestHasATrace(t *testing.T) {
+	e := newEvent("application/json", `{}`)
+	q, _ := sent(t, httpTarget(), e, 1)
+	if parent, want := q.Header.Get("Traceparent"), "00-"+strings.ReplaceAll(e.ID.String(), "-", "")+"-"; !strings.HasPrefix(parent, want) || !strings.HasSuffix(parent, "-01") {
+		t.Errorf("an event that came without a trace: got the traceparent %q, want %s…-01", parent, want)
+	}
+}
+
 // Another instance composes the same body of the event as it is stored.
 func TestEveryAttemptHasTheBodyThatWasPlanned(t *testing.T) {
 	for _, c := range []struct{ claim, target, contentType, body, made, want string }{
