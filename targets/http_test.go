@@ -95,7 +95,7 @@ func TestHTTPFaults(t *testing.T) {
 
 var (
 	routeID  = eventhook.RouteID{1}
-	sentByUs = []string{"Content-Type", "Idempotency-Key", "X-Eventhook-Attempt", "X-Eventhook-Delivery-Id", "X-Eventhook-Event-Id"}
+	sentByUs = []string{"Content-Type", "Idempotency-Key", "Traceparent", "X-Eventhook-Attempt", "X-Eventhook-Delivery-Id", "X-Eventhook-Event-Id"}
 )
 
 // requested compiles an http target, and returns it with what it asks for an event.
