@@ -3,6 +3,8 @@ package eventhook
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
+	"strings"
 	"time"
 )
 
@@ -75,6 +77,16 @@ func (e *Event) PayloadID() EventID {
 		return e.ID
 	}
 	return e.PayloadOf
+}
+
+// Trace is the W3C trace id of the event and of everything that it leads to: TraceID
+// or, without a valid one, the 32 digits of the event's id.
+func (e *Event) Trace() string {
+	const digits = 32
+	if len(e.TraceID) == digits && strings.Trim(e.TraceID, "0123456789abcdef") == "" && strings.Trim(e.TraceID, "0") != "" {
+		return e.TraceID
+	}
+	return hex.EncodeToString(e.ID[:])
 }
 
 // Payload is what came over the wire: headers as an HTTP/1.1 header block

@@ -40,7 +40,7 @@ type Config struct {
 
 // DefaultConfig suits two cores and a database on the same machine.
 func DefaultConfig() Config {
-	return Config{Writers: 2, BatchEvents: 256, BatchBytes: 8 << 20, OverlapEvents: 128, QueueEvents: 10_000, QueueBytes: 128 << 20,
+	return Config{Writers: 2, BatchEvents: 256, BatchBytes: 8 << 20, OverlapEvents: 48, QueueEvents: 10_000, QueueBytes: 128 << 20,
 		InFlightBytes: 256 << 20, MinBodyRate: 1 << 10, MinBodyRateAfter: 5 * time.Second, CommitTimeout: 10 * time.Second, CachedSources: 100_000, ForgeriesPerSec: 20, ForgeriesBurst: 50,
 		UnverifiedWorkPerSec: 2000}
 }

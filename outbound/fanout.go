@@ -268,7 +268,7 @@ func publishedEvent(of *eventhook.Event, p *effects.Publication) *eventhook.Even
 	return &eventhook.Event{
 		ID: p.ID, TenantID: of.TenantID, SourceSlug: of.SourceSlug, Origin: eventhook.OriginRoute, Status: eventhook.EventDelivered,
 		EventType: p.EventType, IdempotencyKey: p.IdempotencyKey, ContentType: "application/json", BodySize: len(p.Data),
-		TraceID: of.TraceID, RequestID: of.RequestID, CorrelationID: cmp.Or(of.CorrelationID, of.ID.String()),
+		TraceID: of.Trace(), RequestID: of.RequestID, CorrelationID: cmp.Or(of.CorrelationID, of.ID.String()),
 		Payload: eventhook.Payload{Body: p.Data}, Envelope: p.Envelope,
 	}
 }

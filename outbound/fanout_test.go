@@ -22,7 +22,7 @@ func newFanout(o *office) *outbound.Fanout {
 // types, separated by spaces.
 func publishing(types string) *effects.Settlement {
 	e := news("received", `{"raw":true}`)
-	e.SourceSlug, e.TraceID, e.RequestID, e.Lease.Token = "shop", "t1", "r1", 1
+	e.SourceSlug, e.TraceID, e.RequestID, e.Lease.Token = "shop", strings.Repeat("ab", 16), "r1", 1
 	s := &effects.Settlement{Event: e, Matched: 1}
 	for i, eventType := range strings.Fields(types) {
 		p := &effects.Publication{ID: eventhook.NewID[eventhook.Event](march), EventType: eventType, Data: []byte(`{"n":1}`)}
@@ -85,7 +85,7 @@ func TestWhatARoutePublishesHasItsDeliveries(t *testing.T) {
 	p := s.Actions[0].Effect.Publication
 	want := &eventhook.Event{
 		ID: p.ID, TenantID: acme, SourceSlug: "shop", Origin: eventhook.OriginRoute, Status: eventhook.EventDelivered, EventType: "paid", ContentType: "application/json",
-		BodySize: 7, TraceID: "t1", RequestID: "r1", CorrelationID: s.Event.ID.String(), Envelope: &eventhook.Envelope{Source: "shop"}, Payload: eventhook.Payload{Body: p.Data},
+		BodySize: 7, TraceID: strings.Repeat("ab", 16), RequestID: "r1", CorrelationID: s.Event.ID.String(), Envelope: &eventhook.Envelope{Source: "shop"}, Payload: eventhook.Payload{Body: p.Data},
 	}
 	if diff := cmp.Diff(want, o.put[0].Event); diff != "" {
 		t.Errorf("the event that is sent (-want +got):\n%s", diff)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
-	"github.com/eventhook/eventhook/outbound/send"
 )
 
 // Generations knows the generation of a tenant's subscriptions.
@@ -91,7 +90,7 @@ func (t *Tester) delivery(s *eventhook.Subscription, by eventhook.Actor) *eventh
 		ID: eventhook.NewID[eventhook.Event](now), TenantID: s.TenantID, Origin: eventhook.OriginSystem, Status: eventhook.EventDelivered,
 		EventType: testType, ContentType: "application/json", RequestID: by.RequestID, Envelope: &eventhook.Envelope{},
 	}
-	e.TraceID = send.TraceID(e)
+	e.TraceID = e.Trace()
 	if kind, ok := eventhook.GatewayEventType(testType); ok {
 		e.Envelope.Category = kind.Category
 	}

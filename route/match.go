@@ -65,6 +65,15 @@ func Compile(retry eventhook.RetryPolicy, routes []eventhook.Route, target func(
 	return p
 }
 
+// needsScripts reports whether an event of a type may have a script run for it.
+func (p *Program) needsScripts(eventType string) (needs bool) {
+	if !p.runsScripts {
+		return false
+	}
+	p.types.Each(eventType, func(i int) { needs = needs || p.routes[i].runScripts() })
+	return needs
+}
+
 // Bounds of compiled routes.
 const (
 	mostMemory  = 64 << 20 // bytes that the conditions of one source's routes hold

@@ -167,7 +167,7 @@ func (p *Processor) planEvent(ctx context.Context, m *meter.Meter, made *plan, x
 			return
 		}
 		m.Reset(ctx, meter.EventLimit, lent)
-	case x.program.runsScripts || x.now.UnixNano() < x.program.slowUntil.Load() || made.used[e.TenantID] > mostQuick:
+	case x.program.needsScripts(e.EventType) || x.now.UnixNano() < x.program.slowUntil.Load() || made.used[e.TenantID] > mostQuick:
 		made.slow = append(made.slow, e)
 		return
 	default:

@@ -71,7 +71,7 @@ func (r *HTTP) introduce(h http.Header, e *eventhook.Event, attempt int) {
 // (W3C Trace Context, section 3.2.2.5), else that it is sampled.
 func traceFlags(e *eventhook.Event, v *payload.View) string {
 	const before = len("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-")
-	if parent := v.Header("Traceparent"); e.TraceID != "" && len(parent) == before+len("01") && strings.Contains(parent, e.TraceID) {
+	if parent := v.Header("Traceparent"); len(parent) == before+len("01") && strings.Contains(parent, e.Trace()) {
 		return parent[before:]
 	}
 	return "01"

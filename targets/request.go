@@ -67,9 +67,7 @@ func (r *HTTP) Compose(d *eventhook.Delivery, attempt int) *http.Request {
 	if !r.authorization.IsZero() {
 		header.Set("Authorization", r.authorization.Reveal())
 	}
-	if e.TraceID != "" {
-		header.Set("Traceparent", "00-"+e.TraceID+"-"+newSpanID()+"-"+traceFlags(e, v))
-	}
+	header.Set("Traceparent", "00-"+e.Trace()+"-"+newSpanID()+"-"+traceFlags(e, v))
 	return &http.Request{
 		Method: r.method, URL: r.url, Host: r.url.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: header, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),

@@ -54,7 +54,7 @@ func destinationName(subscription *string, target *int64) string {
 
 // deliveryFlags narrow a list of deliveries.
 type deliveryFlags struct {
-	subscription, event, status string
+	subscription, route, event, status string
 	spanFlags
 }
 
@@ -70,8 +70,8 @@ func (s *session) listDeliveries(cmd *cobra.Command, f *listFlags, which deliver
 	if err != nil {
 		return err
 	}
-	params := client.ListDeliveriesParams{SubscriptionID: optionalFlag(which.subscription), EventID: optionalFlag(which.event),
-		Status: optionalFlag(client.DeliveryStatus(which.status)), CreatedAfter: since, CreatedBefore: until}
+	params := client.ListDeliveriesParams{SubscriptionID: optionalFlag(which.subscription), RouteID: optionalFlag(which.route),
+		EventID: optionalFlag(which.event), Status: optionalFlag(client.DeliveryStatus(which.status)), CreatedAfter: since, CreatedBefore: until}
 	return printList(s, f, func(limit *int64, cursor *string) ([]client.Delivery, *string, error) {
 		params.Limit, params.Cursor = limit, cursor
 		p, err := s.ListDeliveries(cmd.Context(), s.tenant, params, s.keep())
@@ -90,6 +90,7 @@ func newDeliveryList(r *remote) *cobra.Command {
 		return s.listDeliveries(cmd, &f, which)
 	})
 	cmd.Flags().StringVar(&which.subscription, "subscription", "", "to one subscription, by its name or id")
+	cmd.Flags().StringVar(&which.route, "route", "", "to the http targets of one route, by its id")
 	which.addTo(cmd)
 	f.addTo(cmd)
 	return cmd
@@ -193,9 +194,9 @@ func (s *session) showDelivery(d client.DeliveryDetail, err error) error {
 
 // retryFlags select deliveries that failed or are dead.
 type retryFlags struct {
-	subscription, event string
-	statuses            []string
-	limit               int64
+	subscription, route, event string
+	statuses                   []string
+	limit                      int64
 	spanFlags
 }
 
@@ -226,6 +227,7 @@ whether or not it was delivered, or those that failed or are dead by what they
 have in common.`
 	flags := cmd.Flags()
 	flags.StringVar(&f.subscription, "subscription", "", "to one subscription, by its name or id")
+	flags.StringVar(&f.route, "route", "", "to the http targets of one route, by its id")
 	flags.StringVar(&f.event, "event", "", "of one event, by its id")
 	flags.StringSliceVar(&f.statuses, "status", nil, "failed, dead; both by default")
 	flags.Int64Var(&f.limit, "limit", 0, "how many at most; needed without an id")
@@ -234,12 +236,12 @@ have in common.`
 }
 
 func (f *retryFlags) check(args []string) error {
-	selects := f.subscription != "" || f.event != "" || len(f.statuses) > 0 || f.since != "" || f.until != "" || f.limit != 0
+	selects := f.subscription != "" || f.route != "" || f.event != "" || len(f.statuses) > 0 || f.since != "" || f.until != "" || f.limit != 0
 	switch {
 	case len(args) > 0 && selects:
 		return usageError{errors.New("an id, or flags that select: not both")}
 	case len(args) == 0 && f.limit == 0:
-		return usageError{errors.New("which deliveries? Give an id, or --limit with --subscription, --event, --status, --since or --until")}
+		return usageError{errors.New("which deliveries? Give an id, or --limit with --subscription, --route, --event, --status, --since or --until")}
 	}
 	return nil
 }
@@ -250,6 +252,6 @@ func (f *retryFlags) selection(ctx context.Context, s *session) (client.Deliveri
 		return client.DeliveriesRetry{}, err
 	}
 	subscription, err := s.subscriptionFlag(ctx, f.subscription)
-	return client.DeliveriesRetry{Limit: f.limit, Filter: client.DeliveriesRetryFilter{SubscriptionID: optionalFlag(subscription), EventID: optionalFlag(f.event),
-		Status: statusFlags(f.statuses), CreatedAfter: since, CreatedBefore: until}}, err
+	return client.DeliveriesRetry{Limit: f.limit, Filter: client.DeliveriesRetryFilter{SubscriptionID: optionalFlag(subscription), RouteID: optionalFlag(f.route),
+		EventID: optionalFlag(f.event), Status: statusFlags(f.statuses), CreatedAfter: since, CreatedBefore: until}}, err
 }

@@ -33,7 +33,7 @@ func (c destinationColumns) set(d *eventhook.Delivery) {
 // source for the targets of its routes. Each id leads to its own partition. Primary
 // keys.
 const readPublishedSQL = `
-SELECT u.id, e.source_id, coalesce(s.slug, ''), coalesce(e.origin, ''), coalesce(e.content_type, ''), coalesce(e.body_size, 0), coalesce(e.trace_id, ''),
+SELECT u.id, e.source_id, coalesce(s.slug, ''), coalesce(e.origin, ''), coalesce(e.content_type, ''), coalesce(e.body_size, 0), coalesce(e.trace_id, replace(e.payload_of::text, '-', ''), ''),
     coalesce(e.request_id, ''), coalesce(e.correlation_id, ''), p.headers, p.body, coalesce(e.envelope, p.envelope)
 FROM unnest($1::uuid[], $2::uuid[]) AS u (tenant_id, id)
 LEFT JOIN eventhook.event e ON e.tenant_id = u.tenant_id AND e.id = u.id

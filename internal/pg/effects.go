@@ -33,7 +33,7 @@ FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $5::int4[], $6::text[], $7::text
 
 // insertPublishedSQL stores the events that routes publish. Nothing is owed for them
 // as events: they are delivered as they are written. payload_of names the event whose
-// payload is theirs too.
+// payload is theirs too, and whose trace is theirs if they have no trace_id.
 const insertPublishedSQL = `
 INSERT INTO eventhook.event (id, tenant_id, status, origin, event_type, content_type, body_size, idempotency_key, trace_id, request_id, correlation_id,
     processed_at, payload_of, envelope)
@@ -174,13 +174,14 @@ func (c *effectColumns) addPublication(p *effects.Publication, of *eventhook.Eve
 	to.uuid(1, of.TenantID)
 	to.text(2, p.EventType)
 	to.optional(3, p.IdempotencyKey)
-	to.optional(4, of.TraceID)
 	to.optional(5, of.RequestID)
 	to.text(6, cmp.Or(of.CorrelationID, of.ID.String()))
 	to.int4(7, len(p.Data))
 	if sharesPayload(p, of) {
+		to.optional(4, of.TraceID)
 		to.uuid(9, of.ID)
 	} else {
+		to.text(4, of.Trace())
 		to.null(9)
 		c.payloads.uuid(0, p.ID)
 		c.payloads.bytes(1, p.Data)

@@ -11,7 +11,7 @@ import (
 
 const eventColumns = `e.id, e.tenant_id, e.source_id, coalesce(s.slug, ''), e.origin, e.status, e.event_type, coalesce(e.idempotency_key, ''),
     e.duplicate_of, e.content_type, e.body_size, e.retry_count, CASE WHEN e.status = 'failed' THEN e.due_at END,
-    coalesce(e.last_error, ''), coalesce(e.source_ip, ''), coalesce(e.trace_id, replace(e.id::text, '-', '')),
+    coalesce(e.last_error, ''), coalesce(e.source_ip, ''), coalesce(e.trace_id, replace(coalesce(e.payload_of, e.id)::text, '-', '')),
     coalesce(e.request_id, ''), coalesce(e.correlation_id, ''), e.processed_at, e.payload_of`
 
 // Events lists a tenant's events, newest first, without their payloads. Each

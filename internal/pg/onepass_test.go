@@ -116,6 +116,29 @@ func TestAcceptStoresAnEventWithItsEffects(t *testing.T) {
 	same(t, "actions", status, []eventhook.ActionStatus{done, done, done, done, open, open})
 }
 
+func TestWhatIsPublishedHasTheTraceOfItsCause(t *testing.T) {
+	const came = "4bf92f3577b34da6a3ce929d0e0e4736"
+	f := setUp(t)
+	s := f.subscriber()
+	without, with := f.event(), f.event(func(e *eventhook.Event) { e.TraceID = came })
+	want := map[eventhook.EventID]string{}
+	for _, e := range []*eventhook.Event{without, with} {
+		shared, other := f.publishes("shared", "", string(e.Body), s), f.publishes("other", "", `{"other":true}`, s)
+		want[shared.Effect.Publication.ID], want[other.Effect.Publication.ID] = e.Trace(), e.Trace()
+		f.accept(f.db, f.arrival(e, shared, other))
+	}
+	same(t, "the trace that came", with.Trace(), came)
+	for id, trace := range want {
+		same(t, "as it is shown", f.stored(&eventhook.Event{ID: id, TenantID: f.tenant}).TraceID, trace)
+	}
+	f.clock.advance(2 * lease)
+	list := f.claimDeliveries(f.db, 10, s)
+	same(t, "deliveries", len(list), 4)
+	for _, d := range list {
+		same(t, "as it is sent", d.Event.Trace(), want[d.EventID])
+	}
+}
+
 func TestAPublishedEventAfterMidnightHasItsOwnPayload(t *testing.T) {
 	f := setUp(t)
 	f.clock.advance(12*time.Hour - time.Millisecond)

@@ -71,7 +71,7 @@ func (e *Endpoint) request(d *eventhook.Delivery, attempt int, at time.Time, use
 func (e *Endpoint) introduce(d *eventhook.Delivery, attempt int, at time.Time, body []byte, userAgent string) http.Header {
 	const ours = 13
 	event := d.Event
-	id, trace := event.ID.String(), TraceID(event)
+	id, trace := event.ID.String(), event.Trace()
 	h := make(http.Header, ours+1+len(e.header))
 	// A connection that the receiver has closed meanwhile costs no attempt: a key
 	// without a value is not sent, and has the client send again what was not answered.

@@ -3,9 +3,7 @@ package send
 import (
 	"bytes"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/eventhook/eventhook"
@@ -34,18 +32,9 @@ func Body(e *eventhook.Event) []byte {
 	o.data(e)
 	o.text("correlation_id", e.CorrelationID)
 	o.text("request_id", e.RequestID)
-	o.text("trace_id", TraceID(e))
+	o.text("trace_id", e.Trace())
 	o.compact("metadata", of.Metadata)
 	return append(o.b, '}')
-}
-
-// TraceID is the event's or, where it has none, the 32 digits of its id.
-func TraceID(e *eventhook.Event) string {
-	const digits = 32
-	if len(e.TraceID) == digits && strings.Trim(e.TraceID, "0123456789abcdef") == "" && strings.Trim(e.TraceID, "0") != "" {
-		return e.TraceID
-	}
-	return hex.EncodeToString(e.ID[:])
 }
 
 // object is a JSON object that is being written, without its end.
