@@ -165,7 +165,7 @@ var ErrStalePlan = &Error{Kind: KindStale, Message: "the tenant's configuration 
 // event has. Nil and "" are left out.
 type Envelope struct {
 	Category string          `json:"category,omitempty"`
-	Source   string          `json:"source,omitempty"` // the slug, of what a route has made of a source's event
+	Source   string          `json:"source,omitempty"` // the slug of the source whose event a route has published, or the source of a CloudEvent
 	Scope    json.RawMessage `json:"scope,omitempty"`
 	Actor    json.RawMessage `json:"actor,omitempty"`
 	Metadata json.RawMessage `json:"metadata,omitempty"`

@@ -30,7 +30,7 @@ func (p *Processor) PlanArrival(e *eventhook.Event) *effects.Settlement {
 		return nil
 	}
 	program, err := p.programs.Peek(programKey{e.TenantID, e.SourceID})
-	if err != nil || program.needsScripts(e.EventType) {
+	if err != nil || program.isForProcessor(e.EventType) {
 		return nil
 	}
 	now := p.Now()

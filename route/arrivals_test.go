@@ -79,6 +79,8 @@ func (f fanout) MatchNow(m *meter.Meter, s *effects.Settlement) bool {
 func TestWhatIsPlannedBeforeItIsStored(t *testing.T) {
 	scripted := newRoute("r", "", "task")
 	scripted.FilterFunction = "0s"
+	promising := newRoute("r", "", "task")
+	promising.Targets[0].Type = "promise"
 	scriptedElsewhere := newRoute("r", "pull", "task")
 	scriptedElsewhere.FilterFunction = "0s"
 	for _, c := range []struct {
@@ -93,6 +95,7 @@ func TestWhatIsPlannedBeforeItIsStored(t *testing.T) {
 		{"the outcome of a promise", newRoute("r", "", "task", "promise"), 8, fanout{}, -1},
 		{"an action that fails", newRoute("r", "", "task", "fails"), 8, fanout{}, -1},
 		{"a route with a script", scripted, 8, fanout{}, -1},
+		{"a route with a promise, which is not evaluated", promising, 8, fanout{}, -1},
 		{"a route with a script for other events", scriptedElsewhere, 8, fanout{}, 0},
 		{"the largest body", newRoute("r", "", "task"), 64 << 10, fanout{}, 1},
 		{"a larger body", newRoute("r", "", "task"), 64<<10 + 1, fanout{}, -1},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -63,6 +64,18 @@ func Compile(retry eventhook.RetryPolicy, routes []eventhook.Route, target func(
 	}
 	p.types = filter.NewTypes(types)
 	return p
+}
+
+// isForProcessor reports whether a route that may take an event of a type runs a script
+// or settles a promise: such an event is not planned before it is stored.
+func (p *Program) isForProcessor(eventType string) (is bool) {
+	p.types.Each(eventType, func(i int) { is = is || p.routes[i].runScripts() || p.routes[i].settlesPromise() })
+	return is
+}
+
+// settlesPromise reports whether a target of the route settles a promise.
+func (c *compiled) settlesPromise() bool {
+	return slices.ContainsFunc(c.route.Targets, func(t eventhook.Target) bool { return t.Type == "promise" })
 }
 
 // needsScripts reports whether an event of a type may have a script run for it.

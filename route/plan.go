@@ -183,27 +183,22 @@ func (p *Processor) planEvent(ctx context.Context, m *meter.Meter, made *plan, x
 	if x.lane == slowly {
 		share.Observe(m.Steps())
 	}
-	stopped := m.Err()
-	if errors.Is(err, eventhook.ErrStalePlan) {
+	switch stopped := m.Err(); {
+	case errors.Is(err, eventhook.ErrStalePlan):
 		p.renew(s)
 		made.slow = append(made.slow, e)
-		return
-	}
-	if err != nil && stopped == nil {
+	case err != nil && stopped == nil: // the subscriptions cannot be read
 		made.unread, made.err = append(made.unread, e), err
-		return
-	}
-	switch err := stopped; {
-	case errors.Is(err, meter.ErrShare):
+	case errors.Is(stopped, meter.ErrShare):
 		p.wait(made, e, share)
-	case errors.Is(err, meter.ErrLimit) && x.lane == quickly:
+	case errors.Is(stopped, meter.ErrLimit) && x.lane == quickly:
 		x.program.slowUntil.Store(x.now.Add(slowFor).UnixNano())
 		p.Shares.Count(shares.Routes, shares.Slow)
 		made.slow = append(made.slow, e)
-	case errors.Is(err, meter.ErrLimit):
+	case errors.Is(stopped, meter.ErrLimit):
 		p.Shares.Count(shares.Routes, shares.TooMuch)
 		p.add(made, s, x.lane)
-	case err != nil: // working has ended
+	case stopped != nil: // working has ended
 		made.later = append(made.later, e)
 	default:
 		p.add(made, s, x.lane)

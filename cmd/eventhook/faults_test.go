@@ -112,14 +112,17 @@ func TestStopWaitsForRequestsInFlight(t *testing.T) {
 	<-gateway.done
 }
 
+// databaseFaults are the ways in which PostgreSQL ends in tests.
+var databaseFaults = []struct {
+	name string
+	end  func(*testing.T, *pgembed.Server) error
+}{
+	{"stopped", func(t *testing.T, s *pgembed.Server) error { return s.Stop(t.Context()) }},
+	{"killed", func(_ *testing.T, s *pgembed.Server) error { return s.Kill() }},
+}
+
 func TestDatabaseRestartLosesNoAnsweredEvent(t *testing.T) {
-	for _, fault := range []struct {
-		name string
-		end  func(*testing.T, *pgembed.Server) error
-	}{
-		{"stopped", func(t *testing.T, s *pgembed.Server) error { return s.Stop(t.Context()) }},
-		{"killed", func(_ *testing.T, s *pgembed.Server) error { return s.Kill() }},
-	} {
+	for _, fault := range databaseFaults {
 		t.Run(fault.name, func(t *testing.T) {
 			server := pgtest.NewServer(t)
 			dsn := server.DSN(pgembed.Database)

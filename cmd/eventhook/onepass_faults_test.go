@@ -27,13 +27,7 @@ func TestKilledGatewayLosesNoEffect(t *testing.T) {
 }
 
 func TestDatabaseRestartLosesNoEffect(t *testing.T) {
-	for _, fault := range []struct {
-		name string
-		end  func(*testing.T, *pgembed.Server) error
-	}{
-		{"stopped", func(t *testing.T, s *pgembed.Server) error { return s.Stop(t.Context()) }},
-		{"killed", func(_ *testing.T, s *pgembed.Server) error { return s.Kill() }},
-	} {
+	for _, fault := range databaseFaults {
 		t.Run(fault.name, func(t *testing.T) {
 			server := pgtest.NewServer(t)
 			k := startKinds(t, server.DSN(pgembed.Database))

@@ -349,15 +349,7 @@ func TestManyHostsLeaveNothingBehind(t *testing.T) {
 		s := httptest.NewUnstartedServer(answer("ok"))
 		_ = s.Listener.Close()
 		s.Listener = network
-		s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-			switch state {
-			case http.StateNew:
-				open.Add(1)
-			case http.StateClosed:
-				open.Add(-1)
-			default:
-			}
-		}
+		s.Config.ConnState = countOpen(&open)
 		s.Start()
 		defer s.Close()
 		client := newClient(Policy{}, network.dial)

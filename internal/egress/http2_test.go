@@ -179,30 +179,16 @@ func rawHTTP2(t *testing.T, listener net.Listener, dial dialFunc, serve func(wir
 	policy.RootCAs.AddCert(known.Certificate())
 	config := &tls.Config{Certificates: known.TLS.Certificates, NextProtos: []string{"h2"}}
 	connections = new(atomic.Int64)
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for {
-			wire, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			stop := context.AfterFunc(t.Context(), func() { _ = wire.Close() })
-			serving.Go(func() {
-				defer stop()
-				defer func() { _ = wire.Close() }()
-				conn := tls.Server(wire, config)
-				preface := make([]byte, len(http2.ClientPreface))
-				if _, err := io.ReadFull(conn, preface); err != nil || string(preface) != http2.ClientPreface {
-					return // HTTP/2 was not offered, or the connection is not needed
-				}
-				connections.Add(1)
-				serve(wire, http2.NewFramer(conn, conn))
-			})
+	serveAll(t, listener, func(wire net.Conn) {
+		conn := tls.Server(wire, config)
+		preface := make([]byte, len(http2.ClientPreface))
+		if _, err := io.ReadFull(conn, preface); err != nil || string(preface) != http2.ClientPreface {
+			return // HTTP/2 was not offered, or the connection is not needed
 		}
+		connections.Add(1)
+		serve(wire, http2.NewFramer(conn, conn))
 	})
 	c = newClient(policy, dial)
-	t.Cleanup(serving.Wait)
-	t.Cleanup(func() { _ = listener.Close() })
 	t.Cleanup(c.transport.CloseIdleConnections)
 	return c, connections
 }

@@ -28,6 +28,13 @@ func listen(t testing.TB, serve func(conn net.Conn, in *bufio.Reader)) (url stri
 	if err != nil {
 		t.Fatal(err)
 	}
+	serveAll(t, l, func(conn net.Conn) { serve(conn, bufio.NewReader(conn)) })
+	return "http://" + l.Addr().String()
+}
+
+// serveAll serves each connection in a goroutine of its own until the test ends.
+func serveAll(t testing.TB, l net.Listener, serve func(conn net.Conn)) {
+	t.Helper()
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		for {
@@ -39,13 +46,25 @@ func listen(t testing.TB, serve func(conn net.Conn, in *bufio.Reader)) (url stri
 			serving.Go(func() {
 				defer stop()
 				defer func() { _ = conn.Close() }()
-				serve(conn, bufio.NewReader(conn))
+				serve(conn)
 			})
 		}
 	})
 	t.Cleanup(serving.Wait)
 	t.Cleanup(func() { _ = l.Close() })
-	return "http://" + l.Addr().String()
+}
+
+// countOpen counts a server's open connections.
+func countOpen(open *atomic.Int64) func(net.Conn, http.ConnState) {
+	return func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			open.Add(1)
+		case http.StateClosed:
+			open.Add(-1)
+		default:
+		}
+	}
 }
 
 // readRequest reads a request to its end, and reports whether there was one.
@@ -344,15 +363,7 @@ func TestFewConnectionsToAHostAreKept(t *testing.T) {
 		network, open := newPipes(), atomic.Int64{}
 		s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(time.Second) }))
 		_ = s.Listener.Close()
-		s.Listener, s.Config.ConnState = network, func(_ net.Conn, state http.ConnState) {
-			switch state {
-			case http.StateNew:
-				open.Add(1)
-			case http.StateClosed:
-				open.Add(-1)
-			default:
-			}
-		}
+		s.Listener, s.Config.ConnState = network, countOpen(&open)
 		s.Start()
 		defer s.Close()
 		client := newClient(Policy{}, network.dial)
