@@ -100,7 +100,7 @@ SELECT was.id, was.dead + u.first FROM was JOIN u ON u.id = was.id`
 // settleWithDeaths settles a batch of which some are dead, and what follows for
 // their subscriptions, in one transaction. Behind the deliveries, for which nobody
 // waits who holds a subscription, it takes what it changes in the order in which
-// everybody does: see AddSubscription.
+// everybody does: see CreateSubscription.
 func (db *DB) settleWithDeaths(ctx context.Context, batch []*outbound.DeliverySettlement) (done settledDeliveries, err error) {
 	var told []announced
 	var disabled []eventhook.Subscription

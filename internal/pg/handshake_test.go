@@ -73,7 +73,7 @@ func TestTheMomentAtWhichAHandshakeOpened(t *testing.T) {
 	change := func(to func(*eventhook.Source)) {
 		t.Helper()
 		f.clock.advance(time.Minute)
-		_, err := f.db.ChangeSource(t.Context(), operator, f.tenant, "crm", 0, func(s eventhook.Source) (eventhook.Source, error) {
+		_, err := f.db.UpdateSource(t.Context(), operator, f.tenant, "crm", 0, func(s eventhook.Source) (eventhook.Source, error) {
 			to(&s)
 			return s, nil
 		})

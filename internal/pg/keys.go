@@ -48,9 +48,9 @@ func (db *DB) KeyByHash(ctx context.Context, hash []byte) (k eventhook.APIKey, t
 	return k, t, translate("find key", err)
 }
 
-// AddKey stores a key's hash; the key itself is never stored. A closed tenant
+// CreateKey stores a key's hash; the key itself is never stored. A closed tenant
 // is a KindConflict.
-func (db *DB) AddKey(ctx context.Context, by eventhook.Actor, k eventhook.APIKey, hash []byte) (eventhook.APIKey, error) {
+func (db *DB) CreateKey(ctx context.Context, by eventhook.Actor, k eventhook.APIKey, hash []byte) (eventhook.APIKey, error) {
 	scopes := make([]string, len(k.Scopes))
 	for i, s := range k.Scopes {
 		scopes[i] = string(s)

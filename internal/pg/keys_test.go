@@ -21,11 +21,11 @@ func TestKeys(t *testing.T) {
 		_, _, err := find(text)
 		wantKind(t, claim, err, eventhook.KindUnauthorized)
 	}
-	first, err := f.db.AddKey(t.Context(), operator, key, hashed("ehk_one"))
+	first, err := f.db.CreateKey(t.Context(), operator, key, hashed("ehk_one"))
 	f.must(err)
 	f.clock.advance(time.Second)
 	key.ExpiresAt = &ends
-	second, err := f.db.AddKey(t.Context(), operator, key, hashed("ehk_two"))
+	second, err := f.db.CreateKey(t.Context(), operator, key, hashed("ehk_two"))
 	f.must(err)
 	if row := one[string](f, `SELECT string_agg(k::text, '|') FROM eventhook.api_key k`); strings.Contains(row, "ehk_one") {
 		t.Errorf("the key is in its row: %s", row)
@@ -76,7 +76,7 @@ func hashed(key string) []byte {
 func TestKeysAreMarkedAsUsed(t *testing.T) {
 	f := setUp(t)
 	add := func(name string) eventhook.KeyID {
-		k, err := f.db.AddKey(t.Context(), operator, eventhook.APIKey{TenantID: f.tenant, Name: name, Prefix: "ehk_1234", Scopes: eventhook.Scopes}, hashed(name))
+		k, err := f.db.CreateKey(t.Context(), operator, eventhook.APIKey{TenantID: f.tenant, Name: name, Prefix: "ehk_1234", Scopes: eventhook.Scopes}, hashed(name))
 		f.must(err)
 		return k.ID
 	}

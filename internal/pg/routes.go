@@ -142,10 +142,10 @@ func (m *manager) hasRoom(ctx context.Context, s eventhook.SourceID, moreRoutes,
 	return nil
 }
 
-// AddRoute makes a route of a source, which is named by its slug. A name that
+// CreateRoute makes a route of a source, which is named by its slug. A name that
 // is taken, or a source that would have more routes, or targets in all of them,
 // than it may, is a KindConflict. The caller has validated it.
-func (db *DB) AddRoute(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, source string, r eventhook.Route) (eventhook.Route, error) {
+func (db *DB) CreateRoute(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, source string, r eventhook.Route) (eventhook.Route, error) {
 	err := db.manage(ctx, "add route", by, tenant, func(m *manager) error {
 		s, err := m.lockSource(ctx, source)
 		if err != nil {
@@ -201,9 +201,9 @@ func (m *manager) routeArgs(ctx context.Context, r eventhook.Route) ([]any, erro
 		transform, string(targets), r.Version, r.UpdatedAt, textArg(sealed)}, nil
 }
 
-// ChangeRoute changes a route in one step, as ChangeSource does a source. More
+// UpdateRoute changes a route in one step, as UpdateSource does a source. More
 // targets than the source may have are a KindConflict.
-func (db *DB) ChangeRoute(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, source string, id eventhook.RouteID, version int64, change func(eventhook.Route) (eventhook.Route, error)) (r eventhook.Route, err error) {
+func (db *DB) UpdateRoute(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, source string, id eventhook.RouteID, version int64, change func(eventhook.Route) (eventhook.Route, error)) (r eventhook.Route, err error) {
 	err = db.manage(ctx, "change route", by, tenant, func(m *manager) error {
 		have, err := m.lockRoute(ctx, source, id)
 		if err != nil {

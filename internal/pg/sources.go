@@ -155,9 +155,9 @@ func (db *DB) diffSources(before, after *eventhook.Source) ([]eventhook.FieldCha
 
 func resourceOfSource(s eventhook.Source) resource { return resource{"source", s.ID.String(), s.Slug} }
 
-// AddSource makes a source of a tenant. A slug that is taken, or a closed
+// CreateSource makes a source of a tenant. A slug that is taken, or a closed
 // tenant, is a KindConflict. The caller has validated it.
-func (db *DB) AddSource(ctx context.Context, by eventhook.Actor, s eventhook.Source) (eventhook.Source, error) {
+func (db *DB) CreateSource(ctx context.Context, by eventhook.Actor, s eventhook.Source) (eventhook.Source, error) {
 	err := db.manage(ctx, "add source", by, s.TenantID, func(m *manager) (err error) {
 		s, err = m.addSource(ctx, s)
 		return err
@@ -190,12 +190,12 @@ func (m *manager) addSource(ctx context.Context, s eventhook.Source) (eventhook.
 	return s, err
 }
 
-// ChangeSource changes a source in one step: change sees it as it is, with its
+// UpdateSource changes a source in one step: change sees it as it is, with its
 // verifier unsealed, and returns what it shall be; its slug stays. A version
 // other than 0 must be the current one, else ErrStale. A secret that a
 // handshake has brought is forgotten when the provider changes or a secret is
 // given. change must not block.
-func (db *DB) ChangeSource(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, slug string, version int64, change func(eventhook.Source) (eventhook.Source, error)) (s eventhook.Source, err error) {
+func (db *DB) UpdateSource(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, slug string, version int64, change func(eventhook.Source) (eventhook.Source, error)) (s eventhook.Source, err error) {
 	err = db.manage(ctx, "change source", by, tenant, func(m *manager) error {
 		have, err := m.lockSource(ctx, slug)
 		if err != nil {

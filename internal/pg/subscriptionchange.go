@@ -13,10 +13,10 @@ import (
 // their ids, then their healths, then the generation of their tenant, which a
 // trigger takes with the first change: so nobody waits for whom he keeps waiting.
 
-// AddSubscription makes a subscription of a tenant, active unless it says
+// CreateSubscription makes a subscription of a tenant, active unless it says
 // otherwise. Secrets that are not given are made. More than the tenant may have,
 // or a closed tenant, is a KindConflict. The caller has validated it.
-func (db *DB) AddSubscription(ctx context.Context, by eventhook.Actor, s eventhook.Subscription) (eventhook.Subscription, error) {
+func (db *DB) CreateSubscription(ctx context.Context, by eventhook.Actor, s eventhook.Subscription) (eventhook.Subscription, error) {
 	err := db.manage(ctx, "add subscription", by, s.TenantID, func(m *manager) (err error) {
 		s.ID = eventhook.NewID[eventhook.Subscription](db.now())
 		if s, err = m.addSubscription(ctx, s); err != nil {
@@ -78,13 +78,13 @@ func subscriptionArgs(s eventhook.Subscription) ([]any, error) {
 	return []any{[16]byte(s.ID), s.Name, string(s.Status), textArg(s.DisabledReason), s.EventTypes, jsonArg(s.Filter), string(settings), s.Version, s.UpdatedAt}, err
 }
 
-// ChangeSubscription changes a subscription in one step: change sees it as it
+// UpdateSubscription changes a subscription in one step: change sees it as it
 // is, with its secrets unsealed, and returns what it shall be. A version other
 // than 0 must be the current one, else ErrStale. What becomes active begins to
 // count its dead deliveries anew. Of one whose key is lost everything can be
 // changed but its secrets, unless all are given anew, else it is a KindConflict.
 // change must not block.
-func (db *DB) ChangeSubscription(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, id eventhook.SubscriptionID, version int64, change func(eventhook.Subscription) (eventhook.Subscription, error)) (s eventhook.Subscription, err error) {
+func (db *DB) UpdateSubscription(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, id eventhook.SubscriptionID, version int64, change func(eventhook.Subscription) (eventhook.Subscription, error)) (s eventhook.Subscription, err error) {
 	err = db.manage(ctx, "change subscription", by, tenant, func(m *manager) error {
 		have, err := m.lockSubscription(ctx, id)
 		if err != nil {

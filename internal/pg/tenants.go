@@ -57,8 +57,8 @@ func newTenant(t eventhook.Tenant, now time.Time) eventhook.Tenant {
 	return t
 }
 
-// AddTenant makes an active tenant. A slug that is taken is a KindConflict.
-func (db *DB) AddTenant(ctx context.Context, by eventhook.Actor, t eventhook.Tenant) (eventhook.Tenant, error) {
+// CreateTenant makes an active tenant. A slug that is taken is a KindConflict.
+func (db *DB) CreateTenant(ctx context.Context, by eventhook.Actor, t eventhook.Tenant) (eventhook.Tenant, error) {
 	t = newTenant(t, db.now())
 	m := &manager{db: db, by: by, tenant: t}
 	return t, m.act(ctx, "add tenant", func() error { return m.insertTenant(ctx) })
@@ -75,12 +75,12 @@ func (m *manager) insertTenant(ctx context.Context) error {
 	return err
 }
 
-// ChangeTenant changes a tenant in one step: change sees it as it is and
+// UpdateTenant changes a tenant in one step: change sees it as it is and
 // returns what it shall be; its slug and its closing cannot be changed. A
 // version other than 0 must be the current one, else ErrStale. A closed tenant
 // is a KindConflict. change may be called while others wait for the tenant: it
 // must not block.
-func (db *DB) ChangeTenant(ctx context.Context, by eventhook.Actor, slug string, version int64, change func(eventhook.Tenant) (eventhook.Tenant, error)) (t eventhook.Tenant, err error) {
+func (db *DB) UpdateTenant(ctx context.Context, by eventhook.Actor, slug string, version int64, change func(eventhook.Tenant) (eventhook.Tenant, error)) (t eventhook.Tenant, err error) {
 	m := &manager{db: db, by: by}
 	err = m.act(ctx, "change tenant", func() error {
 		if m.tenant, err = lockTenant(ctx, m.tx, slug); err != nil {
