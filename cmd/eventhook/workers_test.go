@@ -106,7 +106,7 @@ func TestAGoWorkflowAwaitsAWebhook(t *testing.T) {
 		Order string `json:"order"`
 	}
 	collect := func(ctx context.Context, job *worker.Job, in order) error {
-		paid, err := job.CreatePromise(ctx, "order:"+in.Order, time.Hour)
+		paid, err := job.MakePromise(ctx, "order:"+in.Order, time.Hour)
 		if err != nil {
 			return err
 		}
