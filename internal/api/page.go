@@ -100,7 +100,7 @@ func makePage[T, V any, K any](p pager, list []T, limit int, show func(T) V, id 
 func fitting[T interface{ Bytes() int }](list []T, limit int) int {
 	size := 0
 	for i, item := range list {
-		if size += item.Bytes(); size > eventhook.MostPageBytes && i > 0 {
+		if size += item.Bytes(); size > eventhook.MaxPageBytes && i > 0 {
 			return min(i, limit)
 		}
 	}
