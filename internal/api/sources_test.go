@@ -402,7 +402,7 @@ func TestSuspendedAndClosedTenants(t *testing.T) {
 		t.Status = eventhook.TenantSuspended
 		return t, nil
 	}
-	_, err := r.db.ChangeTenant(t.Context(), operator, "acme", 0, suspend)
+	_, err := r.db.UpdateTenant(t.Context(), operator, "acme", 0, suspend)
 	r.must(err)
 	for _, c := range changes {
 		r.call(key, c.method, T("acme")+c.path, c.body).want(http.StatusForbidden)

@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -276,3 +277,28 @@ func hasCode(err error, codes ...string) bool {
 }
 
 func asPgError(err error) (*pgconn.PgError, bool) { return errors.AsType[*pgconn.PgError](err) }
+
+// workStatements are prepared on each connection of the work pool, since they
+// are run through the protocol's binary parameters.
+var workStatements = func() map[string]string {
+	all := map[string]string{"generations": generationsSQL, "settle_events": settleEventsSQL, "settle_deliveries": settleDeliveriesSQL,
+		"lock_events": lockEventsSQL, "conclude_events": concludeEventsSQL}
+	maps.Copy(all, effectStatements)
+	return all
+}()
+
+// What PostgreSQL says of a table, or its schema, that is not there.
+const (
+	codeUndefinedTable = "42P01"
+	codeInvalidSchema  = "3F000"
+)
+
+// SchemaVersion is the version that the schema is in, 0 without one, and
+// whether a migration of it stopped half-way.
+func (db *DB) SchemaVersion(ctx context.Context) (version int64, dirty bool, err error) {
+	err = db.work.QueryRow(ctx, `SELECT version, dirty FROM eventhook.schema_migrations`).Scan(&version, &dirty)
+	if hasCode(err, codeUndefinedTable, codeInvalidSchema) {
+		return 0, false, nil
+	}
+	return version, dirty, translate("read the schema's version", err)
+}
