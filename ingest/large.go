@@ -35,7 +35,7 @@ func newLargeGate(cpus int) largeGate {
 // Content-Encoding, "" without one. The caller must call leave. A
 // request that gets no slot in time is shed.
 func (g largeGate) enter(ctx context.Context, e *endpoint, encoding string, body []byte) (leave func(), no *refused) {
-	if len(body) <= smallBody && !e.hasReserved && payload.EncodingFor(encoding, body) == "" {
+	if len(body) <= smallBody && !e.hasReserved && payload.BodyEncoding(encoding, body) == "" {
 		return func() {}, nil
 	}
 	tenant := e.source.TenantID

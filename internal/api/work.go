@@ -238,7 +238,7 @@ func input(x eventhook.Execution) json.RawMessage {
 	case x.Input != nil:
 		return x.Input
 	case x.Payload != nil:
-		block := payload.Block(x.Payload.Headers)
+		block := payload.HeaderBlock(x.Payload.Headers)
 		return payload.New(nil, block, block.Get("Content-Type"), x.Payload.Body).Render()
 	}
 	return json.RawMessage("null")
