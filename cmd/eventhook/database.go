@@ -156,7 +156,7 @@ func openAsItIs(ctx context.Context, c configs.Config, d *database, k keys, log 
 		KeyTTL:      time.Duration(c.Retention.EventsDays) * 24 * time.Hour,
 		Sealer:      k.ring,
 		Describe:    verify.Describe,
-		FaultsOfNew: verify.FaultsOfNew,
+		FaultsOfNew: verify.ValidateChange,
 		Matches:     match.FilterHolds,
 		Log:         log,
 	})

@@ -150,7 +150,7 @@ func (s *server) explain(ctx context.Context, who caller, in *explainInput) (*ex
 	if err != nil {
 		return nil, err
 	}
-	v := explanationView{Verified: x.Err == nil, Error: verify.Why(x.Err), Scheme: x.Scheme, CoversBody: x.CoversBody,
+	v := explanationView{Verified: x.Err == nil, Error: verify.RefusalText(x.Err), Scheme: x.Scheme, CoversBody: x.CoversBody,
 		EventType: optional(x.Event.EventType), IdempotencyKey: optional(x.Event.IdempotencyKey), Handshake: x.Handshake, Refused: string(x.Refused), RefusedDetail: x.RefusedWhy}
 	if x.Handshake != "" && x.Refused == "" { // it is answered, and makes no event
 		v.EventType, v.IdempotencyKey, v.Routes = nil, nil, viewRoutes(nil)

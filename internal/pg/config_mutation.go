@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eventhook/eventhook"
-	"github.com/eventhook/eventhook/internal/turns"
+	"github.com/eventhook/eventhook/internal/roundrobin"
 )
 
 // mutation changes what one tenant owns, within one transaction and for one
@@ -76,10 +76,10 @@ func (db *DB) mutate(ctx context.Context, act string, by eventhook.Actor, tenant
 	if err := db.knowSealing(ctx); err != nil {
 		return err
 	}
-	if err := db.changes.Enter(ctx, tenant, changePatience); err != nil {
+	if err := db.changes.Acquire(ctx, tenant, changePatience); err != nil {
 		return noChange(act, err)
 	}
-	defer db.changes.Leave(tenant)
+	defer db.changes.Release(tenant)
 	m := &mutation{db: db, by: by}
 	return m.act(ctx, act, func() (err error) {
 		m.tenant, err = scanTenant(m.tx.QueryRow(ctx, `SELECT `+tenantColumns+` FROM eventhook.tenant WHERE id = $1 FOR SHARE`, [16]byte(tenant)))
@@ -101,9 +101,9 @@ const (
 
 func noChange(act string, err error) error {
 	switch {
-	case errors.Is(err, turns.ErrFull):
+	case errors.Is(err, roundrobin.ErrFull):
 		return &eventhook.Error{Kind: eventhook.KindRateLimited, RetryAfter: time.Second, Message: "Too many changes of this tenant wait for their turn; try again, with fewer at once."}
-	case errors.Is(err, turns.ErrTooLong):
+	case errors.Is(err, roundrobin.ErrTimeout):
 		return &eventhook.Error{Kind: eventhook.KindUnavailable, RetryAfter: time.Second, Message: "The change has waited too long for its turn; try again."}
 	}
 	return fmt.Errorf("%s: %w", act, err)
