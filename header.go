@@ -15,7 +15,7 @@ const MaxHeaderValue = 4096
 // The prefix of the headers that only the gateway sends, and of those of
 // Standard Webhooks.
 const (
-	GatewayHeaderPrefix      = "X-Eventhook-"
+	GatewayHeaderPrefix  = "X-Eventhook-"
 	standardHeaderPrefix = "Webhook-"
 )
 

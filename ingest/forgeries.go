@@ -93,7 +93,7 @@ type spent struct {
 // spend takes the work of verifying a request from the client's budget and from
 // the shares. A request for which there is no room is refused before the work.
 func (h *Handler) spend(c challenge) (spent, *refused) {
-	units := c.end.verifier.Work(c.Request)
+	units := c.end.verifier.CPUCost(c.Request)
 	if units == 0 {
 		return spent{}, nil
 	}
@@ -115,7 +115,7 @@ func (h *Handler) verify(ctx context.Context, c challenge) *refused {
 		return no
 	}
 	if s.units > 0 && !s.hasBudget {
-		ctx = verify.WithoutFetch(ctx)
+		ctx = verify.WithCachedKeysOnly(ctx)
 	}
 	err := c.end.verifier.Verify(ctx, c.Request)
 	if err == nil {

@@ -96,7 +96,7 @@ func makePage[T, V any, K any](p pager, list []T, limit int, show func(T) V, id 
 }
 
 // fitting is the limit of a page of a list: less than what was asked for, if more
-// entries would go beyond eventhook.MostPageBytes.
+// entries would go beyond eventhook.MaxPageBytes.
 func fitting[T interface{ Bytes() int }](list []T, limit int) int {
 	size := 0
 	for i, item := range list {

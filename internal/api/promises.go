@@ -15,7 +15,7 @@ import (
 // PromiseStore makes, reads and settles promises; see internal/pg for what
 // each promises. PromiseWake is closed when the one may have been settled.
 type PromiseStore interface {
-	MakePromise(ctx context.Context, p eventhook.Promise) (_ eventhook.Promise, made bool, err error)
+	CreatePromise(ctx context.Context, p eventhook.Promise) (_ eventhook.Promise, made bool, err error)
 	Promise(ctx context.Context, tenant eventhook.TenantID, id eventhook.PromiseID) (eventhook.Promise, error)
 	PromiseByKey(ctx context.Context, tenant eventhook.TenantID, key string) (eventhook.Promise, error)
 	Promises(ctx context.Context, tenant eventhook.TenantID, before eventhook.PromiseID, limit int) ([]eventhook.Promise, error)
@@ -109,7 +109,7 @@ func (s *server) makePromise(ctx context.Context, who caller, in *makePromiseReq
 	if in.Body.TimeoutSeconds > 0 {
 		p.ExpiresAt = new(s.Now().Add(time.Duration(in.Body.TimeoutSeconds) * time.Second))
 	}
-	p, made, err := s.Promises.MakePromise(ctx, p)
+	p, made, err := s.Promises.CreatePromise(ctx, p)
 	if err != nil {
 		return nil, err
 	}

@@ -51,7 +51,7 @@ func (s *server) actOn(ctx context.Context, who caller, in *SubscriptionPath, ch
 	if err != nil {
 		return nil, err
 	}
-	x, err := s.Subscriptions.ChangeSubscription(ctx, who.actor(), who.tenant, id, 0, func(have eventhook.Subscription) (eventhook.Subscription, error) {
+	x, err := s.Subscriptions.UpdateSubscription(ctx, who.actor(), who.tenant, id, 0, func(have eventhook.Subscription) (eventhook.Subscription, error) {
 		err := change(&have)
 		return have, err
 	})

@@ -53,7 +53,7 @@ func (r *rig) stored(id string) eventhook.Subscription {
 // change changes a stored subscription as the gateway does.
 func (r *rig) change(id string, change func(*eventhook.Subscription)) {
 	r.Helper()
-	_, err := r.ChangeSubscription(r.Context(), operator, r.acme, r.stored(id).ID, 0, func(s eventhook.Subscription) (eventhook.Subscription, error) {
+	_, err := r.UpdateSubscription(r.Context(), operator, r.acme, r.stored(id).ID, 0, func(s eventhook.Subscription) (eventhook.Subscription, error) {
 		change(&s)
 		return s, nil
 	})
@@ -316,7 +316,7 @@ func (o *overtaken) Subscription(ctx context.Context, tenant eventhook.TenantID,
 	s, err := o.subscribers.Subscription(ctx, tenant, id)
 	if o.times > 0 {
 		o.times--
-		_, _ = o.ChangeSubscription(ctx, operator, tenant, id, 0, func(x eventhook.Subscription) (eventhook.Subscription, error) {
+		_, _ = o.UpdateSubscription(ctx, operator, tenant, id, 0, func(x eventhook.Subscription) (eventhook.Subscription, error) {
 			x.MaxInFlight++
 			return x, nil
 		})

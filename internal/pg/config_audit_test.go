@@ -56,7 +56,7 @@ func TestAChangeIsAudited(t *testing.T) {
 		f.clock.advance(time.Second)
 		have, err := f.db.Tenant(t.Context(), "acme")
 		f.must(err)
-		_, err = f.db.ChangeTenant(t.Context(), by, "acme", 0, func(have eventhook.Tenant) (eventhook.Tenant, error) {
+		_, err = f.db.UpdateTenant(t.Context(), by, "acme", 0, func(have eventhook.Tenant) (eventhook.Tenant, error) {
 			have.Name = claim
 			return have, nil
 		})
@@ -79,7 +79,7 @@ func TestAuditEntriesAreFilteredAndPaged(t *testing.T) {
 	var others []string
 	for i := range 5 {
 		f.clock.advance(time.Second)
-		_, err := f.db.AddKey(t.Context(), operator, eventhook.APIKey{TenantID: umbrella, Name: fmt.Sprint(i), Scopes: eventhook.Scopes}, hashed(fmt.Sprint(i)))
+		_, err := f.db.CreateKey(t.Context(), operator, eventhook.APIKey{TenantID: umbrella, Name: fmt.Sprint(i), Scopes: eventhook.Scopes}, hashed(fmt.Sprint(i)))
 		f.must(err)
 		others = append(others, "api_key.created")
 	}
@@ -214,7 +214,7 @@ func TestTheAuditLogHoldsNoSecret(t *testing.T) {
 	f := setUp(t)
 	by := eventhook.Actor{Type: eventhook.ActorOnBehalf, Name: "admin key"}
 	key := eventhook.APIKey{TenantID: f.tenant, Name: "ci", Prefix: "ehk_1234", Scopes: eventhook.Scopes}
-	k, err := f.db.AddKey(t.Context(), by, key, hashed(planted+"-key"))
+	k, err := f.db.CreateKey(t.Context(), by, key, hashed(planted+"-key"))
 	f.must(err)
 	f.must(f.db.DeleteKey(t.Context(), by, f.tenant, k.ID))
 
@@ -227,11 +227,11 @@ func TestTheAuditLogHoldsNoSecret(t *testing.T) {
 		f.apply(c)
 	}
 	crm := f.source("acme", "crm")
-	f.must(f.db.LearnSecret(t.Context(), crm.ID, eventhook.NewSecret(planted+"-learned")))
+	f.must(f.db.StoreLearnedSecret(t.Context(), crm.ID, eventhook.NewSecret(planted+"-learned")))
 	shown, err := f.db.RevealSecret(t.Context(), by, crm)
 	f.must(err)
 	same(t, "shown", shown.Reveal(), planted+"-learned")
-	f.must(f.db.ForgetSecret(t.Context(), by, crm))
+	f.must(f.db.ResetHandshake(t.Context(), by, crm))
 	_, err = f.db.CloseTenant(t.Context(), by, "acme")
 	f.must(err)
 

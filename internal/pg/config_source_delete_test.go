@@ -97,7 +97,7 @@ func TestSourcesAreRecordedAsTheApiNamesThem(t *testing.T) {
 			return json.RawMessage(`{"options":{"team":"x"},"public_keys":["k"],"tolerance_seconds":5,"verifier":{"type":"hmac","header":"X"}}`), "a", nil
 		}
 	})
-	_, err := db.ChangeSource(t.Context(), operator, f.tenant, "crm", 0, func(s eventhook.Source) (eventhook.Source, error) {
+	_, err := db.UpdateSource(t.Context(), operator, f.tenant, "crm", 0, func(s eventhook.Source) (eventhook.Source, error) {
 		s.Verifier, s.RequireIdempotencyKey, s.RateLimit.BurstSize = eventhook.NewSecret(`{}`), true, 7
 		return s, nil
 	})

@@ -67,7 +67,7 @@ func TestNobodyWaitsForWhomHeKeepsWaiting(t *testing.T) {
 			return err
 		}),
 		each(func(int) error {
-			s, err := f.other.AddSubscription(t.Context(), operator, f.newSubscription())
+			s, err := f.other.CreateSubscription(t.Context(), operator, f.newSubscription())
 			if err != nil {
 				return err
 			}

@@ -262,7 +262,7 @@ func notFound(err error, thing string) error {
 }
 
 // collectPage collects rows up to the one with which they have more than
-// eventhook.MostPageBytes.
+// eventhook.MaxPageBytes.
 func collectPage[T interface{ Bytes() int }](rows pgx.Rows, scan pgx.RowToFunc[T]) (list []T, err error) {
 	defer rows.Close()
 	for size := 0; size <= eventhook.MaxPageBytes && rows.Next(); {

@@ -102,7 +102,7 @@ SELECT was.id, was.dead + u.first FROM was JOIN u ON u.id = was.id`
 // settleWithDeaths settles a batch of which some are dead, and what follows for
 // their subscriptions, in one transaction. Behind the deliveries, for which nobody
 // waits who holds a subscription, it takes what it changes in the order in which
-// everybody does: see AddSubscription.
+// everybody does: see CreateSubscription.
 func (db *DB) settleWithDeaths(ctx context.Context, batch []*outbound.DeliverySettlement) (done settledDeliveries, err error) {
 	var told []announced
 	var disabled []eventhook.Subscription
@@ -135,7 +135,7 @@ func (db *DB) settleWithDeaths(ctx context.Context, batch []*outbound.DeliverySe
 		return done, err
 	}
 	for _, a := range told {
-		db.tellAnnounced(a)
+		db.notifyAnnounced(a)
 	}
 	for _, s := range disabled {
 		db.log.Warn("a subscription is disabled; nothing is sent to it until somebody enables it", "tenant", s.TenantSlug, "subscription", s.ID, "reason", reasons[s.ID])

@@ -19,7 +19,7 @@ func TestChangesOfATenantLeaveConnections(t *testing.T) {
 	changed := make(chan error, 3)
 	for range cap(changed) {
 		go func() {
-			_, err := db.ChangeSource(t.Context(), operator, f.tenant, "crm", 0, func(s eventhook.Source) (eventhook.Source, error) {
+			_, err := db.UpdateSource(t.Context(), operator, f.tenant, "crm", 0, func(s eventhook.Source) (eventhook.Source, error) {
 				s.Name = "changed"
 				return s, nil
 			})

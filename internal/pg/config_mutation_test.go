@@ -57,7 +57,7 @@ func TestASourcesLife(t *testing.T) {
 	f.clock.advance(time.Second)
 	want := f.newSource("erp")
 	want.Provider, want.SecretsCount, want.MaxBodyBytes, want.AllowedIPRanges = "github", 1, 10, []string{"192.0.2.0/24"}
-	made, err := f.db.AddSource(t.Context(), operator, want)
+	made, err := f.db.CreateSource(t.Context(), operator, want)
 	f.must(err)
 	f.lastEntry("made", "source.created", "erp", "allowed_ip_ranges", "is_enabled", "max_body_bytes", "name", "provider", "slug")
 	stored := f.source("acme", "erp")
@@ -65,7 +65,7 @@ func TestASourcesLife(t *testing.T) {
 		[]any{made.ID, int64(1), "github", 1, want.SourceSettings, want.Verifier.Reveal()})
 
 	f.clock.advance(time.Second)
-	changed, err := f.db.ChangeSource(t.Context(), operator, f.tenant, "erp", 0, func(s eventhook.Source) (eventhook.Source, error) {
+	changed, err := f.db.UpdateSource(t.Context(), operator, f.tenant, "erp", 0, func(s eventhook.Source) (eventhook.Source, error) {
 		same(t, "what is changed", s.Verifier.Reveal(), want.Verifier.Reveal())
 		s.Name, s.MaxBodyBytes, s.Verifier = "ERP", 20, eventhook.NewSecret("another")
 		return s, nil
@@ -79,7 +79,7 @@ func TestASourcesLife(t *testing.T) {
 	same(t, "told", changed.Version, int64(2))
 
 	before := f.count("audit_log", "true")
-	again, err := f.db.ChangeSource(t.Context(), operator, f.tenant, "erp", 0, renamed("ERP"))
+	again, err := f.db.UpdateSource(t.Context(), operator, f.tenant, "erp", 0, renamed("ERP"))
 	f.must(err)
 	same(t, "a change of nothing", []any{again.Version, f.count("audit_log", "true")}, []any{int64(2), before})
 
@@ -96,7 +96,7 @@ func TestARoutesLife(t *testing.T) {
 	want := newRoute("pay")
 	want.Priority, want.FilterEventTypes, want.Filter = 7, []string{"a.*"}, json.RawMessage(`{"body.n": 9007199254740993, "body.a":null}`)
 	want.FilterExpression, want.FilterFunction, want.Transform = "true", "f", &eventhook.Transform{Type: "jmespath", Expression: "a"}
-	made, err := f.db.AddRoute(t.Context(), operator, f.tenant, "crm", want)
+	made, err := f.db.CreateRoute(t.Context(), operator, f.tenant, "crm", want)
 	f.must(err)
 	f.lastEntry("made", "route.created", "crm/pay", `filter["body.a"]`, `filter["body.n"]`, "filter_event_types", "filter_expression", "filter_function", "is_enabled", "name", "priority", "targets",
 		"transform.expression", "transform.type")
@@ -109,7 +109,7 @@ func TestARoutesLife(t *testing.T) {
 	wantKind(t, "below another source", err, eventhook.KindNotFound)
 
 	f.clock.advance(time.Second)
-	_, err = f.db.ChangeRoute(t.Context(), operator, f.tenant, "crm", made.ID, 1, func(r eventhook.Route) (eventhook.Route, error) {
+	_, err = f.db.UpdateRoute(t.Context(), operator, f.tenant, "crm", made.ID, 1, func(r eventhook.Route) (eventhook.Route, error) {
 		r.Priority, r.Transform, r.Filter = 8, nil, nil
 		return r, nil
 	})
@@ -117,7 +117,7 @@ func TestARoutesLife(t *testing.T) {
 	f.lastEntry("changed", "route.updated", "crm/pay", `filter["body.a"]`, `filter["body.n"]`, "priority", "transform.expression", "transform.type")
 	same(t, "what is gone", f.count("route", "name = 'pay' AND filter IS NULL AND transform IS NULL AND version = 2"), 1)
 	before := f.count("audit_log", "true")
-	_, err = f.db.ChangeRoute(t.Context(), operator, f.tenant, "crm", made.ID, 0, prioritized(8))
+	_, err = f.db.UpdateRoute(t.Context(), operator, f.tenant, "crm", made.ID, 0, prioritized(8))
 	f.must(err)
 	same(t, "a change of nothing", f.count("audit_log", "true"), before)
 
@@ -185,16 +185,16 @@ func TestEventTypesOfTheAdminAreHidden(t *testing.T) {
 
 func TestStaleVersionsChangeNothing(t *testing.T) {
 	f := setUp(t)
-	_, err := f.db.ChangeSource(t.Context(), operator, f.tenant, "crm", 1, renamed("new"))
+	_, err := f.db.UpdateSource(t.Context(), operator, f.tenant, "crm", 1, renamed("new"))
 	f.must(err)
-	_, err = f.db.ChangeRoute(t.Context(), operator, f.tenant, "crm", f.route.ID, 1, prioritized(1))
+	_, err = f.db.UpdateRoute(t.Context(), operator, f.tenant, "crm", f.route.ID, 1, prioritized(1))
 	f.must(err)
 	before := f.count("audit_log", "true")
 	for _, version := range []int64{1, 3} {
-		_, err = f.db.ChangeSource(t.Context(), operator, f.tenant, "crm", version, renamed("never"))
+		_, err = f.db.UpdateSource(t.Context(), operator, f.tenant, "crm", version, renamed("never"))
 		wantKind(t, "a source's change", err, eventhook.KindStale)
 		wantKind(t, "a source's end", f.db.DeleteSource(t.Context(), operator, f.tenant, "crm", version, true), eventhook.KindStale)
-		_, err = f.db.ChangeRoute(t.Context(), operator, f.tenant, "crm", f.route.ID, version, prioritized(9))
+		_, err = f.db.UpdateRoute(t.Context(), operator, f.tenant, "crm", f.route.ID, version, prioritized(9))
 		wantKind(t, "a route's change", err, eventhook.KindStale)
 		wantKind(t, "a route's end", f.db.DeleteRoute(t.Context(), operator, f.tenant, "crm", f.route.ID, version), eventhook.KindStale)
 	}
@@ -224,19 +224,19 @@ func TestOneNameIsMadeOnce(t *testing.T) {
 	f := setUp(t)
 	once := map[eventhook.Kind]int{"": 1, eventhook.KindConflict: 7}
 	same(t, "sources of one slug", f.outcomes(func(db *DB, _ int) error {
-		_, err := db.AddSource(t.Context(), operator, f.newSource("race"))
+		_, err := db.CreateSource(t.Context(), operator, f.newSource("race"))
 		return err
 	}), once)
 	same(t, "routes of one name", f.outcomes(func(db *DB, _ int) error {
-		_, err := db.AddRoute(t.Context(), operator, f.tenant, "shop", newRoute("race"))
+		_, err := db.CreateRoute(t.Context(), operator, f.tenant, "shop", newRoute("race"))
 		return err
 	}), once)
 	same(t, "routes renamed to one name", f.outcomes(func(db *DB, n int) error {
-		r, err := db.AddRoute(t.Context(), operator, f.tenant, "shop", newRoute(fmt.Sprint(n)))
+		r, err := db.CreateRoute(t.Context(), operator, f.tenant, "shop", newRoute(fmt.Sprint(n)))
 		if err != nil {
 			return err
 		}
-		_, err = db.ChangeRoute(t.Context(), operator, f.tenant, "shop", r.ID, 0, func(r eventhook.Route) (eventhook.Route, error) {
+		_, err = db.UpdateRoute(t.Context(), operator, f.tenant, "shop", r.ID, 0, func(r eventhook.Route) (eventhook.Route, error) {
 			r.Name = "one"
 			return r, nil
 		})
@@ -262,7 +262,7 @@ func TestOneNameIsMadeOnce(t *testing.T) {
 func TestOfManyChangesAtOnceNoneIsLost(t *testing.T) {
 	f := setUp(t)
 	same(t, "of a source", f.outcomes(func(db *DB, n int) error {
-		_, err := db.ChangeSource(t.Context(), operator, f.tenant, "crm", 0, func(s eventhook.Source) (eventhook.Source, error) {
+		_, err := db.UpdateSource(t.Context(), operator, f.tenant, "crm", 0, func(s eventhook.Source) (eventhook.Source, error) {
 			s.EventTypePaths = append(slices.Clone(s.EventTypePaths), fmt.Sprintf("body.t%d", n))
 			return s, nil
 		})
@@ -270,7 +270,7 @@ func TestOfManyChangesAtOnceNoneIsLost(t *testing.T) {
 	}), map[eventhook.Kind]int{"": 8})
 	same(t, "paths", len(f.source("acme", "crm").EventTypePaths), 8)
 	same(t, "of one version", f.outcomes(func(db *DB, n int) error {
-		_, err := db.ChangeRoute(t.Context(), operator, f.tenant, "crm", f.route.ID, 1, prioritized(n+1))
+		_, err := db.UpdateRoute(t.Context(), operator, f.tenant, "crm", f.route.ID, 1, prioritized(n+1))
 		return err
 	}), map[eventhook.Kind]int{"": 1, eventhook.KindStale: 7})
 }
@@ -280,7 +280,7 @@ func TestRoutesAreNotWithoutEnd(t *testing.T) {
 	f.exec(`INSERT INTO eventhook.route (id, tenant_id, source_id, name, filter_event_types, targets)
 		SELECT gen_random_uuid(), tenant_id, source_id, i::text, '{}', targets FROM eventhook.route, generate_series(1, $1::int) i`, eventhook.MaxRoutes-4)
 	got := f.outcomes(func(db *DB, n int) error {
-		_, err := db.AddRoute(t.Context(), operator, f.tenant, "crm", newRoute(fmt.Sprint("new", n)))
+		_, err := db.CreateRoute(t.Context(), operator, f.tenant, "crm", newRoute(fmt.Sprint("new", n)))
 		return err
 	})
 	same(t, "outcomes", got, map[eventhook.Kind]int{"": 3, eventhook.KindConflict: 5})
@@ -304,7 +304,7 @@ func retargeted(n int) func(eventhook.Route) (eventhook.Route, error) {
 func TestTargetsOfASourceAreNotWithoutEnd(t *testing.T) {
 	f := setUp(t)
 	change := func(n int) error {
-		_, err := f.db.ChangeRoute(t.Context(), operator, f.tenant, "crm", f.route.ID, 0, retargeted(n))
+		_, err := f.db.UpdateRoute(t.Context(), operator, f.tenant, "crm", f.route.ID, 0, retargeted(n))
 		return err
 	}
 	f.must(change(eventhook.MaxTargets))
@@ -312,7 +312,7 @@ func TestTargetsOfASourceAreNotWithoutEnd(t *testing.T) {
 	f.exec(`INSERT INTO eventhook.route (id, tenant_id, source_id, name, filter_event_types, targets)
 		SELECT gen_random_uuid(), tenant_id, source_id, i::text, '{}', targets FROM eventhook.route, generate_series(1, $1::int) i WHERE id = $2`, rest, [16]byte(f.route.ID))
 	got := f.outcomes(func(db *DB, n int) error {
-		_, err := db.AddRoute(t.Context(), operator, f.tenant, "crm", withTargets(fmt.Sprint("new", n), eventhook.MaxTargets/2))
+		_, err := db.CreateRoute(t.Context(), operator, f.tenant, "crm", withTargets(fmt.Sprint("new", n), eventhook.MaxTargets/2))
 		return err
 	})
 	same(t, "of routes that are made at once", got, map[eventhook.Kind]int{"": 2, eventhook.KindConflict: 6})
@@ -323,20 +323,20 @@ func TestTargetsOfASourceAreNotWithoutEnd(t *testing.T) {
 	f.must(change(eventhook.MaxTargets))
 	f.must(change(eventhook.MaxTargets - 1)) // still beyond it, and fewer
 	wantKind(t, "more, of a source beyond it", change(eventhook.MaxTargets), eventhook.KindConflict)
-	_, err := f.db.AddRoute(t.Context(), operator, f.tenant, "shop", withTargets("another's", eventhook.MaxTargets))
+	_, err := f.db.CreateRoute(t.Context(), operator, f.tenant, "shop", withTargets("another's", eventhook.MaxTargets))
 	f.must(err)
 }
 
 // changes are all that an actor can do to sources, routes and event types.
 func (f *fixture) changes(by eventhook.Actor) map[string]error {
 	ctx := f.Context()
-	_, addSource := f.db.AddSource(ctx, by, f.newSource("x"))
-	_, changeSource := f.db.ChangeSource(ctx, by, f.tenant, "shop", 0, renamed("x"))
-	_, addRoute := f.db.AddRoute(ctx, by, f.tenant, "crm", newRoute("x"))
-	_, changeRoute := f.db.ChangeRoute(ctx, by, f.tenant, "crm", f.route.ID, 0, prioritized(3))
+	_, addSource := f.db.CreateSource(ctx, by, f.newSource("x"))
+	_, changeSource := f.db.UpdateSource(ctx, by, f.tenant, "shop", 0, renamed("x"))
+	_, addRoute := f.db.CreateRoute(ctx, by, f.tenant, "crm", newRoute("x"))
+	_, changeRoute := f.db.UpdateRoute(ctx, by, f.tenant, "crm", f.route.ID, 0, prioritized(3))
 	_, _, putEventType := f.db.PutEventType(ctx, by, f.tenant, 0, eventhook.EventType{Name: "x", Visibility: eventhook.VisibleToTenant})
 	return map[string]error{
-		"AddSource": addSource, "ChangeSource": changeSource, "AddRoute": addRoute, "ChangeRoute": changeRoute, "PutEventType": putEventType,
+		"CreateSource": addSource, "UpdateSource": changeSource, "CreateRoute": addRoute, "UpdateRoute": changeRoute, "PutEventType": putEventType,
 		"ReorderRoutes":   f.db.ReorderRoutes(ctx, by, f.tenant, "crm", []eventhook.RoutePriority{{ID: f.route.ID, Priority: 4}}),
 		"DeleteEventType": f.db.DeleteEventType(ctx, by, f.tenant, "x", 0),
 		"DeleteRoute":     f.db.DeleteRoute(ctx, by, f.tenant, "crm", f.route.ID, 0),
@@ -374,7 +374,7 @@ func TestWhoMayChangeWhatOfWhichTenant(t *testing.T) {
 		f := setUp(t)
 		f.tenant = f.secondTenant()
 		results := f.changes(its)
-		for _, act := range []string{"ChangeSource", "AddRoute", "ChangeRoute", "ReorderRoutes", "DeleteRoute", "DeleteSource"} {
+		for _, act := range []string{"UpdateSource", "CreateRoute", "UpdateRoute", "ReorderRoutes", "DeleteRoute", "DeleteSource"} {
 			wantKind(t, act, results[act], eventhook.KindNotFound)
 		}
 	})
@@ -385,10 +385,10 @@ func TestASourceWithRoutesGoesOnlyWithThem(t *testing.T) {
 	f.clock.advance(time.Second)
 	e := f.accepted(1)[0]
 	for i := range 3 {
-		_, err := f.db.AddRoute(t.Context(), operator, f.tenant, "crm", newRoute(fmt.Sprint(i)))
+		_, err := f.db.CreateRoute(t.Context(), operator, f.tenant, "crm", newRoute(fmt.Sprint(i)))
 		f.must(err)
 	}
-	f.must(f.db.LearnSecret(t.Context(), f.crm, eventhook.NewSecret("s")))
+	f.must(f.db.StoreLearnedSecret(t.Context(), f.crm, eventhook.NewSecret("s")))
 	before := f.count("audit_log", "true")
 	wantKind(t, "alone", f.db.DeleteSource(t.Context(), operator, f.tenant, "crm", 0, false), eventhook.KindConflict)
 	same(t, "entries of what was refused", f.count("audit_log", "true"), before)
@@ -401,9 +401,9 @@ func TestASourceWithRoutesGoesOnlyWithThem(t *testing.T) {
 
 func TestReorderIsAllOrNothing(t *testing.T) {
 	f := setUp(t)
-	second, err := f.db.AddRoute(t.Context(), operator, f.tenant, "crm", newRoute("second"))
+	second, err := f.db.CreateRoute(t.Context(), operator, f.tenant, "crm", newRoute("second"))
 	f.must(err)
-	foreign, err := f.db.AddRoute(t.Context(), operator, f.tenant, "shop", newRoute("foreign"))
+	foreign, err := f.db.CreateRoute(t.Context(), operator, f.tenant, "shop", newRoute("foreign"))
 	f.must(err)
 	order := []eventhook.RoutePriority{{ID: second.ID, Priority: 5}, {ID: foreign.ID, Priority: 6}}
 	before := f.count("audit_log", "true")
@@ -426,16 +426,16 @@ func TestOthersHearOfChanges(t *testing.T) {
 		c := next(t, heard)
 		same(t, claim, []string{c.TenantSlug, c.SourceSlug}, []string{"acme", slug})
 	}
-	s, err := f.db.AddSource(t.Context(), operator, f.newSource("erp"))
+	s, err := f.db.CreateSource(t.Context(), operator, f.newSource("erp"))
 	f.must(err)
 	told("a new source", "erp")
-	_, err = f.db.ChangeSource(t.Context(), operator, f.tenant, "erp", 0, renamed("ERP"))
+	_, err = f.db.UpdateSource(t.Context(), operator, f.tenant, "erp", 0, renamed("ERP"))
 	f.must(err)
 	told("a changed source", "erp")
-	r, err := f.db.AddRoute(t.Context(), operator, f.tenant, "erp", newRoute("r"))
+	r, err := f.db.CreateRoute(t.Context(), operator, f.tenant, "erp", newRoute("r"))
 	f.must(err)
 	told("a new route", "erp")
-	_, err = f.db.ChangeRoute(t.Context(), operator, f.tenant, "erp", r.ID, 0, prioritized(1))
+	_, err = f.db.UpdateRoute(t.Context(), operator, f.tenant, "erp", r.ID, 0, prioritized(1))
 	f.must(err)
 	told("a changed route", "erp")
 	f.must(f.db.ReorderRoutes(t.Context(), operator, f.tenant, "erp", []eventhook.RoutePriority{{ID: r.ID, Priority: 2}}))
