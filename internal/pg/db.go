@@ -72,7 +72,7 @@ type DB struct {
 	work     *pgxpool.Pool
 	lists    *pgxpool.Pool
 	hub      hub
-	watches  *watches
+	feed     *eventFeed
 	claims   *roundrobin.Queues[eventhook.TenantID, struct{}]
 	changes  *roundrobin.Slots[eventhook.TenantID] // of the configuration
 	keyTTL   time.Duration
@@ -118,7 +118,7 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 	}
 	db := &DB{keyTTL: o.KeyTTL, sealer: o.Sealer, describe: o.Describe, matches: o.Matches, newly: o.FaultsOfNew, log: o.Log, now: o.Now, lockWait: lockWait}
 	db.hub.topics, db.hub.tell = map[string]chan struct{}{}, make(chan struct{}, 1)
-	db.watches = newWatches(&db.hub)
+	db.feed = newEventFeed(&db.hub)
 	db.claims = roundrobin.NewQueues[eventhook.TenantID, struct{}](max(o.WorkConns/claimShare, 1))
 	db.changes = roundrobin.NewSlots[eventhook.TenantID](o.WorkConns/2, o.WorkConns/changeShare, mostChanges)
 	db.hub.self = eventhook.NewID[DB](o.Now()).String()
