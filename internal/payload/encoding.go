@@ -138,7 +138,7 @@ func (b brokenReader) Read(p []byte) (int, error) {
 type unlimited struct{}
 
 func (unlimited) Take(int) error { return nil }
-func (unlimited) Return(int)       {}
+func (unlimited) Return(int)     {}
 
 // Content is the body without its content encoding, and the body itself if it
 // has none or is not in it. It decodes at most once, and never more than the
