@@ -141,7 +141,7 @@ func openStore(ctx context.Context, c configs.Config, d *database, k keys, log *
 		db.Close()
 		return nil, err
 	}
-	if err := db.KeepPartitions(ctx, partitionsAhead, retention(c)); err != nil {
+	if err := db.MaintainPartitions(ctx, partitionsAhead, retention(c)); err != nil {
 		log.Warn("cannot make the partitions now; trying again later, and events are stored meanwhile", "error", err)
 	}
 	return db, nil

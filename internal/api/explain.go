@@ -19,9 +19,9 @@ import (
 // ExplainStore reads what a request to a source is judged by.
 type ExplainStore interface {
 	FindSource(ctx context.Context, tenant, source string) (eventhook.Source, error)
-	// FindKey tells which event a source has accepted under a key or a hash of
+	// FindIdempotencyKey tells which event a source has accepted under a key or a hash of
 	// signed bytes, if any. Either may be empty.
-	FindKey(ctx context.Context, tenant eventhook.TenantID, source eventhook.SourceID, key, signedHash string) (eventhook.EventID, bool, error)
+	FindIdempotencyKey(ctx context.Context, tenant eventhook.TenantID, source eventhook.SourceID, key, signedHash string) (eventhook.EventID, bool, error)
 }
 
 // RouteExplainer tells what routes would do. It stores nothing.
@@ -157,7 +157,7 @@ func (s *server) explain(ctx context.Context, who caller, in *explainInput) (*ex
 		return &explanationAnswer{v}, nil
 	}
 	if x.Event.IdempotencyKey != "" || x.Event.SignedHash != "" {
-		id, found, err := s.Explain.FindKey(ctx, who.tenant, source.ID, x.Event.IdempotencyKey, x.Event.SignedHash)
+		id, found, err := s.Explain.FindIdempotencyKey(ctx, who.tenant, source.ID, x.Event.IdempotencyKey, x.Event.SignedHash)
 		if err != nil {
 			return nil, err
 		}

@@ -180,7 +180,7 @@ func (s *server) claimOrWait(ctx context.Context, who caller, q eventhook.WorkQu
 	}
 	line := workLine(q)
 	var seen outlook
-	if patience == 0 || s.waits.lines.Members(line) == 0 {
+	if patience == 0 || s.waits.lines.Callers(line) == 0 {
 		if done, err := look(&seen); done {
 			return list, err
 		}
