@@ -41,7 +41,7 @@ func (s subscriber) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	got := receipt{event: r.Header.Get("X-Eventhook-Event-Id"), eventType: r.Header.Get("X-Eventhook-Event-Type"), body: string(body)}
 	status := http.StatusNoContent
 	if err := s.verifier.Verify(r.Context(), &verify.Request{Method: r.Method, Header: r.Header, Body: body, At: time.Now()}); err != nil {
-		got.failure, status = verify.Why(err), http.StatusUnauthorized
+		got.failure, status = verify.RefusalText(err), http.StatusUnauthorized
 	}
 	w.WriteHeader(status)
 	select {

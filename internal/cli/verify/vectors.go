@@ -37,7 +37,7 @@ func runVectors(cmd *cobra.Command, file string, keys verify.Keys) error {
 		if v.Expect != "" && ((v.Expect == expectValid) != (err == nil) || !known) { // a misspelt provider proves nothing
 			differ++
 		}
-		if err := terminal.PrintLine(cmd.OutOrStdout(), vectorAnswer{v.Provider, v.Scheme, v.Name, err == nil, terminal.OrNull(verify.Why(err))}); err != nil {
+		if err := terminal.PrintLine(cmd.OutOrStdout(), vectorAnswer{v.Provider, v.Scheme, v.Name, err == nil, terminal.OrNull(verify.RefusalText(err))}); err != nil {
 			return err
 		}
 	}

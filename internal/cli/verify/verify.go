@@ -152,7 +152,7 @@ func (f *verifyFlags) run(cmd *cobra.Command) error {
 		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "another scheme of the provider was not tried:")
 		terminal.PrintError(cmd.ErrOrStderr(), err)
 	}
-	if err := terminal.PrintLine(cmd.OutOrStdout(), verdict{Verified: x.Err == nil, Scheme: x.Scheme, Error: terminal.OrNull(verify.Why(x.Err)),
+	if err := terminal.PrintLine(cmd.OutOrStdout(), verdict{Verified: x.Err == nil, Scheme: x.Scheme, Error: terminal.OrNull(verify.RefusalText(x.Err)),
 		EventType: terminal.OrNull(x.Event.EventType), IdempotencyKey: terminal.OrNull(x.Event.IdempotencyKey), CoversBody: x.CoversBody}); err != nil {
 		return err
 	}
