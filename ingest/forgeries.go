@@ -98,7 +98,7 @@ func (h *Handler) spend(c challenge) (spent, *refused) {
 		return spent{}, nil
 	}
 	now := h.now()
-	s := spent{units, h.forgeries.DrawN(c.client, units, now)}
+	s := spent{units, h.forgeries.TakeN(c.client, units, now)}
 	if c.end.work.take(units, s.hasBudget, now) {
 		return s, nil
 	}
@@ -171,7 +171,7 @@ func unverifiedBy(err error) *refused {
 // an address with a forger is not refused with it. A failure of the gateway, and
 // a lack of room, are not counted.
 func (h *Handler) overdrawn(client netip.Addr, no *refused) *refused {
-	if no.outcome != OutcomeFailed && no.outcome != OutcomeRateLimited && !h.forgeries.Draw(client, h.now()) {
+	if no.outcome != OutcomeFailed && no.outcome != OutcomeRateLimited && !h.forgeries.Take(client, h.now()) {
 		no.outcome, no.retryAfter = OutcomeForgeryLimit, time.Second
 	}
 	return no

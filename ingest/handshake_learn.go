@@ -77,11 +77,11 @@ func (h *Handler) learn(ctx context.Context, c challenge, secret eventhook.Secre
 	err := h.learner.StoreLearnedSecret(ctx, c.end.source.ID, secret)
 	switch {
 	case err == nil:
-		h.ForgetSource(c.at.tenant, c.at.source)
+		h.InvalidateSource(c.at.tenant, c.at.source)
 		h.log.Info("a source has its secret from its provider's handshake", "tenant", c.at.tenant, "source", c.at.source)
 		return nil
 	case eventhook.KindOf(err) == eventhook.KindConflict:
-		h.ForgetSource(c.at.tenant, c.at.source)
+		h.InvalidateSource(c.at.tenant, c.at.source)
 		return &refused{outcome: OutcomeUnverified, reason: "secret_known", detail: "the source has its secret already"}
 	}
 	return &refused{outcome: OutcomeFailed, cause: fmt.Errorf("learn the secret: %w", err)}

@@ -204,7 +204,7 @@ func URL(publicURL string, s eventhook.Source) string {
 
 // allows reports whether a client may send to the source.
 func (e *endpoint) allows(client netip.Addr) bool {
-	return len(e.allowed) == 0 || e.allowed.Contain(client)
+	return len(e.allowed) == 0 || e.allowed.Contains(client)
 }
 
 // accepts reports whether the source takes a content type.

@@ -72,4 +72,4 @@ func (e *endpoint) content(announced string, body []byte, account chunks.Account
 type unlimited struct{}
 
 func (unlimited) Take(int) error { return nil }
-func (unlimited) Give(int)       {}
+func (unlimited) Return(int)     {}

@@ -18,7 +18,7 @@ func (g *gateway) backgroundLoops() []func(context.Context) error {
 		func(ctx context.Context) error { return g.db.PushEvents(ctx, 100*time.Millisecond) },
 		func(ctx context.Context) error { return g.database.watch(ctx, g.log) },
 		func(ctx context.Context) error { return g.metrics.WatchQueues(ctx, g.db, 5*time.Second, g.log) },
-		func(ctx context.Context) error { return g.handler.KeepRejections(ctx, g.db) },
+		func(ctx context.Context) error { return g.handler.RecordRejections(ctx, g.db) },
 		func(ctx context.Context) error { return g.meter.Run(ctx) },
 		func(ctx context.Context) error { return g.keyUses.Run(ctx, g.db, g.log) },
 		g.every(10*time.Minute, "keep partitions", func(ctx context.Context) (bool, error) {
@@ -55,13 +55,13 @@ func (g *gateway) forget(c pg.ConfigChange) {
 	g.subscribers.forget(c)
 	switch {
 	case c == pg.ConfigChange{}:
-		g.handler.ForgetAll()
+		g.handler.InvalidateAll()
 		g.process.ForgetAll()
 	case !c.SubscriptionID.IsZero():
 	case c.SourceSlug == "":
-		g.handler.ForgetTenant(c.TenantSlug)
+		g.handler.InvalidateTenant(c.TenantSlug)
 	default:
-		g.handler.ForgetSource(c.TenantSlug, c.SourceSlug)
+		g.handler.InvalidateSource(c.TenantSlug, c.SourceSlug)
 		g.process.ForgetSource(c.SourceID)
 	}
 }

@@ -57,7 +57,7 @@ func Decode(encoding string, body []byte, limit int, account chunks.Account) ([]
 	if err := account.Take(decoderBytes); err != nil {
 		return nil, err
 	}
-	defer account.Give(decoderBytes)
+	defer account.Return(decoderBytes)
 	switch {
 	case encoding == gzipEncoding:
 		return decodeBy(openGzip, body, limit, account)
@@ -97,7 +97,7 @@ func decodeBy(open func(io.Reader) (io.ReadCloser, error), body []byte, limit in
 		err = ErrBadEncoding
 	}
 	if err != nil {
-		account.Give(taken.held)
+		account.Return(taken.held)
 		return nil, err
 	}
 	return decoded, nil
@@ -117,9 +117,9 @@ func (c *counter) Take(n int) error {
 	return err
 }
 
-func (c *counter) Give(n int) {
+func (c *counter) Return(n int) {
 	c.held -= n
-	c.account.Give(n)
+	c.account.Return(n)
 }
 
 // brokenReader makes ErrBadEncoding of a decompressor's errors.
@@ -138,7 +138,7 @@ func (b brokenReader) Read(p []byte) (int, error) {
 type unlimited struct{}
 
 func (unlimited) Take(int) error { return nil }
-func (unlimited) Give(int)       {}
+func (unlimited) Return(int)     {}
 
 // Content is the body without its content encoding, and the body itself if it
 // has none or is not in it. It decodes at most once, and never more than the

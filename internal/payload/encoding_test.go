@@ -134,7 +134,7 @@ func (a *account) Take(n int) error {
 	return nil
 }
 
-func (a *account) Give(n int) { a.held -= n }
+func (a *account) Return(n int) { a.held -= n }
 
 // A small body that decodes to a large one stops at the limit, and the memory
 // is counted before it is there.

@@ -262,7 +262,7 @@ func isAboutOwnFailure(d *eventhook.Delivery) bool {
 
 // deliveryFailedEventType is the catalogue's entry of events about dead deliveries.
 func deliveryFailedEventType() eventhook.EventType {
-	kind, _ := eventhook.GatewayEventType(deliveryFailedType)
+	kind, _ := eventhook.FindSystemEventType(deliveryFailedType)
 	return kind
 }
 
