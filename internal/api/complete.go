@@ -15,11 +15,11 @@ type completeManyRequest struct {
 }
 
 type completeManyRequestBody struct {
-	Items []completedItem `json:"items" minItems:"1" maxItems:"250" doc:"What is done. Of two with one id the first counts."`
+	Items []completedItem `json:"items" minItems:"1" maxItems:"250" doc:"Executions to complete. If an id occurs twice, the first item counts."`
 }
 
 type completedItem struct {
-	ID         string          `json:"id" doc:"The execution's."`
+	ID         string          `json:"id" doc:"Execution id."`
 	LeaseToken int64           `json:"lease_token"`
 	Output     json.RawMessage `json:"output,omitempty"`
 }
@@ -33,8 +33,8 @@ type completeManyAnswer struct {
 // completion is what became of one item.
 type completion struct {
 	ID     string `json:"id" format:"uuid"`
-	Status string `json:"status,omitempty" enum:"completed" doc:"If it was completed."`
-	Error  string `json:"error,omitempty" doc:"Why it was not: its lease is lost, or the tenant has no such work."`
+	Status string `json:"status,omitempty" enum:"completed" doc:"Present if the execution was completed."`
+	Error  string `json:"error,omitempty" doc:"Present if the execution was not completed: the lease is lost, or the execution does not exist."`
 }
 
 func (s *server) completeMany(ctx context.Context, who caller, in *completeManyRequest) (*completeManyAnswer, error) {

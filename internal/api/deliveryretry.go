@@ -54,8 +54,8 @@ func (s *server) unlessNobodySends(ctx context.Context, who caller, id eventhook
 
 // DeliveriesRetry says which deliveries are sent again.
 type DeliveriesRetry struct {
-	Filter *DeliveriesRetryFilter `json:"filter" doc:"The newest of those that it lets through."`
-	Limit  int                    `json:"limit" minimum:"1" maximum:"1000" doc:"How many at most."`
+	Filter *DeliveriesRetryFilter `json:"filter" doc:"Deliveries to retry. If more match than limit, the newest are retried."`
+	Limit  int                    `json:"limit" minimum:"1" maximum:"1000" doc:"Maximum number of deliveries to retry."`
 }
 
 // DeliveriesRetryFilter narrows them; what is left out does not.
@@ -63,7 +63,7 @@ type DeliveriesRetryFilter struct {
 	SubscriptionID string   `json:"subscription_id,omitempty"`
 	RouteID        string   `json:"route_id,omitempty" doc:"Deliveries to the http targets of this route."`
 	EventID        string   `json:"event_id,omitempty"`
-	Status         []string `json:"status,omitempty" minItems:"1" enum:"failed,dead" doc:"Both without it."`
+	Status         []string `json:"status,omitempty" minItems:"1" enum:"failed,dead" doc:"Statuses to retry; default failed and dead."`
 	CreatedAfter   string   `json:"created_after,omitempty" format:"date-time"`
 	CreatedBefore  string   `json:"created_before,omitempty" format:"date-time"`
 }
@@ -71,7 +71,7 @@ type DeliveriesRetryFilter struct {
 // DeliveriesRetried is which deliveries it came to.
 type DeliveriesRetried struct {
 	RetriedCount int      `json:"retried_count"`
-	DeliveryIDs  []string `json:"delivery_ids" doc:"Those of the newest events first."`
+	DeliveryIDs  []string `json:"delivery_ids" doc:"Retried deliveries, newest event first."`
 }
 
 type retryRequest struct {

@@ -27,11 +27,11 @@ type EventType struct {
 	Name        string     `json:"name" example:"payment.succeeded"`
 	Description string     `json:"description"`
 	Category    string     `json:"category"`
-	Schema      jsonObject `json:"schema,omitempty" doc:"JSON Schema of the data."`
+	Schema      jsonObject `json:"schema,omitempty" doc:"JSON Schema of the event's data."`
 	Visibility  string     `json:"visibility" enum:"tenant,admin"`
-	IsBuiltin   bool       `json:"is_builtin" doc:"It is the gateway's own, and cannot be changed."`
-	Version     int64      `json:"version" doc:"Grows with every change; the ETag. 0 of what is built in."`
-	CreatedAt   *time.Time `json:"created_at" doc:"null of what is built in."`
+	IsBuiltin   bool       `json:"is_builtin" doc:"True for the types of the gateway's own events, which cannot be changed."`
+	Version     int64      `json:"version" doc:"Increases with every change and is used as the ETag; 0 for built-in types."`
+	CreatedAt   *time.Time `json:"created_at" doc:"Null for built-in types."`
 	UpdatedAt   *time.Time `json:"updated_at"`
 }
 
@@ -39,22 +39,22 @@ type EventType struct {
 type EventTypePut struct {
 	Description string     `json:"description,omitempty" maxLength:"2000"`
 	Category    string     `json:"category,omitempty" maxLength:"200"`
-	Schema      jsonObject `json:"schema,omitempty" example:"{\"type\":\"object\",\"required\":[\"amount\"]}" doc:"JSON Schema of the data, 2020-12 by default, in which every reference stays. What does not fit it is accepted and delivered all the same, and counted."`
-	Visibility  string     `json:"visibility,omitempty" enum:"tenant,admin" doc:"tenant by default. Only the admin sees, and makes, an entry that is the admin's. Events of such a type are in the tenant's lists all the same; of the gateway's own no subscription gets them."`
+	Schema      jsonObject `json:"schema,omitempty" example:"{\"type\":\"object\",\"required\":[\"amount\"]}" doc:"JSON Schema of the event's data; draft 2020-12 unless $schema names another. References must stay inside the schema. Events that do not match the schema are still accepted and delivered, and counted in a metric."`
+	Visibility  string     `json:"visibility,omitempty" enum:"tenant,admin" doc:"tenant (default): visible to the tenant's keys. admin: only the admin key can see and write the entry. Events of an admin type still appear in the tenant's event list; admin types of the gateway itself are never delivered to tenants' subscriptions."`
 }
 
 func (s *server) registerEventTypes(api huma.API) {
 	op := func(id, method, path, summary string, scope eventhook.Scope) operation {
 		return operation{id: id, method: method, path: base + "/event-types" + path, summary: summary, scope: scope, tag: "event-types"}
 	}
-	all := op("list-event-types", http.MethodGet, "", "List the catalogue of event types, newest first", eventhook.ScopeRead)
-	all.about = "Those of the gateway's own events come last."
-	put := op("put-event-type", http.MethodPut, "/{name}", "Put an event type into the catalogue, or replace what it says", eventhook.ScopeManage)
-	put.skipsShape, put.about = true, "201 if it is new there. The gateway's own types stay as they are: 409."
-	remove := op("delete-event-type", http.MethodDelete, "/{name}", "Take an event type out of the catalogue", eventhook.ScopeManage)
-	remove.status, remove.about = http.StatusNoContent, "Events of that type stay."
+	all := op("list-event-types", http.MethodGet, "", "List event types", eventhook.ScopeRead)
+	all.about = "Lists the tenant's catalogue, newest first, followed by the built-in types of the gateway's own events."
+	put := op("put-event-type", http.MethodPut, "/{name}", "Create or update an event type", eventhook.ScopeManage)
+	put.skipsShape, put.about = true, "Replaces the whole entry of the catalogue. 201 if the event type is new. 409 for the built-in types of the gateway, which cannot be changed."
+	remove := op("delete-event-type", http.MethodDelete, "/{name}", "Delete an event type", eventhook.ScopeManage)
+	remove.status, remove.about = http.StatusNoContent, "Removes the entry from the catalogue. Events of this type are not affected."
 	register(s, api, all, s.listEventTypes)
-	register(s, api, op("get-event-type", http.MethodGet, "/{name}", "Read what the catalogue says about an event type", eventhook.ScopeRead), s.readEventType)
+	register(s, api, op("get-event-type", http.MethodGet, "/{name}", "Get an event type", eventhook.ScopeRead), s.readEventType)
 	register(s, api, put, s.putEventType)
 	register(s, api, remove, s.deleteEventType)
 	described := api.OpenAPI().Paths[base+"/event-types/{name}"].Put.Responses
@@ -64,7 +64,7 @@ func (s *server) registerEventTypes(api huma.API) {
 // EventTypePath is the part of a path that names an event type.
 type EventTypePath struct {
 	TenantPath
-	Name string `path:"name" doc:"The event type, such as payment.succeeded."`
+	Name string `path:"name" doc:"Event type, such as payment.succeeded."`
 }
 
 func viewEventType(t eventhook.EventType) EventType {
@@ -77,7 +77,7 @@ func viewEventType(t eventhook.EventType) EventType {
 
 type eventTypeAnswer struct {
 	Status int
-	ETag   string `header:"ETag" doc:"Its version, for If-Match."`
+	ETag   string `header:"ETag" doc:"Version of the event type, for If-Match."`
 	Body   EventType
 }
 

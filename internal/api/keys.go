@@ -23,12 +23,12 @@ type TenantKeyStore interface {
 type keyView struct {
 	ID         string     `json:"id" format:"uuid"`
 	Name       string     `json:"name"`
-	Prefix     string     `json:"prefix" doc:"How the key begins."`
+	Prefix     string     `json:"prefix" doc:"First characters of the key."`
 	Scopes     []string   `json:"scopes"`
-	ExpiresAt  *time.Time `json:"expires_at" doc:"null: never. Of a key that its tenant's closing has ended, the closing."`
-	LastUsedAt *time.Time `json:"last_used_at" doc:"Up to a minute old; null: not used yet."`
+	ExpiresAt  *time.Time `json:"expires_at" doc:"Expiry time; null if the key does not expire. Closing a tenant expires its keys."`
+	LastUsedAt *time.Time `json:"last_used_at" doc:"Time of last use, up to a minute behind; null if the key was never used."`
 	CreatedAt  time.Time  `json:"created_at"`
-	Key        string     `json:"key,omitempty" doc:"The key itself, at its creation and never again."`
+	Key        string     `json:"key,omitempty" doc:"The key. Returned only when the key is created."`
 }
 
 func viewKey(k eventhook.APIKey) keyView {
@@ -44,11 +44,13 @@ func (s *server) registerKeys(api huma.API) {
 	op := func(id, method, path, summary string, status int) operation {
 		return operation{id: id, method: method, path: tenantsPath + "/{tenant}/keys" + path, summary: summary, status: status, tag: "admin"}
 	}
-	create := op("create-key", http.MethodPost, "", "Make a key; it is shown once", http.StatusCreated)
-	create.skipsShape = true
-	register(s, api, op("list-keys", http.MethodGet, "", "List a tenant's keys, newest first", 0), s.listKeys)
+	create := op("create-key", http.MethodPost, "", "Create an API key", http.StatusCreated)
+	create.skipsShape, create.about = true, "The response contains the key, which is returned only once."
+	register(s, api, op("list-keys", http.MethodGet, "", "List the API keys of a tenant", 0), s.listKeys)
 	register(s, api, create, s.addKey)
-	register(s, api, op("delete-key", http.MethodDelete, "/{id}", "Revoke a key", http.StatusNoContent), s.deleteKey)
+	remove := op("delete-key", http.MethodDelete, "/{id}", "Delete an API key", http.StatusNoContent)
+	remove.about = "Revokes the key. Every instance refuses it within a second."
+	register(s, api, remove, s.deleteKey)
 }
 
 type keysQuery struct {
@@ -75,8 +77,8 @@ func (s *server) listKeys(ctx context.Context, _ caller, in *keysQuery) (*page[k
 
 type keyCreate struct {
 	Name      string   `json:"name"`
-	Scopes    []string `json:"scopes" enum:"read,manage,publish,work,deliver" doc:"What it may do."`
-	ExpiresAt *string  `json:"expires_at,omitempty" format:"date-time" nullable:"true" doc:"When it ends by itself. Without it, never."`
+	Scopes    []string `json:"scopes" enum:"read,manage,publish,work,deliver" doc:"Permissions of the key."`
+	ExpiresAt *string  `json:"expires_at,omitempty" format:"date-time" nullable:"true" doc:"Expiry time. If omitted, the key does not expire."`
 }
 
 type addKeyRequest struct {
@@ -150,7 +152,7 @@ func NewKey() string {
 
 type keyPath struct {
 	TenantPath
-	ID string `path:"id" format:"uuid" doc:"The key's id."`
+	ID string `path:"id" format:"uuid" doc:"Key id."`
 }
 
 func (s *server) deleteKey(ctx context.Context, who caller, in *keyPath) (*struct{}, error) {

@@ -58,9 +58,9 @@ type promiseAnswer struct{ Body promiseView }
 type makePromiseRequest struct {
 	TenantPath
 	Body struct {
-		IdempotencyKey      string `json:"idempotency_key" minLength:"1" maxLength:"255" doc:"Unique in the tenant."`
+		IdempotencyKey      string `json:"idempotency_key" minLength:"1" maxLength:"255" doc:"Unique within the tenant."`
 		WorkflowExecutionID string `json:"workflow_execution_id,omitempty"`
-		TimeoutSeconds      int    `json:"timeout_seconds,omitempty" minimum:"0" maximum:"31536000" doc:"Then it expires; 0: never."`
+		TimeoutSeconds      int    `json:"timeout_seconds,omitempty" minimum:"0" maximum:"31536000" doc:"Seconds until the promise expires; 0 (default): it does not expire."`
 	}
 }
 
@@ -72,24 +72,27 @@ type makePromiseAnswer struct {
 // PromisePath is the part of a path that names a promise.
 type PromisePath struct {
 	TenantPath
-	ID string `path:"id" format:"uuid" doc:"The promise's id."`
+	ID string `path:"id" format:"uuid" doc:"Promise id."`
 }
 
 func (s *server) registerPromises(api huma.API) {
 	op := func(id, method, path, summary string) operation {
 		return operation{id: id, method: method, path: base + "/promises" + path, summary: summary, scope: eventhook.ScopeWork, tag: "promises"}
 	}
-	make := op("create-promise", http.MethodPost, "", "Make a promise, or get the one with its key")
-	make.status, make.alsoStatus = http.StatusCreated, http.StatusOK
-	register(s, api, make, s.makePromise)
-	register(s, api, op("list-promises", http.MethodGet, "", "List promises, newest first, or find one by its key"), s.listPromises)
-	get := op("get-promise", http.MethodGet, "/{id}", "Read a promise, waiting for its outcome if asked")
-	get.class = ownTurns
-	register(s, api, get, s.readPromise)
-	resolve := op("resolve-promise", http.MethodPost, "/{id}/resolve", "Settle a promise with a value")
+	create := op("create-promise", http.MethodPost, "", "Create a promise")
+	create.status, create.alsoStatus = http.StatusCreated, http.StatusOK
+	create.about = "201 if the promise is new; 200 with the existing promise if the idempotency key is known."
+	register(s, api, create, s.createPromise)
+	list := op("list-promises", http.MethodGet, "", "List promises")
+	list.about = "Newest first. With idempotency_key, the list contains the promise with this key, if it exists."
+	register(s, api, list, s.listPromises)
+	get := op("get-promise", http.MethodGet, "/{id}", "Get a promise")
+	get.class, get.about = ownTurns, "With wait_seconds, waits until the promise is settled or the time is over."
+	register(s, api, get, s.getPromise)
+	resolve := op("resolve-promise", http.MethodPost, "/{id}/resolve", "Resolve a promise with a value")
 	resolve.maxBody, resolve.skipsShape, resolve.isFlat = resultBody, true, true
 	register(s, api, resolve, s.resolvePromise)
-	reject := op("reject-promise", http.MethodPost, "/{id}/reject", "Settle a promise with an error")
+	reject := op("reject-promise", http.MethodPost, "/{id}/reject", "Reject a promise with an error")
 	reject.maxBody = errorBody
 	register(s, api, reject, s.rejectPromise)
 }
@@ -152,7 +155,7 @@ func (s *server) listPromises(ctx context.Context, who caller, in *promisesQuery
 
 type readPromiseRequest struct {
 	PromisePath
-	WaitSeconds int `query:"wait_seconds" minimum:"0" maximum:"60" doc:"How long to wait for its outcome."`
+	WaitSeconds int `query:"wait_seconds" minimum:"0" maximum:"60" doc:"Seconds to wait for the promise to settle; 0 (default): return at once."`
 }
 
 func (s *server) readPromise(ctx context.Context, who caller, in *readPromiseRequest) (*promiseAnswer, error) {

@@ -19,15 +19,15 @@ import (
 type CloudEvent struct {
 	_               struct{}        `json:"-" additionalProperties:"true"`
 	SpecVersion     string          `json:"specversion" enum:"1.0"`
-	ID              string          `json:"id" minLength:"1" doc:"With the source it is the idempotency key."`
+	ID              string          `json:"id" minLength:"1" doc:"Event id. Source and id together are the idempotency key."`
 	Source          string          `json:"source" minLength:"1" format:"uri-reference"`
-	Type            string          `json:"type" minLength:"1" maxLength:"255" example:"payment.succeeded" doc:"The event type."`
-	Subject         string          `json:"subject,omitempty" doc:"The scope."`
+	Type            string          `json:"type" minLength:"1" maxLength:"255" example:"payment.succeeded" doc:"Event type."`
+	Subject         string          `json:"subject,omitempty" doc:"Scope of the event."`
 	Time            *time.Time      `json:"time,omitempty"`
 	DataContentType string          `json:"datacontenttype,omitempty"`
 	DataSchema      string          `json:"dataschema,omitempty" format:"uri"`
-	Data            json.RawMessage `json:"data,omitempty" doc:"Any JSON of up to 1 MiB."`
-	DataBase64      string          `json:"data_base64,omitempty" doc:"Instead of data, bytes of any kind."`
+	Data            json.RawMessage `json:"data,omitempty" doc:"Any JSON value up to 1 MiB."`
+	DataBase64      string          `json:"data_base64,omitempty" doc:"Binary data as base64, instead of data."`
 }
 
 const (

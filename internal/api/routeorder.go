@@ -14,13 +14,13 @@ type RouteOrder struct {
 
 // RoutePlace is a route's new place in the order.
 type RoutePlace struct {
-	ID       string `json:"id" doc:"The route's id."`
+	ID       string `json:"id" doc:"Route id."`
 	Priority int    `json:"priority" minimum:"-1000000" maximum:"1000000"`
 }
 
 // RouteList is all routes of a source.
 type RouteList struct {
-	Items []Route `json:"items" doc:"In the order in which they are tried."`
+	Items []Route `json:"items" doc:"All routes of the source, in the order of evaluation."`
 }
 
 type reorderRequest struct {

@@ -27,21 +27,21 @@ func (s *server) registerRoutes(api huma.API) {
 	op := func(id, method, path, summary string, scope eventhook.Scope) operation {
 		return operation{id: id, method: method, path: base + "/sources/{slug}/routes" + path, summary: summary, scope: scope, tag: "routes"}
 	}
-	create := op("create-route", http.MethodPost, "", "Make a route", eventhook.ScopeManage)
-	create.status, create.skipsShape, create.about = http.StatusCreated, true, fmt.Sprintf("A source has at most %d, with at most %d targets in all.", eventhook.MaxRoutes, eventhook.MaxSourceTargets)
-	update := op("update-route", http.MethodPatch, "/{id}", "Change what is named of a route", eventhook.ScopeManage)
-	update.skipsShape, update.about = true, "A JSON merge patch: null is the default, and what is not named stays. The filter and the targets are replaced whole; "+
-		"a secret of a target that says [redacted] stays, unless the scheme, host or port of its url changes."
+	create := op("create-route", http.MethodPost, "", "Create a route", eventhook.ScopeManage)
+	create.status, create.skipsShape, create.about = http.StatusCreated, true, fmt.Sprintf("A source can have at most %d routes, with at most %d targets in total.", eventhook.MaxRoutes, eventhook.MaxSourceTargets)
+	update := op("update-route", http.MethodPatch, "/{id}", "Update a route", eventhook.ScopeManage)
+	update.skipsShape, update.about = true, "The body is a JSON merge patch: omitted members keep their value, null resets a member to its default. filter and targets are replaced as a whole. "+
+		"A target's secret that is sent as [redacted] keeps its value, unless the scheme, host or port of the target's url changes."
 	create.maxBody, update.maxBody = configBody, configBody
 	remove := op("delete-route", http.MethodDelete, "/{id}", "Delete a route", eventhook.ScopeManage)
-	remove.status, remove.about = http.StatusNoContent, "What it has made stays; events that are to be retried are tried without it."
-	reorder := op("reorder-routes", http.MethodPut, "/reorder", "Give routes new priorities, all or none", eventhook.ScopeManage)
+	remove.status, remove.about = http.StatusNoContent, "Executions, promises, events and deliveries that the route created are not affected. Events waiting for a retry are processed without the route."
+	reorder := op("reorder-routes", http.MethodPut, "/reorder", "Reorder the routes of a source", eventhook.ScopeManage)
 	reorder.maxBody = 128 << 10 // of as many routes as a source may have
-	reorder.skipsShape, reorder.about = true, "Those that are not named keep theirs."
+	reorder.skipsShape, reorder.about = true, "Sets the priorities of the given routes, all or none. Routes that are not listed keep their priority."
 	register(s, api, create, s.addRoute)
-	register(s, api, op("list-routes", http.MethodGet, "", "List a source's routes, newest first", eventhook.ScopeRead), s.listRoutes)
+	register(s, api, op("list-routes", http.MethodGet, "", "List the routes of a source", eventhook.ScopeRead), s.listRoutes)
 	register(s, api, reorder, s.reorderRoutes)
-	register(s, api, op("get-route", http.MethodGet, "/{id}", "Read a route", eventhook.ScopeRead), s.readRoute)
+	register(s, api, op("get-route", http.MethodGet, "/{id}", "Get a route", eventhook.ScopeRead), s.getRoute)
 	register(s, api, update, s.changeRoute)
 	register(s, api, remove, s.deleteRoute)
 }
@@ -52,13 +52,13 @@ type createRouteRequest struct {
 }
 
 type routeAnswer struct {
-	ETag string `header:"ETag" doc:"Its version, for If-Match."`
+	ETag string `header:"ETag" doc:"Version of the route, for If-Match."`
 	Body Route
 }
 
 type createdRoute struct {
 	Location string `header:"Location"`
-	ETag     string `header:"ETag" doc:"Its version, for If-Match."`
+	ETag     string `header:"ETag" doc:"Version of the route, for If-Match."`
 	Body     Route
 }
 
@@ -125,7 +125,7 @@ func (s *server) listRoutes(ctx context.Context, who caller, in *routesQuery) (*
 // RoutePath is the part of a path that names a route.
 type RoutePath struct {
 	SourcePath
-	ID string `path:"id" format:"uuid" doc:"The route's id."`
+	ID string `path:"id" format:"uuid" doc:"Route id."`
 }
 
 // findRoute finds the route that a path names.

@@ -29,23 +29,23 @@ type UsageStore interface {
 	SourceStats(ctx context.Context, sources []eventhook.SourceID) (map[eventhook.SourceID]eventhook.SourceStats, error)
 }
 
-const sourceAbout = "A provider is enough for how its requests are verified, or a verifier that is spelled out. "
 
 func (s *server) registerSources(api huma.API) {
 	op := func(id, method, path, summary string, scope eventhook.Scope) operation {
 		return operation{id: id, method: method, path: base + "/sources" + path, summary: summary, scope: scope, tag: "sources"}
 	}
-	create := op("create-source", http.MethodPost, "", "Make a source", eventhook.ScopeManage)
-	create.status, create.skipsShape, create.about = http.StatusCreated, true, sourceAbout
-	update := op("update-source", http.MethodPatch, "/{slug}", "Change what is named of a source", eventhook.ScopeManage)
-	update.skipsShape, update.about = true, "A JSON merge patch: null is the default, and what is not named stays, secrets too. A verifier of another type is replaced whole."
+	create := op("create-source", http.MethodPost, "", "Create a source", eventhook.ScopeManage)
+	create.status, create.skipsShape = http.StatusCreated, true
+	create.about = "Requires either a provider, which defines how requests are verified, or a custom verifier."
+	update := op("update-source", http.MethodPatch, "/{slug}", "Update a source", eventhook.ScopeManage)
+	update.skipsShape, update.about = true, "The body is a JSON merge patch: omitted members, including secrets, keep their value, null resets a member to its default. A verifier of another type replaces the whole verifier."
 	create.maxBody, update.maxBody = configBody, configBody
 	remove := op("delete-source", http.MethodDelete, "/{slug}", "Delete a source", eventhook.ScopeManage)
-	remove.status, remove.about = http.StatusNoContent, "Its events stay. One that has routes, or of which events are still to be processed, stays too: 409, "+
-		"unless cascade is true. Such events are unrouted when it is their turn; what has been done of them stays done, and the rest is never done."
+	remove.status, remove.about = http.StatusNoContent, "Events of the source are not deleted. 409 if the source has routes or events that are still to be processed, "+
+		"unless cascade is true. With cascade, such events become unrouted: actions that succeeded stay, the others are never executed."
 	register(s, api, create, s.addSource)
-	register(s, api, op("list-sources", http.MethodGet, "", "List sources, newest first", eventhook.ScopeRead), s.listSources)
-	register(s, api, op("get-source", http.MethodGet, "/{slug}", "Read a source", eventhook.ScopeRead), s.readSource)
+	register(s, api, op("list-sources", http.MethodGet, "", "List sources", eventhook.ScopeRead), s.listSources)
+	register(s, api, op("get-source", http.MethodGet, "/{slug}", "Get a source", eventhook.ScopeRead), s.getSource)
 	register(s, api, update, s.changeSource)
 	register(s, api, remove, s.deleteSource)
 }
@@ -56,13 +56,13 @@ type createSourceRequest struct {
 }
 
 type sourceAnswer struct {
-	ETag string `header:"ETag" doc:"Its version, for If-Match."`
+	ETag string `header:"ETag" doc:"Version of the source, for If-Match."`
 	Body Source
 }
 
 type createdSource struct {
 	Location string `header:"Location"`
-	ETag     string `header:"ETag" doc:"Its version, for If-Match."`
+	ETag     string `header:"ETag" doc:"Version of the source, for If-Match."`
 	Body     Source
 }
 
@@ -172,7 +172,7 @@ func isRetyped(have *Verifier, patch json.RawMessage) bool {
 type deleteSourceRequest struct {
 	SourcePath
 	IfMatch
-	Cascade bool `query:"cascade" doc:"Delete it with its routes, whatever of its events is still to be processed."`
+	Cascade bool `query:"cascade" doc:"Also delete the routes of the source, even if events are still to be processed."`
 }
 
 func (s *server) deleteSource(ctx context.Context, who caller, in *deleteSourceRequest) (*struct{}, error) {

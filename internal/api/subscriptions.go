@@ -35,20 +35,20 @@ type Receivers struct {
 }
 
 func (s *server) registerSubscriptions(api huma.API) {
-	create := subscriptionOperation("create-subscription", http.MethodPost, "", "Make a subscription", eventhook.ScopeManage)
+	create := subscriptionOperation("create-subscription", http.MethodPost, "", "Create a subscription", eventhook.ScopeManage)
 	create.status, create.skipsShape = http.StatusCreated, true
-	create.about = "The answer holds the signing secret, this once, and the whole URL. With validate, a test event must be answered with 2xx first, else nothing is made."
-	update := subscriptionOperation("update-subscription", http.MethodPatch, "/{id}", "Change what is named of a subscription", eventhook.ScopeManage)
-	update.skipsShape, update.about = true, "A JSON merge patch: null is the default, and what is not named stays. The filter is replaced whole. "+
-		"A url and an auth_header that are written back as they are shown stay. "+
-		"If url changes its scheme, host or port, or target_labels gains a label, auth_header and each of headers must be named again with a value or null: "+
-		"a secret is never sent to a host that it was not given for. The status active enables a subscription that was disabled."
+	create.about = "The response contains the signing secret and the complete URL, which are returned only once. With validate, the subscription is created only if the receiver answers a test event with 2xx."
+	update := subscriptionOperation("update-subscription", http.MethodPatch, "/{id}", "Update a subscription", eventhook.ScopeManage)
+	update.skipsShape, update.about = true, "The body is a JSON merge patch: omitted members keep their value, null resets a member to its default. filter is replaced as a whole. "+
+		"url and auth_header keep their value if they are sent as shown in responses. "+
+		"If the scheme, host or port of url changes, or target_labels gains a label, auth_header and each of headers must be given again, with a value or null: "+
+		"a secret is never sent to a host for which it was not set. The status active enables a disabled subscription."
 	create.maxBody, update.maxBody = configBody, configBody
 	remove := subscriptionOperation("delete-subscription", http.MethodDelete, "/{id}", "Delete a subscription", eventhook.ScopeManage)
-	remove.status, remove.about = http.StatusNoContent, "What it has not received yet is not sent any more. Deliveries that are done can still be read."
+	remove.status, remove.about = http.StatusNoContent, "Deliveries that are still waiting are not sent. Completed deliveries remain readable."
 	register(s, api, create, s.addSubscription)
-	register(s, api, subscriptionOperation("list-subscriptions", http.MethodGet, "", "List subscriptions, newest first", eventhook.ScopeRead), s.listSubscriptions)
-	register(s, api, subscriptionOperation("get-subscription", http.MethodGet, "/{id}", "Read a subscription", eventhook.ScopeRead), s.readSubscription)
+	register(s, api, subscriptionOperation("list-subscriptions", http.MethodGet, "", "List subscriptions", eventhook.ScopeRead), s.listSubscriptions)
+	register(s, api, subscriptionOperation("get-subscription", http.MethodGet, "/{id}", "Get a subscription", eventhook.ScopeRead), s.getSubscription)
 	register(s, api, update, s.changeSubscription)
 	register(s, api, remove, s.deleteSubscription)
 	s.registerSubscriptionActs(api)
@@ -65,13 +65,13 @@ type createSubscriptionRequest struct {
 }
 
 type subscriptionAnswer struct {
-	ETag string `header:"ETag" doc:"Its version, for If-Match."`
+	ETag string `header:"ETag" doc:"Version of the subscription, for If-Match."`
 	Body Subscription
 }
 
 type createdSubscription struct {
 	Location string `header:"Location"`
-	ETag     string `header:"ETag" doc:"Its version, for If-Match."`
+	ETag     string `header:"ETag" doc:"Version of the subscription, for If-Match."`
 	Body     SubscriptionCreated
 }
 
@@ -138,7 +138,7 @@ func (s *server) listSubscriptions(ctx context.Context, who caller, in *subscrip
 // SubscriptionPath is the part of a path that names a subscription.
 type SubscriptionPath struct {
 	TenantPath
-	ID string `path:"id" format:"uuid" doc:"The subscription's id."`
+	ID string `path:"id" format:"uuid" doc:"Subscription id."`
 }
 
 // findSubscription finds the one that a path names.

@@ -39,10 +39,10 @@ type claimRequest struct {
 	TenantPath
 	Body struct {
 		Queue        string   `json:"queue,omitempty" default:"default" minLength:"1" maxLength:"100"`
-		Kinds        []string `json:"kinds,omitempty" maxItems:"100" doc:"Only these kinds; any without it."`
+		Kinds        []string `json:"kinds,omitempty" maxItems:"100" doc:"Claim only these kinds; default all."`
 		Max          int      `json:"max,omitempty" default:"10" minimum:"1" maximum:"250"`
-		WaitSeconds  int      `json:"wait_seconds,omitempty" minimum:"0" maximum:"60" doc:"How long to wait for work."`
-		LeaseSeconds int      `json:"lease_seconds,omitempty" default:"30" minimum:"1" maximum:"3600" doc:"How long the work is yours."`
+		WaitSeconds  int      `json:"wait_seconds,omitempty" minimum:"0" maximum:"60" doc:"Seconds to wait for work if none is due."`
+		LeaseSeconds int      `json:"lease_seconds,omitempty" default:"30" minimum:"1" maximum:"3600" doc:"Duration of the lease."`
 	}
 }
 
@@ -53,12 +53,12 @@ type workItem struct {
 	Queue          string          `json:"queue"`
 	EventID        *string         `json:"event_id"`
 	IdempotencyKey *string         `json:"idempotency_key"`
-	Input          json.RawMessage `json:"input" doc:"The event's body as JSON; other text as a string, other bytes as {base64}."`
-	Attempt        int             `json:"attempt" doc:"Counted from 1."`
+	Input          json.RawMessage `json:"input" doc:"The event's body: as JSON if it can be parsed, as a string if it is other text, else as an object with the member base64."`
+	Attempt        int             `json:"attempt" doc:"Number of this attempt, starting at 1."`
 	LeaseToken     int64           `json:"lease_token"`
 	LeaseUntil     time.Time       `json:"lease_until"`
-	State          json.RawMessage `json:"state,omitempty" doc:"What the workflow was suspended with."`
-	Promises       []promiseView   `json:"promises,omitempty" doc:"Those it awaited."`
+	State          json.RawMessage `json:"state,omitempty" doc:"State stored by the last suspend."`
+	Promises       []promiseView   `json:"promises,omitempty" doc:"Promises that the workflow awaited."`
 }
 
 type claimAnswer struct {
@@ -77,12 +77,12 @@ type executionView struct {
 	IdempotencyKey *string         `json:"idempotency_key"`
 	Attempt        int             `json:"attempt"`
 	MaxAttempts    int             `json:"max_attempts"`
-	Input          json.RawMessage `json:"input,omitempty" doc:"Of one execution alone."`
+	Input          json.RawMessage `json:"input,omitempty" doc:"Input; not included in lists."`
 	State          json.RawMessage `json:"state,omitempty"`
-	Promises       []promiseView   `json:"promises,omitempty" doc:"Those that a workflow awaits, or awaited last. Of one execution alone."`
+	Promises       []promiseView   `json:"promises,omitempty" doc:"Promises that the workflow awaits or last awaited; not included in lists."`
 	Output         json.RawMessage `json:"output,omitempty"`
 	Error          *string         `json:"error"`
-	DueAt          *time.Time      `json:"due_at" doc:"When it may be claimed; null: not now."`
+	DueAt          *time.Time      `json:"due_at" doc:"When the execution can be claimed; null if it cannot be claimed."`
 	CreatedAt      time.Time       `json:"created_at"`
 	CompletedAt    *time.Time      `json:"completed_at"`
 }
@@ -92,7 +92,7 @@ type executionAnswer struct{ Body executionView }
 // WorkPath is the part of a path that names an execution.
 type WorkPath struct {
 	TenantPath
-	ID string `path:"id" format:"uuid" doc:"The execution's id."`
+	ID string `path:"id" format:"uuid" doc:"Execution id."`
 }
 
 type workQuery struct {
@@ -108,33 +108,38 @@ func (s *server) registerWork(api huma.API) {
 	post := func(id, path, summary string) operation {
 		return operation{id: id, method: http.MethodPost, path: base + "/work" + path, summary: summary, scope: eventhook.ScopeWork, tag: "work"}
 	}
-	claim := post("claim-work", "/claim", "Lease due work, waiting for it if asked")
+	claim := post("claim-work", "/claim", "Claim due executions")
 	claim.class = ownTurns
+	claim.about = "Leases executions of a queue to the caller, a worker. If none is due, waits up to wait_seconds. Each item has a lease_token, which complete, fail, suspend and heartbeat require."
 	register(s, api, claim, s.claimWork)
-	beat := post("heartbeat-work", "/{id}/heartbeat", "Extend the lease")
-	beat.about = "Send one after each third of the lease. 409: the lease is lost, and the work no longer yours."
+	beat := post("heartbeat-work", "/{id}/heartbeat", "Extend the lease of an execution")
+	beat.about = "Send a heartbeat after each third of the lease. 409 if the lease is lost: another worker may have claimed the execution."
 	register(s, api, beat, s.heartbeat)
-	one := post("complete-work", "/{id}/complete", "End work with its output")
+	one := post("complete-work", "/{id}/complete", "Complete an execution")
+	one.about = "Stores the output and ends the execution. 409 if the lease is lost."
 	one.maxBody, one.skipsShape, one.isFlat = resultBody, true, true
 	register(s, api, one, s.complete)
-	all := post("complete-many-work", "/complete", "End much work, each with its output")
-	all.about = "The answer is 200 though some of the work could not be completed: each item says its status or its error, in the order in which they were sent."
+	all := post("complete-many-work", "/complete", "Complete several executions")
+	all.about = "Always 200 if the request is valid, even if some executions could not be completed. items contains a status or an error per execution, in the order of the request."
 	all.maxBody, all.skipsShape = resultBody, true
 	register(s, api, all, s.completeMany)
-	fail := post("fail-work", "/{id}/fail", "End an attempt; it is tried again if retryable and attempts are left")
-	fail.maxBody = errorBody
+	fail := post("fail-work", "/{id}/fail", "Fail an execution")
+	fail.maxBody, fail.about = errorBody, "Ends the current attempt with an error. The execution is retried with backoff if retryable is true and attempts are left, else it is dead. 409 if the lease is lost."
 	register(s, api, fail, s.fail)
-	suspend := post("suspend-work", "/{id}/suspend", "Put a workflow aside until promises are settled")
+	suspend := post("suspend-work", "/{id}/suspend", "Suspend a workflow until promises are settled")
+	suspend.about = "Stores the state and releases the lease. The workflow can be claimed again, with the state and the promises, when all promises are settled or the timeout is over. 409 if the lease is lost."
 	suspend.maxBody, suspend.skipsShape, suspend.isFlat = resultBody, true, true
 	register(s, api, suspend, s.suspend)
-	register(s, api, post("cancel-work", "/{id}/cancel", "Cancel work that has not ended"), s.cancel)
-	again := post("retry-work", "/{id}/retry", "Do failed, dead or cancelled work again")
-	again.about = "It is due at once, with all its attempts before it. A workflow keeps its state and its promises, and goes on from there."
+	cancel := post("cancel-work", "/{id}/cancel", "Cancel an execution")
+	cancel.about = "409 if the execution has already ended."
+	register(s, api, cancel, s.cancel)
+	again := post("retry-work", "/{id}/retry", "Retry a failed, dead or cancelled execution")
+	again.about = "The execution is due at once and its attempts are reset. A workflow continues with its state and its promises."
 	register(s, api, again, s.retry)
-	get := operation{id: "list-work", method: http.MethodGet, path: base + "/work", summary: "List executions, newest first", scope: eventhook.ScopeWork, tag: "work"}
+	get := operation{id: "list-work", method: http.MethodGet, path: base + "/work", summary: "List executions", about: "Newest first.", scope: eventhook.ScopeWork, tag: "work"}
 	register(s, api, get, s.listWork)
-	get.id, get.path, get.summary = "get-work", base+"/work/{id}", "Read an execution"
-	register(s, api, get, s.readWork)
+	get.id, get.path, get.summary, get.about = "get-work", base+"/work/{id}", "Get an execution", ""
+	register(s, api, get, s.getWork)
 }
 
 func (s *server) claimWork(ctx context.Context, who caller, in *claimRequest) (*claimAnswer, error) {
@@ -254,7 +259,7 @@ type heartbeatRequest struct {
 	WorkPath
 	Body struct {
 		LeaseToken   int64 `json:"lease_token"`
-		LeaseSeconds int   `json:"lease_seconds,omitempty" minimum:"1" maximum:"3600" doc:"How long the work is yours from now; without it, as long as you claimed it for, and never less than it is yours already."`
+		LeaseSeconds int   `json:"lease_seconds,omitempty" minimum:"1" maximum:"3600" doc:"Duration of the lease from now; default the duration of the claim. A lease is never shortened."`
 	}
 }
 
@@ -311,7 +316,7 @@ type failRequest struct {
 	Body struct {
 		LeaseToken int64  `json:"lease_token"`
 		Error      string `json:"error" maxLength:"10000"`
-		Retryable  *bool  `json:"retryable,omitempty" doc:"True without it."`
+		Retryable  *bool  `json:"retryable,omitempty" doc:"Whether to retry if attempts are left; default true."`
 	}
 }
 
@@ -341,8 +346,8 @@ type suspendRequest struct {
 type suspendRequestBody struct {
 	LeaseToken     int64           `json:"lease_token"`
 	State          json.RawMessage `json:"state,omitempty"`
-	Await          []string        `json:"await" minItems:"1" maxItems:"100" doc:"Ids of promises."`
-	TimeoutSeconds int             `json:"timeout_seconds,omitempty" minimum:"0" maximum:"31536000" doc:"0: none."`
+	Await          []string        `json:"await" minItems:"1" maxItems:"100" doc:"Ids of the promises to await."`
+	TimeoutSeconds int             `json:"timeout_seconds,omitempty" minimum:"0" maximum:"31536000" doc:"Seconds after which the workflow resumes even if promises are open; 0 (default): no timeout."`
 }
 
 func (s *server) suspend(ctx context.Context, who caller, in *suspendRequest) (*executionAnswer, error) {
