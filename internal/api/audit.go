@@ -99,8 +99,8 @@ type tenantAuditRequest struct {
 	AuditQuery
 }
 
-func (s *server) listTenantAudit(ctx context.Context, who caller, in *tenantAuditRequest) (*page[auditEntryView], error) {
-	return s.auditPage(ctx, s.pager("tenant audit", who.tenant), who.tenant, in.AuditQuery)
+func (s *server) listTenantAudit(ctx context.Context, by caller, in *tenantAuditRequest) (*page[auditEntryView], error) {
+	return s.auditPage(ctx, s.pager("tenant audit", by.tenant), by.tenant, in.AuditQuery)
 }
 
 func (s *server) auditPage(ctx context.Context, pages pager, tenant eventhook.TenantID, q AuditQuery) (*page[auditEntryView], error) {

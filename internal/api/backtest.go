@@ -73,9 +73,9 @@ type backtestRequest struct {
 
 type backtestAnswer struct{ Body backtestView }
 
-func (s *server) backtest(ctx context.Context, who caller, in *backtestRequest) (*backtestAnswer, error) {
+func (s *server) backtest(ctx context.Context, by caller, in *backtestRequest) (*backtestAnswer, error) {
 	body, shape := in.Body.read(s)
-	proposed, err := s.proposedRoute(ctx, who, in.Tenant, body, shape)
+	proposed, err := s.proposedRoute(ctx, by, in.Tenant, body, shape)
 	if err != nil {
 		return nil, err
 	}
@@ -88,9 +88,9 @@ func (s *server) backtest(ctx context.Context, who caller, in *backtestRequest) 
 
 // proposedRoute is a route that is as good as one which is about to be made:
 // what is wrong with it is told as then, and where it is in this body.
-func (s *server) proposedRoute(ctx context.Context, who caller, tenant string, body RouteBacktest, shape eventhook.Faults) (eventhook.Route, error) {
-	tried, wrong := triedTargets(body.Route.Targets)
-	want, err := s.checkRead(ctx, who.tenant, nil, body.Route.over(eventhook.Route{TenantID: who.tenant}, body.Route.Name), tried, wrong)
+func (s *server) proposedRoute(ctx context.Context, by caller, tenant string, body RouteBacktest, shape eventhook.Faults) (eventhook.Route, error) {
+	tried, wrong := targetsForTest(body.Route.Targets)
+	want, err := s.checkRead(ctx, by.tenant, nil, body.Route.over(eventhook.Route{TenantID: by.tenant}, body.Route.Name), tried, wrong)
 	rules, err := faultsOf(err)
 	if err != nil {
 		return want, err

@@ -37,7 +37,7 @@ type completion struct {
 	Error  string `json:"error,omitempty" doc:"Present if the execution was not completed: the lease is lost, or the execution does not exist."`
 }
 
-func (s *server) completeMany(ctx context.Context, who caller, in *completeManyRequest) (*completeManyAnswer, error) {
+func (s *server) completeMany(ctx context.Context, by caller, in *completeManyRequest) (*completeManyAnswer, error) {
 	body, err := in.Body.readAround(s, "items", "*", "output")
 	if err != nil {
 		return nil, err
@@ -46,12 +46,12 @@ func (s *server) completeMany(ctx context.Context, who caller, in *completeManyR
 	var bad eventhook.Faults
 	for i, item := range body.Items {
 		list[i] = eventhook.Execution{ID: idAt[eventhook.Execution](&bad, fmt.Sprintf("body.items[%d].id", i), item.ID),
-			TenantID: who.tenant, Lease: eventhook.Lease{Token: item.LeaseToken}, Output: item.Output}
+			TenantID: by.tenant, Lease: eventhook.Lease{Token: item.LeaseToken}, Output: item.Output}
 	}
 	if err := malformed(bad); err != nil {
 		return nil, err
 	}
-	answers, err := s.Work.CompleteAll(ctx, who.tenant, list)
+	answers, err := s.Work.CompleteAll(ctx, by.tenant, list)
 	if err != nil {
 		return nil, err
 	}

@@ -127,7 +127,7 @@ func (s *server) registerDeliveries(api huma.API) {
 		return operation{id: id, method: method, path: base + "/deliveries" + path, summary: summary, scope: scope, tag: "deliveries"}
 	}
 	register(s, api, op("list-deliveries", http.MethodGet, "", "List deliveries", eventhook.ScopeRead), s.listDeliveries)
-	register(s, api, op("get-delivery", http.MethodGet, "/{id}", "Get a delivery with its attempts", eventhook.ScopeRead), s.readDelivery)
+	register(s, api, op("get-delivery", http.MethodGet, "/{id}", "Get a delivery with its attempts", eventhook.ScopeRead), s.getDelivery)
 	one := op("retry-delivery", http.MethodPost, "/{id}/retry", "Retry a delivery", eventhook.ScopeManage)
 	one.about = "Queues the delivery for sending at once and resets its retries. A delivery that succeeded is sent again. " +
 		"If the delivery belongs to a route, its event returns to the status processing. " +
@@ -164,8 +164,8 @@ type deliveriesQuery struct {
 	DeliveryQuery
 }
 
-func (s *server) listDeliveries(ctx context.Context, who caller, in *deliveriesQuery) (*page[Delivery], error) {
-	return s.pageOfDeliveries(ctx, who, in.SubscriptionID, in.RouteID, in.DeliveryQuery)
+func (s *server) listDeliveries(ctx context.Context, by caller, in *deliveriesQuery) (*page[Delivery], error) {
+	return s.pageOfDeliveries(ctx, by, in.SubscriptionID, in.RouteID, in.DeliveryQuery)
 }
 
 type subscriptionDeliveriesQuery struct {
@@ -173,15 +173,15 @@ type subscriptionDeliveriesQuery struct {
 	DeliveryQuery
 }
 
-func (s *server) listSubscriptionDeliveries(ctx context.Context, who caller, in *subscriptionDeliveriesQuery) (*page[Delivery], error) {
-	if _, err := s.findSubscription(ctx, who, &in.SubscriptionPath); err != nil {
+func (s *server) listSubscriptionDeliveries(ctx context.Context, by caller, in *subscriptionDeliveriesQuery) (*page[Delivery], error) {
+	if _, err := s.findSubscription(ctx, by, &in.SubscriptionPath); err != nil {
 		return nil, err
 	}
-	return s.pageOfDeliveries(ctx, who, in.ID, "", in.DeliveryQuery)
+	return s.pageOfDeliveries(ctx, by, in.ID, "", in.DeliveryQuery)
 }
 
-func (s *server) pageOfDeliveries(ctx context.Context, who caller, subscription, route string, q DeliveryQuery) (*page[Delivery], error) {
-	pages := s.pager("deliveries", who.tenant)
+func (s *server) pageOfDeliveries(ctx context.Context, by caller, subscription, route string, q DeliveryQuery) (*page[Delivery], error) {
+	pages := s.pager("deliveries", by.tenant)
 	before, err := cursorOf[eventhook.Delivery](pages, q.Cursor)
 	if err != nil {
 		return nil, err
@@ -197,11 +197,11 @@ func (s *server) pageOfDeliveries(ctx context.Context, who caller, subscription,
 	if f.EventID, err = idFilter[eventhook.Event]("query.event_id", q.EventID); err != nil {
 		return nil, err
 	}
-	found, err := s.Deliveries.Deliveries(ctx, who.tenant, f)
+	found, err := s.Deliveries.Deliveries(ctx, by.tenant, f)
 	if err != nil {
 		return nil, err
 	}
-	names, err := s.subscriptionNames(ctx, who.tenant, found)
+	names, err := s.subscriptionNames(ctx, by.tenant, found)
 	if err != nil {
 		return nil, err
 	}
@@ -223,16 +223,16 @@ func idFilter[K any](at, text string) (id eventhook.ID[K], err error) {
 
 type deliveryAnswer struct{ Body DeliveryDetail }
 
-func (s *server) readDelivery(ctx context.Context, who caller, in *DeliveryPath) (*deliveryAnswer, error) {
+func (s *server) getDelivery(ctx context.Context, by caller, in *DeliveryPath) (*deliveryAnswer, error) {
 	id, err := eventhook.ParseID[eventhook.Delivery](in.ID)
 	if err != nil {
 		return nil, err
 	}
-	d, attempts, err := s.Deliveries.Delivery(ctx, who.tenant, id)
+	d, attempts, err := s.Deliveries.Delivery(ctx, by.tenant, id)
 	if err != nil {
 		return nil, err
 	}
-	names, err := s.subscriptionNames(ctx, who.tenant, []eventhook.Delivery{d})
+	names, err := s.subscriptionNames(ctx, by.tenant, []eventhook.Delivery{d})
 	if err != nil {
 		return nil, err
 	}

@@ -69,8 +69,8 @@ type eventDetail struct {
 
 // How many actions and deliveries an event is shown with.
 const (
-	mostActions    = 1000
-	mostDeliveries = 1000
+	maxActions    = 1000
+	maxDeliveries = 1000
 )
 
 // What a byte of a stored body takes in memory until it is sent: as it is, and
@@ -128,13 +128,13 @@ func (s *server) registerEvents(api huma.API) {
 	s.registerStream(api)
 }
 
-func (s *server) listEvents(ctx context.Context, who caller, in *eventsQuery) (*page[EventView], error) {
-	list := s.pager("events", who.tenant)
+func (s *server) listEvents(ctx context.Context, by caller, in *eventsQuery) (*page[EventView], error) {
+	list := s.pager("events", by.tenant)
 	before, err := cursorOf[eventhook.Event](list, in.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.Events.Events(ctx, who.tenant, eventhook.EventFilter{
+	found, err := s.Events.Events(ctx, by.tenant, eventhook.EventFilter{
 		Source: in.Source, Status: eventhook.EventStatus(in.Status), EventType: eventhook.Label(in.EventType),
 		IdempotencyKey: eventhook.Key(in.IdempotencyKey), ReceivedAfter: sinceEpoch(in.ReceivedAfter),
 		ReceivedBefore: sinceEpoch(in.ReceivedBefore), Before: before, Limit: in.Limit + 1,
@@ -165,12 +165,12 @@ func viewEvent(e eventhook.Event) EventView {
 
 type eventAnswer struct{ Body eventDetail }
 
-func (s *server) readEvent(ctx context.Context, who caller, in *EventPath) (*eventAnswer, error) {
-	e, p, err := s.eventWithPayload(ctx, who, in.ID, shownWeight)
+func (s *server) getEvent(ctx context.Context, by caller, in *EventPath) (*eventAnswer, error) {
+	e, p, err := s.eventWithPayload(ctx, by, in.ID, shownWeight)
 	if err != nil {
 		return nil, err
 	}
-	actions, count, err := s.Events.Actions(ctx, &e, mostActions)
+	actions, count, err := s.Events.Actions(ctx, &e, maxActions)
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +178,7 @@ func (s *server) readEvent(ctx context.Context, who caller, in *EventPath) (*eve
 	for _, a := range actions {
 		d.Actions = append(d.Actions, viewAction(a))
 	}
-	d.Deliveries, d.DeliveriesCount, err = s.deliveriesOf(ctx, who, e.ID)
+	d.Deliveries, d.DeliveriesCount, err = s.deliveriesOf(ctx, by, e.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -186,12 +186,12 @@ func (s *server) readEvent(ctx context.Context, who caller, in *EventPath) (*eve
 }
 
 // deliveriesOf are the first of an event's, and how many there are.
-func (s *server) deliveriesOf(ctx context.Context, who caller, id eventhook.EventID) ([]Delivery, int, error) {
-	list, count, err := s.Deliveries.EventDeliveries(ctx, who.tenant, id, mostDeliveries)
+func (s *server) deliveriesOf(ctx context.Context, by caller, id eventhook.EventID) ([]Delivery, int, error) {
+	list, count, err := s.Deliveries.EventDeliveries(ctx, by.tenant, id, maxDeliveries)
 	if err != nil {
 		return nil, 0, err
 	}
-	names, err := s.subscriptionNames(ctx, who.tenant, list)
+	names, err := s.subscriptionNames(ctx, by.tenant, list)
 	views := make([]Delivery, len(list))
 	for i, d := range list {
 		views[i] = viewDelivery(d, names)
@@ -201,14 +201,14 @@ func (s *server) deliveriesOf(ctx context.Context, who caller, id eventhook.Even
 
 // eventWithPayload reads an event's body when there is room for it: weight is what
 // a byte of it takes in memory until the answer is sent.
-func (s *server) eventWithPayload(ctx context.Context, who caller, id string, weight int64) (eventhook.Event, eventhook.Payload, error) {
+func (s *server) eventWithPayload(ctx context.Context, by caller, id string, weight int64) (eventhook.Event, eventhook.Payload, error) {
 	eventID, err := eventhook.ParseID[eventhook.Event](id)
 	if err != nil {
 		return eventhook.Event{}, eventhook.Payload{}, err
 	}
-	e, err := s.Events.Event(ctx, who.tenant, eventID)
+	e, err := s.Events.Event(ctx, by.tenant, eventID)
 	if err == nil {
-		err = who.hold.take(int64(e.BodySize) * weight)
+		err = by.hold.take(int64(e.BodySize) * weight)
 	}
 	if err != nil {
 		return e, eventhook.Payload{}, err
@@ -267,8 +267,8 @@ type payloadAnswer struct {
 	Body        []byte
 }
 
-func (s *server) readPayload(ctx context.Context, who caller, in *EventPath) (*payloadAnswer, error) {
-	e, p, err := s.eventWithPayload(ctx, who, in.ID, copiedWeight)
+func (s *server) getPayload(ctx context.Context, by caller, in *EventPath) (*payloadAnswer, error) {
+	e, p, err := s.eventWithPayload(ctx, by, in.ID, copiedWeight)
 	if err != nil {
 		return nil, err
 	}

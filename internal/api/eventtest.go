@@ -29,12 +29,12 @@ var (
 	errNoBody   = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The event's body is past its retention, so that nobody can tell what routes would make of it."}
 )
 
-func (s *server) testEvent(ctx context.Context, who caller, in *EventPath) (*eventTestAnswer, error) {
+func (s *server) testEvent(ctx context.Context, by caller, in *EventPath) (*eventTestAnswer, error) {
 	id, err := eventhook.ParseID[eventhook.Event](in.ID)
 	if err != nil {
 		return nil, err
 	}
-	e, err := s.Events.RoutedEvent(ctx, who.tenant, id)
+	e, err := s.Events.RoutedEvent(ctx, by.tenant, id)
 	switch {
 	case err != nil:
 		return nil, err
@@ -43,7 +43,7 @@ func (s *server) testEvent(ctx context.Context, who caller, in *EventPath) (*eve
 	case e.Headers == nil:
 		return nil, errNoBody
 	}
-	who.hold.add(int64(len(e.Body)) * shownWeight)
+	by.hold.add(int64(len(e.Body)) * shownWeight)
 	routes, err := s.Routes.ExplainRoutes(ctx, e.SourceID, e)
 	if err != nil {
 		return nil, err

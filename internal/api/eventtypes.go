@@ -54,7 +54,7 @@ func (s *server) registerEventTypes(api huma.API) {
 	remove := op("delete-event-type", http.MethodDelete, "/{name}", "Delete an event type", eventhook.ScopeManage)
 	remove.status, remove.about = http.StatusNoContent, "Removes the entry from the catalogue. Events of this type are not affected."
 	register(s, api, all, s.listEventTypes)
-	register(s, api, op("get-event-type", http.MethodGet, "/{name}", "Get an event type", eventhook.ScopeRead), s.readEventType)
+	register(s, api, op("get-event-type", http.MethodGet, "/{name}", "Get an event type", eventhook.ScopeRead), s.getEventType)
 	register(s, api, put, s.putEventType)
 	register(s, api, remove, s.deleteEventType)
 	described := api.OpenAPI().Paths[base+"/event-types/{name}"].Put.Responses
@@ -81,7 +81,7 @@ type eventTypeAnswer struct {
 	Body   EventType
 }
 
-func showEventType(status int, t eventhook.EventType) *eventTypeAnswer {
+func answerEventType(status int, t eventhook.EventType) *eventTypeAnswer {
 	out := &eventTypeAnswer{Status: status, Body: viewEventType(t)}
 	if !out.Body.IsBuiltin {
 		out.ETag = etag(t.Version)
@@ -89,21 +89,21 @@ func showEventType(status int, t eventhook.EventType) *eventTypeAnswer {
 	return out
 }
 
-func (s *server) readEventType(ctx context.Context, who caller, in *EventTypePath) (*eventTypeAnswer, error) {
+func (s *server) getEventType(ctx context.Context, by caller, in *EventTypePath) (*eventTypeAnswer, error) {
 	t, builtin := eventhook.GatewayEventType(in.Name)
 	if !builtin {
 		if !isEventType(in.Name) {
 			return nil, errNoEventType
 		}
 		var err error
-		if t, err = s.EventTypes.EventType(ctx, who.tenant, in.Name); err != nil {
+		if t, err = s.EventTypes.EventType(ctx, by.tenant, in.Name); err != nil {
 			return nil, err
 		}
 	}
-	if t.IsHiddenFrom(who.actor()) {
+	if t.IsHiddenFrom(by.actor()) {
 		return nil, errNoEventType
 	}
-	return showEventType(http.StatusOK, t), nil
+	return answerEventType(http.StatusOK, t), nil
 }
 
 var errNoEventType = eventhook.NotFound("event type")
@@ -121,12 +121,12 @@ type putEventTypeRequest struct {
 
 var errBuiltin = &eventhook.Error{Kind: eventhook.KindConflict, Message: "This type is the gateway's own, and stays as it is."}
 
-func (s *server) putEventType(ctx context.Context, who caller, in *putEventTypeRequest) (*eventTypeAnswer, error) {
+func (s *server) putEventType(ctx context.Context, by caller, in *putEventTypeRequest) (*eventTypeAnswer, error) {
 	if _, builtin := eventhook.GatewayEventType(in.Name); builtin {
 		return nil, errBuiltin
 	}
 	body, shape := in.Body.read(s)
-	want := eventhook.EventType{TenantID: who.tenant, Name: in.Name, Description: body.Description, Category: body.Category,
+	want := eventhook.EventType{TenantID: by.tenant, Name: in.Name, Description: body.Description, Category: body.Category,
 		Schema: json.RawMessage(body.Schema), Visibility: eventhook.Visibility(body.Visibility)}
 	if want.Visibility == "" {
 		want.Visibility = eventhook.VisibleToTenant
@@ -134,22 +134,22 @@ func (s *server) putEventType(ctx context.Context, who caller, in *putEventTypeR
 	if err := together(shape, checkEventType(want)); err != nil {
 		return nil, err
 	}
-	if want.IsHiddenFrom(who.actor()) {
+	if want.IsHiddenFrom(by.actor()) {
 		return nil, &eventhook.Error{Kind: eventhook.KindForbidden, Message: "The visibility admin is for the admin key."}
 	}
 	var t eventhook.EventType
 	var made bool
 	err := in.held(func(version int64) (err error) {
-		t, made, err = s.EventTypes.PutEventType(ctx, who.actor(), who.tenant, version, want)
+		t, made, err = s.EventTypes.PutEventType(ctx, by.actor(), by.tenant, version, want)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	if made {
-		return showEventType(http.StatusCreated, t), nil
+		return answerEventType(http.StatusCreated, t), nil
 	}
-	return showEventType(http.StatusOK, t), nil
+	return answerEventType(http.StatusOK, t), nil
 }
 
 // checkEventType tells of the name where it is: in the path.
@@ -172,7 +172,7 @@ type deleteEventTypeRequest struct {
 	IfMatch
 }
 
-func (s *server) deleteEventType(ctx context.Context, who caller, in *deleteEventTypeRequest) (*struct{}, error) {
+func (s *server) deleteEventType(ctx context.Context, by caller, in *deleteEventTypeRequest) (*struct{}, error) {
 	if _, builtin := eventhook.GatewayEventType(in.Name); builtin {
 		return nil, errBuiltin
 	}
@@ -180,6 +180,6 @@ func (s *server) deleteEventType(ctx context.Context, who caller, in *deleteEven
 		return nil, errNoEventType
 	}
 	return nil, in.held(func(version int64) error {
-		return s.EventTypes.DeleteEventType(ctx, who.actor(), who.tenant, in.Name, version)
+		return s.EventTypes.DeleteEventType(ctx, by.actor(), by.tenant, in.Name, version)
 	})
 }

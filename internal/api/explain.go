@@ -135,7 +135,7 @@ func (s *server) registerExplain(api huma.API) {
 
 type explanationAnswer struct{ Body explanationView }
 
-func (s *server) explain(ctx context.Context, who caller, in *explainInput) (*explanationAnswer, error) {
+func (s *server) explain(ctx context.Context, by caller, in *explainInput) (*explanationAnswer, error) {
 	if !eventhook.IsSlug(in.Slug) {
 		return nil, eventhook.NotFound("source")
 	}
@@ -158,7 +158,7 @@ func (s *server) explain(ctx context.Context, who caller, in *explainInput) (*ex
 		return &explanationAnswer{v}, nil
 	}
 	if x.Event.IdempotencyKey != "" || x.Event.SignedHash != "" {
-		id, found, err := s.Explain.FindKey(ctx, who.tenant, source.ID, x.Event.IdempotencyKey, x.Event.SignedHash)
+		id, found, err := s.Explain.FindKey(ctx, by.tenant, source.ID, x.Event.IdempotencyKey, x.Event.SignedHash)
 		if err != nil {
 			return nil, err
 		}

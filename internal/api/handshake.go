@@ -66,8 +66,8 @@ func (s *server) findSource(ctx context.Context, in *SourcePath) (eventhook.Sour
 	return source, resolved, nil
 }
 
-// findLearner finds a source whose secret comes by its handshake.
-func (s *server) findLearner(ctx context.Context, in *SourcePath) (eventhook.Source, error) {
+// findLearningSource finds a source whose secret comes by its handshake.
+func (s *server) findLearningSource(ctx context.Context, in *SourcePath) (eventhook.Source, error) {
 	source, resolved, err := s.findSource(ctx, in)
 	if err == nil && !resolved.Waiting {
 		err = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The secret of this source does not come by a handshake."}
@@ -77,7 +77,7 @@ func (s *server) findLearner(ctx context.Context, in *SourcePath) (eventhook.Sou
 
 type handshakeAnswer struct{ Body handshakeView }
 
-func (s *server) readHandshake(ctx context.Context, _ caller, in *SourcePath) (*handshakeAnswer, error) {
+func (s *server) getHandshake(ctx context.Context, _ caller, in *SourcePath) (*handshakeAnswer, error) {
 	source, resolved, err := s.findSource(ctx, in)
 	if err != nil {
 		return nil, err
@@ -113,12 +113,12 @@ type secretAnswer struct {
 	}
 }
 
-func (s *server) revealSecret(ctx context.Context, who caller, in *SourcePath) (*secretAnswer, error) {
-	source, err := s.findLearner(ctx, in)
+func (s *server) revealSecret(ctx context.Context, by caller, in *SourcePath) (*secretAnswer, error) {
+	source, err := s.findLearningSource(ctx, in)
 	if err != nil {
 		return nil, err
 	}
-	secret, err := s.Handshakes.RevealSecret(ctx, who.actor(), source)
+	secret, err := s.Handshakes.RevealSecret(ctx, by.actor(), source)
 	if err != nil {
 		return nil, err
 	}
@@ -127,10 +127,10 @@ func (s *server) revealSecret(ctx context.Context, who caller, in *SourcePath) (
 	return out, nil
 }
 
-func (s *server) resetHandshake(ctx context.Context, who caller, in *SourcePath) (*struct{}, error) {
-	source, err := s.findLearner(ctx, in)
+func (s *server) resetHandshake(ctx context.Context, by caller, in *SourcePath) (*struct{}, error) {
+	source, err := s.findLearningSource(ctx, in)
 	if err != nil {
 		return nil, err
 	}
-	return nil, s.Handshakes.ForgetSecret(ctx, who.actor(), source)
+	return nil, s.Handshakes.ForgetSecret(ctx, by.actor(), source)
 }

@@ -75,8 +75,8 @@ type providersQuery struct {
 }
 
 // listProviders pages by the place in the list, which is the version's own.
-func (s *server) listProviders(_ context.Context, who caller, in *providersQuery) (*page[Provider], error) {
-	pages, all := s.pager("providers", who.tenant), Providers()
+func (s *server) listProviders(_ context.Context, by caller, in *providersQuery) (*page[Provider], error) {
+	pages, all := s.pager("providers", by.tenant), Providers()
 	after := 0
 	if in.Cursor != "" {
 		place, err := pages.read(in.Cursor)

@@ -103,14 +103,14 @@ type publishAnswer struct{ Body EventPublished }
 
 // publishEvent publishes the event of a request that publish leaves to the
 // framework. Most of these have a fault.
-func (s *server) publishEvent(ctx context.Context, who caller, in *publishRequest) (*publishAnswer, error) {
+func (s *server) publishEvent(ctx context.Context, by caller, in *publishRequest) (*publishAnswer, error) {
 	body, err := s.readPublish(in.Body, in.IdempotencyKey)
 	if err != nil {
 		return nil, err
 	}
 	x := publication{EventPublish: body, traceparent: in.Traceparent}
 	x.IdempotencyKey = cmp.Or(x.IdempotencyKey, in.IdempotencyKey)
-	p, err := s.publishOne(ctx, who, in.Tenant, x)
+	p, err := s.publishOne(ctx, by, in.Tenant, x)
 	if err != nil {
 		return nil, err
 	}
@@ -118,12 +118,12 @@ func (s *server) publishEvent(ctx context.Context, who caller, in *publishReques
 }
 
 // publishOne publishes one event.
-func (s *server) publishOne(ctx context.Context, who caller, tenant string, x publication) (Published, error) {
+func (s *server) publishOne(ctx context.Context, by caller, tenant string, x publication) (Published, error) {
 	account, err := s.accounts.Get(ctx, tenant)
 	if err != nil {
 		return Published{}, err
 	}
-	p := s.publishWithin(ctx, account, who.tenant, []*eventhook.Event{s.eventOf(who, x)})[0]
+	p := s.publishWithin(ctx, account, by.tenant, []*eventhook.Event{s.eventOf(by, x)})[0]
 	return p, p.Err
 }
 
@@ -167,17 +167,17 @@ type publication struct {
 }
 
 // eventOf returns the event to store.
-func (s *server) eventOf(who caller, x publication) *eventhook.Event {
+func (s *server) eventOf(by caller, x publication) *eventhook.Event {
 	trace, flags := ingest.Trace(x.traceparent)
 	e := &eventhook.Event{
-		ID: eventhook.NewID[eventhook.Event](s.Now()), TenantID: who.tenant, Origin: eventhook.OriginAPI, Status: eventhook.EventDelivered,
+		ID: eventhook.NewID[eventhook.Event](s.Now()), TenantID: by.tenant, Origin: eventhook.OriginAPI, Status: eventhook.EventDelivered,
 		EventType: x.EventType, IdempotencyKey: x.IdempotencyKey, ContentType: "application/json",
-		BodySize: len(x.Data), TraceID: trace, RequestID: who.requestID, CorrelationID: x.CorrelationID,
+		BodySize: len(x.Data), TraceID: trace, RequestID: by.requestID, CorrelationID: x.CorrelationID,
 		Envelope: &eventhook.Envelope{Source: x.source, Scope: unlessNull(x.Scope), Actor: unlessNull(x.Actor), Metadata: json.RawMessage(x.Metadata), TraceFlags: flags},
 		Payload:  eventhook.Payload{Headers: publishedHeaders, Body: x.Data},
 	}
-	if who.address.IsValid() {
-		e.SourceIP = who.address.String()
+	if by.address.IsValid() {
+		e.SourceIP = by.address.String()
 	}
 	return e
 }

@@ -174,9 +174,9 @@ func (p *publishing) publishAll(list [][]byte, read func(raw []byte) (publicatio
 		if x.traceparent == "" {
 			x.traceparent = traceparent
 		}
-		events, places = append(events, p.eventOf(p.who, x)), append(places, i)
+		events, places = append(events, p.eventOf(p.by, x)), append(places, i)
 	}
-	for i, o := range p.publishWithin(p.ctx.Context(), account, p.who.tenant, events) {
+	for i, o := range p.publishWithin(p.ctx.Context(), account, p.by.tenant, events) {
 		outcomes[places[i]] = o
 	}
 	return outcomes, nil

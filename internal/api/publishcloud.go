@@ -133,14 +133,14 @@ func (c *cloudReader) readMembers(raw []byte) bool {
 
 // take removes a member that must be a text, and returns the text.
 func (c *cloudReader) take(name string, isRequired bool) string {
-	value, isGiven := c.members[name]
+	value, hasNewValue := c.members[name]
 	delete(c.members, name)
 	s := scanner{raw: value}
 	switch {
-	case !isGiven && isRequired:
+	case !hasNewValue && isRequired:
 		c.faults.Add("body."+name, "is required")
 		return ""
-	case !isGiven:
+	case !hasNewValue:
 		return ""
 	case s.next() != '"':
 		c.faults.Add("body."+name, "expected string")

@@ -56,8 +56,8 @@ type rejectionsAnswer struct {
 	}
 }
 
-func (s *server) listRejections(ctx context.Context, who caller, in *rejectionsQuery) (*rejectionsAnswer, error) {
-	pages := s.pager("rejections of "+in.Slug, who.tenant)
+func (s *server) listRejections(ctx context.Context, by caller, in *rejectionsQuery) (*rejectionsAnswer, error) {
+	pages := s.pager("rejections of "+in.Slug, by.tenant)
 	before, err := cursorOf[eventhook.Rejection](pages, in.Cursor)
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (s *server) listRejections(ctx context.Context, who caller, in *rejectionsQ
 	if !eventhook.IsSlug(in.Slug) {
 		return nil, eventhook.NotFound("source")
 	}
-	list, counts, err := s.Rejections.Rejections(ctx, who.tenant, in.Slug, before, in.Limit+1)
+	list, counts, err := s.Rejections.Rejections(ctx, by.tenant, in.Slug, before, in.Limit+1)
 	if err != nil {
 		return nil, err
 	}

@@ -43,11 +43,11 @@ type replayAnswer struct{ Body SubscriptionReplayed }
 
 const (
 	defaultReplay = 1000
-	mostReplayIDs = 100
+	maxReplayIDs  = 100
 )
 
-func (s *server) replay(ctx context.Context, who caller, in *replayRequest) (*replayAnswer, error) {
-	x, err := s.findSubscription(ctx, who, &in.SubscriptionPath)
+func (s *server) replay(ctx context.Context, by caller, in *replayRequest) (*replayAnswer, error) {
+	x, err := s.findSubscription(ctx, by, &in.SubscriptionPath)
 	if err != nil {
 		return nil, err
 	}
@@ -69,11 +69,11 @@ func (s *server) replay(ctx context.Context, who caller, in *replayRequest) (*re
 	if x.Status == eventhook.SubscriptionDisabled {
 		return nil, errNotEnabled
 	}
-	restarted, err := s.Deliveries.RestartDeliveries(ctx, who.actor(), who.tenant, which)
+	restarted, err := s.Deliveries.RestartDeliveries(ctx, by.actor(), by.tenant, which)
 	if err != nil {
 		return nil, err
 	}
-	shown := restarted[:min(len(restarted), mostReplayIDs)]
+	shown := restarted[:min(len(restarted), maxReplayIDs)]
 	return &replayAnswer{SubscriptionReplayed{len(restarted), idTexts(shown), len(restarted) == which.Limit}}, nil
 }
 
@@ -95,12 +95,12 @@ type SubscriptionStats struct {
 
 type statsAnswer struct{ Body SubscriptionStats }
 
-func (s *server) readStats(ctx context.Context, who caller, in *SubscriptionPath) (*statsAnswer, error) {
+func (s *server) getStats(ctx context.Context, by caller, in *SubscriptionPath) (*statsAnswer, error) {
 	id, err := eventhook.ParseID[eventhook.Subscription](in.ID)
 	if err != nil {
 		return nil, err
 	}
-	x, err := s.Subscriptions.SubscriptionStats(ctx, who.tenant, id)
+	x, err := s.Subscriptions.SubscriptionStats(ctx, by.tenant, id)
 	if err != nil {
 		return nil, err
 	}

@@ -37,13 +37,13 @@ type reprocessRequest struct {
 
 type reprocessAnswer struct{ Body EventsReprocessed }
 
-func (s *server) reprocessEvents(ctx context.Context, who caller, in *reprocessRequest) (*reprocessAnswer, error) {
+func (s *server) reprocessEvents(ctx context.Context, by caller, in *reprocessRequest) (*reprocessAnswer, error) {
 	body, shape := in.Body.read(s)
 	which, err := body.selection(shape)
 	if err != nil {
 		return nil, err
 	}
-	ids, err := s.Events.ReprocessEvents(ctx, who.actor(), who.tenant, which)
+	ids, err := s.Events.ReprocessEvents(ctx, by.actor(), by.tenant, which)
 	if err != nil {
 		return nil, err
 	}

@@ -52,7 +52,7 @@ type SourceStats struct {
 	FailedLast24h  int64 `json:"failed_last_24h" doc:"Events whose first processing attempt failed, whatever their status is now."`
 }
 
-func (s *server) showSource(ctx context.Context, source eventhook.Source) (*sourceAnswer, error) {
+func (s *server) answerSource(ctx context.Context, source eventhook.Source) (*sourceAnswer, error) {
 	views, err := s.viewSources(ctx, []eventhook.Source{source})
 	if err != nil {
 		return nil, err

@@ -62,22 +62,22 @@ func (s *server) registerStream(api huma.API) {
 	}}
 }
 
-func (s *server) streamEvents(_ context.Context, who caller, in *streamQuery) (*huma.StreamResponse, error) {
+func (s *server) streamEvents(_ context.Context, by caller, in *streamQuery) (*huma.StreamResponse, error) {
 	after, err := in.last()
 	if err != nil {
 		return nil, err
 	}
-	leave, err := s.streams.enter(who.tenant)
+	leave, err := s.streams.enter(by.tenant)
 	if err != nil {
 		return nil, err
 	}
-	who.hold.park()
+	by.hold.park()
 	filter := eventhook.EventFilter{Source: in.Source, Status: eventhook.EventStatus(in.Status), EventType: eventhook.Label(in.EventType)}
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
 		defer leave()
-		st := &stream{server: s, request: hc, tenant: who.tenant, filter: filter, after: after}
+		st := &stream{server: s, request: hc, tenant: by.tenant, filter: filter, after: after}
 		if err := st.run(); err != nil && !errors.Is(err, errStreamEnds) && hc.Context().Err() == nil {
-			s.Log.Warn("a stream of events broke off", "request_id", who.requestID, "error", err)
+			s.Log.Warn("a stream of events broke off", "request_id", by.requestID, "error", err)
 		}
 	}}, nil
 }

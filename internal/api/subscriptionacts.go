@@ -43,35 +43,35 @@ func (s *server) registerSubscriptionActs(api huma.API) {
 	register(s, api, rotate, s.rotateSecret)
 	key := subscriptionOperation("get-subscription-public-key", http.MethodGet, "/{id}/public-key", "Get the public key of a subscription", eventhook.ScopeRead)
 	key.about = "The key verifies v1a signatures. 404 if the subscription does not sign with v1a."
-	register(s, api, key, s.readPublicKey)
+	register(s, api, key, s.getPublicKey)
 }
 
-// actOn changes a subscription as it is.
-func (s *server) actOn(ctx context.Context, who caller, in *SubscriptionPath, change func(*eventhook.Subscription) error) (*subscriptionAnswer, error) {
+// changeSubscription changes a subscription as it is.
+func (s *server) changeSubscription(ctx context.Context, by caller, in *SubscriptionPath, change func(*eventhook.Subscription) error) (*subscriptionAnswer, error) {
 	id, err := eventhook.ParseID[eventhook.Subscription](in.ID)
 	if err != nil {
 		return nil, err
 	}
-	x, err := s.Subscriptions.UpdateSubscription(ctx, who.actor(), who.tenant, id, 0, func(have eventhook.Subscription) (eventhook.Subscription, error) {
+	x, err := s.Subscriptions.UpdateSubscription(ctx, by.actor(), by.tenant, id, 0, func(have eventhook.Subscription) (eventhook.Subscription, error) {
 		err := change(&have)
 		return have, err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return s.showSubscription(x), nil
+	return s.answerSubscription(x), nil
 }
 
-// turnTo gives a subscription a status.
-func turnTo(status eventhook.SubscriptionStatus) func(*eventhook.Subscription) error {
+// setStatus gives a subscription a status.
+func setStatus(status eventhook.SubscriptionStatus) func(*eventhook.Subscription) error {
 	return func(x *eventhook.Subscription) error {
 		x.Status, x.DisabledReason = status, ""
 		return nil
 	}
 }
 
-// unlessDisabled refuses to change a disabled one.
-func unlessDisabled(change func(*eventhook.Subscription) error) func(*eventhook.Subscription) error {
+// requireEnabled refuses to change a disabled one.
+func requireEnabled(change func(*eventhook.Subscription) error) func(*eventhook.Subscription) error {
 	return func(x *eventhook.Subscription) error {
 		if x.Status == eventhook.SubscriptionDisabled {
 			return errNotEnabled
@@ -80,16 +80,16 @@ func unlessDisabled(change func(*eventhook.Subscription) error) func(*eventhook.
 	}
 }
 
-func (s *server) pauseSubscription(ctx context.Context, who caller, in *SubscriptionPath) (*subscriptionAnswer, error) {
-	return s.actOn(ctx, who, in, unlessDisabled(turnTo(eventhook.SubscriptionPaused)))
+func (s *server) pauseSubscription(ctx context.Context, by caller, in *SubscriptionPath) (*subscriptionAnswer, error) {
+	return s.changeSubscription(ctx, by, in, requireEnabled(setStatus(eventhook.SubscriptionPaused)))
 }
 
-func (s *server) resumeSubscription(ctx context.Context, who caller, in *SubscriptionPath) (*subscriptionAnswer, error) {
-	return s.actOn(ctx, who, in, unlessDisabled(turnTo(eventhook.SubscriptionActive)))
+func (s *server) resumeSubscription(ctx context.Context, by caller, in *SubscriptionPath) (*subscriptionAnswer, error) {
+	return s.changeSubscription(ctx, by, in, requireEnabled(setStatus(eventhook.SubscriptionActive)))
 }
 
-func (s *server) enableSubscription(ctx context.Context, who caller, in *SubscriptionPath) (*subscriptionAnswer, error) {
-	return s.actOn(ctx, who, in, turnTo(eventhook.SubscriptionActive))
+func (s *server) enableSubscription(ctx context.Context, by caller, in *SubscriptionPath) (*subscriptionAnswer, error) {
+	return s.changeSubscription(ctx, by, in, setStatus(eventhook.SubscriptionActive))
 }
 
 // SubscriptionTested is what came of a test event.
@@ -104,21 +104,21 @@ type testAnswer struct{ Body SubscriptionTested }
 
 // Why nothing can be sent from here.
 var (
-	errForAgents = &eventhook.Error{Kind: eventhook.KindConflict, Message: "An agent sends to this subscription, so that it cannot be tried from here."}
-	errLost      = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The subscription's URL and secrets are sealed with a key that is gone: give it new ones first."}
+	errSentByAgents = &eventhook.Error{Kind: eventhook.KindConflict, Message: "An agent sends to this subscription, so that it cannot be tried from here."}
+	errLost         = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The subscription's URL and secrets are sealed with a key that is gone: give it new ones first."}
 )
 
-func (s *server) testSubscription(ctx context.Context, who caller, in *SubscriptionPath) (*testAnswer, error) {
-	x, err := s.findSubscription(ctx, who, in)
+func (s *server) testSubscription(ctx context.Context, by caller, in *SubscriptionPath) (*testAnswer, error) {
+	x, err := s.findSubscription(ctx, by, in)
 	switch {
 	case err != nil:
 		return nil, err
 	case x.IsForAgents():
-		return nil, errForAgents
+		return nil, errSentByAgents
 	case x.SecretsLost:
 		return nil, errLost
 	}
-	d, a, err := s.Receivers.Tester.Test(ctx, x, who.actor())
+	d, a, err := s.Receivers.Tester.Test(ctx, x, by.actor())
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ type rotateAnswer struct {
 	Body SecretRotated
 }
 
-func (s *server) rotateSecret(ctx context.Context, who caller, in *rotateRequest) (*rotateAnswer, error) {
+func (s *server) rotateSecret(ctx context.Context, by caller, in *rotateRequest) (*rotateAnswer, error) {
 	var body SecretRotation
 	var shape, rules eventhook.Faults
 	if in.Body != nil {
@@ -170,7 +170,7 @@ func (s *server) rotateSecret(ctx context.Context, who caller, in *rotateRequest
 		grace = time.Duration(*body.GraceSeconds) * time.Second
 	}
 	var rotated []eventhook.SigningSecret
-	x, err := s.actOn(ctx, who, &in.SubscriptionPath, func(x *eventhook.Subscription) error {
+	x, err := s.changeSubscription(ctx, by, &in.SubscriptionPath, func(x *eventhook.Subscription) error {
 		if x.SecretsLost {
 			return errLost
 		}
@@ -205,8 +205,8 @@ type publicKeyAnswer struct{ Body PublicKey }
 var errNoPublicKey = &eventhook.Error{Kind: eventhook.KindNotFound,
 	Message: `no such key: the subscription does not sign with v1a. PATCH it with {"signatures":["v1","v1a"]} first.`}
 
-func (s *server) readPublicKey(ctx context.Context, who caller, in *SubscriptionPath) (*publicKeyAnswer, error) {
-	x, err := s.findSubscription(ctx, who, in)
+func (s *server) getPublicKey(ctx context.Context, by caller, in *SubscriptionPath) (*publicKeyAnswer, error) {
+	x, err := s.findSubscription(ctx, by, in)
 	switch {
 	case err != nil:
 		return nil, err

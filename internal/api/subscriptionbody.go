@@ -109,25 +109,25 @@ func (b SubscriptionPatch) over(x eventhook.Subscription) eventhook.Subscription
 // patchedSubscription is what a subscription becomes by a patch.
 func (s *server) patchedSubscription(have eventhook.Subscription, patch document[SubscriptionPatch]) (eventhook.Subscription, error) {
 	current := SubscriptionPatch{have.Name, shownURL(have.URL), have.EventTypes, string(have.Status), "", fieldsOfSubscription(have)}
-	current.Headers = respelled(have.Headers, patch.raw)
+	current.Headers = respellHeaders(have.Headers, patch.raw)
 	body, shape, err := patch.patched(s, current, "filter")
 	if err != nil {
 		return have, err
 	}
 	want := body.over(have)
 	rules := s.checkSubscription(want, have)
-	rules.Merge("", namedAgain(have, want, patch.raw))
+	rules.Merge("", secretsToRepeat(have, want, patch.raw))
 	if want.SecretsLost && (body.URL != "" || body.SigningSecret != "" || body.AuthHeader != "") {
 		rules.Add("body", "the subscription's secrets are lost with the key that sealed them: give url and signing_secret together, and auth_header if there shall be one")
 	}
 	if err := together(shape, rules); err != nil {
 		return have, err
 	}
-	return want, checkTurn(have.Status, want.Status)
+	return want, checkStatusChange(have.Status, want.Status)
 }
 
-// checkTurn says whether a person may turn one status into another.
-func checkTurn(from, to eventhook.SubscriptionStatus) error {
+// checkStatusChange says whether a person may turn one status into another.
+func checkStatusChange(from, to eventhook.SubscriptionStatus) error {
 	switch {
 	case from == to:
 		return nil

@@ -46,10 +46,10 @@ func (s *server) registerSubscriptions(api huma.API) {
 	create.maxBody, update.maxBody = configBody, configBody
 	remove := subscriptionOperation("delete-subscription", http.MethodDelete, "/{id}", "Delete a subscription", eventhook.ScopeManage)
 	remove.status, remove.about = http.StatusNoContent, "Deliveries that are still waiting are not sent. Completed deliveries remain readable."
-	register(s, api, create, s.addSubscription)
+	register(s, api, create, s.createSubscription)
 	register(s, api, subscriptionOperation("list-subscriptions", http.MethodGet, "", "List subscriptions", eventhook.ScopeRead), s.listSubscriptions)
 	register(s, api, subscriptionOperation("get-subscription", http.MethodGet, "/{id}", "Get a subscription", eventhook.ScopeRead), s.getSubscription)
-	register(s, api, update, s.changeSubscription)
+	register(s, api, update, s.updateSubscription)
 	register(s, api, remove, s.deleteSubscription)
 	s.registerSubscriptionActs(api)
 	s.registerReplay(api)
@@ -75,9 +75,9 @@ type createdSubscription struct {
 	Body     SubscriptionCreated
 }
 
-func (s *server) addSubscription(ctx context.Context, who caller, in *createSubscriptionRequest) (*createdSubscription, error) {
+func (s *server) createSubscription(ctx context.Context, by caller, in *createSubscriptionRequest) (*createdSubscription, error) {
 	body, shape := in.Body.read(s)
-	want := body.over(eventhook.Subscription{ID: eventhook.NewID[eventhook.Subscription](s.Now()), TenantID: who.tenant, TenantSlug: in.Tenant,
+	want := body.over(eventhook.Subscription{ID: eventhook.NewID[eventhook.Subscription](s.Now()), TenantID: by.tenant, TenantSlug: in.Tenant,
 		Status: eventhook.SubscriptionActive})
 	rules := s.checkSubscription(want, eventhook.Subscription{})
 	if body.Validate && want.IsForAgents() {
@@ -90,11 +90,11 @@ func (s *server) addSubscription(ctx context.Context, who caller, in *createSubs
 		return nil, err
 	}
 	if body.Validate {
-		if err := s.validateReceiver(ctx, who, want); err != nil {
+		if err := s.validateReceiver(ctx, by, want); err != nil {
 			return nil, err
 		}
 	}
-	made, err := s.Subscriptions.CreateSubscription(ctx, who.actor(), want)
+	made, err := s.Subscriptions.CreateSubscription(ctx, by.actor(), want)
 	if err != nil {
 		return nil, err
 	}
@@ -104,8 +104,8 @@ func (s *server) addSubscription(ctx context.Context, who caller, in *createSubs
 }
 
 // validateReceiver has a test event sent to what is not stored yet.
-func (s *server) validateReceiver(ctx context.Context, who caller, want eventhook.Subscription) error {
-	leave, err := who.hold.inTurn(ctx, trials)
+func (s *server) validateReceiver(ctx context.Context, by caller, want eventhook.Subscription) error {
+	leave, err := by.hold.inTurn(ctx, trials)
 	if err != nil {
 		return err
 	}
@@ -122,13 +122,13 @@ type subscriptionsQuery struct {
 	PageQuery
 }
 
-func (s *server) listSubscriptions(ctx context.Context, who caller, in *subscriptionsQuery) (*page[Subscription], error) {
-	pages := s.pager("subscriptions", who.tenant)
+func (s *server) listSubscriptions(ctx context.Context, by caller, in *subscriptionsQuery) (*page[Subscription], error) {
+	pages := s.pager("subscriptions", by.tenant)
 	before, err := cursorOf[eventhook.Subscription](pages, in.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	list, err := s.Subscriptions.Subscriptions(ctx, who.tenant, before, in.Limit+1)
+	list, err := s.Subscriptions.Subscriptions(ctx, by.tenant, before, in.Limit+1)
 	if err != nil {
 		return nil, err
 	}
@@ -142,27 +142,27 @@ type SubscriptionPath struct {
 }
 
 // findSubscription finds the one that a path names.
-func (s *server) findSubscription(ctx context.Context, who caller, in *SubscriptionPath) (eventhook.Subscription, error) {
+func (s *server) findSubscription(ctx context.Context, by caller, in *SubscriptionPath) (eventhook.Subscription, error) {
 	id, err := eventhook.ParseID[eventhook.Subscription](in.ID)
 	if err != nil {
 		return eventhook.Subscription{}, err
 	}
-	return s.Subscriptions.Subscription(ctx, who.tenant, id)
+	return s.Subscriptions.Subscription(ctx, by.tenant, id)
 }
 
-func (s *server) showSubscription(x eventhook.Subscription) *subscriptionAnswer {
+func (s *server) answerSubscription(x eventhook.Subscription) *subscriptionAnswer {
 	return &subscriptionAnswer{etag(x.Version), s.viewSubscription(x)}
 }
 
-func (s *server) readSubscription(ctx context.Context, who caller, in *SubscriptionPath) (*subscriptionAnswer, error) {
-	x, err := s.findSubscription(ctx, who, in)
+func (s *server) getSubscription(ctx context.Context, by caller, in *SubscriptionPath) (*subscriptionAnswer, error) {
+	x, err := s.findSubscription(ctx, by, in)
 	if err != nil {
 		return nil, err
 	}
-	return s.showSubscription(x), nil
+	return s.answerSubscription(x), nil
 }
 
-type changeSubscriptionRequest struct {
+type updateSubscriptionRequest struct {
 	SubscriptionPath
 	IfMatch
 	Body document[SubscriptionPatch]
@@ -172,17 +172,17 @@ type changeSubscriptionRequest struct {
 // again and again.
 var errSubscriptionBusy = &eventhook.Error{Kind: eventhook.KindConflict, Message: "Others are changing the subscription, too: try again."}
 
-// changeSubscription looks at what a subscription would become while nothing
+// updateSubscription looks at what a subscription would become while nothing
 // is locked, since its host's name may have to be resolved, and then changes
 // the version that it has seen.
-func (s *server) changeSubscription(ctx context.Context, who caller, in *changeSubscriptionRequest) (*subscriptionAnswer, error) {
+func (s *server) updateSubscription(ctx context.Context, by caller, in *updateSubscriptionRequest) (*subscriptionAnswer, error) {
 	const tries = 5
 	var out *subscriptionAnswer
 	err := in.held(func(version int64) error {
 		for range tries {
-			x, err := s.tryToChangeSubscription(ctx, who, in, version)
+			x, err := s.tryUpdateSubscription(ctx, by, in, version)
 			if err == nil {
-				out = s.showSubscription(x)
+				out = s.answerSubscription(x)
 				return nil
 			}
 			if version != 0 || !errors.Is(err, eventhook.ErrStale) {
@@ -194,8 +194,8 @@ func (s *server) changeSubscription(ctx context.Context, who caller, in *changeS
 	return out, err
 }
 
-func (s *server) tryToChangeSubscription(ctx context.Context, who caller, in *changeSubscriptionRequest, wanted int64) (eventhook.Subscription, error) {
-	have, err := s.findSubscription(ctx, who, &in.SubscriptionPath)
+func (s *server) tryUpdateSubscription(ctx context.Context, by caller, in *updateSubscriptionRequest, wanted int64) (eventhook.Subscription, error) {
+	have, err := s.findSubscription(ctx, by, &in.SubscriptionPath)
 	if err != nil {
 		return have, err
 	}
@@ -209,7 +209,7 @@ func (s *server) tryToChangeSubscription(ctx context.Context, who caller, in *ch
 	if err := s.checkReceiver(ctx, want, have); err != nil {
 		return have, err
 	}
-	return s.Subscriptions.UpdateSubscription(ctx, who.actor(), who.tenant, have.ID, have.Version,
+	return s.Subscriptions.UpdateSubscription(ctx, by.actor(), by.tenant, have.ID, have.Version,
 		func(eventhook.Subscription) (eventhook.Subscription, error) { return want, nil })
 }
 
@@ -218,12 +218,12 @@ type deleteSubscriptionRequest struct {
 	IfMatch
 }
 
-func (s *server) deleteSubscription(ctx context.Context, who caller, in *deleteSubscriptionRequest) (*struct{}, error) {
+func (s *server) deleteSubscription(ctx context.Context, by caller, in *deleteSubscriptionRequest) (*struct{}, error) {
 	id, err := eventhook.ParseID[eventhook.Subscription](in.ID)
 	if err != nil {
 		return nil, err
 	}
 	return nil, in.held(func(version int64) error {
-		return s.Subscriptions.DeleteSubscription(ctx, who.actor(), who.tenant, id, version)
+		return s.Subscriptions.DeleteSubscription(ctx, by.actor(), by.tenant, id, version)
 	})
 }

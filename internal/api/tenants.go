@@ -70,9 +70,9 @@ func (s *server) registerTenants(api huma.API) {
 	end := op("close-tenant", http.MethodPost, "/{tenant}/close", "Close a tenant")
 	end.about = "Disables the tenant's sources and expires its keys. Each change is reported by an event and an audit entry that share one correlation_id. Stored data stays until the end of its retention period. Closing cannot be undone."
 	register(s, api, op("list-tenants", http.MethodGet, "", "List tenants"), s.listTenants)
-	register(s, api, create, s.addTenant)
+	register(s, api, create, s.createTenant)
 	register(s, api, op("get-tenant", http.MethodGet, "/{tenant}", "Get a tenant"), s.getTenant)
-	register(s, api, update, s.changeTenant)
+	register(s, api, update, s.updateTenant)
 	register(s, api, end, s.closeTenant)
 }
 
@@ -119,15 +119,15 @@ type tenantCreate struct {
 	MaxStorageBytes *int64 `json:"max_storage_bytes,omitempty" nullable:"true" doc:"Maximum size of stored bodies and headers. If omitted, there is no limit."`
 }
 
-type addTenantRequest struct{ Body document[tenantCreate] }
+type createTenantRequest struct{ Body document[tenantCreate] }
 
-type addTenantAnswer struct {
+type createdTenant struct {
 	ETag     string `header:"ETag"`
 	Location string `header:"Location"`
 	Body     tenantView
 }
 
-func (s *server) addTenant(ctx context.Context, who caller, in *addTenantRequest) (*addTenantAnswer, error) {
+func (s *server) createTenant(ctx context.Context, by caller, in *createTenantRequest) (*createdTenant, error) {
 	b, shape := in.Body.read(s)
 	t := eventhook.Tenant{Slug: b.Slug, Name: b.Name, Quota: eventhook.Quota{MaxEventsPerDay: b.MaxEventsPerDay, MaxStorageBytes: b.MaxStorageBytes}}
 	var rules eventhook.Faults
@@ -135,15 +135,15 @@ func (s *server) addTenant(ctx context.Context, who caller, in *addTenantRequest
 	if err := together(shape, rules); err != nil {
 		return nil, err
 	}
-	t, err := s.Admin.CreateTenant(ctx, who.actor(), t)
+	t, err := s.Admin.CreateTenant(ctx, by.actor(), t)
 	if err != nil {
 		return nil, err
 	}
 	s.keys.forget(t.Slug) // it may be known as absent
-	return &addTenantAnswer{etag(t.Version), tenantsPath + "/" + t.Slug, viewTenant(t, eventhook.TenantUsage{})}, nil
+	return &createdTenant{etag(t.Version), tenantsPath + "/" + t.Slug, viewTenant(t, eventhook.TenantUsage{})}, nil
 }
 
-func (s *server) readTenant(ctx context.Context, _ caller, in *TenantPath) (*tenantAnswer, error) {
+func (s *server) getTenant(ctx context.Context, _ caller, in *TenantPath) (*tenantAnswer, error) {
 	t, err := s.Admin.Tenant(ctx, in.Tenant)
 	if err != nil {
 		return nil, err
@@ -158,16 +158,16 @@ type tenantPatch struct {
 	MaxStorageBytes *int64  `json:"max_storage_bytes,omitempty" nullable:"true" doc:"Null: no limit."`
 }
 
-type changeTenantRequest struct {
+type updateTenantRequest struct {
 	TenantPath
 	IfMatch
 	Body document[tenantPatch]
 }
 
-func (s *server) changeTenant(ctx context.Context, who caller, in *changeTenantRequest) (*tenantAnswer, error) {
+func (s *server) updateTenant(ctx context.Context, by caller, in *updateTenantRequest) (*tenantAnswer, error) {
 	var t eventhook.Tenant
 	err := in.held(func(version int64) (err error) {
-		t, err = s.Admin.UpdateTenant(ctx, who.actor(), in.Tenant, version, func(have eventhook.Tenant) (eventhook.Tenant, error) {
+		t, err = s.Admin.UpdateTenant(ctx, by.actor(), in.Tenant, version, func(have eventhook.Tenant) (eventhook.Tenant, error) {
 			return s.patchTenant(have, in.Body)
 		})
 		return err
@@ -202,8 +202,8 @@ func (s *server) patchTenant(have eventhook.Tenant, patch document[tenantPatch])
 	return want, together(shape, all)
 }
 
-func (s *server) closeTenant(ctx context.Context, who caller, in *TenantPath) (*tenantAnswer, error) {
-	t, err := s.Admin.CloseTenant(ctx, who.actor(), in.Tenant)
+func (s *server) closeTenant(ctx context.Context, by caller, in *TenantPath) (*tenantAnswer, error) {
+	t, err := s.Admin.CloseTenant(ctx, by.actor(), in.Tenant)
 	if err != nil {
 		return nil, err
 	}

@@ -142,7 +142,7 @@ func (s *server) registerWork(api huma.API) {
 	register(s, api, get, s.getWork)
 }
 
-func (s *server) claimWork(ctx context.Context, who caller, in *claimRequest) (*claimAnswer, error) {
+func (s *server) claimWork(ctx context.Context, by caller, in *claimRequest) (*claimAnswer, error) {
 	var faults eventhook.Faults
 	checkText(&faults, "body.queue", in.Body.Queue)
 	for i, k := range in.Body.Kinds {
@@ -151,13 +151,13 @@ func (s *server) claimWork(ctx context.Context, who caller, in *claimRequest) (*
 	if err := faults.Err(notValid); err != nil {
 		return nil, err
 	}
-	q := eventhook.WorkQuery{Tenant: who.tenant, Queue: in.Body.Queue, Kinds: in.Body.Kinds, Max: in.Body.Max,
+	q := eventhook.WorkQuery{Tenant: by.tenant, Queue: in.Body.Queue, Kinds: in.Body.Kinds, Max: in.Body.Max,
 		Lease: time.Duration(in.Body.LeaseSeconds) * time.Second}
-	list, err := s.claimOrWait(ctx, who, q, time.Duration(in.Body.WaitSeconds)*time.Second)
+	list, err := s.claimOrWait(ctx, by, q, time.Duration(in.Body.WaitSeconds)*time.Second)
 	if err != nil {
 		return nil, err
 	}
-	who.hold.add(sizeOfWork(list) * shownWeight)
+	by.hold.add(sizeOfWork(list) * shownWeight)
 	s.Worked("claimed", len(list))
 	return viewClaimed(list), nil
 }
@@ -165,7 +165,7 @@ func (s *server) claimWork(ctx context.Context, who caller, in *claimRequest) (*
 // claimOrWait claims, and with nothing to do waits for a wake, for the moment
 // when the next work is due, for its patience to end, or for the server's stop.
 // Who comes while others wait for the same work stands behind them at once.
-func (s *server) claimOrWait(ctx context.Context, who caller, q eventhook.WorkQuery, patience time.Duration) (list []eventhook.Execution, err error) {
+func (s *server) claimOrWait(ctx context.Context, by caller, q eventhook.WorkQuery, patience time.Duration) (list []eventhook.Execution, err error) {
 	look := func(o *outlook) (bool, error) {
 		o.wake = s.Work.WorkWake(q.Tenant, q.Queue)
 		if list, err = s.Work.ClaimWork(ctx, q); err != nil || len(list) > 0 || patience == 0 {
@@ -190,7 +190,7 @@ func (s *server) claimOrWait(ctx context.Context, who caller, q eventhook.WorkQu
 			return list, err
 		}
 	}
-	who.hold.park()
+	by.hold.park()
 	err = s.waits.inTurn(ctx, line, patience, seen, look)
 	return list, err
 }
@@ -250,9 +250,9 @@ func input(x eventhook.Execution) json.RawMessage {
 }
 
 // leased reads the id of an execution that a worker says it holds.
-func leased(who caller, id string, token int64) (eventhook.Execution, error) {
+func leasedExecution(by caller, id string, token int64) (eventhook.Execution, error) {
 	xid, err := eventhook.ParseID[eventhook.Execution](id)
-	return eventhook.Execution{ID: xid, TenantID: who.tenant, Lease: eventhook.Lease{Token: token}}, err
+	return eventhook.Execution{ID: xid, TenantID: by.tenant, Lease: eventhook.Lease{Token: token}}, err
 }
 
 type heartbeatRequest struct {
@@ -269,8 +269,8 @@ type heartbeatAnswer struct {
 	}
 }
 
-func (s *server) heartbeat(ctx context.Context, who caller, in *heartbeatRequest) (*heartbeatAnswer, error) {
-	x, err := leased(who, in.ID, in.Body.LeaseToken)
+func (s *server) heartbeat(ctx context.Context, by caller, in *heartbeatRequest) (*heartbeatAnswer, error) {
+	x, err := leasedExecution(by, in.ID, in.Body.LeaseToken)
 	if err != nil {
 		return nil, err
 	}
@@ -293,12 +293,12 @@ type completeRequestBody struct {
 	Output     json.RawMessage `json:"output,omitempty"`
 }
 
-func (s *server) complete(ctx context.Context, who caller, in *completeRequest) (*executionAnswer, error) {
+func (s *server) complete(ctx context.Context, by caller, in *completeRequest) (*executionAnswer, error) {
 	body, err := in.Body.readAround(s, "output")
 	if err != nil {
 		return nil, err
 	}
-	x, err := leased(who, in.ID, body.LeaseToken)
+	x, err := leasedExecution(by, in.ID, body.LeaseToken)
 	if err != nil {
 		return nil, err
 	}
@@ -320,8 +320,8 @@ type failRequest struct {
 	}
 }
 
-func (s *server) fail(ctx context.Context, who caller, in *failRequest) (*executionAnswer, error) {
-	x, err := leased(who, in.ID, in.Body.LeaseToken)
+func (s *server) fail(ctx context.Context, by caller, in *failRequest) (*executionAnswer, error) {
+	x, err := leasedExecution(by, in.ID, in.Body.LeaseToken)
 	if err != nil {
 		return nil, err
 	}
@@ -335,7 +335,7 @@ func (s *server) fail(ctx context.Context, who caller, in *failRequest) (*execut
 	} else {
 		s.Worked("failed", 1)
 	}
-	return s.settled(ctx, who, x.ID)
+	return s.answerSettled(ctx, by, x.ID)
 }
 
 type suspendRequest struct {
@@ -350,12 +350,12 @@ type suspendRequestBody struct {
 	TimeoutSeconds int             `json:"timeout_seconds,omitempty" minimum:"0" maximum:"31536000" doc:"Seconds after which the workflow resumes even if promises are open; 0 (default): no timeout."`
 }
 
-func (s *server) suspend(ctx context.Context, who caller, in *suspendRequest) (*executionAnswer, error) {
+func (s *server) suspend(ctx context.Context, by caller, in *suspendRequest) (*executionAnswer, error) {
 	body, err := in.Body.readAround(s, "state")
 	if err != nil {
 		return nil, err
 	}
-	x, err := leased(who, in.ID, body.LeaseToken)
+	x, err := leasedExecution(by, in.ID, body.LeaseToken)
 	if err != nil {
 		return nil, err
 	}
@@ -371,57 +371,57 @@ func (s *server) suspend(ctx context.Context, who caller, in *suspendRequest) (*
 		return nil, err
 	}
 	s.Worked("suspended", 1)
-	return s.settled(ctx, who, x.ID)
+	return s.answerSettled(ctx, by, x.ID)
 }
 
-func (s *server) cancel(ctx context.Context, who caller, in *WorkPath) (*executionAnswer, error) {
-	return s.moveWork(ctx, who, in.ID, s.Work.Cancel)
+func (s *server) cancel(ctx context.Context, by caller, in *WorkPath) (*executionAnswer, error) {
+	return s.changeWork(ctx, by, in.ID, s.Work.Cancel)
 }
 
-func (s *server) retry(ctx context.Context, who caller, in *WorkPath) (*executionAnswer, error) {
-	return s.moveWork(ctx, who, in.ID, s.Work.Retry)
+func (s *server) retry(ctx context.Context, by caller, in *WorkPath) (*executionAnswer, error) {
+	return s.changeWork(ctx, by, in.ID, s.Work.Retry)
 }
 
-func (s *server) moveWork(ctx context.Context, who caller, id string,
+func (s *server) changeWork(ctx context.Context, by caller, id string,
 	move func(context.Context, eventhook.TenantID, eventhook.ExecutionID) (eventhook.Execution, error),
 ) (*executionAnswer, error) {
 	xid, err := eventhook.ParseID[eventhook.Execution](id)
 	if err != nil {
 		return nil, err
 	}
-	x, err := move(ctx, who.tenant, xid)
+	x, err := move(ctx, by.tenant, xid)
 	return &executionAnswer{viewExecution(x)}, err
 }
 
-func (s *server) listWork(ctx context.Context, who caller, in *workQuery) (*page[executionView], error) {
-	pages := s.pager("work", who.tenant)
+func (s *server) listWork(ctx context.Context, by caller, in *workQuery) (*page[executionView], error) {
+	pages := s.pager("work", by.tenant)
 	before, err := cursorOf[eventhook.Execution](pages, in.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	list, err := s.Work.Executions(ctx, who.tenant, eventhook.ExecutionFilter{
+	list, err := s.Work.Executions(ctx, by.tenant, eventhook.ExecutionFilter{
 		Type: eventhook.ExecutionType(in.Type), Status: eventhook.ExecutionStatus(in.Status), Kind: in.Kind, Queue: in.Queue,
 		Before: before, Limit: in.Limit + 1,
 	})
 	if err != nil {
 		return nil, err
 	}
-	who.hold.add(sizeOfWork(list) * copiedWeight)
+	by.hold.add(sizeOfWork(list) * copiedWeight)
 	return makePage(pages, list, fitting(list, in.Limit), viewExecution, func(x eventhook.Execution) eventhook.ExecutionID { return x.ID }), nil
 }
 
-func (s *server) readWork(ctx context.Context, who caller, in *WorkPath) (*executionAnswer, error) {
+func (s *server) getWork(ctx context.Context, by caller, in *WorkPath) (*executionAnswer, error) {
 	id, err := eventhook.ParseID[eventhook.Execution](in.ID)
 	if err != nil {
 		return nil, err
 	}
-	return s.execution(ctx, who, id)
+	return s.execution(ctx, by, id)
 }
 
 // settled shows an execution to the worker who has just settled it, and has
 // its input.
-func (s *server) settled(ctx context.Context, who caller, id eventhook.ExecutionID) (*executionAnswer, error) {
-	x, err := s.Work.Execution(ctx, who.tenant, id)
+func (s *server) answerSettled(ctx context.Context, by caller, id eventhook.ExecutionID) (*executionAnswer, error) {
+	x, err := s.Work.Execution(ctx, by.tenant, id)
 	if err != nil {
 		return nil, err
 	}
@@ -429,8 +429,8 @@ func (s *server) settled(ctx context.Context, who caller, id eventhook.Execution
 }
 
 // execution shows one execution with its input and what it awaits.
-func (s *server) execution(ctx context.Context, who caller, id eventhook.ExecutionID) (*executionAnswer, error) {
-	x, err := s.Work.Execution(ctx, who.tenant, id)
+func (s *server) execution(ctx context.Context, by caller, id eventhook.ExecutionID) (*executionAnswer, error) {
+	x, err := s.Work.Execution(ctx, by.tenant, id)
 	if err != nil {
 		return nil, err
 	}
@@ -446,7 +446,7 @@ func (s *server) execution(ctx context.Context, who caller, id eventhook.Executi
 	if x.Promises, err = s.Work.Awaited(ctx, x); err != nil {
 		return nil, err
 	}
-	who.hold.add(sizeOfWork([]eventhook.Execution{x}) * shownWeight)
+	by.hold.add(sizeOfWork([]eventhook.Execution{x}) * shownWeight)
 	v := viewExecution(x)
 	v.Input, v.Promises = input(x), viewPromises(x.Promises)
 	return &executionAnswer{v}, nil
