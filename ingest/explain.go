@@ -52,7 +52,7 @@ func Explain(ctx context.Context, s eventhook.Source, publicURL string, keys ver
 	head := appendHeaders(nil, host, sent.Header, end.redact)
 	view, viewErr := end.view(sent.Header, sent.Body, unlimited{})
 	if viewErr != nil {
-		view = payload.New(nil, sent.Header, "", sent.Body).WithContent(nil)
+		view = payload.New(nil, sent.Header, "", sent.Body).SetContent(nil)
 	}
 	x.Event = end.event(sent.Header, eventhook.Payload{Headers: head, Body: sent.Body}, view, sent.At)
 	if x.Err == nil {

@@ -176,12 +176,12 @@ const (
 	recordTimeout  = 5 * time.Second
 )
 
-// KeepRejections records every second what sources have refused, until ctx
+// RecordRejections records every second what sources have refused, until ctx
 // ends, and then what is left: end it after the last request. A write that has
 // begun is not cut off. What cannot be written is tried again; if it was
 // written and the answer was lost, its counts are added twice. Without it what
 // was refused is forgotten. Run it once.
-func (h *Handler) KeepRejections(ctx context.Context, store RejectionStore) error {
+func (h *Handler) RecordRejections(ctx context.Context, store RejectionStore) error {
 	tick := time.NewTicker(recordInterval)
 	defer tick.Stop()
 	for running := true; running; {

@@ -118,7 +118,7 @@ func (d *TargetDirectory) ForgetAll() { d.cache.Clear() }
 // forget drops the routes whose owner matches, and those of which none is known.
 func (d *TargetDirectory) forget(match func(routeOwner) bool) (tenants []eventhook.TenantID) {
 	seen := map[eventhook.TenantID]bool{}
-	d.cache.Forget(func(id eventhook.RouteID) bool {
+	d.cache.InvalidateFunc(func(id eventhook.RouteID) bool {
 		d.mu.Lock()
 		owner, known := d.owners.Peek(id)
 		d.mu.Unlock()

@@ -196,7 +196,7 @@ func (p *Program) given(c *compiled, s *subject) (view *payload.View, problem *p
 		problem.transient = problem.transient || c.transform.Retry
 		return s.View, problem
 	}
-	return s.View.Transform(out), nil
+	return s.View.WithTransformed(out), nil
 }
 
 // caught reports a panic and makes a bland problem of it.

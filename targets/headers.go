@@ -30,7 +30,7 @@ var (
 
 // passOn copies the headers that a webhook came with, but for those that were
 // meant for us alone.
-func passOn(to http.Header, from payload.Block) {
+func passOn(to http.Header, from payload.HeaderBlock) {
 	var named []string // in Connection
 	for name, value := range from.All() {
 		if strings.EqualFold(name, "Connection") {

@@ -62,7 +62,7 @@ func newEvent(contentType, body string) *eventhook.Event {
 }
 
 func view(e *eventhook.Event) *payload.View {
-	return payload.New(nil, payload.Block(e.Headers), e.ContentType, e.Body)
+	return payload.New(nil, payload.HeaderBlock(e.Headers), e.ContentType, e.Body)
 }
 
 // effectOf compiles a target and asks it about an event with a JSON body.
@@ -262,7 +262,7 @@ func TestNewRefusesWhatReadDoes(t *testing.T) {
 
 func TestTargetsHandOverWhatTheEventWasTransformedTo(t *testing.T) {
 	e := newEvent("application/json", `{"id":"k","value":1}`)
-	v := view(e).Transform([]byte(`{"made":true}`))
+	v := view(e).WithTransformed([]byte(`{"made":true}`))
 	effect := func(target string) effects.Effect {
 		made, err := compile(t, target).Effect(e, v, noon)
 		if err != nil {

@@ -49,7 +49,7 @@ func TestWhoChangedWhatIsAudited(t *testing.T) {
 	r.learning("notion", "notion")
 	notion, err := r.db.FindSource(t.Context(), "acme", "notion")
 	r.must(err)
-	r.must(r.db.LearnSecret(t.Context(), notion.ID, eventhook.NewSecret("s3cr3t-of-notion")))
+	r.must(r.db.StoreLearnedSecret(t.Context(), notion.ID, eventhook.NewSecret("s3cr3t-of-notion")))
 	tenant := map[string]any{"type": "tenant", "id": r.acme.String(), "name": "acme"}
 	source := map[string]any{"type": "source", "id": notion.ID.String(), "name": "notion"}
 	change := func(field string, from, to any) []any {

@@ -222,7 +222,7 @@ func (s *server) eventWithPayload(ctx context.Context, by caller, id string, wei
 }
 
 func bodyJSON(contentType string, p eventhook.Payload) json.RawMessage {
-	v := payload.New(nil, payload.Block(p.Headers), contentType, p.Body)
+	v := payload.New(nil, payload.HeaderBlock(p.Headers), contentType, p.Body)
 	if v.JSON() == nil && !payload.IsText(v.Content()) {
 		return json.RawMessage("null")
 	}
@@ -279,6 +279,6 @@ func (s *server) getPayload(ctx context.Context, by caller, in *EventPath) (*pay
 	if contentType == "" || strings.ContainsAny(contentType, "\r\n\x00") {
 		contentType = "application/octet-stream"
 	}
-	encoding, _ := payload.Encoding(payload.Block(p.Headers).Get("Content-Encoding"))
+	encoding, _ := payload.ParseEncoding(payload.HeaderBlock(p.Headers).Get("Content-Encoding"))
 	return &payloadAnswer{ContentType: contentType, Encoding: encoding, NoSniff: "nosniff", Disposition: "attachment", Body: p.Body}, nil
 }

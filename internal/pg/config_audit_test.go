@@ -227,11 +227,11 @@ func TestTheAuditLogHoldsNoSecret(t *testing.T) {
 		f.apply(c)
 	}
 	crm := f.source("acme", "crm")
-	f.must(f.db.LearnSecret(t.Context(), crm.ID, eventhook.NewSecret(planted+"-learned")))
+	f.must(f.db.StoreLearnedSecret(t.Context(), crm.ID, eventhook.NewSecret(planted+"-learned")))
 	shown, err := f.db.RevealSecret(t.Context(), by, crm)
 	f.must(err)
 	same(t, "shown", shown.Reveal(), planted+"-learned")
-	f.must(f.db.ForgetSecret(t.Context(), by, crm))
+	f.must(f.db.ResetHandshake(t.Context(), by, crm))
 	_, err = f.db.CloseTenant(t.Context(), by, "acme")
 	f.must(err)
 

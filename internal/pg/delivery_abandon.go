@@ -98,7 +98,7 @@ func (db *DB) giveUpDeliveries(ctx context.Context, sql string, args ...any) (n 
 	if err != nil {
 		return 0, err
 	}
-	db.tellConcluded(ended)
+	db.notifyConcluded(ended)
 	return n, nil
 }
 

@@ -172,7 +172,7 @@ func TestStatisticsOfASubscription(t *testing.T) {
 	}
 	same(t, "before the first", stats(), eventhook.SubscriptionStats{})
 	count := func(db *DB, slot int, ago time.Duration, delivered, failed, dead int64) {
-		f.must(db.CountSubscriptions(t.Context(), slot, []eventhook.SubscriptionCount{{SubscriptionID: s.ID, At: noon.Add(-ago),
+		f.must(db.AddSubscriptionCounts(t.Context(), slot, []eventhook.SubscriptionCount{{SubscriptionID: s.ID, At: noon.Add(-ago),
 			Delivered: delivered, Failed: failed, Dead: dead, Duration: time.Duration(delivered+failed) * 20 * time.Millisecond}}))
 	}
 	count(f.db, 1, 0, 5, 1, 1)

@@ -99,7 +99,7 @@ func (db *DB) settleDeliveries(ctx context.Context, batch []*outbound.DeliverySe
 			done, err = db.settleOnly(ctx, batch)
 		}
 		if err == nil {
-			db.tellConcluded(done.events)
+			db.notifyConcluded(done.events)
 			noteConcluded(batch, done)
 		}
 		if !hasCode(err, codeDeadlock, codeSerialization) {

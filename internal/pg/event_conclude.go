@@ -118,13 +118,13 @@ func readConcluded(rows [][][]byte) (list []concluded) {
 	return list
 }
 
-// tellConcluded tells watchers, after the commit, of events that were ended.
-func (db *DB) tellConcluded(list []concluded) {
-	if len(list) == 0 || db.watches.nobody() {
+// notifyConcluded tells watchers, after the commit, of events that were ended.
+func (db *DB) notifyConcluded(list []concluded) {
+	if len(list) == 0 || db.feed.isUnwatched() {
 		return
 	}
 	now := db.now()
 	for _, e := range list {
-		db.watches.happened(now, e.tenant, e.id)
+		db.feed.eventsChanged(now, e.tenant, e.id)
 	}
 }

@@ -272,13 +272,13 @@ func (db *DB) countFirsts(ctx context.Context, batch []*outbound.Publishing) err
 
 // tellPublished notes what Publish has stored for those who watch.
 func (db *DB) tellPublished(batch []*outbound.Publishing) {
-	if db.watches.nobody() {
+	if db.feed.isUnwatched() {
 		return
 	}
 	now := db.now()
 	for _, p := range batch {
 		if p.Event.Status == eventhook.EventDelivered && !p.IsStale {
-			db.watches.happened(now, p.Event.TenantID, p.Event.ID)
+			db.feed.eventsChanged(now, p.Event.TenantID, p.Event.ID)
 		}
 	}
 }

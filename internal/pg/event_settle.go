@@ -170,7 +170,7 @@ func (db *DB) trySettle(ctx context.Context, batch []*effects.Settlement) (holds
 	}
 	if err == nil {
 		db.wakeWorkers(batch, woken)
-		db.tellSettled(batch)
+		db.notifySettled(batch)
 	}
 	return nil, err
 }

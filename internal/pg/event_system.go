@@ -33,13 +33,13 @@ type announced struct {
 	deliveries int
 }
 
-// tellAnnounced wakes, after the commit, whom it concerns.
-func (db *DB) tellAnnounced(a announced) {
+// notifyAnnounced wakes, after the commit, whom it concerns.
+func (db *DB) notifyAnnounced(a announced) {
 	if a.deliveries > 0 {
 		db.hub.wake(deliveriesTopic)
 	}
 	for tenant, ids := range a.events {
-		db.watches.happened(db.now(), tenant, ids...)
+		db.feed.eventsChanged(db.now(), tenant, ids...)
 	}
 }
 
@@ -56,7 +56,7 @@ func ownEvent(tenant eventhook.TenantID, kind string, data []byte) *eventhook.Ev
 // announceIn publishes events of the gateway's own within the transaction that
 // they tell of, which may be of several tenants: with new ids in their order and
 // a trace that they share, and with a delivery to each subscription that wants
-// one, but for those in without. The caller calls tellAnnounced when it has
+// one, but for those in without. The caller calls notifyAnnounced when it has
 // committed.
 func (db *DB) announceIn(ctx context.Context, tx pgx.Tx, events []*eventhook.Event, without map[eventhook.SubscriptionID]bool) (announced, error) {
 	told := announced{events: map[eventhook.TenantID][]eventhook.EventID{}}
@@ -111,7 +111,7 @@ type announcedObject struct {
 
 // announce makes an event of each change that was recorded and not yet written,
 // and that the gateway's catalogue has, with its action as the type.
-func (m *manager) announce(ctx context.Context) error {
+func (m *mutation) announce(ctx context.Context) error {
 	var events []*eventhook.Event
 	for _, entry := range m.entries {
 		if _, isOwn := eventhook.GatewayEventType(entry.Action); !isOwn {
@@ -129,7 +129,7 @@ func (m *manager) announce(ctx context.Context) error {
 }
 
 // tellOf is the event that says what has changed and who has changed it.
-func (m *manager) tellOf(of eventhook.AuditEntry) (*eventhook.Event, error) {
+func (m *mutation) tellOf(of eventhook.AuditEntry) (*eventhook.Event, error) {
 	actor := announcedObject{Type: string(of.Actor.Type), Name: of.Actor.Name}
 	if !of.Actor.KeyID.IsZero() {
 		actor.ID = of.Actor.KeyID.String()

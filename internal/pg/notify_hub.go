@@ -167,11 +167,11 @@ func (db *DB) wakeWorkers(batch []*effects.Settlement, woken []string) {
 	db.hub.wake(topics...)
 }
 
-// Tell sends this process's wakes to the other instances until ctx ends, at
+// SendNotifications sends this process's wakes to the other instances until ctx ends, at
 // most once per interval: a NOTIFY takes a lock on the whole database, so it
 // is not part of the transactions that cause it. What cannot be sent is
 // dropped; pollers have their slow poll.
-func (db *DB) Tell(ctx context.Context, interval time.Duration) error {
+func (db *DB) SendNotifications(ctx context.Context, interval time.Duration) error {
 	tick := time.NewTimer(0)
 	defer tick.Stop()
 	for {
@@ -180,7 +180,7 @@ func (db *DB) Tell(ctx context.Context, interval time.Duration) error {
 			return nil
 		case <-db.hub.tell:
 		}
-		if topics := append(db.hub.takeUntold(), db.watches.takeTold()...); len(topics) > 0 {
+		if topics := append(db.hub.takeUntold(), db.feed.takeTold()...); len(topics) > 0 {
 			const sql = `SELECT pg_notify('` + wakeChannel + `', $2 || ' ' || topic) FROM unnest($1::text[]) AS topic`
 			if _, err := db.work.Exec(ctx, sql, topics, db.hub.self); err != nil && ctx.Err() == nil {
 				db.log.Warn("cannot tell other instances about new work", "error", err)
@@ -237,7 +237,7 @@ func (db *DB) listenOnce(ctx context.Context, onConfig func(ConfigChange)) error
 	}
 	onConfig(ConfigChange{})
 	db.hub.wakeAll()
-	db.watches.missedSome()
+	db.feed.missedSome()
 	for {
 		n, err := waitForNotification(ctx, conn)
 		if err != nil {

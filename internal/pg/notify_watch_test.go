@@ -48,7 +48,7 @@ func (f *fixture) pushing(db *DB) {
 }
 
 func (f *fixture) telling(db *DB) {
-	f.during(func(ctx context.Context) error { return db.Tell(ctx, time.Millisecond) })
+	f.during(func(ctx context.Context) error { return db.SendNotifications(ctx, time.Millisecond) })
 }
 
 // until reads news until an event is in a state, and returns its last telling.
@@ -87,7 +87,7 @@ func TestWatchersSeeWhatHappensElsewhere(t *testing.T) {
 		f.pushing(db)
 	}
 	w := f.watch(f.db, f.tenant)
-	for late := time.After(patient); f.other.watches.nobody(); runtime.Gosched() {
+	for late := time.After(patient); f.other.feed.isUnwatched(); runtime.Gosched() {
 		select {
 		case <-late:
 			t.Fatal("the other instance never hears that somebody watches")
@@ -120,7 +120,7 @@ func TestAWatchEndsWithItsListener(t *testing.T) {
 	gone := errors.New("gone")
 	err := f.db.WatchEvents(t.Context(), f.tenant, time.Hour, func(eventhook.EventNews) error { return gone })
 	same(t, "what tell returned", errors.Is(err, gone), true)
-	same(t, "nobody watches", f.db.watches.nobody(), true)
+	same(t, "nobody watches", f.db.feed.isUnwatched(), true)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	f.must(f.db.WatchEvents(ended, f.tenant, time.Hour, func(eventhook.EventNews) error { return nil }))
@@ -158,20 +158,20 @@ func newEventIDs(n int) []eventhook.EventID {
 	return list
 }
 
-func emptyWatches() (*watches, eventhook.TenantID) {
-	return newWatches(&hub{topics: map[string]chan struct{}{}, tell: make(chan struct{}, 1)}), eventhook.NewID[eventhook.Tenant](noon)
+func emptyWatches() (*eventFeed, eventhook.TenantID) {
+	return newEventFeed(&hub{topics: map[string]chan struct{}{}, tell: make(chan struct{}, 1)}), eventhook.NewID[eventhook.Tenant](noon)
 }
 
 func TestNothingIsCollectedForNobody(t *testing.T) {
 	w, tenant := emptyWatches()
-	w.happened(noon, tenant, newEventIDs(10)...)
+	w.eventsChanged(noon, tenant, newEventIDs(10)...)
 	same(t, "to read", len(w.takePending()), 0)
 	same(t, "to tell", len(w.takeTold()), 0)
 	w.wanted(tenant, noon.Add(watchFor))
-	w.happened(noon.Add(watchFor), tenant, newEventIDs(10)...)
+	w.eventsChanged(noon.Add(watchFor), tenant, newEventIDs(10)...)
 	same(t, "to tell those who have not asked for long", len(w.takeTold()), 0)
 	w.expire(noon.Add(watchFor))
-	same(t, "nobody watches", w.nobody(), true)
+	same(t, "nobody watches", w.isUnwatched(), true)
 }
 
 func TestTooMuchIsMissedAndNotKept(t *testing.T) {
@@ -179,12 +179,12 @@ func TestTooMuchIsMissedAndNotKept(t *testing.T) {
 	l := w.join(tenant)
 	w.wanted(tenant, noon.Add(watchFor))
 	happened := newEventIDs(mostPending + 1)
-	w.happened(noon, tenant, happened[:mostPending]...)
-	w.happened(noon, tenant, happened[0]) // again
+	w.eventsChanged(noon, tenant, happened[:mostPending]...)
+	w.eventsChanged(noon, tenant, happened[0]) // again
 	pending := w.takePending()[tenant]
 	same(t, "to read", len(pending.ids), mostPending)
 	same(t, "missed", pending.missed, false)
-	w.happened(noon, tenant, happened...)
+	w.eventsChanged(noon, tenant, happened...)
 	pending = w.takePending()[tenant]
 	same(t, "to read of one more", len(pending.ids), mostPending)
 	same(t, "missed then", pending.missed, true)
@@ -217,9 +217,9 @@ func TestOneWhoIsSlowHoldsUpNobody(t *testing.T) {
 	}
 	same(t, "one who is slow has missed some", w.take(slow).Missed, true)
 	w.leave(tenant, slow)
-	same(t, "watched still", w.nobody(), false)
+	same(t, "watched still", w.isUnwatched(), false)
 	w.leave(tenant, quick)
-	same(t, "watched", w.nobody(), true)
+	same(t, "watched", w.isUnwatched(), true)
 }
 
 func TestMuchIsReadInTurns(t *testing.T) {
@@ -228,7 +228,7 @@ func TestMuchIsReadInTurns(t *testing.T) {
 	for range tenants {
 		tenant := eventhook.NewID[eventhook.Tenant](noon)
 		w.join(tenant)
-		w.happened(noon, tenant, newEventIDs(mostPending)...)
+		w.eventsChanged(noon, tenant, newEventIDs(mostPending)...)
 	}
 	seen := map[eventhook.TenantID]bool{}
 	for range tenants {
@@ -260,5 +260,5 @@ func TestNoticesThatAreNotUnderstoodDoNothing(t *testing.T) {
 		t.Errorf("told %+v, want nothing", news)
 	default:
 	}
-	same(t, "tenants watched elsewhere", len(f.db.watches.remote), 0)
+	same(t, "tenants watched elsewhere", len(f.db.feed.remote), 0)
 }

@@ -199,5 +199,5 @@ func (c *Catalogue) misfit(key entryKey, kind, fault string) string {
 
 // Forget drops what is said about one type: it has changed.
 func (c *Catalogue) Forget(tenant eventhook.TenantID, name string) {
-	c.entries.ForgetKey(entryKey{tenant, name})
+	c.entries.Invalidate(entryKey{tenant, name})
 }

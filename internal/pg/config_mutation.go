@@ -10,13 +10,13 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eventhook/eventhook"
-	"github.com/eventhook/eventhook/internal/turns"
+	"github.com/eventhook/eventhook/internal/roundrobin"
 )
 
-// manager changes what one tenant owns, within one transaction and for one
+// mutation changes what one tenant owns, within one transaction and for one
 // actor, and records each change beside it. Those that the catalogue of the
 // gateway's own events has are published, too.
-type manager struct {
+type mutation struct {
 	db      *DB
 	tx      pgx.Tx
 	by      eventhook.Actor
@@ -40,7 +40,7 @@ type manager struct {
 
 // exec runs a statement of a change, now or, if later is there, not later than
 // flush.
-func (m *manager) exec(ctx context.Context, sql string, args ...any) error {
+func (m *mutation) exec(ctx context.Context, sql string, args ...any) error {
 	const most = 1000 // bounds what is held back
 	switch {
 	case m.dryRun:
@@ -57,7 +57,7 @@ func (m *manager) exec(ctx context.Context, sql string, args ...any) error {
 }
 
 // send runs what was held back.
-func (m *manager) send(ctx context.Context) error {
+func (m *mutation) send(ctx context.Context) error {
 	if m.later == nil || m.later.Len() == 0 {
 		return nil
 	}
@@ -66,21 +66,21 @@ func (m *manager) send(ctx context.Context) error {
 	return m.tx.SendBatch(ctx, batch).Close()
 }
 
-// manage runs do in a transaction that nobody can close the tenant in, and
+// mutate runs do in a transaction that nobody can close the tenant in, and
 // records what do has changed. A tenant that is closed is a KindConflict, and
 // one that is suspended is KindForbidden for its own keys.
 //
 // Changes of one tenant wait for each other's locks, so that few of them may hold
 // connections at once.
-func (db *DB) manage(ctx context.Context, act string, by eventhook.Actor, tenant eventhook.TenantID, do func(*manager) error) error {
+func (db *DB) mutate(ctx context.Context, act string, by eventhook.Actor, tenant eventhook.TenantID, do func(*mutation) error) error {
 	if err := db.knowSealing(ctx); err != nil {
 		return err
 	}
-	if err := db.changes.Enter(ctx, tenant, changePatience); err != nil {
+	if err := db.changes.Acquire(ctx, tenant, changePatience); err != nil {
 		return noChange(act, err)
 	}
-	defer db.changes.Leave(tenant)
-	m := &manager{db: db, by: by}
+	defer db.changes.Release(tenant)
+	m := &mutation{db: db, by: by}
 	return m.act(ctx, act, func() (err error) {
 		m.tenant, err = scanTenant(m.tx.QueryRow(ctx, `SELECT `+tenantColumns+` FROM eventhook.tenant WHERE id = $1 FOR SHARE`, [16]byte(tenant)))
 		if err != nil {
@@ -101,9 +101,9 @@ const (
 
 func noChange(act string, err error) error {
 	switch {
-	case errors.Is(err, turns.ErrFull):
+	case errors.Is(err, roundrobin.ErrFull):
 		return &eventhook.Error{Kind: eventhook.KindRateLimited, RetryAfter: time.Second, Message: "Too many changes of this tenant wait for their turn; try again, with fewer at once."}
-	case errors.Is(err, turns.ErrTooLong):
+	case errors.Is(err, roundrobin.ErrTimeout):
 		return &eventhook.Error{Kind: eventhook.KindUnavailable, RetryAfter: time.Second, Message: "The change has waited too long for its turn; try again."}
 	}
 	return fmt.Errorf("%s: %w", act, err)
@@ -111,7 +111,7 @@ func noChange(act string, err error) error {
 
 // act runs do in a transaction, writes what it has recorded, and wakes whom
 // that concerns when all of it is done.
-func (m *manager) act(ctx context.Context, act string, do func() error) error {
+func (m *mutation) act(ctx context.Context, act string, do func() error) error {
 	err := m.db.inTx(ctx, act, func(tx pgx.Tx) error {
 		m.tx = tx
 		if err := do(); err != nil {
@@ -120,7 +120,7 @@ func (m *manager) act(ctx context.Context, act string, do func() error) error {
 		return m.flush(ctx)
 	})
 	if err == nil {
-		m.db.tellAnnounced(m.announced)
+		m.db.notifyAnnounced(m.announced)
 	}
 	return err
 }
@@ -136,7 +136,7 @@ func mayChange(t eventhook.Tenant, by eventhook.Actor) error {
 }
 
 // flush sends what was held back and writes what was recorded.
-func (m *manager) flush(ctx context.Context) error {
+func (m *mutation) flush(ctx context.Context) error {
 	if m.dryRun {
 		return nil
 	}
@@ -158,7 +158,7 @@ type resource struct {
 
 // record notes a change of a resource from one state to another; nil is none.
 // It reports whether there is a difference at all.
-func (m *manager) record(action string, of resource, before, after any) (changed bool, err error) {
+func (m *mutation) record(action string, of resource, before, after any) (changed bool, err error) {
 	changes, err := eventhook.Diff(before, after)
 	if err != nil {
 		return false, err
@@ -166,7 +166,7 @@ func (m *manager) record(action string, of resource, before, after any) (changed
 	return m.recordChanges(action, of, changes), nil
 }
 
-func (m *manager) recordChanges(action string, of resource, changes []eventhook.FieldChange) bool {
+func (m *mutation) recordChanges(action string, of resource, changes []eventhook.FieldChange) bool {
 	if len(changes) == 0 {
 		return false
 	}
@@ -176,7 +176,7 @@ func (m *manager) recordChanges(action string, of resource, changes []eventhook.
 }
 
 // recordAll records one act on many of a kind, by their ids.
-func recordAll[ID any](m *manager, action, kind, kinds string, ids []ID) error {
+func recordAll[ID any](m *mutation, action, kind, kinds string, ids []ID) error {
 	raw, err := json.Marshal(ids)
 	if err != nil {
 		return err

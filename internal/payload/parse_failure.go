@@ -30,7 +30,7 @@ var (
 // Unread says, for people, why the body has no view, and "" if it has one.
 // where is the place in the body, such as "at byte 9", the first being 1, and
 // "" where none is known. Unlike JSON it reads the body each time.
-func (v *View) Unread() (why, where string) {
+func (v *View) ParseFailure() (why, where string) {
 	media := mediaType(v.contentType)
 	if v.JSON() != nil {
 		return "", ""

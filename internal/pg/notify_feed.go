@@ -15,11 +15,11 @@ const (
 	mostWaiting = 1000 // events that wait for a listener who is slow
 )
 
-// watches is who follows what happens to which tenants' events: listeners of
+// eventFeed is who follows what happens to which tenants' events: listeners of
 // this process, and other instances that have said so. Ids are collected for
 // the listeners, and read together; the others are told the ids. Nothing is
 // collected, told or read of a tenant whom nobody watches.
-type watches struct {
+type eventFeed struct {
 	// watched counts the entries of local and remote: while it is 0, accepting
 	// and settling pay for a look at it and no more.
 	watched atomic.Int64
@@ -64,17 +64,17 @@ func (h *happenings) add(id eventhook.EventID, isFull bool) bool {
 // listener is one who is told.
 type listener struct {
 	signal chan struct{}
-	news   eventhook.EventNews // guarded by watches.mu
+	news   eventhook.EventNews // guarded by eventFeed.mu
 }
 
-func newWatches(h *hub) *watches {
-	return &watches{ready: make(chan struct{}, 1), hub: h, local: map[eventhook.TenantID]*watch{},
+func newEventFeed(h *hub) *eventFeed {
+	return &eventFeed{ready: make(chan struct{}, 1), hub: h, local: map[eventhook.TenantID]*watch{},
 		remote: map[eventhook.TenantID]time.Time{}, told: map[eventhook.TenantID]*happenings{}}
 }
 
-// happened notes that something was committed about a tenant's events.
-func (w *watches) happened(now time.Time, tenant eventhook.TenantID, ids ...eventhook.EventID) {
-	if w.nobody() {
+// eventsChanged notes that something was committed about a tenant's events.
+func (w *eventFeed) eventsChanged(now time.Time, tenant eventhook.TenantID, ids ...eventhook.EventID) {
+	if w.isUnwatched() {
 		return
 	}
 	w.mu.Lock()
@@ -88,7 +88,7 @@ func (w *watches) happened(now time.Time, tenant eventhook.TenantID, ids ...even
 }
 
 // heard notes what another instance tells of a tenant's events.
-func (w *watches) heard(tenant eventhook.TenantID, ids []eventhook.EventID, missed bool) {
+func (w *eventFeed) heard(tenant eventhook.TenantID, ids []eventhook.EventID, missed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, id := range ids {
@@ -101,7 +101,7 @@ func (w *watches) heard(tenant eventhook.TenantID, ids []eventhook.EventID, miss
 
 // noteLocked has an event read for this process's listeners; or, without one,
 // has them told that something was missed.
-func (w *watches) noteLocked(tenant eventhook.TenantID, id eventhook.EventID, missed bool) {
+func (w *eventFeed) noteLocked(tenant eventhook.TenantID, id eventhook.EventID, missed bool) {
 	h := w.local[tenant]
 	if h == nil {
 		return
@@ -114,7 +114,7 @@ func (w *watches) noteLocked(tenant eventhook.TenantID, id eventhook.EventID, mi
 	signal(w.ready)
 }
 
-func (w *watches) tellLocked(tenant eventhook.TenantID, id eventhook.EventID) {
+func (w *eventFeed) tellLocked(tenant eventhook.TenantID, id eventhook.EventID) {
 	h := w.told[tenant]
 	if h == nil {
 		h = &happenings{}
@@ -134,10 +134,10 @@ func signal(c chan struct{}) {
 	}
 }
 
-func (w *watches) countLocked() { w.watched.Store(int64(len(w.local) + len(w.remote))) }
+func (w *eventFeed) countLocked() { w.watched.Store(int64(len(w.local) + len(w.remote))) }
 
 // wanted notes that another instance watches a tenant, until a moment.
-func (w *watches) wanted(tenant eventhook.TenantID, until time.Time) {
+func (w *eventFeed) wanted(tenant eventhook.TenantID, until time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.remote[tenant] = until
@@ -145,7 +145,7 @@ func (w *watches) wanted(tenant eventhook.TenantID, until time.Time) {
 }
 
 // expire forgets whom the others have not asked about for some time.
-func (w *watches) expire(now time.Time) {
+func (w *eventFeed) expire(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for tenant, until := range w.remote {
@@ -157,7 +157,7 @@ func (w *watches) expire(now time.Time) {
 }
 
 // missedSome says that nobody knows what was missed: notices were not heard.
-func (w *watches) missedSome() {
+func (w *eventFeed) missedSome() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for tenant := range w.local {
@@ -165,11 +165,11 @@ func (w *watches) missedSome() {
 	}
 }
 
-// nobody reports that nobody watches anything; it is as cheap as can be.
-func (w *watches) nobody() bool { return w.watched.Load() == 0 }
+// isUnwatched reports that nobody watches anything; it is as cheap as can be.
+func (w *eventFeed) isUnwatched() bool { return w.watched.Load() == 0 }
 
 // announce tells the others whom this process watches.
-func (w *watches) announce() {
+func (w *eventFeed) announce() {
 	w.mu.Lock()
 	var topics []string
 	for tenant := range w.local {
@@ -179,7 +179,7 @@ func (w *watches) announce() {
 	w.hub.wake(topics...)
 }
 
-func (w *watches) join(tenant eventhook.TenantID) *listener {
+func (w *eventFeed) join(tenant eventhook.TenantID) *listener {
 	l := &listener{signal: make(chan struct{}, 1)}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -194,7 +194,7 @@ func (w *watches) join(tenant eventhook.TenantID) *listener {
 	return l
 }
 
-func (w *watches) leave(tenant eventhook.TenantID, l *listener) {
+func (w *eventFeed) leave(tenant eventhook.TenantID, l *listener) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h := w.local[tenant]
@@ -206,7 +206,7 @@ func (w *watches) leave(tenant eventhook.TenantID, l *listener) {
 }
 
 // take returns what waits for a listener.
-func (w *watches) take(l *listener) eventhook.EventNews {
+func (w *eventFeed) take(l *listener) eventhook.EventNews {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	news := l.news
@@ -216,7 +216,7 @@ func (w *watches) take(l *listener) eventhook.EventNews {
 
 // takePending returns what is to be read, of some tenants if there is much; the
 // rest waits for the next time.
-func (w *watches) takePending() map[eventhook.TenantID]happenings {
+func (w *eventFeed) takePending() map[eventhook.TenantID]happenings {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	taken, n := map[eventhook.TenantID]happenings{}, 0
@@ -235,7 +235,7 @@ func (w *watches) takePending() map[eventhook.TenantID]happenings {
 }
 
 // hand gives a tenant's news to all its listeners and waits for none.
-func (w *watches) hand(tenant eventhook.TenantID, news eventhook.EventNews) {
+func (w *eventFeed) hand(tenant eventhook.TenantID, news eventhook.EventNews) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h := w.local[tenant]

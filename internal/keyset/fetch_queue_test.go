@@ -42,11 +42,11 @@ func TestMadeUpDocumentsOfATenantDelayNoOtherTenant(t *testing.T) {
 		c, forged := w.cache(1000), newTenant()
 		var all sync.WaitGroup
 		for s := range 50 {
-			flood(t, &all, c.Of(forged, newSource()), 50, func(i int) string { return fmt.Sprintf("https://host-%d.example/%d", i, s) })
+			flood(t, &all, c.ForSource(forged, newSource()), 50, func(i int) string { return fmt.Sprintf("https://host-%d.example/%d", i, s) })
 		}
 		w.wantRunning(t, 4) // the tenant's share
 		all.Go(func() {
-			if keys, err := c.Of(newTenant(), newSource()).Keys(t.Context(), url, "a"); err != nil || len(keys) != 1 {
+			if keys, err := c.ForSource(newTenant(), newSource()).Keys(t.Context(), url, "a"); err != nil || len(keys) != 1 {
 				t.Errorf("the other tenant: got %v, %v; want its key", keys, err)
 			}
 		})
@@ -65,22 +65,22 @@ func TestFetchesOfASourceAndAHostAreBounded(t *testing.T) {
 		want  int
 	}{
 		{"one source", func(t *testing.T, all *sync.WaitGroup, c *keyset.Cache) {
-			flood(t, all, c.Of(newTenant(), newSource()), 10, server)
+			flood(t, all, c.ForSource(newTenant(), newSource()), 10, server)
 		}, 2},
 		{"one tenant", func(t *testing.T, all *sync.WaitGroup, c *keyset.Cache) {
 			tenant := newTenant()
 			for s := range 5 {
-				flood(t, all, c.Of(tenant, newSource()), 10, func(i int) string { return server(10*s + i) })
+				flood(t, all, c.ForSource(tenant, newSource()), 10, func(i int) string { return server(10*s + i) })
 			}
 		}, 4},
 		{"one host", func(t *testing.T, all *sync.WaitGroup, c *keyset.Cache) {
 			for s := range 10 {
-				flood(t, all, c.Of(newTenant(), newSource()), 2, func(i int) string { return page(10*s + i) })
+				flood(t, all, c.ForSource(newTenant(), newSource()), 2, func(i int) string { return page(10*s + i) })
 			}
 		}, 8},
 		{"all", func(t *testing.T, all *sync.WaitGroup, c *keyset.Cache) {
 			for s := range 20 {
-				flood(t, all, c.Of(newTenant(), newSource()), 2, func(i int) string { return server(10*s + i) })
+				flood(t, all, c.ForSource(newTenant(), newSource()), 2, func(i int) string { return server(10*s + i) })
 			}
 		}, 32},
 	} {
@@ -108,12 +108,12 @@ func TestADocumentOfTwoTenantsDoesNotWaitForTheBusyOne(t *testing.T) {
 		w := newWeb()
 		w.gate, w.bodies[url] = make(chan struct{}), jwks("a")
 		c := w.cache(1000)
-		busy := c.Of(newTenant(), newSource())
+		busy := c.ForSource(newTenant(), newSource())
 		var all sync.WaitGroup
 		flood(t, &all, busy, 8, server)
 		flood(t, &all, busy, 1, func(int) string { return url })
 		wantFetches(t, w, url, 0)
-		flood(t, &all, c.Of(newTenant(), newSource()), 1, func(int) string { return url })
+		flood(t, &all, c.ForSource(newTenant(), newSource()), 1, func(int) string { return url })
 		wantFetches(t, w, url, 1)
 		close(w.gate)
 		all.Wait()
@@ -130,13 +130,13 @@ func TestTenantsTakeTheirFetchesInTurn(t *testing.T) {
 		var all sync.WaitGroup
 		many := newTenant()
 		for s := range 2 { // of one tenant, 4 of the host's 8 run and 16 wait
-			flood(t, &all, c.Of(many, newSource()), 10, func(i int) string { return page(10*s + i) })
+			flood(t, &all, c.ForSource(many, newSource()), 10, func(i int) string { return page(10*s + i) })
 		}
 		for s := range 4 {
-			flood(t, &all, c.Of(newTenant(), newSource()), 1, func(int) string { return page(100 + s) })
+			flood(t, &all, c.ForSource(newTenant(), newSource()), 1, func(int) string { return page(100 + s) })
 		}
 		w.wantRunning(t, 8)
-		flood(t, &all, c.Of(newTenant(), newSource()), 1, func(int) string { return page(200) })
+		flood(t, &all, c.ForSource(newTenant(), newSource()), 1, func(int) string { return page(200) })
 		wantFetches(t, w, page(200), 0)
 		w.gate <- struct{}{}
 		synctest.Wait()
@@ -152,9 +152,9 @@ func TestASourceWithTooManyFetchesIsRefusedAtOnce(t *testing.T) {
 		w.gate = make(chan struct{})
 		c, tenant, source := w.cache(1000), newTenant(), newSource()
 		var all sync.WaitGroup
-		flood(t, &all, c.Of(tenant, source), 16, server)
+		flood(t, &all, c.ForSource(tenant, source), 16, server)
 		began := time.Now()
-		_, err := c.Of(tenant, source).Keys(t.Context(), url, "")
+		_, err := c.ForSource(tenant, source).Keys(t.Context(), url, "")
 		if e, ok := errors.AsType[*eventhook.Error](err); !ok || e.Kind != eventhook.KindUnavailable || time.Since(began) != 0 {
 			t.Errorf("got %v after %s, want unavailable at once", err, time.Since(began))
 		}
@@ -169,10 +169,10 @@ func TestDocumentsOfATenantPushOutItsOwn(t *testing.T) {
 		w := newWeb()
 		w.bodies[url] = jwks("a")
 		c, many := w.cache(16), newTenant()
-		_, _ = c.Of(newTenant(), newSource()).Keys(t.Context(), url, "a")
+		_, _ = c.ForSource(newTenant(), newSource()).Keys(t.Context(), url, "a")
 		for i := range 100 {
 			w.bodies[server(i)] = jwks("a")
-			_, _ = c.Of(many, newSource()).Keys(t.Context(), server(i), "a")
+			_, _ = c.ForSource(many, newSource()).Keys(t.Context(), server(i), "a")
 		}
 		wantKeys(t, c, url, "a", "a")
 		wantFetches(t, w, url, 1)
@@ -187,7 +187,7 @@ func TestASenderWithoutBudgetCausesNoFetch(t *testing.T) {
 		w := newWeb()
 		w.bodies[url] = jwks("a")
 		c := w.cache(10)
-		ctx := verify.WithoutFetch(t.Context())
+		ctx := verify.WithCachedKeysOnly(t.Context())
 		if _, err := c.Keys(ctx, url, "a"); eventhook.KindOf(err) != eventhook.KindUnavailable {
 			t.Errorf("got %v, want unavailable", err)
 		}
@@ -213,11 +213,11 @@ func TestAnUnknownKeyIsUnavailableWhileTheShareIsUsedUp(t *testing.T) {
 		time.Sleep(time.Minute)
 		w.gate = make(chan struct{})
 		var all sync.WaitGroup
-		flood(t, &all, c.Of(tenant, source), 16, server)
-		if _, err := c.Of(tenant, source).Keys(t.Context(), url, "new"); eventhook.KindOf(err) != eventhook.KindUnavailable {
+		flood(t, &all, c.ForSource(tenant, source), 16, server)
+		if _, err := c.ForSource(tenant, source).Keys(t.Context(), url, "new"); eventhook.KindOf(err) != eventhook.KindUnavailable {
 			t.Errorf("got %v, want unavailable", err)
 		}
-		if keys, err := c.Of(tenant, source).Keys(t.Context(), url, "a"); err != nil || len(keys) != 1 {
+		if keys, err := c.ForSource(tenant, source).Keys(t.Context(), url, "a"); err != nil || len(keys) != 1 {
 			t.Errorf("got %v, %v; want the known key", keys, err)
 		}
 		close(w.gate)

@@ -5,14 +5,14 @@ import (
 	"sync"
 )
 
-// worktops are shared by all verifiers, so that one of many sources, which are
+// workspaces are shared by all verifiers, so that one of many sources, which are
 // asked for now and then, finds room that was just used.
-var worktops = sync.Pool{New: func() any {
-	return &worktop{candidates: make([][]byte, 0, maxCandidates), from: make([]int, 0, maxCandidates)}
+var workspaces = sync.Pool{New: func() any {
+	return &workspace{candidates: make([][]byte, 0, maxCandidates), from: make([]int, 0, maxCandidates)}
 }}
 
-// worktop is the room that one verification needs, used again by the next.
-type worktop struct {
+// workspace is the room that one verification needs, used again by the next.
+type workspace struct {
 	digests       []byte   // the candidates that could be decoded, one after the other
 	candidates    [][]byte // slices of it
 	from          []int    // the header that each came from
@@ -29,17 +29,17 @@ type worktop struct {
 }
 
 // free gives the room back. It keeps nothing of the request alive.
-func (w *worktop) free() {
+func (w *workspace) free() {
 	const kept = 1024
 	clear(w.found)
 	if w.found = w.found[:0]; cap(w.found) > kept {
 		w.found = nil
 	}
-	worktops.Put(w)
+	workspaces.Put(w)
 }
 
 // message is what was signed, all in one.
-func (w *worktop) message(r *Request) []byte {
+func (w *workspace) message(r *Request) []byte {
 	switch {
 	case !w.body:
 		return w.before
@@ -54,7 +54,7 @@ func (w *worktop) message(r *Request) []byte {
 const keptRoom = 64 << 10
 
 // reset makes room for signatures of some bytes.
-func (w *worktop) reset(least, most int) {
+func (w *workspace) reset(least, most int) {
 	w.least, w.most = least, most
 	w.digests = slices.Grow(w.digests[:0], maxCandidates*(most+2)) // a base64 decoder may touch two bytes more
 	w.candidates, w.from = w.candidates[:0], w.from[:0]
@@ -67,7 +67,7 @@ func (w *worktop) reset(least, most int) {
 // propose adds a candidate, and ignores what cannot be a signature: a sender
 // may put others beside the one that we know. It reports whether there is
 // room for more.
-func (w *worktop) propose(text string, prefixed bool, in encoding, from int) bool {
+func (w *workspace) propose(text string, prefixed bool, in encoding, from int) bool {
 	w.proposed++
 	if w.proposed > maxCandidates {
 		return false
@@ -87,7 +87,7 @@ func (w *worktop) propose(text string, prefixed bool, in encoding, from int) boo
 
 // decode demands a whole signature: a shorter one would be easier to guess.
 // It returns 0 if there is none.
-func (w *worktop) decode(into []byte, text string, in encoding) int {
+func (w *workspace) decode(into []byte, text string, in encoding) int {
 	n := in.decode(into, text, w.most)
 	if n < w.least {
 		return 0

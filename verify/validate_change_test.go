@@ -63,13 +63,13 @@ func TestWhatANewSourceMayNotHave(t *testing.T) {
 			t.Errorf("%s: %v, want that a source that has it goes on", c.claim, faults)
 		}
 		var got []string
-		for _, f := range FaultsOfNew(have, sealedOf(t, c.want)) {
+		for _, f := range ValidateChange(have, sealedOf(t, c.want)) {
 			got = append(got, f.Location)
 		}
 		if !slices.Equal(got, c.fault) {
 			t.Errorf("%s: faults at %v, want %v", c.claim, got, c.fault)
 		}
-		if again := FaultsOfNew(sealedOf(t, c.want), sealedOf(t, c.want)); len(again) > 0 {
+		if again := ValidateChange(sealedOf(t, c.want), sealedOf(t, c.want)); len(again) > 0 {
 			t.Errorf("%s: unchanged: %v, want no faults", c.claim, again)
 		}
 	}

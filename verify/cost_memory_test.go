@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Verification of a large body, right or wrong, allocates no more than Cost says.
+// Verification of a large body, right or wrong, allocates no more than MemoryCost says.
 func TestCostBoundsVerification(t *testing.T) {
 	const size = 4 << 20
 	long := strings.Repeat("x", size)
@@ -45,7 +45,7 @@ func TestCostBoundsVerification(t *testing.T) {
 		r := &Request{Method: http.MethodPost, URL: "https://hooks.example/in", Body: []byte(c.body),
 			Header: http.Header{"Content-Type": {c.contentType}, "X-Sig": {c.header}, "X-Id": {"1"}}}
 		cost := 0
-		if of := c.config.Cost(); of != nil {
+		if of := c.config.MemoryCost(); of != nil {
 			cost = of(c.contentType, r.Body)
 		}
 		var before, after runtime.MemStats

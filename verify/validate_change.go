@@ -6,12 +6,12 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// FaultsOfNew are what a new source may not have, each fault by its field,
+// ValidateChange are what a new source may not have, each fault by its field,
 // although a source that has it already goes on: a verifier that accepts any
 // account of its provider, and more keys and fields than one request may cost.
 // have is what the source had before, zero for a new one. What was wrong with it
 // in the same words is no fault.
-func FaultsOfNew(have, want eventhook.Secret) eventhook.Faults {
+func ValidateChange(have, want eventhook.Secret) eventhook.Faults {
 	wanted, err := ReadSpec(want)
 	if err != nil {
 		return nil // which is told elsewhere

@@ -105,8 +105,8 @@ func TestPublicKeyOperationsOfARequestAreBounded(t *testing.T) {
 		if *operations != c.want || *units > maxKeyWork {
 			t.Errorf("%s: %d operations of %d units, want %d operations of at most %d units", c.claim, *operations, *units, c.want, maxKeyWork)
 		}
-		if foreseen := v.Work(r); foreseen < *units {
-			t.Errorf("%s: Work told %d units, and %d were done", c.claim, foreseen, *units)
+		if foreseen := v.CPUCost(r); foreseen < *units {
+			t.Errorf("%s: CPUCost told %d units, and %d were done", c.claim, foreseen, *units)
 		}
 	}
 }
@@ -228,7 +228,7 @@ func TestWhatIsSignedIsNotMuchLargerThanTheRequest(t *testing.T) {
 		strings.Repeat("{field.a}", 1000), strings.Repeat("{url}", 1000), strings.Repeat("{headers.X-List}", 1000), strings.Repeat("{url_decoded}", 1000),
 	} {
 		m, _ := parseMessage(template)
-		set, w := newFieldSet(), &worktop{}
+		set, w := newFieldSet(), &workspace{}
 		m.locate(set)
 		r := &Request{URL: "https://h.example/" + long[:100_000], Body: []byte(`{"a":"` + long + `"}`),
 			Header: http.Header{"X-List": {"x-list,x-a"}, "X-A": {long[:100_000]}}}
@@ -258,12 +258,12 @@ func TestWorkIsForeseen(t *testing.T) {
 		r := signedFor(t, c, "secret", bodySize)
 		isCheap := map[string]bool{"hmac": true, "timestamped_hmac": true, "standard_webhooks": true, "api_key": true, "basic_auth": true,
 			"hash": true, "body_hmac": true, "url_form_hmac": true}[c.Type] || c.Type == "jwt" && strings.HasPrefix(c.Algorithm, "HS")
-		if got := v.Work(r); (got == 0) != isCheap {
+		if got := v.CPUCost(r); (got == 0) != isCheap {
 			t.Errorf("%s, %s: %d units for an ordinary body, want none: %t", p.ID, p.Scheme, got, isCheap)
 		}
 		large := *r
 		large.Body = make([]byte, 8<<20)
-		if got := v.Work(&large); got > 8<<20/parsedUnit*4 || got < v.Work(r) {
+		if got := v.CPUCost(&large); got > 8<<20/parsedUnit*4 || got < v.CPUCost(r) {
 			t.Errorf("%s, %s: %d units for 8 MiB", p.ID, p.Scheme, got)
 		}
 	}

@@ -388,7 +388,7 @@ func TestASourceWithRoutesGoesOnlyWithThem(t *testing.T) {
 		_, err := f.db.CreateRoute(t.Context(), operator, f.tenant, "crm", newRoute(fmt.Sprint(i)))
 		f.must(err)
 	}
-	f.must(f.db.LearnSecret(t.Context(), f.crm, eventhook.NewSecret("s")))
+	f.must(f.db.StoreLearnedSecret(t.Context(), f.crm, eventhook.NewSecret("s")))
 	before := f.count("audit_log", "true")
 	wantKind(t, "alone", f.db.DeleteSource(t.Context(), operator, f.tenant, "crm", 0, false), eventhook.KindConflict)
 	same(t, "entries of what was refused", f.count("audit_log", "true"), before)

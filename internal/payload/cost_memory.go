@@ -13,10 +13,10 @@ const (
 	nodeCost  = 600
 )
 
-// Cost bounds the memory that New(…).JSON() allocates for a body without a
+// MemoryCost bounds the memory that New(…).JSON() allocates for a body without a
 // content encoding, garbage included, in bytes. It takes a small part of the
 // time of the view itself.
-func Cost(contentType string, body []byte) int {
+func MemoryCost(contentType string, body []byte) int {
 	const fixed = 4 << 10
 	n := jsonCost(body)
 	switch media := mediaType(contentType); {
@@ -45,7 +45,7 @@ func jsonCost(body []byte) int {
 	return 0
 }
 
-// written bounds the size of a text in JSON, as AppendText writes it, also
+// written bounds the size of a text in JSON, as AppendJSONString writes it, also
 // when the text is percent-encoded.
 func written(text []byte) int {
 	n := len(text)

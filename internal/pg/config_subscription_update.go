@@ -20,7 +20,7 @@ import (
 // otherwise. Secrets that are not given are made. More than the tenant may have,
 // or a closed tenant, is a KindConflict. The caller has validated it.
 func (db *DB) CreateSubscription(ctx context.Context, by eventhook.Actor, s eventhook.Subscription) (eventhook.Subscription, error) {
-	err := db.manage(ctx, "add subscription", by, s.TenantID, func(m *manager) (err error) {
+	err := db.mutate(ctx, "add subscription", by, s.TenantID, func(m *mutation) (err error) {
 		s.ID = eventhook.NewID[eventhook.Subscription](db.now())
 		if s, err = m.addSubscription(ctx, s); err != nil {
 			return err
@@ -35,7 +35,7 @@ const countSubscriptionsSQL = `SELECT count(*) FROM eventhook.subscription WHERE
 
 // hasRoomForSubscriptions refuses what was added if it is too many. The added
 // one holds the tenant's generation, so nobody else adds one meanwhile.
-func (m *manager) hasRoomForSubscriptions(ctx context.Context) error {
+func (m *mutation) hasRoomForSubscriptions(ctx context.Context) error {
 	var n int
 	if err := m.tx.QueryRow(ctx, countSubscriptionsSQL, [16]byte(m.tenant.ID)).Scan(&n); err != nil {
 		return err
@@ -47,7 +47,7 @@ func (m *manager) hasRoomForSubscriptions(ctx context.Context) error {
 }
 
 // addSubscription makes a subscription, which has its id.
-func (m *manager) addSubscription(ctx context.Context, s eventhook.Subscription) (eventhook.Subscription, error) {
+func (m *mutation) addSubscription(ctx context.Context, s eventhook.Subscription) (eventhook.Subscription, error) {
 	now := m.db.now()
 	s = s.Completed()
 	s.TenantID, s.TenantSlug, s.Version, s.CreatedAt, s.UpdatedAt = m.tenant.ID, m.tenant.Slug, 1, now, now
@@ -88,7 +88,7 @@ func subscriptionArgs(s eventhook.Subscription) ([]any, error) {
 // changed but its secrets, unless all are given anew, else it is a KindConflict.
 // change must not block.
 func (db *DB) UpdateSubscription(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, id eventhook.SubscriptionID, version int64, change func(eventhook.Subscription) (eventhook.Subscription, error)) (s eventhook.Subscription, err error) {
-	err = db.manage(ctx, "change subscription", by, tenant, func(m *manager) error {
+	err = db.mutate(ctx, "change subscription", by, tenant, func(m *mutation) error {
 		have, err := m.lockSubscription(ctx, id)
 		if err != nil {
 			return err
@@ -108,7 +108,7 @@ func (db *DB) UpdateSubscription(ctx context.Context, by eventhook.Actor, tenant
 
 // lockSubscription holds one of the tenant's subscriptions, which may be one
 // whose key is lost.
-func (m *manager) lockSubscription(ctx context.Context, id eventhook.SubscriptionID) (eventhook.Subscription, error) {
+func (m *mutation) lockSubscription(ctx context.Context, id eventhook.SubscriptionID) (eventhook.Subscription, error) {
 	s, _, err := m.db.scanSubscription(m.tx.QueryRow(ctx, `SELECT `+subscriptionColumns+subscriptionTables+`
 		WHERE s.id = $1 AND s.tenant_id = $2`+holdSubscriptions, [16]byte(id), [16]byte(m.tenant.ID)))
 	return s, notFound(err, "subscription")
@@ -119,7 +119,7 @@ const resetHealthSQL = `UPDATE eventhook.subscription_health SET dead_in_row = 0
 
 // updateSubscription brings a subscription, which is locked, to what is wanted,
 // and says what that changes.
-func (m *manager) updateSubscription(ctx context.Context, have, want eventhook.Subscription) (eventhook.Subscription, []eventhook.FieldChange, error) {
+func (m *mutation) updateSubscription(ctx context.Context, have, want eventhook.Subscription) (eventhook.Subscription, []eventhook.FieldChange, error) {
 	if want.Status != eventhook.SubscriptionDisabled {
 		want.DisabledReason = ""
 	}
@@ -156,7 +156,7 @@ func (m *manager) updateSubscription(ctx context.Context, have, want eventhook.S
 
 // secretsOf are the secrets that a subscription shall have: those it has if its
 // key is lost, which may be found again, unless it is given new ones.
-func (m *manager) secretsOf(have, want eventhook.Subscription) (eventhook.Subscription, error) {
+func (m *mutation) secretsOf(have, want eventhook.Subscription) (eventhook.Subscription, error) {
 	isGiven := !want.URL.IsZero() || !want.AuthHeader.IsZero() || len(want.Signing) > 0 || !want.Ed25519Seed.IsZero()
 	want.SecretsLost = have.SecretsLost && !isGiven
 	switch {
@@ -184,7 +184,7 @@ var aboutStatus = []string{"status", "disabled_reason"}
 
 // recordSubscription notes what differs: of the status in an entry of its own,
 // named by what it becomes, behind that of all else.
-func (m *manager) recordSubscription(have, want eventhook.Subscription) ([]eventhook.FieldChange, error) {
+func (m *mutation) recordSubscription(have, want eventhook.Subscription) ([]eventhook.FieldChange, error) {
 	changes, err := diffSubscriptions(have, want)
 	if err != nil {
 		return nil, err
@@ -212,7 +212,7 @@ func statusAction(to eventhook.SubscriptionStatus) string {
 // nothing of that is sent any more, see AbandonDeliveries. A version other than
 // 0 must be the current one, else ErrStale.
 func (db *DB) DeleteSubscription(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, id eventhook.SubscriptionID, version int64) error {
-	return db.manage(ctx, "delete subscription", by, tenant, func(m *manager) error {
+	return db.mutate(ctx, "delete subscription", by, tenant, func(m *mutation) error {
 		s, err := m.lockSubscription(ctx, id)
 		if err != nil {
 			return err
@@ -225,7 +225,7 @@ func (db *DB) DeleteSubscription(ctx context.Context, by eventhook.Actor, tenant
 }
 
 // deleteSubscription removes a subscription, which is locked, its health first.
-func (m *manager) deleteSubscription(ctx context.Context, s eventhook.Subscription) error {
+func (m *mutation) deleteSubscription(ctx context.Context, s eventhook.Subscription) error {
 	for _, sql := range []string{`DELETE FROM eventhook.subscription_health WHERE subscription_id = $1`, `DELETE FROM eventhook.subscription WHERE id = $1`} {
 		if err := m.exec(ctx, sql, [16]byte(s.ID)); err != nil {
 			return err
@@ -248,7 +248,7 @@ WHERE s.id = ANY($1) AND s.status <> 'disabled' ORDER BY s.tenant_id, s.id` + ho
 // for a reason that people can read, in the transaction that has found it. It is
 // recorded, and told to the others as webhook.disabled. One that is disabled
 // already, is gone, or that somebody is changing at this moment is left as it
-// is: the next delivery that dies finds it again. The caller calls tellAnnounced
+// is: the next delivery that dies finds it again. The caller calls notifyAnnounced
 // with each that it returns when it has committed.
 func (db *DB) disableSubscriptions(ctx context.Context, tx pgx.Tx, reasons map[eventhook.SubscriptionID]string) (told []announced, disabled []eventhook.Subscription, err error) {
 	if len(reasons) == 0 {
@@ -280,7 +280,7 @@ func (db *DB) disableSubscriptions(ctx context.Context, tx pgx.Tx, reasons map[e
 }
 
 func (db *DB) disableOf(ctx context.Context, tx pgx.Tx, tenant eventhook.Tenant, list []eventhook.Subscription, reasons map[eventhook.SubscriptionID]string) (announced, error) {
-	m := &manager{db: db, tx: tx, by: itself, tenant: tenant, later: &pgx.Batch{}}
+	m := &mutation{db: db, tx: tx, by: itself, tenant: tenant, later: &pgx.Batch{}}
 	for _, s := range list {
 		want := s
 		want.Status, want.DisabledReason = eventhook.SubscriptionDisabled, reasons[s.ID]

@@ -7,10 +7,10 @@ import (
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
-// Cost returns a function that bounds the memory that verification allocates for
+// MemoryCost returns a function that bounds the memory that verification allocates for
 // the body of a request, garbage included, in bytes. It returns nil for schemes
 // that only hash the body.
-func (c Config) Cost() func(contentType string, body []byte) int {
+func (c Config) MemoryCost() func(contentType string, body []byte) int {
 	const (
 		signedAdd = 64 << 10 // of the other parts of what is signed
 		fields    = 3        // copies: of fields, and of the message that they are part of
@@ -21,14 +21,14 @@ func (c Config) Cost() func(contentType string, body []byte) int {
 	)
 	switch {
 	case c.Type == "aws_sns":
-		return func(_ string, body []byte) int { return payload.Cost("", body) + sns*len(body) + signedAdd }
+		return func(_ string, body []byte) int { return payload.MemoryCost("", body) + sns*len(body) + signedAdd }
 	case c.Type == "url_form_hmac":
 		return func(_ string, body []byte) int {
 			return forms*len(body) + perField*min(bytes.Count(body, []byte("&"))+1, most) + signedAdd
 		}
 	case c.Path != "" || strings.Contains(c.Signed, "{field."):
 		return func(contentType string, body []byte) int {
-			return payload.Cost(contentType, body) + fields*len(body) + signedAdd
+			return payload.MemoryCost(contentType, body) + fields*len(body) + signedAdd
 		}
 	case c.Type == "public_key" || c.Reserved != "" || c.TimestampPath != "": // the message in one piece, a text of the body
 		return func(_ string, body []byte) int { return 2*len(body) + signedAdd }

@@ -46,11 +46,11 @@ func TestUnreadSaysWhyThereIsNoView(t *testing.T) {
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			v := payload.New(nil, http.Header{}, c.contentType, []byte(c.body))
-			why, where := v.Unread()
+			why, where := v.ParseFailure()
 			if got := strings.TrimSuffix(why+"|"+where, "|"); got != strings.TrimSuffix(c.want, "|") {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
-			if again, _ := v.Unread(); again != why {
+			if again, _ := v.ParseFailure(); again != why {
 				t.Errorf("got %q the second time, want %q", again, why)
 			}
 		})

@@ -19,7 +19,7 @@ func allocated(do func()) int {
 	return int(after.TotalAlloc - before.TotalAlloc)
 }
 
-// A view allocates no more than Cost says, whatever the body is made of.
+// A view allocates no more than MemoryCost says, whatever the body is made of.
 func TestCostBoundsAView(t *testing.T) {
 	const form, xml, multipart = "application/x-www-form-urlencoded", "application/xml", "multipart/form-data; boundary=b"
 	part := "--b\r\nContent-Disposition: form-data; name=\"%s\"\r\n\r\n%s\r\n"
@@ -50,7 +50,7 @@ func TestCostBoundsAView(t *testing.T) {
 		"XML of long texts":         {xml, "<r>" + strings.Repeat("<a>"+strings.Repeat("x", 1000)+"</a>", 1000) + "</r>"},
 	} {
 		body := []byte(c.body)
-		cost := payload.Cost(c.contentType, body)
+		cost := payload.MemoryCost(c.contentType, body)
 		var view []byte
 		used := allocated(func() { view = payload.New(nil, http.Header{}, c.contentType, body).JSON() })
 		if view == nil {

@@ -6,10 +6,10 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// FirstMembers is a JSON view without those members of objects that have the
+// DropDuplicateMembers is a JSON view without those members of objects that have the
 // name of an earlier one. Paths see the first of them, but most readers of JSON
 // would see the last. It takes time in proportion to the view.
-func FirstMembers(view json.RawMessage) json.RawMessage {
+func DropDuplicateMembers(view json.RawMessage) json.RawMessage {
 	c := copier{in: view, out: make([]byte, 0, len(view))}
 	c.value(true)
 	return c.out
