@@ -98,7 +98,7 @@ func (s *server) registerPromises(api huma.API) {
 }
 
 func (s *server) createPromise(ctx context.Context, by caller, in *createPromiseRequest) (*createdPromise, error) {
-	if eventhook.Key(in.Body.IdempotencyKey) != in.Body.IdempotencyKey {
+	if eventhook.NormalizeKey(in.Body.IdempotencyKey) != in.Body.IdempotencyKey {
 		return nil, invalid("body.idempotency_key", "must be at most 255 bytes of text without NUL")
 	}
 	p := eventhook.Promise{TenantID: by.tenant, IdempotencyKey: in.Body.IdempotencyKey}
@@ -133,7 +133,7 @@ func (s *server) listPromises(ctx context.Context, by caller, in *promisesQuery)
 	id := func(p eventhook.Promise) eventhook.PromiseID { return p.ID }
 	pages := s.pager("promises", by.tenant)
 	if in.IdempotencyKey != "" {
-		p, err := s.Promises.PromiseByKey(ctx, by.tenant, eventhook.Key(in.IdempotencyKey))
+		p, err := s.Promises.PromiseByKey(ctx, by.tenant, eventhook.NormalizeKey(in.IdempotencyKey))
 		if eventhook.KindOf(err) == eventhook.KindNotFound {
 			return makePage(pages, nil, in.Limit, viewPromise, id), nil
 		}

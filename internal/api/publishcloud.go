@@ -171,7 +171,7 @@ func (c *cloudReader) publication() (x publication, err error) {
 		return x, err
 	}
 	id := c.members["id"]
-	x.IdempotencyKey = eventhook.Key(x.source + " " + c.take("id", true))
+	x.IdempotencyKey = eventhook.NormalizeKey(x.source + " " + c.take("id", true))
 	if id != nil {
 		c.members["id"] = id // subscribers are told
 	}

@@ -46,8 +46,8 @@ func (s *server) registerSubscriptionActs(api huma.API) {
 	register(s, api, key, s.getPublicKey)
 }
 
-// changeSubscription changes a subscription as it is.
-func (s *server) changeSubscription(ctx context.Context, by caller, in *SubscriptionPath, change func(*eventhook.Subscription) error) (*subscriptionAnswer, error) {
+// applyToSubscription changes a subscription as it is.
+func (s *server) applyToSubscription(ctx context.Context, by caller, in *SubscriptionPath, change func(*eventhook.Subscription) error) (*subscriptionAnswer, error) {
 	id, err := eventhook.ParseID[eventhook.Subscription](in.ID)
 	if err != nil {
 		return nil, err
@@ -81,15 +81,15 @@ func requireEnabled(change func(*eventhook.Subscription) error) func(*eventhook.
 }
 
 func (s *server) pauseSubscription(ctx context.Context, by caller, in *SubscriptionPath) (*subscriptionAnswer, error) {
-	return s.changeSubscription(ctx, by, in, requireEnabled(setStatus(eventhook.SubscriptionPaused)))
+	return s.applyToSubscription(ctx, by, in, requireEnabled(setStatus(eventhook.SubscriptionPaused)))
 }
 
 func (s *server) resumeSubscription(ctx context.Context, by caller, in *SubscriptionPath) (*subscriptionAnswer, error) {
-	return s.changeSubscription(ctx, by, in, requireEnabled(setStatus(eventhook.SubscriptionActive)))
+	return s.applyToSubscription(ctx, by, in, requireEnabled(setStatus(eventhook.SubscriptionActive)))
 }
 
 func (s *server) enableSubscription(ctx context.Context, by caller, in *SubscriptionPath) (*subscriptionAnswer, error) {
-	return s.changeSubscription(ctx, by, in, setStatus(eventhook.SubscriptionActive))
+	return s.applyToSubscription(ctx, by, in, setStatus(eventhook.SubscriptionActive))
 }
 
 // SubscriptionTested is what came of a test event.
@@ -170,14 +170,14 @@ func (s *server) rotateSecret(ctx context.Context, by caller, in *rotateRequest)
 		grace = time.Duration(*body.GraceSeconds) * time.Second
 	}
 	var rotated []eventhook.SigningSecret
-	x, err := s.changeSubscription(ctx, by, &in.SubscriptionPath, func(x *eventhook.Subscription) error {
+	x, err := s.applyToSubscription(ctx, by, &in.SubscriptionPath, func(x *eventhook.Subscription) error {
 		if x.SecretsLost {
 			return errLost
 		}
 		if slices.ContainsFunc(x.Signing, func(have eventhook.SigningSecret) bool { return have.Secret.Equal(fresh) }) {
 			return invalid("body.signing_secret", "signs already: a rotation needs another")
 		}
-		rotated = eventhook.Rotate(x.Signing, fresh, s.Now(), grace)
+		rotated = eventhook.RotateSigningSecret(x.Signing, fresh, s.Now(), grace)
 		if grace == 0 { // those that an earlier rotation left time end, too
 			rotated = rotated[:1]
 		}
@@ -215,5 +215,5 @@ func (s *server) getPublicKey(ctx context.Context, by caller, in *SubscriptionPa
 	case x.SecretsLost:
 		return nil, errLost
 	}
-	return &publicKeyAnswer{PublicKey{eventhook.PublicKeyOf(x.Ed25519Seed), "ed25519"}}, nil
+	return &publicKeyAnswer{PublicKey{eventhook.Ed25519PublicKey(x.Ed25519Seed), "ed25519"}}, nil
 }

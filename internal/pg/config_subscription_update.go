@@ -49,7 +49,7 @@ func (m *mutation) hasRoomForSubscriptions(ctx context.Context) error {
 // addSubscription makes a subscription, which has its id.
 func (m *mutation) addSubscription(ctx context.Context, s eventhook.Subscription) (eventhook.Subscription, error) {
 	now := m.db.now()
-	s = s.Completed()
+	s = s.WithGeneratedSecrets()
 	s.TenantID, s.TenantSlug, s.Version, s.CreatedAt, s.UpdatedAt = m.tenant.ID, m.tenant.Slug, 1, now, now
 	if s.Status == "" {
 		s.Status = eventhook.SubscriptionActive
@@ -166,7 +166,7 @@ func (m *mutation) secretsOf(have, want eventhook.Subscription) (eventhook.Subsc
 		return want, &eventhook.Error{Kind: eventhook.KindConflict, Message: fmt.Sprintf("The secrets of the subscription %q are sealed with a key that is gone: "+
 			"give its url, its signing_secret and its auth_header, if it has one, anew and together.", have.Name)}
 	}
-	return want.Completed(), nil
+	return want.WithGeneratedSecrets(), nil
 }
 
 // diffSubscriptions lists what differs; of secrets only that they do, and

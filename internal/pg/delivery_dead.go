@@ -262,7 +262,7 @@ func isOfItself(d *eventhook.Delivery) bool {
 
 // deathsType is the catalogue's entry of events about dead deliveries.
 func deathsType() eventhook.EventType {
-	kind, _ := eventhook.GatewayEventType(deliveryFailed)
+	kind, _ := eventhook.FindSystemEventType(deliveryFailed)
 	return kind
 }
 

@@ -236,7 +236,7 @@ func encodeSettlement(c *columns, s *outbound.DeliverySettlement, heals bool) {
 		c.null(4)
 	}
 	c.int4(5, s.RetryCount)
-	c.optional(6, eventhook.Text(s.LastError))
+	c.optional(6, eventhook.SanitizeText(s.LastError))
 	encodeAttempt(c, s.Attempt)
 	if heals {
 		c.uuid(10, d.SubscriptionID)

@@ -64,7 +64,7 @@ func (h *happenings) add(id eventhook.EventID, isFull bool) bool {
 // listener is one who is told.
 type listener struct {
 	signal chan struct{}
-	news   eventhook.EventNews // guarded by eventFeed.mu
+	news   eventhook.EventUpdates // guarded by eventFeed.mu
 }
 
 func newEventFeed(h *hub) *eventFeed {
@@ -206,11 +206,11 @@ func (w *eventFeed) leave(tenant eventhook.TenantID, l *listener) {
 }
 
 // take returns what waits for a listener.
-func (w *eventFeed) take(l *listener) eventhook.EventNews {
+func (w *eventFeed) take(l *listener) eventhook.EventUpdates {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	news := l.news
-	l.news = eventhook.EventNews{}
+	l.news = eventhook.EventUpdates{}
 	return news
 }
 
@@ -235,7 +235,7 @@ func (w *eventFeed) takePending() map[eventhook.TenantID]happenings {
 }
 
 // hand gives a tenant's news to all its listeners and waits for none.
-func (w *eventFeed) hand(tenant eventhook.TenantID, news eventhook.EventNews) {
+func (w *eventFeed) hand(tenant eventhook.TenantID, news eventhook.EventUpdates) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h := w.local[tenant]

@@ -23,7 +23,7 @@ const (
 // nothing if nothing happened. Calls come one at a time; while one runs, news
 // gather, and when they are too many it is told that some were missed. What
 // other instances do is heard from a moment later on. PushEvents must run.
-func (db *DB) WatchEvents(ctx context.Context, tenant eventhook.TenantID, idle time.Duration, tell func(eventhook.EventNews) error) error {
+func (db *DB) WatchEvents(ctx context.Context, tenant eventhook.TenantID, idle time.Duration, tell func(eventhook.EventUpdates) error) error {
 	l := db.feed.join(tenant)
 	defer db.feed.leave(tenant, l)
 	tick := time.NewTicker(idle)
@@ -88,7 +88,7 @@ func (db *DB) pushEvents(ctx context.Context) {
 		db.log.Warn("cannot read events for those who watch them", "error", err)
 	}
 	for tenant, h := range pending {
-		db.feed.hand(tenant, eventhook.EventNews{Events: events[tenant], Missed: h.missed || err != nil})
+		db.feed.hand(tenant, eventhook.EventUpdates{Events: events[tenant], Missed: h.missed || err != nil})
 	}
 }
 

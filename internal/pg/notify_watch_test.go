@@ -15,20 +15,20 @@ import (
 // watching is what one who watches has been told.
 type watching struct {
 	t    testing.TB
-	news chan eventhook.EventNews
+	news chan eventhook.EventUpdates
 }
 
 // watch watches a tenant on db until the test ends.
 func (f *fixture) watch(db *DB, tenant eventhook.TenantID) *watching {
 	f.Helper()
-	w := &watching{f, make(chan eventhook.EventNews, 100)}
+	w := &watching{f, make(chan eventhook.EventUpdates, 100)}
 	f.during(func(ctx context.Context) error {
-		return db.WatchEvents(ctx, tenant, time.Hour, func(news eventhook.EventNews) error {
+		return db.WatchEvents(ctx, tenant, time.Hour, func(news eventhook.EventUpdates) error {
 			w.news <- news
 			return nil
 		})
 	})
-	same(f, "the first news", next(f, w.news), eventhook.EventNews{})
+	same(f, "the first news", next(f, w.news), eventhook.EventUpdates{})
 	return w
 }
 
@@ -118,20 +118,20 @@ func TestNobodyIsToldOfAnotherTenant(t *testing.T) {
 func TestAWatchEndsWithItsListener(t *testing.T) {
 	f := setUp(t)
 	gone := errors.New("gone")
-	err := f.db.WatchEvents(t.Context(), f.tenant, time.Hour, func(eventhook.EventNews) error { return gone })
+	err := f.db.WatchEvents(t.Context(), f.tenant, time.Hour, func(eventhook.EventUpdates) error { return gone })
 	same(t, "what tell returned", errors.Is(err, gone), true)
 	same(t, "nobody watches", f.db.feed.isUnwatched(), true)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	f.must(f.db.WatchEvents(ended, f.tenant, time.Hour, func(eventhook.EventNews) error { return nil }))
+	f.must(f.db.WatchEvents(ended, f.tenant, time.Hour, func(eventhook.EventUpdates) error { return nil }))
 }
 
 func TestIdleWatchersHearASignOfLife(t *testing.T) {
 	f := setUp(t)
 	n := 0
 	gone := errors.New("gone")
-	_ = f.db.WatchEvents(t.Context(), f.tenant, time.Millisecond, func(news eventhook.EventNews) error {
-		same(t, "news", news, eventhook.EventNews{})
+	_ = f.db.WatchEvents(t.Context(), f.tenant, time.Millisecond, func(news eventhook.EventUpdates) error {
+		same(t, "news", news, eventhook.EventUpdates{})
 		if n++; n == 3 {
 			return gone
 		}
@@ -145,7 +145,7 @@ func TestWhatCannotBeReadIsMissed(t *testing.T) {
 	f.accepted(1)
 	f.db.lists.Close()
 	f.db.pushEvents(t.Context())
-	same(t, "told", next(t, w.news), eventhook.EventNews{Missed: true})
+	same(t, "told", next(t, w.news), eventhook.EventUpdates{Missed: true})
 }
 
 // Without a database: what is collected, told and kept is bounded.
@@ -198,19 +198,19 @@ func TestTooMuchIsMissedAndNotKept(t *testing.T) {
 	same(t, "notices then", len(w.takeTold()), 0)
 
 	for range mostWaiting/100 + 1 {
-		w.hand(tenant, eventhook.EventNews{Events: make([]eventhook.Event, 100)})
+		w.hand(tenant, eventhook.EventUpdates{Events: make([]eventhook.Event, 100)})
 	}
 	news := w.take(l)
 	same(t, "waiting for one who is slow", len(news.Events), mostWaiting)
 	same(t, "and the rest", news.Missed, true)
-	same(t, "then", w.take(l), eventhook.EventNews{})
+	same(t, "then", w.take(l), eventhook.EventUpdates{})
 }
 
 func TestOneWhoIsSlowHoldsUpNobody(t *testing.T) {
 	w, tenant := emptyWatches()
 	slow, quick := w.join(tenant), w.join(tenant)
 	for range 2 * mostWaiting {
-		w.hand(tenant, eventhook.EventNews{Events: make([]eventhook.Event, 1)})
+		w.hand(tenant, eventhook.EventUpdates{Events: make([]eventhook.Event, 1)})
 		if news := w.take(quick); len(news.Events) != 1 || news.Missed {
 			t.Fatalf("one who is quick: got %d events, missed %t, want 1 and none", len(news.Events), news.Missed)
 		}

@@ -216,7 +216,7 @@ func TestAnIdLeadsToItsPartition(t *testing.T) {
 	d := f.held(1, f.subscriber())[0]
 	ids, tenants, now := "{"+e.ID.String()+"}", "{"+f.tenant.String()+"}", noon.Format(time.RFC3339)
 	deliveries := "{" + d.ID.String() + "}"
-	least, greatest := eventhook.DeliveryIDs(e.ID)
+	least, greatest := eventhook.DeliveryIDRange(e.ID)
 	for _, c := range []struct {
 		act   string
 		table string
