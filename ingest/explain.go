@@ -138,7 +138,7 @@ func CheckRequest(r *verify.Request) eventhook.Faults {
 		f.Add("url", "want a whole URL, such as https://hooks.example/in?a=b")
 	}
 	for name, values := range r.Header {
-		at := "headers." + eventhook.Label(name)
+		at := "headers." + eventhook.SanitizeLabel(name)
 		if !verify.IsToken(name) {
 			f.Add(at, "is not the name of a header")
 		}

@@ -215,8 +215,8 @@ func (h *Handler) reject(r *http.Request, end *endpoint, no *refused) {
 		SourceID:      end.source.ID,
 		Outcome:       string(no.outcome),
 		Reason:        reason,
-		Detail:        eventhook.Label(no.detail),
-		Method:        eventhook.Label(r.Method),
+		Detail:        eventhook.SanitizeLabel(no.detail),
+		Method:        eventhook.SanitizeLabel(r.Method),
 		ClientAddress: clients.Text(h.Sender(r)),
 		HeaderNames:   headerNames(r.Header),
 		BodySize:      max(r.ContentLength, eventhook.UnknownBodySize),
@@ -264,7 +264,7 @@ func headerNames(header http.Header) []string {
 		if len(name) > enough {
 			name = strings.Clone(name[:enough])
 		}
-		names[i] = eventhook.Cut(eventhook.Text(name), longest)
+		names[i] = eventhook.Truncate(eventhook.SanitizeText(name), longest)
 	}
 	return names
 }

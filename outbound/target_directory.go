@@ -163,7 +163,7 @@ func (d *TargetDirectory) destination(r eventhook.Route, t eventhook.Target, ret
 	of := eventhook.Destination{TenantID: r.TenantID, RouteID: r.ID, TargetIndex: t.Index}
 	to := Destination{
 		Destination: schedule.Destination{ID: of.ID(), TenantID: r.TenantID, RouteID: r.ID, TargetIndex: t.Index, Version: r.Version, Slots: targetSlots},
-		Retry:       retry.Or(eventhook.EventRetry),
+		Retry:       retry.WithDefaults(eventhook.EventRetry),
 	}
 	requests, err := d.Compile(t)
 	if err != nil {
@@ -171,7 +171,7 @@ func (d *TargetDirectory) destination(r eventhook.Route, t eventhook.Target, ret
 		return to
 	}
 	if own, isOwn := requests.Retry(); isOwn {
-		to.Retry = own.Or(eventhook.EventRetry)
+		to.Retry = own.WithDefaults(eventhook.EventRetry)
 	}
 	to.Ready, to.Timeout, to.Address = r.IsEnabled, requests.Timeout(), eventhook.NewSecret(requests.URL().String())
 	to.Transport = send.NewTargetTransport(requests, d.Client, d.Now)

@@ -49,7 +49,7 @@ type compiled struct {
 // panics, fails its own actions and no others: for good, unless its type is
 // unknown, which an instance of a later version may know when it is tried again.
 func Compile(retry eventhook.RetryPolicy, routes []eventhook.Route, target func(eventhook.Target) (Effector, error)) *Program {
-	p := &Program{retry: retry.Or(eventhook.EventRetry), run: runAccepted}
+	p := &Program{retry: retry.WithDefaults(eventhook.EventRetry), run: runAccepted}
 	var types [][]string
 	for _, r := range routes {
 		c := compiled{route: r, conditions: p.conditionsOf(&r)}

@@ -63,7 +63,7 @@ func (r *HTTP) Compose(d *eventhook.Delivery, attempt int) *http.Request {
 	v := payload.New(nil, payload.HeaderBlock(e.Headers), e.ContentType, e.Body)
 	header, body := r.content(e, v, d.Body)
 	r.introduce(header, e, attempt)
-	header.Set(eventhook.OurHeaderPrefix+"Delivery-Id", d.ID.String())
+	header.Set(eventhook.GatewayHeaderPrefix+"Delivery-Id", d.ID.String())
 	if !r.authorization.IsZero() {
 		header.Set("Authorization", r.authorization.Reveal())
 	}

@@ -188,8 +188,8 @@ func TestStatisticsOfASubscription(t *testing.T) {
 	got.OldestAt = nil
 	same(t, "then", got, eventhook.SubscriptionStats{DeliveredLastHour: 20, DeliveredLast24h: 120, FailedLastHour: 2, FailedLast24h: 5,
 		DeadLastHour: 1, DeadLast24h: 3, MeanDuration: 20 * time.Millisecond, Waiting: 2, DeadInRow: 1})
-	f.dueDeliveries(s, eventhook.MostWaiting+5)
-	same(t, "more than it counts", stats().Waiting, eventhook.MostWaiting)
+	f.dueDeliveries(s, eventhook.MaxWaitingCount+5)
+	same(t, "more than it counts", stats().Waiting, eventhook.MaxWaitingCount)
 	_, err := f.db.SubscriptionStats(t.Context(), f.secondTenant(), s.ID)
 	wantKind(t, "another tenant's", err, eventhook.KindNotFound)
 	n, err := f.db.SweepUsage(t.Context(), Retention{})

@@ -143,7 +143,7 @@ func appendAction(b []byte, before, a *eventhook.Action, at int64) []byte {
 		b = append(idEncoding.AppendEncode(append(b, `,"m":"`...), made[:]), '"')
 	}
 	if a.ErrorMessage != "" && !a.IsRequest {
-		b = payload.AppendJSONString(append(b, `,"e":`...), eventhook.Text(a.ErrorMessage))
+		b = payload.AppendJSONString(append(b, `,"e":`...), eventhook.SanitizeText(a.ErrorMessage))
 	}
 	if a.Attempts > 1 && !a.IsRequest {
 		b = strconv.AppendInt(append(b, `,"a":`...), int64(a.Attempts), 10)
@@ -249,7 +249,7 @@ func (db *DB) EventActions(ctx context.Context, events []*eventhook.Event) (map[
 func (db *DB) eventActions(ctx context.Context, events []*eventhook.Event) (map[eventhook.EventID][]eventhook.Action, error) {
 	var tenants, ids, least, greatest [][16]byte
 	for _, e := range events {
-		from, until := eventhook.DeliveryIDs(e.ID)
+		from, until := eventhook.DeliveryIDRange(e.ID)
 		tenants, ids, least, greatest = append(tenants, e.TenantID), append(ids, e.ID), append(least, from), append(greatest, until)
 	}
 	all := make(map[eventhook.EventID][]eventhook.Action, len(events))

@@ -89,7 +89,7 @@ func encodeConclusion(c *columns, events []eventKey) {
 	c.reset()
 	slices.SortFunc(events, func(x, y eventKey) int { return bytes.Compare(x.id[:], y.id[:]) })
 	for _, e := range slices.Compact(events) {
-		least, greatest := eventhook.DeliveryIDs(e.id)
+		least, greatest := eventhook.DeliveryIDRange(e.id)
 		c.uuid(0, e.tenant)
 		c.uuid(1, e.id)
 		c.uuid(2, least)

@@ -243,7 +243,7 @@ func (db *DB) countFirsts(ctx context.Context, batch []*outbound.Publishing) err
 	var tenants, events, least, greatest [][16]byte
 	for _, p := range batch {
 		if p.Event.Status == eventhook.EventDuplicate {
-			from, until := eventhook.DeliveryIDs(p.Event.DuplicateOf)
+			from, until := eventhook.DeliveryIDRange(p.Event.DuplicateOf)
 			tenants, events = append(tenants, p.Event.TenantID), append(events, p.Event.DuplicateOf)
 			least, greatest = append(least, from), append(greatest, until)
 		}

@@ -46,7 +46,7 @@ func (db *DB) notifyAnnounced(a announced) {
 // ownEvent is an event of the gateway's own about a tenant, with its data, that
 // announceIn publishes.
 func ownEvent(tenant eventhook.TenantID, kind string, data []byte) *eventhook.Event {
-	of, _ := eventhook.GatewayEventType(kind)
+	of, _ := eventhook.FindSystemEventType(kind)
 	return &eventhook.Event{
 		TenantID: tenant, Origin: eventhook.OriginSystem, Status: eventhook.EventDelivered, EventType: kind, ContentType: "application/json",
 		BodySize: len(data), Envelope: &eventhook.Envelope{Category: of.Category}, Payload: eventhook.Payload{Body: data},
@@ -114,7 +114,7 @@ type announcedObject struct {
 func (m *mutation) announce(ctx context.Context) error {
 	var events []*eventhook.Event
 	for _, entry := range m.entries {
-		if _, isOwn := eventhook.GatewayEventType(entry.Action); !isOwn {
+		if _, isOwn := eventhook.FindSystemEventType(entry.Action); !isOwn {
 			continue
 		}
 		e, err := m.tellOf(entry)
@@ -124,7 +124,7 @@ func (m *mutation) announce(ctx context.Context) error {
 		events = append(events, e)
 	}
 	var err error
-	m.announced, err = m.db.announceIn(ctx, m.tx, events, m.made)
+	m.announced, err = m.db.announceIn(ctx, m.tx, events, m.created)
 	return err
 }
 
@@ -228,7 +228,7 @@ type tenantType struct {
 // thoseWho are the subscribers who want events of a type, as far as their
 // patterns say.
 func thoseWho(list []subscriber, eventType string, without map[eventhook.SubscriptionID]bool) (wanting []subscriber) {
-	if !eventhook.IsForTenants(eventType) {
+	if !eventhook.IsVisibleToTenants(eventType) {
 		return nil
 	}
 	patterns := patternsOf(eventType)
@@ -244,7 +244,7 @@ func thoseWho(list []subscriber, eventType string, without map[eventhook.Subscri
 func (db *DB) subscribers(ctx context.Context, tx pgx.Tx, events []*eventhook.Event) (map[eventhook.TenantID][]subscriber, error) {
 	tenants, patterns := map[eventhook.TenantID]bool{}, map[string]bool{}
 	for _, e := range events {
-		if !eventhook.IsForTenants(e.EventType) {
+		if !eventhook.IsVisibleToTenants(e.EventType) {
 			continue
 		}
 		tenants[e.TenantID] = true

@@ -90,9 +90,9 @@ func Ed25519Key(seed Secret) ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(raw)
 }
 
-// PublicKeyOf is what a receiver verifies the signatures of a seed with, as
+// Ed25519PublicKey is what a receiver verifies the signatures of a seed with, as
 // Standard Webhooks writes it: whpk_ and base64. It is "" if the seed is none.
-func PublicKeyOf(seed Secret) string {
+func Ed25519PublicKey(seed Secret) string {
 	key := Ed25519Key(seed)
 	if key == nil {
 		return ""

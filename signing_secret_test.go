@@ -64,7 +64,7 @@ func TestNewSigningSecretsAreGoodOnes(t *testing.T) {
 
 func TestPublicKeys(t *testing.T) {
 	seed := eventhook.NewEd25519Seed()
-	text := eventhook.PublicKeyOf(seed)
+	text := eventhook.Ed25519PublicKey(seed)
 	public, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(text, "whpk_"))
 	if err != nil || !strings.HasPrefix(text, "whpk_") || len(public) != ed25519.PublicKeySize {
 		t.Fatalf("the public key is %q", text)
@@ -77,7 +77,7 @@ func TestPublicKeys(t *testing.T) {
 		t.Error("two seeds are the same")
 	}
 	for _, bad := range []string{"", "x", "AAAA"} {
-		if got := eventhook.PublicKeyOf(eventhook.NewSecret(bad)); got != "" {
+		if got := eventhook.Ed25519PublicKey(eventhook.NewSecret(bad)); got != "" {
 			t.Errorf("of the seed %q got the public key %q", bad, got)
 		}
 	}

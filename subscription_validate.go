@@ -62,10 +62,10 @@ func CheckSubscribed(pattern string) string {
 	if wrong := CheckPattern(pattern); wrong != "" || pattern == "*" {
 		return wrong
 	}
-	if wrong := oddType(strings.TrimSuffix(pattern, ".*")); wrong != "" {
-		return fmt.Sprintf("%q %s", Label(pattern), wrong)
+	if wrong := checkTypeCharacters(strings.TrimSuffix(pattern, ".*")); wrong != "" {
+		return fmt.Sprintf("%q %s", SanitizeLabel(pattern), wrong)
 	}
-	if !IsForTenants(pattern) {
+	if !IsVisibleToTenants(pattern) {
 		return fmt.Sprintf("%q is no event type of the catalogue that tenants may subscribe to", pattern)
 	}
 	return ""
@@ -111,7 +111,7 @@ func (s SubscriptionSettings) Validate() Faults {
 		at := fmt.Sprintf("signatures[%d]", i)
 		switch {
 		case v != SignatureHMAC && v != SignatureEd25519:
-			f.Add(at, "%q is not %s or %s", Label(v), SignatureHMAC, SignatureEd25519)
+			f.Add(at, "%q is not %s or %s", SanitizeLabel(v), SignatureHMAC, SignatureEd25519)
 		case slices.Contains(s.Signatures[:i], v):
 			f.Add(at, "%q is given twice", v)
 		}
@@ -125,7 +125,7 @@ func (s SubscriptionSettings) checkHeaders(f *Faults) {
 	}
 	seen := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
-		at := "headers." + Label(name)
+		at := "headers." + SanitizeLabel(name)
 		if wrong := CheckSubscriptionHeader(name, s.Headers[name]); wrong != "" {
 			f.Add(at, "%s", wrong)
 		}
@@ -142,7 +142,7 @@ func (s SubscriptionSettings) checkHeaders(f *Faults) {
 func CheckLabel(label string) string {
 	key, value, _ := strings.Cut(label, ":")
 	if len(label) > maxLabel || !isLabelWord(key) || !isLabelWord(value) {
-		return fmt.Sprintf("%q must be key:value, such as region:eu-west, of letters, digits and ._/- and at most %d bytes", Label(label), maxLabel)
+		return fmt.Sprintf("%q must be key:value, such as region:eu-west, of letters, digits and ._/- and at most %d bytes", SanitizeLabel(label), maxLabel)
 	}
 	return ""
 }
