@@ -232,7 +232,7 @@ func TestOtherTenantsThingsAreAbsent(t *testing.T) {
 	work := r.makes(eventhook.Workflow, "pay")
 	r.settle(e, work)
 	held := r.claimOne()
-	promise := r.makePromise("order-1", http.StatusCreated)
+	promise := r.createPromise("order-1", http.StatusCreated)
 	subscription, delivery := r.delivered()
 	_, key := r.key("acme", eventhook.ScopeRead)
 	other, _ := r.key("umbrella", eventhook.Scopes...)
@@ -277,7 +277,7 @@ func TestOtherTenantsThingsAreAbsent(t *testing.T) {
 		r := r.in(t)
 		u, err := r.db.Tenant(t.Context(), "umbrella")
 		r.must(err)
-		foreign, _, err := r.db.MakePromise(t.Context(), eventhook.Promise{TenantID: u.ID, IdempotencyKey: "theirs"})
+		foreign, _, err := r.db.CreatePromise(t.Context(), eventhook.Promise{TenantID: u.ID, IdempotencyKey: "theirs"})
 		r.must(err)
 		r.admin("POST", T("acme")+"/work/"+held.ID+"/suspend", map[string]any{"lease_token": held.LeaseToken, "await": []string{foreign.ID.String()}}).
 			want(http.StatusUnprocessableEntity)
@@ -329,7 +329,7 @@ func (r *rig) withAuthorization(authorization, method, path string) *answer {
 	return r.do(req)
 }
 
-func (r *rig) makePromise(key string, status int) promiseJSON {
+func (r *rig) createPromise(key string, status int) promiseJSON {
 	r.Helper()
 	var p promiseJSON
 	r.admin("POST", T("acme")+"/promises", map[string]any{"idempotency_key": key}).want(status).into(&p)

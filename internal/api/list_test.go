@@ -26,7 +26,7 @@ func (r *rig) lists() map[string]func(n int) (id string) {
 	return map[string]func(int) string{
 		T("acme") + "/events":                 func(int) string { return r.event().ID.String() },
 		T("acme") + "/work":                   func(int) string { tick(); return r.execution(eventhook.Task, "build") },
-		T("acme") + "/promises":               func(n int) string { tick(); return r.makePromise(fmt.Sprint("p", n), http.StatusCreated).ID },
+		T("acme") + "/promises":               func(n int) string { tick(); return r.createPromise(fmt.Sprint("p", n), http.StatusCreated).ID },
 		T("acme") + "/sources/crm/rejections": func(int) string { tick(); return r.rejection().ID.String() },
 		T("acme") + "/sources": func(n int) string {
 			tick()
@@ -152,7 +152,7 @@ func TestEventFilters(t *testing.T) {
 	event("b", func(e *eventhook.Event) { e.IdempotencyKey = "one" })
 	c := event("c", func(e *eventhook.Event) { e.EventType = "ping" })
 	r.settle(c, r.makes(eventhook.Task, "build"))
-	event("d", func(e *eventhook.Event) { e.SourceID, e.IdempotencyKey = r.shop, eventhook.Key(long) })
+	event("d", func(e *eventhook.Event) { e.SourceID, e.IdempotencyKey = r.shop, eventhook.NormalizeKey(long) })
 	q := url.QueryEscape
 	at := func(e *eventhook.Event) string { return q(e.ID.Time().Format(time.RFC3339Nano)) }
 	for _, f := range []struct{ claim, query, want string }{

@@ -116,7 +116,7 @@ func (s *server) checkQuery(ctx huma.Context, f *findings) {
 	}
 }
 
-func isNoText(s string) bool { return eventhook.Text(s) != s }
+func isNoText(s string) bool { return eventhook.SanitizeText(s) != s }
 
 // checkParameter holds what a parameter says against its schema. The elements
 // of lists have commas between them.
@@ -166,7 +166,7 @@ func parse(schema *huma.Schema, text string) (value any, wrong string) {
 func retryAfter(answers map[string]*huma.Response) {
 	for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
 		if r := answers[strconv.Itoa(status)]; r != nil {
-			r.Headers = map[string]*huma.Header{"Retry-After": {Description: "Seconds after which to try again, where that is known.",
+			r.Headers = map[string]*huma.Header{"Retry-After": {Description: "Seconds after which to retry, if known.",
 				Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: new(1.0)}}}
 		}
 	}

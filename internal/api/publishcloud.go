@@ -19,15 +19,15 @@ import (
 type CloudEvent struct {
 	_               struct{}        `json:"-" additionalProperties:"true"`
 	SpecVersion     string          `json:"specversion" enum:"1.0"`
-	ID              string          `json:"id" minLength:"1" doc:"With the source it is the idempotency key."`
+	ID              string          `json:"id" minLength:"1" doc:"Event id. Source and id together are the idempotency key."`
 	Source          string          `json:"source" minLength:"1" format:"uri-reference"`
-	Type            string          `json:"type" minLength:"1" maxLength:"255" example:"payment.succeeded" doc:"The event type."`
-	Subject         string          `json:"subject,omitempty" doc:"The scope."`
+	Type            string          `json:"type" minLength:"1" maxLength:"255" example:"payment.succeeded" doc:"Event type."`
+	Subject         string          `json:"subject,omitempty" doc:"Scope of the event."`
 	Time            *time.Time      `json:"time,omitempty"`
 	DataContentType string          `json:"datacontenttype,omitempty"`
 	DataSchema      string          `json:"dataschema,omitempty" format:"uri"`
-	Data            json.RawMessage `json:"data,omitempty" doc:"Any JSON of up to 1 MiB."`
-	DataBase64      string          `json:"data_base64,omitempty" doc:"Instead of data, bytes of any kind."`
+	Data            json.RawMessage `json:"data,omitempty" doc:"Any JSON value up to 1 MiB."`
+	DataBase64      string          `json:"data_base64,omitempty" doc:"Binary data as base64, instead of data."`
 }
 
 const (
@@ -133,14 +133,14 @@ func (c *cloudReader) readMembers(raw []byte) bool {
 
 // take removes a member that must be a text, and returns the text.
 func (c *cloudReader) take(name string, isRequired bool) string {
-	value, isGiven := c.members[name]
+	value, hasNewValue := c.members[name]
 	delete(c.members, name)
 	s := scanner{raw: value}
 	switch {
-	case !isGiven && isRequired:
+	case !hasNewValue && isRequired:
 		c.faults.Add("body."+name, "is required")
 		return ""
-	case !isGiven:
+	case !hasNewValue:
 		return ""
 	case s.next() != '"':
 		c.faults.Add("body."+name, "expected string")
@@ -171,7 +171,7 @@ func (c *cloudReader) publication() (x publication, err error) {
 		return x, err
 	}
 	id := c.members["id"]
-	x.IdempotencyKey = eventhook.Key(x.source + " " + c.take("id", true))
+	x.IdempotencyKey = eventhook.NormalizeKey(x.source + " " + c.take("id", true))
 	if id != nil {
 		c.members["id"] = id // subscribers are told
 	}
@@ -226,7 +226,7 @@ func asJSON(kind, decoded []byte) []byte {
 	case isJSON && json.Valid(decoded) && utf8.Valid(decoded):
 		return decoded
 	case utf8.Valid(decoded):
-		return payload.AppendText(nil, string(decoded))
+		return payload.AppendJSONString(nil, string(decoded))
 	}
 	return append(base64.StdEncoding.AppendEncode([]byte(`{"base64":"`), decoded), `"}`...)
 }
@@ -240,7 +240,7 @@ func (c *cloudReader) metadata() jsonObject {
 			c.faults.Add("body."+name, "%s", wrong)
 			continue
 		}
-		b = append(append(payload.AppendText(b, name), ':'), value...)
+		b = append(append(payload.AppendJSONString(b, name), ':'), value...)
 		b = append(b, ',')
 	}
 	if len(b) == 1 {

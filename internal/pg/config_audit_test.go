@@ -56,7 +56,7 @@ func TestAChangeIsAudited(t *testing.T) {
 		f.clock.advance(time.Second)
 		have, err := f.db.Tenant(t.Context(), "acme")
 		f.must(err)
-		_, err = f.db.ChangeTenant(t.Context(), by, "acme", 0, func(have eventhook.Tenant) (eventhook.Tenant, error) {
+		_, err = f.db.UpdateTenant(t.Context(), by, "acme", 0, func(have eventhook.Tenant) (eventhook.Tenant, error) {
 			have.Name = claim
 			return have, nil
 		})
@@ -64,7 +64,7 @@ func TestAChangeIsAudited(t *testing.T) {
 		got := f.audit(eventhook.AuditFilter{})[0]
 		was, err := json.Marshal(have.Name)
 		f.must(err)
-		by.Name, by.RequestID = eventhook.Text(by.Name), eventhook.Text(by.RequestID)
+		by.Name, by.RequestID = eventhook.SanitizeText(by.Name), eventhook.SanitizeText(by.RequestID)
 		same(t, claim, got, eventhook.AuditEntry{ID: got.ID, TenantID: f.tenant, TenantSlug: "acme", Actor: by, Action: "tenant.updated",
 			ResourceType: "tenant", ResourceID: f.tenant.String(), ResourceName: "acme",
 			Changes: []eventhook.FieldChange{{Field: "name", From: was, To: json.RawMessage(fmt.Sprintf("%q", claim))}}})
@@ -79,7 +79,7 @@ func TestAuditEntriesAreFilteredAndPaged(t *testing.T) {
 	var others []string
 	for i := range 5 {
 		f.clock.advance(time.Second)
-		_, err := f.db.AddKey(t.Context(), operator, eventhook.APIKey{TenantID: umbrella, Name: fmt.Sprint(i), Scopes: eventhook.Scopes}, hashed(fmt.Sprint(i)))
+		_, err := f.db.CreateKey(t.Context(), operator, eventhook.APIKey{TenantID: umbrella, Name: fmt.Sprint(i), Scopes: eventhook.Scopes}, hashed(fmt.Sprint(i)))
 		f.must(err)
 		others = append(others, "api_key.created")
 	}
@@ -126,7 +126,7 @@ func TestTheAuditLogIsReadByIndexAlone(t *testing.T) {
 		"audit_log_action":        {Action: "tenant.closed"},
 		"audit_log_tenant_action": {Tenant: f.tenant, Action: "tenant.closed"},
 	} {
-		sql, args := auditOf(filter)
+		sql, args := auditQuery(filter)
 		plan := explain(f, conn.Conn(), sql, len(args))
 		if !strings.Contains(plan, "Index Scan Backward using "+index+" on audit_log") || strings.Contains(plan, "Sort") {
 			t.Errorf("%+v: want the index %s read backwards and nothing sorted, got\n%s", filter, index, plan)
@@ -143,7 +143,7 @@ func (f *fixture) manyEntries(n int) {
 	}
 	tx, err := f.db.work.Begin(f.Context())
 	f.must(err)
-	f.must(f.db.auditAll(f.Context(), tx, operator, entries))
+	f.must(f.db.insertAudit(f.Context(), tx, operator, entries))
 	f.must(tx.Commit(f.Context()))
 }
 
@@ -214,7 +214,7 @@ func TestTheAuditLogHoldsNoSecret(t *testing.T) {
 	f := setUp(t)
 	by := eventhook.Actor{Type: eventhook.ActorOnBehalf, Name: "admin key"}
 	key := eventhook.APIKey{TenantID: f.tenant, Name: "ci", Prefix: "ehk_1234", Scopes: eventhook.Scopes}
-	k, err := f.db.AddKey(t.Context(), by, key, hashed(planted+"-key"))
+	k, err := f.db.CreateKey(t.Context(), by, key, hashed(planted+"-key"))
 	f.must(err)
 	f.must(f.db.DeleteKey(t.Context(), by, f.tenant, k.ID))
 
@@ -227,11 +227,11 @@ func TestTheAuditLogHoldsNoSecret(t *testing.T) {
 		f.apply(c)
 	}
 	crm := f.source("acme", "crm")
-	f.must(f.db.LearnSecret(t.Context(), crm.ID, eventhook.NewSecret(planted+"-learned")))
+	f.must(f.db.StoreLearnedSecret(t.Context(), crm.ID, eventhook.NewSecret(planted+"-learned")))
 	shown, err := f.db.RevealSecret(t.Context(), by, crm)
 	f.must(err)
 	same(t, "shown", shown.Reveal(), planted+"-learned")
-	f.must(f.db.ForgetSecret(t.Context(), by, crm))
+	f.must(f.db.ResetHandshake(t.Context(), by, crm))
 	_, err = f.db.CloseTenant(t.Context(), by, "acme")
 	f.must(err)
 

@@ -13,15 +13,15 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// LearnSecret keeps the secret that a source's handshake has brought, and all
+// StoreLearnedSecret keeps the secret that a source's handshake has brought, and all
 // instances hear of it. A source that has learned one keeps that: KindConflict.
 // So does one that is gone. Primary key.
-func (db *DB) LearnSecret(ctx context.Context, source eventhook.SourceID, secret eventhook.Secret) error {
-	if err := db.knowSealing(ctx); err != nil {
+func (db *DB) StoreLearnedSecret(ctx context.Context, source eventhook.SourceID, secret eventhook.Secret) error {
+	if err := db.ensureSealing(ctx); err != nil {
 		return err
 	}
 	return db.inTx(ctx, "learn a secret", func(tx pgx.Tx) error {
-		m := &manager{db: db, tx: tx}
+		m := &mutation{db: db, tx: tx}
 		var tenant [16]byte
 		err := tx.QueryRow(ctx, `SELECT tenant_id FROM eventhook.source WHERE id = $1`, [16]byte(source)).Scan(&tenant)
 		if errors.Is(err, pgx.ErrNoRows) {
@@ -57,7 +57,7 @@ func (db *DB) LearnedSecret(ctx context.Context, source eventhook.SourceID) (lea
 // RevealSecret returns the secret that a source has learned, once:
 // KindConflict if it was shown before, or there is none. Primary keys.
 func (db *DB) RevealSecret(ctx context.Context, by eventhook.Actor, s eventhook.Source) (secret eventhook.Secret, err error) {
-	err = db.manage(ctx, "show a learned secret", by, s.TenantID, func(m *manager) error {
+	err = db.mutate(ctx, "show a learned secret", by, s.TenantID, func(m *mutation) error {
 		var sealed string
 		err := m.tx.QueryRow(ctx, `UPDATE eventhook.learned_secret SET revealed_at = $2
 			WHERE source_id = $1 AND revealed_at IS NULL RETURNING secret`, [16]byte(s.ID), db.now()).Scan(&sealed)
@@ -70,16 +70,16 @@ func (db *DB) RevealSecret(ctx context.Context, by eventhook.Actor, s eventhook.
 		}
 		text, err := db.open(learnedSecret, s.ID, s.TenantID, sealed)
 		secret = eventhook.NewSecret(text)
-		m.recordChanges("source.handshake_secret_revealed", resource{"source", s.ID.String(), s.Slug}, flipped("secret_is_revealed", true))
+		m.recordChanges("source.handshake_secret_revealed", resource{"source", s.ID.String(), s.Slug}, boolChange("secret_is_revealed", true))
 		return err
 	})
 	return secret, err
 }
 
-// ForgetSecret lets a source wait for its handshake again, from now on. It is no
+// ResetHandshake lets a source wait for its handshake again, from now on. It is no
 // fault if it has learned none. Primary keys.
-func (db *DB) ForgetSecret(ctx context.Context, by eventhook.Actor, s eventhook.Source) error {
-	return db.manage(ctx, "forget a learned secret", by, s.TenantID, func(m *manager) error {
+func (db *DB) ResetHandshake(ctx context.Context, by eventhook.Actor, s eventhook.Source) error {
+	return db.mutate(ctx, "forget a learned secret", by, s.TenantID, func(m *mutation) error {
 		if err := m.exec(ctx, `UPDATE eventhook.source SET handshake_opened_at = $2 WHERE id = $1`, [16]byte(s.ID), db.now()); err != nil {
 			return err
 		}
@@ -90,9 +90,9 @@ func (db *DB) ForgetSecret(ctx context.Context, by eventhook.Actor, s eventhook.
 		var changes []eventhook.FieldChange
 		switch isOld := db.now().Sub(s.HandshakeOpenedAt) > eventhook.HandshakeWindow; {
 		case tag.RowsAffected() > 0:
-			changes = flipped("secret_is_learned", false)
+			changes = boolChange("secret_is_learned", false)
 		case isOld:
-			changes = flipped("handshake_is_open", true)
+			changes = boolChange("handshake_is_open", true)
 		}
 		m.recordChanges("source.handshake_reset", resource{"source", s.ID.String(), s.Slug}, changes)
 		return nil
@@ -100,7 +100,7 @@ func (db *DB) ForgetSecret(ctx context.Context, by eventhook.Actor, s eventhook.
 }
 
 // flipped is the change of a yes or no to its opposite.
-func flipped(field string, to bool) []eventhook.FieldChange {
+func boolChange(field string, to bool) []eventhook.FieldChange {
 	return []eventhook.FieldChange{{Field: field, From: strconv.AppendBool(nil, !to), To: strconv.AppendBool(nil, to)}}
 }
 
@@ -114,9 +114,9 @@ WITH fair AS (
 SELECT ` + sourceColumns + sourceTables + ` JOIN fair ON fair.id = s.id
 WHERE fair.nth <= 100 AND t.status = 'active' ORDER BY s.id LIMIT 1000`
 
-// servicesOfSource is how many services of one source are told, so that one
+// maxServicesPerSource is how many services of one source are told, so that one
 // does not use up the room of all.
-const servicesOfSource = 100
+const maxServicesPerSource = 100
 
 // FastlyServices are the ids of the services whose logs enabled sources take,
 // in any order, some perhaps twice: of the first thousand sources, at most a
@@ -138,8 +138,8 @@ func (db *DB) FastlyServices(ctx context.Context) ([]string, error) {
 			} `json:"options"`
 		}
 		if json.Unmarshal([]byte(s.Verifier.Reveal()), &spec) == nil { // what cannot be read has no services
-			for i, id := range strings.SplitN(spec.Options.ServiceIDs, ",", servicesOfSource+1) {
-				if i < servicesOfSource {
+			for i, id := range strings.SplitN(spec.Options.ServiceIDs, ",", maxServicesPerSource+1) {
+				if i < maxServicesPerSource {
 					ids = append(ids, strings.TrimSpace(id))
 				}
 			}

@@ -21,11 +21,11 @@ func TestKeys(t *testing.T) {
 		_, _, err := find(text)
 		wantKind(t, claim, err, eventhook.KindUnauthorized)
 	}
-	first, err := f.db.AddKey(t.Context(), operator, key, hashed("ehk_one"))
+	first, err := f.db.CreateKey(t.Context(), operator, key, hashed("ehk_one"))
 	f.must(err)
 	f.clock.advance(time.Second)
 	key.ExpiresAt = &ends
-	second, err := f.db.AddKey(t.Context(), operator, key, hashed("ehk_two"))
+	second, err := f.db.CreateKey(t.Context(), operator, key, hashed("ehk_two"))
 	f.must(err)
 	if row := one[string](f, `SELECT string_agg(k::text, '|') FROM eventhook.api_key k`); strings.Contains(row, "ehk_one") {
 		t.Errorf("the key is in its row: %s", row)
@@ -76,7 +76,7 @@ func hashed(key string) []byte {
 func TestKeysAreMarkedAsUsed(t *testing.T) {
 	f := setUp(t)
 	add := func(name string) eventhook.KeyID {
-		k, err := f.db.AddKey(t.Context(), operator, eventhook.APIKey{TenantID: f.tenant, Name: name, Prefix: "ehk_1234", Scopes: eventhook.Scopes}, hashed(name))
+		k, err := f.db.CreateKey(t.Context(), operator, eventhook.APIKey{TenantID: f.tenant, Name: name, Prefix: "ehk_1234", Scopes: eventhook.Scopes}, hashed(name))
 		f.must(err)
 		return k.ID
 	}
@@ -92,7 +92,7 @@ func TestKeysAreMarkedAsUsed(t *testing.T) {
 		}
 		return at
 	}
-	f.must(f.db.KeysUsed(t.Context(), nil))
+	f.must(f.db.RecordKeyUse(t.Context(), nil))
 	for _, c := range []struct {
 		claim    string
 		at, want time.Time
@@ -101,7 +101,7 @@ func TestKeysAreMarkedAsUsed(t *testing.T) {
 		{"a later one", noon.Add(time.Minute), noon.Add(time.Minute)},
 		{"one that another instance tells late", noon.Add(time.Second), noon.Add(time.Minute)},
 	} {
-		f.must(f.db.KeysUsed(t.Context(), map[eventhook.KeyID]time.Time{often: c.at, gone: c.at}))
+		f.must(f.db.RecordKeyUse(t.Context(), map[eventhook.KeyID]time.Time{often: c.at, gone: c.at}))
 		same(t, c.claim, used(), map[eventhook.KeyID]time.Time{often: c.want})
 	}
 	if _, told := used()[never]; told {
@@ -121,7 +121,7 @@ func TestTwoWhoTellOfTheSameKeysDoNotDeadlock(t *testing.T) {
 		for _, k := range list {
 			used[k.ID] = noon.Add(time.Duration(round) * time.Second)
 		}
-		return func() { f.must(db.KeysUsed(t.Context(), used)) }
+		return func() { f.must(db.RecordKeyUse(t.Context(), used)) }
 	}
 	for round := range 10 {
 		together(tell(f.db, 2*round+1), tell(f.other, 2*round+2), tell(f.db, 2*round+2), tell(f.other, 2*round+1))

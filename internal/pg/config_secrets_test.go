@@ -53,7 +53,7 @@ func TestASubscriptionWhoseKeyIsLost(t *testing.T) {
 
 func TestSubscriptionsAreSealedAnew(t *testing.T) {
 	r := newResealRig(t, asItIs)
-	s, err := r.older.AddSubscription(t.Context(), operator, r.newSubscription())
+	s, err := r.older.CreateSubscription(t.Context(), operator, r.newSubscription())
 	r.must(err)
 	before, _, err := r.older.Roster(t.Context(), r.tenant)
 	r.must(err)

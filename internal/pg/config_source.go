@@ -38,7 +38,7 @@ func (db *DB) Sources(ctx context.Context, tenant eventhook.TenantID, before eve
 		return nil, translate("list sources", err)
 	}
 	list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (eventhook.Source, error) {
-		s, unopened, err := db.scanStored(r)
+		s, unopened, err := db.scanSourcePartly(r)
 		if unopened != nil {
 			db.log.Error("a source's secrets cannot be opened", "error", unopened)
 		}
@@ -50,7 +50,7 @@ func (db *DB) Sources(ctx context.Context, tenant eventhook.TenantID, before eve
 // Source returns one of a tenant's sources by its slug, as Sources lists it, or
 // KindNotFound. Unique index.
 func (db *DB) Source(ctx context.Context, tenant eventhook.TenantID, slug string) (eventhook.Source, error) {
-	s, unopened, err := db.scanStored(db.work.QueryRow(ctx, `SELECT `+sourceColumns+sourceTables+`
+	s, unopened, err := db.scanSourcePartly(db.work.QueryRow(ctx, `SELECT `+sourceColumns+sourceTables+`
 		WHERE s.tenant_id = $1 AND s.slug = $2`, [16]byte(tenant), slug))
 	if unopened != nil {
 		db.log.Error("a source's secrets cannot be opened", "error", unopened)
@@ -60,17 +60,17 @@ func (db *DB) Source(ctx context.Context, tenant eventhook.TenantID, slug string
 
 // scanSource reads a source with its secrets, which must open.
 func (db *DB) scanSource(row pgx.Row) (eventhook.Source, error) {
-	s, unopened, err := db.scanStored(row)
+	s, unopened, err := db.scanSourcePartly(row)
 	if err == nil {
 		err = unopened
 	}
 	return s, err
 }
 
-// scanStored reads a source as far as it can be: without secrets that are
+// scanSourcePartly reads a source as far as it can be: without secrets that are
 // sealed with a key that is lost, which unopened tells. It can be replaced or
 // deleted all the same.
-func (db *DB) scanStored(row pgx.Row) (s eventhook.Source, unopened, err error) {
+func (db *DB) scanSourcePartly(row pgx.Row) (s eventhook.Source, unopened, err error) {
 	var status, sealed string
 	var learned *string
 	var settings []byte
@@ -155,17 +155,17 @@ func (db *DB) diffSources(before, after *eventhook.Source) ([]eventhook.FieldCha
 
 func resourceOfSource(s eventhook.Source) resource { return resource{"source", s.ID.String(), s.Slug} }
 
-// AddSource makes a source of a tenant. A slug that is taken, or a closed
+// CreateSource makes a source of a tenant. A slug that is taken, or a closed
 // tenant, is a KindConflict. The caller has validated it.
-func (db *DB) AddSource(ctx context.Context, by eventhook.Actor, s eventhook.Source) (eventhook.Source, error) {
-	err := db.manage(ctx, "add source", by, s.TenantID, func(m *manager) (err error) {
+func (db *DB) CreateSource(ctx context.Context, by eventhook.Actor, s eventhook.Source) (eventhook.Source, error) {
+	err := db.mutate(ctx, "add source", by, s.TenantID, func(m *mutation) (err error) {
 		s, err = m.addSource(ctx, s)
 		return err
 	})
 	return s, err
 }
 
-func (m *manager) addSource(ctx context.Context, s eventhook.Source) (eventhook.Source, error) {
+func (m *mutation) addSource(ctx context.Context, s eventhook.Source) (eventhook.Source, error) {
 	now := m.db.now()
 	s.ID, s.TenantID, s.TenantSlug, s.TenantStatus = eventhook.NewID[eventhook.Source](now), m.tenant.ID, m.tenant.Slug, m.tenant.Status
 	s.Version, s.CreatedAt, s.UpdatedAt, s.HandshakeOpenedAt = 1, now, now, now
@@ -181,7 +181,7 @@ func (m *manager) addSource(ctx context.Context, s eventhook.Source) (eventhook.
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10)`, [16]byte(s.ID), [16]byte(s.TenantID), s.Slug, s.Name, s.Provider,
 		sealed, s.SecretsCount, string(settings), s.IsEnabled, now)
 	if err != nil {
-		return s, taken(err, "The tenant has a source %q already.", s.Slug)
+		return s, nameTaken(err, "The tenant has a source %q already.", s.Slug)
 	}
 	changes, err := m.db.diffSources(nil, &s)
 	if err == nil {
@@ -190,18 +190,18 @@ func (m *manager) addSource(ctx context.Context, s eventhook.Source) (eventhook.
 	return s, err
 }
 
-// ChangeSource changes a source in one step: change sees it as it is, with its
+// UpdateSource changes a source in one step: change sees it as it is, with its
 // verifier unsealed, and returns what it shall be; its slug stays. A version
 // other than 0 must be the current one, else ErrStale. A secret that a
 // handshake has brought is forgotten when the provider changes or a secret is
 // given. change must not block.
-func (db *DB) ChangeSource(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, slug string, version int64, change func(eventhook.Source) (eventhook.Source, error)) (s eventhook.Source, err error) {
-	err = db.manage(ctx, "change source", by, tenant, func(m *manager) error {
+func (db *DB) UpdateSource(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, slug string, version int64, change func(eventhook.Source) (eventhook.Source, error)) (s eventhook.Source, err error) {
+	err = db.mutate(ctx, "change source", by, tenant, func(m *mutation) error {
 		have, err := m.lockSource(ctx, slug)
 		if err != nil {
 			return err
 		}
-		if err := fresh(version, have.Version); err != nil {
+		if err := checkVersion(version, have.Version); err != nil {
 			return err
 		}
 		want, err := change(have)
@@ -215,15 +215,15 @@ func (db *DB) ChangeSource(ctx context.Context, by eventhook.Actor, tenant event
 }
 
 // lockSource holds a source, which may be one whose key is lost.
-func (m *manager) lockSource(ctx context.Context, slug string) (eventhook.Source, error) {
-	s, _, err := m.db.scanStored(m.tx.QueryRow(ctx, `SELECT `+sourceColumns+sourceTables+`
+func (m *mutation) lockSource(ctx context.Context, slug string) (eventhook.Source, error) {
+	s, _, err := m.db.scanSourcePartly(m.tx.QueryRow(ctx, `SELECT `+sourceColumns+sourceTables+`
 		WHERE s.tenant_id = $1 AND s.slug = $2 FOR UPDATE OF s`, [16]byte(m.tenant.ID), slug))
 	return s, notFound(err, "source")
 }
 
 // updateSource brings a source, which is locked, to what is wanted, and says
 // what that changes.
-func (m *manager) updateSource(ctx context.Context, have, want eventhook.Source) (eventhook.Source, []eventhook.FieldChange, error) {
+func (m *mutation) updateSource(ctx context.Context, have, want eventhook.Source) (eventhook.Source, []eventhook.FieldChange, error) {
 	changes, err := m.db.diffSources(&have, &want)
 	if err != nil {
 		return have, nil, err
@@ -255,12 +255,12 @@ func (m *manager) updateSource(ctx context.Context, have, want eventhook.Source)
 	return want, changes, err
 }
 
-// owedSQL counts the events of a source that are still to be processed, at most
+// countOpenEventsSQL counts the events of a source that are still to be processed, at most
 // $2 of each kind: of what the gateway owes the events that are due first, of
 // the source those that wait for a retry and those that came last, which are
 // what is missed of a long queue. Indexes event_due, event_source_status and
 // event_source.
-const owedSQL = `
+const countOpenEventsSQL = `
 WITH due AS MATERIALIZED (
     SELECT id, source_id FROM eventhook.event WHERE due_at IS NOT NULL ORDER BY due_at LIMIT $2
 ), failed AS MATERIALIZED (
@@ -274,8 +274,8 @@ SELECT count(*) FROM (
     UNION SELECT id FROM failed
     UNION SELECT id FROM newest WHERE due_at IS NOT NULL) owed`
 
-// mostOwed bounds what owedSQL reads.
-const mostOwed = 10_000
+// maxCountedEvents bounds what countOpenEventsSQL reads.
+const maxCountedEvents = 10_000
 
 // DeleteSource removes a source with what it has of rejections and learned
 // secrets; its events stay. One that has routes, or of which events are still
@@ -283,12 +283,12 @@ const mostOwed = 10_000
 // go too; such events are then unrouted when it is their turn. A version other
 // than 0 must be the current one, else ErrStale.
 func (db *DB) DeleteSource(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, slug string, version int64, cascade bool) error {
-	return db.manage(ctx, "delete source", by, tenant, func(m *manager) error {
+	return db.mutate(ctx, "delete source", by, tenant, func(m *mutation) error {
 		s, err := m.lockSource(ctx, slug)
 		if err != nil {
 			return err
 		}
-		if err := fresh(version, s.Version); err != nil {
+		if err := checkVersion(version, s.Version); err != nil {
 			return err
 		}
 		routes, err := m.routes(ctx, s.ID)
@@ -296,47 +296,47 @@ func (db *DB) DeleteSource(ctx context.Context, by eventhook.Actor, tenant event
 			return err
 		}
 		if !cascade {
-			if err := m.unused(ctx, s, len(routes)); err != nil {
+			if err := m.checkUnused(ctx, s, len(routes)); err != nil {
 				return err
 			}
 		}
-		m.later = &pgx.Batch{} // others wait for what is locked
+		m.batch = &pgx.Batch{} // others wait for what is locked
 		return m.deleteSource(ctx, s, routes)
 	})
 }
 
 // unused refuses a source, which is locked, that has routes or owes work. What
 // is accepted for it at this very moment it does not see.
-func (m *manager) unused(ctx context.Context, s eventhook.Source, routes int) error {
+func (m *mutation) checkUnused(ctx context.Context, s eventhook.Source, routes int) error {
 	var owed int
-	if err := m.tx.QueryRow(ctx, owedSQL, [16]byte(s.ID), mostOwed).Scan(&owed); err != nil {
+	if err := m.tx.QueryRow(ctx, countOpenEventsSQL, [16]byte(s.ID), maxCountedEvents).Scan(&owed); err != nil {
 		return err
 	}
 	if routes == 0 && owed == 0 {
 		return nil
 	}
-	message := "The source has " + counted(routes, "1 route", "routes")
+	message := "The source has " + countNoun(routes, "1 route", "routes")
 	advice := "delete its routes first, or delete it with ?cascade=true."
 	if owed > 0 {
-		message += ", and " + counted(owed, "1 event is", "events are") + " still to be processed"
+		message += ", and " + countNoun(owed, "1 event is", "events are") + " still to be processed"
 		advice = "wait for the events and delete its routes, or delete it with ?cascade=true, and what is not done by then is never done."
 	}
 	return &eventhook.Error{Kind: eventhook.KindConflict, Message: message + ": " + advice}
 }
 
 // counted is a number with its noun.
-func counted(n int, one, many string) string {
+func countNoun(n int, one, many string) string {
 	switch {
 	case n == 1:
 		return one
-	case n >= mostOwed:
-		return fmt.Sprintf("%d or more %s", mostOwed, many)
+	case n >= maxCountedEvents:
+		return fmt.Sprintf("%d or more %s", maxCountedEvents, many)
 	}
 	return fmt.Sprintf("%d %s", n, many)
 }
 
 // deleteSource removes a source, which is locked, with its routes.
-func (m *manager) deleteSource(ctx context.Context, s eventhook.Source, routes []eventhook.Route) error {
+func (m *mutation) deleteSource(ctx context.Context, s eventhook.Source, routes []eventhook.Route) error {
 	for _, r := range routes {
 		if err := m.deleteRoute(ctx, s.Slug, r); err != nil {
 			return err
@@ -358,11 +358,11 @@ SELECT made FROM eventhook.idempotency_key
 WHERE tenant_id = $1 AND (scope, key) IN (($2, $3), ($2 || '` + signedScope + `', $4)) AND expires_at > $5
 ORDER BY scope DESC LIMIT 1`
 
-// FindKey returns the event that a source has accepted under a key or under a
+// FindIdempotencyKey returns the event that a source has accepted under a key or under a
 // hash of signed bytes, within the key's time, and whether there is one: then
 // the next event with this key or hash would be its duplicate. Either may be
 // empty. It claims nothing.
-func (db *DB) FindKey(ctx context.Context, tenant eventhook.TenantID, source eventhook.SourceID, key, signedHash string) (id eventhook.EventID, found bool, err error) {
+func (db *DB) FindIdempotencyKey(ctx context.Context, tenant eventhook.TenantID, source eventhook.SourceID, key, signedHash string) (id eventhook.EventID, found bool, err error) {
 	err = db.work.QueryRow(ctx, findKeySQL, [16]byte(tenant), source.String(), key, signedHash, db.now()).Scan((*[16]byte)(&id))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return id, false, nil

@@ -27,7 +27,7 @@ func TestTheGatewayDisablesSubscriptions(t *testing.T) {
 	f.must(err)
 	gone, kept := f.subscription(named("gone", "x")), f.subscription(named("kept", "webhook.disabled"))
 	f.must(f.db.DeleteSubscription(t.Context(), operator, f.tenant, gone.ID, 0))
-	foreign, err := f.db.AddSubscription(t.Context(), operator, f.newSubscription(func(s *eventhook.Subscription) { s.TenantID = umbrella }))
+	foreign, err := f.db.CreateSubscription(t.Context(), operator, f.newSubscription(func(s *eventhook.Subscription) { s.TenantID = umbrella }))
 	f.must(err)
 	f.exec(`DELETE FROM eventhook.delivery`)
 	before := f.generation()

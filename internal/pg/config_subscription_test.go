@@ -23,7 +23,7 @@ func (f *fixture) newSubscription(change ...func(*eventhook.Subscription)) event
 
 func (f *fixture) subscription(change ...func(*eventhook.Subscription)) eventhook.Subscription {
 	f.Helper()
-	s, err := f.db.AddSubscription(f.Context(), operator, f.newSubscription(change...))
+	s, err := f.db.CreateSubscription(f.Context(), operator, f.newSubscription(change...))
 	f.must(err)
 	return s
 }
@@ -41,7 +41,7 @@ func (f *fixture) subscribed(id eventhook.SubscriptionID) eventhook.Subscription
 }
 
 func (f *fixture) changeSubscription(by eventhook.Actor, s eventhook.Subscription, version int64, to func(*eventhook.Subscription)) (eventhook.Subscription, error) {
-	return f.db.ChangeSubscription(f.Context(), by, s.TenantID, s.ID, version, func(have eventhook.Subscription) (eventhook.Subscription, error) {
+	return f.db.UpdateSubscription(f.Context(), by, s.TenantID, s.ID, version, func(have eventhook.Subscription) (eventhook.Subscription, error) {
 		to(&have)
 		return have, nil
 	})
@@ -137,7 +137,7 @@ func TestARosterIsOfOneGeneration(t *testing.T) {
 	f.clock.advance(time.Second)
 	b := f.subscription(named("b", "*"))
 	umbrella := f.secondTenant()
-	_, err = f.db.AddSubscription(t.Context(), operator, f.newSubscription(func(s *eventhook.Subscription) { s.TenantID = umbrella }))
+	_, err = f.db.CreateSubscription(t.Context(), operator, f.newSubscription(func(s *eventhook.Subscription) { s.TenantID = umbrella }))
 	f.must(err)
 	f.exec(`UPDATE eventhook.subscription SET secrets = secrets || '' WHERE id = $1`, [16]byte(b.ID))
 	generation, list, err = f.other.Roster(t.Context(), f.tenant)
@@ -189,7 +189,7 @@ func TestASubscriptionChanges(t *testing.T) {
 		{"an auth header", 0, func(s *eventhook.Subscription) { s.AuthHeader = eventhook.NewSecret("hush") }, []string{`webhook.updated b auth_header:null>"[redacted]"`}, 9},
 		{"none", 0, func(s *eventhook.Subscription) { s.AuthHeader = eventhook.Secret{} }, []string{`webhook.updated b auth_header:"[redacted]">null`}, 9},
 		{"a rotated secret", 0, func(s *eventhook.Subscription) {
-			s.Signing = eventhook.Rotate(s.Signing, eventhook.NewSigningSecret(), noon, time.Hour)
+			s.Signing = eventhook.RotateSigningSecret(s.Signing, eventhook.NewSigningSecret(), noon, time.Hour)
 		}, []string{"webhook.updated b signing_secret:" + changed}, 9},
 		{"what it signs with", 0, func(s *eventhook.Subscription) { s.Signatures = []string{"v1a"} }, []string{`webhook.updated b signatures:null>["v1a"] ed25519_key:null>"[redacted]"`}, 9},
 		{"paused, and a setting", 0, func(s *eventhook.Subscription) { s.Status, s.MaxInFlight = eventhook.SubscriptionPaused, 3 },
@@ -213,13 +213,13 @@ func TestASubscriptionChanges(t *testing.T) {
 	wantKind(t, "a stale version", err, eventhook.KindStale)
 	wantKind(t, "deleted at a stale version", f.db.DeleteSubscription(t.Context(), operator, f.tenant, s.ID, 11), eventhook.KindStale)
 	refused := errors.New("no")
-	_, err = f.db.ChangeSubscription(t.Context(), operator, f.tenant, s.ID, 0, func(have eventhook.Subscription) (eventhook.Subscription, error) {
+	_, err = f.db.UpdateSubscription(t.Context(), operator, f.tenant, s.ID, 0, func(have eventhook.Subscription) (eventhook.Subscription, error) {
 		have.Name = "half-way"
 		return have, refused
 	})
 	same(t, "the caller's refusal", errors.Is(err, refused), true)
 	umbrella := f.secondTenant()
-	_, err = f.db.ChangeSubscription(t.Context(), operator, umbrella, s.ID, 0, nil)
+	_, err = f.db.UpdateSubscription(t.Context(), operator, umbrella, s.ID, 0, nil)
 	wantKind(t, "of another tenant", err, eventhook.KindNotFound)
 	wantKind(t, "deleted by another tenant", f.db.DeleteSubscription(t.Context(), operator, umbrella, s.ID, 0), eventhook.KindNotFound)
 	f.clock.advance(time.Second)
@@ -240,7 +240,7 @@ func TestTwoChangeASubscriptionAtOnce(t *testing.T) {
 	results := make(chan error, 8)
 	change := func(db *DB, version int64, to func(*eventhook.Subscription)) func() {
 		return func() {
-			_, err := db.ChangeSubscription(t.Context(), operator, f.tenant, s.ID, version, func(have eventhook.Subscription) (eventhook.Subscription, error) {
+			_, err := db.UpdateSubscription(t.Context(), operator, f.tenant, s.ID, version, func(have eventhook.Subscription) (eventhook.Subscription, error) {
 				to(&have)
 				return have, nil
 			})
@@ -267,7 +267,7 @@ func TestATenantHasOnlySoManySubscriptions(t *testing.T) {
 	results := make(chan eventhook.Kind, 4)
 	add := func(db *DB) func() {
 		return func() {
-			_, err := db.AddSubscription(t.Context(), operator, f.newSubscription())
+			_, err := db.CreateSubscription(t.Context(), operator, f.newSubscription())
 			results <- eventhook.KindOf(err)
 		}
 	}
@@ -294,7 +294,7 @@ func TestOfClosedAndSuspendedTenants(t *testing.T) {
 	f := setUp(t)
 	s := f.subscription()
 	key := eventhook.Actor{Type: eventhook.ActorKey, Name: "ci"}
-	_, err := f.db.ChangeTenant(t.Context(), operator, "acme", 0, func(have eventhook.Tenant) (eventhook.Tenant, error) {
+	_, err := f.db.UpdateTenant(t.Context(), operator, "acme", 0, func(have eventhook.Tenant) (eventhook.Tenant, error) {
 		have.Status = eventhook.TenantSuspended
 		return have, nil
 	})
@@ -304,7 +304,7 @@ func TestOfClosedAndSuspendedTenants(t *testing.T) {
 	same(t, "it stays as it was", f.subscribed(s.ID).Status, eventhook.SubscriptionActive)
 	_, err = f.db.CloseTenant(t.Context(), operator, "acme")
 	f.must(err)
-	_, err = f.db.AddSubscription(t.Context(), operator, f.newSubscription())
+	_, err = f.db.CreateSubscription(t.Context(), operator, f.newSubscription())
 	wantKind(t, "made for a closed tenant", err, eventhook.KindConflict)
 	wantKind(t, "deleted of a closed tenant", f.db.DeleteSubscription(t.Context(), operator, f.tenant, s.ID, 0), eventhook.KindConflict)
 }

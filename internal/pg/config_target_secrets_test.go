@@ -86,13 +86,13 @@ func TestSecretsOfTargetsWhoseKeyIsLost(t *testing.T) {
 	r.must(err)
 	same(t, "told", route.SecretsLost, true)
 
-	changed, err := lost.ChangeRoute(t.Context(), operator, r.tenant, "crm", route.ID, 0, prioritized(7))
+	changed, err := lost.UpdateRoute(t.Context(), operator, r.tenant, "crm", route.ID, 0, prioritized(7))
 	r.must(err)
 	same(t, "its priority", []any{changed.Priority, changed.SecretsLost}, []any{7, true})
 	r.must(lost.ReorderRoutes(t.Context(), operator, r.tenant, "crm", []eventhook.RoutePriority{{ID: route.ID, Priority: 8}}))
 	same(t, "with the key again", r.targets(r.older), want)
 
-	_, err = lost.ChangeRoute(t.Context(), operator, r.tenant, "crm", route.ID, 0, func(x eventhook.Route) (eventhook.Route, error) {
+	_, err = lost.UpdateRoute(t.Context(), operator, r.tenant, "crm", route.ID, 0, func(x eventhook.Route) (eventhook.Route, error) {
 		x.Targets = []eventhook.Target{plainTarget}
 		return x, nil
 	})

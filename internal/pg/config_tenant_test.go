@@ -14,7 +14,7 @@ func TestTenants(t *testing.T) {
 	got, err := f.db.Tenant(t.Context(), "umbrella")
 	f.must(err)
 	same(t, "found", got.ID, umbrella)
-	_, err = f.db.AddTenant(t.Context(), operator, eventhook.Tenant{Slug: "umbrella", Name: "Other"})
+	_, err = f.db.CreateTenant(t.Context(), operator, eventhook.Tenant{Slug: "umbrella", Name: "Other"})
 	wantKind(t, "a slug that is taken", err, eventhook.KindConflict)
 	_, err = f.db.Tenant(t.Context(), "globex")
 	wantKind(t, "an unknown tenant", err, eventhook.KindNotFound)
@@ -32,7 +32,7 @@ func TestATenantChanges(t *testing.T) {
 	day, bytes := int64(1000), int64(1<<30)
 	change := func(version int64, to func(*eventhook.Tenant)) (eventhook.Tenant, error) {
 		f.clock.advance(time.Second)
-		return f.db.ChangeTenant(t.Context(), operator, "acme", version, func(have eventhook.Tenant) (eventhook.Tenant, error) {
+		return f.db.UpdateTenant(t.Context(), operator, "acme", version, func(have eventhook.Tenant) (eventhook.Tenant, error) {
 			to(&have)
 			return have, nil
 		})
@@ -63,7 +63,7 @@ func TestATenantChanges(t *testing.T) {
 	}
 	_, err := change(5, func(t *eventhook.Tenant) { t.Name = "late" })
 	wantKind(t, "a stale version", err, eventhook.KindStale)
-	_, err = f.db.ChangeTenant(t.Context(), operator, "nobody", 0, nil)
+	_, err = f.db.UpdateTenant(t.Context(), operator, "nobody", 0, nil)
 	wantKind(t, "of nobody", err, eventhook.KindNotFound)
 	same(t, "entries, one for each difference", len(f.audit(eventhook.AuditFilter{Tenant: f.tenant}))-len(acmesEntries), 5)
 }
@@ -74,7 +74,7 @@ func TestOfTwoChangesOfOneVersionOneIsStale(t *testing.T) {
 	kinds := make(chan eventhook.Kind, 4)
 	change := func(db *DB, name string) func() {
 		return func() {
-			_, err := db.ChangeTenant(t.Context(), operator, "acme", 1, func(have eventhook.Tenant) (eventhook.Tenant, error) {
+			_, err := db.UpdateTenant(t.Context(), operator, "acme", 1, func(have eventhook.Tenant) (eventhook.Tenant, error) {
 				have.Name = name
 				return have, nil
 			})
@@ -91,7 +91,7 @@ func TestOfTwoChangesOfOneVersionOneIsStale(t *testing.T) {
 
 func TestATenantIsHeldWhileItChanges(t *testing.T) {
 	f := setUp(t)
-	_, err := f.db.ChangeTenant(t.Context(), operator, "acme", 0, func(have eventhook.Tenant) (eventhook.Tenant, error) {
+	_, err := f.db.UpdateTenant(t.Context(), operator, "acme", 0, func(have eventhook.Tenant) (eventhook.Tenant, error) {
 		_, err := f.other.work.Exec(t.Context(), `SELECT FROM eventhook.tenant WHERE slug = 'acme' FOR SHARE NOWAIT`)
 		if !hasCode(err, "55P03") { // lock_not_available
 			t.Errorf("somebody else may take it meanwhile: %v", err)
@@ -112,7 +112,7 @@ func TestClosingEndsWhatTheTenantOwns(t *testing.T) {
 	f.exec(`INSERT INTO eventhook.api_key (id, tenant_id, name, prefix, hash, scopes, expires_at)
 		SELECT gen_random_uuid(), $1, 'k' || i, 'ehk_', sha256(i::text::bytea), '{read}',
 			CASE i % 3 WHEN 0 THEN $3::timestamptz + interval '1 day' END FROM generate_series(1, $2::int) i`, [16]byte(f.tenant), keys, noon)
-	_, err := f.db.AddKey(t.Context(), operator, eventhook.APIKey{TenantID: f.tenant, Name: "over", Scopes: eventhook.Scopes, ExpiresAt: &noon}, hashed("over"))
+	_, err := f.db.CreateKey(t.Context(), operator, eventhook.APIKey{TenantID: f.tenant, Name: "over", Scopes: eventhook.Scopes, ExpiresAt: &noon}, hashed("over"))
 	f.must(err)
 	umbrella := f.secondTenant()
 	before := len(f.audit(eventhook.AuditFilter{Tenant: f.tenant}))
@@ -158,15 +158,15 @@ func TestClosingIsNotUndone(t *testing.T) {
 			return err
 		},
 		"made active": func() error {
-			_, err := f.db.ChangeTenant(t.Context(), operator, "acme", 0, func(have eventhook.Tenant) (eventhook.Tenant, error) {
+			_, err := f.db.UpdateTenant(t.Context(), operator, "acme", 0, func(have eventhook.Tenant) (eventhook.Tenant, error) {
 				have.Status = eventhook.TenantActive
 				return have, nil
 			})
 			return err
 		},
-		"a new key": func() error { _, err := f.db.AddKey(t.Context(), operator, key, hashed("late")); return err },
+		"a new key": func() error { _, err := f.db.CreateKey(t.Context(), operator, key, hashed("late")); return err },
 		"its slug": func() error {
-			_, err := f.db.AddTenant(t.Context(), operator, eventhook.Tenant{Slug: "acme", Name: "Acme"})
+			_, err := f.db.CreateTenant(t.Context(), operator, eventhook.Tenant{Slug: "acme", Name: "Acme"})
 			return err
 		},
 		"applied anew": func() error { _, err := f.db.ApplyTenant(t.Context(), operator, acme(), ApplyOptions{}); return err },
@@ -184,7 +184,7 @@ func TestNoKeyOutlivesTheClosing(t *testing.T) {
 	f := setUp(t)
 	add := func(name string) func() {
 		return func() {
-			_, err := f.other.AddKey(t.Context(), operator, eventhook.APIKey{TenantID: f.tenant, Name: name, Scopes: eventhook.Scopes}, hashed(name))
+			_, err := f.other.CreateKey(t.Context(), operator, eventhook.APIKey{TenantID: f.tenant, Name: name, Scopes: eventhook.Scopes}, hashed(name))
 			if kind := eventhook.KindOf(err); err != nil && kind != eventhook.KindConflict {
 				t.Errorf("add: %v", err)
 			}
@@ -202,7 +202,7 @@ func TestASuspendedTenantsKeysChangeNothing(t *testing.T) {
 	f.exec(`UPDATE eventhook.tenant SET status = 'suspended'`)
 	its := eventhook.Actor{Type: eventhook.ActorKey, Name: "ci"}
 	change := func(by eventhook.Actor) error {
-		_, err := f.db.AddKey(t.Context(), by, eventhook.APIKey{TenantID: f.tenant, Name: "k", Scopes: eventhook.Scopes}, hashed(string(by.Type)))
+		_, err := f.db.CreateKey(t.Context(), by, eventhook.APIKey{TenantID: f.tenant, Name: "k", Scopes: eventhook.Scopes}, hashed(string(by.Type)))
 		return err
 	}
 	wantKind(t, "by its key", change(its), eventhook.KindForbidden)

@@ -9,10 +9,10 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// countTenantsSQL and countSourcesSQL add counts in the order of their keys, so
+// addTenantCountsSQL and addSourceCountsSQL add counts in the order of their keys, so
 // that instances which share a slot wait for each other and do not deadlock.
 // Primary keys; rows that exist change in place (HOT).
-const countTenantsSQL = `
+const addTenantCountsSQL = `
 INSERT INTO eventhook.tenant_usage AS u (tenant_id, day, slot, events, bytes)
 SELECT tenant_id, day, $1::int2, events, bytes
 FROM unnest($2::uuid[], $3::date[], $4::int8[], $5::int8[]) AS n (tenant_id, day, events, bytes)
@@ -20,7 +20,7 @@ ORDER BY tenant_id, day
 ON CONFLICT (tenant_id, day, slot) DO UPDATE
     SET events = u.events + excluded.events, bytes = u.bytes + excluded.bytes`
 
-const countSourcesSQL = `
+const addSourceCountsSQL = `
 INSERT INTO eventhook.source_usage AS u (source_id, at, slot, events, failed)
 SELECT source_id, at, $1::int2, events, failed
 FROM unnest($2::uuid[], $3::timestamptz[], $4::int8[], $5::int8[]) AS n (source_id, at, events, failed)
@@ -28,7 +28,7 @@ ORDER BY source_id, at
 ON CONFLICT (source_id, at, slot) DO UPDATE
     SET events = u.events + excluded.events, failed = u.failed + excluded.failed`
 
-const countSentSQL = `
+const addSubscriptionCountsSQL = `
 INSERT INTO eventhook.subscription_usage AS u (subscription_id, at, slot, delivered, failed, dead, duration_ms)
 SELECT subscription_id, at, $1::int2, delivered, failed, dead, duration_ms
 FROM unnest($2::uuid[], $3::timestamptz[], $4::int8[], $5::int8[], $6::int8[], $7::int8[])
@@ -38,36 +38,36 @@ ON CONFLICT (subscription_id, at, slot) DO UPDATE
     SET delivered = u.delivered + excluded.delivered, failed = u.failed + excluded.failed, dead = u.dead + excluded.dead,
         duration_ms = u.duration_ms + excluded.duration_ms`
 
-// CountTenants adds counts to those of a slot, all of them or, with an error,
+// AddTenantCounts adds counts to those of a slot, all of them or, with an error,
 // none. A tenant and a day may occur once.
-func (db *DB) CountTenants(ctx context.Context, slot int, counts []eventhook.TenantCount) error {
+func (db *DB) AddTenantCounts(ctx context.Context, slot int, counts []eventhook.TenantCount) error {
 	n := len(counts)
 	tenants, days := make([][16]byte, n), make([]time.Time, n)
 	events, bytes := make([]int64, n), make([]int64, n)
 	for i, c := range counts {
 		tenants[i], days[i], events[i], bytes[i] = c.TenantID, c.Day, c.Events, c.Bytes
 	}
-	_, err := db.work.Exec(ctx, countTenantsSQL, slot, tenants, days, events, bytes)
+	_, err := db.work.Exec(ctx, addTenantCountsSQL, slot, tenants, days, events, bytes)
 	return translate("count what tenants store", err)
 }
 
-// CountSources adds counts to those of a slot, all of them or, with an error,
+// AddSourceCounts adds counts to those of a slot, all of them or, with an error,
 // none. A source and a span may occur once. Sources that are gone may, too.
-func (db *DB) CountSources(ctx context.Context, slot int, counts []eventhook.SourceCount) error {
+func (db *DB) AddSourceCounts(ctx context.Context, slot int, counts []eventhook.SourceCount) error {
 	n := len(counts)
 	sources, spans := make([][16]byte, n), make([]time.Time, n)
 	events, failed := make([]int64, n), make([]int64, n)
 	for i, c := range counts {
 		sources[i], spans[i], events[i], failed[i] = c.SourceID, c.At, c.Events, c.Failed
 	}
-	_, err := db.work.Exec(ctx, countSourcesSQL, slot, sources, spans, events, failed)
+	_, err := db.work.Exec(ctx, addSourceCountsSQL, slot, sources, spans, events, failed)
 	return translate("count what sources receive", err)
 }
 
-// CountSubscriptions adds counts to those of a slot, all of them or, with an
+// AddSubscriptionCounts adds counts to those of a slot, all of them or, with an
 // error, none. A subscription and a span may occur once. Subscriptions that are
 // gone may, too.
-func (db *DB) CountSubscriptions(ctx context.Context, slot int, counts []eventhook.SubscriptionCount) error {
+func (db *DB) AddSubscriptionCounts(ctx context.Context, slot int, counts []eventhook.SubscriptionCount) error {
 	n := len(counts)
 	subscriptions, spans := make([][16]byte, n), make([]time.Time, n)
 	delivered, failed, dead, durations := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
@@ -75,7 +75,7 @@ func (db *DB) CountSubscriptions(ctx context.Context, slot int, counts []eventho
 		subscriptions[i], spans[i] = c.SubscriptionID, c.At
 		delivered[i], failed[i], dead[i], durations[i] = c.Delivered, c.Failed, c.Dead, c.Duration.Milliseconds()
 	}
-	_, err := db.work.Exec(ctx, countSentSQL, slot, subscriptions, spans, delivered, failed, dead, durations)
+	_, err := db.work.Exec(ctx, addSubscriptionCountsSQL, slot, subscriptions, spans, delivered, failed, dead, durations)
 	return translate("count what is sent to subscribers", err)
 }
 
@@ -183,7 +183,7 @@ WITH over AS MATERIALIZED (
 DELETE FROM eventhook.subscription_usage WHERE ctid = ANY(ARRAY(SELECT ctid FROM over))`
 
 // SweepUsage removes what nobody asks for any more from the next part of the
-// tables, as Sweep does with keys: sources' and subscriptions' counts of 25 hours
+// tables, as SweepIdempotencyKeys does with keys: sources' and subscriptions' counts of 25 hours
 // ago, and tenants' of days whose bodies have been dropped. A retention of 0
 // keeps those.
 func (db *DB) SweepUsage(ctx context.Context, r Retention) (int, error) {

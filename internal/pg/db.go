@@ -31,7 +31,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/eventhook/eventhook"
-	"github.com/eventhook/eventhook/internal/turns"
+	"github.com/eventhook/eventhook/internal/roundrobin"
 )
 
 // Sealer seals secrets for the database, and opens them. A text that is sealed
@@ -71,9 +71,9 @@ type DB struct {
 	work     *pgxpool.Pool
 	lists    *pgxpool.Pool
 	hub      hub
-	watches  *watches
-	claims   *turns.Turns[eventhook.TenantID, struct{}]
-	changes  *turns.Gate[eventhook.TenantID] // of the configuration
+	feed     *eventFeed
+	claims   *roundrobin.Queues[eventhook.TenantID, struct{}]
+	changes  *roundrobin.Slots[eventhook.TenantID] // of the configuration
 	keyTTL   time.Duration
 	sealer   Sealer
 	describe func(eventhook.Secret) (json.RawMessage, string, error)
@@ -85,15 +85,15 @@ type DB struct {
 	sealing    atomic.Pointer[sealing] // nil before it was read
 	unreadable atomic.Int64            // secrets that did not open
 
-	acceptBufs  sync.Pool // of *acceptColumns
-	publishBufs sync.Pool // of *columns
-	settleBufs  sync.Pool // of *settleColumns
-	sentBufs    sync.Pool // of *sentColumns
+	acceptBufs         sync.Pool // of *acceptColumns
+	publishBufs        sync.Pool // of *columns
+	settleBufs         sync.Pool // of *settleColumns
+	deliverySettleBufs sync.Pool // of *deliverySettleColumns
 
-	sweptKeys, sweptExecutions position
-	sweptPromises              position
+	sweptKeys, sweptExecutions sweepPosition
+	sweptPromises              sweepPosition
 
-	sweptTenantUsage, sweptSourceUsage, sweptSubscriptionUsage position
+	sweptTenantUsage, sweptSourceUsage, sweptSubscriptionUsage sweepPosition
 
 	lockWait time.Duration // lockWait, shorter in tests
 }
@@ -116,15 +116,15 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 		o.Matches = func(json.RawMessage, *eventhook.Event) bool { return true }
 	}
 	db := &DB{keyTTL: o.KeyTTL, sealer: o.Sealer, describe: o.Describe, matches: o.Matches, newly: o.FaultsOfNew, log: o.Log, now: o.Now, lockWait: lockWait}
-	db.hub.topics, db.hub.tell = map[string]chan struct{}{}, make(chan struct{}, 1)
-	db.watches = newWatches(&db.hub)
-	db.claims = turns.New[eventhook.TenantID, struct{}](max(o.WorkConns/claimShare, 1))
-	db.changes = turns.NewGate[eventhook.TenantID](o.WorkConns/2, o.WorkConns/changeShare, mostChanges)
+	db.hub.topics, db.hub.outgoing = map[string]chan struct{}{}, make(chan struct{}, 1)
+	db.feed = newEventFeed(&db.hub)
+	db.claims = roundrobin.NewQueues[eventhook.TenantID, struct{}](max(o.WorkConns/claimShare, 1))
+	db.changes = roundrobin.NewSlots[eventhook.TenantID](o.WorkConns/2, o.WorkConns/changeShare, maxWaitingChanges)
 	db.hub.self = eventhook.NewID[DB](o.Now()).String()
 	db.acceptBufs.New = func() any { return newAcceptColumns() }
 	db.publishBufs.New = func() any { return newColumns(publishSQL) }
 	db.settleBufs.New = func() any { return newSettleColumns() }
-	db.sentBufs.New = func() any { return newSentColumns() }
+	db.deliverySettleBufs.New = func() any { return newDeliverySettleColumns() }
 	var err error
 	db.accept, err = pool(ctx, url, o.AcceptConns, acceptStatements, durableAndPlannedOnce)
 	if err != nil {

@@ -52,7 +52,7 @@ func TestRoutesAreChangedTogether(t *testing.T) {
 	f := setUp(t)
 	order := []eventhook.RoutePriority{{ID: f.route.ID, Priority: routes}}
 	for n := range routes {
-		r, err := f.db.AddRoute(t.Context(), operator, f.tenant, "crm", newRoute(fmt.Sprint(n)))
+		r, err := f.db.CreateRoute(t.Context(), operator, f.tenant, "crm", newRoute(fmt.Sprint(n)))
 		f.must(err)
 		order = append(order, eventhook.RoutePriority{ID: r.ID, Priority: n + 1})
 	}

@@ -61,7 +61,7 @@ func TestDeliveriesAreFoundByTheirKeys(t *testing.T) {
 		}
 	}
 	check("no partition")
-	f.must(f.db.KeepPartitions(t.Context(), 2, Retention{}))
+	f.must(f.db.MaintainPartitions(t.Context(), 2, Retention{}))
 	check("no row")
 	f.filled(2000, 0)
 	f.exec(`ANALYZE`)
@@ -134,7 +134,7 @@ func TestEachFilterOfDeliveriesHasItsIndex(t *testing.T) {
 		}
 	}
 	check("no partition, no row")
-	f.must(f.db.KeepPartitions(t.Context(), 5, Retention{}))
+	f.must(f.db.MaintainPartitions(t.Context(), 5, Retention{}))
 	check("no row")
 	f.filled(2000, 10)
 	check("before the first ANALYZE")
@@ -195,7 +195,7 @@ func TestAClaimLooksAtAFewOfABacklog(t *testing.T) {
 	f.exec(`VACUUM ANALYZE eventhook.delivery`)
 	for act, do := range map[string]func(tx pgx.Tx) error{
 		"a look for lanes": func(tx pgx.Tx) error {
-			_, err := tx.Exec(t.Context(), dueLanesSQL, f.clock.now(), [16]byte{}, 100)
+			_, err := tx.Exec(t.Context(), dueDestinationsSQL, f.clock.now(), [16]byte{}, 100)
 			return err
 		},
 		"a claim": func(tx pgx.Tx) error {

@@ -184,7 +184,7 @@ func (db *DB) trySettle(ctx context.Context, batch []*effects.Settlement) (holds
 	}
 	if err == nil {
 		db.wakeWorkers(batch, woken)
-		db.tellSettled(batch)
+		db.notifySettled(batch)
 	}
 	return nil, err
 }
@@ -248,7 +248,7 @@ func (c *settleColumns) encodeSettled(batch []*effects.Settlement, now time.Time
 		to.text(settleEventStatus, string(s.Status))
 		to.time(settleEventDueAt, s.NextRetryAt)
 		to.int4(settleEventRetryCount, s.RetryCount)
-		to.optionalText(settleEventError, eventhook.Text(s.LastError))
+		to.optionalText(settleEventError, eventhook.SanitizeText(s.LastError))
 		if len(s.Actions)+len(s.Prior) == 0 {
 			to.null(settleEventActions.column)
 		} else {

@@ -37,7 +37,7 @@ func TestTheGatewaysOwnEventsReachTheirSubscribers(t *testing.T) {
 	none, near := subscribe("none", "payment.*", "sources.*"), subscribe("near", "source", "source.updated.*", "tenant.updat.*")
 	paused, off := subscribe("paused", "*"), subscribe("off", "*")
 	admins := subscribe("admins", "webhook.disabled_via_tenant_cascade", "tenant.closed", "tenant.created")
-	foreign, err := f.db.AddSubscription(t.Context(), operator, f.newSubscription(func(s *eventhook.Subscription) { s.TenantID, s.EventTypes = umbrella, []string{"*"} }))
+	foreign, err := f.db.CreateSubscription(t.Context(), operator, f.newSubscription(func(s *eventhook.Subscription) { s.TenantID, s.EventTypes = umbrella, []string{"*"} }))
 	f.must(err)
 	for s, to := range map[eventhook.SubscriptionID]eventhook.SubscriptionStatus{paused.ID: eventhook.SubscriptionPaused, off.ID: eventhook.SubscriptionDisabled} {
 		_, err := f.changeSubscription(operator, eventhook.Subscription{TenantID: f.tenant, ID: s}, 0, func(s *eventhook.Subscription) { s.Status = to })
@@ -46,7 +46,7 @@ func TestTheGatewaysOwnEventsReachTheirSubscribers(t *testing.T) {
 	f.exec(`DELETE FROM eventhook.delivery`)
 	f.clock.advance(time.Second)
 	wake := f.db.hub.wait(deliveriesTopic)
-	_, err = f.db.ChangeTenant(t.Context(), operator, "acme", 0, func(have eventhook.Tenant) (eventhook.Tenant, error) {
+	_, err = f.db.UpdateTenant(t.Context(), operator, "acme", 0, func(have eventhook.Tenant) (eventhook.Tenant, error) {
 		have.Name = "A."
 		return have, nil
 	})
@@ -76,7 +76,7 @@ func TestTheGatewaysOwnEventsReachTheirSubscribers(t *testing.T) {
 func TestWhatAnEventOfTheGatewaysOwnSays(t *testing.T) {
 	f := setUp(t)
 	by := eventhook.Actor{Type: eventhook.ActorKey, KeyID: eventhook.NewID[eventhook.APIKey](noon), Name: "ci", RequestID: "req-1"}
-	s, err := f.db.AddSubscription(t.Context(), by, f.newSubscription())
+	s, err := f.db.CreateSubscription(t.Context(), by, f.newSubscription())
 	f.must(err)
 	var e eventhook.Event
 	var body, envelope []byte
@@ -88,7 +88,7 @@ func TestWhatAnEventOfTheGatewaysOwnSays(t *testing.T) {
 	same(t, "beside it", string(envelope), fmt.Sprintf(`{"category":"eventhook","actor":%s}`, actor))
 	same(t, "the event", []any{e.EventType, e.Status, e.Origin, e.RequestID, e.BodySize, len(e.TraceID)},
 		[]any{"webhook.created", eventhook.EventDelivered, eventhook.OriginSystem, "req-1", len(body), 32})
-	same(t, "those who watch are told", len(f.db.watches.takeTold()) > 0 || f.db.watches.nobody(), true)
+	same(t, "those who watch are told", len(f.db.feed.takeNotices()) > 0 || f.db.feed.isUnwatched(), true)
 }
 
 func TestFiltersJudgeTheGatewaysOwnEvents(t *testing.T) {

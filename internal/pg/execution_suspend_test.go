@@ -110,7 +110,7 @@ func TestSuspendHasATimeout(t *testing.T) {
 func TestSuspendRefuses(t *testing.T) {
 	f := setUp(t)
 	ids, _ := f.promises(0, 1)
-	foreign, _, err := f.db.MakePromise(t.Context(), eventhook.Promise{TenantID: f.secondTenant(), IdempotencyKey: "k"})
+	foreign, _, err := f.db.CreatePromise(t.Context(), eventhook.Promise{TenantID: f.secondTenant(), IdempotencyKey: "k"})
 	f.must(err)
 	e := f.accepted(1)[0]
 	f.settle(f.db, f.plan(e, resolves("held", `1`)))

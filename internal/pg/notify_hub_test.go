@@ -96,7 +96,7 @@ func TestWakesReachTheOtherInstance(t *testing.T) {
 	f.listening(f.other)
 	ctx, cancel := context.WithCancel(t.Context())
 	var telling sync.WaitGroup
-	telling.Go(func() { _ = f.db.Tell(ctx, time.Millisecond) })
+	telling.Go(func() { _ = f.db.SendNotifications(ctx, time.Millisecond) })
 	defer telling.Wait()
 	defer cancel()
 
@@ -133,6 +133,6 @@ func TestTellGathersWhatComesMeanwhile(t *testing.T) {
 		f.db.WakeEvents()
 		f.db.hub.wake(workTopic(f.tenant, "q"))
 	}
-	same(t, "topics to tell", len(f.db.hub.takeUntold()), 2)
-	same(t, "and then", len(f.db.hub.takeUntold()), 0)
+	same(t, "topics to tell", len(f.db.hub.takeUnsent()), 2)
+	same(t, "and then", len(f.db.hub.takeUnsent()), 0)
 }

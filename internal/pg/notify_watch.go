@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	watchEvery = 10 * time.Second // how often an instance says whom it watches
-	watchFor   = 3 * watchEvery   // how long others believe it
+	watchInterval = 10 * time.Second  // how often an instance says whom it watches
+	watchTTL      = 3 * watchInterval // how long others believe it
 )
 
 // WatchEvents calls tell with what happens to a tenant's events on any
@@ -23,13 +23,13 @@ const (
 // nothing if nothing happened. Calls come one at a time; while one runs, news
 // gather, and when they are too many it is told that some were missed. What
 // other instances do is heard from a moment later on. PushEvents must run.
-func (db *DB) WatchEvents(ctx context.Context, tenant eventhook.TenantID, idle time.Duration, tell func(eventhook.EventNews) error) error {
-	l := db.watches.join(tenant)
-	defer db.watches.leave(tenant, l)
+func (db *DB) WatchEvents(ctx context.Context, tenant eventhook.TenantID, idle time.Duration, tell func(eventhook.EventUpdates) error) error {
+	l := db.feed.join(tenant)
+	defer db.feed.leave(tenant, l)
 	tick := time.NewTicker(idle)
 	defer tick.Stop()
 	for {
-		if err := tell(db.watches.take(l)); err != nil {
+		if err := tell(db.feed.takeNews(l)); err != nil {
 			return err
 		}
 		select {
@@ -44,7 +44,7 @@ func (db *DB) WatchEvents(ctx context.Context, tenant eventhook.TenantID, idle t
 // PushEvents reads, for those who watch, the events to which something has
 // happened, at most once per interval, until ctx ends.
 func (db *DB) PushEvents(ctx context.Context, interval time.Duration) error {
-	announce := time.NewTicker(watchEvery)
+	announce := time.NewTicker(watchInterval)
 	defer announce.Stop()
 	pause := time.NewTimer(0)
 	defer pause.Stop()
@@ -53,10 +53,10 @@ func (db *DB) PushEvents(ctx context.Context, interval time.Duration) error {
 		case <-ctx.Done():
 			return nil
 		case <-announce.C:
-			db.watches.expire(db.now())
-			db.watches.announce()
+			db.feed.expire(db.now())
+			db.feed.announceWatched()
 			continue
-		case <-db.watches.ready:
+		case <-db.feed.ready:
 		}
 		db.pushEvents(ctx)
 		pause.Reset(interval)
@@ -76,7 +76,7 @@ LEFT JOIN eventhook.source s ON s.id = e.source_id
 ORDER BY e.id`
 
 func (db *DB) pushEvents(ctx context.Context) {
-	pending := db.watches.takePending()
+	pending := db.feed.takePending()
 	var tenants, ids [][16]byte
 	for tenant, h := range pending {
 		for id := range h.ids {
@@ -88,7 +88,7 @@ func (db *DB) pushEvents(ctx context.Context) {
 		db.log.Warn("cannot read events for those who watch them", "error", err)
 	}
 	for tenant, h := range pending {
-		db.watches.hand(tenant, eventhook.EventNews{Events: events[tenant], Missed: h.missed || err != nil})
+		db.feed.distribute(tenant, eventhook.EventUpdates{Events: events[tenant], Missed: h.missed || err != nil})
 	}
 }
 
@@ -108,39 +108,39 @@ func (db *DB) watchedEvents(ctx context.Context, tenants, ids [][16]byte) (map[e
 	return events, err
 }
 
-// tellAccepted notes what Accept has stored for those who watch.
-func (db *DB) tellAccepted(batch []*effects.Arrival) {
-	if db.watches.nobody() {
+// notifyAccepted notes what Accept has stored for those who watch.
+func (db *DB) notifyAccepted(batch []*effects.Arrival) {
+	if db.feed.isUnwatched() {
 		return
 	}
 	now := db.now()
 	for _, a := range batch {
 		if e := a.Event; e.Status != "" { // else it was refused
-			db.watches.happened(now, e.TenantID, e.ID)
+			db.feed.eventsChanged(now, e.TenantID, e.ID)
 		}
 		if a.IsPlanned() {
-			db.tellPublications(now, a.Plan)
+			db.notifyPublications(now, a.Plan)
 		}
 	}
 }
 
-// tellSettled does so with what SettleEvents has settled.
-func (db *DB) tellSettled(batch []*effects.Settlement) {
-	if db.watches.nobody() {
+// notifySettled does so with what SettleEvents has settled.
+func (db *DB) notifySettled(batch []*effects.Settlement) {
+	if db.feed.isUnwatched() {
 		return
 	}
 	now := db.now()
 	for _, s := range batch {
-		db.watches.happened(now, s.Event.TenantID, s.Event.ID)
-		db.tellPublications(now, s)
+		db.feed.eventsChanged(now, s.Event.TenantID, s.Event.ID)
+		db.notifyPublications(now, s)
 	}
 }
 
-// tellPublications does so with the events that an event's routes have published.
-func (db *DB) tellPublications(now time.Time, s *effects.Settlement) {
+// notifyPublications does so with the events that an event's routes have published.
+func (db *DB) notifyPublications(now time.Time, s *effects.Settlement) {
 	for i := range s.Actions {
 		if a := &s.Actions[i]; a.Effect.Publication != nil && a.Status == eventhook.ActionSuccess {
-			db.watches.happened(now, s.Event.TenantID, a.PublishedEventID)
+			db.feed.eventsChanged(now, s.Event.TenantID, a.PublishedEventID)
 		}
 	}
 }
@@ -152,35 +152,35 @@ const (
 	missedNotice = "missed" // more happened than was told
 )
 
-// mostInNotice ids fit into the 8000 bytes that a notice may have.
-const mostInNotice = 200
+// maxIDsPerNotice ids fit into the 8000 bytes that a notice may have.
+const maxIDsPerNotice = 200
 
 func watchTopic(tenant eventhook.TenantID) string { return watchNotice + " " + tenant.String() }
 
-// takeTold returns the notices that tell the others what has happened.
-func (w *watches) takeTold() (notices []string) {
+// takeNotices returns the notices that tell the others what has happened.
+func (w *eventFeed) takeNotices() (notices []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for tenant, h := range w.told {
+	for tenant, h := range w.outgoing {
 		var ids []string
 		for id := range h.ids {
 			ids = append(ids, id.String())
 		}
-		for part := range slices.Chunk(ids, mostInNotice) {
+		for part := range slices.Chunk(ids, maxIDsPerNotice) {
 			notices = append(notices, eventNotice+" "+tenant.String()+" "+strings.Join(part, " "))
 		}
 		if h.missed {
 			notices = append(notices, missedNotice+" "+tenant.String())
 		}
 	}
-	clear(w.told)
-	w.inTold = 0
+	clear(w.outgoing)
+	w.outgoingIDs = 0
 	return notices
 }
 
 // hear takes in what another instance says. What is not understood is left
 // alone: the other may be newer.
-func (db *DB) hear(notice string) {
+func (db *DB) handleNotice(notice string) {
 	words := strings.Fields(notice)
 	if len(words) < 2 || !slices.Contains([]string{watchNotice, eventNotice, missedNotice}, words[0]) {
 		db.hub.wakeLocal(notice)
@@ -191,7 +191,7 @@ func (db *DB) hear(notice string) {
 		return
 	}
 	if words[0] == watchNotice {
-		db.watches.wanted(tenant, db.now().Add(watchFor))
+		db.feed.addRemote(tenant, db.now().Add(watchTTL))
 		return
 	}
 	var ids []eventhook.EventID
@@ -200,5 +200,5 @@ func (db *DB) hear(notice string) {
 			ids = append(ids, id)
 		}
 	}
-	db.watches.heard(tenant, ids, words[0] == missedNotice)
+	db.feed.remoteChanged(tenant, ids, words[0] == missedNotice)
 }

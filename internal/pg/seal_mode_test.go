@@ -58,7 +58,7 @@ func upgraded(t *testing.T) *sealRig {
 	r.db, r.other = r.instance(r.key), r.instance(r.key)
 	r.apply(acmeCalling(calling("a.example", hushed)))
 	r.tenant, r.crm = r.sourceID("acme", "crm")
-	r.must(r.db.LearnSecret(t.Context(), r.crm, eventhook.NewSecret("learned")))
+	r.must(r.db.StoreLearnedSecret(t.Context(), r.crm, eventhook.NewSecret("learned")))
 	r.subscription()
 	return r
 }
@@ -154,7 +154,7 @@ func TestRotateBindsAllValuesAndHasUnboundOnesRefused(t *testing.T) {
 	same(t, "what it holds", r.other.mustSource(t, "acme", "crm").LearnedSecrets[0].Reveal(), "learned")
 
 	// The other instance has not heard of it, and seals bound all the same.
-	_, err = r.other.AddSource(t.Context(), operator, r.newSource("later"))
+	_, err = r.other.CreateSource(t.Context(), operator, r.newSource("later"))
 	r.must(err)
 	sealed := one[string](r.fixture, `SELECT verifier FROM eventhook.source WHERE slug = 'later'`)
 	if !strings.HasPrefix(sealed, boundPrefix) {
@@ -203,7 +203,7 @@ func TestRotateWaitsForTransactionsThatSealUnbound(t *testing.T) {
 	begun, goOn := make(chan struct{}), make(chan struct{})
 	written := make(chan error, 1)
 	go func() {
-		written <- r.other.manage(t.Context(), "add source", operator, r.tenant, func(m *manager) error {
+		written <- r.other.mutate(t.Context(), "add source", operator, r.tenant, func(m *mutation) error {
 			_, err := m.addSource(t.Context(), r.newSource("slow"))
 			close(begun)
 			<-goOn
@@ -263,15 +263,15 @@ func TestAWrongKeyNeverReplacesTheCanary(t *testing.T) {
 	r.tenant, r.crm = r.sourceID("acme", "crm")
 	canary := r.canary()
 	wrong := r.instance(seal.NewKey())
-	_, added := wrong.AddSource(t.Context(), operator, r.newSource("x"))
-	_, changed := wrong.ChangeSource(t.Context(), operator, r.tenant, "crm", 0, renamed("x"))
+	_, added := wrong.CreateSource(t.Context(), operator, r.newSource("x"))
+	_, changed := wrong.UpdateSource(t.Context(), operator, r.tenant, "crm", 0, renamed("x"))
 	_, applied := wrong.ApplyTenant(t.Context(), operator, acmeCalling(calling("a.example", "x")), ApplyOptions{})
 	_, planned := wrong.ApplyTenant(t.Context(), operator, acmeCalling(calling("a.example", "x")), ApplyOptions{DryRun: true})
 	_, resealed := wrong.Reseal(t.Context(), "x", quiet)
-	_, subscribed := wrong.AddSubscription(t.Context(), operator, r.newSubscription())
+	_, subscribed := wrong.CreateSubscription(t.Context(), operator, r.newSubscription())
 	for act, err := range map[string]error{
 		"ping": wrong.Ping(t.Context()), "its keys": wrong.KeysFit(), "add a source": added, "change a source": changed, "apply": applied, "plan": planned,
-		"rotate": resealed, "subscribe": subscribed, "learn": wrong.LearnSecret(t.Context(), r.crm, eventhook.NewSecret("x")),
+		"rotate": resealed, "subscribe": subscribed, "learn": wrong.StoreLearnedSecret(t.Context(), r.crm, eventhook.NewSecret("x")),
 	} {
 		wantKind(t, act, err, eventhook.KindUnavailable)
 		if err == nil || !strings.Contains(err.Error(), "do not fit this database") {

@@ -48,7 +48,7 @@ func newResealRig(t *testing.T, change func(*Options)) *resealRig {
 	f.apply(r.config)
 	f.tenant, f.crm = f.sourceID("acme", "crm")
 	_, f.shop = f.sourceID("acme", "shop")
-	f.must(r.older.LearnSecret(t.Context(), f.crm, eventhook.NewSecret("learned")))
+	f.must(r.older.StoreLearnedSecret(t.Context(), f.crm, eventhook.NewSecret("learned")))
 	t.Cleanup(func() { checkInvariants(t, f.dsn) })
 	return r
 }
@@ -113,7 +113,7 @@ func TestResealTellsWhatItCannotOpen(t *testing.T) {
 	r := newResealRig(t, asItIs)
 	lost, err := seal.New(seal.NewKey())
 	r.must(err)
-	sealed, err := lost.Seal("x", sourceVerifier.at(r.crm, r.tenant))
+	sealed, err := lost.Seal("x", sourceVerifier.place(r.crm, r.tenant))
 	r.must(err)
 	r.exec(`UPDATE eventhook.source SET verifier = $1 WHERE slug = 'crm'`, sealed)
 	r.exec(`UPDATE eventhook.learned_secret SET secret = 'not sealed at all'`)
@@ -175,7 +175,7 @@ func TestResealGivesUpOnWhatKeepsChanging(t *testing.T) {
 			if plain != "learned" {
 				return
 			}
-			sealed, err := r.older.sealer.Seal("learned", learnedSecret.at(r.crm, r.tenant))
+			sealed, err := r.older.sealer.Seal("learned", learnedSecret.place(r.crm, r.tenant))
 			r.must(err)
 			r.exec(`UPDATE eventhook.learned_secret SET secret = $1`, sealed)
 			changes.Add(1)
@@ -276,7 +276,7 @@ func checkSealed(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 func TestSealedTextsAreNoticedWhereverTheyAre(t *testing.T) {
 	f := setUp(t)
 	f.apply(acmeCalling(calling("a.example", "x")))
-	f.must(f.db.LearnSecret(t.Context(), f.crm, eventhook.NewSecret("learned")))
+	f.must(f.db.StoreLearnedSecret(t.Context(), f.crm, eventhook.NewSecret("learned")))
 	f.subscription()
 	conn, err := pgx.Connect(t.Context(), f.dsn)
 	f.must(err)
