@@ -27,7 +27,7 @@ func (o *office) EventType(ctx context.Context, tenant eventhook.TenantID, name 
 	return o.types[tenant][i], nil
 }
 
-func (o *office) Misfit(kind string) {
+func (o *office) Mismatch(kind string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.misfits = append(o.misfits, kind)
@@ -57,7 +57,7 @@ func TestMisfitsArePublished(t *testing.T) {
 	if len(o.put) != 2 || o.put[0].Event.Envelope.Category != "payment" || o.put[1].Event.Envelope.Category != "" {
 		t.Errorf("got %d put, %+v; want 2, the first of category payment", len(o.put), o.put)
 	}
-	if diff := cmp.Diff([]string{matching.MisfitShape, matching.MisfitUnknown}, o.misfits); diff != "" {
+	if diff := cmp.Diff([]string{matching.MismatchShape, matching.MismatchUnknown}, o.misfits); diff != "" {
 		t.Errorf("misfits (-want +got):\n%s", diff)
 	}
 }

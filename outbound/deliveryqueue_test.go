@@ -296,7 +296,7 @@ func (q *deliveryQueue) ReleaseDeliveries(ctx context.Context, list []*eventhook
 	return nil
 }
 
-func (q *deliveryQueue) PaceDeliveries(ctx context.Context, list []outbound.PaceRequest) ([]time.Time, error) {
+func (q *deliveryQueue) ReserveSends(ctx context.Context, list []outbound.SendReservation) ([]time.Time, error) {
 	if err := q.call(ctx); err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func (n *instant) SettleDeliveries(_ context.Context, batch []*outbound.Delivery
 
 func (*instant) ReleaseDeliveries(context.Context, []*eventhook.Delivery) error { return nil }
 
-func (*instant) PaceDeliveries(context.Context, []outbound.PaceRequest) ([]time.Time, error) {
+func (*instant) ReserveSends(context.Context, []outbound.SendReservation) ([]time.Time, error) {
 	return nil, nil
 }
 
@@ -89,7 +89,7 @@ func BenchmarkDispatch(b *testing.B) {
 				}
 				n.settled.Add(1)
 				to := eventhook.DestinationID(s.ID)
-				d.Put([]*eventhook.Delivery{{ID: eventhook.DeliveryIDOf(e.ID, to), TenantID: s.TenantID, DestinationID: to, SubscriptionID: s.ID, EventID: e.ID,
+				d.Enqueue([]*eventhook.Delivery{{ID: eventhook.DeliveryIDOf(e.ID, to), TenantID: s.TenantID, DestinationID: to, SubscriptionID: s.ID, EventID: e.ID,
 					Event: e, Lease: eventhook.Lease{Token: 1, Until: until}}})
 			}
 			n.settled.Wait()

@@ -7,8 +7,8 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// Judge is what becomes of a delivery after an attempt.
-func Judge(now time.Time, maxAge time.Duration, chance float64, s *eventhook.Subscription, d *eventhook.Delivery, a *eventhook.Attempt) *DeliverySettlement {
+// Settle is what becomes of a delivery after an attempt.
+func Settle(now time.Time, maxAge time.Duration, chance float64, s *eventhook.Subscription, d *eventhook.Delivery, a *eventhook.Attempt) *DeliverySettlement {
 	return outcomeRules{now, maxAge, chance}.settle(DestinationOf(s, nil), d, a)
 }
 

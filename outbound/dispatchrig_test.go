@@ -294,9 +294,9 @@ func (i *instance) publish(s *eventhook.Subscription, n int) (list []*eventhook.
 		}
 		list = append(list, i.w.store(s, lease))
 	}
-	i.Put(list[:granted])
+	i.Enqueue(list[:granted])
 	if granted < n {
-		i.DeliveriesLeft()
+		i.NotifyDue()
 	}
 	return list
 }

@@ -121,13 +121,13 @@ func TestAnotherURLIsTriedAtOnce(t *testing.T) {
 			s.Name = "another name, and the same URL, read anew"
 			s.URL = eventhook.NewSecret("https://old.example")
 		})
-		i.Changed(s.TenantID)
+		i.TenantChanged(s.TenantID)
 		w.pass(time.Second)
 		if state, _ := i.Status(eventhook.DestinationID(s.ID)); state.Circuit != schedule.Open {
 			t.Errorf("another name made it %s", state.Circuit)
 		}
 		w.alter(s, func(s *eventhook.Subscription) { s.URL = eventhook.NewSecret("https://new.example") })
-		i.Changed(s.TenantID)
+		i.TenantChanged(s.TenantID)
 		w.pass(2 * time.Second)
 		if got := w.counts(s.ID); got[success] < 90 || i.Stats().Open != 0 {
 			t.Errorf("deliveries are %v, want nearly all delivered", got)
@@ -252,7 +252,7 @@ func TestAPauseOfAMillionCostsNothing(t *testing.T) {
 			t.Errorf("%d claims and %d hops in an hour, want none and a hop each second", w.stats().claims, w.stats().hops)
 		}
 		w.alter(s, func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionActive })
-		i.Changed(s.TenantID)
+		i.TenantChanged(s.TenantID)
 		w.pass(50 * time.Millisecond)
 		if w.counts(s.ID)[success] == 0 {
 			t.Error("nothing is sent at once after the pause")
@@ -460,7 +460,7 @@ func TestBytesAreBounded(t *testing.T) {
 				d := w.store(s, until)
 				d.Event.Body = make([]byte, 100<<10)
 				bytes += len(d.Event.Body)
-				i.Put([]*eventhook.Delivery{d})
+				i.Enqueue([]*eventhook.Delivery{d})
 			}
 		}
 		if bytes > 1<<20 || bytes < 400<<10 {

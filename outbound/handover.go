@@ -7,16 +7,16 @@ import (
 	"github.com/eventhook/eventhook/outbound/schedule"
 )
 
-// Room is this instance's room for deliveries that it sends itself. Reserve
+// LocalDispatcher is this instance's room for deliveries that it sends itself. Reserve
 // grants some of n to a destination, and says when their lease ends; each
-// granted one is then Put or Released. DeliveriesLeft hears that deliveries were
-// stored which nobody here takes. Once Put, a delivery and its event are read on
+// granted one is then enqueued or released. NotifyDue hears that deliveries were
+// stored which nobody here takes. Once enqueued, a delivery and its event are read on
 // several sides, and the event must not be changed.
-type Room interface {
+type LocalDispatcher interface {
 	Reserve(to schedule.Destination, n int) (granted int, until time.Time)
 	Release(to eventhook.DestinationID, n int)
-	Put(list []*eventhook.Delivery)
-	DeliveriesLeft()
+	Enqueue(list []*eventhook.Delivery)
+	NotifyDue()
 }
 
 // addressees are the subscriptions that get one event, and its deliveries to
@@ -44,7 +44,7 @@ func deliveriesOf(e *eventhook.Event, to []*eventhook.Subscription) addressees {
 
 // reserve leases to this instance what it has room for. What nobody sends now
 // stays unleased, and so does what agents send.
-func (a addressees) reserve(room Room) {
+func (a addressees) reserve(room LocalDispatcher) {
 	for i, s := range a.subscriptions {
 		if !isSendable(s) {
 			continue
@@ -54,16 +54,16 @@ func (a addressees) reserve(room Room) {
 }
 
 // leaseTo leases a delivery to this instance if there is room for its destination.
-func leaseTo(room Room, to schedule.Destination, d *eventhook.Delivery) {
+func leaseTo(room LocalDispatcher, to schedule.Destination, d *eventhook.Delivery) {
 	if granted, until := room.Reserve(to, 1); granted > 0 {
 		d.Status, d.Lease = eventhook.DeliveryAcquired, eventhook.Lease{Token: 1, Until: until}
 	}
 }
 
 // release gives the room back. Doing it again gives back nothing.
-func (a addressees) release(room Room) { release(room, a.deliveries) }
+func (a addressees) release(room LocalDispatcher) { release(room, a.deliveries) }
 
-func release(room Room, list []*eventhook.Delivery) {
+func release(room LocalDispatcher, list []*eventhook.Delivery) {
 	for _, d := range list {
 		if isLeased(d) {
 			d.Status, d.Lease = eventhook.DeliveryPending, eventhook.Lease{}
@@ -74,7 +74,7 @@ func release(room Room, list []*eventhook.Delivery) {
 
 // handOver passes on what is leased to this instance, now that it is stored,
 // and tells if there is more.
-func handOver(room Room, stored []addressees, requests []*eventhook.Delivery) {
+func handOver(room LocalDispatcher, stored []addressees, requests []*eventhook.Delivery) {
 	var leased []*eventhook.Delivery
 	left := false
 	for _, d := range requests {
@@ -94,10 +94,10 @@ func handOver(room Room, stored []addressees, requests []*eventhook.Delivery) {
 		}
 	}
 	if len(leased) > 0 {
-		room.Put(leased)
+		room.Enqueue(leased)
 	}
 	if left {
-		room.DeliveriesLeft()
+		room.NotifyDue()
 	}
 }
 

@@ -23,7 +23,7 @@ func TestMatchNowUsesWhatIsInMemory(t *testing.T) {
 		{"the subscriptions of its generation", "paid", load, 1, true},
 		{"those of an older one", "paid", func(o *office, f *outbound.Fanout) { load(o, f); o.add(subscriber("b", "*", "")) }, 2, false},
 		{"those of a newer one", "paid", func(o *office, f *outbound.Fanout) { o.add(subscriber("b", "*", "")); load(o, f) }, 1, false},
-		{"subscriptions that were forgotten", "paid", func(o *office, f *outbound.Fanout) { load(o, f); f.Rosters.Forget(acme) }, 1, false},
+		{"subscriptions that were forgotten", "paid", func(o *office, f *outbound.Fanout) { load(o, f); f.Subscriptions.Invalidate(acme) }, 1, false},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			o := newOffice(subscriber("a", "*", ""))
@@ -45,7 +45,7 @@ func TestMatchNowUsesWhatIsInMemory(t *testing.T) {
 
 // load has acme's subscriptions in memory.
 func load(_ *office, f *outbound.Fanout) {
-	if _, err := f.Rosters.Generation(context.Background(), acme); err != nil {
+	if _, err := f.Subscriptions.Generation(context.Background(), acme); err != nil {
 		panic(err)
 	}
 }
@@ -96,7 +96,7 @@ func TestMatchFollowsTheGenerationOfThePlan(t *testing.T) {
 	if s := publishing(""); f.Match(t.Context(), nil, s) != nil {
 		t.Error("an event that publishes nothing: got an error, want none")
 	}
-	f.Rosters.ForgetAll()
+	f.Subscriptions.InvalidateAll()
 	o.err = errOffice
 	if err := f.Match(t.Context(), nil, publishing("paid")); !errors.Is(err, errOffice) {
 		t.Errorf("subscriptions that cannot be read: got %v, want that", err)

@@ -89,11 +89,11 @@ func (o *office) set(change func()) {
 // newShares returns shares as they are by default.
 func newShares() *shares.Shares { return shares.New(shares.DefaultConfig(), nil, time.Now) }
 
-func (o *office) rosters() *matching.Rosters {
-	return matching.NewRosters(100_000, o, o.log, time.Now)
+func (o *office) rosters() *matching.SubscriptionCache {
+	return matching.NewSubscriptionCache(100_000, o, o.log, time.Now)
 }
 
-func (o *office) Roster(ctx context.Context, tenant eventhook.TenantID) (int64, []eventhook.Subscription, error) {
+func (o *office) TenantSubscriptions(ctx context.Context, tenant eventhook.TenantID) (int64, []eventhook.Subscription, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.reads++
@@ -284,8 +284,8 @@ func (o *office) settle(s *effects.Settlement) (types []string) {
 	return types
 }
 
-// Known tells the targets of routes that are in memory.
-func (o *office) Known(of eventhook.Destination) (outbound.Destination, bool) {
+// Cached tells the targets of routes that are in memory.
+func (o *office) Cached(of eventhook.Destination) (outbound.Destination, bool) {
 	to := outbound.Destination{Destination: schedule.Destination{ID: of.ID(), TenantID: of.TenantID, Ready: !o.isPaused}}
 	return to, !o.isUnknown
 }
@@ -308,7 +308,7 @@ func (o *office) Release(to eventhook.DestinationID, n int) {
 	o.room[s] += n
 }
 
-func (o *office) Put(list []*eventhook.Delivery) {
+func (o *office) Enqueue(list []*eventhook.Delivery) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, d := range list {
@@ -321,7 +321,7 @@ func (o *office) Put(list []*eventhook.Delivery) {
 	}
 }
 
-func (o *office) DeliveriesLeft() {
+func (o *office) NotifyDue() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.left++

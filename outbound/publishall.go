@@ -8,11 +8,11 @@ import (
 	"github.com/eventhook/eventhook/internal/batch"
 )
 
-// PublishAll is Publish for several events of one tenant. The outcomes are in the
+// PublishBatch is Publish for several events of one tenant. The outcomes are in the
 // order of the events; an event that fails costs the others nothing. The events
 // share one transaction, as far as BatchRows and BatchBytes of the configuration
 // allow; each transaction stores events that follow each other.
-func (p *Publisher) PublishAll(ctx context.Context, tenant eventhook.TenantID, events []*eventhook.Event) []PublishOutcome {
+func (p *Publisher) PublishBatch(ctx context.Context, tenant eventhook.TenantID, events []*eventhook.Event) []PublishOutcome {
 	outcomes := make([]PublishOutcome, len(events))
 	open := make([]*publication, 0, len(events))
 	for i, e := range events {
@@ -37,7 +37,7 @@ func (p *Publisher) PublishAll(ctx context.Context, tenant eventhook.TenantID, e
 // try matches events and stores them, and returns the ones that are to be tried
 // again: the tenant's subscriptions have changed meanwhile.
 func (p *Publisher) try(ctx context.Context, tenant eventhook.TenantID, open []*publication, turn *tenantTurn) (stale []*publication) {
-	roster, err := p.Rosters.Of(ctx, tenant)
+	roster, err := p.Subscriptions.Get(ctx, tenant)
 	if err != nil {
 		fail(open, err)
 		return nil
@@ -64,7 +64,7 @@ func (p *Publisher) try(ctx context.Context, tenant eventhook.TenantID, open []*
 		stale = append(stale, p.store(part, rows, bytes)...)
 	}
 	if len(stale) > 0 {
-		p.Rosters.Renew(tenant, roster.Generation())
+		p.Subscriptions.InvalidateOld(tenant, roster.Generation())
 	}
 	return stale
 }

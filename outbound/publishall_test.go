@@ -34,7 +34,7 @@ func TestTheOfficeKeepsTheContractOfAPublishStore(t *testing.T) {
 
 // all publishes events with one call.
 func (p *press) all(events ...*eventhook.Event) []outbound.PublishOutcome {
-	return p.PublishAll(p.t.Context(), acme, events)
+	return p.PublishBatch(p.t.Context(), acme, events)
 }
 
 func typesOf(outcomes []outbound.PublishOutcome) (list []string) {
@@ -135,7 +135,7 @@ func TestABatchWhoseCallerLeaves(t *testing.T) {
 		p.publish(news("one", "1"))
 		ctx, leave := context.WithCancel(t.Context())
 		var outcomes []outbound.PublishOutcome
-		go func() { outcomes = p.PublishAll(ctx, acme, []*eventhook.Event{news("a", "1"), news("b", "1")}) }()
+		go func() { outcomes = p.PublishBatch(ctx, acme, []*eventhook.Event{news("a", "1"), news("b", "1")}) }()
 		synctest.Wait()
 		leave()
 		synctest.Wait()

@@ -22,7 +22,7 @@ type press struct {
 	*office
 	*outbound.Publisher
 	t       *testing.T
-	rosters *matching.Rosters
+	rosters *matching.SubscriptionCache
 	stop    context.CancelFunc
 	ended   chan error
 }
@@ -37,7 +37,7 @@ func inPress(t *testing.T, change func(*outbound.PublishConfig), list []eventhoo
 		}
 		o := newOffice(list...)
 		p := &press{office: o, t: t, rosters: o.rosters(), ended: make(chan error, 1)}
-		p.Publisher = outbound.NewPublisher(c, outbound.PublisherDeps{Rosters: p.rosters, Shares: newShares(), Store: o, Room: o, Observer: o, Log: o.log, Now: time.Now})
+		p.Publisher = outbound.NewPublisher(c, outbound.PublisherDeps{Subscriptions: p.rosters, Shares: newShares(), Store: o, Dispatcher: o, Observer: o, Log: o.log, Now: time.Now})
 		var ctx context.Context
 		ctx, p.stop = context.WithCancel(t.Context())
 		go func() { p.ended <- p.Run(ctx) }()

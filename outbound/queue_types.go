@@ -61,8 +61,8 @@ type Claim struct {
 	TriedFirst    bool
 }
 
-// PaceRequest reserves Count sends to a destination that allows PerSecond.
-type PaceRequest struct {
+// SendReservation reserves Count sends to a destination that allows PerSecond.
+type SendReservation struct {
 	DestinationID eventhook.DestinationID
 	Count         int
 	PerSecond     int

@@ -21,7 +21,7 @@ func (d *Dispatcher) rateLoop(ctx context.Context) {
 		if len(asked) == 0 {
 			continue
 		}
-		starts, err := d.Queue.PaceDeliveries(ctx, paceRequests(asked))
+		starts, err := d.Queue.ReserveSends(ctx, paceRequests(asked))
 		if err != nil {
 			d.warn(ctx, "cannot reserve times to send at; trying again", err)
 			sleep(ctx, time.Second)
@@ -31,10 +31,10 @@ func (d *Dispatcher) rateLoop(ctx context.Context) {
 	}
 }
 
-func paceRequests(asked []schedule.RateRequest) []PaceRequest {
-	list := make([]PaceRequest, len(asked))
+func paceRequests(asked []schedule.RateRequest) []SendReservation {
+	list := make([]SendReservation, len(asked))
 	for i, r := range asked {
-		list[i] = PaceRequest{DestinationID: r.Destination.ID, Count: r.Count, PerSecond: r.Destination.PerSecond}
+		list[i] = SendReservation{DestinationID: r.Destination.ID, Count: r.Count, PerSecond: r.Destination.PerSecond}
 	}
 	return list
 }

@@ -113,22 +113,22 @@ func TestAChangeOfARouteIsSeenWhenItIsTold(t *testing.T) {
 		forget func()
 	}{
 		{"its source has changed", func() {
-			if got := d.Forget(store.route.SourceID); !cmp.Equal(got, []eventhook.TenantID{store.route.TenantID}) {
+			if got := d.InvalidateSource(store.route.SourceID); !cmp.Equal(got, []eventhook.TenantID{store.route.TenantID}) {
 				t.Errorf("got the tenants %v, want the route's", got)
 			}
 		}},
-		{"its tenant has changed", func() { d.ForgetTenant(store.route.TenantID) }},
-		{"anything may have changed", func() { d.ForgetAll() }},
+		{"its tenant has changed", func() { d.InvalidateTenant(store.route.TenantID) }},
+		{"anything may have changed", func() { d.InvalidateAll() }},
 	} {
 		store.route.IsEnabled = true
-		d.ForgetAll()
+		d.InvalidateAll()
 		if !isReady() {
 			t.Fatal("it is not ready, want an enabled route to be")
 		}
 		store.route.IsEnabled = false
 		reads := store.reads
-		d.Forget(eventhook.NewID[eventhook.Source](time.Now()))
-		d.ForgetTenant(eventhook.NewID[eventhook.Tenant](time.Now()))
+		d.InvalidateSource(eventhook.NewID[eventhook.Source](time.Now()))
+		d.InvalidateTenant(eventhook.NewID[eventhook.Tenant](time.Now()))
 		if !isReady() || store.reads != reads {
 			t.Errorf("%s: the database was read before that", c.claim)
 		}
@@ -137,7 +137,7 @@ func TestAChangeOfARouteIsSeenWhenItIsTold(t *testing.T) {
 		}
 	}
 	store.err = errors.New("down")
-	d.ForgetAll()
+	d.InvalidateAll()
 	if _, err := d.Destination(t.Context(), store.target(0)); err == nil || eventhook.KindOf(err) == eventhook.KindNotFound {
 		t.Errorf("got %v, want an error that does not make deliveries dead", err)
 	}

@@ -12,8 +12,8 @@ import (
 // Generations knows the generation of a tenant's subscriptions.
 type Generations interface {
 	Generation(ctx context.Context, tenant eventhook.TenantID) (int64, error)
-	// Forget has them read again.
-	Forget(tenant eventhook.TenantID)
+	// Invalidate has them read again.
+	Invalidate(tenant eventhook.TenantID)
 }
 
 // TestStore keeps the events of tests, and what became of their deliveries.
@@ -136,7 +136,7 @@ func (t *Tester) publish(ctx context.Context, d *eventhook.Delivery) error {
 		if !p.IsStale {
 			return nil
 		}
-		t.Generations.Forget(d.TenantID)
+		t.Generations.Invalidate(d.TenantID)
 	}
 	return errKeepsChanging
 }

@@ -36,7 +36,7 @@ func (o *testOffice) Generation(context.Context, eventhook.TenantID) (int64, err
 	return o.known, o.fails
 }
 
-func (o *testOffice) Forget(eventhook.TenantID) {
+func (o *testOffice) Invalidate(eventhook.TenantID) {
 	if o.known = o.current; o.moves {
 		o.current++
 	}

@@ -681,7 +681,7 @@ func TestPace(t *testing.T) {
 	gone := &eventhook.Subscription{ID: eventhook.NewID[eventhook.Subscription](noon)}
 	pace := func(db *DB, of *eventhook.Subscription, count, rate int) time.Duration {
 		t.Helper()
-		at, err := db.PaceDeliveries(t.Context(), []outbound.PaceRequest{{DestinationID: eventhook.DestinationID(of.ID), Count: count, PerSecond: rate}})
+		at, err := db.ReserveSends(t.Context(), []outbound.SendReservation{{DestinationID: eventhook.DestinationID(of.ID), Count: count, PerSecond: rate}})
 		f.must(err)
 		return at[0].Sub(f.clock.now())
 	}
@@ -694,7 +694,7 @@ func TestPace(t *testing.T) {
 	same(t, "after a rest, which saves up nothing", []time.Duration{pace(f.db, s, 1, 10), pace(f.db, s, 1, 10)}, []time.Duration{0, 100 * time.Millisecond})
 	same(t, "of one that is gone", pace(f.db, gone, 9, 1), time.Duration(0))
 	f.clock.advance(time.Hour)
-	at, err := f.db.PaceDeliveries(t.Context(), []outbound.PaceRequest{{DestinationID: eventhook.DestinationID(s.ID), Count: 2, PerSecond: 10},
+	at, err := f.db.ReserveSends(t.Context(), []outbound.SendReservation{{DestinationID: eventhook.DestinationID(s.ID), Count: 2, PerSecond: 10},
 		{DestinationID: eventhook.DestinationID(fast.ID), Count: 3, PerSecond: 100}, {DestinationID: eventhook.DestinationID(s.ID), Count: 2, PerSecond: 10}})
 	f.must(err)
 	same(t, "several at once", []time.Duration{at[0].Sub(f.clock.now()), at[1].Sub(f.clock.now()), at[2].Sub(f.clock.now())},
@@ -713,7 +713,7 @@ func TestTheRateHoldsAcrossInstances(t *testing.T) {
 	for i := range instances {
 		acts = append(acts, func() {
 			for range each {
-				at, err := []*DB{f.db, f.other}[i%2].PaceDeliveries(t.Context(), []outbound.PaceRequest{{DestinationID: eventhook.DestinationID(s.ID), Count: 1, PerSecond: 100}})
+				at, err := []*DB{f.db, f.other}[i%2].ReserveSends(t.Context(), []outbound.SendReservation{{DestinationID: eventhook.DestinationID(s.ID), Count: 1, PerSecond: 100}})
 				if err != nil {
 					t.Error(err)
 					return
@@ -726,7 +726,7 @@ func TestTheRateHoldsAcrossInstances(t *testing.T) {
 	}
 	together(acts...)
 	same(t, "different times", len(seen), instances*each)
-	next, err := f.db.PaceDeliveries(t.Context(), []outbound.PaceRequest{{DestinationID: eventhook.DestinationID(s.ID), Count: 1, PerSecond: 100}})
+	next, err := f.db.ReserveSends(t.Context(), []outbound.SendReservation{{DestinationID: eventhook.DestinationID(s.ID), Count: 1, PerSecond: 100}})
 	f.must(err)
 	same(t, "the last is", next[0].Sub(f.clock.now()), instances*each*10*time.Millisecond)
 }

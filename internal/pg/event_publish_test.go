@@ -23,7 +23,7 @@ func TestThePublishStoreKeepsItsContract(t *testing.T) {
 		return publishtest.Store{PublishStore: f.db, Tenant: f.tenant, Other: f.secondTenant(), Refused: "\x00", Now: f.clock.now,
 			Subscriptions: []eventhook.SubscriptionID{one.ID, two.ID},
 			Generation: func(of eventhook.TenantID) int64 {
-				generation, _, err := f.other.Roster(t.Context(), of)
+				generation, _, err := f.other.TenantSubscriptions(t.Context(), of)
 				f.must(err)
 				return generation
 			},

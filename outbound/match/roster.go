@@ -10,10 +10,10 @@ import (
 	"github.com/eventhook/eventhook/internal/meter"
 )
 
-// Roster is a tenant's subscriptions at one generation, compiled once and
+// Matcher is a tenant's subscriptions at one generation, compiled once and
 // shared: matching is pure and safe for concurrent use. Those that do not take
 // an event cost it nothing.
-type Roster struct {
+type Matcher struct {
 	generation int64
 	bytes      int // of filters
 	byID       map[eventhook.SubscriptionID]*eventhook.Subscription
@@ -23,7 +23,7 @@ type Roster struct {
 }
 
 // Generation is the number of the tenant's state of which the subscriptions are.
-func (r *Roster) Generation() int64 { return r.generation }
+func (r *Matcher) Generation() int64 { return r.generation }
 
 // taker is a subscription to which deliveries are made. Without a filter it
 // takes all events of its types.
@@ -32,11 +32,11 @@ type taker struct {
 	filter *filter.Filter
 }
 
-// CompileRoster compiles a tenant's subscriptions. One with a filter that cannot
+// CompileMatcher compiles a tenant's subscriptions. One with a filter that cannot
 // be compiled, which CheckFilter prevents, takes nothing; broken, unless it is
 // nil, hears why.
-func CompileRoster(generation int64, list []eventhook.Subscription, broken func(s *eventhook.Subscription, why string)) *Roster {
-	r := &Roster{generation: generation, byID: make(map[eventhook.SubscriptionID]*eventhook.Subscription, len(list)), fields: filter.Fields{IsPublished: true}}
+func CompileMatcher(generation int64, list []eventhook.Subscription, broken func(s *eventhook.Subscription, why string)) *Matcher {
+	r := &Matcher{generation: generation, byID: make(map[eventhook.SubscriptionID]*eventhook.Subscription, len(list)), fields: filter.Fields{IsPublished: true}}
 	var types [][]string
 	for i := range list {
 		s := &list[i]
@@ -98,7 +98,7 @@ const mostOfAnnouncement = 10 * meter.Slice
 
 // FilterHolds reports whether an event passes a subscription's filter; none lets
 // all pass, and one that cannot be compiled nothing. It compiles the filter for
-// that: of many, ask a Roster.
+// that: of many, ask a Matcher.
 func FilterHolds(text json.RawMessage, e *eventhook.Event) bool {
 	fields := filter.Fields{IsPublished: true}
 	f, why := compileFilter(text, &fields)
@@ -123,7 +123,7 @@ const mostOfFilter = meter.EventLimit / 4
 // subscription whose filter takes more than mostOfFilter steps does not get the
 // event, and is among tooSlow. The meter counts the work; once it has stopped,
 // the result must not be used.
-func (r *Roster) Match(m *meter.Meter, e *eventhook.Event) (matched, tooSlow []*eventhook.Subscription) {
+func (r *Matcher) Match(m *meter.Meter, e *eventhook.Event) (matched, tooSlow []*eventhook.Subscription) {
 	if len(r.takers) == 0 || !eventhook.IsForTenants(e.EventType) {
 		return nil, nil
 	}
@@ -171,7 +171,7 @@ func (t *taker) passes(s *filter.Subject) (ok bool) {
 }
 
 // size is the memory that it takes, in subscriptions of usual size.
-func (r *Roster) size() int {
+func (r *Matcher) size() int {
 	const usualFilter = 1 << 10
 	return len(r.byID) + r.bytes/usualFilter
 }

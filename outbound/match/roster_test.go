@@ -63,7 +63,7 @@ func TestWhoGetsAnEvent(t *testing.T) {
 		with(subscriber("keyless", "payment.made", ""), func(s *eventhook.Subscription) { s.SecretsLost = true }),
 	}
 	var broken []string
-	r := match.CompileRoster(1, list, func(s *eventhook.Subscription, why string) { broken = append(broken, s.Name+": "+why) })
+	r := match.CompileMatcher(1, list, func(s *eventhook.Subscription, why string) { broken = append(broken, s.Name+": "+why) })
 	for _, c := range []struct{ eventType, data, want string }{
 		{"payment.made", `{"amount":2000}`, "exact,prefix,all,several,rich,by event,paused,agents',keyless"},
 		{"payment.made", `{"amount":20}`, "exact,prefix,all,several,poor,by event,paused,agents',keyless"},
@@ -150,7 +150,7 @@ func TestMatchingByIndexIsMatchingOneByOne(t *testing.T) {
 				list[i].Filter = fmt.Appendf(nil, `{"body.n":%d}`, n)
 			}
 		}
-		r := match.CompileRoster(1, list, nil)
+		r := match.CompileMatcher(1, list, nil)
 		for range 20 {
 			e, n := news(word(), ""), chance.IntN(3)
 			e.Body = fmt.Appendf(nil, `{"n":%d}`, n)
@@ -189,7 +189,7 @@ var sale = `{"object":{"amount":10,"currency":"usd","note":"` + strings.Repeat("
 func TestThoseWhoGetNothingAllocateNothing(t *testing.T) {
 	for claim, e := range map[string]*eventhook.Event{"by their filters": news("payment.made", sale), "by type": news("order.made", sale)} {
 		allocations := func(n int) float64 {
-			r := match.CompileRoster(1, crowd(n), nil)
+			r := match.CompileMatcher(1, crowd(n), nil)
 			return testing.AllocsPerRun(200, func() { r.Match(nil, e) })
 		}
 		if few, many := allocations(10), allocations(5000); many > few+1 {
@@ -202,10 +202,10 @@ func TestThoseWhoGetNothingAllocateNothing(t *testing.T) {
 // are for its type, and against those ten: they cost about the same.
 func BenchmarkRoster(b *testing.B) {
 	e := news("payment.made", sale)
-	few, many := match.CompileRoster(1, crowd(10), nil), match.CompileRoster(1, crowd(10_000), nil)
+	few, many := match.CompileMatcher(1, crowd(10), nil), match.CompileMatcher(1, crowd(10_000), nil)
 	for _, c := range []struct {
 		name string
-		*match.Roster
+		*match.Matcher
 	}{{"10", few}, {"10000", many}} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()
@@ -228,7 +228,7 @@ func BenchmarkRoster(b *testing.B) {
 	b.Run("compile10000", func(b *testing.B) {
 		list := crowd(10_000)
 		for b.Loop() {
-			match.CompileRoster(1, list, nil)
+			match.CompileMatcher(1, list, nil)
 		}
 	})
 }

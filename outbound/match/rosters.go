@@ -17,16 +17,16 @@ import (
 // the generation that they are of; both from one moment. A tenant that is not
 // there has none.
 type Subscriptions interface {
-	Roster(ctx context.Context, tenant eventhook.TenantID) (generation int64, list []eventhook.Subscription, err error)
+	TenantSubscriptions(ctx context.Context, tenant eventhook.TenantID) (generation int64, list []eventhook.Subscription, err error)
 }
 
-// Rosters keeps the compiled subscriptions of tenants in memory. They are a
+// SubscriptionCache keeps the compiled subscriptions of tenants in memory. They are a
 // moment behind what is stored: whoever stores an event says against which
 // generation it was matched. Safe for concurrent use.
-type Rosters struct {
-	cache *snapshot.Cache[eventhook.TenantID, *Roster]
+type SubscriptionCache struct {
+	cache *snapshot.Cache[eventhook.TenantID, *Matcher]
 	gone  *lru.Cache[eventhook.SubscriptionID, struct{}] // which never come back
-	mu    sync.Mutex                                     // of Renew
+	mu    sync.Mutex                                     // of InvalidateOld
 }
 
 // rosterAge is how long a roster is trusted when no change is told. As that of
@@ -40,22 +40,22 @@ const mostGone = 10_000
 // rosterLoadsAtOnce bounds the database reads: a tenant may have thousands.
 const rosterLoadsAtOnce = 2
 
-// NewRosters makes a cache of up to size subscriptions, as long as those of one
+// NewSubscriptionCache makes a cache of up to size subscriptions, as long as those of one
 // tenant are not more.
-func NewRosters(size int, from Subscriptions, log *slog.Logger, now func() time.Time) *Rosters {
+func NewSubscriptionCache(size int, from Subscriptions, log *slog.Logger, now func() time.Time) *SubscriptionCache {
 	room := make(chan struct{}, rosterLoadsAtOnce)
-	load := func(ctx context.Context, tenant eventhook.TenantID) (*Roster, error) {
+	load := func(ctx context.Context, tenant eventhook.TenantID) (*Matcher, error) {
 		select {
 		case room <- struct{}{}:
 			defer func() { <-room }()
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		generation, list, err := from.Roster(ctx, tenant)
+		generation, list, err := from.TenantSubscriptions(ctx, tenant)
 		if err != nil {
 			return nil, err
 		}
-		return CompileRoster(generation, list, func(s *eventhook.Subscription, why string) {
+		return CompileMatcher(generation, list, func(s *eventhook.Subscription, why string) {
 			log.Error("a subscription's filter cannot be used; it gets no events", "tenant", tenant, "subscription", s.ID, "fault", why)
 		}), nil
 	}
@@ -63,20 +63,20 @@ func NewRosters(size int, from Subscriptions, log *slog.Logger, now func() time.
 	if err != nil {
 		panic(err) // the size is ours
 	}
-	return &Rosters{cache: snapshot.NewWeighed(size, (*Roster).size, rosterAge, now, load), gone: gone}
+	return &SubscriptionCache{cache: snapshot.NewWeighed(size, (*Matcher).size, rosterAge, now, load), gone: gone}
 }
 
 // Generation is that of a tenant's subscriptions.
-func (r *Rosters) Generation(ctx context.Context, tenant eventhook.TenantID) (int64, error) {
-	roster, err := r.Of(ctx, tenant)
+func (r *SubscriptionCache) Generation(ctx context.Context, tenant eventhook.TenantID) (int64, error) {
+	roster, err := r.Get(ctx, tenant)
 	if err != nil {
 		return 0, err
 	}
 	return roster.generation, nil
 }
 
-// Of returns a tenant's roster.
-func (r *Rosters) Of(ctx context.Context, tenant eventhook.TenantID) (*Roster, error) {
+// Get returns a tenant's roster.
+func (r *SubscriptionCache) Get(ctx context.Context, tenant eventhook.TenantID) (*Matcher, error) {
 	roster, err := r.cache.Get(ctx, tenant)
 	if err != nil {
 		return nil, fmt.Errorf("read the subscriptions: %w", err)
@@ -88,12 +88,12 @@ func (r *Rosters) Of(ctx context.Context, tenant eventhook.TenantID) (*Roster, e
 // KindNotFound if it is gone. One that was not there a moment ago is looked for
 // anew. Until it changes, or the roster is read again, the pointer stays the
 // same; what it points to must not be changed.
-func (r *Rosters) Subscription(ctx context.Context, tenant eventhook.TenantID, id eventhook.SubscriptionID) (*eventhook.Subscription, error) {
+func (r *SubscriptionCache) Subscription(ctx context.Context, tenant eventhook.TenantID, id eventhook.SubscriptionID) (*eventhook.Subscription, error) {
 	if r.gone.Contains(id) {
 		return nil, errNoSubscription
 	}
 	for try := range 2 {
-		roster, err := r.Of(ctx, tenant)
+		roster, err := r.Get(ctx, tenant)
 		if err != nil {
 			return nil, err
 		}
@@ -101,7 +101,7 @@ func (r *Rosters) Subscription(ctx context.Context, tenant eventhook.TenantID, i
 			return s, nil
 		}
 		if try == 0 {
-			r.Renew(tenant, roster.generation)
+			r.InvalidateOld(tenant, roster.generation)
 		}
 	}
 	r.gone.Add(id, struct{}{})
@@ -110,35 +110,35 @@ func (r *Rosters) Subscription(ctx context.Context, tenant eventhook.TenantID, i
 
 var errNoSubscription = eventhook.NotFound("subscription")
 
-// Forget drops a tenant's subscriptions: they have changed.
-func (r *Rosters) Forget(tenant eventhook.TenantID) { r.cache.ForgetKey(tenant) }
+// Invalidate drops a tenant's subscriptions: they have changed.
+func (r *SubscriptionCache) Invalidate(tenant eventhook.TenantID) { r.cache.ForgetKey(tenant) }
 
-// ForgetAll drops all of them: changes may have been missed.
-func (r *Rosters) ForgetAll() { r.cache.Clear() }
+// InvalidateAll drops all of them: changes may have been missed.
+func (r *SubscriptionCache) InvalidateAll() { r.cache.Clear() }
 
-// Renew drops a tenant's roster if it is of a generation that is known to be old:
+// InvalidateOld drops a tenant's roster if it is of a generation that is known to be old:
 // when it returns, no caller gets it any more. However many callers learn that at the
 // same moment, it is read again once.
-func (r *Rosters) Renew(tenant eventhook.TenantID, old int64) {
+func (r *SubscriptionCache) InvalidateOld(tenant eventhook.TenantID, old int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if roster, err := r.cache.Peek(tenant); err == nil && roster.generation <= old {
-		r.Forget(tenant)
+		r.Invalidate(tenant)
 	}
 }
 
-// Since returns a tenant's roster of a generation, or of a newer one.
-func (r *Rosters) Since(ctx context.Context, tenant eventhook.TenantID, generation int64) (*Roster, error) {
-	roster, err := r.Of(ctx, tenant)
+// AtLeast returns a tenant's roster of a generation, or of a newer one.
+func (r *SubscriptionCache) AtLeast(ctx context.Context, tenant eventhook.TenantID, generation int64) (*Matcher, error) {
+	roster, err := r.Get(ctx, tenant)
 	if err == nil && roster.generation < generation {
-		r.Renew(tenant, roster.generation)
-		roster, err = r.Of(ctx, tenant)
+		r.InvalidateOld(tenant, roster.generation)
+		roster, err = r.Get(ctx, tenant)
 	}
 	return roster, err
 }
 
 // Peek returns a tenant's roster if it is in memory, and whether it is.
-func (r *Rosters) Peek(tenant eventhook.TenantID) (*Roster, bool) {
+func (r *SubscriptionCache) Peek(tenant eventhook.TenantID) (*Matcher, bool) {
 	roster, err := r.cache.Peek(tenant)
 	return roster, err == nil
 }

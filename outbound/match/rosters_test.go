@@ -49,12 +49,12 @@ func TestChangesOfSubscriptions(t *testing.T) {
 		want("at first", "a")
 		o.add(subscriber("b", "*", ""))
 		want("not told yet", "a")
-		r.Forget(eventhook.TenantID{1})
+		r.Invalidate(eventhook.TenantID{1})
 		want("another's was told", "a")
-		r.Forget(acme)
+		r.Invalidate(acme)
 		want("told", "a,b")
 		o.add(subscriber("c", "*", ""))
-		r.ForgetAll()
+		r.InvalidateAll()
 		want("all forgotten", "a,b,c")
 		o.add(subscriber("d", "*", ""))
 		time.Sleep(10 * time.Minute)
@@ -62,7 +62,7 @@ func TestChangesOfSubscriptions(t *testing.T) {
 		o.err = errDown
 		time.Sleep(10 * time.Minute)
 		want("while the database is down", "a,b,c,d")
-		r.ForgetAll()
+		r.InvalidateAll()
 		if _, _, err := r.Match(t.Context(), news("push", "")); !errors.Is(err, errDown) {
 			t.Errorf("nothing kept, and the database is down: got %v, want that", err)
 		}

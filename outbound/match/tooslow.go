@@ -9,12 +9,12 @@ import (
 	"github.com/eventhook/eventhook/internal/shares"
 )
 
-// TooMuch is why an event is not published.
-var TooMuch = fmt.Sprintf("the filters of the tenant's subscriptions take more than %d million steps for this event", meter.EventLimit/1_000_000)
+// TooManySteps is why an event is not published.
+var TooManySteps = fmt.Sprintf("the filters of the tenant's subscriptions take more than %d million steps for this event", meter.EventLimit/1_000_000)
 
-// TellTooSlow logs and counts the subscriptions that do not get an event, since
+// LogTooSlow logs and counts the subscriptions that do not get an event, since
 // their filters take too many steps for it.
-func TellTooSlow(log *slog.Logger, all *shares.Shares, e *eventhook.Event, list []*eventhook.Subscription) {
+func LogTooSlow(log *slog.Logger, all *shares.Shares, e *eventhook.Event, list []*eventhook.Subscription) {
 	for _, s := range list {
 		all.Count(shares.Subscriptions, shares.TooMuch)
 		log.Warn("a subscription does not get an event: its filter takes too many steps", "tenant", e.TenantID, "subscription", s.ID, "event", e.ID, "steps", mostOfFilter)

@@ -15,9 +15,9 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// Endpoint is where one subscription's deliveries go, and how they are signed:
+// Receiver is where one subscription's deliveries go, and how they are signed:
 // whatever is the same for each. It never changes.
-type Endpoint struct {
+type Receiver struct {
 	sender *HTTPSender
 	of     *eventhook.Subscription
 	url    *url.URL
@@ -33,8 +33,8 @@ var (
 	errNoSecret    = errors.New("it has no secret to sign with")
 )
 
-// newEndpoint fails in words for people, without secrets.
-func newEndpoint(sender *HTTPSender, s *eventhook.Subscription) (*Endpoint, error) {
+// newReceiver fails in words for people, without secrets.
+func newReceiver(sender *HTTPSender, s *eventhook.Subscription) (*Receiver, error) {
 	to, err := url.Parse(s.URL.Reveal())
 	of := newSigner(s)
 	switch {
@@ -45,7 +45,7 @@ func newEndpoint(sender *HTTPSender, s *eventhook.Subscription) (*Endpoint, erro
 	case !of.isAble():
 		return nil, errNoSecret
 	}
-	e := &Endpoint{sender: sender, of: s, url: to, header: http.Header{}, signer: of, hidden: newHidden(s, to)}
+	e := &Receiver{sender: sender, of: s, url: to, header: http.Header{}, signer: of, hidden: newHidden(s, to)}
 	for name, value := range s.Headers {
 		e.header.Set(name, value)
 	}
@@ -57,26 +57,26 @@ func newEndpoint(sender *HTTPSender, s *eventhook.Subscription) (*Endpoint, erro
 
 // request is one attempt, as it is sent: the body that every attempt has, and
 // headers that are this one's.
-func (e *Endpoint) request(d *eventhook.Delivery, attempt int, at time.Time, userAgent string) *http.Request {
+func (r *Receiver) request(d *eventhook.Delivery, attempt int, at time.Time, userAgent string) *http.Request {
 	body := Body(d.Event)
 	return &http.Request{
-		Method: http.MethodPost, URL: e.url, Host: e.url.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: e.introduce(d, attempt, at, body, userAgent), Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
+		Method: http.MethodPost, URL: r.url, Host: r.url.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: r.introduce(d, attempt, at, body, userAgent), Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
 		GetBody: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil },
 	}
 }
 
 // introduce makes the headers. What the subscription adds cannot stand for one
 // of ours, whatever it is called.
-func (e *Endpoint) introduce(d *eventhook.Delivery, attempt int, at time.Time, body []byte, userAgent string) http.Header {
+func (r *Receiver) introduce(d *eventhook.Delivery, attempt int, at time.Time, body []byte, userAgent string) http.Header {
 	const ours = 13
 	event := d.Event
 	id, trace := event.ID.String(), event.Trace()
-	h := make(http.Header, ours+1+len(e.header))
+	h := make(http.Header, ours+1+len(r.header))
 	// A connection that the receiver has closed meanwhile costs no attempt: a key
 	// without a value is not sent, and has the client send again what was not answered.
 	h["Idempotency-Key"] = nil
-	for name, values := range e.header {
+	for name, values := range r.header {
 		h[name] = values
 	}
 	values := make([]string, 0, ours)
@@ -88,8 +88,8 @@ func (e *Endpoint) introduce(d *eventhook.Delivery, attempt int, at time.Time, b
 	set("User-Agent", userAgent)
 	set("Webhook-Id", id)
 	set("Webhook-Timestamp", strconv.FormatInt(at.Unix(), 10))
-	set("Webhook-Signature", e.standard(id, at, body))
-	set("X-Eventhook-Signature", e.plain(body))
+	set("Webhook-Signature", r.standard(id, at, body))
+	set("X-Eventhook-Signature", r.plain(body))
 	set("X-Eventhook-Event-Id", id)
 	set("X-Eventhook-Event-Type", headerText(event.EventType))
 	set("X-Eventhook-Delivery-Id", d.ID.String())

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// lookupTimeout bounds a Judge.
+// lookupTimeout bounds a LookUpAndCheckHost.
 const lookupTimeout = 2 * time.Second
 
-// Judge is the error of Send for a URL of which the Policy refuses every address
+// LookUpAndCheckHost is the error of Send for a URL of which the Policy refuses every address
 // that its host has now. A name that cannot be looked up now, and one that a proxy
 // looks up, is no error: it is judged when it is dialled, as every name is again.
-func (c *Client) Judge(ctx context.Context, u *url.URL) error {
-	if err := c.Foresee(u); err != nil || c.policy.Proxy != nil {
+func (c *Client) LookUpAndCheckHost(ctx context.Context, u *url.URL) error {
+	if err := c.CheckHost(u); err != nil || c.policy.Proxy != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)

@@ -27,7 +27,7 @@ func TestJudge(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := egress.New(c.policy).Judge(t.Context(), u); errors.Is(err, egress.ErrRefused) != c.refused {
+		if err := egress.New(c.policy).LookUpAndCheckHost(t.Context(), u); errors.Is(err, egress.ErrRefused) != c.refused {
 			t.Errorf("%s: got %v, want refused %t", c.claim, err, c.refused)
 		}
 	}
