@@ -25,7 +25,7 @@ import (
 // nothing while the destination exists. DeliveriesWake is closed when deliveries may
 // have become due.
 type Queue interface {
-	DueDestinations(ctx context.Context, after eventhook.DestinationID, limit int) ([]Due, error)
+	DueDestinations(ctx context.Context, after eventhook.DestinationID, limit int) ([]DueDestination, error)
 	ClaimDeliveries(ctx context.Context, claims []Claim) ([]*eventhook.Delivery, error)
 	SettleDeliveries(ctx context.Context, batch []*DeliverySettlement) (lost []*DeliverySettlement, err error)
 	ReleaseDeliveries(ctx context.Context, list []*eventhook.Delivery) error

@@ -23,7 +23,7 @@ import (
 // KindUnavailable when the database is down. Deliveries with a lease are stored
 // as acquired under it, the others as due now.
 type PublishStore interface {
-	Publish(ctx context.Context, batch []*Publishing) error
+	Publish(ctx context.Context, batch []*PublishItem) error
 }
 
 // PublishObserver hears of each commit.
@@ -59,7 +59,7 @@ type Publisher struct {
 
 // publication is an event on its way into the store.
 type publication struct {
-	Publishing
+	PublishItem
 	to      addressees
 	outcome *PublishOutcome
 }
@@ -111,18 +111,18 @@ const mostInLine = 64
 // KindInvalid when the filters take too many steps for this event; it is ctx's
 // when that ended before the event was tried. The event must not be
 // changed afterwards, and of the deliveries only Count is for the caller.
-func (p *Publisher) Publish(ctx context.Context, e *eventhook.Event) (*Publishing, error) {
+func (p *Publisher) Publish(ctx context.Context, e *eventhook.Event) (*PublishItem, error) {
 	outcome := p.PublishBatch(ctx, e.TenantID, []*eventhook.Event{e})[0]
 	if outcome.Err != nil {
 		return nil, outcome.Err
 	}
-	return outcome.Publishing, nil
+	return outcome.PublishItem, nil
 }
 
 // PublishOutcome is the outcome of publishing an event: an error of Publish, or
 // the event as it was stored.
 type PublishOutcome struct {
-	*Publishing
+	*PublishItem
 	Err error
 }
 
@@ -177,11 +177,11 @@ func (p *Publisher) complete(ctx context.Context, e *eventhook.Event) error {
 func (p *Publisher) commit(groups [][]*publication) error {
 	ctx, cancel := context.WithTimeout(context.Background(), p.timeout)
 	defer cancel()
-	began, rows, list := p.Now(), 0, make([]*Publishing, 0, len(groups))
+	began, rows, list := p.Now(), 0, make([]*PublishItem, 0, len(groups))
 	for _, group := range groups {
 		for _, x := range group {
 			x.to.reserve(p.Dispatcher)
-			list = append(list, &x.Publishing)
+			list = append(list, &x.PublishItem)
 			rows += len(x.Deliveries)
 		}
 	}

@@ -59,8 +59,8 @@ func (p *press) end() {
 
 // publish publishes events at the same moment, and returns what is answered
 // once everything is quiet.
-func (p *press) publish(events ...*eventhook.Event) (outs []*outbound.Publishing, errs []error) {
-	outs, errs = make([]*outbound.Publishing, len(events)), make([]error, len(events))
+func (p *press) publish(events ...*eventhook.Event) (outs []*outbound.PublishItem, errs []error) {
+	outs, errs = make([]*outbound.PublishItem, len(events)), make([]error, len(events))
 	for i, e := range events {
 		errs[i] = errNothingYet
 		go func() { outs[i], errs[i] = p.Publisher.Publish(p.t.Context(), e) }()

@@ -30,20 +30,20 @@ func (f *fixture) subscriber(change ...func(*eventhook.Subscription)) *eventhook
 }
 
 // publishing is an event for subscribers, matched just now; without a lease.
-func (f *fixture) publishing(key string, to ...*eventhook.Subscription) *outbound.Publishing {
+func (f *fixture) publishing(key string, to ...*eventhook.Subscription) *outbound.PublishItem {
 	f.Helper()
 	e := f.event(func(e *eventhook.Event) {
 		e.SourceID, e.Origin, e.EventType, e.IdempotencyKey = eventhook.SourceID{}, eventhook.OriginAPI, "payment.made", key
 		e.Body, e.Headers = []byte(`{"amount": 1.50}`), nil
 	})
-	p := &outbound.Publishing{Event: e, Generation: f.generation()}
+	p := &outbound.PublishItem{Event: e, Generation: f.generation()}
 	for _, s := range to {
 		p.Deliveries = append(p.Deliveries, &eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, eventhook.DestinationID(s.ID)), DestinationID: eventhook.DestinationID(s.ID), SubscriptionID: s.ID})
 	}
 	return p
 }
 
-func (f *fixture) publish(db *DB, batch ...*outbound.Publishing) {
+func (f *fixture) publish(db *DB, batch ...*outbound.PublishItem) {
 	f.Helper()
 	f.must(db.Publish(f.Context(), batch))
 }
@@ -51,7 +51,7 @@ func (f *fixture) publish(db *DB, batch ...*outbound.Publishing) {
 // owed publishes n events to a subscription, a millisecond apart.
 func (f *fixture) owed(n int, to *eventhook.Subscription) (list []*eventhook.Delivery) {
 	f.Helper()
-	var batch []*outbound.Publishing
+	var batch []*outbound.PublishItem
 	for range n {
 		f.clock.advance(time.Millisecond)
 		p := f.publishing("", to)
@@ -258,7 +258,7 @@ func TestAProbeTakesWhatWasTriedBefore(t *testing.T) {
 func TestAClaimIsBoundedByBytes(t *testing.T) {
 	f := setUp(t)
 	a, b := f.subscriber(), f.subscriber()
-	var batch []*outbound.Publishing
+	var batch []*outbound.PublishItem
 	for range 4 {
 		batch = append(batch, f.publishing("", a, b))
 	}

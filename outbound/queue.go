@@ -29,8 +29,8 @@ type DeliverySettlement struct {
 	EventStatus eventhook.EventStatus
 }
 
-// Due is a destination for which deliveries are due.
-type Due struct {
+// DueDestination is a destination for which deliveries are due.
+type DueDestination struct {
 	TenantID      eventhook.TenantID
 	DestinationID eventhook.DestinationID
 	RouteID       eventhook.RouteID // zero of a subscription
@@ -38,7 +38,7 @@ type Due struct {
 }
 
 // Destination is where the due deliveries go.
-func (d Due) Destination() eventhook.Destination {
+func (d DueDestination) Destination() eventhook.Destination {
 	return destinationOf(d.TenantID, d.DestinationID, d.RouteID, d.TargetIndex)
 }
 
@@ -68,9 +68,9 @@ type SendReservation struct {
 	PerSecond     int
 }
 
-// Publishing is an event that a tenant publishes, with what is made of it in the
+// PublishItem is an event that a tenant publishes, with what is made of it in the
 // same transaction.
-type Publishing struct {
+type PublishItem struct {
 	Event      *eventhook.Event
 	Deliveries []*eventhook.Delivery
 	// Generation is that of the tenant's subscriptions against which the event

@@ -17,7 +17,7 @@ type instant struct {
 	settled sync.WaitGroup
 }
 
-func (*instant) DueDestinations(context.Context, eventhook.DestinationID, int) ([]outbound.Due, error) {
+func (*instant) DueDestinations(context.Context, eventhook.DestinationID, int) ([]outbound.DueDestination, error) {
 	return nil, nil
 }
 

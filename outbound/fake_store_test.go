@@ -119,7 +119,7 @@ func (o *office) wait(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func (o *office) Publish(ctx context.Context, batch []*outbound.Publishing) error {
+func (o *office) Publish(ctx context.Context, batch []*outbound.PublishItem) error {
 	if err := o.wait(ctx); err != nil {
 		return err
 	}

@@ -89,7 +89,7 @@ func (d *Dispatcher) warn(ctx context.Context, what string, err error) {
 
 // claimPage claims for the destinations of a page that have memory. If a destination
 // cannot be read, the other destinations of its tenant are skipped.
-func (d *Dispatcher) claimPage(ctx context.Context, page []Due) (found bool) {
+func (d *Dispatcher) claimPage(ctx context.Context, page []DueDestination) (found bool) {
 	c, unread := d.newClaims(), map[eventhook.TenantID]bool{}
 	for _, due := range page {
 		if unread[due.TenantID] || !d.isClaimable(due.DestinationID) {

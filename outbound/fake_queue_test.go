@@ -188,7 +188,7 @@ func (q *deliveryQueue) call(ctx context.Context) error {
 	return nil
 }
 
-func (q *deliveryQueue) DueDestinations(ctx context.Context, after eventhook.DestinationID, limit int) (list []outbound.Due, _ error) {
+func (q *deliveryQueue) DueDestinations(ctx context.Context, after eventhook.DestinationID, limit int) (list []outbound.DueDestination, _ error) {
 	if err := q.call(ctx); err != nil {
 		return nil, err
 	}
@@ -204,7 +204,7 @@ func (q *deliveryQueue) DueDestinations(ctx context.Context, after eventhook.Des
 		}
 		if q.firstDue(id, false) != nil {
 			q.did.hops++
-			list = append(list, outbound.Due{TenantID: q.of[id], DestinationID: eventhook.DestinationID(id)})
+			list = append(list, outbound.DueDestination{TenantID: q.of[id], DestinationID: eventhook.DestinationID(id)})
 		}
 	}
 	return list, nil

@@ -20,7 +20,7 @@ func (p *Publisher) PublishBatch(ctx context.Context, tenant eventhook.TenantID,
 			outcomes[i].Err = err
 			continue
 		}
-		open = append(open, &publication{Publishing: Publishing{Event: e}, outcome: &outcomes[i]})
+		open = append(open, &publication{PublishItem: PublishItem{Event: e}, outcome: &outcomes[i]})
 	}
 	turn := tenantTurn{publisher: p, tenant: tenant}
 	defer turn.end()
@@ -102,7 +102,7 @@ func (p *Publisher) store(group []*publication, rows, bytes int) (stale []*publi
 		case x.Event.Status == "":
 			x.outcome.Err = errPublishRefused
 		default:
-			x.outcome.Publishing = &x.Publishing
+			x.outcome.PublishItem = &x.PublishItem
 		}
 	}
 	return stale
