@@ -8,6 +8,8 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/batch"
+	"github.com/eventhook/eventhook/internal/lifetime"
+	"github.com/eventhook/eventhook/internal/wake"
 	"github.com/eventhook/eventhook/outbound/schedule"
 )
 
@@ -74,7 +76,7 @@ type Dispatcher struct {
 	settlements *batch.Committer[*DeliverySettlement]
 	deleted     *deleted
 	changes     *changes
-	look        signal // deliveries may be due in the database
+	look        wake.Signal // deliveries may be due in the database
 }
 
 // NewDispatcher returns a dispatcher; Run starts it.
@@ -83,7 +85,7 @@ func NewDispatcher(config Config, deps DispatcherDeps) *Dispatcher {
 		Slots: config.SendsAtOnce, Deliveries: config.QueueDeliveries, Bytes: config.QueueBytes, Batch: config.BatchSize,
 		Unsettled: config.UnsettledDeliveries, Lease: deps.Lease,
 	}, deps.Chance)
-	return &Dispatcher{DispatcherDeps: deps, config: config, scheduler: newScheduler(core), deleted: newDeleted(), changes: newChanges(), look: newSignal()}
+	return &Dispatcher{DispatcherDeps: deps, config: config, scheduler: newScheduler(core), deleted: newDeleted(), changes: newChanges(), look: wake.New(1)}
 }
 
 // Reserve asks for memory for n deliveries to a destination that are about to be
@@ -107,7 +109,7 @@ func (d *Dispatcher) Enqueue(list []*eventhook.Delivery) {
 
 // NotifyDue says that due deliveries were stored that this instance does not have
 // in memory.
-func (d *Dispatcher) NotifyDue() { d.look.set() }
+func (d *Dispatcher) NotifyDue() { d.look.Notify() }
 
 // TenantChanged says that destinations of a tenant have changed. Waiting deliveries of a
 // destination that is paused now are given back at once.
@@ -130,7 +132,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	}
 	working, stopSends := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopSends()
-	writing, stopWrites := outlasting(working, lastWrites)
+	writing, stopWrites := lifetime.Extend(working, lastWrites)
 	defer stopWrites()
 	feeding, stopWriters := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWriters()

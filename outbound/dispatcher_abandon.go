@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/backoff"
+	"github.com/eventhook/eventhook/internal/wake"
 )
 
 const (
@@ -26,7 +28,7 @@ type deleted struct {
 	mu    sync.Mutex
 	queue []eventhook.Destination                 // guarded by mu
 	seen  map[eventhook.DestinationID]abandonment // guarded by mu; also of destinations handled lately
-	added signal
+	added wake.Signal
 }
 
 // abandonment is the progress of one deleted destination.
@@ -40,7 +42,7 @@ func (a abandonment) isOver(now time.Time) bool {
 }
 
 func newDeleted() *deleted {
-	return &deleted{seen: map[eventhook.DestinationID]abandonment{}, added: newSignal()}
+	return &deleted{seen: map[eventhook.DestinationID]abandonment{}, added: wake.New(1)}
 }
 
 // add queues a destination, unless it was handled lately.
@@ -53,7 +55,7 @@ func (d *deleted) add(of eventhook.Destination) {
 	}
 	d.seen[id] = abandonment{isQueued: true}
 	d.queue = append(d.queue, of)
-	d.added.set()
+	d.added.Notify()
 }
 
 // has reports whether a destination is queued, or was handled lately.
@@ -121,6 +123,6 @@ func (d *Dispatcher) abandonLoop(ctx context.Context) {
 			d.warn(ctx, "cannot end the deliveries of a destination that was deleted; trying again", err)
 		}
 		d.deleted.handled(of, n < abandonBatch, d.Now())
-		sleep(ctx, abandonPause)
+		backoff.Sleep(ctx, abandonPause)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/lifetime"
 	"github.com/eventhook/eventhook/outbound/schedule"
 )
 
@@ -175,7 +176,7 @@ func (c *claims) do(ctx context.Context) bool {
 		return false
 	}
 	// At a stop the claim is completed: deliveries that are leased are given back.
-	finishing, cancel := outlasting(ctx, lastWrites)
+	finishing, cancel := lifetime.Extend(ctx, lastWrites)
 	defer cancel()
 	list, err := c.Queue.ClaimDeliveries(finishing, c.list)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/eventhook/eventhook/internal/backoff"
 	"github.com/eventhook/eventhook/outbound/schedule"
 )
 
@@ -24,7 +25,7 @@ func (d *Dispatcher) rateLoop(ctx context.Context) {
 		starts, err := d.Queue.ReserveSends(ctx, paceRequests(asked))
 		if err != nil {
 			d.warn(ctx, "cannot reserve times to send at; trying again", err)
-			sleep(ctx, time.Second)
+			backoff.Sleep(ctx, time.Second)
 			starts = nil
 		}
 		d.scheduler.with(func(core *schedule.Scheduler) { core.GrantRates(asked, starts, d.Now()) })

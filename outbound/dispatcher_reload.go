@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/wake"
 	"github.com/eventhook/eventhook/outbound/schedule"
 )
 
@@ -18,11 +19,11 @@ const (
 type changes struct {
 	mu      sync.Mutex
 	tenants map[eventhook.TenantID]struct{} // guarded by mu
-	added   signal
+	added   wake.Signal
 }
 
 func newChanges() *changes {
-	return &changes{tenants: map[eventhook.TenantID]struct{}{}, added: newSignal()}
+	return &changes{tenants: map[eventhook.TenantID]struct{}{}, added: wake.New(1)}
 }
 
 func (c *changes) add(list ...eventhook.TenantID) {
@@ -31,7 +32,7 @@ func (c *changes) add(list ...eventhook.TenantID) {
 	for _, id := range list {
 		c.tenants[id] = struct{}{}
 	}
-	c.added.set()
+	c.added.Notify()
 }
 
 func (c *changes) take() map[eventhook.TenantID]struct{} {
@@ -58,7 +59,7 @@ func (d *Dispatcher) changesLoop(ctx context.Context) {
 			for tenant := range d.changes.take() {
 				d.lookUpAgain(ctx, tenant)
 			}
-			d.look.set()
+			d.look.Notify()
 		}
 	}
 }

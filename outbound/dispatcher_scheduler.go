@@ -3,6 +3,7 @@ package outbound
 import (
 	"sync"
 
+	"github.com/eventhook/eventhook/internal/wake"
 	"github.com/eventhook/eventhook/outbound/schedule"
 )
 
@@ -13,11 +14,11 @@ type scheduler struct {
 	core *schedule.Scheduler // guarded by mu
 
 	// The loop of each kind waits for its signal. The channels never change.
-	send, claim, rate, release, memory signal
+	send, claim, rate, release, memory wake.Signal
 }
 
 func newScheduler(core *schedule.Scheduler) *scheduler {
-	return &scheduler{core: core, send: newSignal(), claim: newSignal(), rate: newSignal(), release: newSignal(), memory: newSignal()}
+	return &scheduler{core: core, send: wake.New(1), claim: wake.New(1), rate: wake.New(1), release: wake.New(1), memory: wake.New(1)}
 }
 
 // with calls f with exclusive use of the core. f must not block.
@@ -28,13 +29,13 @@ func (s *scheduler) with(f func(core *schedule.Scheduler)) {
 	s.mu.Unlock()
 	for _, loop := range [...]struct {
 		kind   schedule.Work
-		signal signal
+		signal wake.Signal
 	}{
 		{schedule.WorkSend, s.send}, {schedule.WorkClaim, s.claim}, {schedule.WorkRate, s.rate},
 		{schedule.WorkRelease, s.release}, {schedule.WorkMemory, s.memory},
 	} {
 		if work.Has(loop.kind) {
-			loop.signal.set()
+			loop.signal.Notify()
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/backoff"
 	"github.com/eventhook/eventhook/internal/batch"
 	"github.com/eventhook/eventhook/outbound/schedule"
 )
@@ -14,12 +15,6 @@ import (
 // settleWriters write outcomes. One alone makes the largest batches; the other starts
 // only when a whole batch waits, or the first one takes long.
 const settleWriters = 2
-
-// Pauses between tries after the database refused a write.
-const (
-	firstPause = 50 * time.Millisecond
-	maxPause   = 2 * time.Second
-)
 
 // lastWrites is how long outcomes may take to be written, and deliveries to be given
 // back, after the last send of a stop.
@@ -62,12 +57,12 @@ func (d *Dispatcher) settle(ctx context.Context, batch []*DeliverySettlement) {
 // the deliveries holds any more.
 func (d *Dispatcher) insist(ctx context.Context, what string, list []*eventhook.Delivery, try func() error) bool {
 	err := try()
-	for wait := firstPause; err != nil; wait = min(2*wait, maxPause) {
+	for pauses := backoff.ForDatabase(); err != nil; {
 		if ctx.Err() != nil || !d.isLeased(list) {
 			return false
 		}
 		d.Log.Warn("cannot "+what+"; trying again", "deliveries", len(list), "error", err)
-		if !sleep(ctx, wait) {
+		if !backoff.Sleep(ctx, pauses.Next()) {
 			return false
 		}
 		err = try()
@@ -79,27 +74,4 @@ func (d *Dispatcher) insist(ctx context.Context, what string, list []*eventhook.
 func (d *Dispatcher) isLeased(list []*eventhook.Delivery) bool {
 	now := d.Now()
 	return slices.ContainsFunc(list, func(x *eventhook.Delivery) bool { return !now.After(x.Lease.Until) })
-}
-
-// sleep waits, and returns false if ctx ended before.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-// outlasting returns a context that ends some time after ctx has ended.
-func outlasting(ctx context.Context, by time.Duration) (context.Context, context.CancelFunc) {
-	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
-		if sleep(longer, by) {
-			cancel()
-		}
-	})
-	return longer, func() { stop(); cancel() }
 }

@@ -141,7 +141,7 @@ func newJWT(c Config, keys Keys) Verifier {
 		header: http.CanonicalHeaderKey(c.Header), prefix: c.Prefix, algorithm: jose.SignatureAlgorithm(c.Algorithm), fits: jwtAlgorithms[c.Algorithm],
 		static: staticKeys(c.PublicKeys), keySetURL: c.KeySetURL, keys: keys, issuers: append([]string(nil), c.Issuers...), audience: c.Audience,
 		claims: map[string]string{}, bodyHash: c.BodyHashClaim, bodyHashIn: encodings[c.BodyHashEncoding], check: checkWithKey,
-		maxAge:    defaultTolerance * time.Second,
+		maxAge:    DefaultTolerance * time.Second,
 		missing:   missingHeader(c.Header),
 		prefixErr: refusef(ReasonPrefix, "%s does not begin with %s", c.Header, trim(c.Prefix)),
 	}
@@ -240,8 +240,8 @@ func checkWithKey(signed *jose.JSONWebSignature, key crypto.PublicKey) ([]byte, 
 	return signed.Verify(key)
 }
 
-// Work is that of the keys: of one that is fetched, if the token names it.
-func (v *jwtVerifier) Work(r *Request) int {
+// CPUCost is that of the keys: of one that is fetched, if the token names it.
+func (v *jwtVerifier) CPUCost(r *Request) int {
 	if v.fits == nil {
 		return 0
 	}

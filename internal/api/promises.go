@@ -95,7 +95,7 @@ func (s *server) registerPromises(api huma.API) {
 }
 
 func (s *server) makePromise(ctx context.Context, who caller, in *makePromiseRequest) (*makePromiseAnswer, error) {
-	if eventhook.Key(in.Body.IdempotencyKey) != in.Body.IdempotencyKey {
+	if eventhook.NormalizeKey(in.Body.IdempotencyKey) != in.Body.IdempotencyKey {
 		return nil, invalid("body.idempotency_key", "must be at most 255 bytes of text without NUL")
 	}
 	p := eventhook.Promise{TenantID: who.tenant, IdempotencyKey: in.Body.IdempotencyKey}
@@ -130,7 +130,7 @@ func (s *server) listPromises(ctx context.Context, who caller, in *promisesQuery
 	id := func(p eventhook.Promise) eventhook.PromiseID { return p.ID }
 	pages := s.pager("promises", who.tenant)
 	if in.IdempotencyKey != "" {
-		p, err := s.Promises.PromiseByKey(ctx, who.tenant, eventhook.Key(in.IdempotencyKey))
+		p, err := s.Promises.PromiseByKey(ctx, who.tenant, eventhook.NormalizeKey(in.IdempotencyKey))
 		if eventhook.KindOf(err) == eventhook.KindNotFound {
 			return makePage(pages, nil, in.Limit, viewPromise, id), nil
 		}

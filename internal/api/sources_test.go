@@ -358,7 +358,7 @@ func TestFaultsAreNotWithoutEnd(t *testing.T) {
 
 func TestSourceStatistics(t *testing.T) {
 	r := setUp(t)
-	r.must(r.db.CountSources(t.Context(), 1, []eventhook.SourceCount{
+	r.must(r.db.AddSourceCounts(t.Context(), 1, []eventhook.SourceCount{
 		{SourceID: r.crm, At: noon.Truncate(eventhook.SourceCountSpan), Events: 5, Failed: 2},
 		{SourceID: r.crm, At: noon.Add(-3 * 3600e9).Truncate(eventhook.SourceCountSpan), Events: 7, Failed: 1},
 	}))

@@ -455,7 +455,7 @@ func TestPublicKey(t *testing.T) {
 	}
 	r.admin("PATCH", subscriptionPath(id), object{"signatures": []string{"v1", "v1a"}}).want(http.StatusOK)
 	got := r.admin("GET", subscriptionPath(id)+"/public-key", nil).want(http.StatusOK).object()
-	if want := (object{"public_key": eventhook.PublicKeyOf(r.stored(id).Ed25519Seed), "algorithm": "ed25519"}); gocmp.Diff(want, got) != "" {
+	if want := (object{"public_key": eventhook.Ed25519PublicKey(r.stored(id).Ed25519Seed), "algorithm": "ed25519"}); gocmp.Diff(want, got) != "" {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	before := got["public_key"]

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/eventhook/eventhook/internal/wake"
 )
 
 // Bounds are those of a Committer. Rows are whatever an item costs beside its
@@ -41,7 +43,7 @@ type Committer[T any] struct {
 	unanswered int  // items that wait or are being committed
 	slow       bool // the last commit to begin takes long
 	closed     bool
-	ready      chan struct{}
+	ready      wake.Signal
 }
 
 // group is a batch in the making; done is closed when its outcome is known.
@@ -56,7 +58,7 @@ type group[T any] struct {
 // New makes a committer over commit, which several writers call at once and
 // which must end in time; Run starts it.
 func New[T any](bounds Bounds, commit func(items []T) error) *Committer[T] {
-	return &Committer[T]{bounds: bounds, commit: commit, ready: make(chan struct{}, bounds.Writers)}
+	return &Committer[T]{bounds: bounds, commit: commit, ready: wake.New(bounds.Writers)}
 }
 
 // Do waits until an item was committed and returns the error of that commit,
@@ -78,19 +80,12 @@ func (c *Committer[T]) Add(item T, rows, bytes int) error {
 	return err
 }
 
-func (c *Committer[T]) signal() {
-	select {
-	case c.ready <- struct{}{}:
-	default:
-	}
-}
-
 // join adds an item to the batch in the making, and wakes a writer if a commit should
 // begin.
 func (c *Committer[T]) join(item T, rows, bytes int) (*group[T], error) {
 	g, due, err := c.append(item, rows, bytes)
 	if due {
-		c.signal()
+		c.ready.Notify()
 	}
 	return g, err
 }
@@ -139,7 +134,7 @@ func (c *Committer[T]) commitIsSlow() {
 	c.mu.Lock()
 	c.slow = true
 	c.mu.Unlock()
-	c.signal()
+	c.ready.Notify()
 }
 
 // take removes the oldest group to commit it, nil if none is due. Say

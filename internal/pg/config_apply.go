@@ -39,7 +39,7 @@ func (db *DB) applyOnce(ctx context.Context, by eventhook.Actor, want eventhook.
 			return nil, err
 		}
 	}
-	a := applier{manager: &manager{db: db, by: by, later: &pgx.Batch{}, dryRun: o.DryRun}, prune: o.Prune}
+	a := applier{mutation: &mutation{db: db, by: by, later: &pgx.Batch{}, dryRun: o.DryRun}, prune: o.Prune}
 	run := db.inTx
 	if o.DryRun {
 		run = db.inSnapshot
@@ -52,7 +52,7 @@ func (db *DB) applyOnce(ctx context.Context, by eventhook.Actor, want eventhook.
 		return a.flush(ctx)
 	})
 	if err == nil {
-		db.tellAnnounced(a.announced)
+		db.notifyAnnounced(a.announced)
 	}
 	return a.changes, err
 }
@@ -61,7 +61,7 @@ func (db *DB) applyOnce(ctx context.Context, by eventhook.Actor, want eventhook.
 // a fixed number of queries, and holds back what it writes, so that the cost of
 // a source does not grow with their number.
 type applier struct {
-	*manager
+	*mutation
 	prune   bool
 	changes []eventhook.Change
 }

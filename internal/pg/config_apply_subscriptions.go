@@ -132,7 +132,7 @@ func (a *applier) nextSubscription(have, want eventhook.Subscription) eventhook.
 		next.Filter = have.Filter
 	}
 	if len(want.Signing) > 0 {
-		next.Signing = eventhook.Rotate(have.Signing, want.Signing[0].Secret, a.db.now(), eventhook.DefaultRotationGrace)
+		next.Signing = eventhook.RotateSigningSecret(have.Signing, want.Signing[0].Secret, a.db.now(), eventhook.DefaultRotationGrace)
 	}
 	return next
 }

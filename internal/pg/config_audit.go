@@ -47,9 +47,9 @@ func (db *DB) auditAll(ctx context.Context, tx pgx.Tx, by eventhook.Actor, entri
 		}
 		tenants, resources = append(tenants, e.TenantID), append(resources, resource)
 		actions, types, names = append(actions, e.Action), append(types, e.ResourceType), append(names, e.ResourceName)
-		changes, correlations = append(changes, eventhook.Text(string(raw))), append(correlations, correlation)
+		changes, correlations = append(changes, eventhook.SanitizeText(string(raw))), append(correlations, correlation)
 	}
-	_, err := tx.Exec(ctx, insertAuditSQL, string(by.Type), uuidArg(by.KeyID), eventhook.Text(by.Name), textArg(by.SourceIP), textArg(by.RequestID),
+	_, err := tx.Exec(ctx, insertAuditSQL, string(by.Type), uuidArg(by.KeyID), eventhook.SanitizeText(by.Name), textArg(by.SourceIP), textArg(by.RequestID),
 		ids, tenants, actions, types, resources, names, changes, correlations)
 	return err
 }

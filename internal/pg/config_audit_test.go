@@ -64,7 +64,7 @@ func TestAChangeIsAudited(t *testing.T) {
 		got := f.audit(eventhook.AuditFilter{})[0]
 		was, err := json.Marshal(have.Name)
 		f.must(err)
-		by.Name, by.RequestID = eventhook.Text(by.Name), eventhook.Text(by.RequestID)
+		by.Name, by.RequestID = eventhook.SanitizeText(by.Name), eventhook.SanitizeText(by.RequestID)
 		same(t, claim, got, eventhook.AuditEntry{ID: got.ID, TenantID: f.tenant, TenantSlug: "acme", Actor: by, Action: "tenant.updated",
 			ResourceType: "tenant", ResourceID: f.tenant.String(), ResourceName: "acme",
 			Changes: []eventhook.FieldChange{{Field: "name", From: was, To: json.RawMessage(fmt.Sprintf("%q", claim))}}})
@@ -227,11 +227,11 @@ func TestTheAuditLogHoldsNoSecret(t *testing.T) {
 		f.apply(c)
 	}
 	crm := f.source("acme", "crm")
-	f.must(f.db.LearnSecret(t.Context(), crm.ID, eventhook.NewSecret(planted+"-learned")))
+	f.must(f.db.StoreLearnedSecret(t.Context(), crm.ID, eventhook.NewSecret(planted+"-learned")))
 	shown, err := f.db.RevealSecret(t.Context(), by, crm)
 	f.must(err)
 	same(t, "shown", shown.Reveal(), planted+"-learned")
-	f.must(f.db.ForgetSecret(t.Context(), by, crm))
+	f.must(f.db.ResetHandshake(t.Context(), by, crm))
 	_, err = f.db.CloseTenant(t.Context(), by, "acme")
 	f.must(err)
 

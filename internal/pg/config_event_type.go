@@ -59,7 +59,7 @@ func (db *DB) EventTypes(ctx context.Context, to eventhook.Actor, tenant eventho
 // one, else ErrStale. One that is hidden from the actor is KindForbidden. The
 // caller has validated it.
 func (db *DB) PutEventType(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, version int64, want eventhook.EventType) (t eventhook.EventType, made bool, err error) {
-	err = db.manage(ctx, "put event type", by, tenant, func(m *manager) error {
+	err = db.mutate(ctx, "put event type", by, tenant, func(m *mutation) error {
 		have, err := m.holdEventType(ctx, want.Name)
 		if err != nil {
 			return err
@@ -89,7 +89,7 @@ func (db *DB) PutEventType(ctx context.Context, by eventhook.Actor, tenant event
 }
 
 // holdEventType locks an entry; one that is not there yet is made with version 0.
-func (m *manager) holdEventType(ctx context.Context, name string) (eventhook.EventType, error) {
+func (m *mutation) holdEventType(ctx context.Context, name string) (eventhook.EventType, error) {
 	now := m.db.now()
 	_, err := m.tx.Exec(ctx, `INSERT INTO eventhook.event_type (id, tenant_id, name, description, category, visibility, version, created_at, updated_at)
 		VALUES ($1, $2, $3, '', '', 'tenant', 0, $4, $4) ON CONFLICT (tenant_id, name) DO NOTHING`,
@@ -104,7 +104,7 @@ func (m *manager) holdEventType(ctx context.Context, name string) (eventhook.Eve
 // type stay. A version other than 0 must be the current one, else ErrStale.
 // One that is hidden from the actor is not there.
 func (db *DB) DeleteEventType(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, name string, version int64) error {
-	return db.manage(ctx, "delete event type", by, tenant, func(m *manager) error {
+	return db.mutate(ctx, "delete event type", by, tenant, func(m *mutation) error {
 		t, err := scanEventType(m.tx.QueryRow(ctx, `DELETE FROM eventhook.event_type WHERE tenant_id = $1 AND name = $2 RETURNING `+eventTypeColumns, [16]byte(tenant), name))
 		if err == nil && t.IsHiddenFrom(by) {
 			return eventhook.NotFound("event type")

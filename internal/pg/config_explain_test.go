@@ -29,7 +29,7 @@ func TestFindKey(t *testing.T) {
 		{"when its time is over", f.tenant, f.crm, "k", time.Second, false},
 	} {
 		f.clock.advance(c.after)
-		id, found, err := f.db.FindKey(t.Context(), c.tenant, c.source, c.key, "")
+		id, found, err := f.db.FindIdempotencyKey(t.Context(), c.tenant, c.source, c.key, "")
 		f.must(err)
 		same(t, c.claim, found, c.found)
 		if c.found {

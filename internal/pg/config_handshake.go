@@ -13,15 +13,15 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// LearnSecret keeps the secret that a source's handshake has brought, and all
+// StoreLearnedSecret keeps the secret that a source's handshake has brought, and all
 // instances hear of it. A source that has learned one keeps that: KindConflict.
 // So does one that is gone. Primary key.
-func (db *DB) LearnSecret(ctx context.Context, source eventhook.SourceID, secret eventhook.Secret) error {
+func (db *DB) StoreLearnedSecret(ctx context.Context, source eventhook.SourceID, secret eventhook.Secret) error {
 	if err := db.knowSealing(ctx); err != nil {
 		return err
 	}
 	return db.inTx(ctx, "learn a secret", func(tx pgx.Tx) error {
-		m := &manager{db: db, tx: tx}
+		m := &mutation{db: db, tx: tx}
 		var tenant [16]byte
 		err := tx.QueryRow(ctx, `SELECT tenant_id FROM eventhook.source WHERE id = $1`, [16]byte(source)).Scan(&tenant)
 		if errors.Is(err, pgx.ErrNoRows) {
@@ -57,7 +57,7 @@ func (db *DB) LearnedSecret(ctx context.Context, source eventhook.SourceID) (lea
 // RevealSecret returns the secret that a source has learned, once:
 // KindConflict if it was shown before, or there is none. Primary keys.
 func (db *DB) RevealSecret(ctx context.Context, by eventhook.Actor, s eventhook.Source) (secret eventhook.Secret, err error) {
-	err = db.manage(ctx, "show a learned secret", by, s.TenantID, func(m *manager) error {
+	err = db.mutate(ctx, "show a learned secret", by, s.TenantID, func(m *mutation) error {
 		var sealed string
 		err := m.tx.QueryRow(ctx, `UPDATE eventhook.learned_secret SET revealed_at = $2
 			WHERE source_id = $1 AND revealed_at IS NULL RETURNING secret`, [16]byte(s.ID), db.now()).Scan(&sealed)
@@ -76,10 +76,10 @@ func (db *DB) RevealSecret(ctx context.Context, by eventhook.Actor, s eventhook.
 	return secret, err
 }
 
-// ForgetSecret lets a source wait for its handshake again, from now on. It is no
+// ResetHandshake lets a source wait for its handshake again, from now on. It is no
 // fault if it has learned none. Primary keys.
-func (db *DB) ForgetSecret(ctx context.Context, by eventhook.Actor, s eventhook.Source) error {
-	return db.manage(ctx, "forget a learned secret", by, s.TenantID, func(m *manager) error {
+func (db *DB) ResetHandshake(ctx context.Context, by eventhook.Actor, s eventhook.Source) error {
+	return db.mutate(ctx, "forget a learned secret", by, s.TenantID, func(m *mutation) error {
 		if err := m.exec(ctx, `UPDATE eventhook.source SET handshake_opened_at = $2 WHERE id = $1`, [16]byte(s.ID), db.now()); err != nil {
 			return err
 		}

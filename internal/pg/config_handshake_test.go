@@ -17,7 +17,7 @@ func TestASecretIsLearnedOnce(t *testing.T) {
 	f := setUp(t)
 	crm, other := f.source("acme", "crm"), f.source("acme", "shop")
 	id := crm.ID
-	learn := func(s string) error { return f.db.LearnSecret(t.Context(), id, eventhook.NewSecret(s)) }
+	learn := func(s string) error { return f.db.StoreLearnedSecret(t.Context(), id, eventhook.NewSecret(s)) }
 	learned := func() (texts []string) {
 		for _, s := range f.source("acme", "crm").LearnedSecrets {
 			texts = append(texts, s.Reveal())
@@ -53,13 +53,13 @@ func TestASecretIsLearnedOnce(t *testing.T) {
 		t.Error("not marked as shown")
 	}
 
-	f.must(f.db.ForgetSecret(t.Context(), operator, crm))
-	f.must(f.db.ForgetSecret(t.Context(), operator, crm))
+	f.must(f.db.ResetHandshake(t.Context(), operator, crm))
+	f.must(f.db.ResetHandshake(t.Context(), operator, crm))
 	f.must(learn("third-secret"))
 	if got := learned(); !slices.Equal(got, []string{"third-secret"}) {
 		t.Errorf("learned %v, want the third", got)
 	}
-	wantKind(t, "a source that is none", f.db.LearnSecret(t.Context(), eventhook.NewID[eventhook.Source](f.db.now()), eventhook.NewSecret("s")), eventhook.KindConflict)
+	wantKind(t, "a source that is none", f.db.StoreLearnedSecret(t.Context(), eventhook.NewID[eventhook.Source](f.db.now()), eventhook.NewSecret("s")), eventhook.KindConflict)
 }
 
 // A source waits from its creation on, and anew after a reset, another provider
@@ -86,7 +86,7 @@ func TestTheMomentAtWhichAHandshakeOpened(t *testing.T) {
 	change(func(s *eventhook.Source) { s.Provider = "asana" })
 	opened("another provider", f.clock.now())
 	f.clock.advance(time.Hour)
-	f.must(f.db.ForgetSecret(t.Context(), operator, f.source("acme", "crm")))
+	f.must(f.db.ResetHandshake(t.Context(), operator, f.source("acme", "crm")))
 	opened("reset", f.clock.now())
 	reset := f.clock.now()
 	f.exec(`UPDATE eventhook.source SET secrets_count = 1`)
@@ -99,7 +99,7 @@ func TestTheMomentAtWhichAHandshakeOpened(t *testing.T) {
 func TestARevealedSecretIsToldToAllInstances(t *testing.T) {
 	f := setUp(t)
 	crm := f.source("acme", "crm")
-	f.must(f.db.LearnSecret(t.Context(), crm.ID, eventhook.NewSecret("learned")))
+	f.must(f.db.StoreLearnedSecret(t.Context(), crm.ID, eventhook.NewSecret("learned")))
 	same(t, "before", f.source("acme", "crm").SecretRevealed, false)
 	conn, err := pgx.Connect(t.Context(), f.dsn)
 	f.must(err)
@@ -119,7 +119,7 @@ func TestARevealedSecretIsToldToAllInstances(t *testing.T) {
 // TestApplyLeavesWhatWasLearned but for the secret of another provider.
 func TestApplyLeavesWhatWasLearned(t *testing.T) {
 	f := setUp(t)
-	f.must(f.db.LearnSecret(t.Context(), f.source("acme", "crm").ID, eventhook.NewSecret("learned")))
+	f.must(f.db.StoreLearnedSecret(t.Context(), f.source("acme", "crm").ID, eventhook.NewSecret("learned")))
 	c := acme()
 	for i := range c.Sources {
 		c.Sources[i].SecretsCount = 0
@@ -139,7 +139,7 @@ func TestApplyLeavesWhatWasLearned(t *testing.T) {
 		c.Sources[i].Provider, c.Sources[i].Verifier = "another", eventhook.NewSecret(`{"provider":"another"}`)
 	}
 	apply(0)
-	f.must(f.db.LearnSecret(t.Context(), f.source("acme", "crm").ID, eventhook.NewSecret("learned")))
+	f.must(f.db.StoreLearnedSecret(t.Context(), f.source("acme", "crm").ID, eventhook.NewSecret("learned")))
 	apply(1)
 	for i := range c.Sources {
 		c.Sources[i].SecretsCount = 1

@@ -56,7 +56,7 @@ func (db *DB) CreateKey(ctx context.Context, by eventhook.Actor, k eventhook.API
 		scopes[i] = string(s)
 	}
 	k.ID, k.CreatedAt = eventhook.NewID[eventhook.APIKey](db.now()), db.now()
-	err := db.manage(ctx, "add key", by, k.TenantID, func(m *manager) error {
+	err := db.mutate(ctx, "add key", by, k.TenantID, func(m *mutation) error {
 		_, err := m.tx.Exec(ctx, `INSERT INTO eventhook.api_key (id, tenant_id, name, prefix, hash, scopes, expires_at, created_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
 			[16]byte(k.ID), [16]byte(k.TenantID), k.Name, k.Prefix, hash, scopes, k.ExpiresAt, k.CreatedAt)
@@ -82,7 +82,7 @@ func (db *DB) Keys(ctx context.Context, tenant eventhook.TenantID, before eventh
 
 // DeleteKey forgets a key; it is refused from then on. Primary key.
 func (db *DB) DeleteKey(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, id eventhook.KeyID) error {
-	return db.manage(ctx, "delete key", by, tenant, func(m *manager) error {
+	return db.mutate(ctx, "delete key", by, tenant, func(m *mutation) error {
 		k, err := scanKey(m.tx.QueryRow(ctx, `DELETE FROM eventhook.api_key k WHERE k.id = $1 AND k.tenant_id = $2 RETURNING `+keyColumns, [16]byte(id), [16]byte(tenant)))
 		if err != nil {
 			return notFound(err, "key")
@@ -102,9 +102,9 @@ WITH used AS MATERIALIZED (
 )
 UPDATE eventhook.api_key k SET last_used_at = used.at FROM used WHERE k.id = used.id`
 
-// KeysUsed notes when keys were used last; those that are gone are passed
+// RecordKeyUse notes when keys were used last; those that are gone are passed
 // over. Primary key.
-func (db *DB) KeysUsed(ctx context.Context, used map[eventhook.KeyID]time.Time) error {
+func (db *DB) RecordKeyUse(ctx context.Context, used map[eventhook.KeyID]time.Time) error {
 	if len(used) == 0 {
 		return nil
 	}

@@ -92,7 +92,7 @@ func TestKeysAreMarkedAsUsed(t *testing.T) {
 		}
 		return at
 	}
-	f.must(f.db.KeysUsed(t.Context(), nil))
+	f.must(f.db.RecordKeyUse(t.Context(), nil))
 	for _, c := range []struct {
 		claim    string
 		at, want time.Time
@@ -101,7 +101,7 @@ func TestKeysAreMarkedAsUsed(t *testing.T) {
 		{"a later one", noon.Add(time.Minute), noon.Add(time.Minute)},
 		{"one that another instance tells late", noon.Add(time.Second), noon.Add(time.Minute)},
 	} {
-		f.must(f.db.KeysUsed(t.Context(), map[eventhook.KeyID]time.Time{often: c.at, gone: c.at}))
+		f.must(f.db.RecordKeyUse(t.Context(), map[eventhook.KeyID]time.Time{often: c.at, gone: c.at}))
 		same(t, c.claim, used(), map[eventhook.KeyID]time.Time{often: c.want})
 	}
 	if _, told := used()[never]; told {
@@ -121,7 +121,7 @@ func TestTwoWhoTellOfTheSameKeysDoNotDeadlock(t *testing.T) {
 		for _, k := range list {
 			used[k.ID] = noon.Add(time.Duration(round) * time.Second)
 		}
-		return func() { f.must(db.KeysUsed(t.Context(), used)) }
+		return func() { f.must(db.RecordKeyUse(t.Context(), used)) }
 	}
 	for round := range 10 {
 		together(tell(f.db, 2*round+1), tell(f.other, 2*round+2), tell(f.db, 2*round+2), tell(f.other, 2*round+1))

@@ -112,7 +112,7 @@ func queueCounts(batch *pgx.Batch, counts []eventhook.RejectionCount) {
 	source, reason, count := make([][16]byte, n), make([]string, n), make([]int64, n)
 	first, last := make([]time.Time, n), make([]time.Time, n)
 	for i, c := range counts {
-		source[i], reason[i], count[i], first[i], last[i] = c.SourceID, eventhook.Text(c.Reason), c.Count, c.FirstAt, c.LastAt
+		source[i], reason[i], count[i], first[i], last[i] = c.SourceID, eventhook.SanitizeText(c.Reason), c.Count, c.FirstAt, c.LastAt
 	}
 	batch.Queue(countRejectionsSQL, source, reason, count, first, last)
 }
@@ -128,8 +128,8 @@ func queueRejections(batch *pgx.Batch, list []eventhook.Rejection) error {
 		if err != nil {
 			return fmt.Errorf("header names: %w", err)
 		}
-		id[i], source[i], outcome[i], reason[i] = r.ID, r.SourceID, eventhook.Text(r.Outcome), eventhook.Text(r.Reason)
-		detail[i], method[i], client[i] = eventhook.Text(r.Detail), eventhook.Text(r.Method), eventhook.Text(r.ClientAddress)
+		id[i], source[i], outcome[i], reason[i] = r.ID, r.SourceID, eventhook.SanitizeText(r.Outcome), eventhook.SanitizeText(r.Reason)
+		detail[i], method[i], client[i] = eventhook.SanitizeText(r.Detail), eventhook.SanitizeText(r.Method), eventhook.SanitizeText(r.ClientAddress)
 		headers[i], size[i], hash[i] = string(names), r.BodySize, r.BodySHA256
 	}
 	batch.Queue(insertRejectionsSQL, id, source, outcome, reason, detail, method, client, headers, size, hash)

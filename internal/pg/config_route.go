@@ -124,7 +124,7 @@ const countRoutesSQL = `SELECT count(*), coalesce(sum(jsonb_array_length(targets
 
 // hasRoom refuses to make more routes of a source that is locked, or more
 // targets of them, than it may have.
-func (m *manager) hasRoom(ctx context.Context, s eventhook.SourceID, moreRoutes, moreTargets int) error {
+func (m *mutation) hasRoom(ctx context.Context, s eventhook.SourceID, moreRoutes, moreTargets int) error {
 	if moreRoutes <= 0 && moreTargets <= 0 {
 		return nil
 	}
@@ -146,7 +146,7 @@ func (m *manager) hasRoom(ctx context.Context, s eventhook.SourceID, moreRoutes,
 // is taken, or a source that would have more routes, or targets in all of them,
 // than it may, is a KindConflict. The caller has validated it.
 func (db *DB) CreateRoute(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, source string, r eventhook.Route) (eventhook.Route, error) {
-	err := db.manage(ctx, "add route", by, tenant, func(m *manager) error {
+	err := db.mutate(ctx, "add route", by, tenant, func(m *mutation) error {
 		s, err := m.lockSource(ctx, source)
 		if err != nil {
 			return err
@@ -162,7 +162,7 @@ func (db *DB) CreateRoute(ctx context.Context, by eventhook.Actor, tenant eventh
 }
 
 // addRoute makes a route, which has its id, of a source that is locked.
-func (m *manager) addRoute(ctx context.Context, s eventhook.Source, r eventhook.Route) (eventhook.Route, error) {
+func (m *mutation) addRoute(ctx context.Context, s eventhook.Source, r eventhook.Route) (eventhook.Route, error) {
 	now := m.db.now()
 	r.TenantID, r.SourceID, r.Version, r.CreatedAt, r.UpdatedAt = s.TenantID, s.ID, 1, now, now
 	args, err := m.routeArgs(ctx, r)
@@ -180,7 +180,7 @@ func (m *manager) addRoute(ctx context.Context, s eventhook.Source, r eventhook.
 }
 
 // routeArgs are the parameters that inserts and updates share.
-func (m *manager) routeArgs(ctx context.Context, r eventhook.Route) ([]any, error) {
+func (m *mutation) routeArgs(ctx context.Context, r eventhook.Route) ([]any, error) {
 	targets, err := json.Marshal(r.Targets)
 	if err != nil {
 		return nil, err
@@ -204,7 +204,7 @@ func (m *manager) routeArgs(ctx context.Context, r eventhook.Route) ([]any, erro
 // UpdateRoute changes a route in one step, as UpdateSource does a source. More
 // targets than the source may have are a KindConflict.
 func (db *DB) UpdateRoute(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, source string, id eventhook.RouteID, version int64, change func(eventhook.Route) (eventhook.Route, error)) (r eventhook.Route, err error) {
-	err = db.manage(ctx, "change route", by, tenant, func(m *manager) error {
+	err = db.mutate(ctx, "change route", by, tenant, func(m *mutation) error {
 		have, err := m.lockRoute(ctx, source, id)
 		if err != nil {
 			return err
@@ -226,7 +226,7 @@ func (db *DB) UpdateRoute(ctx context.Context, by eventhook.Actor, tenant eventh
 }
 
 // lockRoute finds a route below its source, and holds it.
-func (m *manager) lockRoute(ctx context.Context, source string, id eventhook.RouteID) (eventhook.Route, error) {
+func (m *mutation) lockRoute(ctx context.Context, source string, id eventhook.RouteID) (eventhook.Route, error) {
 	s, err := m.lockSource(ctx, source)
 	if err != nil {
 		return eventhook.Route{}, err
@@ -237,7 +237,7 @@ func (m *manager) lockRoute(ctx context.Context, source string, id eventhook.Rou
 
 // updateRoute brings a route, which is locked, to what is wanted, and says
 // what that changes.
-func (m *manager) updateRoute(ctx context.Context, source string, have, want eventhook.Route) (eventhook.Route, []eventhook.FieldChange, error) {
+func (m *mutation) updateRoute(ctx context.Context, source string, have, want eventhook.Route) (eventhook.Route, []eventhook.FieldChange, error) {
 	changes, err := diffRoutes(have, want)
 	if err != nil || !m.recordChanges("route.updated", resourceOfRoute(source, have), changes) {
 		return have, nil, err
@@ -259,7 +259,7 @@ func (m *manager) updateRoute(ctx context.Context, source string, have, want eve
 // owes a retry are settled without it. A version other than 0 must be the
 // current one, else ErrStale.
 func (db *DB) DeleteRoute(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, source string, id eventhook.RouteID, version int64) error {
-	return db.manage(ctx, "delete route", by, tenant, func(m *manager) error {
+	return db.mutate(ctx, "delete route", by, tenant, func(m *mutation) error {
 		r, err := m.lockRoute(ctx, source, id)
 		if err != nil {
 			return err
@@ -271,7 +271,7 @@ func (db *DB) DeleteRoute(ctx context.Context, by eventhook.Actor, tenant eventh
 	})
 }
 
-func (m *manager) deleteRoute(ctx context.Context, source string, r eventhook.Route) error {
+func (m *mutation) deleteRoute(ctx context.Context, source string, r eventhook.Route) error {
 	if err := m.exec(ctx, `DELETE FROM eventhook.route WHERE id = $1`, [16]byte(r.ID)); err != nil {
 		return err
 	}
@@ -282,7 +282,7 @@ func (m *manager) deleteRoute(ctx context.Context, source string, r eventhook.Ro
 // ReorderRoutes gives routes of a source new priorities, all or none. One that
 // is not the source's is told by its place in the list.
 func (db *DB) ReorderRoutes(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, source string, order []eventhook.RoutePriority) error {
-	return db.manage(ctx, "reorder routes", by, tenant, func(m *manager) error {
+	return db.mutate(ctx, "reorder routes", by, tenant, func(m *mutation) error {
 		s, err := m.lockSource(ctx, source)
 		if err != nil {
 			return err
@@ -317,7 +317,7 @@ func (db *DB) ReorderRoutes(ctx context.Context, by eventhook.Actor, tenant even
 }
 
 // routes are all routes of a source, held until the transaction ends.
-func (m *manager) routes(ctx context.Context, source eventhook.SourceID) ([]eventhook.Route, error) {
+func (m *mutation) routes(ctx context.Context, source eventhook.SourceID) ([]eventhook.Route, error) {
 	rows, err := m.tx.Query(ctx, `SELECT `+routeColumns+` FROM eventhook.route WHERE source_id = $1 ORDER BY id FOR UPDATE`, [16]byte(source))
 	if err != nil {
 		return nil, err

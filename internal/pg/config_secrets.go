@@ -27,7 +27,7 @@ type signingSecret struct {
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 }
 
-func (m *manager) sealSubscription(ctx context.Context, s eventhook.Subscription) (string, error) {
+func (m *mutation) sealSubscription(ctx context.Context, s eventhook.Subscription) (string, error) {
 	plain := subscriptionSecrets{URL: s.URL.Reveal(), AuthHeader: s.AuthHeader.Reveal(), Ed25519Seed: s.Ed25519Seed.Reveal()}
 	for _, one := range s.Signing {
 		plain.Signing = append(plain.Signing, signingSecret{one.Secret.Reveal(), one.ExpiresAt})
@@ -101,7 +101,7 @@ func sameSigning(a, b eventhook.SigningSecret) bool {
 
 // sealTargets seals the secrets of a route's targets as one text: a list with an
 // object for each target, or null. It is "" without any.
-func (m *manager) sealTargets(ctx context.Context, r eventhook.Route) (sealed string, err error) {
+func (m *mutation) sealTargets(ctx context.Context, r eventhook.Route) (sealed string, err error) {
 	if len(secretsOf(r.Targets)) == 0 {
 		return "", nil
 	}

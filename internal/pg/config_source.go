@@ -158,14 +158,14 @@ func resourceOfSource(s eventhook.Source) resource { return resource{"source", s
 // CreateSource makes a source of a tenant. A slug that is taken, or a closed
 // tenant, is a KindConflict. The caller has validated it.
 func (db *DB) CreateSource(ctx context.Context, by eventhook.Actor, s eventhook.Source) (eventhook.Source, error) {
-	err := db.manage(ctx, "add source", by, s.TenantID, func(m *manager) (err error) {
+	err := db.mutate(ctx, "add source", by, s.TenantID, func(m *mutation) (err error) {
 		s, err = m.addSource(ctx, s)
 		return err
 	})
 	return s, err
 }
 
-func (m *manager) addSource(ctx context.Context, s eventhook.Source) (eventhook.Source, error) {
+func (m *mutation) addSource(ctx context.Context, s eventhook.Source) (eventhook.Source, error) {
 	now := m.db.now()
 	s.ID, s.TenantID, s.TenantSlug, s.TenantStatus = eventhook.NewID[eventhook.Source](now), m.tenant.ID, m.tenant.Slug, m.tenant.Status
 	s.Version, s.CreatedAt, s.UpdatedAt, s.HandshakeOpenedAt = 1, now, now, now
@@ -196,7 +196,7 @@ func (m *manager) addSource(ctx context.Context, s eventhook.Source) (eventhook.
 // handshake has brought is forgotten when the provider changes or a secret is
 // given. change must not block.
 func (db *DB) UpdateSource(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, slug string, version int64, change func(eventhook.Source) (eventhook.Source, error)) (s eventhook.Source, err error) {
-	err = db.manage(ctx, "change source", by, tenant, func(m *manager) error {
+	err = db.mutate(ctx, "change source", by, tenant, func(m *mutation) error {
 		have, err := m.lockSource(ctx, slug)
 		if err != nil {
 			return err
@@ -215,7 +215,7 @@ func (db *DB) UpdateSource(ctx context.Context, by eventhook.Actor, tenant event
 }
 
 // lockSource holds a source, which may be one whose key is lost.
-func (m *manager) lockSource(ctx context.Context, slug string) (eventhook.Source, error) {
+func (m *mutation) lockSource(ctx context.Context, slug string) (eventhook.Source, error) {
 	s, _, err := m.db.scanStored(m.tx.QueryRow(ctx, `SELECT `+sourceColumns+sourceTables+`
 		WHERE s.tenant_id = $1 AND s.slug = $2 FOR UPDATE OF s`, [16]byte(m.tenant.ID), slug))
 	return s, notFound(err, "source")
@@ -223,7 +223,7 @@ func (m *manager) lockSource(ctx context.Context, slug string) (eventhook.Source
 
 // updateSource brings a source, which is locked, to what is wanted, and says
 // what that changes.
-func (m *manager) updateSource(ctx context.Context, have, want eventhook.Source) (eventhook.Source, []eventhook.FieldChange, error) {
+func (m *mutation) updateSource(ctx context.Context, have, want eventhook.Source) (eventhook.Source, []eventhook.FieldChange, error) {
 	changes, err := m.db.diffSources(&have, &want)
 	if err != nil {
 		return have, nil, err
@@ -283,7 +283,7 @@ const mostOwed = 10_000
 // go too; such events are then unrouted when it is their turn. A version other
 // than 0 must be the current one, else ErrStale.
 func (db *DB) DeleteSource(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, slug string, version int64, cascade bool) error {
-	return db.manage(ctx, "delete source", by, tenant, func(m *manager) error {
+	return db.mutate(ctx, "delete source", by, tenant, func(m *mutation) error {
 		s, err := m.lockSource(ctx, slug)
 		if err != nil {
 			return err
@@ -307,7 +307,7 @@ func (db *DB) DeleteSource(ctx context.Context, by eventhook.Actor, tenant event
 
 // unused refuses a source, which is locked, that has routes or owes work. What
 // is accepted for it at this very moment it does not see.
-func (m *manager) unused(ctx context.Context, s eventhook.Source, routes int) error {
+func (m *mutation) unused(ctx context.Context, s eventhook.Source, routes int) error {
 	var owed int
 	if err := m.tx.QueryRow(ctx, owedSQL, [16]byte(s.ID), mostOwed).Scan(&owed); err != nil {
 		return err
@@ -336,7 +336,7 @@ func counted(n int, one, many string) string {
 }
 
 // deleteSource removes a source, which is locked, with its routes.
-func (m *manager) deleteSource(ctx context.Context, s eventhook.Source, routes []eventhook.Route) error {
+func (m *mutation) deleteSource(ctx context.Context, s eventhook.Source, routes []eventhook.Route) error {
 	for _, r := range routes {
 		if err := m.deleteRoute(ctx, s.Slug, r); err != nil {
 			return err
@@ -358,11 +358,11 @@ SELECT made FROM eventhook.idempotency_key
 WHERE tenant_id = $1 AND (scope, key) IN (($2, $3), ($2 || '` + signedScope + `', $4)) AND expires_at > $5
 ORDER BY scope DESC LIMIT 1`
 
-// FindKey returns the event that a source has accepted under a key or under a
+// FindIdempotencyKey returns the event that a source has accepted under a key or under a
 // hash of signed bytes, within the key's time, and whether there is one: then
 // the next event with this key or hash would be its duplicate. Either may be
 // empty. It claims nothing.
-func (db *DB) FindKey(ctx context.Context, tenant eventhook.TenantID, source eventhook.SourceID, key, signedHash string) (id eventhook.EventID, found bool, err error) {
+func (db *DB) FindIdempotencyKey(ctx context.Context, tenant eventhook.TenantID, source eventhook.SourceID, key, signedHash string) (id eventhook.EventID, found bool, err error) {
 	err = db.work.QueryRow(ctx, findKeySQL, [16]byte(tenant), source.String(), key, signedHash, db.now()).Scan((*[16]byte)(&id))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return id, false, nil

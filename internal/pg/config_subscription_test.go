@@ -189,7 +189,7 @@ func TestASubscriptionChanges(t *testing.T) {
 		{"an auth header", 0, func(s *eventhook.Subscription) { s.AuthHeader = eventhook.NewSecret("hush") }, []string{`webhook.updated b auth_header:null>"[redacted]"`}, 9},
 		{"none", 0, func(s *eventhook.Subscription) { s.AuthHeader = eventhook.Secret{} }, []string{`webhook.updated b auth_header:"[redacted]">null`}, 9},
 		{"a rotated secret", 0, func(s *eventhook.Subscription) {
-			s.Signing = eventhook.Rotate(s.Signing, eventhook.NewSigningSecret(), noon, time.Hour)
+			s.Signing = eventhook.RotateSigningSecret(s.Signing, eventhook.NewSigningSecret(), noon, time.Hour)
 		}, []string{"webhook.updated b signing_secret:" + changed}, 9},
 		{"what it signs with", 0, func(s *eventhook.Subscription) { s.Signatures = []string{"v1a"} }, []string{`webhook.updated b signatures:null>["v1a"] ed25519_key:null>"[redacted]"`}, 9},
 		{"paused, and a setting", 0, func(s *eventhook.Subscription) { s.Status, s.MaxInFlight = eventhook.SubscriptionPaused, 3 },

@@ -60,11 +60,11 @@ func newTenant(t eventhook.Tenant, now time.Time) eventhook.Tenant {
 // CreateTenant makes an active tenant. A slug that is taken is a KindConflict.
 func (db *DB) CreateTenant(ctx context.Context, by eventhook.Actor, t eventhook.Tenant) (eventhook.Tenant, error) {
 	t = newTenant(t, db.now())
-	m := &manager{db: db, by: by, tenant: t}
+	m := &mutation{db: db, by: by, tenant: t}
 	return t, m.act(ctx, "add tenant", func() error { return m.insertTenant(ctx) })
 }
 
-func (m *manager) insertTenant(ctx context.Context) error {
+func (m *mutation) insertTenant(ctx context.Context) error {
 	t := m.tenant
 	err := m.exec(ctx, `INSERT INTO eventhook.tenant (id, slug, name, status, max_events_per_day, max_storage_bytes, created_at, updated_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $7)`, [16]byte(t.ID), t.Slug, t.Name, string(t.Status), t.Quota.MaxEventsPerDay, t.Quota.MaxStorageBytes, t.CreatedAt)
@@ -81,7 +81,7 @@ func (m *manager) insertTenant(ctx context.Context) error {
 // is a KindConflict. change may be called while others wait for the tenant: it
 // must not block.
 func (db *DB) UpdateTenant(ctx context.Context, by eventhook.Actor, slug string, version int64, change func(eventhook.Tenant) (eventhook.Tenant, error)) (t eventhook.Tenant, err error) {
-	m := &manager{db: db, by: by}
+	m := &mutation{db: db, by: by}
 	err = m.act(ctx, "change tenant", func() error {
 		if m.tenant, err = lockTenant(ctx, m.tx, slug); err != nil {
 			return err
@@ -107,7 +107,7 @@ func lockTenant(ctx context.Context, tx pgx.Tx, slug string) (eventhook.Tenant, 
 }
 
 // updateTenant brings the tenant, which is locked, to what is wanted.
-func (m *manager) updateTenant(ctx context.Context, want eventhook.Tenant) error {
+func (m *mutation) updateTenant(ctx context.Context, want eventhook.Tenant) error {
 	have := m.tenant
 	changed, err := m.record(tenantAction(have, want), resourceOfTenant(have), recordOfTenant(have), recordOfTenant(want))
 	if err != nil || !changed {
@@ -137,7 +137,7 @@ func tenantAction(have, want eventhook.Tenant) string {
 // correlation id. What it has stored stays until its retention ends. A tenant
 // that is closed already is a KindConflict.
 func (db *DB) CloseTenant(ctx context.Context, by eventhook.Actor, slug string) (t eventhook.Tenant, err error) {
-	m := &manager{db: db, by: by, correlation: eventhook.NewID[eventhook.Tenant](db.now()).String()}
+	m := &mutation{db: db, by: by, correlation: eventhook.NewID[eventhook.Tenant](db.now()).String()}
 	err = m.act(ctx, "close tenant", func() error {
 		if m.tenant, err = lockTenant(ctx, m.tx, slug); err != nil {
 			return err
@@ -181,7 +181,7 @@ UPDATE eventhook.api_key k SET expires_at = $2 FROM valid WHERE k.id = valid.id
 RETURNING k.id, k.name, coalesce(to_json(valid.expires_at), 'null')::text, to_json(k.expires_at)::text`
 
 // cascade ends what the tenant owns.
-func (m *manager) cascade(ctx context.Context) error {
+func (m *mutation) cascade(ctx context.Context) error {
 	for _, end := range []struct{ sql, action, kind, field string }{
 		{endSourcesSQL, "source.disabled_via_tenant_cascade", "source", "is_enabled"},
 		{endSubscriptionsSQL, "webhook.disabled_via_tenant_cascade", "subscription", "status"},

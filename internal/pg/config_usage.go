@@ -38,9 +38,9 @@ ON CONFLICT (subscription_id, at, slot) DO UPDATE
     SET delivered = u.delivered + excluded.delivered, failed = u.failed + excluded.failed, dead = u.dead + excluded.dead,
         duration_ms = u.duration_ms + excluded.duration_ms`
 
-// CountTenants adds counts to those of a slot, all of them or, with an error,
+// AddTenantCounts adds counts to those of a slot, all of them or, with an error,
 // none. A tenant and a day may occur once.
-func (db *DB) CountTenants(ctx context.Context, slot int, counts []eventhook.TenantCount) error {
+func (db *DB) AddTenantCounts(ctx context.Context, slot int, counts []eventhook.TenantCount) error {
 	n := len(counts)
 	tenants, days := make([][16]byte, n), make([]time.Time, n)
 	events, bytes := make([]int64, n), make([]int64, n)
@@ -51,9 +51,9 @@ func (db *DB) CountTenants(ctx context.Context, slot int, counts []eventhook.Ten
 	return translate("count what tenants store", err)
 }
 
-// CountSources adds counts to those of a slot, all of them or, with an error,
+// AddSourceCounts adds counts to those of a slot, all of them or, with an error,
 // none. A source and a span may occur once. Sources that are gone may, too.
-func (db *DB) CountSources(ctx context.Context, slot int, counts []eventhook.SourceCount) error {
+func (db *DB) AddSourceCounts(ctx context.Context, slot int, counts []eventhook.SourceCount) error {
 	n := len(counts)
 	sources, spans := make([][16]byte, n), make([]time.Time, n)
 	events, failed := make([]int64, n), make([]int64, n)
@@ -64,10 +64,10 @@ func (db *DB) CountSources(ctx context.Context, slot int, counts []eventhook.Sou
 	return translate("count what sources receive", err)
 }
 
-// CountSubscriptions adds counts to those of a slot, all of them or, with an
+// AddSubscriptionCounts adds counts to those of a slot, all of them or, with an
 // error, none. A subscription and a span may occur once. Subscriptions that are
 // gone may, too.
-func (db *DB) CountSubscriptions(ctx context.Context, slot int, counts []eventhook.SubscriptionCount) error {
+func (db *DB) AddSubscriptionCounts(ctx context.Context, slot int, counts []eventhook.SubscriptionCount) error {
 	n := len(counts)
 	subscriptions, spans := make([][16]byte, n), make([]time.Time, n)
 	delivered, failed, dead, durations := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
@@ -183,7 +183,7 @@ WITH over AS MATERIALIZED (
 DELETE FROM eventhook.subscription_usage WHERE ctid = ANY(ARRAY(SELECT ctid FROM over))`
 
 // SweepUsage removes what nobody asks for any more from the next part of the
-// tables, as Sweep does with keys: sources' and subscriptions' counts of 25 hours
+// tables, as SweepIdempotencyKeys does with keys: sources' and subscriptions' counts of 25 hours
 // ago, and tenants' of days whose bodies have been dropped. A retention of 0
 // keeps those.
 func (db *DB) SweepUsage(ctx context.Context, r Retention) (int, error) {

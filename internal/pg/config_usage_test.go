@@ -21,12 +21,12 @@ func TestCountsOfUsageKeepTheMetersContract(t *testing.T) {
 
 func (f *fixture) countTenant(db *DB, slot int, day time.Time, events, bytes int64) {
 	f.Helper()
-	f.must(db.CountTenants(f.Context(), slot, []eventhook.TenantCount{{TenantID: f.tenant, Day: day, Events: events, Bytes: bytes}}))
+	f.must(db.AddTenantCounts(f.Context(), slot, []eventhook.TenantCount{{TenantID: f.tenant, Day: day, Events: events, Bytes: bytes}}))
 }
 
 func (f *fixture) countSource(db *DB, slot int, at time.Time, events, failed int64) {
 	f.Helper()
-	f.must(db.CountSources(f.Context(), slot, []eventhook.SourceCount{
+	f.must(db.AddSourceCounts(f.Context(), slot, []eventhook.SourceCount{
 		{SourceID: f.crm, At: at.Truncate(eventhook.SourceCountSpan), Events: events, Failed: failed}}))
 }
 
@@ -55,7 +55,7 @@ func TestTheUsageOfATenantIsThatOfAllInstancesAndDays(t *testing.T) {
 	f.countTenant(f.other, 4, today, 1, 10)
 	f.countTenant(f.db, 3, today, -2, -20) // not stored after all
 	f.countTenant(f.db, 3, today.Add(-day), 7, 1000)
-	f.must(f.db.CountTenants(t.Context(), 3, []eventhook.TenantCount{{TenantID: f.secondTenant(), Day: today, Events: 99, Bytes: 99}}))
+	f.must(f.db.AddTenantCounts(t.Context(), 3, []eventhook.TenantCount{{TenantID: f.secondTenant(), Day: today, Events: 99, Bytes: 99}}))
 	f.wantUsage("then", eventhook.TenantUsage{EventsToday: 14, StorageBytes: 1140})
 	f.clock.advance(12*time.Hour - 1)
 	f.wantUsage("just before midnight", eventhook.TenantUsage{EventsToday: 14, StorageBytes: 1140})
@@ -128,10 +128,10 @@ func TestInstancesThatShareASlotDoNotDeadlock(t *testing.T) {
 		}
 		acts = append(acts, func() {
 			for range rounds {
-				if err := f.db.CountTenants(t.Context(), 7, counts); err != nil {
+				if err := f.db.AddTenantCounts(t.Context(), 7, counts); err != nil {
 					t.Error(err)
 				}
-				if err := f.db.CountSources(t.Context(), 7, received); err != nil {
+				if err := f.db.AddSourceCounts(t.Context(), 7, received); err != nil {
 					t.Error(err)
 				}
 			}
@@ -155,7 +155,7 @@ func TestCountsChangeInPlace(t *testing.T) {
 
 func TestASweepRemovesWhatNobodyAsksFor(t *testing.T) {
 	f := setUp(t)
-	f.must(f.db.KeepPartitions(t.Context(), 0, Retention{BodiesDays: 3}))
+	f.must(f.db.MaintainPartitions(t.Context(), 0, Retention{BodiesDays: 3}))
 	f.countSource(f.db, 1, noon, 1, 0)
 	f.countSource(f.db, 1, noon.Add(-24*time.Hour), 1, 0)
 	f.countSource(f.db, 1, noon.Add(-25*time.Hour-time.Second), 1, 0)

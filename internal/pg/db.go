@@ -32,7 +32,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/eventhook/eventhook"
-	"github.com/eventhook/eventhook/internal/turns"
+	"github.com/eventhook/eventhook/internal/roundrobin"
 )
 
 // Sealer seals secrets for the database, and opens them. A text that is sealed
@@ -72,9 +72,9 @@ type DB struct {
 	work     *pgxpool.Pool
 	lists    *pgxpool.Pool
 	hub      hub
-	watches  *watches
-	claims   *turns.Turns[eventhook.TenantID, struct{}]
-	changes  *turns.Gate[eventhook.TenantID] // of the configuration
+	feed     *eventFeed
+	claims   *roundrobin.Queues[eventhook.TenantID, struct{}]
+	changes  *roundrobin.Slots[eventhook.TenantID] // of the configuration
 	keyTTL   time.Duration
 	sealer   Sealer
 	describe func(eventhook.Secret) (json.RawMessage, string, error)
@@ -118,9 +118,9 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 	}
 	db := &DB{keyTTL: o.KeyTTL, sealer: o.Sealer, describe: o.Describe, matches: o.Matches, newly: o.FaultsOfNew, log: o.Log, now: o.Now, lockWait: lockWait}
 	db.hub.topics, db.hub.tell = map[string]chan struct{}{}, make(chan struct{}, 1)
-	db.watches = newWatches(&db.hub)
-	db.claims = turns.New[eventhook.TenantID, struct{}](max(o.WorkConns/claimShare, 1))
-	db.changes = turns.NewGate[eventhook.TenantID](o.WorkConns/2, o.WorkConns/changeShare, mostChanges)
+	db.feed = newEventFeed(&db.hub)
+	db.claims = roundrobin.NewQueues[eventhook.TenantID, struct{}](max(o.WorkConns/claimShare, 1))
+	db.changes = roundrobin.NewSlots[eventhook.TenantID](o.WorkConns/2, o.WorkConns/changeShare, mostChanges)
 	db.hub.self = eventhook.NewID[DB](o.Now()).String()
 	db.acceptBufs.New = func() any { return newAcceptColumns() }
 	db.publishBufs.New = func() any { return newColumns(publishOIDs...) }

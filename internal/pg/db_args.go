@@ -217,7 +217,7 @@ func textArg(s string) any {
 	if s == "" {
 		return nil
 	}
-	return eventhook.Text(s)
+	return eventhook.SanitizeText(s)
 }
 
 // jsonArg is JSON as a parameter, stored as it is but for bytes that are not
@@ -234,7 +234,7 @@ func textElement(s string) *string {
 	if s == "" {
 		return nil
 	}
-	return new(eventhook.Text(s))
+	return new(eventhook.SanitizeText(s))
 }
 
 // jsonElement is jsonArg as an element of an array.
@@ -262,10 +262,10 @@ func notFound(err error, thing string) error {
 }
 
 // collectPage collects rows up to the one with which they have more than
-// eventhook.MostPageBytes.
+// eventhook.MaxPageBytes.
 func collectPage[T interface{ Bytes() int }](rows pgx.Rows, scan pgx.RowToFunc[T]) (list []T, err error) {
 	defer rows.Close()
-	for size := 0; size <= eventhook.MostPageBytes && rows.Next(); {
+	for size := 0; size <= eventhook.MaxPageBytes && rows.Next(); {
 		one, err := scan(rows)
 		if err != nil {
 			return nil, err

@@ -38,7 +38,7 @@ WITH due AS MATERIALIZED (
 // the events of a route's deliveries. Nobody is told of the deliveries. Those that
 // are leased, or failed and are to be tried again later, are due later.
 func (db *DB) AbandonDeliveries(ctx context.Context, to eventhook.Destination, reason string, limit int) (int, error) {
-	n, err := db.giveUpDeliveries(ctx, abandonDeliveriesSQL, db.now(), eventhook.Text(reason), [16]byte(to.ID()), uuidArg(to.RouteID), to.TargetIndex, limit)
+	n, err := db.giveUpDeliveries(ctx, abandonDeliveriesSQL, db.now(), eventhook.SanitizeText(reason), [16]byte(to.ID()), uuidArg(to.RouteID), to.TargetIndex, limit)
 	return n, translate("abandon deliveries", err)
 }
 
@@ -98,7 +98,7 @@ func (db *DB) giveUpDeliveries(ctx context.Context, sql string, args ...any) (n 
 	if err != nil {
 		return 0, err
 	}
-	db.tellConcluded(ended)
+	db.notifyConcluded(ended)
 	return n, nil
 }
 

@@ -135,7 +135,7 @@ func (db *DB) settleWithDeaths(ctx context.Context, batch []*outbound.DeliverySe
 		return done, err
 	}
 	for _, a := range told {
-		db.tellAnnounced(a)
+		db.notifyAnnounced(a)
 	}
 	for _, s := range disabled {
 		db.log.Warn("a subscription is disabled; nothing is sent to it until somebody enables it", "tenant", s.TenantSlug, "subscription", s.ID, "reason", reasons[s.ID])
@@ -262,7 +262,7 @@ func isOfItself(d *eventhook.Delivery) bool {
 
 // deathsType is the catalogue's entry of events about dead deliveries.
 func deathsType() eventhook.EventType {
-	kind, _ := eventhook.GatewayEventType(deliveryFailed)
+	kind, _ := eventhook.FindSystemEventType(deliveryFailed)
 	return kind
 }
 

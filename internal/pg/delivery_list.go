@@ -56,7 +56,7 @@ ORDER BY d.id LIMIT $5`
 // EventDeliveries lists the deliveries of one of the tenant's events, the first
 // most of them, and counts them all.
 func (db *DB) EventDeliveries(ctx context.Context, tenant eventhook.TenantID, id eventhook.EventID, most int) (list []eventhook.Delivery, count int, err error) {
-	least, greatest := eventhook.DeliveryIDs(id)
+	least, greatest := eventhook.DeliveryIDRange(id)
 	rows, err := db.lists.Query(ctx, eventDeliveriesSQL, [16]byte(tenant), [16]byte(least), [16]byte(greatest), [16]byte(id), most)
 	if err != nil {
 		return nil, 0, translate("list deliveries", err)
@@ -214,7 +214,7 @@ func deliveryBounds(f eventhook.DeliveryFilter) (from, before eventhook.Delivery
 		before = earlier(before, eventhook.FirstID[eventhook.Delivery](f.CreatedBefore))
 	}
 	if !f.EventID.IsZero() {
-		least, greatest := eventhook.DeliveryIDs(f.EventID)
+		least, greatest := eventhook.DeliveryIDRange(f.EventID)
 		if string(least[:]) > string(from[:]) {
 			from = least
 		}
@@ -257,7 +257,7 @@ func (db *DB) SubscriptionStats(ctx context.Context, tenant eventhook.TenantID, 
 	since := func(ago time.Duration) time.Time { return now.Add(-ago).Truncate(eventhook.SourceCountSpan) }
 	var s eventhook.SubscriptionStats
 	var milliseconds int64
-	err := db.lists.QueryRow(ctx, subscriptionStatsSQL, [16]byte(tenant), [16]byte(id), since(day), since(time.Hour), eventhook.MostWaiting).Scan(
+	err := db.lists.QueryRow(ctx, subscriptionStatsSQL, [16]byte(tenant), [16]byte(id), since(day), since(time.Hour), eventhook.MaxWaitingCount).Scan(
 		&s.DeliveredLastHour, &s.DeliveredLast24h, &s.FailedLastHour, &s.FailedLast24h, &s.DeadLastHour, &s.DeadLast24h, &milliseconds,
 		&s.Waiting, &s.OldestAt, &s.DeadInRow)
 	if attempts := s.DeliveredLast24h + s.FailedLast24h; attempts > 0 {

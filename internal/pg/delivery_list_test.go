@@ -172,7 +172,7 @@ func TestStatisticsOfASubscription(t *testing.T) {
 	}
 	same(t, "before the first", stats(), eventhook.SubscriptionStats{})
 	count := func(db *DB, slot int, ago time.Duration, delivered, failed, dead int64) {
-		f.must(db.CountSubscriptions(t.Context(), slot, []eventhook.SubscriptionCount{{SubscriptionID: s.ID, At: noon.Add(-ago),
+		f.must(db.AddSubscriptionCounts(t.Context(), slot, []eventhook.SubscriptionCount{{SubscriptionID: s.ID, At: noon.Add(-ago),
 			Delivered: delivered, Failed: failed, Dead: dead, Duration: time.Duration(delivered+failed) * 20 * time.Millisecond}}))
 	}
 	count(f.db, 1, 0, 5, 1, 1)
@@ -188,8 +188,8 @@ func TestStatisticsOfASubscription(t *testing.T) {
 	got.OldestAt = nil
 	same(t, "then", got, eventhook.SubscriptionStats{DeliveredLastHour: 20, DeliveredLast24h: 120, FailedLastHour: 2, FailedLast24h: 5,
 		DeadLastHour: 1, DeadLast24h: 3, MeanDuration: 20 * time.Millisecond, Waiting: 2, DeadInRow: 1})
-	f.dueDeliveries(s, eventhook.MostWaiting+5)
-	same(t, "more than it counts", stats().Waiting, eventhook.MostWaiting)
+	f.dueDeliveries(s, eventhook.MaxWaitingCount+5)
+	same(t, "more than it counts", stats().Waiting, eventhook.MaxWaitingCount)
 	_, err := f.db.SubscriptionStats(t.Context(), f.secondTenant(), s.ID)
 	wantKind(t, "another tenant's", err, eventhook.KindNotFound)
 	n, err := f.db.SweepUsage(t.Context(), Retention{})

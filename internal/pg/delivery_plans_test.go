@@ -61,7 +61,7 @@ func TestDeliveriesAreFoundByTheirKeys(t *testing.T) {
 		}
 	}
 	check("no partition")
-	f.must(f.db.KeepPartitions(t.Context(), 2, Retention{}))
+	f.must(f.db.MaintainPartitions(t.Context(), 2, Retention{}))
 	check("no row")
 	f.filled(2000, 0)
 	f.exec(`ANALYZE`)
@@ -134,7 +134,7 @@ func TestEachFilterOfDeliveriesHasItsIndex(t *testing.T) {
 		}
 	}
 	check("no partition, no row")
-	f.must(f.db.KeepPartitions(t.Context(), 5, Retention{}))
+	f.must(f.db.MaintainPartitions(t.Context(), 5, Retention{}))
 	check("no row")
 	f.filled(2000, 10)
 	check("before the first ANALYZE")

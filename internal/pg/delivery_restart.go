@@ -100,7 +100,7 @@ func restartable(wanted []eventhook.DeliveryStatus) (statuses []string) {
 
 func (db *DB) restart(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, ids []eventhook.DeliveryID, statuses []string) (restarted []eventhook.DeliveryID, err error) {
 	var reopened []eventhook.EventID
-	err = db.manage(ctx, "restart deliveries", by, tenant, func(m *manager) error {
+	err = db.mutate(ctx, "restart deliveries", by, tenant, func(m *mutation) error {
 		var events []eventKey
 		restarted, events, err = restartIn(ctx, m.tx, tenant, ids, statuses, db.now())
 		if err != nil || len(restarted) == 0 {
@@ -115,7 +115,7 @@ func (db *DB) restart(ctx context.Context, by eventhook.Actor, tenant eventhook.
 	if err != nil {
 		return nil, err
 	}
-	db.watches.happened(db.now(), tenant, reopened...)
+	db.feed.eventsChanged(db.now(), tenant, reopened...)
 	return restarted, nil
 }
 

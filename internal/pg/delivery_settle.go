@@ -99,7 +99,7 @@ func (db *DB) settleDeliveries(ctx context.Context, batch []*outbound.DeliverySe
 			done, err = db.settleOnly(ctx, batch)
 		}
 		if err == nil {
-			db.tellConcluded(done.events)
+			db.notifyConcluded(done.events)
 			noteConcluded(batch, done)
 		}
 		if !hasCode(err, codeDeadlock, codeSerialization) {
@@ -236,7 +236,7 @@ func encodeSettlement(c *columns, s *outbound.DeliverySettlement, heals bool) {
 		c.null(4)
 	}
 	c.int4(5, s.RetryCount)
-	c.optional(6, eventhook.Text(s.LastError))
+	c.optional(6, eventhook.SanitizeText(s.LastError))
 	encodeAttempt(c, s.Attempt)
 	if heals {
 		c.uuid(10, d.SubscriptionID)

@@ -151,7 +151,7 @@ func (db *DB) Accept(ctx context.Context, batch []*effects.Arrival) error {
 	if err != nil {
 		return fmt.Errorf("accept events: %w", err)
 	}
-	db.tellAccepted(batch)
+	db.notifyAccepted(batch)
 	var plans []*effects.Settlement
 	for _, a := range batch {
 		if a.IsPlanned() {

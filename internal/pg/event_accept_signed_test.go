@@ -141,7 +141,7 @@ func TestFindKeyByHash(t *testing.T) {
 		key, hash string
 		found     bool
 	}{{"k", "", true}, {"", "h", true}, {"other", "h", true}, {"k", "other", true}, {"other", "other", false}, {"h", "k", false}, {"", "", false}} {
-		id, found, err := f.db.FindKey(t.Context(), f.tenant, f.crm, c.key, c.hash)
+		id, found, err := f.db.FindIdempotencyKey(t.Context(), f.tenant, f.crm, c.key, c.hash)
 		f.must(err)
 		same(t, "found by "+c.key+"/"+c.hash, found, c.found)
 		if c.found {

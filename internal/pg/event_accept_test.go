@@ -223,7 +223,7 @@ func TestAcceptWhilePartitionsAreMade(t *testing.T) {
 		}
 	})
 	for range 10 {
-		f.must(f.other.KeepPartitions(t.Context(), 0, Retention{}))
+		f.must(f.other.MaintainPartitions(t.Context(), 0, Retention{}))
 		f.clock.advance(day)
 	}
 	cancel()

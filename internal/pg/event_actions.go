@@ -127,23 +127,23 @@ func appendAction(b []byte, before, a *eventhook.Action, at int64) []byte {
 	b = append(b, '{')
 	if before == nil || before.RouteID != a.RouteID || before.RouteName != a.RouteName {
 		b = idEncoding.AppendEncode(append(b, `"r":"`...), a.RouteID[:])
-		b = append(payload.AppendText(append(b, `","n":`...), a.RouteName), ',')
+		b = append(payload.AppendJSONString(append(b, `","n":`...), a.RouteName), ',')
 	}
 	if a.TargetIndex != 0 {
 		b = append(strconv.AppendInt(append(b, `"i":`...), int64(a.TargetIndex), 10), ',')
 	}
-	b = payload.AppendText(append(b, `"t":`...), a.TargetType)
+	b = payload.AppendJSONString(append(b, `"t":`...), a.TargetType)
 	switch {
 	case a.IsRequest:
 		b = append(b, `,"s":"`+isRequest+`"`...)
 	case a.Status != eventhook.ActionSuccess:
-		b = payload.AppendText(append(b, `,"s":`...), string(a.Status))
+		b = payload.AppendJSONString(append(b, `,"s":`...), string(a.Status))
 	}
 	if made := madeBy(a); made != ([16]byte{}) {
 		b = append(idEncoding.AppendEncode(append(b, `,"m":"`...), made[:]), '"')
 	}
 	if a.ErrorMessage != "" && !a.IsRequest {
-		b = payload.AppendText(append(b, `,"e":`...), eventhook.Text(a.ErrorMessage))
+		b = payload.AppendJSONString(append(b, `,"e":`...), eventhook.SanitizeText(a.ErrorMessage))
 	}
 	if a.Attempts > 1 && !a.IsRequest {
 		b = strconv.AppendInt(append(b, `,"a":`...), int64(a.Attempts), 10)
@@ -249,7 +249,7 @@ func (db *DB) EventActions(ctx context.Context, events []*eventhook.Event) (map[
 func (db *DB) eventActions(ctx context.Context, events []*eventhook.Event) (map[eventhook.EventID][]eventhook.Action, error) {
 	var tenants, ids, least, greatest [][16]byte
 	for _, e := range events {
-		from, until := eventhook.DeliveryIDs(e.ID)
+		from, until := eventhook.DeliveryIDRange(e.ID)
 		tenants, ids, least, greatest = append(tenants, e.TenantID), append(ids, e.ID), append(least, from), append(greatest, until)
 	}
 	all := make(map[eventhook.EventID][]eventhook.Action, len(events))

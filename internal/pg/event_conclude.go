@@ -89,7 +89,7 @@ func encodeConclusion(c *columns, events []eventKey) {
 	c.reset()
 	slices.SortFunc(events, func(x, y eventKey) int { return bytes.Compare(x.id[:], y.id[:]) })
 	for _, e := range slices.Compact(events) {
-		least, greatest := eventhook.DeliveryIDs(e.id)
+		least, greatest := eventhook.DeliveryIDRange(e.id)
 		c.uuid(0, e.tenant)
 		c.uuid(1, e.id)
 		c.uuid(2, least)
@@ -118,13 +118,13 @@ func readConcluded(rows [][][]byte) (list []concluded) {
 	return list
 }
 
-// tellConcluded tells watchers, after the commit, of events that were ended.
-func (db *DB) tellConcluded(list []concluded) {
-	if len(list) == 0 || db.watches.nobody() {
+// notifyConcluded tells watchers, after the commit, of events that were ended.
+func (db *DB) notifyConcluded(list []concluded) {
+	if len(list) == 0 || db.feed.isUnwatched() {
 		return
 	}
 	now := db.now()
 	for _, e := range list {
-		db.watches.happened(now, e.tenant, e.id)
+		db.feed.eventsChanged(now, e.tenant, e.id)
 	}
 }

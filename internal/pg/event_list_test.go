@@ -97,7 +97,7 @@ func TestEachFilterHasItsIndex(t *testing.T) {
 		}
 	}
 	check("no partition, no row")
-	f.must(f.db.KeepPartitions(t.Context(), 5, Retention{}))
+	f.must(f.db.MaintainPartitions(t.Context(), 5, Retention{}))
 	check("no row")
 	f.filled(2000, 10)
 	check("before the first ANALYZE")
@@ -268,7 +268,7 @@ func TestOnlyListsUseTheIndexesOfLists(t *testing.T) {
 		}
 	}
 	check("no partition")
-	f.must(f.db.KeepPartitions(t.Context(), 2, Retention{}))
+	f.must(f.db.MaintainPartitions(t.Context(), 2, Retention{}))
 	check("no row")
 	f.filled(2000, 10)
 	f.exec(`ANALYZE`)

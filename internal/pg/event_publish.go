@@ -243,7 +243,7 @@ func (db *DB) countFirsts(ctx context.Context, batch []*outbound.PublishItem) er
 	var tenants, events, least, greatest [][16]byte
 	for _, p := range batch {
 		if p.Event.Status == eventhook.EventDuplicate {
-			from, until := eventhook.DeliveryIDs(p.Event.DuplicateOf)
+			from, until := eventhook.DeliveryIDRange(p.Event.DuplicateOf)
 			tenants, events = append(tenants, p.Event.TenantID), append(events, p.Event.DuplicateOf)
 			least, greatest = append(least, from), append(greatest, until)
 		}
@@ -272,13 +272,13 @@ func (db *DB) countFirsts(ctx context.Context, batch []*outbound.PublishItem) er
 
 // tellPublished notes what Publish has stored for those who watch.
 func (db *DB) tellPublished(batch []*outbound.PublishItem) {
-	if db.watches.nobody() {
+	if db.feed.isUnwatched() {
 		return
 	}
 	now := db.now()
 	for _, p := range batch {
 		if p.Event.Status == eventhook.EventDelivered && !p.IsStale {
-			db.watches.happened(now, p.Event.TenantID, p.Event.ID)
+			db.feed.eventsChanged(now, p.Event.TenantID, p.Event.ID)
 		}
 	}
 }

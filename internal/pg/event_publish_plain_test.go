@@ -86,7 +86,7 @@ func TestWhatIsPublishedIsTold(t *testing.T) {
 	go func() { _ = f.db.PushEvents(ctx, time.Millisecond) }()
 	watching := make(chan struct{}, 10)
 	go func() {
-		_ = f.db.WatchEvents(ctx, f.tenant, time.Hour, func(news eventhook.EventNews) error {
+		_ = f.db.WatchEvents(ctx, f.tenant, time.Hour, func(news eventhook.EventUpdates) error {
 			for _, e := range news.Events {
 				heard <- e
 			}

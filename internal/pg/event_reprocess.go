@@ -41,7 +41,7 @@ func (db *DB) ReprocessEvents(ctx context.Context, by eventhook.Actor, tenant ev
 		return nil, err
 	}
 	var moved []eventhook.EventID
-	err = db.manage(ctx, act, by, tenant, func(m *manager) error {
+	err = db.mutate(ctx, act, by, tenant, func(m *mutation) error {
 		rows, err := m.tx.Query(ctx, reprocessSQL, [16]byte(tenant), uuids(candidates), db.now())
 		if err != nil {
 			return err
@@ -57,7 +57,7 @@ func (db *DB) ReprocessEvents(ctx context.Context, by eventhook.Actor, tenant ev
 	}
 	if len(moved) > 0 {
 		db.WakeEvents()
-		db.watches.happened(db.now(), tenant, moved...)
+		db.feed.eventsChanged(db.now(), tenant, moved...)
 	}
 	return moved, nil
 }

@@ -170,7 +170,7 @@ func (db *DB) trySettle(ctx context.Context, batch []*effects.Settlement) (holds
 	}
 	if err == nil {
 		db.wakeWorkers(batch, woken)
-		db.tellSettled(batch)
+		db.notifySettled(batch)
 	}
 	return nil, err
 }
@@ -234,7 +234,7 @@ func (c *settleColumns) encodeSettled(batch []*effects.Settlement, now time.Time
 		to.text(3, string(s.Status))
 		to.time(4, s.NextRetryAt)
 		to.int4(5, s.RetryCount)
-		to.optional(6, eventhook.Text(s.LastError))
+		to.optional(6, eventhook.SanitizeText(s.LastError))
 		if len(s.Actions)+len(s.Prior) == 0 {
 			to.null(8)
 		} else {

@@ -33,20 +33,20 @@ type announced struct {
 	deliveries int
 }
 
-// tellAnnounced wakes, after the commit, whom it concerns.
-func (db *DB) tellAnnounced(a announced) {
+// notifyAnnounced wakes, after the commit, whom it concerns.
+func (db *DB) notifyAnnounced(a announced) {
 	if a.deliveries > 0 {
 		db.hub.wake(deliveriesTopic)
 	}
 	for tenant, ids := range a.events {
-		db.watches.happened(db.now(), tenant, ids...)
+		db.feed.eventsChanged(db.now(), tenant, ids...)
 	}
 }
 
 // ownEvent is an event of the gateway's own about a tenant, with its data, that
 // announceIn publishes.
 func ownEvent(tenant eventhook.TenantID, kind string, data []byte) *eventhook.Event {
-	of, _ := eventhook.GatewayEventType(kind)
+	of, _ := eventhook.FindSystemEventType(kind)
 	return &eventhook.Event{
 		TenantID: tenant, Origin: eventhook.OriginSystem, Status: eventhook.EventDelivered, EventType: kind, ContentType: "application/json",
 		BodySize: len(data), Envelope: &eventhook.Envelope{Category: of.Category}, Payload: eventhook.Payload{Body: data},
@@ -56,7 +56,7 @@ func ownEvent(tenant eventhook.TenantID, kind string, data []byte) *eventhook.Ev
 // announceIn publishes events of the gateway's own within the transaction that
 // they tell of, which may be of several tenants: with new ids in their order and
 // a trace that they share, and with a delivery to each subscription that wants
-// one, but for those in without. The caller calls tellAnnounced when it has
+// one, but for those in without. The caller calls notifyAnnounced when it has
 // committed.
 func (db *DB) announceIn(ctx context.Context, tx pgx.Tx, events []*eventhook.Event, without map[eventhook.SubscriptionID]bool) (announced, error) {
 	told := announced{events: map[eventhook.TenantID][]eventhook.EventID{}}
@@ -111,10 +111,10 @@ type announcedObject struct {
 
 // announce makes an event of each change that was recorded and not yet written,
 // and that the gateway's catalogue has, with its action as the type.
-func (m *manager) announce(ctx context.Context) error {
+func (m *mutation) announce(ctx context.Context) error {
 	var events []*eventhook.Event
 	for _, entry := range m.entries {
-		if _, isOwn := eventhook.GatewayEventType(entry.Action); !isOwn {
+		if _, isOwn := eventhook.FindSystemEventType(entry.Action); !isOwn {
 			continue
 		}
 		e, err := m.tellOf(entry)
@@ -129,7 +129,7 @@ func (m *manager) announce(ctx context.Context) error {
 }
 
 // tellOf is the event that says what has changed and who has changed it.
-func (m *manager) tellOf(of eventhook.AuditEntry) (*eventhook.Event, error) {
+func (m *mutation) tellOf(of eventhook.AuditEntry) (*eventhook.Event, error) {
 	actor := announcedObject{Type: string(of.Actor.Type), Name: of.Actor.Name}
 	if !of.Actor.KeyID.IsZero() {
 		actor.ID = of.Actor.KeyID.String()
@@ -228,7 +228,7 @@ type tenantType struct {
 // thoseWho are the subscribers who want events of a type, as far as their
 // patterns say.
 func thoseWho(list []subscriber, eventType string, without map[eventhook.SubscriptionID]bool) (wanting []subscriber) {
-	if !eventhook.IsForTenants(eventType) {
+	if !eventhook.IsVisibleToTenants(eventType) {
 		return nil
 	}
 	patterns := patternsOf(eventType)
@@ -244,7 +244,7 @@ func thoseWho(list []subscriber, eventType string, without map[eventhook.Subscri
 func (db *DB) subscribers(ctx context.Context, tx pgx.Tx, events []*eventhook.Event) (map[eventhook.TenantID][]subscriber, error) {
 	tenants, patterns := map[eventhook.TenantID]bool{}, map[string]bool{}
 	for _, e := range events {
-		if !eventhook.IsForTenants(e.EventType) {
+		if !eventhook.IsVisibleToTenants(e.EventType) {
 			continue
 		}
 		tenants[e.TenantID] = true

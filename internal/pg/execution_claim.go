@@ -518,13 +518,13 @@ const changeShare = 8
 // inShare does something with a connection of those that the tenant's claims
 // may hold; before that it waits for its turn, or for ctx to end.
 func (db *DB) inShare(ctx context.Context, tenant eventhook.TenantID, act func() error) error {
-	line := db.claims.Join(tenant)
-	defer db.claims.Leave(tenant)
+	line := db.claims.Open(tenant)
+	defer db.claims.Close(tenant)
 	select {
-	case <-line.Turn():
+	case <-line.Slot():
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer line.Pass()
+	defer line.Release()
 	return act()
 }

@@ -68,9 +68,9 @@ func (f *fixture) standing() int {
 
 func TestAClaimThatNobodyWaitsForEnds(t *testing.T) {
 	f := setUp(t)
-	line := f.db.claims.Join(f.tenant)
-	defer f.db.claims.Leave(f.tenant)
-	<-line.Turn() // the fixture's share is one
+	line := f.db.claims.Open(f.tenant)
+	defer f.db.claims.Close(f.tenant)
+	<-line.Slot() // the fixture's share is one
 	ctx, leave := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
@@ -81,6 +81,6 @@ func TestAClaimThatNobodyWaitsForEnds(t *testing.T) {
 	if err := next(t, ended); err == nil {
 		t.Error("got no error, want that of the context")
 	}
-	line.Pass()
+	line.Release()
 	same(t, "claimed after that", len(f.claimWork(f.db, f.query())), 0)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/effects"
+	"github.com/eventhook/eventhook/internal/wake"
 )
 
 // Channels of NOTIFY. Configuration changes are told by triggers.
@@ -50,7 +51,7 @@ type hub struct {
 	mu     sync.Mutex
 	topics map[string]chan struct{}
 	untold map[string]bool
-	tell   chan struct{}
+	tell   wake.Signal
 	self   string // names this process to itself in notices
 }
 
@@ -81,10 +82,7 @@ func (h *hub) wake(topics ...string) {
 		}
 		h.untold[t] = true
 	}
-	select {
-	case h.tell <- struct{}{}:
-	default:
-	}
+	h.tell.Notify()
 }
 
 func (h *hub) wakeLocal(topic string) {
@@ -167,11 +165,11 @@ func (db *DB) wakeWorkers(batch []*effects.Settlement, woken []string) {
 	db.hub.wake(topics...)
 }
 
-// Tell sends this process's wakes to the other instances until ctx ends, at
+// SendNotifications sends this process's wakes to the other instances until ctx ends, at
 // most once per interval: a NOTIFY takes a lock on the whole database, so it
 // is not part of the transactions that cause it. What cannot be sent is
 // dropped; pollers have their slow poll.
-func (db *DB) Tell(ctx context.Context, interval time.Duration) error {
+func (db *DB) SendNotifications(ctx context.Context, interval time.Duration) error {
 	tick := time.NewTimer(0)
 	defer tick.Stop()
 	for {
@@ -180,7 +178,7 @@ func (db *DB) Tell(ctx context.Context, interval time.Duration) error {
 			return nil
 		case <-db.hub.tell:
 		}
-		if topics := append(db.hub.takeUntold(), db.watches.takeTold()...); len(topics) > 0 {
+		if topics := append(db.hub.takeUntold(), db.feed.takeTold()...); len(topics) > 0 {
 			const sql = `SELECT pg_notify('` + wakeChannel + `', $2 || ' ' || topic) FROM unnest($1::text[]) AS topic`
 			if _, err := db.work.Exec(ctx, sql, topics, db.hub.self); err != nil && ctx.Err() == nil {
 				db.log.Warn("cannot tell other instances about new work", "error", err)
@@ -237,7 +235,7 @@ func (db *DB) listenOnce(ctx context.Context, onConfig func(ConfigChange)) error
 	}
 	onConfig(ConfigChange{})
 	db.hub.wakeAll()
-	db.watches.missedSome()
+	db.feed.missedSome()
 	for {
 		n, err := waitForNotification(ctx, conn)
 		if err != nil {

@@ -96,7 +96,7 @@ func TestWakesReachTheOtherInstance(t *testing.T) {
 	f.listening(f.other)
 	ctx, cancel := context.WithCancel(t.Context())
 	var telling sync.WaitGroup
-	telling.Go(func() { _ = f.db.Tell(ctx, time.Millisecond) })
+	telling.Go(func() { _ = f.db.SendNotifications(ctx, time.Millisecond) })
 	defer telling.Wait()
 	defer cancel()
 

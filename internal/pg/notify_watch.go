@@ -23,13 +23,13 @@ const (
 // nothing if nothing happened. Calls come one at a time; while one runs, news
 // gather, and when they are too many it is told that some were missed. What
 // other instances do is heard from a moment later on. PushEvents must run.
-func (db *DB) WatchEvents(ctx context.Context, tenant eventhook.TenantID, idle time.Duration, tell func(eventhook.EventNews) error) error {
-	l := db.watches.join(tenant)
-	defer db.watches.leave(tenant, l)
+func (db *DB) WatchEvents(ctx context.Context, tenant eventhook.TenantID, idle time.Duration, tell func(eventhook.EventUpdates) error) error {
+	l := db.feed.join(tenant)
+	defer db.feed.leave(tenant, l)
 	tick := time.NewTicker(idle)
 	defer tick.Stop()
 	for {
-		if err := tell(db.watches.take(l)); err != nil {
+		if err := tell(db.feed.take(l)); err != nil {
 			return err
 		}
 		select {
@@ -53,10 +53,10 @@ func (db *DB) PushEvents(ctx context.Context, interval time.Duration) error {
 		case <-ctx.Done():
 			return nil
 		case <-announce.C:
-			db.watches.expire(db.now())
-			db.watches.announce()
+			db.feed.expire(db.now())
+			db.feed.announce()
 			continue
-		case <-db.watches.ready:
+		case <-db.feed.ready:
 		}
 		db.pushEvents(ctx)
 		pause.Reset(interval)
@@ -76,7 +76,7 @@ LEFT JOIN eventhook.source s ON s.id = e.source_id
 ORDER BY e.id`
 
 func (db *DB) pushEvents(ctx context.Context) {
-	pending := db.watches.takePending()
+	pending := db.feed.takePending()
 	var tenants, ids [][16]byte
 	for tenant, h := range pending {
 		for id := range h.ids {
@@ -88,7 +88,7 @@ func (db *DB) pushEvents(ctx context.Context) {
 		db.log.Warn("cannot read events for those who watch them", "error", err)
 	}
 	for tenant, h := range pending {
-		db.watches.hand(tenant, eventhook.EventNews{Events: events[tenant], Missed: h.missed || err != nil})
+		db.feed.hand(tenant, eventhook.EventUpdates{Events: events[tenant], Missed: h.missed || err != nil})
 	}
 }
 
@@ -108,39 +108,39 @@ func (db *DB) watchedEvents(ctx context.Context, tenants, ids [][16]byte) (map[e
 	return events, err
 }
 
-// tellAccepted notes what Accept has stored for those who watch.
-func (db *DB) tellAccepted(batch []*effects.Arrival) {
-	if db.watches.nobody() {
+// notifyAccepted notes what Accept has stored for those who watch.
+func (db *DB) notifyAccepted(batch []*effects.Arrival) {
+	if db.feed.isUnwatched() {
 		return
 	}
 	now := db.now()
 	for _, a := range batch {
 		if e := a.Event; e.Status != "" { // else it was refused
-			db.watches.happened(now, e.TenantID, e.ID)
+			db.feed.eventsChanged(now, e.TenantID, e.ID)
 		}
 		if a.IsPlanned() {
-			db.tellPublications(now, a.Plan)
+			db.notifyPublications(now, a.Plan)
 		}
 	}
 }
 
-// tellSettled does so with what SettleEvents has settled.
-func (db *DB) tellSettled(batch []*effects.Settlement) {
-	if db.watches.nobody() {
+// notifySettled does so with what SettleEvents has settled.
+func (db *DB) notifySettled(batch []*effects.Settlement) {
+	if db.feed.isUnwatched() {
 		return
 	}
 	now := db.now()
 	for _, s := range batch {
-		db.watches.happened(now, s.Event.TenantID, s.Event.ID)
-		db.tellPublications(now, s)
+		db.feed.eventsChanged(now, s.Event.TenantID, s.Event.ID)
+		db.notifyPublications(now, s)
 	}
 }
 
-// tellPublications does so with the events that an event's routes have published.
-func (db *DB) tellPublications(now time.Time, s *effects.Settlement) {
+// notifyPublications does so with the events that an event's routes have published.
+func (db *DB) notifyPublications(now time.Time, s *effects.Settlement) {
 	for i := range s.Actions {
 		if a := &s.Actions[i]; a.Effect.Publication != nil && a.Status == eventhook.ActionSuccess {
-			db.watches.happened(now, s.Event.TenantID, a.PublishedEventID)
+			db.feed.eventsChanged(now, s.Event.TenantID, a.PublishedEventID)
 		}
 	}
 }
@@ -158,7 +158,7 @@ const mostInNotice = 200
 func watchTopic(tenant eventhook.TenantID) string { return watchNotice + " " + tenant.String() }
 
 // takeTold returns the notices that tell the others what has happened.
-func (w *watches) takeTold() (notices []string) {
+func (w *eventFeed) takeTold() (notices []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for tenant, h := range w.told {
@@ -191,7 +191,7 @@ func (db *DB) hear(notice string) {
 		return
 	}
 	if words[0] == watchNotice {
-		db.watches.wanted(tenant, db.now().Add(watchFor))
+		db.feed.wanted(tenant, db.now().Add(watchFor))
 		return
 	}
 	var ids []eventhook.EventID
@@ -200,5 +200,5 @@ func (db *DB) hear(notice string) {
 			ids = append(ids, id)
 		}
 	}
-	db.watches.heard(tenant, ids, words[0] == missedNotice)
+	db.feed.heard(tenant, ids, words[0] == missedNotice)
 }

@@ -15,20 +15,20 @@ import (
 // watching is what one who watches has been told.
 type watching struct {
 	t    testing.TB
-	news chan eventhook.EventNews
+	news chan eventhook.EventUpdates
 }
 
 // watch watches a tenant on db until the test ends.
 func (f *fixture) watch(db *DB, tenant eventhook.TenantID) *watching {
 	f.Helper()
-	w := &watching{f, make(chan eventhook.EventNews, 100)}
+	w := &watching{f, make(chan eventhook.EventUpdates, 100)}
 	f.during(func(ctx context.Context) error {
-		return db.WatchEvents(ctx, tenant, time.Hour, func(news eventhook.EventNews) error {
+		return db.WatchEvents(ctx, tenant, time.Hour, func(news eventhook.EventUpdates) error {
 			w.news <- news
 			return nil
 		})
 	})
-	same(f, "the first news", next(f, w.news), eventhook.EventNews{})
+	same(f, "the first news", next(f, w.news), eventhook.EventUpdates{})
 	return w
 }
 
@@ -48,7 +48,7 @@ func (f *fixture) pushing(db *DB) {
 }
 
 func (f *fixture) telling(db *DB) {
-	f.during(func(ctx context.Context) error { return db.Tell(ctx, time.Millisecond) })
+	f.during(func(ctx context.Context) error { return db.SendNotifications(ctx, time.Millisecond) })
 }
 
 // until reads news until an event is in a state, and returns its last telling.
@@ -87,7 +87,7 @@ func TestWatchersSeeWhatHappensElsewhere(t *testing.T) {
 		f.pushing(db)
 	}
 	w := f.watch(f.db, f.tenant)
-	for late := time.After(patient); f.other.watches.nobody(); runtime.Gosched() {
+	for late := time.After(patient); f.other.feed.isUnwatched(); runtime.Gosched() {
 		select {
 		case <-late:
 			t.Fatal("the other instance never hears that somebody watches")
@@ -118,20 +118,20 @@ func TestNobodyIsToldOfAnotherTenant(t *testing.T) {
 func TestAWatchEndsWithItsListener(t *testing.T) {
 	f := setUp(t)
 	gone := errors.New("gone")
-	err := f.db.WatchEvents(t.Context(), f.tenant, time.Hour, func(eventhook.EventNews) error { return gone })
+	err := f.db.WatchEvents(t.Context(), f.tenant, time.Hour, func(eventhook.EventUpdates) error { return gone })
 	same(t, "what tell returned", errors.Is(err, gone), true)
-	same(t, "nobody watches", f.db.watches.nobody(), true)
+	same(t, "nobody watches", f.db.feed.isUnwatched(), true)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	f.must(f.db.WatchEvents(ended, f.tenant, time.Hour, func(eventhook.EventNews) error { return nil }))
+	f.must(f.db.WatchEvents(ended, f.tenant, time.Hour, func(eventhook.EventUpdates) error { return nil }))
 }
 
 func TestIdleWatchersHearASignOfLife(t *testing.T) {
 	f := setUp(t)
 	n := 0
 	gone := errors.New("gone")
-	_ = f.db.WatchEvents(t.Context(), f.tenant, time.Millisecond, func(news eventhook.EventNews) error {
-		same(t, "news", news, eventhook.EventNews{})
+	_ = f.db.WatchEvents(t.Context(), f.tenant, time.Millisecond, func(news eventhook.EventUpdates) error {
+		same(t, "news", news, eventhook.EventUpdates{})
 		if n++; n == 3 {
 			return gone
 		}
@@ -145,7 +145,7 @@ func TestWhatCannotBeReadIsMissed(t *testing.T) {
 	f.accepted(1)
 	f.db.lists.Close()
 	f.db.pushEvents(t.Context())
-	same(t, "told", next(t, w.news), eventhook.EventNews{Missed: true})
+	same(t, "told", next(t, w.news), eventhook.EventUpdates{Missed: true})
 }
 
 // Without a database: what is collected, told and kept is bounded.
@@ -158,20 +158,20 @@ func newEventIDs(n int) []eventhook.EventID {
 	return list
 }
 
-func emptyWatches() (*watches, eventhook.TenantID) {
-	return newWatches(&hub{topics: map[string]chan struct{}{}, tell: make(chan struct{}, 1)}), eventhook.NewID[eventhook.Tenant](noon)
+func emptyWatches() (*eventFeed, eventhook.TenantID) {
+	return newEventFeed(&hub{topics: map[string]chan struct{}{}, tell: make(chan struct{}, 1)}), eventhook.NewID[eventhook.Tenant](noon)
 }
 
 func TestNothingIsCollectedForNobody(t *testing.T) {
 	w, tenant := emptyWatches()
-	w.happened(noon, tenant, newEventIDs(10)...)
+	w.eventsChanged(noon, tenant, newEventIDs(10)...)
 	same(t, "to read", len(w.takePending()), 0)
 	same(t, "to tell", len(w.takeTold()), 0)
 	w.wanted(tenant, noon.Add(watchFor))
-	w.happened(noon.Add(watchFor), tenant, newEventIDs(10)...)
+	w.eventsChanged(noon.Add(watchFor), tenant, newEventIDs(10)...)
 	same(t, "to tell those who have not asked for long", len(w.takeTold()), 0)
 	w.expire(noon.Add(watchFor))
-	same(t, "nobody watches", w.nobody(), true)
+	same(t, "nobody watches", w.isUnwatched(), true)
 }
 
 func TestTooMuchIsMissedAndNotKept(t *testing.T) {
@@ -179,12 +179,12 @@ func TestTooMuchIsMissedAndNotKept(t *testing.T) {
 	l := w.join(tenant)
 	w.wanted(tenant, noon.Add(watchFor))
 	happened := newEventIDs(mostPending + 1)
-	w.happened(noon, tenant, happened[:mostPending]...)
-	w.happened(noon, tenant, happened[0]) // again
+	w.eventsChanged(noon, tenant, happened[:mostPending]...)
+	w.eventsChanged(noon, tenant, happened[0]) // again
 	pending := w.takePending()[tenant]
 	same(t, "to read", len(pending.ids), mostPending)
 	same(t, "missed", pending.missed, false)
-	w.happened(noon, tenant, happened...)
+	w.eventsChanged(noon, tenant, happened...)
 	pending = w.takePending()[tenant]
 	same(t, "to read of one more", len(pending.ids), mostPending)
 	same(t, "missed then", pending.missed, true)
@@ -198,28 +198,28 @@ func TestTooMuchIsMissedAndNotKept(t *testing.T) {
 	same(t, "notices then", len(w.takeTold()), 0)
 
 	for range mostWaiting/100 + 1 {
-		w.hand(tenant, eventhook.EventNews{Events: make([]eventhook.Event, 100)})
+		w.hand(tenant, eventhook.EventUpdates{Events: make([]eventhook.Event, 100)})
 	}
 	news := w.take(l)
 	same(t, "waiting for one who is slow", len(news.Events), mostWaiting)
 	same(t, "and the rest", news.Missed, true)
-	same(t, "then", w.take(l), eventhook.EventNews{})
+	same(t, "then", w.take(l), eventhook.EventUpdates{})
 }
 
 func TestOneWhoIsSlowHoldsUpNobody(t *testing.T) {
 	w, tenant := emptyWatches()
 	slow, quick := w.join(tenant), w.join(tenant)
 	for range 2 * mostWaiting {
-		w.hand(tenant, eventhook.EventNews{Events: make([]eventhook.Event, 1)})
+		w.hand(tenant, eventhook.EventUpdates{Events: make([]eventhook.Event, 1)})
 		if news := w.take(quick); len(news.Events) != 1 || news.Missed {
 			t.Fatalf("one who is quick: got %d events, missed %t, want 1 and none", len(news.Events), news.Missed)
 		}
 	}
 	same(t, "one who is slow has missed some", w.take(slow).Missed, true)
 	w.leave(tenant, slow)
-	same(t, "watched still", w.nobody(), false)
+	same(t, "watched still", w.isUnwatched(), false)
 	w.leave(tenant, quick)
-	same(t, "watched", w.nobody(), true)
+	same(t, "watched", w.isUnwatched(), true)
 }
 
 func TestMuchIsReadInTurns(t *testing.T) {
@@ -228,7 +228,7 @@ func TestMuchIsReadInTurns(t *testing.T) {
 	for range tenants {
 		tenant := eventhook.NewID[eventhook.Tenant](noon)
 		w.join(tenant)
-		w.happened(noon, tenant, newEventIDs(mostPending)...)
+		w.eventsChanged(noon, tenant, newEventIDs(mostPending)...)
 	}
 	seen := map[eventhook.TenantID]bool{}
 	for range tenants {
@@ -260,5 +260,5 @@ func TestNoticesThatAreNotUnderstoodDoNothing(t *testing.T) {
 		t.Errorf("told %+v, want nothing", news)
 	default:
 	}
-	same(t, "tenants watched elsewhere", len(f.db.watches.remote), 0)
+	same(t, "tenants watched elsewhere", len(f.db.feed.remote), 0)
 }

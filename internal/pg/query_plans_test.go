@@ -211,12 +211,12 @@ func touched(f *fixture, name, sql string, args ...string) []string {
 
 func TestAnIdLeadsToItsPartition(t *testing.T) {
 	f := setUp(t)
-	f.must(f.db.KeepPartitions(t.Context(), 5, Retention{}))
+	f.must(f.db.MaintainPartitions(t.Context(), 5, Retention{}))
 	e := f.accepted(1)[0]
 	d := f.held(1, f.subscriber())[0]
 	ids, tenants, now := "{"+e.ID.String()+"}", "{"+f.tenant.String()+"}", noon.Format(time.RFC3339)
 	deliveries := "{" + d.ID.String() + "}"
-	least, greatest := eventhook.DeliveryIDs(e.ID)
+	least, greatest := eventhook.DeliveryIDRange(e.ID)
 	for _, c := range []struct {
 		act   string
 		table string

@@ -62,7 +62,7 @@ func newCopies(t *testing.T) (f *fixture, values map[sealedColumn][]copied) {
 		for _, source := range []string{"crm", "shop"} {
 			var id eventhook.SourceID
 			f.tenant, id = f.sourceID(slug, source)
-			f.must(f.db.LearnSecret(t.Context(), id, eventhook.NewSecret("learned by "+slug)))
+			f.must(f.db.StoreLearnedSecret(t.Context(), id, eventhook.NewSecret("learned by "+slug)))
 		}
 		f.subscription(named("one", "*"))
 		f.subscription(named("two", "*"))

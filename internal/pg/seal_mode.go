@@ -136,7 +136,7 @@ func (db *DB) Unreadable() int64 { return db.unreadable.Load() }
 // seal seals a text for a column of a row. The mode stays as it is until the
 // transaction ends: a change of the mode waits for the row that this locks. If the
 // keys do not fit the database it is KindUnavailable.
-func (m *manager) seal(ctx context.Context, c sealedColumn, row, tenant [16]byte, plain string) (string, error) {
+func (m *mutation) seal(ctx context.Context, c sealedColumn, row, tenant [16]byte, plain string) (string, error) {
 	if m.sealing == nil {
 		lock := " FOR SHARE"
 		if m.dryRun {

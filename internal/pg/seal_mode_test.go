@@ -58,7 +58,7 @@ func upgraded(t *testing.T) *sealRig {
 	r.db, r.other = r.instance(r.key), r.instance(r.key)
 	r.apply(acmeCalling(calling("a.example", hushed)))
 	r.tenant, r.crm = r.sourceID("acme", "crm")
-	r.must(r.db.LearnSecret(t.Context(), r.crm, eventhook.NewSecret("learned")))
+	r.must(r.db.StoreLearnedSecret(t.Context(), r.crm, eventhook.NewSecret("learned")))
 	r.subscription()
 	return r
 }
@@ -203,7 +203,7 @@ func TestRotateWaitsForTransactionsThatSealUnbound(t *testing.T) {
 	begun, goOn := make(chan struct{}), make(chan struct{})
 	written := make(chan error, 1)
 	go func() {
-		written <- r.other.manage(t.Context(), "add source", operator, r.tenant, func(m *manager) error {
+		written <- r.other.mutate(t.Context(), "add source", operator, r.tenant, func(m *mutation) error {
 			_, err := m.addSource(t.Context(), r.newSource("slow"))
 			close(begun)
 			<-goOn
@@ -271,7 +271,7 @@ func TestAWrongKeyNeverReplacesTheCanary(t *testing.T) {
 	_, subscribed := wrong.CreateSubscription(t.Context(), operator, r.newSubscription())
 	for act, err := range map[string]error{
 		"ping": wrong.Ping(t.Context()), "its keys": wrong.KeysFit(), "add a source": added, "change a source": changed, "apply": applied, "plan": planned,
-		"rotate": resealed, "subscribe": subscribed, "learn": wrong.LearnSecret(t.Context(), r.crm, eventhook.NewSecret("x")),
+		"rotate": resealed, "subscribe": subscribed, "learn": wrong.StoreLearnedSecret(t.Context(), r.crm, eventhook.NewSecret("x")),
 	} {
 		wantKind(t, act, err, eventhook.KindUnavailable)
 		if err == nil || !strings.Contains(err.Error(), "do not fit this database") {

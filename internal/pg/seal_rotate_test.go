@@ -48,7 +48,7 @@ func newResealRig(t *testing.T, change func(*Options)) *resealRig {
 	f.apply(r.config)
 	f.tenant, f.crm = f.sourceID("acme", "crm")
 	_, f.shop = f.sourceID("acme", "shop")
-	f.must(r.older.LearnSecret(t.Context(), f.crm, eventhook.NewSecret("learned")))
+	f.must(r.older.StoreLearnedSecret(t.Context(), f.crm, eventhook.NewSecret("learned")))
 	t.Cleanup(func() { checkInvariants(t, f.dsn) })
 	return r
 }
@@ -276,7 +276,7 @@ func checkSealed(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 func TestSealedTextsAreNoticedWhereverTheyAre(t *testing.T) {
 	f := setUp(t)
 	f.apply(acmeCalling(calling("a.example", "x")))
-	f.must(f.db.LearnSecret(t.Context(), f.crm, eventhook.NewSecret("learned")))
+	f.must(f.db.StoreLearnedSecret(t.Context(), f.crm, eventhook.NewSecret("learned")))
 	f.subscription()
 	conn, err := pgx.Connect(t.Context(), f.dsn)
 	f.must(err)

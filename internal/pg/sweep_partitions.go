@@ -56,13 +56,13 @@ func (r Retention) days(table string) int {
 
 const day = 24 * time.Hour
 
-// KeepPartitions makes the partitions of today and the days ahead, moves into
+// MaintainPartitions makes the partitions of today and the days ahead, moves into
 // partitions what the default one holds, and drops partitions past their
 // retention in which nothing is owed. It waits briefly for locks, so that it
 // never holds up the accept path for long. What it cannot do for one partition
 // does not keep it from the others; it returns those errors, and the next run
 // tries again. Instances take turns, and find done what another has done.
-func (db *DB) KeepPartitions(ctx context.Context, ahead int, r Retention) error {
+func (db *DB) MaintainPartitions(ctx context.Context, ahead int, r Retention) error {
 	today := db.now().UTC().Truncate(day)
 	var errs []error
 	for _, p := range partitioned {

@@ -14,7 +14,7 @@ import (
 
 func (f *fixture) keep(r Retention) {
 	f.Helper()
-	f.must(f.db.KeepPartitions(f.Context(), 1, r))
+	f.must(f.db.MaintainPartitions(f.Context(), 1, r))
 }
 
 // days are the days of a table's partitions, the default one left out.
@@ -221,7 +221,7 @@ func TestRetentionSeesWhatIsRetriedMeanwhile(t *testing.T) {
 	_, err = tx.Exec(t.Context(), `UPDATE eventhook.event SET status = 'pending', due_at = $1`, f.clock.now())
 	f.must(err)
 	kept := make(chan error, 1)
-	go func() { kept <- f.db.KeepPartitions(t.Context(), 0, Retention{EventsDays: 1}) }()
+	go func() { kept <- f.db.MaintainPartitions(t.Context(), 0, Retention{EventsDays: 1}) }()
 	for waiting := 0; waiting == 0; {
 		f.must(watch.QueryRow(t.Context(), `SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'eventhook.event'::regclass`).Scan(&waiting))
 	}
@@ -238,8 +238,8 @@ func TestKeepPartitionsOfTwoInstances(t *testing.T) {
 		f.clock.advance(2 * day)
 		var errs [2]error
 		together(
-			func() { errs[0] = f.db.KeepPartitions(t.Context(), 3, Retention{EventsDays: 5}) },
-			func() { errs[1] = f.other.KeepPartitions(t.Context(), 3, Retention{EventsDays: 5}) })
+			func() { errs[0] = f.db.MaintainPartitions(t.Context(), 3, Retention{EventsDays: 5}) },
+			func() { errs[1] = f.other.MaintainPartitions(t.Context(), 3, Retention{EventsDays: 5}) })
 		f.must(errs[0])
 		f.must(errs[1])
 	}
@@ -256,7 +256,7 @@ func TestKeepPartitionsDoesWhatItCan(t *testing.T) {
 	_, err = tx.Exec(t.Context(), `SELECT FROM eventhook.event_default`)
 	f.must(err)
 	f.db.lockWait = time.Millisecond
-	if err := f.db.KeepPartitions(t.Context(), 0, Retention{}); err == nil {
+	if err := f.db.MaintainPartitions(t.Context(), 0, Retention{}); err == nil {
 		t.Error("no error about the one it could not make")
 	}
 	f.must(tx.Rollback(t.Context()))

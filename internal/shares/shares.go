@@ -20,7 +20,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/meter"
-	"github.com/eventhook/eventhook/internal/turns"
+	"github.com/eventhook/eventhook/internal/roundrobin"
 )
 
 // Config is how large a tenant's share of one instance is.
@@ -85,7 +85,7 @@ type Shares struct {
 	observer Observer
 	now      func() time.Time
 	tenants  *lru.Cache[eventhook.TenantID, *Share]
-	lines    *turns.Turns[eventhook.TenantID, struct{}]
+	lines    *roundrobin.Queues[eventhook.TenantID, struct{}]
 }
 
 // New returns full shares. A nil observer counts nothing. A share that was not
@@ -96,7 +96,7 @@ func New(config Config, observer Observer, now func() time.Time) *Shares {
 	if err != nil {
 		panic(err) // Validate has refused it
 	}
-	return &Shares{config: config, observer: observer, now: now, tenants: tenants, lines: turns.New[eventhook.TenantID, struct{}](1)}
+	return &Shares{config: config, observer: observer, now: now, tenants: tenants, lines: roundrobin.NewQueues[eventhook.TenantID, struct{}](1)}
 }
 
 // Of returns a tenant's share.

@@ -111,7 +111,7 @@ func (r *SubscriptionCache) Subscription(ctx context.Context, tenant eventhook.T
 var errNoSubscription = eventhook.NotFound("subscription")
 
 // Invalidate drops a tenant's subscriptions: they have changed.
-func (r *SubscriptionCache) Invalidate(tenant eventhook.TenantID) { r.cache.ForgetKey(tenant) }
+func (r *SubscriptionCache) Invalidate(tenant eventhook.TenantID) { r.cache.Invalidate(tenant) }
 
 // InvalidateAll drops all of them: changes may have been missed.
 func (r *SubscriptionCache) InvalidateAll() { r.cache.Clear() }
