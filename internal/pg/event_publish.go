@@ -113,16 +113,16 @@ var (
 //
 // On an error, of KindUnavailable when the database is down, the batch does not
 // count as stored, though it may be: the connection can break after the commit.
-func (db *DB) Publish(ctx context.Context, batch []*outbound.Publishing) error {
+func (db *DB) Publish(ctx context.Context, batch []*outbound.PublishItem) error {
 	conn, err := db.accept.Acquire(ctx)
 	if err != nil {
 		return translate("publish events", err)
 	}
 	defer conn.Release()
-	publish := func(part []*outbound.Publishing) error { return db.publishOn(ctx, conn.Conn().PgConn(), part) }
+	publish := func(part []*outbound.PublishItem) error { return db.publishOn(ctx, conn.Conn().PgConn(), part) }
 	err = publish(batch)
 	if isDataError(err) {
-		err = inHalves(batch, publish, func(p *outbound.Publishing, err error) {
+		err = inHalves(batch, publish, func(p *outbound.PublishItem, err error) {
 			db.log.Error("the database refused an event that was published", "event", p.Event.ID, "error", err)
 		})
 	}
@@ -136,7 +136,7 @@ func (db *DB) Publish(ctx context.Context, batch []*outbound.Publishing) error {
 	return nil
 }
 
-func (db *DB) publishOn(ctx context.Context, conn *pgconn.PgConn, batch []*outbound.Publishing) error {
+func (db *DB) publishOn(ctx context.Context, conn *pgconn.PgConn, batch []*outbound.PublishItem) error {
 	c := db.publishBufs.Get().(*columns) //nolint:forcetypeassert // the pool holds nothing else
 	c.reset()
 	defer db.publishBufs.Put(c)
@@ -154,7 +154,7 @@ func (db *DB) publishOn(ctx context.Context, conn *pgconn.PgConn, batch []*outbo
 	return nil
 }
 
-func (db *DB) encodePublish(c *columns, batch []*outbound.Publishing, now time.Time) error {
+func (db *DB) encodePublish(c *columns, batch []*outbound.PublishItem, now time.Time) error {
 	expires := db.keyExpiry(now)
 	for _, p := range batch {
 		e := p.Event
@@ -200,7 +200,7 @@ func envelopeJSON(e *eventhook.Envelope) (string, error) {
 }
 
 // concludePublished says what became of each, by what the database answered.
-func concludePublished(batch []*outbound.Publishing, rows [][][]byte, now time.Time) {
+func concludePublished(batch []*outbound.PublishItem, rows [][][]byte, now time.Time) {
 	stale := map[eventhook.EventID]bool{}
 	made := make(map[targetKey]eventhook.EventID, len(rows))
 	for _, row := range rows {
@@ -246,7 +246,7 @@ SELECT u.event_id, (SELECT count(*) FROM eventhook.delivery d
 FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[]) AS u (tenant_id, event_id, least, greatest)`
 
 // countFirsts counts the deliveries of those that the batch's duplicates repeat.
-func (db *DB) countFirsts(ctx context.Context, batch []*outbound.Publishing) error {
+func (db *DB) countFirsts(ctx context.Context, batch []*outbound.PublishItem) error {
 	var tenants, events, least, greatest [][16]byte
 	for _, p := range batch {
 		if p.Event.Status == eventhook.EventDuplicate {
@@ -278,7 +278,7 @@ func (db *DB) countFirsts(ctx context.Context, batch []*outbound.Publishing) err
 }
 
 // tellPublished notes what Publish has stored for those who watch.
-func (db *DB) tellPublished(batch []*outbound.Publishing) {
+func (db *DB) tellPublished(batch []*outbound.PublishItem) {
 	if db.feed.isUnwatched() {
 		return
 	}
