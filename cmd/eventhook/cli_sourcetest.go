@@ -161,7 +161,9 @@ func showRoutes(w io.Writer, routes []client.RouteExplanation) error {
 
 // isUntold reports whether nobody can tell if a route would take the event. Its
 // actions then fail for the reason that the route gives.
-func isUntold(r client.RouteExplanation) bool { return strings.HasPrefix(r.Reason, route.CannotTell) }
+func isUntold(r client.RouteExplanation) bool {
+	return strings.HasPrefix(r.Reason, route.UndecidedPrefix)
+}
 
 func explainedTargets(r client.RouteExplanation) string {
 	texts := make([]string, len(r.Actions))
