@@ -72,9 +72,9 @@ func DeliveryIDOf(of EventID, to DestinationID) (id DeliveryID) {
 	return id
 }
 
-// DeliveryIDs are the least and the greatest id that DeliveryIDOf makes for an
+// DeliveryIDRange are the least and the greatest id that DeliveryIDOf makes for an
 // event. A few of other events may lie between them.
-func DeliveryIDs(of EventID) (least, greatest DeliveryID) {
+func DeliveryIDRange(of EventID) (least, greatest DeliveryID) {
 	copy(least[:8], of[:8])
 	copy(greatest[:8], of[:8])
 	binary.BigEndian.PutUint64(greatest[8:], 1<<64-1)
@@ -154,8 +154,8 @@ type SubscriptionStats struct {
 	DeadInRow int
 }
 
-// MostWaiting bounds the count of what waits for a subscriber.
-const MostWaiting = 10_000
+// MaxWaitingCount bounds the count of what waits for a subscriber.
+const MaxWaitingCount = 10_000
 
 // ErrStalePlan says that an event was planned by a configuration of its tenant that
 // has changed since: nothing was written, plan the event again.

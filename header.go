@@ -15,7 +15,7 @@ const MaxHeaderValue = 4096
 // The prefix of the headers that only the gateway sends, and of those of
 // Standard Webhooks.
 const (
-	OurHeaderPrefix      = "X-Eventhook-"
+	GatewayHeaderPrefix  = "X-Eventhook-"
 	standardHeaderPrefix = "Webhook-"
 )
 
@@ -45,7 +45,7 @@ func CheckHeader(name, value string, ours ...string) string {
 		return "is a secret: say it in auth_header"
 	case canonical == "Cookie":
 		return "cannot be set"
-	case isOurs(OurHeaderPrefix) || slices.ContainsFunc(ours, isOurs):
+	case isOurs(GatewayHeaderPrefix) || slices.ContainsFunc(ours, isOurs):
 		return "is set by the gateway"
 	case IsHopByHop(canonical):
 		return "cannot be set: it is about the connection"

@@ -65,40 +65,40 @@ func TestWhatNobodyElsePublishes(t *testing.T) {
 		{"on two lines", "payment\nmade", "control"},
 		{"with what is not seen", "ten\u200bant.closed", "formatting"},
 	} {
-		if got := eventhook.CheckPublished(c.eventType); (got == "") != (c.part == "") || !strings.Contains(got, c.part) {
+		if got := eventhook.CheckPublishedEventType(c.eventType); (got == "") != (c.part == "") || !strings.Contains(got, c.part) {
 			t.Errorf("%s: of %q got %q, want what says %q", c.claim, c.eventType, got, c.part)
 		}
 	}
 	for _, spaced := range []string{" tenant.closed", "tenant .closed", "\tSystem.x"} {
-		if !eventhook.IsReserved(spaced) {
+		if !eventhook.IsReservedEventType(spaced) {
 			t.Errorf("%q is not reserved", spaced)
 		}
 	}
 }
 
 func TestGatewayEventTypes(t *testing.T) {
-	all := eventhook.GatewayEventTypes()
+	all := eventhook.SystemEventTypes()
 	byName := func(a, b eventhook.EventType) int { return strings.Compare(a.Name, b.Name) }
 	if !slices.IsSortedFunc(all, byName) || len(slices.CompactFunc(slices.Clone(all), func(a, b eventhook.EventType) bool { return a.Name == b.Name })) != len(all) {
 		t.Error("they are not in the order of their names, each once")
 	}
 	for _, e := range all {
 		checkFaults(t, e.Name, e.Validate())
-		if got, ok := eventhook.GatewayEventType(e.Name); !ok || got.Name != e.Name {
+		if got, ok := eventhook.FindSystemEventType(e.Name); !ok || got.Name != e.Name {
 			t.Errorf("%s is not found", e.Name)
 		}
 	}
 	for _, e := range all {
-		if eventhook.CheckPublished(e.Name) == "" {
+		if eventhook.CheckPublishedEventType(e.Name) == "" {
 			t.Errorf("%s: anybody may publish it", e.Name)
 		}
 	}
-	if _, ok := eventhook.GatewayEventType("payment.succeeded"); ok {
+	if _, ok := eventhook.FindSystemEventType("payment.succeeded"); ok {
 		t.Error("a tenant's type is found among them")
 	}
 	its, admin := eventhook.Actor{Type: eventhook.ActorKey}, eventhook.Actor{Type: eventhook.ActorOnBehalf}
-	hidden, _ := eventhook.GatewayEventType("tenant.created")
-	open, _ := eventhook.GatewayEventType("source.updated")
+	hidden, _ := eventhook.FindSystemEventType("tenant.created")
+	open, _ := eventhook.FindSystemEventType("source.updated")
 	if !hidden.IsHiddenFrom(its) || hidden.IsHiddenFrom(admin) || open.IsHiddenFrom(its) {
 		t.Error("what is the admin's must be hidden from a tenant's key, and from nobody else")
 	}

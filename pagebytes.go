@@ -1,9 +1,9 @@
 package eventhook
 
-// MostPageBytes bounds what the JSON in one page of a list has, but for the last
+// MaxPageBytes bounds what the JSON in one page of a list has, but for the last
 // entry: a store that lists executions or promises stops after the entry that
 // goes beyond it.
-const MostPageBytes = 16 << 20
+const MaxPageBytes = 16 << 20
 
 // Bytes is the size of what workers have stored with an execution.
 func (x Execution) Bytes() int { return len(x.Input) + len(x.State) + len(x.Output) }

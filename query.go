@@ -26,8 +26,8 @@ type EventSelection struct {
 	Filter   EventFilter // its Status and Before are not looked at
 }
 
-// EventNews is what has happened to events since the last news of them.
-type EventNews struct {
+// EventUpdates is what has happened to events since the last news of them.
+type EventUpdates struct {
 	Events []Event // as they are now, in the order of their receipt
 	Missed bool    // something happened that is not told: it was too much
 }

@@ -30,8 +30,8 @@ var (
 	ExecutionRetry = EventRetry
 )
 
-// Or fills in from fallback what is zero.
-func (p RetryPolicy) Or(fallback RetryPolicy) RetryPolicy {
+// WithDefaults fills in from fallback what is zero.
+func (p RetryPolicy) WithDefaults(fallback RetryPolicy) RetryPolicy {
 	if p.MaxRetries == nil {
 		p.MaxRetries = fallback.MaxRetries
 	}
@@ -68,8 +68,8 @@ func (p RetryPolicy) Delay(n int) (time.Duration, bool) {
 	return span(min(ms, float64(p.MaxDelayMS)), time.Millisecond), true
 }
 
-// Spread is a delay with its jitter, where chance is between 0 and 1.
-func (p RetryPolicy) Spread(delay time.Duration, chance float64) time.Duration {
+// AddJitter is a delay with its jitter, where chance is between 0 and 1.
+func (p RetryPolicy) AddJitter(delay time.Duration, chance float64) time.Duration {
 	if p.Jitter == JitterFull {
 		return time.Duration(chance * float64(delay))
 	}

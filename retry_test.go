@@ -25,7 +25,7 @@ func delays(p eventhook.RetryPolicy) []time.Duration {
 func TestDelay(t *testing.T) {
 	const s, m, h = time.Second, time.Minute, time.Hour
 	events := eventhook.EventRetry
-	more := eventhook.RetryPolicy{MaxRetries: new(8)}.Or(events)
+	more := eventhook.RetryPolicy{MaxRetries: new(8)}.WithDefaults(events)
 	for _, c := range []struct {
 		claim  string
 		policy eventhook.RetryPolicy
@@ -33,9 +33,9 @@ func TestDelay(t *testing.T) {
 	}{
 		{"events: three times as long each time", events, []time.Duration{10 * s, 30 * s, 90 * s}},
 		{"and at most an hour", more, []time.Duration{10 * s, 30 * s, 90 * s, 270 * s, 810 * s, 2430 * s, h, h}},
-		{"never", eventhook.RetryPolicy{MaxRetries: new(0)}.Or(events), nil},
+		{"never", eventhook.RetryPolicy{MaxRetries: new(0)}.WithDefaults(events), nil},
 		{"the zero policy never", eventhook.RetryPolicy{}, nil},
-		{"a schedule as it stands", eventhook.RetryPolicy{ScheduleSeconds: []int{30, 120, 0, 7200}}.Or(events), []time.Duration{30 * s, 2 * m, 0, 2 * h}},
+		{"a schedule as it stands", eventhook.RetryPolicy{ScheduleSeconds: []int{30, 120, 0, 7200}}.WithDefaults(events), []time.Duration{30 * s, 2 * m, 0, 2 * h}},
 		{"a schedule counts itself", eventhook.RetryPolicy{MaxRetries: new(0), ScheduleSeconds: []int{1}}, []time.Duration{s}},
 		{
 			"a steady pace", eventhook.RetryPolicy{MaxRetries: new(3), InitialDelayMS: 1500, BackoffMultiplier: 1, MaxDelayMS: 60_000},
@@ -106,7 +106,7 @@ func TestOrKeepsWhatIsSet(t *testing.T) {
 			eventhook.RetryPolicy{MaxRetries: new(3), InitialDelayMS: 7, BackoffMultiplier: 3, MaxDelayMS: 3_600_000}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			if diff := cmp.Diff(c.wanted, c.policy.Or(c.other)); diff != "" {
+			if diff := cmp.Diff(c.wanted, c.policy.WithDefaults(c.other)); diff != "" {
 				t.Errorf("policy (-want +got):\n%s", diff)
 			}
 		})
@@ -126,7 +126,7 @@ func TestSpread(t *testing.T) {
 		{"full: at once", eventhook.JitterFull, 0, 0},
 		{"full: any moment", eventhook.JitterFull, 0.5, 5 * time.Second},
 	} {
-		if got := (eventhook.RetryPolicy{Jitter: c.jitter}).Spread(10*time.Second, c.chance); got != c.want {
+		if got := (eventhook.RetryPolicy{Jitter: c.jitter}).AddJitter(10*time.Second, c.chance); got != c.want {
 			t.Errorf("%s: got %s, want %s", c.claim, got, c.want)
 		}
 	}

@@ -102,7 +102,7 @@ func (r Route) Validate() Faults {
 func CheckPattern(p string) string {
 	switch {
 	case p == "" || len(p) > MaxKeyBytes || !isText(p):
-		return fmt.Sprintf("%q must be 1 to %d bytes of text", Label(p), MaxKeyBytes)
+		return fmt.Sprintf("%q must be 1 to %d bytes of text", SanitizeLabel(p), MaxKeyBytes)
 	case p != "*" && p != ".*" && !strings.Contains(strings.TrimSuffix(p, ".*"), "*"):
 		return ""
 	case p != "*":

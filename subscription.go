@@ -93,9 +93,9 @@ func (s SubscriptionSettings) Timeout() time.Duration {
 // InFlight is MaxInFlight or its default.
 func (s SubscriptionSettings) InFlight() int { return orDefault(s.MaxInFlight, DefaultMaxInFlight) }
 
-// DeadInRow is how many deliveries dead in a row disable the subscription; 0
+// FailuresToDisable is how many deliveries dead in a row disable the subscription; 0
 // never do.
-func (s SubscriptionSettings) DeadInRow() int {
+func (s SubscriptionSettings) FailuresToDisable() int {
 	if s.DisableAfterFailures == nil {
 		return DefaultDisableAfterFailures
 	}

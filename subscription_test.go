@@ -166,28 +166,28 @@ func TestRotate(t *testing.T) {
 			[]string{"d", "c 1h0m0s"}},
 	} {
 		before := slices.Clone(c.have)
-		if got := shown(eventhook.Rotate(c.have, secret(c.next), now, time.Hour)); !slices.Equal(got, c.want) {
+		if got := shown(eventhook.RotateSigningSecret(c.have, secret(c.next), now, time.Hour)); !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %q, want %q", c.claim, got, c.want)
 		}
 		if !slices.Equal(shown(before), shown(c.have)) {
 			t.Errorf("%s: it has changed what it was given", c.claim)
 		}
 	}
-	if got := eventhook.Rotate(current, secret("b"), now, 0); len(got) != 1 {
+	if got := eventhook.RotateSigningSecret(current, secret("b"), now, 0); len(got) != 1 {
 		t.Errorf("without grace: got %q, want the new one alone", shown(got))
 	}
 }
 
 func TestSecretsThatAreNotGivenAreMade(t *testing.T) {
-	plain := eventhook.Subscription{}.Completed()
+	plain := eventhook.Subscription{}.WithGeneratedSecrets()
 	if wrong := eventhook.CheckSigningSecret(plain.Signing[0].Secret.Reveal()); wrong != "" || !plain.Ed25519Seed.IsZero() {
 		t.Errorf("made the secret %v (%s) and the key %v, want a secret alone", plain.Signing, wrong, plain.Ed25519Seed)
 	}
-	both := eventhook.Subscription{SubscriptionSettings: eventhook.SubscriptionSettings{Signatures: []string{"v1", "v1a"}}}.Completed()
-	if eventhook.PublicKeyOf(both.Ed25519Seed) == "" {
+	both := eventhook.Subscription{SubscriptionSettings: eventhook.SubscriptionSettings{Signatures: []string{"v1", "v1a"}}}.WithGeneratedSecrets()
+	if eventhook.Ed25519PublicKey(both.Ed25519Seed) == "" {
 		t.Error("made no key for v1a")
 	}
-	if again := both.Completed(); !again.Ed25519Seed.Equal(both.Ed25519Seed) || !again.Signing[0].Secret.Equal(both.Signing[0].Secret) {
+	if again := both.WithGeneratedSecrets(); !again.Ed25519Seed.Equal(both.Ed25519Seed) || !again.Signing[0].Secret.Equal(both.Signing[0].Secret) {
 		t.Error("what is there was made again")
 	}
 	if !plain.IsSignedWith("v1") || plain.IsSignedWith("v1a") || !both.IsSignedWith("v1a") {

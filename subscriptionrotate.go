@@ -6,11 +6,11 @@ import "time"
 // has taken its place.
 const DefaultRotationGrace = 24 * time.Hour
 
-// Rotate puts a secret in the place of the current one, which still signs until
+// RotateSigningSecret puts a secret in the place of the current one, which still signs until
 // the grace is over. If a rotation is under way already, its oldest secret ends.
 // The current secret put in its own place changes nothing, and a former secret
 // becomes the current one again.
-func Rotate(have []SigningSecret, next Secret, now time.Time, grace time.Duration) []SigningSecret {
+func RotateSigningSecret(have []SigningSecret, next Secret, now time.Time, grace time.Duration) []SigningSecret {
 	if len(have) > 0 && have[0].Secret.Equal(next) {
 		return have
 	}
@@ -26,9 +26,9 @@ func Rotate(have []SigningSecret, next Secret, now time.Time, grace time.Duratio
 	return list
 }
 
-// Completed fills in the secrets that are not given and can be made: the signing
+// WithGeneratedSecrets fills in the secrets that are not given and can be made: the signing
 // secret, and the key of SignatureEd25519 if that is asked for.
-func (s Subscription) Completed() Subscription {
+func (s Subscription) WithGeneratedSecrets() Subscription {
 	if len(s.Signing) == 0 {
 		s.Signing = []SigningSecret{{Secret: NewSigningSecret()}}
 	}

@@ -16,10 +16,10 @@ func isText(s string) bool {
 	return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0
 }
 
-// Text makes s storable as text: bytes that are not UTF-8, and NUL, become
+// SanitizeText makes s storable as text: bytes that are not UTF-8, and NUL, become
 // \xNN. It is for people to read: a text that spells \x00 looks the same as
 // one that had a NUL. Without such bytes s is returned as it is.
-func Text(s string) string {
+func SanitizeText(s string) string {
 	if isText(s) {
 		return s
 	}
@@ -37,10 +37,10 @@ func Text(s string) string {
 	return b.String()
 }
 
-// Key makes s storable as an idempotency key of at most MaxKeyBytes. One that
+// NormalizeKey makes s storable as an idempotency key of at most MaxKeyBytes. One that
 // is longer, or no text, becomes its SHA-256, so that different keys stay
 // different. Doing it again changes nothing.
-func Key(s string) string {
+func NormalizeKey(s string) string {
 	if len(s) <= MaxKeyBytes && isText(s) {
 		return s
 	}
@@ -48,19 +48,19 @@ func Key(s string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// Label makes s storable as an event type or the like: text, cut to at most
+// SanitizeLabel makes s storable as an event type or the like: text, cut to at most
 // MaxKeyBytes at a character's edge. Of a long text it looks at no more, and
 // keeps no more alive: what a few bytes are cut from may be a whole body.
-func Label(s string) string {
+func SanitizeLabel(s string) string {
 	const enough = MaxKeyBytes + utf8.UTFMax
 	if len(s) <= enough {
-		return Cut(Text(s), MaxKeyBytes)
+		return Truncate(SanitizeText(s), MaxKeyBytes)
 	}
-	return strings.Clone(Cut(Text(s[:enough]), MaxKeyBytes))
+	return strings.Clone(Truncate(SanitizeText(s[:enough]), MaxKeyBytes))
 }
 
-// Cut shortens s to at most n bytes at a character's edge.
-func Cut(s string, n int) string {
+// Truncate shortens s to at most n bytes at a character's edge.
+func Truncate(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
@@ -70,10 +70,10 @@ func Cut(s string, n int) string {
 	return s[:n]
 }
 
-// Shorten cuts as Cut does, and ends what it has cut with an ellipsis.
-func Shorten(s string, n int) string {
+// TruncateWithEllipsis cuts as Cut does, and ends what it has cut with an ellipsis.
+func TruncateWithEllipsis(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
-	return Cut(s, n) + "…"
+	return Truncate(s, n) + "…"
 }

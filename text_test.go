@@ -19,7 +19,7 @@ func TestText(t *testing.T) {
 		{"what surrounds it stays", "é\xffé", `é\xffé`},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			if got := eventhook.Text(c.in); got != c.want {
+			if got := eventhook.SanitizeText(c.in); got != c.want {
 				t.Errorf("Text(%q): got %q, want %q", c.in, got, c.want)
 			}
 		})
@@ -34,17 +34,17 @@ func TestKeysThatDifferStayDifferent(t *testing.T) {
 		long, long + "k", long + "l", long + "\x00", long + `\x00`, long + "\xff",
 		strings.Repeat("é", 127), strings.Repeat("é", 128), strings.Repeat("\xff", 63), strings.Repeat("\xff", 64),
 	} {
-		key := eventhook.Key(in)
+		key := eventhook.NormalizeKey(in)
 		if other, taken := seen[key]; taken {
 			t.Errorf("%q and %q: got the one key %q, want two", in, other, key)
 		}
 		seen[key] = in
 		checkStorable(t, "Key", in, key)
-		if again := eventhook.Key(key); again != key {
+		if again := eventhook.NormalizeKey(key); again != key {
 			t.Errorf("Key(%q) again: got %q, want %q", in, again, key)
 		}
 	}
-	if got := eventhook.Key(long); got != long {
+	if got := eventhook.NormalizeKey(long); got != long {
 		t.Errorf("Key of %d bytes: got %q, want it as it is", len(long), got)
 	}
 }
@@ -65,7 +65,7 @@ func TestCutEndsAtACharacter(t *testing.T) {
 		{"🎣!", 4, "🎣"},
 		{"🎣!", 3, ""},
 	} {
-		if got := eventhook.Cut(c.in, c.n); got != c.want {
+		if got := eventhook.Truncate(c.in, c.n); got != c.want {
 			t.Errorf("Cut(%q, %d): got %q, want %q", c.in, c.n, got, c.want)
 		}
 	}
@@ -80,7 +80,7 @@ func TestLabelIsCutAtACharacter(t *testing.T) {
 		{"broken bytes count as spelled", strings.Repeat("\xff", 100), strings.Repeat(`\xff`, 63) + `\xf`},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			if got := eventhook.Label(c.in); got != c.want {
+			if got := eventhook.SanitizeLabel(c.in); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
@@ -92,18 +92,18 @@ func FuzzTextIsStorable(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		text := eventhook.Text(s)
+		text := eventhook.SanitizeText(s)
 		if !utf8.ValidString(text) || strings.Contains(text, "\x00") {
 			t.Errorf("Text(%q): got %q, want UTF-8 without NUL", s, text)
 		}
 		if utf8.ValidString(s) && !strings.Contains(s, "\x00") && text != s {
 			t.Errorf("Text(%q): got %q, want it as it is", s, text)
 		}
-		if again := eventhook.Text(text); again != text {
+		if again := eventhook.SanitizeText(text); again != text {
 			t.Errorf("Text(%q): got %q, want the same", text, again)
 		}
-		checkStorable(t, "Key", s, eventhook.Key(s))
-		checkStorable(t, "Label", s, eventhook.Label(s))
+		checkStorable(t, "Key", s, eventhook.NormalizeKey(s))
+		checkStorable(t, "Label", s, eventhook.SanitizeLabel(s))
 	})
 }
 

@@ -43,7 +43,7 @@ func (h *hostile) create(ctx context.Context, key, path string, body, answer any
 	case err != nil:
 		return err
 	case status >= http.StatusMultipleChoices:
-		return fmt.Errorf("POST %s: %d %s", path, status, eventhook.Cut(string(got), 500))
+		return fmt.Errorf("POST %s: %d %s", path, status, eventhook.Truncate(string(got), 500))
 	case answer == nil:
 		return nil
 	}

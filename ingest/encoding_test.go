@@ -89,7 +89,7 @@ func TestADecompressionBombIsRefused(t *testing.T) {
 	forged.Header.Set("Content-Encoding", "gzip")
 	wantProblem(t, r.send(forged), http.StatusUnauthorized, unverified)
 	r.wantStored(t, 0)
-	if held := r.handler.Held(); held != 0 {
+	if held := r.handler.HeldBytes(); held != 0 {
 		t.Errorf("after the answers %d bytes are held, want 0", held)
 	}
 	r.accepted(t, webhook(gzipped(strings.Repeat(" ", 64<<10)), "Content-Encoding", "gzip"))
@@ -104,7 +104,7 @@ func TestDecodedBytesCount(t *testing.T) {
 	r := newRig(t, large, inFlight(4<<20))
 	wantProblem(t, r.send(webhook(gzipped(strings.Repeat(" ", 8<<20)), "Content-Encoding", "gzip")), http.StatusServiceUnavailable, tooMuch)
 	r.accepted(t, webhook(gzipped(strings.Repeat(" ", 1<<20)), "Content-Encoding", "gzip"))
-	if held := r.handler.Held(); held != 0 {
+	if held := r.handler.HeldBytes(); held != 0 {
 		t.Errorf("after the answers %d bytes are held, want 0", held)
 	}
 }
@@ -128,7 +128,7 @@ func TestDecodedBytesAreReleasedBeforeTheEventIsStored(t *testing.T) {
 		r.store.set(func(s *store) { s.gate = gate })
 		go r.wantStatus(t, webhook(gzipped(strings.Repeat(" ", 1<<20)), "Content-Encoding", "gzip"), http.StatusOK)
 		synctest.Wait()
-		if held := r.handler.Held(); held < 1<<10 || held > 8<<10 {
+		if held := r.handler.HeldBytes(); held < 1<<10 || held > 8<<10 {
 			t.Errorf("%d bytes are held, want those of a body of about 1 KiB", held)
 		}
 		close(gate)

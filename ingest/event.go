@@ -41,12 +41,12 @@ func (e *endpoint) event(header http.Header, raw eventhook.Payload, view *payloa
 		SourceID:       e.source.ID,
 		SourceSlug:     e.source.Slug,
 		Origin:         eventhook.OriginSource,
-		EventType:      eventhook.Label(eventType),
-		IdempotencyKey: eventhook.Key(key),
-		ContentType:    eventhook.Label(contentType),
+		EventType:      eventhook.SanitizeLabel(eventType),
+		IdempotencyKey: eventhook.NormalizeKey(key),
+		ContentType:    eventhook.SanitizeLabel(contentType),
 		BodySize:       len(raw.Body),
 		TraceID:        trace,
-		RequestID:      eventhook.Label(header.Get("X-Request-Id")),
+		RequestID:      eventhook.SanitizeLabel(header.Get("X-Request-Id")),
 		Payload:        raw,
 	}
 }

@@ -110,7 +110,7 @@ func TestStalledSendersDoNotShedTheWebhooksOfOthers(t *testing.T) {
 			r.wantStatus(t, large, http.StatusOK)
 		}
 		finish(stalled)
-		if held := r.handler.Held(); held != 0 {
+		if held := r.handler.HeldBytes(); held != 0 {
 			t.Errorf("after all requests %d bytes are held, want 0", held)
 		}
 	})
@@ -123,7 +123,7 @@ func TestAStalledSenderHoldsWhatItSent(t *testing.T) {
 			r := newRig(t, open)
 			u := r.upload("crm", "198.51.100.1", 1<<20, sent)
 			const before = 20 << 10 // the first buffer
-			if held, most := r.handler.Held(), min(2*sent, sent+64<<10)+before; held < sent || held > most {
+			if held, most := r.handler.HeldBytes(), min(2*sent, sent+64<<10)+before; held < sent || held > most {
 				t.Errorf("after %d bytes %d are held, want at most %d", sent, held, most)
 			}
 			finish([]*upload{u})
@@ -167,7 +167,7 @@ func TestTheSlowestIsEvictedFirst(t *testing.T) {
 		again := next(8)
 		want("and another", 1, 2)
 		finish(append(list, fresh, again))
-		if held := r.handler.Held(); held != 0 {
+		if held := r.handler.HeldBytes(); held != 0 {
 			t.Errorf("after all requests %d bytes are held, want 0", held)
 		}
 	})
@@ -221,13 +221,13 @@ func TestSharesOfTheMemory(t *testing.T) {
 				if c.sameTenant {
 					finish([]*upload{victim})
 				}
-				before := r.handler.Held()
+				before := r.handler.HeldBytes()
 				r.clock.advance(time.Minute) // the victim is the slowest of all
 				var list []*upload
 				for i := range 30 {
 					list = append(list, r.upload(c.slug(i), c.client(i), 1<<20, 500<<10))
 				}
-				if held := r.handler.Held() - before; held > c.most || held < c.most-(600<<10) {
+				if held := r.handler.HeldBytes() - before; held > c.most || held < c.most-(600<<10) {
 					t.Errorf("%d bytes are held, want nearly %d", held, c.most)
 				}
 				if !c.sameTenant && victim.status() != 0 {
@@ -274,7 +274,7 @@ func TestViewsCountBeforeTheyAreMade(t *testing.T) {
 	wantProblem(t, r.send(webhook(body)), http.StatusServiceUnavailable, tooMuch)
 	r = newRig(t, fields, inFlight(6<<20))
 	wantProblem(t, r.send(webhook(body)), http.StatusUnauthorized, unverified)
-	if held := r.handler.Held(); held != 0 {
+	if held := r.handler.HeldBytes(); held != 0 {
 		t.Errorf("after the answer %d bytes are held, want 0", held)
 	}
 }
@@ -308,7 +308,7 @@ func TestAnEvictionInterruptsARealConnection(t *testing.T) {
 			// Memory grows ahead of the bytes: when 200 KiB are held, at least 150
 			// KiB have come, and the rest completes no step of 64 KiB.
 			_, _ = io.WriteString(write, strings.Repeat("x", 190<<10))
-			for r.handler.Held() < 200<<10 {
+			for r.handler.HeldBytes() < 200<<10 {
 				time.Sleep(time.Millisecond)
 			}
 			r.clock.advance(2 * time.Second)

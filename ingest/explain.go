@@ -52,7 +52,7 @@ func Explain(ctx context.Context, s eventhook.Source, publicURL string, keys ver
 	head := appendHeaders(nil, host, sent.Header, end.redact)
 	view, viewErr := end.view(sent.Header, sent.Body, unlimited{})
 	if viewErr != nil {
-		view = payload.New(nil, sent.Header, "", sent.Body).WithContent(nil)
+		view = payload.New(nil, sent.Header, "", sent.Body).SetContent(nil)
 	}
 	x.Event = end.event(sent.Header, eventhook.Payload{Headers: head, Body: sent.Body}, view, sent.At)
 	if x.Err == nil {
@@ -138,7 +138,7 @@ func CheckRequest(r *verify.Request) eventhook.Faults {
 		f.Add("url", "want a whole URL, such as https://hooks.example/in?a=b")
 	}
 	for name, values := range r.Header {
-		at := "headers." + eventhook.Label(name)
+		at := "headers." + eventhook.SanitizeLabel(name)
 		if !verify.IsToken(name) {
 			f.Add(at, "is not the name of a header")
 		}

@@ -71,7 +71,7 @@ func TestExplainSaysWhetherItIsVerified(t *testing.T) {
 		{"of a source that waits for its secret", sourceOf(verify.Spec{Provider: "asana"}), ask("POST", "", "b"), "key_not_found: ", "asana", true},
 	} {
 		x := explain(t, c.source, c.request)
-		if got := verify.Why(x.Err); !strings.HasPrefix(got, c.why) || (got == "") != (c.why == "") {
+		if got := verify.RefusalText(x.Err); !strings.HasPrefix(got, c.why) || (got == "") != (c.why == "") {
 			t.Errorf("%s: got %q, want %q", c.claim, got, c.why)
 		}
 		if x.Scheme != c.scheme || x.CoversBody != c.covers {
@@ -227,7 +227,7 @@ func TestExplainAsksForPublishedKeys(t *testing.T) {
 	token := ask("POST", "", "", "Authorization", "Bearer eyJhbGciOiJSUzI1NiIsImtpZCI6ImsifQ.e30.AAAA")
 	asked := ""
 	x, err := ingest.Explain(t.Context(), source, publicURL, noKeys{&asked}, token)
-	if err != nil || asked != url || !strings.HasPrefix(verify.Why(x.Err), string(verify.ReasonUnavailable)) {
+	if err != nil || asked != url || !strings.HasPrefix(verify.RefusalText(x.Err), string(verify.ReasonUnavailable)) {
 		t.Errorf("asked %q, got %v and %v; want %q asked, and that the key is unavailable", asked, x.Err, err, url)
 	}
 }

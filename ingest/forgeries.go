@@ -93,12 +93,12 @@ type spent struct {
 // spend takes the work of verifying a request from the client's budget and from
 // the shares. A request for which there is no room is refused before the work.
 func (h *Handler) spend(c challenge) (spent, *refused) {
-	units := c.end.verifier.Work(c.Request)
+	units := c.end.verifier.CPUCost(c.Request)
 	if units == 0 {
 		return spent{}, nil
 	}
 	now := h.now()
-	s := spent{units, h.forgeries.DrawN(c.client, units, now)}
+	s := spent{units, h.forgeries.TakeN(c.client, units, now)}
 	if c.end.work.take(units, s.hasBudget, now) {
 		return s, nil
 	}
@@ -115,7 +115,7 @@ func (h *Handler) verify(ctx context.Context, c challenge) *refused {
 		return no
 	}
 	if s.units > 0 && !s.hasBudget {
-		ctx = verify.WithoutFetch(ctx)
+		ctx = verify.WithCachedKeysOnly(ctx)
 	}
 	err := c.end.verifier.Verify(ctx, c.Request)
 	if err == nil {
@@ -171,7 +171,7 @@ func unverifiedBy(err error) *refused {
 // an address with a forger is not refused with it. A failure of the gateway, and
 // a lack of room, are not counted.
 func (h *Handler) overdrawn(client netip.Addr, no *refused) *refused {
-	if no.outcome != OutcomeFailed && no.outcome != OutcomeRateLimited && !h.forgeries.Draw(client, h.now()) {
+	if no.outcome != OutcomeFailed && no.outcome != OutcomeRateLimited && !h.forgeries.Take(client, h.now()) {
 		no.outcome, no.retryAfter = OutcomeForgeryLimit, time.Second
 	}
 	return no

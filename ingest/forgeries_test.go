@@ -188,14 +188,14 @@ type fetcher struct {
 }
 
 func (f *fetcher) Keys(ctx context.Context, _, _ string) ([]verify.Key, error) {
-	if verify.IsWithoutFetch(ctx) {
+	if verify.CachedKeysOnly(ctx) {
 		return nil, &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "nothing is fetched"}
 	}
 	f.fetches++
 	return nil, f.err
 }
 
-func (f *fetcher) Of(_ eventhook.TenantID, source eventhook.SourceID) verify.Keys {
+func (f *fetcher) ForSource(_ eventhook.TenantID, source eventhook.SourceID) verify.Keys {
 	f.owners[source] = true
 	return f
 }

@@ -96,21 +96,21 @@ func (h *Handler) Register(e *echo.Echo) {
 	e.GET(FastlyPath, h.serveFastly)
 }
 
-// ForgetSource drops what is cached of a source, ForgetTenant of all sources
-// of a tenant, ForgetAll of everything.
-func (h *Handler) ForgetSource(tenant, source string) {
-	h.sources.ForgetKey(address{tenant, source})
+// InvalidateSource drops what is cached of a source, InvalidateTenant of all sources
+// of a tenant, InvalidateAll of everything.
+func (h *Handler) InvalidateSource(tenant, source string) {
+	h.sources.Invalidate(address{tenant, source})
 	h.fastly.Clear()
 }
 
-// ForgetTenant drops what is cached of all sources of a tenant.
-func (h *Handler) ForgetTenant(tenant string) {
-	h.sources.Forget(func(a address) bool { return a.tenant == tenant })
+// InvalidateTenant drops what is cached of all sources of a tenant.
+func (h *Handler) InvalidateTenant(tenant string) {
+	h.sources.InvalidateFunc(func(a address) bool { return a.tenant == tenant })
 	h.fastly.Clear()
 }
 
-// ForgetAll drops everything that is cached.
-func (h *Handler) ForgetAll() {
+// InvalidateAll drops everything that is cached.
+func (h *Handler) InvalidateAll() {
 	h.sources.Clear()
 	h.fastly.Clear()
 }
@@ -203,7 +203,7 @@ func (h *Handler) examine(r *http.Request, raw eventhook.Payload, c challenge, h
 	if reply, no := h.judge(r.Context(), c); reply != nil || no != nil {
 		return nil, reply, no
 	}
-	hold.Give(cost)
+	hold.Return(cost)
 	e, no := h.accept(r, raw, c, hold)
 	return e, nil, no
 }
@@ -309,7 +309,7 @@ func notStored(err error) *refused {
 // bytes alone.
 func (h *Handler) event(r *http.Request, raw eventhook.Payload, c challenge, hold *holding) (*eventhook.Event, *refused) {
 	before := hold.bytes
-	defer func() { hold.Give(int(hold.bytes - before)) }()
+	defer func() { hold.Return(int(hold.bytes - before)) }()
 	view, err := c.end.view(r.Header, raw.Body, hold)
 	switch {
 	case errors.Is(err, chunks.ErrTooLong):

@@ -63,9 +63,9 @@ func TestServicesAreReadOnceAMinute(t *testing.T) {
 
 func TestAChangeOfASourceIsToldToFastly(t *testing.T) {
 	for claim, forget := range map[string]func(*rig){
-		"of a source": func(r *rig) { r.handler.ForgetSource("acme", "crm") },
-		"of a tenant": func(r *rig) { r.handler.ForgetTenant("acme") },
-		"of anything": func(r *rig) { r.handler.ForgetAll() },
+		"of a source": func(r *rig) { r.handler.InvalidateSource("acme", "crm") },
+		"of a tenant": func(r *rig) { r.handler.InvalidateTenant("acme") },
+		"of anything": func(r *rig) { r.handler.InvalidateAll() },
 	} {
 		r := newRig(t)
 		r.askServices()

@@ -17,7 +17,7 @@ import (
 // several calls for one source, on any instances, one succeeds, and the others
 // fail with KindConflict, as every later one does.
 type Learner interface {
-	LearnSecret(ctx context.Context, id eventhook.SourceID, secret eventhook.Secret) error
+	StoreLearnedSecret(ctx context.Context, id eventhook.SourceID, secret eventhook.Secret) error
 }
 
 // learnHeader takes the secret that Asana sends and wants back. It counts at
@@ -74,14 +74,14 @@ func (h *Handler) learn(ctx context.Context, c challenge, secret eventhook.Secre
 	}
 	ctx, cancel := context.WithTimeout(ctx, enough)
 	defer cancel()
-	err := h.learner.LearnSecret(ctx, c.end.source.ID, secret)
+	err := h.learner.StoreLearnedSecret(ctx, c.end.source.ID, secret)
 	switch {
 	case err == nil:
-		h.ForgetSource(c.at.tenant, c.at.source)
+		h.InvalidateSource(c.at.tenant, c.at.source)
 		h.log.Info("a source has its secret from its provider's handshake", "tenant", c.at.tenant, "source", c.at.source)
 		return nil
 	case eventhook.KindOf(err) == eventhook.KindConflict:
-		h.ForgetSource(c.at.tenant, c.at.source)
+		h.InvalidateSource(c.at.tenant, c.at.source)
 		return &refused{outcome: OutcomeUnverified, reason: "secret_known", detail: "the source has its secret already"}
 	}
 	return &refused{outcome: OutcomeFailed, cause: fmt.Errorf("learn the secret: %w", err)}

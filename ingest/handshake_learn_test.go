@@ -181,7 +181,7 @@ func TestASecretThatCountsAtOnceIsTakenForAnHour(t *testing.T) {
 			t.Errorf("%s: refused as %s, want handshake_closed", c.claim, r.observer.reasons[0])
 		}
 		r.sources.list[0].HandshakeOpenedAt = noon.Add(c.after) // reset
-		r.handler.ForgetAll()
+		r.handler.InvalidateAll()
 		r.wantStatus(t, hooked(second), http.StatusOK)
 		r.accepted(t, asanaEvent(second))
 	}
@@ -203,7 +203,7 @@ func TestASecretThatMustBeConfirmedCountsWhenItWasRevealed(t *testing.T) {
 	r.wantStatus(t, event(second), http.StatusUnauthorized)
 	wantList(t, "learned", r.learner.learned, first)
 	r.sources.list[0].SecretRevealed = true
-	r.handler.ForgetAll()
+	r.handler.InvalidateAll()
 	r.accepted(t, event(first))
 	r.wantStatus(t, event(second), http.StatusUnauthorized)
 }

@@ -21,7 +21,7 @@ type learner struct {
 	learned []string
 }
 
-func (l *learner) LearnSecret(ctx context.Context, id eventhook.SourceID, secret eventhook.Secret) error {
+func (l *learner) StoreLearnedSecret(ctx context.Context, id eventhook.SourceID, secret eventhook.Secret) error {
 	l.sources.mu.Lock()
 	defer l.sources.mu.Unlock()
 	if err := errors.Join(ctx.Err(), l.err); err != nil {

@@ -68,7 +68,7 @@ func (h *holding) Take(n int) error {
 }
 
 // Give returns n bytes. It implements chunks.Account.
-func (h *holding) Give(n int) {
+func (h *holding) Return(n int) {
 	if n == 0 {
 		return
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/payload"
-	"github.com/eventhook/eventhook/internal/turns"
+	"github.com/eventhook/eventhook/internal/roundrobin"
 )
 
 // largeGate bounds how many requests of a tenant are verified and read at once if
@@ -15,7 +15,7 @@ import (
 // sends many of them uses half of the processors at most. A slot is not held while an
 // event is stored.
 type largeGate struct {
-	gate *turns.Gate[eventhook.TenantID]
+	gate *roundrobin.Slots[eventhook.TenantID]
 }
 
 const (
@@ -28,19 +28,19 @@ const (
 
 // newLargeGate is for a number of processors.
 func newLargeGate(cpus int) largeGate {
-	return largeGate{turns.NewGate[eventhook.TenantID](largePerCPU*cpus, max(cpus/2, 1), largeWaiting)}
+	return largeGate{roundrobin.NewSlots[eventhook.TenantID](largePerCPU*cpus, max(cpus/2, 1), largeWaiting)}
 }
 
 // enter waits for a slot if the request needs one. encoding is the request's
 // Content-Encoding, "" without one. The caller must call leave. A
 // request that gets no slot in time is shed.
 func (g largeGate) enter(ctx context.Context, e *endpoint, encoding string, body []byte) (leave func(), no *refused) {
-	if len(body) <= smallBody && !e.hasReserved && payload.EncodingFor(encoding, body) == "" {
+	if len(body) <= smallBody && !e.hasReserved && payload.BodyEncoding(encoding, body) == "" {
 		return func() {}, nil
 	}
 	tenant := e.source.TenantID
-	if g.gate.Enter(ctx, tenant, largePatience) != nil {
+	if g.gate.Acquire(ctx, tenant, largePatience) != nil {
 		return nil, shed()
 	}
-	return func() { g.gate.Leave(tenant) }, nil
+	return func() { g.gate.Release(tenant) }, nil
 }

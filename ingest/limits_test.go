@@ -215,13 +215,13 @@ func TestForgeriesAreCountedPerClient(t *testing.T) {
 func TestLimitsOutliveAReload(t *testing.T) {
 	r := newRig(t, limit(1, 60, 3))
 	for _, reload := range []func(){
-		func() {}, func() { r.handler.ForgetSource("acme", "crm") }, func() { r.handler.ForgetTenant("acme") }, r.handler.ForgetAll,
+		func() {}, func() { r.handler.InvalidateSource("acme", "crm") }, func() { r.handler.InvalidateTenant("acme") }, r.handler.InvalidateAll,
 	} {
 		reload()
 		r.answered200(10)
 		r.wantStored(t, 3)
 	}
 	limit(1, 60, 4)(&r.sources.list[0])
-	r.handler.ForgetSource("acme", "crm")
+	r.handler.InvalidateSource("acme", "crm")
 	wantCount(t, "accepted under new limits", r.answered200(10), 4)
 }

@@ -62,7 +62,7 @@ func newMemory(c Config, now func() time.Time) *memory {
 }
 
 // Held is the number of bytes that requests hold.
-func (h *Handler) Held() int { return h.memory.heldBytes() }
+func (h *Handler) HeldBytes() int { return h.memory.heldBytes() }
 
 func (m *memory) heldBytes() int {
 	m.mu.Lock()

@@ -97,11 +97,11 @@ func TestARaisedQuotaLetsThroughAgain(t *testing.T) {
 	r.accepted(t, webhook(""))
 	r.wantStatus(t, webhook(""), http.StatusTooManyRequests)
 	r.sources.list[0].Quota = perDay(2)
-	r.handler.ForgetTenant("acme")
+	r.handler.InvalidateTenant("acme")
 	r.accepted(t, webhook(""))
 	r.wantStatus(t, webhook(""), http.StatusTooManyRequests)
 	r.sources.list[0].Quota = eventhook.Quota{}
-	r.handler.ForgetTenant("acme")
+	r.handler.InvalidateTenant("acme")
 	r.accepted(t, webhook(""))
 }
 

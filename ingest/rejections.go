@@ -176,12 +176,12 @@ const (
 	recordTimeout  = 5 * time.Second
 )
 
-// KeepRejections records every second what sources have refused, until ctx
+// RecordRejections records every second what sources have refused, until ctx
 // ends, and then what is left: end it after the last request. A write that has
 // begun is not cut off. What cannot be written is tried again; if it was
 // written and the answer was lost, its counts are added twice. Without it what
 // was refused is forgotten. Run it once.
-func (h *Handler) KeepRejections(ctx context.Context, store RejectionStore) error {
+func (h *Handler) RecordRejections(ctx context.Context, store RejectionStore) error {
 	tick := time.NewTicker(recordInterval)
 	defer tick.Stop()
 	for running := true; running; {
@@ -215,8 +215,8 @@ func (h *Handler) reject(r *http.Request, end *endpoint, no *refused) {
 		SourceID:      end.source.ID,
 		Outcome:       string(no.outcome),
 		Reason:        reason,
-		Detail:        eventhook.Label(no.detail),
-		Method:        eventhook.Label(r.Method),
+		Detail:        eventhook.SanitizeLabel(no.detail),
+		Method:        eventhook.SanitizeLabel(r.Method),
 		ClientAddress: clients.Text(h.Sender(r)),
 		HeaderNames:   headerNames(r.Header),
 		BodySize:      max(r.ContentLength, eventhook.UnknownBodySize),
@@ -264,7 +264,7 @@ func headerNames(header http.Header) []string {
 		if len(name) > enough {
 			name = strings.Clone(name[:enough])
 		}
-		names[i] = eventhook.Cut(eventhook.Text(name), longest)
+		names[i] = eventhook.Truncate(eventhook.SanitizeText(name), longest)
 	}
 	return names
 }

@@ -99,7 +99,7 @@ func (r *rig) record(t *testing.T, s *rejectionStore) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if err := r.handler.KeepRejections(ctx, s); err != nil {
+	if err := r.handler.RecordRejections(ctx, s); err != nil {
 		t.Errorf("keeping rejections: %v, want nil at the end of ctx", err)
 	}
 }
@@ -396,7 +396,7 @@ func TestRejectionsAreWrittenEverySecond(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			_ = r.handler.KeepRejections(ctx, s)
+			_ = r.handler.RecordRejections(ctx, s)
 		}()
 		for want := range 3 {
 			r.send(forgery(""))

@@ -28,7 +28,7 @@ type Sources interface {
 // their sources.
 type SharedKeys interface {
 	verify.Keys
-	Of(tenant eventhook.TenantID, source eventhook.SourceID) verify.Keys
+	ForSource(tenant eventhook.TenantID, source eventhook.SourceID) verify.Keys
 }
 
 // address names a source as its URL does.
@@ -111,7 +111,7 @@ func newSnapshot(config Config, deps Deps) *snapshot.Cache[address, *endpoint] {
 		if err != nil {
 			return nil, fmt.Errorf("source %s/%s: %w", s.TenantSlug, s.Slug, err)
 		}
-		for _, fault := range verify.FaultsOfNew(eventhook.Secret{}, s.Verifier) {
+		for _, fault := range verify.ValidateChange(eventhook.Secret{}, s.Verifier) {
 			deps.Log.Warn("a source's verifier should be changed", "tenant", s.TenantSlug, "source", s.Slug, "setting", fault.Location, "why", fault.Message)
 		}
 		e.limits, e.work = kept.of(s), shares.of(s)
@@ -131,12 +131,12 @@ func newEndpoint(s eventhook.Source, publicURL string, keys verify.Keys) (*endpo
 	e := &endpoint{source: s, bodyLimit: s.BodyLimit(), redact: redactedHeaders(resolved.Config.SecretHeaders()), signedURL: URL(publicURL, s)}
 	e.source.Verifier = eventhook.Secret{}
 	if shared, ok := keys.(SharedKeys); ok {
-		keys = shared.Of(s.TenantID, s.ID)
+		keys = shared.ForSource(s.TenantID, s.ID)
 	}
 	if e.verifier, err = verifierOf(s, resolved, keys); err != nil {
 		return nil, err
 	}
-	e.verifyCost = resolved.Config.Cost()
+	e.verifyCost = resolved.Config.MemoryCost()
 	preset := resolved.Preset
 	e.hasReserved = resolved.Config.Reserved != preset.Verifier.Reserved
 	e.hashesSigned = cmp.Or(s.ReplayProtection, resolved.ReplayProtection) == eventhook.ReplayBody
@@ -204,7 +204,7 @@ func URL(publicURL string, s eventhook.Source) string {
 
 // allows reports whether a client may send to the source.
 func (e *endpoint) allows(client netip.Addr) bool {
-	return len(e.allowed) == 0 || e.allowed.Contain(client)
+	return len(e.allowed) == 0 || e.allowed.Contains(client)
 }
 
 // accepts reports whether the source takes a content type.

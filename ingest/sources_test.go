@@ -24,9 +24,9 @@ func TestTheSteadyStateReadsNoSource(t *testing.T) {
 
 func TestAChangeThatIsToldTakesEffect(t *testing.T) {
 	for claim, forget := range map[string]func(*rig){
-		"of the source": func(r *rig) { r.handler.ForgetSource("acme", "crm") },
-		"of the tenant": func(r *rig) { r.handler.ForgetTenant("acme") },
-		"of anything":   func(r *rig) { r.handler.ForgetAll() },
+		"of the source": func(r *rig) { r.handler.InvalidateSource("acme", "crm") },
+		"of the tenant": func(r *rig) { r.handler.InvalidateTenant("acme") },
+		"of anything":   func(r *rig) { r.handler.InvalidateAll() },
 	} {
 		t.Run(claim, func(t *testing.T) {
 			r := newRig(t)
@@ -46,8 +46,8 @@ func TestAChangeThatIsToldTakesEffect(t *testing.T) {
 func TestAChangeOfAnotherIsNoReasonToReadAgain(t *testing.T) {
 	r := newRig(t)
 	r.wantStatus(t, webhook(""), http.StatusOK)
-	r.handler.ForgetSource("acme", "shop")
-	r.handler.ForgetTenant("acm")
+	r.handler.InvalidateSource("acme", "shop")
+	r.handler.InvalidateTenant("acm")
 	r.wantStatus(t, webhook(""), http.StatusOK)
 	wantCount(t, "reads", r.sources.called(), 1)
 }

@@ -18,7 +18,7 @@ func decodes(header http.Header) bool {
 	if len(values) == 0 {
 		return true
 	}
-	_, ok := payload.Encoding(strings.Join(values, ","))
+	_, ok := payload.ParseEncoding(strings.Join(values, ","))
 	return ok && len(values) == 1
 }
 
@@ -28,7 +28,7 @@ func decodes(header http.Header) bool {
 func (e *endpoint) view(header http.Header, body []byte, account chunks.Account) (*payload.View, error) {
 	announced := ""
 	if values := header["Content-Encoding"]; len(values) > 0 {
-		announced, _ = payload.Encoding(values[0])
+		announced, _ = payload.ParseEncoding(values[0])
 	}
 	content, err := e.content(announced, body, account)
 	if err != nil {
@@ -36,7 +36,7 @@ func (e *endpoint) view(header http.Header, body []byte, account chunks.Account)
 	}
 	contentType := header.Get("Content-Type")
 	if len(content) > smallBody || !payload.IsJSON(contentType) {
-		if err := account.Take(payload.Cost(contentType, content)); err != nil {
+		if err := account.Take(payload.MemoryCost(contentType, content)); err != nil {
 			return nil, err
 		}
 	}
@@ -44,17 +44,17 @@ func (e *endpoint) view(header http.Header, body []byte, account chunks.Account)
 	if len(content) > smallBody { // smaller ones are far from the limit
 		m = meter.New(context.Background(), pathLimit, nil)
 	}
-	return payload.New(m, header, contentType, body).WithContent(content), nil
+	return payload.New(m, header, contentType, body).SetContent(content), nil
 }
 
 // pathLimit is beyond what looking up all of a source's paths takes in the
 // largest body: a key must not be missed.
 const pathLimit = 10 * meter.EventLimit
 
-// content is the body without the encoding of payload.EncodingFor, or as it is when
+// content is the body without the encoding of payload.BodyEncoding, or as it is when
 // it is not in that. announced is the encoding that the header names.
 func (e *endpoint) content(announced string, body []byte, account chunks.Account) ([]byte, error) {
-	encoding := payload.EncodingFor(announced, body)
+	encoding := payload.BodyEncoding(announced, body)
 	if encoding == "" {
 		return body, nil
 	}
@@ -62,7 +62,7 @@ func (e *endpoint) content(announced string, body []byte, account chunks.Account
 	switch {
 	case err == nil:
 		return decoded, nil
-	case errors.Is(err, payload.ErrBroken), announced == "" && errors.Is(err, chunks.ErrTooLong):
+	case errors.Is(err, payload.ErrBadEncoding), announced == "" && errors.Is(err, chunks.ErrTooLong):
 		return body, nil
 	}
 	return nil, err
@@ -72,4 +72,4 @@ func (e *endpoint) content(announced string, body []byte, account chunks.Account
 type unlimited struct{}
 
 func (unlimited) Take(int) error { return nil }
-func (unlimited) Give(int)       {}
+func (unlimited) Return(int)     {}

@@ -83,7 +83,7 @@ func (d SubscriptionDirectory) To(s *eventhook.Subscription) Transport { return 
 // DestinationOf returns a subscription as a destination.
 func DestinationOf(s *eventhook.Subscription, transport Transport) Destination {
 	return Destination{
-		Destination: scheduled(s), Retry: s.Retry.Or(eventhook.DeliveryRetry), DeadInRow: s.DeadInRow(), DisableGone: true, Transport: transport,
+		Destination: scheduled(s), Retry: s.Retry.WithDefaults(eventhook.DeliveryRetry), DeadInRow: s.FailuresToDisable(), DisableGone: true, Transport: transport,
 	}
 }
 

@@ -85,7 +85,7 @@ func (r outcomeRules) retry(policy eventhook.RetryPolicy, o *DeliverySettlement)
 	if !more {
 		return
 	}
-	due := r.now.Add(max(policy.Spread(delay, r.chance), min(retryAfter(*o.Attempt), maxRetryAfter)))
+	due := r.now.Add(max(policy.AddJitter(delay, r.chance), min(retryAfter(*o.Attempt), maxRetryAfter)))
 	if due.Before(r.staleAt(o.Delivery)) {
 		o.Status, o.DueAt = eventhook.DeliveryFailed, due
 		o.RetryCount++

@@ -135,17 +135,17 @@ func (t *tenantTurn) wait(ctx context.Context, rows int) error {
 	if t.pass != nil || rows < p.many {
 		return nil
 	}
-	line := p.lines.Join(t.tenant)
-	if p.lines.Members(t.tenant) > mostInLine {
-		p.lines.Leave(t.tenant)
+	line := p.lines.Open(t.tenant)
+	if p.lines.Callers(t.tenant) > mostInLine {
+		p.lines.Close(t.tenant)
 		return errPublishShed
 	}
 	select {
-	case <-line.Turn():
-		t.pass = func() { line.Pass(); p.lines.Leave(t.tenant) }
+	case <-line.Slot():
+		t.pass = func() { line.Release(); p.lines.Close(t.tenant) }
 		return nil
 	case <-ctx.Done():
-		p.lines.Leave(t.tenant)
+		p.lines.Close(t.tenant)
 		return ctx.Err()
 	}
 }

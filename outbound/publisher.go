@@ -10,7 +10,7 @@ import (
 	"github.com/eventhook/eventhook/internal/batch"
 	"github.com/eventhook/eventhook/internal/cpushare"
 	"github.com/eventhook/eventhook/internal/meter"
-	"github.com/eventhook/eventhook/internal/turns"
+	"github.com/eventhook/eventhook/internal/roundrobin"
 	"github.com/eventhook/eventhook/outbound/match"
 )
 
@@ -54,7 +54,7 @@ type Publisher struct {
 	commits *batch.Committer[[]*publication]
 	bounds  batch.Bounds
 	many    int // rows that make a good batch of their own
-	lines   *turns.Turns[eventhook.TenantID, struct{}]
+	lines   *roundrobin.Queues[eventhook.TenantID, struct{}]
 }
 
 // publication is an event on its way into the store.
@@ -77,7 +77,7 @@ var (
 
 // NewPublisher makes a publisher; Run starts it.
 func NewPublisher(config PublishConfig, deps PublisherDeps) *Publisher {
-	p := &Publisher{PublisherDeps: deps, timeout: config.CommitTimeout, many: config.OverlapRows, lines: turns.New[eventhook.TenantID, struct{}](1)}
+	p := &Publisher{PublisherDeps: deps, timeout: config.CommitTimeout, many: config.OverlapRows, lines: roundrobin.NewQueues[eventhook.TenantID, struct{}](1)}
 	p.bounds = batch.Bounds{
 		Writers: config.Writers, BatchRows: config.BatchRows, BatchBytes: config.BatchBytes, OverlapRows: config.OverlapRows,
 		QueueRows: config.QueueRows, QueueBytes: config.QueueBytes,

@@ -118,7 +118,7 @@ func (d *TargetDirectory) ForgetAll() { d.cache.Clear() }
 // forget drops the routes whose owner matches, and those of which none is known.
 func (d *TargetDirectory) forget(match func(routeOwner) bool) (tenants []eventhook.TenantID) {
 	seen := map[eventhook.TenantID]bool{}
-	d.cache.Forget(func(id eventhook.RouteID) bool {
+	d.cache.InvalidateFunc(func(id eventhook.RouteID) bool {
 		d.mu.Lock()
 		owner, known := d.owners.Peek(id)
 		d.mu.Unlock()
@@ -163,7 +163,7 @@ func (d *TargetDirectory) destination(r eventhook.Route, t eventhook.Target, ret
 	of := eventhook.Destination{TenantID: r.TenantID, RouteID: r.ID, TargetIndex: t.Index}
 	to := Destination{
 		Destination: schedule.Destination{ID: of.ID(), TenantID: r.TenantID, RouteID: r.ID, TargetIndex: t.Index, Version: r.Version, Slots: targetSlots},
-		Retry:       retry.Or(eventhook.EventRetry),
+		Retry:       retry.WithDefaults(eventhook.EventRetry),
 	}
 	requests, err := d.Compile(t)
 	if err != nil {
@@ -171,7 +171,7 @@ func (d *TargetDirectory) destination(r eventhook.Route, t eventhook.Target, ret
 		return to
 	}
 	if own, isOwn := requests.Retry(); isOwn {
-		to.Retry = own.Or(eventhook.EventRetry)
+		to.Retry = own.WithDefaults(eventhook.EventRetry)
 	}
 	to.Ready, to.Timeout, to.Address = r.IsEnabled, requests.Timeout(), eventhook.NewSecret(requests.URL().String())
 	to.Transport = send.NewTargetTransport(requests, d.Client, d.Now)

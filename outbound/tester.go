@@ -91,7 +91,7 @@ func (t *Tester) delivery(s *eventhook.Subscription, by eventhook.Actor) *eventh
 		EventType: testType, ContentType: "application/json", RequestID: by.RequestID, Envelope: &eventhook.Envelope{},
 	}
 	e.TraceID = e.Trace()
-	if kind, ok := eventhook.GatewayEventType(testType); ok {
+	if kind, ok := eventhook.FindSystemEventType(testType); ok {
 		e.Envelope.Category = kind.Category
 	}
 	if by.Type != "" {

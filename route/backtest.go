@@ -196,7 +196,7 @@ const mostReasons = 1000
 func (o *Outcome) add(reason string) {
 	const mostBytes = 500
 	o.Events++
-	if reason = eventhook.Shorten(reason, mostBytes); reason == "" {
+	if reason = eventhook.TruncateWithEllipsis(reason, mostBytes); reason == "" {
 		return
 	}
 	if o.Reasons == nil {

@@ -84,7 +84,7 @@ func compileExpression(text string) (*expression, eventhook.Faults) {
 		return nil, faults
 	}
 	if err != nil {
-		faults.Add("", "cannot be used: %s", eventhook.Cut(err.Error(), 500))
+		faults.Add("", "cannot be used: %s", eventhook.Truncate(err.Error(), 500))
 		return nil, faults
 	}
 	loops := celast.MatchDescendants(celast.NavigateAST(ast.NativeRep()), celast.KindMatcher(celast.ComprehensionKind))
@@ -121,9 +121,9 @@ func complaint(issue *cel.Error) string {
 	case strings.Contains(issue.Message, "recursion limit exceeded"):
 		return fmt.Sprintf("nests too deep: at most %d levels are allowed", mostExpressionDepth)
 	case line < 1 || column < 0:
-		return eventhook.Cut(issue.Message, 500)
+		return eventhook.Truncate(issue.Message, 500)
 	default:
-		return fmt.Sprintf("line %d, column %d: %s", line, column+1, eventhook.Cut(issue.Message, 500))
+		return fmt.Sprintf("line %d, column %d: %s", line, column+1, eventhook.Truncate(issue.Message, 500))
 	}
 }
 

@@ -26,7 +26,7 @@ func (x *expression) reads(variable string) bool {
 // names neither the place nor, of an operator, what it was given, so that it
 // evaluates once more, and watches.
 func (x *expression) why(s *subject, err error) string {
-	message := eventhook.Cut(err.Error(), 500)
+	message := eventhook.Truncate(err.Error(), 500)
 	program, _, failed := program(x.ast, cel.OptTrackState)
 	if failed != nil {
 		return message

@@ -32,7 +32,7 @@ func Check(ctx context.Context, tenant eventhook.TenantID, r eventhook.Route) (f
 			return nil, err
 		}
 		if err != nil {
-			f.Add(p.at, "%s", eventhook.Text(err.Error()))
+			f.Add(p.at, "%s", eventhook.SanitizeText(err.Error()))
 		}
 	}
 	return f, nil
@@ -71,12 +71,12 @@ func checkExpression(f *eventhook.Faults, text string) {
 func checkTransform(f *eventhook.Faults, t eventhook.Transform) []located {
 	kind, ok := transforms[t.Type]
 	if !ok {
-		f.Add("transform.type", "%q is not one of %s, %s", eventhook.Label(t.Type), eventhook.TransformJMESPath, eventhook.TransformJavaScript)
+		f.Add("transform.type", "%q is not one of %s, %s", eventhook.SanitizeLabel(t.Type), eventhook.TransformJMESPath, eventhook.TransformJavaScript)
 	}
 	switch {
 	case t.Expression == "":
 		f.Add("transform.expression", "is required")
-	case eventhook.Text(t.Expression) != t.Expression:
+	case eventhook.SanitizeText(t.Expression) != t.Expression:
 		f.Add("transform.expression", "must be UTF-8 without NUL")
 	case ok:
 		return []located{{"transform.expression", script.Program{Kind: kind, Source: t.Expression}}}

@@ -122,7 +122,7 @@ func (x *Explanation) mention(c *compiled, s *subject) {
 	if !wouldFail && !c.readBody(s.Event.ContentType) {
 		return
 	}
-	why, where := s.View.Unread()
+	why, where := s.View.ParseFailure()
 	if why == "" {
 		return
 	}

@@ -49,7 +49,7 @@ type compiled struct {
 // panics, fails its own actions and no others: for good, unless its type is
 // unknown, which an instance of a later version may know when it is tried again.
 func Compile(retry eventhook.RetryPolicy, routes []eventhook.Route, target func(eventhook.Target) (Effector, error)) *Program {
-	p := &Program{retry: retry.Or(eventhook.EventRetry), run: runAccepted}
+	p := &Program{retry: retry.WithDefaults(eventhook.EventRetry), run: runAccepted}
 	var types [][]string
 	for _, r := range routes {
 		c := compiled{route: r, conditions: p.conditionsOf(&r)}
@@ -196,7 +196,7 @@ func (p *Program) given(c *compiled, s *subject) (view *payload.View, problem *p
 		problem.transient = problem.transient || c.transform.Retry
 		return s.View, problem
 	}
-	return s.View.Transform(out), nil
+	return s.View.WithTransformed(out), nil
 }
 
 // caught reports a panic and makes a bland problem of it.

@@ -195,7 +195,7 @@ func (p *Processor) Put(events []*eventhook.Event) { p.inbox.put(events) }
 
 // ForgetSource drops a source's compiled routes.
 func (p *Processor) ForgetSource(source eventhook.SourceID) {
-	p.programs.Forget(func(of programKey) bool { return of.source == source })
+	p.programs.InvalidateFunc(func(of programKey) bool { return of.source == source })
 }
 
 // ForgetAll drops all compiled routes.

@@ -42,7 +42,7 @@ func (p *problem) Error() string { return p.text }
 
 func newProblem(part string, err error) *problem {
 	const most = 1000
-	p := &problem{text: eventhook.Cut(eventhook.Text(fmt.Sprintf("%s: %s", part, messageOf(err))), most)}
+	p := &problem{text: eventhook.Truncate(eventhook.SanitizeText(fmt.Sprintf("%s: %s", part, messageOf(err))), most)}
 	if e, ok := errors.AsType[*script.Error](err); ok {
 		p.transient = e.Transient()
 	}
@@ -97,7 +97,7 @@ func (s *subject) stopped(route, part string) *problem {
 
 // of returns the problem with the names of the route and of its part that has it.
 func (p *problem) of(route, part string) *problem {
-	return &problem{text: fmt.Sprintf("route %q %s: %s", eventhook.Cut(route, 200), part, p.text), transient: p.transient}
+	return &problem{text: fmt.Sprintf("route %q %s: %s", eventhook.Truncate(route, 200), part, p.text), transient: p.transient}
 }
 
 // filterFunction asks a route's filter_function. One that throws says no, as

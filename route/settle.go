@@ -68,7 +68,7 @@ func (p *Processor) settle(ctx context.Context, settlements []*effects.Settlemen
 func (p *Processor) renew(s *effects.Settlement) {
 	key := programKey{s.Event.TenantID, s.Event.SourceID}
 	if program, err := p.programs.Peek(key); err == nil && program.generation <= s.Generation {
-		p.programs.ForgetKey(key)
+		p.programs.Invalidate(key)
 	}
 }
 

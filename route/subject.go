@@ -106,7 +106,7 @@ func (s *subject) headerMap() map[string]string {
 	if s.headers == nil {
 		s.headers = map[string]string{}
 		_ = s.Meter.UseBytes(10 * len(s.Event.Headers))
-		for name, value := range payload.Block(s.Event.Headers).All() {
+		for name, value := range payload.HeaderBlock(s.Event.Headers).All() {
 			name = strings.ToLower(name)
 			if _, again := s.headers[name]; !again {
 				s.headers[name] = value
@@ -133,7 +133,7 @@ func (s *subject) forScripts() ([]byte, error) {
 	if err := s.Meter.UseBytes(10 * len(body)); err != nil {
 		return nil, err
 	}
-	return payload.FirstMembers(body), nil
+	return payload.DropDuplicateMembers(body), nil
 }
 
 // scriptInput is the event for scripts: its fields, headers, body and, if it
@@ -148,7 +148,7 @@ func (s *subject) scriptInput() ([]byte, error) {
 	}
 	event := map[string]any{"headers": s.headerMap(), "body": json.RawMessage(body)}
 	if cloud := s.View.CloudEvent(); cloud != nil {
-		event["cloudevent"] = payload.FirstMembers(cloud)
+		event["cloudevent"] = payload.DropDuplicateMembers(cloud)
 	}
 	for name, value := range s.eventMap() {
 		event[name] = value

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/roundrobin"
 	"github.com/eventhook/eventhook/internal/script"
-	"github.com/eventhook/eventhook/internal/turns"
 )
 
 // scripts is what runs what tenants wrote, such as a script.Pool.
@@ -36,14 +36,14 @@ type trials struct {
 
 // tenants do one thing at a time each. Safe for concurrent use.
 type tenants struct {
-	lines *turns.Turns[eventhook.TenantID, struct{}]
+	lines *roundrobin.Queues[eventhook.TenantID, struct{}]
 }
 
 func newTrials(s scripts) *trials {
 	return &trials{scripts: s, tenants: newTenants()}
 }
 
-func newTenants() tenants { return tenants{turns.New[eventhook.TenantID, struct{}](1)} }
+func newTenants() tenants { return tenants{roundrobin.NewQueues[eventhook.TenantID, struct{}](1)} }
 
 // run tries a program out. The error is a *script.Error, errTooMany, or that
 // of ctx, whose end gives the place in the queue up.
@@ -66,12 +66,12 @@ func (t *trials) check(ctx context.Context, tenant eventhook.TenantID, program s
 func (t *tenants) inTurn(ctx context.Context, tenant eventhook.TenantID, do func(waiting context.Context) error) error {
 	waiting, cancel := context.WithTimeout(ctx, longestWait)
 	defer cancel()
-	mine := t.lines.Join(tenant)
-	defer t.lines.Leave(tenant)
+	mine := t.lines.Open(tenant)
+	defer t.lines.Close(tenant)
 	var err error
 	select {
-	case <-mine.Turn():
-		defer mine.Pass()
+	case <-mine.Slot():
+		defer mine.Release()
 		err = do(waiting)
 	case <-waiting.Done():
 		err = waiting.Err()

@@ -78,7 +78,7 @@ func TestWhoTriesManyScriptsWaitsForHimself(t *testing.T) {
 		if answered.Load() < 10 || answered.Load()+refused.Load() != 60 {
 			t.Errorf("got %d answered and %d refused, want at least 10, and 60 together", answered.Load(), refused.Load())
 		}
-		if got := trials.lines.Members(mine) + trials.lines.Members(theirs); got != 0 {
+		if got := trials.lines.Callers(mine) + trials.lines.Callers(theirs); got != 0 {
 			t.Errorf("got %d tenants kept in mind, want none", got)
 		}
 	})

@@ -8,7 +8,7 @@ import (
 )
 
 // isText reports whether a text can be stored.
-func isText(s string) bool { return eventhook.Text(s) == s }
+func isText(s string) bool { return eventhook.SanitizeText(s) == s }
 
 // checkName wants a name that workers know.
 func checkName(f *eventhook.Faults, member, v string) {
@@ -35,7 +35,7 @@ func checkOneOf(f *eventhook.Faults, member, v string, words ...string) {
 			return
 		}
 	}
-	f.Add(member, "%q is not one of %s", eventhook.Label(v), strings.Join(words, ", "))
+	f.Add(member, "%q is not one of %s", eventhook.SanitizeLabel(v), strings.Join(words, ", "))
 }
 
 func checkRange(f *eventhook.Faults, member string, v, least, most int) {

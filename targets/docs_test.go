@@ -95,7 +95,7 @@ func TestTheKindOfThePageIsOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	effect, err := x.Effect(&eventhook.Event{}, payload.New(nil, payload.Block(nil), "", nil), time.Unix(0, 0))
+	effect, err := x.Effect(&eventhook.Event{}, payload.New(nil, payload.HeaderBlock(nil), "", nil), time.Unix(0, 0))
 	if err != nil || effect.Execution.Queue != "ops" {
 		t.Errorf("got %+v, %v", effect, err)
 	}

@@ -62,8 +62,8 @@ func TestExecutionKeys(t *testing.T) {
 		{"null", "body.id", "stripe:", `{"id":null}`, ""},
 		{"an object", "body.id", "stripe:", `{"id":{"a":1}}`, ""},
 		{"no JSON", "body.id", "stripe:", `hello`, ""},
-		{"too long", "body.id", "p:", `{"id":"` + long + `"}`, eventhook.Key("p:" + long)},
-		{"not storable", "body.id", "p:", `{"id":"a\u0000"}`, eventhook.Key("p:a\x00")},
+		{"too long", "body.id", "p:", `{"id":"` + long + `"}`, eventhook.NormalizeKey("p:" + long)},
+		{"not storable", "body.id", "p:", `{"id":"a\u0000"}`, eventhook.NormalizeKey("p:a\x00")},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			target := fmt.Sprintf(`{"type":"task","task_kind":"k","idempotency_key_path":%q,"idempotency_key_prefix":%q}`, c.path, c.prefix)

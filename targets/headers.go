@@ -22,7 +22,7 @@ var (
 	rewriting = []string{"Proxy", "X-Http-Method", "X-Http-Method-Override", "X-Method-Override", "X-Rewrite-Url"}
 	// notPassedOn begin such headers. Cloudflare's own webhooks prove who they
 	// are in Cf-Webhook-Auth, and so not all of Cf- is there.
-	notPassedOn = []string{eventhook.OurHeaderPrefix, "X-Forwarded-", "X-Original-", "Proxy-", "X-Envoy-", "X-Accel-", "X-Sendfile",
+	notPassedOn = []string{eventhook.GatewayHeaderPrefix, "X-Forwarded-", "X-Original-", "Proxy-", "X-Envoy-", "X-Accel-", "X-Sendfile",
 		"Cf-Access-", "Cf-Connecting-", "Cf-Ip", "Cf-Pseudo-", "Cf-Ray", "Cf-Visitor", "Cf-Worker"}
 	// credentials are never passed on.
 	credentials = []string{"Authorization", "Cookie"}
@@ -30,7 +30,7 @@ var (
 
 // passOn copies the headers that a webhook came with, but for those that were
 // meant for us alone.
-func passOn(to http.Header, from payload.Block) {
+func passOn(to http.Header, from payload.HeaderBlock) {
 	var named []string // in Connection
 	for name, value := range from.All() {
 		if strings.EqualFold(name, "Connection") {
@@ -58,9 +58,9 @@ func isOnlyForUs(name, value string) bool {
 // introduce sets the headers by which the receiver knows the event and the attempt.
 func (r *HTTP) introduce(h http.Header, e *eventhook.Event, attempt int) {
 	h.Set("Idempotency-Key", e.ID.String()+"/"+r.place)
-	h.Set(eventhook.OurHeaderPrefix+"Event-Id", e.ID.String())
-	h.Set(eventhook.OurHeaderPrefix+"Attempt", strconv.Itoa(attempt))
-	for name, value := range map[string]string{eventhook.OurHeaderPrefix + "Event-Type": e.EventType, "X-Request-Id": e.RequestID} {
+	h.Set(eventhook.GatewayHeaderPrefix+"Event-Id", e.ID.String())
+	h.Set(eventhook.GatewayHeaderPrefix+"Attempt", strconv.Itoa(attempt))
+	for name, value := range map[string]string{eventhook.GatewayHeaderPrefix + "Event-Type": e.EventType, "X-Request-Id": e.RequestID} {
 		if value = strings.TrimSpace(value); value != "" && eventhook.IsHeaderValue(value) {
 			h.Set(name, value)
 		}

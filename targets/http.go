@@ -48,7 +48,7 @@ func (s *httpRequest) Check() (f eventhook.Faults) {
 	}
 	seen := map[string]bool{}
 	for _, name := range sorted(s.Headers) {
-		at := "headers." + eventhook.Label(name)
+		at := "headers." + eventhook.SanitizeLabel(name)
 		if wrong := eventhook.CheckHeader(name, s.Headers[name], ours...); wrong != "" {
 			f.Add(at, "%s", wrong)
 		}

@@ -211,7 +211,7 @@ func TestEveryAttemptHasTheBodyThatWasPlanned(t *testing.T) {
 		e := newEvent(c.contentType, c.body)
 		v := view(e)
 		if c.made != "" {
-			v = v.Transform([]byte(c.made))
+			v = v.WithTransformed([]byte(c.made))
 		}
 		_, request := requested(t, c.target, e, v)
 		if stores := c.want == c.made; (request.Body != nil) != stores {

@@ -42,5 +42,5 @@ func (k keyPath) key(v *payload.View) string {
 	if !ok {
 		return ""
 	}
-	return eventhook.Key(k.prefix + text)
+	return eventhook.NormalizeKey(k.prefix + text)
 }

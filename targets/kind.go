@@ -73,7 +73,7 @@ func (all table) fill(k kind, s Settings, written map[string]json.RawMessage) (f
 		case all.knows(name):
 			faults.Add(name, "is not for %s targets", k.name)
 		default:
-			faults.Add(eventhook.Label(name), "there is no such setting of a target")
+			faults.Add(eventhook.SanitizeLabel(name), "there is no such setting of a target")
 		}
 	}
 	return faults
@@ -103,7 +103,7 @@ func misfits(raw json.RawMessage, t reflect.Type) (faults eventhook.Faults) {
 	for _, name := range sorted(members) {
 		of, known := memberType(t, name)
 		if known && json.Unmarshal(members[name], reflect.New(of).Interface()) != nil {
-			faults.Merge(eventhook.Label(name), misfits(members[name], of))
+			faults.Merge(eventhook.SanitizeLabel(name), misfits(members[name], of))
 		}
 	}
 	return append(faults, unknownMembers(raw, t)...)
@@ -118,7 +118,7 @@ func unknownMembers(raw json.RawMessage, t reflect.Type) (faults eventhook.Fault
 	}
 	for _, name := range sorted(members) {
 		if _, known := memberType(t, name); !known {
-			faults.Add(eventhook.Label(name), "there is no such setting")
+			faults.Add(eventhook.SanitizeLabel(name), "there is no such setting")
 		}
 	}
 	return faults
@@ -188,7 +188,7 @@ func (all table) compile(t eventhook.Target, d Deps) (Effector, error) {
 func (all table) open(t eventhook.Target) (kind, Settings, error) {
 	k, ok := all.find(t.Type)
 	if !ok {
-		return k, nil, fmt.Errorf("%w %q", eventhook.ErrUnknownTarget, eventhook.Label(t.Type))
+		return k, nil, fmt.Errorf("%w %q", eventhook.ErrUnknownTarget, eventhook.SanitizeLabel(t.Type))
 	}
 	s := k.blank()
 	settings, secrets := object(t.Settings), object(json.RawMessage(t.Secrets.Reveal()))

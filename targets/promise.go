@@ -110,5 +110,5 @@ func asText(raw json.RawMessage) string {
 		s = string(raw)
 	}
 	const most = 4096
-	return eventhook.Cut(eventhook.Text(strings.TrimSpace(s)), most)
+	return eventhook.Truncate(eventhook.SanitizeText(strings.TrimSpace(s)), most)
 }

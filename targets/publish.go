@@ -17,7 +17,7 @@ type publish struct {
 }
 
 func (s *publish) Check() (f eventhook.Faults) {
-	if wrong := eventhook.CheckPublished(s.EventType); wrong != "" {
+	if wrong := eventhook.CheckPublishedEventType(s.EventType); wrong != "" {
 		f.Add("event_type", "%s", wrong)
 	}
 	return append(f, s.IdempotencyKeySettings.Check()...)

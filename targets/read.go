@@ -21,7 +21,7 @@ func (all table) read(raw json.RawMessage, secret func(member, text string) stri
 	_ = json.Unmarshal(written["type"], &name) // what is no text is no type
 	k, ok := all.find(name)
 	if !ok {
-		faults.Add("type", "%q is not one of %s", eventhook.Label(name), strings.Join(all.names(), ", "))
+		faults.Add("type", "%q is not one of %s", eventhook.SanitizeLabel(name), strings.Join(all.names(), ", "))
 		return eventhook.Target{Type: name}, faults
 	}
 	s := k.blank()

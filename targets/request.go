@@ -60,10 +60,10 @@ func (r *HTTP) Retry() (eventhook.RetryPolicy, bool) { return r.retry.Policy(), 
 // traceparent has a new span at each.
 func (r *HTTP) Compose(d *eventhook.Delivery, attempt int) *http.Request {
 	e := d.Event
-	v := payload.New(nil, payload.Block(e.Headers), e.ContentType, e.Body)
+	v := payload.New(nil, payload.HeaderBlock(e.Headers), e.ContentType, e.Body)
 	header, body := r.content(e, v, d.Body)
 	r.introduce(header, e, attempt)
-	header.Set(eventhook.OurHeaderPrefix+"Delivery-Id", d.ID.String())
+	header.Set(eventhook.GatewayHeaderPrefix+"Delivery-Id", d.ID.String())
 	if !r.authorization.IsZero() {
 		header.Set("Authorization", r.authorization.Reveal())
 	}
@@ -83,7 +83,7 @@ func (r *HTTP) content(e *eventhook.Event, v *payload.View, stored []byte) (http
 	switch {
 	case r.raw:
 		body = e.Body
-		passOn(header, payload.Block(e.Headers))
+		passOn(header, payload.HeaderBlock(e.Headers))
 	case stored == nil:
 		body = v.Render()
 		fallthrough
@@ -116,7 +116,7 @@ type shown struct {
 // preview shows the first attempt at an event without its secrets.
 func (r *HTTP) preview(e *eventhook.Event, stored []byte) json.RawMessage {
 	const most = 64 << 10
-	header, body := r.content(e, payload.New(nil, payload.Block(e.Headers), e.ContentType, e.Body), stored)
+	header, body := r.content(e, payload.New(nil, payload.HeaderBlock(e.Headers), e.ContentType, e.Body), stored)
 	r.introduce(header, e, 1)
 	s := shown{Method: r.method, URL: r.url.String(), Headers: map[string]string{}}
 	for name, values := range header {

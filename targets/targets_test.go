@@ -62,7 +62,7 @@ func newEvent(contentType, body string) *eventhook.Event {
 }
 
 func view(e *eventhook.Event) *payload.View {
-	return payload.New(nil, payload.Block(e.Headers), e.ContentType, e.Body)
+	return payload.New(nil, payload.HeaderBlock(e.Headers), e.ContentType, e.Body)
 }
 
 // effectOf compiles a target and asks it about an event with a JSON body.
@@ -186,7 +186,7 @@ func checkEffect(t *testing.T, body string, e effects.Effect) {
 			t.Errorf("%.40q: got %s with value %s, error %q; want what fits the state", body, p.Status, p.Value, p.Error)
 		}
 		checkKey(t, body, p.Key)
-		if p.Error != eventhook.Text(p.Error) {
+		if p.Error != eventhook.SanitizeText(p.Error) {
 			t.Errorf("%.40q: got error %q; want what can be stored", body, p.Error)
 		}
 	}
@@ -210,7 +210,7 @@ func checkEffect(t *testing.T, body string, e effects.Effect) {
 
 func checkKey(t *testing.T, body, key string) {
 	t.Helper()
-	if key != eventhook.Key(key) {
+	if key != eventhook.NormalizeKey(key) {
 		t.Errorf("%.40q: got key %q, want what can be stored", body, key)
 	}
 }
@@ -262,7 +262,7 @@ func TestNewRefusesWhatReadDoes(t *testing.T) {
 
 func TestTargetsHandOverWhatTheEventWasTransformedTo(t *testing.T) {
 	e := newEvent("application/json", `{"id":"k","value":1}`)
-	v := view(e).Transform([]byte(`{"made":true}`))
+	v := view(e).WithTransformed([]byte(`{"made":true}`))
 	effect := func(target string) effects.Effect {
 		made, err := compile(t, target).Effect(e, v, noon)
 		if err != nil {

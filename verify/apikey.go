@@ -80,8 +80,8 @@ func newAPIKey(c Config) *apiKeyVerifier {
 	return v
 }
 
-// Work is that of the body, if the key is in it.
-func (v *apiKeyVerifier) Work(r *Request) int {
+// CPUCost is that of the body, if the key is in it.
+func (v *apiKeyVerifier) CPUCost(r *Request) int {
 	if v.path == nil {
 		return 0
 	}

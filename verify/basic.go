@@ -73,7 +73,7 @@ func newBasicAuth(c Config, _ Keys) Verifier {
 	return v
 }
 
-func (*basicAuthVerifier) Work(*Request) int { return 0 }
+func (*basicAuthVerifier) CPUCost(*Request) int { return 0 }
 
 func (v *basicAuthVerifier) Verify(_ context.Context, r *Request) error {
 	values := r.Header["Authorization"]

@@ -32,7 +32,7 @@ func viewOf(r *Request) (object, *Error) {
 	if payload.IsXML(contentType) {
 		return object{}, errNoView
 	}
-	if encoding, ok := payload.Encoding(r.Header.Get("Content-Encoding")); encoding != "" || !ok {
+	if encoding, ok := payload.ParseEncoding(r.Header.Get("Content-Encoding")); encoding != "" || !ok {
 		return object{}, errEncoded
 	}
 	view := payload.New(nil, r.Header, contentType, r.Body).JSON()

@@ -47,9 +47,9 @@ func (p Preset) CoversBody() bool {
 	return r.complete(Spec{}).CoversBody()
 }
 
-// Why tells in one line why a request is refused, first the reason and then
+// RefusalText tells in one line why a request is refused, first the reason and then
 // the detail, or what else is wrong; "" if err is nil.
-func Why(err error) string {
+func RefusalText(err error) string {
 	if err == nil {
 		return ""
 	}

@@ -77,7 +77,7 @@ func TestErrorsTellEnough(t *testing.T) {
 		r := Vector{Headers: tt.headers, Body: tt.body, URL: "https://h.example/", Now: new(int64(signedAt))}.Request()
 		r.At = r.At.Add(tt.after)
 		err = v.Verify(t.Context(), r)
-		if err == nil || !strings.HasPrefix(err.Error(), ErrSignature.Error()+": "+tt.want) || !strings.HasPrefix(Why(err), tt.want) {
+		if err == nil || !strings.HasPrefix(err.Error(), ErrSignature.Error()+": "+tt.want) || !strings.HasPrefix(RefusalText(err), tt.want) {
 			t.Errorf("%s: got %v, want …%s", tt.claim, err, tt.want)
 		}
 	}

@@ -208,7 +208,7 @@ func FuzzTemplate(f *testing.F) {
 		}
 		r := &Request{Method: http.MethodPost, URL: signedURL, Body: body, Header: http.Header{"X-A": {"a"}, "X-List": {"x-a,x-list"}}}
 		view, bad := viewOf(r)
-		w, set := &worktop{}, newFieldSet()
+		w, set := &workspace{}, newFieldSet()
 		m.locate(set)
 		w.found = set.scan(nil, view.json.Raw)
 		err := m.compose(w, r, "17")

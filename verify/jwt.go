@@ -240,8 +240,8 @@ func checkWithKey(signed *jose.JSONWebSignature, key crypto.PublicKey) ([]byte, 
 	return signed.Verify(key)
 }
 
-// Work is that of the keys: of one that is fetched, if the token names it.
-func (v *jwtVerifier) Work(r *Request) int {
+// CPUCost is that of the keys: of one that is fetched, if the token names it.
+func (v *jwtVerifier) CPUCost(r *Request) int {
 	if v.fits == nil {
 		return 0
 	}

@@ -92,7 +92,7 @@ func (m *macChecker) take() *keyedMACs {
 
 // check compares each candidate with all secrets, so the time it takes does
 // not tell which came close.
-func (m *macChecker) check(_ context.Context, w *worktop, r *Request) *Error {
+func (m *macChecker) check(_ context.Context, w *workspace, r *Request) *Error {
 	keyed, same := m.take(), 0
 	defer m.spare.Store(keyed)
 	for k, mac := range *keyed {

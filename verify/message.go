@@ -214,7 +214,7 @@ var errSignedLarge = &Error{ReasonMalformed, fmt.Sprintf("what is signed beside 
 // timestamp as it was sent; w.found are the fields for {field.…}. A template
 // that repeats its placeholders cannot make more of a body than its own size and
 // maxSignedAdd.
-func (m message) compose(w *worktop, r *Request, stamp string) *Error {
+func (m message) compose(w *workspace, r *Request, stamp string) *Error {
 	w.before, w.after, w.body, w.hasCRC = w.before[:0], w.after[:0], m.hasBody, false
 	if err := m.ambiguous(r); err != nil {
 		return err
@@ -241,7 +241,7 @@ func (m message) compose(w *worktop, r *Request, stamp string) *Error {
 	return nil
 }
 
-func (p *part) append(b []byte, w *worktop, r *Request, stamp string) ([]byte, *Error) {
+func (p *part) append(b []byte, w *workspace, r *Request, stamp string) ([]byte, *Error) {
 	switch p.kind {
 	case literal:
 		return append(b, p.text...), nil

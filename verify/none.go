@@ -17,7 +17,7 @@ type noneVerifier struct{}
 
 func (noneVerifier) Verify(context.Context, *Request) error { return nil }
 
-func (noneVerifier) Work(*Request) int { return 0 }
+func (noneVerifier) CPUCost(*Request) int { return 0 }
 
 // waiting refuses everything: the secret is still to come.
 type waiting struct{}
@@ -33,8 +33,8 @@ var errUnconfirmed = &Error{ReasonKey, "the secret that the handshake has brough
 // Verify implements Verifier.
 func (Unconfirmed) Verify(context.Context, *Request) error { return errUnconfirmed }
 
-// Work implements Verifier.
-func (Unconfirmed) Work(*Request) int { return 0 }
+// CPUCost implements Verifier.
+func (Unconfirmed) CPUCost(*Request) int { return 0 }
 
 func (waiting) Verify(context.Context, *Request) error { return errWaiting }
-func (waiting) Work(*Request) int                      { return 0 }
+func (waiting) CPUCost(*Request) int                   { return 0 }

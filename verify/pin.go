@@ -27,7 +27,7 @@ func (o *outline) pin(c Config) {
 }
 
 // pinned compares the pins with the body, before a signature is verified.
-func (o *outline) pinned(w *worktop) *Error {
+func (o *outline) pinned(w *workspace) *Error {
 	for i := range o.pins {
 		p := &o.pins[i]
 		text, err := p.at.text(w.found)

@@ -98,7 +98,7 @@ func TestRequiredFieldsAreRequired(t *testing.T) {
 			}
 			_, faults := s.Resolve()
 			if sealed, err := s.Sealed(); err == nil && len(faults) == 0 {
-				faults = FaultsOfNew(eventhook.Secret{}, sealed) // of options that pin an account
+				faults = ValidateChange(eventhook.Secret{}, sealed) // of options that pin an account
 			}
 			if len(faults) != 1 || faults[0].Location != field {
 				t.Errorf("%s without %s: faults %v, want it at %s", name, field, faults, field)

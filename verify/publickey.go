@@ -152,7 +152,7 @@ func newKeyChecker(c Config, keys Keys) *keyChecker {
 
 func (k *keyChecker) sizes() (least, most int) { return k.least, k.most }
 
-func (k *keyChecker) check(ctx context.Context, w *worktop, r *Request) *Error {
+func (k *keyChecker) check(ctx context.Context, w *workspace, r *Request) *Error {
 	keys := k.static
 	if k.certificate != nil {
 		var err *Error

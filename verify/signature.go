@@ -58,7 +58,7 @@ type checker interface {
 	// work is the most that check can cost for a body of bytes and a number of
 	// signatures, in units.
 	work(bodySize, signatures int) int
-	check(ctx context.Context, w *worktop, r *Request) *Error
+	check(ctx context.Context, w *workspace, r *Request) *Error
 }
 
 // requirement is a header that must be there with one value.
@@ -176,7 +176,7 @@ func (v *signatureVerifier) verify(ctx context.Context, r *Request) *Error {
 			return err
 		}
 	}
-	w := worktops.Get().(*worktop) //nolint:forcetypeassert // the pool holds nothing else
+	w := workspaces.Get().(*workspace) //nolint:forcetypeassert // the pool holds nothing else
 	defer w.free()
 	if v.items == nil {
 		return v.one(ctx, w, r, view)
@@ -188,8 +188,8 @@ func (v *signatureVerifier) verify(ctx context.Context, r *Request) *Error {
 	return err
 }
 
-// Work counts the view, the items and the checker's work.
-func (v *signatureVerifier) Work(r *Request) int {
+// CPUCost counts the view, the items and the checker's work.
+func (v *signatureVerifier) CPUCost(r *Request) int {
 	size := len(r.Body)
 	signatures := 1
 	if _, isMAC := v.checker.(*macChecker); !isMAC { // which computes the same for any number
@@ -222,7 +222,7 @@ func (v *signatureVerifier) signatures(r *Request) (n int) {
 }
 
 // one verifies one message.
-func (v *signatureVerifier) one(ctx context.Context, w *worktop, r *Request, view object) *Error {
+func (v *signatureVerifier) one(ctx context.Context, w *workspace, r *Request, view object) *Error {
 	w.reset(v.checker.sizes())
 	stamp, times, err := v.collect(w, r, view)
 	if err != nil {
@@ -270,7 +270,7 @@ func (v *signatureVerifier) one(ctx context.Context, w *worktop, r *Request, vie
 
 // collect finds the fields of the body, and gathers the signatures, and the
 // timestamp where they stand beside it in one list.
-func (v *signatureVerifier) collect(w *worktop, r *Request, view object) (stamp string, times int, err *Error) {
+func (v *signatureVerifier) collect(w *workspace, r *Request, view object) (stamp string, times int, err *Error) {
 	if v.fields != nil {
 		w.found = v.fields.scan(w.found, view.json.Raw)
 	}
@@ -311,7 +311,7 @@ func (v *signatureVerifier) present(r *Request) bool {
 // readList reads "prefix signature, prefix signature". Parts with another
 // prefix are ignored, so that a weaker version beside the known one helps
 // nobody.
-func (v *signatureVerifier) readList(w *worktop, value string, from int) {
+func (v *signatureVerifier) readList(w *workspace, value string, from int) {
 	if v.list == "" {
 		v.readItem(w, value, from)
 		return
@@ -324,7 +324,7 @@ func (v *signatureVerifier) readList(w *worktop, value string, from int) {
 }
 
 // readItem reports whether there is room for more.
-func (v *signatureVerifier) readItem(w *worktop, item string, from int) bool {
+func (v *signatureVerifier) readItem(w *workspace, item string, from int) bool {
 	text, ok := strings.CutPrefix(item, v.prefix)
 	ok = ok && text != ""
 	if v.path != nil && !v.encoding.isCanonical(text) {
@@ -348,7 +348,7 @@ func (v *signatureVerifier) unwrap(value string) string {
 }
 
 // readNamed reads "t=1700000000,v1=…,v1=…". Parts with other names are ignored.
-func (v *signatureVerifier) readNamed(w *worktop, value, stamp string, times int) (string, int) {
+func (v *signatureVerifier) readNamed(w *workspace, value, stamp string, times int) (string, int) {
 	for item := range strings.SplitSeq(value, v.list) {
 		switch key, text, _ := strings.Cut(trim(item), "="); key {
 		case v.stamp.key:

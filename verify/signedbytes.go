@@ -36,7 +36,7 @@ func (v *signatureVerifier) writeSigned(h hash.Hash, r *Request) *Error {
 			return err
 		}
 	}
-	w := worktops.Get().(*worktop) //nolint:forcetypeassert // the pool holds nothing else
+	w := workspaces.Get().(*workspace) //nolint:forcetypeassert // the pool holds nothing else
 	defer w.free()
 	write := func(item object) *Error {
 		w.reset(v.checker.sizes())
@@ -60,7 +60,7 @@ func (v *signatureVerifier) writeSigned(h hash.Hash, r *Request) *Error {
 }
 
 // writeMessage writes what compose has put together.
-func (w *worktop) writeMessage(h hash.Hash, r *Request) {
+func (w *workspace) writeMessage(h hash.Hash, r *Request) {
 	_, _ = h.Write(w.before)
 	if w.body {
 		_, _ = h.Write(r.Body)

@@ -44,8 +44,8 @@ func (a algorithm) check(key crypto.PublicKey, message, digest, signature []byte
 	return a.verify(key, message, digest, signature)
 }
 
-// Work counts the view, the signature, and a certificate that may be fetched.
-func (v *snsVerifier) Work(r *Request) int {
+// CPUCost counts the view, the signature, and a certificate that may be fetched.
+func (v *snsVerifier) CPUCost(r *Request) int {
 	work := viewWork(r) + len(r.Body)/hashedUnit
 	if len(v.certificate.static) > 0 {
 		return work + worstKeyWork(v.certificate.static, 1)

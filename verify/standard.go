@@ -106,16 +106,16 @@ func (v *standardVerifier) oneID(r *Request, signed string) *Error {
 	return nil
 }
 
-// Work is that of the first family that the request has, as Verify looks at no
+// CPUCost is that of the first family that the request has, as Verify looks at no
 // other.
-func (v *standardVerifier) Work(r *Request) (work int) {
+func (v *standardVerifier) CPUCost(r *Request) (work int) {
 	for i := range v.families {
 		f := &v.families[i]
 		if len(r.Header[f.header]) == 0 {
 			continue
 		}
 		for _, way := range f.any {
-			work += way.Work(r)
+			work += way.CPUCost(r)
 		}
 		return work
 	}

@@ -66,10 +66,10 @@ func (v *urlFormVerifier) Verify(ctx context.Context, r *Request) error {
 	return last
 }
 
-// Work counts the sorted form, and the URL with and without its port.
-func (v *urlFormVerifier) Work(r *Request) int {
+// CPUCost counts the sorted form, and the URL with and without its port.
+func (v *urlFormVerifier) CPUCost(r *Request) int {
 	const ways = 2
-	return len(r.Body)/parsedUnit + ways*v.signature.Work(r)
+	return len(r.Body)/parsedUnit + ways*v.signature.CPUCost(r)
 }
 
 // signedForm is what follows the URL in what is signed.

@@ -34,9 +34,9 @@ type Request struct {
 // the wait for keys that must be fetched; most schemes never wait.
 type Verifier interface {
 	Verify(ctx context.Context, r *Request) error
-	// Work is the most that Verify can cost for a request, in units of about
+	// CPUCost is the most that Verify can cost for a request, in units of about
 	// 50 µs. It reads no more of the request than its size and headers.
-	Work(r *Request) int
+	CPUCost(r *Request) int
 }
 
 // ErrSignature is wrapped by every error of every Verifier.

@@ -130,8 +130,8 @@ func TestWhy(t *testing.T) {
 		{errWaiting, "key_not_found: " + errWaiting.Detail},
 		{http.ErrNoCookie, http.ErrNoCookie.Error()},
 	} {
-		if got := Why(tt.err); got != tt.want {
-			t.Errorf("Why(%v): got %q, want %q", tt.err, got, tt.want)
+		if got := RefusalText(tt.err); got != tt.want {
+			t.Errorf("RefusalText(%v): got %q, want %q", tt.err, got, tt.want)
 		}
 	}
 }

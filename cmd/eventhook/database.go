@@ -141,7 +141,7 @@ func openStore(ctx context.Context, c configs.Config, d *database, k keys, log *
 		db.Close()
 		return nil, err
 	}
-	if err := db.KeepPartitions(ctx, partitionsAhead, retention(c)); err != nil {
+	if err := db.MaintainPartitions(ctx, partitionsAhead, retention(c)); err != nil {
 		log.Warn("cannot make the partitions now; trying again later, and events are stored meanwhile", "error", err)
 	}
 	return db, nil
@@ -156,7 +156,7 @@ func openAsItIs(ctx context.Context, c configs.Config, d *database, k keys, log 
 		KeyTTL:      time.Duration(c.Retention.EventsDays) * 24 * time.Hour,
 		Sealer:      k.ring,
 		Describe:    verify.Describe,
-		FaultsOfNew: verify.FaultsOfNew,
+		FaultsOfNew: verify.ValidateChange,
 		Matches:     match.FilterHolds,
 		Log:         log,
 	})

@@ -163,7 +163,7 @@ func (g *gateway) wire() {
 		Sources: g.db, Learner: g.db, Services: g.db, Keys: g.publishedKeys, Confirm: g.out.confirm,
 		Meter: g.meter, Batcher: g.batcher, Observer: observer{g.metrics}, Log: g.log, Now: time.Now,
 	})
-	g.metrics.WatchIngestMemory(g.handler.Held)
+	g.metrics.WatchIngestMemory(g.handler.HeldBytes)
 }
 
 func (g *gateway) router() http.Handler {

@@ -14,15 +14,15 @@ func (g *gateway) backgroundLoops() []func(context.Context) error {
 	return []func(context.Context) error{
 		func(ctx context.Context) error { return g.db.Listen(ctx, g.forget) },
 		func(ctx context.Context) error { return g.db.WatchSealing(ctx, 10*time.Second) },
-		func(ctx context.Context) error { return g.db.Tell(ctx, 20*time.Millisecond) },
+		func(ctx context.Context) error { return g.db.SendNotifications(ctx, 20*time.Millisecond) },
 		func(ctx context.Context) error { return g.db.PushEvents(ctx, 100*time.Millisecond) },
 		func(ctx context.Context) error { return g.database.watch(ctx, g.log) },
 		func(ctx context.Context) error { return g.metrics.WatchQueues(ctx, g.db, 5*time.Second, g.log) },
-		func(ctx context.Context) error { return g.handler.KeepRejections(ctx, g.db) },
+		func(ctx context.Context) error { return g.handler.RecordRejections(ctx, g.db) },
 		func(ctx context.Context) error { return g.meter.Run(ctx) },
 		func(ctx context.Context) error { return g.keyUses.Run(ctx, g.db, g.log) },
 		g.every(10*time.Minute, "keep partitions", func(ctx context.Context) (bool, error) {
-			return false, g.db.KeepPartitions(ctx, partitionsAhead, retention(g.config))
+			return false, g.db.MaintainPartitions(ctx, partitionsAhead, retention(g.config))
 		}),
 		g.every(time.Second, "expire promises", func(ctx context.Context) (bool, error) {
 			n, err := g.db.ExpirePromises(ctx)
@@ -41,7 +41,7 @@ func (g *gateway) backgroundLoops() []func(context.Context) error {
 func (g *gateway) sweep(ctx context.Context) error {
 	days := func(n int) time.Duration { return time.Duration(n) * 24 * time.Hour }
 	keep := g.config.Retention
-	_, keys := g.db.Sweep(ctx)
+	_, keys := g.db.SweepIdempotencyKeys(ctx)
 	_, executions := g.db.SweepExecutions(ctx, days(keep.EventsDays))
 	_, promises := g.db.SweepPromises(ctx, days(keep.EventsDays))
 	_, counts := g.db.SweepUsage(ctx, retention(g.config))
@@ -55,13 +55,13 @@ func (g *gateway) forget(c pg.ConfigChange) {
 	g.subscribers.forget(c)
 	switch {
 	case c == pg.ConfigChange{}:
-		g.handler.ForgetAll()
+		g.handler.InvalidateAll()
 		g.process.ForgetAll()
 	case !c.SubscriptionID.IsZero():
 	case c.SourceSlug == "":
-		g.handler.ForgetTenant(c.TenantSlug)
+		g.handler.InvalidateTenant(c.TenantSlug)
 	default:
-		g.handler.ForgetSource(c.TenantSlug, c.SourceSlug)
+		g.handler.InvalidateSource(c.TenantSlug, c.SourceSlug)
 		g.process.ForgetSource(c.SourceID)
 	}
 }

@@ -79,7 +79,7 @@ func judge(ctx context.Context, list []signature, r *verify.Request) (j judgemen
 			break
 		}
 		if far := progress(err); far > furthest {
-			j.why, furthest = verify.Why(err), far
+			j.why, furthest = verify.RefusalText(err), far
 		}
 	}
 	j.plain = judgePlain(ctx, list, r)
@@ -98,7 +98,7 @@ func judgePlain(ctx context.Context, list []signature, r *verify.Request) (why s
 		if err == nil {
 			return ""
 		}
-		why = verify.Why(err)
+		why = verify.RefusalText(err)
 	}
 	return why
 }

@@ -35,7 +35,7 @@ func runVectors(cmd *cobra.Command, file string, keys verify.Keys) error {
 		if v.Expect != "" && ((v.Expect == expectValid) != (err == nil) || !known) { // a misspelt provider proves nothing
 			differ++
 		}
-		if err := printLine(cmd.OutOrStdout(), vectorAnswer{v.Provider, v.Scheme, v.Name, err == nil, orNull(verify.Why(err))}); err != nil {
+		if err := printLine(cmd.OutOrStdout(), vectorAnswer{v.Provider, v.Scheme, v.Name, err == nil, orNull(verify.RefusalText(err))}); err != nil {
 			return err
 		}
 	}

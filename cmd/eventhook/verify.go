@@ -147,7 +147,7 @@ func (f *verifyFlags) run(cmd *cobra.Command) error {
 		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "another scheme of the provider was not tried:")
 		printError(cmd.ErrOrStderr(), err)
 	}
-	if err := printLine(cmd.OutOrStdout(), verdict{Verified: x.Err == nil, Scheme: x.Scheme, Error: orNull(verify.Why(x.Err)),
+	if err := printLine(cmd.OutOrStdout(), verdict{Verified: x.Err == nil, Scheme: x.Scheme, Error: orNull(verify.RefusalText(x.Err)),
 		EventType: orNull(x.Event.EventType), IdempotencyKey: orNull(x.Event.IdempotencyKey), CoversBody: x.CoversBody}); err != nil {
 		return err
 	}

@@ -277,7 +277,7 @@ func TestOtherTenantsThingsAreAbsent(t *testing.T) {
 		r := r.in(t)
 		u, err := r.db.Tenant(t.Context(), "umbrella")
 		r.must(err)
-		foreign, _, err := r.db.MakePromise(t.Context(), eventhook.Promise{TenantID: u.ID, IdempotencyKey: "theirs"})
+		foreign, _, err := r.db.CreatePromise(t.Context(), eventhook.Promise{TenantID: u.ID, IdempotencyKey: "theirs"})
 		r.must(err)
 		r.admin("POST", T("acme")+"/work/"+held.ID+"/suspend", map[string]any{"lease_token": held.LeaseToken, "await": []string{foreign.ID.String()}}).
 			want(http.StatusUnprocessableEntity)

@@ -58,7 +58,7 @@ const requestIDHeader = "X-Request-Id"
 
 // requestID is the client's, or a new one; the answer carries it.
 func (s *server) requestID(ctx huma.Context) string {
-	id := eventhook.Label(ctx.Header(requestIDHeader))
+	id := eventhook.SanitizeLabel(ctx.Header(requestIDHeader))
 	if id == "" {
 		id = eventhook.NewID[caller](s.Now()).String()
 	}

@@ -49,7 +49,7 @@ func TestWhoChangedWhatIsAudited(t *testing.T) {
 	r.learning("notion", "notion")
 	notion, err := r.db.FindSource(t.Context(), "acme", "notion")
 	r.must(err)
-	r.must(r.db.LearnSecret(t.Context(), notion.ID, eventhook.NewSecret("s3cr3t-of-notion")))
+	r.must(r.db.StoreLearnedSecret(t.Context(), notion.ID, eventhook.NewSecret("s3cr3t-of-notion")))
 	tenant := map[string]any{"type": "tenant", "id": r.acme.String(), "name": "acme"}
 	source := map[string]any{"type": "source", "id": notion.ID.String(), "name": "notion"}
 	change := func(field string, from, to any) []any {
@@ -166,8 +166,8 @@ func TestRequestIDs(t *testing.T) {
 		{"a long one", adminKey, strings.Repeat("x", 300), http.StatusOK},
 	} {
 		a := r.withHeader(c.key, "GET", tenants, "", "X-Request-Id", c.sent).want(c.status)
-		if got := a.Header().Get("X-Request-Id"); got != eventhook.Label(c.sent) {
-			t.Errorf("%s: answered with the id %q, want %q", c.claim, got, eventhook.Label(c.sent))
+		if got := a.Header().Get("X-Request-Id"); got != eventhook.SanitizeLabel(c.sent) {
+			t.Errorf("%s: answered with the id %q, want %q", c.claim, got, eventhook.SanitizeLabel(c.sent))
 		}
 	}
 	seen := map[string]bool{}

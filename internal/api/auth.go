@@ -79,7 +79,7 @@ func newKeyring(store KeyStore, admin eventhook.Secret, now func() time.Time) *k
 // of all keys, since a hash does not tell whose it is.
 func (k *keyring) forget(tenant string) {
 	k.keys.Clear()
-	k.tenants.ForgetKey(tenant)
+	k.tenants.Invalidate(tenant)
 }
 
 // errUnauthorized is the same for no key, a bad one and an expired one.
@@ -120,7 +120,7 @@ func (k *keyring) isAdmin(hash keyHash) bool {
 // mustAsk reports whether find has to ask the database for a key of which it
 // does not know that it was right.
 func (k *keyring) mustAsk(token string, hash keyHash) bool {
-	return !k.isAdmin(hash) && isKey(token) && !k.keys.Knows(hash)
+	return !k.isAdmin(hash) && isKey(token) && !k.keys.IsKnown(hash)
 }
 
 // isKey reports whether a token has the form of a key that NewKey makes.

@@ -37,7 +37,7 @@ func namedAgain(have, want eventhook.Subscription, patch json.RawMessage) (fault
 	}
 	for _, name := range slices.Sorted(maps.Keys(have.Headers)) {
 		if !isHeaderGiven[http.CanonicalHeaderKey(name)] {
-			faults.Add("body.headers."+eventhook.Label(name), again)
+			faults.Add("body.headers."+eventhook.SanitizeLabel(name), again)
 		}
 	}
 	return faults

@@ -29,7 +29,7 @@ type EventStore interface {
 	ReprocessEvents(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, which eventhook.EventSelection) ([]eventhook.EventID, error)
 	// WatchEvents calls tell with what happens until ctx ends or tell fails: at
 	// once, then with any news, and at least every idle. It waits for each call.
-	WatchEvents(ctx context.Context, tenant eventhook.TenantID, idle time.Duration, tell func(eventhook.EventNews) error) error
+	WatchEvents(ctx context.Context, tenant eventhook.TenantID, idle time.Duration, tell func(eventhook.EventUpdates) error) error
 }
 
 // EventView is an event as lists show it. It is exported to be embedded: the
@@ -135,8 +135,8 @@ func (s *server) listEvents(ctx context.Context, who caller, in *eventsQuery) (*
 		return nil, err
 	}
 	found, err := s.Events.Events(ctx, who.tenant, eventhook.EventFilter{
-		Source: in.Source, Status: eventhook.EventStatus(in.Status), EventType: eventhook.Label(in.EventType),
-		IdempotencyKey: eventhook.Key(in.IdempotencyKey), ReceivedAfter: sinceEpoch(in.ReceivedAfter),
+		Source: in.Source, Status: eventhook.EventStatus(in.Status), EventType: eventhook.SanitizeLabel(in.EventType),
+		IdempotencyKey: eventhook.NormalizeKey(in.IdempotencyKey), ReceivedAfter: sinceEpoch(in.ReceivedAfter),
 		ReceivedBefore: sinceEpoch(in.ReceivedBefore), Before: before, Limit: in.Limit + 1,
 	})
 	if err != nil {
@@ -222,7 +222,7 @@ func (s *server) eventWithPayload(ctx context.Context, who caller, id string, we
 }
 
 func bodyJSON(contentType string, p eventhook.Payload) json.RawMessage {
-	v := payload.New(nil, payload.Block(p.Headers), contentType, p.Body)
+	v := payload.New(nil, payload.HeaderBlock(p.Headers), contentType, p.Body)
 	if v.JSON() == nil && !payload.IsText(v.Content()) {
 		return json.RawMessage("null")
 	}
@@ -279,6 +279,6 @@ func (s *server) readPayload(ctx context.Context, who caller, in *EventPath) (*p
 	if contentType == "" || strings.ContainsAny(contentType, "\r\n\x00") {
 		contentType = "application/octet-stream"
 	}
-	encoding, _ := payload.Encoding(payload.Block(p.Headers).Get("Content-Encoding"))
+	encoding, _ := payload.ParseEncoding(payload.HeaderBlock(p.Headers).Get("Content-Encoding"))
 	return &payloadAnswer{ContentType: contentType, Encoding: encoding, NoSniff: "nosniff", Disposition: "attachment", Body: p.Body}, nil
 }

@@ -49,11 +49,11 @@ func TestTodaysRoutesAreAskedAboutAStoredEvent(t *testing.T) {
 
 func TestEventsThatCannotBeTested(t *testing.T) {
 	r := setUp(t)
-	r.must(r.db.KeepPartitions(t.Context(), 5, pg.Retention{}))
+	r.must(r.db.MaintainPartitions(t.Context(), 5, pg.Retention{}))
 	bare := r.event()
 	r.settle(bare) // what is owed keeps its body
 	r.clock.advance(4 * 24 * time.Hour)
-	r.must(r.db.KeepPartitions(t.Context(), 5, pg.Retention{BodiesDays: 1}))
+	r.must(r.db.MaintainPartitions(t.Context(), 5, pg.Retention{BodiesDays: 1}))
 	published := r.event(func(e *eventhook.Event) { e.SourceID, e.Origin = eventhook.SourceID{}, eventhook.OriginAPI })
 	broken := r.event()
 	for _, c := range []struct {

@@ -26,7 +26,7 @@ func (s *server) listEventTypes(ctx context.Context, who caller, in *eventTypesQ
 			return nil, err
 		}
 	}
-	for _, t := range eventhook.GatewayEventTypes() {
+	for _, t := range eventhook.SystemEventTypes() {
 		if t.Name > name && !t.IsHiddenFrom(who.actor()) {
 			found = append(found, t)
 		}

@@ -90,7 +90,7 @@ func showEventType(status int, t eventhook.EventType) *eventTypeAnswer {
 }
 
 func (s *server) readEventType(ctx context.Context, who caller, in *EventTypePath) (*eventTypeAnswer, error) {
-	t, builtin := eventhook.GatewayEventType(in.Name)
+	t, builtin := eventhook.FindSystemEventType(in.Name)
 	if !builtin {
 		if !isEventType(in.Name) {
 			return nil, errNoEventType
@@ -122,7 +122,7 @@ type putEventTypeRequest struct {
 var errBuiltin = &eventhook.Error{Kind: eventhook.KindConflict, Message: "This type is the gateway's own, and stays as it is."}
 
 func (s *server) putEventType(ctx context.Context, who caller, in *putEventTypeRequest) (*eventTypeAnswer, error) {
-	if _, builtin := eventhook.GatewayEventType(in.Name); builtin {
+	if _, builtin := eventhook.FindSystemEventType(in.Name); builtin {
 		return nil, errBuiltin
 	}
 	body, shape := in.Body.read(s)
@@ -173,7 +173,7 @@ type deleteEventTypeRequest struct {
 }
 
 func (s *server) deleteEventType(ctx context.Context, who caller, in *deleteEventTypeRequest) (*struct{}, error) {
-	if _, builtin := eventhook.GatewayEventType(in.Name); builtin {
+	if _, builtin := eventhook.FindSystemEventType(in.Name); builtin {
 		return nil, errBuiltin
 	}
 	if !isEventType(in.Name) {

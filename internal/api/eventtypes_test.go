@@ -83,7 +83,7 @@ func TestEventTypesOfTheAdmin(t *testing.T) {
 
 func TestEventTypesOfTheGateway(t *testing.T) {
 	r := setUp(t)
-	for _, builtin := range eventhook.GatewayEventTypes() {
+	for _, builtin := range eventhook.SystemEventTypes() {
 		a := r.admin("GET", eventTypePath(builtin.Name), nil).want(http.StatusOK)
 		got := a.object()
 		if got["is_builtin"] != true || got["visibility"] != string(builtin.Visibility) || got["created_at"] != nil || a.Header().Get("ETag") != "" {
@@ -106,7 +106,7 @@ func TestEventTypesArePaged(t *testing.T) {
 		r.admin("PUT", eventTypePath(name), `{}`).want(http.StatusCreated)
 		want = slices.Insert(want, 0, name)
 	}
-	for _, builtin := range eventhook.GatewayEventTypes() {
+	for _, builtin := range eventhook.SystemEventTypes() {
 		want = append(want, builtin.Name)
 	}
 	for _, limit := range []int{1, 3, 4, 5, len(want), 250} {

@@ -19,9 +19,9 @@ import (
 // ExplainStore reads what a request to a source is judged by.
 type ExplainStore interface {
 	FindSource(ctx context.Context, tenant, source string) (eventhook.Source, error)
-	// FindKey tells which event a source has accepted under a key or a hash of
+	// FindIdempotencyKey tells which event a source has accepted under a key or a hash of
 	// signed bytes, if any. Either may be empty.
-	FindKey(ctx context.Context, tenant eventhook.TenantID, source eventhook.SourceID, key, signedHash string) (eventhook.EventID, bool, error)
+	FindIdempotencyKey(ctx context.Context, tenant eventhook.TenantID, source eventhook.SourceID, key, signedHash string) (eventhook.EventID, bool, error)
 }
 
 // RouteExplainer tells what routes would do. It stores nothing.
@@ -150,14 +150,14 @@ func (s *server) explain(ctx context.Context, who caller, in *explainInput) (*ex
 	if err != nil {
 		return nil, err
 	}
-	v := explanationView{Verified: x.Err == nil, Error: verify.Why(x.Err), Scheme: x.Scheme, CoversBody: x.CoversBody,
+	v := explanationView{Verified: x.Err == nil, Error: verify.RefusalText(x.Err), Scheme: x.Scheme, CoversBody: x.CoversBody,
 		EventType: optional(x.Event.EventType), IdempotencyKey: optional(x.Event.IdempotencyKey), Handshake: x.Handshake, Refused: string(x.Refused), RefusedDetail: x.RefusedWhy}
 	if x.Handshake != "" && x.Refused == "" { // it is answered, and makes no event
 		v.EventType, v.IdempotencyKey, v.Routes = nil, nil, viewRoutes(nil)
 		return &explanationAnswer{v}, nil
 	}
 	if x.Event.IdempotencyKey != "" || x.Event.SignedHash != "" {
-		id, found, err := s.Explain.FindKey(ctx, who.tenant, source.ID, x.Event.IdempotencyKey, x.Event.SignedHash)
+		id, found, err := s.Explain.FindIdempotencyKey(ctx, who.tenant, source.ID, x.Event.IdempotencyKey, x.Event.SignedHash)
 		if err != nil {
 			return nil, err
 		}

@@ -224,7 +224,7 @@ func (r *rig) keyUntil(tenant string, expires *time.Time, scopes ...eventhook.Sc
 	r.must(err)
 	text := api.NewKey()
 	hash := sha256.Sum256([]byte(text))
-	k, err := r.db.AddKey(r.Context(), operator, eventhook.APIKey{TenantID: t.ID, Name: "test", Prefix: text[:8], Scopes: scopes, ExpiresAt: expires}, hash[:])
+	k, err := r.db.CreateKey(r.Context(), operator, eventhook.APIKey{TenantID: t.ID, Name: "test", Prefix: text[:8], Scopes: scopes, ExpiresAt: expires}, hash[:])
 	r.must(err)
 	return text, k
 }

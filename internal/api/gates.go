@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
-	"github.com/eventhook/eventhook/internal/turns"
+	"github.com/eventhook/eventhook/internal/roundrobin"
 )
 
 // class says which gate the requests of an operation pass.
@@ -41,17 +41,17 @@ const (
 	mostInTurn   = 32               // waiting requests of one tenant at each gate
 )
 
-type gates map[class]*turns.Gate[eventhook.TenantID]
+type gates map[class]*roundrobin.Slots[eventhook.TenantID]
 
 func newGates(l Limits) gates {
-	gate := func(slots, perTenant int) *turns.Gate[eventhook.TenantID] {
-		return turns.NewGate[eventhook.TenantID](slots, perTenant, mostInTurn)
+	gate := func(slots, perTenant int) *roundrobin.Slots[eventhook.TenantID] {
+		return roundrobin.NewSlots[eventhook.TenantID](slots, perTenant, mostInTurn)
 	}
 	half := (l.ListConns + 1) / 2
 	return gates{
 		reads: gate(l.ListConns, half),
 		// As many callers as have requests in flight may wait for a short change.
-		works:  turns.NewGate[eventhook.TenantID](l.WorkConns, l.WorkConns*3/4, l.TenantRequests),
+		works:  roundrobin.NewSlots[eventhook.TenantID](l.WorkConns, l.WorkConns*3/4, l.TenantRequests),
 		bulks:  gate(l.WorkConns/4, max(l.WorkConns/8, 1)),
 		trials: gate(32, 2),
 		large:  gate(64, 2), // their memory is bounded apart from it
@@ -77,17 +77,17 @@ func (h *hold) inTurn(ctx context.Context, c class) (leave func(), err error) {
 	if gate == nil {
 		return func() {}, nil
 	}
-	if err := gate.Enter(ctx, tenant, turnPatience); err != nil {
+	if err := gate.Acquire(ctx, tenant, turnPatience); err != nil {
 		return nil, h.noTurn(err)
 	}
-	return func() { gate.Leave(tenant) }, nil
+	return func() { gate.Release(tenant) }, nil
 }
 
 func (h *hold) noTurn(err error) error {
 	switch {
-	case errors.Is(err, turns.ErrFull):
+	case errors.Is(err, roundrobin.ErrFull):
 		return h.tooMuch(refusedQueue, "Too many requests of this tenant wait for their turn; try again, with fewer at once.")
-	case errors.Is(err, turns.ErrTooLong):
+	case errors.Is(err, roundrobin.ErrTimeout):
 		return h.refused(refusedWait, &eventhook.Error{Kind: eventhook.KindUnavailable, RetryAfter: time.Second,
 			Message: "The request has waited too long for its turn; try again."})
 	}

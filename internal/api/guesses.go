@@ -46,7 +46,7 @@ func (g *guesses) find(ctx context.Context, client netip.Addr, token string, has
 	}
 	find, drawn := g.keys.find, false
 	if g.keys.mustAsk(token, hash) {
-		if drawn = g.wrong.Draw(client, g.now()); drawn {
+		if drawn = g.wrong.Take(client, g.now()); drawn {
 			ctx = context.WithoutCancel(ctx) // the lookup goes on when the client has left, and counts
 		} else {
 			find = g.findInTurn
@@ -57,7 +57,7 @@ func (g *guesses) find(ctx context.Context, client netip.Addr, token string, has
 	if drawn && !isWrong {
 		g.wrong.Return(client, g.now())
 	}
-	if isWrong && !drawn && !g.wrong.Draw(client, g.now()) {
+	if isWrong && !drawn && !g.wrong.Take(client, g.now()) {
 		return h, &eventhook.Error{Kind: eventhook.KindRateLimited, RetryAfter: max(g.wrong.Wait(client, g.now()), 1),
 			Message: "Too many requests from this address had no valid API key; wait before you try again."}
 	}

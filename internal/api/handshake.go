@@ -20,7 +20,7 @@ type HandshakeStore interface {
 	LearnedSecret(ctx context.Context, source eventhook.SourceID) (learnedAt time.Time, revealedAt *time.Time, err error)
 	// RevealSecret works once; then it is a KindConflict.
 	RevealSecret(ctx context.Context, by eventhook.Actor, s eventhook.Source) (eventhook.Secret, error)
-	ForgetSecret(ctx context.Context, by eventhook.Actor, s eventhook.Source) error
+	ResetHandshake(ctx context.Context, by eventhook.Actor, s eventhook.Source) error
 }
 
 // SourcePath is the part of a path that names a source.
@@ -131,5 +131,5 @@ func (s *server) resetHandshake(ctx context.Context, who caller, in *SourcePath)
 	if err != nil {
 		return nil, err
 	}
-	return nil, s.Handshakes.ForgetSecret(ctx, who.actor(), source)
+	return nil, s.Handshakes.ResetHandshake(ctx, who.actor(), source)
 }

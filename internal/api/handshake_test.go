@@ -48,7 +48,7 @@ func TestALearnedSecretIsShownOnce(t *testing.T) {
 	}
 	status("waiting")
 	code("reveal", http.StatusConflict)
-	r.must(r.db.LearnSecret(t.Context(), id, eventhook.NewSecret(secret)))
+	r.must(r.db.StoreLearnedSecret(t.Context(), id, eventhook.NewSecret(secret)))
 	if body := status("learned"); !strings.Contains(body, `"revealed_at":null`) {
 		t.Errorf("learned: %s, want it not shown yet", body)
 	}

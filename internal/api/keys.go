@@ -16,7 +16,7 @@ import (
 // TenantKeyStore keeps tenants' keys, of which it knows a hash.
 type TenantKeyStore interface {
 	Keys(ctx context.Context, tenant eventhook.TenantID, before eventhook.KeyID, limit int) ([]eventhook.APIKey, error)
-	AddKey(ctx context.Context, by eventhook.Actor, k eventhook.APIKey, hash []byte) (eventhook.APIKey, error)
+	CreateKey(ctx context.Context, by eventhook.Actor, k eventhook.APIKey, hash []byte) (eventhook.APIKey, error)
 	DeleteKey(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, id eventhook.KeyID) error
 }
 
@@ -98,7 +98,7 @@ func (s *server) addKey(ctx context.Context, who caller, in *addKeyRequest) (*ke
 	key := NewKey()
 	hash := sha256.Sum256([]byte(key))
 	k.TenantID, k.Prefix = t.ID, key[:len(KeyPrefix)+4]
-	if k, err = s.Admin.AddKey(ctx, who.onBehalf(), k, hash[:]); err != nil {
+	if k, err = s.Admin.CreateKey(ctx, who.onBehalf(), k, hash[:]); err != nil {
 		return nil, err
 	}
 	out := &keyAnswer{viewKey(k)}

@@ -120,7 +120,7 @@ type useStore struct {
 	writes []map[eventhook.KeyID]time.Time
 }
 
-func (s *useStore) KeysUsed(ctx context.Context, used map[eventhook.KeyID]time.Time) error {
+func (s *useStore) RecordKeyUse(ctx context.Context, used map[eventhook.KeyID]time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := errors.Join(ctx.Err(), s.err); err != nil {

@@ -12,7 +12,7 @@ import (
 // KeyUseStore notes when keys were used last, all of them or, with an error,
 // none. A moment before the one that it has changes nothing.
 type KeyUseStore interface {
-	KeysUsed(ctx context.Context, used map[eventhook.KeyID]time.Time) error
+	RecordKeyUse(ctx context.Context, used map[eventhook.KeyID]time.Time) error
 }
 
 // KeyUses remembers when keys were used last, so that no request has to write
@@ -46,7 +46,7 @@ func (u *KeyUses) Flush(ctx context.Context, store KeyUseStore) error {
 	if len(used) == 0 {
 		return nil
 	}
-	err := store.KeysUsed(ctx, used)
+	err := store.RecordKeyUse(ctx, used)
 	if err != nil {
 		for key, at := range used {
 			u.note(key, at)

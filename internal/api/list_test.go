@@ -152,7 +152,7 @@ func TestEventFilters(t *testing.T) {
 	event("b", func(e *eventhook.Event) { e.IdempotencyKey = "one" })
 	c := event("c", func(e *eventhook.Event) { e.EventType = "ping" })
 	r.settle(c, r.makes(eventhook.Task, "build"))
-	event("d", func(e *eventhook.Event) { e.SourceID, e.IdempotencyKey = r.shop, eventhook.Key(long) })
+	event("d", func(e *eventhook.Event) { e.SourceID, e.IdempotencyKey = r.shop, eventhook.NormalizeKey(long) })
 	q := url.QueryEscape
 	at := func(e *eventhook.Event) string { return q(e.ID.Time().Format(time.RFC3339Nano)) }
 	for _, f := range []struct{ claim, query, want string }{

@@ -34,7 +34,7 @@ func TestASourceWithoutAPinGoesOn(t *testing.T) {
 	made := r.admin("POST", T("acme")+sources, object{"slug": "old", "provider": "github", "secrets": []string{hush}}).want(http.StatusCreated).object()
 	tenant, err := r.db.Tenant(r.Context(), "acme")
 	r.must(err)
-	_, err = r.db.ChangeSource(r.Context(), eventhook.Actor{Type: eventhook.ActorOperator, Name: "test"}, tenant.ID, "old", 0,
+	_, err = r.db.UpdateSource(r.Context(), eventhook.Actor{Type: eventhook.ActorOperator, Name: "test"}, tenant.ID, "old", 0,
 		func(s eventhook.Source) (eventhook.Source, error) {
 			faults := verify.Spec{Provider: "aws-sns"}.AssignTo(&s)
 			return s, faults.Err("invalid")

@@ -96,11 +96,11 @@ func makePage[T, V any, K any](p pager, list []T, limit int, show func(T) V, id 
 }
 
 // fitting is the limit of a page of a list: less than what was asked for, if more
-// entries would go beyond eventhook.MostPageBytes.
+// entries would go beyond eventhook.MaxPageBytes.
 func fitting[T interface{ Bytes() int }](list []T, limit int) int {
 	size := 0
 	for i, item := range list {
-		if size += item.Bytes(); size > eventhook.MostPageBytes && i > 0 {
+		if size += item.Bytes(); size > eventhook.MaxPageBytes && i > 0 {
 			return min(i, limit)
 		}
 	}

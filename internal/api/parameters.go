@@ -116,7 +116,7 @@ func (s *server) checkQuery(ctx huma.Context, f *findings) {
 	}
 }
 
-func isNoText(s string) bool { return eventhook.Text(s) != s }
+func isNoText(s string) bool { return eventhook.SanitizeText(s) != s }
 
 // checkParameter holds what a parameter says against its schema. The elements
 // of lists have commas between them.

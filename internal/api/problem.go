@@ -134,7 +134,7 @@ func reworded(d *huma.ErrorDetail) string {
 // readable is a text that may hold what the client sent, in bearable length.
 func readable(s string) string {
 	const most = 200
-	return eventhook.Cut(eventhook.Text(s), most)
+	return eventhook.Truncate(eventhook.SanitizeText(s), most)
 }
 
 // statuses is the one table from kinds to statuses.
@@ -205,7 +205,7 @@ func idAt[K any](faults *eventhook.Faults, location, s string) eventhook.ID[K] {
 
 // checkText refuses what PostgreSQL cannot hold as text.
 func checkText(faults *eventhook.Faults, location, s string) {
-	if eventhook.Text(s) != s {
+	if eventhook.SanitizeText(s) != s {
 		faults.Add(location, "must be text without NUL")
 	}
 }

@@ -15,7 +15,7 @@ import (
 // PromiseStore makes, reads and settles promises; see internal/pg for what
 // each promises. PromiseWake is closed when the one may have been settled.
 type PromiseStore interface {
-	MakePromise(ctx context.Context, p eventhook.Promise) (_ eventhook.Promise, made bool, err error)
+	CreatePromise(ctx context.Context, p eventhook.Promise) (_ eventhook.Promise, made bool, err error)
 	Promise(ctx context.Context, tenant eventhook.TenantID, id eventhook.PromiseID) (eventhook.Promise, error)
 	PromiseByKey(ctx context.Context, tenant eventhook.TenantID, key string) (eventhook.Promise, error)
 	Promises(ctx context.Context, tenant eventhook.TenantID, before eventhook.PromiseID, limit int) ([]eventhook.Promise, error)
@@ -95,7 +95,7 @@ func (s *server) registerPromises(api huma.API) {
 }
 
 func (s *server) makePromise(ctx context.Context, who caller, in *makePromiseRequest) (*makePromiseAnswer, error) {
-	if eventhook.Key(in.Body.IdempotencyKey) != in.Body.IdempotencyKey {
+	if eventhook.NormalizeKey(in.Body.IdempotencyKey) != in.Body.IdempotencyKey {
 		return nil, invalid("body.idempotency_key", "must be at most 255 bytes of text without NUL")
 	}
 	p := eventhook.Promise{TenantID: who.tenant, IdempotencyKey: in.Body.IdempotencyKey}
@@ -109,7 +109,7 @@ func (s *server) makePromise(ctx context.Context, who caller, in *makePromiseReq
 	if in.Body.TimeoutSeconds > 0 {
 		p.ExpiresAt = new(s.Now().Add(time.Duration(in.Body.TimeoutSeconds) * time.Second))
 	}
-	p, made, err := s.Promises.MakePromise(ctx, p)
+	p, made, err := s.Promises.CreatePromise(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func (s *server) listPromises(ctx context.Context, who caller, in *promisesQuery
 	id := func(p eventhook.Promise) eventhook.PromiseID { return p.ID }
 	pages := s.pager("promises", who.tenant)
 	if in.IdempotencyKey != "" {
-		p, err := s.Promises.PromiseByKey(ctx, who.tenant, eventhook.Key(in.IdempotencyKey))
+		p, err := s.Promises.PromiseByKey(ctx, who.tenant, eventhook.NormalizeKey(in.IdempotencyKey))
 		if eventhook.KindOf(err) == eventhook.KindNotFound {
 			return makePage(pages, nil, in.Limit, viewPromise, id), nil
 		}

@@ -195,7 +195,7 @@ func unlessNull(raw json.RawMessage) json.RawMessage {
 
 // check says what is wrong with it, given the header with the key.
 func (b EventPublish) check(header string) (rules eventhook.Faults) {
-	if wrong := eventhook.CheckPublished(b.EventType); wrong != "" {
+	if wrong := eventhook.CheckPublishedEventType(b.EventType); wrong != "" {
 		rules.Add("body.event_type", "%s", wrong)
 	}
 	if b.Data != nil && !utf8.Valid(b.Data) {
@@ -204,7 +204,7 @@ func (b EventPublish) check(header string) (rules eventhook.Faults) {
 	for _, text := range []struct{ at, value string }{
 		{"body.idempotency_key", b.IdempotencyKey}, {"header.Idempotency-Key", header}, {"body.correlation_id", b.CorrelationID},
 	} {
-		if eventhook.Key(text.value) != text.value {
+		if eventhook.NormalizeKey(text.value) != text.value {
 			rules.Add(text.at, "must be at most %d bytes of text without NUL", eventhook.MaxKeyBytes)
 		}
 	}

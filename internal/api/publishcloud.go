@@ -171,7 +171,7 @@ func (c *cloudReader) publication() (x publication, err error) {
 		return x, err
 	}
 	id := c.members["id"]
-	x.IdempotencyKey = eventhook.Key(x.source + " " + c.take("id", true))
+	x.IdempotencyKey = eventhook.NormalizeKey(x.source + " " + c.take("id", true))
 	if id != nil {
 		c.members["id"] = id // subscribers are told
 	}
@@ -226,7 +226,7 @@ func asJSON(kind, decoded []byte) []byte {
 	case isJSON && json.Valid(decoded) && utf8.Valid(decoded):
 		return decoded
 	case utf8.Valid(decoded):
-		return payload.AppendText(nil, string(decoded))
+		return payload.AppendJSONString(nil, string(decoded))
 	}
 	return append(base64.StdEncoding.AppendEncode([]byte(`{"base64":"`), decoded), `"}`...)
 }
@@ -240,7 +240,7 @@ func (c *cloudReader) metadata() jsonObject {
 			c.faults.Add("body."+name, "%s", wrong)
 			continue
 		}
-		b = append(append(payload.AppendText(b, name), ':'), value...)
+		b = append(append(payload.AppendJSONString(b, name), ':'), value...)
 		b = append(b, ',')
 	}
 	if len(b) == 1 {

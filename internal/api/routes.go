@@ -17,8 +17,8 @@ type RouteStore interface {
 	// AllRoutes are in the order in which they are tried.
 	AllRoutes(ctx context.Context, source eventhook.SourceID) ([]eventhook.Route, error)
 	Route(ctx context.Context, source eventhook.SourceID, id eventhook.RouteID) (eventhook.Route, error)
-	AddRoute(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, source string, r eventhook.Route) (eventhook.Route, error)
-	ChangeRoute(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, source string, id eventhook.RouteID, version int64, change func(eventhook.Route) (eventhook.Route, error)) (eventhook.Route, error)
+	CreateRoute(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, source string, r eventhook.Route) (eventhook.Route, error)
+	UpdateRoute(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, source string, id eventhook.RouteID, version int64, change func(eventhook.Route) (eventhook.Route, error)) (eventhook.Route, error)
 	DeleteRoute(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, source string, id eventhook.RouteID, version int64) error
 	ReorderRoutes(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, source string, order []eventhook.RoutePriority) error
 }
@@ -93,7 +93,7 @@ func (s *server) addRoute(ctx context.Context, who caller, in *createRouteReques
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.RouteStore.AddRoute(ctx, who.actor(), who.tenant, in.Slug, want)
+	r, err := s.RouteStore.CreateRoute(ctx, who.actor(), who.tenant, in.Slug, want)
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +200,7 @@ func (s *server) tryToChangeRoute(ctx context.Context, who caller, in *changeRou
 	if err != nil {
 		return have, err
 	}
-	return s.RouteStore.ChangeRoute(ctx, who.actor(), who.tenant, in.Slug, have.ID, have.Version,
+	return s.RouteStore.UpdateRoute(ctx, who.actor(), who.tenant, in.Slug, have.ID, have.Version,
 		func(eventhook.Route) (eventhook.Route, error) { return want, nil })
 }
 

@@ -102,7 +102,7 @@ func (f SourceFields) over(s eventhook.Source) (eventhook.Source, eventhook.Faul
 	var faults eventhook.Faults
 	had := s.Verifier
 	faults.Merge("body", f.spec().AssignTo(&s))
-	faults.Merge("body", verify.FaultsOfNew(had, s.Verifier))
+	faults.Merge("body", verify.ValidateChange(had, s.Verifier))
 	rules := s.Validate()
 	if f.Name == "" { // the slug is at fault
 		rules = slices.DeleteFunc(rules, func(one eventhook.Fault) bool { return one.Location == "name" })

@@ -18,8 +18,8 @@ type SourceStore interface {
 	// them.
 	Source(ctx context.Context, tenant eventhook.TenantID, slug string) (eventhook.Source, error)
 	Sources(ctx context.Context, tenant eventhook.TenantID, before eventhook.SourceID, limit int) ([]eventhook.Source, error)
-	AddSource(ctx context.Context, by eventhook.Actor, s eventhook.Source) (eventhook.Source, error)
-	ChangeSource(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, slug string, version int64, change func(eventhook.Source) (eventhook.Source, error)) (eventhook.Source, error)
+	CreateSource(ctx context.Context, by eventhook.Actor, s eventhook.Source) (eventhook.Source, error)
+	UpdateSource(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, slug string, version int64, change func(eventhook.Source) (eventhook.Source, error)) (eventhook.Source, error)
 	DeleteSource(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, slug string, version int64, cascade bool) error
 }
 
@@ -72,7 +72,7 @@ func (s *server) addSource(ctx context.Context, who caller, in *createSourceRequ
 	if err := together(shape, rules); err != nil {
 		return nil, err
 	}
-	source, err := s.Sources.AddSource(ctx, who.actor(), source)
+	source, err := s.Sources.CreateSource(ctx, who.actor(), source)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func (s *server) changeSource(ctx context.Context, who caller, in *changeSourceR
 	}
 	var source eventhook.Source
 	err := in.held(func(version int64) (err error) {
-		source, err = s.Sources.ChangeSource(ctx, who.actor(), who.tenant, in.Slug, version, func(have eventhook.Source) (eventhook.Source, error) {
+		source, err = s.Sources.UpdateSource(ctx, who.actor(), who.tenant, in.Slug, version, func(have eventhook.Source) (eventhook.Source, error) {
 			return s.patchedSource(have, in.Body)
 		})
 		return err

@@ -358,7 +358,7 @@ func TestFaultsAreNotWithoutEnd(t *testing.T) {
 
 func TestSourceStatistics(t *testing.T) {
 	r := setUp(t)
-	r.must(r.db.CountSources(t.Context(), 1, []eventhook.SourceCount{
+	r.must(r.db.AddSourceCounts(t.Context(), 1, []eventhook.SourceCount{
 		{SourceID: r.crm, At: noon.Truncate(eventhook.SourceCountSpan), Events: 5, Failed: 2},
 		{SourceID: r.crm, At: noon.Add(-3 * 3600e9).Truncate(eventhook.SourceCountSpan), Events: 7, Failed: 1},
 	}))
@@ -402,7 +402,7 @@ func TestSuspendedAndClosedTenants(t *testing.T) {
 		t.Status = eventhook.TenantSuspended
 		return t, nil
 	}
-	_, err := r.db.ChangeTenant(t.Context(), operator, "acme", 0, suspend)
+	_, err := r.db.UpdateTenant(t.Context(), operator, "acme", 0, suspend)
 	r.must(err)
 	for _, c := range changes {
 		r.call(key, c.method, T("acme")+c.path, c.body).want(http.StatusForbidden)

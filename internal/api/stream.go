@@ -72,7 +72,7 @@ func (s *server) streamEvents(_ context.Context, who caller, in *streamQuery) (*
 		return nil, err
 	}
 	who.hold.park()
-	filter := eventhook.EventFilter{Source: in.Source, Status: eventhook.EventStatus(in.Status), EventType: eventhook.Label(in.EventType)}
+	filter := eventhook.EventFilter{Source: in.Source, Status: eventhook.EventStatus(in.Status), EventType: eventhook.SanitizeLabel(in.EventType)}
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
 		defer leave()
 		st := &stream{server: s, request: hc, tenant: who.tenant, filter: filter, after: after}
@@ -120,11 +120,11 @@ func (st *stream) run() error {
 	st.request.SetHeader("Cache-Control", "no-store")
 	st.request.SetHeader("X-Accel-Buffering", "no") // proxies pass it on at once
 	st.request.SetStatus(http.StatusOK)
-	return st.Events.WatchEvents(ctx, st.tenant, streamIdle, func(news eventhook.EventNews) error { return st.tell(ctx, news) })
+	return st.Events.WatchEvents(ctx, st.tenant, streamIdle, func(news eventhook.EventUpdates) error { return st.tell(ctx, news) })
 }
 
 // tell writes news, or a sign of life.
-func (st *stream) tell(ctx context.Context, news eventhook.EventNews) error {
+func (st *stream) tell(ctx context.Context, news eventhook.EventUpdates) error {
 	if err := st.stillMay(ctx); err != nil {
 		return err
 	}

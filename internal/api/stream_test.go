@@ -26,21 +26,21 @@ import (
 // newsroom is a store whose news the test makes.
 type newsroom struct {
 	api.EventStore
-	news  chan eventhook.EventNews
+	news  chan eventhook.EventUpdates
 	ended chan error
 }
 
 func newNewsroom() *newsroom {
-	return &newsroom{news: make(chan eventhook.EventNews), ended: make(chan error, 100)}
+	return &newsroom{news: make(chan eventhook.EventUpdates), ended: make(chan error, 100)}
 }
 
 func (n *newsroom) over(d *api.Deps) { n.EventStore, d.Events = d.Events, n }
 
-func (n *newsroom) WatchEvents(ctx context.Context, _ eventhook.TenantID, idle time.Duration, tell func(eventhook.EventNews) error) (err error) {
+func (n *newsroom) WatchEvents(ctx context.Context, _ eventhook.TenantID, idle time.Duration, tell func(eventhook.EventUpdates) error) (err error) {
 	defer func() { n.ended <- err }()
 	tick := time.NewTicker(idle)
 	defer tick.Stop()
-	var news eventhook.EventNews
+	var news eventhook.EventUpdates
 	for {
 		if err := tell(news); err != nil {
 			return err
@@ -50,7 +50,7 @@ func (n *newsroom) WatchEvents(ctx context.Context, _ eventhook.TenantID, idle t
 			return nil
 		case news = <-n.news:
 		case <-tick.C:
-			news = eventhook.EventNews{}
+			news = eventhook.EventUpdates{}
 		}
 	}
 }
@@ -178,7 +178,7 @@ func TestStreamTellsEventsAsListsDo(t *testing.T) {
 	e := r.event(func(e *eventhook.Event) { e.EventType = "a\nb" })
 	stored, err := r.db.Event(t.Context(), r.acme, e.ID)
 	r.must(err)
-	n.news <- eventhook.EventNews{Events: []eventhook.Event{stored}, Missed: true}
+	n.news <- eventhook.EventUpdates{Events: []eventhook.Event{stored}, Missed: true}
 	m := f.next()
 	var got map[string]any
 	r.must(json.Unmarshal([]byte(m.data), &got))
@@ -189,7 +189,7 @@ func TestStreamTellsEventsAsListsDo(t *testing.T) {
 		t.Errorf("got the message %+v, want an event with its id", m)
 	}
 	f.want("when there was more", gap)
-	n.news <- eventhook.EventNews{}
+	n.news <- eventhook.EventUpdates{}
 	f.want("when nothing happens", alive)
 }
 
@@ -210,13 +210,13 @@ func TestStreamTellsWhatIsAskedFor(t *testing.T) {
 			r := setUp(t, n.over)
 			f := r.follow(adminKey, query)
 			f.want("at first", hello)
-			n.news <- eventhook.EventNews{Events: all}
+			n.news <- eventhook.EventUpdates{Events: all}
 			var ids []string
 			for _, i := range want {
 				ids = append(ids, all[i].ID.String())
 			}
 			f.wantEvents("told", ids...)
-			n.news <- eventhook.EventNews{Events: []eventhook.Event{event("nowhere", "none", "pending")}, Missed: query != ""}
+			n.news <- eventhook.EventUpdates{Events: []eventhook.Event{event("nowhere", "none", "pending")}, Missed: query != ""}
 			if query != "" {
 				f.want("of what is not asked for, nothing", gap)
 			}
@@ -317,11 +317,11 @@ func TestStreamsEnd(t *testing.T) {
 			text, key := r.keyUntil("acme", &soon, eventhook.ScopeRead)
 			f := r.follow(text, "")
 			f.want("at first", hello)
-			n.news <- eventhook.EventNews{}
+			n.news <- eventhook.EventUpdates{}
 			f.want("while it may", alive)
 			c.end(r, f, key)
 			if c.looks {
-				n.news <- eventhook.EventNews{Events: []eventhook.Event{{ID: eventhook.NewID[eventhook.Event](noon)}}}
+				n.news <- eventhook.EventUpdates{Events: []eventhook.Event{{ID: eventhook.NewID[eventhook.Event](noon)}}}
 			}
 			f.ends(c.claim)
 			within(t, "the watch ends", n.ended)

@@ -51,7 +51,7 @@ func (s *server) actOn(ctx context.Context, who caller, in *SubscriptionPath, ch
 	if err != nil {
 		return nil, err
 	}
-	x, err := s.Subscriptions.ChangeSubscription(ctx, who.actor(), who.tenant, id, 0, func(have eventhook.Subscription) (eventhook.Subscription, error) {
+	x, err := s.Subscriptions.UpdateSubscription(ctx, who.actor(), who.tenant, id, 0, func(have eventhook.Subscription) (eventhook.Subscription, error) {
 		err := change(&have)
 		return have, err
 	})
@@ -176,7 +176,7 @@ func (s *server) rotateSecret(ctx context.Context, who caller, in *rotateRequest
 		if slices.ContainsFunc(x.Signing, func(have eventhook.SigningSecret) bool { return have.Secret.Equal(fresh) }) {
 			return invalid("body.signing_secret", "signs already: a rotation needs another")
 		}
-		rotated = eventhook.Rotate(x.Signing, fresh, s.Now(), grace)
+		rotated = eventhook.RotateSigningSecret(x.Signing, fresh, s.Now(), grace)
 		if grace == 0 { // those that an earlier rotation left time end, too
 			rotated = rotated[:1]
 		}
@@ -214,5 +214,5 @@ func (s *server) readPublicKey(ctx context.Context, who caller, in *Subscription
 	case x.SecretsLost:
 		return nil, errLost
 	}
-	return &publicKeyAnswer{PublicKey{eventhook.PublicKeyOf(x.Ed25519Seed), "ed25519"}}, nil
+	return &publicKeyAnswer{PublicKey{eventhook.Ed25519PublicKey(x.Ed25519Seed), "ed25519"}}, nil
 }

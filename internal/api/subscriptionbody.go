@@ -82,7 +82,7 @@ func (b SubscriptionCreate) over(x eventhook.Subscription) eventhook.Subscriptio
 	if b.SigningSecret != "" {
 		x.Signing = []eventhook.SigningSecret{{Secret: eventhook.NewSecret(b.SigningSecret)}}
 	}
-	return x.Completed()
+	return x.WithGeneratedSecrets()
 }
 
 // over is a stored subscription with what this body says. It keeps a URL that
@@ -103,7 +103,7 @@ func (b SubscriptionPatch) over(x eventhook.Subscription) eventhook.Subscription
 		return x // and not made anew without a word
 	}
 	x.SecretsLost = false
-	return x.Completed()
+	return x.WithGeneratedSecrets()
 }
 
 // patchedSubscription is what a subscription becomes by a patch.

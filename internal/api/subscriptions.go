@@ -17,8 +17,8 @@ type SubscriptionStore interface {
 	// without them.
 	Subscription(ctx context.Context, tenant eventhook.TenantID, id eventhook.SubscriptionID) (eventhook.Subscription, error)
 	Subscriptions(ctx context.Context, tenant eventhook.TenantID, before eventhook.SubscriptionID, limit int) ([]eventhook.Subscription, error)
-	AddSubscription(ctx context.Context, by eventhook.Actor, s eventhook.Subscription) (eventhook.Subscription, error)
-	ChangeSubscription(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, id eventhook.SubscriptionID, version int64, change func(eventhook.Subscription) (eventhook.Subscription, error)) (eventhook.Subscription, error)
+	CreateSubscription(ctx context.Context, by eventhook.Actor, s eventhook.Subscription) (eventhook.Subscription, error)
+	UpdateSubscription(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, id eventhook.SubscriptionID, version int64, change func(eventhook.Subscription) (eventhook.Subscription, error)) (eventhook.Subscription, error)
 	DeleteSubscription(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, id eventhook.SubscriptionID, version int64) error
 	SubscriptionStats(ctx context.Context, tenant eventhook.TenantID, id eventhook.SubscriptionID) (eventhook.SubscriptionStats, error)
 }
@@ -94,7 +94,7 @@ func (s *server) addSubscription(ctx context.Context, who caller, in *createSubs
 			return nil, err
 		}
 	}
-	made, err := s.Subscriptions.AddSubscription(ctx, who.actor(), want)
+	made, err := s.Subscriptions.CreateSubscription(ctx, who.actor(), want)
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +209,7 @@ func (s *server) tryToChangeSubscription(ctx context.Context, who caller, in *ch
 	if err := s.checkReceiver(ctx, want, have); err != nil {
 		return have, err
 	}
-	return s.Subscriptions.ChangeSubscription(ctx, who.actor(), who.tenant, have.ID, have.Version,
+	return s.Subscriptions.UpdateSubscription(ctx, who.actor(), who.tenant, have.ID, have.Version,
 		func(eventhook.Subscription) (eventhook.Subscription, error) { return want, nil })
 }
 

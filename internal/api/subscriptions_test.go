@@ -53,7 +53,7 @@ func (r *rig) stored(id string) eventhook.Subscription {
 // change changes a stored subscription as the gateway does.
 func (r *rig) change(id string, change func(*eventhook.Subscription)) {
 	r.Helper()
-	_, err := r.ChangeSubscription(r.Context(), operator, r.acme, r.stored(id).ID, 0, func(s eventhook.Subscription) (eventhook.Subscription, error) {
+	_, err := r.UpdateSubscription(r.Context(), operator, r.acme, r.stored(id).ID, 0, func(s eventhook.Subscription) (eventhook.Subscription, error) {
 		change(&s)
 		return s, nil
 	})
@@ -316,7 +316,7 @@ func (o *overtaken) Subscription(ctx context.Context, tenant eventhook.TenantID,
 	s, err := o.subscribers.Subscription(ctx, tenant, id)
 	if o.times > 0 {
 		o.times--
-		_, _ = o.ChangeSubscription(ctx, operator, tenant, id, 0, func(x eventhook.Subscription) (eventhook.Subscription, error) {
+		_, _ = o.UpdateSubscription(ctx, operator, tenant, id, 0, func(x eventhook.Subscription) (eventhook.Subscription, error) {
 			x.MaxInFlight++
 			return x, nil
 		})
@@ -455,7 +455,7 @@ func TestPublicKey(t *testing.T) {
 	}
 	r.admin("PATCH", subscriptionPath(id), object{"signatures": []string{"v1", "v1a"}}).want(http.StatusOK)
 	got := r.admin("GET", subscriptionPath(id)+"/public-key", nil).want(http.StatusOK).object()
-	if want := (object{"public_key": eventhook.PublicKeyOf(r.stored(id).Ed25519Seed), "algorithm": "ed25519"}); gocmp.Diff(want, got) != "" {
+	if want := (object{"public_key": eventhook.Ed25519PublicKey(r.stored(id).Ed25519Seed), "algorithm": "ed25519"}); gocmp.Diff(want, got) != "" {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	before := got["public_key"]

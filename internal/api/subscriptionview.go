@@ -48,7 +48,7 @@ func (s *server) viewSubscription(x eventhook.Subscription) Subscription {
 		ID: x.ID.String(), Name: x.Name, Status: string(x.Status), DisabledReason: optional(x.DisabledReason), URL: shownURL(x.URL),
 		EventTypes: list(x.EventTypes), Filter: jsonObject(x.Filter), AuthHeader: optional(shownSecret(x.AuthHeader)), Headers: x.Headers,
 		TargetLabels: list(x.TargetLabels), Retry: viewDeliveryRetry(x.Retry), TimeoutSeconds: int(x.Timeout() / time.Second),
-		DisableAfterFailures: x.DeadInRow(), MaxInFlight: x.InFlight(), RatePerSecond: x.RatePerSecond,
+		DisableAfterFailures: x.FailuresToDisable(), MaxInFlight: x.InFlight(), RatePerSecond: x.RatePerSecond,
 		Signatures: orElse(x.Signatures, []string{eventhook.SignatureHMAC}), SigningSecretsCount: len(signing), SecretsLost: x.SecretsLost,
 		Warnings: warningsOf(x), Version: x.Version, CreatedAt: utc(x.CreatedAt), UpdatedAt: utc(x.UpdatedAt),
 	}
@@ -65,7 +65,7 @@ func (s *server) viewSubscription(x eventhook.Subscription) Subscription {
 
 func viewDeliveryRetry(p eventhook.RetryPolicy) DeliveryRetry {
 	if len(p.ScheduleSeconds) == 0 { // which counts alone: no defaults beside it
-		p = p.Or(eventhook.DeliveryRetry)
+		p = p.WithDefaults(eventhook.DeliveryRetry)
 	}
 	p.Jitter = cmp.Or(p.Jitter, eventhook.JitterSome)
 	return DeliveryRetry(p)

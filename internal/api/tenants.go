@@ -23,8 +23,8 @@ type AdminStore interface {
 type TenantStore interface {
 	Tenants(ctx context.Context, before eventhook.TenantID, limit int) ([]eventhook.Tenant, error)
 	Tenant(ctx context.Context, slug string) (eventhook.Tenant, error)
-	AddTenant(ctx context.Context, by eventhook.Actor, t eventhook.Tenant) (eventhook.Tenant, error)
-	ChangeTenant(ctx context.Context, by eventhook.Actor, slug string, version int64, change func(eventhook.Tenant) (eventhook.Tenant, error)) (eventhook.Tenant, error)
+	CreateTenant(ctx context.Context, by eventhook.Actor, t eventhook.Tenant) (eventhook.Tenant, error)
+	UpdateTenant(ctx context.Context, by eventhook.Actor, slug string, version int64, change func(eventhook.Tenant) (eventhook.Tenant, error)) (eventhook.Tenant, error)
 	CloseTenant(ctx context.Context, by eventhook.Actor, slug string) (eventhook.Tenant, error)
 	// TenantUsage leaves out those that have stored nothing.
 	TenantUsage(ctx context.Context, tenants []eventhook.TenantID) (map[eventhook.TenantID]eventhook.TenantUsage, error)
@@ -135,7 +135,7 @@ func (s *server) addTenant(ctx context.Context, who caller, in *addTenantRequest
 	if err := together(shape, rules); err != nil {
 		return nil, err
 	}
-	t, err := s.Admin.AddTenant(ctx, who.actor(), t)
+	t, err := s.Admin.CreateTenant(ctx, who.actor(), t)
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +167,7 @@ type changeTenantRequest struct {
 func (s *server) changeTenant(ctx context.Context, who caller, in *changeTenantRequest) (*tenantAnswer, error) {
 	var t eventhook.Tenant
 	err := in.held(func(version int64) (err error) {
-		t, err = s.Admin.ChangeTenant(ctx, who.actor(), in.Tenant, version, func(have eventhook.Tenant) (eventhook.Tenant, error) {
+		t, err = s.Admin.UpdateTenant(ctx, who.actor(), in.Tenant, version, func(have eventhook.Tenant) (eventhook.Tenant, error) {
 			return s.patchTenant(have, in.Body)
 		})
 		return err

@@ -74,7 +74,7 @@ func TestTenantsAreListedNewestFirst(t *testing.T) {
 func TestUsageIsShown(t *testing.T) {
 	r := setUp(t)
 	day := r.clock.now().UTC().Truncate(24 * time.Hour)
-	r.must(r.db.CountTenants(t.Context(), 1, []eventhook.TenantCount{
+	r.must(r.db.AddTenantCounts(t.Context(), 1, []eventhook.TenantCount{
 		{TenantID: r.acme, Day: day, Events: 3, Bytes: 500}, {TenantID: r.acme, Day: day.AddDate(0, 0, -1), Events: 40, Bytes: 70}}))
 	want := map[string]any{"events_today": 3.0, "storage_bytes": 570.0}
 	if diff := cmp.Diff(want, r.admin("GET", tenants+"/acme", nil).want(http.StatusOK).object()["usage"]); diff != "" {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
-	"github.com/eventhook/eventhook/internal/turns"
+	"github.com/eventhook/eventhook/internal/roundrobin"
 )
 
 // lostWake is how long somebody waits at most before looking again, in case a
@@ -26,14 +26,14 @@ const (
 // the next takes over what it knows. So a wake costs one look and not as many as
 // there are waiters.
 type waits struct {
-	lines    *turns.Turns[waitLine, outlook]
+	lines    *roundrobin.Queues[waitLine, outlook]
 	tenants  counts
 	stopping <-chan struct{}
 	now      func() time.Time
 }
 
 func newWaits(stopping <-chan struct{}, now func() time.Time) *waits {
-	return &waits{lines: turns.New[waitLine, outlook](1), tenants: counts{of: map[eventhook.TenantID]int{}}, stopping: stopping, now: now}
+	return &waits{lines: roundrobin.NewQueues[waitLine, outlook](1), tenants: counts{of: map[eventhook.TenantID]int{}}, stopping: stopping, now: now}
 }
 
 // counts is how many requests of each tenant wait. Safe for concurrent use.
@@ -83,15 +83,15 @@ func (w *waits) inTurn(ctx context.Context, what waitLine, patience time.Duratio
 		return &eventhook.Error{Kind: eventhook.KindUnavailable, RetryAfter: time.Second,
 			Message: fmt.Sprintf("%d requests wait here already; ask without wait_seconds, or try again.", mostWaitsOfAll)}
 	}
-	line := w.lines.Join(what)
-	defer w.lines.Leave(what)
+	line := w.lines.Open(what)
+	defer w.lines.Close(what)
 	over := time.NewTimer(patience)
 	defer over.Stop()
-	if goOn, err := w.until(ctx, line.Turn(), nil, over.C); !goOn {
+	if goOn, err := w.until(ctx, line.Slot(), nil, over.C); !goOn {
 		return err
 	}
-	defer line.Pass()
-	o := &line.Notes
+	defer line.Release()
+	o := &line.State
 	if o.wake == nil {
 		*o = seen
 	}

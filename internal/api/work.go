@@ -180,7 +180,7 @@ func (s *server) claimOrWait(ctx context.Context, who caller, q eventhook.WorkQu
 	}
 	line := workLine(q)
 	var seen outlook
-	if patience == 0 || s.waits.lines.Members(line) == 0 {
+	if patience == 0 || s.waits.lines.Callers(line) == 0 {
 		if done, err := look(&seen); done {
 			return list, err
 		}
@@ -238,7 +238,7 @@ func input(x eventhook.Execution) json.RawMessage {
 	case x.Input != nil:
 		return x.Input
 	case x.Payload != nil:
-		block := payload.Block(x.Payload.Headers)
+		block := payload.HeaderBlock(x.Payload.Headers)
 		return payload.New(nil, block, block.Get("Content-Type"), x.Payload.Body).Render()
 	}
 	return json.RawMessage("null")

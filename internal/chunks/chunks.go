@@ -11,10 +11,10 @@ import (
 )
 
 // Account counts the memory of a Buffer. Take returns an error if n more bytes
-// must not be allocated. Give returns n bytes.
+// must not be allocated. Return returns n bytes.
 type Account interface {
 	Take(n int) error
-	Give(n int)
+	Return(n int)
 }
 
 // ErrTooLong reports that a stream has more bytes than the limit.
@@ -102,7 +102,7 @@ func (b *Buffer) Join() ([]byte, error) {
 		chunks += cap(c)
 	}
 	whole = append(whole, b.last...)
-	b.account.Give(chunks)
+	b.account.Return(chunks)
 	b.full, b.last, b.size = nil, nil, 0
 	return whole, nil
 }

@@ -25,7 +25,7 @@ func (a *account) Take(n int) error {
 	return nil
 }
 
-func (a *account) Give(n int) { a.held -= n }
+func (a *account) Return(n int) { a.held -= n }
 
 // stalled returns n bytes and then an error.
 func stalled(n int) io.Reader {

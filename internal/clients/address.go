@@ -31,8 +31,8 @@ func ParseRanges(cidrs []string) (Ranges, error) {
 	return all, nil
 }
 
-// Contain reports whether an address is in one of the ranges.
-func (r Ranges) Contain(a netip.Addr) bool {
+// Contains reports whether an address is in one of the ranges.
+func (r Ranges) Contains(a netip.Addr) bool {
 	for _, p := range r {
 		if p.Contains(a) {
 			return true
@@ -51,7 +51,7 @@ func (r Ranges) Sender(req *http.Request) netip.Addr {
 		return netip.Addr{}
 	}
 	client := plain(peer.Addr())
-	if !r.Contain(client) {
+	if !r.Contains(client) {
 		return client
 	}
 	for _, line := range slices.Backward(req.Header["X-Forwarded-For"]) {
@@ -62,7 +62,7 @@ func (r Ranges) Sender(req *http.Request) netip.Addr {
 			if err != nil {
 				return client
 			}
-			if client = plain(hop); !r.Contain(client) {
+			if client = plain(hop); !r.Contains(client) {
 				return client
 			}
 		}

@@ -40,13 +40,13 @@ func NewBudget(perSecond float64, burst int) *Budget {
 	return &Budget{limiters: cache, rate: rate.Limit(perSecond), burst: burst}
 }
 
-// Draw counts one fault of a client, and reports whether its budget had room
+// Take counts one fault of a client, and reports whether its budget had room
 // for it. now must be the present: a limiter that is told an earlier moment
 // counts the time since then twice.
-func (b *Budget) Draw(address netip.Addr, now time.Time) bool { return b.DrawN(address, 1, now) }
+func (b *Budget) Take(address netip.Addr, now time.Time) bool { return b.TakeN(address, 1, now) }
 
-// DrawN counts n faults at once, though no more than a burst.
-func (b *Budget) DrawN(address netip.Addr, n int, now time.Time) bool {
+// TakeN counts n faults at once, though no more than a burst.
+func (b *Budget) TakeN(address netip.Addr, n int, now time.Time) bool {
 	client := Client(address)
 	limiter, ok := b.limiters.Get(client)
 	if !ok {
@@ -58,10 +58,10 @@ func (b *Budget) DrawN(address netip.Addr, n int, now time.Time) bool {
 	return limiter.AllowN(now, min(n, b.burst))
 }
 
-// Return gives back what a Draw that had room has counted: it was no fault.
+// Return gives back what a Take that had room has counted: it was no fault.
 func (b *Budget) Return(address netip.Addr, now time.Time) { b.ReturnN(address, 1, now) }
 
-// ReturnN gives back what a DrawN that had room has counted.
+// ReturnN gives back what a TakeN that had room has counted.
 func (b *Budget) ReturnN(address netip.Addr, n int, now time.Time) {
 	if limiter, ok := b.limiters.Get(Client(address)); ok {
 		limiter.AllowN(now, -min(n, b.burst)) // the burst bounds it when it is looked at next

@@ -36,7 +36,7 @@ func TestABudgetIsABurstAndThenARate(t *testing.T) {
 		if got := b.Wait(client, now); (got - c.wait).Abs() > time.Millisecond {
 			t.Errorf("step %d: wait %s, want %s", step, got, c.wait)
 		}
-		if got := b.Draw(client, now); got != c.room {
+		if got := b.Take(client, now); got != c.room {
 			t.Errorf("step %d: room is %v, want %v", step, got, c.room)
 		}
 	}
@@ -50,7 +50,7 @@ func TestLookingDrawsNothing(t *testing.T) {
 			t.Fatalf("wait %s, want none", got)
 		}
 	}
-	if !b.Draw(client, noon) || b.Draw(client, noon) {
+	if !b.Take(client, noon) || b.Take(client, noon) {
 		t.Error("want room for one")
 	}
 }
@@ -66,13 +66,13 @@ func TestEachClientHasItsOwn(t *testing.T) {
 		{"another IPv6 network", "2001:db8::1", "2001:db8:0:1::1", false},
 	} {
 		b := clients.NewBudget(1, 1)
-		b.Draw(netip.MustParseAddr(c.one), noon)
-		if room := b.Draw(netip.MustParseAddr(c.other), noon); room == c.same {
+		b.Take(netip.MustParseAddr(c.one), noon)
+		if room := b.Take(netip.MustParseAddr(c.other), noon); room == c.same {
 			t.Errorf("%s: %s and %s: room for the second is %v, want %v", c.claim, c.one, c.other, room, !c.same)
 		}
 	}
 	b := clients.NewBudget(1, 1)
-	if !b.Draw(netip.Addr{}, noon) || b.Draw(netip.Addr{}, noon) {
+	if !b.Take(netip.Addr{}, noon) || b.Take(netip.Addr{}, noon) {
 		t.Error("those without an address share one budget")
 	}
 }
@@ -80,11 +80,11 @@ func TestEachClientHasItsOwn(t *testing.T) {
 func TestAScanOfManyAddressesIsForgotten(t *testing.T) {
 	b := clients.NewBudget(1, 1)
 	first := netip.MustParseAddr("198.51.100.1")
-	b.Draw(first, noon)
+	b.Take(first, noon)
 	for n := range 10_000 {
-		b.Draw(netip.MustParseAddr(fmt.Sprintf("203.%d.%d.1", n>>8, n&255)), noon)
+		b.Take(netip.MustParseAddr(fmt.Sprintf("203.%d.%d.1", n>>8, n&255)), noon)
 	}
-	if !b.Draw(first, noon) {
+	if !b.Take(first, noon) {
 		t.Error("the first of ten thousand others is still remembered: the memory has no bound")
 	}
 }
@@ -95,7 +95,7 @@ func TestWhatWasNoFaultIsGivenBack(t *testing.T) {
 	b.Return(client, noon) // of whom nothing is known
 	for step, c := range []struct{ room, given int }{{2, 2}, {2, 1}, {1, 0}, {0, 5}, {2, 0}} {
 		room := 0
-		for b.Draw(client, noon) {
+		for b.Take(client, noon) {
 			room++
 		}
 		if room != c.room {

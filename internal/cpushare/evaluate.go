@@ -72,19 +72,19 @@ func NeedsSlowPath(err error) bool {
 // inTurn calls do when it is the caller's turn among those of its tenant, and
 // the share has the steps.
 func (s *Limiter) inTurn(ctx context.Context, tenant eventhook.TenantID, do func(lent meter.Share) error) error {
-	line := s.lines.Join(tenant)
-	defer s.lines.Leave(tenant)
-	if s.lines.Members(tenant) > mostWaiting {
+	line := s.lines.Open(tenant)
+	defer s.lines.Close(tenant)
+	if s.lines.Callers(tenant) > mostWaiting {
 		return ErrBusy
 	}
 	waiting, cancel := context.WithTimeoutCause(ctx, patience, ErrBusy)
 	defer cancel()
 	select {
-	case <-line.Turn():
+	case <-line.Slot():
 	case <-waiting.Done():
 		return context.Cause(waiting)
 	}
-	defer line.Pass()
+	defer line.Release()
 	lent, err := s.await(waiting, s.Bucket(tenant))
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/meter"
-	"github.com/eventhook/eventhook/internal/turns"
+	"github.com/eventhook/eventhook/internal/roundrobin"
 )
 
 // Config is how large a tenant's share of one instance is.
@@ -68,10 +68,10 @@ type Outcome string
 
 // The outcomes.
 const (
-	Slow    Outcome = "slow"     // it needed more than a slice
+	Slow      Outcome = "slow"     // it needed more than a slice
 	OverLimit Outcome = "too_much" // it was stopped at the limit of one event
-	Waited  Outcome = "waited"   // the share was used up, and the event waits
-	Refused Outcome = "refused"  // the share was used up, and the caller was refused
+	Waited    Outcome = "waited"   // the share was used up, and the event waits
+	Refused   Outcome = "refused"  // the share was used up, and the caller was refused
 )
 
 // Observer counts evaluations that were not quick.
@@ -85,7 +85,7 @@ type Limiter struct {
 	observer Observer
 	now      func() time.Time
 	tenants  *lru.Cache[eventhook.TenantID, *Bucket]
-	lines    *turns.Turns[eventhook.TenantID, struct{}]
+	lines    *roundrobin.Queues[eventhook.TenantID, struct{}]
 }
 
 // New returns full shares. A nil observer counts nothing. A share that was not
@@ -96,7 +96,7 @@ func New(config Config, observer Observer, now func() time.Time) *Limiter {
 	if err != nil {
 		panic(err) // Validate has refused it
 	}
-	return &Limiter{config: config, observer: observer, now: now, tenants: tenants, lines: turns.New[eventhook.TenantID, struct{}](1)}
+	return &Limiter{config: config, observer: observer, now: now, tenants: tenants, lines: roundrobin.NewQueues[eventhook.TenantID, struct{}](1)}
 }
 
 // Bucket returns a tenant's share.

@@ -57,7 +57,7 @@ func (c *compiler) member(name string, value gjson.Result, at string, depth int)
 	case "$or":
 		return anyOf(c.list(value, at, depth))
 	case "$not":
-		return notAll{denied: c.object(value, at, depth+1), text: eventhook.Shorten(value.Raw, 200)}
+		return notAll{denied: c.object(value, at, depth+1), text: eventhook.TruncateWithEllipsis(value.Raw, 200)}
 	}
 	if strings.HasPrefix(name, "$") {
 		c.faults.Add(at, "is not one of $and, $or, $not, nor a path")
@@ -114,7 +114,7 @@ func messageOf(err error) string {
 }
 
 func join(at, name string) string {
-	name = eventhook.Label(name)
+	name = eventhook.SanitizeLabel(name)
 	if at == "" {
 		return name
 	}

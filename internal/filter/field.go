@@ -70,12 +70,12 @@ func (f *Fields) compile(path string) (look, error) {
 		return compileEventField(path, rest)
 	case kind == "body" && rest != "":
 	case f.IsPublished:
-		return nil, fmt.Errorf("%q is not a path: write body.<path> or event.<field>", eventhook.Label(path))
+		return nil, fmt.Errorf("%q is not a path: write body.<path> or event.<field>", eventhook.SanitizeLabel(path))
 	case !slices.Contains(pathKinds, kind) || rest == "":
-		return nil, fmt.Errorf("%q is not a path: write body.<path>, header.<name>, cloudevent.<path> or event.<field>", eventhook.Label(path))
+		return nil, fmt.Errorf("%q is not a path: write body.<path>, header.<name>, cloudevent.<path> or event.<field>", eventhook.SanitizeLabel(path))
 	}
 	if len(eventhook.PathParts(path)) > 1 {
-		return nil, fmt.Errorf("%q joins several paths: compare each", eventhook.Label(path))
+		return nil, fmt.Errorf("%q joins several paths: compare each", eventhook.SanitizeLabel(path))
 	}
 	p, err := payload.ParsePath(path)
 	if err != nil {
@@ -136,7 +136,7 @@ func compileEventField(path, name string) (look, error) {
 	}
 	i := slices.IndexFunc(eventFields, func(f eventField) bool { return f.name == name })
 	if i < 0 {
-		return nil, fmt.Errorf("%q is no field of an event: there are %s", eventhook.Label(path), strings.Join(eventFieldNames(), ", "))
+		return nil, fmt.Errorf("%q is no field of an event: there are %s", eventhook.SanitizeLabel(path), strings.Join(eventFieldNames(), ", "))
 	}
 	return func(s *Subject) gjson.Result { return textResult(eventFields[i].text(s.Event)) }, nil
 }

@@ -137,7 +137,7 @@ func (c *compiler) tests(r gjson.Result, at string) []test {
 		name, text = "$in", "one of "+r.Raw
 	}
 	passes, _ := operators[name](r)
-	return []test{{passes: passes, wanted: eventhook.Shorten(text, 200)}}
+	return []test{{passes: passes, wanted: eventhook.TruncateWithEllipsis(text, 200)}}
 }
 
 func (c *compiler) operators(r gjson.Result, at string, mayNegate bool) (tests []test) {
@@ -150,7 +150,7 @@ func (c *compiler) operators(r gjson.Result, at string, mayNegate bool) (tests [
 			c.faults.Add(join(at, name), "%s", wrong)
 			return
 		}
-		t.wanted = name + " " + eventhook.Shorten(value.Raw, 200)
+		t.wanted = name + " " + eventhook.TruncateWithEllipsis(value.Raw, 200)
 		tests = append(tests, t)
 	})
 	return tests

@@ -44,7 +44,7 @@ func (r Reasons) join(text func(reason) string) string {
 	for i, one := range r {
 		texts[i] = text(one)
 	}
-	return eventhook.Shorten(eventhook.Text(strings.Join(texts, "; ")), most)
+	return eventhook.TruncateWithEllipsis(eventhook.SanitizeText(strings.Join(texts, "; ")), most)
 }
 
 // shown is a value as a reason shows it.
@@ -54,7 +54,7 @@ func shown(r *gjson.Result) string {
 	case !r.Exists():
 		return "missing"
 	case r.Type == gjson.String:
-		return fmt.Sprintf("%q", eventhook.Cut(r.Str, most))
+		return fmt.Sprintf("%q", eventhook.Truncate(r.Str, most))
 	}
-	return eventhook.Shorten(r.Raw, most)
+	return eventhook.TruncateWithEllipsis(r.Raw, most)
 }

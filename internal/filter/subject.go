@@ -27,7 +27,7 @@ type Subject struct {
 // the next. What they do is counted by the meter.
 func (s *Subject) Begin(m *meter.Meter, e *eventhook.Event, fields *Fields) {
 	s.Event, s.fields, s.Meter = e, fields, m
-	s.View = payload.New(m, payload.Block(e.Headers), e.ContentType, e.Body)
+	s.View = payload.New(m, payload.HeaderBlock(e.Headers), e.ContentType, e.Body)
 	if n := len(fields.list); cap(s.found) < n {
 		s.found, s.looked, s.seen = make([]gjson.Result, n), make([]bool, n), make([]int, 0, n)
 	} else {

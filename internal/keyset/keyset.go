@@ -77,7 +77,7 @@ func New(size int, now func() time.Time, fetch Fetch) *Cache {
 
 // Of are the keys as requests to a source ask for them: what they fetch counts
 // against the shares of the source and its tenant.
-func (c *Cache) Of(tenant eventhook.TenantID, source eventhook.SourceID) verify.Keys {
+func (c *Cache) ForSource(tenant eventhook.TenantID, source eventhook.SourceID) verify.Keys {
 	return sourceKeys{c, owner{tenant, source}}
 }
 
@@ -103,7 +103,7 @@ func (k sourceKeys) Keys(ctx context.Context, url, id string) ([]verify.Key, err
 // that there are, with id or without. If it could not be fetched anew, and each
 // key has another id, that is an error: the key may be a new one.
 //
-// A ctx of verify.WithoutFetch waits for no fetch and begins none.
+// A ctx of verify.WithCachedKeysOnly waits for no fetch and begins none.
 //
 // Errors are of KindUnavailable, of KindNotFound if the fetch failed with that,
 // or of KindInvalid for what is no URL; their messages name the host alone. When
@@ -135,7 +135,7 @@ func (c *Cache) look(ctx context.Context, by owner, url, id string) (*call, []ve
 		keys, err := d.answer(now, id, d.err)
 		return nil, keys, err
 	}
-	if verify.IsWithoutFetch(ctx) {
+	if verify.CachedKeysOnly(ctx) {
 		keys, err := d.answer(now, id, errBusy)
 		return nil, keys, err
 	}

@@ -97,7 +97,7 @@ func TestViewsAreMadeOnce(t *testing.T) {
 		if n := testing.AllocsPerRun(10, func() { v.Header("X-None") }); n > 0 {
 			t.Errorf("%s: a header costs %v allocations, want none", c.contentType, n)
 		}
-		other := v.Transform([]byte("1"))
+		other := v.WithTransformed([]byte("1"))
 		event, view := other.CloudEvent(), other.JSON()
 		if &view[0] != &v.JSON()[0] || &view[0] != &v.Render()[0] {
 			t.Errorf("%s: got another view the second time, want the same", c.contentType)
@@ -140,7 +140,7 @@ func TestFirstMembers(t *testing.T) {
 		{`[9007199254740993,1.50e-3,true,"\ud800"]`, `[9007199254740993,1.50e-3,true,"\ud800"]`},
 		{`"x"`, `"x"`}, {` 7 `, `7`}, {`{}`, `{}`}, {`null`, `null`},
 	} {
-		if got := string(payload.FirstMembers([]byte(c.in))); got != c.want {
+		if got := string(payload.DropDuplicateMembers([]byte(c.in))); got != c.want {
 			t.Errorf("%s: got %s, want %s", c.in, got, c.want)
 		}
 	}

@@ -76,7 +76,7 @@ func (a attributes) with(data json.RawMessage) []byte {
 	}
 	b := []byte{'{'}
 	for _, name := range slices.Sorted(maps.Keys(a)) {
-		b = AppendText(append(AppendText(b, name), ':'), a[name])
+		b = AppendJSONString(append(AppendJSONString(b, name), ':'), a[name])
 		b = append(b, ',')
 	}
 	if data == nil {
@@ -114,7 +114,7 @@ func (v *View) binaryEvent() []byte {
 // linesOf are headers, of repeated ones the first.
 func linesOf(h Header) iter.Seq2[string, string] {
 	switch h := h.(type) {
-	case Block:
+	case HeaderBlock:
 		return h.All()
 	case http.Header:
 		return func(yield func(name, value string) bool) {
@@ -192,7 +192,7 @@ func dataOf(contentType string, data, inBase64 gjson.Result) (view json.RawMessa
 	case data.Exists() && (data.Type != gjson.String || contentType == "" || IsJSON(contentType)):
 		return json.RawMessage(data.Raw), true
 	case data.Exists():
-		return New(nil, Block(nil), contentType, []byte(data.Str)).Render(), true
+		return New(nil, HeaderBlock(nil), contentType, []byte(data.Str)).Render(), true
 	case !inBase64.Exists():
 		return nil, true
 	}
@@ -203,5 +203,5 @@ func dataOf(contentType string, data, inBase64 gjson.Result) (view json.RawMessa
 	if len(bytes) == 0 {
 		return nil, true
 	}
-	return New(nil, Block(nil), contentType, bytes).Render(), true
+	return New(nil, HeaderBlock(nil), contentType, bytes).Render(), true
 }

@@ -16,9 +16,9 @@ const structured = "application/cloudevents+json"
 
 // binary are headers of an event with some more lines, as events are stored
 // with.
-func binary(lines ...string) payload.Block {
+func binary(lines ...string) payload.HeaderBlock {
 	all := slices.Concat([]string{"ce-specversion: 1.0", "Ce-Id: 7", "CE-SOURCE: /shop", "ce-type: order.made"}, lines)
-	return payload.Block(strings.Join(all, "\r\n") + "\r\n")
+	return payload.HeaderBlock(strings.Join(all, "\r\n") + "\r\n")
 }
 
 const required = `"id":"7","source":"/shop","specversion":"1.0","type":"order.made"`
@@ -27,10 +27,10 @@ func TestCloudEvents(t *testing.T) {
 	withType := func(media, rest string) string {
 		return `{"datacontenttype":"` + media + `","id":"7","source":"/shop","specversion":"1.0","type":"order.made"` + rest + `}`
 	}
-	bare := payload.Block("Host: a\r\n")
+	bare := payload.HeaderBlock("Host: a\r\n")
 	for _, c := range []struct {
 		claim       string
-		header      payload.Block
+		header      payload.HeaderBlock
 		contentType string
 		body, want  string
 	}{
@@ -65,11 +65,11 @@ func TestCloudEvents(t *testing.T) {
 		{"headers beside a body that is one", binary(), structured, `{"specversion":"1.0","id":"8","source":"/x","type":"t"}`, `{"id":"8","source":"/x","specversion":"1.0","type":"t"}`},
 		{"a batch", binary(), "application/cloudevents-batch+json", `[{` + required + `}]`, ``},
 		{"another format", binary(), "application/cloudevents+xml", `<event/>`, ``},
-		{"no version", payload.Block("ce-id: 7\r\nce-source: s\r\nce-type: t\r\n"), "", ``, ``},
-		{"another version", payload.Block("ce-specversion: 0.3\r\nce-id: 7\r\nce-source: s\r\nce-type: t\r\n"), "", ``, ``},
+		{"no version", payload.HeaderBlock("ce-id: 7\r\nce-source: s\r\nce-type: t\r\n"), "", ``, ``},
+		{"another version", payload.HeaderBlock("ce-specversion: 0.3\r\nce-id: 7\r\nce-source: s\r\nce-type: t\r\n"), "", ``, ``},
 		{"another version in a body", bare, structured, `{"specversion":"0.3","id":"7","source":"s","type":"t"}`, ``},
 		{"a content type that is none", binary("ce-datacontenttype: image/png"), "", ``, `{` + required + `}`},
-		{"no id", payload.Block("ce-specversion: 1.0\r\nce-source: s\r\nce-type: t\r\n"), "", ``, ``},
+		{"no id", payload.HeaderBlock("ce-specversion: 1.0\r\nce-source: s\r\nce-type: t\r\n"), "", ``, ``},
 		{"no source", bare, structured, `{"specversion":"1.0","id":"7","type":"t"}`, ``},
 		{"an empty type", bare, structured, `{"specversion":"1.0","id":"7","source":"s","type":""}`, ``},
 		{"an array", bare, structured, `[1]`, ``},
@@ -136,7 +136,7 @@ func TestPathsIntoCloudEventsNameTheirHeaders(t *testing.T) {
 }
 
 func TestWebhooksThatAreNoCloudEventPayNothing(t *testing.T) {
-	block := payload.Block("Host: a.example\r\nContent-Type: application/json\r\nX-GitHub-Event: push\r\n")
+	block := payload.HeaderBlock("Host: a.example\r\nContent-Type: application/json\r\nX-GitHub-Event: push\r\n")
 	path, body := mustParse(t, "cloudevent.type"), []byte(`{"a":1}`)
 	for name, header := range map[string]payload.Header{"a block": block, "a map": http.Header{"X-Github-Event": {"push"}}} {
 		fresh := testing.AllocsPerRun(100, func() { payload.New(nil, header, "application/json", body).Header("X-None") })

@@ -20,9 +20,9 @@ const (
 	deflateEncoding = "deflate"
 )
 
-// Encoding reads the value of Content-Encoding: gzip, deflate, or "" for a body
+// ParseEncoding reads the value of Content-Encoding: gzip, deflate, or "" for a body
 // as it is. ok is false for any other encoding, and for several.
-func Encoding(value string) (name string, ok bool) {
+func ParseEncoding(value string) (name string, ok bool) {
 	if value == "" {
 		return "", true
 	}
@@ -42,32 +42,32 @@ func Encoding(value string) (name string, ok bool) {
 	return name, true
 }
 
-// ErrBroken reports a body that is not in its encoding.
-var ErrBroken = errors.New("the body is not in its content encoding")
+// ErrBadEncoding reports a body that is not in its encoding.
+var ErrBadEncoding = errors.New("the body is not in its content encoding")
 
 // decoderBytes bounds the memory of a decompressor.
 const decoderBytes = 64 << 10
 
-// Decode returns a body without its content encoding, a result of Encoding. The
+// Decode returns a body without its content encoding, a result of ParseEncoding. The
 // account hears of each allocation before it is made, and counts the result
-// alone in the end. The error is ErrBroken, chunks.ErrTooLong for more than
+// alone in the end. The error is ErrBadEncoding, chunks.ErrTooLong for more than
 // limit bytes, or the account's. Bytes that are valid JSON are no deflate,
-// whatever an unsigned header says: they are ErrBroken.
+// whatever an unsigned header says: they are ErrBadEncoding.
 func Decode(encoding string, body []byte, limit int, account chunks.Account) ([]byte, error) {
 	if err := account.Take(decoderBytes); err != nil {
 		return nil, err
 	}
-	defer account.Give(decoderBytes)
+	defer account.Return(decoderBytes)
 	switch {
 	case encoding == gzipEncoding:
 		return decodeBy(openGzip, body, limit, account)
 	case encoding != deflateEncoding || looksLikeJSON(body):
-		return nil, ErrBroken
+		return nil, ErrBadEncoding
 	}
 	// Senders disagree whether deflate means zlib (RFC 9110, section 8.4.1.2)
 	// or the bare stream.
 	decoded, err := decodeBy(zlib.NewReader, body, limit, account)
-	if errors.Is(err, ErrBroken) {
+	if errors.Is(err, ErrBadEncoding) {
 		return decodeBy(openFlate, body, limit, account)
 	}
 	return decoded, err
@@ -81,7 +81,7 @@ func decodeBy(open func(io.Reader) (io.ReadCloser, error), body []byte, limit in
 	in := bytes.NewReader(body)
 	r, err := open(in)
 	if err != nil {
-		return nil, ErrBroken
+		return nil, ErrBadEncoding
 	}
 	taken := &counter{account: account}
 	var b chunks.Buffer
@@ -94,10 +94,10 @@ func decodeBy(open func(io.Reader) (io.ReadCloser, error), body []byte, limit in
 		decoded, err = b.Join()
 	}
 	if err == nil && in.Len() > 0 { // bytes behind the end
-		err = ErrBroken
+		err = ErrBadEncoding
 	}
 	if err != nil {
-		account.Give(taken.held)
+		account.Return(taken.held)
 		return nil, err
 	}
 	return decoded, nil
@@ -117,18 +117,18 @@ func (c *counter) Take(n int) error {
 	return err
 }
 
-func (c *counter) Give(n int) {
+func (c *counter) Return(n int) {
 	c.held -= n
-	c.account.Give(n)
+	c.account.Return(n)
 }
 
-// brokenReader makes ErrBroken of a decompressor's errors.
+// brokenReader makes ErrBadEncoding of a decompressor's errors.
 type brokenReader struct{ r io.Reader }
 
 func (b brokenReader) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p)
 	if err != nil && err != io.EOF { //nolint:errorlint // decompressors return it as it is
-		err = fmt.Errorf("%w: %w", ErrBroken, err)
+		err = fmt.Errorf("%w: %w", ErrBadEncoding, err)
 	}
 	return n, err
 }
@@ -138,7 +138,7 @@ func (b brokenReader) Read(p []byte) (int, error) {
 type unlimited struct{}
 
 func (unlimited) Take(int) error { return nil }
-func (unlimited) Give(int)       {}
+func (unlimited) Return(int)     {}
 
 // Content is the body without its content encoding, and the body itself if it
 // has none or is not in it. It decodes at most once, and never more than the
@@ -148,7 +148,7 @@ func (v *View) Content() []byte {
 		return v.decoded
 	}
 	v.isDecoded, v.decoded = true, v.body
-	if encoding := EncodingFor(v.header.Get("Content-Encoding"), v.body); encoding != "" {
+	if encoding := BodyEncoding(v.header.Get("Content-Encoding"), v.body); encoding != "" {
 		if decoded, err := Decode(encoding, v.body, eventhook.LargestMaxBodyBytes, unlimited{}); err == nil {
 			v.decoded = decoded
 		}
@@ -157,26 +157,26 @@ func (v *View) Content() []byte {
 }
 
 // WithContent tells a new view what Content is to return. It returns the view.
-func (v *View) WithContent(decoded []byte) *View {
+func (v *View) SetContent(decoded []byte) *View {
 	v.isDecoded, v.decoded = true, decoded
 	return v
 }
 
-// EncodingFor is the encoding that a body is read in, given its Content-Encoding;
+// BodyEncoding is the encoding that a body is read in, given its Content-Encoding;
 // "" for none. The header is seldom signed: a body that begins as gzip or zlib does is
 // decoded whatever the header says, so that a captured request that is sent again
 // without the header has the same key and the same view.
-func EncodingFor(header string, body []byte) string {
-	if shown := EncodingOf(body); shown != "" {
+func BodyEncoding(header string, body []byte) string {
+	if shown := detectEncoding(body); shown != "" {
 		return shown
 	}
-	announced, _ := Encoding(header)
+	announced, _ := ParseEncoding(header)
 	return announced
 }
 
-// EncodingOf is the encoding that a body shows by its first bytes, which no
+// detectEncoding is the encoding that a body shows by its first bytes, which no
 // JSON and no form begins with; "" for any other.
-func EncodingOf(body []byte) string {
+func detectEncoding(body []byte) string {
 	const zlibMethod, zlibCheck = 0x78, 31 // RFC 1950, section 2.2: deflate, window of 32 KiB
 	switch {
 	case bytes.HasPrefix(body, []byte("\x1f\x8b\x08")):

@@ -47,7 +47,7 @@ func TestContentEncodings(t *testing.T) {
 		{"", "", true}, {"identity", "", true}, {"gzip", "gzip", true}, {"GZIP", "gzip", true}, {" x-gzip ", "gzip", true}, {"deflate", "deflate", true},
 		{"identity, gzip", "gzip", true}, {"br", "", false}, {"zstd", "", false}, {"gzip, gzip", "", false}, {"deflate,gzip", "", false}, {"gzip;q=1", "", false},
 	} {
-		if name, ok := payload.Encoding(c.value); name != c.name || ok != c.ok {
+		if name, ok := payload.ParseEncoding(c.value); name != c.name || ok != c.ok {
 			t.Errorf("%q: got %q, %v, want %q, %v", c.value, name, ok, c.name, c.ok)
 		}
 	}
@@ -96,7 +96,7 @@ func TestAnEncodedBodyIsDecodedForItsView(t *testing.T) {
 }
 
 func TestAStoredBlockTellsTheEncoding(t *testing.T) {
-	v := payload.New(nil, payload.Block("Host: x\r\nContent-Encoding: gzip\r\n"), "text/plain", gzipped(t, "hello"))
+	v := payload.New(nil, payload.HeaderBlock("Host: x\r\nContent-Encoding: gzip\r\n"), "text/plain", gzipped(t, "hello"))
 	if got := string(v.Render()); got != `"hello"` {
 		t.Errorf("got %s, want the decoded text", got)
 	}
@@ -134,7 +134,7 @@ func (a *account) Take(n int) error {
 	return nil
 }
 
-func (a *account) Give(n int) { a.held -= n }
+func (a *account) Return(n int) { a.held -= n }
 
 // A small body that decodes to a large one stops at the limit, and the memory
 // is counted before it is there.

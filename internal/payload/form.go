@@ -39,7 +39,7 @@ func formJSON(body []byte, charset string) ([]byte, error) {
 	for _, f := range fields {
 		size += written([]byte(f.name)) + written([]byte(f.value)) + marks
 	}
-	return appendObject(make([]byte, 0, size), fields, AppendText), nil
+	return appendObject(make([]byte, 0, size), fields, AppendJSONString), nil
 }
 
 func formText(s, charset string) (string, error) {
@@ -127,10 +127,10 @@ func sizeOf(h textproto.MIMEHeader) (bytes int) {
 
 func appendPart(b []byte, p part) []byte {
 	if !p.isFile {
-		return AppendText(b, p.text)
+		return AppendJSONString(b, p.text)
 	}
-	b = AppendText(append(b, `{"content_type":`...), p.media)
-	b = AppendText(append(b, `,"filename":`...), p.text)
+	b = AppendJSONString(append(b, `{"content_type":`...), p.media)
+	b = AppendJSONString(append(b, `,"filename":`...), p.text)
 	b = strconv.AppendInt(append(b, `,"size":`...), p.size, 10)
 	return append(b, '}')
 }

@@ -27,7 +27,7 @@ func TestBlockGet(t *testing.T) {
 		{"no name", "", ""},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			if got := payload.Block(block).Get(c.name); got != c.want {
+			if got := payload.HeaderBlock(block).Get(c.name); got != c.want {
 				t.Errorf("Get(%q): got %q, want %q", c.name, got, c.want)
 			}
 		})
@@ -36,7 +36,7 @@ func TestBlockGet(t *testing.T) {
 
 func TestBlocksThatAreOddGiveNothing(t *testing.T) {
 	for _, b := range []string{"", "\r\n", "X-A", "X-A\r\n", ":\r\n", "\r\n\r\nX-B: y", "X-A : v\r\n"} {
-		if got := payload.Block(b).Get("X-A"); got != "" {
+		if got := payload.HeaderBlock(b).Get("X-A"); got != "" {
 			t.Errorf("%q: got %q, want nothing", b, got)
 		}
 	}
@@ -44,7 +44,7 @@ func TestBlocksThatAreOddGiveNothing(t *testing.T) {
 
 func TestHeaderPaths(t *testing.T) {
 	request := http.Header{"Host": {"hooks.example"}, "X-Github-Event": {"push"}, "X-Two": {"first", "second"}, "X-Empty": {""}, "X-Bytes": {"a\xff\""}}
-	for kind, header := range map[string]payload.Header{"request": request, "stored": payload.Block(block)} {
+	for kind, header := range map[string]payload.Header{"request": request, "stored": payload.HeaderBlock(block)} {
 		for _, c := range []struct{ path, text, raw string }{
 			{"header.X-GitHub-Event", "push", `"push"`},
 			{"header.x-github-event", "push", `"push"`},

@@ -14,7 +14,7 @@ import (
 // indexed looks paths up one by one, and all together.
 func indexed(t testing.TB, contentType, body string, texts []string) (single, together []string) {
 	t.Helper()
-	view := payload.New(nil, payload.Block(nil), contentType, []byte(body))
+	view := payload.New(nil, payload.HeaderBlock(nil), contentType, []byte(body))
 	var x payload.Index
 	found := make([]gjson.Result, len(texts))
 	for i, text := range texts {
@@ -70,7 +70,7 @@ func FuzzIndex(f *testing.F) {
 func TestPathsTogetherAreOnePass(t *testing.T) {
 	m := meter.New(t.Context(), meter.EventLimit, nil)
 	body := `{"big":"` + strings.Repeat("x", 8<<20) + `"}`
-	view := payload.New(m, payload.Block(nil), "application/json", []byte(body))
+	view := payload.New(m, payload.HeaderBlock(nil), "application/json", []byte(body))
 	var paths []payload.Path
 	for _, text := range []string{"body.a", "body.b.c", "body.x + body.y + body.z", "body.é"} {
 		for range 5 {
@@ -98,14 +98,14 @@ func BenchmarkFind(b *testing.B) {
 	x.Add(p, 0)
 	x.Add(q, 1)
 	b.Run("one", func(b *testing.B) {
-		view := payload.New(nil, payload.Block(nil), "application/json", body)
+		view := payload.New(nil, payload.HeaderBlock(nil), "application/json", body)
 		b.SetBytes(int64(len(body)))
 		for b.Loop() {
 			view.At(p)
 		}
 	})
 	b.Run("together", func(b *testing.B) {
-		view := payload.New(nil, payload.Block(nil), "application/json", body)
+		view := payload.New(nil, payload.HeaderBlock(nil), "application/json", body)
 		b.SetBytes(int64(len(body)))
 		found := make([]gjson.Result, 2)
 		for b.Loop() {
@@ -115,7 +115,7 @@ func BenchmarkFind(b *testing.B) {
 	b.Run("parse", func(b *testing.B) {
 		b.SetBytes(int64(len(body)))
 		for b.Loop() {
-			payload.New(nil, payload.Block(nil), "application/json", body).JSON()
+			payload.New(nil, payload.HeaderBlock(nil), "application/json", body).JSON()
 		}
 	})
 }

@@ -22,10 +22,10 @@ func TestLargeXMLHasNoView(t *testing.T) {
 	if v.JSON() != nil {
 		t.Errorf("XML of %d bytes has a view, want none", most+1)
 	}
-	if why, _ := v.Unread(); !strings.Contains(why, "more than 8 MiB") {
+	if why, _ := v.ParseFailure(); !strings.Contains(why, "more than 8 MiB") {
 		t.Errorf("the reason is %q, want the limit", why)
 	}
-	if cost := payload.Cost("text/xml", document(4*most)); cost != 0 {
+	if cost := payload.MemoryCost("text/xml", document(4*most)); cost != 0 {
 		t.Errorf("a body without a view costs %d bytes, want 0", cost)
 	}
 }

@@ -27,7 +27,7 @@ func appendObject[V any](b []byte, fields []field[V], appendValue func([]byte, V
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(AppendText(b, m.name), ':')
+		b = append(AppendJSONString(b, m.name), ':')
 		b = appendOneOrMore(b, m.value, appendValue)
 	}
 	return append(b, '}')
@@ -48,10 +48,10 @@ func appendOneOrMore[V any](b []byte, values []V, appendValue func([]byte, V) []
 	return append(b, ']')
 }
 
-// AppendText appends a text as a JSON string, at most six times its size, and
+// AppendJSONString appends a text as a JSON string, at most six times its size, and
 // twice where it has no control characters. Bytes that are not UTF-8 are
 // replaced.
-func AppendText(b []byte, s string) []byte {
+func AppendJSONString(b []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	b = append(b, '"')

@@ -21,11 +21,11 @@ import (
 // Header reads headers by name, in any case; "" if absent. http.Header is one.
 type Header interface{ Get(name string) string }
 
-// Block is an HTTP/1.1 header block, as events are stored with.
-type Block []byte
+// HeaderBlock is an HTTP/1.1 header block, as events are stored with.
+type HeaderBlock []byte
 
 // Get implements Header: the first line with the name.
-func (b Block) Get(name string) string {
+func (b HeaderBlock) Get(name string) string {
 	for rest := []byte(b); len(rest) > 0; {
 		line, more, _ := bytes.Cut(rest, []byte("\r\n"))
 		rest = more
@@ -37,7 +37,7 @@ func (b Block) Get(name string) string {
 }
 
 // All are the lines of the block: names as they were sent, and values.
-func (b Block) All() iter.Seq2[string, string] {
+func (b HeaderBlock) All() iter.Seq2[string, string] {
 	return func(yield func(name, value string) bool) {
 		for rest := []byte(b); len(rest) > 0; {
 			line, more, _ := bytes.Cut(rest, []byte("\r\n"))
@@ -174,7 +174,7 @@ func marshal(v any) []byte {
 // Transform is the same webhook of which targets get something else: Render
 // is the given JSON, and paths lead into the webhook as before. What one of
 // the two has parsed, the other has, too.
-func (v *View) Transform(to json.RawMessage) *View {
+func (v *View) WithTransformed(to json.RawMessage) *View {
 	return &View{webhook: v.webhook, transformed: to}
 }
 
@@ -202,7 +202,7 @@ func (v *View) render() []byte {
 		return []byte("null")
 	}
 	if text, ok := textOf(v.contentType, v.Content()); ok {
-		return AppendText(nil, text)
+		return AppendJSONString(nil, text)
 	}
 	return marshal(map[string][]byte{"base64": v.Content()})
 }

@@ -142,8 +142,8 @@ func TestABodyIsRenderedOnce(t *testing.T) {
 }
 
 func TestTransformedViews(t *testing.T) {
-	v := payload.New(nil, payload.Block("X-A: b\r\n"), "application/json", []byte(`{"id":7}`))
-	other := v.Transform(json.RawMessage(`[1]`))
+	v := payload.New(nil, payload.HeaderBlock("X-A: b\r\n"), "application/json", []byte(`{"id":7}`))
+	other := v.WithTransformed(json.RawMessage(`[1]`))
 	if got := string(other.Render()); got != "[1]" {
 		t.Errorf("Render: got %s, want what it was transformed to", got)
 	}
@@ -159,7 +159,7 @@ func TestTransformedViews(t *testing.T) {
 }
 
 func TestTransformedViewsAreOfTheSameCloudEvent(t *testing.T) {
-	other := payload.New(nil, binary(), "", []byte(`{"id":7}`)).Transform(json.RawMessage(`[1]`))
+	other := payload.New(nil, binary(), "", []byte(`{"id":7}`)).WithTransformed(json.RawMessage(`[1]`))
 	if got, want := string(other.CloudEvent()), `{`+required+`,"data":{"id":7}}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -185,7 +185,7 @@ func TestAt(t *testing.T) {
 
 func TestAllHeaders(t *testing.T) {
 	var got []string
-	for name, value := range payload.Block("Host: a\r\nX-B:\r\nodd\r\n: none\r\nx-c:  d:e \r\nlast: x").All() {
+	for name, value := range payload.HeaderBlock("Host: a\r\nX-B:\r\nodd\r\n: none\r\nx-c:  d:e \r\nlast: x").All() {
 		if got = append(got, name+"="+value); name == "last" {
 			break
 		}

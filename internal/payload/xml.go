@@ -189,7 +189,7 @@ func attributesAhead(text []byte) (n int) {
 
 func appendElement(b []byte, e *element) []byte {
 	if len(e.fields) == 0 {
-		return AppendText(b, string(e.text))
+		return AppendJSONString(b, string(e.text))
 	}
 	fields := e.fields
 	if len(e.text) > 0 {

@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -31,7 +32,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/eventhook/eventhook"
-	"github.com/eventhook/eventhook/internal/turns"
+	"github.com/eventhook/eventhook/internal/roundrobin"
 )
 
 // Sealer seals secrets for the database, and opens them. A text that is sealed
@@ -71,9 +72,9 @@ type DB struct {
 	work     *pgxpool.Pool
 	lists    *pgxpool.Pool
 	hub      hub
-	watches  *watches
-	claims   *turns.Turns[eventhook.TenantID, struct{}]
-	changes  *turns.Gate[eventhook.TenantID] // of the configuration
+	feed     *eventFeed
+	claims   *roundrobin.Queues[eventhook.TenantID, struct{}]
+	changes  *roundrobin.Slots[eventhook.TenantID] // of the configuration
 	keyTTL   time.Duration
 	sealer   Sealer
 	describe func(eventhook.Secret) (json.RawMessage, string, error)
@@ -117,9 +118,9 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 	}
 	db := &DB{keyTTL: o.KeyTTL, sealer: o.Sealer, describe: o.Describe, matches: o.Matches, newly: o.FaultsOfNew, log: o.Log, now: o.Now, lockWait: lockWait}
 	db.hub.topics, db.hub.tell = map[string]chan struct{}{}, make(chan struct{}, 1)
-	db.watches = newWatches(&db.hub)
-	db.claims = turns.New[eventhook.TenantID, struct{}](max(o.WorkConns/claimShare, 1))
-	db.changes = turns.NewGate[eventhook.TenantID](o.WorkConns/2, o.WorkConns/changeShare, mostChanges)
+	db.feed = newEventFeed(&db.hub)
+	db.claims = roundrobin.NewQueues[eventhook.TenantID, struct{}](max(o.WorkConns/claimShare, 1))
+	db.changes = roundrobin.NewSlots[eventhook.TenantID](o.WorkConns/2, o.WorkConns/changeShare, mostChanges)
 	db.hub.self = eventhook.NewID[DB](o.Now()).String()
 	db.acceptBufs.New = func() any { return newAcceptColumns() }
 	db.publishBufs.New = func() any { return newColumns(publishOIDs...) }
@@ -276,3 +277,28 @@ func hasCode(err error, codes ...string) bool {
 }
 
 func asPgError(err error) (*pgconn.PgError, bool) { return errors.AsType[*pgconn.PgError](err) }
+
+// workStatements are prepared on each connection of the work pool, since they
+// are run through the protocol's binary parameters.
+var workStatements = func() map[string]string {
+	all := map[string]string{"generations": generationsSQL, "settle_events": settleEventsSQL, "settle_deliveries": settleDeliveriesSQL,
+		"lock_events": lockEventsSQL, "conclude_events": concludeEventsSQL}
+	maps.Copy(all, effectStatements)
+	return all
+}()
+
+// What PostgreSQL says of a table, or its schema, that is not there.
+const (
+	codeUndefinedTable = "42P01"
+	codeInvalidSchema  = "3F000"
+)
+
+// SchemaVersion is the version that the schema is in, 0 without one, and
+// whether a migration of it stopped half-way.
+func (db *DB) SchemaVersion(ctx context.Context) (version int64, dirty bool, err error) {
+	err = db.work.QueryRow(ctx, `SELECT version, dirty FROM eventhook.schema_migrations`).Scan(&version, &dirty)
+	if hasCode(err, codeUndefinedTable, codeInvalidSchema) {
+		return 0, false, nil
+	}
+	return version, dirty, translate("read the schema's version", err)
+}

@@ -171,7 +171,7 @@ func (f *fixture) sourceID(tenant, slug string) (eventhook.TenantID, eventhook.S
 // secondTenant is a tenant that must see nothing of acme's.
 func (f *fixture) secondTenant() eventhook.TenantID {
 	f.Helper()
-	t, err := f.db.AddTenant(f.Context(), operator, eventhook.Tenant{Slug: "umbrella", Name: "Umbrella"})
+	t, err := f.db.CreateTenant(f.Context(), operator, eventhook.Tenant{Slug: "umbrella", Name: "Umbrella"})
 	f.must(err)
 	return t.ID
 }
@@ -385,7 +385,7 @@ func (f *fixture) work(id eventhook.ExecutionID) eventhook.Execution {
 
 func (f *fixture) promise(key string) eventhook.Promise {
 	f.Helper()
-	p, made, err := f.db.MakePromise(f.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: key})
+	p, made, err := f.db.CreatePromise(f.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: key})
 	f.must(err)
 	if !made {
 		f.Fatalf("promise %q was made before", key)

@@ -177,11 +177,11 @@ RETURNING ` + promiseColumns
 
 const promiseColumns = `id, tenant_id, idempotency_key, status, value, coalesce(error, ''), workflow_execution_id, expires_at, created_at, settled_at`
 
-// MakePromise makes a promise under a key that is unique in its tenant. If
+// CreatePromise makes a promise under a key that is unique in its tenant. If
 // somebody has made it before, it returns that one and made is false. If its
 // outcome came before it did, it is settled at once. The workflow, when named,
 // must be the tenant's, else KindInvalid.
-func (db *DB) MakePromise(ctx context.Context, p eventhook.Promise) (_ eventhook.Promise, made bool, err error) {
+func (db *DB) CreatePromise(ctx context.Context, p eventhook.Promise) (_ eventhook.Promise, made bool, err error) {
 	if !p.WorkflowExecutionID.IsZero() {
 		x, err := db.Execution(ctx, p.TenantID, p.WorkflowExecutionID)
 		if err != nil && eventhook.KindOf(err) != eventhook.KindNotFound {

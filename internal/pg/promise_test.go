@@ -14,25 +14,25 @@ var resolved = effects.PromiseOutcome{Status: eventhook.PromiseResolved, Value: 
 func TestMakePromise(t *testing.T) {
 	f := setUp(t)
 	ends := noon.Add(time.Hour)
-	first, made, err := f.db.MakePromise(t.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: "k", ExpiresAt: &ends})
+	first, made, err := f.db.CreatePromise(t.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: "k", ExpiresAt: &ends})
 	f.must(err)
 	same(t, "the first is made", made, true)
 	same(t, "status", first.Status, eventhook.PromisePending)
-	second, made, err := f.other.MakePromise(t.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: "k"})
+	second, made, err := f.other.CreatePromise(t.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: "k"})
 	f.must(err)
 	same(t, "the second is made", made, false)
 	same(t, "the second", second, first)
-	_, made, err = f.db.MakePromise(t.Context(), eventhook.Promise{TenantID: f.secondTenant(), IdempotencyKey: "k"})
+	_, made, err = f.db.CreatePromise(t.Context(), eventhook.Promise{TenantID: f.secondTenant(), IdempotencyKey: "k"})
 	f.must(err)
 	same(t, "another tenant's is made", made, true)
 
 	x := f.execution(eventhook.Workflow)
-	p, _, err := f.db.MakePromise(t.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: "l", WorkflowExecutionID: x})
+	p, _, err := f.db.CreatePromise(t.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: "l", WorkflowExecutionID: x})
 	f.must(err)
 	same(t, "workflow", p.WorkflowExecutionID, x)
-	_, _, err = f.db.MakePromise(t.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: "m", WorkflowExecutionID: eventhook.NewID[eventhook.Execution](noon)})
+	_, _, err = f.db.CreatePromise(t.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: "m", WorkflowExecutionID: eventhook.NewID[eventhook.Execution](noon)})
 	wantKind(t, "of an unknown workflow", err, eventhook.KindInvalid)
-	_, _, err = f.db.MakePromise(t.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: "m", WorkflowExecutionID: f.execution(eventhook.Task)})
+	_, _, err = f.db.CreatePromise(t.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: "m", WorkflowExecutionID: f.execution(eventhook.Task)})
 	wantKind(t, "of a task", err, eventhook.KindInvalid)
 	list, err := f.db.Promises(t.Context(), f.tenant, eventhook.PromiseID{}, 10)
 	f.must(err)
@@ -46,7 +46,7 @@ func TestMakePromiseAtOnceMakesOne(t *testing.T) {
 		var errs [2]error
 		act := func(i int, db *DB) func() {
 			return func() {
-				_, made[i], errs[i] = db.MakePromise(t.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: fmt.Sprint(round)})
+				_, made[i], errs[i] = db.CreatePromise(t.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: fmt.Sprint(round)})
 			}
 		}
 		together(act(0, f.db), act(1, f.other))
@@ -78,7 +78,7 @@ func TestAnOutcomeThatComesFirstIsHeld(t *testing.T) {
 	same(t, "value", string(p.Value), `{"paid":true}`)
 	same(t, "made at", p.CreatedAt.UTC(), f.clock.now())
 	same(t, "settled at", p.SettledAt.UTC(), noon)
-	_, made, err := f.db.MakePromise(t.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: "k"})
+	_, made, err := f.db.CreatePromise(t.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: "k"})
 	f.must(err)
 	same(t, "made again", made, false)
 }
@@ -209,7 +209,7 @@ func TestAValueIsKeptAsJSONWhateverItsBytes(t *testing.T) {
 func TestPromisesExpire(t *testing.T) {
 	f := setUp(t)
 	ends := noon.Add(time.Hour)
-	p, _, err := f.db.MakePromise(t.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: "k", ExpiresAt: &ends})
+	p, _, err := f.db.CreatePromise(t.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: "k", ExpiresAt: &ends})
 	f.must(err)
 	f.promise("without an end")
 	x := f.running(eventhook.Workflow)
@@ -235,7 +235,7 @@ func TestAnExpiryAndAnOutcomeAtOnceSettleOnce(t *testing.T) {
 	f := setUp(t)
 	for round := range 20 {
 		ends := f.clock.now()
-		p, _, err := f.db.MakePromise(t.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: fmt.Sprint(round), ExpiresAt: &ends})
+		p, _, err := f.db.CreatePromise(t.Context(), eventhook.Promise{TenantID: f.tenant, IdempotencyKey: fmt.Sprint(round), ExpiresAt: &ends})
 		f.must(err)
 		x := f.running(eventhook.Workflow)
 		f.must(f.db.Suspend(t.Context(), x, eventhook.Suspension{Await: []eventhook.PromiseID{p.ID}}))

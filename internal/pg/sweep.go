@@ -42,17 +42,17 @@ WITH over AS MATERIALIZED (
 )
 DELETE FROM eventhook.execution WHERE ctid = ANY(ARRAY(SELECT ctid FROM over))`
 
-// Sweep removes idempotency keys past their time from the next part of their
+// SweepIdempotencyKeys removes idempotency keys past their time from the next part of their
 // table and returns how many it removed. A call costs the same whatever the
 // table's size; after the last part the next call begins anew. A key that is
 // still there past its time is claimed anew all the same, so being late costs
 // room only.
-func (db *DB) Sweep(ctx context.Context) (int, error) {
+func (db *DB) SweepIdempotencyKeys(ctx context.Context) (int, error) {
 	return db.sweep(ctx, "sweep idempotency keys", "idempotency_key", sweepKeysSQL, &db.sweptKeys, db.now())
 }
 
 // SweepExecutions removes executions that ended longer than keep ago from the
-// next part of their table, as Sweep does with keys. A keep of 0 removes none,
+// next part of their table, as SweepIdempotencyKeys does with keys. A keep of 0 removes none,
 // and no keep removes what a target's key may still stand for.
 func (db *DB) SweepExecutions(ctx context.Context, keep time.Duration) (int, error) {
 	if keep <= 0 {
@@ -74,7 +74,7 @@ WITH over AS MATERIALIZED (
 DELETE FROM eventhook.promise WHERE ctid = ANY(ARRAY(SELECT ctid FROM over))`
 
 // SweepPromises removes promises that were settled longer than keep ago from
-// the next part of their table, as Sweep does with keys. A keep of 0 removes
+// the next part of their table, as SweepIdempotencyKeys does with keys. A keep of 0 removes
 // none. A pending promise without a deadline is kept.
 func (db *DB) SweepPromises(ctx context.Context, keep time.Duration) (int, error) {
 	if keep <= 0 {

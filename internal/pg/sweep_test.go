@@ -26,7 +26,7 @@ func TestSweepWalksTheKeys(t *testing.T) {
 		t.Fatalf("%d pages: too few to walk", pages)
 	}
 	sweep := func() int {
-		removed, err := f.db.Sweep(t.Context())
+		removed, err := f.db.SweepIdempotencyKeys(t.Context())
 		f.must(err)
 		return removed
 	}
@@ -59,11 +59,11 @@ func TestSweepPassesOverWhatIsHeld(t *testing.T) {
 	f.must(err)
 	_, err = tx.Exec(t.Context(), `UPDATE eventhook.idempotency_key SET made = made WHERE key = repeat(md5('2'), 60)`)
 	f.must(err)
-	removed, err := f.db.Sweep(t.Context())
+	removed, err := f.db.SweepIdempotencyKeys(t.Context())
 	f.must(err)
 	f.must(tx.Rollback(t.Context()))
 	same(t, "removed", removed, 4)
-	removed, err = f.db.Sweep(t.Context())
+	removed, err = f.db.SweepIdempotencyKeys(t.Context())
 	f.must(err)
 	same(t, "removed when it is free", removed, 1)
 }
@@ -78,7 +78,7 @@ func TestAKeyIsOfUseWhileKeysAreSwept(t *testing.T) {
 		}
 		var sweepErr, acceptErr error
 		together(
-			func() { _, sweepErr = f.db.Sweep(t.Context()) },
+			func() { _, sweepErr = f.db.SweepIdempotencyKeys(t.Context()) },
 			func() { acceptErr = f.other.Accept(t.Context(), arrivals(batch...)) })
 		f.must(sweepErr)
 		f.must(acceptErr)

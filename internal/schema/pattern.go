@@ -58,7 +58,7 @@ func (p *patterns) compile(text string) (jsonschema.Regexp, error) {
 	}
 	compiled, err := pattern.Compile(text, limits)
 	if tooLarge, ok := errors.AsType[*pattern.SizeError](err); ok {
-		p.refused = fmt.Errorf("the regular expression %q %w", eventhook.Cut(text, 50), tooLarge)
+		p.refused = fmt.Errorf("the regular expression %q %w", eventhook.Truncate(text, 50), tooLarge)
 	}
 	if err != nil {
 		return nil, err

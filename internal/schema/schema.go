@@ -141,7 +141,7 @@ const mostFaults = 100
 // readable is a text that may hold what somebody wrote, in bearable length.
 func readable(s string) string {
 	const most = 200
-	return eventhook.Cut(eventhook.Text(s), most)
+	return eventhook.Truncate(eventhook.SanitizeText(s), most)
 }
 
 // leaves are the causes that have no cause of their own: "at '/type': must be…".

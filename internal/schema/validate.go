@@ -159,5 +159,5 @@ func (s *Schema) Validate(m *meter.Meter, data []byte) (fault string, err error)
 	if len(wrong.InstanceLocation) > 0 {
 		place += "." + strings.Join(wrong.InstanceLocation, ".")
 	}
-	return eventhook.Label(place) + ": " + strings.Join(wrong.ErrorKind.KeywordPath(), "."), nil
+	return eventhook.SanitizeLabel(place) + ": " + strings.Join(wrong.ErrorKind.KeywordPath(), "."), nil
 }

@@ -181,7 +181,7 @@ func (r *run) faultOf(err error, otherwise Reason) *Error {
 // messageOf is what was thrown, as people should read it.
 func messageOf(e *quickjs.Error) string {
 	const most = 500
-	text := eventhook.Cut(eventhook.Text(strings.TrimSpace(e.Error())), most)
+	text := eventhook.Truncate(eventhook.SanitizeText(strings.TrimSpace(e.Error())), most)
 	if text == "" {
 		return "it threw something without a message"
 	}

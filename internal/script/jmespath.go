@@ -135,7 +135,7 @@ func textOf(err error) string {
 	if before, types, ok := strings.Cut(text, "[]functions.JpType{"); ok {
 		text = before + strings.TrimSuffix(types, "}")
 	}
-	return eventhook.Cut(eventhook.Text(text), most)
+	return eventhook.Truncate(eventhook.SanitizeText(text), most)
 }
 
 // placeAt is the line and the column, in characters, of a byte of a text.

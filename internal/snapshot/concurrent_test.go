@@ -93,8 +93,8 @@ func TestALoadBegunBeforeAChangeIsNotKept(t *testing.T) {
 		claim  string
 		forget func(*snapshot.Cache[string, int])
 	}{
-		{"its key is forgotten", func(c *snapshot.Cache[string, int]) { c.ForgetKey("a") }},
-		{"it matches", func(c *snapshot.Cache[string, int]) { c.Forget(func(k string) bool { return k == "a" }) }},
+		{"its key is forgotten", func(c *snapshot.Cache[string, int]) { c.Invalidate("a") }},
+		{"it matches", func(c *snapshot.Cache[string, int]) { c.InvalidateFunc(func(k string) bool { return k == "a" }) }},
 		{"all is forgotten", (*snapshot.Cache[string, int]).Clear},
 	} {
 		for _, old := range []string{"a value", "its absence", "an error"} {
@@ -141,7 +141,7 @@ func TestManyAtOnce(t *testing.T) {
 			for i := range 500 {
 				key := (worker + i) % 7
 				if i%50 == 0 {
-					c.ForgetKey(key)
+					c.Invalidate(key)
 				}
 				if i%100 == 0 {
 					c.Clear()

@@ -37,7 +37,7 @@ func TestPeekTellsWhatIsInMemoryAndLoadsNothing(t *testing.T) {
 		<-loaded
 		wantPeek(t, "in memory", c, "a", 1, nil)
 		wantPeek(t, "known to be absent", c, "none", 0, eventhook.ErrNotFound)
-		c.ForgetKey("a")
+		c.Invalidate("a")
 		wantPeek(t, "forgotten", c, "a", 0, snapshot.ErrNotInMemory)
 		wantValue(t, c, "a", 1)
 		time.Sleep(time.Minute)
@@ -53,8 +53,8 @@ func TestForgettingAKeyKeepsTheLoadsOfOthers(t *testing.T) {
 		forget func(*snapshot.Cache[string, int])
 		reads  map[string]int
 	}{
-		{"one key", func(c *snapshot.Cache[string, int]) { c.ForgetKey("a") }, map[string]int{"a": 2, "b": 1}},
-		{"the keys that match", func(c *snapshot.Cache[string, int]) { c.Forget(func(k string) bool { return k == "a" }) }, map[string]int{"a": 2, "b": 1}},
+		{"one key", func(c *snapshot.Cache[string, int]) { c.Invalidate("a") }, map[string]int{"a": 2, "b": 1}},
+		{"the keys that match", func(c *snapshot.Cache[string, int]) { c.InvalidateFunc(func(k string) bool { return k == "a" }) }, map[string]int{"a": 2, "b": 1}},
 		{"all", (*snapshot.Cache[string, int]).Clear, map[string]int{"a": 2, "b": 2}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestCallersAfterAForgottenKeyLoadItAnew(t *testing.T) {
 		c := s.cache(10, time.Minute)
 		go func() { _, _ = c.Get(t.Context(), "a") }()
 		synctest.Wait()
-		c.ForgetKey("a")
+		c.Invalidate("a")
 		s.mu.Lock()
 		s.values["a"] = 2
 		s.mu.Unlock()

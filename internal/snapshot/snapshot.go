@@ -103,7 +103,7 @@ func (c *Cache[K, V]) Peek(key K) (V, error) {
 
 // Knows reports whether a key is known to have a value, however old, or was
 // just found to have none. It loads nothing.
-func (c *Cache[K, V]) Knows(key K) bool {
+func (c *Cache[K, V]) IsKnown(key K) bool {
 	if c.found.Contains(key) {
 		return true
 	}
@@ -184,8 +184,8 @@ func (c *Cache[K, V]) keep(key K, e entry[V]) {
 	}
 }
 
-// Forget drops the keys that match, and keeps no load of them that is under way.
-func (c *Cache[K, V]) Forget(match func(K) bool) {
+// InvalidateFunc drops the keys that match, and keeps no load of them that is under way.
+func (c *Cache[K, V]) InvalidateFunc(match func(K) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for key := range c.loading {
@@ -202,8 +202,8 @@ func (c *Cache[K, V]) Forget(match func(K) bool) {
 	}
 }
 
-// ForgetKey drops one key, and keeps no load of it that is under way.
-func (c *Cache[K, V]) ForgetKey(key K) {
+// Invalidate drops one key, and keeps no load of it that is under way.
+func (c *Cache[K, V]) Invalidate(key K) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.forgetLoad(key)
@@ -220,4 +220,4 @@ func (c *Cache[K, V]) forgetLoad(key K) {
 }
 
 // Clear drops everything.
-func (c *Cache[K, V]) Clear() { c.Forget(func(K) bool { return true }) }
+func (c *Cache[K, V]) Clear() { c.InvalidateFunc(func(K) bool { return true }) }

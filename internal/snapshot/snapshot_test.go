@@ -155,7 +155,7 @@ func TestAForgottenValueIsWorseThanAnError(t *testing.T) {
 		s.values["a"] = 1
 		c := s.cache(10, time.Minute)
 		wantValue(t, c, "a", 1)
-		c.ForgetKey("a")
+		c.Invalidate("a")
 		s.down = errDown
 		if got, err := c.Get(t.Context(), "a"); !errors.Is(err, errDown) {
 			t.Errorf("got %d, %v; want %v", got, err, errDown)
@@ -169,10 +169,10 @@ func TestForget(t *testing.T) {
 		forget func(*snapshot.Cache[string, int])
 		want   string // the keys that are read again
 	}{
-		{"one key", func(c *snapshot.Cache[string, int]) { c.ForgetKey("a") }, "a"},
-		{"one absent key", func(c *snapshot.Cache[string, int]) { c.ForgetKey("x") }, "x"},
-		{"those that match", func(c *snapshot.Cache[string, int]) { c.Forget(func(k string) bool { return k != "b" }) }, "axy"},
-		{"none", func(c *snapshot.Cache[string, int]) { c.Forget(func(string) bool { return false }) }, ""},
+		{"one key", func(c *snapshot.Cache[string, int]) { c.Invalidate("a") }, "a"},
+		{"one absent key", func(c *snapshot.Cache[string, int]) { c.Invalidate("x") }, "x"},
+		{"those that match", func(c *snapshot.Cache[string, int]) { c.InvalidateFunc(func(k string) bool { return k != "b" }) }, "axy"},
+		{"none", func(c *snapshot.Cache[string, int]) { c.InvalidateFunc(func(string) bool { return false }) }, ""},
 		{"all", (*snapshot.Cache[string, int]).Clear, "abxy"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
@@ -239,7 +239,7 @@ func TestWhatIsKnownIsToldWithoutALoad(t *testing.T) {
 		c := s.cache(10, time.Minute)
 		want := func(claim string, a, b bool) {
 			t.Helper()
-			if gotA, gotB := c.Knows("a"), c.Knows("b"); gotA != a || gotB != b {
+			if gotA, gotB := c.IsKnown("a"), c.IsKnown("b"); gotA != a || gotB != b {
 				t.Errorf("%s: knows of the value %t, want %t, and of the absent one %t, want %t", claim, gotA, a, gotB, b)
 			}
 		}
@@ -271,18 +271,18 @@ func TestWhatIsKeptIsBoundedByWeight(t *testing.T) {
 		} {
 			wantValue(t, c, step.key, s.values[step.key])
 			for key := range s.values {
-				if got, want := c.Knows(key), slices.Contains(step.kept, key); got != want {
+				if got, want := c.IsKnown(key), slices.Contains(step.kept, key); got != want {
 					t.Errorf("after %q: knows %q: got %t, want %t", step.key, key, got, want)
 				}
 			}
 		}
 		// What is forgotten, or loaded again, weighs no longer.
-		c.ForgetKey("a")
+		c.Invalidate("a")
 		time.Sleep(time.Minute)
 		s.values["b"] = 7
 		wantValue(t, c, "b", 7)
 		wantValue(t, c, "c", 3)
-		if !c.Knows("b") || !c.Knows("c") {
+		if !c.IsKnown("b") || !c.IsKnown("c") {
 			t.Error("got one of b and c dropped, want both kept: they weigh 10")
 		}
 	})

@@ -153,7 +153,7 @@ func (m *Meter) writeTenants(ctx context.Context, sums map[tenantDay]count) erro
 	for of, c := range sums {
 		list = append(list, eventhook.TenantCount{TenantID: of.tenant, Day: of.day.start(), Events: c.events, Bytes: c.bytes})
 	}
-	return m.store.CountTenants(ctx, m.slot, list)
+	return m.store.AddTenantCounts(ctx, m.slot, list)
 }
 
 // readTotals learns what all instances have written for the tenants.

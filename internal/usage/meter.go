@@ -30,9 +30,9 @@ import (
 // subscription's span, occurs in them once. slot keeps instances apart: any may use any, and those
 // that use one wait for each other.
 type Store interface {
-	CountTenants(ctx context.Context, slot int, counts []eventhook.TenantCount) error
-	CountSources(ctx context.Context, slot int, counts []eventhook.SourceCount) error
-	CountSubscriptions(ctx context.Context, slot int, counts []eventhook.SubscriptionCount) error
+	AddTenantCounts(ctx context.Context, slot int, counts []eventhook.TenantCount) error
+	AddSourceCounts(ctx context.Context, slot int, counts []eventhook.SourceCount) error
+	AddSubscriptionCounts(ctx context.Context, slot int, counts []eventhook.SubscriptionCount) error
 	// UsageBetween sums up what each tenant has stored on the days from one
 	// until before another, as far as it is kept. Who has nothing is left out.
 	UsageBetween(ctx context.Context, from, until time.Time, tenants []eventhook.TenantID) (map[eventhook.TenantID]eventhook.TenantCount, error)

@@ -82,7 +82,7 @@ func (m *Meter) writeSources(ctx context.Context, counts []eventhook.SourceCount
 	if len(counts) == 0 {
 		return nil
 	}
-	return m.store.CountSources(ctx, m.slot, counts)
+	return m.store.AddSourceCounts(ctx, m.slot, counts)
 }
 
 func (m *Meter) takeFailed() map[eventhook.SourceID]int64 {

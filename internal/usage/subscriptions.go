@@ -86,7 +86,7 @@ func (m *Meter) FlushSubscriptions(ctx context.Context) error {
 		c.SubscriptionID, c.At = key.subscription, key.at
 		counts = append(counts, c)
 	}
-	if err := m.store.CountSubscriptions(ctx, m.slot, counts); err != nil {
+	if err := m.store.AddSubscriptionCounts(ctx, m.slot, counts); err != nil {
 		m.giveBackSent(sent)
 		return err
 	}

@@ -116,7 +116,7 @@ func (c *Catalogue) Check(ctx context.Context, m *meter.Meter, e *eventhook.Even
 	if c == nil {
 		return "", ""
 	}
-	if t, ours := eventhook.GatewayEventType(e.EventType); ours {
+	if t, ours := eventhook.FindSystemEventType(e.EventType); ours {
 		return t.Category, ""
 	}
 	key := entryKey{e.TenantID, e.EventType}
@@ -130,7 +130,7 @@ func (c *Catalogue) CheckNow(m *meter.Meter, e *eventhook.Event) (category strin
 	if c == nil {
 		return "", true
 	}
-	if t, ours := eventhook.GatewayEventType(e.EventType); ours {
+	if t, ours := eventhook.FindSystemEventType(e.EventType); ours {
 		return t.Category, true
 	}
 	key := entryKey{e.TenantID, e.EventType}
@@ -199,5 +199,5 @@ func (c *Catalogue) misfit(key entryKey, kind, fault string) string {
 
 // Forget drops what is said about one type: it has changed.
 func (c *Catalogue) Forget(tenant eventhook.TenantID, name string) {
-	c.entries.ForgetKey(entryKey{tenant, name})
+	c.entries.Invalidate(entryKey{tenant, name})
 }

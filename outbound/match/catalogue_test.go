@@ -147,7 +147,7 @@ func TestCheckNowTellsTheCategoriesOfTheGateway(t *testing.T) {
 		t.Errorf("no catalogue: got %q, %t; want nothing, known", category, ok)
 	}
 	o, c := catalogued()
-	own := eventhook.GatewayEventTypes()[0]
+	own := eventhook.SystemEventTypes()[0]
 	if category, ok := c.CheckNow(nil, news(own.Name, "{}")); category != own.Category || !ok || o.reads != 0 {
 		t.Errorf("one of the gateway's: got %q, %t after %d reads", category, ok, o.reads)
 	}

@@ -124,7 +124,7 @@ const mostOfFilter = meter.EventLimit / 4
 // event, and is among tooSlow. The meter counts the work; once it has stopped,
 // the result must not be used.
 func (r *Roster) Match(m *meter.Meter, e *eventhook.Event) (matched, tooSlow []*eventhook.Subscription) {
-	if len(r.takers) == 0 || !eventhook.IsForTenants(e.EventType) {
+	if len(r.takers) == 0 || !eventhook.IsVisibleToTenants(e.EventType) {
 		return nil, nil
 	}
 	var s *filter.Subject

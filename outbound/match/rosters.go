@@ -111,7 +111,7 @@ func (r *Rosters) Subscription(ctx context.Context, tenant eventhook.TenantID, i
 var errNoSubscription = eventhook.NotFound("subscription")
 
 // Forget drops a tenant's subscriptions: they have changed.
-func (r *Rosters) Forget(tenant eventhook.TenantID) { r.cache.ForgetKey(tenant) }
+func (r *Rosters) Forget(tenant eventhook.TenantID) { r.cache.Invalidate(tenant) }
 
 // ForgetAll drops all of them: changes may have been missed.
 func (r *Rosters) ForgetAll() { r.cache.Clear() }

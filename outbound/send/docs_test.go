@@ -129,7 +129,7 @@ func TestTheReceiversOfThePage(t *testing.T) {
 		judge(t, startReceiver(t, []string{"WEBHOOK_SECRET=" + currentSecret}, "python3", write(t, "receiver.py", page(t, "python", 1)[0])), "")
 	})
 	seed := eventhook.NewEd25519Seed()
-	for claim, c := range map[string]struct{ env, seed string }{"js": {"WEBHOOK_SECRET=" + currentSecret, ""}, "js with ed25519": {"WEBHOOK_PUBLIC_KEY=" + eventhook.PublicKeyOf(seed), seed.Reveal()}} {
+	for claim, c := range map[string]struct{ env, seed string }{"js": {"WEBHOOK_SECRET=" + currentSecret, ""}, "js with ed25519": {"WEBHOOK_PUBLIC_KEY=" + eventhook.Ed25519PublicKey(seed), seed.Reveal()}} {
 		t.Run(claim, func(t *testing.T) {
 			needs(t, "node", "-e", "fetch.name")
 			judge(t, startReceiver(t, []string{c.env}, "node", write(t, "receiver.mjs", page(t, "js", 1)[0])), c.seed)

@@ -53,7 +53,7 @@ func (o *object) member(name string) []byte {
 
 func (o *object) text(name, value string) {
 	if value != "" {
-		o.b = payload.AppendText(o.member(name), value)
+		o.b = payload.AppendJSONString(o.member(name), value)
 	}
 }
 
@@ -79,7 +79,7 @@ func (o *object) data(e *eventhook.Event) {
 	case e.Envelope != nil || json.Valid(e.Body):
 		o.b = append(o.member("data"), e.Body...)
 	case utf8.Valid(e.Body):
-		o.b = payload.AppendText(o.member("data"), string(e.Body))
+		o.b = payload.AppendJSONString(o.member("data"), string(e.Body))
 	default:
 		o.b = append(o.member("data"), `{"base64":"`...)
 		o.b = append(base64.StdEncoding.AppendEncode(o.b, e.Body), `"}`...)

@@ -78,7 +78,7 @@ func (h hidden) excerpt(beginning []byte) string {
 		text = text[:max(len(text)-h.longest(), 0)]
 	}
 	text = strings.Map(visible, strings.ToValidUTF8(text, "\uFFFD"))
-	return strings.TrimSpace(strings.Clone(eventhook.Cut(text, eventhook.MaxExcerpt)))
+	return strings.TrimSpace(strings.Clone(eventhook.Truncate(text, eventhook.MaxExcerpt)))
 }
 
 // visible makes spaces of what breaks lines, and drops whatever else is not

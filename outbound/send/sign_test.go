@@ -130,7 +130,7 @@ func TestEd25519(t *testing.T) {
 			want   bool
 		}{
 			{"v1", verify.Config{Type: "standard_webhooks", Secrets: []string{currentSecret}}, c.v1},
-			{"v1a", verify.Config{Type: "standard_webhooks", PublicKeys: []string{eventhook.PublicKeyOf(seed)}}, c.v1a},
+			{"v1a", verify.Config{Type: "standard_webhooks", PublicKeys: []string{eventhook.Ed25519PublicKey(seed)}}, c.v1a},
 		} {
 			if got := ourVerifier(t, way.config, r); got != way.want {
 				t.Errorf("%s, %s: verified %t, want %t", c.claim, way.name, got, way.want)

@@ -53,8 +53,8 @@ func NewStore() *Store {
 		sent: map[sentSpan]eventhook.SubscriptionCount{}, reading: func() {}}
 }
 
-// CountTenants adds all counts, or with an error none.
-func (s *Store) CountTenants(ctx context.Context, _ int, counts []eventhook.TenantCount) error {
+// AddTenantCounts adds all counts, or with an error none.
+func (s *Store) AddTenantCounts(ctx context.Context, _ int, counts []eventhook.TenantCount) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := errors.Join(ctx.Err(), s.writeErr); err != nil {
@@ -75,8 +75,8 @@ func (s *Store) CountTenants(ctx context.Context, _ int, counts []eventhook.Tena
 	return nil
 }
 
-// CountSources adds all counts, or with an error none.
-func (s *Store) CountSources(ctx context.Context, _ int, counts []eventhook.SourceCount) error {
+// AddSourceCounts adds all counts, or with an error none.
+func (s *Store) AddSourceCounts(ctx context.Context, _ int, counts []eventhook.SourceCount) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := errors.Join(ctx.Err(), s.writeErr); err != nil {
@@ -98,8 +98,8 @@ func (s *Store) CountSources(ctx context.Context, _ int, counts []eventhook.Sour
 	return nil
 }
 
-// CountSubscriptions adds all counts, or with an error none.
-func (s *Store) CountSubscriptions(ctx context.Context, _ int, counts []eventhook.SubscriptionCount) error {
+// AddSubscriptionCounts adds all counts, or with an error none.
+func (s *Store) AddSubscriptionCounts(ctx context.Context, _ int, counts []eventhook.SubscriptionCount) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := errors.Join(ctx.Err(), s.writeErr); err != nil {

@@ -41,7 +41,7 @@ func on(days int, tenant eventhook.TenantID, events, bytes int64) eventhook.Tena
 
 func (s suite) count(slot int, counts ...eventhook.TenantCount) {
 	s.Helper()
-	if err := s.CountTenants(s.Context(), slot, counts); err != nil {
+	if err := s.AddTenantCounts(s.Context(), slot, counts); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -86,22 +86,22 @@ func (s suite) cancelled() context.Context {
 
 func (s suite) writesNothingWhenCancelled() {
 	a, source := newTenant(), eventhook.NewID[eventhook.Source](at)
-	if err := s.CountTenants(s.cancelled(), 0, []eventhook.TenantCount{on(0, a, 1, 1)}); err == nil {
+	if err := s.AddTenantCounts(s.cancelled(), 0, []eventhook.TenantCount{on(0, a, 1, 1)}); err == nil {
 		s.Error("tenants: got no error, want one")
 	}
 	counts := []eventhook.SourceCount{{SourceID: source, At: at, Events: 1}}
-	if err := s.CountSources(s.cancelled(), 0, counts); err == nil {
+	if err := s.AddSourceCounts(s.cancelled(), 0, counts); err == nil {
 		s.Error("sources: got no error, want one")
 	}
 	sent := []eventhook.SubscriptionCount{{SubscriptionID: eventhook.NewID[eventhook.Subscription](at), At: at, Delivered: 1}}
-	if err := s.CountSubscriptions(s.cancelled(), 0, sent); err == nil {
+	if err := s.AddSubscriptionCounts(s.cancelled(), 0, sent); err == nil {
 		s.Error("subscriptions: got no error, want one")
 	}
 	s.want(-9, 9, []eventhook.TenantID{a})
-	if err := s.CountSources(s.Context(), 0, counts); err != nil {
+	if err := s.AddSourceCounts(s.Context(), 0, counts); err != nil {
 		s.Errorf("sources, not cancelled: %v", err)
 	}
-	if err := s.CountSubscriptions(s.Context(), 0, sent); err != nil {
+	if err := s.AddSubscriptionCounts(s.Context(), 0, sent); err != nil {
 		s.Errorf("subscriptions, not cancelled: %v", err)
 	}
 }
@@ -116,7 +116,7 @@ func (s suite) readsNothingWhenCancelled() {
 
 func (s suite) addsAllOrNone() {
 	a, b := newTenant(), newTenant()
-	if err := s.CountTenants(s.Context(), 0, []eventhook.TenantCount{on(0, a, 1, 1), on(0, b, 1, 1), on(0, a, 1, 1)}); err == nil {
+	if err := s.AddTenantCounts(s.Context(), 0, []eventhook.TenantCount{on(0, a, 1, 1), on(0, b, 1, 1), on(0, a, 1, 1)}); err == nil {
 		s.Error("a tenant's day occurs twice: got no error, want one")
 	}
 	s.want(-9, 9, []eventhook.TenantID{a, b})

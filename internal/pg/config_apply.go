@@ -1,0 +1,194 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook"
+)
+
+// ApplyOptions say how a configuration is applied.
+type ApplyOptions struct {
+	DryRun bool // say what would be done, and do nothing
+	Prune  bool // delete the tenant's sources, routes and subscriptions that are not named
+}
+
+// ApplyTenant brings a tenant to a configuration in one transaction and says
+// what it did with each thing, or would do. What the configuration does not
+// name stays, unless it is pruned; a tenant is never deleted. Applying the same
+// twice changes nothing the second time. A tenant that is closed is a
+// KindConflict. A dry run locks nothing. The caller has validated the
+// configuration.
+func (db *DB) ApplyTenant(ctx context.Context, by eventhook.Actor, want eventhook.TenantConfig, o ApplyOptions) ([]eventhook.Change, error) {
+	changes, err := db.applyOnce(ctx, by, want, o)
+	if errors.Is(err, errJustMade) {
+		changes, err = db.applyOnce(ctx, by, want, o)
+	}
+	return changes, err
+}
+
+// errJustMade tells that somebody has made the tenant since it was looked for.
+var errJustMade = errors.New("the tenant was made meanwhile")
+
+func (db *DB) applyOnce(ctx context.Context, by eventhook.Actor, want eventhook.TenantConfig, o ApplyOptions) ([]eventhook.Change, error) {
+	if !o.DryRun {
+		if err := db.knowSealing(ctx); err != nil {
+			return nil, err
+		}
+	}
+	a := applier{mutation: &mutation{db: db, by: by, later: &pgx.Batch{}, dryRun: o.DryRun}, prune: o.Prune}
+	run := db.inTx
+	if o.DryRun {
+		run = db.inSnapshot
+	}
+	err := run(ctx, "apply configuration", func(tx pgx.Tx) error {
+		a.tx = tx
+		if err := a.apply(ctx, want); err != nil {
+			return err
+		}
+		return a.flush(ctx)
+	})
+	if err == nil {
+		db.notifyAnnounced(a.announced)
+	}
+	return a.changes, err
+}
+
+// applier compares what is with what is wanted. It reads everything first, by
+// a fixed number of queries, and holds back what it writes, so that the cost of
+// a source does not grow with their number.
+type applier struct {
+	*mutation
+	prune   bool
+	changes []eventhook.Change
+}
+
+// did notes what was done with a thing, named by the path to it below the
+// tenant; an update without a difference is none.
+func (a *applier) did(action eventhook.ChangeAction, kind string, fields []eventhook.FieldChange, path ...string) {
+	if action == eventhook.ChangeUpdate && len(fields) == 0 {
+		action, fields = eventhook.ChangeUnchanged, nil
+	}
+	name := strings.Join(append([]string{a.tenant.Slug}, path...), "/")
+	a.changes = append(a.changes, eventhook.Change{Action: action, Kind: kind, Name: name, Fields: fields})
+}
+
+func (a *applier) apply(ctx context.Context, want eventhook.TenantConfig) error {
+	if err := a.applyTenant(ctx, want.Tenant); err != nil {
+		return err
+	}
+	have, err := a.db.sourcesOf(ctx, a.tx, a.tenant.ID)
+	if err != nil {
+		return err
+	}
+	routes, err := a.db.routesOf(ctx, a.tx, a.tenant.ID)
+	if err != nil {
+		return err
+	}
+	left := make(map[string]eventhook.Source, len(have))
+	for _, s := range have {
+		left[s.Slug] = s
+	}
+	for _, s := range want.Sources {
+		if existing, exists := left[s.Slug]; exists {
+			err = a.changeSource(ctx, existing, routes[existing.ID], s)
+		} else {
+			err = a.makeSource(ctx, s)
+		}
+		if err != nil {
+			return err
+		}
+		delete(left, s.Slug)
+	}
+	if err := a.pruneSources(ctx, left, routes); err != nil {
+		return err
+	}
+	return a.applySubscriptions(ctx, want.Subscriptions)
+}
+
+// applyTenant holds the tenant's row: nobody else changes what the tenant owns
+// until the transaction ends.
+func (a *applier) applyTenant(ctx context.Context, want eventhook.Tenant) error {
+	find := lockTenant
+	if a.dryRun {
+		find = findTenant
+	}
+	have, err := find(ctx, a.tx, want.Slug)
+	if eventhook.KindOf(err) == eventhook.KindNotFound {
+		return a.makeTenant(ctx, want)
+	}
+	if err != nil {
+		return err
+	}
+	a.tenant = have
+	if err := mayChange(have, a.by); err != nil {
+		return err
+	}
+	next := have
+	next.Name = want.Name
+	if q := want.Quota.MaxEventsPerDay; q != nil { // what is not named stays
+		next.Quota.MaxEventsPerDay = q
+	}
+	if q := want.Quota.MaxStorageBytes; q != nil {
+		next.Quota.MaxStorageBytes = q
+	}
+	fields, err := eventhook.Diff(recordOfTenant(have), recordOfTenant(next))
+	if err != nil {
+		return err
+	}
+	a.did(eventhook.ChangeUpdate, "tenant", fields)
+	return a.updateTenant(ctx, next)
+}
+
+// makeTenant sends its statement at once, and waits for whoever makes the same
+// tenant at the same time.
+func (a *applier) makeTenant(ctx context.Context, want eventhook.Tenant) error {
+	a.tenant = newTenant(want, a.db.now())
+	a.did(eventhook.ChangeCreate, "tenant", nil)
+	err := a.insertTenant(ctx)
+	if err == nil {
+		err = a.send(ctx)
+	}
+	if hasCode(err, codeUniqueViolation) {
+		return errJustMade
+	}
+	return err
+}
+
+func (a *applier) makeSource(ctx context.Context, want eventhook.SourceConfig) error {
+	if err := a.mayVerify(eventhook.Source{}, want); err != nil {
+		return err
+	}
+	a.did(eventhook.ChangeCreate, "source", nil, want.Slug)
+	s, err := a.addSource(ctx, want.Source)
+	if err != nil {
+		return err
+	}
+	return a.applyRoutes(ctx, s, nil, want.Routes)
+}
+
+// mayVerify refuses a verifier that a new source may not have, unless the source
+// has it already.
+func (a *applier) mayVerify(have eventhook.Source, want eventhook.SourceConfig) error {
+	var faults eventhook.Faults
+	faults.Merge("sources["+want.Slug+"]", a.db.newly(have.Verifier, want.Verifier))
+	return faults.Err("the source cannot be applied")
+}
+
+func (a *applier) changeSource(ctx context.Context, have eventhook.Source, routes []eventhook.Route, want eventhook.SourceConfig) error {
+	if err := a.mayVerify(have, want); err != nil {
+		return err
+	}
+	next := have
+	next.Name, next.Provider, next.Verifier, next.SecretsCount = want.Name, want.Provider, want.Verifier, want.SecretsCount
+	next.IsEnabled, next.SourceSettings = want.IsEnabled, want.SourceSettings
+	s, fields, err := a.updateSource(ctx, have, next)
+	if err != nil {
+		return err
+	}
+	a.did(eventhook.ChangeUpdate, "source", fields, want.Slug)
+	return a.applyRoutes(ctx, s, routes, want.Routes)
+}

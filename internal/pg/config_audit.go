@@ -1,0 +1,133 @@
+package pg
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook"
+)
+
+// insertAuditSQL writes what one transaction has changed.
+const insertAuditSQL = `
+INSERT INTO eventhook.audit_log (id, tenant_id, actor_type, actor_id, actor_name, source_ip, request_id,
+    action, resource_type, resource_id, resource_name, changes, correlation_id)
+SELECT u.id, u.tenant_id, $1, $2, $3, $4, $5, u.action, u.resource_type, u.resource_id, u.resource_name, u.changes::json, u.correlation_id
+FROM unnest($6::uuid[], $7::uuid[], $8::text[], $9::text[], $10::uuid[], $11::text[], $12::text[], $13::text[])
+    AS u (id, tenant_id, action, resource_type, resource_id, resource_name, changes, correlation_id)`
+
+// auditAll writes the entries of one actor, with new ids in their order.
+func (db *DB) auditAll(ctx context.Context, tx pgx.Tx, by eventhook.Actor, entries []eventhook.AuditEntry) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	var tenants [][16]byte
+	var resources []*[16]byte
+	var actions, types, names, changes []string
+	var correlations []*string
+	ids := uuids(idsInOrder[eventhook.AuditEntry](db.now(), len(entries)))
+	for _, e := range entries {
+		raw, err := json.Marshal(e.Changes)
+		if err != nil {
+			return fmt.Errorf("audit: %w", err)
+		}
+		if e.Changes == nil {
+			raw = []byte("[]")
+		}
+		var resource *[16]byte
+		if id, err := eventhook.ParseID[eventhook.AuditEntry](e.ResourceID); err == nil {
+			resource = (*[16]byte)(&id)
+		}
+		var correlation *string
+		if e.CorrelationID != "" {
+			correlation = &e.CorrelationID
+		}
+		tenants, resources = append(tenants, e.TenantID), append(resources, resource)
+		actions, types, names = append(actions, e.Action), append(types, e.ResourceType), append(names, e.ResourceName)
+		changes, correlations = append(changes, eventhook.SanitizeText(string(raw))), append(correlations, correlation)
+	}
+	_, err := tx.Exec(ctx, insertAuditSQL, string(by.Type), uuidArg(by.KeyID), eventhook.SanitizeText(by.Name), textArg(by.SourceIP), textArg(by.RequestID),
+		ids, tenants, actions, types, resources, names, changes, correlations)
+	return err
+}
+
+// listAuditSQL reads one index downwards from $1; the conditions that come in
+// between say which.
+const (
+	listAuditSQL = `
+SELECT a.id, a.tenant_id, coalesce(t.slug, ''), a.actor_type, a.actor_id, a.actor_name, coalesce(a.source_ip, ''), coalesce(a.request_id, ''),
+    a.action, a.resource_type, a.resource_id, a.resource_name, a.changes, coalesce(a.correlation_id, '')
+FROM eventhook.audit_log a LEFT JOIN eventhook.tenant t ON t.id = a.tenant_id
+WHERE a.id < $1`
+	newestAuditSQL = ` ORDER BY a.id DESC LIMIT $2`
+)
+
+// auditOf is the statement for a filter, and its arguments: the primary key,
+// or audit_log_tenant, audit_log_action or audit_log_tenant_action.
+func auditOf(f eventhook.AuditFilter) (sql string, args []any) {
+	args = []any{beforeArg(f.Before), f.Limit}
+	switch {
+	case !f.Tenant.IsZero() && f.Action != "":
+		return listAuditSQL + ` AND a.tenant_id = $3 AND a.action = $4` + newestAuditSQL, append(args, [16]byte(f.Tenant), f.Action)
+	case !f.Tenant.IsZero():
+		return listAuditSQL + ` AND a.tenant_id = $3` + newestAuditSQL, append(args, [16]byte(f.Tenant))
+	case f.Action != "":
+		return listAuditSQL + ` AND a.action = $3` + newestAuditSQL, append(args, f.Action)
+	}
+	return listAuditSQL + newestAuditSQL, args
+}
+
+// AuditEntries lists what was changed, newest first. Each combination of
+// filters has an index of its own.
+func (db *DB) AuditEntries(ctx context.Context, f eventhook.AuditFilter) ([]eventhook.AuditEntry, error) {
+	sql, args := auditOf(f)
+	rows, err := db.lists.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, translate("list audit entries", err)
+	}
+	list, err := pgx.CollectRows(rows, scanAudit)
+	return list, translate("list audit entries", err)
+}
+
+func scanAudit(row pgx.CollectableRow) (e eventhook.AuditEntry, err error) {
+	var actor string
+	var tenant, key, resource *[16]byte
+	var changes []byte
+	err = row.Scan((*[16]byte)(&e.ID), &tenant, &e.TenantSlug, &actor, &key, &e.Actor.Name, &e.Actor.SourceIP, &e.Actor.RequestID,
+		&e.Action, &e.ResourceType, &resource, &e.ResourceName, &changes, &e.CorrelationID)
+	if err != nil {
+		return e, err
+	}
+	e.Actor.Type = eventhook.ActorType(actor)
+	if tenant != nil {
+		e.TenantID = *tenant
+	}
+	if key != nil {
+		e.Actor.KeyID = *key
+	}
+	if resource != nil {
+		e.ResourceID = eventhook.AuditID(*resource).String()
+	}
+	return e, json.Unmarshal(changes, &e.Changes)
+}
+
+// sweepAuditSQL removes the oldest of the entries before an id, which holds the
+// moment. It skips what another instance is removing. Primary key.
+const sweepAuditSQL = `
+DELETE FROM eventhook.audit_log WHERE id = ANY(ARRAY(
+    SELECT id FROM eventhook.audit_log WHERE id < $1 ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED))`
+
+// SweepAudit removes entries that are older than keep, the oldest first and up
+// to a thousand, and returns how many it removed. A keep of 0 removes none.
+func (db *DB) SweepAudit(ctx context.Context, keep time.Duration) (int, error) {
+	if keep <= 0 {
+		return 0, nil
+	}
+	const most = 1000
+	before := eventhook.FirstID[eventhook.AuditEntry](db.now().Add(-keep))
+	tag, err := db.work.Exec(ctx, sweepAuditSQL, [16]byte(before), most)
+	return int(tag.RowsAffected()), translate("sweep the audit log", err)
+}

@@ -1,0 +1,118 @@
+package pg
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook"
+)
+
+const keyColumns = `k.id, k.tenant_id, k.name, k.prefix, k.scopes, k.expires_at, k.last_used_at, k.created_at`
+
+func scanKey(row pgx.Row, more ...any) (k eventhook.APIKey, err error) {
+	var scopes []string
+	dest := append([]any{(*[16]byte)(&k.ID), (*[16]byte)(&k.TenantID), &k.Name, &k.Prefix, &scopes, &k.ExpiresAt, &k.LastUsedAt, &k.CreatedAt}, more...)
+	err = row.Scan(dest...)
+	for _, s := range scopes {
+		k.Scopes = append(k.Scopes, eventhook.Scope(s))
+	}
+	return k, err
+}
+
+// keyRecord is what the audit log tells of a key.
+type keyRecord struct {
+	Name      string            `json:"name"`
+	Prefix    string            `json:"prefix"`
+	Scopes    []eventhook.Scope `json:"scopes"`
+	ExpiresAt *time.Time        `json:"expires_at,omitempty"`
+}
+
+func recordOfKey(k eventhook.APIKey) keyRecord {
+	return keyRecord{k.Name, k.Prefix, k.Scopes, k.ExpiresAt}
+}
+
+// KeyByHash returns the key with a hash, and of its tenant the slug and the
+// status; or KindUnauthorized if there is none, it has expired, or its tenant
+// is closed. Unique index.
+func (db *DB) KeyByHash(ctx context.Context, hash []byte) (k eventhook.APIKey, t eventhook.Tenant, err error) {
+	row := db.work.QueryRow(ctx, `SELECT `+keyColumns+`, t.slug, t.status FROM eventhook.api_key k JOIN eventhook.tenant t ON t.id = k.tenant_id
+		WHERE k.hash = $1 AND (k.expires_at IS NULL OR k.expires_at > $2) AND t.status <> 'closed'`, hash, db.now())
+	var status string
+	k, err = scanKey(row, &t.Slug, &status)
+	t.ID, t.Status = k.TenantID, eventhook.TenantStatus(status)
+	if eventhook.KindOf(notFound(err, "key")) == eventhook.KindNotFound {
+		return k, t, &eventhook.Error{Kind: eventhook.KindUnauthorized, Message: "the API key is not valid"}
+	}
+	return k, t, translate("find key", err)
+}
+
+// CreateKey stores a key's hash; the key itself is never stored. A closed tenant
+// is a KindConflict.
+func (db *DB) CreateKey(ctx context.Context, by eventhook.Actor, k eventhook.APIKey, hash []byte) (eventhook.APIKey, error) {
+	scopes := make([]string, len(k.Scopes))
+	for i, s := range k.Scopes {
+		scopes[i] = string(s)
+	}
+	k.ID, k.CreatedAt = eventhook.NewID[eventhook.APIKey](db.now()), db.now()
+	err := db.mutate(ctx, "add key", by, k.TenantID, func(m *mutation) error {
+		_, err := m.tx.Exec(ctx, `INSERT INTO eventhook.api_key (id, tenant_id, name, prefix, hash, scopes, expires_at, created_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+			[16]byte(k.ID), [16]byte(k.TenantID), k.Name, k.Prefix, hash, scopes, k.ExpiresAt, k.CreatedAt)
+		if err != nil {
+			return err
+		}
+		_, err = m.record("api_key.created", resource{"api_key", k.ID.String(), k.Name}, nil, recordOfKey(k))
+		return err
+	})
+	return k, err
+}
+
+// Keys lists a tenant's keys, newest first. Index api_key_tenant.
+func (db *DB) Keys(ctx context.Context, tenant eventhook.TenantID, before eventhook.KeyID, limit int) ([]eventhook.APIKey, error) {
+	rows, err := db.lists.Query(ctx, `SELECT `+keyColumns+` FROM eventhook.api_key k
+		WHERE k.tenant_id = $1 AND k.id < $2 ORDER BY k.id DESC LIMIT $3`, [16]byte(tenant), beforeArg(before), limit)
+	if err != nil {
+		return nil, translate("list keys", err)
+	}
+	list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (eventhook.APIKey, error) { return scanKey(r) })
+	return list, translate("list keys", err)
+}
+
+// DeleteKey forgets a key; it is refused from then on. Primary key.
+func (db *DB) DeleteKey(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, id eventhook.KeyID) error {
+	return db.mutate(ctx, "delete key", by, tenant, func(m *mutation) error {
+		k, err := scanKey(m.tx.QueryRow(ctx, `DELETE FROM eventhook.api_key k WHERE k.id = $1 AND k.tenant_id = $2 RETURNING `+keyColumns, [16]byte(id), [16]byte(tenant)))
+		if err != nil {
+			return notFound(err, "key")
+		}
+		_, err = m.record("api_key.deleted", resource{"api_key", k.ID.String(), k.Name}, recordOfKey(k), nil)
+		return err
+	})
+}
+
+// usedSQL never takes a moment back. Keys are locked in the order of their
+// ids, so that instances which tell of the same ones wait for each other.
+const usedSQL = `
+WITH used AS MATERIALIZED (
+    SELECT k.id, u.at FROM unnest($1::uuid[], $2::timestamptz[]) AS u (id, at) JOIN eventhook.api_key k ON k.id = u.id
+    WHERE k.last_used_at IS NULL OR k.last_used_at < u.at
+    ORDER BY k.id FOR UPDATE OF k
+)
+UPDATE eventhook.api_key k SET last_used_at = used.at FROM used WHERE k.id = used.id`
+
+// RecordKeyUse notes when keys were used last; those that are gone are passed
+// over. Primary key.
+func (db *DB) RecordKeyUse(ctx context.Context, used map[eventhook.KeyID]time.Time) error {
+	if len(used) == 0 {
+		return nil
+	}
+	var ids [][16]byte
+	var moments []time.Time
+	for id, at := range used {
+		ids, moments = append(ids, id), append(moments, at)
+	}
+	_, err := db.work.Exec(ctx, usedSQL, ids, moments)
+	return translate("note the use of keys", err)
+}

@@ -1,0 +1,203 @@
+package pg
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook"
+)
+
+// rejectionsKept is how many rejections of a source are kept.
+const rejectionsKept = 50
+
+// holdSourcesSQL keeps sources from being deleted until the commit. One that
+// is being deleted is passed over: whoever deletes waits for nobody here.
+// Primary key.
+const holdSourcesSQL = `
+SELECT id FROM eventhook.source WHERE id = ANY($1::uuid[]) FOR KEY SHARE SKIP LOCKED`
+
+// countRejectionsSQL adds counts in the order of their keys, so that instances
+// wait for each other and do not deadlock. Primary key.
+const countRejectionsSQL = `
+INSERT INTO eventhook.rejection_count AS c (source_id, reason, count, first_at, last_at)
+SELECT * FROM unnest($1::uuid[], $2::text[], $3::int8[], $4::timestamptz[], $5::timestamptz[]) AS u (source_id, reason, count, first_at, last_at)
+ORDER BY source_id, reason COLLATE "C"
+ON CONFLICT (source_id, reason) DO UPDATE
+    SET count = c.count + excluded.count,
+        first_at = least(c.first_at, excluded.first_at), last_at = greatest(c.last_at, excluded.last_at)`
+
+const insertRejectionsSQL = `
+INSERT INTO eventhook.rejection (id, source_id, outcome, reason, detail, method, client_address, header_names, body_size, body_sha256)
+SELECT id, source_id, outcome, reason, detail, method, nullif(client_address, ''), header_names::json, nullif(body_size, -1), body_sha256
+FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::int8[], $10::bytea[])
+    AS u (id, source_id, outcome, reason, detail, method, client_address, header_names, body_size, body_sha256)
+ON CONFLICT (id) DO NOTHING`
+
+// pruneRejectionsSQL removes all but the newest rejections of some sources. It
+// skips what another instance is removing. Index on the source and the id.
+const pruneRejectionsSQL = `
+WITH over AS MATERIALIZED (
+    SELECT old.id FROM unnest($1::uuid[]) AS s (id)
+    CROSS JOIN LATERAL (SELECT r.id FROM eventhook.rejection r WHERE r.source_id = s.id ORDER BY r.id DESC OFFSET $2) old
+), held AS MATERIALIZED (
+    SELECT id FROM eventhook.rejection WHERE id = ANY(ARRAY(SELECT id FROM over)) FOR UPDATE SKIP LOCKED
+)
+DELETE FROM eventhook.rejection WHERE id = ANY(ARRAY(SELECT id FROM held))`
+
+// RecordRejections adds what sources refused to what is kept of it, in one
+// transaction: the newest 50 rejections of each source, and all counts. What
+// is about a source that is gone is passed over; a rejection that is there
+// already stays as it is. Instances that record at the same moment may leave
+// some more than 50, until that source's next.
+func (db *DB) RecordRejections(ctx context.Context, last []eventhook.Rejection, counts []eventhook.RejectionCount) error {
+	return db.inTx(ctx, "record rejections", func(tx pgx.Tx) error {
+		held, err := holdSources(ctx, tx, rejecting(last, counts))
+		if err != nil || len(held) == 0 {
+			return err
+		}
+		var batch pgx.Batch
+		queueCounts(&batch, only(counts, held, func(c eventhook.RejectionCount) eventhook.SourceID { return c.SourceID }))
+		if err := queueRejections(&batch, only(last, held, func(r eventhook.Rejection) eventhook.SourceID { return r.SourceID })); err != nil {
+			return err
+		}
+		batch.Queue(pruneRejectionsSQL, uuids(held), rejectionsKept)
+		return tx.SendBatch(ctx, &batch).Close()
+	})
+}
+
+// rejecting are the sources that refused something, each once.
+func rejecting(last []eventhook.Rejection, counts []eventhook.RejectionCount) []eventhook.SourceID {
+	var ids []eventhook.SourceID
+	for i := range last {
+		ids = append(ids, last[i].SourceID)
+	}
+	for _, c := range counts {
+		ids = append(ids, c.SourceID)
+	}
+	slices.SortFunc(ids, compareSources)
+	return slices.Compact(ids)
+}
+
+func compareSources(a, b eventhook.SourceID) int { return cmp.Compare(string(a[:]), string(b[:])) }
+
+// holdSources returns those sources that there are, in their order.
+func holdSources(ctx context.Context, tx pgx.Tx, ids []eventhook.SourceID) ([]eventhook.SourceID, error) {
+	rows, err := tx.Query(ctx, holdSourcesSQL, uuids(ids))
+	if err != nil {
+		return nil, err
+	}
+	held, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (id eventhook.SourceID, err error) {
+		return id, r.Scan((*[16]byte)(&id))
+	})
+	slices.SortFunc(held, compareSources)
+	return held, err
+}
+
+// only is the part of a list that is about sources, which are in their order.
+func only[T any](list []T, sources []eventhook.SourceID, of func(T) eventhook.SourceID) []T {
+	return slices.DeleteFunc(slices.Clone(list), func(item T) bool {
+		_, ok := slices.BinarySearchFunc(sources, of(item), compareSources)
+		return !ok
+	})
+}
+
+func queueCounts(batch *pgx.Batch, counts []eventhook.RejectionCount) {
+	n := len(counts)
+	source, reason, count := make([][16]byte, n), make([]string, n), make([]int64, n)
+	first, last := make([]time.Time, n), make([]time.Time, n)
+	for i, c := range counts {
+		source[i], reason[i], count[i], first[i], last[i] = c.SourceID, eventhook.SanitizeText(c.Reason), c.Count, c.FirstAt, c.LastAt
+	}
+	batch.Queue(countRejectionsSQL, source, reason, count, first, last)
+}
+
+func queueRejections(batch *pgx.Batch, list []eventhook.Rejection) error {
+	n := len(list)
+	id, source := make([][16]byte, n), make([][16]byte, n)
+	outcome, reason, detail, method := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
+	client, headers, size, hash := make([]string, n), make([]string, n), make([]int64, n), make([][]byte, n)
+	for i := range list {
+		r := &list[i]
+		names, err := json.Marshal(append([]string{}, r.HeaderNames...))
+		if err != nil {
+			return fmt.Errorf("header names: %w", err)
+		}
+		id[i], source[i], outcome[i], reason[i] = r.ID, r.SourceID, eventhook.SanitizeText(r.Outcome), eventhook.SanitizeText(r.Reason)
+		detail[i], method[i], client[i] = eventhook.SanitizeText(r.Detail), eventhook.SanitizeText(r.Method), eventhook.SanitizeText(r.ClientAddress)
+		headers[i], size[i], hash[i] = string(names), r.BodySize, r.BodySHA256
+	}
+	batch.Queue(insertRejectionsSQL, id, source, outcome, reason, detail, method, client, headers, size, hash)
+	return nil
+}
+
+const findSourceIDSQL = `SELECT id FROM eventhook.source WHERE tenant_id = $1 AND slug = $2`
+
+// listRejectionsSQL reads the index on the source and the id backwards.
+const listRejectionsSQL = `
+SELECT id, source_id, outcome, reason, detail, method, coalesce(client_address, ''), header_names, coalesce(body_size, -1), body_sha256
+FROM eventhook.rejection
+WHERE source_id = $1 AND ($2::uuid IS NULL OR id < $2) ORDER BY id DESC LIMIT $3`
+
+const rejectionCountsSQL = `
+SELECT source_id, reason, count, first_at, last_at FROM eventhook.rejection_count
+WHERE source_id = $1 ORDER BY count DESC, reason`
+
+// Rejections lists what one of the tenant's sources has refused lately, newest
+// first, and how often it refused for each reason, the most frequent first; or
+// KindNotFound if there is no such source.
+func (db *DB) Rejections(ctx context.Context, tenant eventhook.TenantID, source string, before eventhook.RejectionID, limit int) ([]eventhook.Rejection, []eventhook.RejectionCount, error) {
+	const act = "list rejections"
+	var id [16]byte
+	if err := db.lists.QueryRow(ctx, findSourceIDSQL, [16]byte(tenant), source).Scan(&id); err != nil {
+		return nil, nil, translate(act, notFound(err, "source"))
+	}
+	rows, err := db.lists.Query(ctx, listRejectionsSQL, id, uuidArg(before), limit)
+	if err != nil {
+		return nil, nil, translate(act, err)
+	}
+	list, err := pgx.CollectRows(rows, scanRejection)
+	if err != nil {
+		return nil, nil, translate(act, err)
+	}
+	if rows, err = db.lists.Query(ctx, rejectionCountsSQL, id); err != nil {
+		return nil, nil, translate(act, err)
+	}
+	counts, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (c eventhook.RejectionCount, err error) {
+		return c, r.Scan((*[16]byte)(&c.SourceID), &c.Reason, &c.Count, &c.FirstAt, &c.LastAt)
+	})
+	return list, counts, translate(act, err)
+}
+
+func scanRejection(row pgx.CollectableRow) (r eventhook.Rejection, err error) {
+	var names []byte
+	err = row.Scan((*[16]byte)(&r.ID), (*[16]byte)(&r.SourceID), &r.Outcome, &r.Reason, &r.Detail, &r.Method, &r.ClientAddress,
+		&names, &r.BodySize, &r.BodySHA256)
+	if err != nil {
+		return r, err
+	}
+	return r, json.Unmarshal(names, &r.HeaderNames)
+}
+
+// rejectionsFor is how long a rejection is kept, be there newer ones or not.
+const rejectionsFor = 30 * day
+
+// sweepRejectionsSQL removes the oldest rejections from before an id, which
+// holds the moment. It skips what somebody holds. Primary key.
+const sweepRejectionsSQL = `
+DELETE FROM eventhook.rejection WHERE id = ANY(ARRAY(
+    SELECT id FROM eventhook.rejection WHERE id < $1 ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED))`
+
+// SweepRejections removes rejections that are older than 30 days, at most a
+// thousand, and returns how many. Counts stay.
+func (db *DB) SweepRejections(ctx context.Context) (int, error) {
+	const most = 1000
+	before := eventhook.FirstID[eventhook.Rejection](db.now().Add(-rejectionsFor))
+	tag, err := db.work.Exec(ctx, sweepRejectionsSQL, [16]byte(before), most)
+	return int(tag.RowsAffected()), translate("sweep rejections", err)
+}

@@ -1,0 +1,326 @@
+package pg
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/route"
+)
+
+const routeColumns = `id, tenant_id, source_id, name, priority, is_enabled, filter_event_types, filter, filter_expression, filter_function, transform,
+targets, target_secrets, version, created_at, updated_at`
+
+func (db *DB) scanRoute(row pgx.CollectableRow) (eventhook.Route, error) { return db.scanRouteRow(row) }
+
+// scanRouteRow reads a route with the secrets of its targets. Without those that
+// are sealed with a key that is lost, which it logs: all else of the route goes
+// on.
+func (db *DB) scanRouteRow(row pgx.Row) (r eventhook.Route, err error) {
+	var filter, transform, targets []byte
+	var sealed *string
+	err = row.Scan((*[16]byte)(&r.ID), (*[16]byte)(&r.TenantID), (*[16]byte)(&r.SourceID), &r.Name, &r.Priority, &r.IsEnabled,
+		&r.FilterEventTypes, &filter, &r.FilterExpression, &r.FilterFunction, &transform, &targets, &sealed, &r.Version, &r.CreatedAt, &r.UpdatedAt)
+	if err != nil {
+		return r, err
+	}
+	r.Filter = filter
+	if transform != nil {
+		if err := json.Unmarshal(transform, &r.Transform); err != nil {
+			return r, err
+		}
+	}
+	if err := json.Unmarshal(targets, &r.Targets); err != nil {
+		return r, err
+	}
+	if unopened := db.openTargets(&r, sealed); unopened != nil {
+		r.SecretsLost = true
+		db.log.Error("the secrets of a route's targets cannot be opened", "route", r.ID, "error", unopened)
+	}
+	return r, nil
+}
+
+// SourceRouting returns the routes of a tenant's source, none if the source is gone or
+// the tenant closed: what is still owed then ends unrouted, whatever its routes would
+// have taken. All of it is of one moment.
+func (db *DB) SourceRouting(ctx context.Context, tenant eventhook.TenantID, source eventhook.SourceID) (r route.SourceRoutes, err error) {
+	err = db.inSnapshot(ctx, "read routing", func(tx pgx.Tx) error {
+		if err := tx.QueryRow(ctx, generationSQL, [16]byte(tenant)).Scan(&r.Generation); err != nil {
+			return err
+		}
+		r.Retry, r.Routes, err = db.sourceRouting(ctx, tx, source)
+		return err
+	})
+	return r, err
+}
+
+func (db *DB) sourceRouting(ctx context.Context, tx pgx.Tx, source eventhook.SourceID) (eventhook.RetryPolicy, []eventhook.Route, error) {
+	var settings []byte
+	err := tx.QueryRow(ctx, `SELECT s.settings FROM eventhook.source s JOIN eventhook.tenant t ON t.id = s.tenant_id
+		WHERE s.id = $1 AND t.status <> 'closed'`, [16]byte(source)).Scan(&settings)
+	if err != nil {
+		if err = notFound(err, "source"); eventhook.KindOf(err) == eventhook.KindNotFound {
+			return eventhook.RetryPolicy{}, nil, nil
+		}
+		return eventhook.RetryPolicy{}, nil, err
+	}
+	var s eventhook.SourceSettings
+	if err := json.Unmarshal(settings, &s); err != nil {
+		return s.Retry, nil, fmt.Errorf("read routing: %w", err)
+	}
+	rows, err := tx.Query(ctx, `SELECT `+routeColumns+` FROM eventhook.route
+		WHERE source_id = $1 AND is_enabled ORDER BY priority DESC, id`, [16]byte(source))
+	if err != nil {
+		return s.Retry, nil, err
+	}
+	routes, err := pgx.CollectRows(rows, db.scanRoute)
+	return s.Retry, routes, err
+}
+
+// Routes lists a source's routes, newest first. Index on source and id.
+func (db *DB) Routes(ctx context.Context, source eventhook.SourceID, before eventhook.RouteID, limit int) ([]eventhook.Route, error) {
+	rows, err := db.lists.Query(ctx, `SELECT `+routeColumns+` FROM eventhook.route
+		WHERE source_id = $1 AND ($2::uuid IS NULL OR id < $2) ORDER BY id DESC LIMIT $3`, [16]byte(source), uuidArg(before), limit)
+	if err != nil {
+		return nil, translate("list routes", err)
+	}
+	list, err := pgx.CollectRows(rows, db.scanRoute)
+	return list, translate("list routes", err)
+}
+
+// Route returns one of a source's routes, or KindNotFound. Primary key.
+func (db *DB) Route(ctx context.Context, source eventhook.SourceID, id eventhook.RouteID) (eventhook.Route, error) {
+	r, err := db.scanRouteRow(db.work.QueryRow(ctx, `SELECT `+routeColumns+` FROM eventhook.route WHERE id = $1 AND source_id = $2`, [16]byte(id), [16]byte(source)))
+	return r, translate("find route", notFound(err, "route"))
+}
+
+// routeRecord is what the audit log tells of a route.
+type routeRecord struct {
+	Name             string               `json:"name"`
+	Priority         int                  `json:"priority"`
+	IsEnabled        bool                 `json:"is_enabled"`
+	FilterEventTypes []string             `json:"filter_event_types,omitempty"`
+	Filter           json.RawMessage      `json:"filter,omitempty"`
+	FilterExpression string               `json:"filter_expression,omitempty"`
+	FilterFunction   string               `json:"filter_function,omitempty"`
+	Transform        *eventhook.Transform `json:"transform,omitempty"`
+	Targets          []eventhook.Target   `json:"targets"`
+}
+
+func recordOfRoute(r eventhook.Route) routeRecord {
+	return routeRecord{r.Name, r.Priority, r.IsEnabled, r.FilterEventTypes, r.Filter, r.FilterExpression, r.FilterFunction, r.Transform, r.Targets}
+}
+
+func resourceOfRoute(source string, r eventhook.Route) resource {
+	return resource{"route", r.ID.String(), source + "/" + r.Name}
+}
+
+// countRoutesSQL reads a source's routes by the index on source and id.
+const countRoutesSQL = `SELECT count(*), coalesce(sum(jsonb_array_length(targets)), 0) FROM eventhook.route WHERE source_id = $1`
+
+// hasRoom refuses to make more routes of a source that is locked, or more
+// targets of them, than it may have.
+func (m *mutation) hasRoom(ctx context.Context, s eventhook.SourceID, moreRoutes, moreTargets int) error {
+	if moreRoutes <= 0 && moreTargets <= 0 {
+		return nil
+	}
+	var routes, targets int
+	if err := m.tx.QueryRow(ctx, countRoutesSQL, [16]byte(s)).Scan(&routes, &targets); err != nil {
+		return err
+	}
+	switch {
+	case routes+moreRoutes > eventhook.MaxRoutes:
+		return &eventhook.Error{Kind: eventhook.KindConflict, Message: fmt.Sprintf("The source has %d routes, and cannot have more.", routes)}
+	case targets+moreTargets > eventhook.MaxSourceTargets:
+		return &eventhook.Error{Kind: eventhook.KindConflict, Message: fmt.Sprintf("The source's routes would have %d targets together; at most %d are allowed.",
+			targets+moreTargets, eventhook.MaxSourceTargets)}
+	}
+	return nil
+}
+
+// CreateRoute makes a route of a source, which is named by its slug. A name that
+// is taken, or a source that would have more routes, or targets in all of them,
+// than it may, is a KindConflict. The caller has validated it.
+func (db *DB) CreateRoute(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, source string, r eventhook.Route) (eventhook.Route, error) {
+	err := db.mutate(ctx, "add route", by, tenant, func(m *mutation) error {
+		s, err := m.lockSource(ctx, source)
+		if err != nil {
+			return err
+		}
+		r.ID = eventhook.NewID[eventhook.Route](db.now())
+		if err := m.hasRoom(ctx, s.ID, 1, len(r.Targets)); err != nil {
+			return err
+		}
+		r, err = m.addRoute(ctx, s, r)
+		return err
+	})
+	return r, err
+}
+
+// addRoute makes a route, which has its id, of a source that is locked.
+func (m *mutation) addRoute(ctx context.Context, s eventhook.Source, r eventhook.Route) (eventhook.Route, error) {
+	now := m.db.now()
+	r.TenantID, r.SourceID, r.Version, r.CreatedAt, r.UpdatedAt = s.TenantID, s.ID, 1, now, now
+	args, err := m.routeArgs(ctx, r)
+	if err != nil {
+		return r, err
+	}
+	err = m.exec(ctx, `INSERT INTO eventhook.route (id, name, priority, is_enabled, filter_event_types, filter, filter_expression, filter_function,
+		transform, targets, version, updated_at, target_secrets, tenant_id, source_id, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $12)`, append(args, [16]byte(s.TenantID), [16]byte(s.ID))...)
+	if err != nil {
+		return r, taken(err, "The source has a route %q already.", r.Name)
+	}
+	_, err = m.record("route.created", resourceOfRoute(s.Slug, r), nil, recordOfRoute(r))
+	return r, err
+}
+
+// routeArgs are the parameters that inserts and updates share.
+func (m *mutation) routeArgs(ctx context.Context, r eventhook.Route) ([]any, error) {
+	targets, err := json.Marshal(r.Targets)
+	if err != nil {
+		return nil, err
+	}
+	sealed, err := m.sealTargets(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	transform, err := jsonColumn(r.Transform)
+	if err != nil {
+		return nil, err
+	}
+	types := r.FilterEventTypes
+	if types == nil {
+		types = []string{}
+	}
+	return []any{[16]byte(r.ID), r.Name, r.Priority, r.IsEnabled, types, jsonArg(r.Filter), r.FilterExpression, r.FilterFunction,
+		transform, string(targets), r.Version, r.UpdatedAt, textArg(sealed)}, nil
+}
+
+// UpdateRoute changes a route in one step, as UpdateSource does a source. More
+// targets than the source may have are a KindConflict.
+func (db *DB) UpdateRoute(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, source string, id eventhook.RouteID, version int64, change func(eventhook.Route) (eventhook.Route, error)) (r eventhook.Route, err error) {
+	err = db.mutate(ctx, "change route", by, tenant, func(m *mutation) error {
+		have, err := m.lockRoute(ctx, source, id)
+		if err != nil {
+			return err
+		}
+		if err := fresh(version, have.Version); err != nil {
+			return err
+		}
+		want, err := change(have)
+		if err != nil {
+			return err
+		}
+		if err := m.hasRoom(ctx, have.SourceID, 0, len(want.Targets)-len(have.Targets)); err != nil {
+			return err
+		}
+		r, _, err = m.updateRoute(ctx, source, have, want)
+		return err
+	})
+	return r, err
+}
+
+// lockRoute finds a route below its source, and holds it.
+func (m *mutation) lockRoute(ctx context.Context, source string, id eventhook.RouteID) (eventhook.Route, error) {
+	s, err := m.lockSource(ctx, source)
+	if err != nil {
+		return eventhook.Route{}, err
+	}
+	r, err := m.db.scanRouteRow(m.tx.QueryRow(ctx, `SELECT `+routeColumns+` FROM eventhook.route WHERE id = $1 AND source_id = $2 FOR UPDATE`, [16]byte(id), [16]byte(s.ID)))
+	return r, notFound(err, "route")
+}
+
+// updateRoute brings a route, which is locked, to what is wanted, and says
+// what that changes.
+func (m *mutation) updateRoute(ctx context.Context, source string, have, want eventhook.Route) (eventhook.Route, []eventhook.FieldChange, error) {
+	changes, err := diffRoutes(have, want)
+	if err != nil || !m.recordChanges("route.updated", resourceOfRoute(source, have), changes) {
+		return have, nil, err
+	}
+	want.ID, want.TenantID, want.SourceID, want.CreatedAt = have.ID, have.TenantID, have.SourceID, have.CreatedAt
+	want.Version, want.UpdatedAt = have.Version+1, m.db.now()
+	want.SecretsLost = have.SecretsLost && slices.EqualFunc(have.Targets, want.Targets, sameTarget) // they may be found again
+	args, err := m.routeArgs(ctx, want)
+	if err != nil {
+		return have, nil, err
+	}
+	err = m.exec(ctx, `UPDATE eventhook.route SET name = $2, priority = $3, is_enabled = $4, filter_event_types = $5, filter = $6,
+		filter_expression = $7, filter_function = $8, transform = $9, targets = $10, version = $11, updated_at = $12,
+		target_secrets = CASE WHEN $14 THEN target_secrets ELSE $13 END WHERE id = $1`, append(args, want.SecretsLost)...)
+	return want, changes, taken(err, "The source has a route %q already.", want.Name)
+}
+
+// DeleteRoute removes a route. What it has made stays; events that it still
+// owes a retry are settled without it. A version other than 0 must be the
+// current one, else ErrStale.
+func (db *DB) DeleteRoute(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, source string, id eventhook.RouteID, version int64) error {
+	return db.mutate(ctx, "delete route", by, tenant, func(m *mutation) error {
+		r, err := m.lockRoute(ctx, source, id)
+		if err != nil {
+			return err
+		}
+		if err := fresh(version, r.Version); err != nil {
+			return err
+		}
+		return m.deleteRoute(ctx, source, r)
+	})
+}
+
+func (m *mutation) deleteRoute(ctx context.Context, source string, r eventhook.Route) error {
+	if err := m.exec(ctx, `DELETE FROM eventhook.route WHERE id = $1`, [16]byte(r.ID)); err != nil {
+		return err
+	}
+	_, err := m.record("route.deleted", resourceOfRoute(source, r), recordOfRoute(r), nil)
+	return err
+}
+
+// ReorderRoutes gives routes of a source new priorities, all or none. One that
+// is not the source's is told by its place in the list.
+func (db *DB) ReorderRoutes(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, source string, order []eventhook.RoutePriority) error {
+	return db.mutate(ctx, "reorder routes", by, tenant, func(m *mutation) error {
+		s, err := m.lockSource(ctx, source)
+		if err != nil {
+			return err
+		}
+		routes, err := m.routes(ctx, s.ID)
+		if err != nil {
+			return err
+		}
+		byID := make(map[eventhook.RouteID]eventhook.Route, len(routes))
+		for _, r := range routes {
+			byID[r.ID] = r
+		}
+		var faults eventhook.Faults
+		for i, o := range order {
+			if _, ok := byID[o.ID]; !ok {
+				faults.Add(fmt.Sprintf("body.order[%d].id", i), "is no route of this source")
+			}
+		}
+		if err := faults.Err("The order is not valid."); err != nil {
+			return err
+		}
+		m.later = &pgx.Batch{} // others wait for what is locked
+		for _, o := range order {
+			want := byID[o.ID]
+			want.Priority = o.Priority
+			if _, _, err := m.updateRoute(ctx, source, byID[o.ID], want); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// routes are all routes of a source, held until the transaction ends.
+func (m *mutation) routes(ctx context.Context, source eventhook.SourceID) ([]eventhook.Route, error) {
+	rows, err := m.tx.Query(ctx, `SELECT `+routeColumns+` FROM eventhook.route WHERE source_id = $1 ORDER BY id FOR UPDATE`, [16]byte(source))
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, m.db.scanRoute)
+}

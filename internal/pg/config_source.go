@@ -1,0 +1,386 @@
+package pg
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook"
+)
+
+const sourceColumns = `s.id, s.tenant_id, t.slug, t.status, t.max_events_per_day, t.max_storage_bytes, s.slug, s.name, s.provider, s.verifier,
+s.secrets_count, s.settings, s.is_enabled, s.version, s.created_at, s.updated_at, l.secret,
+coalesce(l.revealed_at IS NOT NULL, false), coalesce(s.handshake_opened_at, s.created_at)`
+
+const sourceTables = ` FROM eventhook.source s JOIN eventhook.tenant t ON t.id = s.tenant_id
+LEFT JOIN eventhook.learned_secret l ON l.source_id = s.id`
+
+// FindSource returns a source by its tenant's slug and its own, with its
+// verifier unsealed, whatever its and its tenant's state; or KindNotFound.
+// Unique indexes.
+func (db *DB) FindSource(ctx context.Context, tenant, source string) (eventhook.Source, error) {
+	row := db.work.QueryRow(ctx, `SELECT `+sourceColumns+sourceTables+`
+		WHERE t.slug = $1 AND s.slug = $2`, tenant, source)
+	s, err := db.scanSource(row)
+	return s, translate("find source", notFound(err, "source"))
+}
+
+// Sources lists a tenant's sources, newest first, with their verifiers
+// unsealed. One that is sealed with a key that is lost is listed without, and
+// logged. Index on tenant and id.
+func (db *DB) Sources(ctx context.Context, tenant eventhook.TenantID, before eventhook.SourceID, limit int) ([]eventhook.Source, error) {
+	rows, err := db.lists.Query(ctx, `SELECT `+sourceColumns+sourceTables+`
+		WHERE s.tenant_id = $1 AND ($2::uuid IS NULL OR s.id < $2) ORDER BY s.id DESC LIMIT $3`, [16]byte(tenant), uuidArg(before), limit)
+	if err != nil {
+		return nil, translate("list sources", err)
+	}
+	list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (eventhook.Source, error) {
+		s, unopened, err := db.scanStored(r)
+		if unopened != nil {
+			db.log.Error("a source's secrets cannot be opened", "error", unopened)
+		}
+		return s, err
+	})
+	return list, translate("list sources", err)
+}
+
+// Source returns one of a tenant's sources by its slug, as Sources lists it, or
+// KindNotFound. Unique index.
+func (db *DB) Source(ctx context.Context, tenant eventhook.TenantID, slug string) (eventhook.Source, error) {
+	s, unopened, err := db.scanStored(db.work.QueryRow(ctx, `SELECT `+sourceColumns+sourceTables+`
+		WHERE s.tenant_id = $1 AND s.slug = $2`, [16]byte(tenant), slug))
+	if unopened != nil {
+		db.log.Error("a source's secrets cannot be opened", "error", unopened)
+	}
+	return s, translate("find source", notFound(err, "source"))
+}
+
+// scanSource reads a source with its secrets, which must open.
+func (db *DB) scanSource(row pgx.Row) (eventhook.Source, error) {
+	s, unopened, err := db.scanStored(row)
+	if err == nil {
+		err = unopened
+	}
+	return s, err
+}
+
+// scanStored reads a source as far as it can be: without secrets that are
+// sealed with a key that is lost, which unopened tells. It can be replaced or
+// deleted all the same.
+func (db *DB) scanStored(row pgx.Row) (s eventhook.Source, unopened, err error) {
+	var status, sealed string
+	var learned *string
+	var settings []byte
+	err = row.Scan((*[16]byte)(&s.ID), (*[16]byte)(&s.TenantID), &s.TenantSlug, &status, &s.Quota.MaxEventsPerDay, &s.Quota.MaxStorageBytes,
+		&s.Slug, &s.Name, &s.Provider, &sealed, &s.SecretsCount, &settings, &s.IsEnabled, &s.Version, &s.CreatedAt, &s.UpdatedAt, &learned,
+		&s.SecretRevealed, &s.HandshakeOpenedAt)
+	if err != nil {
+		return s, nil, err
+	}
+	s.TenantStatus = eventhook.TenantStatus(status)
+	verifier, err := db.open(sourceVerifier, s.ID, s.TenantID, sealed)
+	if err != nil {
+		unopened = fmt.Errorf("open the verifier of source %s/%s: %w", s.TenantSlug, s.Slug, err)
+	} else {
+		s.Verifier = eventhook.NewSecret(verifier)
+	}
+	if learned != nil {
+		secret, err := db.open(learnedSecret, s.ID, s.TenantID, *learned)
+		if err != nil {
+			unopened = errors.Join(unopened, fmt.Errorf("open the learned secret of source %s/%s: %w", s.TenantSlug, s.Slug, err))
+		}
+		s.LearnedSecrets = []eventhook.Secret{eventhook.NewSecret(secret)}
+	}
+	return s, unopened, json.Unmarshal(settings, &s.SourceSettings)
+}
+
+// sourceRecord is what the audit log tells of a source, beside how its requests
+// are verified: the fields have the API's names.
+type sourceRecord struct {
+	Slug      string `json:"slug"`
+	Name      string `json:"name"`
+	IsEnabled bool   `json:"is_enabled"`
+	Provider  string `json:"provider,omitempty"`
+	eventhook.SourceSettings
+}
+
+// recordOfSource puts what is public of a verifier, the members of an object,
+// beside the other fields; nil is one whose key is lost.
+func recordOfSource(s eventhook.Source, public json.RawMessage) (map[string]json.RawMessage, error) {
+	raw, err := json.Marshal(sourceRecord{s.Slug, s.Name, s.IsEnabled, s.Provider, s.SourceSettings})
+	if err != nil {
+		return nil, err
+	}
+	var record map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &record); err != nil || public == nil {
+		return record, err
+	}
+	return record, json.Unmarshal(public, &record)
+}
+
+// secretsChanged stands for secrets in the audit log and in plans.
+var secretsChanged = eventhook.FieldChange{Field: "secrets", From: json.RawMessage(`"[redacted]"`), To: json.RawMessage(`"[redacted, changed]"`)}
+
+// diffSources lists what differs between two states of a source; of secrets
+// only that they do. nil stands for no source.
+func (db *DB) diffSources(before, after *eventhook.Source) ([]eventhook.FieldChange, error) {
+	var records [2]any
+	var secrets [2]string
+	for i, s := range []*eventhook.Source{before, after} {
+		if s == nil {
+			continue
+		}
+		var public json.RawMessage
+		if !s.Verifier.IsZero() { // else its key is lost
+			var err error
+			if public, secrets[i], err = db.describe(s.Verifier); err != nil {
+				return nil, fmt.Errorf("source %s/%s: %w", s.TenantSlug, s.Slug, err)
+			}
+		}
+		record, err := recordOfSource(*s, public)
+		if err != nil {
+			return nil, fmt.Errorf("source %s/%s: %w", s.TenantSlug, s.Slug, err)
+		}
+		records[i] = record
+	}
+	changes, err := eventhook.Diff(records[0], records[1])
+	if err == nil && before != nil && after != nil && secrets[0] != secrets[1] {
+		changes = append(changes, secretsChanged)
+	}
+	return changes, err
+}
+
+func resourceOfSource(s eventhook.Source) resource { return resource{"source", s.ID.String(), s.Slug} }
+
+// CreateSource makes a source of a tenant. A slug that is taken, or a closed
+// tenant, is a KindConflict. The caller has validated it.
+func (db *DB) CreateSource(ctx context.Context, by eventhook.Actor, s eventhook.Source) (eventhook.Source, error) {
+	err := db.mutate(ctx, "add source", by, s.TenantID, func(m *mutation) (err error) {
+		s, err = m.addSource(ctx, s)
+		return err
+	})
+	return s, err
+}
+
+func (m *mutation) addSource(ctx context.Context, s eventhook.Source) (eventhook.Source, error) {
+	now := m.db.now()
+	s.ID, s.TenantID, s.TenantSlug, s.TenantStatus = eventhook.NewID[eventhook.Source](now), m.tenant.ID, m.tenant.Slug, m.tenant.Status
+	s.Version, s.CreatedAt, s.UpdatedAt, s.HandshakeOpenedAt = 1, now, now, now
+	settings, err := json.Marshal(s.SourceSettings)
+	if err != nil {
+		return s, err
+	}
+	sealed, err := m.seal(ctx, sourceVerifier, s.ID, s.TenantID, s.Verifier.Reveal())
+	if err != nil {
+		return s, err
+	}
+	err = m.exec(ctx, `INSERT INTO eventhook.source (id, tenant_id, slug, name, provider, verifier, secrets_count, settings, is_enabled, created_at, updated_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10)`, [16]byte(s.ID), [16]byte(s.TenantID), s.Slug, s.Name, s.Provider,
+		sealed, s.SecretsCount, string(settings), s.IsEnabled, now)
+	if err != nil {
+		return s, taken(err, "The tenant has a source %q already.", s.Slug)
+	}
+	changes, err := m.db.diffSources(nil, &s)
+	if err == nil {
+		m.recordChanges("source.created", resourceOfSource(s), changes)
+	}
+	return s, err
+}
+
+// UpdateSource changes a source in one step: change sees it as it is, with its
+// verifier unsealed, and returns what it shall be; its slug stays. A version
+// other than 0 must be the current one, else ErrStale. A secret that a
+// handshake has brought is forgotten when the provider changes or a secret is
+// given. change must not block.
+func (db *DB) UpdateSource(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, slug string, version int64, change func(eventhook.Source) (eventhook.Source, error)) (s eventhook.Source, err error) {
+	err = db.mutate(ctx, "change source", by, tenant, func(m *mutation) error {
+		have, err := m.lockSource(ctx, slug)
+		if err != nil {
+			return err
+		}
+		if err := fresh(version, have.Version); err != nil {
+			return err
+		}
+		want, err := change(have)
+		if err != nil {
+			return err
+		}
+		s, _, err = m.updateSource(ctx, have, want)
+		return err
+	})
+	return s, err
+}
+
+// lockSource holds a source, which may be one whose key is lost.
+func (m *mutation) lockSource(ctx context.Context, slug string) (eventhook.Source, error) {
+	s, _, err := m.db.scanStored(m.tx.QueryRow(ctx, `SELECT `+sourceColumns+sourceTables+`
+		WHERE s.tenant_id = $1 AND s.slug = $2 FOR UPDATE OF s`, [16]byte(m.tenant.ID), slug))
+	return s, notFound(err, "source")
+}
+
+// updateSource brings a source, which is locked, to what is wanted, and says
+// what that changes.
+func (m *mutation) updateSource(ctx context.Context, have, want eventhook.Source) (eventhook.Source, []eventhook.FieldChange, error) {
+	changes, err := m.db.diffSources(&have, &want)
+	if err != nil {
+		return have, nil, err
+	}
+	if (have.Provider != want.Provider || want.SecretsCount > 0) && len(have.LearnedSecrets) > 0 {
+		if err := m.exec(ctx, `DELETE FROM eventhook.learned_secret WHERE source_id = $1`, [16]byte(have.ID)); err != nil {
+			return have, nil, err // another provider's secret, or one that somebody has replaced
+		}
+		want.LearnedSecrets, want.SecretRevealed = nil, false
+	}
+	if !m.recordChanges("source.updated", resourceOfSource(have), changes) {
+		return have, nil, nil
+	}
+	settings, err := json.Marshal(want.SourceSettings)
+	if err != nil {
+		return have, nil, err
+	}
+	sealed, err := m.seal(ctx, sourceVerifier, have.ID, have.TenantID, want.Verifier.Reveal())
+	if err != nil {
+		return have, nil, err
+	}
+	want.Version, want.UpdatedAt = have.Version+1, m.db.now()
+	if have.Provider != want.Provider || have.SecretsCount > 0 && want.SecretsCount == 0 { // it may wait for a handshake from now on
+		want.HandshakeOpenedAt = want.UpdatedAt
+	}
+	err = m.exec(ctx, `UPDATE eventhook.source SET name = $2, provider = $3, verifier = $4, secrets_count = $5, settings = $6,
+		is_enabled = $7, version = $8, updated_at = $9, handshake_opened_at = $10 WHERE id = $1`, [16]byte(have.ID), want.Name, want.Provider, sealed, want.SecretsCount,
+		string(settings), want.IsEnabled, want.Version, want.UpdatedAt, want.HandshakeOpenedAt)
+	return want, changes, err
+}
+
+// owedSQL counts the events of a source that are still to be processed, at most
+// $2 of each kind: of what the gateway owes the events that are due first, of
+// the source those that wait for a retry and those that came last, which are
+// what is missed of a long queue. Indexes event_due, event_source_status and
+// event_source.
+const owedSQL = `
+WITH due AS MATERIALIZED (
+    SELECT id, source_id FROM eventhook.event WHERE due_at IS NOT NULL ORDER BY due_at LIMIT $2
+), failed AS MATERIALIZED (
+    SELECT id FROM eventhook.event WHERE body_size >= 0 AND source_id = $1 AND status = 'failed'
+        AND status IN ('failed', 'dead', 'unrouted', 'duplicate') ORDER BY source_id DESC, status DESC, id DESC LIMIT $2
+), newest AS MATERIALIZED (
+    SELECT id, due_at FROM eventhook.event WHERE body_size >= 0 AND source_id = $1 ORDER BY source_id DESC, id DESC LIMIT $2
+)
+SELECT count(*) FROM (
+    SELECT id FROM due WHERE source_id = $1
+    UNION SELECT id FROM failed
+    UNION SELECT id FROM newest WHERE due_at IS NOT NULL) owed`
+
+// mostOwed bounds what owedSQL reads.
+const mostOwed = 10_000
+
+// DeleteSource removes a source with what it has of rejections and learned
+// secrets; its events stay. One that has routes, or of which events are still
+// to be processed, is a KindConflict, unless cascade says that the routes shall
+// go too; such events are then unrouted when it is their turn. A version other
+// than 0 must be the current one, else ErrStale.
+func (db *DB) DeleteSource(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, slug string, version int64, cascade bool) error {
+	return db.mutate(ctx, "delete source", by, tenant, func(m *mutation) error {
+		s, err := m.lockSource(ctx, slug)
+		if err != nil {
+			return err
+		}
+		if err := fresh(version, s.Version); err != nil {
+			return err
+		}
+		routes, err := m.routes(ctx, s.ID)
+		if err != nil {
+			return err
+		}
+		if !cascade {
+			if err := m.unused(ctx, s, len(routes)); err != nil {
+				return err
+			}
+		}
+		m.later = &pgx.Batch{} // others wait for what is locked
+		return m.deleteSource(ctx, s, routes)
+	})
+}
+
+// unused refuses a source, which is locked, that has routes or owes work. What
+// is accepted for it at this very moment it does not see.
+func (m *mutation) unused(ctx context.Context, s eventhook.Source, routes int) error {
+	var owed int
+	if err := m.tx.QueryRow(ctx, owedSQL, [16]byte(s.ID), mostOwed).Scan(&owed); err != nil {
+		return err
+	}
+	if routes == 0 && owed == 0 {
+		return nil
+	}
+	message := "The source has " + counted(routes, "1 route", "routes")
+	advice := "delete its routes first, or delete it with ?cascade=true."
+	if owed > 0 {
+		message += ", and " + counted(owed, "1 event is", "events are") + " still to be processed"
+		advice = "wait for the events and delete its routes, or delete it with ?cascade=true, and what is not done by then is never done."
+	}
+	return &eventhook.Error{Kind: eventhook.KindConflict, Message: message + ": " + advice}
+}
+
+// counted is a number with its noun.
+func counted(n int, one, many string) string {
+	switch {
+	case n == 1:
+		return one
+	case n >= mostOwed:
+		return fmt.Sprintf("%d or more %s", mostOwed, many)
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// deleteSource removes a source, which is locked, with its routes.
+func (m *mutation) deleteSource(ctx context.Context, s eventhook.Source, routes []eventhook.Route) error {
+	for _, r := range routes {
+		if err := m.deleteRoute(ctx, s.Slug, r); err != nil {
+			return err
+		}
+	}
+	if err := m.exec(ctx, `DELETE FROM eventhook.source WHERE id = $1`, [16]byte(s.ID)); err != nil {
+		return err
+	}
+	changes, err := m.db.diffSources(&s, nil)
+	if err == nil {
+		m.recordChanges("source.deleted", resourceOfSource(s), changes)
+	}
+	return err
+}
+
+// findKeySQL reads the primary key, of hashes first, as acceptSignedSQL does.
+const findKeySQL = `
+SELECT made FROM eventhook.idempotency_key
+WHERE tenant_id = $1 AND (scope, key) IN (($2, $3), ($2 || '` + signedScope + `', $4)) AND expires_at > $5
+ORDER BY scope DESC LIMIT 1`
+
+// FindIdempotencyKey returns the event that a source has accepted under a key or under a
+// hash of signed bytes, within the key's time, and whether there is one: then
+// the next event with this key or hash would be its duplicate. Either may be
+// empty. It claims nothing.
+func (db *DB) FindIdempotencyKey(ctx context.Context, tenant eventhook.TenantID, source eventhook.SourceID, key, signedHash string) (id eventhook.EventID, found bool, err error) {
+	err = db.work.QueryRow(ctx, findKeySQL, [16]byte(tenant), source.String(), key, signedHash, db.now()).Scan((*[16]byte)(&id))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return id, false, nil
+	}
+	return id, err == nil, translate("find key", err)
+}
+
+// allRoutesSQL reads the index on the source.
+const allRoutesSQL = `SELECT ` + routeColumns + ` FROM eventhook.route
+WHERE source_id = $1 ORDER BY priority DESC, id`
+
+// AllRoutes returns the routes of a source in their order of evaluation, those
+// that are disabled too; none if the source is gone.
+func (db *DB) AllRoutes(ctx context.Context, source eventhook.SourceID) ([]eventhook.Route, error) {
+	rows, err := db.work.Query(ctx, allRoutesSQL, [16]byte(source))
+	if err != nil {
+		return nil, translate("list routes", err)
+	}
+	list, err := pgx.CollectRows(rows, db.scanRoute)
+	return list, translate("list routes", err)
+}

@@ -1,0 +1,192 @@
+package pg
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eventhook/eventhook"
+)
+
+// unrouted takes away crm's routes.
+func (f *fixture) unrouted() {
+	f.Helper()
+	f.exec(`DELETE FROM eventhook.route WHERE source_id = $1`, [16]byte(f.crm))
+}
+
+// others are n events of shop that are due before crm's, and more of crm's that
+// are done.
+func (f *fixture) others(n int) {
+	f.Helper()
+	f.exec(`INSERT INTO eventhook.event (id, tenant_id, source_id, due_at, status, origin)
+		SELECT overlay(gen_random_uuid()::text PLACING substr($4, 1, 13) FROM 1)::uuid, $1, $2, $3::timestamptz, 'pending', 'source' FROM generate_series(1, $5::int)`,
+		[16]byte(f.tenant), [16]byte(f.shop), noon.Add(-time.Hour), eventhook.FirstID[eventhook.Event](noon.Add(time.Hour)).String(), n)
+	f.exec(`INSERT INTO eventhook.event (id, tenant_id, source_id, status, origin)
+		SELECT overlay(gen_random_uuid()::text PLACING substr($3, 1, 13) FROM 1)::uuid, $1, $2, 'delivered', 'source' FROM generate_series(1, $4::int)`,
+		[16]byte(f.tenant), [16]byte(f.crm), eventhook.FirstID[eventhook.Event](noon.Add(time.Hour)).String(), n)
+}
+
+func TestASourceThatOwesWorkStays(t *testing.T) {
+	for _, c := range []struct {
+		claim   string
+		prepare func(*fixture)
+		want    string // a part of the message
+	}{
+		{"events that are held", func(f *fixture) { f.accepted(3) }, "has 1 route, and 3 events are still to be processed: "},
+		{"one that waits for a retry", func(f *fixture) {
+			f.accepted(1)
+			f.unrouted()
+			f.exec(`UPDATE eventhook.event SET status = 'failed', due_at = $1`, noon.Add(time.Hour))
+		}, "has 0 routes, and 1 event is still to be processed: "},
+		{"a retry behind a long queue", func(f *fixture) {
+			f.accepted(1)
+			f.unrouted()
+			f.exec(`UPDATE eventhook.event SET status = 'failed', due_at = $1`, noon.Add(time.Hour))
+			f.others(mostOwed)
+		}, "1 event is still"},
+		{"what was just accepted, behind a long queue", func(f *fixture) {
+			f.unrouted()
+			f.others(mostOwed)
+			f.exec(`DELETE FROM eventhook.event WHERE source_id = $1`, [16]byte(f.crm))
+			f.accepted(2)
+		}, "2 events are still"},
+		{"what was reprocessed long after", func(f *fixture) {
+			f.unrouted()
+			f.accepted(1)
+			f.others(mostOwed)
+			f.exec(`DELETE FROM eventhook.event WHERE source_id = $1`, [16]byte(f.shop))
+		}, "1 event is still"},
+		{"nothing but routes", func(*fixture) {}, "has 1 route: "},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			f := setUp(t)
+			f.clock.advance(time.Second)
+			c.prepare(f)
+			err := f.db.DeleteSource(t.Context(), operator, f.tenant, "crm", 0, false)
+			wantKind(t, "alone", err, eventhook.KindConflict)
+			if e, ok := errors.AsType[*eventhook.Error](err); !ok || !strings.Contains(e.Message, c.want) || !strings.Contains(e.Message, "?cascade=true") {
+				t.Errorf("got %v, want a part %q", err, c.want)
+			}
+			f.must(f.db.DeleteSource(t.Context(), operator, f.tenant, "crm", 0, true))
+		})
+	}
+}
+
+func TestASourceWhoseEventsAreDoneGoes(t *testing.T) {
+	f := setUp(t)
+	f.accepted(2)
+	f.unrouted()
+	f.exec(`UPDATE eventhook.event SET status = 'dead', due_at = NULL`)
+	f.others(5)
+	f.must(f.db.DeleteSource(t.Context(), operator, f.tenant, "crm", 0, false))
+}
+
+// TestSourcesAreRecordedAsTheApiNamesThem holds fields against those that
+// clients send.
+func TestSourcesAreRecordedAsTheApiNamesThem(t *testing.T) {
+	f := setUp(t)
+	db := f.open(func(o *Options) {
+		o.Describe = func(v eventhook.Secret) (json.RawMessage, string, error) {
+			if strings.Contains(v.Reveal(), "s3cr3t") {
+				return json.RawMessage(`{"provider":"github","scheme":"sha1"}`), "a", nil
+			}
+			return json.RawMessage(`{"options":{"team":"x"},"public_keys":["k"],"tolerance_seconds":5,"verifier":{"type":"hmac","header":"X"}}`), "a", nil
+		}
+	})
+	_, err := db.UpdateSource(t.Context(), operator, f.tenant, "crm", 0, func(s eventhook.Source) (eventhook.Source, error) {
+		s.Verifier, s.RequireIdempotencyKey, s.RateLimit.BurstSize = eventhook.NewSecret(`{}`), true, 7
+		return s, nil
+	})
+	f.must(err)
+	var got []string
+	for _, c := range f.audit(eventhook.AuditFilter{Action: "source.updated"})[0].Changes {
+		got = append(got, fmt.Sprintf("%s: %s -> %s", c.Field, c.From, c.To))
+	}
+	same(t, "changes", got, []string{
+		`options.team: null -> "x"`, `provider: "github" -> null`, `public_keys: null -> ["k"]`, `rate_limit.burst_size: null -> 7`,
+		`require_idempotency_key: null -> true`, `scheme: "sha1" -> null`, `tolerance_seconds: null -> 5`,
+		`verifier.header: null -> "X"`, `verifier.type: null -> "hmac"`,
+	})
+}
+
+func TestApplyMakesNoMoreRoutesThanASourceMayHave(t *testing.T) {
+	f := setUp(t)
+	config := acme()
+	for i := range eventhook.MaxRoutes {
+		r := config.Sources[0].Routes[0]
+		r.Name = fmt.Sprint(i)
+		config.Sources[0].Routes = append(config.Sources[0].Routes, r)
+	}
+	routes := config.Sources[0].Routes
+	for _, c := range []struct {
+		claim  string
+		routes []eventhook.Route
+		prune  bool
+		full   bool
+	}{
+		{"as many beside one that stays", routes[1:], false, true},
+		{"one more", routes, true, true},
+		{"as many, instead of it", routes[1:], true, false},
+		{"another beside them", routes[:1], false, true},
+		{"those that are there", routes[1:], false, false},
+	} {
+		config.Sources[0].Routes = c.routes
+		for _, dry := range []bool{true, false} {
+			_, err := f.db.ApplyTenant(t.Context(), operator, config, ApplyOptions{Prune: c.prune, DryRun: dry})
+			if c.full {
+				wantKind(t, c.claim, err, eventhook.KindConflict)
+			} else {
+				f.must(err)
+			}
+		}
+	}
+	same(t, "routes", f.count("route", "source_id = $1", [16]byte(f.crm)), eventhook.MaxRoutes)
+}
+
+func TestApplyMakesNoMoreTargetsThanASourceMayHave(t *testing.T) {
+	f := setUp(t)
+	config := acme()
+	stays := config.Sources[0].Routes[0]
+	var full []eventhook.Route
+	for i := range eventhook.MaxSourceTargets / eventhook.MaxTargets {
+		r := stays
+		r.Name, r.Targets = fmt.Sprint(i), withTargets("", eventhook.MaxTargets).Targets
+		full = append(full, r)
+	}
+	less := slices.Clone(full)
+	less[0].Targets = less[0].Targets[1:]
+	for _, c := range []struct {
+		claim  string
+		routes []eventhook.Route
+		prune  bool
+		full   bool
+	}{
+		{"as many beside one that stays", full, false, true},
+		{"as many, instead of it", full, true, false},
+		{"another beside them", []eventhook.Route{stays}, false, true},
+		{"those that are there", full, false, false},
+		{"another, with one less", append([]eventhook.Route{stays}, less...), false, false},
+		{"that one again", append([]eventhook.Route{stays}, full...), false, true},
+	} {
+		config.Sources[0].Routes = c.routes
+		for _, dry := range []bool{true, false} {
+			_, err := f.db.ApplyTenant(t.Context(), operator, config, ApplyOptions{Prune: c.prune, DryRun: dry})
+			if c.full {
+				wantKind(t, c.claim, err, eventhook.KindConflict)
+			} else {
+				f.must(err)
+			}
+		}
+	}
+	f.exec(`UPDATE eventhook.route SET targets = targets || targets WHERE name = '1'`)
+	config.Sources[0].Routes = full[:1]
+	_, err := f.db.ApplyTenant(t.Context(), operator, config, ApplyOptions{})
+	wantKind(t, "more, of a source beyond it", err, eventhook.KindConflict)
+	config.Sources[0].Routes = less[:1]
+	_, err = f.db.ApplyTenant(t.Context(), operator, config, ApplyOptions{})
+	f.must(err) // it is beyond it, and gets no more
+}

@@ -1,0 +1,67 @@
+package pg
+
+import (
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook"
+)
+
+// disable does so as whoever settles deliveries would.
+func (f *fixture) disable(db *DB, reasons map[eventhook.SubscriptionID]string) {
+	f.Helper()
+	f.must(db.inTx(f.Context(), "test", func(tx pgx.Tx) error {
+		_, _, err := db.disableSubscriptions(f.Context(), tx, reasons)
+		return err
+	}))
+}
+
+func TestTheGatewayDisablesSubscriptions(t *testing.T) {
+	f := setUp(t)
+	umbrella := f.secondTenant()
+	failing := f.subscription(named("failing", "*"))
+	paused := f.subscription(named("paused", "*"))
+	_, err := f.changeSubscription(operator, paused, 0, func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionPaused })
+	f.must(err)
+	gone, kept := f.subscription(named("gone", "x")), f.subscription(named("kept", "webhook.disabled"))
+	f.must(f.db.DeleteSubscription(t.Context(), operator, f.tenant, gone.ID, 0))
+	foreign, err := f.db.CreateSubscription(t.Context(), operator, f.newSubscription(func(s *eventhook.Subscription) { s.TenantID = umbrella }))
+	f.must(err)
+	f.exec(`DELETE FROM eventhook.delivery`)
+	before := f.generation()
+	f.clock.advance(time.Second)
+	reasons := map[eventhook.SubscriptionID]string{failing.ID: "10 deliveries died in a row", paused.ID: "answered 410", gone.ID: "x", foreign.ID: "y"}
+	f.disable(f.db, reasons)
+	for _, want := range []eventhook.Subscription{failing, paused} {
+		got := f.subscribed(want.ID)
+		same(t, want.Name, []any{got.Status, got.DisabledReason}, []any{eventhook.SubscriptionDisabled, reasons[want.ID]})
+	}
+	same(t, "the generation", f.generation(), before+1)
+	same(t, "of another tenant", one[string](f, `SELECT status || ' ' || disabled_reason FROM eventhook.subscription WHERE id = $1`, [16]byte(foreign.ID)), "disabled y")
+	entry := f.audit(eventhook.AuditFilter{Tenant: umbrella, Action: "webhook.disabled"})[0]
+	same(t, "who did it", entry.Actor, eventhook.Actor{Type: eventhook.ActorSystem, Name: "eventhook"})
+	same(t, "who is told", f.told(kept), "webhook.disabled webhook.disabled")
+	same(t, "who is told no more", f.told(failing), "")
+
+	entries := len(f.audit(eventhook.AuditFilter{}))
+	f.disable(f.other, reasons)
+	same(t, "entries of doing it again", len(f.audit(eventhook.AuditFilter{}))-entries, 0)
+	f.disable(f.other, nil)
+}
+
+// Who settles holds what others may wait for: he waits for nobody.
+func TestOneThatIsBeingChangedIsNotWaitedFor(t *testing.T) {
+	f := setUp(t)
+	s, other := f.subscription(), f.subscription(named("other", "*"))
+	_, err := f.changeSubscription(operator, s, 0, func(have *eventhook.Subscription) {
+		f.disable(f.other, map[eventhook.SubscriptionID]string{s.ID: "failing", other.ID: "failing"})
+		have.Name = "changed"
+	})
+	f.must(err)
+	same(t, "it", f.subscribed(s.ID).Status, eventhook.SubscriptionActive)
+	same(t, "the other", f.subscribed(other.ID).Status, eventhook.SubscriptionDisabled)
+	f.disable(f.other, map[eventhook.SubscriptionID]string{s.ID: "failing"})
+	same(t, "the next time", f.subscribed(s.ID).Status, eventhook.SubscriptionDisabled)
+}

@@ -1,0 +1,100 @@
+package pg
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook"
+)
+
+// TestNobodyWaitsForWhomHeKeepsWaiting lets everybody change the same
+// subscriptions at once: a deadlock would be an error of one of them.
+func TestNobodyWaitsForWhomHeKeepsWaiting(t *testing.T) {
+	const rounds, n = 15, 6
+	f := setUp(t)
+	config := func(round int) eventhook.TenantConfig {
+		c := acme()
+		for i := range n {
+			i = (i + round) % n // in another order each time
+			c.Subscriptions = append(c.Subscriptions, fileSubscription(fmt.Sprint(i), func(s *eventhook.Subscription) {
+				s.EventTypes, s.MaxInFlight, s.Status = []string{"webhook.*"}, round+1, eventhook.SubscriptionActive
+			}))
+		}
+		return c
+	}
+	f.apply(config(0))
+	list, err := f.db.Subscriptions(t.Context(), f.tenant, eventhook.SubscriptionID{}, n)
+	f.must(err)
+	wrong := make(chan error, 5*rounds)
+	each := func(act func(round int) error) func() {
+		return func() {
+			for round := range rounds {
+				if err := act(round); err != nil {
+					wrong <- err
+				}
+			}
+		}
+	}
+	// As whoever settles deliveries that died does.
+	failing := func(db *DB) func(int) error {
+		return func(int) error {
+			return db.inTx(t.Context(), "count", func(tx pgx.Tx) error {
+				grave := map[eventhook.SubscriptionID]*deaths{}
+				for _, s := range list {
+					grave[s.ID] = &deaths{first: 1, limit: 1}
+				}
+				if _, err := lockSubscriptions(t.Context(), tx, grave); err != nil {
+					return err
+				}
+				reasons, err := countDeaths(t.Context(), tx, grave)
+				if err != nil {
+					return err
+				}
+				_, _, err = db.disableSubscriptions(t.Context(), tx, reasons)
+				return err
+			})
+		}
+	}
+	together(each(failing(f.db)), each(failing(f.other)),
+		each(func(round int) error {
+			_, err := f.other.ApplyTenant(t.Context(), operator, config(round), ApplyOptions{Prune: true})
+			return err
+		}),
+		each(func(round int) error {
+			_, err := f.changeSubscription(operator, list[round%n], 0, func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionActive })
+			return err
+		}),
+		each(func(int) error {
+			s, err := f.other.CreateSubscription(t.Context(), operator, f.newSubscription())
+			if err != nil {
+				return err
+			}
+			if err = f.db.DeleteSubscription(t.Context(), operator, f.tenant, s.ID, 0); eventhook.KindOf(err) == eventhook.KindNotFound {
+				return nil // pruned
+			}
+			return err
+		}))
+	close(wrong)
+	for err := range wrong {
+		t.Error(err)
+	}
+	same(t, "those that the file names", f.count("subscription", "name <> 'billing'"), n)
+}
+
+func TestNoticesOfConfiguration(t *testing.T) {
+	s, tenant := eventhook.NewID[eventhook.Subscription](noon), eventhook.NewID[eventhook.Tenant](noon)
+	for payload, want := range map[string]ConfigChange{
+		fmt.Sprintf("subscription %s %s", s, tenant): {SubscriptionID: s, TenantID: tenant},
+		fmt.Sprintf("tenant %s acme", tenant):        {TenantID: tenant, TenantSlug: "acme"},
+		fmt.Sprintf("subscription %s acme", s):       {},
+		fmt.Sprintf("subscription acme %s", tenant):  {},
+		fmt.Sprintf("subscription %s", s):            {},
+		fmt.Sprintf("agent %s %s", s, tenant):        {},
+	} {
+		got, err := parseConfigChange(payload)
+		same(t, payload, got, want)
+		same(t, payload+" is understood", err == nil, want != ConfigChange{})
+	}
+}

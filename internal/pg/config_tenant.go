@@ -1,0 +1,206 @@
+package pg
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook"
+)
+
+const tenantColumns = `id, slug, name, status, version, max_events_per_day, max_storage_bytes, created_at, updated_at`
+
+func scanTenant(row pgx.Row) (t eventhook.Tenant, err error) {
+	var status string
+	err = row.Scan((*[16]byte)(&t.ID), &t.Slug, &t.Name, &status, &t.Version, &t.Quota.MaxEventsPerDay, &t.Quota.MaxStorageBytes, &t.CreatedAt, &t.UpdatedAt)
+	t.Status = eventhook.TenantStatus(status)
+	return t, err
+}
+
+// tenantRecord is what the audit log tells of a tenant.
+type tenantRecord struct {
+	Slug            string                 `json:"slug"`
+	Name            string                 `json:"name"`
+	Status          eventhook.TenantStatus `json:"status"`
+	MaxEventsPerDay *int64                 `json:"max_events_per_day,omitempty"`
+	MaxStorageBytes *int64                 `json:"max_storage_bytes,omitempty"`
+}
+
+func recordOfTenant(t eventhook.Tenant) tenantRecord {
+	return tenantRecord{t.Slug, t.Name, t.Status, t.Quota.MaxEventsPerDay, t.Quota.MaxStorageBytes}
+}
+
+func resourceOfTenant(t eventhook.Tenant) resource { return resource{"tenant", t.ID.String(), t.Slug} }
+
+// Tenant returns a tenant by its slug, or KindNotFound. Unique index.
+func (db *DB) Tenant(ctx context.Context, slug string) (eventhook.Tenant, error) {
+	t, err := scanTenant(db.work.QueryRow(ctx, `SELECT `+tenantColumns+` FROM eventhook.tenant WHERE slug = $1`, slug))
+	return t, translate("find tenant", notFound(err, "tenant"))
+}
+
+// Tenants lists all tenants, newest first. Primary key.
+func (db *DB) Tenants(ctx context.Context, before eventhook.TenantID, limit int) ([]eventhook.Tenant, error) {
+	rows, err := db.lists.Query(ctx, `SELECT `+tenantColumns+` FROM eventhook.tenant
+		WHERE id < $1 ORDER BY id DESC LIMIT $2`, beforeArg(before), limit)
+	if err != nil {
+		return nil, translate("list tenants", err)
+	}
+	list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (eventhook.Tenant, error) { return scanTenant(r) })
+	return list, translate("list tenants", err)
+}
+
+// newTenant is a tenant as it begins.
+func newTenant(t eventhook.Tenant, now time.Time) eventhook.Tenant {
+	t.ID, t.Status, t.Version, t.CreatedAt, t.UpdatedAt = eventhook.NewID[eventhook.Tenant](now), eventhook.TenantActive, 1, now, now
+	return t
+}
+
+// CreateTenant makes an active tenant. A slug that is taken is a KindConflict.
+func (db *DB) CreateTenant(ctx context.Context, by eventhook.Actor, t eventhook.Tenant) (eventhook.Tenant, error) {
+	t = newTenant(t, db.now())
+	m := &mutation{db: db, by: by, tenant: t}
+	return t, m.act(ctx, "add tenant", func() error { return m.insertTenant(ctx) })
+}
+
+func (m *mutation) insertTenant(ctx context.Context) error {
+	t := m.tenant
+	err := m.exec(ctx, `INSERT INTO eventhook.tenant (id, slug, name, status, max_events_per_day, max_storage_bytes, created_at, updated_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $7)`, [16]byte(t.ID), t.Slug, t.Name, string(t.Status), t.Quota.MaxEventsPerDay, t.Quota.MaxStorageBytes, t.CreatedAt)
+	if err != nil {
+		return taken(err, "The tenant slug %q is taken.", t.Slug)
+	}
+	_, err = m.record("tenant.created", resourceOfTenant(t), nil, recordOfTenant(t))
+	return err
+}
+
+// UpdateTenant changes a tenant in one step: change sees it as it is and
+// returns what it shall be; its slug and its closing cannot be changed. A
+// version other than 0 must be the current one, else ErrStale. A closed tenant
+// is a KindConflict. change may be called while others wait for the tenant: it
+// must not block.
+func (db *DB) UpdateTenant(ctx context.Context, by eventhook.Actor, slug string, version int64, change func(eventhook.Tenant) (eventhook.Tenant, error)) (t eventhook.Tenant, err error) {
+	m := &mutation{db: db, by: by}
+	err = m.act(ctx, "change tenant", func() error {
+		if m.tenant, err = lockTenant(ctx, m.tx, slug); err != nil {
+			return err
+		}
+		if err := mayChange(m.tenant, by); err != nil {
+			return err
+		}
+		if err := fresh(version, m.tenant.Version); err != nil {
+			return err
+		}
+		want, err := change(m.tenant)
+		if err != nil {
+			return err
+		}
+		return m.updateTenant(ctx, want)
+	})
+	return m.tenant, err
+}
+
+func lockTenant(ctx context.Context, tx pgx.Tx, slug string) (eventhook.Tenant, error) {
+	t, err := scanTenant(tx.QueryRow(ctx, `SELECT `+tenantColumns+` FROM eventhook.tenant WHERE slug = $1 FOR UPDATE`, slug))
+	return t, notFound(err, "tenant")
+}
+
+// updateTenant brings the tenant, which is locked, to what is wanted.
+func (m *mutation) updateTenant(ctx context.Context, want eventhook.Tenant) error {
+	have := m.tenant
+	changed, err := m.record(tenantAction(have, want), resourceOfTenant(have), recordOfTenant(have), recordOfTenant(want))
+	if err != nil || !changed {
+		return err
+	}
+	want.Version, want.UpdatedAt = want.Version+1, m.db.now()
+	m.tenant = want
+	err = m.exec(ctx, `UPDATE eventhook.tenant SET name = $2, status = $3, max_events_per_day = $4, max_storage_bytes = $5, version = $6, updated_at = $7
+		WHERE id = $1`, [16]byte(want.ID), want.Name, string(want.Status), want.Quota.MaxEventsPerDay, want.Quota.MaxStorageBytes, want.Version, want.UpdatedAt)
+	return err
+}
+
+func tenantAction(have, want eventhook.Tenant) string {
+	switch {
+	case have.Status == want.Status:
+		return "tenant.updated"
+	case want.Status == eventhook.TenantSuspended:
+		return "tenant.suspended"
+	case want.Status == eventhook.TenantClosed:
+		return "tenant.closed"
+	}
+	return "tenant.activated"
+}
+
+// CloseTenant ends a tenant for good: its sources and subscriptions are disabled,
+// its keys end, and each is told of by an event and an audit entry which share the closing's
+// correlation id. What it has stored stays until its retention ends. A tenant
+// that is closed already is a KindConflict.
+func (db *DB) CloseTenant(ctx context.Context, by eventhook.Actor, slug string) (t eventhook.Tenant, err error) {
+	m := &mutation{db: db, by: by, correlation: eventhook.NewID[eventhook.Tenant](db.now()).String()}
+	err = m.act(ctx, "close tenant", func() error {
+		if m.tenant, err = lockTenant(ctx, m.tx, slug); err != nil {
+			return err
+		}
+		if m.tenant.Status == eventhook.TenantClosed {
+			return &eventhook.Error{Kind: eventhook.KindConflict, Message: fmt.Sprintf("The tenant %q is closed already.", slug)}
+		}
+		want := m.tenant
+		want.Status = eventhook.TenantClosed
+		if err := m.updateTenant(ctx, want); err != nil {
+			return err
+		}
+		return m.cascade(ctx)
+	})
+	return m.tenant, err
+}
+
+// endSourcesSQL disables the sources of a tenant. Index on tenant and id.
+const endSourcesSQL = `
+UPDATE eventhook.source SET is_enabled = false, version = version + 1, updated_at = $2
+WHERE tenant_id = $1 AND is_enabled
+RETURNING id, slug, 'true', to_json(is_enabled)::text`
+
+// endSubscriptionsSQL disables the subscriptions of a tenant. Index on tenant and
+// id.
+const endSubscriptionsSQL = `
+WITH going AS MATERIALIZED (
+    SELECT id, status FROM eventhook.subscription WHERE tenant_id = $1 AND status <> 'disabled' ORDER BY id FOR NO KEY UPDATE
+)
+UPDATE eventhook.subscription s SET status = 'disabled', disabled_reason = 'the tenant was closed', version = version + 1, updated_at = $2
+FROM going WHERE s.id = going.id
+RETURNING s.id, s.name, to_json(going.status)::text, to_json(s.status)::text`
+
+// endKeysSQL ends the keys of a tenant. Index api_key_tenant, then primary key.
+const endKeysSQL = `
+WITH valid AS MATERIALIZED (
+    SELECT id, expires_at FROM eventhook.api_key
+    WHERE tenant_id = $1 AND (expires_at IS NULL OR expires_at > $2) FOR UPDATE
+)
+UPDATE eventhook.api_key k SET expires_at = $2 FROM valid WHERE k.id = valid.id
+RETURNING k.id, k.name, coalesce(to_json(valid.expires_at), 'null')::text, to_json(k.expires_at)::text`
+
+// cascade ends what the tenant owns.
+func (m *mutation) cascade(ctx context.Context) error {
+	for _, end := range []struct{ sql, action, kind, field string }{
+		{endSourcesSQL, "source.disabled_via_tenant_cascade", "source", "is_enabled"},
+		{endSubscriptionsSQL, "webhook.disabled_via_tenant_cascade", "subscription", "status"},
+		{endKeysSQL, "api_key.revoked_via_tenant_cascade", "api_key", "expires_at"},
+	} {
+		rows, err := m.tx.Query(ctx, end.sql, [16]byte(m.tenant.ID), m.db.now())
+		if err != nil {
+			return err
+		}
+		var id eventhook.ID[resource]
+		var name, from, to string
+		_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &name, &from, &to}, func() error {
+			m.recordChanges(end.action, resource{end.kind, id.String(), name},
+				[]eventhook.FieldChange{{Field: end.field, From: []byte(from), To: []byte(to)}})
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,204 @@
+package pg
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook"
+)
+
+// countTenantsSQL and countSourcesSQL add counts in the order of their keys, so
+// that instances which share a slot wait for each other and do not deadlock.
+// Primary keys; rows that exist change in place (HOT).
+const countTenantsSQL = `
+INSERT INTO eventhook.tenant_usage AS u (tenant_id, day, slot, events, bytes)
+SELECT tenant_id, day, $1::int2, events, bytes
+FROM unnest($2::uuid[], $3::date[], $4::int8[], $5::int8[]) AS n (tenant_id, day, events, bytes)
+ORDER BY tenant_id, day
+ON CONFLICT (tenant_id, day, slot) DO UPDATE
+    SET events = u.events + excluded.events, bytes = u.bytes + excluded.bytes`
+
+const countSourcesSQL = `
+INSERT INTO eventhook.source_usage AS u (source_id, at, slot, events, failed)
+SELECT source_id, at, $1::int2, events, failed
+FROM unnest($2::uuid[], $3::timestamptz[], $4::int8[], $5::int8[]) AS n (source_id, at, events, failed)
+ORDER BY source_id, at
+ON CONFLICT (source_id, at, slot) DO UPDATE
+    SET events = u.events + excluded.events, failed = u.failed + excluded.failed`
+
+const countSentSQL = `
+INSERT INTO eventhook.subscription_usage AS u (subscription_id, at, slot, delivered, failed, dead, duration_ms)
+SELECT subscription_id, at, $1::int2, delivered, failed, dead, duration_ms
+FROM unnest($2::uuid[], $3::timestamptz[], $4::int8[], $5::int8[], $6::int8[], $7::int8[])
+    AS n (subscription_id, at, delivered, failed, dead, duration_ms)
+ORDER BY subscription_id, at
+ON CONFLICT (subscription_id, at, slot) DO UPDATE
+    SET delivered = u.delivered + excluded.delivered, failed = u.failed + excluded.failed, dead = u.dead + excluded.dead,
+        duration_ms = u.duration_ms + excluded.duration_ms`
+
+// AddTenantCounts adds counts to those of a slot, all of them or, with an error,
+// none. A tenant and a day may occur once.
+func (db *DB) AddTenantCounts(ctx context.Context, slot int, counts []eventhook.TenantCount) error {
+	n := len(counts)
+	tenants, days := make([][16]byte, n), make([]time.Time, n)
+	events, bytes := make([]int64, n), make([]int64, n)
+	for i, c := range counts {
+		tenants[i], days[i], events[i], bytes[i] = c.TenantID, c.Day, c.Events, c.Bytes
+	}
+	_, err := db.work.Exec(ctx, countTenantsSQL, slot, tenants, days, events, bytes)
+	return translate("count what tenants store", err)
+}
+
+// AddSourceCounts adds counts to those of a slot, all of them or, with an error,
+// none. A source and a span may occur once. Sources that are gone may, too.
+func (db *DB) AddSourceCounts(ctx context.Context, slot int, counts []eventhook.SourceCount) error {
+	n := len(counts)
+	sources, spans := make([][16]byte, n), make([]time.Time, n)
+	events, failed := make([]int64, n), make([]int64, n)
+	for i, c := range counts {
+		sources[i], spans[i], events[i], failed[i] = c.SourceID, c.At, c.Events, c.Failed
+	}
+	_, err := db.work.Exec(ctx, countSourcesSQL, slot, sources, spans, events, failed)
+	return translate("count what sources receive", err)
+}
+
+// AddSubscriptionCounts adds counts to those of a slot, all of them or, with an
+// error, none. A subscription and a span may occur once. Subscriptions that are
+// gone may, too.
+func (db *DB) AddSubscriptionCounts(ctx context.Context, slot int, counts []eventhook.SubscriptionCount) error {
+	n := len(counts)
+	subscriptions, spans := make([][16]byte, n), make([]time.Time, n)
+	delivered, failed, dead, durations := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
+	for i, c := range counts {
+		subscriptions[i], spans[i] = c.SubscriptionID, c.At
+		delivered[i], failed[i], dead[i], durations[i] = c.Delivered, c.Failed, c.Dead, c.Duration.Milliseconds()
+	}
+	_, err := db.work.Exec(ctx, countSentSQL, slot, subscriptions, spans, delivered, failed, dead, durations)
+	return translate("count what is sent to subscribers", err)
+}
+
+// usageBetweenSQL reads a range of the primary key for each tenant.
+const usageBetweenSQL = `
+SELECT u.tenant_id, sum(u.events)::int8, sum(u.bytes)::int8
+FROM unnest($1::uuid[]) AS t (id)
+JOIN eventhook.tenant_usage u ON u.tenant_id = t.id AND u.day >= $2::date AND u.day < $3::date
+GROUP BY u.tenant_id`
+
+// UsageBetween sums up what each tenant has stored on the days from one until
+// before another, in all slots, as far as the days' bodies are kept. Who has
+// nothing is left out; Day is not set.
+func (db *DB) UsageBetween(ctx context.Context, from, until time.Time, tenants []eventhook.TenantID) (map[eventhook.TenantID]eventhook.TenantCount, error) {
+	rows, err := db.work.Query(ctx, usageBetweenSQL, uuids(tenants), from, until)
+	if err != nil {
+		return nil, translate("read what tenants store", err)
+	}
+	list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (c eventhook.TenantCount, err error) {
+		return c, r.Scan((*[16]byte)(&c.TenantID), &c.Events, &c.Bytes)
+	})
+	sums := make(map[eventhook.TenantID]eventhook.TenantCount, len(list))
+	for _, c := range list {
+		sums[c.TenantID] = c
+	}
+	return sums, translate("read what tenants store", err)
+}
+
+// tenantUsageSQL reads a range of the primary key for each tenant.
+const tenantUsageSQL = `
+SELECT u.tenant_id, coalesce(sum(u.events) FILTER (WHERE u.day = $2::date), 0)::int8, sum(u.bytes)::int8
+FROM unnest($1::uuid[]) AS t (id) JOIN eventhook.tenant_usage u ON u.tenant_id = t.id
+GROUP BY u.tenant_id`
+
+// TenantUsage tells what tenants have used of their quotas. One that has stored
+// nothing is left out.
+func (db *DB) TenantUsage(ctx context.Context, tenants []eventhook.TenantID) (map[eventhook.TenantID]eventhook.TenantUsage, error) {
+	const act = "read the tenants' usage"
+	rows, err := db.lists.Query(ctx, tenantUsageSQL, uuids(tenants), db.now().UTC())
+	if err != nil {
+		return nil, translate(act, err)
+	}
+	used := make(map[eventhook.TenantID]eventhook.TenantUsage, len(tenants))
+	var id eventhook.TenantID
+	var u eventhook.TenantUsage
+	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &u.EventsToday, &u.StorageBytes}, func() error {
+		used[id] = u
+		return nil
+	})
+	return used, translate(act, err)
+}
+
+// sourceStatsSQL reads a range of the primary key for each source. $2 and $3
+// are a day and an hour ago.
+const sourceStatsSQL = `
+SELECT u.source_id, coalesce(sum(u.events) FILTER (WHERE u.at >= $3), 0)::int8, sum(u.events)::int8, sum(u.failed)::int8
+FROM unnest($1::uuid[]) AS s (id) JOIN eventhook.source_usage u ON u.source_id = s.id AND u.at >= $2
+GROUP BY u.source_id`
+
+// SourceStats tells what sources have received lately. One that has received
+// nothing is left out.
+func (db *DB) SourceStats(ctx context.Context, sources []eventhook.SourceID) (map[eventhook.SourceID]eventhook.SourceStats, error) {
+	const act = "read the sources' statistics"
+	now := db.now()
+	since := func(ago time.Duration) time.Time { return now.Add(-ago).Truncate(eventhook.SourceCountSpan) }
+	rows, err := db.lists.Query(ctx, sourceStatsSQL, uuids(sources), since(day), since(time.Hour))
+	if err != nil {
+		return nil, translate(act, err)
+	}
+	stats := make(map[eventhook.SourceID]eventhook.SourceStats, len(sources))
+	var id eventhook.SourceID
+	var s eventhook.SourceStats
+	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &s.EventsLastHour, &s.EventsLast24h, &s.FailedLast24h}, func() error {
+		stats[id] = s
+		return nil
+	})
+	return stats, translate(act, err)
+}
+
+// sweepTenantUsageSQL removes the days that are past their retention and whose
+// bodies are gone from a range of pages. TID range scan.
+const sweepTenantUsageSQL = `
+WITH over AS MATERIALIZED (
+    SELECT ctid FROM eventhook.tenant_usage
+    WHERE ctid >= $1 AND ctid < $2 AND day < ($3::timestamptz AT TIME ZONE 'UTC')::date
+      AND to_regclass('eventhook.event_payload_' || to_char(day, 'YYYYMMDD')) IS NULL
+    FOR UPDATE SKIP LOCKED
+)
+DELETE FROM eventhook.tenant_usage WHERE ctid = ANY(ARRAY(SELECT ctid FROM over))`
+
+// sweepSourceUsageSQL does the same with spans that began before a moment.
+const sweepSourceUsageSQL = `
+WITH over AS MATERIALIZED (
+    SELECT ctid FROM eventhook.source_usage WHERE ctid >= $1 AND ctid < $2 AND at < $3
+    FOR UPDATE SKIP LOCKED
+)
+DELETE FROM eventhook.source_usage WHERE ctid = ANY(ARRAY(SELECT ctid FROM over))`
+
+// sweepSubscriptionUsageSQL does so with what was sent to subscribers.
+const sweepSubscriptionUsageSQL = `
+WITH over AS MATERIALIZED (
+    SELECT ctid FROM eventhook.subscription_usage WHERE ctid >= $1 AND ctid < $2 AND at < $3
+    FOR UPDATE SKIP LOCKED
+)
+DELETE FROM eventhook.subscription_usage WHERE ctid = ANY(ARRAY(SELECT ctid FROM over))`
+
+// SweepUsage removes what nobody asks for any more from the next part of the
+// tables, as SweepIdempotencyKeys does with keys: sources' and subscriptions' counts of 25 hours
+// ago, and tenants' of days whose bodies have been dropped. A retention of 0
+// keeps those.
+func (db *DB) SweepUsage(ctx context.Context, r Retention) (int, error) {
+	old := db.now().Add(-25 * time.Hour)
+	n, err := db.sweep(ctx, "sweep what sources received", "source_usage", sweepSourceUsageSQL, &db.sweptSourceUsage, old)
+	if err != nil {
+		return n, err
+	}
+	sent, err := db.sweep(ctx, "sweep what was sent to subscribers", "subscription_usage", sweepSubscriptionUsageSQL, &db.sweptSubscriptionUsage, old)
+	n += sent
+	days := r.days("event_payload")
+	if err != nil || days <= 0 {
+		return n, err
+	}
+	oldest := db.now().UTC().Truncate(day).AddDate(0, 0, -days)
+	more, err := db.sweep(ctx, "sweep what tenants stored", "tenant_usage", sweepTenantUsageSQL, &db.sweptTenantUsage, oldest)
+	return n + more, err
+}

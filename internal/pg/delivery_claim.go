@@ -1,0 +1,183 @@
+package pg
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/outbound"
+)
+
+// DeliveriesWake is closed when deliveries may have become due somewhere. Take
+// it before looking at the database, so that nothing falls in between.
+func (db *DB) DeliveriesWake() <-chan struct{} { return db.hub.wait(deliveriesTopic) }
+
+// WakeDeliveries says that deliveries are due which this process does not take.
+func (db *DB) WakeDeliveries() { db.hub.wake(deliveriesTopic) }
+
+// dueLanesSQL hops from destination to destination in delivery_due and reads the first
+// row of each. Its cost grows with the number of destinations that have owed deliveries,
+// not with the number of deliveries. The limit ends the hopping.
+const dueLanesSQL = `
+WITH RECURSIVE lane AS (
+    (SELECT tenant_id, destination_id, route_id, target_index, due_at FROM eventhook.delivery
+     WHERE due_at IS NOT NULL AND destination_id > $2
+     ORDER BY destination_id, due_at LIMIT 1)
+    UNION ALL
+    SELECT n.* FROM lane l CROSS JOIN LATERAL (
+        SELECT tenant_id, destination_id, route_id, target_index, due_at FROM eventhook.delivery
+        WHERE due_at IS NOT NULL AND destination_id > l.destination_id
+        ORDER BY destination_id, due_at LIMIT 1) n
+)
+SELECT tenant_id, destination_id, route_id, target_index FROM lane WHERE due_at <= $1 LIMIT $3`
+
+// DueDestinations lists the destinations after a cursor for which deliveries are due,
+// paused and disabled ones too, by their ids. Fewer than limit are the last.
+func (db *DB) DueDestinations(ctx context.Context, after eventhook.DestinationID, limit int) ([]outbound.Due, error) {
+	rows, err := db.work.Query(ctx, dueLanesSQL, db.now(), [16]byte(after), limit)
+	if err != nil {
+		return nil, translate("list due destinations", err)
+	}
+	list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (d outbound.Due, err error) {
+		var to destinationColumns
+		err = r.Scan((*[16]byte)(&d.TenantID), &to.id, &to.route, &to.index)
+		d.DestinationID = to.id
+		if to.isOfRoute() {
+			d.RouteID, d.TargetIndex = *to.route, *to.index
+		}
+		return d, err
+	})
+	return list, translate("list due destinations", err)
+}
+
+// claimDeliveriesSQL leases, for each destination, the deliveries that were due first,
+// and skips deliveries that another instance is claiming. It goes round the destinations,
+// and stops when the events' bodies have $5 bytes, so that memory is bounded; an event of
+// several destinations counts for each. The output of a transform counts as its event
+// does, since it is about as large. $4 is now. Index delivery_due, then primary keys, in
+// one partition each.
+const claimDeliveriesSQL = claimBegin + `d.due_at <= $4 ORDER BY d.due_at` + claimEnd
+
+// claimTriedSQL leases those that were tried before, the oldest first. It passes
+// by what is to be tried later, of which one that is probed has little. Index
+// delivery_destination_status, then primary keys.
+const claimTriedSQL = claimBegin + `(d.due_at <= $4) IS TRUE AND d.status = 'failed' AND d.status IN ('failed', 'dead') ORDER BY d.id` + claimEnd
+
+const (
+	claimBegin = `
+WITH due AS MATERIALIZED (
+    SELECT u.n, u.lease, d.tenant_id, d.id, d.event_id, d.due_at
+    FROM unnest($1::uuid[], $2::int4[], $3::interval[]) WITH ORDINALITY AS u (destination_id, most, lease, n)
+    CROSS JOIN LATERAL (
+        SELECT d.tenant_id, d.id, d.event_id, d.due_at FROM eventhook.delivery d
+        WHERE d.destination_id = u.destination_id AND `
+	claimEnd = ` LIMIT u.most FOR UPDATE SKIP LOCKED) d
+), sized AS MATERIALIZED (
+    SELECT d.*, row_number() OVER (PARTITION BY d.n ORDER BY d.due_at) AS round,
+        coalesce((SELECT e.body_size FROM eventhook.event e WHERE e.tenant_id = d.tenant_id AND e.id = d.event_id), 0) AS size
+    FROM due d
+), c AS MATERIALIZED (
+    SELECT tenant_id, id, lease FROM (
+        SELECT tenant_id, id, lease, size, sum(size::bigint) OVER (ORDER BY round, n ROWS UNBOUNDED PRECEDING) - size AS before FROM sized) s
+    WHERE before < $5
+)
+UPDATE eventhook.delivery d
+SET status = 'acquired', due_at = $4::timestamptz + c.lease, lease_token = d.lease_token + 1
+FROM c
+WHERE d.tenant_id = c.tenant_id AND d.id = c.id
+RETURNING d.id, d.tenant_id, d.destination_id, d.route_id, d.target_index, d.has_body, d.event_id, d.event_type, d.lease_token, d.due_at, d.attempts, d.retry_count, d.restarted_at`
+)
+
+// ClaimDeliveries leases due deliveries of some destinations, in the order that each
+// claim says, with their events; fewer than a claim asks for when bodies are large. No
+// other instance gets them meanwhile. A destination may have one claim. An event past its
+// retention has no Body.
+func (db *DB) ClaimDeliveries(ctx context.Context, claims []outbound.Claim) ([]*eventhook.Delivery, error) {
+	list, err := db.claimDeliveries(ctx, claimTriedSQL, slices.DeleteFunc(slices.Clone(claims), func(c outbound.Claim) bool { return !c.TriedFirst }))
+	if err != nil {
+		return nil, translate("claim deliveries", err)
+	}
+	more, err := db.claimDeliveries(ctx, claimDeliveriesSQL, slices.DeleteFunc(slices.Clone(claims), func(c outbound.Claim) bool {
+		return slices.ContainsFunc(list, func(d *eventhook.Delivery) bool { return d.DestinationID == c.DestinationID })
+	}))
+	list = append(list, more...)
+	if err != nil || len(list) == 0 {
+		return nil, translate("claim deliveries", err)
+	}
+	if err := db.readPublished(ctx, list); err != nil {
+		return list, err
+	}
+	return list, db.readBodies(ctx, list)
+}
+
+// claimDeliveries leases what one of the statements finds.
+func (db *DB) claimDeliveries(ctx context.Context, sql string, claims []outbound.Claim) ([]*eventhook.Delivery, error) {
+	if len(claims) == 0 {
+		return nil, nil
+	}
+	destinations, most, leases := make([][16]byte, len(claims)), make([]int32, len(claims)), make([]time.Duration, len(claims))
+	for i, c := range claims {
+		destinations[i], most[i], leases[i] = c.DestinationID, int32(c.Max), c.Lease
+	}
+	rows, err := db.work.Query(ctx, sql, destinations, most, leases, db.now(), claimBytes)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (*eventhook.Delivery, error) {
+		d := &eventhook.Delivery{Status: eventhook.DeliveryAcquired}
+		var to destinationColumns
+		var hasBody bool
+		err := r.Scan((*[16]byte)(&d.ID), (*[16]byte)(&d.TenantID), &to.id, &to.route, &to.index, &hasBody, (*[16]byte)(&d.EventID), &d.EventType,
+			&d.Lease.Token, &d.Lease.Until, &d.Attempts, &d.RetryCount, &d.RestartedAt)
+		to.set(d)
+		if hasBody {
+			d.Body = []byte{} // readBodies reads it
+		}
+		return d, err
+	})
+}
+
+const releaseDeliveriesSQL = `
+UPDATE eventhook.delivery d SET status = CASE WHEN d.retry_count > 0 THEN 'failed' ELSE 'pending' END, due_at = $4
+FROM unnest($1::uuid[], $2::uuid[], $3::int8[]) AS u (tenant_id, id, lease_token)
+WHERE d.tenant_id = u.tenant_id AND d.id = u.id AND d.lease_token = u.lease_token AND d.status = 'acquired'`
+
+// ReleaseDeliveries gives leased deliveries back at once, due now, and wakes
+// nobody. Those whose lease was lost are left alone. Primary key.
+func (db *DB) ReleaseDeliveries(ctx context.Context, list []*eventhook.Delivery) error {
+	tenants, ids, tokens := make([][16]byte, len(list)), make([][16]byte, len(list)), make([]int64, len(list))
+	for i, d := range list {
+		tenants[i], ids[i], tokens[i] = d.TenantID, d.ID, d.Lease.Token
+	}
+	_, err := db.work.Exec(ctx, releaseDeliveriesSQL, tenants, ids, tokens, db.now())
+	return translate("release deliveries", err)
+}
+
+// deliveryAgeSQL hops from destination to destination in delivery_due, a thousand
+// at most, and reads the first row of each. It leaves out deliveries that the gateway
+// does not send now: those to subscriptions that are paused, disabled or for agents,
+// and those of disabled routes.
+const deliveryAgeSQL = `
+WITH RECURSIVE first AS (
+    (SELECT destination_id, route_id, due_at, 1 AS n FROM eventhook.delivery WHERE due_at IS NOT NULL
+     ORDER BY destination_id, due_at LIMIT 1)
+    UNION ALL
+    SELECT d.destination_id, d.route_id, d.due_at, f.n + 1 FROM first f CROSS JOIN LATERAL (
+        SELECT destination_id, route_id, due_at FROM eventhook.delivery
+        WHERE due_at IS NOT NULL AND destination_id > f.destination_id
+        ORDER BY destination_id, due_at LIMIT 1) d
+    WHERE f.n < 1000
+)
+SELECT min(f.due_at) FROM first f
+LEFT JOIN eventhook.subscription s ON s.id = f.destination_id
+LEFT JOIN eventhook.route r ON r.id = f.route_id
+WHERE s.status = 'active' AND coalesce(jsonb_array_length(s.settings->'target_labels'), 0) = 0 OR r.is_enabled`
+
+// DeliveryQueueAge is the age of the oldest due delivery that the gateway is to
+// send, 0 if there is none.
+func (db *DB) DeliveryQueueAge(ctx context.Context) (time.Duration, error) {
+	return db.queueAge(ctx, deliveryAgeSQL)
+}

@@ -1,0 +1,267 @@
+package pg
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook"
+)
+
+const deliveryColumns = `d.id, d.tenant_id, d.destination_id, d.route_id, d.target_index, d.event_id, d.event_type, d.status, d.attempts, d.retry_count,
+    CASE WHEN d.status IN ('pending', 'failed') THEN d.due_at END, coalesce(d.status_code, 0), coalesce(d.last_error, ''), d.completed_at, d.restarted_at`
+
+func scanDelivery(row pgx.CollectableRow) (d eventhook.Delivery, err error) {
+	return scanDeliveryAnd(row)
+}
+
+// scanDeliveryAnd reads deliveryColumns, and more that follow them.
+func scanDeliveryAnd(row pgx.CollectableRow, more ...any) (d eventhook.Delivery, err error) {
+	var status string
+	var to destinationColumns
+	err = row.Scan(append([]any{(*[16]byte)(&d.ID), (*[16]byte)(&d.TenantID), &to.id, &to.route, &to.index, (*[16]byte)(&d.EventID), &d.EventType,
+		&status, &d.Attempts, &d.RetryCount, &d.NextAttemptAt, &d.StatusCode, &d.LastError, &d.CompletedAt, &d.RestartedAt}, more...)...)
+	d.Status = eventhook.DeliveryStatus(status)
+	to.set(&d)
+	return d, err
+}
+
+// Delivery returns one of the tenant's deliveries, with its attempts in their
+// order, as far back as its history goes; or KindNotFound. Primary key.
+func (db *DB) Delivery(ctx context.Context, tenant eventhook.TenantID, id eventhook.DeliveryID) (eventhook.Delivery, []eventhook.Attempt, error) {
+	rows, err := db.work.Query(ctx, `SELECT `+deliveryColumns+`, coalesce(d.history, '')
+		FROM eventhook.delivery d WHERE d.tenant_id = $1 AND d.id = $2`, [16]byte(tenant), [16]byte(id))
+	if err != nil {
+		return eventhook.Delivery{}, nil, translate("read delivery", err)
+	}
+	var history string
+	d, err := pgx.CollectExactlyOneRow(rows, func(r pgx.CollectableRow) (eventhook.Delivery, error) { return scanDeliveryAnd(r, &history) })
+	if err != nil {
+		return d, nil, translate("read delivery", notFound(err, "delivery"))
+	}
+	attempts, err := readHistory(history)
+	return d, attempts, err
+}
+
+// eventDeliveriesSQL reads the part of the primary key that the event's
+// deliveries have in common, where hardly any others are.
+const eventDeliveriesSQL = `
+SELECT ` + deliveryColumns + `, count(*) OVER ()
+FROM eventhook.delivery d
+WHERE d.tenant_id = $1 AND d.id >= $2 AND d.id <= $3 AND (d.event_id = $4) IS TRUE
+ORDER BY d.id LIMIT $5`
+
+// EventDeliveries lists the deliveries of one of the tenant's events, the first
+// most of them, and counts them all.
+func (db *DB) EventDeliveries(ctx context.Context, tenant eventhook.TenantID, id eventhook.EventID, most int) (list []eventhook.Delivery, count int, err error) {
+	least, greatest := eventhook.DeliveryIDRange(id)
+	rows, err := db.lists.Query(ctx, eventDeliveriesSQL, [16]byte(tenant), [16]byte(least), [16]byte(greatest), [16]byte(id), most)
+	if err != nil {
+		return nil, 0, translate("list deliveries", err)
+	}
+	list, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (eventhook.Delivery, error) { return scanDeliveryAnd(r, &count) })
+	return list, count, translate("list deliveries", err)
+}
+
+// Every list of deliveries has these parameters: $1 the tenant, $2 the first id,
+// $3 the id after the last, $4 the limit, $5 the subscription, $6 the status, $7 the
+// event and $8 the destinations of a route; NULL and "" are any. Each of the roads below leads through an
+// index; see road.where for what they repeat.
+
+// isDelivery is what a list wants, in words that no index answers to.
+const isDelivery = `
+    AND (d.tenant_id = $1) IS TRUE AND ($5::uuid IS NULL OR (d.destination_id = $5) IS TRUE)
+    AND ($6 = '' OR (d.status = $6) IS TRUE) AND ($7::uuid IS NULL OR (d.event_id = $7) IS TRUE)
+    AND ($8::uuid[] IS NULL OR (d.destination_id = ANY($8)) IS TRUE)`
+
+const (
+	inBounds    = `d.id >= $2 AND d.id < $3`
+	undelivered = ` AND d.status >= $6 AND d.status <= $6 AND d.status IN ('failed', 'dead')`
+
+	byDeliveryTenant             = inBounds + ` AND d.tenant_id = $1`                                      // primary key
+	byDeliverySubscription       = inBounds + ` AND d.destination_id = $5 AND d.attempts >= 0`             // delivery_destination
+	byDeliveryStatus             = inBounds + ` AND d.tenant_id = $1 AND d.status = $6` + undelivered      // delivery_status
+	byDeliverySubscriptionStatus = inBounds + ` AND d.destination_id = $5 AND d.status = $6` + undelivered // delivery_destination_status
+
+	newestDeliveries = ` ORDER BY d.id DESC LIMIT $4`
+)
+
+func walkDeliveries(along string) string {
+	return `
+SELECT ` + deliveryColumns + ` FROM eventhook.delivery d WHERE ` + along + isDelivery + newestDeliveries
+}
+
+// owedDeliveries lists what is owed, which is in delivery_due in another order:
+// it must read all to know the newest. If that is more than 10 000, it goes down
+// the ids instead, and finds enough soon.
+func owedDeliveries(subscriptions, along string) string {
+	return `
+WITH owed AS MATERIALIZED (
+    SELECT d.id, d.status FROM ` + subscriptions + ` s CROSS JOIN LATERAL (
+        SELECT d.id, d.status FROM eventhook.delivery d
+        WHERE d.destination_id = s.id AND d.due_at IS NOT NULL AND (` + inBounds + `) IS TRUE
+        ORDER BY d.due_at LIMIT 10001) d
+    LIMIT 10001
+), found AS MATERIALIZED (
+    SELECT id FROM owed WHERE (SELECT count(*) FROM owed) <= 10000 AND status = $6
+    UNION ALL
+    (SELECT d.id FROM eventhook.delivery d WHERE (SELECT count(*) FROM owed) > 10000 AND ` + along + isDelivery + newestDeliveries + `)
+)
+SELECT ` + deliveryColumns + ` FROM (SELECT $1::uuid AS tenant_id, id FROM found ORDER BY id DESC LIMIT $4) f
+JOIN eventhook.delivery d ON d.tenant_id = f.tenant_id AND d.id = f.id` + newestDeliveries
+}
+
+// routeDestinations are the destinations of a route, $8, as a table.
+const routeDestinations = `(SELECT unnest($8::uuid[]) AS id)`
+
+// walkDestinations lists the newest deliveries of each destination of a route, of
+// which there are at most MaxTargets, and of these the newest.
+func walkDestinations(along string) string {
+	return `
+WITH found AS MATERIALIZED (
+    SELECT d.id FROM ` + routeDestinations + ` s CROSS JOIN LATERAL (
+        SELECT d.id FROM eventhook.delivery d WHERE ` + strings.ReplaceAll(along, `d.destination_id = $5`, `d.destination_id = s.id`) + isDelivery + newestDeliveries + `) d
+    ORDER BY d.id DESC LIMIT $4
+)
+SELECT ` + deliveryColumns + ` FROM (SELECT $1::uuid AS tenant_id, id FROM found ORDER BY id DESC) f
+JOIN eventhook.delivery d ON d.tenant_id = f.tenant_id AND d.id = f.id` + newestDeliveries
+}
+
+// tenantDestinations are the destinations of a tenant as a table: its subscriptions,
+// and the http targets of its routes, whose ids are those of Destination.ID; NULL for
+// other targets.
+const tenantDestinations = `(SELECT id FROM eventhook.subscription WHERE tenant_id = $1
+    UNION ALL
+    SELECT CASE t.target->>'type' WHEN 'http' THEN encode(set_byte(set_byte(h.id, 6, get_byte(h.id, 6) & 15 | 128), 8, get_byte(h.id, 8) & 63 | 128), 'hex')::uuid END
+    FROM eventhook.source s JOIN eventhook.route r ON r.source_id = s.id
+    CROSS JOIN jsonb_array_elements(r.targets) WITH ORDINALITY AS t (target, n)
+    CROSS JOIN LATERAL (SELECT substr(sha256(uuid_send(r.id) || int8send(t.n - 1)), 1, 16) AS id) h
+    WHERE s.tenant_id = $1)`
+
+// deliveryLists are the statements of lists, by what is asked for.
+var deliveryLists = struct {
+	all, subscription, status, subscriptionStatus, owed, subscriptionOwed, route, routeStatus, routeOwed string
+}{
+	all:                walkDeliveries(byDeliveryTenant),
+	subscription:       walkDeliveries(byDeliverySubscription),
+	status:             walkDeliveries(byDeliveryStatus),
+	subscriptionStatus: walkDeliveries(byDeliverySubscriptionStatus),
+	owed:               owedDeliveries(tenantDestinations, byDeliveryTenant),
+	subscriptionOwed:   owedDeliveries(`(SELECT $5::uuid AS id)`, byDeliverySubscription),
+	route:              walkDestinations(byDeliverySubscription),
+	routeStatus:        walkDestinations(byDeliverySubscriptionStatus),
+	routeOwed:          owedDeliveries(routeDestinations, byDeliveryTenant),
+}
+
+// deliveryList is the statement that reads least for a filter.
+func deliveryList(f eventhook.DeliveryFilter) string {
+	all := &deliveryLists
+	isOwed := f.Status == eventhook.DeliveryPending || f.Status == eventhook.DeliveryAcquired
+	isUndelivered := f.Status == eventhook.DeliveryFailed || f.Status == eventhook.DeliveryDead
+	of := struct{ any, undelivered, owed string }{all.all, all.status, all.owed}
+	switch {
+	case !f.EventID.IsZero(): // the bounds are the event's
+		return all.all
+	case !f.RouteID.IsZero():
+		of.any, of.undelivered, of.owed = all.route, all.routeStatus, all.routeOwed
+	case !f.SubscriptionID.IsZero():
+		of.any, of.undelivered, of.owed = all.subscription, all.subscriptionStatus, all.subscriptionOwed
+	}
+	switch {
+	case isUndelivered:
+		return of.undelivered
+	case isOwed:
+		return of.owed
+	}
+	return of.any // deliveries that succeeded are the most
+}
+
+// destinationsArg are the destinations of a route as a parameter; NULL without one.
+func destinationsArg(route eventhook.RouteID) any {
+	if route.IsZero() {
+		return nil
+	}
+	ids := make([][16]byte, eventhook.MaxTargets)
+	for i := range ids {
+		ids[i] = eventhook.Destination{RouteID: route, TargetIndex: i}.ID()
+	}
+	return ids
+}
+
+// Deliveries lists a tenant's deliveries, newest first. Each filter alone, and a
+// subscription with a state, costs the same however many deliveries there are.
+func (db *DB) Deliveries(ctx context.Context, tenant eventhook.TenantID, f eventhook.DeliveryFilter) ([]eventhook.Delivery, error) {
+	from, before := deliveryBounds(f)
+	return db.listDeliveries(ctx, tenant, f, from, before)
+}
+
+func (db *DB) listDeliveries(ctx context.Context, tenant eventhook.TenantID, f eventhook.DeliveryFilter, from, before eventhook.DeliveryID) ([]eventhook.Delivery, error) {
+	list, err := readPlannedOnce(ctx, db, deliveryList(f), scanDelivery,
+		[16]byte(tenant), [16]byte(from), [16]byte(before), f.Limit, uuidArg(f.SubscriptionID), string(f.Status), uuidArg(f.EventID), destinationsArg(f.RouteID))
+	return list, translate("list deliveries", err)
+}
+
+// deliveryBounds turns a filter's moments and its event into the ids between
+// which a list lies: at least from, and before the other.
+func deliveryBounds(f eventhook.DeliveryFilter) (from, before eventhook.DeliveryID) {
+	before = beforeArg(f.Before).([16]byte) //nolint:forcetypeassert // it is always one
+	if !f.CreatedAfter.IsZero() {
+		from = eventhook.FirstID[eventhook.Delivery](f.CreatedAfter.Add(time.Millisecond))
+	}
+	if !f.CreatedBefore.IsZero() {
+		before = earlier(before, eventhook.FirstID[eventhook.Delivery](f.CreatedBefore))
+	}
+	if !f.EventID.IsZero() {
+		least, greatest := eventhook.DeliveryIDRange(f.EventID)
+		if string(least[:]) > string(from[:]) {
+			from = least
+		}
+		before = earlier(before, greatest) // no id is the greatest: its variant is another
+	}
+	return from, before
+}
+
+func earlier(x, y eventhook.DeliveryID) eventhook.DeliveryID {
+	if string(y[:]) < string(x[:]) {
+		return y
+	}
+	return x
+}
+
+// subscriptionStatsSQL reads a range of the primary key of the counts, and of
+// delivery_due no more than the first $5 that are owed. $3 and $4 are a day and
+// an hour ago.
+const subscriptionStatsSQL = `
+SELECT coalesce(u.delivered_hour, 0)::int8, coalesce(u.delivered, 0)::int8, coalesce(u.failed_hour, 0)::int8, coalesce(u.failed, 0)::int8,
+    coalesce(u.dead_hour, 0)::int8, coalesce(u.dead, 0)::int8, coalesce(u.duration_ms, 0)::int8,
+    w.waiting, w.oldest, coalesce((SELECT h.dead_in_row FROM eventhook.subscription_health h WHERE h.subscription_id = s.id), 0)
+FROM eventhook.subscription s
+CROSS JOIN LATERAL (
+    SELECT sum(delivered) AS delivered, sum(delivered) FILTER (WHERE at >= $4) AS delivered_hour,
+        sum(failed) AS failed, sum(failed) FILTER (WHERE at >= $4) AS failed_hour,
+        sum(dead) AS dead, sum(dead) FILTER (WHERE at >= $4) AS dead_hour, sum(duration_ms) AS duration_ms
+    FROM eventhook.subscription_usage WHERE subscription_id = s.id AND at >= $3) u
+CROSS JOIN LATERAL (
+    SELECT count(*) AS waiting, min(due_at) AS oldest FROM (
+        SELECT due_at FROM eventhook.delivery WHERE destination_id = s.id AND due_at IS NOT NULL ORDER BY due_at LIMIT $5) d) w
+WHERE s.id = $2 AND (s.tenant_id = $1) IS TRUE`
+
+// SubscriptionStats tells what one of the tenant's subscriptions has done lately
+// and what waits for it, at a cost that does not depend on how much that is; or
+// KindNotFound. The spans begin on full five minutes, and the newest seconds may
+// be missing.
+func (db *DB) SubscriptionStats(ctx context.Context, tenant eventhook.TenantID, id eventhook.SubscriptionID) (eventhook.SubscriptionStats, error) {
+	now := db.now()
+	since := func(ago time.Duration) time.Time { return now.Add(-ago).Truncate(eventhook.SourceCountSpan) }
+	var s eventhook.SubscriptionStats
+	var milliseconds int64
+	err := db.lists.QueryRow(ctx, subscriptionStatsSQL, [16]byte(tenant), [16]byte(id), since(day), since(time.Hour), eventhook.MaxWaitingCount).Scan(
+		&s.DeliveredLastHour, &s.DeliveredLast24h, &s.FailedLastHour, &s.FailedLast24h, &s.DeadLastHour, &s.DeadLast24h, &milliseconds,
+		&s.Waiting, &s.OldestAt, &s.DeadInRow)
+	if attempts := s.DeliveredLast24h + s.FailedLast24h; attempts > 0 {
+		s.MeanDuration = time.Duration(milliseconds) * time.Millisecond / time.Duration(attempts)
+	}
+	return s, translate("read the subscription's statistics", notFound(err, "subscription"))
+}

@@ -1,0 +1,215 @@
+package pg
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook"
+)
+
+var deliveryIndexUsed = regexp.MustCompile(`using delivery_(?:\d+|default)_(\w+?_idx|pkey)\d* on delivery`)
+
+// deliveryIndexes are those of the deliveries that a plan reads, each once.
+func deliveryIndexes(plan string) []string {
+	var names []string
+	for _, m := range deliveryIndexUsed.FindAllStringSubmatch(plan, -1) {
+		names = append(names, m[1])
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// sortsDeliveries is an unordered read of them, below whatever limit.
+var sortsDeliveries = regexp.MustCompile(`Bitmap Heap Scan on delivery`)
+
+// Names that PostgreSQL gives to the parts of our indexes.
+const (
+	deliveryDue               = "destination_id_due_at_idx"
+	deliveryDestination       = "destination_id_id_idx"
+	deliveryStatus            = "tenant_id_status_id_idx"
+	deliveryDestinationStatus = "destination_id_status_id_idx"
+)
+
+// TestDeliveriesAreFoundByTheirKeys, or in what is owed: in an empty partition
+// too, since the plan is kept while it fills.
+func TestDeliveriesAreFoundByTheirKeys(t *testing.T) {
+	f := setUp(t)
+	conn, err := f.db.work.Acquire(t.Context())
+	f.must(err)
+	defer conn.Release()
+	want := map[string][]string{
+		"due lanes": {deliveryDue}, "claim deliveries": {deliveryDue, primaryKey}, "claim retries": {deliveryDestinationStatus, primaryKey}, "abandon": {deliveryDue, primaryKey},
+		"expire deliveries": {deliveryDue, primaryKey}, "subscriber stats": {deliveryDue}, "settle deliveries": {primaryKey},
+		"release sends": {primaryKey}, "conclude events": {primaryKey}, "restart": {primaryKey}, "count deliveries": {primaryKey}, "event's": {primaryKey}, "read requests": {primaryKey},
+	}
+	check := func(state string) {
+		t.Helper()
+		for name, s := range hot {
+			plan := explain(f, conn.Conn(), s.sql, s.parameters)
+			isPruned := strings.Contains(plan, "Subplans Removed") // as no id is between NULLs
+			if got := deliveryIndexes(plan); !slices.Equal(got, want[name]) && !isPruned {
+				t.Errorf("%s, %s: reads %v, want %v:\n%s", state, name, got, want[name], plan)
+			}
+			if sortsDeliveries.MatchString(plan) || name == "due lanes" && sorts.MatchString(plan) {
+				t.Errorf("%s, %s sorts:\n%s", state, name, plan)
+			}
+		}
+	}
+	check("no partition")
+	f.must(f.db.MaintainPartitions(t.Context(), 2, Retention{}))
+	check("no row")
+	f.filled(2000, 0)
+	f.exec(`ANALYZE`)
+	check("nothing due")
+	f.filled(0, 20_000)
+	check("grown since")
+	f.exec(`ANALYZE`)
+	check("nearly all due")
+}
+
+func (f *fixture) deliveryListPlan(filter eventhook.DeliveryFilter, analyze bool) string {
+	f.Helper()
+	tx, err := f.db.lists.Begin(f.Context())
+	f.must(err)
+	defer func() { _ = tx.Rollback(f.Context()) }()
+	_, err = tx.Exec(f.Context(), `SET LOCAL plan_cache_mode = force_generic_plan`)
+	f.must(err)
+	explain := `EXPLAIN `
+	if analyze {
+		explain = `EXPLAIN (ANALYZE, TIMING OFF) `
+	}
+	from, before := deliveryBounds(filter)
+	rows, err := tx.Query(f.Context(), explain+deliveryList(filter), pgx.QueryExecModeCacheDescribe,
+		[16]byte(f.tenant), [16]byte(from), [16]byte(before), filter.Limit, uuidArg(filter.SubscriptionID), string(filter.Status), uuidArg(filter.EventID), destinationsArg(filter.RouteID))
+	f.must(err)
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	f.must(err)
+	return strings.Join(lines, "\n")
+}
+
+func TestEachFilterOfDeliveriesHasItsIndex(t *testing.T) {
+	f := setUp(t)
+	s, r := eventhook.SubscriptionID(f.tenant), eventhook.NewID[eventhook.Route](noon)
+	check := func(state string) {
+		t.Helper()
+		for _, c := range []struct {
+			claim  string
+			filter eventhook.DeliveryFilter
+			want   []string
+		}{
+			{"all", eventhook.DeliveryFilter{}, []string{primaryKey}},
+			{"a time", eventhook.DeliveryFilter{CreatedAfter: noon}, []string{primaryKey}},
+			{"an event", eventhook.DeliveryFilter{EventID: eventhook.NewID[eventhook.Event](noon)}, []string{primaryKey}},
+			{"an event's dead of a subscription", eventhook.DeliveryFilter{EventID: eventhook.NewID[eventhook.Event](noon), SubscriptionID: s, Status: "dead"}, []string{primaryKey}},
+			{"a subscription", eventhook.DeliveryFilter{SubscriptionID: s}, []string{deliveryDestination}},
+			{"its delivered", eventhook.DeliveryFilter{SubscriptionID: s, Status: "success"}, []string{deliveryDestination}},
+			{"its dead", eventhook.DeliveryFilter{SubscriptionID: s, Status: "dead"}, []string{deliveryDestinationStatus}},
+			{"its failed", eventhook.DeliveryFilter{SubscriptionID: s, Status: "failed"}, []string{deliveryDestinationStatus}},
+			{"its pending", eventhook.DeliveryFilter{SubscriptionID: s, Status: "pending"}, []string{deliveryDue, deliveryDestination, primaryKey}},
+			{"a route", eventhook.DeliveryFilter{RouteID: r}, []string{deliveryDestination, primaryKey}},
+			{"a route's dead", eventhook.DeliveryFilter{RouteID: r, Status: "dead"}, []string{deliveryDestinationStatus, primaryKey}},
+			{"a route's pending", eventhook.DeliveryFilter{RouteID: r, Status: "pending"}, []string{deliveryDue, primaryKey}},
+			{"an event's of a route", eventhook.DeliveryFilter{EventID: eventhook.NewID[eventhook.Event](noon), RouteID: r}, []string{primaryKey}},
+			{"delivered", eventhook.DeliveryFilter{Status: "success"}, []string{primaryKey}},
+			{"dead", eventhook.DeliveryFilter{Status: "dead"}, []string{deliveryStatus}},
+			{"failed", eventhook.DeliveryFilter{Status: "failed"}, []string{deliveryStatus}},
+			{"pending", eventhook.DeliveryFilter{Status: "pending"}, []string{deliveryDue, primaryKey}},
+			{"acquired", eventhook.DeliveryFilter{Status: "acquired"}, []string{deliveryDue, primaryKey}},
+		} {
+			c.filter.Limit = 50
+			plan := f.deliveryListPlan(c.filter, false)
+			if got := deliveryIndexes(plan); !slices.Equal(got, c.want) || wholeTable.MatchString(plan) {
+				t.Errorf("%s, %s: reads %v, want %v and no whole table:\n%s", state, c.claim, got, c.want, plan)
+			}
+			owed := c.filter.Status == eventhook.DeliveryPending || c.filter.Status == eventhook.DeliveryAcquired
+			merges := !c.filter.RouteID.IsZero() && c.filter.EventID.IsZero() // the first of each of its targets
+			if !owed && !merges && strings.Contains(plan, "Sort  (") {
+				t.Errorf("%s, %s: sorts, so that it reads all before it has the first:\n%s", state, c.claim, plan)
+			}
+		}
+	}
+	check("no partition, no row")
+	f.must(f.db.MaintainPartitions(t.Context(), 5, Retention{}))
+	check("no row")
+	f.filled(2000, 10)
+	check("before the first ANALYZE")
+	f.exec(`ANALYZE`)
+	check("all of one subscription")
+	f.exec(`UPDATE eventhook.delivery SET destination_id = gen_random_uuid(), status = CASE WHEN due_at IS NULL THEN 'dead' ELSE status END, last_error = CASE WHEN due_at IS NULL THEN 'x' END`)
+	f.exec(`ANALYZE`)
+	check("all of different ones")
+}
+
+// deliveriesTouched is how many rows of deliveries were read or written by a
+// connection of late: only differences mean anything.
+func (f *fixture) deliveriesTouched(tx pgx.Tx) (n int64) {
+	f.Helper()
+	f.must(tx.QueryRow(f.Context(), `SELECT coalesce(sum(seq_tup_read + idx_tup_fetch + n_tup_ins + n_tup_upd + n_tup_del), 0)::int8
+		FROM pg_stat_xact_all_tables WHERE relname LIKE 'delivery%'`).Scan(&n))
+	return n
+}
+
+// TestAPausedBacklogIsTouchedByNobody: a subscription with a great backlog is
+// paused, changed and deleted as any other.
+func TestAPausedBacklogIsTouchedByNobody(t *testing.T) {
+	f := setUp(t)
+	f.keep(Retention{})
+	s := f.subscriber()
+	f.dueDeliveries(s, 50_000)
+	f.exec(`ANALYZE`)
+	touched := func(act, sql string) {
+		t.Helper()
+		tx, err := f.db.work.Begin(t.Context())
+		f.must(err)
+		before := f.deliveriesTouched(tx)
+		_, err = tx.Exec(t.Context(), sql, [16]byte(s.ID))
+		f.must(err)
+		same(t, act+": rows of deliveries it touches", f.deliveriesTouched(tx)-before, int64(0))
+		f.must(tx.Commit(t.Context()))
+	}
+	touched("pausing", `UPDATE eventhook.subscription SET status = 'paused' WHERE id = $1`)
+	lanes, err := f.db.DueDestinations(t.Context(), eventhook.DestinationID{}, 10)
+	f.must(err)
+	same(t, "lanes", len(lanes), 1)
+	touched("deleting", `DELETE FROM eventhook.subscription WHERE id = $1`)
+	n, err := f.db.AbandonDeliveries(t.Context(), eventhook.Destination{TenantID: s.TenantID, SubscriptionID: s.ID}, "deleted", 100)
+	f.must(err)
+	same(t, "abandoned", n, 100)
+}
+
+// TestAClaimLooksAtAFewOfABacklog counts what a claim, and a look for lanes,
+// really read beside a great backlog and a great past.
+func TestAClaimLooksAtAFewOfABacklog(t *testing.T) {
+	const most = 100 // rows read or written, of 40 000
+	f := setUp(t)
+	f.keep(Retention{})
+	f.filled(20_000, 0)
+	s, dead := f.subscriber(), f.subscriber()
+	f.dueDeliveries(dead, 20_000)
+	f.dueDeliveries(s, 5)
+	f.exec(`VACUUM ANALYZE eventhook.delivery`)
+	for act, do := range map[string]func(tx pgx.Tx) error{
+		"a look for lanes": func(tx pgx.Tx) error {
+			_, err := tx.Exec(t.Context(), dueLanesSQL, f.clock.now(), [16]byte{}, 100)
+			return err
+		},
+		"a claim": func(tx pgx.Tx) error {
+			_, err := tx.Exec(t.Context(), claimDeliveriesSQL, [][16]byte{s.ID, dead.ID}, []int32{10, 10}, []time.Duration{lease, lease}, f.clock.now(), claimBytes)
+			return err
+		},
+	} {
+		tx, err := f.db.work.Begin(t.Context())
+		f.must(err)
+		before := f.deliveriesTouched(tx)
+		f.must(do(tx))
+		if n := f.deliveriesTouched(tx) - before; n == 0 || n > most {
+			t.Errorf("%s reads or writes %d rows of deliveries, want some and at most %d", act, n, most)
+		}
+		f.must(tx.Rollback(t.Context()))
+	}
+}

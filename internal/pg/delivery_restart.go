@@ -1,0 +1,187 @@
+package pg
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook"
+)
+
+// restartDeliveriesSQL makes deliveries due anew and forgets their retries. Rows
+// that somebody else changes at this moment are skipped, so that nobody waits.
+// The token grows, since a delivery may have been settled under the last one. The
+// payload is looked for in the same transaction: while it runs, no partition that
+// it has read is dropped. Each id brings its tenant: one for all, the planner would
+// read all of the tenant's while a partition is empty, and keep to it. Primary keys.
+const restartDeliveriesSQL = `
+WITH chosen AS MATERIALIZED (
+    SELECT d.tenant_id, d.id
+    FROM unnest($1::uuid[], $2::uuid[]) AS u (tenant_id, id) JOIN eventhook.delivery d ON d.tenant_id = u.tenant_id AND d.id = u.id
+    WHERE (d.status = ANY($4::text[])) IS TRUE
+      AND (EXISTS (SELECT FROM eventhook.subscription s WHERE s.id = d.destination_id AND s.status <> 'disabled')
+        OR EXISTS (SELECT FROM eventhook.route r WHERE r.id = d.route_id AND r.targets->(d.target_index::int)->>'type' = 'http'))
+      AND EXISTS (SELECT FROM eventhook.event e JOIN eventhook.event_payload p ON p.event_id = coalesce(e.payload_of, e.id)
+        WHERE e.tenant_id = d.tenant_id AND e.id = d.event_id)
+    FOR UPDATE OF d SKIP LOCKED
+)
+UPDATE eventhook.delivery d
+SET status = 'pending', due_at = $3, restarted_at = $3, completed_at = NULL, lease_token = d.lease_token + 1, retry_count = 0
+FROM chosen c
+WHERE d.tenant_id = c.tenant_id AND d.id = c.id
+RETURNING d.id, d.tenant_id, d.event_id, d.route_id IS NOT NULL`
+
+// reopenEventsSQL makes events of which deliveries of routes were begun anew
+// processing again, with due_at NULL, so that their state follows from these
+// deliveries: see concludeEventsSQL. An event with an action that failed in another
+// way stays dead, and an event that is owed itself stays as it is. Primary keys.
+const reopenEventsSQL = `
+UPDATE eventhook.event e
+SET status = 'processing', processed_at = NULL, last_error = NULL, lease_token = e.lease_token + 1
+FROM unnest($1::uuid[], $2::uuid[]) AS u (tenant_id, id)
+WHERE e.tenant_id = u.tenant_id AND e.id = u.id AND e.status IN ('delivered', 'dead')
+  AND NOT EXISTS (SELECT FROM json_array_elements(e.actions) a WHERE a->>'s' = 'failed')
+RETURNING e.id`
+
+const (
+	mostRestarted    = 10_000 // in one act
+	restartsTogether = 1_000  // in one transaction
+)
+
+// RestartDeliveries makes a tenant's deliveries due at once, with all their
+// retries before them, and returns their ids, newest first. Unless the selection
+// names states, these are failed and dead ones; it may name success, too. Left
+// alone are those that are owed and not failed, those whose subscription is gone or
+// disabled, those whose route or target is gone, those whose event's data is past its
+// retention, and those that somebody is changing at this moment. Those of a paused
+// subscription or of a disabled route wait. The events of a route's deliveries are
+// processing again, unless another action of theirs has failed.
+//
+// They are at most 10 000, the newest that the selection means, a thousand in
+// each transaction, in which they are recorded, too. With an error those that
+// were begun anew before it are returned.
+func (db *DB) RestartDeliveries(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, which eventhook.DeliverySelection) ([]eventhook.DeliveryID, error) {
+	statuses := restartable(which.Statuses)
+	candidates, err := db.selectedDeliveries(ctx, tenant, which, statuses)
+	if err != nil {
+		return nil, err
+	}
+	var restarted []eventhook.DeliveryID
+	for part := range slices.Chunk(candidates, restartsTogether) {
+		more, err := db.restart(ctx, by, tenant, part, statuses)
+		for hasCode(err, codeDeadlock) { // with a settle of one of their events, which begins it anew, too
+			more, err = db.restart(ctx, by, tenant, part, statuses)
+		}
+		restarted = append(restarted, more...)
+		if err != nil {
+			return restarted, err
+		}
+		if len(more) > 0 {
+			db.WakeDeliveries()
+		}
+	}
+	return restarted, nil
+}
+
+// restartable are the states from which deliveries are begun anew.
+func restartable(wanted []eventhook.DeliveryStatus) (statuses []string) {
+	if len(wanted) == 0 {
+		wanted = []eventhook.DeliveryStatus{eventhook.DeliveryFailed, eventhook.DeliveryDead}
+	}
+	for _, s := range []eventhook.DeliveryStatus{eventhook.DeliveryFailed, eventhook.DeliveryDead, eventhook.DeliverySuccess} {
+		if slices.Contains(wanted, s) {
+			statuses = append(statuses, string(s))
+		}
+	}
+	return statuses
+}
+
+func (db *DB) restart(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, ids []eventhook.DeliveryID, statuses []string) (restarted []eventhook.DeliveryID, err error) {
+	var reopened []eventhook.EventID
+	err = db.mutate(ctx, "restart deliveries", by, tenant, func(m *mutation) error {
+		var events []eventKey
+		restarted, events, err = restartIn(ctx, m.tx, tenant, ids, statuses, db.now())
+		if err != nil || len(restarted) == 0 {
+			return err
+		}
+		if reopened, err = reopenEvents(ctx, m.tx, events); err != nil {
+			return err
+		}
+		slices.SortFunc(restarted, newerDelivery)
+		return recordAll(m, "delivery.retried", "delivery", "deliveries", restarted)
+	})
+	if err != nil {
+		return nil, err
+	}
+	db.feed.eventsChanged(db.now(), tenant, reopened...)
+	return restarted, nil
+}
+
+// restartIn begins deliveries anew. It returns which, and the events of those that
+// belong to routes.
+func restartIn(ctx context.Context, tx pgx.Tx, tenant eventhook.TenantID, ids []eventhook.DeliveryID, statuses []string, now time.Time) (restarted []eventhook.DeliveryID, events []eventKey, err error) {
+	rows, err := tx.Query(ctx, restartDeliveriesSQL, slices.Repeat([][16]byte{tenant}, len(ids)), uuids(ids), now, statuses)
+	if err != nil {
+		return nil, nil, err
+	}
+	var id eventhook.DeliveryID
+	var of eventKey
+	var isOfRoute bool
+	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&id), (*[16]byte)(&of.tenant), (*[16]byte)(&of.id), &isOfRoute}, func() error {
+		if restarted = append(restarted, id); isOfRoute {
+			events = append(events, of)
+		}
+		return nil
+	})
+	return restarted, events, err
+}
+
+// reopenEvents returns the events that are processing again. It locks them in the
+// order of their ids, after their deliveries.
+func reopenEvents(ctx context.Context, tx pgx.Tx, events []eventKey) ([]eventhook.EventID, error) {
+	if len(events) == 0 {
+		return nil, nil
+	}
+	var tenants, ids [][16]byte
+	for _, e := range events {
+		tenants, ids = append(tenants, e.tenant), append(ids, e.id)
+	}
+	if _, err := tx.Exec(ctx, lockEventsSQL, tenants, ids); err != nil {
+		return nil, err
+	}
+	rows, err := tx.Query(ctx, reopenEventsSQL, tenants, ids)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, scanEventID)
+}
+
+// selectedDeliveries are the ids that a selection may mean, newest first.
+func (db *DB) selectedDeliveries(ctx context.Context, tenant eventhook.TenantID, which eventhook.DeliverySelection, statuses []string) ([]eventhook.DeliveryID, error) {
+	if len(which.IDs) > 0 {
+		return which.IDs[:min(len(which.IDs), mostRestarted)], nil
+	}
+	f := eventhook.DeliveryFilter{SubscriptionID: which.SubscriptionID, RouteID: which.RouteID, EventID: which.EventID, CreatedBefore: which.Until,
+		Limit: min(which.Limit, mostRestarted)}
+	from, before := deliveryBounds(f)
+	if since := eventhook.FirstID[eventhook.Delivery](which.Since); !which.Since.IsZero() && string(since[:]) > string(from[:]) {
+		from = since
+	}
+	var all []eventhook.DeliveryID
+	for _, status := range statuses {
+		f.Status = eventhook.DeliveryStatus(status)
+		list, err := db.listDeliveries(ctx, tenant, f, from, before)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range list {
+			all = append(all, d.ID)
+		}
+	}
+	slices.SortFunc(all, newerDelivery)
+	return all[:min(len(all), f.Limit)], nil
+}
+
+func newerDelivery(x, y eventhook.DeliveryID) int { return -slices.Compare(x[:], y[:]) }

@@ -1,0 +1,284 @@
+package pg
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/outbound"
+)
+
+// publishScope is that of the keys under which tenants publish.
+const publishScope = "publish"
+
+// publishSQL stores events that tenants publish, with their deliveries, in one
+// statement, which is one transaction and one round trip. It leaves out those
+// that were matched against subscriptions which have changed since: all of it
+// sees the database as it was when it began, so that a change which was
+// committed before is seen. Then it claims keys as acceptSQL does, and stores
+// what has claimed its key or has none. $23 is now.
+//
+// What was stored is asked with IN … IS TRUE, which is answered from a hash, and
+// not with a join, which the planner, who takes any array for ten rows, would
+// make by comparing all with all.
+//
+// Answers the ids of stale events, each alone, and what each key stands for.
+// Primary keys.
+const publishSQL = `
+WITH sent AS MATERIALIZED (
+    SELECT u.*, u.generation <> coalesce((SELECT g.generation FROM eventhook.tenant_generation g WHERE g.tenant_id = u.tenant_id), 0) AS is_stale
+    FROM unnest($1::uuid[], $2::uuid[], $3::int8[], $4::text[], $5::timestamptz[], $6::int4[], $7::text[], $8::text[],
+                         $9::text[], $10::text[], $11::text[], $12::text[], $13::text[])
+        WITH ORDINALITY AS u (id, tenant_id, generation, key, key_expires_at, body_size, origin, event_type,
+                              content_type, source_ip, trace_id, request_id, correlation_id, n)
+), claimed AS (
+    INSERT INTO eventhook.idempotency_key AS k (tenant_id, scope, key, made, expires_at)
+    SELECT tenant_id, '` + publishScope + `', key, id, key_expires_at FROM (
+        SELECT DISTINCT ON (tenant_id, key COLLATE "C") * FROM sent
+        WHERE key IS NOT NULL AND NOT is_stale
+        ORDER BY tenant_id, key COLLATE "C", n) f
+    ORDER BY tenant_id, key COLLATE "C"
+    ON CONFLICT (tenant_id, scope, key) DO UPDATE
+        SET made = CASE WHEN k.expires_at <= $23 THEN excluded.made ELSE k.made END,
+            expires_at = CASE WHEN k.expires_at <= $23 THEN excluded.expires_at ELSE k.expires_at END
+    RETURNING tenant_id, key, made
+), stored AS (
+    INSERT INTO eventhook.event (id, tenant_id, status, origin, event_type, content_type, body_size, idempotency_key, source_ip,
+        trace_id, request_id, correlation_id, processed_at)
+    SELECT id, tenant_id, 'delivered', origin, event_type, content_type, body_size, key, source_ip,
+        trace_id, request_id, correlation_id, $23::timestamptz
+    FROM sent
+    WHERE NOT is_stale AND (key IS NULL OR (id IN (SELECT made FROM claimed)) IS TRUE)
+    RETURNING id
+), payloads AS (
+    INSERT INTO eventhook.event_payload (event_id, headers, body, envelope)
+    SELECT id, headers, body, envelope::json FROM unnest($1::uuid[], $14::bytea[], $15::bytea[], $16::text[]) AS u (id, headers, body, envelope)
+    WHERE (id IN (SELECT id FROM stored)) IS TRUE
+), owed AS (
+    INSERT INTO eventhook.delivery (id, tenant_id, destination_id, event_id, event_type, due_at, status, lease_token)
+    SELECT id, tenant_id, destination_id, event_id, event_type, coalesce(due_at, $23::timestamptz),
+        CASE WHEN due_at IS NULL THEN 'pending' ELSE 'acquired' END, CASE WHEN due_at IS NULL THEN 0 ELSE 1 END
+    FROM unnest($17::uuid[], $18::uuid[], $19::uuid[], $20::uuid[], $21::text[], $22::timestamptz[])
+        AS u (id, tenant_id, destination_id, event_id, event_type, due_at)
+    WHERE (event_id IN (SELECT id FROM stored)) IS TRUE
+)
+SELECT id, NULL::text AS key, NULL::uuid AS made FROM sent WHERE is_stale
+UNION ALL
+SELECT tenant_id, key, made FROM claimed`
+
+var publishOIDs = []uint32{
+	uuidOID, uuidOID, int8OID, textOID, timeOID, int4OID, textOID, textOID,
+	textOID, textOID, textOID, textOID, textOID, byteaOID, byteaOID, textOID,
+	uuidOID, uuidOID, uuidOID, uuidOID, textOID, timeOID, 0,
+}
+
+const (
+	publishDeliveries = 16 // the first parameter of deliveries
+	publishNow        = 22 // the parameter that is one moment, not an array
+)
+
+// Publish stores the batch in one transaction: events, bodies, keys and
+// deliveries. When it returns nil, all that is stored is on disk, and each
+// Publishing says what became of it:
+//   - its Event is EventDelivered, since nothing is owed for the event itself, its
+//     Deliveries are stored, and Count counts them. Those with a lease are
+//     acquired (token 1), the others are pending and due now; or
+//   - its key was seen within the key's time, in this batch too: the Event is
+//     EventDuplicate with DuplicateOf, Count is how many deliveries the first has
+//     (0 when they are past their retention or cannot be counted), and nothing
+//     was stored; or
+//   - IsStale: the tenant's subscriptions have changed since they were matched,
+//     nothing was stored; or
+//   - the database refuses what it holds: the Event's Status is empty, nothing
+//     was stored, and no other costs it anything.
+//
+// On an error, of KindUnavailable when the database is down, the batch does not
+// count as stored, though it may be: the connection can break after the commit.
+func (db *DB) Publish(ctx context.Context, batch []*outbound.Publishing) error {
+	conn, err := db.accept.Acquire(ctx)
+	if err != nil {
+		return translate("publish events", err)
+	}
+	defer conn.Release()
+	publish := func(part []*outbound.Publishing) error { return db.publishOn(ctx, conn.Conn().PgConn(), part) }
+	err = publish(batch)
+	if isDataError(err) {
+		err = inHalves(batch, publish, func(p *outbound.Publishing, err error) {
+			db.log.Error("the database refused an event that was published", "event", p.Event.ID, "error", err)
+		})
+	}
+	if err != nil {
+		return translate("publish events", err)
+	}
+	db.tellPublished(batch)
+	if err := db.countFirsts(ctx, batch); err != nil { // what is stored is stored
+		db.log.Warn("cannot count the deliveries of events that were published again", "error", err)
+	}
+	return nil
+}
+
+func (db *DB) publishOn(ctx context.Context, conn *pgconn.PgConn, batch []*outbound.Publishing) error {
+	c := db.publishBufs.Get().(*columns) //nolint:forcetypeassert // the pool holds nothing else
+	c.reset()
+	defer db.publishBufs.Put(c)
+	now := db.now()
+	if err := db.encodePublish(c, batch, now); err != nil {
+		return err
+	}
+	params := c.encoded()
+	params[publishNow] = scalarTime(now)
+	result := conn.ExecPrepared(ctx, "publish", params, c.formats, binaryResults).Read()
+	if result.Err != nil {
+		return result.Err
+	}
+	concludePublished(batch, result.Rows, now)
+	return nil
+}
+
+func (db *DB) encodePublish(c *columns, batch []*outbound.Publishing, now time.Time) error {
+	expires := db.keyExpiry(now)
+	for _, p := range batch {
+		e := p.Event
+		envelope, err := envelopeJSON(e.Envelope)
+		if err != nil {
+			return fmt.Errorf("publish %s: %w", e.ID, err)
+		}
+		c.uuid(0, e.ID)
+		c.uuid(1, e.TenantID)
+		c.int8(2, p.Generation)
+		c.optional(3, e.IdempotencyKey)
+		c.time(4, expires)
+		c.int4(5, len(e.Body))
+		c.text(6, string(e.Origin))
+		c.text(7, e.EventType)
+		c.text(8, e.ContentType)
+		c.optional(9, e.SourceIP)
+		c.optional(10, e.TraceID)
+		c.optional(11, e.RequestID)
+		c.optional(12, e.CorrelationID)
+		c.bytes(13, e.Headers)
+		c.bytes(14, e.Body)
+		c.optional(15, envelope)
+		for _, d := range p.Deliveries {
+			encodeDelivery(c, publishDeliveries, e.TenantID, e.ID, e.EventType, d)
+		}
+	}
+	return nil
+}
+
+// encodeDelivery adds what a delivery is stored with to six columns, of which at
+// is the first.
+func encodeDelivery(c *columns, at int, tenant eventhook.TenantID, event eventhook.EventID, eventType string, d *eventhook.Delivery) {
+	c.uuid(at, d.ID)
+	c.uuid(at+1, tenant)
+	c.uuid(at+2, d.Destination().ID())
+	c.uuid(at+3, event)
+	c.text(at+4, eventType)
+	c.time(at+5, d.Lease.Until)
+}
+
+// envelopeJSON is an envelope as it is stored; "" is none.
+func envelopeJSON(e *eventhook.Envelope) (string, error) {
+	if e == nil {
+		return "", nil
+	}
+	raw, err := json.Marshal(e)
+	return strings.ToValidUTF8(string(raw), "\uFFFD"), err
+}
+
+// concludePublished says what became of each, by what the database answered.
+func concludePublished(batch []*outbound.Publishing, rows [][][]byte, now time.Time) {
+	stale := map[eventhook.EventID]bool{}
+	made := make(map[targetKey]eventhook.EventID, len(rows))
+	for _, row := range rows {
+		if row[1] == nil {
+			stale[eventhook.EventID(row[0])] = true
+			continue
+		}
+		made[targetKey{eventhook.TenantID(row[0]), publishScope, string(row[1])}] = eventhook.EventID(row[2])
+	}
+	for _, p := range batch {
+		e := p.Event
+		if p.IsStale = stale[e.ID]; p.IsStale {
+			continue
+		}
+		first := e.ID
+		if e.IdempotencyKey != "" {
+			first = made[targetKey{e.TenantID, publishScope, e.IdempotencyKey}]
+		}
+		if first != e.ID {
+			e.Status, e.DuplicateOf = eventhook.EventDuplicate, first
+			continue
+		}
+		e.Status, e.ProcessedAt, p.Count = eventhook.EventDelivered, &now, len(p.Deliveries)
+		concludeDeliveries(e.TenantID, e.ID, e.EventType, p.Deliveries)
+	}
+}
+
+// concludeDeliveries says of deliveries what they were stored as.
+func concludeDeliveries(tenant eventhook.TenantID, event eventhook.EventID, eventType string, list []*eventhook.Delivery) {
+	for _, d := range list {
+		d.TenantID, d.EventID, d.EventType, d.Status = tenant, event, eventType, eventhook.DeliveryPending
+		if !d.Lease.Until.IsZero() {
+			d.Status, d.Lease.Token = eventhook.DeliveryAcquired, 1
+		}
+	}
+}
+
+// countDeliveriesSQL counts the deliveries of some events. Primary key, one
+// partition for each.
+const countDeliveriesSQL = `
+SELECT u.event_id, (SELECT count(*) FROM eventhook.delivery d
+    WHERE d.tenant_id = u.tenant_id AND d.id >= u.least AND d.id <= u.greatest AND d.event_id = u.event_id)
+FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[]) AS u (tenant_id, event_id, least, greatest)`
+
+// countFirsts counts the deliveries of those that the batch's duplicates repeat.
+func (db *DB) countFirsts(ctx context.Context, batch []*outbound.Publishing) error {
+	var tenants, events, least, greatest [][16]byte
+	for _, p := range batch {
+		if p.Event.Status == eventhook.EventDuplicate {
+			from, until := eventhook.DeliveryIDRange(p.Event.DuplicateOf)
+			tenants, events = append(tenants, p.Event.TenantID), append(events, p.Event.DuplicateOf)
+			least, greatest = append(least, from), append(greatest, until)
+		}
+	}
+	if len(events) == 0 {
+		return nil
+	}
+	rows, err := db.work.Query(ctx, countDeliveriesSQL, tenants, events, least, greatest)
+	if err != nil {
+		return translate("count deliveries", err)
+	}
+	counts := map[eventhook.EventID]int{}
+	var id eventhook.EventID
+	var n int
+	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &n}, func() error {
+		counts[id] = n
+		return nil
+	})
+	for _, p := range batch {
+		if p.Event.Status == eventhook.EventDuplicate {
+			p.Count = counts[p.Event.DuplicateOf]
+		}
+	}
+	return translate("count deliveries", err)
+}
+
+// tellPublished notes what Publish has stored for those who watch.
+func (db *DB) tellPublished(batch []*outbound.Publishing) {
+	if db.feed.isUnwatched() {
+		return
+	}
+	now := db.now()
+	for _, p := range batch {
+		if p.Event.Status == eventhook.EventDelivered && !p.IsStale {
+			db.feed.eventsChanged(now, p.Event.TenantID, p.Event.ID)
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package pg
+
+import (
+	"testing"
+	"time"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
+)
+
+// publishes plans an event for subscribers; key may be "".
+func (f *fixture) publishes(eventType, key, data string, to ...*eventhook.Subscription) effects.PlannedAction {
+	p := &effects.Publication{ID: eventhook.NewID[eventhook.Event](f.clock.now()), EventType: eventType, IdempotencyKey: key, Data: []byte(data)}
+	for _, s := range to {
+		p.Subscriptions = append(p.Subscriptions, s)
+		p.Deliveries = append(p.Deliveries, &eventhook.Delivery{
+			ID: eventhook.DeliveryIDOf(p.ID, eventhook.DestinationID(s.ID)), DestinationID: eventhook.DestinationID(s.ID), SubscriptionID: s.ID,
+		})
+	}
+	return effects.PlannedAction{Action: eventhook.Action{TargetType: "publish"}, Effect: effects.Effect{Publication: p}}
+}
+
+func TestSettlePublishes(t *testing.T) {
+	f := setUp(t)
+	e := f.event(f.leased, func(e *eventhook.Event) { e.TraceID, e.RequestID = "4bf92f3577b34da6a3ce929d0e0e4736", "req-1" })
+	f.must(f.db.Accept(t.Context(), arrivals(e)))
+	a := f.publishes("payment.succeeded", "pay-1", `{"id": 1.50}`)
+	f.settle(f.db, f.plan(e, a, f.makes(eventhook.Task, "pay-1")))
+	same(t, "the cause", f.stored(e).Status, eventhook.EventDelivered)
+
+	got := f.actions(e)[0]
+	same(t, "the action", got.Status, eventhook.ActionSuccess)
+	same(t, "what it made", got.PublishedEventID, a.Effect.Publication.ID)
+	published, err := f.db.Event(t.Context(), f.tenant, got.PublishedEventID)
+	f.must(err)
+	at := noon
+	published.ProcessedAt = &at
+	same(t, "the event", published, eventhook.Event{
+		ID: a.Effect.Publication.ID, TenantID: f.tenant, Origin: eventhook.OriginRoute, Status: eventhook.EventDelivered,
+		EventType: "payment.succeeded", ContentType: "application/json", IdempotencyKey: "pay-1", BodySize: len(`{"id": 1.50}`),
+		TraceID: e.TraceID, RequestID: "req-1", CorrelationID: e.ID.String(), ProcessedAt: &at,
+	})
+	payloads, err := f.db.Payloads(t.Context(), []eventhook.EventID{published.ID})
+	f.must(err)
+	same(t, "its body", string(payloads[published.ID].Body), `{"id": 1.50}`)
+	same(t, "its headers", string(payloads[published.ID].Headers), "Content-Type: application/json")
+	same(t, "events that are owed", f.count("event", "due_at IS NOT NULL"), 0)
+}
+
+func TestWhatIsPublishedKeepsItsCorrelation(t *testing.T) {
+	f := setUp(t)
+	e := f.event()
+	f.must(f.db.Accept(t.Context(), arrivals(e)))
+	f.exec(`UPDATE eventhook.event SET correlation_id = 'order-7' WHERE id = $1`, [16]byte(e.ID))
+	e = f.claimEvents(f.db, 1)[0]
+	f.settle(f.db, f.plan(e, f.publishes("a", "", "1")))
+	same(t, "published with it", f.count("event", "origin = 'route' AND correlation_id = 'order-7'"), 1)
+}
+
+func TestAKeyIsPublishedOnceADay(t *testing.T) {
+	f := setUp(t)
+	settle := func(a effects.PlannedAction) eventhook.Action {
+		e := f.accepted(1)[0]
+		f.settle(f.db, f.plan(e, a))
+		return f.actions(e)[0]
+	}
+	first := settle(f.publishes("a", "k", "1"))
+	same(t, "first", first.Status, eventhook.ActionSuccess)
+	second := settle(f.publishes("a", "k", "2"))
+	same(t, "second", second.Status, eventhook.ActionSkipped)
+	same(t, "second names", second.PublishedEventID, first.PublishedEventID)
+	same(t, "another type", settle(f.publishes("b", "k", "3")).Status, eventhook.ActionSuccess)
+	same(t, "no key", settle(f.publishes("a", "", "4")).Status, eventhook.ActionSuccess)
+	f.clock.advance(eventhook.TargetKeyTTL)
+	same(t, "a day later", settle(f.publishes("a", "k", "5")).Status, eventhook.ActionSuccess)
+
+	both := f.accepted(2)
+	f.settle(f.db, f.plan(both[0], f.publishes("c", "k", "6")), f.plan(both[1], f.publishes("c", "k", "7")))
+	same(t, "in one batch", f.count("event", "event_type = 'c'"), 1)
+	same(t, "published", f.count("event", "origin = 'route'"), 5)
+}
+
+func TestWhatIsPublishedIsTold(t *testing.T) {
+	f := setUp(t)
+	ctx, heard := t.Context(), make(chan eventhook.Event, 10)
+	go func() { _ = f.db.PushEvents(ctx, time.Millisecond) }()
+	watching := make(chan struct{}, 10)
+	go func() {
+		_ = f.db.WatchEvents(ctx, f.tenant, time.Hour, func(news eventhook.EventUpdates) error {
+			for _, e := range news.Events {
+				heard <- e
+			}
+			watching <- struct{}{}
+			return nil
+		})
+	}()
+	<-watching
+	f.settle(f.db, f.plan(f.accepted(1)[0], f.publishes("payment.succeeded", "", "1")))
+	for late := time.After(patient); ; {
+		select {
+		case e := <-heard:
+			if e.EventType == "payment.succeeded" {
+				return
+			}
+		case <-late:
+			t.Fatal("never told of what was published")
+		}
+	}
+}

@@ -1,0 +1,283 @@
+package pg
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/outbound"
+	"github.com/eventhook/eventhook/outbound/publishtest"
+)
+
+func TestThePublishStoreKeepsItsContract(t *testing.T) {
+	publishtest.Check(t, func(t *testing.T) publishtest.Store {
+		f := setUp(t)
+		one, two := f.subscriber(), f.subscriber()
+		return publishtest.Store{PublishStore: f.db, Tenant: f.tenant, Other: f.secondTenant(), Refused: "\x00", Now: f.clock.now,
+			Subscriptions: []eventhook.SubscriptionID{one.ID, two.ID},
+			Generation: func(of eventhook.TenantID) int64 {
+				generation, _, err := f.other.Roster(t.Context(), of)
+				f.must(err)
+				return generation
+			},
+			Change: func() { f.exec(`UPDATE eventhook.subscription SET status = 'paused'`) },
+			Deliveries: func(of eventhook.EventID) int {
+				id := [16]byte(of)
+				if f.count("event", "id = $1", id) == 0 {
+					return -1
+				}
+				return f.count("delivery", "event_id = $1", id)
+			}}
+	})
+}
+
+func TestPublishStoresTheEventWithItsDeliveries(t *testing.T) {
+	f := setUp(t)
+	f.keep(Retention{})
+	now, waits := f.subscriber(), f.subscriber()
+	p := f.publishing("k", now, waits)
+	p.Event.CorrelationID, p.Event.SourceIP = "order-7", "192.0.2.1"
+	p.Event.Headers = []byte("Content-Type: application/json")
+	p.Event.Envelope = &eventhook.Envelope{Category: "money", Metadata: []byte(`{"n": 1.50, "s": "` + "\xff" + `"}`)}
+	p.Deliveries[0].Lease.Until = f.clock.now().Add(lease)
+	nobodys := f.publishing("")
+	f.publish(f.db, p, nobodys)
+	same(t, "counts", []int{p.Count, nobodys.Count}, []int{2, 0})
+	same(t, "stale", []bool{p.IsStale, nobodys.IsStale}, []bool{false, false})
+	same(t, "states", []eventhook.EventStatus{p.Event.Status, nobodys.Event.Status}, []eventhook.EventStatus{eventhook.EventDelivered, eventhook.EventDelivered})
+	got, at := f.stored(p.Event), f.clock.now()
+	got.ProcessedAt = &at
+	same(t, "the event", got, eventhook.Event{
+		ID: p.Event.ID, TenantID: f.tenant, Origin: eventhook.OriginAPI, Status: eventhook.EventDelivered, EventType: "payment.made",
+		ContentType: "application/json", IdempotencyKey: "k", BodySize: 16, SourceIP: "192.0.2.1", CorrelationID: "order-7",
+		TraceID: strings.ReplaceAll(p.Event.ID.String(), "-", ""), ProcessedAt: &at,
+	})
+	same(t, "what the deliveries have become", []any{p.Deliveries[0].Status, p.Deliveries[0].Lease.Token, p.Deliveries[1].Status, p.Deliveries[1].EventType},
+		[]any{eventhook.DeliveryAcquired, int64(1), eventhook.DeliveryPending, "payment.made"})
+	same(t, "stored", f.counts(`SELECT status || lease_token, count(*) FROM eventhook.delivery GROUP BY 1`), map[string]int{"acquired1": 1, "pending0": 1})
+	same(t, "due at once", len(f.claimDeliveries(f.other, 9, now, waits)), 1)
+	f.clock.advance(lease)
+	same(t, "due when the leases have run out", len(f.claimDeliveries(f.other, 9, now, waits)), 2)
+	f.clock.advance(-lease)
+	same(t, "events that are owed", f.count("event", "due_at IS NOT NULL"), 0)
+	same(t, "the envelope", one[string](f, `SELECT envelope->'metadata'->>'n' FROM eventhook.event_payload WHERE event_id = $1`, [16]byte(p.Event.ID)), "1.50")
+	same(t, "where they lie", f.placed("delivery"), map[string]int{"20260310": 2})
+}
+
+func TestAKeyIsPublishedOnce(t *testing.T) {
+	f := setUp(t)
+	s := f.subscriber()
+	first, other, twice := f.publishing("k", s, f.subscriber()), f.publishing("l", s), f.publishing("l", s)
+	first.Generation, other.Generation, twice.Generation = f.generation(), f.generation(), f.generation()
+	f.publish(f.db, first, other, twice)
+	again := f.publishing("k", s)
+	f.publish(f.other, again, f.publishing("", s))
+	for _, c := range []struct {
+		claim string
+		of    *outbound.Publishing
+		first *outbound.Publishing
+		count int
+	}{
+		{"in one batch", twice, other, 1},
+		{"later, by another instance", again, first, 2},
+	} {
+		same(t, c.claim, []any{c.of.Event.Status, c.of.Event.DuplicateOf, c.of.Count}, []any{eventhook.EventDuplicate, c.first.Event.ID, c.count})
+	}
+	same(t, "events", f.count("event", "origin = 'api'"), 3)
+	same(t, "payloads", f.count("event_payload", "true"), 3)
+	same(t, "deliveries", f.count("delivery", "true"), 4)
+	stranger := f.publishing("k")
+	stranger.Event.TenantID, stranger.Generation = f.secondTenant(), 0
+	f.publish(f.db, stranger)
+	same(t, "another tenant's", stranger.Event.Status, eventhook.EventDelivered)
+	f.clock.advance(keyTTL)
+	anew := f.publishing("k", s)
+	f.publish(f.db, anew)
+	same(t, "after the key's time", anew.Event.Status, eventhook.EventDelivered)
+}
+
+func TestAKeyIsPublishedOnceByAllAtOnce(t *testing.T) {
+	const instances, each = 4, 25
+	f := setUp(t)
+	s := f.subscriber()
+	var mu sync.Mutex
+	stored := 0
+	var acts []func()
+	for i := range instances {
+		acts = append(acts, func() {
+			for range each {
+				p := f.publishing("k", s)
+				if err := []*DB{f.db, f.other}[i%2].Publish(t.Context(), []*outbound.Publishing{p}); err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				if p.Event.Status == eventhook.EventDelivered {
+					stored++
+				} else if p.Count != 1 {
+					t.Errorf("a duplicate counts %d deliveries of the first, want 1", p.Count)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	together(acts...)
+	same(t, "stored", []int{stored, f.count("event", "true"), f.count("delivery", "true")}, []int{1, 1, 1})
+}
+
+func TestAStaleEventIsNotStored(t *testing.T) {
+	const ofAPI = "origin = 'api'"
+	f := setUp(t)
+	s := f.subscriber()
+	stale, fresh, keyed := f.publishing("k", s), f.publishing("", s), f.publishing("k", s)
+	stale.Generation--
+	nobodys := f.publishing("k")
+	nobodys.Event.TenantID, nobodys.Generation = f.secondTenant(), 7
+	f.publish(f.db, stale, fresh, keyed, nobodys)
+	same(t, "stale", []bool{stale.IsStale, fresh.IsStale, keyed.IsStale, nobodys.IsStale}, []bool{true, false, false, true})
+	same(t, "the key is the first's that is not", keyed.Event.Status, eventhook.EventDelivered)
+	same(t, "stored", []int{f.count("event", ofAPI), f.count("event_payload", "event_id IN (SELECT id FROM eventhook.event WHERE "+ofAPI+")"), f.count("delivery", "true"), f.count("idempotency_key", "true")}, []int{2, 2, 2, 1})
+	stale.Generation++
+	f.publish(f.db, stale)
+	same(t, "matched again", []any{stale.IsStale, stale.Event.Status}, []any{false, eventhook.EventDuplicate})
+	for _, change := range []string{`UPDATE eventhook.subscription SET status = 'paused'`, `DELETE FROM eventhook.subscription`} {
+		p := f.publishing("", s)
+		f.exec(change)
+		f.publish(f.db, p)
+		same(t, "after "+change, p.IsStale, true)
+	}
+	same(t, "stored of all that", []int{f.count("event", ofAPI), f.count("event_payload", "event_id IN (SELECT id FROM eventhook.event WHERE "+ofAPI+")"), f.count("delivery", "true")}, []int{2, 2, 2})
+}
+
+// TestNoSubscriptionIsForgotten has subscriptions made while others publish: each
+// event has a delivery for every subscription that was there when it began.
+func TestNoSubscriptionIsForgotten(t *testing.T) {
+	const publishers, rounds = 3, 40
+	f := setUp(t)
+	var known sync.Map // generation → its subscriptions
+	match := func() (int64, []*eventhook.Subscription) {
+		tx, err := f.db.work.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+		f.must(err)
+		defer func() { _ = tx.Rollback(t.Context()) }()
+		var generation int64
+		f.must(tx.QueryRow(t.Context(), `SELECT coalesce((SELECT generation FROM eventhook.tenant_generation WHERE tenant_id = $1), 0)`, [16]byte(f.tenant)).Scan(&generation))
+		rows, err := tx.Query(t.Context(), `SELECT id FROM eventhook.subscription WHERE tenant_id = $1`, [16]byte(f.tenant))
+		f.must(err)
+		list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (*eventhook.Subscription, error) {
+			s := &eventhook.Subscription{}
+			return s, r.Scan((*[16]byte)(&s.ID))
+		})
+		f.must(err)
+		return generation, list
+	}
+	var mu sync.Mutex
+	after := map[eventhook.EventID]int{} // how many subscriptions there were when it began
+	acts := []func(){func() {
+		for range rounds {
+			f.subscriber()
+		}
+	}}
+	for range publishers {
+		acts = append(acts, func() {
+			generation, list := match()
+			known.Store(generation, list)
+			for range rounds {
+				there := f.count("subscription", "true")
+				p := f.publishing("", list...)
+				p.Generation = generation
+				f.publish(f.db, p)
+				for p.IsStale {
+					generation, list = match()
+					p = f.publishing("", list...)
+					p.Generation = generation
+					f.publish(f.db, p)
+				}
+				mu.Lock()
+				after[p.Event.ID] = there
+				mu.Unlock()
+			}
+		})
+	}
+	together(acts...)
+	for id, there := range after {
+		if n := f.count("delivery", "event_id = $1", [16]byte(id)); n < there {
+			t.Errorf("an event has %d deliveries, and %d subscriptions were there when it was published", n, there)
+		}
+	}
+}
+
+func TestAnEventThatIsRefusedCostsNoOther(t *testing.T) {
+	f := setUp(t)
+	s := f.subscriber()
+	good, bad, also := f.publishing("a", s), f.publishing("b", s), f.publishing("c", s)
+	bad.Event.EventType = "\x00"
+	f.publish(f.db, good, bad, also)
+	same(t, "states", []eventhook.EventStatus{good.Event.Status, bad.Event.Status, also.Event.Status},
+		[]eventhook.EventStatus{eventhook.EventDelivered, "", eventhook.EventDelivered})
+	same(t, "deliveries", f.count("delivery", "true"), 2)
+}
+
+func TestPublishIsOneTransaction(t *testing.T) {
+	f := setUp(t)
+	s := f.subscriber()
+	var batch []*outbound.Publishing
+	for range 100 {
+		batch = append(batch, f.publishing("", s))
+	}
+	f.publish(f.db, batch...)
+	same(t, "transactions", one[int](f, `SELECT count(DISTINCT x) FROM (SELECT xmin::text AS x FROM eventhook.event
+		UNION ALL SELECT xmin::text FROM eventhook.event_payload UNION ALL SELECT xmin::text FROM eventhook.delivery) w`), 1)
+}
+
+func TestWhatIsPublishedThroughTheAPIIsTold(t *testing.T) {
+	f := setUp(t)
+	f.db.feed.wanted(f.tenant, f.clock.now().Add(time.Minute))
+	p := f.publishing("")
+	f.publish(f.db, p)
+	if told := strings.Join(f.db.feed.takeTold(), "\n"); !strings.Contains(told, p.Event.ID.String()) {
+		t.Errorf("told %q, want %s", told, p.Event.ID)
+	}
+}
+
+var lookupsOfPublish = regexp.MustCompile(`Seq Scan on|Hash Join|Join Filter`)
+
+func TestPublishReadsNoWholeTable(t *testing.T) {
+	f := setUp(t)
+	conn, err := f.db.accept.Acquire(t.Context())
+	f.must(err)
+	defer conn.Release()
+	plan := explain(f, conn.Conn(), publishSQL, len(publishOIDs))
+	if bad := lookupsOfPublish.FindString(plan); bad != "" {
+		t.Errorf("%s in\n%s", bad, plan)
+	}
+	if n := strings.Count(plan, "hashed SubPlan"); n < 3 {
+		t.Errorf("%d of 3 questions for what was stored are answered from a hash:\n%s", n, plan)
+	}
+}
+
+func TestPublishWithoutADatabase(t *testing.T) {
+	nobody, err := pgxpool.New(t.Context(), "host="+t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nobody.Close()
+	err = (&DB{accept: nobody}).Publish(t.Context(), []*outbound.Publishing{{}})
+	if eventhook.KindOf(err) != eventhook.KindUnavailable {
+		t.Errorf("got %v, want an error of KindUnavailable", err)
+	}
+}
+
+func TestACancelledPublishStoresNothing(t *testing.T) {
+	f := setUp(t)
+	err := f.db.Publish(cancelled(t), []*outbound.Publishing{f.publishing("")})
+	if err == nil || errors.Is(err, eventhook.ErrStalePlan) {
+		t.Errorf("got %v, want an error", err)
+	}
+	same(t, "stored", f.count("event", "origin = 'api'"), 0)
+}

@@ -1,0 +1,260 @@
+package pg
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/effects"
+	"github.com/eventhook/eventhook/route"
+)
+
+var _ route.Queue = (*DB)(nil)
+
+// settleEventsSQL demands each event's lease token, so that an instance that wakes up
+// late changes nothing; an event that waits for its requests (processing, due_at NULL)
+// has been settled. Whatever is written, the lease was of use, and no lease before it
+// counts as lost any more. Primary key lookups, one partition each.
+const settleEventsSQL = `
+UPDATE eventhook.event e
+SET status = u.status, due_at = u.due_at, retry_count = u.retry_count, lost_leases = 0, last_error = u.last_error,
+    processed_at = CASE u.status WHEN 'processing' THEN e.processed_at ELSE $8::timestamptz END,
+    actions = coalesce(u.actions::json, e.actions)
+FROM unnest($1::uuid[], $2::uuid[], $3::int8[], $4::text[], $5::timestamptz[], $6::int4[], $7::text[], $9::text[])
+    AS u (id, tenant_id, lease_token, status, due_at, retry_count, last_error, actions)
+WHERE e.tenant_id = u.tenant_id AND e.id = u.id AND e.lease_token = u.lease_token AND e.status = 'processing' AND e.due_at IS NOT NULL
+RETURNING e.id`
+
+// generationsSQL tells the generations of tenants' configurations; a tenant without
+// one is left out. Primary key.
+const generationsSQL = `
+SELECT g.tenant_id, g.generation FROM unnest($1::uuid[]) AS u (id) JOIN eventhook.tenant_generation g ON g.tenant_id = u.id`
+
+// settleColumns are the parameters of the statements of a settle.
+type settleColumns struct {
+	events, generations, waiting *columns
+	effectColumns
+}
+
+func newSettleColumns() *settleColumns {
+	return &settleColumns{
+		events:        newColumns(uuidOID, uuidOID, int8OID, textOID, timeOID, int4OID, textOID, 0, textOID),
+		generations:   newColumns(uuidOID),
+		waiting:       newColumns(concludeOIDs...),
+		effectColumns: newEffectColumns(),
+	}
+}
+
+// SettleEvents stores the effects of a batch of leased events, records their actions
+// and ends their leases, in one transaction: all of it happens, once, or nothing does.
+// Each settlement is concluded afterwards. It returns the settlements of which nothing
+// was written: the lease was lost, or IsStale, since the tenant's configuration has
+// changed since the event was planned. An event whose effects the database refuses is
+// dead, with all its actions failed, and costs no other event anything; the rest of
+// the batch is then settled in several transactions.
+func (db *DB) SettleEvents(ctx context.Context, batch []*effects.Settlement) (unsettled []*effects.Settlement, err error) {
+	for len(batch) > 0 {
+		holds, err := db.trySettle(ctx, batch)
+		if hasCode(err, codeDeadlock, codeSerialization) {
+			db.log.Warn("settling a batch again", "error", err)
+			continue
+		}
+		if isDataError(err) {
+			more, err := db.settleParts(ctx, batch, err)
+			return append(unsettled, more...), err
+		}
+		if err != nil {
+			return nil, fmt.Errorf("settle events: %w", err)
+		}
+		if holds == nil {
+			return unsettled, nil
+		}
+		kept := batch[:0:0]
+		for _, s := range batch {
+			if holds(s) {
+				kept = append(kept, s)
+			} else {
+				unsettled = append(unsettled, s)
+			}
+		}
+		batch = kept
+	}
+	return unsettled, nil
+}
+
+var errNoAnswer = errors.New("the database answered nothing")
+
+// settleParts handles a batch that the database refused for what one event makes: it
+// tries the halves, down to the event that is to blame. A single event is tried once
+// more, since a partition that was attached meanwhile refuses a row that was on its
+// way to the default partition; then its effects are given up.
+func (db *DB) settleParts(ctx context.Context, batch []*effects.Settlement, refusal error) (unsettled []*effects.Settlement, err error) {
+	if len(batch) > 1 {
+		half := len(batch) / 2
+		first, err := db.SettleEvents(ctx, batch[:half])
+		if err != nil {
+			return nil, err
+		}
+		second, err := db.SettleEvents(ctx, batch[half:])
+		return append(first, second...), err
+	}
+	holds, err := db.trySettle(ctx, batch)
+	if isDataError(err) {
+		db.log.Error("the database refused the effects of an event", "event", batch[0].Event.ID, "error", refusal)
+		for i := range batch[0].Actions {
+			if a := &batch[0].Actions[i]; a.Failure == "" {
+				a.Failure, a.Permanent = "the database refused what this event was to make", true
+			}
+		}
+		holds, err = db.trySettle(ctx, batch)
+	}
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("settle events: %w", err)
+	case holds != nil:
+		return batch, nil
+	}
+	return nil, nil
+}
+
+// errUnsettled rolls a settle back.
+var errUnsettled = errors.New("a lease was lost, or a plan is stale")
+
+// trySettle returns nil when it committed. When it rolled back, holds tells which
+// settlements to try again.
+func (db *DB) trySettle(ctx context.Context, batch []*effects.Settlement) (holds func(*effects.Settlement) bool, err error) {
+	now := db.now()
+	c := db.settleBufs.Get().(*settleColumns) //nolint:forcetypeassert // the pool holds nothing else
+	defer db.settleBufs.Put(c)
+	var woken []string
+	err = pgx.BeginFunc(ctx, db.work, func(tx pgx.Tx) error {
+		made, err := c.claimKeys(ctx, tx, batch, now)
+		if err != nil {
+			return err
+		}
+		settled, topics, err := settlePromises(ctx, tx, promiseOutcomes(batch), now)
+		if err != nil {
+			return err
+		}
+		woken = topics
+		for _, s := range batch {
+			concludeActions(s, made, settled)
+			s.Conclude(now)
+		}
+		results, err := tx.Conn().PgConn().ExecBatch(ctx, c.statements(batch, now)).ReadAll()
+		const events, generations = 0, 1
+		if len(results) <= generations || results[events].Err != nil || results[generations].Err != nil {
+			return cmp.Or(err, errNoAnswer)
+		}
+		markStale(batch, results[generations].Rows)
+		if len(results[events].Rows) == len(batch) && !slices.ContainsFunc(batch, isStale) {
+			return err
+		}
+		held := make(map[eventhook.EventID]bool, len(batch))
+		for _, row := range results[events].Rows {
+			held[eventhook.EventID(row[0])] = true
+		}
+		holds = func(s *effects.Settlement) bool { return held[s.Event.ID] && !s.IsStale }
+		return errUnsettled
+	})
+	if err == errUnsettled { //nolint:errorlint // our own, unwrapped
+		return holds, nil
+	}
+	if err == nil {
+		db.wakeWorkers(batch, woken)
+		db.notifySettled(batch)
+	}
+	return nil, err
+}
+
+func isStale(s *effects.Settlement) bool { return s.IsStale }
+
+// claimKeys claims the keys of a batch's effects.
+func (c *settleColumns) claimKeys(ctx context.Context, tx pgx.Tx, batch []*effects.Settlement, now time.Time) (madeByKey, error) {
+	made := c.encodeKeys(batch, now)
+	if made == nil {
+		return nil, nil //nolint:nilnil // no key was claimed
+	}
+	params := c.keys.encoded()
+	params[5] = scalarTime(now)
+	result := tx.Conn().PgConn().ExecPrepared(ctx, "claim_keys", params, c.keys.formats, binaryResults).Read()
+	made.read(result.Rows)
+	return made, result.Err
+}
+
+// statements settle the events first: a lost lease must be seen even if what the
+// event makes exists, as after a commit whose answer did not arrive.
+func (c *settleColumns) statements(batch []*effects.Settlement, now time.Time) *pgconn.Batch {
+	b := &pgconn.Batch{}
+	send := batchRun(b)
+	c.encodeSettled(batch, now)
+	send.send("settle_events", c.events, 7, now)
+	send.send("generations", c.generations, -1, now)
+	c.store(send, batch, now)
+	if waiting := waitingEvents(batch); len(waiting) > 0 {
+		encodeConclusion(c.waiting, waiting)
+		queueConcludeEvents(b, c.waiting, now)
+	}
+	return b
+}
+
+// waitingEvents are the events of a batch whose requests of earlier tries may have been
+// settled since they were read: those that were owed, and dead ones that a person has
+// restarted. Events without an earlier try have deliveries of this transaction alone.
+func waitingEvents(batch []*effects.Settlement) (list []eventKey) {
+	for _, s := range batch {
+		if s.Status == eventhook.EventProcessing && len(s.Prior) > 0 {
+			list = append(list, eventKey{s.Event.TenantID, s.Event.ID})
+		}
+	}
+	return list
+}
+
+func (c *settleColumns) encodeSettled(batch []*effects.Settlement, now time.Time) {
+	c.events.reset()
+	c.generations.reset()
+	asked := map[eventhook.TenantID]bool{}
+	// One order for all, so that two settles wait for each other at worst.
+	slices.SortFunc(batch, func(x, y *effects.Settlement) int {
+		return cmp.Compare(string(x.Event.ID[:]), string(y.Event.ID[:]))
+	})
+	for _, s := range batch {
+		e, to := s.Event, c.events
+		to.uuid(0, e.ID)
+		to.uuid(1, e.TenantID)
+		to.int8(2, e.Lease.Token)
+		to.text(3, string(s.Status))
+		to.time(4, s.NextRetryAt)
+		to.int4(5, s.RetryCount)
+		to.optional(6, eventhook.SanitizeText(s.LastError))
+		if len(s.Actions)+len(s.Prior) == 0 {
+			to.null(8)
+		} else {
+			to.append(8, func(b []byte) []byte { return appendActions(b, s, now) })
+		}
+		if !asked[e.TenantID] {
+			asked[e.TenantID] = true
+			c.generations.uuid(0, e.TenantID)
+		}
+	}
+}
+
+// markStale marks the settlements whose plans follow another generation than their
+// tenants have. A settlement without actions that failed as a whole follows none.
+func markStale(batch []*effects.Settlement, rows [][][]byte) {
+	current := make(map[eventhook.TenantID]int64, len(rows))
+	for _, row := range rows {
+		current[eventhook.TenantID(row[0])] = int64(binary.BigEndian.Uint64(row[1]))
+	}
+	for _, s := range batch {
+		s.IsStale = s.Failure == "" && s.Generation != current[s.Event.TenantID]
+	}
+}

@@ -1,0 +1,86 @@
+package pg
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/eventhook/eventhook"
+)
+
+// TestOneTenantsClaimsLeaveConnectionsToOthers has every claim of acme's stand
+// still in the database, and more of them than there are connections.
+func TestOneTenantsClaimsLeaveConnectionsToOthers(t *testing.T) {
+	f := setUp(t)
+	const claimers = 1000
+	for range claimShare + 1 {
+		f.execution(eventhook.Task)
+	}
+	umbrella := f.secondTenant()
+	f.exec(`INSERT INTO eventhook.execution (id, tenant_id, due_at, created_at, max_attempts, type, status, queue, kind)
+		VALUES (gen_random_uuid(), $1, $2, $2, 3, 'task', 'pending', 'ci', 'build')`, [16]byte(umbrella), f.clock.now())
+	f.exec(`CREATE FUNCTION stand_still() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock(1); RETURN NEW; END $$`)
+	f.exec(`CREATE TRIGGER stand_still BEFORE UPDATE ON eventhook.execution FOR EACH ROW WHEN (NEW.tenant_id <> '` + umbrella.String() + `')
+		EXECUTE FUNCTION stand_still()`)
+	gate, err := f.other.work.Acquire(t.Context())
+	f.must(err)
+	defer gate.Release()
+	_, err = gate.Exec(t.Context(), `SELECT pg_advisory_lock(1)`)
+	f.must(err)
+
+	var claiming sync.WaitGroup
+	claimed := make(chan int, claimers)
+	for range claimers {
+		claiming.Go(func() {
+			q := f.query()
+			q.Max = 1
+			claimed <- len(f.claimWork(f.db, q))
+		})
+	}
+	share := f.db.work.Config().MaxConns / claimShare
+	for f.standing() < int(share) {
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patient)
+	defer cancel()
+	list, err := f.db.ClaimWork(ctx, eventhook.WorkQuery{Tenant: umbrella, Queue: "ci", Max: 1, Lease: lease})
+	f.must(err)
+	same(t, "claimed for another tenant meanwhile", len(list), 1)
+	same(t, "acme's that stand in the database", f.standing(), int(share))
+
+	_, err = gate.Exec(t.Context(), `SELECT pg_advisory_unlock(1)`)
+	f.must(err)
+	claiming.Wait()
+	close(claimed)
+	total := 0
+	for n := range claimed {
+		total += n
+	}
+	same(t, "claimed for acme in the end", total, claimShare+1)
+}
+
+// standing is how many statements wait for the gate.
+func (f *fixture) standing() int {
+	var n int
+	f.must(f.other.lists.QueryRow(f.Context(), `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`).Scan(&n))
+	return n
+}
+
+func TestAClaimThatNobodyWaitsForEnds(t *testing.T) {
+	f := setUp(t)
+	line := f.db.claims.Open(f.tenant)
+	defer f.db.claims.Close(f.tenant)
+	<-line.Slot() // the fixture's share is one
+	ctx, leave := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := f.db.ClaimWork(ctx, f.query())
+		ended <- err
+	}()
+	leave()
+	if err := next(t, ended); err == nil {
+		t.Error("got no error, want that of the context")
+	}
+	line.Release()
+	same(t, "claimed after that", len(f.claimWork(f.db, f.query())), 0)
+}

@@ -1,0 +1,251 @@
+package pg
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/eventhook/eventhook"
+)
+
+const (
+	mostPending = 500  // events of a tenant that are read together; what is beyond is missed
+	mostRead    = 2000 // events that are read together
+	mostTold    = 400  // events that one notice round tells the others
+	mostWaiting = 1000 // events that wait for a listener who is slow
+)
+
+// eventFeed is who follows what happens to which tenants' events: listeners of
+// this process, and other instances that have said so. Ids are collected for
+// the listeners, and read together; the others are told the ids. Nothing is
+// collected, told or read of a tenant whom nobody watches.
+type eventFeed struct {
+	// watched counts the entries of local and remote: while it is 0, accepting
+	// and settling pay for a look at it and no more.
+	watched atomic.Int64
+	ready   chan struct{} // something is to be read, or handed over
+	hub     *hub
+
+	mu     sync.Mutex
+	local  map[eventhook.TenantID]*watch
+	remote map[eventhook.TenantID]time.Time // until when the others want to know
+	told   map[eventhook.TenantID]*happenings
+	inTold int // ids in told
+}
+
+// watch is one tenant's.
+type watch struct {
+	listeners map[*listener]bool
+	pending   happenings
+}
+
+// happenings are events to which something has happened.
+type happenings struct {
+	ids    map[eventhook.EventID]bool
+	missed bool // there were more
+}
+
+// add notes an event if it is there already or most are not reached; it
+// reports whether it was added.
+func (h *happenings) add(id eventhook.EventID, isFull bool) bool {
+	switch {
+	case h.ids[id]:
+		return false
+	case isFull:
+		h.missed = true
+		return false
+	case h.ids == nil:
+		h.ids = map[eventhook.EventID]bool{}
+	}
+	h.ids[id] = true
+	return true
+}
+
+// listener is one who is told.
+type listener struct {
+	signal chan struct{}
+	news   eventhook.EventUpdates // guarded by eventFeed.mu
+}
+
+func newEventFeed(h *hub) *eventFeed {
+	return &eventFeed{ready: make(chan struct{}, 1), hub: h, local: map[eventhook.TenantID]*watch{},
+		remote: map[eventhook.TenantID]time.Time{}, told: map[eventhook.TenantID]*happenings{}}
+}
+
+// eventsChanged notes that something was committed about a tenant's events.
+func (w *eventFeed) eventsChanged(now time.Time, tenant eventhook.TenantID, ids ...eventhook.EventID) {
+	if w.isUnwatched() {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, id := range ids {
+		w.noteLocked(tenant, id, false)
+		if now.Before(w.remote[tenant]) {
+			w.tellLocked(tenant, id)
+		}
+	}
+}
+
+// heard notes what another instance tells of a tenant's events.
+func (w *eventFeed) heard(tenant eventhook.TenantID, ids []eventhook.EventID, missed bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, id := range ids {
+		w.noteLocked(tenant, id, false)
+	}
+	if missed {
+		w.noteLocked(tenant, eventhook.EventID{}, true)
+	}
+}
+
+// noteLocked has an event read for this process's listeners; or, without one,
+// has them told that something was missed.
+func (w *eventFeed) noteLocked(tenant eventhook.TenantID, id eventhook.EventID, missed bool) {
+	h := w.local[tenant]
+	if h == nil {
+		return
+	}
+	if missed {
+		h.pending.missed = true
+	} else {
+		h.pending.add(id, len(h.pending.ids) >= mostPending)
+	}
+	signal(w.ready)
+}
+
+func (w *eventFeed) tellLocked(tenant eventhook.TenantID, id eventhook.EventID) {
+	h := w.told[tenant]
+	if h == nil {
+		h = &happenings{}
+		w.told[tenant] = h
+	}
+	if h.add(id, w.inTold >= mostTold) {
+		w.inTold++
+	}
+	signal(w.hub.tell)
+}
+
+// signal wakes one who waits; one signal that is not taken yet is enough.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+func (w *eventFeed) countLocked() { w.watched.Store(int64(len(w.local) + len(w.remote))) }
+
+// wanted notes that another instance watches a tenant, until a moment.
+func (w *eventFeed) wanted(tenant eventhook.TenantID, until time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.remote[tenant] = until
+	w.countLocked()
+}
+
+// expire forgets whom the others have not asked about for some time.
+func (w *eventFeed) expire(now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for tenant, until := range w.remote {
+		if !now.Before(until) {
+			delete(w.remote, tenant)
+		}
+	}
+	w.countLocked()
+}
+
+// missedSome says that nobody knows what was missed: notices were not heard.
+func (w *eventFeed) missedSome() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for tenant := range w.local {
+		w.noteLocked(tenant, eventhook.EventID{}, true)
+	}
+}
+
+// isUnwatched reports that nobody watches anything; it is as cheap as can be.
+func (w *eventFeed) isUnwatched() bool { return w.watched.Load() == 0 }
+
+// announce tells the others whom this process watches.
+func (w *eventFeed) announce() {
+	w.mu.Lock()
+	var topics []string
+	for tenant := range w.local {
+		topics = append(topics, watchTopic(tenant))
+	}
+	w.mu.Unlock()
+	w.hub.wake(topics...)
+}
+
+func (w *eventFeed) join(tenant eventhook.TenantID) *listener {
+	l := &listener{signal: make(chan struct{}, 1)}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	h := w.local[tenant]
+	if h == nil {
+		h = &watch{listeners: map[*listener]bool{}}
+		w.local[tenant] = h
+		w.countLocked()
+		w.hub.wake(watchTopic(tenant))
+	}
+	h.listeners[l] = true
+	return l
+}
+
+func (w *eventFeed) leave(tenant eventhook.TenantID, l *listener) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	h := w.local[tenant]
+	delete(h.listeners, l)
+	if len(h.listeners) == 0 {
+		delete(w.local, tenant)
+		w.countLocked()
+	}
+}
+
+// take returns what waits for a listener.
+func (w *eventFeed) take(l *listener) eventhook.EventUpdates {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	news := l.news
+	l.news = eventhook.EventUpdates{}
+	return news
+}
+
+// takePending returns what is to be read, of some tenants if there is much; the
+// rest waits for the next time.
+func (w *eventFeed) takePending() map[eventhook.TenantID]happenings {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	taken, n := map[eventhook.TenantID]happenings{}, 0
+	for tenant, h := range w.local {
+		if len(h.pending.ids) == 0 && !h.pending.missed {
+			continue
+		}
+		if n += len(h.pending.ids); n > mostRead {
+			signal(w.ready)
+			break
+		}
+		taken[tenant] = h.pending
+		h.pending = happenings{}
+	}
+	return taken
+}
+
+// hand gives a tenant's news to all its listeners and waits for none.
+func (w *eventFeed) hand(tenant eventhook.TenantID, news eventhook.EventUpdates) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	h := w.local[tenant]
+	if h == nil {
+		return
+	}
+	for l := range h.listeners {
+		room := max(0, mostWaiting-len(l.news.Events))
+		l.news.Missed = l.news.Missed || news.Missed || len(news.Events) > room
+		l.news.Events = append(l.news.Events, news.Events[:min(room, len(news.Events))]...)
+		signal(l.signal)
+	}
+}

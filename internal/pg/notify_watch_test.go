@@ -1,0 +1,264 @@
+package pg
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/eventhook/eventhook"
+)
+
+// watching is what one who watches has been told.
+type watching struct {
+	t    testing.TB
+	news chan eventhook.EventUpdates
+}
+
+// watch watches a tenant on db until the test ends.
+func (f *fixture) watch(db *DB, tenant eventhook.TenantID) *watching {
+	f.Helper()
+	w := &watching{f, make(chan eventhook.EventUpdates, 100)}
+	f.during(func(ctx context.Context) error {
+		return db.WatchEvents(ctx, tenant, time.Hour, func(news eventhook.EventUpdates) error {
+			w.news <- news
+			return nil
+		})
+	})
+	same(f, "the first news", next(f, w.news), eventhook.EventUpdates{})
+	return w
+}
+
+// during runs something until the test ends.
+func (f *fixture) during(run func(context.Context) error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var loop sync.WaitGroup
+	loop.Go(func() { _ = run(ctx) })
+	f.Cleanup(func() {
+		cancel()
+		loop.Wait()
+	})
+}
+
+func (f *fixture) pushing(db *DB) {
+	f.during(func(ctx context.Context) error { return db.PushEvents(ctx, time.Millisecond) })
+}
+
+func (f *fixture) telling(db *DB) {
+	f.during(func(ctx context.Context) error { return db.SendNotifications(ctx, time.Millisecond) })
+}
+
+// until reads news until an event is in a state, and returns its last telling.
+func (w *watching) until(e *eventhook.Event, status eventhook.EventStatus) eventhook.Event {
+	w.t.Helper()
+	for {
+		for _, told := range next(w.t, w.news).Events {
+			if told.ID == e.ID && told.Status == status {
+				return told
+			}
+		}
+	}
+}
+
+func TestWatchersSeeWhatHappensHere(t *testing.T) {
+	f := setUp(t)
+	f.pushing(f.db)
+	w := f.watch(f.db, f.tenant)
+	e := f.accepted(1)[0]
+	same(t, "told", w.until(e, eventhook.EventProcessing), f.stored(e))
+	f.settle(f.db, f.plan(e))
+	same(t, "told then", w.until(e, eventhook.EventUnrouted), f.stored(e))
+	f.reprocess(f.db, eventhook.EventSelection{IDs: ids(e)})
+	same(t, "told after that", w.until(e, eventhook.EventPending), f.stored(e))
+	first := f.ended(eventhook.EventDelivered, withKey("k"))
+	again := f.event(withKey("k"))
+	f.must(f.db.Accept(t.Context(), arrivals(again)))
+	same(t, "a duplicate", w.until(again, eventhook.EventDuplicate).DuplicateOf, first.ID)
+}
+
+func TestWatchersSeeWhatHappensElsewhere(t *testing.T) {
+	f := setUp(t)
+	for _, db := range []*DB{f.db, f.other} {
+		f.listening(db)
+		f.telling(db)
+		f.pushing(db)
+	}
+	w := f.watch(f.db, f.tenant)
+	for late := time.After(patient); f.other.feed.isUnwatched(); runtime.Gosched() {
+		select {
+		case <-late:
+			t.Fatal("the other instance never hears that somebody watches")
+		default:
+		}
+	}
+	e := f.event(f.leased)
+	f.must(f.other.Accept(t.Context(), arrivals(e)))
+	same(t, "told", w.until(e, eventhook.EventProcessing), f.stored(e))
+	f.settle(f.other, f.plan(e))
+	same(t, "told then", w.until(e, eventhook.EventUnrouted), f.stored(e))
+}
+
+func TestNobodyIsToldOfAnotherTenant(t *testing.T) {
+	f := setUp(t)
+	f.pushing(f.db)
+	umbrella := f.secondTenant()
+	foreign, own := f.watch(f.db, umbrella), f.watch(f.db, f.tenant)
+	e := f.accepted(1)[0]
+	own.until(e, eventhook.EventProcessing)
+	theirs := f.event(f.leased, func(e *eventhook.Event) { e.TenantID, e.SourceID = umbrella, eventhook.NewID[eventhook.Source](noon) })
+	f.must(f.db.Accept(t.Context(), arrivals(theirs)))
+	news := next(t, foreign.news)
+	same(t, "events told", len(news.Events), 1)
+	same(t, "the one", news.Events[0].ID, theirs.ID)
+}
+
+func TestAWatchEndsWithItsListener(t *testing.T) {
+	f := setUp(t)
+	gone := errors.New("gone")
+	err := f.db.WatchEvents(t.Context(), f.tenant, time.Hour, func(eventhook.EventUpdates) error { return gone })
+	same(t, "what tell returned", errors.Is(err, gone), true)
+	same(t, "nobody watches", f.db.feed.isUnwatched(), true)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	f.must(f.db.WatchEvents(ended, f.tenant, time.Hour, func(eventhook.EventUpdates) error { return nil }))
+}
+
+func TestIdleWatchersHearASignOfLife(t *testing.T) {
+	f := setUp(t)
+	n := 0
+	gone := errors.New("gone")
+	_ = f.db.WatchEvents(t.Context(), f.tenant, time.Millisecond, func(news eventhook.EventUpdates) error {
+		same(t, "news", news, eventhook.EventUpdates{})
+		if n++; n == 3 {
+			return gone
+		}
+		return nil
+	})
+}
+
+func TestWhatCannotBeReadIsMissed(t *testing.T) {
+	f := setUp(t)
+	w := f.watch(f.db, f.tenant)
+	f.accepted(1)
+	f.db.lists.Close()
+	f.db.pushEvents(t.Context())
+	same(t, "told", next(t, w.news), eventhook.EventUpdates{Missed: true})
+}
+
+// Without a database: what is collected, told and kept is bounded.
+
+func newEventIDs(n int) []eventhook.EventID {
+	list := make([]eventhook.EventID, n)
+	for i := range list {
+		list[i] = eventhook.NewID[eventhook.Event](noon)
+	}
+	return list
+}
+
+func emptyWatches() (*eventFeed, eventhook.TenantID) {
+	return newEventFeed(&hub{topics: map[string]chan struct{}{}, tell: make(chan struct{}, 1)}), eventhook.NewID[eventhook.Tenant](noon)
+}
+
+func TestNothingIsCollectedForNobody(t *testing.T) {
+	w, tenant := emptyWatches()
+	w.eventsChanged(noon, tenant, newEventIDs(10)...)
+	same(t, "to read", len(w.takePending()), 0)
+	same(t, "to tell", len(w.takeTold()), 0)
+	w.wanted(tenant, noon.Add(watchFor))
+	w.eventsChanged(noon.Add(watchFor), tenant, newEventIDs(10)...)
+	same(t, "to tell those who have not asked for long", len(w.takeTold()), 0)
+	w.expire(noon.Add(watchFor))
+	same(t, "nobody watches", w.isUnwatched(), true)
+}
+
+func TestTooMuchIsMissedAndNotKept(t *testing.T) {
+	w, tenant := emptyWatches()
+	l := w.join(tenant)
+	w.wanted(tenant, noon.Add(watchFor))
+	happened := newEventIDs(mostPending + 1)
+	w.eventsChanged(noon, tenant, happened[:mostPending]...)
+	w.eventsChanged(noon, tenant, happened[0]) // again
+	pending := w.takePending()[tenant]
+	same(t, "to read", len(pending.ids), mostPending)
+	same(t, "missed", pending.missed, false)
+	w.eventsChanged(noon, tenant, happened...)
+	pending = w.takePending()[tenant]
+	same(t, "to read of one more", len(pending.ids), mostPending)
+	same(t, "missed then", pending.missed, true)
+
+	notices := w.takeTold()
+	same(t, "notices", len(notices), mostTold/mostInNotice+1)
+	same(t, "that more was missed", slices.Contains(notices, missedNotice+" "+tenant.String()), true)
+	for _, n := range notices {
+		same(t, "a notice fits", len(n) < 7900, true)
+	}
+	same(t, "notices then", len(w.takeTold()), 0)
+
+	for range mostWaiting/100 + 1 {
+		w.hand(tenant, eventhook.EventUpdates{Events: make([]eventhook.Event, 100)})
+	}
+	news := w.take(l)
+	same(t, "waiting for one who is slow", len(news.Events), mostWaiting)
+	same(t, "and the rest", news.Missed, true)
+	same(t, "then", w.take(l), eventhook.EventUpdates{})
+}
+
+func TestOneWhoIsSlowHoldsUpNobody(t *testing.T) {
+	w, tenant := emptyWatches()
+	slow, quick := w.join(tenant), w.join(tenant)
+	for range 2 * mostWaiting {
+		w.hand(tenant, eventhook.EventUpdates{Events: make([]eventhook.Event, 1)})
+		if news := w.take(quick); len(news.Events) != 1 || news.Missed {
+			t.Fatalf("one who is quick: got %d events, missed %t, want 1 and none", len(news.Events), news.Missed)
+		}
+	}
+	same(t, "one who is slow has missed some", w.take(slow).Missed, true)
+	w.leave(tenant, slow)
+	same(t, "watched still", w.isUnwatched(), false)
+	w.leave(tenant, quick)
+	same(t, "watched", w.isUnwatched(), true)
+}
+
+func TestMuchIsReadInTurns(t *testing.T) {
+	w, _ := emptyWatches()
+	const tenants = 2*mostRead/mostPending + 1
+	for range tenants {
+		tenant := eventhook.NewID[eventhook.Tenant](noon)
+		w.join(tenant)
+		w.eventsChanged(noon, tenant, newEventIDs(mostPending)...)
+	}
+	seen := map[eventhook.TenantID]bool{}
+	for range tenants {
+		select {
+		case <-w.ready:
+		default:
+			continue
+		}
+		n := 0
+		for tenant, h := range w.takePending() {
+			n += len(h.ids)
+			seen[tenant] = true
+		}
+		if n > mostRead {
+			t.Errorf("read %d events together, want at most %d", n, mostRead)
+		}
+	}
+	same(t, "tenants read", len(seen), tenants)
+}
+
+func TestNoticesThatAreNotUnderstoodDoNothing(t *testing.T) {
+	f := setUp(t)
+	w := f.watch(f.db, f.tenant)
+	for _, notice := range []string{"", "watch", "watch nobody", "event", "event nobody " + f.tenant.String(), "event " + f.tenant.String() + " nothing", "missed", "what " + f.tenant.String()} {
+		f.db.hear(notice)
+	}
+	select {
+	case news := <-w.news:
+		t.Errorf("told %+v, want nothing", news)
+	default:
+	}
+	same(t, "tenants watched elsewhere", len(f.db.feed.remote), 0)
+}

@@ -1,0 +1,237 @@
+package pg
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook"
+)
+
+// hot are the statements that run all the time, with their parameters' number.
+var hot = map[string]struct {
+	sql        string
+	parameters int
+}{
+	"claim events":      {claimEventsSQL, 4},
+	"read payloads":     {readPayloadsSQL, 1},
+	"routed event":      {routedEventSQL, 2},
+	"release events":    {releaseEventsSQL, 4},
+	"claim keys":        {claimKeysSQL, 6},
+	"insert executions": {insertExecutionsSQL, 11},
+	"insert published":  {insertPublishedSQL, 11},
+	"insert payloads":   {insertPayloadsSQL, 2},
+	"insert deliveries": {insertDeliveriesSQL, 10},
+	"set actions":       {setActionsSQL, 3},
+	"read actions":      {readActionsSQL, 2},
+	"former actions":    {readFormerActionsSQL, 1},
+	"read requests":     {readRequestsSQL, 4},
+	"generations":       {generationsSQL, 1},
+	"due lanes":         {dueLanesSQL, 3},
+	"claim deliveries":  {claimDeliveriesSQL, 5},
+	"claim retries":     {claimTriedSQL, 5},
+	"read published":    {readPublishedSQL, 2},
+	"release sends":     {releaseDeliveriesSQL, 4},
+	"settle deliveries": {settleDeliveriesSQL, 12},
+	"lock subscribers":  {lockSubscriptionsSQL, 1},
+	"add deaths":        {addDeathsSQL, 4},
+	"pace":              {paceSQL, 3},
+	"abandon":           {abandonDeliveriesSQL, 6},
+	"read bodies":       {readBodiesSQL, 1},
+	"lock events":       {lockEventsSQL, 2},
+	"conclude events":   {concludeEventsSQL, 5},
+	"reopen events":     {reopenEventsSQL, 2},
+	"expire deliveries": {expireDeliveriesSQL, 5},
+	"restart":           {restartDeliveriesSQL, 4},
+	"count deliveries":  {countDeliveriesSQL, 4},
+	"event's":           {eventDeliveriesSQL, 5},
+	"subscriber stats":  {subscriptionStatsSQL, 5},
+	"count sent":        {countSentSQL, 7},
+	"sweep subscribers": {sweepSubscriptionUsageSQL, 3},
+	"settle events":     {settleEventsSQL, 9},
+	"settle promises":   {settlePromisesSQL, 6},
+	"hold promises":     {holdPromisesSQL, 7},
+	"find promises":     {findPromisesSQL, 2},
+	"lock awaiting":     {lockAwaitingSQL, 1},
+	"wake awaiting":     {wakeAwaitingSQL, 2},
+	"make promise":      {makePromiseSQL, 6},
+	"expire promises":   {expirePromisesSQL, 1},
+	"claim work":        {claimWorkSQL, 8},
+	"claim kinds":       {claimKindsSQL, 9},
+	"more of kinds":     {countFirstSQL, 5},
+	"give work back":    {giveBackSQL, 4},
+	"heartbeat":         {heartbeatSQL, 5},
+	"next work":         {nextWorkSQL, 3},
+	"next of kinds":     {nextKindsSQL, 3},
+	"complete one":      {completeOneSQL, 5},
+	"complete many":     {completeManySQL, 5},
+	"which are there":   {presentSQL, 2},
+	"read awaited":      {readAwaitedSQL, 1},
+	"lock promises":     {lockPromisesSQL, 2},
+	"suspend":           {suspendSQL, 5},
+	"await":             {awaitSQL, 2},
+	"reprocess events":  {reprocessSQL, 3},
+	"watched events":    {watchedEventsSQL, 2},
+	"find key":          {findKeySQL, 5},
+	"hold failing":      {holdFailingSQL, 1},
+	"hold these":        {holdTheseSQL, 1},
+	"hold healths":      {holdHealthsSQL, 1},
+	"reset a health":    {resetHealthSQL, 1},
+	"find subscribers":  {subscribersSQL, 2},
+	"a generation":      {generationSQL, 1},
+	"hold sources":      {holdSourcesSQL, 1},
+	"count rejections":  {countRejectionsSQL, 5},
+	"prune rejections":  {pruneRejectionsSQL, 2},
+	"list rejections":   {listRejectionsSQL, 3},
+	"sweep rejections":  {sweepRejectionsSQL, 2},
+	"execution age":     {executionAgeSQL, 0},
+	"sweep keys":        {sweepKeysSQL, 3},
+	"sweep executions":  {sweepExecutionsSQL, 3},
+	"sweep promises":    {sweepPromisesSQL, 3},
+	"count tenants":     {countTenantsSQL, 5},
+	"count sources":     {countSourcesSQL, 5},
+	"usage between":     {usageBetweenSQL, 3},
+	"tenant usage":      {tenantUsageSQL, 2},
+	"source stats":      {sourceStatsSQL, 3},
+	"sweep tenants":     {sweepTenantUsageSQL, 3},
+	"sweep sources":     {sweepSourceUsageSQL, 3},
+}
+
+// explain is the plan that is kept for a statement when the planner knows no
+// value of its parameters.
+func explain(f *fixture, conn *pgx.Conn, sql string, parameters int) string {
+	f.Helper()
+	_, err := conn.Exec(f.Context(), `DEALLOCATE ALL; SET plan_cache_mode = force_generic_plan; PREPARE s AS `+sql, pgx.QueryExecModeSimpleProtocol)
+	f.must(err)
+	arguments := ""
+	if parameters > 0 {
+		arguments = `(` + strings.TrimSuffix(strings.Repeat("NULL, ", parameters), ", ") + `)`
+	}
+	rows, err := conn.Query(f.Context(), `EXPLAIN EXECUTE s `+arguments, pgx.QueryExecModeSimpleProtocol)
+	f.must(err)
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	f.must(err)
+	return strings.Join(lines, "\n")
+}
+
+// filled puts rows into every data table: settled ones and, at the end, due ones.
+func (f *fixture) filled(settled, due int) {
+	f.Helper()
+	f.exec(`INSERT INTO eventhook.event (id, tenant_id, source_id, due_at, status, origin)
+		SELECT overlay(gen_random_uuid()::text PLACING substr($2, 1, 13) FROM 1)::uuid, $1, $1, CASE WHEN i > $4::int THEN $3::timestamptz END,
+			CASE WHEN i > $4 THEN 'pending' ELSE 'unrouted' END, 'source'
+		FROM generate_series(1, $4::int + $5::int) i`, [16]byte(f.tenant), eventhook.FirstID[eventhook.Event](f.clock.now()).String(), f.clock.now(), settled, due)
+	f.exec(`INSERT INTO eventhook.event_payload SELECT id, '', '' FROM eventhook.event ON CONFLICT DO NOTHING`)
+	f.exec(`INSERT INTO eventhook.execution (id, tenant_id, due_at, created_at, completed_at, status, type, max_attempts, queue, kind)
+		SELECT gen_random_uuid(), $1, CASE WHEN i > $3::int THEN $2::timestamptz END, $2, CASE WHEN i <= $3 THEN $2 END,
+			CASE WHEN i > $3 THEN 'pending' ELSE 'completed' END, 'task', 3, 'ci', 'build'
+		FROM generate_series(1, $3::int + $4::int) i`, [16]byte(f.tenant), f.clock.now(), settled, due)
+	f.exec(`INSERT INTO eventhook.delivery (id, tenant_id, destination_id, event_id, due_at, completed_at, status, event_type)
+		SELECT overlay(gen_random_uuid()::text PLACING substr($2, 1, 13) FROM 1)::uuid, $1, $1, $1, CASE WHEN i > $4::int THEN $3::timestamptz END,
+			CASE WHEN i <= $4 THEN $3::timestamptz END, CASE WHEN i > $4 THEN 'pending' ELSE 'success' END, 'push'
+		FROM generate_series(1, $4::int + $5::int) i`, [16]byte(f.tenant), eventhook.FirstID[eventhook.Event](f.clock.now()).String(), f.clock.now(), settled, due)
+	f.exec(`INSERT INTO eventhook.subscription_usage SELECT gen_random_uuid(), $1, i % 16, 1, 1, 1, 1 FROM generate_series(1, $2::int) i`, f.clock.now(), settled+due)
+	f.exec(`INSERT INTO eventhook.tenant_usage SELECT gen_random_uuid(), $1::date - i % 90, i % 16, 1, 1 FROM generate_series(1, $2::int) i`, f.clock.now(), settled+due)
+	f.exec(`INSERT INTO eventhook.source_usage SELECT gen_random_uuid(), $1, i % 16, 1, 1 FROM generate_series(1, $2::int) i`, f.clock.now(), settled+due)
+}
+
+var wholeTable = regexp.MustCompile(`Seq Scan on (event|execution|promise|idempotency_key|rejection|source|tenant_usage|delivery|subscription)\S*`)
+
+// sortsEvents is a sort, or an unordered read, below the limits of owedSQL.
+var sortsEvents = regexp.MustCompile(`Sort  \(cost.*\n\s+Sort Key: event|Bitmap Heap Scan`)
+
+var sorts = regexp.MustCompile(`Sort  \(cost|Bitmap Heap Scan`)
+
+func TestHotStatementsReadNoWholeTable(t *testing.T) {
+	f := setUp(t)
+	conn, err := f.db.work.Acquire(t.Context())
+	f.must(err)
+	defer conn.Release()
+	check := func(state string) {
+		for name, s := range hot {
+			plan := explain(f, conn.Conn(), s.sql, s.parameters)
+			if bad := wholeTable.FindString(plan); bad != "" {
+				t.Errorf("%s, %s: %s in\n%s", state, name, bad, plan)
+			}
+			// Sorting means reading all that is due before the first can be had.
+			if (name == "claim events" || name == "claim work") && sorts.MatchString(plan) {
+				t.Errorf("%s, %s sorts:\n%s", state, name, plan)
+			}
+		}
+		// It stops at its limits only where an index has the order.
+		if plan := explain(f, conn.Conn(), owedSQL, 2); wholeTable.MatchString(plan) || sortsEvents.MatchString(plan) {
+			t.Errorf("%s, owed events reads more than its limits:\n%s", state, plan)
+		}
+	}
+	check("no partition, no row")
+	f.keep(Retention{})
+	f.clock.advance(day)
+	f.keep(Retention{})
+	check("no row")
+	f.filled(2000, 0)
+	f.exec(`ANALYZE`)
+	check("nothing due")
+	f.filled(2000, 1000)
+	check("before the first ANALYZE")
+	f.exec(`ANALYZE`)
+	check("after it")
+	f.filled(0, 20_000)
+	check("grown since")
+	f.exec(`ANALYZE`)
+	check("nearly all due")
+}
+
+var scanned = regexp.MustCompile(`(?m)^.* Scan.* on ((?:event|delivery)\S*) .*$`)
+
+// touched are the partitions that a statement really looked into.
+func touched(f *fixture, name, sql string, args ...string) []string {
+	f.Helper()
+	tx, err := f.db.work.Begin(f.Context())
+	f.must(err)
+	defer func() { _ = tx.Rollback(f.Context()) }()
+	_, err = tx.Exec(f.Context(), `SET LOCAL plan_cache_mode = force_generic_plan`)
+	f.must(err)
+	_, err = tx.Prepare(f.Context(), name, sql)
+	f.must(err)
+	rows, err := tx.Query(f.Context(), `EXPLAIN (ANALYZE, TIMING OFF, COSTS OFF) EXECUTE `+pgx.Identifier{name}.Sanitize()+` ('`+strings.Join(args, `', '`)+`')`, pgx.QueryExecModeSimpleProtocol)
+	f.must(err)
+	plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	f.must(err)
+	var names []string
+	for _, line := range scanned.FindAllStringSubmatch(strings.Join(plan, "\n"), -1) {
+		if !strings.Contains(line[0], "never executed") {
+			names = append(names, line[1])
+		}
+	}
+	return names
+}
+
+func TestAnIdLeadsToItsPartition(t *testing.T) {
+	f := setUp(t)
+	f.must(f.db.MaintainPartitions(t.Context(), 5, Retention{}))
+	e := f.accepted(1)[0]
+	d := f.held(1, f.subscriber())[0]
+	ids, tenants, now := "{"+e.ID.String()+"}", "{"+f.tenant.String()+"}", noon.Format(time.RFC3339)
+	deliveries := "{" + d.ID.String() + "}"
+	least, greatest := eventhook.DeliveryIDRange(e.ID)
+	for _, c := range []struct {
+		act   string
+		table string
+		sql   string
+		args  []string
+	}{
+		{"read payloads", "event_payload", readPayloadsSQL, []string{ids}},
+		{"read actions", "event", readActionsSQL, []string{tenants, ids}},
+		{"former actions", "event_action", readFormerActionsSQL, []string{ids}},
+		{"read requests", "delivery", readRequestsSQL, []string{tenants, ids, "{" + least.String() + "}", "{" + greatest.String() + "}"}},
+		{"set actions", "event", setActionsSQL, []string{tenants, ids, "{[]}"}},
+		{"release events", "event", releaseEventsSQL, []string{tenants, ids, "{1}", "{" + now + "}"}},
+		{"settle deliveries", "delivery", settleDeliveriesSQL, []string{tenants, deliveries, "{1}", "{success}", "{NULL}", "{0}", "{NULL}", "{0}", "{NULL}", "{NULL}", "{NULL}", now}},
+		{"settle events", "event", settleEventsSQL, []string{ids, tenants, "{1}", "{unrouted}", "{NULL}", "{0}", "{NULL}", now, "{NULL}"}},
+	} {
+		same(t, c.act, touched(f, c.act, c.sql, c.args...), []string{c.table + "_20260310"})
+	}
+}

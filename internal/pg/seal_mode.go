@@ -1,0 +1,269 @@
+package pg
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook"
+)
+
+// sealMode says how a database's secrets are sealed. It only moves forward.
+//
+//	unbound ──rotate──▶ bound ──every value is bound──▶ bound_only
+//
+// A database that was upgraded begins with unbound, so that instances of the
+// former version can read what is written. A new one begins with bound_only.
+type sealMode string
+
+const (
+	sealsUnbound   sealMode = "unbound"    // writes unbound values
+	sealsBound     sealMode = "bound"      // writes bound values, and opens both
+	sealsBoundOnly sealMode = "bound_only" // refuses unbound values
+)
+
+var sealModes = map[sealMode]int{sealsUnbound: 1, sealsBound: 2, sealsBoundOnly: 3}
+
+// sealing is what an instance knows of the database's row in eventhook.sealing.
+type sealing struct {
+	mode   sealMode
+	err    error  // nil if the keys open the canary
+	canary string // as it is stored
+}
+
+// Why nothing is sealed and no work is claimed.
+const (
+	keysDoNotFit = "The encryption keys of this instance do not fit this database: they do not open its canary. " +
+		"Set EVENTHOOK_ENCRYPTION_KEYS to the keys that the other instances have; docs/secrets.md says what to do if a key is lost."
+	sealingIsGone = "The row of eventhook.sealing is missing, and with it the canary of the encryption keys: restore it from a backup."
+)
+
+var errUnbound = errors.New("the sealed text is not bound to its place, and this database takes bound ones only")
+
+// readSealingSQL reads one row.
+const readSealingSQL = `SELECT mode, coalesce(canary, '') FROM eventhook.sealing`
+
+// rowQuerier is a pool or a transaction.
+type rowQuerier interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// readSealing returns the mode and the canary, "" before the first start. The
+// lock is "" or a FOR clause.
+func readSealing(ctx context.Context, q rowQuerier, lock string) (mode sealMode, canary string, err error) {
+	err = q.QueryRow(ctx, readSealingSQL+lock).Scan((*string)(&mode), &canary)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: sealingIsGone}
+	}
+	return mode, canary, err
+}
+
+// ReadSealing reads the mode, and whether the keys open the canary, and writes
+// nothing. Without a canary the keys fit if they open a stored secret, or if
+// there is none.
+func (db *DB) ReadSealing(ctx context.Context) error {
+	return translate("check the encryption keys", db.readSealing(ctx))
+}
+
+func (db *DB) readSealing(ctx context.Context) error {
+	mode, canary, err := readSealing(ctx, db.work, "")
+	if err != nil {
+		return err
+	}
+	if canary == "" { // no instance has started yet
+		if open, err := db.opensStored(ctx); open || err != nil {
+			return err
+		}
+	}
+	db.learn(mode, canary)
+	return nil
+}
+
+// learn remembers what the row of eventhook.sealing says. An instance that has
+// seen a mode does not go back to a former one.
+func (db *DB) learn(mode sealMode, canary string) *sealing {
+	var wrong error
+	if text, err := db.sealer.Open(canary, canaryPlace(mode)); err != nil || text != canaryText {
+		wrong = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: keysDoNotFit, RetryAfter: time.Minute, Cause: err}
+		mode = sealsBoundOnly // the one in the row is not authentic
+	}
+	for {
+		s, was := &sealing{mode, wrong, canary}, db.sealing.Load()
+		if was != nil && was.err == nil && (wrong != nil || sealModes[was.mode] > sealModes[mode]) {
+			s.mode = was.mode
+		}
+		if db.sealing.CompareAndSwap(was, s) {
+			return s
+		}
+	}
+}
+
+// KeysFit returns nil if the encryption keys opened the canary when it was read
+// last, or if it was not read yet; else KindUnavailable with the reason.
+func (db *DB) KeysFit() error {
+	if s := db.sealing.Load(); s != nil {
+		return s.err
+	}
+	return nil
+}
+
+// RefusesUnbound reports whether a secret opens only if it is bound to its place.
+func (db *DB) RefusesUnbound() bool {
+	s := db.sealing.Load()
+	return s != nil && s.mode == sealsBoundOnly
+}
+
+// CanaryKey is the id of the key that sealed the canary when it was read last, ""
+// without one.
+func (db *DB) CanaryKey() string {
+	s := db.sealing.Load()
+	if s == nil {
+		return ""
+	}
+	_, rest, _ := strings.Cut(s.canary, ":")
+	id, _, _ := strings.Cut(rest, ":")
+	return id
+}
+
+// Unreadable is how many stored secrets did not open when this instance read
+// them; one that is read twice counts twice.
+func (db *DB) Unreadable() int64 { return db.unreadable.Load() }
+
+// seal seals a text for a column of a row. The mode stays as it is until the
+// transaction ends: a change of the mode waits for the row that this locks. If the
+// keys do not fit the database it is KindUnavailable.
+func (m *mutation) seal(ctx context.Context, c sealedColumn, row, tenant [16]byte, plain string) (string, error) {
+	if m.sealing == nil {
+		lock := " FOR SHARE"
+		if m.dryRun {
+			lock = ""
+		}
+		mode, canary, err := readSealing(ctx, m.tx, lock)
+		if err != nil {
+			return "", cannotSeal(err)
+		}
+		if m.dryRun && canary == "" {
+			m.sealing = &sealing{mode: mode} // a plan may come before the first start
+		} else {
+			m.sealing = m.db.learn(mode, canary)
+		}
+	}
+	switch {
+	case m.sealing.err != nil:
+		return "", cannotSeal(m.sealing.err)
+	case m.sealing.mode == sealsUnbound:
+		return m.db.sealer.Seal(plain, "")
+	}
+	return m.db.sealer.Seal(plain, c.at(row, tenant))
+}
+
+// cannotSeal hides from a tenant why nothing is sealed: the reason is for the
+// operator, who finds it in the log and in the readiness. Other errors stay.
+func cannotSeal(err error) error {
+	e, ok := errors.AsType[*eventhook.Error](err)
+	if !ok || e.Kind != eventhook.KindUnavailable {
+		return err
+	}
+	return &eventhook.Error{Kind: e.Kind, Message: "Secrets cannot be stored now; try again later.", RetryAfter: e.RetryAfter, Cause: err}
+}
+
+// open returns the text that is sealed in a column of a row.
+func (db *DB) open(c sealedColumn, row, tenant [16]byte, sealed string) (string, error) {
+	text, err := db.openIn(sealed, c.at(row, tenant))
+	if err != nil {
+		db.unreadable.Add(1)
+	}
+	return text, err
+}
+
+func (db *DB) openIn(sealed, place string) (string, error) {
+	if db.RefusesUnbound() && isUnbound(sealed) {
+		return "", errUnbound
+	}
+	return db.sealer.Open(sealed, place)
+}
+
+// sealedColumn is a column of sealed texts in a table whose primary key is one
+// id, and which has a tenant_id.
+type sealedColumn struct{ table, key, column string }
+
+var (
+	sourceVerifier       = sealedColumn{"source", "id", "verifier"}
+	learnedSecret        = sealedColumn{"learned_secret", "source_id", "secret"}
+	routeTargetSecrets   = sealedColumn{"route", "id", "target_secrets"}
+	subscriptionsSecrets = sealedColumn{"subscription", "id", "secrets"}
+)
+
+// sealedColumns are all columns of sealed texts. A new column is a line here;
+// tests find one that is missing.
+var sealedColumns = []sealedColumn{sourceVerifier, learnedSecret, routeTargetSecrets, subscriptionsSecrets}
+
+func (c sealedColumn) String() string { return c.table + "." + c.column }
+
+// at is the place that a sealed text is bound to: table, column, row and tenant.
+func (c sealedColumn) at(row, tenant [16]byte) string {
+	place := append(append(make([]byte, 0, 96), c.table...), '.')
+	place = append(append(place, c.column...), ':')
+	place = append(hex.AppendEncode(place, row[:]), ':')
+	return string(hex.AppendEncode(place, tenant[:]))
+}
+
+// The prefixes of sealed texts: package seal writes them.
+const (
+	unboundPrefix = "enc:"
+	boundPrefix   = "enc2:"
+)
+
+func isUnbound(sealed string) bool { return strings.HasPrefix(sealed, unboundPrefix) }
+
+// sql puts the column's names into a statement.
+func (c sealedColumn) sql(statement string) string {
+	return strings.NewReplacer("{table}", "eventhook."+c.table, "{key}", c.key, "{column}", c.column).Replace(statement)
+}
+
+// SealedCount is how many values of a column one key has sealed in one format.
+type SealedCount struct {
+	Column  string // such as source.verifier
+	KeyID   string // "" for texts that are not sealed
+	IsBound bool   // to their place
+	Count   int
+
+	in sealedColumn
+}
+
+// prefix is what its values begin with, without the last colon.
+func (n SealedCount) prefix() string {
+	if n.IsBound {
+		return boundPrefix + n.KeyID
+	}
+	return unboundPrefix + n.KeyID
+}
+
+// countSealedSQL reads the whole table.
+const countSealedSQL = `
+SELECT CASE WHEN left({column}, 4) = 'enc:' OR left({column}, 5) = 'enc2:' THEN split_part(left({column}, 100), ':', 2) ELSE '' END AS key_id,
+    left({column}, 5) = 'enc2:' AS is_bound, count(*)
+FROM {table} WHERE {column} IS NOT NULL GROUP BY 1, 2 ORDER BY 1, 2`
+
+// CountSealed counts the stored secrets by column, key id and format.
+func (db *DB) CountSealed(ctx context.Context) (counts []SealedCount, err error) {
+	for _, c := range sealedColumns {
+		rows, err := db.work.Query(ctx, c.sql(countSealedSQL))
+		if err != nil {
+			return nil, translate("count sealed values", err)
+		}
+		list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (SealedCount, error) {
+			n := SealedCount{Column: c.String(), in: c}
+			return n, r.Scan(&n.KeyID, &n.IsBound, &n.Count)
+		})
+		if err != nil {
+			return nil, translate("count sealed values", err)
+		}
+		counts = append(counts, list...)
+	}
+	return counts, nil
+}

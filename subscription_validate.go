@@ -1,0 +1,184 @@
+package eventhook
+
+import (
+	"fmt"
+	"maps"
+	"net/textproto"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// MaxSubscriptions is how many subscriptions a tenant can have: each instance
+// keeps them in memory.
+const MaxSubscriptions = 20_000
+
+// MaxSigningSecrets is how many secrets a subscription signs with at once: the
+// current one, and the one before it during a rotation.
+const MaxSigningSecrets = 2
+
+// The bounds of what a subscription says.
+const (
+	maxEventTypes   = 100
+	maxHeaders      = 50
+	maxLabels       = 20
+	maxLabel        = 128
+	maxURL          = 2048
+	maxTimeout      = 60 // seconds
+	maxDeadInRow    = 1000
+	maxInFlight     = 1000
+	maxRate         = 10_000
+	largestPort     = 65535
+	insecureWarning = "is not encrypted: whoever is on the way can read the events, and the auth_header; use https"
+)
+
+// Validate reports every fault by its field, but for what is wrong with the
+// filter, see package outbound. No fault shows a secret. Of one whose
+// SecretsLost the secrets are not looked at. It changes nothing.
+func (s Subscription) Validate() Faults {
+	var f Faults
+	checkName(&f, s.Name)
+	if len(s.EventTypes) == 0 {
+		f.Add("event_types", `at least one is required; "*" is all`)
+	}
+	checkLength(&f, "event_types", s.EventTypes, maxEventTypes)
+	for i, p := range s.EventTypes {
+		if wrong := CheckSubscribed(p); wrong != "" {
+			f.Add(fmt.Sprintf("event_types[%d]", i), "%s", wrong)
+		}
+	}
+	if !s.SecretsLost {
+		f.Merge("", s.SubscriptionSecrets.validate())
+	}
+	f.Merge("", s.SubscriptionSettings.Validate())
+	return f
+}
+
+// CheckSubscribed says what is wrong with an event type pattern of a
+// subscription, "" if nothing: beside what CheckPattern says, that no event that
+// subscriptions get can be of it.
+func CheckSubscribed(pattern string) string {
+	if wrong := CheckPattern(pattern); wrong != "" || pattern == "*" {
+		return wrong
+	}
+	if wrong := checkTypeCharacters(strings.TrimSuffix(pattern, ".*")); wrong != "" {
+		return fmt.Sprintf("%q %s", SanitizeLabel(pattern), wrong)
+	}
+	if !IsVisibleToTenants(pattern) {
+		return fmt.Sprintf("%q is no event type of the catalogue that tenants may subscribe to", pattern)
+	}
+	return ""
+}
+
+func (s SubscriptionSecrets) validate() (f Faults) {
+	if wrong, _ := CheckSubscriptionURL(s.URL.Reveal()); wrong != "" {
+		f.Add("url", "%s", wrong)
+	}
+	if s.AuthHeader.Reveal() == Redacted {
+		f.Add("auth_header", "stands for one that is stored, and there is none")
+	}
+	if !IsHeaderValue(s.AuthHeader.Reveal()) {
+		f.Add("auth_header", "must be a line of at most %d bytes of text, with no space around it", MaxHeaderValue)
+	}
+	for _, one := range s.Signing {
+		if wrong := CheckSigningSecret(one.Secret.Reveal()); wrong != "" {
+			f.Add("signing_secret", "%s", wrong)
+		}
+	}
+	return f
+}
+
+// Validate reports every fault by its field; zero values pass where they mean
+// the default. It changes nothing.
+func (s SubscriptionSettings) Validate() Faults {
+	var f Faults
+	s.checkHeaders(&f)
+	checkLength(&f, "target_labels", s.TargetLabels, maxLabels)
+	for i, l := range s.TargetLabels {
+		if wrong := CheckLabel(l); wrong != "" {
+			f.Add(fmt.Sprintf("target_labels[%d]", i), "%s", wrong)
+		}
+	}
+	f.Merge("retry", s.Retry.validate(deliveryRetryBounds))
+	checkRange(&f, "timeout_seconds", s.TimeoutSeconds, 0, maxTimeout)
+	if n := s.DisableAfterFailures; n != nil {
+		checkRange(&f, "disable_after_failures", *n, 0, maxDeadInRow)
+	}
+	checkRange(&f, "max_in_flight", s.MaxInFlight, 0, maxInFlight)
+	checkRange(&f, "rate_per_second", s.RatePerSecond, 0, maxRate)
+	for i, v := range s.Signatures {
+		at := fmt.Sprintf("signatures[%d]", i)
+		switch {
+		case v != SignatureHMAC && v != SignatureEd25519:
+			f.Add(at, "%q is not %s or %s", SanitizeLabel(v), SignatureHMAC, SignatureEd25519)
+		case slices.Contains(s.Signatures[:i], v):
+			f.Add(at, "%q is given twice", v)
+		}
+	}
+	return f
+}
+
+func (s SubscriptionSettings) checkHeaders(f *Faults) {
+	if len(s.Headers) > maxHeaders {
+		f.Add("headers", "%d, at most %d are allowed", len(s.Headers), maxHeaders)
+	}
+	seen := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
+		at := "headers." + SanitizeLabel(name)
+		if wrong := CheckSubscriptionHeader(name, s.Headers[name]); wrong != "" {
+			f.Add(at, "%s", wrong)
+		}
+		canonical := textproto.CanonicalMIMEHeaderKey(name)
+		if seen[canonical] {
+			f.Add(at, "is given twice: upper and lower case mean the same")
+		}
+		seen[canonical] = true
+	}
+}
+
+// CheckLabel says what is wrong with a label of agents, "" if nothing: key:value
+// such as region:eu-west, of letters, digits and ._/-.
+func CheckLabel(label string) string {
+	key, value, _ := strings.Cut(label, ":")
+	if len(label) > maxLabel || !isLabelWord(key) || !isLabelWord(value) {
+		return fmt.Sprintf("%q must be key:value, such as region:eu-west, of letters, digits and ._/- and at most %d bytes", SanitizeLabel(label), maxLabel)
+	}
+	return ""
+}
+
+func isLabelWord(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("._/-", c)
+	})
+}
+
+// CheckSubscriptionURL says what is wrong with a subscription's URL, "" if
+// nothing, and else what its owner should know. Neither shows any of it: it may
+// hold a secret. Whether its address may be reached is not looked at.
+func CheckSubscriptionURL(text string) (wrong, warning string) {
+	u, err := url.Parse(text)
+	switch {
+	case text == "":
+		return "is required: where the events are sent", ""
+	case len(text) > maxURL:
+		return fmt.Sprintf("has %d bytes, at most %d are allowed", len(text), maxURL), ""
+	case err != nil || !isText(text) || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || !isPort(u.Port()):
+		return "must be a URL such as https://billing.example/hooks", ""
+	case u.User != nil:
+		return "must hold no user and no password: say them in auth_header", ""
+	case u.Fragment != "" || strings.HasSuffix(text, "#"):
+		return "must have no fragment: nothing behind # is sent", ""
+	case u.Scheme == "http":
+		return "", insecureWarning
+	}
+	return "", ""
+}
+
+func isPort(port string) bool {
+	if port == "" {
+		return true
+	}
+	n, err := strconv.Atoi(port)
+	return err == nil && n > 0 && n <= largestPort
+}
