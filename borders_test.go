@@ -41,7 +41,6 @@ var borders = map[string][]string{
 	"configs":             {root, "internal/cpushare", "ingest", "route", "targets", "verify", "outbound"},
 	"internal/pg":         {root, "internal/effects", "internal/payload", "internal/roundrobin", "ingest", "route", "outbound"},
 	"internal/api":        {root, "internal/effects", "outbound", "internal/meter", "ingest", "route", "targets", "verify", "internal/payload", "internal/schema", "internal/snapshot", "internal/usage", "internal/clients", "internal/roundrobin"},
-	"internal/console":    {root, "internal/api"},
 	"internal/telemetry":  {root, "internal/effects", "internal/cpushare", "outbound"},
 	"internal/effects":    {root},
 	"internal/batch":      nil,
@@ -70,6 +69,20 @@ var borders = map[string][]string{
 	"outbound/publishtest":     {root, "outbound"},
 	"route/routetest":          {root, "internal/effects", "route"},
 
+	"internal/cli":                     {root, "client", "internal/cli/input", "internal/cli/terminal"},
+	"internal/cli/input":               nil,
+	"internal/cli/terminal":            {root, "client", "internal/cli/input"},
+	"internal/cli/send":                {root, "ingest", "internal/cli/input", "internal/cli/terminal"},
+	"internal/cli/receive":             {"verify", "internal/cli/input", "internal/cli/terminal"},
+	"internal/cli/verify":              {root, "ingest", "verify", "internal/cli/input", "internal/cli/terminal"},
+	"internal/cli/demo":                {"ingest", "verify", "internal/pgembed", "internal/cli/send"},
+	"internal/cli/providers":           {"internal/api", "internal/docs", "internal/cli/input"},
+	"internal/cli/plan":                {root, "internal/cli/terminal"},
+	"internal/cli/clitest":             nil,
+	"internal/datadir":                 nil,
+	"internal/httpguard":               nil,
+	"internal/httpguard/httpguardtest": nil,
+
 	"client":                nil, // for other programs: it knows nothing of ours
 	"worker":                {"client"},
 	"internal/docs/openapi": {"internal/api"},
@@ -77,13 +90,13 @@ var borders = map[string][]string{
 
 // keepers are the packages that may know a technique of others.
 var keepers = map[string][]string{
-	"github.com/labstack/echo/": {"ingest", "internal/api", "internal/console", "cmd/eventhook", "bench"},
+	"github.com/labstack/echo/": {"ingest", "internal/api", "cmd/eventhook", "bench"},
 	// pgembed and pgtest run servers and hold no SQL of the product.
 	"github.com/jackc/pgx/": {"internal/pg", "migrations", "internal/pgembed", "internal/pgtest", "bench"},
 }
 
 // forTests may be imported by tests alone, and by the bench.
-var forTests = []string{"internal/pgtest", "internal/usage/usagetest", "outbound/outboundtest", "outbound/publishtest", "route/routetest"}
+var forTests = []string{"internal/pgtest", "internal/usage/usagetest", "outbound/outboundtest", "outbound/publishtest", "route/routetest", "internal/cli/clitest", "internal/httpguard/httpguardtest"}
 
 func TestRoomsKeepTheirBorders(t *testing.T) {
 	if crossed := crossings(t, os.DirFS(".")); len(crossed) > 0 {

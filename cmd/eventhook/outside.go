@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"time"
@@ -11,8 +12,10 @@ import (
 	"github.com/eventhook/eventhook/configs"
 	"github.com/eventhook/eventhook/internal/egress"
 	"github.com/eventhook/eventhook/internal/keyset"
+	"github.com/eventhook/eventhook/internal/telemetry"
 	"github.com/eventhook/eventhook/route"
 	"github.com/eventhook/eventhook/targets"
+	"github.com/eventhook/eventhook/verify"
 )
 
 // outside is how the gateway asks addresses that others choose: published keys
@@ -74,4 +77,10 @@ func (o outside) confirm(ctx context.Context, url string) error {
 	const most = 64 << 10
 	_, err := o.client.Get(ctx, url, most)
 	return err
+}
+
+// publishedKeys caches the keys that providers publish, for a command without a
+// configuration.
+func publishedKeys(stderr io.Writer) verify.Keys {
+	return newOutside(configs.Config{}, telemetry.NewLogger(stderr, "warn", "text")).keys()
 }

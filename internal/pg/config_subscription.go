@@ -55,8 +55,8 @@ func (db *DB) Roster(ctx context.Context, tenant eventhook.TenantID) (generation
 	return generation, list, err
 }
 
-// holdSubscriptions lets others count their deliveries meanwhile.
-const holdSubscriptions = ` FOR NO KEY UPDATE OF s`
+// lockSubscriptionsClause lets others count their deliveries meanwhile.
+const lockSubscriptionsClause = ` FOR NO KEY UPDATE OF s`
 
 // subscriptionsOf are all of a tenant's, oldest first; held says how they are
 // locked. Index on tenant and id.

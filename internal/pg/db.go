@@ -86,15 +86,15 @@ type DB struct {
 	sealing    atomic.Pointer[sealing] // nil before it was read
 	unreadable atomic.Int64            // secrets that did not open
 
-	acceptBufs  sync.Pool // of *acceptColumns
-	publishBufs sync.Pool // of *columns
-	settleBufs  sync.Pool // of *settleColumns
-	sentBufs    sync.Pool // of *sentColumns
+	acceptBufs         sync.Pool // of *acceptColumns
+	publishBufs        sync.Pool // of *columns
+	settleBufs         sync.Pool // of *settleColumns
+	deliverySettleBufs sync.Pool // of *deliverySettleColumns
 
-	sweptKeys, sweptExecutions position
-	sweptPromises              position
+	sweptKeys, sweptExecutions sweepPosition
+	sweptPromises              sweepPosition
 
-	sweptTenantUsage, sweptSourceUsage, sweptSubscriptionUsage position
+	sweptTenantUsage, sweptSourceUsage, sweptSubscriptionUsage sweepPosition
 
 	lockWait time.Duration // lockWait, shorter in tests
 }
@@ -117,15 +117,15 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 		o.Matches = func(json.RawMessage, *eventhook.Event) bool { return true }
 	}
 	db := &DB{keyTTL: o.KeyTTL, sealer: o.Sealer, describe: o.Describe, matches: o.Matches, newly: o.FaultsOfNew, log: o.Log, now: o.Now, lockWait: lockWait}
-	db.hub.topics, db.hub.tell = map[string]chan struct{}{}, make(chan struct{}, 1)
+	db.hub.topics, db.hub.outgoing = map[string]chan struct{}{}, make(chan struct{}, 1)
 	db.feed = newEventFeed(&db.hub)
 	db.claims = roundrobin.NewQueues[eventhook.TenantID, struct{}](max(o.WorkConns/claimShare, 1))
-	db.changes = roundrobin.NewSlots[eventhook.TenantID](o.WorkConns/2, o.WorkConns/changeShare, mostChanges)
+	db.changes = roundrobin.NewSlots[eventhook.TenantID](o.WorkConns/2, o.WorkConns/changeShare, maxWaitingChanges)
 	db.hub.self = eventhook.NewID[DB](o.Now()).String()
 	db.acceptBufs.New = func() any { return newAcceptColumns() }
 	db.publishBufs.New = func() any { return newColumns(publishOIDs...) }
 	db.settleBufs.New = func() any { return newSettleColumns() }
-	db.sentBufs.New = func() any { return newSentColumns() }
+	db.deliverySettleBufs.New = func() any { return newDeliverySettleColumns() }
 	var err error
 	db.accept, err = pool(ctx, url, o.AcceptConns, acceptStatements, durableAndPlannedOnce)
 	if err != nil {

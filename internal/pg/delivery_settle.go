@@ -47,11 +47,11 @@ var settleDeliveriesOIDs = []uint32{uuidOID, uuidOID, int8OID, textOID, timeOID,
 
 const settleDeliveriesNow = 11 // the parameter that is one moment, not an array
 
-// sentColumns are the parameters of the statements of a settle.
-type sentColumns struct{ deliveries, events *columns }
+// deliverySettleColumns are the parameters of the statements of a settle.
+type deliverySettleColumns struct{ deliveries, events *columns }
 
-func newSentColumns() *sentColumns {
-	return &sentColumns{newColumns(settleDeliveriesOIDs...), newColumns(concludeOIDs...)}
+func newDeliverySettleColumns() *deliverySettleColumns {
+	return &deliverySettleColumns{newColumns(settleDeliveriesOIDs...), newColumns(concludeOIDs...)}
 }
 
 // SettleDeliveries records what came of leased deliveries, with their attempts,
@@ -91,16 +91,16 @@ func (db *DB) SettleDeliveries(ctx context.Context, batch []*outbound.DeliverySe
 
 func (db *DB) settleDeliveries(ctx context.Context, batch []*outbound.DeliverySettlement) ([]*outbound.DeliverySettlement, error) {
 	for {
-		var done settledDeliveries
+		var done settleResult
 		var err error
-		if slices.ContainsFunc(batch, isGrave) {
-			done, err = db.settleWithDeaths(ctx, batch)
+		if slices.ContainsFunc(batch, affectsSubscription) {
+			done, err = db.settleWithDead(ctx, batch)
 		} else {
-			done, err = db.settleOnly(ctx, batch)
+			done, err = db.settleWithoutDead(ctx, batch)
 		}
 		if err == nil {
 			db.notifyConcluded(done.events)
-			noteConcluded(batch, done)
+			setEventStatuses(batch, done)
 		}
 		if !hasCode(err, codeDeadlock, codeSerialization) {
 			return done.lost, err
@@ -109,21 +109,21 @@ func (db *DB) settleDeliveries(ctx context.Context, batch []*outbound.DeliverySe
 	}
 }
 
-// settledDeliveries is what a settle did: the settlements whose lease was lost, and
+// settleResult is what a settle did: the settlements whose lease was lost, and
 // the events that were concluded.
-type settledDeliveries struct {
+type settleResult struct {
 	lost   []*outbound.DeliverySettlement
 	events []concluded
 }
 
-// noteConcluded sets EventStatus of one settlement for each event that was concluded.
-func noteConcluded(batch []*outbound.DeliverySettlement, done settledDeliveries) {
+// setEventStatuses sets EventStatus of one settlement for each event that was concluded.
+func setEventStatuses(batch []*outbound.DeliverySettlement, done settleResult) {
 	status := make(map[eventhook.EventID]eventhook.EventStatus, len(done.events))
 	for _, e := range done.events {
 		status[e.id] = e.status
 	}
 	for _, s := range batch {
-		if ends(s) && !slices.Contains(done.lost, s) {
+		if endsRouteDelivery(s) && !slices.Contains(done.lost, s) {
 			s.EventStatus = status[s.Delivery.EventID]
 			delete(status, s.Delivery.EventID)
 		}
@@ -132,36 +132,36 @@ func noteConcluded(batch []*outbound.DeliverySettlement, done settledDeliveries)
 
 // ends reports whether a settlement ends a delivery of a route, so that its event may
 // end, too.
-func ends(s *outbound.DeliverySettlement) bool {
+func endsRouteDelivery(s *outbound.DeliverySettlement) bool {
 	return s.Delivery.IsOfRoute() && s.Status != eventhook.DeliveryFailed
 }
 
-// isGrave reports whether a settlement may change its subscription.
-func isGrave(s *outbound.DeliverySettlement) bool {
+// affectsSubscription reports whether a settlement may change its subscription.
+func affectsSubscription(s *outbound.DeliverySettlement) bool {
 	return !s.IsTest && !s.Delivery.IsOfRoute() && (s.Status == eventhook.DeliveryDead || s.Disable != "")
 }
 
-// isHealing reports whether a settlement ends a row of deaths.
-func isHealing(s *outbound.DeliverySettlement) bool {
+// resetsDeadCount reports whether a settlement ends a row of deaths.
+func resetsDeadCount(s *outbound.DeliverySettlement) bool {
 	return !s.IsTest && !s.Delivery.IsOfRoute() && s.Status == eventhook.DeliverySuccess
 }
 
-// settleOnly settles deliveries that change no subscription, in one round trip.
-func (db *DB) settleOnly(ctx context.Context, batch []*outbound.DeliverySettlement) (done settledDeliveries, err error) {
+// settleWithoutDead settles deliveries that change no subscription, in one round trip.
+func (db *DB) settleWithoutDead(ctx context.Context, batch []*outbound.DeliverySettlement) (done settleResult, err error) {
 	conn, err := db.work.Acquire(ctx)
 	if err != nil {
 		return done, err
 	}
 	defer conn.Release()
-	return db.settleOn(ctx, conn.Conn().PgConn(), batch, true)
+	return db.settleOnConn(ctx, conn.Conn().PgConn(), batch, true)
 }
 
-// settleOn settles deliveries, concludes the events of those that belong to routes
+// settleOnConn settles deliveries, concludes the events of those that belong to routes
 // and, if heals is true, resets the counts of deaths. Without a transaction on the
 // connection, its statements are one: PostgreSQL commits at the end of the batch.
-func (db *DB) settleOn(ctx context.Context, conn *pgconn.PgConn, batch []*outbound.DeliverySettlement, heals bool) (done settledDeliveries, err error) {
-	c := db.sentBufs.Get().(*sentColumns) //nolint:forcetypeassert // the pool holds nothing else
-	defer db.sentBufs.Put(c)
+func (db *DB) settleOnConn(ctx context.Context, conn *pgconn.PgConn, batch []*outbound.DeliverySettlement, heals bool) (done settleResult, err error) {
+	c := db.deliverySettleBufs.Get().(*deliverySettleColumns) //nolint:forcetypeassert // the pool holds nothing else
+	defer db.deliverySettleBufs.Put(c)
 	now, b := db.now(), &pgconn.Batch{}
 	queueSettlements(b, c.deliveries, batch, heals, now)
 	concludes := queueConclusion(b, c.events, batch, now)
@@ -172,7 +172,7 @@ func (db *DB) settleOn(ctx context.Context, conn *pgconn.PgConn, batch []*outbou
 	if concludes {
 		done.events = readConcluded(results[len(results)-1].Rows)
 	}
-	done.lost = notSettled(batch, results[0].Rows)
+	done.lost = lostSettlements(batch, results[0].Rows)
 	return done, nil
 }
 
@@ -184,7 +184,7 @@ func queueSettlements(b *pgconn.Batch, c *columns, batch []*outbound.DeliverySet
 		return cmp.Compare(string(x.Delivery.ID[:]), string(y.Delivery.ID[:]))
 	})
 	for _, s := range ordered {
-		encodeSettlement(c, s, heals && isHealing(s))
+		encodeSettlement(c, s, heals && resetsDeadCount(s))
 	}
 	batchRun(b).send("settle_deliveries", c, settleDeliveriesNow, now)
 }
@@ -194,7 +194,7 @@ func queueSettlements(b *pgconn.Batch, c *columns, batch []*outbound.DeliverySet
 func queueConclusion(b *pgconn.Batch, c *columns, batch []*outbound.DeliverySettlement, now time.Time) bool {
 	var events []eventKey
 	for _, s := range batch {
-		if ends(s) {
+		if endsRouteDelivery(s) {
 			events = append(events, eventKey{s.Delivery.TenantID, s.Delivery.EventID})
 		}
 	}
@@ -207,8 +207,8 @@ func queueConclusion(b *pgconn.Batch, c *columns, batch []*outbound.DeliverySett
 	return true
 }
 
-// notSettled are the settlements of which the database returned no row.
-func notSettled(batch []*outbound.DeliverySettlement, rows [][][]byte) (lost []*outbound.DeliverySettlement) {
+// lostSettlements are the settlements of which the database returned no row.
+func lostSettlements(batch []*outbound.DeliverySettlement, rows [][][]byte) (lost []*outbound.DeliverySettlement) {
 	if len(rows) == len(batch) {
 		return nil
 	}
@@ -279,28 +279,28 @@ type attemptRecord struct {
 	FormerExcerpt    string               `json:"response_excerpt,omitempty"`
 }
 
-// mostAttemptError bounds what is kept of an attempt's error, in bytes.
-const mostAttemptError = 1 << 10
+// maxAttemptError bounds what is kept of an attempt's error, in bytes.
+const maxAttemptError = 1 << 10
 
 func historyLine(a *eventhook.Attempt) string {
 	var line bytes.Buffer
 	encoder := json.NewEncoder(&line)
 	encoder.SetEscapeHTML(false)                                                                                                   // an excerpt is often a page
 	_ = encoder.Encode(attemptRecord{At: a.StartedAt.UnixMicro(), DurationMS: a.Duration.Milliseconds(), StatusCode: a.StatusCode, //nolint:errchkjson // nothing in it can fail
-		Error: shortened(a.Error, mostAttemptError), ErrorClass: a.ErrorClass, Excerpt: shortened(a.Excerpt, eventhook.MaxExcerpt)})
+		Error: truncated(a.Error, maxAttemptError), ErrorClass: a.ErrorClass, Excerpt: truncated(a.Excerpt, eventhook.MaxExcerpt)})
 	return line.String()
 }
 
 // shortened is the beginning of a text, without half a character at its end.
-func shortened(s string, most int) string {
+func truncated(s string, most int) string {
 	if len(s) <= most {
 		return s
 	}
 	return strings.ToValidUTF8(s[:most], "")
 }
 
-// readHistory are the attempts that a history tells of, the first of them first.
-func readHistory(history string) ([]eventhook.Attempt, error) {
+// parseHistory are the attempts that a history tells of, the first of them first.
+func parseHistory(history string) ([]eventhook.Attempt, error) {
 	var list []eventhook.Attempt
 	for line := range strings.Lines(history) {
 		var r attemptRecord

@@ -497,9 +497,9 @@ func TestDeathsInARow(t *testing.T) {
 					'D': eventhook.DeliveryDead, 'S': eventhook.DeliverySuccess, 'u': eventhook.DeliveryDead,
 					'o': eventhook.DeliveryDead, 'O': eventhook.DeliveryDead}[letters[i]]
 				if of := map[byte]eventhook.SubscriptionID{'o': s.ID, 'O': stranger.ID}[letters[i]]; !of.IsZero() {
-					data, err := json.Marshal(failedOf(announcedObject{"subscription", of.String(), "x"}, []*outbound.DeliverySettlement{f.came(d, status)}))
+					data, err := json.Marshal(newFailedDeliveries(announcedObject{"subscription", of.String(), "x"}, []*outbound.DeliverySettlement{f.came(d, status)}))
 					f.must(err)
-					d.EventType, d.Event = deliveryFailed, &eventhook.Event{Payload: eventhook.Payload{Body: data}}
+					d.EventType, d.Event = deliveryFailedType, &eventhook.Event{Payload: eventhook.Payload{Body: data}}
 				}
 				batch = append(batch, f.came(d, status, func(s *outbound.DeliverySettlement) {
 					if letters[i] == 'u' {
@@ -535,7 +535,7 @@ func TestWhoSettlesTakesSubscriptionsFirst(t *testing.T) {
 			const blocked = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
 			for one[int](f, blocked) < 1 {
 			}
-			_, err := changing.Exec(t.Context(), holdHealthsSQL+" NOWAIT", [][16]byte{healed.ID})
+			_, err := changing.Exec(t.Context(), lockHealthSQL+" NOWAIT", [][16]byte{healed.ID})
 			f.must(errors.Join(err, changing.Rollback(t.Context())))
 		})
 	same(t, "dead in a row", []int{f.deadInRow(healed), f.deadInRow(dying)}, []int{0, 1})
@@ -582,7 +582,7 @@ func TestWhatIsToldOfDeathsIsHeardAtOnce(t *testing.T) {
 			heard[e.EventType] = true
 		}
 	}
-	same(t, "heard", heard, map[string]bool{"webhook.disabled": true, deliveryFailed: true})
+	same(t, "heard", heard, map[string]bool{"webhook.disabled": true, deliveryFailedType: true})
 }
 
 func TestTheTenantIsToldOfDeadDeliveries(t *testing.T) {
@@ -590,12 +590,12 @@ func TestTheTenantIsToldOfDeadDeliveries(t *testing.T) {
 	s, other, quiet := f.subscriber(), f.subscriber(), f.subscriber()
 	list := append(f.held(3, s), f.held(1, other)...)
 	loop := f.held(1, quiet)[0]
-	loop.EventType = deliveryFailed
+	loop.EventType = deliveryFailedType
 	test := f.held(1, quiet)[0]
 	f.settleDeliveries(f.db, f.came(list[0], eventhook.DeliveryDead), f.came(list[1], eventhook.DeliverySuccess), f.came(list[2], eventhook.DeliveryDead),
 		f.came(list[3], eventhook.DeliveryDead), f.came(loop, eventhook.DeliveryDead),
 		f.came(test, eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.IsTest = true }))
-	rows, err := f.db.Events(t.Context(), f.tenant, eventhook.EventFilter{EventType: deliveryFailed, Limit: 10})
+	rows, err := f.db.Events(t.Context(), f.tenant, eventhook.EventFilter{EventType: deliveryFailedType, Limit: 10})
 	f.must(err)
 	told := map[string]failedDeliveries{}
 	for _, e := range rows {

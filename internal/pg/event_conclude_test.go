@@ -146,7 +146,7 @@ func TestABatchEndsEachOfItsEventsOnce(t *testing.T) {
 		told[s.EventStatus]++
 	}
 	same(t, "told", told, map[eventhook.EventStatus]int{"": 3, eventhook.EventDelivered: 1, eventhook.EventDead: 1})
-	same(t, "events about dead deliveries: of the subscription alone", f.count("event", "event_type = $1", deliveryFailed), 1)
+	same(t, "events about dead deliveries: of the subscription alone", f.count("event", "event_type = $1", deliveryFailedType), 1)
 }
 
 // A 410 or dead deliveries in a row disable nothing: there is no subscription.

@@ -237,10 +237,10 @@ func TestPublishIsOneTransaction(t *testing.T) {
 
 func TestWhatIsPublishedThroughTheAPIIsTold(t *testing.T) {
 	f := setUp(t)
-	f.db.feed.wanted(f.tenant, f.clock.now().Add(time.Minute))
+	f.db.feed.addRemote(f.tenant, f.clock.now().Add(time.Minute))
 	p := f.publishing("")
 	f.publish(f.db, p)
-	if told := strings.Join(f.db.feed.takeTold(), "\n"); !strings.Contains(told, p.Event.ID.String()) {
+	if told := strings.Join(f.db.feed.takeNotices(), "\n"); !strings.Contains(told, p.Event.ID.String()) {
 		t.Errorf("told %q, want %s", told, p.Event.ID)
 	}
 }

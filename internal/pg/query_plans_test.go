@@ -30,15 +30,15 @@ var hot = map[string]struct {
 	"former actions":    {readFormerActionsSQL, 1},
 	"read requests":     {readRequestsSQL, 4},
 	"generations":       {generationsSQL, 1},
-	"due lanes":         {dueLanesSQL, 3},
+	"due lanes":         {dueDestinationsSQL, 3},
 	"claim deliveries":  {claimDeliveriesSQL, 5},
 	"claim retries":     {claimTriedSQL, 5},
 	"read published":    {readPublishedSQL, 2},
 	"release sends":     {releaseDeliveriesSQL, 4},
 	"settle deliveries": {settleDeliveriesSQL, 12},
 	"lock subscribers":  {lockSubscriptionsSQL, 1},
-	"add deaths":        {addDeathsSQL, 4},
-	"pace":              {paceSQL, 3},
+	"add deaths":        {addDeadSQL, 4},
+	"pace":              {reserveSendsSQL, 3},
 	"abandon":           {abandonDeliveriesSQL, 6},
 	"read bodies":       {readBodiesSQL, 1},
 	"lock events":       {lockEventsSQL, 2},
@@ -49,7 +49,7 @@ var hot = map[string]struct {
 	"count deliveries":  {countDeliveriesSQL, 4},
 	"event's":           {eventDeliveriesSQL, 5},
 	"subscriber stats":  {subscriptionStatsSQL, 5},
-	"count sent":        {countSentSQL, 7},
+	"count sent":        {addSubscriptionCountsSQL, 7},
 	"sweep subscribers": {sweepSubscriptionUsageSQL, 3},
 	"settle events":     {settleEventsSQL, 9},
 	"settle promises":   {settlePromisesSQL, 6},
@@ -76,13 +76,13 @@ var hot = map[string]struct {
 	"reprocess events":  {reprocessSQL, 3},
 	"watched events":    {watchedEventsSQL, 2},
 	"find key":          {findKeySQL, 5},
-	"hold failing":      {holdFailingSQL, 1},
-	"hold these":        {holdTheseSQL, 1},
-	"hold healths":      {holdHealthsSQL, 1},
+	"hold failing":      {lockFailingSQL, 1},
+	"hold these":        {lockSubscriptionRowsSQL, 1},
+	"hold healths":      {lockHealthSQL, 1},
 	"reset a health":    {resetHealthSQL, 1},
 	"find subscribers":  {subscribersSQL, 2},
 	"a generation":      {generationSQL, 1},
-	"hold sources":      {holdSourcesSQL, 1},
+	"hold sources":      {lockSourcesSQL, 1},
 	"count rejections":  {countRejectionsSQL, 5},
 	"prune rejections":  {pruneRejectionsSQL, 2},
 	"list rejections":   {listRejectionsSQL, 3},
@@ -91,8 +91,8 @@ var hot = map[string]struct {
 	"sweep keys":        {sweepKeysSQL, 3},
 	"sweep executions":  {sweepExecutionsSQL, 3},
 	"sweep promises":    {sweepPromisesSQL, 3},
-	"count tenants":     {countTenantsSQL, 5},
-	"count sources":     {countSourcesSQL, 5},
+	"count tenants":     {addTenantCountsSQL, 5},
+	"count sources":     {addSourceCountsSQL, 5},
 	"usage between":     {usageBetweenSQL, 3},
 	"tenant usage":      {tenantUsageSQL, 2},
 	"source stats":      {sourceStatsSQL, 3},
@@ -140,7 +140,7 @@ func (f *fixture) filled(settled, due int) {
 
 var wholeTable = regexp.MustCompile(`Seq Scan on (event|execution|promise|idempotency_key|rejection|source|tenant_usage|delivery|subscription)\S*`)
 
-// sortsEvents is a sort, or an unordered read, below the limits of owedSQL.
+// sortsEvents is a sort, or an unordered read, below the limits of countOpenEventsSQL.
 var sortsEvents = regexp.MustCompile(`Sort  \(cost.*\n\s+Sort Key: event|Bitmap Heap Scan`)
 
 var sorts = regexp.MustCompile(`Sort  \(cost|Bitmap Heap Scan`)
@@ -162,7 +162,7 @@ func TestHotStatementsReadNoWholeTable(t *testing.T) {
 			}
 		}
 		// It stops at its limits only where an index has the order.
-		if plan := explain(f, conn.Conn(), owedSQL, 2); wholeTable.MatchString(plan) || sortsEvents.MatchString(plan) {
+		if plan := explain(f, conn.Conn(), countOpenEventsSQL, 2); wholeTable.MatchString(plan) || sortsEvents.MatchString(plan) {
 			t.Errorf("%s, owed events reads more than its limits:\n%s", state, plan)
 		}
 	}
