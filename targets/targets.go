@@ -50,10 +50,10 @@ type Effector interface {
 
 // Deps are what kinds need of others.
 type Deps struct {
-	// CheckURL returns why requests to a URL would fail, as far as that is known
+	// CheckHost returns why requests to a URL would fail, as far as that is known
 	// before they are made: for trying a target out. Its text is for people. If it is
 	// nil, the attempts find out.
-	CheckURL func(u *url.URL) error
+	CheckHost func(u *url.URL) error
 
 	// What is being compiled; the idempotency keys of its requests name it.
 	route eventhook.RouteID

@@ -88,7 +88,7 @@ func mayApply(c configs.Config, tenants []eventhook.TenantConfig) error {
 		if c.Outbound.RequireHTTPS && u.Scheme != "https" {
 			return errPlainHTTP
 		}
-		return client.Foresee(u)
+		return client.CheckHost(u)
 	})
 }
 

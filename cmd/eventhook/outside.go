@@ -45,7 +45,7 @@ func (o outside) compileTarget(t eventhook.Target) (route.Effector, error) {
 // that a request to its address would be refused. Deliveries are retried instead, since
 // the configuration may allow the address later.
 func (o outside) tryTarget(t eventhook.Target) (route.Effector, error) {
-	return targets.New(t, targets.Deps{CheckURL: o.client.Foresee})
+	return targets.New(t, targets.Deps{CheckHost: o.client.CheckHost})
 }
 
 // keys caches the keys that providers publish. A failure is logged here, as

@@ -114,7 +114,7 @@ func countChanges(changes []eventhook.Change) int {
 
 // reachesItself reports whether tenants can have requests made to this machine.
 func (g *gateway) reachesItself() bool {
-	return g.out.client.Foresee(&url.URL{Scheme: "http", Host: "localhost"}) == nil
+	return g.out.client.CheckHost(&url.URL{Scheme: "http", Host: "localhost"}) == nil
 }
 
 // announce says where the gateway is and, after a start with made secrets,
