@@ -53,7 +53,7 @@ var unmetered = map[string]string{
 
 func TestWhatTenantsWriteIsEvaluatedWithinABudget(t *testing.T) {
 	if found := budgets(t, os.DirFS(".")); len(found) > 0 {
-		t.Errorf("evaluations without a budget, got:\n%s\nwant none: take a meter with the tenant's share (internal/shares)", strings.Join(found, "\n"))
+		t.Errorf("evaluations without a budget, got:\n%s\nwant none: take a meter with the tenant's share (internal/cpushare)", strings.Join(found, "\n"))
 	}
 }
 

@@ -8,9 +8,9 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/batch"
+	"github.com/eventhook/eventhook/internal/cpushare"
 	"github.com/eventhook/eventhook/internal/meter"
 	"github.com/eventhook/eventhook/internal/roundrobin"
-	"github.com/eventhook/eventhook/internal/shares"
 	"github.com/eventhook/eventhook/outbound/match"
 )
 
@@ -34,8 +34,8 @@ type PublishObserver interface {
 // PublisherDeps are what a publisher works with.
 type PublisherDeps struct {
 	Subscriptions *match.SubscriptionCache
-	Catalogue     *match.Catalogue // may be nil
-	Shares        *shares.Shares   // of each tenant, of the time for its filters and schemas
+	Catalogue     *match.Catalogue  // may be nil
+	Shares        *cpushare.Limiter // of each tenant, of the time for its filters and schemas
 	Store         PublishStore
 	Dispatcher    LocalDispatcher
 	Observer      PublishObserver
@@ -129,7 +129,7 @@ type PublishOutcome struct {
 // match finds the subscriptions that get an event.
 func (p *Publisher) match(ctx context.Context, roster *match.Matcher, e *eventhook.Event) (matched []*eventhook.Subscription, err error) {
 	var tooSlow []*eventhook.Subscription
-	err = p.Shares.Evaluate(ctx, e.TenantID, shares.Subscriptions, func(m *meter.Meter) { matched, tooSlow = roster.Match(m, e) })
+	err = p.Shares.Evaluate(ctx, e.TenantID, cpushare.Subscriptions, func(m *meter.Meter) { matched, tooSlow = roster.Match(m, e) })
 	if errors.Is(err, meter.ErrLimit) {
 		return nil, errTooMuchMatching
 	}
@@ -159,7 +159,7 @@ func (p *Publisher) complete(ctx context.Context, e *eventhook.Event) error {
 		envelope = *e.Envelope
 	}
 	var category string
-	err := p.Shares.Evaluate(ctx, e.TenantID, shares.Schemas, func(m *meter.Meter) { category, _ = p.Catalogue.Check(ctx, m, e) })
+	err := p.Shares.Evaluate(ctx, e.TenantID, cpushare.Schemas, func(m *meter.Meter) { category, _ = p.Catalogue.Check(ctx, m, e) })
 	if errors.Is(err, meter.ErrLimit) { // a catalogue refuses nothing
 		p.Catalogue.Unchecked(e)
 	} else if err != nil {

@@ -170,7 +170,7 @@ func (c *Catalogue) hold(m *meter.Meter, key entryKey, entry *catalogueEntry, da
 	if now.Unix() < entry.restUntil.Load() {
 		return c.misfit(key, MismatchUnchecked, schema.ErrTooMuch.Error())
 	}
-	fault, err := entry.schema.Fault(m, data)
+	fault, err := entry.schema.Validate(m, data)
 	if m.Err() != nil {
 		return ""
 	}

@@ -56,13 +56,13 @@ func CompileMatcher(generation int64, list []eventhook.Subscription, broken func
 		}
 		r.takers, types = append(r.takers, taker{s, f}), append(types, s.EventTypes)
 	}
-	r.types = filter.NewTypes(types)
+	r.types = filter.NewTypeIndex(types)
 	return r
 }
 
 // compileFilter says why there is no filter if one is given.
 func compileFilter(text []byte, fields *filter.Fields) (f *filter.Filter, why string) {
-	if !filter.IsGiven(text) {
+	if !filter.IsSet(text) {
 		return nil, ""
 	}
 	defer func() {
@@ -80,7 +80,7 @@ func compileFilter(text []byte, fields *filter.Fields) (f *filter.Filter, why st
 // CheckFilter says what is wrong with a subscription's filter, all of it at
 // once, located by the path in it. None is fine.
 func CheckFilter(text []byte) (faults eventhook.Faults) {
-	if !filter.IsGiven(text) {
+	if !filter.IsSet(text) {
 		return nil
 	}
 	defer func() {

@@ -11,7 +11,7 @@
 // evaluation at a time, and one begins only when the bucket has the steps for
 // all of it, so that what was begun is finished. Until then the event waits;
 // a caller of the API waits for up to 5 s and is then refused.
-package shares
+package cpushare
 
 import (
 	"time"
@@ -68,10 +68,10 @@ type Outcome string
 
 // The outcomes.
 const (
-	Slow    Outcome = "slow"     // it needed more than a slice
-	TooMuch Outcome = "too_much" // it was stopped at the limit of one event
-	Waited  Outcome = "waited"   // the share was used up, and the event waits
-	Refused Outcome = "refused"  // the share was used up, and the caller was refused
+	Slow      Outcome = "slow"     // it needed more than a slice
+	OverLimit Outcome = "too_much" // it was stopped at the limit of one event
+	Waited    Outcome = "waited"   // the share was used up, and the event waits
+	Refused   Outcome = "refused"  // the share was used up, and the caller was refused
 )
 
 // Observer counts evaluations that were not quick.
@@ -79,28 +79,28 @@ type Observer interface {
 	Evaluated(place Place, outcome Outcome)
 }
 
-// Shares has the share of each tenant. Safe for concurrent use.
-type Shares struct {
+// Limiter has the share of each tenant. Safe for concurrent use.
+type Limiter struct {
 	config   Config
 	observer Observer
 	now      func() time.Time
-	tenants  *lru.Cache[eventhook.TenantID, *Share]
+	tenants  *lru.Cache[eventhook.TenantID, *Bucket]
 	lines    *roundrobin.Queues[eventhook.TenantID, struct{}]
 }
 
 // New returns full shares. A nil observer counts nothing. A share that was not
 // used for longer than the shares of config.Tenants other tenants is forgotten,
 // and full when it is used again.
-func New(config Config, observer Observer, now func() time.Time) *Shares {
-	tenants, err := lru.New[eventhook.TenantID, *Share](config.Tenants)
+func New(config Config, observer Observer, now func() time.Time) *Limiter {
+	tenants, err := lru.New[eventhook.TenantID, *Bucket](config.Tenants)
 	if err != nil {
 		panic(err) // Validate has refused it
 	}
-	return &Shares{config: config, observer: observer, now: now, tenants: tenants, lines: roundrobin.NewQueues[eventhook.TenantID, struct{}](1)}
+	return &Limiter{config: config, observer: observer, now: now, tenants: tenants, lines: roundrobin.NewQueues[eventhook.TenantID, struct{}](1)}
 }
 
-// Of returns a tenant's share.
-func (s *Shares) Of(tenant eventhook.TenantID) *Share {
+// Bucket returns a tenant's share.
+func (s *Limiter) Bucket(tenant eventhook.TenantID) *Bucket {
 	if share, ok := s.tenants.Get(tenant); ok {
 		return share
 	}
@@ -112,7 +112,7 @@ func (s *Shares) Of(tenant eventhook.TenantID) *Share {
 }
 
 // Count tells the observer.
-func (s *Shares) Count(place Place, outcome Outcome) {
+func (s *Limiter) Count(place Place, outcome Outcome) {
 	if s.observer != nil {
 		s.observer.Evaluated(place, outcome)
 	}

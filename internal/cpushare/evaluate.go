@@ -1,4 +1,4 @@
-package shares
+package cpushare
 
 import (
 	"context"
@@ -26,13 +26,13 @@ var ErrBusy = &eventhook.Error{
 // path. So do must be repeatable. The error is meter.ErrLimit if the evaluation
 // takes more than one event may, ErrBusy if its turn did not come in time, or
 // that of ctx.
-func (s *Shares) Evaluate(ctx context.Context, tenant eventhook.TenantID, place Place, do func(m *meter.Meter)) error {
-	share := s.Of(tenant)
+func (s *Limiter) Evaluate(ctx context.Context, tenant eventhook.TenantID, place Place, do func(m *meter.Meter)) error {
+	share := s.Bucket(tenant)
 	m := meter.New(ctx, meter.Slice, share)
 	do(m)
 	m.Close()
 	err := m.Err()
-	if !IsForSlowPath(err) {
+	if !NeedsSlowPath(err) {
 		return err
 	}
 	s.Count(place, Slow)
@@ -44,17 +44,17 @@ func (s *Shares) Evaluate(ctx context.Context, tenant eventhook.TenantID, place 
 	})
 	switch {
 	case errors.Is(err, meter.ErrLimit):
-		s.Count(place, TooMuch)
+		s.Count(place, OverLimit)
 	case errors.Is(err, ErrBusy):
 		s.Count(place, Refused)
 	}
 	return err
 }
 
-// Build calls do, which compiles what a tenant has written, when it is the
+// Compile calls do, which compiles what a tenant has written, when it is the
 // tenant's turn on the slow path, and takes the time of that from its share.
 // The error is ErrBusy if the turn did not come in time, or that of ctx.
-func (s *Shares) Build(ctx context.Context, tenant eventhook.TenantID, do func()) error {
+func (s *Limiter) Compile(ctx context.Context, tenant eventhook.TenantID, do func()) error {
 	return s.inTurn(ctx, tenant, func(lent meter.Share) error {
 		began := s.now()
 		do()
@@ -63,15 +63,15 @@ func (s *Shares) Build(ctx context.Context, tenant eventhook.TenantID, do func()
 	})
 }
 
-// IsForSlowPath reports whether an evaluation on the quick path ended with an
+// NeedsSlowPath reports whether an evaluation on the quick path ended with an
 // error that the slow path may not have.
-func IsForSlowPath(err error) bool {
+func NeedsSlowPath(err error) bool {
 	return errors.Is(err, meter.ErrLimit) || errors.Is(err, meter.ErrShare)
 }
 
 // inTurn calls do when it is the caller's turn among those of its tenant, and
 // the share has the steps.
-func (s *Shares) inTurn(ctx context.Context, tenant eventhook.TenantID, do func(lent meter.Share) error) error {
+func (s *Limiter) inTurn(ctx context.Context, tenant eventhook.TenantID, do func(lent meter.Share) error) error {
 	line := s.lines.Open(tenant)
 	defer s.lines.Close(tenant)
 	if s.lines.Callers(tenant) > mostWaiting {
@@ -85,7 +85,7 @@ func (s *Shares) inTurn(ctx context.Context, tenant eventhook.TenantID, do func(
 		return context.Cause(waiting)
 	}
 	defer line.Release()
-	lent, err := s.await(waiting, s.Of(tenant))
+	lent, err := s.await(waiting, s.Bucket(tenant))
 	if err != nil {
 		return err
 	}
@@ -93,9 +93,9 @@ func (s *Shares) inTurn(ctx context.Context, tenant eventhook.TenantID, do func(
 }
 
 // await waits until the share has the steps for all that one event may take.
-func (s *Shares) await(ctx context.Context, share *Share) (meter.Share, error) {
+func (s *Limiter) await(ctx context.Context, share *Bucket) (meter.Share, error) {
 	for {
-		lent, wait := share.Slow()
+		lent, wait := share.BeginSlow()
 		if lent != nil {
 			return lent, nil
 		}

@@ -1,4 +1,4 @@
-package shares
+package cpushare
 
 import (
 	"math"
@@ -8,9 +8,9 @@ import (
 	"github.com/eventhook/eventhook/internal/meter"
 )
 
-// Share is one tenant's bucket of steps. It implements meter.Share for the
+// Bucket is one tenant's bucket of steps. It implements meter.Bucket for the
 // quick path. Safe for concurrent use.
-type Share struct {
+type Bucket struct {
 	perNanosecond float64 // steps
 	most          float64
 	now           func() time.Time
@@ -22,13 +22,13 @@ type Share struct {
 	each float64   // steps of an evaluation on the slow path, of late
 }
 
-func newShare(config Config, now func() time.Time) *Share {
+func newShare(config Config, now func() time.Time) *Bucket {
 	most := float64(meter.StepsIn(config.Burst))
-	return &Share{perNanosecond: config.Processors / float64(meter.StepTime), most: most, left: most, now: now, at: now()}
+	return &Bucket{perNanosecond: config.Processors / float64(meter.StepTime), most: most, left: most, now: now, at: now()}
 }
 
 // Take takes steps if the share has them.
-func (s *Share) Take(steps int) bool {
+func (s *Bucket) Take(steps int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refill()
@@ -40,14 +40,14 @@ func (s *Share) Take(steps int) bool {
 }
 
 // Return gives back steps that were taken and not used.
-func (s *Share) Return(steps int) {
+func (s *Bucket) Return(steps int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.left += float64(steps)
 }
 
 // Charge takes steps that were used, and may overdraw the share.
-func (s *Share) Charge(steps int) {
+func (s *Bucket) Charge(steps int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refill()
@@ -55,17 +55,17 @@ func (s *Share) Charge(steps int) {
 }
 
 // refill adds what time has brought.
-func (s *Share) refill() {
+func (s *Bucket) refill() {
 	now := s.now()
 	if passed := now.Sub(s.at); passed > 0 {
 		s.left, s.at = min(s.left+float64(passed)*s.perNanosecond, s.most), now
 	}
 }
 
-// Slow returns the share as an evaluation on the slow path takes from it, if it
+// BeginSlow returns the share as an evaluation on the slow path takes from it, if it
 // has the steps for all that one event may take; else how long until it has.
 // An evaluation that was begun is never refused, and may overdraw the share.
-func (s *Share) Slow() (meter.Share, time.Duration) {
+func (s *Bucket) BeginSlow() (meter.Share, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refill()
@@ -76,12 +76,12 @@ func (s *Share) Slow() (meter.Share, time.Duration) {
 }
 
 // timeOf is how long the share takes to refill by so many steps.
-func (s *Share) timeOf(steps float64) time.Duration {
+func (s *Bucket) timeOf(steps float64) time.Duration {
 	return time.Duration(math.Ceil(steps / s.perNanosecond))
 }
 
-// Observe notes how many steps an evaluation on the slow path took.
-func (s *Share) Observe(steps int) {
+// RecordSlow notes how many steps an evaluation on the slow path took.
+func (s *Bucket) RecordSlow(steps int) {
 	const of = 8 // the last few count
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,10 +95,10 @@ const (
 	longestWait = 10 * time.Minute
 )
 
-// Later is when an event that found the share used up is tried again: as soon as
+// NextRetry is when an event that found the share used up is tried again: as soon as
 // the share has the steps for it, and after the events that were told so before,
 // so that a backlog does not come back all at once.
-func (s *Share) Later() time.Time {
+func (s *Bucket) NextRetry() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refill()
@@ -115,7 +115,7 @@ func (s *Share) Later() time.Time {
 }
 
 // overdraft is a share that an evaluation may overdraw.
-type overdraft struct{ *Share }
+type overdraft struct{ *Bucket }
 
 // Take takes steps, whatever the share has.
 func (o overdraft) Take(steps int) bool {
