@@ -146,3 +146,30 @@ func ActionIDOf(of EventID, route RouteID, target int) (id ActionID) {
 	binary.BigEndian.PutUint64(id[8:], binary.BigEndian.Uint64(sum[:8])&^(3<<62)|2<<62)
 	return id
 }
+
+// EventFilter narrows a list of events; empty fields do not.
+type EventFilter struct {
+	Source         string // slug
+	SourceID       SourceID
+	Status         EventStatus
+	EventType      string
+	IdempotencyKey string
+	ReceivedAfter  time.Time
+	ReceivedBefore time.Time
+	Before         EventID
+	Limit          int
+}
+
+// EventSelection says which events are meant: those with the ids or, without
+// ids, the newest of those that the filter and the states let through.
+type EventSelection struct {
+	IDs      []EventID
+	Statuses []EventStatus
+	Filter   EventFilter // its Status and Before are not looked at
+}
+
+// EventUpdates is what has happened to events since the last news of them.
+type EventUpdates struct {
+	Events []Event // as they are now, in the order of their receipt
+	Missed bool    // something happened that is not told: it was too much
+}

@@ -54,28 +54,36 @@ type Execution struct {
 	Payload        *Payload  // of the event, if it is the input of what was claimed
 }
 
-// PromiseStatus is the life of a promise; see docs/states.md.
-type PromiseStatus string
+// MaxPageBytes bounds what the JSON in one page of a list has, but for the last
+// entry: a store that lists executions or promises stops after the entry that
+// goes beyond it.
+const MaxPageBytes = 16 << 20
 
-// The states of a promise.
-const (
-	PromisePending  PromiseStatus = "pending"
-	PromiseResolved PromiseStatus = "resolved"
-	PromiseRejected PromiseStatus = "rejected"
-	PromiseExpired  PromiseStatus = "expired"
-)
+// Bytes is the size of what workers have stored with an execution.
+func (x Execution) Bytes() int { return len(x.Input) + len(x.State) + len(x.Output) }
 
-// Promise is a value that somebody outside will deliver once, under a key
-// that is unique in its tenant.
-type Promise struct {
-	ID                  PromiseID
-	TenantID            TenantID
-	IdempotencyKey      string
-	Status              PromiseStatus
-	Value               json.RawMessage
-	Error               string
-	WorkflowExecutionID ExecutionID
-	ExpiresAt           *time.Time
-	CreatedAt           time.Time
-	SettledAt           *time.Time
+// WorkQuery says which executions a worker wants.
+type WorkQuery struct {
+	Tenant TenantID
+	Queue  string
+	Kinds  []string // empty: any
+	Max    int
+	Lease  time.Duration
+}
+
+// ExecutionFilter narrows a list of executions; empty fields do not.
+type ExecutionFilter struct {
+	Type   ExecutionType
+	Status ExecutionStatus
+	Kind   string
+	Queue  string
+	Before ExecutionID
+	Limit  int
+}
+
+// Suspension puts a workflow aside until promises are settled.
+type Suspension struct {
+	State   json.RawMessage
+	Await   []PromiseID
+	Timeout time.Duration // 0: none
 }
