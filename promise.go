@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// PromiseStatus is the life of a promise; see docs/states.md.
+// PromiseStatus is the state of a promise; see docs/states.md.
 type PromiseStatus string
 
 // The states of a promise.
@@ -16,8 +16,8 @@ const (
 	PromiseExpired  PromiseStatus = "expired"
 )
 
-// Promise is a value that somebody outside will deliver once, under a key
-// that is unique in its tenant.
+// Promise is a value that arrives once, from outside, under a key that is unique
+// within its tenant.
 type Promise struct {
 	ID                  PromiseID
 	TenantID            TenantID
@@ -31,5 +31,5 @@ type Promise struct {
 	SettledAt           *time.Time
 }
 
-// Bytes is the size of a promise's value.
+// Bytes returns the size of the value.
 func (p Promise) Bytes() int { return len(p.Value) }
