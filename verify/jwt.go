@@ -141,7 +141,7 @@ func newJWT(c Config, keys Keys) Verifier {
 		header: http.CanonicalHeaderKey(c.Header), prefix: c.Prefix, algorithm: jose.SignatureAlgorithm(c.Algorithm), fits: jwtAlgorithms[c.Algorithm],
 		static: staticKeys(c.PublicKeys), keySetURL: c.KeySetURL, keys: keys, issuers: append([]string(nil), c.Issuers...), audience: c.Audience,
 		claims: map[string]string{}, bodyHash: c.BodyHashClaim, bodyHashIn: encodings[c.BodyHashEncoding], check: checkWithKey,
-		maxAge:    defaultTolerance * time.Second,
+		maxAge:    DefaultTolerance * time.Second,
 		missing:   missingHeader(c.Header),
 		prefixErr: refusef(ReasonPrefix, "%s does not begin with %s", c.Header, trim(c.Prefix)),
 	}

@@ -2,18 +2,18 @@ package verify
 
 import "net/http"
 
-// cloudPresets are of clouds.
+// cloudPresets are cloud platforms.
 var cloudPresets = []Preset{
 	{
 		ID: "aws-sns", Name: "Amazon SNS",
 		DocumentationURL:    "https://docs.aws.amazon.com/sns/latest/dg/sns-verify-signature-of-message.html",
 		Verifier:            Config{Type: "aws_sns", Claims: map[string]string{"TopicArn": "{option.topic_arn}"}},
-		Options:             []Option{{Name: "topic_arn", About: "the topic whose messages are accepted", Pins: true}},
+		Options:             []Option{{Name: "topic_arn", About: "the ARN of the topic whose messages are accepted", Pins: true}},
 		IdempotencyKeyPaths: []string{"body.MessageId"},
 		EventTypePaths:      []string{"body.Type"},
 		Handshake:           "aws-sns",
-		Uncovered:           "MessageAttributes are not signed. Any AWS account can send signed messages: the option topic_arn names the topic that counts.",
-		Note:                "The subscription is confirmed on its own.",
+		Uncovered:           "MessageAttributes are not signed. Every AWS account can send validly signed messages: the option topic_arn restricts the source to one topic.",
+		Note:                "The subscription is confirmed automatically.",
 	},
 	{
 		ID: "google-pubsub", Name: "Google Cloud Pub/Sub",
@@ -21,14 +21,14 @@ var cloudPresets = []Preset{
 		Verifier: Config{Type: "jwt", Header: "Authorization", Prefix: "Bearer ", Algorithm: "RS256", KeySetURL: "https://www.googleapis.com/oauth2/v3/certs",
 			Issuers: []string{"https://accounts.google.com", "accounts.google.com"}, Audience: "{option.audience}",
 			Claims:           map[string]string{"email": "{option.email}", "email_verified": "true"},
-			ToleranceSeconds: new(0)}, // a token is used again until it expires, for an hour
+			ToleranceSeconds: new(0)}, // Pub/Sub reuses a token until it expires, one hour later
 		Options: []Option{
-			{Name: "email", About: "the push subscription's service account", Required: true},
+			{Name: "email", About: "the email address of the push subscription's service account", Required: true},
 			{Name: "audience", About: "the push subscription's audience", Default: "{url}"},
 		},
 		IdempotencyKeyPaths: []string{"body.message.messageId"},
 		EventTypePaths:      []string{"body.message.attributes.event_type", "body.message.attributes.eventType", "body.message.attributes.ce-type"},
-		Uncovered:           "Requests carry a signed token that says nothing of the body.",
+		Uncovered:           "Requests carry a signed token. The token does not cover the body.",
 	},
 	{
 		ID: "google-drive-calendar", Scheme: "header-token", Name: "Google Drive, Google Calendar",
@@ -38,7 +38,7 @@ var cloudPresets = []Preset{
 		EventTypePaths:      []string{"header.x-goog-resource-state"},
 		Handshake:           "google-sync",
 		Uncovered:           onlyToken,
-		Note:                "The secret is the token of the channel. Bodies are empty.",
+		Note:                "The secret is the token of the notification channel. Request bodies are empty.",
 	},
 	{
 		ID: "microsoft-graph", Name: "Microsoft Graph",
@@ -66,15 +66,15 @@ var cloudPresets = []Preset{
 		Methods:             []string{http.MethodOptions},
 		Handshake:           "azure-event-grid",
 		Uncovered:           onlyToken,
-		Note:                "Event Grid signs nothing: register the URL with ?token=<the secret> at its end.",
+		Note:                "Event Grid does not sign requests: register the URL with ?token=<the secret> at the end.",
 	},
 	{
 		ID: "fastly", Scheme: "header-token", Name: "Fastly log streaming",
 		DocumentationURL: "https://www.fastly.com/documentation/guides/integrations/logging-endpoints/log-streaming-https/",
 		Verifier:         tokenIn("Authorization"),
-		Options:          []Option{{Name: "service_ids", About: "the services that may send logs, with commas between, or * for all", Required: true}},
+		Options:          []Option{{Name: "service_ids", About: "a comma-separated list of the ids of the services that may send logs, or * for all", Required: true}},
 		Handshake:        "fastly",
 		Uncovered:        onlyToken,
-		Note:             "The secret is the value of the custom header Authorization. Fastly asks at /.well-known/fastly/logging/challenge who may send.",
+		Note:             "The secret is the value of the custom header Authorization. Before it sends logs, Fastly requests /.well-known/fastly/logging/challenge.",
 	},
 }

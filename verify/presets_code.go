@@ -2,21 +2,21 @@ package verify
 
 import "github.com/eventhook/eventhook"
 
-// hmacIn is the plain HMAC-SHA256 of the body in a header.
+// hmacIn returns the configuration of an HMAC-SHA256 of the body in a header.
 func hmacIn(header, encoding, prefix string) Config {
 	return Config{Type: "hmac", Header: header, Algorithm: "sha256", Encoding: encoding, Prefix: prefix}
 }
 
-// tokenIn is a token in a header.
+// tokenIn returns the configuration of a token in a header.
 func tokenIn(header string) Config { return Config{Type: "api_key", Header: header} }
 
-// What several presets say of what is not signed.
+// Values of Preset.Uncovered that several presets share.
 const (
-	onlyToken = "Requests carry a token and are not signed: whoever learns it may send any body."
-	onlyBasic = "Requests carry a password and are not signed: whoever learns it may send any body."
+	onlyToken = "Requests carry a token and no signature: any sender that knows the token can send any body."
+	onlyBasic = "Requests carry a password and no signature: any sender that knows the password can send any body."
 )
 
-// codePresets are of those who keep, build and watch code.
+// codePresets are providers that host, build, deploy and monitor code.
 var codePresets = []Preset{
 	{
 		ID: "github", Name: "GitHub",
@@ -24,8 +24,8 @@ var codePresets = []Preset{
 		Verifier:            hmacIn("X-Hub-Signature-256", "hex", "sha256="),
 		IdempotencyKeyPaths: []string{"header.x-github-delivery"},
 		EventTypePaths:      []string{"header.x-github-event"},
-		Note:                "GitHub's ping is an ordinary delivery: it is stored, as an event of type ping.",
-		Repeats:             "membership, member, workflow_dispatch and repository_dispatch carry no moment, so that adding, removing and adding a member again sends the same bytes",
+		Note:                "The secret is the webhook's Secret in GitHub. GitHub's ping is stored as an event of type ping.",
+		Repeats:             "the events membership, member, workflow_dispatch and repository_dispatch carry no timestamp, so adding, removing and adding the same member sends the same bytes twice",
 	},
 	{
 		ID: "gitlab", Name: "GitLab (secret token)",
@@ -34,7 +34,7 @@ var codePresets = []Preset{
 		IdempotencyKeyPaths: []string{"header.idempotency-key", "header.x-gitlab-event-uuid"},
 		EventTypePaths:      []string{"header.x-gitlab-event"},
 		Uncovered:           onlyToken,
-		Note:                "Where GitLab offers a signing token, prefer the scheme gitlab-signing.",
+		Note:                "The secret is the webhook's secret token. If your GitLab version offers a signing token, use the scheme gitlab-signing instead.",
 	},
 	{
 		ID: "gitlab", Scheme: "gitlab-signing", Name: "GitLab (signing token)",
@@ -49,8 +49,8 @@ var codePresets = []Preset{
 		Verifier:            hmacIn("X-Hub-Signature", "hex", "sha256="),
 		IdempotencyKeyPaths: []string{"header.x-request-uuid", "header.x-request-id"},
 		EventTypePaths:      []string{"header.x-event-key"},
-		Note:                "The header is X-Hub-Signature, without -256, although the hash is SHA-256.",
-		Repeats:             "a branch that is pushed back and forth gives the same bytes again",
+		Note:                "The header is X-Hub-Signature without -256, although the hash is SHA-256.",
+		Repeats:             "pushing a branch back and forth sends the same bytes again",
 	},
 	{
 		ID: "jira", Name: "Jira Cloud",
@@ -66,7 +66,7 @@ var codePresets = []Preset{
 		Verifier:            Config{Type: "hmac", Header: "X-Gitea-Signature", AlsoHeaders: []string{"X-Forgejo-Signature"}},
 		IdempotencyKeyPaths: []string{"header.x-gitea-delivery", "header.x-forgejo-delivery"},
 		EventTypePaths:      []string{"header.x-gitea-event", "header.x-forgejo-event"},
-		Repeats:             "not every event carries the moment at which it happened",
+		Repeats:             "not every event carries a timestamp",
 	},
 	{
 		ID: "linear", Name: "Linear",
@@ -75,7 +75,7 @@ var codePresets = []Preset{
 			TimestampPath: "webhookTimestamp", TimestampUnit: "milliseconds", ToleranceSeconds: new(60)},
 		IdempotencyKeyPaths: []string{"header.linear-delivery"},
 		EventTypePaths:      []string{"body.type + body.action", "body.type"},
-		Note:                "The timestamp that counts is the one in the signed body; the header's is not trusted.",
+		Note:                "The timestamp is read from the signed body. The timestamp header is not signed and is ignored.",
 		ReplayProtection:    eventhook.ReplayBody,
 	},
 	{
@@ -105,7 +105,7 @@ var codePresets = []Preset{
 		Verifier:            hmacIn("circleci-signature", "hex", "v1="),
 		IdempotencyKeyPaths: []string{"body.id"},
 		EventTypePaths:      []string{"body.type", "header.circleci-event-type"},
-		Note:                "Only v1 counts among the versions that the header lists.",
+		Note:                "The header can list several signature versions; only v1 is checked.",
 	},
 	{
 		ID: "buildkite", Name: "Buildkite",
@@ -121,7 +121,7 @@ var codePresets = []Preset{
 		IdempotencyKeyPaths: []string{"sha256.body"},
 		EventTypePaths:      []string{"body.event", "header.x-buildkite-event"},
 		Uncovered:           onlyToken,
-		Note:                "Prefer the scheme buildkite, which signs.",
+		Note:                "Prefer the scheme buildkite, which signs requests.",
 	},
 	{
 		ID: "terraform-cloud", Name: "HCP Terraform",
@@ -137,7 +137,7 @@ var codePresets = []Preset{
 		IdempotencyKeyPaths: []string{"header.request-id"},
 		EventTypePaths:      []string{"header.sentry-hook-resource + body.action", "header.sentry-hook-resource"},
 		Note:                "The secret is the integration's client secret.",
-		Repeats:             "an issue that is resolved, reopened and resolved may give the same bytes again",
+		Repeats:             "resolving, reopening and resolving an issue can send the same bytes again",
 	},
 	{
 		ID: "pagerduty", Name: "PagerDuty",

@@ -6,9 +6,9 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-var verifyToken = Option{Name: "verify_token", About: "the verify token that you gave the provider", Required: true, Secret: true}
+var verifyToken = Option{Name: "verify_token", About: "the verify token that you entered at the provider", Required: true, Secret: true}
 
-// messagePresets are of those who carry messages and posts.
+// messagePresets are providers of messaging, email, telephony and social networks.
 var messagePresets = []Preset{
 	{
 		ID: "slack", Name: "Slack",
@@ -28,7 +28,7 @@ var messagePresets = []Preset{
 		IdempotencyKeyPaths: []string{"body.id"},
 		EventTypePaths:      []string{"body.event.type", "body.type"},
 		Handshake:           "discord",
-		Note:                "The public key is the application's, in hexadecimal. Discord names no tolerance for the timestamp; tolerance_seconds sets one.",
+		Note:                "The public key is the application's public key in hexadecimal. Discord specifies no maximum age of the timestamp; set tolerance_seconds to enforce one.",
 		ReplayProtection:    eventhook.ReplayBody,
 	},
 	{
@@ -37,7 +37,7 @@ var messagePresets = []Preset{
 		Verifier:            tokenIn("X-Telegram-Bot-Api-Secret-Token"),
 		IdempotencyKeyPaths: []string{"body.update_id"},
 		Uncovered:           onlyToken,
-		Note:                "The secret is the secret_token of setWebhook.",
+		Note:                "The secret is the secret_token that you passed to setWebhook.",
 	},
 	{
 		ID: "twilio", Name: "Twilio",
@@ -46,8 +46,8 @@ var messagePresets = []Preset{
 		IdempotencyKeyPaths: []string{"header.i-twilio-idempotency-token"},
 		EventTypePaths:      []string{"body.MessageStatus", "body.CallStatus", "body.EventType"},
 		Methods:             []string{http.MethodGet},
-		Note:                "The URL is signed: EVENTHOOK_PUBLIC_URL must be what is registered. The secret is the auth token.",
-		Repeats:             "a call that comes to the same step again sends the same parameters",
+		Note:                "The secret is the account's auth token. The signature covers the URL: EVENTHOOK_PUBLIC_URL must match the URL registered at Twilio.",
+		Repeats:             "a call that reaches the same step again sends the same parameters",
 	},
 	{
 		ID: "sendgrid", Name: "SendGrid",
@@ -56,18 +56,19 @@ var messagePresets = []Preset{
 			TimestampHeader: "X-Twilio-Email-Event-Webhook-Timestamp", ToleranceSeconds: new(0)},
 		IdempotencyKeyPaths: []string{"sha256.body"},
 		EventTypePaths:      []string{"body.0.event"},
-		Note:                "A request carries several events. The public key is the one that SendGrid shows.",
+		Note:                "The public key is the verification key that SendGrid shows. A request carries several events.",
 	},
 	{
 		ID: "mailgun", Name: "Mailgun",
 		DocumentationURL: "https://documentation.mailgun.com/docs/mailgun/user-manual/webhooks/securing-webhooks",
 		Verifier: Config{Type: "body_hmac", Path: "signature.signature|signature",
 			Signed: "{field.signature.timestamp|timestamp}{field.signature.token|token}"},
-		// Not the event's id: who has one signature could send any event with
-		// it, under ids of his own. Each signature counts once.
+		// The event's id is not signed: a sender with one captured signature
+		// could combine it with new ids. As the idempotency key, each
+		// signature is accepted once.
 		IdempotencyKeyPaths: []string{"body.signature.signature", "body.signature"},
 		EventTypePaths:      []string{"body.event-data.event", "body.event"},
-		Uncovered:           "The signature covers a timestamp and a token, and not the event. Each signature is accepted once: it is the idempotency key.",
+		Uncovered:           "The signature covers a timestamp and a token, but not the event. The signature is the idempotency key, so each signature is accepted once.",
 	},
 	{
 		ID: "postmark", Scheme: "basic", Name: "Postmark",
@@ -102,7 +103,7 @@ var messagePresets = []Preset{
 		EventTypePaths:      []string{"body.object + body.entry.0.changes.0.field", "body.object"},
 		Methods:             []string{http.MethodGet},
 		Handshake:           "meta",
-		Note:                "The secret is the app secret. Without the option verify_token the subscription's handshake is refused.",
+		Note:                "The secret is the app secret. The subscription's handshake is refused unless the option verify_token is set.",
 	},
 	{
 		ID: "x-twitter", Name: "X",
@@ -112,7 +113,7 @@ var messagePresets = []Preset{
 		IdempotencyKeyPaths: []string{"sha256.body"},
 		Methods:             []string{http.MethodGet},
 		Handshake:           "x",
-		Note:                "The secret is the consumer secret, or for the OAuth2 header the OAuth 2.0 client secret. The first secret answers the challenge.",
+		Note:                "The secret is the consumer secret, or the OAuth 2.0 client secret for the OAuth2 header. The challenge is answered with the first secret.",
 	},
 	{
 		ID: "linkedin", Name: "LinkedIn",
@@ -141,10 +142,10 @@ var messagePresets = []Preset{
 			TimestampHeader: "Kick-Event-Message-Timestamp", TimestampUnit: "rfc3339", ToleranceSeconds: new(0),
 			Signed: "{header.Kick-Event-Message-Id}.{timestamp}.{body}",
 			Claims: map[string]string{"broadcaster.user_id": "{option.broadcaster_user_id}"}},
-		Options:             []Option{{Name: "broadcaster_user_id", About: "the broadcaster whose events are accepted", Pins: true}},
+		Options:             []Option{{Name: "broadcaster_user_id", About: "the user id of the broadcaster whose events are accepted", Pins: true}},
 		IdempotencyKeyPaths: []string{"header.kick-event-message-id"},
 		EventTypePaths:      []string{"header.kick-event-type"},
-		Note:                "The public key is the one that Kick publishes, and signs for all applications.",
+		Note:                "The public key is the key that Kick publishes. Kick signs the webhooks of all applications with this key.",
 	},
 	{
 		ID: "zoom", Name: "Zoom",
@@ -154,11 +155,11 @@ var messagePresets = []Preset{
 		IdempotencyKeyPaths: []string{"sha256.body"},
 		EventTypePaths:      []string{"body.event"},
 		Handshake:           "zoom",
-		Note:                "The secret is the secret token. Zoom validates the URL again every 72 hours.",
+		Note:                "The secret is the app's secret token. Zoom validates the URL again every 72 hours.",
 	},
 }
 
-// optional is an option that need not be given.
+// optional returns o as an option that is not required.
 func optional(o Option) Option {
 	o.Required = false
 	return o

@@ -6,7 +6,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// moneyPresets are of those who move money and sell things.
+// moneyPresets are providers of payments, billing, accounting and shops.
 var moneyPresets = []Preset{
 	{
 		ID: "stripe", Name: "Stripe",
@@ -14,7 +14,7 @@ var moneyPresets = []Preset{
 		Verifier:            Config{Type: "timestamped_hmac", Header: "Stripe-Signature", AllowFuture: true},
 		IdempotencyKeyPaths: []string{"body.id"},
 		EventTypePaths:      []string{"body.type"},
-		Note:                "The secret is used as it is, with its whsec_. As in Stripe's own libraries, only a timestamp in the past can be too far away.",
+		Note:                "The secret is the endpoint's signing secret, including whsec_. As in Stripe's own libraries, timestamps in the future are accepted.",
 	},
 	{
 		ID: "paypal", Name: "PayPal",
@@ -23,24 +23,24 @@ var moneyPresets = []Preset{
 			Signed:            "{header.PAYPAL-TRANSMISSION-ID}|{header.PAYPAL-TRANSMISSION-TIME}|{option.webhook_id}|{crc32}",
 			CertificateHeader: "PAYPAL-CERT-URL", CertificateHosts: []string{"api.paypal.com/v1/notifications/certs/", "api.sandbox.paypal.com/v1/notifications/certs/"},
 			RequireHeaders: map[string]string{"PAYPAL-AUTH-ALGO": "SHA256withRSA"}},
-		Options: []Option{{Name: "webhook_id", About: "the id that PayPal gave the webhook", Required: true}},
-		// Not the body's id, which the signature does not hold: each
-		// transmission counts once.
+		Options: []Option{{Name: "webhook_id", About: "the webhook id that PayPal shows", Required: true}},
+		// The signature does not cover the event's id in the body. As the
+		// idempotency key, each transmission id is accepted once.
 		IdempotencyKeyPaths: []string{"header.paypal-transmission-id"},
 		EventTypePaths:      []string{"body.event_type"},
-		Uncovered:           "The signature covers a CRC-32 of the body, for which another body can be made: read what counts from PayPal's API. Each transmission is accepted once.",
+		Uncovered:           "The signature covers a CRC-32 of the body. An attacker can construct another body with the same CRC-32: read important values from PayPal's API. Each transmission id is accepted once.",
 	},
 	{
 		ID: "braintree", Name: "Braintree",
 		DocumentationURL: "https://developer.paypal.com/braintree/docs/guides/webhooks/overview",
 		Verifier: Config{Type: "body_hmac", Path: "bt_signature", Separator: "&", Prefix: "{option.public_key_id}|", Algorithm: "sha1",
 			SecretEncoding: "sha1", Signed: "{field.bt_payload}", Reserved: BraintreeChallenge},
-		Options:             []Option{{Name: "public_key_id", About: "the public key of the API key whose private key is the secret", Required: true}},
-		IdempotencyKeyPaths: []string{"body.bt_payload"}, // not bt_signature: anybody may add pairs to it
+		Options:             []Option{{Name: "public_key_id", About: "the public key of the API key pair whose private key is the secret", Required: true}},
+		IdempotencyKeyPaths: []string{"body.bt_payload"}, // not bt_signature, to which a sender can add pairs
 		Methods:             []string{http.MethodGet},
 		Handshake:           "braintree",
-		Uncovered:           "The signature covers bt_payload, and not the rest of the form, where nothing else counts.",
-		Note:                "The secret is the private key.",
+		Uncovered:           "The signature covers bt_payload and no other field of the form. The other fields carry no data.",
+		Note:                "The secret is the private key of the API key pair.",
 	},
 	{
 		ID: "square", Name: "Square",
@@ -48,7 +48,7 @@ var moneyPresets = []Preset{
 		Verifier:            Config{Type: "hmac", Header: "x-square-hmacsha256-signature", Encoding: "base64", Signed: "{url}{body}"},
 		IdempotencyKeyPaths: []string{"body.event_id"},
 		EventTypePaths:      []string{"body.type"},
-		Note:                "The URL is signed: EVENTHOOK_PUBLIC_URL must be what is registered.",
+		Note:                "The secret is the webhook's signature key. The signature covers the URL: EVENTHOOK_PUBLIC_URL must match the URL registered at Square.",
 	},
 	{
 		ID: "adyen", Name: "Adyen (standard)",
@@ -57,13 +57,13 @@ var moneyPresets = []Preset{
 			Encoding: "base64", SecretEncoding: "hex",
 			Signed: "{field.pspReference}:{field.originalReference}:{field.merchantAccountCode}:{field.merchantReference}:" +
 				"{field.amount.value}:{field.amount.currency}:{field.eventCode}:{field.success}"},
-		// The signature is over what makes a notification that one: a payment
-		// has several, with one pspReference.
+		// The signature covers the fields that identify a notification. The
+		// pspReference is not unique: all notifications of a payment share it.
 		IdempotencyKeyPaths: []string{"body.notificationItems.0.NotificationRequestItem.additionalData.hmacSignature"},
 		EventTypePaths:      []string{"body.notificationItems.0.NotificationRequestItem.eventCode"},
 		Handshake:           "adyen",
 		Reply:               &eventhook.SourceReply{Status: http.StatusOK, ContentType: "text/plain", Body: "[accepted]"},
-		Uncovered:           "The signature covers references, amount, eventCode and success, and nothing else: reason, paymentMethod and the rest may be changed.",
+		Uncovered:           "The signature covers the references, merchantAccountCode, amount, eventCode and success. All other fields, such as reason and paymentMethod, are not signed.",
 		Note:                "The secret is the HMAC key in hexadecimal, as Adyen shows it.",
 	},
 	{
@@ -80,7 +80,7 @@ var moneyPresets = []Preset{
 			Signed: "{timestamp}:{body}", ToleranceSeconds: new(5), AllowFuture: true},
 		IdempotencyKeyPaths: []string{"body.event_id"},
 		EventTypePaths:      []string{"body.event_type"},
-		Note:                "The tolerance is 5 s, as in Paddle's own library; tolerance_seconds widens it.",
+		Note:                "The secret is the notification destination's secret key. The tolerance is 5 s, as in Paddle's own library; tolerance_seconds changes it.",
 	},
 	{
 		ID: "polar", Scheme: "standard-webhooks-literal", Name: "Polar",
@@ -88,7 +88,7 @@ var moneyPresets = []Preset{
 		Verifier:            Config{Type: "standard_webhooks", Header: "webhook-signature", SecretEncoding: "text"},
 		IdempotencyKeyPaths: []string{"header.webhook-id"},
 		EventTypePaths:      []string{"body.type"},
-		Note:                "The secret is used as it is, not decoded.",
+		Note:                "The secret is used as text and is not base64-decoded.",
 	},
 	{
 		ID: "plaid", Name: "Plaid",
@@ -96,9 +96,9 @@ var moneyPresets = []Preset{
 		Verifier: Config{Type: "jwt", Header: "Plaid-Verification", Algorithm: "ES256", BodyHashClaim: "request_body_sha256",
 			ToleranceSeconds: new(300)},
 		EventTypePaths: []string{"body.webhook_type + body.webhook_code"},
-		Note: "The public keys are the JWKs that /webhook_verification_key/get answers; give the new one beside the old one when Plaid rotates. " +
-			"Nothing in a webhook names your account but body.item_id: look it up before you believe it.",
-		Repeats: "a request only says that there is something to fetch, and reads like the one before",
+		Note: "The public keys are the JWKs that /webhook_verification_key/get returns. When Plaid rotates its key, add the new JWK beside the old one. " +
+			"Only body.item_id connects a webhook to your account: check that the item is yours before you use the event.",
+		Repeats: "a request only announces that new data can be fetched, so successive requests can have equal bodies",
 	},
 	{
 		ID: "chargebee", Scheme: "basic", Name: "Chargebee",
@@ -107,7 +107,7 @@ var moneyPresets = []Preset{
 		IdempotencyKeyPaths: []string{"body.id"},
 		EventTypePaths:      []string{"body.event_type"},
 		Uncovered:           onlyBasic,
-		Note:                "The secret is user:password.",
+		Note:                "The secret is user:password of the webhook's Basic authentication.",
 	},
 	{
 		ID: "lemonsqueezy", Name: "Lemon Squeezy",
@@ -130,7 +130,7 @@ var moneyPresets = []Preset{
 		Verifier:            Config{Type: "hmac", Header: "X-Paystack-Signature", Algorithm: "sha512"},
 		IdempotencyKeyPaths: []string{"sha256.body"},
 		EventTypePaths:      []string{"body.event"},
-		Note:                "The secret is the API's secret key.",
+		Note:                "The secret is the API secret key.",
 	},
 	{
 		ID: "flutterwave", Scheme: "header-token", Name: "Flutterwave (v3)",
@@ -153,7 +153,7 @@ var moneyPresets = []Preset{
 		Verifier:            hmacIn("X-Mollie-Signature", "hex", "sha256="),
 		IdempotencyKeyPaths: []string{"body.id"},
 		EventTypePaths:      []string{"body.type"},
-		Note:                "The next-generation webhooks. For a day after a change of the secret the header comes twice. Classic webhooks are not signed.",
+		Note:                "This preset is for Mollie's next-generation webhooks. For a day after the secret changes, Mollie sends the signature header twice. Mollie's classic webhooks are not signed and are not supported.",
 	},
 	{
 		ID: "coinbase-commerce", Name: "Coinbase Commerce",
@@ -178,7 +178,7 @@ var moneyPresets = []Preset{
 		IdempotencyKeyPaths: []string{"sha256.body"},
 		EventTypePaths: []string{"body.eventNotifications.0.dataChangeEvent.entities.0.name + body.eventNotifications.0.dataChangeEvent.entities.0.operation",
 			"body.0.type"},
-		Note: "The secret is the verifier token.",
+		Note: "The secret is the webhook's verifier token.",
 	},
 	{
 		ID: "shopify", Name: "Shopify",
@@ -186,7 +186,7 @@ var moneyPresets = []Preset{
 		Verifier:            Config{Type: "hmac", Header: "X-Shopify-Hmac-Sha256", AlsoHeaders: []string{"shopify-hmac-sha256"}, Encoding: "base64"},
 		IdempotencyKeyPaths: []string{"header.x-shopify-webhook-id", "header.shopify-webhook-id"},
 		EventTypePaths:      []string{"header.x-shopify-topic", "header.shopify-topic + header.shopify-action"},
-		Note:                "The secret is the app's client secret.",
+		Note:                "The secret is the app's client secret, or for webhooks created in the admin the signing key that Settings > Notifications > Webhooks shows.",
 		Repeats:             "several topics, such as orders/create and orders/paid, send the same bytes",
 	},
 	{
@@ -204,13 +204,13 @@ var moneyPresets = []Preset{
 		Verifier: Config{Type: "public_key", Header: "X-EBAY-SIGNATURE", HeaderJSON: "signature", Encoding: "base64", Algorithm: "ecdsa_sha1",
 			Claims: map[string]string{"metadata.topic": "{option.topic}"}},
 		Options: []Option{{Name: "topic", About: "the topic whose notifications are accepted, such as MARKETPLACE_ACCOUNT_DELETION", Pins: true},
-			{Name: "endpoint", About: "the URL as it is registered at eBay; by default the source's"}},
+			{Name: "endpoint", About: "the URL registered at eBay; defaults to the source's URL"}},
 		IdempotencyKeyPaths: []string{"body.notification.notificationId"},
 		EventTypePaths:      []string{"body.metadata.topic"},
 		Methods:             []string{http.MethodGet},
 		Handshake:           "ebay",
 		HandshakeSecret:     true,
-		Note: "The secret is the verification token; the public key is what getPublicKey answers. It signs the notifications of all applications: " +
-			"of a topic about one account, compare the account in a route.",
+		Note: "The secret is the verification token. The public key is the key that getPublicKey returns. eBay signs the notifications of all applications with this key: " +
+			"if the topic concerns one account, check the account in a route.",
 	},
 }

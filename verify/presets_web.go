@@ -7,19 +7,19 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// Svix, and those who send through it: its own headers, or those of Standard
-// Webhooks.
+// svix is the scheme of Svix and of providers that send through Svix. Requests
+// carry Svix's own headers or the headers of Standard Webhooks.
 var (
 	svix     = Config{Type: "standard_webhooks", Header: "svix-signature", AlsoHeaders: []string{"webhook-signature"}}
 	svixKeys = []string{"header.svix-id", "header.webhook-id"}
 )
 
 var webSubOptions = []Option{
-	{Name: "topic", About: "the topic's URL; others are not confirmed. By default any is"},
-	{Name: "unsubscribe", About: "yes: the end of the subscription is confirmed, too, to whoever asks for it"},
+	{Name: "topic", About: "the topic's URL; only subscriptions to this topic are confirmed. By default every topic is confirmed"},
+	{Name: "unsubscribe", About: "yes to confirm unsubscribe requests, too; any sender can send them"},
 }
 
-// webPresets are of standards, and of those who keep identities and contents.
+// webPresets are standards, and providers of identity, content and files.
 var webPresets = []Preset{
 	{
 		ID: "standard-webhooks", Name: "Standard Webhooks",
@@ -27,7 +27,7 @@ var webPresets = []Preset{
 		Verifier:            Config{Type: "standard_webhooks", Header: "webhook-signature"},
 		IdempotencyKeyPaths: []string{"header.webhook-id"},
 		EventTypePaths:      []string{"body.type"},
-		Note:                "For any sender that keeps the standard. Give secrets (whsec_…), public keys (whpk_…), or both.",
+		Note:                "For every sender that implements Standard Webhooks. Set secrets (whsec_…), public_keys (whpk_…), or both.",
 	},
 	{
 		ID: "svix", Scheme: "standard-webhooks", Name: "Svix",
@@ -35,7 +35,7 @@ var webPresets = []Preset{
 		Verifier:            svix,
 		IdempotencyKeyPaths: svixKeys,
 		EventTypePaths:      []string{"body.type", "body.event_type"},
-		Note:                "For any sender that uses Svix: incident.io, Brex and many others.",
+		Note:                "For every sender that uses Svix, such as incident.io and Brex.",
 	},
 	{
 		ID: "clerk", Scheme: "standard-webhooks", Name: "Clerk",
@@ -52,7 +52,7 @@ var webPresets = []Preset{
 		Methods:          []string{http.MethodGet},
 		Handshake:        "websub",
 		Note:             "The secret is the hub.secret of the subscription. YouTube's hub signs with SHA-1.",
-		Repeats:          "a publisher may send the same content again",
+		Repeats:          "a publisher can send the same content again",
 	},
 	{
 		ID: "websub", Scheme: "websub-sha256", Name: "WebSub (SHA-256)",
@@ -61,7 +61,7 @@ var webPresets = []Preset{
 		Options:          webSubOptions,
 		Methods:          []string{http.MethodGet},
 		Handshake:        "websub",
-		Repeats:          "a publisher may send the same content again",
+		Repeats:          "a publisher can send the same content again",
 	},
 	{
 		ID: "cloudevents", Scheme: "bearer-token", Name: "CloudEvents over HTTP",
@@ -72,7 +72,7 @@ var webPresets = []Preset{
 		Methods:             []string{http.MethodOptions},
 		Handshake:           "cloudevents",
 		Uncovered:           onlyToken,
-		Note:                "The secret is the bearer token, in the header or as the URL's access_token.",
+		Note:                "The secret is the bearer token, sent in the header or as the URL parameter access_token.",
 	},
 	{
 		ID: "okta", Scheme: "header-token", Name: "Okta event hooks",
@@ -83,7 +83,7 @@ var webPresets = []Preset{
 		Methods:             []string{http.MethodGet},
 		Handshake:           "okta",
 		Uncovered:           onlyToken,
-		Note:                "The secret is the whole value of the authentication field.",
+		Note:                "The secret is the complete value of the hook's authentication field.",
 	},
 	{
 		ID: "auth0", Scheme: "header-token", Name: "Auth0 log streams",
@@ -92,7 +92,7 @@ var webPresets = []Preset{
 		IdempotencyKeyPaths: []string{"sha256.body"},
 		EventTypePaths:      []string{"body.0.data.type", "body.data.type"},
 		Uncovered:           onlyToken,
-		Note:                "The secret is the whole value of the authorization token, Bearer and all.",
+		Note:                "The secret is the complete authorization token, including Bearer.",
 	},
 	{
 		ID: "workos", Name: "WorkOS",
@@ -106,11 +106,11 @@ var webPresets = []Preset{
 		DocumentationURL: "https://www.contentful.com/developers/docs/webhooks/request-verification/",
 		Verifier: Config{Type: "timestamped_hmac", Header: "X-Contentful-Signature", TimestampHeader: "X-Contentful-Timestamp",
 			TimestampUnit: "milliseconds", ToleranceSeconds: new(30), AllowFuture: true, Signed: "{method}\n{path_encoded}\n{headers.X-Contentful-Signed-Headers}\n{body}"},
-		// Bodies are what the owner makes of them, and may be alike.
+		// The webhook's owner defines the body, so the bodies of two events can be equal.
 		IdempotencyKeyPaths: []string{"header.x-contentful-topic + header.x-contentful-timestamp + sha256.body"},
 		EventTypePaths:      []string{"header.x-contentful-topic"},
-		Note:                "The secret has 64 characters. The URL's path is signed: EVENTHOOK_PUBLIC_URL must be what is registered. The tolerance is 30 s, as in Contentful's own library.",
-		Repeats:             "the body is what the owner makes of it, and entries that are published together may share a timestamp",
+		Note:                "The secret has 64 characters. The signature covers the URL's path: EVENTHOOK_PUBLIC_URL must match the URL registered at Contentful. The tolerance is 30 s, as in Contentful's own library.",
+		Repeats:             "the webhook's owner defines the body, and entries that are published together can share a timestamp",
 	},
 	{
 		ID: "webflow", Name: "Webflow",
@@ -138,12 +138,12 @@ var webPresets = []Preset{
 		Verifier:         hmacIn("X-Dropbox-Signature", "hex", ""),
 		Methods:          []string{http.MethodGet},
 		Handshake:        "challenge",
-		Note:             "The secret is the app secret. A request only says whose files changed.",
-		Repeats:          "a request only says whose files changed, and reads like the one before",
+		Note:             "The secret is the app secret. A request only says which accounts' files changed.",
+		Repeats:          "a request only says which accounts' files changed, so successive requests can have equal bodies",
 	},
 }
 
-// numbered are header names that end in a number.
+// numbered returns the header names that consist of name and a number in [from, to].
 func numbered(name string, from, to int) []string {
 	var names []string
 	for n := from; n <= to; n++ {

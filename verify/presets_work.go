@@ -2,8 +2,7 @@ package verify
 
 import "net/http"
 
-// workPresets are of those in whose tools people work: offices, customers,
-// tickets.
+// workPresets are office, project, support and customer management tools.
 var workPresets = []Preset{
 	{
 		ID: "notion", Name: "Notion",
@@ -14,7 +13,7 @@ var workPresets = []Preset{
 		IdempotencyKeyPaths: []string{"body.id"},
 		EventTypePaths:      []string{"body.type"},
 		Handshake:           "notion",
-		Note:                "Leave the secret out: Notion sends it when the subscription is made. Read it with handshake/reveal, from when on it counts, and paste it into Notion. If Notion refuses it, somebody else has sent it: reset the handshake.",
+		Note:                "Do not set a secret: Notion sends the secret when you create the subscription. Read the secret with handshake/reveal, which also activates it, and paste it into Notion. If Notion rejects the secret, another sender sent it: reset the handshake.",
 	},
 	{
 		ID: "intercom", Name: "Intercom",
@@ -32,7 +31,7 @@ var workPresets = []Preset{
 		IdempotencyKeyPaths: []string{"sha256.body"},
 		EventTypePaths:      []string{"body.0.subscriptionType"},
 		Methods:             hubspotMethods,
-		Note:                "A request carries several events. The URL is signed: EVENTHOOK_PUBLIC_URL must be what is registered.",
+		Note:                "The secret is the app's client secret. A request carries several events. The signature covers the URL: EVENTHOOK_PUBLIC_URL must match the URL registered at HubSpot.",
 	},
 	{
 		ID: "hubspot", Scheme: "hubspot-v2", Name: "HubSpot (v2)",
@@ -42,7 +41,7 @@ var workPresets = []Preset{
 		IdempotencyKeyPaths: []string{"sha256.body"},
 		EventTypePaths:      []string{"body.0.subscriptionType"},
 		Methods:             hubspotMethods,
-		Note:                "A plain hash, without a timestamp: prefer hubspot-v3.",
+		Note:                "The signature is a plain hash without a timestamp: prefer the scheme hubspot-v3.",
 	},
 	{
 		ID: "hubspot", Scheme: "hubspot-v1", Name: "HubSpot (v1)",
@@ -51,7 +50,7 @@ var workPresets = []Preset{
 			RequireHeaders: map[string]string{"X-HubSpot-Signature-Version": "v1"}},
 		IdempotencyKeyPaths: []string{"sha256.body"},
 		EventTypePaths:      []string{"body.0.subscriptionType"},
-		Note:                "A plain hash, without a timestamp: prefer hubspot-v3.",
+		Note:                "The signature is a plain hash without a timestamp: prefer the scheme hubspot-v3.",
 	},
 	{
 		ID: "typeform", Name: "Typeform",
@@ -89,8 +88,8 @@ var workPresets = []Preset{
 		IdempotencyKeyPaths: []string{"header.x-zendesk-webhook-invocation-id"},
 		EventTypePaths:      []string{"body.type"},
 		Methods:             []string{http.MethodGet, http.MethodPut, http.MethodPatch, http.MethodDelete},
-		Note:                "The secret is used as it is, not decoded. Zendesk names no tolerance for the timestamp; tolerance_seconds sets one.",
-		Repeats:             "the body is what the owner makes of it, or empty, and the timestamp counts seconds",
+		Note:                "The secret is the webhook's signing secret, used as text and not base64-decoded. Zendesk specifies no maximum age of the timestamp; set tolerance_seconds to enforce one.",
+		Repeats:             "the webhook's owner defines the body, which can be empty, and the timestamp has a resolution of one second",
 	},
 	{
 		ID: "asana", Name: "Asana",
@@ -100,7 +99,7 @@ var workPresets = []Preset{
 		IdempotencyKeyPaths: []string{"sha256.body"},
 		EventTypePaths:      []string{"body.events.0.resource.resource_type + body.events.0.action", "body.events.0.action"},
 		Handshake:           "asana",
-		Note:                "Leave the secret out: Asana sends it when the webhook is made, which must be within an hour after the source was created or its handshake reset. A source serves one webhook.",
+		Note:                "Do not set a secret: Asana sends the secret when you create the webhook. Create the webhook within an hour after you create the source or reset its handshake. Use one source per webhook.",
 	},
 	{
 		ID: "trello", Name: "Trello",
@@ -110,7 +109,7 @@ var workPresets = []Preset{
 		EventTypePaths:      []string{"body.action.type"},
 		Methods:             []string{http.MethodHead},
 		Handshake:           "trello",
-		Note:                "The URL is signed: EVENTHOOK_PUBLIC_URL must be what is registered. The secret is the app's secret.",
+		Note:                "The secret is the app's API secret. The signature covers the URL: EVENTHOOK_PUBLIC_URL must match the URL registered at Trello.",
 	},
 	{
 		ID: "monday", Name: "monday.com",
@@ -119,8 +118,8 @@ var workPresets = []Preset{
 		IdempotencyKeyPaths: []string{"body.event.type + body.event.triggerUuid"},
 		EventTypePaths:      []string{"body.event.type"},
 		Handshake:           "monday",
-		Uncovered:           "Requests carry a signed token that says nothing of the body.",
-		Note:                "The token names the URL: EVENTHOOK_PUBLIC_URL must be what is registered. The secret is the app's signing secret.",
+		Uncovered:           "Requests carry a signed token. The token does not cover the body.",
+		Note:                "The secret is the app's signing secret. The token contains the URL: EVENTHOOK_PUBLIC_URL must match the URL registered at monday.com.",
 	},
 	{
 		ID: "airtable", Name: "Airtable",
@@ -128,7 +127,7 @@ var workPresets = []Preset{
 		Verifier: Config{Type: "hmac", Header: "X-Airtable-Content-MAC", Algorithm: "sha256", Encoding: "hex", Prefix: "hmac-sha256=",
 			SecretEncoding: "base64"},
 		IdempotencyKeyPaths: []string{"sha256.body"},
-		Note:                "The secret is macSecretBase64. A request only says that there is something to fetch.",
+		Note:                "The secret is the macSecretBase64 that Airtable returns when you create the webhook. A request only announces that new data can be fetched.",
 	},
 	{
 		ID: "smartsheet", Name: "Smartsheet",
@@ -146,7 +145,7 @@ var workPresets = []Preset{
 		IdempotencyKeyPaths: []string{"header.x-todoist-delivery-id"},
 		EventTypePaths:      []string{"body.event_name"},
 		Note:                "The secret is the app's client secret.",
-		Repeats:             "it is not documented that each event carries the moment at which it happened",
+		Repeats:             "Todoist does not document that every event carries a timestamp",
 	},
 	{
 		ID: "docusign", Name: "DocuSign Connect",
@@ -155,7 +154,7 @@ var workPresets = []Preset{
 			Encoding: "base64"},
 		IdempotencyKeyPaths: []string{"body.event + body.data.envelopeId + body.generatedDateTime"},
 		EventTypePaths:      []string{"body.event"},
-		Note:                "One header for each key of the account; one that matches is enough, of the first sixteen.",
+		Note:                "The secret is a Connect HMAC key. DocuSign sends one signature header per key of the account; one match among the first sixteen headers is enough.",
 	},
 	{
 		ID: "nylas", Name: "Nylas",
@@ -176,7 +175,7 @@ var workPresets = []Preset{
 		Methods:             []string{http.MethodGet},
 		Handshake:           "strava",
 		Uncovered:           onlyToken,
-		Note:                "Strava signs nothing: register the URL with ?token=<the secret> at its end.",
+		Note:                "Strava does not sign requests: register the URL with ?token=<the secret> at the end.",
 	},
 }
 

@@ -8,7 +8,8 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// ReplayProtection is that of a source that does not set its own.
+// ReplayProtection returns the default of a source with this verifier: the
+// preset's, and ReplayOff for a configured verifier.
 func (s Spec) ReplayProtection() string {
 	if p, ok := FindPreset(s.Provider, s.Scheme); ok && s.Verifier == nil && p.ReplayProtection != "" {
 		return p.ReplayProtection
@@ -16,43 +17,43 @@ func (s Spec) ReplayProtection() string {
 	return eventhook.ReplayOff
 }
 
-// Captured says what the sender of a captured request can do with it.
+// Captured classifies the effect of a replay of a captured request.
 type Captured string
 
-// The kinds of captured requests.
+// The effects of a replay.
 const (
-	CapturedDuplicate Captured = "duplicate" // it is a duplicate, whatever its headers say
-	CapturedNewEvent  Captured = "new event" // it can be sent again under another id
-	CapturedAnyBody   Captured = "any body"  // its token goes with any body
+	CapturedDuplicate Captured = "duplicate" // the replay is a duplicate, even with other unsigned headers
+	CapturedNewEvent  Captured = "new event" // the replay can be a new event, under another id
+	CapturedAnyBody   Captured = "any body"  // the request's token can be sent with any body
 )
 
-// Captured is what the sender of a captured request of the provider can do,
-// while its source has the provider's replay protection and paths, and text
-// says it to people.
+// Captured returns the effect of a replay of a captured request on a source
+// that uses the provider's replay protection and paths. text describes it in a
+// sentence for users.
 func (p Preset) Captured() (kind Captured, text string) {
 	switch {
 	case p.provesNoBody():
-		text = "carries a token: with it any body is accepted, under any id"
+		text = "accepted as a new event: the token or password of the request can be sent with any body under any id"
 		if p.Verifier.Type == "jwt" {
 			text += ", until the token expires"
 		}
 		return CapturedAnyBody, text + "."
 	case p.ReplayProtection == eventhook.ReplayBody:
-		return CapturedDuplicate, "is a duplicate, whatever its headers say: its signed bytes count once (`replay_protection: body`)."
+		return CapturedDuplicate, "treated as a duplicate, even with other headers, because the same signed bytes are accepted once (`replay_protection: body`)."
 	case p.signsID():
-		return CapturedDuplicate, "is a duplicate, whatever its headers say: its id is signed."
+		return CapturedDuplicate, "treated as a duplicate, even with other headers, because the signature covers the id."
 	}
-	under := "it carries no id"
+	reason := "the request has no id"
 	if len(p.IdempotencyKeyPaths) > 0 {
-		under = "its id is not signed"
+		reason = "its id is not signed"
 	}
-	return CapturedNewEvent, fmt.Sprintf("can be sent again as a new event%s: %s, and %s. `replay_protection: body` makes it a duplicate, and a genuine event "+
-		"with the same bytes too.", p.whileFresh(), under, p.Repeats)
+	return CapturedNewEvent, fmt.Sprintf("accepted as a new event%s, because %s. `replay_protection: body` makes the replay a duplicate, "+
+		"but also genuine events with equal bytes: %s.", p.whileFresh(), reason, p.Repeats)
 }
 
-// whileFresh says how long a captured request is accepted.
+// whileFresh returns how long a captured request is accepted, for Captured.
 func (p Preset) whileFresh() string {
-	tolerance := defaultTolerance
+	tolerance := DefaultTolerance
 	if p.Verifier.ToleranceSeconds != nil {
 		tolerance = *p.Verifier.ToleranceSeconds
 	}
@@ -63,7 +64,8 @@ func (p Preset) whileFresh() string {
 	return fmt.Sprintf(" within %d s", tolerance)
 }
 
-// provesNoBody reports whether requests carry a token or a password alone.
+// provesNoBody reports whether requests contain only a token or a password, so
+// that they are accepted with any body.
 func (p Preset) provesNoBody() bool {
 	switch p.Verifier.Type {
 	case "api_key", "basic_auth", "none":
@@ -74,7 +76,7 @@ func (p Preset) provesNoBody() bool {
 	return false
 }
 
-// signsID reports whether the signature covers every path to the id.
+// signsID reports whether the signature covers the values at all idempotency key paths.
 func (p Preset) signsID() bool {
 	for _, path := range p.IdempotencyKeyPaths {
 		if slices.ContainsFunc(eventhook.PathParts(path), func(part string) bool { return !p.signs(part) }) {
@@ -84,7 +86,7 @@ func (p Preset) signsID() bool {
 	return len(p.IdempotencyKeyPaths) > 0
 }
 
-// signs reports whether the signature covers what a single path leads to.
+// signs reports whether the signature covers the value at a path that is not joined.
 func (p Preset) signs(path string) bool {
 	c := p.Verifier.WithDefaults()
 	kind, name, _ := strings.Cut(path, ".")
@@ -97,7 +99,7 @@ func (p Preset) signs(path string) bool {
 		return strings.EqualFold(name, c.TimestampHeader) || strings.Contains(strings.ToLower(c.Signed), "{header."+name+"}")
 	case c.Type == "aws_sns":
 		return slices.Contains(snsSigned["Notification"], name)
-	case c.Type == "body_hmac": // the signature itself, or what it covers
+	case c.Type == "body_hmac": // the path of the signature, or of a signed field
 		isEnd := func(end string) bool { return name == end || strings.HasSuffix(name, "."+end) }
 		return slices.ContainsFunc(strings.Split(c.Path, "|"), isEnd) || strings.Contains(c.Signed, "{field."+name+"}")
 	}

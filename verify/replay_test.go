@@ -22,7 +22,7 @@ func TestEveryPresetSaysWhatACapturedRequestCanDo(t *testing.T) {
 		if (kind == verify.CapturedNewEvent) != (p.Repeats != "") {
 			t.Errorf("%s/%s: a captured request is %s, and the reason is %q", p.ID, p.Scheme, kind, p.Repeats)
 		}
-		if !strings.HasSuffix(text, ".") || strings.Contains(text, ", and .") {
+		if !strings.HasSuffix(text, ".") || strings.Contains(text, ": .") {
 			t.Errorf("%s/%s: got %q, want a sentence", p.ID, p.Scheme, text)
 		}
 		if p.ReplayProtection != "" && (p.ReplayProtection != eventhook.ReplayBody || !p.CoversBody()) {
@@ -42,22 +42,22 @@ func TestWhatACapturedRequestCanDo(t *testing.T) {
 		want             verify.Captured
 		says             string
 	}{
-		{"razorpay", "", verify.CapturedDuplicate, "signed bytes count once"},
-		{"github", "", verify.CapturedNewEvent, "at any time: its id is not signed, and membership"},
-		{"stripe", "", verify.CapturedDuplicate, "its id is signed"},
-		{"asana", "", verify.CapturedDuplicate, "its id is signed"},
-		{"svix", "", verify.CapturedDuplicate, "its id is signed"},
-		{"twitch", "", verify.CapturedDuplicate, "its id is signed"},
-		{"mailgun", "", verify.CapturedDuplicate, "its id is signed"},
-		{"adyen", "", verify.CapturedDuplicate, "its id is signed"},
-		{"paypal", "", verify.CapturedDuplicate, "its id is signed"},
-		{"aws-sns", "", verify.CapturedDuplicate, "its id is signed"},
-		{"netlify", "", verify.CapturedDuplicate, "its id is signed"},
-		{"shopify", "", verify.CapturedNewEvent, "at any time: its id is not signed, and several topics"},
+		{"razorpay", "", verify.CapturedDuplicate, "the same signed bytes are accepted once"},
+		{"github", "", verify.CapturedNewEvent, "at any time, because its id is not signed"},
+		{"stripe", "", verify.CapturedDuplicate, "the signature covers the id"},
+		{"asana", "", verify.CapturedDuplicate, "the signature covers the id"},
+		{"svix", "", verify.CapturedDuplicate, "the signature covers the id"},
+		{"twitch", "", verify.CapturedDuplicate, "the signature covers the id"},
+		{"mailgun", "", verify.CapturedDuplicate, "the signature covers the id"},
+		{"adyen", "", verify.CapturedDuplicate, "the signature covers the id"},
+		{"paypal", "", verify.CapturedDuplicate, "the signature covers the id"},
+		{"aws-sns", "", verify.CapturedDuplicate, "the signature covers the id"},
+		{"netlify", "", verify.CapturedDuplicate, "the signature covers the id"},
+		{"shopify", "", verify.CapturedNewEvent, "with equal bytes: several topics"},
 		{"contentful", "", verify.CapturedNewEvent, "within 30 s"},
 		{"zendesk", "", verify.CapturedNewEvent, "at any time"},
-		{"plaid", "", verify.CapturedNewEvent, "within 300 s: it carries no id"},
-		{"dropbox", "", verify.CapturedNewEvent, "it carries no id"},
+		{"plaid", "", verify.CapturedNewEvent, "within 300 s, because the request has no id"},
+		{"dropbox", "", verify.CapturedNewEvent, "the request has no id"},
 		{"gitlab", "", verify.CapturedAnyBody, "any body"},
 		{"google-pubsub", "", verify.CapturedAnyBody, "until the token expires"},
 	} {

@@ -11,10 +11,10 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-const (
-	defaultTolerance = 300
-	maxTolerance     = 24 * 60 * 60
-)
+// DefaultTolerance is the default of Config.ToleranceSeconds.
+const DefaultTolerance = 300
+
+const maxTolerance = 24 * 60 * 60 // seconds
 
 // stampRule says where a timestamp is, how it is written, and how far it may
 // lie from the receipt.
@@ -35,7 +35,7 @@ type moment int64
 // newStampRule is nil if the message has no timestamp.
 func newStampRule(c Config) *stampRule {
 	s := &stampRule{key: c.TimestampKey, header: http.CanonicalHeaderKey(c.TimestampHeader), jsonPath: literalPath(c.TimestampPath),
-		unit: c.TimestampUnit, tolerance: defaultTolerance, future: c.AllowFuture}
+		unit: c.TimestampUnit, tolerance: DefaultTolerance, future: c.AllowFuture}
 	if c.ToleranceSeconds != nil {
 		s.tolerance = int64(*c.ToleranceSeconds)
 	}

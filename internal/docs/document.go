@@ -1,192 +1,139 @@
-// Package docs writes docs/providers.md: what package verify knows of schemes
-// and providers, for people. It reads the presets and nothing else, so the page
-// cannot say what the code does not do.
+// Package docs generates docs/providers.md from package verify: the schemes,
+// the fields of a verifier, and a section for each provider. The text of the
+// page is in templates; sentences about signatures are built from the presets,
+// so that the page describes exactly the checks that the code does.
 package docs
 
 import (
-	"fmt"
+	"embed"
 	"slices"
 	"strings"
+	"text/template"
 
 	"github.com/eventhook/eventhook/verify"
 )
 
-// Providers is the whole page, in Markdown.
+//go:embed *.md.tmpl
+var templateFiles embed.FS
+
+var templates = template.Must(template.New("").Funcs(template.FuncMap{
+	"cell":       cell,
+	"code":       code,
+	"codes":      codes,
+	"fields":     verify.Fields,
+	"handshake":  func(name string) string { return handshakes[name] },
+	"maxAge":     maxAge,
+	"providers":  verify.Providers,
+	"replayKind": replayKind,
+	"schemes":    schemesOf,
+	"signature":  Signature,
+}).ParseFS(templateFiles, "*.md.tmpl"))
+
+// Providers returns the page in Markdown.
 func Providers() string {
-	var b strings.Builder
-	b.WriteString(introduction)
-	b.WriteString(spellOut)
-	b.WriteString(table("type", "verifies", "fields"))
-	for _, t := range verify.Types() {
-		b.WriteString(row(code(t), types[t], codes(verify.Fields(t))))
-	}
-	b.WriteString("\n")
-	b.WriteString(table("field", "says"))
-	for _, f := range fields {
-		b.WriteString(row(code(f.key), f.about))
-	}
-	b.WriteString(templates)
-	b.WriteString(table("placeholder", "stands for"))
-	for _, p := range placeholders {
-		b.WriteString(row(code(p.key), p.about))
-	}
-	b.WriteString(paths)
-	b.WriteString(trying)
-	b.WriteString(overview())
-	for _, id := range verify.Providers() {
-		b.WriteString("\n" + Provider(id))
-	}
-	return b.String()
+	return render("providers.md.tmpl", map[string]any{
+		"Types": types, "Fields": fields, "Placeholders": placeholders, "Presets": verify.Presets(),
+	})
 }
 
-// overview is the table of all providers.
-func overview() string {
-	var b strings.Builder
-	b.WriteString("\n## All providers\n\n")
-	b.WriteString(table("provider", "name", "scheme", "verifier", "needs", "body is covered", "a captured request", "handshake"))
-	for _, p := range verify.Presets() {
-		covered, handshake := "yes", "–"
-		if !p.CoversBody() {
-			covered = "**no**"
-		}
-		if p.Handshake != "" {
-			handshake = code(p.Handshake)
-		}
-		captured, _ := p.Captured()
-		b.WriteString(row("["+code(p.ID)+"](#"+p.ID+")", p.Name, code(p.Scheme), code(p.Verifier.Type), orDash(codes(p.RequiredFields())), covered,
-			capturedKinds[captured], handshake))
-	}
-	return b.String()
-}
-
-// Provider is the part of the page about one provider, "" if there is none.
+// Provider returns the section about one provider, "" for an unknown id.
 func Provider(id string) string {
-	var b strings.Builder
-	for i, scheme := range verify.Schemes(id) {
-		p, _ := verify.FindPreset(id, scheme)
-		if i == 0 {
-			fmt.Fprintf(&b, "### %s\n", id)
-		}
-		b.WriteString("\n")
-		b.WriteString(preset(p, i == 0))
-	}
-	return b.String()
-}
-
-// preset is the part of a section about one scheme.
-func preset(p verify.Preset, isDefault bool) string {
-	var b strings.Builder
-	name := "**" + p.Name + "**"
-	if len(verify.Schemes(p.ID)) > 1 {
-		name += ", scheme " + code(p.Scheme)
-		if isDefault {
-			name += " (the default)"
-		}
-	}
-	fmt.Fprintf(&b, "%s · [documentation](%s)\n\n", name, p.DocumentationURL)
-	line := func(label, text string) {
-		if text != "" {
-			fmt.Fprintf(&b, "- %s: %s\n", label, text)
-		}
-	}
-	line("Verified", Scheme(p.Verifier))
-	line("Time", clock(p.Verifier))
-	line("Give", give(p))
-	for _, o := range p.Options {
-		line("Option "+code(o.Name), option(o))
-	}
-	line("Idempotency key", orNone(codes(p.IdempotencyKeyPaths), "none; give `idempotency_key_paths` if requests carry something that tells them apart"))
-	line("Event type", orNone(codes(p.EventTypePaths), "none of its own"))
-	line("Handshake", handshakeOf(p))
-	if p.Reply != nil {
-		line("Answer", reply(p))
-	}
-	line("Not covered", p.Uncovered)
-	_, captured := p.Captured()
-	line("A captured request", captured)
-	line("Note", p.Note)
-	b.WriteString("\n```yaml\n" + Example(p, isDefault) + "```\n")
-	return b.String()
-}
-
-func handshakeOf(p verify.Preset) string {
-	if p.Handshake == "" {
+	schemes := schemesOf(id)
+	if len(schemes) == 0 {
 		return ""
 	}
-	return handshakes[p.Handshake]
+	return render("provider.md.tmpl", schemes)
 }
 
-func reply(p verify.Preset) string {
-	if p.Reply.Body == "" {
-		return fmt.Sprintf("%d without a body.", p.Reply.Status)
+// Example returns a source with the scheme, as it stands in a file of tenants.
+func Example(s Scheme) string { return render("example", s) }
+
+func render(name string, data any) string {
+	var b strings.Builder
+	if err := templates.ExecuteTemplate(&b, name, data); err != nil {
+		panic(err) // the templates and their data are constant
 	}
-	return fmt.Sprintf("%d and %s.", p.Reply.Status, code(p.Reply.Body))
+	return b.String()
 }
 
-// give is what a source must, or may, give besides options.
-func give(p verify.Preset) string {
-	required := p.RequiredFields()
-	var texts []string
+// Scheme is a preset together with its place among the schemes of its provider.
+type Scheme struct {
+	verify.Preset
+	IsDefault   bool // the provider's first scheme
+	HasSiblings bool // the provider has other schemes
+}
+
+func schemesOf(provider string) (schemes []Scheme) {
+	names := verify.Schemes(provider)
+	for i, name := range names {
+		preset, _ := verify.FindPreset(provider, name)
+		schemes = append(schemes, Scheme{preset, i == 0, len(names) > 1})
+	}
+	return schemes
+}
+
+// Requires reports whether a source must have the setting.
+func (s Scheme) Requires(setting string) bool { return slices.Contains(s.RequiredFields(), setting) }
+
+// Variable returns the environment variable of a setting in the example.
+func (s Scheme) Variable(setting string) string {
+	return strings.ToUpper(strings.ReplaceAll(s.ID+"_"+setting, "-", "_"))
+}
+
+// ExampleOptions returns the options that the example sets.
+func (s Scheme) ExampleOptions() (options []verify.Option) {
+	for _, o := range s.Options {
+		if o.Secret || o.Required || o.Pins {
+			options = append(options, o)
+		}
+	}
+	return options
+}
+
+// Settings describes the secrets and keys that a source needs.
+func (s Scheme) Settings() string {
+	const several = "Several secrets are valid at the same time, for a rotation."
+	keys := s.Requires("public_keys")
 	switch {
-	case p.LearnsSecret:
-		texts = append(texts, "nothing: the handshake brings the secret")
-	case p.Verifier.Type == "standard_webhooks":
-		texts = append(texts, "`secrets`, or `public_keys`; several are all live, for a rotation")
-	case p.Verifier.HeaderPerSecret:
-		texts = append(texts, "`secrets`: one for each header, in their order")
-	case slices.Contains(required, "secrets"):
-		texts = append(texts, "`secrets`; several are all live, for a rotation")
+	case s.LearnsSecret:
+		return "no secret, because the provider sends it in the handshake."
+	case s.Verifier.Type == "standard_webhooks":
+		return "`secrets`, `public_keys`, or both. " + several
+	case s.Verifier.HeaderPerSecret:
+		return "`secrets`, one for each signature header in this order."
+	case s.Requires("secrets") && keys:
+		return "`secrets` and `public_keys`. " + several
+	case s.Requires("secrets"):
+		return "`secrets`. " + several
+	case keys:
+		return "`public_keys`."
 	}
-	if slices.Contains(required, "public_keys") {
-		texts = append(texts, "`public_keys`")
-	}
-	if len(texts) == 0 {
-		texts = append(texts, "nothing: the keys are the provider's published ones")
-	}
-	return strings.Join(texts, " and ") + "."
+	return "no secret or key, because the provider publishes its keys."
 }
 
-func option(o verify.Option) string {
-	text := o.About
-	if o.Required {
-		text += " (required)"
-	}
-	if o.Pins {
-		text += " (required of new sources: without it those of any account are accepted)"
-	}
-	if o.Default != "" {
-		text += "; " + code(o.Default) + " by default"
-	}
-	return text + "."
+// ReplayText describes the effect of a replay of a captured request.
+func (s Scheme) ReplayText() string {
+	_, text := s.Captured()
+	return text
 }
 
-func table(columns ...string) string {
-	return row(columns...) + "|" + strings.Repeat(" --- |", len(columns)) + "\n"
+func replayKind(p verify.Preset) string {
+	kind, _ := p.Captured()
+	return replayKinds[kind]
 }
 
-func row(cells ...string) string {
-	for i := range cells {
-		cells[i] = strings.ReplaceAll(cells[i], "|", `\|`)
-	}
-	return "| " + strings.Join(cells, " | ") + " |\n"
-}
+// cell escapes a text for a cell of a table.
+func cell(s string) string { return strings.ReplaceAll(s, "|", `\|`) }
 
-// code is a text as it is typed.
+// code formats a text as code.
 func code(s string) string { return "`" + strings.ReplaceAll(s, "\n", `\n`) + "`" }
 
-func codes(list []string) string {
-	var all []string
-	for _, s := range list {
-		all = append(all, code(s))
-	}
-	return strings.Join(all, ", ")
-}
+func codes(list []string) string { return strings.Join(each(list, code), ", ") }
 
-func orDash(s string) string { return orNone(s, "–") }
-
-func orNone(s, none string) string {
-	if s == "" {
-		return none
+func each(list []string, do func(string) string) []string {
+	out := make([]string, len(list))
+	for i, s := range list {
+		out[i] = do(s)
 	}
-	return s
+	return out
 }

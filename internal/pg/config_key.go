@@ -92,9 +92,9 @@ func (db *DB) DeleteKey(ctx context.Context, by eventhook.Actor, tenant eventhoo
 	})
 }
 
-// usedSQL never takes a moment back. Keys are locked in the order of their
+// recordKeyUseSQL never takes a moment back. Keys are locked in the order of their
 // ids, so that instances which tell of the same ones wait for each other.
-const usedSQL = `
+const recordKeyUseSQL = `
 WITH used AS MATERIALIZED (
     SELECT k.id, u.at FROM unnest($1::uuid[], $2::timestamptz[]) AS u (id, at) JOIN eventhook.api_key k ON k.id = u.id
     WHERE k.last_used_at IS NULL OR k.last_used_at < u.at
@@ -113,6 +113,6 @@ func (db *DB) RecordKeyUse(ctx context.Context, used map[eventhook.KeyID]time.Ti
 	for id, at := range used {
 		ids, moments = append(ids, id), append(moments, at)
 	}
-	_, err := db.work.Exec(ctx, usedSQL, ids, moments)
+	_, err := db.work.Exec(ctx, recordKeyUseSQL, ids, moments)
 	return translate("note the use of keys", err)
 }

@@ -50,7 +50,7 @@ func (db *DB) ReprocessEvents(ctx context.Context, by eventhook.Actor, tenant ev
 			return err
 		}
 		slices.SortFunc(moved, newerFirst)
-		return recordAll(m, "events.reprocessed", "event", "events", moved)
+		return recordBulk(m, "events.reprocessed", "event", "events", moved)
 	})
 	if err != nil {
 		return nil, err

@@ -124,7 +124,7 @@ func (m *mutation) announce(ctx context.Context) error {
 		events = append(events, e)
 	}
 	var err error
-	m.announced, err = m.db.announceIn(ctx, m.tx, events, m.made)
+	m.announced, err = m.db.announceIn(ctx, m.tx, events, m.created)
 	return err
 }
 

@@ -88,7 +88,7 @@ func TestWhatAnEventOfTheGatewaysOwnSays(t *testing.T) {
 	same(t, "beside it", string(envelope), fmt.Sprintf(`{"category":"eventhook","actor":%s}`, actor))
 	same(t, "the event", []any{e.EventType, e.Status, e.Origin, e.RequestID, e.BodySize, len(e.TraceID)},
 		[]any{"webhook.created", eventhook.EventDelivered, eventhook.OriginSystem, "req-1", len(body), 32})
-	same(t, "those who watch are told", len(f.db.feed.takeTold()) > 0 || f.db.feed.isUnwatched(), true)
+	same(t, "those who watch are told", len(f.db.feed.takeNotices()) > 0 || f.db.feed.isUnwatched(), true)
 }
 
 func TestFiltersJudgeTheGatewaysOwnEvents(t *testing.T) {
