@@ -2,7 +2,6 @@ package pg
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -23,22 +22,19 @@ type ApplyOptions struct {
 // KindConflict. A dry run locks nothing. The caller has validated the
 // configuration.
 func (db *DB) ApplyTenant(ctx context.Context, by eventhook.Actor, want eventhook.TenantConfig, o ApplyOptions) ([]eventhook.Change, error) {
-	changes, err := db.applyOnce(ctx, by, want, o)
-	if errors.Is(err, errTenantCreated) {
-		changes, err = db.applyOnce(ctx, by, want, o)
-	}
-	return changes, err
-}
-
-// errTenantCreated tells that somebody has made the tenant since it was looked for.
-var errTenantCreated = errors.New("the tenant was made meanwhile")
-
-func (db *DB) applyOnce(ctx context.Context, by eventhook.Actor, want eventhook.TenantConfig, o ApplyOptions) ([]eventhook.Change, error) {
 	if !o.DryRun {
 		if err := db.ensureSealing(ctx); err != nil {
 			return nil, err
 		}
 	}
+	a, err := db.applyOnce(ctx, by, want, o)
+	if a.tenantExists {
+		a, err = db.applyOnce(ctx, by, want, o)
+	}
+	return a.changes, err
+}
+
+func (db *DB) applyOnce(ctx context.Context, by eventhook.Actor, want eventhook.TenantConfig, o ApplyOptions) (configApply, error) {
 	a := configApply{mutation: &mutation{db: db, by: by, batch: &pgx.Batch{}, dryRun: o.DryRun}, prune: o.Prune}
 	run := db.inTx
 	if o.DryRun {
@@ -54,7 +50,7 @@ func (db *DB) applyOnce(ctx context.Context, by eventhook.Actor, want eventhook.
 	if err == nil {
 		db.notifyAnnounced(a.announced)
 	}
-	return a.changes, err
+	return a, err
 }
 
 // applier compares what is with what is wanted. It reads everything first, by
@@ -64,6 +60,9 @@ type configApply struct {
 	*mutation
 	prune   bool
 	changes []eventhook.Change
+	// tenantExists is set if another transaction has created the tenant since this one
+	// looked for it. The transaction then fails, and can be tried again.
+	tenantExists bool
 }
 
 // did notes what was done with a thing, named by the path to it below the
@@ -152,9 +151,7 @@ func (a *configApply) createTenant(ctx context.Context, want eventhook.Tenant) e
 	if err == nil {
 		err = a.sendBatch(ctx)
 	}
-	if hasCode(err, codeUniqueViolation) {
-		return errTenantCreated
-	}
+	a.tenantExists = hasCode(err, codeUniqueViolation)
 	return err
 }
 
@@ -174,7 +171,7 @@ func (a *configApply) createSource(ctx context.Context, want eventhook.SourceCon
 // has it already.
 func (a *configApply) checkVerifier(have eventhook.Source, want eventhook.SourceConfig) error {
 	var faults eventhook.Faults
-	faults.Merge("sources["+want.Slug+"]", a.db.newly(have.Verifier, want.Verifier))
+	faults.Merge("sources["+want.Slug+"]", a.db.faultsOfNew(have.Verifier, want.Verifier))
 	return faults.Err("the source cannot be applied")
 }
 

@@ -105,8 +105,8 @@ func (db *DB) markDead(ctx context.Context, sql string, args ...any) (n int, err
 // concludeEvents locks events and concludes them, after a statement of the
 // transaction has ended deliveries of theirs.
 func concludeEvents(ctx context.Context, tx pgx.Tx, events []eventKey, now time.Time) ([]concluded, error) {
-	b, c := &pgconn.Batch{}, newColumns(concludeOIDs...)
-	encodeConclusion(c, events)
+	b, c := &pgconn.Batch{}, newColumns(concludeEventsSQL)
+	encodeEventKeys(c, events)
 	queueLockEvents(b, c)
 	queueConcludeEvents(b, c, now)
 	results, err := tx.Conn().PgConn().ExecBatch(ctx, b).ReadAll()

@@ -36,12 +36,12 @@ SELECT tenant_id, destination_id, route_id, target_index FROM lane WHERE due_at 
 
 // DueDestinations lists the destinations after a cursor for which deliveries are due,
 // paused and disabled ones too, by their ids. Fewer than limit are the last.
-func (db *DB) DueDestinations(ctx context.Context, after eventhook.DestinationID, limit int) ([]outbound.Due, error) {
+func (db *DB) DueDestinations(ctx context.Context, after eventhook.DestinationID, limit int) ([]outbound.DueDestination, error) {
 	rows, err := db.work.Query(ctx, dueDestinationsSQL, db.now(), [16]byte(after), limit)
 	if err != nil {
 		return nil, translate("list due destinations", err)
 	}
-	list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (d outbound.Due, err error) {
+	list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (d outbound.DueDestination, err error) {
 		var to destinationColumns
 		err = r.Scan((*[16]byte)(&d.TenantID), &to.id, &to.route, &to.index)
 		d.DestinationID = to.id
@@ -122,7 +122,7 @@ func (db *DB) claimDeliveries(ctx context.Context, sql string, claims []outbound
 	for i, c := range claims {
 		destinations[i], most[i], leases[i] = c.DestinationID, int32(c.Max), c.Lease
 	}
-	rows, err := db.work.Query(ctx, sql, destinations, most, leases, db.now(), claimBytes)
+	rows, err := db.work.Query(ctx, sql, destinations, most, leases, db.now(), maxClaimBytes)
 	if err != nil {
 		return nil, err
 	}

@@ -206,7 +206,7 @@ func (db *DB) listDeliveries(ctx context.Context, tenant eventhook.TenantID, f e
 // deliveryBounds turns a filter's moments and its event into the ids between
 // which a list lies: at least from, and before the other.
 func deliveryBounds(f eventhook.DeliveryFilter) (from, before eventhook.DeliveryID) {
-	before = beforeArg(f.Before).([16]byte) //nolint:forcetypeassert // it is always one
+	before = cursorArg(f.Before).([16]byte) //nolint:forcetypeassert // it is always one
 	if !f.CreatedAfter.IsZero() {
 		from = eventhook.FirstID[eventhook.Delivery](f.CreatedAfter.Add(time.Millisecond))
 	}

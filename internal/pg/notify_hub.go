@@ -15,6 +15,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/effects"
+	"github.com/eventhook/eventhook/internal/wake"
 )
 
 // Channels of NOTIFY. Configuration changes are told by triggers.
@@ -50,7 +51,7 @@ type hub struct {
 	mu       sync.Mutex
 	topics   map[string]chan struct{}
 	unsent   map[string]bool
-	outgoing chan struct{}
+	outgoing wake.Signal
 	self     string // names this process to itself in notices
 }
 
@@ -81,10 +82,7 @@ func (h *hub) wake(topics ...string) {
 		}
 		h.unsent[t] = true
 	}
-	select {
-	case h.outgoing <- struct{}{}:
-	default:
-	}
+	h.outgoing.Notify()
 }
 
 func (h *hub) wakeLocal(topic string) {
