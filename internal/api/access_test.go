@@ -232,7 +232,7 @@ func TestOtherTenantsThingsAreAbsent(t *testing.T) {
 	work := r.makes(eventhook.Workflow, "pay")
 	r.settle(e, work)
 	held := r.claimOne()
-	promise := r.makePromise("order-1", http.StatusCreated)
+	promise := r.createPromise("order-1", http.StatusCreated)
 	subscription, delivery := r.delivered()
 	_, key := r.key("acme", eventhook.ScopeRead)
 	other, _ := r.key("umbrella", eventhook.Scopes...)
@@ -329,7 +329,7 @@ func (r *rig) withAuthorization(authorization, method, path string) *answer {
 	return r.do(req)
 }
 
-func (r *rig) makePromise(key string, status int) promiseJSON {
+func (r *rig) createPromise(key string, status int) promiseJSON {
 	r.Helper()
 	var p promiseJSON
 	r.admin("POST", T("acme")+"/promises", map[string]any{"idempotency_key": key}).want(status).into(&p)

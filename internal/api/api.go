@@ -215,7 +215,7 @@ func (o operation) describeAnswers(doc *huma.OpenAPI) *huma.Operation {
 	if o.isRaw {
 		bytes := &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}
 		of.Responses[success].Content = map[string]*huma.MediaType{"*/*": bytes, "application/octet-stream": bytes}
-		of.Responses[success].Description = "The exact bytes, under the content type that they came with; application/octet-stream if they came with none."
+		of.Responses[success].Description = "The exact bytes with their original content type; application/octet-stream if the request had none."
 	}
 	return of
 }
@@ -237,9 +237,9 @@ func (o operation) failures() []int {
 
 // description says what the operation is about and which key it takes.
 func (o operation) description() string {
-	needs := "Needs the admin key."
+	needs := "Requires the admin key."
 	if o.scope != "" {
-		needs = "Needs the scope " + string(o.scope) + ", or the admin key."
+		needs = "Requires a key with the scope " + string(o.scope) + ", or the admin key."
 	}
 	return strings.TrimSpace(o.about + " " + needs)
 }

@@ -19,19 +19,19 @@ type AuditStore interface {
 type auditEntryView struct {
 	ID            string          `json:"id" format:"uuid"`
 	At            time.Time       `json:"at"`
-	Tenant        *string         `json:"tenant" doc:"The slug of the tenant that it is about."`
+	Tenant        *string         `json:"tenant" doc:"Slug of the affected tenant."`
 	Actor         auditActor      `json:"actor"`
 	Action        string          `json:"action" example:"source.updated"`
 	Resource      auditResource   `json:"resource"`
 	Changes       []auditedChange `json:"changes"`
-	SourceIP      *string         `json:"source_ip" doc:"Where it came from."`
-	RequestID     *string         `json:"request_id" doc:"The X-Request-Id of the request."`
-	CorrelationID *string         `json:"correlation_id" doc:"Shared by all that one act has changed."`
+	SourceIP      *string         `json:"source_ip" doc:"Client address of the request."`
+	RequestID     *string         `json:"request_id" doc:"X-Request-Id of the request."`
+	CorrelationID *string         `json:"correlation_id" doc:"Shared by all entries and events of one action, such as closing a tenant."`
 }
 
 type auditActor struct {
-	Type string  `json:"type" enum:"admin,admin_on_behalf_of,api_key,operator,system" doc:"admin: the admin key; admin_on_behalf_of: the admin key, on what a tenant owns; api_key: a key of the tenant; operator: a command that reaches the database; system: the gateway itself."`
-	ID   *string `json:"id" doc:"The id of a tenant's key."`
+	Type string  `json:"type" enum:"admin,admin_on_behalf_of,api_key,operator,system" doc:"admin: the admin key. admin_on_behalf_of: the admin key, acting on a tenant's resources. api_key: a key of the tenant. operator: a command with direct access to the database. system: the gateway itself."`
+	ID   *string `json:"id" doc:"Id of the API key; null for every other type of actor."`
 	Name string  `json:"name"`
 }
 
@@ -44,8 +44,8 @@ type auditResource struct {
 // auditedChange holds JSON as it is.
 type auditedChange struct {
 	Field string          `json:"field" example:"rate_limit.burst_size"`
-	From  json.RawMessage `json:"from" doc:"null: it was not there. Of a secret it only says that it changed."`
-	To    json.RawMessage `json:"to" doc:"null: it is not there."`
+	From  json.RawMessage `json:"from" doc:"Value before the change; null if the field did not exist. Secrets are never shown, only that they changed."`
+	To    json.RawMessage `json:"to" doc:"Value after the change; null if the field was removed."`
 }
 
 func viewAuditEntry(e eventhook.AuditEntry) auditEntryView {
@@ -63,19 +63,19 @@ func viewAuditEntry(e eventhook.AuditEntry) auditEntryView {
 
 func (s *server) registerAudit(api huma.API) {
 	register(s, api, operation{id: "list-audit", method: http.MethodGet, path: "/api/admin/audit", tag: "admin",
-		summary: "List what was changed, newest first", about: "A tenant that is none is a 404; an action that is none has no entries."}, s.listAudit)
+		summary: "List audit entries of all tenants", about: "Newest first. 404 if the tenant does not exist. The list is empty for an unknown action."}, s.listAudit)
 	register(s, api, operation{id: "list-tenant-audit", method: http.MethodGet, path: base + "/audit", scope: eventhook.ScopeManage, tag: "audit",
-		summary: "List what was changed about the tenant, newest first"}, s.listTenantAudit)
+		summary: "List audit entries of a tenant", about: "Newest first."}, s.listTenantAudit)
 }
 
 // AuditQuery narrows a list of audit entries.
 type AuditQuery struct {
-	Action string `query:"action" maxLength:"100" doc:"Such as source.updated."`
+	Action string `query:"action" maxLength:"100" doc:"Return only entries with this action, such as source.updated."`
 	PageQuery
 }
 
 type auditRequest struct {
-	Tenant string `query:"tenant" doc:"The slug of the tenant that it is about."`
+	Tenant string `query:"tenant" doc:"Slug of the affected tenant."`
 	AuditQuery
 }
 
@@ -99,8 +99,8 @@ type tenantAuditRequest struct {
 	AuditQuery
 }
 
-func (s *server) listTenantAudit(ctx context.Context, who caller, in *tenantAuditRequest) (*page[auditEntryView], error) {
-	return s.auditPage(ctx, s.pager("tenant audit", who.tenant), who.tenant, in.AuditQuery)
+func (s *server) listTenantAudit(ctx context.Context, by caller, in *tenantAuditRequest) (*page[auditEntryView], error) {
+	return s.auditPage(ctx, s.pager("tenant audit", by.tenant), by.tenant, in.AuditQuery)
 }
 
 func (s *server) auditPage(ctx context.Context, pages pager, tenant eventhook.TenantID, q AuditQuery) (*page[auditEntryView], error) {

@@ -184,20 +184,20 @@ func (k *keyring) permitAdmin(ctx context.Context, n need) (eventhook.TenantID, 
 // authorize lets only those requests through that may be made.
 func (s *server) authorize(api huma.API) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
-		who := caller{requestID: s.requestID(ctx), address: s.addressOf(ctx)}
+		by := caller{requestID: s.requestID(ctx), address: s.addressOf(ctx)}
 		undecoded := decodePath(ctx)
-		err := s.admit(ctx, &who)
+		err := s.admit(ctx, &by)
 		if err == nil {
-			who.hold, err = s.enter(ctx, who)
+			by.hold, err = s.enter(ctx, by)
 		}
 		if err == nil {
-			defer who.hold.release()
-			err = who.hold.meterBody(ctx)
+			defer by.hold.release()
+			err = by.hold.meterBody(ctx)
 		}
 		if err == nil {
 			err = s.checkRequest(ctx, undecoded)
 		}
-		ctx = huma.WithValue(ctx, callerKey{}, who)
+		ctx = huma.WithValue(ctx, callerKey{}, by)
 		if err != nil {
 			s.refuse(api, ctx, err)
 			return
@@ -207,24 +207,24 @@ func (s *server) authorize(api huma.API) func(huma.Context, func(huma.Context)) 
 }
 
 // admit finds out who calls, and whether he may.
-func (s *server) admit(ctx huma.Context, who *caller) error {
+func (s *server) admit(ctx huma.Context, by *caller) error {
 	token, shown := bearer(ctx.Header("Authorization"))
 	if !shown {
 		return s.refused("key_missing", errUnauthorized)
 	}
 	hash := keyHash(sha256.Sum256([]byte(token)))
-	h, err := s.guesses.find(ctx.Context(), who.address, token, hash)
+	h, err := s.guesses.find(ctx.Context(), by.address, token, hash)
 	switch {
 	case eventhook.KindOf(err) == eventhook.KindRateLimited:
 		return s.refused("too_many_wrong_keys", err)
 	case err != nil:
 		return s.refused("key_wrong", err)
 	}
-	if who.admin = h.admin; !h.admin {
-		who.key, who.keyName = h.key.ID, h.key.Name
+	if by.admin = h.admin; !h.admin {
+		by.key, by.keyName = h.key.ID, h.key.Name
 		s.KeyUses.note(h.key.ID, s.Now())
 	}
-	if who.tenant, err = s.keys.permit(ctx.Context(), h, needOf(ctx)); err != nil {
+	if by.tenant, err = s.keys.permit(ctx.Context(), h, needOf(ctx)); err != nil {
 		return s.refused("not_permitted", err)
 	}
 	return nil

@@ -15,11 +15,11 @@ import (
 
 // RouteBacktest says which route is to be held against which events.
 type RouteBacktest struct {
-	Source  string      `json:"source" minLength:"1" doc:"The slug of the source whose events it is about."`
-	Route   RouteCreate `json:"route" doc:"As it would be made. It is tried as if it were enabled."`
-	Last    *int        `json:"last,omitempty" minimum:"1" maximum:"10000" doc:"How many of the newest events; 1000 by default. Duplicates are none of them."`
-	Since   string      `json:"since,omitempty" format:"date-time" doc:"Only those that were received after it."`
-	Samples *int        `json:"samples,omitempty" minimum:"0" maximum:"20" doc:"How many events of each outcome are shown; 5 by default."`
+	Source  string      `json:"source" minLength:"1" doc:"Slug of the source whose stored events are tested."`
+	Route   RouteCreate `json:"route" doc:"The proposed route, in the form of a create request. is_enabled is ignored: the route is tested as if enabled."`
+	Last    *int        `json:"last,omitempty" minimum:"1" maximum:"10000" doc:"Number of newest events to test; default 1000. Duplicates are not counted."`
+	Since   string      `json:"since,omitempty" format:"date-time" doc:"Test only events received after this time."`
+	Samples *int        `json:"samples,omitempty" minimum:"0" maximum:"20" doc:"Number of sample events to return per outcome; default 5."`
 }
 
 // What a backtest does if it is not told.
@@ -31,17 +31,17 @@ const (
 
 // backtestView is what the route would have made of the events.
 type backtestView struct {
-	Tested             int                  `json:"tested" doc:"They have matched, not matched, or failed."`
-	Matched            int                  `json:"matched" doc:"The route would have taken them, and each target done its part."`
+	Tested             int                  `json:"tested" doc:"Number of events tested: the sum of matched, unmatched and failed."`
+	Matched            int                  `json:"matched" doc:"Events that match the route and for which every target would succeed."`
 	Unmatched          int                  `json:"unmatched"`
-	Failed             int                  `json:"failed" doc:"The route would have taken them, or it cannot be told, and an action would have failed."`
-	SkippedWithoutBody int                  `json:"skipped_without_body" doc:"Not tested, since their bodies are past their retention."`
-	IsComplete         bool                 `json:"is_complete" doc:"Else time ran out, 10 s, before all events were tested."`
-	Newest             *time.Time           `json:"newest" doc:"When the newest event that was tested was received."`
+	Failed             int                  `json:"failed" doc:"Events for which a filter, the transform or a target would fail."`
+	SkippedWithoutBody int                  `json:"skipped_without_body" doc:"Events not tested because their bodies are past the retention period."`
+	IsComplete         bool                 `json:"is_complete" doc:"False if the time limit of 10 s was reached before all events were tested."`
+	Newest             *time.Time           `json:"newest" doc:"When the newest tested event was received."`
 	Oldest             *time.Time           `json:"oldest"`
-	UnmatchedReasons   []backtestReasonView `json:"unmatched_reasons" doc:"The five most frequent, without what each event holds."`
-	FailedReasons      []backtestReasonView `json:"failed_reasons" doc:"The five most frequent."`
-	MatchedSamples     []backtestSampleView `json:"matched_samples" doc:"The newest of them."`
+	UnmatchedReasons   []backtestReasonView `json:"unmatched_reasons" doc:"The five most frequent reasons, without the values of individual events."`
+	FailedReasons      []backtestReasonView `json:"failed_reasons" doc:"The five most frequent reasons."`
+	MatchedSamples     []backtestSampleView `json:"matched_samples" doc:"The newest matching events."`
 	UnmatchedSamples   []backtestSampleView `json:"unmatched_samples"`
 	FailedSamples      []backtestSampleView `json:"failed_samples"`
 }
@@ -61,9 +61,9 @@ type backtestSampleView struct {
 
 func (s *server) registerBacktest(api huma.API) {
 	register(s, api, operation{id: "backtest-route", method: http.MethodPost, path: base + "/routes/backtest", scope: eventhook.ScopeManage, tag: "routes",
-		summary: "Tell what a proposed route would have made of past events",
-		about: "Nothing is stored, and nothing is done. A tenant has one backtest at a time, and a few run at once; " +
-			"one that has waited for 5 s is a 503 with Retry-After.", class: ownTurns, maxBody: configBody, skipsShape: true}, s.backtest)
+		summary: "Test a proposed route against past events",
+		about: "Runs a backtest: evaluates the route for stored events of a source and counts the outcomes. Nothing is stored and no target is executed. " +
+			"A tenant can run one backtest at a time, and an instance a few; a request that cannot start within 5 s gets 503 with Retry-After.", class: ownTurns, maxBody: configBody, skipsShape: true}, s.backtest)
 }
 
 type backtestRequest struct {
@@ -73,9 +73,9 @@ type backtestRequest struct {
 
 type backtestAnswer struct{ Body backtestView }
 
-func (s *server) backtest(ctx context.Context, who caller, in *backtestRequest) (*backtestAnswer, error) {
+func (s *server) backtest(ctx context.Context, by caller, in *backtestRequest) (*backtestAnswer, error) {
 	body, shape := in.Body.read(s)
-	proposed, err := s.proposedRoute(ctx, who, in.Tenant, body, shape)
+	proposed, err := s.proposedRoute(ctx, by, in.Tenant, body, shape)
 	if err != nil {
 		return nil, err
 	}
@@ -88,9 +88,9 @@ func (s *server) backtest(ctx context.Context, who caller, in *backtestRequest) 
 
 // proposedRoute is a route that is as good as one which is about to be made:
 // what is wrong with it is told as then, and where it is in this body.
-func (s *server) proposedRoute(ctx context.Context, who caller, tenant string, body RouteBacktest, shape eventhook.Faults) (eventhook.Route, error) {
-	tried, wrong := triedTargets(body.Route.Targets)
-	want, err := s.checkRead(ctx, who.tenant, nil, body.Route.over(eventhook.Route{TenantID: who.tenant}, body.Route.Name), tried, wrong)
+func (s *server) proposedRoute(ctx context.Context, by caller, tenant string, body RouteBacktest, shape eventhook.Faults) (eventhook.Route, error) {
+	tried, wrong := targetsForTest(body.Route.Targets)
+	want, err := s.checkRead(ctx, by.tenant, nil, body.Route.over(eventhook.Route{TenantID: by.tenant}, body.Route.Name), tried, wrong)
 	rules, err := faultsOf(err)
 	if err != nil {
 		return want, err

@@ -94,10 +94,10 @@ type hold struct {
 
 // enter counts a request in flight, and reserves what it takes without its body.
 // Its hold must be released.
-func (s *server) enter(ctx huma.Context, who caller) (*hold, error) {
-	h := &hold{server: s, header: headerOf(ctx), key: who.key}
-	if !who.admin {
-		h.tenant = who.tenant
+func (s *server) enter(ctx huma.Context, by caller) (*hold, error) {
+	h := &hold{server: s, header: headerOf(ctx), key: by.key}
+	if !by.admin {
+		h.tenant = by.tenant
 	}
 	b := s.budget
 	b.mu.Lock()

@@ -15,11 +15,11 @@ type completeManyRequest struct {
 }
 
 type completeManyRequestBody struct {
-	Items []completedItem `json:"items" minItems:"1" maxItems:"250" doc:"What is done. Of two with one id the first counts."`
+	Items []completedItem `json:"items" minItems:"1" maxItems:"250" doc:"Executions to complete. If an id occurs twice, the first item counts."`
 }
 
 type completedItem struct {
-	ID         string          `json:"id" doc:"The execution's."`
+	ID         string          `json:"id" doc:"Execution id."`
 	LeaseToken int64           `json:"lease_token"`
 	Output     json.RawMessage `json:"output,omitempty"`
 }
@@ -33,11 +33,11 @@ type completeManyAnswer struct {
 // completion is what became of one item.
 type completion struct {
 	ID     string `json:"id" format:"uuid"`
-	Status string `json:"status,omitempty" enum:"completed" doc:"If it was completed."`
-	Error  string `json:"error,omitempty" doc:"Why it was not: its lease is lost, or the tenant has no such work."`
+	Status string `json:"status,omitempty" enum:"completed" doc:"Present if the execution was completed."`
+	Error  string `json:"error,omitempty" doc:"Present if the execution was not completed: the lease is lost, or the execution does not exist."`
 }
 
-func (s *server) completeMany(ctx context.Context, who caller, in *completeManyRequest) (*completeManyAnswer, error) {
+func (s *server) completeMany(ctx context.Context, by caller, in *completeManyRequest) (*completeManyAnswer, error) {
 	body, err := in.Body.readAround(s, "items", "*", "output")
 	if err != nil {
 		return nil, err
@@ -46,12 +46,12 @@ func (s *server) completeMany(ctx context.Context, who caller, in *completeManyR
 	var bad eventhook.Faults
 	for i, item := range body.Items {
 		list[i] = eventhook.Execution{ID: idAt[eventhook.Execution](&bad, fmt.Sprintf("body.items[%d].id", i), item.ID),
-			TenantID: who.tenant, Lease: eventhook.Lease{Token: item.LeaseToken}, Output: item.Output}
+			TenantID: by.tenant, Lease: eventhook.Lease{Token: item.LeaseToken}, Output: item.Output}
 	}
 	if err := malformed(bad); err != nil {
 		return nil, err
 	}
-	answers, err := s.Work.CompleteAll(ctx, who.tenant, list)
+	answers, err := s.Work.CompleteAll(ctx, by.tenant, list)
 	if err != nil {
 		return nil, err
 	}

@@ -63,7 +63,7 @@ func TestWorkRefusesWhatMakesNoSense(t *testing.T) {
 	r := setUp(t)
 	r.execution(eventhook.Workflow, "pay")
 	held := r.claimOne()
-	p := r.makePromise("p", http.StatusCreated)
+	p := r.createPromise("p", http.StatusCreated)
 	token := fmt.Sprint(held.LeaseToken)
 	items := func(n int) string {
 		return `{"items":[` + strings.TrimSuffix(strings.Repeat(`{"id":"`+held.ID+`","lease_token":99},`, n), ",") + `]}`

@@ -35,16 +35,16 @@ type Delivery struct {
 	ID               string     `json:"id" format:"uuid"`
 	EventID          string     `json:"event_id" format:"uuid"`
 	EventType        string     `json:"event_type"`
-	SubscriptionID   *string    `json:"subscription_id" format:"uuid" doc:"null of a route's http target."`
-	SubscriptionName *string    `json:"subscription_name" doc:"null: the subscription is deleted, or it is a route's http target."`
-	RouteID          *string    `json:"route_id" format:"uuid" doc:"Of a route's http target; null of a subscription."`
-	TargetIndex      *int       `json:"target_index" doc:"The index of the route's target, from 0; null of a subscription."`
-	Status           string     `json:"status" enum:"pending,acquired,success,failed,dead" doc:"acquired: it is being sent. failed: a retry is scheduled. dead: its retries are used up, or none could help."`
-	AttemptCount     int        `json:"attempt_count" doc:"Attempts in all."`
-	RetryCount       int        `json:"retry_count" doc:"Attempts that failed since it was begun, or begun anew by a person."`
-	NextAttemptAt    *time.Time `json:"next_attempt_at" doc:"When it may be sent at the earliest; null: not at all, as it is."`
-	StatusCode       *int       `json:"status_code" doc:"Of the last attempt; null without an answer."`
-	LastError        *string    `json:"last_error" doc:"Of the last attempt."`
+	SubscriptionID   *string    `json:"subscription_id" format:"uuid" doc:"Destination subscription; null for a delivery to a route's http target."`
+	SubscriptionName *string    `json:"subscription_name" doc:"Null if the subscription is deleted, or for a delivery to a route's http target."`
+	RouteID          *string    `json:"route_id" format:"uuid" doc:"Route of the http target; null for a delivery to a subscription."`
+	TargetIndex      *int       `json:"target_index" doc:"Index of the route's target, starting at 0; null for a delivery to a subscription."`
+	Status           string     `json:"status" enum:"pending,acquired,success,failed,dead" doc:"pending: waiting to be sent. acquired: being sent. success: answered with 2xx. failed: the last attempt failed and a retry is scheduled. dead: no retries are left, or the failure cannot be retried."`
+	AttemptCount     int        `json:"attempt_count" doc:"Total number of attempts."`
+	RetryCount       int        `json:"retry_count" doc:"Failed attempts since the delivery was created or last retried or replayed by a user."`
+	NextAttemptAt    *time.Time `json:"next_attempt_at" doc:"Earliest time of the next attempt; null if no attempt is scheduled."`
+	StatusCode       *int       `json:"status_code" doc:"Status code of the last attempt; null if the receiver did not answer."`
+	LastError        *string    `json:"last_error" doc:"Error of the last attempt."`
 	CreatedAt        time.Time  `json:"created_at" doc:"When the event was published or received."`
 	CompletedAt      *time.Time `json:"completed_at"`
 }
@@ -52,17 +52,17 @@ type Delivery struct {
 // DeliveryDetail is a delivery with what was tried.
 type DeliveryDetail struct {
 	Delivery
-	Attempts []DeliveryAttempt `json:"attempts" doc:"As they were made; of very many only the last."`
+	Attempts []DeliveryAttempt `json:"attempts" doc:"Attempts in chronological order. If there are very many, only the most recent ones."`
 }
 
 // DeliveryAttempt is one try to deliver.
 type DeliveryAttempt struct {
 	StartedAt       time.Time `json:"started_at"`
 	DurationMS      int64     `json:"duration_ms"`
-	StatusCode      *int      `json:"status_code" doc:"null without an answer."`
-	Error           *string   `json:"error" doc:"null of a success."`
-	ErrorClass      *string   `json:"error_class" example:"timeout" doc:"dns, connect, tls, timeout, http_4xx, http_5xx, http (another answer that is no 2xx), blocked (the address is not allowed) or closed (the connection, before a whole answer); null of a success."`
-	ResponseExcerpt *string   `json:"response_excerpt" doc:"How the answer's body began, at most 1 KiB of it."`
+	StatusCode      *int      `json:"status_code" doc:"Status code of the response; null if the receiver did not answer."`
+	Error           *string   `json:"error" doc:"Why the attempt failed; null on success."`
+	ErrorClass      *string   `json:"error_class" example:"timeout" doc:"dns, connect, tls, timeout, http_4xx, http_5xx, http (any other status outside 2xx), blocked (the address is not allowed) or closed (the connection was closed before the complete response arrived); null on success."`
+	ResponseExcerpt *string   `json:"response_excerpt" doc:"The first bytes of the response body, at most 1 KiB."`
 }
 
 func viewDelivery(d eventhook.Delivery, names map[eventhook.SubscriptionID]string) Delivery {
@@ -126,24 +126,26 @@ func (s *server) registerDeliveries(api huma.API) {
 	op := func(id, method, path, summary string, scope eventhook.Scope) operation {
 		return operation{id: id, method: method, path: base + "/deliveries" + path, summary: summary, scope: scope, tag: "deliveries"}
 	}
-	register(s, api, op("list-deliveries", http.MethodGet, "", "List deliveries, those of the newest events first", eventhook.ScopeRead), s.listDeliveries)
-	register(s, api, op("get-delivery", http.MethodGet, "/{id}", "Read a delivery with its attempts", eventhook.ScopeRead), s.readDelivery)
-	one := op("retry-delivery", http.MethodPost, "/{id}/retry", "Send a delivery again", eventhook.ScopeManage)
-	one.about = "It is due at once, with all its retries before it; one that was delivered is sent again. 409: it is waiting or being sent already, or its subscription is deleted, or disabled and has to be enabled first; or its route is deleted, or has another target in its place. The event of a route's delivery is processing again."
+	register(s, api, op("list-deliveries", http.MethodGet, "", "List deliveries", eventhook.ScopeRead), s.listDeliveries)
+	register(s, api, op("get-delivery", http.MethodGet, "/{id}", "Get a delivery with its attempts", eventhook.ScopeRead), s.getDelivery)
+	one := op("retry-delivery", http.MethodPost, "/{id}/retry", "Retry a delivery", eventhook.ScopeManage)
+	one.about = "Queues the delivery for sending at once and resets its retries. A delivery that succeeded is sent again. " +
+		"If the delivery belongs to a route, its event returns to the status processing. " +
+		"409 if the delivery is already waiting or being sent, if its subscription is deleted or disabled (enable it first), or if its route is deleted or has another target at this index."
 	one.class = bulks
 	register(s, api, one, s.retryDelivery)
-	many := op("retry-deliveries", http.MethodPost, "/retry", "Send deliveries again that failed or are dead", eventhook.ScopeManage)
-	many.skipsShape, many.class, many.about = true, bulks, "The newest of those that the filter lets through. They are due at once, with all their retries before them. "+
-		"Those of disabled subscriptions are left alone; 409 if the filter names one that is disabled, which has to be enabled first."
+	many := op("retry-deliveries", http.MethodPost, "/retry", "Retry failed and dead deliveries", eventhook.ScopeManage)
+	many.skipsShape, many.class, many.about = true, bulks, "Queues the newest deliveries that match the filter for sending at once and resets their retries. "+
+		"Deliveries of disabled subscriptions are skipped. 409 if the filter names a disabled subscription; enable it first."
 	register(s, api, many, s.retryDeliveries)
-	own := subscriptionOperation("list-subscription-deliveries", http.MethodGet, "/{id}/deliveries", "List a subscription's deliveries, those of the newest events first", eventhook.ScopeRead)
+	own := subscriptionOperation("list-subscription-deliveries", http.MethodGet, "/{id}/deliveries", "List the deliveries of a subscription", eventhook.ScopeRead)
 	register(s, api, own, s.listSubscriptionDeliveries)
 }
 
 // DeliveryPath is the part of a path that names a delivery.
 type DeliveryPath struct {
 	TenantPath
-	ID string `path:"id" format:"uuid" doc:"The delivery's id."`
+	ID string `path:"id" format:"uuid" doc:"Delivery id."`
 }
 
 // DeliveryQuery narrows a list of deliveries.
@@ -158,12 +160,12 @@ type DeliveryQuery struct {
 type deliveriesQuery struct {
 	TenantPath
 	SubscriptionID string `query:"subscription_id" format:"uuid"`
-	RouteID        string `query:"route_id" format:"uuid" doc:"Deliveries to the http targets of this route."`
+	RouteID        string `query:"route_id" format:"uuid" doc:"Return only deliveries to the http targets of this route."`
 	DeliveryQuery
 }
 
-func (s *server) listDeliveries(ctx context.Context, who caller, in *deliveriesQuery) (*page[Delivery], error) {
-	return s.pageOfDeliveries(ctx, who, in.SubscriptionID, in.RouteID, in.DeliveryQuery)
+func (s *server) listDeliveries(ctx context.Context, by caller, in *deliveriesQuery) (*page[Delivery], error) {
+	return s.pageOfDeliveries(ctx, by, in.SubscriptionID, in.RouteID, in.DeliveryQuery)
 }
 
 type subscriptionDeliveriesQuery struct {
@@ -171,15 +173,15 @@ type subscriptionDeliveriesQuery struct {
 	DeliveryQuery
 }
 
-func (s *server) listSubscriptionDeliveries(ctx context.Context, who caller, in *subscriptionDeliveriesQuery) (*page[Delivery], error) {
-	if _, err := s.findSubscription(ctx, who, &in.SubscriptionPath); err != nil {
+func (s *server) listSubscriptionDeliveries(ctx context.Context, by caller, in *subscriptionDeliveriesQuery) (*page[Delivery], error) {
+	if _, err := s.findSubscription(ctx, by, &in.SubscriptionPath); err != nil {
 		return nil, err
 	}
-	return s.pageOfDeliveries(ctx, who, in.ID, "", in.DeliveryQuery)
+	return s.pageOfDeliveries(ctx, by, in.ID, "", in.DeliveryQuery)
 }
 
-func (s *server) pageOfDeliveries(ctx context.Context, who caller, subscription, route string, q DeliveryQuery) (*page[Delivery], error) {
-	pages := s.pager("deliveries", who.tenant)
+func (s *server) pageOfDeliveries(ctx context.Context, by caller, subscription, route string, q DeliveryQuery) (*page[Delivery], error) {
+	pages := s.pager("deliveries", by.tenant)
 	before, err := cursorOf[eventhook.Delivery](pages, q.Cursor)
 	if err != nil {
 		return nil, err
@@ -195,11 +197,11 @@ func (s *server) pageOfDeliveries(ctx context.Context, who caller, subscription,
 	if f.EventID, err = idFilter[eventhook.Event]("query.event_id", q.EventID); err != nil {
 		return nil, err
 	}
-	found, err := s.Deliveries.Deliveries(ctx, who.tenant, f)
+	found, err := s.Deliveries.Deliveries(ctx, by.tenant, f)
 	if err != nil {
 		return nil, err
 	}
-	names, err := s.subscriptionNames(ctx, who.tenant, found)
+	names, err := s.subscriptionNames(ctx, by.tenant, found)
 	if err != nil {
 		return nil, err
 	}
@@ -221,16 +223,16 @@ func idFilter[K any](at, text string) (id eventhook.ID[K], err error) {
 
 type deliveryAnswer struct{ Body DeliveryDetail }
 
-func (s *server) readDelivery(ctx context.Context, who caller, in *DeliveryPath) (*deliveryAnswer, error) {
+func (s *server) getDelivery(ctx context.Context, by caller, in *DeliveryPath) (*deliveryAnswer, error) {
 	id, err := eventhook.ParseID[eventhook.Delivery](in.ID)
 	if err != nil {
 		return nil, err
 	}
-	d, attempts, err := s.Deliveries.Delivery(ctx, who.tenant, id)
+	d, attempts, err := s.Deliveries.Delivery(ctx, by.tenant, id)
 	if err != nil {
 		return nil, err
 	}
-	names, err := s.subscriptionNames(ctx, who.tenant, []eventhook.Delivery{d})
+	names, err := s.subscriptionNames(ctx, by.tenant, []eventhook.Delivery{d})
 	if err != nil {
 		return nil, err
 	}

@@ -9,40 +9,40 @@ import (
 
 // Why a delivery is not sent again.
 var (
-	errOwed = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The delivery is waiting to be sent, or being sent, already."}
-	errGone = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The delivery cannot be sent again: its subscription is deleted, its route is deleted or has another target in its place, its event's data is past its retention, or it is being sent already."}
+	errAlreadyQueued = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The delivery is waiting to be sent, or being sent, already."}
+	errCannotRetry   = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The delivery cannot be sent again: its subscription is deleted, its route is deleted or has another target in its place, its event's data is past its retention, or it is being sent already."}
 )
 
-func (s *server) retryDelivery(ctx context.Context, who caller, in *DeliveryPath) (*deliveryAnswer, error) {
+func (s *server) retryDelivery(ctx context.Context, by caller, in *DeliveryPath) (*deliveryAnswer, error) {
 	id, err := eventhook.ParseID[eventhook.Delivery](in.ID)
 	if err != nil {
 		return nil, err
 	}
-	d, _, err := s.Deliveries.Delivery(ctx, who.tenant, id)
+	d, _, err := s.Deliveries.Delivery(ctx, by.tenant, id)
 	if err == nil && !d.IsOfRoute() {
-		err = s.unlessNobodySends(ctx, who, d.SubscriptionID)
+		err = s.checkNotDisabled(ctx, by, d.SubscriptionID)
 	}
 	switch {
 	case err != nil:
 		return nil, err
 	case d.Status == eventhook.DeliveryPending || d.Status == eventhook.DeliveryAcquired:
-		return nil, errOwed
+		return nil, errAlreadyQueued
 	}
-	restarted, err := s.Deliveries.RestartDeliveries(ctx, who.actor(), who.tenant, eventhook.DeliverySelection{
+	restarted, err := s.Deliveries.RestartDeliveries(ctx, by.actor(), by.tenant, eventhook.DeliverySelection{
 		IDs: []eventhook.DeliveryID{id}, Statuses: []eventhook.DeliveryStatus{eventhook.DeliveryFailed, eventhook.DeliveryDead, eventhook.DeliverySuccess}})
 	switch {
 	case err != nil:
 		return nil, err
 	case len(restarted) == 0:
-		return nil, errGone
+		return nil, errCannotRetry
 	}
-	return s.readDelivery(ctx, who, in)
+	return s.getDelivery(ctx, by, in)
 }
 
-// unlessNobodySends refuses to send again to a subscription that is disabled. Of
+// checkNotDisabled refuses to send again to a subscription that is disabled. Of
 // one that is deleted it says nothing.
-func (s *server) unlessNobodySends(ctx context.Context, who caller, id eventhook.SubscriptionID) error {
-	x, err := s.Subscriptions.Subscription(ctx, who.tenant, id)
+func (s *server) checkNotDisabled(ctx context.Context, by caller, id eventhook.SubscriptionID) error {
+	x, err := s.Subscriptions.Subscription(ctx, by.tenant, id)
 	switch {
 	case errors.Is(err, eventhook.ErrNotFound):
 		return nil
@@ -54,8 +54,8 @@ func (s *server) unlessNobodySends(ctx context.Context, who caller, id eventhook
 
 // DeliveriesRetry says which deliveries are sent again.
 type DeliveriesRetry struct {
-	Filter *DeliveriesRetryFilter `json:"filter" doc:"The newest of those that it lets through."`
-	Limit  int                    `json:"limit" minimum:"1" maximum:"1000" doc:"How many at most."`
+	Filter *DeliveriesRetryFilter `json:"filter" doc:"Deliveries to retry. If more match than limit, the newest are retried."`
+	Limit  int                    `json:"limit" minimum:"1" maximum:"1000" doc:"Maximum number of deliveries to retry."`
 }
 
 // DeliveriesRetryFilter narrows them; what is left out does not.
@@ -63,7 +63,7 @@ type DeliveriesRetryFilter struct {
 	SubscriptionID string   `json:"subscription_id,omitempty"`
 	RouteID        string   `json:"route_id,omitempty" doc:"Deliveries to the http targets of this route."`
 	EventID        string   `json:"event_id,omitempty"`
-	Status         []string `json:"status,omitempty" minItems:"1" enum:"failed,dead" doc:"Both without it."`
+	Status         []string `json:"status,omitempty" minItems:"1" enum:"failed,dead" doc:"Statuses to retry; default failed and dead."`
 	CreatedAfter   string   `json:"created_after,omitempty" format:"date-time"`
 	CreatedBefore  string   `json:"created_before,omitempty" format:"date-time"`
 }
@@ -71,7 +71,7 @@ type DeliveriesRetryFilter struct {
 // DeliveriesRetried is which deliveries it came to.
 type DeliveriesRetried struct {
 	RetriedCount int      `json:"retried_count"`
-	DeliveryIDs  []string `json:"delivery_ids" doc:"Those of the newest events first."`
+	DeliveryIDs  []string `json:"delivery_ids" doc:"Retried deliveries, newest event first."`
 }
 
 type retryRequest struct {
@@ -81,16 +81,16 @@ type retryRequest struct {
 
 type retryAnswer struct{ Body DeliveriesRetried }
 
-func (s *server) retryDeliveries(ctx context.Context, who caller, in *retryRequest) (*retryAnswer, error) {
+func (s *server) retryDeliveries(ctx context.Context, by caller, in *retryRequest) (*retryAnswer, error) {
 	body, shape := in.Body.read(s)
 	which, err := body.selection(shape)
 	if err == nil && !which.SubscriptionID.IsZero() {
-		err = s.unlessNobodySends(ctx, who, which.SubscriptionID)
+		err = s.checkNotDisabled(ctx, by, which.SubscriptionID)
 	}
 	if err != nil {
 		return nil, err
 	}
-	restarted, err := s.Deliveries.RestartDeliveries(ctx, who.actor(), who.tenant, which)
+	restarted, err := s.Deliveries.RestartDeliveries(ctx, by.actor(), by.tenant, which)
 	if err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ type EventStore interface {
 // framework does not see what is in others.
 type EventView struct {
 	ID             string     `json:"id" format:"uuid"`
-	Source         *string    `json:"source" doc:"The source's slug."`
+	Source         *string    `json:"source" doc:"Slug of the source; null if the event did not come from a source."`
 	Origin         string     `json:"origin" enum:"source,api,route,system"`
 	EventType      string     `json:"event_type"`
 	Status         string     `json:"status" enum:"pending,processing,delivered,unrouted,failed,dead,duplicate"`
@@ -44,7 +44,7 @@ type EventView struct {
 	IsDuplicate    bool       `json:"is_duplicate"`
 	DuplicateOf    *string    `json:"duplicate_of"`
 	ContentType    string     `json:"content_type"`
-	BodySize       int        `json:"body_size" doc:"Bytes."`
+	BodySize       int        `json:"body_size" doc:"Size of the body in bytes."`
 	RetryCount     int        `json:"retry_count"`
 	NextRetryAt    *time.Time `json:"next_retry_at"`
 	LastError      *string    `json:"last_error"`
@@ -58,19 +58,19 @@ type EventView struct {
 
 type eventDetail struct {
 	EventView
-	Headers map[string]string `json:"headers" doc:"Credentials are redacted; repeated headers are joined with a comma."`
-	Body    json.RawMessage   `json:"body" doc:"The body as JSON where it can be parsed, else its text; null for other bytes and when it is past its retention."`
+	Headers map[string]string `json:"headers" doc:"Headers of the request. Credentials are redacted; repeated headers are joined with a comma."`
+	Body    json.RawMessage   `json:"body" doc:"The body as JSON if it can be parsed, else as text; null for binary bodies and for bodies past the retention period."`
 	// An event can have thousands of actions.
-	Actions         []actionView `json:"actions" doc:"In the order in which they were started, the first 1000 of them."`
-	ActionsCount    int          `json:"actions_count" doc:"How many actions there are."`
-	Deliveries      []Delivery   `json:"deliveries" doc:"To subscribers, and to http targets of its routes: the first 1000 of them."`
-	DeliveriesCount int          `json:"deliveries_count" doc:"How many deliveries there are."`
+	Actions         []actionView `json:"actions" doc:"Actions in the order in which they started, at most 1000."`
+	ActionsCount    int          `json:"actions_count" doc:"Total number of actions."`
+	Deliveries      []Delivery   `json:"deliveries" doc:"Deliveries to subscribers and to http targets of routes, at most 1000."`
+	DeliveriesCount int          `json:"deliveries_count" doc:"Total number of deliveries."`
 }
 
 // How many actions and deliveries an event is shown with.
 const (
-	mostActions    = 1000
-	mostDeliveries = 1000
+	maxActions    = 1000
+	maxDeliveries = 1000
 )
 
 // What a byte of a stored body takes in memory until it is sent: as it is, and
@@ -99,7 +99,7 @@ type actionView struct {
 type eventsQuery struct {
 	TenantPath
 	PageQuery
-	Source         string    `query:"source" doc:"A source's slug."`
+	Source         string    `query:"source" doc:"Return only events of the source with this slug."`
 	Status         string    `query:"status" enum:"pending,processing,delivered,unrouted,failed,dead,duplicate"`
 	EventType      string    `query:"event_type"`
 	ReceivedAfter  time.Time `query:"received_after"`
@@ -110,31 +110,31 @@ type eventsQuery struct {
 // EventPath is the part of a path that names an event.
 type EventPath struct {
 	TenantPath
-	ID string `path:"id" format:"uuid" doc:"The event's id."`
+	ID string `path:"id" format:"uuid" doc:"Event id."`
 }
 
 func (s *server) registerEvents(api huma.API) {
 	const tag = "events"
 	register(s, api, operation{id: "list-events", method: http.MethodGet, path: base + "/events", scope: eventhook.ScopeRead, tag: tag,
-		summary: "List events, newest first"}, s.listEvents)
+		summary: "List events", about: "Newest first."}, s.listEvents)
 	register(s, api, operation{id: "get-event", method: http.MethodGet, path: base + "/events/{id}", scope: eventhook.ScopeRead, tag: tag,
-		summary: "Read an event with its headers, body, actions and deliveries"}, s.readEvent)
+		summary: "Get an event with its headers, body, actions and deliveries"}, s.getEvent)
 	register(s, api, operation{id: "get-event-payload", isRaw: true, method: http.MethodGet, path: base + "/events/{id}/payload", scope: eventhook.ScopeRead, tag: tag,
-		summary: "Read the exact bytes of an event's body"}, s.readPayload)
+		summary: "Get the payload of an event", about: "Returns the exact bytes of the event's body."}, s.getPayload)
 	register(s, api, operation{id: "reprocess-events", method: http.MethodPost, path: base + "/events/reprocess", scope: eventhook.ScopeManage, tag: tag, skipsShape: true, class: bulks,
-		summary: "Process failed, dead or unrouted events anew",
-		about: "They begin with all their retries; actions that have succeeded are not done again. Events in other states, that no source has brought, " +
-			"or whose payload is past its retention, are left alone."}, s.reprocessEvents)
+		summary: "Reprocess failed, dead or unrouted events",
+		about: "Routes the events again with today's routes and resets their retries. Actions that succeeded are not repeated. " +
+			"Events in another status, events that did not come from a source, and events whose payload is past the retention period are skipped."}, s.reprocessEvents)
 	s.registerStream(api)
 }
 
-func (s *server) listEvents(ctx context.Context, who caller, in *eventsQuery) (*page[EventView], error) {
-	list := s.pager("events", who.tenant)
+func (s *server) listEvents(ctx context.Context, by caller, in *eventsQuery) (*page[EventView], error) {
+	list := s.pager("events", by.tenant)
 	before, err := cursorOf[eventhook.Event](list, in.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	found, err := s.Events.Events(ctx, who.tenant, eventhook.EventFilter{
+	found, err := s.Events.Events(ctx, by.tenant, eventhook.EventFilter{
 		Source: in.Source, Status: eventhook.EventStatus(in.Status), EventType: eventhook.SanitizeLabel(in.EventType),
 		IdempotencyKey: eventhook.NormalizeKey(in.IdempotencyKey), ReceivedAfter: sinceEpoch(in.ReceivedAfter),
 		ReceivedBefore: sinceEpoch(in.ReceivedBefore), Before: before, Limit: in.Limit + 1,
@@ -165,12 +165,12 @@ func viewEvent(e eventhook.Event) EventView {
 
 type eventAnswer struct{ Body eventDetail }
 
-func (s *server) readEvent(ctx context.Context, who caller, in *EventPath) (*eventAnswer, error) {
-	e, p, err := s.eventWithPayload(ctx, who, in.ID, shownWeight)
+func (s *server) getEvent(ctx context.Context, by caller, in *EventPath) (*eventAnswer, error) {
+	e, p, err := s.eventWithPayload(ctx, by, in.ID, shownWeight)
 	if err != nil {
 		return nil, err
 	}
-	actions, count, err := s.Events.Actions(ctx, &e, mostActions)
+	actions, count, err := s.Events.Actions(ctx, &e, maxActions)
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +178,7 @@ func (s *server) readEvent(ctx context.Context, who caller, in *EventPath) (*eve
 	for _, a := range actions {
 		d.Actions = append(d.Actions, viewAction(a))
 	}
-	d.Deliveries, d.DeliveriesCount, err = s.deliveriesOf(ctx, who, e.ID)
+	d.Deliveries, d.DeliveriesCount, err = s.deliveriesOf(ctx, by, e.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -186,12 +186,12 @@ func (s *server) readEvent(ctx context.Context, who caller, in *EventPath) (*eve
 }
 
 // deliveriesOf are the first of an event's, and how many there are.
-func (s *server) deliveriesOf(ctx context.Context, who caller, id eventhook.EventID) ([]Delivery, int, error) {
-	list, count, err := s.Deliveries.EventDeliveries(ctx, who.tenant, id, mostDeliveries)
+func (s *server) deliveriesOf(ctx context.Context, by caller, id eventhook.EventID) ([]Delivery, int, error) {
+	list, count, err := s.Deliveries.EventDeliveries(ctx, by.tenant, id, maxDeliveries)
 	if err != nil {
 		return nil, 0, err
 	}
-	names, err := s.subscriptionNames(ctx, who.tenant, list)
+	names, err := s.subscriptionNames(ctx, by.tenant, list)
 	views := make([]Delivery, len(list))
 	for i, d := range list {
 		views[i] = viewDelivery(d, names)
@@ -201,14 +201,14 @@ func (s *server) deliveriesOf(ctx context.Context, who caller, id eventhook.Even
 
 // eventWithPayload reads an event's body when there is room for it: weight is what
 // a byte of it takes in memory until the answer is sent.
-func (s *server) eventWithPayload(ctx context.Context, who caller, id string, weight int64) (eventhook.Event, eventhook.Payload, error) {
+func (s *server) eventWithPayload(ctx context.Context, by caller, id string, weight int64) (eventhook.Event, eventhook.Payload, error) {
 	eventID, err := eventhook.ParseID[eventhook.Event](id)
 	if err != nil {
 		return eventhook.Event{}, eventhook.Payload{}, err
 	}
-	e, err := s.Events.Event(ctx, who.tenant, eventID)
+	e, err := s.Events.Event(ctx, by.tenant, eventID)
 	if err == nil {
-		err = who.hold.take(int64(e.BodySize) * weight)
+		err = by.hold.take(int64(e.BodySize) * weight)
 	}
 	if err != nil {
 		return e, eventhook.Payload{}, err
@@ -261,14 +261,14 @@ func viewAction(a eventhook.Action) actionView {
 
 type payloadAnswer struct {
 	ContentType string `header:"Content-Type"`
-	Encoding    string `header:"X-Eventhook-Content-Encoding" doc:"The content encoding of the bytes, if they have one. Content-Encoding itself is not set: clients would decode the body, which would no longer be the one that was signed."`
+	Encoding    string `header:"X-Eventhook-Content-Encoding" doc:"Content encoding of the stored bytes, if any. Content-Encoding itself is not set, because clients would decode the body and the result would no longer match the sender's signature."`
 	NoSniff     string `header:"X-Content-Type-Options"`
 	Disposition string `header:"Content-Disposition"`
 	Body        []byte
 }
 
-func (s *server) readPayload(ctx context.Context, who caller, in *EventPath) (*payloadAnswer, error) {
-	e, p, err := s.eventWithPayload(ctx, who, in.ID, copiedWeight)
+func (s *server) getPayload(ctx context.Context, by caller, in *EventPath) (*payloadAnswer, error) {
+	e, p, err := s.eventWithPayload(ctx, by, in.ID, copiedWeight)
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,7 @@ func TestEventSaysAllThatTheContractNames(t *testing.T) {
 
 func TestEventTellsWhatRoutesDid(t *testing.T) {
 	r := setUp(t)
-	promise := r.makePromise("order-1", http.StatusCreated)
+	promise := r.createPromise("order-1", http.StatusCreated)
 	e := r.event()
 	workflow, task := r.makes(eventhook.Workflow, "pay"), r.makes(eventhook.Task, "build")
 	failed := effects.PlannedAction{Action: eventhook.Action{TargetType: eventhook.TargetTask}, Failure: "no such thing"}

@@ -11,14 +11,14 @@ import (
 
 func (s *server) registerEventTest(api huma.API) {
 	register(s, api, operation{id: "test-event", method: http.MethodPost, path: base + "/events/{id}/test", scope: eventhook.ScopeRead, tag: "events", class: trials,
-		summary: "Explain what today's routes would do with a stored event",
-		about: "Tells of each route of the event's source, disabled ones too, whether it takes the event, why, and what its targets would get. " +
-			"Nothing is done. An event that no source has brought, or whose body is past its retention, is a 409."}, s.testEvent)
+		summary: "Explain how a stored event would be routed today",
+		about: "Returns for each route of the event's source, including disabled ones, whether the route matches, why, and the input of its targets. " +
+			"No target is executed. 409 if the event did not come from a source or its body is past the retention period."}, s.testEvent)
 }
 
 // eventTestView says what would happen now.
 type eventTestView struct {
-	Routes []routeExplanationView `json:"routes" doc:"In their order; none when the source is gone."`
+	Routes []routeExplanationView `json:"routes" doc:"One explanation per route, in the order of evaluation; empty if the source is deleted."`
 }
 
 type eventTestAnswer struct{ Body eventTestView }
@@ -29,12 +29,12 @@ var (
 	errNoBody   = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The event's body is past its retention, so that nobody can tell what routes would make of it."}
 )
 
-func (s *server) testEvent(ctx context.Context, who caller, in *EventPath) (*eventTestAnswer, error) {
+func (s *server) testEvent(ctx context.Context, by caller, in *EventPath) (*eventTestAnswer, error) {
 	id, err := eventhook.ParseID[eventhook.Event](in.ID)
 	if err != nil {
 		return nil, err
 	}
-	e, err := s.Events.RoutedEvent(ctx, who.tenant, id)
+	e, err := s.Events.RoutedEvent(ctx, by.tenant, id)
 	switch {
 	case err != nil:
 		return nil, err
@@ -43,7 +43,7 @@ func (s *server) testEvent(ctx context.Context, who caller, in *EventPath) (*eve
 	case e.Headers == nil:
 		return nil, errNoBody
 	}
-	who.hold.add(int64(len(e.Body)) * shownWeight)
+	by.hold.add(int64(len(e.Body)) * shownWeight)
 	routes, err := s.Routes.ExplainRoutes(ctx, e.SourceID, e)
 	if err != nil {
 		return nil, err

@@ -14,20 +14,20 @@ type eventTypesQuery struct {
 
 // listEventTypes lists the tenant's own entries and then those that are built
 // in. A cursor is an id among the first, and a name among the others.
-func (s *server) listEventTypes(ctx context.Context, who caller, in *eventTypesQuery) (*page[EventType], error) {
-	pages := s.pager("event types", who.tenant)
+func (s *server) listEventTypes(ctx context.Context, by caller, in *eventTypesQuery) (*page[EventType], error) {
+	pages := s.pager("event types", by.tenant)
 	before, name, err := eventTypeCursor(pages, in.Cursor)
 	if err != nil {
 		return nil, err
 	}
 	var found []eventhook.EventType
 	if name == "" {
-		if found, err = s.EventTypes.EventTypes(ctx, who.actor(), who.tenant, before, in.Limit+1); err != nil {
+		if found, err = s.EventTypes.EventTypes(ctx, by.actor(), by.tenant, before, in.Limit+1); err != nil {
 			return nil, err
 		}
 	}
 	for _, t := range eventhook.SystemEventTypes() {
-		if t.Name > name && !t.IsHiddenFrom(who.actor()) {
+		if t.Name > name && !t.IsHiddenFrom(by.actor()) {
 			found = append(found, t)
 		}
 	}

@@ -27,11 +27,11 @@ type EventType struct {
 	Name        string     `json:"name" example:"payment.succeeded"`
 	Description string     `json:"description"`
 	Category    string     `json:"category"`
-	Schema      jsonObject `json:"schema,omitempty" doc:"JSON Schema of the data."`
+	Schema      jsonObject `json:"schema,omitempty" doc:"JSON Schema of the event's data."`
 	Visibility  string     `json:"visibility" enum:"tenant,admin"`
-	IsBuiltin   bool       `json:"is_builtin" doc:"It is the gateway's own, and cannot be changed."`
-	Version     int64      `json:"version" doc:"Grows with every change; the ETag. 0 of what is built in."`
-	CreatedAt   *time.Time `json:"created_at" doc:"null of what is built in."`
+	IsBuiltin   bool       `json:"is_builtin" doc:"True for the types of the gateway's own events, which cannot be changed."`
+	Version     int64      `json:"version" doc:"Increases with every change and is used as the ETag; 0 for built-in types."`
+	CreatedAt   *time.Time `json:"created_at" doc:"Null for built-in types."`
 	UpdatedAt   *time.Time `json:"updated_at"`
 }
 
@@ -39,22 +39,22 @@ type EventType struct {
 type EventTypePut struct {
 	Description string     `json:"description,omitempty" maxLength:"2000"`
 	Category    string     `json:"category,omitempty" maxLength:"200"`
-	Schema      jsonObject `json:"schema,omitempty" example:"{\"type\":\"object\",\"required\":[\"amount\"]}" doc:"JSON Schema of the data, 2020-12 by default, in which every reference stays. What does not fit it is accepted and delivered all the same, and counted."`
-	Visibility  string     `json:"visibility,omitempty" enum:"tenant,admin" doc:"tenant by default. Only the admin sees, and makes, an entry that is the admin's. Events of such a type are in the tenant's lists all the same; of the gateway's own no subscription gets them."`
+	Schema      jsonObject `json:"schema,omitempty" example:"{\"type\":\"object\",\"required\":[\"amount\"]}" doc:"JSON Schema of the event's data; draft 2020-12 unless $schema names another. References must stay inside the schema. Events that do not match the schema are still accepted and delivered, and counted in a metric."`
+	Visibility  string     `json:"visibility,omitempty" enum:"tenant,admin" doc:"tenant (default): visible to the tenant's keys. admin: only the admin key can see and write the entry. Events of an admin type still appear in the tenant's event list; admin types of the gateway itself are never delivered to tenants' subscriptions."`
 }
 
 func (s *server) registerEventTypes(api huma.API) {
 	op := func(id, method, path, summary string, scope eventhook.Scope) operation {
 		return operation{id: id, method: method, path: base + "/event-types" + path, summary: summary, scope: scope, tag: "event-types"}
 	}
-	all := op("list-event-types", http.MethodGet, "", "List the catalogue of event types, newest first", eventhook.ScopeRead)
-	all.about = "Those of the gateway's own events come last."
-	put := op("put-event-type", http.MethodPut, "/{name}", "Put an event type into the catalogue, or replace what it says", eventhook.ScopeManage)
-	put.skipsShape, put.about = true, "201 if it is new there. The gateway's own types stay as they are: 409."
-	remove := op("delete-event-type", http.MethodDelete, "/{name}", "Take an event type out of the catalogue", eventhook.ScopeManage)
-	remove.status, remove.about = http.StatusNoContent, "Events of that type stay."
+	all := op("list-event-types", http.MethodGet, "", "List event types", eventhook.ScopeRead)
+	all.about = "Lists the tenant's catalogue, newest first, followed by the built-in types of the gateway's own events."
+	put := op("put-event-type", http.MethodPut, "/{name}", "Create or update an event type", eventhook.ScopeManage)
+	put.skipsShape, put.about = true, "Replaces the whole entry of the catalogue. 201 if the event type is new. 409 for the built-in types of the gateway, which cannot be changed."
+	remove := op("delete-event-type", http.MethodDelete, "/{name}", "Delete an event type", eventhook.ScopeManage)
+	remove.status, remove.about = http.StatusNoContent, "Removes the entry from the catalogue. Events of this type are not affected."
 	register(s, api, all, s.listEventTypes)
-	register(s, api, op("get-event-type", http.MethodGet, "/{name}", "Read what the catalogue says about an event type", eventhook.ScopeRead), s.readEventType)
+	register(s, api, op("get-event-type", http.MethodGet, "/{name}", "Get an event type", eventhook.ScopeRead), s.getEventType)
 	register(s, api, put, s.putEventType)
 	register(s, api, remove, s.deleteEventType)
 	described := api.OpenAPI().Paths[base+"/event-types/{name}"].Put.Responses
@@ -64,7 +64,7 @@ func (s *server) registerEventTypes(api huma.API) {
 // EventTypePath is the part of a path that names an event type.
 type EventTypePath struct {
 	TenantPath
-	Name string `path:"name" doc:"The event type, such as payment.succeeded."`
+	Name string `path:"name" doc:"Event type, such as payment.succeeded."`
 }
 
 func viewEventType(t eventhook.EventType) EventType {
@@ -77,11 +77,11 @@ func viewEventType(t eventhook.EventType) EventType {
 
 type eventTypeAnswer struct {
 	Status int
-	ETag   string `header:"ETag" doc:"Its version, for If-Match."`
+	ETag   string `header:"ETag" doc:"Version of the event type, for If-Match."`
 	Body   EventType
 }
 
-func showEventType(status int, t eventhook.EventType) *eventTypeAnswer {
+func answerEventType(status int, t eventhook.EventType) *eventTypeAnswer {
 	out := &eventTypeAnswer{Status: status, Body: viewEventType(t)}
 	if !out.Body.IsBuiltin {
 		out.ETag = etag(t.Version)
@@ -89,21 +89,21 @@ func showEventType(status int, t eventhook.EventType) *eventTypeAnswer {
 	return out
 }
 
-func (s *server) readEventType(ctx context.Context, who caller, in *EventTypePath) (*eventTypeAnswer, error) {
+func (s *server) getEventType(ctx context.Context, by caller, in *EventTypePath) (*eventTypeAnswer, error) {
 	t, builtin := eventhook.FindSystemEventType(in.Name)
 	if !builtin {
 		if !isEventType(in.Name) {
 			return nil, errNoEventType
 		}
 		var err error
-		if t, err = s.EventTypes.EventType(ctx, who.tenant, in.Name); err != nil {
+		if t, err = s.EventTypes.EventType(ctx, by.tenant, in.Name); err != nil {
 			return nil, err
 		}
 	}
-	if t.IsHiddenFrom(who.actor()) {
+	if t.IsHiddenFrom(by.actor()) {
 		return nil, errNoEventType
 	}
-	return showEventType(http.StatusOK, t), nil
+	return answerEventType(http.StatusOK, t), nil
 }
 
 var errNoEventType = eventhook.NotFound("event type")
@@ -121,12 +121,12 @@ type putEventTypeRequest struct {
 
 var errBuiltin = &eventhook.Error{Kind: eventhook.KindConflict, Message: "This type is the gateway's own, and stays as it is."}
 
-func (s *server) putEventType(ctx context.Context, who caller, in *putEventTypeRequest) (*eventTypeAnswer, error) {
+func (s *server) putEventType(ctx context.Context, by caller, in *putEventTypeRequest) (*eventTypeAnswer, error) {
 	if _, builtin := eventhook.FindSystemEventType(in.Name); builtin {
 		return nil, errBuiltin
 	}
 	body, shape := in.Body.read(s)
-	want := eventhook.EventType{TenantID: who.tenant, Name: in.Name, Description: body.Description, Category: body.Category,
+	want := eventhook.EventType{TenantID: by.tenant, Name: in.Name, Description: body.Description, Category: body.Category,
 		Schema: json.RawMessage(body.Schema), Visibility: eventhook.Visibility(body.Visibility)}
 	if want.Visibility == "" {
 		want.Visibility = eventhook.VisibleToTenant
@@ -134,22 +134,22 @@ func (s *server) putEventType(ctx context.Context, who caller, in *putEventTypeR
 	if err := together(shape, checkEventType(want)); err != nil {
 		return nil, err
 	}
-	if want.IsHiddenFrom(who.actor()) {
+	if want.IsHiddenFrom(by.actor()) {
 		return nil, &eventhook.Error{Kind: eventhook.KindForbidden, Message: "The visibility admin is for the admin key."}
 	}
 	var t eventhook.EventType
 	var made bool
 	err := in.held(func(version int64) (err error) {
-		t, made, err = s.EventTypes.PutEventType(ctx, who.actor(), who.tenant, version, want)
+		t, made, err = s.EventTypes.PutEventType(ctx, by.actor(), by.tenant, version, want)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	if made {
-		return showEventType(http.StatusCreated, t), nil
+		return answerEventType(http.StatusCreated, t), nil
 	}
-	return showEventType(http.StatusOK, t), nil
+	return answerEventType(http.StatusOK, t), nil
 }
 
 // checkEventType tells of the name where it is: in the path.
@@ -172,7 +172,7 @@ type deleteEventTypeRequest struct {
 	IfMatch
 }
 
-func (s *server) deleteEventType(ctx context.Context, who caller, in *deleteEventTypeRequest) (*struct{}, error) {
+func (s *server) deleteEventType(ctx context.Context, by caller, in *deleteEventTypeRequest) (*struct{}, error) {
 	if _, builtin := eventhook.FindSystemEventType(in.Name); builtin {
 		return nil, errBuiltin
 	}
@@ -180,6 +180,6 @@ func (s *server) deleteEventType(ctx context.Context, who caller, in *deleteEven
 		return nil, errNoEventType
 	}
 	return nil, in.held(func(version int64) error {
-		return s.EventTypes.DeleteEventType(ctx, who.actor(), who.tenant, in.Name, version)
+		return s.EventTypes.DeleteEventType(ctx, by.actor(), by.tenant, in.Name, version)
 	})
 }

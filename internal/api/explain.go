@@ -82,26 +82,26 @@ type explainInput struct {
 
 type explainRequest struct {
 	Method     string                 `json:"method,omitempty" default:"POST"`
-	URL        string                 `json:"url,omitempty" doc:"The URL that it was sent to, with the query; the source's by default."`
-	Headers    map[string]textOrTexts `json:"headers,omitempty" doc:"By name, in any case: a text, or a list of them."`
-	Body       *string                `json:"body,omitempty" doc:"The body as text."`
-	BodyBase64 *string                `json:"body_base64,omitempty" doc:"The body's bytes in base64, instead."`
-	At         *string                `json:"at,omitempty" format:"date-time" doc:"When it came: timestamps are judged against that; now by default."`
+	URL        string                 `json:"url,omitempty" doc:"URL of the request, with the query; default the source's ingest URL."`
+	Headers    map[string]textOrTexts `json:"headers,omitempty" doc:"Headers by case-insensitive name. A value is a string or a list of strings."`
+	Body       *string                `json:"body,omitempty" doc:"Body as text."`
+	BodyBase64 *string                `json:"body_base64,omitempty" doc:"Body as base64, instead of body."`
+	At         *string                `json:"at,omitempty" format:"date-time" doc:"Time of receipt, against which signed timestamps are checked; default now."`
 }
 
 type explanationView struct {
 	Verified       bool                   `json:"verified"`
-	Error          string                 `json:"error,omitempty" doc:"Why it is not verified: the reason and its detail." example:"mismatch: no secret matched (of 1)"`
-	Scheme         string                 `json:"scheme" doc:"The provider's scheme, or the type of the verifier."`
-	CoversBody     bool                   `json:"covers_body" doc:"Whether a changed body would be noticed."`
-	EventType      *string                `json:"event_type" doc:"Told of a request that is not verified, too."`
-	IdempotencyKey *string                `json:"idempotency_key" doc:"Told of a request that is not verified, too."`
-	Duplicate      bool                   `json:"duplicate" doc:"The source has accepted an event with this key, or with the same signed bytes where it has replay_protection."`
-	DuplicateOf    *string                `json:"duplicate_of" doc:"That event."`
-	Handshake      string                 `json:"handshake,omitempty" doc:"The provider's handshake that would take the request, which then makes no event."`
-	RefusedDetail  string                 `json:"refused_detail,omitempty" doc:"More of it, where there is more to tell."`
-	Refused        string                 `json:"refused,omitempty" doc:"Why the request would not be taken, verified or not." example:"method_not_allowed"`
-	Routes         []routeExplanationView `json:"routes" doc:"What they would do with the event, in their order, whether or not the request is verified or would be taken."`
+	Error          string                 `json:"error,omitempty" doc:"Why verification failed: the reason and its detail." example:"mismatch: no secret matched (of 1)"`
+	Scheme         string                 `json:"scheme" doc:"The provider's scheme, or the verifier's type."`
+	CoversBody     bool                   `json:"covers_body" doc:"Whether the signature covers the body."`
+	EventType      *string                `json:"event_type" doc:"Also set if verification failed."`
+	IdempotencyKey *string                `json:"idempotency_key" doc:"Also set if verification failed."`
+	Duplicate      bool                   `json:"duplicate" doc:"True if the source has already accepted an event with this idempotency key or, with replay_protection, with the same signed bytes."`
+	DuplicateOf    *string                `json:"duplicate_of" doc:"Id of the event accepted earlier."`
+	Handshake      string                 `json:"handshake,omitempty" doc:"Name of the provider's handshake that would answer the request. No event is created then."`
+	RefusedDetail  string                 `json:"refused_detail,omitempty" doc:"Details of the refusal, if there are any."`
+	Refused        string                 `json:"refused,omitempty" doc:"Why the request would be refused, independent of verification." example:"method_not_allowed"`
+	Routes         []routeExplanationView `json:"routes" doc:"Result of each route in the order of evaluation, even if the request is not verified or would be refused."`
 }
 
 type routeExplanationView struct {
@@ -114,19 +114,20 @@ type routeExplanationView struct {
 
 type actionExplanationView struct {
 	TargetType string          `json:"target_type"`
-	Input      json.RawMessage `json:"input" doc:"What a worker would get; of a promise its key, its status, and its value or error."`
+	Input      json.RawMessage `json:"input" doc:"Input that the target would receive. For a promise: its idempotency key, status, and value or error."`
 	Error      string          `json:"error,omitempty" doc:"Why the target would fail."`
-	LeftOut    bool            `json:"input_left_out,omitempty" doc:"The inputs before it have filled the answer."`
+	LeftOut    bool            `json:"input_left_out,omitempty" doc:"True if the input is omitted because the response would become too large."`
 }
 
-// explainAbout says why a key that may only read cannot ask.
-const explainAbout = "Tells whether a request would be verified, and what would become of it. Nothing is stored, and the source may be disabled. " +
-	"The answer holds no secret, but whoever may ask as often as he likes can find out whether a guessed secret is the source's, " +
-	"and can have a provider's published keys fetched: that is for those who may change the source."
+// explainAbout also states why the operation requires the scope manage although it
+// changes nothing.
+const explainAbout = "Explains whether the request would be verified and how it would be routed. Nothing is stored, and the source may be disabled. " +
+	"The response contains no secret. The scope manage is required because repeated calls could confirm a guessed secret, " +
+	"and because a call can make the gateway fetch a provider's public keys."
 
 func (s *server) registerExplain(api huma.API) {
 	register(s, api, operation{id: "test-source", method: http.MethodPost, path: base + "/sources/{slug}/test", scope: eventhook.ScopeManage, tag: "sources",
-		summary: "Explain what a request to a source would come to", about: explainAbout, class: trials,
+		summary: "Test a request to a source", about: explainAbout, class: trials,
 		maxBody: 4 << 20, skipsShape: true}, s.explain)
 	s.registerEventTest(api)
 	s.registerBacktest(api)
@@ -134,7 +135,7 @@ func (s *server) registerExplain(api huma.API) {
 
 type explanationAnswer struct{ Body explanationView }
 
-func (s *server) explain(ctx context.Context, who caller, in *explainInput) (*explanationAnswer, error) {
+func (s *server) explain(ctx context.Context, by caller, in *explainInput) (*explanationAnswer, error) {
 	if !eventhook.IsSlug(in.Slug) {
 		return nil, eventhook.NotFound("source")
 	}
@@ -157,7 +158,7 @@ func (s *server) explain(ctx context.Context, who caller, in *explainInput) (*ex
 		return &explanationAnswer{v}, nil
 	}
 	if x.Event.IdempotencyKey != "" || x.Event.SignedHash != "" {
-		id, found, err := s.Explain.FindIdempotencyKey(ctx, who.tenant, source.ID, x.Event.IdempotencyKey, x.Event.SignedHash)
+		id, found, err := s.Explain.FindIdempotencyKey(ctx, by.tenant, source.ID, x.Event.IdempotencyKey, x.Event.SignedHash)
 		if err != nil {
 			return nil, err
 		}

@@ -95,18 +95,18 @@ func (h *hold) noTurn(err error) error {
 }
 
 // run calls a handler within the limits of a class.
-func run[I, O any](ctx context.Context, who caller, c class, in *I, handle func(context.Context, caller, *I) (*O, error)) (*O, error) {
-	leave, err := who.hold.inTurn(ctx, c)
+func run[I, O any](ctx context.Context, by caller, c class, in *I, handle func(context.Context, caller, *I) (*O, error)) (*O, error) {
+	leave, err := by.hold.inTurn(ctx, c)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
 	if c != reads {
-		return handle(ctx, who, in)
+		return handle(ctx, by, in)
 	}
 	limited, cancel := context.WithTimeout(ctx, readTime)
 	defer cancel()
-	out, err := handle(limited, who, in)
+	out, err := handle(limited, by, in)
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return nil, &eventhook.Error{Kind: eventhook.KindUnavailable, RetryAfter: time.Second, Cause: err,
 			Message: "Reading takes too long; narrow the list, or try again."}

@@ -26,25 +26,26 @@ type HandshakeStore interface {
 // SourcePath is the part of a path that names a source.
 type SourcePath struct {
 	TenantPath
-	Slug string `path:"slug" doc:"The source's slug."`
+	Slug string `path:"slug" doc:"Slug of the source."`
 }
 
 type handshakeView struct {
-	Handshake  *string    `json:"handshake" doc:"The name of the provider's handshake; null: it has none."`
-	Status     string     `json:"status" enum:"none,stateless,waiting,closed,learned" doc:"stateless: it is answered whenever it comes; waiting: it will bring the secret; closed: it has not brought it in time, reset it; learned: it has. Notion's secret counts once revealed_at is there."`
-	WaitsUntil *time.Time `json:"waits_until" doc:"Until when the secret is taken; null: it may come at any time, or has come."`
+	Handshake  *string    `json:"handshake" doc:"Name of the provider's handshake; null if the provider has none."`
+	Status     string     `json:"status" enum:"none,stateless,waiting,closed,learned" doc:"none: the provider has no handshake. stateless: every handshake request is answered. waiting: the handshake that delivers the secret has not arrived yet. closed: the secret did not arrive in time; reset the handshake to try again. learned: the secret was received. A Notion secret is used only after it was revealed."`
+	WaitsUntil *time.Time `json:"waits_until" doc:"Deadline for receiving the secret; null if there is no deadline or the secret was received."`
 	LearnedAt  *time.Time `json:"learned_at"`
-	RevealedAt *time.Time `json:"revealed_at" doc:"When the learned secret was shown."`
+	RevealedAt *time.Time `json:"revealed_at" doc:"When the secret was revealed."`
 }
 
 func (s *server) registerHandshake(api huma.API) {
 	const tag, path = "sources", base + "/sources/{slug}/handshake"
 	register(s, api, operation{id: "get-handshake", method: http.MethodGet, path: path, scope: eventhook.ScopeRead, tag: tag,
-		summary: "See how far a source's handshake is"}, s.readHandshake)
+		summary: "Get the handshake status of a source"}, s.getHandshake)
 	register(s, api, operation{id: "reveal-handshake-secret", method: http.MethodPost, path: path + "/reveal", scope: eventhook.ScopeManage, tag: tag,
-		summary: "Reveal the secret that the handshake has brought, once", about: "To confirm it at the provider. A secret that must be confirmed, such as Notion's, counts from now on."}, s.revealSecret)
+		summary: "Reveal the secret received by a handshake",
+		about:   "Returns the secret, which must be confirmed at the provider. It can be revealed only once. A secret that needs confirmation, such as Notion's, is used from now on."}, s.revealSecret)
 	register(s, api, operation{id: "reset-handshake", method: http.MethodPost, path: path + "/reset", scope: eventhook.ScopeManage, status: http.StatusNoContent, tag: tag,
-		summary: "Reset a handshake: forget the secret that it has brought, and wait for the next", about: "Asana's is taken within an hour."}, s.resetHandshake)
+		summary: "Reset a handshake", about: "Deletes the secret received by the handshake and waits for the next one. Asana's secret is accepted within one hour."}, s.resetHandshake)
 }
 
 // findSource finds the source that a path names, and what its configuration
@@ -65,8 +66,8 @@ func (s *server) findSource(ctx context.Context, in *SourcePath) (eventhook.Sour
 	return source, resolved, nil
 }
 
-// findLearner finds a source whose secret comes by its handshake.
-func (s *server) findLearner(ctx context.Context, in *SourcePath) (eventhook.Source, error) {
+// findLearningSource finds a source whose secret comes by its handshake.
+func (s *server) findLearningSource(ctx context.Context, in *SourcePath) (eventhook.Source, error) {
 	source, resolved, err := s.findSource(ctx, in)
 	if err == nil && !resolved.Waiting {
 		err = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The secret of this source does not come by a handshake."}
@@ -76,7 +77,7 @@ func (s *server) findLearner(ctx context.Context, in *SourcePath) (eventhook.Sou
 
 type handshakeAnswer struct{ Body handshakeView }
 
-func (s *server) readHandshake(ctx context.Context, _ caller, in *SourcePath) (*handshakeAnswer, error) {
+func (s *server) getHandshake(ctx context.Context, _ caller, in *SourcePath) (*handshakeAnswer, error) {
 	source, resolved, err := s.findSource(ctx, in)
 	if err != nil {
 		return nil, err
@@ -112,12 +113,12 @@ type secretAnswer struct {
 	}
 }
 
-func (s *server) revealSecret(ctx context.Context, who caller, in *SourcePath) (*secretAnswer, error) {
-	source, err := s.findLearner(ctx, in)
+func (s *server) revealSecret(ctx context.Context, by caller, in *SourcePath) (*secretAnswer, error) {
+	source, err := s.findLearningSource(ctx, in)
 	if err != nil {
 		return nil, err
 	}
-	secret, err := s.Handshakes.RevealSecret(ctx, who.actor(), source)
+	secret, err := s.Handshakes.RevealSecret(ctx, by.actor(), source)
 	if err != nil {
 		return nil, err
 	}
@@ -126,10 +127,10 @@ func (s *server) revealSecret(ctx context.Context, who caller, in *SourcePath) (
 	return out, nil
 }
 
-func (s *server) resetHandshake(ctx context.Context, who caller, in *SourcePath) (*struct{}, error) {
-	source, err := s.findLearner(ctx, in)
+func (s *server) resetHandshake(ctx context.Context, by caller, in *SourcePath) (*struct{}, error) {
+	source, err := s.findLearningSource(ctx, in)
 	if err != nil {
 		return nil, err
 	}
-	return nil, s.Handshakes.ResetHandshake(ctx, who.actor(), source)
+	return nil, s.Handshakes.ResetHandshake(ctx, by.actor(), source)
 }

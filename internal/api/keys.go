@@ -23,12 +23,12 @@ type TenantKeyStore interface {
 type keyView struct {
 	ID         string     `json:"id" format:"uuid"`
 	Name       string     `json:"name"`
-	Prefix     string     `json:"prefix" doc:"How the key begins."`
+	Prefix     string     `json:"prefix" doc:"First characters of the key."`
 	Scopes     []string   `json:"scopes"`
-	ExpiresAt  *time.Time `json:"expires_at" doc:"null: never. Of a key that its tenant's closing has ended, the closing."`
-	LastUsedAt *time.Time `json:"last_used_at" doc:"Up to a minute old; null: not used yet."`
+	ExpiresAt  *time.Time `json:"expires_at" doc:"Expiry time; null if the key does not expire. Closing a tenant expires its keys."`
+	LastUsedAt *time.Time `json:"last_used_at" doc:"Time of last use, up to a minute behind; null if the key was never used."`
 	CreatedAt  time.Time  `json:"created_at"`
-	Key        string     `json:"key,omitempty" doc:"The key itself, at its creation and never again."`
+	Key        string     `json:"key,omitempty" doc:"The key. Returned only when the key is created."`
 }
 
 func viewKey(k eventhook.APIKey) keyView {
@@ -44,11 +44,13 @@ func (s *server) registerKeys(api huma.API) {
 	op := func(id, method, path, summary string, status int) operation {
 		return operation{id: id, method: method, path: tenantsPath + "/{tenant}/keys" + path, summary: summary, status: status, tag: "admin"}
 	}
-	create := op("create-key", http.MethodPost, "", "Make a key; it is shown once", http.StatusCreated)
-	create.skipsShape = true
-	register(s, api, op("list-keys", http.MethodGet, "", "List a tenant's keys, newest first", 0), s.listKeys)
-	register(s, api, create, s.addKey)
-	register(s, api, op("delete-key", http.MethodDelete, "/{id}", "Revoke a key", http.StatusNoContent), s.deleteKey)
+	create := op("create-key", http.MethodPost, "", "Create an API key", http.StatusCreated)
+	create.skipsShape, create.about = true, "The response contains the key, which is returned only once."
+	register(s, api, op("list-keys", http.MethodGet, "", "List the API keys of a tenant", 0), s.listKeys)
+	register(s, api, create, s.createKey)
+	remove := op("delete-key", http.MethodDelete, "/{id}", "Delete an API key", http.StatusNoContent)
+	remove.about = "Revokes the key. Every instance refuses it within a second."
+	register(s, api, remove, s.deleteKey)
 }
 
 type keysQuery struct {
@@ -75,19 +77,19 @@ func (s *server) listKeys(ctx context.Context, _ caller, in *keysQuery) (*page[k
 
 type keyCreate struct {
 	Name      string   `json:"name"`
-	Scopes    []string `json:"scopes" enum:"read,manage,publish,work,deliver" doc:"What it may do."`
-	ExpiresAt *string  `json:"expires_at,omitempty" format:"date-time" nullable:"true" doc:"When it ends by itself. Without it, never."`
+	Scopes    []string `json:"scopes" enum:"read,manage,publish,work,deliver" doc:"Permissions of the key."`
+	ExpiresAt *string  `json:"expires_at,omitempty" format:"date-time" nullable:"true" doc:"Expiry time. If omitted, the key does not expire."`
 }
 
-type addKeyRequest struct {
+type createKeyRequest struct {
 	TenantPath
 	Body document[keyCreate]
 }
 
 type keyAnswer struct{ Body keyView }
 
-func (s *server) addKey(ctx context.Context, who caller, in *addKeyRequest) (*keyAnswer, error) {
-	k, err := s.readKey(in.Body)
+func (s *server) createKey(ctx context.Context, by caller, in *createKeyRequest) (*keyAnswer, error) {
+	k, err := s.keyOf(in.Body)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +100,7 @@ func (s *server) addKey(ctx context.Context, who caller, in *addKeyRequest) (*ke
 	key := NewKey()
 	hash := sha256.Sum256([]byte(key))
 	k.TenantID, k.Prefix = t.ID, key[:len(KeyPrefix)+4]
-	if k, err = s.Admin.CreateKey(ctx, who.onBehalf(), k, hash[:]); err != nil {
+	if k, err = s.Admin.CreateKey(ctx, by.onBehalf(), k, hash[:]); err != nil {
 		return nil, err
 	}
 	out := &keyAnswer{viewKey(k)}
@@ -106,8 +108,8 @@ func (s *server) addKey(ctx context.Context, who caller, in *addKeyRequest) (*ke
 	return out, nil
 }
 
-// readKey is the key that a body describes.
-func (s *server) readKey(body document[keyCreate]) (eventhook.APIKey, error) {
+// keyOf is the key that a body describes.
+func (s *server) keyOf(body document[keyCreate]) (eventhook.APIKey, error) {
 	b, shape := body.read(s)
 	k := eventhook.APIKey{Name: b.Name}
 	for _, scope := range b.Scopes {
@@ -115,16 +117,16 @@ func (s *server) readKey(body document[keyCreate]) (eventhook.APIKey, error) {
 	}
 	faults := k.Validate()
 	if b.ExpiresAt != nil {
-		k.ExpiresAt = s.readExpiry(&faults, *b.ExpiresAt)
+		k.ExpiresAt = s.expiryOf(&faults, *b.ExpiresAt)
 	}
 	var rules eventhook.Faults
 	rules.Merge("body", faults)
 	return k, together(shape, rules)
 }
 
-// readExpiry refuses the end of a key that is over already, or that RFC 3339
+// expiryOf refuses the end of a key that is over already, or that RFC 3339
 // may not be able to write in every zone.
-func (s *server) readExpiry(f *eventhook.Faults, text string) *time.Time {
+func (s *server) expiryOf(f *eventhook.Faults, text string) *time.Time {
 	const at, years = "expires_at", 100
 	end, err := time.Parse(time.RFC3339, text)
 	switch {
@@ -150,10 +152,10 @@ func NewKey() string {
 
 type keyPath struct {
 	TenantPath
-	ID string `path:"id" format:"uuid" doc:"The key's id."`
+	ID string `path:"id" format:"uuid" doc:"Key id."`
 }
 
-func (s *server) deleteKey(ctx context.Context, who caller, in *keyPath) (*struct{}, error) {
+func (s *server) deleteKey(ctx context.Context, by caller, in *keyPath) (*struct{}, error) {
 	id, err := eventhook.ParseID[eventhook.APIKey](in.ID)
 	if err != nil {
 		return nil, err
@@ -162,7 +164,7 @@ func (s *server) deleteKey(ctx context.Context, who caller, in *keyPath) (*struc
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Admin.DeleteKey(ctx, who.onBehalf(), t.ID, id); err != nil {
+	if err := s.Admin.DeleteKey(ctx, by.onBehalf(), t.ID, id); err != nil {
 		return nil, err
 	}
 	s.keys.forget(t.Slug) // at once here; other instances believe it for keyAge

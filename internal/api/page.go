@@ -12,13 +12,13 @@ import (
 // TenantPath is the part of a path that the middleware has read. Parts of
 // requests that are embedded must be exported, else huma does not see them.
 type TenantPath struct {
-	Tenant string `path:"tenant" doc:"The tenant's slug."`
+	Tenant string `path:"tenant" doc:"Slug of the tenant."`
 }
 
 // PageQuery asks for a part of a list.
 type PageQuery struct {
 	Limit  int    `query:"limit" default:"50" minimum:"1" maximum:"250"`
-	Cursor string `query:"cursor" doc:"next_cursor of the page before."`
+	Cursor string `query:"cursor" doc:"next_cursor of the previous page."`
 }
 
 // page is one part of a list, newest first.

@@ -12,7 +12,7 @@ func TestPagesOfLargeValuesEndEarly(t *testing.T) {
 	const all, fit = 20, 16 // of 1 000 000 bytes each, in 16 MiB
 	value := `"` + strings.Repeat("x", 1_000_000) + `"`
 	for i := range all {
-		p := r.makePromise(strings.Repeat("k", i+1), http.StatusCreated)
+		p := r.createPromise(strings.Repeat("k", i+1), http.StatusCreated)
 		r.admin("POST", T("acme")+"/promises/"+p.ID+"/resolve", `{"value":`+value+`}`).want(http.StatusOK)
 	}
 	path, seen := T("acme")+"/promises?limit=250", 0

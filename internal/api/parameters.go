@@ -166,7 +166,7 @@ func parse(schema *huma.Schema, text string) (value any, wrong string) {
 func retryAfter(answers map[string]*huma.Response) {
 	for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
 		if r := answers[strconv.Itoa(status)]; r != nil {
-			r.Headers = map[string]*huma.Header{"Retry-After": {Description: "Seconds after which to try again, where that is known.",
+			r.Headers = map[string]*huma.Header{"Retry-After": {Description: "Seconds after which to retry, if known.",
 				Schema: &huma.Schema{Type: huma.TypeInteger, Minimum: new(1.0)}}}
 		}
 	}

@@ -24,7 +24,7 @@ type problem struct {
 	Title  string  `json:"title"`
 	Status int     `json:"status"`
 	Detail string  `json:"detail,omitempty"`
-	Errors []fault `json:"errors,omitempty" doc:"Every fault of an invalid request."`
+	Errors []fault `json:"errors,omitempty" doc:"All faults of an invalid request."`
 }
 
 type fault struct {

@@ -55,16 +55,16 @@ func viewPromises(list []eventhook.Promise) (views []promiseView) {
 
 type promiseAnswer struct{ Body promiseView }
 
-type makePromiseRequest struct {
+type createPromiseRequest struct {
 	TenantPath
 	Body struct {
-		IdempotencyKey      string `json:"idempotency_key" minLength:"1" maxLength:"255" doc:"Unique in the tenant."`
+		IdempotencyKey      string `json:"idempotency_key" minLength:"1" maxLength:"255" doc:"Unique within the tenant."`
 		WorkflowExecutionID string `json:"workflow_execution_id,omitempty"`
-		TimeoutSeconds      int    `json:"timeout_seconds,omitempty" minimum:"0" maximum:"31536000" doc:"Then it expires; 0: never."`
+		TimeoutSeconds      int    `json:"timeout_seconds,omitempty" minimum:"0" maximum:"31536000" doc:"Seconds until the promise expires; 0 (default): it does not expire."`
 	}
 }
 
-type makePromiseAnswer struct {
+type createdPromise struct {
 	Status int
 	Body   promiseView
 }
@@ -72,33 +72,36 @@ type makePromiseAnswer struct {
 // PromisePath is the part of a path that names a promise.
 type PromisePath struct {
 	TenantPath
-	ID string `path:"id" format:"uuid" doc:"The promise's id."`
+	ID string `path:"id" format:"uuid" doc:"Promise id."`
 }
 
 func (s *server) registerPromises(api huma.API) {
 	op := func(id, method, path, summary string) operation {
 		return operation{id: id, method: method, path: base + "/promises" + path, summary: summary, scope: eventhook.ScopeWork, tag: "promises"}
 	}
-	make := op("create-promise", http.MethodPost, "", "Make a promise, or get the one with its key")
-	make.status, make.alsoStatus = http.StatusCreated, http.StatusOK
-	register(s, api, make, s.makePromise)
-	register(s, api, op("list-promises", http.MethodGet, "", "List promises, newest first, or find one by its key"), s.listPromises)
-	get := op("get-promise", http.MethodGet, "/{id}", "Read a promise, waiting for its outcome if asked")
-	get.class = ownTurns
-	register(s, api, get, s.readPromise)
-	resolve := op("resolve-promise", http.MethodPost, "/{id}/resolve", "Settle a promise with a value")
+	create := op("create-promise", http.MethodPost, "", "Create a promise")
+	create.status, create.alsoStatus = http.StatusCreated, http.StatusOK
+	create.about = "201 if the promise is new; 200 with the existing promise if the idempotency key is known."
+	register(s, api, create, s.createPromise)
+	list := op("list-promises", http.MethodGet, "", "List promises")
+	list.about = "Newest first. With idempotency_key, the list contains the promise with this key, if it exists."
+	register(s, api, list, s.listPromises)
+	get := op("get-promise", http.MethodGet, "/{id}", "Get a promise")
+	get.class, get.about = ownTurns, "With wait_seconds, waits until the promise is settled or the time is over."
+	register(s, api, get, s.getPromise)
+	resolve := op("resolve-promise", http.MethodPost, "/{id}/resolve", "Resolve a promise with a value")
 	resolve.maxBody, resolve.skipsShape, resolve.isFlat = resultBody, true, true
 	register(s, api, resolve, s.resolvePromise)
-	reject := op("reject-promise", http.MethodPost, "/{id}/reject", "Settle a promise with an error")
+	reject := op("reject-promise", http.MethodPost, "/{id}/reject", "Reject a promise with an error")
 	reject.maxBody = errorBody
 	register(s, api, reject, s.rejectPromise)
 }
 
-func (s *server) makePromise(ctx context.Context, who caller, in *makePromiseRequest) (*makePromiseAnswer, error) {
+func (s *server) createPromise(ctx context.Context, by caller, in *createPromiseRequest) (*createdPromise, error) {
 	if eventhook.NormalizeKey(in.Body.IdempotencyKey) != in.Body.IdempotencyKey {
 		return nil, invalid("body.idempotency_key", "must be at most 255 bytes of text without NUL")
 	}
-	p := eventhook.Promise{TenantID: who.tenant, IdempotencyKey: in.Body.IdempotencyKey}
+	p := eventhook.Promise{TenantID: by.tenant, IdempotencyKey: in.Body.IdempotencyKey}
 	if in.Body.WorkflowExecutionID != "" {
 		var bad eventhook.Faults
 		p.WorkflowExecutionID = idAt[eventhook.Execution](&bad, "body.workflow_execution_id", in.Body.WorkflowExecutionID)
@@ -113,7 +116,7 @@ func (s *server) makePromise(ctx context.Context, who caller, in *makePromiseReq
 	if err != nil {
 		return nil, err
 	}
-	out := &makePromiseAnswer{Status: http.StatusOK, Body: viewPromise(p)}
+	out := &createdPromise{Status: http.StatusOK, Body: viewPromise(p)}
 	if made {
 		out.Status = http.StatusCreated
 	}
@@ -126,11 +129,11 @@ type promisesQuery struct {
 	IdempotencyKey string `query:"idempotency_key"`
 }
 
-func (s *server) listPromises(ctx context.Context, who caller, in *promisesQuery) (*page[promiseView], error) {
+func (s *server) listPromises(ctx context.Context, by caller, in *promisesQuery) (*page[promiseView], error) {
 	id := func(p eventhook.Promise) eventhook.PromiseID { return p.ID }
-	pages := s.pager("promises", who.tenant)
+	pages := s.pager("promises", by.tenant)
 	if in.IdempotencyKey != "" {
-		p, err := s.Promises.PromiseByKey(ctx, who.tenant, eventhook.NormalizeKey(in.IdempotencyKey))
+		p, err := s.Promises.PromiseByKey(ctx, by.tenant, eventhook.NormalizeKey(in.IdempotencyKey))
 		if eventhook.KindOf(err) == eventhook.KindNotFound {
 			return makePage(pages, nil, in.Limit, viewPromise, id), nil
 		}
@@ -140,45 +143,45 @@ func (s *server) listPromises(ctx context.Context, who caller, in *promisesQuery
 	if err != nil {
 		return nil, err
 	}
-	list, err := s.Promises.Promises(ctx, who.tenant, before, in.Limit+1)
+	list, err := s.Promises.Promises(ctx, by.tenant, before, in.Limit+1)
 	if err != nil {
 		return nil, err
 	}
 	for _, p := range list {
-		who.hold.add(int64(len(p.Value)) * copiedWeight)
+		by.hold.add(int64(len(p.Value)) * copiedWeight)
 	}
 	return makePage(pages, list, fitting(list, in.Limit), viewPromise, id), nil
 }
 
-type readPromiseRequest struct {
+type getPromiseRequest struct {
 	PromisePath
-	WaitSeconds int `query:"wait_seconds" minimum:"0" maximum:"60" doc:"How long to wait for its outcome."`
+	WaitSeconds int `query:"wait_seconds" minimum:"0" maximum:"60" doc:"Seconds to wait for the promise to settle; 0 (default): return at once."`
 }
 
-func (s *server) readPromise(ctx context.Context, who caller, in *readPromiseRequest) (*promiseAnswer, error) {
+func (s *server) getPromise(ctx context.Context, by caller, in *getPromiseRequest) (*promiseAnswer, error) {
 	id, err := eventhook.ParseID[eventhook.Promise](in.ID)
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.promiseOrWait(ctx, who, id, time.Duration(in.WaitSeconds)*time.Second)
+	p, err := s.waitForPromise(ctx, by, id, time.Duration(in.WaitSeconds)*time.Second)
 	return &promiseAnswer{viewPromise(p)}, err
 }
 
-// promiseOrWait reads a promise and, while it is pending, waits for its outcome.
+// waitForPromise reads a promise and, while it is pending, waits for its outcome.
 // Of those who wait for one promise, one reads it for all.
-func (s *server) promiseOrWait(ctx context.Context, who caller, id eventhook.PromiseID, patience time.Duration) (p eventhook.Promise, err error) {
+func (s *server) waitForPromise(ctx context.Context, by caller, id eventhook.PromiseID, patience time.Duration) (p eventhook.Promise, err error) {
 	look := func(o *outlook) (bool, error) {
 		if o.settled != nil {
 			p = *o.settled
 			return true, nil
 		}
-		o.wake, o.again = s.Promises.PromiseWake(who.tenant, id), s.Now().Add(lostWake)
-		leave, err := who.hold.inTurn(ctx, works)
+		o.wake, o.again = s.Promises.PromiseWake(by.tenant, id), s.Now().Add(lostWake)
+		leave, err := by.hold.inTurn(ctx, works)
 		if err != nil {
 			return true, err
 		}
 		defer leave()
-		if p, err = s.Promises.Promise(ctx, who.tenant, id); err != nil || p.Status == eventhook.PromisePending {
+		if p, err = s.Promises.Promise(ctx, by.tenant, id); err != nil || p.Status == eventhook.PromisePending {
 			return err != nil, err
 		}
 		o.again, o.settled = time.Time{}, &p
@@ -188,8 +191,8 @@ func (s *server) promiseOrWait(ctx context.Context, who caller, id eventhook.Pro
 	if done, err := look(&seen); done || patience == 0 {
 		return p, err
 	}
-	who.hold.park()
-	err = s.waits.inTurn(ctx, waitLine{who.tenant, "promise " + id.String()}, patience, seen, look)
+	by.hold.park()
+	err = s.waits.inTurn(ctx, waitLine{by.tenant, "promise " + id.String()}, patience, seen, look)
 	return p, err
 }
 
@@ -202,7 +205,7 @@ type resolveRequestBody struct {
 	Value json.RawMessage `json:"value,omitempty"`
 }
 
-func (s *server) resolvePromise(ctx context.Context, who caller, in *resolveRequest) (*promiseAnswer, error) {
+func (s *server) resolvePromise(ctx context.Context, by caller, in *resolveRequest) (*promiseAnswer, error) {
 	body, err := in.Body.readAround(s, "value")
 	if err != nil {
 		return nil, err
@@ -211,7 +214,7 @@ func (s *server) resolvePromise(ctx context.Context, who caller, in *resolveRequ
 	if value == nil {
 		value = json.RawMessage("null")
 	}
-	return s.settlePromise(ctx, who, in.ID, effects.PromiseOutcome{Status: eventhook.PromiseResolved, Value: value})
+	return s.settlePromise(ctx, by, in.ID, effects.PromiseOutcome{Status: eventhook.PromiseResolved, Value: value})
 }
 
 type rejectRequest struct {
@@ -221,16 +224,16 @@ type rejectRequest struct {
 	}
 }
 
-func (s *server) rejectPromise(ctx context.Context, who caller, in *rejectRequest) (*promiseAnswer, error) {
-	return s.settlePromise(ctx, who, in.ID, effects.PromiseOutcome{Status: eventhook.PromiseRejected, Error: in.Body.Error})
+func (s *server) rejectPromise(ctx context.Context, by caller, in *rejectRequest) (*promiseAnswer, error) {
+	return s.settlePromise(ctx, by, in.ID, effects.PromiseOutcome{Status: eventhook.PromiseRejected, Error: in.Body.Error})
 }
 
-func (s *server) settlePromise(ctx context.Context, who caller, id string, o effects.PromiseOutcome) (*promiseAnswer, error) {
+func (s *server) settlePromise(ctx context.Context, by caller, id string, o effects.PromiseOutcome) (*promiseAnswer, error) {
 	pid, err := eventhook.ParseID[eventhook.Promise](id)
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.Promises.SettlePromise(ctx, who.tenant, pid, o)
+	p, err := s.Promises.SettlePromise(ctx, by.tenant, pid, o)
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ func TestPromiseIsMadeOnce(t *testing.T) {
 	if diff := cmp.Diff(made, r.admin("GET", T("acme")+"/promises/"+made["id"].(string), nil).want(http.StatusOK).object()); diff != "" {
 		t.Errorf("read (-made +got):\n%s", diff)
 	}
-	if p := r.makePromise("order-2", http.StatusCreated); p.ExpiresAt != nil || p.WorkflowExecutionID != nil {
+	if p := r.createPromise("order-2", http.StatusCreated); p.ExpiresAt != nil || p.WorkflowExecutionID != nil {
 		t.Errorf("without a time and a workflow it has %v and %v", p.ExpiresAt, p.WorkflowExecutionID)
 	}
 	r.admin("GET", T("acme")+"/promises/"+w.ID, nil).want(http.StatusNotFound)
@@ -42,8 +42,8 @@ func TestPromiseIsMadeOnce(t *testing.T) {
 
 func TestPromiseIsFoundByItsKey(t *testing.T) {
 	r := setUp(t)
-	p := r.makePromise("order 1&2", http.StatusCreated)
-	r.makePromise("order", http.StatusCreated)
+	p := r.createPromise("order 1&2", http.StatusCreated)
+	r.createPromise("order", http.StatusCreated)
 	if diff := cmp.Diff([]string{p.ID}, r.list(T("acme")+"/promises?idempotency_key=order+1%262").ids()); diff != "" {
 		t.Errorf("found (-want +got):\n%s", diff)
 	}
@@ -52,7 +52,7 @@ func TestPromiseIsFoundByItsKey(t *testing.T) {
 	}
 	// Routes keep a key that is too long as its hash; asking for it finds it.
 	long := strings.Repeat("k", 300)
-	r.makePromise(eventhook.NormalizeKey(long), http.StatusCreated)
+	r.createPromise(eventhook.NormalizeKey(long), http.StatusCreated)
 	if got := r.list(T("acme") + "/promises?idempotency_key=" + long); len(got.Items) != 1 {
 		t.Errorf("found %v for a long key, want the one", got)
 	}
@@ -79,7 +79,7 @@ func TestFirstOutcomeWins(t *testing.T) {
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			r := setUp(t)
-			p := r.makePromise("k", http.StatusCreated)
+			p := r.createPromise("k", http.StatusCreated)
 			path := T("acme") + "/promises/" + p.ID
 			r.clock.advance(time.Second)
 			got := r.admin("POST", path+"/"+c.first.name, c.first.body).want(http.StatusOK).object()
@@ -130,9 +130,9 @@ func TestOutcomeThatComesEarlyIsKept(t *testing.T) {
 	if got := r.list(T("acme") + "/promises?idempotency_key=order-1"); len(got.Items) != 0 {
 		t.Errorf("found %v, want nothing before it is made", got.Items)
 	}
-	p := r.makePromise("order-1", http.StatusCreated)
+	p := r.createPromise("order-1", http.StatusCreated)
 	if p.Status != "resolved" || string(p.Value) != `{"paid":true}` || "/promises/"+p.ID != held {
 		t.Errorf("made %+v, want it settled with what came before", p)
 	}
-	r.makePromise("order-1", http.StatusOK)
+	r.createPromise("order-1", http.StatusOK)
 }

@@ -14,19 +14,19 @@ import (
 // Provider is a preset as clients see it.
 type Provider struct {
 	ID                  string           `json:"id" example:"github"`
-	Scheme              string           `json:"scheme" doc:"One of the provider's; its first is the default."`
+	Scheme              string           `json:"scheme" doc:"Verification scheme. The first scheme of a provider is its default."`
 	Name                string           `json:"name"`
 	DocumentationURL    string           `json:"documentation_url"`
-	RequiredFields      []string         `json:"required_fields" doc:"What a source must give besides the provider." example:"[\"secrets\"]"`
-	Options             []ProviderOption `json:"options" doc:"What a source gives under options."`
+	RequiredFields      []string         `json:"required_fields" doc:"Fields that a source of this provider must set." example:"[\"secrets\"]"`
+	Options             []ProviderOption `json:"options" doc:"Members of a source's options."`
 	IdempotencyKeyPaths []string         `json:"idempotency_key_paths"`
 	EventTypePaths      []string         `json:"event_type_paths"`
-	ReplayProtection    string           `json:"replay_protection" enum:"body,off" doc:"Of sources that do not set their own."`
-	Handshake           *string          `json:"handshake" doc:"The name of its handshake; null: it has none."`
-	CoversBody          bool             `json:"covers_body" doc:"Whether a changed body is noticed."`
-	Uncovered           *string          `json:"uncovered" doc:"What the signature does not cover."`
-	Note                *string          `json:"note" doc:"What people get wrong."`
-	Methods             []string         `json:"methods" doc:"Of its requests."`
+	ReplayProtection    string           `json:"replay_protection" enum:"body,off" doc:"Default for sources of this provider."`
+	Handshake           *string          `json:"handshake" doc:"Name of the provider's handshake; null if there is none."`
+	CoversBody          bool             `json:"covers_body" doc:"Whether the signature covers the body."`
+	Uncovered           *string          `json:"uncovered" doc:"Parts of a request that the signature does not cover."`
+	Note                *string          `json:"note" doc:"Common mistake when setting up this provider."`
+	Methods             []string         `json:"methods" doc:"HTTP methods of the provider's requests."`
 }
 
 // ProviderOption is something that a provider's verifier or handshake is told.
@@ -65,8 +65,8 @@ func list(texts []string) []string {
 
 func (s *server) registerProviders(api huma.API) {
 	register(s, api, operation{id: "list-providers", method: http.MethodGet, path: base + "/providers", scope: eventhook.ScopeRead, tag: "sources", class: fixed,
-		summary: "List the providers that a source can name, by id",
-		about:   "A provider with several schemes is listed with each, its default first."}, s.listProviders)
+		summary: "List providers",
+		about:   "Lists the presets that a source can use, ordered by id. A provider with several schemes has one entry per scheme, its default first."}, s.listProviders)
 }
 
 type providersQuery struct {
@@ -75,8 +75,8 @@ type providersQuery struct {
 }
 
 // listProviders pages by the place in the list, which is the version's own.
-func (s *server) listProviders(_ context.Context, who caller, in *providersQuery) (*page[Provider], error) {
-	pages, all := s.pager("providers", who.tenant), Providers()
+func (s *server) listProviders(_ context.Context, by caller, in *providersQuery) (*page[Provider], error) {
+	pages, all := s.pager("providers", by.tenant), Providers()
 	after := 0
 	if in.Cursor != "" {
 		place, err := pages.read(in.Cursor)

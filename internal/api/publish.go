@@ -63,30 +63,30 @@ const (
 
 // EventPublish is an event for subscribers.
 type EventPublish struct {
-	EventType      string          `json:"event_type" minLength:"1" maxLength:"255" example:"payment.succeeded" doc:"Not one that begins as the gateway's own do, such as webhook. or tenant."`
-	Data           json.RawMessage `json:"data" doc:"Any JSON of up to 1 MiB. Subscribers get it as it is written here, to the byte."`
-	IdempotencyKey string          `json:"idempotency_key,omitempty" maxLength:"255" doc:"A second event with it makes nothing, as long as events are kept. The header Idempotency-Key says the same."`
-	Scope          json.RawMessage `json:"scope,omitempty" doc:"What the event is about, in any form; told to subscribers."`
-	Actor          json.RawMessage `json:"actor,omitempty" doc:"Who has caused it, in any form; told to subscribers."`
-	CorrelationID  string          `json:"correlation_id,omitempty" maxLength:"255" doc:"Shared by what belongs together; told to subscribers."`
-	Metadata       jsonObject      `json:"metadata,omitempty" doc:"Told to subscribers."`
+	EventType      string          `json:"event_type" minLength:"1" maxLength:"255" example:"payment.succeeded" doc:"Event type. Prefixes of the gateway's own events, such as webhook. or tenant., are reserved."`
+	Data           json.RawMessage `json:"data" doc:"Any JSON value up to 1 MiB. Subscribers receive exactly these bytes."`
+	IdempotencyKey string          `json:"idempotency_key,omitempty" maxLength:"255" doc:"A second event with the same key is not stored, for as long as events are retained. Can also be sent as the header Idempotency-Key."`
+	Scope          json.RawMessage `json:"scope,omitempty" doc:"Scope of the event, such as customer-42. Any JSON value, passed on to subscribers."`
+	Actor          json.RawMessage `json:"actor,omitempty" doc:"Actor that caused the event. Any JSON value, passed on to subscribers."`
+	CorrelationID  string          `json:"correlation_id,omitempty" maxLength:"255" doc:"Identifier shared by related events, passed on to subscribers."`
+	Metadata       jsonObject      `json:"metadata,omitempty" doc:"Additional members, passed on to subscribers."`
 }
 
 // EventPublished is what became of it.
 type EventPublished struct {
-	EventID    string `json:"event_id" format:"uuid" doc:"Of a duplicate the first event's."`
-	Deliveries int    `json:"deliveries" doc:"How many subscribers get it."`
-	Duplicate  bool   `json:"duplicate,omitempty" doc:"An event with this key had been published, and nothing was made."`
+	EventID    string `json:"event_id" format:"uuid" doc:"Id of the stored event; for a duplicate, the id of the first event."`
+	Deliveries int    `json:"deliveries" doc:"Number of deliveries created."`
+	Duplicate  bool   `json:"duplicate,omitempty" doc:"True if an event with this idempotency key was published earlier. Nothing is stored then."`
 }
 
 func (s *server) registerPublish(api huma.API) {
 	op := operation{id: "publish-event", method: http.MethodPost, path: base + "/events", scope: eventhook.ScopePublish, tag: "events",
 		status: http.StatusAccepted, skipsShape: true, isFlat: true, class: ownTurns, maxBody: maxBatchBody, cost: publishCost,
-		summary: "Publish an event, or a batch of events, to the tenant's subscribers",
-		about: "202: the event is stored, and each subscriber that wants it will get it, signed. A traceparent that comes along is continued; " +
-			"what does not fit the catalogue is delivered all the same, and counted. " +
-			"429: the tenant's quota has no room, or its share of time for the filters of its subscriptions is used up. " +
-			"422 also when these filters take too many steps for the event. " + aboutBatches}
+		summary: "Publish an event or a batch of events",
+		about: "202 if the event is stored; it is delivered, signed, to each subscription that matches. A traceparent header is continued. " +
+			"Events that do not match their type in the catalogue are delivered, too, and counted in a metric. " +
+			"429 if the tenant's quota or its share of time for subscription filters is exhausted. " +
+			"422 also if the subscription filters need too many steps for the event. " + aboutBatches}
 	op.instead = func(ctx huma.Context, next func(huma.Context)) { s.publish(api, op, ctx, next) }
 	register(s, api, op, s.publishEvent)
 	s.describeBatches(api.OpenAPI().Paths[op.path].Post)
@@ -94,8 +94,8 @@ func (s *server) registerPublish(api huma.API) {
 
 type publishRequest struct {
 	TenantPath
-	IdempotencyKey string `header:"Idempotency-Key" doc:"As idempotency_key."`
-	Traceparent    string `header:"traceparent" doc:"W3C trace context, which deliveries continue."`
+	IdempotencyKey string `header:"Idempotency-Key" doc:"Same as the member idempotency_key."`
+	Traceparent    string `header:"traceparent" doc:"W3C trace context, continued by the deliveries of the event."`
 	Body           document[EventPublish]
 }
 
@@ -103,14 +103,14 @@ type publishAnswer struct{ Body EventPublished }
 
 // publishEvent publishes the event of a request that publish leaves to the
 // framework. Most of these have a fault.
-func (s *server) publishEvent(ctx context.Context, who caller, in *publishRequest) (*publishAnswer, error) {
+func (s *server) publishEvent(ctx context.Context, by caller, in *publishRequest) (*publishAnswer, error) {
 	body, err := s.readPublish(in.Body, in.IdempotencyKey)
 	if err != nil {
 		return nil, err
 	}
 	x := publication{EventPublish: body, traceparent: in.Traceparent}
 	x.IdempotencyKey = cmp.Or(x.IdempotencyKey, in.IdempotencyKey)
-	p, err := s.publishOne(ctx, who, in.Tenant, x)
+	p, err := s.publishOne(ctx, by, in.Tenant, x)
 	if err != nil {
 		return nil, err
 	}
@@ -118,12 +118,12 @@ func (s *server) publishEvent(ctx context.Context, who caller, in *publishReques
 }
 
 // publishOne publishes one event.
-func (s *server) publishOne(ctx context.Context, who caller, tenant string, x publication) (Published, error) {
+func (s *server) publishOne(ctx context.Context, by caller, tenant string, x publication) (Published, error) {
 	account, err := s.accounts.Get(ctx, tenant)
 	if err != nil {
 		return Published{}, err
 	}
-	p := s.publishWithin(ctx, account, who.tenant, []*eventhook.Event{s.eventOf(who, x)})[0]
+	p := s.publishWithin(ctx, account, by.tenant, []*eventhook.Event{s.eventOf(by, x)})[0]
 	return p, p.Err
 }
 
@@ -167,17 +167,17 @@ type publication struct {
 }
 
 // eventOf returns the event to store.
-func (s *server) eventOf(who caller, x publication) *eventhook.Event {
+func (s *server) eventOf(by caller, x publication) *eventhook.Event {
 	trace, flags := ingest.Trace(x.traceparent)
 	e := &eventhook.Event{
-		ID: eventhook.NewID[eventhook.Event](s.Now()), TenantID: who.tenant, Origin: eventhook.OriginAPI, Status: eventhook.EventDelivered,
+		ID: eventhook.NewID[eventhook.Event](s.Now()), TenantID: by.tenant, Origin: eventhook.OriginAPI, Status: eventhook.EventDelivered,
 		EventType: x.EventType, IdempotencyKey: x.IdempotencyKey, ContentType: "application/json",
-		BodySize: len(x.Data), TraceID: trace, RequestID: who.requestID, CorrelationID: x.CorrelationID,
+		BodySize: len(x.Data), TraceID: trace, RequestID: by.requestID, CorrelationID: x.CorrelationID,
 		Envelope: &eventhook.Envelope{Source: x.source, Scope: unlessNull(x.Scope), Actor: unlessNull(x.Actor), Metadata: json.RawMessage(x.Metadata), TraceFlags: flags},
 		Payload:  eventhook.Payload{Headers: publishedHeaders, Body: x.Data},
 	}
-	if who.address.IsValid() {
-		e.SourceIP = who.address.String()
+	if by.address.IsValid() {
+		e.SourceIP = by.address.String()
 	}
 	return e
 }

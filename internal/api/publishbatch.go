@@ -20,12 +20,12 @@ const (
 	mostBatched  = 500 // events
 )
 
-const aboutBatches = `A batch is {"events": […]}, or the JSON batch format of CloudEvents 1.0, with at most 500 events and 8 MiB. ` +
-	"Its events are stored in one transaction where they fit, and each has its outcome in items, in the order sent: " +
-	"a fault of one event costs the others nothing. If no event was stored for a reason of the gateway, such as the quota or a database that is down, " +
-	"the answer is that error. Of a CloudEvent, source and id make the idempotency key, type is the event_type, and subject the scope; " +
-	"id, time, dataschema, datacontenttype and extensions are in the metadata, the extension correlationid is the correlation_id, and traceparent is continued. " +
-	"What data_base64 holds is the data if it is JSON, else a text, else {\"base64\": …}."
+const aboutBatches = `A batch is either {"events": […]} or the JSON batch format of CloudEvents 1.0, with at most 500 events and 8 MiB. ` +
+	"The events of a batch are stored in one transaction where possible. items contains one result per event, in the order of the request; " +
+	"an invalid event does not affect the other events. If no event could be stored for a reason of the gateway, such as an exhausted quota or an unavailable database, " +
+	"the whole request fails with that error. A CloudEvent is mapped as follows: source and id form the idempotency key, type is the event_type, subject is the scope; " +
+	"id, time, dataschema, datacontenttype and extensions go to the metadata, the extension correlationid becomes the correlation_id, and traceparent is continued. " +
+	"Content of data_base64 becomes the data as JSON if it can be parsed, else as text, else as {\"base64\": …}."
 
 // EventsPublish is a batch of events.
 type EventsPublish struct {
@@ -34,15 +34,15 @@ type EventsPublish struct {
 
 // EventsPublished is what became of a batch.
 type EventsPublished struct {
-	Items []EventOutcome `json:"items" doc:"In the order of the events."`
+	Items []EventOutcome `json:"items" doc:"One result per event, in the order of the request."`
 }
 
 // EventOutcome is what became of one event of a batch.
 type EventOutcome struct {
-	EventID    string   `json:"event_id,omitempty" format:"uuid" doc:"Of a duplicate the first event's."`
-	Deliveries *int     `json:"deliveries,omitempty" doc:"How many subscribers get it."`
-	Duplicate  bool     `json:"duplicate,omitempty" doc:"An event with this key had been published, and nothing was made."`
-	Error      *problem `json:"error,omitempty" doc:"Why nothing was stored of this event, as the answer to it alone would say."`
+	EventID    string   `json:"event_id,omitempty" format:"uuid" doc:"Id of the stored event; for a duplicate, the id of the first event."`
+	Deliveries *int     `json:"deliveries,omitempty" doc:"Number of deliveries created."`
+	Duplicate  bool     `json:"duplicate,omitempty" doc:"True if an event with this idempotency key was published earlier. Nothing is stored then."`
+	Error      *problem `json:"error,omitempty" doc:"Why the event was not stored: the error that the event would get as a single request."`
 }
 
 // publishCost is the memory for n bytes of a body. What a batch has beyond one
@@ -174,9 +174,9 @@ func (p *publishing) publishAll(list [][]byte, read func(raw []byte) (publicatio
 		if x.traceparent == "" {
 			x.traceparent = traceparent
 		}
-		events, places = append(events, p.eventOf(p.who, x)), append(places, i)
+		events, places = append(events, p.eventOf(p.by, x)), append(places, i)
 	}
-	for i, o := range p.publishWithin(p.ctx.Context(), account, p.who.tenant, events) {
+	for i, o := range p.publishWithin(p.ctx.Context(), account, p.by.tenant, events) {
 		outcomes[places[i]] = o
 	}
 	return outcomes, nil

@@ -19,15 +19,15 @@ import (
 type CloudEvent struct {
 	_               struct{}        `json:"-" additionalProperties:"true"`
 	SpecVersion     string          `json:"specversion" enum:"1.0"`
-	ID              string          `json:"id" minLength:"1" doc:"With the source it is the idempotency key."`
+	ID              string          `json:"id" minLength:"1" doc:"Event id. Source and id together are the idempotency key."`
 	Source          string          `json:"source" minLength:"1" format:"uri-reference"`
-	Type            string          `json:"type" minLength:"1" maxLength:"255" example:"payment.succeeded" doc:"The event type."`
-	Subject         string          `json:"subject,omitempty" doc:"The scope."`
+	Type            string          `json:"type" minLength:"1" maxLength:"255" example:"payment.succeeded" doc:"Event type."`
+	Subject         string          `json:"subject,omitempty" doc:"Scope of the event."`
 	Time            *time.Time      `json:"time,omitempty"`
 	DataContentType string          `json:"datacontenttype,omitempty"`
 	DataSchema      string          `json:"dataschema,omitempty" format:"uri"`
-	Data            json.RawMessage `json:"data,omitempty" doc:"Any JSON of up to 1 MiB."`
-	DataBase64      string          `json:"data_base64,omitempty" doc:"Instead of data, bytes of any kind."`
+	Data            json.RawMessage `json:"data,omitempty" doc:"Any JSON value up to 1 MiB."`
+	DataBase64      string          `json:"data_base64,omitempty" doc:"Binary data as base64, instead of data."`
 }
 
 const (
@@ -133,14 +133,14 @@ func (c *cloudReader) readMembers(raw []byte) bool {
 
 // take removes a member that must be a text, and returns the text.
 func (c *cloudReader) take(name string, isRequired bool) string {
-	value, isGiven := c.members[name]
+	value, hasNewValue := c.members[name]
 	delete(c.members, name)
 	s := scanner{raw: value}
 	switch {
-	case !isGiven && isRequired:
+	case !hasNewValue && isRequired:
 		c.faults.Add("body."+name, "is required")
 		return ""
-	case !isGiven:
+	case !hasNewValue:
 		return ""
 	case s.next() != '"':
 		c.faults.Add("body."+name, "expected string")

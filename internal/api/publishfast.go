@@ -130,7 +130,7 @@ type publishing struct {
 	api huma.API
 	op  operation
 	ctx huma.Context
-	who caller
+	by  caller
 }
 
 // parse reads a body in order, with one event. It reports false for any other.
@@ -146,7 +146,7 @@ func (p *publishing) parse(raw []byte) (x publication, ok bool) {
 
 // one publishes an event and answers.
 func (p *publishing) one(x publication) {
-	made, err := p.publishOne(p.ctx.Context(), p.who, p.ctx.Param("tenant"), x)
+	made, err := p.publishOne(p.ctx.Context(), p.by, p.ctx.Param("tenant"), x)
 	if err != nil {
 		p.refuse(err)
 		return

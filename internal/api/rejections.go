@@ -20,25 +20,25 @@ type RejectionStore interface {
 func (s *server) registerRejections(api huma.API) {
 	const tag = "sources"
 	register(s, api, operation{id: "list-rejections", method: http.MethodGet, path: base + "/sources/{slug}/rejections", scope: eventhook.ScopeRead, tag: tag,
-		summary: "List the last requests that a source refused, newest first, and how many there were"}, s.listRejections)
+		summary: "List requests that a source refused", about: "Lists the most recent refused requests, newest first, and counts all refusals by reason."}, s.listRejections)
 }
 
 type rejectionView struct {
 	ID            string    `json:"id" format:"uuid"`
 	RejectedAt    time.Time `json:"rejected_at"`
-	Outcome       string    `json:"outcome" doc:"How the request was answered." example:"unverified"`
-	Reason        string    `json:"reason" doc:"Why, in one word: the verifier's, else the outcome." example:"mismatch"`
-	Detail        *string   `json:"detail" doc:"What the verifier says to it."`
+	Outcome       string    `json:"outcome" doc:"Outcome of the request." example:"unverified"`
+	Reason        string    `json:"reason" doc:"Reason in one word: the verifier's reason, else the outcome." example:"mismatch"`
+	Detail        *string   `json:"detail" doc:"Details from the verifier."`
 	Method        string    `json:"method"`
 	ClientAddress *string   `json:"client_address"`
-	HeaderNames   []string  `json:"header_names" doc:"At most 64, without their values."`
-	BodySize      *int64    `json:"body_size" doc:"Bytes: as read, else as announced."`
-	BodySHA256    *string   `json:"body_sha256" doc:"Hex; null if the body was not read to its end."`
+	HeaderNames   []string  `json:"header_names" doc:"Names of the request's headers, at most 64, without values."`
+	BodySize      *int64    `json:"body_size" doc:"Size of the body in bytes: as read, else as announced by Content-Length; null if unknown."`
+	BodySHA256    *string   `json:"body_sha256" doc:"SHA-256 of the body in hex; null if the body was not read completely."`
 }
 
 type rejectionCountView struct {
 	Reason  string    `json:"reason"`
-	Count   int64     `json:"count" doc:"Since the source was made; also of requests that are not listed."`
+	Count   int64     `json:"count" doc:"Number of refused requests since the source was created, including requests that are no longer listed."`
 	FirstAt time.Time `json:"first_at"`
 	LastAt  time.Time `json:"last_at"`
 }
@@ -52,12 +52,12 @@ type rejectionsAnswer struct {
 	Body struct {
 		Items      []rejectionView      `json:"items"`
 		NextCursor *string              `json:"next_cursor"`
-		Counts     []rejectionCountView `json:"counts" doc:"The most frequent reason first; the same on each page."`
+		Counts     []rejectionCountView `json:"counts" doc:"Number of refusals per reason, most frequent first. Identical on every page."`
 	}
 }
 
-func (s *server) listRejections(ctx context.Context, who caller, in *rejectionsQuery) (*rejectionsAnswer, error) {
-	pages := s.pager("rejections of "+in.Slug, who.tenant)
+func (s *server) listRejections(ctx context.Context, by caller, in *rejectionsQuery) (*rejectionsAnswer, error) {
+	pages := s.pager("rejections of "+in.Slug, by.tenant)
 	before, err := cursorOf[eventhook.Rejection](pages, in.Cursor)
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (s *server) listRejections(ctx context.Context, who caller, in *rejectionsQ
 	if !eventhook.IsSlug(in.Slug) {
 		return nil, eventhook.NotFound("source")
 	}
-	list, counts, err := s.Rejections.Rejections(ctx, who.tenant, in.Slug, before, in.Limit+1)
+	list, counts, err := s.Rejections.Rejections(ctx, by.tenant, in.Slug, before, in.Limit+1)
 	if err != nil {
 		return nil, err
 	}

@@ -11,27 +11,27 @@ import (
 )
 
 func (s *server) registerReplay(api huma.API) {
-	op := subscriptionOperation("replay-subscription", http.MethodPost, "/{id}/replay", "Send again what a subscription has missed since a time", eventhook.ScopeManage)
+	op := subscriptionOperation("replay-subscription", http.MethodPost, "/{id}/replay", "Replay deliveries of a subscription", eventhook.ScopeManage)
 	op.skipsShape, op.class = true, bulks
-	op.about = "Its deliveries of events since then that are dead, or have the statuses that are named, are due at once, the newest first, with all their retries before them. " +
-		"409: it is disabled, and has to be enabled first."
+	op.about = "Queues deliveries of events in a time range that are dead, or have one of the given statuses, for sending at once and resets their retries. " +
+		"If more match than limit, the newest are replayed. 409 if the subscription is disabled; enable it first."
 	register(s, api, op, s.replay)
-	register(s, api, subscriptionOperation("get-subscription-stats", http.MethodGet, "/{id}/stats", "Read what a subscription has received lately", eventhook.ScopeRead), s.readStats)
+	register(s, api, subscriptionOperation("get-subscription-stats", http.MethodGet, "/{id}/stats", "Get statistics of a subscription", eventhook.ScopeRead), s.getStats)
 }
 
 // SubscriptionReplay says what is sent again.
 type SubscriptionReplay struct {
-	Since  string   `json:"since" format:"date-time" doc:"Events published from then on."`
-	Until  string   `json:"until,omitempty" format:"date-time" doc:"And before then; without it all since."`
-	Status []string `json:"status,omitempty" minItems:"1" enum:"dead,failed,success" doc:"dead without it. success sends again what was delivered."`
-	Limit  int      `json:"limit,omitempty" minimum:"1" maximum:"10000" default:"1000" doc:"How many at most; 1000 by default."`
+	Since  string   `json:"since" format:"date-time" doc:"Replay deliveries of events published at or after this time."`
+	Until  string   `json:"until,omitempty" format:"date-time" doc:"Replay deliveries of events published before this time; default no upper bound."`
+	Status []string `json:"status,omitempty" minItems:"1" enum:"dead,failed,success" doc:"Statuses to replay; default dead. success sends delivered events again."`
+	Limit  int      `json:"limit,omitempty" minimum:"1" maximum:"10000" default:"1000" doc:"Maximum number of deliveries to replay; default 1000."`
 }
 
 // SubscriptionReplayed is what it came to.
 type SubscriptionReplayed struct {
 	ReplayedCount int      `json:"replayed_count"`
-	DeliveryIDs   []string `json:"delivery_ids" doc:"The first 100 of them, those of the newest events first."`
-	More          bool     `json:"more" doc:"The limit was reached, so that there may be more: repeat it."`
+	DeliveryIDs   []string `json:"delivery_ids" doc:"The first 100 replayed deliveries, newest event first."`
+	More          bool     `json:"more" doc:"True if the limit was reached. Repeat the request to replay the rest."`
 }
 
 type replayRequest struct {
@@ -43,11 +43,11 @@ type replayAnswer struct{ Body SubscriptionReplayed }
 
 const (
 	defaultReplay = 1000
-	mostReplayIDs = 100
+	maxReplayIDs  = 100
 )
 
-func (s *server) replay(ctx context.Context, who caller, in *replayRequest) (*replayAnswer, error) {
-	x, err := s.findSubscription(ctx, who, &in.SubscriptionPath)
+func (s *server) replay(ctx context.Context, by caller, in *replayRequest) (*replayAnswer, error) {
+	x, err := s.findSubscription(ctx, by, &in.SubscriptionPath)
 	if err != nil {
 		return nil, err
 	}
@@ -69,11 +69,11 @@ func (s *server) replay(ctx context.Context, who caller, in *replayRequest) (*re
 	if x.Status == eventhook.SubscriptionDisabled {
 		return nil, errNotEnabled
 	}
-	restarted, err := s.Deliveries.RestartDeliveries(ctx, who.actor(), who.tenant, which)
+	restarted, err := s.Deliveries.RestartDeliveries(ctx, by.actor(), by.tenant, which)
 	if err != nil {
 		return nil, err
 	}
-	shown := restarted[:min(len(restarted), mostReplayIDs)]
+	shown := restarted[:min(len(restarted), maxReplayIDs)]
 	return &replayAnswer{SubscriptionReplayed{len(restarted), idTexts(shown), len(restarted) == which.Limit}}, nil
 }
 
@@ -83,24 +83,24 @@ func (s *server) replay(ctx context.Context, who caller, in *replayRequest) (*re
 type SubscriptionStats struct {
 	DeliveredLastHour int64      `json:"delivered_last_hour"`
 	DeliveredLast24h  int64      `json:"delivered_last_24h"`
-	FailedLastHour    int64      `json:"failed_last_hour" doc:"Attempts that failed."`
+	FailedLastHour    int64      `json:"failed_last_hour" doc:"Failed attempts."`
 	FailedLast24h     int64      `json:"failed_last_24h"`
 	DeadLastHour      int64      `json:"dead_last_hour"`
 	DeadLast24h       int64      `json:"dead_last_24h"`
-	MeanDurationMS    float64    `json:"mean_duration_ms" doc:"Of the attempts of the last 24 hours."`
-	Waiting           int        `json:"waiting" doc:"Deliveries that are owed, retries included; 10000: or more."`
-	OldestWaitingAt   *time.Time `json:"oldest_waiting_at" doc:"Since when the first of them is due, or when it will be."`
-	DeadInRow         int        `json:"dead_in_row" doc:"Deliveries dead since the last success."`
+	MeanDurationMS    float64    `json:"mean_duration_ms" doc:"Mean duration of the attempts of the last 24 hours."`
+	Waiting           int        `json:"waiting" doc:"Deliveries waiting to be sent, including retries. 10000 means 10000 or more."`
+	OldestWaitingAt   *time.Time `json:"oldest_waiting_at" doc:"When the first waiting delivery became or becomes due; null if none is waiting."`
+	DeadInRow         int        `json:"dead_in_row" doc:"Dead deliveries since the last success."`
 }
 
 type statsAnswer struct{ Body SubscriptionStats }
 
-func (s *server) readStats(ctx context.Context, who caller, in *SubscriptionPath) (*statsAnswer, error) {
+func (s *server) getStats(ctx context.Context, by caller, in *SubscriptionPath) (*statsAnswer, error) {
 	id, err := eventhook.ParseID[eventhook.Subscription](in.ID)
 	if err != nil {
 		return nil, err
 	}
-	x, err := s.Subscriptions.SubscriptionStats(ctx, who.tenant, id)
+	x, err := s.Subscriptions.SubscriptionStats(ctx, by.tenant, id)
 	if err != nil {
 		return nil, err
 	}

@@ -10,15 +10,15 @@ import (
 
 // EventReprocess says which events are to be processed anew.
 type EventReprocess struct {
-	EventIDs []string              `json:"event_ids,omitempty" minItems:"1" maxItems:"1000" doc:"These; the filter is then not looked at."`
-	Filter   *EventReprocessFilter `json:"filter,omitempty" doc:"The newest of those that it lets through."`
-	Limit    *int                  `json:"limit,omitempty" minimum:"1" maximum:"1000" doc:"How many at most; required with a filter."`
+	EventIDs []string              `json:"event_ids,omitempty" minItems:"1" maxItems:"1000" doc:"Events to reprocess. If given, filter is ignored."`
+	Filter   *EventReprocessFilter `json:"filter,omitempty" doc:"Events to reprocess. If more match than limit, the newest are reprocessed."`
+	Limit    *int                  `json:"limit,omitempty" minimum:"1" maximum:"1000" doc:"Maximum number of events; required with filter."`
 }
 
 // EventReprocessFilter narrows them; what is left out does not.
 type EventReprocessFilter struct {
-	Status         []string `json:"status,omitempty" minItems:"1" enum:"failed,dead,unrouted" doc:"All three without it."`
-	Source         string   `json:"source,omitempty" doc:"A source's slug."`
+	Status         []string `json:"status,omitempty" minItems:"1" enum:"failed,dead,unrouted" doc:"Statuses to reprocess; default all three."`
+	Source         string   `json:"source,omitempty" doc:"Slug of the source."`
 	SourceID       string   `json:"source_id,omitempty"`
 	ReceivedAfter  string   `json:"received_after,omitempty" format:"date-time"`
 	ReceivedBefore string   `json:"received_before,omitempty" format:"date-time"`
@@ -27,7 +27,7 @@ type EventReprocessFilter struct {
 // EventsReprocessed is which events it came to.
 type EventsReprocessed struct {
 	ReprocessedCount int      `json:"reprocessed_count"`
-	EventIDs         []string `json:"event_ids" doc:"Newest first."`
+	EventIDs         []string `json:"event_ids" doc:"Reprocessed events, newest first."`
 }
 
 type reprocessRequest struct {
@@ -37,13 +37,13 @@ type reprocessRequest struct {
 
 type reprocessAnswer struct{ Body EventsReprocessed }
 
-func (s *server) reprocessEvents(ctx context.Context, who caller, in *reprocessRequest) (*reprocessAnswer, error) {
+func (s *server) reprocessEvents(ctx context.Context, by caller, in *reprocessRequest) (*reprocessAnswer, error) {
 	body, shape := in.Body.read(s)
 	which, err := body.selection(shape)
 	if err != nil {
 		return nil, err
 	}
-	ids, err := s.Events.ReprocessEvents(ctx, who.actor(), who.tenant, which)
+	ids, err := s.Events.ReprocessEvents(ctx, by.actor(), by.tenant, which)
 	if err != nil {
 		return nil, err
 	}

@@ -13,50 +13,50 @@ import (
 type Route struct {
 	ID               string     `json:"id" format:"uuid"`
 	Name             string     `json:"name"`
-	Priority         int        `json:"priority" doc:"Higher first, then the older route."`
+	Priority         int        `json:"priority" doc:"Routes with a higher priority are evaluated first; routes of equal priority by age, oldest first."`
 	IsEnabled        bool       `json:"is_enabled"`
-	FilterEventTypes []string   `json:"filter_event_types" doc:"Empty: all."`
+	FilterEventTypes []string   `json:"filter_event_types" doc:"Empty if the route takes all event types."`
 	Filter           jsonObject `json:"filter,omitempty"`
 	FilterExpression *string    `json:"filter_expression"`
 	FilterFunction   *string    `json:"filter_function"`
 	Transform        *Transform `json:"transform,omitempty"`
-	Targets          []Target   `json:"targets" doc:"Of their secrets it says [redacted]."`
-	SecretsLost      bool       `json:"secrets_lost,omitempty" doc:"The secrets of its targets are sealed with a key that is gone: those targets fail until they are given new ones, or the key."`
-	Version          int64      `json:"version" doc:"Grows with every change; the ETag."`
+	Targets          []Target   `json:"targets" doc:"Targets of the route. Secrets are shown as [redacted]."`
+	SecretsLost      bool       `json:"secrets_lost,omitempty" doc:"True if the secrets of the targets cannot be decrypted because the encryption key is missing. These targets fail until the secrets are set again or the key is restored."`
+	Version          int64      `json:"version" doc:"Increases with every change and is used as the ETag."`
 	CreatedAt        time.Time  `json:"created_at"`
 	UpdatedAt        time.Time  `json:"updated_at"`
 }
 
 // RouteCreate is a route to be made.
 type RouteCreate struct {
-	Name    string   `json:"name" minLength:"1" maxLength:"200" doc:"Unique in the source."`
-	Targets []Target `json:"targets" minItems:"1" maxItems:"50" doc:"Where its events go."`
+	Name    string   `json:"name" minLength:"1" maxLength:"200" doc:"Unique within the source."`
+	Targets []Target `json:"targets" minItems:"1" maxItems:"50" doc:"Targets of the route."`
 	RouteConditions
 }
 
 // RoutePatch is what shall change of a route.
 type RoutePatch struct {
-	Name    string   `json:"name,omitempty" minLength:"1" maxLength:"200" doc:"Unique in the source."`
-	Targets []Target `json:"targets,omitempty" minItems:"1" maxItems:"50" doc:"Where its events go: all of them, in place of those it has."`
+	Name    string   `json:"name,omitempty" minLength:"1" maxLength:"200" doc:"Unique within the source."`
+	Targets []Target `json:"targets,omitempty" minItems:"1" maxItems:"50" doc:"Targets of the route. Replaces all existing targets."`
 	RouteConditions
 }
 
 // RouteConditions say which events a route takes, and when. All must hold.
 type RouteConditions struct {
-	Priority         int        `json:"priority,omitempty" minimum:"-1000000" maximum:"1000000" doc:"Higher first; 0 by default."`
-	IsEnabled        *bool      `json:"is_enabled,omitempty" doc:"true by default."`
-	FilterEventTypes []string   `json:"filter_event_types,omitempty" maxItems:"100" example:"[\"payment_intent.*\"]" doc:"Exact, or prefix.*, or *; all by default."`
-	Filter           jsonObject `json:"filter,omitempty" example:"{\"body.data.object.amount\":{\"$gte\":1000}}" doc:"From paths to a value, a list of values, or operators. It is replaced whole."`
-	FilterExpression string     `json:"filter_expression,omitempty" example:"body.data.object.livemode" doc:"CEL over headers, body, cloudevent and event."`
-	FilterFunction   string     `json:"filter_function,omitempty" doc:"JavaScript: function filter(event), true for events that match."`
-	Transform        *Transform `json:"transform,omitempty" doc:"Makes what targets get."`
+	Priority         int        `json:"priority,omitempty" minimum:"-1000000" maximum:"1000000" doc:"Routes with a higher priority are evaluated first; default 0."`
+	IsEnabled        *bool      `json:"is_enabled,omitempty" doc:"Default true."`
+	FilterEventTypes []string   `json:"filter_event_types,omitempty" maxItems:"100" example:"[\"payment_intent.*\"]" doc:"Event types: exact, prefix.* or *; default all."`
+	Filter           jsonObject `json:"filter,omitempty" example:"{\"body.data.object.amount\":{\"$gte\":1000}}" doc:"Object from path to a value, a list of values, or operators such as $gte. An update replaces the whole filter."`
+	FilterExpression string     `json:"filter_expression,omitempty" example:"body.data.object.livemode" doc:"CEL expression over headers, body, cloudevent and event."`
+	FilterFunction   string     `json:"filter_function,omitempty" doc:"JavaScript source of function filter(event), which returns true for events that match."`
+	Transform        *Transform `json:"transform,omitempty" doc:"Computes the input of the targets."`
 }
 
 // Transform makes what targets get of an event's body.
 type Transform struct {
 	Type       string `json:"type" enum:"jmespath,javascript"`
-	Expression string `json:"expression" doc:"Of javascript the source of function transform(event)."`
-	Retry      bool   `json:"retry,omitempty" doc:"Whether a transform that fails is tried again with the event's retries; false by default."`
+	Expression string `json:"expression" doc:"JMESPath expression, or for javascript the source of function transform(event)."`
+	Retry      bool   `json:"retry,omitempty" doc:"Whether an event whose transform fails is retried; default false."`
 }
 
 // jsonObject is an object whose members are nobody's business here; it is kept

@@ -14,13 +14,13 @@ type RouteOrder struct {
 
 // RoutePlace is a route's new place in the order.
 type RoutePlace struct {
-	ID       string `json:"id" doc:"The route's id."`
+	ID       string `json:"id" doc:"Route id."`
 	Priority int    `json:"priority" minimum:"-1000000" maximum:"1000000"`
 }
 
 // RouteList is all routes of a source.
 type RouteList struct {
-	Items []Route `json:"items" doc:"In the order in which they are tried."`
+	Items []Route `json:"items" doc:"All routes of the source, in the order of evaluation."`
 }
 
 type reorderRequest struct {
@@ -30,7 +30,7 @@ type reorderRequest struct {
 
 type orderAnswer struct{ Body RouteList }
 
-func (s *server) reorderRoutes(ctx context.Context, who caller, in *reorderRequest) (*orderAnswer, error) {
+func (s *server) reorderRoutes(ctx context.Context, by caller, in *reorderRequest) (*orderAnswer, error) {
 	source, _, err := s.findSource(ctx, &in.SourcePath)
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func (s *server) reorderRoutes(ctx context.Context, who caller, in *reorderReque
 	if err != nil {
 		return nil, err
 	}
-	if err := s.RouteStore.ReorderRoutes(ctx, who.actor(), who.tenant, in.Slug, order); err != nil {
+	if err := s.RouteStore.ReorderRoutes(ctx, by.actor(), by.tenant, in.Slug, order); err != nil {
 		return nil, err
 	}
 	routes, err := s.RouteStore.AllRoutes(ctx, source.ID)

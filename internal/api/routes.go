@@ -27,22 +27,22 @@ func (s *server) registerRoutes(api huma.API) {
 	op := func(id, method, path, summary string, scope eventhook.Scope) operation {
 		return operation{id: id, method: method, path: base + "/sources/{slug}/routes" + path, summary: summary, scope: scope, tag: "routes"}
 	}
-	create := op("create-route", http.MethodPost, "", "Make a route", eventhook.ScopeManage)
-	create.status, create.skipsShape, create.about = http.StatusCreated, true, fmt.Sprintf("A source has at most %d, with at most %d targets in all.", eventhook.MaxRoutes, eventhook.MaxSourceTargets)
-	update := op("update-route", http.MethodPatch, "/{id}", "Change what is named of a route", eventhook.ScopeManage)
-	update.skipsShape, update.about = true, "A JSON merge patch: null is the default, and what is not named stays. The filter and the targets are replaced whole; "+
-		"a secret of a target that says [redacted] stays, unless the scheme, host or port of its url changes."
+	create := op("create-route", http.MethodPost, "", "Create a route", eventhook.ScopeManage)
+	create.status, create.skipsShape, create.about = http.StatusCreated, true, fmt.Sprintf("A source can have at most %d routes, with at most %d targets in total.", eventhook.MaxRoutes, eventhook.MaxSourceTargets)
+	update := op("update-route", http.MethodPatch, "/{id}", "Update a route", eventhook.ScopeManage)
+	update.skipsShape, update.about = true, "The body is a JSON merge patch: omitted members keep their value, null resets a member to its default. filter and targets are replaced as a whole. "+
+		"A target's secret that is sent as [redacted] keeps its value, unless the scheme, host or port of the target's url changes."
 	create.maxBody, update.maxBody = configBody, configBody
 	remove := op("delete-route", http.MethodDelete, "/{id}", "Delete a route", eventhook.ScopeManage)
-	remove.status, remove.about = http.StatusNoContent, "What it has made stays; events that are to be retried are tried without it."
-	reorder := op("reorder-routes", http.MethodPut, "/reorder", "Give routes new priorities, all or none", eventhook.ScopeManage)
+	remove.status, remove.about = http.StatusNoContent, "Executions, promises, events and deliveries that the route created are not affected. Events waiting for a retry are processed without the route."
+	reorder := op("reorder-routes", http.MethodPut, "/reorder", "Reorder the routes of a source", eventhook.ScopeManage)
 	reorder.maxBody = 128 << 10 // of as many routes as a source may have
-	reorder.skipsShape, reorder.about = true, "Those that are not named keep theirs."
-	register(s, api, create, s.addRoute)
-	register(s, api, op("list-routes", http.MethodGet, "", "List a source's routes, newest first", eventhook.ScopeRead), s.listRoutes)
+	reorder.skipsShape, reorder.about = true, "Sets the priorities of the given routes, all or none. Routes that are not listed keep their priority."
+	register(s, api, create, s.createRoute)
+	register(s, api, op("list-routes", http.MethodGet, "", "List the routes of a source", eventhook.ScopeRead), s.listRoutes)
 	register(s, api, reorder, s.reorderRoutes)
-	register(s, api, op("get-route", http.MethodGet, "/{id}", "Read a route", eventhook.ScopeRead), s.readRoute)
-	register(s, api, update, s.changeRoute)
+	register(s, api, op("get-route", http.MethodGet, "/{id}", "Get a route", eventhook.ScopeRead), s.getRoute)
+	register(s, api, update, s.updateRoute)
 	register(s, api, remove, s.deleteRoute)
 }
 
@@ -52,20 +52,20 @@ type createRouteRequest struct {
 }
 
 type routeAnswer struct {
-	ETag string `header:"ETag" doc:"Its version, for If-Match."`
+	ETag string `header:"ETag" doc:"Version of the route, for If-Match."`
 	Body Route
 }
 
 type createdRoute struct {
 	Location string `header:"Location"`
-	ETag     string `header:"ETag" doc:"Its version, for If-Match."`
+	ETag     string `header:"ETag" doc:"Version of the route, for If-Match."`
 	Body     Route
 }
 
 // checkRoute gives a route the targets of a body, and says what is wrong with
 // the body, which is read as r but for them.
 func (s *server) checkRoute(ctx context.Context, tenant eventhook.TenantID, shape eventhook.Faults, r eventhook.Route, written []Target) (eventhook.Route, error) {
-	targets, faults := readTargets(written, r.Targets)
+	targets, faults := mergeTargets(written, r.Targets)
 	return s.checkRead(ctx, tenant, shape, r, targets, faults)
 }
 
@@ -84,16 +84,16 @@ func (s *server) checkRead(ctx context.Context, tenant eventhook.TenantID, shape
 	return r, together(shape, rules)
 }
 
-func (s *server) addRoute(ctx context.Context, who caller, in *createRouteRequest) (*createdRoute, error) {
+func (s *server) createRoute(ctx context.Context, by caller, in *createRouteRequest) (*createdRoute, error) {
 	if _, _, err := s.findSource(ctx, &in.SourcePath); err != nil {
 		return nil, err
 	}
 	body, shape := in.Body.read(s)
-	want, err := s.checkRoute(ctx, who.tenant, shape, body.over(eventhook.Route{}, body.Name), body.Targets)
+	want, err := s.checkRoute(ctx, by.tenant, shape, body.over(eventhook.Route{}, body.Name), body.Targets)
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.RouteStore.CreateRoute(ctx, who.actor(), who.tenant, in.Slug, want)
+	r, err := s.RouteStore.CreateRoute(ctx, by.actor(), by.tenant, in.Slug, want)
 	if err != nil {
 		return nil, err
 	}
@@ -105,8 +105,8 @@ type routesQuery struct {
 	PageQuery
 }
 
-func (s *server) listRoutes(ctx context.Context, who caller, in *routesQuery) (*page[Route], error) {
-	pages := s.pager("routes of "+in.Slug, who.tenant)
+func (s *server) listRoutes(ctx context.Context, by caller, in *routesQuery) (*page[Route], error) {
+	pages := s.pager("routes of "+in.Slug, by.tenant)
 	before, err := cursorOf[eventhook.Route](pages, in.Cursor)
 	if err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func (s *server) listRoutes(ctx context.Context, who caller, in *routesQuery) (*
 // RoutePath is the part of a path that names a route.
 type RoutePath struct {
 	SourcePath
-	ID string `path:"id" format:"uuid" doc:"The route's id."`
+	ID string `path:"id" format:"uuid" doc:"Route id."`
 }
 
 // findRoute finds the route that a path names.
@@ -141,7 +141,7 @@ func (s *server) findRoute(ctx context.Context, in *RoutePath) (eventhook.Route,
 	return s.RouteStore.Route(ctx, source.ID, id)
 }
 
-func (s *server) readRoute(ctx context.Context, _ caller, in *RoutePath) (*routeAnswer, error) {
+func (s *server) getRoute(ctx context.Context, _ caller, in *RoutePath) (*routeAnswer, error) {
 	r, err := s.findRoute(ctx, in)
 	if err != nil {
 		return nil, err
@@ -149,31 +149,31 @@ func (s *server) readRoute(ctx context.Context, _ caller, in *RoutePath) (*route
 	return &routeAnswer{etag(r.Version), viewRoute(r)}, nil
 }
 
-type changeRouteRequest struct {
+type updateRouteRequest struct {
 	RoutePath
 	IfMatch
 	Body document[RoutePatch]
 }
 
-// errBusy answers a change that names no version and was overtaken again and
+// errRouteBusy answers a change that names no version and was overtaken again and
 // again.
-var errBusy = &eventhook.Error{Kind: eventhook.KindConflict, Message: "Others are changing the route, too: try again."}
+var errRouteBusy = &eventhook.Error{Kind: eventhook.KindConflict, Message: "Others are changing the route, too: try again."}
 
-// changeRoute checks what a route would become while nothing is locked, since
+// updateRoute checks what a route would become while nothing is locked, since
 // scripts are compiled for that, and then changes the version that it has seen.
-func (s *server) changeRoute(ctx context.Context, who caller, in *changeRouteRequest) (*routeAnswer, error) {
+func (s *server) updateRoute(ctx context.Context, by caller, in *updateRouteRequest) (*routeAnswer, error) {
 	var out *routeAnswer
 	err := in.held(func(version int64) (err error) {
-		out, err = s.changeVersion(ctx, who, in, version)
+		out, err = s.updateRouteVersion(ctx, by, in, version)
 		return err
 	})
 	return out, err
 }
 
-func (s *server) changeVersion(ctx context.Context, who caller, in *changeRouteRequest, wanted int64) (*routeAnswer, error) {
+func (s *server) updateRouteVersion(ctx context.Context, by caller, in *updateRouteRequest, wanted int64) (*routeAnswer, error) {
 	const tries = 5
 	for range tries {
-		r, err := s.tryToChangeRoute(ctx, who, in, wanted)
+		r, err := s.tryUpdateRoute(ctx, by, in, wanted)
 		switch {
 		case err == nil:
 			return &routeAnswer{etag(r.Version), viewRoute(r)}, nil
@@ -181,10 +181,10 @@ func (s *server) changeVersion(ctx context.Context, who caller, in *changeRouteR
 			return nil, err
 		}
 	}
-	return nil, errBusy
+	return nil, errRouteBusy
 }
 
-func (s *server) tryToChangeRoute(ctx context.Context, who caller, in *changeRouteRequest, wanted int64) (eventhook.Route, error) {
+func (s *server) tryUpdateRoute(ctx context.Context, by caller, in *updateRouteRequest, wanted int64) (eventhook.Route, error) {
 	have, err := s.findRoute(ctx, &in.RoutePath)
 	if err != nil {
 		return have, err
@@ -196,11 +196,11 @@ func (s *server) tryToChangeRoute(ctx context.Context, who caller, in *changeRou
 	if err != nil {
 		return have, err
 	}
-	want, err := s.checkRoute(ctx, who.tenant, shape, body.over(have, body.Name), body.Targets)
+	want, err := s.checkRoute(ctx, by.tenant, shape, body.over(have, body.Name), body.Targets)
 	if err != nil {
 		return have, err
 	}
-	return s.RouteStore.UpdateRoute(ctx, who.actor(), who.tenant, in.Slug, have.ID, have.Version,
+	return s.RouteStore.UpdateRoute(ctx, by.actor(), by.tenant, in.Slug, have.ID, have.Version,
 		func(eventhook.Route) (eventhook.Route, error) { return want, nil })
 }
 
@@ -209,7 +209,7 @@ type deleteRouteRequest struct {
 	IfMatch
 }
 
-func (s *server) deleteRoute(ctx context.Context, who caller, in *deleteRouteRequest) (*struct{}, error) {
+func (s *server) deleteRoute(ctx context.Context, by caller, in *deleteRouteRequest) (*struct{}, error) {
 	id, err := eventhook.ParseID[eventhook.Route](in.ID)
 	if err != nil {
 		return nil, err
@@ -218,6 +218,6 @@ func (s *server) deleteRoute(ctx context.Context, who caller, in *deleteRouteReq
 		return nil, eventhook.NotFound("source")
 	}
 	return nil, in.held(func(version int64) error {
-		return s.RouteStore.DeleteRoute(ctx, who.actor(), who.tenant, in.Slug, id, version)
+		return s.RouteStore.DeleteRoute(ctx, by.actor(), by.tenant, in.Slug, id, version)
 	})
 }

@@ -9,37 +9,37 @@ import (
 
 // SourceCreate is a source to be made.
 type SourceCreate struct {
-	Slug string `json:"slug" minLength:"1" maxLength:"63" pattern:"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$" patternDescription:"1 to 63 lower-case letters, digits and inner hyphens" example:"github" doc:"Names the source in its URL; it cannot change."`
+	Slug string `json:"slug" minLength:"1" maxLength:"63" pattern:"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$" patternDescription:"1 to 63 lower-case letters, digits and inner hyphens" example:"github" doc:"Identifies the source in URLs. It cannot be changed."`
 	SourceFields
 }
 
 // SourcePatch is what shall change of a source.
 type SourcePatch struct {
-	Slug string `json:"slug,omitempty" doc:"May be named, and cannot change."`
+	Slug string `json:"slug,omitempty" doc:"Must equal the current slug, which cannot be changed."`
 	SourceFields
 }
 
 // SourceFields are what a source is told when it is made, and may be told later.
 type SourceFields struct {
-	Name                  string            `json:"name,omitempty" maxLength:"200" doc:"For people; the slug by default."`
-	IsEnabled             *bool             `json:"is_enabled,omitempty" doc:"Whether it receives; true by default."`
-	Provider              string            `json:"provider,omitempty" example:"github" doc:"One of GET …/providers. It says how requests are verified, and where their id and type are."`
-	Scheme                string            `json:"scheme,omitempty" doc:"One of the provider's; its first by default."`
-	Secrets               []string          `json:"secrets,omitempty" maxItems:"16" writeOnly:"true" doc:"All live: during a rotation the new one and the old one. Never shown again."`
-	PublicKeys            []string          `json:"public_keys,omitempty" maxItems:"16" doc:"PEM, JWK, or the provider's own form."`
-	Options               map[string]string `json:"options,omitempty" doc:"What else the provider must be told, by name; GET …/providers lists the options."`
-	ToleranceSeconds      *int              `json:"tolerance_seconds,omitempty" minimum:"0" maximum:"1000000000" doc:"How far a request's timestamp may lie from its receipt; the provider's by default, 0: it is not judged."`
-	Verifier              *Verifier         `json:"verifier,omitempty" doc:"How requests are verified, spelled out instead of the provider's way."`
-	IdempotencyKeyPaths   []string          `json:"idempotency_key_paths,omitempty" maxItems:"20" example:"[\"header.x-request-id\",\"body.id\"]" doc:"Where a request's id is: the first path that exists. The provider's by default; without any nothing is a duplicate."`
-	EventTypePaths        []string          `json:"event_type_paths,omitempty" maxItems:"20" example:"[\"header.x-topic\"]" doc:"Where a request's event type is: the first path that exists. The provider's by default; common places follow."`
-	RequireIdempotencyKey bool              `json:"require_idempotency_key,omitempty" doc:"Refuse what has no id: 400."`
+	Name                  string            `json:"name,omitempty" maxLength:"200" doc:"Display name; default the slug."`
+	IsEnabled             *bool             `json:"is_enabled,omitempty" doc:"Whether the source accepts webhooks; default true."`
+	Provider              string            `json:"provider,omitempty" example:"github" doc:"Id of a provider preset (see List providers), which defines verification, idempotency key and event type."`
+	Scheme                string            `json:"scheme,omitempty" doc:"Verification scheme of the provider; default the provider's first scheme."`
+	Secrets               []string          `json:"secrets,omitempty" maxItems:"16" writeOnly:"true" doc:"Accepted secrets; set the new and the old one during a rotation. Secrets are never returned."`
+	PublicKeys            []string          `json:"public_keys,omitempty" maxItems:"16" doc:"Public keys as PEM, JWK or in the provider's own format."`
+	Options               map[string]string `json:"options,omitempty" doc:"Provider-specific options by name; List providers describes them."`
+	ToleranceSeconds      *int              `json:"tolerance_seconds,omitempty" minimum:"0" maximum:"1000000000" doc:"Allowed difference between a signed timestamp and the time of receipt, in seconds; default the provider's. 0: timestamps are not checked."`
+	Verifier              *Verifier         `json:"verifier,omitempty" doc:"Custom verification, instead of a provider."`
+	IdempotencyKeyPaths   []string          `json:"idempotency_key_paths,omitempty" maxItems:"20" example:"[\"header.x-request-id\",\"body.id\"]" doc:"Where to find the idempotency key: the first path that exists wins; default the provider's paths. Without a path there is no deduplication."`
+	EventTypePaths        []string          `json:"event_type_paths,omitempty" maxItems:"20" example:"[\"header.x-topic\"]" doc:"Where to find the event type: the first path that exists wins; default the provider's paths. Common headers and members are tried last."`
+	RequireIdempotencyKey bool              `json:"require_idempotency_key,omitempty" doc:"Refuse requests without an idempotency key (400)."`
 	RateLimit             RateLimit         `json:"rate_limit,omitzero"`
 	Retry                 RetryPolicy       `json:"retry,omitzero"`
-	AllowedIPRanges       []string          `json:"allowed_ip_ranges,omitempty" maxItems:"1000" example:"[\"192.0.2.0/24\"]" doc:"CIDRs that may send; all by default."`
-	MaxBodyBytes          int               `json:"max_body_bytes,omitempty" minimum:"0" maximum:"33554432" doc:"Larger ones are refused: 413. 0: the default, 1048576."`
-	ContentTypes          []string          `json:"content_types,omitempty" maxItems:"50" example:"[\"application/json\"]" doc:"Media types that are taken; all by default."`
-	Response              *SourceReply      `json:"response,omitempty" doc:"The answer to what is accepted, for providers that check it."`
-	ReplayProtection      string            `json:"replay_protection,omitempty" enum:"body,off" doc:"body: a request whose signed bytes the source has accepted before is a duplicate, whatever its headers say. The provider's default where it is not given; off for a verifier that is spelled out."`
+	AllowedIPRanges       []string          `json:"allowed_ip_ranges,omitempty" maxItems:"1000" example:"[\"192.0.2.0/24\"]" doc:"CIDRs of allowed senders; default all."`
+	MaxBodyBytes          int               `json:"max_body_bytes,omitempty" minimum:"0" maximum:"33554432" doc:"Maximum body size in bytes; larger requests are refused (413). 0: the default, 1048576."`
+	ContentTypes          []string          `json:"content_types,omitempty" maxItems:"50" example:"[\"application/json\"]" doc:"Accepted media types; default all."`
+	Response              *SourceReply      `json:"response,omitempty" doc:"Response to accepted requests, for providers that check the response."`
+	ReplayProtection      string            `json:"replay_protection,omitempty" enum:"body,off" doc:"body: a request with the same signed bytes as an accepted one is a duplicate, whatever its headers say. Default: the provider's setting, or off with a custom verifier."`
 }
 
 // RateLimit bounds the requests to a source on each instance, before they are
@@ -52,11 +52,11 @@ type RateLimit struct {
 
 // RetryPolicy says when failed work is tried again.
 type RetryPolicy struct {
-	MaxRetries        *int    `json:"max_retries,omitempty" minimum:"0" maximum:"25" doc:"3 by default; 0: never."`
-	InitialDelayMS    int     `json:"initial_delay_ms,omitempty" minimum:"0" maximum:"86400000" doc:"Before the first retry. 0: the default, 10000."`
-	BackoffMultiplier float64 `json:"backoff_multiplier,omitempty" minimum:"0" maximum:"10" doc:"Of the delay from one retry to the next, 1 to 10. 0: the default, 3."`
-	MaxDelayMS        int     `json:"max_delay_ms,omitempty" minimum:"0" maximum:"604800000" doc:"The longest delay, not less than the initial one. 0: the default, 3600000."`
-	ScheduleSeconds   []int   `json:"schedule_seconds,omitempty" maxItems:"25" example:"[30,120,600]" doc:"The delays one by one; while it is there, the rest of the policy is kept and does not count."`
+	MaxRetries        *int    `json:"max_retries,omitempty" minimum:"0" maximum:"25" doc:"Maximum number of retries; default 3. 0: no retries."`
+	InitialDelayMS    int     `json:"initial_delay_ms,omitempty" minimum:"0" maximum:"86400000" doc:"Delay before the first retry. 0: the default, 10000."`
+	BackoffMultiplier float64 `json:"backoff_multiplier,omitempty" minimum:"0" maximum:"10" doc:"Factor between the delays of consecutive retries, 1 to 10. 0: the default, 3."`
+	MaxDelayMS        int     `json:"max_delay_ms,omitempty" minimum:"0" maximum:"604800000" doc:"Maximum delay, at least the initial delay. 0: the default, 3600000."`
+	ScheduleSeconds   []int   `json:"schedule_seconds,omitempty" maxItems:"25" example:"[30,120,600]" doc:"Explicit delays in seconds. While set, the other fields of the policy are stored but not used."`
 }
 
 func (p RetryPolicy) policy() eventhook.RetryPolicy {

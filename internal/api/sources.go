@@ -29,24 +29,23 @@ type UsageStore interface {
 	SourceStats(ctx context.Context, sources []eventhook.SourceID) (map[eventhook.SourceID]eventhook.SourceStats, error)
 }
 
-const sourceAbout = "A provider is enough for how its requests are verified, or a verifier that is spelled out. "
-
 func (s *server) registerSources(api huma.API) {
 	op := func(id, method, path, summary string, scope eventhook.Scope) operation {
 		return operation{id: id, method: method, path: base + "/sources" + path, summary: summary, scope: scope, tag: "sources"}
 	}
-	create := op("create-source", http.MethodPost, "", "Make a source", eventhook.ScopeManage)
-	create.status, create.skipsShape, create.about = http.StatusCreated, true, sourceAbout
-	update := op("update-source", http.MethodPatch, "/{slug}", "Change what is named of a source", eventhook.ScopeManage)
-	update.skipsShape, update.about = true, "A JSON merge patch: null is the default, and what is not named stays, secrets too. A verifier of another type is replaced whole."
+	create := op("create-source", http.MethodPost, "", "Create a source", eventhook.ScopeManage)
+	create.status, create.skipsShape = http.StatusCreated, true
+	create.about = "Requires either a provider, which defines how requests are verified, or a custom verifier."
+	update := op("update-source", http.MethodPatch, "/{slug}", "Update a source", eventhook.ScopeManage)
+	update.skipsShape, update.about = true, "The body is a JSON merge patch: omitted members, including secrets, keep their value, null resets a member to its default. A verifier of another type replaces the whole verifier."
 	create.maxBody, update.maxBody = configBody, configBody
 	remove := op("delete-source", http.MethodDelete, "/{slug}", "Delete a source", eventhook.ScopeManage)
-	remove.status, remove.about = http.StatusNoContent, "Its events stay. One that has routes, or of which events are still to be processed, stays too: 409, "+
-		"unless cascade is true. Such events are unrouted when it is their turn; what has been done of them stays done, and the rest is never done."
-	register(s, api, create, s.addSource)
-	register(s, api, op("list-sources", http.MethodGet, "", "List sources, newest first", eventhook.ScopeRead), s.listSources)
-	register(s, api, op("get-source", http.MethodGet, "/{slug}", "Read a source", eventhook.ScopeRead), s.readSource)
-	register(s, api, update, s.changeSource)
+	remove.status, remove.about = http.StatusNoContent, "Events of the source are not deleted. 409 if the source has routes or events that are still to be processed, "+
+		"unless cascade is true. With cascade, such events become unrouted: actions that succeeded stay, the others are never executed."
+	register(s, api, create, s.createSource)
+	register(s, api, op("list-sources", http.MethodGet, "", "List sources", eventhook.ScopeRead), s.listSources)
+	register(s, api, op("get-source", http.MethodGet, "/{slug}", "Get a source", eventhook.ScopeRead), s.getSource)
+	register(s, api, update, s.updateSource)
 	register(s, api, remove, s.deleteSource)
 }
 
@@ -56,27 +55,27 @@ type createSourceRequest struct {
 }
 
 type sourceAnswer struct {
-	ETag string `header:"ETag" doc:"Its version, for If-Match."`
+	ETag string `header:"ETag" doc:"Version of the source, for If-Match."`
 	Body Source
 }
 
 type createdSource struct {
 	Location string `header:"Location"`
-	ETag     string `header:"ETag" doc:"Its version, for If-Match."`
+	ETag     string `header:"ETag" doc:"Version of the source, for If-Match."`
 	Body     Source
 }
 
-func (s *server) addSource(ctx context.Context, who caller, in *createSourceRequest) (*createdSource, error) {
+func (s *server) createSource(ctx context.Context, by caller, in *createSourceRequest) (*createdSource, error) {
 	body, shape := in.Body.read(s)
-	source, rules := body.over(eventhook.Source{Slug: body.Slug, TenantID: who.tenant})
+	source, rules := body.over(eventhook.Source{Slug: body.Slug, TenantID: by.tenant})
 	if err := together(shape, rules); err != nil {
 		return nil, err
 	}
-	source, err := s.Sources.CreateSource(ctx, who.actor(), source)
+	source, err := s.Sources.CreateSource(ctx, by.actor(), source)
 	if err != nil {
 		return nil, err
 	}
-	out, err := s.showSource(ctx, source)
+	out, err := s.answerSource(ctx, source)
 	if err != nil {
 		return nil, err
 	}
@@ -88,13 +87,13 @@ type sourcesQuery struct {
 	PageQuery
 }
 
-func (s *server) listSources(ctx context.Context, who caller, in *sourcesQuery) (*page[Source], error) {
-	pages := s.pager("sources", who.tenant)
+func (s *server) listSources(ctx context.Context, by caller, in *sourcesQuery) (*page[Source], error) {
+	pages := s.pager("sources", by.tenant)
 	before, err := cursorOf[eventhook.Source](pages, in.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	list, err := s.Sources.Sources(ctx, who.tenant, before, in.Limit+1)
+	list, err := s.Sources.Sources(ctx, by.tenant, before, in.Limit+1)
 	if err != nil {
 		return nil, err
 	}
@@ -106,30 +105,30 @@ func (s *server) listSources(ctx context.Context, who caller, in *sourcesQuery) 
 	return out, nil
 }
 
-func (s *server) readSource(ctx context.Context, who caller, in *SourcePath) (*sourceAnswer, error) {
+func (s *server) getSource(ctx context.Context, by caller, in *SourcePath) (*sourceAnswer, error) {
 	if !eventhook.IsSlug(in.Slug) {
 		return nil, eventhook.NotFound("source")
 	}
-	source, err := s.Sources.Source(ctx, who.tenant, in.Slug)
+	source, err := s.Sources.Source(ctx, by.tenant, in.Slug)
 	if err != nil {
 		return nil, err
 	}
-	return s.showSource(ctx, source)
+	return s.answerSource(ctx, source)
 }
 
-type changeSourceRequest struct {
+type updateSourceRequest struct {
 	SourcePath
 	IfMatch
 	Body document[SourcePatch]
 }
 
-func (s *server) changeSource(ctx context.Context, who caller, in *changeSourceRequest) (*sourceAnswer, error) {
+func (s *server) updateSource(ctx context.Context, by caller, in *updateSourceRequest) (*sourceAnswer, error) {
 	if !eventhook.IsSlug(in.Slug) {
 		return nil, eventhook.NotFound("source")
 	}
 	var source eventhook.Source
 	err := in.held(func(version int64) (err error) {
-		source, err = s.Sources.UpdateSource(ctx, who.actor(), who.tenant, in.Slug, version, func(have eventhook.Source) (eventhook.Source, error) {
+		source, err = s.Sources.UpdateSource(ctx, by.actor(), by.tenant, in.Slug, version, func(have eventhook.Source) (eventhook.Source, error) {
 			return s.patchedSource(have, in.Body)
 		})
 		return err
@@ -137,7 +136,7 @@ func (s *server) changeSource(ctx context.Context, who caller, in *changeSourceR
 	if err != nil {
 		return nil, err
 	}
-	return s.showSource(ctx, source)
+	return s.answerSource(ctx, source)
 }
 
 // patchedSource is what a source becomes by a patch.
@@ -147,7 +146,7 @@ func (s *server) patchedSource(have eventhook.Source, patch document[SourcePatch
 		return have, err
 	}
 	current := SourcePatch{have.Slug, sourceFieldsOf(have, spec)}
-	if isRetyped(current.Verifier, patch.raw) {
+	if changesVerifierType(current.Verifier, patch.raw) {
 		current.Verifier = nil
 	}
 	body, shape, err := patch.patched(s, current)
@@ -161,9 +160,9 @@ func (s *server) patchedSource(have eventhook.Source, patch document[SourcePatch
 	return want, together(shape, rules)
 }
 
-// isRetyped reports whether a patch gives a verifier another type: its other
+// changesVerifierType reports whether a patch gives a verifier another type: its other
 // fields and its secrets mean nothing to that.
-func isRetyped(have *Verifier, patch json.RawMessage) bool {
+func changesVerifierType(have *Verifier, patch json.RawMessage) bool {
 	var wanted struct{ Verifier struct{ Type *string } }
 	_ = json.Unmarshal(patch, &wanted) // what has another shape is told later
 	return have != nil && wanted.Verifier.Type != nil && *wanted.Verifier.Type != have.Type
@@ -172,14 +171,14 @@ func isRetyped(have *Verifier, patch json.RawMessage) bool {
 type deleteSourceRequest struct {
 	SourcePath
 	IfMatch
-	Cascade bool `query:"cascade" doc:"Delete it with its routes, whatever of its events is still to be processed."`
+	Cascade bool `query:"cascade" doc:"Also delete the routes of the source, even if events are still to be processed."`
 }
 
-func (s *server) deleteSource(ctx context.Context, who caller, in *deleteSourceRequest) (*struct{}, error) {
+func (s *server) deleteSource(ctx context.Context, by caller, in *deleteSourceRequest) (*struct{}, error) {
 	if !eventhook.IsSlug(in.Slug) {
 		return nil, eventhook.NotFound("source")
 	}
 	return nil, in.held(func(version int64) error {
-		return s.Sources.DeleteSource(ctx, who.actor(), who.tenant, in.Slug, version, in.Cascade)
+		return s.Sources.DeleteSource(ctx, by.actor(), by.tenant, in.Slug, version, in.Cascade)
 	})
 }

@@ -18,28 +18,28 @@ type Source struct {
 	Slug                  string            `json:"slug"`
 	Name                  string            `json:"name"`
 	IsEnabled             bool              `json:"is_enabled"`
-	IngestURL             string            `json:"ingest_url" doc:"Where it receives."`
+	IngestURL             string            `json:"ingest_url" doc:"URL to which the provider sends webhooks."`
 	Provider              *string           `json:"provider"`
-	Scheme                *string           `json:"scheme" doc:"One of the provider's; null: its first."`
-	SecretsLost           bool              `json:"secrets_lost,omitempty" doc:"Its secrets are sealed with a key that is gone: it takes no webhooks until it is given new ones, or the key."`
-	SecretsCount          int               `json:"secrets_count" doc:"How many secrets it has, the one that a handshake has brought included. They are never shown."`
+	Scheme                *string           `json:"scheme" doc:"Verification scheme of the provider; null for the provider's first scheme."`
+	SecretsLost           bool              `json:"secrets_lost,omitempty" doc:"True if the secrets cannot be decrypted because the encryption key is missing. The source refuses webhooks until the secrets are set again or the key is restored."`
+	SecretsCount          int               `json:"secrets_count" doc:"Number of secrets, including a secret received by a handshake. Secrets are never returned."`
 	PublicKeys            []string          `json:"public_keys"`
-	Options               map[string]string `json:"options" doc:"Without those that are secret."`
-	ToleranceSeconds      *int              `json:"tolerance_seconds" doc:"null: the provider's."`
-	Verifier              *Verifier         `json:"verifier,omitempty" doc:"Absent where the provider says how requests are verified."`
-	IdempotencyKeyPaths   []string          `json:"idempotency_key_paths" doc:"Its own, else the provider's."`
-	EventTypePaths        []string          `json:"event_type_paths" doc:"Its own, else the provider's; common places follow."`
+	Options               map[string]string `json:"options" doc:"Provider-specific options, without secret ones."`
+	ToleranceSeconds      *int              `json:"tolerance_seconds" doc:"Null for the provider's default."`
+	Verifier              *Verifier         `json:"verifier,omitempty" doc:"Absent if a provider defines the verification."`
+	IdempotencyKeyPaths   []string          `json:"idempotency_key_paths" doc:"The source's own setting, else the provider's."`
+	EventTypePaths        []string          `json:"event_type_paths" doc:"The source's own paths, else the provider's. Common headers and members are tried last."`
 	RequireIdempotencyKey bool              `json:"require_idempotency_key"`
 	RateLimit             RateLimit         `json:"rate_limit"`
 	Retry                 RetryPolicy       `json:"retry"`
-	AllowedIPRanges       []string          `json:"allowed_ip_ranges" doc:"Empty: all may send."`
+	AllowedIPRanges       []string          `json:"allowed_ip_ranges" doc:"Empty if all addresses may send."`
 	MaxBodyBytes          int               `json:"max_body_bytes"`
-	ContentTypes          []string          `json:"content_types" doc:"Empty: all are taken."`
-	Response              *SourceReply      `json:"response,omitempty" doc:"Its own, else what the provider wants; absent: 200 and the event's id."`
-	Warnings              []string          `json:"warnings" doc:"What is allowed, and should be changed."`
-	ReplayProtection      string            `json:"replay_protection" enum:"body,off" doc:"Its own, else the provider's."`
+	ContentTypes          []string          `json:"content_types" doc:"Empty if all media types are accepted."`
+	Response              *SourceReply      `json:"response,omitempty" doc:"The source's own response, else the provider's; absent for the default, 200 with the event id."`
+	Warnings              []string          `json:"warnings" doc:"Settings that are allowed but not recommended."`
+	ReplayProtection      string            `json:"replay_protection" enum:"body,off" doc:"The source's own setting, else the provider's."`
 	Stats                 SourceStats       `json:"stats"`
-	Version               int64             `json:"version" doc:"Grows with every change; the ETag."`
+	Version               int64             `json:"version" doc:"Increases with every change and is used as the ETag."`
 	CreatedAt             time.Time         `json:"created_at"`
 	UpdatedAt             time.Time         `json:"updated_at"`
 }
@@ -47,12 +47,12 @@ type Source struct {
 // SourceStats is how much a source has received lately. The spans may be five
 // minutes longer than they say, and the newest seconds may be missing.
 type SourceStats struct {
-	EventsLastHour int64 `json:"events_last_hour" doc:"Stored ones, duplicates included."`
+	EventsLastHour int64 `json:"events_last_hour" doc:"Stored events, including duplicates."`
 	EventsLast24h  int64 `json:"events_last_24h"`
-	FailedLast24h  int64 `json:"failed_last_24h" doc:"Whose first try failed, whatever became of them since."`
+	FailedLast24h  int64 `json:"failed_last_24h" doc:"Events whose first processing attempt failed, whatever their status is now."`
 }
 
-func (s *server) showSource(ctx context.Context, source eventhook.Source) (*sourceAnswer, error) {
+func (s *server) answerSource(ctx context.Context, source eventhook.Source) (*sourceAnswer, error) {
 	views, err := s.viewSources(ctx, []eventhook.Source{source})
 	if err != nil {
 		return nil, err

@@ -28,9 +28,9 @@ const (
 
 type streamQuery struct {
 	TenantPath
-	LastEventID string `header:"Last-Event-ID" doc:"The id that the client has seen last, as EventSource sends it: what was received since is told first, at most 1000 events, some of which the client may have."`
-	After       string `query:"after" doc:"The same, for clients that set no headers."`
-	Source      string `query:"source" doc:"A source's slug."`
+	LastEventID string `header:"Last-Event-ID" doc:"Id of the last event that the client received, as sent by EventSource. The stream starts with the events received since then, at most 1000; some of them may be repeated."`
+	After       string `query:"after" doc:"Same as Last-Event-ID, for clients that cannot set headers."`
+	Source      string `query:"source" doc:"Send only events of the source with this slug."`
 	Status      string `query:"status" enum:"pending,processing,delivered,unrouted,failed,dead,duplicate"`
 	EventType   string `query:"event_type"`
 }
@@ -51,33 +51,33 @@ func (q *streamQuery) last() (id eventhook.EventID, err error) {
 
 func (s *server) registerStream(api huma.API) {
 	op := operation{id: "stream-events", method: http.MethodGet, path: base + "/events/stream", scope: eventhook.ScopeRead, tag: "events", class: ownTurns,
-		summary: "Follow what happens to events, as server-sent events",
-		about: "Each message `event` has an event's id and, as data, the event as in lists, whenever it was stored or settled, on any instance; " +
-			"one that changes twice within a moment is told once. A message `gap` says that something was left out: too much happened, or the client was slow. " +
-			fmt.Sprintf("At most %d streams for each tenant and %d in all on each instance.", streamsOfTenant, streamsOfAll)}
+		summary: "Stream events as server-sent events",
+		about: "Sends a message `event` whenever an event is stored or settled by any instance; its data is the event in the form of List events. " +
+			"Two changes in quick succession are sent as one message. A message `gap` means that messages were skipped, because there were too many or the client read too slowly. " +
+			fmt.Sprintf("Each instance serves at most %d streams per tenant and %d in total.", streamsOfTenant, streamsOfAll)}
 	register(s, api, op, s.streamEvents)
 	described := api.OpenAPI().Paths[op.path].Get.Responses
-	described["200"] = &huma.Response{Description: "A stream that does not end by itself.", Content: map[string]*huma.MediaType{
+	described["200"] = &huma.Response{Description: "A stream of server-sent events, which stays open until the client disconnects.", Content: map[string]*huma.MediaType{
 		"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}},
 	}}
 }
 
-func (s *server) streamEvents(_ context.Context, who caller, in *streamQuery) (*huma.StreamResponse, error) {
+func (s *server) streamEvents(_ context.Context, by caller, in *streamQuery) (*huma.StreamResponse, error) {
 	after, err := in.last()
 	if err != nil {
 		return nil, err
 	}
-	leave, err := s.streams.enter(who.tenant)
+	leave, err := s.streams.enter(by.tenant)
 	if err != nil {
 		return nil, err
 	}
-	who.hold.park()
+	by.hold.park()
 	filter := eventhook.EventFilter{Source: in.Source, Status: eventhook.EventStatus(in.Status), EventType: eventhook.SanitizeLabel(in.EventType)}
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
 		defer leave()
-		st := &stream{server: s, request: hc, tenant: who.tenant, filter: filter, after: after}
+		st := &stream{server: s, request: hc, tenant: by.tenant, filter: filter, after: after}
 		if err := st.run(); err != nil && !errors.Is(err, errStreamEnds) && hc.Context().Err() == nil {
-			s.Log.Warn("a stream of events broke off", "request_id", who.requestID, "error", err)
+			s.Log.Warn("a stream of events broke off", "request_id", by.requestID, "error", err)
 		}
 	}}, nil
 }

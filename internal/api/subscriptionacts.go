@@ -27,50 +27,51 @@ func (s *server) registerSubscriptionActs(api huma.API) {
 		op.about = about
 		return op
 	}
-	register(s, api, act("pause-subscription", "pause", "Have deliveries wait",
-		"They are made and kept, as long as deliveries are, and sent when it is resumed. 409: it is disabled."), s.pauseSubscription)
-	register(s, api, act("resume-subscription", "resume", "Send what waits, and go on", "409: it is disabled."), s.resumeSubscription)
-	register(s, api, act("enable-subscription", "enable", "Make a subscription active, whatever it was",
-		"Deliveries that were owed when it was disabled are sent; those that are dead can be replayed."), s.enableSubscription)
-	try := act("test-subscription", "test", "Send a test event, and tell what came of it",
-		"A system.webhook_test goes to this subscription alone, once, whatever its status and its event types. Whether it was delivered is in the answer; its delivery can be read later.")
+	register(s, api, act("pause-subscription", "pause", "Pause a subscription",
+		"While paused, deliveries are created and held, up to the retention period of deliveries, and sent after resume. 409 if the subscription is disabled."), s.pauseSubscription)
+	register(s, api, act("resume-subscription", "resume", "Resume a subscription",
+		"Sends the deliveries held while the subscription was paused and continues with new ones. 409 if the subscription is disabled."), s.resumeSubscription)
+	register(s, api, act("enable-subscription", "enable", "Enable a subscription",
+		"Makes a disabled or paused subscription active. Deliveries that were waiting when it was disabled are sent; dead deliveries can be replayed."), s.enableSubscription)
+	try := act("test-subscription", "test", "Test a subscription by sending a test event",
+		"Sends one system.webhook_test event to this subscription only, regardless of its status and event types, and returns the result of the attempt. The delivery is stored.")
 	try.class = trials
 	register(s, api, try, s.testSubscription)
-	rotate := act("rotate-subscription-secret", "rotate-secret", "Sign with a new secret",
-		"The ones before it sign, too, for as long as is said, so that receivers can change in between. At most three sign at once. The answer holds the new secret, this once.")
+	rotate := act("rotate-subscription-secret", "rotate-secret", "Rotate the signing secret of a subscription",
+		"The previous secrets keep signing during the grace period, so that receivers can switch. At most three secrets sign at a time. The response contains the new secret, which is returned only once.")
 	rotate.skipsShape = true
 	register(s, api, rotate, s.rotateSecret)
-	key := subscriptionOperation("get-subscription-public-key", http.MethodGet, "/{id}/public-key", "Read the key that verifies v1a signatures", eventhook.ScopeRead)
-	key.about = "404 if the subscription does not sign with v1a."
-	register(s, api, key, s.readPublicKey)
+	key := subscriptionOperation("get-subscription-public-key", http.MethodGet, "/{id}/public-key", "Get the public key of a subscription", eventhook.ScopeRead)
+	key.about = "The key verifies v1a signatures. 404 if the subscription does not sign with v1a."
+	register(s, api, key, s.getPublicKey)
 }
 
-// actOn changes a subscription as it is.
-func (s *server) actOn(ctx context.Context, who caller, in *SubscriptionPath, change func(*eventhook.Subscription) error) (*subscriptionAnswer, error) {
+// applyToSubscription changes a subscription as it is.
+func (s *server) applyToSubscription(ctx context.Context, by caller, in *SubscriptionPath, change func(*eventhook.Subscription) error) (*subscriptionAnswer, error) {
 	id, err := eventhook.ParseID[eventhook.Subscription](in.ID)
 	if err != nil {
 		return nil, err
 	}
-	x, err := s.Subscriptions.UpdateSubscription(ctx, who.actor(), who.tenant, id, 0, func(have eventhook.Subscription) (eventhook.Subscription, error) {
+	x, err := s.Subscriptions.UpdateSubscription(ctx, by.actor(), by.tenant, id, 0, func(have eventhook.Subscription) (eventhook.Subscription, error) {
 		err := change(&have)
 		return have, err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return s.showSubscription(x), nil
+	return s.answerSubscription(x), nil
 }
 
-// turnTo gives a subscription a status.
-func turnTo(status eventhook.SubscriptionStatus) func(*eventhook.Subscription) error {
+// setStatus gives a subscription a status.
+func setStatus(status eventhook.SubscriptionStatus) func(*eventhook.Subscription) error {
 	return func(x *eventhook.Subscription) error {
 		x.Status, x.DisabledReason = status, ""
 		return nil
 	}
 }
 
-// unlessDisabled refuses to change a disabled one.
-func unlessDisabled(change func(*eventhook.Subscription) error) func(*eventhook.Subscription) error {
+// requireEnabled refuses to change a disabled one.
+func requireEnabled(change func(*eventhook.Subscription) error) func(*eventhook.Subscription) error {
 	return func(x *eventhook.Subscription) error {
 		if x.Status == eventhook.SubscriptionDisabled {
 			return errNotEnabled
@@ -79,21 +80,21 @@ func unlessDisabled(change func(*eventhook.Subscription) error) func(*eventhook.
 	}
 }
 
-func (s *server) pauseSubscription(ctx context.Context, who caller, in *SubscriptionPath) (*subscriptionAnswer, error) {
-	return s.actOn(ctx, who, in, unlessDisabled(turnTo(eventhook.SubscriptionPaused)))
+func (s *server) pauseSubscription(ctx context.Context, by caller, in *SubscriptionPath) (*subscriptionAnswer, error) {
+	return s.applyToSubscription(ctx, by, in, requireEnabled(setStatus(eventhook.SubscriptionPaused)))
 }
 
-func (s *server) resumeSubscription(ctx context.Context, who caller, in *SubscriptionPath) (*subscriptionAnswer, error) {
-	return s.actOn(ctx, who, in, unlessDisabled(turnTo(eventhook.SubscriptionActive)))
+func (s *server) resumeSubscription(ctx context.Context, by caller, in *SubscriptionPath) (*subscriptionAnswer, error) {
+	return s.applyToSubscription(ctx, by, in, requireEnabled(setStatus(eventhook.SubscriptionActive)))
 }
 
-func (s *server) enableSubscription(ctx context.Context, who caller, in *SubscriptionPath) (*subscriptionAnswer, error) {
-	return s.actOn(ctx, who, in, turnTo(eventhook.SubscriptionActive))
+func (s *server) enableSubscription(ctx context.Context, by caller, in *SubscriptionPath) (*subscriptionAnswer, error) {
+	return s.applyToSubscription(ctx, by, in, setStatus(eventhook.SubscriptionActive))
 }
 
 // SubscriptionTested is what came of a test event.
 type SubscriptionTested struct {
-	Delivered  bool   `json:"delivered" doc:"Whether it was answered with 2xx."`
+	Delivered  bool   `json:"delivered" doc:"Whether the receiver answered with 2xx."`
 	EventID    string `json:"event_id" format:"uuid"`
 	DeliveryID string `json:"delivery_id" format:"uuid"`
 	DeliveryAttempt
@@ -103,21 +104,21 @@ type testAnswer struct{ Body SubscriptionTested }
 
 // Why nothing can be sent from here.
 var (
-	errForAgents = &eventhook.Error{Kind: eventhook.KindConflict, Message: "An agent sends to this subscription, so that it cannot be tried from here."}
-	errLost      = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The subscription's URL and secrets are sealed with a key that is gone: give it new ones first."}
+	errSentByAgents = &eventhook.Error{Kind: eventhook.KindConflict, Message: "An agent sends to this subscription, so that it cannot be tried from here."}
+	errLost         = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The subscription's URL and secrets are sealed with a key that is gone: give it new ones first."}
 )
 
-func (s *server) testSubscription(ctx context.Context, who caller, in *SubscriptionPath) (*testAnswer, error) {
-	x, err := s.findSubscription(ctx, who, in)
+func (s *server) testSubscription(ctx context.Context, by caller, in *SubscriptionPath) (*testAnswer, error) {
+	x, err := s.findSubscription(ctx, by, in)
 	switch {
 	case err != nil:
 		return nil, err
 	case x.IsForAgents():
-		return nil, errForAgents
+		return nil, errSentByAgents
 	case x.SecretsLost:
 		return nil, errLost
 	}
-	d, a, err := s.Receivers.Tester.Test(ctx, x, who.actor())
+	d, a, err := s.Receivers.Tester.Test(ctx, x, by.actor())
 	if err != nil {
 		return nil, err
 	}
@@ -126,16 +127,16 @@ func (s *server) testSubscription(ctx context.Context, who caller, in *Subscript
 
 // SecretRotation says how a subscription gets a new secret.
 type SecretRotation struct {
-	GraceSeconds  *int   `json:"grace_seconds,omitempty" minimum:"0" maximum:"604800" default:"86400" doc:"For how long the secrets before it sign, too; a day by default, 0: not at all."`
-	SigningSecret string `json:"signing_secret,omitempty" maxLength:"512" writeOnly:"true" doc:"The new one; made if not given."`
+	GraceSeconds  *int   `json:"grace_seconds,omitempty" minimum:"0" maximum:"604800" default:"86400" doc:"Seconds during which the previous secrets sign, too; default 86400 (one day). 0: the previous secrets stop at once."`
+	SigningSecret string `json:"signing_secret,omitempty" maxLength:"512" writeOnly:"true" doc:"The new secret; generated if omitted."`
 }
 
 // SecretRotated is what came of it.
 type SecretRotated struct {
-	SigningSecret       string     `json:"signing_secret" doc:"The new one. It is shown this once."`
-	PreviousExpiresAt   *time.Time `json:"previous_expires_at" doc:"Until when the one before it signs, too; null: not any more."`
-	SigningSecretsCount int        `json:"signing_secrets_count" doc:"How many secrets sign now: two during a rotation. A rotation that is under way ends its oldest."`
-	Warnings            []string   `json:"warnings" doc:"What is allowed, and unwise."`
+	SigningSecret       string     `json:"signing_secret" doc:"The new secret. It is returned only once."`
+	PreviousExpiresAt   *time.Time `json:"previous_expires_at" doc:"Until when the previous secret signs, too; null if the previous secret stopped at once."`
+	SigningSecretsCount int        `json:"signing_secrets_count" doc:"Number of secrets that sign now. A rotation during a rotation adds one, up to three; the oldest ends first."`
+	Warnings            []string   `json:"warnings" doc:"Settings that are allowed but not recommended."`
 }
 
 type rotateRequest struct {
@@ -144,11 +145,11 @@ type rotateRequest struct {
 }
 
 type rotateAnswer struct {
-	ETag string `header:"ETag" doc:"The subscription's version, for If-Match."`
+	ETag string `header:"ETag" doc:"Version of the subscription, for If-Match."`
 	Body SecretRotated
 }
 
-func (s *server) rotateSecret(ctx context.Context, who caller, in *rotateRequest) (*rotateAnswer, error) {
+func (s *server) rotateSecret(ctx context.Context, by caller, in *rotateRequest) (*rotateAnswer, error) {
 	var body SecretRotation
 	var shape, rules eventhook.Faults
 	if in.Body != nil {
@@ -169,7 +170,7 @@ func (s *server) rotateSecret(ctx context.Context, who caller, in *rotateRequest
 		grace = time.Duration(*body.GraceSeconds) * time.Second
 	}
 	var rotated []eventhook.SigningSecret
-	x, err := s.actOn(ctx, who, &in.SubscriptionPath, func(x *eventhook.Subscription) error {
+	x, err := s.applyToSubscription(ctx, by, &in.SubscriptionPath, func(x *eventhook.Subscription) error {
 		if x.SecretsLost {
 			return errLost
 		}
@@ -204,8 +205,8 @@ type publicKeyAnswer struct{ Body PublicKey }
 var errNoPublicKey = &eventhook.Error{Kind: eventhook.KindNotFound,
 	Message: `no such key: the subscription does not sign with v1a. PATCH it with {"signatures":["v1","v1a"]} first.`}
 
-func (s *server) readPublicKey(ctx context.Context, who caller, in *SubscriptionPath) (*publicKeyAnswer, error) {
-	x, err := s.findSubscription(ctx, who, in)
+func (s *server) getPublicKey(ctx context.Context, by caller, in *SubscriptionPath) (*publicKeyAnswer, error) {
+	x, err := s.findSubscription(ctx, by, in)
 	switch {
 	case err != nil:
 		return nil, err

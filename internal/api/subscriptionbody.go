@@ -8,47 +8,47 @@ import (
 
 // SubscriptionCreate is a subscription to be made.
 type SubscriptionCreate struct {
-	Name          string   `json:"name" minLength:"1" maxLength:"200" example:"billing" doc:"For people; several may have the same."`
-	URL           string   `json:"url" minLength:"1" maxLength:"4096" example:"https://billing.example/hooks" doc:"Where its events are sent. Beyond its host it is a secret: later answers show … instead, which keeps it in a PATCH."`
-	EventTypes    []string `json:"event_types" minItems:"1" maxItems:"100" example:"[\"payment.*\"]" doc:"Which events: exact, or prefix.*, or *."`
-	SigningSecret string   `json:"signing_secret,omitempty" maxLength:"512" writeOnly:"true" doc:"whsec_…, with which what is sent is signed; made if not given."`
-	Validate      bool     `json:"validate,omitempty" doc:"Make it only if a test event is answered with 2xx."`
+	Name          string   `json:"name" minLength:"1" maxLength:"200" example:"billing" doc:"Display name; need not be unique."`
+	URL           string   `json:"url" minLength:"1" maxLength:"4096" example:"https://billing.example/hooks" doc:"Receiver of the events. The part after the host is treated as a secret: later responses show … instead. A PATCH with the URL as shown keeps the stored one."`
+	EventTypes    []string `json:"event_types" minItems:"1" maxItems:"100" example:"[\"payment.*\"]" doc:"Event types to deliver: exact, prefix.* or *."`
+	SigningSecret string   `json:"signing_secret,omitempty" maxLength:"512" writeOnly:"true" doc:"Secret (whsec_…) that signs deliveries; generated if omitted."`
+	Validate      bool     `json:"validate,omitempty" doc:"Create the subscription only if the receiver answers a test event with 2xx."`
 	SubscriptionFields
 }
 
 // SubscriptionPatch is what shall change of a subscription.
 type SubscriptionPatch struct {
-	Name          string   `json:"name,omitempty" minLength:"1" maxLength:"200" doc:"For people; several may have the same."`
-	URL           string   `json:"url,omitempty" minLength:"1" maxLength:"4096" doc:"Where its events are sent. As it is shown, it stays. Another scheme, host or port needs auth_header and headers again."`
-	EventTypes    []string `json:"event_types,omitempty" minItems:"1" maxItems:"100" doc:"Which events: exact, or prefix.*, or *; all of them, in place of those it has."`
-	Status        string   `json:"status,omitempty" enum:"active,paused,disabled" doc:"active also enables one that was disabled. Only the gateway disables."`
-	SigningSecret string   `json:"signing_secret,omitempty" maxLength:"512" writeOnly:"true" doc:"In place of all that it has, at once; rotate-secret leaves receivers time."`
+	Name          string   `json:"name,omitempty" minLength:"1" maxLength:"200" doc:"Display name; need not be unique."`
+	URL           string   `json:"url,omitempty" minLength:"1" maxLength:"4096" doc:"Receiver of the events. The URL as shown keeps the stored one. If scheme, host or port change, auth_header and headers must be given again."`
+	EventTypes    []string `json:"event_types,omitempty" minItems:"1" maxItems:"100" doc:"Event types to deliver: exact, prefix.* or *. Replaces the existing list."`
+	Status        string   `json:"status,omitempty" enum:"active,paused,disabled" doc:"active: deliver; also enables a disabled subscription. paused: hold deliveries. disabled: set only by the gateway, so only accepted if the subscription is disabled."`
+	SigningSecret string   `json:"signing_secret,omitempty" maxLength:"512" writeOnly:"true" doc:"Replaces all secrets at once. Use rotate-secret to give receivers time."`
 	SubscriptionFields
 }
 
 // SubscriptionFields are what a subscription is told when it is made, and may
 // be told later.
 type SubscriptionFields struct {
-	Filter               jsonObject        `json:"filter,omitempty" example:"{\"body.amount\":{\"$gte\":10}}" doc:"From paths, body.… of the data or event.…, to a value, a list of values, or operators. It is replaced whole."`
-	AuthHeader           string            `json:"auth_header,omitempty" maxLength:"4096" example:"Bearer t0k" doc:"Sent as Authorization. Later answers show [redacted], which keeps it, unless the destination changes."`
-	Headers              map[string]string `json:"headers,omitempty" example:"{\"X-Env\":\"prod\"}" doc:"Sent, too. They are no secrets: everybody who may read the subscription sees them."`
-	TargetLabels         []string          `json:"target_labels,omitempty" maxItems:"20" example:"[\"env:prod\"]" doc:"An agent that has all of these sends; without any the gateway does."`
+	Filter               jsonObject        `json:"filter,omitempty" example:"{\"body.amount\":{\"$gte\":10}}" doc:"Object from path (body.… for the data, or event.…) to a value, a list of values, or operators such as $gte. An update replaces the whole filter."`
+	AuthHeader           string            `json:"auth_header,omitempty" maxLength:"4096" example:"Bearer t0k" doc:"Value of the Authorization header of deliveries. Later responses show [redacted]; a PATCH with [redacted] keeps it, unless the destination changes."`
+	Headers              map[string]string `json:"headers,omitempty" example:"{\"X-Env\":\"prod\"}" doc:"Additional headers of deliveries. They are not secret: every key that can read the subscription sees them."`
+	TargetLabels         []string          `json:"target_labels,omitempty" maxItems:"20" example:"[\"env:prod\"]" doc:"Labels of the agent that sends the deliveries: an agent must have all of them. Empty (default): the gateway sends."`
 	Retry                DeliveryRetry     `json:"retry,omitzero"`
-	TimeoutSeconds       int               `json:"timeout_seconds,omitempty" minimum:"1" maximum:"60" doc:"For an attempt, its answer included; 30 by default."`
-	DisableAfterFailures *int              `json:"disable_after_failures,omitempty" minimum:"0" maximum:"1000" doc:"After so many deliveries dead in a row it is disabled; 10 by default, 0: never."`
-	MaxInFlight          int               `json:"max_in_flight,omitempty" minimum:"1" maximum:"1000" doc:"How many each instance sends it at once, at most: it begins with a few, and a sixth of outbound.dispatch.sends_at_once is the most for one subscription; 10 by default."`
-	RatePerSecond        int               `json:"rate_per_second,omitempty" minimum:"0" maximum:"10000" doc:"How many all instances send it in a second; 0, the default: no limit."`
-	Signatures           []string          `json:"signatures,omitempty" enum:"v1,v1a" maxItems:"2" doc:"v1, the default: HMAC-SHA256 with the signing secret. v1a: ed25519, whose public key is at …/public-key."`
+	TimeoutSeconds       int               `json:"timeout_seconds,omitempty" minimum:"1" maximum:"60" doc:"Timeout of an attempt, including reading the response; default 30."`
+	DisableAfterFailures *int              `json:"disable_after_failures,omitempty" minimum:"0" maximum:"1000" doc:"Number of consecutive dead deliveries after which the subscription is disabled; default 10. 0: never."`
+	MaxInFlight          int               `json:"max_in_flight,omitempty" minimum:"1" maximum:"1000" doc:"Maximum number of concurrent deliveries per gateway instance; default 10. An instance starts with a few, and one subscription gets at most a sixth of outbound.dispatch.sends_at_once."`
+	RatePerSecond        int               `json:"rate_per_second,omitempty" minimum:"0" maximum:"10000" doc:"Maximum deliveries per second across all instances; 0 (default): no limit."`
+	Signatures           []string          `json:"signatures,omitempty" enum:"v1,v1a" maxItems:"2" doc:"Signature schemes. v1 (default): HMAC-SHA256 with the signing secret. v1a: Ed25519; see Get the public key of a subscription."`
 }
 
 // DeliveryRetry says when failed deliveries are tried again.
 type DeliveryRetry struct {
-	MaxRetries        *int    `json:"max_retries,omitempty" minimum:"0" maximum:"10" doc:"5 by default; 0: never."`
-	InitialDelayMS    int     `json:"initial_delay_ms,omitempty" minimum:"100" maximum:"60000" doc:"Before the first retry; 1000 by default."`
-	BackoffMultiplier float64 `json:"backoff_multiplier,omitempty" minimum:"1" maximum:"10" doc:"Of the delay from one retry to the next; 2 by default."`
-	MaxDelayMS        int     `json:"max_delay_ms,omitempty" minimum:"1000" maximum:"3600000" doc:"The longest delay, not less than the initial one; 60000 by default."`
-	ScheduleSeconds   []int   `json:"schedule_seconds,omitempty" maxItems:"10" example:"[30,120,600]" doc:"The delays one by one; while it is there, the other delays are kept and do not count."`
-	Jitter            string  `json:"jitter,omitempty" enum:"some,full" doc:"How retries are spread: some, the default, up to a tenth later; full, at any moment until then."`
+	MaxRetries        *int    `json:"max_retries,omitempty" minimum:"0" maximum:"10" doc:"Maximum number of retries; default 5. 0: no retries."`
+	InitialDelayMS    int     `json:"initial_delay_ms,omitempty" minimum:"100" maximum:"60000" doc:"Delay before the first retry; default 1000."`
+	BackoffMultiplier float64 `json:"backoff_multiplier,omitempty" minimum:"1" maximum:"10" doc:"Factor between the delays of consecutive retries; default 2."`
+	MaxDelayMS        int     `json:"max_delay_ms,omitempty" minimum:"1000" maximum:"3600000" doc:"Maximum delay, at least the initial delay; default 60000."`
+	ScheduleSeconds   []int   `json:"schedule_seconds,omitempty" maxItems:"10" example:"[30,120,600]" doc:"Explicit delays in seconds. While set, the other delays are stored but not used."`
+	Jitter            string  `json:"jitter,omitempty" enum:"some,full" doc:"How retries are spread. some (default): up to a tenth later than the delay. full: at a random time within the delay."`
 }
 
 // fieldsOfSubscription are a stored one's, as they were given.
@@ -109,25 +109,25 @@ func (b SubscriptionPatch) over(x eventhook.Subscription) eventhook.Subscription
 // patchedSubscription is what a subscription becomes by a patch.
 func (s *server) patchedSubscription(have eventhook.Subscription, patch document[SubscriptionPatch]) (eventhook.Subscription, error) {
 	current := SubscriptionPatch{have.Name, shownURL(have.URL), have.EventTypes, string(have.Status), "", fieldsOfSubscription(have)}
-	current.Headers = respelled(have.Headers, patch.raw)
+	current.Headers = respellHeaders(have.Headers, patch.raw)
 	body, shape, err := patch.patched(s, current, "filter")
 	if err != nil {
 		return have, err
 	}
 	want := body.over(have)
 	rules := s.checkSubscription(want, have)
-	rules.Merge("", namedAgain(have, want, patch.raw))
+	rules.Merge("", secretsToRepeat(have, want, patch.raw))
 	if want.SecretsLost && (body.URL != "" || body.SigningSecret != "" || body.AuthHeader != "") {
 		rules.Add("body", "the subscription's secrets are lost with the key that sealed them: give url and signing_secret together, and auth_header if there shall be one")
 	}
 	if err := together(shape, rules); err != nil {
 		return have, err
 	}
-	return want, checkTurn(have.Status, want.Status)
+	return want, checkStatusChange(have.Status, want.Status)
 }
 
-// checkTurn says whether a person may turn one status into another.
-func checkTurn(from, to eventhook.SubscriptionStatus) error {
+// checkStatusChange says whether a person may turn one status into another.
+func checkStatusChange(from, to eventhook.SubscriptionStatus) error {
 	switch {
 	case from == to:
 		return nil

@@ -35,21 +35,21 @@ type Receivers struct {
 }
 
 func (s *server) registerSubscriptions(api huma.API) {
-	create := subscriptionOperation("create-subscription", http.MethodPost, "", "Make a subscription", eventhook.ScopeManage)
+	create := subscriptionOperation("create-subscription", http.MethodPost, "", "Create a subscription", eventhook.ScopeManage)
 	create.status, create.skipsShape = http.StatusCreated, true
-	create.about = "The answer holds the signing secret, this once, and the whole URL. With validate, a test event must be answered with 2xx first, else nothing is made."
-	update := subscriptionOperation("update-subscription", http.MethodPatch, "/{id}", "Change what is named of a subscription", eventhook.ScopeManage)
-	update.skipsShape, update.about = true, "A JSON merge patch: null is the default, and what is not named stays. The filter is replaced whole. "+
-		"A url and an auth_header that are written back as they are shown stay. "+
-		"If url changes its scheme, host or port, or target_labels gains a label, auth_header and each of headers must be named again with a value or null: "+
-		"a secret is never sent to a host that it was not given for. The status active enables a subscription that was disabled."
+	create.about = "The response contains the signing secret and the complete URL, which are returned only once. With validate, the subscription is created only if the receiver answers a test event with 2xx."
+	update := subscriptionOperation("update-subscription", http.MethodPatch, "/{id}", "Update a subscription", eventhook.ScopeManage)
+	update.skipsShape, update.about = true, "The body is a JSON merge patch: omitted members keep their value, null resets a member to its default. filter is replaced as a whole. "+
+		"url and auth_header keep their value if they are sent as shown in responses. "+
+		"If the scheme, host or port of url changes, or target_labels gains a label, auth_header and each of headers must be given again, with a value or null: "+
+		"a secret is never sent to a host for which it was not set. The status active enables a disabled subscription."
 	create.maxBody, update.maxBody = configBody, configBody
 	remove := subscriptionOperation("delete-subscription", http.MethodDelete, "/{id}", "Delete a subscription", eventhook.ScopeManage)
-	remove.status, remove.about = http.StatusNoContent, "What it has not received yet is not sent any more. Deliveries that are done can still be read."
-	register(s, api, create, s.addSubscription)
-	register(s, api, subscriptionOperation("list-subscriptions", http.MethodGet, "", "List subscriptions, newest first", eventhook.ScopeRead), s.listSubscriptions)
-	register(s, api, subscriptionOperation("get-subscription", http.MethodGet, "/{id}", "Read a subscription", eventhook.ScopeRead), s.readSubscription)
-	register(s, api, update, s.changeSubscription)
+	remove.status, remove.about = http.StatusNoContent, "Deliveries that are still waiting are not sent. Completed deliveries remain readable."
+	register(s, api, create, s.createSubscription)
+	register(s, api, subscriptionOperation("list-subscriptions", http.MethodGet, "", "List subscriptions", eventhook.ScopeRead), s.listSubscriptions)
+	register(s, api, subscriptionOperation("get-subscription", http.MethodGet, "/{id}", "Get a subscription", eventhook.ScopeRead), s.getSubscription)
+	register(s, api, update, s.updateSubscription)
 	register(s, api, remove, s.deleteSubscription)
 	s.registerSubscriptionActs(api)
 	s.registerReplay(api)
@@ -65,19 +65,19 @@ type createSubscriptionRequest struct {
 }
 
 type subscriptionAnswer struct {
-	ETag string `header:"ETag" doc:"Its version, for If-Match."`
+	ETag string `header:"ETag" doc:"Version of the subscription, for If-Match."`
 	Body Subscription
 }
 
 type createdSubscription struct {
 	Location string `header:"Location"`
-	ETag     string `header:"ETag" doc:"Its version, for If-Match."`
+	ETag     string `header:"ETag" doc:"Version of the subscription, for If-Match."`
 	Body     SubscriptionCreated
 }
 
-func (s *server) addSubscription(ctx context.Context, who caller, in *createSubscriptionRequest) (*createdSubscription, error) {
+func (s *server) createSubscription(ctx context.Context, by caller, in *createSubscriptionRequest) (*createdSubscription, error) {
 	body, shape := in.Body.read(s)
-	want := body.over(eventhook.Subscription{ID: eventhook.NewID[eventhook.Subscription](s.Now()), TenantID: who.tenant, TenantSlug: in.Tenant,
+	want := body.over(eventhook.Subscription{ID: eventhook.NewID[eventhook.Subscription](s.Now()), TenantID: by.tenant, TenantSlug: in.Tenant,
 		Status: eventhook.SubscriptionActive})
 	rules := s.checkSubscription(want, eventhook.Subscription{})
 	if body.Validate && want.IsForAgents() {
@@ -90,11 +90,11 @@ func (s *server) addSubscription(ctx context.Context, who caller, in *createSubs
 		return nil, err
 	}
 	if body.Validate {
-		if err := s.validateReceiver(ctx, who, want); err != nil {
+		if err := s.validateReceiver(ctx, by, want); err != nil {
 			return nil, err
 		}
 	}
-	made, err := s.Subscriptions.CreateSubscription(ctx, who.actor(), want)
+	made, err := s.Subscriptions.CreateSubscription(ctx, by.actor(), want)
 	if err != nil {
 		return nil, err
 	}
@@ -104,8 +104,8 @@ func (s *server) addSubscription(ctx context.Context, who caller, in *createSubs
 }
 
 // validateReceiver has a test event sent to what is not stored yet.
-func (s *server) validateReceiver(ctx context.Context, who caller, want eventhook.Subscription) error {
-	leave, err := who.hold.inTurn(ctx, trials)
+func (s *server) validateReceiver(ctx context.Context, by caller, want eventhook.Subscription) error {
+	leave, err := by.hold.inTurn(ctx, trials)
 	if err != nil {
 		return err
 	}
@@ -122,13 +122,13 @@ type subscriptionsQuery struct {
 	PageQuery
 }
 
-func (s *server) listSubscriptions(ctx context.Context, who caller, in *subscriptionsQuery) (*page[Subscription], error) {
-	pages := s.pager("subscriptions", who.tenant)
+func (s *server) listSubscriptions(ctx context.Context, by caller, in *subscriptionsQuery) (*page[Subscription], error) {
+	pages := s.pager("subscriptions", by.tenant)
 	before, err := cursorOf[eventhook.Subscription](pages, in.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	list, err := s.Subscriptions.Subscriptions(ctx, who.tenant, before, in.Limit+1)
+	list, err := s.Subscriptions.Subscriptions(ctx, by.tenant, before, in.Limit+1)
 	if err != nil {
 		return nil, err
 	}
@@ -138,31 +138,31 @@ func (s *server) listSubscriptions(ctx context.Context, who caller, in *subscrip
 // SubscriptionPath is the part of a path that names a subscription.
 type SubscriptionPath struct {
 	TenantPath
-	ID string `path:"id" format:"uuid" doc:"The subscription's id."`
+	ID string `path:"id" format:"uuid" doc:"Subscription id."`
 }
 
 // findSubscription finds the one that a path names.
-func (s *server) findSubscription(ctx context.Context, who caller, in *SubscriptionPath) (eventhook.Subscription, error) {
+func (s *server) findSubscription(ctx context.Context, by caller, in *SubscriptionPath) (eventhook.Subscription, error) {
 	id, err := eventhook.ParseID[eventhook.Subscription](in.ID)
 	if err != nil {
 		return eventhook.Subscription{}, err
 	}
-	return s.Subscriptions.Subscription(ctx, who.tenant, id)
+	return s.Subscriptions.Subscription(ctx, by.tenant, id)
 }
 
-func (s *server) showSubscription(x eventhook.Subscription) *subscriptionAnswer {
+func (s *server) answerSubscription(x eventhook.Subscription) *subscriptionAnswer {
 	return &subscriptionAnswer{etag(x.Version), s.viewSubscription(x)}
 }
 
-func (s *server) readSubscription(ctx context.Context, who caller, in *SubscriptionPath) (*subscriptionAnswer, error) {
-	x, err := s.findSubscription(ctx, who, in)
+func (s *server) getSubscription(ctx context.Context, by caller, in *SubscriptionPath) (*subscriptionAnswer, error) {
+	x, err := s.findSubscription(ctx, by, in)
 	if err != nil {
 		return nil, err
 	}
-	return s.showSubscription(x), nil
+	return s.answerSubscription(x), nil
 }
 
-type changeSubscriptionRequest struct {
+type updateSubscriptionRequest struct {
 	SubscriptionPath
 	IfMatch
 	Body document[SubscriptionPatch]
@@ -172,17 +172,17 @@ type changeSubscriptionRequest struct {
 // again and again.
 var errSubscriptionBusy = &eventhook.Error{Kind: eventhook.KindConflict, Message: "Others are changing the subscription, too: try again."}
 
-// changeSubscription looks at what a subscription would become while nothing
+// updateSubscription looks at what a subscription would become while nothing
 // is locked, since its host's name may have to be resolved, and then changes
 // the version that it has seen.
-func (s *server) changeSubscription(ctx context.Context, who caller, in *changeSubscriptionRequest) (*subscriptionAnswer, error) {
+func (s *server) updateSubscription(ctx context.Context, by caller, in *updateSubscriptionRequest) (*subscriptionAnswer, error) {
 	const tries = 5
 	var out *subscriptionAnswer
 	err := in.held(func(version int64) error {
 		for range tries {
-			x, err := s.tryToChangeSubscription(ctx, who, in, version)
+			x, err := s.tryUpdateSubscription(ctx, by, in, version)
 			if err == nil {
-				out = s.showSubscription(x)
+				out = s.answerSubscription(x)
 				return nil
 			}
 			if version != 0 || !errors.Is(err, eventhook.ErrStale) {
@@ -194,8 +194,8 @@ func (s *server) changeSubscription(ctx context.Context, who caller, in *changeS
 	return out, err
 }
 
-func (s *server) tryToChangeSubscription(ctx context.Context, who caller, in *changeSubscriptionRequest, wanted int64) (eventhook.Subscription, error) {
-	have, err := s.findSubscription(ctx, who, &in.SubscriptionPath)
+func (s *server) tryUpdateSubscription(ctx context.Context, by caller, in *updateSubscriptionRequest, wanted int64) (eventhook.Subscription, error) {
+	have, err := s.findSubscription(ctx, by, &in.SubscriptionPath)
 	if err != nil {
 		return have, err
 	}
@@ -209,7 +209,7 @@ func (s *server) tryToChangeSubscription(ctx context.Context, who caller, in *ch
 	if err := s.checkReceiver(ctx, want, have); err != nil {
 		return have, err
 	}
-	return s.Subscriptions.UpdateSubscription(ctx, who.actor(), who.tenant, have.ID, have.Version,
+	return s.Subscriptions.UpdateSubscription(ctx, by.actor(), by.tenant, have.ID, have.Version,
 		func(eventhook.Subscription) (eventhook.Subscription, error) { return want, nil })
 }
 
@@ -218,12 +218,12 @@ type deleteSubscriptionRequest struct {
 	IfMatch
 }
 
-func (s *server) deleteSubscription(ctx context.Context, who caller, in *deleteSubscriptionRequest) (*struct{}, error) {
+func (s *server) deleteSubscription(ctx context.Context, by caller, in *deleteSubscriptionRequest) (*struct{}, error) {
 	id, err := eventhook.ParseID[eventhook.Subscription](in.ID)
 	if err != nil {
 		return nil, err
 	}
 	return nil, in.held(func(version int64) error {
-		return s.Subscriptions.DeleteSubscription(ctx, who.actor(), who.tenant, id, version)
+		return s.Subscriptions.DeleteSubscription(ctx, by.actor(), by.tenant, id, version)
 	})
 }

@@ -14,24 +14,24 @@ type Subscription struct {
 	ID                   string            `json:"id" format:"uuid"`
 	Name                 string            `json:"name"`
 	Status               string            `json:"status" enum:"active,paused,disabled"`
-	DisabledReason       *string           `json:"disabled_reason" doc:"Why the gateway has disabled it."`
-	URL                  string            `json:"url" example:"https://billing.example/…" doc:"Without what is behind its host, which is a secret."`
+	DisabledReason       *string           `json:"disabled_reason" doc:"Why the gateway disabled the subscription."`
+	URL                  string            `json:"url" example:"https://billing.example/…" doc:"Receiver of the events. The part after the host is secret and shown as …."`
 	EventTypes           []string          `json:"event_types"`
 	Filter               jsonObject        `json:"filter,omitempty"`
-	AuthHeader           *string           `json:"auth_header" doc:"[redacted], if there is one."`
+	AuthHeader           *string           `json:"auth_header" doc:"[redacted] if set, else null."`
 	Headers              map[string]string `json:"headers"`
-	TargetLabels         []string          `json:"target_labels" doc:"Empty: the gateway sends."`
+	TargetLabels         []string          `json:"target_labels" doc:"Empty if the gateway sends the deliveries."`
 	Retry                DeliveryRetry     `json:"retry"`
 	TimeoutSeconds       int               `json:"timeout_seconds"`
 	DisableAfterFailures int               `json:"disable_after_failures"`
 	MaxInFlight          int               `json:"max_in_flight"`
 	RatePerSecond        int               `json:"rate_per_second" doc:"0: no limit."`
 	Signatures           []string          `json:"signatures"`
-	SigningSecretsCount  int               `json:"signing_secrets_count" doc:"How many secrets sign; more than one during a rotation."`
-	RotationEndsAt       *time.Time        `json:"rotation_ends_at" doc:"When only the newest secret signs; null: it is the only one."`
-	SecretsLost          bool              `json:"secrets_lost,omitempty" doc:"Its URL and its secrets are sealed with a key that is gone: nothing is sent until it is given new ones, or the key."`
-	Warnings             []string          `json:"warnings" doc:"What is allowed, and unwise."`
-	Version              int64             `json:"version" doc:"Grows with every change; the ETag."`
+	SigningSecretsCount  int               `json:"signing_secrets_count" doc:"Number of secrets that sign; more than one during a rotation."`
+	RotationEndsAt       *time.Time        `json:"rotation_ends_at" doc:"When the rotation ends, after which only the newest secret signs; null without a rotation."`
+	SecretsLost          bool              `json:"secrets_lost,omitempty" doc:"True if URL and secrets cannot be decrypted because the encryption key is missing. Nothing is sent until they are set again or the key is restored."`
+	Warnings             []string          `json:"warnings" doc:"Settings that are allowed but not recommended."`
+	Version              int64             `json:"version" doc:"Increases with every change and is used as the ETag."`
 	CreatedAt            time.Time         `json:"created_at"`
 	UpdatedAt            time.Time         `json:"updated_at"`
 }
@@ -39,7 +39,7 @@ type Subscription struct {
 // SubscriptionCreated is a subscription that was made just now.
 type SubscriptionCreated struct {
 	Subscription
-	SigningSecret string `json:"signing_secret" example:"whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD" doc:"With which receivers verify what is sent. It is shown this once."`
+	SigningSecret string `json:"signing_secret" example:"whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD" doc:"Secret with which receivers verify deliveries. It is returned only once."`
 }
 
 func (s *server) viewSubscription(x eventhook.Subscription) Subscription {

@@ -42,7 +42,7 @@ func targetSchema(r huma.Registry) *huma.Schema {
 	told := map[string]*abouts{} // by property
 	for _, kind := range targets.Types() {
 		types.Enum = append(types.Enum, kind)
-		settings := huma.SchemaFromType(r, reflect.TypeOf(targets.Blank(kind)))
+		settings := huma.SchemaFromType(r, reflect.TypeOf(targets.NewSettings(kind)))
 		for property, one := range settings.Properties {
 			if told[property] == nil {
 				told[property] = &abouts{}
@@ -96,19 +96,19 @@ func viewTargets(list []eventhook.Target) []Target {
 	return views
 }
 
-// readTargets are targets as they are written, with the secrets that those in
+// mergeTargets are targets as they are written, with the secrets that those in
 // store have where they say [redacted]; and what is wrong with them.
-func readTargets(written []Target, have []eventhook.Target) ([]eventhook.Target, eventhook.Faults) {
-	want, faults := eachTarget(written, nil)
-	kept, wrong := targets.Keep(want, have)
+func mergeTargets(written []Target, have []eventhook.Target) ([]eventhook.Target, eventhook.Faults) {
+	want, faults := parseTargets(written, nil)
+	kept, wrong := targets.KeepSecrets(want, have)
 	faults.Merge("targets", wrong)
 	return kept, faults
 }
 
-// triedTargets are targets that are only tried out. No request is sent, so any text
+// targetsForTest are targets that are only tried out. No request is sent, so any text
 // stands for a redacted secret.
-func triedTargets(written []Target) ([]eventhook.Target, eventhook.Faults) {
-	return eachTarget(written, func(_, text string) string {
+func targetsForTest(written []Target) ([]eventhook.Target, eventhook.Faults) {
+	return parseTargets(written, func(_, text string) string {
 		if text == eventhook.Redacted {
 			return "withheld"
 		}
@@ -116,9 +116,9 @@ func triedTargets(written []Target) ([]eventhook.Target, eventhook.Faults) {
 	})
 }
 
-func eachTarget(written []Target, secret func(member, text string) string) (list []eventhook.Target, faults eventhook.Faults) {
+func parseTargets(written []Target, secret func(member, text string) string) (list []eventhook.Target, faults eventhook.Faults) {
 	for i, w := range written {
-		t, wrong := targets.Read(w.raw, secret)
+		t, wrong := targets.Parse(w.raw, secret)
 		faults.Merge(fmt.Sprintf("targets[%d]", i), wrong)
 		list = append(list, t)
 	}

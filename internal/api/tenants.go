@@ -35,17 +35,17 @@ type tenantView struct {
 	Slug            string      `json:"slug"`
 	Name            string      `json:"name"`
 	Status          string      `json:"status" enum:"active,suspended,closed"`
-	MaxEventsPerDay *int64      `json:"max_events_per_day" doc:"null: no limit."`
-	MaxStorageBytes *int64      `json:"max_storage_bytes" doc:"null: no limit."`
+	MaxEventsPerDay *int64      `json:"max_events_per_day" doc:"Null: no limit."`
+	MaxStorageBytes *int64      `json:"max_storage_bytes" doc:"Null: no limit."`
 	Usage           tenantUsage `json:"usage"`
-	Version         int64       `json:"version" doc:"Grows with every change; the ETag holds it."`
+	Version         int64       `json:"version" doc:"Increases with every change and is used as the ETag."`
 	CreatedAt       time.Time   `json:"created_at"`
 	UpdatedAt       time.Time   `json:"updated_at"`
 }
 
 type tenantUsage struct {
-	EventsToday  int64 `json:"events_today" doc:"Stored since midnight, UTC, duplicates included; the last second's may be missing."`
-	StorageBytes int64 `json:"storage_bytes" doc:"Bodies and headers that are kept."`
+	EventsToday  int64 `json:"events_today" doc:"Events stored since midnight UTC, including duplicates. Events of the last second may be missing."`
+	StorageBytes int64 `json:"storage_bytes" doc:"Size of stored bodies and headers."`
 }
 
 func viewTenant(t eventhook.Tenant, used eventhook.TenantUsage) tenantView {
@@ -62,17 +62,17 @@ func (s *server) registerTenants(api huma.API) {
 	op := func(id, method, path, summary string) operation {
 		return operation{id: id, method: method, path: tenantsPath + path, summary: summary, tag: "admin"}
 	}
-	create := op("create-tenant", http.MethodPost, "", "Make a tenant")
+	create := op("create-tenant", http.MethodPost, "", "Create a tenant")
 	create.status, create.skipsShape = http.StatusCreated, true
-	update := op("update-tenant", http.MethodPatch, "/{tenant}", "Change a tenant's name, status or quotas")
+	update := op("update-tenant", http.MethodPatch, "/{tenant}", "Update a tenant")
 	update.skipsShape = true
-	update.about = "A suspended tenant receives no webhooks and changes nothing; what it has accepted is worked off. A quota of null is none."
-	end := op("close-tenant", http.MethodPost, "/{tenant}/close", "Close a tenant for good")
-	end.about = "Its sources are disabled and its keys end, each told by an event and an audit entry of one correlation_id. What it has stored stays until its retention ends. This is not undone."
-	register(s, api, op("list-tenants", http.MethodGet, "", "List tenants, newest first"), s.listTenants)
-	register(s, api, create, s.addTenant)
-	register(s, api, op("get-tenant", http.MethodGet, "/{tenant}", "Read a tenant"), s.readTenant)
-	register(s, api, update, s.changeTenant)
+	update.about = "Changes name, status or quotas. A suspended tenant receives no webhooks and its keys cannot change anything; events accepted before are still processed. A quota of null means no limit."
+	end := op("close-tenant", http.MethodPost, "/{tenant}/close", "Close a tenant")
+	end.about = "Disables the tenant's sources and expires its keys. Each change is reported by an event and an audit entry that share one correlation_id. Stored data stays until the end of its retention period. Closing cannot be undone."
+	register(s, api, op("list-tenants", http.MethodGet, "", "List tenants"), s.listTenants)
+	register(s, api, create, s.createTenant)
+	register(s, api, op("get-tenant", http.MethodGet, "/{tenant}", "Get a tenant"), s.getTenant)
+	register(s, api, update, s.updateTenant)
 	register(s, api, end, s.closeTenant)
 }
 
@@ -113,21 +113,21 @@ func (s *server) answerTenant(ctx context.Context, t eventhook.Tenant) (*tenantA
 }
 
 type tenantCreate struct {
-	Slug            string `json:"slug" minLength:"1" maxLength:"63" pattern:"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$" patternDescription:"1 to 63 lower-case letters, digits and inner hyphens" doc:"1 to 63 lower-case letters, digits and inner hyphens. It stays."`
+	Slug            string `json:"slug" minLength:"1" maxLength:"63" pattern:"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$" patternDescription:"1 to 63 lower-case letters, digits and inner hyphens" doc:"1 to 63 lower-case letters, digits and inner hyphens. It cannot be changed."`
 	Name            string `json:"name"`
-	MaxEventsPerDay *int64 `json:"max_events_per_day,omitempty" nullable:"true" doc:"Between two midnights, UTC; duplicates count. Without it there is no limit."`
-	MaxStorageBytes *int64 `json:"max_storage_bytes,omitempty" nullable:"true" doc:"Bodies and headers that are kept. Without it there is no limit."`
+	MaxEventsPerDay *int64 `json:"max_events_per_day,omitempty" nullable:"true" doc:"Maximum events per UTC day, including duplicates. If omitted, there is no limit."`
+	MaxStorageBytes *int64 `json:"max_storage_bytes,omitempty" nullable:"true" doc:"Maximum size of stored bodies and headers. If omitted, there is no limit."`
 }
 
-type addTenantRequest struct{ Body document[tenantCreate] }
+type createTenantRequest struct{ Body document[tenantCreate] }
 
-type addTenantAnswer struct {
+type createdTenant struct {
 	ETag     string `header:"ETag"`
 	Location string `header:"Location"`
 	Body     tenantView
 }
 
-func (s *server) addTenant(ctx context.Context, who caller, in *addTenantRequest) (*addTenantAnswer, error) {
+func (s *server) createTenant(ctx context.Context, by caller, in *createTenantRequest) (*createdTenant, error) {
 	b, shape := in.Body.read(s)
 	t := eventhook.Tenant{Slug: b.Slug, Name: b.Name, Quota: eventhook.Quota{MaxEventsPerDay: b.MaxEventsPerDay, MaxStorageBytes: b.MaxStorageBytes}}
 	var rules eventhook.Faults
@@ -135,15 +135,15 @@ func (s *server) addTenant(ctx context.Context, who caller, in *addTenantRequest
 	if err := together(shape, rules); err != nil {
 		return nil, err
 	}
-	t, err := s.Admin.CreateTenant(ctx, who.actor(), t)
+	t, err := s.Admin.CreateTenant(ctx, by.actor(), t)
 	if err != nil {
 		return nil, err
 	}
 	s.keys.forget(t.Slug) // it may be known as absent
-	return &addTenantAnswer{etag(t.Version), tenantsPath + "/" + t.Slug, viewTenant(t, eventhook.TenantUsage{})}, nil
+	return &createdTenant{etag(t.Version), tenantsPath + "/" + t.Slug, viewTenant(t, eventhook.TenantUsage{})}, nil
 }
 
-func (s *server) readTenant(ctx context.Context, _ caller, in *TenantPath) (*tenantAnswer, error) {
+func (s *server) getTenant(ctx context.Context, _ caller, in *TenantPath) (*tenantAnswer, error) {
 	t, err := s.Admin.Tenant(ctx, in.Tenant)
 	if err != nil {
 		return nil, err
@@ -154,20 +154,20 @@ func (s *server) readTenant(ctx context.Context, _ caller, in *TenantPath) (*ten
 type tenantPatch struct {
 	Name            *string `json:"name,omitempty"`
 	Status          *string `json:"status,omitempty" enum:"active,suspended"`
-	MaxEventsPerDay *int64  `json:"max_events_per_day,omitempty" nullable:"true" doc:"null: no limit."`
-	MaxStorageBytes *int64  `json:"max_storage_bytes,omitempty" nullable:"true" doc:"null: no limit."`
+	MaxEventsPerDay *int64  `json:"max_events_per_day,omitempty" nullable:"true" doc:"Null: no limit."`
+	MaxStorageBytes *int64  `json:"max_storage_bytes,omitempty" nullable:"true" doc:"Null: no limit."`
 }
 
-type changeTenantRequest struct {
+type updateTenantRequest struct {
 	TenantPath
 	IfMatch
 	Body document[tenantPatch]
 }
 
-func (s *server) changeTenant(ctx context.Context, who caller, in *changeTenantRequest) (*tenantAnswer, error) {
+func (s *server) updateTenant(ctx context.Context, by caller, in *updateTenantRequest) (*tenantAnswer, error) {
 	var t eventhook.Tenant
 	err := in.held(func(version int64) (err error) {
-		t, err = s.Admin.UpdateTenant(ctx, who.actor(), in.Tenant, version, func(have eventhook.Tenant) (eventhook.Tenant, error) {
+		t, err = s.Admin.UpdateTenant(ctx, by.actor(), in.Tenant, version, func(have eventhook.Tenant) (eventhook.Tenant, error) {
 			return s.patchTenant(have, in.Body)
 		})
 		return err
@@ -202,8 +202,8 @@ func (s *server) patchTenant(have eventhook.Tenant, patch document[tenantPatch])
 	return want, together(shape, all)
 }
 
-func (s *server) closeTenant(ctx context.Context, who caller, in *TenantPath) (*tenantAnswer, error) {
-	t, err := s.Admin.CloseTenant(ctx, who.actor(), in.Tenant)
+func (s *server) closeTenant(ctx context.Context, by caller, in *TenantPath) (*tenantAnswer, error) {
+	t, err := s.Admin.CloseTenant(ctx, by.actor(), in.Tenant)
 	if err != nil {
 		return nil, err
 	}

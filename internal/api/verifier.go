@@ -3,48 +3,48 @@ package api
 // Verifier is a verify.Config as clients see it: the same fields, so that each
 // converts into the other. docs/providers.md says which ones a type takes.
 type Verifier struct {
-	Type string `json:"type" enum:"api_key,aws_sns,basic_auth,body_hmac,hash,hmac,jwt,none,public_key,standard_webhooks,timestamped_hmac,url_form_hmac" doc:"The scheme. That nothing is verified must be said: none."`
+	Type string `json:"type" enum:"api_key,aws_sns,basic_auth,body_hmac,hash,hmac,jwt,none,public_key,standard_webhooks,timestamped_hmac,url_form_hmac" doc:"Type of verification. none turns verification off and must be given explicitly."`
 
-	Header          string   `json:"header,omitempty" example:"X-Hub-Signature-256" doc:"Carries the signature or token."`
-	AlsoHeaders     []string `json:"also_headers,omitempty" doc:"Others that may carry it instead."`
-	HeaderPerSecret bool     `json:"header_per_secret,omitempty" doc:"The first secret is for header, the second for the first of also_headers, and so on."`
-	HeaderJSON      string   `json:"header_json,omitempty" doc:"The member of the base64 encoded JSON object in the header that is the signature."`
-	Query           string   `json:"query,omitempty" doc:"The parameter of the URL that may carry it instead."`
-	Path            string   `json:"path,omitempty" doc:"The field of the body that carries it."`
-	Items           string   `json:"items,omitempty" doc:"The objects of the body that are signed each for itself."`
+	Header          string   `json:"header,omitempty" example:"X-Hub-Signature-256" doc:"Header with the signature or token."`
+	AlsoHeaders     []string `json:"also_headers,omitempty" doc:"Other headers that may contain the signature or token instead."`
+	HeaderPerSecret bool     `json:"header_per_secret,omitempty" doc:"Use the first secret for header, the second for the first of also_headers, and so on."`
+	HeaderJSON      string   `json:"header_json,omitempty" doc:"Member with the signature, if the header contains a base64-encoded JSON object."`
+	Query           string   `json:"query,omitempty" doc:"Query parameter that may contain the signature or token instead."`
+	Path            string   `json:"path,omitempty" doc:"Field of the body with the signature or token."`
+	Items           string   `json:"items,omitempty" doc:"Path of a list in the body whose objects are signed individually."`
 
-	Prefix       string `json:"prefix,omitempty" example:"sha256=" doc:"Stands before each signature."`
-	Separator    string `json:"separator,omitempty" doc:"Stands between several; a comma by default."`
-	Encoding     string `json:"encoding,omitempty" doc:"hex by default, base64 or base64url."`
-	TimestampKey string `json:"timestamp_key,omitempty" doc:"Names the timestamp in a header like t=…,v1=…"`
-	SignatureKey string `json:"signature_key,omitempty" doc:"Names the signature there."`
+	Prefix       string `json:"prefix,omitempty" example:"sha256=" doc:"Prefix of each signature."`
+	Separator    string `json:"separator,omitempty" doc:"Separator between several signatures; default a comma."`
+	Encoding     string `json:"encoding,omitempty" doc:"Encoding of the signature: hex (default), base64 or base64url."`
+	TimestampKey string `json:"timestamp_key,omitempty" doc:"Name of the timestamp in a header of the form t=…,v1=…."`
+	SignatureKey string `json:"signature_key,omitempty" doc:"Name of the signature in a header of the form t=…,v1=…."`
 
-	Signed         string   `json:"signed,omitempty" example:"{timestamp}.{body}" doc:"What is signed; the body by default."`
-	Reserved       string   `json:"reserved,omitempty" doc:"A regular expression of messages that are no webhooks, since the provider's handshake has them signed for whoever asks."`
-	Algorithm      string   `json:"algorithm,omitempty" doc:"sha256 by default; which others, depends on the type."`
-	Secrets        []string `json:"secrets,omitempty" maxItems:"16" writeOnly:"true" doc:"All live: during a rotation the new one and the old one. Never shown again."`
-	SecretEncoding string   `json:"secret_encoding,omitempty" doc:"text by default, base64, hex or sha1."`
-	PublicKeys     []string `json:"public_keys,omitempty" maxItems:"16" doc:"PEM, JWK, or the raw key in hex or base64."`
+	Signed         string   `json:"signed,omitempty" example:"{timestamp}.{body}" doc:"Template of the signed message; default the body."`
+	Reserved       string   `json:"reserved,omitempty" doc:"Regular expression of messages that are not accepted as webhooks, because the provider's handshake signs them on request of any caller."`
+	Algorithm      string   `json:"algorithm,omitempty" doc:"Algorithm; default sha256. The supported values depend on the type."`
+	Secrets        []string `json:"secrets,omitempty" maxItems:"16" writeOnly:"true" doc:"Accepted secrets; set the new and the old one during a rotation. Secrets are never returned."`
+	SecretEncoding string   `json:"secret_encoding,omitempty" doc:"Encoding of the secrets: text (default), base64, hex or sha1."`
+	PublicKeys     []string `json:"public_keys,omitempty" maxItems:"16" doc:"Public keys as PEM, JWK, or the raw key in hex or base64."`
 
-	CertificateHeader string   `json:"certificate_header,omitempty" doc:"Carries the URL of the certificate."`
-	CertificateHosts  []string `json:"certificate_hosts,omitempty" doc:"Where it must be; *.example.com stands for all hosts below. A path may follow a host: the URL's path must begin with it."`
+	CertificateHeader string   `json:"certificate_header,omitempty" doc:"Header with the URL of the certificate."`
+	CertificateHosts  []string `json:"certificate_hosts,omitempty" doc:"Hosts from which certificates are loaded. *.example.com allows all subdomains. If a path follows the host, the URL's path must begin with it."`
 
-	RequireHeaders map[string]string `json:"require_headers,omitempty" doc:"Headers that must be there with exactly these values."`
+	RequireHeaders map[string]string `json:"require_headers,omitempty" doc:"Headers that must be present with exactly these values."`
 
-	TimestampHeader  string `json:"timestamp_header,omitempty" doc:"Carries the timestamp."`
-	TimestampPath    string `json:"timestamp_path,omitempty" doc:"The field of the body that does."`
-	TimestampUnit    string `json:"timestamp_unit,omitempty" doc:"seconds by default, milliseconds or rfc3339."`
-	ToleranceSeconds *int   `json:"tolerance_seconds,omitempty" minimum:"0" maximum:"1000000000" doc:"How far it may lie from the receipt, either way; 300 by default, 0: it is not judged."`
-	AllowFuture      bool   `json:"allow_future,omitempty" doc:"Judge the past only."`
+	TimestampHeader  string `json:"timestamp_header,omitempty" doc:"Header with the timestamp."`
+	TimestampPath    string `json:"timestamp_path,omitempty" doc:"Field of the body with the timestamp."`
+	TimestampUnit    string `json:"timestamp_unit,omitempty" doc:"Unit of the timestamp: seconds (default), milliseconds or rfc3339."`
+	ToleranceSeconds *int   `json:"tolerance_seconds,omitempty" minimum:"0" maximum:"1000000000" doc:"Allowed difference between timestamp and time of receipt in either direction, in seconds; default 300. 0: timestamps are not checked."`
+	AllowFuture      bool   `json:"allow_future,omitempty" doc:"Accept timestamps in the future."`
 
-	KeySetURL        string            `json:"jwks_url,omitempty" doc:"Where the keys of a JWT are published."`
-	Issuers          []string          `json:"issuers,omitempty" doc:"Who may have issued it."`
-	Audience         string            `json:"audience,omitempty" doc:"For whom it must be; {url} stands for the URL of the request."`
-	Claims           map[string]string `json:"claims,omitempty" doc:"What else it must say; for aws_sns and public_key fields of the body with their values."`
-	BodyHashClaim    string            `json:"body_hash_claim,omitempty" doc:"The claim that is the SHA-256 of the body."`
-	BodyHashEncoding string            `json:"body_hash_encoding,omitempty" doc:"How that is written: hex by default, base64 or base64url."`
+	KeySetURL        string            `json:"jwks_url,omitempty" doc:"URL of the JSON Web Key Set."`
+	Issuers          []string          `json:"issuers,omitempty" doc:"Accepted issuers of the JWT."`
+	Audience         string            `json:"audience,omitempty" doc:"Required audience of the JWT; {url} stands for the URL of the request."`
+	Claims           map[string]string `json:"claims,omitempty" doc:"Other claims that the JWT must contain. For aws_sns and public_key: fields of the body with their required values."`
+	BodyHashClaim    string            `json:"body_hash_claim,omitempty" doc:"Claim with the SHA-256 of the body."`
+	BodyHashEncoding string            `json:"body_hash_encoding,omitempty" doc:"Encoding of the body hash: hex (default), base64 or base64url."`
 
-	Values   []string `json:"values,omitempty" maxItems:"16" writeOnly:"true" doc:"The tokens of api_key. Never shown again."`
-	Username string   `json:"username,omitempty" doc:"Of basic_auth."`
-	Password string   `json:"password,omitempty" writeOnly:"true" doc:"Of basic_auth. Never shown again."`
+	Values   []string `json:"values,omitempty" maxItems:"16" writeOnly:"true" doc:"Accepted tokens, for the type api_key. They are never returned."`
+	Username string   `json:"username,omitempty" doc:"User name, for the type basic_auth."`
+	Password string   `json:"password,omitempty" writeOnly:"true" doc:"Password, for the type basic_auth. It is never returned."`
 }

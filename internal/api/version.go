@@ -11,7 +11,7 @@ import (
 
 // IfMatch is the condition of a change: that nobody else was faster.
 type IfMatch struct {
-	IfMatch string `header:"If-Match" doc:"The ETag of what was read, or several with commas between them. If none of them is that of what is there now, nothing is done: 412. Without it, or with *, the change is made to whatever is there."`
+	IfMatch string `header:"If-Match" doc:"ETag of the version to change, or several, separated by commas. If none of them is the current version, nothing is changed (412). If omitted or *, the change applies to any version."`
 }
 
 // mostVersions bounds how many versions a request may name: each that is not

@@ -108,7 +108,7 @@ func TestClaimWakesForAWorkflowThatGoesOn(t *testing.T) {
 	w := newWatched()
 	r := setUp(t, w.over)
 	r.execution(eventhook.Workflow, "pay")
-	p := r.makePromise("paid", http.StatusCreated)
+	p := r.createPromise("paid", http.StatusCreated)
 	r.act(r.claimOne(), "suspend", map[string]any{"await": []string{p.ID}}).want(http.StatusOK)
 	claimed := r.started(adminKey, "POST", T("acme")+"/work/claim", waitingClaim)
 	within(t, "the claim waits", w.waiting)
@@ -138,7 +138,7 @@ func TestOneOfManyClaimsGetsTheWork(t *testing.T) {
 func TestWaitsEndWhenTheServerStops(t *testing.T) {
 	w := newWatched()
 	r := setUp(t, w.over)
-	p := r.makePromise("paid", http.StatusCreated)
+	p := r.createPromise("paid", http.StatusCreated)
 	claimed := r.started(adminKey, "POST", T("acme")+"/work/claim", waitingClaim)
 	read := r.started(adminKey, "GET", T("acme")+"/promises/"+p.ID+"?wait_seconds=60", "")
 	within(t, "one waits", w.waiting)

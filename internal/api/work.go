@@ -39,10 +39,10 @@ type claimRequest struct {
 	TenantPath
 	Body struct {
 		Queue        string   `json:"queue,omitempty" default:"default" minLength:"1" maxLength:"100"`
-		Kinds        []string `json:"kinds,omitempty" maxItems:"100" doc:"Only these kinds; any without it."`
+		Kinds        []string `json:"kinds,omitempty" maxItems:"100" doc:"Claim only these kinds; default all."`
 		Max          int      `json:"max,omitempty" default:"10" minimum:"1" maximum:"250"`
-		WaitSeconds  int      `json:"wait_seconds,omitempty" minimum:"0" maximum:"60" doc:"How long to wait for work."`
-		LeaseSeconds int      `json:"lease_seconds,omitempty" default:"30" minimum:"1" maximum:"3600" doc:"How long the work is yours."`
+		WaitSeconds  int      `json:"wait_seconds,omitempty" minimum:"0" maximum:"60" doc:"Seconds to wait for work if none is due."`
+		LeaseSeconds int      `json:"lease_seconds,omitempty" default:"30" minimum:"1" maximum:"3600" doc:"Duration of the lease."`
 	}
 }
 
@@ -53,12 +53,12 @@ type workItem struct {
 	Queue          string          `json:"queue"`
 	EventID        *string         `json:"event_id"`
 	IdempotencyKey *string         `json:"idempotency_key"`
-	Input          json.RawMessage `json:"input" doc:"The event's body as JSON; other text as a string, other bytes as {base64}."`
-	Attempt        int             `json:"attempt" doc:"Counted from 1."`
+	Input          json.RawMessage `json:"input" doc:"The event's body: as JSON if it can be parsed, as a string if it is other text, else as an object with the member base64."`
+	Attempt        int             `json:"attempt" doc:"Number of this attempt, starting at 1."`
 	LeaseToken     int64           `json:"lease_token"`
 	LeaseUntil     time.Time       `json:"lease_until"`
-	State          json.RawMessage `json:"state,omitempty" doc:"What the workflow was suspended with."`
-	Promises       []promiseView   `json:"promises,omitempty" doc:"Those it awaited."`
+	State          json.RawMessage `json:"state,omitempty" doc:"State stored by the last suspend."`
+	Promises       []promiseView   `json:"promises,omitempty" doc:"Promises that the workflow awaited."`
 }
 
 type claimAnswer struct {
@@ -77,12 +77,12 @@ type executionView struct {
 	IdempotencyKey *string         `json:"idempotency_key"`
 	Attempt        int             `json:"attempt"`
 	MaxAttempts    int             `json:"max_attempts"`
-	Input          json.RawMessage `json:"input,omitempty" doc:"Of one execution alone."`
+	Input          json.RawMessage `json:"input,omitempty" doc:"Input; not included in lists."`
 	State          json.RawMessage `json:"state,omitempty"`
-	Promises       []promiseView   `json:"promises,omitempty" doc:"Those that a workflow awaits, or awaited last. Of one execution alone."`
+	Promises       []promiseView   `json:"promises,omitempty" doc:"Promises that the workflow awaits or last awaited; not included in lists."`
 	Output         json.RawMessage `json:"output,omitempty"`
 	Error          *string         `json:"error"`
-	DueAt          *time.Time      `json:"due_at" doc:"When it may be claimed; null: not now."`
+	DueAt          *time.Time      `json:"due_at" doc:"When the execution can be claimed; null if it cannot be claimed."`
 	CreatedAt      time.Time       `json:"created_at"`
 	CompletedAt    *time.Time      `json:"completed_at"`
 }
@@ -92,7 +92,7 @@ type executionAnswer struct{ Body executionView }
 // WorkPath is the part of a path that names an execution.
 type WorkPath struct {
 	TenantPath
-	ID string `path:"id" format:"uuid" doc:"The execution's id."`
+	ID string `path:"id" format:"uuid" doc:"Execution id."`
 }
 
 type workQuery struct {
@@ -108,36 +108,41 @@ func (s *server) registerWork(api huma.API) {
 	post := func(id, path, summary string) operation {
 		return operation{id: id, method: http.MethodPost, path: base + "/work" + path, summary: summary, scope: eventhook.ScopeWork, tag: "work"}
 	}
-	claim := post("claim-work", "/claim", "Lease due work, waiting for it if asked")
+	claim := post("claim-work", "/claim", "Claim due executions")
 	claim.class = ownTurns
+	claim.about = "Leases executions of a queue to the caller, a worker. If none is due, waits up to wait_seconds. Each item has a lease_token, which complete, fail, suspend and heartbeat require."
 	register(s, api, claim, s.claimWork)
-	beat := post("heartbeat-work", "/{id}/heartbeat", "Extend the lease")
-	beat.about = "Send one after each third of the lease. 409: the lease is lost, and the work no longer yours."
+	beat := post("heartbeat-work", "/{id}/heartbeat", "Extend the lease of an execution")
+	beat.about = "Send a heartbeat after each third of the lease. 409 if the lease is lost: another worker may have claimed the execution."
 	register(s, api, beat, s.heartbeat)
-	one := post("complete-work", "/{id}/complete", "End work with its output")
+	one := post("complete-work", "/{id}/complete", "Complete an execution")
+	one.about = "Stores the output and ends the execution. 409 if the lease is lost."
 	one.maxBody, one.skipsShape, one.isFlat = resultBody, true, true
 	register(s, api, one, s.complete)
-	all := post("complete-many-work", "/complete", "End much work, each with its output")
-	all.about = "The answer is 200 though some of the work could not be completed: each item says its status or its error, in the order in which they were sent."
+	all := post("complete-many-work", "/complete", "Complete several executions")
+	all.about = "Always 200 if the request is valid, even if some executions could not be completed. items contains a status or an error per execution, in the order of the request."
 	all.maxBody, all.skipsShape = resultBody, true
 	register(s, api, all, s.completeMany)
-	fail := post("fail-work", "/{id}/fail", "End an attempt; it is tried again if retryable and attempts are left")
-	fail.maxBody = errorBody
+	fail := post("fail-work", "/{id}/fail", "Fail an execution")
+	fail.maxBody, fail.about = errorBody, "Ends the current attempt with an error. The execution is retried with backoff if retryable is true and attempts are left, else it is dead. 409 if the lease is lost."
 	register(s, api, fail, s.fail)
-	suspend := post("suspend-work", "/{id}/suspend", "Put a workflow aside until promises are settled")
+	suspend := post("suspend-work", "/{id}/suspend", "Suspend a workflow until promises are settled")
+	suspend.about = "Stores the state and releases the lease. The workflow can be claimed again, with the state and the promises, when all promises are settled or the timeout is over. 409 if the lease is lost."
 	suspend.maxBody, suspend.skipsShape, suspend.isFlat = resultBody, true, true
 	register(s, api, suspend, s.suspend)
-	register(s, api, post("cancel-work", "/{id}/cancel", "Cancel work that has not ended"), s.cancel)
-	again := post("retry-work", "/{id}/retry", "Do failed, dead or cancelled work again")
-	again.about = "It is due at once, with all its attempts before it. A workflow keeps its state and its promises, and goes on from there."
+	cancel := post("cancel-work", "/{id}/cancel", "Cancel an execution")
+	cancel.about = "409 if the execution has already ended."
+	register(s, api, cancel, s.cancel)
+	again := post("retry-work", "/{id}/retry", "Retry a failed, dead or cancelled execution")
+	again.about = "The execution is due at once and its attempts are reset. A workflow continues with its state and its promises."
 	register(s, api, again, s.retry)
-	get := operation{id: "list-work", method: http.MethodGet, path: base + "/work", summary: "List executions, newest first", scope: eventhook.ScopeWork, tag: "work"}
+	get := operation{id: "list-work", method: http.MethodGet, path: base + "/work", summary: "List executions", about: "Newest first.", scope: eventhook.ScopeWork, tag: "work"}
 	register(s, api, get, s.listWork)
-	get.id, get.path, get.summary = "get-work", base+"/work/{id}", "Read an execution"
-	register(s, api, get, s.readWork)
+	get.id, get.path, get.summary, get.about = "get-work", base+"/work/{id}", "Get an execution", ""
+	register(s, api, get, s.getWork)
 }
 
-func (s *server) claimWork(ctx context.Context, who caller, in *claimRequest) (*claimAnswer, error) {
+func (s *server) claimWork(ctx context.Context, by caller, in *claimRequest) (*claimAnswer, error) {
 	var faults eventhook.Faults
 	checkText(&faults, "body.queue", in.Body.Queue)
 	for i, k := range in.Body.Kinds {
@@ -146,13 +151,13 @@ func (s *server) claimWork(ctx context.Context, who caller, in *claimRequest) (*
 	if err := faults.Err(notValid); err != nil {
 		return nil, err
 	}
-	q := eventhook.WorkQuery{Tenant: who.tenant, Queue: in.Body.Queue, Kinds: in.Body.Kinds, Max: in.Body.Max,
+	q := eventhook.WorkQuery{Tenant: by.tenant, Queue: in.Body.Queue, Kinds: in.Body.Kinds, Max: in.Body.Max,
 		Lease: time.Duration(in.Body.LeaseSeconds) * time.Second}
-	list, err := s.claimOrWait(ctx, who, q, time.Duration(in.Body.WaitSeconds)*time.Second)
+	list, err := s.claimOrWait(ctx, by, q, time.Duration(in.Body.WaitSeconds)*time.Second)
 	if err != nil {
 		return nil, err
 	}
-	who.hold.add(sizeOfWork(list) * shownWeight)
+	by.hold.add(sizeOfWork(list) * shownWeight)
 	s.Worked("claimed", len(list))
 	return viewClaimed(list), nil
 }
@@ -160,7 +165,7 @@ func (s *server) claimWork(ctx context.Context, who caller, in *claimRequest) (*
 // claimOrWait claims, and with nothing to do waits for a wake, for the moment
 // when the next work is due, for its patience to end, or for the server's stop.
 // Who comes while others wait for the same work stands behind them at once.
-func (s *server) claimOrWait(ctx context.Context, who caller, q eventhook.WorkQuery, patience time.Duration) (list []eventhook.Execution, err error) {
+func (s *server) claimOrWait(ctx context.Context, by caller, q eventhook.WorkQuery, patience time.Duration) (list []eventhook.Execution, err error) {
 	look := func(o *outlook) (bool, error) {
 		o.wake = s.Work.WorkWake(q.Tenant, q.Queue)
 		if list, err = s.Work.ClaimWork(ctx, q); err != nil || len(list) > 0 || patience == 0 {
@@ -185,7 +190,7 @@ func (s *server) claimOrWait(ctx context.Context, who caller, q eventhook.WorkQu
 			return list, err
 		}
 	}
-	who.hold.park()
+	by.hold.park()
 	err = s.waits.inTurn(ctx, line, patience, seen, look)
 	return list, err
 }
@@ -245,16 +250,16 @@ func input(x eventhook.Execution) json.RawMessage {
 }
 
 // leased reads the id of an execution that a worker says it holds.
-func leased(who caller, id string, token int64) (eventhook.Execution, error) {
+func leasedExecution(by caller, id string, token int64) (eventhook.Execution, error) {
 	xid, err := eventhook.ParseID[eventhook.Execution](id)
-	return eventhook.Execution{ID: xid, TenantID: who.tenant, Lease: eventhook.Lease{Token: token}}, err
+	return eventhook.Execution{ID: xid, TenantID: by.tenant, Lease: eventhook.Lease{Token: token}}, err
 }
 
 type heartbeatRequest struct {
 	WorkPath
 	Body struct {
 		LeaseToken   int64 `json:"lease_token"`
-		LeaseSeconds int   `json:"lease_seconds,omitempty" minimum:"1" maximum:"3600" doc:"How long the work is yours from now; without it, as long as you claimed it for, and never less than it is yours already."`
+		LeaseSeconds int   `json:"lease_seconds,omitempty" minimum:"1" maximum:"3600" doc:"Duration of the lease from now; default the duration of the claim. A lease is never shortened."`
 	}
 }
 
@@ -264,8 +269,8 @@ type heartbeatAnswer struct {
 	}
 }
 
-func (s *server) heartbeat(ctx context.Context, who caller, in *heartbeatRequest) (*heartbeatAnswer, error) {
-	x, err := leased(who, in.ID, in.Body.LeaseToken)
+func (s *server) heartbeat(ctx context.Context, by caller, in *heartbeatRequest) (*heartbeatAnswer, error) {
+	x, err := leasedExecution(by, in.ID, in.Body.LeaseToken)
 	if err != nil {
 		return nil, err
 	}
@@ -288,12 +293,12 @@ type completeRequestBody struct {
 	Output     json.RawMessage `json:"output,omitempty"`
 }
 
-func (s *server) complete(ctx context.Context, who caller, in *completeRequest) (*executionAnswer, error) {
+func (s *server) complete(ctx context.Context, by caller, in *completeRequest) (*executionAnswer, error) {
 	body, err := in.Body.readAround(s, "output")
 	if err != nil {
 		return nil, err
 	}
-	x, err := leased(who, in.ID, body.LeaseToken)
+	x, err := leasedExecution(by, in.ID, body.LeaseToken)
 	if err != nil {
 		return nil, err
 	}
@@ -311,12 +316,12 @@ type failRequest struct {
 	Body struct {
 		LeaseToken int64  `json:"lease_token"`
 		Error      string `json:"error" maxLength:"10000"`
-		Retryable  *bool  `json:"retryable,omitempty" doc:"True without it."`
+		Retryable  *bool  `json:"retryable,omitempty" doc:"Whether to retry if attempts are left; default true."`
 	}
 }
 
-func (s *server) fail(ctx context.Context, who caller, in *failRequest) (*executionAnswer, error) {
-	x, err := leased(who, in.ID, in.Body.LeaseToken)
+func (s *server) fail(ctx context.Context, by caller, in *failRequest) (*executionAnswer, error) {
+	x, err := leasedExecution(by, in.ID, in.Body.LeaseToken)
 	if err != nil {
 		return nil, err
 	}
@@ -330,7 +335,7 @@ func (s *server) fail(ctx context.Context, who caller, in *failRequest) (*execut
 	} else {
 		s.Worked("failed", 1)
 	}
-	return s.settled(ctx, who, x.ID)
+	return s.answerSettled(ctx, by, x.ID)
 }
 
 type suspendRequest struct {
@@ -341,16 +346,16 @@ type suspendRequest struct {
 type suspendRequestBody struct {
 	LeaseToken     int64           `json:"lease_token"`
 	State          json.RawMessage `json:"state,omitempty"`
-	Await          []string        `json:"await" minItems:"1" maxItems:"100" doc:"Ids of promises."`
-	TimeoutSeconds int             `json:"timeout_seconds,omitempty" minimum:"0" maximum:"31536000" doc:"0: none."`
+	Await          []string        `json:"await" minItems:"1" maxItems:"100" doc:"Ids of the promises to await."`
+	TimeoutSeconds int             `json:"timeout_seconds,omitempty" minimum:"0" maximum:"31536000" doc:"Seconds after which the workflow resumes even if promises are open; 0 (default): no timeout."`
 }
 
-func (s *server) suspend(ctx context.Context, who caller, in *suspendRequest) (*executionAnswer, error) {
+func (s *server) suspend(ctx context.Context, by caller, in *suspendRequest) (*executionAnswer, error) {
 	body, err := in.Body.readAround(s, "state")
 	if err != nil {
 		return nil, err
 	}
-	x, err := leased(who, in.ID, body.LeaseToken)
+	x, err := leasedExecution(by, in.ID, body.LeaseToken)
 	if err != nil {
 		return nil, err
 	}
@@ -366,57 +371,57 @@ func (s *server) suspend(ctx context.Context, who caller, in *suspendRequest) (*
 		return nil, err
 	}
 	s.Worked("suspended", 1)
-	return s.settled(ctx, who, x.ID)
+	return s.answerSettled(ctx, by, x.ID)
 }
 
-func (s *server) cancel(ctx context.Context, who caller, in *WorkPath) (*executionAnswer, error) {
-	return s.moveWork(ctx, who, in.ID, s.Work.Cancel)
+func (s *server) cancel(ctx context.Context, by caller, in *WorkPath) (*executionAnswer, error) {
+	return s.changeWork(ctx, by, in.ID, s.Work.Cancel)
 }
 
-func (s *server) retry(ctx context.Context, who caller, in *WorkPath) (*executionAnswer, error) {
-	return s.moveWork(ctx, who, in.ID, s.Work.Retry)
+func (s *server) retry(ctx context.Context, by caller, in *WorkPath) (*executionAnswer, error) {
+	return s.changeWork(ctx, by, in.ID, s.Work.Retry)
 }
 
-func (s *server) moveWork(ctx context.Context, who caller, id string,
+func (s *server) changeWork(ctx context.Context, by caller, id string,
 	move func(context.Context, eventhook.TenantID, eventhook.ExecutionID) (eventhook.Execution, error),
 ) (*executionAnswer, error) {
 	xid, err := eventhook.ParseID[eventhook.Execution](id)
 	if err != nil {
 		return nil, err
 	}
-	x, err := move(ctx, who.tenant, xid)
+	x, err := move(ctx, by.tenant, xid)
 	return &executionAnswer{viewExecution(x)}, err
 }
 
-func (s *server) listWork(ctx context.Context, who caller, in *workQuery) (*page[executionView], error) {
-	pages := s.pager("work", who.tenant)
+func (s *server) listWork(ctx context.Context, by caller, in *workQuery) (*page[executionView], error) {
+	pages := s.pager("work", by.tenant)
 	before, err := cursorOf[eventhook.Execution](pages, in.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	list, err := s.Work.Executions(ctx, who.tenant, eventhook.ExecutionFilter{
+	list, err := s.Work.Executions(ctx, by.tenant, eventhook.ExecutionFilter{
 		Type: eventhook.ExecutionType(in.Type), Status: eventhook.ExecutionStatus(in.Status), Kind: in.Kind, Queue: in.Queue,
 		Before: before, Limit: in.Limit + 1,
 	})
 	if err != nil {
 		return nil, err
 	}
-	who.hold.add(sizeOfWork(list) * copiedWeight)
+	by.hold.add(sizeOfWork(list) * copiedWeight)
 	return makePage(pages, list, fitting(list, in.Limit), viewExecution, func(x eventhook.Execution) eventhook.ExecutionID { return x.ID }), nil
 }
 
-func (s *server) readWork(ctx context.Context, who caller, in *WorkPath) (*executionAnswer, error) {
+func (s *server) getWork(ctx context.Context, by caller, in *WorkPath) (*executionAnswer, error) {
 	id, err := eventhook.ParseID[eventhook.Execution](in.ID)
 	if err != nil {
 		return nil, err
 	}
-	return s.execution(ctx, who, id)
+	return s.execution(ctx, by, id)
 }
 
 // settled shows an execution to the worker who has just settled it, and has
 // its input.
-func (s *server) settled(ctx context.Context, who caller, id eventhook.ExecutionID) (*executionAnswer, error) {
-	x, err := s.Work.Execution(ctx, who.tenant, id)
+func (s *server) answerSettled(ctx context.Context, by caller, id eventhook.ExecutionID) (*executionAnswer, error) {
+	x, err := s.Work.Execution(ctx, by.tenant, id)
 	if err != nil {
 		return nil, err
 	}
@@ -424,8 +429,8 @@ func (s *server) settled(ctx context.Context, who caller, id eventhook.Execution
 }
 
 // execution shows one execution with its input and what it awaits.
-func (s *server) execution(ctx context.Context, who caller, id eventhook.ExecutionID) (*executionAnswer, error) {
-	x, err := s.Work.Execution(ctx, who.tenant, id)
+func (s *server) execution(ctx context.Context, by caller, id eventhook.ExecutionID) (*executionAnswer, error) {
+	x, err := s.Work.Execution(ctx, by.tenant, id)
 	if err != nil {
 		return nil, err
 	}
@@ -441,7 +446,7 @@ func (s *server) execution(ctx context.Context, who caller, id eventhook.Executi
 	if x.Promises, err = s.Work.Awaited(ctx, x); err != nil {
 		return nil, err
 	}
-	who.hold.add(sizeOfWork([]eventhook.Execution{x}) * shownWeight)
+	by.hold.add(sizeOfWork([]eventhook.Execution{x}) * shownWeight)
 	v := viewExecution(x)
 	v.Input, v.Promises = input(x), viewPromises(x.Promises)
 	return &executionAnswer{v}, nil

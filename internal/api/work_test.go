@@ -217,7 +217,7 @@ func TestALostLeaseChangesNothing(t *testing.T) {
 	r := setUp(t)
 	id := r.execution(eventhook.Workflow, "pay")
 	dead := r.claimOne()
-	promise := r.makePromise("p", http.StatusCreated)
+	promise := r.createPromise("p", http.StatusCreated)
 	r.clock.advance(30 * time.Second)
 	r.claimOne()
 	before := r.work(id)
@@ -265,9 +265,9 @@ func TestWorkflowWaitsForPromises(t *testing.T) {
 	if held.State != nil || held.Promises != nil {
 		t.Errorf("claimed first with the state %s and promises %v, want neither", held.State, held.Promises)
 	}
-	paid := r.makePromise("paid", http.StatusCreated)
+	paid := r.createPromise("paid", http.StatusCreated)
 	r.clock.advance(time.Millisecond)
-	shipped := r.makePromise("shipped", http.StatusCreated)
+	shipped := r.createPromise("shipped", http.StatusCreated)
 	x := r.act(held, "suspend", map[string]any{"state": map[string]any{"step": 2}, "await": []string{paid.ID, shipped.ID}}).want(http.StatusOK).object()
 	if x["status"] != "suspended" || x["due_at"] != nil || r.worked["suspended"] != 1 {
 		t.Errorf("got %v, heard of %v; want it suspended, not due", x, r.worked)
@@ -310,7 +310,7 @@ func wantAwaited(t *testing.T, x map[string]any, want ...string) {
 func TestAWorkflowThatIsRetriedGoesOnWithItsStateAndItsPromises(t *testing.T) {
 	r := setUp(t)
 	id := r.execution(eventhook.Workflow, "pay")
-	p := r.makePromise("paid", http.StatusCreated)
+	p := r.createPromise("paid", http.StatusCreated)
 	r.act(r.claimOne(), "suspend", map[string]any{"await": []string{p.ID}, "state": 2}).want(http.StatusOK)
 	for _, act := range []string{"cancel", "retry"} {
 		r.admin("POST", T("acme")+"/work/"+id+"/"+act, nil).want(http.StatusOK)
@@ -325,7 +325,7 @@ func TestAWorkflowThatIsRetriedGoesOnWithItsStateAndItsPromises(t *testing.T) {
 func TestWorkflowWaitsNoLongerThanItSays(t *testing.T) {
 	r := setUp(t)
 	r.execution(eventhook.Workflow, "pay")
-	p := r.makePromise("paid", http.StatusCreated)
+	p := r.createPromise("paid", http.StatusCreated)
 	x := r.act(r.claimOne(), "suspend", map[string]any{"await": []string{p.ID}, "timeout_seconds": 60}).want(http.StatusOK).object()
 	if want := r.clock.now().Add(time.Minute).UTC().Format(time.RFC3339Nano); x["due_at"] != want {
 		t.Errorf("due at %v, want %s", x["due_at"], want)
@@ -340,7 +340,7 @@ func TestOnlyWorkflowsSuspend(t *testing.T) {
 	r := setUp(t)
 	r.execution(eventhook.Task, "build")
 	held := r.claimOne()
-	p := r.makePromise("paid", http.StatusCreated)
+	p := r.createPromise("paid", http.StatusCreated)
 	r.act(held, "suspend", map[string]any{"await": []string{p.ID}}).want(http.StatusConflict)
 	none := eventhook.NewID[eventhook.Promise](noon).String()
 	r.execution(eventhook.Workflow, "pay")
@@ -378,7 +378,7 @@ func TestJSONIsKeptAsItCame(t *testing.T) {
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			r := r.in(t)
-			p := r.makePromise(c.claim, http.StatusCreated)
+			p := r.createPromise(c.claim, http.StatusCreated)
 			r.execution(eventhook.Workflow, "pay")
 			held := r.claimOne()
 			status := http.StatusOK
