@@ -2,7 +2,6 @@ package pg
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -23,23 +22,20 @@ type ApplyOptions struct {
 // KindConflict. A dry run locks nothing. The caller has validated the
 // configuration.
 func (db *DB) ApplyTenant(ctx context.Context, by eventhook.Actor, want eventhook.TenantConfig, o ApplyOptions) ([]eventhook.Change, error) {
-	changes, err := db.applyOnce(ctx, by, want, o)
-	if errors.Is(err, errJustMade) {
-		changes, err = db.applyOnce(ctx, by, want, o)
-	}
-	return changes, err
-}
-
-// errJustMade tells that somebody has made the tenant since it was looked for.
-var errJustMade = errors.New("the tenant was made meanwhile")
-
-func (db *DB) applyOnce(ctx context.Context, by eventhook.Actor, want eventhook.TenantConfig, o ApplyOptions) ([]eventhook.Change, error) {
 	if !o.DryRun {
-		if err := db.knowSealing(ctx); err != nil {
+		if err := db.ensureSealing(ctx); err != nil {
 			return nil, err
 		}
 	}
-	a := applier{mutation: &mutation{db: db, by: by, later: &pgx.Batch{}, dryRun: o.DryRun}, prune: o.Prune}
+	a, err := db.applyOnce(ctx, by, want, o)
+	if a.tenantExists {
+		a, err = db.applyOnce(ctx, by, want, o)
+	}
+	return a.changes, err
+}
+
+func (db *DB) applyOnce(ctx context.Context, by eventhook.Actor, want eventhook.TenantConfig, o ApplyOptions) (configApply, error) {
+	a := configApply{mutation: &mutation{db: db, by: by, batch: &pgx.Batch{}, dryRun: o.DryRun}, prune: o.Prune}
 	run := db.inTx
 	if o.DryRun {
 		run = db.inSnapshot
@@ -54,21 +50,24 @@ func (db *DB) applyOnce(ctx context.Context, by eventhook.Actor, want eventhook.
 	if err == nil {
 		db.notifyAnnounced(a.announced)
 	}
-	return a.changes, err
+	return a, err
 }
 
 // applier compares what is with what is wanted. It reads everything first, by
 // a fixed number of queries, and holds back what it writes, so that the cost of
 // a source does not grow with their number.
-type applier struct {
+type configApply struct {
 	*mutation
 	prune   bool
 	changes []eventhook.Change
+	// tenantExists is set if another transaction has created the tenant since this one
+	// looked for it. The transaction then fails, and can be tried again.
+	tenantExists bool
 }
 
 // did notes what was done with a thing, named by the path to it below the
 // tenant; an update without a difference is none.
-func (a *applier) did(action eventhook.ChangeAction, kind string, fields []eventhook.FieldChange, path ...string) {
+func (a *configApply) report(action eventhook.ChangeAction, kind string, fields []eventhook.FieldChange, path ...string) {
 	if action == eventhook.ChangeUpdate && len(fields) == 0 {
 		action, fields = eventhook.ChangeUnchanged, nil
 	}
@@ -76,7 +75,7 @@ func (a *applier) did(action eventhook.ChangeAction, kind string, fields []event
 	a.changes = append(a.changes, eventhook.Change{Action: action, Kind: kind, Name: name, Fields: fields})
 }
 
-func (a *applier) apply(ctx context.Context, want eventhook.TenantConfig) error {
+func (a *configApply) apply(ctx context.Context, want eventhook.TenantConfig) error {
 	if err := a.applyTenant(ctx, want.Tenant); err != nil {
 		return err
 	}
@@ -94,9 +93,9 @@ func (a *applier) apply(ctx context.Context, want eventhook.TenantConfig) error 
 	}
 	for _, s := range want.Sources {
 		if existing, exists := left[s.Slug]; exists {
-			err = a.changeSource(ctx, existing, routes[existing.ID], s)
+			err = a.applySource(ctx, existing, routes[existing.ID], s)
 		} else {
-			err = a.makeSource(ctx, s)
+			err = a.createSource(ctx, s)
 		}
 		if err != nil {
 			return err
@@ -111,20 +110,20 @@ func (a *applier) apply(ctx context.Context, want eventhook.TenantConfig) error 
 
 // applyTenant holds the tenant's row: nobody else changes what the tenant owns
 // until the transaction ends.
-func (a *applier) applyTenant(ctx context.Context, want eventhook.Tenant) error {
+func (a *configApply) applyTenant(ctx context.Context, want eventhook.Tenant) error {
 	find := lockTenant
 	if a.dryRun {
 		find = findTenant
 	}
 	have, err := find(ctx, a.tx, want.Slug)
 	if eventhook.KindOf(err) == eventhook.KindNotFound {
-		return a.makeTenant(ctx, want)
+		return a.createTenant(ctx, want)
 	}
 	if err != nil {
 		return err
 	}
 	a.tenant = have
-	if err := mayChange(have, a.by); err != nil {
+	if err := checkMutable(have, a.by); err != nil {
 		return err
 	}
 	next := have
@@ -139,30 +138,28 @@ func (a *applier) applyTenant(ctx context.Context, want eventhook.Tenant) error 
 	if err != nil {
 		return err
 	}
-	a.did(eventhook.ChangeUpdate, "tenant", fields)
+	a.report(eventhook.ChangeUpdate, "tenant", fields)
 	return a.updateTenant(ctx, next)
 }
 
-// makeTenant sends its statement at once, and waits for whoever makes the same
+// createTenant sends its statement at once, and waits for whoever makes the same
 // tenant at the same time.
-func (a *applier) makeTenant(ctx context.Context, want eventhook.Tenant) error {
+func (a *configApply) createTenant(ctx context.Context, want eventhook.Tenant) error {
 	a.tenant = newTenant(want, a.db.now())
-	a.did(eventhook.ChangeCreate, "tenant", nil)
+	a.report(eventhook.ChangeCreate, "tenant", nil)
 	err := a.insertTenant(ctx)
 	if err == nil {
-		err = a.send(ctx)
+		err = a.sendBatch(ctx)
 	}
-	if hasCode(err, codeUniqueViolation) {
-		return errJustMade
-	}
+	a.tenantExists = hasCode(err, codeUniqueViolation)
 	return err
 }
 
-func (a *applier) makeSource(ctx context.Context, want eventhook.SourceConfig) error {
-	if err := a.mayVerify(eventhook.Source{}, want); err != nil {
+func (a *configApply) createSource(ctx context.Context, want eventhook.SourceConfig) error {
+	if err := a.checkVerifier(eventhook.Source{}, want); err != nil {
 		return err
 	}
-	a.did(eventhook.ChangeCreate, "source", nil, want.Slug)
+	a.report(eventhook.ChangeCreate, "source", nil, want.Slug)
 	s, err := a.addSource(ctx, want.Source)
 	if err != nil {
 		return err
@@ -170,16 +167,16 @@ func (a *applier) makeSource(ctx context.Context, want eventhook.SourceConfig) e
 	return a.applyRoutes(ctx, s, nil, want.Routes)
 }
 
-// mayVerify refuses a verifier that a new source may not have, unless the source
+// checkVerifier refuses a verifier that a new source may not have, unless the source
 // has it already.
-func (a *applier) mayVerify(have eventhook.Source, want eventhook.SourceConfig) error {
+func (a *configApply) checkVerifier(have eventhook.Source, want eventhook.SourceConfig) error {
 	var faults eventhook.Faults
-	faults.Merge("sources["+want.Slug+"]", a.db.newly(have.Verifier, want.Verifier))
+	faults.Merge("sources["+want.Slug+"]", a.db.faultsOfNew(have.Verifier, want.Verifier))
 	return faults.Err("the source cannot be applied")
 }
 
-func (a *applier) changeSource(ctx context.Context, have eventhook.Source, routes []eventhook.Route, want eventhook.SourceConfig) error {
-	if err := a.mayVerify(have, want); err != nil {
+func (a *configApply) applySource(ctx context.Context, have eventhook.Source, routes []eventhook.Route, want eventhook.SourceConfig) error {
+	if err := a.checkVerifier(have, want); err != nil {
 		return err
 	}
 	next := have
@@ -189,6 +186,6 @@ func (a *applier) changeSource(ctx context.Context, have eventhook.Source, route
 	if err != nil {
 		return err
 	}
-	a.did(eventhook.ChangeUpdate, "source", fields, want.Slug)
+	a.report(eventhook.ChangeUpdate, "source", fields, want.Slug)
 	return a.applyRoutes(ctx, s, routes, want.Routes)
 }

@@ -12,15 +12,15 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-func (a *applier) applyRoutes(ctx context.Context, s eventhook.Source, have, want []eventhook.Route) error {
+func (a *configApply) applyRoutes(ctx context.Context, s eventhook.Source, have, want []eventhook.Route) error {
 	left := make(map[string]eventhook.Route, len(have))
 	for _, r := range have {
 		left[r.Name] = r
 	}
-	if err := a.fewEnough(s, left, want); err != nil {
+	if err := a.checkRouteLimits(s, left, want); err != nil {
 		return err
 	}
-	ids := idsInOrder[eventhook.Route](a.db.now(), len(want)) // new ones of one priority are tried as they are named
+	ids := newIDsInOrder[eventhook.Route](a.db.now(), len(want)) // new ones of one priority are tried as they are named
 	for i, r := range want {
 		existing, exists := left[r.Name]
 		delete(left, r.Name)
@@ -33,7 +33,7 @@ func (a *applier) applyRoutes(ctx context.Context, s eventhook.Source, have, wan
 		return nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(left)) {
-		a.did(eventhook.ChangeDelete, "route", nil, s.Slug, name)
+		a.report(eventhook.ChangeDelete, "route", nil, s.Slug, name)
 		if err := a.deleteRoute(ctx, s.Slug, left[name]); err != nil {
 			return err
 		}
@@ -41,9 +41,9 @@ func (a *applier) applyRoutes(ctx context.Context, s eventhook.Source, have, wan
 	return nil
 }
 
-// fewEnough refuses to bring a source to more routes than it may have, or more
+// checkRouteLimits refuses to bring a source to more routes than it may have, or more
 // targets in all of them: those it has stay, unless what is not named is pruned.
-func (a *applier) fewEnough(s eventhook.Source, have map[string]eventhook.Route, want []eventhook.Route) error {
+func (a *configApply) checkRouteLimits(s eventhook.Source, have map[string]eventhook.Route, want []eventhook.Route) error {
 	before, after := map[string]int{}, map[string]int{} // how many targets, by the route's name
 	for name, r := range have {
 		before[name] = len(r.Targets)
@@ -76,9 +76,9 @@ func sum(counts map[string]int) (total int) {
 	return total
 }
 
-func (a *applier) applyRoute(ctx context.Context, s eventhook.Source, have eventhook.Route, exists bool, want eventhook.Route) error {
+func (a *configApply) applyRoute(ctx context.Context, s eventhook.Source, have eventhook.Route, exists bool, want eventhook.Route) error {
 	if !exists {
-		a.did(eventhook.ChangeCreate, "route", nil, s.Slug, want.Name)
+		a.report(eventhook.ChangeCreate, "route", nil, s.Slug, want.Name)
 		_, err := a.addRoute(ctx, s, want)
 		return err
 	}
@@ -86,7 +86,7 @@ func (a *applier) applyRoute(ctx context.Context, s eventhook.Source, have event
 		want.Filter = have.Filter
 	}
 	_, fields, err := a.updateRoute(ctx, s.Slug, have, want)
-	a.did(eventhook.ChangeUpdate, "route", fields, s.Slug, want.Name)
+	a.report(eventhook.ChangeUpdate, "route", fields, s.Slug, want.Name)
 	return err
 }
 
@@ -105,16 +105,16 @@ func sameJSON(a, b json.RawMessage) bool {
 }
 
 // pruneSources deletes the sources that were not named, with their routes.
-func (a *applier) pruneSources(ctx context.Context, left map[string]eventhook.Source, routes map[eventhook.SourceID][]eventhook.Route) error {
+func (a *configApply) pruneSources(ctx context.Context, left map[string]eventhook.Source, routes map[eventhook.SourceID][]eventhook.Route) error {
 	if !a.prune {
 		return nil
 	}
 	for _, slug := range slices.Sorted(maps.Keys(left)) {
 		s := left[slug]
 		for _, r := range routes[s.ID] {
-			a.did(eventhook.ChangeDelete, "route", nil, slug, r.Name)
+			a.report(eventhook.ChangeDelete, "route", nil, slug, r.Name)
 		}
-		a.did(eventhook.ChangeDelete, "source", nil, slug)
+		a.report(eventhook.ChangeDelete, "source", nil, slug)
 		if err := a.deleteSource(ctx, s, routes[s.ID]); err != nil {
 			return err
 		}

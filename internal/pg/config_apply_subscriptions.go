@@ -14,7 +14,7 @@ import (
 // names, to what is wanted. A wanted name that several have is a KindConflict.
 // Only those are held that change: whoever counts the deliveries of others need
 // not wait.
-func (a *applier) applySubscriptions(ctx context.Context, want []eventhook.Subscription) error {
+func (a *configApply) applySubscriptions(ctx context.Context, want []eventhook.Subscription) error {
 	have, err := a.db.subscriptionsOf(ctx, a.tx, a.tenant.ID, "")
 	if err != nil {
 		return err
@@ -23,11 +23,11 @@ func (a *applier) applySubscriptions(ctx context.Context, want []eventhook.Subsc
 	for _, s := range have {
 		left[s.Name] = append(left[s.Name], s)
 	}
-	if err := a.holdChanging(ctx, left, want); err != nil {
+	if err := a.lockChanging(ctx, left, want); err != nil {
 		return err
 	}
 	created := 0
-	ids := idsInOrder[eventhook.Subscription](a.db.now(), len(want))
+	ids := newIDsInOrder[eventhook.Subscription](a.db.now(), len(want))
 	for i, s := range want {
 		same := left[s.Name]
 		delete(left, s.Name)
@@ -50,16 +50,16 @@ func (a *applier) applySubscriptions(ctx context.Context, want []eventhook.Subsc
 	return nil
 }
 
-// holdTheseSQL and holdHealthsSQL hold subscriptions, and what they count.
+// lockSubscriptionRowsSQL and lockHealthSQL hold subscriptions, and what they count.
 // Primary keys.
 const (
-	holdTheseSQL   = `SELECT ` + subscriptionColumns + subscriptionTables + ` WHERE s.id = ANY($1) ORDER BY s.id` + holdSubscriptions
-	holdHealthsSQL = `SELECT FROM eventhook.subscription_health WHERE subscription_id = ANY($1) ORDER BY subscription_id FOR UPDATE`
+	lockSubscriptionRowsSQL = `SELECT ` + subscriptionColumns + subscriptionTables + ` WHERE s.id = ANY($1) ORDER BY s.id` + lockSubscriptionsClause
+	lockHealthSQL           = `SELECT FROM eventhook.subscription_health WHERE subscription_id = ANY($1) ORDER BY subscription_id FOR UPDATE`
 )
 
-// holdChanging holds the subscriptions that change or go, and their healths, and
+// lockChanging holds the subscriptions that change or go, and their healths, and
 // puts them as they are then in the place of what was read.
-func (a *applier) holdChanging(ctx context.Context, have map[string][]eventhook.Subscription, want []eventhook.Subscription) error {
+func (a *configApply) lockChanging(ctx context.Context, have map[string][]eventhook.Subscription, want []eventhook.Subscription) error {
 	wanted := make(map[string]eventhook.Subscription, len(want))
 	for _, s := range want {
 		wanted[s.Name] = s
@@ -76,7 +76,7 @@ func (a *applier) holdChanging(ctx context.Context, have map[string][]eventhook.
 	if a.dryRun || len(ids) == 0 {
 		return nil
 	}
-	rows, err := a.tx.Query(ctx, holdTheseSQL, ids)
+	rows, err := a.tx.Query(ctx, lockSubscriptionRowsSQL, ids)
 	if err != nil {
 		return err
 	}
@@ -88,13 +88,13 @@ func (a *applier) holdChanging(ctx context.Context, have map[string][]eventhook.
 		list := have[s.Name]
 		list[slices.IndexFunc(list, func(was eventhook.Subscription) bool { return was.ID == s.ID })] = s
 	}
-	_, err = a.tx.Exec(ctx, holdHealthsSQL, ids)
+	_, err = a.tx.Exec(ctx, lockHealthSQL, ids)
 	return err
 }
 
 // differs reports whether a subscription is not as it is wanted, or cannot be.
-func (a *applier) differs(have, want eventhook.Subscription) bool {
-	next, err := a.secretsOf(have, a.nextSubscription(have, want))
+func (a *configApply) differs(have, want eventhook.Subscription) bool {
+	next, err := a.resolveSecrets(have, a.nextSubscription(have, want))
 	if err != nil {
 		return true
 	}
@@ -102,15 +102,15 @@ func (a *applier) differs(have, want eventhook.Subscription) bool {
 	return err != nil || len(changes) > 0
 }
 
-func (a *applier) applySubscription(ctx context.Context, same []eventhook.Subscription, want eventhook.Subscription) error {
+func (a *configApply) applySubscription(ctx context.Context, same []eventhook.Subscription, want eventhook.Subscription) error {
 	switch len(same) {
 	case 0:
-		a.did(eventhook.ChangeCreate, "subscription", nil, want.Name)
+		a.report(eventhook.ChangeCreate, "subscription", nil, want.Name)
 		_, err := a.addSubscription(ctx, want)
 		return err
 	case 1:
 		_, fields, err := a.updateSubscription(ctx, same[0], a.nextSubscription(same[0], want))
-		a.did(eventhook.ChangeUpdate, "subscription", fields, want.Name)
+		a.report(eventhook.ChangeUpdate, "subscription", fields, want.Name)
 		return err
 	}
 	var ids []string
@@ -123,7 +123,7 @@ func (a *applier) applySubscription(ctx context.Context, same []eventhook.Subscr
 }
 
 // nextSubscription is what a subscription becomes by what is wanted.
-func (a *applier) nextSubscription(have, want eventhook.Subscription) eventhook.Subscription {
+func (a *configApply) nextSubscription(have, want eventhook.Subscription) eventhook.Subscription {
 	next := have
 	next.EventTypes, next.Filter, next.SubscriptionSettings = want.EventTypes, want.Filter, want.SubscriptionSettings
 	next.Status = cmp.Or(want.Status, have.Status)
@@ -138,7 +138,7 @@ func (a *applier) nextSubscription(have, want eventhook.Subscription) eventhook.
 }
 
 // pruneSubscriptions deletes those that were not named, and counts them.
-func (a *applier) pruneSubscriptions(ctx context.Context, left map[string][]eventhook.Subscription) (int, error) {
+func (a *configApply) pruneSubscriptions(ctx context.Context, left map[string][]eventhook.Subscription) (int, error) {
 	if !a.prune {
 		return 0, nil
 	}
@@ -150,7 +150,7 @@ func (a *applier) pruneSubscriptions(ctx context.Context, left map[string][]even
 		return cmp.Or(cmp.Compare(x.Name, y.Name), slices.Compare(x.ID[:], y.ID[:]))
 	})
 	for _, s := range going {
-		a.did(eventhook.ChangeDelete, "subscription", nil, s.Name)
+		a.report(eventhook.ChangeDelete, "subscription", nil, s.Name)
 		if err := a.deleteSubscription(ctx, s); err != nil {
 			return 0, err
 		}

@@ -19,8 +19,8 @@ SELECT u.id, u.tenant_id, $1, $2, $3, $4, $5, u.action, u.resource_type, u.resou
 FROM unnest($6::uuid[], $7::uuid[], $8::text[], $9::text[], $10::uuid[], $11::text[], $12::text[], $13::text[])
     AS u (id, tenant_id, action, resource_type, resource_id, resource_name, changes, correlation_id)`
 
-// auditAll writes the entries of one actor, with new ids in their order.
-func (db *DB) auditAll(ctx context.Context, tx pgx.Tx, by eventhook.Actor, entries []eventhook.AuditEntry) error {
+// insertAudit writes the entries of one actor, with new ids in their order.
+func (db *DB) insertAudit(ctx context.Context, tx pgx.Tx, by eventhook.Actor, entries []eventhook.AuditEntry) error {
 	if len(entries) == 0 {
 		return nil
 	}
@@ -28,7 +28,7 @@ func (db *DB) auditAll(ctx context.Context, tx pgx.Tx, by eventhook.Actor, entri
 	var resources []*[16]byte
 	var actions, types, names, changes []string
 	var correlations []*string
-	ids := uuids(idsInOrder[eventhook.AuditEntry](db.now(), len(entries)))
+	ids := uuids(newIDsInOrder[eventhook.AuditEntry](db.now(), len(entries)))
 	for _, e := range entries {
 		raw, err := json.Marshal(e.Changes)
 		if err != nil {
@@ -65,10 +65,10 @@ WHERE a.id < $1`
 	newestAuditSQL = ` ORDER BY a.id DESC LIMIT $2`
 )
 
-// auditOf is the statement for a filter, and its arguments: the primary key,
+// auditQuery is the statement for a filter, and its arguments: the primary key,
 // or audit_log_tenant, audit_log_action or audit_log_tenant_action.
-func auditOf(f eventhook.AuditFilter) (sql string, args []any) {
-	args = []any{beforeArg(f.Before), f.Limit}
+func auditQuery(f eventhook.AuditFilter) (sql string, args []any) {
+	args = []any{cursorArg(f.Before), f.Limit}
 	switch {
 	case !f.Tenant.IsZero() && f.Action != "":
 		return listAuditSQL + ` AND a.tenant_id = $3 AND a.action = $4` + newestAuditSQL, append(args, [16]byte(f.Tenant), f.Action)
@@ -83,7 +83,7 @@ func auditOf(f eventhook.AuditFilter) (sql string, args []any) {
 // AuditEntries lists what was changed, newest first. Each combination of
 // filters has an index of its own.
 func (db *DB) AuditEntries(ctx context.Context, f eventhook.AuditFilter) ([]eventhook.AuditEntry, error) {
-	sql, args := auditOf(f)
+	sql, args := auditQuery(f)
 	rows, err := db.lists.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, translate("list audit entries", err)

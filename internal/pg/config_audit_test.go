@@ -126,7 +126,7 @@ func TestTheAuditLogIsReadByIndexAlone(t *testing.T) {
 		"audit_log_action":        {Action: "tenant.closed"},
 		"audit_log_tenant_action": {Tenant: f.tenant, Action: "tenant.closed"},
 	} {
-		sql, args := auditOf(filter)
+		sql, args := auditQuery(filter)
 		plan := explain(f, conn.Conn(), sql, len(args))
 		if !strings.Contains(plan, "Index Scan Backward using "+index+" on audit_log") || strings.Contains(plan, "Sort") {
 			t.Errorf("%+v: want the index %s read backwards and nothing sorted, got\n%s", filter, index, plan)
@@ -143,7 +143,7 @@ func (f *fixture) manyEntries(n int) {
 	}
 	tx, err := f.db.work.Begin(f.Context())
 	f.must(err)
-	f.must(f.db.auditAll(f.Context(), tx, operator, entries))
+	f.must(f.db.insertAudit(f.Context(), tx, operator, entries))
 	f.must(tx.Commit(f.Context()))
 }
 

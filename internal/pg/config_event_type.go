@@ -60,14 +60,14 @@ func (db *DB) EventTypes(ctx context.Context, to eventhook.Actor, tenant eventho
 // caller has validated it.
 func (db *DB) PutEventType(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, version int64, want eventhook.EventType) (t eventhook.EventType, made bool, err error) {
 	err = db.mutate(ctx, "put event type", by, tenant, func(m *mutation) error {
-		have, err := m.holdEventType(ctx, want.Name)
+		have, err := m.lockEventType(ctx, want.Name)
 		if err != nil {
 			return err
 		}
 		if have.IsHiddenFrom(by) {
 			return &eventhook.Error{Kind: eventhook.KindForbidden, Message: "The catalogue has an entry of this name that is the admin's."}
 		}
-		if err := fresh(version, have.Version); err != nil {
+		if err := checkVersion(version, have.Version); err != nil {
 			return err
 		}
 		var before any
@@ -88,8 +88,8 @@ func (db *DB) PutEventType(ctx context.Context, by eventhook.Actor, tenant event
 	return t, made, err
 }
 
-// holdEventType locks an entry; one that is not there yet is made with version 0.
-func (m *mutation) holdEventType(ctx context.Context, name string) (eventhook.EventType, error) {
+// lockEventType locks an entry; one that is not there yet is made with version 0.
+func (m *mutation) lockEventType(ctx context.Context, name string) (eventhook.EventType, error) {
 	now := m.db.now()
 	_, err := m.tx.Exec(ctx, `INSERT INTO eventhook.event_type (id, tenant_id, name, description, category, visibility, version, created_at, updated_at)
 		VALUES ($1, $2, $3, '', '', 'tenant', 0, $4, $4) ON CONFLICT (tenant_id, name) DO NOTHING`,
@@ -112,7 +112,7 @@ func (db *DB) DeleteEventType(ctx context.Context, by eventhook.Actor, tenant ev
 		if err != nil {
 			return notFound(err, "event type")
 		}
-		if err := fresh(version, t.Version); err != nil {
+		if err := checkVersion(version, t.Version); err != nil {
 			return err
 		}
 		_, err = m.record("event_type.deleted", resource{"event_type", t.ID.String(), t.Name}, recordOfEventType(t), nil)

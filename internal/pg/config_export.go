@@ -72,7 +72,7 @@ func (db *DB) sourcesOf(ctx context.Context, tx pgx.Tx, tenant eventhook.TenantI
 		return nil, err
 	}
 	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (eventhook.Source, error) {
-		s, _, err := db.scanStored(r)
+		s, _, err := db.scanSourcePartly(r)
 		return s, err
 	})
 }

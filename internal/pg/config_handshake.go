@@ -17,7 +17,7 @@ import (
 // instances hear of it. A source that has learned one keeps that: KindConflict.
 // So does one that is gone. Primary key.
 func (db *DB) StoreLearnedSecret(ctx context.Context, source eventhook.SourceID, secret eventhook.Secret) error {
-	if err := db.knowSealing(ctx); err != nil {
+	if err := db.ensureSealing(ctx); err != nil {
 		return err
 	}
 	return db.inTx(ctx, "learn a secret", func(tx pgx.Tx) error {
@@ -70,7 +70,7 @@ func (db *DB) RevealSecret(ctx context.Context, by eventhook.Actor, s eventhook.
 		}
 		text, err := db.open(learnedSecret, s.ID, s.TenantID, sealed)
 		secret = eventhook.NewSecret(text)
-		m.recordChanges("source.handshake_secret_revealed", resource{"source", s.ID.String(), s.Slug}, flipped("secret_is_revealed", true))
+		m.recordChanges("source.handshake_secret_revealed", resource{"source", s.ID.String(), s.Slug}, boolChange("secret_is_revealed", true))
 		return err
 	})
 	return secret, err
@@ -90,9 +90,9 @@ func (db *DB) ResetHandshake(ctx context.Context, by eventhook.Actor, s eventhoo
 		var changes []eventhook.FieldChange
 		switch isOld := db.now().Sub(s.HandshakeOpenedAt) > eventhook.HandshakeWindow; {
 		case tag.RowsAffected() > 0:
-			changes = flipped("secret_is_learned", false)
+			changes = boolChange("secret_is_learned", false)
 		case isOld:
-			changes = flipped("handshake_is_open", true)
+			changes = boolChange("handshake_is_open", true)
 		}
 		m.recordChanges("source.handshake_reset", resource{"source", s.ID.String(), s.Slug}, changes)
 		return nil
@@ -100,7 +100,7 @@ func (db *DB) ResetHandshake(ctx context.Context, by eventhook.Actor, s eventhoo
 }
 
 // flipped is the change of a yes or no to its opposite.
-func flipped(field string, to bool) []eventhook.FieldChange {
+func boolChange(field string, to bool) []eventhook.FieldChange {
 	return []eventhook.FieldChange{{Field: field, From: strconv.AppendBool(nil, !to), To: strconv.AppendBool(nil, to)}}
 }
 
@@ -114,9 +114,9 @@ WITH fair AS (
 SELECT ` + sourceColumns + sourceTables + ` JOIN fair ON fair.id = s.id
 WHERE fair.nth <= 100 AND t.status = 'active' ORDER BY s.id LIMIT 1000`
 
-// servicesOfSource is how many services of one source are told, so that one
+// maxServicesPerSource is how many services of one source are told, so that one
 // does not use up the room of all.
-const servicesOfSource = 100
+const maxServicesPerSource = 100
 
 // FastlyServices are the ids of the services whose logs enabled sources take,
 // in any order, some perhaps twice: of the first thousand sources, at most a
@@ -138,8 +138,8 @@ func (db *DB) FastlyServices(ctx context.Context) ([]string, error) {
 			} `json:"options"`
 		}
 		if json.Unmarshal([]byte(s.Verifier.Reveal()), &spec) == nil { // what cannot be read has no services
-			for i, id := range strings.SplitN(spec.Options.ServiceIDs, ",", servicesOfSource+1) {
-				if i < servicesOfSource {
+			for i, id := range strings.SplitN(spec.Options.ServiceIDs, ",", maxServicesPerSource+1) {
+				if i < maxServicesPerSource {
 					ids = append(ids, strings.TrimSpace(id))
 				}
 			}

@@ -72,7 +72,7 @@ func (db *DB) CreateKey(ctx context.Context, by eventhook.Actor, k eventhook.API
 // Keys lists a tenant's keys, newest first. Index api_key_tenant.
 func (db *DB) Keys(ctx context.Context, tenant eventhook.TenantID, before eventhook.KeyID, limit int) ([]eventhook.APIKey, error) {
 	rows, err := db.lists.Query(ctx, `SELECT `+keyColumns+` FROM eventhook.api_key k
-		WHERE k.tenant_id = $1 AND k.id < $2 ORDER BY k.id DESC LIMIT $3`, [16]byte(tenant), beforeArg(before), limit)
+		WHERE k.tenant_id = $1 AND k.id < $2 ORDER BY k.id DESC LIMIT $3`, [16]byte(tenant), cursorArg(before), limit)
 	if err != nil {
 		return nil, translate("list keys", err)
 	}
@@ -92,9 +92,9 @@ func (db *DB) DeleteKey(ctx context.Context, by eventhook.Actor, tenant eventhoo
 	})
 }
 
-// usedSQL never takes a moment back. Keys are locked in the order of their
+// recordKeyUseSQL never takes a moment back. Keys are locked in the order of their
 // ids, so that instances which tell of the same ones wait for each other.
-const usedSQL = `
+const recordKeyUseSQL = `
 WITH used AS MATERIALIZED (
     SELECT k.id, u.at FROM unnest($1::uuid[], $2::timestamptz[]) AS u (id, at) JOIN eventhook.api_key k ON k.id = u.id
     WHERE k.last_used_at IS NULL OR k.last_used_at < u.at
@@ -113,6 +113,6 @@ func (db *DB) RecordKeyUse(ctx context.Context, used map[eventhook.KeyID]time.Ti
 	for id, at := range used {
 		ids, moments = append(ids, id), append(moments, at)
 	}
-	_, err := db.work.Exec(ctx, usedSQL, ids, moments)
+	_, err := db.work.Exec(ctx, recordKeyUseSQL, ids, moments)
 	return translate("note the use of keys", err)
 }

@@ -24,14 +24,14 @@ type mutation struct {
 	entries []eventhook.AuditEntry
 	// made are the subscriptions that this act makes: they are told of what
 	// comes after it.
-	made map[eventhook.SubscriptionID]bool
+	created map[eventhook.SubscriptionID]bool
 	// announced is what has been published.
 	announced announced
 	// correlation is shared by all entries; "" unless one act changes several.
 	correlation string
 	// later holds statements back, to send many of them together; nil sends
 	// each at once.
-	later *pgx.Batch
+	batch *pgx.Batch
 	// sealing is how the database's secrets are sealed; nil before seal read it.
 	sealing *sealing
 	// dryRun changes nothing: what would be is recorded and not written.
@@ -45,24 +45,24 @@ func (m *mutation) exec(ctx context.Context, sql string, args ...any) error {
 	switch {
 	case m.dryRun:
 		return nil
-	case m.later == nil:
+	case m.batch == nil:
 		_, err := m.tx.Exec(ctx, sql, args...)
 		return err
 	}
-	m.later.Queue(sql, args...)
-	if m.later.Len() < most {
+	m.batch.Queue(sql, args...)
+	if m.batch.Len() < most {
 		return nil
 	}
-	return m.send(ctx)
+	return m.sendBatch(ctx)
 }
 
 // send runs what was held back.
-func (m *mutation) send(ctx context.Context) error {
-	if m.later == nil || m.later.Len() == 0 {
+func (m *mutation) sendBatch(ctx context.Context) error {
+	if m.batch == nil || m.batch.Len() == 0 {
 		return nil
 	}
-	batch := m.later
-	m.later = &pgx.Batch{}
+	batch := m.batch
+	m.batch = &pgx.Batch{}
 	return m.tx.SendBatch(ctx, batch).Close()
 }
 
@@ -73,20 +73,20 @@ func (m *mutation) send(ctx context.Context) error {
 // Changes of one tenant wait for each other's locks, so that few of them may hold
 // connections at once.
 func (db *DB) mutate(ctx context.Context, act string, by eventhook.Actor, tenant eventhook.TenantID, do func(*mutation) error) error {
-	if err := db.knowSealing(ctx); err != nil {
+	if err := db.ensureSealing(ctx); err != nil {
 		return err
 	}
-	if err := db.changes.Acquire(ctx, tenant, changePatience); err != nil {
-		return noChange(act, err)
+	if err := db.changes.Acquire(ctx, tenant, maxChangeWait); err != nil {
+		return slotError(act, err)
 	}
 	defer db.changes.Release(tenant)
 	m := &mutation{db: db, by: by}
-	return m.act(ctx, act, func() (err error) {
+	return m.run(ctx, act, func() (err error) {
 		m.tenant, err = scanTenant(m.tx.QueryRow(ctx, `SELECT `+tenantColumns+` FROM eventhook.tenant WHERE id = $1 FOR SHARE`, [16]byte(tenant)))
 		if err != nil {
 			return notFound(err, "tenant")
 		}
-		if err := mayChange(m.tenant, by); err != nil {
+		if err := checkMutable(m.tenant, by); err != nil {
 			return err
 		}
 		return do(m)
@@ -95,11 +95,11 @@ func (db *DB) mutate(ctx context.Context, act string, by eventhook.Actor, tenant
 
 // How many changes of one tenant wait for their turn, and how long.
 const (
-	mostChanges    = 64
-	changePatience = 5 * time.Second
+	maxWaitingChanges = 64
+	maxChangeWait     = 5 * time.Second
 )
 
-func noChange(act string, err error) error {
+func slotError(act string, err error) error {
 	switch {
 	case errors.Is(err, roundrobin.ErrFull):
 		return &eventhook.Error{Kind: eventhook.KindRateLimited, RetryAfter: time.Second, Message: "Too many changes of this tenant wait for their turn; try again, with fewer at once."}
@@ -111,7 +111,7 @@ func noChange(act string, err error) error {
 
 // act runs do in a transaction, writes what it has recorded, and wakes whom
 // that concerns when all of it is done.
-func (m *mutation) act(ctx context.Context, act string, do func() error) error {
+func (m *mutation) run(ctx context.Context, act string, do func() error) error {
 	err := m.db.inTx(ctx, act, func(tx pgx.Tx) error {
 		m.tx = tx
 		if err := do(); err != nil {
@@ -125,7 +125,7 @@ func (m *mutation) act(ctx context.Context, act string, do func() error) error {
 	return err
 }
 
-func mayChange(t eventhook.Tenant, by eventhook.Actor) error {
+func checkMutable(t eventhook.Tenant, by eventhook.Actor) error {
 	switch {
 	case t.Status == eventhook.TenantClosed:
 		return &eventhook.Error{Kind: eventhook.KindConflict, Message: fmt.Sprintf("The tenant %q is closed; nothing of it can be changed.", t.Slug)}
@@ -140,7 +140,7 @@ func (m *mutation) flush(ctx context.Context) error {
 	if m.dryRun {
 		return nil
 	}
-	if err := m.send(ctx); err != nil {
+	if err := m.sendBatch(ctx); err != nil {
 		return err
 	}
 	if err := m.announce(ctx); err != nil {
@@ -148,7 +148,7 @@ func (m *mutation) flush(ctx context.Context) error {
 	}
 	entries := m.entries
 	m.entries = nil
-	return m.db.auditAll(ctx, m.tx, m.by, entries)
+	return m.db.insertAudit(ctx, m.tx, m.by, entries)
 }
 
 // resource names what a change is about.
@@ -175,8 +175,8 @@ func (m *mutation) recordChanges(action string, of resource, changes []eventhook
 	return true
 }
 
-// recordAll records one act on many of a kind, by their ids.
-func recordAll[ID any](m *mutation, action, kind, kinds string, ids []ID) error {
+// recordBulk records one act on many of a kind, by their ids.
+func recordBulk[ID any](m *mutation, action, kind, kinds string, ids []ID) error {
 	raw, err := json.Marshal(ids)
 	if err != nil {
 		return err
@@ -188,7 +188,7 @@ func recordAll[ID any](m *mutation, action, kind, kinds string, ids []ID) error 
 
 // fresh refuses a change that names a version which is not the current one;
 // 0 names none.
-func fresh(wanted, current int64) error {
+func checkVersion(wanted, current int64) error {
 	if wanted != 0 && wanted != current {
 		return eventhook.ErrStale
 	}
@@ -196,7 +196,7 @@ func fresh(wanted, current int64) error {
 }
 
 // taken says that a name is in use, if that is what went wrong.
-func taken(err error, format string, args ...any) error {
+func nameTaken(err error, format string, args ...any) error {
 	if hasCode(err, codeUniqueViolation) {
 		return &eventhook.Error{Kind: eventhook.KindConflict, Message: fmt.Sprintf(format, args...)}
 	}

@@ -13,13 +13,13 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// rejectionsKept is how many rejections of a source are kept.
-const rejectionsKept = 50
+// maxRejectionsPerSource is how many rejections of a source are kept.
+const maxRejectionsPerSource = 50
 
-// holdSourcesSQL keeps sources from being deleted until the commit. One that
+// lockSourcesSQL keeps sources from being deleted until the commit. One that
 // is being deleted is passed over: whoever deletes waits for nobody here.
 // Primary key.
-const holdSourcesSQL = `
+const lockSourcesSQL = `
 SELECT id FROM eventhook.source WHERE id = ANY($1::uuid[]) FOR KEY SHARE SKIP LOCKED`
 
 // countRejectionsSQL adds counts in the order of their keys, so that instances
@@ -57,22 +57,22 @@ DELETE FROM eventhook.rejection WHERE id = ANY(ARRAY(SELECT id FROM held))`
 // some more than 50, until that source's next.
 func (db *DB) RecordRejections(ctx context.Context, last []eventhook.Rejection, counts []eventhook.RejectionCount) error {
 	return db.inTx(ctx, "record rejections", func(tx pgx.Tx) error {
-		held, err := holdSources(ctx, tx, rejecting(last, counts))
+		held, err := lockSources(ctx, tx, rejectingSources(last, counts))
 		if err != nil || len(held) == 0 {
 			return err
 		}
 		var batch pgx.Batch
-		queueCounts(&batch, only(counts, held, func(c eventhook.RejectionCount) eventhook.SourceID { return c.SourceID }))
-		if err := queueRejections(&batch, only(last, held, func(r eventhook.Rejection) eventhook.SourceID { return r.SourceID })); err != nil {
+		queueCounts(&batch, onlySources(counts, held, func(c eventhook.RejectionCount) eventhook.SourceID { return c.SourceID }))
+		if err := queueRejections(&batch, onlySources(last, held, func(r eventhook.Rejection) eventhook.SourceID { return r.SourceID })); err != nil {
 			return err
 		}
-		batch.Queue(pruneRejectionsSQL, uuids(held), rejectionsKept)
+		batch.Queue(pruneRejectionsSQL, uuids(held), maxRejectionsPerSource)
 		return tx.SendBatch(ctx, &batch).Close()
 	})
 }
 
 // rejecting are the sources that refused something, each once.
-func rejecting(last []eventhook.Rejection, counts []eventhook.RejectionCount) []eventhook.SourceID {
+func rejectingSources(last []eventhook.Rejection, counts []eventhook.RejectionCount) []eventhook.SourceID {
 	var ids []eventhook.SourceID
 	for i := range last {
 		ids = append(ids, last[i].SourceID)
@@ -86,9 +86,9 @@ func rejecting(last []eventhook.Rejection, counts []eventhook.RejectionCount) []
 
 func compareSources(a, b eventhook.SourceID) int { return cmp.Compare(string(a[:]), string(b[:])) }
 
-// holdSources returns those sources that there are, in their order.
-func holdSources(ctx context.Context, tx pgx.Tx, ids []eventhook.SourceID) ([]eventhook.SourceID, error) {
-	rows, err := tx.Query(ctx, holdSourcesSQL, uuids(ids))
+// lockSources returns those sources that there are, in their order.
+func lockSources(ctx context.Context, tx pgx.Tx, ids []eventhook.SourceID) ([]eventhook.SourceID, error) {
+	rows, err := tx.Query(ctx, lockSourcesSQL, uuids(ids))
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func holdSources(ctx context.Context, tx pgx.Tx, ids []eventhook.SourceID) ([]ev
 }
 
 // only is the part of a list that is about sources, which are in their order.
-func only[T any](list []T, sources []eventhook.SourceID, of func(T) eventhook.SourceID) []T {
+func onlySources[T any](list []T, sources []eventhook.SourceID, of func(T) eventhook.SourceID) []T {
 	return slices.DeleteFunc(slices.Clone(list), func(item T) bool {
 		_, ok := slices.BinarySearchFunc(sources, of(item), compareSources)
 		return !ok
@@ -184,8 +184,8 @@ func scanRejection(row pgx.CollectableRow) (r eventhook.Rejection, err error) {
 	return r, json.Unmarshal(names, &r.HeaderNames)
 }
 
-// rejectionsFor is how long a rejection is kept, be there newer ones or not.
-const rejectionsFor = 30 * day
+// rejectionRetention is how long a rejection is kept, be there newer ones or not.
+const rejectionRetention = 30 * day
 
 // sweepRejectionsSQL removes the oldest rejections from before an id, which
 // holds the moment. It skips what somebody holds. Primary key.
@@ -197,7 +197,7 @@ DELETE FROM eventhook.rejection WHERE id = ANY(ARRAY(
 // thousand, and returns how many. Counts stay.
 func (db *DB) SweepRejections(ctx context.Context) (int, error) {
 	const most = 1000
-	before := eventhook.FirstID[eventhook.Rejection](db.now().Add(-rejectionsFor))
+	before := eventhook.FirstID[eventhook.Rejection](db.now().Add(-rejectionRetention))
 	tag, err := db.work.Exec(ctx, sweepRejectionsSQL, [16]byte(before), most)
 	return int(tag.RowsAffected()), translate("sweep rejections", err)
 }

@@ -31,7 +31,7 @@ func (f *fixture) rejected(source eventhook.SourceID, n int) []eventhook.Rejecti
 	return list
 }
 
-func (f *fixture) counted(source eventhook.SourceID, reason string, n int64) eventhook.RejectionCount {
+func (f *fixture) rejectionCount(source eventhook.SourceID, reason string, n int64) eventhook.RejectionCount {
 	return eventhook.RejectionCount{SourceID: source, Reason: reason, Count: n, FirstAt: f.clock.now(), LastAt: f.clock.now()}
 }
 
@@ -64,22 +64,22 @@ func TestRejectionsAreReadAsTheyWereRecorded(t *testing.T) {
 	odd.HeaderNames, odd.Detail = []string{`"`, "\n", `\x00`, "é"}, "a\x00b\xff"
 	empty := f.rejection(f.crm)
 	empty.BodySize = 0
-	f.record(f.db, []eventhook.Rejection{full, bare, odd, empty}, f.counted(f.crm, "mismatch", 3), f.counted(f.crm, "too_large", 1))
+	f.record(f.db, []eventhook.Rejection{full, bare, odd, empty}, f.rejectionCount(f.crm, "mismatch", 3), f.rejectionCount(f.crm, "too_large", 1))
 	odd.Detail = `a\x00b\xff`
 	list, counts := f.rejections()
 	same(t, "rejections", list, []eventhook.Rejection{empty, odd, bare, full})
-	same(t, "counts, the most frequent first", counts, []eventhook.RejectionCount{f.counted(f.crm, "mismatch", 3), f.counted(f.crm, "too_large", 1)})
+	same(t, "counts, the most frequent first", counts, []eventhook.RejectionCount{f.rejectionCount(f.crm, "mismatch", 3), f.rejectionCount(f.crm, "too_large", 1)})
 }
 
 func TestRejectionCountsAddUp(t *testing.T) {
 	f := setUp(t)
 	first := f.clock.now()
-	f.record(f.db, nil, f.counted(f.crm, "mismatch", 2))
+	f.record(f.db, nil, f.rejectionCount(f.crm, "mismatch", 2))
 	f.clock.advance(time.Hour)
-	f.record(f.other, nil, f.counted(f.crm, "mismatch", 40))
+	f.record(f.other, nil, f.rejectionCount(f.crm, "mismatch", 40))
 	_, counts := f.rejections()
 	same(t, "counts", counts, []eventhook.RejectionCount{{SourceID: f.crm, Reason: "mismatch", Count: 42, FirstAt: first, LastAt: f.clock.now()}})
-	late := f.counted(f.crm, "mismatch", 1)
+	late := f.rejectionCount(f.crm, "mismatch", 1)
 	late.FirstAt, late.LastAt = first.Add(-time.Hour), first.Add(-time.Minute)
 	f.record(f.db, nil, late)
 	_, counts = f.rejections()
@@ -146,7 +146,7 @@ func TestARejectionIsWrittenOnce(t *testing.T) {
 func TestRejectionsOfADeletedSourceArePassedOver(t *testing.T) {
 	f := setUp(t)
 	list := append(f.rejected(f.shop, 2), f.rejected(f.crm, 2)...)
-	counts := []eventhook.RejectionCount{f.counted(f.shop, "mismatch", 1), f.counted(f.crm, "mismatch", 1)}
+	counts := []eventhook.RejectionCount{f.rejectionCount(f.shop, "mismatch", 1), f.rejectionCount(f.crm, "mismatch", 1)}
 	tx, err := f.other.work.Begin(t.Context())
 	f.must(err)
 	_, err = tx.Exec(t.Context(), `DELETE FROM eventhook.source WHERE id = $1`, [16]byte(f.shop))
@@ -156,7 +156,7 @@ func TestRejectionsOfADeletedSourceArePassedOver(t *testing.T) {
 	f.record(f.db, list, counts...)
 	got, totals := f.rejections()
 	same(t, "rejections of the other", got, newestFirst(list[2:]))
-	same(t, "counts of the other", totals, []eventhook.RejectionCount{f.counted(f.crm, "mismatch", 2)})
+	same(t, "counts of the other", totals, []eventhook.RejectionCount{f.rejectionCount(f.crm, "mismatch", 2)})
 	same(t, "rejections of the deleted", f.count("rejection", "source_id = $1", [16]byte(f.shop)), 0)
 	same(t, "counts of the deleted", f.count("rejection_count", "source_id = $1", [16]byte(f.shop)), 0)
 	f.record(f.db, list[:2], counts[0])
@@ -165,7 +165,7 @@ func TestRejectionsOfADeletedSourceArePassedOver(t *testing.T) {
 
 func TestDeletingASourceTakesItsRejections(t *testing.T) {
 	f := setUp(t)
-	f.record(f.db, f.rejected(f.shop, 5), f.counted(f.shop, "mismatch", 5))
+	f.record(f.db, f.rejected(f.shop, 5), f.rejectionCount(f.shop, "mismatch", 5))
 	f.exec(`DELETE FROM eventhook.source WHERE id = $1`, [16]byte(f.shop))
 	same(t, "rejections", f.count("rejection", "true"), 0)
 	same(t, "counts", f.count("rejection_count", "true"), 0)
@@ -183,7 +183,7 @@ func TestInstancesRecordTogether(t *testing.T) {
 				last := append(f.rejected(f.crm, each), f.rejected(f.shop, each)...)
 				var counts []eventhook.RejectionCount
 				for _, reason := range reasons {
-					counts = append(counts, f.counted(f.crm, reason, each), f.counted(f.shop, reason, each))
+					counts = append(counts, f.rejectionCount(f.crm, reason, each), f.rejectionCount(f.shop, reason, each))
 				}
 				if backwards {
 					slices.Reverse(last)
@@ -216,7 +216,7 @@ func TestInstancesRecordTogether(t *testing.T) {
 
 func TestRejectionsAreOfOneTenantsSource(t *testing.T) {
 	f := setUp(t)
-	f.record(f.db, f.rejected(f.crm, 2), f.counted(f.crm, "mismatch", 2))
+	f.record(f.db, f.rejected(f.crm, 2), f.rejectionCount(f.crm, "mismatch", 2))
 	umbrella := f.secondTenant()
 	for _, c := range []struct {
 		tenant eventhook.TenantID
@@ -249,7 +249,7 @@ func TestRejectionsArePaged(t *testing.T) {
 func TestSweepRejections(t *testing.T) {
 	f := setUp(t)
 	old := f.rejected(f.crm, 3)
-	f.record(f.db, old, f.counted(f.crm, "mismatch", 3))
+	f.record(f.db, old, f.rejectionCount(f.crm, "mismatch", 3))
 	f.clock.advance(time.Hour)
 	young := f.rejection(f.crm)
 	f.record(f.db, []eventhook.Rejection{young})

@@ -47,7 +47,7 @@ func (db *DB) scanRouteRow(row pgx.Row) (r eventhook.Route, err error) {
 // SourceRouting returns the routes of a tenant's source, none if the source is gone or
 // the tenant closed: what is still owed then ends unrouted, whatever its routes would
 // have taken. All of it is of one moment.
-func (db *DB) SourceRouting(ctx context.Context, tenant eventhook.TenantID, source eventhook.SourceID) (r route.Routed, err error) {
+func (db *DB) SourceRouting(ctx context.Context, tenant eventhook.TenantID, source eventhook.SourceID) (r route.SourceRoutes, err error) {
 	err = db.inSnapshot(ctx, "read routing", func(tx pgx.Tx) error {
 		if err := tx.QueryRow(ctx, generationSQL, [16]byte(tenant)).Scan(&r.Generation); err != nil {
 			return err
@@ -124,7 +124,7 @@ const countRoutesSQL = `SELECT count(*), coalesce(sum(jsonb_array_length(targets
 
 // hasRoom refuses to make more routes of a source that is locked, or more
 // targets of them, than it may have.
-func (m *mutation) hasRoom(ctx context.Context, s eventhook.SourceID, moreRoutes, moreTargets int) error {
+func (m *mutation) checkRouteCapacity(ctx context.Context, s eventhook.SourceID, moreRoutes, moreTargets int) error {
 	if moreRoutes <= 0 && moreTargets <= 0 {
 		return nil
 	}
@@ -152,7 +152,7 @@ func (db *DB) CreateRoute(ctx context.Context, by eventhook.Actor, tenant eventh
 			return err
 		}
 		r.ID = eventhook.NewID[eventhook.Route](db.now())
-		if err := m.hasRoom(ctx, s.ID, 1, len(r.Targets)); err != nil {
+		if err := m.checkRouteCapacity(ctx, s.ID, 1, len(r.Targets)); err != nil {
 			return err
 		}
 		r, err = m.addRoute(ctx, s, r)
@@ -173,7 +173,7 @@ func (m *mutation) addRoute(ctx context.Context, s eventhook.Source, r eventhook
 		transform, targets, version, updated_at, target_secrets, tenant_id, source_id, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $12)`, append(args, [16]byte(s.TenantID), [16]byte(s.ID))...)
 	if err != nil {
-		return r, taken(err, "The source has a route %q already.", r.Name)
+		return r, nameTaken(err, "The source has a route %q already.", r.Name)
 	}
 	_, err = m.record("route.created", resourceOfRoute(s.Slug, r), nil, recordOfRoute(r))
 	return r, err
@@ -209,14 +209,14 @@ func (db *DB) UpdateRoute(ctx context.Context, by eventhook.Actor, tenant eventh
 		if err != nil {
 			return err
 		}
-		if err := fresh(version, have.Version); err != nil {
+		if err := checkVersion(version, have.Version); err != nil {
 			return err
 		}
 		want, err := change(have)
 		if err != nil {
 			return err
 		}
-		if err := m.hasRoom(ctx, have.SourceID, 0, len(want.Targets)-len(have.Targets)); err != nil {
+		if err := m.checkRouteCapacity(ctx, have.SourceID, 0, len(want.Targets)-len(have.Targets)); err != nil {
 			return err
 		}
 		r, _, err = m.updateRoute(ctx, source, have, want)
@@ -252,7 +252,7 @@ func (m *mutation) updateRoute(ctx context.Context, source string, have, want ev
 	err = m.exec(ctx, `UPDATE eventhook.route SET name = $2, priority = $3, is_enabled = $4, filter_event_types = $5, filter = $6,
 		filter_expression = $7, filter_function = $8, transform = $9, targets = $10, version = $11, updated_at = $12,
 		target_secrets = CASE WHEN $14 THEN target_secrets ELSE $13 END WHERE id = $1`, append(args, want.SecretsLost)...)
-	return want, changes, taken(err, "The source has a route %q already.", want.Name)
+	return want, changes, nameTaken(err, "The source has a route %q already.", want.Name)
 }
 
 // DeleteRoute removes a route. What it has made stays; events that it still
@@ -264,7 +264,7 @@ func (db *DB) DeleteRoute(ctx context.Context, by eventhook.Actor, tenant eventh
 		if err != nil {
 			return err
 		}
-		if err := fresh(version, r.Version); err != nil {
+		if err := checkVersion(version, r.Version); err != nil {
 			return err
 		}
 		return m.deleteRoute(ctx, source, r)
@@ -304,7 +304,7 @@ func (db *DB) ReorderRoutes(ctx context.Context, by eventhook.Actor, tenant even
 		if err := faults.Err("The order is not valid."); err != nil {
 			return err
 		}
-		m.later = &pgx.Batch{} // others wait for what is locked
+		m.batch = &pgx.Batch{} // others wait for what is locked
 		for _, o := range order {
 			want := byID[o.ID]
 			want.Priority = o.Priority

@@ -48,16 +48,16 @@ func (db *DB) openSubscription(of eventhook.Subscription, sealed string) (s even
 	if err := json.Unmarshal([]byte(text), &plain); err != nil {
 		return s, err
 	}
-	s.URL, s.AuthHeader, s.Ed25519Seed = secretOf(plain.URL), secretOf(plain.AuthHeader), secretOf(plain.Ed25519Seed)
+	s.URL, s.AuthHeader, s.Ed25519Seed = optionalSecret(plain.URL), optionalSecret(plain.AuthHeader), optionalSecret(plain.Ed25519Seed)
 	s.Signing = make([]eventhook.SigningSecret, len(plain.Signing))
 	for i, one := range plain.Signing {
-		s.Signing[i] = eventhook.SigningSecret{Secret: secretOf(one.Secret), ExpiresAt: one.ExpiresAt}
+		s.Signing[i] = eventhook.SigningSecret{Secret: optionalSecret(one.Secret), ExpiresAt: one.ExpiresAt}
 	}
 	return s, nil
 }
 
 // secretOf keeps what is not given zero.
-func secretOf(text string) eventhook.Secret {
+func optionalSecret(text string) eventhook.Secret {
 	if text == "" {
 		return eventhook.Secret{}
 	}
@@ -75,7 +75,7 @@ func diffSubscriptionSecrets(before, after eventhook.SubscriptionSecrets) (chang
 		{"ed25519_key", before.Ed25519Seed, after.Ed25519Seed},
 	} {
 		if !field.from.Equal(field.to) {
-			changes = append(changes, eventhook.FieldChange{Field: field.name, From: shownSecret(field.from, false), To: shownSecret(field.to, !field.from.IsZero())})
+			changes = append(changes, eventhook.FieldChange{Field: field.name, From: redactedSecret(field.from, false), To: redactedSecret(field.to, !field.from.IsZero())})
 		}
 	}
 	if !slices.EqualFunc(before.Signing, after.Signing, sameSigning) {
@@ -84,8 +84,8 @@ func diffSubscriptionSecrets(before, after eventhook.SubscriptionSecrets) (chang
 	return changes
 }
 
-// shownSecret is what is said of a secret before or after a change.
-func shownSecret(s eventhook.Secret, changed bool) json.RawMessage {
+// redactedSecret is what is said of a secret before or after a change.
+func redactedSecret(s eventhook.Secret, changed bool) json.RawMessage {
 	switch {
 	case s.IsZero():
 		return json.RawMessage("null")
@@ -102,7 +102,7 @@ func sameSigning(a, b eventhook.SigningSecret) bool {
 // sealTargets seals the secrets of a route's targets as one text: a list with an
 // object for each target, or null. It is "" without any.
 func (m *mutation) sealTargets(ctx context.Context, r eventhook.Route) (sealed string, err error) {
-	if len(secretsOf(r.Targets)) == 0 {
+	if len(targetSecrets(r.Targets)) == 0 {
 		return "", nil
 	}
 	list := make([]string, len(r.Targets))
@@ -135,8 +135,8 @@ func (db *DB) openTargets(r *eventhook.Route, sealed *string) error {
 	return nil
 }
 
-// secretsOf are the secrets of targets in their order, to be compared.
-func secretsOf(targets []eventhook.Target) (all []eventhook.Secret) {
+// targetSecrets are the secrets of targets in their order, to be compared.
+func targetSecrets(targets []eventhook.Target) (all []eventhook.Secret) {
 	for _, t := range targets {
 		if !t.Secrets.IsZero() {
 			all = append(all, t.Secrets)
@@ -155,7 +155,7 @@ func sameTarget(a, b eventhook.Target) bool {
 // that they do.
 func diffRoutes(before, after eventhook.Route) ([]eventhook.FieldChange, error) {
 	changes, err := eventhook.Diff(recordOfRoute(before), recordOfRoute(after))
-	if err == nil && !slices.EqualFunc(secretsOf(before.Targets), secretsOf(after.Targets), eventhook.Secret.Equal) {
+	if err == nil && !slices.EqualFunc(targetSecrets(before.Targets), targetSecrets(after.Targets), eventhook.Secret.Equal) {
 		changes = append(changes, secretsChanged)
 	}
 	return changes, err

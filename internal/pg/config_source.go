@@ -38,7 +38,7 @@ func (db *DB) Sources(ctx context.Context, tenant eventhook.TenantID, before eve
 		return nil, translate("list sources", err)
 	}
 	list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (eventhook.Source, error) {
-		s, unopened, err := db.scanStored(r)
+		s, unopened, err := db.scanSourcePartly(r)
 		if unopened != nil {
 			db.log.Error("a source's secrets cannot be opened", "error", unopened)
 		}
@@ -50,7 +50,7 @@ func (db *DB) Sources(ctx context.Context, tenant eventhook.TenantID, before eve
 // Source returns one of a tenant's sources by its slug, as Sources lists it, or
 // KindNotFound. Unique index.
 func (db *DB) Source(ctx context.Context, tenant eventhook.TenantID, slug string) (eventhook.Source, error) {
-	s, unopened, err := db.scanStored(db.work.QueryRow(ctx, `SELECT `+sourceColumns+sourceTables+`
+	s, unopened, err := db.scanSourcePartly(db.work.QueryRow(ctx, `SELECT `+sourceColumns+sourceTables+`
 		WHERE s.tenant_id = $1 AND s.slug = $2`, [16]byte(tenant), slug))
 	if unopened != nil {
 		db.log.Error("a source's secrets cannot be opened", "error", unopened)
@@ -60,17 +60,17 @@ func (db *DB) Source(ctx context.Context, tenant eventhook.TenantID, slug string
 
 // scanSource reads a source with its secrets, which must open.
 func (db *DB) scanSource(row pgx.Row) (eventhook.Source, error) {
-	s, unopened, err := db.scanStored(row)
+	s, unopened, err := db.scanSourcePartly(row)
 	if err == nil {
 		err = unopened
 	}
 	return s, err
 }
 
-// scanStored reads a source as far as it can be: without secrets that are
+// scanSourcePartly reads a source as far as it can be: without secrets that are
 // sealed with a key that is lost, which unopened tells. It can be replaced or
 // deleted all the same.
-func (db *DB) scanStored(row pgx.Row) (s eventhook.Source, unopened, err error) {
+func (db *DB) scanSourcePartly(row pgx.Row) (s eventhook.Source, unopened, err error) {
 	var status, sealed string
 	var learned *string
 	var settings []byte
@@ -181,7 +181,7 @@ func (m *mutation) addSource(ctx context.Context, s eventhook.Source) (eventhook
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10)`, [16]byte(s.ID), [16]byte(s.TenantID), s.Slug, s.Name, s.Provider,
 		sealed, s.SecretsCount, string(settings), s.IsEnabled, now)
 	if err != nil {
-		return s, taken(err, "The tenant has a source %q already.", s.Slug)
+		return s, nameTaken(err, "The tenant has a source %q already.", s.Slug)
 	}
 	changes, err := m.db.diffSources(nil, &s)
 	if err == nil {
@@ -201,7 +201,7 @@ func (db *DB) UpdateSource(ctx context.Context, by eventhook.Actor, tenant event
 		if err != nil {
 			return err
 		}
-		if err := fresh(version, have.Version); err != nil {
+		if err := checkVersion(version, have.Version); err != nil {
 			return err
 		}
 		want, err := change(have)
@@ -216,7 +216,7 @@ func (db *DB) UpdateSource(ctx context.Context, by eventhook.Actor, tenant event
 
 // lockSource holds a source, which may be one whose key is lost.
 func (m *mutation) lockSource(ctx context.Context, slug string) (eventhook.Source, error) {
-	s, _, err := m.db.scanStored(m.tx.QueryRow(ctx, `SELECT `+sourceColumns+sourceTables+`
+	s, _, err := m.db.scanSourcePartly(m.tx.QueryRow(ctx, `SELECT `+sourceColumns+sourceTables+`
 		WHERE s.tenant_id = $1 AND s.slug = $2 FOR UPDATE OF s`, [16]byte(m.tenant.ID), slug))
 	return s, notFound(err, "source")
 }
@@ -255,12 +255,12 @@ func (m *mutation) updateSource(ctx context.Context, have, want eventhook.Source
 	return want, changes, err
 }
 
-// owedSQL counts the events of a source that are still to be processed, at most
+// countOpenEventsSQL counts the events of a source that are still to be processed, at most
 // $2 of each kind: of what the gateway owes the events that are due first, of
 // the source those that wait for a retry and those that came last, which are
 // what is missed of a long queue. Indexes event_due, event_source_status and
 // event_source.
-const owedSQL = `
+const countOpenEventsSQL = `
 WITH due AS MATERIALIZED (
     SELECT id, source_id FROM eventhook.event WHERE due_at IS NOT NULL ORDER BY due_at LIMIT $2
 ), failed AS MATERIALIZED (
@@ -274,8 +274,8 @@ SELECT count(*) FROM (
     UNION SELECT id FROM failed
     UNION SELECT id FROM newest WHERE due_at IS NOT NULL) owed`
 
-// mostOwed bounds what owedSQL reads.
-const mostOwed = 10_000
+// maxCountedEvents bounds what countOpenEventsSQL reads.
+const maxCountedEvents = 10_000
 
 // DeleteSource removes a source with what it has of rejections and learned
 // secrets; its events stay. One that has routes, or of which events are still
@@ -288,7 +288,7 @@ func (db *DB) DeleteSource(ctx context.Context, by eventhook.Actor, tenant event
 		if err != nil {
 			return err
 		}
-		if err := fresh(version, s.Version); err != nil {
+		if err := checkVersion(version, s.Version); err != nil {
 			return err
 		}
 		routes, err := m.routes(ctx, s.ID)
@@ -296,41 +296,41 @@ func (db *DB) DeleteSource(ctx context.Context, by eventhook.Actor, tenant event
 			return err
 		}
 		if !cascade {
-			if err := m.unused(ctx, s, len(routes)); err != nil {
+			if err := m.checkUnused(ctx, s, len(routes)); err != nil {
 				return err
 			}
 		}
-		m.later = &pgx.Batch{} // others wait for what is locked
+		m.batch = &pgx.Batch{} // others wait for what is locked
 		return m.deleteSource(ctx, s, routes)
 	})
 }
 
 // unused refuses a source, which is locked, that has routes or owes work. What
 // is accepted for it at this very moment it does not see.
-func (m *mutation) unused(ctx context.Context, s eventhook.Source, routes int) error {
+func (m *mutation) checkUnused(ctx context.Context, s eventhook.Source, routes int) error {
 	var owed int
-	if err := m.tx.QueryRow(ctx, owedSQL, [16]byte(s.ID), mostOwed).Scan(&owed); err != nil {
+	if err := m.tx.QueryRow(ctx, countOpenEventsSQL, [16]byte(s.ID), maxCountedEvents).Scan(&owed); err != nil {
 		return err
 	}
 	if routes == 0 && owed == 0 {
 		return nil
 	}
-	message := "The source has " + counted(routes, "1 route", "routes")
+	message := "The source has " + countNoun(routes, "1 route", "routes")
 	advice := "delete its routes first, or delete it with ?cascade=true."
 	if owed > 0 {
-		message += ", and " + counted(owed, "1 event is", "events are") + " still to be processed"
+		message += ", and " + countNoun(owed, "1 event is", "events are") + " still to be processed"
 		advice = "wait for the events and delete its routes, or delete it with ?cascade=true, and what is not done by then is never done."
 	}
 	return &eventhook.Error{Kind: eventhook.KindConflict, Message: message + ": " + advice}
 }
 
 // counted is a number with its noun.
-func counted(n int, one, many string) string {
+func countNoun(n int, one, many string) string {
 	switch {
 	case n == 1:
 		return one
-	case n >= mostOwed:
-		return fmt.Sprintf("%d or more %s", mostOwed, many)
+	case n >= maxCountedEvents:
+		return fmt.Sprintf("%d or more %s", maxCountedEvents, many)
 	}
 	return fmt.Sprintf("%d %s", n, many)
 }

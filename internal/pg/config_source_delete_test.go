@@ -46,18 +46,18 @@ func TestASourceThatOwesWorkStays(t *testing.T) {
 			f.accepted(1)
 			f.unrouted()
 			f.exec(`UPDATE eventhook.event SET status = 'failed', due_at = $1`, noon.Add(time.Hour))
-			f.others(mostOwed)
+			f.others(maxCountedEvents)
 		}, "1 event is still"},
 		{"what was just accepted, behind a long queue", func(f *fixture) {
 			f.unrouted()
-			f.others(mostOwed)
+			f.others(maxCountedEvents)
 			f.exec(`DELETE FROM eventhook.event WHERE source_id = $1`, [16]byte(f.crm))
 			f.accepted(2)
 		}, "2 events are still"},
 		{"what was reprocessed long after", func(f *fixture) {
 			f.unrouted()
 			f.accepted(1)
-			f.others(mostOwed)
+			f.others(maxCountedEvents)
 			f.exec(`DELETE FROM eventhook.event WHERE source_id = $1`, [16]byte(f.shop))
 		}, "1 event is still"},
 		{"nothing but routes", func(*fixture) {}, "has 1 route: "},

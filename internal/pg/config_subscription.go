@@ -19,7 +19,7 @@ const subscriptionTables = ` FROM eventhook.subscription s JOIN eventhook.tenant
 // tenant and id.
 func (db *DB) Subscriptions(ctx context.Context, tenant eventhook.TenantID, before eventhook.SubscriptionID, limit int) ([]eventhook.Subscription, error) {
 	rows, err := db.lists.Query(ctx, `SELECT `+subscriptionColumns+subscriptionTables+`
-		WHERE s.tenant_id = $1 AND s.id < $2 ORDER BY s.id DESC LIMIT $3`, [16]byte(tenant), beforeArg(before), limit)
+		WHERE s.tenant_id = $1 AND s.id < $2 ORDER BY s.id DESC LIMIT $3`, [16]byte(tenant), cursorArg(before), limit)
 	if err != nil {
 		return nil, translate("list subscriptions", err)
 	}
@@ -41,10 +41,10 @@ func (db *DB) Subscription(ctx context.Context, tenant eventhook.TenantID, id ev
 // generationSQL is 0 for a tenant whose configuration has never changed.
 const generationSQL = `SELECT coalesce((SELECT generation FROM eventhook.tenant_generation WHERE tenant_id = $1), 0)`
 
-// Roster returns all of a tenant's subscriptions, oldest first, and the
+// TenantSubscriptions returns all of a tenant's subscriptions, oldest first, and the
 // generation that they are, both of one moment. Of one whose key is lost it
 // says SecretsLost. An unknown tenant has none.
-func (db *DB) Roster(ctx context.Context, tenant eventhook.TenantID) (generation int64, list []eventhook.Subscription, err error) {
+func (db *DB) TenantSubscriptions(ctx context.Context, tenant eventhook.TenantID) (generation int64, list []eventhook.Subscription, err error) {
 	err = db.inSnapshot(ctx, "read subscriptions", func(tx pgx.Tx) error {
 		if err := tx.QueryRow(ctx, generationSQL, [16]byte(tenant)).Scan(&generation); err != nil {
 			return err
@@ -55,8 +55,8 @@ func (db *DB) Roster(ctx context.Context, tenant eventhook.TenantID) (generation
 	return generation, list, err
 }
 
-// holdSubscriptions lets others count their deliveries meanwhile.
-const holdSubscriptions = ` FOR NO KEY UPDATE OF s`
+// lockSubscriptionsClause lets others count their deliveries meanwhile.
+const lockSubscriptionsClause = ` FOR NO KEY UPDATE OF s`
 
 // subscriptionsOf are all of a tenant's, oldest first; held says how they are
 // locked. Index on tenant and id.

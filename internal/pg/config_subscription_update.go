@@ -25,7 +25,7 @@ func (db *DB) CreateSubscription(ctx context.Context, by eventhook.Actor, s even
 		if s, err = m.addSubscription(ctx, s); err != nil {
 			return err
 		}
-		return m.hasRoomForSubscriptions(ctx)
+		return m.checkSubscriptionLimit(ctx)
 	})
 	return s, err
 }
@@ -33,9 +33,9 @@ func (db *DB) CreateSubscription(ctx context.Context, by eventhook.Actor, s even
 // countSubscriptionsSQL counts by the index on tenant and id.
 const countSubscriptionsSQL = `SELECT count(*) FROM eventhook.subscription WHERE tenant_id = $1`
 
-// hasRoomForSubscriptions refuses what was added if it is too many. The added
+// checkSubscriptionLimit refuses what was added if it is too many. The added
 // one holds the tenant's generation, so nobody else adds one meanwhile.
-func (m *mutation) hasRoomForSubscriptions(ctx context.Context) error {
+func (m *mutation) checkSubscriptionLimit(ctx context.Context) error {
 	var n int
 	if err := m.tx.QueryRow(ctx, countSubscriptionsSQL, [16]byte(m.tenant.ID)).Scan(&n); err != nil {
 		return err
@@ -67,10 +67,10 @@ func (m *mutation) addSubscription(ctx context.Context, s eventhook.Subscription
 	if err != nil {
 		return s, err
 	}
-	if m.made == nil {
-		m.made = map[eventhook.SubscriptionID]bool{}
+	if m.created == nil {
+		m.created = map[eventhook.SubscriptionID]bool{}
 	}
-	m.made[s.ID] = true
+	m.created[s.ID] = true
 	_, err = m.record("webhook.created", resourceOfSubscription(s), nil, recordOfSubscription(s))
 	return s, err
 }
@@ -93,7 +93,7 @@ func (db *DB) UpdateSubscription(ctx context.Context, by eventhook.Actor, tenant
 		if err != nil {
 			return err
 		}
-		if err := fresh(version, have.Version); err != nil {
+		if err := checkVersion(version, have.Version); err != nil {
 			return err
 		}
 		want, err := change(have)
@@ -110,7 +110,7 @@ func (db *DB) UpdateSubscription(ctx context.Context, by eventhook.Actor, tenant
 // whose key is lost.
 func (m *mutation) lockSubscription(ctx context.Context, id eventhook.SubscriptionID) (eventhook.Subscription, error) {
 	s, _, err := m.db.scanSubscription(m.tx.QueryRow(ctx, `SELECT `+subscriptionColumns+subscriptionTables+`
-		WHERE s.id = $1 AND s.tenant_id = $2`+holdSubscriptions, [16]byte(id), [16]byte(m.tenant.ID)))
+		WHERE s.id = $1 AND s.tenant_id = $2`+lockSubscriptionsClause, [16]byte(id), [16]byte(m.tenant.ID)))
 	return s, notFound(err, "subscription")
 }
 
@@ -124,7 +124,7 @@ func (m *mutation) updateSubscription(ctx context.Context, have, want eventhook.
 		want.DisabledReason = ""
 	}
 	var err error
-	if want, err = m.secretsOf(have, want); err != nil {
+	if want, err = m.resolveSecrets(have, want); err != nil {
 		return have, nil, err
 	}
 	changes, err := m.recordSubscription(have, want)
@@ -154,9 +154,9 @@ func (m *mutation) updateSubscription(ctx context.Context, have, want eventhook.
 	return want, changes, err
 }
 
-// secretsOf are the secrets that a subscription shall have: those it has if its
+// targetSecrets are the secrets that a subscription shall have: those it has if its
 // key is lost, which may be found again, unless it is given new ones.
-func (m *mutation) secretsOf(have, want eventhook.Subscription) (eventhook.Subscription, error) {
+func (m *mutation) resolveSecrets(have, want eventhook.Subscription) (eventhook.Subscription, error) {
 	isGiven := !want.URL.IsZero() || !want.AuthHeader.IsZero() || len(want.Signing) > 0 || !want.Ed25519Seed.IsZero()
 	want.SecretsLost = have.SecretsLost && !isGiven
 	switch {
@@ -179,8 +179,8 @@ func diffSubscriptions(have, want eventhook.Subscription) ([]eventhook.FieldChan
 	return changes, err
 }
 
-// aboutStatus are the fields that an entry of their own tells of.
-var aboutStatus = []string{"status", "disabled_reason"}
+// statusFields are the fields that an entry of their own tells of.
+var statusFields = []string{"status", "disabled_reason"}
 
 // recordSubscription notes what differs: of the status in an entry of its own,
 // named by what it becomes, behind that of all else.
@@ -191,7 +191,7 @@ func (m *mutation) recordSubscription(have, want eventhook.Subscription) ([]even
 	}
 	var status, rest []eventhook.FieldChange
 	for _, c := range changes {
-		if have.Status != want.Status && slices.Contains(aboutStatus, c.Field) {
+		if have.Status != want.Status && slices.Contains(statusFields, c.Field) {
 			status = append(status, c)
 		} else {
 			rest = append(rest, c)
@@ -217,7 +217,7 @@ func (db *DB) DeleteSubscription(ctx context.Context, by eventhook.Actor, tenant
 		if err != nil {
 			return err
 		}
-		if err := fresh(version, s.Version); err != nil {
+		if err := checkVersion(version, s.Version); err != nil {
 			return err
 		}
 		return m.deleteSubscription(ctx, s)
@@ -236,13 +236,13 @@ func (m *mutation) deleteSubscription(ctx context.Context, s eventhook.Subscript
 }
 
 // itself is the gateway where nobody else has acted.
-var itself = eventhook.Actor{Type: eventhook.ActorSystem, Name: "eventhook"}
+var gatewayActor = eventhook.Actor{Type: eventhook.ActorSystem, Name: "eventhook"}
 
-// holdFailingSQL passes by what somebody else is changing at this moment, unless
+// lockFailingSQL passes by what somebody else is changing at this moment, unless
 // the caller holds it: by now he also holds what the other may wait for. Primary
 // key.
-const holdFailingSQL = `SELECT ` + subscriptionColumns + subscriptionTables + `
-WHERE s.id = ANY($1) AND s.status <> 'disabled' ORDER BY s.tenant_id, s.id` + holdSubscriptions + ` SKIP LOCKED`
+const lockFailingSQL = `SELECT ` + subscriptionColumns + subscriptionTables + `
+WHERE s.id = ANY($1) AND s.status <> 'disabled' ORDER BY s.tenant_id, s.id` + lockSubscriptionsClause + ` SKIP LOCKED`
 
 // disableSubscriptions disables subscriptions in the name of the gateway, each
 // for a reason that people can read, in the transaction that has found it. It is
@@ -255,7 +255,7 @@ func (db *DB) disableSubscriptions(ctx context.Context, tx pgx.Tx, reasons map[e
 		return nil, nil, nil
 	}
 	ids := uuids(slices.Collect(maps.Keys(reasons)))
-	rows, err := tx.Query(ctx, holdFailingSQL, ids)
+	rows, err := tx.Query(ctx, lockFailingSQL, ids)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -270,7 +270,7 @@ func (db *DB) disableSubscriptions(ctx context.Context, tx pgx.Tx, reasons map[e
 		if n < 0 {
 			n = len(list)
 		}
-		of, err := db.disableOf(ctx, tx, tenant, list[:n], reasons)
+		of, err := db.disableOfTenant(ctx, tx, tenant, list[:n], reasons)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -279,8 +279,8 @@ func (db *DB) disableSubscriptions(ctx context.Context, tx pgx.Tx, reasons map[e
 	return told, disabled, nil
 }
 
-func (db *DB) disableOf(ctx context.Context, tx pgx.Tx, tenant eventhook.Tenant, list []eventhook.Subscription, reasons map[eventhook.SubscriptionID]string) (announced, error) {
-	m := &mutation{db: db, tx: tx, by: itself, tenant: tenant, later: &pgx.Batch{}}
+func (db *DB) disableOfTenant(ctx context.Context, tx pgx.Tx, tenant eventhook.Tenant, list []eventhook.Subscription, reasons map[eventhook.SubscriptionID]string) (announced, error) {
+	m := &mutation{db: db, tx: tx, by: gatewayActor, tenant: tenant, batch: &pgx.Batch{}}
 	for _, s := range list {
 		want := s
 		want.Status, want.DisabledReason = eventhook.SubscriptionDisabled, reasons[s.ID]

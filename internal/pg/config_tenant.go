@@ -43,7 +43,7 @@ func (db *DB) Tenant(ctx context.Context, slug string) (eventhook.Tenant, error)
 // Tenants lists all tenants, newest first. Primary key.
 func (db *DB) Tenants(ctx context.Context, before eventhook.TenantID, limit int) ([]eventhook.Tenant, error) {
 	rows, err := db.lists.Query(ctx, `SELECT `+tenantColumns+` FROM eventhook.tenant
-		WHERE id < $1 ORDER BY id DESC LIMIT $2`, beforeArg(before), limit)
+		WHERE id < $1 ORDER BY id DESC LIMIT $2`, cursorArg(before), limit)
 	if err != nil {
 		return nil, translate("list tenants", err)
 	}
@@ -61,7 +61,7 @@ func newTenant(t eventhook.Tenant, now time.Time) eventhook.Tenant {
 func (db *DB) CreateTenant(ctx context.Context, by eventhook.Actor, t eventhook.Tenant) (eventhook.Tenant, error) {
 	t = newTenant(t, db.now())
 	m := &mutation{db: db, by: by, tenant: t}
-	return t, m.act(ctx, "add tenant", func() error { return m.insertTenant(ctx) })
+	return t, m.run(ctx, "add tenant", func() error { return m.insertTenant(ctx) })
 }
 
 func (m *mutation) insertTenant(ctx context.Context) error {
@@ -69,7 +69,7 @@ func (m *mutation) insertTenant(ctx context.Context) error {
 	err := m.exec(ctx, `INSERT INTO eventhook.tenant (id, slug, name, status, max_events_per_day, max_storage_bytes, created_at, updated_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $7)`, [16]byte(t.ID), t.Slug, t.Name, string(t.Status), t.Quota.MaxEventsPerDay, t.Quota.MaxStorageBytes, t.CreatedAt)
 	if err != nil {
-		return taken(err, "The tenant slug %q is taken.", t.Slug)
+		return nameTaken(err, "The tenant slug %q is taken.", t.Slug)
 	}
 	_, err = m.record("tenant.created", resourceOfTenant(t), nil, recordOfTenant(t))
 	return err
@@ -82,14 +82,14 @@ func (m *mutation) insertTenant(ctx context.Context) error {
 // must not block.
 func (db *DB) UpdateTenant(ctx context.Context, by eventhook.Actor, slug string, version int64, change func(eventhook.Tenant) (eventhook.Tenant, error)) (t eventhook.Tenant, err error) {
 	m := &mutation{db: db, by: by}
-	err = m.act(ctx, "change tenant", func() error {
+	err = m.run(ctx, "change tenant", func() error {
 		if m.tenant, err = lockTenant(ctx, m.tx, slug); err != nil {
 			return err
 		}
-		if err := mayChange(m.tenant, by); err != nil {
+		if err := checkMutable(m.tenant, by); err != nil {
 			return err
 		}
-		if err := fresh(version, m.tenant.Version); err != nil {
+		if err := checkVersion(version, m.tenant.Version); err != nil {
 			return err
 		}
 		want, err := change(m.tenant)
@@ -138,7 +138,7 @@ func tenantAction(have, want eventhook.Tenant) string {
 // that is closed already is a KindConflict.
 func (db *DB) CloseTenant(ctx context.Context, by eventhook.Actor, slug string) (t eventhook.Tenant, err error) {
 	m := &mutation{db: db, by: by, correlation: eventhook.NewID[eventhook.Tenant](db.now()).String()}
-	err = m.act(ctx, "close tenant", func() error {
+	err = m.run(ctx, "close tenant", func() error {
 		if m.tenant, err = lockTenant(ctx, m.tx, slug); err != nil {
 			return err
 		}
@@ -150,20 +150,20 @@ func (db *DB) CloseTenant(ctx context.Context, by eventhook.Actor, slug string) 
 		if err := m.updateTenant(ctx, want); err != nil {
 			return err
 		}
-		return m.cascade(ctx)
+		return m.disableOwned(ctx)
 	})
 	return m.tenant, err
 }
 
-// endSourcesSQL disables the sources of a tenant. Index on tenant and id.
-const endSourcesSQL = `
+// disableSourcesSQL disables the sources of a tenant. Index on tenant and id.
+const disableSourcesSQL = `
 UPDATE eventhook.source SET is_enabled = false, version = version + 1, updated_at = $2
 WHERE tenant_id = $1 AND is_enabled
 RETURNING id, slug, 'true', to_json(is_enabled)::text`
 
-// endSubscriptionsSQL disables the subscriptions of a tenant. Index on tenant and
+// disableSubscriptionsSQL disables the subscriptions of a tenant. Index on tenant and
 // id.
-const endSubscriptionsSQL = `
+const disableSubscriptionsSQL = `
 WITH going AS MATERIALIZED (
     SELECT id, status FROM eventhook.subscription WHERE tenant_id = $1 AND status <> 'disabled' ORDER BY id FOR NO KEY UPDATE
 )
@@ -171,8 +171,8 @@ UPDATE eventhook.subscription s SET status = 'disabled', disabled_reason = 'the 
 FROM going WHERE s.id = going.id
 RETURNING s.id, s.name, to_json(going.status)::text, to_json(s.status)::text`
 
-// endKeysSQL ends the keys of a tenant. Index api_key_tenant, then primary key.
-const endKeysSQL = `
+// expireKeysSQL ends the keys of a tenant. Index api_key_tenant, then primary key.
+const expireKeysSQL = `
 WITH valid AS MATERIALIZED (
     SELECT id, expires_at FROM eventhook.api_key
     WHERE tenant_id = $1 AND (expires_at IS NULL OR expires_at > $2) FOR UPDATE
@@ -181,11 +181,11 @@ UPDATE eventhook.api_key k SET expires_at = $2 FROM valid WHERE k.id = valid.id
 RETURNING k.id, k.name, coalesce(to_json(valid.expires_at), 'null')::text, to_json(k.expires_at)::text`
 
 // cascade ends what the tenant owns.
-func (m *mutation) cascade(ctx context.Context) error {
+func (m *mutation) disableOwned(ctx context.Context) error {
 	for _, end := range []struct{ sql, action, kind, field string }{
-		{endSourcesSQL, "source.disabled_via_tenant_cascade", "source", "is_enabled"},
-		{endSubscriptionsSQL, "webhook.disabled_via_tenant_cascade", "subscription", "status"},
-		{endKeysSQL, "api_key.revoked_via_tenant_cascade", "api_key", "expires_at"},
+		{disableSourcesSQL, "source.disabled_via_tenant_cascade", "source", "is_enabled"},
+		{disableSubscriptionsSQL, "webhook.disabled_via_tenant_cascade", "subscription", "status"},
+		{expireKeysSQL, "api_key.revoked_via_tenant_cascade", "api_key", "expires_at"},
 	} {
 		rows, err := m.tx.Query(ctx, end.sql, [16]byte(m.tenant.ID), m.db.now())
 		if err != nil {

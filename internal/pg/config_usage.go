@@ -9,10 +9,10 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// countTenantsSQL and countSourcesSQL add counts in the order of their keys, so
+// addTenantCountsSQL and addSourceCountsSQL add counts in the order of their keys, so
 // that instances which share a slot wait for each other and do not deadlock.
 // Primary keys; rows that exist change in place (HOT).
-const countTenantsSQL = `
+const addTenantCountsSQL = `
 INSERT INTO eventhook.tenant_usage AS u (tenant_id, day, slot, events, bytes)
 SELECT tenant_id, day, $1::int2, events, bytes
 FROM unnest($2::uuid[], $3::date[], $4::int8[], $5::int8[]) AS n (tenant_id, day, events, bytes)
@@ -20,7 +20,7 @@ ORDER BY tenant_id, day
 ON CONFLICT (tenant_id, day, slot) DO UPDATE
     SET events = u.events + excluded.events, bytes = u.bytes + excluded.bytes`
 
-const countSourcesSQL = `
+const addSourceCountsSQL = `
 INSERT INTO eventhook.source_usage AS u (source_id, at, slot, events, failed)
 SELECT source_id, at, $1::int2, events, failed
 FROM unnest($2::uuid[], $3::timestamptz[], $4::int8[], $5::int8[]) AS n (source_id, at, events, failed)
@@ -28,7 +28,7 @@ ORDER BY source_id, at
 ON CONFLICT (source_id, at, slot) DO UPDATE
     SET events = u.events + excluded.events, failed = u.failed + excluded.failed`
 
-const countSentSQL = `
+const addSubscriptionCountsSQL = `
 INSERT INTO eventhook.subscription_usage AS u (subscription_id, at, slot, delivered, failed, dead, duration_ms)
 SELECT subscription_id, at, $1::int2, delivered, failed, dead, duration_ms
 FROM unnest($2::uuid[], $3::timestamptz[], $4::int8[], $5::int8[], $6::int8[], $7::int8[])
@@ -47,7 +47,7 @@ func (db *DB) AddTenantCounts(ctx context.Context, slot int, counts []eventhook.
 	for i, c := range counts {
 		tenants[i], days[i], events[i], bytes[i] = c.TenantID, c.Day, c.Events, c.Bytes
 	}
-	_, err := db.work.Exec(ctx, countTenantsSQL, slot, tenants, days, events, bytes)
+	_, err := db.work.Exec(ctx, addTenantCountsSQL, slot, tenants, days, events, bytes)
 	return translate("count what tenants store", err)
 }
 
@@ -60,7 +60,7 @@ func (db *DB) AddSourceCounts(ctx context.Context, slot int, counts []eventhook.
 	for i, c := range counts {
 		sources[i], spans[i], events[i], failed[i] = c.SourceID, c.At, c.Events, c.Failed
 	}
-	_, err := db.work.Exec(ctx, countSourcesSQL, slot, sources, spans, events, failed)
+	_, err := db.work.Exec(ctx, addSourceCountsSQL, slot, sources, spans, events, failed)
 	return translate("count what sources receive", err)
 }
 
@@ -75,7 +75,7 @@ func (db *DB) AddSubscriptionCounts(ctx context.Context, slot int, counts []even
 		subscriptions[i], spans[i] = c.SubscriptionID, c.At
 		delivered[i], failed[i], dead[i], durations[i] = c.Delivered, c.Failed, c.Dead, c.Duration.Milliseconds()
 	}
-	_, err := db.work.Exec(ctx, countSentSQL, slot, subscriptions, spans, delivered, failed, dead, durations)
+	_, err := db.work.Exec(ctx, addSubscriptionCountsSQL, slot, subscriptions, spans, delivered, failed, dead, durations)
 	return translate("count what is sent to subscribers", err)
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// giveUp makes the deliveries dead that due has found; $1 is now, $2 the reason.
-const giveUp = `
+// markDeadSQL makes the deliveries dead that due has found; $1 is now, $2 the reason.
+const markDeadSQL = `
 UPDATE eventhook.delivery d
 SET status = 'dead', due_at = NULL, completed_at = $1, last_error = $2
 FROM due
@@ -31,14 +31,14 @@ WITH due AS MATERIALIZED (
       AND NOT EXISTS (SELECT FROM eventhook.route r JOIN eventhook.tenant t ON t.id = r.tenant_id
           WHERE r.id = $4 AND r.targets->($5::int)->>'type' = 'http' AND t.status <> 'closed')
     ORDER BY d.due_at LIMIT $6 FOR UPDATE SKIP LOCKED
-)` + giveUp
+)` + markDeadSQL
 
 // AbandonDeliveries makes due deliveries dead whose destination is gone, up to limit
 // of them, and returns how many; of a destination that is there, none. It concludes
 // the events of a route's deliveries. Nobody is told of the deliveries. Those that
 // are leased, or failed and are to be tried again later, are due later.
 func (db *DB) AbandonDeliveries(ctx context.Context, to eventhook.Destination, reason string, limit int) (int, error) {
-	n, err := db.giveUpDeliveries(ctx, abandonDeliveriesSQL, db.now(), eventhook.SanitizeText(reason), [16]byte(to.ID()), uuidArg(to.RouteID), to.TargetIndex, limit)
+	n, err := db.markDead(ctx, abandonDeliveriesSQL, db.now(), eventhook.SanitizeText(reason), [16]byte(to.ID()), uuidArg(to.RouteID), to.TargetIndex, limit)
 	return n, translate("abandon deliveries", err)
 }
 
@@ -49,9 +49,9 @@ WITH due AS MATERIALIZED (
     SELECT d.tenant_id, d.id FROM eventhook.delivery d
     WHERE d.due_at IS NOT NULL AND d.due_at <= $1 AND d.id < $3 AND (d.restarted_at <= $4) IS NOT FALSE
     ORDER BY d.destination_id, d.due_at LIMIT $5 FOR UPDATE SKIP LOCKED
-)` + giveUp
+)` + markDeadSQL
 
-const mostExpired = 10_000 // at a time
+const maxExpired = 10_000 // at a time
 
 // ExpireDeliveries makes deliveries dead that are owed, were not sent, and are
 // older than a time: those of paused and disabled subscriptions, of agents and of
@@ -66,13 +66,13 @@ func (db *DB) ExpireDeliveries(ctx context.Context, olderThan time.Duration) (in
 	}
 	now := db.now()
 	bound := eventhook.FirstID[eventhook.Delivery](now.Add(-olderThan).UTC().Truncate(day))
-	n, err := db.giveUpDeliveries(ctx, expireDeliveriesSQL, now, "older than "+inWords(olderThan), [16]byte(bound), now.Add(-olderThan), mostExpired)
+	n, err := db.markDead(ctx, expireDeliveriesSQL, now, "older than "+formatHours(olderThan), [16]byte(bound), now.Add(-olderThan), maxExpired)
 	return n, translate("expire deliveries", err)
 }
 
-// giveUpDeliveries runs a statement that ends with giveUp, and concludes the events of
+// markDead runs a statement that ends with markDeadSQL, and concludes the events of
 // the deliveries of routes in the same transaction.
-func (db *DB) giveUpDeliveries(ctx context.Context, sql string, args ...any) (n int, err error) {
+func (db *DB) markDead(ctx context.Context, sql string, args ...any) (n int, err error) {
 	var ended []concluded
 	err = pgx.BeginFunc(ctx, db.work, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, sql, args...)
@@ -105,8 +105,8 @@ func (db *DB) giveUpDeliveries(ctx context.Context, sql string, args ...any) (n 
 // concludeEvents locks events and concludes them, after a statement of the
 // transaction has ended deliveries of theirs.
 func concludeEvents(ctx context.Context, tx pgx.Tx, events []eventKey, now time.Time) ([]concluded, error) {
-	b, c := &pgconn.Batch{}, newColumns(concludeOIDs...)
-	encodeConclusion(c, events)
+	b, c := &pgconn.Batch{}, newColumns(concludeEventsSQL)
+	encodeEventKeys(c, events)
 	queueLockEvents(b, c)
 	queueConcludeEvents(b, c, now)
 	results, err := tx.Conn().PgConn().ExecBatch(ctx, b).ReadAll()
@@ -116,8 +116,8 @@ func concludeEvents(ctx context.Context, tx pgx.Tx, events []eventKey, now time.
 	return readConcluded(results[len(results)-1].Rows), nil
 }
 
-// inWords is a span in hours, if it is whole ones.
-func inWords(d time.Duration) string {
+// formatHours is a span in hours, if it is whole ones.
+func formatHours(d time.Duration) string {
 	if d%time.Hour == 0 {
 		return fmt.Sprintf("%d h", d/time.Hour)
 	}

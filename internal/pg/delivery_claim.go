@@ -18,10 +18,10 @@ func (db *DB) DeliveriesWake() <-chan struct{} { return db.hub.wait(deliveriesTo
 // WakeDeliveries says that deliveries are due which this process does not take.
 func (db *DB) WakeDeliveries() { db.hub.wake(deliveriesTopic) }
 
-// dueLanesSQL hops from destination to destination in delivery_due and reads the first
+// dueDestinationsSQL hops from destination to destination in delivery_due and reads the first
 // row of each. Its cost grows with the number of destinations that have owed deliveries,
 // not with the number of deliveries. The limit ends the hopping.
-const dueLanesSQL = `
+const dueDestinationsSQL = `
 WITH RECURSIVE lane AS (
     (SELECT tenant_id, destination_id, route_id, target_index, due_at FROM eventhook.delivery
      WHERE due_at IS NOT NULL AND destination_id > $2
@@ -36,12 +36,12 @@ SELECT tenant_id, destination_id, route_id, target_index FROM lane WHERE due_at 
 
 // DueDestinations lists the destinations after a cursor for which deliveries are due,
 // paused and disabled ones too, by their ids. Fewer than limit are the last.
-func (db *DB) DueDestinations(ctx context.Context, after eventhook.DestinationID, limit int) ([]outbound.Due, error) {
-	rows, err := db.work.Query(ctx, dueLanesSQL, db.now(), [16]byte(after), limit)
+func (db *DB) DueDestinations(ctx context.Context, after eventhook.DestinationID, limit int) ([]outbound.DueDestination, error) {
+	rows, err := db.work.Query(ctx, dueDestinationsSQL, db.now(), [16]byte(after), limit)
 	if err != nil {
 		return nil, translate("list due destinations", err)
 	}
-	list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (d outbound.Due, err error) {
+	list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (d outbound.DueDestination, err error) {
 		var to destinationColumns
 		err = r.Scan((*[16]byte)(&d.TenantID), &to.id, &to.route, &to.index)
 		d.DestinationID = to.id
@@ -59,22 +59,22 @@ func (db *DB) DueDestinations(ctx context.Context, after eventhook.DestinationID
 // several destinations counts for each. The output of a transform counts as its event
 // does, since it is about as large. $4 is now. Index delivery_due, then primary keys, in
 // one partition each.
-const claimDeliveriesSQL = claimBegin + `d.due_at <= $4 ORDER BY d.due_at` + claimEnd
+const claimDeliveriesSQL = claimPrefix + `d.due_at <= $4 ORDER BY d.due_at` + claimSuffix
 
 // claimTriedSQL leases those that were tried before, the oldest first. It passes
 // by what is to be tried later, of which one that is probed has little. Index
 // delivery_destination_status, then primary keys.
-const claimTriedSQL = claimBegin + `(d.due_at <= $4) IS TRUE AND d.status = 'failed' AND d.status IN ('failed', 'dead') ORDER BY d.id` + claimEnd
+const claimTriedSQL = claimPrefix + `(d.due_at <= $4) IS TRUE AND d.status = 'failed' AND d.status IN ('failed', 'dead') ORDER BY d.id` + claimSuffix
 
 const (
-	claimBegin = `
+	claimPrefix = `
 WITH due AS MATERIALIZED (
     SELECT u.n, u.lease, d.tenant_id, d.id, d.event_id, d.due_at
     FROM unnest($1::uuid[], $2::int4[], $3::interval[]) WITH ORDINALITY AS u (destination_id, most, lease, n)
     CROSS JOIN LATERAL (
         SELECT d.tenant_id, d.id, d.event_id, d.due_at FROM eventhook.delivery d
         WHERE d.destination_id = u.destination_id AND `
-	claimEnd = ` LIMIT u.most FOR UPDATE SKIP LOCKED) d
+	claimSuffix = ` LIMIT u.most FOR UPDATE SKIP LOCKED) d
 ), sized AS MATERIALIZED (
     SELECT d.*, row_number() OVER (PARTITION BY d.n ORDER BY d.due_at) AS round,
         coalesce((SELECT e.body_size FROM eventhook.event e WHERE e.tenant_id = d.tenant_id AND e.id = d.event_id), 0) AS size
@@ -122,7 +122,7 @@ func (db *DB) claimDeliveries(ctx context.Context, sql string, claims []outbound
 	for i, c := range claims {
 		destinations[i], most[i], leases[i] = c.DestinationID, int32(c.Max), c.Lease
 	}
-	rows, err := db.work.Query(ctx, sql, destinations, most, leases, db.now(), claimBytes)
+	rows, err := db.work.Query(ctx, sql, destinations, most, leases, db.now(), maxClaimBytes)
 	if err != nil {
 		return nil, err
 	}

@@ -16,24 +16,24 @@ import (
 
 // deaths is what a batch does to the count of a subscription's deliveries that
 // are dead in a row: in their order, with the successes in between.
-type deaths struct {
-	first  int  // before any success: they add to those of before
-	after  int  // after the last success
-	most   int  // the longest row after the first success
-	healed bool // there was a success
+type deadCount struct {
+	beforeSuccess int
+	sinceSuccess  int
+	longest       int
+	hasSuccess    bool
 
 	limit   int    // how many in a row disable it; 0: never
 	disable string // why it is disabled at once; "" if it is not
 	list    []*outbound.DeliverySettlement
 }
 
-// deathsIn are those of the subscriptions that a batch may change, without what
+// deadCountsOf are those of the subscriptions that a batch may change, without what
 // was lost.
-func deathsIn(batch, lost []*outbound.DeliverySettlement) map[eventhook.SubscriptionID]*deaths {
-	grave := map[eventhook.SubscriptionID]*deaths{}
+func deadCountsOf(batch, lost []*outbound.DeliverySettlement) map[eventhook.SubscriptionID]*deadCount {
+	grave := map[eventhook.SubscriptionID]*deadCount{}
 	for _, s := range batch {
-		if isGrave(s) {
-			grave[s.Delivery.SubscriptionID] = &deaths{}
+		if affectsSubscription(s) {
+			grave[s.Delivery.SubscriptionID] = &deadCount{}
 		}
 	}
 	for _, s := range batch {
@@ -44,31 +44,31 @@ func deathsIn(batch, lost []*outbound.DeliverySettlement) map[eventhook.Subscrip
 	return grave
 }
 
-func (d *deaths) add(s *outbound.DeliverySettlement) {
+func (d *deadCount) add(s *outbound.DeliverySettlement) {
 	d.limit = s.DeadInRow
 	if s.Disable != "" {
 		d.disable = s.Disable
 	}
 	switch s.Status { //nolint:exhaustive // the others do not count
 	case eventhook.DeliverySuccess:
-		d.healed, d.after = true, 0
+		d.hasSuccess, d.sinceSuccess = true, 0
 	case eventhook.DeliveryDead:
 		d.list = append(d.list, s)
-		if s.Attempt == nil || isOfItself(s.Delivery) {
+		if s.Attempt == nil || isAboutOwnFailure(s.Delivery) {
 			return // it was too old to be sent, or told of what is counted
 		}
-		if !d.healed {
-			d.first++
+		if !d.hasSuccess {
+			d.beforeSuccess++
 			return
 		}
-		d.after++
-		d.most = max(d.most, d.after)
+		d.sinceSuccess++
+		d.longest = max(d.longest, d.sinceSuccess)
 	}
 }
 
 // reason is why the subscription is to be disabled, when inRow is the longest row
 // that it has had; "" if it is not.
-func (d *deaths) reason(inRow int) string {
+func (d *deadCount) reason(inRow int) string {
 	switch {
 	case d.disable != "":
 		return d.disable
@@ -83,10 +83,10 @@ func (d *deaths) reason(inRow int) string {
 const lockSubscriptionsSQL = `
 SELECT id, name FROM eventhook.subscription WHERE id = ANY($1::uuid[]) ORDER BY id FOR NO KEY UPDATE`
 
-// addDeathsSQL adds to the count of those that are dead in a row; of a
+// addDeadSQL adds to the count of those that are dead in a row; of a
 // subscription that is healed it sets the count in the end, and answers what it
 // was before that. Primary key; the row changes in place (HOT).
-const addDeathsSQL = `
+const addDeadSQL = `
 WITH u AS MATERIALIZED (
     SELECT * FROM unnest($1::uuid[], $2::int4[], $3::int4[], $4::bool[]) AS u (id, first, after, healed)
 ), was AS MATERIALIZED (
@@ -99,35 +99,35 @@ WITH u AS MATERIALIZED (
 )
 SELECT was.id, was.dead + u.first FROM was JOIN u ON u.id = was.id`
 
-// settleWithDeaths settles a batch of which some are dead, and what follows for
+// settleWithDead settles a batch of which some are dead, and what follows for
 // their subscriptions, in one transaction. Behind the deliveries, for which nobody
 // waits who holds a subscription, it takes what it changes in the order in which
 // everybody does: see CreateSubscription.
-func (db *DB) settleWithDeaths(ctx context.Context, batch []*outbound.DeliverySettlement) (done settledDeliveries, err error) {
+func (db *DB) settleWithDead(ctx context.Context, batch []*outbound.DeliverySettlement) (done settleResult, err error) {
 	var told []announced
 	var disabled []eventhook.Subscription
 	var reasons map[eventhook.SubscriptionID]string
 	err = pgx.BeginFunc(ctx, db.work, func(tx pgx.Tx) error {
-		done, err = db.settleOn(ctx, tx.Conn().PgConn(), batch, false)
+		done, err = db.settleOnConn(ctx, tx.Conn().PgConn(), batch, false)
 		if err != nil {
 			return err
 		}
-		grave := deathsIn(batch, done.lost)
+		grave := deadCountsOf(batch, done.lost)
 		names, err := lockSubscriptions(ctx, tx, grave)
 		if err != nil {
 			return err
 		}
-		if err := heal(ctx, tx, healedIn(batch, done.lost), grave); err != nil {
+		if err := resetDead(ctx, tx, succeededIn(batch, done.lost), grave); err != nil {
 			return err
 		}
-		if reasons, err = countDeaths(ctx, tx, grave); err != nil {
+		if reasons, err = addDead(ctx, tx, grave); err != nil {
 			return err
 		}
 		told, disabled, err = db.disableSubscriptions(ctx, tx, reasons)
 		if err != nil {
 			return err
 		}
-		dead, err := db.announceDeaths(ctx, tx, grave, names)
+		dead, err := db.announceDead(ctx, tx, grave, names)
 		told = append(told, dead)
 		return err
 	})
@@ -145,7 +145,7 @@ func (db *DB) settleWithDeaths(ctx context.Context, batch []*outbound.DeliverySe
 
 // lockSubscriptions returns the names of the subscriptions, and forgets the
 // deaths of those that are gone.
-func lockSubscriptions(ctx context.Context, tx pgx.Tx, grave map[eventhook.SubscriptionID]*deaths) (map[eventhook.SubscriptionID]string, error) {
+func lockSubscriptions(ctx context.Context, tx pgx.Tx, grave map[eventhook.SubscriptionID]*deadCount) (map[eventhook.SubscriptionID]string, error) {
 	rows, err := tx.Query(ctx, lockSubscriptionsSQL, uuids(slices.Collect(maps.Keys(grave))))
 	if err != nil {
 		return nil, err
@@ -157,50 +157,50 @@ func lockSubscriptions(ctx context.Context, tx pgx.Tx, grave map[eventhook.Subsc
 		names[id] = name
 		return nil
 	})
-	maps.DeleteFunc(grave, func(id eventhook.SubscriptionID, _ *deaths) bool { _, exists := names[id]; return !exists })
+	maps.DeleteFunc(grave, func(id eventhook.SubscriptionID, _ *deadCount) bool { _, exists := names[id]; return !exists })
 	return names, err
 }
 
-// healedIn are the subscriptions of a batch's successes, without what was lost.
-func healedIn(batch, lost []*outbound.DeliverySettlement) map[eventhook.SubscriptionID]bool {
+// succeededIn are the subscriptions of a batch's successes, without what was lost.
+func succeededIn(batch, lost []*outbound.DeliverySettlement) map[eventhook.SubscriptionID]bool {
 	healed := map[eventhook.SubscriptionID]bool{}
 	for _, s := range batch {
-		if isHealing(s) && !slices.Contains(lost, s) {
+		if resetsDeadCount(s) && !slices.Contains(lost, s) {
 			healed[s.Delivery.SubscriptionID] = true
 		}
 	}
 	return healed
 }
 
-// healSQL resets counts of deaths. Primary key; the rows change in place (HOT).
-const healSQL = `UPDATE eventhook.subscription_health SET dead_in_row = 0 WHERE subscription_id = ANY($1) AND dead_in_row > 0`
+// resetDeadSQL resets counts of deaths. Primary key; the rows change in place (HOT).
+const resetDeadSQL = `UPDATE eventhook.subscription_health SET dead_in_row = 0 WHERE subscription_id = ANY($1) AND dead_in_row > 0`
 
 // heal resets the counts of those that are healed and not counted. It holds those
 // that are, too, so that all are taken in one order.
-func heal(ctx context.Context, tx pgx.Tx, healed map[eventhook.SubscriptionID]bool, counted map[eventhook.SubscriptionID]*deaths) error {
+func resetDead(ctx context.Context, tx pgx.Tx, healed map[eventhook.SubscriptionID]bool, counted map[eventhook.SubscriptionID]*deadCount) error {
 	maps.DeleteFunc(healed, func(id eventhook.SubscriptionID, _ bool) bool { return counted[id] != nil })
 	if len(healed) == 0 {
 		return nil
 	}
 	ids := uuids(slices.Collect(maps.Keys(healed)))
-	if _, err := tx.Exec(ctx, holdHealthsSQL, slices.Concat(ids, uuids(slices.Collect(maps.Keys(counted))))); err != nil {
+	if _, err := tx.Exec(ctx, lockHealthSQL, slices.Concat(ids, uuids(slices.Collect(maps.Keys(counted))))); err != nil {
 		return err
 	}
-	_, err := tx.Exec(ctx, healSQL, ids)
+	_, err := tx.Exec(ctx, resetDeadSQL, ids)
 	return err
 }
 
-// countDeaths writes the counts and returns which subscriptions are to be
+// addDead writes the counts and returns which subscriptions are to be
 // disabled, and why.
-func countDeaths(ctx context.Context, tx pgx.Tx, grave map[eventhook.SubscriptionID]*deaths) (map[eventhook.SubscriptionID]string, error) {
+func addDead(ctx context.Context, tx pgx.Tx, grave map[eventhook.SubscriptionID]*deadCount) (map[eventhook.SubscriptionID]string, error) {
 	var ids [][16]byte
 	var first, after []int32
 	var healed []bool
 	for id, d := range grave {
-		ids, healed = append(ids, id), append(healed, d.healed)
-		first, after = append(first, int32(d.first)), append(after, int32(d.after))
+		ids, healed = append(ids, id), append(healed, d.hasSuccess)
+		first, after = append(first, int32(d.beforeSuccess)), append(after, int32(d.sinceSuccess))
 	}
-	rows, err := tx.Query(ctx, addDeathsSQL, ids, first, after, healed)
+	rows, err := tx.Query(ctx, addDeadSQL, ids, first, after, healed)
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +208,7 @@ func countDeaths(ctx context.Context, tx pgx.Tx, grave map[eventhook.Subscriptio
 	var id eventhook.SubscriptionID
 	var inRow int
 	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &inRow}, func() error {
-		if why := grave[id].reason(max(inRow, grave[id].most)); why != "" {
+		if why := grave[id].reason(max(inRow, grave[id].longest)); why != "" {
 			reasons[id] = why
 		}
 		return nil
@@ -216,11 +216,11 @@ func countDeaths(ctx context.Context, tx pgx.Tx, grave map[eventhook.Subscriptio
 	return reasons, err
 }
 
-// deliveryFailed tells a tenant of deliveries that were given up.
-const deliveryFailed = "system.webhook_delivery_failed"
+// deliveryFailedType tells a tenant of deliveries that were given up.
+const deliveryFailedType = "system.webhook_delivery_failed"
 
-// mostToldIDs bounds the ids that one event of them names.
-const mostToldIDs = 100
+// maxReportedIDs bounds the ids that one event of them names.
+const maxReportedIDs = 100
 
 // failedDeliveries is the data of such an event.
 type failedDeliveries struct {
@@ -231,45 +231,45 @@ type failedDeliveries struct {
 	LastError    string                 `json:"last_error"`
 }
 
-// announceDeaths makes one event for each subscription of which deliveries are
+// announceDead makes one event for each subscription of which deliveries are
 // dead; none of deliveries of such events, lest one brings the next.
-func (db *DB) announceDeaths(ctx context.Context, tx pgx.Tx, grave map[eventhook.SubscriptionID]*deaths, names map[eventhook.SubscriptionID]string) (announced, error) {
+func (db *DB) announceDead(ctx context.Context, tx pgx.Tx, grave map[eventhook.SubscriptionID]*deadCount, names map[eventhook.SubscriptionID]string) (announced, error) {
 	var events []*eventhook.Event
-	now, kind := db.now(), deathsType()
+	now, kind := db.now(), deliveryFailedEventType()
 	for id, d := range grave {
-		told := slices.DeleteFunc(slices.Clone(d.list), func(s *outbound.DeliverySettlement) bool { return s.Delivery.EventType == deliveryFailed })
+		told := slices.DeleteFunc(slices.Clone(d.list), func(s *outbound.DeliverySettlement) bool { return s.Delivery.EventType == deliveryFailedType })
 		if len(told) == 0 {
 			continue
 		}
-		body, err := json.Marshal(failedOf(announcedObject{"subscription", id.String(), names[id]}, told))
+		body, err := json.Marshal(newFailedDeliveries(announcedObject{"subscription", id.String(), names[id]}, told))
 		if err != nil {
 			return announced{}, fmt.Errorf("announce dead deliveries: %w", err)
 		}
 		events = append(events, &eventhook.Event{
 			ID: eventhook.NewID[eventhook.Event](now), TenantID: told[0].Delivery.TenantID, Origin: eventhook.OriginSystem, Status: eventhook.EventDelivered,
-			EventType: deliveryFailed, ContentType: "application/json", TraceID: eventhook.NewTraceID(), BodySize: len(body),
+			EventType: deliveryFailedType, ContentType: "application/json", TraceID: eventhook.NewTraceID(), BodySize: len(body),
 			Envelope: &eventhook.Envelope{Category: kind.Category}, Payload: eventhook.Payload{Body: body},
 		})
 	}
 	return db.announceIn(ctx, tx, events, nil)
 }
 
-// isOfItself is for a delivery that tells a subscription of its own dead ones:
+// isAboutOwnFailure is for a delivery that tells a subscription of its own dead ones:
 // were it counted, each would count twice.
-func isOfItself(d *eventhook.Delivery) bool {
-	return d.EventType == deliveryFailed && d.Event != nil && bytes.Contains(d.Event.Body, []byte(d.SubscriptionID.String()))
+func isAboutOwnFailure(d *eventhook.Delivery) bool {
+	return d.EventType == deliveryFailedType && d.Event != nil && bytes.Contains(d.Event.Body, []byte(d.SubscriptionID.String()))
 }
 
-// deathsType is the catalogue's entry of events about dead deliveries.
-func deathsType() eventhook.EventType {
-	kind, _ := eventhook.FindSystemEventType(deliveryFailed)
+// deliveryFailedEventType is the catalogue's entry of events about dead deliveries.
+func deliveryFailedEventType() eventhook.EventType {
+	kind, _ := eventhook.FindSystemEventType(deliveryFailedType)
 	return kind
 }
 
-func failedOf(subscription announcedObject, told []*outbound.DeliverySettlement) failedDeliveries {
+func newFailedDeliveries(subscription announcedObject, told []*outbound.DeliverySettlement) failedDeliveries {
 	data := failedDeliveries{Subscription: subscription, Count: len(told), LastError: told[len(told)-1].LastError}
 	for i, s := range told {
-		if i < mostToldIDs {
+		if i < maxReportedIDs {
 			data.DeliveryIDs = append(data.DeliveryIDs, s.Delivery.ID)
 		}
 		data.EventTypes = append(data.EventTypes, s.Delivery.EventType)

@@ -12,7 +12,7 @@ func TestHistoryIsRead(t *testing.T) {
 	failed := eventhook.Attempt{StartedAt: at, Duration: 20 * time.Millisecond, StatusCode: 500, ErrorClass: eventhook.ErrorHTTP5xx, Error: "it answered 500", Excerpt: "<p>"}
 	good := eventhook.Attempt{StartedAt: at.Add(time.Second), Duration: time.Millisecond, StatusCode: 200}
 	former := `{"started_at":"2026-03-01T12:00:00.123456Z","duration_ms":20,"status_code":500,"error":"it answered 500","error_class":"http_5xx","response_excerpt":"<p>"}` + "\n"
-	got, err := readHistory(former + historyLine(&failed) + historyLine(&good))
+	got, err := parseHistory(former + historyLine(&failed) + historyLine(&good))
 	if err != nil {
 		t.Fatal(err)
 	}

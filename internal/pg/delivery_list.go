@@ -41,7 +41,7 @@ func (db *DB) Delivery(ctx context.Context, tenant eventhook.TenantID, id eventh
 	if err != nil {
 		return d, nil, translate("read delivery", notFound(err, "delivery"))
 	}
-	attempts, err := readHistory(history)
+	attempts, err := parseHistory(history)
 	return d, attempts, err
 }
 
@@ -70,8 +70,8 @@ func (db *DB) EventDeliveries(ctx context.Context, tenant eventhook.TenantID, id
 // event and $8 the destinations of a route; NULL and "" are any. Each of the roads below leads through an
 // index; see road.where for what they repeat.
 
-// isDelivery is what a list wants, in words that no index answers to.
-const isDelivery = `
+// deliveryFilterSQL is what a list wants, in words that no index answers to.
+const deliveryFilterSQL = `
     AND (d.tenant_id = $1) IS TRUE AND ($5::uuid IS NULL OR (d.destination_id = $5) IS TRUE)
     AND ($6 = '' OR (d.status = $6) IS TRUE) AND ($7::uuid IS NULL OR (d.event_id = $7) IS TRUE)
     AND ($8::uuid[] IS NULL OR (d.destination_id = ANY($8)) IS TRUE)`
@@ -90,7 +90,7 @@ const (
 
 func walkDeliveries(along string) string {
 	return `
-SELECT ` + deliveryColumns + ` FROM eventhook.delivery d WHERE ` + along + isDelivery + newestDeliveries
+SELECT ` + deliveryColumns + ` FROM eventhook.delivery d WHERE ` + along + deliveryFilterSQL + newestDeliveries
 }
 
 // owedDeliveries lists what is owed, which is in delivery_due in another order:
@@ -107,7 +107,7 @@ WITH owed AS MATERIALIZED (
 ), found AS MATERIALIZED (
     SELECT id FROM owed WHERE (SELECT count(*) FROM owed) <= 10000 AND status = $6
     UNION ALL
-    (SELECT d.id FROM eventhook.delivery d WHERE (SELECT count(*) FROM owed) > 10000 AND ` + along + isDelivery + newestDeliveries + `)
+    (SELECT d.id FROM eventhook.delivery d WHERE (SELECT count(*) FROM owed) > 10000 AND ` + along + deliveryFilterSQL + newestDeliveries + `)
 )
 SELECT ` + deliveryColumns + ` FROM (SELECT $1::uuid AS tenant_id, id FROM found ORDER BY id DESC LIMIT $4) f
 JOIN eventhook.delivery d ON d.tenant_id = f.tenant_id AND d.id = f.id` + newestDeliveries
@@ -122,7 +122,7 @@ func walkDestinations(along string) string {
 	return `
 WITH found AS MATERIALIZED (
     SELECT d.id FROM ` + routeDestinations + ` s CROSS JOIN LATERAL (
-        SELECT d.id FROM eventhook.delivery d WHERE ` + strings.ReplaceAll(along, `d.destination_id = $5`, `d.destination_id = s.id`) + isDelivery + newestDeliveries + `) d
+        SELECT d.id FROM eventhook.delivery d WHERE ` + strings.ReplaceAll(along, `d.destination_id = $5`, `d.destination_id = s.id`) + deliveryFilterSQL + newestDeliveries + `) d
     ORDER BY d.id DESC LIMIT $4
 )
 SELECT ` + deliveryColumns + ` FROM (SELECT $1::uuid AS tenant_id, id FROM found ORDER BY id DESC) f
@@ -206,7 +206,7 @@ func (db *DB) listDeliveries(ctx context.Context, tenant eventhook.TenantID, f e
 // deliveryBounds turns a filter's moments and its event into the ids between
 // which a list lies: at least from, and before the other.
 func deliveryBounds(f eventhook.DeliveryFilter) (from, before eventhook.DeliveryID) {
-	before = beforeArg(f.Before).([16]byte) //nolint:forcetypeassert // it is always one
+	before = cursorArg(f.Before).([16]byte) //nolint:forcetypeassert // it is always one
 	if !f.CreatedAfter.IsZero() {
 		from = eventhook.FirstID[eventhook.Delivery](f.CreatedAfter.Add(time.Millisecond))
 	}

@@ -10,11 +10,11 @@ import (
 	"github.com/eventhook/eventhook/outbound"
 )
 
-// paceSQL gives away the next sends of subscriptions with a rate: from now, or
+// reserveSendsSQL gives away the next sends of subscriptions with a rate: from now, or
 // from where those end that were given away before. Who shares a subscription
 // waits for the other here, and in the order of ids for all. Primary keys; the
 // row changes in place (HOT).
-const paceSQL = `
+const reserveSendsSQL = `
 INSERT INTO eventhook.subscription_health AS h (subscription_id, paced_until)
 SELECT s.id, $3::timestamptz + u.span
 FROM unnest($1::uuid[], $2::interval[]) AS u (id, span) JOIN eventhook.subscription s ON s.id = u.id
@@ -23,24 +23,24 @@ ON CONFLICT (subscription_id) DO UPDATE
     SET paced_until = greatest(h.paced_until, $3) + (excluded.paced_until - $3)
 RETURNING subscription_id, paced_until`
 
-// PaceDeliveries reserves sends of subscriptions with a rate, whatever the
+// ReserveSends reserves sends of subscriptions with a rate, whatever the
 // instance, and returns for each request when the first may be: the next follow
 // 1/PerSecond apart. What is reserved and not used is lost. A subscription that
 // is gone may send at once.
-func (db *DB) PaceDeliveries(ctx context.Context, list []outbound.PaceRequest) ([]time.Time, error) {
+func (db *DB) ReserveSends(ctx context.Context, list []outbound.SendReservation) ([]time.Time, error) {
 	now := db.now()
 	spans := make(map[eventhook.DestinationID]time.Duration, len(list))
 	for _, r := range list {
-		spans[r.DestinationID] += spanOf(r)
+		spans[r.DestinationID] += sendSpan(r)
 	}
 	var ids [][16]byte
 	var lengths []time.Duration
 	for id, span := range spans {
 		ids, lengths = append(ids, id), append(lengths, span)
 	}
-	next, err := db.pace(ctx, ids, lengths, now)
+	next, err := db.reserveSends(ctx, ids, lengths, now)
 	if hasCode(err, codeForeignKey) { // it was deleted at this moment
-		next, err = db.pace(ctx, ids, lengths, now)
+		next, err = db.reserveSends(ctx, ids, lengths, now)
 	}
 	if err != nil {
 		return nil, translate("pace deliveries", err)
@@ -53,18 +53,18 @@ func (db *DB) PaceDeliveries(ctx context.Context, list []outbound.PaceRequest) (
 			continue
 		}
 		starts[i] = until.Add(-spans[r.DestinationID])
-		spans[r.DestinationID] -= spanOf(r)
+		spans[r.DestinationID] -= sendSpan(r)
 	}
 	return starts, nil
 }
 
-// spanOf is how long the sends of a request take at its rate.
-func spanOf(r outbound.PaceRequest) time.Duration {
+// sendSpan is how long the sends of a request take at its rate.
+func sendSpan(r outbound.SendReservation) time.Duration {
 	return (time.Duration(r.Count) * time.Second / time.Duration(max(r.PerSecond, 1))).Truncate(time.Microsecond)
 }
 
-func (db *DB) pace(ctx context.Context, ids [][16]byte, spans []time.Duration, now time.Time) (map[eventhook.DestinationID]time.Time, error) {
-	rows, err := db.work.Query(ctx, paceSQL, ids, spans, now)
+func (db *DB) reserveSends(ctx context.Context, ids [][16]byte, spans []time.Duration, now time.Time) (map[eventhook.DestinationID]time.Time, error) {
+	rows, err := db.work.Query(ctx, reserveSendsSQL, ids, spans, now)
 	if err != nil {
 		return nil, err
 	}

@@ -137,7 +137,7 @@ WHERE r.id = $1`
 func (db *DB) RouteToSend(ctx context.Context, id eventhook.RouteID) (r eventhook.Route, retry eventhook.RetryPolicy, err error) {
 	const act = "read a route to send to"
 	var settings []byte
-	r, err = db.scanRouteRow(rowAnd{db.work.QueryRow(ctx, routeToSendSQL, [16]byte(id)), []any{&settings}})
+	r, err = db.scanRouteRow(rowWithMore{db.work.QueryRow(ctx, routeToSendSQL, [16]byte(id)), []any{&settings}})
 	if err != nil {
 		return r, retry, translate(act, notFound(err, "route"))
 	}
@@ -148,10 +148,10 @@ func (db *DB) RouteToSend(ctx context.Context, id eventhook.RouteID) (r eventhoo
 	return r, s.Retry, nil
 }
 
-// rowAnd is a row whose last columns are read into more.
-type rowAnd struct {
+// rowWithMore is a row whose last columns are read into more.
+type rowWithMore struct {
 	pgx.Row
 	more []any
 }
 
-func (r rowAnd) Scan(to ...any) error { return r.Row.Scan(append(to, r.more...)...) }
+func (r rowWithMore) Scan(to ...any) error { return r.Row.Scan(append(to, r.more...)...) }

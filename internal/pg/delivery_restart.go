@@ -46,8 +46,8 @@ WHERE e.tenant_id = u.tenant_id AND e.id = u.id AND e.status IN ('delivered', 'd
 RETURNING e.id`
 
 const (
-	mostRestarted    = 10_000 // in one act
-	restartsTogether = 1_000  // in one transaction
+	maxRestarted     = 10_000 // in one act
+	restartBatchSize = 1_000  // in one transaction
 )
 
 // RestartDeliveries makes a tenant's deliveries due at once, with all their
@@ -63,16 +63,16 @@ const (
 // each transaction, in which they are recorded, too. With an error those that
 // were begun anew before it are returned.
 func (db *DB) RestartDeliveries(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, which eventhook.DeliverySelection) ([]eventhook.DeliveryID, error) {
-	statuses := restartable(which.Statuses)
+	statuses := restartableStatuses(which.Statuses)
 	candidates, err := db.selectedDeliveries(ctx, tenant, which, statuses)
 	if err != nil {
 		return nil, err
 	}
 	var restarted []eventhook.DeliveryID
-	for part := range slices.Chunk(candidates, restartsTogether) {
-		more, err := db.restart(ctx, by, tenant, part, statuses)
+	for part := range slices.Chunk(candidates, restartBatchSize) {
+		more, err := db.restartBatch(ctx, by, tenant, part, statuses)
 		for hasCode(err, codeDeadlock) { // with a settle of one of their events, which begins it anew, too
-			more, err = db.restart(ctx, by, tenant, part, statuses)
+			more, err = db.restartBatch(ctx, by, tenant, part, statuses)
 		}
 		restarted = append(restarted, more...)
 		if err != nil {
@@ -86,7 +86,7 @@ func (db *DB) RestartDeliveries(ctx context.Context, by eventhook.Actor, tenant 
 }
 
 // restartable are the states from which deliveries are begun anew.
-func restartable(wanted []eventhook.DeliveryStatus) (statuses []string) {
+func restartableStatuses(wanted []eventhook.DeliveryStatus) (statuses []string) {
 	if len(wanted) == 0 {
 		wanted = []eventhook.DeliveryStatus{eventhook.DeliveryFailed, eventhook.DeliveryDead}
 	}
@@ -98,11 +98,11 @@ func restartable(wanted []eventhook.DeliveryStatus) (statuses []string) {
 	return statuses
 }
 
-func (db *DB) restart(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, ids []eventhook.DeliveryID, statuses []string) (restarted []eventhook.DeliveryID, err error) {
+func (db *DB) restartBatch(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, ids []eventhook.DeliveryID, statuses []string) (restarted []eventhook.DeliveryID, err error) {
 	var reopened []eventhook.EventID
 	err = db.mutate(ctx, "restart deliveries", by, tenant, func(m *mutation) error {
 		var events []eventKey
-		restarted, events, err = restartIn(ctx, m.tx, tenant, ids, statuses, db.now())
+		restarted, events, err = restartInTx(ctx, m.tx, tenant, ids, statuses, db.now())
 		if err != nil || len(restarted) == 0 {
 			return err
 		}
@@ -110,7 +110,7 @@ func (db *DB) restart(ctx context.Context, by eventhook.Actor, tenant eventhook.
 			return err
 		}
 		slices.SortFunc(restarted, newerDelivery)
-		return recordAll(m, "delivery.retried", "delivery", "deliveries", restarted)
+		return recordBulk(m, "delivery.retried", "delivery", "deliveries", restarted)
 	})
 	if err != nil {
 		return nil, err
@@ -119,9 +119,9 @@ func (db *DB) restart(ctx context.Context, by eventhook.Actor, tenant eventhook.
 	return restarted, nil
 }
 
-// restartIn begins deliveries anew. It returns which, and the events of those that
+// restartInTx begins deliveries anew. It returns which, and the events of those that
 // belong to routes.
-func restartIn(ctx context.Context, tx pgx.Tx, tenant eventhook.TenantID, ids []eventhook.DeliveryID, statuses []string, now time.Time) (restarted []eventhook.DeliveryID, events []eventKey, err error) {
+func restartInTx(ctx context.Context, tx pgx.Tx, tenant eventhook.TenantID, ids []eventhook.DeliveryID, statuses []string, now time.Time) (restarted []eventhook.DeliveryID, events []eventKey, err error) {
 	rows, err := tx.Query(ctx, restartDeliveriesSQL, slices.Repeat([][16]byte{tenant}, len(ids)), uuids(ids), now, statuses)
 	if err != nil {
 		return nil, nil, err
@@ -148,7 +148,7 @@ func reopenEvents(ctx context.Context, tx pgx.Tx, events []eventKey) ([]eventhoo
 	for _, e := range events {
 		tenants, ids = append(tenants, e.tenant), append(ids, e.id)
 	}
-	if _, err := tx.Exec(ctx, lockEventsSQL, tenants, ids); err != nil {
+	if _, err := tx.Exec(ctx, lockEventsSQL.sql, tenants, ids); err != nil {
 		return nil, err
 	}
 	rows, err := tx.Query(ctx, reopenEventsSQL, tenants, ids)
@@ -161,10 +161,10 @@ func reopenEvents(ctx context.Context, tx pgx.Tx, events []eventKey) ([]eventhoo
 // selectedDeliveries are the ids that a selection may mean, newest first.
 func (db *DB) selectedDeliveries(ctx context.Context, tenant eventhook.TenantID, which eventhook.DeliverySelection, statuses []string) ([]eventhook.DeliveryID, error) {
 	if len(which.IDs) > 0 {
-		return which.IDs[:min(len(which.IDs), mostRestarted)], nil
+		return which.IDs[:min(len(which.IDs), maxRestarted)], nil
 	}
 	f := eventhook.DeliveryFilter{SubscriptionID: which.SubscriptionID, RouteID: which.RouteID, EventID: which.EventID, CreatedBefore: which.Until,
-		Limit: min(which.Limit, mostRestarted)}
+		Limit: min(which.Limit, maxRestarted)}
 	from, before := deliveryBounds(f)
 	if since := eventhook.FirstID[eventhook.Delivery](which.Since); !which.Since.IsZero() && string(since[:]) > string(from[:]) {
 		from = since

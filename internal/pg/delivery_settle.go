@@ -20,20 +20,20 @@ import (
 // that wakes up late changes nothing, and adds a line to its history, whose
 // oldest lines go when it has become long. For the first success after deaths
 // it resets their count; of a subscription that has none it reads an index and
-// writes nothing. $12 is now. Primary key lookups, one partition each.
-const settleDeliveriesSQL = `
+// writes nothing. Primary key lookups, one partition each.
+var settleDeliveriesSQL = newStatement("settle_deliveries", `
 WITH settled AS (
     UPDATE eventhook.delivery d
-    SET status = u.status, due_at = u.due_at, completed_at = CASE WHEN u.due_at IS NULL THEN $12::timestamptz END,
-        retry_count = u.retry_count, last_error = u.last_error, attempts = d.attempts + u.made,
-        status_code = CASE u.made WHEN 0 THEN d.status_code ELSE u.status_code END,
-        history = CASE WHEN u.line IS NULL THEN d.history
-            WHEN octet_length(d.history) > 65536 THEN regexp_replace(right(d.history, 32768), '^[^\n]*\n', '') || u.line
-            ELSE concat(d.history, u.line) END
-    FROM unnest($1::uuid[], $2::uuid[], $3::int8[], $4::text[], $5::timestamptz[], $6::int4[], $7::text[], $8::int4[], $9::int4[], $10::text[], $11::uuid[])
-        AS u (tenant_id, id, lease_token, status, due_at, retry_count, last_error, made, status_code, line, heals)
-    WHERE d.tenant_id = u.tenant_id AND d.id = u.id AND d.lease_token = u.lease_token AND d.status = 'acquired'
-    RETURNING d.id, u.heals
+    SET status = settlements.status, due_at = settlements.due_at, completed_at = CASE WHEN settlements.due_at IS NULL THEN @now::timestamptz END,
+        retry_count = settlements.retry_count, last_error = settlements.last_error, attempts = d.attempts + settlements.made,
+        status_code = CASE settlements.made WHEN 0 THEN d.status_code ELSE settlements.status_code END,
+        history = CASE WHEN settlements.line IS NULL THEN d.history
+            WHEN octet_length(d.history) > 65536 THEN regexp_replace(right(d.history, 32768), '^[^\n]*\n', '') || settlements.line
+            ELSE concat(d.history, settlements.line) END
+    FROM @settlements(tenant_id uuid, id uuid, lease_token int8, status text, due_at timestamptz, retry_count int4, last_error text,
+            made int4, status_code int4, line text, heals uuid)
+    WHERE d.tenant_id = settlements.tenant_id AND d.id = settlements.id AND d.lease_token = settlements.lease_token AND d.status = 'acquired'
+    RETURNING d.id, settlements.heals
 ), ailing AS MATERIALIZED (
     SELECT h.subscription_id FROM eventhook.subscription_health h
     WHERE h.subscription_id = ANY (ARRAY(SELECT DISTINCT heals FROM settled WHERE heals IS NOT NULL)) AND h.dead_in_row > 0
@@ -41,17 +41,28 @@ WITH settled AS (
 ), healed AS (
     UPDATE eventhook.subscription_health h SET dead_in_row = 0 FROM ailing a WHERE h.subscription_id = a.subscription_id
 )
-SELECT id FROM settled`
+SELECT id FROM settled`)
 
-var settleDeliveriesOIDs = []uint32{uuidOID, uuidOID, int8OID, textOID, timeOID, int4OID, textOID, int4OID, int4OID, textOID, uuidOID, 0}
+var (
+	settleDeliveryTenant     = settleDeliveriesSQL.uuid("settlements.tenant_id")
+	settleDeliveryID         = settleDeliveriesSQL.uuid("settlements.id")
+	settleDeliveryToken      = settleDeliveriesSQL.int8("settlements.lease_token")
+	settleDeliveryStatus     = settleDeliveriesSQL.text("settlements.status")
+	settleDeliveryDueAt      = settleDeliveriesSQL.time("settlements.due_at")
+	settleDeliveryRetryCount = settleDeliveriesSQL.int4("settlements.retry_count")
+	settleDeliveryError      = settleDeliveriesSQL.text("settlements.last_error")
+	settleDeliveryAttempts   = settleDeliveriesSQL.int4("settlements.made")
+	settleDeliveryStatusCode = settleDeliveriesSQL.int4("settlements.status_code")
+	settleDeliveryHistory    = settleDeliveriesSQL.text("settlements.line")
+	settleDeliveryHeals      = settleDeliveriesSQL.uuid("settlements.heals")
+	settleDeliveryNow        = settleDeliveriesSQL.moment("now")
+)
 
-const settleDeliveriesNow = 11 // the parameter that is one moment, not an array
+// deliverySettleColumns are the parameters of the statements of a settle.
+type deliverySettleColumns struct{ deliveries, events *columns }
 
-// sentColumns are the parameters of the statements of a settle.
-type sentColumns struct{ deliveries, events *columns }
-
-func newSentColumns() *sentColumns {
-	return &sentColumns{newColumns(settleDeliveriesOIDs...), newColumns(concludeOIDs...)}
+func newDeliverySettleColumns() *deliverySettleColumns {
+	return &deliverySettleColumns{newColumns(settleDeliveriesSQL), newColumns(concludeEventsSQL)}
 }
 
 // SettleDeliveries records what came of leased deliveries, with their attempts,
@@ -78,7 +89,7 @@ func (db *DB) SettleDeliveries(ctx context.Context, batch []*outbound.DeliverySe
 	}
 	err = settle(batch)
 	if isDataError(err) {
-		err = inHalves(batch, settle, func(s *outbound.DeliverySettlement, err error) {
+		err = bisect(batch, settle, func(s *outbound.DeliverySettlement, err error) {
 			db.log.Error("the database refused what came of a delivery", "delivery", s.Delivery.ID, "error", err)
 			lost = append(lost, s)
 		})
@@ -91,16 +102,16 @@ func (db *DB) SettleDeliveries(ctx context.Context, batch []*outbound.DeliverySe
 
 func (db *DB) settleDeliveries(ctx context.Context, batch []*outbound.DeliverySettlement) ([]*outbound.DeliverySettlement, error) {
 	for {
-		var done settledDeliveries
+		var done settleResult
 		var err error
-		if slices.ContainsFunc(batch, isGrave) {
-			done, err = db.settleWithDeaths(ctx, batch)
+		if slices.ContainsFunc(batch, affectsSubscription) {
+			done, err = db.settleWithDead(ctx, batch)
 		} else {
-			done, err = db.settleOnly(ctx, batch)
+			done, err = db.settleWithoutDead(ctx, batch)
 		}
 		if err == nil {
 			db.notifyConcluded(done.events)
-			noteConcluded(batch, done)
+			setEventStatuses(batch, done)
 		}
 		if !hasCode(err, codeDeadlock, codeSerialization) {
 			return done.lost, err
@@ -109,21 +120,21 @@ func (db *DB) settleDeliveries(ctx context.Context, batch []*outbound.DeliverySe
 	}
 }
 
-// settledDeliveries is what a settle did: the settlements whose lease was lost, and
+// settleResult is what a settle did: the settlements whose lease was lost, and
 // the events that were concluded.
-type settledDeliveries struct {
+type settleResult struct {
 	lost   []*outbound.DeliverySettlement
 	events []concluded
 }
 
-// noteConcluded sets EventStatus of one settlement for each event that was concluded.
-func noteConcluded(batch []*outbound.DeliverySettlement, done settledDeliveries) {
+// setEventStatuses sets EventStatus of one settlement for each event that was concluded.
+func setEventStatuses(batch []*outbound.DeliverySettlement, done settleResult) {
 	status := make(map[eventhook.EventID]eventhook.EventStatus, len(done.events))
 	for _, e := range done.events {
 		status[e.id] = e.status
 	}
 	for _, s := range batch {
-		if ends(s) && !slices.Contains(done.lost, s) {
+		if endsRouteDelivery(s) && !slices.Contains(done.lost, s) {
 			s.EventStatus = status[s.Delivery.EventID]
 			delete(status, s.Delivery.EventID)
 		}
@@ -132,36 +143,36 @@ func noteConcluded(batch []*outbound.DeliverySettlement, done settledDeliveries)
 
 // ends reports whether a settlement ends a delivery of a route, so that its event may
 // end, too.
-func ends(s *outbound.DeliverySettlement) bool {
+func endsRouteDelivery(s *outbound.DeliverySettlement) bool {
 	return s.Delivery.IsOfRoute() && s.Status != eventhook.DeliveryFailed
 }
 
-// isGrave reports whether a settlement may change its subscription.
-func isGrave(s *outbound.DeliverySettlement) bool {
+// affectsSubscription reports whether a settlement may change its subscription.
+func affectsSubscription(s *outbound.DeliverySettlement) bool {
 	return !s.IsTest && !s.Delivery.IsOfRoute() && (s.Status == eventhook.DeliveryDead || s.Disable != "")
 }
 
-// isHealing reports whether a settlement ends a row of deaths.
-func isHealing(s *outbound.DeliverySettlement) bool {
+// resetsDeadCount reports whether a settlement ends a row of deaths.
+func resetsDeadCount(s *outbound.DeliverySettlement) bool {
 	return !s.IsTest && !s.Delivery.IsOfRoute() && s.Status == eventhook.DeliverySuccess
 }
 
-// settleOnly settles deliveries that change no subscription, in one round trip.
-func (db *DB) settleOnly(ctx context.Context, batch []*outbound.DeliverySettlement) (done settledDeliveries, err error) {
+// settleWithoutDead settles deliveries that change no subscription, in one round trip.
+func (db *DB) settleWithoutDead(ctx context.Context, batch []*outbound.DeliverySettlement) (done settleResult, err error) {
 	conn, err := db.work.Acquire(ctx)
 	if err != nil {
 		return done, err
 	}
 	defer conn.Release()
-	return db.settleOn(ctx, conn.Conn().PgConn(), batch, true)
+	return db.settleOnConn(ctx, conn.Conn().PgConn(), batch, true)
 }
 
-// settleOn settles deliveries, concludes the events of those that belong to routes
+// settleOnConn settles deliveries, concludes the events of those that belong to routes
 // and, if heals is true, resets the counts of deaths. Without a transaction on the
 // connection, its statements are one: PostgreSQL commits at the end of the batch.
-func (db *DB) settleOn(ctx context.Context, conn *pgconn.PgConn, batch []*outbound.DeliverySettlement, heals bool) (done settledDeliveries, err error) {
-	c := db.sentBufs.Get().(*sentColumns) //nolint:forcetypeassert // the pool holds nothing else
-	defer db.sentBufs.Put(c)
+func (db *DB) settleOnConn(ctx context.Context, conn *pgconn.PgConn, batch []*outbound.DeliverySettlement, heals bool) (done settleResult, err error) {
+	c := db.deliverySettleBufs.Get().(*deliverySettleColumns) //nolint:forcetypeassert // the pool holds nothing else
+	defer db.deliverySettleBufs.Put(c)
 	now, b := db.now(), &pgconn.Batch{}
 	queueSettlements(b, c.deliveries, batch, heals, now)
 	concludes := queueConclusion(b, c.events, batch, now)
@@ -172,7 +183,7 @@ func (db *DB) settleOn(ctx context.Context, conn *pgconn.PgConn, batch []*outbou
 	if concludes {
 		done.events = readConcluded(results[len(results)-1].Rows)
 	}
-	done.lost = notSettled(batch, results[0].Rows)
+	done.lost = lostSettlements(batch, results[0].Rows)
 	return done, nil
 }
 
@@ -184,9 +195,10 @@ func queueSettlements(b *pgconn.Batch, c *columns, batch []*outbound.DeliverySet
 		return cmp.Compare(string(x.Delivery.ID[:]), string(y.Delivery.ID[:]))
 	})
 	for _, s := range ordered {
-		encodeSettlement(c, s, heals && isHealing(s))
+		encodeSettlement(c, s, heals && resetsDeadCount(s))
 	}
-	batchRun(b).send("settle_deliveries", c, settleDeliveriesNow, now)
+	c.moment(settleDeliveryNow, now)
+	batchSender(b).rows(settleDeliveriesSQL, c)
 }
 
 // queueConclusion concludes the events of the deliveries of routes that end, and
@@ -194,21 +206,21 @@ func queueSettlements(b *pgconn.Batch, c *columns, batch []*outbound.DeliverySet
 func queueConclusion(b *pgconn.Batch, c *columns, batch []*outbound.DeliverySettlement, now time.Time) bool {
 	var events []eventKey
 	for _, s := range batch {
-		if ends(s) {
+		if endsRouteDelivery(s) {
 			events = append(events, eventKey{s.Delivery.TenantID, s.Delivery.EventID})
 		}
 	}
 	if len(events) == 0 {
 		return false
 	}
-	encodeConclusion(c, events)
+	encodeEventKeys(c, events)
 	queueLockEvents(b, c)
 	queueConcludeEvents(b, c, now)
 	return true
 }
 
-// notSettled are the settlements of which the database returned no row.
-func notSettled(batch []*outbound.DeliverySettlement, rows [][][]byte) (lost []*outbound.DeliverySettlement) {
+// lostSettlements are the settlements of which the database returned no row.
+func lostSettlements(batch []*outbound.DeliverySettlement, rows [][][]byte) (lost []*outbound.DeliverySettlement) {
 	if len(rows) == len(batch) {
 		return nil
 	}
@@ -226,39 +238,39 @@ func notSettled(batch []*outbound.DeliverySettlement, rows [][][]byte) (lost []*
 
 func encodeSettlement(c *columns, s *outbound.DeliverySettlement, heals bool) {
 	d := s.Delivery
-	c.uuid(0, d.TenantID)
-	c.uuid(1, d.ID)
-	c.int8(2, d.Lease.Token)
-	c.text(3, string(s.Status))
+	c.uuid(settleDeliveryTenant, d.TenantID)
+	c.uuid(settleDeliveryID, d.ID)
+	c.int8(settleDeliveryToken, d.Lease.Token)
+	c.text(settleDeliveryStatus, string(s.Status))
 	if s.Status == eventhook.DeliveryFailed {
-		c.time(4, s.DueAt)
+		c.time(settleDeliveryDueAt, s.DueAt)
 	} else {
-		c.null(4)
+		c.null(settleDeliveryDueAt.column)
 	}
-	c.int4(5, s.RetryCount)
-	c.optional(6, eventhook.SanitizeText(s.LastError))
+	c.int4(settleDeliveryRetryCount, s.RetryCount)
+	c.optionalText(settleDeliveryError, eventhook.SanitizeText(s.LastError))
 	encodeAttempt(c, s.Attempt)
 	if heals {
-		c.uuid(10, d.SubscriptionID)
+		c.uuid(settleDeliveryHeals, d.SubscriptionID)
 	} else {
-		c.null(10)
+		c.null(settleDeliveryHeals.column)
 	}
 }
 
 func encodeAttempt(c *columns, a *eventhook.Attempt) {
 	if a == nil {
-		c.int4(7, 0)
-		c.null(8)
-		c.null(9)
+		c.int4(settleDeliveryAttempts, 0)
+		c.null(settleDeliveryStatusCode.column)
+		c.null(settleDeliveryHistory.column)
 		return
 	}
-	c.int4(7, 1)
+	c.int4(settleDeliveryAttempts, 1)
 	if a.StatusCode == 0 {
-		c.null(8)
+		c.null(settleDeliveryStatusCode.column)
 	} else {
-		c.int4(8, a.StatusCode)
+		c.int4(settleDeliveryStatusCode, a.StatusCode)
 	}
-	c.text(9, historyLine(a))
+	c.text(settleDeliveryHistory, historyLine(a))
 }
 
 // attemptRecord is an attempt as a line of a delivery's history. Lines of former versions
@@ -279,28 +291,28 @@ type attemptRecord struct {
 	FormerExcerpt    string               `json:"response_excerpt,omitempty"`
 }
 
-// mostAttemptError bounds what is kept of an attempt's error, in bytes.
-const mostAttemptError = 1 << 10
+// maxAttemptError bounds what is kept of an attempt's error, in bytes.
+const maxAttemptError = 1 << 10
 
 func historyLine(a *eventhook.Attempt) string {
 	var line bytes.Buffer
 	encoder := json.NewEncoder(&line)
 	encoder.SetEscapeHTML(false)                                                                                                   // an excerpt is often a page
 	_ = encoder.Encode(attemptRecord{At: a.StartedAt.UnixMicro(), DurationMS: a.Duration.Milliseconds(), StatusCode: a.StatusCode, //nolint:errchkjson // nothing in it can fail
-		Error: shortened(a.Error, mostAttemptError), ErrorClass: a.ErrorClass, Excerpt: shortened(a.Excerpt, eventhook.MaxExcerpt)})
+		Error: truncated(a.Error, maxAttemptError), ErrorClass: a.ErrorClass, Excerpt: truncated(a.Excerpt, eventhook.MaxExcerpt)})
 	return line.String()
 }
 
 // shortened is the beginning of a text, without half a character at its end.
-func shortened(s string, most int) string {
+func truncated(s string, most int) string {
 	if len(s) <= most {
 		return s
 	}
 	return strings.ToValidUTF8(s[:most], "")
 }
 
-// readHistory are the attempts that a history tells of, the first of them first.
-func readHistory(history string) ([]eventhook.Attempt, error) {
+// parseHistory are the attempts that a history tells of, the first of them first.
+func parseHistory(history string) ([]eventhook.Attempt, error) {
 	var list []eventhook.Attempt
 	for line := range strings.Lines(history) {
 		var r attemptRecord

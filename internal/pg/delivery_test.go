@@ -30,20 +30,20 @@ func (f *fixture) subscriber(change ...func(*eventhook.Subscription)) *eventhook
 }
 
 // publishing is an event for subscribers, matched just now; without a lease.
-func (f *fixture) publishing(key string, to ...*eventhook.Subscription) *outbound.Publishing {
+func (f *fixture) publishing(key string, to ...*eventhook.Subscription) *outbound.PublishItem {
 	f.Helper()
 	e := f.event(func(e *eventhook.Event) {
 		e.SourceID, e.Origin, e.EventType, e.IdempotencyKey = eventhook.SourceID{}, eventhook.OriginAPI, "payment.made", key
 		e.Body, e.Headers = []byte(`{"amount": 1.50}`), nil
 	})
-	p := &outbound.Publishing{Event: e, Generation: f.generation()}
+	p := &outbound.PublishItem{Event: e, Generation: f.generation()}
 	for _, s := range to {
 		p.Deliveries = append(p.Deliveries, &eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, eventhook.DestinationID(s.ID)), DestinationID: eventhook.DestinationID(s.ID), SubscriptionID: s.ID})
 	}
 	return p
 }
 
-func (f *fixture) publish(db *DB, batch ...*outbound.Publishing) {
+func (f *fixture) publish(db *DB, batch ...*outbound.PublishItem) {
 	f.Helper()
 	f.must(db.Publish(f.Context(), batch))
 }
@@ -51,7 +51,7 @@ func (f *fixture) publish(db *DB, batch ...*outbound.Publishing) {
 // owed publishes n events to a subscription, a millisecond apart.
 func (f *fixture) owed(n int, to *eventhook.Subscription) (list []*eventhook.Delivery) {
 	f.Helper()
-	var batch []*outbound.Publishing
+	var batch []*outbound.PublishItem
 	for range n {
 		f.clock.advance(time.Millisecond)
 		p := f.publishing("", to)
@@ -258,12 +258,12 @@ func TestAProbeTakesWhatWasTriedBefore(t *testing.T) {
 func TestAClaimIsBoundedByBytes(t *testing.T) {
 	f := setUp(t)
 	a, b := f.subscriber(), f.subscriber()
-	var batch []*outbound.Publishing
+	var batch []*outbound.PublishItem
 	for range 4 {
 		batch = append(batch, f.publishing("", a, b))
 	}
 	f.publish(f.db, batch...)
-	f.exec(`UPDATE eventhook.event SET body_size = $1 WHERE origin = 'api'`, claimBytes/3)
+	f.exec(`UPDATE eventhook.event SET body_size = $1 WHERE origin = 'api'`, maxClaimBytes/3)
 	list := f.claimDeliveries(f.db, 4, a, b)
 	same(t, "claimed", len(list), 4) // the last may go beyond
 	of := map[eventhook.SubscriptionID]int{}
@@ -497,9 +497,9 @@ func TestDeathsInARow(t *testing.T) {
 					'D': eventhook.DeliveryDead, 'S': eventhook.DeliverySuccess, 'u': eventhook.DeliveryDead,
 					'o': eventhook.DeliveryDead, 'O': eventhook.DeliveryDead}[letters[i]]
 				if of := map[byte]eventhook.SubscriptionID{'o': s.ID, 'O': stranger.ID}[letters[i]]; !of.IsZero() {
-					data, err := json.Marshal(failedOf(announcedObject{"subscription", of.String(), "x"}, []*outbound.DeliverySettlement{f.came(d, status)}))
+					data, err := json.Marshal(newFailedDeliveries(announcedObject{"subscription", of.String(), "x"}, []*outbound.DeliverySettlement{f.came(d, status)}))
 					f.must(err)
-					d.EventType, d.Event = deliveryFailed, &eventhook.Event{Payload: eventhook.Payload{Body: data}}
+					d.EventType, d.Event = deliveryFailedType, &eventhook.Event{Payload: eventhook.Payload{Body: data}}
 				}
 				batch = append(batch, f.came(d, status, func(s *outbound.DeliverySettlement) {
 					if letters[i] == 'u' {
@@ -535,7 +535,7 @@ func TestWhoSettlesTakesSubscriptionsFirst(t *testing.T) {
 			const blocked = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
 			for one[int](f, blocked) < 1 {
 			}
-			_, err := changing.Exec(t.Context(), holdHealthsSQL+" NOWAIT", [][16]byte{healed.ID})
+			_, err := changing.Exec(t.Context(), lockHealthSQL+" NOWAIT", [][16]byte{healed.ID})
 			f.must(errors.Join(err, changing.Rollback(t.Context())))
 		})
 	same(t, "dead in a row", []int{f.deadInRow(healed), f.deadInRow(dying)}, []int{0, 1})
@@ -582,7 +582,7 @@ func TestWhatIsToldOfDeathsIsHeardAtOnce(t *testing.T) {
 			heard[e.EventType] = true
 		}
 	}
-	same(t, "heard", heard, map[string]bool{"webhook.disabled": true, deliveryFailed: true})
+	same(t, "heard", heard, map[string]bool{"webhook.disabled": true, deliveryFailedType: true})
 }
 
 func TestTheTenantIsToldOfDeadDeliveries(t *testing.T) {
@@ -590,12 +590,12 @@ func TestTheTenantIsToldOfDeadDeliveries(t *testing.T) {
 	s, other, quiet := f.subscriber(), f.subscriber(), f.subscriber()
 	list := append(f.held(3, s), f.held(1, other)...)
 	loop := f.held(1, quiet)[0]
-	loop.EventType = deliveryFailed
+	loop.EventType = deliveryFailedType
 	test := f.held(1, quiet)[0]
 	f.settleDeliveries(f.db, f.came(list[0], eventhook.DeliveryDead), f.came(list[1], eventhook.DeliverySuccess), f.came(list[2], eventhook.DeliveryDead),
 		f.came(list[3], eventhook.DeliveryDead), f.came(loop, eventhook.DeliveryDead),
 		f.came(test, eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.IsTest = true }))
-	rows, err := f.db.Events(t.Context(), f.tenant, eventhook.EventFilter{EventType: deliveryFailed, Limit: 10})
+	rows, err := f.db.Events(t.Context(), f.tenant, eventhook.EventFilter{EventType: deliveryFailedType, Limit: 10})
 	f.must(err)
 	told := map[string]failedDeliveries{}
 	for _, e := range rows {
@@ -681,7 +681,7 @@ func TestPace(t *testing.T) {
 	gone := &eventhook.Subscription{ID: eventhook.NewID[eventhook.Subscription](noon)}
 	pace := func(db *DB, of *eventhook.Subscription, count, rate int) time.Duration {
 		t.Helper()
-		at, err := db.PaceDeliveries(t.Context(), []outbound.PaceRequest{{DestinationID: eventhook.DestinationID(of.ID), Count: count, PerSecond: rate}})
+		at, err := db.ReserveSends(t.Context(), []outbound.SendReservation{{DestinationID: eventhook.DestinationID(of.ID), Count: count, PerSecond: rate}})
 		f.must(err)
 		return at[0].Sub(f.clock.now())
 	}
@@ -694,7 +694,7 @@ func TestPace(t *testing.T) {
 	same(t, "after a rest, which saves up nothing", []time.Duration{pace(f.db, s, 1, 10), pace(f.db, s, 1, 10)}, []time.Duration{0, 100 * time.Millisecond})
 	same(t, "of one that is gone", pace(f.db, gone, 9, 1), time.Duration(0))
 	f.clock.advance(time.Hour)
-	at, err := f.db.PaceDeliveries(t.Context(), []outbound.PaceRequest{{DestinationID: eventhook.DestinationID(s.ID), Count: 2, PerSecond: 10},
+	at, err := f.db.ReserveSends(t.Context(), []outbound.SendReservation{{DestinationID: eventhook.DestinationID(s.ID), Count: 2, PerSecond: 10},
 		{DestinationID: eventhook.DestinationID(fast.ID), Count: 3, PerSecond: 100}, {DestinationID: eventhook.DestinationID(s.ID), Count: 2, PerSecond: 10}})
 	f.must(err)
 	same(t, "several at once", []time.Duration{at[0].Sub(f.clock.now()), at[1].Sub(f.clock.now()), at[2].Sub(f.clock.now())},
@@ -713,7 +713,7 @@ func TestTheRateHoldsAcrossInstances(t *testing.T) {
 	for i := range instances {
 		acts = append(acts, func() {
 			for range each {
-				at, err := []*DB{f.db, f.other}[i%2].PaceDeliveries(t.Context(), []outbound.PaceRequest{{DestinationID: eventhook.DestinationID(s.ID), Count: 1, PerSecond: 100}})
+				at, err := []*DB{f.db, f.other}[i%2].ReserveSends(t.Context(), []outbound.SendReservation{{DestinationID: eventhook.DestinationID(s.ID), Count: 1, PerSecond: 100}})
 				if err != nil {
 					t.Error(err)
 					return
@@ -726,7 +726,7 @@ func TestTheRateHoldsAcrossInstances(t *testing.T) {
 	}
 	together(acts...)
 	same(t, "different times", len(seen), instances*each)
-	next, err := f.db.PaceDeliveries(t.Context(), []outbound.PaceRequest{{DestinationID: eventhook.DestinationID(s.ID), Count: 1, PerSecond: 100}})
+	next, err := f.db.ReserveSends(t.Context(), []outbound.SendReservation{{DestinationID: eventhook.DestinationID(s.ID), Count: 1, PerSecond: 100}})
 	f.must(err)
 	same(t, "the last is", next[0].Sub(f.clock.now()), instances*each*10*time.Millisecond)
 }

@@ -88,7 +88,7 @@ func TestWhatAnEventOfTheGatewaysOwnSays(t *testing.T) {
 	same(t, "beside it", string(envelope), fmt.Sprintf(`{"category":"eventhook","actor":%s}`, actor))
 	same(t, "the event", []any{e.EventType, e.Status, e.Origin, e.RequestID, e.BodySize, len(e.TraceID)},
 		[]any{"webhook.created", eventhook.EventDelivered, eventhook.OriginSystem, "req-1", len(body), 32})
-	same(t, "those who watch are told", len(f.db.feed.takeTold()) > 0 || f.db.feed.isUnwatched(), true)
+	same(t, "those who watch are told", len(f.db.feed.takeNotices()) > 0 || f.db.feed.isUnwatched(), true)
 }
 
 func TestFiltersJudgeTheGatewaysOwnEvents(t *testing.T) {
@@ -159,7 +159,7 @@ func TestWhatIsTheAdminsReachesNobody(t *testing.T) {
 	s := f.subscription(named("all", "*"))
 	f.must(f.db.inTx(t.Context(), "test", func(tx pgx.Tx) error {
 		told, err := f.db.announceIn(t.Context(), tx, []*eventhook.Event{
-			ownEvent(f.tenant, "tenant.created", []byte(`{}`)), ownEvent(f.tenant, "tenant.updated", []byte(`{}`)),
+			newSystemEvent(f.tenant, "tenant.created", []byte(`{}`)), newSystemEvent(f.tenant, "tenant.updated", []byte(`{}`)),
 		}, nil)
 		same(t, "told", []int{len(told.events[f.tenant]), told.deliveries}, []int{2, 1})
 		return err

@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/wake"
 )
 
 const (
-	mostPending = 500  // events of a tenant that are read together; what is beyond is missed
-	mostRead    = 2000 // events that are read together
-	mostTold    = 400  // events that one notice round tells the others
-	mostWaiting = 1000 // events that wait for a listener who is slow
+	maxPending  = 500  // events of a tenant that are read together; what is beyond is missed
+	maxRead     = 2000 // events that are read together
+	maxOutgoing = 400  // events that one notice round tells the others
+	maxBuffered = 1000 // events that wait for a listener who is slow
 )
 
 // eventFeed is who follows what happens to which tenants' events: listeners of
@@ -23,31 +24,31 @@ type eventFeed struct {
 	// watched counts the entries of local and remote: while it is 0, accepting
 	// and settling pay for a look at it and no more.
 	watched atomic.Int64
-	ready   chan struct{} // something is to be read, or handed over
+	ready   wake.Signal // something is to be read, or handed over
 	hub     *hub
 
-	mu     sync.Mutex
-	local  map[eventhook.TenantID]*watch
-	remote map[eventhook.TenantID]time.Time // until when the others want to know
-	told   map[eventhook.TenantID]*happenings
-	inTold int // ids in told
+	mu          sync.Mutex
+	local       map[eventhook.TenantID]*tenantFeed
+	remote      map[eventhook.TenantID]time.Time // until when the others want to know
+	outgoing    map[eventhook.TenantID]*changedEvents
+	outgoingIDs int // ids in outgoing
 }
 
 // watch is one tenant's.
-type watch struct {
-	listeners map[*listener]bool
-	pending   happenings
+type tenantFeed struct {
+	listeners map[*watcher]bool
+	pending   changedEvents
 }
 
 // happenings are events to which something has happened.
-type happenings struct {
+type changedEvents struct {
 	ids    map[eventhook.EventID]bool
 	missed bool // there were more
 }
 
 // add notes an event if it is there already or most are not reached; it
 // reports whether it was added.
-func (h *happenings) add(id eventhook.EventID, isFull bool) bool {
+func (h *changedEvents) add(id eventhook.EventID, isFull bool) bool {
 	switch {
 	case h.ids[id]:
 		return false
@@ -62,14 +63,14 @@ func (h *happenings) add(id eventhook.EventID, isFull bool) bool {
 }
 
 // listener is one who is told.
-type listener struct {
-	signal chan struct{}
+type watcher struct {
+	signal wake.Signal
 	news   eventhook.EventUpdates // guarded by eventFeed.mu
 }
 
 func newEventFeed(h *hub) *eventFeed {
-	return &eventFeed{ready: make(chan struct{}, 1), hub: h, local: map[eventhook.TenantID]*watch{},
-		remote: map[eventhook.TenantID]time.Time{}, told: map[eventhook.TenantID]*happenings{}}
+	return &eventFeed{ready: wake.New(1), hub: h, local: map[eventhook.TenantID]*tenantFeed{},
+		remote: map[eventhook.TenantID]time.Time{}, outgoing: map[eventhook.TenantID]*changedEvents{}}
 }
 
 // eventsChanged notes that something was committed about a tenant's events.
@@ -80,28 +81,28 @@ func (w *eventFeed) eventsChanged(now time.Time, tenant eventhook.TenantID, ids 
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, id := range ids {
-		w.noteLocked(tenant, id, false)
+		w.addPendingLocked(tenant, id, false)
 		if now.Before(w.remote[tenant]) {
-			w.tellLocked(tenant, id)
+			w.addOutgoingLocked(tenant, id)
 		}
 	}
 }
 
 // heard notes what another instance tells of a tenant's events.
-func (w *eventFeed) heard(tenant eventhook.TenantID, ids []eventhook.EventID, missed bool) {
+func (w *eventFeed) remoteChanged(tenant eventhook.TenantID, ids []eventhook.EventID, missed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, id := range ids {
-		w.noteLocked(tenant, id, false)
+		w.addPendingLocked(tenant, id, false)
 	}
 	if missed {
-		w.noteLocked(tenant, eventhook.EventID{}, true)
+		w.addPendingLocked(tenant, eventhook.EventID{}, true)
 	}
 }
 
-// noteLocked has an event read for this process's listeners; or, without one,
+// addPendingLocked has an event read for this process's listeners; or, without one,
 // has them told that something was missed.
-func (w *eventFeed) noteLocked(tenant eventhook.TenantID, id eventhook.EventID, missed bool) {
+func (w *eventFeed) addPendingLocked(tenant eventhook.TenantID, id eventhook.EventID, missed bool) {
 	h := w.local[tenant]
 	if h == nil {
 		return
@@ -109,39 +110,31 @@ func (w *eventFeed) noteLocked(tenant eventhook.TenantID, id eventhook.EventID, 
 	if missed {
 		h.pending.missed = true
 	} else {
-		h.pending.add(id, len(h.pending.ids) >= mostPending)
+		h.pending.add(id, len(h.pending.ids) >= maxPending)
 	}
-	signal(w.ready)
+	w.ready.Notify()
 }
 
-func (w *eventFeed) tellLocked(tenant eventhook.TenantID, id eventhook.EventID) {
-	h := w.told[tenant]
+func (w *eventFeed) addOutgoingLocked(tenant eventhook.TenantID, id eventhook.EventID) {
+	h := w.outgoing[tenant]
 	if h == nil {
-		h = &happenings{}
-		w.told[tenant] = h
+		h = &changedEvents{}
+		w.outgoing[tenant] = h
 	}
-	if h.add(id, w.inTold >= mostTold) {
-		w.inTold++
+	if h.add(id, w.outgoingIDs >= maxOutgoing) {
+		w.outgoingIDs++
 	}
-	signal(w.hub.tell)
+	w.hub.outgoing.Notify()
 }
 
-// signal wakes one who waits; one signal that is not taken yet is enough.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
-func (w *eventFeed) countLocked() { w.watched.Store(int64(len(w.local) + len(w.remote))) }
+func (w *eventFeed) updateWatchedLocked() { w.watched.Store(int64(len(w.local) + len(w.remote))) }
 
 // wanted notes that another instance watches a tenant, until a moment.
-func (w *eventFeed) wanted(tenant eventhook.TenantID, until time.Time) {
+func (w *eventFeed) addRemote(tenant eventhook.TenantID, until time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.remote[tenant] = until
-	w.countLocked()
+	w.updateWatchedLocked()
 }
 
 // expire forgets whom the others have not asked about for some time.
@@ -153,15 +146,15 @@ func (w *eventFeed) expire(now time.Time) {
 			delete(w.remote, tenant)
 		}
 	}
-	w.countLocked()
+	w.updateWatchedLocked()
 }
 
-// missedSome says that nobody knows what was missed: notices were not heard.
-func (w *eventFeed) missedSome() {
+// markAllMissed says that nobody knows what was missed: notices were not heard.
+func (w *eventFeed) markAllMissed() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for tenant := range w.local {
-		w.noteLocked(tenant, eventhook.EventID{}, true)
+		w.addPendingLocked(tenant, eventhook.EventID{}, true)
 	}
 }
 
@@ -169,7 +162,7 @@ func (w *eventFeed) missedSome() {
 func (w *eventFeed) isUnwatched() bool { return w.watched.Load() == 0 }
 
 // announce tells the others whom this process watches.
-func (w *eventFeed) announce() {
+func (w *eventFeed) announceWatched() {
 	w.mu.Lock()
 	var topics []string
 	for tenant := range w.local {
@@ -179,34 +172,34 @@ func (w *eventFeed) announce() {
 	w.hub.wake(topics...)
 }
 
-func (w *eventFeed) join(tenant eventhook.TenantID) *listener {
-	l := &listener{signal: make(chan struct{}, 1)}
+func (w *eventFeed) join(tenant eventhook.TenantID) *watcher {
+	l := &watcher{signal: wake.New(1)}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h := w.local[tenant]
 	if h == nil {
-		h = &watch{listeners: map[*listener]bool{}}
+		h = &tenantFeed{listeners: map[*watcher]bool{}}
 		w.local[tenant] = h
-		w.countLocked()
+		w.updateWatchedLocked()
 		w.hub.wake(watchTopic(tenant))
 	}
 	h.listeners[l] = true
 	return l
 }
 
-func (w *eventFeed) leave(tenant eventhook.TenantID, l *listener) {
+func (w *eventFeed) leave(tenant eventhook.TenantID, l *watcher) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h := w.local[tenant]
 	delete(h.listeners, l)
 	if len(h.listeners) == 0 {
 		delete(w.local, tenant)
-		w.countLocked()
+		w.updateWatchedLocked()
 	}
 }
 
 // take returns what waits for a listener.
-func (w *eventFeed) take(l *listener) eventhook.EventUpdates {
+func (w *eventFeed) takeNews(l *watcher) eventhook.EventUpdates {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	news := l.news
@@ -216,26 +209,26 @@ func (w *eventFeed) take(l *listener) eventhook.EventUpdates {
 
 // takePending returns what is to be read, of some tenants if there is much; the
 // rest waits for the next time.
-func (w *eventFeed) takePending() map[eventhook.TenantID]happenings {
+func (w *eventFeed) takePending() map[eventhook.TenantID]changedEvents {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	taken, n := map[eventhook.TenantID]happenings{}, 0
+	taken, n := map[eventhook.TenantID]changedEvents{}, 0
 	for tenant, h := range w.local {
 		if len(h.pending.ids) == 0 && !h.pending.missed {
 			continue
 		}
-		if n += len(h.pending.ids); n > mostRead {
-			signal(w.ready)
+		if n += len(h.pending.ids); n > maxRead {
+			w.ready.Notify()
 			break
 		}
 		taken[tenant] = h.pending
-		h.pending = happenings{}
+		h.pending = changedEvents{}
 	}
 	return taken
 }
 
 // hand gives a tenant's news to all its listeners and waits for none.
-func (w *eventFeed) hand(tenant eventhook.TenantID, news eventhook.EventUpdates) {
+func (w *eventFeed) distribute(tenant eventhook.TenantID, news eventhook.EventUpdates) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h := w.local[tenant]
@@ -243,9 +236,9 @@ func (w *eventFeed) hand(tenant eventhook.TenantID, news eventhook.EventUpdates)
 		return
 	}
 	for l := range h.listeners {
-		room := max(0, mostWaiting-len(l.news.Events))
+		room := max(0, maxBuffered-len(l.news.Events))
 		l.news.Missed = l.news.Missed || news.Missed || len(news.Events) > room
 		l.news.Events = append(l.news.Events, news.Events[:min(room, len(news.Events))]...)
-		signal(l.signal)
+		l.signal.Notify()
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/effects"
+	"github.com/eventhook/eventhook/internal/wake"
 )
 
 // Channels of NOTIFY. Configuration changes are told by triggers.
@@ -47,11 +48,11 @@ func promiseTopic(tenant eventhook.TenantID, id eventhook.PromiseID) string {
 // hub wakes waiters of this process at once, and remembers which topics to
 // tell the other instances.
 type hub struct {
-	mu     sync.Mutex
-	topics map[string]chan struct{}
-	untold map[string]bool
-	tell   chan struct{}
-	self   string // names this process to itself in notices
+	mu       sync.Mutex
+	topics   map[string]chan struct{}
+	unsent   map[string]bool
+	outgoing wake.Signal
+	self     string // names this process to itself in notices
 }
 
 // wait returns a channel that is closed at the next wake of the topic. Take it
@@ -76,15 +77,12 @@ func (h *hub) wake(topics ...string) {
 	defer h.mu.Unlock()
 	for _, t := range topics {
 		h.wakeLocked(t)
-		if h.untold == nil {
-			h.untold = map[string]bool{}
+		if h.unsent == nil {
+			h.unsent = map[string]bool{}
 		}
-		h.untold[t] = true
+		h.unsent[t] = true
 	}
-	select {
-	case h.tell <- struct{}{}:
-	default:
-	}
+	h.outgoing.Notify()
 }
 
 func (h *hub) wakeLocal(topic string) {
@@ -108,14 +106,14 @@ func (h *hub) wakeAll() {
 	}
 }
 
-func (h *hub) takeUntold() []string {
+func (h *hub) takeUnsent() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var topics []string
-	for t := range h.untold {
+	for t := range h.unsent {
 		topics = append(topics, t)
 	}
-	h.untold = nil
+	h.unsent = nil
 	return topics
 }
 
@@ -178,9 +176,9 @@ func (db *DB) SendNotifications(ctx context.Context, interval time.Duration) err
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-db.hub.tell:
+		case <-db.hub.outgoing:
 		}
-		if topics := append(db.hub.takeUntold(), db.feed.takeTold()...); len(topics) > 0 {
+		if topics := append(db.hub.takeUnsent(), db.feed.takeNotices()...); len(topics) > 0 {
 			const sql = `SELECT pg_notify('` + wakeChannel + `', $2 || ' ' || topic) FROM unnest($1::text[]) AS topic`
 			if _, err := db.work.Exec(ctx, sql, topics, db.hub.self); err != nil && ctx.Err() == nil {
 				db.log.Warn("cannot tell other instances about new work", "error", err)
@@ -237,7 +235,7 @@ func (db *DB) listenOnce(ctx context.Context, onConfig func(ConfigChange)) error
 	}
 	onConfig(ConfigChange{})
 	db.hub.wakeAll()
-	db.feed.missedSome()
+	db.feed.markAllMissed()
 	for {
 		n, err := waitForNotification(ctx, conn)
 		if err != nil {
@@ -248,7 +246,7 @@ func (db *DB) listenOnce(ctx context.Context, onConfig func(ConfigChange)) error
 		}
 		if n.Channel == wakeChannel {
 			if from, topic, ok := strings.Cut(n.Payload, " "); ok && from != db.hub.self {
-				db.hear(topic)
+				db.handleNotice(topic)
 			}
 			continue
 		}

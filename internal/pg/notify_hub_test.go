@@ -133,6 +133,6 @@ func TestTellGathersWhatComesMeanwhile(t *testing.T) {
 		f.db.WakeEvents()
 		f.db.hub.wake(workTopic(f.tenant, "q"))
 	}
-	same(t, "topics to tell", len(f.db.hub.takeUntold()), 2)
-	same(t, "and then", len(f.db.hub.takeUntold()), 0)
+	same(t, "topics to tell", len(f.db.hub.takeUnsent()), 2)
+	same(t, "and then", len(f.db.hub.takeUnsent()), 0)
 }

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	watchEvery = 10 * time.Second // how often an instance says whom it watches
-	watchFor   = 3 * watchEvery   // how long others believe it
+	watchInterval = 10 * time.Second  // how often an instance says whom it watches
+	watchTTL      = 3 * watchInterval // how long others believe it
 )
 
 // WatchEvents calls tell with what happens to a tenant's events on any
@@ -29,7 +29,7 @@ func (db *DB) WatchEvents(ctx context.Context, tenant eventhook.TenantID, idle t
 	tick := time.NewTicker(idle)
 	defer tick.Stop()
 	for {
-		if err := tell(db.feed.take(l)); err != nil {
+		if err := tell(db.feed.takeNews(l)); err != nil {
 			return err
 		}
 		select {
@@ -44,7 +44,7 @@ func (db *DB) WatchEvents(ctx context.Context, tenant eventhook.TenantID, idle t
 // PushEvents reads, for those who watch, the events to which something has
 // happened, at most once per interval, until ctx ends.
 func (db *DB) PushEvents(ctx context.Context, interval time.Duration) error {
-	announce := time.NewTicker(watchEvery)
+	announce := time.NewTicker(watchInterval)
 	defer announce.Stop()
 	pause := time.NewTimer(0)
 	defer pause.Stop()
@@ -54,7 +54,7 @@ func (db *DB) PushEvents(ctx context.Context, interval time.Duration) error {
 			return nil
 		case <-announce.C:
 			db.feed.expire(db.now())
-			db.feed.announce()
+			db.feed.announceWatched()
 			continue
 		case <-db.feed.ready:
 		}
@@ -88,7 +88,7 @@ func (db *DB) pushEvents(ctx context.Context) {
 		db.log.Warn("cannot read events for those who watch them", "error", err)
 	}
 	for tenant, h := range pending {
-		db.feed.hand(tenant, eventhook.EventUpdates{Events: events[tenant], Missed: h.missed || err != nil})
+		db.feed.distribute(tenant, eventhook.EventUpdates{Events: events[tenant], Missed: h.missed || err != nil})
 	}
 }
 
@@ -152,35 +152,35 @@ const (
 	missedNotice = "missed" // more happened than was told
 )
 
-// mostInNotice ids fit into the 8000 bytes that a notice may have.
-const mostInNotice = 200
+// maxIDsPerNotice ids fit into the 8000 bytes that a notice may have.
+const maxIDsPerNotice = 200
 
 func watchTopic(tenant eventhook.TenantID) string { return watchNotice + " " + tenant.String() }
 
-// takeTold returns the notices that tell the others what has happened.
-func (w *eventFeed) takeTold() (notices []string) {
+// takeNotices returns the notices that tell the others what has happened.
+func (w *eventFeed) takeNotices() (notices []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for tenant, h := range w.told {
+	for tenant, h := range w.outgoing {
 		var ids []string
 		for id := range h.ids {
 			ids = append(ids, id.String())
 		}
-		for part := range slices.Chunk(ids, mostInNotice) {
+		for part := range slices.Chunk(ids, maxIDsPerNotice) {
 			notices = append(notices, eventNotice+" "+tenant.String()+" "+strings.Join(part, " "))
 		}
 		if h.missed {
 			notices = append(notices, missedNotice+" "+tenant.String())
 		}
 	}
-	clear(w.told)
-	w.inTold = 0
+	clear(w.outgoing)
+	w.outgoingIDs = 0
 	return notices
 }
 
 // hear takes in what another instance says. What is not understood is left
 // alone: the other may be newer.
-func (db *DB) hear(notice string) {
+func (db *DB) handleNotice(notice string) {
 	words := strings.Fields(notice)
 	if len(words) < 2 || !slices.Contains([]string{watchNotice, eventNotice, missedNotice}, words[0]) {
 		db.hub.wakeLocal(notice)
@@ -191,7 +191,7 @@ func (db *DB) hear(notice string) {
 		return
 	}
 	if words[0] == watchNotice {
-		db.feed.wanted(tenant, db.now().Add(watchFor))
+		db.feed.addRemote(tenant, db.now().Add(watchTTL))
 		return
 	}
 	var ids []eventhook.EventID
@@ -200,5 +200,5 @@ func (db *DB) hear(notice string) {
 			ids = append(ids, id)
 		}
 	}
-	db.feed.heard(tenant, ids, words[0] == missedNotice)
+	db.feed.remoteChanged(tenant, ids, words[0] == missedNotice)
 }

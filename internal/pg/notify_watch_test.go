@@ -158,64 +158,64 @@ func newEventIDs(n int) []eventhook.EventID {
 	return list
 }
 
-func emptyWatches() (*eventFeed, eventhook.TenantID) {
-	return newEventFeed(&hub{topics: map[string]chan struct{}{}, tell: make(chan struct{}, 1)}), eventhook.NewID[eventhook.Tenant](noon)
+func newTestFeed() (*eventFeed, eventhook.TenantID) {
+	return newEventFeed(&hub{topics: map[string]chan struct{}{}, outgoing: make(chan struct{}, 1)}), eventhook.NewID[eventhook.Tenant](noon)
 }
 
 func TestNothingIsCollectedForNobody(t *testing.T) {
-	w, tenant := emptyWatches()
+	w, tenant := newTestFeed()
 	w.eventsChanged(noon, tenant, newEventIDs(10)...)
 	same(t, "to read", len(w.takePending()), 0)
-	same(t, "to tell", len(w.takeTold()), 0)
-	w.wanted(tenant, noon.Add(watchFor))
-	w.eventsChanged(noon.Add(watchFor), tenant, newEventIDs(10)...)
-	same(t, "to tell those who have not asked for long", len(w.takeTold()), 0)
-	w.expire(noon.Add(watchFor))
+	same(t, "to tell", len(w.takeNotices()), 0)
+	w.addRemote(tenant, noon.Add(watchTTL))
+	w.eventsChanged(noon.Add(watchTTL), tenant, newEventIDs(10)...)
+	same(t, "to tell those who have not asked for long", len(w.takeNotices()), 0)
+	w.expire(noon.Add(watchTTL))
 	same(t, "nobody watches", w.isUnwatched(), true)
 }
 
 func TestTooMuchIsMissedAndNotKept(t *testing.T) {
-	w, tenant := emptyWatches()
+	w, tenant := newTestFeed()
 	l := w.join(tenant)
-	w.wanted(tenant, noon.Add(watchFor))
-	happened := newEventIDs(mostPending + 1)
-	w.eventsChanged(noon, tenant, happened[:mostPending]...)
+	w.addRemote(tenant, noon.Add(watchTTL))
+	happened := newEventIDs(maxPending + 1)
+	w.eventsChanged(noon, tenant, happened[:maxPending]...)
 	w.eventsChanged(noon, tenant, happened[0]) // again
 	pending := w.takePending()[tenant]
-	same(t, "to read", len(pending.ids), mostPending)
+	same(t, "to read", len(pending.ids), maxPending)
 	same(t, "missed", pending.missed, false)
 	w.eventsChanged(noon, tenant, happened...)
 	pending = w.takePending()[tenant]
-	same(t, "to read of one more", len(pending.ids), mostPending)
+	same(t, "to read of one more", len(pending.ids), maxPending)
 	same(t, "missed then", pending.missed, true)
 
-	notices := w.takeTold()
-	same(t, "notices", len(notices), mostTold/mostInNotice+1)
+	notices := w.takeNotices()
+	same(t, "notices", len(notices), maxOutgoing/maxIDsPerNotice+1)
 	same(t, "that more was missed", slices.Contains(notices, missedNotice+" "+tenant.String()), true)
 	for _, n := range notices {
 		same(t, "a notice fits", len(n) < 7900, true)
 	}
-	same(t, "notices then", len(w.takeTold()), 0)
+	same(t, "notices then", len(w.takeNotices()), 0)
 
-	for range mostWaiting/100 + 1 {
-		w.hand(tenant, eventhook.EventUpdates{Events: make([]eventhook.Event, 100)})
+	for range maxBuffered/100 + 1 {
+		w.distribute(tenant, eventhook.EventUpdates{Events: make([]eventhook.Event, 100)})
 	}
-	news := w.take(l)
-	same(t, "waiting for one who is slow", len(news.Events), mostWaiting)
+	news := w.takeNews(l)
+	same(t, "waiting for one who is slow", len(news.Events), maxBuffered)
 	same(t, "and the rest", news.Missed, true)
-	same(t, "then", w.take(l), eventhook.EventUpdates{})
+	same(t, "then", w.takeNews(l), eventhook.EventUpdates{})
 }
 
 func TestOneWhoIsSlowHoldsUpNobody(t *testing.T) {
-	w, tenant := emptyWatches()
+	w, tenant := newTestFeed()
 	slow, quick := w.join(tenant), w.join(tenant)
-	for range 2 * mostWaiting {
-		w.hand(tenant, eventhook.EventUpdates{Events: make([]eventhook.Event, 1)})
-		if news := w.take(quick); len(news.Events) != 1 || news.Missed {
+	for range 2 * maxBuffered {
+		w.distribute(tenant, eventhook.EventUpdates{Events: make([]eventhook.Event, 1)})
+		if news := w.takeNews(quick); len(news.Events) != 1 || news.Missed {
 			t.Fatalf("one who is quick: got %d events, missed %t, want 1 and none", len(news.Events), news.Missed)
 		}
 	}
-	same(t, "one who is slow has missed some", w.take(slow).Missed, true)
+	same(t, "one who is slow has missed some", w.takeNews(slow).Missed, true)
 	w.leave(tenant, slow)
 	same(t, "watched still", w.isUnwatched(), false)
 	w.leave(tenant, quick)
@@ -223,12 +223,12 @@ func TestOneWhoIsSlowHoldsUpNobody(t *testing.T) {
 }
 
 func TestMuchIsReadInTurns(t *testing.T) {
-	w, _ := emptyWatches()
-	const tenants = 2*mostRead/mostPending + 1
+	w, _ := newTestFeed()
+	const tenants = 2*maxRead/maxPending + 1
 	for range tenants {
 		tenant := eventhook.NewID[eventhook.Tenant](noon)
 		w.join(tenant)
-		w.eventsChanged(noon, tenant, newEventIDs(mostPending)...)
+		w.eventsChanged(noon, tenant, newEventIDs(maxPending)...)
 	}
 	seen := map[eventhook.TenantID]bool{}
 	for range tenants {
@@ -242,8 +242,8 @@ func TestMuchIsReadInTurns(t *testing.T) {
 			n += len(h.ids)
 			seen[tenant] = true
 		}
-		if n > mostRead {
-			t.Errorf("read %d events together, want at most %d", n, mostRead)
+		if n > maxRead {
+			t.Errorf("read %d events together, want at most %d", n, maxRead)
 		}
 	}
 	same(t, "tenants read", len(seen), tenants)
@@ -253,7 +253,7 @@ func TestNoticesThatAreNotUnderstoodDoNothing(t *testing.T) {
 	f := setUp(t)
 	w := f.watch(f.db, f.tenant)
 	for _, notice := range []string{"", "watch", "watch nobody", "event", "event nobody " + f.tenant.String(), "event " + f.tenant.String() + " nothing", "missed", "what " + f.tenant.String()} {
-		f.db.hear(notice)
+		f.db.handleNotice(notice)
 	}
 	select {
 	case news := <-w.news:

@@ -1,6 +1,7 @@
 package pg
 
 import (
+	"cmp"
 	"regexp"
 	"strings"
 	"testing"
@@ -20,55 +21,55 @@ var hot = map[string]struct {
 	"read payloads":     {readPayloadsSQL, 1},
 	"routed event":      {routedEventSQL, 2},
 	"release events":    {releaseEventsSQL, 4},
-	"claim keys":        {claimKeysSQL, 6},
-	"insert executions": {insertExecutionsSQL, 11},
-	"insert published":  {insertPublishedSQL, 11},
-	"insert payloads":   {insertPayloadsSQL, 2},
-	"insert deliveries": {insertDeliveriesSQL, 10},
-	"set actions":       {setActionsSQL, 3},
+	"claim keys":        {claimKeysSQL.sql, len(claimKeysSQL.params)},
+	"insert executions": {insertExecutionsSQL.sql, len(insertExecutionsSQL.params)},
+	"insert published":  {insertPublishedSQL.sql, len(insertPublishedSQL.params)},
+	"insert payloads":   {insertPayloadsSQL.sql, len(insertPayloadsSQL.params)},
+	"insert deliveries": {insertDeliveriesSQL.sql, len(insertDeliveriesSQL.params)},
+	"set actions":       {setActionsSQL.sql, len(setActionsSQL.params)},
 	"read actions":      {readActionsSQL, 2},
-	"former actions":    {readFormerActionsSQL, 1},
+	"former actions":    {readLegacyActionsSQL, 1},
 	"read requests":     {readRequestsSQL, 4},
-	"generations":       {generationsSQL, 1},
-	"due lanes":         {dueLanesSQL, 3},
+	"generations":       {generationsSQL.sql, len(generationsSQL.params)},
+	"due lanes":         {dueDestinationsSQL, 3},
 	"claim deliveries":  {claimDeliveriesSQL, 5},
 	"claim retries":     {claimTriedSQL, 5},
 	"read published":    {readPublishedSQL, 2},
 	"release sends":     {releaseDeliveriesSQL, 4},
-	"settle deliveries": {settleDeliveriesSQL, 12},
+	"settle deliveries": {settleDeliveriesSQL.sql, len(settleDeliveriesSQL.params)},
 	"lock subscribers":  {lockSubscriptionsSQL, 1},
-	"add deaths":        {addDeathsSQL, 4},
-	"pace":              {paceSQL, 3},
+	"add deaths":        {addDeadSQL, 4},
+	"pace":              {reserveSendsSQL, 3},
 	"abandon":           {abandonDeliveriesSQL, 6},
 	"read bodies":       {readBodiesSQL, 1},
-	"lock events":       {lockEventsSQL, 2},
-	"conclude events":   {concludeEventsSQL, 5},
+	"lock events":       {lockEventsSQL.sql, len(lockEventsSQL.params)},
+	"conclude events":   {concludeEventsSQL.sql, len(concludeEventsSQL.params)},
 	"reopen events":     {reopenEventsSQL, 2},
 	"expire deliveries": {expireDeliveriesSQL, 5},
 	"restart":           {restartDeliveriesSQL, 4},
 	"count deliveries":  {countDeliveriesSQL, 4},
 	"event's":           {eventDeliveriesSQL, 5},
 	"subscriber stats":  {subscriptionStatsSQL, 5},
-	"count sent":        {countSentSQL, 7},
+	"count sent":        {addSubscriptionCountsSQL, 7},
 	"sweep subscribers": {sweepSubscriptionUsageSQL, 3},
-	"settle events":     {settleEventsSQL, 9},
+	"settle events":     {settleEventsSQL.sql, len(settleEventsSQL.params)},
 	"settle promises":   {settlePromisesSQL, 6},
-	"hold promises":     {holdPromisesSQL, 7},
+	"hold promises":     {holdOutcomesSQL, 7},
 	"find promises":     {findPromisesSQL, 2},
-	"lock awaiting":     {lockAwaitingSQL, 1},
-	"wake awaiting":     {wakeAwaitingSQL, 2},
+	"lock awaiting":     {lockWorkflowsSQL, 1},
+	"wake awaiting":     {resumeWorkflowsSQL, 2},
 	"make promise":      {makePromiseSQL, 6},
 	"expire promises":   {expirePromisesSQL, 1},
 	"claim work":        {claimWorkSQL, 8},
 	"claim kinds":       {claimKindsSQL, 9},
-	"more of kinds":     {countFirstSQL, 5},
-	"give work back":    {giveBackSQL, 4},
+	"more of kinds":     {countOldestSQL, 5},
+	"give work back":    {releaseClaimsSQL, 4},
 	"heartbeat":         {heartbeatSQL, 5},
 	"next work":         {nextWorkSQL, 3},
 	"next of kinds":     {nextKindsSQL, 3},
 	"complete one":      {completeOneSQL, 5},
 	"complete many":     {completeManySQL, 5},
-	"which are there":   {presentSQL, 2},
+	"which are there":   {existingExecutionsSQL, 2},
 	"read awaited":      {readAwaitedSQL, 1},
 	"lock promises":     {lockPromisesSQL, 2},
 	"suspend":           {suspendSQL, 5},
@@ -76,13 +77,13 @@ var hot = map[string]struct {
 	"reprocess events":  {reprocessSQL, 3},
 	"watched events":    {watchedEventsSQL, 2},
 	"find key":          {findKeySQL, 5},
-	"hold failing":      {holdFailingSQL, 1},
-	"hold these":        {holdTheseSQL, 1},
-	"hold healths":      {holdHealthsSQL, 1},
+	"hold failing":      {lockFailingSQL, 1},
+	"hold these":        {lockSubscriptionRowsSQL, 1},
+	"hold healths":      {lockHealthSQL, 1},
 	"reset a health":    {resetHealthSQL, 1},
 	"find subscribers":  {subscribersSQL, 2},
 	"a generation":      {generationSQL, 1},
-	"hold sources":      {holdSourcesSQL, 1},
+	"hold sources":      {lockSourcesSQL, 1},
 	"count rejections":  {countRejectionsSQL, 5},
 	"prune rejections":  {pruneRejectionsSQL, 2},
 	"list rejections":   {listRejectionsSQL, 3},
@@ -91,8 +92,8 @@ var hot = map[string]struct {
 	"sweep keys":        {sweepKeysSQL, 3},
 	"sweep executions":  {sweepExecutionsSQL, 3},
 	"sweep promises":    {sweepPromisesSQL, 3},
-	"count tenants":     {countTenantsSQL, 5},
-	"count sources":     {countSourcesSQL, 5},
+	"count tenants":     {addTenantCountsSQL, 5},
+	"count sources":     {addSourceCountsSQL, 5},
 	"usage between":     {usageBetweenSQL, 3},
 	"tenant usage":      {tenantUsageSQL, 2},
 	"source stats":      {sourceStatsSQL, 3},
@@ -140,7 +141,7 @@ func (f *fixture) filled(settled, due int) {
 
 var wholeTable = regexp.MustCompile(`Seq Scan on (event|execution|promise|idempotency_key|rejection|source|tenant_usage|delivery|subscription)\S*`)
 
-// sortsEvents is a sort, or an unordered read, below the limits of owedSQL.
+// sortsEvents is a sort, or an unordered read, below the limits of countOpenEventsSQL.
 var sortsEvents = regexp.MustCompile(`Sort  \(cost.*\n\s+Sort Key: event|Bitmap Heap Scan`)
 
 var sorts = regexp.MustCompile(`Sort  \(cost|Bitmap Heap Scan`)
@@ -162,7 +163,7 @@ func TestHotStatementsReadNoWholeTable(t *testing.T) {
 			}
 		}
 		// It stops at its limits only where an index has the order.
-		if plan := explain(f, conn.Conn(), owedSQL, 2); wholeTable.MatchString(plan) || sortsEvents.MatchString(plan) {
+		if plan := explain(f, conn.Conn(), countOpenEventsSQL, 2); wholeTable.MatchString(plan) || sortsEvents.MatchString(plan) {
 			t.Errorf("%s, owed events reads more than its limits:\n%s", state, plan)
 		}
 	}
@@ -184,7 +185,7 @@ func TestHotStatementsReadNoWholeTable(t *testing.T) {
 	check("nearly all due")
 }
 
-var scanned = regexp.MustCompile(`(?m)^.* Scan.* on ((?:event|delivery)\S*) .*$`)
+var scanned = regexp.MustCompile(`(?m)^.* (?:Seq|Index|Only|Heap) Scan.* on ((?:event|delivery)\S*) .*$`)
 
 // touched are the partitions that a statement really looked into.
 func touched(f *fixture, name, sql string, args ...string) []string {
@@ -209,6 +210,16 @@ func touched(f *fixture, name, sql string, args ...string) []string {
 	return names
 }
 
+// valuesByName puts values into the order of a statement's parameters. A parameter
+// without a value is an array with one NULL.
+func valuesByName(s *statement, values map[string]string) (args []string) {
+	for _, p := range s.params {
+		name := p.name[strings.LastIndex(p.name, ".")+1:]
+		args = append(args, cmp.Or(values[name], "{NULL}"))
+	}
+	return args
+}
+
 func TestAnIdLeadsToItsPartition(t *testing.T) {
 	f := setUp(t)
 	f.must(f.db.MaintainPartitions(t.Context(), 5, Retention{}))
@@ -225,12 +236,14 @@ func TestAnIdLeadsToItsPartition(t *testing.T) {
 	}{
 		{"read payloads", "event_payload", readPayloadsSQL, []string{ids}},
 		{"read actions", "event", readActionsSQL, []string{tenants, ids}},
-		{"former actions", "event_action", readFormerActionsSQL, []string{ids}},
+		{"former actions", "event_action", readLegacyActionsSQL, []string{ids}},
 		{"read requests", "delivery", readRequestsSQL, []string{tenants, ids, "{" + least.String() + "}", "{" + greatest.String() + "}"}},
-		{"set actions", "event", setActionsSQL, []string{tenants, ids, "{[]}"}},
+		{"set actions", "event", setActionsSQL.sql, []string{tenants, ids, "{[]}"}},
 		{"release events", "event", releaseEventsSQL, []string{tenants, ids, "{1}", "{" + now + "}"}},
-		{"settle deliveries", "delivery", settleDeliveriesSQL, []string{tenants, deliveries, "{1}", "{success}", "{NULL}", "{0}", "{NULL}", "{0}", "{NULL}", "{NULL}", "{NULL}", now}},
-		{"settle events", "event", settleEventsSQL, []string{ids, tenants, "{1}", "{unrouted}", "{NULL}", "{0}", "{NULL}", now, "{NULL}"}},
+		{"settle deliveries", "delivery", settleDeliveriesSQL.sql, valuesByName(settleDeliveriesSQL, map[string]string{
+			"tenant_id": tenants, "id": deliveries, "lease_token": "{1}", "status": "{success}", "retry_count": "{0}", "made": "{0}", "now": now})},
+		{"settle events", "event", settleEventsSQL.sql, valuesByName(settleEventsSQL, map[string]string{
+			"tenant_id": tenants, "id": ids, "lease_token": "{1}", "status": "{unrouted}", "retry_count": "{0}", "now": now})},
 	} {
 		same(t, c.act, touched(f, c.act, c.sql, c.args...), []string{c.table + "_20260310"})
 	}

@@ -32,8 +32,8 @@ func (db *DB) StartSealing(ctx context.Context) error {
 	return translate("check the encryption keys", err)
 }
 
-// knowSealing calls StartSealing unless this instance has read the mode before.
-func (db *DB) knowSealing(ctx context.Context) error {
+// ensureSealing calls StartSealing unless this instance has read the mode before.
+func (db *DB) ensureSealing(ctx context.Context) error {
 	if db.sealing.Load() != nil {
 		return nil
 	}
@@ -41,7 +41,7 @@ func (db *DB) knowSealing(ctx context.Context) error {
 }
 
 func (db *DB) writeFirstCanary(ctx context.Context) error {
-	open, err := db.opensStored(ctx)
+	open, err := db.canOpenStored(ctx)
 	if err != nil || !open {
 		return err // without a canary the keys do not fit
 	}
@@ -57,8 +57,8 @@ func (db *DB) writeFirstCanary(ctx context.Context) error {
 // anySealedSQL reads one value.
 const anySealedSQL = `SELECT {key}, tenant_id, {column} FROM {table} WHERE starts_with({column}, $1 || ':') LIMIT 1`
 
-// opensStored reports whether the keys open a stored value, or none is stored.
-func (db *DB) opensStored(ctx context.Context) (bool, error) {
+// canOpenStored reports whether the keys open a stored value, or none is stored.
+func (db *DB) canOpenStored(ctx context.Context) (bool, error) {
 	counts, err := db.CountSealed(ctx)
 	if err != nil {
 		return false, err
@@ -78,7 +78,7 @@ func (db *DB) opensStored(ctx context.Context) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if _, err := db.sealer.Open(text, count.in.at(key, tenant)); err == nil {
+		if _, err := db.sealer.Open(text, count.in.place(key, tenant)); err == nil {
 			return true, nil
 		}
 	}

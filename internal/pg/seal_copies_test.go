@@ -121,10 +121,10 @@ func TestACopiedSecretDoesNotOpen(t *testing.T) {
 
 func TestAPlaceNamesTableColumnRowAndTenant(t *testing.T) {
 	row, tenant := [16]byte{1}, [16]byte{2}
-	place := sealedColumn{"a", "id", "x"}.at(row, tenant)
+	place := sealedColumn{"a", "id", "x"}.place(row, tenant)
 	for what, other := range map[string]string{
-		"another table": sealedColumn{"b", "id", "x"}.at(row, tenant), "another column": sealedColumn{"a", "id", "y"}.at(row, tenant),
-		"another row": sealedColumn{"a", "id", "x"}.at(tenant, tenant), "another tenant": sealedColumn{"a", "id", "x"}.at(row, row),
+		"another table": sealedColumn{"b", "id", "x"}.place(row, tenant), "another column": sealedColumn{"a", "id", "y"}.place(row, tenant),
+		"another row": sealedColumn{"a", "id", "x"}.place(tenant, tenant), "another tenant": sealedColumn{"a", "id", "x"}.place(row, row),
 	} {
 		if other == place {
 			t.Errorf("%s is the same place %s", what, place)

@@ -39,7 +39,7 @@ type sealing struct {
 const (
 	keysDoNotFit = "The encryption keys of this instance do not fit this database: they do not open its canary. " +
 		"Set EVENTHOOK_ENCRYPTION_KEYS to the keys that the other instances have; docs/secrets.md says what to do if a key is lost."
-	sealingIsGone = "The row of eventhook.sealing is missing, and with it the canary of the encryption keys: restore it from a backup."
+	sealingMissing = "The row of eventhook.sealing is missing, and with it the canary of the encryption keys: restore it from a backup."
 )
 
 var errUnbound = errors.New("the sealed text is not bound to its place, and this database takes bound ones only")
@@ -57,7 +57,7 @@ type rowQuerier interface {
 func readSealing(ctx context.Context, q rowQuerier, lock string) (mode sealMode, canary string, err error) {
 	err = q.QueryRow(ctx, readSealingSQL+lock).Scan((*string)(&mode), &canary)
 	if errors.Is(err, pgx.ErrNoRows) {
-		err = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: sealingIsGone}
+		err = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: sealingMissing}
 	}
 	return mode, canary, err
 }
@@ -75,17 +75,17 @@ func (db *DB) readSealing(ctx context.Context) error {
 		return err
 	}
 	if canary == "" { // no instance has started yet
-		if open, err := db.opensStored(ctx); open || err != nil {
+		if open, err := db.canOpenStored(ctx); open || err != nil {
 			return err
 		}
 	}
-	db.learn(mode, canary)
+	db.storeSealing(mode, canary)
 	return nil
 }
 
 // learn remembers what the row of eventhook.sealing says. An instance that has
 // seen a mode does not go back to a former one.
-func (db *DB) learn(mode sealMode, canary string) *sealing {
+func (db *DB) storeSealing(mode sealMode, canary string) *sealing {
 	var wrong error
 	if text, err := db.sealer.Open(canary, canaryPlace(mode)); err != nil || text != canaryText {
 		wrong = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: keysDoNotFit, RetryAfter: time.Minute, Cause: err}
@@ -144,26 +144,26 @@ func (m *mutation) seal(ctx context.Context, c sealedColumn, row, tenant [16]byt
 		}
 		mode, canary, err := readSealing(ctx, m.tx, lock)
 		if err != nil {
-			return "", cannotSeal(err)
+			return "", hideSealReason(err)
 		}
 		if m.dryRun && canary == "" {
 			m.sealing = &sealing{mode: mode} // a plan may come before the first start
 		} else {
-			m.sealing = m.db.learn(mode, canary)
+			m.sealing = m.db.storeSealing(mode, canary)
 		}
 	}
 	switch {
 	case m.sealing.err != nil:
-		return "", cannotSeal(m.sealing.err)
+		return "", hideSealReason(m.sealing.err)
 	case m.sealing.mode == sealsUnbound:
 		return m.db.sealer.Seal(plain, "")
 	}
-	return m.db.sealer.Seal(plain, c.at(row, tenant))
+	return m.db.sealer.Seal(plain, c.place(row, tenant))
 }
 
-// cannotSeal hides from a tenant why nothing is sealed: the reason is for the
+// hideSealReason hides from a tenant why nothing is sealed: the reason is for the
 // operator, who finds it in the log and in the readiness. Other errors stay.
-func cannotSeal(err error) error {
+func hideSealReason(err error) error {
 	e, ok := errors.AsType[*eventhook.Error](err)
 	if !ok || e.Kind != eventhook.KindUnavailable {
 		return err
@@ -173,7 +173,7 @@ func cannotSeal(err error) error {
 
 // open returns the text that is sealed in a column of a row.
 func (db *DB) open(c sealedColumn, row, tenant [16]byte, sealed string) (string, error) {
-	text, err := db.openIn(sealed, c.at(row, tenant))
+	text, err := db.openIn(sealed, c.place(row, tenant))
 	if err != nil {
 		db.unreadable.Add(1)
 	}
@@ -205,7 +205,7 @@ var sealedColumns = []sealedColumn{sourceVerifier, learnedSecret, routeTargetSec
 func (c sealedColumn) String() string { return c.table + "." + c.column }
 
 // at is the place that a sealed text is bound to: table, column, row and tenant.
-func (c sealedColumn) at(row, tenant [16]byte) string {
+func (c sealedColumn) place(row, tenant [16]byte) string {
 	place := append(append(make([]byte, 0, 96), c.table...), '.')
 	place = append(append(place, c.column...), ':')
 	place = append(hex.AppendEncode(place, row[:]), ':')

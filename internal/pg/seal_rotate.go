@@ -83,7 +83,7 @@ func (r *resealer) finish(ctx context.Context) error {
 		if err != nil || strings.HasPrefix(canary, r.newest) {
 			return err
 		}
-		if s := r.db.learn(mode, canary); s.err != nil {
+		if s := r.db.storeSealing(mode, canary); s.err != nil {
 			return s.err
 		}
 		return r.db.writeCanary(ctx, tx, mode)
@@ -98,7 +98,7 @@ func (db *DB) moveSealing(ctx context.Context, from, to sealMode) error {
 		if err != nil {
 			return err
 		}
-		if s := db.learn(mode, canary); s.err != nil || mode != from {
+		if s := db.storeSealing(mode, canary); s.err != nil || mode != from {
 			return s.err
 		}
 		return db.writeCanary(ctx, tx, to)
@@ -185,12 +185,12 @@ func (r *resealer) replace(ctx context.Context, c sealedColumn, rows []sealedRow
 	var keys [][16]byte
 	var was, sealed []string
 	for _, row := range rows {
-		plain, err := r.db.openIn(row.was, c.at(row.key, row.tenant))
+		plain, err := r.db.openIn(row.was, c.place(row.key, row.tenant))
 		if err != nil {
 			r.unopened(c, row.key, err)
 			continue
 		}
-		s, err := r.db.sealer.Seal(plain, c.at(row.key, row.tenant))
+		s, err := r.db.sealer.Seal(plain, c.place(row.key, row.tenant))
 		if err != nil {
 			return 0, fmt.Errorf("%s: %w", c, err)
 		}

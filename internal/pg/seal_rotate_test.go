@@ -113,7 +113,7 @@ func TestResealTellsWhatItCannotOpen(t *testing.T) {
 	r := newResealRig(t, asItIs)
 	lost, err := seal.New(seal.NewKey())
 	r.must(err)
-	sealed, err := lost.Seal("x", sourceVerifier.at(r.crm, r.tenant))
+	sealed, err := lost.Seal("x", sourceVerifier.place(r.crm, r.tenant))
 	r.must(err)
 	r.exec(`UPDATE eventhook.source SET verifier = $1 WHERE slug = 'crm'`, sealed)
 	r.exec(`UPDATE eventhook.learned_secret SET secret = 'not sealed at all'`)
@@ -175,7 +175,7 @@ func TestResealGivesUpOnWhatKeepsChanging(t *testing.T) {
 			if plain != "learned" {
 				return
 			}
-			sealed, err := r.older.sealer.Seal("learned", learnedSecret.at(r.crm, r.tenant))
+			sealed, err := r.older.sealer.Seal("learned", learnedSecret.place(r.crm, r.tenant))
 			r.must(err)
 			r.exec(`UPDATE eventhook.learned_secret SET secret = $1`, sealed)
 			changes.Add(1)

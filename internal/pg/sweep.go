@@ -15,7 +15,7 @@ const sweepPages = 1000
 
 // position is where the next call goes on in a table, in pages. Instances
 // sweep each for itself; what one has removed the other does not find.
-type position struct {
+type sweepPosition struct {
 	mu   sync.Mutex
 	page uint32
 }
@@ -83,7 +83,7 @@ func (db *DB) SweepPromises(ctx context.Context, keep time.Duration) (int, error
 	return db.sweep(ctx, "sweep promises", "promise", sweepPromisesSQL, &db.sweptPromises, db.now().Add(-keep))
 }
 
-func (db *DB) sweep(ctx context.Context, act, table, sql string, at *position, before time.Time) (int, error) {
+func (db *DB) sweep(ctx context.Context, act, table, sql string, at *sweepPosition, before time.Time) (int, error) {
 	at.mu.Lock()
 	defer at.mu.Unlock()
 	var pages int64

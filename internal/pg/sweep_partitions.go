@@ -18,18 +18,18 @@ import (
 // $1 and $2 are its bounds.
 var partitioned = []partitionedTable{
 	// Subscribers are told of an event what it and its body say.
-	{"event", "id", owedEvents + ` UNION ALL ` + owedToSubscribers},
-	{"event_action", "event_id", owedEvents},
+	{"event", "id", openEventsSQL + ` UNION ALL ` + openDeliveriesSQL},
+	{"event_action", "event_id", openEventsSQL},
 	// A body is also the input of the executions that were made of it.
-	{"event_payload", "event_id", owedEvents + ` UNION ALL ` + owedToSubscribers + `
+	{"event_payload", "event_id", openEventsSQL + ` UNION ALL ` + openDeliveriesSQL + `
 		UNION ALL SELECT FROM eventhook.execution WHERE event_id >= $1 AND event_id < $2 AND completed_at IS NULL`},
-	{"delivery", "id", owedToSubscribers},
+	{"delivery", "id", openDeliveriesSQL},
 }
 
 // A delivery has its event's day.
 const (
-	owedEvents        = `SELECT FROM eventhook.event WHERE id >= $1 AND id < $2 AND due_at IS NOT NULL`
-	owedToSubscribers = `SELECT FROM eventhook.delivery WHERE id >= $1 AND id < $2 AND due_at IS NOT NULL`
+	openEventsSQL     = `SELECT FROM eventhook.event WHERE id >= $1 AND id < $2 AND due_at IS NOT NULL`
+	openDeliveriesSQL = `SELECT FROM eventhook.delivery WHERE id >= $1 AND id < $2 AND due_at IS NOT NULL`
 )
 
 type partitionedTable struct{ table, key, owed string }
