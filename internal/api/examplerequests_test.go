@@ -24,7 +24,7 @@ func TestExampleRequestsPassTheChecks(t *testing.T) {
 			r := setUp(t)
 			close(r.stopping) // long polls answer at once
 			a := &author{doc: r.openAPI, ids: r.theIDs()}
-			a.ids["work"] = r.execution(eventhook.ExecutionWorkflow, "process-payment")
+			a.ids["work"] = r.execution(eventhook.Workflow, "process-payment")
 			path := op.Path
 			for _, p := range op.Parameters {
 				if p.In == "path" {
