@@ -18,24 +18,24 @@ import (
 
 // Config bounds the accept path.
 type Config struct {
-	Writers          int           `koanf:"writers"`             // commits at once
-	BatchEvents      int           `koanf:"batch_events"`        // events in one commit, at most
-	BatchBytes       int           `koanf:"batch_bytes"`         // and their bytes
-	OverlapEvents    int           `koanf:"overlap_events"`      // so many must wait for a commit to begin beside another
-	QueueEvents      int           `koanf:"queue_events"`        // events that wait for a commit; more are shed
-	QueueBytes       int           `koanf:"queue_bytes"`         // and their bytes
-	InFlightBytes    int64         `koanf:"in_flight_bytes"`     // memory of requests being read or stored; more are shed
-	MinBodyRate      int           `koanf:"min_body_rate"`       // bytes of a body in a second, on average; slower ones are refused
-	MinBodyRateAfter time.Duration `koanf:"min_body_rate_after"` // before the rate counts
-	CommitTimeout    time.Duration `koanf:"commit_timeout"`      // then a commit has failed
-	CachedSources    int           `koanf:"cached_sources"`      // sources kept in memory
-	ForgeriesPerSec  float64       `koanf:"forgeries_per_sec"`   // refused requests answered 401, per client; more get 429
-	ForgeriesBurst   int           `koanf:"forgeries_burst"`
+	Writers          int           `config:"writers"`             // commits at once
+	BatchEvents      int           `config:"batch_events"`        // events in one commit, at most
+	BatchBytes       int           `config:"batch_bytes"`         // and their bytes
+	OverlapEvents    int           `config:"overlap_events"`      // so many must wait for a commit to begin beside another
+	QueueEvents      int           `config:"queue_events"`        // events that wait for a commit; more are shed
+	QueueBytes       int           `config:"queue_bytes"`         // and their bytes
+	InFlightBytes    int64         `config:"in_flight_bytes"`     // memory of requests being read or stored; more are shed
+	MinBodyRate      int           `config:"min_body_rate"`       // bytes of a body in a second, on average; slower ones are refused
+	MinBodyRateAfter time.Duration `config:"min_body_rate_after"` // before the rate counts
+	CommitTimeout    time.Duration `config:"commit_timeout"`      // then a commit has failed
+	CachedSources    int           `config:"cached_sources"`      // sources kept in memory
+	ForgeriesPerSec  float64       `config:"forgeries_per_sec"`   // refused requests answered 401, per client; more get 429
+	ForgeriesBurst   int           `config:"forgeries_burst"`
 	// UnverifiedWorkPerSec bounds the work for requests to one source that are
 	// not verified, in units of about 50 µs; a tenant has twice as much.
-	UnverifiedWorkPerSec int      `koanf:"unverified_work_per_sec"`
-	TrustedProxies       []string `koanf:"-"` // CIDRs whose X-Forwarded-For is believed
-	PublicURL            string   `koanf:"-"`
+	UnverifiedWorkPerSec int      `config:"unverified_work_per_sec"`
+	TrustedProxies       []string `config:"-"` // CIDRs whose X-Forwarded-For is believed
+	PublicURL            string   `config:"-"`
 }
 
 // DefaultConfig suits two cores and a database on the same machine.
