@@ -31,20 +31,22 @@ var borders = map[string][]string{
 	"bench":               {everything}, // measures it all, ships with nothing
 	"ingest":              {root, "internal/effects", "internal/chunks", "internal/meter", "internal/roundrobin", "verify", "internal/batch", "internal/payload", "internal/snapshot", "internal/usage", "internal/clients"},
 	"verify":              {root, "internal/meter", "internal/pattern", "internal/payload"},
-	"route":               {root, "internal/effects", "internal/shares", "internal/meter", "internal/pattern", "internal/filter", "internal/payload", "internal/script", "internal/snapshot", "internal/roundrobin"},
+	"route":               {root, "internal/effects", "internal/cpushare", "internal/meter", "internal/pattern", "internal/filter", "internal/payload", "internal/script", "internal/snapshot", "internal/roundrobin", "internal/backoff", "internal/wake"},
 	"targets":             {root, "internal/effects", "internal/payload"},
-	"outbound":            {root, "outbound/match", "outbound/schedule", "outbound/send", "internal/effects", "internal/shares", "internal/meter", "internal/batch", "internal/snapshot", "internal/roundrobin"},
-	"outbound/match":      {root, "internal/shares", "internal/meter", "internal/filter", "internal/schema", "internal/snapshot"},
+	"outbound":            {root, "outbound/match", "outbound/schedule", "outbound/send", "internal/effects", "internal/cpushare", "internal/meter", "internal/batch", "internal/snapshot", "internal/roundrobin", "internal/backoff", "internal/lifetime", "internal/wake"},
+	"outbound/match":      {root, "internal/cpushare", "internal/meter", "internal/filter", "internal/schema", "internal/snapshot"},
 	"outbound/schedule":   {root},
 	"outbound/send":       {root, "internal/payload"},
 	"migrations":          nil,
-	"configs":             {root, "internal/shares", "ingest", "route", "targets", "verify", "outbound"},
-	"internal/pg":         {root, "internal/effects", "internal/payload", "internal/roundrobin", "ingest", "route", "outbound"},
+	"configs":             {root, "internal/cpushare", "ingest", "route", "targets", "verify", "outbound"},
+	"internal/pg":         {root, "internal/effects", "internal/payload", "internal/roundrobin", "ingest", "route", "outbound", "internal/wake"},
 	"internal/api":        {root, "internal/effects", "outbound", "internal/meter", "ingest", "route", "targets", "verify", "internal/payload", "internal/schema", "internal/snapshot", "internal/usage", "internal/clients", "internal/roundrobin"},
-	"internal/console":    {root, "internal/api"},
-	"internal/telemetry":  {root, "internal/effects", "internal/shares", "outbound"},
+	"internal/telemetry":  {root, "internal/effects", "internal/cpushare", "outbound"},
 	"internal/effects":    {root},
-	"internal/batch":      nil,
+	"internal/backoff":    nil,
+	"internal/batch":      {"internal/wake"},
+	"internal/lifetime":   nil,
+	"internal/wake":       nil,
 	"internal/filter":     {root, "internal/meter", "internal/pattern", "internal/payload"},
 	"internal/payload":    {root, "internal/meter", "internal/chunks"},
 	"internal/schema":     {root, "internal/meter", "internal/pattern"},
@@ -54,7 +56,7 @@ var borders = map[string][]string{
 	"internal/roundrobin": nil,
 	"internal/chunks":     nil,
 	"internal/meter":      nil,
-	"internal/shares":     {root, "internal/meter", "internal/roundrobin"},
+	"internal/cpushare":   {root, "internal/meter", "internal/roundrobin"},
 	"internal/pattern":    {"internal/meter"},
 	"internal/script":     {root, "internal/proc"},
 	"internal/proc":       nil,
@@ -70,6 +72,20 @@ var borders = map[string][]string{
 	"outbound/publishtest":     {root, "outbound"},
 	"route/routetest":          {root, "internal/effects", "route"},
 
+	"internal/cli":                     {root, "client", "internal/cli/input", "internal/cli/terminal"},
+	"internal/cli/input":               nil,
+	"internal/cli/terminal":            {root, "client", "internal/cli/input"},
+	"internal/cli/send":                {root, "ingest", "internal/cli/input", "internal/cli/terminal"},
+	"internal/cli/receive":             {"verify", "internal/cli/input", "internal/cli/terminal"},
+	"internal/cli/verify":              {root, "ingest", "verify", "internal/cli/input", "internal/cli/terminal"},
+	"internal/cli/demo":                {"ingest", "verify", "internal/pgembed", "internal/cli/send"},
+	"internal/cli/providers":           {"internal/api", "internal/docs", "internal/cli/input"},
+	"internal/cli/plan":                {root, "internal/cli/terminal"},
+	"internal/cli/clitest":             nil,
+	"internal/datadir":                 nil,
+	"internal/httpguard":               nil,
+	"internal/httpguard/httpguardtest": nil,
+
 	"client":                nil, // for other programs: it knows nothing of ours
 	"worker":                {"client"},
 	"internal/docs/openapi": {"internal/api"},
@@ -77,13 +93,13 @@ var borders = map[string][]string{
 
 // keepers are the packages that may know a technique of others.
 var keepers = map[string][]string{
-	"github.com/labstack/echo/": {"ingest", "internal/api", "internal/console", "cmd/eventhook", "bench"},
+	"github.com/labstack/echo/": {"ingest", "internal/api", "cmd/eventhook", "bench"},
 	// pgembed and pgtest run servers and hold no SQL of the product.
 	"github.com/jackc/pgx/": {"internal/pg", "migrations", "internal/pgembed", "internal/pgtest", "bench"},
 }
 
 // forTests may be imported by tests alone, and by the bench.
-var forTests = []string{"internal/pgtest", "internal/usage/usagetest", "outbound/outboundtest", "outbound/publishtest", "route/routetest"}
+var forTests = []string{"internal/pgtest", "internal/usage/usagetest", "outbound/outboundtest", "outbound/publishtest", "route/routetest", "internal/cli/clitest", "internal/httpguard/httpguardtest"}
 
 func TestRoomsKeepTheirBorders(t *testing.T) {
 	if crossed := crossings(t, os.DirFS(".")); len(crossed) > 0 {

@@ -28,7 +28,7 @@ var evaluators = map[string][]string{
 	},
 	"cel.dev/cel-go/":                          {"route"},
 	"github.com/santhosh-tekuri/jsonschema/v6": {"internal/schema"},
-	"github.com/tidwall/gjson":                 {"bench", "cmd/eventhook", "internal/filter", "internal/payload", "route", "verify"},
+	"github.com/tidwall/gjson":                 {"bench", "internal/cli/receive", "internal/filter", "internal/payload", "route", "verify"},
 	"modernc.org/quickjs":                      {"internal/script"},
 	"github.com/jmespath-community/":           {"internal/script"},
 	module + "/internal/script":                {"bench", "cmd/eventhook", "route"}, // cmd/eventhook asks whether scripts are confined
@@ -53,7 +53,7 @@ var unmetered = map[string]string{
 
 func TestWhatTenantsWriteIsEvaluatedWithinABudget(t *testing.T) {
 	if found := budgets(t, os.DirFS(".")); len(found) > 0 {
-		t.Errorf("evaluations without a budget, got:\n%s\nwant none: take a meter with the tenant's share (internal/shares)", strings.Join(found, "\n"))
+		t.Errorf("evaluations without a budget, got:\n%s\nwant none: take a meter with the tenant's share (internal/cpushare)", strings.Join(found, "\n"))
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/ingest"
-	"github.com/eventhook/eventhook/internal/shares"
+	"github.com/eventhook/eventhook/internal/cpushare"
 	"github.com/eventhook/eventhook/outbound"
 	"github.com/eventhook/eventhook/route"
 )
@@ -24,26 +24,26 @@ import (
 // logs and marshals without its secrets; only in an unexported field of
 // something else that is printed fmt goes around that.
 type Config struct {
-	DatabaseURL      string        `koanf:"database_url"` // empty: the embedded default
-	DataDir          string        `koanf:"data_dir"`
-	Listen           string        `koanf:"listen"`
-	ManagementListen string        `koanf:"management_listen"`
-	PProf            bool          `koanf:"pprof"` // Go's profiler on the management listener
-	PublicURL        string        `koanf:"public_url"`
-	AdminKey         string        `koanf:"admin_key"`
-	EncryptionKeys   []string      `koanf:"encryption_keys"` // base64, the newest first
-	TrustedProxies   []string      `koanf:"trusted_proxies"`
-	LeaseSeconds     int           `koanf:"lease_seconds"`
-	StopTimeout      time.Duration `koanf:"stop_timeout"`
-	Retention        Retention     `koanf:"retention"`
-	Database         Database      `koanf:"database"`
-	Log              Log           `koanf:"log"`
-	Server           Server        `koanf:"server"`
-	API              API           `koanf:"api"`
-	Outbound         Outbound      `koanf:"outbound"`
-	Ingest           ingest.Config `koanf:"ingest"`
-	Route            route.Config  `koanf:"route"`
-	Evaluation       shares.Config `koanf:"evaluation"`
+	DatabaseURL      string          `koanf:"database_url"` // empty: the embedded default
+	DataDir          string          `koanf:"data_dir"`
+	Listen           string          `koanf:"listen"`
+	ManagementListen string          `koanf:"management_listen"`
+	PProf            bool            `koanf:"pprof"` // Go's profiler on the management listener
+	PublicURL        string          `koanf:"public_url"`
+	AdminKey         string          `koanf:"admin_key"`
+	EncryptionKeys   []string        `koanf:"encryption_keys"` // base64, the newest first
+	TrustedProxies   []string        `koanf:"trusted_proxies"`
+	LeaseSeconds     int             `koanf:"lease_seconds"`
+	StopTimeout      time.Duration   `koanf:"stop_timeout"`
+	Retention        Retention       `koanf:"retention"`
+	Database         Database        `koanf:"database"`
+	Log              Log             `koanf:"log"`
+	Server           Server          `koanf:"server"`
+	API              API             `koanf:"api"`
+	Outbound         Outbound        `koanf:"outbound"`
+	Ingest           ingest.Config   `koanf:"ingest"`
+	Route            route.Config    `koanf:"route"`
+	Evaluation       cpushare.Config `koanf:"evaluation"`
 }
 
 // Retention is for how many days data is kept; 0 keeps it.
@@ -161,7 +161,7 @@ func Default() Config {
 		Outbound:         Outbound{Publish: outbound.DefaultPublishConfig(), Dispatch: outbound.DefaultConfig()},
 		Ingest:           ingest.DefaultConfig(),
 		Route:            route.DefaultConfig(),
-		Evaluation:       shares.DefaultConfig(),
+		Evaluation:       cpushare.DefaultConfig(),
 	}
 }
 

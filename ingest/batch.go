@@ -105,7 +105,7 @@ func (b *Batcher) Accept(e *eventhook.Event) error {
 	if size > largeEvent {
 		commits = b.large
 	} else if a.Plan = b.handoff.PlanArrival(e); a.Plan != nil {
-		rows, size = rows+a.Plan.Rows()/effectsPerEvent, size+a.Plan.MadeBytes
+		rows, size = rows+a.Plan.Rows()/effectsPerEvent, size+a.Plan.EffectBytes
 	}
 	switch err := commits.Do(a, rows, size); {
 	case err == batch.ErrFull: //nolint:errorlint // as it is

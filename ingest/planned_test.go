@@ -14,7 +14,7 @@ import (
 
 // planned is a plan of so many actions and bytes.
 func planned(e *eventhook.Event, actions, bytes int) *effects.Settlement {
-	return &effects.Settlement{Event: e, Actions: make([]effects.PlannedAction, actions), Matched: actions, MadeBytes: bytes}
+	return &effects.Settlement{Event: e, Actions: make([]effects.PlannedAction, actions), Matched: actions, EffectBytes: bytes}
 }
 
 // planAll plans every event, but "left". For "waits" a request is owed.

@@ -14,11 +14,19 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/configs"
+	"github.com/eventhook/eventhook/internal/cli/input"
+	"github.com/eventhook/eventhook/internal/cli/plan"
 	"github.com/eventhook/eventhook/internal/pg"
 )
 
-// errDrift is what --check finds.
-var errDrift = errors.New("what is configured differs from the files")
+// driftError is the result of apply --check if the files would change the
+// configuration.
+type driftError struct{}
+
+func (driftError) Error() string { return "what is configured differs from the files" }
+
+// ExitCode is the documented exit code of apply --check.
+func (driftError) ExitCode() int { return 2 }
 
 // applying is how a command applies files.
 type applying struct {
@@ -53,7 +61,7 @@ docs/configuration-as-code.md has all of it.`,
 	cmd.Flags().BoolVarP(&a.verbose, "verbose", "v", false, "print what is unchanged, too")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if a.path == "" {
-			return usageError{fmt.Errorf("apply needs -f FILE or -f FOLDER")}
+			return input.Usagef("apply needs -f FILE or -f FOLDER")
 		}
 		tenants, err := configs.LoadTenants(a.path, os.LookupEnv)
 		if err != nil {
@@ -80,7 +88,7 @@ func mayApply(c configs.Config, tenants []eventhook.TenantConfig) error {
 		if c.Outbound.RequireHTTPS && u.Scheme != "https" {
 			return errPlainHTTP
 		}
-		return client.Foresee(u)
+		return client.CheckHost(u)
 	})
 }
 
@@ -89,17 +97,17 @@ func mayApply(c configs.Config, tenants []eventhook.TenantConfig) error {
 func (a applying) run(ctx context.Context, db *pg.DB, tenants []eventhook.TenantConfig, w io.Writer) error {
 	out := bufio.NewWriter(w)
 	defer func() { _ = out.Flush() }()
-	p := newPlan(out, a.verbose, a.dry)
+	p := plan.New(out, a.verbose, a.dry)
 	for i, t := range tenants {
 		changes, err := db.ApplyTenant(ctx, operator, t, pg.ApplyOptions{DryRun: a.dry, Prune: a.prune})
 		if err != nil {
 			return a.failed(tenants, i, err)
 		}
-		p.add(changes)
+		p.Add(changes)
 	}
-	_, _ = fmt.Fprintln(out, p.summary())
-	if a.check && p.differs() {
-		return errDrift
+	_, _ = fmt.Fprintln(out, p.Summary())
+	if a.check && p.Differs() {
+		return driftError{}
 	}
 	return nil
 }

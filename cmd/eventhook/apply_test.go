@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/eventhook/eventhook/internal/cli"
+	"github.com/eventhook/eventhook/internal/cli/clitest"
 	"github.com/eventhook/eventhook/internal/pgtest"
 )
 
@@ -15,16 +17,16 @@ const planSecret = "hush_hush"
 
 // wantRun runs a command and holds its exit code, what it prints, and that no
 // secret is in it.
-func wantRun(t *testing.T, claim string, code int, stdout string, args ...string) command {
+func wantRun(t *testing.T, claim string, code int, stdout string, args ...string) clitest.Output {
 	t.Helper()
 	got := runCommand(args...)
-	if got.code != code {
-		t.Errorf("%s: exit code %d, want %d: %s", claim, got.code, code, got.stderr)
+	if got.Code != code {
+		t.Errorf("%s: exit code %d, want %d: %s", claim, got.Code, code, got.Stderr)
 	}
-	if diff := cmp.Diff(stdout, got.stdout); diff != "" {
+	if diff := cmp.Diff(stdout, got.Stdout); diff != "" {
 		t.Errorf("%s: stdout (-want +got):\n%s", claim, diff)
 	}
-	if strings.Contains(got.stdout+got.stderr, planSecret) {
+	if strings.Contains(got.Stdout+got.Stderr, planSecret) {
 		t.Errorf("%s: shows the secret: %+v", claim, got)
 	}
 	return got
@@ -33,7 +35,7 @@ func wantRun(t *testing.T, claim string, code int, stdout string, args ...string
 // edited writes a file of tenants in which texts are replaced.
 func edited(t *testing.T, text string, replace ...string) string {
 	t.Helper()
-	return writeFile(t, "tenants.yaml", strings.NewReplacer(replace...).Replace(text))
+	return clitest.WriteFile(t, "tenants.yaml", strings.NewReplacer(replace...).Replace(text))
 }
 
 func TestApplyShowsItsPlanLikeADiff(t *testing.T) {
@@ -44,7 +46,7 @@ func TestApplyShowsItsPlanLikeADiff(t *testing.T) {
 	const create = "+ create tenant acme\n+ create source acme/github\n+ create route acme/github/pushes\n"
 	const none = "0 created, 0 updated, 0 deleted, 3 unchanged\n"
 	wantRun(t, "a dry run", 0, create+"3 to create, 0 to update, 0 to delete, 0 unchanged\n", "apply", "-f", file, "--dry-run")
-	wantRun(t, "a check", exitUsage, create+"3 to create, 0 to update, 0 to delete, 0 unchanged\n", "apply", "-f", file, "--check")
+	wantRun(t, "a check", cli.ExitUsage, create+"3 to create, 0 to update, 0 to delete, 0 unchanged\n", "apply", "-f", file, "--check")
 	wantRun(t, "the first time, for nothing was changed", 0, create+"3 created, 0 updated, 0 deleted, 0 unchanged\n", "apply", "-f", file)
 	wantRun(t, "the second time", 0, none, "apply", "-f", file)
 	wantRun(t, "as a folder", 0, none, "apply", "-f", filepath.Dir(file))
@@ -55,22 +57,22 @@ func TestApplyShowsItsPlanLikeADiff(t *testing.T) {
 		`["${SOME_SECRET}"]`, `["${SOME_SECRET}", other]`)
 	const update = "~ update tenant acme\n    name: \"acme\" -> \"Acme\"\n~ update source acme/github\n    secrets: changed\n" +
 		"~ update route acme/github/pushes\n    filter[\"body.ref\"].$regex: null -> \"^refs/\"\n    priority: 0 -> 10\n"
-	got := wantRun(t, "a check of what differs", exitUsage, update+"0 to create, 3 to update, 0 to delete, 0 unchanged\n", "apply", "-f", changed, "--check")
-	if !strings.Contains(got.stderr, "differs") {
-		t.Errorf("the check says %q, want the reason", got.stderr)
+	got := wantRun(t, "a check of what differs", cli.ExitUsage, update+"0 to create, 3 to update, 0 to delete, 0 unchanged\n", "apply", "-f", changed, "--check")
+	if !strings.Contains(got.Stderr, "differs") {
+		t.Errorf("the check says %q, want the reason", got.Stderr)
 	}
 	wantRun(t, "what differs", 0, update+"0 created, 3 updated, 0 deleted, 0 unchanged\n", "apply", "-f", changed)
 
 	less := edited(t, "tenants: [{slug: acme, name: Acme}]")
 	wantRun(t, "less", 0, "0 created, 0 updated, 0 deleted, 1 unchanged\n", "apply", "-f", less)
 	const remove = "- delete route acme/github/pushes\n- delete source acme/github\n"
-	wantRun(t, "a check of what is too much", exitUsage, remove+"0 to create, 0 to update, 2 to delete, 1 unchanged\n", "apply", "-f", less, "--prune", "--check")
+	wantRun(t, "a check of what is too much", cli.ExitUsage, remove+"0 to create, 0 to update, 2 to delete, 1 unchanged\n", "apply", "-f", less, "--prune", "--check")
 	wantRun(t, "pruned", 0, remove+"0 created, 0 updated, 2 deleted, 1 unchanged\n", "apply", "-f", less, "--prune")
 	wantRun(t, "never a tenant", 0, "0 created, 0 updated, 0 deleted, 0 unchanged\n", "apply", "-f", edited(t, "tenants: []"), "--prune")
 	wantRun(t, "which is still there", 0, "0 to create, 0 to update, 0 to delete, 1 unchanged\n", "apply", "-f", less, "--check")
 	t.Setenv("SOME_SECRET", "")
-	if got := wantRun(t, "without its variable", exitUsage, "", "apply", "-f", file); !strings.Contains(got.stderr, "SOME_SECRET") {
-		t.Errorf("got %q, want the variable named", got.stderr)
+	if got := wantRun(t, "without its variable", cli.ExitUsage, "", "apply", "-f", file); !strings.Contains(got.Stderr, "SOME_SECRET") {
+		t.Errorf("got %q, want the variable named", got.Stderr)
 	}
 }
 
@@ -83,10 +85,10 @@ func TestApplyStopsAtATenantThatCannotBeApplied(t *testing.T) {
 	if _, err := conn.Exec(t.Context(), `UPDATE eventhook.tenant SET status = 'closed'`); err != nil {
 		t.Fatal(err)
 	}
-	got := wantRun(t, "in the middle", exitFailed, "+ create tenant a\n", "apply", "-f", three)
+	got := wantRun(t, "in the middle", cli.ExitFailed, "+ create tenant a\n", "apply", "-f", three)
 	for _, part := range []string{"tenant b: ", "closed", "stays so: a;", "not tried: 1"} {
-		if !strings.Contains(got.stderr, part) {
-			t.Errorf("it says %q, want %q in it", got.stderr, part)
+		if !strings.Contains(got.Stderr, part) {
+			t.Errorf("it says %q, want %q in it", got.Stderr, part)
 		}
 	}
 	if n := count(t, conn, `SELECT count(*) FROM eventhook.tenant`); n != 2 {
@@ -111,8 +113,8 @@ func TestWhatOnlyReadsLeavesTheSchemaAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, args := range [][]string{{"apply", "-f", file, "--dry-run"}, {"apply", "-f", file, "--check"}, {"export"}, {"secrets", "status"}, {"secrets", "rotate"}} {
-			if got := wantRun(t, strings.Join(args, " "), exitFailed, "", args...); !strings.Contains(got.stderr, c.says) {
-				t.Errorf("%v says %q, want %q", args, got.stderr, c.says)
+			if got := wantRun(t, strings.Join(args, " "), cli.ExitFailed, "", args...); !strings.Contains(got.Stderr, c.says) {
+				t.Errorf("%v says %q, want %q", args, got.Stderr, c.says)
 			}
 		}
 	}
@@ -126,8 +128,8 @@ func TestAPlanShowsNothingThatMovesTheCursor(t *testing.T) {
 	configured(t, pgtest.New(t))
 	got := wantRun(t, "a name", 0, "+ create tenant acme\n+ create source acme/s\n+ create route \"acme/s/a\\x1b[2Kb\"\n3 created, 0 updated, 0 deleted, 0 unchanged\n",
 		"apply", "-f", edited(t, "tenants: [{slug: acme, sources: [{slug: s, verifier: {type: none}, routes: [{name: \"a\\x1b[2Kb\", targets: [{type: task, task_kind: k}]}]}]}]"))
-	if strings.Contains(got.stdout, "\x1b") {
-		t.Errorf("got %q", got.stdout)
+	if strings.Contains(got.Stdout, "\x1b") {
+		t.Errorf("got %q", got.Stdout)
 	}
 }
 
@@ -135,13 +137,13 @@ func TestSecretsInFilesAreApplied(t *testing.T) {
 	configured(t, pgtest.New(t))
 	file := edited(t, testTenants, testSecret, `"file:github.secret"`)
 	secret := filepath.Join(filepath.Dir(file), "github.secret")
-	if got := wantRun(t, "without it", exitUsage, "", "apply", "-f", file); !strings.Contains(got.stderr, `tenants[0].sources[0].secrets[0]: the file "github.secret"`) {
-		t.Errorf("got %q, want the place and the path", got.stderr)
+	if got := wantRun(t, "without it", cli.ExitUsage, "", "apply", "-f", file); !strings.Contains(got.Stderr, `tenants[0].sources[0].secrets[0]: the file "github.secret"`) {
+		t.Errorf("got %q, want the place and the path", got.Stderr)
 	}
 	if err := os.WriteFile(secret, []byte(planSecret+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := runCommand("apply", "-f", file); got.code != 0 {
+	if got := runCommand("apply", "-f", file); got.Code != 0 {
 		t.Fatal(got)
 	}
 	wantRun(t, "without the line's end", 0, "0 to create, 0 to update, 0 to delete, 3 unchanged\n", "apply", "--check", "-f", edited(t, testTenants, testSecret, planSecret))

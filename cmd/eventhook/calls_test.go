@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eventhook/eventhook/internal/cli/clitest"
 	"github.com/eventhook/eventhook/internal/pgtest"
 )
 
@@ -49,7 +50,7 @@ func startCalling(t *testing.T, dsn, targets string, env ...string) *instance {
 	t.Helper()
 	tenants := strings.Replace(testTenants, "targets: [{type: task, task_kind: build}]", "targets: ["+targets+"]", 1)
 	return startCommand(t, append([]string{"DATABASE_URL=" + dsn, "EVENTHOOK_ADMIN_KEY=" + testAdminKey, "EVENTHOOK_ENCRYPTION_KEYS=" + testEncryptionKey,
-		"EVENTHOOK_LEASE_SECONDS=2", "EVENTHOOK_OUTBOUND_ALLOWED_CIDRS=127.0.0.0/8"}, env...), "serve", "--apply", writeFile(t, "tenants.yaml", tenants))
+		"EVENTHOOK_LEASE_SECONDS=2", "EVENTHOOK_OUTBOUND_ALLOWED_CIDRS=127.0.0.0/8"}, env...), "serve", "--apply", clitest.WriteFile(t, "tenants.yaml", tenants))
 }
 
 func (i *instance) mustPush(id string) (event string) {
@@ -86,7 +87,7 @@ func TestACallDelaysNothingElseOfItsEvent(t *testing.T) {
 		t.Errorf("while the place thinks: %d events wait for their requests, want 1", n)
 	}
 	p.answer <- http.StatusNoContent
-	eventually(t, "it is delivered", func() bool {
+	clitest.Eventually(t, "it is delivered", func() bool {
 		return count(t, conn, `SELECT count(*) FROM eventhook.event WHERE id = $1 AND status = 'delivered'`, event) == 1
 	})
 	var story struct {
@@ -145,7 +146,7 @@ func TestAKilledGatewaysCallIsMadeAgain(t *testing.T) {
 		t.Errorf("got %v %s after %v %s, want the same key and body", second.header, second.body, first.header, first.body)
 	}
 	conn := connect(t, dsn)
-	eventually(t, "it is delivered", func() bool {
+	clitest.Eventually(t, "it is delivered", func() bool {
 		return count(t, conn, `SELECT count(*) FROM eventhook.event WHERE id = $1 AND status = 'delivered'`, event) == 1
 	})
 	if n := count(t, conn, `SELECT count(*) FROM eventhook.execution`); n != 1 {
@@ -172,10 +173,10 @@ func TestACallThatWouldBeRefusedIsTold(t *testing.T) {
 		{"route backtest --source github --http http://internal.example/", "fail 0"},
 	} {
 		got := runCommand(strings.Fields(step.command)...)
-		if got.code != 0 {
+		if got.Code != 0 {
 			t.Fatalf("eventhook %s: got %+v", step.command, got)
 		}
 		t.Log("eventhook", step.command)
-		wantInOrder(t, got.stdout, strings.Fields(step.prints)...)
+		clitest.WantInOrder(t, got.Stdout, strings.Fields(step.prints)...)
 	}
 }

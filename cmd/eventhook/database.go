@@ -11,6 +11,7 @@ import (
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/configs"
 	"github.com/eventhook/eventhook/internal/api"
+	"github.com/eventhook/eventhook/internal/datadir"
 	"github.com/eventhook/eventhook/internal/pg"
 	"github.com/eventhook/eventhook/internal/pgembed"
 	"github.com/eventhook/eventhook/internal/seal"
@@ -107,12 +108,12 @@ type keys struct {
 func openKeys(c configs.Config) (k keys, err error) {
 	admin, encryption := c.AdminKey, c.EncryptionKeys
 	if c.DatabaseURL == "" && admin == "" {
-		if admin, _, err = keepText(c.DataDir, "admin.key", api.NewKey); err != nil {
+		if admin, _, err = datadir.ReadOrCreate(c.DataDir, "admin.key", api.NewKey); err != nil {
 			return k, err
 		}
 	}
 	if c.DatabaseURL == "" && len(encryption) == 0 {
-		kept, _, err := keepText(c.DataDir, "encryption.key", seal.NewKey)
+		kept, _, err := datadir.ReadOrCreate(c.DataDir, "encryption.key", seal.NewKey)
 		if err != nil {
 			return k, err
 		}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"net/http"
 	"os"
@@ -11,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/eventhook/eventhook/internal/cli/clitest"
 	"github.com/eventhook/eventhook/internal/pgembed"
 	"github.com/eventhook/eventhook/internal/pgtest"
 )
@@ -91,7 +91,7 @@ func TestPrivateDatabaseIsStartedAgainWhenItDies(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a webhook is accepted again", func() bool {
+	clitest.Eventually(t, "a webhook is accepted again", func() bool {
 		status, _, err := gateway.push(t.Context(), "after the crash")
 		return err == nil && status == http.StatusOK
 	})
@@ -105,7 +105,7 @@ func TestASecondInstanceTakesOverThePrivateDatabase(t *testing.T) {
 		t.Fatalf("answered %d, %v", status, err)
 	}
 	first.stop() // and with it its PostgreSQL
-	eventually(t, "the second instance accepts again", func() bool {
+	clitest.Eventually(t, "the second instance accepts again", func() bool {
 		status, _, err := second.push(t.Context(), "after the first")
 		return err == nil && status == http.StatusOK
 	})
@@ -133,7 +133,7 @@ func TestConfigurationReachesEveryInstance(t *testing.T) {
 			t.Fatal(err)
 		}
 		for n, g := range gateways {
-			eventually(t, step.sql+" reaches instance "+strconv.Itoa(n), func() bool {
+			clitest.Eventually(t, step.sql+" reaches instance "+strconv.Itoa(n), func() bool {
 				status, _, err := g.push(t.Context(), step.sql)
 				return err == nil && status == step.want
 			})
@@ -142,11 +142,7 @@ func TestConfigurationReachesEveryInstance(t *testing.T) {
 }
 
 func TestDemo(t *testing.T) {
-	var out bytes.Buffer
-	if err := runDemo(t.Context(), &out); err != nil {
-		t.Fatalf("%v\n%s", err, out.String())
-	}
-	if !strings.Contains(out.String(), "all of it happened") {
-		t.Errorf("the story does not end well:\n%s", out.String())
+	if got := runCommand("demo"); got.Code != 0 || !strings.Contains(got.Stdout, "all of it happened") {
+		t.Errorf("got %+v, want all steps of the demo to succeed", got)
 	}
 }

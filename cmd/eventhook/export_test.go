@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/eventhook/eventhook/configs"
+	"github.com/eventhook/eventhook/internal/cli"
+	"github.com/eventhook/eventhook/internal/cli/clitest"
 	"github.com/eventhook/eventhook/internal/pgtest"
 )
 
@@ -36,40 +38,40 @@ tenants:
 func exported(t *testing.T) string {
 	t.Helper()
 	configured(t, pgtest.New(t))
-	if got := runCommand("apply", "-f", writeFile(t, "t.yaml", exportedTenants)); got.code != 0 {
+	if got := runCommand("apply", "-f", clitest.WriteFile(t, "t.yaml", exportedTenants)); got.Code != 0 {
 		t.Fatal(got)
 	}
 	got := runCommand("export")
-	if got.code != 0 || got.stderr != "" || strings.Contains(got.stdout, planSecret) {
+	if got.Code != 0 || got.Stderr != "" || strings.Contains(got.Stdout, planSecret) {
 		t.Fatalf("got %+v, want an export without a secret", got)
 	}
 	for name, value := range map[string]string{"ZOO_CRM_SECRET_1": planSecret, "ACME_GITHUB_SECRET_1": planSecret, "ACME_META_SECRET_1": planSecret + " 1",
 		"ACME_META_SECRET_2": planSecret + " 2", "ACME_META_VERIFY_TOKEN": planSecret + "_3"} {
-		if !strings.Contains(got.stdout, "#   "+name+"\n") || !strings.Contains(got.stdout, `"${`+name+`}"`) {
-			t.Errorf("the export does not name %s:\n%s", name, got.stdout)
+		if !strings.Contains(got.Stdout, "#   "+name+"\n") || !strings.Contains(got.Stdout, `"${`+name+`}"`) {
+			t.Errorf("the export does not name %s:\n%s", name, got.Stdout)
 		}
 		t.Setenv(name, value)
 	}
-	return got.stdout
+	return got.Stdout
 }
 
 const noDrift = "0 to create, 0 to update, 0 to delete, 6 unchanged\n"
 
 func TestWhatIsExportedIsWhatIsApplied(t *testing.T) {
 	text := exported(t)
-	file := writeFile(t, "exported.yaml", text)
+	file := clitest.WriteFile(t, "exported.yaml", text)
 	wantRun(t, "no drift", 0, noDrift, "apply", "--check", "--prune", "-f", file)
-	if again := runCommand("export").stdout; again != text {
+	if again := runCommand("export").Stdout; again != text {
 		t.Errorf("exported again:\n%s\nwant\n%s", again, text)
 	}
 	t.Setenv("ZOO_CRM_SECRET_1", "another")
-	wantRun(t, "with another secret", exitUsage, "~ update source zoo/crm\n    secrets: changed\n0 to create, 1 to update, 0 to delete, 5 unchanged\n",
+	wantRun(t, "with another secret", cli.ExitUsage, "~ update source zoo/crm\n    secrets: changed\n0 to create, 1 to update, 0 to delete, 5 unchanged\n",
 		"apply", "--check", "-f", file)
 	configured(t, pgtest.New(t))
-	if got := runCommand("apply", "-f", file); got.code != 0 {
+	if got := runCommand("apply", "-f", file); got.Code != 0 {
 		t.Fatal(got)
 	}
-	if moved := runCommand("export").stdout; moved != text {
+	if moved := runCommand("export").Stdout; moved != text {
 		t.Errorf("applied to another database it is\n%s\nwant\n%s", moved, text)
 	}
 }
@@ -77,10 +79,10 @@ func TestWhatIsExportedIsWhatIsApplied(t *testing.T) {
 func TestExportOfSomeTenants(t *testing.T) {
 	exported(t)
 	got := runCommand("export", "--tenant", "zoo")
-	if got.code != 0 || !strings.Contains(got.stdout, "slug: zoo") || strings.Contains(got.stdout, "acme") || strings.Contains(got.stdout, "ACME") {
+	if got.Code != 0 || !strings.Contains(got.Stdout, "slug: zoo") || strings.Contains(got.Stdout, "acme") || strings.Contains(got.Stdout, "ACME") {
 		t.Errorf("got %+v, want zoo alone", got)
 	}
-	if got := runCommand("export", "--tenant", "zoo", "--tenant", "nobody"); got.code != exitFailed || got.stdout != "" || !strings.Contains(got.stderr, "nobody") {
+	if got := runCommand("export", "--tenant", "zoo", "--tenant", "nobody"); got.Code != cli.ExitFailed || got.Stdout != "" || !strings.Contains(got.Stderr, "nobody") {
 		t.Errorf("got %+v, want it to fail and name the tenant", got)
 	}
 }
@@ -89,17 +91,17 @@ func TestExportToAFolder(t *testing.T) {
 	exported(t)
 	dir := filepath.Join(t.TempDir(), "new")
 	for range 2 { // the second time over the first
-		if got := runCommand("export", "-o", dir); got.code != 0 || got.stdout != "" {
+		if got := runCommand("export", "-o", dir); got.Code != 0 || got.Stdout != "" {
 			t.Fatalf("got %+v", got)
 		}
 	}
-	wantOnly(t, dir, "acme.yaml", "zoo.yaml")
+	clitest.WantFiles(t, dir, "acme.yaml", "zoo.yaml")
 	wantRun(t, "the folder", 0, noDrift, "apply", "--check", "--prune", "-f", dir)
 	mine := filepath.Join(dir, "zoo.yaml")
 	if err := os.WriteFile(mine, []byte("# mine\n"+configs.ExportHeading+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := runCommand("export", "-o", dir); got.code != exitFailed || !strings.Contains(got.stderr, "zoo.yaml") {
+	if got := runCommand("export", "-o", dir); got.Code != cli.ExitFailed || !strings.Contains(got.Stderr, "zoo.yaml") {
 		t.Errorf("got %+v, want it to leave the file alone", got)
 	}
 	if raw, err := os.ReadFile(mine); err != nil || !strings.HasPrefix(string(raw), "# mine\n") {
@@ -110,7 +112,7 @@ func TestExportToAFolder(t *testing.T) {
 func TestClosedTenantsAreNotExported(t *testing.T) {
 	dsn := pgtest.New(t)
 	configured(t, dsn)
-	if got := runCommand("apply", "-f", writeFile(t, "t.yaml", "tenants: [{slug: a}, {slug: b}, {slug: c}]")); got.code != 0 {
+	if got := runCommand("apply", "-f", clitest.WriteFile(t, "t.yaml", "tenants: [{slug: a}, {slug: b}, {slug: c}]")); got.Code != 0 {
 		t.Fatal(got)
 	}
 	if _, err := connect(t, dsn).Exec(t.Context(), `UPDATE eventhook.tenant SET status = 'closed' WHERE slug = 'b'`); err != nil {

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook/ingest"
+	"github.com/eventhook/eventhook/internal/cli/clitest"
+	"github.com/eventhook/eventhook/internal/cli/send"
 	"github.com/eventhook/eventhook/internal/pgembed"
 	"github.com/eventhook/eventhook/internal/pgtest"
 )
@@ -24,7 +26,7 @@ func TestKilledGatewayLosesNoAnsweredEvent(t *testing.T) {
 	dsn := pgtest.New(t)
 	killed := startInstance(t, dsn)
 	load := startFlood(t, killed)
-	eventually(t, "load is answered", func() bool { return load.count(http.StatusOK) >= enough })
+	clitest.Eventually(t, "load is answered", func() bool { return load.count(http.StatusOK) >= enough })
 	killed.kill()
 	load.stop()
 	startInstance(t, dsn)
@@ -35,7 +37,7 @@ func TestKilledGatewayLeavesItsEventsToAnother(t *testing.T) {
 	dsn := pgtest.New(t)
 	killed, _ := startInstance(t, dsn), startInstance(t, dsn)
 	load := startFlood(t, killed)
-	eventually(t, "load is answered", func() bool { return load.count(http.StatusOK) >= enough })
+	clitest.Eventually(t, "load is answered", func() bool { return load.count(http.StatusOK) >= enough })
 	killed.kill()
 	load.stop()
 	wantEachProcessedOnce(t, dsn, load.accepted)
@@ -45,7 +47,7 @@ func TestStoppedGatewayAnswersWhatItHasRead(t *testing.T) {
 	dsn := pgtest.New(t)
 	stopped := startInstance(t, dsn)
 	load := startFlood(t, stopped)
-	eventually(t, "load is answered", func() bool { return load.count(http.StatusOK) >= enough })
+	clitest.Eventually(t, "load is answered", func() bool { return load.count(http.StatusOK) >= enough })
 	stopped.stop()
 	load.stop()
 	for status, n := range load.statuses {
@@ -88,13 +90,13 @@ func TestStopWaitsForRequestsInFlight(t *testing.T) {
 			results <- answer.Status
 		}()
 	}
-	eventually(t, "the gateway waits for the lock with all requests in its hands", func() bool {
+	clitest.Eventually(t, "the gateway waits for the lock with all requests in its hands", func() bool {
 		return gateway.waiting() == requests
 	})
 	if err := gateway.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the gateway takes no new connection", func() bool {
+	clitest.Eventually(t, "the gateway takes no new connection", func() bool {
 		probe, err := net.Dial("tcp", strings.TrimPrefix(gateway.url, "http://"))
 		if err == nil {
 			_ = probe.Close()
@@ -128,18 +130,18 @@ func TestDatabaseRestartLosesNoAnsweredEvent(t *testing.T) {
 			dsn := server.DSN(pgembed.Database)
 			gateway := startInstance(t, dsn)
 			load := startFlood(t, gateway)
-			eventually(t, "load is answered", func() bool { return load.count(http.StatusOK) >= enough })
+			clitest.Eventually(t, "load is answered", func() bool { return load.count(http.StatusOK) >= enough })
 			if err := fault.end(t, server); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "webhooks are answered 500 or 503 without a database", func() bool {
+			clitest.Eventually(t, "webhooks are answered 500 or 503 without a database", func() bool {
 				return load.count(http.StatusInternalServerError)+load.count(http.StatusServiceUnavailable) > 0
 			})
 			if err := server.Restart(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			before := load.count(http.StatusOK)
-			eventually(t, "the gateway recovers by itself", func() bool { return load.count(http.StatusOK) >= before+enough })
+			clitest.Eventually(t, "the gateway recovers by itself", func() bool { return load.count(http.StatusOK) >= before+enough })
 			load.stop()
 			for status, n := range load.statuses {
 				if status != http.StatusOK && status != http.StatusInternalServerError && status != http.StatusServiceUnavailable {
@@ -281,8 +283,8 @@ func TestOddRequestsAreStoredOrRefusedWhole(t *testing.T) {
 		{"a body over the limit", "x", strings.Repeat("a", 1<<20+1), http.StatusRequestEntityTooLarge},
 	} {
 		t.Run(odd.name, func(t *testing.T) {
-			s := sample{provider: "github", id: odd.name, body: []byte(odd.body)}
-			r, err := s.request(t.Context(), gateway.url+ingest.Path("acme", "github"), testSecret, time.Now())
+			s := send.Sample{Provider: "github", ID: odd.name, Body: []byte(odd.body)}
+			r, err := s.Request(t.Context(), gateway.url+ingest.Path("acme", "github"), testSecret, time.Now())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -292,7 +294,7 @@ func TestOddRequestsAreStoredOrRefusedWhole(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer resp.Body.Close()
-			var answer ingestAnswer
+			var answer send.Answer
 			if resp.StatusCode != odd.want {
 				t.Fatalf("answered %s, want %d", resp.Status, odd.want)
 			}
@@ -303,7 +305,7 @@ func TestOddRequestsAreStoredOrRefusedWhole(t *testing.T) {
 				t.Fatal(err)
 			}
 			var event struct{ Status string }
-			eventually(t, "the event is routed by its header", func() bool {
+			clitest.Eventually(t, "the event is routed by its header", func() bool {
 				if status := gateway.call("GET", "/events/"+answer.EventID, nil, &event); status != http.StatusOK {
 					t.Fatalf("reading it answered %d", status)
 				}

@@ -16,10 +16,12 @@ import (
 	"github.com/eventhook/eventhook/configs"
 	"github.com/eventhook/eventhook/ingest"
 	"github.com/eventhook/eventhook/internal/api"
+	"github.com/eventhook/eventhook/internal/cli/terminal"
+	"github.com/eventhook/eventhook/internal/cpushare"
 	"github.com/eventhook/eventhook/internal/effects"
+	"github.com/eventhook/eventhook/internal/httpguard"
 	"github.com/eventhook/eventhook/internal/pg"
 	"github.com/eventhook/eventhook/internal/script"
-	"github.com/eventhook/eventhook/internal/shares"
 	"github.com/eventhook/eventhook/internal/telemetry"
 	"github.com/eventhook/eventhook/internal/usage"
 	"github.com/eventhook/eventhook/route"
@@ -39,7 +41,7 @@ type gateway struct {
 	stopping      chan struct{} // closed when the stop begins
 	metrics       *telemetry.Metrics
 	meter         *usage.Meter
-	shares        *shares.Shares
+	shares        *cpushare.Limiter
 	keyUses       *api.KeyUses
 	health        *telemetry.Management
 	out           outside
@@ -79,7 +81,7 @@ func newGateway(ctx context.Context, c configs.Config, log *slog.Logger) (g *gat
 		return g, err
 	}
 	if g.config.PublicURL == "" {
-		g.config.PublicURL = "http://" + reachable(g.public.Addr())
+		g.config.PublicURL = "http://" + terminal.Address(g.public.Addr())
 		g.config.Ingest.PublicURL = g.config.PublicURL
 	}
 	g.wire()
@@ -92,18 +94,6 @@ func listen(key, address string) (net.Listener, error) {
 		return nil, fmt.Errorf("%s: cannot listen on %s (another one there? choose another, or 0 for any): %w", key, address, err)
 	}
 	return l, nil
-}
-
-// reachable is a listener's address as one would type it on this machine.
-func reachable(a net.Addr) string {
-	host, port, err := net.SplitHostPort(a.String())
-	if err != nil {
-		return a.String()
-	}
-	if ip := net.ParseIP(host); ip == nil || ip.IsUnspecified() {
-		host = "localhost"
-	}
-	return net.JoinHostPort(host, port)
 }
 
 // handoff joins the accept path to this instance's processor.
@@ -147,7 +137,7 @@ func (g *gateway) wire() {
 	g.health.Profiler = g.config.PProf
 	g.keyUses = api.NewKeyUses()
 	g.meter = usage.New(g.config.Ingest.CachedSources, g.db, g.log, time.Now)
-	g.shares = shares.New(g.config.Evaluation, g.metrics, time.Now)
+	g.shares = cpushare.New(g.config.Evaluation, g.metrics, time.Now)
 	g.out = newOutside(g.config, g.log)
 	g.wireSubscribers()
 	settler := g.settler()
@@ -196,8 +186,8 @@ func apiLimits(c configs.Config) api.Limits {
 // time, whatever their pace.
 func (g *gateway) serverFor(h http.Handler) *http.Server {
 	return &http.Server{
-		Handler:           refuseUnclearFraming(refusePromptly(time.Now, h)),
-		ConnContext:       withFraming,
+		Handler:           httpguard.Handler(time.Now, h),
+		ConnContext:       httpguard.ConnContext,
 		ReadHeaderTimeout: g.config.Server.ReadHeaderTimeout,
 		ReadTimeout:       g.config.Server.ReadTimeout,
 		WriteTimeout:      120 * time.Second, // longer than the longest poll
@@ -219,7 +209,7 @@ func (g *gateway) run(ctx context.Context, ready func()) error {
 	failed := make(chan error, 2)
 	public, management := g.serverFor(g.router()), g.serverFor(g.health.Handler())
 	serve := func(s *http.Server, l net.Listener) {
-		if err := s.Serve(framedListener{l}); !errors.Is(err, http.ErrServerClosed) {
+		if err := s.Serve(httpguard.Listener{Listener: l}); !errors.Is(err, http.ErrServerClosed) {
 			failed <- fmt.Errorf("serve: %w", err)
 		}
 	}

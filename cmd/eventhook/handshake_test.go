@@ -9,6 +9,7 @@ import (
 
 	"github.com/eventhook/eventhook/ingest"
 	"github.com/eventhook/eventhook/internal/api"
+	"github.com/eventhook/eventhook/internal/cli/clitest"
 	"github.com/eventhook/eventhook/internal/keyset"
 	"github.com/eventhook/eventhook/internal/pg"
 	"github.com/eventhook/eventhook/internal/pgtest"
@@ -67,7 +68,7 @@ func TestALearnedSecretCountsEverywhere(t *testing.T) {
 	if got := signed(first, secret); got != http.StatusOK {
 		t.Errorf("where the secret came: answered %d, want 200", got)
 	}
-	eventually(t, "the other instance knows the secret", func() bool { return signed(second, secret) == http.StatusOK })
+	clitest.Eventually(t, "the other instance knows the secret", func() bool { return signed(second, secret) == http.StatusOK })
 	for _, i := range []*instance{first, second} {
 		if got := i.post("asana", "", "X-Hook-Secret", "another-secret-of-somebody"); got != http.StatusUnauthorized {
 			t.Errorf("a second secret was answered %d, want 401", got)

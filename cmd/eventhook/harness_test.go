@@ -4,6 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -22,6 +25,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/eventhook/eventhook/ingest"
+	"github.com/eventhook/eventhook/internal/cli/clitest"
+	"github.com/eventhook/eventhook/internal/cli/send"
 	"github.com/eventhook/eventhook/internal/pgtest"
 	"github.com/eventhook/eventhook/internal/seal"
 )
@@ -60,25 +65,8 @@ type instance struct {
 	cmd     *exec.Cmd
 	url     string
 	metrics string // URL
-	logs    *lockedBuffer
+	logs    *clitest.Buffer
 	done    chan struct{}
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 // startInstance starts a gateway on a database and waits until it serves.
@@ -94,7 +82,7 @@ func startInstance(t *testing.T, dsn string, env ...string) *instance {
 
 func startCommand(t *testing.T, env []string, args ...string) *instance {
 	t.Helper()
-	i := &instance{t: t, logs: &lockedBuffer{}, done: make(chan struct{})}
+	i := &instance{t: t, logs: &clitest.Buffer{}, done: make(chan struct{})}
 	i.cmd = exec.Command(os.Args[0], append(args, "--listen", "127.0.0.1:0", "--management-listen", "127.0.0.1:0")...)
 	i.cmd.Env = append(os.Environ(), append(env, "EVENTHOOK_TEST_AS_MAIN=1")...)
 	i.cmd.Stderr = i.logs
@@ -153,8 +141,8 @@ var testClient = &http.Client{
 }
 
 // push sends a signed push with a delivery id.
-func (i *instance) push(ctx context.Context, id string) (status int, answer ingestAnswer, err error) {
-	r, err := sample{provider: "github", id: id}.request(ctx, i.url+ingest.Path("acme", "github"), testSecret, time.Now())
+func (i *instance) push(ctx context.Context, id string) (status int, answer send.Answer, err error) {
+	r, err := send.Sample{Provider: "github", ID: id}.Request(ctx, i.url+ingest.Path("acme", "github"), testSecret, time.Now())
 	if err != nil {
 		return 0, answer, err
 	}
@@ -232,7 +220,7 @@ func startFloodNamed(t *testing.T, to *instance, name string) *flood {
 	return f
 }
 
-func (f *flood) note(status int, answer ingestAnswer, err error) {
+func (f *flood) note(status int, answer send.Answer, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err != nil {
@@ -254,21 +242,6 @@ func (f *flood) count(status int) int {
 func (f *flood) stop() {
 	f.cancel()
 	f.senders.Wait()
-}
-
-// eventually waits until a condition holds, whatever the machine's speed.
-func eventually(t *testing.T, claim string, holds func() bool) {
-	t.Helper()
-	deadline := time.After(2 * time.Minute)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-deadline:
-			t.Fatalf("never: %s", claim)
-		case <-tick.C:
-		}
-	}
 }
 
 // connect opens a connection of the test's own.
@@ -299,7 +272,7 @@ func wantEachProcessedOnce(t *testing.T, dsn string, answered []string) {
 	if n := count(t, conn, `SELECT count(*) FROM eventhook.event WHERE id = ANY($1::uuid[])`, answered); n != len(answered) {
 		t.Errorf("%d events were answered 200, %d are stored", len(answered), n)
 	}
-	eventually(t, "no event is owed", func() bool {
+	clitest.Eventually(t, "no event is owed", func() bool {
 		return count(t, conn, `SELECT count(*) FROM eventhook.event WHERE due_at IS NOT NULL OR status IN ('pending', 'processing', 'failed')`) == 0
 	})
 	if n := count(t, conn, `SELECT count(*) FROM eventhook.event WHERE id = ANY($1::uuid[]) AND status = 'delivered'`, answered); n != len(answered) {
@@ -355,4 +328,27 @@ func (i *instance) payload(event string) string {
 		i.t.Fatal(err)
 	}
 	return string(raw)
+}
+
+// claimedItem is a piece of work that a worker claimed.
+type claimedItem struct {
+	ID         string
+	Kind       string
+	Input      json.RawMessage
+	State      json.RawMessage
+	LeaseToken int64 `json:"lease_token"`
+	Promises   []struct {
+		Status string
+		Value  json.RawMessage
+	}
+}
+
+func hmacOf(key []byte, message string) []byte {
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(message))
+	return mac.Sum(nil)
+}
+
+func hexHMAC(secret string, message []byte) string {
+	return hex.EncodeToString(hmacOf([]byte(secret), string(message)))
 }

@@ -4,112 +4,30 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"runtime/debug"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
-	"github.com/eventhook/eventhook"
-	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/cli"
+	"github.com/eventhook/eventhook/internal/cli/demo"
+	"github.com/eventhook/eventhook/internal/cli/providers"
+	"github.com/eventhook/eventhook/internal/cli/receive"
+	"github.com/eventhook/eventhook/internal/cli/send"
+	verifycmd "github.com/eventhook/eventhook/internal/cli/verify"
 )
 
 // version is set at build time.
 var version = "dev"
 
-// Exit codes of the contract.
-const (
-	exitFailed = 1
-	exitUsage  = 2
-)
-
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // run is main without the process around it.
 func run(args []string, stdout, stderr io.Writer) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	// A second signal ends the process at once.
-	context.AfterFunc(ctx, stop)
-	root := newRoot()
-	root.SetArgs(args)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
-	if err == nil {
-		return 0
-	}
-	if errors.Is(err, errSaid) {
-		return exitFailed
-	}
-	printError(stderr, err)
-	if _, ok := errors.AsType[usageError](err); ok || eventhook.KindOf(err) == eventhook.KindInvalid || isRefused(err) || errors.Is(err, errDrift) {
-		return exitUsage
-	}
-	return exitFailed
-}
-
-func printError(w io.Writer, err error) {
-	if p, ok := errors.AsType[*client.Problem](err); ok {
-		printProblem(w, err, p)
-		return
-	}
-	e, ok := errors.AsType[*eventhook.Error](err)
-	if !ok || len(e.Faults) == 0 {
-		_, _ = fmt.Fprintln(w, "eventhook:", err)
-		return
-	}
-	_, _ = fmt.Fprintf(w, "eventhook: %s:\n", e.Message)
-	for _, f := range e.Faults {
-		_, _ = fmt.Fprintf(w, "  %s: %s\n", f.Location, f.Message)
-	}
-}
-
-// usageError is a wrong way of calling a command.
-type usageError struct{ error }
-
-// errSaid fails a command that has told why.
-var errSaid = errors.New("failed, as was told")
-
-func newRoot() *cobra.Command {
-	root := &cobra.Command{
-		Use:           "eventhook",
-		Short:         "A webhook gateway: receive, verify, store once, route, hand out",
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(newServe(), newMigrate(), newApply(), newExport(), newSecrets(), newDemo(), newSend(), newReceive(), newVerify(), newProviders(), newOpenAPI(), newCheck(), newVersion())
-	root.AddCommand(newTenant(), newAPIKey(), newSource(), newRoute(), newEvent(), newEventType(), newPublish(), newSubscription(), newDelivery(), newAudit())
-	markUsage(root)
-	return root
-}
-
-// markUsage makes wrong flags and arguments of all commands usage errors.
-func markUsage(c *cobra.Command) {
-	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	if check := c.Args; check != nil {
-		c.Args = func(cmd *cobra.Command, args []string) error {
-			if err := check(cmd, args); err != nil {
-				hint := "want " + cmd.UseLine()
-				if cmd.HasSubCommands() {
-					hint = "see " + cmd.CommandPath() + " --help"
-				}
-				return usageError{fmt.Errorf("%w; %s", err, hint)}
-			}
-			return nil
-		}
-	}
-	for _, sub := range c.Commands() {
-		markUsage(sub)
-	}
+	commands := []*cobra.Command{newServe(), newMigrate(), newApply(), newExport(), newSecrets(), demo.New(startDemo), send.New(), receive.New(), verifycmd.New(publishedKeys), providers.New(), newOpenAPI(), newCheck(), newVersion()}
+	return cli.Run(append(commands, cli.Commands(version)...), args, stdout, stderr)
 }
 
 func newVersion() *cobra.Command {

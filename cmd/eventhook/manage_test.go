@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook/ingest"
+	"github.com/eventhook/eventhook/internal/cli/clitest"
+	"github.com/eventhook/eventhook/internal/cli/send"
 	"github.com/eventhook/eventhook/internal/pgtest"
 )
 
@@ -19,7 +21,7 @@ func (i *instance) send(source string) (status int, event string) {
 		i.t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	var answer ingestAnswer
+	var answer send.Answer
 	if resp.StatusCode == http.StatusOK {
 		if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
 			i.t.Fatal(err)
@@ -35,7 +37,7 @@ func TestAChangeReachesEveryInstance(t *testing.T) {
 	soon := func(claim string, holds func() bool) {
 		t.Helper()
 		began := time.Now()
-		eventually(t, claim, holds)
+		clitest.Eventually(t, claim, holds)
 		if took := time.Since(began); took > 30*time.Second { // a source is cached for a minute
 			t.Errorf("%s: after %s, want it told", claim, took)
 		}
@@ -56,7 +58,7 @@ func TestAChangeReachesEveryInstance(t *testing.T) {
 		return func() bool {
 			_, id := receiving.send("fresh")
 			var event struct{ Status string }
-			eventually(t, "the event is processed", func() bool {
+			clitest.Eventually(t, "the event is processed", func() bool {
 				return receiving.call("GET", "/events/"+id, nil, &event) == http.StatusOK && event.Status != "pending" && event.Status != "processing"
 			})
 			return event.Status == want

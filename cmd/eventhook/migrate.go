@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/eventhook/eventhook/configs"
+	"github.com/eventhook/eventhook/internal/cli/input"
 	"github.com/eventhook/eventhook/internal/telemetry"
 	"github.com/eventhook/eventhook/migrations"
 )
@@ -25,7 +26,7 @@ func newMigrate() *cobra.Command {
 			act = args[0]
 		}
 		if act == "down" && !*yes {
-			return usageError{fmt.Errorf("migrate down deletes all data of the gateway; confirm with --yes")}
+			return input.Usagef("migrate down deletes all data of the gateway; confirm with --yes")
 		}
 		c, err := databaseConfig(s, cmd)
 		if err != nil {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/eventhook/eventhook/internal/cli/clitest"
+	"github.com/eventhook/eventhook/internal/cli/send"
 	"github.com/eventhook/eventhook/internal/pgtest"
 )
 
@@ -101,7 +103,7 @@ func (o *office) webhook(body string) (event string) {
 		o.t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	var answer ingestAnswer
+	var answer send.Answer
 	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || answer.Status != "accepted" {
 		o.t.Fatalf("the shop answered %d %+v (%v), want it accepted", resp.StatusCode, answer, err)
 	}
@@ -132,7 +134,7 @@ func (o *office) ends(event, status string) (w made) {
 			o.t.Logf("the work of %s is %+v", event, w)
 		}
 	}()
-	eventually(o.t, "the work is "+status, func() bool {
+	clitest.Eventually(o.t, "the work is "+status, func() bool {
 		w = o.work(event)
 		return w.Status == status
 	})

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eventhook/eventhook/internal/cli/clitest"
 	"github.com/eventhook/eventhook/internal/pgtest"
 )
 
@@ -27,10 +28,10 @@ func TestATargetThatIsDownDelaysNothingElse(t *testing.T) {
 		for range events {
 			pushed = append(pushed, k.mustPush(when+rand.Text()))
 		}
-		eventually(t, "tasks are there "+when, func() bool {
+		clitest.Eventually(t, "tasks are there "+when, func() bool {
 			return count(t, conn, `SELECT count(*) FROM eventhook.execution`) == len(pushed)
 		})
-		eventually(t, "the subscriber has all events "+when, func() bool { return k.subscriber.count(eventsOf) == len(pushed) })
+		clitest.Eventually(t, "the subscriber has all events "+when, func() bool { return k.subscriber.count(eventsOf) == len(pushed) })
 		if n := count(t, conn, `SELECT count(*) FROM eventhook.event WHERE status = 'processing' AND due_at IS NULL`); n != len(pushed) {
 			t.Errorf("%s: %d events wait for their request, want all %d", when, n, len(pushed))
 		}
@@ -43,7 +44,7 @@ func TestATargetThatIsDownDelaysNothingElse(t *testing.T) {
 	came := k.receiver.count(requestsOf)
 	close(held)
 	wantRest("while it fails")
-	eventually(t, "it is tried again", func() bool { return k.receiver.count(requestsOf) > came })
+	clitest.Eventually(t, "it is tried again", func() bool { return k.receiver.count(requestsOf) > came })
 	if n := k.receiver.count(requestsOf); n > len(pushed)/2 {
 		t.Errorf("%d requests came while it was down, want few: a circuit breaker", n)
 	}
@@ -77,7 +78,7 @@ func TestARetryOfADeadRequestDeliversItsEvent(t *testing.T) {
 		}
 		return e
 	}
-	eventually(t, "the event is dead", func() bool { return read().Status == "dead" })
+	clitest.Eventually(t, "the event is dead", func() bool { return read().Status == "dead" })
 	if e := read(); len(e.Actions) != 2 || e.Actions[0].Status != "success" || e.Actions[1].Status != "failed" || e.Actions[1].Attempts != 3 || !strings.HasPrefix(e.LastError, "target 2: ") {
 		t.Errorf("got %+v, want a task that is made, and a request that failed three times", e)
 	}
@@ -90,11 +91,11 @@ func TestARetryOfADeadRequestDeliversItsEvent(t *testing.T) {
 	}
 	came := receiver.count(requestsOf)
 	retry()
-	eventually(t, "it is tried again", func() bool { return receiver.count(requestsOf) > came })
-	eventually(t, "the event is dead again", func() bool { return read().Status == "dead" })
+	clitest.Eventually(t, "it is tried again", func() bool { return receiver.count(requestsOf) > came })
+	clitest.Eventually(t, "the event is dead again", func() bool { return read().Status == "dead" })
 	receiver.answers(nil)
 	retry()
-	eventually(t, "the event is delivered", func() bool { return read().Status == "delivered" })
+	clitest.Eventually(t, "the event is delivered", func() bool { return read().Status == "delivered" })
 	if e := read(); e.LastError != "" || e.Actions[1].Status != "success" {
 		t.Errorf("got %+v, want no error that is left", e)
 	}
@@ -112,13 +113,13 @@ func TestARouteOfFiftyTargets(t *testing.T) {
 	dsn, receiver := pgtest.New(t), newSubscriber(t)
 	gateway := startCalling(t, dsn, strings.Repeat("{type: task, task_kind: build}, ", half)+strings.Repeat("{type: http, url: '"+receiver.url+"'}, ", half))
 	var events []string
-	eventually(t, "an event is planned before its commit", func() bool {
+	clitest.Eventually(t, "an event is planned before its commit", func() bool {
 		before := gateway.planned()
 		events = append(events, gateway.mustPush(rand.Text()))
 		return gateway.planned() > before
 	})
 	conn := connect(t, dsn)
-	eventually(t, "all events are delivered", func() bool {
+	clitest.Eventually(t, "all events are delivered", func() bool {
 		return count(t, conn, `SELECT count(*) FROM eventhook.event WHERE origin = 'source' AND status = 'delivered'`) == len(events)
 	})
 	if n := count(t, conn, `SELECT count(*) FROM eventhook.execution`); n != half*len(events) {

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/eventhook/eventhook/internal/cli/clitest"
 	"github.com/eventhook/eventhook/internal/pgembed"
 	"github.com/eventhook/eventhook/internal/pgtest"
 )
@@ -38,14 +39,14 @@ func TestDatabaseRestartLosesNoEffect(t *testing.T) {
 			}
 			k.receiver.answers(nil)
 			k.subscriber.answers(nil)
-			eventually(t, "webhooks are answered 500 or 503 without a database", func() bool {
+			clitest.Eventually(t, "webhooks are answered 500 or 503 without a database", func() bool {
 				return load.count(http.StatusInternalServerError)+load.count(http.StatusServiceUnavailable) > 0
 			})
 			if err := server.Restart(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			before := load.count(http.StatusOK)
-			eventually(t, "the gateway recovers by itself", func() bool { return load.count(http.StatusOK) >= before+enough })
+			clitest.Eventually(t, "the gateway recovers by itself", func() bool { return load.count(http.StatusOK) >= before+enough })
 			load.stop()
 			k.wantAllOnce(load.accepted)
 		})
@@ -82,7 +83,7 @@ func TestStoppedGatewayLeavesNoEffectLeased(t *testing.T) {
 // The duplicates share the batch of their original, which is planned before its commit.
 func TestADuplicateInABatchHasNoEffect(t *testing.T) {
 	k := startKinds(t, pgtest.New(t))
-	eventually(t, "routes are in memory", func() bool { return k.pushedPlanned() })
+	clitest.Eventually(t, "routes are in memory", func() bool { return k.pushedPlanned() })
 	const copies = 20
 	accepted, duplicates := k.pushAtOnce(t, k.dsn, append(strings.Split(strings.Repeat("the same,", copies), ",")[:copies], "another"))
 	if len(accepted) != 2 || duplicates != copies-1 {
@@ -106,7 +107,7 @@ func (k *kinds) pushedPlanned() bool {
 // the other events of its batch have their effects.
 func TestRefusedEffectsCostNoOtherEventOfTheirBatch(t *testing.T) {
 	k := startKinds(t, pgtest.New(t))
-	eventually(t, "routes are in memory", func() bool { return k.pushedPlanned() })
+	clitest.Eventually(t, "routes are in memory", func() bool { return k.pushedPlanned() })
 	conn := connect(t, k.dsn)
 	if _, err := conn.Exec(t.Context(), `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
 		BEGIN
@@ -120,7 +121,7 @@ func TestRefusedEffectsCostNoOtherEventOfTheirBatch(t *testing.T) {
 	}
 	accepted, _ := k.pushAtOnce(t, k.dsn, append(pushIDs("good", 30), "refused"))
 	var refused string
-	eventually(t, "the refused event is dead", func() bool {
+	clitest.Eventually(t, "the refused event is dead", func() bool {
 		list := texts(t, conn, `SELECT id::text FROM eventhook.event WHERE idempotency_key = 'refused' AND status = 'dead'`)
 		if len(list) == 1 {
 			refused = list[0]

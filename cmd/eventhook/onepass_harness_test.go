@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook/internal/cli/clitest"
 )
 
 // kinds is a gateway whose one route has a target of each kind: a task, a published
@@ -43,7 +45,7 @@ func (k *kinds) restart() {
 // hang, and waits until the gateway has leased deliveries that hang.
 func (k *kinds) wantUnderWay(load *flood) {
 	k.t.Helper()
-	eventually(k.t, "load is delivered", func() bool {
+	clitest.Eventually(k.t, "load is delivered", func() bool {
 		return load.count(http.StatusOK) >= enough && k.receiver.count(eventsOf) >= enough && k.subscriber.count(eventsOf) >= enough
 	})
 	if k.planned() == 0 {
@@ -51,7 +53,7 @@ func (k *kinds) wantUnderWay(load *flood) {
 	}
 	k.hang()
 	before := load.count(http.StatusOK)
-	eventually(k.t, "more events are accepted", func() bool { return load.count(http.StatusOK) >= before+enough })
+	clitest.Eventually(k.t, "more events are accepted", func() bool { return load.count(http.StatusOK) >= before+enough })
 }
 
 // hang lets both receivers hang, and returns what ends that.
@@ -75,7 +77,7 @@ func (k *kinds) wantAllOnce(answered []string) {
 	t.Helper()
 	wantEachProcessedOnce(t, k.dsn, answered)
 	conn := connect(t, k.dsn)
-	eventually(t, "no delivery is owed", func() bool {
+	clitest.Eventually(t, "no delivery is owed", func() bool {
 		return count(t, conn, `SELECT count(*) FROM eventhook.delivery WHERE status NOT IN ('success', 'dead')`) == 0
 	})
 	stored := texts(t, conn, `SELECT id::text FROM eventhook.event WHERE origin = 'source' AND status = 'delivered'`)
@@ -162,7 +164,7 @@ func (i *instance) pushAtOnce(t *testing.T, dsn string, ids []string) (accepted 
 			}
 		})
 	}
-	eventually(t, "the gateway has all pushes", func() bool { return i.waiting() == len(ids) })
+	clitest.Eventually(t, "the gateway has all pushes", func() bool { return i.waiting() == len(ids) })
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/eventhook/eventhook/internal/cli/clitest"
 	"github.com/eventhook/eventhook/internal/pgtest"
 )
 
@@ -22,7 +23,7 @@ func versioned(version string) string {
 // versionsOf are the versions by which an event was planned, once it is delivered.
 func versionsOf(t *testing.T, conn *pgx.Conn, event string) string {
 	t.Helper()
-	eventually(t, "the event is delivered", func() bool {
+	clitest.Eventually(t, "the event is delivered", func() bool {
 		return count(t, conn, `SELECT count(*) FROM eventhook.event WHERE id = $1::uuid AND status = 'delivered'`, event) == 1
 	})
 	return strings.Join(texts(t, conn, `SELECT kind FROM eventhook.execution WHERE event_id = $1::uuid
@@ -36,10 +37,10 @@ func TestEveryEventFollowsOneVersionOfItsRoutes(t *testing.T) {
 	dsn := pgtest.New(t)
 	instances := []*instance{startInstance(t, dsn), startInstance(t, dsn)}
 	configured(t, dsn)
-	files := []string{writeFile(t, "a.yaml", versioned("a")), writeFile(t, "b.yaml", versioned("b"))}
+	files := []string{clitest.WriteFile(t, "a.yaml", versioned("a")), clitest.WriteFile(t, "b.yaml", versioned("b"))}
 	apply := func(n int) {
 		t.Helper()
-		if got := runCommand("apply", "--prune", "-f", files[n%2]); got.code != 0 {
+		if got := runCommand("apply", "--prune", "-f", files[n%2]); got.Code != 0 {
 			t.Fatalf("apply: got %+v", got)
 		}
 	}
@@ -89,7 +90,7 @@ func TestSubscriptionsChangeBetweenPlanAndCommit(t *testing.T) {
 	deliveries := func(subscription, when string, want int) {
 		t.Helper()
 		event := k.mustPush(rand.Text())
-		eventually(t, "the event is planned", func() bool {
+		clitest.Eventually(t, "the event is planned", func() bool {
 			return count(t, conn, `SELECT count(*) FROM eventhook.event WHERE id = $1::uuid AND actions IS NOT NULL`, event) == 1
 		})
 		if n := count(t, conn, `SELECT count(*) FROM eventhook.delivery d JOIN eventhook.event p ON p.id = d.event_id
@@ -110,7 +111,7 @@ func TestSubscriptionsChangeBetweenPlanAndCommit(t *testing.T) {
 		deliveries(id, "after it was deleted", 0)
 	}
 	load.stop()
-	eventually(t, "no delivery is owed", func() bool {
+	clitest.Eventually(t, "no delivery is owed", func() bool {
 		return count(t, conn, `SELECT count(*) FROM eventhook.delivery WHERE status NOT IN ('success', 'dead')`) == 0
 	})
 	if n := count(t, conn, `SELECT count(*) FROM eventhook.delivery WHERE status = 'dead' AND destination_id = $1::uuid`, k.subscription); n > 0 {

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventhook/eventhook/internal/cli/clitest"
 	"github.com/eventhook/eventhook/internal/pgembed"
 	"github.com/eventhook/eventhook/internal/pgtest"
 )
@@ -38,7 +39,7 @@ type deliveryView struct {
 // deliveryOf is the one delivery of an event, once it is done.
 func (i *instance) deliveryOf(event string) (d deliveryView) {
 	i.t.Helper()
-	eventually(i.t, "the delivery is done", func() bool {
+	clitest.Eventually(i.t, "the delivery is done", func() bool {
 		var list struct{ Items []deliveryView }
 		if status := i.call(http.MethodGet, "/deliveries?event_id="+event, nil, &list); status != http.StatusOK || len(list.Items) != 1 {
 			i.t.Fatalf("listing the event's deliveries was answered %d with %d items, want one", status, len(list.Items))
@@ -182,13 +183,13 @@ func TestEachFaultOfAnEndpointIsRecorded(t *testing.T) {
 				t.Errorf("got %s after %d attempts, want %s after %d", d.Status, len(d.Attempts), want, attempts)
 			}
 			for _, a := range d.Attempts {
-				if got := textOf(a.ErrorClass); got != c.class || (a.Error == nil) != (c.class == "") {
-					t.Errorf("got class %q (%s), want %q", got, textOf(a.Error), c.class)
+				if got := deref(a.ErrorClass); got != c.class || (a.Error == nil) != (c.class == "") {
+					t.Errorf("got class %q (%s), want %q", got, deref(a.Error), c.class)
 				}
 				if a.StatusCode == nil && c.status != 0 || a.StatusCode != nil && *a.StatusCode != c.status {
 					t.Errorf("got status %v, want %d", a.StatusCode, c.status)
 				}
-				if n := len(textOf(a.ResponseExcerpt)); n > 1<<10 {
+				if n := len(deref(a.ResponseExcerpt)); n > 1<<10 {
 					t.Errorf("%d bytes of the answer are kept, want at most 1 KiB", n)
 				}
 			}
@@ -253,9 +254,9 @@ func TestADeadSubscriberHoldsUpNobody(t *testing.T) {
 	gateway.subscribe(dead.url, "dead", `"timeout_seconds":60,"max_in_flight":100,"disable_after_failures":0`)
 	gateway.subscribe(healthy.url, "healthy", "")
 	gateway.mustPublish("dead", many)
-	eventually(t, "the dead one holds requests", func() bool { return dead.count(requestsOf) > 0 })
+	clitest.Eventually(t, "the dead one holds requests", func() bool { return dead.count(requestsOf) > 0 })
 	events := gateway.mustPublish("healthy", 100)
-	eventually(t, "the healthy one has got all", func() bool { return healthy.count(eventsOf) == len(events) })
+	clitest.Eventually(t, "the healthy one has got all", func() bool { return healthy.count(eventsOf) == len(events) })
 	if n := count(t, connect(t, dsn), `SELECT count(*) FROM eventhook.delivery WHERE event_type = 'dead' AND due_at IS NULL`); n > 0 {
 		t.Errorf("%d deliveries of the dead one are done, want it to have held the others up if it could", n)
 	}
@@ -268,10 +269,10 @@ func TestKilledGatewayLeavesItsDeliveriesToAnother(t *testing.T) {
 	killed, receiving := startDelivering(t, dsn), newSubscriber(t)
 	killed.subscribe(receiving.url, "made", `"timeout_seconds":2,"max_in_flight":50,`+quickRetry)
 	load := publishFlood(t, killed, "made")
-	eventually(t, "load is delivered", func() bool { return receiving.count(eventsOf) >= enough })
+	clitest.Eventually(t, "load is delivered", func() bool { return receiving.count(eventsOf) >= enough })
 	held := make(hang)
 	receiving.answers(held.ServeHTTP)
-	eventually(t, "deliveries are under way", func() bool { return load.count(http.StatusOK) >= receiving.count(eventsOf)+enough })
+	clitest.Eventually(t, "deliveries are under way", func() bool { return load.count(http.StatusOK) >= receiving.count(eventsOf)+enough })
 	conn := connect(t, dsn)
 	killed.kill()
 	load.stop()
@@ -293,7 +294,7 @@ func TestStoppedGatewayGivesItsDeliveriesBack(t *testing.T) {
 	receiving.answers(held.ServeHTTP)
 	stopped.subscribe(receiving.url, "made", `"timeout_seconds":60,"max_in_flight":10,`+quickRetry)
 	events := stopped.mustPublish("made", many)
-	eventually(t, "deliveries are under way", func() bool { return receiving.count(requestsOf) > 0 })
+	clitest.Eventually(t, "deliveries are under way", func() bool { return receiving.count(requestsOf) > 0 })
 	if err := stopped.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -316,18 +317,18 @@ func TestDatabaseRestartLosesNoDelivery(t *testing.T) {
 			gateway, receiving := startDelivering(t, dsn), newSubscriber(t)
 			gateway.subscribe(receiving.url, "made", `"timeout_seconds":2,"max_in_flight":50,`+quickRetry)
 			load := publishFlood(t, gateway, "made")
-			eventually(t, "load is delivered", func() bool { return receiving.count(eventsOf) >= enough })
+			clitest.Eventually(t, "load is delivered", func() bool { return receiving.count(eventsOf) >= enough })
 			if err := fault.end(t, server); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "publishing is answered 500 or 503 without a database", func() bool {
+			clitest.Eventually(t, "publishing is answered 500 or 503 without a database", func() bool {
 				return load.count(http.StatusInternalServerError)+load.count(http.StatusServiceUnavailable) > 0
 			})
 			if err := server.Restart(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			before := load.count(http.StatusOK)
-			eventually(t, "the gateway recovers by itself", func() bool { return load.count(http.StatusOK) >= before+enough })
+			clitest.Eventually(t, "the gateway recovers by itself", func() bool { return load.count(http.StatusOK) >= before+enough })
 			load.stop()
 			wantNothingOwed(t, connect(t, dsn), load.accepted)
 			receiving.wantAll(t, load.accepted)
@@ -345,7 +346,7 @@ func TestPauseLeavesAQueueAsItIs(t *testing.T) {
 	id, _ := gateway.subscribe(receiving.url, "made", `"timeout_seconds":60,"max_in_flight":5,`+quickRetry)
 	gateway.subscribe(other.url, "other", "")
 	events := gateway.mustPublish("made", many)
-	eventually(t, "deliveries are under way", func() bool { return receiving.count(requestsOf) > 0 })
+	clitest.Eventually(t, "deliveries are under way", func() bool { return receiving.count(requestsOf) > 0 })
 	gateway.act(id, "pause")
 	receiving.answers(nil)
 	close(held)
@@ -354,10 +355,10 @@ func TestPauseLeavesAQueueAsItIs(t *testing.T) {
 	goOn := func() {
 		t.Helper()
 		others += len(gateway.mustPublish("other", 100))
-		eventually(t, "another subscriber gets its own", func() bool { return other.count(eventsOf) == others })
+		clitest.Eventually(t, "another subscriber gets its own", func() bool { return other.count(eventsOf) == others })
 	}
 	goOn()
-	eventually(t, "what was in the gateway's hands is done or given back", func() bool {
+	clitest.Eventually(t, "what was in the gateway's hands is done or given back", func() bool {
 		return count(t, conn, `SELECT count(*) FROM eventhook.delivery WHERE status = 'acquired'`) == 0
 	})
 	if n := count(t, conn, `SELECT count(*) FROM eventhook.delivery WHERE event_type = 'made' AND status = 'pending' AND due_at <= now()`); n == 0 || n == many {
@@ -395,7 +396,7 @@ func TestDeletedSubscriptionIsOwedNothing(t *testing.T) {
 	id, _ := gateway.subscribe(gone.url, "made", `"timeout_seconds":60,"max_in_flight":5,`+quickRetry)
 	gateway.subscribe(other.url, "other", "")
 	gateway.mustPublish("made", many)
-	eventually(t, "deliveries are under way", func() bool { return gone.count(requestsOf) > 0 })
+	clitest.Eventually(t, "deliveries are under way", func() bool { return gone.count(requestsOf) > 0 })
 	if status := gateway.call(http.MethodDelete, "/subscriptions/"+id, nil, nil); status != http.StatusNoContent {
 		t.Fatalf("deleting it was answered %d, want 204", status)
 	}
@@ -405,7 +406,7 @@ func TestDeletedSubscriptionIsOwedNothing(t *testing.T) {
 	gone.answers(nil)
 	close(held)
 	conn := connect(t, dsn)
-	eventually(t, "nothing is owed to it", func() bool {
+	clitest.Eventually(t, "nothing is owed to it", func() bool {
 		return count(t, conn, `SELECT count(*) FROM eventhook.delivery WHERE due_at IS NOT NULL`) == 0
 	})
 	if n := count(t, conn, `SELECT count(*) FROM eventhook.delivery WHERE event_type = 'made' AND status = 'dead'`); n == 0 || n > many {
@@ -433,20 +434,20 @@ func TestRotationLosesNoDelivery(t *testing.T) {
 	id, old := gateway.subscribe(receiving.url, "made", "")
 	receiving.knows(old)
 	load := publishFlood(t, gateway, "made")
-	eventually(t, "load is delivered", func() bool { return receiving.count(eventsOf) >= enough })
+	clitest.Eventually(t, "load is delivered", func() bool { return receiving.count(eventsOf) >= enough })
 	var rotated struct {
 		SigningSecret string `json:"signing_secret"`
 	}
 	if status := gateway.call(http.MethodPost, "/subscriptions/"+id+"/rotate-secret", map[string]int{"grace_seconds": 3600}, &rotated); status != http.StatusOK || rotated.SigningSecret == "" || rotated.SigningSecret == old {
 		t.Fatalf("rotating was answered %d, want 200 and a new secret", status)
 	}
-	eventually(t, "both secrets sign", func() bool { return receiving.count(bothOf) >= enough })
+	clitest.Eventually(t, "both secrets sign", func() bool { return receiving.count(bothOf) >= enough })
 	if n := receiving.count(refusedBy); n > 0 {
 		t.Errorf("%d requests were refused by who knows the old secret, want none", n)
 	}
 	receiving.knows(rotated.SigningSecret)
 	before := receiving.count(eventsOf)
-	eventually(t, "who knows the new secret gets on", func() bool { return receiving.count(eventsOf) >= before+enough })
+	clitest.Eventually(t, "who knows the new secret gets on", func() bool { return receiving.count(eventsOf) >= before+enough })
 	load.stop()
 	wantNothingOwed(t, connect(t, dsn), load.accepted)
 	receiving.wantAll(t, load.accepted)
@@ -469,4 +470,12 @@ func TestTwoInstancesSendNothingTwice(t *testing.T) {
 	if again := receiving.count(againOf); again > 0 {
 		t.Errorf("%d of %d deliveries came twice, want none", again, len(events))
 	}
+}
+
+// deref returns the text of a member that may be null, "" if it is.
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
 }

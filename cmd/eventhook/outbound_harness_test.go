@@ -15,6 +15,9 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook/internal/cli/clitest"
+	"github.com/eventhook/eventhook/internal/cli/send"
 )
 
 // startDelivering starts a gateway that may deliver to this machine.
@@ -270,14 +273,14 @@ func (f *flood) noteEvent(status int, event string, err error) {
 	if err == nil && status == http.StatusAccepted {
 		status = http.StatusOK // that is success, too
 	}
-	f.note(status, ingestAnswer{EventID: event}, err)
+	f.note(status, send.Answer{EventID: event}, err)
 }
 
 // wantNothingOwed waits until no delivery is owed, and holds that every one of
 // some events has a delivery that succeeded, and that none is stuck.
 func wantNothingOwed(t *testing.T, conn *pgx.Conn, events []string) {
 	t.Helper()
-	eventually(t, "no delivery is owed", func() bool {
+	clitest.Eventually(t, "no delivery is owed", func() bool {
 		return count(t, conn, `SELECT count(*) FROM eventhook.delivery WHERE due_at IS NOT NULL`) == 0
 	})
 	if n := count(t, conn, `SELECT count(*) FROM eventhook.delivery WHERE status IN ('pending', 'acquired', 'failed')`); n > 0 {

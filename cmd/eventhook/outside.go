@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"time"
@@ -11,8 +12,10 @@ import (
 	"github.com/eventhook/eventhook/configs"
 	"github.com/eventhook/eventhook/internal/egress"
 	"github.com/eventhook/eventhook/internal/keyset"
+	"github.com/eventhook/eventhook/internal/telemetry"
 	"github.com/eventhook/eventhook/route"
 	"github.com/eventhook/eventhook/targets"
+	"github.com/eventhook/eventhook/verify"
 )
 
 // outside is how the gateway asks addresses that others choose: published keys
@@ -42,7 +45,7 @@ func (o outside) compileTarget(t eventhook.Target) (route.Effector, error) {
 // that a request to its address would be refused. Deliveries are retried instead, since
 // the configuration may allow the address later.
 func (o outside) tryTarget(t eventhook.Target) (route.Effector, error) {
-	return targets.New(t, targets.Deps{Foresee: o.client.Foresee})
+	return targets.New(t, targets.Deps{CheckHost: o.client.CheckHost})
 }
 
 // keys caches the keys that providers publish. A failure is logged here, as
@@ -74,4 +77,10 @@ func (o outside) confirm(ctx context.Context, url string) error {
 	const most = 64 << 10
 	_, err := o.client.Get(ctx, url, most)
 	return err
+}
+
+// publishedKeys caches the keys that providers publish, for a command without a
+// configuration.
+func publishedKeys(stderr io.Writer) verify.Keys {
+	return newOutside(configs.Config{}, telemetry.NewLogger(stderr, "warn", "text")).keys()
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/eventhook/eventhook/internal/cli/clitest"
 	"github.com/eventhook/eventhook/internal/pgtest"
 )
 
@@ -217,7 +218,7 @@ func TestSecretsAreFoundNowhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	i.must(200, "POST", T+"/sources/hub/test", `{"headers":{"X-Hub-Signature-256":"sha256=00"},"body":"{}"}`)
-	eventually(t, "the refusals are written", func() bool {
+	clitest.Eventually(t, "the refusals are written", func() bool {
 		return bytes.Contains(i.must(200, "GET", T+"/sources/token/rejections", ""), []byte(`"reason"`))
 	})
 

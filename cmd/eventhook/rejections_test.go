@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook/ingest"
+	"github.com/eventhook/eventhook/internal/cli/clitest"
+	"github.com/eventhook/eventhook/internal/cli/send"
 	"github.com/eventhook/eventhook/internal/pgtest"
 )
 
@@ -40,8 +42,8 @@ func (i *instance) rejections() (got rejectionsAnswer, raw json.RawMessage) {
 // forge sends a push that is signed with another secret.
 func (i *instance) forge(body string) {
 	i.t.Helper()
-	s := sample{provider: "github", body: []byte(body)}
-	r, err := s.request(i.t.Context(), i.url+ingest.Path("acme", "github")+"?token=in-the-query", "another-secret", time.Now())
+	s := send.Sample{Provider: "github", Body: []byte(body)}
+	r, err := s.Request(i.t.Context(), i.url+ingest.Path("acme", "github")+"?token=in-the-query", "another-secret", time.Now())
 	if err != nil {
 		i.t.Fatal(err)
 	}
@@ -63,7 +65,7 @@ func TestRejectionsAreToldByAnyInstance(t *testing.T) {
 	dsn := pgtest.New(t)
 	refusing, other := startInstance(t, dsn), startInstance(t, dsn)
 	refusing.forge(body)
-	eventually(t, "both instances tell of the forgery", func() bool {
+	clitest.Eventually(t, "both instances tell of the forgery", func() bool {
 		first, _ := refusing.rejections()
 		second, _ := other.rejections()
 		return len(first.Items) == 1 && len(second.Items) == 1

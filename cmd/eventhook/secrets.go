@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/cli/input"
+	"github.com/eventhook/eventhook/internal/cli/terminal"
 	"github.com/eventhook/eventhook/internal/pg"
 )
 
@@ -84,7 +86,7 @@ be given again. If the former keys exist, configure them instead.`,
 	yes := cmd.Flags().Bool("yes", false, "confirm that the former keys are lost")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if !*yes {
-			return usageError{errors.New("instances that have the former keys are not ready any more after this; confirm with --yes")}
+			return input.Usagef("instances that have the former keys are not ready any more after this; confirm with --yes")
 		}
 		return s.withAnyKeys(cmd, true, func(ctx context.Context, st *store) error {
 			if err := st.ReplaceCanary(ctx); err != nil {
@@ -157,7 +159,7 @@ func rotate(ctx context.Context, st *store, stdout, stderr io.Writer) error {
 		}
 	}
 	if done.Left+len(done.Unopened)+done.Unbound > 0 {
-		return errSaid
+		return terminal.ErrPrinted
 	}
 	return nil
 }
@@ -226,7 +228,7 @@ func (s sealing) printKey(w io.Writer, id, name, state string) {
 	printed := false
 	for _, c := range s.counts {
 		if c.KeyID == id {
-			_, _ = fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", shownText(name), c.Count, c.Column, map[bool]string{true: "yes", false: "no"}[c.IsBound], state)
+			_, _ = fmt.Fprintf(w, "%s\t%d\t%s\t%s\t%s\n", terminal.Quote(name), c.Count, c.Column, map[bool]string{true: "yes", false: "no"}[c.IsBound], state)
 			printed = true
 		}
 	}

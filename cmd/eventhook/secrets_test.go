@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/eventhook/eventhook/configs"
+	"github.com/eventhook/eventhook/internal/cli"
+	"github.com/eventhook/eventhook/internal/cli/clitest"
 	"github.com/eventhook/eventhook/internal/pgtest"
 	"github.com/eventhook/eventhook/internal/seal"
 )
@@ -30,8 +32,8 @@ func TestSecretsRotate(t *testing.T) {
 	fresh := seal.NewKey()
 	ids := keyIDs(t, fresh, testEncryptionKey)
 	keys := func(list ...string) { t.Setenv("EVENTHOOK_ENCRYPTION_KEYS", strings.Join(list, ",")) }
-	file := writeFile(t, "t.yaml", exportedTenants)
-	if got := runCommand("apply", "-f", file); got.code != 0 {
+	file := clitest.WriteFile(t, "t.yaml", exportedTenants)
+	if got := runCommand("apply", "-f", file); got.Code != 0 {
 		t.Fatal(got)
 	}
 	said := "Secrets are bound to their rows"
@@ -39,7 +41,7 @@ func TestSecretsRotate(t *testing.T) {
 		t.Helper()
 		got := runCommand("secrets", "status")
 		var seen []string
-		for line := range strings.Lines(got.stdout) {
+		for line := range strings.Lines(got.Stdout) {
 			seen = append(seen, strings.Join(strings.Fields(line), " "))
 		}
 		if n := len(seen) - 1; n >= 0 && strings.HasPrefix(seen[n]+"\n", said) {
@@ -47,7 +49,7 @@ func TestSecretsRotate(t *testing.T) {
 		} else {
 			t.Errorf("%s: the last of %q does not say %q", claim, seen, said)
 		}
-		if want := append([]string{"KEY VALUES IN BOUND STATE"}, lines...); got.code != 0 || strings.Join(seen, "\n") != strings.Join(want, "\n") {
+		if want := append([]string{"KEY VALUES IN BOUND STATE"}, lines...); got.Code != 0 || strings.Join(seen, "\n") != strings.Join(want, "\n") {
 			t.Errorf("%s: got %q, want %q", claim, seen, want)
 		}
 	}
@@ -58,8 +60,8 @@ func TestSecretsRotate(t *testing.T) {
 	said = "Secrets are bound to their rows; unbound ones are refused. The canary needs the key " + ids[1]
 	status("before it", ids[0]+" 0 newest: seals", ids[1]+" 3 source.verifier yes configured")
 	got := wantRun(t, "rotate", 0, "re-sealed 3 values with the key "+ids[0]+"\nthe key "+ids[1]+" is no longer needed and may be removed, once no instance seals with it\n", "secrets", "rotate")
-	if got.stderr != "re-sealed 3 of 3 …\n" {
-		t.Errorf("progress is %q", got.stderr)
+	if got.Stderr != "re-sealed 3 of 3 …\n" {
+		t.Errorf("progress is %q", got.Stderr)
 	}
 	wantRun(t, "again", 0, "re-sealed 0 values with the key "+ids[0]+"\nthe key "+ids[1]+" is no longer needed and may be removed, once no instance seals with it\n", "secrets", "rotate")
 	keys(fresh)
@@ -74,7 +76,7 @@ func TestSecretsRotate(t *testing.T) {
 func TestSecretsThatCannotBeOpenedAreTold(t *testing.T) {
 	dsn := pgtest.New(t)
 	configured(t, dsn)
-	if got := runCommand("apply", "-f", writeFile(t, "t.yaml", exportedTenants)); got.code != 0 {
+	if got := runCommand("apply", "-f", clitest.WriteFile(t, "t.yaml", exportedTenants)); got.Code != 0 {
 		t.Fatal(got)
 	}
 	lost, err := seal.New(seal.NewKey())
@@ -93,15 +95,15 @@ func TestSecretsThatCannotBeOpenedAreTold(t *testing.T) {
 	fresh := seal.NewKey()
 	ids := keyIDs(t, fresh, testEncryptionKey)
 	t.Setenv("EVENTHOOK_ENCRYPTION_KEYS", fresh+","+testEncryptionKey)
-	got := wantRun(t, "rotate", exitFailed, "re-sealed 2 values with the key "+ids[0]+"\nthe key "+ids[1]+" is no longer needed and may be removed, once no instance seals with it\n", "secrets", "rotate")
+	got := wantRun(t, "rotate", cli.ExitFailed, "re-sealed 2 values with the key "+ids[0]+"\nthe key "+ids[1]+" is no longer needed and may be removed, once no instance seals with it\n", "secrets", "rotate")
 	for _, part := range []string{"1 values cannot be opened", "source.verifier " + id + ": sealed with a key that is not configured"} {
-		if !strings.Contains(got.stderr, part) {
-			t.Errorf("stderr is %q, want %q in it", got.stderr, part)
+		if !strings.Contains(got.Stderr, part) {
+			t.Errorf("stderr is %q, want %q in it", got.Stderr, part)
 		}
 	}
 	status := runCommand("secrets", "status")
-	if !regexp.MustCompile(`(?m)^` + lost.KeyIDs()[0] + ` +1 +source.verifier +yes +not configured`).MatchString(status.stdout) {
-		t.Errorf("the status is\n%s\nwant the lost key %s in it", status.stdout, lost.KeyIDs()[0])
+	if !regexp.MustCompile(`(?m)^` + lost.KeyIDs()[0] + ` +1 +source.verifier +yes +not configured`).MatchString(status.Stdout) {
+		t.Errorf("the status is\n%s\nwant the lost key %s in it", status.Stdout, lost.KeyIDs()[0])
 	}
 }
 
@@ -109,9 +111,9 @@ func TestSecretsThatCannotBeOpenedAreTold(t *testing.T) {
 func TestNothingRunsWithoutAKey(t *testing.T) {
 	configured(t, pgtest.New(t))
 	t.Setenv("EVENTHOOK_ENCRYPTION_KEYS", "")
-	file := writeFile(t, "t.yaml", testTenants)
+	file := clitest.WriteFile(t, "t.yaml", testTenants)
 	for _, args := range [][]string{{"serve", "--listen", "127.0.0.1:0", "--management-listen", "127.0.0.1:0"}, {"apply", "-f", file}, {"export"}, {"secrets", "status"}, {"secrets", "rotate"}, {"secrets", "accept-keys", "--yes"}} {
-		if got := runCommand(args...); got.code != exitUsage || !strings.Contains(got.stderr, "encryption_keys: is required") || got.stdout != "" {
+		if got := runCommand(args...); got.Code != cli.ExitUsage || !strings.Contains(got.Stderr, "encryption_keys: is required") || got.Stdout != "" {
 			t.Errorf("%v: got %+v, want it to refuse and name encryption_keys", args, got)
 		}
 	}
@@ -156,11 +158,11 @@ func TestAGatewayRunsOnWhileSecretsAreRotated(t *testing.T) {
 	gateway := startInstance(t, dsn, "EVENTHOOK_ENCRYPTION_KEYS="+testEncryptionKey+","+fresh)
 	f := startFlood(t, gateway)
 	answered := func(n int) {
-		eventually(t, "webhooks are answered", func() bool { return f.count(http.StatusOK) >= n })
+		clitest.Eventually(t, "webhooks are answered", func() bool { return f.count(http.StatusOK) >= n })
 	}
 	answered(50)
 	t.Setenv("EVENTHOOK_ENCRYPTION_KEYS", fresh+","+testEncryptionKey)
-	if got := runCommand("secrets", "rotate"); got.code != 0 || !strings.HasPrefix(got.stdout, "re-sealed 1 values") {
+	if got := runCommand("secrets", "rotate"); got.Code != 0 || !strings.HasPrefix(got.Stdout, "re-sealed 1 values") {
 		t.Errorf("got %+v, want the source's secret re-sealed", got)
 	}
 	answered(f.count(http.StatusOK) + 200)
@@ -177,8 +179,8 @@ func TestAGatewayRunsOnWhileSecretsAreRotated(t *testing.T) {
 func TestAnInstanceWithAWrongKeyIsNotReady(t *testing.T) {
 	dsn := pgtest.New(t)
 	configured(t, dsn)
-	file := writeFile(t, "t.yaml", testTenants)
-	if got := runCommand("apply", "-f", file); got.code != 0 {
+	file := clitest.WriteFile(t, "t.yaml", testTenants)
+	if got := runCommand("apply", "-f", file); got.Code != 0 {
 		t.Fatal(got)
 	}
 	ready := func(i *instance) string {
@@ -210,11 +212,11 @@ func TestAnInstanceWithAWrongKeyIsNotReady(t *testing.T) {
 	}
 	t.Setenv("EVENTHOOK_ENCRYPTION_KEYS", fresh)
 	for _, args := range [][]string{{"apply", "-f", file}, {"apply", "--check", "-f", file}, {"export"}, {"secrets", "rotate"}} {
-		if got := runCommand(args...); got.code != exitFailed || !strings.Contains(got.stderr, "do not fit this database") {
+		if got := runCommand(args...); got.Code != cli.ExitFailed || !strings.Contains(got.Stderr, "do not fit this database") {
 			t.Errorf("%v: got %+v, want it to refuse and say why", args, got)
 		}
 	}
-	if got := runCommand("secrets", "accept-keys"); got.code != exitUsage {
+	if got := runCommand("secrets", "accept-keys"); got.Code != cli.ExitUsage {
 		t.Errorf("accept-keys without --yes: got %+v", got)
 	}
 	wantRun(t, "the former keys are lost", 0, "the database accepts the key "+keyIDs(t, fresh)[0]+"\n", "secrets", "accept-keys", "--yes")

@@ -12,6 +12,9 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/configs"
+	"github.com/eventhook/eventhook/internal/cli/input"
+	"github.com/eventhook/eventhook/internal/cli/terminal"
+	"github.com/eventhook/eventhook/internal/datadir"
 	"github.com/eventhook/eventhook/internal/pg"
 )
 
@@ -34,7 +37,7 @@ the keys it needs there.`,
 			return err
 		}
 		if *makeSecrets && (c.DatabaseURL != "" || *apply == "") {
-			return usageError{fmt.Errorf("--make-secrets is for --apply on the private PostgreSQL")}
+			return input.Usagef("--make-secrets is for --apply on the private PostgreSQL")
 		}
 		tuneMemory()
 		divertStandardLog(log)
@@ -42,7 +45,7 @@ the keys it needs there.`,
 		if err != nil {
 			return err
 		}
-		var made *secrets
+		var made *datadir.Secrets
 		if *apply != "" {
 			if made, err = applyAtStart(cmd.Context(), g, *apply, *makeSecrets); err != nil {
 				g.close()
@@ -67,15 +70,15 @@ func tuneMemory() {
 }
 
 // applyAtStart applies a file before requests are served.
-func applyAtStart(ctx context.Context, g *gateway, path string, makeSecrets bool) (*secrets, error) {
+func applyAtStart(ctx context.Context, g *gateway, path string, makeSecrets bool) (*datadir.Secrets, error) {
 	lookup := os.LookupEnv
-	var made *secrets
+	var made *datadir.Secrets
 	if makeSecrets {
 		var err error
-		if made, err = openSecrets(g.config.DataDir); err != nil {
+		if made, err = datadir.OpenSecrets(g.config.DataDir); err != nil {
 			return nil, err
 		}
-		lookup = made.lookup
+		lookup = made.Lookup
 	}
 	tenants, err := configs.LoadTenants(path, lookup)
 	if err == nil {
@@ -85,7 +88,7 @@ func applyAtStart(ctx context.Context, g *gateway, path string, makeSecrets bool
 		return nil, err
 	}
 	if made != nil {
-		if err := made.save(); err != nil {
+		if err := made.Save(); err != nil {
 			return nil, err
 		}
 	}
@@ -111,16 +114,16 @@ func countChanges(changes []eventhook.Change) int {
 
 // reachesItself reports whether tenants can have requests made to this machine.
 func (g *gateway) reachesItself() bool {
-	return g.out.client.Foresee(&url.URL{Scheme: "http", Host: "localhost"}) == nil
+	return g.out.client.CheckHost(&url.URL{Scheme: "http", Host: "localhost"}) == nil
 }
 
 // announce says where the gateway is and, after a start with made secrets,
 // what to try.
-func (g *gateway) announce(w io.Writer, made *secrets) {
+func (g *gateway) announce(w io.Writer, made *datadir.Secrets) {
 	url := g.config.PublicURL
 	_, _ = fmt.Fprintf(w, "Eventhook %s is ready.\n  webhooks and API  %s\n  API pages         %s/docs\n  health, metrics   http://%s/metrics\n",
-		version, url, url, reachable(g.management.Addr()))
-	if own := "http://" + reachable(g.public.Addr()); own != url {
+		version, url, url, terminal.Address(g.management.Addr()))
+	if own := "http://" + terminal.Address(g.public.Addr()); own != url {
 		_, _ = fmt.Fprintf(w, "  listening at      %s\n", own)
 	}
 	if g.reachesItself() {
@@ -129,8 +132,8 @@ func (g *gateway) announce(w io.Writer, made *secrets) {
 	if made == nil {
 		return
 	}
-	github, _ := made.lookup("GITHUB_WEBHOOK_SECRET")
-	stripe, _ := made.lookup("STRIPE_WEBHOOK_SECRET")
+	github, _ := made.Lookup("GITHUB_WEBHOOK_SECRET")
+	stripe, _ := made.Lookup("STRIPE_WEBHOOK_SECRET")
 	_, _ = fmt.Fprintf(w, `  admin key         %[2]s
 
 Keys and secrets are kept in %[3]s. Try, in another terminal:

@@ -21,12 +21,12 @@ import (
 // subscribers is what goes out: what is published finds its subscribers, is
 // stored with a delivery to each, and sent.
 type subscribers struct {
-	rosters    *match.Rosters
-	targets    *outbound.TargetDirectory
-	catalogue  *match.Catalogue
-	publisher  *outbound.Publisher
-	dispatcher *outbound.Dispatcher
-	tester     *outbound.Tester
+	subscriptionCache *match.SubscriptionCache
+	targets           *outbound.TargetDirectory
+	catalogue         *match.Catalogue
+	publisher         *outbound.Publisher
+	dispatcher        *outbound.Dispatcher
+	tester            *outbound.Tester
 }
 
 // delivered tells the metrics and the meter what came of deliveries.
@@ -41,29 +41,29 @@ func (s delivered) SettledDeliveries(batch []*outbound.DeliverySettlement, lost 
 }
 
 // room is the dispatcher's; what does not fit is for any instance.
-type room struct {
+type localDispatcher struct {
 	*outbound.Dispatcher
 	db *pg.DB
 }
 
-func (r room) DeliveriesLeft() { r.db.WakeDeliveries() }
+func (d localDispatcher) NotifyDue() { d.db.WakeDeliveries() }
 
 func (g *gateway) wireSubscribers() {
 	c := g.config.Outbound
 	s := &g.subscribers
-	s.rosters = match.NewRosters(c.Publish.CachedSubscriptions, g.db, g.log, time.Now)
+	s.subscriptionCache = match.NewSubscriptionCache(c.Publish.CachedSubscriptions, g.db, g.log, time.Now)
 	s.catalogue = match.NewCatalogue(c.Publish.CachedEventTypes, g.db, g.metrics, g.log, time.Now)
-	subscriptions := outbound.SubscriptionDirectory{Rosters: s.rosters, Sender: send.NewHTTPSender(g.out.client, g.out.client.UserAgent, time.Now)}
+	subscriptions := outbound.SubscriptionDirectory{Subscriptions: s.subscriptionCache, Sender: send.NewHTTPSender(g.out.client, g.out.client.UserAgent, time.Now)}
 	s.targets = outbound.NewTargetDirectory(outbound.TargetDeps{Routes: g.db, Compile: compileHTTP, Client: g.out.client, Log: g.log, Now: time.Now})
 	s.dispatcher = outbound.NewDispatcher(c.Dispatch, outbound.DispatcherDeps{
 		Queue: g.db, Directory: outbound.Directories{Subscriptions: subscriptions, Routes: s.targets}, Observer: delivered{g.metrics, g.meter},
 		Log: g.log, Now: time.Now, Chance: rand.Float64, Lease: g.config.Lease(),
 	})
-	g.metrics.WatchDispatch(func() telemetry.Dispatching { return telemetry.Dispatching(s.dispatcher.Stats()) })
+	g.metrics.WatchDispatch(func() telemetry.DispatcherLoad { return telemetry.DispatcherLoad(s.dispatcher.Stats()) })
 	s.publisher = outbound.NewPublisher(c.Publish, outbound.PublisherDeps{
-		Rosters: s.rosters, Catalogue: s.catalogue, Shares: g.shares, Store: g.db, Room: room{s.dispatcher, g.db}, Observer: g.metrics, Log: g.log, Now: time.Now,
+		Subscriptions: s.subscriptionCache, Catalogue: s.catalogue, Shares: g.shares, Store: g.db, Dispatcher: localDispatcher{s.dispatcher, g.db}, Observer: g.metrics, Log: g.log, Now: time.Now,
 	})
-	s.tester = &outbound.Tester{Transports: subscriptions, Generations: s.rosters, Store: g.db, Now: time.Now}
+	s.tester = &outbound.Tester{Transports: subscriptions, Generations: s.subscriptionCache, Store: g.db, Now: time.Now}
 }
 
 // publishing stores what tenants publish through the API.
@@ -71,7 +71,7 @@ type publishing struct{ publisher *outbound.Publisher }
 
 func (p publishing) Publish(ctx context.Context, tenant eventhook.TenantID, events []*eventhook.Event) []api.Published {
 	outcomes := make([]api.Published, len(events))
-	for i, o := range p.publisher.PublishAll(ctx, tenant, events) {
+	for i, o := range p.publisher.PublishBatch(ctx, tenant, events) {
 		switch {
 		case o.Err != nil:
 			outcomes[i].Err = o.Err
@@ -100,7 +100,7 @@ func (p published) Accept(ctx context.Context, batch []*effects.Arrival) error {
 
 func (g *gateway) settler() published {
 	s := &g.subscribers
-	return published{g.db, &outbound.Fanout{Rosters: s.rosters, Targets: s.targets, Catalogue: s.catalogue, Shares: g.shares, Room: room{s.dispatcher, g.db}, Next: g.db, Log: g.log}}
+	return published{g.db, &outbound.Fanout{Subscriptions: s.subscriptionCache, Targets: s.targets, Catalogue: s.catalogue, Shares: g.shares, Dispatcher: localDispatcher{s.dispatcher, g.db}, Next: g.db, Log: g.log}}
 }
 
 // receivers is how the API looks at where subscriptions send.
@@ -112,7 +112,7 @@ func (g *gateway) receivers() api.Receivers {
 			if err != nil {
 				return nil //nolint:nilerr // it is found fault with elsewhere
 			}
-			return g.out.client.Judge(ctx, u)
+			return g.out.client.LookUpAndCheckHost(ctx, u)
 		},
 		Tester: g.subscribers.tester, RequireHTTPS: g.config.Outbound.RequireHTTPS,
 	}
@@ -128,18 +128,18 @@ func compileHTTP(t eventhook.Target) (send.TargetRequests, error) {
 func (s *subscribers) forget(c pg.ConfigChange) {
 	switch {
 	case c == pg.ConfigChange{}:
-		s.rosters.ForgetAll()
-		s.targets.ForgetAll()
-		s.dispatcher.ChangedAll()
+		s.subscriptionCache.InvalidateAll()
+		s.targets.InvalidateAll()
+		s.dispatcher.AllTenantsChanged()
 	case !c.SubscriptionID.IsZero():
-		s.rosters.Forget(c.TenantID)
-		s.dispatcher.Changed(c.TenantID)
+		s.subscriptionCache.Invalidate(c.TenantID)
+		s.dispatcher.TenantChanged(c.TenantID)
 	case !c.SourceID.IsZero():
-		for _, tenant := range s.targets.Forget(c.SourceID) {
-			s.dispatcher.Changed(tenant)
+		for _, tenant := range s.targets.InvalidateSource(c.SourceID) {
+			s.dispatcher.TenantChanged(tenant)
 		}
 	default:
-		s.targets.ForgetTenant(c.TenantID)
-		s.dispatcher.Changed(c.TenantID)
+		s.targets.InvalidateTenant(c.TenantID)
+		s.dispatcher.TenantChanged(c.TenantID)
 	}
 }

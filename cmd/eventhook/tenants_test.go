@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eventhook/eventhook/internal/cli/clitest"
 	"github.com/eventhook/eventhook/internal/pgtest"
 )
 
@@ -56,7 +57,7 @@ func TestATenantsStateCountsEverywhere(t *testing.T) {
 	everywhere := func(claim string, holds func(*instance) bool) {
 		t.Helper()
 		for _, i := range []*instance{first, second} {
-			eventually(t, claim, func() bool { return holds(i) })
+			clitest.Eventually(t, claim, func() bool { return holds(i) })
 		}
 	}
 	answers := func(want int, method, path string) func(*instance) bool {

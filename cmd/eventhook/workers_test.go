@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/eventhook/eventhook/internal/cli/clitest"
 	"github.com/eventhook/eventhook/worker"
 )
 
@@ -35,7 +36,7 @@ func TestWorkersDoWhatTheirPageSays(t *testing.T) {
 			event := o.webhook(`{"type":"invoice.drawn","invoice":{"id":"in_1","customer":"Ada"}}`)
 			first := o.mailed(p)
 			lease := o.work(event).LeaseEnds
-			eventually(t, "the lease is extended", func() bool { return o.work(event).LeaseEnds.After(*lease) })
+			clitest.Eventually(t, "the lease is extended", func() bool { return o.work(event).LeaseEnds.After(*lease) })
 			first.answer <- http.StatusServiceUnavailable
 			failed := o.ends(event, "failed")
 			if !strings.Contains(failed.Error, "503") || first.key != failed.ID || first.customer != "Ada" {
@@ -132,7 +133,7 @@ func TestAGoWorkflowAwaitsAWebhook(t *testing.T) {
 		t.Errorf("the workflow that was suspended ended with %s", w.Output)
 	}
 	o.webhook(`{"type":"order.paid","order":"8","amount":10}`)
-	eventually(t, "the payment is held", func() bool {
+	clitest.Eventually(t, "the payment is held", func() bool {
 		return count(t, o.db, `SELECT count(*) FROM eventhook.promise WHERE is_held`) == 1
 	})
 	early := o.webhook(`{"type":"order.placed","order":"8"}`)

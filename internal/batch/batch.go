@@ -1,6 +1,9 @@
-// Package batch is group commit: what comes while a commit runs shares the next
-// one, so that the more there is to do, the cheaper each is. It knows nothing of
-// what is committed, and keeps nothing.
+// Package batch implements group commit: items that arrive while a commit runs are
+// committed together in the next one, so the cost of an item falls as the load rises.
+//
+// A Committer queues items in memory, within bounds. It passes each item to the commit
+// function once and never retries: after a failed commit every waiting caller gets the
+// error of its batch.
 package batch
 
 import (
@@ -8,43 +11,45 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/eventhook/eventhook/internal/wake"
 )
 
-// Bounds are those of a Committer. Rows are whatever an item costs beside its
-// bytes; most items have one.
+// Bounds limits a Committer. The size of an item is a number of rows, usually 1, and a
+// number of bytes.
 type Bounds struct {
-	Writers     int // commits at once
-	BatchRows   int // of one commit, at most; one item alone may have more
-	BatchBytes  int // and their bytes
-	OverlapRows int // so many must wait for a commit to begin beside another
-	QueueRows   int // that wait for a commit; one item always may
-	QueueBytes  int // and their bytes
+	Writers     int // maximum number of concurrent commits
+	BatchRows   int // maximum rows of a commit; a single item may exceed it
+	BatchBytes  int // maximum bytes of a commit; a single item may exceed it
+	OverlapRows int // minimum rows in the queue for a commit to begin while another one runs
+	QueueRows   int // maximum rows in the queue; an empty queue takes an item of any size
+	QueueBytes  int // maximum bytes in the queue; an empty queue takes an item of any size
 }
 
-// Errors of Do and Add: the item was not even tried.
+// Errors of Do and Add. The item was not passed to the commit function.
 var (
-	ErrFull     = errors.New("too much is waiting")
-	ErrStopping = errors.New("it is stopping")
+	ErrFull     = errors.New("the queue is full")
+	ErrStopping = errors.New("the committer is stopping")
 )
 
-// Committer commits items in batches, in the order in which they came. What
-// waits is bounded by rows and bytes; one item always may, whatever its size.
+// Committer commits items in batches, in the order of arrival. It is safe for concurrent
+// use.
 type Committer[T any] struct {
 	bounds Bounds
 	commit func(items []T) error
 
 	mu         sync.Mutex
-	open       []*group[T] // the last one still grows
-	rows       int         // of what waits
-	bytes      int
-	committing int
-	unanswered int  // items that wait or are being committed
-	slow       bool // the last commit to begin takes long
+	queue      []*group[T] // oldest first; new items join the last one
+	rows       int         // in queue
+	bytes      int         // in queue
+	committing int         // commits that run
+	unfinished int         // items in queue or being committed
+	slow       bool        // the commit that began last has run for slowCommit
 	closed     bool
-	ready      chan struct{}
+	ready      wake.Signal // wakes writers
 }
 
-// group is a batch in the making; done is closed when its outcome is known.
+// group is the items of one commit. done is closed when err is set.
 type group[T any] struct {
 	items []T
 	rows  int
@@ -53,16 +58,16 @@ type group[T any] struct {
 	err   error
 }
 
-// New makes a committer over commit, which several writers call at once and
-// which must end in time; Run starts it.
+// New returns a Committer. Run starts it. Up to bounds.Writers goroutines call commit at
+// once. commit needs a timeout of its own: Run waits for it.
 func New[T any](bounds Bounds, commit func(items []T) error) *Committer[T] {
-	return &Committer[T]{bounds: bounds, commit: commit, ready: make(chan struct{}, bounds.Writers)}
+	return &Committer[T]{bounds: bounds, commit: commit, ready: wake.New(bounds.Writers)}
 }
 
-// Do waits until an item was committed and returns the error of that commit,
-// or ErrFull or ErrStopping at once.
+// Do queues an item of the given size, waits until it has been committed and returns the
+// error of that commit. It returns ErrFull or ErrStopping at once.
 func (c *Committer[T]) Do(item T, rows, bytes int) error {
-	g, err := c.join(item, rows, bytes)
+	g, err := c.enqueue(item, rows, bytes)
 	if err != nil {
 		return err
 	}
@@ -70,33 +75,31 @@ func (c *Committer[T]) Do(item T, rows, bytes int) error {
 	return g.err
 }
 
-// Add is Do without the wait: commit handles its errors itself. Add returns ErrFull or
-// ErrStopping; a caller that bounds its items otherwise sets QueueRows and QueueBytes to
-// math.MaxInt.
+// Add queues an item like Do but does not wait; the commit function must handle its own
+// errors. Add returns ErrFull or ErrStopping. A caller that limits the number of its items
+// elsewhere sets QueueRows and QueueBytes to math.MaxInt.
 func (c *Committer[T]) Add(item T, rows, bytes int) error {
-	_, err := c.join(item, rows, bytes)
+	_, err := c.enqueue(item, rows, bytes)
 	return err
 }
 
-func (c *Committer[T]) signal() {
-	select {
-	case c.ready <- struct{}{}:
-	default:
-	}
+// wakeWriter wakes an idle writer. If Writers wake-ups are pending already, all writers
+// will look at the queue anyway.
+func (c *Committer[T]) wakeWriter() {
+	c.ready.Notify()
 }
 
-// join adds an item to the batch in the making, and wakes a writer if a commit should
-// begin.
-func (c *Committer[T]) join(item T, rows, bytes int) (*group[T], error) {
+// enqueue adds an item to the queue and wakes a writer if a commit should begin.
+func (c *Committer[T]) enqueue(item T, rows, bytes int) (*group[T], error) {
 	g, due, err := c.append(item, rows, bytes)
 	if due {
-		c.signal()
+		c.wakeWriter()
 	}
 	return g, err
 }
 
-// append adds an item to the batch in the making, and reports whether a writer should
-// look at it now.
+// append adds an item to the last group of the queue, or to a new group if the item does
+// not fit, and reports whether a commit should begin.
 func (c *Committer[T]) append(item T, rows, bytes int) (g *group[T], due bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,44 +109,48 @@ func (c *Committer[T]) append(item T, rows, bytes int) (g *group[T], due bool, e
 	if c.rows > 0 && (rows > c.bounds.QueueRows-c.rows || bytes > c.bounds.QueueBytes-c.bytes) {
 		return nil, false, ErrFull
 	}
-	c.unanswered++
+	c.unfinished++
 	c.rows += rows
 	c.bytes += bytes
-	if n := len(c.open); n > 0 {
-		if g := c.open[n-1]; g.rows+rows <= c.bounds.BatchRows && g.bytes+bytes <= c.bounds.BatchBytes {
+	if n := len(c.queue); n > 0 {
+		if g := c.queue[n-1]; g.rows+rows <= c.bounds.BatchRows && g.bytes+bytes <= c.bounds.BatchBytes {
 			g.items = append(g.items, item)
 			g.rows += rows
 			g.bytes += bytes
 			return g, c.dueLocked(), nil
 		}
 	}
-	const usual = 64
-	g = &group[T]{items: make([]T, 1, usual), rows: rows, bytes: bytes, done: make(chan struct{})}
+	const usualItems = 64
+	g = &group[T]{items: make([]T, 1, usualItems), rows: rows, bytes: bytes, done: make(chan struct{})}
 	g.items[0] = item
-	c.open = append(c.open, g)
+	c.queue = append(c.queue, g)
 	return g, c.dueLocked(), nil
 }
 
-// dueLocked reports whether a commit should begin. One commit at a time makes
-// the largest batches and so the cheapest items; a further one begins beside it
-// only when enough is waiting to make a good batch of its own, a batch is full,
-// or the commit that runs takes long: it may wait for another instance.
+// dueLocked reports whether a commit should begin. One commit at a time gives the largest
+// batches and so the lowest cost per item. While a commit runs, a further one begins only
+// if the queue holds a full batch or OverlapRows rows, or if the running commit is slow: it
+// may be waiting for a lock of another instance.
 func (c *Committer[T]) dueLocked() bool {
-	return len(c.open) > 1 || len(c.open) > 0 && (c.committing == 0 || c.slow || c.rows >= c.bounds.OverlapRows)
+	if len(c.queue) == 0 {
+		return false
+	}
+	isFull := len(c.queue) > 1
+	return isFull || c.committing == 0 || c.slow || c.rows >= c.bounds.OverlapRows
 }
 
-// slowCommit is when a commit no longer makes others wait.
+// slowCommit is the duration after which a running commit no longer delays the next one.
 const slowCommit = 25 * time.Millisecond
 
-func (c *Committer[T]) commitIsSlow() {
+func (c *Committer[T]) markSlow() {
 	c.mu.Lock()
 	c.slow = true
 	c.mu.Unlock()
-	c.signal()
+	c.wakeWriter()
 }
 
-// take removes the oldest group to commit it, nil if none is due. Say
-// committed afterwards.
+// take removes the oldest group from the queue, or returns nil if no commit is due. The
+// caller must commit the group and then call committed.
 func (c *Committer[T]) take() *group[T] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -152,9 +159,9 @@ func (c *Committer[T]) take() *group[T] {
 	}
 	c.committing++
 	c.slow = false
-	g := c.open[0]
-	c.open[0] = nil
-	c.open = c.open[1:]
+	g := c.queue[0]
+	c.queue[0] = nil
+	c.queue = c.queue[1:]
 	c.rows -= g.rows
 	c.bytes -= g.bytes
 	return g
@@ -164,18 +171,19 @@ func (c *Committer[T]) committed(g *group[T]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.committing--
-	c.unanswered -= len(g.items)
+	c.unfinished -= len(g.items)
 }
 
-// Waiting is how many items wait for a commit or are being committed.
+// Waiting returns the number of items that are queued or being committed.
 func (c *Committer[T]) Waiting() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.unanswered
+	return c.unfinished
 }
 
-// Run commits until ctx ends, then what still waits, and refuses what comes
-// after. Nobody is left waiting.
+// Run commits items until ctx ends. It then commits the rest of the queue, so that every
+// Do returns, and lets later calls of Do and Add return ErrStopping. Its error is always
+// nil. Call Run once.
 func (c *Committer[T]) Run(ctx context.Context) error {
 	var writers sync.WaitGroup
 	for range c.bounds.Writers {
@@ -208,7 +216,7 @@ func (c *Committer[T]) write(ctx context.Context) {
 func (c *Committer[T]) run(g *group[T]) {
 	defer close(g.done)
 	defer c.committed(g)
-	slow := time.AfterFunc(slowCommit, c.commitIsSlow)
+	slow := time.AfterFunc(slowCommit, c.markSlow)
 	defer slow.Stop()
 	g.err = c.commit(g.items)
 }

@@ -13,11 +13,12 @@ import (
 	"github.com/eventhook/eventhook/internal/batch"
 )
 
-// The bounds that one row for each item shows are tested with ingest, whose
-// batches these are, too.
+// The bounds for items of one row are tested in package ingest.
 
-// rows are what each commit got, in a bubble; commits pass when the gate opens.
-func rows(t *testing.T, bounds batch.Bounds, items ...int) (commits [][]int, errs []error) {
+// commitItems queues the items one after the other while the first commit is blocked, lets
+// all commits pass, and returns the items of each commit and the result of each Do. An
+// item's value is its number of rows.
+func commitItems(t *testing.T, bounds batch.Bounds, items ...int) (commits [][]int, errs []error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
@@ -44,7 +45,7 @@ func rows(t *testing.T, bounds batch.Bounds, items ...int) (commits [][]int, err
 			t.Errorf("after the stop: got %v, want ErrStopping", err)
 		}
 		if n := c.Waiting(); n != 0 {
-			t.Errorf("waiting: got %d, want 0", n)
+			t.Errorf("Waiting: got %d, want 0", n)
 		}
 	})
 	return commits, errs
@@ -52,7 +53,7 @@ func rows(t *testing.T, bounds batch.Bounds, items ...int) (commits [][]int, err
 
 func TestBatchesAreBoundedByRows(t *testing.T) {
 	bounds := batch.Bounds{Writers: 1, BatchRows: 10, BatchBytes: 1, OverlapRows: 1000, QueueRows: 1000, QueueBytes: 1}
-	commits, errs := rows(t, bounds, 1, 4, 6, 1, 30, 2, 8, 1)
+	commits, errs := commitItems(t, bounds, 1, 4, 6, 1, 30, 2, 8, 1)
 	if diff := cmp.Diff([][]int{{1}, {4, 6}, {1}, {30}, {2, 8}, {1}}, commits); diff != "" {
 		t.Errorf("commits (-want +got):\n%s", diff)
 	}
@@ -61,21 +62,21 @@ func TestBatchesAreBoundedByRows(t *testing.T) {
 	}
 }
 
-func TestWhatWaitsIsBoundedByRows(t *testing.T) {
+func TestTheQueueIsBoundedByRows(t *testing.T) {
 	bounds := batch.Bounds{Writers: 1, BatchRows: 5, BatchBytes: 1, OverlapRows: 1000, QueueRows: 10, QueueBytes: 1}
-	_, errs := rows(t, bounds, 1, 5, 6, 5, 1)
+	_, errs := commitItems(t, bounds, 1, 5, 6, 5, 1)
 	for i, want := range []error{nil, nil, batch.ErrFull, nil, batch.ErrFull} {
 		if !errors.Is(errs[i], want) {
 			t.Errorf("item %d: got %v, want %v", i, errs[i], want)
 		}
 	}
-	if _, errs = rows(t, bounds, 1, 50, 1); errs[1] != nil || !errors.Is(errs[2], batch.ErrFull) {
-		t.Errorf("one that is larger: got %v, want it alone to wait", errs)
+	if _, errs = commitItems(t, bounds, 1, 50, 1); errs[1] != nil || !errors.Is(errs[2], batch.ErrFull) {
+		t.Errorf("an item larger than the queue: got %v, want it queued alone", errs)
 	}
 }
 
-// Add returns at once: items that come while a commit runs share the next one, and all are
-// committed before Run returns.
+// Add returns at once. Items that arrive while a commit runs share the next commit, and all
+// are committed before Run returns.
 func TestAddDoesNotWait(t *testing.T) {
 	bounds := batch.Bounds{Writers: 1, BatchRows: 3, BatchBytes: 1, OverlapRows: 3, QueueRows: math.MaxInt, QueueBytes: math.MaxInt}
 	synctest.Test(t, func(t *testing.T) {

@@ -1,7 +1,6 @@
-// Package chunks reads a stream of unknown length into memory that grows with
-// the bytes that came. A Buffer holds at most twice the bytes read, plus one
-// small chunk, and the caller's Account hears of each allocation before it is
-// made. Growing copies nothing; Join copies once.
+// Package chunks reads a stream of unknown length into memory that grows with the bytes
+// received. A Buffer allocates at most twice the bytes read plus one small chunk, and takes
+// each allocation from the caller's Account first. Growing copies nothing; Join copies once.
 package chunks
 
 import (
@@ -10,44 +9,47 @@ import (
 	"slices"
 )
 
-// Account counts the memory of a Buffer. Take returns an error if n more bytes
-// must not be allocated. Return returns n bytes.
+// Account is a memory budget. Take reserves n bytes before they are allocated; its error
+// means that they must not be allocated. Return gives n bytes back.
 type Account interface {
 	Take(n int) error
 	Return(n int)
 }
 
-// ErrTooLong reports that a stream has more bytes than the limit.
+// ErrTooLong is the error of Read for a stream that is longer than the limit.
 var ErrTooLong = errors.New("more bytes than the limit")
 
-// Sizes of chunks after the first: as many bytes as have come, within these.
+// A further chunk is as large as all bytes received so far, within these sizes in bytes.
 const (
-	least = 4 << 10
-	most  = 64 << 10
+	minChunk = 4 << 10
+	maxChunk = 64 << 10
 )
 
-// Buffer is a stream being read; Start begins. The caller owns the memory that it has taken
-// from the Account, and gives it back in the end. Not safe for concurrent use.
+// Buffer holds the bytes of a stream that is being read. Call Start first, then Read, then
+// Join. A Buffer never returns memory to the Account except in Join: the caller must return
+// the rest. Buffer is not safe for concurrent use.
 type Buffer struct {
 	account Account
 	limit   int
-	full    [][]byte
+	full    [][]byte // chunks without free space
 	last    []byte
 	size    int // bytes in full
 }
 
-// Start makes prefix the first chunk, with room for at least room more bytes.
-// limit bounds the bytes read after the prefix. Call it first, and once.
-func (b *Buffer) Start(account Account, prefix []byte, room, limit int) error {
+// Start makes prefix the first chunk, with capacity for at least extra more bytes. limit is
+// the maximum number of bytes to read after the prefix. Start returns the error of the
+// account. Call it once.
+func (b *Buffer) Start(account Account, prefix []byte, extra, limit int) error {
 	b.account, b.limit = account, len(prefix)+limit
-	b.last = slices.Grow(prefix, room)
+	b.last = slices.Grow(prefix, extra)
 	return account.Take(cap(b.last))
 }
 
-// Read reads r to its end. announced is the number of bytes that r should
-// have, or -1.
+// Read reads r until io.EOF. announced is the expected number of bytes, such as a
+// Content-Length, or -1; it only sizes chunks. Read returns ErrTooLong, the error of the
+// account or the error of r.
 func (b *Buffer) Read(r io.Reader, announced int) error {
-	end := b.Len() + announced + 1 // the end is found by a read of one byte more
+	end := b.Len() + announced + 1 // io.EOF needs space for one more byte
 	for {
 		if len(b.last) == cap(b.last) {
 			if err := b.grow(end - b.Len()); err != nil {
@@ -67,9 +69,9 @@ func (b *Buffer) Read(r io.Reader, announced int) error {
 	}
 }
 
-// grow adds a chunk. expected is the number of bytes to come, if positive.
+// grow adds a chunk. If expected is positive, it is the number of bytes still to read.
 func (b *Buffer) grow(expected int) error {
-	size := min(max(b.Len(), least), most, b.limit+1-b.Len())
+	size := min(max(b.Len(), minChunk), maxChunk, b.limit+1-b.Len())
 	if expected > 0 {
 		size = min(size, expected)
 	}
@@ -78,17 +80,18 @@ func (b *Buffer) grow(expected int) error {
 	}
 	b.full, b.size = append(b.full, b.last), b.size+len(b.last)
 	b.last = slices.Grow([]byte(nil), size)
-	if more := cap(b.last) - size; more > 0 { // the allocator rounds up
-		return b.account.Take(more)
+	if rounded := cap(b.last) - size; rounded > 0 { // the allocator rounds up
+		return b.account.Take(rounded)
 	}
 	return nil
 }
 
-// Len is the number of bytes, with the prefix.
+// Len returns the number of bytes, including the prefix.
 func (b *Buffer) Len() int { return b.size + len(b.last) }
 
-// Join returns all bytes in one piece. The Buffer is empty afterwards, and the
-// account counts the piece alone.
+// Join returns the prefix and all bytes read in one slice. The Buffer is empty afterwards,
+// and of its memory only the slice remains taken from the account. Join returns the error
+// of the account if the copy does not fit.
 func (b *Buffer) Join() ([]byte, error) {
 	if len(b.full) == 0 {
 		return b.last, nil

@@ -1,6 +1,6 @@
-// Package clients tells which client a request comes from, and bounds how
-// often each may be wrong. It knows nothing of what is asked for, and keeps
-// nothing of it.
+// Package clients finds the client address of an HTTP request, behind trusted proxies too,
+// and limits how many failed requests each client may send. It never sees what a request
+// asks for.
 package clients
 
 import (
@@ -11,27 +11,28 @@ import (
 	"strings"
 )
 
-// Ranges are ranges that clients' addresses can be in.
+// Ranges is a list of address ranges, such as an allowlist or the trusted proxies.
 type Ranges []netip.Prefix
 
-// ParseRanges reads CIDRs; an IPv4 range may be written as IPv6.
+// ParseRanges parses CIDRs. An IPv4-mapped IPv6 range (::ffff:192.0.2.0/120) becomes an
+// IPv4 range.
 func ParseRanges(cidrs []string) (Ranges, error) {
-	const mapped = 96 // bits before an IPv4 address in an IPv6 one
+	const mappedBits = 96 // bits before the IPv4 address in an IPv4-mapped IPv6 address
 	var all Ranges
 	for _, text := range cidrs {
 		p, err := netip.ParsePrefix(text)
 		if err != nil {
-			return nil, fmt.Errorf("%q is no range of addresses: %w", text, err)
+			return nil, fmt.Errorf("%q is not a CIDR: %w", text, err)
 		}
-		if p.Addr().Is4In6() && p.Bits() >= mapped {
-			p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-mapped)
+		if p.Addr().Is4In6() && p.Bits() >= mappedBits {
+			p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-mappedBits)
 		}
 		all = append(all, p.Masked())
 	}
 	return all, nil
 }
 
-// Contains reports whether an address is in one of the ranges.
+// Contains reports whether a is in one of the ranges.
 func (r Ranges) Contains(a netip.Addr) bool {
 	for _, p := range r {
 		if p.Contains(a) {
@@ -41,16 +42,18 @@ func (r Ranges) Contains(a netip.Addr) bool {
 	return false
 }
 
-// Sender is who sent a request: the peer, or, when the peer is one of these
-// trusted proxies, the last address in X-Forwarded-For that is none. It is read
-// from its end, no further than needed: its beginning is the sender's to write.
-// The address is not valid if the peer has none.
+// Sender returns the client address of a request, where r lists the trusted proxies. It is
+// the address of the peer, or, if the peer is a trusted proxy, the last address in
+// X-Forwarded-For that is not a trusted proxy. The header is read from its end and only as
+// far as needed, because the sender can write anything at its beginning. An entry that is
+// not an address ends the search: the proxy after it is then the client. Sender returns
+// the zero Addr if the peer address cannot be parsed.
 func (r Ranges) Sender(req *http.Request) netip.Addr {
 	peer, err := netip.ParseAddrPort(req.RemoteAddr)
 	if err != nil {
 		return netip.Addr{}
 	}
-	client := plain(peer.Addr())
+	client := normalize(peer.Addr())
 	if !r.Contains(client) {
 		return client
 	}
@@ -62,7 +65,7 @@ func (r Ranges) Sender(req *http.Request) netip.Addr {
 			if err != nil {
 				return client
 			}
-			if client = plain(hop); !r.Contains(client) {
+			if client = normalize(hop); !r.Contains(client) {
 				return client
 			}
 		}
@@ -70,7 +73,7 @@ func (r Ranges) Sender(req *http.Request) netip.Addr {
 	return client
 }
 
-// cutLast cuts the last element off a list with commas.
+// cutLast splits the last element off a comma-separated list.
 func cutLast(list string) (last, rest string, more bool) {
 	i := strings.LastIndexByte(list, ',')
 	if i < 0 {
@@ -79,11 +82,11 @@ func cutLast(list string) (last, rest string, more bool) {
 	return list[i+1:], list[:i], true
 }
 
-// plain is an address as we compare and store it: IPv4 as such, and without a
-// zone, which may be any text.
-func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
+// normalize returns the form of an address that is compared and stored: an IPv4-mapped
+// address becomes IPv4, and the zone, which can be any text, is removed.
+func normalize(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
-// Text is an address as it is stored, "" if it is unknown.
+// Text returns an address as it is stored, or "" for the zero Addr.
 func Text(a netip.Addr) string {
 	if !a.IsValid() {
 		return ""

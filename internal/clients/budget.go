@@ -8,44 +8,47 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Client is the one that an address stands for: of IPv6 its /64, which is the
-// least that a network hands out.
+// Client returns the address by which a client is limited: an IPv4 address itself, and of
+// an IPv6 address its /64 network, the smallest one that a provider assigns to a customer.
 func Client(a netip.Addr) netip.Addr {
-	const network = 64
+	const networkBits = 64
 	if a.Is6() {
-		if p, err := a.Prefix(network); err == nil {
+		if p, err := a.Prefix(networkBits); err == nil {
 			return p.Addr()
 		}
 	}
 	return a
 }
 
-// Budget bounds how often each client may be wrong: a burst, and then so many
-// times a second. Those without an address share one. It remembers the ten
-// thousand clients that were wrong last; whoever is forgotten starts anew. Safe
-// for concurrent use.
+// Budget limits the failures of each client with a token bucket: a burst, and then a number
+// of failures per second. All requests without an address share one bucket. Budget caches
+// the buckets of the 10,000 clients that failed last; an evicted client starts with a full
+// bucket. Budget is safe for concurrent use.
+//
+// now must be the current time in all methods: a rate.Limiter that gets an earlier time
+// counts the time since then twice.
 type Budget struct {
 	limiters *lru.Cache[netip.Addr, *rate.Limiter]
 	rate     rate.Limit
 	burst    int
 }
 
-// NewBudget gives each client a budget of its own. Both numbers are positive.
+// NewBudget returns a Budget that refills at perSecond tokens, up to burst tokens. Both
+// numbers must be positive.
 func NewBudget(perSecond float64, burst int) *Budget {
-	const clients = 10_000
-	cache, err := lru.New[netip.Addr, *rate.Limiter](clients)
+	const maxClients = 10_000
+	cache, err := lru.New[netip.Addr, *rate.Limiter](maxClients)
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}
 	return &Budget{limiters: cache, rate: rate.Limit(perSecond), burst: burst}
 }
 
-// Take counts one fault of a client, and reports whether its budget had room
-// for it. now must be the present: a limiter that is told an earlier moment
-// counts the time since then twice.
+// Take counts one failure of a client and reports whether the bucket had a token for it. If
+// not, nothing is counted.
 func (b *Budget) Take(address netip.Addr, now time.Time) bool { return b.TakeN(address, 1, now) }
 
-// TakeN counts n faults at once, though no more than a burst.
+// TakeN takes n tokens at once, or the burst if that is less. It takes all or none.
 func (b *Budget) TakeN(address netip.Addr, n int, now time.Time) bool {
 	client := Client(address)
 	limiter, ok := b.limiters.Get(client)
@@ -58,18 +61,18 @@ func (b *Budget) TakeN(address netip.Addr, n int, now time.Time) bool {
 	return limiter.AllowN(now, min(n, b.burst))
 }
 
-// Return gives back what a Take that had room has counted: it was no fault.
+// Return undoes a successful Take: the request was not a failure.
 func (b *Budget) Return(address netip.Addr, now time.Time) { b.ReturnN(address, 1, now) }
 
-// ReturnN gives back what a TakeN that had room has counted.
+// ReturnN undoes a successful TakeN with the same n.
 func (b *Budget) ReturnN(address netip.Addr, n int, now time.Time) {
 	if limiter, ok := b.limiters.Get(Client(address)); ok {
-		limiter.AllowN(now, -min(n, b.burst)) // the burst bounds it when it is looked at next
+		limiter.AllowN(now, -min(n, b.burst)) // the limiter caps the tokens at its burst
 	}
 }
 
-// Wait is how long a client's budget is used up, 0 if it is not. It draws
-// nothing.
+// Wait returns the time until the bucket of a client has a token, or 0 if it has one. Wait
+// takes no token.
 func (b *Budget) Wait(address netip.Addr, now time.Time) time.Duration {
 	limiter, ok := b.limiters.Get(Client(address))
 	if !ok {

@@ -17,8 +17,8 @@ func TestABudgetIsABurstAndThenARate(t *testing.T) {
 	now := noon
 	for step, c := range []struct {
 		passes time.Duration
-		wait   time.Duration // before it
-		room   bool
+		wait   time.Duration // before the Take
+		ok     bool
 	}{
 		{0, 0, true},
 		{0, 0, true},
@@ -36,26 +36,26 @@ func TestABudgetIsABurstAndThenARate(t *testing.T) {
 		if got := b.Wait(client, now); (got - c.wait).Abs() > time.Millisecond {
 			t.Errorf("step %d: wait %s, want %s", step, got, c.wait)
 		}
-		if got := b.Take(client, now); got != c.room {
-			t.Errorf("step %d: room is %v, want %v", step, got, c.room)
+		if got := b.Take(client, now); got != c.ok {
+			t.Errorf("step %d: Take returned %v, want %v", step, got, c.ok)
 		}
 	}
 }
 
-func TestLookingDrawsNothing(t *testing.T) {
+func TestWaitTakesNoToken(t *testing.T) {
 	b := clients.NewBudget(1, 1)
 	client := netip.MustParseAddr("198.51.100.1")
 	for range 10 {
 		if got := b.Wait(client, noon); got != 0 {
-			t.Fatalf("wait %s, want none", got)
+			t.Fatalf("Wait: got %s, want 0", got)
 		}
 	}
 	if !b.Take(client, noon) || b.Take(client, noon) {
-		t.Error("want room for one")
+		t.Error("want one token")
 	}
 }
 
-func TestEachClientHasItsOwn(t *testing.T) {
+func TestEachClientHasItsOwnBudget(t *testing.T) {
 	for _, c := range []struct {
 		claim, one, other string
 		same              bool
@@ -67,17 +67,17 @@ func TestEachClientHasItsOwn(t *testing.T) {
 	} {
 		b := clients.NewBudget(1, 1)
 		b.Take(netip.MustParseAddr(c.one), noon)
-		if room := b.Take(netip.MustParseAddr(c.other), noon); room == c.same {
-			t.Errorf("%s: %s and %s: room for the second is %v, want %v", c.claim, c.one, c.other, room, !c.same)
+		if ok := b.Take(netip.MustParseAddr(c.other), noon); ok == c.same {
+			t.Errorf("%s: %s and %s: the second Take returned %v, want %v", c.claim, c.one, c.other, ok, !c.same)
 		}
 	}
 	b := clients.NewBudget(1, 1)
 	if !b.Take(netip.Addr{}, noon) || b.Take(netip.Addr{}, noon) {
-		t.Error("those without an address share one budget")
+		t.Error("want one budget for all requests without an address")
 	}
 }
 
-func TestAScanOfManyAddressesIsForgotten(t *testing.T) {
+func TestTheNumberOfClientsIsBounded(t *testing.T) {
 	b := clients.NewBudget(1, 1)
 	first := netip.MustParseAddr("198.51.100.1")
 	b.Take(first, noon)
@@ -85,23 +85,23 @@ func TestAScanOfManyAddressesIsForgotten(t *testing.T) {
 		b.Take(netip.MustParseAddr(fmt.Sprintf("203.%d.%d.1", n>>8, n&255)), noon)
 	}
 	if !b.Take(first, noon) {
-		t.Error("the first of ten thousand others is still remembered: the memory has no bound")
+		t.Error("the first client is still cached after 10,000 others, want it evicted")
 	}
 }
 
-func TestWhatWasNoFaultIsGivenBack(t *testing.T) {
+func TestReturnRefillsTheBudget(t *testing.T) {
 	b := clients.NewBudget(1, 2)
 	client := netip.MustParseAddr("198.51.100.1")
-	b.Return(client, noon) // of whom nothing is known
-	for step, c := range []struct{ room, given int }{{2, 2}, {2, 1}, {1, 0}, {0, 5}, {2, 0}} {
-		room := 0
+	b.Return(client, noon) // not cached: changes nothing
+	for step, c := range []struct{ tokens, returned int }{{2, 2}, {2, 1}, {1, 0}, {0, 5}, {2, 0}} {
+		tokens := 0
 		for b.Take(client, noon) {
-			room++
+			tokens++
 		}
-		if room != c.room {
-			t.Errorf("step %d: room for %d, want %d", step, room, c.room)
+		if tokens != c.tokens {
+			t.Errorf("step %d: got %d tokens, want %d", step, tokens, c.tokens)
 		}
-		for range c.given {
+		for range c.returned {
 			b.Return(client, noon)
 		}
 	}

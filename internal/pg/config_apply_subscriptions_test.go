@@ -190,7 +190,7 @@ func TestTenThousandSubscriptionsAreAppliedTogether(t *testing.T) {
 	same(t, "those that were heard of", len(missing), n+1) // and the first, of nothing
 	tenant, err := f.db.Tenant(t.Context(), "globex")
 	f.must(err)
-	generation, list, err := f.db.Roster(t.Context(), tenant.ID)
+	generation, list, err := f.db.TenantSubscriptions(t.Context(), tenant.ID)
 	f.must(err)
 	same(t, "the generation, and how many", []any{generation, len(list)}, []any{int64(3), n + 1})
 	same(t, "who subscribes to all is told of all", f.count("delivery", "true"), 2*n)

@@ -47,7 +47,7 @@ func (db *DB) scanRouteRow(row pgx.Row) (r eventhook.Route, err error) {
 // SourceRouting returns the routes of a tenant's source with their generation, all from one
 // snapshot. If the source does not exist or the tenant is closed, it returns no routes, so
 // that the source's remaining events end unrouted.
-func (db *DB) SourceRouting(ctx context.Context, tenant eventhook.TenantID, source eventhook.SourceID) (r route.Routed, err error) {
+func (db *DB) SourceRouting(ctx context.Context, tenant eventhook.TenantID, source eventhook.SourceID) (r route.SourceRoutes, err error) {
 	err = db.inSnapshot(ctx, "read routing", func(tx pgx.Tx) error {
 		if err := tx.QueryRow(ctx, generationSQL, [16]byte(tenant)).Scan(&r.Generation); err != nil {
 			return err

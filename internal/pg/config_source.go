@@ -255,10 +255,10 @@ func (m *mutation) updateSource(ctx context.Context, have, want eventhook.Source
 	return want, changes, err
 }
 
-// countOpenEventsSQL counts the open events of a source. It reads at most $2 of each of: the
-// due events of all sources that are due first; the source's events that wait for a retry; and
-// the source's newest events, which are missing among the first due ones if the queue is long.
-// Indexes event_due, event_source_status and event_source.
+// countOpenEventsSQL counts the open events of a source. It reads at most $2 events of each of
+// three kinds: the events of all sources that are due first, the source's events that wait for
+// a retry, and the source's newest events. The newest are missing from the first kind when the
+// queue is long. Indexes event_due, event_source_status and event_source.
 const countOpenEventsSQL = `
 WITH due AS MATERIALIZED (
     SELECT id, source_id FROM eventhook.event WHERE due_at IS NOT NULL ORDER BY due_at LIMIT $2

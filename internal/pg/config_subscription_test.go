@@ -50,7 +50,7 @@ func (f *fixture) changeSubscription(by eventhook.Actor, s eventhook.Subscriptio
 // generation is the tenant's, as whoever publishes would read it.
 func (f *fixture) generation() int64 {
 	f.Helper()
-	generation, _, err := f.other.Roster(f.Context(), f.tenant)
+	generation, _, err := f.other.TenantSubscriptions(f.Context(), f.tenant)
 	f.must(err)
 	return generation
 }
@@ -122,7 +122,7 @@ func TestASubscriptionIsStoredAsItIs(t *testing.T) {
 
 func TestARosterIsOfOneGeneration(t *testing.T) {
 	f := setUp(t)
-	generation, list, err := f.db.Roster(t.Context(), f.tenant)
+	generation, list, err := f.db.TenantSubscriptions(t.Context(), f.tenant)
 	f.must(err)
 	same(t, "of a tenant without any", len(list), 0)
 	before := generation
@@ -140,7 +140,7 @@ func TestARosterIsOfOneGeneration(t *testing.T) {
 	_, err = f.db.CreateSubscription(t.Context(), operator, f.newSubscription(func(s *eventhook.Subscription) { s.TenantID = umbrella }))
 	f.must(err)
 	f.exec(`UPDATE eventhook.subscription SET secrets = secrets || '' WHERE id = $1`, [16]byte(b.ID))
-	generation, list, err = f.other.Roster(t.Context(), f.tenant)
+	generation, list, err = f.other.TenantSubscriptions(t.Context(), f.tenant)
 	f.must(err)
 	same(t, "of acme alone", []any{generation, len(list)}, []any{before + 4, 2})
 	f.sameSubscription("the second, whose name nobody has changed", list[1], b)

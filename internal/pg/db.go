@@ -19,7 +19,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -123,7 +122,7 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 	db.changes = roundrobin.NewSlots[eventhook.TenantID](o.WorkConns/2, o.WorkConns/changeShare, maxWaitingChanges)
 	db.hub.self = eventhook.NewID[DB](o.Now()).String()
 	db.acceptBufs.New = func() any { return newAcceptColumns() }
-	db.publishBufs.New = func() any { return newColumns(publishOIDs...) }
+	db.publishBufs.New = func() any { return newColumns(publishSQL) }
 	db.settleBufs.New = func() any { return newSettleColumns() }
 	db.deliverySettleBufs.New = func() any { return newDeliverySettleColumns() }
 	var err error
@@ -159,7 +158,7 @@ var durableAndPlannedOnce = []string{"synchronous_commit = on", "plan_cache_mode
 // the network within half a minute, and not after two hours: its transaction holds locks.
 var noticesLostClients = []string{"tcp_keepalives_idle = 10", "tcp_keepalives_interval = 5", "tcp_keepalives_count = 3"}
 
-func pool(ctx context.Context, url string, conns int, statements map[string]string, settings []string) (*pgxpool.Pool, error) {
+func pool(ctx context.Context, url string, conns int, statements []*statement, settings []string) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, &eventhook.Error{Kind: eventhook.KindInvalid, Message: "DATABASE_URL is not a PostgreSQL URL such as postgres://host:5432/database"}
@@ -175,9 +174,9 @@ func pool(ctx context.Context, url string, conns int, statements map[string]stri
 				return fmt.Errorf("connect: %w", err)
 			}
 		}
-		for name, sql := range statements {
-			if _, err := conn.Prepare(ctx, name, sql); err != nil {
-				return fmt.Errorf("connect: prepare %s: %w", name, err)
+		for _, s := range statements {
+			if _, err := conn.Prepare(ctx, s.name, s.sql); err != nil {
+				return fmt.Errorf("connect: prepare %s: %w", s.name, err)
 			}
 		}
 		return nil
@@ -278,14 +277,8 @@ func hasCode(err error, codes ...string) bool {
 
 func asPgError(err error) (*pgconn.PgError, bool) { return errors.AsType[*pgconn.PgError](err) }
 
-// workStatements are prepared on each connection of the work pool, since they
-// are run through the protocol's binary parameters.
-var workStatements = func() map[string]string {
-	all := map[string]string{"generations": generationsSQL, "settle_events": settleEventsSQL, "settle_deliveries": settleDeliveriesSQL,
-		"lock_events": lockEventsSQL, "conclude_events": concludeEventsSQL}
-	maps.Copy(all, effectStatements)
-	return all
-}()
+// workStatements are prepared on each connection of the work pool.
+var workStatements = slices.Concat(effectStatements, []*statement{generationsSQL, settleEventsSQL, settleDeliveriesSQL, lockEventsSQL, concludeEventsSQL})
 
 // What PostgreSQL says of a table, or its schema, that is not there.
 const (

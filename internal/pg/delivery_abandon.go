@@ -105,7 +105,7 @@ func (db *DB) markDead(ctx context.Context, sql string, args ...any) (n int, err
 // concludeEvents locks events and concludes them. An earlier statement of the transaction has
 // ended their deliveries.
 func concludeEvents(ctx context.Context, tx pgx.Tx, events []eventKey, now time.Time) ([]concluded, error) {
-	b, c := &pgconn.Batch{}, newColumns(concludeOIDs...)
+	b, c := &pgconn.Batch{}, newColumns(concludeEventsSQL)
 	encodeConclusion(c, events)
 	queueLockEvents(b, c)
 	queueConcludeEvents(b, c, now)

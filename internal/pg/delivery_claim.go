@@ -39,12 +39,12 @@ SELECT tenant_id, destination_id, route_id, target_index FROM destination WHERE 
 // DueDestinations lists destinations with an id greater than after that have due deliveries,
 // in the order of their ids. It includes paused and disabled destinations. A list shorter than
 // limit is the last page.
-func (db *DB) DueDestinations(ctx context.Context, after eventhook.DestinationID, limit int) ([]outbound.Due, error) {
+func (db *DB) DueDestinations(ctx context.Context, after eventhook.DestinationID, limit int) ([]outbound.DueDestination, error) {
 	rows, err := db.work.Query(ctx, dueDestinationsSQL, db.now(), [16]byte(after), limit)
 	if err != nil {
 		return nil, translate("list due destinations", err)
 	}
-	list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (d outbound.Due, err error) {
+	list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (d outbound.DueDestination, err error) {
 		var to destinationColumns
 		err = r.Scan((*[16]byte)(&d.TenantID), &to.id, &to.route, &to.index)
 		d.DestinationID = to.id

@@ -22,11 +22,11 @@ ON CONFLICT (subscription_id) DO UPDATE
     SET paced_until = greatest(h.paced_until, $3) + (excluded.paced_until - $3)
 RETURNING subscription_id, paced_until`
 
-// PaceDeliveries reserves sends of subscriptions with a rate limit, across all instances. For
+// ReserveSends reserves sends of subscriptions with a rate limit, across all instances. For
 // each request it returns when the first send may start; the next ones follow 1/PerSecond
 // apart. A reservation that is not used is lost. A subscription that does not exist any more
 // may send at once.
-func (db *DB) PaceDeliveries(ctx context.Context, list []outbound.PaceRequest) ([]time.Time, error) {
+func (db *DB) ReserveSends(ctx context.Context, list []outbound.SendReservation) ([]time.Time, error) {
 	now := db.now()
 	spans := make(map[eventhook.DestinationID]time.Duration, len(list))
 	for _, r := range list {
@@ -58,7 +58,7 @@ func (db *DB) PaceDeliveries(ctx context.Context, list []outbound.PaceRequest) (
 }
 
 // sendSpan returns how long the sends of a request take at its rate.
-func sendSpan(r outbound.PaceRequest) time.Duration {
+func sendSpan(r outbound.SendReservation) time.Duration {
 	return (time.Duration(r.Count) * time.Second / time.Duration(max(r.PerSecond, 1))).Truncate(time.Microsecond)
 }
 

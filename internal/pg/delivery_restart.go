@@ -151,7 +151,7 @@ func reopenEvents(ctx context.Context, tx pgx.Tx, events []eventKey) ([]eventhoo
 	for _, e := range events {
 		tenants, ids = append(tenants, e.tenant), append(ids, e.id)
 	}
-	if _, err := tx.Exec(ctx, lockEventsSQL, tenants, ids); err != nil {
+	if _, err := tx.Exec(ctx, lockEventsSQL.sql, tenants, ids); err != nil {
 		return nil, err
 	}
 	rows, err := tx.Query(ctx, reopenEventsSQL, tenants, ids)

@@ -20,20 +20,20 @@ import (
 // continues after its lease has expired changes nothing. It appends a line to the delivery's
 // history and drops the oldest lines of a history that has become long. A success resets the
 // subscription's count of dead deliveries in a row; if the count is 0, the statement reads an
-// index and writes nothing. $12 is now. Primary key lookups, one partition each.
-const settleDeliveriesSQL = `
+// index and writes nothing. Primary key lookups, one partition each.
+var settleDeliveriesSQL = newStatement("settle_deliveries", `
 WITH settled AS (
     UPDATE eventhook.delivery d
-    SET status = u.status, due_at = u.due_at, completed_at = CASE WHEN u.due_at IS NULL THEN $12::timestamptz END,
-        retry_count = u.retry_count, last_error = u.last_error, attempts = d.attempts + u.made,
-        status_code = CASE u.made WHEN 0 THEN d.status_code ELSE u.status_code END,
-        history = CASE WHEN u.line IS NULL THEN d.history
-            WHEN octet_length(d.history) > 65536 THEN regexp_replace(right(d.history, 32768), '^[^\n]*\n', '') || u.line
-            ELSE concat(d.history, u.line) END
-    FROM unnest($1::uuid[], $2::uuid[], $3::int8[], $4::text[], $5::timestamptz[], $6::int4[], $7::text[], $8::int4[], $9::int4[], $10::text[], $11::uuid[])
-        AS u (tenant_id, id, lease_token, status, due_at, retry_count, last_error, made, status_code, line, resets)
-    WHERE d.tenant_id = u.tenant_id AND d.id = u.id AND d.lease_token = u.lease_token AND d.status = 'acquired'
-    RETURNING d.id, u.resets
+    SET status = settlements.status, due_at = settlements.due_at, completed_at = CASE WHEN settlements.due_at IS NULL THEN @now::timestamptz END,
+        retry_count = settlements.retry_count, last_error = settlements.last_error, attempts = d.attempts + settlements.made,
+        status_code = CASE settlements.made WHEN 0 THEN d.status_code ELSE settlements.status_code END,
+        history = CASE WHEN settlements.line IS NULL THEN d.history
+            WHEN octet_length(d.history) > 65536 THEN regexp_replace(right(d.history, 32768), '^[^\n]*\n', '') || settlements.line
+            ELSE concat(d.history, settlements.line) END
+    FROM @settlements(tenant_id uuid, id uuid, lease_token int8, status text, due_at timestamptz, retry_count int4, last_error text,
+            made int4, status_code int4, line text, resets uuid)
+    WHERE d.tenant_id = settlements.tenant_id AND d.id = settlements.id AND d.lease_token = settlements.lease_token AND d.status = 'acquired'
+    RETURNING d.id, settlements.resets
 ), failing AS MATERIALIZED (
     SELECT h.subscription_id FROM eventhook.subscription_health h
     WHERE h.subscription_id = ANY (ARRAY(SELECT DISTINCT resets FROM settled WHERE resets IS NOT NULL)) AND h.dead_in_row > 0
@@ -41,17 +41,28 @@ WITH settled AS (
 ), reset AS (
     UPDATE eventhook.subscription_health h SET dead_in_row = 0 FROM failing f WHERE h.subscription_id = f.subscription_id
 )
-SELECT id FROM settled`
+SELECT id FROM settled`)
 
-var settleDeliveriesOIDs = []uint32{uuidOID, uuidOID, int8OID, textOID, timeOID, int4OID, textOID, int4OID, int4OID, textOID, uuidOID, 0}
-
-const settleDeliveriesNow = 11 // the index of the parameter that is a single time, not an array
+var (
+	settleDeliveryTenant     = settleDeliveriesSQL.uuid("settlements.tenant_id")
+	settleDeliveryID         = settleDeliveriesSQL.uuid("settlements.id")
+	settleDeliveryToken      = settleDeliveriesSQL.int8("settlements.lease_token")
+	settleDeliveryStatus     = settleDeliveriesSQL.text("settlements.status")
+	settleDeliveryDueAt      = settleDeliveriesSQL.time("settlements.due_at")
+	settleDeliveryRetryCount = settleDeliveriesSQL.int4("settlements.retry_count")
+	settleDeliveryError      = settleDeliveriesSQL.text("settlements.last_error")
+	settleDeliveryAttempts   = settleDeliveriesSQL.int4("settlements.made")
+	settleDeliveryStatusCode = settleDeliveriesSQL.int4("settlements.status_code")
+	settleDeliveryHistory    = settleDeliveriesSQL.text("settlements.line")
+	settleDeliveryResets     = settleDeliveriesSQL.uuid("settlements.resets")
+	settleDeliveryNow        = settleDeliveriesSQL.moment("now")
+)
 
 // deliverySettleColumns are the reusable parameter buffers of one SettleDeliveries call.
 type deliverySettleColumns struct{ deliveries, events *columns }
 
 func newDeliverySettleColumns() *deliverySettleColumns {
-	return &deliverySettleColumns{newColumns(settleDeliveriesOIDs...), newColumns(concludeOIDs...)}
+	return &deliverySettleColumns{newColumns(settleDeliveriesSQL), newColumns(concludeEventsSQL)}
 }
 
 // SettleDeliveries records the outcomes and attempts of leased deliveries and ends their
@@ -185,7 +196,8 @@ func queueSettlements(b *pgconn.Batch, c *columns, batch []*outbound.DeliverySet
 	for _, s := range ordered {
 		encodeSettlement(c, s, resets && resetsDeadCount(s))
 	}
-	batchRun(b).send("settle_deliveries", c, settleDeliveriesNow, now)
+	c.moment(settleDeliveryNow, now)
+	batchSender(b).rows(settleDeliveriesSQL, c)
 }
 
 // queueConclusion queues the statements that conclude the events of the route deliveries that
@@ -225,39 +237,39 @@ func lostSettlements(batch []*outbound.DeliverySettlement, rows [][][]byte) (los
 
 func encodeSettlement(c *columns, s *outbound.DeliverySettlement, resets bool) {
 	d := s.Delivery
-	c.uuid(0, d.TenantID)
-	c.uuid(1, d.ID)
-	c.int8(2, d.Lease.Token)
-	c.text(3, string(s.Status))
+	c.uuid(settleDeliveryTenant, d.TenantID)
+	c.uuid(settleDeliveryID, d.ID)
+	c.int8(settleDeliveryToken, d.Lease.Token)
+	c.text(settleDeliveryStatus, string(s.Status))
 	if s.Status == eventhook.DeliveryFailed {
-		c.time(4, s.DueAt)
+		c.time(settleDeliveryDueAt, s.DueAt)
 	} else {
-		c.null(4)
+		c.null(settleDeliveryDueAt.column)
 	}
-	c.int4(5, s.RetryCount)
-	c.optional(6, eventhook.SanitizeText(s.LastError))
+	c.int4(settleDeliveryRetryCount, s.RetryCount)
+	c.optionalText(settleDeliveryError, eventhook.SanitizeText(s.LastError))
 	encodeAttempt(c, s.Attempt)
 	if resets {
-		c.uuid(10, d.SubscriptionID)
+		c.uuid(settleDeliveryResets, d.SubscriptionID)
 	} else {
-		c.null(10)
+		c.null(settleDeliveryResets.column)
 	}
 }
 
 func encodeAttempt(c *columns, a *eventhook.Attempt) {
 	if a == nil {
-		c.int4(7, 0)
-		c.null(8)
-		c.null(9)
+		c.int4(settleDeliveryAttempts, 0)
+		c.null(settleDeliveryStatusCode.column)
+		c.null(settleDeliveryHistory.column)
 		return
 	}
-	c.int4(7, 1)
+	c.int4(settleDeliveryAttempts, 1)
 	if a.StatusCode == 0 {
-		c.null(8)
+		c.null(settleDeliveryStatusCode.column)
 	} else {
-		c.int4(8, a.StatusCode)
+		c.int4(settleDeliveryStatusCode, a.StatusCode)
 	}
-	c.text(9, historyLine(a))
+	c.text(settleDeliveryHistory, historyLine(a))
 }
 
 // attemptRecord is an attempt as a line of a delivery's history. Lines that former versions

@@ -30,20 +30,20 @@ func (f *fixture) subscriber(change ...func(*eventhook.Subscription)) *eventhook
 }
 
 // publishing is an event for subscribers, matched just now; without a lease.
-func (f *fixture) publishing(key string, to ...*eventhook.Subscription) *outbound.Publishing {
+func (f *fixture) publishing(key string, to ...*eventhook.Subscription) *outbound.PublishItem {
 	f.Helper()
 	e := f.event(func(e *eventhook.Event) {
 		e.SourceID, e.Origin, e.EventType, e.IdempotencyKey = eventhook.SourceID{}, eventhook.OriginAPI, "payment.made", key
 		e.Body, e.Headers = []byte(`{"amount": 1.50}`), nil
 	})
-	p := &outbound.Publishing{Event: e, Generation: f.generation()}
+	p := &outbound.PublishItem{Event: e, Generation: f.generation()}
 	for _, s := range to {
 		p.Deliveries = append(p.Deliveries, &eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, eventhook.DestinationID(s.ID)), DestinationID: eventhook.DestinationID(s.ID), SubscriptionID: s.ID})
 	}
 	return p
 }
 
-func (f *fixture) publish(db *DB, batch ...*outbound.Publishing) {
+func (f *fixture) publish(db *DB, batch ...*outbound.PublishItem) {
 	f.Helper()
 	f.must(db.Publish(f.Context(), batch))
 }
@@ -51,7 +51,7 @@ func (f *fixture) publish(db *DB, batch ...*outbound.Publishing) {
 // owed publishes n events to a subscription, a millisecond apart.
 func (f *fixture) owed(n int, to *eventhook.Subscription) (list []*eventhook.Delivery) {
 	f.Helper()
-	var batch []*outbound.Publishing
+	var batch []*outbound.PublishItem
 	for range n {
 		f.clock.advance(time.Millisecond)
 		p := f.publishing("", to)
@@ -258,7 +258,7 @@ func TestAProbeTakesWhatWasTriedBefore(t *testing.T) {
 func TestAClaimIsBoundedByBytes(t *testing.T) {
 	f := setUp(t)
 	a, b := f.subscriber(), f.subscriber()
-	var batch []*outbound.Publishing
+	var batch []*outbound.PublishItem
 	for range 4 {
 		batch = append(batch, f.publishing("", a, b))
 	}
@@ -681,7 +681,7 @@ func TestPace(t *testing.T) {
 	gone := &eventhook.Subscription{ID: eventhook.NewID[eventhook.Subscription](noon)}
 	pace := func(db *DB, of *eventhook.Subscription, count, rate int) time.Duration {
 		t.Helper()
-		at, err := db.PaceDeliveries(t.Context(), []outbound.PaceRequest{{DestinationID: eventhook.DestinationID(of.ID), Count: count, PerSecond: rate}})
+		at, err := db.ReserveSends(t.Context(), []outbound.SendReservation{{DestinationID: eventhook.DestinationID(of.ID), Count: count, PerSecond: rate}})
 		f.must(err)
 		return at[0].Sub(f.clock.now())
 	}
@@ -694,7 +694,7 @@ func TestPace(t *testing.T) {
 	same(t, "after a rest, which saves up nothing", []time.Duration{pace(f.db, s, 1, 10), pace(f.db, s, 1, 10)}, []time.Duration{0, 100 * time.Millisecond})
 	same(t, "of one that is gone", pace(f.db, gone, 9, 1), time.Duration(0))
 	f.clock.advance(time.Hour)
-	at, err := f.db.PaceDeliveries(t.Context(), []outbound.PaceRequest{{DestinationID: eventhook.DestinationID(s.ID), Count: 2, PerSecond: 10},
+	at, err := f.db.ReserveSends(t.Context(), []outbound.SendReservation{{DestinationID: eventhook.DestinationID(s.ID), Count: 2, PerSecond: 10},
 		{DestinationID: eventhook.DestinationID(fast.ID), Count: 3, PerSecond: 100}, {DestinationID: eventhook.DestinationID(s.ID), Count: 2, PerSecond: 10}})
 	f.must(err)
 	same(t, "several at once", []time.Duration{at[0].Sub(f.clock.now()), at[1].Sub(f.clock.now()), at[2].Sub(f.clock.now())},
@@ -713,7 +713,7 @@ func TestTheRateHoldsAcrossInstances(t *testing.T) {
 	for i := range instances {
 		acts = append(acts, func() {
 			for range each {
-				at, err := []*DB{f.db, f.other}[i%2].PaceDeliveries(t.Context(), []outbound.PaceRequest{{DestinationID: eventhook.DestinationID(s.ID), Count: 1, PerSecond: 100}})
+				at, err := []*DB{f.db, f.other}[i%2].ReserveSends(t.Context(), []outbound.SendReservation{{DestinationID: eventhook.DestinationID(s.ID), Count: 1, PerSecond: 100}})
 				if err != nil {
 					t.Error(err)
 					return
@@ -726,7 +726,7 @@ func TestTheRateHoldsAcrossInstances(t *testing.T) {
 	}
 	together(acts...)
 	same(t, "different times", len(seen), instances*each)
-	next, err := f.db.PaceDeliveries(t.Context(), []outbound.PaceRequest{{DestinationID: eventhook.DestinationID(s.ID), Count: 1, PerSecond: 100}})
+	next, err := f.db.ReserveSends(t.Context(), []outbound.SendReservation{{DestinationID: eventhook.DestinationID(s.ID), Count: 1, PerSecond: 100}})
 	f.must(err)
 	same(t, "the last is", next[0].Sub(f.clock.now()), instances*each*10*time.Millisecond)
 }

@@ -196,8 +196,8 @@ func (f *fixture) session() *session {
 	conn, err := pgx.Connect(f.Context(), f.dsn)
 	f.must(err)
 	f.Cleanup(func() { _ = conn.Close(context.Background()) })
-	for name, sql := range workStatements {
-		_, err := conn.Prepare(f.Context(), name, sql)
+	for _, s := range workStatements {
+		_, err := conn.Prepare(f.Context(), s.name, s.sql)
 		f.must(err)
 	}
 	tx, err := conn.Begin(f.Context())
@@ -208,7 +208,7 @@ func (f *fixture) session() *session {
 // settles runs the first statement of a settle of deliveries.
 func (s *session) settles(d *eventhook.Delivery, status eventhook.DeliveryStatus) error {
 	b := &pgconn.Batch{}
-	queueSettlements(b, newColumns(settleDeliveriesOIDs...), []*outbound.DeliverySettlement{s.came(d, status)}, true, s.clock.now())
+	queueSettlements(b, newColumns(settleDeliveriesSQL), []*outbound.DeliverySettlement{s.came(d, status)}, true, s.clock.now())
 	_, err := s.tx.Conn().PgConn().ExecBatch(s.Context(), b).ReadAll()
 	return err
 }
@@ -228,7 +228,7 @@ func (s *session) leaves(e *eventhook.Event) error {
 
 // concludesLeft runs the last statement of a settle of events.
 func (s *session) concludesLeft(e *eventhook.Event) error {
-	b, c := &pgconn.Batch{}, newColumns(concludeOIDs...)
+	b, c := &pgconn.Batch{}, newColumns(concludeEventsSQL)
 	encodeConclusion(c, []eventKey{{e.TenantID, e.ID}})
 	queueConcludeEvents(b, c, s.clock.now())
 	_, err := s.tx.Conn().PgConn().ExecBatch(s.Context(), b).ReadAll()

@@ -23,20 +23,34 @@ var _ route.Queue = (*DB)(nil)
 // late changes nothing; an event that waits for its requests (processing, due_at NULL)
 // has been settled. Whatever is written, the lease was of use, and no lease before it
 // counts as lost any more. Primary key lookups, one partition each.
-const settleEventsSQL = `
+var settleEventsSQL = newStatement("settle_events", `
 UPDATE eventhook.event e
-SET status = u.status, due_at = u.due_at, retry_count = u.retry_count, lost_leases = 0, last_error = u.last_error,
-    processed_at = CASE u.status WHEN 'processing' THEN e.processed_at ELSE $8::timestamptz END,
-    actions = coalesce(u.actions::json, e.actions)
-FROM unnest($1::uuid[], $2::uuid[], $3::int8[], $4::text[], $5::timestamptz[], $6::int4[], $7::text[], $9::text[])
-    AS u (id, tenant_id, lease_token, status, due_at, retry_count, last_error, actions)
-WHERE e.tenant_id = u.tenant_id AND e.id = u.id AND e.lease_token = u.lease_token AND e.status = 'processing' AND e.due_at IS NOT NULL
-RETURNING e.id`
+SET status = events.status, due_at = events.due_at, retry_count = events.retry_count, lost_leases = 0, last_error = events.last_error,
+    processed_at = CASE events.status WHEN 'processing' THEN e.processed_at ELSE @now::timestamptz END,
+    actions = coalesce(events.actions::json, e.actions)
+FROM @events(id uuid, tenant_id uuid, lease_token int8, status text, due_at timestamptz, retry_count int4, last_error text, actions text)
+WHERE e.tenant_id = events.tenant_id AND e.id = events.id AND e.lease_token = events.lease_token
+  AND e.status = 'processing' AND e.due_at IS NOT NULL
+RETURNING e.id`)
 
-// generationsSQL tells the generations of tenants' configurations; a tenant without
-// one is left out. Primary key.
-const generationsSQL = `
-SELECT g.tenant_id, g.generation FROM unnest($1::uuid[]) AS u (id) JOIN eventhook.tenant_generation g ON g.tenant_id = u.id`
+var (
+	settleEventID         = settleEventsSQL.uuid("events.id")
+	settleEventTenant     = settleEventsSQL.uuid("events.tenant_id")
+	settleEventToken      = settleEventsSQL.int8("events.lease_token")
+	settleEventStatus     = settleEventsSQL.text("events.status")
+	settleEventDueAt      = settleEventsSQL.time("events.due_at")
+	settleEventRetryCount = settleEventsSQL.int4("events.retry_count")
+	settleEventError      = settleEventsSQL.text("events.last_error")
+	settleEventActions    = settleEventsSQL.text("events.actions")
+	settleEventNow        = settleEventsSQL.moment("now")
+)
+
+// generationsSQL reads the generations of tenants' configurations and leaves out
+// tenants without one. Primary key.
+var generationsSQL = newStatement("generations", `
+SELECT g.tenant_id, g.generation FROM @tenants(id uuid) JOIN eventhook.tenant_generation g ON g.tenant_id = tenants.id`)
+
+var generationTenant = generationsSQL.uuid("tenants.id")
 
 // settleColumns are the parameters of the statements of a settle.
 type settleColumns struct {
@@ -46,9 +60,9 @@ type settleColumns struct {
 
 func newSettleColumns() *settleColumns {
 	return &settleColumns{
-		events:        newColumns(uuidOID, uuidOID, int8OID, textOID, timeOID, int4OID, textOID, 0, textOID),
-		generations:   newColumns(uuidOID),
-		waiting:       newColumns(concludeOIDs...),
+		events:        newColumns(settleEventsSQL),
+		generations:   newColumns(generationsSQL),
+		waiting:       newColumns(concludeEventsSQL),
 		effectColumns: newEffectColumns(),
 	}
 }
@@ -183,9 +197,8 @@ func (c *settleColumns) claimKeys(ctx context.Context, tx pgx.Tx, batch []*effec
 	if made == nil {
 		return nil, nil //nolint:nilnil // no key was claimed
 	}
-	params := c.keys.encoded()
-	params[5] = scalarTime(now)
-	result := tx.Conn().PgConn().ExecPrepared(ctx, "claim_keys", params, c.keys.formats, binaryResults).Read()
+	params, formats := c.keys.values(claimKeysSQL)
+	result := tx.Conn().PgConn().ExecPrepared(ctx, claimKeysSQL.name, params, formats, binaryResults).Read()
 	made.read(result.Rows)
 	return made, result.Err
 }
@@ -194,10 +207,10 @@ func (c *settleColumns) claimKeys(ctx context.Context, tx pgx.Tx, batch []*effec
 // event makes exists, as after a commit whose answer did not arrive.
 func (c *settleColumns) statements(batch []*effects.Settlement, now time.Time) *pgconn.Batch {
 	b := &pgconn.Batch{}
-	send := batchRun(b)
+	send := batchSender(b)
 	c.encodeSettled(batch, now)
-	send.send("settle_events", c.events, 7, now)
-	send.send("generations", c.generations, -1, now)
+	send.rows(settleEventsSQL, c.events)
+	send.rows(generationsSQL, c.generations)
 	c.store(send, batch, now)
 	if waiting := waitingEvents(batch); len(waiting) > 0 {
 		encodeConclusion(c.waiting, waiting)
@@ -220,6 +233,7 @@ func waitingEvents(batch []*effects.Settlement) (list []eventKey) {
 
 func (c *settleColumns) encodeSettled(batch []*effects.Settlement, now time.Time) {
 	c.events.reset()
+	c.events.moment(settleEventNow, now)
 	c.generations.reset()
 	asked := map[eventhook.TenantID]bool{}
 	// One order for all, so that two settles wait for each other at worst.
@@ -228,21 +242,21 @@ func (c *settleColumns) encodeSettled(batch []*effects.Settlement, now time.Time
 	})
 	for _, s := range batch {
 		e, to := s.Event, c.events
-		to.uuid(0, e.ID)
-		to.uuid(1, e.TenantID)
-		to.int8(2, e.Lease.Token)
-		to.text(3, string(s.Status))
-		to.time(4, s.NextRetryAt)
-		to.int4(5, s.RetryCount)
-		to.optional(6, eventhook.SanitizeText(s.LastError))
+		to.uuid(settleEventID, e.ID)
+		to.uuid(settleEventTenant, e.TenantID)
+		to.int8(settleEventToken, e.Lease.Token)
+		to.text(settleEventStatus, string(s.Status))
+		to.time(settleEventDueAt, s.NextRetryAt)
+		to.int4(settleEventRetryCount, s.RetryCount)
+		to.optionalText(settleEventError, eventhook.SanitizeText(s.LastError))
 		if len(s.Actions)+len(s.Prior) == 0 {
-			to.null(8)
+			to.null(settleEventActions.column)
 		} else {
-			to.append(8, func(b []byte) []byte { return appendActions(b, s, now) })
+			to.appendText(settleEventActions, func(b []byte) []byte { return appendActions(b, s, now) })
 		}
 		if !asked[e.TenantID] {
 			asked[e.TenantID] = true
-			c.generations.uuid(0, e.TenantID)
+			c.generations.uuid(generationTenant, e.TenantID)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/wake"
 )
 
 const (
@@ -23,7 +24,7 @@ type eventFeed struct {
 	// watched counts the entries of local and remote: while it is 0, accepting
 	// and settling pay for a look at it and no more.
 	watched atomic.Int64
-	ready   chan struct{} // something is to be read, or handed over
+	ready   wake.Signal // something is to be read, or handed over
 	hub     *hub
 
 	mu          sync.Mutex
@@ -63,12 +64,12 @@ func (h *changedEvents) add(id eventhook.EventID, isFull bool) bool {
 
 // listener is one who is told.
 type watcher struct {
-	signal chan struct{}
+	signal wake.Signal
 	news   eventhook.EventUpdates // guarded by eventFeed.mu
 }
 
 func newEventFeed(h *hub) *eventFeed {
-	return &eventFeed{ready: make(chan struct{}, 1), hub: h, local: map[eventhook.TenantID]*tenantFeed{},
+	return &eventFeed{ready: wake.New(1), hub: h, local: map[eventhook.TenantID]*tenantFeed{},
 		remote: map[eventhook.TenantID]time.Time{}, outgoing: map[eventhook.TenantID]*changedEvents{}}
 }
 
@@ -111,7 +112,7 @@ func (w *eventFeed) addPendingLocked(tenant eventhook.TenantID, id eventhook.Eve
 	} else {
 		h.pending.add(id, len(h.pending.ids) >= maxPending)
 	}
-	signal(w.ready)
+	w.ready.Notify()
 }
 
 func (w *eventFeed) addOutgoingLocked(tenant eventhook.TenantID, id eventhook.EventID) {
@@ -123,15 +124,7 @@ func (w *eventFeed) addOutgoingLocked(tenant eventhook.TenantID, id eventhook.Ev
 	if h.add(id, w.outgoingIDs >= maxOutgoing) {
 		w.outgoingIDs++
 	}
-	signal(w.hub.outgoing)
-}
-
-// signal wakes one who waits; one signal that is not taken yet is enough.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
+	w.hub.outgoing.Notify()
 }
 
 func (w *eventFeed) updateWatchedLocked() { w.watched.Store(int64(len(w.local) + len(w.remote))) }
@@ -180,7 +173,7 @@ func (w *eventFeed) announceWatched() {
 }
 
 func (w *eventFeed) join(tenant eventhook.TenantID) *watcher {
-	l := &watcher{signal: make(chan struct{}, 1)}
+	l := &watcher{signal: wake.New(1)}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h := w.local[tenant]
@@ -225,7 +218,7 @@ func (w *eventFeed) takePending() map[eventhook.TenantID]changedEvents {
 			continue
 		}
 		if n += len(h.pending.ids); n > maxRead {
-			signal(w.ready)
+			w.ready.Notify()
 			break
 		}
 		taken[tenant] = h.pending
@@ -246,6 +239,6 @@ func (w *eventFeed) distribute(tenant eventhook.TenantID, news eventhook.EventUp
 		room := max(0, maxBuffered-len(l.news.Events))
 		l.news.Missed = l.news.Missed || news.Missed || len(news.Events) > room
 		l.news.Events = append(l.news.Events, news.Events[:min(room, len(news.Events))]...)
-		signal(l.signal)
+		l.signal.Notify()
 	}
 }

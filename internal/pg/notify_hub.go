@@ -15,9 +15,10 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/effects"
+	"github.com/eventhook/eventhook/internal/wake"
 )
 
-// Channels of NOTIFY. Configuration changes are told by triggers.
+// Channels of NOTIFY. Triggers of the configuration tables notify configChannel.
 const (
 	configChannel = "eventhook_config"
 	wakeChannel   = "eventhook_wake"
@@ -28,10 +29,10 @@ const (
 	deliveriesTopic = "deliveries"
 )
 
-// Topics of work and promises are a tenant's, in as many parts as can be kept
-// in mind: waiters for one queue, or one promise, are seldom woken for another.
-// Instances of the former version, which run beside ours while they are
-// replaced, must hear the same names: change neither the number nor the hash.
+// topicParts is the number of topics per tenant for work, and for promises. It bounds the
+// topics in memory; a waiter for one queue, or one promise, is seldom woken for another.
+// During a rolling upgrade, instances of the former version must understand the same
+// topics: change neither the number nor the hash.
 const topicParts = 64
 
 func workTopic(tenant eventhook.TenantID, queue string) string {
@@ -44,13 +45,13 @@ func promiseTopic(tenant eventhook.TenantID, id eventhook.PromiseID) string {
 	return fmt.Sprintf("promise %s %d", tenant, uint32(id[len(id)-1])%topicParts)
 }
 
-// hub wakes waiters of this process at once, and remembers which topics to
-// tell the other instances.
+// hub wakes the waiters of this process at once, and collects topics for SendNotifications to
+// send to the other instances.
 type hub struct {
 	mu       sync.Mutex
 	topics   map[string]chan struct{}
 	unsent   map[string]bool
-	outgoing chan struct{}
+	outgoing wake.Signal
 	self     string // names this process to itself in notices
 }
 
@@ -81,10 +82,7 @@ func (h *hub) wake(topics ...string) {
 		}
 		h.unsent[t] = true
 	}
-	select {
-	case h.outgoing <- struct{}{}:
-	default:
-	}
+	h.outgoing.Notify()
 }
 
 func (h *hub) wakeLocal(topic string) {

@@ -1,6 +1,6 @@
-// Package seal keeps secrets unreadable in the database: AES-256-GCM under one
-// of several keys, so that keys can be rotated, and bound to the place where the
-// sealed text lies, so that a copy elsewhere does not open. It stores nothing.
+// Package seal encrypts secrets for the database with AES-256-GCM. A Keyring has several
+// keys, so that keys can be rotated. A sealed text is bound to its place, such as a column
+// and a row: a copy of it in another place cannot be opened. The package stores nothing.
 package seal
 
 import (
@@ -17,23 +17,25 @@ import (
 	"strings"
 )
 
-// KeyBytes is the length of a key.
+// KeyBytes is the length of a key in bytes.
 const KeyBytes = 32
 
-// Errors of Open. They never hold the text or a key.
+// Errors of Open. They never contain the text or a key.
 var (
 	ErrUnknownKey = errors.New("sealed with a key that is not configured")
 	ErrTampered   = errors.New("the sealed text is damaged, or it was sealed for another place")
 )
 
-// Keyring seals with its first key and opens with any. Safe for concurrent use.
+// Keyring seals with its first key and opens with any of its keys. It is safe for
+// concurrent use.
 type Keyring struct {
-	ids  []string // the newest first
-	raw  []byte   // the newest key itself, for Derive
+	ids  []string // newest first
+	raw  []byte   // the newest key, for Derive
 	keys map[string]cipher.AEAD
 }
 
-// New makes a keyring of keys in base64, each of KeyBytes, the newest first.
+// New returns a Keyring of keys in base64, each KeyBytes long, newest first. Its errors
+// name a key by its position and never quote it.
 func New(encoded ...string) (*Keyring, error) {
 	if len(encoded) == 0 {
 		return nil, errors.New("no encryption key")
@@ -42,7 +44,7 @@ func New(encoded ...string) (*Keyring, error) {
 	for i, e := range encoded {
 		raw, err := base64.StdEncoding.DecodeString(strings.TrimSpace(e))
 		if err != nil || len(raw) != KeyBytes {
-			return nil, fmt.Errorf("encryption key %d is not %d bytes in base64; make one with: openssl rand -base64 %[2]d", i+1, KeyBytes)
+			return nil, fmt.Errorf("encryption key %d is not %d bytes in base64; create one with: openssl rand -base64 %[2]d", i+1, KeyBytes)
 		}
 		block, err := aes.NewCipher(raw)
 		if err != nil {
@@ -64,58 +66,58 @@ func New(encoded ...string) (*Keyring, error) {
 	return k, nil
 }
 
-// KeyIDs names the keys, each once, the newest first: that one seals.
+// KeyIDs returns the ids of the keys, each once. The first one is of the key that seals.
 func (k *Keyring) KeyIDs() []string { return slices.Clone(k.ids) }
 
-// Derive makes a key for a purpose of its own from the newest key: the same on
-// all instances that have the same one, and useless for anything else.
+// Derive returns a key for the given purpose, derived from the newest key. All instances
+// with the same newest key get the same result; other purposes get other keys.
 func (k *Keyring) Derive(purpose string) []byte {
 	mac := hmac.New(sha256.New, k.raw)
 	_, _ = mac.Write([]byte("eventhook derived key\x00" + purpose)) // never fails
 	return mac.Sum(nil)
 }
 
-// keyID names a key without telling anything about it.
+// keyID returns an id that reveals nothing about the key.
 func keyID(raw []byte) string {
 	sum := sha256.Sum256(append([]byte("eventhook key id\x00"), raw...))
 	return hex.EncodeToString(sum[:4])
 }
 
-// NewKey makes a key.
+// NewKey returns a random key in base64.
 func NewKey() string {
 	raw := make([]byte, KeyBytes)
-	_, _ = rand.Read(raw) // never fails, see crypto/rand
+	_, _ = rand.Read(raw) // never fails, see crypto/rand.Read
 	return base64.StdEncoding.EncodeToString(raw)
 }
 
-// The prefixes of sealed texts. A bound text opens at its place only.
+// Prefixes of sealed texts. A bound text opens only in its place, an unbound text in any.
 const (
 	UnboundPrefix = "enc:"
 	BoundPrefix   = "enc2:"
 )
 
-// Seal returns "enc2:<key id>:<base64 of nonce and ciphertext>", bound to a
-// place: Open needs the same place. Without a place it returns an unbound text,
-// "enc:<key id>:<base64>", which is the format of former versions. The same text
-// sealed twice differs.
+// Seal encrypts a text and returns "enc2:<key id>:<base64 of nonce and ciphertext>", which
+// Open accepts only with the same place. If place is empty, Seal returns the unbound format
+// of former versions, "enc:<key id>:<base64>". Sealing a text twice gives different results.
 func (k *Keyring) Seal(plain, place string) (string, error) {
 	prefix := BoundPrefix
 	if place == "" {
 		prefix = UnboundPrefix
 	}
-	// The AEAD makes a random nonce itself and puts it first.
+	// This AEAD generates a random nonce and prepends it to the ciphertext.
 	id := k.ids[0]
-	sealed := k.keys[id].Seal(nil, nil, []byte(plain), additional(prefix, id, place)) //nolint:gosec // nil is not a nonce here
+	sealed := k.keys[id].Seal(nil, nil, []byte(plain), additionalData(prefix, id, place)) //nolint:gosec // the AEAD generates the nonce
 	return prefix + id + ":" + base64.StdEncoding.EncodeToString(sealed), nil
 }
 
-// Open returns the text that was sealed, ErrUnknownKey or ErrTampered. A bound
-// text is ErrTampered at another place. An unbound text opens at every place:
-// the caller decides whether it still takes unbound texts.
+// Open decrypts a sealed text. It returns ErrUnknownKey if the key is not in the keyring,
+// and ErrTampered if the text was changed, is not a sealed text, or was bound to another
+// place. An unbound text opens in every place; the caller decides whether it still accepts
+// unbound texts.
 func (k *Keyring) Open(sealed, place string) (string, error) {
 	prefix, rest, ok := cutPrefix(sealed)
-	id, encoded, ok2 := strings.Cut(rest, ":")
-	if !ok || !ok2 {
+	id, encoded, hasID := strings.Cut(rest, ":")
+	if !ok || !hasID {
 		return "", ErrTampered
 	}
 	aead, ok := k.keys[id]
@@ -126,7 +128,7 @@ func (k *Keyring) Open(sealed, place string) (string, error) {
 	if err != nil {
 		return "", ErrTampered
 	}
-	plain, err := aead.Open(nil, nil, raw, additional(prefix, id, place))
+	plain, err := aead.Open(nil, nil, raw, additionalData(prefix, id, place))
 	if err != nil {
 		return "", ErrTampered
 	}
@@ -142,10 +144,10 @@ func cutPrefix(sealed string) (prefix, rest string, ok bool) {
 	return "", "", false
 }
 
-// additional is the additional data that GCM authenticates. That of unbound
-// texts is what former versions use; it holds no ":" and so equals none of a
-// bound text.
-func additional(prefix, id, place string) []byte {
+// additionalData returns the data that GCM authenticates beside the ciphertext. For unbound
+// texts it is the key id, as in former versions. An id contains no ":", so the additional
+// data of an unbound text never equals that of a bound one.
+func additionalData(prefix, id, place string) []byte {
 	if prefix == UnboundPrefix {
 		return []byte(id)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/eventhook/eventhook/internal/seal"
 )
 
-func ring(t *testing.T, keys ...string) *seal.Keyring {
+func keyring(t *testing.T, keys ...string) *seal.Keyring {
 	t.Helper()
 	k, err := seal.New(keys...)
 	if err != nil {
@@ -18,7 +18,7 @@ func ring(t *testing.T, keys ...string) *seal.Keyring {
 	return k
 }
 
-// here is the place of what is sealed in tests.
+// here is the place to which tests bind a text.
 const here = "source.verifier:1:2"
 
 func sealed(t *testing.T, k *seal.Keyring, plain string) string {
@@ -35,8 +35,8 @@ func sealedAt(t *testing.T, k *seal.Keyring, plain, place string) string {
 	return s
 }
 
-func TestWhatIsSealedOpens(t *testing.T) {
-	k := ring(t, seal.NewKey())
+func TestASealedTextOpens(t *testing.T) {
+	k := keyring(t, seal.NewKey())
 	for _, plain := range []string{"", "s3cr3t", "naïve 日本", "\x00\xff", `{"secrets":["a","b"]}`, strings.Repeat("x", 1<<20)} {
 		s := sealed(t, k, plain)
 		if got, err := k.Open(s, here); got != plain || err != nil {
@@ -52,12 +52,12 @@ func TestWhatIsSealedOpens(t *testing.T) {
 }
 
 func TestTwoSealsDiffer(t *testing.T) {
-	k := ring(t, seal.NewKey())
+	k := keyring(t, seal.NewKey())
 	seen := map[string]bool{}
 	for range 1000 {
 		s := sealed(t, k, "s3cr3t")
 		if seen[s] {
-			t.Fatalf("%s was made twice", s)
+			t.Fatalf("%s was returned twice", s)
 		}
 		seen[s] = true
 	}
@@ -65,8 +65,8 @@ func TestTwoSealsDiffer(t *testing.T) {
 
 func TestKeysAreRotated(t *testing.T) {
 	older, newer := seal.NewKey(), seal.NewKey()
-	before := sealed(t, ring(t, older), "s3cr3t")
-	both := ring(t, newer, older)
+	before := sealed(t, keyring(t, older), "s3cr3t")
+	both := keyring(t, newer, older)
 	after := sealed(t, both, "s3cr3t")
 	for _, c := range []struct {
 		claim  string
@@ -76,12 +76,12 @@ func TestKeysAreRotated(t *testing.T) {
 	}{
 		{"the old key opens", both, before, nil},
 		{"the new key opens", both, after, nil},
-		{"the new key seals", ring(t, newer), after, nil},
-		{"the old key is no longer needed for new seals", ring(t, older), after, seal.ErrUnknownKey},
-		{"nor of use once it is taken away", ring(t, newer), before, seal.ErrUnknownKey},
-		{"the order matters to sealing only", ring(t, older, newer), after, nil},
-		{"a key said twice is one", ring(t, newer, newer), after, nil},
-		{"space around a key does no harm", ring(t, " "+newer+"\n"), after, nil},
+		{"the new key seals", keyring(t, newer), after, nil},
+		{"the old key is no longer needed for new seals", keyring(t, older), after, seal.ErrUnknownKey},
+		{"a text of a removed key does not open", keyring(t, newer), before, seal.ErrUnknownKey},
+		{"the order of keys does not matter to Open", keyring(t, older, newer), after, nil},
+		{"a repeated key counts once", keyring(t, newer, newer), after, nil},
+		{"space around a key is ignored", keyring(t, " "+newer+"\n"), after, nil},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			plain, err := c.ring.Open(c.sealed, here)
@@ -92,14 +92,14 @@ func TestKeysAreRotated(t *testing.T) {
 	}
 }
 
-func TestAnyChangeIsNoticed(t *testing.T) {
-	k := ring(t, seal.NewKey(), seal.NewKey())
+func TestEveryChangeIsDetected(t *testing.T) {
+	k := keyring(t, seal.NewKey(), seal.NewKey())
 	for _, place := range []string{here, ""} {
-		noticesChanges(t, k, sealedAt(t, k, "s3cr3t", place))
+		wantChangesDetected(t, k, sealedAt(t, k, "s3cr3t", place))
 	}
 }
 
-func noticesChanges(t *testing.T, k *seal.Keyring, s string) {
+func wantChangesDetected(t *testing.T, k *seal.Keyring, s string) {
 	t.Helper()
 	const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=:"
 	for i := range s {
@@ -121,15 +121,15 @@ func noticesChanges(t *testing.T, k *seal.Keyring, s string) {
 
 func TestASealIsBoundToItsKey(t *testing.T) {
 	one, two := seal.NewKey(), seal.NewKey()
-	k := ring(t, one, two)
-	first, second := strings.Split(sealed(t, k, "x"), ":"), strings.Split(sealed(t, ring(t, two), "y"), ":")
+	k := keyring(t, one, two)
+	first, second := strings.Split(sealed(t, k, "x"), ":"), strings.Split(sealed(t, keyring(t, two), "y"), ":")
 	if plain, err := k.Open("enc2:"+first[1]+":"+second[2], here); !errors.Is(err, seal.ErrTampered) {
 		t.Errorf("got %q, %v; want %v", plain, err, seal.ErrTampered)
 	}
 }
 
-func TestWhatIsNotSealedDoesNotOpen(t *testing.T) {
-	k := ring(t, seal.NewKey())
+func TestATextThatIsNotSealedDoesNotOpen(t *testing.T) {
+	k := keyring(t, seal.NewKey())
 	id := strings.Split(sealed(t, k, ""), ":")[1]
 	for s, want := range map[string]error{
 		"": seal.ErrTampered, "s3cr3t": seal.ErrTampered, "enc": seal.ErrTampered, "enc:": seal.ErrTampered, "enc:" + id: seal.ErrTampered,
@@ -146,13 +146,13 @@ func TestWhatIsNotSealedDoesNotOpen(t *testing.T) {
 func TestBadKeysAreRefusedAndNotShown(t *testing.T) {
 	raw := strings.Repeat("topsecret-", 10)
 	for claim, key := range map[string]string{
-		"no base64":          raw[:44],
+		"not base64":         raw[:44],
 		"31 bytes":           base64.StdEncoding.EncodeToString([]byte(raw[:31])),
 		"33 bytes":           base64.StdEncoding.EncodeToString([]byte(raw[:33])),
 		"16 bytes":           base64.StdEncoding.EncodeToString([]byte(raw[:16])),
 		"base64 of URLs":     base64.URLEncoding.EncodeToString([]byte(strings.Repeat("\xfb\xff", 16))),
 		"base64 without pad": base64.RawStdEncoding.EncodeToString([]byte(raw[:32])),
-		"as bytes":           raw[:32],
+		"raw bytes":          raw[:32],
 	} {
 		t.Run(claim, func(t *testing.T) {
 			k, err := seal.New(seal.NewKey(), key)
@@ -160,7 +160,7 @@ func TestBadKeysAreRefusedAndNotShown(t *testing.T) {
 				t.Fatalf("got %v, want an error", k)
 			}
 			if text := err.Error(); strings.Contains(text, key) || strings.Contains(text, key[:8]) || strings.Contains(text, raw[:8]) || !strings.Contains(text, "key 2") {
-				t.Errorf("got %q, want it to name key 2 and show nothing of it", text)
+				t.Errorf("got %q, want it to name key 2 and quote no part of it", text)
 			}
 		})
 	}
@@ -174,14 +174,14 @@ func TestBadKeysAreRefusedAndNotShown(t *testing.T) {
 func TestNewKeysDiffer(t *testing.T) {
 	one, two := seal.NewKey(), seal.NewKey()
 	if raw, err := base64.StdEncoding.DecodeString(one); one == two || len(raw) != seal.KeyBytes || err != nil {
-		t.Errorf("got %d bytes, %v, twice the same: %t; want %d that differ", len(raw), err, one == two, seal.KeyBytes)
+		t.Errorf("got %d bytes, %v, equal: %t; want %d bytes that differ", len(raw), err, one == two, seal.KeyBytes)
 	}
 }
 
-func TestKeysAreNamedByWhatTheySeal(t *testing.T) {
+func TestSealedTextsNameTheirKey(t *testing.T) {
 	one, two := seal.NewKey(), seal.NewKey()
-	ids := ring(t, one, two, one).KeyIDs()
-	if len(ids) != 2 || !strings.HasPrefix(sealed(t, ring(t, one), "x"), "enc2:"+ids[0]+":") || !strings.HasPrefix(sealed(t, ring(t, two), "x"), "enc2:"+ids[1]+":") {
+	ids := keyring(t, one, two, one).KeyIDs()
+	if len(ids) != 2 || !strings.HasPrefix(sealed(t, keyring(t, one), "x"), "enc2:"+ids[0]+":") || !strings.HasPrefix(sealed(t, keyring(t, two), "x"), "enc2:"+ids[1]+":") {
 		t.Errorf("got %v, want the id of each key, the newest first", ids)
 	}
 	for _, id := range ids {
@@ -203,30 +203,30 @@ func TestDerivedKeys(t *testing.T) {
 	}
 	one := derive("a", first, second)
 	if derive("a", first) != one {
-		t.Error("got another key with another older key, want the newest to decide")
+		t.Error("got a different key with a different older key, want only the newest key to matter")
 	}
 	if derive("b", first) == one || derive("a", second) == one || strings.Contains(one, first) {
-		t.Error("got the same key for another purpose, or of another key")
+		t.Error("got the same key for another purpose or from another key")
 	}
 }
 
-func TestABoundTextOpensAtItsPlaceOnly(t *testing.T) {
-	k := ring(t, seal.NewKey())
+func TestABoundTextOpensOnlyInItsPlace(t *testing.T) {
+	k := keyring(t, seal.NewKey())
 	bound := sealed(t, k, "s3cr3t")
 	for _, place := range []string{"", "source.verifier:1:3", "source.verifier:2:2", "route.target_secrets:1:2", here + ":"} {
 		if plain, err := k.Open(bound, place); plain != "" || !errors.Is(err, seal.ErrTampered) {
 			t.Errorf("at %q: got %q, %v; want %v", place, plain, err, seal.ErrTampered)
 		}
 	}
-	// Neither format passes for the other.
+	// A text of one format is not accepted as the other.
 	if plain, err := k.Open(strings.Replace(bound, "enc2:", "enc:", 1), here); plain != "" || !errors.Is(err, seal.ErrTampered) {
-		t.Errorf("a bound text that says it is not: got %q, %v; want %v", plain, err, seal.ErrTampered)
+		t.Errorf("a bound text with the unbound prefix: got %q, %v; want %v", plain, err, seal.ErrTampered)
 	}
 	unbound := sealedAt(t, k, "s3cr3t", "")
 	if plain, err := k.Open(strings.Replace(unbound, "enc:", "enc2:", 1), ""); plain != "" || !errors.Is(err, seal.ErrTampered) {
-		t.Errorf("an unbound text that says it is bound: got %q, %v; want %v", plain, err, seal.ErrTampered)
+		t.Errorf("an unbound text with the bound prefix: got %q, %v; want %v", plain, err, seal.ErrTampered)
 	}
 	if plain, err := k.Open(unbound, here); plain != "s3cr3t" || err != nil {
-		t.Errorf("an unbound text: got %q, %v; want it opened anywhere", plain, err)
+		t.Errorf("an unbound text: got %q, %v; want it to open in any place", plain, err)
 	}
 }

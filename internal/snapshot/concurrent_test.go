@@ -29,9 +29,9 @@ func TestCallersShareOneLoad(t *testing.T) {
 	})
 }
 
-// A caller that saw an old value, and is slow to ask for a load, does not
-// load what another has loaded meanwhile.
-func TestWhatWasJustLoadedIsNotLoadedAgain(t *testing.T) {
+// A caller that found an old value but is slow to start a load uses the value that another
+// caller has loaded meanwhile.
+func TestAValueThatWasJustLoadedIsNotLoadedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		s.values["a"] = 1
@@ -52,21 +52,21 @@ func TestWhatWasJustLoadedIsNotLoadedAgain(t *testing.T) {
 	})
 }
 
-func TestACallerThatLeavesBreaksNobodysLoad(t *testing.T) {
+func TestACancelledCallerDoesNotCancelTheLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		s.values["a"], s.gate = 1, make(chan struct{})
 		c := s.cache(10, time.Minute)
-		ctx, leave := context.WithCancel(t.Context())
+		ctx, cancel := context.WithCancel(t.Context())
 		var callers sync.WaitGroup
 		callers.Go(func() {
 			if got, err := c.Get(ctx, "a"); !errors.Is(err, context.Canceled) {
-				t.Errorf("who left: got %d, %v; want %v", got, err, context.Canceled)
+				t.Errorf("cancelled caller: got %d, %v; want %v", got, err, context.Canceled)
 			}
 		})
 		synctest.Wait()
 		callers.Go(func() { wantValue(t, c, "a", 1) })
-		leave()
+		cancel()
 		synctest.Wait()
 		close(s.gate)
 		callers.Wait()
@@ -82,23 +82,23 @@ func TestALoadThatHangsEnds(t *testing.T) {
 		if _, err := s.cache(10, time.Minute).Get(t.Context(), "a"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v, want %v", err, context.DeadlineExceeded)
 		}
-		if got, most := time.Since(began), 10*time.Second; got > most {
-			t.Errorf("took %s, want at most %s", got, most)
+		if got, limit := time.Since(began), 10*time.Second; got > limit {
+			t.Errorf("took %s, want at most %s", got, limit)
 		}
 	})
 }
 
-func TestALoadBegunBeforeAChangeIsNotKept(t *testing.T) {
+func TestALoadFromBeforeAnInvalidationIsNotStored(t *testing.T) {
 	for _, c := range []struct {
-		claim  string
-		forget func(*snapshot.Cache[string, int])
+		claim      string
+		invalidate func(*snapshot.Cache[string, int])
 	}{
-		{"its key is forgotten", func(c *snapshot.Cache[string, int]) { c.Invalidate("a") }},
-		{"it matches", func(c *snapshot.Cache[string, int]) { c.InvalidateFunc(func(k string) bool { return k == "a" }) }},
-		{"all is forgotten", (*snapshot.Cache[string, int]).Clear},
+		{"its key is invalidated", func(c *snapshot.Cache[string, int]) { c.Invalidate("a") }},
+		{"its key matches", func(c *snapshot.Cache[string, int]) { c.InvalidateFunc(func(k string) bool { return k == "a" }) }},
+		{"the cache is cleared", (*snapshot.Cache[string, int]).Clear},
 	} {
-		for _, old := range []string{"a value", "its absence", "an error"} {
-			t.Run(c.claim+", it was "+old, func(t *testing.T) {
+		for _, old := range []string{"a value", "not found", "an error"} {
+			t.Run(c.claim+", it loaded "+old, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := newStore()
 					s.gate = make(chan struct{})
@@ -111,9 +111,9 @@ func TestALoadBegunBeforeAChangeIsNotKept(t *testing.T) {
 					cache := s.cache(10, time.Minute)
 					var early, late sync.WaitGroup
 					early.Go(func() { _, _ = cache.Get(t.Context(), "a") })
-					synctest.Wait() // it has read, and its answer is under way
+					synctest.Wait() // it has read, and the result is on its way
 					s.values["a"], s.down = 2, nil
-					c.forget(cache)
+					c.invalidate(cache)
 					slow := s.gate
 					s.gate = nil
 					late.Go(func() { wantValue(t, cache, "a", 2) })
@@ -128,7 +128,7 @@ func TestALoadBegunBeforeAChangeIsNotKept(t *testing.T) {
 	}
 }
 
-func TestManyAtOnce(t *testing.T) {
+func TestConcurrentUse(t *testing.T) {
 	c := snapshot.New(4, time.Nanosecond, time.Now, func(_ context.Context, key int) (int, error) {
 		if key%3 == 0 {
 			return 0, errDown

@@ -17,13 +17,13 @@ func wantPeek(t *testing.T, claim string, c *snapshot.Cache[string, int], key st
 	}
 }
 
-// In the bubble a Peek that waited for a load would never return.
-func TestPeekTellsWhatIsInMemoryAndLoadsNothing(t *testing.T) {
+// In the synctest bubble a Peek that waited for a load would never return.
+func TestPeekReturnsCachedResultsAndLoadsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		s.values["a"], s.gate = 1, make(chan struct{})
 		c := s.cache(10, time.Minute)
-		wantPeek(t, "never asked for", c, "a", 0, snapshot.ErrNotInMemory)
+		wantPeek(t, "never loaded", c, "a", 0, snapshot.ErrNotInMemory)
 		wantReads(t, s, "a", 0)
 		loaded := make(chan struct{})
 		go func() {
@@ -32,13 +32,13 @@ func TestPeekTellsWhatIsInMemoryAndLoadsNothing(t *testing.T) {
 			close(loaded)
 		}()
 		synctest.Wait()
-		wantPeek(t, "while it is read", c, "a", 0, snapshot.ErrNotInMemory)
+		wantPeek(t, "while it is being loaded", c, "a", 0, snapshot.ErrNotInMemory)
 		close(s.gate)
 		<-loaded
-		wantPeek(t, "in memory", c, "a", 1, nil)
-		wantPeek(t, "known to be absent", c, "none", 0, eventhook.ErrNotFound)
+		wantPeek(t, "cached", c, "a", 1, nil)
+		wantPeek(t, "cached as not found", c, "none", 0, eventhook.ErrNotFound)
 		c.Invalidate("a")
-		wantPeek(t, "forgotten", c, "a", 0, snapshot.ErrNotInMemory)
+		wantPeek(t, "invalidated", c, "a", 0, snapshot.ErrNotInMemory)
 		wantValue(t, c, "a", 1)
 		time.Sleep(time.Minute)
 		wantPeek(t, "too old", c, "a", 0, snapshot.ErrNotInMemory)
@@ -46,12 +46,12 @@ func TestPeekTellsWhatIsInMemoryAndLoadsNothing(t *testing.T) {
 	})
 }
 
-// A load that was begun before the change of another key is as good as before.
-func TestForgettingAKeyKeepsTheLoadsOfOthers(t *testing.T) {
+// The invalidation of a key does not affect loads of other keys.
+func TestInvalidatingAKeyKeepsTheLoadsOfOthers(t *testing.T) {
 	for _, c := range []struct {
-		claim  string
-		forget func(*snapshot.Cache[string, int])
-		reads  map[string]int
+		claim      string
+		invalidate func(*snapshot.Cache[string, int])
+		reads      map[string]int
 	}{
 		{"one key", func(c *snapshot.Cache[string, int]) { c.Invalidate("a") }, map[string]int{"a": 2, "b": 1}},
 		{"the keys that match", func(c *snapshot.Cache[string, int]) { c.InvalidateFunc(func(k string) bool { return k == "a" }) }, map[string]int{"a": 2, "b": 1}},
@@ -66,7 +66,7 @@ func TestForgettingAKeyKeepsTheLoadsOfOthers(t *testing.T) {
 					go func() { _, _ = cache.Get(t.Context(), key) }()
 				}
 				synctest.Wait()
-				c.forget(cache)
+				c.invalidate(cache)
 				close(s.gate)
 				synctest.Wait()
 				wantValue(t, cache, "a", 1)
@@ -79,8 +79,8 @@ func TestForgettingAKeyKeepsTheLoadsOfOthers(t *testing.T) {
 	}
 }
 
-// Callers after the change do not get what a load from before it reads.
-func TestCallersAfterAForgottenKeyLoadItAnew(t *testing.T) {
+// Callers after an invalidation do not get the result of a load that began before it.
+func TestCallersAfterAnInvalidationLoadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		s.values["a"], s.gate = 1, make(chan struct{})
@@ -95,7 +95,7 @@ func TestCallersAfterAForgottenKeyLoadItAnew(t *testing.T) {
 		synctest.Wait()
 		close(s.gate)
 		synctest.Wait()
-		wantPeek(t, "in the end", c, "a", 2, nil)
+		wantPeek(t, "at the end", c, "a", 2, nil)
 		wantReads(t, s, "a", 2)
 	})
 }

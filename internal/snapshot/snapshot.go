@@ -1,6 +1,7 @@
-// Package snapshot keeps configuration in memory for the hot paths: bounded,
-// loaded when first asked for, and forgotten when it changes, so that the
-// steady state reads no database.
+// Package snapshot caches configuration in memory for the hot paths. A value is loaded at
+// the first Get and stays cached until it is invalidated, evicted or too old, so that the
+// steady state reads no database. If the database fails, a cached value outlives its
+// maximum age; an invalidated one does not.
 package snapshot
 
 import (
@@ -14,23 +15,24 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// Cache holds up to size values and, apart from them, as many notes that a key
-// has none, so that a scan of made-up keys cannot push out what is in use.
-// Safe for concurrent use; callers that miss the same key share one load.
+// Cache is an LRU cache of values by key. It also caches that a key was not found, in a
+// second LRU of the same size, so that a scan of made-up keys cannot evict values in use.
+// Callers that miss the same key share one load. Cache is safe for concurrent use.
 type Cache[K comparable, V any] struct {
-	load   func(context.Context, K) (V, error)
-	maxAge time.Duration
-	now    func() time.Time
-	weigh  func(V) int // nil: by number alone
-	most   int         // of all weights
+	load      func(context.Context, K) (V, error)
+	maxAge    time.Duration
+	now       func() time.Time
+	weigh     func(V) int // nil if only the number of values is limited
+	maxWeight int         // of all values together
 
-	mu      sync.Mutex
-	weight  int // of what was found
-	found   *lru.Cache[K, entry[V]]
-	absent  *lru.Cache[K, entry[V]]
-	loading map[K]*call[V]
+	mu     sync.Mutex
+	weight int                     // of the values in found
+	found  *lru.Cache[K, entry[V]] // values
+	absent *lru.Cache[K, entry[V]] // keys that were not found
+	loads  map[K]*loading[V]       // that run and were not invalidated
 }
 
+// entry is a value, or the KindNotFound error of a key without one.
 type entry[V any] struct {
 	value    V
 	err      error
@@ -38,61 +40,63 @@ type entry[V any] struct {
 	weight   int
 }
 
-type call[V any] struct {
-	done  chan struct{}
-	value V
-	err   error
-	isOld bool // the key was forgotten since the load began; the cache's lock guards it
+// loading is a call of the load function. value and err are set before done is closed.
+type loading[V any] struct {
+	done        chan struct{}
+	value       V
+	err         error
+	invalidated bool // the key was invalidated after the load began; guarded by Cache.mu
 }
 
-// retryAfter is how long an old value is believed when it could not be loaded
-// again, before that is tried once more.
+// retryAfter is how long a value beyond its maximum age is used after a failed load,
+// before it is loaded again.
 const retryAfter = time.Second
 
-// loadTimeout bounds a load, which outlives the caller that began it.
+// loadTimeout limits a load. A load does not end with the caller that began it.
 const loadTimeout = 5 * time.Second
 
-// New makes a cache over load. An error of KindNotFound is kept like a value;
-// any other is not. A value older than maxAge is loaded again, in case its
-// change was never told, and kept if that fails.
+// New returns a cache of up to size values that come from load. An error of KindNotFound is
+// cached like a value; other errors are not. A value older than maxAge is loaded again, in
+// case the notification of its change was lost, and stays in use if that load fails.
 func New[K comparable, V any](size int, maxAge time.Duration, now func() time.Time, load func(context.Context, K) (V, error)) *Cache[K, V] {
-	c := &Cache[K, V]{load: load, maxAge: maxAge, now: now, loading: map[K]*call[V]{}}
+	c := &Cache[K, V]{load: load, maxAge: maxAge, now: now, loads: map[K]*loading[V]{}}
 	var err error
 	c.found, err = lru.NewWithEvict(size, func(_ K, e entry[V]) { c.weight -= e.weight })
 	if err != nil {
-		panic(err) // the size is a positive number of ours
+		panic(err) // callers pass a validated, positive size
 	}
 	c.absent, _ = lru.New[K, entry[V]](size)
 	return c
 }
 
-// NewWeighed makes a cache whose values weigh up to size together, but for one
-// that alone weighs more. Each weighs at least 1.
+// NewWeighed returns a cache like New whose values have a total weight of up to size. A
+// weight below 1 counts as 1. A single value that weighs more than size is cached alone.
 func NewWeighed[K comparable, V any](size int, weigh func(V) int, maxAge time.Duration, now func() time.Time, load func(context.Context, K) (V, error)) *Cache[K, V] {
 	c := New(size, maxAge, now, load)
-	c.weigh, c.most = weigh, size
+	c.weigh, c.maxWeight = weigh, size
 	return c
 }
 
-// Get returns the value of a key, from memory if it is there.
+// Get returns the value of a key from the cache, or loads it. It returns the error of the
+// load, or that of ctx if ctx ends first.
 func (c *Cache[K, V]) Get(ctx context.Context, key K) (V, error) {
 	if e, ok := c.fresh(key); ok {
 		return e.value, e.err
 	}
-	call := c.begin(ctx, key)
+	load := c.startLoad(ctx, key)
 	select {
-	case <-call.done:
-		return call.value, call.err
+	case <-load.done:
+		return load.value, load.err
 	case <-ctx.Done():
 		var zero V
 		return zero, ctx.Err()
 	}
 }
 
-// ErrNotInMemory is the error of Peek for a key that must be loaded.
+// ErrNotInMemory is the error of Peek for a key that is not cached.
 var ErrNotInMemory = errors.New("not in memory")
 
-// Peek returns what Get would return if it had nothing to load, else ErrNotInMemory.
+// Peek returns the cached result for a key, or ErrNotInMemory if Get would have to load it.
 func (c *Cache[K, V]) Peek(key K) (V, error) {
 	e, ok := c.fresh(key)
 	if !ok {
@@ -101,8 +105,8 @@ func (c *Cache[K, V]) Peek(key K) (V, error) {
 	return e.value, e.err
 }
 
-// Knows reports whether a key is known to have a value, however old, or was
-// just found to have none. It loads nothing.
+// IsKnown reports whether the cache has a value for the key, of any age, or knows that the
+// key was not found within the maximum age. It loads nothing.
 func (c *Cache[K, V]) IsKnown(key K) bool {
 	if c.found.Contains(key) {
 		return true
@@ -111,7 +115,7 @@ func (c *Cache[K, V]) IsKnown(key K) bool {
 	return ok
 }
 
-// fresh is what is kept about a key, if it is young enough.
+// fresh returns the entry of a key if it is younger than maxAge.
 func (c *Cache[K, V]) fresh(key K) (entry[V], bool) {
 	for _, cache := range []*lru.Cache[K, entry[V]]{c.found, c.absent} {
 		if e, ok := cache.Get(key); ok && c.now().Sub(e.loadedAt) < c.maxAge {
@@ -121,21 +125,21 @@ func (c *Cache[K, V]) fresh(key K) (entry[V], bool) {
 	return entry[V]{}, false
 }
 
-// begin joins the load of a key, or starts one, unless one has ended since
-// the caller looked.
-func (c *Cache[K, V]) begin(ctx context.Context, key K) *call[V] {
+// startLoad returns the running load of a key or starts one. If a load ended after the
+// caller found no entry, startLoad returns its result.
+func (c *Cache[K, V]) startLoad(ctx context.Context, key K) *loading[V] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if running, ok := c.loading[key]; ok {
+	if running, ok := c.loads[key]; ok {
 		return running
 	}
 	if e, ok := c.fresh(key); ok {
-		ended := &call[V]{done: make(chan struct{}), value: e.value, err: e.err}
+		ended := &loading[V]{done: make(chan struct{}), value: e.value, err: e.err}
 		close(ended.done)
 		return ended
 	}
-	started := &call[V]{done: make(chan struct{})}
-	c.loading[key] = started
+	started := &loading[V]{done: make(chan struct{})}
+	c.loads[key] = started
 	go func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
 		defer cancel()
@@ -146,11 +150,13 @@ func (c *Cache[K, V]) begin(ctx context.Context, key K) *call[V] {
 	return started
 }
 
-func (c *Cache[K, V]) finish(key K, done *call[V]) {
+// finish stores the result of a load, unless the key was invalidated meanwhile. If the load
+// failed and an old value is cached, the callers get that value.
+func (c *Cache[K, V]) finish(key K, done *loading[V]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.loading[key] == done {
-		delete(c.loading, key)
+	if c.loads[key] == done {
+		delete(c.loads, key)
 	}
 	old, known := c.found.Peek(key)
 	absent := eventhook.KindOf(done.err) == eventhook.KindNotFound
@@ -158,39 +164,39 @@ func (c *Cache[K, V]) finish(key K, done *call[V]) {
 	case done.err != nil && !absent && known:
 		done.value, done.err = old.value, nil
 		old.loadedAt = c.now().Add(min(retryAfter, c.maxAge) - c.maxAge)
-		c.keep(key, old)
-	case done.isOld:
-		// What was read may be older than the change that was told meanwhile.
+		c.store(key, old)
+	case done.invalidated:
+		// The load may have read the state before the change, so it is not stored.
 	case absent:
 		c.found.Remove(key)
 		c.absent.Add(key, entry[V]{err: done.err, loadedAt: c.now()})
 	case done.err == nil:
 		c.absent.Remove(key)
-		c.keep(key, entry[V]{value: done.value, loadedAt: c.now()})
+		c.store(key, entry[V]{value: done.value, loadedAt: c.now()})
 	}
 }
 
-// keep adds a value that was found, and drops those that nobody has asked for
-// the longest until all together weigh little enough.
-func (c *Cache[K, V]) keep(key K, e entry[V]) {
+// store caches a value and evicts the least recently used ones while all together weigh too
+// much.
+func (c *Cache[K, V]) store(key K, e entry[V]) {
 	if c.weigh != nil {
-		c.found.Remove(key) // with its weight
+		c.found.Remove(key) // subtracts the weight of the old value
 		e.weight = max(1, c.weigh(e.value))
 	}
 	c.found.Add(key, e)
 	c.weight += e.weight
-	for c.weigh != nil && c.weight > c.most && c.found.Len() > 1 {
+	for c.weigh != nil && c.weight > c.maxWeight && c.found.Len() > 1 {
 		c.found.RemoveOldest()
 	}
 }
 
-// InvalidateFunc drops the keys that match, and keeps no load of them that is under way.
+// InvalidateFunc drops the keys that match, as Invalidate does.
 func (c *Cache[K, V]) InvalidateFunc(match func(K) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for key := range c.loading {
+	for key := range c.loads {
 		if match(key) {
-			c.forgetLoad(key)
+			c.invalidateLoad(key)
 		}
 	}
 	for _, cache := range []*lru.Cache[K, entry[V]]{c.found, c.absent} {
@@ -202,22 +208,23 @@ func (c *Cache[K, V]) InvalidateFunc(match func(K) bool) {
 	}
 }
 
-// Invalidate drops one key, and keeps no load of it that is under way.
+// Invalidate drops a key. A Get that begins afterwards loads it again. A load that is running
+// answers the callers that wait for it, but its result is not stored.
 func (c *Cache[K, V]) Invalidate(key K) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.forgetLoad(key)
+	c.invalidateLoad(key)
 	c.found.Remove(key)
 	c.absent.Remove(key)
 }
 
-// forgetLoad makes callers from now on load the key anew.
-func (c *Cache[K, V]) forgetLoad(key K) {
-	if running := c.loading[key]; running != nil {
-		running.isOld = true
-		delete(c.loading, key)
+// invalidateLoad detaches a running load, so that later callers start a new one.
+func (c *Cache[K, V]) invalidateLoad(key K) {
+	if running := c.loads[key]; running != nil {
+		running.invalidated = true
+		delete(c.loads, key)
 	}
 }
 
-// Clear drops everything.
+// Clear drops all keys, as Invalidate does.
 func (c *Cache[K, V]) Clear() { c.InvalidateFunc(func(K) bool { return true }) }

@@ -16,8 +16,8 @@ import (
 
 var errDown = errors.New("the database is down")
 
-// store is what a cache reads: values by key, and how often each was read.
-// Tests change it while no load runs, or while all wait at the gate.
+// store is the fake database behind a cache: values by key, and how often each was read.
+// Tests change it only while no load runs, or while all loads wait at the gate.
 type store struct {
 	mu     sync.Mutex
 	values map[string]int
@@ -28,7 +28,7 @@ type store struct {
 
 func newStore() *store { return &store{values: map[string]int{}, reads: map[string]int{}} }
 
-// load reads first and waits then, like an answer that is slow to arrive.
+// load reads the value first and then waits, like a slow response.
 func (s *store) load(ctx context.Context, key string) (int, error) {
 	s.mu.Lock()
 	s.reads[key]++
@@ -76,7 +76,7 @@ func wantReads(t *testing.T, s *store, key string, want int) {
 	}
 }
 
-func TestWhatIsKeptIsNotReadAgain(t *testing.T) {
+func TestACachedValueIsNotLoadedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		s.values["a"] = 1
@@ -90,7 +90,7 @@ func TestWhatIsKeptIsNotReadAgain(t *testing.T) {
 	})
 }
 
-func TestWhatIsTooOldIsReadAgain(t *testing.T) {
+func TestAValueBeyondItsMaximumAgeIsLoadedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		s.values["a"] = 1
@@ -111,7 +111,7 @@ func TestWhatIsTooOldIsReadAgain(t *testing.T) {
 	})
 }
 
-func TestAnOldValueIsBetterThanAnError(t *testing.T) {
+func TestAnOldValueIsUsedWhenALoadFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		s.values["a"] = 1
@@ -121,18 +121,18 @@ func TestAnOldValueIsBetterThanAnError(t *testing.T) {
 		s.down = errDown
 		wantValue(t, c, "a", 1)
 		if _, err := c.Get(t.Context(), "b"); !errors.Is(err, errDown) {
-			t.Errorf("a key that was never read: got %v, want %v", err, errDown)
+			t.Errorf("a key without a cached value: got %v, want %v", err, errDown)
 		}
 		s.down = nil
 		s.values["a"], s.values["b"] = 2, 3
 		wantValue(t, c, "b", 3)
-		wantValue(t, c, "a", 1) // it is not tried again at every request
+		wantValue(t, c, "a", 1) // not every Get retries the load
 		time.Sleep(time.Second)
 		wantValue(t, c, "a", 2)
 	})
 }
 
-func TestADeletedValueIsWorseThanAnError(t *testing.T) {
+func TestADeletedValueIsNotUsedWhenALoadFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		s.values["a"] = 1
@@ -149,7 +149,7 @@ func TestADeletedValueIsWorseThanAnError(t *testing.T) {
 	})
 }
 
-func TestAForgottenValueIsWorseThanAnError(t *testing.T) {
+func TestAnInvalidatedValueIsNotUsedWhenALoadFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		s.values["a"] = 1
@@ -163,15 +163,15 @@ func TestAForgottenValueIsWorseThanAnError(t *testing.T) {
 	})
 }
 
-func TestForget(t *testing.T) {
+func TestInvalidate(t *testing.T) {
 	for _, c := range []struct {
-		claim  string
-		forget func(*snapshot.Cache[string, int])
-		want   string // the keys that are read again
+		claim      string
+		invalidate func(*snapshot.Cache[string, int])
+		want       string // keys that are loaded again
 	}{
 		{"one key", func(c *snapshot.Cache[string, int]) { c.Invalidate("a") }, "a"},
 		{"one absent key", func(c *snapshot.Cache[string, int]) { c.Invalidate("x") }, "x"},
-		{"those that match", func(c *snapshot.Cache[string, int]) { c.InvalidateFunc(func(k string) bool { return k != "b" }) }, "axy"},
+		{"keys that match", func(c *snapshot.Cache[string, int]) { c.InvalidateFunc(func(k string) bool { return k != "b" }) }, "axy"},
 		{"none", func(c *snapshot.Cache[string, int]) { c.InvalidateFunc(func(string) bool { return false }) }, ""},
 		{"all", (*snapshot.Cache[string, int]).Clear, "abxy"},
 	} {
@@ -187,7 +187,7 @@ func TestForget(t *testing.T) {
 				}
 				read()
 				clear(s.reads)
-				c.forget(cache)
+				c.invalidate(cache)
 				read()
 				var got string
 				for _, key := range []string{"a", "b", "x", "y"} {
@@ -196,14 +196,14 @@ func TestForget(t *testing.T) {
 					}
 				}
 				if got != c.want {
-					t.Errorf("read again: got %q, want %q", got, c.want)
+					t.Errorf("loaded again: got %q, want %q", got, c.want)
 				}
 			})
 		})
 	}
 }
 
-func TestBothKindsAreBoundedApart(t *testing.T) {
+func TestValuesAndAbsentKeysAreBoundedSeparately(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		for i := range 5 {
@@ -224,7 +224,7 @@ func TestBothKindsAreBoundedApart(t *testing.T) {
 		wantReads(t, s, "made up 0", 2)
 		wantAbsent(t, c, "made up 99")
 		wantReads(t, s, "made up 99", 1)
-		wantValue(t, c, "v0", 0) // pushes out v2, the one used longest ago
+		wantValue(t, c, "v0", 0) // evicts v2, the least recently used
 		wantValue(t, c, "v4", 4)
 		wantReads(t, s, "v4", 1)
 		wantValue(t, c, "v2", 2)
@@ -232,7 +232,7 @@ func TestBothKindsAreBoundedApart(t *testing.T) {
 	})
 }
 
-func TestWhatIsKnownIsToldWithoutALoad(t *testing.T) {
+func TestIsKnownLoadsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		s.values["a"] = 1
@@ -240,30 +240,30 @@ func TestWhatIsKnownIsToldWithoutALoad(t *testing.T) {
 		want := func(claim string, a, b bool) {
 			t.Helper()
 			if gotA, gotB := c.IsKnown("a"), c.IsKnown("b"); gotA != a || gotB != b {
-				t.Errorf("%s: knows of the value %t, want %t, and of the absent one %t, want %t", claim, gotA, a, gotB, b)
+				t.Errorf("%s: IsKnown: existing key %t, want %t; absent key %t, want %t", claim, gotA, a, gotB, b)
 			}
 		}
 		want("at first", false, false)
 		wantValue(t, c, "a", 1)
 		wantAbsent(t, c, "b")
-		want("once they are loaded", true, true)
+		want("after both were loaded", true, true)
 		time.Sleep(time.Hour)
-		want("when both are old", true, false)
+		want("when both are too old", true, false)
 		c.Clear()
-		want("when all is forgotten", false, false)
+		want("after Clear", false, false)
 		wantReads(t, s, "a", 1)
 		wantReads(t, s, "b", 1)
 	})
 }
 
-func TestWhatIsKeptIsBoundedByWeight(t *testing.T) {
+func TestTheCacheIsBoundedByWeight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		s.values = map[string]int{"a": 3, "b": 4, "c": 3, "heavy": 50, "d": 1, "e": -7}
 		c := snapshot.NewWeighed(10, func(v int) int { return v }, time.Minute, time.Now, s.load)
 		for _, step := range []struct {
-			key  string
-			kept []string
+			key    string
+			cached []string
 		}{
 			{"a", []string{"a"}}, {"b", []string{"a", "b"}}, {"c", []string{"a", "b", "c"}},
 			{"d", []string{"b", "c", "d"}}, {"e", []string{"b", "c", "d", "e"}},
@@ -271,19 +271,19 @@ func TestWhatIsKeptIsBoundedByWeight(t *testing.T) {
 		} {
 			wantValue(t, c, step.key, s.values[step.key])
 			for key := range s.values {
-				if got, want := c.IsKnown(key), slices.Contains(step.kept, key); got != want {
-					t.Errorf("after %q: knows %q: got %t, want %t", step.key, key, got, want)
+				if got, want := c.IsKnown(key), slices.Contains(step.cached, key); got != want {
+					t.Errorf("after %q: IsKnown(%q): got %t, want %t", step.key, key, got, want)
 				}
 			}
 		}
-		// What is forgotten, or loaded again, weighs no longer.
+		// The weight of an invalidated or replaced value no longer counts.
 		c.Invalidate("a")
 		time.Sleep(time.Minute)
 		s.values["b"] = 7
 		wantValue(t, c, "b", 7)
 		wantValue(t, c, "c", 3)
 		if !c.IsKnown("b") || !c.IsKnown("c") {
-			t.Error("got one of b and c dropped, want both kept: they weigh 10")
+			t.Error("b or c was evicted, want both cached: they weigh 10 together")
 		}
 	})
 }

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/eventhook/eventhook/configs"
+	"github.com/eventhook/eventhook/internal/cli/clitest"
+)
+
+func TestKeysAreKeptAcrossStarts(t *testing.T) {
+	c := configs.Default()
+	c.DataDir = t.TempDir()
+	first, err := openKeys(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed, err := first.ring.Seal("text", "place")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := openKeys(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second.admin.Reveal() != first.admin.Reveal() || !strings.HasPrefix(first.admin.Reveal(), "ehk_") {
+		t.Error("the second start has another admin key than the first")
+	}
+	if text, err := second.ring.Open(sealed, "place"); text != "text" || err != nil {
+		t.Errorf("the second start opens what the first has sealed as %q, %v", text, err)
+	}
+	for _, name := range []string{"admin.key", "encryption.key"} {
+		clitest.WantOwnerOnly(t, filepath.Join(c.DataDir, name))
+	}
+}
+
+func TestConfiguredKeysGoFirst(t *testing.T) {
+	c := configs.Default()
+	c.DataDir, c.AdminKey, c.EncryptionKeys = t.TempDir(), testAdminKey, []string{testEncryptionKey}
+	k, err := openKeys(c)
+	if err != nil || k.admin.Reveal() != testAdminKey {
+		t.Errorf("got %v, want the configured admin key", err)
+	}
+	clitest.WantFiles(t, c.DataDir)
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bytes"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/eventhook/eventhook/internal/cli/clitest"
+	"github.com/eventhook/eventhook/internal/pgtest"
+)
+
+// TestTheFirstFiveMinutesOfTheREADME runs the README's commands as they stand,
+// in a folder like that of make run.
+func TestTheFirstFiveMinutesOfTheREADME(t *testing.T) {
+	gateway := startInstance(t, pgtest.New(t))
+	got := gateway.shell(t, readmeBlock(t, "### The first five minutes"))
+	clitest.WantInOrder(t, got,
+		"slug          shop",
+		"key      ehk_", "scopes   read,manage",
+		"receives at      http://", "/api/tenants/shop/eventhook/in/stripe",
+		`"workflow_kind":"process-payment"`,
+		`"status":"accepted"`, "eventhook event get ",
+		"came by          source stripe, verified", "status           unrouted",
+		`payments does not match: event type "payment_intent.succeeded" matches none of payment_intent.created`,
+		"eventhook event reprocess ",
+		"event types  payment_intent.*",
+		"Processed anew: 1",
+		"status           delivered", "payments  workflow  success", "payments matches, for workflow")
+}
+
+// TestAnEventOfTheREADMEReachesItsSubscriber runs the README's commands as they
+// stand, but for the port, in a gateway that may send to this machine.
+func TestAnEventOfTheREADMEReachesItsSubscriber(t *testing.T) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(free.Addr().String())
+	_ = free.Close()
+	gateway := startInstance(t, pgtest.New(t), "EVENTHOOK_OUTBOUND_ALLOWED_CIDRS=127.0.0.0/8,::1/128")
+	got := gateway.shell(t, strings.ReplaceAll(readmeBlock(t, "### An event reaches a subscriber, whatever happens to it"), "9000", port))
+	clitest.WantInOrder(t, got,
+		"Published ", "to 1 subscriber",
+		"status        success",
+		"status        failed", "refused the connection",
+		"The one before it signs, too",
+		"status        success", "refused the connection",
+		"status        success")
+	if n := strings.Count(got, "  verified\n"); n != 3 {
+		t.Errorf("%d events were verified, want 3:\n%s", n, got)
+	}
+}
+
+// readmeBlock is the first block of commands under a heading.
+func readmeBlock(t *testing.T, heading string) string {
+	t.Helper()
+	raw, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, found := strings.Cut(string(raw), "\n"+heading+"\n")
+	_, block, begun := strings.Cut(section, "\n```sh\n")
+	block, _, ended := strings.Cut(block, "\n```\n")
+	if !found || !begun || !ended {
+		t.Fatalf("the README has no commands under %q", heading)
+	}
+	return block
+}
+
+// shell runs commands like a newcomer's: the program is in ./bin, the admin key
+// in ./data, and nothing else is known but where the gateway is.
+func (i *instance) shell(t *testing.T, commands string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"data/admin.key": testAdminKey + "\n",
+		"bin/eventhook":  "#!/bin/sh\nEVENTHOOK_TEST_AS_MAIN=1 exec '" + os.Args[0] + "' \"$@\"\n",
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sh := exec.CommandContext(t.Context(), "sh", "-euc", commands)
+	sh.Dir, sh.Env = dir, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "EVENTHOOK_SERVER=" + i.url}
+	var out bytes.Buffer
+	sh.Stdout, sh.Stderr = &out, &out
+	if err := sh.Run(); err != nil {
+		t.Fatalf("%v; it printed:\n%s", err, &out)
+	}
+	return out.String()
+}

@@ -1,0 +1,2 @@
+// Package clitest helps tests to run commands.
+package clitest

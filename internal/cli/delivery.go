@@ -1,0 +1,196 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/cli/input"
+	"github.com/eventhook/eventhook/internal/cli/terminal"
+)
+
+func newDelivery(version string) *cobra.Command {
+	r := &remote{version: version, ofTenant: true}
+	return newNoun("delivery", "List deliveries to subscribers and http targets, and retry them", `List deliveries to subscribers and http targets of routes, and retry them.
+
+  eventhook delivery list --status dead --since 24h
+  eventhook delivery get 0199…                   each attempt, and what it was answered
+  eventhook delivery get latest --wait success   wait for it
+  eventhook delivery retry 0199…                 send it again now
+  eventhook delivery retry --subscription billing --status dead --limit 100`, r,
+		newDeliveryList(r), newDeliveryGet(r), newDeliveryRetry(r))
+}
+
+var deliveryColumns = []column[client.Delivery]{
+	{"ID", func(d client.Delivery) string { return d.ID }},
+	{"PUBLISHED", func(d client.Delivery) string { return terminal.Time(d.CreatedAt) }},
+	{"EVENT TYPE", func(d client.Delivery) string { return d.EventType }},
+	{"TO", deliveredTo},
+	{"STATUS", func(d client.Delivery) string { return string(d.Status) }},
+	{"ATTEMPTS", func(d client.Delivery) string { return strconv.FormatInt(d.AttemptCount, 10) }},
+	{"ANSWER", func(d client.Delivery) string { return numberOr(d.StatusCode, "") }},
+	{"NEXT", func(d client.Delivery) string { return momentOr(d.NextAttemptAt, "") }},
+	{"LAST ERROR", func(d client.Delivery) string { return textOf(d.LastError) }},
+}
+
+// deliveredTo names the destination of a delivery.
+func deliveredTo(d client.Delivery) string {
+	return destinationName(d.SubscriptionName, d.TargetIndex)
+}
+
+// destinationName names a subscription, or a target of a route if there is an index.
+func destinationName(subscription *string, target *int64) string {
+	if target != nil {
+		return fmt.Sprintf("route's target %d", *target+1)
+	}
+	return cmp.Or(textOf(subscription), "a subscription that is deleted")
+}
+
+// deliveryFlags narrow a list of deliveries.
+type deliveryFlags struct {
+	subscription, route, event, status string
+	spanFlags
+}
+
+func (f *deliveryFlags) addTo(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.status, "status", "", "pending, acquired, success, failed or dead")
+	cmd.Flags().StringVar(&f.event, "event", "", "of one event, by its id")
+	f.spanFlags.addTo(cmd)
+}
+
+// listDeliveries prints a list; which.subscription is an id, or "".
+func (s *session) listDeliveries(cmd *cobra.Command, f *listFlags, which deliveryFlags) error {
+	since, until, err := which.bounds(time.Now())
+	if err != nil {
+		return err
+	}
+	params := client.ListDeliveriesParams{SubscriptionID: optionalFlag(which.subscription), RouteID: optionalFlag(which.route),
+		EventID: optionalFlag(which.event), Status: optionalFlag(client.DeliveryStatus(which.status)), CreatedAfter: since, CreatedBefore: until}
+	return printList(s, f, func(limit *int64, cursor *string) ([]client.Delivery, *string, error) {
+		params.Limit, params.Cursor = limit, cursor
+		p, err := s.ListDeliveries(cmd.Context(), s.tenant, params, s.keep())
+		return p.Items, p.NextCursor, err
+	}, deliveryColumns)
+}
+
+func newDeliveryList(r *remote) *cobra.Command {
+	var f listFlags
+	var which deliveryFlags
+	cmd := r.verb("list", "List deliveries, those of the newest events first", cobra.NoArgs, func(cmd *cobra.Command, s *session, _ []string) (err error) {
+		which := which
+		if which.subscription, err = s.subscriptionFlag(cmd.Context(), which.subscription); err != nil {
+			return err
+		}
+		return s.listDeliveries(cmd, &f, which)
+	})
+	cmd.Flags().StringVar(&which.subscription, "subscription", "", "to one subscription, by its name or id")
+	cmd.Flags().StringVar(&which.route, "route", "", "to the http targets of one route, by its id")
+	which.addTo(cmd)
+	f.addTo(cmd)
+	return cmd
+}
+
+// subscriptionFlag is the id of the subscription that a flag names, "" for none.
+func (s *session) subscriptionFlag(ctx context.Context, name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	return s.subscriptionID(ctx, name)
+}
+
+var attemptColumns = []column[client.DeliveryAttempt]{
+	{"STARTED", func(a client.DeliveryAttempt) string {
+		return a.StartedAt.UTC().Format("2006-01-02T15:04:05.000Z07:00")
+	}},
+	{"TOOK", func(a client.DeliveryAttempt) string { return fmt.Sprintf("%d ms", a.DurationMs) }},
+	{"ANSWER", func(a client.DeliveryAttempt) string { return numberOr(a.StatusCode, "") }},
+	{"FAILED AS", func(a client.DeliveryAttempt) string { return textOf(a.ErrorClass) }},
+	{"ERROR", func(a client.DeliveryAttempt) string { return textOf(a.Error) }},
+	{"IT SAID", func(a client.DeliveryAttempt) string { return textOf(a.ResponseExcerpt) }},
+}
+
+var deliveryStatuses = []string{"pending", "acquired", "success", "failed", "dead"}
+
+func newDeliveryGet(r *remote) *cobra.Command {
+	var until string
+	cmd := r.verb("get ID|latest", "Show a delivery with each attempt", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+		if until != "" && !slices.Contains(deliveryStatuses, until) {
+			return input.Usagef("--wait %q, want one of %s", until, strings.Join(deliveryStatuses, ", "))
+		}
+		id, err := s.deliveryID(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		d, err := s.readDelivery(cmd.Context(), id, client.DeliveryStatus(until))
+		if err := s.showDelivery(d, err); err != nil {
+			return err
+		}
+		if until != "" && string(d.Status) != until {
+			return fmt.Errorf("the delivery is %s, not %s", d.Status, until)
+		}
+		return nil
+	})
+	cmd.Flags().StringVar(&until, "wait", "", "wait until it has this status, or is success or dead; at most 30 s; fails if it has another then")
+	return cmd
+}
+
+// deliveryID is an id, or that of the delivery that is listed first.
+func (s *session) deliveryID(ctx context.Context, name string) (string, error) {
+	if name != "latest" {
+		return name, nil
+	}
+	p, err := s.ListDeliveries(ctx, s.tenant, client.ListDeliveriesParams{Limit: new(int64(1))}, s.keep())
+	if err == nil && len(p.Items) == 0 {
+		err = errors.New("there is no delivery yet")
+	}
+	if err != nil {
+		return "", err
+	}
+	return p.Items[0].ID, nil
+}
+
+// readDelivery reads a delivery, if wanted once it has a status or will have no
+// other; after a while as it is.
+func (s *session) readDelivery(ctx context.Context, id string, until client.DeliveryStatus) (client.DeliveryDetail, error) {
+	const patience, pause = 30 * time.Second, 100 * time.Millisecond
+	late := time.After(patience)
+	for {
+		d, err := s.GetDelivery(ctx, s.tenant, id, s.keep())
+		if err != nil || until == "" || d.Status == until || d.Status == client.DeliveryStatusSuccess || d.Status == client.DeliveryStatusDead {
+			return d, err
+		}
+		select {
+		case <-ctx.Done():
+			return d, ctx.Err()
+		case <-late:
+			return d, nil
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (s *session) showDelivery(d client.DeliveryDetail, err error) error {
+	if err != nil {
+		return err
+	}
+	return s.answer(func(w io.Writer) error {
+		err := printFields(w, field{"delivery", d.ID}, field{"event", d.EventID}, field{"event type", d.EventType},
+			field{"to", destinationName(d.SubscriptionName, d.TargetIndex)}, field{"subscription", textOf(d.SubscriptionID)}, field{"route", textOf(d.RouteID)},
+			field{"status", string(d.Status)}, field{"published", terminal.Time(d.CreatedAt)}, field{"next attempt", momentOr(d.NextAttemptAt, "")},
+			field{"completed", momentOr(d.CompletedAt, "")}, field{"attempts", strconv.FormatInt(d.AttemptCount, 10)}, field{"last error", textOf(d.LastError)})
+		if err != nil || len(d.Attempts) == 0 {
+			return err
+		}
+		_, _ = fmt.Fprintln(w)
+		return printTable(w, attemptColumns, d.Attempts, false)
+	})
+}

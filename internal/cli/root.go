@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/cli/input"
+	"github.com/eventhook/eventhook/internal/cli/terminal"
+)
+
+// The exit codes of a command that failed. They are documented.
+const (
+	ExitFailed = 1
+	ExitUsage  = 2 // wrong usage, or input that is not valid
+)
+
+// commandsOf returns the commands that call a gateway. The version goes
+// into the User-Agent of their requests.
+func Commands(version string) []*cobra.Command {
+	return []*cobra.Command{
+		newTenant(version), newAPIKey(version), newSource(version), newRoute(version), newEvent(version), newEventType(version),
+		newPublish(version), newSubscription(version), newDelivery(version), newAudit(version),
+	}
+}
+
+// runCommands runs the program eventhook, of the given subcommands, with the arguments and
+// returns its exit code. SIGINT and SIGTERM cancel the context of the command; the
+// second signal ends the process at once.
+func Run(commands []*cobra.Command, args []string, stdout, stderr io.Writer) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	root := newRoot(commands)
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err != nil && !errors.Is(err, terminal.ErrPrinted) {
+		terminal.PrintError(stderr, err)
+	}
+	return exitCode(err)
+}
+
+// exitCode returns the exit code of a command that returned err. An error with
+// a method ExitCode chooses the code itself.
+func exitCode(err error) int {
+	if err == nil {
+		return 0
+	}
+	if coded, ok := errors.AsType[interface {
+		error
+		ExitCode() int
+	}](err); ok {
+		return coded.ExitCode()
+	}
+	if eventhook.KindOf(err) == eventhook.KindInvalid || isRefused(err) {
+		return ExitUsage
+	}
+	return ExitFailed
+}
+
+func newRoot(commands []*cobra.Command) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "eventhook",
+		Short:         "A webhook gateway: receive, verify, store once, route, hand out",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(commands...)
+	markUsage(root)
+	return root
+}
+
+// markUsage makes wrong flags and arguments of all commands usage errors.
+func markUsage(c *cobra.Command) {
+	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return input.Usage(err) })
+	if check := c.Args; check != nil {
+		c.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				hint := "want " + cmd.UseLine()
+				if cmd.HasSubCommands() {
+					hint = "see " + cmd.CommandPath() + " --help"
+				}
+				return input.Usagef("%w; %s", err, hint)
+			}
+			return nil
+		}
+	}
+	for _, sub := range c.Commands() {
+		markUsage(sub)
+	}
+}
+
+// isRefused reports whether a gateway found the input of a command invalid.
+func isRefused(err error) bool {
+	status := client.StatusOf(err)
+	return status == http.StatusBadRequest || status == http.StatusUnprocessableEntity
+}

@@ -1,0 +1,202 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/cli/input"
+	"github.com/eventhook/eventhook/internal/cli/terminal"
+)
+
+func newRoute(version string) *cobra.Command {
+	r := &remote{version: version, ofTenant: true}
+	return newNoun("route", "Say what a source's events do", `Say what a source's events do: which ones a route takes, and where they go. A
+route is known by its name or its id.
+
+  eventhook route create payments --source stripe --type 'payment_intent.*' --workflow process-payment --queue payments
+  eventhook route list --source stripe
+  eventhook route update payments --source stripe --priority 10
+  eventhook route disable payments --source stripe
+  eventhook route reorder large payments --source stripe
+  eventhook route test --event latest              what would happen now?
+  eventhook route backtest payments --source stripe  what would have happened?`, r,
+		newRouteList(r), newRouteGet(r), newRouteCreate(r), newRouteUpdate(r), newRouteDelete(r),
+		newRouteSwitch(r, "enable", true), newRouteSwitch(r, "disable", false), newRouteReorder(r),
+		newRouteTest(r), newRouteBacktest(r))
+}
+
+// ofSource gives a command the source whose routes it is about.
+func ofSource(cmd *cobra.Command, source *string) *cobra.Command {
+	cmd.Flags().StringVar(source, "source", "", "the source's slug (required)")
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *source == "" {
+			return input.Usagef("routes of which source? Name it with --source")
+		}
+		return run(cmd, args)
+	}
+	return cmd
+}
+
+var routeColumns = []column[client.Route]{
+	{"NAME", func(r client.Route) string { return r.Name }},
+	{"PRIORITY", func(r client.Route) string { return strconv.FormatInt(r.Priority, 10) }},
+	{"ENABLED", func(r client.Route) string { return yesOrNo(r.IsEnabled) }},
+	{"EVENT TYPES", func(r client.Route) string { return cmp.Or(strings.Join(r.FilterEventTypes, ","), "all") }},
+	{"ALSO", alsoFiltered},
+	{"TARGETS", func(r client.Route) string { return targetTexts(r.Targets) }},
+	{"ID", func(r client.Route) string { return r.ID }},
+}
+
+// alsoFiltered names the conditions besides the event type.
+func alsoFiltered(r client.Route) string {
+	var also []string
+	if len(r.Filter) > 0 {
+		also = append(also, "filter")
+	}
+	if r.FilterExpression != nil {
+		also = append(also, "expression")
+	}
+	if r.FilterFunction != nil {
+		also = append(also, "function")
+	}
+	return strings.Join(also, ",")
+}
+
+func targetTexts(targets []client.Target) string {
+	texts := make([]string, len(targets))
+	for i, t := range targets {
+		about := textOf(t.TaskKind) + textOf(t.WorkflowKind) + textOf(t.EventType) + textOf(t.URL)
+		if t.Type == client.TargetTypePromise {
+			about = textOf(t.IdempotencyKeyPrefix) + textOf(t.IdempotencyKeyPath)
+		}
+		texts[i] = string(t.Type) + " " + about
+	}
+	return strings.Join(texts, ", ")
+}
+
+func newRouteList(r *remote) *cobra.Command {
+	var f listFlags
+	var source string
+	cmd := r.verb("list", "List a source's routes, in the order in which they are tried", cobra.NoArgs, func(cmd *cobra.Command, s *session, _ []string) error {
+		return printList(s, &f, func(limit *int64, cursor *string) ([]client.Route, *string, error) {
+			p, err := s.ListRoutes(cmd.Context(), s.tenant, source, client.ListRoutesParams{Limit: limit, Cursor: cursor}, s.keep())
+			return p.Items, p.NextCursor, err
+		}, routeColumns)
+	})
+	f.addTo(cmd)
+	return ofSource(cmd, &source)
+}
+
+// routeID is the id of a route that is named, or given by its id.
+func (s *session) routeID(ctx context.Context, source, name string) (string, error) {
+	for r, err := range s.AllRoutes(ctx, s.tenant, source, client.ListRoutesParams{Limit: new(int64(mostPerPage))}) {
+		if err != nil {
+			return "", err
+		}
+		if r.Name == name || strings.EqualFold(r.ID, name) {
+			return r.ID, nil
+		}
+	}
+	return "", fmt.Errorf("the source %s has no route %q; eventhook route list --source %[1]s shows them", source, terminal.Printable(name))
+}
+
+func (s *session) showRoute(r client.Route, err error) error {
+	if err != nil {
+		return err
+	}
+	return s.answer(func(w io.Writer) error {
+		fields := []field{{"name", r.Name}, {"id", r.ID}, {"enabled", yesOrNo(r.IsEnabled)}, {"priority", strconv.FormatInt(r.Priority, 10)},
+			{"event types", cmp.Or(strings.Join(r.FilterEventTypes, ", "), "all")}, {"filter", inlineMap(r.Filter)},
+			{"expression", textOf(r.FilterExpression)}, {"function", textOf(r.FilterFunction)}, {"transform", inline(r.Transform)}}
+		for _, t := range r.Targets {
+			fields = append(fields, field{"target", inline(t)})
+		}
+		return printFields(w, append(fields, field{"updated", terminal.Time(r.UpdatedAt)})...)
+	})
+}
+
+func newRouteGet(r *remote) *cobra.Command {
+	var source string
+	return ofSource(r.verb("get NAME", "Show a route", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+		id, err := s.routeID(cmd.Context(), source, args[0])
+		if err != nil {
+			return err
+		}
+		return s.showRoute(s.GetRoute(cmd.Context(), s.tenant, source, id, s.keep()))
+	}), &source)
+}
+
+func newRouteDelete(r *remote) *cobra.Command {
+	var source string
+	return ofSource(r.verb("delete NAME", "Delete a route; what it has done stays", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+		id, err := s.routeID(cmd.Context(), source, args[0])
+		if err != nil {
+			return err
+		}
+		if err := s.DeleteRoute(cmd.Context(), s.tenant, source, id, client.DeleteRouteParams{}); err != nil {
+			return err
+		}
+		s.Say("The route %s is deleted.", terminal.Printable(args[0]))
+		return nil
+	}), &source)
+}
+
+func newRouteSwitch(r *remote, verb string, on bool) *cobra.Command {
+	var source string
+	short := map[bool]string{true: "Let a route take events again", false: "Let a route take no events for now"}[on]
+	return ofSource(r.verb(verb+" NAME", short, cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+		id, err := s.routeID(cmd.Context(), source, args[0])
+		if err != nil {
+			return err
+		}
+		return s.showRoute(s.UpdateRoute(cmd.Context(), s.tenant, source, id, client.UpdateRouteParams{}, client.RoutePatch{IsEnabled: &on}, s.keep()))
+	}), &source)
+}
+
+func newRouteReorder(r *remote) *cobra.Command {
+	var source string
+	cmd := r.verb("reorder NAME[=PRIORITY]...", "Give routes new priorities, all at once", cobra.MinimumNArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+		order, err := s.routeOrder(cmd.Context(), source, args)
+		if err != nil {
+			return err
+		}
+		list, err := s.ReorderRoutes(cmd.Context(), s.tenant, source, order, s.keep())
+		if err != nil {
+			return err
+		}
+		return s.answer(func(w io.Writer) error { return printTable(w, routeColumns, list.Items, false) })
+	})
+	cmd.Long = cmd.Short + `. Names alone get descending priorities in their
+order, the last one 10; routes that are not named keep theirs.`
+	return ofSource(cmd, &source)
+}
+
+// routeOrder reads what reorder is told.
+func (s *session) routeOrder(ctx context.Context, source string, args []string) (client.RouteOrder, error) {
+	const step = 10
+	var order client.RouteOrder
+	for i, arg := range args {
+		name, priority := arg, int64(step*(len(args)-i))
+		if at := strings.LastIndexByte(arg, '='); at > 0 {
+			n, err := strconv.ParseInt(arg[at+1:], 10, 64)
+			if err != nil {
+				return order, input.Usagef("a priority is a number: NAME=PRIORITY")
+			}
+			name, priority = arg[:at], n
+		}
+		id, err := s.routeID(ctx, source, name)
+		if err != nil {
+			return order, err
+		}
+		order.Order = append(order.Order, client.RoutePlace{ID: id, Priority: priority})
+	}
+	return order, nil
+}

@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/route"
+)
+
+func TestWhatARouteWouldDoIsToldOnce(t *testing.T) {
+	const why = "filter_function: it was stopped: it ran longer than 100ms"
+	action := func(wrong string) []client.ActionExplanation {
+		if wrong == "" {
+			return []client.ActionExplanation{{TargetType: "task"}}
+		}
+		return []client.ActionExplanation{{TargetType: "task", Error: &wrong}}
+	}
+	for _, c := range []struct {
+		claim string
+		route client.RouteExplanation
+		want  string
+	}{
+		{"nobody can tell", client.RouteExplanation{Name: "r", Matched: true, Reason: "cannot tell: " + why, Actions: action(why)}, "  r cannot tell: " + why + "\n"},
+		{"it does not match", client.RouteExplanation{Name: "r", Reason: "body.a is missing"}, "  r does not match: body.a is missing\n"},
+		{"it matches", client.RouteExplanation{Name: "r", Matched: true, Reason: "of every type", Actions: action("")}, "  r matches, for task: of every type\n    task gets null\n"},
+		{"it matches, and would fail", client.RouteExplanation{Name: "r", Matched: true, Reason: "of every type", Actions: action("nothing at body.id")},
+			"  r matches, for task (would fail: nothing at body.id): of every type\n    task would fail: nothing at body.id\n"},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			var b strings.Builder
+			if err := showRouteTest(&b, c.route); err != nil || b.String() != c.want {
+				t.Errorf("got %q, %v; want %q", b.String(), err, c.want)
+			}
+		})
+	}
+}
+
+func TestCannotTellIsThePrefixOfTheGateway(t *testing.T) {
+	if cannotTell != route.UndecidedPrefix {
+		t.Errorf("cannotTell is %q, want %q of package route", cannotTell, route.UndecidedPrefix)
+	}
+}

@@ -1,0 +1,164 @@
+package send
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eventhook/eventhook/ingest"
+	"github.com/eventhook/eventhook/internal/cli/input"
+	"github.com/eventhook/eventhook/internal/cli/terminal"
+)
+
+// sendFlags say what to send, and where to.
+type sendFlags struct {
+	Sample
+	server, tenant, output string
+	url, source, bodyFile  string
+	secrets                input.Secrets
+}
+
+func New() *cobra.Command {
+	f := &sendFlags{}
+	cmd := &cobra.Command{
+		Use:   "send github|stripe",
+		Short: "Sign a sample webhook of a provider and send it",
+		Long: `Sign a sample webhook of a provider and send it to a source of a gateway, or to
+any URL. Prints the answer; succeeds if it is 2xx. Send the same --id twice to
+see a duplicate.
+
+  eventhook send stripe --tenant shop --secret-env STRIPE_SECRET
+  eventhook send github --url https://hooks.example.com/in --secret-file secret.txt --type ping`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.Provider = args[0]
+			return f.send(cmd)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.server, "server", "", "the gateway's URL; EVENTHOOK_SERVER, or "+input.DefaultServer)
+	flags.StringVar(&f.tenant, "tenant", "", "the tenant's slug; EVENTHOOK_TENANT")
+	flags.StringVar(&f.source, "source", "", "the source's slug; the provider's name by default")
+	flags.StringVar(&f.url, "url", "", "where to send it, instead of all that")
+	flags.StringVarP(&f.output, "output", "o", "table", "table, or json: the answer as it is")
+	f.secrets.AddTo(flags)
+	flags.StringVar(&f.EventType, "type", "", "event type, such as push or payment_intent.created")
+	flags.StringVar(&f.ID, "id", "", "delivery id; a new one by default")
+	flags.StringVar(&f.PaymentID, "payment", "", "id of the payment intent (stripe)")
+	flags.StringVar(&f.bodyFile, "body-file", "", "body to send instead of the sample; - is standard input")
+	return cmd
+}
+
+func (f *sendFlags) send(cmd *cobra.Command) error {
+	p, err := terminal.NewPrinter(cmd, f.output)
+	if err != nil {
+		return err
+	}
+	f.tenant = cmp.Or(f.tenant, os.Getenv(input.TenantVariable))
+	url, err := f.target()
+	if err != nil {
+		return err
+	}
+	secret, err := f.secret(cmd.InOrStdin())
+	if err != nil {
+		return input.Usage(err)
+	}
+	if f.bodyFile != "" {
+		if f.Body, err = input.ReadFile(f.bodyFile, cmd.InOrStdin()); err != nil {
+			return input.Usage(err)
+		}
+	}
+	r, err := f.Request(cmd.Context(), url, secret, time.Now())
+	if err != nil {
+		return err
+	}
+	a, err := exchange(r)
+	if err != nil {
+		return err
+	}
+	return f.report(p, a)
+}
+
+// target is the URL to send to.
+func (f *sendFlags) target() (string, error) {
+	switch {
+	case f.url != "":
+		return f.url, nil
+	case f.tenant == "":
+		return "", input.Usagef("where to? Name the --tenant (and --source), or give the --url")
+	}
+	return strings.TrimSuffix(input.ServerURL(f.server), "/") + ingest.Path(f.tenant, f.sourceSlug()), nil
+}
+
+func (f *sendFlags) sourceSlug() string { return cmp.Or(f.source, f.Provider) }
+
+// secret is the one to sign with: the first that is given, else EVENTHOOK_SECRET.
+func (f *sendFlags) secret(stdin io.Reader) (string, error) {
+	if f.secrets.Given() {
+		texts, err := f.secrets.Read(stdin)
+		if err != nil {
+			return "", err
+		}
+		return texts[0], nil
+	}
+	if text := os.Getenv(input.SecretVariable); text != "" {
+		return text, nil
+	}
+	return "", errors.New("which secret? Give it with --secret-env, --secret-file, --secret or EVENTHOOK_SECRET")
+}
+
+// ingestAnswer is the JSON that a source of a gateway answers.
+type Answer struct {
+	EventID     string `json:"event_id"`
+	Status      string
+	DuplicateOf string `json:"duplicate_of"`
+}
+
+// sent is the answer to a webhook.
+type sent struct {
+	code   int
+	status string
+	body   []byte
+}
+
+func exchange(r *http.Request) (sent, error) {
+	const patience, most = 30 * time.Second, 64 << 10
+	h := &http.Client{Timeout: patience}
+	resp, err := h.Do(r)
+	if err != nil {
+		return sent{}, fmt.Errorf("send: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, most))
+	if err != nil {
+		return sent{}, fmt.Errorf("read the answer: %w", err)
+	}
+	return sent{resp.StatusCode, resp.Status, answer}, nil
+}
+
+// report prints the answer and, for a person, how to go on from there.
+func (f *sendFlags) report(p terminal.Printer, a sent) error {
+	p.Say("%s", a.status)
+	if _, err := fmt.Fprintf(p.Out, "%s\n", a.body); err != nil {
+		return err
+	}
+	if a.code/100 != http.StatusOK/100 {
+		if a.code == http.StatusUnauthorized && f.url == "" {
+			return fmt.Errorf("the answer is %s; eventhook source rejections %s --tenant %s says why", a.status, f.sourceSlug(), f.tenant)
+		}
+		return fmt.Errorf("the answer is %s", a.status)
+	}
+	var accepted Answer
+	if json.Unmarshal(a.body, &accepted) == nil && accepted.EventID != "" && f.url == "" {
+		p.Say("\nSee what became of it: eventhook event get %s --tenant %s", accepted.EventID, f.tenant)
+	}
+	return nil
+}

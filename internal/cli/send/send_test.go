@@ -1,0 +1,143 @@
+package send
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/eventhook/eventhook/internal/cli"
+	"github.com/eventhook/eventhook/internal/cli/clitest"
+	"github.com/eventhook/eventhook/verify"
+)
+
+// received is what a server got, and when.
+type received struct {
+	verify.Request
+	path string
+}
+
+// sink answers with a status and remembers requests.
+type sink struct {
+	*httptest.Server
+	mu  sync.Mutex
+	got []received
+}
+
+func newSink(t *testing.T, status int, answer string) *sink {
+	s := &sink{}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.got = append(s.got, received{verify.Request{Method: r.Method, Header: r.Header, Body: body, At: time.Now()}, r.URL.Path})
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, answer)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func TestSendSignsAsTheProviderDoes(t *testing.T) {
+	clitest.ClearEnvironment(t)
+	body := clitest.WriteFile(t, "body.json", `{"my":"own"}`)
+	for _, c := range []struct {
+		claim    string
+		provider string
+		args     []string
+		header   map[string]string
+		body     []string // parts of it
+	}{
+		{"GitHub's push", "github", nil, map[string]string{"X-Github-Event": "push"}, []string{`"ref": "refs/heads/main"`}},
+		{"GitHub's other", "github", []string{"--type", "ping", "--id", "one"}, map[string]string{"X-Github-Event": "ping", "X-Github-Delivery": "one"}, nil},
+		{"Stripe's payment", "stripe", nil, nil, []string{`"type": "payment_intent.succeeded"`}},
+		{"Stripe's other", "stripe", []string{"--type", "payment_intent.created", "--id", "one", "--payment", "pi_two"}, nil,
+			[]string{`"evt_one"`, `"payment_intent.created"`, `"pi_two"`}},
+		{"a body of one's own", "stripe", []string{"--body-file", body}, nil, []string{`{"my":"own"}`}},
+	} {
+		t.Run(c.claim, func(t *testing.T) {
+			s := newSink(t, http.StatusOK, `{"status":"accepted"}`)
+			got := runCommand(append([]string{"send", c.provider, "--secret", testSecret, "--url", s.URL + "/in"}, c.args...)...)
+			if got.Code != 0 || !strings.Contains(got.Stdout, "200 OK") || !strings.Contains(got.Stdout, `{"status":"accepted"}`) {
+				t.Errorf("got %+v, want the answer printed", got)
+			}
+			if len(s.got) != 1 || s.got[0].Method != "POST" || s.got[0].path != "/in" {
+				t.Fatalf("received %+v, want one POST", s.got)
+			}
+			r := s.got[0]
+			for secret, genuine := range map[string]bool{testSecret: true, "another": false} {
+				spec, faults := verify.Spec{Provider: c.provider, Secrets: []string{secret}}.Resolve()
+				if len(faults) > 0 {
+					t.Fatal(faults)
+				}
+				v, err := spec.New(nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := v.Verify(t.Context(), &r.Request); (err == nil) != genuine {
+					t.Errorf("verified with %q: %v, want it genuine: %v", secret, err, genuine)
+				}
+			}
+			for name, want := range c.header {
+				if got := r.Header.Get(name); got != want {
+					t.Errorf("%s is %q, want %q", name, got, want)
+				}
+			}
+			for _, part := range c.body {
+				if !strings.Contains(strings.Join(strings.Fields(string(r.Body)), ""), strings.ReplaceAll(part, " ", "")) {
+					t.Errorf("the body is %s, want %s in it", r.Body, part)
+				}
+			}
+		})
+	}
+}
+
+// Two sendings are two events, also at a source whose signed bytes count once; one
+// delivery id is the same event.
+func TestSendMakesANewDeliveryEachTime(t *testing.T) {
+	clitest.ClearEnvironment(t)
+	t.Setenv("EVENTHOOK_SECRET", testSecret)
+	for provider := range samples {
+		s := newSink(t, http.StatusOK, "")
+		for _, more := range [][]string{nil, nil, {"--id", "one"}, {"--id", "one"}} {
+			if got := runCommand(append([]string{"send", provider, "--url", s.URL}, more...)...); got.Code != 0 {
+				t.Fatal(got)
+			}
+		}
+		if a, b := string(s.got[0].Body), string(s.got[1].Body); a == b || !json.Valid([]byte(a)) {
+			t.Errorf("%s: sent %s twice, want JSON that differs", provider, a)
+		}
+		if provider != "github" {
+			continue
+		}
+		if a, b := s.got[0].Header.Get("X-Github-Delivery"), s.got[1].Header.Get("X-Github-Delivery"); a == b || a == "" {
+			t.Errorf("deliveries %q and %q, want two", a, b)
+		}
+		if a, b := string(s.got[2].Body), string(s.got[3].Body); a != b {
+			t.Errorf("one delivery has the bodies %s and %s, want one body", a, b)
+		}
+	}
+}
+
+func TestSendFailsUnlessItWasAccepted(t *testing.T) {
+	clitest.ClearEnvironment(t)
+	for _, status := range []int{201, 204, 401, 404, 500, 503} {
+		s := newSink(t, status, "")
+		got := runCommand("send", "github", "--secret", testSecret, "--url", s.URL)
+		if want := map[bool]int{true: 0, false: cli.ExitFailed}[status < 300]; got.Code != want || strings.Contains(got.Stdout+got.Stderr, testSecret) {
+			t.Errorf("answered %d: got %+v, want exit code %d and no secret", status, got, want)
+		}
+	}
+	s := newSink(t, http.StatusOK, "")
+	s.Close()
+	if got := runCommand("send", "github", "--secret", testSecret, "--url", s.URL); got.Code != cli.ExitFailed || got.Stderr == "" {
+		t.Errorf("nobody there: got %+v, want exit code %d and a reason", got, cli.ExitFailed)
+	}
+}

@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/cli/terminal"
+)
+
+func newSource(version string) *cobra.Command {
+	r := &remote{version: version, ofTenant: true}
+	return newNoun("source", "Make, change and try out the sources that send webhooks", `Make, change and try out the sources that send webhooks. For a provider that is
+known, the secret is all it takes; eventhook source providers lists them.
+
+  eventhook source create stripe --provider stripe --secret-env STRIPE_SECRET
+  eventhook source create crm -f crm.yaml        a verifier spelled out
+  eventhook source update stripe --secret-env NEW_SECRET --secret-env OLD_SECRET
+  eventhook source rejections stripe             what was refused lately, and why`, r,
+		newSourceList(r), newSourceGet(r), newSourceURL(r), newSourceCreate(r), newSourceUpdate(r), newSourceDelete(r),
+		newSourceTest(r), newSourceRejections(r), newSourceHandshake(r), newSourceProviders(r))
+}
+
+var sourceColumns = []column[client.Source]{
+	{"SLUG", func(s client.Source) string { return s.Slug }},
+	{"NAME", func(s client.Source) string { return s.Name }},
+	{"VERIFIED AS", verifiedAs},
+	{"ENABLED", func(s client.Source) string { return yesOrNo(s.IsEnabled) }},
+	{"LAST HOUR", func(s client.Source) string { return strconv.FormatInt(s.Stats.EventsLastHour, 10) }},
+	{"LAST 24H", func(s client.Source) string { return strconv.FormatInt(s.Stats.EventsLast24H, 10) }},
+	{"FAILED 24H", func(s client.Source) string { return strconv.FormatInt(s.Stats.FailedLast24H, 10) }},
+}
+
+// verifiedAs is the provider, or the type of the verifier, of a source.
+func verifiedAs(s client.Source) string {
+	if s.Provider == nil && s.Verifier != nil {
+		return string(s.Verifier.Type)
+	}
+	return strings.Join(strings.Fields(textOf(s.Provider)+" "+textOf(s.Scheme)), "/")
+}
+
+func newSourceList(r *remote) *cobra.Command {
+	var f listFlags
+	cmd := r.verb("list", "List sources, newest first", cobra.NoArgs, func(cmd *cobra.Command, s *session, _ []string) error {
+		return printList(s, &f, func(limit *int64, cursor *string) ([]client.Source, *string, error) {
+			p, err := s.ListSources(cmd.Context(), s.tenant, client.ListSourcesParams{Limit: limit, Cursor: cursor}, s.keep())
+			return p.Items, p.NextCursor, err
+		}, sourceColumns)
+	})
+	f.addTo(cmd)
+	return cmd
+}
+
+func (s *session) showSource(x client.Source, err error) error {
+	if err != nil {
+		return err
+	}
+	return s.answer(func(w io.Writer) error {
+		return printFields(w, field{"slug", x.Slug}, field{"name", x.Name}, field{"receives at", x.IngestURL}, field{"enabled", yesOrNo(x.IsEnabled)},
+			field{"verified as", verifiedAs(x)}, field{"secrets", strconv.FormatInt(x.SecretsCount, 10)}, field{"verifier", inline(x.Verifier)},
+			field{"options", inlineMap(x.Options)},
+			field{"idempotency key", strings.Join(x.IdempotencyKeyPaths, ", ")}, field{"event type", strings.Join(x.EventTypePaths, ", ")},
+			field{"requires a key", yesOrNo(x.RequireIdempotencyKey)}, field{"rate limit", inline(x.RateLimit)}, field{"retries", inline(x.Retry)},
+			field{"allowed from", strings.Join(x.AllowedIPRanges, ", ")}, field{"largest body", strconv.FormatInt(x.MaxBodyBytes, 10) + " bytes"},
+			field{"answer", inline(x.Response)}, field{"id", x.ID}, field{"updated", terminal.Time(x.UpdatedAt)},
+			field{"last hour", fmt.Sprintf("%d events", x.Stats.EventsLastHour)},
+			field{"last 24 hours", fmt.Sprintf("%d events, %d of which failed at first", x.Stats.EventsLast24H, x.Stats.FailedLast24H)})
+	})
+}
+
+func newSourceGet(r *remote) *cobra.Command {
+	return r.verb("get SLUG", "Show a source; its secrets are never shown", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+		return s.showSource(s.GetSource(cmd.Context(), s.tenant, args[0], s.keep()))
+	})
+}
+
+func newSourceURL(r *remote) *cobra.Command {
+	return r.verb("url SLUG", "Print the URL to give to the provider", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+		x, err := s.GetSource(cmd.Context(), s.tenant, args[0])
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(s.Out, x.IngestURL)
+		return err
+	})
+}
+
+func newSourceDelete(r *remote) *cobra.Command {
+	var cascade bool
+	cmd := r.verb("delete SLUG", "Delete a source; its events stay", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+		if err := s.DeleteSource(cmd.Context(), s.tenant, args[0], client.DeleteSourceParams{Cascade: &cascade}); err != nil {
+			return err
+		}
+		s.Say("The source %s is deleted.", args[0])
+		return nil
+	})
+	cmd.Flags().BoolVar(&cascade, "cascade", false, "delete it with its routes; else a source that has routes, or events to be processed, stays")
+	return cmd
+}

@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/eventhook/eventhook/client"
+	"github.com/eventhook/eventhook/internal/cli/input"
+	"github.com/eventhook/eventhook/internal/cli/terminal"
+)
+
+func newTenant(version string) *cobra.Command {
+	r := &remote{version: version}
+	return newNoun("tenant", "Make, change, suspend and close tenants (needs the admin key)", `Make, change, suspend and close tenants. It needs the admin key.
+
+  eventhook tenant create shop --name "Shop" --max-events-per-day 1000000
+  eventhook tenant list
+  eventhook tenant suspend shop`, r,
+		newTenantList(r), newTenantGet(r), newTenantCreate(r), newTenantUpdate(r),
+		newTenantStatus(r, "suspend", client.TenantStatusSuspended, "Stop taking webhooks and changes of a tenant; what it has accepted is worked off"),
+		newTenantStatus(r, "activate", client.TenantStatusActive, "Take up a suspended tenant again"), newTenantClose(r))
+}
+
+var tenantColumns = []column[client.Tenant]{
+	{"SLUG", func(t client.Tenant) string { return t.Slug }},
+	{"NAME", func(t client.Tenant) string { return t.Name }},
+	{"STATUS", func(t client.Tenant) string { return string(t.Status) }},
+	{"EVENTS TODAY", func(t client.Tenant) string { return strconv.FormatInt(t.Usage.EventsToday, 10) }},
+	{"OF", func(t client.Tenant) string { return numberOr(t.MaxEventsPerDay, "any") }},
+	{"BYTES KEPT", func(t client.Tenant) string { return strconv.FormatInt(t.Usage.StorageBytes, 10) }},
+	{"OF", func(t client.Tenant) string { return numberOr(t.MaxStorageBytes, "any") }},
+	{"CREATED", func(t client.Tenant) string { return terminal.Time(t.CreatedAt) }},
+}
+
+func newTenantList(r *remote) *cobra.Command {
+	var f listFlags
+	cmd := r.verb("list", "List tenants, newest first", cobra.NoArgs, func(cmd *cobra.Command, s *session, _ []string) error {
+		return printList(s, &f, func(limit *int64, cursor *string) ([]client.Tenant, *string, error) {
+			p, err := s.ListTenants(cmd.Context(), client.ListTenantsParams{Limit: limit, Cursor: cursor}, s.keep())
+			return p.Items, p.NextCursor, err
+		}, tenantColumns)
+	})
+	f.addTo(cmd)
+	return cmd
+}
+
+func (s *session) showTenant(t client.Tenant, err error) error {
+	if err != nil {
+		return err
+	}
+	return s.answer(func(w io.Writer) error {
+		return printFields(w, field{"slug", t.Slug}, field{"name", t.Name}, field{"status", string(t.Status)}, field{"id", t.ID},
+			field{"events today", strconv.FormatInt(t.Usage.EventsToday, 10) + " of " + numberOr(t.MaxEventsPerDay, "any number")},
+			field{"bytes kept", strconv.FormatInt(t.Usage.StorageBytes, 10) + " of " + numberOr(t.MaxStorageBytes, "any number")},
+			field{"created", terminal.Time(t.CreatedAt)}, field{"updated", terminal.Time(t.UpdatedAt)})
+	})
+}
+
+func newTenantGet(r *remote) *cobra.Command {
+	return r.verb("get SLUG", "Show a tenant", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+		return s.showTenant(s.GetTenant(cmd.Context(), args[0], s.keep()))
+	})
+}
+
+func (b *body) tenantFlags() *body {
+	b.text("name", "name", "its name, for people")
+	b.limit("max-events-per-day", "max_events_per_day", "how many events it may store between two midnights, UTC")
+	b.limit("max-storage-bytes", "max_storage_bytes", "how many bytes of bodies and headers may be kept")
+	return b
+}
+
+func newTenantCreate(r *remote) *cobra.Command {
+	var b *body
+	cmd := r.verb("create SLUG", "Make a tenant; its name is the slug, if you give none", cobra.MaximumNArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+		raw, err := b.readNamed("slug", args)
+		if err != nil {
+			return err
+		}
+		t, err := s.CreateTenantFrom(cmd.Context(), raw, s.keep())
+		if err := s.showTenant(t, err); err != nil {
+			return err
+		}
+		s.Say("\nGo on with: export EVENTHOOK_TENANT=%s", t.Slug)
+		return nil
+	})
+	b = newBody(cmd).tenantFlags()
+	b.over = append(b.over, func(d document) error {
+		if _, named := d["name"]; !named && d["slug"] != nil {
+			d["name"] = d["slug"]
+		}
+		return nil
+	})
+	return cmd
+}
+
+func newTenantUpdate(r *remote) *cobra.Command {
+	var b *body
+	cmd := r.verb("update SLUG", "Change what you name of a tenant", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+		raw, err := b.readChange()
+		if err != nil {
+			return err
+		}
+		return s.showTenant(s.UpdateTenantFrom(cmd.Context(), args[0], client.UpdateTenantParams{}, raw, s.keep()))
+	})
+	b = newBody(cmd).tenantFlags()
+	return cmd
+}
+
+func newTenantStatus(r *remote, verb string, status client.TenantStatus, short string) *cobra.Command {
+	return r.verb(verb+" SLUG", short, cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+		return s.showTenant(s.UpdateTenant(cmd.Context(), args[0], client.UpdateTenantParams{}, client.TenantPatch{Status: &status}, s.keep()))
+	})
+}
+
+func newTenantClose(r *remote) *cobra.Command {
+	var yes bool
+	cmd := r.verb("close SLUG", "Close a tenant for good: its sources stop and its keys end", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+		if !yes {
+			return input.Usage(errors.New("closing " + strings.TrimSpace(args[0]) + " cannot be undone; confirm with --yes"))
+		}
+		return s.showTenant(s.CloseTenant(cmd.Context(), args[0], s.keep()))
+	})
+	cmd.Flags().BoolVar(&yes, "yes", false, "confirm that this cannot be undone")
+	return cmd
+}

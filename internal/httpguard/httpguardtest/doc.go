@@ -1,0 +1,2 @@
+// Package httpguardtest sends raw bytes to an HTTP server.
+package httpguardtest

@@ -1,0 +1,34 @@
+package httpguardtest
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// sendRaw sends bytes on a new connection and returns the answers until the
+// server closes it.
+func Send(t *testing.T, address, request string) (answers []string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, request); err != nil {
+		t.Fatal(err)
+	}
+	r := bufio.NewReader(conn)
+	for {
+		answer, err := http.ReadResponse(r, nil)
+		if err != nil {
+			return answers
+		}
+		body, _ := io.ReadAll(answer.Body)
+		answers = append(answers, fmt.Sprintf("%d %s", answer.StatusCode, strings.TrimSpace(string(body))))
+	}
+}
