@@ -2,7 +2,6 @@ package pg
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -22,23 +21,19 @@ type ApplyOptions struct {
 // configuration twice changes nothing the second time. The error is KindConflict if the tenant
 // is closed. A dry run locks nothing. The caller must have validated the configuration.
 func (db *DB) ApplyTenant(ctx context.Context, by eventhook.Actor, want eventhook.TenantConfig, o ApplyOptions) ([]eventhook.Change, error) {
-	changes, err := db.applyOnce(ctx, by, want, o)
-	if errors.Is(err, errTenantCreated) {
-		changes, err = db.applyOnce(ctx, by, want, o)
-	}
-	return changes, err
-}
-
-// errTenantCreated reports that another transaction has created the tenant since it was looked
-// up.
-var errTenantCreated = errors.New("the tenant was created concurrently")
-
-func (db *DB) applyOnce(ctx context.Context, by eventhook.Actor, want eventhook.TenantConfig, o ApplyOptions) ([]eventhook.Change, error) {
 	if !o.DryRun {
 		if err := db.ensureSealing(ctx); err != nil {
 			return nil, err
 		}
 	}
+	a, err := db.applyOnce(ctx, by, want, o)
+	if a.tenantExists {
+		a, err = db.applyOnce(ctx, by, want, o)
+	}
+	return a.changes, err
+}
+
+func (db *DB) applyOnce(ctx context.Context, by eventhook.Actor, want eventhook.TenantConfig, o ApplyOptions) (configApply, error) {
 	a := configApply{mutation: &mutation{db: db, by: by, batch: &pgx.Batch{}, dryRun: o.DryRun}, prune: o.Prune}
 	run := db.inTx
 	if o.DryRun {
@@ -54,7 +49,7 @@ func (db *DB) applyOnce(ctx context.Context, by eventhook.Actor, want eventhook.
 	if err == nil {
 		db.notifyAnnounced(a.announced)
 	}
-	return a.changes, err
+	return a, err
 }
 
 // configApply is one run of ApplyTenant: it compares the stored configuration with the wanted
@@ -64,6 +59,9 @@ type configApply struct {
 	*mutation
 	prune   bool
 	changes []eventhook.Change
+	// tenantExists is set if another transaction has created the tenant since this one
+	// looked for it. The transaction then fails, and can be tried again.
+	tenantExists bool
 }
 
 // report adds a change of a resource, which is named by its path below the tenant. An update
@@ -144,7 +142,8 @@ func (a *configApply) applyTenant(ctx context.Context, want eventhook.Tenant) er
 }
 
 // createTenant sends its statement at once. It waits for a concurrent transaction that creates
-// the same tenant, and then returns errTenantCreated.
+// the same tenant, and then fails and sets
+// tenantExists.
 func (a *configApply) createTenant(ctx context.Context, want eventhook.Tenant) error {
 	a.tenant = newTenant(want, a.db.now())
 	a.report(eventhook.ChangeCreate, "tenant", nil)
@@ -152,9 +151,7 @@ func (a *configApply) createTenant(ctx context.Context, want eventhook.Tenant) e
 	if err == nil {
 		err = a.sendBatch(ctx)
 	}
-	if hasCode(err, codeUniqueViolation) {
-		return errTenantCreated
-	}
+	a.tenantExists = hasCode(err, codeUniqueViolation)
 	return err
 }
 

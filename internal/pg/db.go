@@ -207,12 +207,27 @@ func (db *DB) Ping(ctx context.Context) error {
 	return db.KeysFit()
 }
 
-// inTx runs do in one transaction and commits if it returns nil.
+// inTx runs do in one transaction. It commits if do returns nil, else it rolls back
+// and returns the error.
 func (db *DB) inTx(ctx context.Context, act string, do func(pgx.Tx) error) error {
 	if err := pgx.BeginFunc(ctx, db.work, do); err != nil {
 		return translate(act, err)
 	}
 	return nil
+}
+
+// inTxIf runs do in one transaction. It commits if do returns true and no error, else
+// it rolls back. Errors of the database are not translated.
+func (db *DB) inTxIf(ctx context.Context, do func(pgx.Tx) (commit bool, err error)) error {
+	tx, err := db.work.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback(ctx) }() // has no effect after Commit
+	if commit, err := do(tx); err != nil || !commit {
+		return err
+	}
+	return tx.Commit(ctx)
 }
 
 // SQLSTATE codes that say something to a caller.

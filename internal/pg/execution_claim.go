@@ -318,10 +318,11 @@ const awaitSQL = `WITH gone AS (DELETE FROM eventhook.execution_await WHERE exec
 // twice, is KindInvalid.
 func (db *DB) Suspend(ctx context.Context, x eventhook.Execution, s eventhook.Suspension) error {
 	var queue string
-	err := db.inTx(ctx, "suspend execution", func(tx pgx.Tx) error {
+	var isLost bool
+	err := db.inTxIf(ctx, func(tx pgx.Tx) (commit bool, err error) {
 		rows, err := tx.Query(ctx, lockPromisesSQL, [16]byte(x.TenantID), uuids(s.Await))
 		if err != nil {
-			return err
+			return false, err
 		}
 		states := map[eventhook.PromiseID]eventhook.PromiseStatus{}
 		var id eventhook.PromiseID
@@ -331,29 +332,30 @@ func (db *DB) Suspend(ctx context.Context, x eventhook.Execution, s eventhook.Su
 			return nil
 		})
 		if err != nil {
-			return err
+			return false, err
 		}
 		if err := checkAwaited(s.Await, states); err != nil {
-			return err
+			return false, err
 		}
 		due := suspendedUntil(db.now(), states, s.Timeout)
 		err = tx.QueryRow(ctx, suspendSQL, [16]byte(x.ID), [16]byte(x.TenantID), x.Lease.Token, jsonArg(s.State), due).Scan(&queue)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return eventhook.ErrLeaseLost
+		if isLost = errors.Is(err, pgx.ErrNoRows); isLost {
+			return false, nil
 		}
 		if err != nil {
-			return err
+			return false, err
 		}
 		_, err = tx.Exec(ctx, awaitSQL, [16]byte(x.ID), uuids(s.Await))
-		return err
+		return true, err
 	})
-	if errors.Is(err, eventhook.ErrLeaseLost) {
+	switch {
+	case err != nil:
+		return translate("suspend execution", err)
+	case isLost:
 		return db.cannotSuspend(ctx, x)
 	}
-	if err == nil {
-		db.hub.wake(workTopic(x.TenantID, queue))
-	}
-	return err
+	db.hub.wake(workTopic(x.TenantID, queue))
+	return nil
 }
 
 // checkAwaited tells which of the promises do not exist, and which are named
