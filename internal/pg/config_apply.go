@@ -171,7 +171,7 @@ func (a *configApply) createSource(ctx context.Context, want eventhook.SourceCon
 // does not have. have is zero for a new source.
 func (a *configApply) checkVerifier(have eventhook.Source, want eventhook.SourceConfig) error {
 	var faults eventhook.Faults
-	faults.Merge("sources["+want.Slug+"]", a.db.newly(have.Verifier, want.Verifier))
+	faults.Merge("sources["+want.Slug+"]", a.db.faultsOfNew(have.Verifier, want.Verifier))
 	return faults.Err("the source cannot be applied")
 }
 

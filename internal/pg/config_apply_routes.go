@@ -20,7 +20,7 @@ func (a *configApply) applyRoutes(ctx context.Context, s eventhook.Source, have,
 	if err := a.checkRouteLimits(s, left, want); err != nil {
 		return err
 	}
-	ids := idsInOrder[eventhook.Route](a.db.now(), len(want)) // new routes of one priority are tried in the order of the configuration
+	ids := newIDsInOrder[eventhook.Route](a.db.now(), len(want)) // new routes of one priority are tried in the order of the configuration
 	for i, r := range want {
 		existing, exists := left[r.Name]
 		delete(left, r.Name)

@@ -27,7 +27,7 @@ func (a *configApply) applySubscriptions(ctx context.Context, want []eventhook.S
 		return err
 	}
 	created := 0
-	ids := idsInOrder[eventhook.Subscription](a.db.now(), len(want))
+	ids := newIDsInOrder[eventhook.Subscription](a.db.now(), len(want))
 	for i, s := range want {
 		same := left[s.Name]
 		delete(left, s.Name)

@@ -28,7 +28,7 @@ func (db *DB) insertAudit(ctx context.Context, tx pgx.Tx, by eventhook.Actor, en
 	var resources []*[16]byte
 	var actions, types, names, changes []string
 	var correlations []*string
-	ids := uuids(idsInOrder[eventhook.AuditEntry](db.now(), len(entries)))
+	ids := uuids(newIDsInOrder[eventhook.AuditEntry](db.now(), len(entries)))
 	for _, e := range entries {
 		raw, err := json.Marshal(e.Changes)
 		if err != nil {
@@ -68,7 +68,7 @@ WHERE a.id < $1`
 // auditQuery returns the statement for a filter and its arguments. It uses the primary key, or
 // audit_log_tenant, audit_log_action or audit_log_tenant_action.
 func auditQuery(f eventhook.AuditFilter) (sql string, args []any) {
-	args = []any{beforeArg(f.Before), f.Limit}
+	args = []any{cursorArg(f.Before), f.Limit}
 	switch {
 	case !f.Tenant.IsZero() && f.Action != "":
 		return listAuditSQL + ` AND a.tenant_id = $3 AND a.action = $4` + newestAuditSQL, append(args, [16]byte(f.Tenant), f.Action)

@@ -72,7 +72,7 @@ func (db *DB) CreateKey(ctx context.Context, by eventhook.Actor, k eventhook.API
 // Keys lists a tenant's API keys, newest first. Index api_key_tenant.
 func (db *DB) Keys(ctx context.Context, tenant eventhook.TenantID, before eventhook.KeyID, limit int) ([]eventhook.APIKey, error) {
 	rows, err := db.lists.Query(ctx, `SELECT `+keyColumns+` FROM eventhook.api_key k
-		WHERE k.tenant_id = $1 AND k.id < $2 ORDER BY k.id DESC LIMIT $3`, [16]byte(tenant), beforeArg(before), limit)
+		WHERE k.tenant_id = $1 AND k.id < $2 ORDER BY k.id DESC LIMIT $3`, [16]byte(tenant), cursorArg(before), limit)
 	if err != nil {
 		return nil, translate("list keys", err)
 	}

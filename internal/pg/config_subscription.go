@@ -19,7 +19,7 @@ const subscriptionTables = ` FROM eventhook.subscription s JOIN eventhook.tenant
 // SecretsLost and are logged. Index on tenant and id.
 func (db *DB) Subscriptions(ctx context.Context, tenant eventhook.TenantID, before eventhook.SubscriptionID, limit int) ([]eventhook.Subscription, error) {
 	rows, err := db.lists.Query(ctx, `SELECT `+subscriptionColumns+subscriptionTables+`
-		WHERE s.tenant_id = $1 AND s.id < $2 ORDER BY s.id DESC LIMIT $3`, [16]byte(tenant), beforeArg(before), limit)
+		WHERE s.tenant_id = $1 AND s.id < $2 ORDER BY s.id DESC LIMIT $3`, [16]byte(tenant), cursorArg(before), limit)
 	if err != nil {
 		return nil, translate("list subscriptions", err)
 	}

@@ -106,7 +106,7 @@ func (db *DB) markDead(ctx context.Context, sql string, args ...any) (n int, err
 // ended their deliveries.
 func concludeEvents(ctx context.Context, tx pgx.Tx, events []eventKey, now time.Time) ([]concluded, error) {
 	b, c := &pgconn.Batch{}, newColumns(concludeEventsSQL)
-	encodeConclusion(c, events)
+	encodeEventKeys(c, events)
 	queueLockEvents(b, c)
 	queueConcludeEvents(b, c, now)
 	results, err := tx.Conn().PgConn().ExecBatch(ctx, b).ReadAll()

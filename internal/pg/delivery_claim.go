@@ -125,7 +125,7 @@ func (db *DB) claimDeliveries(ctx context.Context, sql string, claims []outbound
 	for i, c := range claims {
 		destinations[i], counts[i], leases[i] = c.DestinationID, int32(c.Max), c.Lease
 	}
-	rows, err := db.work.Query(ctx, sql, destinations, counts, leases, db.now(), claimBytes)
+	rows, err := db.work.Query(ctx, sql, destinations, counts, leases, db.now(), maxClaimBytes)
 	if err != nil {
 		return nil, err
 	}

@@ -213,7 +213,7 @@ func (db *DB) listDeliveries(ctx context.Context, tenant eventhook.TenantID, f e
 // deliveryBounds converts a filter's times and its event to a range of ids: from is the first
 // id, and before is greater than the last.
 func deliveryBounds(f eventhook.DeliveryFilter) (from, before eventhook.DeliveryID) {
-	before = beforeArg(f.Before).([16]byte) //nolint:forcetypeassert // beforeArg always returns this type
+	before = cursorArg(f.Before).([16]byte) //nolint:forcetypeassert // cursorArg always returns this type
 	if !f.CreatedAfter.IsZero() {
 		from = eventhook.FirstID[eventhook.Delivery](f.CreatedAfter.Add(time.Millisecond))
 	}

@@ -88,7 +88,7 @@ func (db *DB) SettleDeliveries(ctx context.Context, batch []*outbound.DeliverySe
 	}
 	err = settle(batch)
 	if isDataError(err) {
-		err = inHalves(batch, settle, func(s *outbound.DeliverySettlement, err error) {
+		err = bisect(batch, settle, func(s *outbound.DeliverySettlement, err error) {
 			db.log.Error("the database refused the outcome of a delivery", "delivery", s.Delivery.ID, "error", err)
 			lost = append(lost, s)
 		})
@@ -212,7 +212,7 @@ func queueConclusion(b *pgconn.Batch, c *columns, batch []*outbound.DeliverySett
 	if len(events) == 0 {
 		return false
 	}
-	encodeConclusion(c, events)
+	encodeEventKeys(c, events)
 	queueLockEvents(b, c)
 	queueConcludeEvents(b, c, now)
 	return true

@@ -142,7 +142,7 @@ func (db *DB) trySettle(ctx context.Context, batch []*effects.Settlement) (unset
 		if err != nil {
 			return false, err
 		}
-		settled, promiseTopics, err := settlePromises(ctx, tx, promiseOutcomes(batch), now)
+		settled, promiseTopics, err := settlePromises(ctx, tx, outcomesOf(batch), now)
 		if err != nil {
 			return false, err
 		}
@@ -156,8 +156,8 @@ func (db *DB) trySettle(ctx context.Context, batch []*effects.Settlement) (unset
 		if len(results) <= generations || results[events].Err != nil || results[generations].Err != nil {
 			return false, cmp.Or(err, errNoAnswer)
 		}
-		markStale(batch, results[generations].Rows)
-		unsettled = unsettledIn(batch, results[events].Rows)
+		setStale(batch, results[generations].Rows)
+		unsettled = unsettledOf(batch, results[events].Rows)
 		if len(unsettled) > 0 {
 			return false, nil // an error of a later statement is of no interest
 		}
@@ -171,9 +171,9 @@ func (db *DB) trySettle(ctx context.Context, batch []*effects.Settlement) (unset
 	return nil, nil
 }
 
-// unsettledIn returns the settlements that are stale or of which settleEventsSQL
+// unsettledOf returns the settlements that are stale or of which settleEventsSQL
 // returned no row.
-func unsettledIn(batch []*effects.Settlement, rows [][][]byte) (unsettled []*effects.Settlement) {
+func unsettledOf(batch []*effects.Settlement, rows [][][]byte) (unsettled []*effects.Settlement) {
 	isLeased := make(map[eventhook.EventID]bool, len(rows))
 	for _, row := range rows {
 		isLeased[eventhook.EventID(row[0])] = true
@@ -187,7 +187,7 @@ func unsettledIn(batch []*effects.Settlement, rows [][][]byte) (unsettled []*eff
 }
 
 // claimKeys claims the keys of a batch's effects.
-func (c *settleColumns) claimKeys(ctx context.Context, tx pgx.Tx, batch []*effects.Settlement, now time.Time) (madeByKey, error) {
+func (c *settleColumns) claimKeys(ctx context.Context, tx pgx.Tx, batch []*effects.Settlement, now time.Time) (claimedKeys, error) {
 	made := c.encodeKeys(batch, now)
 	if made == nil {
 		return nil, nil //nolint:nilnil // no key was claimed
@@ -203,21 +203,21 @@ func (c *settleColumns) claimKeys(ctx context.Context, tx pgx.Tx, batch []*effec
 func (c *settleColumns) statements(batch []*effects.Settlement, now time.Time) *pgconn.Batch {
 	b := &pgconn.Batch{}
 	send := batchSender(b)
-	c.encodeSettled(batch, now)
+	c.encodeSettlements(batch, now)
 	send.rows(settleEventsSQL, c.events)
 	send.rows(generationsSQL, c.generations)
 	c.store(send, batch, now)
-	if waiting := waitingEvents(batch); len(waiting) > 0 {
-		encodeConclusion(c.waiting, waiting)
+	if waiting := eventsWithOpenRequests(batch); len(waiting) > 0 {
+		encodeEventKeys(c.waiting, waiting)
 		queueConcludeEvents(b, c.waiting, now)
 	}
 	return b
 }
 
-// waitingEvents are the events of a batch whose requests of earlier tries may have been
+// eventsWithOpenRequests are the events of a batch whose requests of earlier tries may have been
 // settled since they were read: those that were owed, and dead ones that a person has
 // restarted. Events without an earlier try have deliveries of this transaction alone.
-func waitingEvents(batch []*effects.Settlement) (list []eventKey) {
+func eventsWithOpenRequests(batch []*effects.Settlement) (list []eventKey) {
 	for _, s := range batch {
 		if s.Status == eventhook.EventProcessing && len(s.Prior) > 0 {
 			list = append(list, eventKey{s.Event.TenantID, s.Event.ID})
@@ -226,7 +226,7 @@ func waitingEvents(batch []*effects.Settlement) (list []eventKey) {
 	return list
 }
 
-func (c *settleColumns) encodeSettled(batch []*effects.Settlement, now time.Time) {
+func (c *settleColumns) encodeSettlements(batch []*effects.Settlement, now time.Time) {
 	c.events.reset()
 	c.events.moment(settleEventNow, now)
 	c.generations.reset()
@@ -256,9 +256,9 @@ func (c *settleColumns) encodeSettled(batch []*effects.Settlement, now time.Time
 	}
 }
 
-// markStale marks the settlements whose plans follow another generation than their
+// setStale marks the settlements whose plans follow another generation than their
 // tenants have. A settlement without actions that failed as a whole follows none.
-func markStale(batch []*effects.Settlement, rows [][][]byte) {
+func setStale(batch []*effects.Settlement, rows [][][]byte) {
 	current := make(map[eventhook.TenantID]int64, len(rows))
 	for _, row := range rows {
 		current[eventhook.TenantID(row[0])] = int64(binary.BigEndian.Uint64(row[1]))
