@@ -38,7 +38,7 @@ ON CONFLICT (subscription_id, at, slot) DO UPDATE
     SET delivered = u.delivered + excluded.delivered, failed = u.failed + excluded.failed, dead = u.dead + excluded.dead,
         duration_ms = u.duration_ms + excluded.duration_ms`
 
-// AddTenantCounts adds counts to those of a slot: all of them or, on error, none. A pair of
+// AddTenantCounts adds counts to the counts of a slot. If it fails, it adds no count. A pair of
 // tenant and day may occur once.
 func (db *DB) AddTenantCounts(ctx context.Context, slot int, counts []eventhook.TenantCount) error {
 	n := len(counts)
@@ -51,7 +51,7 @@ func (db *DB) AddTenantCounts(ctx context.Context, slot int, counts []eventhook.
 	return translate("count stored events of tenants", err)
 }
 
-// AddSourceCounts adds counts to those of a slot: all of them or, on error, none. A pair of
+// AddSourceCounts adds counts to the counts of a slot. If it fails, it adds no count. A pair of
 // source and time span may occur once. Counts of deleted sources are accepted.
 func (db *DB) AddSourceCounts(ctx context.Context, slot int, counts []eventhook.SourceCount) error {
 	n := len(counts)
@@ -64,7 +64,7 @@ func (db *DB) AddSourceCounts(ctx context.Context, slot int, counts []eventhook.
 	return translate("count events of sources", err)
 }
 
-// AddSubscriptionCounts adds counts to those of a slot: all of them or, on error, none. A pair
+// AddSubscriptionCounts adds counts to the counts of a slot. If it fails, it adds no count. A pair
 // of subscription and time span may occur once. Counts of deleted subscriptions are accepted.
 func (db *DB) AddSubscriptionCounts(ctx context.Context, slot int, counts []eventhook.SubscriptionCount) error {
 	n := len(counts)
