@@ -77,7 +77,7 @@ var hot = map[string]struct {
 	"await":             {awaitSQL, 2},
 	"reprocess events":  {reprocessSQL, 3},
 	"watched events":    {watchedEventsSQL, 2},
-	"find key":          {findKeySQL, 5},
+	"find key":          {findIdempotencyKeySQL, 5},
 	"hold failing":      {lockFailingSQL, 1},
 	"hold these":        {lockSubscriptionRowsSQL, 1},
 	"hold healths":      {lockHealthSQL, 1},
