@@ -8,7 +8,7 @@ import (
 
 // What a new source may not have is refused, and a source that has it already
 // is applied again.
-func TestApplyRefusesWhatANewSourceMayNotHave(t *testing.T) {
+func TestApplyChecksTheVerifierOfANewSource(t *testing.T) {
 	const open = `{"provider":"aws-sns"}`
 	f := setUp(t)
 	strict := f.open(func(o *Options) {

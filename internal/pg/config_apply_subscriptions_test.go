@@ -54,7 +54,7 @@ func TestApplyKeepsNoSecretForAnotherURL(t *testing.T) {
 	same(t, "the secret that signs stays", got.Signing[0].Secret.Equal(signing), true)
 }
 
-func TestApplySubscriptionsSaysWhatItDoes(t *testing.T) {
+func TestApplySubscriptionsReportsItsChanges(t *testing.T) {
 	f := setUp(t)
 	with := func(change func(*eventhook.Subscription)) eventhook.TenantConfig {
 		return subscribing(fileSubscription("billing", change))
@@ -123,7 +123,7 @@ func TestPruneDeletesSubscriptionsThatAreNotNamed(t *testing.T) {
 	same(t, "their health", f.count("subscription_health", "true"), 1)
 }
 
-func TestAFileKnowsSubscriptionsByTheirNames(t *testing.T) {
+func TestApplyIdentifiesSubscriptionsByName(t *testing.T) {
 	f := setUp(t)
 	a, b := f.subscription(), f.subscription()
 	c := acme()
@@ -140,7 +140,7 @@ func TestAFileKnowsSubscriptionsByTheirNames(t *testing.T) {
 	same(t, "not named, pruned", f.count("subscription", "name = 'billing'"), 0)
 }
 
-func TestApplyGivesALostKeysSubscriptionNewSecrets(t *testing.T) {
+func TestApplyReplacesSecretsWhoseKeyIsLost(t *testing.T) {
 	f := setUp(t)
 	f.apply(subscribing(fileSubscription("billing")))
 	f.exec(`UPDATE eventhook.subscription SET secrets = 'enc:0a:x'`)

@@ -34,7 +34,7 @@ func field(name, from, to string) []eventhook.FieldChange {
 	return []eventhook.FieldChange{{Field: name, From: json.RawMessage(from), To: json.RawMessage(to)}}
 }
 
-func TestApplyTenantSaysWhatItDoes(t *testing.T) {
+func TestApplyTenantReportsItsChanges(t *testing.T) {
 	f := setUp(t)
 	plan := func(tenant, crm, route, shop eventhook.ChangeAction) []eventhook.Change {
 		return []eventhook.Change{{Action: tenant, Kind: "tenant", Name: "globex"}, {Action: crm, Kind: "source", Name: "globex/crm"},
@@ -82,7 +82,7 @@ func TestApplyTenantSaysWhatItDoes(t *testing.T) {
 	same(t, "the route's priority", routed.Routes[0].Priority, 7)
 }
 
-func TestPruneDeletesWhatIsNotNamed(t *testing.T) {
+func TestPruneDeletesUnnamedResources(t *testing.T) {
 	f := setUp(t)
 	f.apply(globex(func(c *eventhook.TenantConfig) {
 		c.Sources[0].Routes = append(c.Sources[0].Routes, c.Sources[0].Routes[0])
@@ -184,7 +184,7 @@ func TestApplyOfAClosedTenantIsRefused(t *testing.T) {
 	}
 }
 
-func TestTwoWhoApplyTakeTurns(t *testing.T) {
+func TestConcurrentAppliesOfANewTenantSucceed(t *testing.T) {
 	f := setUp(t)
 	created := make(chan int, 4)
 	apply := func(db *DB) func() {
@@ -234,7 +234,7 @@ func TestApplyIsAllOrNothing(t *testing.T) {
 	same(t, "its audit entries", f.count("audit_log", "tenant_id <> $1", [16]byte(f.tenant)), 0)
 }
 
-func TestEveryInstanceHearsOfEverySourceThatIsApplied(t *testing.T) {
+func TestInstancesAreNotifiedOfEveryAppliedSource(t *testing.T) {
 	f := setUp(t)
 	const n = 1500
 	ctx, stop := context.WithCancel(t.Context())
@@ -264,7 +264,7 @@ func TestEveryInstanceHearsOfEverySourceThatIsApplied(t *testing.T) {
 	f.must(<-ended)
 }
 
-func TestTenantConfigIsWhatWasApplied(t *testing.T) {
+func TestTenantConfigReturnsTheAppliedConfiguration(t *testing.T) {
 	f := setUp(t)
 	c := globex(func(c *eventhook.TenantConfig) {
 		c.Quota.MaxStorageBytes = new(int64(1 << 40))

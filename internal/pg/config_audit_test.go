@@ -147,7 +147,7 @@ func (f *fixture) manyEntries(n int) {
 	f.must(tx.Commit(f.Context()))
 }
 
-func TestOldAuditEntriesGoInSteps(t *testing.T) {
+func TestOldAuditEntriesAreDeletedInSteps(t *testing.T) {
 	const keep = 400 * day
 	f := setUp(t)
 	f.exec(`DELETE FROM eventhook.audit_log`)
@@ -182,7 +182,7 @@ func TestOldAuditEntriesGoInSteps(t *testing.T) {
 	same(t, "left", f.count("audit_log", "true"), 0)
 }
 
-func TestInstancesDoNotWaitToSweepTheAuditLog(t *testing.T) {
+func TestInstancesSweepTheAuditLogWithoutWaiting(t *testing.T) {
 	f := setUp(t)
 	entries := f.count("audit_log", "true")
 	f.clock.advance(day + time.Second)

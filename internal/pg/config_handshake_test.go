@@ -64,7 +64,7 @@ func TestASecretIsLearnedOnce(t *testing.T) {
 
 // A source waits from its creation on, and anew after a reset, another provider
 // or the loss of its own secrets.
-func TestTheMomentAtWhichAHandshakeOpened(t *testing.T) {
+func TestWhenTheHandshakeWindowOpens(t *testing.T) {
 	f := setUp(t)
 	opened := func(claim string, want time.Time) {
 		t.Helper()
@@ -96,7 +96,7 @@ func TestTheMomentAtWhichAHandshakeOpened(t *testing.T) {
 	opened("without its secret", f.clock.now())
 }
 
-func TestARevealedSecretIsToldToAllInstances(t *testing.T) {
+func TestInstancesAreNotifiedOfARevealedSecret(t *testing.T) {
 	f := setUp(t)
 	crm := f.source("acme", "crm")
 	f.must(f.db.StoreLearnedSecret(t.Context(), crm.ID, eventhook.NewSecret("learned")))
@@ -116,8 +116,8 @@ func TestARevealedSecretIsToldToAllInstances(t *testing.T) {
 	}
 }
 
-// TestApplyLeavesWhatWasLearned but for the secret of another provider.
-func TestApplyLeavesWhatWasLearned(t *testing.T) {
+// TestApplyKeepsTheLearnedSecret but for the secret of another provider.
+func TestApplyKeepsTheLearnedSecret(t *testing.T) {
 	f := setUp(t)
 	f.must(f.db.StoreLearnedSecret(t.Context(), f.source("acme", "crm").ID, eventhook.NewSecret("learned")))
 	c := acme()
@@ -169,7 +169,7 @@ func TestFastlyServices(t *testing.T) {
 	same(t, "services of a suspended tenant", len(got), 0)
 }
 
-func TestOneTenantDoesNotUseUpFastlysRoom(t *testing.T) {
+func TestOneTenantCannotUseUpTheFastlyServices(t *testing.T) {
 	f := setUp(t)
 	fastly := func(n int, service string) eventhook.SourceConfig {
 		return eventhook.SourceConfig{Source: eventhook.Source{Slug: fmt.Sprint("s", n), Name: "s", Provider: "fastly", IsEnabled: true,

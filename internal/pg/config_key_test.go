@@ -73,7 +73,7 @@ func hashed(key string) []byte {
 	return sum[:]
 }
 
-func TestKeysAreMarkedAsUsed(t *testing.T) {
+func TestRecordKeyUse(t *testing.T) {
 	f := setUp(t)
 	add := func(name string) eventhook.KeyID {
 		k, err := f.db.CreateKey(t.Context(), operator, eventhook.APIKey{TenantID: f.tenant, Name: name, Prefix: "ehk_1234", Scopes: eventhook.Scopes}, hashed(name))
@@ -109,7 +109,7 @@ func TestKeysAreMarkedAsUsed(t *testing.T) {
 	}
 }
 
-func TestTwoWhoTellOfTheSameKeysDoNotDeadlock(t *testing.T) {
+func TestConcurrentKeyUsesDoNotDeadlock(t *testing.T) {
 	f := setUp(t)
 	f.exec(`INSERT INTO eventhook.api_key (id, tenant_id, name, prefix, hash, scopes)
 		SELECT gen_random_uuid(), $1, 'k', 'ehk_', sha256(i::text::bytea), '{read}' FROM generate_series(1, 200) i`, [16]byte(f.tenant))

@@ -52,7 +52,7 @@ func newRoute(name string) eventhook.Route {
 	return eventhook.Route{Name: name, IsEnabled: true, Targets: []eventhook.Target{{Type: eventhook.TargetTask, Settings: []byte(`{"task_kind":"x"}`)}}}
 }
 
-func TestASourcesLife(t *testing.T) {
+func TestSourceLifecycle(t *testing.T) {
 	f := setUp(t)
 	f.clock.advance(time.Second)
 	want := f.newSource("erp")
@@ -90,7 +90,7 @@ func TestASourcesLife(t *testing.T) {
 	wantKind(t, "found then", err, eventhook.KindNotFound)
 }
 
-func TestARoutesLife(t *testing.T) {
+func TestRouteLifecycle(t *testing.T) {
 	f := setUp(t)
 	f.clock.advance(time.Second)
 	want := newRoute("pay")
@@ -127,7 +127,7 @@ func TestARoutesLife(t *testing.T) {
 	wantKind(t, "deleted again", f.db.DeleteRoute(t.Context(), operator, f.tenant, "crm", made.ID, 0), eventhook.KindNotFound)
 }
 
-func TestAnEventTypesLife(t *testing.T) {
+func TestEventTypeLifecycle(t *testing.T) {
 	f := setUp(t)
 	f.clock.advance(time.Second)
 	want := eventhook.EventType{Name: "a.b", Description: "d", Schema: json.RawMessage(`{"type": "object"}`), Visibility: eventhook.VisibleToTenant}
@@ -220,7 +220,7 @@ func (f *fixture) outcomes(act func(db *DB, n int) error) map[eventhook.Kind]int
 	return counts
 }
 
-func TestOneNameIsMadeOnce(t *testing.T) {
+func TestConcurrentCreatesOfOneName(t *testing.T) {
 	f := setUp(t)
 	once := map[eventhook.Kind]int{"": 1, eventhook.KindConflict: 7}
 	same(t, "sources of one slug", f.outcomes(func(db *DB, _ int) error {
@@ -259,7 +259,7 @@ func TestOneNameIsMadeOnce(t *testing.T) {
 		map[string]int{"source.created": 3, "event_type.created": 1, "event_type.updated": 7})
 }
 
-func TestOfManyChangesAtOnceNoneIsLost(t *testing.T) {
+func TestNoConcurrentChangeIsLost(t *testing.T) {
 	f := setUp(t)
 	same(t, "of a source", f.outcomes(func(db *DB, n int) error {
 		_, err := db.UpdateSource(t.Context(), operator, f.tenant, "crm", 0, func(s eventhook.Source) (eventhook.Source, error) {
@@ -275,7 +275,7 @@ func TestOfManyChangesAtOnceNoneIsLost(t *testing.T) {
 	}), map[eventhook.Kind]int{"": 1, eventhook.KindStale: 7})
 }
 
-func TestRoutesAreNotWithoutEnd(t *testing.T) {
+func TestRoutesOfASourceAreLimited(t *testing.T) {
 	f := setUp(t)
 	f.exec(`INSERT INTO eventhook.route (id, tenant_id, source_id, name, filter_event_types, targets)
 		SELECT gen_random_uuid(), tenant_id, source_id, i::text, '{}', targets FROM eventhook.route, generate_series(1, $1::int) i`, eventhook.MaxRoutes-4)
@@ -301,7 +301,7 @@ func retargeted(n int) func(eventhook.Route) (eventhook.Route, error) {
 	}
 }
 
-func TestTargetsOfASourceAreNotWithoutEnd(t *testing.T) {
+func TestTargetsOfASourceAreLimited(t *testing.T) {
 	f := setUp(t)
 	change := func(n int) error {
 		_, err := f.db.UpdateRoute(t.Context(), operator, f.tenant, "crm", f.route.ID, 0, retargeted(n))
@@ -344,7 +344,7 @@ func (f *fixture) changes(by eventhook.Actor) map[string]error {
 	}
 }
 
-func TestWhoMayChangeWhatOfWhichTenant(t *testing.T) {
+func TestChangesOfSuspendedAndClosedTenants(t *testing.T) {
 	its := eventhook.Actor{Type: eventhook.ActorKey, Name: "ci"}
 	for _, c := range []struct {
 		status string
@@ -380,7 +380,7 @@ func TestWhoMayChangeWhatOfWhichTenant(t *testing.T) {
 	})
 }
 
-func TestASourceWithRoutesGoesOnlyWithThem(t *testing.T) {
+func TestASourceWithRoutesIsDeletedOnlyWithCascade(t *testing.T) {
 	f := setUp(t)
 	f.clock.advance(time.Second)
 	e := f.accepted(1)[0]
@@ -417,8 +417,8 @@ func TestReorderIsAllOrNothing(t *testing.T) {
 	same(t, "entries of what has moved", f.count("audit_log", "true"), before+1)
 }
 
-// TestOthersHearOfChanges, whichever instance makes them.
-func TestOthersHearOfChanges(t *testing.T) {
+// TestInstancesAreNotifiedOfChanges, whichever instance makes them.
+func TestInstancesAreNotifiedOfChanges(t *testing.T) {
 	f := setUp(t)
 	heard := f.listening(f.other)
 	told := func(claim, slug string) {

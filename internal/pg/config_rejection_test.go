@@ -86,7 +86,7 @@ func TestRejectionCountsAddUp(t *testing.T) {
 	same(t, "counts after a late write", counts, []eventhook.RejectionCount{{SourceID: f.crm, Reason: "mismatch", Count: 43, FirstAt: late.FirstAt, LastAt: f.clock.now()}})
 }
 
-func TestTheNewestRejectionsOfASourceAreKept(t *testing.T) {
+func TestTheNewestRejectionsOfASourceAreStored(t *testing.T) {
 	f := setUp(t)
 	var all []eventhook.Rejection
 	shop := f.rejected(f.shop, 3)
@@ -101,7 +101,7 @@ func TestTheNewestRejectionsOfASourceAreKept(t *testing.T) {
 	same(t, "of another source", f.count("rejection", "source_id = $1", [16]byte(f.shop)), 3)
 }
 
-func TestRejectionsThatAreHeldAreRemovedLater(t *testing.T) {
+func TestLockedRejectionsAreDeletedLater(t *testing.T) {
 	f := setUp(t)
 	list := f.rejected(f.crm, 60)
 	f.record(f.db, list[:30])
@@ -133,7 +133,7 @@ func TestRejectionsOfASourceAreFoundByIndex(t *testing.T) {
 	}
 }
 
-func TestARejectionIsWrittenOnce(t *testing.T) {
+func TestARejectionIsStoredOnce(t *testing.T) {
 	f := setUp(t)
 	list := f.rejected(f.crm, 3)
 	f.record(f.db, list[:2])
@@ -143,7 +143,7 @@ func TestARejectionIsWrittenOnce(t *testing.T) {
 }
 
 // What is about a source that is gone, or just going, costs the others nothing.
-func TestRejectionsOfADeletedSourceArePassedOver(t *testing.T) {
+func TestRejectionsOfADeletedSourceAreIgnored(t *testing.T) {
 	f := setUp(t)
 	list := append(f.rejected(f.shop, 2), f.rejected(f.crm, 2)...)
 	counts := []eventhook.RejectionCount{f.rejectionCount(f.shop, "mismatch", 1), f.rejectionCount(f.crm, "mismatch", 1)}
@@ -163,7 +163,7 @@ func TestRejectionsOfADeletedSourceArePassedOver(t *testing.T) {
 	f.record(f.db, nil)
 }
 
-func TestDeletingASourceTakesItsRejections(t *testing.T) {
+func TestDeletingASourceDeletesItsRejections(t *testing.T) {
 	f := setUp(t)
 	f.record(f.db, f.rejected(f.shop, 5), f.rejectionCount(f.shop, "mismatch", 5))
 	f.exec(`DELETE FROM eventhook.source WHERE id = $1`, [16]byte(f.shop))
@@ -173,7 +173,7 @@ func TestDeletingASourceTakesItsRejections(t *testing.T) {
 
 // Instances name the same sources and reasons in different orders, while a
 // source comes and goes; none fails, and no count is lost.
-func TestInstancesRecordTogether(t *testing.T) {
+func TestInstancesRecordRejectionsConcurrently(t *testing.T) {
 	f := setUp(t)
 	const rounds, each = 25, 10
 	reasons := []string{"mismatch", "encoding", "timestamp"}
@@ -214,7 +214,7 @@ func TestInstancesRecordTogether(t *testing.T) {
 	}
 }
 
-func TestRejectionsAreOfOneTenantsSource(t *testing.T) {
+func TestRejectionsAreScopedToTenantAndSource(t *testing.T) {
 	f := setUp(t)
 	f.record(f.db, f.rejected(f.crm, 2), f.rejectionCount(f.crm, "mismatch", 2))
 	umbrella := f.secondTenant()
@@ -268,7 +268,7 @@ func TestSweepRejections(t *testing.T) {
 	same(t, "counts stay", len(counts), 1)
 }
 
-func TestSweepRejectionsPassesOverWhatIsHeld(t *testing.T) {
+func TestSweepRejectionsSkipsLockedRows(t *testing.T) {
 	f := setUp(t)
 	list := f.rejected(f.crm, 3)
 	f.record(f.db, list)

@@ -22,7 +22,7 @@ func TestVerifiersAreSealed(t *testing.T) {
 	wantKind(t, "of an unknown tenant", err, eventhook.KindNotFound)
 }
 
-func TestRoutesComeInTheirOrder(t *testing.T) {
+func TestRoutesAreInOrderOfEvaluation(t *testing.T) {
 	f := setUp(t)
 	c := acme()
 	base := c.Sources[0].Routes[0]

@@ -51,8 +51,8 @@ func TestASubscriptionWhoseKeyIsLost(t *testing.T) {
 	same(t, "the key is found again", f.subscribed(s.ID).AuthHeader.Reveal(), "Bearer t0k")
 }
 
-func TestSubscriptionsAreSealedAnew(t *testing.T) {
-	r := newResealRig(t, asItIs)
+func TestSubscriptionsAreResealed(t *testing.T) {
+	r := newResealFixture(t, asItIs)
 	s, err := r.older.CreateSubscription(t.Context(), operator, r.newSubscription())
 	r.must(err)
 	before, _, err := r.older.TenantSubscriptions(t.Context(), r.tenant)

@@ -30,7 +30,7 @@ func (f *fixture) others(n int) {
 		[16]byte(f.tenant), [16]byte(f.crm), eventhook.FirstID[eventhook.Event](noon.Add(time.Hour)).String(), n)
 }
 
-func TestASourceThatOwesWorkStays(t *testing.T) {
+func TestASourceWithOpenEventsIsNotDeleted(t *testing.T) {
 	for _, c := range []struct {
 		claim   string
 		prepare func(*fixture)
@@ -76,7 +76,7 @@ func TestASourceThatOwesWorkStays(t *testing.T) {
 	}
 }
 
-func TestASourceWhoseEventsAreDoneGoes(t *testing.T) {
+func TestASourceWithoutOpenEventsIsDeleted(t *testing.T) {
 	f := setUp(t)
 	f.accepted(2)
 	f.unrouted()
@@ -85,9 +85,9 @@ func TestASourceWhoseEventsAreDoneGoes(t *testing.T) {
 	f.must(f.db.DeleteSource(t.Context(), operator, f.tenant, "crm", 0, false))
 }
 
-// TestSourcesAreRecordedAsTheApiNamesThem holds fields against those that
+// TestSourceChangesHaveTheNamesOfTheAPI holds fields against those that
 // clients send.
-func TestSourcesAreRecordedAsTheApiNamesThem(t *testing.T) {
+func TestSourceChangesHaveTheNamesOfTheAPI(t *testing.T) {
 	f := setUp(t)
 	db := f.open(func(o *Options) {
 		o.Describe = func(v eventhook.Secret) (json.RawMessage, string, error) {
@@ -113,7 +113,7 @@ func TestSourcesAreRecordedAsTheApiNamesThem(t *testing.T) {
 	})
 }
 
-func TestApplyMakesNoMoreRoutesThanASourceMayHave(t *testing.T) {
+func TestApplyLimitsTheRoutesOfASource(t *testing.T) {
 	f := setUp(t)
 	config := acme()
 	for i := range eventhook.MaxRoutes {
@@ -147,7 +147,7 @@ func TestApplyMakesNoMoreRoutesThanASourceMayHave(t *testing.T) {
 	same(t, "routes", f.count("route", "source_id = $1", [16]byte(f.crm)), eventhook.MaxRoutes)
 }
 
-func TestApplyMakesNoMoreTargetsThanASourceMayHave(t *testing.T) {
+func TestApplyLimitsTheTargetsOfASource(t *testing.T) {
 	f := setUp(t)
 	config := acme()
 	stays := config.Sources[0].Routes[0]

@@ -52,7 +52,7 @@ func TestTheGatewayDisablesSubscriptions(t *testing.T) {
 }
 
 // Who settles holds what others may wait for: he waits for nobody.
-func TestOneThatIsBeingChangedIsNotWaitedFor(t *testing.T) {
+func TestDisablingSkipsLockedSubscriptions(t *testing.T) {
 	f := setUp(t)
 	s, other := f.subscription(), f.subscription(named("other", "*"))
 	_, err := f.changeSubscription(operator, s, 0, func(have *eventhook.Subscription) {

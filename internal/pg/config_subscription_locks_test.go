@@ -9,9 +9,9 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// TestNobodyWaitsForWhomHeKeepsWaiting lets everybody change the same
+// TestConcurrentSubscriptionChangesDoNotDeadlock lets everybody change the same
 // subscriptions at once: a deadlock would be an error of one of them.
-func TestNobodyWaitsForWhomHeKeepsWaiting(t *testing.T) {
+func TestConcurrentSubscriptionChangesDoNotDeadlock(t *testing.T) {
 	const rounds, n = 15, 6
 	f := setUp(t)
 	config := func(round int) eventhook.TenantConfig {
@@ -83,7 +83,7 @@ func TestNobodyWaitsForWhomHeKeepsWaiting(t *testing.T) {
 	same(t, "those that the file names", f.count("subscription", "name <> 'billing'"), n)
 }
 
-func TestNoticesOfConfiguration(t *testing.T) {
+func TestParseConfigChange(t *testing.T) {
 	s, tenant := eventhook.NewID[eventhook.Subscription](noon), eventhook.NewID[eventhook.Tenant](noon)
 	for payload, want := range map[string]ConfigChange{
 		fmt.Sprintf("subscription %s %s", s, tenant): {SubscriptionID: s, TenantID: tenant},

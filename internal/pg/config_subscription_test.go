@@ -82,7 +82,7 @@ func (f *fixture) sameSubscription(claim string, got, want eventhook.Subscriptio
 	}
 }
 
-func TestASubscriptionIsStoredAsItIs(t *testing.T) {
+func TestSubscriptionsAreStoredUnchanged(t *testing.T) {
 	f := setUp(t)
 	expires := noon.Add(time.Hour)
 	full := f.subscription(func(s *eventhook.Subscription) {
@@ -120,7 +120,7 @@ func TestASubscriptionIsStoredAsItIs(t *testing.T) {
 	}
 }
 
-func TestARosterIsOfOneGeneration(t *testing.T) {
+func TestTenantSubscriptionsHaveOneGeneration(t *testing.T) {
 	f := setUp(t)
 	generation, list, err := f.db.TenantSubscriptions(t.Context(), f.tenant)
 	f.must(err)
@@ -150,7 +150,7 @@ func TestARosterIsOfOneGeneration(t *testing.T) {
 	same(t, "after the last was deleted", f.generation(), before+6)
 }
 
-func TestWhatIsSealedAnewIsTheSameGeneration(t *testing.T) {
+func TestResealingKeepsTheGeneration(t *testing.T) {
 	f := setUp(t)
 	before := f.generation()
 	s := f.subscription()
@@ -169,7 +169,7 @@ func TestWhatIsSealedAnewIsTheSameGeneration(t *testing.T) {
 	same(t, "three changes of them", f.generation(), before+3)
 }
 
-func TestASubscriptionChanges(t *testing.T) {
+func TestUpdateSubscription(t *testing.T) {
 	f := setUp(t)
 	s := f.subscription()
 	health := func() int {
@@ -234,7 +234,7 @@ func TestASubscriptionChanges(t *testing.T) {
 
 // Of two changes at once of one version one is stale; of two of any version
 // none is lost.
-func TestTwoChangeASubscriptionAtOnce(t *testing.T) {
+func TestConcurrentUpdatesOfASubscription(t *testing.T) {
 	f := setUp(t)
 	s := f.subscription()
 	results := make(chan error, 8)
@@ -259,7 +259,7 @@ func TestTwoChangeASubscriptionAtOnce(t *testing.T) {
 	same(t, "the version", f.subscribed(s.ID).Version, int64(6))
 }
 
-func TestATenantHasOnlySoManySubscriptions(t *testing.T) {
+func TestSubscriptionsOfATenantAreLimited(t *testing.T) {
 	f := setUp(t)
 	s := f.subscription()
 	f.exec(`INSERT INTO eventhook.subscription SELECT gen_random_uuid(), tenant_id, name, status, disabled_reason, event_types, filter, settings, secrets, version, created_at, updated_at
@@ -290,7 +290,7 @@ func TestATenantHasOnlySoManySubscriptions(t *testing.T) {
 	same(t, "pruned", f.count("subscription", "true"), 1)
 }
 
-func TestOfClosedAndSuspendedTenants(t *testing.T) {
+func TestSubscriptionsOfClosedAndSuspendedTenants(t *testing.T) {
 	f := setUp(t)
 	s := f.subscription()
 	key := eventhook.Actor{Type: eventhook.ActorKey, Name: "ci"}

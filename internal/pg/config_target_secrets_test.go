@@ -63,7 +63,7 @@ func TestSecretsOfTargetsAreSealed(t *testing.T) {
 }
 
 func TestSecretsOfTargetsAreResealed(t *testing.T) {
-	r := newResealRig(t, asItIs)
+	r := newResealFixture(t, asItIs)
 	want := []eventhook.Target{calling("a.example", hushed)}
 	r.apply(acmeCalling(want...))
 	r.reseal(quiet)
@@ -74,7 +74,7 @@ func TestSecretsOfTargetsAreResealed(t *testing.T) {
 // TestSecretsOfTargetsWhoseKeyIsLost fail nothing but themselves, are there
 // again when the key is, and can be given again.
 func TestSecretsOfTargetsWhoseKeyIsLost(t *testing.T) {
-	r := newResealRig(t, asItIs)
+	r := newResealFixture(t, asItIs)
 	want := []eventhook.Target{calling("a.example", hushed), plainTarget}
 	r.apply(acmeCalling(want...))
 	stranger, err := seal.New(seal.NewKey())
@@ -119,7 +119,7 @@ func (f *fixture) routeID() eventhook.RouteID {
 	return routes[0].ID
 }
 
-func TestSecretsOfOtherTargetsAreNotThose(t *testing.T) {
+func TestSecretsAreNotAttachedToChangedTargets(t *testing.T) {
 	f := setUp(t)
 	f.apply(acmeCalling(calling("a.example", hushed), plainTarget))
 	// An instance of the former version knows nothing of the secrets.

@@ -27,7 +27,7 @@ func TestTenants(t *testing.T) {
 	same(t, "it", page[0].ID, f.tenant)
 }
 
-func TestATenantChanges(t *testing.T) {
+func TestUpdateTenant(t *testing.T) {
 	f := setUp(t)
 	day, bytes := int64(1000), int64(1<<30)
 	change := func(version int64, to func(*eventhook.Tenant)) (eventhook.Tenant, error) {
@@ -69,7 +69,7 @@ func TestATenantChanges(t *testing.T) {
 }
 
 // Two who change one version: one is told that the other was faster.
-func TestOfTwoChangesOfOneVersionOneIsStale(t *testing.T) {
+func TestConcurrentUpdatesOfOneTenantVersion(t *testing.T) {
 	f := setUp(t)
 	kinds := make(chan eventhook.Kind, 4)
 	change := func(db *DB, name string) func() {
@@ -89,7 +89,7 @@ func TestOfTwoChangesOfOneVersionOneIsStale(t *testing.T) {
 	same(t, "outcomes", got, map[eventhook.Kind]int{"": 1, eventhook.KindStale: 3})
 }
 
-func TestATenantIsHeldWhileItChanges(t *testing.T) {
+func TestATenantIsLockedWhileItChanges(t *testing.T) {
 	f := setUp(t)
 	_, err := f.db.UpdateTenant(t.Context(), operator, "acme", 0, func(have eventhook.Tenant) (eventhook.Tenant, error) {
 		_, err := f.other.work.Exec(t.Context(), `SELECT FROM eventhook.tenant WHERE slug = 'acme' FOR SHARE NOWAIT`)
@@ -101,9 +101,9 @@ func TestATenantIsHeldWhileItChanges(t *testing.T) {
 	f.must(err)
 }
 
-// TestClosingEndsWhatTheTenantOwns, and tells of each thing by an event and an
+// TestClosingDisablesTheTenantsResources, and tells of each thing by an event and an
 // audit entry of one correlation.
-func TestClosingEndsWhatTheTenantOwns(t *testing.T) {
+func TestClosingDisablesTheTenantsResources(t *testing.T) {
 	const sources, keys = 500, 20 // enabled ones and valid ones, beside others
 	f := setUp(t)
 	f.exec(`INSERT INTO eventhook.source (id, tenant_id, slug, name, verifier, secrets_count, settings, is_enabled)
@@ -146,7 +146,7 @@ func TestClosingEndsWhatTheTenantOwns(t *testing.T) {
 	same(t, "of another tenant", len(f.audit(eventhook.AuditFilter{Tenant: umbrella})), 1)
 }
 
-func TestClosingIsNotUndone(t *testing.T) {
+func TestClosingIsFinal(t *testing.T) {
 	f := setUp(t)
 	_, err := f.db.CloseTenant(t.Context(), operator, "acme")
 	f.must(err)
@@ -180,7 +180,7 @@ func TestClosingIsNotUndone(t *testing.T) {
 
 // A key that is made while its tenant closes is made before and ended, or not
 // at all.
-func TestNoKeyOutlivesTheClosing(t *testing.T) {
+func TestNoKeyOutlivesItsTenant(t *testing.T) {
 	f := setUp(t)
 	add := func(name string) func() {
 		return func() {
@@ -197,7 +197,7 @@ func TestNoKeyOutlivesTheClosing(t *testing.T) {
 	same(t, "valid keys", one[int](f, `SELECT count(*) FROM eventhook.api_key WHERE expires_at IS NULL`), 0)
 }
 
-func TestASuspendedTenantsKeysChangeNothing(t *testing.T) {
+func TestKeysOfASuspendedTenantCannotChangeAnything(t *testing.T) {
 	f := setUp(t)
 	f.exec(`UPDATE eventhook.tenant SET status = 'suspended'`)
 	its := eventhook.Actor{Type: eventhook.ActorKey, Name: "ci"}

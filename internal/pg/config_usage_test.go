@@ -47,7 +47,7 @@ func (f *fixture) wantStats(what string, want eventhook.SourceStats) {
 	}
 }
 
-func TestTheUsageOfATenantIsThatOfAllInstancesAndDays(t *testing.T) {
+func TestTenantUsageSumsInstancesAndDays(t *testing.T) {
 	f := setUp(t)
 	f.wantUsage("before the first event", eventhook.TenantUsage{})
 	f.countTenant(f.db, 3, today, 10, 100)
@@ -88,7 +88,7 @@ func TestUsageBetweenDays(t *testing.T) {
 	}
 }
 
-func TestStatisticsOfASource(t *testing.T) {
+func TestSourceStats(t *testing.T) {
 	f := setUp(t)
 	f.wantStats("before the first event", eventhook.SourceStats{})
 	f.countSource(f.db, 1, noon, 10, 1)
@@ -153,7 +153,7 @@ func TestCountsChangeInPlace(t *testing.T) {
 	same(t, "indexes that have grown", one[int](f, entries, "tenant_usage_pkey")+one[int](f, entries, "source_usage_pkey"), 0)
 }
 
-func TestASweepRemovesWhatNobodyAsksFor(t *testing.T) {
+func TestSweepUsage(t *testing.T) {
 	f := setUp(t)
 	f.must(f.db.MaintainPartitions(t.Context(), 0, Retention{BodiesDays: 3}))
 	f.countSource(f.db, 1, noon, 1, 0)
@@ -182,10 +182,10 @@ func TestASweepRemovesWhatNobodyAsksFor(t *testing.T) {
 	same(t, "swept again", sweep(Retention{EventsDays: 3}), 0)
 }
 
-// TestAQuotaIsExceededByWhatOthersAcceptInTwoIntervals steps the flushes by
+// TestAQuotaIsExceededByTwoIntervalsOfOtherInstancesAtMost steps the flushes by
 // hand: in each interval each instance is asked for some events, all at once,
 // and then each flushes. What it allows is what the documentation promises.
-func TestAQuotaIsExceededByWhatOthersAcceptInTwoIntervals(t *testing.T) {
+func TestAQuotaIsExceededByTwoIntervalsOfOtherInstancesAtMost(t *testing.T) {
 	const instances, perInterval, quota = 4, 100, 2017
 	f := setUp(t)
 	most := int64(quota)
@@ -230,7 +230,7 @@ func TestAQuotaIsExceededByWhatOthersAcceptInTwoIntervals(t *testing.T) {
 	}
 }
 
-func TestASourceBringsItsTenantsQuota(t *testing.T) {
+func TestSourcesHaveTheirTenantsQuota(t *testing.T) {
 	f := setUp(t)
 	meter := usage.New(10, f.db, slog.New(slog.DiscardHandler), f.clock.now)
 	takes := func() bool {

@@ -33,11 +33,11 @@ func (h *holders) completed(id eventhook.ExecutionID) {
 	h.ends[id]++
 }
 
-// TestAnExecutionNeverHasTwoHolders lets workers of two instances claim, beat,
+// TestAnExecutionNeverHasTwoLeases lets workers of two instances claim, beat,
 // complete, fail and suspend, and people cancel and retry, all at once and while
 // leases run out. No token may be handed out twice, no execution be completed
 // twice, and nothing may change under a token that is not the last.
-func TestAnExecutionNeverHasTwoHolders(t *testing.T) {
+func TestAnExecutionNeverHasTwoLeases(t *testing.T) {
 	f := setUp(t)
 	const executions, workers, acts = 12, 8, 60
 	h := &holders{tokens: map[eventhook.ExecutionID]map[int64]int{}, ends: map[eventhook.ExecutionID]int{}}

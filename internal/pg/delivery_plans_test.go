@@ -35,9 +35,9 @@ const (
 	deliveryDestinationStatus = "destination_id_status_id_idx"
 )
 
-// TestDeliveriesAreFoundByTheirKeys, or in what is owed: in an empty partition
+// TestDeliveryStatementsUseTheirIndexes, or in what is owed: in an empty partition
 // too, since the plan is kept while it fills.
-func TestDeliveriesAreFoundByTheirKeys(t *testing.T) {
+func TestDeliveryStatementsUseTheirIndexes(t *testing.T) {
 	f := setUp(t)
 	conn, err := f.db.work.Acquire(t.Context())
 	f.must(err)
@@ -92,7 +92,7 @@ func (f *fixture) deliveryListPlan(filter eventhook.DeliveryFilter, analyze bool
 	return strings.Join(lines, "\n")
 }
 
-func TestEachFilterOfDeliveriesHasItsIndex(t *testing.T) {
+func TestEachDeliveryFilterHasItsIndex(t *testing.T) {
 	f := setUp(t)
 	s, r := eventhook.SubscriptionID(f.tenant), eventhook.NewID[eventhook.Route](noon)
 	check := func(state string) {
@@ -154,13 +154,13 @@ func (f *fixture) deliveriesTouched(tx pgx.Tx) (n int64) {
 	return n
 }
 
-// TestAPausedBacklogIsTouchedByNobody: a subscription with a great backlog is
+// TestAPausedBacklogIsNotRead: a subscription with a great backlog is
 // paused, changed and deleted as any other.
-func TestAPausedBacklogIsTouchedByNobody(t *testing.T) {
+func TestAPausedBacklogIsNotRead(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
 	s := f.subscriber()
-	f.dueDeliveries(s, 50_000)
+	f.insertDueDeliveries(s, 50_000)
 	f.exec(`ANALYZE`)
 	touched := func(act, sql string) {
 		t.Helper()
@@ -182,16 +182,16 @@ func TestAPausedBacklogIsTouchedByNobody(t *testing.T) {
 	same(t, "abandoned", n, 100)
 }
 
-// TestAClaimLooksAtAFewOfABacklog counts what a claim, and a look for lanes,
+// TestAClaimReadsFewRowsOfABacklog counts what a claim, and a look for lanes,
 // really read beside a great backlog and a great past.
-func TestAClaimLooksAtAFewOfABacklog(t *testing.T) {
+func TestAClaimReadsFewRowsOfABacklog(t *testing.T) {
 	const most = 100 // rows read or written, of 40 000
 	f := setUp(t)
 	f.keep(Retention{})
 	f.filled(20_000, 0)
 	s, dead := f.subscriber(), f.subscriber()
-	f.dueDeliveries(dead, 20_000)
-	f.dueDeliveries(s, 5)
+	f.insertDueDeliveries(dead, 20_000)
+	f.insertDueDeliveries(s, 5)
 	f.exec(`VACUUM ANALYZE eventhook.delivery`)
 	for act, do := range map[string]func(tx pgx.Tx) error{
 		"a look for lanes": func(tx pgx.Tx) error {

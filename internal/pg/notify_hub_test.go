@@ -54,7 +54,7 @@ func next[T any](t testing.TB, c <-chan T) (v T) {
 	return v
 }
 
-func TestListenHearsWhatOthersConfigure(t *testing.T) {
+func TestListenReportsConfigurationChanges(t *testing.T) {
 	f := setUp(t)
 	heard := f.listening(f.other)
 	f.apply(acme())
@@ -77,7 +77,7 @@ func TestListenHearsWhatOthersConfigure(t *testing.T) {
 	same(t, "what it does not understand", next(t, heard), ConfigChange{})
 }
 
-func TestListenComesBack(t *testing.T) {
+func TestListenReconnects(t *testing.T) {
 	f := setUp(t)
 	heard := f.listening(f.other)
 	waiting := f.other.EventsWake()
@@ -91,7 +91,7 @@ func TestListenComesBack(t *testing.T) {
 	same(t, "heard then", next(t, heard).TenantSlug, "acme")
 }
 
-func TestWakesReachTheOtherInstance(t *testing.T) {
+func TestWakeUpsReachOtherInstances(t *testing.T) {
 	f := setUp(t)
 	f.listening(f.other)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -119,15 +119,15 @@ func TestWakesReachTheOtherInstance(t *testing.T) {
 	wantOpen(t, "another queue's worker", idle)
 }
 
-// TestOtherVersionsHearWhatWeTell holds the topics that instances of the former
+// TestTopicsOfTheFormerVersion holds the topics that instances of the former
 // version listen to.
-func TestOtherVersionsHearWhatWeTell(t *testing.T) {
+func TestTopicsOfTheFormerVersion(t *testing.T) {
 	tenant, id := eventhook.TenantID{1}, eventhook.PromiseID{15: 200}
 	same(t, "a queue's topic", workTopic(tenant, "default"), "work 01000000-0000-0000-0000-000000000000 30")
 	same(t, "a promise's topic", promiseTopic(tenant, id), "promise 01000000-0000-0000-0000-000000000000 8")
 }
 
-func TestTellGathersWhatComesMeanwhile(t *testing.T) {
+func TestWakeUpsAreMerged(t *testing.T) {
 	f := setUp(t)
 	for range 1000 {
 		f.db.WakeEvents()

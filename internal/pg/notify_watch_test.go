@@ -12,16 +12,16 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// watching is what one who watches has been told.
-type watching struct {
+// watchRecorder is what one who watches has been told.
+type watchRecorder struct {
 	t    testing.TB
 	news chan eventhook.EventUpdates
 }
 
 // watch watches a tenant on db until the test ends.
-func (f *fixture) watch(db *DB, tenant eventhook.TenantID) *watching {
+func (f *fixture) watch(db *DB, tenant eventhook.TenantID) *watchRecorder {
 	f.Helper()
-	w := &watching{f, make(chan eventhook.EventUpdates, 100)}
+	w := &watchRecorder{f, make(chan eventhook.EventUpdates, 100)}
 	f.during(func(ctx context.Context) error {
 		return db.WatchEvents(ctx, tenant, time.Hour, func(news eventhook.EventUpdates) error {
 			w.news <- news
@@ -52,7 +52,7 @@ func (f *fixture) telling(db *DB) {
 }
 
 // until reads news until an event is in a state, and returns its last telling.
-func (w *watching) until(e *eventhook.Event, status eventhook.EventStatus) eventhook.Event {
+func (w *watchRecorder) until(e *eventhook.Event, status eventhook.EventStatus) eventhook.Event {
 	w.t.Helper()
 	for {
 		for _, told := range next(w.t, w.news).Events {
@@ -63,7 +63,7 @@ func (w *watching) until(e *eventhook.Event, status eventhook.EventStatus) event
 	}
 }
 
-func TestWatchersSeeWhatHappensHere(t *testing.T) {
+func TestWatchersSeeLocalChanges(t *testing.T) {
 	f := setUp(t)
 	f.pushing(f.db)
 	w := f.watch(f.db, f.tenant)
@@ -79,7 +79,7 @@ func TestWatchersSeeWhatHappensHere(t *testing.T) {
 	same(t, "a duplicate", w.until(again, eventhook.EventDuplicate).DuplicateOf, first.ID)
 }
 
-func TestWatchersSeeWhatHappensElsewhere(t *testing.T) {
+func TestWatchersSeeChangesOfOtherInstances(t *testing.T) {
 	f := setUp(t)
 	for _, db := range []*DB{f.db, f.other} {
 		f.listening(db)
@@ -101,7 +101,7 @@ func TestWatchersSeeWhatHappensElsewhere(t *testing.T) {
 	same(t, "told then", w.until(e, eventhook.EventUnrouted), f.stored(e))
 }
 
-func TestNobodyIsToldOfAnotherTenant(t *testing.T) {
+func TestWatchersSeeOnlyTheirTenant(t *testing.T) {
 	f := setUp(t)
 	f.pushing(f.db)
 	umbrella := f.secondTenant()
@@ -115,7 +115,7 @@ func TestNobodyIsToldOfAnotherTenant(t *testing.T) {
 	same(t, "the one", news.Events[0].ID, theirs.ID)
 }
 
-func TestAWatchEndsWithItsListener(t *testing.T) {
+func TestWatchEventsReturnsTheErrorOfSend(t *testing.T) {
 	f := setUp(t)
 	gone := errors.New("gone")
 	err := f.db.WatchEvents(t.Context(), f.tenant, time.Hour, func(eventhook.EventUpdates) error { return gone })
@@ -126,7 +126,7 @@ func TestAWatchEndsWithItsListener(t *testing.T) {
 	f.must(f.db.WatchEvents(ended, f.tenant, time.Hour, func(eventhook.EventUpdates) error { return nil }))
 }
 
-func TestIdleWatchersHearASignOfLife(t *testing.T) {
+func TestIdleWatchersReceiveEmptyUpdates(t *testing.T) {
 	f := setUp(t)
 	n := 0
 	gone := errors.New("gone")
@@ -139,7 +139,7 @@ func TestIdleWatchersHearASignOfLife(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeReadIsMissed(t *testing.T) {
+func TestUnreadableEventsAreReportedAsMissed(t *testing.T) {
 	f := setUp(t)
 	w := f.watch(f.db, f.tenant)
 	f.accepted(1)
@@ -162,7 +162,7 @@ func newTestFeed() (*eventFeed, eventhook.TenantID) {
 	return newEventFeed(&hub{topics: map[string]chan struct{}{}, outgoing: make(chan struct{}, 1)}), eventhook.NewID[eventhook.Tenant](noon)
 }
 
-func TestNothingIsCollectedForNobody(t *testing.T) {
+func TestChangesOfUnwatchedTenantsAreIgnored(t *testing.T) {
 	w, tenant := newTestFeed()
 	w.eventsChanged(noon, tenant, newEventIDs(10)...)
 	same(t, "to read", len(w.takePending()), 0)
@@ -174,7 +174,7 @@ func TestNothingIsCollectedForNobody(t *testing.T) {
 	same(t, "nobody watches", w.isUnwatched(), true)
 }
 
-func TestTooMuchIsMissedAndNotKept(t *testing.T) {
+func TestTheFeedIsBounded(t *testing.T) {
 	w, tenant := newTestFeed()
 	l := w.subscribe(tenant)
 	w.addRemote(tenant, noon.Add(watchTTL))
@@ -206,7 +206,7 @@ func TestTooMuchIsMissedAndNotKept(t *testing.T) {
 	same(t, "then", w.takeUpdates(l), eventhook.EventUpdates{})
 }
 
-func TestOneWhoIsSlowHoldsUpNobody(t *testing.T) {
+func TestASlowWatcherBlocksNoOtherWatcher(t *testing.T) {
 	w, tenant := newTestFeed()
 	slow, quick := w.subscribe(tenant), w.subscribe(tenant)
 	for range 2 * maxBuffered {
@@ -222,7 +222,7 @@ func TestOneWhoIsSlowHoldsUpNobody(t *testing.T) {
 	same(t, "watched", w.isUnwatched(), true)
 }
 
-func TestMuchIsReadInTurns(t *testing.T) {
+func TestPendingChangesAreReadInParts(t *testing.T) {
 	w, _ := newTestFeed()
 	const tenants = 2*maxRead/maxPending + 1
 	for range tenants {
@@ -249,7 +249,7 @@ func TestMuchIsReadInTurns(t *testing.T) {
 	same(t, "tenants read", len(seen), tenants)
 }
 
-func TestNoticesThatAreNotUnderstoodDoNothing(t *testing.T) {
+func TestUnknownNoticesAreIgnored(t *testing.T) {
 	f := setUp(t)
 	w := f.watch(f.db, f.tenant)
 	for _, notice := range []string{"", "watch", "watch nobody", "event", "event nobody " + f.tenant.String(), "event " + f.tenant.String() + " nothing", "missed", "what " + f.tenant.String()} {

@@ -18,18 +18,18 @@ import (
 	"github.com/eventhook/eventhook/internal/seal"
 )
 
-// sealRig is a database that an instance of this version has just migrated, and
+// sealFixture is a database that an instance of this version has just migrated, and
 // a key.
-type sealRig struct {
+type sealFixture struct {
 	*fixture
 	key string
 }
 
-// newSealRig sets the database to a mode, before any instance has started.
-func newSealRig(t *testing.T, mode sealMode) *sealRig {
+// newSealFixture sets the database to a mode, before any instance has started.
+func newSealFixture(t *testing.T, mode sealMode) *sealFixture {
 	t.Helper()
 	t.Parallel()
-	r := &sealRig{&fixture{TB: t, dsn: pgtest.New(t), clock: &clock{at: noon}}, seal.NewKey()}
+	r := &sealFixture{&fixture{TB: t, dsn: pgtest.New(t), clock: &clock{at: noon}}, seal.NewKey()}
 	conn, err := pgx.Connect(t.Context(), r.dsn)
 	r.must(err)
 	defer func() { _ = conn.Close(context.Background()) }()
@@ -43,7 +43,7 @@ func newSealRig(t *testing.T, mode sealMode) *sealRig {
 }
 
 // instance is one more, with keys; the newest first.
-func (r *sealRig) instance(keys ...string) *DB {
+func (r *sealFixture) instance(keys ...string) *DB {
 	r.Helper()
 	ring, err := seal.New(keys...)
 	r.must(err)
@@ -52,9 +52,9 @@ func (r *sealRig) instance(keys ...string) *DB {
 
 // upgraded configures acme on an instance of this version that runs beside
 // instances of the former one.
-func upgraded(t *testing.T) *sealRig {
+func upgraded(t *testing.T) *sealFixture {
 	t.Helper()
-	r := newSealRig(t, sealsUnbound)
+	r := newSealFixture(t, sealsUnbound)
 	r.db, r.other = r.instance(r.key), r.instance(r.key)
 	r.apply(acmeCalling(calling("a.example", hushed)))
 	r.tenant, r.crm = r.sourceID("acme", "crm")
@@ -64,7 +64,7 @@ func upgraded(t *testing.T) *sealRig {
 }
 
 // formerly opens a text as the former version does.
-func (r *sealRig) formerly(sealed string) (string, error) {
+func (r *sealFixture) formerly(sealed string) (string, error) {
 	rest, ok := strings.CutPrefix(sealed, "enc:")
 	id, encoded, ok2 := strings.Cut(rest, ":")
 	raw, err := base64.StdEncoding.DecodeString(encoded)
@@ -81,7 +81,7 @@ func (r *sealRig) formerly(sealed string) (string, error) {
 }
 
 // stored are all sealed values, by column.
-func (r *sealRig) stored() map[string][]string {
+func (r *sealFixture) stored() map[string][]string {
 	r.Helper()
 	all := map[string][]string{}
 	for _, c := range sealedColumns {
@@ -93,23 +93,23 @@ func (r *sealRig) stored() map[string][]string {
 	return all
 }
 
-func (r *sealRig) mode() sealMode {
+func (r *sealFixture) mode() sealMode {
 	r.Helper()
 	return one[sealMode](r.fixture, `SELECT mode FROM eventhook.sealing`)
 }
 
-func (r *sealRig) canary() string {
+func (r *sealFixture) canary() string {
 	r.Helper()
 	return one[string](r.fixture, `SELECT coalesce(canary, '') FROM eventhook.sealing`)
 }
 
-func (r *sealRig) keyID() string {
+func (r *sealFixture) keyID() string {
 	ring, err := seal.New(r.key)
 	r.must(err)
 	return ring.KeyIDs()[0]
 }
 
-func TestTheFormerVersionReadsWhatIsWrittenBeforeRotate(t *testing.T) {
+func TestTheFormerVersionReadsValuesWrittenBeforeRotate(t *testing.T) {
 	r := upgraded(t)
 	for column, values := range r.stored() {
 		if len(values) == 0 {
@@ -134,7 +134,7 @@ func (db *DB) mustSource(t *testing.T, tenant, slug string) eventhook.Source {
 	return s
 }
 
-func TestRotateBindsAllValuesAndHasUnboundOnesRefused(t *testing.T) {
+func TestRotateBindsAllValuesAndRefusesUnboundOnes(t *testing.T) {
 	r := upgraded(t)
 	var planted string // an unbound value of the day before
 	for _, sealed := range r.stored()["source.verifier"] {
@@ -172,12 +172,12 @@ func TestRotateBindsAllValuesAndHasUnboundOnesRefused(t *testing.T) {
 	same(t, "rotate does not bind what was planted", []int{got.Count, got.Unbound, len(got.Unopened)}, []int{0, 1, 1})
 }
 
-func TestInstancesHearThatUnboundValuesAreRefused(t *testing.T) {
+func TestInstancesAreNotifiedThatUnboundValuesAreRefused(t *testing.T) {
 	r := upgraded(t)
 	r.listening(r.other)
 	ctx, cancel := context.WithCancel(t.Context())
-	var watching sync.WaitGroup
-	watching.Go(func() { _ = r.other.WatchSealing(ctx, time.Hour) })
+	var watchRecorder sync.WaitGroup
+	watchRecorder.Go(func() { _ = r.other.WatchSealing(ctx, time.Hour) })
 	_, err := r.db.Reseal(t.Context(), r.keyID(), quiet)
 	r.must(err)
 	for deadline := time.Now().Add(patient); !r.other.RefusesUnbound(); {
@@ -194,7 +194,7 @@ func TestInstancesHearThatUnboundValuesAreRefused(t *testing.T) {
 		}
 	}
 	cancel()
-	watching.Wait()
+	watchRecorder.Wait()
 }
 
 // TestRotateWaitsForTransactionsThatSealUnbound: their values are bound, too.
@@ -238,7 +238,7 @@ func TestRotateWaitsForTransactionsThatSealUnbound(t *testing.T) {
 	r.db.mustSource(t, "acme", "slow")
 }
 
-func TestUnboundValuesThatDoNotOpenKeepTheModeBack(t *testing.T) {
+func TestUnboundValuesThatDoNotOpenBlockBoundOnly(t *testing.T) {
 	r := upgraded(t)
 	lost, err := seal.New(seal.NewKey())
 	r.must(err)
@@ -257,7 +257,7 @@ func TestUnboundValuesThatDoNotOpenKeepTheModeBack(t *testing.T) {
 
 // TestAWrongKeyNeverReplacesTheCanary, seals nothing, and says why.
 func TestAWrongKeyNeverReplacesTheCanary(t *testing.T) {
-	r := newSealRig(t, sealsBoundOnly)
+	r := newSealFixture(t, sealsBoundOnly)
 	r.db = r.instance(r.key)
 	r.apply(acme())
 	r.tenant, r.crm = r.sourceID("acme", "crm")
@@ -298,7 +298,7 @@ func TestAWrongKeyNeverReplacesTheCanary(t *testing.T) {
 }
 
 func TestInstancesThatStartTogetherWriteOneCanary(t *testing.T) {
-	r := newSealRig(t, sealsBoundOnly)
+	r := newSealFixture(t, sealsBoundOnly)
 	var all []*DB
 	var acts []func()
 	for range 6 {
@@ -318,7 +318,7 @@ func TestInstancesThatStartTogetherWriteOneCanary(t *testing.T) {
 	same(t, "instances whose keys fit", fit, 1)
 }
 
-func TestTheFirstCanaryNeedsTheKeysOfWhatIsStored(t *testing.T) {
+func TestTheFirstCanaryNeedsTheKeysOfStoredSecrets(t *testing.T) {
 	r := upgraded(t)
 	r.exec(`UPDATE eventhook.sealing SET canary = NULL`) // as if just upgraded
 	wrong := r.instance(seal.NewKey())
@@ -331,7 +331,7 @@ func TestTheFirstCanaryNeedsTheKeysOfWhatIsStored(t *testing.T) {
 }
 
 func TestTheCanaryFollowsTheKeys(t *testing.T) {
-	r := newSealRig(t, sealsBoundOnly)
+	r := newSealFixture(t, sealsBoundOnly)
 	r.db = r.instance(r.key)
 	r.apply(acme())
 	fresh := seal.NewKey()
@@ -347,10 +347,10 @@ func TestTheCanaryFollowsTheKeys(t *testing.T) {
 	wantKind(t, "the old key after it", r.db.Ping(t.Context()), eventhook.KindUnavailable)
 }
 
-// TestAModeThatWasChangedBySQLIsNotBelieved, so that nobody who writes to the
+// TestAModeChangedBySQLIsIgnored, so that nobody who writes to the
 // database has unbound values taken again.
-func TestAModeThatWasChangedBySQLIsNotBelieved(t *testing.T) {
-	r := newSealRig(t, sealsBoundOnly)
+func TestAModeChangedBySQLIsIgnored(t *testing.T) {
+	r := newSealFixture(t, sealsBoundOnly)
 	r.db = r.instance(r.key)
 	r.apply(acme())
 	ring, err := seal.New(r.key)

@@ -18,9 +18,9 @@ import (
 	"github.com/eventhook/eventhook/internal/seal"
 )
 
-// resealRig is a database whose secrets are sealed with an older key, and
+// resealFixture is a database whose secrets are sealed with an older key, and
 // handles that know the older key, both, and the newer alone.
-type resealRig struct {
+type resealFixture struct {
 	*fixture
 	older, both, newer *DB
 	oldID, newID       string
@@ -28,7 +28,7 @@ type resealRig struct {
 }
 
 // resealed seals the fixture's verifiers, and a learned secret of crm.
-func newResealRig(t *testing.T, change func(*Options)) *resealRig {
+func newResealFixture(t *testing.T, change func(*Options)) *resealFixture {
 	t.Helper()
 	t.Parallel()
 	old, fresh := seal.NewKey(), seal.NewKey()
@@ -40,7 +40,7 @@ func newResealRig(t *testing.T, change func(*Options)) *resealRig {
 			o.Sealer = ring
 		}
 	}
-	r := &resealRig{fixture: f, older: f.open(with(old)), both: f.open(with(fresh, old), change), newer: f.open(with(fresh))}
+	r := &resealFixture{fixture: f, older: f.open(with(old)), both: f.open(with(fresh, old), change), newer: f.open(with(fresh))}
 	ring, err := seal.New(fresh, old)
 	f.must(err)
 	r.newID, r.oldID = ring.KeyIDs()[0], ring.KeyIDs()[1]
@@ -57,7 +57,7 @@ func asItIs(*Options) {}
 
 func quiet(int, int) {}
 
-func (r *resealRig) reseal(progress func(done, total int)) Resealed {
+func (r *resealFixture) reseal(progress func(done, total int)) Resealed {
 	r.Helper()
 	got, err := r.both.Reseal(r.Context(), r.newID, progress)
 	r.must(err)
@@ -65,7 +65,7 @@ func (r *resealRig) reseal(progress func(done, total int)) Resealed {
 }
 
 // counts are how many values each key has sealed.
-func (r *resealRig) counts() map[string]int {
+func (r *resealFixture) counts() map[string]int {
 	r.Helper()
 	list, err := r.both.CountSealed(r.Context())
 	r.must(err)
@@ -76,8 +76,8 @@ func (r *resealRig) counts() map[string]int {
 	return byKey
 }
 
-func TestResealLeavesNothingToTheOldKey(t *testing.T) {
-	r := newResealRig(t, asItIs)
+func TestResealUsesTheNewKeyForAllValues(t *testing.T) {
+	r := newResealFixture(t, asItIs)
 	same(t, "before", r.counts(), map[string]int{r.oldID: 3})
 	version := one[string](r.fixture, `SELECT string_agg(version || updated_at::text, ' ' ORDER BY id) FROM eventhook.source`)
 	var steps []string
@@ -95,8 +95,8 @@ func TestResealLeavesNothingToTheOldKey(t *testing.T) {
 	same(t, "again", r.reseal(func(int, int) { t.Error("there was something to do") }), Resealed{})
 }
 
-func TestResealGoesOnWhereItStopped(t *testing.T) {
-	r := newResealRig(t, asItIs)
+func TestResealContinuesAfterAnInterruption(t *testing.T) {
+	r := newResealFixture(t, asItIs)
 	const n = 450 // of which a step takes 200
 	_, err := r.older.ApplyTenant(t.Context(), operator, many(n), ApplyOptions{})
 	r.must(err)
@@ -109,8 +109,8 @@ func TestResealGoesOnWhereItStopped(t *testing.T) {
 	same(t, "in the end", r.counts(), map[string]int{r.newID: n + 3})
 }
 
-func TestResealTellsWhatItCannotOpen(t *testing.T) {
-	r := newResealRig(t, asItIs)
+func TestResealReportsValuesThatDoNotOpen(t *testing.T) {
+	r := newResealFixture(t, asItIs)
 	lost, err := seal.New(seal.NewKey())
 	r.must(err)
 	sealed, err := lost.Seal("x", sourceVerifier.place(r.crm, r.tenant))
@@ -132,23 +132,23 @@ func TestResealTellsWhatItCannotOpen(t *testing.T) {
 	same(t, "keys", r.counts(), map[string]int{r.newID: 1, lost.KeyIDs()[0]: 1, "": 1})
 }
 
-// meddler lets a test do something whenever a value is opened.
-type meddler struct {
+// openHook lets a test do something whenever a value is opened.
+type openHook struct {
 	Sealer
 	onOpen func(plain string)
 }
 
-func (m meddler) Open(sealed, place string) (string, error) {
+func (m openHook) Open(sealed, place string) (string, error) {
 	plain, err := m.Sealer.Open(sealed, place)
 	m.onOpen(plain)
 	return plain, err
 }
 
-func TestResealKeepsWhatIsChangedMeanwhile(t *testing.T) {
+func TestResealKeepsConcurrentChanges(t *testing.T) {
 	var change sync.Once
-	var r *resealRig
-	r = newResealRig(t, func(o *Options) {
-		o.Sealer = meddler{o.Sealer, func(plain string) {
+	var r *resealFixture
+	r = newResealFixture(t, func(o *Options) {
+		o.Sealer = openHook{o.Sealer, func(plain string) {
 			if plain == canaryText {
 				return
 			}
@@ -167,11 +167,11 @@ func TestResealKeepsWhatIsChangedMeanwhile(t *testing.T) {
 	same(t, "the change", s.Verifier.Reveal(), "changed")
 }
 
-func TestResealGivesUpOnWhatKeepsChanging(t *testing.T) {
-	var r *resealRig
+func TestResealReportsValuesThatKeepChanging(t *testing.T) {
+	var r *resealFixture
 	var changes atomic.Int32
-	r = newResealRig(t, func(o *Options) {
-		o.Sealer = meddler{o.Sealer, func(plain string) {
+	r = newResealFixture(t, func(o *Options) {
+		o.Sealer = openHook{o.Sealer, func(plain string) {
 			if plain != "learned" {
 				return
 			}
@@ -188,8 +188,8 @@ func TestResealGivesUpOnWhatKeepsChanging(t *testing.T) {
 	}
 }
 
-func TestResealWaitsForWhoHoldsARow(t *testing.T) {
-	r := newResealRig(t, asItIs)
+func TestResealWaitsForLockedRows(t *testing.T) {
+	r := newResealFixture(t, asItIs)
 	tx, err := r.older.work.Begin(t.Context())
 	r.must(err)
 	_, err = tx.Exec(t.Context(), `SELECT FROM eventhook.source WHERE slug = 'crm' FOR UPDATE`)
@@ -204,7 +204,7 @@ func TestResealWaitsForWhoHoldsARow(t *testing.T) {
 }
 
 func TestInstancesReadWhileValuesAreResealed(t *testing.T) {
-	r := newResealRig(t, asItIs)
+	r := newResealFixture(t, asItIs)
 	_, err := r.older.ApplyTenant(t.Context(), operator, many(300), ApplyOptions{})
 	r.must(err)
 	reader := r.open(func(o *Options) { o.Sealer = r.both.sealer })
@@ -273,7 +273,7 @@ func checkSealed(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 	}
 }
 
-func TestSealedTextsAreNoticedWhereverTheyAre(t *testing.T) {
+func TestSealedPlacesAreFoundInAllColumns(t *testing.T) {
 	f := setUp(t)
 	f.apply(acmeCalling(calling("a.example", "x")))
 	f.must(f.db.StoreLearnedSecret(t.Context(), f.crm, eventhook.NewSecret("learned")))
@@ -300,10 +300,10 @@ func TestSealedTextsAreNoticedWhereverTheyAre(t *testing.T) {
 	f.must(conn.Close(t.Context()))
 }
 
-// TestASourceWhoseKeyIsLostCanBeMended, by applying its configuration again,
+// TestASourceWhoseKeyIsLostCanBeReplaced, by applying its configuration again,
 // and goes when it is deleted.
-func TestASourceWhoseKeyIsLostCanBeMended(t *testing.T) {
-	r := newResealRig(t, asItIs)
+func TestASourceWhoseKeyIsLostCanBeReplaced(t *testing.T) {
+	r := newResealFixture(t, asItIs)
 	_, err := r.newer.FindSource(t.Context(), "acme", "crm")
 	if !errors.Is(err, seal.ErrUnknownKey) {
 		t.Errorf("found without its key: %v", err)

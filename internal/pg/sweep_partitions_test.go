@@ -56,7 +56,7 @@ func (f *fixture) formerAction(e *eventhook.Event) {
 		VALUES ($1, $2, 0, gen_random_uuid(), 'former', 'task', 'success', 1, gen_random_uuid(), $3, $3)`, [16]byte(e.ID), [16]byte(f.route.ID), f.clock.now())
 }
 
-func TestKeepPartitionsMakesTheDaysAhead(t *testing.T) {
+func TestMaintainPartitionsCreatesTheDaysAhead(t *testing.T) {
 	f := setUp(t)
 	want := []string{"20260310", "20260311"}
 	for range 2 {
@@ -66,7 +66,7 @@ func TestKeepPartitionsMakesTheDaysAhead(t *testing.T) {
 		}
 	}
 	f.formerAction(f.accepted(1)[0])
-	f.owed(1, f.subscriber())
+	f.publishTo(1, f.subscriber())
 	for _, p := range partitioned {
 		want := map[string]int{"event": 2, "event_payload": 2, "event_action": 1, "delivery": 1}[p.table]
 		same(t, "rows of "+p.table, f.placed(p.table), map[string]int{"20260310": want})
@@ -102,7 +102,7 @@ func TestAMissingPartitionLosesNothing(t *testing.T) {
 	}
 }
 
-func TestRetentionDropsWhatIsOld(t *testing.T) {
+func TestRetentionDropsOldPartitions(t *testing.T) {
 	for _, c := range []struct {
 		claim          string
 		keep           Retention
@@ -129,7 +129,7 @@ func TestRetentionDropsWhatIsOld(t *testing.T) {
 	}
 }
 
-func TestRetentionReachesStrays(t *testing.T) {
+func TestRetentionIncludesTheDefaultPartition(t *testing.T) {
 	f := setUp(t)
 	f.settle(f.db, f.plan(f.accepted(1)[0]))
 	f.clock.advance(10 * day)
@@ -138,7 +138,7 @@ func TestRetentionReachesStrays(t *testing.T) {
 	same(t, "days", f.days("event"), []string{"20260320", "20260321"})
 }
 
-func TestRetentionKeepsWhatIsOwed(t *testing.T) {
+func TestRetentionKeepsOpenWork(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
 	failed := f.accepted(1)[0]
@@ -164,7 +164,7 @@ func TestRetentionKeepsWhatIsOwed(t *testing.T) {
 
 // A published event that refers to the payload of its source's event is delivered, so
 // the payload is kept while a delivery is owed.
-func TestRetentionKeepsThePayloadThatAPublishedEventRefersTo(t *testing.T) {
+func TestRetentionKeepsThePayloadOfPublishedEvents(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
 	s := f.subscriber()
@@ -178,7 +178,7 @@ func TestRetentionKeepsThePayloadThatAPublishedEventRefersTo(t *testing.T) {
 	}
 	d := f.claimDeliveries(f.db, 1, s)[0]
 	same(t, "its body", string(d.Event.Body), `{}`)
-	f.settleDeliveries(f.db, f.came(d, eventhook.DeliverySuccess))
+	f.settleDeliveries(f.db, f.settlement(d, eventhook.DeliverySuccess))
 	f.keep(Retention{EventsDays: 1, BodiesDays: 1, DeliveriesDays: 1})
 	for _, table := range []string{"event", "event_payload", "delivery"} {
 		same(t, table+" then", slices.Contains(f.days(table), "20260310"), false)
@@ -186,7 +186,7 @@ func TestRetentionKeepsThePayloadThatAPublishedEventRefersTo(t *testing.T) {
 }
 
 // The same holds for an event that waits for its requests: it is not due itself.
-func TestRetentionKeepsAnEventThatWaitsForItsRequests(t *testing.T) {
+func TestRetentionKeepsEventsWithOpenDeliveries(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
 	a := f.arrival(f.event(), requests(`{"made":1}`))
@@ -196,7 +196,7 @@ func TestRetentionKeepsAnEventThatWaitsForItsRequests(t *testing.T) {
 	f.keep(old)
 	d := f.holding([]*eventhook.Delivery{a.Plan.Actions[0].Effect.Request.Delivery})[0]
 	same(t, "its body", string(d.Body), `{"made":1}`)
-	f.settleDeliveries(f.db, f.came(d, eventhook.DeliverySuccess))
+	f.settleDeliveries(f.db, f.settlement(d, eventhook.DeliverySuccess))
 	same(t, "the event", f.stored(a.Event).Status, eventhook.EventDelivered)
 	f.keep(old)
 	same(t, "events then", slices.Contains(f.days("event"), "20260310"), false)
@@ -204,7 +204,7 @@ func TestRetentionKeepsAnEventThatWaitsForItsRequests(t *testing.T) {
 
 // The event is made due again after retention has looked and before it has the
 // lock to drop.
-func TestRetentionSeesWhatIsRetriedMeanwhile(t *testing.T) {
+func TestRetentionKeepsConcurrentlyRetriedEvents(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
 	e := f.accepted(1)[0]
@@ -231,7 +231,7 @@ func TestRetentionSeesWhatIsRetriedMeanwhile(t *testing.T) {
 	same(t, "its action partition", slices.Contains(f.days("event_action"), "20260310"), true)
 }
 
-func TestKeepPartitionsOfTwoInstances(t *testing.T) {
+func TestTwoInstancesMaintainPartitions(t *testing.T) {
 	f := setUp(t)
 	for range 8 {
 		f.accepted(2)
@@ -248,7 +248,7 @@ func TestKeepPartitionsOfTwoInstances(t *testing.T) {
 }
 
 // A table that somebody holds does not keep the others from their partitions.
-func TestKeepPartitionsDoesWhatItCan(t *testing.T) {
+func TestMaintainPartitionsContinuesAfterAFailure(t *testing.T) {
 	f := setUp(t)
 	f.accepted(1)
 	tx, err := f.other.work.Begin(t.Context())
@@ -286,12 +286,12 @@ func TestPartitionsCoverTheirDay(t *testing.T) {
 	}
 }
 
-func TestDeliveriesKeepTheirDayAndTheirBody(t *testing.T) {
+func TestRetentionKeepsOpenDeliveriesAndTheirBodies(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
 	s := f.subscriber()
-	list := f.held(2, s)
-	f.settleDeliveries(f.db, f.came(list[0], eventhook.DeliveryDead), f.came(list[1], eventhook.DeliverySuccess))
+	list := f.claimedDeliveries(2, s)
+	f.settleDeliveries(f.db, f.settlement(list[0], eventhook.DeliveryDead), f.settlement(list[1], eventhook.DeliverySuccess))
 	r := Retention{EventsDays: 30, BodiesDays: 20, DeliveriesDays: 14}
 	had := func(table string) bool { return slices.Contains(f.days(table), "20260310") }
 	f.clock.advance(14 * day)
@@ -301,7 +301,7 @@ func TestDeliveriesKeepTheirDayAndTheirBody(t *testing.T) {
 	f.clock.advance(7 * day)
 	f.keep(Retention{EventsDays: 14, BodiesDays: 14, DeliveriesDays: 14})
 	same(t, "while one is owed: deliveries, bodies and events", []bool{had("delivery"), had("event_payload"), had("event")}, []bool{true, true, true})
-	f.settleDeliveries(f.db, f.came(f.claimDeliveries(f.db, 1, s)[0], eventhook.DeliverySuccess))
+	f.settleDeliveries(f.db, f.settlement(f.claimDeliveries(f.db, 1, s)[0], eventhook.DeliverySuccess))
 	f.keep(r)
 	same(t, "when none is", []bool{had("delivery"), had("event_payload"), had("event")}, []bool{false, false, true})
 	same(t, "begun anew after that", len(f.restart(eventhook.DeliverySelection{IDs: deliveryIDs(list...)})), 0)

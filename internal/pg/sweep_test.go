@@ -52,7 +52,7 @@ func TestSweepWalksTheKeys(t *testing.T) {
 	same(t, "removed of nothing", sweep(), 0)
 }
 
-func TestSweepPassesOverWhatIsHeld(t *testing.T) {
+func TestSweepSkipsLockedRows(t *testing.T) {
 	f := setUp(t)
 	f.manyKeys(10)
 	tx, err := f.other.work.Begin(t.Context())
@@ -68,7 +68,7 @@ func TestSweepPassesOverWhatIsHeld(t *testing.T) {
 	same(t, "removed when it is free", removed, 1)
 }
 
-func TestAKeyIsOfUseWhileKeysAreSwept(t *testing.T) {
+func TestExpiredKeysCanBeClaimedDuringASweep(t *testing.T) {
 	f := setUp(t)
 	for range 20 {
 		var batch, again []*eventhook.Event
