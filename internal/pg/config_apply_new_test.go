@@ -6,8 +6,8 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// What a new source may not have is refused, and a source that has it already
-// is applied again.
+// A verifier that a new source must not have is refused, but a source that already has it can
+// be applied again.
 func TestApplyChecksTheVerifierOfANewSource(t *testing.T) {
 	const open = `{"provider":"aws-sns"}`
 	f := setUp(t)

@@ -67,7 +67,7 @@ func TestKeys(t *testing.T) {
 	wantKind(t, "deleted twice", f.db.DeleteKey(t.Context(), operator, f.tenant, first.ID), eventhook.KindNotFound)
 }
 
-// hashed is what the API stores of a key.
+// hashed returns the hash that the API stores of a key.
 func hashed(key string) []byte {
 	sum := sha256.Sum256([]byte(key))
 	return sum[:]
@@ -99,7 +99,7 @@ func TestRecordKeyUse(t *testing.T) {
 	}{
 		{"the first use", noon, noon},
 		{"a later one", noon.Add(time.Minute), noon.Add(time.Minute)},
-		{"one that another instance tells late", noon.Add(time.Second), noon.Add(time.Minute)},
+		{"an earlier use that another instance records late", noon.Add(time.Second), noon.Add(time.Minute)},
 	} {
 		f.must(f.db.RecordKeyUse(t.Context(), map[eventhook.KeyID]time.Time{often: c.at, gone: c.at}))
 		same(t, c.claim, used(), map[eventhook.KeyID]time.Time{often: c.want})

@@ -7,8 +7,8 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// TestChangesOfATenantLeaveConnectionsFree holds a row that a tenant's changes wait
-// for: another tenant's changes, and work, go on.
+// TestChangesOfATenantLeaveConnectionsFree locks a row that a tenant's changes wait for.
+// Another tenant's changes, and other work, must continue.
 func TestChangesOfATenantLeaveConnectionsFree(t *testing.T) {
 	f := setUp(t)
 	db := f.open(func(o *Options) { o.WorkConns = 4 })

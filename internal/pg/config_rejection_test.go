@@ -12,7 +12,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// rejection is one of a source, made a millisecond after the one before.
+// rejection returns a new rejection of a source, a millisecond after the previous one.
 func (f *fixture) rejection(source eventhook.SourceID) eventhook.Rejection {
 	f.clock.advance(time.Millisecond)
 	hash := sha256.Sum256([]byte("body"))
@@ -37,12 +37,12 @@ func (f *fixture) rejectionCount(source eventhook.SourceID, reason string, n int
 
 func (f *fixture) record(db *DB, last []eventhook.Rejection, counts ...eventhook.RejectionCount) {
 	f.Helper()
-	ctx, cancel := context.WithTimeout(f.Context(), patient) // it waits for nobody
+	ctx, cancel := context.WithTimeout(f.Context(), patient) // it never waits for a lock
 	defer cancel()
 	f.must(db.RecordRejections(ctx, last, counts))
 }
 
-// rejections are those of crm, as another instance sees them.
+// rejections returns the rejections and counts of crm, as another instance reads them.
 func (f *fixture) rejections() ([]eventhook.Rejection, []eventhook.RejectionCount) {
 	f.Helper()
 	list, counts, err := f.other.Rejections(f.Context(), f.tenant, "crm", eventhook.RejectionID{}, 1000)
@@ -110,7 +110,7 @@ func TestLockedRejectionsAreDeletedLater(t *testing.T) {
 	_, err = tx.Exec(t.Context(), `SELECT FROM eventhook.rejection WHERE id = $1 FOR UPDATE`, [16]byte(list[3].ID))
 	f.must(err)
 	f.record(f.db, list[30:])
-	same(t, "kept while one is held", f.count("rejection", "true"), 51)
+	same(t, "stored while one is locked", f.count("rejection", "true"), 51)
 	f.must(tx.Rollback(t.Context()))
 	f.record(f.db, f.rejected(f.crm, 1))
 	same(t, "kept", f.count("rejection", "true"), 50)
@@ -142,7 +142,8 @@ func TestARejectionIsStoredOnce(t *testing.T) {
 	same(t, "rejections", got, newestFirst(list))
 }
 
-// What is about a source that is gone, or just going, costs the others nothing.
+// Rejections of a source that is deleted, or being deleted, do not affect the rejections of
+// other sources.
 func TestRejectionsOfADeletedSourceAreIgnored(t *testing.T) {
 	f := setUp(t)
 	list := append(f.rejected(f.shop, 2), f.rejected(f.crm, 2)...)
@@ -171,8 +172,8 @@ func TestDeletingASourceDeletesItsRejections(t *testing.T) {
 	same(t, "counts", f.count("rejection_count", "true"), 0)
 }
 
-// Instances name the same sources and reasons in different orders, while a
-// source comes and goes; none fails, and no count is lost.
+// Instances record the same sources and reasons in different orders while a source is created
+// and deleted. No call fails, and no count is lost.
 func TestInstancesRecordRejectionsConcurrently(t *testing.T) {
 	f := setUp(t)
 	const rounds, each = 25, 10

@@ -42,5 +42,5 @@ func TestRoutesAreInOrderOfEvaluation(t *testing.T) {
 	same(t, "routes", names, []string{"high", "all", "newer", "low"})
 	routed, err = f.db.SourceRouting(t.Context(), f.tenant, eventhook.NewID[eventhook.Source](noon))
 	f.must(err)
-	same(t, "routes of a source that is gone", len(routed.Routes), 0)
+	same(t, "routes of a deleted source", len(routed.Routes), 0)
 }

@@ -43,7 +43,7 @@ func (f *fixture) wantStats(what string, want eventhook.SourceStats) {
 	f.must(err)
 	same(f, what, got[f.crm], want)
 	if stats, ok := got[f.shop]; ok {
-		f.Errorf("a source that received nothing has %v, want it left out", stats)
+		f.Errorf("a source without events has %v, want no statistics", stats)
 	}
 }
 
@@ -100,15 +100,15 @@ func TestSourceStats(t *testing.T) {
 	f.countSource(f.db, 1, noon.Add(-day-1), 100_000, 100)
 	f.wantStats("now", eventhook.SourceStats{EventsLastHour: 160, EventsLast24h: 11_160, FailedLast24h: 13})
 	f.clock.advance(eventhook.SourceCountSpan - 1)
-	f.wantStats("as long as its span goes on", eventhook.SourceStats{EventsLastHour: 160, EventsLast24h: 11_160, FailedLast24h: 13})
+	f.wantStats("while its time span lasts", eventhook.SourceStats{EventsLastHour: 160, EventsLast24h: 11_160, FailedLast24h: 13})
 	f.clock.advance(1)
 	f.wantStats("in the next span", eventhook.SourceStats{EventsLastHour: 60, EventsLast24h: 1160, FailedLast24h: 13})
 	f.clock.advance(day)
 	f.wantStats("a day later", eventhook.SourceStats{})
 }
 
-// TestInstancesThatShareASlotDoNotDeadlock has each count the same tenants and
-// sources, in orders that differ.
+// TestInstancesThatShareASlotDoNotDeadlock has instances count the same tenants and sources in
+// different orders.
 func TestInstancesThatShareASlotDoNotDeadlock(t *testing.T) {
 	const tenants, rounds, instances = 50, 20, 4
 	f := setUp(t)
@@ -172,19 +172,19 @@ func TestSweepUsage(t *testing.T) {
 		f.must(err)
 		return n
 	}
-	same(t, "swept of what is kept for ever", sweep(Retention{}), 1)
+	same(t, "swept without a retention", sweep(Retention{}), 1)
 	same(t, "swept", sweep(Retention{EventsDays: 9, BodiesDays: 3}), 1)
 	same(t, "sources' spans left", f.count("source_usage", "true"), 2)
 	f.wantUsage("then", eventhook.TenantUsage{EventsToday: 1, StorageBytes: 5})
-	same(t, "what is kept past its time", f.count("tenant_usage", "day = '2026-03-05'"), 1)
+	same(t, "days that are kept past their retention", f.count("tenant_usage", "day = '2026-03-05'"), 1)
 	f.exec(`DROP TABLE eventhook.event_payload_20260305`)
-	same(t, "swept when that is gone", sweep(Retention{EventsDays: 3}), 1)
+	same(t, "swept when the bodies are dropped", sweep(Retention{EventsDays: 3}), 1)
 	same(t, "swept again", sweep(Retention{EventsDays: 3}), 0)
 }
 
-// TestAQuotaIsExceededByTwoIntervalsOfOtherInstancesAtMost steps the flushes by
-// hand: in each interval each instance is asked for some events, all at once,
-// and then each flushes. What it allows is what the documentation promises.
+// TestAQuotaIsExceededByTwoIntervalsOfOtherInstancesAtMost steps the flushes by hand: in each
+// interval, each instance is asked for events concurrently, and then flushes. The number of
+// accepted events stays within the bound in the documentation.
 func TestAQuotaIsExceededByTwoIntervalsOfOtherInstancesAtMost(t *testing.T) {
 	const instances, perInterval, quota = 4, 100, 2017
 	f := setUp(t)

@@ -23,8 +23,8 @@ func (f *fixture) deliveries(tenant eventhook.TenantID, filter eventhook.Deliver
 	return ids
 }
 
-// TestDeliveryListsMatchTheirFilters holds every combination of filters
-// against the same choice made in memory.
+// TestDeliveryListsMatchTheirFilters compares every combination of filters with the same
+// selection made in memory.
 func TestDeliveryListsMatchTheirFilters(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
@@ -86,7 +86,7 @@ func TestDeliveryListsMatchTheirFilters(t *testing.T) {
 	wantKind(t, "another tenant's", err, eventhook.KindNotFound)
 }
 
-// TestManyOpenDeliveriesAreListedByID, as all of them would have to be sorted.
+// TestManyOpenDeliveriesAreListedByID has more open deliveries than a list sorts.
 func TestManyOpenDeliveriesAreListedByID(t *testing.T) {
 	f := setUp(t)
 	s := f.subscriber()
@@ -103,7 +103,7 @@ func TestManyOpenDeliveriesAreListedByID(t *testing.T) {
 	same(t, "none is acquired", f.deliveries(f.tenant, eventhook.DeliveryFilter{Status: "acquired", Limit: 3}), []eventhook.DeliveryID{})
 }
 
-// insertDueDeliveries puts n deliveries into a lane whose events are nobody's.
+// insertDueDeliveries inserts n due deliveries to a subscription. Their events do not exist.
 func (f *fixture) insertDueDeliveries(s *eventhook.Subscription, n int) {
 	f.Helper()
 	f.exec(`INSERT INTO eventhook.delivery (id, tenant_id, destination_id, event_id, due_at, status, event_type)
@@ -111,7 +111,7 @@ func (f *fixture) insertDueDeliveries(s *eventhook.Subscription, n int) {
 		[16]byte(f.tenant), [16]byte(s.ID), eventhook.FirstID[eventhook.Event](f.clock.now()).String(), f.clock.now(), n)
 }
 
-// TestDeliveryListsReadFewRows counts the rows that a list looks at.
+// TestDeliveryListsReadFewRows checks the rows that the plan of a list reads and filters out.
 func TestDeliveryListsReadFewRows(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
@@ -137,7 +137,7 @@ func TestDeliveryListsReadFewRows(t *testing.T) {
 	} {
 		filter.Limit = 50
 		if plan := f.deliveryListPlan(filter, true); removed.MatchString(plan) {
-			t.Errorf("%s: looks at rows in vain:\n%s", claim, plan)
+			t.Errorf("%s: reads rows that it does not return:\n%s", claim, plan)
 		}
 	}
 }

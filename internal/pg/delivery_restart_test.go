@@ -38,11 +38,11 @@ func TestRestartedDeliveriesHaveAllRetries(t *testing.T) {
 	at := f.clock.now()
 	same(t, "the delivery", []any{got.Status, got.RetryCount, got.Attempts, got.CompletedAt, got.RestartedAt.UTC(), got.NextAttemptAt.UTC()},
 		[]any{eventhook.DeliveryPending, 0, 1, (*time.Time)(nil), at, at})
-	same(t, "attempts that are told", len(attempts), 1)
+	same(t, "attempts", len(attempts), 1)
 	again := f.claimDeliveries(f.other, 9, s)
 	same(t, "claimed at once", len(again), 1)
-	same(t, "a token that nobody had", again[0].Lease.Token > d.Lease.Token+1, true)
-	same(t, "when it was begun anew", again[0].RestartedAt.UTC(), at)
+	same(t, "the token is new", again[0].Lease.Token > d.Lease.Token+1, true)
+	same(t, "when it was restarted", again[0].RestartedAt.UTC(), at)
 	lost, err := f.db.SettleDeliveries(t.Context(), []*outbound.DeliverySettlement{f.settlement(d, eventhook.DeliveryDead)})
 	f.must(err)
 	same(t, "a late settle is lost", len(lost), 1)
@@ -100,7 +100,7 @@ func TestRestartSelections(t *testing.T) {
 		{"by their ids", func() eventhook.DeliverySelection {
 			return eventhook.DeliverySelection{IDs: deliveryIDs(of["dead"], of["success"], of["pending"], of["acquired"], of[eventhook.DeliveryStatus(gone.ID.String())])}
 		}, []eventhook.DeliveryStatus{"dead"}},
-		{"by their ids, also what succeeded", func() eventhook.DeliverySelection {
+		{"by their ids, also successful ones", func() eventhook.DeliverySelection {
 			return eventhook.DeliverySelection{IDs: deliveryIDs(of["success"]), Statuses: []eventhook.DeliveryStatus{"success"}}
 		}, []eventhook.DeliveryStatus{"success"}},
 	} {
@@ -118,7 +118,7 @@ func TestRestartSelections(t *testing.T) {
 	}
 	d := f.claimedDeliveries(1, s)[0]
 	f.settleDeliveries(f.db, f.settlement(d, eventhook.DeliveryDead))
-	for want, status := range []string{"disabled", "paused"} { // none, and one
+	for want, status := range []string{"disabled", "paused"} { // 0 restarted, and 1
 		f.exec(`UPDATE eventhook.subscription SET status = $2 WHERE id = $1`, [16]byte(s.ID), status)
 		same(t, "of a subscription that is "+status, len(f.restart(eventhook.DeliverySelection{IDs: deliveryIDs(d)})), want)
 	}
@@ -128,10 +128,11 @@ func TestRestartSelections(t *testing.T) {
 	f.must(err)
 	same(t, "by another tenant", len(ids), 0)
 	f.exec(`DELETE FROM eventhook.event_payload WHERE event_id = $1`, [16]byte(d.EventID))
-	same(t, "whose data is gone", len(f.restart(eventhook.DeliverySelection{IDs: deliveryIDs(d)})), 0)
+	same(t, "of an event whose data was dropped", len(f.restart(eventhook.DeliverySelection{IDs: deliveryIDs(d)})), 0)
 }
 
-// Restarted, abandoned and expired is what nobody else is changing.
+// TestLockedDeliveriesAreSkipped: restarting, abandoning and expiring skip deliveries that
+// another transaction has locked.
 func TestLockedDeliveriesAreSkipped(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})

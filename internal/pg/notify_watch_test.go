@@ -12,7 +12,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// watchRecorder is what one who watches has been told.
+// watchRecorder records the updates of one watcher.
 type watchRecorder struct {
 	t    testing.TB
 	news chan eventhook.EventUpdates
@@ -32,7 +32,7 @@ func (f *fixture) watch(db *DB, tenant eventhook.TenantID) *watchRecorder {
 	return w
 }
 
-// during runs something until the test ends.
+// during calls run in a goroutine and ends its context when the test ends.
 func (f *fixture) during(run func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var loop sync.WaitGroup
@@ -51,7 +51,7 @@ func (f *fixture) telling(db *DB) {
 	f.during(func(ctx context.Context) error { return db.SendNotifications(ctx, time.Millisecond) })
 }
 
-// until reads news until an event is in a state, and returns its last telling.
+// until reads updates until one has the event in a state, and returns that event.
 func (w *watchRecorder) until(e *eventhook.Event, status eventhook.EventStatus) eventhook.Event {
 	w.t.Helper()
 	for {
@@ -68,11 +68,11 @@ func TestWatchersSeeLocalChanges(t *testing.T) {
 	f.pushing(f.db)
 	w := f.watch(f.db, f.tenant)
 	e := f.accepted(1)[0]
-	same(t, "told", w.until(e, eventhook.EventProcessing), f.stored(e))
+	same(t, "received", w.until(e, eventhook.EventProcessing), f.stored(e))
 	f.settle(f.db, f.plan(e))
-	same(t, "told then", w.until(e, eventhook.EventUnrouted), f.stored(e))
+	same(t, "received then", w.until(e, eventhook.EventUnrouted), f.stored(e))
 	f.reprocess(f.db, eventhook.EventSelection{IDs: ids(e)})
-	same(t, "told after that", w.until(e, eventhook.EventPending), f.stored(e))
+	same(t, "received after that", w.until(e, eventhook.EventPending), f.stored(e))
 	first := f.ended(eventhook.EventDelivered, withKey("k"))
 	again := f.event(withKey("k"))
 	f.must(f.db.Accept(t.Context(), arrivals(again)))
@@ -90,15 +90,15 @@ func TestWatchersSeeChangesOfOtherInstances(t *testing.T) {
 	for late := time.After(patient); f.other.feed.isUnwatched(); runtime.Gosched() {
 		select {
 		case <-late:
-			t.Fatal("the other instance never hears that somebody watches")
+			t.Fatal("the other instance receives no announcement")
 		default:
 		}
 	}
 	e := f.event(f.leased)
 	f.must(f.other.Accept(t.Context(), arrivals(e)))
-	same(t, "told", w.until(e, eventhook.EventProcessing), f.stored(e))
+	same(t, "received", w.until(e, eventhook.EventProcessing), f.stored(e))
 	f.settle(f.other, f.plan(e))
-	same(t, "told then", w.until(e, eventhook.EventUnrouted), f.stored(e))
+	same(t, "received then", w.until(e, eventhook.EventUnrouted), f.stored(e))
 }
 
 func TestWatchersSeeOnlyTheirTenant(t *testing.T) {
@@ -111,7 +111,7 @@ func TestWatchersSeeOnlyTheirTenant(t *testing.T) {
 	theirs := f.event(f.leased, func(e *eventhook.Event) { e.TenantID, e.SourceID = umbrella, eventhook.NewID[eventhook.Source](noon) })
 	f.must(f.db.Accept(t.Context(), arrivals(theirs)))
 	news := next(t, foreign.news)
-	same(t, "events told", len(news.Events), 1)
+	same(t, "events received", len(news.Events), 1)
 	same(t, "the one", news.Events[0].ID, theirs.ID)
 }
 
@@ -119,8 +119,8 @@ func TestWatchEventsReturnsTheErrorOfSend(t *testing.T) {
 	f := setUp(t)
 	gone := errors.New("gone")
 	err := f.db.WatchEvents(t.Context(), f.tenant, time.Hour, func(eventhook.EventUpdates) error { return gone })
-	same(t, "what tell returned", errors.Is(err, gone), true)
-	same(t, "nobody watches", f.db.feed.isUnwatched(), true)
+	same(t, "the error of send", errors.Is(err, gone), true)
+	same(t, "the feed is unwatched", f.db.feed.isUnwatched(), true)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	f.must(f.db.WatchEvents(ended, f.tenant, time.Hour, func(eventhook.EventUpdates) error { return nil }))
@@ -145,10 +145,10 @@ func TestUnreadableEventsAreReportedAsMissed(t *testing.T) {
 	f.accepted(1)
 	f.db.lists.Close()
 	f.db.pushEvents(t.Context())
-	same(t, "told", next(t, w.news), eventhook.EventUpdates{Missed: true})
+	same(t, "received", next(t, w.news), eventhook.EventUpdates{Missed: true})
 }
 
-// Without a database: what is collected, told and kept is bounded.
+// The tests below need no database: they check the bounds of an eventFeed.
 
 func newEventIDs(n int) []eventhook.EventID {
 	list := make([]eventhook.EventID, n)
@@ -166,12 +166,12 @@ func TestChangesOfUnwatchedTenantsAreIgnored(t *testing.T) {
 	w, tenant := newTestFeed()
 	w.eventsChanged(noon, tenant, newEventIDs(10)...)
 	same(t, "to read", len(w.takePending()), 0)
-	same(t, "to tell", len(w.takeNotices()), 0)
+	same(t, "notices", len(w.takeNotices()), 0)
 	w.addRemote(tenant, noon.Add(watchTTL))
 	w.eventsChanged(noon.Add(watchTTL), tenant, newEventIDs(10)...)
-	same(t, "to tell those who have not asked for long", len(w.takeNotices()), 0)
+	same(t, "notices for an expired announcement", len(w.takeNotices()), 0)
 	w.expire(noon.Add(watchTTL))
-	same(t, "nobody watches", w.isUnwatched(), true)
+	same(t, "the feed is unwatched", w.isUnwatched(), true)
 }
 
 func TestTheFeedIsBounded(t *testing.T) {
@@ -201,24 +201,24 @@ func TestTheFeedIsBounded(t *testing.T) {
 		w.distribute(tenant, eventhook.EventUpdates{Events: make([]eventhook.Event, 100)})
 	}
 	news := w.takeUpdates(l)
-	same(t, "waiting for one who is slow", len(news.Events), maxBuffered)
-	same(t, "and the rest", news.Missed, true)
+	same(t, "events that wait for a slow watcher", len(news.Events), maxBuffered)
+	same(t, "the rest is missed", news.Missed, true)
 	same(t, "then", w.takeUpdates(l), eventhook.EventUpdates{})
 }
 
 func TestASlowWatcherBlocksNoOtherWatcher(t *testing.T) {
 	w, tenant := newTestFeed()
-	slow, quick := w.subscribe(tenant), w.subscribe(tenant)
+	slow, fast := w.subscribe(tenant), w.subscribe(tenant)
 	for range 2 * maxBuffered {
 		w.distribute(tenant, eventhook.EventUpdates{Events: make([]eventhook.Event, 1)})
-		if news := w.takeUpdates(quick); len(news.Events) != 1 || news.Missed {
-			t.Fatalf("one who is quick: got %d events, missed %t, want 1 and none", len(news.Events), news.Missed)
+		if news := w.takeUpdates(fast); len(news.Events) != 1 || news.Missed {
+			t.Fatalf("fast watcher: got %d events, missed %t, want 1 and false", len(news.Events), news.Missed)
 		}
 	}
-	same(t, "one who is slow has missed some", w.takeUpdates(slow).Missed, true)
+	same(t, "the slow watcher has missed some", w.takeUpdates(slow).Missed, true)
 	w.unsubscribe(tenant, slow)
 	same(t, "watched still", w.isUnwatched(), false)
-	w.unsubscribe(tenant, quick)
+	w.unsubscribe(tenant, fast)
 	same(t, "watched", w.isUnwatched(), true)
 }
 
@@ -257,7 +257,7 @@ func TestUnknownNoticesAreIgnored(t *testing.T) {
 	}
 	select {
 	case news := <-w.news:
-		t.Errorf("told %+v, want nothing", news)
+		t.Errorf("received %+v, want nothing", news)
 	default:
 	}
 	same(t, "tenants watched elsewhere", len(f.db.feed.remote), 0)

@@ -18,8 +18,7 @@ import (
 	"github.com/eventhook/eventhook/internal/seal"
 )
 
-// sealFixture is a database that an instance of this version has just migrated, and
-// a key.
+// sealFixture is a database that an instance of this version has just migrated, and a key.
 type sealFixture struct {
 	*fixture
 	key string
@@ -42,7 +41,7 @@ func newSealFixture(t *testing.T, mode sealMode) *sealFixture {
 	return r
 }
 
-// instance is one more, with keys; the newest first.
+// instance opens a further instance with the keys, newest first.
 func (r *sealFixture) instance(keys ...string) *DB {
 	r.Helper()
 	ring, err := seal.New(keys...)
@@ -50,8 +49,8 @@ func (r *sealFixture) instance(keys ...string) *DB {
 	return r.open(func(o *Options) { o.Sealer = ring })
 }
 
-// upgraded configures acme on an instance of this version that runs beside
-// instances of the former one.
+// upgraded configures acme on an instance of this version while instances of the former
+// version still run.
 func upgraded(t *testing.T) *sealFixture {
 	t.Helper()
 	r := newSealFixture(t, sealsUnbound)
@@ -80,7 +79,7 @@ func (r *sealFixture) formerly(sealed string) (string, error) {
 	return string(plain), err
 }
 
-// stored are all sealed values, by column.
+// stored returns all sealed values by column.
 func (r *sealFixture) stored() map[string][]string {
 	r.Helper()
 	all := map[string][]string{}
@@ -113,7 +112,7 @@ func TestTheFormerVersionReadsValuesWrittenBeforeRotate(t *testing.T) {
 	r := upgraded(t)
 	for column, values := range r.stored() {
 		if len(values) == 0 {
-			t.Errorf("%s holds nothing", column)
+			t.Errorf("%s has no value", column)
 		}
 		for _, sealed := range values {
 			if _, err := r.formerly(sealed); err != nil {
@@ -121,7 +120,7 @@ func TestTheFormerVersionReadsValuesWrittenBeforeRotate(t *testing.T) {
 			}
 		}
 	}
-	same(t, "what this version reads", r.other.mustSource(t, "acme", "crm").LearnedSecrets[0].Reveal(), "learned")
+	same(t, "the secret that this version reads", r.other.mustSource(t, "acme", "crm").LearnedSecrets[0].Reveal(), "learned")
 	same(t, "the mode", r.mode(), sealsUnbound)
 }
 
@@ -147,29 +146,29 @@ func TestRotateBindsAllValuesAndRefusesUnboundOnes(t *testing.T) {
 	for column, values := range r.stored() {
 		for _, sealed := range values {
 			if !strings.HasPrefix(sealed, boundPrefix) {
-				t.Errorf("%s holds %.20s, want it bound", column, sealed)
+				t.Errorf("%s has %.20s, want it bound", column, sealed)
 			}
 		}
 	}
-	same(t, "what it holds", r.other.mustSource(t, "acme", "crm").LearnedSecrets[0].Reveal(), "learned")
+	same(t, "the learned secret", r.other.mustSource(t, "acme", "crm").LearnedSecrets[0].Reveal(), "learned")
 
-	// The other instance has not heard of it, and seals bound all the same.
+	// The other instance was not notified, but seals bound values anyway.
 	_, err = r.other.CreateSource(t.Context(), operator, r.newSource("later"))
 	r.must(err)
 	sealed := one[string](r.fixture, `SELECT verifier FROM eventhook.source WHERE slug = 'later'`)
 	if !strings.HasPrefix(sealed, boundPrefix) {
-		t.Errorf("an instance that was not told writes %.20s, want it bound", sealed)
+		t.Errorf("an instance that was not notified writes %.20s, want it bound", sealed)
 	}
 
 	r.exec(`UPDATE eventhook.source SET verifier = $1 WHERE slug = 'shop'`, planted)
-	for name, db := range map[string]*DB{"that rotated": r.db, "that was not told": r.other, "that has just started": r.instance(r.key)} {
+	for name, db := range map[string]*DB{"that rotated": r.db, "that was not notified": r.other, "that has just started": r.instance(r.key)} {
 		if _, err := db.FindSource(t.Context(), "acme", "shop"); !errors.Is(err, errUnbound) {
 			t.Errorf("the instance %s reads an unbound value: got %v, want %v", name, err, errUnbound)
 		}
 	}
 	got, err = r.db.Reseal(t.Context(), r.keyID(), quiet)
 	r.must(err)
-	same(t, "rotate does not bind what was planted", []int{got.Count, got.Unbound, len(got.Unopened)}, []int{0, 1, 1})
+	same(t, "rotate does not bind the planted value", []int{got.Count, got.Unbound, len(got.Unopened)}, []int{0, 1, 1})
 }
 
 func TestInstancesAreNotifiedThatUnboundValuesAreRefused(t *testing.T) {
@@ -190,14 +189,14 @@ func TestInstancesAreNotifiedThatUnboundValuesAreRefused(t *testing.T) {
 		case <-time.After(10 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("the other instance has not heard of it")
+			t.Fatal("the other instance was not notified")
 		}
 	}
 	cancel()
 	watchRecorder.Wait()
 }
 
-// TestRotateWaitsForTransactionsThatSealUnbound: their values are bound, too.
+// TestRotateWaitsForTransactionsThatSealUnbound so that their values are bound as well.
 func TestRotateWaitsForTransactionsThatSealUnbound(t *testing.T) {
 	r := upgraded(t)
 	begun, goOn := make(chan struct{}), make(chan struct{})
@@ -252,10 +251,10 @@ func TestUnboundValuesThatDoNotOpenBlockBoundOnly(t *testing.T) {
 	r.exec(`DELETE FROM eventhook.source WHERE slug = 'shop'`)
 	_, err = r.db.Reseal(t.Context(), r.keyID(), quiet)
 	r.must(err)
-	same(t, "once it is gone", r.mode(), sealsBoundOnly)
+	same(t, "after the value was deleted", r.mode(), sealsBoundOnly)
 }
 
-// TestAWrongKeyNeverReplacesTheCanary, seals nothing, and says why.
+// TestAWrongKeyNeverReplacesTheCanary: nothing is sealed, and the error has the reason.
 func TestAWrongKeyNeverReplacesTheCanary(t *testing.T) {
 	r := newSealFixture(t, sealsBoundOnly)
 	r.db = r.instance(r.key)
@@ -347,8 +346,8 @@ func TestTheCanaryFollowsTheKeys(t *testing.T) {
 	wantKind(t, "the old key after it", r.db.Ping(t.Context()), eventhook.KindUnavailable)
 }
 
-// TestAModeChangedBySQLIsIgnored, so that nobody who writes to the
-// database has unbound values taken again.
+// TestAModeChangedBySQLIsIgnored: write access to the database is not enough to make instances
+// accept unbound values again.
 func TestAModeChangedBySQLIsIgnored(t *testing.T) {
 	r := newSealFixture(t, sealsBoundOnly)
 	r.db = r.instance(r.key)

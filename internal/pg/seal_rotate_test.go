@@ -18,8 +18,8 @@ import (
 	"github.com/eventhook/eventhook/internal/seal"
 )
 
-// resealFixture is a database whose secrets are sealed with an older key, and
-// handles that know the older key, both, and the newer alone.
+// resealFixture is a database whose secrets are sealed with an older key, and DBs that have
+// the older key, both keys, and the newer key.
 type resealFixture struct {
 	*fixture
 	older, both, newer *DB
@@ -27,7 +27,7 @@ type resealFixture struct {
 	config             eventhook.TenantConfig
 }
 
-// resealed seals the fixture's verifiers, and a learned secret of crm.
+// newResealFixture seals the fixture's verifiers and a learned secret of crm.
 func newResealFixture(t *testing.T, change func(*Options)) *resealFixture {
 	t.Helper()
 	t.Parallel()
@@ -64,7 +64,7 @@ func (r *resealFixture) reseal(progress func(done, total int)) Resealed {
 	return got
 }
 
-// counts are how many values each key has sealed.
+// counts returns how many values each key has sealed.
 func (r *resealFixture) counts() map[string]int {
 	r.Helper()
 	list, err := r.both.CountSealed(r.Context())
@@ -92,7 +92,7 @@ func TestResealUsesTheNewKeyForAllValues(t *testing.T) {
 		same(t, slug+"'s learned secrets", len(s.LearnedSecrets), learned)
 	}
 	same(t, "no source has changed", one[string](r.fixture, `SELECT string_agg(version || updated_at::text, ' ' ORDER BY id) FROM eventhook.source`), version)
-	same(t, "again", r.reseal(func(int, int) { t.Error("there was something to do") }), Resealed{})
+	same(t, "again", r.reseal(func(int, int) { t.Error("progress was called") }), Resealed{})
 }
 
 func TestResealContinuesAfterAnInterruption(t *testing.T) {
@@ -132,15 +132,15 @@ func TestResealReportsValuesThatDoNotOpen(t *testing.T) {
 	same(t, "keys", r.counts(), map[string]int{r.newID: 1, lost.KeyIDs()[0]: 1, "": 1})
 }
 
-// openHook lets a test do something whenever a value is opened.
+// openHook is a Sealer that calls onOpen for each value that it opens.
 type openHook struct {
 	Sealer
 	onOpen func(plain string)
 }
 
-func (m openHook) Open(sealed, place string) (string, error) {
-	plain, err := m.Sealer.Open(sealed, place)
-	m.onOpen(plain)
+func (h openHook) Open(sealed, place string) (string, error) {
+	plain, err := h.Sealer.Open(sealed, place)
+	h.onOpen(plain)
 	return plain, err
 }
 
@@ -152,7 +152,7 @@ func TestResealKeepsConcurrentChanges(t *testing.T) {
 			if plain == canaryText {
 				return
 			}
-			change.Do(func() { // by an instance that has only the old key yet
+			change.Do(func() { // by an instance that has only the old key
 				c := acme()
 				c.Sources[0].Verifier = eventhook.NewSecret("changed")
 				_, err := r.older.ApplyTenant(t.Context(), operator, c, ApplyOptions{})
@@ -160,7 +160,7 @@ func TestResealKeepsConcurrentChanges(t *testing.T) {
 			})
 		}}
 	})
-	same(t, "resealed", r.reseal(quiet), Resealed{Count: 2}) // the change has taken the learned secret away
+	same(t, "resealed", r.reseal(quiet), Resealed{Count: 2}) // the change has deleted the learned secret
 	same(t, "keys", r.counts(), map[string]int{r.newID: 2})
 	s, err := r.newer.FindSource(t.Context(), "acme", "crm")
 	r.must(err)
@@ -196,7 +196,7 @@ func TestResealWaitsForLockedRows(t *testing.T) {
 	r.must(err)
 	var once sync.Once
 	got := r.reseal(func(done, _ int) {
-		if done == 1 { // the other one was done without waiting
+		if done == 1 { // the other value was resealed without waiting
 			once.Do(func() { r.must(tx.Rollback(t.Context())) })
 		}
 	})
@@ -225,8 +225,8 @@ func TestInstancesReadWhileValuesAreResealed(t *testing.T) {
 	readers.Wait()
 }
 
-// sealedPlaces are the columns of a schema that hold a sealed text, in whole or
-// in a part.
+// sealedPlaces returns the columns of the schema that contain a sealed text, as the whole
+// value or a part of it.
 func sealedPlaces(ctx context.Context, conn *pgx.Conn) ([]string, error) {
 	const columns = `SELECT table_name, column_name FROM information_schema.columns c JOIN pg_class k ON k.oid = (quote_ident(table_schema) || '.' || quote_ident(table_name))::regclass
 		WHERE table_schema = 'eventhook' AND NOT k.relispartition AND k.relkind IN ('r', 'p') AND data_type IN ('text', 'json', 'jsonb', 'ARRAY')`
@@ -250,12 +250,11 @@ func sealedPlaces(ctx context.Context, conn *pgx.Conn) ([]string, error) {
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
-// canaryColumn is sealed, and Reseal knows it by itself.
+// canaryColumn is sealed but not in sealedColumns: Reseal handles it separately.
 const canaryColumn = "sealing.canary"
 
-// checkSealed looks for sealed texts that Reseal would not find. Every test's
-// database is looked at, so that whatever is sealed is noticed where it is
-// tested.
+// checkSealed searches for sealed texts that Reseal would not find. It runs on every test's
+// database, so that a new sealed column is noticed by its own tests.
 func checkSealed(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	known := map[string]bool{canaryColumn: true}
@@ -268,7 +267,7 @@ func checkSealed(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 	}
 	for _, place := range places {
 		if !known[place] {
-			t.Errorf("%s holds sealed texts and is not among sealedColumns: they would be lost with their key", place)
+			t.Errorf("%s has sealed texts and is not in sealedColumns: the texts would be lost with their key", place)
 		}
 	}
 }
@@ -290,18 +289,18 @@ func TestSealedPlacesAreFoundInAllColumns(t *testing.T) {
 	for _, c := range sealedColumns {
 		all[c.String()] = true
 	}
-	same(t, "what there is", places(), slices.Sorted(maps.Keys(all)))
+	same(t, "places", places(), slices.Sorted(maps.Keys(all)))
 	f.exec(`UPDATE eventhook.tenant SET name = 'enc:0a:x'`)
 	f.exec(`UPDATE eventhook.source SET settings = '{"x":["enc:0a:x"]}' WHERE slug = 'shop'`)
 	all["tenant.name"], all["source.settings"] = true, true
-	same(t, "what was planted", places(), slices.Sorted(maps.Keys(all)))
+	same(t, "places with the planted texts", places(), slices.Sorted(maps.Keys(all)))
 	f.exec(`UPDATE eventhook.tenant SET name = 'x'`)
 	f.exec(`UPDATE eventhook.source SET settings = '{}'`)
 	f.must(conn.Close(t.Context()))
 }
 
-// TestASourceWhoseKeyIsLostCanBeReplaced, by applying its configuration again,
-// and goes when it is deleted.
+// TestASourceWhoseKeyIsLostCanBeReplaced by applying its configuration again, and can be
+// deleted.
 func TestASourceWhoseKeyIsLostCanBeReplaced(t *testing.T) {
 	r := newResealFixture(t, asItIs)
 	_, err := r.newer.FindSource(t.Context(), "acme", "crm")

@@ -8,7 +8,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// manyKeys stores n keys of which every second is past its time, four to a page.
+// manyKeys stores n keys, four per page; every second key has expired.
 func (f *fixture) manyKeys(n int) {
 	f.Helper()
 	f.exec(`INSERT INTO eventhook.idempotency_key (tenant_id, scope, key, made, expires_at)
@@ -141,7 +141,7 @@ func TestSweepPromises(t *testing.T) {
 	}{
 		{"young ones stay", keep - time.Second, keep, 0},
 		{"a keep of 0 keeps", time.Hour, 0, 0},
-		{"settled ones go, and those that nobody made", 0, keep, 2},
+		{"settled ones, also those that were never created", 0, keep, 2},
 		{"once", 0, keep, 0},
 	} {
 		f.clock.advance(c.after)
