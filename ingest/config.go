@@ -30,24 +30,24 @@ import (
 
 // Config has the limits for accepting webhooks.
 type Config struct {
-	Writers          int           `koanf:"writers"`             // concurrent commits
-	BatchEvents      int           `koanf:"batch_events"`        // maximum events of a commit
-	BatchBytes       int           `koanf:"batch_bytes"`         // maximum bytes of a commit
-	OverlapEvents    int           `koanf:"overlap_events"`      // minimum events in the queue for a commit to begin while another one runs
-	QueueEvents      int           `koanf:"queue_events"`        // maximum events in the queue; more are shed
-	QueueBytes       int           `koanf:"queue_bytes"`         // maximum bytes in the queue; more are shed
-	InFlightBytes    int64         `koanf:"in_flight_bytes"`     // maximum memory of requests being read or stored; more are shed
-	MinBodyRate      int           `koanf:"min_body_rate"`       // minimum average bytes per second of a body; slower requests are refused
-	MinBodyRateAfter time.Duration `koanf:"min_body_rate_after"` // time from the start of a request until min_body_rate applies
-	CommitTimeout    time.Duration `koanf:"commit_timeout"`      // after which a commit has failed
-	CachedSources    int           `koanf:"cached_sources"`      // maximum sources in the cache
-	ForgeriesPerSec  float64       `koanf:"forgeries_per_sec"`   // failed requests of a client that get a 401; more get a 429
-	ForgeriesBurst   int           `koanf:"forgeries_burst"`     // of forgeries_per_sec
+	Writers          int           `config:"writers"`             // concurrent commits
+	BatchEvents      int           `config:"batch_events"`        // maximum events of a commit
+	BatchBytes       int           `config:"batch_bytes"`         // maximum bytes of a commit
+	OverlapEvents    int           `config:"overlap_events"`      // minimum events in the queue for a commit to begin while another one runs
+	QueueEvents      int           `config:"queue_events"`        // maximum events in the queue; more are shed
+	QueueBytes       int           `config:"queue_bytes"`         // maximum bytes in the queue; more are shed
+	InFlightBytes    int64         `config:"in_flight_bytes"`     // maximum memory of requests being read or stored; more are shed
+	MinBodyRate      int           `config:"min_body_rate"`       // minimum average bytes per second of a body; slower requests are refused
+	MinBodyRateAfter time.Duration `config:"min_body_rate_after"` // time from the start of a request until min_body_rate applies
+	CommitTimeout    time.Duration `config:"commit_timeout"`      // after which a commit has failed
+	CachedSources    int           `config:"cached_sources"`      // maximum sources in the cache
+	ForgeriesPerSec  float64       `config:"forgeries_per_sec"`   // failed requests of a client that get a 401; more get a 429
+	ForgeriesBurst   int           `config:"forgeries_burst"`     // of forgeries_per_sec
 	// UnverifiedWorkPerSec limits the verification work for forged requests to one source,
 	// in units of about 50 µs. A tenant can use twice as much.
-	UnverifiedWorkPerSec int      `koanf:"unverified_work_per_sec"`
-	TrustedProxies       []string `koanf:"-"` // CIDRs of proxies whose X-Forwarded-For is trusted
-	PublicURL            string   `koanf:"-"`
+	UnverifiedWorkPerSec int      `config:"unverified_work_per_sec"`
+	TrustedProxies       []string `config:"-"` // CIDRs of proxies whose X-Forwarded-For is trusted
+	PublicURL            string   `config:"-"`
 }
 
 // DefaultConfig returns a Config for two cores and a database on the same machine.

@@ -33,13 +33,13 @@ import (
 
 // Config bounds the processor.
 type Config struct {
-	Workers       int           `koanf:"workers"`        // batches settled at once, and as many of what runs scripts
-	BatchSize     int           `koanf:"batch_size"`     // events settled in one transaction
-	InboxEvents   int           `koanf:"inbox_events"`   // events in memory that wait; half as many more for scripts
-	InboxBytes    int           `koanf:"inbox_bytes"`    // and their bytes
-	PollInterval  time.Duration `koanf:"poll_interval"`  // the backstop when no wake comes
-	DrainTimeout  time.Duration `koanf:"drain_timeout"`  // at a stop, for what is in memory
-	CachedSources int           `koanf:"cached_sources"` // compiled routes kept
+	Workers       int           `config:"workers"`        // batches settled at once, and as many of what runs scripts
+	BatchSize     int           `config:"batch_size"`     // events settled in one transaction
+	InboxEvents   int           `config:"inbox_events"`   // events in memory that wait; half as many more for scripts
+	InboxBytes    int           `config:"inbox_bytes"`    // and their bytes
+	PollInterval  time.Duration `config:"poll_interval"`  // the backstop when no wake comes
+	DrainTimeout  time.Duration `config:"drain_timeout"`  // at a stop, for what is in memory
+	CachedSources int           `config:"cached_sources"` // compiled routes kept
 }
 
 // DefaultConfig suits two cores.

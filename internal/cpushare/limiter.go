@@ -25,9 +25,9 @@ import (
 
 // Config is how large a tenant's share of one instance is.
 type Config struct {
-	Processors float64       `koanf:"processors"` // how fast the share refills; 0.5: half of a processor's time
-	Burst      time.Duration `koanf:"burst"`      // the most that the share holds
-	Tenants    int           `koanf:"tenants"`    // whose shares are kept in memory
+	Processors float64       `config:"processors"` // how fast the share refills; 0.5: half of a processor's time
+	Burst      time.Duration `config:"burst"`      // the most that the share holds
+	Tenants    int           `config:"tenants"`    // whose shares are kept in memory
 }
 
 // DefaultConfig suits two processors.
