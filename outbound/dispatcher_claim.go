@@ -115,7 +115,7 @@ func (d *Dispatcher) claimPage(ctx context.Context, page []DueDestination) (foun
 // isClaimable reports whether due deliveries of a destination should be claimed.
 func (d *Dispatcher) isClaimable(id eventhook.DestinationID) (ok bool) {
 	now := d.Now()
-	d.scheduler.with(func(core *schedule.Scheduler) { ok = core.Due(id, now) })
+	d.scheduler.with(func(core *schedule.Scheduler) { ok = core.ShouldClaim(id, now) })
 	return ok && !d.deleted.has(id, now)
 }
 
