@@ -100,7 +100,7 @@ func (p published) Accept(ctx context.Context, batch []*effects.Arrival) error {
 
 func (g *gateway) settler() published {
 	s := &g.subscribers
-	return published{g.db, &outbound.Fanout{Subscriptions: s.subscriptionCache, Targets: s.targets, Catalogue: s.catalogue, Shares: g.shares, Dispatcher: localDispatcher{s.dispatcher, g.db}, Next: g.db, Log: g.log}}
+	return published{g.db, &outbound.Fanout{Subscriptions: s.subscriptionCache, Targets: s.targets, Catalogue: s.catalogue, Shares: g.shares, Dispatcher: localDispatcher{s.dispatcher, g.db}, Store: g.db, Log: g.log}}
 }
 
 // receivers is how the API looks at where subscriptions send.
