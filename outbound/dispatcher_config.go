@@ -8,14 +8,14 @@ import (
 
 // Config sets the limits of the dispatcher.
 type Config struct {
-	SendsAtOnce         int           `koanf:"sends_at_once"`        // maximum number of sends in progress; one tenant and all retries use at most half of them each
-	QueueDeliveries     int           `koanf:"queue_deliveries"`     // maximum number of leased deliveries in memory; one destination has at most an eighth
-	QueueBytes          int           `koanf:"queue_bytes"`          // maximum number of bytes of their events
-	BatchSize           int           `koanf:"batch_size"`           // deliveries claimed, and outcomes settled, in one transaction
-	UnsettledDeliveries int           `koanf:"unsettled_deliveries"` // outcomes that wait for the database; at this number all sends stop
-	PollInterval        time.Duration `koanf:"poll_interval"`        // how often to look for due deliveries without a notification
-	DrainTimeout        time.Duration `koanf:"drain_timeout"`        // how long sends in progress may continue at a shutdown
-	MaxAge              time.Duration `koanf:"max_age"`              // older deliveries become dead without being sent
+	SendsAtOnce         int           `config:"sends_at_once"`        // maximum number of sends in progress; one tenant and all retries use at most half of them each
+	QueueDeliveries     int           `config:"queue_deliveries"`     // maximum number of leased deliveries in memory; one destination has at most an eighth
+	QueueBytes          int           `config:"queue_bytes"`          // maximum number of bytes of their events
+	BatchSize           int           `config:"batch_size"`           // deliveries claimed, and outcomes settled, in one transaction
+	UnsettledDeliveries int           `config:"unsettled_deliveries"` // outcomes that wait for the database; at this number all sends stop
+	PollInterval        time.Duration `config:"poll_interval"`        // how often to look for due deliveries without a notification
+	DrainTimeout        time.Duration `config:"drain_timeout"`        // how long sends in progress may continue at a shutdown
+	MaxAge              time.Duration `config:"max_age"`              // older deliveries become dead without being sent
 }
 
 // DefaultConfig returns limits for a machine with two cores.

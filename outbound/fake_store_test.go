@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/cpushare"
 	"github.com/eventhook/eventhook/internal/effects"
-	"github.com/eventhook/eventhook/internal/shares"
 	"github.com/eventhook/eventhook/outbound"
 	matching "github.com/eventhook/eventhook/outbound/match"
 	"github.com/eventhook/eventhook/outbound/schedule"
@@ -87,7 +87,7 @@ func (o *office) set(change func()) {
 }
 
 // newShares returns shares as they are by default.
-func newShares() *shares.Shares { return shares.New(shares.DefaultConfig(), nil, time.Now) }
+func newShares() *cpushare.Limiter { return cpushare.New(cpushare.DefaultConfig(), nil, time.Now) }
 
 func (o *office) rosters() *matching.SubscriptionCache {
 	return matching.NewSubscriptionCache(100_000, o, o.log, time.Now)

@@ -9,9 +9,9 @@ import (
 	"slices"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/cpushare"
 	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/meter"
-	"github.com/eventhook/eventhook/internal/shares"
 	"github.com/eventhook/eventhook/outbound/match"
 )
 
@@ -28,8 +28,8 @@ type EffectStore interface {
 type Fanout struct {
 	Subscriptions *match.SubscriptionCache
 	Targets       CachedTargets
-	Catalogue     *match.Catalogue // may be nil
-	Shares        *shares.Shares   // limits the time of each tenant for filters and schemas
+	Catalogue     *match.Catalogue  // may be nil
+	Shares        *cpushare.Limiter // limits the time of each tenant for filters and schemas
 	Dispatcher    LocalDispatcher
 	Store         EffectStore
 	Log           *slog.Logger

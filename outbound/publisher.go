@@ -8,9 +8,9 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/batch"
+	"github.com/eventhook/eventhook/internal/cpushare"
 	"github.com/eventhook/eventhook/internal/meter"
 	"github.com/eventhook/eventhook/internal/roundrobin"
-	"github.com/eventhook/eventhook/internal/shares"
 	"github.com/eventhook/eventhook/outbound/match"
 )
 
@@ -39,8 +39,8 @@ type PublishObserver interface {
 // PublisherDeps are the dependencies of a Publisher.
 type PublisherDeps struct {
 	Subscriptions *match.SubscriptionCache
-	Catalogue     *match.Catalogue // may be nil
-	Shares        *shares.Shares   // limits the time of each tenant for filters and schemas
+	Catalogue     *match.Catalogue  // may be nil
+	Shares        *cpushare.Limiter // limits the time of each tenant for filters and schemas
 	Store         PublishStore
 	Dispatcher    LocalDispatcher
 	Observer      PublishObserver
@@ -134,7 +134,7 @@ type PublishOutcome struct {
 // match returns the subscriptions that receive an event.
 func (p *Publisher) match(ctx context.Context, matcher *match.Matcher, e *eventhook.Event) (matched []*eventhook.Subscription, err error) {
 	var tooSlow []*eventhook.Subscription
-	err = p.Shares.Evaluate(ctx, e.TenantID, shares.Subscriptions, func(m *meter.Meter) { matched, tooSlow = matcher.Match(m, e) })
+	err = p.Shares.Evaluate(ctx, e.TenantID, cpushare.Subscriptions, func(m *meter.Meter) { matched, tooSlow = matcher.Match(m, e) })
 	if errors.Is(err, meter.ErrLimit) {
 		return nil, errTooMuchMatching
 	}
@@ -164,7 +164,7 @@ func (p *Publisher) complete(ctx context.Context, e *eventhook.Event) error {
 		envelope = *e.Envelope
 	}
 	var category string
-	err := p.Shares.Evaluate(ctx, e.TenantID, shares.Schemas, func(m *meter.Meter) { category, _ = p.Catalogue.Check(ctx, m, e) })
+	err := p.Shares.Evaluate(ctx, e.TenantID, cpushare.Schemas, func(m *meter.Meter) { category, _ = p.Catalogue.Check(ctx, m, e) })
 	if errors.Is(err, meter.ErrLimit) { // the catalogue never rejects an event
 		p.Catalogue.Unchecked(e)
 	} else if err != nil {

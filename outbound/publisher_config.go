@@ -8,15 +8,15 @@ import (
 
 // PublishConfig sets the limits of the Publisher and of the caches for matching.
 type PublishConfig struct {
-	Writers             int           `koanf:"writers"`              // maximum number of concurrent commits
-	BatchRows           int           `koanf:"batch_rows"`           // maximum number of events and deliveries in one commit; a single event may exceed it
-	BatchBytes          int           `koanf:"batch_bytes"`          // maximum number of bytes in one commit; a single event may exceed it
-	OverlapRows         int           `koanf:"overlap_rows"`         // minimum of waiting rows for a commit to begin while another one runs
-	QueueRows           int           `koanf:"queue_rows"`           // maximum number of events and deliveries that wait for a commit; more events get a 503
-	QueueBytes          int           `koanf:"queue_bytes"`          // maximum number of bytes that wait for a commit
-	CommitTimeout       time.Duration `koanf:"commit_timeout"`       // timeout of a commit
-	CachedSubscriptions int           `koanf:"cached_subscriptions"` // maximum number in memory; the subscriptions of a single tenant may exceed it
-	CachedEventTypes    int           `koanf:"cached_event_types"`   // maximum number in memory, with their schemas
+	Writers             int           `config:"writers"`              // maximum number of concurrent commits
+	BatchRows           int           `config:"batch_rows"`           // maximum number of events and deliveries in one commit; a single event may exceed it
+	BatchBytes          int           `config:"batch_bytes"`          // maximum number of bytes in one commit; a single event may exceed it
+	OverlapRows         int           `config:"overlap_rows"`         // minimum of waiting rows for a commit to begin while another one runs
+	QueueRows           int           `config:"queue_rows"`           // maximum number of events and deliveries that wait for a commit; more events get a 503
+	QueueBytes          int           `config:"queue_bytes"`          // maximum number of bytes that wait for a commit
+	CommitTimeout       time.Duration `config:"commit_timeout"`       // timeout of a commit
+	CachedSubscriptions int           `config:"cached_subscriptions"` // maximum number in memory; the subscriptions of a single tenant may exceed it
+	CachedEventTypes    int           `config:"cached_event_types"`   // maximum number in memory, with their schemas
 }
 
 // DefaultPublishConfig returns limits for a machine with two cores that also runs the

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/cpushare"
 	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/meter"
-	"github.com/eventhook/eventhook/internal/shares"
 )
 
 // costly is a filter that takes seconds without a limit (attack 2), over
@@ -88,13 +88,13 @@ func TestAnEventWithTooManyCostlyFiltersIsNotPublished(t *testing.T) {
 func TestPublishingWithCostlyFiltersDelaysNoOtherTenant(t *testing.T) {
 	list := []eventhook.Subscription{subscriber("a", "*", costly), subscriber("b", "*", costly), subscriber("c", "*", costly), subscriber("d", "*", "")}
 	inPress(t, nil, list, func(t *testing.T, p *press) {
-		p.Shares = shares.New(shares.Config{Processors: 0.1, Burst: 200 * time.Millisecond, Tenants: 10}, nil, time.Now)
+		p.Shares = cpushare.New(cpushare.Config{Processors: 0.1, Burst: 200 * time.Millisecond, Tenants: 10}, nil, time.Now)
 		var stored, refused atomic.Int64
 		var callers sync.WaitGroup
 		for range 200 {
 			callers.Go(func() {
 				switch _, err := p.Publisher.Publish(t.Context(), news("push", costlyData)); {
-				case errors.Is(err, shares.ErrBusy):
+				case errors.Is(err, cpushare.ErrBusy):
 					refused.Add(1)
 				case err == nil:
 					stored.Add(1)
@@ -126,7 +126,7 @@ func TestPublishingWithCostlyFiltersDelaysNoOtherTenant(t *testing.T) {
 
 func TestPublishingEndsWithItsCaller(t *testing.T) {
 	inPress(t, nil, []eventhook.Subscription{subscriber("a", "*", costly)}, func(t *testing.T, p *press) {
-		lent, _ := p.Shares.Of(acme).Slow()
+		lent, _ := p.Shares.Bucket(acme).BeginSlow()
 		lent.Take(100 * meter.EventLimit)
 		ctx, hangUp := context.WithCancel(t.Context())
 		ended := make(chan error)

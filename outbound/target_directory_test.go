@@ -37,7 +37,7 @@ func (s *routeStore) RouteToSend(_ context.Context, id eventhook.RouteID) (event
 
 func target(t *testing.T, text string) eventhook.Target {
 	t.Helper()
-	read, faults := targets.Read([]byte(text), nil)
+	read, faults := targets.Parse([]byte(text), nil)
 	if len(faults) > 0 {
 		t.Fatalf("%s: got %v", text, faults)
 	}

@@ -37,7 +37,7 @@ func TestWhatARouteWouldDoIsToldOnce(t *testing.T) {
 }
 
 func TestCannotTellIsThePrefixOfTheGateway(t *testing.T) {
-	if cannotTell != route.CannotTell {
-		t.Errorf("cannotTell is %q, want %q of package route", cannotTell, route.CannotTell)
+	if cannotTell != route.UndecidedPrefix {
+		t.Errorf("cannotTell is %q, want %q of package route", cannotTell, route.UndecidedPrefix)
 	}
 }

@@ -161,7 +161,7 @@ func showRoutes(w io.Writer, routes []client.RouteExplanation) error {
 }
 
 // cannotTell begins the reason of a route whose match is not known; see
-// route.CannotTell.
+// route.UndecidedPrefix.
 const cannotTell = "cannot tell: "
 
 // isUntold reports whether nobody can tell if a route would take the event. Its

@@ -252,7 +252,7 @@ func TestPublishReadsNoWholeTable(t *testing.T) {
 	conn, err := f.db.accept.Acquire(t.Context())
 	f.must(err)
 	defer conn.Release()
-	plan := explain(f, conn.Conn(), publishSQL, len(publishOIDs))
+	plan := explain(f, conn.Conn(), publishSQL.sql, len(publishSQL.params))
 	if bad := lookupsOfPublish.FindString(plan); bad != "" {
 		t.Errorf("%s in\n%s", bad, plan)
 	}

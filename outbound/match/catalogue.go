@@ -172,7 +172,7 @@ func (c *Catalogue) checkSchema(m *meter.Meter, key entryKey, entry *catalogueEn
 	if now.Unix() < entry.pausedUntil.Load() {
 		return c.mismatch(key, MismatchUnchecked, schema.ErrTooMuch.Error())
 	}
-	fault, err := entry.schema.Fault(m, data)
+	fault, err := entry.schema.Validate(m, data)
 	if m.Err() != nil {
 		return ""
 	}

@@ -56,14 +56,14 @@ func CompileMatcher(generation int64, list []eventhook.Subscription, onFault fun
 		}
 		r.receiving, types = append(r.receiving, compiledSubscription{s, f}), append(types, s.EventTypes)
 	}
-	r.types = filter.NewTypes(types)
+	r.types = filter.NewTypeIndex(types)
 	return r
 }
 
 // compileFilter compiles a filter. It returns nil if text has no filter, and nil with a
 // fault if the filter cannot be compiled.
 func compileFilter(text []byte, fields *filter.Fields) (f *filter.Filter, fault string) {
-	if !filter.IsGiven(text) {
+	if !filter.IsSet(text) {
 		return nil, ""
 	}
 	defer func() {
@@ -81,7 +81,7 @@ func compileFilter(text []byte, fields *filter.Fields) (f *filter.Filter, fault 
 // CheckFilter returns all faults of a subscription's filter, located by their paths in the
 // filter. An absent filter has no faults.
 func CheckFilter(text []byte) (faults eventhook.Faults) {
-	if !filter.IsGiven(text) {
+	if !filter.IsSet(text) {
 		return nil
 	}
 	defer func() {

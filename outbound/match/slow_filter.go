@@ -5,8 +5,8 @@ import (
 	"log/slog"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/cpushare"
 	"github.com/eventhook/eventhook/internal/meter"
-	"github.com/eventhook/eventhook/internal/shares"
 )
 
 // TooManySteps is the reason why an event is not published when the meter has reached its
@@ -15,9 +15,9 @@ var TooManySteps = fmt.Sprintf("the filters of the tenant's subscriptions take m
 
 // LogTooSlow logs and counts the subscriptions that do not receive an event because their
 // filters take too many steps.
-func LogTooSlow(log *slog.Logger, all *shares.Shares, e *eventhook.Event, list []*eventhook.Subscription) {
+func LogTooSlow(log *slog.Logger, all *cpushare.Limiter, e *eventhook.Event, list []*eventhook.Subscription) {
 	for _, s := range list {
-		all.Count(shares.Subscriptions, shares.TooMuch)
+		all.Count(cpushare.Subscriptions, cpushare.OverLimit)
 		log.Warn("a subscription does not receive an event: its filter takes too many steps", "tenant", e.TenantID, "subscription", s.ID, "event", e.ID, "steps", maxFilterSteps)
 	}
 }
