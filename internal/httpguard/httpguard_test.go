@@ -82,10 +82,10 @@ func TestNoRequestIsSmuggled(t *testing.T) {
 }
 
 func TestARefusalOfTheFramingIsAProblem(t *testing.T) {
-	c := &framedConn{isUnclear: true}
+	c := &conn{isUnclear: true}
 	w := httptest.NewRecorder()
 	r := httptest.NewRequestWithContext(ConnContext(t.Context(), c), http.MethodPost, "/", nil)
-	refuseUnclearFraming(echoPath).ServeHTTP(w, r)
+	refuseAmbiguous(echoPath).ServeHTTP(w, r)
 	var p struct {
 		Title, Detail string
 		Status        int

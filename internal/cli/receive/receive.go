@@ -159,7 +159,7 @@ func listenTo(ctx context.Context, host string, port int) (net.Listener, error) 
 // announce says where events are received, and how to have them sent here.
 func (f *receiveFlags) announce(w io.Writer, at net.Addr, verifies bool) {
 	url := "http://" + terminal.Address(at) + cmp.Or(f.path, "/")
-	_, _ = fmt.Fprintf(w, "Receiving at %s; Ctrl-C ends it. Subscribe it with\n  eventhook subscription create receiver --url %s --type '*'%s\n", url, url, f.secrets.Repeat())
+	_, _ = fmt.Fprintf(w, "Receiving at %s; Ctrl-C ends it. Subscribe it with\n  eventhook subscription create receiver --url %s --type '*'%s\n", url, url, f.secrets.Example())
 	if !verifies {
 		_, _ = fmt.Fprintln(w, "Nothing is verified: give the secret that this prints, with --secret-env, --secret-file or --secret.")
 	}
