@@ -31,19 +31,22 @@ var borders = map[string][]string{
 	"bench":               {everything}, // measures it all, ships with nothing
 	"ingest":              {root, "internal/effects", "internal/chunks", "internal/meter", "internal/roundrobin", "verify", "internal/batch", "internal/payload", "internal/snapshot", "internal/usage", "internal/clients"},
 	"verify":              {root, "internal/meter", "internal/pattern", "internal/payload"},
-	"route":               {root, "internal/effects", "internal/shares", "internal/meter", "internal/pattern", "internal/filter", "internal/payload", "internal/script", "internal/snapshot", "internal/roundrobin"},
+	"route":               {root, "internal/effects", "internal/cpushare", "internal/meter", "internal/pattern", "internal/filter", "internal/payload", "internal/script", "internal/snapshot", "internal/roundrobin", "internal/backoff", "internal/wake"},
 	"targets":             {root, "internal/effects", "internal/payload"},
-	"outbound":            {root, "outbound/match", "outbound/schedule", "outbound/send", "internal/effects", "internal/shares", "internal/meter", "internal/batch", "internal/snapshot", "internal/roundrobin"},
-	"outbound/match":      {root, "internal/shares", "internal/meter", "internal/filter", "internal/schema", "internal/snapshot"},
+	"outbound":            {root, "outbound/match", "outbound/schedule", "outbound/send", "internal/effects", "internal/cpushare", "internal/meter", "internal/batch", "internal/snapshot", "internal/roundrobin", "internal/backoff", "internal/lifetime", "internal/wake"},
+	"outbound/match":      {root, "internal/cpushare", "internal/meter", "internal/filter", "internal/schema", "internal/snapshot"},
 	"outbound/schedule":   {root},
 	"outbound/send":       {root, "internal/payload"},
 	"migrations":          nil,
-	"configs":             {root, "internal/shares", "ingest", "route", "targets", "verify", "outbound"},
-	"internal/pg":         {root, "internal/effects", "internal/payload", "internal/roundrobin", "ingest", "route", "outbound"},
+	"configs":             {root, "internal/cpushare", "ingest", "route", "targets", "verify", "outbound"},
+	"internal/pg":         {root, "internal/effects", "internal/payload", "internal/roundrobin", "ingest", "route", "outbound", "internal/wake"},
 	"internal/api":        {root, "internal/effects", "outbound", "internal/meter", "ingest", "route", "targets", "verify", "internal/payload", "internal/schema", "internal/snapshot", "internal/usage", "internal/clients", "internal/roundrobin"},
-	"internal/telemetry":  {root, "internal/effects", "internal/shares", "outbound"},
+	"internal/telemetry":  {root, "internal/effects", "internal/cpushare", "outbound"},
 	"internal/effects":    {root},
-	"internal/batch":      nil,
+	"internal/backoff":    nil,
+	"internal/batch":      {"internal/wake"},
+	"internal/lifetime":   nil,
+	"internal/wake":       nil,
 	"internal/filter":     {root, "internal/meter", "internal/pattern", "internal/payload"},
 	"internal/payload":    {root, "internal/meter", "internal/chunks"},
 	"internal/schema":     {root, "internal/meter", "internal/pattern"},
@@ -53,7 +56,7 @@ var borders = map[string][]string{
 	"internal/roundrobin": nil,
 	"internal/chunks":     nil,
 	"internal/meter":      nil,
-	"internal/shares":     {root, "internal/meter", "internal/roundrobin"},
+	"internal/cpushare":   {root, "internal/meter", "internal/roundrobin"},
 	"internal/pattern":    {"internal/meter"},
 	"internal/script":     {root, "internal/proc"},
 	"internal/proc":       nil,
@@ -98,13 +101,13 @@ var keepers = map[string][]string{
 // forTests may be imported by tests alone, and by the bench.
 var forTests = []string{"internal/pgtest", "internal/usage/usagetest", "outbound/outboundtest", "outbound/publishtest", "route/routetest", "internal/cli/clitest", "internal/httpguard/httpguardtest"}
 
-func TestRoomsKeepTheirBorders(t *testing.T) {
+func TestPackagesImportOnlyAllowedPackages(t *testing.T) {
 	if crossed := crossings(t, os.DirFS(".")); len(crossed) > 0 {
 		t.Errorf("borders crossed, got:\n%s\nwant none (DESIGN, section 6)", strings.Join(crossed, "\n"))
 	}
 }
 
-func TestBordersAreWatched(t *testing.T) {
+func TestImportViolationsAreReported(t *testing.T) {
 	file := func(imports ...string) *fstest.MapFile {
 		text := "package x\n"
 		for _, i := range imports {

@@ -128,7 +128,7 @@ func (e *export) source(tenant string, s eventhook.SourceConfig) (*yaml.Node, er
 func (e *export) route(tenant, source string, r eventhook.Route) (*yaml.Node, error) {
 	shown := make([]json.RawMessage, len(r.Targets))
 	for i, t := range r.Targets {
-		raw, err := targets.Show(t, func(member, _ string) string {
+		raw, err := targets.Format(t, func(member, _ string) string {
 			return e.reference(tenant, source, fmt.Sprintf("%s_target_%d_%s", wordsOf(r.Name, "route"), i+1, member))
 		})
 		if err != nil {

@@ -181,7 +181,7 @@ func subscriptionOf(name string, secret int) eventhook.Subscription {
 // callOf is a target with a secret.
 func callOf(t *testing.T, secret string) eventhook.Target {
 	t.Helper()
-	target, faults := targets.Read(fmt.Appendf(nil, `{"type":"http","url":"https://a.example/?${b}&c","headers":{"Long-Name":"1","X":"$$"},"auth_header":%q}`, secret), nil)
+	target, faults := targets.Parse(fmt.Appendf(nil, `{"type":"http","url":"https://a.example/?${b}&c","headers":{"Long-Name":"1","X":"$$"},"auth_header":%q}`, secret), nil)
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}

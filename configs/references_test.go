@@ -69,7 +69,7 @@ func allSecrets(t *testing.T, tenants []eventhook.TenantConfig) (all []string) {
 func targetSecrets(t *testing.T, r eventhook.Route) (all []string) {
 	t.Helper()
 	for _, target := range r.Targets {
-		_, err := targets.Show(target, func(_, secret string) string {
+		_, err := targets.Format(target, func(_, secret string) string {
 			all = append(all, secret)
 			return secret
 		})

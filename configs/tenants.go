@@ -139,12 +139,12 @@ func (s routeSpec) targets(at string, refs *references) (list []eventhook.Target
 		var t eventhook.Target
 		raw, faults := flatJSON(&n)
 		if len(faults) == 0 {
-			t, faults = targets.Read(raw, func(member, text string) string { return refs.secret(at+"."+place+"."+member, text) })
+			t, faults = targets.Parse(raw, func(member, text string) string { return refs.secret(at+"."+place+"."+member, text) })
 		}
 		all.Merge(place, faults)
 		list = append(list, t)
 	}
-	kept, faults := targets.Keep(list, nil)
+	kept, faults := targets.KeepSecrets(list, nil)
 	all.Merge("targets", faults)
 	return kept, all
 }

@@ -58,16 +58,16 @@ type SubscriptionTransports interface {
 
 // SubscriptionDirectory is the Directory of subscriptions, and SubscriptionTransports.
 type SubscriptionDirectory struct {
-	Rosters *match.Rosters
-	Sender  *send.HTTPSender
+	Subscriptions *match.SubscriptionCache
+	Sender        *send.HTTPSender
 }
 
 // Destination implements Directory. While the subscriptions cannot be read, it returns
 // one as it was sent to last.
 func (d SubscriptionDirectory) Destination(ctx context.Context, of eventhook.Destination) (Destination, error) {
-	s, err := d.Rosters.Subscription(ctx, of.TenantID, of.SubscriptionID)
+	s, err := d.Subscriptions.Subscription(ctx, of.TenantID, of.SubscriptionID)
 	if err != nil && !isNotFound(err) {
-		if known := d.Sender.Known(of.SubscriptionID); known != nil {
+		if known := d.Sender.Cached(of.SubscriptionID); known != nil {
 			s, err = known, nil
 		}
 	}

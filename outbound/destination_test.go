@@ -21,14 +21,14 @@ func TestASubscriptionThatCannotBeReadIsKnownFromItsLastSend(t *testing.T) {
 	unknown.ID = eventhook.NewID[eventhook.Subscription](time.Now())
 	o := newOffice(known, unknown)
 	rosters := o.rosters()
-	d := outbound.SubscriptionDirectory{Rosters: rosters, Sender: send.NewHTTPSender(answering(200), "", time.Now)}
+	d := outbound.SubscriptionDirectory{Subscriptions: rosters, Sender: send.NewHTTPSender(answering(200), "", time.Now)}
 	of := eventhook.Destination{TenantID: known.TenantID, SubscriptionID: known.ID}
 	before, err := d.Destination(t.Context(), of)
 	if err != nil || before.ID != of.ID() || !before.Ready || before.Transport == nil {
 		t.Fatalf("got %+v, %v; want the subscription", before, err)
 	}
 	o.set(func() { o.err = errOffice })
-	rosters.ForgetAll()
+	rosters.InvalidateAll()
 	if got, err := d.Destination(t.Context(), of); err != nil || got.Transport != before.Transport {
 		t.Errorf("got %+v, %v; want it as it was before", got, err)
 	}

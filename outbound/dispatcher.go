@@ -8,6 +8,8 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/batch"
+	"github.com/eventhook/eventhook/internal/lifetime"
+	"github.com/eventhook/eventhook/internal/wake"
 	"github.com/eventhook/eventhook/outbound/schedule"
 )
 
@@ -18,18 +20,18 @@ import (
 // deliveries of some destinations, as each claim says, with their events; a
 // destination has one claim at most. SettleDeliveries is atomic. It returns the
 // settlements whose lease was lost, of which it wrote nothing. ReleaseDeliveries makes
-// deliveries due now whose lease still holds. PaceDeliveries reserves sends from the
+// deliveries due now whose lease still holds. ReserveSends reserves sends from the
 // ones of all instances, and returns the time of the first send of each request; the
 // next follow at 1/PerSecond. AbandonDeliveries makes due deliveries dead of a
 // destination that does not exist any more, and returns how many there were; it changes
 // nothing while the destination exists. DeliveriesWake is closed when deliveries may
 // have become due.
 type Queue interface {
-	DueDestinations(ctx context.Context, after eventhook.DestinationID, limit int) ([]Due, error)
+	DueDestinations(ctx context.Context, after eventhook.DestinationID, limit int) ([]DueDestination, error)
 	ClaimDeliveries(ctx context.Context, claims []Claim) ([]*eventhook.Delivery, error)
 	SettleDeliveries(ctx context.Context, batch []*DeliverySettlement) (lost []*DeliverySettlement, err error)
 	ReleaseDeliveries(ctx context.Context, list []*eventhook.Delivery) error
-	PaceDeliveries(ctx context.Context, list []PaceRequest) ([]time.Time, error)
+	ReserveSends(ctx context.Context, list []SendReservation) ([]time.Time, error)
 	AbandonDeliveries(ctx context.Context, to eventhook.Destination, reason string, limit int) (int, error)
 	DeliveriesWake() <-chan struct{}
 }
@@ -58,7 +60,7 @@ type DispatcherDeps struct {
 //
 //	claimLoop    leases due deliveries          Queue.ClaimDeliveries
 //	sendLoop     uses the slots                 Transport.Send
-//	rateLoop     reserves send times            Queue.PaceDeliveries
+//	rateLoop     reserves send times            Queue.ReserveSends
 //	settlements  writes outcomes in batches     Queue.SettleDeliveries
 //	releaseLoop  gives deliveries back          Queue.ReleaseDeliveries
 //	abandonLoop  ends deliveries to deleted destinations    Queue.AbandonDeliveries
@@ -74,7 +76,7 @@ type Dispatcher struct {
 	settlements *batch.Committer[*DeliverySettlement]
 	deleted     *deleted
 	changes     *changes
-	look        signal // deliveries may be due in the database
+	look        wake.Signal // deliveries may be due in the database
 }
 
 // NewDispatcher returns a dispatcher; Run starts it.
@@ -83,12 +85,12 @@ func NewDispatcher(config Config, deps DispatcherDeps) *Dispatcher {
 		Slots: config.SendsAtOnce, Deliveries: config.QueueDeliveries, Bytes: config.QueueBytes, Batch: config.BatchSize,
 		Unsettled: config.UnsettledDeliveries, Lease: deps.Lease,
 	}, deps.Chance)
-	return &Dispatcher{DispatcherDeps: deps, config: config, scheduler: newScheduler(core), deleted: newDeleted(), changes: newChanges(), look: newSignal()}
+	return &Dispatcher{DispatcherDeps: deps, config: config, scheduler: newScheduler(core), deleted: newDeleted(), changes: newChanges(), look: wake.New(1)}
 }
 
 // Reserve asks for memory for n deliveries to a destination that are about to be
 // stored. It returns how many are granted, and until when to lease them. Each one
-// must be Put or Released. Nothing is granted while the destination fails, or while
+// must be enqueued or released. Nothing is granted while the destination fails, or while
 // this gateway does not send to it.
 func (d *Dispatcher) Reserve(to schedule.Destination, n int) (granted int, until time.Time) {
 	d.scheduler.with(func(core *schedule.Scheduler) { granted, until = core.Reserve(to, n, d.Now()) })
@@ -100,21 +102,21 @@ func (d *Dispatcher) Release(to eventhook.DestinationID, n int) {
 	d.scheduler.with(func(core *schedule.Scheduler) { core.Release(to, n, d.Now()) })
 }
 
-// Put hands over stored deliveries, leased to this instance, with their events.
-func (d *Dispatcher) Put(list []*eventhook.Delivery) {
+// Enqueue hands over stored deliveries, leased to this instance, with their events.
+func (d *Dispatcher) Enqueue(list []*eventhook.Delivery) {
 	d.scheduler.with(func(core *schedule.Scheduler) { core.Offer(list, d.Now()) })
 }
 
-// DeliveriesLeft says that due deliveries were stored that this instance does not have
+// NotifyDue says that due deliveries were stored that this instance does not have
 // in memory.
-func (d *Dispatcher) DeliveriesLeft() { d.look.set() }
+func (d *Dispatcher) NotifyDue() { d.look.Notify() }
 
-// Changed says that destinations of a tenant have changed. Waiting deliveries of a
+// TenantChanged says that destinations of a tenant have changed. Waiting deliveries of a
 // destination that is paused now are given back at once.
-func (d *Dispatcher) Changed(of eventhook.TenantID) { d.changes.add(of) }
+func (d *Dispatcher) TenantChanged(of eventhook.TenantID) { d.changes.add(of) }
 
-// ChangedAll says that any destination may have changed.
-func (d *Dispatcher) ChangedAll() {
+// AllTenantsChanged says that any destination may have changed.
+func (d *Dispatcher) AllTenantsChanged() {
 	var all []eventhook.TenantID
 	d.scheduler.with(func(core *schedule.Scheduler) { all = core.Tenants() })
 	d.changes.add(all...)
@@ -130,7 +132,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	}
 	working, stopSends := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopSends()
-	writing, stopWrites := outlasting(working, lastWrites)
+	writing, stopWrites := lifetime.Extend(working, lastWrites)
 	defer stopWrites()
 	feeding, stopWriters := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWriters()

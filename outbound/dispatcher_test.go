@@ -196,7 +196,7 @@ func TestPausedSubscriptionsGetNothingFromMemory(t *testing.T) {
 		i.publish(s, 60)
 		w.pass(500 * time.Millisecond)
 		paused := w.alter(s, func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionPaused })
-		i.Changed(s.TenantID)
+		i.TenantChanged(s.TenantID)
 		w.pass(100 * time.Millisecond)
 		w.want(s, "at once all but those under way are given back", statuses{acquired: 4, pending: 56})
 		w.pass(time.Second)
@@ -210,7 +210,7 @@ func TestPausedSubscriptionsGetNothingFromMemory(t *testing.T) {
 			t.Errorf("%d claims while it is paused, want none", w.stats().claims-claims)
 		}
 		w.alter(s, func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionActive })
-		i.Changed(s.TenantID)
+		i.TenantChanged(s.TenantID)
 		w.pass(time.Minute)
 		w.want(s, "after the pause", statuses{success: 60})
 		if n := w.seen(s).twice(); n != 0 {
@@ -254,7 +254,7 @@ func TestDeliveriesOfDeletedSubscriptionsDie(t *testing.T) {
 		w.backlog(s, 20_000)
 		w.pass(500 * time.Millisecond)
 		w.unsubscribe(s)
-		i.Changed(s.TenantID)
+		i.TenantChanged(s.TenantID)
 		i.publish(other, 50)
 		w.pass(100 * time.Millisecond)
 		w.want(other, "others meanwhile", statuses{success: 50})
@@ -289,7 +289,7 @@ func TestWhatWaitsForADeletedSubscriptionDiesAtOnce(t *testing.T) {
 		i.publish(s, 10)
 		w.pass(time.Second)
 		w.unsubscribe(s)
-		i.Changed(s.TenantID)
+		i.TenantChanged(s.TenantID)
 		w.pass(2 * time.Second)
 		w.want(s, "all but the one under way", statuses{acquired: 1, dead: 9})
 	})
@@ -389,7 +389,7 @@ func TestDeliveriesPutDuringAStopAreGivenBack(t *testing.T) {
 		for range granted {
 			list = append(list, w.store(s, until))
 		}
-		i.Put(list)
+		i.Enqueue(list)
 		w.pass(10 * time.Second)
 		w.want(s, "after the stop", statuses{success: 1, pending: 5})
 	})
@@ -534,7 +534,7 @@ func TestDeliveriesAreGivenBackWhenTheDatabaseIsThereAgain(t *testing.T) {
 		w.pass(500 * time.Millisecond)
 		w.set(func(q *deliveryQueue) { q.away = true })
 		w.alter(s, func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionPaused })
-		i.Changed(s.TenantID)
+		i.TenantChanged(s.TenantID)
 		w.pass(5 * time.Second)
 		w.want(s, "while it is away", statuses{acquired: 60})
 		w.set(func(q *deliveryQueue) { q.away = false })
@@ -551,7 +551,7 @@ func TestWhatIsGivenBackIsRoomAgain(t *testing.T) {
 			s := w.subscribe(tenant, time.Second, nil)
 			i.publish(s, 50)
 			w.alter(s, func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionPaused })
-			i.Changed(tenant)
+			i.TenantChanged(tenant)
 			w.pass(3 * time.Second)
 		}
 		s := w.subscribe(tenant, 0, nil)

@@ -9,9 +9,9 @@ import (
 	"slices"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/cpushare"
 	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/meter"
-	"github.com/eventhook/eventhook/internal/shares"
 	"github.com/eventhook/eventhook/outbound/match"
 )
 
@@ -26,18 +26,18 @@ type EffectStore interface {
 // planned, and leases to this instance's dispatcher the deliveries for which it has
 // room, when the event is stored.
 type Fanout struct {
-	Rosters   *match.Rosters
-	Targets   KnownTargets
-	Catalogue *match.Catalogue // may be nil
-	Shares    *shares.Shares   // of each tenant, of the time for its filters and schemas
-	Room      Room
-	Next      EffectStore
-	Log       *slog.Logger
+	Subscriptions *match.SubscriptionCache
+	Targets       CachedTargets
+	Catalogue     *match.Catalogue  // may be nil
+	Shares        *cpushare.Limiter // of each tenant, of the time for its filters and schemas
+	Dispatcher    LocalDispatcher
+	Next          EffectStore
+	Log           *slog.Logger
 }
 
-// KnownTargets tells a target of a route as a destination if it is in memory.
-type KnownTargets interface {
-	Known(of eventhook.Destination) (to Destination, ok bool)
+// CachedTargets tells a target of a route as a destination if it is in memory.
+type CachedTargets interface {
+	Cached(of eventhook.Destination) (to Destination, ok bool)
 }
 
 // What one transaction may make.
@@ -54,7 +54,7 @@ func (f *Fanout) Match(ctx context.Context, m *meter.Meter, s *effects.Settlemen
 	if !publishes(s) {
 		return nil
 	}
-	roster, err := f.Rosters.Since(ctx, s.Event.TenantID, s.Generation)
+	roster, err := f.Subscriptions.AtLeast(ctx, s.Event.TenantID, s.Generation)
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (f *Fanout) MatchNow(m *meter.Meter, s *effects.Settlement) bool {
 	if !publishes(s) {
 		return true
 	}
-	roster, ok := f.Rosters.Peek(s.Event.TenantID)
+	roster, ok := f.Subscriptions.Peek(s.Event.TenantID)
 	if !ok || roster.Generation() != s.Generation {
 		return false
 	}
@@ -89,7 +89,7 @@ func (f *Fanout) MatchNow(m *meter.Meter, s *effects.Settlement) bool {
 }
 
 // match makes the deliveries; check returns the category of an event.
-func (f *Fanout) match(m *meter.Meter, s *effects.Settlement, roster *match.Roster, check func(*eventhook.Event) string) {
+func (f *Fanout) match(m *meter.Meter, s *effects.Settlement, roster *match.Matcher, check func(*eventhook.Event) string) {
 	rows := 0
 	for i := range s.Actions {
 		a := &s.Actions[i]
@@ -103,10 +103,10 @@ func (f *Fanout) match(m *meter.Meter, s *effects.Settlement, roster *match.Rost
 		matched, tooSlow := roster.Match(m, e)
 		if errors.Is(m.Err(), meter.ErrLimit) {
 			a.Effect, a.Permanent = effects.Effect{}, true
-			a.Failure = fmt.Sprintf("route %q target %d: not done: %s", a.RouteName, a.TargetIndex+1, match.TooMuch)
+			a.Failure = fmt.Sprintf("route %q target %d: not done: %s", a.RouteName, a.TargetIndex+1, match.TooManySteps)
 			continue
 		}
-		match.TellTooSlow(f.Log, f.Shares, s.Event, tooSlow)
+		match.LogTooSlow(f.Log, f.Shares, s.Event, tooSlow)
 		if rows += len(matched); rows > mostFannedByOne {
 			a.Effect, a.Permanent = effects.Effect{}, true
 			a.Failure = fmt.Sprintf("target %d: not done: one event is published to at most %d subscribers in all", a.TargetIndex+1, mostFannedByOne)
@@ -134,7 +134,7 @@ func (f *Fanout) Accept(ctx context.Context, batch []*effects.Arrival) error {
 	f.settled(plans, func(i int) bool {
 		a := batch[i]
 		if a.Plan != nil && a.Plan.IsStale {
-			f.Rosters.Renew(a.Event.TenantID, a.Plan.Generation)
+			f.Subscriptions.InvalidateOld(a.Event.TenantID, a.Plan.Generation)
 		}
 		return err == nil && a.IsPlanned()
 	})
@@ -154,7 +154,7 @@ func (f *Fanout) SettleEvents(ctx context.Context, batch []*effects.Settlement) 
 		more, err := f.Next.SettleEvents(ctx, part)
 		f.settled(part, func(i int) bool {
 			if part[i].IsStale {
-				f.Rosters.Renew(part[i].Event.TenantID, part[i].Generation)
+				f.Subscriptions.InvalidateOld(part[i].Event.TenantID, part[i].Generation)
 			}
 			part[i].IsSettled = err == nil && !slices.Contains(more, part[i])
 			return part[i].IsSettled
@@ -193,14 +193,14 @@ func deliveriesIn(s *effects.Settlement) (n int) {
 // reserve leases the deliveries of a plan for which the dispatcher has room.
 func (f *Fanout) reserve(s *effects.Settlement) {
 	for to := range addressed(s) {
-		to.reserve(f.Room)
+		to.reserve(f.Dispatcher)
 	}
 	if s == nil || len(s.Prior) > 0 {
 		return // a request of an earlier try keeps its row, whatever its lease
 	}
 	for d, a := range requests(s) {
-		if to, ok := f.Targets.Known(d.Destination()); ok && to.Ready && a.Failure == "" {
-			leaseTo(f.Room, to.Destination, d)
+		if to, ok := f.Targets.Cached(d.Destination()); ok && to.Ready && a.Failure == "" {
+			leaseTo(f.Dispatcher, to.Destination, d)
 		}
 	}
 }
@@ -232,19 +232,19 @@ func (f *Fanout) settled(plans []*effects.Settlement, isStored func(i int) bool)
 			if was && a.Status == eventhook.ActionPending {
 				sent = append(sent, d)
 			} else {
-				release(f.Room, []*eventhook.Delivery{d})
+				release(f.Dispatcher, []*eventhook.Delivery{d})
 			}
 		}
 		for to, a := range addressed(s) {
 			if was && a.Status == eventhook.ActionSuccess {
 				stored = append(stored, to)
 			} else {
-				to.release(f.Room)
+				to.release(f.Dispatcher)
 			}
 		}
 	}
 	if len(stored)+len(sent) > 0 {
-		handOver(f.Room, stored, sent)
+		handOver(f.Dispatcher, stored, sent)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 func newFanout(o *office) *outbound.Fanout {
-	return &outbound.Fanout{Rosters: o.rosters(), Targets: o, Shares: newShares(), Room: o, Next: o, Log: o.log}
+	return &outbound.Fanout{Subscriptions: o.rosters(), Targets: o, Shares: newShares(), Dispatcher: o, Next: o, Log: o.log}
 }
 
 // publishing is what becomes of an event of acme's that publishes events of

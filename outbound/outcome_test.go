@@ -59,7 +59,7 @@ func TestWhatBecomesOfADelivery(t *testing.T) {
 		{"what was begun anew is as old as that", settings, begunAnew, refused(), failed, 1050 * time.Millisecond, 1},
 	} {
 		s := &eventhook.Subscription{SubscriptionSettings: c.settings}
-		o := outbound.Judge(now, day, 0.5, s, &c.delivery, &c.attempt)
+		o := outbound.Settle(now, day, 0.5, s, &c.delivery, &c.attempt)
 		var in time.Duration
 		if !o.DueAt.IsZero() {
 			in = o.DueAt.Sub(now)
@@ -86,7 +86,7 @@ func TestATestThatIsMadeAgain(t *testing.T) {
 		{"is not tried again", refused(), dead},
 		{"disables nothing", answered(410)(), dead},
 	} {
-		o := outbound.Judge(now, time.Hour, 0, &eventhook.Subscription{}, &d, &c.attempt)
+		o := outbound.Settle(now, time.Hour, 0, &eventhook.Subscription{}, &d, &c.attempt)
 		if o.Status != c.status || !o.IsTest || o.Disable != "" || !o.DueAt.IsZero() {
 			t.Errorf("%s: got %+v", c.claim, o)
 		}
@@ -98,7 +98,7 @@ func TestRetryAfterIsBounded(t *testing.T) {
 	const day = 24 * time.Hour
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	d, a := eventhook.Delivery{EventID: eventhook.NewID[eventhook.Event](now)}, asksFor(429, 1000*time.Hour)()
-	o := outbound.Judge(now, 10*day, 0.5, &eventhook.Subscription{}, &d, &a)
+	o := outbound.Settle(now, 10*day, 0.5, &eventhook.Subscription{}, &d, &a)
 	if in := o.DueAt.Sub(now); o.Status != failed || in != day {
 		t.Errorf("got %s in %s, want it tried again in a day", o.Status, in)
 	}

@@ -8,9 +8,9 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/batch"
+	"github.com/eventhook/eventhook/internal/cpushare"
 	"github.com/eventhook/eventhook/internal/meter"
 	"github.com/eventhook/eventhook/internal/roundrobin"
-	"github.com/eventhook/eventhook/internal/shares"
 	"github.com/eventhook/eventhook/outbound/match"
 )
 
@@ -23,7 +23,7 @@ import (
 // KindUnavailable when the database is down. Deliveries with a lease are stored
 // as acquired under it, the others as due now.
 type PublishStore interface {
-	Publish(ctx context.Context, batch []*Publishing) error
+	Publish(ctx context.Context, batch []*PublishItem) error
 }
 
 // PublishObserver hears of each commit.
@@ -33,14 +33,14 @@ type PublishObserver interface {
 
 // PublisherDeps are what a publisher works with.
 type PublisherDeps struct {
-	Rosters   *match.Rosters
-	Catalogue *match.Catalogue // may be nil
-	Shares    *shares.Shares   // of each tenant, of the time for its filters and schemas
-	Store     PublishStore
-	Room      Room
-	Observer  PublishObserver
-	Log       *slog.Logger
-	Now       func() time.Time
+	Subscriptions *match.SubscriptionCache
+	Catalogue     *match.Catalogue  // may be nil
+	Shares        *cpushare.Limiter // of each tenant, of the time for its filters and schemas
+	Store         PublishStore
+	Dispatcher    LocalDispatcher
+	Observer      PublishObserver
+	Log           *slog.Logger
+	Now           func() time.Time
 }
 
 // Publisher stores the events that tenants publish, with their deliveries. It
@@ -59,7 +59,7 @@ type Publisher struct {
 
 // publication is an event on its way into the store.
 type publication struct {
-	Publishing
+	PublishItem
 	to      addressees
 	outcome *PublishOutcome
 }
@@ -70,7 +70,7 @@ var (
 	errPublishStopping = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "this instance is stopping; publish it again", RetryAfter: time.Second}
 	errUnsettled       = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "the tenant's subscriptions change too fast; publish it again later", RetryAfter: time.Second}
 	errStoreDown       = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "the event could not be stored; publish it again later", RetryAfter: time.Second}
-	errTooMuchMatching = &eventhook.Error{Kind: eventhook.KindInvalid, Message: match.TooMuch}
+	errTooMuchMatching = &eventhook.Error{Kind: eventhook.KindInvalid, Message: match.TooManySteps}
 	errNotPublished    = errors.New("the event could not be stored")
 	errPublishRefused  = errors.New("the database refused the event")
 )
@@ -111,30 +111,30 @@ const mostInLine = 64
 // KindInvalid when the filters take too many steps for this event; it is ctx's
 // when that ended before the event was tried. The event must not be
 // changed afterwards, and of the deliveries only Count is for the caller.
-func (p *Publisher) Publish(ctx context.Context, e *eventhook.Event) (*Publishing, error) {
-	outcome := p.PublishAll(ctx, e.TenantID, []*eventhook.Event{e})[0]
+func (p *Publisher) Publish(ctx context.Context, e *eventhook.Event) (*PublishItem, error) {
+	outcome := p.PublishBatch(ctx, e.TenantID, []*eventhook.Event{e})[0]
 	if outcome.Err != nil {
 		return nil, outcome.Err
 	}
-	return outcome.Publishing, nil
+	return outcome.PublishItem, nil
 }
 
 // PublishOutcome is the outcome of publishing an event: an error of Publish, or
 // the event as it was stored.
 type PublishOutcome struct {
-	*Publishing
+	*PublishItem
 	Err error
 }
 
 // match finds the subscriptions that get an event.
-func (p *Publisher) match(ctx context.Context, roster *match.Roster, e *eventhook.Event) (matched []*eventhook.Subscription, err error) {
+func (p *Publisher) match(ctx context.Context, roster *match.Matcher, e *eventhook.Event) (matched []*eventhook.Subscription, err error) {
 	var tooSlow []*eventhook.Subscription
-	err = p.Shares.Evaluate(ctx, e.TenantID, shares.Subscriptions, func(m *meter.Meter) { matched, tooSlow = roster.Match(m, e) })
+	err = p.Shares.Evaluate(ctx, e.TenantID, cpushare.Subscriptions, func(m *meter.Meter) { matched, tooSlow = roster.Match(m, e) })
 	if errors.Is(err, meter.ErrLimit) {
 		return nil, errTooMuchMatching
 	}
 	if err == nil {
-		match.TellTooSlow(p.Log, p.Shares, e, tooSlow)
+		match.LogTooSlow(p.Log, p.Shares, e, tooSlow)
 	}
 	return matched, err
 }
@@ -159,7 +159,7 @@ func (p *Publisher) complete(ctx context.Context, e *eventhook.Event) error {
 		envelope = *e.Envelope
 	}
 	var category string
-	err := p.Shares.Evaluate(ctx, e.TenantID, shares.Schemas, func(m *meter.Meter) { category, _ = p.Catalogue.Check(ctx, m, e) })
+	err := p.Shares.Evaluate(ctx, e.TenantID, cpushare.Schemas, func(m *meter.Meter) { category, _ = p.Catalogue.Check(ctx, m, e) })
 	if errors.Is(err, meter.ErrLimit) { // a catalogue refuses nothing
 		p.Catalogue.Unchecked(e)
 	} else if err != nil {
@@ -177,11 +177,11 @@ func (p *Publisher) complete(ctx context.Context, e *eventhook.Event) error {
 func (p *Publisher) commit(groups [][]*publication) error {
 	ctx, cancel := context.WithTimeout(context.Background(), p.timeout)
 	defer cancel()
-	began, rows, list := p.Now(), 0, make([]*Publishing, 0, len(groups))
+	began, rows, list := p.Now(), 0, make([]*PublishItem, 0, len(groups))
 	for _, group := range groups {
 		for _, x := range group {
-			x.to.reserve(p.Room)
-			list = append(list, &x.Publishing)
+			x.to.reserve(p.Dispatcher)
+			list = append(list, &x.PublishItem)
 			rows += len(x.Deliveries)
 		}
 	}
@@ -191,7 +191,7 @@ func (p *Publisher) commit(groups [][]*publication) error {
 		p.Log.Error("a batch of events could not be stored; their publishers are told", "events", len(list), "error", err)
 		for _, group := range groups {
 			for _, x := range group {
-				x.to.release(p.Room)
+				x.to.release(p.Dispatcher)
 			}
 		}
 		if eventhook.KindOf(err) == eventhook.KindUnavailable {
@@ -209,12 +209,12 @@ func (p *Publisher) handOver(groups [][]*publication) {
 	for _, group := range groups {
 		for _, x := range group {
 			if x.IsStale || x.Event.Status != eventhook.EventDelivered {
-				x.to.release(p.Room)
+				x.to.release(p.Dispatcher)
 				continue
 			}
 			x.Count = len(x.Deliveries)
 			stored = append(stored, x.to)
 		}
 	}
-	handOver(p.Room, stored, nil)
+	handOver(p.Dispatcher, stored, nil)
 }

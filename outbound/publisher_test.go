@@ -22,7 +22,7 @@ type press struct {
 	*office
 	*outbound.Publisher
 	t       *testing.T
-	rosters *matching.Rosters
+	rosters *matching.SubscriptionCache
 	stop    context.CancelFunc
 	ended   chan error
 }
@@ -37,7 +37,7 @@ func inPress(t *testing.T, change func(*outbound.PublishConfig), list []eventhoo
 		}
 		o := newOffice(list...)
 		p := &press{office: o, t: t, rosters: o.rosters(), ended: make(chan error, 1)}
-		p.Publisher = outbound.NewPublisher(c, outbound.PublisherDeps{Rosters: p.rosters, Shares: newShares(), Store: o, Room: o, Observer: o, Log: o.log, Now: time.Now})
+		p.Publisher = outbound.NewPublisher(c, outbound.PublisherDeps{Subscriptions: p.rosters, Shares: newShares(), Store: o, Dispatcher: o, Observer: o, Log: o.log, Now: time.Now})
 		var ctx context.Context
 		ctx, p.stop = context.WithCancel(t.Context())
 		go func() { p.ended <- p.Run(ctx) }()
@@ -59,8 +59,8 @@ func (p *press) end() {
 
 // publish publishes events at the same moment, and returns what is answered
 // once everything is quiet.
-func (p *press) publish(events ...*eventhook.Event) (outs []*outbound.Publishing, errs []error) {
-	outs, errs = make([]*outbound.Publishing, len(events)), make([]error, len(events))
+func (p *press) publish(events ...*eventhook.Event) (outs []*outbound.PublishItem, errs []error) {
+	outs, errs = make([]*outbound.PublishItem, len(events)), make([]error, len(events))
 	for i, e := range events {
 		errs[i] = errNothingYet
 		go func() { outs[i], errs[i] = p.Publisher.Publish(p.t.Context(), e) }()

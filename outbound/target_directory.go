@@ -43,7 +43,7 @@ const (
 )
 
 // TargetDirectory is the Directory of the http targets of routes. It keeps routes in
-// memory until Forget or ForgetTenant drops them. Safe for concurrent use.
+// memory until InvalidateSource or InvalidateTenant drops them. Safe for concurrent use.
 type TargetDirectory struct {
 	TargetDeps
 	cache *snapshot.Cache[eventhook.RouteID, *routeTargets]
@@ -92,8 +92,8 @@ func (d *TargetDirectory) Destination(ctx context.Context, of eventhook.Destinat
 	return to, nil
 }
 
-// Known implements KnownTargets.
-func (d *TargetDirectory) Known(of eventhook.Destination) (Destination, bool) {
+// Cached implements CachedTargets.
+func (d *TargetDirectory) Cached(of eventhook.Destination) (Destination, bool) {
 	all, err := d.cache.Peek(of.RouteID)
 	if err != nil {
 		return Destination{}, false
@@ -102,18 +102,18 @@ func (d *TargetDirectory) Known(of eventhook.Destination) (Destination, bool) {
 	return to, ok
 }
 
-// Forget drops the routes of a source, which have changed, and returns their tenants.
-func (d *TargetDirectory) Forget(source eventhook.SourceID) []eventhook.TenantID {
+// InvalidateSource drops the routes of a source, which have changed, and returns their tenants.
+func (d *TargetDirectory) InvalidateSource(source eventhook.SourceID) []eventhook.TenantID {
 	return d.forget(func(o routeOwner) bool { return o.source == source })
 }
 
-// ForgetTenant drops the routes of a tenant, which has changed.
-func (d *TargetDirectory) ForgetTenant(tenant eventhook.TenantID) {
+// InvalidateTenant drops the routes of a tenant, which has changed.
+func (d *TargetDirectory) InvalidateTenant(tenant eventhook.TenantID) {
 	d.forget(func(o routeOwner) bool { return o.tenant == tenant })
 }
 
-// ForgetAll drops all routes: changes may have been missed.
-func (d *TargetDirectory) ForgetAll() { d.cache.Clear() }
+// InvalidateAll drops all routes: changes may have been missed.
+func (d *TargetDirectory) InvalidateAll() { d.cache.Clear() }
 
 // forget drops the routes whose owner matches, and those of which none is known.
 func (d *TargetDirectory) forget(match func(routeOwner) bool) (tenants []eventhook.TenantID) {

@@ -12,14 +12,14 @@ import (
 // Generations knows the generation of a tenant's subscriptions.
 type Generations interface {
 	Generation(ctx context.Context, tenant eventhook.TenantID) (int64, error)
-	// Forget has them read again.
-	Forget(tenant eventhook.TenantID)
+	// Invalidate has them read again.
+	Invalidate(tenant eventhook.TenantID)
 }
 
 // TestStore keeps the events of tests, and what became of their deliveries.
 type TestStore interface {
 	// Publish stores the batch or, of one that IsStale, nothing.
-	Publish(ctx context.Context, batch []*Publishing) error
+	Publish(ctx context.Context, batch []*PublishItem) error
 	SettleDeliveries(ctx context.Context, batch []*DeliverySettlement) (lost []*DeliverySettlement, err error)
 }
 
@@ -129,14 +129,14 @@ func (t *Tester) publish(ctx context.Context, d *eventhook.Delivery) error {
 		if err != nil {
 			return fmt.Errorf("test a subscription: %w", err)
 		}
-		p := &Publishing{Event: d.Event, Deliveries: []*eventhook.Delivery{d}, Generation: generation}
-		if err := t.Store.Publish(ctx, []*Publishing{p}); err != nil {
+		p := &PublishItem{Event: d.Event, Deliveries: []*eventhook.Delivery{d}, Generation: generation}
+		if err := t.Store.Publish(ctx, []*PublishItem{p}); err != nil {
 			return fmt.Errorf("test a subscription: %w", err)
 		}
 		if !p.IsStale {
 			return nil
 		}
-		t.Generations.Forget(d.TenantID)
+		t.Generations.Invalidate(d.TenantID)
 	}
 	return errKeepsChanging
 }

@@ -21,7 +21,7 @@ type testOffice struct {
 	moves          bool // with every look
 	fails          error
 	loses          bool
-	published      []*outbound.Publishing
+	published      []*outbound.PublishItem
 	settled        []*outbound.DeliverySettlement
 	sent           []sending
 	attempt        eventhook.Attempt
@@ -36,13 +36,13 @@ func (o *testOffice) Generation(context.Context, eventhook.TenantID) (int64, err
 	return o.known, o.fails
 }
 
-func (o *testOffice) Forget(eventhook.TenantID) {
+func (o *testOffice) Invalidate(eventhook.TenantID) {
 	if o.known = o.current; o.moves {
 		o.current++
 	}
 }
 
-func (o *testOffice) Publish(_ context.Context, batch []*outbound.Publishing) error {
+func (o *testOffice) Publish(_ context.Context, batch []*outbound.PublishItem) error {
 	for _, p := range batch {
 		if p.IsStale = p.Generation != o.current; !p.IsStale {
 			o.published = append(o.published, p)

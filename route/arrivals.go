@@ -6,9 +6,9 @@ import (
 	"sync"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/cpushare"
 	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/meter"
-	"github.com/eventhook/eventhook/internal/shares"
 )
 
 // The bounds of an event that is planned before it is stored. Its sender waits for
@@ -39,13 +39,13 @@ func (p *Processor) PlanArrival(e *eventhook.Event) *effects.Settlement {
 	}
 	m, _ := arrivalMeters.Get().(*meter.Meter)
 	defer arrivalMeters.Put(m)
-	m.Reset(context.Background(), arrivingSteps, p.Shares.Of(e.TenantID))
+	m.Reset(context.Background(), arrivingSteps, p.Shares.Bucket(e.TenantID))
 	s := program.Settle(m, e, nil, now)
 	isMatched := p.Fanout == nil || m.Err() == nil && p.Fanout.MatchNow(m, s)
 	m.Close()
 	if errors.Is(m.Err(), meter.ErrLimit) {
 		program.slowUntil.Store(now.Add(slowFor).UnixNano())
-		p.Shares.Count(shares.Routes, shares.Slow)
+		p.Shares.Count(cpushare.Routes, cpushare.Slow)
 	}
 	if m.Err() != nil || !isMatched || !isCertain(s) {
 		return nil
@@ -63,7 +63,7 @@ func isCertain(s *effects.Settlement) bool {
 			return false
 		}
 	}
-	return s.Rows() <= arrivingRows && s.MadeBytes <= arrivingEffect && !isHeavy(s)
+	return s.Rows() <= arrivingRows && s.EffectBytes <= arrivingEffect && !isHeavy(s)
 }
 
 // Planned hears which events were stored together with their plans, and which plans

@@ -232,7 +232,7 @@ func TestAnArrivalIsLeftIfItsTenantsTimeEndsWhileSubscribersAreMatched(t *testin
 		b.makers()
 		b.Fanout = fanout{deliveries: 1, steps: 10}
 		b.load()
-		b.shares.Of(eventhook.TenantID{}).Charge(meter.StepsIn(4 * time.Second))
+		b.shares.Bucket(eventhook.TenantID{}).Charge(meter.StepsIn(4 * time.Second))
 		if s := b.PlanArrival(newEvent("push")); s != nil {
 			t.Errorf("got %+v, want no plan: some subscribers were not matched", s)
 		}
@@ -245,7 +245,7 @@ func TestAnArrivalOfATenantWithoutTimeIsLeft(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, b *rig) {
 		b.makers()
 		b.load()
-		b.shares.Of(eventhook.TenantID{}).Charge(meter.StepsIn(4 * time.Second))
+		b.shares.Bucket(eventhook.TenantID{}).Charge(meter.StepsIn(4 * time.Second))
 		if s := b.PlanArrival(newEvent("push")); s != nil {
 			t.Errorf("without time: got %+v, want no plan", s)
 		}

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/cpushare"
 	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/meter"
-	"github.com/eventhook/eventhook/internal/shares"
 	"github.com/eventhook/eventhook/route"
 )
 
@@ -49,7 +49,7 @@ func (b *rig) handOverCostly(tenant, source byte, routes ...eventhook.Route) *ev
 func TestCostlyFiltersDelayNoOtherTenant(t *testing.T) {
 	inBubble(t, func(c *route.Config) { roomy(c); c.InboxBytes = 4 << 20 }, func(t *testing.T, b *rig) {
 		var order []eventhook.EventID
-		share, full := b.Shares.Of(eventhook.TenantID{mean}), meter.StepsIn(4*time.Second)
+		share, full := b.Shares.Bucket(eventhook.TenantID{mean}), meter.StepsIn(4*time.Second)
 		b.settling = func(batch []*effects.Settlement) {
 			if len(order) == 0 && !share.Take(full-3*meter.Slice) {
 				t.Error("before the other tenant's event is settled: want at most a slice taken for each event, and their views")
@@ -81,7 +81,7 @@ func TestCostlyFiltersDelayNoOtherTenant(t *testing.T) {
 // A tenant whose share is used up waits, and loses no event and no lease.
 func TestCostlyFiltersHaveNoMoreThanTheirShare(t *testing.T) {
 	inBubble(t, func(c *route.Config) { roomy(c); c.InboxBytes = 4 << 20 }, func(t *testing.T, b *rig) {
-		b.Shares = shares.New(shares.Config{Processors: 0.5, Burst: 400 * time.Millisecond, Tenants: 10}, nil, time.Now)
+		b.Shares = cpushare.New(cpushare.Config{Processors: 0.5, Burst: 400 * time.Millisecond, Tenants: 10}, nil, time.Now)
 		for range 5 {
 			b.handOverCostly(mean, 101, costly("payments"))
 		}
@@ -165,7 +165,7 @@ func TestATrialEndsWithItsCaller(t *testing.T) {
 	if _, err := compile(enabled(costly("a"))).Explain(ctx, all, e, noon); !errors.Is(err, context.Canceled) {
 		t.Errorf("a caller who is gone: got %v, want the end of the context", err)
 	}
-	if lent, wait := all.Of(e.TenantID).Slow(); lent == nil || wait > 0 {
+	if lent, wait := all.Bucket(e.TenantID).BeginSlow(); lent == nil || wait > 0 {
 		t.Error("want nothing taken from the share")
 	}
 }
@@ -174,7 +174,7 @@ func TestATrialTellsOfTheLimit(t *testing.T) {
 	e := newEvent("push")
 	e.Body = costlyBody
 	list := explain(t, compile(enabled(costly("a")), enabled(newRoute("b", "pull", "ok"))), e)
-	if want := `takes more than 20 000 000 steps`; !list[0].Matched || !strings.HasPrefix(list[0].Reason, route.CannotTell) || !strings.Contains(list[0].Reason, want) || list[0].Actions[0].Err == nil {
+	if want := `takes more than 20 000 000 steps`; !list[0].Matched || !strings.HasPrefix(list[0].Reason, route.UndecidedPrefix) || !strings.Contains(list[0].Reason, want) || list[0].Actions[0].Err == nil {
 		t.Errorf("got %+v, want that it cannot be told", list[0])
 	}
 	if list[1].Matched {
@@ -185,11 +185,11 @@ func TestATrialTellsOfTheLimit(t *testing.T) {
 func TestATrialOfATenantWithoutTimeIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := newShares()
-		lent, _ := all.Of(eventhook.TenantID{}).Slow()
+		lent, _ := all.Bucket(eventhook.TenantID{}).BeginSlow()
 		lent.Take(100 * meter.EventLimit) // half a minute's time more than it has
 		began := time.Now()
 		_, err := compile(enabled(costly("r"))).Explain(t.Context(), all, newEvent("push"), noon)
-		if !errors.Is(err, shares.ErrBusy) || time.Since(began) != 5*time.Second {
+		if !errors.Is(err, cpushare.ErrBusy) || time.Since(began) != 5*time.Second {
 			t.Errorf("got %v after %s, want to be refused after 5 s", err, time.Since(began))
 		}
 	})

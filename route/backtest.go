@@ -9,22 +9,22 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
-	"github.com/eventhook/eventhook/internal/shares"
+	"github.com/eventhook/eventhook/internal/cpushare"
 )
 
-// Past reads events that a source has received, newest first, from before an id
+// ReadEvents reads events that a source has received, newest first, from before an id
 // on; zero is the newest. It looks at limit of them at most, or fewer when they
 // are large, and returns where to go on, zero at the end. One without headers
 // has lost its payload.
-type Past func(ctx context.Context, before eventhook.EventID, limit int) (events []*eventhook.Event, next eventhook.EventID, err error)
+type ReadEvents func(ctx context.Context, before eventhook.EventID, limit int) (events []*eventhook.Event, next eventhook.EventID, err error)
 
-// Backtesting says what to hold a route against.
-type Backtesting struct {
-	Tenant  eventhook.TenantID
-	Shares  *shares.Shares
-	Past    Past
-	Last    int // events at most
-	Samples int // of each outcome at most
+// BacktestOptions says what to hold a route against.
+type BacktestOptions struct {
+	Tenant     eventhook.TenantID
+	Shares     *cpushare.Limiter
+	ReadEvents ReadEvents
+	Last       int // events at most
+	Samples    int // of each outcome at most
 }
 
 // Backtest is what a route would have made of past events.
@@ -91,14 +91,14 @@ func newBacktests(atOnce int) *backtests {
 	return &backtests{newTenants(), make(chan struct{}, atOnce)}
 }
 
-// TryOnPast tells what one route, which need not be stored nor be enabled,
+// RunBacktest tells what one route, which need not be stored nor be enabled,
 // would have made of past events. It does nothing with them. After 10 s it ends
 // with what it has come to. Scripts are run as Explain runs them, and a backtest
 // has to wait for its turn as they have: the errors are Explain's and those of
-// Past.
-func TryOnPast(ctx context.Context, r eventhook.Route, target func(eventhook.Target) (Effector, error), b Backtesting) (*Backtest, error) {
+// ReadEvents.
+func RunBacktest(ctx context.Context, r eventhook.Route, target func(eventhook.Target) (Effector, error), b BacktestOptions) (*Backtest, error) {
 	r.IsEnabled = true
-	t := &backtest{Backtesting: b, program: Compile(eventhook.RetryPolicy{}, []eventhook.Route{r}, target)}
+	t := &backtest{BacktestOptions: b, program: Compile(eventhook.RetryPolicy{}, []eventhook.Route{r}, target)}
 	if err := backtesting.run(ctx, t); err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func (bs *backtests) run(ctx context.Context, b *backtest) error {
 
 // backtest is one under way.
 type backtest struct {
-	Backtesting
+	BacktestOptions
 	program *Program
 	found   Backtest
 	sampled int // bytes of inputs
@@ -140,7 +140,7 @@ func (b *backtest) run(ctx context.Context) error {
 func (b *backtest) walk(ctx context.Context) error {
 	var before eventhook.EventID
 	for left := b.Last; left > 0; {
-		events, next, err := b.Past(ctx, before, min(left, backtestPage))
+		events, next, err := b.ReadEvents(ctx, before, min(left, backtestPage))
 		if err != nil {
 			return err
 		}

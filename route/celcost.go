@@ -125,7 +125,7 @@ func (c *constants) compile(text string) (*pattern.Pattern, error) {
 	if p, ok := c.byText[text]; ok {
 		return p, nil
 	}
-	p, err := pattern.Compile(text, pattern.Usual)
+	p, err := pattern.Compile(text, pattern.DefaultLimits)
 	if err != nil {
 		return nil, err
 	}
@@ -219,7 +219,7 @@ func (c *matchCall) compiled(m *meter.Meter, text string) (*pattern.Pattern, err
 	if err := m.Use(compileSteps); err != nil {
 		return nil, errors.New("is not tried: " + err.Error())
 	}
-	return pattern.Compile(text, pattern.Usual)
+	return pattern.Compile(text, pattern.DefaultLimits)
 }
 
 // meterOf returns the meter of an evaluation.

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/cpushare"
 	"github.com/eventhook/eventhook/internal/meter"
-	"github.com/eventhook/eventhook/internal/shares"
 	"github.com/eventhook/eventhook/route"
 )
 
@@ -98,8 +98,8 @@ func TestTimeOfExpressionsIsTheSharesAlone(t *testing.T) {
 func TestTheQuickPathIsChargedForWhatItEvaluated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const burst = 500 * time.Millisecond
-		all := shares.New(shares.Config{Processors: 0.5, Burst: burst, Tenants: 10}, nil, time.Now)
-		share := all.Of(eventhook.TenantID{1})
+		all := cpushare.New(cpushare.Config{Processors: 0.5, Burst: burst, Tenants: 10}, nil, time.Now)
+		share := all.Bucket(eventhook.TenantID{1})
 		m := meter.New(t.Context(), meter.Slice, share)
 		compile(expressing("r", loopWithinLoop)).Settle(m, carrying(string(numbers)), nil, noon)
 		m.Close()

@@ -45,7 +45,7 @@ type located struct {
 }
 
 func checkPattern(f *eventhook.Faults, r *eventhook.Route) {
-	if !filter.IsGiven(r.Filter) {
+	if !filter.IsSet(r.Filter) {
 		return
 	}
 	_, faults := filter.Compile(r.Filter, &filter.Fields{})

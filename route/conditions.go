@@ -28,7 +28,7 @@ func compileConditions(r *eventhook.Route, fields *filter.Fields) (c conditions)
 	}()
 	c.route, c.function, c.transform = r.Name, r.FilterFunction, r.Transform
 	var faults eventhook.Faults
-	if filter.IsGiven(r.Filter) {
+	if filter.IsSet(r.Filter) {
 		var wrong eventhook.Faults
 		c.pattern, wrong = filter.Compile(r.Filter, fields)
 		faults.Merge("filter", wrong)

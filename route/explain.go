@@ -10,18 +10,18 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/cpushare"
 	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/filter"
 	"github.com/eventhook/eventhook/internal/meter"
 	"github.com/eventhook/eventhook/internal/payload"
 	"github.com/eventhook/eventhook/internal/script"
-	"github.com/eventhook/eventhook/internal/shares"
 )
 
-// CannotTell begins the reason of a route of which nobody can tell whether it
+// UndecidedPrefix begins the reason of a route of which nobody can tell whether it
 // would take an event, such as one whose filter_function was stopped. Its
 // actions would fail, so that it counts as one that matches.
-const CannotTell = "cannot tell: "
+const UndecidedPrefix = "cannot tell: "
 
 // Explanation tells what a route would do with an event, and why.
 type Explanation struct {
@@ -49,11 +49,11 @@ type ExplainedTarget struct {
 // program for it may hold those that are not. It is pure: nothing is settled.
 // The time comes from the tenant's share. Scripts are run one at a time for each
 // tenant. When that would take too long to come to, the error is of
-// KindUnavailable; when the share is used up, it is shares.ErrBusy; when ctx
+// KindUnavailable; when the share is used up, it is cpushare.ErrBusy; when ctx
 // ends before, it is ctx's.
-func (p *Program) Explain(ctx context.Context, all *shares.Shares, e *eventhook.Event, now time.Time) (list []Explanation, err error) {
+func (p *Program) Explain(ctx context.Context, all *cpushare.Limiter, e *eventhook.Event, now time.Time) (list []Explanation, err error) {
 	var refused error
-	err = all.Evaluate(ctx, e.TenantID, shares.Tests, func(m *meter.Meter) { list, refused = p.explain(ctx, m, e, now) })
+	err = all.Evaluate(ctx, e.TenantID, cpushare.Tests, func(m *meter.Meter) { list, refused = p.explain(ctx, m, e, now) })
 	if err != nil && !errors.Is(err, meter.ErrLimit) { // a route tells of the limit
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (p *Program) explainRoute(c *compiled, s *subject, now time.Time) Explanati
 	view := s.View
 	switch {
 	case problem != nil:
-		x.Reason = CannotTell + problem.text
+		x.Reason = UndecidedPrefix + problem.text
 	case !matched:
 		x.Matched, x.Reason, x.General = false, why.String(), why.General()
 		x.mention(c, s)

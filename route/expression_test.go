@@ -113,7 +113,7 @@ func TestExpressionsAreBounded(t *testing.T) {
 		t.Run(c.claim, func(t *testing.T) {
 			r := enabled(newRoute("r", "", "a"))
 			r.FilterExpression = c.expression
-			if got, reason := verdict(t, r, carrying(c.body)); got != strings.HasPrefix(c.want, route.CannotTell) || !strings.Contains(reason, c.want) {
+			if got, reason := verdict(t, r, carrying(c.body)); got != strings.HasPrefix(c.want, route.UndecidedPrefix) || !strings.Contains(reason, c.want) {
 				t.Errorf("got %t: %s\nwant … %s", got, reason, c.want)
 			}
 		})

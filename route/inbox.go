@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/wake"
 )
 
 // inbox holds leased events that wait for a worker, bounded by their number
@@ -17,11 +18,11 @@ type inbox struct {
 	most      int
 	mostBytes int
 	closed    bool
-	filled    chan struct{}
+	filled    wake.Signal
 }
 
 func newInbox(most, mostBytes int) *inbox {
-	return &inbox{most: most, mostBytes: mostBytes, filled: make(chan struct{}, 1)}
+	return &inbox{most: most, mostBytes: mostBytes, filled: wake.New(1)}
 }
 
 // reserve grants room for up to n events.
@@ -53,7 +54,7 @@ func (b *inbox) put(events []*eventhook.Event) {
 		b.bytes += size(e)
 	}
 	b.mu.Unlock()
-	b.signal()
+	b.filled.Notify()
 }
 
 // putBack adds events that were taken and not processed, bound or no bound.
@@ -62,13 +63,6 @@ func (b *inbox) putBack(events []*eventhook.Event) {
 	b.reserved += len(events)
 	b.mu.Unlock()
 	b.put(events)
-}
-
-func (b *inbox) signal() {
-	select {
-	case b.filled <- struct{}{}:
-	default:
-	}
 }
 
 // take removes up to n events and gives their room back.
@@ -85,7 +79,7 @@ func (b *inbox) take(n int) []*eventhook.Event {
 	if len(b.events) == 0 {
 		b.events = nil
 	} else {
-		b.signal()
+		b.filled.Notify()
 	}
 	b.reserved -= n
 	for _, e := range batch {

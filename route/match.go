@@ -62,7 +62,7 @@ func Compile(retry eventhook.RetryPolicy, routes []eventhook.Route, target func(
 		p.runsScripts = p.runsScripts || c.runScripts()
 		p.routes, types = append(p.routes, c), append(types, r.FilterEventTypes)
 	}
-	p.types = filter.NewTypes(types)
+	p.types = filter.NewTypeIndex(types)
 	return p
 }
 
@@ -96,7 +96,7 @@ const (
 // conditionsOf compiles a route's filters and counts what they hold. Beyond the
 // bound nothing more is compiled: such routes fail their actions.
 func (p *Program) conditionsOf(r *eventhook.Route) conditions {
-	hasFilters := filter.IsGiven(r.Filter) || r.FilterExpression != ""
+	hasFilters := filter.IsSet(r.Filter) || r.FilterExpression != ""
 	if hasFilters && p.memory > mostMemory {
 		return conditions{route: r.Name, transform: r.Transform,
 			broken: &problem{text: fmt.Sprintf("the filters of the source's routes take more than %d bytes when compiled", mostMemory)}}

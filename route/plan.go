@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/cpushare"
 	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/meter"
-	"github.com/eventhook/eventhook/internal/shares"
 )
 
 // lane is how a batch is planned.
@@ -65,8 +65,8 @@ func (p *Processor) plan(ctx context.Context, batch []*eventhook.Event, l lane) 
 		case errors.Is(err, errLoading) && l == quickly:
 			made.slow = append(made.slow, e)
 			continue
-		case errors.Is(err, errLoading), errors.Is(err, shares.ErrBusy):
-			p.wait(&made, e, p.Shares.Of(e.TenantID))
+		case errors.Is(err, errLoading), errors.Is(err, cpushare.ErrBusy):
+			p.wait(&made, e, p.Shares.Bucket(e.TenantID))
 			continue
 		}
 		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
@@ -155,13 +155,13 @@ const slowFor = 10 * time.Second
 // planEvent adds one event to a plan, if it is for this lane and the tenant's
 // share has time for it.
 func (p *Processor) planEvent(ctx context.Context, m *meter.Meter, made *plan, x eventPlan) {
-	e, share := x.event, p.Shares.Of(x.event.TenantID)
+	e, share := x.event, p.Shares.Bucket(x.event.TenantID)
 	switch {
 	case e.LostLeases > mostLostLeases:
 		p.add(made, x.program.giveUp(e, x.prior), x.lane)
 		return
 	case x.lane == slowly:
-		lent, _ := share.Slow()
+		lent, _ := share.BeginSlow()
 		if lent == nil {
 			p.wait(made, e, share)
 			return
@@ -181,7 +181,7 @@ func (p *Processor) planEvent(ctx context.Context, m *meter.Meter, made *plan, x
 	m.Close()
 	made.use(e.TenantID, m.Steps())
 	if x.lane == slowly {
-		share.Observe(m.Steps())
+		share.RecordSlow(m.Steps())
 	}
 	switch stopped := m.Err(); {
 	case errors.Is(err, eventhook.ErrStalePlan):
@@ -193,10 +193,10 @@ func (p *Processor) planEvent(ctx context.Context, m *meter.Meter, made *plan, x
 		p.wait(made, e, share)
 	case errors.Is(stopped, meter.ErrLimit) && x.lane == quickly:
 		x.program.slowUntil.Store(x.now.Add(slowFor).UnixNano())
-		p.Shares.Count(shares.Routes, shares.Slow)
+		p.Shares.Count(cpushare.Routes, cpushare.Slow)
 		made.slow = append(made.slow, e)
 	case errors.Is(stopped, meter.ErrLimit):
-		p.Shares.Count(shares.Routes, shares.TooMuch)
+		p.Shares.Count(cpushare.Routes, cpushare.OverLimit)
 		p.add(made, s, x.lane)
 	case stopped != nil: // working has ended
 		made.later = append(made.later, e)
@@ -206,9 +206,9 @@ func (p *Processor) planEvent(ctx context.Context, m *meter.Meter, made *plan, x
 }
 
 // wait has an event wait until the tenant's share has time for it.
-func (p *Processor) wait(made *plan, e *eventhook.Event, share *shares.Share) {
-	p.Shares.Count(shares.Routes, shares.Waited)
-	e.NextRetryAt = new(share.Later())
+func (p *Processor) wait(made *plan, e *eventhook.Event, share *cpushare.Bucket) {
+	p.Shares.Count(cpushare.Routes, cpushare.Waited)
+	e.NextRetryAt = new(share.NextRetry())
 	made.busy = append(made.busy, e)
 }
 

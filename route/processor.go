@@ -25,21 +25,21 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/cpushare"
 	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/meter"
-	"github.com/eventhook/eventhook/internal/shares"
 	"github.com/eventhook/eventhook/internal/snapshot"
 )
 
 // Config bounds the processor.
 type Config struct {
-	Workers       int           `koanf:"workers"`        // batches settled at once, and as many of what runs scripts
-	BatchSize     int           `koanf:"batch_size"`     // events settled in one transaction
-	InboxEvents   int           `koanf:"inbox_events"`   // events in memory that wait; half as many more for scripts
-	InboxBytes    int           `koanf:"inbox_bytes"`    // and their bytes
-	PollInterval  time.Duration `koanf:"poll_interval"`  // the backstop when no wake comes
-	DrainTimeout  time.Duration `koanf:"drain_timeout"`  // at a stop, for what is in memory
-	CachedSources int           `koanf:"cached_sources"` // compiled routes kept
+	Workers       int           `config:"workers"`        // batches settled at once, and as many of what runs scripts
+	BatchSize     int           `config:"batch_size"`     // events settled in one transaction
+	InboxEvents   int           `config:"inbox_events"`   // events in memory that wait; half as many more for scripts
+	InboxBytes    int           `config:"inbox_bytes"`    // and their bytes
+	PollInterval  time.Duration `config:"poll_interval"`  // the backstop when no wake comes
+	DrainTimeout  time.Duration `config:"drain_timeout"`  // at a stop, for what is in memory
+	CachedSources int           `config:"cached_sources"` // compiled routes kept
 }
 
 // DefaultConfig suits two cores.
@@ -102,11 +102,11 @@ type Fanout interface {
 // Routing reads a source's retries and enabled routes in their order, with the
 // generation of the tenant's configuration that they are of.
 type Routing interface {
-	SourceRouting(ctx context.Context, tenant eventhook.TenantID, source eventhook.SourceID) (Routed, error)
+	SourceRouting(ctx context.Context, tenant eventhook.TenantID, source eventhook.SourceID) (SourceRoutes, error)
 }
 
-// Routed is what a source's events are planned by.
-type Routed struct {
+// SourceRoutes is what a source's events are planned by.
+type SourceRoutes struct {
 	Generation int64
 	Retry      eventhook.RetryPolicy
 	Routes     []eventhook.Route
@@ -125,8 +125,8 @@ type Deps struct {
 	Routing  Routing
 	Target   func(eventhook.Target) (Effector, error)
 	Observer Observer
-	Fanout   Fanout         // may be nil
-	Shares   *shares.Shares // of each tenant, of the time for its filters, transforms and targets
+	Fanout   Fanout            // may be nil
+	Shares   *cpushare.Limiter // of each tenant, of the time for its filters, transforms and targets
 	Log      *slog.Logger
 	Now      func() time.Time
 	Lease    time.Duration
@@ -176,7 +176,7 @@ func (p *Processor) load(ctx context.Context, of programKey) (program *Program, 
 	compile := func() { program = Compile(routed.Retry, routed.Routes, p.Deps.Target) }
 	if len(routed.Routes) == 0 || p.Shares == nil {
 		compile()
-	} else if err := p.Shares.Build(ctx, of.tenant, compile); err != nil {
+	} else if err := p.Shares.Compile(ctx, of.tenant, compile); err != nil {
 		return nil, err
 	}
 	program.generation, program.run, program.panicked = routed.Generation, p.run, p.logPanic

@@ -37,8 +37,8 @@ func TestWhatATransformMadeForARequestCounts(t *testing.T) {
 	s := route.Compile(eventhook.RetryPolicy{}, []eventhook.Route{r}, func(eventhook.Target) (route.Effector, error) {
 		return maker{"request", func() {}}, nil
 	}).Settle(nil, carrying(`"`+strings.Repeat("x", 1000)+`"`), nil, noon)
-	if s.MadeBytes != 1002 {
-		t.Errorf("got %d bytes, want the 1002 of the body that is stored", s.MadeBytes)
+	if s.EffectBytes != 1002 {
+		t.Errorf("got %d bytes, want the 1002 of the body that is stored", s.EffectBytes)
 	}
 }
 

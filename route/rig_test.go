@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/cpushare"
 	"github.com/eventhook/eventhook/internal/effects"
-	"github.com/eventhook/eventhook/internal/shares"
 	"github.com/eventhook/eventhook/route"
 )
 
@@ -25,7 +25,7 @@ type rig struct {
 	heard   []int // lost leases that each settle reported
 	settled int   // events that all reported as settled
 	planned int   // events that were reported as stored together with their plans
-	shares  *shares.Shares
+	shares  *cpushare.Limiter
 	compile func(eventhook.Target) (route.Effector, error)
 	routing map[eventhook.SourceID]func() ([]eventhook.Route, error)
 	reads   int
@@ -48,16 +48,16 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-func (b *rig) SourceRouting(ctx context.Context, tenant eventhook.TenantID, id eventhook.SourceID) (route.Routed, error) {
+func (b *rig) SourceRouting(ctx context.Context, tenant eventhook.TenantID, id eventhook.SourceID) (route.SourceRoutes, error) {
 	b.mu.Lock()
 	b.reads++
 	routing, generation := b.routing[id], b.generation[tenant]
 	b.mu.Unlock()
 	if ctx.Err() != nil || routing == nil {
-		return route.Routed{Generation: generation}, ctx.Err()
+		return route.SourceRoutes{Generation: generation}, ctx.Err()
 	}
 	routes, err := routing()
-	return route.Routed{Generation: generation, Routes: routes}, err
+	return route.SourceRoutes{Generation: generation, Routes: routes}, err
 }
 
 func (b *rig) Settled(batch []*effects.Settlement, lost int, _ time.Duration) {
@@ -101,8 +101,8 @@ func inBubble(t *testing.T, config func(*route.Config), f func(t *testing.T, b *
 }
 
 // newShares returns shares of 4 s that refill by half of a processor.
-func newShares() *shares.Shares {
-	return shares.New(shares.Config{Processors: 0.5, Burst: 4 * time.Second, Tenants: 100}, nil, time.Now)
+func newShares() *cpushare.Limiter {
+	return cpushare.New(cpushare.Config{Processors: 0.5, Burst: 4 * time.Second, Tenants: 100}, nil, time.Now)
 }
 
 // check is what Check finds wrong with a route.

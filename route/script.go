@@ -150,7 +150,7 @@ func (s *subject) transform(t *eventhook.Transform) (json.RawMessage, *problem) 
 	if err != nil {
 		p := newProblem(part, err)
 		e, ok := errors.AsType[*script.Error](err)
-		p.transient = ok && e.IsOurs()
+		p.transient = ok && e.IsInfrastructure()
 		return nil, p
 	}
 	return out, nil

@@ -6,13 +6,8 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/backoff"
 	"github.com/eventhook/eventhook/internal/effects"
-)
-
-// Pauses before a batch is tried again.
-const (
-	firstPause = 50 * time.Millisecond
-	mostPause  = 2 * time.Second
 )
 
 // process plans a batch, settles it and passes on what is for later or for
@@ -20,7 +15,7 @@ const (
 // and left to its leases when they have run out.
 func (p *Processor) process(ctx context.Context, batch []*eventhook.Event, l lane) {
 	began := p.Now()
-	for wait := firstPause; len(batch) > 0; wait = min(2*wait, mostPause) {
+	for pauses := backoff.ForDatabase(); len(batch) > 0; {
 		made := p.plan(ctx, batch, l)
 		if len(made.settlements) > 0 {
 			p.settle(ctx, made.settlements, began)
@@ -32,7 +27,7 @@ func (p *Processor) process(ctx context.Context, batch []*eventhook.Event, l lan
 			return
 		}
 		batch = made.unread
-		if len(batch) > 0 && !p.pause(ctx, wait, batch, made.err) {
+		if len(batch) > 0 && !p.pause(ctx, pauses.Next(), batch, made.err) {
 			return
 		}
 	}
@@ -41,8 +36,8 @@ func (p *Processor) process(ctx context.Context, batch []*eventhook.Event, l lan
 // settle stores settlements. Stale ones go to the slow lane, to be planned again.
 func (p *Processor) settle(ctx context.Context, settlements []*effects.Settlement, began time.Time) {
 	lost, err := p.Queue.SettleEvents(ctx, settlements)
-	for wait := firstPause; err != nil; wait = min(2*wait, mostPause) {
-		if !p.pause(ctx, wait, eventsOf(settlements), err) {
+	for pauses := backoff.ForDatabase(); err != nil; {
+		if !p.pause(ctx, pauses.Next(), eventsOf(settlements), err) {
 			return
 		}
 		lost, err = p.Queue.SettleEvents(ctx, settlements)
@@ -93,12 +88,8 @@ func eventsOf(settlements []*effects.Settlement) []*eventhook.Event {
 func (p *Processor) pause(ctx context.Context, wait time.Duration, batch []*eventhook.Event, err error) bool {
 	if ctx.Err() == nil && p.leased(batch) {
 		p.Log.Warn("cannot settle a batch; trying again", "events", len(batch), "error", err)
-		timer := time.NewTimer(wait)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
+		if backoff.Sleep(ctx, wait) {
 			return true
-		case <-ctx.Done():
 		}
 	}
 	if ctx.Err() != nil {

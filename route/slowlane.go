@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/wake"
 )
 
 // What is slow is planned in small pieces, so that what is planned is settled
@@ -29,7 +30,7 @@ type slowLane struct {
 	busy    map[eventhook.TenantID]bool
 	all     amount
 	most    amount
-	filled  chan struct{}
+	filled  wake.Signal
 }
 
 // waiting are a tenant's events, in the order in which they came.
@@ -48,7 +49,7 @@ func (a amount) isBelow(most amount, part int) bool {
 }
 
 func newSlowLane(events, bytes int) *slowLane {
-	return &slowLane{tenants: map[eventhook.TenantID]*waiting{}, busy: map[eventhook.TenantID]bool{}, most: amount{events, bytes}, filled: make(chan struct{}, 1)}
+	return &slowLane{tenants: map[eventhook.TenantID]*waiting{}, busy: map[eventhook.TenantID]bool{}, most: amount{events, bytes}, filled: wake.New(1)}
 }
 
 // put adds events and returns those for which there is no room: a tenant may
@@ -95,7 +96,7 @@ func (l *slowLane) append(e *eventhook.Event) {
 
 func (l *slowLane) signal() {
 	if len(l.turns) > 0 {
-		signal(l.filled)
+		l.filled.Notify()
 	}
 }
 
@@ -160,13 +161,5 @@ func (p *Processor) workSlowly(working context.Context, fed <-chan struct{}) {
 		case <-fed:
 		case <-p.slow.filled:
 		}
-	}
-}
-
-// signal wakes the goroutine that waits for c, which need not be told twice.
-func signal(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
 	}
 }

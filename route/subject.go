@@ -118,7 +118,7 @@ func (s *subject) headerMap() map[string]string {
 
 func (s *subject) eventMap() map[string]any {
 	if s.fieldOf == nil {
-		s.fieldOf = filter.FieldsOf(s.Event)
+		s.fieldOf = filter.EventFields(s.Event)
 	}
 	return s.fieldOf
 }

@@ -211,7 +211,7 @@ func TestScriptsKeepNothingFromRunToRun(t *testing.T) {
 }
 
 func TestATransformThatCouldNotRunIsTriedAgain(t *testing.T) {
-	for reason, transient := range map[script.Reason]bool{script.Unbegun: true, script.Starved: true, script.Lost: false, script.TimedOut: false, script.Failed: false} {
+	for reason, transient := range map[script.Reason]bool{script.NotStarted: true, script.Starved: true, script.Lost: false, script.TimedOut: false, script.Failed: false} {
 		r := newRoute("r", "", "a")
 		r.Transform = &eventhook.Transform{Type: "jmespath", Expression: "a"}
 		inBubble(t, nil, func(_ *testing.T, b *rig) {

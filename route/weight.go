@@ -19,8 +19,8 @@ const (
 // weigh counts what an action makes. What is too much for its event fails.
 func weigh(s *effects.Settlement, a *effects.PlannedAction) {
 	n := made(a.Effect)
-	if s.MadeBytes+n <= mostMadeByOne {
-		s.MadeBytes += n
+	if s.EffectBytes+n <= mostMadeByOne {
+		s.EffectBytes += n
 		return
 	}
 	a.Effect, a.Permanent = effects.Effect{}, true
@@ -45,7 +45,7 @@ func made(e effects.Effect) int {
 // isHeavy reports whether an event makes so much that it must not be settled
 // among those that others wait for.
 func isHeavy(s *effects.Settlement) bool {
-	return len(s.Actions) > lightActions || s.MadeBytes > lightMade
+	return len(s.Actions) > lightActions || s.EffectBytes > lightMade
 }
 
 // load is what a batch makes so far.
@@ -53,7 +53,7 @@ type load struct{ actions, bytes int }
 
 func (l *load) add(s *effects.Settlement) {
 	l.actions += len(s.Actions)
-	l.bytes += s.MadeBytes
+	l.bytes += s.EffectBytes
 }
 
 func (l load) isFull() bool { return l.actions > mostActions || l.bytes > mostMade }

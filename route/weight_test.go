@@ -43,8 +43,8 @@ func TestOneEventMakesNoMoreThanFitsIntoMemory(t *testing.T) {
 			refused++
 		}
 	}
-	if done != 3 || refused != 7 || s.MadeBytes != 60<<20 {
-		t.Errorf("got %d publications, %d refused, %d bytes; want 3 of 20 MiB and 7 refused", done, refused, s.MadeBytes)
+	if done != 3 || refused != 7 || s.EffectBytes != 60<<20 {
+		t.Errorf("got %d publications, %d refused, %d bytes; want 3 of 20 MiB and 7 refused", done, refused, s.EffectBytes)
 	}
 }
 
@@ -63,7 +63,7 @@ func TestABatchMakesNoMoreThanOneTransactionShould(t *testing.T) {
 				b.settling = func(batch []*effects.Settlement) {
 					actions, bytes := 0, 0
 					for _, s := range batch {
-						actions, bytes = actions+len(s.Actions), bytes+s.MadeBytes
+						actions, bytes = actions+len(s.Actions), bytes+s.EffectBytes
 					}
 					if actions > c.actions || bytes > c.bytes {
 						t.Errorf("got %d actions and %d bytes in one transaction, want at most %d and %d", actions, bytes, c.actions, c.bytes)

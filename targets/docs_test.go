@@ -53,7 +53,7 @@ func TestTheTargetsOfThePageAreValid(t *testing.T) {
 	checked := 0
 	for _, block := range codeBlock.FindAllStringSubmatch(page(t), -1) {
 		if block[1] == "json" && strings.HasPrefix(block[2], `{"type"`) {
-			if _, faults := Read([]byte(block[2]), nil); len(faults) > 0 {
+			if _, faults := Parse([]byte(block[2]), nil); len(faults) > 0 {
 				t.Errorf("%s: got %v", block[2], faults)
 			}
 			checked++

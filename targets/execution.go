@@ -13,7 +13,7 @@ import (
 type ExecutionSettings struct {
 	Queue       string `json:"queue,omitempty" maxLength:"100" doc:"Where workers claim it; default by default."`
 	MaxAttempts *int   `json:"max_attempts,omitempty" minimum:"1" maximum:"100" doc:"How often it is tried; 4 by default."`
-	OnceKey
+	IdempotencyKeySettings
 }
 
 // Check tells what is wrong with them.
@@ -25,12 +25,12 @@ func (s ExecutionSettings) Check() (f eventhook.Faults) {
 		const most = 100
 		checkRange(&f, "max_attempts", *s.MaxAttempts, 1, most)
 	}
-	return append(f, s.OnceKey.Check()...)
+	return append(f, s.IdempotencyKeySettings.Check()...)
 }
 
 // compile makes an effector for executions of a type and a kind.
 func (s ExecutionSettings) compile(typ eventhook.ExecutionType, kind string) (Effector, error) {
-	key, err := s.OnceKey.compile()
+	key, err := s.IdempotencyKeySettings.compile()
 	if err != nil {
 		return nil, err
 	}

@@ -92,8 +92,8 @@ func (s *httpRequest) Compile(d Deps) (Effector, error) {
 	if err != nil {
 		return nil, fmt.Errorf("url: %s", checkURL(s.URL))
 	}
-	if d.Foresee != nil {
-		if err := d.Foresee(u); err != nil {
+	if d.CheckHost != nil {
+		if err := d.CheckHost(u); err != nil {
 			return nil, err
 		}
 	}

@@ -88,7 +88,7 @@ func TestHTTPFaults(t *testing.T) {
 		{"all at once", `{"type":"http","url":"x","method":"x","body":"x","timeout_seconds":99,"auth_header":"\n","headers":{"Host":"x"}}`,
 			[]string{"url", "method", "body", "timeout_seconds", "auth_header", "headers.Host"}},
 	} {
-		_, faults := targets.Read([]byte(c.text), nil)
+		_, faults := targets.Parse([]byte(c.text), nil)
 		wantFaults(t, c.claim, faults, c.want...)
 	}
 }
@@ -309,7 +309,7 @@ func TestARetryOfATargetIsItsOwn(t *testing.T) {
 		`[]`:                                   {"retry"},
 		`"often"`:                              {"retry"},
 	} {
-		_, faults := targets.Read([]byte(httpTarget(`"retry":`+retry)), nil)
+		_, faults := targets.Parse([]byte(httpTarget(`"retry":`+retry)), nil)
 		slices.SortFunc(faults, func(a, b eventhook.Fault) int { return strings.Compare(a.Location, b.Location) })
 		wantFaults(t, retry, faults, want...)
 	}

@@ -9,13 +9,13 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// Keep gives the targets that a route shall have the secrets of those that it
+// KeepSecrets gives the targets that a route shall have the secrets of those that it
 // has, where [redacted] is written for one. It looks for a target of the same
 // type that gives its secret to the same destination: a write-only secret is never
 // sent to a new host. A secret that it does not find is a fault, such as at
 // [0].auth_header. Targets that are as they were keep their secrets even when the
 // key that sealed them is gone.
-func Keep(want, have []eventhook.Target) ([]eventhook.Target, eventhook.Faults) {
+func KeepSecrets(want, have []eventhook.Target) ([]eventhook.Target, eventhook.Faults) {
 	return kinds.keep(want, have)
 }
 

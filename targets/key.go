@@ -5,14 +5,14 @@ import (
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
-// OnceKey are the settings of what is made once for each key.
-type OnceKey struct {
+// IdempotencyKeySettings are the settings of what is made once for each key.
+type IdempotencyKeySettings struct {
 	IdempotencyKeyPath   string `json:"idempotency_key_path,omitempty" doc:"Where in the event the key is under which it is made, or settled, once. A promise needs one."`
 	IdempotencyKeyPrefix string `json:"idempotency_key_prefix,omitempty" maxLength:"100" doc:"Stands before that key."`
 }
 
 // Check tells what is wrong with the path and the prefix.
-func (k OnceKey) Check() (f eventhook.Faults) {
+func (k IdempotencyKeySettings) Check() (f eventhook.Faults) {
 	const most = 100
 	checkPath(&f, "idempotency_key_path", k.IdempotencyKeyPath)
 	if p := k.IdempotencyKeyPrefix; p != "" && (k.IdempotencyKeyPath == "" || !isText(p) || len(p) > most) {
@@ -22,7 +22,7 @@ func (k OnceKey) Check() (f eventhook.Faults) {
 }
 
 // compile makes ready to find keys.
-func (k OnceKey) compile() (keyPath, error) {
+func (k IdempotencyKeySettings) compile() (keyPath, error) {
 	path, err := optionalPath(k.IdempotencyKeyPath)
 	return keyPath{path, k.IdempotencyKeyPrefix}, err
 }

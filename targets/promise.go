@@ -16,7 +16,7 @@ import (
 // value_path, else the whole body or what the route's transform made of it; or
 // rejects it with what is at error_path.
 type promise struct {
-	OnceKey
+	IdempotencyKeySettings
 	Resolve   *bool  `json:"resolve,omitempty" doc:"Resolve it, which is the default, or reject it."`
 	ValuePath string `json:"value_path,omitempty" doc:"What in the event is its value; the body by default."`
 	ErrorPath string `json:"error_path,omitempty" doc:"Where this exists, it is rejected with what is there."`
@@ -33,7 +33,7 @@ func (s *promise) Check() (f eventhook.Faults) {
 	if s.IdempotencyKeyPath == "" {
 		f.Add("idempotency_key_path", "is required: it names the promise")
 	}
-	f = append(f, s.OnceKey.Check()...)
+	f = append(f, s.IdempotencyKeySettings.Check()...)
 	checkPath(&f, "value_path", s.ValuePath)
 	checkPath(&f, "error_path", s.ErrorPath)
 	checkOneOf(&f, "on_missing", s.OnMissing, onMissingHold, onMissingFail)
@@ -43,7 +43,7 @@ func (s *promise) Check() (f eventhook.Faults) {
 func (s *promise) Compile(Deps) (Effector, error) {
 	p := settler{keyAt: s.IdempotencyKeyPath, resolve: s.Resolve == nil || *s.Resolve, hold: s.OnMissing != onMissingFail}
 	var err error
-	if p.key, err = s.OnceKey.compile(); err != nil {
+	if p.key, err = s.IdempotencyKeySettings.compile(); err != nil {
 		return nil, err
 	}
 	if p.value, err = optionalPath(s.ValuePath); err != nil {

@@ -13,18 +13,18 @@ import (
 // of that key within a day is skipped.
 type publish struct {
 	EventType string `json:"event_type" maxLength:"255" example:"payment.succeeded" doc:"The type of the event that subscribers get."`
-	OnceKey
+	IdempotencyKeySettings
 }
 
 func (s *publish) Check() (f eventhook.Faults) {
 	if wrong := eventhook.CheckPublishedEventType(s.EventType); wrong != "" {
 		f.Add("event_type", "%s", wrong)
 	}
-	return append(f, s.OnceKey.Check()...)
+	return append(f, s.IdempotencyKeySettings.Check()...)
 }
 
 func (s *publish) Compile(Deps) (Effector, error) {
-	key, err := s.OnceKey.compile()
+	key, err := s.IdempotencyKeySettings.compile()
 	if err != nil {
 		return nil, err
 	}

@@ -75,7 +75,7 @@ func TestEveryFaultOfATargetIsToldAtOnce(t *testing.T) {
 		{"a type with white space", `{"type":"publish","event_type":"payment.made "}`, []string{"event_type"}},
 		{"a long event type", `{"type":"publish","event_type":"` + strings.Repeat("x", 256) + `"}`, []string{"event_type"}},
 	} {
-		_, faults := targets.Read([]byte(c.text), nil)
+		_, faults := targets.Parse([]byte(c.text), nil)
 		wantFaults(t, c.claim, faults, c.want...)
 	}
 }
@@ -95,12 +95,12 @@ func TestSecretsAreApart(t *testing.T) {
 
 func TestWhatASecretStandsForIsChecked(t *testing.T) {
 	const written = `{"type":"http","url":"https://a.example","auth_header":"file:x"}`
-	got, faults := targets.Read([]byte(written), func(member, text string) string { return member + " is " + text })
+	got, faults := targets.Parse([]byte(written), func(member, text string) string { return member + " is " + text })
 	wantFaults(t, "what it stands for", faults)
 	if want := `{"auth_header":"auth_header is file:x"}`; got.Secrets.Reveal() != want {
 		t.Errorf("got %s, want %s", got.Secrets.Reveal(), want)
 	}
-	_, faults = targets.Read([]byte(written), func(string, string) string { return hush + "\n" })
+	_, faults = targets.Parse([]byte(written), func(string, string) string { return hush + "\n" })
 	wantFaults(t, "two lines", faults, "auth_header")
 }
 
@@ -150,7 +150,7 @@ func TestSecretsAreKept(t *testing.T) {
 			for _, text := range c.want {
 				want = append(want, read(t, text))
 			}
-			kept, faults := targets.Keep(want, have)
+			kept, faults := targets.KeepSecrets(want, have)
 			if at, word, isFault := strings.Cut(c.secrets[0], " "); isFault {
 				if len(faults) != 1 || faults[0].Location != at || !strings.Contains(faults[0].Message, word) {
 					t.Errorf("got %v, want one at %s that says %q", faults, at, word)
@@ -177,21 +177,21 @@ func FuzzRead(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		target, faults := targets.Read([]byte(text), nil)
+		target, faults := targets.Parse([]byte(text), nil)
 		if len(faults) > 0 {
 			return
 		}
-		if _, faults = targets.Keep([]eventhook.Target{target}, nil); len(faults) > 0 {
+		if _, faults = targets.KeepSecrets([]eventhook.Target{target}, nil); len(faults) > 0 {
 			return // it says that a secret is stored
 		}
 		if _, err := targets.New(target, targets.Deps{}); err != nil {
 			t.Fatalf("%s: got %v", text, err)
 		}
-		shown, err := targets.Show(target, func(_, secret string) string { return secret })
+		shown, err := targets.Format(target, func(_, secret string) string { return secret })
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, faults := targets.Read(shown, nil)
+		again, faults := targets.Parse(shown, nil)
 		var stored eventhook.Target
 		err = stored.UnmarshalJSON([]byte(marshal(t, target)))
 		if len(faults) > 0 || err != nil || string(again.Settings) != string(target.Settings) || !again.Secrets.Equal(target.Secrets) || string(stored.Settings) != string(target.Settings) {

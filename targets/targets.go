@@ -50,10 +50,10 @@ type Effector interface {
 
 // Deps are what kinds need of others.
 type Deps struct {
-	// Foresee returns why requests to a URL would fail, as far as that is known
+	// CheckHost returns why requests to a URL would fail, as far as that is known
 	// before they are made: for trying a target out. Its text is for people. If it is
 	// nil, the attempts find out.
-	Foresee func(u *url.URL) error
+	CheckHost func(u *url.URL) error
 
 	// What is being compiled; the idempotency keys of its requests name it.
 	route eventhook.RouteID
@@ -63,32 +63,32 @@ type Deps struct {
 // Types are the target types, in the order of the documentation.
 func Types() []string { return kinds.names() }
 
-// Blank is the settings of a type of which nothing is said; nil for no type.
-func Blank(typ string) Settings {
+// NewSettings is the settings of a type of which nothing is said; nil for no type.
+func NewSettings(typ string) Settings {
 	if k, ok := kinds.find(typ); ok {
 		return k.blank()
 	}
 	return nil
 }
 
-// New compiles a configured target. It fails on what Read finds fault with, on a
+// New compiles a configured target. It fails on what Parse finds fault with, on a
 // type that is none with eventhook.ErrUnknownTarget, and when a secret is
 // missing, since the key that it was sealed with is gone.
 func New(t eventhook.Target, d Deps) (Effector, error) { return kinds.compile(t, d) }
 
-// Read reads a target as people write it: one flat JSON object, its type and the
+// Parse reads a target as people write it: one flat JSON object, its type and the
 // settings of its kind. It reports every fault by its member, and returns what
 // could be read. secret, unless nil, says what a text that is written for a
 // secret stands for; in the target, the secrets are apart. One that is written
-// as [redacted] is for Keep.
-func Read(raw json.RawMessage, secret func(member, text string) string) (eventhook.Target, eventhook.Faults) {
+// as [redacted] is for KeepSecrets.
+func Parse(raw json.RawMessage, secret func(member, text string) string) (eventhook.Target, eventhook.Faults) {
 	return kinds.read(raw, secret)
 }
 
-// Show is a target as people write it, its members in the order of the
+// Format is a target as people write it, its members in the order of the
 // documentation, each secret being what secret makes of it. It fails if a secret
 // is missing.
-func Show(t eventhook.Target, secret func(member, text string) string) (json.RawMessage, error) {
+func Format(t eventhook.Target, secret func(member, text string) string) (json.RawMessage, error) {
 	return kinds.show(t, secret)
 }
 

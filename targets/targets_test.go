@@ -37,7 +37,7 @@ const hush = "hush-7f3a9c&<>"
 // read reads a target that is as it should be.
 func read(t *testing.T, text string) eventhook.Target {
 	t.Helper()
-	target, faults := targets.Read([]byte(text), nil)
+	target, faults := targets.Parse([]byte(text), nil)
 	if len(faults) > 0 {
 		t.Fatalf("%s: got %v, want no faults", text, faults)
 	}
@@ -92,7 +92,7 @@ func TestEveryKind(t *testing.T) {
 // settingsSuite is what the settings of every kind promise.
 func settingsSuite(t *testing.T, kind, text string) {
 	target := read(t, text)
-	blank := reflect.TypeOf(targets.Blank(kind)).Elem()
+	blank := reflect.TypeOf(targets.NewSettings(kind)).Elem()
 	for _, f := range reflect.VisibleFields(blank) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if !f.Anonymous && (f.Tag.Get("doc") == "" || !strings.Contains(text, `"`+name+`":`)) {
@@ -108,14 +108,14 @@ func settingsSuite(t *testing.T, kind, text string) {
 	if err := json.Unmarshal([]byte(marshal(t, target)), &again); err != nil || again.Type != target.Type || string(again.Settings) != string(target.Settings) {
 		t.Errorf("stored and read again: got %+v, %v; want %+v", again, err, target)
 	}
-	shown, err := targets.Show(target, func(_, secret string) string { return secret })
+	shown, err := targets.Format(target, func(_, secret string) string { return secret })
 	if err != nil || string(shown) != text {
 		t.Errorf("shown: got %s, %v; want %s", shown, err, text)
 	}
 	if _, err := targets.New(again, targets.Deps{}); (err != nil) != strings.Contains(text, "hush") || err != nil && !strings.Contains(err.Error(), "give it again") {
 		t.Errorf("without its secrets: got %v", err)
 	}
-	if _, faults := targets.Read([]byte(`{"type":"`+kind+`","nothing":1}`), nil); len(faults) < 2 || faults[len(faults)-1].Location != "nothing" {
+	if _, faults := targets.Parse([]byte(`{"type":"`+kind+`","nothing":1}`), nil); len(faults) < 2 || faults[len(faults)-1].Location != "nothing" {
 		t.Errorf("nothing of its own and an unknown member: got %v, want both told", faults)
 	}
 }

@@ -89,7 +89,7 @@ func checkTenants(c configs.Config, tenants []eventhook.TenantConfig) error {
 		if c.Outbound.RequireHTTPS && u.Scheme != "https" {
 			return errPlainHTTP
 		}
-		return client.Foresee(u)
+		return client.CheckHost(u)
 	})
 }
 

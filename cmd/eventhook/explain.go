@@ -7,8 +7,8 @@ import (
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/internal/api"
+	"github.com/eventhook/eventhook/internal/cpushare"
 	"github.com/eventhook/eventhook/internal/pg"
-	"github.com/eventhook/eventhook/internal/shares"
 	"github.com/eventhook/eventhook/route"
 )
 
@@ -16,13 +16,13 @@ import (
 type routeExplainer struct {
 	db     *pg.DB
 	out    outside
-	shares *shares.Shares
+	shares *cpushare.Limiter
 }
 
 // CheckRoute returns the faults of a route. Compilation counts against the tenant's
 // share of CPU time.
 func (x routeExplainer) CheckRoute(ctx context.Context, tenant eventhook.TenantID, r eventhook.Route) (faults eventhook.Faults, err error) {
-	busy := x.shares.Build(ctx, tenant, func() { faults, err = route.Check(ctx, tenant, r) })
+	busy := x.shares.Compile(ctx, tenant, func() { faults, err = route.Check(ctx, tenant, r) })
 	return faults, cmp.Or(busy, err)
 }
 
@@ -33,7 +33,7 @@ func (x routeExplainer) ExplainRoutes(ctx context.Context, source eventhook.Sour
 		return nil, err
 	}
 	var program *route.Program
-	if err := x.shares.Build(ctx, e.TenantID, func() { program = route.Compile(eventhook.RetryPolicy{}, routes, x.out.compileTestTarget) }); err != nil {
+	if err := x.shares.Compile(ctx, e.TenantID, func() { program = route.Compile(eventhook.RetryPolicy{}, routes, x.out.compileTestTarget) }); err != nil {
 		return nil, err
 	}
 	explained, err := program.Explain(ctx, x.shares, e, time.Now())
@@ -49,9 +49,9 @@ func (x routeExplainer) ExplainRoutes(ctx context.Context, source eventhook.Sour
 
 // Backtest evaluates a route against stored events.
 func (x routeExplainer) Backtest(ctx context.Context, r eventhook.Route, since time.Time, last, samples int) (*route.Backtest, error) {
-	return route.TryOnPast(ctx, r, x.out.compileTestTarget, route.Backtesting{
+	return route.RunBacktest(ctx, r, x.out.compileTestTarget, route.BacktestOptions{
 		Tenant: r.TenantID, Shares: x.shares, Last: last, Samples: samples,
-		Past: func(ctx context.Context, before eventhook.EventID, limit int) ([]*eventhook.Event, eventhook.EventID, error) {
+		ReadEvents: func(ctx context.Context, before eventhook.EventID, limit int) ([]*eventhook.Event, eventhook.EventID, error) {
 			return x.db.PastEvents(ctx, r.TenantID, r.SourceID, since, before, limit)
 		},
 	})

@@ -17,11 +17,11 @@ import (
 	"github.com/eventhook/eventhook/ingest"
 	"github.com/eventhook/eventhook/internal/api"
 	"github.com/eventhook/eventhook/internal/cli/terminal"
+	"github.com/eventhook/eventhook/internal/cpushare"
 	"github.com/eventhook/eventhook/internal/effects"
 	"github.com/eventhook/eventhook/internal/httpguard"
 	"github.com/eventhook/eventhook/internal/pg"
 	"github.com/eventhook/eventhook/internal/script"
-	"github.com/eventhook/eventhook/internal/shares"
 	"github.com/eventhook/eventhook/internal/telemetry"
 	"github.com/eventhook/eventhook/internal/usage"
 	"github.com/eventhook/eventhook/route"
@@ -41,7 +41,7 @@ type gateway struct {
 	stopping      chan struct{} // closed when the stop begins
 	metrics       *telemetry.Metrics
 	meter         *usage.Meter
-	shares        *shares.Shares
+	shares        *cpushare.Limiter
 	keyUses       *api.KeyUses
 	health        *telemetry.Management
 	out           outside
@@ -139,7 +139,7 @@ func (g *gateway) wire() {
 	g.health.Profiler = g.config.PProf
 	g.keyUses = api.NewKeyUses()
 	g.meter = usage.New(g.config.Ingest.CachedSources, g.db, g.log, time.Now)
-	g.shares = shares.New(g.config.Evaluation, g.metrics, time.Now)
+	g.shares = cpushare.New(g.config.Evaluation, g.metrics, time.Now)
 	g.out = newOutside(g.config, g.log)
 	g.wireSubscribers()
 	settler := g.newSettler()

@@ -45,7 +45,7 @@ func (o outside) compileTarget(t eventhook.Target) (route.Effector, error) {
 // if the gateway would not connect to the address of the target. For events, the
 // delivery is retried instead, since the configuration may allow the address later.
 func (o outside) compileTestTarget(t eventhook.Target) (route.Effector, error) {
-	return targets.New(t, targets.Deps{Foresee: o.client.Foresee})
+	return targets.New(t, targets.Deps{CheckHost: o.client.CheckHost})
 }
 
 // keys returns a cache of the keys that providers publish. A failed fetch is logged

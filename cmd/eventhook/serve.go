@@ -115,7 +115,7 @@ func countChanges(changes []eventhook.Change) int {
 
 // allowsLoopback reports whether the gateway sends requests of tenants to this host.
 func (g *gateway) allowsLoopback() bool {
-	return g.out.client.Foresee(&url.URL{Scheme: "http", Host: "localhost"}) == nil
+	return g.out.client.CheckHost(&url.URL{Scheme: "http", Host: "localhost"}) == nil
 }
 
 // announce prints the addresses of the gateway and, if secrets were generated,

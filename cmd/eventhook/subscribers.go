@@ -21,12 +21,12 @@ import (
 // subscribers are the parts that publish events and deliver them to subscriptions
 // and http targets.
 type subscribers struct {
-	rosters    *match.Rosters
-	targets    *outbound.TargetDirectory
-	catalogue  *match.Catalogue
-	publisher  *outbound.Publisher
-	dispatcher *outbound.Dispatcher
-	tester     *outbound.Tester
+	subscriptionCache *match.SubscriptionCache
+	targets           *outbound.TargetDirectory
+	catalogue         *match.Catalogue
+	publisher         *outbound.Publisher
+	dispatcher        *outbound.Dispatcher
+	tester            *outbound.Tester
 }
 
 // deliveryObserver reports settled deliveries to the metrics and the usage meter.
@@ -47,25 +47,25 @@ type localDispatcher struct {
 	db *pg.DB
 }
 
-func (d localDispatcher) DeliveriesLeft() { d.db.WakeDeliveries() }
+func (d localDispatcher) NotifyDue() { d.db.WakeDeliveries() }
 
 // wireSubscribers creates the parts of g.subscribers.
 func (g *gateway) wireSubscribers() {
 	c := g.config.Outbound
 	s := &g.subscribers
-	s.rosters = match.NewRosters(c.Publish.CachedSubscriptions, g.db, g.log, time.Now)
+	s.subscriptionCache = match.NewSubscriptionCache(c.Publish.CachedSubscriptions, g.db, g.log, time.Now)
 	s.catalogue = match.NewCatalogue(c.Publish.CachedEventTypes, g.db, g.metrics, g.log, time.Now)
-	subscriptions := outbound.SubscriptionDirectory{Rosters: s.rosters, Sender: send.NewHTTPSender(g.out.client, g.out.client.UserAgent, time.Now)}
+	subscriptions := outbound.SubscriptionDirectory{Subscriptions: s.subscriptionCache, Sender: send.NewHTTPSender(g.out.client, g.out.client.UserAgent, time.Now)}
 	s.targets = outbound.NewTargetDirectory(outbound.TargetDeps{Routes: g.db, Compile: compileHTTP, Client: g.out.client, Log: g.log, Now: time.Now})
 	s.dispatcher = outbound.NewDispatcher(c.Dispatch, outbound.DispatcherDeps{
 		Queue: g.db, Directory: outbound.Directories{Subscriptions: subscriptions, Routes: s.targets}, Observer: deliveryObserver{g.metrics, g.meter},
 		Log: g.log, Now: time.Now, Chance: rand.Float64, Lease: g.config.Lease(),
 	})
-	g.metrics.WatchDispatch(func() telemetry.Dispatching { return telemetry.Dispatching(s.dispatcher.Stats()) })
+	g.metrics.WatchDispatch(func() telemetry.DispatcherLoad { return telemetry.DispatcherLoad(s.dispatcher.Stats()) })
 	s.publisher = outbound.NewPublisher(c.Publish, outbound.PublisherDeps{
-		Rosters: s.rosters, Catalogue: s.catalogue, Shares: g.shares, Store: g.db, Room: localDispatcher{s.dispatcher, g.db}, Observer: g.metrics, Log: g.log, Now: time.Now,
+		Subscriptions: s.subscriptionCache, Catalogue: s.catalogue, Shares: g.shares, Store: g.db, Dispatcher: localDispatcher{s.dispatcher, g.db}, Observer: g.metrics, Log: g.log, Now: time.Now,
 	})
-	s.tester = &outbound.Tester{Transports: subscriptions, Generations: s.rosters, Store: g.db, Now: time.Now}
+	s.tester = &outbound.Tester{Transports: subscriptions, Generations: s.subscriptionCache, Store: g.db, Now: time.Now}
 }
 
 // apiPublisher publishes the events that callers of the API send.
@@ -73,7 +73,7 @@ type apiPublisher struct{ publisher *outbound.Publisher }
 
 func (p apiPublisher) Publish(ctx context.Context, tenant eventhook.TenantID, events []*eventhook.Event) []api.Published {
 	outcomes := make([]api.Published, len(events))
-	for i, o := range p.publisher.PublishAll(ctx, tenant, events) {
+	for i, o := range p.publisher.PublishBatch(ctx, tenant, events) {
 		switch {
 		case o.Err != nil:
 			outcomes[i].Err = o.Err
@@ -103,7 +103,7 @@ func (s settler) Accept(ctx context.Context, batch []*effects.Arrival) error {
 
 func (g *gateway) newSettler() settler {
 	s := &g.subscribers
-	return settler{g.db, &outbound.Fanout{Rosters: s.rosters, Targets: s.targets, Catalogue: s.catalogue, Shares: g.shares, Room: localDispatcher{s.dispatcher, g.db}, Next: g.db, Log: g.log}}
+	return settler{g.db, &outbound.Fanout{Subscriptions: s.subscriptionCache, Targets: s.targets, Catalogue: s.catalogue, Shares: g.shares, Dispatcher: localDispatcher{s.dispatcher, g.db}, Next: g.db, Log: g.log}}
 }
 
 // receivers returns the checks of the API for the URLs of subscriptions.
@@ -115,7 +115,7 @@ func (g *gateway) receivers() api.Receivers {
 			if err != nil {
 				return nil //nolint:nilerr // the validation of the URL reports it
 			}
-			return g.out.client.Judge(ctx, u)
+			return g.out.client.LookUpAndCheckHost(ctx, u)
 		},
 		Tester: g.subscribers.tester, RequireHTTPS: g.config.Outbound.RequireHTTPS,
 	}
@@ -131,18 +131,18 @@ func compileHTTP(t eventhook.Target) (send.TargetRequests, error) {
 func (s *subscribers) invalidate(c pg.ConfigChange) {
 	switch {
 	case c == pg.ConfigChange{}:
-		s.rosters.ForgetAll()
-		s.targets.ForgetAll()
-		s.dispatcher.ChangedAll()
+		s.subscriptionCache.InvalidateAll()
+		s.targets.InvalidateAll()
+		s.dispatcher.AllTenantsChanged()
 	case !c.SubscriptionID.IsZero():
-		s.rosters.Forget(c.TenantID)
-		s.dispatcher.Changed(c.TenantID)
+		s.subscriptionCache.Invalidate(c.TenantID)
+		s.dispatcher.TenantChanged(c.TenantID)
 	case !c.SourceID.IsZero():
-		for _, tenant := range s.targets.Forget(c.SourceID) {
-			s.dispatcher.Changed(tenant)
+		for _, tenant := range s.targets.InvalidateSource(c.SourceID) {
+			s.dispatcher.TenantChanged(tenant)
 		}
 	default:
-		s.targets.ForgetTenant(c.TenantID)
-		s.dispatcher.Changed(c.TenantID)
+		s.targets.InvalidateTenant(c.TenantID)
+		s.dispatcher.TenantChanged(c.TenantID)
 	}
 }

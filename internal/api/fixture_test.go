@@ -383,7 +383,7 @@ func (r *rig) settle(e *eventhook.Event, actions ...effects.PlannedAction) {
 			x.EventID, x.TenantID = e.ID, e.TenantID
 		}
 	}
-	generation, _, err := r.db.Roster(r.Context(), e.TenantID)
+	generation, _, err := r.db.TenantSubscriptions(r.Context(), e.TenantID)
 	r.must(err)
 	lost, err := r.db.SettleEvents(r.Context(), []*effects.Settlement{
 		{Event: e, Actions: actions, Matched: len(actions), Retry: eventhook.EventRetry, Generation: generation},

@@ -79,7 +79,7 @@ func (f *subscribers) publish(ctx context.Context, e *eventhook.Event) (api.Publ
 	}
 	f.first[e.IdempotencyKey] = e
 	f.published = append(f.published, e)
-	_, list, err := f.Roster(ctx, e.TenantID)
+	_, list, err := f.TenantSubscriptions(ctx, e.TenantID)
 	for _, s := range list {
 		if s.Status != eventhook.SubscriptionDisabled && (slices.Contains(s.EventTypes, e.EventType) || slices.Contains(s.EventTypes, "*")) {
 			f.owe(eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, eventhook.DestinationID(s.ID)), TenantID: e.TenantID, SubscriptionID: s.ID, EventID: e.ID, EventType: e.EventType,

@@ -42,7 +42,7 @@ func targetSchema(r huma.Registry) *huma.Schema {
 	told := map[string]*abouts{} // by property
 	for _, kind := range targets.Types() {
 		types.Enum = append(types.Enum, kind)
-		settings := huma.SchemaFromType(r, reflect.TypeOf(targets.Blank(kind)))
+		settings := huma.SchemaFromType(r, reflect.TypeOf(targets.NewSettings(kind)))
 		for property, one := range settings.Properties {
 			if told[property] == nil {
 				told[property] = &abouts{}
@@ -100,7 +100,7 @@ func viewTargets(list []eventhook.Target) []Target {
 // store have where they say [redacted]; and what is wrong with them.
 func mergeTargets(written []Target, have []eventhook.Target) ([]eventhook.Target, eventhook.Faults) {
 	want, faults := parseTargets(written, nil)
-	kept, wrong := targets.Keep(want, have)
+	kept, wrong := targets.KeepSecrets(want, have)
 	faults.Merge("targets", wrong)
 	return kept, faults
 }
@@ -118,7 +118,7 @@ func targetsForTest(written []Target) ([]eventhook.Target, eventhook.Faults) {
 
 func parseTargets(written []Target, secret func(member, text string) string) (list []eventhook.Target, faults eventhook.Faults) {
 	for i, w := range written {
-		t, wrong := targets.Read(w.raw, secret)
+		t, wrong := targets.Parse(w.raw, secret)
 		faults.Merge(fmt.Sprintf("targets[%d]", i), wrong)
 		list = append(list, t)
 	}

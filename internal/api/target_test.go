@@ -29,7 +29,7 @@ func TestKindsOfTargetsAgree(t *testing.T) {
 	var types []any
 	for _, kind := range targets.Types() {
 		types = append(types, kind)
-		own := huma.SchemaFromType(huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer), reflect.TypeOf(targets.Blank(kind)))
+		own := huma.SchemaFromType(huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer), reflect.TypeOf(targets.NewSettings(kind)))
 		for name, one := range own.Properties {
 			if diff := cmp.Diff(shape(*one), shape(*all.Properties[name])); diff != "" || one.Description == "" {
 				t.Errorf("%s of %s (-its own +all):\n%s", name, kind, diff)

@@ -11,6 +11,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/eventhook/eventhook/internal/wake"
 )
 
 // Bounds limits a Committer. The size of an item is a number of rows, usually 1, and a
@@ -44,7 +46,7 @@ type Committer[T any] struct {
 	unfinished int         // items in queue or being committed
 	slow       bool        // the commit that began last has run for slowCommit
 	closed     bool
-	ready      chan struct{} // wakes writers
+	ready      wake.Signal // wakes writers
 }
 
 // group is the items of one commit. done is closed when err is set.
@@ -59,7 +61,7 @@ type group[T any] struct {
 // New returns a Committer. Run starts it. Up to bounds.Writers goroutines call commit at
 // once. commit needs a timeout of its own: Run waits for it.
 func New[T any](bounds Bounds, commit func(items []T) error) *Committer[T] {
-	return &Committer[T]{bounds: bounds, commit: commit, ready: make(chan struct{}, bounds.Writers)}
+	return &Committer[T]{bounds: bounds, commit: commit, ready: wake.New(bounds.Writers)}
 }
 
 // Do queues an item of the given size, waits until it has been committed and returns the
@@ -84,10 +86,7 @@ func (c *Committer[T]) Add(item T, rows, bytes int) error {
 // wakeWriter wakes an idle writer. If Writers wake-ups are pending already, all writers
 // will look at the queue anyway.
 func (c *Committer[T]) wakeWriter() {
-	select {
-	case c.ready <- struct{}{}:
-	default:
-	}
+	c.ready.Notify()
 }
 
 // enqueue adds an item to the queue and wakes a writer if a commit should begin.

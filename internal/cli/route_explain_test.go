@@ -36,8 +36,8 @@ func TestRouteTestOutput(t *testing.T) {
 	}
 }
 
-func TestCannotTellIsThePrefixOfTheGateway(t *testing.T) {
-	if cannotTell != route.CannotTell {
-		t.Errorf("cannotTell is %q, want %q of package route", cannotTell, route.CannotTell)
+func TestUndecidedPrefixIsThatOfTheGateway(t *testing.T) {
+	if undecidedPrefix != route.UndecidedPrefix {
+		t.Errorf("undecidedPrefix is %q, want %q of package route", undecidedPrefix, route.UndecidedPrefix)
 	}
 }

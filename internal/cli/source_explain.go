@@ -149,7 +149,7 @@ func showRoutes(w io.Writer, routes []client.RouteExplanation) error {
 		verdict := "does not match: "
 		switch {
 		case isUndecided(r):
-			verdict = "" // the reason begins with cannotTell
+			verdict = "" // the reason begins with undecidedPrefix
 		case r.Matched:
 			verdict = "matches, for " + explainedTargets(r) + ": "
 		}
@@ -160,13 +160,13 @@ func showRoutes(w io.Writer, routes []client.RouteExplanation) error {
 	return nil
 }
 
-// cannotTell is the prefix of the reason of a route for which the gateway could not
-// decide whether it matches. It equals route.CannotTell.
-const cannotTell = "cannot tell: "
+// undecidedPrefix is the prefix of the reason of a route for which the gateway could not
+// decide whether it matches. It equals route.UndecidedPrefix.
+const undecidedPrefix = "cannot tell: "
 
 // isUndecided reports whether the gateway could not decide if a route matches. The
 // actions of the route then fail for the reason of the route.
-func isUndecided(r client.RouteExplanation) bool { return strings.HasPrefix(r.Reason, cannotTell) }
+func isUndecided(r client.RouteExplanation) bool { return strings.HasPrefix(r.Reason, undecidedPrefix) }
 
 // explainedTargets lists the types of the targets and why they would fail.
 func explainedTargets(r client.RouteExplanation) string {

@@ -95,8 +95,8 @@ type Settlement struct {
 	// IsSettled says that a settle has stored it, and has handed its deliveries over.
 	// Settling it again does nothing.
 	IsSettled bool
-	// MadeBytes is about how many bytes the actions write into the database.
-	MadeBytes int
+	// EffectBytes is about how many bytes the actions write into the database.
+	EffectBytes int
 
 	Status      eventhook.EventStatus
 	RetryCount  int

@@ -35,7 +35,7 @@ type Policy struct {
 	// stands for an IPv4 address is looked up as that.
 	AllowedCIDRs []netip.Prefix
 	// Proxy dials for us, if there is one. It resolves the names, so the addresses
-	// that they have are its to judge; ours alone are those that Foresee tells.
+	// that they have are its to judge; ours alone are those that CheckHost tells.
 	Proxy *url.URL
 	// RootCAs sign the servers' certificates; nil: those of the system.
 	RootCAs *x509.CertPool
@@ -113,7 +113,7 @@ func (c *Client) Get(ctx context.Context, url string, most int64) (Document, err
 		return Document{}, err
 	}
 	if c.policy.Proxy != nil {
-		if err := c.Foresee(request.URL); err != nil {
+		if err := c.CheckHost(request.URL); err != nil {
 			return Document{}, err
 		}
 	}

@@ -216,7 +216,7 @@ func TestTheAddressOfANameIsJudged(t *testing.T) {
 		{"a private one, which may be another to the proxy", "10.0.0.1", Policy{Proxy: through}, false},
 	} {
 		net.DefaultResolver = resolver(netip.MustParseAddr(c.address))
-		if err := New(c.policy).Judge(t.Context(), hook); errors.Is(err, ErrRefused) != c.refused {
+		if err := New(c.policy).LookUpAndCheckHost(t.Context(), hook); errors.Is(err, ErrRefused) != c.refused {
 			t.Errorf("%s: got %v, want refused %t", c.claim, err, c.refused)
 		}
 	}

@@ -52,7 +52,7 @@ func (c *Client) Exchange(ctx context.Context, request *http.Request, most int) 
 		return 0, nil, nil, errSendURL
 	}
 	if c.policy.Proxy != nil {
-		if err := c.Foresee(request.URL); err != nil {
+		if err := c.CheckHost(request.URL); err != nil {
 			return 0, nil, nil, err
 		}
 	}
@@ -105,10 +105,10 @@ func readBeginning(response *http.Response, most int, cancel func()) (beginning 
 	return beginning
 }
 
-// Foresee is the error of Send that can be told without asking anybody: that the
+// CheckHost is the error of Send that can be told without asking anybody: that the
 // Policy refuses the address that a URL gives for its host, or this machine,
 // which localhost is (RFC 6761, section 6.3). Of a name it says nothing.
-func (c *Client) Foresee(u *url.URL) error {
+func (c *Client) CheckHost(u *url.URL) error {
 	all, known := foreseen(strings.ToLower(strings.TrimSuffix(dialled(u.Hostname()), ".")))
 	switch {
 	case !known || slices.ContainsFunc(all, c.policy.allows):

@@ -331,7 +331,7 @@ func TestWhatThePolicyRefusesIsForeseen(t *testing.T) {
 		{"a name, whatever it resolves to", "https://internal.example/", Policy{}, ""},
 	} {
 		u := post(t, c.url, "").URL
-		err := New(c.policy).Foresee(u)
+		err := New(c.policy).CheckHost(u)
 		if errors.Is(err, ErrRefused) != (c.refused != "") || (err != nil) != (c.refused != "") {
 			t.Errorf("%s: got %v, want it refused: %t", c.claim, err, c.refused != "")
 		}

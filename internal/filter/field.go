@@ -149,9 +149,9 @@ func eventFieldNames() []string {
 	return names
 }
 
-// FieldsOf are an event's fields for expressions and scripts, by the names that
+// EventFields are an event's fields for expressions and scripts, by the names that
 // they have in event.<field>; what an event has not is left out.
-func FieldsOf(e *eventhook.Event) map[string]any {
+func EventFields(e *eventhook.Event) map[string]any {
 	values := make(map[string]any, len(eventFields)+1)
 	values[bodySize] = int64(len(e.Body))
 	for _, f := range eventFields {

@@ -21,8 +21,8 @@ type Filter struct {
 	memory int
 }
 
-// IsGiven reports whether a text is a filter at all: not empty, and not null.
-func IsGiven(text []byte) bool {
+// IsSet reports whether a text is a filter at all: not empty, and not null.
+func IsSet(text []byte) bool {
 	text = bytes.TrimSpace(text)
 	return len(text) > 0 && string(text) != "null"
 }

@@ -30,7 +30,7 @@ func carrying(body string, headers ...string) *eventhook.Event {
 // without, the answer must be the same.
 func verdict(t testing.TB, text string, e *eventhook.Event) (holds bool, reason string) {
 	t.Helper()
-	if !filter.IsGiven([]byte(text)) {
+	if !filter.IsSet([]byte(text)) {
 		return true, ""
 	}
 	var fields filter.Fields

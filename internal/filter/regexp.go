@@ -11,7 +11,7 @@ import (
 	"github.com/eventhook/eventhook/internal/pattern"
 )
 
-// Bounds of regular expressions, beside those of pattern.Usual.
+// Bounds of regular expressions, beside those of pattern.DefaultLimits.
 const (
 	mostRegexps      = 20 // in one filter
 	mostSearched     = 64 << 10
@@ -20,7 +20,7 @@ const (
 
 // compileRegexp compiles a regular expression, or says what is wrong with it.
 func compileRegexp(s string) (*pattern.Pattern, string) {
-	p, err := pattern.Compile(s, pattern.Usual)
+	p, err := pattern.Compile(s, pattern.DefaultLimits)
 	if err != nil {
 		return nil, whyNoRegexp(s, err)
 	}

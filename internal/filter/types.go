@@ -14,8 +14,8 @@ type Types struct {
 	prefixes map[string][]int // with the dot
 }
 
-// NewTypes makes an index of the patterns of each taker.
-func NewTypes(filters [][]string) Types {
+// NewTypeIndex makes an index of the patterns of each taker.
+func NewTypeIndex(filters [][]string) Types {
 	x := Types{exact: map[string][]int{}, prefixes: map[string][]int{}}
 	for taker, patterns := range filters {
 		if len(patterns) == 0 || slices.Contains(patterns, "*") {

@@ -26,8 +26,8 @@ type Limits struct {
 	Memory       int // bytes that its program holds
 }
 
-// Usual are the limits of the patterns in filters, expressions and verifiers.
-var Usual = Limits{Bytes: 1000, Instructions: 2000, Memory: 128 << 10}
+// DefaultLimits are the limits of the patterns in filters, expressions and verifiers.
+var DefaultLimits = Limits{Bytes: 1000, Instructions: 2000, Memory: 128 << 10}
 
 // Pattern is a regular expression, compiled. Safe for concurrent use.
 type Pattern struct {

@@ -27,7 +27,7 @@ var usualCases = []struct{ name, pattern, text string }{
 func BenchmarkMatch(b *testing.B) {
 	for _, c := range usualCases {
 		re := regexp.MustCompile(c.pattern)
-		p, err := pattern.Compile(c.pattern, pattern.Usual)
+		p, err := pattern.Compile(c.pattern, pattern.DefaultLimits)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -64,7 +64,7 @@ var worstCases = []struct{ name, pattern, text string }{
 func BenchmarkSteps(b *testing.B) {
 	for _, c := range worstCases {
 		b.Run(c.name, func(b *testing.B) {
-			p, err := pattern.Compile(c.pattern, pattern.Usual)
+			p, err := pattern.Compile(c.pattern, pattern.DefaultLimits)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -81,7 +81,7 @@ func BenchmarkSteps(b *testing.B) {
 // Attack 1 of filters: 20 of these against 65 536 characters took 20 CPU seconds.
 func TestAMatchStopsAtItsLimit(t *testing.T) {
 	for _, c := range worstCases {
-		p, err := pattern.Compile(c.pattern, pattern.Usual)
+		p, err := pattern.Compile(c.pattern, pattern.DefaultLimits)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +94,7 @@ func TestAMatchStopsAtItsLimit(t *testing.T) {
 			t.Errorf("%s: got %d steps (%v), want nearly %d", c.name, m.Steps(), m.Err(), limit)
 		}
 	}
-	p, _ := pattern.Compile(worstCases[0].pattern, pattern.Usual)
+	p, _ := pattern.Compile(worstCases[0].pattern, pattern.DefaultLimits)
 	m := meter.New(t.Context(), meter.EventLimit, nil)
 	for range 20 {
 		p.Match(m, worstCases[0].text)
@@ -118,7 +118,7 @@ func (e *ending) Take(int) bool {
 }
 
 func TestAContextEndsAMatchWhileItRuns(t *testing.T) {
-	p, _ := pattern.Compile(worstCases[0].pattern, pattern.Usual)
+	p, _ := pattern.Compile(worstCases[0].pattern, pattern.DefaultLimits)
 	ctx, cancel := context.WithCancel(t.Context())
 	m := meter.New(ctx, meter.EventLimit, &ending{end: cancel})
 	p.Match(m, worstCases[0].text)
@@ -143,7 +143,7 @@ func TestPatternsAreBounded(t *testing.T) {
 			t.Errorf("%s: got %v (%v), want a SizeError", claim, err, p)
 		}
 	}
-	if _, err := pattern.Compile(`(a`, pattern.Usual); err == nil {
+	if _, err := pattern.Compile(`(a`, pattern.DefaultLimits); err == nil {
 		t.Error("a parenthesis without its other: got no error")
 	}
 }
@@ -156,7 +156,7 @@ func TestCompilingTakesBoundedMemory(t *testing.T) {
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, _ = pattern.Compile(text, pattern.Usual)
+		_, _ = pattern.Compile(text, pattern.DefaultLimits)
 		runtime.ReadMemStats(&after)
 		const most = 16 << 20
 		if got := after.TotalAlloc - before.TotalAlloc; got > most {
@@ -179,7 +179,7 @@ func FuzzMatch(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, expression, text string) {
-		p, err := pattern.Compile(expression, pattern.Usual)
+		p, err := pattern.Compile(expression, pattern.DefaultLimits)
 		if err != nil {
 			if _, tooLarge := errors.AsType[*pattern.SizeError](err); !tooLarge && utf8.ValidString(expression) {
 				if _, err := regexp.Compile(expression); err == nil {

@@ -18,7 +18,7 @@ func TestASubscriptionWhoseKeyIsLost(t *testing.T) {
 	f.subscription()
 	sealed := one[string](f, `SELECT secrets FROM eventhook.subscription WHERE id = $1`, [16]byte(s.ID))
 	f.exec(`UPDATE eventhook.subscription SET secrets = 'enc:0a:x'`)
-	_, list, err := f.other.Roster(t.Context(), f.tenant)
+	_, list, err := f.other.TenantSubscriptions(t.Context(), f.tenant)
 	f.must(err)
 	same(t, "in a roster", []any{list[0].SecretsLost, list[0].URL.IsZero(), len(list[0].Signing)}, []any{true, true, 0})
 	same(t, "lines about both", strings.Count(log.String(), "cannot be opened"), 1)
@@ -27,7 +27,7 @@ func TestASubscriptionWhoseKeyIsLost(t *testing.T) {
 	got, err := f.changeSubscription(operator, s, 0, func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionPaused })
 	f.must(err)
 	same(t, "paused", []any{got.SecretsLost, got.Status}, []any{true, eventhook.SubscriptionPaused})
-	same(t, "what is sealed stays", one[string](f, `SELECT secrets FROM eventhook.subscription WHERE id = $1`, [16]byte(s.ID)), "enc:0a:x")
+	same(t, "the sealed text stays", one[string](f, `SELECT secrets FROM eventhook.subscription WHERE id = $1`, [16]byte(s.ID)), "enc:0a:x")
 	for claim, give := range map[string]func(*eventhook.Subscription){
 		"a URL alone": func(s *eventhook.Subscription) { s.URL = eventhook.NewSecret("https://b.example") },
 		"a secret alone": func(s *eventhook.Subscription) {
@@ -45,23 +45,23 @@ func TestASubscriptionWhoseKeyIsLost(t *testing.T) {
 		s.URL, s.Signing = eventhook.NewSecret("https://b.example"), []eventhook.SigningSecret{{Secret: eventhook.NewSigningSecret()}}
 	})
 	f.must(err)
-	same(t, "all given anew", got.SecretsLost, false)
+	same(t, "all secrets set again", got.SecretsLost, false)
 	f.sameSubscription("stored", f.subscribed(s.ID), got)
 	f.exec(`UPDATE eventhook.subscription SET secrets = $1`, sealed)
-	same(t, "the key is found again", f.subscribed(s.ID).AuthHeader.Reveal(), "Bearer t0k")
+	same(t, "the key is restored", f.subscribed(s.ID).AuthHeader.Reveal(), "Bearer t0k")
 }
 
-func TestSubscriptionsAreSealedAnew(t *testing.T) {
-	r := newResealRig(t, asItIs)
+func TestSubscriptionsAreResealed(t *testing.T) {
+	r := newResealFixture(t, asItIs)
 	s, err := r.older.CreateSubscription(t.Context(), operator, r.newSubscription())
 	r.must(err)
-	before, _, err := r.older.Roster(t.Context(), r.tenant)
+	before, _, err := r.older.TenantSubscriptions(t.Context(), r.tenant)
 	r.must(err)
 	same(t, "resealed", r.reseal(quiet), Resealed{Count: 4})
 	got, err := r.newer.Subscription(t.Context(), r.tenant, s.ID)
 	r.must(err)
 	r.sameSubscription("with the newer key alone", got, s)
-	generation, _, err := r.newer.Roster(t.Context(), r.tenant)
+	generation, _, err := r.newer.TenantSubscriptions(t.Context(), r.tenant)
 	r.must(err)
 	same(t, "the generation", generation, before)
 }
@@ -78,10 +78,10 @@ func BenchmarkRoster(b *testing.B) {
 	tenant, err := f.db.Tenant(b.Context(), c.Slug)
 	f.must(err)
 	for b.Loop() {
-		_, list, err := f.db.Roster(b.Context(), tenant.ID)
+		_, list, err := f.db.TenantSubscriptions(b.Context(), tenant.ID)
 		f.must(err)
 		if len(list) != 10_000 || list[0].SecretsLost {
-			b.Fatal("they are not all there")
+			b.Fatal("subscriptions are missing")
 		}
 	}
 }

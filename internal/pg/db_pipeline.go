@@ -22,18 +22,24 @@ func newPipeline(ctx context.Context, conn *pgconn.PgConn) *pipeline {
 	return &pipeline{Pipeline: conn.StartPipeline(ctx), conn: conn}
 }
 
-// send sends a statement. Its answer is read by commit.
-func (p *pipeline) send(statement string, params [][]byte, formats []int16) {
-	p.SendQueryPrepared(statement, params, formats, binaryResults)
+// send sends a statement with the values of its parameters, nil if it has none.
+// commit reads its result.
+func (p *pipeline) send(s *statement, c *columns) {
+	var params [][]byte
+	var formats []int16
+	if c != nil {
+		params, formats = c.values(s)
+	}
+	p.SendQueryPrepared(s.name, params, formats, binaryResults)
 	p.unread++
 }
 
-// ask sends a statement and waits for its rows: one round trip.
-func (p *pipeline) ask(statement string, params [][]byte, formats []int16) [][][]byte {
+// query sends a statement and waits for its rows: one round trip.
+func (p *pipeline) query(s *statement, c *columns) [][][]byte {
 	if p.err != nil {
 		return nil
 	}
-	p.send(statement, params, formats)
+	p.send(s, c)
 	p.SendFlushRequest()
 	if p.err = p.Flush(); p.err != nil {
 		return nil

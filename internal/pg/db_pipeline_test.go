@@ -13,8 +13,22 @@ import (
 	"github.com/eventhook/eventhook/internal/effects"
 )
 
-// piped is a connection with statements of which each adds a row, and one that fails
-// if its parameter is 0.
+var (
+	addInverse = newStatement("add_inverse", `INSERT INTO eventhook.piped SELECT 1/n FROM @numbers(n int4) RETURNING n`)
+	add        = addInverse.extend("add", `INSERT INTO eventhook.piped SELECT n FROM @numbers(n int4)`)
+	addedN     = add.int4("numbers.n")
+)
+
+// number returns the parameters of addInverse and add.
+func number(n int) *columns {
+	c := newColumns(add)
+	c.reset()
+	c.int4(addedN, n)
+	return c
+}
+
+// piped returns a connection on which addInverse and add are prepared. Each adds a row;
+// addInverse fails for 0.
 func piped(t *testing.T) (f *fixture, conn *pgx.Conn) {
 	t.Helper()
 	f = setUp(t)
@@ -22,16 +36,12 @@ func piped(t *testing.T) (f *fixture, conn *pgx.Conn) {
 	conn, err := pgx.Connect(t.Context(), f.dsn)
 	f.must(err)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	for name, sql := range map[string]string{"add": `INSERT INTO eventhook.piped SELECT 1/$1::text::int RETURNING n`, "other": `INSERT INTO eventhook.piped SELECT $1::text::int`} {
-		_, err := conn.Prepare(t.Context(), name, sql)
+	for _, s := range []*statement{addInverse, add} {
+		_, err := conn.Prepare(t.Context(), s.name, s.sql)
 		f.must(err)
 	}
 	return f, conn
 }
-
-func text(s string) [][]byte { return [][]byte{[]byte(s)} }
-
-var textFormat = []int16{0}
 
 func TestAPipelineIsOneTransaction(t *testing.T) {
 	for _, c := range []struct {
@@ -41,25 +51,25 @@ func TestAPipelineIsOneTransaction(t *testing.T) {
 		code  string
 	}{
 		{"all goes well", func(p *pipeline) {
-			p.ask("add", text("1"), textFormat)
-			p.send("other", text("2"), textFormat)
-			p.ask("add", text("1"), textFormat)
+			p.query(addInverse, number(1))
+			p.send(add, number(2))
+			p.query(addInverse, number(1))
 		}, 3, ""},
 		{"nothing is sent", func(*pipeline) {}, 0, ""},
 		{"a later statement fails", func(p *pipeline) {
-			p.ask("add", text("1"), textFormat)
-			p.send("add", text("0"), textFormat)
-			p.send("other", text("2"), textFormat)
+			p.query(addInverse, number(1))
+			p.send(addInverse, number(0))
+			p.send(add, number(2))
 		}, 0, "22012"},
 		{"a statement fails that is asked", func(p *pipeline) {
-			p.send("other", text("2"), textFormat)
-			p.ask("add", text("0"), textFormat)
-			p.ask("add", text("1"), textFormat)
+			p.send(add, number(2))
+			p.query(addInverse, number(0))
+			p.query(addInverse, number(1))
 		}, 0, "22012"},
 		{"a statement fails before the one that is asked", func(p *pipeline) {
-			p.send("add", text("0"), textFormat)
-			p.send("other", text("2"), textFormat)
-			p.ask("add", text("1"), textFormat)
+			p.send(addInverse, number(0))
+			p.send(add, number(2))
+			p.query(addInverse, number(1))
 		}, 0, "22012"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
@@ -73,7 +83,7 @@ func TestAPipelineIsOneTransaction(t *testing.T) {
 			}
 			same(t, "rows", f.count("piped", "true"), c.rows)
 			p = newPipeline(t.Context(), conn.PgConn()) // the connection goes on
-			p.send("other", text("9"), textFormat)
+			p.send(add, number(9))
 			f.must(p.commit())
 			same(t, "rows of the next one", f.count("piped", "n = 9"), 1)
 		})
@@ -89,21 +99,21 @@ func TestAPipelineWhoseContextEndsIsWholeOrNothing(t *testing.T) {
 	}{
 		{"before the first statement", func(p *pipeline, cancel func()) {
 			cancel()
-			p.ask("add", text("1"), textFormat)
+			p.query(addInverse, number(1))
 		}, 0},
 		{"after an answer", func(p *pipeline, cancel func()) {
-			p.ask("add", text("1"), textFormat)
+			p.query(addInverse, number(1))
 			cancel()
-			p.send("other", text("2"), textFormat)
+			p.send(add, number(2))
 		}, 2},
 		{"before the commit", func(p *pipeline, cancel func()) {
-			p.ask("add", text("1"), textFormat)
-			p.ask("add", text("1"), textFormat)
+			p.query(addInverse, number(1))
+			p.query(addInverse, number(1))
 			cancel()
 		}, 2},
 		{"before a commit with an error", func(p *pipeline, cancel func()) {
-			p.ask("add", text("1"), textFormat)
-			p.ask("add", text("0"), textFormat)
+			p.query(addInverse, number(1))
+			p.query(addInverse, number(0))
 			cancel()
 		}, 0},
 	} {
@@ -123,7 +133,7 @@ func TestAPipelineWhoseContextEndsIsWholeOrNothing(t *testing.T) {
 				return
 			}
 			p = newPipeline(t.Context(), conn.PgConn())
-			p.send("other", text("9"), textFormat)
+			p.send(add, number(9))
 			f.must(p.commit())
 		})
 	}

@@ -3,7 +3,6 @@ package pg
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -16,48 +15,49 @@ import (
 
 var _ ingest.Store = (*DB)(nil)
 
-var acceptStatements = func() map[string]string {
-	all := map[string]string{"accept": acceptSQL, "accept_signed": acceptSignedSQL, "publish": publishSQL, "wait_for_keys": waitForKeysSQL}
-	maps.Copy(all, effectStatements)
-	return all
-}()
+// acceptStatements are prepared on each connection of the accept pool.
+var acceptStatements = slices.Concat(effectStatements, []*statement{acceptSQL, acceptSignedSQL, publishSQL, waitForKeysSQL})
 
-// onKeyTaken keeps a key that is taken, unless its time is over. $17 is now.
+// onKeyTaken keeps the row of a key that is taken and, if the key has expired, gives it
+// to the new row.
 const onKeyTaken = `ON CONFLICT (tenant_id, scope, key) DO UPDATE
-        SET made = CASE WHEN k.expires_at <= $17 THEN excluded.made ELSE k.made END,
-            expires_at = CASE WHEN k.expires_at <= $17 THEN excluded.expires_at ELSE k.expires_at END
-    RETURNING tenant_id, scope, key, made`
+        SET made = CASE WHEN k.expires_at <= @now THEN excluded.made ELSE k.made END,
+            expires_at = CASE WHEN k.expires_at <= @now THEN excluded.expires_at ELSE k.expires_at END`
+
+// acceptedColumns describe an event of a batch. first_key is the key of the batch's
+// first event with that key, and NULL for the others. generation is NULL for an event
+// without a plan.
+const acceptedColumns = `id uuid, tenant_id uuid, source_id uuid, due_at timestamptz, body_size int4, key text, first_key text,
+              event_type text, content_type text, source_ip text, trace_id text, request_id text, origin text, key_expires_at timestamptz,
+              generation int8, planned text, actions text`
 
 // acceptSQL stores a batch in one statement, in one round trip: it claims the keys,
-// stores the events, and stores the bodies. $7 is the key of the batch's first event
-// with that key and NULL for the others, which find it in claimed as any duplicate
+// stores the events, and stores the bodies. Only the first event of the batch with a
+// key claims that key (first_key); the others find it in claimed, as any duplicate
 // does. Keys are claimed in their order, so that batches of two instances wait for
-// each other and do not deadlock. A key past its time is claimed anew. $17 is now.
+// each other and do not deadlock. An expired key is claimed like a new one.
 //
-// An event with a generation ($18) was planned. If that is the generation of its
-// tenant's configuration, the event is stored in its planned state ($19) with its
-// actions ($20), and else as an event that is not planned yet. All of the statement
-// sees the database as it was when it began.
+// An event with a generation has a plan. If that is the generation of its tenant's
+// configuration, the event is stored in its planned state with its actions, else as an
+// event without a plan. The whole statement sees the database as it was when the
+// statement began.
 //
-// Answers the duplicates with their originals, and with NULL the events whose plan is
-// stale.
-const acceptSQL = `
+// It returns the duplicates with their originals, and with NULL the events whose plan
+// is stale.
+var acceptSQL = newStatement("accept", `
 WITH sent AS (
-    SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::timestamptz[], $5::int4[], $6::text[], $7::text[],
-                         $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::timestamptz[],
-                         $18::int8[], $19::text[], $20::text[])
-        AS u (id, tenant_id, source_id, due_at, body_size, key, first_key,
-              event_type, content_type, source_ip, trace_id, request_id, origin, key_expires_at, generation, planned, actions)
+    SELECT * FROM @events(`+acceptedColumns+`)
 ), claimed AS (
     INSERT INTO eventhook.idempotency_key AS k (tenant_id, scope, key, made, expires_at)
     SELECT tenant_id, source_id::text, first_key, id, key_expires_at
     FROM sent WHERE first_key IS NOT NULL
     ORDER BY tenant_id, first_key COLLATE "C", source_id::text COLLATE "C"
-    ` + onKeyTaken + `
+    `+onKeyTaken+`
+    RETURNING tenant_id, scope, key, made
 ), checked AS (
     SELECT s.*, nullif(c.made, s.id) AS original
     FROM sent s LEFT JOIN claimed c ON c.key = s.key AND c.scope = s.source_id::text AND c.tenant_id = s.tenant_id
-)` + storeChecked
+)`+storeChecked)
 
 // storeChecked stores the events of checked, and their bodies. An event is current if
 // it was planned by the generation that its tenant has.
@@ -69,28 +69,43 @@ const storeChecked = `, planned AS MATERIALIZED (
     INSERT INTO eventhook.event (id, tenant_id, source_id, duplicate_of, due_at, lease_token, body_size, status,
         processed_at, actions, origin, event_type, content_type, idempotency_key, source_ip, trace_id, request_id)
     SELECT id, tenant_id, source_id, original,
-           CASE WHEN original IS NOT NULL OR is_current THEN NULL ELSE coalesce(due_at, $17::timestamptz) END,
+           CASE WHEN original IS NOT NULL OR is_current THEN NULL ELSE coalesce(due_at, @now::timestamptz) END,
            CASE WHEN due_at IS NULL THEN 0 ELSE 1 END,
            body_size,
            CASE WHEN original IS NOT NULL THEN 'duplicate' WHEN is_current THEN planned WHEN due_at IS NULL THEN 'pending' ELSE 'processing' END,
-           CASE WHEN original IS NULL AND is_current AND planned <> 'processing' THEN $17::timestamptz END,
+           CASE WHEN original IS NULL AND is_current AND planned <> 'processing' THEN @now::timestamptz END,
            CASE WHEN original IS NULL AND is_current THEN actions::json END,
            origin, event_type, content_type, key, source_ip, trace_id, request_id
     FROM planned
 ), bodies AS (
     INSERT INTO eventhook.event_payload (event_id, headers, body)
-    SELECT * FROM unnest($1::uuid[], $15::bytea[], $16::bytea[])
+    SELECT * FROM @events(id uuid, headers bytea, body bytea)
 )
 SELECT id, original FROM planned WHERE original IS NOT NULL OR generation IS NOT NULL AND NOT is_current`
 
-var acceptOIDs = []uint32{
-	uuidOID, uuidOID, uuidOID, timeOID, int4OID, textOID, textOID,
-	textOID, textOID, textOID, textOID, textOID, textOID, timeOID, byteaOID, byteaOID, 0, int8OID, textOID, textOID, textOID,
-}
-
-const (
-	acceptNow    = 16 // the parameter that is one moment, not an array
-	acceptSigned = 20 // the parameter that only acceptSignedSQL has
+// Parameters of acceptSQL and acceptSignedSQL.
+var (
+	acceptID           = acceptSQL.uuid("events.id")
+	acceptTenant       = acceptSQL.uuid("events.tenant_id")
+	acceptSource       = acceptSQL.uuid("events.source_id")
+	acceptDueAt        = acceptSQL.time("events.due_at")
+	acceptBodySize     = acceptSQL.int4("events.body_size")
+	acceptKey          = acceptSQL.text("events.key")
+	acceptFirstKey     = acceptSQL.text("events.first_key")
+	acceptEventType    = acceptSQL.text("events.event_type")
+	acceptContentType  = acceptSQL.text("events.content_type")
+	acceptSourceIP     = acceptSQL.text("events.source_ip")
+	acceptTraceID      = acceptSQL.text("events.trace_id")
+	acceptRequestID    = acceptSQL.text("events.request_id")
+	acceptOrigin       = acceptSQL.text("events.origin")
+	acceptKeyExpiresAt = acceptSQL.time("events.key_expires_at")
+	acceptGeneration   = acceptSQL.int8("events.generation")
+	acceptPlanned      = acceptSQL.text("events.planned")
+	acceptActions      = acceptSQL.text("events.actions")
+	acceptHeaders      = acceptSQL.bytes("events.headers")
+	acceptBody         = acceptSQL.bytes("events.body")
+	acceptNow          = acceptSQL.moment("now")
+	acceptSigned       = acceptSignedSQL.text("events.signed")
 )
 
 // acceptColumns are the parameters of the statements of Accept.
@@ -100,7 +115,7 @@ type acceptColumns struct {
 }
 
 func newAcceptColumns() *acceptColumns {
-	return &acceptColumns{newColumns(acceptOIDs...), newEffectColumns()}
+	return &acceptColumns{newColumns(acceptSignedSQL), newEffectColumns()}
 }
 
 // Accept stores the batch in one transaction: its keys, events and bodies, and the
@@ -115,7 +130,7 @@ func newAcceptColumns() *acceptColumns {
 //     EventProcessing), else as due now (EventPending);
 //   - an event that the database refuses for what it holds keeps an empty Status. If
 //     the database refuses the effects of its plan, or another transaction holds the
-//     key of a target for longer than mostKeyWait, the Plan is set to nil, and the
+//     key of a target for longer than maxKeyWait, the Plan is set to nil, and the
 //     event is stored as one without a plan. Neither costs another event anything.
 //
 // On an error the batch does not count as stored, though it may be: the connection
@@ -128,7 +143,7 @@ func (db *DB) Accept(ctx context.Context, batch []*effects.Arrival) error {
 	defer conn.Release()
 	accept := func(part []*effects.Arrival) error {
 		err := db.acceptOn(ctx, conn.Conn().PgConn(), part)
-		if hasCode(err, codeLockTimeout) && withoutKeys(part) {
+		if hasCode(err, codeLockTimeout) && dropKeyedPlans(part) {
 			db.log.Debug("another transaction holds a key of a target; its event is planned again", "error", err)
 			err = db.acceptOn(ctx, conn.Conn().PgConn(), part)
 		}
@@ -136,7 +151,7 @@ func (db *DB) Accept(ctx context.Context, batch []*effects.Arrival) error {
 	}
 	err = accept(batch)
 	if isDataError(err) {
-		err = inHalves(batch, func(part []*effects.Arrival) error {
+		err = bisect(batch, func(part []*effects.Arrival) error {
 			err := accept(part)
 			if isDataError(err) && len(part) == 1 && part[0].Plan != nil {
 				db.log.Warn("the database refused the effects of an event; it is planned again", "event", part[0].Event.ID, "error", err)
@@ -162,11 +177,11 @@ func (db *DB) Accept(ctx context.Context, batch []*effects.Arrival) error {
 	return nil
 }
 
-// inHalves handles a batch that the database refused for what one item holds: it
+// bisect handles a batch that the database refused for what one item holds: it
 // tries the halves in order, down to the item that is to blame, which is passed to
 // refused. A single item is tried once more, since a partition that was attached
 // meanwhile refuses a row that was on its way to the default partition.
-func inHalves[T any](batch []T, act func([]T) error, refused func(T, error)) error {
+func bisect[T any](batch []T, act func([]T) error, refused func(T, error)) error {
 	if len(batch) <= 1 {
 		err := act(batch)
 		if isDataError(err) {
@@ -179,7 +194,7 @@ func inHalves[T any](batch []T, act func([]T) error, refused func(T, error)) err
 	for _, part := range [][]T{batch[:half], batch[half:]} {
 		err := act(part)
 		if isDataError(err) {
-			err = inHalves(part, act, refused)
+			err = bisect(part, act, refused)
 		}
 		if err != nil {
 			return err
@@ -193,26 +208,26 @@ func (db *DB) acceptOn(ctx context.Context, conn *pgconn.PgConn, batch []*effect
 	defer db.acceptBufs.Put(c)
 	now := db.now()
 	makes := c.encodeEvents(batch, now, db.keyExpiry(now))
-	statement, count := "accept", acceptSigned
+	statement := acceptSQL
 	if slices.ContainsFunc(batch, func(a *effects.Arrival) bool { return a.Event.SignedHash != "" }) {
-		statement, count = "accept_signed", acceptSigned+1
+		statement = acceptSignedSQL
 		for _, a := range batch {
-			c.events.optional(acceptSigned, a.Event.SignedHash)
+			c.events.optionalText(acceptSigned, a.Event.SignedHash)
 		}
 	}
-	params := c.events.encoded()
-	params[acceptNow] = scalarTime(now)
+	c.events.moment(acceptNow, now)
 	if !makes {
-		result := conn.ExecPrepared(ctx, statement, params[:count], c.events.formats[:count], binaryResults).Read()
+		params, formats := c.events.values(statement)
+		result := conn.ExecPrepared(ctx, statement.name, params, formats, binaryResults).Read()
 		if result.Err == nil {
 			concludeArrivals(batch, readOriginals(result.Rows), now)
 		}
 		return result.Err
 	}
 	p := newPipeline(ctx, conn)
-	found := readOriginals(p.ask(statement, params[:count], c.events.formats[:count]))
+	found := readOriginals(p.query(statement, c.events))
 	if p.err == nil {
-		p.storeEffects(&c.effectColumns, plansThatHold(batch, found), now)
+		p.storeEffects(&c.effectColumns, currentPlans(batch, found), now)
 	}
 	err := p.commit()
 	if err == nil {
@@ -221,17 +236,17 @@ func (db *DB) acceptOn(ctx context.Context, conn *pgconn.PgConn, batch []*effect
 	return err
 }
 
-// mostKeyWait is how long a batch waits for keys of targets. A settle holds its keys for
+// maxKeyWait is how long a batch waits for keys of targets. A settle holds its keys for
 // as long as it takes, which is seconds for an event of 100 000 deliveries, and the events
 // of all tenants wait for the batch.
-const mostKeyWait = 25 * time.Millisecond
+const maxKeyWait = 25 * time.Millisecond
 
 // waitForKeysSQL bounds all waits for locks until the end of the transaction.
-var waitForKeysSQL = fmt.Sprintf(`SELECT set_config('lock_timeout', '%d', true)`, mostKeyWait.Milliseconds())
+var waitForKeysSQL = newStatement("wait_for_keys", fmt.Sprintf(`SELECT set_config('lock_timeout', '%d', true)`, maxKeyWait.Milliseconds()))
 
-// withoutKeys sets the plans of a batch to nil that claim keys of targets, and reports
+// dropKeyedPlans sets the plans of a batch to nil that claim keys of targets, and reports
 // whether there are any.
-func withoutKeys(batch []*effects.Arrival) (dropped bool) {
+func dropKeyedPlans(batch []*effects.Arrival) (dropped bool) {
 	for _, a := range batch {
 		if a.Plan != nil && slices.ContainsFunc(a.Plan.Actions, func(x effects.PlannedAction) bool { _, ok := keyOf(a.Plan, &x); return ok }) {
 			a.Plan, dropped = nil, true
@@ -244,19 +259,17 @@ func withoutKeys(batch []*effects.Arrival) (dropped bool) {
 // of their targets: a duplicate must not.
 func (p *pipeline) storeEffects(c *effectColumns, plans []*effects.Settlement, now time.Time) {
 	if made := c.encodeKeys(plans, now); made != nil {
-		params := c.keys.encoded()
-		params[5] = scalarTime(now)
-		p.send("wait_for_keys", nil, nil)
-		made.read(p.ask("claim_keys", params, c.keys.formats))
+		p.send(waitForKeysSQL, nil)
+		made.read(p.query(claimKeysSQL, c.keys))
 		c.actions.reset()
 		for _, s := range plans {
 			if concludeActions(s, made, nil) {
-				c.actions.uuid(0, s.Event.TenantID)
-				c.actions.uuid(1, s.Event.ID)
-				c.actions.bytes(2, appendActions(nil, s, now))
+				c.actions.uuid(setActionsTenant, s.Event.TenantID)
+				c.actions.uuid(setActionsEvent, s.Event.ID)
+				c.actions.appendText(setActionsJSON, func(b []byte) []byte { return appendActions(b, s, now) })
 			}
 		}
-		run(p.send).send("set_actions", c.actions, -1, now)
+		sender(p.send).rows(setActionsSQL, c.actions)
 	}
 	if p.err == nil {
 		c.store(p.send, plans, now)
@@ -280,30 +293,30 @@ func (c *acceptColumns) encodeEvents(batch []*effects.Arrival, now, expires time
 	}
 	for _, a := range batch {
 		e := a.Event
-		to.uuid(0, e.ID)
-		to.uuid(1, e.TenantID)
-		to.uuid(2, e.SourceID)
-		to.time(3, e.Lease.Until)
-		to.int4(4, e.BodySize)
-		to.optional(5, e.IdempotencyKey)
+		to.uuid(acceptID, e.ID)
+		to.uuid(acceptTenant, e.TenantID)
+		to.uuid(acceptSource, e.SourceID)
+		to.time(acceptDueAt, e.Lease.Until)
+		to.int4(acceptBodySize, e.BodySize)
+		to.optionalText(acceptKey, e.IdempotencyKey)
 		scoped := scopedKey{e.SourceID, e.IdempotencyKey}
 		if seen[scoped] {
-			to.null(6)
+			to.null(acceptFirstKey.column)
 		} else {
-			to.optional(6, e.IdempotencyKey)
+			to.optionalText(acceptFirstKey, e.IdempotencyKey)
 		}
 		if seen != nil {
 			seen[scoped] = true
 		}
-		to.text(7, e.EventType)
-		to.text(8, e.ContentType)
-		to.optional(9, e.SourceIP)
-		to.optional(10, e.TraceID)
-		to.optional(11, e.RequestID)
-		to.text(12, string(e.Origin))
-		to.time(13, expires)
-		to.bytes(14, e.Headers)
-		to.bytes(15, e.Body)
+		to.text(acceptEventType, e.EventType)
+		to.text(acceptContentType, e.ContentType)
+		to.optionalText(acceptSourceIP, e.SourceIP)
+		to.optionalText(acceptTraceID, e.TraceID)
+		to.optionalText(acceptRequestID, e.RequestID)
+		to.text(acceptOrigin, string(e.Origin))
+		to.time(acceptKeyExpiresAt, expires)
+		to.bytes(acceptHeaders, e.Headers)
+		to.bytes(acceptBody, e.Body)
 		makes = c.encodePlan(a.Plan, now) || makes
 	}
 	return makes
@@ -312,23 +325,22 @@ func (c *acceptColumns) encodeEvents(batch []*effects.Arrival, now, expires time
 // encodePlan adds the state of an event that its plan leads to, as if all keys of its
 // effects were free, and reports whether there are effects.
 func (c *acceptColumns) encodePlan(s *effects.Settlement, now time.Time) (makes bool) {
-	const generation, planned, actions = 17, 18, 19
 	if s == nil {
-		c.events.null(generation)
-		c.events.null(planned)
-		c.events.null(actions)
+		c.events.null(acceptGeneration.column)
+		c.events.null(acceptPlanned.column)
+		c.events.null(acceptActions.column)
 		return false
 	}
 	s.IsStale = false
 	concludeActions(s, nil, nil)
 	s.Conclude(now)
-	c.events.int8(generation, s.Generation)
-	c.events.text(planned, string(s.Status))
+	c.events.int8(acceptGeneration, s.Generation)
+	c.events.text(acceptPlanned, string(s.Status))
 	if len(s.Actions) == 0 {
-		c.events.null(actions)
+		c.events.null(acceptActions.column)
 		return false
 	}
-	c.events.append(actions, func(b []byte) []byte { return appendActions(b, s, now) })
+	c.events.appendText(acceptActions, func(b []byte) []byte { return appendActions(b, s, now) })
 	return true
 }
 
@@ -359,8 +371,8 @@ func readOriginals(rows [][][]byte) originals {
 	return o
 }
 
-// plansThatHold returns the plans of events that are no duplicates, but for stale ones.
-func plansThatHold(batch []*effects.Arrival, o originals) (plans []*effects.Settlement) {
+// currentPlans returns the plans of events that are no duplicates, but for stale ones.
+func currentPlans(batch []*effects.Arrival, o originals) (plans []*effects.Settlement) {
 	for _, a := range batch {
 		if _, isAnswered := o[a.Event.ID]; a.Plan != nil && !isAnswered {
 			plans = append(plans, a.Plan)

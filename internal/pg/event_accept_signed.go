@@ -1,7 +1,7 @@
 package pg
 
 // acceptSignedSQL stores a batch of which some events carry the hash of what
-// their request has signed ($21), as acceptSQL does without. An event is a
+// their request has signed, as acceptSQL does without. An event is a
 // duplicate if either its hash or its key is taken; a hash is a key in a scope
 // of its own. The hashes are claimed first, and a key only for an event whose
 // hash was free: a captured request that is sent under an id that its sender
@@ -14,35 +14,33 @@ package pg
 //
 // Locks: all hashes in their order, then all keys in theirs, since every join of
 // held reads signed to its end. acceptSQL locks keys alone, in the same order.
-const acceptSignedSQL = `
+var acceptSignedSQL = acceptSQL.extend("accept_signed", `
 WITH sent AS (
-    SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::timestamptz[], $5::int4[], $6::text[], $7::text[],
-                         $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::timestamptz[],
-                         $18::int8[], $19::text[], $20::text[], $21::text[])
-        WITH ORDINALITY AS u (id, tenant_id, source_id, due_at, body_size, key, first_key,
-              event_type, content_type, source_ip, trace_id, request_id, origin, key_expires_at, generation, planned, actions, signed, n)
+    SELECT * FROM @events(`+acceptedColumns+`, signed text, n ordinality)
 ), signed AS (
     INSERT INTO eventhook.idempotency_key AS k (tenant_id, scope, key, made, expires_at)
-    SELECT s.tenant_id, s.source_id::text || '` + signedScope + `', s.signed, coalesce((SELECT o.made FROM eventhook.idempotency_key o
-        WHERE o.tenant_id = s.tenant_id AND o.key = s.key AND o.scope = s.source_id::text AND o.expires_at > $17), s.id), s.key_expires_at
+    SELECT s.tenant_id, s.source_id::text || '`+signedScope+`', s.signed, coalesce((SELECT o.made FROM eventhook.idempotency_key o
+        WHERE o.tenant_id = s.tenant_id AND o.key = s.key AND o.scope = s.source_id::text AND o.expires_at > @now), s.id), s.key_expires_at
     FROM (SELECT DISTINCT ON (tenant_id, source_id, signed COLLATE "C") * FROM sent WHERE signed IS NOT NULL
           ORDER BY tenant_id, source_id, signed COLLATE "C", n) s
     ORDER BY s.tenant_id, s.signed COLLATE "C", s.source_id::text COLLATE "C"
-    ` + onKeyTaken + `
+    `+onKeyTaken+`
+    RETURNING tenant_id, scope, key, made
 ), held AS MATERIALIZED (
     SELECT s.*, c.made AS signed_by
-    FROM sent s LEFT JOIN signed c ON c.key = s.signed AND c.scope = s.source_id::text || '` + signedScope + `' AND c.tenant_id = s.tenant_id
+    FROM sent s LEFT JOIN signed c ON c.key = s.signed AND c.scope = s.source_id::text || '`+signedScope+`' AND c.tenant_id = s.tenant_id
 ), claimed AS (
     INSERT INTO eventhook.idempotency_key AS k (tenant_id, scope, key, made, expires_at)
     SELECT tenant_id, source_id::text, key, id, key_expires_at
     FROM (SELECT DISTINCT ON (tenant_id, source_id, key COLLATE "C") * FROM held WHERE key IS NOT NULL AND coalesce(signed_by, id) = id
           ORDER BY tenant_id, source_id, key COLLATE "C", n) s
     ORDER BY tenant_id, key COLLATE "C", source_id::text COLLATE "C"
-    ` + onKeyTaken + `
+    `+onKeyTaken+`
+    RETURNING tenant_id, scope, key, made
 ), checked AS (
     SELECT h.*, coalesce(nullif(h.signed_by, h.id), nullif(c.made, h.id)) AS original
     FROM held h LEFT JOIN claimed c ON c.key = h.key AND c.scope = h.source_id::text AND c.tenant_id = h.tenant_id
-)` + storeChecked
+)`+storeChecked)
 
 // signedScope follows the source's id in the scope of hashes of signed bytes.
 const signedScope = "/signed"

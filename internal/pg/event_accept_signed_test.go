@@ -129,7 +129,7 @@ func TestAcceptOfSignedBytesReadsByKey(t *testing.T) {
 	conn, err := f.db.accept.Acquire(t.Context())
 	f.must(err)
 	defer conn.Release()
-	if plan := explain(f, conn.Conn(), acceptSignedSQL, 21); wholeTable.MatchString(plan) {
+	if plan := explain(f, conn.Conn(), acceptSignedSQL.sql, len(acceptSignedSQL.params)); wholeTable.MatchString(plan) {
 		t.Errorf("got a plan that reads a whole table:\n%s", plan)
 	}
 }

@@ -39,8 +39,8 @@ RETURNING e.id, e.tenant_id, e.source_id, e.lease_token, e.lost_leases, e.retry_
 const readPayloadsSQL = `SELECT p.event_id, p.headers, p.body
 FROM unnest($1::uuid[]) AS u (id) JOIN eventhook.event_payload p ON p.event_id = u.id`
 
-// claimBytes is how much of bodies one claim takes; the last may go beyond.
-const claimBytes = 32 << 20
+// maxClaimBytes is how much of bodies one claim takes; the last may go beyond.
+const maxClaimBytes = 32 << 20
 
 // ClaimEvents leases up to limit due events, with their payloads, until
 // now + lease; fewer when their bodies are large. Nobody else gets them
@@ -51,7 +51,7 @@ func (db *DB) ClaimEvents(ctx context.Context, limit int, lease time.Duration) (
 	}
 	now := db.now()
 	until := now.Add(lease)
-	rows, err := db.work.Query(ctx, claimEventsSQL, now, limit, until, claimBytes)
+	rows, err := db.work.Query(ctx, claimEventsSQL, now, limit, until, maxClaimBytes)
 	if err != nil {
 		return nil, translate("claim events", err)
 	}
@@ -112,26 +112,6 @@ func (db *DB) ReleaseEvents(ctx context.Context, events []*eventhook.Event) erro
 // EventQueueAge is the age of the oldest due event, 0 if none is owed.
 func (db *DB) EventQueueAge(ctx context.Context) (time.Duration, error) {
 	return db.queueAge(ctx, `SELECT min(due_at) FROM eventhook.event WHERE due_at IS NOT NULL`)
-}
-
-// executionAgeSQL hops from queue to queue in execution_due and looks at the
-// first row of each: it costs as much as there are queues with work, not as
-// much as there is work.
-const executionAgeSQL = `
-WITH RECURSIVE first AS (
-    (SELECT tenant_id, queue, due_at FROM eventhook.execution WHERE due_at IS NOT NULL
-     ORDER BY tenant_id, queue, due_at LIMIT 1)
-    UNION ALL
-    SELECT n.* FROM first f CROSS JOIN LATERAL (
-        SELECT tenant_id, queue, due_at FROM eventhook.execution
-        WHERE due_at IS NOT NULL AND (tenant_id, queue) > (f.tenant_id, f.queue)
-        ORDER BY tenant_id, queue, due_at LIMIT 1) n
-)
-SELECT min(due_at) FROM first`
-
-// ExecutionQueueAge is the age of the oldest due execution, 0 if none is owed.
-func (db *DB) ExecutionQueueAge(ctx context.Context) (time.Duration, error) {
-	return db.queueAge(ctx, executionAgeSQL)
 }
 
 func (db *DB) queueAge(ctx context.Context, sql string) (time.Duration, error) {

@@ -40,35 +40,35 @@ import (
 
 // lockEventsSQL locks events in the order of their ids, in any state. Primary key,
 // one partition each.
-const lockEventsSQL = `
-SELECT FROM unnest($1::uuid[], $2::uuid[]) AS u (tenant_id, id)
-JOIN eventhook.event e ON e.tenant_id = u.tenant_id AND e.id = u.id
-ORDER BY e.id FOR UPDATE OF e`
+var lockEventsSQL = newStatement("lock_events", `
+SELECT FROM @events(tenant_id uuid, id uuid)
+JOIN eventhook.event e ON e.tenant_id = events.tenant_id AND e.id = events.id
+ORDER BY e.id FOR UPDATE OF e`)
 
 // concludeEventsSQL ends events whose state follows from the deliveries of their
-// routes: dead if one of these is dead, delivered if none is open. $3 and $4 are the
-// bounds of an event's deliveries, $5 is now. It returns the events that it ended.
+// routes: dead if one of these is dead, delivered if none is open. The ids of an event's
+// deliveries lie between least and greatest. It returns the events that it ended.
 // Primary keys, one partition each.
-const concludeEventsSQL = `
+var concludeEventsSQL = lockEventsSQL.extend("conclude_events", `
 UPDATE eventhook.event e
-SET status = CASE WHEN s.dead THEN 'dead' ELSE 'delivered' END, processed_at = $5::timestamptz, last_error = s.error
-FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[]) AS u (tenant_id, id, least, greatest)
+SET status = CASE WHEN s.dead THEN 'dead' ELSE 'delivered' END, processed_at = @now::timestamptz, last_error = s.error
+FROM @events(tenant_id uuid, id uuid, least uuid, greatest uuid)
 CROSS JOIN LATERAL (
     SELECT coalesce(bool_or(d.status = 'dead'), false) AS dead, coalesce(bool_or(d.status NOT IN ('success', 'dead')), false) AS open,
         (array_agg('target ' || d.target_index + 1 || ': ' || d.last_error ORDER BY d.completed_at, d.id) FILTER (WHERE d.status = 'dead'))[1] AS error
     FROM eventhook.delivery d
-    WHERE d.tenant_id = u.tenant_id AND d.id >= u.least AND d.id <= u.greatest AND d.event_id = u.id AND d.route_id IS NOT NULL
+    WHERE d.tenant_id = events.tenant_id AND d.id >= events.least AND d.id <= events.greatest AND d.event_id = events.id AND d.route_id IS NOT NULL
 ) s
-WHERE e.tenant_id = u.tenant_id AND e.id = u.id AND e.status = 'processing' AND e.due_at IS NULL AND (s.dead OR NOT s.open)
-RETURNING e.tenant_id, e.id, e.status`
+WHERE e.tenant_id = events.tenant_id AND e.id = events.id AND e.status = 'processing' AND e.due_at IS NULL AND (s.dead OR NOT s.open)
+RETURNING e.tenant_id, e.id, e.status`)
 
-// concludeOIDs are the parameters of concludeEventsSQL; lockEventsSQL has the first
-// two.
-var concludeOIDs = []uint32{uuidOID, uuidOID, uuidOID, uuidOID, 0}
-
-const (
-	lockEventsParams = 2
-	concludeNow      = 4 // the parameter that is one moment, not an array
+// Parameters of lockEventsSQL and concludeEventsSQL.
+var (
+	concludeTenant   = lockEventsSQL.uuid("events.tenant_id")
+	concludeID       = lockEventsSQL.uuid("events.id")
+	concludeLeast    = concludeEventsSQL.uuid("events.least")
+	concludeGreatest = concludeEventsSQL.uuid("events.greatest")
+	concludeNow      = concludeEventsSQL.moment("now")
 )
 
 // eventKey is the primary key of an event.
@@ -83,31 +83,30 @@ type concluded struct {
 	status eventhook.EventStatus
 }
 
-// encodeConclusion puts the events into columns of concludeOIDs, each once and in the
-// order of their ids.
-func encodeConclusion(c *columns, events []eventKey) {
+// encodeEventKeys puts the events into columns of concludeEventsSQL, each once and in
+// the order of their ids.
+func encodeEventKeys(c *columns, events []eventKey) {
 	c.reset()
 	slices.SortFunc(events, func(x, y eventKey) int { return bytes.Compare(x.id[:], y.id[:]) })
 	for _, e := range slices.Compact(events) {
 		least, greatest := eventhook.DeliveryIDRange(e.id)
-		c.uuid(0, e.tenant)
-		c.uuid(1, e.id)
-		c.uuid(2, least)
-		c.uuid(3, greatest)
+		c.uuid(concludeTenant, e.tenant)
+		c.uuid(concludeID, e.id)
+		c.uuid(concludeLeast, least)
+		c.uuid(concludeGreatest, greatest)
 	}
 }
 
-// queueLockEvents adds lockEventsSQL with columns that encodeConclusion has filled.
+// queueLockEvents adds lockEventsSQL with columns that encodeEventKeys has filled.
 func queueLockEvents(b *pgconn.Batch, c *columns) {
-	b.ExecPrepared("lock_events", c.encoded()[:lockEventsParams], c.formats[:lockEventsParams], binaryResults)
+	batchSender(b)(lockEventsSQL, c)
 }
 
-// queueConcludeEvents adds concludeEventsSQL with columns that encodeConclusion has
+// queueConcludeEvents adds concludeEventsSQL with columns that encodeEventKeys has
 // filled. The transaction must hold the events' locks.
 func queueConcludeEvents(b *pgconn.Batch, c *columns, now time.Time) {
-	params := c.encoded()
-	params[concludeNow] = scalarTime(now)
-	b.ExecPrepared("conclude_events", params, c.formats, binaryResults)
+	c.moment(concludeNow, now)
+	batchSender(b)(concludeEventsSQL, c)
 }
 
 // readConcluded reads the result of concludeEventsSQL.

@@ -13,112 +13,158 @@ import (
 // transaction that stores the events (Accept) or settles them (SettleEvents). Each
 // statement takes parallel arrays and inserts rows whose ids were made before.
 
-// claimKeysSQL claims keys in their order, so that two batches do not deadlock, and
-// answers what each stands for: the row that is about to be inserted, or one that was
-// inserted before. A key past its time is claimed anew. $6 is now. Primary key.
-const claimKeysSQL = `
+// claimKeysSQL claims keys in their order, so that two batches do not deadlock. It
+// returns the id that each key stands for: that of the row to be inserted, or of a row
+// that was inserted before. An expired key is claimed like a new one. Primary key.
+var claimKeysSQL = newStatement("claim_keys", `
 INSERT INTO eventhook.idempotency_key AS k (tenant_id, scope, key, made, expires_at)
-SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::uuid[], $5::timestamptz[]) AS u (tenant_id, scope, key, made, expires_at)
+SELECT * FROM @keys(tenant_id uuid, scope text, key text, made uuid, expires_at timestamptz)
 ORDER BY tenant_id, key COLLATE "C", scope COLLATE "C"
-ON CONFLICT (tenant_id, scope, key) DO UPDATE
-    SET made = CASE WHEN k.expires_at <= $6 THEN excluded.made ELSE k.made END,
-        expires_at = CASE WHEN k.expires_at <= $6 THEN excluded.expires_at ELSE k.expires_at END
-RETURNING tenant_id, scope, key, made`
+`+onKeyTaken+`
+RETURNING tenant_id, scope, key, made`)
 
-const insertExecutionsSQL = `
+var (
+	claimKeyTenant    = claimKeysSQL.uuid("keys.tenant_id")
+	claimKeyScope     = claimKeysSQL.text("keys.scope")
+	claimKeyKey       = claimKeysSQL.text("keys.key")
+	claimKeyID        = claimKeysSQL.uuid("keys.made")
+	claimKeyExpiresAt = claimKeysSQL.time("keys.expires_at")
+	claimKeyNow       = claimKeysSQL.moment("now")
+)
+
+var insertExecutionsSQL = newStatement("insert_executions", `
 INSERT INTO eventhook.execution (id, tenant_id, event_id, due_at, created_at, max_attempts, input_size, type, status, queue, kind, idempotency_key, input)
-SELECT id, tenant_id, event_id, $4::timestamptz, $4::timestamptz, max_attempts, input_size, type, 'pending', queue, kind, key, convert_from(input, 'UTF8')::json
-FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $5::int4[], $6::text[], $7::text[], $8::text[], $9::text[], $10::bytea[], $11::int4[])
-    AS u (id, tenant_id, event_id, max_attempts, type, queue, kind, key, input, input_size)`
+SELECT id, tenant_id, event_id, @now::timestamptz, @now::timestamptz, max_attempts, input_size, type, 'pending', queue, kind, key, convert_from(input, 'UTF8')::json
+FROM @executions(id uuid, tenant_id uuid, event_id uuid, max_attempts int4, type text, queue text, kind text, key text, input bytea, input_size int4)`)
 
-// insertPublishedSQL stores the events that routes publish. Nothing is owed for them
-// as events: they are delivered as they are written. payload_of names the event whose
-// payload is theirs too, and whose trace is theirs if they have no trace_id.
-const insertPublishedSQL = `
+var (
+	insertExecutionID          = insertExecutionsSQL.uuid("executions.id")
+	insertExecutionTenant      = insertExecutionsSQL.uuid("executions.tenant_id")
+	insertExecutionEvent       = insertExecutionsSQL.uuid("executions.event_id")
+	insertExecutionMaxAttempts = insertExecutionsSQL.int4("executions.max_attempts")
+	insertExecutionType        = insertExecutionsSQL.text("executions.type")
+	insertExecutionQueue       = insertExecutionsSQL.text("executions.queue")
+	insertExecutionKind        = insertExecutionsSQL.text("executions.kind")
+	insertExecutionKey         = insertExecutionsSQL.text("executions.key")
+	insertExecutionInput       = insertExecutionsSQL.bytes("executions.input")
+	insertExecutionInputSize   = insertExecutionsSQL.int4("executions.input_size")
+	insertExecutionNow         = insertExecutionsSQL.moment("now")
+)
+
+// insertPublishedSQL stores the events that routes publish. These are delivered from
+// the start: the processor has nothing to do for them. payload_of names the event whose
+// payload such an event shares, and whose trace it shares if it has no trace_id.
+var insertPublishedSQL = newStatement("insert_published", `
 INSERT INTO eventhook.event (id, tenant_id, status, origin, event_type, content_type, body_size, idempotency_key, trace_id, request_id, correlation_id,
     processed_at, payload_of, envelope)
 SELECT id, tenant_id, 'delivered', 'route', event_type, 'application/json', body_size, key, trace_id, request_id, correlation_id,
-    $9::timestamptz, payload_of, envelope::json
-FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::int4[], $10::uuid[], $11::text[])
-    AS u (id, tenant_id, event_type, key, trace_id, request_id, correlation_id, body_size, payload_of, envelope)`
+    @now::timestamptz, payload_of, envelope::json
+FROM @events(id uuid, tenant_id uuid, event_type text, key text, trace_id text, request_id text, correlation_id text, body_size int4,
+             payload_of uuid, envelope text)`)
 
-// insertPayloadsSQL stores what transforms made: the bodies of published events, and
-// under a delivery's id that of a request. A request that is made again has its body
-// anew.
-const insertPayloadsSQL = `
+var (
+	insertPublishedID            = insertPublishedSQL.uuid("events.id")
+	insertPublishedTenant        = insertPublishedSQL.uuid("events.tenant_id")
+	insertPublishedEventType     = insertPublishedSQL.text("events.event_type")
+	insertPublishedKey           = insertPublishedSQL.text("events.key")
+	insertPublishedTraceID       = insertPublishedSQL.text("events.trace_id")
+	insertPublishedRequestID     = insertPublishedSQL.text("events.request_id")
+	insertPublishedCorrelationID = insertPublishedSQL.text("events.correlation_id")
+	insertPublishedBodySize      = insertPublishedSQL.int4("events.body_size")
+	insertPublishedPayloadOf     = insertPublishedSQL.uuid("events.payload_of")
+	insertPublishedEnvelope      = insertPublishedSQL.text("events.envelope")
+	insertPublishedNow           = insertPublishedSQL.moment("now")
+)
+
+// insertPayloadsSQL stores the output of transforms: under an event's id the body of a
+// published event, under a delivery's id that of a request. A request that is
+// reprocessed gets the new body.
+var insertPayloadsSQL = newStatement("insert_payloads", `
 INSERT INTO eventhook.event_payload (event_id, headers, body)
-SELECT id, 'Content-Type: application/json', body FROM unnest($1::uuid[], $2::bytea[]) AS u (id, body)
-ON CONFLICT (event_id) DO UPDATE SET body = excluded.body`
+SELECT id, 'Content-Type: application/json', body FROM @payloads(id uuid, body bytea)
+ON CONFLICT (event_id) DO UPDATE SET body = excluded.body`)
 
-// insertDeliveriesSQL stores deliveries: under their lease, or due now. One that
-// exists is a request of a route whose event is processed again: if it is dead it
-// begins anew, else it stays as it is.
-const insertDeliveriesSQL = `
+var (
+	insertPayloadID   = insertPayloadsSQL.uuid("payloads.id")
+	insertPayloadBody = insertPayloadsSQL.bytes("payloads.body")
+)
+
+// insertDeliveriesSQL stores deliveries: leased if they have a due_at, else due now. A
+// delivery that exists is a request of a route whose event is reprocessed: a dead one
+// starts again, any other stays as it is.
+var insertDeliveriesSQL = newStatement("insert_deliveries", `
 INSERT INTO eventhook.delivery AS d (id, tenant_id, destination_id, event_id, event_type, due_at, status, lease_token, route_id, target_index, has_body)
-SELECT id, tenant_id, destination_id, event_id, event_type, coalesce(due_at, $7::timestamptz),
+SELECT id, tenant_id, destination_id, event_id, event_type, coalesce(due_at, @now::timestamptz),
     CASE WHEN due_at IS NULL THEN 'pending' ELSE 'acquired' END, CASE WHEN due_at IS NULL THEN 0 ELSE 1 END, route_id, target_index, has_body
-FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::timestamptz[], $8::uuid[], $9::int2[], $10::bool[])
-    AS u (id, tenant_id, destination_id, event_id, event_type, due_at, route_id, target_index, has_body)
+FROM @deliveries(id uuid, tenant_id uuid, destination_id uuid, event_id uuid, event_type text, due_at timestamptz,
+                 route_id uuid, target_index int2, has_body bool)
 ON CONFLICT (tenant_id, id) DO UPDATE
-    SET status = 'pending', due_at = $7::timestamptz, lease_token = d.lease_token + 1, retry_count = 0, restarted_at = $7::timestamptz,
+    SET status = 'pending', due_at = @now::timestamptz, lease_token = d.lease_token + 1, retry_count = 0, restarted_at = @now::timestamptz,
         completed_at = NULL, has_body = excluded.has_body
-    WHERE d.status = 'dead' AND d.route_id IS NOT NULL`
+    WHERE d.status = 'dead' AND d.route_id IS NOT NULL`)
 
-// setActionsSQL writes the actions of events anew, of which a key turned out to be
-// taken after the event was stored. Primary key.
-const setActionsSQL = `
-UPDATE eventhook.event e SET actions = u.actions::json
-FROM unnest($1::uuid[], $2::uuid[], $3::text[]) AS u (tenant_id, id, actions) WHERE e.tenant_id = u.tenant_id AND e.id = u.id`
+var (
+	insertDeliveryID          = insertDeliveriesSQL.uuid("deliveries.id")
+	insertDeliveryTenant      = insertDeliveriesSQL.uuid("deliveries.tenant_id")
+	insertDeliveryDestination = insertDeliveriesSQL.uuid("deliveries.destination_id")
+	insertDeliveryEvent       = insertDeliveriesSQL.uuid("deliveries.event_id")
+	insertDeliveryEventType   = insertDeliveriesSQL.text("deliveries.event_type")
+	insertDeliveryDueAt       = insertDeliveriesSQL.time("deliveries.due_at")
+	insertDeliveryRoute       = insertDeliveriesSQL.uuid("deliveries.route_id")
+	insertDeliveryTargetIndex = insertDeliveriesSQL.int2("deliveries.target_index")
+	insertDeliveryHasBody     = insertDeliveriesSQL.bool("deliveries.has_body")
+	insertDeliveryNow         = insertDeliveriesSQL.moment("now")
+)
+
+// setActionsSQL replaces the actions of events of which a key turned out to be taken
+// after the event was stored. Primary key.
+var setActionsSQL = newStatement("set_actions", `
+UPDATE eventhook.event e SET actions = events.actions::json
+FROM @events(tenant_id uuid, id uuid, actions text) WHERE e.tenant_id = events.tenant_id AND e.id = events.id`)
+
+var (
+	setActionsTenant = setActionsSQL.uuid("events.tenant_id")
+	setActionsEvent  = setActionsSQL.uuid("events.id")
+	setActionsJSON   = setActionsSQL.text("events.actions")
+)
 
 // effectStatements are prepared on each connection that stores effects.
-var effectStatements = map[string]string{
-	"claim_keys":        claimKeysSQL,
-	"insert_executions": insertExecutionsSQL,
-	"insert_published":  insertPublishedSQL,
-	"insert_payloads":   insertPayloadsSQL,
-	"insert_deliveries": insertDeliveriesSQL,
-	"set_actions":       setActionsSQL,
-}
+var effectStatements = []*statement{claimKeysSQL, insertExecutionsSQL, insertPublishedSQL, insertPayloadsSQL, insertDeliveriesSQL, setActionsSQL}
 
 // effectColumns are the parameters of the statements that store effects.
 type effectColumns struct{ keys, executions, published, payloads, deliveries, actions *columns }
 
 func newEffectColumns() effectColumns {
 	return effectColumns{
-		keys:       newColumns(uuidOID, textOID, textOID, uuidOID, timeOID, 0),
-		executions: newColumns(uuidOID, uuidOID, uuidOID, 0, int4OID, textOID, textOID, textOID, textOID, byteaOID, int4OID),
-		published:  newColumns(uuidOID, uuidOID, textOID, textOID, textOID, textOID, textOID, int4OID, 0, uuidOID, textOID),
-		payloads:   newColumns(uuidOID, byteaOID),
-		deliveries: newColumns(uuidOID, uuidOID, uuidOID, uuidOID, textOID, timeOID, 0, uuidOID, int2OID, boolOID),
-		actions:    newColumns(uuidOID, uuidOID, textOID),
+		keys:       newColumns(claimKeysSQL),
+		executions: newColumns(insertExecutionsSQL),
+		published:  newColumns(insertPublishedSQL),
+		payloads:   newColumns(insertPayloadsSQL),
+		deliveries: newColumns(insertDeliveriesSQL),
+		actions:    newColumns(setActionsSQL),
 	}
 }
 
-// run sends a prepared statement with its parameters; its answer is read later.
-type run func(statement string, params [][]byte, formats []int16)
+// sender sends a prepared statement with its parameters. Its result is read later.
+type sender func(*statement, *columns)
 
-// batchRun adds statements to a batch.
-func batchRun(b *pgconn.Batch) run {
-	return func(statement string, params [][]byte, formats []int16) {
-		b.ExecPrepared(statement, params, formats, binaryResults)
+// batchSender returns a sender that adds statements to a batch.
+func batchSender(b *pgconn.Batch) sender {
+	return func(s *statement, c *columns) {
+		params, formats := c.values(s)
+		b.ExecPrepared(s.name, params, formats, binaryResults)
 	}
 }
 
-// send runs a statement if it has rows. Its parameter at nowParam is the one moment
-// of the whole act, not an array; none if that is negative.
-func (r run) send(statement string, c *columns, nowParam int, now time.Time) {
-	if c.rows() == 0 {
-		return
+// rows sends a statement if its columns have rows.
+func (send sender) rows(s *statement, c *columns) {
+	if !c.isEmpty() {
+		send(s, c)
 	}
-	params := c.encoded()
-	if nowParam >= 0 {
-		params[nowParam] = scalarTime(now)
-	}
-	r(statement, params, c.formats)
 }
 
 // store stores the effects of settlements whose actions are concluded.
-func (c *effectColumns) store(r run, batch []*effects.Settlement, now time.Time) {
+func (c *effectColumns) store(send sender, batch []*effects.Settlement, now time.Time) {
 	c.executions.reset()
 	c.published.reset()
 	c.payloads.reset()
@@ -128,10 +174,13 @@ func (c *effectColumns) store(r run, batch []*effects.Settlement, now time.Time)
 			c.add(s, &s.Actions[i])
 		}
 	}
-	r.send("insert_executions", c.executions, 3, now)
-	r.send("insert_published", c.published, 8, now)
-	r.send("insert_payloads", c.payloads, -1, now)
-	r.send("insert_deliveries", c.deliveries, 6, now)
+	c.executions.moment(insertExecutionNow, now)
+	c.published.moment(insertPublishedNow, now)
+	c.deliveries.moment(insertDeliveryNow, now)
+	send.rows(insertExecutionsSQL, c.executions)
+	send.rows(insertPublishedSQL, c.published)
+	send.rows(insertPayloadsSQL, c.payloads)
+	send.rows(insertDeliveriesSQL, c.deliveries)
 }
 
 // add adds the rows of one action's effect, if it has one.
@@ -149,19 +198,19 @@ func (c *effectColumns) add(s *effects.Settlement, a *effects.PlannedAction) {
 
 func (c *effectColumns) addExecution(x *eventhook.Execution, of *eventhook.Event) {
 	to := c.executions
-	to.uuid(0, x.ID)
-	to.uuid(1, x.TenantID)
-	to.uuid(2, x.EventID)
-	to.int4(4, x.MaxAttempts)
-	to.text(5, string(x.Type))
-	to.text(6, x.Queue)
-	to.text(7, x.Kind)
-	to.optional(8, x.IdempotencyKey)
-	to.optionalBytes(9, x.Input)
+	to.uuid(insertExecutionID, x.ID)
+	to.uuid(insertExecutionTenant, x.TenantID)
+	to.uuid(insertExecutionEvent, x.EventID)
+	to.int4(insertExecutionMaxAttempts, x.MaxAttempts)
+	to.text(insertExecutionType, string(x.Type))
+	to.text(insertExecutionQueue, x.Queue)
+	to.text(insertExecutionKind, x.Kind)
+	to.optionalText(insertExecutionKey, x.IdempotencyKey)
+	to.optionalBytes(insertExecutionInput, x.Input)
 	if x.Input != nil {
-		to.int4(10, len(x.Input))
+		to.int4(insertExecutionInputSize, len(x.Input))
 	} else {
-		to.int4(10, of.BodySize)
+		to.int4(insertExecutionInputSize, of.BodySize)
 	}
 }
 
@@ -170,23 +219,23 @@ func (c *effectColumns) addExecution(x *eventhook.Execution, of *eventhook.Event
 func (c *effectColumns) addPublication(p *effects.Publication, of *eventhook.Event) {
 	envelope, _ := envelopeJSON(p.Envelope) // a route's has two texts, which can be encoded
 	to := c.published
-	to.uuid(0, p.ID)
-	to.uuid(1, of.TenantID)
-	to.text(2, p.EventType)
-	to.optional(3, p.IdempotencyKey)
-	to.optional(5, of.RequestID)
-	to.text(6, cmp.Or(of.CorrelationID, of.ID.String()))
-	to.int4(7, len(p.Data))
+	to.uuid(insertPublishedID, p.ID)
+	to.uuid(insertPublishedTenant, of.TenantID)
+	to.text(insertPublishedEventType, p.EventType)
+	to.optionalText(insertPublishedKey, p.IdempotencyKey)
+	to.optionalText(insertPublishedRequestID, of.RequestID)
+	to.text(insertPublishedCorrelationID, cmp.Or(of.CorrelationID, of.ID.String()))
+	to.int4(insertPublishedBodySize, len(p.Data))
 	if sharesPayload(p, of) {
-		to.optional(4, of.TraceID)
-		to.uuid(9, of.ID)
+		to.optionalText(insertPublishedTraceID, of.TraceID)
+		to.uuid(insertPublishedPayloadOf, of.ID)
 	} else {
-		to.text(4, of.Trace())
-		to.null(9)
-		c.payloads.uuid(0, p.ID)
-		c.payloads.bytes(1, p.Data)
+		to.text(insertPublishedTraceID, of.Trace())
+		to.null(insertPublishedPayloadOf.column)
+		c.payloads.uuid(insertPayloadID, p.ID)
+		c.payloads.bytes(insertPayloadBody, p.Data)
 	}
-	to.optional(10, envelope)
+	to.optionalText(insertPublishedEnvelope, envelope)
 	for _, d := range p.Deliveries {
 		d.TenantID, d.EventID, d.EventType = of.TenantID, p.ID, p.EventType
 		c.addDelivery(d)
@@ -205,26 +254,26 @@ func (c *effectColumns) addRequest(r *effects.Request, of *eventhook.Event) {
 	d.TenantID, d.EventID, d.EventType, d.Body = of.TenantID, of.ID, of.EventType, r.Body
 	c.addDelivery(d)
 	if d.Body != nil {
-		c.payloads.uuid(0, d.ID)
-		c.payloads.bytes(1, r.Body)
+		c.payloads.uuid(insertPayloadID, d.ID)
+		c.payloads.bytes(insertPayloadBody, r.Body)
 	}
 }
 
 func (c *effectColumns) addDelivery(d *eventhook.Delivery) {
 	to := c.deliveries
-	to.uuid(0, d.ID)
-	to.uuid(1, d.TenantID)
-	to.uuid(2, d.Destination().ID())
-	to.uuid(3, d.EventID)
-	to.text(4, d.EventType)
-	to.time(5, d.Lease.Until)
-	to.uuid(7, d.RouteID)
+	to.uuid(insertDeliveryID, d.ID)
+	to.uuid(insertDeliveryTenant, d.TenantID)
+	to.uuid(insertDeliveryDestination, d.Destination().ID())
+	to.uuid(insertDeliveryEvent, d.EventID)
+	to.text(insertDeliveryEventType, d.EventType)
+	to.time(insertDeliveryDueAt, d.Lease.Until)
+	to.uuid(insertDeliveryRoute, d.RouteID)
 	if d.RouteID.IsZero() {
-		to.null(8)
+		to.null(insertDeliveryTargetIndex.column)
 	} else {
-		to.int2(8, d.TargetIndex)
+		to.int2(insertDeliveryTargetIndex, d.TargetIndex)
 	}
-	to.bool(9, d.Body != nil)
+	to.bool(insertDeliveryHasBody, d.Body != nil)
 	d.Status = eventhook.DeliveryPending
 	if !d.Lease.Until.IsZero() {
 		d.Status, d.Lease.Token = eventhook.DeliveryAcquired, 1
@@ -251,8 +300,8 @@ func keyOf(s *effects.Settlement, a *effects.PlannedAction) (k targetKey, ok boo
 	return k, false
 }
 
-// idOf is the id of the execution or the event that an action makes.
-func idOf(a *effects.PlannedAction) (id [16]byte) {
+// plannedID is the id of the execution or the event that an action makes.
+func plannedID(a *effects.PlannedAction) (id [16]byte) {
 	switch {
 	case a.Effect.Execution != nil:
 		return a.Effect.Execution.ID
@@ -262,15 +311,16 @@ func idOf(a *effects.PlannedAction) (id [16]byte) {
 	return id
 }
 
-// madeByKey says what each key stands for.
-type madeByKey map[targetKey][16]byte
+// claimedKeys says what each key stands for.
+type claimedKeys map[targetKey][16]byte
 
 // encodeKeys adds the keys of a batch's effects, each once, and returns what each
 // stands for if it is free.
-func (c *effectColumns) encodeKeys(batch []*effects.Settlement, now time.Time) madeByKey {
-	var made madeByKey
+func (c *effectColumns) encodeKeys(batch []*effects.Settlement, now time.Time) claimedKeys {
+	var made claimedKeys
 	to := c.keys
 	to.reset()
+	to.moment(claimKeyNow, now)
 	for _, s := range batch {
 		for i := range s.Actions {
 			a := &s.Actions[i]
@@ -282,21 +332,21 @@ func (c *effectColumns) encodeKeys(batch []*effects.Settlement, now time.Time) m
 				continue
 			}
 			if made == nil {
-				made = madeByKey{}
+				made = claimedKeys{}
 			}
-			made[k] = idOf(a)
-			to.uuid(0, k.tenant)
-			to.text(1, k.scope)
-			to.text(2, k.key)
-			to.uuid(3, made[k])
-			to.time(4, now.Add(eventhook.TargetKeyTTL))
+			made[k] = plannedID(a)
+			to.uuid(claimKeyTenant, k.tenant)
+			to.text(claimKeyScope, k.scope)
+			to.text(claimKeyKey, k.key)
+			to.uuid(claimKeyID, made[k])
+			to.time(claimKeyExpiresAt, now.Add(eventhook.TargetKeyTTL))
 		}
 	}
 	return made
 }
 
 // read takes over what the database answered to claim_keys.
-func (m madeByKey) read(rows [][][]byte) {
+func (m claimedKeys) read(rows [][][]byte) {
 	for _, row := range rows {
 		m[targetKey{eventhook.TenantID(row[0]), string(row[1]), string(row[2])}] = [16]byte(row[3])
 	}
@@ -304,7 +354,7 @@ func (m madeByKey) read(rows [][][]byte) {
 
 // concludeActions gives each action its state. made tells for which keys an effect
 // exists already; nil: as if all were free. It reports whether an action is skipped.
-func concludeActions(s *effects.Settlement, made madeByKey, settled promiseResults) (skips bool) {
+func concludeActions(s *effects.Settlement, made claimedKeys, settled promiseResults) (skips bool) {
 	for i := range s.Actions {
 		a := &s.Actions[i]
 		a.Status, a.ErrorMessage = eventhook.ActionSuccess, ""
@@ -312,7 +362,7 @@ func concludeActions(s *effects.Settlement, made madeByKey, settled promiseResul
 			a.Status, a.ErrorMessage = eventhook.ActionFailed, a.Failure
 			continue
 		}
-		makes := idOf(a)
+		makes := plannedID(a)
 		if k, ok := keyOf(s, a); ok && made != nil && made[k] != makes {
 			a.Status, makes, skips = eventhook.ActionSkipped, made[k], true
 		}

@@ -22,7 +22,7 @@ const publishScope = "publish"
 // that were matched against subscriptions which have changed since: all of it
 // sees the database as it was when it began, so that a change which was
 // committed before is seen. Then it claims keys as acceptSQL does, and stores
-// what has claimed its key or has none. $23 is now.
+// what has claimed its key or has none.
 //
 // What was stored is asked with IN … IS TRUE, which is answered from a hash, and
 // not with a join, which the planner, who takes any array for ten rows, would
@@ -30,57 +30,70 @@ const publishScope = "publish"
 //
 // Answers the ids of stale events, each alone, and what each key stands for.
 // Primary keys.
-const publishSQL = `
+var publishSQL = newStatement("publish", `
 WITH sent AS MATERIALIZED (
-    SELECT u.*, u.generation <> coalesce((SELECT g.generation FROM eventhook.tenant_generation g WHERE g.tenant_id = u.tenant_id), 0) AS is_stale
-    FROM unnest($1::uuid[], $2::uuid[], $3::int8[], $4::text[], $5::timestamptz[], $6::int4[], $7::text[], $8::text[],
-                         $9::text[], $10::text[], $11::text[], $12::text[], $13::text[])
-        WITH ORDINALITY AS u (id, tenant_id, generation, key, key_expires_at, body_size, origin, event_type,
-                              content_type, source_ip, trace_id, request_id, correlation_id, n)
+    SELECT events.*,
+        events.generation <> coalesce((SELECT g.generation FROM eventhook.tenant_generation g WHERE g.tenant_id = events.tenant_id), 0) AS is_stale
+    FROM @events(id uuid, tenant_id uuid, generation int8, key text, key_expires_at timestamptz, body_size int4, origin text, event_type text,
+                 content_type text, source_ip text, trace_id text, request_id text, correlation_id text, n ordinality)
 ), claimed AS (
     INSERT INTO eventhook.idempotency_key AS k (tenant_id, scope, key, made, expires_at)
-    SELECT tenant_id, '` + publishScope + `', key, id, key_expires_at FROM (
+    SELECT tenant_id, '`+publishScope+`', key, id, key_expires_at FROM (
         SELECT DISTINCT ON (tenant_id, key COLLATE "C") * FROM sent
         WHERE key IS NOT NULL AND NOT is_stale
         ORDER BY tenant_id, key COLLATE "C", n) f
     ORDER BY tenant_id, key COLLATE "C"
-    ON CONFLICT (tenant_id, scope, key) DO UPDATE
-        SET made = CASE WHEN k.expires_at <= $23 THEN excluded.made ELSE k.made END,
-            expires_at = CASE WHEN k.expires_at <= $23 THEN excluded.expires_at ELSE k.expires_at END
+    `+onKeyTaken+`
     RETURNING tenant_id, key, made
 ), stored AS (
     INSERT INTO eventhook.event (id, tenant_id, status, origin, event_type, content_type, body_size, idempotency_key, source_ip,
         trace_id, request_id, correlation_id, processed_at)
     SELECT id, tenant_id, 'delivered', origin, event_type, content_type, body_size, key, source_ip,
-        trace_id, request_id, correlation_id, $23::timestamptz
+        trace_id, request_id, correlation_id, @now::timestamptz
     FROM sent
     WHERE NOT is_stale AND (key IS NULL OR (id IN (SELECT made FROM claimed)) IS TRUE)
     RETURNING id
 ), payloads AS (
     INSERT INTO eventhook.event_payload (event_id, headers, body, envelope)
-    SELECT id, headers, body, envelope::json FROM unnest($1::uuid[], $14::bytea[], $15::bytea[], $16::text[]) AS u (id, headers, body, envelope)
+    SELECT id, headers, body, envelope::json FROM @events(id uuid, headers bytea, body bytea, envelope text)
     WHERE (id IN (SELECT id FROM stored)) IS TRUE
 ), owed AS (
     INSERT INTO eventhook.delivery (id, tenant_id, destination_id, event_id, event_type, due_at, status, lease_token)
-    SELECT id, tenant_id, destination_id, event_id, event_type, coalesce(due_at, $23::timestamptz),
+    SELECT id, tenant_id, destination_id, event_id, event_type, coalesce(due_at, @now::timestamptz),
         CASE WHEN due_at IS NULL THEN 'pending' ELSE 'acquired' END, CASE WHEN due_at IS NULL THEN 0 ELSE 1 END
-    FROM unnest($17::uuid[], $18::uuid[], $19::uuid[], $20::uuid[], $21::text[], $22::timestamptz[])
-        AS u (id, tenant_id, destination_id, event_id, event_type, due_at)
+    FROM @deliveries(id uuid, tenant_id uuid, destination_id uuid, event_id uuid, event_type text, due_at timestamptz)
     WHERE (event_id IN (SELECT id FROM stored)) IS TRUE
 )
 SELECT id, NULL::text AS key, NULL::uuid AS made FROM sent WHERE is_stale
 UNION ALL
-SELECT tenant_id, key, made FROM claimed`
+SELECT tenant_id, key, made FROM claimed`)
 
-var publishOIDs = []uint32{
-	uuidOID, uuidOID, int8OID, textOID, timeOID, int4OID, textOID, textOID,
-	textOID, textOID, textOID, textOID, textOID, byteaOID, byteaOID, textOID,
-	uuidOID, uuidOID, uuidOID, uuidOID, textOID, timeOID, 0,
-}
+var (
+	publishID            = publishSQL.uuid("events.id")
+	publishTenant        = publishSQL.uuid("events.tenant_id")
+	publishGeneration    = publishSQL.int8("events.generation")
+	publishKey           = publishSQL.text("events.key")
+	publishKeyExpiresAt  = publishSQL.time("events.key_expires_at")
+	publishBodySize      = publishSQL.int4("events.body_size")
+	publishOrigin        = publishSQL.text("events.origin")
+	publishEventType     = publishSQL.text("events.event_type")
+	publishContentType   = publishSQL.text("events.content_type")
+	publishSourceIP      = publishSQL.text("events.source_ip")
+	publishTraceID       = publishSQL.text("events.trace_id")
+	publishRequestID     = publishSQL.text("events.request_id")
+	publishCorrelationID = publishSQL.text("events.correlation_id")
+	publishHeaders       = publishSQL.bytes("events.headers")
+	publishBody          = publishSQL.bytes("events.body")
+	publishEnvelope      = publishSQL.text("events.envelope")
 
-const (
-	publishDeliveries = 16 // the first parameter of deliveries
-	publishNow        = 22 // the parameter that is one moment, not an array
+	publishDeliveryID          = publishSQL.uuid("deliveries.id")
+	publishDeliveryTenant      = publishSQL.uuid("deliveries.tenant_id")
+	publishDeliveryDestination = publishSQL.uuid("deliveries.destination_id")
+	publishDeliveryEvent       = publishSQL.uuid("deliveries.event_id")
+	publishDeliveryEventType   = publishSQL.text("deliveries.event_type")
+	publishDeliveryDueAt       = publishSQL.time("deliveries.due_at")
+
+	publishNow = publishSQL.moment("now")
 )
 
 // Publish stores the batch in one transaction: events, bodies, keys and
@@ -100,16 +113,16 @@ const (
 //
 // On an error, of KindUnavailable when the database is down, the batch does not
 // count as stored, though it may be: the connection can break after the commit.
-func (db *DB) Publish(ctx context.Context, batch []*outbound.Publishing) error {
+func (db *DB) Publish(ctx context.Context, batch []*outbound.PublishItem) error {
 	conn, err := db.accept.Acquire(ctx)
 	if err != nil {
 		return translate("publish events", err)
 	}
 	defer conn.Release()
-	publish := func(part []*outbound.Publishing) error { return db.publishOn(ctx, conn.Conn().PgConn(), part) }
+	publish := func(part []*outbound.PublishItem) error { return db.publishOn(ctx, conn.Conn().PgConn(), part) }
 	err = publish(batch)
 	if isDataError(err) {
-		err = inHalves(batch, publish, func(p *outbound.Publishing, err error) {
+		err = bisect(batch, publish, func(p *outbound.PublishItem, err error) {
 			db.log.Error("the database refused an event that was published", "event", p.Event.ID, "error", err)
 		})
 	}
@@ -117,13 +130,13 @@ func (db *DB) Publish(ctx context.Context, batch []*outbound.Publishing) error {
 		return translate("publish events", err)
 	}
 	db.tellPublished(batch)
-	if err := db.countFirsts(ctx, batch); err != nil { // what is stored is stored
+	if err := db.countOriginalDeliveries(ctx, batch); err != nil { // what is stored is stored
 		db.log.Warn("cannot count the deliveries of events that were published again", "error", err)
 	}
 	return nil
 }
 
-func (db *DB) publishOn(ctx context.Context, conn *pgconn.PgConn, batch []*outbound.Publishing) error {
+func (db *DB) publishOn(ctx context.Context, conn *pgconn.PgConn, batch []*outbound.PublishItem) error {
 	c := db.publishBufs.Get().(*columns) //nolint:forcetypeassert // the pool holds nothing else
 	c.reset()
 	defer db.publishBufs.Put(c)
@@ -131,9 +144,9 @@ func (db *DB) publishOn(ctx context.Context, conn *pgconn.PgConn, batch []*outbo
 	if err := db.encodePublish(c, batch, now); err != nil {
 		return err
 	}
-	params := c.encoded()
-	params[publishNow] = scalarTime(now)
-	result := conn.ExecPrepared(ctx, "publish", params, c.formats, binaryResults).Read()
+	c.moment(publishNow, now)
+	params, formats := c.values(publishSQL)
+	result := conn.ExecPrepared(ctx, publishSQL.name, params, formats, binaryResults).Read()
 	if result.Err != nil {
 		return result.Err
 	}
@@ -141,7 +154,7 @@ func (db *DB) publishOn(ctx context.Context, conn *pgconn.PgConn, batch []*outbo
 	return nil
 }
 
-func (db *DB) encodePublish(c *columns, batch []*outbound.Publishing, now time.Time) error {
+func (db *DB) encodePublish(c *columns, batch []*outbound.PublishItem, now time.Time) error {
 	expires := db.keyExpiry(now)
 	for _, p := range batch {
 		e := p.Event
@@ -149,38 +162,32 @@ func (db *DB) encodePublish(c *columns, batch []*outbound.Publishing, now time.T
 		if err != nil {
 			return fmt.Errorf("publish %s: %w", e.ID, err)
 		}
-		c.uuid(0, e.ID)
-		c.uuid(1, e.TenantID)
-		c.int8(2, p.Generation)
-		c.optional(3, e.IdempotencyKey)
-		c.time(4, expires)
-		c.int4(5, len(e.Body))
-		c.text(6, string(e.Origin))
-		c.text(7, e.EventType)
-		c.text(8, e.ContentType)
-		c.optional(9, e.SourceIP)
-		c.optional(10, e.TraceID)
-		c.optional(11, e.RequestID)
-		c.optional(12, e.CorrelationID)
-		c.bytes(13, e.Headers)
-		c.bytes(14, e.Body)
-		c.optional(15, envelope)
+		c.uuid(publishID, e.ID)
+		c.uuid(publishTenant, e.TenantID)
+		c.int8(publishGeneration, p.Generation)
+		c.optionalText(publishKey, e.IdempotencyKey)
+		c.time(publishKeyExpiresAt, expires)
+		c.int4(publishBodySize, len(e.Body))
+		c.text(publishOrigin, string(e.Origin))
+		c.text(publishEventType, e.EventType)
+		c.text(publishContentType, e.ContentType)
+		c.optionalText(publishSourceIP, e.SourceIP)
+		c.optionalText(publishTraceID, e.TraceID)
+		c.optionalText(publishRequestID, e.RequestID)
+		c.optionalText(publishCorrelationID, e.CorrelationID)
+		c.bytes(publishHeaders, e.Headers)
+		c.bytes(publishBody, e.Body)
+		c.optionalText(publishEnvelope, envelope)
 		for _, d := range p.Deliveries {
-			encodeDelivery(c, publishDeliveries, e.TenantID, e.ID, e.EventType, d)
+			c.uuid(publishDeliveryID, d.ID)
+			c.uuid(publishDeliveryTenant, e.TenantID)
+			c.uuid(publishDeliveryDestination, d.Destination().ID())
+			c.uuid(publishDeliveryEvent, e.ID)
+			c.text(publishDeliveryEventType, e.EventType)
+			c.time(publishDeliveryDueAt, d.Lease.Until)
 		}
 	}
 	return nil
-}
-
-// encodeDelivery adds what a delivery is stored with to six columns, of which at
-// is the first.
-func encodeDelivery(c *columns, at int, tenant eventhook.TenantID, event eventhook.EventID, eventType string, d *eventhook.Delivery) {
-	c.uuid(at, d.ID)
-	c.uuid(at+1, tenant)
-	c.uuid(at+2, d.Destination().ID())
-	c.uuid(at+3, event)
-	c.text(at+4, eventType)
-	c.time(at+5, d.Lease.Until)
 }
 
 // envelopeJSON is an envelope as it is stored; "" is none.
@@ -193,7 +200,7 @@ func envelopeJSON(e *eventhook.Envelope) (string, error) {
 }
 
 // concludePublished says what became of each, by what the database answered.
-func concludePublished(batch []*outbound.Publishing, rows [][][]byte, now time.Time) {
+func concludePublished(batch []*outbound.PublishItem, rows [][][]byte, now time.Time) {
 	stale := map[eventhook.EventID]bool{}
 	made := make(map[targetKey]eventhook.EventID, len(rows))
 	for _, row := range rows {
@@ -238,8 +245,8 @@ SELECT u.event_id, (SELECT count(*) FROM eventhook.delivery d
     WHERE d.tenant_id = u.tenant_id AND d.id >= u.least AND d.id <= u.greatest AND d.event_id = u.event_id)
 FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[]) AS u (tenant_id, event_id, least, greatest)`
 
-// countFirsts counts the deliveries of those that the batch's duplicates repeat.
-func (db *DB) countFirsts(ctx context.Context, batch []*outbound.Publishing) error {
+// countOriginalDeliveries counts the deliveries of those that the batch's duplicates repeat.
+func (db *DB) countOriginalDeliveries(ctx context.Context, batch []*outbound.PublishItem) error {
 	var tenants, events, least, greatest [][16]byte
 	for _, p := range batch {
 		if p.Event.Status == eventhook.EventDuplicate {
@@ -271,7 +278,7 @@ func (db *DB) countFirsts(ctx context.Context, batch []*outbound.Publishing) err
 }
 
 // tellPublished notes what Publish has stored for those who watch.
-func (db *DB) tellPublished(batch []*outbound.Publishing) {
+func (db *DB) tellPublished(batch []*outbound.PublishItem) {
 	if db.feed.isUnwatched() {
 		return
 	}

@@ -23,7 +23,7 @@ func TestThePublishStoreKeepsItsContract(t *testing.T) {
 		return publishtest.Store{PublishStore: f.db, Tenant: f.tenant, Other: f.secondTenant(), Refused: "\x00", Now: f.clock.now,
 			Subscriptions: []eventhook.SubscriptionID{one.ID, two.ID},
 			Generation: func(of eventhook.TenantID) int64 {
-				generation, _, err := f.other.Roster(t.Context(), of)
+				generation, _, err := f.other.TenantSubscriptions(t.Context(), of)
 				f.must(err)
 				return generation
 			},
@@ -81,8 +81,8 @@ func TestAKeyIsPublishedOnce(t *testing.T) {
 	f.publish(f.other, again, f.publishing("", s))
 	for _, c := range []struct {
 		claim string
-		of    *outbound.Publishing
-		first *outbound.Publishing
+		of    *outbound.PublishItem
+		first *outbound.PublishItem
 		count int
 	}{
 		{"in one batch", twice, other, 1},
@@ -114,7 +114,7 @@ func TestAKeyIsPublishedOnceByAllAtOnce(t *testing.T) {
 		acts = append(acts, func() {
 			for range each {
 				p := f.publishing("k", s)
-				if err := []*DB{f.db, f.other}[i%2].Publish(t.Context(), []*outbound.Publishing{p}); err != nil {
+				if err := []*DB{f.db, f.other}[i%2].Publish(t.Context(), []*outbound.PublishItem{p}); err != nil {
 					t.Error(err)
 				}
 				mu.Lock()
@@ -226,7 +226,7 @@ func TestAnEventThatIsRefusedCostsNoOther(t *testing.T) {
 func TestPublishIsOneTransaction(t *testing.T) {
 	f := setUp(t)
 	s := f.subscriber()
-	var batch []*outbound.Publishing
+	var batch []*outbound.PublishItem
 	for range 100 {
 		batch = append(batch, f.publishing("", s))
 	}
@@ -252,7 +252,7 @@ func TestPublishReadsNoWholeTable(t *testing.T) {
 	conn, err := f.db.accept.Acquire(t.Context())
 	f.must(err)
 	defer conn.Release()
-	plan := explain(f, conn.Conn(), publishSQL, len(publishOIDs))
+	plan := explain(f, conn.Conn(), publishSQL.sql, len(publishSQL.params))
 	if bad := lookupsOfPublish.FindString(plan); bad != "" {
 		t.Errorf("%s in\n%s", bad, plan)
 	}
@@ -267,7 +267,7 @@ func TestPublishWithoutADatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer nobody.Close()
-	err = (&DB{accept: nobody}).Publish(t.Context(), []*outbound.Publishing{{}})
+	err = (&DB{accept: nobody}).Publish(t.Context(), []*outbound.PublishItem{{}})
 	if eventhook.KindOf(err) != eventhook.KindUnavailable {
 		t.Errorf("got %v, want an error of KindUnavailable", err)
 	}
@@ -275,7 +275,7 @@ func TestPublishWithoutADatabase(t *testing.T) {
 
 func TestACancelledPublishStoresNothing(t *testing.T) {
 	f := setUp(t)
-	err := f.db.Publish(cancelled(t), []*outbound.Publishing{f.publishing("")})
+	err := f.db.Publish(cancelled(t), []*outbound.PublishItem{f.publishing("")})
 	if err == nil || errors.Is(err, eventhook.ErrStalePlan) {
 		t.Errorf("got %v, want an error", err)
 	}

@@ -152,8 +152,8 @@ func (db *DB) RoutedEvent(ctx context.Context, tenant eventhook.TenantID, id eve
 	return e, db.readPayloads(ctx, []*eventhook.Event{e})
 }
 
-// pastBytes is how much of bodies is read at once; the last may go beyond.
-const pastBytes = 8 << 20
+// maxPastBytes is how much of bodies is read at once; the last may go beyond.
+const maxPastBytes = 8 << 20
 
 // PastEvents returns events of a source as routes see them, newest first: those
 // received after since, if that is not zero, and older than before, likewise.
@@ -172,10 +172,28 @@ func (db *DB) PastEvents(ctx context.Context, tenant eventhook.TenantID, source 
 			events = append(events, e)
 			size += e.BodySize
 		}
-		if size >= pastBytes || i == limit-1 {
+		if size >= maxPastBytes || i == limit-1 {
 			next = e.ID
 			break
 		}
 	}
 	return events, next, db.readPayloads(ctx, events)
+}
+
+// Payloads returns the payloads of events; those past their retention are
+// missing. Primary key.
+func (db *DB) Payloads(ctx context.Context, events []eventhook.EventID) (map[eventhook.EventID]eventhook.Payload, error) {
+	rows, err := db.work.Query(ctx, readPayloadsSQL, uuids(events))
+	if err != nil {
+		return nil, translate("read payloads", err)
+	}
+	payloads := make(map[eventhook.EventID]eventhook.Payload, len(events))
+	var id eventhook.EventID
+	var p eventhook.Payload
+	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &p.Headers, &p.Body}, func() error {
+		payloads[id] = p
+		p = eventhook.Payload{}
+		return nil
+	})
+	return payloads, translate("read payloads", err)
 }

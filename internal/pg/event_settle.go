@@ -23,20 +23,34 @@ var _ route.Queue = (*DB)(nil)
 // late changes nothing; an event that waits for its requests (processing, due_at NULL)
 // has been settled. Whatever is written, the lease was of use, and no lease before it
 // counts as lost any more. Primary key lookups, one partition each.
-const settleEventsSQL = `
+var settleEventsSQL = newStatement("settle_events", `
 UPDATE eventhook.event e
-SET status = u.status, due_at = u.due_at, retry_count = u.retry_count, lost_leases = 0, last_error = u.last_error,
-    processed_at = CASE u.status WHEN 'processing' THEN e.processed_at ELSE $8::timestamptz END,
-    actions = coalesce(u.actions::json, e.actions)
-FROM unnest($1::uuid[], $2::uuid[], $3::int8[], $4::text[], $5::timestamptz[], $6::int4[], $7::text[], $9::text[])
-    AS u (id, tenant_id, lease_token, status, due_at, retry_count, last_error, actions)
-WHERE e.tenant_id = u.tenant_id AND e.id = u.id AND e.lease_token = u.lease_token AND e.status = 'processing' AND e.due_at IS NOT NULL
-RETURNING e.id`
+SET status = events.status, due_at = events.due_at, retry_count = events.retry_count, lost_leases = 0, last_error = events.last_error,
+    processed_at = CASE events.status WHEN 'processing' THEN e.processed_at ELSE @now::timestamptz END,
+    actions = coalesce(events.actions::json, e.actions)
+FROM @events(id uuid, tenant_id uuid, lease_token int8, status text, due_at timestamptz, retry_count int4, last_error text, actions text)
+WHERE e.tenant_id = events.tenant_id AND e.id = events.id AND e.lease_token = events.lease_token
+  AND e.status = 'processing' AND e.due_at IS NOT NULL
+RETURNING e.id`)
 
-// generationsSQL tells the generations of tenants' configurations; a tenant without
-// one is left out. Primary key.
-const generationsSQL = `
-SELECT g.tenant_id, g.generation FROM unnest($1::uuid[]) AS u (id) JOIN eventhook.tenant_generation g ON g.tenant_id = u.id`
+var (
+	settleEventID         = settleEventsSQL.uuid("events.id")
+	settleEventTenant     = settleEventsSQL.uuid("events.tenant_id")
+	settleEventToken      = settleEventsSQL.int8("events.lease_token")
+	settleEventStatus     = settleEventsSQL.text("events.status")
+	settleEventDueAt      = settleEventsSQL.time("events.due_at")
+	settleEventRetryCount = settleEventsSQL.int4("events.retry_count")
+	settleEventError      = settleEventsSQL.text("events.last_error")
+	settleEventActions    = settleEventsSQL.text("events.actions")
+	settleEventNow        = settleEventsSQL.moment("now")
+)
+
+// generationsSQL reads the generations of tenants' configurations and leaves out
+// tenants without one. Primary key.
+var generationsSQL = newStatement("generations", `
+SELECT g.tenant_id, g.generation FROM @tenants(id uuid) JOIN eventhook.tenant_generation g ON g.tenant_id = tenants.id`)
+
+var generationTenant = generationsSQL.uuid("tenants.id")
 
 // settleColumns are the parameters of the statements of a settle.
 type settleColumns struct {
@@ -46,9 +60,9 @@ type settleColumns struct {
 
 func newSettleColumns() *settleColumns {
 	return &settleColumns{
-		events:        newColumns(uuidOID, uuidOID, int8OID, textOID, timeOID, int4OID, textOID, 0, textOID),
-		generations:   newColumns(uuidOID),
-		waiting:       newColumns(concludeOIDs...),
+		events:        newColumns(settleEventsSQL),
+		generations:   newColumns(generationsSQL),
+		waiting:       newColumns(concludeEventsSQL),
 		effectColumns: newEffectColumns(),
 	}
 }
@@ -62,9 +76,9 @@ func newSettleColumns() *settleColumns {
 // the batch is then settled in several transactions.
 func (db *DB) SettleEvents(ctx context.Context, batch []*effects.Settlement) (unsettled []*effects.Settlement, err error) {
 	for len(batch) > 0 {
-		holds, err := db.trySettle(ctx, batch)
+		refused, err := db.trySettle(ctx, batch)
 		if hasCode(err, codeDeadlock, codeSerialization) {
-			db.log.Warn("settling a batch again", "error", err)
+			db.log.Warn("retrying a batch of settlements after a conflict with another transaction", "error", err)
 			continue
 		}
 		if isDataError(err) {
@@ -74,28 +88,21 @@ func (db *DB) SettleEvents(ctx context.Context, batch []*effects.Settlement) (un
 		if err != nil {
 			return nil, fmt.Errorf("settle events: %w", err)
 		}
-		if holds == nil {
+		if len(refused) == 0 {
 			return unsettled, nil
 		}
-		kept := batch[:0:0]
-		for _, s := range batch {
-			if holds(s) {
-				kept = append(kept, s)
-			} else {
-				unsettled = append(unsettled, s)
-			}
-		}
-		batch = kept
+		unsettled = append(unsettled, refused...)
+		batch = slices.DeleteFunc(slices.Clone(batch), func(s *effects.Settlement) bool { return slices.Contains(refused, s) })
 	}
 	return unsettled, nil
 }
 
 var errNoAnswer = errors.New("the database answered nothing")
 
-// settleParts handles a batch that the database refused for what one event makes: it
-// tries the halves, down to the event that is to blame. A single event is tried once
-// more, since a partition that was attached meanwhile refuses a row that was on its
-// way to the default partition; then its effects are given up.
+// settleParts handles a batch that the database refused because of one event. It
+// settles the halves separately, down to that event. A single event is tried once more,
+// since attaching a partition meanwhile makes the database refuse a row on its way to
+// the default partition. If it is refused again, all its actions fail permanently.
 func (db *DB) settleParts(ctx context.Context, batch []*effects.Settlement, refusal error) (unsettled []*effects.Settlement, err error) {
 	if len(batch) > 1 {
 		half := len(batch) / 2
@@ -106,86 +113,87 @@ func (db *DB) settleParts(ctx context.Context, batch []*effects.Settlement, refu
 		second, err := db.SettleEvents(ctx, batch[half:])
 		return append(first, second...), err
 	}
-	holds, err := db.trySettle(ctx, batch)
+	unsettled, err = db.trySettle(ctx, batch)
 	if isDataError(err) {
 		db.log.Error("the database refused the effects of an event", "event", batch[0].Event.ID, "error", refusal)
 		for i := range batch[0].Actions {
 			if a := &batch[0].Actions[i]; a.Failure == "" {
-				a.Failure, a.Permanent = "the database refused what this event was to make", true
+				a.Failure, a.Permanent = "the database refused the effect of this action", true
 			}
 		}
-		holds, err = db.trySettle(ctx, batch)
+		unsettled, err = db.trySettle(ctx, batch)
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, fmt.Errorf("settle events: %w", err)
-	case holds != nil:
-		return batch, nil
 	}
-	return nil, nil
+	return unsettled, nil
 }
 
-// errUnsettled rolls a settle back.
-var errUnsettled = errors.New("a lease was lost, or a plan is stale")
-
-// trySettle returns nil when it committed. When it rolled back, holds tells which
-// settlements to try again.
-func (db *DB) trySettle(ctx context.Context, batch []*effects.Settlement) (holds func(*effects.Settlement) bool, err error) {
+// trySettle settles a batch in one transaction. If a lease was lost or a plan is stale,
+// it writes nothing and returns these settlements; the rest of the batch can be tried
+// again.
+func (db *DB) trySettle(ctx context.Context, batch []*effects.Settlement) (unsettled []*effects.Settlement, err error) {
 	now := db.now()
 	c := db.settleBufs.Get().(*settleColumns) //nolint:forcetypeassert // the pool holds nothing else
 	defer db.settleBufs.Put(c)
-	var woken []string
-	err = pgx.BeginFunc(ctx, db.work, func(tx pgx.Tx) error {
-		made, err := c.claimKeys(ctx, tx, batch, now)
+	var topics []string
+	err = db.inTxIf(ctx, func(tx pgx.Tx) (commit bool, err error) {
+		claimed, err := c.claimKeys(ctx, tx, batch, now)
 		if err != nil {
-			return err
+			return false, err
 		}
-		settled, topics, err := settlePromises(ctx, tx, promiseOutcomes(batch), now)
+		settled, promiseTopics, err := settlePromises(ctx, tx, outcomesOf(batch), now)
 		if err != nil {
-			return err
+			return false, err
 		}
-		woken = topics
+		topics = promiseTopics
 		for _, s := range batch {
-			concludeActions(s, made, settled)
+			concludeActions(s, claimed, settled)
 			s.Conclude(now)
 		}
 		results, err := tx.Conn().PgConn().ExecBatch(ctx, c.statements(batch, now)).ReadAll()
 		const events, generations = 0, 1
 		if len(results) <= generations || results[events].Err != nil || results[generations].Err != nil {
-			return cmp.Or(err, errNoAnswer)
+			return false, cmp.Or(err, errNoAnswer)
 		}
-		markStale(batch, results[generations].Rows)
-		if len(results[events].Rows) == len(batch) && !slices.ContainsFunc(batch, isStale) {
-			return err
+		setStale(batch, results[generations].Rows)
+		unsettled = unsettledOf(batch, results[events].Rows)
+		if len(unsettled) > 0 {
+			return false, nil // an error of a later statement is of no interest
 		}
-		held := make(map[eventhook.EventID]bool, len(batch))
-		for _, row := range results[events].Rows {
-			held[eventhook.EventID(row[0])] = true
-		}
-		holds = func(s *effects.Settlement) bool { return held[s.Event.ID] && !s.IsStale }
-		return errUnsettled
+		return true, err
 	})
-	if err == errUnsettled { //nolint:errorlint // our own, unwrapped
-		return holds, nil
+	if err != nil || len(unsettled) > 0 {
+		return unsettled, err
 	}
-	if err == nil {
-		db.wakeWorkers(batch, woken)
-		db.notifySettled(batch)
-	}
-	return nil, err
+	db.wakeWorkers(batch, topics)
+	db.notifySettled(batch)
+	return nil, nil
 }
 
-func isStale(s *effects.Settlement) bool { return s.IsStale }
+// unsettledOf returns the settlements that are stale or of which settleEventsSQL
+// returned no row.
+func unsettledOf(batch []*effects.Settlement, rows [][][]byte) (unsettled []*effects.Settlement) {
+	isLeased := make(map[eventhook.EventID]bool, len(rows))
+	for _, row := range rows {
+		isLeased[eventhook.EventID(row[0])] = true
+	}
+	for _, s := range batch {
+		if s.IsStale || !isLeased[s.Event.ID] {
+			unsettled = append(unsettled, s)
+		}
+	}
+	return unsettled
+}
 
 // claimKeys claims the keys of a batch's effects.
-func (c *settleColumns) claimKeys(ctx context.Context, tx pgx.Tx, batch []*effects.Settlement, now time.Time) (madeByKey, error) {
+func (c *settleColumns) claimKeys(ctx context.Context, tx pgx.Tx, batch []*effects.Settlement, now time.Time) (claimedKeys, error) {
 	made := c.encodeKeys(batch, now)
 	if made == nil {
 		return nil, nil //nolint:nilnil // no key was claimed
 	}
-	params := c.keys.encoded()
-	params[5] = scalarTime(now)
-	result := tx.Conn().PgConn().ExecPrepared(ctx, "claim_keys", params, c.keys.formats, binaryResults).Read()
+	params, formats := c.keys.values(claimKeysSQL)
+	result := tx.Conn().PgConn().ExecPrepared(ctx, claimKeysSQL.name, params, formats, binaryResults).Read()
 	made.read(result.Rows)
 	return made, result.Err
 }
@@ -194,22 +202,22 @@ func (c *settleColumns) claimKeys(ctx context.Context, tx pgx.Tx, batch []*effec
 // event makes exists, as after a commit whose answer did not arrive.
 func (c *settleColumns) statements(batch []*effects.Settlement, now time.Time) *pgconn.Batch {
 	b := &pgconn.Batch{}
-	send := batchRun(b)
-	c.encodeSettled(batch, now)
-	send.send("settle_events", c.events, 7, now)
-	send.send("generations", c.generations, -1, now)
+	send := batchSender(b)
+	c.encodeSettlements(batch, now)
+	send.rows(settleEventsSQL, c.events)
+	send.rows(generationsSQL, c.generations)
 	c.store(send, batch, now)
-	if waiting := waitingEvents(batch); len(waiting) > 0 {
-		encodeConclusion(c.waiting, waiting)
+	if waiting := eventsWithOpenRequests(batch); len(waiting) > 0 {
+		encodeEventKeys(c.waiting, waiting)
 		queueConcludeEvents(b, c.waiting, now)
 	}
 	return b
 }
 
-// waitingEvents are the events of a batch whose requests of earlier tries may have been
+// eventsWithOpenRequests are the events of a batch whose requests of earlier tries may have been
 // settled since they were read: those that were owed, and dead ones that a person has
 // restarted. Events without an earlier try have deliveries of this transaction alone.
-func waitingEvents(batch []*effects.Settlement) (list []eventKey) {
+func eventsWithOpenRequests(batch []*effects.Settlement) (list []eventKey) {
 	for _, s := range batch {
 		if s.Status == eventhook.EventProcessing && len(s.Prior) > 0 {
 			list = append(list, eventKey{s.Event.TenantID, s.Event.ID})
@@ -218,8 +226,9 @@ func waitingEvents(batch []*effects.Settlement) (list []eventKey) {
 	return list
 }
 
-func (c *settleColumns) encodeSettled(batch []*effects.Settlement, now time.Time) {
+func (c *settleColumns) encodeSettlements(batch []*effects.Settlement, now time.Time) {
 	c.events.reset()
+	c.events.moment(settleEventNow, now)
 	c.generations.reset()
 	asked := map[eventhook.TenantID]bool{}
 	// One order for all, so that two settles wait for each other at worst.
@@ -228,28 +237,28 @@ func (c *settleColumns) encodeSettled(batch []*effects.Settlement, now time.Time
 	})
 	for _, s := range batch {
 		e, to := s.Event, c.events
-		to.uuid(0, e.ID)
-		to.uuid(1, e.TenantID)
-		to.int8(2, e.Lease.Token)
-		to.text(3, string(s.Status))
-		to.time(4, s.NextRetryAt)
-		to.int4(5, s.RetryCount)
-		to.optional(6, eventhook.SanitizeText(s.LastError))
+		to.uuid(settleEventID, e.ID)
+		to.uuid(settleEventTenant, e.TenantID)
+		to.int8(settleEventToken, e.Lease.Token)
+		to.text(settleEventStatus, string(s.Status))
+		to.time(settleEventDueAt, s.NextRetryAt)
+		to.int4(settleEventRetryCount, s.RetryCount)
+		to.optionalText(settleEventError, eventhook.SanitizeText(s.LastError))
 		if len(s.Actions)+len(s.Prior) == 0 {
-			to.null(8)
+			to.null(settleEventActions.column)
 		} else {
-			to.append(8, func(b []byte) []byte { return appendActions(b, s, now) })
+			to.appendText(settleEventActions, func(b []byte) []byte { return appendActions(b, s, now) })
 		}
 		if !asked[e.TenantID] {
 			asked[e.TenantID] = true
-			c.generations.uuid(0, e.TenantID)
+			c.generations.uuid(generationTenant, e.TenantID)
 		}
 	}
 }
 
-// markStale marks the settlements whose plans follow another generation than their
+// setStale marks the settlements whose plans follow another generation than their
 // tenants have. A settlement without actions that failed as a whole follows none.
-func markStale(batch []*effects.Settlement, rows [][][]byte) {
+func setStale(batch []*effects.Settlement, rows [][][]byte) {
 	current := make(map[eventhook.TenantID]int64, len(rows))
 	for _, row := range rows {
 		current[eventhook.TenantID(row[0])] = int64(binary.BigEndian.Uint64(row[1]))

@@ -1,6 +1,7 @@
 package pg
 
 import (
+	"cmp"
 	"regexp"
 	"strings"
 	"testing"
@@ -11,7 +12,8 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// hot are the statements that run all the time, with their parameters' number.
+// hot are the statements that run all the time, with the number of their parameters, or 0 if
+// these have names.
 var hot = map[string]struct {
 	sql        string
 	parameters int
@@ -20,29 +22,29 @@ var hot = map[string]struct {
 	"read payloads":     {readPayloadsSQL, 1},
 	"routed event":      {routedEventSQL, 2},
 	"release events":    {releaseEventsSQL, 4},
-	"claim keys":        {claimKeysSQL, 6},
-	"insert executions": {insertExecutionsSQL, 11},
-	"insert published":  {insertPublishedSQL, 11},
-	"insert payloads":   {insertPayloadsSQL, 2},
-	"insert deliveries": {insertDeliveriesSQL, 10},
-	"set actions":       {setActionsSQL, 3},
+	"claim keys":        {claimKeysSQL.sql, len(claimKeysSQL.params)},
+	"insert executions": {insertExecutionsSQL.sql, len(insertExecutionsSQL.params)},
+	"insert published":  {insertPublishedSQL.sql, len(insertPublishedSQL.params)},
+	"insert payloads":   {insertPayloadsSQL.sql, len(insertPayloadsSQL.params)},
+	"insert deliveries": {insertDeliveriesSQL.sql, len(insertDeliveriesSQL.params)},
+	"set actions":       {setActionsSQL.sql, len(setActionsSQL.params)},
 	"read actions":      {readActionsSQL, 2},
-	"former actions":    {readFormerActionsSQL, 1},
+	"former actions":    {readLegacyActionsSQL, 1},
 	"read requests":     {readRequestsSQL, 4},
-	"generations":       {generationsSQL, 1},
+	"generations":       {generationsSQL.sql, len(generationsSQL.params)},
 	"due lanes":         {dueDestinationsSQL, 3},
 	"claim deliveries":  {claimDeliveriesSQL, 5},
 	"claim retries":     {claimTriedSQL, 5},
 	"read published":    {readPublishedSQL, 2},
 	"release sends":     {releaseDeliveriesSQL, 4},
-	"settle deliveries": {settleDeliveriesSQL, 12},
+	"settle deliveries": {settleDeliveriesSQL.sql, len(settleDeliveriesSQL.params)},
 	"lock subscribers":  {lockSubscriptionsSQL, 1},
 	"add deaths":        {addDeadSQL, 4},
 	"pace":              {reserveSendsSQL, 3},
 	"abandon":           {abandonDeliveriesSQL, 6},
 	"read bodies":       {readBodiesSQL, 1},
-	"lock events":       {lockEventsSQL, 2},
-	"conclude events":   {concludeEventsSQL, 5},
+	"lock events":       {lockEventsSQL.sql, len(lockEventsSQL.params)},
+	"conclude events":   {concludeEventsSQL.sql, len(concludeEventsSQL.params)},
 	"reopen events":     {reopenEventsSQL, 2},
 	"expire deliveries": {expireDeliveriesSQL, 5},
 	"restart":           {restartDeliveriesSQL, 4},
@@ -51,31 +53,31 @@ var hot = map[string]struct {
 	"subscriber stats":  {subscriptionStatsSQL, 5},
 	"count sent":        {addSubscriptionCountsSQL, 7},
 	"sweep subscribers": {sweepSubscriptionUsageSQL, 3},
-	"settle events":     {settleEventsSQL, 9},
+	"settle events":     {settleEventsSQL.sql, len(settleEventsSQL.params)},
 	"settle promises":   {settlePromisesSQL, 6},
-	"hold promises":     {holdPromisesSQL, 7},
+	"hold promises":     {holdOutcomesSQL, 7},
 	"find promises":     {findPromisesSQL, 2},
-	"lock awaiting":     {lockAwaitingSQL, 1},
-	"wake awaiting":     {wakeAwaitingSQL, 2},
+	"lock awaiting":     {lockWorkflowsSQL, 1},
+	"wake awaiting":     {resumeWorkflowsSQL, 2},
 	"make promise":      {makePromiseSQL, 6},
 	"expire promises":   {expirePromisesSQL, 1},
-	"claim work":        {claimWorkSQL, 8},
-	"claim kinds":       {claimKindsSQL, 9},
-	"more of kinds":     {countFirstSQL, 5},
-	"give work back":    {giveBackSQL, 4},
+	"claim work":        {claimWorkSQL, 0},
+	"claim kinds":       {claimKindsSQL, 0},
+	"more of kinds":     {countOldestSQL, 0},
+	"give work back":    {releaseClaimsSQL, 4},
 	"heartbeat":         {heartbeatSQL, 5},
 	"next work":         {nextWorkSQL, 3},
 	"next of kinds":     {nextKindsSQL, 3},
 	"complete one":      {completeOneSQL, 5},
 	"complete many":     {completeManySQL, 5},
-	"which are there":   {presentSQL, 2},
+	"which are there":   {existingExecutionsSQL, 2},
 	"read awaited":      {readAwaitedSQL, 1},
 	"lock promises":     {lockPromisesSQL, 2},
 	"suspend":           {suspendSQL, 5},
 	"await":             {awaitSQL, 2},
 	"reprocess events":  {reprocessSQL, 3},
 	"watched events":    {watchedEventsSQL, 2},
-	"find key":          {findKeySQL, 5},
+	"find key":          {findIdempotencyKeySQL, 5},
 	"hold failing":      {lockFailingSQL, 1},
 	"hold these":        {lockSubscriptionRowsSQL, 1},
 	"hold healths":      {lockHealthSQL, 1},
@@ -104,7 +106,12 @@ var hot = map[string]struct {
 // value of its parameters.
 func explain(f *fixture, conn *pgx.Conn, sql string, parameters int) string {
 	f.Helper()
-	_, err := conn.Exec(f.Context(), `DEALLOCATE ALL; SET plan_cache_mode = force_generic_plan; PREPARE s AS `+sql, pgx.QueryExecModeSimpleProtocol)
+	numbered, args, err := pgx.NamedArgs{}.RewriteQuery(f.Context(), conn, sql, nil)
+	f.must(err)
+	if len(args) > 0 {
+		sql, parameters = numbered, len(args)
+	}
+	_, err = conn.Exec(f.Context(), `DEALLOCATE ALL; SET plan_cache_mode = force_generic_plan; PREPARE s AS `+sql, pgx.QueryExecModeSimpleProtocol)
 	f.must(err)
 	arguments := ""
 	if parameters > 0 {
@@ -184,7 +191,7 @@ func TestHotStatementsReadNoWholeTable(t *testing.T) {
 	check("nearly all due")
 }
 
-var scanned = regexp.MustCompile(`(?m)^.* Scan.* on ((?:event|delivery)\S*) .*$`)
+var scanned = regexp.MustCompile(`(?m)^.* (?:Seq|Index|Only|Heap) Scan.* on ((?:event|delivery)\S*) .*$`)
 
 // touched are the partitions that a statement really looked into.
 func touched(f *fixture, name, sql string, args ...string) []string {
@@ -209,11 +216,21 @@ func touched(f *fixture, name, sql string, args ...string) []string {
 	return names
 }
 
+// valuesByName puts values into the order of a statement's parameters. A parameter
+// without a value is an array with one NULL.
+func valuesByName(s *statement, values map[string]string) (args []string) {
+	for _, p := range s.params {
+		name := p.name[strings.LastIndex(p.name, ".")+1:]
+		args = append(args, cmp.Or(values[name], "{NULL}"))
+	}
+	return args
+}
+
 func TestAnIdLeadsToItsPartition(t *testing.T) {
 	f := setUp(t)
 	f.must(f.db.MaintainPartitions(t.Context(), 5, Retention{}))
 	e := f.accepted(1)[0]
-	d := f.held(1, f.subscriber())[0]
+	d := f.claimedDeliveries(1, f.subscriber())[0]
 	ids, tenants, now := "{"+e.ID.String()+"}", "{"+f.tenant.String()+"}", noon.Format(time.RFC3339)
 	deliveries := "{" + d.ID.String() + "}"
 	least, greatest := eventhook.DeliveryIDRange(e.ID)
@@ -225,12 +242,14 @@ func TestAnIdLeadsToItsPartition(t *testing.T) {
 	}{
 		{"read payloads", "event_payload", readPayloadsSQL, []string{ids}},
 		{"read actions", "event", readActionsSQL, []string{tenants, ids}},
-		{"former actions", "event_action", readFormerActionsSQL, []string{ids}},
+		{"former actions", "event_action", readLegacyActionsSQL, []string{ids}},
 		{"read requests", "delivery", readRequestsSQL, []string{tenants, ids, "{" + least.String() + "}", "{" + greatest.String() + "}"}},
-		{"set actions", "event", setActionsSQL, []string{tenants, ids, "{[]}"}},
+		{"set actions", "event", setActionsSQL.sql, []string{tenants, ids, "{[]}"}},
 		{"release events", "event", releaseEventsSQL, []string{tenants, ids, "{1}", "{" + now + "}"}},
-		{"settle deliveries", "delivery", settleDeliveriesSQL, []string{tenants, deliveries, "{1}", "{success}", "{NULL}", "{0}", "{NULL}", "{0}", "{NULL}", "{NULL}", "{NULL}", now}},
-		{"settle events", "event", settleEventsSQL, []string{ids, tenants, "{1}", "{unrouted}", "{NULL}", "{0}", "{NULL}", now, "{NULL}"}},
+		{"settle deliveries", "delivery", settleDeliveriesSQL.sql, valuesByName(settleDeliveriesSQL, map[string]string{
+			"tenant_id": tenants, "id": deliveries, "lease_token": "{1}", "status": "{success}", "retry_count": "{0}", "made": "{0}", "now": now})},
+		{"settle events", "event", settleEventsSQL.sql, valuesByName(settleEventsSQL, map[string]string{
+			"tenant_id": tenants, "id": ids, "lease_token": "{1}", "status": "{unrouted}", "retry_count": "{0}", "now": now})},
 	} {
 		same(t, c.act, touched(f, c.act, c.sql, c.args...), []string{c.table + "_20260310"})
 	}

@@ -83,17 +83,17 @@ func TestChecksStopAtTheLimit(t *testing.T) {
 			}
 			for range 2 { // it can be used again
 				m := meter.New(t.Context(), meter.EventLimit, nil)
-				if _, err := s.Fault(m, []byte(c[1])); !strings.Contains(claim, "of") && !errors.Is(err, schema.ErrTooMuch) || m.Err() != nil || m.Steps() > 6_000_000 {
+				if _, err := s.Validate(m, []byte(c[1])); !strings.Contains(claim, "of") && !errors.Is(err, schema.ErrTooMuch) || m.Err() != nil || m.Steps() > 6_000_000 {
 					t.Errorf("got %v after %d steps, want ErrTooMuch", err, m.Steps())
 				}
 			}
 			m := meter.New(t.Context(), 400_000, nil)
-			if _, err := s.Fault(m, []byte(c[1])); !errors.Is(err, meter.ErrLimit) && !errors.Is(err, schema.ErrTooMuch) || m.Steps() > 400_000 {
+			if _, err := s.Validate(m, []byte(c[1])); !errors.Is(err, meter.ErrLimit) && !errors.Is(err, schema.ErrTooMuch) || m.Steps() > 400_000 {
 				t.Errorf("got %v after %d steps, want ErrLimit or ErrTooMuch", err, m.Steps())
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
-			if _, err := s.Fault(meter.New(ctx, meter.EventLimit, nil), []byte(c[1])); !errors.Is(err, context.Canceled) {
+			if _, err := s.Validate(meter.New(ctx, meter.EventLimit, nil), []byte(c[1])); !errors.Is(err, context.Canceled) {
 				t.Errorf("got %v, want the context's error", err)
 			}
 		})
@@ -107,7 +107,7 @@ func TestPatternsInDataAreNotKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 50 {
-		if fault, err := s.Fault(meter.New(t.Context(), meter.EventLimit, nil), fmt.Appendf(nil, `"a{%d}"`, i+500)); fault != "" || err != nil {
+		if fault, err := s.Validate(meter.New(t.Context(), meter.EventLimit, nil), fmt.Appendf(nil, `"a{%d}"`, i+500)); fault != "" || err != nil {
 			t.Fatalf("check %d: got %q, %v; want that it fits", i+1, fault, err)
 		}
 	}
@@ -124,7 +124,7 @@ func BenchmarkSteps(b *testing.B) {
 			steps := 0
 			for b.Loop() {
 				m := meter.New(b.Context(), meter.EventLimit, nil)
-				_, _ = s.Fault(m, []byte(c[1]))
+				_, _ = s.Validate(m, []byte(c[1]))
 				steps += m.Steps()
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(steps), "ns/step")
@@ -146,7 +146,7 @@ func FuzzSchema(f *testing.F) {
 			return
 		}
 		m := meter.New(t.Context(), meter.EventLimit, nil)
-		_, err = s.Fault(m, data)
+		_, err = s.Validate(m, data)
 		if m.Steps() > 6_000_000 || m.Err() != nil {
 			t.Errorf("%q on %d bytes: got %d steps, %v, %v", raw, len(data), m.Steps(), err, m.Err())
 		}

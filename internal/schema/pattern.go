@@ -23,7 +23,7 @@ const (
 var compiling = make(chan struct{}, 2)
 
 // patterns are the regular expressions of one schema: in pattern, patternProperties and the format regex. The library
-// cannot be interrupted, so a check that exceeds its steps panics with ErrTooMuch, and Fault recovers.
+// cannot be interrupted, so a check that exceeds its steps panics with ErrTooMuch, and Validate recovers.
 type patterns struct {
 	compiled             map[string]schemaPattern
 	instructions, memory int
@@ -43,7 +43,7 @@ const compileSteps = 50_000
 
 // compile implements jsonschema.RegexpEngine.
 func (p *patterns) compile(text string) (jsonschema.Regexp, error) {
-	limits := pattern.Limits{Bytes: mostPatternBytes, Instructions: pattern.Usual.Instructions, Memory: mostPatternMemory}
+	limits := pattern.Limits{Bytes: mostPatternBytes, Instructions: pattern.DefaultLimits.Instructions, Memory: mostPatternMemory}
 	if p.meter != nil { // the format regex: the text is data
 		p.use(compileSteps)
 		_, err := pattern.Compile(text, limits)

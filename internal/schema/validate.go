@@ -126,10 +126,10 @@ func workOfEnum(e *jsonschema.Enum) (work int) {
 	return work + texts/64
 }
 
-// Fault says where data does not fit the schema and which keyword says so, ""
+// Validate says where data does not fit the schema and which keyword says so, ""
 // if it does; it quotes no value. The error is ErrTooLarge, ErrTooMuch or, when
 // the meter stopped, the meter's. One check takes mostSteps at most.
-func (s *Schema) Fault(m *meter.Meter, data []byte) (fault string, err error) {
+func (s *Schema) Validate(m *meter.Meter, data []byte) (fault string, err error) {
 	if err := m.UseBytes(20 * min(len(data), mostData)); err != nil {
 		return "", err
 	}

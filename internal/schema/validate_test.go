@@ -32,7 +32,7 @@ func TestFaultsOfData(t *testing.T) {
 				t.Fatal(err)
 			}
 			for range 2 {
-				if got, err := s.Fault(nil, []byte(c.data)); got != c.want || err != nil {
+				if got, err := s.Validate(nil, []byte(c.data)); got != c.want || err != nil {
 					t.Errorf("got %q, %v; want %q", got, err, c.want)
 				}
 			}
@@ -84,7 +84,7 @@ func TestChecksAreBounded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if fault, err := s.Fault(nil, []byte(c.data)); !errors.Is(err, c.want) || fault != "" {
+			if fault, err := s.Validate(nil, []byte(c.data)); !errors.Is(err, c.want) || fault != "" {
 				t.Errorf("got %q, %v; want %v", fault, err, c.want)
 			}
 		})

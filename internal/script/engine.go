@@ -51,7 +51,7 @@ func (e *engine) do(j job) (output []byte, fault *Error) {
 
 func (e *engine) javaScript(j job, function string) (output []byte, fault *Error) {
 	if e.prepare(); e.spare == nil {
-		return nil, &Error{Reason: Unbegun, Message: "no engine could be started to run it"}
+		return nil, &Error{Reason: NotStarted, Message: "no engine could be started to run it"}
 	}
 	vm := e.spare
 	e.spare = nil

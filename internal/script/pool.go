@@ -65,7 +65,7 @@ func (p *Pool) do(ctx context.Context, j job) (json.RawMessage, error) {
 	j.limit = p.limit
 	worker, output, fault, err := p.send(j)
 	if worker == nil {
-		return nil, &Error{Reason: Unbegun, Message: "no process could be started to run it"}
+		return nil, &Error{Reason: NotStarted, Message: "no process could be started to run it"}
 	}
 	if err != nil {
 		// It hangs, or it is gone. Whoever did that waits for the next one.
@@ -88,7 +88,7 @@ func (p *Pool) do(ctx context.Context, j job) (json.RawMessage, error) {
 func (p *Pool) send(j job) (worker *process, output []byte, fault *Error, err error) {
 	if worker = p.take(); worker != nil {
 		output, fault, err = worker.do(j)
-		if isUnbegun := fault != nil && fault.Reason == Unbegun; !isUnbegun && !errors.Is(err, errUnsent) {
+		if isUnbegun := fault != nil && fault.Reason == NotStarted; !isUnbegun && !errors.Is(err, errUnsent) {
 			return worker, output, fault, err
 		}
 		worker.kill()

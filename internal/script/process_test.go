@@ -158,7 +158,7 @@ func TestWhoIsStoppedIsToldByWhatHeHasUsed(t *testing.T) {
 		r := newRun(vm, 20*time.Millisecond)
 		r.used += used
 		_, fault := r.do(job{Program: Program{Kind: Filter, Source: "function filter() { for (;;); }"}, input: []byte("{}")}, "filter")
-		if fault == nil || fault.Reason != want || !fault.Transient() || fault.IsOurs() != (want == Starved) {
+		if fault == nil || fault.Reason != want || !fault.Transient() || fault.IsInfrastructure() != (want == Starved) {
 			t.Errorf("used %s more: got %+v, want the reason %c", used, fault, want)
 		}
 		_ = vm.Close()
@@ -172,7 +172,7 @@ func TestAProcessThatCanBeginNothingIsReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	var said bytes.Buffer
-	if err := writeReply(bufio.NewWriter(&said), nil, &Error{Reason: Unbegun, Message: "no engine could be started"}); err != nil {
+	if err := writeReply(bufio.NewWriter(&said), nil, &Error{Reason: NotStarted, Message: "no engine could be started"}); err != nil {
 		t.Fatal(err)
 	}
 	tired := pool.kept()[0]

@@ -51,13 +51,13 @@ type Reason byte
 
 // The reasons.
 const (
-	Broken   Reason = 'b' // the program is none: it does not compile, or has no such function, or one that answers later
-	Failed   Reason = 'x' // it threw, or answered what is not JSON
-	TooMuch  Reason = 'm' // it took more memory or depth than it may, or answered too much
-	TimedOut Reason = 't' // it took longer than TimeLimit
-	Lost     Reason = 'l' // its process ended while it ran
-	Unbegun  Reason = 'u' // nothing could be started to run it
-	Starved  Reason = 's' // as TimedOut, but the machine had other things to do for more than half of it
+	Broken     Reason = 'b' // the program is none: it does not compile, or has no such function, or one that answers later
+	Failed     Reason = 'x' // it threw, or answered what is not JSON
+	TooMuch    Reason = 'm' // it took more memory or depth than it may, or answered too much
+	TimedOut   Reason = 't' // it took longer than TimeLimit
+	Lost       Reason = 'l' // its process ended while it ran
+	NotStarted Reason = 'u' // nothing could be started to run it
+	Starved    Reason = 's' // as TimedOut, but the machine had other things to do for more than half of it
 )
 
 // Limit is how long a source may be, in bytes.
@@ -88,11 +88,11 @@ func (e *Error) Error() string {
 // Transient reports whether the same run may succeed another time: the time
 // it takes depends on the machine, and a process can be ended by others.
 func (e *Error) Transient() bool {
-	return e.Reason == TimedOut || e.Reason == Lost || e.IsOurs()
+	return e.Reason == TimedOut || e.Reason == Lost || e.IsInfrastructure()
 }
 
-// IsOurs reports whether the program has nothing to do with it.
-func (e *Error) IsOurs() bool { return e.Reason == Unbegun || e.Reason == Starved }
+// IsInfrastructure reports whether the program has nothing to do with it.
+func (e *Error) IsInfrastructure() bool { return e.Reason == NotStarted || e.Reason == Starved }
 
 func tooLong(limit time.Duration) *Error {
 	return &Error{Reason: TimedOut, Message: fmt.Sprintf("it was stopped: it ran longer than %s", limit)}

@@ -15,8 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/cpushare"
 	"github.com/eventhook/eventhook/internal/effects"
-	"github.com/eventhook/eventhook/internal/shares"
 )
 
 // Metrics counts what happens. Safe for concurrent use.
@@ -143,7 +143,7 @@ func (m *Metrics) watch(name, help string, read func() int) {
 }
 
 // Evaluated counts an evaluation of a tenant's expressions that was not quick.
-func (m *Metrics) Evaluated(place shares.Place, outcome shares.Outcome) {
+func (m *Metrics) Evaluated(place cpushare.Place, outcome cpushare.Outcome) {
 	m.evaluations.WithLabelValues(string(place), string(outcome)).Inc()
 }
 

@@ -49,8 +49,8 @@ func (m *Metrics) Published(events, _ int, took time.Duration, err error) {
 	m.outbound.published.Add(float64(events))
 }
 
-// Misfit counts a published event that a catalogue does not know as it is.
-func (m *Metrics) Misfit(kind string) { m.outbound.misfits.WithLabelValues(kind).Inc() }
+// Mismatch counts a published event that a catalogue does not know as it is.
+func (m *Metrics) Mismatch(kind string) { m.outbound.misfits.WithLabelValues(kind).Inc() }
 
 // Attempted counts an attempt to deliver; one without a class has succeeded.
 func (m *Metrics) Attempted(class eventhook.ErrorClass, took time.Duration) {
@@ -96,12 +96,12 @@ func actionStatus(s *outbound.DeliverySettlement) (status eventhook.ActionStatus
 	return eventhook.ActionFailed, true
 }
 
-// Dispatching is how much a dispatcher has in memory.
-type Dispatching struct{ Waiting, Sending, Unsettled, Open int }
+// DispatcherLoad is how much a dispatcher has in memory.
+type DispatcherLoad struct{ Waiting, Sending, Unsettled, Open int }
 
 // WatchDispatch reads how much a dispatcher has in memory whenever the metrics
 // are read. Call it once.
-func (m *Metrics) WatchDispatch(now func() Dispatching) {
+func (m *Metrics) WatchDispatch(now func() DispatcherLoad) {
 	m.watch("deliveries_waiting", "Leased deliveries in memory that wait for their turn.", func() int { return now().Waiting })
 	m.watch("deliveries_sending", "Deliveries that are being sent.", func() int { return now().Sending })
 	m.watch("deliveries_unsettled", "Outcomes of deliveries that are not written yet.", func() int { return now().Unsettled })

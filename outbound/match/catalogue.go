@@ -22,20 +22,20 @@ type EventTypes interface {
 }
 
 // CatalogueObserver hears of each event that a catalogue does not know as it
-// is, by one of the Misfits.
+// is, by one of the Mismatches.
 type CatalogueObserver interface {
-	Misfit(kind string)
+	Mismatch(kind string)
 }
 
 // What is heard of events.
 const (
-	MisfitUnknown   = "unknown"   // the catalogue has no entry for its type
-	MisfitShape     = "misshapen" // its data does not fit the schema
-	MisfitUnchecked = "unchecked" // that would take too much work
+	MismatchUnknown   = "unknown"   // the catalogue has no entry for its type
+	MismatchShape     = "misshapen" // its data does not fit the schema
+	MismatchUnchecked = "unchecked" // that would take too much work
 )
 
-// Misfits are all of them.
-var Misfits = []string{MisfitUnknown, MisfitShape, MisfitUnchecked}
+// Mismatches are all of them.
+var Mismatches = []string{MismatchUnknown, MismatchShape, MismatchUnchecked}
 
 // Catalogue holds published events against what their tenants say about their
 // types. It refuses nothing: what it finds is counted, and told now and then. A
@@ -146,11 +146,11 @@ func (c *Catalogue) CheckNow(m *meter.Meter, e *eventhook.Event) (category strin
 func (c *Catalogue) check(m *meter.Meter, e *eventhook.Event, key entryKey, entry *catalogueEntry, err error) (category, fault string) {
 	switch {
 	case errors.Is(err, eventhook.ErrNotFound):
-		return "", c.misfit(key, MisfitUnknown, "the catalogue has no entry for its type")
+		return "", c.misfit(key, MismatchUnknown, "the catalogue has no entry for its type")
 	case err != nil:
 		return "", "" // the store will say so, if it is about to fail, too
 	case entry.broken:
-		return entry.category, c.misfit(key, MisfitUnchecked, "its schema cannot be used")
+		return entry.category, c.misfit(key, MismatchUnchecked, "its schema cannot be used")
 	case entry.schema == nil:
 		return entry.category, ""
 	}
@@ -160,7 +160,7 @@ func (c *Catalogue) check(m *meter.Meter, e *eventhook.Event, key entryKey, entr
 // Unchecked notes that an event takes too much work to be checked.
 func (c *Catalogue) Unchecked(e *eventhook.Event) {
 	if c != nil {
-		c.misfit(entryKey{e.TenantID, e.EventType}, MisfitUnchecked, schema.ErrTooMuch.Error())
+		c.misfit(entryKey{e.TenantID, e.EventType}, MismatchUnchecked, schema.ErrTooMuch.Error())
 	}
 }
 
@@ -168,9 +168,9 @@ func (c *Catalogue) Unchecked(e *eventhook.Event) {
 func (c *Catalogue) hold(m *meter.Meter, key entryKey, entry *catalogueEntry, data []byte) (fault string) {
 	now := c.now()
 	if now.Unix() < entry.restUntil.Load() {
-		return c.misfit(key, MisfitUnchecked, schema.ErrTooMuch.Error())
+		return c.misfit(key, MismatchUnchecked, schema.ErrTooMuch.Error())
 	}
-	fault, err := entry.schema.Fault(m, data)
+	fault, err := entry.schema.Validate(m, data)
 	if m.Err() != nil {
 		return ""
 	}
@@ -179,16 +179,16 @@ func (c *Catalogue) hold(m *meter.Meter, key entryKey, entry *catalogueEntry, da
 	}
 	switch {
 	case err != nil:
-		return c.misfit(key, MisfitUnchecked, err.Error())
+		return c.misfit(key, MismatchUnchecked, err.Error())
 	case fault != "":
-		return c.misfit(key, MisfitShape, fault)
+		return c.misfit(key, MismatchShape, fault)
 	}
 	return ""
 }
 
 // misfit counts, and tells unless that was told of the type not long ago.
 func (c *Catalogue) misfit(key entryKey, kind, fault string) string {
-	c.observer.Misfit(kind)
+	c.observer.Mismatch(kind)
 	now := c.now()
 	if at, told := c.told.Get(key); !told || now.Sub(at) >= tellEvery {
 		c.told.Add(key, now)
@@ -197,7 +197,7 @@ func (c *Catalogue) misfit(key entryKey, kind, fault string) string {
 	return fault
 }
 
-// Forget drops what is said about one type: it has changed.
-func (c *Catalogue) Forget(tenant eventhook.TenantID, name string) {
+// Invalidate drops what is said about one type: it has changed.
+func (c *Catalogue) Invalidate(tenant eventhook.TenantID, name string) {
 	c.entries.Invalidate(entryKey{tenant, name})
 }

@@ -29,7 +29,7 @@ func (o *store) EventType(ctx context.Context, tenant eventhook.TenantID, name s
 	return o.types[tenant][i], nil
 }
 
-func (o *store) Misfit(kind string) {
+func (o *store) Mismatch(kind string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.misfits = append(o.misfits, kind)
@@ -53,13 +53,13 @@ func TestWhatTheCatalogueSays(t *testing.T) {
 	o, c := catalogued()
 	for _, test := range []struct{ eventType, data, category, fault, misfit string }{
 		{"payment.made", `{"amount":1}`, "payment", "", ""},
-		{"payment.made", `{}`, "payment", "data: required", match.MisfitShape},
-		{"payment.made", `{"amount":"hunter2"}`, "payment", "data.amount: type", match.MisfitShape},
-		{"payment.made", `"` + strings.Repeat("x", 100_000) + `"`, "payment", "the data is too large, or nested too deep, to be checked", match.MisfitUnchecked},
+		{"payment.made", `{}`, "payment", "data: required", match.MismatchShape},
+		{"payment.made", `{"amount":"hunter2"}`, "payment", "data.amount: type", match.MismatchShape},
+		{"payment.made", `"` + strings.Repeat("x", 100_000) + `"`, "payment", "the data is too large, or nested too deep, to be checked", match.MismatchUnchecked},
 		{"payment.lost", `hunter2`, "payment", "", ""},
-		{"payment.odd", `{}`, "payment", "its schema cannot be used", match.MisfitUnchecked},
-		{"payment.endless", endless, "payment", "the schema takes too much work to be checked", match.MisfitUnchecked},
-		{"payment.new", `{}`, "", "the catalogue has no entry for its type", match.MisfitUnknown},
+		{"payment.odd", `{}`, "payment", "its schema cannot be used", match.MismatchUnchecked},
+		{"payment.endless", endless, "payment", "the schema takes too much work to be checked", match.MismatchUnchecked},
+		{"payment.new", `{}`, "", "the catalogue has no entry for its type", match.MismatchUnknown},
 		{"tenant.updated", `{}`, "eventhook", "", ""},
 	} {
 		o.misfits = nil
@@ -111,12 +111,12 @@ func TestAChangeOfTheCatalogueTakesEffect(t *testing.T) {
 			t.Errorf("half a minute later: got %q, want loss", got)
 		}
 		o.types[acme][1].Category = "gone"
-		c.Forget(acme, "payment.lost")
+		c.Invalidate(acme, "payment.lost")
 		if got := category(); got != "gone" {
 			t.Errorf("when it is told: got %q, want gone", got)
 		}
 		o.err = errDown
-		c.Forget(acme, "payment.lost")
+		c.Invalidate(acme, "payment.lost")
 		if got := category(); got != "" {
 			t.Errorf("while the database is down: got %q, want nothing", got)
 		}
@@ -134,7 +134,7 @@ func TestASchemaThatTakesTooMuchRests(t *testing.T) {
 			c.Check(t.Context(), nil, news("payment.endless", step.data))
 			time.Sleep(step.wait)
 		}
-		want := []string{match.MisfitShape, match.MisfitUnchecked, match.MisfitUnchecked, match.MisfitShape}
+		want := []string{match.MismatchShape, match.MismatchUnchecked, match.MismatchUnchecked, match.MismatchShape}
 		if diff := cmp.Diff(want, o.misfits); diff != "" {
 			t.Errorf("misfits (-want +got):\n%s", diff)
 		}

@@ -2,7 +2,7 @@
 // holds the event against the tenant's catalogue of event types.
 //
 // Matching is by event type and filter, over subscriptions that are compiled once and
-// kept in memory. A Roster has a generation: the caller stores it with the event, and the
+// kept in memory. A Matcher has a generation: the caller stores it with the event, and the
 // database refuses an event that was matched by an old one. A filter that takes too many
 // steps keeps the event from its own subscription alone. The catalogue refuses nothing.
 package match

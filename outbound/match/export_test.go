@@ -8,8 +8,8 @@ import (
 
 // Match returns the subscriptions that get an event, without a limit, and the
 // generation against which it was matched.
-func (r *Rosters) Match(ctx context.Context, e *eventhook.Event) (generation int64, matched []*eventhook.Subscription, err error) {
-	roster, err := r.Of(ctx, e.TenantID)
+func (r *SubscriptionCache) Match(ctx context.Context, e *eventhook.Event) (generation int64, matched []*eventhook.Subscription, err error) {
+	roster, err := r.Get(ctx, e.TenantID)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -18,7 +18,7 @@ func (r *Rosters) Match(ctx context.Context, e *eventhook.Event) (generation int
 }
 
 // Wants returns the subscriptions that get an event, without a limit.
-func (r *Roster) Wants(e *eventhook.Event) []*eventhook.Subscription {
+func (r *Matcher) Wants(e *eventhook.Event) []*eventhook.Subscription {
 	matched, _ := r.Match(nil, e)
 	return matched
 }

@@ -45,11 +45,11 @@ func (o *store) add(s eventhook.Subscription) {
 	o.generation++
 }
 
-func (o *store) rosters() *match.Rosters {
-	return match.NewRosters(100_000, o, o.log, time.Now)
+func (o *store) rosters() *match.SubscriptionCache {
+	return match.NewSubscriptionCache(100_000, o, o.log, time.Now)
 }
 
-func (o *store) Roster(ctx context.Context, tenant eventhook.TenantID) (int64, []eventhook.Subscription, error) {
+func (o *store) TenantSubscriptions(ctx context.Context, tenant eventhook.TenantID) (int64, []eventhook.Subscription, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.reads++

@@ -244,9 +244,9 @@ func paced(t *testing.T, q Queue) {
 		n    int
 		from time.Duration
 	}{{to, 5, 0}, {to, 10, 500 * time.Millisecond}, {other, 1, 0}, {to, 1, 1500 * time.Millisecond}} {
-		at, err := q.PaceDeliveries(t.Context(), []outbound.PaceRequest{{DestinationID: c.to.ID(), Count: c.n, PerSecond: 10}})
+		at, err := q.ReserveSends(t.Context(), []outbound.SendReservation{{DestinationID: c.to.ID(), Count: c.n, PerSecond: 10}})
 		if err != nil || len(at) != 1 {
-			t.Fatalf("PaceDeliveries: got %v, %v", at, err)
+			t.Fatalf("ReserveSends: got %v, %v", at, err)
 		}
 		if got := at[0].Sub(q.Now()); (got - c.from).Abs() > 10*time.Millisecond {
 			t.Errorf("request %d: the first send is in %s, want %s", i+1, got, c.from)

@@ -51,13 +51,13 @@ type suite struct {
 
 // event returns an event of Tenant with a delivery to each of the first
 // subscriptions, matched now.
-func (s suite) event(key string, subscriptions int) *outbound.Publishing {
+func (s suite) event(key string, subscriptions int) *outbound.PublishItem {
 	e := &eventhook.Event{
 		ID: eventhook.NewID[eventhook.Event](s.Now()), TenantID: s.Tenant, Origin: eventhook.OriginAPI, EventType: "order.made", IdempotencyKey: key,
 		ContentType: "application/json", BodySize: 1, Envelope: &eventhook.Envelope{},
 		Payload: eventhook.Payload{Headers: []byte("Content-Type: application/json"), Body: []byte("1")},
 	}
-	p := &outbound.Publishing{Event: e, Generation: s.Generation(s.Tenant)}
+	p := &outbound.PublishItem{Event: e, Generation: s.Generation(s.Tenant)}
 	for _, id := range s.Subscriptions[:subscriptions] {
 		p.Deliveries = append(p.Deliveries, &eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, eventhook.DestinationID(id)), TenantID: s.Tenant, SubscriptionID: id,
 			EventID: e.ID, EventType: e.EventType, Status: eventhook.DeliveryPending})
@@ -65,7 +65,7 @@ func (s suite) event(key string, subscriptions int) *outbound.Publishing {
 	return p
 }
 
-func (s suite) publish(batch ...*outbound.Publishing) {
+func (s suite) publish(batch ...*outbound.PublishItem) {
 	s.Helper()
 	if err := s.Publish(s.Context(), batch); err != nil {
 		s.Fatalf("Publish: %v", err)
@@ -81,7 +81,7 @@ type outcome struct {
 	Stored      int // deliveries; -1: not the event either
 }
 
-func (s suite) want(what string, p *outbound.Publishing, want outcome) {
+func (s suite) want(what string, p *outbound.PublishItem, want outcome) {
 	s.Helper()
 	got := outcome{p.Event.Status, p.Event.DuplicateOf, 0, p.IsStale, s.Deliveries(p.Event.ID)}
 	if got.Status == eventhook.EventDuplicate || got.Status == eventhook.EventDelivered {
@@ -96,7 +96,7 @@ func stored(deliveries int) outcome {
 	return outcome{Status: eventhook.EventDelivered, Count: deliveries, Stored: deliveries}
 }
 
-func duplicate(of *outbound.Publishing) outcome {
+func duplicate(of *outbound.PublishItem) outcome {
 	return outcome{Status: eventhook.EventDuplicate, DuplicateOf: of.Event.ID, Count: len(of.Deliveries), Stored: -1}
 }
 
@@ -163,7 +163,7 @@ func (s suite) storesNothingWhenCancelled() {
 	ctx, cancel := context.WithCancel(s.Context())
 	cancel()
 	p := s.event("k", 1)
-	if err := s.Publish(ctx, []*outbound.Publishing{p}); err == nil {
+	if err := s.Publish(ctx, []*outbound.PublishItem{p}); err == nil {
 		s.Error("Publish: got no error")
 	}
 	if n := s.Deliveries(p.Event.ID); n != -1 {

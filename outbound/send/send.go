@@ -27,35 +27,35 @@ type HTTPSender struct {
 	client    Client
 	userAgent string
 	now       func() time.Time
-	endpoints *lru.Cache[eventhook.SubscriptionID, *Endpoint]
+	receivers *lru.Cache[eventhook.SubscriptionID, *Receiver]
 }
 
-// mostEndpoints bounds the endpoints that are kept; a few kilobytes each.
-const mostEndpoints = 10_000
+// maxReceivers bounds the receivers that are kept; a few kilobytes each.
+const maxReceivers = 10_000
 
 // NewHTTPSender makes one that introduces itself as userAgent.
 func NewHTTPSender(c Client, userAgent string, now func() time.Time) *HTTPSender {
-	endpoints, _ := lru.New[eventhook.SubscriptionID, *Endpoint](mostEndpoints) // fails for sizes below 1
-	return &HTTPSender{client: c, userAgent: userAgent, now: now, endpoints: endpoints}
+	receivers, _ := lru.New[eventhook.SubscriptionID, *Receiver](maxReceivers) // fails for sizes below 1
+	return &HTTPSender{client: c, userAgent: userAgent, now: now, receivers: receivers}
 }
 
 // To returns the endpoint of a subscription. It is kept for as long as the subscription
 // is the same.
-func (h *HTTPSender) To(s *eventhook.Subscription) *Endpoint {
-	if e, ok := h.endpoints.Get(s.ID); ok && e.of == s {
+func (h *HTTPSender) To(s *eventhook.Subscription) *Receiver {
+	if e, ok := h.receivers.Get(s.ID); ok && e.of == s {
 		return e
 	}
-	e, err := newEndpoint(h, s)
+	e, err := newReceiver(h, s)
 	if err != nil {
-		return &Endpoint{sender: h, of: s, blocked: err}
+		return &Receiver{sender: h, of: s, blocked: err}
 	}
-	h.endpoints.Add(s.ID, e)
+	h.receivers.Add(s.ID, e)
 	return e
 }
 
-// Known returns a subscription as it was sent to last, nil if it was not lately.
-func (h *HTTPSender) Known(id eventhook.SubscriptionID) *eventhook.Subscription {
-	if e, ok := h.endpoints.Peek(id); ok {
+// Cached returns a subscription as it was sent to last, nil if it was not lately.
+func (h *HTTPSender) Cached(id eventhook.SubscriptionID) *eventhook.Subscription {
+	if e, ok := h.receivers.Peek(id); ok {
 		return e.of
 	}
 	return nil
@@ -63,15 +63,15 @@ func (h *HTTPSender) Known(id eventhook.SubscriptionID) *eventhook.Subscription 
 
 // Send implements outbound.Transport. It succeeds with an answer of 2xx, whatever
 // follows its headers.
-func (e *Endpoint) Send(ctx context.Context, d *eventhook.Delivery, attempt int) eventhook.Attempt {
-	a := eventhook.Attempt{StartedAt: e.sender.now()}
-	if e.blocked != nil {
-		a.ErrorClass, a.Error = eventhook.ErrorBlocked, "nothing can be sent to this subscription: "+e.blocked.Error()
+func (r *Receiver) Send(ctx context.Context, d *eventhook.Delivery, attempt int) eventhook.Attempt {
+	a := eventhook.Attempt{StartedAt: r.sender.now()}
+	if r.blocked != nil {
+		a.ErrorClass, a.Error = eventhook.ErrorBlocked, "nothing can be sent to this subscription: "+r.blocked.Error()
 		return a
 	}
-	ctx, cancel := context.WithTimeout(ctx, e.of.Timeout())
+	ctx, cancel := context.WithTimeout(ctx, r.of.Timeout())
 	defer cancel()
-	return exchange(ctx, e.sender.client, e.request(d, attempt, a.StartedAt, e.sender.userAgent), a, e.hidden, e.sender.now)
+	return exchange(ctx, r.sender.client, r.request(d, attempt, a.StartedAt, r.sender.userAgent), a, r.hidden, r.sender.now)
 }
 
 // exchange makes a request, and returns the attempt that has begun with its outcome.

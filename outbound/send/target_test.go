@@ -22,7 +22,7 @@ const targetSecret = "Bearer t0ken-7f3a9c"
 // newTarget returns the transport of a route's first target, which is sent to url.
 func newTarget(t *testing.T, route eventhook.RouteID, url string, c send.Client) *send.TargetTransport {
 	t.Helper()
-	of, faults := targets.Read([]byte(`{"type":"http","url":"`+url+`","auth_header":"`+targetSecret+`","timeout_seconds":3}`), nil)
+	of, faults := targets.Parse([]byte(`{"type":"http","url":"`+url+`","auth_header":"`+targetSecret+`","timeout_seconds":3}`), nil)
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}

@@ -1,0 +1,220 @@
+package pg
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/migrations"
+	"github.com/eventhook/eventhook/outbound"
+)
+
+// formerSchema is the version before events were stored with their effects.
+const formerSchema = 11
+
+// migrateDown undoes the migrations after formerSchema, as an operator does who goes
+// back to the former version.
+func (f *fixture) migrateDown(conn *pgx.Conn) {
+	f.Helper()
+	newest, err := migrations.Newest()
+	f.must(err)
+	for v := newest; v > formerSchema; v-- {
+		names, err := fs.Glob(migrations.FS, fmt.Sprintf("%06d_*.down.sql", v))
+		f.must(err)
+		sql, err := fs.ReadFile(migrations.FS, names[0])
+		f.must(err)
+		if _, err = conn.Exec(f.Context(), string(sql)); err != nil {
+			f.Fatalf("%s: %v", names[0], err)
+		}
+	}
+	_, err = conn.Exec(f.Context(), `UPDATE eventhook.schema_migrations SET version = $1`, formerSchema)
+	f.must(err)
+}
+
+// migrateUp brings the former schema to the newest, and opens the database anew.
+func (f *fixture) migrateUp() {
+	f.Helper()
+	f.must(migrations.Up(f.Context(), f.dsn))
+	f.db, f.other = f.open(), f.open()
+}
+
+// former writes rows as the former version does.
+type former struct {
+	*fixture
+	conn *pgx.Conn
+}
+
+func (f former) run(sql string, args ...any) {
+	f.Helper()
+	_, err := f.conn.Exec(f.Context(), sql, args...)
+	f.must(err)
+}
+
+func (f former) event(status string, due any) eventhook.EventID {
+	f.Helper()
+	id := eventhook.NewID[eventhook.Event](f.clock.now())
+	f.run(`INSERT INTO eventhook.event (id, tenant_id, source_id, due_at, lease_token, status, origin, event_type, content_type, body_size)
+		VALUES ($1, $2, $3, $4, 1, $5, 'source', 'push', 'application/json', 2)`, [16]byte(id), [16]byte(f.tenant), [16]byte(f.crm), due, status)
+	f.run(`INSERT INTO eventhook.event_payload (event_id, headers, body) VALUES ($1, 'X-A: b', '{}')`, [16]byte(id))
+	return id
+}
+
+func (f former) action(event eventhook.EventID, index int, typ, status string) {
+	f.Helper()
+	f.run(`INSERT INTO eventhook.event_action (event_id, route_id, target_index, id, route_name, target_type, status, attempts, execution_id, error_message, started_at, completed_at)
+		VALUES ($1, $2, $3, gen_random_uuid(), 'former', $4, $5, CASE $5 WHEN 'pending' THEN 0 ELSE 1 END, CASE $4 WHEN 'task' THEN gen_random_uuid() END,
+			CASE $5 WHEN 'failed' THEN 'down' END, $6, CASE WHEN $5 <> 'pending' THEN $6::timestamptz END)`,
+		[16]byte(event), [16]byte(f.route.ID), index, typ, status, f.clock.now())
+}
+
+// published is an event for subscribers, with a delivery.
+func (f former) published(to *eventhook.Subscription, status string, due any) *eventhook.Delivery {
+	f.Helper()
+	id := eventhook.NewID[eventhook.Event](f.clock.now())
+	d := &eventhook.Delivery{ID: eventhook.DeliveryIDOf(id, eventhook.DestinationID(to.ID)), SubscriptionID: to.ID, DestinationID: eventhook.DestinationID(to.ID), EventID: id}
+	f.run(`INSERT INTO eventhook.event (id, tenant_id, status, origin, event_type, content_type, body_size, processed_at)
+		VALUES ($1, $2, 'delivered', 'route', 'payment.made', 'application/json', 7, $3)`, [16]byte(id), [16]byte(f.tenant), f.clock.now())
+	f.run(`INSERT INTO eventhook.event_payload (event_id, headers, body, envelope) VALUES ($1, '', '{"n":1}', '{"source":"crm"}')`, [16]byte(id))
+	f.run(`INSERT INTO eventhook.delivery (id, tenant_id, subscription_id, event_id, due_at, completed_at, lease_token, status, event_type)
+		VALUES ($1, $2, $3, $4, $5, CASE WHEN $5::timestamptz IS NULL THEN $7::timestamptz END, 1, $6, 'payment.made')`,
+		[16]byte(d.ID), [16]byte(f.tenant), [16]byte(to.ID), [16]byte(id), due, status, f.clock.now())
+	return d
+}
+
+// goesBack undoes the migrations and returns a hand for the former version's rows.
+func (f *fixture) goesBack() former {
+	f.Helper()
+	conn, err := pgx.Connect(f.Context(), f.dsn)
+	f.must(err)
+	f.Cleanup(func() { _ = conn.Close(context.Background()) })
+	f.migrateDown(conn)
+	return former{f, conn}
+}
+
+func TestAnUpgradeLosesNothingAndDoesNothingTwice(t *testing.T) {
+	f := setUp(t)
+	s := f.subscriber()
+	generation := f.generation()
+	w := f.goesBack()
+	until := noon.Add(lease)
+	pending, leased, failed := w.event("pending", noon), w.event("processing", until), w.event("failed", until)
+	w.run(`UPDATE eventhook.event SET retry_count = 1, last_error = 'down', processed_at = $2 WHERE id = $1`, [16]byte(failed), noon)
+	w.action(failed, 0, "task", "success")
+	w.action(failed, 1, "task", "failed")
+	calling := w.event("processing", until)
+	w.action(calling, 0, "task", "success")
+	w.action(calling, 1, "http", "pending")
+	w.action(calling, 2, "http", "success")
+	done := w.event("delivered", nil)
+	w.run(`UPDATE eventhook.event SET processed_at = $2 WHERE id = $1`, [16]byte(done), noon)
+	w.action(done, 0, "task", "success")
+	due, held, sent := w.published(s, "pending", noon), w.published(s, "acquired", until), w.published(s, "success", nil)
+
+	f.migrateUp()
+	same(t, "the generation", f.generation(), generation)
+	same(t, "claimed at first", len(f.claimEvents(f.db, 10)), 1)
+	same(t, "deliveries at first", len(f.holding([]*eventhook.Delivery{due})), 1)
+	f.clock.advance(lease)
+	claimed := map[eventhook.EventID]*eventhook.Event{}
+	for _, e := range f.claimEvents(f.other, 10) {
+		claimed[e.ID] = e
+	}
+	same(t, "claimed when the leases end", len(claimed), 4)
+	for _, id := range []eventhook.EventID{pending, leased, failed, calling} {
+		e := claimed[id]
+		same(t, "its body", string(e.Body), "{}")
+		plan := f.plan(e, f.makes(eventhook.Task, ""), f.makes(eventhook.Task, ""))
+		want := 2
+		switch id {
+		case failed:
+			want = 1
+		case calling:
+			plan, want = f.plan(e, f.makes(eventhook.Task, ""), requests(""), requests("")), 1
+		}
+		same(t, "actions that are done", len(plan.Actions), want)
+		f.settle(f.db, plan)
+	}
+	same(t, "executions", f.count("execution", "true"), 5)
+	const success = eventhook.ActionSuccess
+	same(t, "the failed event", f.statuses(claimed[failed]), []eventhook.ActionStatus{success, success})
+	same(t, "its attempts", f.actions(claimed[failed])[1].Attempts, 2)
+	same(t, "an event that ended before", f.statuses(&eventhook.Event{ID: done, TenantID: f.tenant}), []eventhook.ActionStatus{success})
+	same(t, "the event with a call", f.stored(claimed[calling]).Status, eventhook.EventProcessing)
+	f.clock.advance(time.Millisecond)
+	to := eventhook.Destination{TenantID: f.tenant, RouteID: f.route.ID, TargetIndex: 1}
+	f.sent(&eventhook.Delivery{DestinationID: to.ID()}, eventhook.DeliverySuccess)
+	same(t, "and in the end", f.stored(claimed[calling]).Status, eventhook.EventDelivered)
+	same(t, "its actions", len(f.actions(claimed[calling])), 3)
+
+	list, err := f.db.ClaimDeliveries(t.Context(), []outbound.Claim{{DestinationID: eventhook.DestinationID(s.ID), Max: 10, Lease: lease}})
+	f.must(err)
+	same(t, "deliveries when the leases end", len(list), 2)
+	for _, d := range list {
+		same(t, "its event", []any{string(d.Event.Body), d.Event.Envelope.Source}, []any{`{"n":1}`, "crm"})
+		f.settleDeliveries(f.db, f.settlement(d, eventhook.DeliverySuccess))
+	}
+	for _, d := range []*eventhook.Delivery{due, held, sent} {
+		got, _ := f.delivery(d.ID)
+		same(t, "a delivery in the end", got.Status, eventhook.DeliverySuccess)
+	}
+}
+
+func TestADowngradeLosesNothingAndMakesNoExecutionTwice(t *testing.T) {
+	f := setUp(t)
+	s := f.subscriber()
+	a := f.arrival(f.event(), f.makes(eventhook.Task, "k"), requests(`{"made":1}`), requests(""), f.publishes("payment.made", "", `{}`, s))
+	a.Plan.Actions[3].Effect.Publication.Envelope = &eventhook.Envelope{Source: "crm"}
+	own := f.publishes("payment.seen", "", `{"own":1}`, s)
+	own.Effect.Publication.Envelope = &eventhook.Envelope{Source: "shop"}
+	retried := f.accepted(1)[0]
+	f.accept(f.db, a, f.arrival(f.event(), own))
+	f.settle(f.db, f.plan(retried, f.makes(eventhook.Task, ""), fails("down")))
+	f.sent(a.Plan.Actions[1].Effect.Request.Delivery, eventhook.DeliverySuccess)
+	same(t, "the event waits", f.stored(a.Event).Status, eventhook.EventProcessing)
+
+	w := f.goesBack()
+	var n int
+	read := func(sql string, args ...any) int {
+		f.must(w.conn.QueryRow(t.Context(), sql, args...).Scan(&n))
+		return n
+	}
+	same(t, "the event is due", read(`SELECT count(*) FROM eventhook.event WHERE id = $1 AND due_at IS NOT NULL AND status = 'processing'`, [16]byte(a.Event.ID)), 1)
+	same(t, "what it made, and the request that succeeded", read(`SELECT count(*) FROM eventhook.event_action WHERE event_id = $1 AND status = 'success'`, [16]byte(a.Event.ID)), 3)
+	same(t, "calls to be made", read(`SELECT count(*) FROM eventhook.event_action WHERE event_id = $1 AND status = 'pending' AND attempts = 0 AND completed_at IS NULL`, [16]byte(a.Event.ID)), 1)
+	same(t, "its task", read(`SELECT count(*) FROM eventhook.event_action WHERE event_id = $1 AND target_index = 0 AND execution_id = $2`,
+		[16]byte(a.Event.ID), [16]byte(a.Plan.Actions[0].Effect.Execution.ID)), 1)
+	same(t, "what it published", read(`SELECT count(*) FROM eventhook.event_action WHERE event_id = $1 AND published_event_id = $2`,
+		[16]byte(a.Event.ID), [16]byte(a.Plan.Actions[3].Effect.Publication.ID)), 1)
+	same(t, "actions of the event that failed", read(`SELECT count(*) FROM eventhook.event_action WHERE event_id = $1 AND (status = 'failed') = (error_message = 'down')`, [16]byte(retried.ID)), 1)
+	same(t, "the body of what was published", read(`SELECT count(*) FROM eventhook.event_payload WHERE event_id = $1 AND body = '{}' AND envelope->>'source' = 'crm'`,
+		[16]byte(a.Plan.Actions[3].Effect.Publication.ID)), 1)
+	same(t, "and of the other", read(`SELECT count(*) FROM eventhook.event_payload WHERE event_id = $1 AND body = '{"own":1}' AND envelope->>'source' = 'shop'`, [16]byte(own.Effect.Publication.ID)), 1)
+	same(t, "deliveries", read(`SELECT count(*) FROM eventhook.delivery WHERE subscription_id = $1`, [16]byte(s.ID)), 2)
+	same(t, "deliveries in all", read(`SELECT count(*) FROM eventhook.delivery`), 2)
+
+	// And up again, in the middle of it.
+	f.migrateUp()
+	f.exec(`UPDATE eventhook.event SET due_at = $2 WHERE id = $1`, [16]byte(a.Event.ID), noon) // due by the machine's clock, not by the test's
+	f.clock.advance(time.Minute)
+	claimed := f.claimEvents(f.db, 10)
+	same(t, "claimed", len(claimed), 2)
+	for _, e := range claimed {
+		if e.ID == retried.ID {
+			f.settle(f.db, f.plan(e, f.makes(eventhook.Task, ""), f.makes(eventhook.Task, "")))
+			continue
+		}
+		plan := f.plan(e, f.makes(eventhook.Task, "k"), requests(`{"made":1}`), requests(""), f.publishes("payment.made", "", `{}`, s))
+		same(t, "planned again", len(plan.Actions), 1)
+		f.settle(f.db, plan)
+		f.sent(plan.Actions[0].Effect.Request.Delivery, eventhook.DeliverySuccess)
+	}
+	same(t, "executions", f.count("execution", "true"), 3)
+	same(t, "events", f.counts(`SELECT status, count(*) FROM eventhook.event WHERE source_id IS NOT NULL GROUP BY 1`), map[string]int{"delivered": 3})
+	same(t, "claimed deliveries", len(f.claimDeliveries(f.db, 10, s)), 2)
+	f.exec(`UPDATE eventhook.event_action SET route_name = 'former'`)
+}

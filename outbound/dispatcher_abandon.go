@@ -1,0 +1,128 @@
+package outbound
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/backoff"
+	"github.com/eventhook/eventhook/internal/wake"
+)
+
+const (
+	abandonBatch = 1000                   // deliveries of one transaction
+	abandonPause = 100 * time.Millisecond // between two transactions
+	abandonAgain = 10 * time.Second       // deliveries that become due later are looked for this often
+)
+
+// Why deliveries of a deleted destination are dead.
+const (
+	subscriptionDeleted = "the subscription was deleted"
+	targetDeleted       = "the route was deleted, its target is no longer an http target, or the tenant is closed"
+)
+
+// deleted holds destinations that do not exist any more but may have due deliveries.
+// Safe for concurrent use.
+type deleted struct {
+	mu    sync.Mutex
+	queue []eventhook.Destination                 // guarded by mu
+	seen  map[eventhook.DestinationID]abandonment // guarded by mu; also of destinations handled lately
+	added wake.Signal
+}
+
+// abandonment is the progress of one deleted destination.
+type abandonment struct {
+	isQueued  bool      // or being handled
+	handledAt time.Time // when all of its due deliveries were dead
+}
+
+func (a abandonment) isOver(now time.Time) bool {
+	return !a.isQueued && now.Sub(a.handledAt) > abandonAgain
+}
+
+func newDeleted() *deleted {
+	return &deleted{seen: map[eventhook.DestinationID]abandonment{}, added: wake.New(1)}
+}
+
+// add queues a destination, unless it was handled lately.
+func (d *deleted) add(of eventhook.Destination) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	id := of.ID()
+	if _, known := d.seen[id]; known {
+		return
+	}
+	d.seen[id] = abandonment{isQueued: true}
+	d.queue = append(d.queue, of)
+	d.added.Notify()
+}
+
+// has reports whether a destination is queued, or was handled lately.
+func (d *deleted) has(id eventhook.DestinationID, now time.Time) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	a, known := d.seen[id]
+	if known && a.isOver(now) {
+		delete(d.seen, id)
+		return false
+	}
+	return known
+}
+
+func (d *deleted) take() (of eventhook.Destination, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.queue) == 0 {
+		return of, false
+	}
+	of = d.queue[0]
+	d.queue = d.queue[1:]
+	return of, true
+}
+
+// handled notes that due deliveries of a destination are dead now: all, or some of them.
+func (d *deleted) handled(of eventhook.Destination, all bool, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.seen[of.ID()] = abandonment{isQueued: !all, handledAt: now}
+	if !all {
+		d.queue = append(d.queue, of)
+	}
+}
+
+// sweep forgets destinations that were handled some time ago.
+func (d *deleted) sweep(now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for id, a := range d.seen {
+		if a.isOver(now) {
+			delete(d.seen, id)
+		}
+	}
+}
+
+// abandonLoop makes due deliveries of deleted destinations dead, a batch of each in
+// turn.
+func (d *Dispatcher) abandonLoop(ctx context.Context) {
+	for ctx.Err() == nil {
+		of, ok := d.deleted.take()
+		if !ok {
+			select {
+			case <-ctx.Done():
+			case <-d.deleted.added:
+			}
+			continue
+		}
+		reason := subscriptionDeleted
+		if !of.RouteID.IsZero() {
+			reason = targetDeleted
+		}
+		n, err := d.Queue.AbandonDeliveries(ctx, of, reason, abandonBatch)
+		if err != nil {
+			d.warn(ctx, "cannot end the deliveries of a destination that was deleted; trying again", err)
+		}
+		d.deleted.handled(of, n < abandonBatch, d.Now())
+		backoff.Sleep(ctx, abandonPause)
+	}
+}

@@ -1,0 +1,77 @@
+package outbound
+
+import (
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/internal/backoff"
+	"github.com/eventhook/eventhook/internal/batch"
+	"github.com/eventhook/eventhook/outbound/schedule"
+)
+
+// settleWriters write outcomes. One alone makes the largest batches; the other starts
+// only when a whole batch waits, or the first one takes long.
+const settleWriters = 2
+
+// lastWrites is how long outcomes may take to be written, and deliveries to be given
+// back, after the last send of a stop.
+const lastWrites = 5 * time.Second
+
+// settleBounds are the bounds of the batches of settlements. The scheduler bounds how
+// many wait: see Config.UnsettledDeliveries.
+func settleBounds(size int) batch.Bounds {
+	return batch.Bounds{
+		Writers: settleWriters, BatchRows: size, BatchBytes: math.MaxInt, OverlapRows: size, QueueRows: math.MaxInt, QueueBytes: math.MaxInt,
+	}
+}
+
+// settle writes a batch of outcomes, and tries again while the database fails and a
+// lease holds. Deliveries whose outcome is not written are sent again.
+func (d *Dispatcher) settle(ctx context.Context, batch []*DeliverySettlement) {
+	began := d.Now()
+	list := make([]*eventhook.Delivery, len(batch))
+	for i, s := range batch {
+		list[i] = s.Delivery
+	}
+	defer d.scheduler.with(func(core *schedule.Scheduler) { core.Freed(list, true) })
+	var lost []*DeliverySettlement
+	if !d.insist(ctx, "settle deliveries", list, func() (err error) {
+		lost, err = d.Queue.SettleDeliveries(ctx, batch)
+		return err
+	}) {
+		d.Log.Warn("outcomes could not be written in time; these deliveries are sent again", "deliveries", len(batch))
+		return
+	}
+	if len(lost) > 0 {
+		d.Log.Warn("the leases of deliveries ran out before they were settled; they are sent again",
+			"deliveries", len(lost), "one_of_them", lost[0].Delivery.ID)
+		batch = slices.DeleteFunc(slices.Clone(batch), func(s *DeliverySettlement) bool { return slices.Contains(lost, s) })
+	}
+	d.Observer.SettledDeliveries(batch, len(lost), d.Now().Sub(began))
+}
+
+// insist calls try until it succeeds. It returns false if ctx has ended, or no lease of
+// the deliveries holds any more.
+func (d *Dispatcher) insist(ctx context.Context, what string, list []*eventhook.Delivery, try func() error) bool {
+	err := try()
+	for pauses := backoff.ForDatabase(); err != nil; {
+		if ctx.Err() != nil || !d.isLeased(list) {
+			return false
+		}
+		d.Log.Warn("cannot "+what+"; trying again", "deliveries", len(list), "error", err)
+		if !backoff.Sleep(ctx, pauses.Next()) {
+			return false
+		}
+		err = try()
+	}
+	return true
+}
+
+// isLeased reports whether the lease of any of the deliveries still holds.
+func (d *Dispatcher) isLeased(list []*eventhook.Delivery) bool {
+	now := d.Now()
+	return slices.ContainsFunc(list, func(x *eventhook.Delivery) bool { return !now.After(x.Lease.Until) })
+}

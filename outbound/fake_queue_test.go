@@ -1,0 +1,371 @@
+package outbound_test
+
+import (
+	"bytes"
+	"cmp"
+	"container/heap"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/eventhook/eventhook"
+	"github.com/eventhook/eventhook/outbound"
+)
+
+var errAway = errors.New("the database is away")
+
+// stored is a delivery as the queue keeps it.
+type stored struct {
+	eventhook.Delivery
+	due     time.Time // zero: nothing is owed
+	dueSeen int       // counts changes of due, so that old entries of the heap are known
+}
+
+// dueEntry is in the heap of a subscription.
+type dueEntry struct {
+	*stored
+	at   time.Time
+	seen int
+	n    int // the order in which they came
+}
+
+type dueHeap []dueEntry
+
+func (h dueHeap) Len() int { return len(h) }
+func (h dueHeap) Less(i, j int) bool {
+	return cmp.Or(h[i].at.Compare(h[j].at), h[i].n-h[j].n) < 0
+}
+func (h dueHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *dueHeap) Push(x any)   { *h = append(*h, x.(dueEntry)) }
+func (h *dueHeap) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}
+
+// deliveryQueue keeps outbound.Queue's contract in memory: leases, tokens, all
+// or nothing, and a ctx that has ended. Several dispatchers may share it.
+type deliveryQueue struct {
+	mu      sync.Mutex
+	rows    map[eventhook.DeliveryID]*stored
+	lanes   map[eventhook.SubscriptionID][]*stored
+	due     map[eventhook.SubscriptionID]*dueHeap
+	of      map[eventhook.SubscriptionID]eventhook.TenantID
+	order   []eventhook.SubscriptionID
+	paced   map[eventhook.SubscriptionID]time.Time
+	deleted map[eventhook.SubscriptionID]bool
+	wake    chan struct{}
+	n       int
+	away    bool          // every call fails
+	answer  time.Duration // how long each call takes
+	late    time.Duration // how long the answer to a claim is under way
+
+	did queueStats
+}
+
+// queueStats are what a queue was asked for.
+type queueStats struct {
+	disabled   map[eventhook.SubscriptionID]string
+	claimed    map[eventhook.SubscriptionID]int
+	looks      int // for lanes
+	hops       int
+	claims     int
+	lost       int
+	released   int
+	abandoned  int
+	namedAgain int // lanes, in claims that name them already
+}
+
+func (q *deliveryQueue) stats() queueStats {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s := q.did
+	s.disabled, s.claimed = maps.Clone(s.disabled), maps.Clone(s.claimed)
+	return s
+}
+
+var _ outbound.Queue = (*deliveryQueue)(nil)
+
+func newDeliveryQueue() *deliveryQueue {
+	return &deliveryQueue{rows: map[eventhook.DeliveryID]*stored{}, lanes: map[eventhook.SubscriptionID][]*stored{}, due: map[eventhook.SubscriptionID]*dueHeap{}, of: map[eventhook.SubscriptionID]eventhook.TenantID{},
+		paced: map[eventhook.SubscriptionID]time.Time{}, deleted: map[eventhook.SubscriptionID]bool{}, wake: make(chan struct{}),
+		did: queueStats{disabled: map[eventhook.SubscriptionID]string{}, claimed: map[eventhook.SubscriptionID]int{}}}
+}
+
+// store keeps a delivery of a new event, due at once, or leased to the caller.
+func (q *deliveryQueue) store(s *eventhook.Subscription, until time.Time) *eventhook.Delivery {
+	return q.storeAt(s, time.Now(), until)
+}
+
+// storeAt is store for an event of another time.
+func (q *deliveryQueue) storeAt(s *eventhook.Subscription, at, until time.Time) *eventhook.Delivery {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	e := &eventhook.Event{ID: eventhook.NewID[eventhook.Event](at), TenantID: s.TenantID, EventType: "order.made", Payload: eventhook.Payload{Body: []byte(`{"n":1}`)}}
+	to := eventhook.DestinationID(s.ID)
+	r := &stored{Delivery: eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, to), TenantID: s.TenantID, DestinationID: to, SubscriptionID: s.ID, EventID: e.ID, EventType: e.EventType, Status: eventhook.DeliveryPending, Event: e}}
+	q.rows[r.ID] = r
+	q.lanes[s.ID] = append(q.lanes[s.ID], r)
+	if _, known := q.of[s.ID]; !known {
+		q.of[s.ID] = s.TenantID
+		at, _ := slices.BinarySearchFunc(q.order, s.ID, compareIDs)
+		q.order = slices.Insert(q.order, at, s.ID)
+		q.due[s.ID] = &dueHeap{}
+	}
+	if until.IsZero() {
+		q.setDue(r, time.Now())
+	} else {
+		r.Status, r.Lease = eventhook.DeliveryAcquired, eventhook.Lease{Token: 1, Until: until}
+		q.setDue(r, until)
+	}
+	d := r.Delivery
+	return &d
+}
+
+func compareIDs(a, b eventhook.SubscriptionID) int { return bytes.Compare(a[:], b[:]) }
+
+func (q *deliveryQueue) setDue(r *stored, at time.Time) {
+	r.due = at
+	r.dueSeen++
+	if !at.IsZero() {
+		q.n++
+		heap.Push(q.due[r.SubscriptionID], dueEntry{r, at, r.dueSeen, q.n})
+	}
+}
+
+// firstDue removes the delivery of a lane that was due first, nil if none is.
+func (q *deliveryQueue) firstDue(s eventhook.SubscriptionID, remove bool) *stored {
+	h := q.due[s]
+	for h != nil && h.Len() > 0 {
+		switch first := (*h)[0]; {
+		case first.seen != first.dueSeen:
+			heap.Pop(h)
+		case first.at.After(time.Now()):
+			return nil
+		case remove:
+			heap.Pop(h)
+			return first.stored
+		default:
+			return first.stored
+		}
+	}
+	return nil
+}
+
+// claimable is the delivery that a claim gets next, nil if none is due.
+func (q *deliveryQueue) claimable(c outbound.Claim) *stored {
+	of := eventhook.SubscriptionID(c.DestinationID)
+	if c.TriedFirst {
+		tried := slices.DeleteFunc(slices.Clone(q.lanes[of]), func(r *stored) bool {
+			return r.Status != eventhook.DeliveryFailed || r.due.After(time.Now())
+		})
+		if len(tried) > 0 {
+			return slices.MinFunc(tried, func(x, y *stored) int { return bytes.Compare(x.ID[:], y.ID[:]) })
+		}
+	}
+	return q.firstDue(of, true)
+}
+
+// call is what each call begins with.
+func (q *deliveryQueue) call(ctx context.Context) error {
+	q.mu.Lock()
+	answer := q.answer
+	q.mu.Unlock()
+	if answer > 0 {
+		time.Sleep(answer)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	q.mu.Lock()
+	if q.away {
+		q.mu.Unlock()
+		return errAway
+	}
+	return nil
+}
+
+func (q *deliveryQueue) DueDestinations(ctx context.Context, after eventhook.DestinationID, limit int) (list []outbound.DueDestination, _ error) {
+	if err := q.call(ctx); err != nil {
+		return nil, err
+	}
+	defer q.mu.Unlock()
+	q.did.looks++
+	at, found := slices.BinarySearchFunc(q.order, eventhook.SubscriptionID(after), compareIDs)
+	if found {
+		at++
+	}
+	for _, id := range q.order[at:] {
+		if len(list) == limit {
+			break
+		}
+		if q.firstDue(id, false) != nil {
+			q.did.hops++
+			list = append(list, outbound.DueDestination{TenantID: q.of[id], DestinationID: eventhook.DestinationID(id)})
+		}
+	}
+	return list, nil
+}
+
+func (q *deliveryQueue) ClaimDeliveries(ctx context.Context, claims []outbound.Claim) (list []*eventhook.Delivery, _ error) {
+	if err := q.call(ctx); err != nil {
+		return nil, err
+	}
+	defer q.mu.Unlock()
+	q.did.claims++
+	defer func() { // it is done when the caller stops to listen
+		late := q.late
+		q.mu.Unlock()
+		select {
+		case <-time.After(late):
+		case <-ctx.Done():
+			list = nil
+		}
+		q.mu.Lock()
+	}()
+	named := map[eventhook.SubscriptionID]bool{}
+	for _, c := range claims {
+		of := eventhook.SubscriptionID(c.DestinationID)
+		if named[of] {
+			q.did.namedAgain++
+		}
+		named[of] = true
+		for range c.Max {
+			r := q.claimable(c)
+			if r == nil {
+				break
+			}
+			q.did.claimed[of]++
+			r.Status, r.Lease = eventhook.DeliveryAcquired, eventhook.Lease{Token: r.Lease.Token + 1, Until: time.Now().Add(c.Lease)}
+			q.setDue(r, r.Lease.Until)
+			d := r.Delivery
+			list = append(list, &d)
+		}
+	}
+	return list, nil
+}
+
+func (q *deliveryQueue) holds(d *eventhook.Delivery) *stored {
+	if r := q.rows[d.ID]; r.Lease.Token == d.Lease.Token && r.Status == eventhook.DeliveryAcquired {
+		return r
+	}
+	return nil
+}
+
+func (q *deliveryQueue) SettleDeliveries(ctx context.Context, batch []*outbound.DeliverySettlement) (lost []*outbound.DeliverySettlement, _ error) {
+	if err := q.call(ctx); err != nil {
+		return nil, err
+	}
+	defer q.mu.Unlock()
+	for _, s := range batch {
+		r := q.holds(s.Delivery)
+		if r == nil {
+			lost = append(lost, s)
+			continue
+		}
+		r.Status, r.RetryCount, r.LastError = s.Status, s.RetryCount, s.LastError
+		if s.Attempt != nil {
+			r.Attempts++
+		}
+		if s.Disable != "" {
+			q.did.disabled[r.SubscriptionID] = s.Disable
+		}
+		q.setDue(r, s.DueAt)
+	}
+	q.did.lost += len(lost)
+	return lost, nil
+}
+
+func (q *deliveryQueue) ReleaseDeliveries(ctx context.Context, list []*eventhook.Delivery) error {
+	if err := q.call(ctx); err != nil {
+		return err
+	}
+	defer q.mu.Unlock()
+	for _, d := range list {
+		if r := q.holds(d); r != nil {
+			if r.Status = eventhook.DeliveryPending; r.RetryCount > 0 {
+				r.Status = eventhook.DeliveryFailed
+			}
+			q.setDue(r, time.Now())
+			q.did.released++
+		}
+	}
+	return nil
+}
+
+func (q *deliveryQueue) ReserveSends(ctx context.Context, list []outbound.SendReservation) ([]time.Time, error) {
+	if err := q.call(ctx); err != nil {
+		return nil, err
+	}
+	defer q.mu.Unlock()
+	first := make([]time.Time, len(list))
+	for i, r := range list {
+		of := eventhook.SubscriptionID(r.DestinationID)
+		first[i] = q.paced[of]
+		if now := time.Now(); first[i].Before(now) {
+			first[i] = now
+		}
+		q.paced[of] = first[i].Add(time.Duration(r.Count) * time.Second / time.Duration(r.PerSecond))
+	}
+	return first, nil
+}
+
+func (q *deliveryQueue) AbandonDeliveries(ctx context.Context, to eventhook.Destination, reason string, limit int) (n int, _ error) {
+	if err := q.call(ctx); err != nil {
+		return 0, err
+	}
+	defer q.mu.Unlock()
+	if !q.deleted[to.SubscriptionID] {
+		return 0, nil
+	}
+	for r := q.firstDue(to.SubscriptionID, true); r != nil; r = q.firstDue(to.SubscriptionID, true) {
+		r.Status, r.LastError = eventhook.DeliveryDead, reason
+		q.setDue(r, time.Time{})
+		if n++; n == limit {
+			break
+		}
+	}
+	q.did.abandoned += n
+	return n, nil
+}
+
+func (q *deliveryQueue) DeliveriesWake() <-chan struct{} {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.wake
+}
+
+func (q *deliveryQueue) wakeAll() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	close(q.wake)
+	q.wake = make(chan struct{})
+}
+
+// set changes what the queue does, while it runs.
+func (q *deliveryQueue) set(change func(*deliveryQueue)) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	change(q)
+}
+
+// counts are the deliveries of a subscription in each state.
+func (q *deliveryQueue) counts(of eventhook.SubscriptionID) map[eventhook.DeliveryStatus]int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := map[eventhook.DeliveryStatus]int{}
+	for _, r := range q.lanes[of] {
+		n[r.Status]++
+	}
+	return n
+}
+
+// row is a delivery as it is stored now.
+func (q *deliveryQueue) row(id eventhook.DeliveryID) stored {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return *q.rows[id]
+}
