@@ -17,7 +17,7 @@ func withOptions(provider string, options map[string]string, secrets ...string) 
 	return verify.Spec{Provider: provider, Options: options, Secrets: secrets}
 }
 
-// unsigned is a provider whose signatures are not looked at.
+// unsigned returns a provider's Spec without verification.
 func unsigned(provider string) verify.Spec {
 	return verify.Spec{Provider: provider, Verifier: &verify.Config{Type: "none"}}
 }
@@ -29,9 +29,10 @@ var (
 	ebay      = verify.Spec{Provider: "ebay", Secrets: []string{"s"}, PublicKeys: []string{ebayKey}}
 )
 
+// plain returns a provider's Spec with a secret.
 func plain(provider string) verify.Spec { return withOptions(provider, nil, "s") }
 
-// member is a JSON object with one member.
+// member returns a JSON object with one member.
 func member(name, value string) string {
 	b, err := json.Marshal(map[string]string{name: value})
 	if err != nil {
@@ -40,43 +41,47 @@ func member(name, value string) string {
 	return string(b)
 }
 
-// echoes are handshakes that repeat what they are sent: each makes a request
-// that carries a text.
+// echoes has the handshakes whose reply contains a text of the request, by name. make returns a
+// request with the given text.
 var echoes = map[string]struct {
 	spec verify.Spec
 	make func(text string) *http.Request
 }{
-	"challenge": {plain("dropbox"), func(text string) *http.Request { return asking("GET", "challenge="+url.QueryEscape(text), "") }},
+	"challenge": {plain("dropbox"), func(text string) *http.Request { return unsignedRequest("GET", "challenge="+url.QueryEscape(text), "") }},
 	"meta": {meta, func(text string) *http.Request {
-		return asking("GET", "hub.mode=subscribe&hub.verify_token=vt&hub.challenge="+url.QueryEscape(text), "")
+		return unsignedRequest("GET", "hub.mode=subscribe&hub.verify_token=vt&hub.challenge="+url.QueryEscape(text), "")
 	}},
 	"strava": {strava, func(text string) *http.Request {
-		return asking("GET", "hub.mode=subscribe&hub.verify_token=vt&hub.challenge="+url.QueryEscape(text), "")
+		return unsignedRequest("GET", "hub.mode=subscribe&hub.verify_token=vt&hub.challenge="+url.QueryEscape(text), "")
 	}},
 	"websub": {plain("websub"), func(text string) *http.Request {
-		return asking("GET", "hub.mode=subscribe&hub.topic=t&hub.challenge="+url.QueryEscape(text), "")
+		return unsignedRequest("GET", "hub.mode=subscribe&hub.topic=t&hub.challenge="+url.QueryEscape(text), "")
 	}},
 	"microsoft": {plain("sharepoint"), func(text string) *http.Request {
-		return asking("POST", "ValidationTOKEN="+url.QueryEscape(text), "")
+		return unsignedRequest("POST", "ValidationTOKEN="+url.QueryEscape(text), "")
 	}},
-	"ebay":     {ebay, func(text string) *http.Request { return asking("GET", "challenge_code="+url.QueryEscape(text), "") }},
-	"x":        {plain("x-twitter"), func(text string) *http.Request { return asking("GET", "crc_token="+url.QueryEscape(text), "") }},
-	"linkedin": {plain("linkedin"), func(text string) *http.Request { return asking("GET", "challengeCode="+url.QueryEscape(text), "") }},
-	"monday":   {plain("monday"), func(text string) *http.Request { return asking("POST", "", member("challenge", text)) }},
+	"ebay": {ebay, func(text string) *http.Request {
+		return unsignedRequest("GET", "challenge_code="+url.QueryEscape(text), "")
+	}},
+	"x": {plain("x-twitter"), func(text string) *http.Request { return unsignedRequest("GET", "crc_token="+url.QueryEscape(text), "") }},
+	"linkedin": {plain("linkedin"), func(text string) *http.Request {
+		return unsignedRequest("GET", "challengeCode="+url.QueryEscape(text), "")
+	}},
+	"monday": {plain("monday"), func(text string) *http.Request { return unsignedRequest("POST", "", member("challenge", text)) }},
 	"smartsheet": {plain("smartsheet"), func(text string) *http.Request {
-		return asking("POST", "", member("challenge", text), "Smartsheet-Hook-Challenge", text)
+		return unsignedRequest("POST", "", member("challenge", text), "Smartsheet-Hook-Challenge", text)
 	}},
 	"okta": {unsigned("okta"), func(text string) *http.Request {
-		return asking("GET", "", "", "X-Okta-Verification-Challenge", text)
+		return unsignedRequest("GET", "", "", "X-Okta-Verification-Challenge", text)
 	}},
 	"slack": {unsigned("slack"), func(text string) *http.Request {
-		return asking("POST", "", `{"type":"url_verification",`+member("challenge", text)[1:])
+		return unsignedRequest("POST", "", `{"type":"url_verification",`+member("challenge", text)[1:])
 	}},
 	"twitch": {unsigned("twitch"), func(text string) *http.Request {
-		return asking("POST", "", member("challenge", text), "Twitch-Eventsub-Message-Type", "webhook_callback_verification")
+		return unsignedRequest("POST", "", member("challenge", text), "Twitch-Eventsub-Message-Type", "webhook_callback_verification")
 	}},
 	"azure-event-grid": {unsigned("azure-event-grid"), func(text string) *http.Request {
-		return asking("POST", "", `[{"eventType":"Microsoft.EventGrid.SubscriptionValidationEvent","data":`+member("validationCode", text)+`}]`,
+		return unsignedRequest("POST", "", `[{"eventType":"Microsoft.EventGrid.SubscriptionValidationEvent","data":`+member("validationCode", text)+`}]`,
 			"Aeg-Event-Type", "SubscriptionValidation")
 	}},
 }
@@ -87,12 +92,12 @@ func TestEchoesAreBounded(t *testing.T) {
 		want        int
 	}{
 		{"a token", "abc-123", 200},
-		{"as long as may be", strings.Repeat("x", 4096), 200},
+		{"of the maximum length", strings.Repeat("x", 4096), 200},
 		{"a byte too long", strings.Repeat("x", 4097), 400},
 		{"far too long", strings.Repeat("x", 5000), 400},
 		{"empty", "", 400},
 		{"a line end", "a\nb", 400},
-		{"a header of their own", "a\r\nSet-Cookie: b=c", 400},
+		{"an injected header", "a\r\nSet-Cookie: b=c", 400},
 		{"NUL", "a\x00b", 400},
 		{"DEL", "a\x7fb", 400},
 		{"a tab", "a\tb", 400},
@@ -113,8 +118,8 @@ func TestEchoesAreBounded(t *testing.T) {
 	}
 }
 
-// What is repeated is text, whatever it says.
-func TestAnEchoIsNoPage(t *testing.T) {
+// An echoed text is sent so that a browser does not run it.
+func TestAnEchoIsNotAPage(t *testing.T) {
 	const script = "<script>alert(1)</script>"
 	for _, name := range []string{"challenge", "meta", "websub", "microsoft", "monday", "slack", "twitch", "strava"} {
 		w := newFixture(t, like(echoes[name].spec)).wantStatus(t, echoes[name].make(script), http.StatusOK)
@@ -125,7 +130,7 @@ func TestAnEchoIsNoPage(t *testing.T) {
 	}
 }
 
-func TestWrongHandshakes(t *testing.T) {
+func TestRefusedHandshakes(t *testing.T) {
 	const (
 		hub    = "hub.mode=subscribe&hub.verify_token=vt&hub.challenge=1"
 		code   = "0123456789abcdef0123"
@@ -233,21 +238,21 @@ func TestWrongHandshakes(t *testing.T) {
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			r := newFixture(t, like(c.spec))
-			r.wantStatus(t, asking(c.method, c.query, c.body, c.headers...), c.want)
+			r.wantStatus(t, unsignedRequest(c.method, c.query, c.body, c.headers...), c.want)
 			r.wantStored(t, 0)
 		})
 	}
 }
 
 func TestWhoNamesNoOriginIsToldTheMethod(t *testing.T) {
-	w := newFixture(t, like(plain("cloudevents"))).send(asking("OPTIONS", "", ""))
+	w := newFixture(t, like(plain("cloudevents"))).send(unsignedRequest("OPTIONS", "", ""))
 	wantProblem(t, w, http.StatusMethodNotAllowed, "This source does not take this method.")
 	wantHeader(t, w, "Allow", "POST")
 }
 
 func TestARateThatIsNoNumberIsAny(t *testing.T) {
 	for _, text := range []string{"", "1.5", "-1", "many", "12345678901", "1\r\nX: y"} {
-		w := newFixture(t, like(plain("cloudevents"))).wantStatus(t, asking("OPTIONS", "", "", "WebHook-Request-Origin", "a.example", "WebHook-Request-Rate", text), http.StatusOK)
+		w := newFixture(t, like(plain("cloudevents"))).wantStatus(t, unsignedRequest("OPTIONS", "", "", "WebHook-Request-Origin", "a.example", "WebHook-Request-Rate", text), http.StatusOK)
 		wantHeader(t, w, "WebHook-Allowed-Rate", "*")
 	}
 }
@@ -311,7 +316,7 @@ func TestEventsAreNoHandshakes(t *testing.T) {
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			r := newFixture(t, learnt(c.provider))
-			r.accepted(t, asking("POST", c.query, c.body, c.headers...))
+			r.accepted(t, unsignedRequest("POST", c.query, c.body, c.headers...))
 			wantCount(t, "handshakes", r.observer.outcomes[ingest.OutcomeHandshake], 0)
 			wantList(t, "confirmed", r.confirmer.calls(), "")
 			wantList(t, "learned", r.learner.learned, "")
@@ -323,10 +328,10 @@ func TestEventsAreNoHandshakes(t *testing.T) {
 // answer is one of the contract's; what is answered as a handshake stores
 // nothing and cannot act as a page.
 func FuzzHandshake(f *testing.F) {
-	rigs := map[string]*fixture{}
-	for _, c := range ownCases(f) {
-		if rigs[c.Spec.Provider] == nil && c.Path == "" {
-			rigs[c.Spec.Provider] = newFixture(f, like(unsigned(c.Spec.Provider)), limit(1_000_000, 60_000_000, 1_000_000))
+	fixtures := map[string]*fixture{}
+	for _, c := range testCases(f) {
+		if fixtures[c.Spec.Provider] == nil && c.Path == "" {
+			fixtures[c.Spec.Provider] = newFixture(f, like(unsigned(c.Spec.Provider)), limit(1_000_000, 60_000_000, 1_000_000))
 		}
 		for name, value := range c.Headers {
 			f.Add(c.Spec.Provider, c.Method, c.Query, name, value, c.Body)
@@ -334,11 +339,11 @@ func FuzzHandshake(f *testing.F) {
 		f.Add(c.Spec.Provider, c.Method, c.Query, "", "", c.Body)
 	}
 	f.Fuzz(func(t *testing.T, provider, method, query, name, value, body string) {
-		r := rigs[provider]
+		r := fixtures[provider]
 		if r == nil || method == "" || strings.ContainsAny(value+name, "\r\n\x00") {
 			return // net/http refuses these
 		}
-		req := asking("POST", query, body, name, value)
+		req := unsignedRequest("POST", query, body, name, value)
 		req.Method = method
 		r.observer.mu.Lock()
 		clear(r.observer.outcomes)
