@@ -9,19 +9,20 @@ import (
 	"strconv"
 )
 
-// ActorType says as what somebody acts.
+// ActorType says in which role an actor changes something.
 type ActorType string
 
-// The types of actors.
+// The roles of actors.
 const (
-	ActorAdmin    ActorType = "admin"              // the admin key, on tenants themselves
-	ActorOnBehalf ActorType = "admin_on_behalf_of" // the admin key, on what a tenant owns
+	ActorAdmin    ActorType = "admin"              // the admin key, changing a tenant
+	ActorOnBehalf ActorType = "admin_on_behalf_of" // the admin key, changing a tenant's resources
 	ActorKey      ActorType = "api_key"            // a tenant's key
-	ActorOperator ActorType = "operator"           // a command on a machine that reaches the database
+	ActorOperator ActorType = "operator"           // a command that connects to the database directly
 	ActorSystem   ActorType = "system"             // the gateway itself
 )
 
-// Actor is who changes something, as what and from where.
+// Actor identifies the caller, the command or the part of the gateway that makes a
+// change.
 type Actor struct {
 	Type      ActorType
 	KeyID     KeyID // of ActorKey
@@ -30,30 +31,31 @@ type Actor struct {
 	RequestID string
 }
 
-// AuditEntry is one change, with who made it. It is written in the change's
-// own transaction, and never changed.
+// AuditEntry records one change and its actor. It is inserted in the transaction of
+// the change and is never updated.
 type AuditEntry struct {
 	ID            AuditID
 	TenantID      TenantID
-	TenantSlug    string // "" when the tenant is unknown by now
+	TenantSlug    string // "" if the tenant no longer exists
 	Actor         Actor
 	Action        string // such as source.updated
 	ResourceType  string
 	ResourceID    string
 	ResourceName  string
 	Changes       []FieldChange
-	CorrelationID string // shared by what one act has changed together
+	CorrelationID string // shared by all changes of one request
 }
 
-// FieldChange is one field before and after a change; null where it was not
-// there. Secrets are never in it: of them it says that they changed.
+// FieldChange holds one field before and after a change. A side on which the field
+// does not exist is null. For a secret, both sides are redacted and only say that it
+// changed.
 type FieldChange struct {
 	Field string          `json:"field"`
 	From  json.RawMessage `json:"from"`
 	To    json.RawMessage `json:"to"`
 }
 
-// AuditFilter narrows a list of audit entries; empty fields do not.
+// AuditFilter narrows a list of audit entries. An empty field matches every entry.
 type AuditFilter struct {
 	Tenant TenantID
 	Action string
@@ -61,11 +63,11 @@ type AuditFilter struct {
 	Limit  int
 }
 
-// Diff lists in their order the fields in which two JSON objects differ, each
-// by its path, such as rate_limit.burst_size or filter["body.id"].$gt; lists
-// are compared whole, as they are written. There are none only if the objects
-// are equal. nil stands for nothing. What marshals to anything but an object
-// is an error.
+// Diff returns the fields in which two JSON objects differ, sorted by path. A path
+// reads like rate_limit.burst_size or filter["body.id"].$gt. Arrays are compared as
+// a whole, as text. The result is empty only if the objects are equal. nil stands
+// for an absent object. Diff returns an error if a value does not marshal to a JSON
+// object.
 func Diff(before, after any) ([]FieldChange, error) {
 	was, is := map[string]json.RawMessage{}, map[string]json.RawMessage{}
 	for _, side := range []struct {
@@ -108,9 +110,9 @@ func orNull(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// flatten puts each member of an object, and of the objects in it, under its
-// path. Two members never share a path: Diff also decides whether there is a
-// change at all.
+// flatten stores each member of an object, and of its nested objects, under its
+// path. Two members never share a path, because Diff also decides whether anything
+// changed at all.
 func flatten(into map[string]json.RawMessage, prefix string, raw json.RawMessage) error {
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &object); err != nil {
@@ -120,7 +122,7 @@ func flatten(into map[string]json.RawMessage, prefix string, raw json.RawMessage
 		into[prefix] = json.RawMessage("{}")
 	}
 	for name, value := range object {
-		path := step(prefix, name)
+		path := appendStep(prefix, name)
 		if len(value) > 0 && value[0] == '{' {
 			if err := flatten(into, path, value); err != nil {
 				return err
@@ -132,9 +134,9 @@ func flatten(into map[string]json.RawMessage, prefix string, raw json.RawMessage
 	return nil
 }
 
-// step is the path of a member: its name behind a dot, or in brackets and
-// quotes where it is no plain word.
-func step(prefix, name string) string {
+// appendStep appends a member name to a path: after a dot, or quoted in brackets if the
+// name contains other characters than letters, digits, _, $ and -.
+func appendStep(prefix, name string) string {
 	plain := name != ""
 	for _, c := range name {
 		plain = plain && (c == '_' || c == '$' || c == '-' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z')

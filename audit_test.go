@@ -43,8 +43,8 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// Whether there is a difference decides whether a change is written.
-func TestThereIsNoDiffOnlyOfWhatIsEqual(t *testing.T) {
+// An empty diff means that no change is stored, so objects that differ must have one.
+func TestDiffIsEmptyOnlyForEqualObjects(t *testing.T) {
 	name := rapid.SampledFrom([]string{"a", "b", "a.b", "", ".", `"`, "[", `["a"]`, "$gt"})
 	leaf := rapid.SampledFrom([]any{nil, true, "x", []any{}, map[string]any{}})
 	object := rapid.MapOfN(name, rapid.OneOf(leaf, rapid.Map(rapid.MapOfN(name, leaf, 0, 3), func(m map[string]any) any { return m })), 0, 4)

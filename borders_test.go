@@ -101,13 +101,13 @@ var keepers = map[string][]string{
 // forTests may be imported by tests alone, and by the bench.
 var forTests = []string{"internal/pgtest", "internal/usage/usagetest", "outbound/outboundtest", "outbound/publishtest", "route/routetest", "internal/cli/clitest", "internal/httpguard/httpguardtest"}
 
-func TestRoomsKeepTheirBorders(t *testing.T) {
+func TestPackagesImportOnlyAllowedPackages(t *testing.T) {
 	if crossed := crossings(t, os.DirFS(".")); len(crossed) > 0 {
 		t.Errorf("borders crossed, got:\n%s\nwant none (DESIGN, section 6)", strings.Join(crossed, "\n"))
 	}
 }
 
-func TestBordersAreWatched(t *testing.T) {
+func TestImportViolationsAreReported(t *testing.T) {
 	file := func(imports ...string) *fstest.MapFile {
 		text := "package x\n"
 		for _, i := range imports {

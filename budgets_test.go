@@ -17,10 +17,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// evaluators are the libraries and packages that evaluate what tenants write
-// (expressions, patterns, schemas, paths, scripts), and the packages that may
-// import them. They count their work with a meter, or bound it by constants of
-// their own. A package that is added here needs a budget.
+// evaluators maps each library and package that evaluates code of tenants
+// (expressions, patterns, schemas, paths, scripts) to the packages that may import
+// it. The importing packages count the work with a meter or limit it by constants. A
+// package added here needs a budget.
 var evaluators = map[string][]string{
 	"regexp": {
 		"configs", "ingest", "internal/filter", "internal/payload", "internal/pattern", "internal/pgembed", "internal/schema",
@@ -31,14 +31,14 @@ var evaluators = map[string][]string{
 	"github.com/tidwall/gjson":                 {"bench", "internal/cli/receive", "internal/filter", "internal/payload", "route", "verify"},
 	"modernc.org/quickjs":                      {"internal/script"},
 	"github.com/jmespath-community/":           {"internal/script"},
-	module + "/internal/script":                {"bench", "cmd/eventhook", "route"}, // cmd/eventhook asks whether scripts are confined
+	module + "/internal/script":                {"bench", "cmd/eventhook", "route"}, // cmd/eventhook checks whether scripts are confined
 	module + "/internal/filter":                {"outbound/match", "route"},
 	module + "/internal/schema":                {"internal/api", "outbound/match"},
 	module + "/internal/pattern":               {"internal/filter", "internal/schema", "route", "verify"},
 }
 
-// unmetered are the calls that give no meter to a function which wants one, or
-// make a meter without a tenant's share, and why that is right.
+// unmetered lists the calls that pass no meter to a function with a meter parameter,
+// or create a meter without a tenant's share, each with its reason.
 var unmetered = map[string]string{
 	"ingest: New":               "a view of no bytes, for a body that was refused",
 	"ingest: meter.New":         "the paths to key and type of a verified request: within the limit of one event",
@@ -51,13 +51,13 @@ var unmetered = map[string]string{
 	"bench: New":                "ships with nothing",
 }
 
-func TestWhatTenantsWriteIsEvaluatedWithinABudget(t *testing.T) {
+func TestTenantCodeRunsWithinABudget(t *testing.T) {
 	if found := budgets(t, os.DirFS(".")); len(found) > 0 {
 		t.Errorf("evaluations without a budget, got:\n%s\nwant none: take a meter with the tenant's share (internal/cpushare)", strings.Join(found, "\n"))
 	}
 }
 
-func TestBudgetsAreWatched(t *testing.T) {
+func TestMissingBudgetsAreReported(t *testing.T) {
 	const held = "package filter\n\nfunc (f *Filter) Holds(m *meter.Meter, s string) bool { return true }\n"
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte("package x\n" + text)} }
 	for _, c := range []struct {
@@ -81,7 +81,7 @@ func TestBudgetsAreWatched(t *testing.T) {
 	}
 }
 
-// budgets lists the places that evaluate what tenants write without a budget.
+// budgets returns the places that evaluate code of tenants without a budget.
 func budgets(t *testing.T, tree fs.FS) (found []string) {
 	t.Helper()
 	files := map[string]*ast.File{}
@@ -105,7 +105,7 @@ func budgets(t *testing.T, tree fs.FS) (found []string) {
 	if err != nil {
 		t.Fatalf("read the tree: %v", err)
 	}
-	metered := map[string][]int{} // of functions, by their name: which parameters are meters
+	metered := map[string][]int{} // the positions of the meter parameters by function name
 	for _, f := range files {
 		for _, decl := range f.Decls {
 			if fn, ok := decl.(*ast.FuncDecl); ok {
@@ -129,7 +129,7 @@ func budgets(t *testing.T, tree fs.FS) (found []string) {
 	return found
 }
 
-// importsOf lists the imports of evaluators that are not allowed.
+// importsOf returns the imports of evaluators that are not allowed.
 func importsOf(name string, f *ast.File) (found []string) {
 	for _, spec := range f.Imports {
 		imported, _ := strconv.Unquote(spec.Path.Value)
@@ -142,7 +142,7 @@ func importsOf(name string, f *ast.File) (found []string) {
 	return found
 }
 
-// meters are the positions of a function's parameters of type *meter.Meter.
+// meters returns the positions of the parameters of type *meter.Meter.
 func meters(fn *ast.FuncDecl) (positions []int) {
 	at := 0
 	for _, p := range fn.Type.Params.List {
@@ -159,8 +159,8 @@ func meters(fn *ast.FuncDecl) (positions []int) {
 	return positions
 }
 
-// unmeteredCall names what a call calls if it gives a nil meter, or makes one
-// without a share.
+// unmeteredCall returns the name of the called function if the call passes a nil
+// meter or creates a meter without a share.
 func unmeteredCall(call *ast.CallExpr, metered map[string][]int) string {
 	room, name := "", ""
 	switch fn := call.Fun.(type) {

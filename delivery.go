@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// DeliveryStatus is the life of a delivery; see docs/states.md.
+// DeliveryStatus is the state of a delivery; see docs/states.md.
 type DeliveryStatus string
 
 // The states of a delivery.
@@ -20,51 +20,50 @@ const (
 	DeliveryDead     DeliveryStatus = "dead"
 )
 
-// DeliveryStatuses are all states of a delivery.
+// DeliveryStatuses lists all states of a delivery.
 var DeliveryStatuses = []DeliveryStatus{DeliveryPending, DeliveryAcquired, DeliverySuccess, DeliveryFailed, DeliveryDead}
 
-// Delivery is the obligation to bring one event to one destination: a subscription
-// or a target of a route. There is at most one for each event and destination.
+// Delivery is the obligation to send one event to one destination: a subscription or
+// an http target of a route. An event has at most one delivery for each destination.
 type Delivery struct {
 	ID             DeliveryID
 	TenantID       TenantID
 	DestinationID  DestinationID
-	SubscriptionID SubscriptionID // zero of a route's target
-	RouteID        RouteID        // zero of a subscription
-	TargetIndex    int            // of a route's target, from 0
+	SubscriptionID SubscriptionID // zero if the destination is a target of a route
+	RouteID        RouteID        // zero if the destination is a subscription
+	TargetIndex    int            // index of the target in its route, from 0
 	EventID        EventID
 	EventType      string
 	Status         DeliveryStatus
-	Attempts       int // made in all
-	RetryCount     int // failed since it was begun, or begun anew by a person
+	Attempts       int // total number of attempts
+	RetryCount     int // failed attempts since the delivery was created or restarted
 	NextAttemptAt  *time.Time
-	StatusCode     int    // of the last attempt; 0 without an answer
-	LastError      string // of the last attempt, for people
+	StatusCode     int    // of the last attempt; 0 without a response
+	LastError      string // of the last attempt, readable by users
 	CompletedAt    *time.Time
-	RestartedAt    *time.Time // when a person last had it begun anew
-	Lease          Lease      // the holder's
-	// Event is what is to be delivered, for the holder of the lease: as it was
-	// published or received, with its payload. Without a Body its data is past its
-	// retention.
+	RestartedAt    *time.Time // when a user last restarted it
+	Lease          Lease      // set for the holder of the lease
+	// Event is the event to send, with its payload. It is set only for the holder of
+	// the lease. If its Body is nil, retention has removed the event's data.
 	Event *Event
-	// Body is what the transform of a route made of the event, for the holder of the
-	// lease. If it is nil, each attempt composes the body of the event.
+	// Body is the body that the route's transform produced, set only for the holder
+	// of the lease. If it is nil, each attempt composes the body from the event.
 	Body []byte
 }
 
-// IsOfRoute reports whether the delivery goes to a target of a route.
+// IsOfRoute reports whether the destination is a target of a route.
 func (d *Delivery) IsOfRoute() bool { return !d.RouteID.IsZero() }
 
-// Destination is where the delivery goes.
+// Destination returns the destination of the delivery.
 func (d *Delivery) Destination() Destination {
 	return Destination{TenantID: d.TenantID, SubscriptionID: d.SubscriptionID, RouteID: d.RouteID, TargetIndex: d.TargetIndex}
 }
 
-// DeliveryIDOf is the id of an event's delivery to a destination. It is always the
-// same, so that an event which is stored again, because nobody knows whether it was,
-// gets no second delivery. It has the time of the event and the 12 bits after it, so
-// that all deliveries of an event lie side by side, in the partition of its day:
-// DeliveryIDs are its bounds.
+// DeliveryIDOf derives the id of an event's delivery to a destination. The id is
+// deterministic, so that an event that is stored twice after an unclear commit still
+// gets one delivery. It starts with the time of the event and the next 12 bits of
+// the event's id, so that all deliveries of an event are adjacent and in the
+// partition of the event's day; DeliveryIDRange returns the bounds.
 func DeliveryIDOf(of EventID, to DestinationID) (id DeliveryID) {
 	sum := sha256.Sum256(slices.Concat(of[:], to[:]))
 	copy(id[:8], of[:8])
@@ -72,8 +71,8 @@ func DeliveryIDOf(of EventID, to DestinationID) (id DeliveryID) {
 	return id
 }
 
-// DeliveryIDRange are the least and the greatest id that DeliveryIDOf makes for an
-// event. A few of other events may lie between them.
+// DeliveryIDRange returns the smallest and the largest id that DeliveryIDOf can
+// return for an event. Deliveries of a few other events may lie between them.
 func DeliveryIDRange(of EventID) (least, greatest DeliveryID) {
 	copy(least[:8], of[:8])
 	copy(greatest[:8], of[:8])
@@ -81,22 +80,23 @@ func DeliveryIDRange(of EventID) (least, greatest DeliveryID) {
 	return least, greatest
 }
 
-// Attempt is one try to deliver.
+// Attempt is one try to deliver an event.
 type Attempt struct {
 	StartedAt  time.Time
 	Duration   time.Duration
-	StatusCode int        // 0 without an answer
-	ErrorClass ErrorClass // "" of a success
-	Error      string     // for people: no secret, no address that was resolved
-	Excerpt    string     // the beginning of the answer's body, as text, at most MaxExcerpt bytes
-	// RetryAfter is how long the other side wants to be left alone; 0: it did not say.
+	StatusCode int        // 0 without a response
+	ErrorClass ErrorClass // "" for a success
+	Error      string     // readable by users; contains no secret and no resolved address
+	Excerpt    string     // the beginning of the response body as text, at most MaxExcerpt bytes
+	// RetryAfter is the delay that the receiver asked for with a Retry-After header,
+	// 0 without one.
 	RetryAfter time.Duration
 }
 
-// MaxExcerpt bounds what is kept of an answer's body, in bytes.
+// MaxExcerpt is the maximum length of the stored part of a response body, in bytes.
 const MaxExcerpt = 1 << 10
 
-// ErrorClass says what sort of failure an attempt was.
+// ErrorClass classifies a failed attempt.
 type ErrorClass string
 
 // The classes of failures.
@@ -107,69 +107,72 @@ const (
 	ErrorTimeout ErrorClass = "timeout"
 	ErrorHTTP4xx ErrorClass = "http_4xx"
 	ErrorHTTP5xx ErrorClass = "http_5xx"
-	ErrorHTTP    ErrorClass = "http"    // any other answer that is no success: 1xx, 3xx
-	ErrorBlocked ErrorClass = "blocked" // the address is not allowed
-	ErrorClosed  ErrorClass = "closed"  // the connection, before a whole answer
+	ErrorHTTP    ErrorClass = "http"    // any other status that is not 2xx
+	ErrorBlocked ErrorClass = "blocked" // the address policy does not allow the address
+	ErrorClosed  ErrorClass = "closed"  // the connection was closed before the response was complete
 )
 
-// Succeeded reports whether the attempt delivered: an answer of 2xx.
+// Succeeded reports whether the receiver answered with a 2xx status.
 func (a Attempt) Succeeded() bool { return a.ErrorClass == "" }
 
-// DeliveryFilter narrows a list of deliveries; empty fields do not.
+// DeliveryFilter narrows a list of deliveries. An empty field matches every
+// delivery.
 type DeliveryFilter struct {
 	SubscriptionID SubscriptionID
 	RouteID        RouteID
 	EventID        EventID
 	Status         DeliveryStatus
-	CreatedAfter   time.Time // of the event
+	CreatedAfter   time.Time // refers to the event
 	CreatedBefore  time.Time
 	Before         DeliveryID
 	Limit          int
 }
 
-// DeliverySelection says which deliveries are begun anew: with IDs those, else
-// the newest Limit of those that the rest lets through.
+// DeliverySelection selects deliveries to restart. If IDs is not empty, it selects
+// these deliveries; otherwise the newest Limit deliveries that match all other
+// fields.
 type DeliverySelection struct {
 	IDs            []DeliveryID
 	SubscriptionID SubscriptionID
 	RouteID        RouteID
 	EventID        EventID
-	Statuses       []DeliveryStatus // DeliverySuccess sends again what was delivered
-	Since          time.Time        // of the event, inclusive
+	Statuses       []DeliveryStatus // includes DeliverySuccess to send delivered events again
+	Since          time.Time        // refers to the event; inclusive
 	Until          time.Time        // exclusive
 	Limit          int
 }
 
-// SubscriptionStats are what a subscription has done lately.
+// SubscriptionStats counts recent deliveries of a subscription.
 type SubscriptionStats struct {
 	DeliveredLastHour, DeliveredLast24h int64
-	FailedLastHour, FailedLast24h       int64 // attempts
+	FailedLastHour, FailedLast24h       int64 // counts attempts
 	DeadLastHour, DeadLast24h           int64
-	// MeanDuration is of the attempts of the last 24 hours.
+	// MeanDuration is the mean duration of the attempts of the last 24 hours.
 	MeanDuration time.Duration
-	// Waiting counts what is owed, up to MostWaiting; OldestAt is since when the
-	// first of it is due, or will be.
+	// Waiting is the number of open deliveries, at most MaxWaitingCount. OldestAt is
+	// the earliest moment at which one of them is or was due.
 	Waiting   int
 	OldestAt  *time.Time
 	DeadInRow int
 }
 
-// MaxWaitingCount bounds the count of what waits for a subscriber.
+// MaxWaitingCount is the highest value of SubscriptionStats.Waiting.
 const MaxWaitingCount = 10_000
 
-// ErrStalePlan says that an event was planned by a configuration of its tenant that
-// has changed since: nothing was written, plan the event again.
+// ErrStalePlan means that the tenant's configuration changed after an event was
+// planned. Nothing was written; the caller must plan the event again.
 var ErrStalePlan = &Error{Kind: KindStale, Message: "the tenant's configuration has changed"}
 
-// Envelope is what an event tells subscribers beside its data and what every
-// event has. Nil and "" are left out.
+// Envelope holds the optional members of the document that subscribers receive,
+// besides the data and the members that every event has. Members that are nil or ""
+// are left out.
 type Envelope struct {
 	Category string          `json:"category,omitempty"`
-	Source   string          `json:"source,omitempty"` // the slug of the source whose event a route has published, or the source of a CloudEvent
+	Source   string          `json:"source,omitempty"` // slug of the source for an event that a route published, or the source of a CloudEvent
 	Scope    json.RawMessage `json:"scope,omitempty"`
 	Actor    json.RawMessage `json:"actor,omitempty"`
 	Metadata json.RawMessage `json:"metadata,omitempty"`
-	// TraceFlags are those of the traceparent that came with the event, as two
-	// hexadecimal digits; "" without one.
+	// TraceFlags holds the flags of the traceparent header that came with the event,
+	// as two hexadecimal digits; "" without one.
 	TraceFlags string `json:"trace_flags,omitempty"`
 }

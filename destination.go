@@ -5,17 +5,18 @@ import (
 	"encoding/binary"
 )
 
-// Destination is where deliveries go: a subscription, or a target of a route.
+// Destination identifies where deliveries go: a subscription, or an http target of a
+// route.
 type Destination struct {
 	TenantID       TenantID
-	SubscriptionID SubscriptionID // zero of a route's target
-	RouteID        RouteID        // zero of a subscription
-	TargetIndex    int            // of a route's target, from 0
+	SubscriptionID SubscriptionID // zero for a target of a route
+	RouteID        RouteID        // zero for a subscription
+	TargetIndex    int            // index of the target in its route, from 0
 }
 
-// ID returns the id of the destination. A subscription's is its own id. A route
-// target's is derived from the route and the index, always the same, and marked as
-// a UUID of version 8 (RFC 9562, section 5.8).
+// ID returns the id of the destination: the subscription's own id, or an id derived
+// from the route and the target index. A derived id is deterministic and a UUID of
+// version 8 (RFC 9562, section 5.8).
 func (d Destination) ID() DestinationID {
 	if !d.SubscriptionID.IsZero() {
 		return DestinationID(d.SubscriptionID)

@@ -7,41 +7,41 @@ import (
 	"time"
 )
 
-// Kind says what sort of failure an error is. The API turns it into a status
-// in one table; an error without a Kind is our own fault (500).
+// Kind classifies an error. The API maps kinds to status codes in one table. An
+// error without a Kind is a fault of the gateway (500).
 type Kind string
 
 // The kinds of errors.
 const (
-	KindMalformed    Kind = "malformed"    // cannot be parsed
-	KindInvalid      Kind = "invalid"      // parsed, but breaks a rule
-	KindUnauthorized Kind = "unauthorized" // no key, or a bad one
+	KindMalformed    Kind = "malformed"    // the input cannot be parsed
+	KindInvalid      Kind = "invalid"      // the input was parsed and breaks a rule
+	KindUnauthorized Kind = "unauthorized" // the API key is missing or invalid
 	KindForbidden    Kind = "forbidden"    // the key lacks a scope
-	KindNotFound     Kind = "not_found"    // absent, or not yours
-	KindConflict     Kind = "conflict"     // the state does not allow it
-	KindStale        Kind = "stale"        // it has changed since it was read
-	KindRateLimited  Kind = "rate_limited" // a limit or quota is used up
-	KindUnavailable  Kind = "unavailable"  // load is being shed, or a part is down
+	KindNotFound     Kind = "not_found"    // the resource does not exist or belongs to another tenant
+	KindConflict     Kind = "conflict"     // the state of the resource does not allow the operation
+	KindStale        Kind = "stale"        // the resource changed after it was read
+	KindRateLimited  Kind = "rate_limited" // a rate limit or quota is exhausted
+	KindUnavailable  Kind = "unavailable"  // the gateway sheds load, or a dependency is down
 )
 
-// Error is an error with two faces: Message may be shown to users and carries
-// no secret and no internals; Cause says what went wrong underneath and goes
-// to the log only.
+// Error separates the text for users from the cause. Message may be shown to users
+// and contains no secret and no internals. Cause is for the log only.
 type Error struct {
 	Kind       Kind
 	Message    string
-	Faults     []Fault       // every fault of invalid input at once
+	Faults     []Fault       // all faults of an invalid input
 	RetryAfter time.Duration // for KindRateLimited and KindUnavailable, when known
 	Cause      error
 }
 
-// Fault is one thing wrong with an input, and where.
+// Fault is one fault of an input, with its location.
 type Fault struct {
 	Location string
 	Message  string
 }
 
-// Error holds the cause too; show Message to users instead.
+// Error returns the message, the faults and the cause. Show users Message and Faults
+// instead.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Message)
@@ -57,14 +57,14 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Cause }
 
-// Is makes errors.Is match on the kind and message of a sentinel. Whatever is
-// not found matches ErrNotFound.
+// Is reports whether target has the same kind and message. Every error of
+// KindNotFound matches ErrNotFound.
 func (e *Error) Is(target error) bool {
 	t, ok := target.(*Error)
 	return ok && e.Kind == t.Kind && (e.Message == t.Message || t == ErrNotFound)
 }
 
-// KindOf returns the kind of the first Error in err's chain, or "".
+// KindOf returns the kind of the first Error in err's chain, or "" without one.
 func KindOf(err error) Kind {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind
@@ -72,32 +72,31 @@ func KindOf(err error) Kind {
 	return ""
 }
 
-// Errors that callers compare with errors.Is.
+// Sentinel errors for errors.Is.
 var (
-	// ErrLeaseLost answers a settle or a heartbeat whose lease token is not
-	// current: the lease ran out and the work may belong to somebody else.
+	// ErrLeaseLost means that the lease token of a settle or heartbeat is not
+	// current: the lease expired, and another worker may hold the work.
 	ErrLeaseLost = &Error{Kind: KindConflict, Message: "the lease is not current: it ran out, or the work was settled"}
-	// ErrStale answers a change that names a version which is not current.
+	// ErrStale means that an update names a version that is not current.
 	ErrStale = &Error{Kind: KindStale, Message: "It has changed since you read it: read it again, and repeat the change with its new version."}
-	// ErrNotFound answers for what does not exist or belongs to another tenant.
+	// ErrNotFound means that a resource does not exist or belongs to another tenant.
 	ErrNotFound = &Error{Kind: KindNotFound, Message: "not found"}
 )
 
-// NotFound is a KindNotFound error about a named thing, such as "event".
+// NotFound returns an error of KindNotFound for a kind of resource, such as "event".
 func NotFound(thing string) error {
 	return &Error{Kind: KindNotFound, Message: "no such " + thing}
 }
 
-// Faults collects what is wrong with an input, so that all of it can be told
-// at once.
+// Faults collects the faults of an input, so that a caller sees all of them at once.
 type Faults []Fault
 
-// Add notes a fault at a location such as "sources[0].slug".
+// Add appends a fault at a location such as "sources[0].slug".
 func (f *Faults) Add(location, format string, args ...any) {
 	*f = append(*f, Fault{Location: location, Message: fmt.Sprintf(format, args...)})
 }
 
-// Merge adds the faults of a part, each under prefix.
+// Merge appends the faults of a part of the input, with prefix before each location.
 func (f *Faults) Merge(prefix string, part Faults) {
 	for _, p := range part {
 		switch {
@@ -113,7 +112,8 @@ func (f *Faults) Merge(prefix string, part Faults) {
 	}
 }
 
-// Err is nil without faults, else a KindInvalid error that names them all.
+// Err returns nil if there are no faults, otherwise an error of KindInvalid that
+// lists them all.
 func (f Faults) Err(message string) error {
 	if len(f) == 0 {
 		return nil

@@ -34,7 +34,7 @@ func TestErrorText(t *testing.T) {
 	}
 }
 
-func TestErrorsAreTold(t *testing.T) {
+func TestErrorsIsMatchesKindAndMessage(t *testing.T) {
 	taken := &eventhook.Error{Kind: eventhook.KindConflict, Message: "taken", Cause: io.EOF}
 	for _, c := range []struct {
 		claim       string
@@ -76,7 +76,7 @@ func TestKindOf(t *testing.T) {
 	}
 }
 
-func TestFaultsAreToldAtOnce(t *testing.T) {
+func TestErrListsAllFaults(t *testing.T) {
 	var none, part, all eventhook.Faults
 	if err := none.Err("invalid"); err != nil {
 		t.Errorf("no faults: got %v, want nil", err)

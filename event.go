@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// EventStatus is the life of an event; see docs/states.md.
+// EventStatus is the state of an event; see docs/states.md.
 type EventStatus string
 
 // The states of an event.
@@ -22,9 +22,9 @@ const (
 	EventDuplicate  EventStatus = "duplicate"
 )
 
-// EventStatuses are all states of an event, and Reprocessable those from which
-// it can be processed anew. The API's enums and the store's SQL spell them out;
-// tests hold those against these.
+// EventStatuses lists all states of an event. Reprocessable lists the states from
+// which an event can be reprocessed. Tests compare the enums of the API and the SQL
+// of the store with these lists.
 var (
 	EventStatuses = []EventStatus{EventPending, EventProcessing, EventDelivered, EventUnrouted, EventFailed, EventDead, EventDuplicate}
 	Reprocessable = []EventStatus{EventFailed, EventDead, EventUnrouted}
@@ -41,8 +41,8 @@ const (
 	OriginSystem Origin = "system"
 )
 
-// Event is one webhook, or one event published by a tenant. It was received
-// at the time in its id.
+// Event is a webhook that a source received, or an event that a caller, a route or
+// the gateway published. The time in its id is the time of receipt.
 type Event struct {
 	ID             EventID
 	TenantID       TenantID
@@ -52,7 +52,7 @@ type Event struct {
 	Status         EventStatus
 	EventType      string
 	IdempotencyKey string // "" without one
-	SignedHash     string // of what its request has signed, while it is being accepted; "" if that does not count
+	SignedHash     string // hash of the signed bytes of the request, set until the event is stored; "" if replay protection is off
 	DuplicateOf    EventID
 	ContentType    string
 	BodySize       int
@@ -64,14 +64,14 @@ type Event struct {
 	RequestID      string
 	CorrelationID  string
 	ProcessedAt    *time.Time
-	Lease          Lease     // the holder's, while it is being accepted or processed
-	LostLeases     int       // leases in a row, before this one, that ended without anything written under them
-	Envelope       *Envelope // of an event that is published; nil of a source's
-	PayloadOf      EventID   // the event whose body is this one's, too; zero: the event has its own
+	Lease          Lease     // set while the event is accepted or processed
+	LostLeases     int       // consecutive earlier leases that expired without a settle
+	Envelope       *Envelope // set for a published event; nil for an event of a source
+	PayloadOf      EventID   // the event whose stored body this event shares; zero if it has its own
 	Payload
 }
 
-// PayloadID is the id under which the event's payload is stored.
+// PayloadID returns the id under which the payload of the event is stored.
 func (e *Event) PayloadID() EventID {
 	if e.PayloadOf.IsZero() {
 		return e.ID
@@ -79,8 +79,8 @@ func (e *Event) PayloadID() EventID {
 	return e.PayloadOf
 }
 
-// Trace is the W3C trace id of the event and of everything that it leads to: TraceID
-// or, without a valid one, the 32 digits of the event's id.
+// Trace returns the W3C trace id of the event and its effects: TraceID if it is
+// valid, otherwise the 32 hexadecimal digits of the event's id.
 func (e *Event) Trace() string {
 	const digits = 32
 	if len(e.TraceID) == digits && strings.Trim(e.TraceID, "0123456789abcdef") == "" && strings.Trim(e.TraceID, "0") != "" {
@@ -89,21 +89,21 @@ func (e *Event) Trace() string {
 	return hex.EncodeToString(e.ID[:])
 }
 
-// Payload is what came over the wire: headers as an HTTP/1.1 header block
-// whose credentials are redacted, and the exact body. It never changes.
+// Payload holds the request of an event: its headers as an HTTP/1.1 header block
+// with redacted credentials, and its exact body. It is immutable.
 type Payload struct {
 	Headers []byte
 	Body    []byte
 }
 
-// Lease is the right to work on a row until a moment. Whoever settles shows
-// its token; a token that is not current changes nothing.
+// Lease is the right to work on a row until a moment. A settle must present the
+// token; with a token that is not current it writes nothing.
 type Lease struct {
 	Token int64
 	Until time.Time
 }
 
-// ActionStatus is the life of an action; see docs/states.md.
+// ActionStatus is the state of an action; see docs/states.md.
 type ActionStatus string
 
 // The states of an action.
@@ -114,8 +114,8 @@ const (
 	ActionSkipped ActionStatus = "skipped"
 )
 
-// Action is what one route's one target did with one event. There is at most
-// one for each event, route and target, however often the event is retried.
+// Action is the effect of one target of one route on one event. There is at most one
+// action for each event, route and target, however often the event is retried.
 type Action struct {
 	ID               ActionID
 	EventID          EventID
@@ -128,14 +128,14 @@ type Action struct {
 	ExecutionID      ExecutionID
 	PromiseID        PromiseID
 	PublishedEventID EventID
-	IsRequest        bool // its delivery tells how it stands
+	IsRequest        bool // the delivery of the target holds the status
 	ErrorMessage     string
 	StartedAt        time.Time
 	CompletedAt      *time.Time
 }
 
-// ActionIDOf is the id of an event's action for a target of a route. It is always
-// the same, and begins with the time of the event.
+// ActionIDOf derives the id of an event's action for a target of a route. The id is
+// deterministic and starts with the time of the event.
 func ActionIDOf(of EventID, route RouteID, target int) (id ActionID) {
 	var from [len(of) + len(route) + 8]byte
 	copy(from[:], of[:])
@@ -145,4 +145,31 @@ func ActionIDOf(of EventID, route RouteID, target int) (id ActionID) {
 	copy(id[:8], of[:8])
 	binary.BigEndian.PutUint64(id[8:], binary.BigEndian.Uint64(sum[:8])&^(3<<62)|2<<62)
 	return id
+}
+
+// EventFilter narrows a list of events. An empty field matches every event.
+type EventFilter struct {
+	Source         string // slug of the source
+	SourceID       SourceID
+	Status         EventStatus
+	EventType      string
+	IdempotencyKey string
+	ReceivedAfter  time.Time
+	ReceivedBefore time.Time
+	Before         EventID
+	Limit          int
+}
+
+// EventSelection selects events. If IDs is not empty, it selects these events;
+// otherwise the newest events that match the statuses and the filter.
+type EventSelection struct {
+	IDs      []EventID
+	Statuses []EventStatus
+	Filter   EventFilter // Status and Before are ignored
+}
+
+// EventUpdates holds the events that changed since the previous update.
+type EventUpdates struct {
+	Events []Event // their current state, in order of receipt
+	Missed bool    // more events changed than one update can hold
 }

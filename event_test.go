@@ -8,7 +8,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-func TestEveryEventHasATrace(t *testing.T) {
+func TestTraceFallsBackToTheEventID(t *testing.T) {
 	id := eventhook.NewID[eventhook.Event](time.UnixMilli(0))
 	own := strings.ReplaceAll(id.String(), "-", "")
 	for given, want := range map[string]string{

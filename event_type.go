@@ -7,25 +7,25 @@ import (
 	"unicode"
 )
 
-// Visibility says who is shown an event type, and may subscribe to it.
+// Visibility says which callers may see an event type and subscribe to it.
 type Visibility string
 
-// The visibilities.
+// The values of Visibility.
 const (
 	VisibleToTenant Visibility = "tenant"
 	VisibleToAdmin  Visibility = "admin"
 )
 
-// EventType is an entry of a tenant's catalogue: what its events mean. An
-// event of a type that is not in it, or that does not fit its schema, is
-// accepted and delivered all the same.
+// EventType is an entry of a tenant's catalogue: it documents events of one type.
+// The gateway accepts and delivers events whose type is not in the catalogue or
+// whose data does not match the schema.
 type EventType struct {
 	ID          EventTypeID
 	TenantID    TenantID
 	Name        string
 	Description string
 	Category    string
-	Schema      json.RawMessage // JSON Schema of the data; nil for none
+	Schema      json.RawMessage // JSON Schema of the data; nil without one
 	Visibility  Visibility
 	Version     int64
 	CreatedAt   time.Time
@@ -34,14 +34,14 @@ type EventType struct {
 
 const maxDescription = 2000
 
-// IsHiddenFrom reports whether an entry is none of an actor's business: what is
-// for the admin is not there for a tenant's keys.
+// IsHiddenFrom reports whether an actor must not see the entry: entries for the
+// admin are hidden from a tenant's keys.
 func (t EventType) IsHiddenFrom(a Actor) bool {
 	return t.Visibility == VisibleToAdmin && a.Type == ActorKey
 }
 
-// Validate reports every fault by its field; whether the schema is one is not
-// looked at. It changes nothing.
+// Validate returns every fault by its field. It does not check the schema and does
+// not change the entry.
 func (t EventType) Validate() Faults {
 	var f Faults
 	if wrong := CheckPattern(t.Name); wrong != "" || strings.HasSuffix(t.Name, "*") || strings.ContainsFunc(t.Name, isInvisible) {
@@ -61,5 +61,6 @@ func (t EventType) Validate() Faults {
 	return f
 }
 
-// isInvisible is for what makes two names look alike, or breaks a line.
+// isInvisible reports whether c is a control or formatting character, which breaks
+// lines or makes two names look the same.
 func isInvisible(c rune) bool { return unicode.IsControl(c) || unicode.Is(unicode.Cf, c) }

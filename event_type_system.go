@@ -7,46 +7,48 @@ import (
 	"unicode"
 )
 
-// systemEventTypes are the types of the gateway's own events. Those that a tenant
-// is shown tell it about itself.
+// systemEventTypes lists the types of system events: the events that the gateway
+// itself publishes. Types visible to the tenant report changes of the tenant's own
+// resources.
 var systemEventTypes = []EventType{
-	newSystemEventType("api_key.created", "An API key was made.", VisibleToTenant),
+	newSystemEventType("api_key.created", "An API key was created.", VisibleToTenant),
 	newSystemEventType("api_key.deleted", "An API key was deleted.", VisibleToTenant),
-	newSystemEventType("api_key.revoked_via_tenant_cascade", "An API key ended with its tenant.", VisibleToAdmin),
-	newSystemEventType("route.created", "A route was made.", VisibleToTenant),
+	newSystemEventType("api_key.revoked_via_tenant_cascade", "An API key was revoked because its tenant was closed.", VisibleToAdmin),
+	newSystemEventType("route.created", "A route was created.", VisibleToTenant),
 	newSystemEventType("route.deleted", "A route was deleted.", VisibleToTenant),
-	newSystemEventType("route.updated", "A route was changed.", VisibleToTenant),
-	newSystemEventType("source.created", "A source was made.", VisibleToTenant),
+	newSystemEventType("route.updated", "A route was updated.", VisibleToTenant),
+	newSystemEventType("source.created", "A source was created.", VisibleToTenant),
 	newSystemEventType("source.deleted", "A source was deleted.", VisibleToTenant),
-	newSystemEventType("source.disabled_via_tenant_cascade", "A source was disabled with its tenant.", VisibleToAdmin),
-	newSystemEventType("source.handshake_reset", "A source waits for its provider's handshake again.", VisibleToTenant),
-	newSystemEventType("source.handshake_secret_revealed", "The secret that a handshake has brought was shown to somebody.", VisibleToTenant),
-	newSystemEventType("source.updated", "A source was changed.", VisibleToTenant),
-	newSystemEventType("system.webhook_delivery_failed", "A delivery has used up its retries.", VisibleToTenant),
-	newSystemEventType("system.webhook_test", "A subscription is being tested.", VisibleToTenant),
-	newSystemEventType("tenant.activated", "The tenant is active again.", VisibleToTenant),
+	newSystemEventType("source.disabled_via_tenant_cascade", "A source was disabled because its tenant was closed.", VisibleToAdmin),
+	newSystemEventType("source.handshake_reset", "The handshake of a source was reset: the source waits for its provider's handshake.", VisibleToTenant),
+	newSystemEventType("source.handshake_secret_revealed", "The secret from a source's handshake was revealed to a caller.", VisibleToTenant),
+	newSystemEventType("source.updated", "A source was updated.", VisibleToTenant),
+	newSystemEventType("system.webhook_delivery_failed", "A delivery failed and has no retries left.", VisibleToTenant),
+	newSystemEventType("system.webhook_test", "A caller tests a subscription.", VisibleToTenant),
+	newSystemEventType("tenant.activated", "The tenant was activated.", VisibleToTenant),
 	newSystemEventType("tenant.closed", "The tenant was closed.", VisibleToAdmin),
-	newSystemEventType("tenant.created", "The tenant was made.", VisibleToAdmin),
+	newSystemEventType("tenant.created", "The tenant was created.", VisibleToAdmin),
 	newSystemEventType("tenant.suspended", "The tenant was suspended.", VisibleToTenant),
-	newSystemEventType("tenant.updated", "The tenant was changed.", VisibleToTenant),
-	newSystemEventType("webhook.created", "A subscription was made.", VisibleToTenant),
+	newSystemEventType("tenant.updated", "The tenant was updated.", VisibleToTenant),
+	newSystemEventType("webhook.created", "A subscription was created.", VisibleToTenant),
 	newSystemEventType("webhook.deleted", "A subscription was deleted.", VisibleToTenant),
-	newSystemEventType("webhook.disabled", "A subscription was disabled: its deliveries failed, or its receiver is gone.", VisibleToTenant),
-	newSystemEventType("webhook.disabled_via_tenant_cascade", "A subscription was disabled with its tenant.", VisibleToAdmin),
+	newSystemEventType("webhook.disabled", "A subscription was disabled: its deliveries failed, or its receiver answered 410 Gone.", VisibleToTenant),
+	newSystemEventType("webhook.disabled_via_tenant_cascade", "A subscription was disabled because its tenant was closed.", VisibleToAdmin),
 	newSystemEventType("webhook.paused", "A subscription was paused.", VisibleToTenant),
 	newSystemEventType("webhook.resumed", "A subscription was resumed.", VisibleToTenant),
-	newSystemEventType("webhook.updated", "A subscription was changed.", VisibleToTenant),
+	newSystemEventType("webhook.updated", "A subscription was updated.", VisibleToTenant),
 }
 
 func newSystemEventType(name, description string, v Visibility) EventType {
 	return EventType{Name: name, Description: description, Category: "eventhook", Visibility: v}
 }
 
-// SystemEventTypes are the entries of every tenant's catalogue that are about
-// the gateway's own events, by name. Their ids and versions are zero.
+// SystemEventTypes returns the catalogue entries of all system events, sorted by
+// name. Every tenant has them. Their ids and versions are zero.
 func SystemEventTypes() []EventType { return slices.Clone(systemEventTypes) }
 
-// FindSystemEventType finds one of them.
+// FindSystemEventType returns the catalogue entry of a system event type, and
+// whether it exists.
 func FindSystemEventType(name string) (EventType, bool) {
 	i := slices.IndexFunc(systemEventTypes, func(t EventType) bool { return t.Name == name })
 	if i < 0 {
@@ -55,27 +57,28 @@ func FindSystemEventType(name string) (EventType, bool) {
 	return systemEventTypes[i], true
 }
 
-// IsVisibleToTenants reports whether a tenant's subscriptions get events of a type: of the
-// gateway's own those that its catalogue shows the tenant.
+// IsVisibleToTenants reports whether a tenant's subscriptions receive events of a
+// type: all types except system event types for the admin.
 func IsVisibleToTenants(eventType string) bool {
-	t, isOwn := FindSystemEventType(eventType)
-	return !isOwn || t.Visibility == VisibleToTenant
+	t, isSystem := FindSystemEventType(eventType)
+	return !isSystem || t.Visibility == VisibleToTenant
 }
 
-// IsReservedEventType reports whether only the gateway publishes events of a type: one
-// of its own, and whatever else begins as they do, such as tenant.reopened, in
-// any case and with white space around it. What a source brings may have any type.
+// IsReservedEventType reports whether only the gateway may publish events of a type:
+// the first part of the name is the first part of a system event type, as in
+// tenant.reopened, ignoring case and surrounding white space. An event of a source
+// may have any type.
 func IsReservedEventType(eventType string) bool {
 	kind, _, hasKind := strings.Cut(eventType, ".")
 	return hasKind && slices.ContainsFunc(systemEventTypes, func(t EventType) bool {
-		own, _, _ := strings.Cut(t.Name, ".")
-		return strings.EqualFold(own, strings.TrimSpace(kind))
+		reserved, _, _ := strings.Cut(t.Name, ".")
+		return strings.EqualFold(reserved, strings.TrimSpace(kind))
 	})
 }
 
-// CheckPublishedEventType says what is wrong with the type that somebody publishes an
-// event under, "" if nothing: it must be one that a catalogue can hold, without
-// white space and empty parts, and none that IsReserved.
+// CheckPublishedEventType says why a caller cannot publish events of a type, "" if
+// it can. The type must be valid in a catalogue, have no white space and no empty
+// part, and must not be reserved.
 func CheckPublishedEventType(eventType string) string {
 	entry := EventType{Name: eventType, Visibility: VisibleToTenant}
 	for _, wrong := range entry.Validate() {
@@ -86,13 +89,13 @@ func CheckPublishedEventType(eventType string) string {
 	}
 	if IsReservedEventType(eventType) {
 		kind, _, _ := strings.Cut(eventType, ".")
-		return fmt.Sprintf("%q begins with %q, as the gateway's own do: nobody else publishes those", eventType, kind+".")
+		return fmt.Sprintf("%q begins with %q, which is reserved for events of the gateway", eventType, kind+".")
 	}
 	return ""
 }
 
-// checkTypeCharacters says why no event is published under a type, though an event of a
-// source's may have it; "" if one can be.
+// checkTypeCharacters says why events of a type cannot be published, "" if they can.
+// Events of sources may have types that it refuses.
 func checkTypeCharacters(eventType string) string {
 	switch {
 	case strings.ContainsFunc(eventType, unicode.IsSpace):
@@ -100,7 +103,7 @@ func checkTypeCharacters(eventType string) string {
 	case strings.ContainsFunc(eventType, isInvisible):
 		return "must have no control or formatting characters"
 	case strings.Contains("."+eventType+".", ".."):
-		return "must have something before and behind each dot"
+		return "must have text before and after each dot"
 	}
 	return ""
 }

@@ -1,6 +1,7 @@
-// Package eventhook holds the nouns of the gateway: tenants, sources, routes,
-// events, actions, executions and promises, with their states, their rules
-// (Validate) and the kinds of errors. It knows no technique: no SQL, no HTTP,
-// nothing but the standard library. The rooms below it know this package and
-// not each other; only cmd/eventhook knows them all.
+// Package eventhook defines the nouns of the gateway: tenants, sources, routes,
+// events, actions, executions, promises, subscriptions and deliveries, with their
+// states, their validation rules and the kinds of errors. It imports the standard
+// library only and contains no SQL and no HTTP. The packages that do the work
+// (ingest, verify, route, targets, outbound) import this package and not each other;
+// cmd/eventhook connects them.
 package eventhook

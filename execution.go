@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// ExecutionType tells the two kinds of executions apart.
+// ExecutionType distinguishes workflows from tasks.
 type ExecutionType string
 
 // The types of executions.
@@ -14,7 +14,7 @@ const (
 	Task     ExecutionType = "task"
 )
 
-// ExecutionStatus is the life of an execution; see docs/states.md.
+// ExecutionStatus is the state of an execution; see docs/states.md.
 type ExecutionStatus string
 
 // The states of an execution.
@@ -28,9 +28,9 @@ const (
 	ExecutionCancelled ExecutionStatus = "cancelled"
 )
 
-// Execution is work that a route made: a workflow or a task. A worker claims
-// it under a lease and settles it. A nil Input with an EventID means the
-// event's own body.
+// Execution is work for a worker: a workflow or a task that a route created. A
+// worker claims it under a lease and settles it. If Input is nil and EventID is set,
+// the input is the body of the event.
 type Execution struct {
 	ID             ExecutionID
 	TenantID       TenantID
@@ -50,32 +50,40 @@ type Execution struct {
 	DueAt          *time.Time
 	CreatedAt      time.Time
 	CompletedAt    *time.Time
-	Promises       []Promise // those a claimed workflow awaited
-	Payload        *Payload  // of the event, if it is the input of what was claimed
+	Promises       []Promise // the promises that a claimed workflow awaited
+	Payload        *Payload  // of the event, if the event's body is the input of a claimed execution
 }
 
-// PromiseStatus is the life of a promise; see docs/states.md.
-type PromiseStatus string
+// MaxPageBytes limits the JSON data in one page of executions or promises, in bytes.
+// A store ends the page after the entry that exceeds the limit.
+const MaxPageBytes = 16 << 20
 
-// The states of a promise.
-const (
-	PromisePending  PromiseStatus = "pending"
-	PromiseResolved PromiseStatus = "resolved"
-	PromiseRejected PromiseStatus = "rejected"
-	PromiseExpired  PromiseStatus = "expired"
-)
+// Bytes returns the size of the input, state and output of the execution.
+func (x Execution) Bytes() int { return len(x.Input) + len(x.State) + len(x.Output) }
 
-// Promise is a value that somebody outside will deliver once, under a key
-// that is unique in its tenant.
-type Promise struct {
-	ID                  PromiseID
-	TenantID            TenantID
-	IdempotencyKey      string
-	Status              PromiseStatus
-	Value               json.RawMessage
-	Error               string
-	WorkflowExecutionID ExecutionID
-	ExpiresAt           *time.Time
-	CreatedAt           time.Time
-	SettledAt           *time.Time
+// WorkQuery says which executions a worker claims.
+type WorkQuery struct {
+	Tenant TenantID
+	Queue  string
+	Kinds  []string // empty matches every kind
+	Max    int
+	Lease  time.Duration
+}
+
+// ExecutionFilter narrows a list of executions. An empty field matches every
+// execution.
+type ExecutionFilter struct {
+	Type   ExecutionType
+	Status ExecutionStatus
+	Kind   string
+	Queue  string
+	Before ExecutionID
+	Limit  int
+}
+
+// Suspension suspends a workflow until promises are settled.
+type Suspension struct {
+	State   json.RawMessage
+	Await   []PromiseID
+	Timeout time.Duration // 0 means no timeout
 }

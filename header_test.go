@@ -8,15 +8,15 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-func TestHeadersOfSubscriptions(t *testing.T) {
+func TestCheckSubscriptionHeader(t *testing.T) {
 	for _, c := range []struct{ claim, name, value, part string }{
 		{"one of theirs", "X-Env", "prod, \"eu\"", ""},
 		{"one that is not ASCII", "X-Env", "größe", ""},
 		{"one that begins like ours", "Webhooks", "a", ""},
-		{"no name", "", "a", "names no header"},
-		{"a name with a space", "X Env", "a", "names no header"},
-		{"a name of two lines", "X-Env\r\nHost", "a", "names no header"},
-		{"a long name", strings.Repeat("x", 101), "a", "names no header"},
+		{"no name", "", "a", "is not a valid header name"},
+		{"a name with a space", "X Env", "a", "is not a valid header name"},
+		{"a name of two lines", "X-Env\r\nHost", "a", "is not a valid header name"},
+		{"a long name", strings.Repeat("x", 101), "a", "is not a valid header name"},
 		{"the secret in the open", "authorization", "Bearer t", "auth_header"},
 		{"a cookie", "COOKIE", "a", "cannot be set"},
 		{"the id", "webhook-id", "a", "by the gateway"},

@@ -8,12 +8,13 @@ import (
 	"time"
 )
 
-// ID is a UUIDv7 (RFC 9562, section 5.7) of a K: the first 48 bits are the
-// Unix time in milliseconds, so ids sort by age and name the time partition of
-// their row. K keeps ids of different things apart at compile time.
+// ID is a UUIDv7 (RFC 9562, section 5.7) that identifies a K. Its first 48 bits are
+// the Unix time in milliseconds, so that ids sort by age and determine the time
+// partition of their row. The type parameter prevents mixing ids of different nouns
+// at compile time.
 type ID[K any] [16]byte
 
-// The ids of our nouns.
+// The ids of the nouns.
 //
 //nolint:revive // one comment for all
 type (
@@ -34,8 +35,8 @@ type (
 	DestinationID  = ID[Destination]
 )
 
-// NewID makes an id whose time is at. Ids made within one millisecond have no
-// order among themselves. They are unique, not secret. Safe for concurrent use.
+// NewID returns a new id with the time at. Ids of one millisecond have no order. Ids
+// are unique but not secret. NewID is safe for concurrent use.
 func NewID[K any](at time.Time) ID[K] {
 	var id ID[K]
 	binary.BigEndian.PutUint64(id[:8], uint64(at.UnixMilli())<<16|rand.Uint64()&0x0fff|0x7000) //nolint:gosec // unique, not secret
@@ -43,8 +44,8 @@ func NewID[K any](at time.Time) ID[K] {
 	return id
 }
 
-// NewTraceID makes the id of a trace: 16 bytes, not all of them 0, in hexadecimal
-// (W3C Trace Context, section 3.2.2.3). It is unique, not secret.
+// NewTraceID returns a new trace id: 16 bytes, not all zero, in hexadecimal (W3C
+// Trace Context, section 3.2.2.3). It is unique but not secret.
 func NewTraceID() string {
 	var id [16]byte
 	binary.BigEndian.PutUint64(id[:8], rand.Uint64()|1) //nolint:gosec // unique, not secret
@@ -52,16 +53,16 @@ func NewTraceID() string {
 	return hex.EncodeToString(id[:])
 }
 
-// FirstID is the smallest id of the millisecond of at: a bound for partitions
-// and for lists by time. It is no valid UUIDv7 and identifies nothing.
+// FirstID returns the smallest id of the millisecond of at, as a bound for
+// partitions and lists. It is not a valid UUIDv7 and identifies nothing.
 func FirstID[K any](at time.Time) ID[K] {
 	var id ID[K]
 	binary.BigEndian.PutUint64(id[:8], uint64(at.UnixMilli())<<16)
 	return id
 }
 
-// ParseID reads the canonical form with hyphens, in either case, of any UUID
-// version. The error is of KindMalformed.
+// ParseID parses the canonical form with hyphens, in upper or lower case, of a UUID
+// of any version. Its error is of KindMalformed.
 func ParseID[K any](s string) (ID[K], error) {
 	var id ID[K]
 	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
@@ -75,25 +76,26 @@ func ParseID[K any](s string) (ID[K], error) {
 }
 
 func malformedID(s string) error {
-	const most = 64
-	if len(s) > most {
-		s = s[:most] + "…"
+	const maxQuoted = 64
+	if len(s) > maxQuoted {
+		s = s[:maxQuoted] + "…"
 	}
 	return &Error{Kind: KindMalformed, Message: fmt.Sprintf("%q is not a UUID", s)}
 }
 
-// IsZero reports whether the id was never set.
+// IsZero reports whether the id is unset.
 func (id ID[K]) IsZero() bool { return id == ID[K]{} }
 
-// Time is the moment the id was made, to the millisecond.
+// Time returns the creation time of the id, in UTC and to the millisecond.
 func (id ID[K]) Time() time.Time {
 	return time.UnixMilli(int64(binary.BigEndian.Uint64(id[:8]) >> 16)).UTC()
 }
 
-// String is the canonical lower-case form.
+// String returns the canonical form in lower case.
 func (id ID[K]) String() string { return string(id.AppendText(make([]byte, 0, 36))) }
 
-// AppendText appends the canonical form without allocating.
+// AppendText appends the canonical form to b. It allocates nothing if b has the
+// capacity.
 func (id ID[K]) AppendText(b []byte) []byte {
 	b = hex.AppendEncode(b, id[:4])
 	b = hex.AppendEncode(append(b, '-'), id[4:6])

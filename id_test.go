@@ -13,7 +13,7 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 123_456_789, time.UTC)
 
-func TestNewIDIsAUniqueUUIDv7OfItsMoment(t *testing.T) {
+func TestNewIDIsAUniqueUUIDv7WithTheGivenTime(t *testing.T) {
 	const many = 100_000
 	seen := make(map[eventhook.EventID]bool, many)
 	for range many {
@@ -90,14 +90,14 @@ func TestParseID(t *testing.T) {
 	}
 }
 
-func TestParseIDQuotesLittleOfItsInput(t *testing.T) {
+func TestParseIDErrorQuotesAtMost64Bytes(t *testing.T) {
 	_, err := eventhook.ParseID[eventhook.Event](strings.Repeat("x", 1<<20))
 	if got, want := len(err.Error()), 100; got > want {
 		t.Errorf("got an error of %d bytes, want at most %d", got, want)
 	}
 }
 
-func TestIDsTravelAsText(t *testing.T) {
+func TestIDsMarshalAsText(t *testing.T) {
 	want := map[eventhook.RouteID][]eventhook.EventID{
 		eventhook.NewID[eventhook.Route](noon): {eventhook.NewID[eventhook.Event](noon), {}},
 	}

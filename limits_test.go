@@ -8,7 +8,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-func TestListsAreNotWithoutEnd(t *testing.T) {
+func TestListsHaveMaximumLengths(t *testing.T) {
 	settings := func(more int) eventhook.SourceSettings {
 		return eventhook.SourceSettings{
 			IdempotencyKeyPaths: slices.Repeat([]string{"body.a"}, 20+more), EventTypePaths: slices.Repeat([]string{"body.a"}, 20+more),
@@ -23,12 +23,12 @@ func TestListsAreNotWithoutEnd(t *testing.T) {
 	checkFaults(t, "a route with more", r.Validate(), "filter_event_types")
 }
 
-func TestFiltersAreText(t *testing.T) {
+func TestFilterCodeMustBeText(t *testing.T) {
 	r := eventhook.Route{Name: "x", Targets: []eventhook.Target{{Type: "task", Settings: []byte(`{"task_kind":"k"}`)}}, FilterExpression: "'\x00'", FilterFunction: "\xff"}
 	checkFaults(t, "a route", r.Validate(), "filter_expression", "filter_function")
 }
 
-func TestEventTypes(t *testing.T) {
+func TestEventTypeValidate(t *testing.T) {
 	good := eventhook.EventType{Name: "payment.succeeded", Visibility: eventhook.VisibleToTenant}
 	checkFaults(t, "a type", good.Validate())
 	for _, name := range []string{"", "*", "a.*", "a*", "a\x00", strings.Repeat("n", 256)} {
@@ -40,7 +40,7 @@ func TestEventTypes(t *testing.T) {
 		"name", "description", "category", "visibility")
 }
 
-func TestWhatNobodyElsePublishes(t *testing.T) {
+func TestReservedEventTypesCannotBePublished(t *testing.T) {
 	for _, c := range []struct{ claim, eventType, part string }{
 		{"a type of one's own", "payment.succeeded", ""},
 		{"one of one word", "tenant", ""},
@@ -57,8 +57,8 @@ func TestWhatNobodyElsePublishes(t *testing.T) {
 		{"of keys", "api_key.leaked", "api_key."},
 		{"of sources", "source.created", "source."},
 		{"of routes", "route.created", "route."},
-		{"in capitals", "TENANT.Closed", "nobody else"},
-		{"with a letter that folds to theirs", "\u017fource.created", "nobody else"},
+		{"in capitals", "TENANT.Closed", "reserved for events of the gateway"},
+		{"with a letter that folds to theirs", "\u017fource.created", "reserved for events of the gateway"},
 		{"with white space before", " tenant.closed", "white space"},
 		{"with white space within", "tenant .closed", "white space"},
 		{"with white space that is none of ASCII", "payment\u00a0made", "white space"},
@@ -76,7 +76,7 @@ func TestWhatNobodyElsePublishes(t *testing.T) {
 	}
 }
 
-func TestGatewayEventTypes(t *testing.T) {
+func TestSystemEventTypes(t *testing.T) {
 	all := eventhook.SystemEventTypes()
 	byName := func(a, b eventhook.EventType) int { return strings.Compare(a.Name, b.Name) }
 	if !slices.IsSortedFunc(all, byName) || len(slices.CompactFunc(slices.Clone(all), func(a, b eventhook.EventType) bool { return a.Name == b.Name })) != len(all) {

@@ -2,31 +2,32 @@ package eventhook
 
 import "time"
 
-// Rejection is a request that a source refused, as its people may see it: what
-// came, from where, and why it was refused. It holds nothing of the body but
-// its size and hash, of the headers but their names, and nothing of the query.
-// All of it is text that the sender may have chosen, cut to a bearable length.
+// Rejection describes a request that a source refused, for the engineers of the
+// tenant: its origin and the reason. It contains the size and hash of the body but
+// no part of it, the names of the headers but no values, and no part of the query. A
+// sender may have chosen any of the texts; each is cut to a bounded length.
 type Rejection struct {
-	ID            RejectionID // its time is when the request was refused
+	ID            RejectionID // contains the time of the refusal
 	SourceID      SourceID
-	Outcome       string // how it was answered
-	Reason        string // why, in one word: the verifier's, else the outcome
-	Detail        string // the verifier's words, "" if it was not asked
+	Outcome       string // the outcome of the request
+	Reason        string // one word: the verifier's reason if it ran, otherwise the outcome
+	Detail        string // explanation by the verifier, "" if it did not run
 	Method        string
 	ClientAddress string   // "" if unknown
 	HeaderNames   []string // canonical, sorted
-	BodySize      int64    // as read, else as announced; UnknownBodySize
-	BodySHA256    []byte   // nil if the body was not read to its end
+	BodySize      int64    // bytes read, otherwise Content-Length, otherwise UnknownBodySize
+	BodySHA256    []byte   // nil if the body was not read completely
 }
 
-// UnknownBodySize is the size of a body that was neither read nor announced.
+// UnknownBodySize is the BodySize of a request whose body was not read and that had
+// no Content-Length.
 const UnknownBodySize = -1
 
-// RejectedAt is when the request was refused, to the millisecond.
+// RejectedAt returns the time of the refusal, to the millisecond.
 func (r Rejection) RejectedAt() time.Time { return r.ID.Time() }
 
-// RejectionCount says how often a source refused requests for a reason,
-// those included of which no Rejection was kept.
+// RejectionCount counts the requests that a source refused for one reason, including
+// requests of which no Rejection is stored.
 type RejectionCount struct {
 	SourceID SourceID
 	Reason   string

@@ -6,44 +6,46 @@ import (
 	"time"
 )
 
-// RetryPolicy says when failed work is tried again. Zero values mean the
-// default of whatever uses it; MaxRetries is a pointer because 0 means never.
+// RetryPolicy says when failed work is retried. A zero field means the default of
+// the user of the policy. MaxRetries is a pointer because 0 means that work is never
+// retried.
 type RetryPolicy struct {
 	MaxRetries        *int    `json:"max_retries,omitempty" yaml:"max_retries"`
 	InitialDelayMS    int     `json:"initial_delay_ms,omitempty" yaml:"initial_delay_ms"`
 	BackoffMultiplier float64 `json:"backoff_multiplier,omitempty" yaml:"backoff_multiplier"`
 	MaxDelayMS        int     `json:"max_delay_ms,omitempty" yaml:"max_delay_ms"`
 	ScheduleSeconds   []int   `json:"schedule_seconds,omitempty" yaml:"schedule_seconds"`
-	Jitter            string  `json:"jitter,omitempty" yaml:"jitter"` // of deliveries: JitterSome by default
+	Jitter            string  `json:"jitter,omitempty" yaml:"jitter"` // deliveries only; JitterSome by default
 }
 
-// How the moments of retries are spread, so that what failed together does not
-// come back together.
+// Values of RetryPolicy.Jitter. Jitter spreads the retries of work that failed at
+// the same moment.
 const (
-	JitterSome = "some" // up to a tenth later
-	JitterFull = "full" // any moment until then
+	JitterSome = "some" // up to a tenth longer than the delay
+	JitterFull = "full" // any time between zero and the delay
 )
 
-// The retries of events and executions: 10 s × 3^(n−1), at most 1 h, 3 times.
+// EventRetry and ExecutionRetry are the default policies of events and executions: 3
+// retries after 10 s × 3^(n−1), at most 1 h.
 var (
 	EventRetry     = RetryPolicy{MaxRetries: new(3), InitialDelayMS: 10_000, BackoffMultiplier: 3, MaxDelayMS: 3_600_000}
 	ExecutionRetry = EventRetry
 )
 
-// WithDefaults fills in from fallback what is zero.
-func (p RetryPolicy) WithDefaults(fallback RetryPolicy) RetryPolicy {
+// WithDefaults returns p with zero fields set from defaults.
+func (p RetryPolicy) WithDefaults(defaults RetryPolicy) RetryPolicy {
 	if p.MaxRetries == nil {
-		p.MaxRetries = fallback.MaxRetries
+		p.MaxRetries = defaults.MaxRetries
 	}
-	p.InitialDelayMS = orDefault(p.InitialDelayMS, fallback.InitialDelayMS)
-	p.BackoffMultiplier = orDefault(p.BackoffMultiplier, fallback.BackoffMultiplier)
-	p.MaxDelayMS = orDefault(p.MaxDelayMS, fallback.MaxDelayMS)
-	p.Jitter = orDefault(p.Jitter, fallback.Jitter)
+	p.InitialDelayMS = orDefault(p.InitialDelayMS, defaults.InitialDelayMS)
+	p.BackoffMultiplier = orDefault(p.BackoffMultiplier, defaults.BackoffMultiplier)
+	p.MaxDelayMS = orDefault(p.MaxDelayMS, defaults.MaxDelayMS)
+	p.Jitter = orDefault(p.Jitter, defaults.Jitter)
 	return p
 }
 
-// Retries is how often failed work is tried again. An explicit schedule
-// counts itself.
+// Retries returns the maximum number of retries: the length of the explicit schedule
+// if there is one, otherwise MaxRetries.
 func (p RetryPolicy) Retries() int {
 	switch {
 	case len(p.ScheduleSeconds) > 0:
@@ -54,9 +56,9 @@ func (p RetryPolicy) Retries() int {
 	return *p.MaxRetries
 }
 
-// Delay is the time before retry n, counted from 1, and false when the
-// retries are used up. It is never negative and never overflows, whatever the
-// numbers are.
+// Delay returns the delay before retry n, counted from 1, and false if there is no
+// such retry. The delay is never negative and never overflows, for any values
+// of the policy.
 func (p RetryPolicy) Delay(n int) (time.Duration, bool) {
 	if n < 1 || n > p.Retries() {
 		return 0, false
@@ -68,36 +70,36 @@ func (p RetryPolicy) Delay(n int) (time.Duration, bool) {
 	return span(min(ms, float64(p.MaxDelayMS)), time.Millisecond), true
 }
 
-// AddJitter is a delay with its jitter, where chance is between 0 and 1.
-func (p RetryPolicy) AddJitter(delay time.Duration, chance float64) time.Duration {
+// AddJitter returns delay with jitter. random must be between 0 and 1.
+func (p RetryPolicy) AddJitter(delay time.Duration, random float64) time.Duration {
 	if p.Jitter == JitterFull {
-		return time.Duration(chance * float64(delay))
+		return time.Duration(random * float64(delay))
 	}
 	const tenth = 10
-	return delay + time.Duration(chance*float64(delay/tenth))
+	return delay + time.Duration(random*float64(delay/tenth))
 }
 
-// longest bounds a delay far beyond what Validate lets pass.
-const longest = 365 * 24 * time.Hour
+// maxDelay limits a delay, far above the values that Validate accepts.
+const maxDelay = 365 * 24 * time.Hour
 
-// span is n units as a duration between 0 and longest; not a number is 0.
+// span returns n units as a duration between 0 and maxDelay. NaN is 0.
 func span(n float64, unit time.Duration) time.Duration {
 	if !(n > 0) {
 		return 0
 	}
-	if n >= float64(longest/unit) {
-		return longest
+	if n >= float64(maxDelay/unit) {
+		return maxDelay
 	}
 	return time.Duration(n) * unit
 }
 
-// retryBounds are what a policy may say, in the units of its fields; zero values
-// always pass.
+// retryBounds holds the ranges of the fields of a policy, in the units of the
+// fields. Zero values are always valid.
 type retryBounds struct {
-	retries                   int
-	initialLeast, initialMost int
-	delayLeast, delayMost     int
-	scheduleMost              int
+	retries                  int
+	minInitial, maxInitial   int
+	minMaxDelay, maxMaxDelay int
+	maxSchedule              int
 }
 
 const (
@@ -107,11 +109,11 @@ const (
 )
 
 var (
-	workRetryBounds     = retryBounds{retries: 25, initialMost: dayMS, delayMost: 7 * dayMS, scheduleMost: 7 * daySeconds}
-	deliveryRetryBounds = retryBounds{retries: 10, initialLeast: 100, initialMost: 60_000, delayLeast: 1000, delayMost: hourMS, scheduleMost: daySeconds}
+	workRetryBounds     = retryBounds{retries: 25, maxInitial: dayMS, maxMaxDelay: 7 * dayMS, maxSchedule: 7 * daySeconds}
+	deliveryRetryBounds = retryBounds{retries: 10, minInitial: 100, maxInitial: 60_000, minMaxDelay: 1000, maxMaxDelay: hourMS, maxSchedule: daySeconds}
 )
 
-// Validate reports every fault by its field; zero values pass.
+// Validate returns every fault by its field. Zero fields are valid.
 func (p RetryPolicy) Validate() Faults { return p.validate(workRetryBounds) }
 
 func (p RetryPolicy) validate(b retryBounds) Faults {
@@ -120,10 +122,10 @@ func (p RetryPolicy) validate(b retryBounds) Faults {
 		checkRange(&f, "max_retries", *p.MaxRetries, 0, b.retries)
 	}
 	if p.InitialDelayMS != 0 {
-		checkRange(&f, "initial_delay_ms", p.InitialDelayMS, b.initialLeast, b.initialMost)
+		checkRange(&f, "initial_delay_ms", p.InitialDelayMS, b.minInitial, b.maxInitial)
 	}
 	if p.MaxDelayMS != 0 {
-		checkRange(&f, "max_delay_ms", p.MaxDelayMS, b.delayLeast, b.delayMost)
+		checkRange(&f, "max_delay_ms", p.MaxDelayMS, b.minMaxDelay, b.maxMaxDelay)
 	}
 	if p.MaxDelayMS > 0 && p.MaxDelayMS < p.InitialDelayMS {
 		f.Add("max_delay_ms", "%d is less than initial_delay_ms, %d", p.MaxDelayMS, p.InitialDelayMS)
@@ -133,7 +135,7 @@ func (p RetryPolicy) validate(b retryBounds) Faults {
 	}
 	checkRange(&f, "schedule_seconds", len(p.ScheduleSeconds), 0, b.retries)
 	for i, s := range p.ScheduleSeconds {
-		checkRange(&f, fmt.Sprintf("schedule_seconds[%d]", i), s, 0, b.scheduleMost)
+		checkRange(&f, fmt.Sprintf("schedule_seconds[%d]", i), s, 0, b.maxSchedule)
 	}
 	if p.Jitter != "" && p.Jitter != JitterSome && p.Jitter != JitterFull {
 		f.Add("jitter", "%q is neither some nor full", p.Jitter)

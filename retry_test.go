@@ -54,7 +54,7 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-func TestDelayOfNoRetry(t *testing.T) {
+func TestDelayWithoutARetry(t *testing.T) {
 	for _, n := range []int{math.MinInt, -1, 0, 4, math.MaxInt} {
 		if d, more := eventhook.EventRetry.Delay(n); d != 0 || more {
 			t.Errorf("Delay(%d): got %s, %t; want 0, false", n, d, more)
@@ -62,7 +62,7 @@ func TestDelayOfNoRetry(t *testing.T) {
 	}
 }
 
-func TestDelayBearsAbsurdNumbers(t *testing.T) {
+func TestDelayNeverOverflows(t *testing.T) {
 	odd := []float64{0, -1, -3e300, 1, math.MaxFloat64, math.Inf(1), math.Inf(-1), math.NaN()}
 	sizes := []int{math.MinInt, -1, 0, 1, 3_600_000, math.MaxInt}
 	const year = 365 * 24 * time.Hour
@@ -95,7 +95,7 @@ func TestDelayBearsAbsurdNumbers(t *testing.T) {
 	}
 }
 
-func TestOrKeepsWhatIsSet(t *testing.T) {
+func TestWithDefaultsKeepsSetFields(t *testing.T) {
 	set := eventhook.RetryPolicy{MaxRetries: new(0), InitialDelayMS: 1, BackoffMultiplier: 2, MaxDelayMS: 3, ScheduleSeconds: []int{4}, Jitter: eventhook.JitterFull}
 	for _, c := range []struct {
 		claim                 string
@@ -113,7 +113,7 @@ func TestOrKeepsWhatIsSet(t *testing.T) {
 	}
 }
 
-func TestSpread(t *testing.T) {
+func TestAddJitter(t *testing.T) {
 	for _, c := range []struct {
 		claim  string
 		jitter string
@@ -150,7 +150,7 @@ func TestRetryPolicyValidate(t *testing.T) {
 	}
 }
 
-// checkFaults compares where faults are, in any order.
+// checkFaults compares the locations of faults in any order.
 func checkFaults(t *testing.T, claim string, got eventhook.Faults, want ...string) {
 	t.Helper()
 	var at []string

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// Route says which of a source's events go where. All conditions must hold;
-// a higher Priority comes first, then the older route.
+// Route selects events of a source and sends them to its targets. An event matches
+// if all conditions hold. Routes are evaluated by descending Priority, then by age,
+// oldest first.
 type Route struct {
 	ID               RouteID
 	TenantID         TenantID
@@ -17,24 +18,24 @@ type Route struct {
 	Priority         int
 	IsEnabled        bool
 	FilterEventTypes []string
-	Filter           json.RawMessage // a pattern over the payload; nil for none
+	Filter           json.RawMessage // a pattern for the payload; nil without one
 	FilterExpression string          // CEL
 	FilterFunction   string          // JavaScript
-	Transform        *Transform      // of what targets get; nil for none
+	Transform        *Transform      // nil without one
 	Targets          []Target
-	// SecretsLost says that the secrets of its targets are sealed with a key
-	// that is gone: they are not in Targets.
+	// SecretsLost means that the targets' secrets are sealed with a key that the
+	// gateway does not have; Targets does not contain them.
 	SecretsLost bool
-	Version     int64 // grows with every change
+	Version     int64 // incremented by every update
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
 }
 
-// Transform makes what targets get of an event's body.
+// Transform converts an event's body into the input of the targets.
 type Transform struct {
 	Type       string `json:"type" yaml:"type"`             // jmespath or javascript
-	Expression string `json:"expression" yaml:"expression"` // of JavaScript the source of function transform(event)
-	Retry      bool   `json:"retry,omitempty" yaml:"retry"` // have it tried again with the event when it fails
+	Expression string `json:"expression" yaml:"expression"` // JMESPath, or JavaScript that defines function transform(event)
+	Retry      bool   `json:"retry,omitempty" yaml:"retry"` // retry the event if the transform fails
 }
 
 // The types of transforms.
@@ -43,36 +44,36 @@ const (
 	TransformJavaScript = "javascript"
 )
 
-// RoutePriority is a route's new place in the order.
+// RoutePriority assigns a priority to a route.
 type RoutePriority struct {
 	ID       RouteID
 	Priority int
 }
 
-// MaxTargets is how many targets a route can have.
+// MaxTargets is the maximum number of targets of a route.
 const MaxTargets = 50
 
-// MaxRoutes is how many routes a source can have: each of its events is held
-// against all of them.
+// MaxRoutes is the maximum number of routes of a source. Each event of the source is
+// matched with all of them.
 const MaxRoutes = 1000
 
-// MaxSourceTargets is how many targets all routes of a source together can
-// have: one event may make something of each.
+// MaxSourceTargets is the maximum number of targets of all routes of a source. One
+// event can have one effect per target.
 const MaxSourceTargets = 5000
 
-// DefaultQueue is the queue of targets that name none.
+// DefaultQueue is the queue of a target that does not name a queue.
 const DefaultQueue = "default"
 
-// DefaultMaxAttempts is how often an execution is claimed before it is dead:
-// the first time and the retries of ExecutionRetry.
+// DefaultMaxAttempts is the maximum number of claims of an execution: the first
+// attempt and the retries of ExecutionRetry. After them the execution is dead.
 const DefaultMaxAttempts = 4
 
-// TargetKeyTTL is how long a workflow or task target remembers its key.
+// TargetKeyTTL is how long a workflow or task target remembers its idempotency keys.
 const TargetKeyTTL = 24 * time.Hour
 
-// Validate reports every fault by its field, but for what is wrong with the
-// filters and the transform themselves, see package route, and with each
-// target, see package targets. It changes nothing.
+// Validate returns every fault by its field. It does not compile filters and
+// transforms (see package route) or targets (see package targets), and it changes
+// nothing.
 func (r Route) Validate() Faults {
 	var f Faults
 	checkName(&f, r.Name)
@@ -97,8 +98,8 @@ func (r Route) Validate() Faults {
 	return f
 }
 
-// CheckPattern says what is wrong with an event type pattern, "" if nothing:
-// an exact type, a prefix with ".*", or "*".
+// CheckPattern says why an event type pattern is invalid, "" if it is valid: an
+// exact type, a prefix with ".*", or "*".
 func CheckPattern(p string) string {
 	switch {
 	case p == "" || len(p) > MaxKeyBytes || !isText(p):

@@ -5,15 +5,14 @@ import (
 	"log/slog"
 )
 
-// Redacted stands for a secret wherever people read, and in Target.Settings.
+// Redacted replaces a secret in output and in Target.Settings.
 const Redacted = "[redacted]"
 
-// Secret holds a text that must not be shown: however it is printed, logged
-// or marshalled, it says [redacted]. Only Reveal gives it away. Equal
-// compares two of them, == does not.
+// Secret holds a text that must not be shown. It prints, logs and marshals as
+// [redacted]; only Reveal returns the text. Compare secrets with Equal, not with ==.
 type Secret struct{ v *string }
 
-// NewSecret hides s.
+// NewSecret returns a Secret that holds s.
 func NewSecret(s string) Secret { return Secret{&s} }
 
 // Reveal returns the text.
@@ -24,11 +23,11 @@ func (s Secret) Reveal() string {
 	return *s.v
 }
 
-// Equal reports whether both hold the same text. How long it takes may tell
-// where they differ: it is for what is configured, not for what somebody sends.
+// Equal reports whether both secrets hold the same text. The comparison does not
+// take constant time: use it for configured values, never for values from a request.
 func (s Secret) Equal(other Secret) bool { return s.Reveal() == other.Reveal() }
 
-// IsZero reports whether there is no text.
+// IsZero reports whether the secret is empty.
 func (s Secret) IsZero() bool { return s.v == nil || *s.v == "" }
 
 // Format implements fmt.Formatter for every verb.

@@ -40,7 +40,7 @@ func TestSecretIsNeverShown(t *testing.T) {
 		"in a source": eventhook.Source{Slug: "crm", Verifier: s}, "in an error": fmt.Errorf("source %v", s),
 	}
 	for where, v := range values {
-		for how, show := range ways() {
+		for how, show := range outputs() {
 			t.Run(where+" "+how, func(t *testing.T) {
 				got := show(v)
 				if strings.Contains(got, hidden) || strings.Contains(got, "hunter2") {
@@ -51,8 +51,8 @@ func TestSecretIsNeverShown(t *testing.T) {
 	}
 }
 
-// ways are the ways in which values get out.
-func ways() map[string]func(any) string {
+// outputs lists the outputs to print or marshal a value.
+func outputs() map[string]func(any) string {
 	all := map[string]func(any) string{
 		"as JSON": func(v any) string { b, err := json.Marshal(v); return fmt.Sprint(string(b), err) },
 		"by slog text": func(v any) string {
@@ -74,8 +74,8 @@ func ways() map[string]func(any) string {
 	return all
 }
 
-func TestSecretSaysThatItIsRedacted(t *testing.T) {
-	for how, show := range ways() {
+func TestSecretPrintsRedacted(t *testing.T) {
+	for how, show := range outputs() {
 		if how == "with %p" {
 			continue
 		}
@@ -87,7 +87,7 @@ func TestSecretSaysThatItIsRedacted(t *testing.T) {
 	}
 }
 
-func TestSecretReveals(t *testing.T) {
+func TestRevealReturnsTheText(t *testing.T) {
 	for _, c := range []struct {
 		claim  string
 		secret eventhook.Secret
@@ -106,7 +106,7 @@ func TestSecretReveals(t *testing.T) {
 	}
 }
 
-func TestSecretsAreComparedByTheirTexts(t *testing.T) {
+func TestSecretEqualComparesTexts(t *testing.T) {
 	var zero eventhook.Secret
 	if !zero.Equal(eventhook.NewSecret("")) || !eventhook.NewSecret("a").Equal(eventhook.NewSecret("a")) || eventhook.NewSecret("a").Equal(eventhook.NewSecret("b")) {
 		t.Error("want those equal that hold the same text")

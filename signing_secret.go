@@ -6,66 +6,66 @@ import (
 	"encoding/base64"
 	"fmt"
 	"strings"
+	"time"
 )
 
-// What Standard Webhooks puts before a secret and before a public key.
+// Prefixes of secrets and public keys (Standard Webhooks).
 const (
 	secretPrefix    = "whsec_"
 	publicKeyPrefix = "whpk_"
 )
 
-// The bytes of the keys that sign: those of Standard Webhooks, and of a text
-// that somebody brings along.
+// Lengths of signing keys in bytes: of decoded Standard Webhooks secrets, and of
+// plain texts.
 const (
-	leastKey, mostKey         = 24, 64
-	leastSecret, longestPlain = 16, 255
+	minKey, maxKey     = 24, 64
+	minPlain, maxPlain = 16, 255
 )
 
-// NewSigningSecret makes a secret of 32 random bytes, as whsec_ and base64.
+// NewSigningSecret returns a new secret of 32 random bytes: whsec_ and base64.
 func NewSigningSecret() Secret {
 	const size = 32
 	return NewSecret(secretPrefix + base64.StdEncoding.EncodeToString(randomBytes(size)))
 }
 
-// CheckSigningSecret says what is wrong with a secret that somebody gives, ""
-// if nothing; never the secret. It is whsec_ and base64 of 24 to 64 bytes, as
-// Standard Webhooks has it, or else a text without whsec_, of 16 to 255
-// visible characters of ASCII.
+// CheckSigningSecret says why a signing secret is invalid, "" if it is valid. The
+// text never contains the secret. A valid secret is whsec_ followed by base64 of 24
+// to 64 bytes (Standard Webhooks), or a text without that prefix of 16 to 255
+// visible ASCII characters.
 func CheckSigningSecret(secret string) string {
 	text, isStandard := strings.CutPrefix(secret, secretPrefix)
 	switch {
 	case isStandard:
 		key, err := base64.StdEncoding.Strict().DecodeString(text)
-		if err != nil || len(key) < leastKey || len(key) > mostKey || strings.ContainsAny(text, "\r\n") {
-			return fmt.Sprintf("must be base64, with its padding, of %d to %d bytes behind %s", leastKey, mostKey, secretPrefix)
+		if err != nil || len(key) < minKey || len(key) > maxKey || strings.ContainsAny(text, "\r\n") {
+			return fmt.Sprintf("must be base64, with padding, of %d to %d bytes after %s", minKey, maxKey, secretPrefix)
 		}
-	case len(secret) < leastSecret || len(secret) > longestPlain || strings.ContainsFunc(secret, isHidden):
-		return fmt.Sprintf("must be %s and base64 of %d to %d bytes, or a text of %d to %d visible characters of ASCII",
-			secretPrefix, leastKey, mostKey, leastSecret, longestPlain)
+	case len(secret) < minPlain || len(secret) > maxPlain || strings.ContainsFunc(secret, isNotVisible):
+		return fmt.Sprintf("must be %s followed by base64 of %d to %d bytes, or a text of %d to %d visible ASCII characters",
+			secretPrefix, minKey, maxKey, minPlain, maxPlain)
 	}
 	return ""
 }
 
-// SigningSecretWarning says what may be meant otherwise by a secret that
-// CheckSigningSecret takes, "" if nothing; never the secret. A text that reads
-// like base64 is used as it is, but whoever copied it from another sender may
-// expect its decoded bytes.
+// SigningSecretWarning warns about a valid secret that its owner may expect to be
+// decoded, "" without a warning: a text that looks like base64 but has no whsec_
+// prefix is used as it is. The warning never contains the secret.
 func SigningSecretWarning(secret string) string {
 	hasAny := func(from, to rune) bool {
 		return strings.ContainsFunc(secret, func(c rune) bool { return from <= c && c <= to })
 	}
 	isMixed := hasAny('a', 'z') && hasAny('A', 'Z') && hasAny('0', '9') || strings.ContainsAny(secret, "+/=")
 	key, err := base64.StdEncoding.Strict().DecodeString(secret)
-	if err != nil || !isMixed || len(key) < leastKey || len(key) > mostKey {
+	if err != nil || !isMixed || len(key) < minKey || len(key) > maxKey {
 		return ""
 	}
-	return "signing_secret reads like base64 but has no " + secretPrefix + " before it: its text is the key, not the bytes that it encodes"
+	return "signing_secret looks like base64 but does not start with " + secretPrefix + ": the text itself is the key, not the bytes that it encodes"
 }
 
-func isHidden(c rune) bool { return c <= ' ' || c >= 0x7f }
+func isNotVisible(c rune) bool { return c <= ' ' || c >= 0x7f }
 
-// SigningKey is the key of the HMAC that a secret stands for: what is encoded
-// behind whsec_, else the bytes of its text.
+// SigningKey returns the HMAC key of a secret: the bytes encoded after whsec_, or
+// the bytes of the text itself.
 func SigningKey(secret Secret) []byte {
 	text := secret.Reveal()
 	if encoded, isStandard := strings.CutPrefix(text, secretPrefix); isStandard {
@@ -76,12 +76,12 @@ func SigningKey(secret Secret) []byte {
 	return []byte(text)
 }
 
-// NewEd25519Seed makes a private key of ed25519: 32 random bytes in base64.
+// NewEd25519Seed returns a new Ed25519 private key: 32 random bytes in base64.
 func NewEd25519Seed() Secret {
 	return NewSecret(base64.StdEncoding.EncodeToString(randomBytes(ed25519.SeedSize)))
 }
 
-// Ed25519Key is the private key that a seed stands for; nil if it is none.
+// Ed25519Key returns the private key of a seed, nil if the seed is invalid.
 func Ed25519Key(seed Secret) ed25519.PrivateKey {
 	raw, err := base64.StdEncoding.DecodeString(seed.Reveal())
 	if err != nil || len(raw) != ed25519.SeedSize {
@@ -90,8 +90,8 @@ func Ed25519Key(seed Secret) ed25519.PrivateKey {
 	return ed25519.NewKeyFromSeed(raw)
 }
 
-// Ed25519PublicKey is what a receiver verifies the signatures of a seed with, as
-// Standard Webhooks writes it: whpk_ and base64. It is "" if the seed is none.
+// Ed25519PublicKey returns the public key of a seed as Standard Webhooks writes it:
+// whpk_ and base64. It returns "" if the seed is invalid.
 func Ed25519PublicKey(seed Secret) string {
 	key := Ed25519Key(seed)
 	if key == nil {
@@ -104,4 +104,27 @@ func randomBytes(n int) []byte {
 	b := make([]byte, n)
 	_, _ = rand.Read(b) // never fails, see crypto/rand
 	return b
+}
+
+// DefaultRotationGrace is how long the previous secret still signs after a rotation.
+const DefaultRotationGrace = 24 * time.Hour
+
+// RotateSigningSecret makes next the current secret. The previous secret still signs
+// until the grace period ends; if a rotation is in progress, its oldest secret ends
+// now. Rotating to the current secret changes nothing. Rotating back to the previous
+// secret makes it current again.
+func RotateSigningSecret(current []SigningSecret, next Secret, now time.Time, grace time.Duration) []SigningSecret {
+	if len(current) > 0 && current[0].Secret.Equal(next) {
+		return current
+	}
+	list := []SigningSecret{{Secret: next}}
+	for _, s := range current {
+		if s.ExpiresAt == nil {
+			s.ExpiresAt = new(now.Add(grace))
+		}
+		if len(list) < MaxSigningSecrets && s.ExpiresAt.After(now) && !s.Secret.Equal(next) {
+			list = append(list, s)
+		}
+	}
+	return list
 }

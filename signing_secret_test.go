@@ -10,9 +10,9 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-func TestSigningSecrets(t *testing.T) {
+func TestCheckSigningSecret(t *testing.T) {
 	standard := func(n int) string { return "whsec_" + base64.StdEncoding.EncodeToString(make([]byte, n)) }
-	const example = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" // of standardwebhooks.com
+	const example = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw" // from standardwebhooks.com
 	for _, c := range []struct {
 		claim, secret string
 		ok            bool
@@ -46,13 +46,13 @@ func TestSigningSecrets(t *testing.T) {
 	if got := eventhook.SigningKey(eventhook.NewSecret(example)); !bytes.Equal(got, key) {
 		t.Errorf("the key is %x, want what is encoded, %x", got, key)
 	}
-	const text = "correcthorsebattery8" // base64, too: without whsec_ it is not decoded
+	const text = "correcthorsebattery8" // valid base64, but not decoded without the prefix whsec_
 	if got := eventhook.SigningKey(eventhook.NewSecret(text)); string(got) != text {
 		t.Errorf("the key of a text is %q, want the text", got)
 	}
 }
 
-func TestNewSigningSecretsAreGoodOnes(t *testing.T) {
+func TestNewSigningSecretIsValid(t *testing.T) {
 	a, b := eventhook.NewSigningSecret(), eventhook.NewSigningSecret()
 	if wrong := eventhook.CheckSigningSecret(a.Reveal()); wrong != "" || !strings.HasPrefix(a.Reveal(), "whsec_") || len(eventhook.SigningKey(a)) != 32 {
 		t.Errorf("%q: %s", a.Reveal(), wrong)
@@ -62,7 +62,7 @@ func TestNewSigningSecretsAreGoodOnes(t *testing.T) {
 	}
 }
 
-func TestPublicKeys(t *testing.T) {
+func TestEd25519PublicKey(t *testing.T) {
 	seed := eventhook.NewEd25519Seed()
 	text := eventhook.Ed25519PublicKey(seed)
 	public, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(text, "whpk_"))
@@ -83,14 +83,14 @@ func TestPublicKeys(t *testing.T) {
 	}
 }
 
-func TestSigningSecretsThatReadLikeBase64(t *testing.T) {
+func TestSigningSecretWarning(t *testing.T) {
 	for secret, want := range map[string]bool{
 		"MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw":             true,
 		"C2FVsBQIhrscChlQIMV+b5sSYspob7oD":             true,
 		"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw":       false,
 		"0123456789abcdef0123456789abcdef":             false, // hex
 		"correcthorsebatterystaplecorrect":             false,
-		"MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaS":              false, // no whole base64
+		"MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaS":              false, // incomplete base64
 		"A text with spaces, 1":                        false,
 		"MfKQ9r8GKYqrTwjU":                             false, // too short for a key
 		"dGhpcyBpcyBhIHNlY3JldCB0aGF0IGhhcyBwYWRkaW5n": true,

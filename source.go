@@ -4,11 +4,10 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 )
 
-// Source is one place that sends webhooks to a tenant, with its own URL,
+// Source receives the webhooks of one sender for a tenant, with its own URL,
 // verifier and limits.
 type Source struct {
 	ID           SourceID
@@ -20,23 +19,22 @@ type Source struct {
 	Provider     string
 	Verifier     Secret // JSON of a verify.Spec
 	SecretsCount int
-	// LearnedSecrets are those that the provider's handshake has brought.
+	// LearnedSecrets are secrets that the provider sent in its handshake.
 	LearnedSecrets []Secret
-	// SecretRevealed says that a person was shown the learned secret.
+	// SecretRevealed means that a caller has read the learned secret.
 	SecretRevealed bool
-	// HandshakeOpenedAt is when the source was created, or began again to wait
-	// for its handshake.
+	// HandshakeOpenedAt is when the source was created or its handshake was reset.
 	HandshakeOpenedAt time.Time
 	IsEnabled         bool
-	Version           int64 // grows with every change
-	Quota             Quota // the tenant's
+	Version           int64 // incremented by every update
+	Quota             Quota // of the tenant
 	CreatedAt         time.Time
 	UpdatedAt         time.Time
 	SourceSettings
 }
 
-// SourceSettings are the parts of a source that only its rooms interpret.
-// Lists that are empty and limits that are zero mean the default.
+// SourceSettings holds the settings that ingest and the processor interpret. An
+// empty list and a zero limit mean the default.
 type SourceSettings struct {
 	IdempotencyKeyPaths   []string     `json:"idempotency_key_paths,omitempty" yaml:"idempotency_key_paths"`
 	EventTypePaths        []string     `json:"event_type_paths,omitempty" yaml:"event_type_paths"`
@@ -50,32 +48,32 @@ type SourceSettings struct {
 	ReplayProtection      string       `json:"replay_protection,omitempty" yaml:"replay_protection"`
 }
 
-// What SourceSettings.ReplayProtection says; empty is the provider's default.
+// Values of SourceSettings.ReplayProtection; empty means the provider's default.
 const (
-	ReplayBody = "body" // a request whose signed bytes the source has accepted before is a duplicate
+	ReplayBody = "body" // a request is a duplicate if the source has accepted the same signed bytes before
 	ReplayOff  = "off"
 )
 
-// HandshakeWindow is how long after Source.HandshakeOpenedAt a secret is taken
-// that counts at once.
+// HandshakeWindow is how long after Source.HandshakeOpenedAt the source accepts a
+// secret from a handshake without confirmation by a user.
 const HandshakeWindow = time.Hour
 
-// SourceReply is the answer to an accepted webhook, for providers that check it.
+// SourceReply is the response to an accepted webhook, for providers that check it.
 type SourceReply struct {
 	Status      int    `json:"status" yaml:"status"`
 	ContentType string `json:"content_type" yaml:"content_type"`
 	Body        string `json:"body" yaml:"body"`
 }
 
-// RateLimit bounds the requests to a source on each instance, before they are
-// verified.
+// RateLimit limits the requests to a source on each instance. It applies before
+// verification.
 type RateLimit struct {
 	RequestsPerSecond int `json:"requests_per_second,omitempty" yaml:"requests_per_second"`
 	RequestsPerMinute int `json:"requests_per_minute,omitempty" yaml:"requests_per_minute"`
 	BurstSize         int `json:"burst_size,omitempty" yaml:"burst_size"`
 }
 
-// Limits of bodies.
+// Limits of request bodies, in bytes.
 const (
 	DefaultMaxBodyBytes = 1 << 20
 	LargestMaxBodyBytes = 32 << 20
@@ -88,7 +86,7 @@ const (
 	DefaultBurstSize         = 50
 )
 
-// WithDefaults fills in what is zero.
+// WithDefaults returns r with zero fields set to the defaults.
 func (r RateLimit) WithDefaults() RateLimit {
 	return RateLimit{
 		RequestsPerSecond: orDefault(r.RequestsPerSecond, DefaultRequestsPerSecond),
@@ -97,23 +95,15 @@ func (r RateLimit) WithDefaults() RateLimit {
 	}
 }
 
-// BodyLimit is MaxBodyBytes or its default.
+// BodyLimit returns MaxBodyBytes or its default.
 func (s SourceSettings) BodyLimit() int { return orDefault(s.MaxBodyBytes, DefaultMaxBodyBytes) }
 
-func orDefault[T comparable](v, fallback T) T {
-	var zero T
-	if v == zero {
-		return fallback
-	}
-	return v
-}
-
-// reservedSources are slugs that no source has: the console shows a form at
-// the one, and filters say the other for every source.
+// reservedSources lists slugs that no source may have: pages of the console and
+// filters use them.
 var reservedSources = []string{"new", "all"}
 
-// Validate reports every fault by its field. It changes nothing. The verifier
-// has rules of its own, in package verify.
+// Validate returns every fault by its field and changes nothing. Package verify
+// checks the verifier.
 func (s Source) Validate() Faults {
 	var f Faults
 	checkSlug(&f, "slug", s.Slug)
@@ -125,7 +115,7 @@ func (s Source) Validate() Faults {
 	return f
 }
 
-// Validate reports every fault by its field. It changes nothing.
+// Validate returns every fault by its field and changes nothing.
 func (s SourceSettings) Validate() Faults {
 	var f Faults
 	checkLength(&f, "idempotency_key_paths", s.IdempotencyKeyPaths, 20)
@@ -144,7 +134,7 @@ func (s SourceSettings) Validate() Faults {
 	checkRange(&f, "max_body_bytes", s.MaxBodyBytes, 0, LargestMaxBodyBytes)
 	f.Merge("retry", s.Retry.Validate())
 	if s.Retry.Jitter != "" {
-		f.Add("retry.jitter", "is for subscriptions")
+		f.Add("retry.jitter", "is a setting of subscriptions only")
 	}
 	for i, r := range s.AllowedIPRanges {
 		if _, err := netip.ParsePrefix(r); err != nil {
@@ -172,99 +162,7 @@ func (r SourceReply) validate() Faults {
 		f.Add("body", "must be UTF-8 without NUL")
 	}
 	if r.Body != "" && (r.Status == 204 || r.Status == 205) {
-		f.Add("body", "must be empty: an answer with status %d has none", r.Status)
+		f.Add("body", "must be empty: a response with status %d has no body", r.Status)
 	}
 	return f
-}
-
-func checkLength(f *Faults, location string, list []string, most int) {
-	if len(list) > most {
-		f.Add(location, "%d, at most %d are allowed", len(list), most)
-	}
-}
-
-func checkLine(f *Faults, location, s string) {
-	if len(s) > MaxKeyBytes || !isText(s) || strings.ContainsAny(s, "\r\n") {
-		f.Add(location, "must be a single line of at most %d bytes of text", MaxKeyBytes)
-	}
-}
-
-func checkRange(f *Faults, location string, v, least, most int) {
-	if v < least || v > most {
-		f.Add(location, "%d is not between %d and %d", v, least, most)
-	}
-}
-
-// BodyHashPath stands for the SHA-256 of a body, in hexadecimal: a key for
-// webhooks that have no id, and of which two that are alike are one.
-const BodyHashPath = "sha256.body"
-
-// pathKinds are what a single path begins with, but for BodyHashPath.
-var pathKinds = []string{"header", "body", "cloudevent"}
-
-// PathParts are the single paths that a path joins with " + ". Members of a
-// body whose name holds that are reached only where no path follows it.
-func PathParts(path string) []string {
-	const plus = " + "
-	var parts []string
-	for from := 0; ; {
-		i := strings.Index(path[from:], plus)
-		if i < 0 {
-			return append(parts, path)
-		}
-		i += from
-		next := path[i+len(plus):]
-		if next == BodyHashPath || slices.ContainsFunc(pathKinds, func(kind string) bool { return strings.HasPrefix(next, kind+".") }) {
-			parts, path, from = append(parts, path[:i]), next, 0
-			continue
-		}
-		from = i + len(plus)
-	}
-}
-
-// CheckPath says what is wrong with a path into a webhook, "" if nothing:
-// header.<name>, body.<member or index>[.…], cloudevent.<attribute>,
-// cloudevent.data[.…], sha256.body, or several of them joined by " + ".
-func CheckPath(path string) string {
-	if !isText(path) || len(path) > MaxKeyBytes {
-		return fmt.Sprintf("must be UTF-8 of at most %d bytes", MaxKeyBytes)
-	}
-	for _, part := range PathParts(path) {
-		if wrong := checkPathPart(part); wrong != "" {
-			return wrong
-		}
-	}
-	return ""
-}
-
-func checkPathPart(path string) string {
-	kind, rest, ok := strings.Cut(path, ".")
-	switch {
-	case path == BodyHashPath:
-		return ""
-	case !ok || rest == "" || !slices.Contains(pathKinds, kind):
-		return fmt.Sprintf("%q must be header.<name>, body.<path>, cloudevent.<path> or sha256.body", path)
-	case kind == "header" && !isToken(rest):
-		return fmt.Sprintf("%q names no header: its name is letters, digits and !#$%%&'*+-.^_`|~", path)
-	case kind != "header" && (strings.HasPrefix(rest, ".") || strings.HasSuffix(rest, ".") || strings.Contains(rest, "..")):
-		return fmt.Sprintf("%q has an empty step", path)
-	}
-	return ""
-}
-
-// isToken reports whether s can name a header: RFC 9110, section 5.6.2.
-func isToken(s string) bool {
-	for _, c := range []byte(s) {
-		isPlain := '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
-		if !isPlain && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
-			return false
-		}
-	}
-	return s != ""
-}
-
-func checkPath(f *Faults, location, path string) {
-	if wrong := CheckPath(path); wrong != "" {
-		f.Add(location, "%s", wrong)
-	}
 }

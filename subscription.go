@@ -2,50 +2,53 @@ package eventhook
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 )
 
-// SubscriptionStatus is the life of a subscription; see docs/states.md.
+// SubscriptionStatus is the state of a subscription; see docs/states.md.
 type SubscriptionStatus string
 
-// The states of a subscription. To a paused one deliveries are made and wait;
-// to a disabled one none are made, and those that wait go on waiting.
+// The states of a subscription. A paused subscription gets deliveries, which wait
+// until it is resumed. A disabled subscription gets no deliveries; its open
+// deliveries wait until it is enabled.
 const (
 	SubscriptionActive   SubscriptionStatus = "active"
-	SubscriptionPaused   SubscriptionStatus = "paused"   // by a person
-	SubscriptionDisabled SubscriptionStatus = "disabled" // by failures, by a 410, or with its tenant
+	SubscriptionPaused   SubscriptionStatus = "paused"   // by a user
+	SubscriptionDisabled SubscriptionStatus = "disabled" // by failures, by a response 410, by a user, or because the tenant was closed
 )
 
-// Subscription says which of a tenant's events are sent to whom, and how.
+// Subscription sends some of a tenant's events to a receiver.
 type Subscription struct {
 	ID             SubscriptionID
 	TenantID       TenantID
 	TenantSlug     string
-	Name           string // several may have the same
+	Name           string // need not be unique
 	Status         SubscriptionStatus
-	DisabledReason string // for people; "" unless disabled
+	DisabledReason string // readable by users; "" unless disabled
 	EventTypes     []string
-	Filter         json.RawMessage // a pattern over the event, as a route's; nil for none
+	Filter         json.RawMessage // a pattern for the event, as in a route; nil without one
 	SubscriptionSettings
 	SubscriptionSecrets
-	// SecretsLost says that its secrets are sealed with a key that is gone: they
-	// are not here, and nothing can be sent.
+	// SecretsLost means that the secrets are sealed with a key that the gateway does
+	// not have. The secrets are empty and nothing can be sent.
 	SecretsLost bool
-	Version     int64 // grows with every change
+	Version     int64 // incremented by every update
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
 }
 
-// SubscriptionSettings are what a subscription says beside whom and what.
-// Zero numbers mean the default, but for those whose comment says more.
+// SubscriptionSettings holds the settings of a subscription besides its event types
+// and filter. A zero number means the default unless the comment of the field says
+// otherwise.
 type SubscriptionSettings struct {
 	Headers              map[string]string `json:"headers,omitempty" yaml:"headers"`
-	TargetLabels         []string          `json:"target_labels,omitempty" yaml:"target_labels"` // of agents; none: the gateway sends
+	TargetLabels         []string          `json:"target_labels,omitempty" yaml:"target_labels"` // labels of agents; empty means that the gateway sends
 	Retry                RetryPolicy       `json:"retry,omitzero" yaml:"retry"`
 	TimeoutSeconds       int               `json:"timeout_seconds,omitempty" yaml:"timeout_seconds"`
-	DisableAfterFailures *int              `json:"disable_after_failures,omitempty" yaml:"disable_after_failures"` // deliveries dead in a row; 0: never
-	MaxInFlight          int               `json:"max_in_flight,omitempty" yaml:"max_in_flight"`                   // from each instance
-	RatePerSecond        int               `json:"rate_per_second,omitempty" yaml:"rate_per_second"`               // from all instances; 0: no limit
+	DisableAfterFailures *int              `json:"disable_after_failures,omitempty" yaml:"disable_after_failures"` // consecutive dead deliveries; 0 means never
+	MaxInFlight          int               `json:"max_in_flight,omitempty" yaml:"max_in_flight"`                   // per instance
+	RatePerSecond        int               `json:"rate_per_second,omitempty" yaml:"rate_per_second"`               // for all instances together; 0 means no limit
 	Signatures           []string          `json:"signatures,omitempty" yaml:"signatures"`                         // SignatureHMAC by default
 }
 
@@ -55,20 +58,21 @@ const (
 	SignatureEd25519 = "v1a" // ed25519
 )
 
-// SubscriptionSecrets are sealed at rest, together, and never shown but for the
-// signing secret once.
+// SubscriptionSecrets holds the secrets of a subscription. They are sealed together
+// at rest. The API never returns them, except a generated signing secret once.
 type SubscriptionSecrets struct {
 	URL        Secret
 	AuthHeader Secret // "" without one
-	// Signing are the secrets that sign: the current one first, then those of
-	// which a rotation has left some time.
+	// Signing lists the secrets that sign: the current secret, then previous secrets
+	// until they expire.
 	Signing []SigningSecret
-	// Ed25519Seed is the private key of SignatureEd25519, in base64; "" unless it
-	// was asked for once.
+	// Ed25519Seed is the private key for SignatureEd25519 in base64; "" until that
+	// signature is first requested.
 	Ed25519Seed Secret
 }
 
-// SigningSecret signs until ExpiresAt; nil has no end.
+// SigningSecret is a secret that signs until ExpiresAt, or without end if ExpiresAt
+// is nil.
 type SigningSecret struct {
 	Secret    Secret // whsec_…
 	ExpiresAt *time.Time
@@ -81,20 +85,20 @@ const (
 	DefaultMaxInFlight          = 10
 )
 
-// DeliveryRetry is when failed deliveries are tried again: after 1, 2, 4, 8 and
-// 16 seconds, 60 at most.
+// DeliveryRetry is the default policy of deliveries: 5 retries after 1, 2, 4, 8 and
+// 16 seconds.
 var DeliveryRetry = RetryPolicy{MaxRetries: new(5), InitialDelayMS: 1_000, BackoffMultiplier: 2, MaxDelayMS: 60_000}
 
-// Timeout is TimeoutSeconds or its default.
+// Timeout returns TimeoutSeconds or its default.
 func (s SubscriptionSettings) Timeout() time.Duration {
 	return orDefault(time.Duration(s.TimeoutSeconds)*time.Second, DefaultDeliveryTimeout)
 }
 
-// InFlight is MaxInFlight or its default.
+// InFlight returns MaxInFlight or its default.
 func (s SubscriptionSettings) InFlight() int { return orDefault(s.MaxInFlight, DefaultMaxInFlight) }
 
-// FailuresToDisable is how many deliveries dead in a row disable the subscription; 0
-// never do.
+// FailuresToDisable returns how many consecutive dead deliveries disable the
+// subscription; 0 means that they never do.
 func (s SubscriptionSettings) FailuresToDisable() int {
 	if s.DisableAfterFailures == nil {
 		return DefaultDisableAfterFailures
@@ -102,5 +106,25 @@ func (s SubscriptionSettings) FailuresToDisable() int {
 	return *s.DisableAfterFailures
 }
 
-// IsForAgents reports whether agents send what it gets, and not the gateway.
+// IsForAgents reports whether agents send the deliveries instead of the gateway.
 func (s SubscriptionSettings) IsForAgents() bool { return len(s.TargetLabels) > 0 }
+
+// WithGeneratedSecrets returns s with missing secrets generated: the signing secret,
+// and the Ed25519 key if Signatures contains SignatureEd25519.
+func (s Subscription) WithGeneratedSecrets() Subscription {
+	if len(s.Signing) == 0 {
+		s.Signing = []SigningSecret{{Secret: NewSigningSecret()}}
+	}
+	if s.Ed25519Seed.IsZero() && s.IsSignedWith(SignatureEd25519) {
+		s.Ed25519Seed = NewEd25519Seed()
+	}
+	return s
+}
+
+// IsSignedWith reports whether deliveries carry the signature.
+func (s SubscriptionSettings) IsSignedWith(signature string) bool {
+	if len(s.Signatures) == 0 {
+		return signature == SignatureHMAC
+	}
+	return slices.Contains(s.Signatures, signature)
+}

@@ -10,8 +10,8 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// goodSubscription has nothing wrong with it.
-func goodSubscription(change ...func(*eventhook.Subscription)) eventhook.Subscription {
+// validSubscription returns a subscription without faults.
+func validSubscription(change ...func(*eventhook.Subscription)) eventhook.Subscription {
 	s := eventhook.Subscription{Name: "billing", EventTypes: []string{"payment.*", "*", "a.b"}}
 	s.URL = eventhook.NewSecret("https://billing.example/hooks")
 	s.Signing = []eventhook.SigningSecret{{Secret: eventhook.NewSigningSecret()}}
@@ -21,7 +21,7 @@ func goodSubscription(change ...func(*eventhook.Subscription)) eventhook.Subscri
 	return s
 }
 
-func TestFaultsOfSubscriptions(t *testing.T) {
+func TestSubscriptionValidate(t *testing.T) {
 	settings := func(change func(*eventhook.SubscriptionSettings)) func(*eventhook.Subscription) {
 		return func(s *eventhook.Subscription) { change(&s.SubscriptionSettings) }
 	}
@@ -77,20 +77,20 @@ func TestFaultsOfSubscriptions(t *testing.T) {
 		{"delays the wrong way round", retry(eventhook.RetryPolicy{InitialDelayMS: 5000, MaxDelayMS: 4000}), []string{"retry.max_delay_ms"}},
 		{"signatures", settings(func(s *eventhook.SubscriptionSettings) { s.Signatures = []string{"v1", "v2", "v1"} }), []string{"signatures[1]", "signatures[2]"}},
 	} {
-		checkFaults(t, c.claim, goodSubscription(c.change).Validate(), c.want...)
+		checkFaults(t, c.claim, validSubscription(c.change).Validate(), c.want...)
 	}
 	many := map[string]string{}
 	for i := range 51 {
 		many["X-"+strings.Repeat("a", i+1)] = "v"
 	}
-	checkFaults(t, "too many headers", goodSubscription(settings(func(s *eventhook.SubscriptionSettings) { s.Headers = many })).Validate(), "headers")
+	checkFaults(t, "too many headers", validSubscription(settings(func(s *eventhook.SubscriptionSettings) { s.Headers = many })).Validate(), "headers")
 	delete(many, "X-a")
-	checkFaults(t, "as many as it may have", goodSubscription(settings(func(s *eventhook.SubscriptionSettings) { s.Headers = maps.Clone(many) })).Validate())
+	checkFaults(t, "as many as it may have", validSubscription(settings(func(s *eventhook.SubscriptionSettings) { s.Headers = maps.Clone(many) })).Validate())
 }
 
-func TestFaultsOfSubscriptionsShowNoSecret(t *testing.T) {
+func TestSubscriptionFaultsContainNoSecret(t *testing.T) {
 	const planted = "pl4nted"
-	s := goodSubscription(func(s *eventhook.Subscription) {
+	s := validSubscription(func(s *eventhook.Subscription) {
 		s.URL = eventhook.NewSecret("https://user:" + planted + "@h/" + planted + "#" + planted)
 		s.AuthHeader = eventhook.NewSecret(planted + "\n")
 		s.Signing = []eventhook.SigningSecret{{Secret: eventhook.NewSecret("whsec_" + planted)}}
@@ -105,8 +105,8 @@ func TestFaultsOfSubscriptionsShowNoSecret(t *testing.T) {
 	}
 }
 
-func TestURLsOfSubscriptions(t *testing.T) {
-	for text, want := range map[string]string{ // what is said of it, "" if nothing
+func TestCheckSubscriptionURL(t *testing.T) {
+	for text, want := range map[string]string{ // expected text, "" if valid without a warning
 		"https://billing.example/hooks?token=x": "", "https://[2001:db8::1]:8443": "", "HTTPS://A.example": "", "https://bücher.example/ä": "", "https://a.example:/": "",
 		"http://billing.example/hooks": "is not encrypted", "http://10.1.2.3": "is not encrypted",
 		"":                        "is required",
@@ -120,10 +120,10 @@ func TestURLsOfSubscriptions(t *testing.T) {
 		"https://a.example/\x00":  "must be a URL",
 		"https://a.example/\xff":  "must be a URL",
 		"https://a.example/%zz":   "must be a URL",
-		"https://u@a.example":     "no user",
-		"https://u:p@a.example":   "no user",
-		"https://a.example/#x":    "no fragment",
-		"https://a.example/#":     "no fragment",
+		"https://u@a.example":     "must not contain a user",
+		"https://u:p@a.example":   "must not contain a user",
+		"https://a.example/#x":    "must not have a fragment",
+		"https://a.example/#":     "must not have a fragment",
 		"https://a.example/" + strings.Repeat("x", 2048): "2066 bytes",
 	} {
 		wrong, warning := eventhook.CheckSubscriptionURL(text)
@@ -134,7 +134,7 @@ func TestURLsOfSubscriptions(t *testing.T) {
 	}
 }
 
-func TestRotate(t *testing.T) {
+func TestRotateSigningSecret(t *testing.T) {
 	now := time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
 	secret := eventhook.NewSecret
 	at := func(d time.Duration) *time.Time { return new(now.Add(d)) }
@@ -178,7 +178,7 @@ func TestRotate(t *testing.T) {
 	}
 }
 
-func TestSecretsThatAreNotGivenAreMade(t *testing.T) {
+func TestWithGeneratedSecrets(t *testing.T) {
 	plain := eventhook.Subscription{}.WithGeneratedSecrets()
 	if wrong := eventhook.CheckSigningSecret(plain.Signing[0].Secret.Reveal()); wrong != "" || !plain.Ed25519Seed.IsZero() {
 		t.Errorf("made the secret %v (%s) and the key %v, want a secret alone", plain.Signing, wrong, plain.Ed25519Seed)

@@ -10,37 +10,37 @@ import (
 	"strings"
 )
 
-// MaxSubscriptions is how many subscriptions a tenant can have: each instance
-// keeps them in memory.
+// MaxSubscriptions is the maximum number of subscriptions of a tenant. Each instance
+// caches them in memory.
 const MaxSubscriptions = 20_000
 
-// MaxSigningSecrets is how many secrets a subscription signs with at once: the
-// current one, and the one before it during a rotation.
+// MaxSigningSecrets is the maximum number of secrets that sign at the same time: the
+// current and the previous one.
 const MaxSigningSecrets = 2
 
-// The bounds of what a subscription says.
+// Limits of the fields of a subscription.
 const (
-	maxEventTypes   = 100
-	maxHeaders      = 50
-	maxLabels       = 20
-	maxLabel        = 128
-	maxURL          = 2048
-	maxTimeout      = 60 // seconds
-	maxDeadInRow    = 1000
-	maxInFlight     = 1000
-	maxRate         = 10_000
-	largestPort     = 65535
-	insecureWarning = "is not encrypted: whoever is on the way can read the events, and the auth_header; use https"
+	maxEventTypes        = 100
+	maxHeaders           = 50
+	maxLabels            = 20
+	maxLabel             = 128
+	maxURL               = 2048
+	maxTimeout           = 60 // seconds
+	maxFailuresToDisable = 1000
+	maxInFlight          = 1000
+	maxRate              = 10_000
+	largestPort          = 65535
+	insecureWarning      = "is not encrypted: anyone on the network path can read the events and the auth_header; use https"
 )
 
-// Validate reports every fault by its field, but for what is wrong with the
-// filter, see package outbound. No fault shows a secret. Of one whose
-// SecretsLost the secrets are not looked at. It changes nothing.
+// Validate returns every fault by its field and changes nothing. No fault contains a
+// secret. Package outbound/match checks the filter. If SecretsLost is set, the
+// secrets are not checked.
 func (s Subscription) Validate() Faults {
 	var f Faults
 	checkName(&f, s.Name)
 	if len(s.EventTypes) == 0 {
-		f.Add("event_types", `at least one is required; "*" is all`)
+		f.Add("event_types", `at least one is required; "*" matches all`)
 	}
 	checkLength(&f, "event_types", s.EventTypes, maxEventTypes)
 	for i, p := range s.EventTypes {
@@ -55,9 +55,9 @@ func (s Subscription) Validate() Faults {
 	return f
 }
 
-// CheckSubscribed says what is wrong with an event type pattern of a
-// subscription, "" if nothing: beside what CheckPattern says, that no event that
-// subscriptions get can be of it.
+// CheckSubscribed says why a subscription cannot have an event type pattern, "" if
+// it can. It refuses the patterns that CheckPattern refuses, and patterns that no
+// event for subscriptions can match.
 func CheckSubscribed(pattern string) string {
 	if wrong := CheckPattern(pattern); wrong != "" || pattern == "*" {
 		return wrong
@@ -66,7 +66,7 @@ func CheckSubscribed(pattern string) string {
 		return fmt.Sprintf("%q %s", SanitizeLabel(pattern), wrong)
 	}
 	if !IsVisibleToTenants(pattern) {
-		return fmt.Sprintf("%q is no event type of the catalogue that tenants may subscribe to", pattern)
+		return fmt.Sprintf("%q is an event type that tenants cannot subscribe to", pattern)
 	}
 	return ""
 }
@@ -76,21 +76,21 @@ func (s SubscriptionSecrets) validate() (f Faults) {
 		f.Add("url", "%s", wrong)
 	}
 	if s.AuthHeader.Reveal() == Redacted {
-		f.Add("auth_header", "stands for one that is stored, and there is none")
+		f.Add("auth_header", "is the placeholder of a stored value, but no value is stored")
 	}
 	if !IsHeaderValue(s.AuthHeader.Reveal()) {
-		f.Add("auth_header", "must be a line of at most %d bytes of text, with no space around it", MaxHeaderValue)
+		f.Add("auth_header", "must be one line of at most %d bytes of text, without leading or trailing space", MaxHeaderValue)
 	}
-	for _, one := range s.Signing {
-		if wrong := CheckSigningSecret(one.Secret.Reveal()); wrong != "" {
+	for _, signing := range s.Signing {
+		if wrong := CheckSigningSecret(signing.Secret.Reveal()); wrong != "" {
 			f.Add("signing_secret", "%s", wrong)
 		}
 	}
 	return f
 }
 
-// Validate reports every fault by its field; zero values pass where they mean
-// the default. It changes nothing.
+// Validate returns every fault by its field and changes nothing. Zero fields are
+// valid where zero means the default.
 func (s SubscriptionSettings) Validate() Faults {
 	var f Faults
 	s.checkHeaders(&f)
@@ -103,7 +103,7 @@ func (s SubscriptionSettings) Validate() Faults {
 	f.Merge("retry", s.Retry.validate(deliveryRetryBounds))
 	checkRange(&f, "timeout_seconds", s.TimeoutSeconds, 0, maxTimeout)
 	if n := s.DisableAfterFailures; n != nil {
-		checkRange(&f, "disable_after_failures", *n, 0, maxDeadInRow)
+		checkRange(&f, "disable_after_failures", *n, 0, maxFailuresToDisable)
 	}
 	checkRange(&f, "max_in_flight", s.MaxInFlight, 0, maxInFlight)
 	checkRange(&f, "rate_per_second", s.RatePerSecond, 0, maxRate)
@@ -131,7 +131,7 @@ func (s SubscriptionSettings) checkHeaders(f *Faults) {
 		}
 		canonical := textproto.CanonicalMIMEHeaderKey(name)
 		if seen[canonical] {
-			f.Add(at, "is given twice: upper and lower case mean the same")
+			f.Add(at, "is given twice: header names ignore case")
 		}
 		seen[canonical] = true
 	}
@@ -153,22 +153,23 @@ func isLabelWord(s string) bool {
 	})
 }
 
-// CheckSubscriptionURL says what is wrong with a subscription's URL, "" if
-// nothing, and else what its owner should know. Neither shows any of it: it may
-// hold a secret. Whether its address may be reached is not looked at.
+// CheckSubscriptionURL says why a URL is invalid for a subscription, "" if it is
+// valid, and returns a warning for its owner, "" without one. Neither text contains
+// the URL, because it may contain a secret. CheckSubscriptionURL does not check
+// whether the address may be reached.
 func CheckSubscriptionURL(text string) (wrong, warning string) {
 	u, err := url.Parse(text)
 	switch {
 	case text == "":
-		return "is required: where the events are sent", ""
+		return "is required: the URL that receives the events", ""
 	case len(text) > maxURL:
 		return fmt.Sprintf("has %d bytes, at most %d are allowed", len(text), maxURL), ""
 	case err != nil || !isText(text) || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || !isPort(u.Port()):
 		return "must be a URL such as https://billing.example/hooks", ""
 	case u.User != nil:
-		return "must hold no user and no password: say them in auth_header", ""
+		return "must not contain a user or a password: use auth_header", ""
 	case u.Fragment != "" || strings.HasSuffix(text, "#"):
-		return "must have no fragment: nothing behind # is sent", ""
+		return "must not have a fragment: the part after # is never sent", ""
 	case u.Scheme == "http":
 		return "", insecureWarning
 	}

@@ -7,39 +7,41 @@ import (
 	"fmt"
 )
 
-// The target types that make executions and settle promises. Package targets
-// has them all.
+// The types of targets that create executions and settle promises. Package targets
+// defines all types.
 const (
 	TargetWorkflow = "workflow"
 	TargetTask     = "task"
 	TargetPromise  = "promise"
 )
 
-// ErrUnknownTarget answers who compiles a target whose type this version does
-// not know. A later one may, and while a gateway is upgraded both run.
+// ErrUnknownTarget means that this version does not know the type of a target.
+// During an upgrade, a newer instance may have stored it.
 var ErrUnknownTarget = errors.New("unknown target type")
 
-// Target is one thing a route does. What its settings mean depends on its type,
-// and only package targets knows. Printed, logged or marshalled it shows no
-// secret.
+// Target is one effect that a route has on each event. The type determines the
+// meaning of the settings; only package targets interprets them. A Target prints,
+// logs and marshals without secrets.
 type Target struct {
 	Type string
-	// Settings is an object of what is public. For a secret it says Redacted.
+	// Settings is a JSON object of the public settings, with Redacted in place of
+	// each secret.
 	Settings json.RawMessage
-	// Secrets is an object of the secrets that Settings has Redacted for; zero
-	// without any, or when they cannot be opened.
+	// Secrets is a JSON object of the secrets that are Redacted in Settings. It is
+	// empty if there are none or if they cannot be opened.
 	Secrets Secret
 
-	// RouteID and Index say which of whose targets it is while it is compiled:
-	// with an event's id they name its action. They are not stored with it.
+	// RouteID and Index identify the target while it is compiled: together with an
+	// event's id they determine the id of the action. They are not stored with the
+	// target.
 	RouteID RouteID
 	Index   int
 }
 
-// MarshalJSON writes a target flat, as people do, without its secrets: its type
-// first, then its settings by their names. So equal targets are written alike.
+// MarshalJSON writes the type and the public settings as one flat object: the type
+// first, then the settings sorted by name, so that equal targets have equal JSON.
 func (t Target) MarshalJSON() ([]byte, error) {
-	settings, err := inOrder(t.Settings)
+	settings, err := sortMembers(t.Settings)
 	if err != nil {
 		return nil, fmt.Errorf("target settings: %w", err)
 	}
@@ -50,8 +52,8 @@ func (t Target) MarshalJSON() ([]byte, error) {
 	return append(append(head[:len(head)-1], ','), settings[1:]...), nil
 }
 
-// UnmarshalJSON reads what MarshalJSON has written. What people write package
-// targets reads: it tells what is wrong with it, and finds the secrets in it.
+// UnmarshalJSON reads the output of MarshalJSON. Use targets.Read for the input of
+// users: it reports faults and separates the secrets.
 func (t *Target) UnmarshalJSON(raw []byte) error {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &members); err != nil {
@@ -66,13 +68,13 @@ func (t *Target) UnmarshalJSON(raw []byte) error {
 	if err != nil {
 		return err
 	}
-	t.Settings, err = inOrder(rest)
+	t.Settings, err = sortMembers(rest)
 	return err
 }
 
-// inOrder writes an object with all members in it by their names, since
-// PostgreSQL does not keep their order; nothing is an empty one.
-func inOrder(raw json.RawMessage) (json.RawMessage, error) {
+// sortMembers returns a JSON object with all members sorted by name, because PostgreSQL
+// does not keep their order. Empty input becomes an empty object.
+func sortMembers(raw json.RawMessage) (json.RawMessage, error) {
 	object := map[string]any{}
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -81,7 +83,7 @@ func inOrder(raw json.RawMessage) (json.RawMessage, error) {
 	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false) // URLs hold ampersands
+	e.SetEscapeHTML(false) // URLs contain ampersands
 	err := e.Encode(object)
 	return bytes.TrimSpace(b.Bytes()), err
 }

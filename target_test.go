@@ -9,7 +9,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-func TestTargetsAreWrittenAlike(t *testing.T) {
+func TestEqualTargetsHaveEqualJSON(t *testing.T) {
 	const want = `{"type":"x","a":{"b":1.50,"cc":"<&>"},"bb":[2,1]}`
 	for _, written := range []string{
 		want,
@@ -36,7 +36,7 @@ func TestTargetsAreWrittenAlike(t *testing.T) {
 	}
 }
 
-func TestTargetsShowNoSecret(t *testing.T) {
+func TestTargetsPrintNoSecret(t *testing.T) {
 	target := eventhook.Target{Type: "http", Settings: json.RawMessage(`{"auth_header":"[redacted]"}`), Secrets: eventhook.NewSecret("hush")}
 	raw, err := json.Marshal([]eventhook.Target{target})
 	if err != nil {

@@ -1,14 +1,14 @@
 package eventhook
 
-// TenantConfig is a tenant with all that is configured for it, as a file
-// describes it.
+// TenantConfig is the configuration of a tenant, as a configuration file describes
+// it.
 type TenantConfig struct {
 	Tenant
 	Sources []SourceConfig
-	// Subscriptions are known by their names. One without a Status has the one
-	// that it has, at first SubscriptionActive. One without a Signing secret keeps
-	// those that it has, and at first one is made; one that names another signs
-	// with it, and with the former for the time of a rotation.
+	// Subscriptions are identified by name. Without a Status, an existing
+	// subscription keeps its status and a new one is SubscriptionActive. Without a
+	// Signing secret, an existing subscription keeps its secrets and a new one gets
+	// a generated secret. A different Signing secret starts a rotation.
 	Subscriptions []Subscription
 }
 
@@ -18,10 +18,10 @@ type SourceConfig struct {
 	Routes []Route
 }
 
-// ChangeAction says what applying a configuration did with a thing.
+// ChangeAction says what applying a configuration does to a resource.
 type ChangeAction string
 
-// What can happen to a configured thing.
+// The values of ChangeAction.
 const (
 	ChangeCreate    ChangeAction = "create"
 	ChangeUpdate    ChangeAction = "update"
@@ -34,5 +34,5 @@ type Change struct {
 	Action ChangeAction
 	Kind   string        // tenant, source, route or subscription
 	Name   string        // acme, acme/github, acme/github/pushes, acme/billing
-	Fields []FieldChange // of an update, what differs
+	Fields []FieldChange // the fields that an update changes
 }

@@ -7,18 +7,19 @@ import (
 	"unicode/utf8"
 )
 
-// MaxKeyBytes bounds idempotency keys, event types and the like as they are
-// stored.
+// MaxKeyBytes is the maximum length of stored idempotency keys, event types and
+// similar texts, in bytes.
 const MaxKeyBytes = 255
 
-// isText reports whether PostgreSQL can hold s as text.
+// isText reports whether PostgreSQL can store s as text: valid UTF-8 without NUL.
 func isText(s string) bool {
 	return utf8.ValidString(s) && strings.IndexByte(s, 0) < 0
 }
 
-// SanitizeText makes s storable as text: bytes that are not UTF-8, and NUL, become
-// \xNN. It is for people to read: a text that spells \x00 looks the same as
-// one that had a NUL. Without such bytes s is returned as it is.
+// SanitizeText returns s with each NUL and each byte that is not UTF-8 replaced by
+// \xNN, so that PostgreSQL can store it. The result is for display: a text that
+// contains \x00 literally looks the same as one that contained a NUL. A valid s is
+// returned unchanged.
 func SanitizeText(s string) string {
 	if isText(s) {
 		return s
@@ -37,9 +38,9 @@ func SanitizeText(s string) string {
 	return b.String()
 }
 
-// NormalizeKey makes s storable as an idempotency key of at most MaxKeyBytes. One that
-// is longer, or no text, becomes its SHA-256, so that different keys stay
-// different. Doing it again changes nothing.
+// NormalizeKey returns s as an idempotency key of at most MaxKeyBytes. A longer key,
+// or one that PostgreSQL cannot store, becomes its SHA-256, so that different keys
+// stay different. NormalizeKey is idempotent.
 func NormalizeKey(s string) string {
 	if len(s) <= MaxKeyBytes && isText(s) {
 		return s
@@ -48,9 +49,9 @@ func NormalizeKey(s string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// SanitizeLabel makes s storable as an event type or the like: text, cut to at most
-// MaxKeyBytes at a character's edge. Of a long text it looks at no more, and
-// keeps no more alive: what a few bytes are cut from may be a whole body.
+// SanitizeLabel returns s as an event type or similar label: sanitized and truncated
+// to MaxKeyBytes at a character boundary. The result does not keep a long s in
+// memory, which may be part of a whole body.
 func SanitizeLabel(s string) string {
 	const enough = MaxKeyBytes + utf8.UTFMax
 	if len(s) <= enough {
@@ -59,7 +60,7 @@ func SanitizeLabel(s string) string {
 	return strings.Clone(Truncate(SanitizeText(s[:enough]), MaxKeyBytes))
 }
 
-// Truncate shortens s to at most n bytes at a character's edge.
+// Truncate shortens s to at most n bytes at a character boundary.
 func Truncate(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -70,7 +71,7 @@ func Truncate(s string, n int) string {
 	return s[:n]
 }
 
-// TruncateWithEllipsis cuts as Cut does, and ends what it has cut with an ellipsis.
+// TruncateWithEllipsis is Truncate with an ellipsis appended if s was shortened.
 func TruncateWithEllipsis(s string, n int) string {
 	if len(s) <= n {
 		return s

@@ -8,7 +8,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-func TestText(t *testing.T) {
+func TestSanitizeText(t *testing.T) {
 	for _, c := range []struct{ claim, in, want string }{
 		{"empty stays", "", ""},
 		{"text stays", "naïve 日本 🎣", "naïve 日本 🎣"},
@@ -26,7 +26,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-func TestKeysThatDifferStayDifferent(t *testing.T) {
+func TestNormalizeKeyKeepsKeysDifferent(t *testing.T) {
 	long := strings.Repeat("k", eventhook.MaxKeyBytes)
 	seen := map[string]string{}
 	for _, in := range []string{
@@ -49,7 +49,7 @@ func TestKeysThatDifferStayDifferent(t *testing.T) {
 	}
 }
 
-func TestCutEndsAtACharacter(t *testing.T) {
+func TestTruncateEndsAtACharacter(t *testing.T) {
 	for _, c := range []struct {
 		in   string
 		n    int
@@ -71,7 +71,7 @@ func TestCutEndsAtACharacter(t *testing.T) {
 	}
 }
 
-func TestLabelIsCutAtACharacter(t *testing.T) {
+func TestSanitizeLabelEndsAtACharacter(t *testing.T) {
 	for _, c := range []struct{ claim, in, want string }{
 		{"a short one stays", "push", "push"},
 		{"the longest stays", strings.Repeat("x", 255), strings.Repeat("x", 255)},
@@ -87,7 +87,7 @@ func TestLabelIsCutAtACharacter(t *testing.T) {
 	}
 }
 
-func FuzzTextIsStorable(f *testing.F) {
+func FuzzSanitizedTextIsStorable(f *testing.F) {
 	for _, s := range []string{"", "a", "\x00", "\xff\xfe", "é\x80", strings.Repeat("日", 100)} {
 		f.Add(s)
 	}

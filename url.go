@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// SameOrigin reports whether two URLs have the same scheme, host and port: the
-// case of host names does not count, and a default port equals none. A text that
-// is no http or https URL has no origin.
+// SameOrigin reports whether two URLs have the same scheme, host and port. Host
+// names ignore case, and a missing port equals the default port. A text that is not
+// an http or https URL has no origin.
 func SameOrigin(a, b string) bool {
 	x, y := origin(a), origin(b)
 	return x != "" && x == y
@@ -28,8 +28,8 @@ func origin(text string) string {
 	return u.Scheme + "://" + lowerASCII(u.Hostname()) + ":" + port
 }
 
-// lowerASCII leaves other letters alone: two names that are equal in Unicode
-// only may be two hosts.
+// lowerASCII lowers ASCII letters only: two host names that are equal only under
+// Unicode case folding may be different hosts.
 func lowerASCII(s string) string {
 	return strings.Map(func(c rune) rune {
 		if 'A' <= c && c <= 'Z' {

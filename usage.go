@@ -2,47 +2,47 @@ package eventhook
 
 import "time"
 
-// SourceStats is how much a source has received lately. The spans begin on
-// full five minutes, so that they are at most that much longer than they say,
-// and the newest seconds may be missing.
+// SourceStats counts the recent events of a source. The periods start at a multiple
+// of SourceCountSpan, so that they can be up to one span longer; the newest seconds
+// may be missing.
 type SourceStats struct {
-	EventsLastHour int64 // stored ones, duplicates included
+	EventsLastHour int64 // stored events, including duplicates
 	EventsLast24h  int64
-	FailedLast24h  int64 // whose first try failed, whatever became of them since
+	FailedLast24h  int64 // events whose first attempt failed, whatever their state now
 }
 
-// TenantUsage is what a tenant has used of its quota; the newest second may be
-// missing.
+// TenantUsage is the part of its quota that a tenant has used; the newest second may
+// be missing.
 type TenantUsage struct {
-	EventsToday  int64 // stored since midnight, UTC; duplicates included
-	StorageBytes int64 // bodies and headers that are kept
+	EventsToday  int64 // stored since midnight UTC, including duplicates
+	StorageBytes int64 // stored bodies and headers
 }
 
-// TenantCount is how much a tenant has stored on a day.
+// TenantCount counts the events that a tenant stored on one day.
 type TenantCount struct {
 	TenantID TenantID
-	Day      time.Time // its midnight, UTC
-	Events   int64     // duplicates included
+	Day      time.Time // midnight UTC
+	Events   int64     // including duplicates
 	Bytes    int64     // of bodies and headers
 }
 
-// SourceCount is how much a source has received within five minutes.
+// SourceCount counts the events that a source received within one span.
 type SourceCount struct {
 	SourceID SourceID
-	At       time.Time // the span's beginning, a multiple of SourceCountSpan
-	Events   int64     // stored ones, duplicates included
-	Failed   int64     // whose first try failed within the span
+	At       time.Time // start of the span, a multiple of SourceCountSpan
+	Events   int64     // stored events, including duplicates
+	Failed   int64     // events whose first attempt failed within the span
 }
 
-// SourceCountSpan is the time that one SourceCount is about.
+// SourceCountSpan is the length of the span of a SourceCount or SubscriptionCount.
 const SourceCountSpan = 5 * time.Minute
 
-// SubscriptionCount is what was sent to a subscriber within five minutes.
+// SubscriptionCount counts the deliveries to a subscription within one span.
 type SubscriptionCount struct {
 	SubscriptionID SubscriptionID
-	At             time.Time     // the span's beginning, a multiple of SourceCountSpan
+	At             time.Time     // start of the span, a multiple of SourceCountSpan
 	Delivered      int64         // deliveries that succeeded
-	Failed         int64         // attempts that did not
-	Dead           int64         // deliveries that were given up
-	Duration       time.Duration // of all attempts together, to the millisecond
+	Failed         int64         // failed attempts
+	Dead           int64         // deliveries that became dead
+	Duration       time.Duration // total duration of all attempts, to the millisecond
 }

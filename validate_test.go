@@ -7,7 +7,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-func TestSlugs(t *testing.T) {
+func TestIsSlug(t *testing.T) {
 	for slug, ok := range map[string]bool{
 		"a": true, "7": true, "acme": true, "a-b-9": true, strings.Repeat("a", 63): true,
 		"": false, "-a": false, "a-": false, "A": false, "a_b": false, "a.b": false, "a b": false, "é": false,
@@ -45,7 +45,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-func TestEveryFaultIsToldAtOnce(t *testing.T) {
+func TestValidateReturnsEveryFault(t *testing.T) {
 	checkFaults(t, "tenant", eventhook.Tenant{}.Validate(), "slug", "name")
 	checkFaults(t, "key", eventhook.APIKey{}.Validate(), "name", "scopes")
 	checkFaults(t, "key with strange scopes", eventhook.APIKey{Name: "x", Scopes: []eventhook.Scope{"read", "root", "Read"}}.Validate(), "scopes[1]", "scopes[2]")
@@ -69,7 +69,7 @@ func TestEveryFaultIsToldAtOnce(t *testing.T) {
 	checkFaults(t, "too many targets", eventhook.Route{Name: "x", Targets: make([]eventhook.Target, 51)}.Validate(), "targets")
 }
 
-func TestHeadersOfPathsAreTokens(t *testing.T) {
+func TestHeaderPathsAreTokens(t *testing.T) {
 	for path, ok := range map[string]bool{
 		"header.x-id": true, "header.X_Id.2": true, "header.!#$%&'*+-.^_`|~": true, "header.x-id + header.x-date": true, "body.bad name": true,
 		"header.bad name": false, "header.x:y": false, "header.x-\u00e9": false, "header.x-id + header.bad name": false, "header.a\t": false, "header.": false,
@@ -80,7 +80,7 @@ func TestHeadersOfPathsAreTokens(t *testing.T) {
 	}
 }
 
-func TestAnAnswerWithoutContentHasNoBody(t *testing.T) {
+func TestNoContentResponseHasNoBody(t *testing.T) {
 	for _, c := range []struct {
 		reply eventhook.SourceReply
 		want  []string
@@ -94,7 +94,7 @@ func TestAnAnswerWithoutContentHasNoBody(t *testing.T) {
 	}
 }
 
-func TestDefaultsOfSources(t *testing.T) {
+func TestSourceDefaults(t *testing.T) {
 	got := eventhook.RateLimit{BurstSize: 7}.WithDefaults()
 	if want := (eventhook.RateLimit{RequestsPerSecond: 100, RequestsPerMinute: 1000, BurstSize: 7}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)

@@ -24,58 +24,58 @@ import (
 // logs and marshals without its secrets; only in an unexported field of
 // something else that is printed fmt goes around that.
 type Config struct {
-	DatabaseURL      string          `koanf:"database_url"` // empty: the embedded default
-	DataDir          string          `koanf:"data_dir"`
-	Listen           string          `koanf:"listen"`
-	ManagementListen string          `koanf:"management_listen"`
-	PProf            bool            `koanf:"pprof"` // Go's profiler on the management listener
-	PublicURL        string          `koanf:"public_url"`
-	AdminKey         string          `koanf:"admin_key"`
-	EncryptionKeys   []string        `koanf:"encryption_keys"` // base64, the newest first
-	TrustedProxies   []string        `koanf:"trusted_proxies"`
-	LeaseSeconds     int             `koanf:"lease_seconds"`
-	StopTimeout      time.Duration   `koanf:"stop_timeout"`
-	Retention        Retention       `koanf:"retention"`
-	Database         Database        `koanf:"database"`
-	Log              Log             `koanf:"log"`
-	Server           Server          `koanf:"server"`
-	API              API             `koanf:"api"`
-	Outbound         Outbound        `koanf:"outbound"`
-	Ingest           ingest.Config   `koanf:"ingest"`
-	Route            route.Config    `koanf:"route"`
-	Evaluation       cpushare.Config `koanf:"evaluation"`
+	DatabaseURL      string          `config:"database_url"` // empty: the embedded default
+	DataDir          string          `config:"data_dir"`
+	Listen           string          `config:"listen"`
+	ManagementListen string          `config:"management_listen"`
+	PProf            bool            `config:"pprof"` // Go's profiler on the management listener
+	PublicURL        string          `config:"public_url"`
+	AdminKey         string          `config:"admin_key"`
+	EncryptionKeys   []string        `config:"encryption_keys"` // base64, the newest first
+	TrustedProxies   []string        `config:"trusted_proxies"`
+	LeaseSeconds     int             `config:"lease_seconds"`
+	StopTimeout      time.Duration   `config:"stop_timeout"`
+	Retention        Retention       `config:"retention"`
+	Database         Database        `config:"database"`
+	Log              Log             `config:"log"`
+	Server           Server          `config:"server"`
+	API              API             `config:"api"`
+	Outbound         Outbound        `config:"outbound"`
+	Ingest           ingest.Config   `config:"ingest"`
+	Route            route.Config    `config:"route"`
+	Evaluation       cpushare.Config `config:"evaluation"`
 }
 
 // Retention is for how many days data is kept; 0 keeps it.
 type Retention struct {
-	EventsDays     int `koanf:"events_days"`
-	BodiesDays     int `koanf:"bodies_days"`
-	DeliveriesDays int `koanf:"deliveries_days"`
-	AuditDays      int `koanf:"audit_days"`
+	EventsDays     int `config:"events_days"`
+	BodiesDays     int `config:"bodies_days"`
+	DeliveriesDays int `config:"deliveries_days"`
+	AuditDays      int `config:"audit_days"`
 }
 
 // Database says how many connections an instance uses.
 type Database struct {
-	AcceptConns int `koanf:"accept_conns"`
-	WorkConns   int `koanf:"work_conns"`
-	ListConns   int `koanf:"list_conns"`
+	AcceptConns int `config:"accept_conns"`
+	WorkConns   int `config:"work_conns"`
+	ListConns   int `config:"list_conns"`
 }
 
 // Server bounds how long a client may take, whatever its pace.
 type Server struct {
-	ReadHeaderTimeout time.Duration `koanf:"read_header_timeout"`
-	ReadTimeout       time.Duration `koanf:"read_timeout"` // header and body
-	IdleTimeout       time.Duration `koanf:"idle_timeout"` // between two requests
+	ReadHeaderTimeout time.Duration `config:"read_header_timeout"`
+	ReadTimeout       time.Duration `config:"read_timeout"` // header and body
+	IdleTimeout       time.Duration `config:"idle_timeout"` // between two requests
 }
 
 // API bounds what requests to the API hold on one instance. Bytes are of memory:
 // a request counts with what its body and its answer take once they are decoded.
 type API struct {
-	InFlightBytes  int64 `koanf:"in_flight_bytes"`
-	TenantBytes    int64 `koanf:"tenant_bytes"`
-	KeyBytes       int64 `koanf:"key_bytes"`
-	TenantRequests int   `koanf:"tenant_requests"`
-	KeyRequests    int   `koanf:"key_requests"`
+	InFlightBytes  int64 `config:"in_flight_bytes"`
+	TenantBytes    int64 `config:"tenant_bytes"`
+	KeyBytes       int64 `config:"key_bytes"`
+	TenantRequests int   `config:"tenant_requests"`
+	KeyRequests    int   `config:"key_requests"`
 }
 
 func (a API) validate(f *eventhook.Faults) {
@@ -98,21 +98,21 @@ func (a API) validate(f *eventhook.Faults) {
 
 // Log says how logs are written.
 type Log struct {
-	Level  string `koanf:"level"`  // debug, info, warn, error
-	Format string `koanf:"format"` // text, json
+	Level  string `config:"level"`  // debug, info, warn, error
+	Format string `config:"format"` // text, json
 }
 
 // Outbound says where requests of ours may go.
 type Outbound struct {
-	AllowPrivateNetworks bool     `koanf:"allow_private_networks"`
-	AllowedCIDRs         []string `koanf:"allowed_cidrs"` // networks that may be reached whatever they are
+	AllowPrivateNetworks bool     `config:"allow_private_networks"`
+	AllowedCIDRs         []string `config:"allowed_cidrs"` // networks that may be reached whatever they are
 	// ProxyURL is of the HTTP proxy that dials for us, "" for none. It may have a
 	// password. It resolves the names, and judges the addresses that they have.
-	ProxyURL     string `koanf:"proxy_url"`
-	RequireHTTPS bool   `koanf:"require_https"` // of subscriptions: events are sent encrypted or not at all
+	ProxyURL     string `config:"proxy_url"`
+	RequireHTTPS bool   `config:"require_https"` // of subscriptions: events are sent encrypted or not at all
 
-	Publish  outbound.PublishConfig `koanf:"publish"`
-	Dispatch outbound.Config        `koanf:"dispatch"`
+	Publish  outbound.PublishConfig `config:"publish"`
+	Dispatch outbound.Config        `config:"dispatch"`
 }
 
 // Proxy is the URL of the proxy; nil without one, or if Validate refuses it.

@@ -119,7 +119,7 @@ func namesIn(section map[string]any, prefix string) (names []string) {
 func keysOf(t reflect.Type, prefix string) []string {
 	var keys []string
 	for f := range t.Fields() {
-		switch key := f.Tag.Get("koanf"); {
+		switch key := f.Tag.Get("config"); {
 		case key == "-":
 		case f.Type.Kind() == reflect.Struct:
 			keys = append(keys, keysOf(f.Type, prefix+key+".")...)

@@ -85,5 +85,5 @@ func CheckReceivers(tenants []eventhook.TenantConfig, check func(*url.URL) error
 			}
 		}
 	}
-	return f.Err(configNotValid)
+	return f.Err(errNotValid)
 }

@@ -72,7 +72,7 @@ func TestSubscriptionFaults(t *testing.T) {
 		{"a file that is not there, and nothing more of it", "      - {name: a, url: \"file:a\", event_types: [a], auth_header: \"file:b\", signing_secret: \"file:c\"}\n",
 			[]string{at + ".url: cannot be read", at + ".auth_header: cannot be read", at + ".signing_secret: cannot be read"}},
 		{"what stands for a stored secret", "      - {name: a, url: \"https://a.example\", event_types: [a], auth_header: \"[redacted]\"}\n",
-			[]string{at + ".auth_header: stands for one that is stored"}},
+			[]string{at + ".auth_header: is the placeholder of a stored value"}},
 		{"a secret at the wrong place", "      - {name: a, url: \"${HUSH}\", event_types: [\"${HUSH}*\"], signing_secret: \"${HUSH}\"}\n",
 			[]string{at + ".event_types[0]: \"${HUSH}*\"", at + ".url: must be a URL", at + ".signing_secret: must be whsec_"}},
 	} {

@@ -46,7 +46,7 @@ func LoadTenants(path string, env func(string) (string, bool)) ([]eventhook.Tena
 		}
 		all = append(all, tenants...)
 	}
-	return all, faults.Err(configNotValid)
+	return all, faults.Err(errNotValid)
 }
 
 func tenantFiles(path string) ([]string, error) {

@@ -14,25 +14,25 @@ import (
 	"github.com/eventhook/eventhook/internal/effects"
 )
 
-// Store keeps accepted events, and the effects of their plans. When Accept returns nil
-// each event of the batch has its Status: EventDuplicate if its source had seen its
-// key, empty if the database refused that one event, else stored. A plan that is
-// IsStale or was set to nil was not stored, and its event is to be planned again. On an
-// error none counts as stored.
+// Store stores accepted events and the effects of their plans in one transaction. If Accept
+// returns nil, it has set the Status of each event: EventDuplicate if its source had the
+// same key before, empty if the database refused this event alone, otherwise the status of a
+// stored event. A plan that Accept marked IsStale or set to nil was not stored; its event
+// must be planned again. If Accept returns an error, no event counts as stored.
 type Store interface {
 	Accept(ctx context.Context, batch []*effects.Arrival) error
 }
 
-// Handoff is this instance's processor of events.
+// Handoff is the processor of events on this instance.
 //
-// PlanArrival plans an event before it is stored, or returns nil if the processor is to
-// plan it. It waits for nothing. Planned hears how each event of a batch was stored;
-// plans are those that PlanArrival has made, in the order of the batch.
+// PlanArrival plans an event before it is stored. It returns nil if the processor must plan
+// the event later. It does not block. Planned is called after a batch was stored, with the
+// plans of PlanArrival in the order of the batch.
 //
-// The processor takes the events that are stored without a plan. Reserve grants room
-// for some of n; each granted place is then Put to or Released. EventsLeft hears that
-// events were stored that no processor here takes. Once Put, an event is read on both
-// sides and must not be changed.
+// The processor also takes the events that were stored without a plan. Reserve reserves up
+// to n slots for them and returns their number; each reserved slot must be used by Put or
+// returned by Release. After Put, both sides read the event and must not change it.
+// EventsLeft is called if events were stored for which no slot was free.
 type Handoff interface {
 	PlanArrival(e *eventhook.Event) *effects.Settlement
 	Planned(batch []*effects.Arrival, plans []*effects.Settlement)
@@ -42,19 +42,19 @@ type Handoff interface {
 	EventsLeft()
 }
 
-// BatchObserver hears of each commit.
+// BatchObserver is notified of each commit.
 type BatchObserver interface {
 	Committed(events int, took time.Duration, err error)
 }
 
-// largeEvent is the size in bytes from which events are committed apart, by a
-// writer of their own: a body of megabytes takes PostgreSQL a part of a second, for
-// which small events must not wait.
+// largeEvent is the size in bytes above which events are committed separately, by a writer
+// of their own. PostgreSQL needs a considerable part of a second for a body of megabytes,
+// and small events must not wait for that.
 const largeEvent = 256 << 10
 
-// effectsPerEvent is how many rows of effects count as one more event of a batch. So a
-// batch of BatchEvents has at most about eight times as many rows of effects, and
-// events with few effects still share a commit with as many as events without.
+// effectsPerEvent is how many rows of effects count as one more event of a batch. So a batch
+// has at most about effectsPerEvent * BatchEvents rows of effects, and events with few
+// effects do not make a batch smaller.
 const effectsPerEvent = 8
 
 // Errors of Batcher.Accept.
@@ -65,26 +65,27 @@ var (
 	errOneRefused = errors.New("the database refused the event")
 )
 
-// Batcher is the group commit: events that arrive while a commit runs share
-// the next one. What waits is bounded by number and bytes; one event always
-// may, whatever its size.
+// Batcher stores events by group commit: events that arrive while a commit runs share the
+// next one. Its queue is bounded by events and bytes, but an empty queue takes an event of
+// any size. Batcher is safe for concurrent use.
 type Batcher struct {
 	commits  *batch.Committer[*effects.Arrival]
-	large    *batch.Committer[*effects.Arrival] // of events over largeEvent
+	large    *batch.Committer[*effects.Arrival] // for events over largeEvent
 	timeout  time.Duration
 	lease    time.Duration
 	store    Store
 	handoff  Handoff
 	observer BatchObserver
 	log      *slog.Logger
-	faults   *rate.Limiter // of log lines about failed commits; the metrics count all
+	logLimit *rate.Limiter // of log lines about failed commits; metrics count all of them
 	now      func() time.Time
 }
 
-// NewBatcher makes a batcher; Run starts it.
+// NewBatcher returns a Batcher. Run starts it. lease is how long the processor of this
+// instance has an event for itself.
 func NewBatcher(config Config, lease time.Duration, store Store, handoff Handoff, observer BatchObserver, log *slog.Logger, now func() time.Time) *Batcher {
 	b := &Batcher{timeout: config.CommitTimeout, lease: lease, store: store, handoff: handoff, observer: observer, log: log, now: now,
-		faults: rate.NewLimiter(linesPerSecond, linesAtOnce)}
+		logLimit: newLogLimiter()}
 	b.commits = batch.New(batch.Bounds{
 		Writers: config.Writers, BatchRows: config.BatchEvents, BatchBytes: config.BatchBytes, OverlapRows: config.OverlapEvents,
 		QueueRows: config.QueueEvents, QueueBytes: config.QueueBytes,
@@ -96,9 +97,9 @@ func NewBatcher(config Config, lease time.Duration, store Store, handoff Handoff
 	return b
 }
 
-// Accept waits until e is on disk, or known not to be. It returns nil when it
-// is stored or marked as a duplicate, a KindUnavailable error when it was not
-// even tried, and any other error when storing failed.
+// Accept stores an event and waits for its commit. It returns nil if the event is on disk,
+// as a duplicate or not; an error of KindUnavailable if the event was not tried to store,
+// because the queue is full or the Batcher is stopping; or another error if storing failed.
 func (b *Batcher) Accept(e *eventhook.Event) error {
 	commits, size := b.commits, len(e.Body)+len(e.Headers)
 	a, rows := &effects.Arrival{Event: e}, 1
@@ -108,9 +109,9 @@ func (b *Batcher) Accept(e *eventhook.Event) error {
 		rows, size = rows+a.Plan.Rows()/effectsPerEvent, size+a.Plan.EffectBytes
 	}
 	switch err := commits.Do(a, rows, size); {
-	case err == batch.ErrFull: //nolint:errorlint // as it is
+	case err == batch.ErrFull: //nolint:errorlint // never wrapped
 		return errShed
-	case err == batch.ErrStopping: //nolint:errorlint // as it is
+	case err == batch.ErrStopping: //nolint:errorlint // never wrapped
 		return errStopping
 	case err == nil && e.Status == "":
 		return errOneRefused
@@ -119,11 +120,12 @@ func (b *Batcher) Accept(e *eventhook.Event) error {
 	}
 }
 
-// Waiting is how many events wait for a commit or are being committed.
+// Waiting returns the number of events that are queued or being committed.
 func (b *Batcher) Waiting() int { return b.commits.Waiting() + b.large.Waiting() }
 
-// Run commits batches until ctx ends, then what still waits, and refuses
-// what comes after. Stop the HTTP server first: nobody is left waiting.
+// Run commits batches until ctx ends, then commits the rest of the queue. Later calls of
+// Accept return an error of KindUnavailable. Stop the HTTP server before ctx ends, so that
+// no sender gets that error. Call Run once.
 func (b *Batcher) Run(ctx context.Context) error {
 	var large sync.WaitGroup
 	large.Go(func() { _ = b.large.Run(ctx) }) // its error is always nil
@@ -131,7 +133,7 @@ func (b *Batcher) Run(ctx context.Context) error {
 	return b.commits.Run(ctx)
 }
 
-// commit stores a batch whatever becomes of the requests that wait for it.
+// commit stores a batch. The end of a waiting request does not cancel it.
 func (b *Batcher) commit(arrivals []*effects.Arrival) error {
 	ctx, cancel := context.WithTimeout(context.Background(), b.timeout)
 	defer cancel()
@@ -147,8 +149,8 @@ func (b *Batcher) commit(arrivals []*effects.Arrival) error {
 	err := b.store.Accept(ctx, arrivals)
 	b.observer.Committed(len(arrivals), b.now().Sub(began), err)
 	if err != nil {
-		if b.faults.AllowN(b.now(), 1) {
-			b.log.Error("a batch of webhooks could not be stored; its senders are told 500", "events", len(arrivals), "error", err)
+		if b.logLimit.AllowN(b.now(), 1) {
+			b.log.Error("a batch of webhooks could not be stored; its senders get a 500", "events", len(arrivals), "error", err)
 		}
 		b.handoff.Release(granted)
 		return errNotStored
@@ -158,7 +160,8 @@ func (b *Batcher) commit(arrivals []*effects.Arrival) error {
 	return nil
 }
 
-// handOver passes the events that are leased to this instance to its processor.
+// handOver passes the events that this instance has leased to its processor and releases
+// the slots that were not needed.
 func (b *Batcher) handOver(arrivals []*effects.Arrival, granted int) {
 	taken, left := make([]*eventhook.Event, 0, granted), false
 	for _, a := range arrivals {

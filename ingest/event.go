@@ -10,36 +10,37 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// signedHash is what the source claims of a verified request beside its key, ""
-// if it claims nothing.
-func (e *endpoint) signedHash(r *verify.Request) string {
-	if !e.hashesSigned {
+// signedHash returns the hash of the signed content of a request in base64, by which a
+// second request with the same content is a duplicate. It returns "" if the source does not
+// deduplicate by signed content.
+func (s *source) signedHash(r *verify.Request) string {
+	if !s.deduplicatesSigned {
 		return ""
 	}
-	sum := verify.SignedHash(e.verifier, r)
+	sum := verify.SignedHash(s.verifier, r)
 	return base64.RawStdEncoding.EncodeToString(sum[:])
 }
 
-// cost is the memory that verification of a request allocates, in bytes.
-func (e *endpoint) cost(r *verify.Request) int {
-	if e.verifyCost == nil {
+// verifierMemory returns the memory that the verifier allocates for a request, in bytes.
+func (s *source) verifierMemory(r *verify.Request) int {
+	if s.verifierBytes == nil {
 		return 0
 	}
-	return e.verifyCost(r.Header.Get("Content-Type"), r.Body)
+	return s.verifierBytes(r.Header.Get("Content-Type"), r.Body)
 }
 
-// event is what becomes of a request to the source: its key is "" if nothing
-// is at the source's paths.
-func (e *endpoint) event(header http.Header, raw eventhook.Payload, view *payload.View, now time.Time) *eventhook.Event {
+// newEvent returns the event of a request. Its IdempotencyKey is "" if none of the source's
+// paths finds a value.
+func (s *source) newEvent(header http.Header, raw eventhook.Payload, view *payload.View, now time.Time) *eventhook.Event {
 	contentType := header.Get("Content-Type")
-	key, _ := view.FirstText(e.keyPaths)
-	eventType, _ := view.FirstText(e.typePaths)
+	key, _ := view.FirstText(s.keyPaths)
+	eventType, _ := view.FirstText(s.typePaths)
 	trace, _ := Trace(header.Get("Traceparent"))
 	return &eventhook.Event{
 		ID:             eventhook.NewID[eventhook.Event](now),
-		TenantID:       e.source.TenantID,
-		SourceID:       e.source.ID,
-		SourceSlug:     e.source.Slug,
+		TenantID:       s.config.TenantID,
+		SourceID:       s.config.ID,
+		SourceSlug:     s.config.Slug,
 		Origin:         eventhook.OriginSource,
 		EventType:      eventhook.SanitizeLabel(eventType),
 		IdempotencyKey: eventhook.NormalizeKey(key),

@@ -12,29 +12,28 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// Explanation is what the gateway would make of a request to a source.
+// Explanation says how the gateway would handle a request to a source.
 type Explanation struct {
-	Err        error  // why it is not verified, a *verify.Error; nil: it is
-	Scheme     string // of the provider, or the verifier's type where that is spelled out
-	CoversBody bool   // a changed body would be noticed
-	// Event is what would be stored, its headers redacted. There is one for a
-	// request that is not verified too, since type and key help to see what it
-	// is; the gateway never stores that one.
+	Err        error  // a *verify.Error if the request is not verified, else nil
+	Scheme     string // of the provider, or the type of a verifier without a provider
+	CoversBody bool   // the verifier detects a changed body
+	// Event is the event with redacted headers. It is set for unverified requests, too,
+	// because its type and key help to recognize the request; the gateway would not store it.
 	Event *eventhook.Event
-	// Handshake names the provider's handshake that would take the request, so
-	// that nothing is stored; "" if none would. Some take it unverified.
+	// Handshake names the provider's handshake that the request matches, so that no event is
+	// stored. It is "" if there is none. Some handshakes match before verification.
 	Handshake string
-	// Refused is the outcome of a request that would not be taken, verified or
-	// not: for its method, say, or a handshake that is not right; "" if it would.
+	// Refused is the outcome if the request would be refused for another reason than its
+	// verification, such as its method or a malformed handshake. Otherwise it is "".
 	Refused Outcome
-	// RefusedWhy tells more of it, where there is more to tell.
+	// RefusedWhy is a detail of Refused, or "".
 	RefusedWhy string
 }
 
-// Explain judges a request as the gateway would at the moment r.At, and stores
-// nothing. Whether the source is enabled, its limits and its allowlist do not
-// count. keys may be nil, see verify.New. The error is of KindInvalid if the
-// source's verifier is not valid, or if CheckRequest finds faults.
+// Explain evaluates a request as the gateway would at the time r.At, and stores nothing. It
+// ignores whether the source is enabled, its rate limit and its allowlist. keys may be nil,
+// see verify.New. The error is of KindInvalid if the source's verifier is invalid or if
+// CheckRequest finds faults.
 func Explain(ctx context.Context, s eventhook.Source, publicURL string, keys verify.Keys, r *verify.Request) (Explanation, error) {
 	if err := CheckRequest(r).Err("the request is not valid"); err != nil {
 		return Explanation{}, err
@@ -43,25 +42,25 @@ func Explain(ctx context.Context, s eventhook.Source, publicURL string, keys ver
 	if err != nil {
 		return Explanation{}, err
 	}
-	end, err := newEndpoint(s, publicURL, keys)
+	src, err := newSource(s, publicURL, keys)
 	if err != nil {
 		return Explanation{}, err
 	}
 	sent, host := asReceived(r)
-	x := Explanation{Scheme: resolved.Scheme, CoversBody: resolved.Config.CoversBody(), Err: end.verifier.Verify(ctx, sent)}
-	head := appendHeaders(nil, host, sent.Header, end.redact)
-	view, viewErr := end.view(sent.Header, sent.Body, unlimited{})
+	x := Explanation{Scheme: resolved.Scheme, CoversBody: resolved.Config.CoversBody(), Err: src.verifier.Verify(ctx, sent)}
+	head := appendHeaders(nil, host, sent.Header, src.redact)
+	view, viewErr := src.view(sent.Header, sent.Body, unlimited{})
 	if viewErr != nil {
 		view = payload.New(nil, sent.Header, "", sent.Body).SetContent(nil)
 	}
-	x.Event = end.event(sent.Header, eventhook.Payload{Headers: head, Body: sent.Body}, view, sent.At)
+	x.Event = src.newEvent(sent.Header, eventhook.Payload{Headers: head, Body: sent.Body}, view, sent.At)
 	if x.Err == nil {
-		x.Event.SignedHash = end.signedHash(sent)
+		x.Event.SignedHash = src.signedHash(sent)
 	}
-	switch outcome, why := end.handshakeWith(sent, x.Err == nil); outcome {
+	switch outcome, why := src.handshakeOutcome(sent, x.Err == nil); outcome {
 	case "":
-		if x.Refused = end.wouldRefuse(sent, x.Event); viewErr != nil && x.Refused != OutcomeMethod {
-			x.Refused, x.RefusedWhy = OutcomeTooLarge, "its decoded body is larger than the source allows"
+		if x.Refused = src.refusalOutcome(sent, x.Event); viewErr != nil && x.Refused != OutcomeMethod {
+			x.Refused, x.RefusedWhy = OutcomeTooLarge, "the decoded body is larger than the source allows"
 		}
 	case OutcomeHandshake:
 		x.Handshake = resolved.Preset.Handshake
@@ -71,22 +70,22 @@ func Explain(ctx context.Context, s eventhook.Source, publicURL string, keys ver
 	return x, nil
 }
 
-// handshakeWith is OutcomeHandshake for a request that the provider's
-// handshake would answer, its refusal if it would refuse it, and "" for any
-// other. Nothing is done but look.
-func (e *endpoint) handshakeWith(r *verify.Request, verified bool) (o Outcome, why string) {
-	c := challenge{Request: r, end: e, at: address{e.source.TenantSlug, e.source.Slug}}
-	tries := []step{e.handshake.unsigned[r.Method]}
+// handshakeOutcome returns OutcomeHandshake if the provider's handshake would answer the
+// request, the outcome and detail of the refusal if the handshake would refuse it, and ""
+// if the request is not a handshake. It has no side effects.
+func (s *source) handshakeOutcome(r *verify.Request, verified bool) (o Outcome, why string) {
+	in := received{Request: r, source: s, at: address{s.config.TenantSlug, s.config.Slug}}
+	steps := []step{s.handshake.unsigned[r.Method]}
 	if verified {
-		tries = append(tries, e.handshake.signed[r.Method])
+		steps = append(steps, s.handshake.signed[r.Method])
 	}
-	for _, look := range tries {
-		if look == nil {
+	for _, step := range steps {
+		if step == nil {
 			continue
 		}
-		switch reply, no := look(c); {
-		case no != nil:
-			return no.outcome, no.detail
+		switch reply, refused := step(in); {
+		case refused != nil:
+			return refused.outcome, refused.detail
 		case reply != nil:
 			return OutcomeHandshake, ""
 		}
@@ -94,27 +93,28 @@ func (e *endpoint) handshakeWith(r *verify.Request, verified bool) (o Outcome, w
 	return "", ""
 }
 
-// wouldRefuse is the outcome of a request that makes no event whatever it
-// proves, "" if it may.
-func (e *endpoint) wouldRefuse(r *verify.Request, made *eventhook.Event) Outcome {
+// refusalOutcome returns the outcome of a request that is not a handshake and that the
+// source refuses even if it is genuine. It returns "" for a request that it accepts.
+func (s *source) refusalOutcome(r *verify.Request, e *eventhook.Event) Outcome {
 	switch {
-	case !e.takes(r.Method):
+	case !s.allowsMethod(r.Method):
 		return OutcomeMethod
-	case len(r.Body) > e.bodyLimit:
+	case len(r.Body) > s.bodyLimit:
 		return OutcomeTooLarge
-	case !slices.Contains(e.methods, r.Method):
+	case !slices.Contains(s.methods, r.Method):
 		return OutcomeHandshakeMalformed
-	case !e.accepts(r.Header.Get("Content-Type")):
+	case !s.allowsContentType(r.Header.Get("Content-Type")):
 		return OutcomeContentType
-	case !decodes(r.Header):
+	case !isDecodable(r.Header):
 		return OutcomeEncoding
-	case made.IdempotencyKey == "" && e.source.RequireIdempotencyKey:
+	case e.IdempotencyKey == "" && s.config.RequireIdempotencyKey:
 		return OutcomeKeyMissing
 	}
 	return ""
 }
 
-// asReceived is the request as a server sees it: the host is no header.
+// asReceived returns the request as a net/http server sees it, with the host apart from the
+// headers.
 func asReceived(r *verify.Request) (sent *verify.Request, host string) {
 	received := *r
 	received.Header = r.Header.Clone()
@@ -128,23 +128,23 @@ func asReceived(r *verify.Request) (sent *verify.Request, host string) {
 	return &received, host
 }
 
-// CheckRequest reports what no request of HTTP could be.
+// CheckRequest reports the parts of a request that are invalid in HTTP.
 func CheckRequest(r *verify.Request) eventhook.Faults {
 	var f eventhook.Faults
 	if !verify.IsToken(r.Method) {
-		f.Add("method", "is not a method of HTTP")
+		f.Add("method", "is not an HTTP method")
 	}
 	if u, err := neturl.Parse(r.URL); r.URL != "" && (err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http") {
-		f.Add("url", "want a whole URL, such as https://hooks.example/in?a=b")
+		f.Add("url", "want an absolute URL, such as https://hooks.example/in?a=b")
 	}
 	for name, values := range r.Header {
 		at := "headers." + eventhook.SanitizeLabel(name)
 		if !verify.IsToken(name) {
-			f.Add(at, "is not the name of a header")
+			f.Add(at, "is not a valid header name")
 		}
 		for _, v := range values {
 			if strings.ContainsFunc(v, isControl) {
-				f.Add(at, "holds a control character, which a header cannot carry")
+				f.Add(at, "contains a control character, which HTTP does not allow in a header")
 			}
 		}
 	}
@@ -153,7 +153,7 @@ func CheckRequest(r *verify.Request) eventhook.Faults {
 
 func isControl(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }
 
-// NewHeader makes the headers of a request from names in any case.
+// NewHeader returns request headers from names in any case.
 func NewHeader(fields map[string][]string) http.Header {
 	header := make(http.Header, len(fields))
 	for name, values := range fields {

@@ -23,16 +23,16 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// Observer hears how each request was answered. reason says in one of a few
-// words why verification failed: mostly one of verify's.
+// Observer is notified of how each request was answered. reason says why verification
+// failed and is one of a small set of words, mostly a verify.Reason; otherwise it is "".
 type Observer interface {
 	Answered(o Outcome, reason string)
 }
 
-// Handler is the tenant's URL.
+// Handler serves the URLs of sources. It is safe for concurrent use.
 type Handler struct {
 	config    Config
-	sources   *snapshot.Cache[address, *endpoint]
+	sources   *snapshot.Cache[address, *source]
 	fastly    *fastlyCache
 	batcher   *Batcher
 	observer  Observer
@@ -44,39 +44,41 @@ type Handler struct {
 	forgeries *clients.Budget
 	rejected  rejections
 
-	confirming chan struct{} // holds one for each confirmation under way
-	memory     *memory       // that requests hold
-	large      largeGate
-	refusals   *rate.Limiter // of log lines about requests
-	faults     *rate.Limiter // and about what we failed at
+	confirmSlots chan struct{} // holds a token for each running confirmation
+	memory       *memory
+	large        largeSlots
+	refusalLines *rate.Limiter // limits log lines about refused requests
+	errorLines   *rate.Limiter // limits log lines about failures of the gateway
 }
 
-// Deps are what a Handler needs of others.
+// Deps are the dependencies of a Handler.
 type Deps struct {
 	Sources  Sources
 	Batcher  *Batcher
 	Observer Observer
-	Keys     verify.Keys  // of verifiers whose keys are on the web; nil: such requests are refused
-	Learner  Learner      // nil: handshakes that bring a secret fail
-	Confirm  Confirm      // nil: subscriptions of Amazon SNS are not confirmed
-	Services Services     // nil: Fastly is told of none
-	Meter    *usage.Meter // nil: nothing is counted, and no quota holds
+	Keys     verify.Keys  // published keys; if nil, verifiers that need them refuse every request
+	Learner  Learner      // if nil, handshakes that bring a secret fail
+	Confirm  Confirm      // if nil, subscriptions of Amazon SNS are not confirmed
+	Services Services     // if nil, Fastly gets a 404
+	Meter    *usage.Meter // if nil, nothing is counted and no quota applies
 	Log      *slog.Logger
 	Now      func() time.Time
 }
 
-// The bounds of log lines of one kind about failed or refused requests.
+// Limits of log lines of one kind.
 const (
-	linesPerSecond = 5
-	linesAtOnce    = 20
+	logLinesPerSecond = 5
+	logLinesBurst     = 20
 )
 
-// NewHandler makes the handler. The config has been validated.
+func newLogLimiter() *rate.Limiter { return rate.NewLimiter(logLinesPerSecond, logLinesBurst) }
+
+// NewHandler returns a Handler. The config must have been validated.
 func NewHandler(config Config, deps Deps) *Handler {
-	h := &Handler{config: config, sources: newSnapshot(config, deps), fastly: newFastlyCache(deps), batcher: deps.Batcher,
+	h := &Handler{config: config, sources: newSourceCache(config, deps), fastly: newFastlyCache(deps), batcher: deps.Batcher,
 		observer: deps.Observer, learner: deps.Learner, confirm: deps.Confirm, log: deps.Log, now: deps.Now,
-		confirming: make(chan struct{}, confirmsAtOnce), memory: newMemory(config, deps.Now), large: newLargeGate(runtime.GOMAXPROCS(0)),
-		forgeries: clients.NewBudget(config.ForgeriesPerSec, config.ForgeriesBurst), refusals: rate.NewLimiter(linesPerSecond, linesAtOnce), faults: rate.NewLimiter(linesPerSecond, linesAtOnce)}
+		confirmSlots: make(chan struct{}, maxConfirmations), memory: newMemory(config, deps.Now), large: newLargeSlots(runtime.GOMAXPROCS(0)),
+		forgeries: clients.NewBudget(config.ForgeriesPerSec, config.ForgeriesBurst), refusalLines: newLogLimiter(), errorLines: newLogLimiter()}
 	var err error
 	if h.trusted, err = clients.ParseRanges(config.TrustedProxies); err != nil {
 		panic(err) // the config has been validated
@@ -84,275 +86,280 @@ func NewHandler(config Config, deps Deps) *Handler {
 	return h
 }
 
-// Sender is who sent a request, as far as trusted proxies can be believed; not
-// valid if that is not known.
+// Sender returns the client address of a request, as the trusted proxies report it. It is
+// the zero Addr if the address is unknown.
 func (h *Handler) Sender(r *http.Request) netip.Addr { return h.trusted.Sender(r) }
 
-// Register adds the tenants' URLs to a router, for every method there is or
-// may be: the answer to a wrong one is ours too. It adds FastlyPath, too.
+// Register adds the URLs of sources and FastlyPath to a router. It adds the URLs of sources
+// for every method, known or unknown, because Handler answers wrong methods itself.
 func (h *Handler) Register(e *echo.Echo) {
 	e.Any(Path(":tenant", ":source"), h.serve)
 	e.RouteNotFound(Path(":tenant", ":source"), h.serve)
 	e.GET(FastlyPath, h.serveFastly)
 }
 
-// InvalidateSource drops what is cached of a source, InvalidateTenant of all sources
-// of a tenant, InvalidateAll of everything.
+// InvalidateSource drops the cached configuration of a source.
 func (h *Handler) InvalidateSource(tenant, source string) {
 	h.sources.Invalidate(address{tenant, source})
 	h.fastly.Clear()
 }
 
-// InvalidateTenant drops what is cached of all sources of a tenant.
+// InvalidateTenant drops the cached configuration of all sources of a tenant.
 func (h *Handler) InvalidateTenant(tenant string) {
 	h.sources.InvalidateFunc(func(a address) bool { return a.tenant == tenant })
 	h.fastly.Clear()
 }
 
-// InvalidateAll drops everything that is cached.
+// InvalidateAll drops the whole cache.
 func (h *Handler) InvalidateAll() {
 	h.sources.Clear()
 	h.fastly.Clear()
 }
 
-// refused is why a request is not accepted.
-type refused struct {
+// refusal says why a request is refused and how to answer it.
+type refusal struct {
 	outcome    Outcome
-	reason     string        // for log and metric, never for the sender
-	retryAfter time.Duration // 0: none is told
-	allow      string        // the methods that would be taken
-	silent     bool          // the answer has no body
+	reason     string        // for log and metric, never sent to the sender
+	retryAfter time.Duration // 0: no Retry-After
+	allow      string        // the Allow header, "" for none
+	silent     bool          // the response has no body
 	closes     bool          // the connection cannot be used again
-	cause      error         // what we failed at, for the log
-	detail     string        // the verifier's words, for the source's people
-	bodySize   int           // of a body that was read to its end; see having
-	bodySHA256 []byte        // nil if it was not
-	over       *usage.Excess // the quota that it does not fit into
+	cause      error         // a failure of the gateway, for the log
+	detail     string        // the verifier's explanation, for users of the tenant
+	bodySize   int           // of a body that was read completely; see withBody
+	bodySHA256 []byte        // nil if the body was not read completely
+	over       *usage.Excess // the exceeded quota
 }
 
 func (h *Handler) serve(c echo.Context) error {
 	r, w := c.Request(), c.Response().Writer
 	at := addressOf(r, c.Param("tenant"), c.Param("source"))
-	a, end, no := h.receive(w, r, at)
-	if no != nil {
-		h.observer.Answered(no.outcome, no.reason)
-		h.logRefusal(at, r, no)
-		h.reject(r, end, no)
-		refuse(w, no)
+	res, src, refused := h.receive(w, r, at)
+	if refused != nil {
+		h.observer.Answered(refused.outcome, refused.reason)
+		h.logRefusal(at, r, refused)
+		h.recordRejection(r, src, refused)
+		writeRefusal(w, refused)
 		c.Response().Committed = true
 		return nil
 	}
-	h.answer(w, end, a)
+	h.writeResult(w, src, res)
 	c.Response().Committed = true
 	return nil
 }
 
-// answered is what became of a request: an event, or a handshake's reply.
-type answered struct {
+// result is the result of a request that was not refused: a stored event or the reply to a
+// handshake.
+type result struct {
 	event *eventhook.Event
 	reply *reply
 }
 
-// receive takes a request down the road to the disk. The source's limits are
-// looked at before anything is read or verified, and used only by requests
-// that are genuine: whatever is refused before costs the provider nothing. The
-// source is returned, too, when it refuses; it is nil if there is none.
-func (h *Handler) receive(w http.ResponseWriter, r *http.Request, at address) (a answered, end *endpoint, no *refused) {
-	end, no = h.find(r.Context(), at)
-	if no != nil {
-		return a, nil, no
+// receive handles a request until its event is stored. The rate limit of the source is
+// checked before the body is read or verified, but only verified requests count against it:
+// refused requests never use up the provider's limit. receive returns the source even if
+// the request is refused, and nil if there is no source to record a rejection for.
+func (h *Handler) receive(w http.ResponseWriter, r *http.Request, at address) (res result, src *source, refused *refusal) {
+	src, refused = h.findSource(r.Context(), at)
+	if refused != nil {
+		return res, nil, refused
 	}
-	if !end.takes(r.Method) {
-		return a, nil, &refused{outcome: OutcomeMethod, allow: end.allow()} // a browser's visit is no rejection
+	if !src.allowsMethod(r.Method) {
+		return res, nil, &refusal{outcome: OutcomeMethod, allow: src.allowedMethods()} // a browser's visit is not a rejection
 	}
 	now, client := h.now(), h.Sender(r)
-	if no = end.admits(r, client, now); no != nil {
-		return a, end, no
+	if refused = src.checkHead(r, client, now); refused != nil {
+		return res, src, refused
 	}
-	if r.ContentLength > int64(end.bodyLimit) {
-		return a, end, &refused{outcome: OutcomeTooLarge}
+	if r.ContentLength > int64(src.bodyLimit) {
+		return res, src, &refusal{outcome: OutcomeTooLarge}
 	}
-	hold := h.memory.begin(w, r, end.limits, client, now)
-	defer hold.end()
-	raw, no := h.readRequest(r, end, hold)
-	if no != nil {
-		return a, end, no
+	mem := h.memory.reserve(w, r, src.limits, client, now)
+	defer mem.release()
+	raw, refused := h.readRequest(r, src, mem)
+	if refused != nil {
+		return res, src, refused
 	}
-	c := challenge{h.signed(r, end, raw.Body, now), end, at, client}
-	cost := end.cost(c.Request)
-	if hold.Take(cost) != nil {
-		return a, end, shed()
+	in := received{h.verifyRequest(r, src, raw.Body, now), src, at, client}
+	verifierBytes := src.verifierMemory(in.Request)
+	if mem.Take(verifierBytes) != nil {
+		return res, src, shed()
 	}
-	e, reply, no := h.examine(r, raw, c, hold, cost)
+	e, reply, refused := h.process(r, raw, in, mem, verifierBytes)
 	if e == nil {
-		a.reply = reply
-		return a, end, no
+		res.reply = reply
+		return res, src, refused
 	}
-	a.event, no = h.store(e, c)
-	return a, end, no
+	res.event, refused = h.storeEvent(e, in)
+	return res, src, refused
 }
 
-// examine verifies a request and makes its event, unless it is a handshake or is
-// refused. cost is the memory that hold counts for the verifier.
-func (h *Handler) examine(r *http.Request, raw eventhook.Payload, c challenge, hold *holding, cost int) (*eventhook.Event, *reply, *refused) {
-	leave, no := h.large.enter(r.Context(), c.end, r.Header.Get("Content-Encoding"), raw.Body)
-	if no != nil {
-		return nil, nil, no
+// process verifies a request and builds its event, unless the request is a handshake or is
+// refused. verifierBytes is the part of mem that is reserved for the verifier.
+func (h *Handler) process(r *http.Request, raw eventhook.Payload, in received, mem *reservation, verifierBytes int) (*eventhook.Event, *reply, *refusal) {
+	release, refused := h.large.acquire(r.Context(), in.source, r.Header.Get("Content-Encoding"), raw.Body)
+	if refused != nil {
+		return nil, nil, refused
 	}
-	defer leave()
-	if reply, no := h.judge(r.Context(), c); reply != nil || no != nil {
-		return nil, reply, no
+	defer release()
+	if reply, refused := h.verifyOrAnswer(r.Context(), in); reply != nil || refused != nil {
+		return nil, reply, refused
 	}
-	hold.Return(cost)
-	e, no := h.accept(r, raw, c, hold)
-	return e, nil, no
+	mem.Return(verifierBytes)
+	e, refused := h.acceptVerified(r, raw, in, mem)
+	return e, nil, refused
 }
 
-// admits is nil for a request that may be read. A handshake without a body has
-// no content type either.
-func (e *endpoint) admits(r *http.Request, client netip.Addr, now time.Time) *refused {
-	if !e.allows(client) {
-		return &refused{outcome: OutcomeNotAllowed}
+// checkHead checks what is known before the body is read: the client address, the rate
+// limit and the headers. A handshake without a body needs no content type.
+func (s *source) checkHead(r *http.Request, client netip.Addr, now time.Time) *refusal {
+	if !s.allowsClient(client) {
+		return &refusal{outcome: OutcomeNotAllowed}
 	}
-	if wait := e.limits.wait(now); wait > 0 {
-		return &refused{outcome: OutcomeRateLimited, retryAfter: wait}
+	if wait := s.limits.verified.wait(now); wait > 0 {
+		return &refusal{outcome: OutcomeRateLimited, retryAfter: wait}
 	}
-	bare := r.ContentLength == 0 && e.handshake.exists()
-	if !bare && !e.accepts(r.Header.Get("Content-Type")) {
-		return &refused{outcome: OutcomeContentType}
+	if r.ContentLength == 0 && s.handshake.exists() {
+		return nil
 	}
-	if !bare && !decodes(r.Header) {
-		return &refused{outcome: OutcomeEncoding}
+	if !s.allowsContentType(r.Header.Get("Content-Type")) {
+		return &refusal{outcome: OutcomeContentType}
+	}
+	if !isDecodable(r.Header) {
+		return &refusal{outcome: OutcomeEncoding}
 	}
 	return nil
 }
 
-// judge verifies a request, and answers it if it is a handshake. Both answers
-// are nil if it is genuine, and to be an event.
-func (h *Handler) judge(ctx context.Context, c challenge) (*reply, *refused) {
-	end := c.end
-	if reply, no := h.shake(ctx, end.handshake.unsigned[c.Method], c, end.limits.unproven); reply != nil || no != nil {
-		return reply, no
+// verifyOrAnswer verifies a request, and answers it if it is a handshake. If both results
+// are nil, the request is genuine and carries an event.
+func (h *Handler) verifyOrAnswer(ctx context.Context, in received) (*reply, *refusal) {
+	src := in.source
+	if reply, refused := h.answerHandshake(ctx, src.handshake.unsigned[in.Method], in, src.limits.unverified); reply != nil || refused != nil {
+		return reply, refused
 	}
-	if no := h.verify(ctx, c); no != nil {
-		no.silent = end.handshake.silent
-		return nil, no
+	if refused := h.verify(ctx, in); refused != nil {
+		refused.silent = src.handshake.silent
+		return nil, refused
 	}
-	return h.shake(ctx, end.handshake.signed[c.Method], c, end.limits.pace)
+	return h.answerHandshake(ctx, src.handshake.signed[in.Method], in, src.limits.verified)
 }
 
-// accept makes the event of a verified request, within the limits of its source.
-func (h *Handler) accept(r *http.Request, raw eventhook.Payload, c challenge, hold *holding) (*eventhook.Event, *refused) {
+// acceptVerified counts a verified request against the rate limit of its source and builds
+// its event.
+func (h *Handler) acceptVerified(r *http.Request, raw eventhook.Payload, in received, mem *reservation) (*eventhook.Event, *refusal) {
 	switch {
-	case !slices.Contains(c.end.methods, r.Method):
-		return nil, h.overdrawn(c.client, malformed("no webhook comes with this method, and it is no handshake")).having(raw.Body)
-	case !c.end.accepts(r.Header.Get("Content-Type")):
-		return nil, &refused{outcome: OutcomeContentType}
+	case !slices.Contains(in.source.methods, r.Method):
+		return nil, h.chargeForgery(in.client, malformed("the source takes no webhooks with this method, and the request is not a handshake")).withBody(raw.Body)
+	case !in.source.allowsContentType(r.Header.Get("Content-Type")):
+		return nil, &refusal{outcome: OutcomeContentType}
 	}
-	if wait := c.end.limits.take(h.now()); wait > 0 {
-		return nil, &refused{outcome: OutcomeRateLimited, retryAfter: wait}
+	if wait := in.source.limits.verified.take(h.now()); wait > 0 {
+		return nil, &refusal{outcome: OutcomeRateLimited, retryAfter: wait}
 	}
-	e, no := h.event(r, raw, c, hold)
-	if no != nil {
-		return nil, no.having(raw.Body)
+	e, refused := h.buildEvent(r, raw, in, mem)
+	if refused != nil {
+		return nil, refused.withBody(raw.Body)
 	}
-	e.SignedHash = c.end.signedHash(c.Request)
+	e.SignedHash = in.source.signedHash(in.Request)
 	return e, nil
 }
 
-// store stores an event if its tenant's quota has room for it.
-func (h *Handler) store(e *eventhook.Event, c challenge) (*eventhook.Event, *refused) {
+// storeEvent stores an event if it fits into the quota of its tenant.
+func (h *Handler) storeEvent(e *eventhook.Event, in received) (*eventhook.Event, *refusal) {
 	now := h.now()
 	size := len(e.Headers) + len(e.Body)
-	if over := c.end.account.Take(size, now); over != nil {
-		return nil, &refused{outcome: OutcomeQuotaExceeded, retryAfter: over.ResetsAt.Sub(now), over: over}
+	if over := in.source.account.Take(size, now); over != nil {
+		return nil, &refusal{outcome: OutcomeQuotaExceeded, retryAfter: over.ResetsAt.Sub(now), over: over}
 	}
 	if err := h.batcher.Accept(e); err != nil {
-		c.end.account.Return(size, now)
+		in.source.account.Return(size, now)
 		return nil, notStored(err)
 	}
 	return e, nil
 }
 
-func (h *Handler) find(ctx context.Context, at address) (*endpoint, *refused) {
+func (h *Handler) findSource(ctx context.Context, at address) (*source, *refusal) {
 	if !eventhook.IsSlug(at.tenant) || !eventhook.IsSlug(at.source) {
-		return nil, &refused{outcome: OutcomeNotFound} // made-up names are not asked for, kept or logged
+		return nil, &refusal{outcome: OutcomeNotFound} // such a name is not looked up, cached or logged
 	}
-	end, err := h.sources.Get(ctx, at)
+	src, err := h.sources.Get(ctx, at)
 	switch {
 	case err == nil:
-		return end, nil
+		return src, nil
 	case eventhook.KindOf(err) == eventhook.KindNotFound:
-		return nil, &refused{outcome: OutcomeNotFound}
+		return nil, &refusal{outcome: OutcomeNotFound}
 	case ctx.Err() != nil:
-		return nil, &refused{outcome: OutcomeUnreadable} // the sender is gone
+		return nil, &refusal{outcome: OutcomeUnreadable} // the sender is gone
 	}
-	return nil, &refused{outcome: OutcomeFailed, cause: fmt.Errorf("find the source: %w", err)}
+	return nil, &refusal{outcome: OutcomeFailed, cause: fmt.Errorf("find the source: %w", err)}
 }
 
-func (h *Handler) signed(r *http.Request, end *endpoint, body []byte, now time.Time) *verify.Request {
-	url := end.signedURL
+// verifyRequest returns the request as the verifier gets it, with the URL that is
+// registered at the provider.
+func (h *Handler) verifyRequest(r *http.Request, src *source, body []byte, now time.Time) *verify.Request {
+	url := src.signedURL
 	if r.URL.RawQuery != "" {
 		url += "?" + r.URL.RawQuery
 	}
 	return &verify.Request{Method: r.Method, URL: url, Header: r.Header, Body: body, At: now}
 }
 
-func notStored(err error) *refused {
+func notStored(err error) *refusal {
 	if e, ok := errors.AsType[*eventhook.Error](err); ok && e.Kind == eventhook.KindUnavailable {
-		return &refused{outcome: OutcomeShed, retryAfter: e.RetryAfter}
+		return &refusal{outcome: OutcomeShed, retryAfter: e.RetryAfter}
 	}
-	return &refused{outcome: OutcomeFailed}
+	return &refusal{outcome: OutcomeFailed}
 }
 
-// event makes the event of a verified request. Afterwards hold counts the raw
-// bytes alone.
-func (h *Handler) event(r *http.Request, raw eventhook.Payload, c challenge, hold *holding) (*eventhook.Event, *refused) {
-	before := hold.bytes
-	defer func() { hold.Return(int(hold.bytes - before)) }()
-	view, err := c.end.view(r.Header, raw.Body, hold)
+// buildEvent builds the event of a verified request. When it returns, mem holds only the
+// raw bytes.
+func (h *Handler) buildEvent(r *http.Request, raw eventhook.Payload, in received, mem *reservation) (*eventhook.Event, *refusal) {
+	before := mem.bytes
+	defer func() { mem.Return(int(mem.bytes - before)) }()
+	view, err := in.source.view(r.Header, raw.Body, mem)
 	switch {
 	case errors.Is(err, chunks.ErrTooLong):
-		return nil, &refused{outcome: OutcomeTooLarge}
+		return nil, &refusal{outcome: OutcomeTooLarge}
 	case err != nil:
 		return nil, shed()
 	}
-	e := c.end.event(r.Header, raw, view, c.At)
-	if e.IdempotencyKey == "" && c.end.source.RequireIdempotencyKey {
-		return nil, &refused{outcome: OutcomeKeyMissing}
+	e := in.source.newEvent(r.Header, raw, view, in.At)
+	if e.IdempotencyKey == "" && in.source.config.RequireIdempotencyKey {
+		return nil, &refusal{outcome: OutcomeKeyMissing}
 	}
-	e.SourceIP = clients.Text(c.client)
+	e.SourceIP = clients.Text(in.client)
 	return e, nil
 }
 
-// answer replies to a handshake, or tells the sender that the event is stored.
-func (h *Handler) answer(w http.ResponseWriter, end *endpoint, a answered) {
-	if a.reply != nil {
+// writeResult writes the reply to a handshake, or the response that the event is stored.
+func (h *Handler) writeResult(w http.ResponseWriter, src *source, res result) {
+	if res.reply != nil {
 		h.observer.Answered(OutcomeHandshake, "")
-		a.reply.write(w)
+		res.reply.write(w)
 		return
 	}
-	e, outcome := a.event, OutcomeAccepted
+	e, outcome := res.event, OutcomeAccepted
 	if e.Status == eventhook.EventDuplicate {
 		outcome = OutcomeDuplicate
 	}
 	h.observer.Answered(outcome, "")
 	header := w.Header()
-	if reply := end.source.Response; reply != nil {
-		// A tenant's text must not act as a page of ours.
+	if reply := src.config.Response; reply != nil {
+		// A browser must not run a tenant's text as a page of the gateway.
 		header["X-Content-Type-Options"], header["Content-Security-Policy"] = noSniff, sandbox
 		if reply.ContentType != "" {
 			header.Set("Content-Type", reply.ContentType)
 		}
 		w.WriteHeader(reply.Status)
-		if reply.Status != http.StatusNoContent && reply.Status != http.StatusResetContent { // which have no body
+		if reply.Status != http.StatusNoContent && reply.Status != http.StatusResetContent { // these have no body
 			_, _ = io.WriteString(w, reply.Body) // the sender may be gone
 		}
 		return
 	}
 	header["Content-Type"] = jsonType
-	const usual = 160
-	b := append(make([]byte, 0, usual), `{"event_id":"`...)
+	const usualSize = 160
+	b := append(make([]byte, 0, usualSize), `{"event_id":"`...)
 	b = e.ID.AppendText(b)
 	b = append(b, `","status":"`...)
 	b = append(b, outcome...)
@@ -363,20 +370,20 @@ func (h *Handler) answer(w http.ResponseWriter, end *endpoint, a answered) {
 	_, _ = w.Write(append(b, `"}`...)) // the sender may be gone
 }
 
-// logRefusal writes a capped line without anything of the request but its
-// source, the client and the reason. The source's name is a slug.
-func (h *Handler) logRefusal(at address, r *http.Request, no *refused) {
-	if no.outcome == OutcomeNotFound || no.outcome == OutcomeMethod {
+// logRefusal writes a rate-limited log line. Of the request it contains only the source's
+// slugs, the client address and the reason.
+func (h *Handler) logRefusal(at address, r *http.Request, refused *refusal) {
+	if refused.outcome == OutcomeNotFound || refused.outcome == OutcomeMethod {
 		return
 	}
-	if no.cause != nil {
-		if h.faults.AllowN(h.now(), 1) {
-			h.log.Error("a webhook could not be accepted", "tenant", at.tenant, "source", at.source, "error", no.cause)
+	if refused.cause != nil {
+		if h.errorLines.AllowN(h.now(), 1) {
+			h.log.Error("a webhook could not be accepted", "tenant", at.tenant, "source", at.source, "error", refused.cause)
 		}
 		return
 	}
-	if h.refusals.AllowN(h.now(), 1) {
-		h.log.Warn("a webhook was refused", "tenant", at.tenant, "source", at.source, "outcome", no.outcome, "reason", no.word(),
+	if h.refusalLines.AllowN(h.now(), 1) {
+		h.log.Warn("a webhook was refused", "tenant", at.tenant, "source", at.source, "outcome", refused.outcome, "reason", refused.reasonLabel(),
 			"client", h.Sender(r))
 	}
 }

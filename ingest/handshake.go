@@ -15,144 +15,149 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// handshake is how a provider finds out that a URL wants its webhooks. It
-// stores no event, and it stays on for the life of the source, since many
-// providers ask again.
+// handshake is how a provider checks that a URL expects its webhooks. A handshake stores no
+// event. It stays enabled for the life of a source, because many providers repeat it.
+//
+// A request is first passed to the unsigned step of its method. If that step does not
+// recognize it, the request is verified and then passed to the signed step. If that step
+// does not recognize it either, the request is an event.
 type handshake struct {
-	unsigned steps // judged before verification: the request proves nothing
-	signed   steps // judged after it
-	silent   bool  // a request that is not verified is refused without a body
+	unsigned methodSteps // before verification: any sender can send such a request
+	signed   methodSteps // after verification
+	silent   bool        // the response to an unverified request has no body
 }
 
-// steps are by the method of the request.
-type steps map[string]step
+// methodSteps has a step for each HTTP method.
+type methodSteps map[string]step
 
-// step answers a handshake or refuses it. Both are nil if the request is not
-// one: it may be an event, so a step takes nothing for a handshake that could
-// be one. Steps do nothing but look; what must be done is reply.first.
-type step func(c challenge) (*reply, *refused)
+// step returns the reply to a handshake or its refusal. It returns nil for both if the
+// request is not a handshake and may be an event; a step must not treat a request as a
+// handshake that could be an event. A step has no side effects; they are in reply.action.
+type step func(in received) (*reply, *refusal)
 
-// handshakes are all there are, by the name that presets call them.
+// handshakes has all handshakes by the name that presets use.
 var handshakes = map[string]handshake{
-	"adyen":            {unsigned: steps{http.MethodPost: adyenTest}},
-	"asana":            {unsigned: steps{http.MethodPost: learnHeader}},
-	"aws-sns":          {signed: steps{http.MethodPost: confirmTopic}},
-	"azure-event-grid": {unsigned: steps{http.MethodOptions: permitOrigin}, signed: steps{http.MethodPost: validateGrid}},
-	"braintree":        {unsigned: steps{http.MethodGet: proveToBraintree}},
-	"challenge":        {unsigned: steps{http.MethodGet: echoChallenge}},
-	"cloudevents":      {unsigned: steps{http.MethodOptions: permitOrigin}},
-	"discord":          {signed: steps{http.MethodPost: answerPing}},
-	"ebay":             {unsigned: steps{http.MethodGet: proveToEbay}},
+	"adyen":            {unsigned: methodSteps{http.MethodPost: adyenTest}},
+	"asana":            {unsigned: methodSteps{http.MethodPost: learnHeader}},
+	"aws-sns":          {signed: methodSteps{http.MethodPost: confirmTopic}},
+	"azure-event-grid": {unsigned: methodSteps{http.MethodOptions: permitOrigin}, signed: methodSteps{http.MethodPost: validateGrid}},
+	"braintree":        {unsigned: methodSteps{http.MethodGet: proveToBraintree}},
+	"challenge":        {unsigned: methodSteps{http.MethodGet: echoChallenge}},
+	"cloudevents":      {unsigned: methodSteps{http.MethodOptions: permitOrigin}},
+	"discord":          {signed: methodSteps{http.MethodPost: answerPing}},
+	"ebay":             {unsigned: methodSteps{http.MethodGet: proveToEbay}},
 	"fastly":           {}, // asks the host, not the source: handshake_fastly.go
-	"google-sync":      {signed: steps{http.MethodPost: acceptSync}},
-	"linkedin":         {unsigned: steps{http.MethodGet: proveToLinkedIn}},
-	"meta":             {unsigned: steps{http.MethodGet: echoHub}},
-	"microsoft":        {unsigned: steps{http.MethodPost: echoValidationToken}},
-	"monday":           {unsigned: steps{http.MethodPost: echoOnlyMember}},
-	"notion":           {unsigned: steps{http.MethodPost: learnMember}},
-	"okta":             {signed: steps{http.MethodGet: echoOktaHeader}},
-	"slack":            {signed: steps{http.MethodPost: echoSlack}},
-	"smartsheet":       {unsigned: steps{http.MethodPost: echoSmartsheet}},
-	"strava":           {unsigned: steps{http.MethodGet: echoHubJSON}},
-	"trello":           {unsigned: steps{http.MethodHead: acceptHead}},
-	"twitch":           {signed: steps{http.MethodPost: echoTwitch}},
-	"websub":           {unsigned: steps{http.MethodGet: confirmWebSub}},
-	"woocommerce":      {unsigned: steps{http.MethodPost: acceptWooPing}},
-	"x":                {unsigned: steps{http.MethodGet: proveToX}},
-	"xero":             {signed: steps{http.MethodPost: acceptIntent}, silent: true},
-	"zoom":             {signed: steps{http.MethodPost: proveToZoom}},
+	"google-sync":      {signed: methodSteps{http.MethodPost: acceptSync}},
+	"linkedin":         {unsigned: methodSteps{http.MethodGet: proveToLinkedIn}},
+	"meta":             {unsigned: methodSteps{http.MethodGet: echoHub}},
+	"microsoft":        {unsigned: methodSteps{http.MethodPost: echoValidationToken}},
+	"monday":           {unsigned: methodSteps{http.MethodPost: echoOnlyMember}},
+	"notion":           {unsigned: methodSteps{http.MethodPost: learnMember}},
+	"okta":             {signed: methodSteps{http.MethodGet: echoOktaHeader}},
+	"slack":            {signed: methodSteps{http.MethodPost: echoSlack}},
+	"smartsheet":       {unsigned: methodSteps{http.MethodPost: echoSmartsheet}},
+	"strava":           {unsigned: methodSteps{http.MethodGet: echoHubJSON}},
+	"trello":           {unsigned: methodSteps{http.MethodHead: acceptHead}},
+	"twitch":           {signed: methodSteps{http.MethodPost: echoTwitch}},
+	"websub":           {unsigned: methodSteps{http.MethodGet: confirmWebSub}},
+	"woocommerce":      {unsigned: methodSteps{http.MethodPost: acceptWooPing}},
+	"x":                {unsigned: methodSteps{http.MethodGet: proveToX}},
+	"xero":             {signed: methodSteps{http.MethodPost: acceptIntent}, silent: true},
+	"zoom":             {signed: methodSteps{http.MethodPost: proveToZoom}},
 }
 
-// exists reports whether there are any steps.
+// exists reports whether the handshake has any steps.
 func (s handshake) exists() bool { return len(s.unsigned)+len(s.signed) > 0 }
 
-// shaker is what a source's handshake needs to know of it.
-type shaker struct {
-	handshake  handshake
-	options    map[string]string
-	secret     eventhook.Secret // the newest
-	waiting    bool             // for its first secret
-	unverified bool             // its requests prove nothing, ever
+// handshakeConfig is the part of a source's configuration that its handshake uses.
+type handshakeConfig struct {
+	handshake     handshake
+	options       map[string]string
+	secret        eventhook.Secret // the newest one
+	awaitsSecret  bool             // the source has no secret yet
+	neverVerifies bool             // the source accepts unsigned requests
 }
 
-func newShaker(source eventhook.Source, r verify.Resolved) shaker {
-	s := shaker{handshake: handshakes[r.Preset.Handshake], options: r.Options, waiting: r.Waiting && !isUnconfirmed(source, r),
-		unverified: r.Config.Type == "none"}
+func newHandshakeConfig(config eventhook.Source, r verify.Resolved) handshakeConfig {
+	c := handshakeConfig{handshake: handshakes[r.Preset.Handshake], options: r.Options, awaitsSecret: r.Waiting && !isUnconfirmed(config, r),
+		neverVerifies: r.Config.Type == "none"}
 	if len(r.Secrets) > 0 {
-		s.secret = eventhook.NewSecret(r.Secrets[0])
+		c.secret = eventhook.NewSecret(r.Secrets[0])
 	}
-	return s
+	return c
 }
 
-// takes reports whether requests of a method are looked at.
-func (e *endpoint) takes(method string) bool {
-	return slices.Contains(e.methods, method) || e.handshake.unsigned[method] != nil || e.handshake.signed[method] != nil
+// allowsMethod reports whether the source accepts events or handshakes with a method.
+func (s *source) allowsMethod(method string) bool {
+	return slices.Contains(s.methods, method) || s.handshake.unsigned[method] != nil || s.handshake.signed[method] != nil
 }
 
-// allow lists the methods that are taken.
-func (e *endpoint) allow() string {
-	methods := slices.Concat(e.methods, slices.Collect(maps.Keys(e.handshake.unsigned)), slices.Collect(maps.Keys(e.handshake.signed)))
+// allowedMethods returns the allowed methods as the value of an Allow header.
+func (s *source) allowedMethods() string {
+	methods := slices.Concat(s.methods, slices.Collect(maps.Keys(s.handshake.unsigned)), slices.Collect(maps.Keys(s.handshake.signed)))
 	slices.Sort(methods)
 	return strings.Join(slices.Compact(methods), ", ")
 }
 
-// challenge is a request that may be a handshake.
-type challenge struct {
+// received is a request to a source whose body has been read.
+type received struct {
 	*verify.Request
-	end    *endpoint
+	source *source
 	at     address
 	client netip.Addr
 }
 
-// shake takes a step, if there is one. Both answers are nil if the request is
-// no handshake. One that is refused uses its client's budget of forgeries, and
-// one that is answered uses p.
-func (h *Handler) shake(ctx context.Context, s step, c challenge, p pace) (*reply, *refused) {
+// answerHandshake runs a step, if there is one. Both results are nil if the request is not a
+// handshake. A refused handshake is charged to its client's budget of forgeries, and an
+// answered one counts against limit.
+func (h *Handler) answerHandshake(ctx context.Context, s step, in received, limit requestRate) (*reply, *refusal) {
 	if s == nil {
 		return nil, nil
 	}
-	reply, no := s(c)
+	reply, refused := s(in)
 	if reply != nil {
-		no = h.prepare(ctx, reply, c, p)
+		refused = h.prepareReply(ctx, reply, in, limit)
 	}
-	if no != nil {
-		return nil, h.overdrawn(c.client, no).having(c.Body)
+	if refused != nil {
+		return nil, h.chargeForgery(in.client, refused).withBody(in.Body)
 	}
 	return reply, nil
 }
 
-// prepare counts a handshake, and does what must be done before the reply is
-// true. That goes on when the sender leaves: it would be half done.
-func (h *Handler) prepare(ctx context.Context, p *reply, c challenge, use pace) *refused {
-	if wait := use.take(h.now()); wait > 0 {
-		return &refused{outcome: OutcomeRateLimited, retryAfter: wait}
+// prepareReply counts a handshake against limit and runs the action of its reply. The
+// action continues if the sender disconnects, so that it is not left half done.
+func (h *Handler) prepareReply(ctx context.Context, p *reply, in received, limit requestRate) *refusal {
+	if wait := limit.take(h.now()); wait > 0 {
+		return &refusal{outcome: OutcomeRateLimited, retryAfter: wait}
 	}
-	if p.first == nil {
+	if p.action == nil {
 		return nil
 	}
-	return p.first(context.WithoutCancel(ctx), h, c)
+	return p.action(context.WithoutCancel(ctx), h, in)
 }
 
-// malformed and unwanted refuse a handshake; the detail is for the source's
-// people and holds nothing that was sent.
-func malformed(detail string) *refused {
-	return &refused{outcome: OutcomeHandshakeMalformed, detail: detail}
+// malformed refuses a handshake that does not have the provider's form. The detail is for
+// users of the tenant and must not contain anything that was sent.
+func malformed(detail string) *refusal {
+	return &refusal{outcome: OutcomeHandshakeMalformed, detail: detail}
 }
 
-func unwanted(detail string) *refused {
-	return &refused{outcome: OutcomeHandshakeRefused, detail: detail}
+// unwanted refuses a well-formed handshake, for example because of a wrong token. The detail
+// is as for malformed.
+func unwanted(detail string) *refusal {
+	return &refusal{outcome: OutcomeHandshakeRefused, detail: detail}
 }
 
-// query are the parameters of the URL.
-func (c challenge) query() (neturl.Values, error) {
-	_, raw, _ := strings.Cut(c.URL, "?")
+// query returns the parameters of the URL.
+func (in received) query() (neturl.Values, error) {
+	_, raw, _ := strings.Cut(in.URL, "?")
 	return neturl.ParseQuery(raw)
 }
 
-// parameters are some of them by name. They are malformed unless each is there
-// once, and may be repeated to the sender.
-func (c challenge) parameters(names ...string) (map[string]string, *refused) {
-	query, err := c.query()
+// parameters returns the named parameters of the URL. It refuses the request as malformed
+// unless each of them occurs exactly once and can be echoed (see isEcho).
+func (in received) parameters(names ...string) (map[string]string, *refusal) {
+	query, err := in.query()
 	if err != nil {
 		return nil, malformed("the query cannot be read")
 	}
@@ -160,22 +165,22 @@ func (c challenge) parameters(names ...string) (map[string]string, *refused) {
 	for _, name := range names {
 		text, ok := only(query[name])
 		if !ok {
-			return nil, malformed("the parameter " + name + " is absent, repeated, too long or not plain text")
+			return nil, malformed("the parameter " + name + " is missing, repeated, too long or not plain text")
 		}
 		found[name] = text
 	}
 	return found, nil
 }
 
-// header is a header that is there once and may be repeated to the sender.
-// found says that it is there at all.
-func (c challenge) header(name string) (text string, found, ok bool) {
-	values := c.Header.Values(name)
+// header returns a header that occurs exactly once and can be echoed; only then ok is true.
+// found reports whether it occurs at all.
+func (in received) header(name string) (text string, found, ok bool) {
+	values := in.Header.Values(name)
 	text, ok = only(values)
 	return text, len(values) > 0, ok
 }
 
-// only is the one element of a list, if it may be repeated to the sender.
+// only returns the only element of a list if it can be echoed.
 func only(values []string) (string, bool) {
 	if len(values) != 1 || !isEcho(values[0]) {
 		return "", false
@@ -183,9 +188,9 @@ func only(values []string) (string, bool) {
 	return values[0], true
 }
 
-// isEcho reports whether a text may be repeated to whoever sent it: 1 to 4096
-// bytes without control characters.
+// isEcho reports whether a text can be sent back to its sender: 1 to 4096 bytes of UTF-8
+// without control characters.
 func isEcho(s string) bool {
-	const most = 4096
-	return s != "" && len(s) <= most && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
+	const maxBytes = 4096
+	return s != "" && len(s) <= maxBytes && utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
 }

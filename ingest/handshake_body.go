@@ -9,41 +9,41 @@ import (
 	"regexp"
 )
 
-// Handshakes that are told by their body.
+// Handshakes that are recognized by their body.
 
-// maxHandshakeBytes bounds what is read as a handshake. A longer body is an
-// event's.
+// maxHandshakeBytes is the maximum body size of a handshake. A larger body is an event.
 const maxHandshakeBytes = 16 << 10
 
-// echoSlack: url_verification.
-func echoSlack(c challenge) (*reply, *refused) {
-	body := object(c.Body)
+// echoSlack answers Slack's url_verification with its challenge.
+func echoSlack(in received) (*reply, *refusal) {
+	body := object(in.Body)
 	if kind, _ := textOf(body["type"]); kind != "url_verification" {
 		return nil, nil
 	}
 	text, ok := textOf(body["challenge"])
 	if !ok || !isEcho(text) {
-		return nil, malformed("the challenge is absent, too long or not plain text")
+		return nil, malformed("the challenge is missing, too long or not plain text")
 	}
 	return textReply(text), nil
 }
 
-// echoOnlyMember: monday. An event has other members.
-func echoOnlyMember(c challenge) (*reply, *refused) {
-	text, found, ok := onlyMember(c.Body, "challenge")
+// echoOnlyMember answers monday, which sends an object with a challenge and no other member.
+// Its events have other members.
+func echoOnlyMember(in received) (*reply, *refusal) {
+	text, found, ok := onlyMember(in.Body, "challenge")
 	switch {
 	case !found:
 		return nil, nil
 	case !ok || !isEcho(text):
-		return nil, malformed("the challenge is absent, too long or not plain text")
+		return nil, malformed("the challenge is missing, too long or not plain text")
 	}
 	return jsonReply(map[string]string{"challenge": text}), nil
 }
 
-// answerPing: Discord has two kinds of PING. An event of its webhook events has
-// the type of the other PING, and a member event.
-func answerPing(c challenge) (*reply, *refused) {
-	body := object(c.Body)
+// answerPing answers Discord's PING, which exists for webhook events (type 0) and for
+// interactions (type 1). A webhook event has type 1, too, but also a member event.
+func answerPing(in received) (*reply, *refusal) {
+	body := object(in.Body)
 	isEvent := body["event"] != nil || body["data"] != nil
 	switch kind := string(body["type"]); {
 	case isEvent:
@@ -55,36 +55,38 @@ func answerPing(c challenge) (*reply, *refused) {
 	return nil, nil
 }
 
-// acceptIntent: Xero sends no events, several times and some of them wrongly
-// signed, to see that we look.
-func acceptIntent(c challenge) (*reply, *refused) {
-	if !isEmptyList(object(c.Body)["events"]) {
+// acceptIntent answers Xero's intent to receive. Xero sends requests without events, some of
+// them with a wrong signature, to check that the receiver verifies signatures.
+func acceptIntent(in received) (*reply, *refusal) {
+	if !isEmptyList(object(in.Body)["events"]) {
 		return nil, nil
 	}
 	return emptyReply(), nil
 }
 
-// validateGrid: Azure Event Grid. Its events have another aeg-event-type.
-func validateGrid(c challenge) (*reply, *refused) {
-	if kind, _, _ := c.header("Aeg-Event-Type"); kind != "SubscriptionValidation" {
+// validateGrid answers the subscription validation of Azure Event Grid. Events have another
+// Aeg-Event-Type.
+func validateGrid(in received) (*reply, *refusal) {
+	if kind, _, _ := in.header("Aeg-Event-Type"); kind != "SubscriptionValidation" {
 		return nil, nil
 	}
 	var list []json.RawMessage
-	if len(c.Body) > maxHandshakeBytes || json.Unmarshal(c.Body, &list) != nil || len(list) != 1 {
+	if len(in.Body) > maxHandshakeBytes || json.Unmarshal(in.Body, &list) != nil || len(list) != 1 {
 		return nil, malformed("the body is not one validation event")
 	}
 	event := object(list[0])
 	kind, _ := textOf(event["eventType"])
 	code, ok := textOf(object(event["data"])["validationCode"])
 	if kind != "Microsoft.EventGrid.SubscriptionValidationEvent" || !ok || !isEcho(code) {
-		return nil, malformed("the validation code is absent, too long or not plain text")
+		return nil, malformed("the validation code is missing, too long or not plain text")
 	}
 	return jsonReply(map[string]string{"validationResponse": code}), nil
 }
 
-// adyenTest: no notifications, and so none that is signed.
-func adyenTest(c challenge) (*reply, *refused) {
-	if !isEmptyList(object(c.Body)["notificationItems"]) {
+// adyenTest answers Adyen's test request, which has an empty list of notifications and so
+// no signature.
+func adyenTest(in received) (*reply, *refusal) {
+	if !isEmptyList(object(in.Body)["notificationItems"]) {
 		return nil, nil
 	}
 	return textReply("[accepted]"), nil
@@ -92,24 +94,24 @@ func adyenTest(c challenge) (*reply, *refused) {
 
 var digits = regexp.MustCompile(`^[0-9]{1,20}$`)
 
-// acceptWooPing: WooCommerce sends an unsigned form when a webhook is saved.
-// Its events are signed, and JSON.
-func acceptWooPing(c challenge) (*reply, *refused) {
+// acceptWooPing answers the unsigned form that WooCommerce sends when a webhook is saved.
+// Events are signed JSON.
+func acceptWooPing(in received) (*reply, *refusal) {
 	const form = "application/x-www-form-urlencoded"
-	header := c.Header
-	if mediaType(header.Get("Content-Type")) != form || header.Get("X-WC-Webhook-Signature") != "" || len(c.Body) > maxHandshakeBytes {
+	header := in.Header
+	if mediaType(header.Get("Content-Type")) != form || header.Get("X-WC-Webhook-Signature") != "" || len(in.Body) > maxHandshakeBytes {
 		return nil, nil
 	}
-	fields, err := neturl.ParseQuery(string(c.Body))
+	fields, err := neturl.ParseQuery(string(in.Body))
 	if id, ok := only(fields["webhook_id"]); err != nil || len(fields) != 1 || !ok || !digits.MatchString(id) {
 		return nil, nil
 	}
 	return emptyReply(), nil
 }
 
-// object is the members of a JSON object; nil if the text is anything else, is
-// too long for a handshake, or has a name twice, which different readers read
-// differently.
+// object returns the members of a JSON object. It returns nil if the text is not a JSON
+// object, is larger than maxHandshakeBytes, or repeats a name: parsers disagree about
+// repeated names.
 func object(text []byte) map[string]json.RawMessage {
 	if len(text) > maxHandshakeBytes {
 		return nil
@@ -129,16 +131,16 @@ func object(text []byte) map[string]json.RawMessage {
 		members[key] = value
 	}
 	if _, err := d.Token(); err != nil {
-		return nil // it does not end
+		return nil // the object is not closed
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return nil // or goes on
+		return nil // there is text after the object
 	}
 	return members
 }
 
-// onlyMember is the member of a JSON object that has no other. ok says that it
-// is a text.
+// onlyMember returns the named member of a JSON object that has no other members. ok reports
+// whether its value is a string.
 func onlyMember(body []byte, name string) (text string, found, ok bool) {
 	members := object(body)
 	value, found := members[name]
@@ -149,7 +151,7 @@ func onlyMember(body []byte, name string) (text string, found, ok bool) {
 	return text, true, ok
 }
 
-// textOf is a JSON string's text.
+// textOf returns the text of a JSON string.
 func textOf(value json.RawMessage) (string, bool) {
 	var text *string
 	if json.Unmarshal(value, &text) != nil || text == nil {

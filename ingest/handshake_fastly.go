@@ -14,27 +14,26 @@ import (
 	"github.com/eventhook/eventhook/internal/snapshot"
 )
 
-// Services are the services that may send their logs to sources of Fastly.
+// Services lists the Fastly services that may send their logs to this gateway.
 type Services interface {
-	// FastlyServices returns what the enabled sources of Fastly name in their
-	// option service_ids: ids, lists of ids with commas between, or *; in any
-	// order, some perhaps twice.
+	// FastlyServices returns the option service_ids of each enabled source of Fastly. Each is
+	// an id, a comma-separated list of ids, or *. Order and duplicates do not matter.
 	FastlyServices(ctx context.Context) ([]string, error)
 }
 
-// FastlyPath is where Fastly asks a host which services may send to it. It
-// names no source, so the answer is about all of them.
+// FastlyPath is the path at which Fastly asks a host which services may send logs to it. It
+// names no source, so the response covers all sources.
 const FastlyPath = "/.well-known/fastly/logging/challenge"
 
 const (
-	maxServices = 1000
-	servicesAge = time.Minute
+	maxServices    = 1000
+	servicesMaxAge = time.Minute
 )
 
 type fastlyCache = snapshot.Cache[struct{}, string]
 
 func newFastlyCache(deps Deps) *fastlyCache {
-	return snapshot.New(1, servicesAge, deps.Now, func(ctx context.Context, _ struct{}) (string, error) {
+	return snapshot.New(1, servicesMaxAge, deps.Now, func(ctx context.Context, _ struct{}) (string, error) {
 		if deps.Services == nil {
 			return "", eventhook.NotFound("service")
 		}
@@ -44,7 +43,7 @@ func newFastlyCache(deps Deps) *fastlyCache {
 		}
 		lines := serviceLines(ids)
 		if len(lines) > maxServices {
-			deps.Log.Warn("too many services of Fastly: some are not told", "services", len(lines), "told", maxServices)
+			deps.Log.Warn("too many Fastly services: some are omitted from the challenge response", "services", len(lines), "listed", maxServices)
 			lines = lines[:maxServices]
 		}
 		if len(lines) == 0 {
@@ -54,7 +53,8 @@ func newFastlyCache(deps Deps) *fastlyCache {
 	})
 }
 
-// serviceLines is a line for each service: its hash, or * for all there are.
+// serviceLines returns a sorted line for each service: the SHA-256 of its id in hexadecimal,
+// or * for any service.
 func serviceLines(options []string) []string {
 	var lines []string
 	for id := range strings.SplitSeq(strings.Join(options, ","), ",") {
@@ -80,13 +80,13 @@ func (h *Handler) serveFastly(c echo.Context) error {
 		textReply(text).write(w)
 		return nil
 	}
-	no := &refused{outcome: OutcomeFailed}
+	refused := &refusal{outcome: OutcomeFailed}
 	if eventhook.KindOf(err) == eventhook.KindNotFound {
-		no.outcome = OutcomeNotFound
-	} else if h.faults.AllowN(h.now(), 1) {
-		h.log.Error("the services of Fastly could not be found", "error", err)
+		refused.outcome = OutcomeNotFound
+	} else if h.errorLines.AllowN(h.now(), 1) {
+		h.log.Error("the Fastly services could not be read", "error", err)
 	}
-	h.observer.Answered(no.outcome, "")
-	refuse(w, no)
+	h.observer.Answered(refused.outcome, "")
+	writeRefusal(w, refused)
 	return nil
 }

@@ -12,47 +12,48 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// Handshakes that want to see that we know the secret, of which the newest
-// counts. Most come from anybody, and some providers sign their webhooks with
-// the same secret in the same way: who may have any text signed can forge any
-// webhook. So these sign only what cannot be one, and the verifiers of X and
-// Braintree refuse what these sign.
+// Handshakes that require a proof that the gateway knows the secret; the newest one is used.
+// Any sender can send most of these, and some providers sign webhooks with the same secret
+// in the same way. A sender who could get any text signed could forge any webhook. So these
+// steps only sign texts that cannot be a webhook, and the verifiers of X and Braintree
+// refuse texts of that form.
 
 var (
 	xToken = regexp.MustCompile(verify.XChallenge)
-	// What LinkedIn signs of an event has hmacsha256= before it.
+	// The text that LinkedIn signs for an event begins with hmacsha256=, which this excludes.
 	linkedInCode = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
-	// As Braintree's own libraries have it; what they sign is longer.
+	// The form in Braintree's own libraries; the texts signed for events are longer.
 	braintreeChallenge = regexp.MustCompile(verify.BraintreeChallenge)
 )
 
-// proveToX: the challenge-response check.
-func proveToX(c challenge) (*reply, *refused) {
-	token, secret, no := c.proof("crc_token", xToken)
-	if no != nil {
-		return nil, no
+// proveToX answers X's challenge-response check.
+func proveToX(in received) (*reply, *refusal) {
+	token, secret, refused := in.proof("crc_token", xToken)
+	if refused != nil {
+		return nil, refused
 	}
 	sum := sumHMAC(sha256.New, secret, token)
 	return jsonReply(map[string]string{"response_token": "sha256=" + base64.StdEncoding.EncodeToString(sum)}), nil
 }
 
-func proveToLinkedIn(c challenge) (*reply, *refused) {
-	code, secret, no := c.proof("challengeCode", linkedInCode)
-	if no != nil {
-		return nil, no
+// proveToLinkedIn answers LinkedIn's challenge.
+func proveToLinkedIn(in received) (*reply, *refusal) {
+	code, secret, refused := in.proof("challengeCode", linkedInCode)
+	if refused != nil {
+		return nil, refused
 	}
 	sum := sumHMAC(sha256.New, secret, code)
 	return jsonReply(map[string]string{"challengeCode": code, "challengeResponse": hex.EncodeToString(sum)}), nil
 }
 
-// proveToBraintree: the key is the hash of the secret. The answer names the
-// public key that belongs to it.
-func proveToBraintree(c challenge) (*reply, *refused) {
-	text, secret, no := c.proof("bt_challenge", braintreeChallenge)
-	public := c.end.options["public_key_id"]
+// proveToBraintree answers Braintree's challenge. The HMAC key is the SHA-1 of the secret, and
+// the reply names the public key that belongs to the secret.
+func proveToBraintree(in received) (*reply, *refusal) {
+	text, secret, refused := in.proof("bt_challenge", braintreeChallenge)
+	public := in.source.options["public_key_id"]
 	switch {
-	case no != nil:
-		return nil, no
+	case refused != nil:
+		return nil, refused
 	case public == "":
 		return nil, unwanted("the source has no option public_key_id")
 	}
@@ -60,32 +61,33 @@ func proveToBraintree(c challenge) (*reply, *refused) {
 	return textReply(public + "|" + hex.EncodeToString(sumHMAC(sha1.New, string(key[:]), text))), nil
 }
 
-// proveToEbay: a plain hash, in which the URL must be written as it is
-// registered.
-func proveToEbay(c challenge) (*reply, *refused) {
-	code, token, no := c.proof("challenge_code", nil)
-	if no != nil {
-		return nil, no
+// proveToEbay answers eBay's challenge with a plain hash of challenge, token and the URL as it
+// is registered at eBay.
+func proveToEbay(in received) (*reply, *refusal) {
+	code, token, refused := in.proof("challenge_code", nil)
+	if refused != nil {
+		return nil, refused
 	}
-	endpoint := c.end.options["endpoint"]
-	if endpoint == "" {
-		endpoint = c.end.signedURL
+	url := in.source.options["endpoint"]
+	if url == "" {
+		url = in.source.signedURL
 	}
-	sum := sha256.Sum256([]byte(code + token + endpoint))
+	sum := sha256.Sum256([]byte(code + token + url))
 	return jsonReply(map[string]string{"challengeResponse": hex.EncodeToString(sum[:])}), nil
 }
 
-// proveToZoom: the request is signed, so whatever it asks to sign is Zoom's.
-func proveToZoom(c challenge) (*reply, *refused) {
-	body := object(c.Body)
+// proveToZoom answers Zoom's URL validation. The request is signed, so the text to sign comes
+// from Zoom.
+func proveToZoom(in received) (*reply, *refusal) {
+	body := object(in.Body)
 	if event, _ := textOf(body["event"]); event != "endpoint.url_validation" {
 		return nil, nil
 	}
 	token, ok := textOf(object(body["payload"])["plainToken"])
-	secret := c.end.secret.Reveal()
+	secret := in.source.secret.Reveal()
 	switch {
 	case !ok || !isEcho(token):
-		return nil, malformed("the plainToken is absent, too long or not plain text")
+		return nil, malformed("the plainToken is missing, too long or not plain text")
 	case secret == "":
 		return nil, unwanted("the source has no secret")
 	}
@@ -93,16 +95,16 @@ func proveToZoom(c challenge) (*reply, *refused) {
 	return jsonReply(map[string]string{"plainToken": token, "encryptedToken": hex.EncodeToString(sum)}), nil
 }
 
-// proof is a parameter that is to be signed, and the secret. form, if there
-// is one, is what the parameter must look like.
-func (c challenge) proof(parameter string, form *regexp.Regexp) (text, secret string, no *refused) {
-	found, no := c.parameters(parameter)
-	secret = c.end.secret.Reveal()
+// proof returns the parameter to sign and the secret. The parameter must match form, unless
+// form is nil.
+func (in received) proof(parameter string, form *regexp.Regexp) (text, secret string, refused *refusal) {
+	found, refused := in.parameters(parameter)
+	secret = in.source.secret.Reveal()
 	switch {
-	case no != nil:
-		return "", "", no
+	case refused != nil:
+		return "", "", refused
 	case form != nil && !form.MatchString(found[parameter]):
-		return "", "", malformed("the challenge has another form than the provider's")
+		return "", "", malformed("the challenge does not have the form of the provider's challenges")
 	case secret == "":
 		return "", "", unwanted("the source has no secret")
 	}

@@ -5,80 +5,82 @@ import (
 	"strings"
 )
 
-// Handshakes that want a parameter of the URL back.
+// Handshakes that expect a parameter of the URL back.
 
-// echoChallenge: Dropbox, Nylas.
-func echoChallenge(c challenge) (*reply, *refused) {
-	found, no := c.parameters("challenge")
-	if no != nil {
-		return nil, no
+// echoChallenge answers Dropbox and Nylas.
+func echoChallenge(in received) (*reply, *refusal) {
+	found, refused := in.parameters("challenge")
+	if refused != nil {
+		return nil, refused
 	}
 	return textReply(found["challenge"]), nil
 }
 
-// echoHub: Meta. The verify token is ours to know, so that nobody else points
-// an app of his at the source.
-func echoHub(c challenge) (*reply, *refused) {
-	text, no := hubChallenge(c)
-	if no != nil {
-		return nil, no
+// echoHub answers Meta. The verify token is a secret of the tenant, so that no other app can
+// subscribe with the URL of the source.
+func echoHub(in received) (*reply, *refusal) {
+	text, refused := hubChallenge(in)
+	if refused != nil {
+		return nil, refused
 	}
 	return textReply(text), nil
 }
 
-// echoHubJSON: Strava asks as Meta does, and wants JSON.
-func echoHubJSON(c challenge) (*reply, *refused) {
-	text, no := hubChallenge(c)
-	if no != nil {
-		return nil, no
+// echoHubJSON answers Strava, which asks like Meta and expects JSON.
+func echoHubJSON(in received) (*reply, *refusal) {
+	text, refused := hubChallenge(in)
+	if refused != nil {
+		return nil, refused
 	}
 	return jsonReply(map[string]string{"hub.challenge": text}), nil
 }
 
-func hubChallenge(c challenge) (string, *refused) {
-	found, no := c.parameters("hub.mode", "hub.challenge", "hub.verify_token")
-	token := c.end.options["verify_token"]
+// hubChallenge checks mode and verify token and returns the challenge.
+func hubChallenge(in received) (string, *refusal) {
+	found, refused := in.parameters("hub.mode", "hub.challenge", "hub.verify_token")
+	token := in.source.options["verify_token"]
 	switch {
-	case no != nil:
-		return "", no
+	case refused != nil:
+		return "", refused
 	case found["hub.mode"] != "subscribe":
 		return "", malformed("hub.mode is not subscribe")
 	case token == "" || subtle.ConstantTimeCompare([]byte(token), []byte(found["hub.verify_token"])) != 1:
-		return "", unwanted("the verify_token is another, or the source has none: give the option verify_token")
+		return "", unwanted("the verify_token does not match, or the source has none: set the option verify_token")
 	}
 	return found["hub.challenge"], nil
 }
 
-// confirmWebSub: a hub asks whether a subscription, or its end, is wanted, or
-// says that it was denied (W3C WebSub, section 5.3). Any is wanted whose topic
-// is; another topic is answered 404, as the standard demands.
-func confirmWebSub(c challenge) (*reply, *refused) {
-	found, no := c.parameters("hub.mode", "hub.topic")
-	topic, mode := c.end.options["topic"], found["hub.mode"]
+// confirmWebSub answers the verification of intent of a WebSub hub (W3C WebSub, section 5.3):
+// the hub asks whether a subscription or its end is wanted, or reports that it was denied. A
+// request for the configured topic is confirmed; another topic gets a 404, as the standard
+// requires.
+func confirmWebSub(in received) (*reply, *refusal) {
+	found, refused := in.parameters("hub.mode", "hub.topic")
+	topic, mode := in.source.options["topic"], found["hub.mode"]
 	switch {
-	case no != nil:
-		return nil, no
+	case refused != nil:
+		return nil, refused
 	case topic != "" && topic != found["hub.topic"]:
-		return nil, &refused{outcome: OutcomeNotFound}
+		return nil, &refusal{outcome: OutcomeNotFound}
 	case mode == "denied":
 		return emptyReply(), nil
-	case mode == "unsubscribe" && c.end.options["unsubscribe"] != "yes":
-		return nil, &refused{outcome: OutcomeNotFound} // anybody can have a hub ask
+	case mode == "unsubscribe" && in.source.options["unsubscribe"] != "yes":
+		return nil, &refusal{outcome: OutcomeNotFound} // anyone can make a hub ask
 	case mode != "subscribe" && mode != "unsubscribe":
-		return nil, malformed("hub.mode is none that is known")
+		return nil, malformed("hub.mode is unknown")
 	}
-	found, no = c.parameters("hub.challenge")
-	if no != nil {
-		return nil, no
+	found, refused = in.parameters("hub.challenge")
+	if refused != nil {
+		return nil, refused
 	}
 	return textReply(found["hub.challenge"]), nil
 }
 
-// echoValidationToken: Microsoft Graph says validationToken, SharePoint
-// validationtoken, both without a body, which events have.
-func echoValidationToken(c challenge) (*reply, *refused) {
-	query, err := c.query()
-	if err != nil || len(c.Body) > 0 {
+// echoValidationToken answers Microsoft Graph (validationToken) and SharePoint
+// (validationtoken). Both send no body; events have one.
+func echoValidationToken(in received) (*reply, *refusal) {
+	query, err := in.query()
+	if err != nil || len(in.Body) > 0 {
 		return nil, nil
 	}
 	var values []string

@@ -8,34 +8,34 @@ import (
 	"net/http"
 )
 
-// reply is the answer to a handshake.
+// reply is the response to a handshake.
 type reply struct {
 	status      int
-	contentType string // empty: none, as where there is no body
+	contentType string // "" for a response without a body
 	body        string
 	header      http.Header
-	// first is what must be done before the reply is true. It runs once the
-	// request has been counted; a refusal of it is the answer instead.
-	first func(ctx context.Context, h *Handler, c challenge) *refused
+	// action, unless nil, runs after the request was counted against its rate limit and
+	// before the reply is sent. If it returns a refusal, that is sent instead.
+	action func(ctx context.Context, h *Handler, in received) *refusal
 }
 
-// emptyReply is 200 and nothing else.
+// emptyReply returns a 200 without a body.
 func emptyReply() *reply { return &reply{status: http.StatusOK} }
 
 func textReply(text string) *reply {
 	return &reply{status: http.StatusOK, contentType: "text/plain; charset=utf-8", body: text}
 }
 
-// jsonReply is a JSON object; members are names and values.
+// jsonReply returns a JSON object with the given members.
 func jsonReply(members map[string]string) *reply {
 	body, err := json.Marshal(members)
 	if err != nil {
-		panic(err) // texts
+		panic(err) // strings always encode
 	}
 	return &reply{status: http.StatusOK, contentType: "application/json", body: string(body)}
 }
 
-// with adds a header.
+// with adds a header and returns p.
 func (p *reply) with(name, value string) *reply {
 	if p.header == nil {
 		p.header = http.Header{}
@@ -44,8 +44,8 @@ func (p *reply) with(name, value string) *reply {
 	return p
 }
 
-// write answers. What is repeated was chosen by the sender, so it must not
-// act as a page of ours.
+// write sends the reply. Its text may have been chosen by the sender, so headers prevent a
+// browser from running it as a page of the gateway.
 func (p *reply) write(w http.ResponseWriter) {
 	header := w.Header()
 	maps.Copy(header, p.header)

@@ -10,20 +10,20 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// Confirm makes a GET request to url, which confirms a subscription, and fails
-// unless the answer is 200. It follows no redirect, and its error does not
-// repeat the url, which holds a token. Safe for concurrent use.
+// Confirm sends a GET request to url, which confirms a subscription. It returns an error
+// unless the status is 200. It follows no redirects, and its error must not contain the url,
+// which has a token. It must be safe for concurrent use.
 type Confirm func(ctx context.Context, url string) error
 
-// confirmsAtOnce bounds the confirmations under way; others wait their turn.
-const confirmsAtOnce = 8
+// maxConfirmations limits concurrent calls of Confirm; further ones wait for a slot.
+const maxConfirmations = 8
 
-// confirmTopic: Amazon SNS wants a URL of its own to be called. Where nothing
-// is verified it is an event, and a person may call it. The end of a
-// subscription is an event anyway.
-func confirmTopic(c challenge) (*reply, *refused) {
-	body := object(c.Body)
-	if kind, _ := textOf(body["Type"]); kind != "SubscriptionConfirmation" || c.end.unverified {
+// confirmTopic answers a SubscriptionConfirmation of Amazon SNS by calling its SubscribeURL.
+// If the source verifies nothing, the request is an event instead, and a user can call the
+// URL. The end of a subscription is always an event.
+func confirmTopic(in received) (*reply, *refusal) {
+	body := object(in.Body)
+	if kind, _ := textOf(body["Type"]); kind != "SubscriptionConfirmation" || in.source.neverVerifies {
 		return nil, nil
 	}
 	url, _ := textOf(body["SubscribeURL"])
@@ -31,12 +31,11 @@ func confirmTopic(c challenge) (*reply, *refused) {
 		return nil, unwanted("the SubscribeURL does not confirm a subscription at Amazon SNS")
 	}
 	p := emptyReply()
-	p.first = func(ctx context.Context, h *Handler, _ challenge) *refused { return h.confirmed(ctx, url) }
+	p.action = func(ctx context.Context, h *Handler, _ received) *refusal { return h.confirmSubscription(ctx, url) }
 	return p, nil
 }
 
-// isConfirmation reports whether a URL confirms a subscription, at Amazon SNS
-// and nowhere else.
+// isConfirmation reports whether a URL confirms a subscription at a host of Amazon SNS.
 func isConfirmation(url string) bool {
 	u, err := neturl.Parse(url)
 	if err != nil || u.Scheme != "https" || u.User != nil || !verify.IsSNSHost(u.Host) {
@@ -47,27 +46,30 @@ func isConfirmation(url string) bool {
 	return err == nil && ok && action == "ConfirmSubscription"
 }
 
-var errNoConfirm = errors.New("nothing confirms subscriptions")
+var errNoConfirm = errors.New("no Confirm is configured")
 
-// confirmed confirms a subscription. If that fails, SNS is to ask again.
-func (h *Handler) confirmed(ctx context.Context, url string) *refused {
-	const enough = 10 * time.Second
-	ctx, cancel := context.WithTimeout(ctx, enough)
+// confirmSubscription calls a SubscribeURL. If that fails, the response is a 500 and SNS
+// sends the request again.
+func (h *Handler) confirmSubscription(ctx context.Context, url string) *refusal {
+	const timeout = 10 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	err := errNoConfirm
 	if h.confirm != nil {
-		err = h.inTurn(ctx, func() error { return h.confirm(ctx, url) })
+		err = h.withConfirmSlot(ctx, func() error { return h.confirm(ctx, url) })
 	}
 	if err != nil {
-		return &refused{outcome: OutcomeFailed, cause: fmt.Errorf("confirm the subscription: %w", err)}
+		return &refusal{outcome: OutcomeFailed, cause: fmt.Errorf("confirm the subscription: %w", err)}
 	}
 	return nil
 }
 
-func (h *Handler) inTurn(ctx context.Context, act func() error) error {
+// withConfirmSlot calls act in one of the maxConfirmations slots, or returns the error of
+// ctx.
+func (h *Handler) withConfirmSlot(ctx context.Context, act func() error) error {
 	select {
-	case h.confirming <- struct{}{}:
-		defer func() { <-h.confirming }()
+	case h.confirmSlots <- struct{}{}:
+		defer func() { <-h.confirmSlots }()
 		return act()
 	case <-ctx.Done():
 		return ctx.Err()

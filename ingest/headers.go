@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// redactedHeaders are the canonical names of headers that carry credentials:
-// the usual ones, and those of the source's verifier.
+// redactedHeaders returns the canonical names of headers with credentials: the usual ones
+// and those of the source's verifier.
 func redactedHeaders(more []string) []string {
-	names := alwaysRedacted // of which an append makes a copy
+	names := slices.Clip(alwaysRedacted) // append copies it
 	for _, name := range more {
 		names = append(names, textproto.CanonicalMIMEHeaderKey(name))
 	}
@@ -21,15 +21,15 @@ var alwaysRedacted = []string{"Authorization", "Cookie", "Proxy-Authorization"}
 
 const redactedValue = "[redacted]"
 
-// appendHeaders appends a request's headers as an HTTP/1.1 header block,
-// credentials redacted. Values are the bytes that came; the server has refused
-// line ends and NUL in them.
+// appendHeaders appends the headers of a request as an HTTP/1.1 header block with redacted
+// credentials. Other values are unchanged bytes; net/http has refused line ends and NUL in
+// them.
 func appendHeaders(b []byte, host string, header http.Header, redact []string) []byte {
 	b = appendLine(b, "Host", host)
 	for name, values := range header {
-		secret := slices.Contains(redact, name)
+		isSecret := slices.Contains(redact, name)
 		for _, v := range values {
-			if secret {
+			if isSecret {
 				v = redactedValue
 			}
 			b = appendLine(b, name, v)
@@ -45,8 +45,8 @@ func appendLine(b []byte, name, value string) []byte {
 	return append(b, "\r\n"...)
 }
 
-// Trace reads a W3C traceparent (version 00): the trace id, and the flags as two
-// hexadecimal digits. Both are "" if it is none.
+// Trace parses a W3C Trace Context traceparent header of version 00. It returns the trace
+// id and the flags as two hexadecimal digits, or "" for both if the header is invalid.
 func Trace(traceparent string) (id, flags string) {
 	const length = len("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	if len(traceparent) != length || traceparent[:3] != "00-" || traceparent[35] != '-' || traceparent[52] != '-' {

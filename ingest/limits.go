@@ -9,43 +9,44 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// limits are what requests to a source may use.
+// limits is what the requests to a source may use.
 type limits struct {
-	setting eventhook.RateLimit
-	pace    // of what is genuine
-	// unproven is the pace of handshakes that anybody may send. It is as large
-	// and apart, so that who sends many does not lock out the provider's events.
-	unproven pace
-	memory   share  // of the source
-	tenant   *share // of the source's tenant
+	setting  eventhook.RateLimit
+	verified requestRate // of verified requests
+	// unverified is the rate of handshakes that any sender can send. It is as high as
+	// verified, but separate: a flood of handshakes must not refuse the provider's events.
+	unverified   requestRate
+	memory       memoryShare  // of the source
+	tenantMemory *memoryShare // of all sources of the tenant
 }
 
-// pace is how often something may happen.
-type pace struct{ perSecond, perMinute *rate.Limiter }
+// requestRate limits requests per second and per minute.
+type requestRate struct{ perSecond, perMinute *rate.Limiter }
 
-func newPace(l eventhook.RateLimit) pace {
-	return pace{
+func newRequestRate(l eventhook.RateLimit) requestRate {
+	return requestRate{
 		perSecond: rate.NewLimiter(rate.Limit(l.RequestsPerSecond), l.BurstSize),
 		perMinute: rate.NewLimiter(rate.Limit(float64(l.RequestsPerMinute)/60), l.RequestsPerMinute),
 	}
 }
 
-// newLimits gives a source a share of the memory for requests, so that slow
-// senders to one source do not shed the webhooks of the others.
-func newLimits(s eventhook.Source, tenant *share, inFlightBytes int64) *limits {
+// newLimits returns the limits of a source. Its share of the memory prevents slow senders
+// to one source from using the memory of all others.
+func newLimits(s eventhook.Source, tenantMemory *memoryShare, inFlightBytes int64) *limits {
 	l := s.RateLimit.WithDefaults()
 	return &limits{
-		setting:  s.RateLimit,
-		pace:     newPace(l),
-		unproven: newPace(l),
-		memory:   share{most: inFlightBytes / sourceShare},
-		tenant:   tenant,
+		setting:      s.RateLimit,
+		verified:     newRequestRate(l),
+		unverified:   newRequestRate(l),
+		memory:       memoryShare{max: inFlightBytes / sourceFraction},
+		tenantMemory: tenantMemory,
 	}
 }
 
-// wait is how long the pace is used up, 0 if it is not. It uses nothing of it.
-func (p pace) wait(now time.Time) time.Duration {
-	return max(waitFor(p.perSecond, now), waitFor(p.perMinute, now))
+// wait returns the time until a request is allowed, or 0 if one is allowed now. It counts
+// no request.
+func (q requestRate) wait(now time.Time) time.Duration {
+	return max(waitFor(q.perSecond, now), waitFor(q.perMinute, now))
 }
 
 func waitFor(l *rate.Limiter, now time.Time) time.Duration {
@@ -56,55 +57,54 @@ func waitFor(l *rate.Limiter, now time.Time) time.Duration {
 	return time.Duration(missing / float64(l.Limit()) * float64(time.Second))
 }
 
-// take uses one request of the pace, or says how long to wait. now must be the
-// present: a limiter that is told an earlier moment counts the time since then
-// twice.
-func (p pace) take(now time.Time) time.Duration {
-	if p.perSecond.AllowN(now, 1) && p.perMinute.AllowN(now, 1) {
+// take counts a request and returns 0, or returns how long to wait. now must be the current
+// time: a rate.Limiter that gets an earlier time counts the time since then twice.
+func (q requestRate) take(now time.Time) time.Duration {
+	if q.perSecond.AllowN(now, 1) && q.perMinute.AllowN(now, 1) {
 		return 0
 	}
-	return max(p.wait(now), 1)
+	return max(q.wait(now), 1)
 }
 
-// limitsKeeper keeps what is used of the limits when a source is loaded anew.
-type limitsKeeper struct {
+// limitsCache keeps the limits of a source when the source is reloaded, so that a reload
+// does not refill them. It is safe for concurrent use.
+type limitsCache struct {
 	inFlightBytes int64
 	bySource      *lru.Cache[eventhook.SourceID, *limits]
-	byTenant      *lru.Cache[eventhook.TenantID, *share]
+	byTenant      *lru.Cache[eventhook.TenantID, *memoryShare]
 }
 
-func newLimitsKeeper(size int, inFlightBytes int64) limitsKeeper {
-	sources, err := lru.New[eventhook.SourceID, *limits](size)
-	if err != nil {
-		panic(err) // the size is a positive number of ours
-	}
-	tenants, err := lru.New[eventhook.TenantID, *share](size)
-	if err != nil {
-		panic(err)
-	}
-	return limitsKeeper{inFlightBytes, sources, tenants}
+func newLimitsCache(size int, inFlightBytes int64) limitsCache {
+	return limitsCache{inFlightBytes, newLRU[eventhook.SourceID, *limits](size), newLRU[eventhook.TenantID, *memoryShare](size)}
 }
 
-// of returns the limits of a source: new ones only if it is new or its
-// settings have changed.
-func (k limitsKeeper) of(s eventhook.Source) *limits {
-	fresh := newLimits(s, k.tenant(s.TenantID), k.inFlightBytes)
-	if l, ok, _ := k.bySource.PeekOrAdd(s.ID, fresh); ok {
-		if l.setting == fresh.setting {
-			k.bySource.Get(s.ID) // in use
-			return l
-		}
-		k.bySource.Add(s.ID, fresh)
+// newLRU returns a cache of a validated size.
+func newLRU[K comparable, V any](size int) *lru.Cache[K, V] {
+	cache, err := lru.New[K, V](size)
+	if err != nil {
+		panic(err) // the config has been validated
+	}
+	return cache
+}
+
+// cached returns the value of a key. If there is none, it stores fresh and returns it.
+func cached[K comparable, V any](cache *lru.Cache[K, V], key K, fresh V) V {
+	if v, ok, _ := cache.PeekOrAdd(key, fresh); ok {
+		cache.Get(key) // marks it as recently used
+		return v
 	}
 	return fresh
 }
 
-// tenant returns the share of the memory that all sources of a tenant have.
-func (k limitsKeeper) tenant(id eventhook.TenantID) *share {
-	fresh := &share{most: k.inFlightBytes / tenantShare}
-	if s, ok, _ := k.byTenant.PeekOrAdd(id, fresh); ok {
-		k.byTenant.Get(id) // in use
-		return s
+// ofSource returns the cached limits of a source, or new ones if none are cached or the
+// settings of the source have changed.
+func (c limitsCache) ofSource(s eventhook.Source) *limits {
+	tenantMemory := cached(c.byTenant, s.TenantID, &memoryShare{max: c.inFlightBytes / tenantFraction})
+	fresh := newLimits(s, tenantMemory, c.inFlightBytes)
+	l := cached(c.bySource, s.ID, fresh)
+	if l.setting != fresh.setting {
+		c.bySource.Add(s.ID, fresh)
+		return fresh
 	}
-	return fresh
+	return l
 }

@@ -11,132 +11,147 @@ import (
 	"github.com/eventhook/eventhook/internal/clients"
 )
 
-// Bounds of what one kind of requests may hold, as parts of Config.InFlightBytes.
+// The limits of memory shares, as fractions of Config.InFlightBytes: a source can use
+// 1/sourceFraction of it, and so on. The last 1/smallFraction is reserved for small
+// requests.
 const (
-	sourceShare = 4 // a quarter
-	clientShare = 4
-	tenantShare = 2
-	smallShare  = 8 // the last eighth is for small requests
+	sourceFraction = 4
+	clientFraction = 4
+	tenantFraction = 2
+	smallFraction  = 8
 )
 
-// smallBody is the largest body of a small request, in bytes.
+// smallBody is the maximum body size of a small request, in bytes.
 const smallBody = 64 << 10
 
-// stepBytes is how much of a body must come to count as progress.
-const stepBytes = 64 << 10
+// progressStep is the number of body bytes that must arrive to count as progress.
+const progressStep = 64 << 10
 
-// safeAfterStep is how long a request is not evicted after progress. A sender
-// that is slower than stepBytes in this time gives way to others.
-const safeAfterStep = time.Second
+// evictionGrace is how long after its last progress a request cannot be evicted. So only
+// a sender that is slower than progressStep bytes in this time can be evicted.
+const evictionGrace = time.Second
 
-// sweepEvery is how often the pace of bodies is checked.
-const sweepEvery = time.Second
+// sweepInterval is the time between two checks of the body rates.
+const sweepInterval = time.Second
 
-// memory counts the bytes that requests hold, in shares: all requests, those
-// that are not small, and those of one source, one tenant and one client. A
-// request that does not fit evicts the slowest requests of the full share
-// whose bodies are still being read; if there are none, it is refused.
+// memory limits the bytes of requests that are being read or stored. Every request counts
+// in several shares: all requests, its source, its tenant, its client and, unless it is
+// small, all large requests.
+//
+// When a share is full, memory evicts requests of that share whose bodies are still being
+// read, the one without progress for the longest time first. A request that made progress
+// within evictionGrace is not evicted. If no request can be evicted, the request that needs
+// the memory is shed.
+//
+// A request counts in memory in these states:
+//
+//	reading   from reserve to finishReading; can be evicted, or stopped as too slow
+//	complete  from finishReading to release; keeps its memory
+//	stopped   evicted or too slow; its memory is released at once
 type memory struct {
-	minRate int           // bytes of a body in a second
-	grace   time.Duration // before minRate counts
+	minRate int           // minimum average rate of a body in bytes per second
+	grace   time.Duration // time from the start of a request until minRate applies
 	now     func() time.Time
 
-	mu       sync.Mutex
-	all      share
-	large    share
-	clients  map[netip.Addr]*share // those without requests until the next sweep
-	slowest  *holding              // the ring of requests being read, by their last progress
-	sweeping bool                  // a sweep is to come
+	mu      sync.Mutex
+	all     memoryShare
+	large   memoryShare                 // of requests that are not small
+	clients map[netip.Addr]*memoryShare // idle ones are deleted by the next sweep
+	// slowest is the reading request whose last progress is the longest ago. The others
+	// follow in a ring in the order of their last progress.
+	slowest        *reservation
+	sweepScheduled bool
 }
 
-// share is a part of the memory. memory.mu guards it.
-type share struct {
-	held, most int64
-	requests   int
+// memoryShare is the memory of a group of requests. memory.mu guards it.
+type memoryShare struct {
+	used, max int64 // bytes
+	requests  int
 }
 
-// newMemory returns the memory for a config that has been validated.
+// newMemory returns the memory for a validated config.
 func newMemory(c Config, now func() time.Time) *memory {
-	return &memory{minRate: c.MinBodyRate, grace: c.MinBodyRateAfter, now: now, clients: map[netip.Addr]*share{},
-		all: share{most: c.InFlightBytes}, large: share{most: c.InFlightBytes - c.InFlightBytes/smallShare}}
+	return &memory{minRate: c.MinBodyRate, grace: c.MinBodyRateAfter, now: now, clients: map[netip.Addr]*memoryShare{},
+		all: memoryShare{max: c.InFlightBytes}, large: memoryShare{max: c.InFlightBytes - c.InFlightBytes/smallFraction}}
 }
 
-// Held is the number of bytes that requests hold.
-func (h *Handler) HeldBytes() int { return h.memory.heldBytes() }
+// HeldBytes returns the bytes of memory that requests use now.
+func (h *Handler) HeldBytes() int { return h.memory.usedBytes() }
 
-func (m *memory) heldBytes() int {
+func (m *memory) usedBytes() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return int(m.all.held)
+	return int(m.all.used)
 }
 
-// begin starts to count a request, whose body is to be read through the holding.
-// Every begin must be paired with an end.
-func (m *memory) begin(w http.ResponseWriter, r *http.Request, l *limits, client netip.Addr, now time.Time) *holding {
+// reserve starts a reservation for a request, without any bytes. The body must be read
+// through the reservation. Every reserve must be paired with a release.
+func (m *memory) reserve(w http.ResponseWriter, r *http.Request, l *limits, client netip.Addr, now time.Time) *reservation {
 	client = clients.Client(client)
-	h, _ := holdings.Get().(*holding)
-	h.memory, h.body, h.writer, h.startedAt, h.steppedAt = m, r.Body, w, now, now
+	res, _ := reservationPool.Get().(*reservation)
+	res.memory, res.body, res.writer, res.startedAt, res.progressAt = m, r.Body, w, now, now
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	own := m.clients[client]
-	if own == nil {
-		own = &share{most: m.all.most / clientShare}
-		m.clients[client] = own
+	clientShare := m.clients[client]
+	if clientShare == nil {
+		clientShare = &memoryShare{max: m.all.max / clientFraction}
+		m.clients[client] = clientShare
 	}
-	h.shares = append(h.room[:0], &m.all, own, &l.memory, l.tenant)
-	for _, s := range h.shares {
+	res.shares = append(res.shareArray[:0], &m.all, clientShare, &l.memory, l.tenantMemory)
+	for _, s := range res.shares {
 		s.requests++
 	}
 	if r.ContentLength > smallBody {
-		h.enlarge()
+		res.markLargeLocked()
 	}
-	m.append(h)
-	if !m.sweeping {
-		m.sweeping = true
-		time.AfterFunc(sweepEvery, m.sweep)
+	m.appendLocked(res)
+	if !m.sweepScheduled {
+		m.sweepScheduled = true
+		time.AfterFunc(sweepInterval, m.sweep)
 	}
-	return h
+	return res
 }
 
-// append makes h the request with the latest progress.
-func (m *memory) append(h *holding) {
+// appendLocked adds a request to the ring as the one with the latest progress.
+func (m *memory) appendLocked(r *reservation) {
 	if m.slowest == nil {
-		m.slowest, h.next, h.previous = h, h, h
+		m.slowest, r.next, r.previous = r, r, r
 		return
 	}
-	h.next, h.previous = m.slowest, m.slowest.previous
-	h.previous.next, h.next.previous = h, h
+	r.next, r.previous = m.slowest, m.slowest.previous
+	r.previous.next, r.next.previous = r, r
 }
 
-func (m *memory) remove(h *holding) {
-	if h.next == h {
+func (m *memory) removeLocked(r *reservation) {
+	if r.next == r {
 		m.slowest = nil
 	} else {
-		h.next.previous, h.previous.next = h.previous, h.next
-		if m.slowest == h {
-			m.slowest = h.next
+		r.next.previous, r.previous.next = r.previous, r.next
+		if m.slowest == r {
+			m.slowest = r.next
 		}
 	}
-	h.next, h.previous = nil, nil
+	r.next, r.previous = nil, nil
 }
 
-// full returns a share of h that holds too much, or nil. One request alone in
-// a share may hold more than it, but not more than all requests may.
-func (m *memory) full(h *holding) *share {
-	for _, s := range h.shares {
-		if s.held > s.most && (s.requests > 1 || s == &m.all) {
+// exceededShareLocked returns a share of r that exceeds its maximum, or nil. A request that
+// is alone in a share may exceed it, so that a large body is accepted, but not the share of
+// all requests.
+func (m *memory) exceededShareLocked(r *reservation) *memoryShare {
+	for _, s := range r.shares {
+		if s.used > s.max && (s.requests > 1 || s == &m.all) {
 			return s
 		}
 	}
 	return nil
 }
 
-// victim is the slowest request of a share, apart from h, or nil if all of
-// them have made progress just now.
-func (m *memory) victim(of *share, h *holding) *holding {
-	safe := m.now().Add(-safeAfterStep)
-	for v := m.slowest; v != nil && !v.steppedAt.After(safe); v = v.next {
-		if v != h && slices.Contains(v.shares, of) {
+// evictionCandidateLocked returns the slowest reading request of a share other than r. It
+// returns nil if all others have made progress within evictionGrace.
+func (m *memory) evictionCandidateLocked(share *memoryShare, r *reservation) *reservation {
+	deadline := m.now().Add(-evictionGrace)
+	for v := m.slowest; v != nil && !v.progressAt.After(deadline); v = v.next {
+		if v != r && slices.Contains(v.shares, share) {
 			return v
 		}
 		if v.next == m.slowest {
@@ -146,49 +161,49 @@ func (m *memory) victim(of *share, h *holding) *holding {
 	return nil
 }
 
-// sweep ends the requests whose bodies come too slowly, and forgets the clients
-// that have no requests.
+// sweep stops the requests whose bodies arrive too slowly and deletes the shares of
+// clients without requests. It schedules the next sweep while there are clients.
 func (m *memory) sweep() {
 	m.mu.Lock()
-	var slow []*holding
+	var slow []*reservation
 	now := m.now()
-	for v, n := m.slowest, m.reading(); n > 0; n-- {
-		next := v.next
-		if v.isTooSlow(now) {
-			m.stop(v, OutcomeTooSlow)
-			slow = append(slow, v)
+	for r, n := m.slowest, m.readingLocked(); n > 0; n-- {
+		next := r.next
+		if r.isTooSlow(now) {
+			m.stopLocked(r, OutcomeTooSlow)
+			slow = append(slow, r)
 		}
-		v = next
+		r = next
 	}
-	maps.DeleteFunc(m.clients, func(_ netip.Addr, s *share) bool { return s.requests == 0 })
-	if m.sweeping = len(m.clients) > 0; m.sweeping {
-		time.AfterFunc(sweepEvery, m.sweep)
+	maps.DeleteFunc(m.clients, func(_ netip.Addr, s *memoryShare) bool { return s.requests == 0 })
+	if m.sweepScheduled = len(m.clients) > 0; m.sweepScheduled {
+		time.AfterFunc(sweepInterval, m.sweep)
 	}
 	m.mu.Unlock()
 	interruptAll(slow)
 }
 
-// reading is the number of requests whose bodies are being read.
-func (m *memory) reading() (n int) {
-	for v := m.slowest; v != nil; v = v.next {
-		if n++; v.next == m.slowest {
+// readingLocked returns the number of requests whose bodies are being read.
+func (m *memory) readingLocked() (n int) {
+	for r := m.slowest; r != nil; r = r.next {
+		if n++; r.next == m.slowest {
 			break
 		}
 	}
 	return n
 }
 
-// stop releases what a request holds, which is being read. Interrupt it after
-// mu is unlocked.
-func (m *memory) stop(h *holding, why Outcome) {
-	h.stopped, h.interrupted = why, make(chan struct{})
-	h.release()
+// stopLocked releases the memory of a reading request and records why it was stopped. The
+// caller must call interruptAll after it has unlocked mu.
+func (m *memory) stopLocked(r *reservation, reason Outcome) {
+	r.stopReason, r.interrupted = reason, make(chan struct{})
+	r.releaseLocked()
 }
 
-// interruptAll has requests that were stopped notice it.
-func interruptAll(list []*holding) {
-	for _, h := range list {
-		h.interrupt()
-		close(h.interrupted)
+// interruptAll ends the pending reads of stopped requests.
+func interruptAll(list []*reservation) {
+	for _, r := range list {
+		r.interrupt()
+		close(r.interrupted)
 	}
 }

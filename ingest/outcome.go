@@ -10,7 +10,7 @@ import (
 	"github.com/eventhook/eventhook/internal/usage"
 )
 
-// Outcome is how a request was answered, as the metric calls it.
+// Outcome says how a request was answered. It is the value of a metric label.
 type Outcome string
 
 // The outcomes of requests.
@@ -41,33 +41,34 @@ const (
 	OutcomeHandshakeRefused   Outcome = "handshake_refused"
 )
 
-// refusals has the answer to each refused request: what a sender may know.
-var refusals = map[Outcome]refusal{
-	OutcomeUnreadable:   newRefusal(http.StatusBadRequest, "The request body could not be read."),
-	OutcomeKeyMissing:   newRefusal(http.StatusBadRequest, "This source requires an idempotency key, and the request has none."),
-	OutcomeUnverified:   newRefusal(http.StatusUnauthorized, "The request could not be verified."),
-	OutcomeNotAllowed:   newRefusal(http.StatusForbidden, "Requests from this address are not allowed."),
-	OutcomeNotFound:     newRefusal(http.StatusNotFound, "There is no such source."),
-	OutcomeMethod:       newRefusal(http.StatusMethodNotAllowed, "This source does not take this method."),
-	OutcomeTooLarge:     newRefusal(http.StatusRequestEntityTooLarge, "The body is larger than this source allows."),
-	OutcomeContentType:  newRefusal(http.StatusUnsupportedMediaType, "This source does not take this content type."),
-	OutcomeRateLimited:  newRefusal(http.StatusTooManyRequests, "Too many requests; send it again later."),
-	OutcomeForgeryLimit: newRefusal(http.StatusTooManyRequests, "Too many requests that could not be verified."),
-	OutcomeFailed:       newRefusal(http.StatusInternalServerError, "The webhook could not be stored; send it again."),
-	OutcomeShed:         newRefusal(http.StatusServiceUnavailable, "Too much load; send it again later."),
+// problemResponses has the response for each outcome that refuses a request. It contains
+// only what a sender may know.
+var problemResponses = map[Outcome]problemResponse{
+	OutcomeUnreadable:   newProblemResponse(http.StatusBadRequest, "The request body could not be read."),
+	OutcomeKeyMissing:   newProblemResponse(http.StatusBadRequest, "This source requires an idempotency key, and the request has none."),
+	OutcomeUnverified:   newProblemResponse(http.StatusUnauthorized, "The request could not be verified."),
+	OutcomeNotAllowed:   newProblemResponse(http.StatusForbidden, "Requests from this address are not allowed."),
+	OutcomeNotFound:     newProblemResponse(http.StatusNotFound, "There is no such source."),
+	OutcomeMethod:       newProblemResponse(http.StatusMethodNotAllowed, "This source does not take this method."),
+	OutcomeTooLarge:     newProblemResponse(http.StatusRequestEntityTooLarge, "The body is larger than this source allows."),
+	OutcomeContentType:  newProblemResponse(http.StatusUnsupportedMediaType, "This source does not take this content type."),
+	OutcomeRateLimited:  newProblemResponse(http.StatusTooManyRequests, "Too many requests; send it again later."),
+	OutcomeForgeryLimit: newProblemResponse(http.StatusTooManyRequests, "Too many requests that could not be verified."),
+	OutcomeFailed:       newProblemResponse(http.StatusInternalServerError, "The webhook could not be stored; send it again."),
+	OutcomeShed:         newProblemResponse(http.StatusServiceUnavailable, "Too much load; send it again later."),
 
-	OutcomeQuotaExceeded:   newRefusal(http.StatusTooManyRequests, overQuota),
-	OutcomeKeysUnavailable: newRefusal(http.StatusServiceUnavailable, "The keys that verify this request cannot be fetched now; send it again later."),
-	OutcomeEvicted:         newRefusal(http.StatusServiceUnavailable, "The body came slowly, and there was too much load; send it again later."),
-	OutcomeTooSlow:         newRefusal(http.StatusBadRequest, "The request body came too slowly."),
-	OutcomeEncoding:        newRefusal(http.StatusUnsupportedMediaType, "The content encoding is not supported; send gzip, deflate or none."),
+	OutcomeQuotaExceeded:   newProblemResponse(http.StatusTooManyRequests, quotaDetail),
+	OutcomeKeysUnavailable: newProblemResponse(http.StatusServiceUnavailable, "The keys that verify this request cannot be fetched now; send it again later."),
+	OutcomeEvicted:         newProblemResponse(http.StatusServiceUnavailable, "The body came slowly, and there was too much load; send it again later."),
+	OutcomeTooSlow:         newProblemResponse(http.StatusBadRequest, "The request body came too slowly."),
+	OutcomeEncoding:        newProblemResponse(http.StatusUnsupportedMediaType, "The content encoding is not supported; send gzip, deflate or none."),
 
-	OutcomeHandshakeMalformed: newRefusal(http.StatusBadRequest, "This is no handshake that this source could answer."),
-	OutcomeHandshakeRefused:   newRefusal(http.StatusForbidden, "This source does not answer this handshake."),
+	OutcomeHandshakeMalformed: newProblemResponse(http.StatusBadRequest, "This is no handshake that this source could answer."),
+	OutcomeHandshakeRefused:   newProblemResponse(http.StatusForbidden, "This source does not answer this handshake."),
 }
 
-// isCounted tells what a source's people should hear of: refusals for what the
-// request was, not for what we could not do.
+// isCounted reports whether users of the tenant see the number of such requests: refusals
+// because of the request itself, not because of a failure or overload of the gateway.
 func (o Outcome) isCounted() bool {
 	switch o {
 	case OutcomeAccepted, OutcomeDuplicate, OutcomeHandshake, OutcomeNotFound, OutcomeFailed, OutcomeShed, OutcomeEvicted:
@@ -77,35 +78,35 @@ func (o Outcome) isCounted() bool {
 	}
 }
 
-// isListed tells which of them are worth a look one by one: not the rest of a
-// flood.
+// isListed reports whether users of the tenant see such requests one by one. The requests of
+// a flood beyond its client's budget are only counted.
 func (o Outcome) isListed() bool { return o.isCounted() && o != OutcomeForgeryLimit }
 
-// Outcomes are all outcomes, for who counts them.
+// Outcomes returns all outcomes, for metrics.
 func Outcomes() []Outcome {
 	all := []Outcome{OutcomeAccepted, OutcomeDuplicate, OutcomeHandshake}
-	for o := range refusals {
+	for o := range problemResponses {
 		all = append(all, o)
 	}
 	return all
 }
 
-type refusal struct {
+type problemResponse struct {
 	status int
 	body   []byte
 }
 
-func newRefusal(status int, detail string) refusal {
-	return refusal{status: status, body: problem(status, detail, nil)}
+func newProblemResponse(status int, detail string) problemResponse {
+	return problemResponse{status: status, body: problem(status, detail, nil)}
 }
 
-const overQuota = "The tenant's quota has no room for this webhook; send it again when it is reset."
+const quotaDetail = "The tenant's quota has no room for this webhook; send it again when it is reset."
 
-// quotaRefusal tells more than which kind of refusal it is: the quota, and when
-// to come again.
-func quotaRefusal(over *usage.Excess) refusal {
+// quotaResponse returns the response for an exceeded quota. It names the quota and the time
+// of its reset.
+func quotaResponse(over *usage.Excess) problemResponse {
 	const status = http.StatusTooManyRequests
-	return refusal{status: status, body: problem(status, overQuota, map[string]any{"quota": over.Quota, "resets_at": over.ResetsAt})}
+	return problemResponse{status: status, body: problem(status, quotaDetail, map[string]any{"quota": over.Quota, "resets_at": over.ResetsAt})}
 }
 
 func problem(status int, detail string, more map[string]any) []byte {
@@ -113,29 +114,29 @@ func problem(status int, detail string, more map[string]any) []byte {
 	maps.Copy(members, more)
 	body, err := json.Marshal(members)
 	if err != nil {
-		panic(err) // strings, numbers and moments
+		panic(err) // strings, numbers and times always encode
 	}
 	return body
 }
 
-// refuse answers a request that is not accepted.
-func refuse(w http.ResponseWriter, no *refused) {
-	r := refusals[no.outcome]
-	if no.over != nil {
-		r = quotaRefusal(no.over)
+// writeRefusal writes the response to a refused request.
+func writeRefusal(w http.ResponseWriter, refused *refusal) {
+	r := problemResponses[refused.outcome]
+	if refused.over != nil {
+		r = quotaResponse(refused.over)
 	}
 	h := w.Header()
-	if no.closes {
+	if refused.closes {
 		h.Set("Connection", "close")
 	}
-	if no.allow != "" {
-		h.Set("Allow", no.allow)
+	if refused.allow != "" {
+		h.Set("Allow", refused.allow)
 	}
-	if no.retryAfter > 0 {
-		seconds := int((no.retryAfter + time.Second - 1) / time.Second)
+	if refused.retryAfter > 0 {
+		seconds := int((refused.retryAfter + time.Second - 1) / time.Second)
 		h.Set("Retry-After", strconv.Itoa(seconds))
 	}
-	if no.silent {
+	if refused.silent {
 		w.WriteHeader(r.status)
 		return
 	}

@@ -14,30 +14,30 @@ import (
 	"github.com/eventhook/eventhook/internal/clients"
 )
 
-// RejectionStore keeps what sources refused. RecordRejections writes all of it
-// or, with an error, nothing; what is about a source that is gone it passes
-// over. A rejection that it has is not written again. Counts are added to what
-// it has; a source and a reason occur in them once.
+// RejectionStore stores rejections, the requests that sources refused. RecordRejections
+// writes everything or, if it returns an error, nothing. It skips deleted sources and
+// rejections that are stored already. It adds the counts to the stored ones; each pair of
+// source and reason occurs once in counts.
 type RejectionStore interface {
 	RecordRejections(ctx context.Context, last []eventhook.Rejection, counts []eventhook.RejectionCount) error
 }
 
-// Bounds of what is held between two writes. What is beyond them is in the
-// metrics alone.
+// Limits of the rejections in memory between two writes. Rejections beyond them appear only
+// in the metrics.
 const (
-	rejectionsOfSource = 20
-	rejectionsOfAll    = 2000
-	rejectingSources   = 1000
-	rejectionReasons   = 32 // of a source; the rest are other
+	maxRejectionsPerSource = 20
+	maxRejections          = 2000
+	maxRejectingSources    = 1000
+	maxRejectionReasons    = 32 // of a source; further reasons count as "other"
 )
 
-// rejections are the requests that were refused since they were last written:
-// counted by source and reason, and the last ones of each source. Whatever
-// comes they are bounded, and adding to them waits for no write.
+// rejections buffers the rejections since the last write: counts by source and reason, and
+// the latest rejections of each source. It is bounded, and adding to it never waits for a
+// write. It is safe for concurrent use.
 type rejections struct {
 	mu      sync.Mutex
 	sources map[eventhook.SourceID]*sourceRejections
-	kept    int // in all sources' last
+	listed  int // in sourceRejections.last of all sources
 }
 
 type sourceRejections struct {
@@ -45,29 +45,29 @@ type sourceRejections struct {
 	counts map[string]eventhook.RejectionCount
 }
 
-// count adds to what a source has refused for a reason.
+// count adds a count to those of its source and reason.
 func (p *rejections) count(c eventhook.RejectionCount) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if s := p.ofLocked(c.SourceID); s != nil {
+	if s := p.ofSourceLocked(c.SourceID); s != nil {
 		s.add(c)
 	}
 }
 
-// keep adds to the last requests that a source has refused.
-func (p *rejections) keep(r eventhook.Rejection) {
+// list adds a rejection to the latest ones of its source.
+func (p *rejections) list(r eventhook.Rejection) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if s := p.ofLocked(r.SourceID); s != nil {
-		p.keepLocked(s, r)
+	if s := p.ofSourceLocked(r.SourceID); s != nil {
+		p.listLocked(s, r)
 	}
 }
 
-// ofLocked is what is held of a source, nil if that is nothing and there is no
-// room for one more.
-func (p *rejections) ofLocked(id eventhook.SourceID) *sourceRejections {
+// ofSourceLocked returns the buffer of a source. It returns nil if there is none and the
+// maximum number of sources is reached.
+func (p *rejections) ofSourceLocked(id eventhook.SourceID) *sourceRejections {
 	s := p.sources[id]
-	if s != nil || len(p.sources) == rejectingSources {
+	if s != nil || len(p.sources) == maxRejectingSources {
 		return s
 	}
 	if p.sources == nil {
@@ -78,11 +78,11 @@ func (p *rejections) ofLocked(id eventhook.SourceID) *sourceRejections {
 	return s
 }
 
-// keepLocked gives a rejection a place: a free one, or that of the source's
-// oldest. A source without any finds none when the others have taken all.
-func (p *rejections) keepLocked(s *sourceRejections, r eventhook.Rejection) {
-	if len(s.last) < rejectionsOfSource && p.kept < rejectionsOfAll {
-		p.kept++
+// listLocked appends a rejection to those of its source. If a maximum is reached, it replaces
+// the oldest one of the source; if the source has none, the rejection is dropped.
+func (p *rejections) listLocked(s *sourceRejections, r eventhook.Rejection) {
+	if len(s.last) < maxRejectionsPerSource && p.listed < maxRejections {
+		p.listed++
 		s.last = append(s.last, r)
 		return
 	}
@@ -94,7 +94,7 @@ func (p *rejections) keepLocked(s *sourceRejections, r eventhook.Rejection) {
 func (s *sourceRejections) add(c eventhook.RejectionCount) {
 	const other = "other"
 	have, ok := s.counts[c.Reason]
-	if !ok && len(s.counts) >= rejectionReasons-1 {
+	if !ok && len(s.counts) >= maxRejectionReasons-1 {
 		c.Reason = other
 		have, ok = s.counts[other]
 	}
@@ -120,22 +120,22 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// take empties p and returns what it held.
+// take empties p and returns its content.
 func (p *rejections) take() map[eventhook.SourceID]*sourceRejections {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	taken := p.sources
-	p.sources, p.kept = nil, 0
+	p.sources, p.listed = nil, 0
 	return taken
 }
 
-// putBack takes what could not be written in again, as older than what has
-// come since, within the same bounds.
-func (p *rejections) putBack(taken map[eventhook.SourceID]*sourceRejections) {
+// restore adds rejections that could not be written to p again, as older than those added
+// since, within the same limits.
+func (p *rejections) restore(taken map[eventhook.SourceID]*sourceRejections) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for id, old := range taken {
-		s := p.ofLocked(id)
+		s := p.ofSourceLocked(id)
 		if s == nil {
 			continue
 		}
@@ -143,14 +143,14 @@ func (p *rejections) putBack(taken map[eventhook.SourceID]*sourceRejections) {
 			s.add(c)
 		}
 		newer := s.last
-		s.last, p.kept = nil, p.kept-len(newer)
+		s.last, p.listed = nil, p.listed-len(newer)
 		for _, r := range slices.Concat(old.last, newer) {
-			p.keepLocked(s, r)
+			p.listLocked(s, r)
 		}
 	}
 }
 
-// flush writes what is held, in one act, and holds it again if that fails.
+// flush writes the content of p in one call. If that fails, p keeps it.
 func (p *rejections) flush(ctx context.Context, store RejectionStore) error {
 	taken := p.take()
 	if len(taken) == 0 {
@@ -166,7 +166,7 @@ func (p *rejections) flush(ctx context.Context, store RejectionStore) error {
 	}
 	err := store.RecordRejections(ctx, last, counts)
 	if err != nil {
-		p.putBack(taken)
+		p.restore(taken)
 	}
 	return err
 }
@@ -176,11 +176,11 @@ const (
 	recordTimeout  = 5 * time.Second
 )
 
-// RecordRejections records every second what sources have refused, until ctx
-// ends, and then what is left: end it after the last request. A write that has
-// begun is not cut off. What cannot be written is tried again; if it was
-// written and the answer was lost, its counts are added twice. Without it what
-// was refused is forgotten. Run it once.
+// RecordRejections writes the buffered rejections to store every second until ctx ends, and
+// then once more; cancel ctx after the last request. The end of ctx does not cancel a write
+// that has begun. A failed write is retried with the next one; if the store had committed it
+// and only the response was lost, its counts are added twice. The error is always nil. Call
+// RecordRejections once; without it, rejections are only visible in metrics and logs.
 func (h *Handler) RecordRejections(ctx context.Context, store RejectionStore) error {
 	tick := time.NewTicker(recordInterval)
 	defer tick.Stop()
@@ -199,72 +199,72 @@ func (h *Handler) RecordRejections(ctx context.Context, store RejectionStore) er
 	return nil
 }
 
-// reject counts a request that a source refused, and keeps it among the last.
-// Without a source nobody is told; end is then nil.
-func (h *Handler) reject(r *http.Request, end *endpoint, no *refused) {
-	if end == nil || !no.outcome.isCounted() {
+// recordRejection buffers a request that a source refused. Without a source, src is nil and
+// recordRejection does nothing.
+func (h *Handler) recordRejection(r *http.Request, src *source, refused *refusal) {
+	if src == nil || !refused.outcome.isCounted() {
 		return
 	}
-	now, reason := h.now().Truncate(time.Millisecond), no.word() // as exact as an id
-	h.rejected.count(eventhook.RejectionCount{SourceID: end.source.ID, Reason: reason, Count: 1, FirstAt: now, LastAt: now})
-	if !no.outcome.isListed() {
+	now, reason := h.now().Truncate(time.Millisecond), refused.reasonLabel() // the precision of the time in an id
+	h.rejected.count(eventhook.RejectionCount{SourceID: src.config.ID, Reason: reason, Count: 1, FirstAt: now, LastAt: now})
+	if !refused.outcome.isListed() {
 		return
 	}
 	rejection := eventhook.Rejection{
 		ID:            eventhook.NewID[eventhook.Rejection](now),
-		SourceID:      end.source.ID,
-		Outcome:       string(no.outcome),
+		SourceID:      src.config.ID,
+		Outcome:       string(refused.outcome),
 		Reason:        reason,
-		Detail:        eventhook.SanitizeLabel(no.detail),
+		Detail:        eventhook.SanitizeLabel(refused.detail),
 		Method:        eventhook.SanitizeLabel(r.Method),
 		ClientAddress: clients.Text(h.Sender(r)),
 		HeaderNames:   headerNames(r.Header),
 		BodySize:      max(r.ContentLength, eventhook.UnknownBodySize),
 	}
-	if no.bodySHA256 != nil {
-		rejection.BodySize, rejection.BodySHA256 = int64(no.bodySize), no.bodySHA256
+	if refused.bodySHA256 != nil {
+		rejection.BodySize, rejection.BodySHA256 = int64(refused.bodySize), refused.bodySHA256
 	}
-	h.rejected.keep(rejection)
+	h.rejected.list(rejection)
 }
 
-// word is the reason in one word.
-func (no *refused) word() string {
-	if no.outcome == OutcomeUnverified {
-		return no.reason
+// reasonLabel returns the reason in one word.
+func (r *refusal) reasonLabel() string {
+	if r.outcome == OutcomeUnverified {
+		return r.reason
 	}
-	return string(no.outcome)
+	return string(r.outcome)
 }
 
-// having notes the whole body of a refused request, if anybody will be told of
-// it: hashing is not for floods.
-func (no *refused) having(body []byte) *refused {
-	if no.outcome.isListed() {
+// withBody records the size and the hash of the complete body and returns r. It does nothing
+// for requests that are not listed as rejections, so that a flood causes no hashing.
+func (r *refusal) withBody(body []byte) *refusal {
+	if r.outcome.isListed() {
 		sum := sha256.Sum256(body)
-		no.bodySize, no.bodySHA256 = len(body), sum[:]
+		r.bodySize, r.bodySHA256 = len(body), sum[:]
 	}
-	return no
+	return r
 }
 
-// headerNames are the first names of a header in their order, each cut to a
-// bearable length. It sorts no more than it returns: a request may have tens
-// of thousands.
+// headerNames returns the first 64 header names in sorted order, each truncated to 100
+// bytes. A request may have tens of thousands of headers, so headerNames sorts only the
+// names that it returns.
 func headerNames(header http.Header) []string {
-	const most, longest = 64, 100
-	names := make([]string, 0, min(len(header), most)+1)
+	const maxNames, maxBytes = 64, 100
+	names := make([]string, 0, min(len(header), maxNames)+1)
 	for name := range header {
-		if len(names) == most && name >= names[most-1] {
+		if len(names) == maxNames && name >= names[maxNames-1] {
 			continue
 		}
 		i, _ := slices.BinarySearch(names, name)
 		names = slices.Insert(names, i, name)
-		names = names[:min(len(names), most)]
+		names = names[:min(len(names), maxNames)]
 	}
 	for i, name := range names {
-		const enough = longest + utf8.UTFMax
+		const enough = maxBytes + utf8.UTFMax
 		if len(name) > enough {
 			name = strings.Clone(name[:enough])
 		}
-		names[i] = eventhook.Truncate(eventhook.SanitizeText(name), longest)
+		names[i] = eventhook.Truncate(eventhook.SanitizeText(name), maxBytes)
 	}
 	return names
 }

@@ -18,36 +18,35 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// Sources finds a source by its tenant's slug and its own, or fails with
-// KindNotFound.
+// Sources finds a source by the slugs of its tenant and of the source. The error is of
+// KindNotFound if there is none.
 type Sources interface {
 	FindSource(ctx context.Context, tenant, source string) (eventhook.Source, error)
 }
 
-// SharedKeys are verify.Keys whose fetches are shared out between tenants and
-// their sources.
+// SharedKeys is a verify.Keys that limits how much each tenant and source can fetch.
 type SharedKeys interface {
 	verify.Keys
 	ForSource(tenant eventhook.TenantID, source eventhook.SourceID) verify.Keys
 }
 
-// address names a source as its URL does.
+// address is the tenant slug and the source slug in a URL.
 type address struct{ tenant, source string }
 
-// addressOf is the address in a request's URL. Since addresses are kept, they
-// must not keep the rest of a long URL alive with them.
+// addressOf returns the address in the URL of a request. Addresses are cached, so the slugs
+// of a long URL are copied: otherwise the cache would retain the whole URL.
 func addressOf(r *http.Request, tenant, source string) address {
-	const short = 512
-	if tenant == "" && source == "" { // the router drops them where it does not know the method
+	const maxRetained = 512
+	if tenant == "" && source == "" { // the router drops them for methods that it does not know
 		tenant, source = slugsOf(r.URL.EscapedPath())
 	}
-	if len(r.RequestURI) > short {
+	if len(r.RequestURI) > maxRetained {
 		tenant, source = strings.Clone(tenant), strings.Clone(source)
 	}
 	return address{tenant, source}
 }
 
-// slugsOf is what Path was made of.
+// slugsOf is the inverse of Path. It returns "" for any other path.
 func slugsOf(path string) (tenant, source string) {
 	parts := strings.Split(path, "/")
 	if len(parts) < 4 || path != Path(parts[3], parts[len(parts)-1]) {
@@ -56,121 +55,123 @@ func slugsOf(path string) (tenant, source string) {
 	return parts[3], parts[len(parts)-1]
 }
 
-// endpoint is a source made ready for requests: immutable but for its limits
-// and its account, shared by all of them.
-type endpoint struct {
-	source       eventhook.Source
+// source is the compiled configuration of a source. All requests to the source share it. It
+// is immutable, except limits, work and account, which are safe for concurrent use.
+type source struct {
+	config       eventhook.Source // without the verifier, which has secrets
 	verifier     verify.Verifier
 	keyPaths     []payload.Path
 	typePaths    []payload.Path
 	allowed      clients.Ranges
-	contentTypes []string // lower-case media types; none: all
+	contentTypes []string // lower-case media types; empty if all are allowed
 	redact       []string // canonical names of headers whose values are not stored
 	limits       *limits
-	work         workShares
+	work         workBudget
 	account      *usage.Account
 	signedURL    string // as registered at the provider, without the query
 	bodyLimit    int
-	methods      []string                                  // of events
-	verifyCost   func(contentType string, body []byte) int // nil: none
-	hasReserved  bool                                      // its verifier has a reserved expression of its own
-	hashesSigned bool                                      // what a request has signed counts once
-	shaker
+	methods      []string // with which events are sent
+	// verifierBytes estimates the memory that the verifier allocates for a body; nil means
+	// none.
+	verifierBytes      func(contentType string, body []byte) int
+	hasCustomReserved  bool // the verifier has a reserved expression that differs from the preset's
+	deduplicatesSigned bool // a request with the same signed content is a duplicate
+	handshakeConfig
 }
 
-// errNoEndpoint answers for sources that do not exist, are disabled, or whose
-// tenant is not active: a sender cannot tell which.
-var errNoEndpoint = eventhook.NotFound("source")
+// errSourceNotFound is the error for sources that do not exist or are disabled, and for
+// sources of tenants that are not active, so that a sender cannot tell these apart.
+var errSourceNotFound = eventhook.NotFound("source")
 
-// snapshotAge is how long a source is trusted when no change is told. Changes
-// are told, and all is forgotten when the connection that tells them breaks:
-// it is there for what nobody has thought of.
-const snapshotAge = 10 * time.Minute
+// sourceMaxAge is how long a source is cached without a notification of a change. Changes
+// are notified, and the cache is cleared when the connection for notifications breaks;
+// sourceMaxAge is a safeguard against notifications that are lost in other ways.
+const sourceMaxAge = 10 * time.Minute
 
-// loadsAtOnce bounds the database reads for sources, so that a scan of made-up
-// URLs leaves the connections to others.
-const loadsAtOnce = 4
+// maxSourceLoads limits concurrent database reads of sources, so that a scan of made-up
+// URLs does not use up the connections.
+const maxSourceLoads = 4
 
-func newSnapshot(config Config, deps Deps) *snapshot.Cache[address, *endpoint] {
-	room, kept, shares := make(chan struct{}, loadsAtOnce), newLimitsKeeper(config.CachedSources, config.InFlightBytes), newSharesKeeper(config)
-	return snapshot.New(config.CachedSources, snapshotAge, deps.Now, func(ctx context.Context, a address) (*endpoint, error) {
+func newSourceCache(config Config, deps Deps) *snapshot.Cache[address, *source] {
+	slots, limits, budgets := make(chan struct{}, maxSourceLoads), newLimitsCache(config.CachedSources, config.InFlightBytes), newWorkBudgets(config)
+	return snapshot.New(config.CachedSources, sourceMaxAge, deps.Now, func(ctx context.Context, a address) (*source, error) {
 		select {
-		case room <- struct{}{}:
-			defer func() { <-room }()
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		s, err := deps.Sources.FindSource(ctx, a.tenant, a.source)
+		found, err := deps.Sources.FindSource(ctx, a.tenant, a.source)
 		if err != nil {
 			return nil, err
 		}
-		if !s.IsEnabled || s.TenantStatus != eventhook.TenantActive {
-			return nil, errNoEndpoint
+		if !found.IsEnabled || found.TenantStatus != eventhook.TenantActive {
+			return nil, errSourceNotFound
 		}
-		e, err := newEndpoint(s, config.PublicURL, deps.Keys)
+		s, err := newSource(found, config.PublicURL, deps.Keys)
 		if err != nil {
-			return nil, fmt.Errorf("source %s/%s: %w", s.TenantSlug, s.Slug, err)
+			return nil, fmt.Errorf("source %s/%s: %w", found.TenantSlug, found.Slug, err)
 		}
-		for _, fault := range verify.ValidateChange(eventhook.Secret{}, s.Verifier) {
-			deps.Log.Warn("a source's verifier should be changed", "tenant", s.TenantSlug, "source", s.Slug, "setting", fault.Location, "why", fault.Message)
+		for _, fault := range verify.ValidateChange(eventhook.Secret{}, found.Verifier) {
+			deps.Log.Warn("a source's verifier should be changed", "tenant", found.TenantSlug, "source", found.Slug, "setting", fault.Location, "why", fault.Message)
 		}
-		e.limits, e.work = kept.of(s), shares.of(s)
+		s.limits, s.work = limits.ofSource(found), budgets.ofSource(found)
 		if deps.Meter != nil {
-			e.account, err = deps.Meter.Open(ctx, s)
+			s.account, err = deps.Meter.Open(ctx, found)
 		}
-		return e, err
+		return s, err
 	})
 }
 
-// newEndpoint makes a source ready, all but its limits and its account.
-func newEndpoint(s eventhook.Source, publicURL string, keys verify.Keys) (*endpoint, error) {
-	resolved, err := resolve(s)
+// newSource compiles the configuration of a source, except limits, work and account.
+func newSource(config eventhook.Source, publicURL string, keys verify.Keys) (*source, error) {
+	resolved, err := resolve(config)
 	if err != nil {
 		return nil, err
 	}
-	e := &endpoint{source: s, bodyLimit: s.BodyLimit(), redact: redactedHeaders(resolved.Config.SecretHeaders()), signedURL: URL(publicURL, s)}
-	e.source.Verifier = eventhook.Secret{}
+	s := &source{config: config, bodyLimit: config.BodyLimit(), redact: redactedHeaders(resolved.Config.SecretHeaders()), signedURL: URL(publicURL, config)}
+	s.config.Verifier = eventhook.Secret{}
 	if shared, ok := keys.(SharedKeys); ok {
-		keys = shared.ForSource(s.TenantID, s.ID)
+		keys = shared.ForSource(config.TenantID, config.ID)
 	}
-	if e.verifier, err = verifierOf(s, resolved, keys); err != nil {
+	if s.verifier, err = newVerifier(config, resolved, keys); err != nil {
 		return nil, err
 	}
-	e.verifyCost = resolved.Config.MemoryCost()
+	s.verifierBytes = resolved.Config.MemoryCost()
 	preset := resolved.Preset
-	e.hasReserved = resolved.Config.Reserved != preset.Verifier.Reserved
-	e.hashesSigned = cmp.Or(s.ReplayProtection, resolved.ReplayProtection) == eventhook.ReplayBody
-	e.shaker, e.methods = newShaker(s, resolved), postOnly
-	if !e.handshake.exists() {
-		e.methods = append(e.methods, preset.Methods...)
+	s.hasCustomReserved = resolved.Config.Reserved != preset.Verifier.Reserved
+	s.deduplicatesSigned = cmp.Or(config.ReplayProtection, resolved.ReplayProtection) == eventhook.ReplayBody
+	s.handshakeConfig, s.methods = newHandshakeConfig(config, resolved), postOnly
+	if !s.handshake.exists() {
+		s.methods = append(s.methods, preset.Methods...)
 	}
-	keyPaths, typePaths := orPreset(s.IdempotencyKeyPaths, preset.IdempotencyKeyPaths), orPreset(s.EventTypePaths, preset.EventTypePaths)
-	if e.source.Response == nil {
-		e.source.Response = preset.Reply
+	keyPaths, typePaths := orPreset(config.IdempotencyKeyPaths, preset.IdempotencyKeyPaths), orPreset(config.EventTypePaths, preset.EventTypePaths)
+	if s.config.Response == nil {
+		s.config.Response = preset.Reply
 	}
-	if e.keyPaths, err = e.paths(keyPaths); err != nil {
+	if s.keyPaths, err = s.parsePaths(keyPaths); err != nil {
 		return nil, err
 	}
-	if e.typePaths, err = e.paths(slices.Concat(typePaths, defaultTypePaths)); err != nil {
+	if s.typePaths, err = s.parsePaths(slices.Concat(typePaths, defaultTypePaths)); err != nil {
 		return nil, err
 	}
-	if e.allowed, err = clients.ParseRanges(s.AllowedIPRanges); err != nil {
+	if s.allowed, err = clients.ParseRanges(config.AllowedIPRanges); err != nil {
 		return nil, err
 	}
-	for _, c := range s.ContentTypes {
-		e.contentTypes = append(e.contentTypes, mediaType(c))
+	for _, c := range config.ContentTypes {
+		s.contentTypes = append(s.contentTypes, mediaType(c))
 	}
-	return e, nil
+	return s, nil
 }
 
 var postOnly = []string{http.MethodPost}
 
-// paths parses paths. One to a header that is redacted leads nowhere: what it
-// finds would be stored.
-func (e *endpoint) paths(list []string) ([]payload.Path, error) {
+// parsePaths parses paths and drops those to redacted headers: the values that they find
+// would be stored.
+func (s *source) parsePaths(list []string) ([]payload.Path, error) {
 	paths, err := payload.ParsePaths(list)
 	isRedacted := func(p payload.Path) bool {
-		return slices.ContainsFunc(p.Headers(), func(name string) bool { return slices.Contains(e.redact, name) })
+		return slices.ContainsFunc(p.Headers(), func(name string) bool { return slices.Contains(s.redact, name) })
 	}
 	if err != nil || !slices.ContainsFunc(paths, isRedacted) {
 		return paths, err
@@ -178,6 +179,7 @@ func (e *endpoint) paths(list []string) ([]payload.Path, error) {
 	return slices.DeleteFunc(slices.Clone(paths), isRedacted), nil
 }
 
+// orPreset returns the paths of the source or, if it has none, those of its preset.
 func orPreset(own, preset []string) []string {
 	if len(own) > 0 {
 		return own
@@ -185,35 +187,34 @@ func orPreset(own, preset []string) []string {
 	return preset
 }
 
-// defaultTypePaths are where an event's type is looked for after the source's
-// own paths.
+// defaultTypePaths are searched for the type of an event after the paths of the source.
 var defaultTypePaths = []string{
 	"header.x-event-type", "header.x-github-event", "header.x-stripe-event", "header.x-webhook-event", "header.ce-type",
 	"body.type", "body.event", "body.action", "body.event_type",
 }
 
-// Path is where a source receives webhooks, below the public URL.
+// Path returns the path of a source's URL, below the public URL.
 func Path(tenant, source string) string {
 	return "/api/tenants/" + tenant + "/eventhook/in/" + source
 }
 
-// URL is where a source receives webhooks, as it is registered at the provider.
+// URL returns the URL of a source, as it is registered at the provider.
 func URL(publicURL string, s eventhook.Source) string {
 	return strings.TrimSuffix(publicURL, "/") + Path(s.TenantSlug, s.Slug)
 }
 
-// allows reports whether a client may send to the source.
-func (e *endpoint) allows(client netip.Addr) bool {
-	return len(e.allowed) == 0 || e.allowed.Contains(client)
+// allowsClient reports whether a client address may send to the source.
+func (s *source) allowsClient(client netip.Addr) bool {
+	return len(s.allowed) == 0 || s.allowed.Contains(client)
 }
 
-// accepts reports whether the source takes a content type.
-func (e *endpoint) accepts(contentType string) bool {
-	return len(e.contentTypes) == 0 || slices.Contains(e.contentTypes, mediaType(contentType))
+// allowsContentType reports whether the source accepts a content type.
+func (s *source) allowsContentType(contentType string) bool {
+	return len(s.contentTypes) == 0 || slices.Contains(s.contentTypes, mediaType(contentType))
 }
 
-// mediaType is a content type without its parameters, be they right or wrong,
-// in lower case.
+// mediaType returns a content type in lower case and without its parameters, even if these
+// are malformed.
 func mediaType(contentType string) string {
 	media, _, _ := strings.Cut(contentType, ";")
 	return strings.ToLower(strings.TrimSpace(media))

@@ -8,21 +8,21 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// resolve reads a source's verifier, with the secret that its handshake has
-// brought if that counts.
+// resolve resolves the verifier of a source, including secrets learned by a handshake that
+// are in effect.
 func resolve(s eventhook.Source) (verify.Resolved, error) {
 	var spec verify.Spec
 	if err := json.Unmarshal([]byte(s.Verifier.Reveal()), &spec); err != nil {
-		return verify.Resolved{}, errors.New("its verifier cannot be read") // the cause may quote a secret
+		return verify.Resolved{}, errors.New("the verifier cannot be read") // the cause may quote a secret
 	}
-	resolved, faults := spec.Resolve(learned(s, spec)...)
+	resolved, faults := spec.Resolve(learnedSecrets(s, spec)...)
 	return resolved, faults.Err("the verifier is invalid")
 }
 
-// learned are the secrets that a handshake has brought and that count. They come
-// from anybody: where a person must confirm them, they count once they were
-// shown to one.
-func learned(s eventhook.Source, spec verify.Spec) []string {
+// learnedSecrets returns the secrets learned by handshakes that are in effect. Any sender
+// can send such a handshake. Where the provider requires that a user confirms the secret, it
+// takes effect when it has been shown to a user.
+func learnedSecrets(s eventhook.Source, spec verify.Spec) []string {
 	if p, _ := verify.FindPreset(spec.Provider, spec.Scheme); p.ConfirmsSecret && !s.SecretRevealed {
 		return nil
 	}
@@ -33,13 +33,14 @@ func learned(s eventhook.Source, spec verify.Spec) []string {
 	return texts
 }
 
-// isUnconfirmed reports whether a source has learned a secret that does not
-// count yet.
+// isUnconfirmed reports whether a source has learned a secret that is not in effect yet.
 func isUnconfirmed(s eventhook.Source, r verify.Resolved) bool {
 	return r.Waiting && len(s.LearnedSecrets) > 0
 }
 
-func verifierOf(s eventhook.Source, r verify.Resolved, keys verify.Keys) (verify.Verifier, error) {
+// newVerifier returns the verifier of a source. While its secret is not confirmed, the
+// verifier refuses every request.
+func newVerifier(s eventhook.Source, r verify.Resolved, keys verify.Keys) (verify.Verifier, error) {
 	if isUnconfirmed(s, r) {
 		return verify.Unconfirmed{}, nil
 	}

@@ -8,14 +8,14 @@ import (
 
 // Config bounds the dispatcher.
 type Config struct {
-	SendsAtOnce         int           `koanf:"sends_at_once"`        // sends in progress; half of them for one tenant alone, and for retries; a sixth for one destination alone
-	QueueDeliveries     int           `koanf:"queue_deliveries"`     // leased deliveries in memory; an eighth of them for one destination
-	QueueBytes          int           `koanf:"queue_bytes"`          // and their bytes
-	BatchSize           int           `koanf:"batch_size"`           // deliveries claimed, and outcomes settled, in one transaction
-	UnsettledDeliveries int           `koanf:"unsettled_deliveries"` // outcomes that wait for the database; beyond it nothing more is sent
-	PollInterval        time.Duration `koanf:"poll_interval"`        // the backstop when no wake comes
-	DrainTimeout        time.Duration `koanf:"drain_timeout"`        // at a stop, for sends in progress
-	MaxAge              time.Duration `koanf:"max_age"`              // older deliveries are dead without being sent
+	SendsAtOnce         int           `config:"sends_at_once"`        // sends in progress; half of them for one tenant alone, and for retries; a sixth for one destination alone
+	QueueDeliveries     int           `config:"queue_deliveries"`     // leased deliveries in memory; an eighth of them for one destination
+	QueueBytes          int           `config:"queue_bytes"`          // and their bytes
+	BatchSize           int           `config:"batch_size"`           // deliveries claimed, and outcomes settled, in one transaction
+	UnsettledDeliveries int           `config:"unsettled_deliveries"` // outcomes that wait for the database; beyond it nothing more is sent
+	PollInterval        time.Duration `config:"poll_interval"`        // the backstop when no wake comes
+	DrainTimeout        time.Duration `config:"drain_timeout"`        // at a stop, for sends in progress
+	MaxAge              time.Duration `config:"max_age"`              // older deliveries are dead without being sent
 }
 
 // DefaultConfig suits two cores.

@@ -8,15 +8,15 @@ import (
 
 // PublishConfig bounds what is published and the memory that matching takes.
 type PublishConfig struct {
-	Writers             int           `koanf:"writers"`              // commits at once
-	BatchRows           int           `koanf:"batch_rows"`           // events and deliveries in one commit; one event may have more
-	BatchBytes          int           `koanf:"batch_bytes"`          // and their bytes
-	OverlapRows         int           `koanf:"overlap_rows"`         // so many must wait for a commit to begin beside another
-	QueueRows           int           `koanf:"queue_rows"`           // events and deliveries that wait for a commit; more are shed
-	QueueBytes          int           `koanf:"queue_bytes"`          // and their bytes
-	CommitTimeout       time.Duration `koanf:"commit_timeout"`       // then a commit has failed
-	CachedSubscriptions int           `koanf:"cached_subscriptions"` // kept in memory; those of one tenant always
-	CachedEventTypes    int           `koanf:"cached_event_types"`   // kept in memory, with their schemas
+	Writers             int           `config:"writers"`              // commits at once
+	BatchRows           int           `config:"batch_rows"`           // events and deliveries in one commit; one event may have more
+	BatchBytes          int           `config:"batch_bytes"`          // and their bytes
+	OverlapRows         int           `config:"overlap_rows"`         // so many must wait for a commit to begin beside another
+	QueueRows           int           `config:"queue_rows"`           // events and deliveries that wait for a commit; more are shed
+	QueueBytes          int           `config:"queue_bytes"`          // and their bytes
+	CommitTimeout       time.Duration `config:"commit_timeout"`       // then a commit has failed
+	CachedSubscriptions int           `config:"cached_subscriptions"` // kept in memory; those of one tenant always
+	CachedEventTypes    int           `config:"cached_event_types"`   // kept in memory, with their schemas
 }
 
 // DefaultPublishConfig suits two cores and a database on the same machine.

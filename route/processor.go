@@ -36,13 +36,13 @@ import (
 
 // Config sets the limits of the processor.
 type Config struct {
-	Workers       int           `koanf:"workers"`        // batches settled at once, on the quick and on the slow path each
-	BatchSize     int           `koanf:"batch_size"`     // events settled in one transaction
-	InboxEvents   int           `koanf:"inbox_events"`   // events in the inbox; the slow queue holds half as many more
-	InboxBytes    int           `koanf:"inbox_bytes"`    // bytes of the events in the inbox; the slow queue holds half as many more
-	PollInterval  time.Duration `koanf:"poll_interval"`  // how often to poll the database if no notification arrives
-	DrainTimeout  time.Duration `koanf:"drain_timeout"`  // how long to process events in memory at shutdown
-	CachedSources int           `koanf:"cached_sources"` // sources whose compiled routes are cached
+	Workers       int           `config:"workers"`        // batches settled at once, on the quick and on the slow path each
+	BatchSize     int           `config:"batch_size"`     // events settled in one transaction
+	InboxEvents   int           `config:"inbox_events"`   // events in the inbox; the slow queue holds half as many more
+	InboxBytes    int           `config:"inbox_bytes"`    // bytes of the events in the inbox; the slow queue holds half as many more
+	PollInterval  time.Duration `config:"poll_interval"`  // how often to poll the database if no notification arrives
+	DrainTimeout  time.Duration `config:"drain_timeout"`  // how long to process events in memory at shutdown
+	CachedSources int           `config:"cached_sources"` // sources whose compiled routes are cached
 }
 
 // DefaultConfig suits two cores.

@@ -46,7 +46,7 @@ func TestASettleThatFailsForTooLongIsLeftToItsLease(t *testing.T) {
 			t.Errorf("the last try: got %s after the first, want nearly the lease of %s", got, lease)
 		}
 		if !strings.Contains(b.log.String(), "leases of a batch expired") {
-			t.Errorf("got the log %s, want the line "the leases of a batch expired"", b.log.String())
+			t.Errorf("got the log %s, want a line about the expired leases", b.log.String())
 		}
 		b.set(func(q *queue) { q.refuse = nil })
 		b.pass(2 * lease)

@@ -12,9 +12,9 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// apiKeyScheme: a header, a parameter of the URL, or a field of the body is
-// one of the agreed values, as it is. The body is not signed: whoever knows a
-// value may send anything. Where Path stands for several fields, all must be.
+// apiKeyScheme checks that a header, a URL parameter or a field of the body is
+// one of the configured values. The body is not signed: a sender that knows a
+// value can send any body. If Path stands for several fields, each must match.
 var apiKeyScheme = scheme{
 	fields:   []string{"header", "prefix", "query", "path", "values"},
 	validate: validateAPIKey,
@@ -33,24 +33,24 @@ func validateAPIKey(c Config, f *eventhook.Faults) {
 	case c.Path != "":
 		validateOnePath("path", c.Path, true, f)
 		if c.Header != "" || c.Query != "" {
-			f.Add("path", "not beside header or query")
+			f.Add("path", "cannot be combined with header or query")
 		}
 	case c.Header != "" || c.Query == "":
 		validateHeader(c.Header, f)
 	}
 	if hasControl(c.Prefix) {
-		f.Add("prefix", "holds a control character, which a header cannot carry")
+		f.Add("prefix", "contains a control character, which a header cannot contain")
 	}
 	validateList("values", c.Values, f)
 	for i, s := range c.Values {
 		if s != trim(s) || hasControl(s) {
-			f.Add(fmt.Sprintf("values[%d]", i), "holds outer white space or a control character, which a header cannot carry")
+			f.Add(fmt.Sprintf("values[%d]", i), "contains leading or trailing white space or a control character, which a header cannot contain")
 		}
 	}
 }
 
-// apiKeyVerifier keeps hashes, so that a comparison takes the same time
-// whatever the length.
+// apiKeyVerifier stores hashes of the values, so that the time of a comparison
+// does not depend on the length of the value.
 type apiKeyVerifier struct {
 	header, prefix, query     string
 	path                      fieldPath
@@ -72,7 +72,7 @@ func newAPIKey(c Config) *apiKeyVerifier {
 		v.missing = refusef(ReasonMissingField, "no %s in the body", c.Path)
 		place = c.Path
 	}
-	v.wrong = refusef(ReasonCredentials, "%s is no known key (of %d)", place, len(c.Values))
+	v.wrong = refusef(ReasonCredentials, "%s does not match a configured value (of %d)", place, len(c.Values))
 	v.prefixErr = refusef(ReasonPrefix, "%s does not begin with %s", place, trim(c.Prefix))
 	for _, s := range c.Values {
 		v.values = append(v.values, sha256.Sum256([]byte(s)))
@@ -80,7 +80,7 @@ func newAPIKey(c Config) *apiKeyVerifier {
 	return v
 }
 
-// CPUCost is that of the body, if the key is in it.
+// CPUCost returns the cost of parsing the body if the key is in the body.
 func (v *apiKeyVerifier) CPUCost(r *Request) int {
 	if v.path == nil {
 		return 0
@@ -134,7 +134,7 @@ func (v *apiKeyVerifier) inBody(r *Request) error {
 		return bad
 	}
 	n, bad := view.each(v.path[0], func(o object) *Error {
-		if text, _ := o.text(itself); v.compare(text) != 1 { // no path, no doubt
+		if text, _ := o.text(rootPath); v.compare(text) != 1 { // cannot fail for the root path
 			return v.wrong
 		}
 		return nil
@@ -148,8 +148,8 @@ func (v *apiKeyVerifier) inBody(r *Request) error {
 	return nil
 }
 
-// compare is 1 if s is one of the values, in a time that does not depend on
-// which. An empty one never is, whatever the configuration says.
+// compare returns 1 if s is one of the values and 0 otherwise, in a time that does
+// not depend on the values. It returns 0 for an empty s.
 func (v *apiKeyVerifier) compare(s string) int {
 	if s == "" {
 		return 0

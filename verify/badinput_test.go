@@ -177,7 +177,7 @@ func TestSizesAreBounded(t *testing.T) {
 
 // TestALargeRequestDoesNotHoldOnToItsRoom, which the next one would find.
 func TestALargeRequestDoesNotHoldOnToItsRoom(t *testing.T) {
-	for size, kept := range map[int]bool{keptRoom: true, keptRoom + 1: false} {
+	for size, kept := range map[int]bool{maxReusedBytes: true, maxReusedBytes + 1: false} {
 		w := &workspace{before: make([]byte, 0, size)}
 		w.reset(1, 32)
 		if (w.before != nil) != kept {

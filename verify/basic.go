@@ -11,9 +11,9 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// basicAuthScheme is RFC 7617, the credentials in UTF-8. The body is not
-// signed: whoever knows the password may send anything. Several are given as
-// Values of the form user:password.
+// basicAuthScheme is HTTP Basic authentication (RFC 7617) with UTF-8 credentials.
+// The body is not signed: a sender that knows the password can send any body.
+// Several credentials are configured as Values of the form user:password.
 var basicAuthScheme = scheme{
 	fields:        []string{"username", "password", "values"},
 	validate:      validateBasicAuth,
@@ -33,19 +33,19 @@ func validateBasicAuth(c Config, f *eventhook.Faults) {
 		return
 	}
 	if len(c.Values) > 0 {
-		f.Add("values", "not beside username and password")
+		f.Add("values", "cannot be combined with username and password")
 	}
 	switch {
 	case c.Username == "":
 		f.Add("username", "missing")
 	case strings.Contains(c.Username, ":") || hasControl(c.Username):
-		f.Add("username", "holds a colon or a control character, which Basic authentication cannot carry")
+		f.Add("username", "contains a colon or a control character, which Basic authentication does not allow")
 	}
 	switch {
 	case c.Password == "":
 		f.Add("password", "missing")
 	case hasControl(c.Password):
-		f.Add("password", "holds a control character, which Basic authentication cannot carry")
+		f.Add("password", "contains a control character, which Basic authentication does not allow")
 	}
 }
 
@@ -55,12 +55,12 @@ var (
 	errWrongPassword   = &Error{ReasonCredentials, "wrong username or password"}
 )
 
-// basicAuthVerifier keeps hashes, so that the comparison takes the same time
-// whatever the length.
+// basicAuthVerifier stores hashes of the encoded credentials, so that the time
+// of a comparison does not depend on their length.
 type basicAuthVerifier struct{ tokens [][sha256.Size]byte }
 
-// newBasicAuth encodes the credentials: strict base64 writes each text in one
-// way only, so what was sent needs no decoding.
+// newBasicAuth encodes the credentials instead of decoding requests: in strict
+// base64 each text has exactly one encoding.
 func newBasicAuth(c Config, _ Keys) Verifier {
 	credentials := c.Values
 	if len(credentials) == 0 {

@@ -12,21 +12,19 @@ import (
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
-// object is a JSON object that something is read from. Only what is there
-// once is believed: of a member that is there twice, other readers may see
-// the other one.
+// object is a JSON object whose members are read by path. A repeated member is an
+// error, because other JSON readers could see the other value.
 type object struct{ json gjson.Result }
 
 var (
 	errNoView   = &Error{ReasonMalformed, "the body cannot be read as JSON or as a form"}
 	errEncoded  = &Error{ReasonMalformed, "the signature covers fields of the body, and the body has a content encoding"}
-	errRepeated = &Error{ReasonMalformed, "a field that counts is in the body more than once"}
+	errRepeated = &Error{ReasonMalformed, "a signed field is in the body more than once"}
 )
 
-// viewOf reads the body, in JSON or a form, as the object that routes see. It
-// reads no XML: no provider signs what stands in that, and to read it for
-// senders who are not known yet takes long. It decodes no content encoding, for
-// the same reason: whoever signs fields of a body sends it as it is.
+// viewOf parses a JSON or form body into the object that routes see. It does not
+// parse XML, and does not decode a content encoding: no provider signs fields of
+// such bodies, and both are expensive for unauthenticated requests.
 func viewOf(r *Request) (object, *Error) {
 	contentType := r.Header.Get("Content-Type")
 	if payload.IsXML(contentType) {
@@ -44,8 +42,8 @@ func viewOf(r *Request) (object, *Error) {
 
 var errSteps = &Error{ReasonMalformed, fmt.Sprintf("the path into the body has more than %d steps", maxSteps)}
 
-// member is the value at a path, or one that does not exist. It reads the bytes
-// once for each step.
+// member returns the value at a path, which does not exist if the path has no
+// value. It scans the JSON once per step.
 func (o object) member(path []string) (gjson.Result, *Error) {
 	at := o.json
 	if len(path) > maxSteps {
@@ -73,8 +71,8 @@ func (o object) member(path []string) (gjson.Result, *Error) {
 	return at, nil
 }
 
-// text is the text, number or truth value, as it is written, at the first of
-// some paths that has one, "" if there is none.
+// text returns the string, number or boolean at the first of the paths that has
+// one, as it is written in the JSON. It returns "" if there is none.
 func (o object) text(paths fieldPath) (string, *Error) {
 	for _, path := range paths {
 		v, err := o.member(path)
@@ -88,15 +86,16 @@ func (o object) text(paths fieldPath) (string, *Error) {
 	return "", nil
 }
 
-// maxItems bounds the elements of a body that are looked at.
+// maxItems limits the number of elements of a body that are read.
 const maxItems = 1000
 
-var errItems = &Error{ReasonMalformed, fmt.Sprintf("the body holds more than %d of what counts", maxItems)}
+var errItems = &Error{ReasonMalformed, fmt.Sprintf("the body has more than %d elements at the path", maxItems)}
 
-// each hands the values at a path, in which # stands for all elements of an
-// array, to do, until that fails; an element without the value as one that
-// does not exist. It returns how many there were. It keeps none of them: a
-// body of a million elements must not cost more than its bytes.
+// each calls do for the values at a path, in which # stands for all elements of
+// an array, until do fails. If an element has no value at the rest of the path,
+// do gets a value that does not exist. each returns the number of calls. It does
+// not collect the values, so that a body with a million elements needs no extra
+// memory.
 func (o object) each(path []string, do func(object) *Error) (n int, err *Error) {
 	i := slices.Index(path, "#")
 	if count := countOf(path, "#"); count > maxElements {
@@ -126,7 +125,7 @@ func (o object) each(path []string, do func(object) *Error) (n int, err *Error) 
 	return n, err
 }
 
-var errElements = &Error{ReasonMalformed, fmt.Sprintf("the path into the body has more than %d steps #", maxElements)}
+var errElements = &Error{ReasonMalformed, fmt.Sprintf("the path into the body has more than %d # steps", maxElements)}
 
 func countOf(list []string, one string) (n int) {
 	for _, s := range list {
@@ -137,12 +136,11 @@ func countOf(list []string, one string) (n int) {
 	return n
 }
 
-// fieldPath points into a body: names with dots between. It may have
-// alternatives, with | between.
+// fieldPath is a path into the body, with alternatives: a.b|c is {{a b} {c}}.
 type fieldPath [][]string
 
-// itself is the path to where one is already.
-var itself = fieldPath{nil}
+// rootPath is the path of the value itself.
+var rootPath = fieldPath{nil}
 
 func parseFieldPath(s string) fieldPath {
 	if s == "" {
@@ -173,14 +171,14 @@ func validatePath(key, path string, f *eventhook.Faults) {
 	}
 }
 
-// validateOnePath wants a path without alternatives; with elements, # may
+// validateOnePath checks a path without alternatives. If elementsAllowed, # can
 // stand for all elements of an array.
-func validateOnePath(key, path string, elements bool, f *eventhook.Faults) {
+func validateOnePath(key, path string, elementsAllowed bool, f *eventhook.Faults) {
 	validatePath(key, path, f)
 	if strings.Contains(path, "|") {
-		f.Add(key, "takes no alternatives")
+		f.Add(key, "does not support alternatives (|)")
 	}
-	if !elements && slices.Contains(strings.Split(path, "."), "#") {
-		f.Add(key, "# has no meaning here")
+	if !elementsAllowed && slices.Contains(strings.Split(path, "."), "#") {
+		f.Add(key, "does not support # (all elements)")
 	}
 }

@@ -2,15 +2,15 @@ package verify
 
 import "context"
 
-type withoutFetch struct{}
+type cachedKeysOnly struct{}
 
-// WithCachedKeysOnly returns a ctx with which Keys answers from memory alone: for the
-// request of a sender that has used up its budget.
+// WithCachedKeysOnly returns a context with which Keys returns cached keys and
+// fetches none. It is for requests of a sender that has exhausted its budget.
 func WithCachedKeysOnly(ctx context.Context) context.Context {
-	return context.WithValue(ctx, withoutFetch{}, true)
+	return context.WithValue(ctx, cachedKeysOnly{}, true)
 }
 
-// CachedKeysOnly reports whether ctx comes from WithCachedKeysOnly.
+// CachedKeysOnly reports whether ctx is derived from WithCachedKeysOnly.
 func CachedKeysOnly(ctx context.Context) bool {
-	return ctx.Value(withoutFetch{}) != nil
+	return ctx.Value(cachedKeysOnly{}) != nil
 }

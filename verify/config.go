@@ -12,74 +12,75 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// Config describes a Verifier. Which fields count depends on Type; one that
-// its type does not use is a fault, since whoever set it expected something.
-// docs/providers.md lists the types and their fields.
+// Config configures a Verifier. Type decides which fields are used; Validate
+// reports a field that the type does not use. docs/providers.md lists the types
+// and their fields.
 //
-// A Config prints and logs without its secrets, but marshals with them, to be
-// sealed and stored. Two things fmt and slog do around it cannot be helped
-// from here: do not print a struct that holds a Config in an unexported
-// field, and do not log one as JSON that has no LogValue of its own.
+// A Config prints and logs without its secrets. It marshals with its secrets, to
+// be sealed and stored. fmt and slog bypass its methods in two cases: do not
+// print a struct that has a Config in an unexported field, and do not log a
+// struct with a Config as JSON unless the struct has a LogValue method.
 type Config struct {
-	// Type names the scheme. It has no default: that nothing is verified must
-	// be said.
+	// Type is the name of the scheme. It has no default, so that unverified
+	// requests are always an explicit choice (none).
 	Type string `json:"type" yaml:"type"`
 
-	// Where the signature or token is. A header that is sent several times,
-	// or lists several signatures, is good if one of them is.
+	// The place of the signature or token. If a header is sent several times, or
+	// lists several signatures, one valid signature is enough.
 	Header      string   `json:"header,omitempty" yaml:"header,omitempty"`
-	AlsoHeaders []string `json:"also_headers,omitempty" yaml:"also_headers,omitempty"` // others that may carry it instead
-	// HeaderPerSecret binds the first secret to Header, the second to the
-	// first of AlsoHeaders, and so on.
+	AlsoHeaders []string `json:"also_headers,omitempty" yaml:"also_headers,omitempty"` // alternatives to Header
+	// HeaderPerSecret checks the first secret against Header, the second against
+	// the first of AlsoHeaders, and so on.
 	HeaderPerSecret bool `json:"header_per_secret,omitempty" yaml:"header_per_secret,omitempty"`
-	// HeaderJSON is the member of the base64 encoded JSON object in Header that
-	// is the signature.
+	// HeaderJSON is the path of the signature in the base64-encoded JSON object
+	// that Header contains.
 	HeaderJSON string `json:"header_json,omitempty" yaml:"header_json,omitempty"`
-	Query      string `json:"query,omitempty" yaml:"query,omitempty"` // a parameter of the URL that may carry it instead
-	Path       string `json:"path,omitempty" yaml:"path,omitempty"`   // a field of the body that carries it; # stands for all elements
-	Items      string `json:"items,omitempty" yaml:"items,omitempty"` // the objects of the body that are signed each for itself
+	Query      string `json:"query,omitempty" yaml:"query,omitempty"` // a URL parameter, as an alternative to Header
+	Path       string `json:"path,omitempty" yaml:"path,omitempty"`   // a field of the body, instead of Header; # stands for all elements
+	Items      string `json:"items,omitempty" yaml:"items,omitempty"` // the objects of the body that are signed individually
 
-	// How the signature is written.
-	Prefix       string `json:"prefix,omitempty" yaml:"prefix,omitempty"`               // stands before each
-	Separator    string `json:"separator,omitempty" yaml:"separator,omitempty"`         // stands between several; a comma by default, and for body_hmac nothing: there is one
+	// The format of the signature.
+	Prefix       string `json:"prefix,omitempty" yaml:"prefix,omitempty"`               // the text before each signature or token
+	Separator    string `json:"separator,omitempty" yaml:"separator,omitempty"`         // between several signatures; default a comma; body_hmac has one signature by default
 	Encoding     string `json:"encoding,omitempty" yaml:"encoding,omitempty"`           // hex (default), base64, base64url
-	TimestampKey string `json:"timestamp_key,omitempty" yaml:"timestamp_key,omitempty"` // names the timestamp in a header like t=…,v1=…
-	SignatureKey string `json:"signature_key,omitempty" yaml:"signature_key,omitempty"` // and the signature
+	TimestampKey string `json:"timestamp_key,omitempty" yaml:"timestamp_key,omitempty"` // name of the timestamp in a header such as t=…,v1=…
+	SignatureKey string `json:"signature_key,omitempty" yaml:"signature_key,omitempty"` // name of the signatures in such a header
 
-	// What is signed, and how.
+	// The signed text and the algorithm.
 	Signed string `json:"signed,omitempty" yaml:"signed,omitempty"` // a template such as {timestamp}.{body}
-	// Reserved is a regular expression of messages that are no webhooks, since
-	// the provider's handshake has them signed for whoever asks.
+	// Reserved is a regular expression. Signed messages that match it are refused,
+	// because the provider's handshake signs such messages for any caller.
 	Reserved       string   `json:"reserved,omitempty" yaml:"reserved,omitempty"`
 	Algorithm      string   `json:"algorithm,omitempty" yaml:"algorithm,omitempty"`             // sha256 by default
-	Secrets        []string `json:"secrets,omitempty" yaml:"secrets,omitempty"`                 // all live: during a rotation the new one and the old one
+	Secrets        []string `json:"secrets,omitempty" yaml:"secrets,omitempty"`                 // all valid at the same time, for a rotation
 	SecretEncoding string   `json:"secret_encoding,omitempty" yaml:"secret_encoding,omitempty"` // text (default), base64, hex, sha1
 	PublicKeys     []string `json:"public_keys,omitempty" yaml:"public_keys,omitempty"`         // in any form that ParseKeys reads
-	// CertificateHeader carries the URL of the certificate, which must be on
-	// one of CertificateHosts; *.example.com stands for all hosts below. A path
-	// may follow a host: the URL's path must begin with it.
+	// CertificateHeader contains the URL of the signer's certificate, whose host
+	// must be one of CertificateHosts. *.example.com stands for all subdomains. If
+	// a path follows a host, the URL's path must begin with it.
 	CertificateHeader string   `json:"certificate_header,omitempty" yaml:"certificate_header,omitempty"`
 	CertificateHosts  []string `json:"certificate_hosts,omitempty" yaml:"certificate_hosts,omitempty"`
-	// RequireHeaders must be there with exactly these values: the versions and
-	// algorithms that a scheme knows.
+	// RequireHeaders must be sent once with exactly these values, such as the
+	// version or algorithm of the scheme.
 	RequireHeaders map[string]string `json:"require_headers,omitempty" yaml:"require_headers,omitempty"`
 
-	// When it was signed.
+	// The time of the signature.
 	TimestampHeader string `json:"timestamp_header,omitempty" yaml:"timestamp_header,omitempty"`
 	TimestampPath   string `json:"timestamp_path,omitempty" yaml:"timestamp_path,omitempty"`
 	TimestampUnit   string `json:"timestamp_unit,omitempty" yaml:"timestamp_unit,omitempty"` // seconds (default), milliseconds, rfc3339
-	// ToleranceSeconds is how far timestamp and receipt may lie apart, either
-	// way; 300 by default, 0: the time is not judged.
+	// ToleranceSeconds is the maximum difference between timestamp and receipt,
+	// before or after. Default 300; with 0 the difference is not checked.
 	ToleranceSeconds *int `json:"tolerance_seconds,omitempty" yaml:"tolerance_seconds,omitempty"`
-	AllowFuture      bool `json:"allow_future,omitempty" yaml:"allow_future,omitempty"` // judge the past only
+	AllowFuture      bool `json:"allow_future,omitempty" yaml:"allow_future,omitempty"` // accept timestamps in the future
 
-	// What a JWT must say. Claims of aws_sns and public_key are fields of the body.
+	// The required claims of a JWT. For aws_sns and public_key, Claims are fields
+	// of the body.
 	KeySetURL     string            `json:"jwks_url,omitempty" yaml:"jwks_url,omitempty"`
 	Issuers       []string          `json:"issuers,omitempty" yaml:"issuers,omitempty"`
 	Audience      string            `json:"audience,omitempty" yaml:"audience,omitempty"` // {url} stands for the URL of the request
 	Claims        map[string]string `json:"claims,omitempty" yaml:"claims,omitempty"`
 	BodyHashClaim string            `json:"body_hash_claim,omitempty" yaml:"body_hash_claim,omitempty"` // SHA-256 of the body
-	// BodyHashEncoding is how that is written: hex (default), base64, base64url.
+	// BodyHashEncoding is the encoding of this hash: hex (default), base64, base64url.
 	BodyHashEncoding string `json:"body_hash_encoding,omitempty" yaml:"body_hash_encoding,omitempty"`
 
 	// Tokens and credentials.
@@ -88,8 +89,8 @@ type Config struct {
 	Password string   `json:"password,omitempty" yaml:"password,omitempty"`
 }
 
-// given lists the fields that are set, besides type, by key.
-func (c Config) given() []string {
+// setFields returns the keys of the fields that are set, except type.
+func (c Config) setFields() []string {
 	var keys []string
 	v := reflect.ValueOf(c)
 	for i := range v.NumField() {
@@ -103,8 +104,8 @@ func (c Config) given() []string {
 	return keys
 }
 
-// Validate reports every fault at once, each at the key of its field. It
-// changes nothing, and no message repeats a secret.
+// Validate reports all faults, each at the key of its field. No message contains
+// a secret.
 func (c Config) Validate() eventhook.Faults {
 	var faults eventhook.Faults
 	s, ok := schemes[c.Type]
@@ -112,7 +113,7 @@ func (c Config) Validate() eventhook.Faults {
 		faults.Add("type", "%q, want one of %s", c.Type, strings.Join(Types(), ", "))
 		return faults
 	}
-	for _, key := range c.given() {
+	for _, key := range c.setFields() {
 		if !slices.Contains(s.fields, key) {
 			faults.Add(key, "not used by type %s", c.Type)
 		}
@@ -121,12 +122,11 @@ func (c Config) Validate() eventhook.Faults {
 	return faults
 }
 
-// Types are the names of all schemes, sorted.
+// Types returns the names of all schemes, sorted.
 func Types() []string { return slices.Sorted(maps.Keys(schemes)) }
 
-// SecretHeaders names the headers that carry credentials of this verifier in
-// the clear, in canonical form, so that they can be redacted before a request
-// is stored.
+// SecretHeaders returns the canonical names of the headers that contain
+// credentials in clear text, to be redacted before a request is stored.
 func (c Config) SecretHeaders() []string {
 	if s := schemes[c.Type]; s.secretHeaders != nil {
 		return s.secretHeaders(c)
@@ -134,18 +134,18 @@ func (c Config) SecretHeaders() []string {
 	return nil
 }
 
-// CoversBody reports whether a changed body is noticed. Where it is not,
-// requests are authenticated but not signed: whoever learns the token, or one
-// request, may send any body.
+// CoversBody reports whether a request with a modified body is refused. If not,
+// requests are authenticated but not signed: a sender that knows the token, or
+// one request, can send any body.
 func (c Config) CoversBody() bool {
 	s := schemes[c.Type]
 	return s.coversBody == nil || s.coversBody(c)
 }
 
-// never is for schemes that do not look at the body.
+// never is the coversBody of schemes that do not sign the body.
 func never(Config) bool { return false }
 
-// SecretsCount is how many secrets there are: all that may be told of them.
+// SecretsCount returns the number of secrets and passwords.
 func (c Config) SecretsCount() int {
 	n := len(c.Secrets) + len(c.Values)
 	if c.Password != "" {
@@ -154,15 +154,15 @@ func (c Config) SecretsCount() int {
 	return n
 }
 
-// String tells what may be known of c.
+// String returns c without secrets.
 func (c Config) String() string {
 	return fmt.Sprintf("verifier{type:%q header:%q secrets:%d [redacted]}", c.Type, c.Header, c.SecretsCount())
 }
 
-// Format writes String whatever the verb.
+// Format writes String for every verb.
 func (c Config) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.String()) }
 
-// LogValue logs what may be known of c.
+// LogValue implements slog.LogValuer without secrets.
 func (c Config) LogValue() slog.Value {
 	return slog.GroupValue(
 		slog.String("type", c.Type),

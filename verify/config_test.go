@@ -183,7 +183,7 @@ func TestFieldsOfOtherTypesAreFaults(t *testing.T) {
 	for typ, s := range schemes {
 		all.Type = typ
 		faults := all.Validate()
-		for _, key := range all.given() {
+		for _, key := range all.setFields() {
 			unused := slices.ContainsFunc(faults, func(f eventhook.Fault) bool { return f.Location == key && strings.Contains(f.Message, "not used") })
 			if unused == slices.Contains(s.fields, key) {
 				t.Errorf("%s: %s is unused %t, want the opposite", typ, key, unused)
@@ -193,7 +193,7 @@ func TestFieldsOfOtherTypesAreFaults(t *testing.T) {
 			t.Errorf("%s: fields %v, want each once and sorted", typ, got)
 		}
 		for _, key := range s.fields {
-			if !slices.Contains(all.given(), key) {
+			if !slices.Contains(all.setFields(), key) {
 				t.Errorf("%s takes %s, which is no field", typ, key)
 			}
 		}
@@ -206,7 +206,7 @@ func TestFieldsOfOtherTypesAreFaults(t *testing.T) {
 // TestGivenNamesEveryField fails when a new field would be ignored where it
 // is not used, or has another name in YAML.
 func TestGivenNamesEveryField(t *testing.T) {
-	given := append(filled().given(), "type")
+	given := append(filled().setFields(), "type")
 	typ := reflect.TypeFor[Config]()
 	for f := range typ.Fields() {
 		key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -215,7 +215,7 @@ func TestGivenNamesEveryField(t *testing.T) {
 			t.Errorf("field %s: json %q, yaml %q, given %v", f.Name, key, yaml, given)
 		}
 	}
-	if got := (Config{Type: "x", Secrets: []string{}, Claims: map[string]string{}}).given(); len(got) > 0 {
+	if got := (Config{Type: "x", Secrets: []string{}, Claims: map[string]string{}}).setFields(); len(got) > 0 {
 		t.Errorf("an empty config gives %v, want nothing", got)
 	}
 }

@@ -10,36 +10,35 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// The work of a verification is counted in units. A unit is about 50 µs of one
-// current core: a signature of Ed25519, P-256 or RSA-2048, 64 KiB hashed, or
-// 16 KiB of a body parsed.
+// CPU costs are measured in units. A unit is about 50 µs of a current core: one
+// Ed25519, P-256 or RSA-2048 signature, 64 KiB hashed, or 16 KiB of a body parsed.
 const (
 	hashedUnit = 64 << 10 // bytes
 	parsedUnit = 16 << 10 // bytes
 	macsUnit   = 64       // HMACs of short messages
-	fetchUnits = 4        // a request that may cause a document to be fetched
-	rsaWork    = 4        // a signature under a key of RSA-4096
+	fetchUnits = 4        // for a request that can cause a document to be fetched
+	rsaWork    = 4        // a signature with an RSA-4096 key
 	p384Work   = 10
 	p521Work   = 48
 )
 
-// The bounds of the work that one request can cause.
+// Limits of the CPU time that one request can use.
 const (
-	maxKeysUsed  = 20  // public keys of a source; more are not looked at
-	maxKeyWork   = 200 // units of public-key operations
-	maxKeyTries  = 4   // signatures that are tried with public keys
-	maxLookups   = 64  // fields that a new source may name in signed, path and their alternatives
-	maxSteps     = 16  // of a path into a body
-	maxElements  = 4   // steps # of a path into a body
-	maxRequired  = 20  // headers that a new source may require
-	maxAlso      = 100 // headers that may carry the signature instead
-	maxSignedAdd = 256 << 10
+	maxKeysUsed  = 20        // public keys of a source; further keys are ignored
+	maxKeyWork   = 200       // units of public-key operations
+	maxKeyTries  = 4         // signatures of a request that are checked with public keys
+	maxLookups   = 64        // placeholders and fields of a new source in signed, path and claims, with alternatives
+	maxSteps     = 16        // of a path into the body
+	maxElements  = 4         // # steps of a path into the body
+	maxRequired  = 20        // required headers of a new source
+	maxAlso      = 100       // alternative headers for the signature
+	maxSignedAdd = 256 << 10 // bytes of the signed text besides a copy of the body
 )
 
-// viewWork is the cost of reading the body of a request as JSON or a form. A body
-// with a content encoding counts as what it may be decoded to.
+// viewWork returns the cost of parsing the request's body as JSON or a form. A
+// body with a content encoding counts with the largest size of its decoded form.
 func viewWork(r *Request) int {
-	const ratio = 1032 // of deflate, at most
+	const ratio = 1032 // the highest compression ratio of deflate
 	size := len(r.Body)
 	if r.Header.Get("Content-Encoding") != "" {
 		size = max(size, min(size*ratio, eventhook.LargestMaxBodyBytes))
@@ -47,11 +46,11 @@ func viewWork(r *Request) int {
 	return size / parsedUnit
 }
 
-// keyWork is the cost of one signature under a public key, in units.
+// keyWork returns the cost of checking one signature with a public key.
 func keyWork(k crypto.PublicKey) int {
 	const (
-		ordinary     = 65537 // the exponent of nearly all RSA keys
-		largeFactor  = 6     // of the cost with an exponent of 31 bits
+		ordinary     = 65537 // the exponent of almost all RSA keys
+		largeFactor  = 6     // how much more a 31-bit exponent costs
 		bitsPerPower = 1024
 	)
 	switch k := k.(type) {
@@ -73,10 +72,11 @@ func keyWork(k crypto.PublicKey) int {
 	return 1
 }
 
-// keyTries is what is left of a request's budget for public-key operations.
+// keyTries is the rest of a request's budget for public-key operations, in units.
 type keyTries int
 
-// take reports whether the budget has room for one more signature under k.
+// take subtracts the cost of one signature with k from the budget. It returns
+// false, and takes nothing, if the rest of the budget is too small.
 func (t *keyTries) take(k crypto.PublicKey) bool {
 	work := keyTries(keyWork(k))
 	if work > *t {
@@ -86,7 +86,7 @@ func (t *keyTries) take(k crypto.PublicKey) bool {
 	return true
 }
 
-// worstKeyWork is the most that signatures can cost under keys.
+// worstKeyWork returns the highest cost of checking the signatures with the keys.
 func worstKeyWork(keys []Key, signatures int) int {
 	sum := 0
 	for _, k := range keys {
@@ -95,15 +95,14 @@ func worstKeyWork(keys []Key, signatures int) int {
 	return min(sum*min(signatures, maxKeyTries), maxKeyWork)
 }
 
-// staticKeys are the configured keys, which have been validated: each once, and
-// no more than maxKeysUsed.
+// staticKeys returns the first maxKeysUsed distinct keys of a valid Config.
 func staticKeys(texts []string) []Key {
 	all := distinctKeys(texts)
 	return all[:min(len(all), maxKeysUsed)]
 }
 
-// distinctKeys are the keys in texts, in their order. A key that is repeated
-// with the same id and algorithm counts once.
+// distinctKeys returns the keys in texts in their order. Keys with the same id,
+// algorithm and value are returned once.
 func distinctKeys(texts []string) (all []Key) {
 	type name struct{ id, algorithm, public string }
 	seen := map[name]bool{}

@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// Fields are the keys of the Config fields that a type takes, besides type,
-// sorted; none for an unknown type.
+// Fields returns the keys of the Config fields that a type uses, except type,
+// sorted. For an unknown type it returns none.
 func Fields(typ string) []string { return slices.Sorted(slices.Values(schemes[typ].fields)) }
 
-// WithDefaults is c with what its type does where a field is empty written
-// out, for people to read.
+// WithDefaults returns c with the defaults of its type in empty fields, for
+// descriptions.
 func (c Config) WithDefaults() Config {
 	switch c.Type {
 	case "hmac", "hash":
@@ -18,10 +18,10 @@ func (c Config) WithDefaults() Config {
 	case "body_hmac":
 		separator := c.Separator
 		c = c.signatureDefaults()
-		c.Separator = separator // without one, there is one signature
+		c.Separator = separator // empty means one signature
 	case "url_form_hmac":
 		c = c.signatureDefaults()
-		c.Signed, c.Separator = "", "" // which it does not take
+		c.Signed, c.Separator = "", "" // not used by this type
 	case "timestamped_hmac":
 		c = c.timestampedDefaults()
 	case "public_key":
@@ -37,8 +37,8 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// CoversBody reports whether a changed body of the provider's requests is
-// noticed; see Config.CoversBody.
+// CoversBody reports whether a request of the provider with a modified body is
+// refused; see Config.CoversBody.
 func (p Preset) CoversBody() bool {
 	r := Resolved{Preset: p, Options: map[string]string{}}
 	for _, o := range p.Options {
@@ -47,8 +47,8 @@ func (p Preset) CoversBody() bool {
 	return r.complete(Spec{}).CoversBody()
 }
 
-// RefusalText tells in one line why a request is refused, first the reason and then
-// the detail, or what else is wrong; "" if err is nil.
+// RefusalText returns "reason: detail" for an *Error, the text of any other
+// error, and "" for nil.
 func RefusalText(err error) string {
 	if err == nil {
 		return ""

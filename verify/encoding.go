@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// encoding is how a signature or a hash is written.
+// encoding is the encoding of a signature or hash in a request.
 type encoding int
 
 const (
@@ -22,14 +22,14 @@ var (
 	strictBase64URL = base64.RawURLEncoding.Strict()
 )
 
-// decode writes what text stands for into a buffer, which has room for two bytes
-// more than most, and returns its length; 0 if text is not in this encoding or
-// is longer than most bytes.
-func (e encoding) decode(into []byte, text string, most int) int {
+// decode decodes text into a buffer of at least maxSize+2 bytes and returns the
+// length. It returns 0 if text is not in this encoding or longer than maxSize
+// bytes.
+func (e encoding) decode(into []byte, text string, maxSize int) int {
 	decoder := strictBase64
 	switch e {
 	case inHex:
-		if len(text) > hex.EncodedLen(most) {
+		if len(text) > hex.EncodedLen(maxSize) {
 			return 0
 		}
 		n, err := hex.Decode(into, []byte(text))
@@ -47,18 +47,19 @@ func (e encoding) decode(into []byte, text string, most int) int {
 		}
 	case inBase64:
 	}
-	if len(text) > decoder.EncodedLen(most) {
+	if len(text) > decoder.EncodedLen(maxSize) {
 		return 0
 	}
 	n, err := decoder.Decode(into, []byte(text))
-	if err != nil || n > most || decoder.EncodedLen(n) != len(text) { // longer if it skipped a line break
+	if err != nil || n > maxSize || decoder.EncodedLen(n) != len(text) { // the decoder skips line breaks
 		return 0
 	}
 	return n
 }
 
-// isCanonical reports whether text is written in the one way that is allowed
-// where the signature may be the idempotency key.
+// isCanonical reports whether text is the canonical encoding of its bytes. A
+// signature that can be the idempotency key must be canonical, so that one
+// signature is one key.
 func (e encoding) isCanonical(text string) bool {
 	switch e {
 	case inHex:

@@ -9,7 +9,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// maxSecrets bounds the work that one request can cause.
+// maxSecrets limits the secrets of a verifier, and with them the cost of a request.
 const maxSecrets = 16
 
 func validateHeader(name string, f *eventhook.Faults) {
@@ -31,20 +31,20 @@ func canonical(names []string) []string {
 	return out
 }
 
-// validateChoice wants one of some words; empty is the default.
-func validateChoice(key, value string, f *eventhook.Faults, of ...string) {
-	if value != "" && !slices.Contains(of, value) {
-		f.Add(key, "%q, want one of %s", value, strings.Join(of, ", "))
+// validateChoice checks that value is empty or one of choices.
+func validateChoice(key, value string, f *eventhook.Faults, choices ...string) {
+	if value != "" && !slices.Contains(choices, value) {
+		f.Add(key, "%q, want one of %s", value, strings.Join(choices, ", "))
 	}
 }
 
-// validateList wants 1 to maxSecrets texts, none of them empty.
+// validateList checks that there are 1 to maxSecrets texts and that each is not empty.
 func validateList(key string, texts []string, f *eventhook.Faults) {
 	switch {
 	case len(texts) == 0:
 		f.Add(key, "missing, want at least one")
 	case len(texts) > maxSecrets:
-		f.Add(key, "%d of them, want at most %d", len(texts), maxSecrets)
+		f.Add(key, "%d entries, want at most %d", len(texts), maxSecrets)
 	}
 	for i, s := range texts {
 		if s == "" {
@@ -53,8 +53,8 @@ func validateList(key string, texts []string, f *eventhook.Faults) {
 	}
 }
 
-// IsToken reports whether s is a token as RFC 9110, section 5.6.2, has it: the
-// name of a header, a method.
+// IsToken reports whether s is a token (RFC 9110, section 5.6.2), the syntax of
+// header names and methods.
 func IsToken(s string) bool {
 	for i := range len(s) {
 		c := s[i]
@@ -66,11 +66,11 @@ func IsToken(s string) bool {
 	return s != ""
 }
 
-// hasControl reports whether s holds a control character, which no header
-// value can carry.
+// hasControl reports whether s contains a control character, which a header value
+// cannot contain.
 func hasControl(s string) bool {
 	return strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
-// trim cuts the optional white space around an element of a header.
+// trim removes the optional white space around an element of a header.
 func trim(s string) string { return strings.Trim(s, " \t") }

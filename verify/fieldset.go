@@ -6,22 +6,21 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// fieldSet finds a fixed set of fields in a JSON object in one pass over its
-// bytes, however many fields there are and however deep they lie. It is
-// immutable.
+// fieldSet finds a fixed set of fields of a JSON object in one pass over its
+// bytes, for any number and depth of fields. It is not modified after add.
 type fieldSet struct {
 	root  *fieldNode
 	nodes int
 }
 
-// fieldNode is a member that leads to a field, or is one.
+// fieldNode is a member on the path to a field, or a field.
 type fieldNode struct {
 	number  int
 	members map[string]*fieldNode
 }
 
-// foundField is the text of a member in the JSON, and how often it is there. If
-// it is there more than once, the text is the first one's.
+// foundField is the JSON text of a member and the number of its occurrences. If
+// there are several, the text is that of the first.
 type foundField struct {
 	raw   string
 	times int
@@ -29,9 +28,9 @@ type foundField struct {
 
 func newFieldSet() *fieldSet { return &fieldSet{root: &fieldNode{number: -1}} }
 
-// add adds the field at path and returns the numbers of the members on the way.
+// add adds the field at path and returns the numbers of the members on the path.
 func (s *fieldSet) add(path []string) []int {
-	var way []int
+	var numbers []int
 	at := s.root
 	for _, name := range path {
 		next := at.members[name]
@@ -43,20 +42,20 @@ func (s *fieldSet) add(path []string) []int {
 			at.members[name] = next
 			s.nodes++
 		}
-		way = append(way, next.number)
+		numbers = append(numbers, next.number)
 		at = next
 	}
-	return way
+	return numbers
 }
 
-// fieldScan is one pass of a fieldSet over a text.
+// fieldScan is the state of one pass.
 type fieldScan struct {
 	text  string // valid JSON
 	at    int
 	found []foundField
 }
 
-// scan looks for the fields in valid JSON. It reuses found.
+// scan finds the fields in valid JSON. It reuses the memory of found.
 func (s *fieldSet) scan(found []foundField, text string) []foundField {
 	if cap(found) < s.nodes {
 		found = make([]foundField, s.nodes)
@@ -69,7 +68,7 @@ func (s *fieldSet) scan(found []foundField, text string) []foundField {
 	return found
 }
 
-// value passes one value. n is nil, or what is looked for in it.
+// value scans one value. n has the members to find in it; nil: none.
 func (p *fieldScan) value(n *fieldNode) {
 	if n != nil && len(n.members) > 0 && p.byte() == '{' {
 		p.object(n)
@@ -94,7 +93,7 @@ func (p *fieldScan) object(n *fieldNode) {
 	p.at++ // }
 }
 
-// member passes the value of a member. What is repeated is not looked into again.
+// member scans the value of a member. The values of repeated members are skipped.
 func (p *fieldScan) member(n *fieldNode) {
 	if n == nil {
 		p.skip()
@@ -109,7 +108,7 @@ func (p *fieldScan) member(n *fieldNode) {
 	f.raw = p.text[start:p.at]
 }
 
-// name passes the name of a member.
+// name scans and returns the name of a member.
 func (p *fieldScan) name() string {
 	start := p.at
 	p.string()
@@ -123,7 +122,7 @@ func (p *fieldScan) name() string {
 	return raw[1 : len(raw)-1]
 }
 
-// skip passes a value without looking into it.
+// skip skips a value.
 func (p *fieldScan) skip() {
 	for depth := 0; p.at < len(p.text); {
 		switch p.byte() {
@@ -150,7 +149,7 @@ func (p *fieldScan) skip() {
 	}
 }
 
-// string passes a string.
+// string skips a string.
 func (p *fieldScan) string() {
 	for p.at++; p.at < len(p.text); p.at++ {
 		i := strings.IndexAny(p.text[p.at:], `"\`)
@@ -162,7 +161,7 @@ func (p *fieldScan) string() {
 			p.at++
 			return
 		}
-		p.at++ // what is escaped
+		p.at++ // the escaped character
 	}
 	p.at = len(p.text)
 }
@@ -178,7 +177,7 @@ func (p *fieldScan) space() {
 	}
 }
 
-// byte is the next byte, 0 at the end.
+// byte returns the next byte, 0 at the end.
 func (p *fieldScan) byte() byte {
 	if p.at < len(p.text) {
 		return p.text[p.at]
@@ -186,22 +185,23 @@ func (p *fieldScan) byte() byte {
 	return 0
 }
 
-// alternatives are the ways to the places where a field may be.
+// alternatives are the possible places of a field, each as the numbers of the
+// members on its path.
 type alternatives [][]int
 
 func (s *fieldSet) addAll(paths fieldPath) alternatives {
-	var ways alternatives
+	var places alternatives
 	for _, path := range paths {
-		ways = append(ways, s.add(path))
+		places = append(places, s.add(path))
 	}
-	return ways
+	return places
 }
 
-// text is the text, number or truth value at the first of some places that has
-// one, "" if there is none. It fails if a member on the way is repeated.
+// text returns the string, number or boolean at the first of the places that has
+// one, and "" if there is none. It fails if a member on the path is repeated.
 func (a alternatives) text(found []foundField) (string, *Error) {
-	for _, way := range a {
-		raw, err := foundAt(found, way)
+	for _, numbers := range a {
+		raw, err := foundAt(found, numbers)
 		if err != nil {
 			return "", err
 		}
@@ -212,9 +212,9 @@ func (a alternatives) text(found []foundField) (string, *Error) {
 	return "", nil
 }
 
-// foundAt is the JSON of a member, "" if it is absent.
-func foundAt(found []foundField, way []int) (raw string, err *Error) {
-	for _, n := range way {
+// foundAt returns the JSON text of a member, "" if it is absent.
+func foundAt(found []foundField, numbers []int) (raw string, err *Error) {
+	for _, n := range numbers {
 		switch f := &found[n]; f.times {
 		case 0:
 			return "", nil
@@ -227,8 +227,8 @@ func foundAt(found []foundField, way []int) (raw string, err *Error) {
 	return raw, nil
 }
 
-// scalarText is what a JSON text, number or truth value says. ok is false for
-// anything else.
+// scalarText returns the value of a JSON string, number or boolean. ok is false
+// for any other value.
 func scalarText(raw string) (text string, ok bool) {
 	switch v := gjson.Parse(raw); {
 	case raw == "", v.IsObject(), v.IsArray(), v.Type == gjson.Null:

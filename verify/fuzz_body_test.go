@@ -220,7 +220,7 @@ func FuzzTemplate(f *testing.F) {
 			return text
 		})
 		got := string(w.before)
-		if w.body {
+		if w.hasBody {
 			got += string(r.Body)
 		}
 		got += string(w.after)

@@ -8,9 +8,9 @@ import (
 
 var hmacFields = append([]string{"header", "also_headers", "header_per_secret", "prefix", "separator", "secrets", "secret_encoding"}, signatureFields...)
 
-// hmacScheme: the header is the HMAC of the body, or of what Signed says. A
-// header that is sent several times, or lists several signatures, is good if
-// one of them is: so providers bridge a change of the secret.
+// hmacScheme checks a header with the HMAC of the body, or of the template
+// Signed. If the header is sent several times, or lists several signatures, one
+// valid signature is enough: providers send several during a secret rotation.
 var hmacScheme = scheme{
 	fields:   hmacFields,
 	validate: validateUnstamped,
@@ -21,13 +21,13 @@ var hmacScheme = scheme{
 
 func validateUnstamped(c Config, f *eventhook.Faults) {
 	if m := validateMAC(c.signatureDefaults(), f); !m.hasBody || m.has(timestamp) {
-		f.Add("signed", "want a template with {body}, and without {timestamp}, which is for timestamped_hmac")
+		f.Add("signed", "want a template with {body} and without {timestamp}, which needs type timestamped_hmac")
 	}
 }
 
-// timestampedScheme is an HMAC of a timestamp and the body. The timestamp
-// stands beside the signatures in one header, "t=1700000000,v1=…,v1=…", which
-// is the default, or in a header of its own, or in the body.
+// timestampedScheme checks an HMAC of a timestamp and the body. By default the
+// timestamp is in the header of the signatures, "t=1700000000,v1=…,v1=…". It can
+// also be in a header of its own or in the body.
 var timestampedScheme = scheme{
 	fields: slices.Concat(hmacFields, []string{"timestamp_key", "signature_key", "timestamp_header", "timestamp_path",
 		"timestamp_unit", "tolerance_seconds", "allow_future"}),
@@ -58,16 +58,16 @@ func (c Config) timestampedDefaults() Config {
 func validateTimestamped(c Config, f *eventhook.Faults) {
 	c = c.timestampedDefaults()
 	m := validateMAC(c, f)
-	validateStamp(c, f)
+	validateTimestamp(c, f)
 	if !m.hasBody || (!m.has(timestamp) && !m.has(headerList) && c.TimestampPath == "") {
-		f.Add("signed", "want a template with {body} and {timestamp}: what is not signed proves nothing")
+		f.Add("signed", "want a template with {body} and {timestamp}: a timestamp that is not signed can be forged")
 	}
 	if c.TimestampPath != "" && m.has(timestamp) {
-		f.Add("signed", "leave {timestamp} out: the body holds it")
+		f.Add("signed", "remove {timestamp}, because the body contains the timestamp")
 	}
 	if c.TimestampHeader != "" || c.TimestampPath != "" {
 		if c.TimestampKey != "" || c.SignatureKey != "" {
-			f.Add("timestamp_key", "the timestamp is not in the list of signatures")
+			f.Add("timestamp_key", "cannot be combined with timestamp_header or timestamp_path")
 		}
 		return
 	}
@@ -78,19 +78,19 @@ func validateTimestamped(c Config, f *eventhook.Faults) {
 		f.Add("signature_key", "%q is not a token", c.SignatureKey)
 	}
 	if c.TimestampKey == c.SignatureKey {
-		f.Add("signature_key", "the same as timestamp_key")
+		f.Add("signature_key", "must differ from timestamp_key")
 	}
 	if c.Prefix != "" {
-		f.Add("prefix", "the signatures have a name already")
+		f.Add("prefix", "cannot be combined with signature_key")
 	}
 	if c.HeaderPerSecret || len(c.AlsoHeaders) > 0 {
-		f.Add("also_headers", "not with the timestamp in the list of signatures")
+		f.Add("also_headers", "cannot be used with the timestamp in the list of signatures")
 	}
 }
 
-// hashScheme is the plain hash of secret and message. It is weaker than an
-// HMAC: what follows the message may be extended by who does not know the
-// secret. It is there for who cannot choose (HubSpot v1 and v2).
+// hashScheme checks a plain hash of secret and message. It is weaker than an
+// HMAC: an attacker without the secret can append to the message (length
+// extension). It exists for providers without an HMAC (HubSpot v1 and v2).
 var hashScheme = scheme{
 	fields:   hmacFields,
 	validate: validateUnstamped,
@@ -101,10 +101,10 @@ var hashScheme = scheme{
 	},
 }
 
-// bodyHMACScheme: a field of the body, in JSON or a form, is the HMAC of other
-// fields. What is not among them may be changed by anybody, so the signature
-// may have to be the idempotency key: unless a Separator is configured, there
-// is one, with nothing around it.
+// bodyHMACScheme checks a field of a JSON or form body that is the HMAC of other
+// fields. All other fields are not signed, so the signature may have to be the
+// idempotency key. Therefore, unless a Separator is configured, the field must
+// contain exactly one signature without surrounding text.
 var bodyHMACScheme = scheme{
 	fields: slices.Concat([]string{"path", "items", "prefix", "separator", "secrets", "secret_encoding"}, signatureFields),
 	validate: func(c Config, f *eventhook.Faults) {
@@ -113,12 +113,12 @@ var bodyHMACScheme = scheme{
 			validateOnePath("items", c.Items, true, f)
 		}
 		if m := validateMAC(c.signatureDefaults(), f); m.hasBody || !m.has(field) || m.has(timestamp) {
-			f.Add("signed", "want a template with {field.<path>}, and without {body}, which holds the signature, and {timestamp}")
+			f.Add("signed", "want a template with {field.<path>} and without {timestamp} and {body}, which contains the signature")
 		}
 	},
 	build: func(c Config, _ Keys) Verifier {
 		v := newSignature(c.signatureDefaults(), newMACChecker(c))
-		v.adapt(func(o *outline) { o.list = c.Separator })
+		v.adapt(func(o *outline) { o.separator = c.Separator })
 		return v
 	},
 	coversBody: never,

@@ -25,10 +25,10 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// jwtScheme: the header is a JSON Web Token (RFC 7519), signed with a secret
-// or a private key whose public half is configured or in a key set on the
-// web. The one algorithm that counts is configured: what the token says of
-// itself chooses nothing.
+// jwtScheme checks a header with a JSON Web Token (RFC 7519). The token is signed
+// with a secret, or with a private key whose public key is configured or in a key
+// set on the web. Only the configured algorithm is accepted; the algorithm in the
+// token's header does not select anything.
 var jwtScheme = scheme{
 	fields: []string{"header", "prefix", "algorithm", "secrets", "secret_encoding", "public_keys", "jwks_url", "issuers", "audience", "claims",
 		"body_hash_claim", "body_hash_encoding", "tolerance_seconds"},
@@ -40,7 +40,8 @@ var jwtScheme = scheme{
 	coversBody: func(c Config) bool { return c.BodyHashClaim != "" },
 }
 
-// jwtAlgorithms are the ones that we take; none of them is none.
+// jwtAlgorithms maps the supported algorithms to a check of their keys. The
+// algorithm "none" is not supported.
 var jwtAlgorithms = map[string]func(crypto.PublicKey) bool{
 	"HS256": nil, "HS384": nil, "HS512": nil, // with secrets
 	"RS256": isRSA, "RS384": isRSA, "RS512": isRSA, "PS256": isRSA, "PS384": isRSA, "PS512": isRSA,
@@ -72,7 +73,7 @@ func validateJWT(c Config, f *eventhook.Faults) {
 	case fits == nil:
 		validateSecrets(c, f)
 		if len(c.PublicKeys) > 0 || c.KeySetURL != "" {
-			f.Add("public_keys", "not used with %s, whose key is a secret", c.Algorithm)
+			f.Add("public_keys", "not used with %s, which is keyed with secrets", c.Algorithm)
 		}
 	default:
 		validateJWTKeys(c, fits, f)
@@ -81,25 +82,25 @@ func validateJWT(c Config, f *eventhook.Faults) {
 		f.Add("jwks_url", "want an https URL")
 	}
 	if c.ToleranceSeconds != nil && (*c.ToleranceSeconds < 0 || *c.ToleranceSeconds > maxTolerance) {
-		f.Add("tolerance_seconds", "%d, want 0 (the age is not judged) to %d", *c.ToleranceSeconds, maxTolerance)
+		f.Add("tolerance_seconds", "%d, want 0 (the age is not checked) to %d", *c.ToleranceSeconds, maxTolerance)
 	}
 	validateChoice("body_hash_encoding", c.BodyHashEncoding, f, "hex", "base64", "base64url")
 	if c.BodyHashEncoding != "" && c.BodyHashClaim == "" {
-		f.Add("body_hash_encoding", "belongs to a body_hash_claim")
+		f.Add("body_hash_encoding", "requires body_hash_claim")
 	}
 	for name, value := range c.Claims {
 		if name == "" || value == "" {
-			f.Add("claims", "want names with values")
+			f.Add("claims", "want a name and a value for each claim")
 		}
 	}
 }
 
 func validateJWTKeys(c Config, fits func(crypto.PublicKey) bool, f *eventhook.Faults) {
 	if len(c.Secrets) > 0 {
-		f.Add("secrets", "not used with %s, whose key is public", c.Algorithm)
+		f.Add("secrets", "not used with %s, which is keyed with public keys", c.Algorithm)
 	}
 	if len(c.PublicKeys) == 0 && c.KeySetURL == "" {
-		f.Add("public_keys", "missing, want at least one, or a jwks_url")
+		f.Add("public_keys", "missing, want at least one public key or a jwks_url")
 	}
 	for i, text := range c.PublicKeys {
 		keys, err := ParseKeys(text)
@@ -129,8 +130,8 @@ type jwtVerifier struct {
 	bodyHash       string
 	check          func(*jose.JSONWebSignature, crypto.PublicKey) ([]byte, error)
 	bodyHashIn     encoding
-	maxAge         time.Duration // 0: the age is not judged
-	wantsIssuedAt  bool          // a token that does not say when it was issued is refused
+	maxAge         time.Duration // 0: the age is not checked
+	wantsIssuedAt  bool          // a token without iat is refused
 
 	missing, prefixErr *Error
 }
@@ -157,16 +158,16 @@ func newJWT(c Config, keys Keys) Verifier {
 }
 
 var (
-	errTokenTwice  = &Error{ReasonMalformed, "more than one token"}
+	errTokenTwice  = &Error{ReasonMalformed, "the header is sent more than once"}
 	errTokenShape  = &Error{ReasonEncoding, "the token is not a JWT of the expected algorithm"}
 	errTokenClaims = &Error{ReasonMalformed, "the token's claims cannot be read"}
 	errNoKey       = &Error{ReasonKey, "no key with the token's key id"}
-	errNoExpiry    = &Error{ReasonToken, "the token does not say when it expires"}
+	errNoExpiry    = &Error{ReasonToken, "the token has no expiry (exp)"}
 	errIssuer      = &Error{ReasonToken, "the token is from another issuer"}
 	errAudience    = &Error{ReasonToken, "the token is for another audience"}
 )
 
-// maxToken bounds a token; larger ones are not looked at.
+// maxToken is the maximum size of a token in bytes.
 const maxToken = 16 << 10
 
 func (v *jwtVerifier) Verify(ctx context.Context, r *Request) error {
@@ -182,11 +183,11 @@ func (v *jwtVerifier) verify(ctx context.Context, r *Request) *Error {
 		return errTokenTwice
 	}
 	token := values[0]
-	if len(token) < len(v.prefix) || !strings.EqualFold(token[:len(v.prefix)], v.prefix) { // RFC 9110, 11.1: in any case
+	if len(token) < len(v.prefix) || !strings.EqualFold(token[:len(v.prefix)], v.prefix) { // RFC 9110, section 11.1: schemes are case-insensitive
 		return v.prefixErr
 	}
 	token = trim(token[len(v.prefix):])
-	if len(token) > maxToken || strings.ContainsAny(token, " \t\r\n") { // which the library passes over
+	if len(token) > maxToken || strings.ContainsAny(token, " \t\r\n") { // the library ignores white space
 		return errTokenShape
 	}
 	signed, bad := jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{v.algorithm})
@@ -197,10 +198,10 @@ func (v *jwtVerifier) verify(ctx context.Context, r *Request) *Error {
 	if err != nil {
 		return err
 	}
-	return v.judge(payload, r)
+	return v.checkClaims(payload, r)
 }
 
-// payload is what the token says, once a key has verified it.
+// payload returns the token's payload after a key has verified its signature.
 func (v *jwtVerifier) payload(ctx context.Context, token string, signed *jose.JSONWebSignature) ([]byte, *Error) {
 	if v.fits == nil {
 		return v.withSecret(token, signed)
@@ -213,7 +214,7 @@ func (v *jwtVerifier) payload(ctx context.Context, token string, signed *jose.JS
 		}
 		var err error
 		if keys, err = v.keys.Keys(ctx, v.keySetURL, id); err != nil {
-			return nil, errUnavailable // the cause is for the log of the fetch
+			return nil, errUnavailable // Keys logs the cause
 		}
 	}
 	tried, tries := 0, keyTries(maxKeyWork)
@@ -240,7 +241,8 @@ func checkWithKey(signed *jose.JSONWebSignature, key crypto.PublicKey) ([]byte, 
 	return signed.Verify(key)
 }
 
-// CPUCost is that of the keys: of one that is fetched, if the token names it.
+// CPUCost returns the cost of the signature checks. For keys that must be
+// fetched, one check is counted if the token names its key.
 func (v *jwtVerifier) CPUCost(r *Request) int {
 	if v.fits == nil {
 		return 0
@@ -249,7 +251,7 @@ func (v *jwtVerifier) CPUCost(r *Request) int {
 		return worstKeyWork(v.static, 1)
 	}
 	one := rsaWork
-	switch v.algorithm { //nolint:exhaustive // the others cost as RSA or less
+	switch v.algorithm { //nolint:exhaustive // the other algorithms cost as much as RSA or less
 	case jose.ES384:
 		one = p384Work
 	case jose.ES512:
@@ -261,7 +263,7 @@ func (v *jwtVerifier) CPUCost(r *Request) int {
 	return fetchUnits + min(maxKeysUsed*one, maxKeyWork)
 }
 
-// namesKey reports whether the token of a request says which key signed it.
+// namesKey reports whether the token's header has a key id (kid).
 func (v *jwtVerifier) namesKey(r *Request) bool {
 	token := r.Header.Get(v.header)
 	head, _, _ := strings.Cut(token[min(len(v.prefix), len(token)):], ".")
@@ -269,12 +271,12 @@ func (v *jwtVerifier) namesKey(r *Request) bool {
 	return err == nil && len(raw) < maxToken && gjson.GetBytes(raw, "kid").Str != ""
 }
 
-// withSecret compares the token with all secrets. The library does not, since
-// RFC 7518, section 3.2, wants secrets as long as the hash, and those that
-// providers give are shorter.
+// withSecret compares the token's HMAC with all secrets. The library cannot be
+// used: following RFC 7518, section 3.2, it refuses secrets shorter than the hash,
+// and the secrets of some providers are shorter.
 func (v *jwtVerifier) withSecret(token string, signed *jose.JSONWebSignature) ([]byte, *Error) {
 	sent := signed.Signatures[0]
-	_, critical := sent.Protected.ExtraHeaders["crit"] // RFC 7515, 4.1.11: what is not understood is refused
+	_, critical := sent.Protected.ExtraHeaders["crit"] // RFC 7515, section 4.1.11: refuse extensions that are not understood
 	input := token[:strings.LastIndexByte(token, '.')]
 	same := 0
 	for _, secret := range v.secrets {
@@ -288,8 +290,8 @@ func (v *jwtVerifier) withSecret(token string, signed *jose.JSONWebSignature) ([
 	return signed.UnsafePayloadWithoutVerification(), nil
 }
 
-// judge looks at the claims of a token that is genuine.
-func (v *jwtVerifier) judge(payload []byte, r *Request) *Error {
+// checkClaims checks the claims of a token whose signature is valid.
+func (v *jwtVerifier) checkClaims(payload []byte, r *Request) *Error {
 	var claims jwt.Claims
 	var all map[string]json.RawMessage
 	if json.Unmarshal(payload, &claims) != nil || json.Unmarshal(payload, &all) != nil {
@@ -314,50 +316,50 @@ func (v *jwtVerifier) judge(payload []byte, r *Request) *Error {
 	}
 	for name, want := range v.claims {
 		if claimText(all[name]) != want {
-			return refusef(ReasonToken, "the token's %s is not the expected one", name)
+			return refusef(ReasonToken, "the token's %s does not have the configured value", name)
 		}
 	}
 	if v.bodyHash == "" {
 		return nil
 	}
-	var claimed [sha256.Size + 2]byte // of which a decoder may use the last two
+	var claimed [sha256.Size + 2]byte // a decoder can write two more bytes
 	n := v.bodyHashIn.decode(claimed[:], claimText(all[v.bodyHash]), sha256.Size)
 	sum := sha256.Sum256(r.Body)
 	if subtle.ConstantTimeCompare(claimed[:n], sum[:]) != 1 {
-		return refusef(ReasonMismatch, "the body is not the one whose hash is in the token's %s", v.bodyHash)
+		return refusef(ReasonMismatch, "the body does not have the hash in the token's %s", v.bodyHash)
 	}
 	return nil
 }
 
-// inTime allows a minute for the clocks. The age of a token that says when it was
-// issued is judged by default; with a tolerance that is configured, a token must
-// say it.
+// inTime checks exp, nbf and iat, with a leeway of a minute for different clocks.
+// A token with iat must not be older than maxAge. If a tolerance is configured,
+// iat is required.
 func (v *jwtVerifier) inTime(c jwt.Claims, at time.Time) *Error {
 	const leeway = time.Minute
 	seconds := func(d time.Duration) int64 { return int64(d / time.Second) }
 	switch {
 	case at.IsZero() && (c.Expiry != nil || c.IssuedAt != nil && v.maxAge > 0 || v.wantsIssuedAt):
-		return errNoMoment
+		return errNoReceiptTime
 	case c.Expiry == nil && !v.wantsIssuedAt && v.bodyHash == "":
 		return errNoExpiry
 	case c.Expiry != nil && at.Sub(c.Expiry.Time()) > leeway:
 		return refusef(ReasonToken, "the token expired %d s before receipt", seconds(at.Sub(c.Expiry.Time())))
 	case c.NotBefore != nil && c.NotBefore.Time().Sub(at) > leeway:
-		return refusef(ReasonToken, "the token is valid from %d s after receipt on", seconds(c.NotBefore.Time().Sub(at)))
+		return refusef(ReasonToken, "the token becomes valid %d s after receipt", seconds(c.NotBefore.Time().Sub(at)))
 	case c.IssuedAt != nil && c.IssuedAt.Time().Sub(at) > leeway:
 		return refusef(ReasonTimestamp, "issued %d s after receipt", seconds(c.IssuedAt.Time().Sub(at)))
 	case v.maxAge == 0, c.IssuedAt == nil && !v.wantsIssuedAt:
 		return nil
 	case c.IssuedAt == nil:
-		return refusef(ReasonToken, "the token does not say when it was issued")
+		return refusef(ReasonToken, "the token has no issue time (iat)")
 	case at.Sub(c.IssuedAt.Time()) > v.maxAge:
 		return refusef(ReasonTimestamp, "issued %d s before receipt, tolerance %d s", seconds(at.Sub(c.IssuedAt.Time())), seconds(v.maxAge))
 	}
 	return nil
 }
 
-// claimText is a claim as text: a string without its quotes, anything else as
-// it is written.
+// claimText returns the value of a claim that is a string, and the JSON text of
+// any other claim.
 func claimText(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {

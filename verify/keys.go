@@ -22,29 +22,28 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// Key is a public key, and what is known about it. Keys are shared: do not
-// change what Public points to.
+// Key is a public key with its metadata. Keys are shared: do not modify the value
+// that Public points to.
 type Key struct {
 	ID        string           // kid of a JWK, "" if it has none
-	Algorithm string           // alg of a JWK, "" if it does not say
+	Algorithm string           // alg of a JWK, "" if it has none
 	Public    crypto.PublicKey // *rsa.PublicKey, *ecdsa.PublicKey or ed25519.PublicKey
 	NotBefore time.Time        // of a certificate; zero: no bound
 	NotAfter  time.Time        // of a certificate; zero: no bound
 }
 
-// Keys finds the public keys that a document on the web publishes.
+// Keys fetches the public keys that a document on the web publishes.
 type Keys interface {
-	// Keys returns the keys of the document at url, in any form that
-	// ParseKeys takes: one at least, and not only the one that is wanted. The
-	// slice is shared: do not change it. id is the kid that is wanted, "" for
-	// any; a document that was kept and lacks it may be fetched again first.
-	// It returns when ctx ends. Safe for concurrent use.
+	// Keys returns all keys of the document at url, at least one. The document
+	// can have any form that ParseKeys reads. id is the requested key id (kid),
+	// "" for any: if a cached document does not contain it, the document can be
+	// fetched again. The slice is shared: do not modify it. Keys returns when
+	// ctx ends. It is safe for concurrent use.
 	Keys(ctx context.Context, url, id string) ([]Key, error)
 }
 
-// The bounds of what ParseKeys reads. Fewer than 2048 bits of RSA can be
-// broken by whoever wants to enough; more than 4096 is work for us, and no
-// provider's.
+// Limits of ParseKeys. RSA keys below 2048 bits are not secure; keys above 4096
+// bits are expensive to use, and no provider has one.
 const (
 	maxKeysText = 256 << 10
 	maxKeys     = 100
@@ -53,12 +52,12 @@ const (
 )
 
 var (
-	errKeyForm = errors.New("no public key in a form that is known: want PEM (PUBLIC KEY, RSA PUBLIC KEY or CERTIFICATE), " +
+	errKeyForm = errors.New("not a public key in a known form: want PEM (PUBLIC KEY, RSA PUBLIC KEY or CERTIFICATE), " +
 		"a JWK, a JWK Set, base64 of a DER SubjectPublicKeyInfo, or an Ed25519 key as 64 hex digits or whpk_ and base64")
 	errKeyKind    = errors.New("not a public key for signatures: want RSA, ECDSA on P-256, P-384 or P-521, or Ed25519")
-	errKeyPrivate = errors.New("a private key: want the public key that belongs to it, and nothing else")
+	errKeyPrivate = errors.New("a private key: want only the public key that belongs to it")
 	errKeyUse     = errors.New("a key that is not meant to verify signatures (use or key_ops)")
-	errKeyWeak    = errors.New("an Ed25519 key of small order, whose signatures anybody can make")
+	errKeyWeak    = errors.New("an Ed25519 key of small order, for which anyone can forge signatures")
 	errKeysMany   = fmt.Errorf("more than %d keys", maxKeys)
 	errKeysNone   = errors.New("a JWK Set without a key that can be used to verify signatures")
 )
@@ -66,19 +65,19 @@ var (
 // ParseKeys reads public keys in the forms that providers publish them in:
 //
 //   - PEM: any number of PUBLIC KEY and RSA PUBLIC KEY blocks, and
-//     CERTIFICATE blocks, of which the first is the signer's and the others,
-//     taken for its chain, are passed over. Nobody checks who issued it.
-//   - a JWK, or a JWK Set, in which keys that we cannot use, or that are for
-//     something else than signatures, are passed over
+//     CERTIFICATE blocks. The first certificate is the signer's; the others,
+//     its chain, are skipped. The issuer is not verified.
+//   - a JWK, or a JWK Set, in which unsupported keys and keys that are not for
+//     signatures are skipped
 //   - standard base64 of a DER SubjectPublicKeyInfo
 //   - an Ed25519 key as 64 hex digits, or as whpk_ or whpk1_ and base64
 //
-// RSA keys have 2048 to 4096 bits; ECDSA keys are points on P-256, P-384 or
-// P-521. A text that holds a private key is refused as a whole, and a symmetric
-// key is never taken for a public one.
+// RSA keys must have 2048 to 4096 bits; ECDSA keys must be on P-256, P-384 or
+// P-521. A text with a private key is an error, and a symmetric key is never used
+// as a public key.
 //
-// Without an error there is at least one key, and at most 100; a text is at
-// most 256 KiB. No error repeats any of the text.
+// If the error is nil, ParseKeys returns 1 to 100 keys. The text is limited to
+// 256 KiB. No error contains a part of the text.
 func ParseKeys(text string) ([]Key, error) {
 	if len(text) > maxKeysText {
 		return nil, fmt.Errorf("%d bytes of keys, want at most %d", len(text), maxKeysText)
@@ -105,13 +104,13 @@ func parsePEM(text string) ([]Key, error) {
 		return nil, errKeysMany
 	}
 	var keys []Key
-	signer := false // whether its certificate was seen
+	signer := false // the signer's certificate was found
 	rest := []byte(text)
 	for range blocks {
 		var block *pem.Block
 		block, rest = pem.Decode(rest)
 		if block == nil {
-			return nil, errKeyForm // pem passes over what is broken; we do not
+			return nil, errKeyForm // pem.Decode skips malformed blocks
 		}
 		if block.Type == "CERTIFICATE" && signer {
 			continue
@@ -162,7 +161,7 @@ func parseCertificate(der []byte) (Key, error) {
 	return key, err
 }
 
-// parseBareKey reads the forms that are nothing but one key.
+// parseBareKey parses the forms that contain one key and nothing else.
 func parseBareKey(text string) (Key, error) {
 	encoding := base64.StdEncoding.Strict()
 	for _, prefix := range []string{"whpk_", "whpk1_"} {
@@ -198,7 +197,7 @@ func parseJWKs(text []byte) ([]Key, error) {
 		return nil, errKeyForm
 	}
 	switch {
-	case set.Keys == nil: // no set
+	case set.Keys == nil: // a single JWK
 		key, err := parseJWK(text)
 		if err != nil {
 			return nil, err
@@ -223,9 +222,9 @@ func parseJWKs(text []byte) ([]Key, error) {
 	return keys, nil
 }
 
-// privateMembers are what only a private JWK has (RFC 7518, sections 6.2.2
-// and 6.3.2; RFC 8037, section 2; RFC 9964). A symmetric key has none of them,
-// and is no public key either.
+// privateMembers are the members of private JWKs (RFC 7518, sections 6.2.2 and
+// 6.3.2; RFC 8037, section 2; RFC 9964). Symmetric keys do not have them; newKey
+// refuses symmetric keys.
 var privateMembers = []string{"d", "p", "q", "dp", "dq", "qi", "oth", "priv"}
 
 func parseJWK(text []byte) (Key, error) {
@@ -250,7 +249,8 @@ func parseJWK(text []byte) (Key, error) {
 	return key, err
 }
 
-// mayVerify judges the key_ops of a JWK, which need not be there.
+// mayVerify reports whether the key_ops of a JWK permit verification. An absent
+// key_ops permits it.
 func mayVerify(text json.RawMessage) bool {
 	if text == nil {
 		return true
@@ -260,7 +260,7 @@ func mayVerify(text json.RawMessage) bool {
 	return err == nil && slices.Contains(operations, "verify")
 }
 
-// newKey lets nothing pass but public keys that are worth their name.
+// newKey checks that public is a supported and secure public key.
 func newKey(public any) (Key, error) {
 	var err error
 	switch k := public.(type) {
@@ -279,8 +279,8 @@ func newKey(public any) (Key, error) {
 	return Key{Public: public}, nil
 }
 
-// checkRSA refuses what crypto/rsa could not use, besides what is too small or
-// too large.
+// checkRSA refuses keys that are too small or too large, and keys that
+// crypto/rsa cannot use.
 func checkRSA(k *rsa.PublicKey) error {
 	bits := k.N.BitLen()
 	if bits < minRSABits || bits > maxRSABits {
@@ -304,9 +304,9 @@ func checkECDSA(k *ecdsa.PublicKey) error {
 	return nil
 }
 
-// checkEd25519 refuses the points that a signature proves nothing for, such as
-// the key of zeros that somebody left in a configuration. jose knows them, and
-// makes no JWK of them.
+// checkEd25519 refuses points of small order, such as an all-zero key from an
+// incomplete configuration: signatures with them prove nothing. go-jose refuses to
+// marshal these points.
 func checkEd25519(k ed25519.PublicKey) error {
 	if _, err := (jose.JSONWebKey{Key: k}).MarshalJSON(); err != nil {
 		return errKeyWeak

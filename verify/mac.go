@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/hmac"
-	"crypto/sha1" // #nosec G505 -- HMAC-SHA1 stands, and some providers know nothing newer
+	"crypto/sha1" // #nosec G505 -- HMAC-SHA1 is not broken, and some providers support nothing newer
 	"crypto/sha256"
 	"crypto/sha512"
 	"crypto/subtle"
@@ -20,7 +20,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// hashOf is nil for an algorithm that we do not know.
+// hashOf returns nil for an unknown algorithm.
 func hashOf(algorithm string) func() hash.Hash {
 	switch algorithm {
 	case "sha1":
@@ -33,20 +33,20 @@ func hashOf(algorithm string) func() hash.Hash {
 	return nil
 }
 
-// macChecker finds out whether one of the signatures of a request is the MAC
-// of its message under one of the live secrets. Keying an HMAC costs as much
-// as hashing a short body, so keyed ones are kept for the next request.
+// macChecker checks whether one of the signatures of a request is the MAC of its
+// message with one of the secrets. Keying an HMAC costs as much as hashing a short
+// body, so keyed HMACs are reused by the next request.
 type macChecker struct {
 	newHash   func() hash.Hash
 	size      int
 	keys      [][]byte
-	plain     bool // a hash of key and message instead of an HMAC
-	perHeader bool // each key is for the header of its number
+	plain     bool // hash key and message instead of an HMAC
+	perHeader bool // key i is checked against header i only
 	mismatch  *Error
 	spare     atomic.Pointer[keyedMACs] // nil while they are in use
 }
 
-// keyedMACs are hashes that know their keys: one per secret.
+// keyedMACs are keyed hashes, one per secret.
 type keyedMACs []hash.Hash
 
 func newMACChecker(c Config) *macChecker {
@@ -57,12 +57,12 @@ func newMACChecker(c Config) *macChecker {
 	return m
 }
 
-// decodedSecrets are the secrets of a config, which have been validated, as
-// keys. distinct drops those that are repeated.
+// decodedSecrets returns the keys of a valid Config's secrets. If distinct,
+// repeated keys are returned once.
 func decodedSecrets(c Config, distinct bool) (keys [][]byte) {
 	for _, s := range c.Secrets {
 		key, _ := decodeSecret(c.SecretEncoding, s)
-		isSame := func(other []byte) bool { return bytes.Equal(key, other) } // at load: no request can time it
+		isSame := func(other []byte) bool { return bytes.Equal(key, other) } // not timing-sensitive: this runs at load, not per request
 		if !distinct || !slices.ContainsFunc(keys, isSame) {
 			keys = append(keys, key)
 		}
@@ -74,12 +74,13 @@ func (m *macChecker) work(bodySize, _ int) int {
 	return len(m.keys) * bodySize / hashedUnit
 }
 
-func (m *macChecker) sizes() (least, most int) { return m.size, m.size }
+func (m *macChecker) sizes() (minSize, maxSize int) { return m.size, m.size }
 
-// take returns those of the verification before, or new ones.
+// take returns the keyed hashes of the previous verification, or new ones if
+// another verification is using them.
 func (m *macChecker) take() *keyedMACs {
-	if kept := m.spare.Swap(nil); kept != nil {
-		return kept
+	if spare := m.spare.Swap(nil); spare != nil {
+		return spare
 	}
 	fresh := make(keyedMACs, len(m.keys))
 	for i, key := range m.keys {
@@ -90,8 +91,8 @@ func (m *macChecker) take() *keyedMACs {
 	return &fresh
 }
 
-// check compares each candidate with all secrets, so the time it takes does
-// not tell which came close.
+// check compares every candidate with every secret, so that its duration does not
+// reveal which one was close.
 func (m *macChecker) check(_ context.Context, w *workspace, r *Request) *Error {
 	keyed, same := m.take(), 0
 	defer m.spare.Store(keyed)
@@ -101,13 +102,13 @@ func (m *macChecker) check(_ context.Context, w *workspace, r *Request) *Error {
 			_, _ = mac.Write(m.keys[k])
 		}
 		_, _ = mac.Write(w.before)
-		if w.body {
+		if w.hasBody {
 			_, _ = mac.Write(r.Body)
 		}
 		_, _ = mac.Write(w.after)
 		w.sum = mac.Sum(w.sum[:0])
 		for i, candidate := range w.candidates {
-			if m.perHeader && w.from[i] != k {
+			if m.perHeader && w.headerIndexes[i] != k {
 				continue
 			}
 			same |= subtle.ConstantTimeCompare(w.sum, candidate)
@@ -121,8 +122,8 @@ func (m *macChecker) check(_ context.Context, w *workspace, r *Request) *Error {
 
 var errSecretEncoding = errors.New("cannot be decoded")
 
-// decodeSecret turns a secret as people see it into a key. Base64 may stand
-// behind whsec_, as Standard Webhooks has it, with or without padding.
+// decodeSecret decodes a configured secret into a key. Base64 can have the prefix
+// whsec_ of Standard Webhooks, and can omit the padding.
 func decodeSecret(encoding, secret string) (key []byte, err error) {
 	switch encoding {
 	case "", "text":
@@ -137,12 +138,12 @@ func decodeSecret(encoding, secret string) (key []byte, err error) {
 		key = sum[:]
 	}
 	if err != nil || len(key) == 0 {
-		return nil, errSecretEncoding // the cause may quote the secret
+		return nil, errSecretEncoding // the cause can contain the secret
 	}
 	return key, nil
 }
 
-// validateMAC checks what all schemes with secrets have in common.
+// validateMAC checks the fields that all schemes with secrets share.
 func validateMAC(c Config, f *eventhook.Faults) message {
 	m := validateSignature(c, f)
 	if hashOf(c.Algorithm) == nil {
@@ -157,10 +158,10 @@ func validateSecrets(c Config, f *eventhook.Faults) {
 	validateList("secrets", c.Secrets, f)
 	for i, s := range c.Secrets {
 		if _, err := decodeSecret(c.SecretEncoding, s); err != nil && s != "" {
-			f.Add(fmt.Sprintf("secrets[%d]", i), "is not %s, as it must be here", c.SecretEncoding)
+			f.Add(fmt.Sprintf("secrets[%d]", i), "is not %s, which secret_encoding requires", c.SecretEncoding)
 		}
 	}
 	if c.HeaderPerSecret && len(c.Secrets) > 1+len(c.AlsoHeaders) {
-		f.Add("secrets", "%d of them, but only %d headers", len(c.Secrets), 1+len(c.AlsoHeaders))
+		f.Add("secrets", "%d secrets, but only %d headers", len(c.Secrets), 1+len(c.AlsoHeaders))
 	}
 }

@@ -12,33 +12,34 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// A message is what is signed, as a template says: text with placeholders.
+// message is the template of a signed text, with these placeholders:
 //
-//	{body}            the raw bytes; at most once
+//	{body}            the raw bytes of the body; at most once
 //	{timestamp}       the timestamp as it was sent
-//	{method} {url}    of the request; the URL is the registered one, with the query
-//	{url_decoded}     the same, with the escapes of :/?@!$'()*,; undone (HubSpot, request validation v3)
-//	{path_encoded}    the URL's path and query, encoded once more (Contentful)
+//	{method}          the method of the request
+//	{url}             the registered URL, with the query
+//	{url_decoded}     the URL with the escapes of :/?@!$'()*,; decoded (HubSpot, request validation v3)
+//	{path_encoded}    the URL's path and query, encoded a second time (Contentful)
 //	{crc32}           CRC-32 (IEEE) of the body in decimal (PayPal)
-//	{header.<name>}   a header that must be there once
-//	{headers.<name>}  the headers that this one lists, as name:value, sorted, joined by ; (Contentful)
-//	{field.<path>}    a field of the body; an absent one is empty; | stands between alternatives
-//	{{                a brace
+//	{header.<name>}   a header that must be sent exactly once
+//	{headers.<name>}  the headers that this header lists, as name:value, sorted, joined by ; (Contentful)
+//	{field.<path>}    a field of the body, empty if absent; | separates alternative paths
+//	{{                a literal {
 type message struct {
-	before, after []part // and between them the body
+	before, after []part // the parts before and after the body
 	hasBody       bool
-	anyURL        bool // what stands for the URL has more behind it
+	anyURL        bool // the URL can contain any character, because form fields are appended to it
 }
 
 var (
-	errOddHeader = &Error{ReasonMalformed, "a signed header holds what no id does"}
-	errOddURL    = &Error{ReasonMalformed, "the signed URL holds what belongs to a body"}
-	errOddBody   = &Error{ReasonMalformed, "the body begins with what could belong to what is signed before it"}
+	errOddHeader = &Error{ReasonMalformed, "a signed header is too long for an id or contains a bracket or quote"}
+	errOddURL    = &Error{ReasonMalformed, "the signed URL contains a brace, bracket, quote or space"}
+	errOddBody   = &Error{ReasonMalformed, "the start of the body cannot be told apart from the signed text before it"}
 )
 
-// ambiguous reports whether bytes of the body could be moved into what stands
-// before it, or the other way, under the same signature: a timestamp ends in
-// digits, and a URL in anything. Bodies of those who sign so are JSON.
+// ambiguous refuses a request if bytes could be moved between the body and the
+// text before it without changing the signed text: a timestamp ends with a digit,
+// and a URL with any character. Providers with such templates send JSON.
 func (m message) ambiguous(r *Request) *Error {
 	if m.has(url) && !m.anyURL && strings.ContainsAny(r.URL, "{}\"<> ") {
 		return errOddURL
@@ -53,7 +54,7 @@ func (m message) ambiguous(r *Request) *Error {
 			return errOddBody
 		}
 	case url, urlDecoded:
-		if !closes(first, r.Body) {
+		if !isBracketed(first, r.Body) {
 			return errOddBody
 		}
 	default:
@@ -61,8 +62,8 @@ func (m message) ambiguous(r *Request) *Error {
 	return nil
 }
 
-// closes reports whether a body ends as it begins: as a JSON object or array.
-func closes(first byte, body []byte) bool {
+// isBracketed reports whether a body begins and ends like a JSON object or array.
+func isBracketed(first byte, body []byte) bool {
 	trimmed := bytes.TrimRight(body, " \t\r\n")
 	if len(trimmed) == 0 {
 		return false
@@ -71,21 +72,22 @@ func closes(first byte, body []byte) bool {
 	return (first == '{' && last == '}') || (first == '[' && last == ']')
 }
 
-// isID reports whether a header may be an id or a moment, and cannot have
-// taken in a part of a JSON body.
+// isID reports whether a header's value can be an id or a timestamp, and cannot
+// contain a part of a JSON body.
 func isID(s string) bool {
-	const most = 256
-	return len(s) <= most && !strings.ContainsAny(s, "{}[]\"")
+	const maxSize = 256
+	return len(s) <= maxSize && !strings.ContainsAny(s, "{}[]\"")
 }
 
 type part struct {
 	kind placeholder
-	text string // of a literal; name of a header; path of a field
+	text string // a literal's text, a header's name, or a field's path
 	path fieldPath
-	at   alternatives // of a field: where the fieldSet has it
-	must []string     // of a headerList: what it must list, in small letters
-	// What is said when the header is absent, or sent more than once.
-	missing, repeated *Error
+	at   alternatives // the place of a field in the fieldSet
+	// requiredNames are the header names, in lower case, that a headerList must
+	// contain.
+	requiredNames     []string
+	missing, repeated *Error // the header is absent, or sent more than once
 }
 
 type placeholder int
@@ -107,7 +109,8 @@ var placeholders = map[string]placeholder{
 	"timestamp": timestamp, "method": method, "url": url, "url_decoded": urlDecoded, "path_encoded": urlPath, "crc32": crc,
 }
 
-// parseMessage reads a template; wrong says what is wrong with it.
+// parseMessage parses a template. wrong describes a fault of the template, "" if
+// it is valid.
 func parseMessage(template string) (m message, wrong string) {
 	add := func(p part) {
 		list := &m.before
@@ -131,19 +134,19 @@ func parseMessage(template string) (m message, wrong string) {
 		}
 		name, more, ok := strings.Cut(rest, "}")
 		if !ok {
-			return m, "holds a { without its }; write {{ for a brace"
+			return m, "contains { without }; write {{ for a literal brace"
 		}
 		template = more
 		if name == "body" {
 			if m.hasBody {
-				return m, "holds {body} twice"
+				return m, "contains {body} twice"
 			}
 			m.hasBody = true
 			continue
 		}
 		p, ok := parsePlaceholder(name)
 		if !ok {
-			return m, "holds {" + name + "}, want {body}, {timestamp}, {method}, {url}, {url_decoded}, {path_encoded}, {crc32}, {header.<name>}, {headers.<name>} or {field.<path>}"
+			return m, "contains {" + name + "}, want {body}, {timestamp}, {method}, {url}, {url_decoded}, {path_encoded}, {crc32}, {header.<name>}, {headers.<name>} or {field.<path>}"
 		}
 		add(p)
 	}
@@ -152,7 +155,7 @@ func parseMessage(template string) (m message, wrong string) {
 
 func parsePlaceholder(name string) (part, bool) {
 	if kind, ok := placeholders[name]; ok {
-		return part{kind: kind, text: name, missing: refusef(ReasonMalformed, "the signature covers the URL, which is not known")}, true
+		return part{kind: kind, text: name, missing: refusef(ReasonMalformed, "the signature covers the URL, which is unknown")}, true
 	}
 	kind, rest, _ := strings.Cut(name, ".")
 	switch {
@@ -160,7 +163,7 @@ func parsePlaceholder(name string) (part, bool) {
 		return headerPart(header, rest), true
 	case kind == "headers" && IsToken(rest):
 		p := headerPart(headerList, rest)
-		p.must = []string{strings.ToLower(rest)}
+		p.requiredNames = []string{strings.ToLower(rest)}
 		return p, true
 	case kind == "field" && isFieldPath(rest):
 		return part{kind: field, text: rest, path: parseFieldPath(rest)}, true
@@ -173,26 +176,23 @@ func headerPart(kind placeholder, name string) part {
 		missing: missingHeader(name), repeated: refusef(ReasonMalformed, "%s is sent more than once", name)}
 }
 
-// has reports whether the template has a placeholder of a kind.
+// has reports whether the template has a placeholder of the kind.
 func (m message) has(kind placeholder) bool {
 	is := func(p part) bool { return p.kind == kind }
 	return slices.ContainsFunc(m.before, is) || slices.ContainsFunc(m.after, is)
 }
 
-// coversBody reports whether another body gives another message. For a CRC
-// another body can be made that has it.
+// coversBody reports whether different bodies have different messages. A CRC-32
+// does not ensure this: another body with the same CRC-32 can be constructed.
 func (m message) coversBody() bool { return m.hasBody }
 
-// demandListed has lists of headers hold one more.
-func (m message) demandListed(name string) {
-	for i := range m.before {
-		if p := &m.before[i]; p.kind == headerList {
-			p.must = append(p.must, strings.ToLower(name))
-		}
-	}
-	for i := range m.after {
-		if p := &m.after[i]; p.kind == headerList {
-			p.must = append(p.must, strings.ToLower(name))
+// requireListed makes header lists without the name invalid.
+func (m message) requireListed(name string) {
+	for _, parts := range [][]part{m.before, m.after} {
+		for i := range parts {
+			if p := &parts[i]; p.kind == headerList {
+				p.requiredNames = append(p.requiredNames, strings.ToLower(name))
+			}
 		}
 	}
 }
@@ -208,24 +208,24 @@ func (m message) locate(s *fieldSet) {
 	}
 }
 
-var errSignedLarge = &Error{ReasonMalformed, fmt.Sprintf("what is signed beside the body is larger than the body and %d bytes", maxSignedAdd)}
+var errSignedLarge = &Error{ReasonMalformed, fmt.Sprintf("the signed text besides the body is larger than the body plus %d bytes", maxSignedAdd)}
 
-// compose writes what stands before and after the body into w. stamp is the
-// timestamp as it was sent; w.found are the fields for {field.…}. A template
-// that repeats its placeholders cannot make more of a body than its own size and
-// maxSignedAdd.
+// compose writes the signed text before and after the body to w. stamp is the
+// timestamp as it was sent; w.found has the fields for {field.…}. The text besides
+// the body is limited to the size of the body plus maxSignedAdd, for templates that
+// repeat placeholders.
 func (m message) compose(w *workspace, r *Request, stamp string) *Error {
-	w.before, w.after, w.body, w.hasCRC = w.before[:0], w.after[:0], m.hasBody, false
+	w.before, w.after, w.hasBody, w.hasCRC = w.before[:0], w.after[:0], m.hasBody, false
 	if err := m.ambiguous(r); err != nil {
 		return err
 	}
-	room := len(r.Body) + maxSignedAdd
+	limit := len(r.Body) + maxSignedAdd
 	for i := range m.before {
 		var err *Error
 		if w.before, err = m.before[i].append(w.before, w, r, stamp); err != nil {
 			return err
 		}
-		if len(w.before) > room {
+		if len(w.before) > limit {
 			return errSignedLarge
 		}
 	}
@@ -234,7 +234,7 @@ func (m message) compose(w *workspace, r *Request, stamp string) *Error {
 		if w.after, err = m.after[i].append(w.after, w, r, stamp); err != nil {
 			return err
 		}
-		if len(w.before)+len(w.after) > room {
+		if len(w.before)+len(w.after) > limit {
 			return errSignedLarge
 		}
 	}
@@ -289,8 +289,8 @@ func (p *part) appendURL(b []byte, r *Request) ([]byte, *Error) {
 	}
 }
 
-// signedEscapes are the ones that HubSpot undoes before it signs:
-// developers.hubspot.com, "Validating requests", v3.
+// signedEscapes decodes the escapes that HubSpot decodes before it signs
+// (developers.hubspot.com, "Validating requests", v3).
 var signedEscapes = func() *strings.Replacer {
 	var pairs []string
 	for _, c := range ":/?@!$'()*,;" {
@@ -300,8 +300,8 @@ var signedEscapes = func() *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }()
 
-// appendEncodedPath encodes as Contentful's library does: the path as
-// JavaScript's encodeURI, the query as its querystring.escape and then so.
+// appendEncodedPath encodes like Contentful's library: the path with JavaScript's
+// encodeURI, the query with Node's querystring.escape and then encodeURI.
 func appendEncodedPath(b []byte, raw string) []byte {
 	const unreserved = "-_.!~*'()"
 	const reserved = ";,/?:@&=+$#"
@@ -328,22 +328,22 @@ func appendEscaped(b []byte, text, keep, percent string) []byte {
 	return b
 }
 
-// appendHeaderList appends the headers that a list names as Contentful signs
-// them: lower-case name and value, sorted by name. A list that is not itself
-// among them could be shortened by anybody: what it named then stands in the
-// value of another header, and is signed as that.
+// appendHeaderList appends the listed headers in the form that Contentful signs:
+// lower-case name and value, sorted by name. The list itself must be one of them.
+// Otherwise an attacker could shorten the list and move a removed header, as text,
+// into the value of another signed header.
 func (p *part) appendHeaderList(b []byte, r *Request, list string) ([]byte, *Error) {
-	const most = 50
-	var room [8]string
-	names := room[:0]
+	const maxHeaders = 50
+	var buffer [8]string
+	names := buffer[:0]
 	for name := range strings.SplitSeq(strings.ToLower(list), ",") {
 		names = append(names, trim(name))
 	}
-	if len(names) > most {
-		return b, refusef(ReasonMalformed, "more than %d headers are signed", most)
+	if len(names) > maxHeaders {
+		return b, refusef(ReasonMalformed, "more than %d headers are signed", maxHeaders)
 	}
 	slices.Sort(names)
-	for _, name := range p.must {
+	for _, name := range p.requiredNames {
 		if !slices.Contains(names, name) {
 			return b, refusef(ReasonMalformed, "%s does not list %s", p.text, name)
 		}
@@ -363,7 +363,7 @@ func (p *part) appendHeaderList(b []byte, r *Request, list string) ([]byte, *Err
 	return b, nil
 }
 
-// validateSigned checks a template, and that it covers what it must.
+// validateSigned parses a template and reports its fault.
 func validateSigned(template string, f *eventhook.Faults) message {
 	m, wrong := parseMessage(template)
 	if wrong != "" {

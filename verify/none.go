@@ -6,7 +6,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// noneScheme lets everything pass. It must be asked for by name.
+// noneScheme accepts every request. It is used only if it is configured explicitly.
 var noneScheme = scheme{
 	validate:   func(Config, *eventhook.Faults) {},
 	build:      func(Config, Keys) Verifier { return noneVerifier{} },
@@ -19,16 +19,16 @@ func (noneVerifier) Verify(context.Context, *Request) error { return nil }
 
 func (noneVerifier) CPUCost(*Request) int { return 0 }
 
-// waiting refuses everything: the secret is still to come.
-type waiting struct{}
+// awaitingSecret refuses every request until the handshake has delivered the secret.
+type awaitingSecret struct{}
 
-var errWaiting = &Error{ReasonKey, "there is no secret yet: the provider's handshake has not come"}
+var errAwaitingSecret = &Error{ReasonKey, "there is no secret yet: the provider has not sent its handshake"}
 
-// Unconfirmed refuses every request of a source whose handshake has brought a
-// secret that nobody has confirmed yet.
+// Unconfirmed refuses every request of a source whose handshake has delivered a
+// secret that no operator has confirmed yet.
 type Unconfirmed struct{}
 
-var errUnconfirmed = &Error{ReasonKey, "the secret that the handshake has brought counts after it was read with handshake/reveal"}
+var errUnconfirmed = &Error{ReasonKey, "the secret from the handshake is not active yet: read it with handshake/reveal"}
 
 // Verify implements Verifier.
 func (Unconfirmed) Verify(context.Context, *Request) error { return errUnconfirmed }
@@ -36,5 +36,5 @@ func (Unconfirmed) Verify(context.Context, *Request) error { return errUnconfirm
 // CPUCost implements Verifier.
 func (Unconfirmed) CPUCost(*Request) int { return 0 }
 
-func (waiting) Verify(context.Context, *Request) error { return errWaiting }
-func (waiting) CPUCost(*Request) int                   { return 0 }
+func (awaitingSecret) Verify(context.Context, *Request) error { return errAwaitingSecret }
+func (awaitingSecret) CPUCost(*Request) int                   { return 0 }

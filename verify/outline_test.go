@@ -39,7 +39,7 @@ func TestASchemeOfItsOwnChangesNoOthersOutline(t *testing.T) {
 	}
 	c = Config{Type: "body_hmac", Path: "sig", Signed: "{field.id}", Secrets: []string{"secret"}}
 	mustNew(t, c)
-	if got := outlineOf(c.signatureDefaults()).list; got != "," {
+	if got := outlineOf(c.signatureDefaults()).separator; got != "," {
 		t.Errorf("separator: got %q, want a comma", got)
 	}
 }

@@ -7,27 +7,28 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// A pin is a field of the body that must have one value, so that a key that
-// signs for all accounts of a provider proves more than the provider's name.
+// pin is a field of the body that must have a configured value. It restricts a
+// source to one account if the provider signs the requests of all accounts with
+// the same key.
 type pin struct {
-	at   alternatives
-	want string
-	not  *Error
+	at       alternatives
+	want     string
+	mismatch *Error
 }
 
-// pin makes the pins of the claims of a config.
-func (o *outline) pin(c Config) {
+// addPins adds a pin for each claim of c.
+func (o *outline) addPins(c Config) {
 	for _, name := range slices.Sorted(maps.Keys(c.Claims)) {
 		if o.fields == nil {
 			o.fields = newFieldSet()
 		}
 		o.pins = append(o.pins, pin{o.fields.addAll(parseFieldPath(name)), c.Claims[name],
-			refusef(ReasonMismatch, "the body's %s is not the configured one", name)})
+			refusef(ReasonMismatch, "the body's %s does not have the configured value", name)})
 	}
 }
 
-// pinned compares the pins with the body, before a signature is verified.
-func (o *outline) pinned(w *workspace) *Error {
+// checkPins compares the pins with the body. It runs before the signature check.
+func (o *outline) checkPins(w *workspace) *Error {
 	for i := range o.pins {
 		p := &o.pins[i]
 		text, err := p.at.text(w.found)
@@ -35,7 +36,7 @@ func (o *outline) pinned(w *workspace) *Error {
 			return err
 		}
 		if text != p.want {
-			return p.not
+			return p.mismatch
 		}
 	}
 	return nil
@@ -45,7 +46,7 @@ func validatePins(c Config, f *eventhook.Faults) {
 	for name, value := range c.Claims {
 		validateOnePath("claims", name, false, f)
 		if value == "" {
-			f.Add("claims", "want names with values")
+			f.Add("claims", "want a path and a value for each claim")
 		}
 	}
 }

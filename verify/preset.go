@@ -11,55 +11,56 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// Preset is what is known about a provider: how it signs, and where its
-// requests carry their id and their type. A provider with several schemes has
-// a preset for each.
+// Preset describes a scheme of a provider: how it signs requests, where requests
+// contain their id and type, and its handshake. A provider with several schemes
+// has a preset for each.
 type Preset struct {
 	ID                  string
-	Scheme              string // names the scheme among those of the provider
+	Scheme              string // the name of the scheme, unique within the provider
 	Name                string
 	DocumentationURL    string
-	Verifier            Config   // without secrets; {option.<name>} stands for an option
-	Options             []Option // what it must, or may, be told besides secrets and keys
-	LearnsSecret        bool     // the handshake brings the secret
-	ConfirmsSecret      bool     // that secret counts once a person has read it, to confirm it at the provider
-	HandshakeSecret     bool     // the handshake needs a secret, which the verifier does not
+	Verifier            Config   // without secrets; {option.<name>} is replaced by an option
+	Options             []Option // settings besides secrets and keys
+	LearnsSecret        bool     // the handshake delivers the secret
+	ConfirmsSecret      bool     // this secret is active after an operator has read it, to confirm it at the provider
+	HandshakeSecret     bool     // the handshake needs a secret; the verifier does not
 	IdempotencyKeyPaths []string // header.<name>, body.<path>, sha256.body, or several joined by " + "
 	EventTypePaths      []string
-	Methods             []string               // besides POST: of the handshake if there is one, else of events
-	Handshake           string                 // the name of the provider's handshake; empty: it has none
-	Reply               *eventhook.SourceReply // to accepted requests, if the provider wants a certain one
-	Uncovered           string                 // what the signature does not cover, for people; empty: nothing
-	Note                string                 // what people get wrong, for people
-	ReplayProtection    string                 // eventhook.ReplayBody where two events never sign the same bytes; empty: ReplayOff
-	Repeats             string                 // why two events may sign the same bytes, for people; only where the id is not signed
+	Methods             []string               // besides POST: of the handshake if there is one, otherwise of events
+	Handshake           string                 // the name of the provider's handshake; empty: none
+	Reply               *eventhook.SourceReply // to accepted requests, if the provider requires a certain response
+	Uncovered           string                 // what the signature does not cover, in sentences for users; empty: nothing
+	Note                string                 // hints for the setup, in sentences for users
+	ReplayProtection    string                 // eventhook.ReplayBody if two events never sign the same bytes; empty: ReplayOff
+	Repeats             string                 // why two events can sign the same bytes, as a clause for users; only if the id is not signed
 }
 
-// What these providers' handshakes may have signed, as regular expressions: the
-// same secret signs their webhooks, so nothing of this form is one.
+// Regular expressions of the challenges that these providers' handshakes sign. The
+// secret of the handshake also signs webhooks, so a body that matches is not
+// accepted as a webhook.
 const (
 	XChallenge         = `^[A-Za-z0-9._~+/-]+={0,2}$`
 	BraintreeChallenge = `^[a-f0-9]{20,32}$`
 )
 
-// Option is something that a provider's verifier or handshake must be told.
+// Option is a setting of a provider's verifier or handshake.
 type Option struct {
 	Name     string
-	About    string // for people
+	About    string // a noun phrase for users
 	Required bool
-	// Pins is for an option without which requests of any account of the
-	// provider are accepted. A new source must have it.
+	// Pins marks an option without which requests of every account at the
+	// provider are accepted. New sources must set it.
 	Pins    bool
 	Default string
-	Secret  bool // never shown
+	Secret  bool // write-only
 }
 
-// Presets returns all presets, sorted by ID, the default scheme of each
-// provider first. The caller may change the list, but not what its elements
-// point to.
+// Presets returns all presets, sorted by ID, with the default scheme of each
+// provider first. The caller owns the slice, but must not modify values that its
+// elements point to.
 func Presets() []Preset { return slices.Clone(presets) }
 
-// presets are all rows, by provider.
+// presets are all presets, sorted by provider.
 var presets = func() []Preset {
 	all := slices.Concat(codePresets, moneyPresets, messagePresets, workPresets, webPresets, cloudPresets)
 	for i := range all {
@@ -71,8 +72,8 @@ var presets = func() []Preset {
 	return all
 }()
 
-// FindPreset returns the preset of a provider's scheme, and whether there is
-// one. An empty scheme is the provider's default.
+// FindPreset returns the preset of a provider's scheme, and whether it exists. An
+// empty scheme is the provider's default.
 func FindPreset(provider, scheme string) (Preset, bool) {
 	i, ok := slices.BinarySearchFunc(presets, provider, func(p Preset, id string) int { return strings.Compare(p.ID, id) })
 	for ; ok && i < len(presets) && presets[i].ID == provider; i++ {
@@ -83,7 +84,7 @@ func FindPreset(provider, scheme string) (Preset, bool) {
 	return Preset{}, false
 }
 
-// Providers are the ids of all providers, sorted.
+// Providers returns the ids of all providers, sorted.
 func Providers() []string {
 	var ids []string
 	for _, p := range presets {
@@ -92,7 +93,7 @@ func Providers() []string {
 	return slices.Compact(ids)
 }
 
-// Schemes are the schemes of a provider, its default first.
+// Schemes returns the schemes of a provider, the default first.
 func Schemes(provider string) []string {
 	var names []string
 	for _, p := range presets {
@@ -103,7 +104,7 @@ func Schemes(provider string) []string {
 	return names
 }
 
-// RequiredFields are what a source must give besides the provider.
+// RequiredFields returns the keys that a source must set besides the provider.
 func (p Preset) RequiredFields() []string {
 	var fields []string
 	switch c := p.Verifier; {
@@ -125,40 +126,40 @@ func (p Preset) RequiredFields() []string {
 	return fields
 }
 
-// Spec says how a source's requests are verified: as its provider does it, or
-// spelled out. It prints and logs without its secrets, but marshals with them,
-// to be sealed and stored.
+// Spec is a source's setting of its verification: a provider's preset, or a
+// verifier of its own. It prints and logs without its secrets. It marshals with
+// its secrets, to be sealed and stored.
 type Spec struct {
 	Provider string `json:"provider,omitempty" yaml:"provider"`
-	// Scheme is one of the provider's; its default if empty.
+	// Scheme is a scheme of the provider; empty: the default.
 	Scheme  string   `json:"scheme,omitempty" yaml:"scheme"`
 	Secrets []string `json:"secrets,omitempty" yaml:"secrets"`
-	// PublicKeys are in any form that ParseKeys reads.
+	// PublicKeys can have any form that ParseKeys reads.
 	PublicKeys []string          `json:"public_keys,omitempty" yaml:"public_keys"`
 	Options    map[string]string `json:"options,omitempty" yaml:"options"`
-	// ToleranceSeconds goes over the preset's.
+	// ToleranceSeconds overrides the preset's.
 	ToleranceSeconds *int `json:"tolerance_seconds,omitempty" yaml:"tolerance_seconds"`
-	// Verifier is spelled out instead of the provider's; the provider, if one
-	// is named, still says where ids and types are and how it shakes hands.
+	// Verifier replaces the preset's verifier. If Provider is set, its preset
+	// still defines the paths of ids and types, and the handshake.
 	Verifier *Config `json:"verifier,omitempty" yaml:"verifier"`
 }
 
-// Resolved is a Spec with its preset filled in.
+// Resolved is a Spec merged with its preset.
 type Resolved struct {
 	Config  Config
 	Preset  Preset // zero if the spec names no provider
-	Scheme  string // of the provider, or the type of a verifier that is spelled out
+	Scheme  string // of the provider, or the type of the Spec's own verifier
 	Options map[string]string
 	Secrets []string // for handshakes, the newest first
-	Waiting bool     // no secret yet: the handshake will bring it
-	// ReplayProtection is the source's unless it says otherwise: the preset's,
-	// and ReplayOff for a verifier that is spelled out.
+	Waiting bool     // there is no secret yet: the handshake will deliver it
+	// ReplayProtection is the default of the source: the preset's, and ReplayOff
+	// for a verifier of its own.
 	ReplayProtection string
 }
 
-// Resolve fills in the provider's preset and reports every fault at once, by
-// its field. learned are secrets that a handshake has brought: they count only
-// where there are no others, so that whoever gives one takes them back.
+// Resolve merges s with the provider's preset and reports all faults, each at the
+// key of its field. learned are secrets that a handshake delivered. They are used
+// only if s has no secrets, so that a configured secret replaces them.
 func (s Spec) Resolve(learned ...string) (Resolved, eventhook.Faults) {
 	var f eventhook.Faults
 	r := Resolved{Options: map[string]string{}, Secrets: slices.Clone(s.Secrets), ReplayProtection: s.ReplayProtection()}
@@ -176,18 +177,18 @@ func (s Spec) Resolve(learned ...string) (Resolved, eventhook.Faults) {
 	}
 	switch {
 	case s.Provider == "" && s.Verifier == nil:
-		f.Add("provider", "is required, or a verifier; to verify nothing say verifier: {type: none}")
+		f.Add("provider", "is required, or a verifier; to accept unverified requests set verifier: {type: none}")
 		return r, f
 	case s.Provider == "" && s.Scheme != "":
-		f.Add("scheme", "belongs to a provider")
+		f.Add("scheme", "requires a provider")
 	}
 	r.options(s.Options, s.Verifier != nil, &f)
 	if s.Verifier != nil {
-		s.spelledOut(&r, &f)
+		s.useVerifier(&r, &f)
 		return r, f
 	}
 	if r.Preset.HandshakeSecret && len(r.Secrets) == 0 {
-		f.Add("secrets", "missing: the provider's handshake needs one")
+		f.Add("secrets", "missing: the provider's handshake requires a secret")
 	}
 	r.Config, r.Scheme = r.complete(s), r.Preset.Scheme
 	r.Waiting = r.Preset.LearnsSecret && len(r.Secrets) == 0
@@ -196,7 +197,7 @@ func (s Spec) Resolve(learned ...string) (Resolved, eventhook.Faults) {
 		faults = eventhook.Faults{{Location: "secrets", Message: "missing, want at least one user:password"}}
 	}
 	for i := range faults {
-		// What the preset calls values, the source calls secrets.
+		// The values of a preset are the secrets of a source.
 		if rest, ok := strings.CutPrefix(faults[i].Location, "values"); ok {
 			faults[i].Location = "secrets" + rest
 		}
@@ -213,36 +214,36 @@ func (s Spec) unknown(f *eventhook.Faults) {
 		f.Add("scheme", "%q is not one of %s", s.Scheme, strings.Join(names, ", "))
 		return
 	}
-	f.Add("provider", "%q is none that is known: \"eventhook providers\" and docs/providers.md list them; spell out its verifier instead", s.Provider)
+	f.Add("provider", "%q is unknown: \"eventhook providers\" and docs/providers.md list the providers; for another sender, configure a verifier", s.Provider)
 }
 
-// spelledOut takes the verifier of s as it is.
-func (s Spec) spelledOut(r *Resolved, f *eventhook.Faults) {
+// useVerifier sets r to the verifier of s.
+func (s Spec) useVerifier(r *Resolved, f *eventhook.Faults) {
 	f.Merge("verifier", s.Verifier.Validate())
 	for _, other := range []struct {
 		key   string
 		given bool
 	}{{"secrets", len(s.Secrets) > 0}, {"public_keys", len(s.PublicKeys) > 0}, {"tolerance_seconds", s.ToleranceSeconds != nil}, {"scheme", s.Scheme != ""}} {
 		if other.given {
-			f.Add(other.key, "belong into the verifier when it is spelled out")
+			f.Add(other.key, "must be set in verifier, because the source configures one")
 		}
 	}
 	r.Config, r.Scheme, r.Secrets = *s.Verifier, s.Verifier.Type, slices.Concat(s.Verifier.Secrets, s.Verifier.Values)
 	if r.Config.Reserved == "" && slices.Contains(schemes[r.Config.Type].fields, "reserved") {
-		r.Config.Reserved = r.Preset.Verifier.Reserved // the handshake signs all the same
+		r.Config.Reserved = r.Preset.Verifier.Reserved // the provider's handshake signs with the same secret
 	}
 }
 
-// options fills in defaults, and wants nothing that the preset does not know.
-// With a verifier of its own a source needs only what its handshake needs,
-// which says so itself.
-func (r *Resolved) options(given map[string]string, spelledOut bool, f *eventhook.Faults) {
+// options fills in defaults and reports unknown and missing options. If the source
+// has its own verifier, no option is required: the handshake reports the options
+// that it needs.
+func (r *Resolved) options(given map[string]string, hasOwnVerifier bool, f *eventhook.Faults) {
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if !slices.ContainsFunc(r.Preset.Options, func(o Option) bool { return o.Name == name }) {
 			f.Add("options."+name, "is not an option of this provider")
 		}
 		if hasControl(given[name]) {
-			f.Add("options."+name, "holds a control character")
+			f.Add("options."+name, "contains a control character")
 		}
 	}
 	for _, o := range r.Preset.Options {
@@ -250,15 +251,15 @@ func (r *Resolved) options(given map[string]string, spelledOut bool, f *eventhoo
 		if value == "" {
 			value = o.Default
 		}
-		if value == "" && o.Required && !spelledOut {
+		if value == "" && o.Required && !hasOwnVerifier {
 			f.Add("options."+o.Name, "missing: %s", o.About)
 		}
 		r.Options[o.Name] = value
 	}
 }
 
-// complete is the preset's verifier with the source's own secrets, keys and
-// options.
+// complete returns the preset's verifier with the secrets, keys and options of the
+// source.
 func (r *Resolved) complete(s Spec) Config {
 	c := r.Preset.Verifier
 	c.PublicKeys = slices.Clone(s.PublicKeys)
@@ -268,7 +269,7 @@ func (r *Resolved) complete(s Spec) Config {
 	default:
 		c.Secrets = slices.Clone(r.Secrets)
 		if r.Preset.HandshakeSecret {
-			c.Secrets = nil // for the handshake alone
+			c.Secrets = nil // only for the handshake
 		}
 	}
 	if s.ToleranceSeconds != nil {
@@ -288,8 +289,9 @@ func (r *Resolved) complete(s Spec) Config {
 	return c
 }
 
-// fillers put the options into texts and into templates, in which a brace is
-// written twice. What an option holds is not looked into again.
+// fillers return replacers that insert the options into plain texts and into
+// templates, in which braces are escaped by doubling. Placeholders in the value of
+// an option are not replaced.
 func (r *Resolved) fillers() (plain, template *strings.Replacer) {
 	var texts, braced []string
 	for name, value := range r.Options {
@@ -299,16 +301,16 @@ func (r *Resolved) fillers() (plain, template *strings.Replacer) {
 	return strings.NewReplacer(texts...), strings.NewReplacer(braced...)
 }
 
-// New makes the Verifier; r must have no faults. A source that waits for its
-// secret refuses every request but the handshake.
+// New returns the Verifier. Resolve must have reported no faults. Before the
+// handshake has delivered the secret, the Verifier refuses every request.
 func (r Resolved) New(keys Keys) (Verifier, error) {
 	if r.Waiting {
-		return waiting{}, nil
+		return awaitingSecret{}, nil
 	}
 	return New(r.Config, keys)
 }
 
-// SecretsCount is how many secrets there are: all that may be told of them.
+// SecretsCount returns the number of secrets.
 func (s Spec) SecretsCount() int {
 	if s.Verifier != nil {
 		return s.Verifier.SecretsCount()
@@ -316,15 +318,15 @@ func (s Spec) SecretsCount() int {
 	return len(s.Secrets)
 }
 
-// String tells what may be known of s.
+// String returns s without secrets.
 func (s Spec) String() string {
 	return fmt.Sprintf("spec{provider:%q scheme:%q secrets:%d [redacted]}", s.Provider, s.Scheme, s.SecretsCount())
 }
 
-// Format writes String whatever the verb.
+// Format writes String for every verb.
 func (s Spec) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
 
-// LogValue logs what may be known of s.
+// LogValue implements slog.LogValuer without secrets.
 func (s Spec) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("provider", s.Provider), slog.String("scheme", s.Scheme), slog.Int("secrets_count", s.SecretsCount()))
 }

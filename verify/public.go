@@ -8,8 +8,8 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// ReadSpec reads the Spec that a source keeps sealed. The error does not say
-// what is there: it could quote a secret.
+// ReadSpec decodes the sealed Spec of a source. The error contains nothing of the
+// sealed text, which can contain secrets.
 func ReadSpec(sealed eventhook.Secret) (Spec, error) {
 	var s Spec
 	if json.Unmarshal([]byte(sealed.Reveal()), &s) != nil {
@@ -18,14 +18,14 @@ func ReadSpec(sealed eventhook.Secret) (Spec, error) {
 	return s, nil
 }
 
-// Sealed is the Spec as a source keeps it, secrets included.
+// Sealed encodes s, including its secrets, as a source stores it.
 func (s Spec) Sealed() (eventhook.Secret, error) {
 	raw, err := json.Marshal(s)
 	return eventhook.NewSecret(string(raw)), err
 }
 
-// Public is a copy of s without its secrets: what answers, exports and the
-// audit log may show. Public keys are in it.
+// Public returns a copy of s without secrets, for responses, exports and the
+// audit log. The copy contains the public keys.
 func (s Spec) Public() Spec {
 	s.Secrets = nil
 	s.Options = maps.Clone(s.Options)
@@ -40,7 +40,7 @@ func (s Spec) Public() Spec {
 	return s
 }
 
-// secretOptions are the names of options that are set and never shown.
+// secretOptions returns the names of the options that are set and secret.
 func (s Spec) secretOptions() (names []string) {
 	preset, _ := FindPreset(s.Provider, s.Scheme)
 	for _, o := range preset.Options {
@@ -51,8 +51,8 @@ func (s Spec) secretOptions() (names []string) {
 	return names
 }
 
-// Describe tells of a sealed Spec what may be shown, as JSON, and all of its
-// secrets as one text, to be compared with another's and nothing else.
+// Describe splits a sealed Spec into its public part, as JSON, and a text with all
+// of its secrets. The text is only for comparison with another Spec's.
 func Describe(sealed eventhook.Secret) (public json.RawMessage, secrets string, err error) {
 	s, err := ReadSpec(sealed)
 	if err != nil {
@@ -72,8 +72,8 @@ func Describe(sealed eventhook.Secret) (public json.RawMessage, secrets string, 
 	return public, string(raw), err
 }
 
-// AssignTo makes source one that is verified as s says, and reports what is
-// wrong with s, each fault by its field.
+// AssignTo sets the provider and verifier of source to s. It returns the faults of
+// s, each at the key of its field.
 func (s Spec) AssignTo(source *eventhook.Source) eventhook.Faults {
 	_, faults := s.Resolve()
 	sealed, err := s.Sealed()

@@ -19,9 +19,9 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// publicKeyScheme: the header is a signature that only the owner of a private
-// key can make. The keys are configured, or in a certificate whose URL the
-// request names and whose host is trusted.
+// publicKeyScheme checks a header with a public-key signature. The public keys are
+// configured, or come from a certificate whose URL the request contains. The host
+// of the URL must be one of CertificateHosts.
 var publicKeyScheme = scheme{
 	fields: slices.Concat([]string{"header", "also_headers", "header_json", "prefix", "separator", "public_keys", "certificate_header", "certificate_hosts",
 		"timestamp_header", "timestamp_unit", "tolerance_seconds", "allow_future", "claims"}, signatureFields),
@@ -49,18 +49,18 @@ func (c Config) publicKeyDefaults() Config {
 func validatePublicKey(c Config, f *eventhook.Faults) {
 	c = c.publicKeyDefaults()
 	m := validateSignature(c, f)
-	validateStamp(c, f)
+	validateTimestamp(c, f)
 	if !m.hasBody && !m.has(crc) {
 		f.Add("signed", "want a template with {body}")
 	}
 	if c.TimestampHeader != "" && !m.has(timestamp) && !m.has(headerList) {
-		f.Add("signed", "want a template with {timestamp}: what is not signed proves nothing")
+		f.Add("signed", "want a template with {timestamp}: a timestamp that is not signed can be forged")
 	}
 	if _, ok := algorithms[c.Algorithm]; !ok {
 		f.Add("algorithm", "%q, want ed25519, ecdsa_sha256, ecdsa_sha1, rsa_sha256 or rsa_sha1", c.Algorithm)
 	}
 	if (c.CertificateHeader == "") != (len(c.CertificateHosts) == 0) {
-		f.Add("certificate_hosts", "certificate_header and certificate_hosts go together")
+		f.Add("certificate_hosts", "certificate_header and certificate_hosts require each other")
 	}
 	if c.CertificateHeader != "" && !IsToken(c.CertificateHeader) {
 		f.Add("certificate_header", "%q is not a header name", c.CertificateHeader)
@@ -75,7 +75,7 @@ func validatePublicKey(c Config, f *eventhook.Faults) {
 	validateKeys(c, f)
 }
 
-// validateKeys checks the configured keys, and that they fit the algorithm.
+// validateKeys checks that the configured keys are valid and fit the algorithm.
 func validateKeys(c Config, f *eventhook.Faults) {
 	for i, text := range c.PublicKeys {
 		keys, err := ParseKeys(text)
@@ -92,16 +92,16 @@ func validateKeys(c Config, f *eventhook.Faults) {
 	}
 }
 
-// algorithm is one way of signing with a private key.
+// algorithm is a public-key signature algorithm.
 type algorithm struct {
-	least, most int // bytes of a signature
-	hash        crypto.Hash
-	fits        func(crypto.PublicKey) bool
-	verify      func(key crypto.PublicKey, message, digest, signature []byte) bool
+	minSize, maxSize int // of a signature in bytes
+	hash             crypto.Hash
+	fits             func(crypto.PublicKey) bool
+	verify           func(key crypto.PublicKey, message, digest, signature []byte) bool
 }
 
-// The signatures of RSA are as long as the modulus, which ParseKeys bounds
-// from below; those of ECDSA are ASN.1 (RFC 3279) and vary.
+// RSA signatures are as long as the modulus, whose size ParseKeys limits. ECDSA
+// signatures are ASN.1 (RFC 3279) of variable length.
 var algorithms = map[string]algorithm{
 	"ed25519":      {ed25519.SignatureSize, ed25519.SignatureSize, 0, isEd25519, verifyEd25519},
 	"ecdsa_sha256": {8, 150, crypto.SHA256, isECDSA, verifyECDSA},
@@ -131,7 +131,7 @@ func verifyRSA(hash crypto.Hash) func(crypto.PublicKey, []byte, []byte, []byte) 
 	}
 }
 
-// keyChecker compares signatures with public keys.
+// keyChecker checks signatures with public keys.
 type keyChecker struct {
 	algorithm
 	static      []Key
@@ -143,14 +143,14 @@ func newKeyChecker(c Config, keys Keys) *keyChecker {
 	k := &keyChecker{algorithm: algorithms[c.Algorithm], static: staticKeys(c.PublicKeys)}
 	k.mismatch = refusef(ReasonMismatch, "no public key matched (of %d)", len(k.static))
 	if c.CertificateHeader != "" {
-		k.certificate = &certificateRule{header: http.CanonicalHeaderKey(c.CertificateHeader), trusts: placesIn(c.CertificateHosts),
+		k.certificate = &certificateRule{header: http.CanonicalHeaderKey(c.CertificateHeader), isTrusted: matchHosts(c.CertificateHosts),
 			keys: keys, static: k.static, missing: missingHeader(c.CertificateHeader)}
-		k.mismatch = refusef(ReasonMismatch, "the certificate's key does not match")
+		k.mismatch = refusef(ReasonMismatch, "the certificate's key does not match the signature")
 	}
 	return k
 }
 
-func (k *keyChecker) sizes() (least, most int) { return k.least, k.most }
+func (k *keyChecker) sizes() (minSize, maxSize int) { return k.minSize, k.maxSize }
 
 func (k *keyChecker) check(ctx context.Context, w *workspace, r *Request) *Error {
 	keys := k.static
@@ -161,11 +161,11 @@ func (k *keyChecker) check(ctx context.Context, w *workspace, r *Request) *Error
 		}
 	}
 	message := append(w.whole[:0], w.before...)
-	if w.body {
+	if w.hasBody {
 		message = append(message, r.Body...)
 	}
 	message = append(message, w.after...)
-	if cap(message) <= keptRoom {
+	if cap(message) <= maxReusedBytes {
 		w.whole = message
 	}
 	if !k.matches(keys, message, w.candidates) {
@@ -174,8 +174,8 @@ func (k *keyChecker) check(ctx context.Context, w *workspace, r *Request) *Error
 	return nil
 }
 
-// matches tries each signature with each key, within the budget for public-key
-// operations.
+// matches reports whether a signature is valid for one of the keys. It stops when
+// the budget for public-key operations is exhausted.
 func (k *keyChecker) matches(keys []Key, message []byte, candidates [][]byte) bool {
 	digest, tries := digestOf(k.hash, message), keyTries(maxKeyWork)
 	for _, candidate := range candidates[:min(len(candidates), maxKeyTries)] {
@@ -215,21 +215,21 @@ func digestOf(hash crypto.Hash, message []byte) []byte {
 	}
 }
 
-// certificateRule finds the certificate that a request names.
+// certificateRule fetches the certificate at the URL in a request.
 type certificateRule struct {
-	header  string
-	trusts  func(host, path string) bool
-	keys    Keys  // nil: nothing can be fetched
-	static  []Key // if any, instead of fetching; the URL is checked all the same
-	missing *Error
+	header    string
+	isTrusted func(host, path string) bool
+	keys      Keys  // nil: certificates cannot be fetched
+	static    []Key // if not empty, used instead of the certificate; the URL is still checked
+	missing   *Error
 }
 
 var (
-	errForeignHost   = &Error{ReasonKey, "the certificate's URL is not one of the provider's"}
-	errNotFetched    = &Error{ReasonKey, "published keys are not fetched here: give the public key"}
+	errForeignHost   = &Error{ReasonKey, "the certificate's URL is not a URL of the provider"}
+	errNotFetched    = &Error{ReasonKey, "published keys are not fetched here: configure the public key"}
 	errNoDocument    = &Error{ReasonKey, "there is no certificate at the URL"}
 	errUnavailable   = &Error{ReasonUnavailable, "the key cannot be fetched now"}
-	errNotValidAtAll = &Error{ReasonKey, "the certificate was not valid at the moment of receipt"}
+	errNotValidAtAll = &Error{ReasonKey, "the certificate was not valid at the time of receipt"}
 )
 
 func (c *certificateRule) find(ctx context.Context, r *Request) ([]Key, *Error) {
@@ -240,13 +240,13 @@ func (c *certificateRule) find(ctx context.Context, r *Request) ([]Key, *Error) 
 	return c.at(ctx, values[0], r.At)
 }
 
-// at is the key of the certificate at a URL, if that may be trusted.
+// at returns the key of the certificate at a URL, if the URL is trusted.
 func (c *certificateRule) at(ctx context.Context, rawURL string, receipt time.Time) ([]Key, *Error) {
 	u, err := neturl.Parse(rawURL)
-	if err != nil || !isPlain(u) || !c.trusts(strings.ToLower(u.Host), u.Path) {
+	if err != nil || !isPlain(u) || !c.isTrusted(strings.ToLower(u.Host), u.Path) {
 		return nil, errForeignHost
 	}
-	u.Host = strings.ToLower(u.Host) // one certificate has one URL
+	u.Host = strings.ToLower(u.Host) // so that a certificate is cached under one URL
 	if len(c.static) > 0 {
 		return c.static, nil
 	}
@@ -256,9 +256,9 @@ func (c *certificateRule) at(ctx context.Context, rawURL string, receipt time.Ti
 	keys, err := c.keys.Keys(ctx, u.String(), "")
 	switch {
 	case eventhook.KindOf(err) == eventhook.KindNotFound || eventhook.KindOf(err) == eventhook.KindInvalid:
-		return nil, errNoDocument // the sender has chosen the URL
+		return nil, errNoDocument // the sender chose the URL: this is not a temporary failure
 	case err != nil:
-		return nil, errUnavailable // the cause is for the log of the fetch
+		return nil, errUnavailable // Keys logs the cause
 	}
 	for _, k := range keys {
 		if !k.NotAfter.IsZero() && (receipt.After(k.NotAfter) || receipt.Before(k.NotBefore)) {
@@ -268,15 +268,15 @@ func (c *certificateRule) at(ctx context.Context, rawURL string, receipt time.Ti
 	return keys, nil
 }
 
-// isPlain reports whether a URL is https with a host and a path alone.
+// isPlain reports whether a URL is an https URL with only a host and a clean path.
 func isPlain(u *neturl.URL) bool {
 	return u.Scheme == "https" && u.User == nil && u.Port() == "" && u.RawQuery == "" && !u.ForceQuery && u.Fragment == "" &&
 		u.RawPath == "" && u.Opaque == "" && path.Clean(u.Path) == u.Path
 }
 
-// placesIn reports whether a host is one of some, or below one that begins with
-// *. Where a path follows the host, the URL's path must begin with it.
-func placesIn(list []string) func(host, path string) bool {
+// matchHosts returns a function that reports whether a URL's host and path match
+// an entry of list; see Config.CertificateHosts.
+func matchHosts(list []string) func(host, path string) bool {
 	list = slices.Clone(list)
 	return func(host, path string) bool {
 		for _, place := range list {

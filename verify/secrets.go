@@ -5,10 +5,10 @@ import (
 	"maps"
 )
 
-// MapSecrets is a copy of s in which each secret is what replace makes of it,
-// in a fixed order. place says where the secret stands, such as secrets[0],
-// verifier.password or options.verify_token. Texts that are empty are no
-// secrets.
+// MapSecrets returns a copy of s in which each secret is replaced by the result
+// of replace. It calls replace in a fixed order. place is the location of the
+// secret, such as secrets[0], verifier.password or options.verify_token. Empty
+// secrets stay empty.
 func (s Spec) MapSecrets(replace func(place, secret string) string) Spec {
 	one := func(place, secret string) string {
 		if secret == "" {

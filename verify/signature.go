@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,51 +18,50 @@ import (
 	"github.com/eventhook/eventhook/internal/pattern"
 )
 
-// maxCandidates bounds how many signatures of one request are looked at.
+// maxCandidates limits the signatures of a request.
 const maxCandidates = 16
 
-// signatureVerifier is what most schemes have in common: a header, or a field
-// of the body, carries signatures of a message. The checker knows the
-// algorithm and the secrets.
+// signatureVerifier is the common verifier of most schemes: a header or a field of
+// the body contains signatures of a message. The outline has the format of the
+// request, the checker has the algorithm and the secrets.
 type signatureVerifier struct {
 	*outline
 	checker checker
 }
 
-// outline is how requests are signed, but for the secrets. Sources of one
-// provider share it, so that it is at hand in the processor's caches whichever
-// of them is asked for: it must not be changed.
+// outline is the parsed Config without secrets. Sources of one provider share an
+// outline, so that it stays in the processor's caches. It is immutable.
 type outline struct {
-	headers  []string  // canonical
-	path     fieldPath // in the body, instead
-	items    fieldPath // in the body: the objects that are signed each for itself
-	inJSON   fieldPath // in the JSON object that the header holds in base64
-	fields   *fieldSet // those of the body that are looked up; nil: none
-	pathIn   alternatives
-	pins     []pin  // of the body
-	list     string // separates several signatures; empty: there is one
-	key      string // names the signature where the list has names
-	prefix   string
-	encoding encoding
-	require  []requirement
-	reserved *pattern.Pattern // what a handshake signs and no webhook is; nil: nothing
-	stamp    *stampRule       // nil: the message has no timestamp
-	message  message
-	needView bool // the body must be looked into
+	headers   []string     // canonical
+	path      fieldPath    // of the signature in the body, instead of headers
+	items     fieldPath    // of the objects in the body that are signed individually
+	inJSON    fieldPath    // in the base64-encoded JSON object in the header
+	fields    *fieldSet    // the fields of the body that are read; nil: none
+	pathIn    alternatives // path in fields
+	pins      []pin
+	separator string // between several signatures; empty: there is one signature
+	key       string // the name of signatures in a list with names, such as v1
+	prefix    string
+	encoding  encoding
+	require   []requirement
+	reserved  *pattern.Pattern // matches messages that the handshake signs; nil: none
+	stamp     *timestampRule   // nil: the message has no timestamp
+	message   message
+	needView  bool // the body must be parsed
 
 	missing, prefixErr, encodingErr, tooMany, noItem *Error
 }
 
-// checker compares the candidates in w with the message: before, body, after.
+// checker checks the candidate signatures in a workspace against its message.
 type checker interface {
-	sizes() (least, most int) // of a signature in bytes
-	// work is the most that check can cost for a body of bytes and a number of
-	// signatures, in units.
+	sizes() (minSize, maxSize int) // of a signature in bytes
+	// work returns an upper bound of the CPU cost of check, in units, for the
+	// size of the body and the number of signatures.
 	work(bodySize, signatures int) int
 	check(ctx context.Context, w *workspace, r *Request) *Error
 }
 
-// requirement is a header that must be there with one value.
+// requirement is a header that must have a certain value.
 type requirement struct {
 	name, value    string
 	missing, other *Error
@@ -69,22 +69,22 @@ type requirement struct {
 
 var signatureFields = []string{"encoding", "algorithm", "signed", "reserved", "require_headers"}
 
-// newSignature is for a config that is valid and has its defaults.
+// newSignature returns the verifier of a valid Config with defaults.
 func newSignature(c Config, check checker) *signatureVerifier {
 	return &signatureVerifier{outlineOf(c), check}
 }
 
-// adapt changes the outline for this verifier alone.
+// adapt changes the outline of this verifier only.
 func (v *signatureVerifier) adapt(change func(*outline)) {
 	own := *v.outline
 	change(&own)
 	v.outline = &own
 }
 
-// outlines are those in use, by the config that they are made of.
-var outlines, _ = lru.New[string, *outline](keptOutlines)
+// outlineCache has the recently used outlines, by the JSON of their Config.
+var outlineCache, _ = lru.New[string, *outline](outlineCacheSize)
 
-const keptOutlines = 1000
+const outlineCacheSize = 1000
 
 func outlineOf(c Config) *outline {
 	c.Secrets, c.PublicKeys = nil, nil
@@ -92,10 +92,10 @@ func outlineOf(c Config) *outline {
 	if err != nil {
 		return newOutline(c)
 	}
-	o, ok := outlines.Get(string(key))
+	o, ok := outlineCache.Get(string(key))
 	if !ok {
 		o = newOutline(c)
-		outlines.Add(string(key), o)
+		outlineCache.Add(string(key), o)
 	}
 	return o
 }
@@ -103,13 +103,13 @@ func outlineOf(c Config) *outline {
 func newOutline(c Config) *outline {
 	m, _ := parseMessage(c.Signed)
 	if c.TimestampHeader != "" && !m.has(timestamp) {
-		m.demandListed(c.TimestampHeader) // that is how it is signed
+		m.requireListed(c.TimestampHeader) // otherwise the timestamp would not be signed
 	}
 	place := c.Header
 	v := &outline{
-		headers: canonical(append([]string{c.Header}, c.AlsoHeaders...)),
-		list:    c.Separator, key: c.SignatureKey, prefix: c.Prefix, encoding: encodings[c.Encoding],
-		stamp: newStampRule(c), message: m, inJSON: parseFieldPath(c.HeaderJSON),
+		headers:   canonical(append([]string{c.Header}, c.AlsoHeaders...)),
+		separator: c.Separator, key: c.SignatureKey, prefix: c.Prefix, encoding: encodings[c.Encoding],
+		stamp: newTimestampRule(c), message: m, inJSON: parseFieldPath(c.HeaderJSON),
 		missing: missingHeader(c.Header),
 	}
 	if c.Path != "" {
@@ -120,7 +120,7 @@ func newOutline(c Config) *outline {
 		v.missing = refusef(ReasonMissingField, "no %s in the body", c.Path)
 	}
 	if c.Reserved != "" {
-		v.reserved, _ = pattern.Compile(c.Reserved, reservedLimits) // has been validated
+		v.reserved, _ = pattern.Compile(c.Reserved, reservedLimits) // c is valid
 	}
 	if m.has(field) {
 		if v.fields == nil {
@@ -128,13 +128,13 @@ func newOutline(c Config) *outline {
 		}
 		v.message.locate(v.fields)
 	}
-	v.pin(c)
+	v.addPins(c)
 	v.needView = v.fields != nil
 	expected := c.Prefix
 	if c.SignatureKey != "" {
 		expected = c.SignatureKey + "="
 	}
-	v.prefixErr = refusef(ReasonPrefix, "no signature in %s stands behind %s", place, expected)
+	v.prefixErr = refusef(ReasonPrefix, "no signature in %s has the prefix %s", place, expected)
 	if expected == "" {
 		v.prefixErr = refusef(ReasonEncoding, "%s is empty", place)
 	}
@@ -149,9 +149,9 @@ func newOutline(c Config) *outline {
 	return v
 }
 
-// Verify looks at the signature first and at the time second, so that
-// ReasonTimestamp always means a request that the source did sign: a replay,
-// a long delay or a wrong clock, but no forgery.
+// Verify checks the signature before the timestamp's age. So ReasonTimestamp
+// always means a request with a valid signature: a replay, a long delay or a wrong
+// clock, but not a forgery.
 func (v *signatureVerifier) Verify(ctx context.Context, r *Request) error {
 	return orNil(v.verify(ctx, r))
 }
@@ -176,23 +176,23 @@ func (v *signatureVerifier) verify(ctx context.Context, r *Request) *Error {
 			return err
 		}
 	}
-	w := workspaces.Get().(*workspace) //nolint:forcetypeassert // the pool holds nothing else
-	defer w.free()
+	w := workspacePool.Get().(*workspace) //nolint:forcetypeassert // the pool contains only workspaces
+	defer w.release()
 	if v.items == nil {
-		return v.one(ctx, w, r, view)
+		return v.verifyMessage(ctx, w, r, view)
 	}
-	n, err := view.each(v.items[0], func(item object) *Error { return v.one(ctx, w, r, item) })
+	n, err := view.each(v.items[0], func(item object) *Error { return v.verifyMessage(ctx, w, r, item) })
 	if err == nil && n == 0 {
 		err = v.noItem
 	}
 	return err
 }
 
-// CPUCost counts the view, the items and the checker's work.
+// CPUCost adds the costs of parsing the body, of its items, and of the checker.
 func (v *signatureVerifier) CPUCost(r *Request) int {
 	size := len(r.Body)
 	signatures := 1
-	if _, isMAC := v.checker.(*macChecker); !isMAC { // which computes the same for any number
+	if _, isMAC := v.checker.(*macChecker); !isMAC { // a MAC costs the same for any number of signatures
 		signatures = v.signatures(r)
 	}
 	work := v.checker.work(size, signatures)
@@ -200,35 +200,35 @@ func (v *signatureVerifier) CPUCost(r *Request) int {
 		work += viewWork(r)
 	}
 	if v.items != nil {
-		const least = 64 // bytes of an item
-		work += v.checker.work(hashedUnit, 1) * min(maxItems, size/least) / macsUnit
+		const minItemSize = 64 // bytes
+		work += v.checker.work(hashedUnit, 1) * min(maxItems, size/minItemSize) / macsUnit
 	}
 	return work
 }
 
-// signatures is how many the request may hold, more or less.
+// signatures returns an upper bound of the signatures in the request.
 func (v *signatureVerifier) signatures(r *Request) (n int) {
 	if v.path != nil {
 		return 1
 	}
 	for _, name := range v.headers {
 		for _, value := range r.Header[name] {
-			if n++; v.list != "" {
-				n += strings.Count(value, v.list)
+			if n++; v.separator != "" {
+				n += strings.Count(value, v.separator)
 			}
 		}
 	}
 	return n
 }
 
-// one verifies one message.
-func (v *signatureVerifier) one(ctx context.Context, w *workspace, r *Request, view object) *Error {
+// verifyMessage verifies one message: the request, or an item of its body.
+func (v *signatureVerifier) verifyMessage(ctx context.Context, w *workspace, r *Request, view object) *Error {
 	w.reset(v.checker.sizes())
 	stamp, times, err := v.collect(w, r, view)
 	if err != nil {
 		return err
 	}
-	var at moment
+	var at unixTime
 	inBody := v.stamp != nil && v.stamp.jsonPath != ""
 	if v.stamp != nil && !inBody {
 		if at, stamp, err = v.stamp.read(r, stamp, times); err != nil {
@@ -243,7 +243,7 @@ func (v *signatureVerifier) one(ctx context.Context, w *workspace, r *Request, v
 	case len(w.candidates) == 0:
 		return v.prefixErr
 	}
-	if err := v.pinned(w); err != nil {
+	if err := v.checkPins(w); err != nil {
 		return err
 	}
 	if err := v.message.compose(w, r, stamp); err != nil {
@@ -263,13 +263,14 @@ func (v *signatureVerifier) one(ctx context.Context, w *workspace, r *Request, v
 		}
 	}
 	if v.stamp != nil {
-		return v.stamp.judge(at, r.At)
+		return v.stamp.checkAge(at, r.At)
 	}
 	return nil
 }
 
-// collect finds the fields of the body, and gathers the signatures, and the
-// timestamp where they stand beside it in one list.
+// collect reads the fields of the body and the signatures into w. If the timestamp
+// is in the list of signatures, collect returns it with the number of its
+// occurrences.
 func (v *signatureVerifier) collect(w *workspace, r *Request, view object) (stamp string, times int, err *Error) {
 	if v.fields != nil {
 		w.found = v.fields.scan(w.found, view.json.Raw)
@@ -308,48 +309,49 @@ func (v *signatureVerifier) present(r *Request) bool {
 	return false
 }
 
-// readList reads "prefix signature, prefix signature". Parts with another
-// prefix are ignored, so that a weaker version beside the known one helps
-// nobody.
-func (v *signatureVerifier) readList(w *workspace, value string, from int) {
-	if v.list == "" {
-		v.readItem(w, value, from)
+// readList reads a list of signatures with prefixes. Elements with another prefix
+// are ignored, so that a signature of a weaker version is never accepted.
+func (v *signatureVerifier) readList(w *workspace, value string, headerIndex int) {
+	if v.separator == "" {
+		v.readItem(w, value, headerIndex)
 		return
 	}
-	for item := range strings.SplitSeq(value, v.list) {
-		if !v.readItem(w, trim(item), from) {
+	for item := range strings.SplitSeq(value, v.separator) {
+		if !v.readItem(w, trim(item), headerIndex) {
 			return
 		}
 	}
 }
 
-// readItem reports whether there is room for more.
-func (v *signatureVerifier) readItem(w *workspace, item string, from int) bool {
+// readItem proposes one signature. It returns false if there are too many.
+func (v *signatureVerifier) readItem(w *workspace, item string, headerIndex int) bool {
 	text, ok := strings.CutPrefix(item, v.prefix)
 	ok = ok && text != ""
 	if v.path != nil && !v.encoding.isCanonical(text) {
-		text = "" // a signature in the body may be the idempotency key: it is written in one way only
+		text = "" // a signature in the body can be the idempotency key: see isCanonical
 	}
-	return w.propose(text, ok, v.encoding, from)
+	return w.propose(text, ok, v.encoding, headerIndex)
 }
 
-// unwrap is the signature in a header like eBay's: base64 of {"signature": …}.
+// unwrap returns the signature in a header like eBay's: base64 of {"signature": …}.
+// It returns "" if there is none.
 func (v *signatureVerifier) unwrap(value string) string {
-	const most = 4 << 10
-	if len(value) > most {
+	const maxSize = 4 << 10
+	if len(value) > maxSize {
 		return ""
 	}
 	raw, err := strictBase64.DecodeString(value)
 	if err != nil || strictBase64.EncodedLen(len(raw)) != len(value) || !json.Valid(raw) {
 		return ""
 	}
-	text, _ := object{gjson.ParseBytes(raw)}.text(v.inJSON) // one that is there twice is none
+	text, _ := object{gjson.ParseBytes(raw)}.text(v.inJSON) // a repeated member counts as none
 	return text
 }
 
-// readNamed reads "t=1700000000,v1=…,v1=…". Parts with other names are ignored.
+// readNamed reads a list such as "t=1700000000,v1=…,v1=…". Elements with other
+// names are ignored. It returns the timestamp and the number of its occurrences.
 func (v *signatureVerifier) readNamed(w *workspace, value, stamp string, times int) (string, int) {
-	for item := range strings.SplitSeq(value, v.list) {
+	for item := range strings.SplitSeq(value, v.separator) {
 		switch key, text, _ := strings.Cut(trim(item), "="); key {
 		case v.stamp.key:
 			stamp, times = text, times+1
@@ -360,15 +362,17 @@ func (v *signatureVerifier) readNamed(w *workspace, value, stamp string, times i
 	return stamp, times
 }
 
-// Limits of reserved. A message that takes more steps is refused: it cannot be told from a handshake's.
+// reservedLimits limits the regular expression Reserved. reservedSteps limits its
+// evaluation: a message that takes more steps is refused, because it could be a
+// challenge of the handshake.
 var reservedLimits = pattern.Limits{Bytes: 1000, Instructions: 500, Memory: 32 << 10}
 
 const reservedSteps = 5_000_000 // about 50 ms
 
-// checkReserved refuses a message that is reserved.
+// checkReserved refuses a message that matches Reserved.
 func (v *signatureVerifier) checkReserved(ctx context.Context, message []byte) *Error {
 	m := meter.New(ctx, reservedSteps, nil)
-	text := unsafe.String(unsafe.SliceData(message), len(message)) //nolint:gosec // nobody changes it meanwhile
+	text := unsafe.String(unsafe.SliceData(message), len(message)) //nolint:gosec // the message is not modified during the match
 	switch matched := v.reserved.Match(m, text); {
 	case m.Err() != nil:
 		return errReservedWork
@@ -380,22 +384,17 @@ func (v *signatureVerifier) checkReserved(ctx context.Context, message []byte) *
 
 var errReservedWork = &Error{ReasonMalformed, "matching reserved against this message takes too many steps"}
 
-var errReserved = &Error{ReasonMalformed, "this is what the provider's handshake has signed, and no webhook"}
+var errReserved = &Error{ReasonMalformed, "the signed message is a challenge of the provider's handshake, not a webhook"}
 
-// signatureDefaults fills in what is empty.
+// signatureDefaults returns c with the defaults of all schemes with signatures.
 func (c Config) signatureDefaults() Config {
-	set := func(s *string, to string) {
-		if *s == "" {
-			*s = to
-		}
-	}
-	set(&c.Encoding, "hex")
-	set(&c.Separator, ",")
-	set(&c.Signed, "{body}")
+	c.Encoding = cmp.Or(c.Encoding, "hex")
+	c.Separator = cmp.Or(c.Separator, ",")
+	c.Signed = cmp.Or(c.Signed, "{body}")
 	return c
 }
 
-// validateSignature checks what all schemes with signatures have in common.
+// validateSignature checks the fields that all schemes with signatures share.
 func validateSignature(c Config, f *eventhook.Faults) message {
 	if c.Path == "" {
 		validateHeader(c.Header, f)
@@ -405,9 +404,8 @@ func validateSignature(c Config, f *eventhook.Faults) message {
 			f.Add("also_headers", "%q is not a header name", name)
 		}
 	}
-	const most = 100
-	if len(c.AlsoHeaders) > most {
-		f.Add("also_headers", "%d of them, want at most %d", len(c.AlsoHeaders), most)
+	if len(c.AlsoHeaders) > maxAlso {
+		f.Add("also_headers", "%d headers, want at most %d", len(c.AlsoHeaders), maxAlso)
 	}
 	validateChoice("encoding", c.Encoding, f, "hex", "base64", "base64url")
 	validateChoice("separator", c.Separator, f, ",", ";", " ", "&")

@@ -6,12 +6,11 @@ import (
 	neturl "net/url"
 )
 
-// SignedHash is the SHA-256 of what a request that v has verified has signed: of
-// the message that the signature covers, with the timestamp or the URL where
-// they are signed. Headers that are not signed do not change it, nor does the
-// order of form fields that are signed in the order of their names. Of a
-// request that is not signed, such as one with a token, it is the hash of the
-// body.
+// SignedHash returns the SHA-256 of the signed text of a request that v has
+// verified, including the timestamp or the URL if these are signed. Unsigned
+// headers do not change it, and neither does the order of form fields if the
+// scheme sorts them. For a request without a signature, such as one with a token,
+// SignedHash returns the hash of the body.
 func SignedHash(v Verifier, r *Request) [sha256.Size]byte {
 	h := sha256.New()
 	if s, ok := v.(signer); !ok || s.writeSigned(h, r) != nil {
@@ -20,8 +19,8 @@ func SignedHash(v Verifier, r *Request) [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// signer is a Verifier of signatures over a message. writeSigned writes the
-// message of a request; it fails if the request has none.
+// signer is a Verifier of signatures. writeSigned writes the signed text of a
+// request to h, and fails if the request has none.
 type signer interface {
 	writeSigned(h hash.Hash, r *Request) *Error
 }
@@ -36,8 +35,8 @@ func (v *signatureVerifier) writeSigned(h hash.Hash, r *Request) *Error {
 			return err
 		}
 	}
-	w := workspaces.Get().(*workspace) //nolint:forcetypeassert // the pool holds nothing else
-	defer w.free()
+	w := workspacePool.Get().(*workspace) //nolint:forcetypeassert // the pool contains only workspaces
+	defer w.release()
 	write := func(item object) *Error {
 		w.reset(v.checker.sizes())
 		stamp, times, err := v.collect(w, r, item)
@@ -59,26 +58,27 @@ func (v *signatureVerifier) writeSigned(h hash.Hash, r *Request) *Error {
 	return err
 }
 
-// writeMessage writes what compose has put together.
+// writeMessage writes the message that compose wrote to w.
 func (w *workspace) writeMessage(h hash.Hash, r *Request) {
 	_, _ = h.Write(w.before)
-	if w.body {
+	if w.hasBody {
 		_, _ = h.Write(r.Body)
 	}
 	_, _ = h.Write(w.after)
 }
 
-// writeSigned takes the family that Verify takes; all its ways sign the same.
+// writeSigned uses the headers that Verify uses. All signatures of these headers
+// cover the same text.
 func (v *standardVerifier) writeSigned(h hash.Hash, r *Request) *Error {
 	for i := range v.families {
 		if f := &v.families[i]; len(r.Header[f.header]) > 0 {
-			return f.any[0].writeSigned(h, r)
+			return f.verifiers[0].writeSigned(h, r)
 		}
 	}
 	return v.missing
 }
 
-// writeSigned takes the URL as it is registered, whichever port was signed.
+// writeSigned uses the registered URL, even if a URL with another port was signed.
 func (v *urlFormVerifier) writeSigned(h hash.Hash, r *Request) *Error {
 	u, err := neturl.Parse(r.URL)
 	if err != nil || r.URL == "" {
@@ -93,7 +93,7 @@ func (v *urlFormVerifier) writeSigned(h hash.Hash, r *Request) *Error {
 
 func (v *snsVerifier) writeSigned(h hash.Hash, r *Request) *Error {
 	plain := *r
-	plain.Header = nil // as Verify reads it
+	plain.Header = nil // as in Verify
 	view, err := viewOf(&plain)
 	if err != nil {
 		return err

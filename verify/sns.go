@@ -10,11 +10,11 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// snsScheme is Amazon SNS: the body, in JSON whatever its content type, holds
-// a signature of some of its fields and the URL of the certificate
-// (docs.aws.amazon.com/sns, "Verifying the signatures of Amazon SNS
-// messages"). Public keys may be configured instead of fetching it. Claims
-// TopicArn limits the topics. MessageAttributes are not signed.
+// snsScheme checks messages of Amazon SNS (docs.aws.amazon.com/sns, "Verifying the
+// signatures of Amazon SNS messages"). The body is JSON for every content type. It
+// contains a signature of some of its fields and the URL of the certificate. If
+// public keys are configured, the certificate is not fetched. The claim TopicArn
+// restricts the source to a topic. MessageAttributes are not signed.
 var snsScheme = scheme{
 	fields: []string{"public_keys", "claims"},
 	validate: func(c Config, f *eventhook.Faults) {
@@ -29,7 +29,7 @@ var snsScheme = scheme{
 	build: func(c Config, keys Keys) Verifier {
 		static := staticKeys(c.PublicKeys)
 		return &snsVerifier{topic: c.Claims["TopicArn"], check: algorithm.check,
-			certificate: certificateRule{trusts: isSNSCertificate, keys: keys, static: static}}
+			certificate: certificateRule{isTrusted: isSNSCertificate, keys: keys, static: static}}
 	},
 	coversBody: never,
 }
@@ -44,7 +44,8 @@ func (a algorithm) check(key crypto.PublicKey, message, digest, signature []byte
 	return a.verify(key, message, digest, signature)
 }
 
-// CPUCost counts the view, the signature, and a certificate that may be fetched.
+// CPUCost adds the costs of parsing the body, of the signature, and of fetching a
+// certificate.
 func (v *snsVerifier) CPUCost(r *Request) int {
 	work := viewWork(r) + len(r.Body)/hashedUnit
 	if len(v.certificate.static) > 0 {
@@ -53,9 +54,9 @@ func (v *snsVerifier) CPUCost(r *Request) int {
 	return work + rsaWork + fetchUnits
 }
 
-// Regions have names such as us-west-2 and us-gov-east-1; those of China have
-// another domain. Hosts such as sns.s3-us-west-2.amazonaws.com are storage that
-// anybody may rent.
+// Regions have names such as us-west-2 and us-gov-east-1. Chinese regions have a
+// domain of their own. Other hosts, such as sns.s3-us-west-2.amazonaws.com, can
+// belong to any customer's storage and must not match.
 var (
 	snsHost = regexp.MustCompile(`^sns\.[a-z]{2}(-gov|-iso[a-z]?)?-(north|south|east|west|central|northeast|northwest|southeast|southwest)-[1-9][0-9]?\.amazonaws\.com(\.cn)?$`)
 	snsPath = regexp.MustCompile(`^/SimpleNotificationService-[0-9a-fA-F]{1,64}\.pem$`)
@@ -63,20 +64,20 @@ var (
 
 func isSNSCertificate(host, path string) bool { return IsSNSHost(host) && snsPath.MatchString(path) }
 
-// IsSNSHost reports whether a host, in lower case, is one of Amazon SNS's: the
-// only ones that certificates and confirmations are fetched from.
+// IsSNSHost reports whether host, in lower case, is a host of Amazon SNS.
+// Certificates and confirmations are requested from these hosts only.
 func IsSNSHost(host string) bool {
 	return snsHost.MatchString(host) && strings.HasPrefix(host, "sns.cn-") == strings.HasSuffix(host, ".cn")
 }
 
-// snsSigned are the fields that are signed, in this order, by type.
+// snsSigned are the signed fields by message type, in the order of the signed text.
 var snsSigned = map[string][]string{
 	"Notification":             {"Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type"},
 	"SubscriptionConfirmation": {"Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"},
 	"UnsubscribeConfirmation":  {"Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"},
 }
 
-// snsFields are all fields that count, and snsPlaces where each is.
+// snsFields are the fields that are read, and snsPlaces their places by name.
 var snsFields, snsPlaces = func() (*fieldSet, map[string]alternatives) {
 	set, places := newFieldSet(), map[string]alternatives{}
 	for _, name := range slices.Concat([]string{"SignatureVersion", "Signature", "SigningCertURL"}, snsSigned["Notification"],
@@ -86,17 +87,17 @@ var snsFields, snsPlaces = func() (*fieldSet, map[string]alternatives) {
 	return set, places
 }()
 
-// snsAlgorithms are the signature versions.
+// snsAlgorithms are the algorithms by signature version.
 var snsAlgorithms = map[string]algorithm{"1": algorithms["rsa_sha1"], "2": algorithms["rsa_sha256"]}
 
 var (
-	errSNSType      = &Error{ReasonMalformed, "the body's Type is none of SNS's"}
+	errSNSType      = &Error{ReasonMalformed, "the body's Type is not a message type of SNS"}
 	errSNSVersion   = &Error{ReasonMalformed, "the body's SignatureVersion is not 1 or 2"}
-	errSNSSignature = &Error{ReasonEncoding, "the body's Signature is not base64 of a signature"}
-	errSNSMissing   = &Error{ReasonMissingField, "a field that is signed is not in the body"}
-	errSNSLine      = &Error{ReasonMalformed, "a signed field of one line holds several"}
-	errSNSTopic     = &Error{ReasonMismatch, "the TopicArn is not the configured one"}
-	errSNSMismatch  = &Error{ReasonMismatch, "the certificate's key does not match"}
+	errSNSSignature = &Error{ReasonEncoding, "the body's Signature is not a base64-encoded RSA signature"}
+	errSNSMissing   = &Error{ReasonMissingField, "a signed field is missing in the body"}
+	errSNSLine      = &Error{ReasonMalformed, "a signed field contains a line break"}
+	errSNSTopic     = &Error{ReasonMismatch, "the TopicArn is not the configured topic"}
+	errSNSMismatch  = &Error{ReasonMismatch, "the certificate's key does not match the signature"}
 )
 
 func (v *snsVerifier) Verify(ctx context.Context, r *Request) error {
@@ -105,7 +106,7 @@ func (v *snsVerifier) Verify(ctx context.Context, r *Request) error {
 
 func (v *snsVerifier) verify(ctx context.Context, r *Request) *Error {
 	plain := *r
-	plain.Header = nil // the content type is text/plain
+	plain.Header = nil // SNS sends JSON with the content type text/plain
 	view, err := viewOf(&plain)
 	if err != nil {
 		return err
@@ -130,10 +131,10 @@ func (v *snsVerifier) verify(ctx context.Context, r *Request) *Error {
 		return bad
 	case !known:
 		return errSNSVersion
-	case noBase64 != nil || strictBase64.EncodedLen(len(signature)) != len(sent) || len(signature) < algorithm.least || len(signature) > algorithm.most:
+	case noBase64 != nil || strictBase64.EncodedLen(len(signature)) != len(sent) || len(signature) < algorithm.minSize || len(signature) > algorithm.maxSize:
 		return errSNSSignature
 	case v.topic != "" && topic != v.topic:
-		return errSNSTopic // before a certificate is fetched
+		return errSNSTopic // checked before a certificate is fetched
 	}
 	keys, bad := v.certificate.at(ctx, certURL, r.At)
 	if bad != nil {
@@ -149,7 +150,8 @@ func (v *snsVerifier) verify(ctx context.Context, r *Request) *Error {
 	return nil
 }
 
-// snsMessage is "name\nvalue\n" of the signed fields; Subject may be absent.
+// snsMessage returns the signed text: "name\nvalue\n" for each signed field.
+// Subject is optional.
 func snsMessage(get func(string) string) ([]byte, *Error) {
 	fields, ok := snsSigned[get("Type")]
 	if !ok {
@@ -164,7 +166,7 @@ func snsMessage(get func(string) string) ([]byte, *Error) {
 		case value == "" && name != "Message":
 			return nil, errSNSMissing
 		case strings.Contains(value, "\n") && name != "Message":
-			return nil, errSNSLine // it could play the field that follows
+			return nil, errSNSLine // the value could imitate the next field
 		}
 		b = append(append(append(append(b, name...), '\n'), value...), '\n')
 	}

@@ -16,25 +16,25 @@ const DefaultTolerance = 300
 
 const maxTolerance = 24 * 60 * 60 // seconds
 
-// stampRule says where a timestamp is, how it is written, and how far it may
-// lie from the receipt.
-type stampRule struct {
-	key       string // in the list of signatures, or
-	header    string // in a header of its own, or
-	jsonPath  string // in the body, in gjson's syntax
+// timestampRule has the place and format of a request's timestamp and its maximum
+// difference from the time of receipt.
+type timestampRule struct {
+	key       string // name in the list of signatures, or
+	header    string // name of its own header, or
+	jsonPath  string // path in the body, in gjson's syntax
 	unit      string
-	tolerance int64 // seconds; 0: not judged
-	future    bool  // any moment to come is good
+	tolerance int64 // seconds; 0: not checked
+	future    bool  // accept any time in the future
 
 	missing, unreadable *Error
 }
 
-// moment is a time in Unix seconds.
-type moment int64
+// unixTime is a time in Unix seconds.
+type unixTime int64
 
-// newStampRule is nil if the message has no timestamp.
-func newStampRule(c Config) *stampRule {
-	s := &stampRule{key: c.TimestampKey, header: http.CanonicalHeaderKey(c.TimestampHeader), jsonPath: literalPath(c.TimestampPath),
+// newTimestampRule returns nil if the message has no timestamp.
+func newTimestampRule(c Config) *timestampRule {
+	s := &timestampRule{key: c.TimestampKey, header: http.CanonicalHeaderKey(c.TimestampHeader), jsonPath: literalPath(c.TimestampPath),
 		unit: c.TimestampUnit, tolerance: DefaultTolerance, future: c.AllowFuture}
 	if c.ToleranceSeconds != nil {
 		s.tolerance = int64(*c.ToleranceSeconds)
@@ -43,12 +43,12 @@ func newStampRule(c Config) *stampRule {
 	switch {
 	case c.TimestampHeader != "":
 		s.missing = missingHeader(c.TimestampHeader)
-		s.unreadable = refusef(ReasonMalformed, "%s does not hold exactly one timestamp in %s", c.TimestampHeader, written)
+		s.unreadable = refusef(ReasonMalformed, "%s does not contain exactly one timestamp in %s", c.TimestampHeader, written)
 	case c.TimestampPath != "":
 		s.missing = refusef(ReasonMissingField, "no %s in the body", c.TimestampPath)
 		s.unreadable = refusef(ReasonMalformed, "the body's %s is not a timestamp in %s", c.TimestampPath, written)
 	case c.TimestampKey != "":
-		s.unreadable = refusef(ReasonMalformed, "%s does not hold exactly one %s in %s", c.Header, c.TimestampKey, written)
+		s.unreadable = refusef(ReasonMalformed, "%s does not contain exactly one %s in %s", c.Header, c.TimestampKey, written)
 		s.missing = s.unreadable
 	default:
 		return nil
@@ -56,9 +56,9 @@ func newStampRule(c Config) *stampRule {
 	return s
 }
 
-// read returns the moment and its text. listed is what stood in the list of
-// signatures, and times how often.
-func (s *stampRule) read(r *Request, listed string, times int) (moment, string, *Error) {
+// read returns the timestamp and its text. listed is the timestamp in the list of
+// signatures, and times the number of its occurrences.
+func (s *timestampRule) read(r *Request, listed string, times int) (unixTime, string, *Error) {
 	text := listed
 	if s.header != "" {
 		values := r.Header[s.header]
@@ -69,7 +69,7 @@ func (s *stampRule) read(r *Request, listed string, times int) (moment, string, 
 	if times == 0 {
 		return 0, "", s.missing
 	}
-	at, ok := parseMoment(text, s.unit)
+	at, ok := parseTime(text, s.unit)
 	if times > 1 || !ok {
 		return 0, "", s.unreadable
 	}
@@ -88,9 +88,9 @@ func literalPath(path string) string {
 	return strings.Join(steps, ".")
 }
 
-// inBody returns the moment that a JSON body holds. The body has been verified,
-// so what it says is believed, however it says it.
-func (s *stampRule) inBody(r *Request) (moment, *Error) {
+// inBody returns the timestamp in a JSON body. It runs after the signature check, so
+// repeated members and other ambiguities of the JSON are the provider's own.
+func (s *timestampRule) inBody(r *Request) (unixTime, *Error) {
 	v := gjson.GetBytes(r.Body, s.jsonPath)
 	text := v.Str
 	if v.Type == gjson.Number {
@@ -99,23 +99,23 @@ func (s *stampRule) inBody(r *Request) (moment, *Error) {
 	if text == "" {
 		return 0, s.missing
 	}
-	at, ok := parseMoment(text, s.unit)
+	at, ok := parseTime(text, s.unit)
 	if !ok {
 		return 0, s.unreadable
 	}
 	return at, nil
 }
 
-var errNoMoment = &Error{ReasonTimestamp, "the moment of receipt, by which the timestamp is judged, is not known"}
+var errNoReceiptTime = &Error{ReasonTimestamp, "the time of receipt, with which the timestamp is compared, is unknown"}
 
-// judge compares a moment with the receipt.
-func (s *stampRule) judge(at moment, receipt time.Time) *Error {
+// checkAge compares a timestamp with the time of receipt.
+func (s *timestampRule) checkAge(at unixTime, receipt time.Time) *Error {
 	age := receipt.Unix() - int64(at)
 	switch {
 	case s.tolerance == 0:
 		return nil
 	case receipt.IsZero():
-		return errNoMoment
+		return errNoReceiptTime
 	case age > s.tolerance:
 		return refusef(ReasonTimestamp, "signed %d s before receipt, tolerance %d s", age, s.tolerance)
 	case -age > s.tolerance && !s.future:
@@ -124,34 +124,34 @@ func (s *stampRule) judge(at moment, receipt time.Time) *Error {
 	return nil
 }
 
-// parseMoment reads plain decimal digits, without sign, space or fraction, or
-// RFC 3339. Twelve digits of seconds reach past the year 30000 and cannot
+// parseTime parses a timestamp: RFC 3339, or decimal digits without sign, space or
+// fraction. Twelve digits of seconds reach beyond the year 30000 and cannot
 // overflow.
-func parseMoment(s, unit string) (moment, bool) {
-	digits := 12
+func parseTime(s, unit string) (unixTime, bool) {
+	maxDigits := 12
 	switch unit {
 	case "rfc3339":
-		const longest = len("2006-01-02T15:04:05.999999999-07:00")
-		if len(s) > longest {
+		const maxSize = len("2006-01-02T15:04:05.999999999-07:00")
+		if len(s) > maxSize {
 			return 0, false
 		}
 		t, err := time.Parse(time.RFC3339, s)
-		return moment(t.Unix()), err == nil
+		return unixTime(t.Unix()), err == nil
 	case "milliseconds":
-		digits = 15
+		maxDigits = 15
 	}
-	if len(s) > digits {
+	if len(s) > maxDigits {
 		return 0, false
 	}
 	n, err := strconv.ParseUint(s, 10, 63)
 	if unit == "milliseconds" {
 		n /= 1000
 	}
-	return moment(n), err == nil
+	return unixTime(n), err == nil
 }
 
-// validateStamp checks the fields of a timestamp.
-func validateStamp(c Config, f *eventhook.Faults) {
+// validateTimestamp checks the fields of the timestamp.
+func validateTimestamp(c Config, f *eventhook.Faults) {
 	validateChoice("timestamp_unit", c.TimestampUnit, f, "seconds", "milliseconds", "rfc3339")
 	if c.TimestampHeader != "" && !IsToken(c.TimestampHeader) {
 		f.Add("timestamp_header", "%q is not a header name", c.TimestampHeader)
@@ -160,12 +160,12 @@ func validateStamp(c Config, f *eventhook.Faults) {
 		validateOnePath("timestamp_path", c.TimestampPath, false, f)
 	}
 	if c.TimestampHeader != "" && c.TimestampPath != "" {
-		f.Add("timestamp_path", "there is a timestamp_header already")
+		f.Add("timestamp_path", "cannot be combined with timestamp_header")
 	}
 	if c.ToleranceSeconds != nil && (*c.ToleranceSeconds < 0 || *c.ToleranceSeconds > maxTolerance) {
-		f.Add("tolerance_seconds", "%d, want 0 (the time is not judged) to %d", *c.ToleranceSeconds, maxTolerance)
+		f.Add("tolerance_seconds", "%d, want 0 (the time is not checked) to %d", *c.ToleranceSeconds, maxTolerance)
 	}
 	if strings.Contains(c.Signed, "{timestamp}") && c.TimestampHeader == "" && c.TimestampPath == "" && c.TimestampKey == "" {
-		f.Add("timestamp_header", "missing: {timestamp} is signed")
+		f.Add("timestamp_header", "missing, but signed contains {timestamp}")
 	}
 }

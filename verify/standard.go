@@ -8,12 +8,12 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// standardScheme is Standard Webhooks 1.0 (standardwebhooks.com): signatures
-// of "id.timestamp.body", a list with spaces of "v1,<base64>" (HMAC) and
-// "v1a,<base64>" (Ed25519). Header names that of the signatures, and so the
-// family: webhook-signature (the default) stands beside webhook-id and
-// webhook-timestamp. Secrets are base64 behind whsec_, unless SecretEncoding
-// says text.
+// standardScheme is Standard Webhooks 1.0 (standardwebhooks.com): signatures of
+// "id.timestamp.body" in a list, separated by spaces, of "v1,<base64>" (HMAC) and
+// "v1a,<base64>" (Ed25519). Header is the name of the signatures' header. Its
+// prefix is also the prefix of the id and timestamp headers: webhook-signature
+// (the default), webhook-id and webhook-timestamp. Secrets are whsec_ and base64,
+// unless SecretEncoding is text.
 var standardScheme = scheme{
 	fields:   []string{"header", "also_headers", "secrets", "secret_encoding", "public_keys", "tolerance_seconds", "allow_future"},
 	validate: validateStandard,
@@ -39,9 +39,9 @@ func validateStandard(c Config, f *eventhook.Faults) {
 			f.Add("header", "%q, want a header that ends in %s", name, signatureSuffix)
 		}
 	}
-	validateStamp(c, f)
+	validateTimestamp(c, f)
 	if len(c.Secrets) == 0 && len(c.PublicKeys) == 0 {
-		f.Add("secrets", "missing, want at least one, or a public key")
+		f.Add("secrets", "missing, want at least one secret or public key")
 		return
 	}
 	if len(c.Secrets) > 0 {
@@ -51,16 +51,18 @@ func validateStandard(c Config, f *eventhook.Faults) {
 	validateKeys(c, f)
 }
 
-// standardVerifier tries the HMAC first, and then the public keys.
+// standardVerifier checks the headers of the first family that a request has: the
+// HMAC first, then the public keys.
 type standardVerifier struct {
-	families []standardFamily
+	families []headerFamily
 	missing  *Error
 }
 
-type standardFamily struct {
-	header string
-	id     string
-	any    []*signatureVerifier
+// headerFamily is a set of headers with one prefix, such as svix-.
+type headerFamily struct {
+	header    string // with the signatures
+	id        string // with the id
+	verifiers []*signatureVerifier
 }
 
 func newStandard(c Config, keys Keys) Verifier {
@@ -72,29 +74,29 @@ func newStandard(c Config, keys Keys) Verifier {
 	return v
 }
 
-func newFamily(c Config, name string, keys Keys) standardFamily {
+func newFamily(c Config, name string, keys Keys) headerFamily {
 	family := name[:len(name)-len(signatureSuffix)]
-	f := standardFamily{header: http.CanonicalHeaderKey(name), id: http.CanonicalHeaderKey(family + "-id")}
+	f := headerFamily{header: http.CanonicalHeaderKey(name), id: http.CanonicalHeaderKey(family + "-id")}
 	base := Config{Header: name, Separator: " ", Encoding: "base64", TimestampHeader: family + "-timestamp",
 		Signed:           "{header." + family + "-id}.{timestamp}.{body}",
 		ToleranceSeconds: c.ToleranceSeconds, AllowFuture: c.AllowFuture}
 	if len(c.Secrets) > 0 {
 		mac := base
 		mac.Prefix, mac.Secrets, mac.SecretEncoding = "v1,", c.Secrets, c.SecretEncoding
-		f.any = append(f.any, newSignature(mac, newMACChecker(mac)))
+		f.verifiers = append(f.verifiers, newSignature(mac, newMACChecker(mac)))
 	}
 	if len(c.PublicKeys) > 0 {
 		public := base
 		public.Prefix, public.PublicKeys, public.Algorithm = "v1a,", c.PublicKeys, "ed25519"
-		f.any = append(f.any, newSignature(public, newKeyChecker(public, keys)))
+		f.verifiers = append(f.verifiers, newSignature(public, newKeyChecker(public, keys)))
 	}
 	return f
 }
 
-var errOtherID = &Error{ReasonMalformed, "another id stands beside the one that is signed"}
+var errOtherID = &Error{ReasonMalformed, "another id header differs from the signed id"}
 
-// oneID wants the ids of other families to be the signed one, if they are
-// there: who looks for the id must not find another.
+// oneID checks that id headers of other families, if any, equal the signed id.
+// Otherwise a path to such a header would find an unsigned id.
 func (v *standardVerifier) oneID(r *Request, signed string) *Error {
 	for i := range v.families {
 		for _, id := range r.Header[v.families[i].id] {
@@ -106,44 +108,44 @@ func (v *standardVerifier) oneID(r *Request, signed string) *Error {
 	return nil
 }
 
-// CPUCost is that of the first family that the request has, as Verify looks at no
-// other.
+// CPUCost returns the cost of the first family that the request has. Verify ignores
+// the others.
 func (v *standardVerifier) CPUCost(r *Request) (work int) {
 	for i := range v.families {
 		f := &v.families[i]
 		if len(r.Header[f.header]) == 0 {
 			continue
 		}
-		for _, way := range f.any {
-			work += way.CPUCost(r)
+		for _, one := range f.verifiers {
+			work += one.CPUCost(r)
 		}
 		return work
 	}
 	return 0
 }
 
-// Verify answers with the first way's error, unless a later way got further:
-// found a signature of its kind.
+// Verify returns the error of the first verifier, unless only a later verifier
+// found a signature with its prefix.
 func (v *standardVerifier) Verify(ctx context.Context, r *Request) error {
 	for i := range v.families {
 		f := &v.families[i]
 		if len(r.Header[f.header]) == 0 {
 			continue
 		}
-		var why *Error
-		for _, way := range f.any {
-			err := way.verify(ctx, r)
+		var refusal *Error
+		for _, one := range f.verifiers {
+			err := one.verify(ctx, r)
 			if err == nil {
 				err = v.oneID(r, r.Header[f.id][0])
 			}
 			if err == nil {
 				return nil
 			}
-			if why == nil || why.Reason == ReasonPrefix {
-				why = err
+			if refusal == nil || refusal.Reason == ReasonPrefix {
+				refusal = err
 			}
 		}
-		return why
+		return refusal
 	}
 	return v.missing
 }

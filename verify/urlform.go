@@ -14,10 +14,10 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// urlFormScheme is Twilio's: the HMAC of the URL, followed by the names and
-// values of the form's parameters in the order of their names. A body that is
-// not a form is not signed itself; the URL then carries its hash in the
-// parameter bodySHA256 (twilio.com/docs/usage/security).
+// urlFormScheme is Twilio's scheme (twilio.com/docs/usage/security): the HMAC of
+// the URL followed by the names and values of the form's fields, sorted by name. A
+// body that is not a form is not part of the signed text; the URL then contains
+// its hash in the parameter bodySHA256.
 var urlFormScheme = scheme{
 	fields: []string{"header", "algorithm", "encoding", "secrets"},
 	validate: func(c Config, f *eventhook.Faults) {
@@ -35,14 +35,14 @@ var urlFormScheme = scheme{
 type urlFormVerifier struct{ signature *signatureVerifier }
 
 var (
-	errNoURL      = &Error{ReasonMalformed, "the signature covers the URL, which is not known"}
-	errNoBodyHash = &Error{ReasonMissingField, "no bodySHA256 in the URL, and the body is not a form"}
-	errBodyHash   = &Error{ReasonMismatch, "the body is not the one whose hash is in the URL"}
+	errNoURL      = &Error{ReasonMalformed, "the signature covers the URL, which is unknown"}
+	errNoBodyHash = &Error{ReasonMissingField, "the body is not a form, and the URL has no bodySHA256"}
+	errBodyHash   = &Error{ReasonMismatch, "the body does not have the hash in the URL's bodySHA256"}
 	errForm       = &Error{ReasonMalformed, "the body cannot be read as a form"}
 )
 
-// Verify takes the URL with and without its port, as Twilio's libraries do: they
-// add the default port, and leave out any.
+// Verify tries the URL with and without its port, like Twilio's libraries, which
+// add the default port and remove any port.
 func (v *urlFormVerifier) Verify(ctx context.Context, r *Request) error {
 	u, err := neturl.Parse(r.URL)
 	if err != nil || r.URL == "" {
@@ -52,27 +52,28 @@ func (v *urlFormVerifier) Verify(ctx context.Context, r *Request) error {
 	if bad != nil {
 		return bad
 	}
-	var last *Error
+	var refusal *Error
 	for _, written := range withAndWithoutPort(r.URL, u) {
 		signed := *r
 		signed.URL = written + form
-		if last = v.signature.verify(ctx, &signed); last == nil {
+		if refusal = v.signature.verify(ctx, &signed); refusal == nil {
 			return nil
 		}
-		if last.Reason != ReasonMismatch {
+		if refusal.Reason != ReasonMismatch {
 			break
 		}
 	}
-	return last
+	return refusal
 }
 
-// CPUCost counts the sorted form, and the URL with and without its port.
+// CPUCost adds the cost of sorting the form and of checking two URLs, with and
+// without the port.
 func (v *urlFormVerifier) CPUCost(r *Request) int {
-	const ways = 2
-	return len(r.Body)/parsedUnit + ways*v.signature.CPUCost(r)
+	const urls = 2
+	return len(r.Body)/parsedUnit + urls*v.signature.CPUCost(r)
 }
 
-// signedForm is what follows the URL in what is signed.
+// signedForm returns the signed text after the URL.
 func signedForm(u *neturl.URL, r *Request) (string, *Error) {
 	media, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	isForm := strings.EqualFold(trim(media), "application/x-www-form-urlencoded")
@@ -92,9 +93,9 @@ func signedForm(u *neturl.URL, r *Request) (string, *Error) {
 	return sortedForm(string(r.Body))
 }
 
-// bodyHash is the parameter bodySHA256, which Twilio appends: it is the last,
-// and there once. Elsewhere it could be a part of a form's text that was moved
-// into the URL, under the signature of the form.
+// bodyHash returns the parameter bodySHA256. Twilio appends it, so it must be the
+// last parameter and occur once. In another place it could be text of a form that
+// an attacker moved into the URL while keeping the signature of the form.
 func bodyHash(u *neturl.URL) (string, bool) {
 	const name = "bodySHA256="
 	last := u.RawQuery[strings.LastIndexByte(u.RawQuery, '&')+1:]
@@ -104,12 +105,12 @@ func bodyHash(u *neturl.URL) (string, bool) {
 
 type formField struct{ name, value string }
 
-// sortedForm is the names and values of a form in the order of the names, of
-// equal names in that of the values, each of these once.
+// sortedForm returns the names and values of a form, sorted by name and value,
+// without repeated pairs.
 func sortedForm(body string) (string, *Error) {
-	const most = 10_000 // as net/url has it
+	const maxFields = 10_000 // the limit of net/url
 	count := 1 + strings.Count(body, "&")
-	if count > most {
+	if count > maxFields {
 		return "", errForm
 	}
 	fields := make([]formField, 0, count)
@@ -117,7 +118,7 @@ func sortedForm(body string) (string, *Error) {
 		name, value, _ := strings.Cut(text, "=")
 		name, badName := neturl.QueryUnescape(name)
 		value, badValue := neturl.QueryUnescape(value)
-		if badName != nil || badValue != nil || strings.Contains(text, ";") { // which net/url refuses, too
+		if badName != nil || badValue != nil || strings.Contains(text, ";") { // net/url refuses semicolons, too
 			return "", errForm
 		}
 		if text != "" {
@@ -136,8 +137,8 @@ func sortedForm(body string) (string, *Error) {
 	return b.String(), nil
 }
 
-// withAndWithoutPort are the ways to write a URL: as it is, and without its port
-// or, if it has none, with the default port.
+// withAndWithoutPort returns the URL as it is, and without its port or, if it has
+// no port, with the default port.
 func withAndWithoutPort(raw string, u *neturl.URL) []string {
 	port, ok := map[string]string{"https": "443", "http": "80"}[u.Scheme]
 	host := u.Scheme + "://" + u.Host

@@ -6,29 +6,33 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// ValidateChange are what a new source may not have, each fault by its field,
-// although a source that has it already goes on: a verifier that accepts any
-// account of its provider, and more keys and fields than one request may cost.
-// have is what the source had before, zero for a new one. What was wrong with it
-// in the same words is no fault.
-func ValidateChange(have, want eventhook.Secret) eventhook.Faults {
-	wanted, err := ReadSpec(want)
+// ValidateChange checks the rules that apply to new and changed sources only: a
+// verifier must be restricted to one account of its provider if it can be, and
+// its keys and fields must not exceed the CPU budget of a request. current is
+// the sealed Spec that the source has, zero for a new source; updated is its
+// sealed replacement. A fault that current has in the same words is not
+// reported, so that existing sources keep working. If updated cannot be read,
+// ValidateChange returns nil; Resolve reports such faults.
+func ValidateChange(current, updated eventhook.Secret) eventhook.Faults {
+	updatedSpec, err := ReadSpec(updated)
 	if err != nil {
-		return nil // which is told elsewhere
+		return nil
 	}
-	faults := slices.Concat(wanted.unpinned(), wanted.oversized())
-	if len(faults) == 0 || have.IsZero() {
+	faults := updatedSpec.faultsOfNew()
+	if len(faults) == 0 || current.IsZero() {
 		return faults
 	}
-	had, err := ReadSpec(have)
+	currentSpec, err := ReadSpec(current)
 	if err != nil {
 		return faults
 	}
-	old := slices.Concat(had.unpinned(), had.oversized())
-	return slices.DeleteFunc(faults, func(one eventhook.Fault) bool { return slices.Contains(old, one) })
+	existing := currentSpec.faultsOfNew()
+	return slices.DeleteFunc(faults, func(f eventhook.Fault) bool { return slices.Contains(existing, f) })
 }
 
-// Warnings are what should be changed of a source, in a sentence each.
+func (s Spec) faultsOfNew() eventhook.Faults { return slices.Concat(s.unpinned(), s.oversized()) }
+
+// Warnings returns recommended changes of the source, in a sentence each.
 func (s Spec) Warnings() (texts []string) {
 	for _, fault := range s.unpinned() {
 		texts = append(texts, fault.Location+" "+fault.Message)
@@ -36,13 +40,13 @@ func (s Spec) Warnings() (texts []string) {
 	return texts
 }
 
-// unpinned are the settings without which any account of the provider is
-// believed.
+// unpinned reports the missing settings without which requests of every account
+// at the provider are accepted.
 func (s Spec) unpinned() (f eventhook.Faults) {
 	const open = "Without it, the source accepts requests of every account at the provider"
 	if s.Verifier != nil {
 		if s.Verifier.Type == "aws_sns" && s.Verifier.Claims["TopicArn"] == "" {
-			f.Add("verifier.claims", "must have TopicArn, the topic whose messages are accepted. %s", open)
+			f.Add("verifier.claims", "must contain TopicArn, the ARN of the topic whose messages are accepted. %s", open)
 		}
 		return f
 	}
@@ -55,7 +59,7 @@ func (s Spec) unpinned() (f eventhook.Faults) {
 	return f
 }
 
-// oversized are the keys and fields beyond what one request may cost.
+// oversized reports the fields that exceed the limits of cost_cpu.go.
 func (s Spec) oversized() (f eventhook.Faults) {
 	at, keys := "", s.PublicKeys
 	var c Config
@@ -65,14 +69,14 @@ func (s Spec) oversized() (f eventhook.Faults) {
 	}
 	var own eventhook.Faults
 	if n := countKeys(keys); n > maxKeysUsed {
-		own.Add("public_keys", "%d keys in all, want at most %d: more are not looked at", n, maxKeysUsed)
+		own.Add("public_keys", "%d keys in all, want at most %d", n, maxKeysUsed)
 	}
 	c.oversized(&own)
 	f.Merge(at, own)
 	return f
 }
 
-// countKeys counts each key once, however often it is repeated.
+// countKeys returns the number of distinct keys.
 func countKeys(texts []string) int { return len(distinctKeys(texts)) }
 
 func (c Config) oversized(f *eventhook.Faults) {
@@ -85,7 +89,7 @@ func (c Config) oversized(f *eventhook.Faults) {
 		checkSteps("signed", p.path, f)
 	}
 	if lookups > maxLookups {
-		f.Add("signed", "%d placeholders, fields and alternatives, with those of path, want at most %d", lookups, maxLookups)
+		f.Add("signed", "%d placeholders, fields and alternatives in signed, path and claims, want at most %d", lookups, maxLookups)
 	}
 	checkSteps("path", parseFieldPath(c.Path), f)
 	checkSteps("items", parseFieldPath(c.Items), f)
@@ -99,17 +103,17 @@ func (c Config) oversized(f *eventhook.Faults) {
 		f.Add("header_json", "%d alternatives, want at most %d", n, maxSteps)
 	}
 	if n := len(c.RequireHeaders); n > maxRequired {
-		f.Add("require_headers", "%d of them, want at most %d", n, maxRequired)
+		f.Add("require_headers", "%d headers, want at most %d", n, maxRequired)
 	}
 	if n := len(c.AlsoHeaders); n > maxAlso {
-		f.Add("also_headers", "%d of them, want at most %d", n, maxAlso)
+		f.Add("also_headers", "%d headers, want at most %d", n, maxAlso)
 	}
 }
 
 func checkSteps(key string, paths fieldPath, f *eventhook.Faults) {
 	for _, path := range paths {
 		if len(path) > maxSteps || countOf(path, "#") > maxElements {
-			f.Add(key, "a path of more than %d steps, or more than %d steps #", maxSteps, maxElements)
+			f.Add(key, "a path has more than %d steps or more than %d # steps", maxSteps, maxElements)
 			return
 		}
 	}

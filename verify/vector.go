@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Vector is a request whose answer is known, in JSON: the format in which
-// people keep cases to hold a verifier against. Headers hold one value per
-// name; Now null means that the scheme has no clock.
+// Vector is a test vector in JSON: a request with its verifier's configuration and
+// the expected result. Headers have one value per name. Now is null for schemes
+// without a timestamp.
 type Vector struct {
 	Provider  string                     `json:"provider"`
 	Scheme    string                     `json:"scheme"`
@@ -28,12 +28,11 @@ type Vector struct {
 	Expect    string                     `json:"expect"`
 }
 
-// vectorNotes are members of config that are no options: what a preset knows
-// itself, remarks, and the keys again, which count where there is no
-// public_key.
-var vectorNotes = []string{"header", "note", "jwk", "jwks"}
+// ignoredVectorMembers are members of config that are not options: values that the
+// preset defines, and remarks. jwk and jwks are used if there is no public_key.
+var ignoredVectorMembers = []string{"header", "note", "jwk", "jwks"}
 
-// Spec is the configuration that the vector asks for.
+// Spec returns the vector's configuration.
 func (v Vector) Spec() (Spec, error) {
 	s := Spec{Provider: v.Provider, Scheme: v.Scheme, Options: map[string]string{}}
 	if v.Secret != "" {
@@ -48,14 +47,14 @@ func (v Vector) Spec() (Spec, error) {
 		case name == "tolerance":
 			s.ToleranceSeconds = new(int)
 			if json.Unmarshal(raw, s.ToleranceSeconds) != nil {
-				return s, fmt.Errorf("config.tolerance: want seconds")
+				return s, fmt.Errorf("config.tolerance: want a number of seconds")
 			}
-		case slices.Contains(vectorNotes, name):
+		case slices.Contains(ignoredVectorMembers, name):
 			if strings.HasPrefix(name, "jwk") && v.PublicKey == "" {
 				s.PublicKeys = []string{string(raw)}
 			}
 		case json.Unmarshal(raw, &text) != nil:
-			return s, fmt.Errorf("config.%s: want a text", name)
+			return s, fmt.Errorf("config.%s: want a string", name)
 		case name == "secondary_secret":
 			s.Secrets = append(s.Secrets, text)
 		default:
@@ -65,7 +64,7 @@ func (v Vector) Spec() (Spec, error) {
 	return s, nil
 }
 
-// Request is the request of the vector.
+// Request returns the vector's request.
 func (v Vector) Request() *Request {
 	r := &Request{Method: v.Method, URL: v.URL, Header: http.Header{}, Body: []byte(v.Body)}
 	if r.Method == "" {
@@ -80,8 +79,8 @@ func (v Vector) Request() *Request {
 	return r
 }
 
-// Verify is nil if the request is verified, an *Error if it is refused, and
-// another error if the vector itself cannot be used.
+// Verify verifies the vector's request. It returns nil if the request is verified,
+// an *Error if it is refused, and another error if the vector is invalid.
 func (v Vector) Verify(ctx context.Context, keys Keys) error {
 	s, err := v.Spec()
 	if err != nil {

@@ -1,12 +1,19 @@
-// Package verify answers one question: was this request signed by its source?
+// Package verify checks whether a request was sent by the provider or sender
+// that a source is configured for.
 //
-// It is pure: no input or output, no clock, nothing global that changes. Time
-// comes in with the Request, so a request that was kept can be verified again
-// later with the answer it had on arrival; keys that a provider publishes on
-// the web come in through Keys.
+// A Config describes a signature scheme with its secrets and keys; New builds a
+// Verifier from it. A Preset is the Config of a known provider. A Spec is the
+// setting of a source: a provider with secrets and options, or a Config of its
+// own; Spec.Resolve turns it into a Config.
 //
-// There are few schemes and many presets: a scheme is one file and one line in
-// the schemes table, a provider is a row of data over the schemes.
+// The package does no I/O and reads no clock. The time of receipt is part of the
+// Request, so a stored request can be verified again later with the same result.
+// Keys that a provider publishes on the web come through the Keys interface.
+// Every refusal is an *Error that wraps ErrSignature; no error contains a secret,
+// a valid signature or a part of the body.
+//
+// To add a scheme, add a file with a scheme value and a line in the schemes
+// table. To add a provider, add a row to a presets_*.go file.
 package verify
 
 import (
@@ -19,56 +26,59 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// Request is what a sender sent. Verifiers read it and keep nothing of it.
+// Request is a received request. A Verifier does not change it and does not
+// retain any part of it.
 type Request struct {
 	Method string
-	URL    string      // as registered at the provider, with the query; never rebuilt from Host
-	Header http.Header // canonical names, as net/http makes them
+	URL    string      // as registered at the provider, with the query; never derived from the Host header
+	Header http.Header // with canonical names
 	Body   []byte      // the raw bytes
-	At     time.Time   // moment of receipt: timestamps are judged against it
+	At     time.Time   // the time of receipt, with which timestamps are compared
 }
 
-// Verifier decides whether a request comes from its source: nil means yes.
-// Every error is an *Error and wraps ErrSignature. A Verifier is safe for
-// concurrent use. The errors of one are shared: do not change them. ctx ends
-// the wait for keys that must be fetched; most schemes never wait.
+// Verifier verifies the requests of one source. It is safe for concurrent use.
 type Verifier interface {
+	// Verify returns nil if the request is authentic. Every error is an *Error
+	// and wraps ErrSignature. Errors are shared between calls: do not modify
+	// them. If keys must be fetched, Verify waits for them until ctx ends; most
+	// schemes never wait.
 	Verify(ctx context.Context, r *Request) error
-	// CPUCost is the most that Verify can cost for a request, in units of about
-	// 50 µs. It reads no more of the request than its size and headers.
+	// CPUCost returns an upper bound of the CPU time that Verify uses for the
+	// request, in units of about 50 µs. It reads only the request's size and
+	// headers.
 	CPUCost(r *Request) int
 }
 
 // ErrSignature is wrapped by every error of every Verifier.
 var ErrSignature = errors.New("the request is not verified")
 
-// Reason says in one word why a request was refused. There are only these, so
-// it can be the label of a metric.
+// Reason is the kind of a refusal. The set is fixed, so that a Reason can be the
+// label of a metric.
 type Reason string
 
 // The reasons.
 const (
-	ReasonMissingHeader Reason = "missing_header" // a header is absent
-	ReasonMissingField  Reason = "missing_field"  // a field of the body, or a parameter of the URL, is absent
-	ReasonPrefix        Reason = "prefix"         // no signature with the expected prefix or name
-	ReasonEncoding      Reason = "encoding"       // a signature of another encoding or length
-	ReasonMalformed     Reason = "malformed"      // something else that cannot be read
-	ReasonTimestamp     Reason = "timestamp"      // rightly signed, outside the tolerance
-	ReasonMismatch      Reason = "mismatch"       // no secret or key gives this signature
-	ReasonCredentials   Reason = "credentials"    // wrong user, password or token
-	ReasonKey           Reason = "key_not_found"  // the key it is signed with is unknown
-	ReasonToken         Reason = "token"          // a JWT that is expired, or not for us
+	ReasonMissingHeader Reason = "missing_header" // a required header is absent
+	ReasonMissingField  Reason = "missing_field"  // a required field of the body or parameter of the URL is absent
+	ReasonPrefix        Reason = "prefix"         // no signature has the expected prefix or name
+	ReasonEncoding      Reason = "encoding"       // no signature has the expected encoding and length
+	ReasonMalformed     Reason = "malformed"      // the request cannot be parsed for another reason
+	ReasonTimestamp     Reason = "timestamp"      // the signature is valid, but the timestamp is outside the tolerance
+	ReasonMismatch      Reason = "mismatch"       // the signature matches none of the secrets or keys
+	ReasonCredentials   Reason = "credentials"    // the user, password or token is wrong
+	ReasonKey           Reason = "key_not_found"  // the signing key is unknown
+	ReasonToken         Reason = "token"          // the JWT has expired, or its claims do not match
 
-	// ReasonUnavailable: the key cannot be fetched now. The request may be
-	// genuine, and is to be sent again.
+	// ReasonUnavailable: the signing key cannot be fetched at the moment. The
+	// request may be authentic; the sender should retry it.
 	ReasonUnavailable Reason = "keys_unavailable"
 )
 
-// Error tells why a request was refused. Neither field holds a secret, a
-// signature that would have been right, or anything of the body.
+// Error is the refusal of a request. Neither field contains a secret, a valid
+// signature or a part of the body.
 type Error struct {
 	Reason Reason
-	Detail string
+	Detail string // for users: the header or field, and the limit
 }
 
 func (e *Error) Error() string {
@@ -78,7 +88,7 @@ func (e *Error) Error() string {
 // Unwrap returns ErrSignature.
 func (e *Error) Unwrap() error { return ErrSignature }
 
-// orNil is err as an error that is nil if err is.
+// orNil converts a nil *Error to a nil error.
 func orNil(err *Error) error {
 	if err == nil {
 		return nil
@@ -86,18 +96,18 @@ func orNil(err *Error) error {
 	return err
 }
 
-// refusef makes an Error.
+// refusef returns an Error with a formatted detail.
 func refusef(reason Reason, format string, args ...any) *Error {
 	return &Error{Reason: reason, Detail: fmt.Sprintf(format, args...)}
 }
 
-// scheme is one way of proving where a request comes from.
+// scheme is a kind of signature or credential, named by Config.Type.
 type scheme struct {
-	fields        []string // what it takes of a Config, besides type
+	fields        []string // the keys of the Config fields that it uses, besides type
 	validate      func(Config, *eventhook.Faults)
-	build         func(Config, Keys) Verifier // of a valid Config; must not keep its slices
-	secretHeaders func(Config) []string
-	coversBody    func(Config) bool // whether a changed body is noticed; nil: always
+	build         func(Config, Keys) Verifier // the Config is valid; the Verifier must not retain its slices
+	secretHeaders func(Config) []string       // canonical names; nil: none
+	coversBody    func(Config) bool           // whether a modified body is refused; nil: always
 }
 
 var schemes = map[string]scheme{
@@ -115,10 +125,10 @@ var schemes = map[string]scheme{
 	"url_form_hmac":     urlFormScheme,
 }
 
-// New makes the Verifier that c describes. An invalid c gives the error of
-// its Validate and no Verifier. Later changes to c do not reach the Verifier.
-// keys serves schemes whose keys are published on the web; nil: there are
-// none, and what is signed with one is refused with ReasonKey.
+// New returns the Verifier that c describes. If c is invalid, New returns the
+// faults of c.Validate as an error. The Verifier does not observe later changes
+// of c. keys fetches the keys that providers publish on the web. If keys is nil,
+// requests that need such a key are refused with ReasonKey.
 func New(c Config, keys Keys) (Verifier, error) {
 	if err := c.Validate().Err("the verifier is invalid"); err != nil {
 		return nil, err

@@ -127,7 +127,7 @@ func TestWhy(t *testing.T) {
 		want string
 	}{
 		{nil, ""},
-		{errWaiting, "key_not_found: " + errWaiting.Detail},
+		{errAwaitingSecret, "key_not_found: " + errAwaitingSecret.Detail},
 		{http.ErrNoCookie, http.ErrNoCookie.Error()},
 	} {
 		if got := RefusalText(tt.err); got != tt.want {

@@ -43,7 +43,7 @@ func TestASourceWithoutAPinGoesOn(t *testing.T) {
 	path := T("acme") + sources + "/old"
 	for _, a := range []*answer{r.admin("GET", path, nil).want(http.StatusOK), r.admin("PATCH", path, object{"name": "Old"}).want(http.StatusOK)} {
 		warnings := fmt.Sprint(a.object()["warnings"])
-		if warnings != "[options.topic_arn is required: the topic whose messages are accepted. Without it, the source accepts requests of every account at the provider]" {
+		if warnings != "[options.topic_arn is required: the ARN of the topic whose messages are accepted. Without it, the source accepts requests of every account at the provider]" {
 			t.Errorf("warnings %s", warnings)
 		}
 	}

@@ -24,9 +24,9 @@ import (
 
 // Config sets the size of a tenant's share of one instance.
 type Config struct {
-	Processors float64       `koanf:"processors"` // how fast the share refills; 0.5 is half of a processor's time
-	Burst      time.Duration `koanf:"burst"`      // maximum time that the share holds
-	Tenants    int           `koanf:"tenants"`    // how many tenants' shares are kept in memory
+	Processors float64       `config:"processors"` // how fast the share refills; 0.5 is half of a processor's time
+	Burst      time.Duration `config:"burst"`      // maximum time that the share holds
+	Tenants    int           `config:"tenants"`    // how many tenants' shares are kept in memory
 }
 
 // DefaultConfig suits two processors.

@@ -2,7 +2,6 @@ package pg
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -10,35 +9,31 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// ApplyOptions say how a configuration is applied.
+// ApplyOptions selects how ApplyTenant applies a configuration.
 type ApplyOptions struct {
-	DryRun bool // say what would be done, and do nothing
-	Prune  bool // delete the tenant's sources, routes and subscriptions that are not named
+	DryRun bool // return the changes without making them
+	Prune  bool // delete the tenant's sources, routes and subscriptions that the configuration does not name
 }
 
-// ApplyTenant brings a tenant to a configuration in one transaction and says
-// what it did with each thing, or would do. What the configuration does not
-// name stays, unless it is pruned; a tenant is never deleted. Applying the same
-// twice changes nothing the second time. A tenant that is closed is a
-// KindConflict. A dry run locks nothing. The caller has validated the
-// configuration.
+// ApplyTenant brings a tenant to a configuration in one transaction. It returns one Change for
+// each resource of the configuration and each pruned one. Resources that the configuration
+// does not name stay, unless o.Prune is set; a tenant is never deleted. Applying a
+// configuration twice changes nothing the second time. The error is KindConflict if the tenant
+// is closed. A dry run locks nothing. The caller must have validated the configuration.
 func (db *DB) ApplyTenant(ctx context.Context, by eventhook.Actor, want eventhook.TenantConfig, o ApplyOptions) ([]eventhook.Change, error) {
-	changes, err := db.applyOnce(ctx, by, want, o)
-	if errors.Is(err, errTenantCreated) {
-		changes, err = db.applyOnce(ctx, by, want, o)
-	}
-	return changes, err
-}
-
-// errTenantCreated tells that somebody has made the tenant since it was looked for.
-var errTenantCreated = errors.New("the tenant was made meanwhile")
-
-func (db *DB) applyOnce(ctx context.Context, by eventhook.Actor, want eventhook.TenantConfig, o ApplyOptions) ([]eventhook.Change, error) {
 	if !o.DryRun {
 		if err := db.ensureSealing(ctx); err != nil {
 			return nil, err
 		}
 	}
+	a, err := db.applyOnce(ctx, by, want, o)
+	if a.tenantExists {
+		a, err = db.applyOnce(ctx, by, want, o)
+	}
+	return a.changes, err
+}
+
+func (db *DB) applyOnce(ctx context.Context, by eventhook.Actor, want eventhook.TenantConfig, o ApplyOptions) (configApply, error) {
 	a := configApply{mutation: &mutation{db: db, by: by, batch: &pgx.Batch{}, dryRun: o.DryRun}, prune: o.Prune}
 	run := db.inTx
 	if o.DryRun {
@@ -54,20 +49,23 @@ func (db *DB) applyOnce(ctx context.Context, by eventhook.Actor, want eventhook.
 	if err == nil {
 		db.notifyAnnounced(a.announced)
 	}
-	return a.changes, err
+	return a, err
 }
 
-// applier compares what is with what is wanted. It reads everything first, by
-// a fixed number of queries, and holds back what it writes, so that the cost of
-// a source does not grow with their number.
+// configApply is one run of ApplyTenant: it compares the stored configuration with the wanted
+// one. It reads everything first, with a fixed number of queries, and sends its writes in
+// batches, so that the cost of one source does not grow with their number.
 type configApply struct {
 	*mutation
 	prune   bool
 	changes []eventhook.Change
+	// tenantExists is set if another transaction has created the tenant since this one
+	// looked for it. The transaction then fails, and can be tried again.
+	tenantExists bool
 }
 
-// did notes what was done with a thing, named by the path to it below the
-// tenant; an update without a difference is none.
+// report adds a change of a resource, which is named by its path below the tenant. An update
+// without changed fields becomes ChangeUnchanged.
 func (a *configApply) report(action eventhook.ChangeAction, kind string, fields []eventhook.FieldChange, path ...string) {
 	if action == eventhook.ChangeUpdate && len(fields) == 0 {
 		action, fields = eventhook.ChangeUnchanged, nil
@@ -109,8 +107,8 @@ func (a *configApply) apply(ctx context.Context, want eventhook.TenantConfig) er
 	return a.applySubscriptions(ctx, want.Subscriptions)
 }
 
-// applyTenant holds the tenant's row: nobody else changes what the tenant owns
-// until the transaction ends.
+// applyTenant locks the tenant's row: until the transaction ends, no other transaction changes
+// resources of the tenant.
 func (a *configApply) applyTenant(ctx context.Context, want eventhook.Tenant) error {
 	find := lockTenant
 	if a.dryRun {
@@ -129,7 +127,7 @@ func (a *configApply) applyTenant(ctx context.Context, want eventhook.Tenant) er
 	}
 	next := have
 	next.Name = want.Name
-	if q := want.Quota.MaxEventsPerDay; q != nil { // what is not named stays
+	if q := want.Quota.MaxEventsPerDay; q != nil { // a quota that is not named stays
 		next.Quota.MaxEventsPerDay = q
 	}
 	if q := want.Quota.MaxStorageBytes; q != nil {
@@ -143,8 +141,9 @@ func (a *configApply) applyTenant(ctx context.Context, want eventhook.Tenant) er
 	return a.updateTenant(ctx, next)
 }
 
-// createTenant sends its statement at once, and waits for whoever makes the same
-// tenant at the same time.
+// createTenant sends its statement at once. It waits for a concurrent transaction that creates
+// the same tenant, and then fails and sets
+// tenantExists.
 func (a *configApply) createTenant(ctx context.Context, want eventhook.Tenant) error {
 	a.tenant = newTenant(want, a.db.now())
 	a.report(eventhook.ChangeCreate, "tenant", nil)
@@ -152,9 +151,7 @@ func (a *configApply) createTenant(ctx context.Context, want eventhook.Tenant) e
 	if err == nil {
 		err = a.sendBatch(ctx)
 	}
-	if hasCode(err, codeUniqueViolation) {
-		return errTenantCreated
-	}
+	a.tenantExists = hasCode(err, codeUniqueViolation)
 	return err
 }
 
@@ -170,11 +167,11 @@ func (a *configApply) createSource(ctx context.Context, want eventhook.SourceCon
 	return a.applyRoutes(ctx, s, nil, want.Routes)
 }
 
-// checkVerifier refuses a verifier that a new source may not have, unless the source
-// has it already.
+// checkVerifier returns the faults of the wanted verifier that the source's present verifier
+// does not have. have is zero for a new source.
 func (a *configApply) checkVerifier(have eventhook.Source, want eventhook.SourceConfig) error {
 	var faults eventhook.Faults
-	faults.Merge("sources["+want.Slug+"]", a.db.newly(have.Verifier, want.Verifier))
+	faults.Merge("sources["+want.Slug+"]", a.db.faultsOfNew(have.Verifier, want.Verifier))
 	return faults.Err("the source cannot be applied")
 }
 

@@ -20,7 +20,7 @@ func (a *configApply) applyRoutes(ctx context.Context, s eventhook.Source, have,
 	if err := a.checkRouteLimits(s, left, want); err != nil {
 		return err
 	}
-	ids := idsInOrder[eventhook.Route](a.db.now(), len(want)) // new ones of one priority are tried as they are named
+	ids := newIDsInOrder[eventhook.Route](a.db.now(), len(want)) // new routes of one priority are tried in the order of the configuration
 	for i, r := range want {
 		existing, exists := left[r.Name]
 		delete(left, r.Name)
@@ -41,10 +41,11 @@ func (a *configApply) applyRoutes(ctx context.Context, s eventhook.Source, have,
 	return nil
 }
 
-// checkRouteLimits refuses to bring a source to more routes than it may have, or more
-// targets in all of them: those it has stay, unless what is not named is pruned.
+// checkRouteLimits returns a KindConflict if the configuration would bring a source above its
+// maximum of routes, or of targets in all of them. A source that is above a maximum already
+// may stay there. Routes that are not named count, unless they are pruned.
 func (a *configApply) checkRouteLimits(s eventhook.Source, have map[string]eventhook.Route, want []eventhook.Route) error {
-	before, after := map[string]int{}, map[string]int{} // how many targets, by the route's name
+	before, after := map[string]int{}, map[string]int{} // the numbers of targets by the route's name
 	for name, r := range have {
 		before[name] = len(r.Targets)
 	}
@@ -55,15 +56,15 @@ func (a *configApply) checkRouteLimits(s eventhook.Source, have map[string]event
 		after[r.Name] = len(r.Targets)
 	}
 	for _, c := range []struct {
-		of              string
-		had, have, most int
+		noun               string
+		before, after, max int
 	}{
 		{"routes", len(before), len(after), eventhook.MaxRoutes},
 		{"targets in all its routes", sum(before), sum(after), eventhook.MaxSourceTargets},
 	} {
-		if c.have > max(c.had, c.most) {
+		if c.after > max(c.before, c.max) {
 			return &eventhook.Error{Kind: eventhook.KindConflict, Message: fmt.Sprintf(
-				"The source %q would have %d %s, with those that stay though they are not named; at most %d are allowed.", s.Slug, c.have, c.of, c.most)}
+				"The source %q would have %d %s, including routes that the configuration does not name; at most %d are allowed.", s.Slug, c.after, c.noun, c.max)}
 		}
 	}
 	return nil
@@ -90,8 +91,8 @@ func (a *configApply) applyRoute(ctx context.Context, s eventhook.Source, have e
 	return err
 }
 
-// sameJSON reports whether two documents say the same, however they are
-// written; numbers are the same only if they are written alike.
+// sameJSON reports whether two documents are equal, whatever their spacing and member order.
+// Numbers are equal only if they are written alike.
 func sameJSON(a, b json.RawMessage) bool {
 	var values [2]any
 	for i, raw := range []json.RawMessage{a, b} {

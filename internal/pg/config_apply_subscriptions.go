@@ -10,10 +10,10 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// applySubscriptions brings a tenant's subscriptions, which are known by their
-// names, to what is wanted. A wanted name that several have is a KindConflict.
-// Only those are held that change: whoever counts the deliveries of others need
-// not wait.
+// applySubscriptions brings a tenant's subscriptions, which a configuration knows by their
+// names, to the wanted ones. The error is KindConflict if several subscriptions have a wanted
+// name. It locks only the subscriptions that change, so that settles of deliveries to the
+// other ones need not wait.
 func (a *configApply) applySubscriptions(ctx context.Context, want []eventhook.Subscription) error {
 	have, err := a.db.subscriptionsOf(ctx, a.tx, a.tenant.ID, "")
 	if err != nil {
@@ -27,7 +27,7 @@ func (a *configApply) applySubscriptions(ctx context.Context, want []eventhook.S
 		return err
 	}
 	created := 0
-	ids := idsInOrder[eventhook.Subscription](a.db.now(), len(want))
+	ids := newIDsInOrder[eventhook.Subscription](a.db.now(), len(want))
 	for i, s := range want {
 		same := left[s.Name]
 		delete(left, s.Name)
@@ -45,20 +45,20 @@ func (a *configApply) applySubscriptions(ctx context.Context, want []eventhook.S
 	}
 	if n := len(have) + created - pruned; n > max(len(have), eventhook.MaxSubscriptions) {
 		return &eventhook.Error{Kind: eventhook.KindConflict, Message: fmt.Sprintf(
-			"The tenant would have %d subscriptions, with those that stay though they are not named; at most %d are allowed.", n, eventhook.MaxSubscriptions)}
+			"The tenant would have %d subscriptions, including those that the configuration does not name; at most %d are allowed.", n, eventhook.MaxSubscriptions)}
 	}
 	return nil
 }
 
-// lockSubscriptionRowsSQL and lockHealthSQL hold subscriptions, and what they count.
-// Primary keys.
+// lockSubscriptionRowsSQL locks subscriptions, lockHealthSQL their health: the counts of
+// dead deliveries. Primary keys.
 const (
 	lockSubscriptionRowsSQL = `SELECT ` + subscriptionColumns + subscriptionTables + ` WHERE s.id = ANY($1) ORDER BY s.id` + lockSubscriptionsClause
 	lockHealthSQL           = `SELECT FROM eventhook.subscription_health WHERE subscription_id = ANY($1) ORDER BY subscription_id FOR UPDATE`
 )
 
-// lockChanging holds the subscriptions that change or go, and their healths, and
-// puts them as they are then in the place of what was read.
+// lockChanging locks the subscriptions that will be changed or deleted, and their health. It
+// replaces their entries in have by the locked rows.
 func (a *configApply) lockChanging(ctx context.Context, have map[string][]eventhook.Subscription, want []eventhook.Subscription) error {
 	wanted := make(map[string]eventhook.Subscription, len(want))
 	for _, s := range want {
@@ -92,7 +92,8 @@ func (a *configApply) lockChanging(ctx context.Context, have map[string][]eventh
 	return err
 }
 
-// differs reports whether a subscription is not as it is wanted, or cannot be.
+// differs reports whether a subscription is not as wanted. An update that is not possible
+// counts as a difference; applying it reports the error.
 func (a *configApply) differs(have, want eventhook.Subscription) bool {
 	next, err := a.resolveSecrets(have, a.nextSubscription(have, want))
 	if err != nil {
@@ -118,11 +119,11 @@ func (a *configApply) applySubscription(ctx context.Context, same []eventhook.Su
 		ids = append(ids, s.ID.String())
 	}
 	return &eventhook.Error{Kind: eventhook.KindConflict, Message: fmt.Sprintf(
-		"The tenant has %d subscriptions with the name %q, and a file knows them by their names: rename or delete all but one of %s.",
+		"The tenant has %d subscriptions with the name %q, and a configuration file identifies them by name: rename or delete all but one of %s.",
 		len(same), want.Name, strings.Join(ids, ", "))}
 }
 
-// nextSubscription is what a subscription becomes by what is wanted.
+// nextSubscription returns the subscription with the wanted settings.
 func (a *configApply) nextSubscription(have, want eventhook.Subscription) eventhook.Subscription {
 	next := have
 	next.EventTypes, next.Filter, next.SubscriptionSettings = want.EventTypes, want.Filter, want.SubscriptionSettings
@@ -137,23 +138,23 @@ func (a *configApply) nextSubscription(have, want eventhook.Subscription) eventh
 	return next
 }
 
-// pruneSubscriptions deletes those that were not named, and counts them.
+// pruneSubscriptions deletes the subscriptions that were not named and returns their number.
 func (a *configApply) pruneSubscriptions(ctx context.Context, left map[string][]eventhook.Subscription) (int, error) {
 	if !a.prune {
 		return 0, nil
 	}
-	var going []eventhook.Subscription
+	var unnamed []eventhook.Subscription
 	for _, list := range left {
-		going = append(going, list...)
+		unnamed = append(unnamed, list...)
 	}
-	slices.SortFunc(going, func(x, y eventhook.Subscription) int {
+	slices.SortFunc(unnamed, func(x, y eventhook.Subscription) int {
 		return cmp.Or(cmp.Compare(x.Name, y.Name), slices.Compare(x.ID[:], y.ID[:]))
 	})
-	for _, s := range going {
+	for _, s := range unnamed {
 		a.report(eventhook.ChangeDelete, "subscription", nil, s.Name)
 		if err := a.deleteSubscription(ctx, s); err != nil {
 			return 0, err
 		}
 	}
-	return len(going), nil
+	return len(unnamed), nil
 }

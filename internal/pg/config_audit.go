@@ -11,7 +11,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// insertAuditSQL writes what one transaction has changed.
+// insertAuditSQL writes the audit entries of one transaction.
 const insertAuditSQL = `
 INSERT INTO eventhook.audit_log (id, tenant_id, actor_type, actor_id, actor_name, source_ip, request_id,
     action, resource_type, resource_id, resource_name, changes, correlation_id)
@@ -28,7 +28,7 @@ func (db *DB) insertAudit(ctx context.Context, tx pgx.Tx, by eventhook.Actor, en
 	var resources []*[16]byte
 	var actions, types, names, changes []string
 	var correlations []*string
-	ids := uuids(idsInOrder[eventhook.AuditEntry](db.now(), len(entries)))
+	ids := uuids(newIDsInOrder[eventhook.AuditEntry](db.now(), len(entries)))
 	for _, e := range entries {
 		raw, err := json.Marshal(e.Changes)
 		if err != nil {
@@ -54,8 +54,8 @@ func (db *DB) insertAudit(ctx context.Context, tx pgx.Tx, by eventhook.Actor, en
 	return err
 }
 
-// listAuditSQL reads one index downwards from $1; the conditions that come in
-// between say which.
+// listAuditSQL reads one index downwards from $1. The conditions that auditQuery puts
+// between the two parts choose the index.
 const (
 	listAuditSQL = `
 SELECT a.id, a.tenant_id, coalesce(t.slug, ''), a.actor_type, a.actor_id, a.actor_name, coalesce(a.source_ip, ''), coalesce(a.request_id, ''),
@@ -65,10 +65,10 @@ WHERE a.id < $1`
 	newestAuditSQL = ` ORDER BY a.id DESC LIMIT $2`
 )
 
-// auditQuery is the statement for a filter, and its arguments: the primary key,
-// or audit_log_tenant, audit_log_action or audit_log_tenant_action.
+// auditQuery returns the statement for a filter and its arguments. It uses the primary key, or
+// audit_log_tenant, audit_log_action or audit_log_tenant_action.
 func auditQuery(f eventhook.AuditFilter) (sql string, args []any) {
-	args = []any{beforeArg(f.Before), f.Limit}
+	args = []any{cursorArg(f.Before), f.Limit}
 	switch {
 	case !f.Tenant.IsZero() && f.Action != "":
 		return listAuditSQL + ` AND a.tenant_id = $3 AND a.action = $4` + newestAuditSQL, append(args, [16]byte(f.Tenant), f.Action)
@@ -80,8 +80,8 @@ func auditQuery(f eventhook.AuditFilter) (sql string, args []any) {
 	return listAuditSQL + newestAuditSQL, args
 }
 
-// AuditEntries lists what was changed, newest first. Each combination of
-// filters has an index of its own.
+// AuditEntries lists audit entries, newest first. Each combination of filters has an index of
+// its own.
 func (db *DB) AuditEntries(ctx context.Context, f eventhook.AuditFilter) ([]eventhook.AuditEntry, error) {
 	sql, args := auditQuery(f)
 	rows, err := db.lists.Query(ctx, sql, args...)
@@ -114,20 +114,20 @@ func scanAudit(row pgx.CollectableRow) (e eventhook.AuditEntry, err error) {
 	return e, json.Unmarshal(changes, &e.Changes)
 }
 
-// sweepAuditSQL removes the oldest of the entries before an id, which holds the
-// moment. It skips what another instance is removing. Primary key.
+// sweepAuditSQL deletes the oldest entries before an id; the id encodes the time. It skips
+// rows that another instance is deleting. Primary key.
 const sweepAuditSQL = `
 DELETE FROM eventhook.audit_log WHERE id = ANY(ARRAY(
     SELECT id FROM eventhook.audit_log WHERE id < $1 ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED))`
 
-// SweepAudit removes entries that are older than keep, the oldest first and up
-// to a thousand, and returns how many it removed. A keep of 0 removes none.
+// SweepAudit deletes up to a thousand entries that are older than keep, the oldest first, and
+// returns their number. If keep is 0, it deletes none.
 func (db *DB) SweepAudit(ctx context.Context, keep time.Duration) (int, error) {
 	if keep <= 0 {
 		return 0, nil
 	}
-	const most = 1000
+	const limit = 1000
 	before := eventhook.FirstID[eventhook.AuditEntry](db.now().Add(-keep))
-	tag, err := db.work.Exec(ctx, sweepAuditSQL, [16]byte(before), most)
+	tag, err := db.work.Exec(ctx, sweepAuditSQL, [16]byte(before), limit)
 	return int(tag.RowsAffected()), translate("sweep the audit log", err)
 }

@@ -19,7 +19,7 @@ func scanEventType(row pgx.Row) (t eventhook.EventType, err error) {
 	return t, err
 }
 
-// eventTypeRecord is what the audit log tells of an event type.
+// eventTypeRecord is the part of an event type that audit entries show.
 type eventTypeRecord struct {
 	Description string               `json:"description"`
 	Category    string               `json:"category"`
@@ -31,15 +31,14 @@ func recordOfEventType(t eventhook.EventType) eventTypeRecord {
 	return eventTypeRecord{t.Description, t.Category, t.Schema, t.Visibility}
 }
 
-// EventType returns an entry of a tenant's catalogue, or KindNotFound. Primary
-// key.
+// EventType returns an entry of a tenant's catalogue, or KindNotFound. Primary key.
 func (db *DB) EventType(ctx context.Context, tenant eventhook.TenantID, name string) (eventhook.EventType, error) {
 	t, err := scanEventType(db.work.QueryRow(ctx, `SELECT `+eventTypeColumns+` FROM eventhook.event_type WHERE tenant_id = $1 AND name = $2`, [16]byte(tenant), name))
 	return t, translate("find event type", notFound(err, "event type"))
 }
 
-// EventTypes lists a tenant's catalogue as far as an actor may see it, newest
-// first. Index on tenant and id.
+// EventTypes lists the entries of a tenant's catalogue that the actor may see, newest first.
+// Index on tenant and id.
 func (db *DB) EventTypes(ctx context.Context, to eventhook.Actor, tenant eventhook.TenantID, before eventhook.EventTypeID, limit int) ([]eventhook.EventType, error) {
 	hidden := ""
 	if to.Type == eventhook.ActorKey {
@@ -54,25 +53,25 @@ func (db *DB) EventTypes(ctx context.Context, to eventhook.Actor, tenant eventho
 	return list, translate("list event types", err)
 }
 
-// PutEventType makes an entry of a tenant's catalogue, or replaces it whole,
-// and says whether it was made. A version other than 0 must be the current
-// one, else ErrStale. One that is hidden from the actor is KindForbidden. The
-// caller has validated it.
-func (db *DB) PutEventType(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, version int64, want eventhook.EventType) (t eventhook.EventType, made bool, err error) {
+// PutEventType creates an entry of a tenant's catalogue or replaces all of it, and reports
+// whether it created the entry. A version other than 0 must be the current one, otherwise the
+// error is ErrStale. The error is KindForbidden if the entry is hidden from the actor. The
+// caller must have validated want.
+func (db *DB) PutEventType(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, version int64, want eventhook.EventType) (t eventhook.EventType, created bool, err error) {
 	err = db.mutate(ctx, "put event type", by, tenant, func(m *mutation) error {
 		have, err := m.lockEventType(ctx, want.Name)
 		if err != nil {
 			return err
 		}
 		if have.IsHiddenFrom(by) {
-			return &eventhook.Error{Kind: eventhook.KindForbidden, Message: "The catalogue has an entry of this name that is the admin's."}
+			return &eventhook.Error{Kind: eventhook.KindForbidden, Message: "The catalogue has an entry of this name that only the admin can change."}
 		}
 		if err := checkVersion(version, have.Version); err != nil {
 			return err
 		}
 		var before any
 		action := "event_type.created"
-		if made = have.Version == 0; !made {
+		if created = have.Version == 0; !created {
 			before, action = recordOfEventType(have), "event_type.updated"
 		}
 		changed, err := m.record(action, resource{"event_type", have.ID.String(), have.Name}, before, recordOfEventType(want))
@@ -85,10 +84,10 @@ func (db *DB) PutEventType(ctx context.Context, by eventhook.Actor, tenant event
 			[16]byte(tenant), want.Name, want.Description, want.Category, jsonArg(want.Schema), string(want.Visibility), m.db.now()))
 		return err
 	})
-	return t, made, err
+	return t, created, err
 }
 
-// lockEventType locks an entry; one that is not there yet is made with version 0.
+// lockEventType locks an entry. It first inserts a missing entry with version 0.
 func (m *mutation) lockEventType(ctx context.Context, name string) (eventhook.EventType, error) {
 	now := m.db.now()
 	_, err := m.tx.Exec(ctx, `INSERT INTO eventhook.event_type (id, tenant_id, name, description, category, visibility, version, created_at, updated_at)
@@ -100,9 +99,9 @@ func (m *mutation) lockEventType(ctx context.Context, name string) (eventhook.Ev
 	return scanEventType(m.tx.QueryRow(ctx, `SELECT `+eventTypeColumns+` FROM eventhook.event_type WHERE tenant_id = $1 AND name = $2 FOR UPDATE`, [16]byte(m.tenant.ID), name))
 }
 
-// DeleteEventType removes an entry of a tenant's catalogue; events of that
-// type stay. A version other than 0 must be the current one, else ErrStale.
-// One that is hidden from the actor is not there.
+// DeleteEventType deletes an entry of a tenant's catalogue; events of that type stay. A
+// version other than 0 must be the current one, otherwise the error is ErrStale. The error is
+// KindNotFound if the entry does not exist or is hidden from the actor.
 func (db *DB) DeleteEventType(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, name string, version int64) error {
 	return db.mutate(ctx, "delete event type", by, tenant, func(m *mutation) error {
 		t, err := scanEventType(m.tx.QueryRow(ctx, `DELETE FROM eventhook.event_type WHERE tenant_id = $1 AND name = $2 RETURNING `+eventTypeColumns, [16]byte(tenant), name))

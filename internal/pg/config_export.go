@@ -11,10 +11,10 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// TenantConfig returns all that is configured for a tenant, as it was at one
-// moment, or KindNotFound: sources in the order of their slugs, the routes of
-// each as they are tried, subscriptions in the order of their names, secrets
-// unsealed. It locks nothing.
+// TenantConfig returns the whole configuration of a tenant from one snapshot, or KindNotFound:
+// sources in the order of their slugs, the routes of each in the order of evaluation,
+// subscriptions in the order of their names, and secrets in plain text. It fails if a secret
+// does not open. It locks nothing.
 func (db *DB) TenantConfig(ctx context.Context, slug string) (c eventhook.TenantConfig, err error) {
 	err = db.inSnapshot(ctx, "read configuration", func(tx pgx.Tx) error {
 		if c.Tenant, err = findTenant(ctx, tx, slug); err != nil {
@@ -27,11 +27,11 @@ func (db *DB) TenantConfig(ctx context.Context, slug string) (c eventhook.Tenant
 		routes, err := db.routesOf(ctx, tx, c.ID)
 		for _, s := range sources {
 			if s.Verifier.IsZero() {
-				return fmt.Errorf("no key that is configured opens the verifier of source %s/%s", s.TenantSlug, s.Slug)
+				return fmt.Errorf("no configured encryption key opens the verifier of source %s/%s", s.TenantSlug, s.Slug)
 			}
 			for _, r := range routes[s.ID] {
 				if r.SecretsLost {
-					return fmt.Errorf("no key that is configured opens the secrets of the targets of route %s/%s/%s", s.TenantSlug, s.Slug, r.Name)
+					return fmt.Errorf("no configured encryption key opens the secrets of the targets of route %s/%s/%s", s.TenantSlug, s.Slug, r.Name)
 				}
 			}
 			c.Sources = append(c.Sources, eventhook.SourceConfig{Source: s, Routes: routes[s.ID]})
@@ -43,7 +43,7 @@ func (db *DB) TenantConfig(ctx context.Context, slug string) (c eventhook.Tenant
 		slices.SortStableFunc(c.Subscriptions, func(x, y eventhook.Subscription) int { return strings.Compare(x.Name, y.Name) })
 		for _, s := range c.Subscriptions {
 			if s.SecretsLost {
-				return fmt.Errorf("no key that is configured opens the secrets of subscription %s/%s", s.TenantSlug, s.Name)
+				return fmt.Errorf("no configured encryption key opens the secrets of subscription %s/%s", s.TenantSlug, s.Name)
 			}
 		}
 		return err
@@ -51,8 +51,7 @@ func (db *DB) TenantConfig(ctx context.Context, slug string) (c eventhook.Tenant
 	return c, err
 }
 
-// inSnapshot lets read see the database as it is at one moment, and change
-// nothing.
+// inSnapshot runs read in a read-only transaction that sees the database at one moment.
 func (db *DB) inSnapshot(ctx context.Context, act string, read func(pgx.Tx) error) error {
 	options := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	return translate(act, pgx.BeginTxFunc(ctx, db.work, options, read))
@@ -64,8 +63,8 @@ func findTenant(ctx context.Context, tx pgx.Tx, slug string) (eventhook.Tenant, 
 	return t, notFound(err, "tenant")
 }
 
-// sourcesOf are all sources of a tenant, by its unique index on their slugs;
-// those whose key is lost have no verifier.
+// sourcesOf reads all sources of a tenant, by the unique index on their slugs. A source that
+// cannot be unsealed has no verifier.
 func (db *DB) sourcesOf(ctx context.Context, tx pgx.Tx, tenant eventhook.TenantID) ([]eventhook.Source, error) {
 	rows, err := tx.Query(ctx, `SELECT `+sourceColumns+sourceTables+` WHERE s.tenant_id = $1 ORDER BY s.slug`, [16]byte(tenant))
 	if err != nil {
@@ -77,8 +76,8 @@ func (db *DB) sourcesOf(ctx context.Context, tx pgx.Tx, tenant eventhook.TenantI
 	})
 }
 
-// routesOf are all routes of a tenant by their source, as they are tried: by
-// each source's index on them.
+// routesOf reads all routes of a tenant by their source, in the order of evaluation, by the
+// index on source and priority.
 func (db *DB) routesOf(ctx context.Context, tx pgx.Tx, tenant eventhook.TenantID) (map[eventhook.SourceID][]eventhook.Route, error) {
 	rows, err := tx.Query(ctx, `SELECT `+routeColumns+` FROM eventhook.route
 		WHERE source_id IN (SELECT id FROM eventhook.source WHERE tenant_id = $1) ORDER BY priority DESC, id`, [16]byte(tenant))

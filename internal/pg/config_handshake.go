@@ -13,9 +13,9 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// StoreLearnedSecret keeps the secret that a source's handshake has brought, and all
-// instances hear of it. A source that has learned one keeps that: KindConflict.
-// So does one that is gone. Primary key.
+// StoreLearnedSecret stores the secret that a source's handshake has brought; a trigger
+// notifies all instances. The error is KindConflict if the source has a learned secret already
+// or does not exist any more. Primary key.
 func (db *DB) StoreLearnedSecret(ctx context.Context, source eventhook.SourceID, secret eventhook.Secret) error {
 	if err := db.ensureSealing(ctx); err != nil {
 		return err
@@ -44,18 +44,18 @@ func (db *DB) StoreLearnedSecret(ctx context.Context, source eventhook.SourceID,
 	})
 }
 
-var errHasSecret = &eventhook.Error{Kind: eventhook.KindConflict, Message: "the source has its secret already"}
+var errHasSecret = &eventhook.Error{Kind: eventhook.KindConflict, Message: "the source has a learned secret already"}
 
-// LearnedSecret tells when a source has learned its secret, and when that was
-// shown; KindNotFound if it has learned none. Primary key.
+// LearnedSecret returns when a source learned its secret, and when that was revealed, nil if
+// never. The error is KindNotFound if the source has learned none. Primary key.
 func (db *DB) LearnedSecret(ctx context.Context, source eventhook.SourceID) (learnedAt time.Time, revealedAt *time.Time, err error) {
 	err = db.work.QueryRow(ctx, `SELECT learned_at, revealed_at FROM eventhook.learned_secret WHERE source_id = $1`,
 		[16]byte(source)).Scan(&learnedAt, &revealedAt)
 	return learnedAt, revealedAt, translate("read a learned secret", notFound(err, "learned secret"))
 }
 
-// RevealSecret returns the secret that a source has learned, once:
-// KindConflict if it was shown before, or there is none. Primary keys.
+// RevealSecret returns the secret that a source has learned, once. The error is KindConflict
+// if it was revealed before, or if the source has learned none. Primary keys.
 func (db *DB) RevealSecret(ctx context.Context, by eventhook.Actor, s eventhook.Source) (secret eventhook.Secret, err error) {
 	err = db.mutate(ctx, "show a learned secret", by, s.TenantID, func(m *mutation) error {
 		var sealed string
@@ -63,7 +63,7 @@ func (db *DB) RevealSecret(ctx context.Context, by eventhook.Actor, s eventhook.
 			WHERE source_id = $1 AND revealed_at IS NULL RETURNING secret`, [16]byte(s.ID), db.now()).Scan(&sealed)
 		if eventhook.KindOf(notFound(err, "learned secret")) == eventhook.KindNotFound {
 			return &eventhook.Error{Kind: eventhook.KindConflict,
-				Message: "the source has learned no secret, or it was shown already; reset the handshake to learn a new one"}
+				Message: "the source has learned no secret, or the secret was revealed already; reset the handshake to learn a new one"}
 		}
 		if err != nil {
 			return err
@@ -76,8 +76,8 @@ func (db *DB) RevealSecret(ctx context.Context, by eventhook.Actor, s eventhook.
 	return secret, err
 }
 
-// ResetHandshake lets a source wait for its handshake again, from now on. It is no
-// fault if it has learned none. Primary keys.
+// ResetHandshake deletes the learned secret of a source and lets the source wait for its
+// handshake again, from now on. It succeeds if the source has learned none. Primary keys.
 func (db *DB) ResetHandshake(ctx context.Context, by eventhook.Actor, s eventhook.Source) error {
 	return db.mutate(ctx, "forget a learned secret", by, s.TenantID, func(m *mutation) error {
 		if err := m.exec(ctx, `UPDATE eventhook.source SET handshake_opened_at = $2 WHERE id = $1`, [16]byte(s.ID), db.now()); err != nil {
@@ -99,13 +99,13 @@ func (db *DB) ResetHandshake(ctx context.Context, by eventhook.Actor, s eventhoo
 	})
 }
 
-// flipped is the change of a yes or no to its opposite.
+// boolChange returns the change of a boolean field to its opposite.
 func boolChange(field string, to bool) []eventhook.FieldChange {
 	return []eventhook.FieldChange{{Field: field, From: strconv.AppendBool(nil, !to), To: strconv.AppendBool(nil, to)}}
 }
 
-// fastlySQL reads a small index of its own. The sources of one tenant do not
-// use up the room of all.
+// fastlySQL reads a partial index on the sources of Fastly. It takes at most 100 sources of
+// one tenant, so that one tenant cannot use up the limit for all.
 const fastlySQL = `
 WITH fair AS (
     SELECT id, row_number() OVER (PARTITION BY tenant_id ORDER BY id) AS nth
@@ -114,13 +114,13 @@ WITH fair AS (
 SELECT ` + sourceColumns + sourceTables + ` JOIN fair ON fair.id = s.id
 WHERE fair.nth <= 100 AND t.status = 'active' ORDER BY s.id LIMIT 1000`
 
-// maxServicesPerSource is how many services of one source are told, so that one
-// does not use up the room of all.
+// maxServicesPerSource bounds the services of one source, so that one source cannot use up the
+// space for all.
 const maxServicesPerSource = 100
 
-// FastlyServices are the ids of the services whose logs enabled sources take,
-// in any order, some perhaps twice: of the first thousand sources, at most a
-// hundred of a tenant, the first hundred of each.
+// FastlyServices returns the ids of the Fastly services whose logs enabled sources receive,
+// unordered and possibly with repetitions. It reads the first thousand sources, at most a
+// hundred of one tenant, and the first hundred ids of each.
 func (db *DB) FastlyServices(ctx context.Context) ([]string, error) {
 	rows, err := db.lists.Query(ctx, fastlySQL)
 	if err != nil {
@@ -137,7 +137,7 @@ func (db *DB) FastlyServices(ctx context.Context) ([]string, error) {
 				ServiceIDs string `json:"service_ids"`
 			} `json:"options"`
 		}
-		if json.Unmarshal([]byte(s.Verifier.Reveal()), &spec) == nil { // what cannot be read has no services
+		if json.Unmarshal([]byte(s.Verifier.Reveal()), &spec) == nil { // a verifier that cannot be decoded has no services
 			for i, id := range strings.SplitN(spec.Options.ServiceIDs, ",", maxServicesPerSource+1) {
 				if i < maxServicesPerSource {
 					ids = append(ids, strings.TrimSpace(id))

@@ -21,7 +21,7 @@ func scanKey(row pgx.Row, more ...any) (k eventhook.APIKey, err error) {
 	return k, err
 }
 
-// keyRecord is what the audit log tells of a key.
+// keyRecord is the part of an API key that audit entries show.
 type keyRecord struct {
 	Name      string            `json:"name"`
 	Prefix    string            `json:"prefix"`
@@ -33,9 +33,9 @@ func recordOfKey(k eventhook.APIKey) keyRecord {
 	return keyRecord{k.Name, k.Prefix, k.Scopes, k.ExpiresAt}
 }
 
-// KeyByHash returns the key with a hash, and of its tenant the slug and the
-// status; or KindUnauthorized if there is none, it has expired, or its tenant
-// is closed. Unique index.
+// KeyByHash returns the API key with a hash, and the id, slug and status of its tenant. The
+// error is KindUnauthorized if there is no such key, it has expired, or its tenant is closed.
+// Unique index.
 func (db *DB) KeyByHash(ctx context.Context, hash []byte) (k eventhook.APIKey, t eventhook.Tenant, err error) {
 	row := db.work.QueryRow(ctx, `SELECT `+keyColumns+`, t.slug, t.status FROM eventhook.api_key k JOIN eventhook.tenant t ON t.id = k.tenant_id
 		WHERE k.hash = $1 AND (k.expires_at IS NULL OR k.expires_at > $2) AND t.status <> 'closed'`, hash, db.now())
@@ -48,8 +48,8 @@ func (db *DB) KeyByHash(ctx context.Context, hash []byte) (k eventhook.APIKey, t
 	return k, t, translate("find key", err)
 }
 
-// CreateKey stores a key's hash; the key itself is never stored. A closed tenant
-// is a KindConflict.
+// CreateKey stores the hash of an API key; the key itself is never stored. The error is
+// KindConflict if the tenant is closed.
 func (db *DB) CreateKey(ctx context.Context, by eventhook.Actor, k eventhook.APIKey, hash []byte) (eventhook.APIKey, error) {
 	scopes := make([]string, len(k.Scopes))
 	for i, s := range k.Scopes {
@@ -69,10 +69,10 @@ func (db *DB) CreateKey(ctx context.Context, by eventhook.Actor, k eventhook.API
 	return k, err
 }
 
-// Keys lists a tenant's keys, newest first. Index api_key_tenant.
+// Keys lists a tenant's API keys, newest first. Index api_key_tenant.
 func (db *DB) Keys(ctx context.Context, tenant eventhook.TenantID, before eventhook.KeyID, limit int) ([]eventhook.APIKey, error) {
 	rows, err := db.lists.Query(ctx, `SELECT `+keyColumns+` FROM eventhook.api_key k
-		WHERE k.tenant_id = $1 AND k.id < $2 ORDER BY k.id DESC LIMIT $3`, [16]byte(tenant), beforeArg(before), limit)
+		WHERE k.tenant_id = $1 AND k.id < $2 ORDER BY k.id DESC LIMIT $3`, [16]byte(tenant), cursorArg(before), limit)
 	if err != nil {
 		return nil, translate("list keys", err)
 	}
@@ -80,7 +80,7 @@ func (db *DB) Keys(ctx context.Context, tenant eventhook.TenantID, before eventh
 	return list, translate("list keys", err)
 }
 
-// DeleteKey forgets a key; it is refused from then on. Primary key.
+// DeleteKey deletes an API key. Requests with it are refused from then on. Primary key.
 func (db *DB) DeleteKey(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, id eventhook.KeyID) error {
 	return db.mutate(ctx, "delete key", by, tenant, func(m *mutation) error {
 		k, err := scanKey(m.tx.QueryRow(ctx, `DELETE FROM eventhook.api_key k WHERE k.id = $1 AND k.tenant_id = $2 RETURNING `+keyColumns, [16]byte(id), [16]byte(tenant)))
@@ -92,8 +92,8 @@ func (db *DB) DeleteKey(ctx context.Context, by eventhook.Actor, tenant eventhoo
 	})
 }
 
-// recordKeyUseSQL never takes a moment back. Keys are locked in the order of their
-// ids, so that instances which tell of the same ones wait for each other.
+// recordKeyUseSQL only moves last_used_at forward. It locks keys in the order of their ids, so
+// that instances that record the same keys wait for each other and cannot deadlock.
 const recordKeyUseSQL = `
 WITH used AS MATERIALIZED (
     SELECT k.id, u.at FROM unnest($1::uuid[], $2::timestamptz[]) AS u (id, at) JOIN eventhook.api_key k ON k.id = u.id
@@ -102,8 +102,8 @@ WITH used AS MATERIALIZED (
 )
 UPDATE eventhook.api_key k SET last_used_at = used.at FROM used WHERE k.id = used.id`
 
-// RecordKeyUse notes when keys were used last; those that are gone are passed
-// over. Primary key.
+// RecordKeyUse stores the time of each key's last use. It ignores keys that do not exist any
+// more. Primary key.
 func (db *DB) RecordKeyUse(ctx context.Context, used map[eventhook.KeyID]time.Time) error {
 	if len(used) == 0 {
 		return nil
@@ -114,5 +114,5 @@ func (db *DB) RecordKeyUse(ctx context.Context, used map[eventhook.KeyID]time.Ti
 		ids, moments = append(ids, id), append(moments, at)
 	}
 	_, err := db.work.Exec(ctx, recordKeyUseSQL, ids, moments)
-	return translate("note the use of keys", err)
+	return translate("record the use of keys", err)
 }

@@ -13,35 +13,35 @@ import (
 	"github.com/eventhook/eventhook/internal/roundrobin"
 )
 
-// mutation changes what one tenant owns, within one transaction and for one
-// actor, and records each change beside it. Those that the catalogue of the
-// gateway's own events has are published, too.
+// mutation changes resources of one tenant within one transaction, on behalf of one actor. It
+// writes an audit entry for each change, and publishes a system event for each entry whose
+// action is in the catalogue of system events.
 type mutation struct {
 	db      *DB
 	tx      pgx.Tx
 	by      eventhook.Actor
 	tenant  eventhook.Tenant
 	entries []eventhook.AuditEntry
-	// made are the subscriptions that this act makes: they are told of what
-	// comes after it.
+	// created holds the subscriptions that this mutation creates: they receive the system
+	// events of later mutations only.
 	created map[eventhook.SubscriptionID]bool
-	// announced is what has been published.
+	// announced holds the system events that were stored, for notifyAnnounced.
 	announced announced
-	// correlation is shared by all entries; "" unless one act changes several.
+	// correlation is shared by all entries; "" unless the mutation changes several resources.
 	correlation string
-	// later holds statements back, to send many of them together; nil sends
-	// each at once.
+	// batch collects statements, to send many together. If it is nil, each statement is sent
+	// at once.
 	batch *pgx.Batch
-	// sealing is how the database's secrets are sealed; nil before seal read it.
+	// sealing is the state of sealing that the transaction has locked; nil until seal reads
+	// it.
 	sealing *sealing
-	// dryRun changes nothing: what would be is recorded and not written.
+	// dryRun records changes without writing them.
 	dryRun bool
 }
 
-// exec runs a statement of a change, now or, if later is there, not later than
-// flush.
+// exec runs a statement of a change: at once, or with the batch, before flush returns.
 func (m *mutation) exec(ctx context.Context, sql string, args ...any) error {
-	const most = 1000 // bounds what is held back
+	const maxBatch = 1000 // statements
 	switch {
 	case m.dryRun:
 		return nil
@@ -50,13 +50,13 @@ func (m *mutation) exec(ctx context.Context, sql string, args ...any) error {
 		return err
 	}
 	m.batch.Queue(sql, args...)
-	if m.batch.Len() < most {
+	if m.batch.Len() < maxBatch {
 		return nil
 	}
 	return m.sendBatch(ctx)
 }
 
-// send runs what was held back.
+// sendBatch runs the statements of the batch.
 func (m *mutation) sendBatch(ctx context.Context) error {
 	if m.batch == nil || m.batch.Len() == 0 {
 		return nil
@@ -66,12 +66,12 @@ func (m *mutation) sendBatch(ctx context.Context) error {
 	return m.tx.SendBatch(ctx, batch).Close()
 }
 
-// mutate runs do in a transaction that nobody can close the tenant in, and
-// records what do has changed. A tenant that is closed is a KindConflict, and
-// one that is suspended is KindForbidden for its own keys.
+// mutate runs do in a transaction and records the changes that do makes. The tenant cannot be
+// closed meanwhile. The error is KindConflict if the tenant is closed, and KindForbidden if it
+// is suspended and the actor is one of its keys.
 //
-// Changes of one tenant wait for each other's locks, so that few of them may hold
-// connections at once.
+// Changes of one tenant wait for each other's row locks, so mutate limits the connections that
+// they hold at once.
 func (db *DB) mutate(ctx context.Context, act string, by eventhook.Actor, tenant eventhook.TenantID, do func(*mutation) error) error {
 	if err := db.ensureSealing(ctx); err != nil {
 		return err
@@ -93,7 +93,7 @@ func (db *DB) mutate(ctx context.Context, act string, by eventhook.Actor, tenant
 	})
 }
 
-// How many changes of one tenant wait for their turn, and how long.
+// The limits of changes of one tenant that wait for a slot.
 const (
 	maxWaitingChanges = 64
 	maxChangeWait     = 5 * time.Second
@@ -102,15 +102,15 @@ const (
 func slotError(act string, err error) error {
 	switch {
 	case errors.Is(err, roundrobin.ErrFull):
-		return &eventhook.Error{Kind: eventhook.KindRateLimited, RetryAfter: time.Second, Message: "Too many changes of this tenant wait for their turn; try again, with fewer at once."}
+		return &eventhook.Error{Kind: eventhook.KindRateLimited, RetryAfter: time.Second, Message: "Too many changes of this tenant are waiting; try again with fewer at once."}
 	case errors.Is(err, roundrobin.ErrTimeout):
-		return &eventhook.Error{Kind: eventhook.KindUnavailable, RetryAfter: time.Second, Message: "The change has waited too long for its turn; try again."}
+		return &eventhook.Error{Kind: eventhook.KindUnavailable, RetryAfter: time.Second, Message: "The change has waited too long for other changes of this tenant; try again."}
 	}
 	return fmt.Errorf("%s: %w", act, err)
 }
 
-// act runs do in a transaction, writes what it has recorded, and wakes whom
-// that concerns when all of it is done.
+// run runs do in a transaction, writes the entries that do has recorded, and notifies watchers
+// after the commit.
 func (m *mutation) run(ctx context.Context, act string, do func() error) error {
 	err := m.db.inTx(ctx, act, func(tx pgx.Tx) error {
 		m.tx = tx
@@ -125,17 +125,18 @@ func (m *mutation) run(ctx context.Context, act string, do func() error) error {
 	return err
 }
 
+// checkMutable returns an error if the actor may not change the tenant's resources.
 func checkMutable(t eventhook.Tenant, by eventhook.Actor) error {
 	switch {
 	case t.Status == eventhook.TenantClosed:
-		return &eventhook.Error{Kind: eventhook.KindConflict, Message: fmt.Sprintf("The tenant %q is closed; nothing of it can be changed.", t.Slug)}
+		return &eventhook.Error{Kind: eventhook.KindConflict, Message: fmt.Sprintf("The tenant %q is closed; its resources cannot be changed.", t.Slug)}
 	case t.Status == eventhook.TenantSuspended && by.Type == eventhook.ActorKey:
-		return &eventhook.Error{Kind: eventhook.KindForbidden, Message: "The tenant is suspended: its keys can read, and change nothing."}
+		return &eventhook.Error{Kind: eventhook.KindForbidden, Message: "The tenant is suspended: its keys can only read."}
 	}
 	return nil
 }
 
-// flush sends what was held back and writes what was recorded.
+// flush sends the batch and writes the recorded entries and system events.
 func (m *mutation) flush(ctx context.Context) error {
 	if m.dryRun {
 		return nil
@@ -151,13 +152,13 @@ func (m *mutation) flush(ctx context.Context) error {
 	return m.db.insertAudit(ctx, m.tx, m.by, entries)
 }
 
-// resource names what a change is about.
+// resource identifies the resource of an audit entry.
 type resource struct {
 	kind, id, name string
 }
 
-// record notes a change of a resource from one state to another; nil is none.
-// It reports whether there is a difference at all.
+// record adds an audit entry for a change of a resource from one state to another; nil stands
+// for a resource that does not exist. It reports whether the states differ.
 func (m *mutation) record(action string, of resource, before, after any) (changed bool, err error) {
 	changes, err := eventhook.Diff(before, after)
 	if err != nil {
@@ -175,7 +176,7 @@ func (m *mutation) recordChanges(action string, of resource, changes []eventhook
 	return true
 }
 
-// recordBulk records one act on many of a kind, by their ids.
+// recordBulk adds one audit entry for an action on many resources of a kind.
 func recordBulk[ID any](m *mutation, action, kind, kinds string, ids []ID) error {
 	raw, err := json.Marshal(ids)
 	if err != nil {
@@ -186,8 +187,7 @@ func recordBulk[ID any](m *mutation, action, kind, kinds string, ids []ID) error
 	return nil
 }
 
-// fresh refuses a change that names a version which is not the current one;
-// 0 names none.
+// checkVersion returns ErrStale if wanted is neither 0 nor the current version.
 func checkVersion(wanted, current int64) error {
 	if wanted != 0 && wanted != current {
 		return eventhook.ErrStale
@@ -195,7 +195,8 @@ func checkVersion(wanted, current int64) error {
 	return nil
 }
 
-// taken says that a name is in use, if that is what went wrong.
+// nameTaken turns a unique violation into a KindConflict with the formatted message. It
+// returns other errors as they are.
 func nameTaken(err error, format string, args ...any) error {
 	if hasCode(err, codeUniqueViolation) {
 		return &eventhook.Error{Kind: eventhook.KindConflict, Message: fmt.Sprintf(format, args...)}
@@ -203,7 +204,7 @@ func nameTaken(err error, format string, args ...any) error {
 	return err
 }
 
-// jsonColumn is a value as a json parameter; nil is NULL.
+// jsonColumn marshals a value for a json parameter; nil becomes NULL.
 func jsonColumn(v any) (any, error) {
 	raw, err := json.Marshal(v)
 	if err != nil || string(raw) == "null" {

@@ -13,17 +13,16 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// maxRejectionsPerSource is how many rejections of a source are kept.
+// maxRejectionsPerSource is how many rejections of a source are stored.
 const maxRejectionsPerSource = 50
 
-// lockSourcesSQL keeps sources from being deleted until the commit. One that
-// is being deleted is passed over: whoever deletes waits for nobody here.
-// Primary key.
+// lockSourcesSQL prevents sources from being deleted until the commit. It skips a source that
+// is being deleted, so that a deletion never waits here. Primary key.
 const lockSourcesSQL = `
 SELECT id FROM eventhook.source WHERE id = ANY($1::uuid[]) FOR KEY SHARE SKIP LOCKED`
 
-// countRejectionsSQL adds counts in the order of their keys, so that instances
-// wait for each other and do not deadlock. Primary key.
+// countRejectionsSQL adds counts in the order of their keys, so that instances wait for each
+// other and cannot deadlock. Primary key.
 const countRejectionsSQL = `
 INSERT INTO eventhook.rejection_count AS c (source_id, reason, count, first_at, last_at)
 SELECT * FROM unnest($1::uuid[], $2::text[], $3::int8[], $4::timestamptz[], $5::timestamptz[]) AS u (source_id, reason, count, first_at, last_at)
@@ -39,39 +38,38 @@ FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text
     AS u (id, source_id, outcome, reason, detail, method, client_address, header_names, body_size, body_sha256)
 ON CONFLICT (id) DO NOTHING`
 
-// pruneRejectionsSQL removes all but the newest rejections of some sources. It
-// skips what another instance is removing. Index on the source and the id.
+// pruneRejectionsSQL deletes all but the newest rejections of some sources. It skips rows that
+// another instance is deleting. Index on the source and the id.
 const pruneRejectionsSQL = `
 WITH over AS MATERIALIZED (
     SELECT old.id FROM unnest($1::uuid[]) AS s (id)
     CROSS JOIN LATERAL (SELECT r.id FROM eventhook.rejection r WHERE r.source_id = s.id ORDER BY r.id DESC OFFSET $2) old
-), held AS MATERIALIZED (
+), locked AS MATERIALIZED (
     SELECT id FROM eventhook.rejection WHERE id = ANY(ARRAY(SELECT id FROM over)) FOR UPDATE SKIP LOCKED
 )
-DELETE FROM eventhook.rejection WHERE id = ANY(ARRAY(SELECT id FROM held))`
+DELETE FROM eventhook.rejection WHERE id = ANY(ARRAY(SELECT id FROM locked))`
 
-// RecordRejections adds what sources refused to what is kept of it, in one
-// transaction: the newest 50 rejections of each source, and all counts. What
-// is about a source that is gone is passed over; a rejection that is there
-// already stays as it is. Instances that record at the same moment may leave
-// some more than 50, until that source's next.
+// RecordRejections stores rejected requests in one transaction: the newest 50 rejections of
+// each source, and all counts. It ignores rejections and counts of sources that do not exist
+// any more. A rejection that is stored already is not changed. Instances that record
+// concurrently may leave more than 50, until the source's next rejection.
 func (db *DB) RecordRejections(ctx context.Context, last []eventhook.Rejection, counts []eventhook.RejectionCount) error {
 	return db.inTx(ctx, "record rejections", func(tx pgx.Tx) error {
-		held, err := lockSources(ctx, tx, rejectingSources(last, counts))
-		if err != nil || len(held) == 0 {
+		locked, err := lockSources(ctx, tx, rejectingSources(last, counts))
+		if err != nil || len(locked) == 0 {
 			return err
 		}
 		var batch pgx.Batch
-		queueCounts(&batch, onlySources(counts, held, func(c eventhook.RejectionCount) eventhook.SourceID { return c.SourceID }))
-		if err := queueRejections(&batch, onlySources(last, held, func(r eventhook.Rejection) eventhook.SourceID { return r.SourceID })); err != nil {
+		queueCounts(&batch, onlySources(counts, locked, func(c eventhook.RejectionCount) eventhook.SourceID { return c.SourceID }))
+		if err := queueRejections(&batch, onlySources(last, locked, func(r eventhook.Rejection) eventhook.SourceID { return r.SourceID })); err != nil {
 			return err
 		}
-		batch.Queue(pruneRejectionsSQL, uuids(held), maxRejectionsPerSource)
+		batch.Queue(pruneRejectionsSQL, uuids(locked), maxRejectionsPerSource)
 		return tx.SendBatch(ctx, &batch).Close()
 	})
 }
 
-// rejecting are the sources that refused something, each once.
+// rejectingSources returns the sorted ids of the sources that occur in the arguments.
 func rejectingSources(last []eventhook.Rejection, counts []eventhook.RejectionCount) []eventhook.SourceID {
 	var ids []eventhook.SourceID
 	for i := range last {
@@ -86,20 +84,21 @@ func rejectingSources(last []eventhook.Rejection, counts []eventhook.RejectionCo
 
 func compareSources(a, b eventhook.SourceID) int { return cmp.Compare(string(a[:]), string(b[:])) }
 
-// lockSources returns those sources that there are, in their order.
+// lockSources returns the ids of the sources that exist, sorted.
 func lockSources(ctx context.Context, tx pgx.Tx, ids []eventhook.SourceID) ([]eventhook.SourceID, error) {
 	rows, err := tx.Query(ctx, lockSourcesSQL, uuids(ids))
 	if err != nil {
 		return nil, err
 	}
-	held, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (id eventhook.SourceID, err error) {
+	locked, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (id eventhook.SourceID, err error) {
 		return id, r.Scan((*[16]byte)(&id))
 	})
-	slices.SortFunc(held, compareSources)
-	return held, err
+	slices.SortFunc(locked, compareSources)
+	return locked, err
 }
 
-// only is the part of a list that is about sources, which are in their order.
+// onlySources returns the elements of a list that belong to the given sources, whose ids are
+// sorted.
 func onlySources[T any](list []T, sources []eventhook.SourceID, of func(T) eventhook.SourceID) []T {
 	return slices.DeleteFunc(slices.Clone(list), func(item T) bool {
 		_, ok := slices.BinarySearchFunc(sources, of(item), compareSources)
@@ -148,9 +147,9 @@ const rejectionCountsSQL = `
 SELECT source_id, reason, count, first_at, last_at FROM eventhook.rejection_count
 WHERE source_id = $1 ORDER BY count DESC, reason`
 
-// Rejections lists what one of the tenant's sources has refused lately, newest
-// first, and how often it refused for each reason, the most frequent first; or
-// KindNotFound if there is no such source.
+// Rejections lists the stored rejections of one of the tenant's sources, newest first, and the
+// counts by reason, the most frequent first. The error is KindNotFound if the tenant has no
+// such source.
 func (db *DB) Rejections(ctx context.Context, tenant eventhook.TenantID, source string, before eventhook.RejectionID, limit int) ([]eventhook.Rejection, []eventhook.RejectionCount, error) {
 	const act = "list rejections"
 	var id [16]byte
@@ -184,20 +183,20 @@ func scanRejection(row pgx.CollectableRow) (r eventhook.Rejection, err error) {
 	return r, json.Unmarshal(names, &r.HeaderNames)
 }
 
-// rejectionRetention is how long a rejection is kept, be there newer ones or not.
+// rejectionRetention is how long a rejection is stored, even if the source has no newer one.
 const rejectionRetention = 30 * day
 
-// sweepRejectionsSQL removes the oldest rejections from before an id, which
-// holds the moment. It skips what somebody holds. Primary key.
+// sweepRejectionsSQL deletes the oldest rejections before an id; the id encodes the time. It
+// skips locked rows. Primary key.
 const sweepRejectionsSQL = `
 DELETE FROM eventhook.rejection WHERE id = ANY(ARRAY(
     SELECT id FROM eventhook.rejection WHERE id < $1 ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED))`
 
-// SweepRejections removes rejections that are older than 30 days, at most a
-// thousand, and returns how many. Counts stay.
+// SweepRejections deletes up to a thousand rejections that are older than 30 days, and returns
+// their number. Counts stay.
 func (db *DB) SweepRejections(ctx context.Context) (int, error) {
-	const most = 1000
+	const limit = 1000
 	before := eventhook.FirstID[eventhook.Rejection](db.now().Add(-rejectionRetention))
-	tag, err := db.work.Exec(ctx, sweepRejectionsSQL, [16]byte(before), most)
+	tag, err := db.work.Exec(ctx, sweepRejectionsSQL, [16]byte(before), limit)
 	return int(tag.RowsAffected()), translate("sweep rejections", err)
 }

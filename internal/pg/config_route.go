@@ -17,9 +17,9 @@ targets, target_secrets, version, created_at, updated_at`
 
 func (db *DB) scanRoute(row pgx.CollectableRow) (eventhook.Route, error) { return db.scanRouteRow(row) }
 
-// scanRouteRow reads a route with the secrets of its targets. Without those that
-// are sealed with a key that is lost, which it logs: all else of the route goes
-// on.
+// scanRouteRow scans a route with the secrets of its targets. If these do not open, because
+// their encryption key is lost, it logs that, sets SecretsLost and returns the rest of the
+// route.
 func (db *DB) scanRouteRow(row pgx.Row) (r eventhook.Route, err error) {
 	var filter, transform, targets []byte
 	var sealed *string
@@ -44,9 +44,9 @@ func (db *DB) scanRouteRow(row pgx.Row) (r eventhook.Route, err error) {
 	return r, nil
 }
 
-// SourceRouting returns the routes of a tenant's source, none if the source is gone or
-// the tenant closed: what is still owed then ends unrouted, whatever its routes would
-// have taken. All of it is of one moment.
+// SourceRouting returns the routes of a tenant's source with their generation, all from one
+// snapshot. If the source does not exist or the tenant is closed, it returns no routes, so
+// that the source's remaining events end unrouted.
 func (db *DB) SourceRouting(ctx context.Context, tenant eventhook.TenantID, source eventhook.SourceID) (r route.SourceRoutes, err error) {
 	err = db.inSnapshot(ctx, "read routing", func(tx pgx.Tx) error {
 		if err := tx.QueryRow(ctx, generationSQL, [16]byte(tenant)).Scan(&r.Generation); err != nil {
@@ -98,7 +98,7 @@ func (db *DB) Route(ctx context.Context, source eventhook.SourceID, id eventhook
 	return r, translate("find route", notFound(err, "route"))
 }
 
-// routeRecord is what the audit log tells of a route.
+// routeRecord is the part of a route that audit entries show.
 type routeRecord struct {
 	Name             string               `json:"name"`
 	Priority         int                  `json:"priority"`
@@ -122,8 +122,8 @@ func resourceOfRoute(source string, r eventhook.Route) resource {
 // countRoutesSQL reads a source's routes by the index on source and id.
 const countRoutesSQL = `SELECT count(*), coalesce(sum(jsonb_array_length(targets)), 0) FROM eventhook.route WHERE source_id = $1`
 
-// hasRoom refuses to make more routes of a source that is locked, or more
-// targets of them, than it may have.
+// checkRouteCapacity returns a KindConflict if a source would have more than its maximum of
+// routes, or of targets in all of them. The caller holds the lock of the source.
 func (m *mutation) checkRouteCapacity(ctx context.Context, s eventhook.SourceID, moreRoutes, moreTargets int) error {
 	if moreRoutes <= 0 && moreTargets <= 0 {
 		return nil
@@ -134,17 +134,17 @@ func (m *mutation) checkRouteCapacity(ctx context.Context, s eventhook.SourceID,
 	}
 	switch {
 	case routes+moreRoutes > eventhook.MaxRoutes:
-		return &eventhook.Error{Kind: eventhook.KindConflict, Message: fmt.Sprintf("The source has %d routes, and cannot have more.", routes)}
+		return &eventhook.Error{Kind: eventhook.KindConflict, Message: fmt.Sprintf("The source has %d routes, the maximum.", routes)}
 	case targets+moreTargets > eventhook.MaxSourceTargets:
-		return &eventhook.Error{Kind: eventhook.KindConflict, Message: fmt.Sprintf("The source's routes would have %d targets together; at most %d are allowed.",
+		return &eventhook.Error{Kind: eventhook.KindConflict, Message: fmt.Sprintf("The source's routes would have %d targets in total; at most %d are allowed.",
 			targets+moreTargets, eventhook.MaxSourceTargets)}
 	}
 	return nil
 }
 
-// CreateRoute makes a route of a source, which is named by its slug. A name that
-// is taken, or a source that would have more routes, or targets in all of them,
-// than it may, is a KindConflict. The caller has validated it.
+// CreateRoute creates a route of the source with a slug. The error is KindConflict if the
+// route's name is in use, or if the source would have too many routes or targets. The caller
+// must have validated the route.
 func (db *DB) CreateRoute(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, source string, r eventhook.Route) (eventhook.Route, error) {
 	err := db.mutate(ctx, "add route", by, tenant, func(m *mutation) error {
 		s, err := m.lockSource(ctx, source)
@@ -161,7 +161,7 @@ func (db *DB) CreateRoute(ctx context.Context, by eventhook.Actor, tenant eventh
 	return r, err
 }
 
-// addRoute makes a route, which has its id, of a source that is locked.
+// addRoute inserts a route, which has its id. The caller holds the lock of the source.
 func (m *mutation) addRoute(ctx context.Context, s eventhook.Source, r eventhook.Route) (eventhook.Route, error) {
 	now := m.db.now()
 	r.TenantID, r.SourceID, r.Version, r.CreatedAt, r.UpdatedAt = s.TenantID, s.ID, 1, now, now
@@ -179,7 +179,7 @@ func (m *mutation) addRoute(ctx context.Context, s eventhook.Source, r eventhook
 	return r, err
 }
 
-// routeArgs are the parameters that inserts and updates share.
+// routeArgs returns the parameters that INSERT and UPDATE share.
 func (m *mutation) routeArgs(ctx context.Context, r eventhook.Route) ([]any, error) {
 	targets, err := json.Marshal(r.Targets)
 	if err != nil {
@@ -201,8 +201,8 @@ func (m *mutation) routeArgs(ctx context.Context, r eventhook.Route) ([]any, err
 		transform, string(targets), r.Version, r.UpdatedAt, textArg(sealed)}, nil
 }
 
-// UpdateRoute changes a route in one step, as UpdateSource does a source. More
-// targets than the source may have are a KindConflict.
+// UpdateRoute updates a route in one transaction, as UpdateSource does with a source. The
+// error is KindConflict if the source would have too many targets.
 func (db *DB) UpdateRoute(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, source string, id eventhook.RouteID, version int64, change func(eventhook.Route) (eventhook.Route, error)) (r eventhook.Route, err error) {
 	err = db.mutate(ctx, "change route", by, tenant, func(m *mutation) error {
 		have, err := m.lockRoute(ctx, source, id)
@@ -225,7 +225,7 @@ func (db *DB) UpdateRoute(ctx context.Context, by eventhook.Actor, tenant eventh
 	return r, err
 }
 
-// lockRoute finds a route below its source, and holds it.
+// lockRoute reads and locks a route of a source. It locks the source first.
 func (m *mutation) lockRoute(ctx context.Context, source string, id eventhook.RouteID) (eventhook.Route, error) {
 	s, err := m.lockSource(ctx, source)
 	if err != nil {
@@ -235,8 +235,8 @@ func (m *mutation) lockRoute(ctx context.Context, source string, id eventhook.Ro
 	return r, notFound(err, "route")
 }
 
-// updateRoute brings a route, which is locked, to what is wanted, and says
-// what that changes.
+// updateRoute stores the wanted state of a route, and returns the changes. The caller holds
+// the lock of the route.
 func (m *mutation) updateRoute(ctx context.Context, source string, have, want eventhook.Route) (eventhook.Route, []eventhook.FieldChange, error) {
 	changes, err := diffRoutes(have, want)
 	if err != nil || !m.recordChanges("route.updated", resourceOfRoute(source, have), changes) {
@@ -244,7 +244,7 @@ func (m *mutation) updateRoute(ctx context.Context, source string, have, want ev
 	}
 	want.ID, want.TenantID, want.SourceID, want.CreatedAt = have.ID, have.TenantID, have.SourceID, have.CreatedAt
 	want.Version, want.UpdatedAt = have.Version+1, m.db.now()
-	want.SecretsLost = have.SecretsLost && slices.EqualFunc(have.Targets, want.Targets, sameTarget) // they may be found again
+	want.SecretsLost = have.SecretsLost && slices.EqualFunc(have.Targets, want.Targets, sameTarget) // the lost key may be restored later
 	args, err := m.routeArgs(ctx, want)
 	if err != nil {
 		return have, nil, err
@@ -255,9 +255,9 @@ func (m *mutation) updateRoute(ctx context.Context, source string, have, want ev
 	return want, changes, nameTaken(err, "The source has a route %q already.", want.Name)
 }
 
-// DeleteRoute removes a route. What it has made stays; events that it still
-// owes a retry are settled without it. A version other than 0 must be the
-// current one, else ErrStale.
+// DeleteRoute deletes a route. Deliveries and executions that it has created stay; events that
+// wait for a retry are settled without it. A version other than 0 must be the current one,
+// otherwise the error is ErrStale.
 func (db *DB) DeleteRoute(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, source string, id eventhook.RouteID, version int64) error {
 	return db.mutate(ctx, "delete route", by, tenant, func(m *mutation) error {
 		r, err := m.lockRoute(ctx, source, id)
@@ -279,8 +279,8 @@ func (m *mutation) deleteRoute(ctx context.Context, source string, r eventhook.R
 	return err
 }
 
-// ReorderRoutes gives routes of a source new priorities, all or none. One that
-// is not the source's is told by its place in the list.
+// ReorderRoutes sets the priorities of routes of a source: all or none of them. If an id is
+// not a route of the source, the error names its position in the list.
 func (db *DB) ReorderRoutes(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, source string, order []eventhook.RoutePriority) error {
 	return db.mutate(ctx, "reorder routes", by, tenant, func(m *mutation) error {
 		s, err := m.lockSource(ctx, source)
@@ -298,13 +298,13 @@ func (db *DB) ReorderRoutes(ctx context.Context, by eventhook.Actor, tenant even
 		var faults eventhook.Faults
 		for i, o := range order {
 			if _, ok := byID[o.ID]; !ok {
-				faults.Add(fmt.Sprintf("body.order[%d].id", i), "is no route of this source")
+				faults.Add(fmt.Sprintf("body.order[%d].id", i), "is not a route of this source")
 			}
 		}
 		if err := faults.Err("The order is not valid."); err != nil {
 			return err
 		}
-		m.batch = &pgx.Batch{} // others wait for what is locked
+		m.batch = &pgx.Batch{} // one round trip, since other transactions wait for these locks
 		for _, o := range order {
 			want := byID[o.ID]
 			want.Priority = o.Priority
@@ -316,7 +316,7 @@ func (db *DB) ReorderRoutes(ctx context.Context, by eventhook.Actor, tenant even
 	})
 }
 
-// routes are all routes of a source, held until the transaction ends.
+// routes reads all routes of a source and locks them.
 func (m *mutation) routes(ctx context.Context, source eventhook.SourceID) ([]eventhook.Route, error) {
 	rows, err := m.tx.Query(ctx, `SELECT `+routeColumns+` FROM eventhook.route WHERE source_id = $1 ORDER BY id FOR UPDATE`, [16]byte(source))
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// subscriptionSecrets is the JSON that is sealed. Names are never changed: what
-// lies in databases has them.
+// subscriptionSecrets is the JSON that is sealed. Its member names must never change: stored
+// values have them.
 type subscriptionSecrets struct {
 	URL         string          `json:"url"`
 	AuthHeader  string          `json:"auth_header,omitempty"`
@@ -56,7 +56,7 @@ func (db *DB) openSubscription(of eventhook.Subscription, sealed string) (s even
 	return s, nil
 }
 
-// secretOf keeps what is not given zero.
+// optionalSecret returns a secret, which is zero for "".
 func optionalSecret(text string) eventhook.Secret {
 	if text == "" {
 		return eventhook.Secret{}
@@ -64,7 +64,7 @@ func optionalSecret(text string) eventhook.Secret {
 	return eventhook.NewSecret(text)
 }
 
-// diffSubscriptionSecrets lists which secrets differ, and nothing more of them.
+// diffSubscriptionSecrets lists the secrets that differ, without their values.
 func diffSubscriptionSecrets(before, after eventhook.SubscriptionSecrets) (changes []eventhook.FieldChange) {
 	for _, field := range []struct {
 		name     string
@@ -84,7 +84,8 @@ func diffSubscriptionSecrets(before, after eventhook.SubscriptionSecrets) (chang
 	return changes
 }
 
-// redactedSecret is what is said of a secret before or after a change.
+// redactedSecret represents a secret in an audit entry: null, redacted, or redacted and
+// changed.
 func redactedSecret(s eventhook.Secret, changed bool) json.RawMessage {
 	switch {
 	case s.IsZero():
@@ -99,8 +100,8 @@ func sameSigning(a, b eventhook.SigningSecret) bool {
 	return a.Secret.Equal(b.Secret) && (a.ExpiresAt == nil) == (b.ExpiresAt == nil) && (a.ExpiresAt == nil || a.ExpiresAt.Equal(*b.ExpiresAt))
 }
 
-// sealTargets seals the secrets of a route's targets as one text: a list with an
-// object for each target, or null. It is "" without any.
+// sealTargets seals the secrets of a route's targets as one text: a JSON array with an object
+// or null for each target. It returns "" if no target has secrets.
 func (m *mutation) sealTargets(ctx context.Context, r eventhook.Route) (sealed string, err error) {
 	if len(targetSecrets(r.Targets)) == 0 {
 		return "", nil
@@ -109,12 +110,12 @@ func (m *mutation) sealTargets(ctx context.Context, r eventhook.Route) (sealed s
 	for i, t := range r.Targets {
 		list[i] = cmp.Or(t.Secrets.Reveal(), "null")
 	}
-	// Joined and not marshalled, so that each is read as it was written.
+	// Joined and not marshalled, so that each object keeps its exact text.
 	return m.seal(ctx, routeTargetSecrets, r.ID, r.TenantID, "["+strings.Join(list, ",")+"]")
 }
 
-// openTargets gives a route's targets the secrets that sealTargets has sealed,
-// all or none.
+// openTargets sets the secrets of a route's targets from the text that sealTargets sealed. If
+// it fails, it sets none.
 func (db *DB) openTargets(r *eventhook.Route, sealed *string) error {
 	if sealed == nil {
 		return nil
@@ -125,7 +126,7 @@ func (db *DB) openTargets(r *eventhook.Route, sealed *string) error {
 	}
 	var list []json.RawMessage
 	if err := json.Unmarshal([]byte(plain), &list); err != nil || len(list) != len(r.Targets) {
-		return errors.New("they are not those of its targets")
+		return errors.New("the secrets do not match the route's targets")
 	}
 	for i, secrets := range list {
 		if string(secrets) != "null" {
@@ -135,7 +136,7 @@ func (db *DB) openTargets(r *eventhook.Route, sealed *string) error {
 	return nil
 }
 
-// targetSecrets are the secrets of targets in their order, to be compared.
+// targetSecrets returns the secrets of targets in their order, for comparison.
 func targetSecrets(targets []eventhook.Target) (all []eventhook.Secret) {
 	for _, t := range targets {
 		if !t.Secrets.IsZero() {
@@ -145,14 +146,13 @@ func targetSecrets(targets []eventhook.Target) (all []eventhook.Secret) {
 	return all
 }
 
-// sameTarget reports whether two targets are set alike, and neither has a
-// secret.
+// sameTarget reports whether two targets have the same settings and no secrets.
 func sameTarget(a, b eventhook.Target) bool {
 	return a.Type == b.Type && bytes.Equal(a.Settings, b.Settings) && a.Secrets.IsZero() && b.Secrets.IsZero()
 }
 
-// diffRoutes lists what differs between two states of a route; of secrets only
-// that they do.
+// diffRoutes lists the fields that differ between two states of a route. Secrets are only
+// reported as changed.
 func diffRoutes(before, after eventhook.Route) ([]eventhook.FieldChange, error) {
 	changes, err := eventhook.Diff(recordOfRoute(before), recordOfRoute(after))
 	if err == nil && !slices.EqualFunc(targetSecrets(before.Targets), targetSecrets(after.Targets), eventhook.Secret.Equal) {

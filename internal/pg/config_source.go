@@ -18,9 +18,9 @@ coalesce(l.revealed_at IS NOT NULL, false), coalesce(s.handshake_opened_at, s.cr
 const sourceTables = ` FROM eventhook.source s JOIN eventhook.tenant t ON t.id = s.tenant_id
 LEFT JOIN eventhook.learned_secret l ON l.source_id = s.id`
 
-// FindSource returns a source by its tenant's slug and its own, with its
-// verifier unsealed, whatever its and its tenant's state; or KindNotFound.
-// Unique indexes.
+// FindSource returns the source with a tenant slug and a source slug, with its verifier in
+// plain text. It also finds disabled sources and sources of suspended or closed tenants. The
+// error is KindNotFound if there is no such source. Unique indexes.
 func (db *DB) FindSource(ctx context.Context, tenant, source string) (eventhook.Source, error) {
 	row := db.work.QueryRow(ctx, `SELECT `+sourceColumns+sourceTables+`
 		WHERE t.slug = $1 AND s.slug = $2`, tenant, source)
@@ -28,9 +28,9 @@ func (db *DB) FindSource(ctx context.Context, tenant, source string) (eventhook.
 	return s, translate("find source", notFound(err, "source"))
 }
 
-// Sources lists a tenant's sources, newest first, with their verifiers
-// unsealed. One that is sealed with a key that is lost is listed without, and
-// logged. Index on tenant and id.
+// Sources lists a tenant's sources, newest first, with their verifiers in plain text. A source
+// whose verifier does not open, because its encryption key is lost, is logged and listed
+// without a verifier. Index on tenant and id.
 func (db *DB) Sources(ctx context.Context, tenant eventhook.TenantID, before eventhook.SourceID, limit int) ([]eventhook.Source, error) {
 	rows, err := db.lists.Query(ctx, `SELECT `+sourceColumns+sourceTables+`
 		WHERE s.tenant_id = $1 AND ($2::uuid IS NULL OR s.id < $2) ORDER BY s.id DESC LIMIT $3`, [16]byte(tenant), uuidArg(before), limit)
@@ -47,8 +47,8 @@ func (db *DB) Sources(ctx context.Context, tenant eventhook.TenantID, before eve
 	return list, translate("list sources", err)
 }
 
-// Source returns one of a tenant's sources by its slug, as Sources lists it, or
-// KindNotFound. Unique index.
+// Source returns one of a tenant's sources by its slug, as Sources lists it, or KindNotFound.
+// Unique index.
 func (db *DB) Source(ctx context.Context, tenant eventhook.TenantID, slug string) (eventhook.Source, error) {
 	s, unopened, err := db.scanSourcePartly(db.work.QueryRow(ctx, `SELECT `+sourceColumns+sourceTables+`
 		WHERE s.tenant_id = $1 AND s.slug = $2`, [16]byte(tenant), slug))
@@ -58,7 +58,7 @@ func (db *DB) Source(ctx context.Context, tenant eventhook.TenantID, slug string
 	return s, translate("find source", notFound(err, "source"))
 }
 
-// scanSource reads a source with its secrets, which must open.
+// scanSource scans a source with its secrets. It fails if a secret does not open.
 func (db *DB) scanSource(row pgx.Row) (eventhook.Source, error) {
 	s, unopened, err := db.scanSourcePartly(row)
 	if err == nil {
@@ -67,9 +67,9 @@ func (db *DB) scanSource(row pgx.Row) (eventhook.Source, error) {
 	return s, err
 }
 
-// scanSourcePartly reads a source as far as it can be: without secrets that are
-// sealed with a key that is lost, which unopened tells. It can be replaced or
-// deleted all the same.
+// scanSourcePartly scans a source. Secrets that do not open, because their encryption key is
+// lost, are left out, and unopened is the reason. Such a source can still be updated or
+// deleted.
 func (db *DB) scanSourcePartly(row pgx.Row) (s eventhook.Source, unopened, err error) {
 	var status, sealed string
 	var learned *string
@@ -97,8 +97,8 @@ func (db *DB) scanSourcePartly(row pgx.Row) (s eventhook.Source, unopened, err e
 	return s, unopened, json.Unmarshal(settings, &s.SourceSettings)
 }
 
-// sourceRecord is what the audit log tells of a source, beside how its requests
-// are verified: the fields have the API's names.
+// sourceRecord is the part of a source that audit entries show, except its verifier. The
+// fields have the API's names.
 type sourceRecord struct {
 	Slug      string `json:"slug"`
 	Name      string `json:"name"`
@@ -107,8 +107,8 @@ type sourceRecord struct {
 	eventhook.SourceSettings
 }
 
-// recordOfSource puts what is public of a verifier, the members of an object,
-// beside the other fields; nil is one whose key is lost.
+// recordOfSource merges the public members of a verifier into the record of a source. public
+// is nil if the verifier did not open.
 func recordOfSource(s eventhook.Source, public json.RawMessage) (map[string]json.RawMessage, error) {
 	raw, err := json.Marshal(sourceRecord{s.Slug, s.Name, s.IsEnabled, s.Provider, s.SourceSettings})
 	if err != nil {
@@ -121,11 +121,11 @@ func recordOfSource(s eventhook.Source, public json.RawMessage) (map[string]json
 	return record, json.Unmarshal(public, &record)
 }
 
-// secretsChanged stands for secrets in the audit log and in plans.
+// secretsChanged stands for a change of secrets in audit entries and dry runs.
 var secretsChanged = eventhook.FieldChange{Field: "secrets", From: json.RawMessage(`"[redacted]"`), To: json.RawMessage(`"[redacted, changed]"`)}
 
-// diffSources lists what differs between two states of a source; of secrets
-// only that they do. nil stands for no source.
+// diffSources lists the fields that differ between two states of a source; nil stands for no
+// source. Secrets are only reported as changed.
 func (db *DB) diffSources(before, after *eventhook.Source) ([]eventhook.FieldChange, error) {
 	var records [2]any
 	var secrets [2]string
@@ -134,7 +134,7 @@ func (db *DB) diffSources(before, after *eventhook.Source) ([]eventhook.FieldCha
 			continue
 		}
 		var public json.RawMessage
-		if !s.Verifier.IsZero() { // else its key is lost
+		if !s.Verifier.IsZero() { // zero if its encryption key is lost
 			var err error
 			if public, secrets[i], err = db.describe(s.Verifier); err != nil {
 				return nil, fmt.Errorf("source %s/%s: %w", s.TenantSlug, s.Slug, err)
@@ -155,8 +155,8 @@ func (db *DB) diffSources(before, after *eventhook.Source) ([]eventhook.FieldCha
 
 func resourceOfSource(s eventhook.Source) resource { return resource{"source", s.ID.String(), s.Slug} }
 
-// CreateSource makes a source of a tenant. A slug that is taken, or a closed
-// tenant, is a KindConflict. The caller has validated it.
+// CreateSource creates a source of a tenant. The error is KindConflict if the slug is in use
+// or the tenant is closed. The caller must have validated the source.
 func (db *DB) CreateSource(ctx context.Context, by eventhook.Actor, s eventhook.Source) (eventhook.Source, error) {
 	err := db.mutate(ctx, "add source", by, s.TenantID, func(m *mutation) (err error) {
 		s, err = m.addSource(ctx, s)
@@ -190,11 +190,11 @@ func (m *mutation) addSource(ctx context.Context, s eventhook.Source) (eventhook
 	return s, err
 }
 
-// UpdateSource changes a source in one step: change sees it as it is, with its
-// verifier unsealed, and returns what it shall be; its slug stays. A version
-// other than 0 must be the current one, else ErrStale. A secret that a
-// handshake has brought is forgotten when the provider changes or a secret is
-// given. change must not block.
+// UpdateSource updates a source in one transaction. change receives the current source, with
+// its verifier in plain text, and returns the wanted one; the slug cannot be changed. A
+// version other than 0 must be the current one, otherwise the error is ErrStale. A learned
+// secret is deleted when the provider changes or a secret is configured. change must not
+// block, since other transactions wait for the source.
 func (db *DB) UpdateSource(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, slug string, version int64, change func(eventhook.Source) (eventhook.Source, error)) (s eventhook.Source, err error) {
 	err = db.mutate(ctx, "change source", by, tenant, func(m *mutation) error {
 		have, err := m.lockSource(ctx, slug)
@@ -214,15 +214,15 @@ func (db *DB) UpdateSource(ctx context.Context, by eventhook.Actor, tenant event
 	return s, err
 }
 
-// lockSource holds a source, which may be one whose key is lost.
+// lockSource reads and locks a source, even if its secrets do not open.
 func (m *mutation) lockSource(ctx context.Context, slug string) (eventhook.Source, error) {
 	s, _, err := m.db.scanSourcePartly(m.tx.QueryRow(ctx, `SELECT `+sourceColumns+sourceTables+`
 		WHERE s.tenant_id = $1 AND s.slug = $2 FOR UPDATE OF s`, [16]byte(m.tenant.ID), slug))
 	return s, notFound(err, "source")
 }
 
-// updateSource brings a source, which is locked, to what is wanted, and says
-// what that changes.
+// updateSource stores the wanted state of a source, and returns the changes. The caller holds
+// the lock of the source.
 func (m *mutation) updateSource(ctx context.Context, have, want eventhook.Source) (eventhook.Source, []eventhook.FieldChange, error) {
 	changes, err := m.db.diffSources(&have, &want)
 	if err != nil {
@@ -230,7 +230,7 @@ func (m *mutation) updateSource(ctx context.Context, have, want eventhook.Source
 	}
 	if (have.Provider != want.Provider || want.SecretsCount > 0) && len(have.LearnedSecrets) > 0 {
 		if err := m.exec(ctx, `DELETE FROM eventhook.learned_secret WHERE source_id = $1`, [16]byte(have.ID)); err != nil {
-			return have, nil, err // another provider's secret, or one that somebody has replaced
+			return have, nil, err // the secret was the former provider's, or a configured one replaces it
 		}
 		want.LearnedSecrets, want.SecretRevealed = nil, false
 	}
@@ -246,7 +246,7 @@ func (m *mutation) updateSource(ctx context.Context, have, want eventhook.Source
 		return have, nil, err
 	}
 	want.Version, want.UpdatedAt = have.Version+1, m.db.now()
-	if have.Provider != want.Provider || have.SecretsCount > 0 && want.SecretsCount == 0 { // it may wait for a handshake from now on
+	if have.Provider != want.Provider || have.SecretsCount > 0 && want.SecretsCount == 0 { // the handshake window opens now
 		want.HandshakeOpenedAt = want.UpdatedAt
 	}
 	err = m.exec(ctx, `UPDATE eventhook.source SET name = $2, provider = $3, verifier = $4, secrets_count = $5, settings = $6,
@@ -255,11 +255,10 @@ func (m *mutation) updateSource(ctx context.Context, have, want eventhook.Source
 	return want, changes, err
 }
 
-// countOpenEventsSQL counts the events of a source that are still to be processed, at most
-// $2 of each kind: of what the gateway owes the events that are due first, of
-// the source those that wait for a retry and those that came last, which are
-// what is missed of a long queue. Indexes event_due, event_source_status and
-// event_source.
+// countOpenEventsSQL counts the open events of a source. It reads at most $2 events of each of
+// three kinds: the events of all sources that are due first, the source's events that wait for
+// a retry, and the source's newest events. The newest are missing from the first kind when the
+// queue is long. Indexes event_due, event_source_status and event_source.
 const countOpenEventsSQL = `
 WITH due AS MATERIALIZED (
     SELECT id, source_id FROM eventhook.event WHERE due_at IS NOT NULL ORDER BY due_at LIMIT $2
@@ -272,16 +271,15 @@ WITH due AS MATERIALIZED (
 SELECT count(*) FROM (
     SELECT id FROM due WHERE source_id = $1
     UNION SELECT id FROM failed
-    UNION SELECT id FROM newest WHERE due_at IS NOT NULL) owed`
+    UNION SELECT id FROM newest WHERE due_at IS NOT NULL) open_events`
 
-// maxCountedEvents bounds what countOpenEventsSQL reads.
+// maxCountedEvents bounds each part of countOpenEventsSQL.
 const maxCountedEvents = 10_000
 
-// DeleteSource removes a source with what it has of rejections and learned
-// secrets; its events stay. One that has routes, or of which events are still
-// to be processed, is a KindConflict, unless cascade says that the routes shall
-// go too; such events are then unrouted when it is their turn. A version other
-// than 0 must be the current one, else ErrStale.
+// DeleteSource deletes a source with its rejections and learned secret; its events stay. The
+// error is KindConflict if the source has routes or open events, unless cascade is true: then
+// its routes are deleted as well, and open events end unrouted when they are processed. A
+// version other than 0 must be the current one, otherwise the error is ErrStale.
 func (db *DB) DeleteSource(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, slug string, version int64, cascade bool) error {
 	return db.mutate(ctx, "delete source", by, tenant, func(m *mutation) error {
 		s, err := m.lockSource(ctx, slug)
@@ -305,26 +303,26 @@ func (db *DB) DeleteSource(ctx context.Context, by eventhook.Actor, tenant event
 	})
 }
 
-// unused refuses a source, which is locked, that has routes or owes work. What
-// is accepted for it at this very moment it does not see.
+// checkUnused returns a KindConflict if the source has routes or open events. The caller holds
+// the lock of the source. Events that are being accepted concurrently are not seen.
 func (m *mutation) checkUnused(ctx context.Context, s eventhook.Source, routes int) error {
-	var owed int
-	if err := m.tx.QueryRow(ctx, countOpenEventsSQL, [16]byte(s.ID), maxCountedEvents).Scan(&owed); err != nil {
+	var open int
+	if err := m.tx.QueryRow(ctx, countOpenEventsSQL, [16]byte(s.ID), maxCountedEvents).Scan(&open); err != nil {
 		return err
 	}
-	if routes == 0 && owed == 0 {
+	if routes == 0 && open == 0 {
 		return nil
 	}
 	message := "The source has " + countNoun(routes, "1 route", "routes")
 	advice := "delete its routes first, or delete it with ?cascade=true."
-	if owed > 0 {
-		message += ", and " + countNoun(owed, "1 event is", "events are") + " still to be processed"
-		advice = "wait for the events and delete its routes, or delete it with ?cascade=true, and what is not done by then is never done."
+	if open > 0 {
+		message += ", and " + countNoun(open, "1 event is", "events are") + " still to be processed"
+		advice = "wait for the events and delete its routes, or delete it with ?cascade=true, which leaves the remaining events unprocessed."
 	}
 	return &eventhook.Error{Kind: eventhook.KindConflict, Message: message + ": " + advice}
 }
 
-// counted is a number with its noun.
+// countNoun formats a number with its noun.
 func countNoun(n int, one, many string) string {
 	switch {
 	case n == 1:
@@ -335,7 +333,7 @@ func countNoun(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// deleteSource removes a source, which is locked, with its routes.
+// deleteSource deletes a source with its routes. The caller holds the lock of the source.
 func (m *mutation) deleteSource(ctx context.Context, s eventhook.Source, routes []eventhook.Route) error {
 	for _, r := range routes {
 		if err := m.deleteRoute(ctx, s.Slug, r); err != nil {
@@ -352,18 +350,19 @@ func (m *mutation) deleteSource(ctx context.Context, s eventhook.Source, routes 
 	return err
 }
 
-// findKeySQL reads the primary key, of hashes first, as acceptSignedSQL does.
-const findKeySQL = `
+// findIdempotencyKeySQL reads the primary key, and prefers the hash over the idempotency key,
+// as acceptSignedSQL does.
+const findIdempotencyKeySQL = `
 SELECT made FROM eventhook.idempotency_key
 WHERE tenant_id = $1 AND (scope, key) IN (($2, $3), ($2 || '` + signedScope + `', $4)) AND expires_at > $5
 ORDER BY scope DESC LIMIT 1`
 
-// FindIdempotencyKey returns the event that a source has accepted under a key or under a
-// hash of signed bytes, within the key's time, and whether there is one: then
-// the next event with this key or hash would be its duplicate. Either may be
-// empty. It claims nothing.
+// FindIdempotencyKey returns the event that a source has accepted with an idempotency key, or
+// with a hash of the signed bytes, and that is not past the key's time: the next event with
+// this key or hash would be its duplicate. found is false without such an event. key and
+// signedHash may be empty. FindIdempotencyKey does not claim the key.
 func (db *DB) FindIdempotencyKey(ctx context.Context, tenant eventhook.TenantID, source eventhook.SourceID, key, signedHash string) (id eventhook.EventID, found bool, err error) {
-	err = db.work.QueryRow(ctx, findKeySQL, [16]byte(tenant), source.String(), key, signedHash, db.now()).Scan((*[16]byte)(&id))
+	err = db.work.QueryRow(ctx, findIdempotencyKeySQL, [16]byte(tenant), source.String(), key, signedHash, db.now()).Scan((*[16]byte)(&id))
 	if errors.Is(err, pgx.ErrNoRows) {
 		return id, false, nil
 	}
@@ -374,8 +373,8 @@ func (db *DB) FindIdempotencyKey(ctx context.Context, tenant eventhook.TenantID,
 const allRoutesSQL = `SELECT ` + routeColumns + ` FROM eventhook.route
 WHERE source_id = $1 ORDER BY priority DESC, id`
 
-// AllRoutes returns the routes of a source in their order of evaluation, those
-// that are disabled too; none if the source is gone.
+// AllRoutes returns all routes of a source in their order of evaluation, disabled ones as
+// well. It returns none if the source does not exist.
 func (db *DB) AllRoutes(ctx context.Context, source eventhook.SourceID) ([]eventhook.Route, error) {
 	rows, err := db.work.Query(ctx, allRoutesSQL, [16]byte(source))
 	if err != nil {

@@ -14,12 +14,12 @@ s.version, s.created_at, s.updated_at`
 
 const subscriptionTables = ` FROM eventhook.subscription s JOIN eventhook.tenant t ON t.id = s.tenant_id`
 
-// Subscriptions lists a tenant's subscriptions, newest first, with their secrets
-// unsealed: of those whose key is lost SecretsLost, and it is logged. Index on
-// tenant and id.
+// Subscriptions lists a tenant's subscriptions, newest first, with their secrets in plain
+// text. Subscriptions whose secrets do not open, because their encryption key is lost, have
+// SecretsLost and are logged. Index on tenant and id.
 func (db *DB) Subscriptions(ctx context.Context, tenant eventhook.TenantID, before eventhook.SubscriptionID, limit int) ([]eventhook.Subscription, error) {
 	rows, err := db.lists.Query(ctx, `SELECT `+subscriptionColumns+subscriptionTables+`
-		WHERE s.tenant_id = $1 AND s.id < $2 ORDER BY s.id DESC LIMIT $3`, [16]byte(tenant), beforeArg(before), limit)
+		WHERE s.tenant_id = $1 AND s.id < $2 ORDER BY s.id DESC LIMIT $3`, [16]byte(tenant), cursorArg(before), limit)
 	if err != nil {
 		return nil, translate("list subscriptions", err)
 	}
@@ -27,8 +27,8 @@ func (db *DB) Subscriptions(ctx context.Context, tenant eventhook.TenantID, befo
 	return list, translate("list subscriptions", err)
 }
 
-// Subscription returns one of a tenant's subscriptions, as Subscriptions lists
-// it, or KindNotFound. Primary key.
+// Subscription returns one of a tenant's subscriptions, as Subscriptions lists it, or
+// KindNotFound. Primary key.
 func (db *DB) Subscription(ctx context.Context, tenant eventhook.TenantID, id eventhook.SubscriptionID) (eventhook.Subscription, error) {
 	s, unopened, err := db.scanSubscription(db.work.QueryRow(ctx, `SELECT `+subscriptionColumns+subscriptionTables+`
 		WHERE s.id = $1 AND s.tenant_id = $2`, [16]byte(id), [16]byte(tenant)))
@@ -38,12 +38,12 @@ func (db *DB) Subscription(ctx context.Context, tenant eventhook.TenantID, id ev
 	return s, translate("find subscription", notFound(err, "subscription"))
 }
 
-// generationSQL is 0 for a tenant whose configuration has never changed.
+// generationSQL reads the generation of a tenant's configuration, 0 if that has never changed.
 const generationSQL = `SELECT coalesce((SELECT generation FROM eventhook.tenant_generation WHERE tenant_id = $1), 0)`
 
-// TenantSubscriptions returns all of a tenant's subscriptions, oldest first, and the
-// generation that they are, both of one moment. Of one whose key is lost it
-// says SecretsLost. An unknown tenant has none.
+// TenantSubscriptions returns all of a tenant's subscriptions, oldest first, and their
+// generation, both from one snapshot. Subscriptions whose secrets do not open have
+// SecretsLost. An unknown tenant has no subscriptions.
 func (db *DB) TenantSubscriptions(ctx context.Context, tenant eventhook.TenantID) (generation int64, list []eventhook.Subscription, err error) {
 	err = db.inSnapshot(ctx, "read subscriptions", func(tx pgx.Tx) error {
 		if err := tx.QueryRow(ctx, generationSQL, [16]byte(tenant)).Scan(&generation); err != nil {
@@ -55,20 +55,22 @@ func (db *DB) TenantSubscriptions(ctx context.Context, tenant eventhook.TenantID
 	return generation, list, err
 }
 
-// lockSubscriptionsClause lets others count their deliveries meanwhile.
+// lockSubscriptionsClause locks subscriptions and lets other transactions count their
+// deliveries meanwhile: the foreign keys of these counts need FOR KEY SHARE only.
 const lockSubscriptionsClause = ` FOR NO KEY UPDATE OF s`
 
-// subscriptionsOf are all of a tenant's, oldest first; held says how they are
-// locked. Index on tenant and id.
-func (db *DB) subscriptionsOf(ctx context.Context, tx pgx.Tx, tenant eventhook.TenantID, held string) ([]eventhook.Subscription, error) {
-	rows, err := tx.Query(ctx, `SELECT `+subscriptionColumns+subscriptionTables+` WHERE s.tenant_id = $1 ORDER BY s.id`+held, [16]byte(tenant))
+// subscriptionsOf reads all of a tenant's subscriptions, oldest first. lock is "" or a FOR
+// clause. Index on tenant and id.
+func (db *DB) subscriptionsOf(ctx context.Context, tx pgx.Tx, tenant eventhook.TenantID, lock string) ([]eventhook.Subscription, error) {
+	rows, err := tx.Query(ctx, `SELECT `+subscriptionColumns+subscriptionTables+` WHERE s.tenant_id = $1 ORDER BY s.id`+lock, [16]byte(tenant))
 	if err != nil {
 		return nil, err
 	}
 	return db.collectSubscriptions(rows)
 }
 
-// collectSubscriptions logs once of how many the key is lost: thousands may be.
+// collectSubscriptions scans subscriptions. It logs one line for all whose secrets do not
+// open, since there may be thousands.
 func (db *DB) collectSubscriptions(rows pgx.Rows) ([]eventhook.Subscription, error) {
 	lost := 0
 	var first error
@@ -88,8 +90,8 @@ func (db *DB) collectSubscriptions(rows pgx.Rows) ([]eventhook.Subscription, err
 	return list, err
 }
 
-// scanSubscription reads a subscription as far as it can be: without secrets
-// that are sealed with a key that is lost, which unopened tells.
+// scanSubscription scans a subscription. Secrets that do not open, because their encryption
+// key is lost, are left out, and unopened is the reason.
 func (db *DB) scanSubscription(row pgx.Row) (s eventhook.Subscription, unopened, err error) {
 	var sealed string
 	var settings, filter []byte
@@ -102,13 +104,13 @@ func (db *DB) scanSubscription(row pgx.Row) (s eventhook.Subscription, unopened,
 	if s.SubscriptionSecrets, unopened = db.openSubscription(s, sealed); unopened != nil {
 		s.SecretsLost = true
 	}
-	if string(settings) == "{}" { // most are at their defaults, and there are many
+	if string(settings) == "{}" { // the defaults, which most subscriptions have: decoding is skipped for speed
 		return s, unopened, nil
 	}
 	return s, unopened, json.Unmarshal(settings, &s.SubscriptionSettings)
 }
 
-// subscriptionRecord is what the audit log tells of a subscription, beside its
+// subscriptionRecord is the part of a subscription that audit entries show, except its
 // secrets.
 type subscriptionRecord struct {
 	Name           string                       `json:"name"`
@@ -127,8 +129,8 @@ func resourceOfSubscription(s eventhook.Subscription) resource {
 	return resource{"subscription", s.ID.String(), s.Name}
 }
 
-// SubscriptionNames returns the names of those of a tenant's subscriptions that
-// are still there. Primary key lookups.
+// SubscriptionNames returns the names of those of the given subscriptions that still exist and
+// belong to the tenant. Primary key lookups.
 func (db *DB) SubscriptionNames(ctx context.Context, tenant eventhook.TenantID, ids []eventhook.SubscriptionID) (map[eventhook.SubscriptionID]string, error) {
 	rows, err := db.lists.Query(ctx, `SELECT id, name FROM eventhook.subscription WHERE id = ANY ($1) AND tenant_id = $2`, uuids(ids), [16]byte(tenant))
 	if err != nil {

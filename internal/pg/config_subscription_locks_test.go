@@ -41,14 +41,14 @@ func TestNobodyWaitsForWhomHeKeepsWaiting(t *testing.T) {
 	failing := func(db *DB) func(int) error {
 		return func(int) error {
 			return db.inTx(t.Context(), "count", func(tx pgx.Tx) error {
-				grave := map[eventhook.SubscriptionID]*deadCount{}
+				counts := map[eventhook.SubscriptionID]*deadCount{}
 				for _, s := range list {
-					grave[s.ID] = &deadCount{beforeSuccess: 1, limit: 1}
+					counts[s.ID] = &deadCount{beforeSuccess: 1, limit: 1}
 				}
-				if _, err := lockSubscriptions(t.Context(), tx, grave); err != nil {
+				if _, err := lockSubscriptions(t.Context(), tx, counts); err != nil {
 					return err
 				}
-				reasons, err := addDead(t.Context(), tx, grave)
+				reasons, err := addDead(t.Context(), tx, counts)
 				if err != nil {
 					return err
 				}

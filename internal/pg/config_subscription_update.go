@@ -12,13 +12,13 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// Whoever changes subscriptions takes first the subscriptions, in the order of
-// their ids, then their healths, then the generation of their tenant, which a
-// trigger takes with the first change: so nobody waits for whom he keeps waiting.
+// Lock order of every transaction that changes subscriptions: the subscriptions in the
+// order of their ids, then their rows of subscription_health, then the generation of their
+// tenant, which a trigger locks with the first change. This order prevents deadlocks.
 
-// CreateSubscription makes a subscription of a tenant, active unless it says
-// otherwise. Secrets that are not given are made. More than the tenant may have,
-// or a closed tenant, is a KindConflict. The caller has validated it.
+// CreateSubscription creates a subscription of a tenant, active unless s.Status says
+// otherwise. It generates secrets that s does not have. The error is KindConflict if the
+// tenant is closed or would have too many subscriptions. The caller must have validated s.
 func (db *DB) CreateSubscription(ctx context.Context, by eventhook.Actor, s eventhook.Subscription) (eventhook.Subscription, error) {
 	err := db.mutate(ctx, "add subscription", by, s.TenantID, func(m *mutation) (err error) {
 		s.ID = eventhook.NewID[eventhook.Subscription](db.now())
@@ -33,20 +33,21 @@ func (db *DB) CreateSubscription(ctx context.Context, by eventhook.Actor, s even
 // countSubscriptionsSQL counts by the index on tenant and id.
 const countSubscriptionsSQL = `SELECT count(*) FROM eventhook.subscription WHERE tenant_id = $1`
 
-// checkSubscriptionLimit refuses what was added if it is too many. The added
-// one holds the tenant's generation, so nobody else adds one meanwhile.
+// checkSubscriptionLimit returns a KindConflict if the tenant has too many subscriptions,
+// including the one just added. Adding has locked the tenant's generation, so no other
+// transaction adds one meanwhile.
 func (m *mutation) checkSubscriptionLimit(ctx context.Context) error {
 	var n int
 	if err := m.tx.QueryRow(ctx, countSubscriptionsSQL, [16]byte(m.tenant.ID)).Scan(&n); err != nil {
 		return err
 	}
 	if n > eventhook.MaxSubscriptions {
-		return &eventhook.Error{Kind: eventhook.KindConflict, Message: fmt.Sprintf("The tenant has %d subscriptions, and cannot have more.", n-1)}
+		return &eventhook.Error{Kind: eventhook.KindConflict, Message: fmt.Sprintf("The tenant has %d subscriptions, the maximum.", n-1)}
 	}
 	return nil
 }
 
-// addSubscription makes a subscription, which has its id.
+// addSubscription inserts a subscription, which has its id.
 func (m *mutation) addSubscription(ctx context.Context, s eventhook.Subscription) (eventhook.Subscription, error) {
 	now := m.db.now()
 	s = s.WithGeneratedSecrets()
@@ -75,18 +76,19 @@ func (m *mutation) addSubscription(ctx context.Context, s eventhook.Subscription
 	return s, err
 }
 
-// subscriptionArgs are the parameters that inserts and updates share.
+// subscriptionArgs returns the parameters that INSERT and UPDATE share.
 func subscriptionArgs(s eventhook.Subscription) ([]any, error) {
 	settings, err := json.Marshal(s.SubscriptionSettings)
 	return []any{[16]byte(s.ID), s.Name, string(s.Status), textArg(s.DisabledReason), s.EventTypes, jsonArg(s.Filter), string(settings), s.Version, s.UpdatedAt}, err
 }
 
-// UpdateSubscription changes a subscription in one step: change sees it as it
-// is, with its secrets unsealed, and returns what it shall be. A version other
-// than 0 must be the current one, else ErrStale. What becomes active begins to
-// count its dead deliveries anew. Of one whose key is lost everything can be
-// changed but its secrets, unless all are given anew, else it is a KindConflict.
-// change must not block.
+// UpdateSubscription updates a subscription in one transaction. change receives the current
+// subscription, with its secrets in plain text, and returns the wanted one. A version other
+// than 0 must be the current one, otherwise the error is ErrStale. A subscription that becomes
+// active starts with no dead deliveries in a row. If the secrets do not open, because their
+// encryption key is lost, the other fields can still be changed; new secrets must then be
+// complete, otherwise the error is KindConflict. change must not block, since other
+// transactions wait for the subscription.
 func (db *DB) UpdateSubscription(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, id eventhook.SubscriptionID, version int64, change func(eventhook.Subscription) (eventhook.Subscription, error)) (s eventhook.Subscription, err error) {
 	err = db.mutate(ctx, "change subscription", by, tenant, func(m *mutation) error {
 		have, err := m.lockSubscription(ctx, id)
@@ -106,19 +108,19 @@ func (db *DB) UpdateSubscription(ctx context.Context, by eventhook.Actor, tenant
 	return s, err
 }
 
-// lockSubscription holds one of the tenant's subscriptions, which may be one
-// whose key is lost.
+// lockSubscription reads and locks one of the tenant's subscriptions, even if its secrets do
+// not open.
 func (m *mutation) lockSubscription(ctx context.Context, id eventhook.SubscriptionID) (eventhook.Subscription, error) {
 	s, _, err := m.db.scanSubscription(m.tx.QueryRow(ctx, `SELECT `+subscriptionColumns+subscriptionTables+`
 		WHERE s.id = $1 AND s.tenant_id = $2`+lockSubscriptionsClause, [16]byte(id), [16]byte(m.tenant.ID)))
 	return s, notFound(err, "subscription")
 }
 
-// resetHealthSQL lets a subscription count its dead deliveries anew. Primary key.
+// resetHealthSQL resets a subscription's count of dead deliveries in a row. Primary key.
 const resetHealthSQL = `UPDATE eventhook.subscription_health SET dead_in_row = 0 WHERE subscription_id = $1 AND dead_in_row > 0`
 
-// updateSubscription brings a subscription, which is locked, to what is wanted,
-// and says what that changes.
+// updateSubscription stores the wanted state of a subscription, and returns the changes. The
+// caller holds the lock of the subscription.
 func (m *mutation) updateSubscription(ctx context.Context, have, want eventhook.Subscription) (eventhook.Subscription, []eventhook.FieldChange, error) {
 	if want.Status != eventhook.SubscriptionDisabled {
 		want.DisabledReason = ""
@@ -154,23 +156,24 @@ func (m *mutation) updateSubscription(ctx context.Context, have, want eventhook.
 	return want, changes, err
 }
 
-// targetSecrets are the secrets that a subscription shall have: those it has if its
-// key is lost, which may be found again, unless it is given new ones.
+// resolveSecrets returns want with the secrets to store. If the present secrets do not open
+// and want has none, SecretsLost stays set and the stored secrets are kept: the lost key may
+// be restored later.
 func (m *mutation) resolveSecrets(have, want eventhook.Subscription) (eventhook.Subscription, error) {
-	isGiven := !want.URL.IsZero() || !want.AuthHeader.IsZero() || len(want.Signing) > 0 || !want.Ed25519Seed.IsZero()
-	want.SecretsLost = have.SecretsLost && !isGiven
+	hasSecrets := !want.URL.IsZero() || !want.AuthHeader.IsZero() || len(want.Signing) > 0 || !want.Ed25519Seed.IsZero()
+	want.SecretsLost = have.SecretsLost && !hasSecrets
 	switch {
 	case want.SecretsLost:
 		return want, nil
 	case have.SecretsLost && (want.URL.IsZero() || len(want.Signing) == 0):
-		return want, &eventhook.Error{Kind: eventhook.KindConflict, Message: fmt.Sprintf("The secrets of the subscription %q are sealed with a key that is gone: "+
-			"give its url, its signing_secret and its auth_header, if it has one, anew and together.", have.Name)}
+		return want, &eventhook.Error{Kind: eventhook.KindConflict, Message: fmt.Sprintf("The secrets of the subscription %q are sealed with a key that is lost: "+
+			"set its url, its signing_secret and, if it has one, its auth_header again, in one request.", have.Name)}
 	}
 	return want.WithGeneratedSecrets(), nil
 }
 
-// diffSubscriptions lists what differs; of secrets only that they do, and
-// nothing of those that are lost.
+// diffSubscriptions lists the fields that differ. Secrets are only reported as changed, and
+// not at all if they are lost.
 func diffSubscriptions(have, want eventhook.Subscription) ([]eventhook.FieldChange, error) {
 	changes, err := eventhook.Diff(recordOfSubscription(have), recordOfSubscription(want))
 	if err == nil && !want.SecretsLost {
@@ -179,11 +182,11 @@ func diffSubscriptions(have, want eventhook.Subscription) ([]eventhook.FieldChan
 	return changes, err
 }
 
-// statusFields are the fields that an entry of their own tells of.
+// statusFields are the fields that recordSubscription puts into an entry of their own.
 var statusFields = []string{"status", "disabled_reason"}
 
-// recordSubscription notes what differs: of the status in an entry of its own,
-// named by what it becomes, behind that of all else.
+// recordSubscription records the changes of a subscription: first an entry for all other
+// fields, then one for the status, whose action names the new status.
 func (m *mutation) recordSubscription(have, want eventhook.Subscription) ([]eventhook.FieldChange, error) {
 	changes, err := diffSubscriptions(have, want)
 	if err != nil {
@@ -208,9 +211,9 @@ func statusAction(to eventhook.SubscriptionStatus) string {
 	}[to]
 }
 
-// DeleteSubscription removes a subscription, at once whatever is owed to it:
-// nothing of that is sent any more, see AbandonDeliveries. A version other than
-// 0 must be the current one, else ErrStale.
+// DeleteSubscription deletes a subscription at once, even if it has open deliveries: these are
+// not sent any more, see AbandonDeliveries. A version other than 0 must be the current one,
+// otherwise the error is ErrStale.
 func (db *DB) DeleteSubscription(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, id eventhook.SubscriptionID, version int64) error {
 	return db.mutate(ctx, "delete subscription", by, tenant, func(m *mutation) error {
 		s, err := m.lockSubscription(ctx, id)
@@ -224,7 +227,8 @@ func (db *DB) DeleteSubscription(ctx context.Context, by eventhook.Actor, tenant
 	})
 }
 
-// deleteSubscription removes a subscription, which is locked, its health first.
+// deleteSubscription deletes a subscription, its health first. The caller holds the lock of
+// the subscription.
 func (m *mutation) deleteSubscription(ctx context.Context, s eventhook.Subscription) error {
 	for _, sql := range []string{`DELETE FROM eventhook.subscription_health WHERE subscription_id = $1`, `DELETE FROM eventhook.subscription WHERE id = $1`} {
 		if err := m.exec(ctx, sql, [16]byte(s.ID)); err != nil {
@@ -235,22 +239,20 @@ func (m *mutation) deleteSubscription(ctx context.Context, s eventhook.Subscript
 	return err
 }
 
-// itself is the gateway where nobody else has acted.
+// gatewayActor is the actor of changes that the gateway makes by itself.
 var gatewayActor = eventhook.Actor{Type: eventhook.ActorSystem, Name: "eventhook"}
 
-// lockFailingSQL passes by what somebody else is changing at this moment, unless
-// the caller holds it: by now he also holds what the other may wait for. Primary
-// key.
+// lockFailingSQL skips subscriptions that another transaction is changing: the caller holds
+// further locks by now, for which that transaction may wait. Primary key.
 const lockFailingSQL = `SELECT ` + subscriptionColumns + subscriptionTables + `
 WHERE s.id = ANY($1) AND s.status <> 'disabled' ORDER BY s.tenant_id, s.id` + lockSubscriptionsClause + ` SKIP LOCKED`
 
-// disableSubscriptions disables subscriptions in the name of the gateway, each
-// for a reason that people can read, in the transaction that has found it. It is
-// recorded, and told to the others as webhook.disabled. One that is disabled
-// already, is gone, or that somebody is changing at this moment is left as it
-// is: the next delivery that dies finds it again. The caller calls notifyAnnounced
-// with each that it returns when it has committed.
-func (db *DB) disableSubscriptions(ctx context.Context, tx pgx.Tx, reasons map[eventhook.SubscriptionID]string) (told []announced, disabled []eventhook.Subscription, err error) {
+// disableSubscriptions disables subscriptions on behalf of the gateway, within tx. Each has a
+// reason that users can read. It records the changes and publishes webhook.disabled events. It
+// skips subscriptions that are disabled already, do not exist any more, or are locked by
+// another transaction: the next dead delivery disables them. After the commit, the caller must
+// call notifyAnnounced with each element of announcements.
+func (db *DB) disableSubscriptions(ctx context.Context, tx pgx.Tx, reasons map[eventhook.SubscriptionID]string) (announcements []announced, disabled []eventhook.Subscription, err error) {
 	if len(reasons) == 0 {
 		return nil, nil, nil
 	}
@@ -264,7 +266,7 @@ func (db *DB) disableSubscriptions(ctx context.Context, tx pgx.Tx, reasons map[e
 		return nil, nil, err
 	}
 	disabled = list
-	for len(list) > 0 { // those of one tenant after the other, as everybody takes their generations
+	for len(list) > 0 { // tenant by tenant: a common order of the generations' locks
 		tenant := eventhook.Tenant{ID: list[0].TenantID, Slug: list[0].TenantSlug}
 		n := slices.IndexFunc(list, func(s eventhook.Subscription) bool { return s.TenantID != tenant.ID })
 		if n < 0 {
@@ -274,9 +276,9 @@ func (db *DB) disableSubscriptions(ctx context.Context, tx pgx.Tx, reasons map[e
 		if err != nil {
 			return nil, nil, err
 		}
-		told, list = append(told, of), list[n:]
+		announcements, list = append(announcements, of), list[n:]
 	}
-	return told, disabled, nil
+	return announcements, disabled, nil
 }
 
 func (db *DB) disableOfTenant(ctx context.Context, tx pgx.Tx, tenant eventhook.Tenant, list []eventhook.Subscription, reasons map[eventhook.SubscriptionID]string) (announced, error) {

@@ -19,7 +19,7 @@ func scanTenant(row pgx.Row) (t eventhook.Tenant, err error) {
 	return t, err
 }
 
-// tenantRecord is what the audit log tells of a tenant.
+// tenantRecord is the part of a tenant that audit entries show.
 type tenantRecord struct {
 	Slug            string                 `json:"slug"`
 	Name            string                 `json:"name"`
@@ -43,7 +43,7 @@ func (db *DB) Tenant(ctx context.Context, slug string) (eventhook.Tenant, error)
 // Tenants lists all tenants, newest first. Primary key.
 func (db *DB) Tenants(ctx context.Context, before eventhook.TenantID, limit int) ([]eventhook.Tenant, error) {
 	rows, err := db.lists.Query(ctx, `SELECT `+tenantColumns+` FROM eventhook.tenant
-		WHERE id < $1 ORDER BY id DESC LIMIT $2`, beforeArg(before), limit)
+		WHERE id < $1 ORDER BY id DESC LIMIT $2`, cursorArg(before), limit)
 	if err != nil {
 		return nil, translate("list tenants", err)
 	}
@@ -51,13 +51,13 @@ func (db *DB) Tenants(ctx context.Context, before eventhook.TenantID, limit int)
 	return list, translate("list tenants", err)
 }
 
-// newTenant is a tenant as it begins.
+// newTenant returns t as a new, active tenant.
 func newTenant(t eventhook.Tenant, now time.Time) eventhook.Tenant {
 	t.ID, t.Status, t.Version, t.CreatedAt, t.UpdatedAt = eventhook.NewID[eventhook.Tenant](now), eventhook.TenantActive, 1, now, now
 	return t
 }
 
-// CreateTenant makes an active tenant. A slug that is taken is a KindConflict.
+// CreateTenant creates an active tenant. The error is KindConflict if the slug is in use.
 func (db *DB) CreateTenant(ctx context.Context, by eventhook.Actor, t eventhook.Tenant) (eventhook.Tenant, error) {
 	t = newTenant(t, db.now())
 	m := &mutation{db: db, by: by, tenant: t}
@@ -75,11 +75,11 @@ func (m *mutation) insertTenant(ctx context.Context) error {
 	return err
 }
 
-// UpdateTenant changes a tenant in one step: change sees it as it is and
-// returns what it shall be; its slug and its closing cannot be changed. A
-// version other than 0 must be the current one, else ErrStale. A closed tenant
-// is a KindConflict. change may be called while others wait for the tenant: it
-// must not block.
+// UpdateTenant updates a tenant in one transaction. change receives the current tenant and
+// returns the wanted one; it can change neither the slug nor close the tenant. A version other
+// than 0 must be the current one, otherwise the error is ErrStale. The error is KindConflict
+// if the tenant is closed. change must not block, since other transactions wait for the
+// tenant.
 func (db *DB) UpdateTenant(ctx context.Context, by eventhook.Actor, slug string, version int64, change func(eventhook.Tenant) (eventhook.Tenant, error)) (t eventhook.Tenant, err error) {
 	m := &mutation{db: db, by: by}
 	err = m.run(ctx, "change tenant", func() error {
@@ -106,7 +106,7 @@ func lockTenant(ctx context.Context, tx pgx.Tx, slug string) (eventhook.Tenant, 
 	return t, notFound(err, "tenant")
 }
 
-// updateTenant brings the tenant, which is locked, to what is wanted.
+// updateTenant stores the wanted state of the tenant. The caller holds the lock of the tenant.
 func (m *mutation) updateTenant(ctx context.Context, want eventhook.Tenant) error {
 	have := m.tenant
 	changed, err := m.record(tenantAction(have, want), resourceOfTenant(have), recordOfTenant(have), recordOfTenant(want))
@@ -132,10 +132,10 @@ func tenantAction(have, want eventhook.Tenant) string {
 	return "tenant.activated"
 }
 
-// CloseTenant ends a tenant for good: its sources and subscriptions are disabled,
-// its keys end, and each is told of by an event and an audit entry which share the closing's
-// correlation id. What it has stored stays until its retention ends. A tenant
-// that is closed already is a KindConflict.
+// CloseTenant closes a tenant for good: it disables its sources and subscriptions and expires
+// its API keys. Each of these has a system event and an audit entry, which share the
+// correlation id of the closing. Stored data stays until its retention ends. The error is
+// KindConflict if the tenant is closed already.
 func (db *DB) CloseTenant(ctx context.Context, by eventhook.Actor, slug string) (t eventhook.Tenant, err error) {
 	m := &mutation{db: db, by: by, correlation: eventhook.NewID[eventhook.Tenant](db.now()).String()}
 	err = m.run(ctx, "close tenant", func() error {
@@ -161,17 +161,16 @@ UPDATE eventhook.source SET is_enabled = false, version = version + 1, updated_a
 WHERE tenant_id = $1 AND is_enabled
 RETURNING id, slug, 'true', to_json(is_enabled)::text`
 
-// disableSubscriptionsSQL disables the subscriptions of a tenant. Index on tenant and
-// id.
+// disableSubscriptionsSQL disables the subscriptions of a tenant. Index on tenant and id.
 const disableSubscriptionsSQL = `
-WITH going AS MATERIALIZED (
+WITH enabled AS MATERIALIZED (
     SELECT id, status FROM eventhook.subscription WHERE tenant_id = $1 AND status <> 'disabled' ORDER BY id FOR NO KEY UPDATE
 )
 UPDATE eventhook.subscription s SET status = 'disabled', disabled_reason = 'the tenant was closed', version = version + 1, updated_at = $2
-FROM going WHERE s.id = going.id
-RETURNING s.id, s.name, to_json(going.status)::text, to_json(s.status)::text`
+FROM enabled WHERE s.id = enabled.id
+RETURNING s.id, s.name, to_json(enabled.status)::text, to_json(s.status)::text`
 
-// expireKeysSQL ends the keys of a tenant. Index api_key_tenant, then primary key.
+// expireKeysSQL expires the API keys of a tenant. Index api_key_tenant, then primary key.
 const expireKeysSQL = `
 WITH valid AS MATERIALIZED (
     SELECT id, expires_at FROM eventhook.api_key
@@ -180,7 +179,7 @@ WITH valid AS MATERIALIZED (
 UPDATE eventhook.api_key k SET expires_at = $2 FROM valid WHERE k.id = valid.id
 RETURNING k.id, k.name, coalesce(to_json(valid.expires_at), 'null')::text, to_json(k.expires_at)::text`
 
-// cascade ends what the tenant owns.
+// disableOwned disables the tenant's sources and subscriptions and expires its keys.
 func (m *mutation) disableOwned(ctx context.Context) error {
 	for _, end := range []struct{ sql, action, kind, field string }{
 		{disableSourcesSQL, "source.disabled_via_tenant_cascade", "source", "is_enabled"},

@@ -9,9 +9,9 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// addTenantCountsSQL and addSourceCountsSQL add counts in the order of their keys, so
-// that instances which share a slot wait for each other and do not deadlock.
-// Primary keys; rows that exist change in place (HOT).
+// addTenantCountsSQL and the next two statements add counts in the order of their keys, so
+// that instances that share a slot wait for each other and cannot deadlock. Primary keys; rows
+// that exist change in place (HOT).
 const addTenantCountsSQL = `
 INSERT INTO eventhook.tenant_usage AS u (tenant_id, day, slot, events, bytes)
 SELECT tenant_id, day, $1::int2, events, bytes
@@ -38,8 +38,8 @@ ON CONFLICT (subscription_id, at, slot) DO UPDATE
     SET delivered = u.delivered + excluded.delivered, failed = u.failed + excluded.failed, dead = u.dead + excluded.dead,
         duration_ms = u.duration_ms + excluded.duration_ms`
 
-// AddTenantCounts adds counts to those of a slot, all of them or, with an error,
-// none. A tenant and a day may occur once.
+// AddTenantCounts adds counts to the counts of a slot. If it fails, it adds no count. A pair of
+// tenant and day may occur once.
 func (db *DB) AddTenantCounts(ctx context.Context, slot int, counts []eventhook.TenantCount) error {
 	n := len(counts)
 	tenants, days := make([][16]byte, n), make([]time.Time, n)
@@ -48,11 +48,11 @@ func (db *DB) AddTenantCounts(ctx context.Context, slot int, counts []eventhook.
 		tenants[i], days[i], events[i], bytes[i] = c.TenantID, c.Day, c.Events, c.Bytes
 	}
 	_, err := db.work.Exec(ctx, addTenantCountsSQL, slot, tenants, days, events, bytes)
-	return translate("count what tenants store", err)
+	return translate("count stored events of tenants", err)
 }
 
-// AddSourceCounts adds counts to those of a slot, all of them or, with an error,
-// none. A source and a span may occur once. Sources that are gone may, too.
+// AddSourceCounts adds counts to the counts of a slot. If it fails, it adds no count. A pair of
+// source and time span may occur once. Counts of deleted sources are accepted.
 func (db *DB) AddSourceCounts(ctx context.Context, slot int, counts []eventhook.SourceCount) error {
 	n := len(counts)
 	sources, spans := make([][16]byte, n), make([]time.Time, n)
@@ -61,12 +61,11 @@ func (db *DB) AddSourceCounts(ctx context.Context, slot int, counts []eventhook.
 		sources[i], spans[i], events[i], failed[i] = c.SourceID, c.At, c.Events, c.Failed
 	}
 	_, err := db.work.Exec(ctx, addSourceCountsSQL, slot, sources, spans, events, failed)
-	return translate("count what sources receive", err)
+	return translate("count events of sources", err)
 }
 
-// AddSubscriptionCounts adds counts to those of a slot, all of them or, with an
-// error, none. A subscription and a span may occur once. Subscriptions that are
-// gone may, too.
+// AddSubscriptionCounts adds counts to the counts of a slot. If it fails, it adds no count. A pair
+// of subscription and time span may occur once. Counts of deleted subscriptions are accepted.
 func (db *DB) AddSubscriptionCounts(ctx context.Context, slot int, counts []eventhook.SubscriptionCount) error {
 	n := len(counts)
 	subscriptions, spans := make([][16]byte, n), make([]time.Time, n)
@@ -76,7 +75,7 @@ func (db *DB) AddSubscriptionCounts(ctx context.Context, slot int, counts []even
 		delivered[i], failed[i], dead[i], durations[i] = c.Delivered, c.Failed, c.Dead, c.Duration.Milliseconds()
 	}
 	_, err := db.work.Exec(ctx, addSubscriptionCountsSQL, slot, subscriptions, spans, delivered, failed, dead, durations)
-	return translate("count what is sent to subscribers", err)
+	return translate("count deliveries of subscriptions", err)
 }
 
 // usageBetweenSQL reads a range of the primary key for each tenant.
@@ -86,13 +85,13 @@ FROM unnest($1::uuid[]) AS t (id)
 JOIN eventhook.tenant_usage u ON u.tenant_id = t.id AND u.day >= $2::date AND u.day < $3::date
 GROUP BY u.tenant_id`
 
-// UsageBetween sums up what each tenant has stored on the days from one until
-// before another, in all slots, as far as the days' bodies are kept. Who has
-// nothing is left out; Day is not set.
+// UsageBetween sums what each tenant has stored on the days from from until before until, over
+// all slots, for days whose bodies are still stored. The result omits tenants without usage;
+// Day is not set.
 func (db *DB) UsageBetween(ctx context.Context, from, until time.Time, tenants []eventhook.TenantID) (map[eventhook.TenantID]eventhook.TenantCount, error) {
 	rows, err := db.work.Query(ctx, usageBetweenSQL, uuids(tenants), from, until)
 	if err != nil {
-		return nil, translate("read what tenants store", err)
+		return nil, translate("read stored bytes of tenants", err)
 	}
 	list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (c eventhook.TenantCount, err error) {
 		return c, r.Scan((*[16]byte)(&c.TenantID), &c.Events, &c.Bytes)
@@ -101,7 +100,7 @@ func (db *DB) UsageBetween(ctx context.Context, from, until time.Time, tenants [
 	for _, c := range list {
 		sums[c.TenantID] = c
 	}
-	return sums, translate("read what tenants store", err)
+	return sums, translate("read stored bytes of tenants", err)
 }
 
 // tenantUsageSQL reads a range of the primary key for each tenant.
@@ -110,8 +109,8 @@ SELECT u.tenant_id, coalesce(sum(u.events) FILTER (WHERE u.day = $2::date), 0)::
 FROM unnest($1::uuid[]) AS t (id) JOIN eventhook.tenant_usage u ON u.tenant_id = t.id
 GROUP BY u.tenant_id`
 
-// TenantUsage tells what tenants have used of their quotas. One that has stored
-// nothing is left out.
+// TenantUsage returns how much of their quotas tenants have used. The result omits tenants
+// that have stored nothing.
 func (db *DB) TenantUsage(ctx context.Context, tenants []eventhook.TenantID) (map[eventhook.TenantID]eventhook.TenantUsage, error) {
 	const act = "read the tenants' usage"
 	rows, err := db.lists.Query(ctx, tenantUsageSQL, uuids(tenants), db.now().UTC())
@@ -135,8 +134,7 @@ SELECT u.source_id, coalesce(sum(u.events) FILTER (WHERE u.at >= $3), 0)::int8, 
 FROM unnest($1::uuid[]) AS s (id) JOIN eventhook.source_usage u ON u.source_id = s.id AND u.at >= $2
 GROUP BY u.source_id`
 
-// SourceStats tells what sources have received lately. One that has received
-// nothing is left out.
+// SourceStats returns the recent counts of sources. The result omits sources without events.
 func (db *DB) SourceStats(ctx context.Context, sources []eventhook.SourceID) (map[eventhook.SourceID]eventhook.SourceStats, error) {
 	const act = "read the sources' statistics"
 	now := db.now()
@@ -155,8 +153,8 @@ func (db *DB) SourceStats(ctx context.Context, sources []eventhook.SourceID) (ma
 	return stats, translate(act, err)
 }
 
-// sweepTenantUsageSQL removes the days that are past their retention and whose
-// bodies are gone from a range of pages. TID range scan.
+// sweepTenantUsageSQL deletes, from a range of pages, the days that are past their retention
+// and whose partition of bodies is dropped. TID range scan.
 const sweepTenantUsageSQL = `
 WITH over AS MATERIALIZED (
     SELECT ctid FROM eventhook.tenant_usage
@@ -166,7 +164,8 @@ WITH over AS MATERIALIZED (
 )
 DELETE FROM eventhook.tenant_usage WHERE ctid = ANY(ARRAY(SELECT ctid FROM over))`
 
-// sweepSourceUsageSQL does the same with spans that began before a moment.
+// sweepSourceUsageSQL deletes, from a range of pages, the spans that began before a time. TID
+// range scan.
 const sweepSourceUsageSQL = `
 WITH over AS MATERIALIZED (
     SELECT ctid FROM eventhook.source_usage WHERE ctid >= $1 AND ctid < $2 AND at < $3
@@ -174,7 +173,7 @@ WITH over AS MATERIALIZED (
 )
 DELETE FROM eventhook.source_usage WHERE ctid = ANY(ARRAY(SELECT ctid FROM over))`
 
-// sweepSubscriptionUsageSQL does so with what was sent to subscribers.
+// sweepSubscriptionUsageSQL is sweepSourceUsageSQL for subscriptions.
 const sweepSubscriptionUsageSQL = `
 WITH over AS MATERIALIZED (
     SELECT ctid FROM eventhook.subscription_usage WHERE ctid >= $1 AND ctid < $2 AND at < $3
@@ -182,23 +181,23 @@ WITH over AS MATERIALIZED (
 )
 DELETE FROM eventhook.subscription_usage WHERE ctid = ANY(ARRAY(SELECT ctid FROM over))`
 
-// SweepUsage removes what nobody asks for any more from the next part of the
-// tables, as SweepIdempotencyKeys does with keys: sources' and subscriptions' counts of 25 hours
-// ago, and tenants' of days whose bodies have been dropped. A retention of 0
-// keeps those.
+// SweepUsage deletes counts that are not used any more from the next part of each table, as
+// SweepIdempotencyKeys does: counts of sources and subscriptions older than 25 hours, and
+// counts of tenants for days whose bodies have been dropped. A retention of 0 keeps the
+// latter. It returns the number of deleted rows.
 func (db *DB) SweepUsage(ctx context.Context, r Retention) (int, error) {
 	old := db.now().Add(-25 * time.Hour)
-	n, err := db.sweep(ctx, "sweep what sources received", "source_usage", sweepSourceUsageSQL, &db.sweptSourceUsage, old)
+	n, err := db.sweep(ctx, "sweep counts of sources", "source_usage", sweepSourceUsageSQL, &db.sweptSourceUsage, old)
 	if err != nil {
 		return n, err
 	}
-	sent, err := db.sweep(ctx, "sweep what was sent to subscribers", "subscription_usage", sweepSubscriptionUsageSQL, &db.sweptSubscriptionUsage, old)
+	sent, err := db.sweep(ctx, "sweep counts of subscriptions", "subscription_usage", sweepSubscriptionUsageSQL, &db.sweptSubscriptionUsage, old)
 	n += sent
 	days := r.days("event_payload")
 	if err != nil || days <= 0 {
 		return n, err
 	}
 	oldest := db.now().UTC().Truncate(day).AddDate(0, 0, -days)
-	more, err := db.sweep(ctx, "sweep what tenants stored", "tenant_usage", sweepTenantUsageSQL, &db.sweptTenantUsage, oldest)
+	more, err := db.sweep(ctx, "sweep counts of tenants", "tenant_usage", sweepTenantUsageSQL, &db.sweptTenantUsage, oldest)
 	return n + more, err
 }

@@ -67,20 +67,20 @@ type Options struct {
 // nothing else can make it wait, and lists have theirs and a bound in time, so
 // that who browses makes no work wait.
 type DB struct {
-	accept   *pgxpool.Pool
-	work     *pgxpool.Pool
-	lists    *pgxpool.Pool
-	hub      hub
-	feed     *eventFeed
-	claims   *roundrobin.Queues[eventhook.TenantID, struct{}]
-	changes  *roundrobin.Slots[eventhook.TenantID] // of the configuration
-	keyTTL   time.Duration
-	sealer   Sealer
-	describe func(eventhook.Secret) (json.RawMessage, string, error)
-	matches  func(json.RawMessage, *eventhook.Event) bool
-	newly    func(have, want eventhook.Secret) eventhook.Faults
-	log      *slog.Logger
-	now      func() time.Time
+	accept      *pgxpool.Pool
+	work        *pgxpool.Pool
+	lists       *pgxpool.Pool
+	hub         hub
+	feed        *eventFeed
+	claims      *roundrobin.Queues[eventhook.TenantID, struct{}]
+	changes     *roundrobin.Slots[eventhook.TenantID] // of the configuration
+	keyTTL      time.Duration
+	sealer      Sealer
+	describe    func(eventhook.Secret) (json.RawMessage, string, error)
+	matches     func(json.RawMessage, *eventhook.Event) bool
+	faultsOfNew func(have, want eventhook.Secret) eventhook.Faults
+	log         *slog.Logger
+	now         func() time.Time
 
 	sealing    atomic.Pointer[sealing] // nil before it was read
 	unreadable atomic.Int64            // secrets that did not open
@@ -115,27 +115,27 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 	if o.Matches == nil {
 		o.Matches = func(json.RawMessage, *eventhook.Event) bool { return true }
 	}
-	db := &DB{keyTTL: o.KeyTTL, sealer: o.Sealer, describe: o.Describe, matches: o.Matches, newly: o.FaultsOfNew, log: o.Log, now: o.Now, lockWait: lockWait}
+	db := &DB{keyTTL: o.KeyTTL, sealer: o.Sealer, describe: o.Describe, matches: o.Matches, faultsOfNew: o.FaultsOfNew, log: o.Log, now: o.Now, lockWait: lockWait}
 	db.hub.topics, db.hub.outgoing = map[string]chan struct{}{}, make(chan struct{}, 1)
 	db.feed = newEventFeed(&db.hub)
-	db.claims = roundrobin.NewQueues[eventhook.TenantID, struct{}](max(o.WorkConns/claimShare, 1))
-	db.changes = roundrobin.NewSlots[eventhook.TenantID](o.WorkConns/2, o.WorkConns/changeShare, maxWaitingChanges)
+	db.claims = roundrobin.NewQueues[eventhook.TenantID, struct{}](max(o.WorkConns/claimSlotShare, 1))
+	db.changes = roundrobin.NewSlots[eventhook.TenantID](o.WorkConns/2, o.WorkConns/changeSlotShare, maxWaitingChanges)
 	db.hub.self = eventhook.NewID[DB](o.Now()).String()
 	db.acceptBufs.New = func() any { return newAcceptColumns() }
 	db.publishBufs.New = func() any { return newColumns(publishSQL) }
 	db.settleBufs.New = func() any { return newSettleColumns() }
 	db.deliverySettleBufs.New = func() any { return newDeliverySettleColumns() }
 	var err error
-	db.accept, err = pool(ctx, url, o.AcceptConns, acceptStatements, durableAndPlannedOnce)
+	db.accept, err = pool(ctx, url, o.AcceptConns, acceptStatements, durableWithGenericPlans)
 	if err != nil {
 		return nil, err
 	}
-	db.work, err = pool(ctx, url, o.WorkConns, workStatements, indexLookupsOnly)
+	db.work, err = pool(ctx, url, o.WorkConns, workStatements, indexScansOnly)
 	if err != nil {
 		db.accept.Close()
 		return nil, err
 	}
-	db.lists, err = pool(ctx, url, o.ListConns, nil, slices.Concat(indexLookupsOnly, []string{"enable_bitmapscan = off", "statement_timeout = '5s'"}))
+	db.lists, err = pool(ctx, url, o.ListConns, nil, slices.Concat(indexScansOnly, []string{"enable_bitmapscan = off", "statement_timeout = '5s'"}))
 	if err != nil {
 		db.accept.Close()
 		db.work.Close()
@@ -144,19 +144,19 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 	return db, nil
 }
 
-// indexLookupsOnly keeps the planner from caching a plan that reads whole
+// indexScansOnly keeps the planner from caching a plan that reads whole
 // tables: it would choose one while they are small, and keep it while they
 // grow by thousands of rows a second until the next ANALYZE. Every statement
 // of the work pool is written for an index.
-var indexLookupsOnly = []string{"enable_hashjoin = off", "enable_mergejoin = off", "enable_seqscan = off"}
+var indexScansOnly = []string{"enable_hashjoin = off", "enable_mergejoin = off", "enable_seqscan = off"}
 
-// durableAndPlannedOnce makes an accepted event durable whatever the role's or
+// durableWithGenericPlans makes an accepted event durable whatever the role's or
 // the server's default is, and keeps the statements' plans, which read by index.
-var durableAndPlannedOnce = []string{"synchronous_commit = on", "plan_cache_mode = force_generic_plan", "enable_seqscan = off"}
+var durableWithGenericPlans = []string{"synchronous_commit = on", "plan_cache_mode = force_generic_plan", "enable_seqscan = off"}
 
-// noticesLostClients makes the server end the session of an instance that is cut off from
+// tcpKeepalives makes the server end the session of an instance that is cut off from
 // the network within half a minute, and not after two hours: its transaction holds locks.
-var noticesLostClients = []string{"tcp_keepalives_idle = 10", "tcp_keepalives_interval = 5", "tcp_keepalives_count = 3"}
+var tcpKeepalives = []string{"tcp_keepalives_idle = 10", "tcp_keepalives_interval = 5", "tcp_keepalives_count = 3"}
 
 func pool(ctx context.Context, url string, conns int, statements []*statement, settings []string) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(url)
@@ -169,7 +169,7 @@ func pool(ctx context.Context, url string, conns int, statements []*statement, s
 	config.ConnConfig.RuntimeParams["application_name"] = "eventhook"
 	config.ConnConfig.RuntimeParams["timezone"] = "UTC"
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		for _, setting := range slices.Concat(settings, noticesLostClients) {
+		for _, setting := range slices.Concat(settings, tcpKeepalives) {
 			if _, err := conn.Exec(ctx, "SET "+setting); err != nil {
 				return fmt.Errorf("connect: %w", err)
 			}
@@ -207,12 +207,27 @@ func (db *DB) Ping(ctx context.Context) error {
 	return db.KeysFit()
 }
 
-// inTx runs do in one transaction and commits if it returns nil.
+// inTx runs do in one transaction. It commits if do returns nil, else it rolls back
+// and returns the error.
 func (db *DB) inTx(ctx context.Context, act string, do func(pgx.Tx) error) error {
 	if err := pgx.BeginFunc(ctx, db.work, do); err != nil {
 		return translate(act, err)
 	}
 	return nil
+}
+
+// inTxIf runs do in one transaction. It commits if do returns true and no error, else
+// it rolls back. Errors of the database are not translated.
+func (db *DB) inTxIf(ctx context.Context, do func(pgx.Tx) (commit bool, err error)) error {
+	tx, err := db.work.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback(ctx) }() // has no effect after Commit
+	if commit, err := do(tx); err != nil || !commit {
+		return err
+	}
+	return tx.Commit(ctx)
 }
 
 // SQLSTATE codes that say something to a caller.

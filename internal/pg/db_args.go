@@ -21,9 +21,9 @@ func uuidArg[K any](id eventhook.ID[K]) any {
 	return [16]byte(id)
 }
 
-// beforeArg is the cursor of a list that goes down the ids: one that is zero is
+// cursorArg is the cursor of a list that goes down the ids: one that is zero is
 // before nothing, so that a bound is always there for the index.
-func beforeArg[K any](id eventhook.ID[K]) any {
+func cursorArg[K any](id eventhook.ID[K]) any {
 	if id.IsZero() {
 		for i := range id {
 			id[i] = 0xff
@@ -32,8 +32,8 @@ func beforeArg[K any](id eventhook.ID[K]) any {
 	return [16]byte(id)
 }
 
-// idsInOrder are n new ids in their order, though all are of one moment.
-func idsInOrder[K any](at time.Time, n int) []eventhook.ID[K] {
+// newIDsInOrder are n new ids in their order, though all are of one moment.
+func newIDsInOrder[K any](at time.Time, n int) []eventhook.ID[K] {
 	ids := make([]eventhook.ID[K], n)
 	for i := range ids {
 		ids[i] = eventhook.NewID[K](at)
@@ -83,12 +83,12 @@ func jsonElement(raw json.RawMessage) *string {
 	return new(strings.ToValidUTF8(string(raw), "\uFFFD"))
 }
 
-// notValid is what is said of a request beside its faults, whose locations are
+// invalidRequest is what is said of a request beside its faults, whose locations are
 // those in the request.
-const notValid = "The request is not valid."
+const invalidRequest = "The request is not valid."
 
 func invalid(location, message string) error {
-	return eventhook.Faults{{Location: location, Message: message}}.Err(notValid)
+	return eventhook.Faults{{Location: location, Message: message}}.Err(invalidRequest)
 }
 
 // notFound names the thing that no row was found for.

@@ -14,9 +14,9 @@ var errPooler = &eventhook.Error{Kind: eventhook.KindInvalid, Message: "DATABASE
 	"(such as PgBouncer with pool_mode = transaction), which lends one session of PostgreSQL to many clients. The gateway needs sessions of its own, " +
 	"for LISTEN, prepared statements and settings: connect to PostgreSQL past the pooler, or set its pool_mode to session"}
 
-// poolerRounds is how often RefusePooler looks: a pooler may lend another
+// poolerChecks is how often RefusePooler looks: a pooler may lend another
 // session than the one that was given back last.
-const poolerRounds = 4
+const poolerChecks = 4
 
 // RefusePooler fails with KindInvalid if a URL leads through a connection pooler
 // in transaction or statement mode. It opens two connections and compares the
@@ -36,8 +36,8 @@ func RefusePooler(ctx context.Context, url string) error {
 		return nil
 	}
 	defer closeProbe(busy)
-	for range poolerRounds {
-		isShared, err := sharesSessions(ctx, idle, busy)
+	for range poolerChecks {
+		isShared, err := hasSharedSessions(ctx, idle, busy)
 		switch {
 		case isShared:
 			return errPooler
@@ -48,21 +48,21 @@ func RefusePooler(ctx context.Context, url string) error {
 	return nil
 }
 
-// sharesSessions reports whether a transaction of busy is served by the process
+// hasSharedSessions reports whether a transaction of busy is served by the process
 // that serves idle, or idle by another process than before.
-func sharesSessions(ctx context.Context, idle, busy *pgx.Conn) (bool, error) {
-	before, err := servedBy(ctx, idle)
+func hasSharedSessions(ctx context.Context, idle, busy *pgx.Conn) (bool, error) {
+	before, err := backendPID(ctx, idle)
 	if err != nil {
 		return false, err
 	}
 	if _, err := busy.Exec(ctx, "BEGIN"); err != nil {
 		return strings.Contains(err.Error(), "statement pooling mode"), err // so PgBouncer answers
 	}
-	inside, err := servedBy(ctx, busy)
+	inside, err := backendPID(ctx, busy)
 	if err != nil || inside == before {
 		return err == nil, err
 	}
-	after, err := servedBy(ctx, idle)
+	after, err := backendPID(ctx, idle)
 	if err != nil {
 		return false, err
 	}
@@ -87,7 +87,7 @@ func closeProbe(conn *pgx.Conn) {
 	_ = conn.Close(ctx) // the answer is known
 }
 
-func servedBy(ctx context.Context, conn *pgx.Conn) (pid int32, err error) {
+func backendPID(ctx context.Context, conn *pgx.Conn) (pid int32, err error) {
 	err = conn.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid)
 	return pid, err
 }

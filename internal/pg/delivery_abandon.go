@@ -11,7 +11,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// markDeadSQL makes the deliveries dead that due has found; $1 is now, $2 the reason.
+// markDeadSQL ends the deliveries in due as dead; $1 is now, $2 the reason.
 const markDeadSQL = `
 UPDATE eventhook.delivery d
 SET status = 'dead', due_at = NULL, completed_at = $1, last_error = $2
@@ -19,9 +19,9 @@ FROM due
 WHERE d.tenant_id = due.tenant_id AND d.id = due.id
 RETURNING d.tenant_id, d.event_id, d.route_id IS NOT NULL`
 
-// abandonDeliveriesSQL looks for the destination first, and for nothing else if it
-// is there. A target of a route is gone with the route, when the route has no http
-// target at the index, or when the tenant is closed. Index delivery_due, then primary
+// abandonDeliveriesSQL checks first whether the destination exists, and reads no delivery if
+// it does. A target of a route does not exist when the route is deleted, when the route has no
+// http target at the index, or when the tenant is closed. Index delivery_due, then primary
 // key.
 const abandonDeliveriesSQL = `
 WITH due AS MATERIALIZED (
@@ -33,17 +33,17 @@ WITH due AS MATERIALIZED (
     ORDER BY d.due_at LIMIT $6 FOR UPDATE SKIP LOCKED
 )` + markDeadSQL
 
-// AbandonDeliveries makes due deliveries dead whose destination is gone, up to limit
-// of them, and returns how many; of a destination that is there, none. It concludes
-// the events of a route's deliveries. Nobody is told of the deliveries. Those that
-// are leased, or failed and are to be tried again later, are due later.
+// AbandonDeliveries ends up to limit due deliveries as dead if their destination does not
+// exist any more, and returns their number. If the destination exists, it changes nothing and
+// returns 0. It concludes the events of a route's deliveries. It sends no system event.
+// Deliveries that are leased or wait for a retry are not due, so a later call ends them.
 func (db *DB) AbandonDeliveries(ctx context.Context, to eventhook.Destination, reason string, limit int) (int, error) {
 	n, err := db.markDead(ctx, abandonDeliveriesSQL, db.now(), eventhook.SanitizeText(reason), [16]byte(to.ID()), uuidArg(to.RouteID), to.TargetIndex, limit)
 	return n, translate("abandon deliveries", err)
 }
 
-// expireDeliveriesSQL looks into the partitions before $3 alone. Index
-// delivery_due, then primary key.
+// expireDeliveriesSQL reads only the partitions before $3. Index delivery_due, then primary
+// key.
 const expireDeliveriesSQL = `
 WITH due AS MATERIALIZED (
     SELECT d.tenant_id, d.id FROM eventhook.delivery d
@@ -51,15 +51,15 @@ WITH due AS MATERIALIZED (
     ORDER BY d.destination_id, d.due_at LIMIT $5 FOR UPDATE SKIP LOCKED
 )` + markDeadSQL
 
-const maxExpired = 10_000 // at a time
+const maxExpired = 10_000 // deliveries of one ExpireDeliveries call
 
-// ExpireDeliveries makes deliveries dead that are owed, were not sent, and are
-// older than a time: those of paused and disabled subscriptions, of agents and of
-// disabled routes, for which nobody else looks at their age, so that their partitions
-// can go. It looks at days that are over for as long, so that a delivery may get a
-// day older. One that was begun anew is as old as that. It concludes the events of a
-// route's deliveries. It returns how many there were; while they are 10 000, there
-// may be more.
+// ExpireDeliveries ends open deliveries as dead that have waited longer than olderThan. These
+// are deliveries of paused and disabled subscriptions, of agents and of disabled routes: the
+// dispatcher does not check their age, and their partitions could not be dropped while they
+// are open. The age counts in whole days, so a delivery may get a day older than olderThan.
+// The age of a restarted delivery counts from its restart. ExpireDeliveries concludes the
+// events of a route's deliveries. It returns the number of ended deliveries; if it returns 10
+// 000, there may be more.
 func (db *DB) ExpireDeliveries(ctx context.Context, olderThan time.Duration) (int, error) {
 	if olderThan <= 0 {
 		return 0, nil
@@ -70,8 +70,8 @@ func (db *DB) ExpireDeliveries(ctx context.Context, olderThan time.Duration) (in
 	return n, translate("expire deliveries", err)
 }
 
-// markDead runs a statement that ends with markDeadSQL, and concludes the events of
-// the deliveries of routes in the same transaction.
+// markDead runs a statement that ends with markDeadSQL, and concludes the events of a route's
+// deliveries in the same transaction.
 func (db *DB) markDead(ctx context.Context, sql string, args ...any) (n int, err error) {
 	var ended []concluded
 	err = pgx.BeginFunc(ctx, db.work, func(tx pgx.Tx) error {
@@ -102,11 +102,11 @@ func (db *DB) markDead(ctx context.Context, sql string, args ...any) (n int, err
 	return n, nil
 }
 
-// concludeEvents locks events and concludes them, after a statement of the
-// transaction has ended deliveries of theirs.
+// concludeEvents locks events and concludes them. An earlier statement of the transaction has
+// ended their deliveries.
 func concludeEvents(ctx context.Context, tx pgx.Tx, events []eventKey, now time.Time) ([]concluded, error) {
 	b, c := &pgconn.Batch{}, newColumns(concludeEventsSQL)
-	encodeConclusion(c, events)
+	encodeEventKeys(c, events)
 	queueLockEvents(b, c)
 	queueConcludeEvents(b, c, now)
 	results, err := tx.Conn().PgConn().ExecBatch(ctx, b).ReadAll()
@@ -116,7 +116,7 @@ func concludeEvents(ctx context.Context, tx pgx.Tx, events []eventKey, now time.
 	return readConcluded(results[len(results)-1].Rows), nil
 }
 
-// formatHours is a span in hours, if it is whole ones.
+// formatHours formats a duration in hours if it is a whole number of hours.
 func formatHours(d time.Duration) string {
 	if d%time.Hour == 0 {
 		return fmt.Sprintf("%d h", d/time.Hour)

@@ -11,31 +11,34 @@ import (
 	"github.com/eventhook/eventhook/outbound"
 )
 
-// DeliveriesWake is closed when deliveries may have become due somewhere. Take
-// it before looking at the database, so that nothing falls in between.
+// DeliveriesWake returns a channel that is closed when deliveries may have become due on any
+// instance. Call it before reading the database, so that no wake-up is lost in between.
 func (db *DB) DeliveriesWake() <-chan struct{} { return db.hub.wait(deliveriesTopic) }
 
-// WakeDeliveries says that deliveries are due which this process does not take.
+// WakeDeliveries wakes the dispatchers of all instances, because deliveries are due that this
+// process does not claim itself.
 func (db *DB) WakeDeliveries() { db.hub.wake(deliveriesTopic) }
 
-// dueDestinationsSQL hops from destination to destination in delivery_due and reads the first
-// row of each. Its cost grows with the number of destinations that have owed deliveries,
-// not with the number of deliveries. The limit ends the hopping.
+// dueDestinationsSQL skips through the index delivery_due from destination to destination and
+// reads the first row of each (a loose index scan). Its cost grows with the number of
+// destinations that have open deliveries, not with the number of deliveries. The limit ends
+// the scan.
 const dueDestinationsSQL = `
-WITH RECURSIVE lane AS (
+WITH RECURSIVE destination AS (
     (SELECT tenant_id, destination_id, route_id, target_index, due_at FROM eventhook.delivery
      WHERE due_at IS NOT NULL AND destination_id > $2
      ORDER BY destination_id, due_at LIMIT 1)
     UNION ALL
-    SELECT n.* FROM lane l CROSS JOIN LATERAL (
+    SELECT n.* FROM destination p CROSS JOIN LATERAL (
         SELECT tenant_id, destination_id, route_id, target_index, due_at FROM eventhook.delivery
-        WHERE due_at IS NOT NULL AND destination_id > l.destination_id
+        WHERE due_at IS NOT NULL AND destination_id > p.destination_id
         ORDER BY destination_id, due_at LIMIT 1) n
 )
-SELECT tenant_id, destination_id, route_id, target_index FROM lane WHERE due_at <= $1 LIMIT $3`
+SELECT tenant_id, destination_id, route_id, target_index FROM destination WHERE due_at <= $1 LIMIT $3`
 
-// DueDestinations lists the destinations after a cursor for which deliveries are due,
-// paused and disabled ones too, by their ids. Fewer than limit are the last.
+// DueDestinations lists destinations with an id greater than after that have due deliveries,
+// in the order of their ids. It includes paused and disabled destinations. A list shorter than
+// limit is the last page.
 func (db *DB) DueDestinations(ctx context.Context, after eventhook.DestinationID, limit int) ([]outbound.DueDestination, error) {
 	rows, err := db.work.Query(ctx, dueDestinationsSQL, db.now(), [16]byte(after), limit)
 	if err != nil {
@@ -53,28 +56,28 @@ func (db *DB) DueDestinations(ctx context.Context, after eventhook.DestinationID
 	return list, translate("list due destinations", err)
 }
 
-// claimDeliveriesSQL leases, for each destination, the deliveries that were due first,
-// and skips deliveries that another instance is claiming. It goes round the destinations,
-// and stops when the events' bodies have $5 bytes, so that memory is bounded; an event of
-// several destinations counts for each. The output of a transform counts as its event
-// does, since it is about as large. $4 is now. Index delivery_due, then primary keys, in
-// one partition each.
+// claimDeliveriesSQL leases, for each destination, the deliveries that were due first. It
+// skips deliveries that another instance is claiming. It takes deliveries of the destinations
+// in rounds and stops when the bodies of their events reach $5 bytes, which bounds memory; an
+// event with several destinations counts once for each. The output of a transform counts as
+// much as its event, since the two are about equally large. $4 is now. Index delivery_due,
+// then primary keys, in one partition each.
 const claimDeliveriesSQL = claimPrefix + `d.due_at <= $4 ORDER BY d.due_at` + claimSuffix
 
-// claimTriedSQL leases those that were tried before, the oldest first. It passes
-// by what is to be tried later, of which one that is probed has little. Index
-// delivery_destination_status, then primary keys.
+// claimTriedSQL leases deliveries that were attempted before, the oldest first. It reads past
+// deliveries whose next attempt is not due yet; a destination that is being probed has few of
+// these. Index delivery_destination_status, then primary keys.
 const claimTriedSQL = claimPrefix + `(d.due_at <= $4) IS TRUE AND d.status = 'failed' AND d.status IN ('failed', 'dead') ORDER BY d.id` + claimSuffix
 
 const (
 	claimPrefix = `
 WITH due AS MATERIALIZED (
     SELECT u.n, u.lease, d.tenant_id, d.id, d.event_id, d.due_at
-    FROM unnest($1::uuid[], $2::int4[], $3::interval[]) WITH ORDINALITY AS u (destination_id, most, lease, n)
+    FROM unnest($1::uuid[], $2::int4[], $3::interval[]) WITH ORDINALITY AS u (destination_id, max_count, lease, n)
     CROSS JOIN LATERAL (
         SELECT d.tenant_id, d.id, d.event_id, d.due_at FROM eventhook.delivery d
         WHERE d.destination_id = u.destination_id AND `
-	claimSuffix = ` LIMIT u.most FOR UPDATE SKIP LOCKED) d
+	claimSuffix = ` LIMIT u.max_count FOR UPDATE SKIP LOCKED) d
 ), sized AS MATERIALIZED (
     SELECT d.*, row_number() OVER (PARTITION BY d.n ORDER BY d.due_at) AS round,
         coalesce((SELECT e.body_size FROM eventhook.event e WHERE e.tenant_id = d.tenant_id AND e.id = d.event_id), 0) AS size
@@ -91,10 +94,10 @@ WHERE d.tenant_id = c.tenant_id AND d.id = c.id
 RETURNING d.id, d.tenant_id, d.destination_id, d.route_id, d.target_index, d.has_body, d.event_id, d.event_type, d.lease_token, d.due_at, d.attempts, d.retry_count, d.restarted_at`
 )
 
-// ClaimDeliveries leases due deliveries of some destinations, in the order that each
-// claim says, with their events; fewer than a claim asks for when bodies are large. No
-// other instance gets them meanwhile. A destination may have one claim. An event past its
-// retention has no Body.
+// ClaimDeliveries leases due deliveries of the claimed destinations, in the order that each
+// claim asks for, and reads their events. When bodies are large it returns fewer deliveries
+// than the claims ask for. No other instance gets the deliveries while the leases last. A
+// destination may occur in one claim only. An event past its retention has no Body.
 func (db *DB) ClaimDeliveries(ctx context.Context, claims []outbound.Claim) ([]*eventhook.Delivery, error) {
 	list, err := db.claimDeliveries(ctx, claimTriedSQL, slices.DeleteFunc(slices.Clone(claims), func(c outbound.Claim) bool { return !c.TriedFirst }))
 	if err != nil {
@@ -113,16 +116,16 @@ func (db *DB) ClaimDeliveries(ctx context.Context, claims []outbound.Claim) ([]*
 	return list, db.readBodies(ctx, list)
 }
 
-// claimDeliveries leases what one of the statements finds.
+// claimDeliveries leases the deliveries that sql selects for the claims.
 func (db *DB) claimDeliveries(ctx context.Context, sql string, claims []outbound.Claim) ([]*eventhook.Delivery, error) {
 	if len(claims) == 0 {
 		return nil, nil
 	}
-	destinations, most, leases := make([][16]byte, len(claims)), make([]int32, len(claims)), make([]time.Duration, len(claims))
+	destinations, counts, leases := make([][16]byte, len(claims)), make([]int32, len(claims)), make([]time.Duration, len(claims))
 	for i, c := range claims {
-		destinations[i], most[i], leases[i] = c.DestinationID, int32(c.Max), c.Lease
+		destinations[i], counts[i], leases[i] = c.DestinationID, int32(c.Max), c.Lease
 	}
-	rows, err := db.work.Query(ctx, sql, destinations, most, leases, db.now(), claimBytes)
+	rows, err := db.work.Query(ctx, sql, destinations, counts, leases, db.now(), maxClaimBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -145,8 +148,8 @@ UPDATE eventhook.delivery d SET status = CASE WHEN d.retry_count > 0 THEN 'faile
 FROM unnest($1::uuid[], $2::uuid[], $3::int8[]) AS u (tenant_id, id, lease_token)
 WHERE d.tenant_id = u.tenant_id AND d.id = u.id AND d.lease_token = u.lease_token AND d.status = 'acquired'`
 
-// ReleaseDeliveries gives leased deliveries back at once, due now, and wakes
-// nobody. Those whose lease was lost are left alone. Primary key.
+// ReleaseDeliveries returns leased deliveries at once: they are due now. It wakes no
+// dispatcher. It leaves deliveries alone whose lease was lost. Primary key.
 func (db *DB) ReleaseDeliveries(ctx context.Context, list []*eventhook.Delivery) error {
 	tenants, ids, tokens := make([][16]byte, len(list)), make([][16]byte, len(list)), make([]int64, len(list))
 	for i, d := range list {
@@ -156,10 +159,10 @@ func (db *DB) ReleaseDeliveries(ctx context.Context, list []*eventhook.Delivery)
 	return translate("release deliveries", err)
 }
 
-// deliveryAgeSQL hops from destination to destination in delivery_due, a thousand
-// at most, and reads the first row of each. It leaves out deliveries that the gateway
-// does not send now: those to subscriptions that are paused, disabled or for agents,
-// and those of disabled routes.
+// deliveryAgeSQL skips through delivery_due from destination to destination, up to 1000 of
+// them, and reads the first row of each. It omits deliveries that the gateway does not send
+// now: those to subscriptions that are paused, disabled or served by agents, and those of
+// disabled routes.
 const deliveryAgeSQL = `
 WITH RECURSIVE first AS (
     (SELECT destination_id, route_id, due_at, 1 AS n FROM eventhook.delivery WHERE due_at IS NOT NULL
@@ -176,8 +179,8 @@ LEFT JOIN eventhook.subscription s ON s.id = f.destination_id
 LEFT JOIN eventhook.route r ON r.id = f.route_id
 WHERE s.status = 'active' AND coalesce(jsonb_array_length(s.settings->'target_labels'), 0) = 0 OR r.is_enabled`
 
-// DeliveryQueueAge is the age of the oldest due delivery that the gateway is to
-// send, 0 if there is none.
+// DeliveryQueueAge returns the age of the oldest due delivery that the gateway sends itself,
+// or 0 without one.
 func (db *DB) DeliveryQueueAge(ctx context.Context) (time.Duration, error) {
 	return db.queueAge(ctx, deliveryAgeSQL)
 }

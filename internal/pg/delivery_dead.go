@@ -14,34 +14,34 @@ import (
 	"github.com/eventhook/eventhook/outbound"
 )
 
-// deaths is what a batch does to the count of a subscription's deliveries that
-// are dead in a row: in their order, with the successes in between.
+// deadCount holds the effect of a batch on a subscription's count of dead deliveries in a row.
+// Deliveries and successes count in the order of the batch.
 type deadCount struct {
-	beforeSuccess int
-	sinceSuccess  int
-	longest       int
-	hasSuccess    bool
+	beforeSuccess int  // dead deliveries before any success; they add to the stored count
+	sinceSuccess  int  // dead deliveries since the last success
+	longest       int  // the longest series after the first success
+	hasSuccess    bool // the batch has a successful delivery
 
-	limit   int    // how many in a row disable it; 0: never
-	disable string // why it is disabled at once; "" if it is not
-	list    []*outbound.DeliverySettlement
+	limit   int                            // the count that disables the subscription; 0: never
+	disable string                         // the reason to disable the subscription at once; "" for none
+	list    []*outbound.DeliverySettlement // the dead deliveries
 }
 
-// deadCountsOf are those of the subscriptions that a batch may change, without what
-// was lost.
+// deadCountsOf returns the counts of the subscriptions that a batch may disable. It ignores
+// lost settlements.
 func deadCountsOf(batch, lost []*outbound.DeliverySettlement) map[eventhook.SubscriptionID]*deadCount {
-	grave := map[eventhook.SubscriptionID]*deadCount{}
+	counts := map[eventhook.SubscriptionID]*deadCount{}
 	for _, s := range batch {
 		if affectsSubscription(s) {
-			grave[s.Delivery.SubscriptionID] = &deadCount{}
+			counts[s.Delivery.SubscriptionID] = &deadCount{}
 		}
 	}
 	for _, s := range batch {
-		if d := grave[s.Delivery.SubscriptionID]; d != nil && !s.IsTest && !slices.Contains(lost, s) {
+		if d := counts[s.Delivery.SubscriptionID]; d != nil && !s.IsTest && !slices.Contains(lost, s) {
 			d.add(s)
 		}
 	}
-	return grave
+	return counts
 }
 
 func (d *deadCount) add(s *outbound.DeliverySettlement) {
@@ -49,13 +49,13 @@ func (d *deadCount) add(s *outbound.DeliverySettlement) {
 	if s.Disable != "" {
 		d.disable = s.Disable
 	}
-	switch s.Status { //nolint:exhaustive // the others do not count
+	switch s.Status { //nolint:exhaustive // the other states do not count
 	case eventhook.DeliverySuccess:
 		d.hasSuccess, d.sinceSuccess = true, 0
 	case eventhook.DeliveryDead:
 		d.list = append(d.list, s)
 		if s.Attempt == nil || isAboutOwnFailure(s.Delivery) {
-			return // it was too old to be sent, or told of what is counted
+			return // it was too old to be sent, or it reported failures that are counted already
 		}
 		if !d.hasSuccess {
 			d.beforeSuccess++
@@ -66,8 +66,8 @@ func (d *deadCount) add(s *outbound.DeliverySettlement) {
 	}
 }
 
-// reason is why the subscription is to be disabled, when inRow is the longest row
-// that it has had; "" if it is not.
+// reason returns why the subscription must be disabled when its longest series of dead
+// deliveries has inRow elements; "" if it stays enabled.
 func (d *deadCount) reason(inRow int) string {
 	switch {
 	case d.disable != "":
@@ -78,33 +78,32 @@ func (d *deadCount) reason(inRow int) string {
 	return ""
 }
 
-// lockSubscriptionsSQL locks them in the order of their ids, before their health,
-// as whoever changes one does. Primary key.
+// lockSubscriptionsSQL locks subscriptions in the order of their ids, before their health; see
+// CreateSubscription. Primary key.
 const lockSubscriptionsSQL = `
 SELECT id, name FROM eventhook.subscription WHERE id = ANY($1::uuid[]) ORDER BY id FOR NO KEY UPDATE`
 
-// addDeadSQL adds to the count of those that are dead in a row; of a
-// subscription that is healed it sets the count in the end, and answers what it
-// was before that. Primary key; the row changes in place (HOT).
+// addDeadSQL adds to the counts of dead deliveries in a row. If the batch has a success for a
+// subscription, it sets the final count instead. It returns the previous count plus the dead
+// deliveries before the first success. Primary key; the rows change in place (HOT).
 const addDeadSQL = `
 WITH u AS MATERIALIZED (
-    SELECT * FROM unnest($1::uuid[], $2::int4[], $3::int4[], $4::bool[]) AS u (id, first, after, healed)
+    SELECT * FROM unnest($1::uuid[], $2::int4[], $3::int4[], $4::bool[]) AS u (id, before_success, since_success, has_success)
 ), was AS MATERIALIZED (
     SELECT u.id, coalesce(h.dead_in_row, 0) AS dead FROM u LEFT JOIN eventhook.subscription_health h ON h.subscription_id = u.id
 ), counted AS (
     INSERT INTO eventhook.subscription_health AS h (subscription_id, dead_in_row)
-    SELECT u.id, CASE WHEN u.healed THEN u.after ELSE u.first END FROM u ORDER BY u.id
+    SELECT u.id, CASE WHEN u.has_success THEN u.since_success ELSE u.before_success END FROM u ORDER BY u.id
     ON CONFLICT (subscription_id) DO UPDATE SET dead_in_row = excluded.dead_in_row
-        + CASE WHEN (SELECT u.healed FROM u WHERE u.id = h.subscription_id) THEN 0 ELSE h.dead_in_row END
+        + CASE WHEN (SELECT u.has_success FROM u WHERE u.id = h.subscription_id) THEN 0 ELSE h.dead_in_row END
 )
-SELECT was.id, was.dead + u.first FROM was JOIN u ON u.id = was.id`
+SELECT was.id, was.dead + u.before_success FROM was JOIN u ON u.id = was.id`
 
-// settleWithDead settles a batch of which some are dead, and what follows for
-// their subscriptions, in one transaction. Behind the deliveries, for which nobody
-// waits who holds a subscription, it takes what it changes in the order in which
-// everybody does: see CreateSubscription.
+// settleWithDead settles a batch with dead deliveries and updates their subscriptions in one
+// transaction. It locks deliveries first: no transaction that holds a subscription waits for a
+// delivery. After that it keeps the lock order of CreateSubscription.
 func (db *DB) settleWithDead(ctx context.Context, batch []*outbound.DeliverySettlement) (done settleResult, err error) {
-	var told []announced
+	var announcements []announced
 	var disabled []eventhook.Subscription
 	var reasons map[eventhook.SubscriptionID]string
 	err = pgx.BeginFunc(ctx, db.work, func(tx pgx.Tx) error {
@@ -112,41 +111,41 @@ func (db *DB) settleWithDead(ctx context.Context, batch []*outbound.DeliverySett
 		if err != nil {
 			return err
 		}
-		grave := deadCountsOf(batch, done.lost)
-		names, err := lockSubscriptions(ctx, tx, grave)
+		counts := deadCountsOf(batch, done.lost)
+		names, err := lockSubscriptions(ctx, tx, counts)
 		if err != nil {
 			return err
 		}
-		if err := resetDead(ctx, tx, succeededIn(batch, done.lost), grave); err != nil {
+		if err := resetDead(ctx, tx, succeededIn(batch, done.lost), counts); err != nil {
 			return err
 		}
-		if reasons, err = addDead(ctx, tx, grave); err != nil {
+		if reasons, err = addDead(ctx, tx, counts); err != nil {
 			return err
 		}
-		told, disabled, err = db.disableSubscriptions(ctx, tx, reasons)
+		announcements, disabled, err = db.disableSubscriptions(ctx, tx, reasons)
 		if err != nil {
 			return err
 		}
-		dead, err := db.announceDead(ctx, tx, grave, names)
-		told = append(told, dead)
+		dead, err := db.announceDead(ctx, tx, counts, names)
+		announcements = append(announcements, dead)
 		return err
 	})
 	if err != nil {
 		return done, err
 	}
-	for _, a := range told {
+	for _, a := range announcements {
 		db.notifyAnnounced(a)
 	}
 	for _, s := range disabled {
-		db.log.Warn("a subscription is disabled; nothing is sent to it until somebody enables it", "tenant", s.TenantSlug, "subscription", s.ID, "reason", reasons[s.ID])
+		db.log.Warn("a subscription was disabled; nothing is sent to it until a user enables it", "tenant", s.TenantSlug, "subscription", s.ID, "reason", reasons[s.ID])
 	}
 	return done, nil
 }
 
-// lockSubscriptions returns the names of the subscriptions, and forgets the
-// deaths of those that are gone.
-func lockSubscriptions(ctx context.Context, tx pgx.Tx, grave map[eventhook.SubscriptionID]*deadCount) (map[eventhook.SubscriptionID]string, error) {
-	rows, err := tx.Query(ctx, lockSubscriptionsSQL, uuids(slices.Collect(maps.Keys(grave))))
+// lockSubscriptions returns the names of the subscriptions. It removes the counts of
+// subscriptions that do not exist any more.
+func lockSubscriptions(ctx context.Context, tx pgx.Tx, counts map[eventhook.SubscriptionID]*deadCount) (map[eventhook.SubscriptionID]string, error) {
+	rows, err := tx.Query(ctx, lockSubscriptionsSQL, uuids(slices.Collect(maps.Keys(counts))))
 	if err != nil {
 		return nil, err
 	}
@@ -157,32 +156,34 @@ func lockSubscriptions(ctx context.Context, tx pgx.Tx, grave map[eventhook.Subsc
 		names[id] = name
 		return nil
 	})
-	maps.DeleteFunc(grave, func(id eventhook.SubscriptionID, _ *deadCount) bool { _, exists := names[id]; return !exists })
+	maps.DeleteFunc(counts, func(id eventhook.SubscriptionID, _ *deadCount) bool { _, exists := names[id]; return !exists })
 	return names, err
 }
 
-// succeededIn are the subscriptions of a batch's successes, without what was lost.
+// succeededIn returns the subscriptions with a successful delivery in the batch. It ignores
+// lost settlements.
 func succeededIn(batch, lost []*outbound.DeliverySettlement) map[eventhook.SubscriptionID]bool {
-	healed := map[eventhook.SubscriptionID]bool{}
+	succeeded := map[eventhook.SubscriptionID]bool{}
 	for _, s := range batch {
 		if resetsDeadCount(s) && !slices.Contains(lost, s) {
-			healed[s.Delivery.SubscriptionID] = true
+			succeeded[s.Delivery.SubscriptionID] = true
 		}
 	}
-	return healed
+	return succeeded
 }
 
-// resetDeadSQL resets counts of deaths. Primary key; the rows change in place (HOT).
+// resetDeadSQL resets counts of dead deliveries in a row. Primary key; the rows change in
+// place (HOT).
 const resetDeadSQL = `UPDATE eventhook.subscription_health SET dead_in_row = 0 WHERE subscription_id = ANY($1) AND dead_in_row > 0`
 
-// heal resets the counts of those that are healed and not counted. It holds those
-// that are, too, so that all are taken in one order.
-func resetDead(ctx context.Context, tx pgx.Tx, healed map[eventhook.SubscriptionID]bool, counted map[eventhook.SubscriptionID]*deadCount) error {
-	maps.DeleteFunc(healed, func(id eventhook.SubscriptionID, _ bool) bool { return counted[id] != nil })
-	if len(healed) == 0 {
+// resetDead resets the counts of the subscriptions in succeeded that are not in counted. It
+// locks the health of both, so that all transactions lock in one order.
+func resetDead(ctx context.Context, tx pgx.Tx, succeeded map[eventhook.SubscriptionID]bool, counted map[eventhook.SubscriptionID]*deadCount) error {
+	maps.DeleteFunc(succeeded, func(id eventhook.SubscriptionID, _ bool) bool { return counted[id] != nil })
+	if len(succeeded) == 0 {
 		return nil
 	}
-	ids := uuids(slices.Collect(maps.Keys(healed)))
+	ids := uuids(slices.Collect(maps.Keys(succeeded)))
 	if _, err := tx.Exec(ctx, lockHealthSQL, slices.Concat(ids, uuids(slices.Collect(maps.Keys(counted))))); err != nil {
 		return err
 	}
@@ -190,17 +191,16 @@ func resetDead(ctx context.Context, tx pgx.Tx, healed map[eventhook.Subscription
 	return err
 }
 
-// addDead writes the counts and returns which subscriptions are to be
-// disabled, and why.
-func addDead(ctx context.Context, tx pgx.Tx, grave map[eventhook.SubscriptionID]*deadCount) (map[eventhook.SubscriptionID]string, error) {
+// addDead writes the counts. It returns the subscriptions to disable, with the reasons.
+func addDead(ctx context.Context, tx pgx.Tx, counts map[eventhook.SubscriptionID]*deadCount) (map[eventhook.SubscriptionID]string, error) {
 	var ids [][16]byte
-	var first, after []int32
-	var healed []bool
-	for id, d := range grave {
-		ids, healed = append(ids, id), append(healed, d.hasSuccess)
-		first, after = append(first, int32(d.beforeSuccess)), append(after, int32(d.sinceSuccess))
+	var beforeSuccess, sinceSuccess []int32
+	var hasSuccess []bool
+	for id, d := range counts {
+		ids, hasSuccess = append(ids, id), append(hasSuccess, d.hasSuccess)
+		beforeSuccess, sinceSuccess = append(beforeSuccess, int32(d.beforeSuccess)), append(sinceSuccess, int32(d.sinceSuccess))
 	}
-	rows, err := tx.Query(ctx, addDeadSQL, ids, first, after, healed)
+	rows, err := tx.Query(ctx, addDeadSQL, ids, beforeSuccess, sinceSuccess, hasSuccess)
 	if err != nil {
 		return nil, err
 	}
@@ -208,45 +208,47 @@ func addDead(ctx context.Context, tx pgx.Tx, grave map[eventhook.SubscriptionID]
 	var id eventhook.SubscriptionID
 	var inRow int
 	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &inRow}, func() error {
-		if why := grave[id].reason(max(inRow, grave[id].longest)); why != "" {
-			reasons[id] = why
+		if reason := counts[id].reason(max(inRow, counts[id].longest)); reason != "" {
+			reasons[id] = reason
 		}
 		return nil
 	})
 	return reasons, err
 }
 
-// deliveryFailedType tells a tenant of deliveries that were given up.
+// deliveryFailedType is the type of the system event that reports dead deliveries to their
+// tenant.
 const deliveryFailedType = "system.webhook_delivery_failed"
 
-// maxReportedIDs bounds the ids that one event of them names.
+// maxReportedIDs is the maximum number of delivery ids in one such event.
 const maxReportedIDs = 100
 
-// failedDeliveries is the data of such an event.
+// failedDeliveries is the data of a system event about dead deliveries.
 type failedDeliveries struct {
 	Subscription announcedObject        `json:"subscription"`
 	Count        int                    `json:"count"`
-	DeliveryIDs  []eventhook.DeliveryID `json:"delivery_ids"` // the first of them
+	DeliveryIDs  []eventhook.DeliveryID `json:"delivery_ids"` // the first maxReportedIDs
 	EventTypes   []string               `json:"event_types"`
 	LastError    string                 `json:"last_error"`
 }
 
-// announceDead makes one event for each subscription of which deliveries are
-// dead; none of deliveries of such events, lest one brings the next.
-func (db *DB) announceDead(ctx context.Context, tx pgx.Tx, grave map[eventhook.SubscriptionID]*deadCount, names map[eventhook.SubscriptionID]string) (announced, error) {
+// announceDead stores one system event for each subscription with dead deliveries. It skips
+// deliveries of these events themselves; otherwise each event that cannot be delivered would
+// create the next.
+func (db *DB) announceDead(ctx context.Context, tx pgx.Tx, counts map[eventhook.SubscriptionID]*deadCount, names map[eventhook.SubscriptionID]string) (announced, error) {
 	var events []*eventhook.Event
 	now, kind := db.now(), deliveryFailedEventType()
-	for id, d := range grave {
-		told := slices.DeleteFunc(slices.Clone(d.list), func(s *outbound.DeliverySettlement) bool { return s.Delivery.EventType == deliveryFailedType })
-		if len(told) == 0 {
+	for id, d := range counts {
+		reported := slices.DeleteFunc(slices.Clone(d.list), func(s *outbound.DeliverySettlement) bool { return s.Delivery.EventType == deliveryFailedType })
+		if len(reported) == 0 {
 			continue
 		}
-		body, err := json.Marshal(newFailedDeliveries(announcedObject{"subscription", id.String(), names[id]}, told))
+		body, err := json.Marshal(newFailedDeliveries(announcedObject{"subscription", id.String(), names[id]}, reported))
 		if err != nil {
 			return announced{}, fmt.Errorf("announce dead deliveries: %w", err)
 		}
 		events = append(events, &eventhook.Event{
-			ID: eventhook.NewID[eventhook.Event](now), TenantID: told[0].Delivery.TenantID, Origin: eventhook.OriginSystem, Status: eventhook.EventDelivered,
+			ID: eventhook.NewID[eventhook.Event](now), TenantID: reported[0].Delivery.TenantID, Origin: eventhook.OriginSystem, Status: eventhook.EventDelivered,
 			EventType: deliveryFailedType, ContentType: "application/json", TraceID: eventhook.NewTraceID(), BodySize: len(body),
 			Envelope: &eventhook.Envelope{Category: kind.Category}, Payload: eventhook.Payload{Body: body},
 		})
@@ -254,21 +256,22 @@ func (db *DB) announceDead(ctx context.Context, tx pgx.Tx, grave map[eventhook.S
 	return db.announceIn(ctx, tx, events, nil)
 }
 
-// isAboutOwnFailure is for a delivery that tells a subscription of its own dead ones:
-// were it counted, each would count twice.
+// isAboutOwnFailure reports whether a delivery reports dead deliveries to the subscription
+// that they belong to. If such a delivery counted, each failure would count twice.
 func isAboutOwnFailure(d *eventhook.Delivery) bool {
 	return d.EventType == deliveryFailedType && d.Event != nil && bytes.Contains(d.Event.Body, []byte(d.SubscriptionID.String()))
 }
 
-// deliveryFailedEventType is the catalogue's entry of events about dead deliveries.
+// deliveryFailedEventType returns the entry of the event type catalogue for
+// deliveryFailedType.
 func deliveryFailedEventType() eventhook.EventType {
 	kind, _ := eventhook.FindSystemEventType(deliveryFailedType)
 	return kind
 }
 
-func newFailedDeliveries(subscription announcedObject, told []*outbound.DeliverySettlement) failedDeliveries {
-	data := failedDeliveries{Subscription: subscription, Count: len(told), LastError: told[len(told)-1].LastError}
-	for i, s := range told {
+func newFailedDeliveries(subscription announcedObject, reported []*outbound.DeliverySettlement) failedDeliveries {
+	data := failedDeliveries{Subscription: subscription, Count: len(reported), LastError: reported[len(reported)-1].LastError}
+	for i, s := range reported {
 		if i < maxReportedIDs {
 			data.DeliveryIDs = append(data.DeliveryIDs, s.Delivery.ID)
 		}

@@ -17,7 +17,7 @@ func scanDelivery(row pgx.CollectableRow) (d eventhook.Delivery, err error) {
 	return scanDeliveryAnd(row)
 }
 
-// scanDeliveryAnd reads deliveryColumns, and more that follow them.
+// scanDeliveryAnd scans deliveryColumns and, into more, the columns after them.
 func scanDeliveryAnd(row pgx.CollectableRow, more ...any) (d eventhook.Delivery, err error) {
 	var status string
 	var to destinationColumns
@@ -28,8 +28,9 @@ func scanDeliveryAnd(row pgx.CollectableRow, more ...any) (d eventhook.Delivery,
 	return d, err
 }
 
-// Delivery returns one of the tenant's deliveries, with its attempts in their
-// order, as far back as its history goes; or KindNotFound. Primary key.
+// Delivery returns one of the tenant's deliveries with its attempts, oldest first. The history
+// keeps only the latest attempts of a delivery with very many. The error is KindNotFound if
+// the tenant has no such delivery. Primary key.
 func (db *DB) Delivery(ctx context.Context, tenant eventhook.TenantID, id eventhook.DeliveryID) (eventhook.Delivery, []eventhook.Attempt, error) {
 	rows, err := db.work.Query(ctx, `SELECT `+deliveryColumns+`, coalesce(d.history, '')
 		FROM eventhook.delivery d WHERE d.tenant_id = $1 AND d.id = $2`, [16]byte(tenant), [16]byte(id))
@@ -45,19 +46,19 @@ func (db *DB) Delivery(ctx context.Context, tenant eventhook.TenantID, id eventh
 	return d, attempts, err
 }
 
-// eventDeliveriesSQL reads the part of the primary key that the event's
-// deliveries have in common, where hardly any others are.
+// eventDeliveriesSQL reads the range of the primary key that holds the event's deliveries and
+// hardly any other.
 const eventDeliveriesSQL = `
 SELECT ` + deliveryColumns + `, count(*) OVER ()
 FROM eventhook.delivery d
 WHERE d.tenant_id = $1 AND d.id >= $2 AND d.id <= $3 AND (d.event_id = $4) IS TRUE
 ORDER BY d.id LIMIT $5`
 
-// EventDeliveries lists the deliveries of one of the tenant's events, the first
-// most of them, and counts them all.
-func (db *DB) EventDeliveries(ctx context.Context, tenant eventhook.TenantID, id eventhook.EventID, most int) (list []eventhook.Delivery, count int, err error) {
+// EventDeliveries lists the first limit deliveries of one of the tenant's events. count is the
+// number of all its deliveries.
+func (db *DB) EventDeliveries(ctx context.Context, tenant eventhook.TenantID, id eventhook.EventID, limit int) (list []eventhook.Delivery, count int, err error) {
 	least, greatest := eventhook.DeliveryIDRange(id)
-	rows, err := db.lists.Query(ctx, eventDeliveriesSQL, [16]byte(tenant), [16]byte(least), [16]byte(greatest), [16]byte(id), most)
+	rows, err := db.lists.Query(ctx, eventDeliveriesSQL, [16]byte(tenant), [16]byte(least), [16]byte(greatest), [16]byte(id), limit)
 	if err != nil {
 		return nil, 0, translate("list deliveries", err)
 	}
@@ -67,10 +68,12 @@ func (db *DB) EventDeliveries(ctx context.Context, tenant eventhook.TenantID, id
 
 // Every list of deliveries has these parameters: $1 the tenant, $2 the first id,
 // $3 the id after the last, $4 the limit, $5 the subscription, $6 the status, $7 the
-// event and $8 the destinations of a route; NULL and "" are any. Each of the roads below leads through an
-// index; see road.where for what they repeat.
+// event and $8 the destinations of a route. NULL and "" match everything. Each of the
+// conditions by… selects one index. Some repeat a condition of a partial index in a form
+// that the planner can match with it.
 
-// deliveryFilterSQL is what a list wants, in words that no index answers to.
+// deliveryFilterSQL holds the conditions of a list in a form that no index can serve: (…) IS
+// TRUE. The conditions before it choose the index.
 const deliveryFilterSQL = `
     AND (d.tenant_id = $1) IS TRUE AND ($5::uuid IS NULL OR (d.destination_id = $5) IS TRUE)
     AND ($6 = '' OR (d.status = $6) IS TRUE) AND ($7::uuid IS NULL OR (d.event_id = $7) IS TRUE)
@@ -88,36 +91,38 @@ const (
 	newestDeliveries = ` ORDER BY d.id DESC LIMIT $4`
 )
 
+// walkDeliveries returns a statement that walks down one index and filters the rest.
 func walkDeliveries(along string) string {
 	return `
 SELECT ` + deliveryColumns + ` FROM eventhook.delivery d WHERE ` + along + deliveryFilterSQL + newestDeliveries
 }
 
-// owedDeliveries lists what is owed, which is in delivery_due in another order:
-// it must read all to know the newest. If that is more than 10 000, it goes down
-// the ids instead, and finds enough soon.
-func owedDeliveries(subscriptions, along string) string {
+// openDeliveriesList returns a statement that lists open deliveries. The index delivery_due
+// has them in another order, so the statement must read all of them to find the newest. If
+// there are more than 10 000, it walks down the ids instead, where it finds enough open ones
+// soon.
+func openDeliveriesList(destinations, along string) string {
 	return `
-WITH owed AS MATERIALIZED (
-    SELECT d.id, d.status FROM ` + subscriptions + ` s CROSS JOIN LATERAL (
+WITH open AS MATERIALIZED (
+    SELECT d.id, d.status FROM ` + destinations + ` s CROSS JOIN LATERAL (
         SELECT d.id, d.status FROM eventhook.delivery d
         WHERE d.destination_id = s.id AND d.due_at IS NOT NULL AND (` + inBounds + `) IS TRUE
         ORDER BY d.due_at LIMIT 10001) d
     LIMIT 10001
 ), found AS MATERIALIZED (
-    SELECT id FROM owed WHERE (SELECT count(*) FROM owed) <= 10000 AND status = $6
+    SELECT id FROM open WHERE (SELECT count(*) FROM open) <= 10000 AND status = $6
     UNION ALL
-    (SELECT d.id FROM eventhook.delivery d WHERE (SELECT count(*) FROM owed) > 10000 AND ` + along + deliveryFilterSQL + newestDeliveries + `)
+    (SELECT d.id FROM eventhook.delivery d WHERE (SELECT count(*) FROM open) > 10000 AND ` + along + deliveryFilterSQL + newestDeliveries + `)
 )
 SELECT ` + deliveryColumns + ` FROM (SELECT $1::uuid AS tenant_id, id FROM found ORDER BY id DESC LIMIT $4) f
 JOIN eventhook.delivery d ON d.tenant_id = f.tenant_id AND d.id = f.id` + newestDeliveries
 }
 
-// routeDestinations are the destinations of a route, $8, as a table.
+// routeDestinations is a table expression with the ids of a route's destinations, $8.
 const routeDestinations = `(SELECT unnest($8::uuid[]) AS id)`
 
-// walkDestinations lists the newest deliveries of each destination of a route, of
-// which there are at most MaxTargets, and of these the newest.
+// walkDestinations returns a statement that reads the newest deliveries of each destination of
+// a route, and lists the newest of these. A route has at most MaxTargets destinations.
 func walkDestinations(along string) string {
 	return `
 WITH found AS MATERIALIZED (
@@ -129,9 +134,9 @@ SELECT ` + deliveryColumns + ` FROM (SELECT $1::uuid AS tenant_id, id FROM found
 JOIN eventhook.delivery d ON d.tenant_id = f.tenant_id AND d.id = f.id` + newestDeliveries
 }
 
-// tenantDestinations are the destinations of a tenant as a table: its subscriptions,
-// and the http targets of its routes, whose ids are those of Destination.ID; NULL for
-// other targets.
+// tenantDestinations is a table expression with the ids of a tenant's destinations: its
+// subscriptions, and the http targets of its routes, with ids as Destination.ID computes them.
+// Other targets yield NULL.
 const tenantDestinations = `(SELECT id FROM eventhook.subscription WHERE tenant_id = $1
     UNION ALL
     SELECT CASE t.target->>'type' WHEN 'http' THEN encode(set_byte(set_byte(h.id, 6, get_byte(h.id, 6) & 15 | 128), 8, get_byte(h.id, 8) & 63 | 128), 'hex')::uuid END
@@ -140,45 +145,46 @@ const tenantDestinations = `(SELECT id FROM eventhook.subscription WHERE tenant_
     CROSS JOIN LATERAL (SELECT substr(sha256(uuid_send(r.id) || int8send(t.n - 1)), 1, 16) AS id) h
     WHERE s.tenant_id = $1)`
 
-// deliveryLists are the statements of lists, by what is asked for.
+// deliveryLists holds the statement for each combination of filters.
 var deliveryLists = struct {
-	all, subscription, status, subscriptionStatus, owed, subscriptionOwed, route, routeStatus, routeOwed string
+	all, subscription, status, subscriptionStatus, open, subscriptionOpen, route, routeStatus, routeOpen string
 }{
 	all:                walkDeliveries(byDeliveryTenant),
 	subscription:       walkDeliveries(byDeliverySubscription),
 	status:             walkDeliveries(byDeliveryStatus),
 	subscriptionStatus: walkDeliveries(byDeliverySubscriptionStatus),
-	owed:               owedDeliveries(tenantDestinations, byDeliveryTenant),
-	subscriptionOwed:   owedDeliveries(`(SELECT $5::uuid AS id)`, byDeliverySubscription),
+	open:               openDeliveriesList(tenantDestinations, byDeliveryTenant),
+	subscriptionOpen:   openDeliveriesList(`(SELECT $5::uuid AS id)`, byDeliverySubscription),
 	route:              walkDestinations(byDeliverySubscription),
 	routeStatus:        walkDestinations(byDeliverySubscriptionStatus),
-	routeOwed:          owedDeliveries(routeDestinations, byDeliveryTenant),
+	routeOpen:          openDeliveriesList(routeDestinations, byDeliveryTenant),
 }
 
-// deliveryList is the statement that reads least for a filter.
+// deliveryList returns the statement that reads least for a filter.
 func deliveryList(f eventhook.DeliveryFilter) string {
 	all := &deliveryLists
-	isOwed := f.Status == eventhook.DeliveryPending || f.Status == eventhook.DeliveryAcquired
+	isOpen := f.Status == eventhook.DeliveryPending || f.Status == eventhook.DeliveryAcquired
 	isUndelivered := f.Status == eventhook.DeliveryFailed || f.Status == eventhook.DeliveryDead
-	of := struct{ any, undelivered, owed string }{all.all, all.status, all.owed}
+	of := struct{ any, undelivered, open string }{all.all, all.status, all.open}
 	switch {
-	case !f.EventID.IsZero(): // the bounds are the event's
+	case !f.EventID.IsZero(): // deliveryBounds limits the ids to the event's
 		return all.all
 	case !f.RouteID.IsZero():
-		of.any, of.undelivered, of.owed = all.route, all.routeStatus, all.routeOwed
+		of.any, of.undelivered, of.open = all.route, all.routeStatus, all.routeOpen
 	case !f.SubscriptionID.IsZero():
-		of.any, of.undelivered, of.owed = all.subscription, all.subscriptionStatus, all.subscriptionOwed
+		of.any, of.undelivered, of.open = all.subscription, all.subscriptionStatus, all.subscriptionOpen
 	}
 	switch {
 	case isUndelivered:
 		return of.undelivered
-	case isOwed:
-		return of.owed
+	case isOpen:
+		return of.open
 	}
-	return of.any // deliveries that succeeded are the most
+	return of.any // successful deliveries are the most frequent: the walk finds them soon
 }
 
-// destinationsArg are the destinations of a route as a parameter; NULL without one.
+// destinationsArg returns the ids of a route's destinations as a parameter, or NULL without a
+// route.
 func destinationsArg(route eventhook.RouteID) any {
 	if route.IsZero() {
 		return nil
@@ -190,8 +196,9 @@ func destinationsArg(route eventhook.RouteID) any {
 	return ids
 }
 
-// Deliveries lists a tenant's deliveries, newest first. Each filter alone, and a
-// subscription with a state, costs the same however many deliveries there are.
+// Deliveries lists a tenant's deliveries, newest first. With any single filter, and with a
+// subscription and a state together, the cost does not depend on the number of stored
+// deliveries.
 func (db *DB) Deliveries(ctx context.Context, tenant eventhook.TenantID, f eventhook.DeliveryFilter) ([]eventhook.Delivery, error) {
 	from, before := deliveryBounds(f)
 	return db.listDeliveries(ctx, tenant, f, from, before)
@@ -203,10 +210,10 @@ func (db *DB) listDeliveries(ctx context.Context, tenant eventhook.TenantID, f e
 	return list, translate("list deliveries", err)
 }
 
-// deliveryBounds turns a filter's moments and its event into the ids between
-// which a list lies: at least from, and before the other.
+// deliveryBounds converts a filter's times and its event to a range of ids: from is the first
+// id, and before is greater than the last.
 func deliveryBounds(f eventhook.DeliveryFilter) (from, before eventhook.DeliveryID) {
-	before = beforeArg(f.Before).([16]byte) //nolint:forcetypeassert // it is always one
+	before = cursorArg(f.Before).([16]byte) //nolint:forcetypeassert // cursorArg always returns this type
 	if !f.CreatedAfter.IsZero() {
 		from = eventhook.FirstID[eventhook.Delivery](f.CreatedAfter.Add(time.Millisecond))
 	}
@@ -218,7 +225,7 @@ func deliveryBounds(f eventhook.DeliveryFilter) (from, before eventhook.Delivery
 		if string(least[:]) > string(from[:]) {
 			from = least
 		}
-		before = earlier(before, greatest) // no id is the greatest: its variant is another
+		before = earlier(before, greatest) // greatest itself is no valid id: its variant bits differ
 	}
 	return from, before
 }
@@ -230,9 +237,8 @@ func earlier(x, y eventhook.DeliveryID) eventhook.DeliveryID {
 	return x
 }
 
-// subscriptionStatsSQL reads a range of the primary key of the counts, and of
-// delivery_due no more than the first $5 that are owed. $3 and $4 are a day and
-// an hour ago.
+// subscriptionStatsSQL reads a range of the primary key of the counts, and at most the first
+// $5 open deliveries of delivery_due. $3 is a day ago, $4 an hour ago.
 const subscriptionStatsSQL = `
 SELECT coalesce(u.delivered_hour, 0)::int8, coalesce(u.delivered, 0)::int8, coalesce(u.failed_hour, 0)::int8, coalesce(u.failed, 0)::int8,
     coalesce(u.dead_hour, 0)::int8, coalesce(u.dead, 0)::int8, coalesce(u.duration_ms, 0)::int8,
@@ -248,10 +254,10 @@ CROSS JOIN LATERAL (
         SELECT due_at FROM eventhook.delivery WHERE destination_id = s.id AND due_at IS NOT NULL ORDER BY due_at LIMIT $5) d) w
 WHERE s.id = $2 AND (s.tenant_id = $1) IS TRUE`
 
-// SubscriptionStats tells what one of the tenant's subscriptions has done lately
-// and what waits for it, at a cost that does not depend on how much that is; or
-// KindNotFound. The spans begin on full five minutes, and the newest seconds may
-// be missing.
+// SubscriptionStats returns the recent counts of one of the tenant's subscriptions and the
+// size of its queue, at a cost that does not depend on either. The error is KindNotFound if
+// the tenant has no such subscription. The time spans begin at full five minutes, and the
+// counts of the last seconds may be missing.
 func (db *DB) SubscriptionStats(ctx context.Context, tenant eventhook.TenantID, id eventhook.SubscriptionID) (eventhook.SubscriptionStats, error) {
 	now := db.now()
 	since := func(ago time.Duration) time.Time { return now.Add(-ago).Truncate(eventhook.SourceCountSpan) }

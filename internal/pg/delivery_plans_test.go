@@ -199,7 +199,7 @@ func TestAClaimLooksAtAFewOfABacklog(t *testing.T) {
 			return err
 		},
 		"a claim": func(tx pgx.Tx) error {
-			_, err := tx.Exec(t.Context(), claimDeliveriesSQL, [][16]byte{s.ID, dead.ID}, []int32{10, 10}, []time.Duration{lease, lease}, f.clock.now(), claimBytes)
+			_, err := tx.Exec(t.Context(), claimDeliveriesSQL, [][16]byte{s.ID, dead.ID}, []int32{10, 10}, []time.Duration{lease, lease}, f.clock.now(), maxClaimBytes)
 			return err
 		},
 	} {

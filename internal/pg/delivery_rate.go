@@ -10,10 +10,9 @@ import (
 	"github.com/eventhook/eventhook/outbound"
 )
 
-// reserveSendsSQL gives away the next sends of subscriptions with a rate: from now, or
-// from where those end that were given away before. Who shares a subscription
-// waits for the other here, and in the order of ids for all. Primary keys; the
-// row changes in place (HOT).
+// reserveSendsSQL reserves the next sends of subscriptions with a rate limit: from now on, or
+// from the end of the last reservation. Instances that share a subscription wait for each
+// other's row locks, in the order of ids. Primary keys; the row changes in place (HOT).
 const reserveSendsSQL = `
 INSERT INTO eventhook.subscription_health AS h (subscription_id, paced_until)
 SELECT s.id, $3::timestamptz + u.span
@@ -23,10 +22,10 @@ ON CONFLICT (subscription_id) DO UPDATE
     SET paced_until = greatest(h.paced_until, $3) + (excluded.paced_until - $3)
 RETURNING subscription_id, paced_until`
 
-// ReserveSends reserves sends of subscriptions with a rate, whatever the
-// instance, and returns for each request when the first may be: the next follow
-// 1/PerSecond apart. What is reserved and not used is lost. A subscription that
-// is gone may send at once.
+// ReserveSends reserves sends of subscriptions with a rate limit, across all instances. For
+// each request it returns when the first send may start; the next ones follow 1/PerSecond
+// apart. A reservation that is not used is lost. A subscription that does not exist any more
+// may send at once.
 func (db *DB) ReserveSends(ctx context.Context, list []outbound.SendReservation) ([]time.Time, error) {
 	now := db.now()
 	spans := make(map[eventhook.DestinationID]time.Duration, len(list))
@@ -39,7 +38,7 @@ func (db *DB) ReserveSends(ctx context.Context, list []outbound.SendReservation)
 		ids, lengths = append(ids, id), append(lengths, span)
 	}
 	next, err := db.reserveSends(ctx, ids, lengths, now)
-	if hasCode(err, codeForeignKey) { // it was deleted at this moment
+	if hasCode(err, codeForeignKey) { // a subscription was deleted concurrently
 		next, err = db.reserveSends(ctx, ids, lengths, now)
 	}
 	if err != nil {
@@ -58,7 +57,7 @@ func (db *DB) ReserveSends(ctx context.Context, list []outbound.SendReservation)
 	return starts, nil
 }
 
-// sendSpan is how long the sends of a request take at its rate.
+// sendSpan returns how long the sends of a request take at its rate.
 func sendSpan(r outbound.SendReservation) time.Duration {
 	return (time.Duration(r.Count) * time.Second / time.Duration(max(r.PerSecond, 1))).Truncate(time.Microsecond)
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/eventhook/eventhook/outbound"
 )
 
-// destinationColumns are destination_id, route_id and target_index of a delivery.
+// destinationColumns holds the columns destination_id, route_id and target_index of a
+// delivery.
 type destinationColumns struct {
 	id    [16]byte
 	route *[16]byte
@@ -20,7 +21,7 @@ type destinationColumns struct {
 
 func (c destinationColumns) isOfRoute() bool { return c.route != nil && c.index != nil }
 
-// set gives a delivery its destination.
+// set sets the destination of a delivery.
 func (c destinationColumns) set(d *eventhook.Delivery) {
 	d.DestinationID = c.id
 	if !c.isOfRoute() {
@@ -30,9 +31,8 @@ func (c destinationColumns) set(d *eventhook.Delivery) {
 	d.RouteID, d.TargetIndex = *c.route, *c.index
 }
 
-// readPublishedSQL reads the events of deliveries: published events, and those of a
-// source for the targets of its routes. Each id leads to its own partition. Primary
-// keys.
+// readPublishedSQL reads the events of deliveries: published events, and events of a source
+// for targets of its routes. Each id leads to its own partition. Primary keys.
 const readPublishedSQL = `
 SELECT u.id, e.source_id, coalesce(s.slug, ''), coalesce(e.origin, ''), coalesce(e.content_type, ''), coalesce(e.body_size, 0), coalesce(e.trace_id, replace(e.payload_of::text, '-', ''), ''),
     coalesce(e.request_id, ''), coalesce(e.correlation_id, ''), p.headers, p.body, coalesce(e.envelope, p.envelope)
@@ -41,7 +41,8 @@ LEFT JOIN eventhook.event e ON e.tenant_id = u.tenant_id AND e.id = u.id
 LEFT JOIN eventhook.source s ON s.id = e.source_id
 LEFT JOIN eventhook.event_payload p ON p.event_id = coalesce(e.payload_of, u.id)`
 
-// readPublished gives deliveries their events, of which each is read once.
+// readPublished sets the Event of each delivery. Deliveries of one event share it, and it is
+// read once.
 func (db *DB) readPublished(ctx context.Context, list []*eventhook.Delivery) error {
 	events := make(map[eventhook.EventID]*eventhook.Event, len(list))
 	var tenants, ids [][16]byte
@@ -86,8 +87,8 @@ func (db *DB) readPublished(ctx context.Context, list []*eventhook.Delivery) err
 const readBodiesSQL = `
 SELECT p.event_id, p.body FROM unnest($1::uuid[]) AS u (id) JOIN eventhook.event_payload p ON p.event_id = u.id`
 
-// readBodies reads the stored bodies of requests. Without its body, a delivery has
-// no event either: both are in the same partition, which is past its retention.
+// readBodies reads the stored bodies of requests. A delivery whose body is missing gets no
+// event either: both are in the same partition, and that is past its retention.
 func (db *DB) readBodies(ctx context.Context, list []*eventhook.Delivery) error {
 	var ids [][16]byte
 	for _, d := range list {
@@ -122,8 +123,8 @@ func (db *DB) readBodies(ctx context.Context, list []*eventhook.Delivery) error 
 
 var _ outbound.RouteReader = (*DB)(nil)
 
-// routeToSendSQL reads a route, the settings of its source, and nothing if its tenant is
-// closed. Primary keys.
+// routeToSendSQL reads a route and the settings of its source. It returns no row if the tenant
+// is closed. Primary keys.
 const routeToSendSQL = `
 SELECT ` + routeColumns + `, settings
 FROM eventhook.route r CROSS JOIN LATERAL (
@@ -131,9 +132,9 @@ FROM eventhook.route r CROSS JOIN LATERAL (
     WHERE s.id = r.source_id AND t.status <> 'closed') s
 WHERE r.id = $1`
 
-// RouteToSend returns a route with the secrets of its targets, and the retry policy of
-// its source; or KindNotFound if there is no such route or its tenant is closed. A
-// route that is disabled is returned, too.
+// RouteToSend returns a route with the secrets of its targets, and the retry policy of its
+// source. The error is KindNotFound if the route does not exist or its tenant is closed. A
+// disabled route is returned as well.
 func (db *DB) RouteToSend(ctx context.Context, id eventhook.RouteID) (r eventhook.Route, retry eventhook.RetryPolicy, err error) {
 	const act = "read a route to send to"
 	var settings []byte
@@ -148,7 +149,7 @@ func (db *DB) RouteToSend(ctx context.Context, id eventhook.RouteID) (r eventhoo
 	return r, s.Retry, nil
 }
 
-// rowWithMore is a row whose last columns are read into more.
+// rowWithMore is a row whose last columns are scanned into more.
 type rowWithMore struct {
 	pgx.Row
 	more []any

@@ -10,12 +10,12 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// restartDeliveriesSQL makes deliveries due anew and forgets their retries. Rows
-// that somebody else changes at this moment are skipped, so that nobody waits.
-// The token grows, since a delivery may have been settled under the last one. The
-// payload is looked for in the same transaction: while it runs, no partition that
-// it has read is dropped. Each id brings its tenant: one for all, the planner would
-// read all of the tenant's while a partition is empty, and keep to it. Primary keys.
+// restartDeliveriesSQL makes deliveries due now and resets their retries. It skips rows that
+// another transaction has locked, so it never waits. It increments the lease token, since a
+// settle may still arrive with the old one. It checks in the same transaction that the payload
+// exists: while the transaction runs, no partition that it has read can be dropped. Each id
+// comes with its tenant: with a single tenant parameter, the planner would choose to read all
+// deliveries of the tenant while a partition is empty, and would keep that plan. Primary keys.
 const restartDeliveriesSQL = `
 WITH chosen AS MATERIALIZED (
     SELECT d.tenant_id, d.id
@@ -33,10 +33,10 @@ FROM chosen c
 WHERE d.tenant_id = c.tenant_id AND d.id = c.id
 RETURNING d.id, d.tenant_id, d.event_id, d.route_id IS NOT NULL`
 
-// reopenEventsSQL makes events of which deliveries of routes were begun anew
-// processing again, with due_at NULL, so that their state follows from these
-// deliveries: see concludeEventsSQL. An event with an action that failed in another
-// way stays dead, and an event that is owed itself stays as it is. Primary keys.
+// reopenEventsSQL sets events back to processing, with due_at NULL, after deliveries of their
+// routes were restarted, so that their state follows from these deliveries again; see
+// concludeEventsSQL. An event with an action that failed otherwise stays dead, and an event
+// that is open itself does not change. Primary keys.
 const reopenEventsSQL = `
 UPDATE eventhook.event e
 SET status = 'processing', processed_at = NULL, last_error = NULL, lease_token = e.lease_token + 1
@@ -46,22 +46,25 @@ WHERE e.tenant_id = u.tenant_id AND e.id = u.id AND e.status IN ('delivered', 'd
 RETURNING e.id`
 
 const (
-	maxRestarted     = 10_000 // in one act
-	restartBatchSize = 1_000  // in one transaction
+	maxRestarted     = 10_000 // deliveries of one call
+	restartBatchSize = 1_000  // deliveries of one transaction
 )
 
-// RestartDeliveries makes a tenant's deliveries due at once, with all their
-// retries before them, and returns their ids, newest first. Unless the selection
-// names states, these are failed and dead ones; it may name success, too. Left
-// alone are those that are owed and not failed, those whose subscription is gone or
-// disabled, those whose route or target is gone, those whose event's data is past its
-// retention, and those that somebody is changing at this moment. Those of a paused
-// subscription or of a disabled route wait. The events of a route's deliveries are
-// processing again, unless another action of theirs has failed.
+// RestartDeliveries makes a tenant's deliveries due now, with all their retries available
+// again, and returns their ids, newest first. If the selection names no states, it restarts
+// failed and dead deliveries; it may name success as well. It does not restart
 //
-// They are at most 10 000, the newest that the selection means, a thousand in
-// each transaction, in which they are recorded, too. With an error those that
-// were begun anew before it are returned.
+//   - pending and acquired deliveries;
+//   - deliveries of a deleted or disabled subscription, or of a deleted route or target;
+//   - deliveries of an event whose data is past its retention;
+//   - deliveries that another transaction is changing.
+//
+// Restarted deliveries of a paused subscription or a disabled route wait. The events of a
+// route's deliveries are processing again, unless another of their actions has failed.
+//
+// It restarts the newest 10 000 deliveries of the selection at most, in transactions of a
+// thousand, each with its audit entry. If it fails, it returns the deliveries that it has
+// restarted before the error.
 func (db *DB) RestartDeliveries(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, which eventhook.DeliverySelection) ([]eventhook.DeliveryID, error) {
 	statuses := restartableStatuses(which.Statuses)
 	candidates, err := db.selectedDeliveries(ctx, tenant, which, statuses)
@@ -71,7 +74,7 @@ func (db *DB) RestartDeliveries(ctx context.Context, by eventhook.Actor, tenant 
 	var restarted []eventhook.DeliveryID
 	for part := range slices.Chunk(candidates, restartBatchSize) {
 		more, err := db.restartBatch(ctx, by, tenant, part, statuses)
-		for hasCode(err, codeDeadlock) { // with a settle of one of their events, which begins it anew, too
+		for hasCode(err, codeDeadlock) { // with a settle of one of their events, which is tried again as well
 			more, err = db.restartBatch(ctx, by, tenant, part, statuses)
 		}
 		restarted = append(restarted, more...)
@@ -85,7 +88,7 @@ func (db *DB) RestartDeliveries(ctx context.Context, by eventhook.Actor, tenant 
 	return restarted, nil
 }
 
-// restartable are the states from which deliveries are begun anew.
+// restartableStatuses returns the states from which deliveries are restarted.
 func restartableStatuses(wanted []eventhook.DeliveryStatus) (statuses []string) {
 	if len(wanted) == 0 {
 		wanted = []eventhook.DeliveryStatus{eventhook.DeliveryFailed, eventhook.DeliveryDead}
@@ -119,8 +122,8 @@ func (db *DB) restartBatch(ctx context.Context, by eventhook.Actor, tenant event
 	return restarted, nil
 }
 
-// restartInTx begins deliveries anew. It returns which, and the events of those that
-// belong to routes.
+// restartInTx restarts deliveries. It returns their ids, and the events of those that belong
+// to routes.
 func restartInTx(ctx context.Context, tx pgx.Tx, tenant eventhook.TenantID, ids []eventhook.DeliveryID, statuses []string, now time.Time) (restarted []eventhook.DeliveryID, events []eventKey, err error) {
 	rows, err := tx.Query(ctx, restartDeliveriesSQL, slices.Repeat([][16]byte{tenant}, len(ids)), uuids(ids), now, statuses)
 	if err != nil {
@@ -138,8 +141,8 @@ func restartInTx(ctx context.Context, tx pgx.Tx, tenant eventhook.TenantID, ids 
 	return restarted, events, err
 }
 
-// reopenEvents returns the events that are processing again. It locks them in the
-// order of their ids, after their deliveries.
+// reopenEvents returns the events that are processing again. It locks them in the order of
+// their ids, after their deliveries.
 func reopenEvents(ctx context.Context, tx pgx.Tx, events []eventKey) ([]eventhook.EventID, error) {
 	if len(events) == 0 {
 		return nil, nil
@@ -158,7 +161,7 @@ func reopenEvents(ctx context.Context, tx pgx.Tx, events []eventKey) ([]eventhoo
 	return pgx.CollectRows(rows, scanEventID)
 }
 
-// selectedDeliveries are the ids that a selection may mean, newest first.
+// selectedDeliveries returns the ids of the selected deliveries, newest first.
 func (db *DB) selectedDeliveries(ctx context.Context, tenant eventhook.TenantID, which eventhook.DeliverySelection, statuses []string) ([]eventhook.DeliveryID, error) {
 	if len(which.IDs) > 0 {
 		return which.IDs[:min(len(which.IDs), maxRestarted)], nil

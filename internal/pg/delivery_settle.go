@@ -16,11 +16,11 @@ import (
 	"github.com/eventhook/eventhook/outbound"
 )
 
-// settleDeliveriesSQL demands each delivery's lease token, so that an instance
-// that wakes up late changes nothing, and adds a line to its history, whose
-// oldest lines go when it has become long. For the first success after deaths
-// it resets their count; of a subscription that has none it reads an index and
-// writes nothing. Primary key lookups, one partition each.
+// settleDeliveriesSQL requires each delivery's lease token, so that an instance which
+// continues after its lease has expired changes nothing. It appends a line to the delivery's
+// history and drops the oldest lines of a history that has become long. A success resets the
+// subscription's count of dead deliveries in a row; if the count is 0, the statement reads an
+// index and writes nothing. Primary key lookups, one partition each.
 var settleDeliveriesSQL = newStatement("settle_deliveries", `
 WITH settled AS (
     UPDATE eventhook.delivery d
@@ -31,15 +31,15 @@ WITH settled AS (
             WHEN octet_length(d.history) > 65536 THEN regexp_replace(right(d.history, 32768), '^[^\n]*\n', '') || settlements.line
             ELSE concat(d.history, settlements.line) END
     FROM @settlements(tenant_id uuid, id uuid, lease_token int8, status text, due_at timestamptz, retry_count int4, last_error text,
-            made int4, status_code int4, line text, heals uuid)
+            made int4, status_code int4, line text, resets uuid)
     WHERE d.tenant_id = settlements.tenant_id AND d.id = settlements.id AND d.lease_token = settlements.lease_token AND d.status = 'acquired'
-    RETURNING d.id, settlements.heals
-), ailing AS MATERIALIZED (
+    RETURNING d.id, settlements.resets
+), failing AS MATERIALIZED (
     SELECT h.subscription_id FROM eventhook.subscription_health h
-    WHERE h.subscription_id = ANY (ARRAY(SELECT DISTINCT heals FROM settled WHERE heals IS NOT NULL)) AND h.dead_in_row > 0
+    WHERE h.subscription_id = ANY (ARRAY(SELECT DISTINCT resets FROM settled WHERE resets IS NOT NULL)) AND h.dead_in_row > 0
     ORDER BY h.subscription_id FOR UPDATE
-), healed AS (
-    UPDATE eventhook.subscription_health h SET dead_in_row = 0 FROM ailing a WHERE h.subscription_id = a.subscription_id
+), reset AS (
+    UPDATE eventhook.subscription_health h SET dead_in_row = 0 FROM failing f WHERE h.subscription_id = f.subscription_id
 )
 SELECT id FROM settled`)
 
@@ -54,30 +54,29 @@ var (
 	settleDeliveryAttempts   = settleDeliveriesSQL.int4("settlements.made")
 	settleDeliveryStatusCode = settleDeliveriesSQL.int4("settlements.status_code")
 	settleDeliveryHistory    = settleDeliveriesSQL.text("settlements.line")
-	settleDeliveryHeals      = settleDeliveriesSQL.uuid("settlements.heals")
+	settleDeliveryResets     = settleDeliveriesSQL.uuid("settlements.resets")
 	settleDeliveryNow        = settleDeliveriesSQL.moment("now")
 )
 
-// deliverySettleColumns are the parameters of the statements of a settle.
+// deliverySettleColumns are the reusable parameter buffers of one SettleDeliveries call.
 type deliverySettleColumns struct{ deliveries, events *columns }
 
 func newDeliverySettleColumns() *deliverySettleColumns {
 	return &deliverySettleColumns{newColumns(settleDeliveriesSQL), newColumns(concludeEventsSQL)}
 }
 
-// SettleDeliveries records what came of leased deliveries, with their attempts,
-// and ends their leases. Those whose lease was lost are left alone and returned,
-// as is one that the database refuses for what it holds. As long as all go well
-// or are tried again, it is one round trip and one transaction.
+// SettleDeliveries records the outcomes and attempts of leased deliveries and ends their
+// leases. It changes nothing for a delivery whose lease was lost, or whose values the database
+// refuses, and returns these settlements. A batch without dead deliveries and without
+// subscriptions to disable takes one round trip and one transaction.
 //
-// If deliveries to targets of routes end, their events are concluded in the same
-// transaction, and EventStatus of one settlement says so; see concludeEventsSQL.
+// When the last open delivery of a route's event ends, the event is concluded in the same
+// transaction, and EventStatus of one of the settlements is set; see concludeEventsSQL.
 //
-// Deliveries that are dead are counted in a row for their subscription, in the
-// order of the batch, and a success begins anew. When there are DeadInRow of them,
-// or with Disable, the subscription is disabled in the same transaction. Of dead
-// ones the tenant is told by events of the gateway's own, one for each
-// subscription. Tests count for nothing, and nobody is told of them.
+// Dead deliveries are counted per subscription, in the order of the batch; a success resets
+// the count. When the count reaches DeadInRow, or a settlement has Disable, the subscription
+// is disabled in the same transaction. The tenant is notified of dead deliveries by system
+// events, one per subscription. Test deliveries are neither counted nor reported.
 func (db *DB) SettleDeliveries(ctx context.Context, batch []*outbound.DeliverySettlement) (lost []*outbound.DeliverySettlement, err error) {
 	settle := func(part []*outbound.DeliverySettlement) error {
 		more, err := db.settleDeliveries(ctx, part)
@@ -89,8 +88,8 @@ func (db *DB) SettleDeliveries(ctx context.Context, batch []*outbound.DeliverySe
 	}
 	err = settle(batch)
 	if isDataError(err) {
-		err = inHalves(batch, settle, func(s *outbound.DeliverySettlement, err error) {
-			db.log.Error("the database refused what came of a delivery", "delivery", s.Delivery.ID, "error", err)
+		err = bisect(batch, settle, func(s *outbound.DeliverySettlement, err error) {
+			db.log.Error("the database refused the outcome of a delivery", "delivery", s.Delivery.ID, "error", err)
 			lost = append(lost, s)
 		})
 	}
@@ -116,18 +115,17 @@ func (db *DB) settleDeliveries(ctx context.Context, batch []*outbound.DeliverySe
 		if !hasCode(err, codeDeadlock, codeSerialization) {
 			return done.lost, err
 		}
-		db.log.Warn("settling deliveries again", "error", err)
+		db.log.Warn("settling deliveries conflicted with another transaction; trying again", "error", err)
 	}
 }
 
-// settleResult is what a settle did: the settlements whose lease was lost, and
-// the events that were concluded.
+// settleResult holds the settlements whose lease was lost and the events that were concluded.
 type settleResult struct {
 	lost   []*outbound.DeliverySettlement
 	events []concluded
 }
 
-// setEventStatuses sets EventStatus of one settlement for each event that was concluded.
+// setEventStatuses sets EventStatus of one settlement for each concluded event.
 func setEventStatuses(batch []*outbound.DeliverySettlement, done settleResult) {
 	status := make(map[eventhook.EventID]eventhook.EventStatus, len(done.events))
 	for _, e := range done.events {
@@ -141,23 +139,24 @@ func setEventStatuses(batch []*outbound.DeliverySettlement, done settleResult) {
 	}
 }
 
-// ends reports whether a settlement ends a delivery of a route, so that its event may
-// end, too.
+// endsRouteDelivery reports whether a settlement ends a delivery of a route, so that its event
+// may end as well.
 func endsRouteDelivery(s *outbound.DeliverySettlement) bool {
 	return s.Delivery.IsOfRoute() && s.Status != eventhook.DeliveryFailed
 }
 
-// affectsSubscription reports whether a settlement may change its subscription.
+// affectsSubscription reports whether a settlement may disable its subscription.
 func affectsSubscription(s *outbound.DeliverySettlement) bool {
 	return !s.IsTest && !s.Delivery.IsOfRoute() && (s.Status == eventhook.DeliveryDead || s.Disable != "")
 }
 
-// resetsDeadCount reports whether a settlement ends a row of deaths.
+// resetsDeadCount reports whether a settlement resets its subscription's count of dead
+// deliveries in a row.
 func resetsDeadCount(s *outbound.DeliverySettlement) bool {
 	return !s.IsTest && !s.Delivery.IsOfRoute() && s.Status == eventhook.DeliverySuccess
 }
 
-// settleWithoutDead settles deliveries that change no subscription, in one round trip.
+// settleWithoutDead settles deliveries that disable no subscription, in one round trip.
 func (db *DB) settleWithoutDead(ctx context.Context, batch []*outbound.DeliverySettlement) (done settleResult, err error) {
 	conn, err := db.work.Acquire(ctx)
 	if err != nil {
@@ -167,14 +166,14 @@ func (db *DB) settleWithoutDead(ctx context.Context, batch []*outbound.DeliveryS
 	return db.settleOnConn(ctx, conn.Conn().PgConn(), batch, true)
 }
 
-// settleOnConn settles deliveries, concludes the events of those that belong to routes
-// and, if heals is true, resets the counts of deaths. Without a transaction on the
-// connection, its statements are one: PostgreSQL commits at the end of the batch.
-func (db *DB) settleOnConn(ctx context.Context, conn *pgconn.PgConn, batch []*outbound.DeliverySettlement, heals bool) (done settleResult, err error) {
+// settleOnConn settles deliveries and concludes the events of those that belong to routes. If
+// resets is true, it also resets counts of dead deliveries. If no transaction is open on the
+// connection, the statements form one: PostgreSQL commits at the end of the batch.
+func (db *DB) settleOnConn(ctx context.Context, conn *pgconn.PgConn, batch []*outbound.DeliverySettlement, resets bool) (done settleResult, err error) {
 	c := db.deliverySettleBufs.Get().(*deliverySettleColumns) //nolint:forcetypeassert // the pool holds nothing else
 	defer db.deliverySettleBufs.Put(c)
 	now, b := db.now(), &pgconn.Batch{}
-	queueSettlements(b, c.deliveries, batch, heals, now)
+	queueSettlements(b, c.deliveries, batch, resets, now)
 	concludes := queueConclusion(b, c.events, batch, now)
 	results, err := conn.ExecBatch(ctx, b).ReadAll()
 	if err != nil {
@@ -187,22 +186,22 @@ func (db *DB) settleOnConn(ctx context.Context, conn *pgconn.PgConn, batch []*ou
 	return done, nil
 }
 
-func queueSettlements(b *pgconn.Batch, c *columns, batch []*outbound.DeliverySettlement, heals bool, now time.Time) {
+func queueSettlements(b *pgconn.Batch, c *columns, batch []*outbound.DeliverySettlement, resets bool, now time.Time) {
 	c.reset()
-	// One order for all, so that two settles wait for each other at worst.
+	// A common lock order: two settles can wait for each other but not deadlock.
 	ordered := slices.Clone(batch)
 	slices.SortFunc(ordered, func(x, y *outbound.DeliverySettlement) int {
 		return cmp.Compare(string(x.Delivery.ID[:]), string(y.Delivery.ID[:]))
 	})
 	for _, s := range ordered {
-		encodeSettlement(c, s, heals && resetsDeadCount(s))
+		encodeSettlement(c, s, resets && resetsDeadCount(s))
 	}
 	c.moment(settleDeliveryNow, now)
 	batchSender(b).rows(settleDeliveriesSQL, c)
 }
 
-// queueConclusion concludes the events of the deliveries of routes that end, and
-// reports whether there are any.
+// queueConclusion queues the statements that conclude the events of the route deliveries that
+// end. It reports whether there are any.
 func queueConclusion(b *pgconn.Batch, c *columns, batch []*outbound.DeliverySettlement, now time.Time) bool {
 	var events []eventKey
 	for _, s := range batch {
@@ -213,13 +212,13 @@ func queueConclusion(b *pgconn.Batch, c *columns, batch []*outbound.DeliverySett
 	if len(events) == 0 {
 		return false
 	}
-	encodeConclusion(c, events)
+	encodeEventKeys(c, events)
 	queueLockEvents(b, c)
 	queueConcludeEvents(b, c, now)
 	return true
 }
 
-// lostSettlements are the settlements of which the database returned no row.
+// lostSettlements returns the settlements for which the database returned no row.
 func lostSettlements(batch []*outbound.DeliverySettlement, rows [][][]byte) (lost []*outbound.DeliverySettlement) {
 	if len(rows) == len(batch) {
 		return nil
@@ -236,7 +235,7 @@ func lostSettlements(batch []*outbound.DeliverySettlement, rows [][][]byte) (los
 	return lost
 }
 
-func encodeSettlement(c *columns, s *outbound.DeliverySettlement, heals bool) {
+func encodeSettlement(c *columns, s *outbound.DeliverySettlement, resets bool) {
 	d := s.Delivery
 	c.uuid(settleDeliveryTenant, d.TenantID)
 	c.uuid(settleDeliveryID, d.ID)
@@ -250,10 +249,10 @@ func encodeSettlement(c *columns, s *outbound.DeliverySettlement, heals bool) {
 	c.int4(settleDeliveryRetryCount, s.RetryCount)
 	c.optionalText(settleDeliveryError, eventhook.SanitizeText(s.LastError))
 	encodeAttempt(c, s.Attempt)
-	if heals {
-		c.uuid(settleDeliveryHeals, d.SubscriptionID)
+	if resets {
+		c.uuid(settleDeliveryResets, d.SubscriptionID)
 	} else {
-		c.null(settleDeliveryHeals.column)
+		c.null(settleDeliveryResets.column)
 	}
 }
 
@@ -273,10 +272,10 @@ func encodeAttempt(c *columns, a *eventhook.Attempt) {
 	c.text(settleDeliveryHistory, historyLine(a))
 }
 
-// attemptRecord is an attempt as a line of a delivery's history. Lines of former versions
-// have the longer names.
+// attemptRecord is an attempt as a line of a delivery's history. Lines that former versions
+// wrote have the longer member names.
 type attemptRecord struct {
-	At         int64                `json:"t"` // when it began, in Unix microseconds
+	At         int64                `json:"t"` // when the attempt began, in Unix microseconds
 	DurationMS int64                `json:"d"`
 	StatusCode int                  `json:"s,omitempty"`
 	Error      string               `json:"e,omitempty"`
@@ -291,7 +290,7 @@ type attemptRecord struct {
 	FormerExcerpt    string               `json:"response_excerpt,omitempty"`
 }
 
-// maxAttemptError bounds what is kept of an attempt's error, in bytes.
+// maxAttemptError is the maximum length of a stored attempt error, in bytes.
 const maxAttemptError = 1 << 10
 
 func historyLine(a *eventhook.Attempt) string {
@@ -303,15 +302,15 @@ func historyLine(a *eventhook.Attempt) string {
 	return line.String()
 }
 
-// shortened is the beginning of a text, without half a character at its end.
-func truncated(s string, most int) string {
-	if len(s) <= most {
+// truncated returns the first limit bytes of s, without an incomplete character at the end.
+func truncated(s string, limit int) string {
+	if len(s) <= limit {
 		return s
 	}
-	return strings.ToValidUTF8(s[:most], "")
+	return strings.ToValidUTF8(s[:limit], "")
 }
 
-// parseHistory are the attempts that a history tells of, the first of them first.
+// parseHistory returns the attempts of a history, oldest first.
 func parseHistory(history string) ([]eventhook.Attempt, error) {
 	var list []eventhook.Attempt
 	for line := range strings.Lines(history) {

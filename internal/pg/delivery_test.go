@@ -263,7 +263,7 @@ func TestAClaimIsBoundedByBytes(t *testing.T) {
 		batch = append(batch, f.publishing("", a, b))
 	}
 	f.publish(f.db, batch...)
-	f.exec(`UPDATE eventhook.event SET body_size = $1 WHERE origin = 'api'`, claimBytes/3)
+	f.exec(`UPDATE eventhook.event SET body_size = $1 WHERE origin = 'api'`, maxClaimBytes/3)
 	list := f.claimDeliveries(f.db, 4, a, b)
 	same(t, "claimed", len(list), 4) // the last may go beyond
 	of := map[eventhook.SubscriptionID]int{}

@@ -130,7 +130,7 @@ func newAcceptColumns() *acceptColumns {
 //     EventProcessing), else as due now (EventPending);
 //   - an event that the database refuses for what it holds keeps an empty Status. If
 //     the database refuses the effects of its plan, or another transaction holds the
-//     key of a target for longer than mostKeyWait, the Plan is set to nil, and the
+//     key of a target for longer than maxKeyWait, the Plan is set to nil, and the
 //     event is stored as one without a plan. Neither costs another event anything.
 //
 // On an error the batch does not count as stored, though it may be: the connection
@@ -143,7 +143,7 @@ func (db *DB) Accept(ctx context.Context, batch []*effects.Arrival) error {
 	defer conn.Release()
 	accept := func(part []*effects.Arrival) error {
 		err := db.acceptOn(ctx, conn.Conn().PgConn(), part)
-		if hasCode(err, codeLockTimeout) && withoutKeys(part) {
+		if hasCode(err, codeLockTimeout) && dropKeyedPlans(part) {
 			db.log.Debug("another transaction holds a key of a target; its event is planned again", "error", err)
 			err = db.acceptOn(ctx, conn.Conn().PgConn(), part)
 		}
@@ -151,7 +151,7 @@ func (db *DB) Accept(ctx context.Context, batch []*effects.Arrival) error {
 	}
 	err = accept(batch)
 	if isDataError(err) {
-		err = inHalves(batch, func(part []*effects.Arrival) error {
+		err = bisect(batch, func(part []*effects.Arrival) error {
 			err := accept(part)
 			if isDataError(err) && len(part) == 1 && part[0].Plan != nil {
 				db.log.Warn("the database refused the effects of an event; it is planned again", "event", part[0].Event.ID, "error", err)
@@ -177,11 +177,11 @@ func (db *DB) Accept(ctx context.Context, batch []*effects.Arrival) error {
 	return nil
 }
 
-// inHalves handles a batch that the database refused for what one item holds: it
+// bisect handles a batch that the database refused for what one item holds: it
 // tries the halves in order, down to the item that is to blame, which is passed to
 // refused. A single item is tried once more, since a partition that was attached
 // meanwhile refuses a row that was on its way to the default partition.
-func inHalves[T any](batch []T, act func([]T) error, refused func(T, error)) error {
+func bisect[T any](batch []T, act func([]T) error, refused func(T, error)) error {
 	if len(batch) <= 1 {
 		err := act(batch)
 		if isDataError(err) {
@@ -194,7 +194,7 @@ func inHalves[T any](batch []T, act func([]T) error, refused func(T, error)) err
 	for _, part := range [][]T{batch[:half], batch[half:]} {
 		err := act(part)
 		if isDataError(err) {
-			err = inHalves(part, act, refused)
+			err = bisect(part, act, refused)
 		}
 		if err != nil {
 			return err
@@ -227,7 +227,7 @@ func (db *DB) acceptOn(ctx context.Context, conn *pgconn.PgConn, batch []*effect
 	p := newPipeline(ctx, conn)
 	found := readOriginals(p.query(statement, c.events))
 	if p.err == nil {
-		p.storeEffects(&c.effectColumns, plansThatHold(batch, found), now)
+		p.storeEffects(&c.effectColumns, currentPlans(batch, found), now)
 	}
 	err := p.commit()
 	if err == nil {
@@ -236,17 +236,17 @@ func (db *DB) acceptOn(ctx context.Context, conn *pgconn.PgConn, batch []*effect
 	return err
 }
 
-// mostKeyWait is how long a batch waits for keys of targets. A settle holds its keys for
+// maxKeyWait is how long a batch waits for keys of targets. A settle holds its keys for
 // as long as it takes, which is seconds for an event of 100 000 deliveries, and the events
 // of all tenants wait for the batch.
-const mostKeyWait = 25 * time.Millisecond
+const maxKeyWait = 25 * time.Millisecond
 
 // waitForKeysSQL bounds all waits for locks until the end of the transaction.
-var waitForKeysSQL = newStatement("wait_for_keys", fmt.Sprintf(`SELECT set_config('lock_timeout', '%d', true)`, mostKeyWait.Milliseconds()))
+var waitForKeysSQL = newStatement("wait_for_keys", fmt.Sprintf(`SELECT set_config('lock_timeout', '%d', true)`, maxKeyWait.Milliseconds()))
 
-// withoutKeys sets the plans of a batch to nil that claim keys of targets, and reports
+// dropKeyedPlans sets the plans of a batch to nil that claim keys of targets, and reports
 // whether there are any.
-func withoutKeys(batch []*effects.Arrival) (dropped bool) {
+func dropKeyedPlans(batch []*effects.Arrival) (dropped bool) {
 	for _, a := range batch {
 		if a.Plan != nil && slices.ContainsFunc(a.Plan.Actions, func(x effects.PlannedAction) bool { _, ok := keyOf(a.Plan, &x); return ok }) {
 			a.Plan, dropped = nil, true
@@ -371,8 +371,8 @@ func readOriginals(rows [][][]byte) originals {
 	return o
 }
 
-// plansThatHold returns the plans of events that are no duplicates, but for stale ones.
-func plansThatHold(batch []*effects.Arrival, o originals) (plans []*effects.Settlement) {
+// currentPlans returns the plans of events that are no duplicates, but for stale ones.
+func currentPlans(batch []*effects.Arrival, o originals) (plans []*effects.Settlement) {
 	for _, a := range batch {
 		if _, isAnswered := o[a.Event.ID]; a.Plan != nil && !isAnswered {
 			plans = append(plans, a.Plan)

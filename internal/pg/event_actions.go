@@ -61,7 +61,7 @@ func appendActions(b []byte, s *effects.Settlement, now time.Time) []byte {
 	if !isFinal {
 		made = now.UnixMicro()
 	}
-	repeated := repeatedActions(s)
+	repeated := retriedActions(s)
 	var before *eventhook.Action
 	add := func(a *eventhook.Action, at int64) { b, before = appendAction(b, before, a, at), a }
 	b = append(b, '[')
@@ -99,9 +99,9 @@ type actionPlace struct {
 	index int
 }
 
-// repeatedActions are the actions of a settlement that an earlier try has made, too:
+// retriedActions are the actions of a settlement that an earlier try has made, too:
 // they keep their order.
-func repeatedActions(s *effects.Settlement) map[actionPlace]*eventhook.Action {
+func retriedActions(s *effects.Settlement) map[actionPlace]*eventhook.Action {
 	if len(s.Prior) == 0 {
 		return nil
 	}
@@ -139,7 +139,7 @@ func appendAction(b []byte, before, a *eventhook.Action, at int64) []byte {
 	case a.Status != eventhook.ActionSuccess:
 		b = payload.AppendJSONString(append(b, `,"s":`...), string(a.Status))
 	}
-	if made := madeBy(a); made != ([16]byte{}) {
+	if made := createdID(a); made != ([16]byte{}) {
 		b = append(idEncoding.AppendEncode(append(b, `,"m":"`...), made[:]), '"')
 	}
 	if a.ErrorMessage != "" && !a.IsRequest {
@@ -154,8 +154,8 @@ func appendAction(b []byte, before, a *eventhook.Action, at int64) []byte {
 	return append(b, '}')
 }
 
-// madeBy is the id of what an action made, zero if it made nothing.
-func madeBy(a *eventhook.Action) [16]byte {
+// createdID is the id of what an action made, zero if it made nothing.
+func createdID(a *eventhook.Action) [16]byte {
 	switch {
 	case !a.ExecutionID.IsZero():
 		return a.ExecutionID
@@ -223,9 +223,9 @@ const readActionsSQL = `
 SELECT e.id, e.actions, e.processed_at, e.status = 'delivered' FROM unnest($1::uuid[], $2::uuid[]) AS u (tenant_id, id)
 JOIN eventhook.event e ON e.tenant_id = u.tenant_id AND e.id = u.id WHERE e.actions IS NOT NULL`
 
-// readFormerActionsSQL reads the actions that former versions wrote, except requests
+// readLegacyActionsSQL reads the actions that former versions wrote, except requests
 // that had not ended. Primary key, one partition each.
-const readFormerActionsSQL = `
+const readLegacyActionsSQL = `
 SELECT a.id, a.event_id, a.route_id, a.route_name, a.target_index, a.target_type, a.status, a.attempts,
     a.execution_id, a.promise_id, a.published_event_id, coalesce(a.error_message, ''), a.started_at, a.completed_at
 FROM unnest($1::uuid[]) AS u (id) JOIN eventhook.event_action a ON a.event_id = u.id
@@ -253,11 +253,11 @@ func (db *DB) eventActions(ctx context.Context, events []*eventhook.Event) (map[
 		tenants, ids, least, greatest = append(tenants, e.TenantID), append(ids, e.ID), append(least, from), append(greatest, until)
 	}
 	all := make(map[eventhook.EventID][]eventhook.Action, len(events))
-	rows, err := db.work.Query(ctx, readFormerActionsSQL, ids)
+	rows, err := db.work.Query(ctx, readLegacyActionsSQL, ids)
 	if err != nil {
 		return nil, err
 	}
-	former, err := pgx.CollectRows(rows, scanFormerAction)
+	former, err := pgx.CollectRows(rows, scanLegacyAction)
 	if err != nil {
 		return nil, err
 	}
@@ -274,7 +274,7 @@ func (db *DB) eventActions(ctx context.Context, events []*eventhook.Event) (map[
 	if _, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &raw, &processed, &isDelivered}, func() error {
 		var err error
 		all[id], err = readActions(id, raw, processed) // they include those of a former version
-		concludeRequests(all[id], processed, isDelivered)
+		setRequestDefaults(all[id], processed, isDelivered)
 		return err
 	}); err != nil {
 		return nil, err
@@ -294,10 +294,10 @@ func (db *DB) eventActions(ctx context.Context, events []*eventhook.Event) (map[
 	return all, err
 }
 
-// concludeRequests gives the requests of an event the state that they have if their
+// setRequestDefaults gives the requests of an event the state that they have if their
 // deliveries are past their retention: an event that was delivered has sent all, and
 // other events send them again when they are processed again.
-func concludeRequests(list []eventhook.Action, processed *time.Time, isDelivered bool) {
+func setRequestDefaults(list []eventhook.Action, processed *time.Time, isDelivered bool) {
 	for i := range list {
 		switch a := &list[i]; {
 		case !a.IsRequest:
@@ -323,7 +323,7 @@ func scanRequest(r pgx.CollectableRow) (a eventhook.Action, err error) {
 	return a, err
 }
 
-func scanFormerAction(r pgx.CollectableRow) (a eventhook.Action, err error) {
+func scanLegacyAction(r pgx.CollectableRow) (a eventhook.Action, err error) {
 	var status string
 	var execution, promise, published *[16]byte
 	err = r.Scan((*[16]byte)(&a.ID), (*[16]byte)(&a.EventID), (*[16]byte)(&a.RouteID), &a.RouteName, &a.TargetIndex, &a.TargetType,

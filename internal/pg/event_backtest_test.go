@@ -78,7 +78,7 @@ func TestPastEventsAreTheSourcesNewestFirst(t *testing.T) {
 
 func TestPastEventsAreReadFewAtATimeWhenTheyAreLarge(t *testing.T) {
 	f := setUp(t)
-	large := make([]byte, pastBytes/2)
+	large := make([]byte, maxPastBytes/2)
 	for range 5 {
 		f.clock.advance(time.Second)
 		e := f.event(func(e *eventhook.Event) { e.Body, e.BodySize = large, len(large) })

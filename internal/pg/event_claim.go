@@ -39,8 +39,8 @@ RETURNING e.id, e.tenant_id, e.source_id, e.lease_token, e.lost_leases, e.retry_
 const readPayloadsSQL = `SELECT p.event_id, p.headers, p.body
 FROM unnest($1::uuid[]) AS u (id) JOIN eventhook.event_payload p ON p.event_id = u.id`
 
-// claimBytes is how much of bodies one claim takes; the last may go beyond.
-const claimBytes = 32 << 20
+// maxClaimBytes is how much of bodies one claim takes; the last may go beyond.
+const maxClaimBytes = 32 << 20
 
 // ClaimEvents leases up to limit due events, with their payloads, until
 // now + lease; fewer when their bodies are large. Nobody else gets them
@@ -51,7 +51,7 @@ func (db *DB) ClaimEvents(ctx context.Context, limit int, lease time.Duration) (
 	}
 	now := db.now()
 	until := now.Add(lease)
-	rows, err := db.work.Query(ctx, claimEventsSQL, now, limit, until, claimBytes)
+	rows, err := db.work.Query(ctx, claimEventsSQL, now, limit, until, maxClaimBytes)
 	if err != nil {
 		return nil, translate("claim events", err)
 	}

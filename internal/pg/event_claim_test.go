@@ -145,7 +145,7 @@ func TestClaimEventsBoundsTheBytesItTakes(t *testing.T) {
 	f := setUp(t)
 	const events = 5
 	for range events {
-		e := f.event(func(e *eventhook.Event) { e.BodySize = claimBytes/2 + 1 })
+		e := f.event(func(e *eventhook.Event) { e.BodySize = maxClaimBytes/2 + 1 })
 		f.must(f.db.Accept(t.Context(), arrivals(e)))
 	}
 	var got []int

@@ -83,9 +83,9 @@ type concluded struct {
 	status eventhook.EventStatus
 }
 
-// encodeConclusion puts the events into columns of concludeEventsSQL, each once and in
+// encodeEventKeys puts the events into columns of concludeEventsSQL, each once and in
 // the order of their ids.
-func encodeConclusion(c *columns, events []eventKey) {
+func encodeEventKeys(c *columns, events []eventKey) {
 	c.reset()
 	slices.SortFunc(events, func(x, y eventKey) int { return bytes.Compare(x.id[:], y.id[:]) })
 	for _, e := range slices.Compact(events) {
@@ -97,12 +97,12 @@ func encodeConclusion(c *columns, events []eventKey) {
 	}
 }
 
-// queueLockEvents adds lockEventsSQL with columns that encodeConclusion has filled.
+// queueLockEvents adds lockEventsSQL with columns that encodeEventKeys has filled.
 func queueLockEvents(b *pgconn.Batch, c *columns) {
 	batchSender(b)(lockEventsSQL, c)
 }
 
-// queueConcludeEvents adds concludeEventsSQL with columns that encodeConclusion has
+// queueConcludeEvents adds concludeEventsSQL with columns that encodeEventKeys has
 // filled. The transaction must hold the events' locks.
 func queueConcludeEvents(b *pgconn.Batch, c *columns, now time.Time) {
 	c.moment(concludeNow, now)

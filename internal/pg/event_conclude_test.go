@@ -229,7 +229,7 @@ func (s *session) leaves(e *eventhook.Event) error {
 // concludesLeft runs the last statement of a settle of events.
 func (s *session) concludesLeft(e *eventhook.Event) error {
 	b, c := &pgconn.Batch{}, newColumns(concludeEventsSQL)
-	encodeConclusion(c, []eventKey{{e.TenantID, e.ID}})
+	encodeEventKeys(c, []eventKey{{e.TenantID, e.ID}})
 	queueConcludeEvents(b, c, s.clock.now())
 	_, err := s.tx.Conn().PgConn().ExecBatch(s.Context(), b).ReadAll()
 	return err

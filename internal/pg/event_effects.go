@@ -300,8 +300,8 @@ func keyOf(s *effects.Settlement, a *effects.PlannedAction) (k targetKey, ok boo
 	return k, false
 }
 
-// idOf is the id of the execution or the event that an action makes.
-func idOf(a *effects.PlannedAction) (id [16]byte) {
+// plannedID is the id of the execution or the event that an action makes.
+func plannedID(a *effects.PlannedAction) (id [16]byte) {
 	switch {
 	case a.Effect.Execution != nil:
 		return a.Effect.Execution.ID
@@ -311,13 +311,13 @@ func idOf(a *effects.PlannedAction) (id [16]byte) {
 	return id
 }
 
-// madeByKey says what each key stands for.
-type madeByKey map[targetKey][16]byte
+// claimedKeys says what each key stands for.
+type claimedKeys map[targetKey][16]byte
 
 // encodeKeys adds the keys of a batch's effects, each once, and returns what each
 // stands for if it is free.
-func (c *effectColumns) encodeKeys(batch []*effects.Settlement, now time.Time) madeByKey {
-	var made madeByKey
+func (c *effectColumns) encodeKeys(batch []*effects.Settlement, now time.Time) claimedKeys {
+	var made claimedKeys
 	to := c.keys
 	to.reset()
 	to.moment(claimKeyNow, now)
@@ -332,9 +332,9 @@ func (c *effectColumns) encodeKeys(batch []*effects.Settlement, now time.Time) m
 				continue
 			}
 			if made == nil {
-				made = madeByKey{}
+				made = claimedKeys{}
 			}
-			made[k] = idOf(a)
+			made[k] = plannedID(a)
 			to.uuid(claimKeyTenant, k.tenant)
 			to.text(claimKeyScope, k.scope)
 			to.text(claimKeyKey, k.key)
@@ -346,7 +346,7 @@ func (c *effectColumns) encodeKeys(batch []*effects.Settlement, now time.Time) m
 }
 
 // read takes over what the database answered to claim_keys.
-func (m madeByKey) read(rows [][][]byte) {
+func (m claimedKeys) read(rows [][][]byte) {
 	for _, row := range rows {
 		m[targetKey{eventhook.TenantID(row[0]), string(row[1]), string(row[2])}] = [16]byte(row[3])
 	}
@@ -354,7 +354,7 @@ func (m madeByKey) read(rows [][][]byte) {
 
 // concludeActions gives each action its state. made tells for which keys an effect
 // exists already; nil: as if all were free. It reports whether an action is skipped.
-func concludeActions(s *effects.Settlement, made madeByKey, settled promiseResults) (skips bool) {
+func concludeActions(s *effects.Settlement, made claimedKeys, settled promiseResults) (skips bool) {
 	for i := range s.Actions {
 		a := &s.Actions[i]
 		a.Status, a.ErrorMessage = eventhook.ActionSuccess, ""
@@ -362,7 +362,7 @@ func concludeActions(s *effects.Settlement, made madeByKey, settled promiseResul
 			a.Status, a.ErrorMessage = eventhook.ActionFailed, a.Failure
 			continue
 		}
-		makes := idOf(a)
+		makes := plannedID(a)
 		if k, ok := keyOf(s, a); ok && made != nil && made[k] != makes {
 			a.Status, makes, skips = eventhook.ActionSkipped, made[k], true
 		}

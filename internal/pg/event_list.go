@@ -21,23 +21,23 @@ type road struct {
 	also    string   // an index's predicate; what else must hold
 }
 
-// isListed lets the planner use the indexes of lists, which no other statement
+// usesListIndexes lets the planner use the indexes of lists, which no other statement
 // may use: see their migration.
-const isListed = ` AND e.body_size >= 0`
+const usesListIndexes = ` AND e.body_size >= 0`
 
-// isTenants looks at the tenant in words that no index answers to.
-const isTenants = ` AND (e.tenant_id = $1) IS TRUE`
+// ofTenant looks at the tenant in words that no index answers to.
+const ofTenant = ` AND (e.tenant_id = $1) IS TRUE`
 
 const tenantColumn, sourceColumn = `e.tenant_id`, `e.source_id`
 
 var (
-	byTenant       = road{[]string{tenantColumn}, []string{`$1`}, ``}                                                                      // primary key
-	byDelivered    = road{byTenant.columns, byTenant.values, ` AND e.status = 'delivered'`}                                                // primary key: they are the most
-	bySource       = road{[]string{sourceColumn}, []string{`$5`}, isTenants + isListed}                                                    // event_source
-	byType         = road{[]string{tenantColumn, `e.event_type`}, []string{`$1`, `$5`}, isListed}                                          // event_type_list
-	byStatus       = road{[]string{tenantColumn, `e.status`}, []string{`$1`, `$5`}, isListed + exceptional}                                // event_status
-	bySourceStatus = road{[]string{sourceColumn, `e.status`}, []string{`$5`, `$6`}, isTenants + isListed + exceptional}                    // event_source_status
-	byDuplicate    = road{[]string{tenantColumn, `e.idempotency_key`}, []string{`$1`, `$5`}, isListed + ` AND e.duplicate_of IS NOT NULL`} // event_duplicate
+	byTenant       = road{[]string{tenantColumn}, []string{`$1`}, ``}                                                                             // primary key
+	byDelivered    = road{byTenant.columns, byTenant.values, ` AND e.status = 'delivered'`}                                                       // primary key: they are the most
+	bySource       = road{[]string{sourceColumn}, []string{`$5`}, ofTenant + usesListIndexes}                                                     // event_source
+	byType         = road{[]string{tenantColumn, `e.event_type`}, []string{`$1`, `$5`}, usesListIndexes}                                          // event_type_list
+	byStatus       = road{[]string{tenantColumn, `e.status`}, []string{`$1`, `$5`}, usesListIndexes + exceptional}                                // event_status
+	bySourceStatus = road{[]string{sourceColumn, `e.status`}, []string{`$5`, `$6`}, ofTenant + usesListIndexes + exceptional}                     // event_source_status
+	byDuplicate    = road{[]string{tenantColumn, `e.idempotency_key`}, []string{`$1`, `$5`}, usesListIndexes + ` AND e.duplicate_of IS NOT NULL`} // event_duplicate
 )
 
 // statusSQL are the states as constants: only these let the planner see that a
@@ -90,7 +90,7 @@ type eventList struct {
 
 // newEventList is for a filter whose source is known by its id; zero is any.
 func newEventList(tenant eventhook.TenantID, source eventhook.SourceID, f eventhook.EventFilter) eventList {
-	from, before := idBounds(f)
+	from, before := idRange(f)
 	l := eventList{from: `eventhook.event e`, args: []any{[16]byte(tenant), [16]byte(from), [16]byte(before), f.Limit}}
 	hasSource, hasType, hasStatus := !source.IsZero(), f.EventType != "", f.Status != ""
 	switch {
@@ -110,7 +110,7 @@ func newEventList(tenant eventhook.TenantID, source eventhook.SourceID, f eventh
 		l.along(byDelivered)
 	default:
 		l.isMixed = true
-		l.where = `e.tenant_id = $1 AND e.id >= $2 AND e.id < $3` + isListed + l.filters(source, f)
+		l.where = `e.tenant_id = $1 AND e.id >= $2 AND e.id < $3` + usesListIndexes + l.filters(source, f)
 		l.order = newestEventsFirst
 	}
 	return l
@@ -176,9 +176,9 @@ func (l *eventList) byKey(source eventhook.SourceID, f eventhook.EventFilter) {
 	l.where, l.order = `true`, newestEventsFirst
 }
 
-// idBounds turns moments into the ids between which a list lies: at least
+// idRange turns moments into the ids between which a list lies: at least
 // from, and before the other.
-func idBounds(f eventhook.EventFilter) (from, before eventhook.EventID) {
+func idRange(f eventhook.EventFilter) (from, before eventhook.EventID) {
 	if !f.ReceivedAfter.IsZero() {
 		from = eventhook.FirstID[eventhook.Event](f.ReceivedAfter.Add(time.Millisecond))
 	}

@@ -122,7 +122,7 @@ func (db *DB) Publish(ctx context.Context, batch []*outbound.PublishItem) error 
 	publish := func(part []*outbound.PublishItem) error { return db.publishOn(ctx, conn.Conn().PgConn(), part) }
 	err = publish(batch)
 	if isDataError(err) {
-		err = inHalves(batch, publish, func(p *outbound.PublishItem, err error) {
+		err = bisect(batch, publish, func(p *outbound.PublishItem, err error) {
 			db.log.Error("the database refused an event that was published", "event", p.Event.ID, "error", err)
 		})
 	}
@@ -130,7 +130,7 @@ func (db *DB) Publish(ctx context.Context, batch []*outbound.PublishItem) error 
 		return translate("publish events", err)
 	}
 	db.tellPublished(batch)
-	if err := db.countFirsts(ctx, batch); err != nil { // what is stored is stored
+	if err := db.countOriginalDeliveries(ctx, batch); err != nil { // what is stored is stored
 		db.log.Warn("cannot count the deliveries of events that were published again", "error", err)
 	}
 	return nil
@@ -245,8 +245,8 @@ SELECT u.event_id, (SELECT count(*) FROM eventhook.delivery d
     WHERE d.tenant_id = u.tenant_id AND d.id >= u.least AND d.id <= u.greatest AND d.event_id = u.event_id)
 FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[]) AS u (tenant_id, event_id, least, greatest)`
 
-// countFirsts counts the deliveries of those that the batch's duplicates repeat.
-func (db *DB) countFirsts(ctx context.Context, batch []*outbound.PublishItem) error {
+// countOriginalDeliveries counts the deliveries of those that the batch's duplicates repeat.
+func (db *DB) countOriginalDeliveries(ctx context.Context, batch []*outbound.PublishItem) error {
 	var tenants, events, least, greatest [][16]byte
 	for _, p := range batch {
 		if p.Event.Status == eventhook.EventDuplicate {

@@ -152,8 +152,8 @@ func (db *DB) RoutedEvent(ctx context.Context, tenant eventhook.TenantID, id eve
 	return e, db.readPayloads(ctx, []*eventhook.Event{e})
 }
 
-// pastBytes is how much of bodies is read at once; the last may go beyond.
-const pastBytes = 8 << 20
+// maxPastBytes is how much of bodies is read at once; the last may go beyond.
+const maxPastBytes = 8 << 20
 
 // PastEvents returns events of a source as routes see them, newest first: those
 // received after since, if that is not zero, and older than before, likewise.
@@ -172,7 +172,7 @@ func (db *DB) PastEvents(ctx context.Context, tenant eventhook.TenantID, source 
 			events = append(events, e)
 			size += e.BodySize
 		}
-		if size >= pastBytes || i == limit-1 {
+		if size >= maxPastBytes || i == limit-1 {
 			next = e.ID
 			break
 		}

@@ -49,7 +49,7 @@ func (db *DB) ReprocessEvents(ctx context.Context, by eventhook.Actor, tenant ev
 		if moved, err = pgx.CollectRows(rows, scanEventID); err != nil || len(moved) == 0 {
 			return err
 		}
-		slices.SortFunc(moved, newerFirst)
+		slices.SortFunc(moved, compareNewestFirst)
 		return recordBulk(m, "events.reprocessed", "event", "events", moved)
 	})
 	if err != nil {
@@ -81,11 +81,11 @@ func (db *DB) selected(ctx context.Context, tenant eventhook.TenantID, which eve
 		}
 		all = append(all, ids...)
 	}
-	slices.SortFunc(all, newerFirst)
+	slices.SortFunc(all, compareNewestFirst)
 	return all[:min(len(all), which.Filter.Limit)], nil
 }
 
-func newerFirst(x, y eventhook.EventID) int { return -slices.Compare(x[:], y[:]) }
+func compareNewestFirst(x, y eventhook.EventID) int { return -slices.Compare(x[:], y[:]) }
 
 func scanEventID(row pgx.CollectableRow) (id eventhook.EventID, err error) {
 	return id, row.Scan((*[16]byte)(&id))

@@ -76,9 +76,9 @@ func newSettleColumns() *settleColumns {
 // the batch is then settled in several transactions.
 func (db *DB) SettleEvents(ctx context.Context, batch []*effects.Settlement) (unsettled []*effects.Settlement, err error) {
 	for len(batch) > 0 {
-		holds, err := db.trySettle(ctx, batch)
+		refused, err := db.trySettle(ctx, batch)
 		if hasCode(err, codeDeadlock, codeSerialization) {
-			db.log.Warn("settling a batch again", "error", err)
+			db.log.Warn("retrying a batch of settlements after a conflict with another transaction", "error", err)
 			continue
 		}
 		if isDataError(err) {
@@ -88,28 +88,21 @@ func (db *DB) SettleEvents(ctx context.Context, batch []*effects.Settlement) (un
 		if err != nil {
 			return nil, fmt.Errorf("settle events: %w", err)
 		}
-		if holds == nil {
+		if len(refused) == 0 {
 			return unsettled, nil
 		}
-		kept := batch[:0:0]
-		for _, s := range batch {
-			if holds(s) {
-				kept = append(kept, s)
-			} else {
-				unsettled = append(unsettled, s)
-			}
-		}
-		batch = kept
+		unsettled = append(unsettled, refused...)
+		batch = slices.DeleteFunc(slices.Clone(batch), func(s *effects.Settlement) bool { return slices.Contains(refused, s) })
 	}
 	return unsettled, nil
 }
 
 var errNoAnswer = errors.New("the database answered nothing")
 
-// settleParts handles a batch that the database refused for what one event makes: it
-// tries the halves, down to the event that is to blame. A single event is tried once
-// more, since a partition that was attached meanwhile refuses a row that was on its
-// way to the default partition; then its effects are given up.
+// settleParts handles a batch that the database refused because of one event. It
+// settles the halves separately, down to that event. A single event is tried once more,
+// since attaching a partition meanwhile makes the database refuse a row on its way to
+// the default partition. If it is refused again, all its actions fail permanently.
 func (db *DB) settleParts(ctx context.Context, batch []*effects.Settlement, refusal error) (unsettled []*effects.Settlement, err error) {
 	if len(batch) > 1 {
 		half := len(batch) / 2
@@ -120,79 +113,81 @@ func (db *DB) settleParts(ctx context.Context, batch []*effects.Settlement, refu
 		second, err := db.SettleEvents(ctx, batch[half:])
 		return append(first, second...), err
 	}
-	holds, err := db.trySettle(ctx, batch)
+	unsettled, err = db.trySettle(ctx, batch)
 	if isDataError(err) {
 		db.log.Error("the database refused the effects of an event", "event", batch[0].Event.ID, "error", refusal)
 		for i := range batch[0].Actions {
 			if a := &batch[0].Actions[i]; a.Failure == "" {
-				a.Failure, a.Permanent = "the database refused what this event was to make", true
+				a.Failure, a.Permanent = "the database refused the effect of this action", true
 			}
 		}
-		holds, err = db.trySettle(ctx, batch)
+		unsettled, err = db.trySettle(ctx, batch)
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, fmt.Errorf("settle events: %w", err)
-	case holds != nil:
-		return batch, nil
 	}
-	return nil, nil
+	return unsettled, nil
 }
 
-// errUnsettled rolls a settle back.
-var errUnsettled = errors.New("a lease was lost, or a plan is stale")
-
-// trySettle returns nil when it committed. When it rolled back, holds tells which
-// settlements to try again.
-func (db *DB) trySettle(ctx context.Context, batch []*effects.Settlement) (holds func(*effects.Settlement) bool, err error) {
+// trySettle settles a batch in one transaction. If a lease was lost or a plan is stale,
+// it writes nothing and returns these settlements; the rest of the batch can be tried
+// again.
+func (db *DB) trySettle(ctx context.Context, batch []*effects.Settlement) (unsettled []*effects.Settlement, err error) {
 	now := db.now()
 	c := db.settleBufs.Get().(*settleColumns) //nolint:forcetypeassert // the pool holds nothing else
 	defer db.settleBufs.Put(c)
-	var woken []string
-	err = pgx.BeginFunc(ctx, db.work, func(tx pgx.Tx) error {
-		made, err := c.claimKeys(ctx, tx, batch, now)
+	var topics []string
+	err = db.inTxIf(ctx, func(tx pgx.Tx) (commit bool, err error) {
+		claimed, err := c.claimKeys(ctx, tx, batch, now)
 		if err != nil {
-			return err
+			return false, err
 		}
-		settled, topics, err := settlePromises(ctx, tx, promiseOutcomes(batch), now)
+		settled, promiseTopics, err := settlePromises(ctx, tx, outcomesOf(batch), now)
 		if err != nil {
-			return err
+			return false, err
 		}
-		woken = topics
+		topics = promiseTopics
 		for _, s := range batch {
-			concludeActions(s, made, settled)
+			concludeActions(s, claimed, settled)
 			s.Conclude(now)
 		}
 		results, err := tx.Conn().PgConn().ExecBatch(ctx, c.statements(batch, now)).ReadAll()
 		const events, generations = 0, 1
 		if len(results) <= generations || results[events].Err != nil || results[generations].Err != nil {
-			return cmp.Or(err, errNoAnswer)
+			return false, cmp.Or(err, errNoAnswer)
 		}
-		markStale(batch, results[generations].Rows)
-		if len(results[events].Rows) == len(batch) && !slices.ContainsFunc(batch, isStale) {
-			return err
+		setStale(batch, results[generations].Rows)
+		unsettled = unsettledOf(batch, results[events].Rows)
+		if len(unsettled) > 0 {
+			return false, nil // an error of a later statement is of no interest
 		}
-		held := make(map[eventhook.EventID]bool, len(batch))
-		for _, row := range results[events].Rows {
-			held[eventhook.EventID(row[0])] = true
-		}
-		holds = func(s *effects.Settlement) bool { return held[s.Event.ID] && !s.IsStale }
-		return errUnsettled
+		return true, err
 	})
-	if err == errUnsettled { //nolint:errorlint // our own, unwrapped
-		return holds, nil
+	if err != nil || len(unsettled) > 0 {
+		return unsettled, err
 	}
-	if err == nil {
-		db.wakeWorkers(batch, woken)
-		db.notifySettled(batch)
-	}
-	return nil, err
+	db.wakeWorkers(batch, topics)
+	db.notifySettled(batch)
+	return nil, nil
 }
 
-func isStale(s *effects.Settlement) bool { return s.IsStale }
+// unsettledOf returns the settlements that are stale or of which settleEventsSQL
+// returned no row.
+func unsettledOf(batch []*effects.Settlement, rows [][][]byte) (unsettled []*effects.Settlement) {
+	isLeased := make(map[eventhook.EventID]bool, len(rows))
+	for _, row := range rows {
+		isLeased[eventhook.EventID(row[0])] = true
+	}
+	for _, s := range batch {
+		if s.IsStale || !isLeased[s.Event.ID] {
+			unsettled = append(unsettled, s)
+		}
+	}
+	return unsettled
+}
 
 // claimKeys claims the keys of a batch's effects.
-func (c *settleColumns) claimKeys(ctx context.Context, tx pgx.Tx, batch []*effects.Settlement, now time.Time) (madeByKey, error) {
+func (c *settleColumns) claimKeys(ctx context.Context, tx pgx.Tx, batch []*effects.Settlement, now time.Time) (claimedKeys, error) {
 	made := c.encodeKeys(batch, now)
 	if made == nil {
 		return nil, nil //nolint:nilnil // no key was claimed
@@ -208,21 +203,21 @@ func (c *settleColumns) claimKeys(ctx context.Context, tx pgx.Tx, batch []*effec
 func (c *settleColumns) statements(batch []*effects.Settlement, now time.Time) *pgconn.Batch {
 	b := &pgconn.Batch{}
 	send := batchSender(b)
-	c.encodeSettled(batch, now)
+	c.encodeSettlements(batch, now)
 	send.rows(settleEventsSQL, c.events)
 	send.rows(generationsSQL, c.generations)
 	c.store(send, batch, now)
-	if waiting := waitingEvents(batch); len(waiting) > 0 {
-		encodeConclusion(c.waiting, waiting)
+	if waiting := eventsWithOpenRequests(batch); len(waiting) > 0 {
+		encodeEventKeys(c.waiting, waiting)
 		queueConcludeEvents(b, c.waiting, now)
 	}
 	return b
 }
 
-// waitingEvents are the events of a batch whose requests of earlier tries may have been
+// eventsWithOpenRequests are the events of a batch whose requests of earlier tries may have been
 // settled since they were read: those that were owed, and dead ones that a person has
 // restarted. Events without an earlier try have deliveries of this transaction alone.
-func waitingEvents(batch []*effects.Settlement) (list []eventKey) {
+func eventsWithOpenRequests(batch []*effects.Settlement) (list []eventKey) {
 	for _, s := range batch {
 		if s.Status == eventhook.EventProcessing && len(s.Prior) > 0 {
 			list = append(list, eventKey{s.Event.TenantID, s.Event.ID})
@@ -231,7 +226,7 @@ func waitingEvents(batch []*effects.Settlement) (list []eventKey) {
 	return list
 }
 
-func (c *settleColumns) encodeSettled(batch []*effects.Settlement, now time.Time) {
+func (c *settleColumns) encodeSettlements(batch []*effects.Settlement, now time.Time) {
 	c.events.reset()
 	c.events.moment(settleEventNow, now)
 	c.generations.reset()
@@ -261,9 +256,9 @@ func (c *settleColumns) encodeSettled(batch []*effects.Settlement, now time.Time
 	}
 }
 
-// markStale marks the settlements whose plans follow another generation than their
+// setStale marks the settlements whose plans follow another generation than their
 // tenants have. A settlement without actions that failed as a whole follows none.
-func markStale(batch []*effects.Settlement, rows [][][]byte) {
+func setStale(batch []*effects.Settlement, rows [][][]byte) {
 	current := make(map[eventhook.TenantID]int64, len(rows))
 	for _, row := range rows {
 		current[eventhook.TenantID(row[0])] = int64(binary.BigEndian.Uint64(row[1]))

@@ -246,7 +246,7 @@ func TestSettleSparesTheOthersOfARefusedEvent(t *testing.T) {
 			got, want := f.stored(e), eventhook.EventDelivered
 			if i == size/2 {
 				want = eventhook.EventDead
-				same(t, "error", got.LastError, "the database refused what this event was to make")
+				same(t, "error", got.LastError, "the database refused the effect of this action")
 			}
 			same(t, fmt.Sprintf("event %d of %d", i, size), got.Status, want)
 		}

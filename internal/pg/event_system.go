@@ -43,9 +43,9 @@ func (db *DB) notifyAnnounced(a announced) {
 	}
 }
 
-// ownEvent is an event of the gateway's own about a tenant, with its data, that
+// newSystemEvent is an event of the gateway's own about a tenant, with its data, that
 // announceIn publishes.
-func ownEvent(tenant eventhook.TenantID, kind string, data []byte) *eventhook.Event {
+func newSystemEvent(tenant eventhook.TenantID, kind string, data []byte) *eventhook.Event {
 	of, _ := eventhook.FindSystemEventType(kind)
 	return &eventhook.Event{
 		TenantID: tenant, Origin: eventhook.OriginSystem, Status: eventhook.EventDelivered, EventType: kind, ContentType: "application/json",
@@ -64,7 +64,7 @@ func (db *DB) announceIn(ctx context.Context, tx pgx.Tx, events []*eventhook.Eve
 		return told, nil
 	}
 	now, trace := db.now(), eventhook.NewTraceID()
-	for i, id := range idsInOrder[eventhook.Event](now, len(events)) {
+	for i, id := range newIDsInOrder[eventhook.Event](now, len(events)) {
 		events[i].ID, events[i].TraceID = id, trace
 		told.events[events[i].TenantID] = append(told.events[events[i].TenantID], id)
 	}
@@ -117,7 +117,7 @@ func (m *mutation) announce(ctx context.Context) error {
 		if _, isOwn := eventhook.FindSystemEventType(entry.Action); !isOwn {
 			continue
 		}
-		e, err := m.tellOf(entry)
+		e, err := m.systemEventOf(entry)
 		if err != nil {
 			return fmt.Errorf("announce %s: %w", entry.Action, err)
 		}
@@ -128,8 +128,8 @@ func (m *mutation) announce(ctx context.Context) error {
 	return err
 }
 
-// tellOf is the event that says what has changed and who has changed it.
-func (m *mutation) tellOf(of eventhook.AuditEntry) (*eventhook.Event, error) {
+// systemEventOf is the event that says what has changed and who has changed it.
+func (m *mutation) systemEventOf(of eventhook.AuditEntry) (*eventhook.Event, error) {
 	actor := announcedObject{Type: string(of.Actor.Type), Name: of.Actor.Name}
 	if !of.Actor.KeyID.IsZero() {
 		actor.ID = of.Actor.KeyID.String()
@@ -138,7 +138,7 @@ func (m *mutation) tellOf(of eventhook.AuditEntry) (*eventhook.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := ownEvent(m.tenant.ID, of.Action, body)
+	e := newSystemEvent(m.tenant.ID, of.Action, body)
 	e.RequestID, e.CorrelationID = m.by.RequestID, m.correlation
 	e.Envelope.Actor, err = json.Marshal(actor)
 	return e, err
@@ -205,7 +205,7 @@ func (db *DB) deliverAnnounced(ctx context.Context, tx pgx.Tx, events []*eventho
 	for _, e := range events {
 		key := tenantType{e.TenantID, e.EventType}
 		if _, ok := wanting[key]; !ok {
-			wanting[key] = thoseWho(subscribers[e.TenantID], e.EventType, without)
+			wanting[key] = matchingSubscribers(subscribers[e.TenantID], e.EventType, without)
 		}
 		for _, s := range wanting[key] {
 			if s.filter == nil || db.matches(s.filter, e) {
@@ -225,9 +225,9 @@ type tenantType struct {
 	eventType string
 }
 
-// thoseWho are the subscribers who want events of a type, as far as their
+// matchingSubscribers are the subscribers who want events of a type, as far as their
 // patterns say.
-func thoseWho(list []subscriber, eventType string, without map[eventhook.SubscriptionID]bool) (wanting []subscriber) {
+func matchingSubscribers(list []subscriber, eventType string, without map[eventhook.SubscriptionID]bool) (wanting []subscriber) {
 	if !eventhook.IsVisibleToTenants(eventType) {
 		return nil
 	}

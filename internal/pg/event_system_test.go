@@ -159,7 +159,7 @@ func TestWhatIsTheAdminsReachesNobody(t *testing.T) {
 	s := f.subscription(named("all", "*"))
 	f.must(f.db.inTx(t.Context(), "test", func(tx pgx.Tx) error {
 		told, err := f.db.announceIn(t.Context(), tx, []*eventhook.Event{
-			ownEvent(f.tenant, "tenant.created", []byte(`{}`)), ownEvent(f.tenant, "tenant.updated", []byte(`{}`)),
+			newSystemEvent(f.tenant, "tenant.created", []byte(`{}`)), newSystemEvent(f.tenant, "tenant.updated", []byte(`{}`)),
 		}, nil)
 		same(t, "told", []int{len(told.events[f.tenant]), told.deliveries}, []int{2, 1})
 		return err

@@ -24,10 +24,10 @@ WITH due AS MATERIALIZED (
     ORDER BY due_at LIMIT $5 FOR UPDATE SKIP LOCKED
 )`
 
-// firstOfKindsSQL is the oldest of some kinds that are due, $5 in all, however
+// oldestOfKindsSQL is the oldest of some kinds that are due, $5 in all, however
 // many others are due before them. Index execution_kind_due, which only who
 // says input_size >= 0 may use.
-const firstOfKindsSQL = `
+const oldestOfKindsSQL = `
 WITH first AS MATERIALIZED (
     SELECT d.id, d.due_at FROM unnest($4::text[]) AS k (kind) CROSS JOIN LATERAL (
         SELECT id, due_at FROM eventhook.execution
@@ -37,24 +37,24 @@ WITH first AS MATERIALIZED (
 )`
 
 // dueKindsSQL takes up to $9 of these which nobody else has locked. Primary key.
-const dueKindsSQL = firstOfKindsSQL + `, due AS MATERIALIZED (
+const dueKindsSQL = oldestOfKindsSQL + `, due AS MATERIALIZED (
     SELECT e.id, e.status, e.due_at, e.attempt, e.max_attempts, e.input_size
     FROM first f JOIN eventhook.execution e ON e.id = f.id
     WHERE e.due_at <= $3 ORDER BY f.due_at LIMIT $9 FOR UPDATE OF e SKIP LOCKED
 )`
 
-// countFirstSQL tells how many a claim of some kinds looks at.
-const countFirstSQL = firstOfKindsSQL + `
+// countOldestSQL tells how many a claim of some kinds looks at.
+const countOldestSQL = oldestOfKindsSQL + `
 SELECT count(*) FROM first`
 
-// leaseDueSQL leases what is due and was locked, and skips what another worker
+// leaseWorkSQL leases what is due and was locked, and skips what another worker
 // is claiming. An execution whose worker died is due again when its lease runs
 // out, a suspended one when its promises are settled or its time is over. A
 // resumed workflow goes on with its attempt; all others start one, and those
 // whose workers died in every attempt they had end here. What is due is picked
 // in a WITH, which runs once, whatever the plan, so that the limit holds. An
 // input that is the event's body comes with it. Primary keys.
-const leaseDueSQL = `, c AS MATERIALIZED (
+const leaseWorkSQL = `, c AS MATERIALIZED (
     SELECT id, spent, next, status AS was, due_at AS was_due FROM (
         SELECT id, status, due_at, status = 'running' AND attempt >= max_attempts AS spent,
             CASE WHEN status = 'suspended' THEN attempt ELSE attempt + 1 END AS next,
@@ -78,8 +78,8 @@ SELECT claimed.*, p.headers, p.body
 FROM claimed LEFT JOIN eventhook.event_payload p ON p.event_id = claimed.event_id AND claimed.input IS NULL`
 
 const (
-	claimWorkSQL  = dueWorkSQL + leaseDueSQL
-	claimKindsSQL = dueKindsSQL + leaseDueSQL
+	claimWorkSQL  = dueWorkSQL + leaseWorkSQL
+	claimKindsSQL = dueKindsSQL + leaseWorkSQL
 )
 
 // ClaimWork leases up to q.Max due executions of a queue to a worker, with
@@ -89,15 +89,15 @@ const (
 // other claims wait for them in order. When ctx has ended meanwhile, nobody is
 // there to do the work: it is given back, and the error is that of ctx.
 func (db *DB) ClaimWork(ctx context.Context, q eventhook.WorkQuery) (live []eventhook.Execution, err error) {
-	err = db.inShare(ctx, q.Tenant, func() error {
+	err = db.withClaimSlot(ctx, q.Tenant, func() error {
 		list, err := db.claimLive(ctx, q)
 		if err != nil {
 			return translate("claim work", err)
 		}
-		live = executionsOf(list)
+		live = executionsIn(list)
 		if err := cmp.Or(db.readAwaited(ctx, live), ctx.Err()); err != nil {
 			live = nil
-			return errors.Join(err, db.giveBack(ctx, q, list))
+			return errors.Join(err, db.releaseClaims(ctx, q, list))
 		}
 		return nil
 	})
@@ -122,22 +122,22 @@ func (db *DB) claimLive(ctx context.Context, q eventhook.WorkQuery) ([]claimed, 
 		if len(list) > 0 {
 			continue
 		}
-		if isMore, err := db.isMoreDue(ctx, q, look); !isMore {
+		if isMore, err := db.hasMoreDue(ctx, q, look); !isMore {
 			return nil, err
 		}
 		look *= 8
 	}
 }
 
-// isMoreDue reports whether more is due of q's kinds than a claim looked at. A
+// hasMoreDue reports whether more is due of q's kinds than a claim looked at. A
 // claim of any kind looks at all.
-func (db *DB) isMoreDue(ctx context.Context, q eventhook.WorkQuery, look int) (bool, error) {
+func (db *DB) hasMoreDue(ctx context.Context, q eventhook.WorkQuery, look int) (bool, error) {
 	kinds := kindsArg(q)
 	if kinds == nil {
 		return false, nil
 	}
 	var n int
-	err := db.work.QueryRow(ctx, countFirstSQL, [16]byte(q.Tenant), q.Queue, db.now(), kinds, look).Scan(&n)
+	err := db.work.QueryRow(ctx, countOldestSQL, [16]byte(q.Tenant), q.Queue, db.now(), kinds, look).Scan(&n)
 	return err == nil && n == look, err
 }
 
@@ -147,9 +147,9 @@ func (db *DB) isMoreDue(ctx context.Context, q eventhook.WorkQuery, look int) (b
 func (db *DB) claimWork(ctx context.Context, q eventhook.WorkQuery, look int) ([]claimed, error) {
 	now := db.now()
 	until := now.Add(q.Lease)
-	sql, args := claimWorkSQL, []any{[16]byte(q.Tenant), q.Queue, now, []string(nil), q.Max, until, claimBytes, int(q.Lease / time.Second)}
+	sql, args := claimWorkSQL, []any{[16]byte(q.Tenant), q.Queue, now, []string(nil), q.Max, until, maxClaimBytes, int(q.Lease / time.Second)}
 	if kinds := kindsArg(q); kinds != nil {
-		sql, args = claimKindsSQL, []any{[16]byte(q.Tenant), q.Queue, now, kinds, look, until, claimBytes, int(q.Lease / time.Second), q.Max}
+		sql, args = claimKindsSQL, []any{[16]byte(q.Tenant), q.Queue, now, kinds, look, until, maxClaimBytes, int(q.Lease / time.Second), q.Max}
 	}
 	conn, err := db.work.Acquire(ctx)
 	if err != nil {
@@ -239,12 +239,12 @@ func (db *DB) held(ctx context.Context, act string, x eventhook.Execution, set s
 		return translate(act, err)
 	}
 	if tag.RowsAffected() == 0 {
-		return db.lostOrAbsent(ctx, x)
+		return db.leaseError(ctx, x)
 	}
 	return nil
 }
 
-func (db *DB) lostOrAbsent(ctx context.Context, x eventhook.Execution) error {
+func (db *DB) leaseError(ctx context.Context, x eventhook.Execution) error {
 	if _, err := db.Execution(ctx, x.TenantID, x.ID); err != nil {
 		return err
 	}
@@ -272,7 +272,7 @@ func (db *DB) Heartbeat(ctx context.Context, x eventhook.Execution, lease time.D
 	}
 	err = db.work.QueryRow(ctx, heartbeatSQL, [16]byte(x.ID), [16]byte(x.TenantID), x.Lease.Token, now, given).Scan(&until)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return until, db.lostOrAbsent(ctx, x)
+		return until, db.leaseError(ctx, x)
 	}
 	return until, translate("extend lease", err)
 }
@@ -318,10 +318,11 @@ const awaitSQL = `WITH gone AS (DELETE FROM eventhook.execution_await WHERE exec
 // twice, is KindInvalid.
 func (db *DB) Suspend(ctx context.Context, x eventhook.Execution, s eventhook.Suspension) error {
 	var queue string
-	err := db.inTx(ctx, "suspend execution", func(tx pgx.Tx) error {
+	var isLost bool
+	err := db.inTxIf(ctx, func(tx pgx.Tx) (commit bool, err error) {
 		rows, err := tx.Query(ctx, lockPromisesSQL, [16]byte(x.TenantID), uuids(s.Await))
 		if err != nil {
-			return err
+			return false, err
 		}
 		states := map[eventhook.PromiseID]eventhook.PromiseStatus{}
 		var id eventhook.PromiseID
@@ -331,29 +332,30 @@ func (db *DB) Suspend(ctx context.Context, x eventhook.Execution, s eventhook.Su
 			return nil
 		})
 		if err != nil {
-			return err
+			return false, err
 		}
 		if err := checkAwaited(s.Await, states); err != nil {
-			return err
+			return false, err
 		}
-		due := suspendedUntil(db.now(), states, s.Timeout)
+		due := suspensionDueAt(db.now(), states, s.Timeout)
 		err = tx.QueryRow(ctx, suspendSQL, [16]byte(x.ID), [16]byte(x.TenantID), x.Lease.Token, jsonArg(s.State), due).Scan(&queue)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return eventhook.ErrLeaseLost
+		if isLost = errors.Is(err, pgx.ErrNoRows); isLost {
+			return false, nil
 		}
 		if err != nil {
-			return err
+			return false, err
 		}
 		_, err = tx.Exec(ctx, awaitSQL, [16]byte(x.ID), uuids(s.Await))
-		return err
+		return true, err
 	})
-	if errors.Is(err, eventhook.ErrLeaseLost) {
-		return db.cannotSuspend(ctx, x)
+	switch {
+	case err != nil:
+		return translate("suspend execution", err)
+	case isLost:
+		return db.suspendRefusal(ctx, x)
 	}
-	if err == nil {
-		db.hub.wake(workTopic(x.TenantID, queue))
-	}
-	return err
+	db.hub.wake(workTopic(x.TenantID, queue))
+	return nil
 }
 
 // checkAwaited tells which of the promises do not exist, and which are named
@@ -368,10 +370,10 @@ func checkAwaited(ids []eventhook.PromiseID, exist map[eventhook.PromiseID]event
 			faults.Add(at, "is the same as body.await[%d]; name each promise once", first)
 		}
 	}
-	return faults.Err(notValid)
+	return faults.Err(invalidRequest)
 }
 
-func (db *DB) cannotSuspend(ctx context.Context, x eventhook.Execution) error {
+func (db *DB) suspendRefusal(ctx context.Context, x eventhook.Execution) error {
 	current, err := db.Execution(ctx, x.TenantID, x.ID)
 	if err != nil {
 		return err
@@ -382,9 +384,9 @@ func (db *DB) cannotSuspend(ctx context.Context, x eventhook.Execution) error {
 	return eventhook.ErrLeaseLost
 }
 
-// suspendedUntil is when a suspended workflow is due: now, if nothing awaited
+// suspensionDueAt is when a suspended workflow is due: now, if nothing awaited
 // is pending; at its timeout; or, nil, when a promise wakes it.
-func suspendedUntil(now time.Time, states map[eventhook.PromiseID]eventhook.PromiseStatus, timeout time.Duration) *time.Time {
+func suspensionDueAt(now time.Time, states map[eventhook.PromiseID]eventhook.PromiseStatus, timeout time.Duration) *time.Time {
 	pending := false
 	for _, s := range states {
 		pending = pending || s == eventhook.PromisePending
@@ -498,7 +500,7 @@ func (db *DB) NextWork(ctx context.Context, q eventhook.WorkQuery) (time.Time, e
 		sql = nextKindsSQL
 	}
 	var next *time.Time
-	err := db.inShare(ctx, q.Tenant, func() error {
+	err := db.withClaimSlot(ctx, q.Tenant, func() error {
 		return db.work.QueryRow(ctx, sql, [16]byte(q.Tenant), q.Queue, kinds).Scan(&next)
 	})
 	if err != nil || next == nil {
@@ -507,17 +509,17 @@ func (db *DB) NextWork(ctx context.Context, q eventhook.WorkQuery) (time.Time, e
 	return *next, nil
 }
 
-// claimShare is the part of the work connections that claims of one tenant may
+// claimSlotShare is the part of the work connections that claims of one tenant may
 // hold at once: one in so many.
-const claimShare = 4
+const claimSlotShare = 4
 
-// changeShare is that part for changes of one tenant's configuration. All such
+// changeSlotShare is that part for changes of one tenant's configuration. All such
 // changes may hold half of the connections.
-const changeShare = 8
+const changeSlotShare = 8
 
-// inShare does something with a connection of those that the tenant's claims
+// withClaimSlot does something with a connection of those that the tenant's claims
 // may hold; before that it waits for its turn, or for ctx to end.
-func (db *DB) inShare(ctx context.Context, tenant eventhook.TenantID, act func() error) error {
+func (db *DB) withClaimSlot(ctx context.Context, tenant eventhook.TenantID, act func() error) error {
 	line := db.claims.Open(tenant)
 	defer db.claims.Close(tenant)
 	select {

@@ -45,7 +45,7 @@ func (db *DB) Complete(ctx context.Context, x eventhook.Execution) (eventhook.Ex
 	}
 	done, err := pgx.CollectExactlyOneRow(rows, oneExecution)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return done, db.lostOrAbsent(ctx, x)
+		return done, db.leaseError(ctx, x)
 	}
 	return done, translate("complete execution", err)
 }
@@ -69,7 +69,7 @@ func (db *DB) CompleteAll(ctx context.Context, tenant eventhook.TenantID, list [
 		}
 	}
 	slices.SortFunc(batch, func(x, y eventhook.Execution) int { return slices.Compare(x.ID[:], y.ID[:]) })
-	done, err := db.leaseTokens(ctx, "complete executions", completeManySQL, db.completeArgs(tenant, batch)...)
+	done, err := db.readLeaseTokens(ctx, "complete executions", completeManySQL, db.completeArgs(tenant, batch)...)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (db *DB) CompleteAll(ctx context.Context, tenant eventhook.TenantID, list [
 	if len(done) == len(list) {
 		return answers, nil
 	}
-	there, err := db.leaseTokens(ctx, "read executions", presentSQL, [16]byte(tenant), idsOf(batch))
+	there, err := db.readLeaseTokens(ctx, "read executions", existingExecutionsSQL, [16]byte(tenant), executionIDs(batch))
 	if err != nil {
 		return nil, err
 	}
@@ -92,11 +92,11 @@ func (db *DB) CompleteAll(ctx context.Context, tenant eventhook.TenantID, list [
 	return answers, nil
 }
 
-// presentSQL tells which executions a tenant has. Primary key.
-const presentSQL = `SELECT id, lease_token FROM eventhook.execution WHERE id = ANY($2::uuid[]) AND (tenant_id = $1) IS TRUE`
+// existingExecutionsSQL tells which executions a tenant has. Primary key.
+const existingExecutionsSQL = `SELECT id, lease_token FROM eventhook.execution WHERE id = ANY($2::uuid[]) AND (tenant_id = $1) IS TRUE`
 
-// leaseTokens are those of the executions that a statement returns.
-func (db *DB) leaseTokens(ctx context.Context, act, sql string, args ...any) (map[eventhook.ExecutionID]int64, error) {
+// readLeaseTokens are those of the executions that a statement returns.
+func (db *DB) readLeaseTokens(ctx context.Context, act, sql string, args ...any) (map[eventhook.ExecutionID]int64, error) {
 	rows, err := db.work.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, translate(act, err)
@@ -111,7 +111,7 @@ func (db *DB) leaseTokens(ctx context.Context, act, sql string, args ...any) (ma
 	return tokens, translate(act, err)
 }
 
-func idsOf(list []eventhook.Execution) [][16]byte {
+func executionIDs(list []eventhook.Execution) [][16]byte {
 	ids := make([][16]byte, len(list))
 	for i, x := range list {
 		ids[i] = x.ID
@@ -126,7 +126,7 @@ type claimed struct {
 	wasDue time.Time
 }
 
-func executionsOf(list []claimed) []eventhook.Execution {
+func executionsIn(list []claimed) []eventhook.Execution {
 	var executions []eventhook.Execution
 	for _, x := range list {
 		executions = append(executions, x.Execution)
@@ -139,19 +139,19 @@ func outliving(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 }
 
-// giveBackSQL takes claims back: their executions are what they were, due when
+// releaseClaimsSQL takes claims back: their executions are what they were, due when
 // they were, and the attempts that began with the claims were none. The tokens
 // stay used. The ids are compared twice for the reason that completeSQL has.
 // Primary key.
-const giveBackSQL = `
+const releaseClaimsSQL = `
 UPDATE eventhook.execution e
 SET status = u.status, due_at = u.due_at, attempt = e.attempt - CASE u.status WHEN 'suspended' THEN 0 ELSE 1 END
 FROM unnest($1::uuid[], $2::int8[], $3::text[], $4::timestamptz[]) AS u (id, lease_token, status, due_at)
 WHERE e.id = ANY($1) AND e.id = u.id AND e.lease_token = u.lease_token AND e.status = 'running'`
 
-// giveBack gives others what was claimed for somebody who is gone, also when
+// releaseClaims gives others what was claimed for somebody who is gone, also when
 // ctx has ended. If it fails, the leases run out.
-func (db *DB) giveBack(ctx context.Context, q eventhook.WorkQuery, list []claimed) error {
+func (db *DB) releaseClaims(ctx context.Context, q eventhook.WorkQuery, list []claimed) error {
 	if len(list) == 0 {
 		return nil
 	}
@@ -162,7 +162,7 @@ func (db *DB) giveBack(ctx context.Context, q eventhook.WorkQuery, list []claime
 	}
 	ctx, cancel := outliving(ctx)
 	defer cancel()
-	if _, err := db.work.Exec(ctx, giveBackSQL, ids, tokens, states, due); err != nil {
+	if _, err := db.work.Exec(ctx, releaseClaimsSQL, ids, tokens, states, due); err != nil {
 		return translate("give work back", err)
 	}
 	db.hub.wake(workTopic(q.Tenant, q.Queue))

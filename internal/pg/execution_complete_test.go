@@ -135,9 +135,9 @@ func TestCompletingReadsOnlyWhatItEnds(t *testing.T) {
 	f.backlog(10, "build")
 	held := f.claimWork(f.db, f.query())
 	for _, state := range []string{"a small table", "a large one", "after ANALYZE"} {
-		for name, sql := range map[string]string{"many": completeManySQL, "which are there": presentSQL} {
+		for name, sql := range map[string]string{"many": completeManySQL, "which are there": existingExecutionsSQL} {
 			args := f.db.completeArgs(f.tenant, held)
-			if sql == presentSQL {
+			if sql == existingExecutionsSQL {
 				args = args[:2]
 			}
 			if n, plan := f.pagesRead(sql, args...); n > 200 || !strings.Contains(plan, "execution_pkey") || strings.Contains(plan, "execution_tenant") {

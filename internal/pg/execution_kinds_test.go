@@ -111,8 +111,8 @@ func TestClaimsOfKindsDoNotReadOthers(t *testing.T) {
 	f.backlog(20_000, "other")
 	f.execution(eventhook.Task)
 	f.exec(`ANALYZE eventhook.execution`)
-	for name, sql := range map[string]string{"claim": claimKindsSQL, "count": countFirstSQL, "next": nextKindsSQL} {
-		args := []any{[16]byte(f.tenant), "ci", f.clock.now(), []string{"build", "test"}, 40, f.clock.now(), claimBytes, 30, 10}
+	for name, sql := range map[string]string{"claim": claimKindsSQL, "count": countOldestSQL, "next": nextKindsSQL} {
+		args := []any{[16]byte(f.tenant), "ci", f.clock.now(), []string{"build", "test"}, 40, f.clock.now(), maxClaimBytes, 30, 10}
 		switch name {
 		case "count":
 			args = args[:5]

@@ -13,7 +13,7 @@ import (
 func TestOneTenantsClaimsLeaveConnectionsToOthers(t *testing.T) {
 	f := setUp(t)
 	const claimers = 1000
-	for range claimShare + 1 {
+	for range claimSlotShare + 1 {
 		f.execution(eventhook.Task)
 	}
 	umbrella := f.secondTenant()
@@ -37,7 +37,7 @@ func TestOneTenantsClaimsLeaveConnectionsToOthers(t *testing.T) {
 			claimed <- len(f.claimWork(f.db, q))
 		})
 	}
-	share := f.db.work.Config().MaxConns / claimShare
+	share := f.db.work.Config().MaxConns / claimSlotShare
 	for f.standing() < int(share) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patient)
@@ -55,7 +55,7 @@ func TestOneTenantsClaimsLeaveConnectionsToOthers(t *testing.T) {
 	for n := range claimed {
 		total += n
 	}
-	same(t, "claimed for acme in the end", total, claimShare+1)
+	same(t, "claimed for acme in the end", total, claimSlotShare+1)
 }
 
 // standing is how many statements wait for the gate.

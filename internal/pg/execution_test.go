@@ -372,7 +372,7 @@ func TestClaimWorkBoundsTheBytesOfInputs(t *testing.T) {
 	f := setUp(t)
 	for range 5 {
 		e := f.accepted(1)[0]
-		e.BodySize = claimBytes/2 + 1
+		e.BodySize = maxClaimBytes/2 + 1
 		f.settle(f.db, f.plan(e, f.makes(eventhook.Task, "")))
 	}
 	var got []int

@@ -10,44 +10,45 @@ import (
 )
 
 const (
-	maxPending  = 500  // events of a tenant that are read together; what is beyond is missed
-	maxRead     = 2000 // events that are read together
-	maxOutgoing = 400  // events that one notice round tells the others
-	maxBuffered = 1000 // events that wait for a listener who is slow
+	maxPending  = 500  // changed events of a tenant that wait to be read; further ones are missed
+	maxRead     = 2000 // changed events that are read together
+	maxOutgoing = 400  // ids that one round of notices sends to other instances
+	maxBuffered = 1000 // events that wait for a slow watcher
 )
 
-// eventFeed is who follows what happens to which tenants' events: listeners of
-// this process, and other instances that have said so. Ids are collected for
-// the listeners, and read together; the others are told the ids. Nothing is
-// collected, told or read of a tenant whom nobody watches.
+// eventFeed collects changes of events for watchers. A tenant is watched by watchers of this
+// process (local) or by other instances that have announced it (remote). For local watchers,
+// the ids of changed events are collected and the events are read together; other instances
+// receive the ids. Changes of unwatched tenants are ignored.
 type eventFeed struct {
-	// watched counts the entries of local and remote: while it is 0, accepting
-	// and settling pay for a look at it and no more.
+	// watched is the number of entries in local and remote. While it is 0, accepting and
+	// settling events pay only for loading it.
 	watched atomic.Int64
-	ready   wake.Signal // something is to be read, or handed over
+	ready   wake.Signal // events can be read, or missed ones reported
 	hub     *hub
 
 	mu          sync.Mutex
 	local       map[eventhook.TenantID]*tenantFeed
-	remote      map[eventhook.TenantID]time.Time // until when the others want to know
+	remote      map[eventhook.TenantID]time.Time // when the announcements expire
 	outgoing    map[eventhook.TenantID]*changedEvents
-	outgoingIDs int // ids in outgoing
+	outgoingIDs int // number of ids in outgoing
 }
 
-// watch is one tenant's.
+// tenantFeed holds the watchers of one tenant in this process, and the changes to read for
+// them.
 type tenantFeed struct {
-	listeners map[*watcher]bool
-	pending   changedEvents
+	watchers map[*watcher]bool
+	pending  changedEvents
 }
 
-// happenings are events to which something has happened.
+// changedEvents is a set of events that have changed.
 type changedEvents struct {
 	ids    map[eventhook.EventID]bool
-	missed bool // there were more
+	missed bool // further events have changed
 }
 
-// add notes an event if it is there already or most are not reached; it
-// reports whether it was added.
+// add adds an event unless the set is full, and sets missed if it is. It reports whether the
+// event was added.
 func (h *changedEvents) add(id eventhook.EventID, isFull bool) bool {
 	switch {
 	case h.ids[id]:
@@ -62,10 +63,10 @@ func (h *changedEvents) add(id eventhook.EventID, isFull bool) bool {
 	return true
 }
 
-// listener is one who is told.
+// watcher is one call of WatchEvents.
 type watcher struct {
-	signal wake.Signal
-	news   eventhook.EventUpdates // guarded by eventFeed.mu
+	signal  wake.Signal
+	updates eventhook.EventUpdates // guarded by eventFeed.mu
 }
 
 func newEventFeed(h *hub) *eventFeed {
@@ -73,37 +74,37 @@ func newEventFeed(h *hub) *eventFeed {
 		remote: map[eventhook.TenantID]time.Time{}, outgoing: map[eventhook.TenantID]*changedEvents{}}
 }
 
-// eventsChanged notes that something was committed about a tenant's events.
-func (w *eventFeed) eventsChanged(now time.Time, tenant eventhook.TenantID, ids ...eventhook.EventID) {
-	if w.isUnwatched() {
+// eventsChanged records that a transaction has changed events of a tenant.
+func (f *eventFeed) eventsChanged(now time.Time, tenant eventhook.TenantID, ids ...eventhook.EventID) {
+	if f.isUnwatched() {
 		return
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for _, id := range ids {
-		w.addPendingLocked(tenant, id, false)
-		if now.Before(w.remote[tenant]) {
-			w.addOutgoingLocked(tenant, id)
+		f.addPendingLocked(tenant, id, false)
+		if now.Before(f.remote[tenant]) {
+			f.addOutgoingLocked(tenant, id)
 		}
 	}
 }
 
-// heard notes what another instance tells of a tenant's events.
-func (w *eventFeed) remoteChanged(tenant eventhook.TenantID, ids []eventhook.EventID, missed bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// remoteChanged records changed events that another instance has sent.
+func (f *eventFeed) remoteChanged(tenant eventhook.TenantID, ids []eventhook.EventID, missed bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for _, id := range ids {
-		w.addPendingLocked(tenant, id, false)
+		f.addPendingLocked(tenant, id, false)
 	}
 	if missed {
-		w.addPendingLocked(tenant, eventhook.EventID{}, true)
+		f.addPendingLocked(tenant, eventhook.EventID{}, true)
 	}
 }
 
-// addPendingLocked has an event read for this process's listeners; or, without one,
-// has them told that something was missed.
-func (w *eventFeed) addPendingLocked(tenant eventhook.TenantID, id eventhook.EventID, missed bool) {
-	h := w.local[tenant]
+// addPendingLocked adds an event to read for the watchers of this process. If missed is true,
+// it records instead that changes were missed.
+func (f *eventFeed) addPendingLocked(tenant eventhook.TenantID, id eventhook.EventID, missed bool) {
+	h := f.local[tenant]
 	if h == nil {
 		return
 	}
@@ -112,113 +113,114 @@ func (w *eventFeed) addPendingLocked(tenant eventhook.TenantID, id eventhook.Eve
 	} else {
 		h.pending.add(id, len(h.pending.ids) >= maxPending)
 	}
-	w.ready.Notify()
+	f.ready.Notify()
 }
 
-func (w *eventFeed) addOutgoingLocked(tenant eventhook.TenantID, id eventhook.EventID) {
-	h := w.outgoing[tenant]
+func (f *eventFeed) addOutgoingLocked(tenant eventhook.TenantID, id eventhook.EventID) {
+	h := f.outgoing[tenant]
 	if h == nil {
 		h = &changedEvents{}
-		w.outgoing[tenant] = h
+		f.outgoing[tenant] = h
 	}
-	if h.add(id, w.outgoingIDs >= maxOutgoing) {
-		w.outgoingIDs++
+	if h.add(id, f.outgoingIDs >= maxOutgoing) {
+		f.outgoingIDs++
 	}
-	w.hub.outgoing.Notify()
+	f.hub.outgoing.Notify()
 }
 
-func (w *eventFeed) updateWatchedLocked() { w.watched.Store(int64(len(w.local) + len(w.remote))) }
+func (f *eventFeed) updateWatchedLocked() { f.watched.Store(int64(len(f.local) + len(f.remote))) }
 
-// wanted notes that another instance watches a tenant, until a moment.
-func (w *eventFeed) addRemote(tenant eventhook.TenantID, until time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.remote[tenant] = until
-	w.updateWatchedLocked()
+// addRemote records that another instance watches a tenant until a time.
+func (f *eventFeed) addRemote(tenant eventhook.TenantID, until time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.remote[tenant] = until
+	f.updateWatchedLocked()
 }
 
-// expire forgets whom the others have not asked about for some time.
-func (w *eventFeed) expire(now time.Time) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for tenant, until := range w.remote {
+// expire removes tenants that no other instance has announced recently.
+func (f *eventFeed) expire(now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for tenant, until := range f.remote {
 		if !now.Before(until) {
-			delete(w.remote, tenant)
+			delete(f.remote, tenant)
 		}
 	}
-	w.updateWatchedLocked()
+	f.updateWatchedLocked()
 }
 
-// markAllMissed says that nobody knows what was missed: notices were not heard.
-func (w *eventFeed) markAllMissed() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for tenant := range w.local {
-		w.addPendingLocked(tenant, eventhook.EventID{}, true)
+// markAllMissed reports to all watchers that changes were missed, since notifications were
+// lost.
+func (f *eventFeed) markAllMissed() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for tenant := range f.local {
+		f.addPendingLocked(tenant, eventhook.EventID{}, true)
 	}
 }
 
-// isUnwatched reports that nobody watches anything; it is as cheap as can be.
-func (w *eventFeed) isUnwatched() bool { return w.watched.Load() == 0 }
+// isUnwatched reports whether no tenant is watched. It takes no lock.
+func (f *eventFeed) isUnwatched() bool { return f.watched.Load() == 0 }
 
-// announce tells the others whom this process watches.
-func (w *eventFeed) announceWatched() {
-	w.mu.Lock()
+// announceWatched announces the tenants that this process watches to the other instances.
+func (f *eventFeed) announceWatched() {
+	f.mu.Lock()
 	var topics []string
-	for tenant := range w.local {
+	for tenant := range f.local {
 		topics = append(topics, watchTopic(tenant))
 	}
-	w.mu.Unlock()
-	w.hub.wake(topics...)
+	f.mu.Unlock()
+	f.hub.wake(topics...)
 }
 
-func (w *eventFeed) join(tenant eventhook.TenantID) *watcher {
-	l := &watcher{signal: wake.New(1)}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	h := w.local[tenant]
+func (f *eventFeed) subscribe(tenant eventhook.TenantID) *watcher {
+	w := &watcher{signal: wake.New(1)}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	h := f.local[tenant]
 	if h == nil {
-		h = &tenantFeed{listeners: map[*watcher]bool{}}
-		w.local[tenant] = h
-		w.updateWatchedLocked()
-		w.hub.wake(watchTopic(tenant))
+		h = &tenantFeed{watchers: map[*watcher]bool{}}
+		f.local[tenant] = h
+		f.updateWatchedLocked()
+		f.hub.wake(watchTopic(tenant))
 	}
-	h.listeners[l] = true
-	return l
+	h.watchers[w] = true
+	return w
 }
 
-func (w *eventFeed) leave(tenant eventhook.TenantID, l *watcher) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	h := w.local[tenant]
-	delete(h.listeners, l)
-	if len(h.listeners) == 0 {
-		delete(w.local, tenant)
-		w.updateWatchedLocked()
+func (f *eventFeed) unsubscribe(tenant eventhook.TenantID, w *watcher) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	h := f.local[tenant]
+	delete(h.watchers, w)
+	if len(h.watchers) == 0 {
+		delete(f.local, tenant)
+		f.updateWatchedLocked()
 	}
 }
 
-// take returns what waits for a listener.
-func (w *eventFeed) takeNews(l *watcher) eventhook.EventUpdates {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	news := l.news
-	l.news = eventhook.EventUpdates{}
-	return news
+// takeUpdates returns the updates that wait for a watcher, and clears them.
+func (f *eventFeed) takeUpdates(w *watcher) eventhook.EventUpdates {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	updates := w.updates
+	w.updates = eventhook.EventUpdates{}
+	return updates
 }
 
-// takePending returns what is to be read, of some tenants if there is much; the
-// rest waits for the next time.
-func (w *eventFeed) takePending() map[eventhook.TenantID]changedEvents {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// takePending returns the changes to read, and clears them. If there are more than maxRead, it
+// returns those of some tenants and leaves the rest for the next call.
+func (f *eventFeed) takePending() map[eventhook.TenantID]changedEvents {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	taken, n := map[eventhook.TenantID]changedEvents{}, 0
-	for tenant, h := range w.local {
+	for tenant, h := range f.local {
 		if len(h.pending.ids) == 0 && !h.pending.missed {
 			continue
 		}
 		if n += len(h.pending.ids); n > maxRead {
-			w.ready.Notify()
+			f.ready.Notify()
 			break
 		}
 		taken[tenant] = h.pending
@@ -227,18 +229,18 @@ func (w *eventFeed) takePending() map[eventhook.TenantID]changedEvents {
 	return taken
 }
 
-// hand gives a tenant's news to all its listeners and waits for none.
-func (w *eventFeed) distribute(tenant eventhook.TenantID, news eventhook.EventUpdates) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	h := w.local[tenant]
+// distribute appends updates of a tenant for all its watchers. It never blocks.
+func (f *eventFeed) distribute(tenant eventhook.TenantID, updates eventhook.EventUpdates) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	h := f.local[tenant]
 	if h == nil {
 		return
 	}
-	for l := range h.listeners {
-		room := max(0, maxBuffered-len(l.news.Events))
-		l.news.Missed = l.news.Missed || news.Missed || len(news.Events) > room
-		l.news.Events = append(l.news.Events, news.Events[:min(room, len(news.Events))]...)
-		l.signal.Notify()
+	for w := range h.watchers {
+		space := max(0, maxBuffered-len(w.updates.Events))
+		w.updates.Missed = w.updates.Missed || updates.Missed || len(updates.Events) > space
+		w.updates.Events = append(w.updates.Events, updates.Events[:min(space, len(updates.Events))]...)
+		w.signal.Notify()
 	}
 }

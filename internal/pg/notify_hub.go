@@ -18,7 +18,7 @@ import (
 	"github.com/eventhook/eventhook/internal/wake"
 )
 
-// Channels of NOTIFY. Configuration changes are told by triggers.
+// Channels of NOTIFY. Triggers of the configuration tables notify configChannel.
 const (
 	configChannel = "eventhook_config"
 	wakeChannel   = "eventhook_wake"
@@ -29,10 +29,10 @@ const (
 	deliveriesTopic = "deliveries"
 )
 
-// Topics of work and promises are a tenant's, in as many parts as can be kept
-// in mind: waiters for one queue, or one promise, are seldom woken for another.
-// Instances of the former version, which run beside ours while they are
-// replaced, must hear the same names: change neither the number nor the hash.
+// topicParts is the number of topics per tenant for work, and for promises. It bounds the
+// topics in memory; a waiter for one queue, or one promise, is seldom woken for another.
+// During a rolling upgrade, instances of the former version must understand the same
+// topics: change neither the number nor the hash.
 const topicParts = 64
 
 func workTopic(tenant eventhook.TenantID, queue string) string {
@@ -45,18 +45,18 @@ func promiseTopic(tenant eventhook.TenantID, id eventhook.PromiseID) string {
 	return fmt.Sprintf("promise %s %d", tenant, uint32(id[len(id)-1])%topicParts)
 }
 
-// hub wakes waiters of this process at once, and remembers which topics to
-// tell the other instances.
+// hub wakes the waiters of this process at once, and collects topics for SendNotifications to
+// send to the other instances.
 type hub struct {
 	mu       sync.Mutex
 	topics   map[string]chan struct{}
 	unsent   map[string]bool
 	outgoing wake.Signal
-	self     string // names this process to itself in notices
+	self     string // the sender name in this process's notifications; Listen ignores them
 }
 
-// wait returns a channel that is closed at the next wake of the topic. Take it
-// before looking at the database, so that no wake falls in between.
+// wait returns a channel that is closed at the next wake of the topic. Call it before reading
+// the database, so that no wake-up is lost in between.
 func (h *hub) wait(topic string) <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -68,7 +68,7 @@ func (h *hub) wait(topic string) <-chan struct{} {
 	return c
 }
 
-// wake wakes this process's waiters and has the others told soon.
+// wake wakes the waiters of this process, and those of the other instances soon after.
 func (h *hub) wake(topics ...string) {
 	if len(topics) == 0 {
 		return
@@ -117,24 +117,26 @@ func (h *hub) takeUnsent() []string {
 	return topics
 }
 
-// EventsWake is closed when events may have become due somewhere.
+// EventsWake returns a channel that is closed when events may have become due on any instance.
 func (db *DB) EventsWake() <-chan struct{} { return db.hub.wait(eventsTopic) }
 
-// WakeEvents says that events are due which this process does not take.
+// WakeEvents wakes the processors of all instances, because events are due that this process
+// does not claim itself.
 func (db *DB) WakeEvents() { db.hub.wake(eventsTopic) }
 
-// WorkWake is closed when work in a queue of the tenant may have become due.
-// Take it before claiming, so that nothing falls in between.
+// WorkWake returns a channel that is closed when work in a queue of the tenant may have become
+// due. Call it before claiming, so that no wake-up is lost in between.
 func (db *DB) WorkWake(tenant eventhook.TenantID, queue string) <-chan struct{} {
 	return db.hub.wait(workTopic(tenant, queue))
 }
 
-// PromiseWake is closed when the promise may have been settled.
+// PromiseWake returns a channel that is closed when the promise may have been settled.
 func (db *DB) PromiseWake(tenant eventhook.TenantID, id eventhook.PromiseID) <-chan struct{} {
 	return db.hub.wait(promiseTopic(tenant, id))
 }
 
-// wakeWorkers tells who waits for what the settled events have made.
+// wakeWorkers wakes the waiters for the executions, promises and deliveries that the settled
+// events have created. woken are further topics to wake.
 func (db *DB) wakeWorkers(batch []*effects.Settlement, woken []string) {
 	type queue struct {
 		tenant eventhook.TenantID
@@ -165,10 +167,10 @@ func (db *DB) wakeWorkers(batch []*effects.Settlement, woken []string) {
 	db.hub.wake(topics...)
 }
 
-// SendNotifications sends this process's wakes to the other instances until ctx ends, at
-// most once per interval: a NOTIFY takes a lock on the whole database, so it
-// is not part of the transactions that cause it. What cannot be sent is
-// dropped; pollers have their slow poll.
+// SendNotifications sends the wake-ups of this process to the other instances until ctx ends,
+// at most once per interval. A NOTIFY takes a lock on the whole database, so the transactions
+// that cause wake-ups do not send them. Wake-ups that cannot be sent are dropped: every waiter
+// also polls at a low rate.
 func (db *DB) SendNotifications(ctx context.Context, interval time.Duration) error {
 	tick := time.NewTimer(0)
 	defer tick.Stop()
@@ -181,7 +183,7 @@ func (db *DB) SendNotifications(ctx context.Context, interval time.Duration) err
 		if topics := append(db.hub.takeUnsent(), db.feed.takeNotices()...); len(topics) > 0 {
 			const sql = `SELECT pg_notify('` + wakeChannel + `', $2 || ' ' || topic) FROM unnest($1::text[]) AS topic`
 			if _, err := db.work.Exec(ctx, sql, topics, db.hub.self); err != nil && ctx.Err() == nil {
-				db.log.Warn("cannot tell other instances about new work", "error", err)
+				db.log.Warn("cannot notify other instances of new work", "error", err)
 			}
 		}
 		tick.Reset(interval)
@@ -193,25 +195,26 @@ func (db *DB) SendNotifications(ctx context.Context, interval time.Duration) err
 	}
 }
 
-// ConfigChange names what changed. The zero value means: anything may have.
+// ConfigChange identifies a change of the configuration. The zero value means that anything
+// may have changed.
 type ConfigChange struct {
 	SourceID       eventhook.SourceID
 	TenantID       eventhook.TenantID
-	SubscriptionID eventhook.SubscriptionID // of TenantID; the slugs are ""
+	SubscriptionID eventhook.SubscriptionID // a subscription of TenantID; the slugs are ""
 	TenantSlug     string
-	SourceSlug     string // "" when it is about the tenant
+	SourceSlug     string // "" if the tenant itself has changed
 }
 
-// Listen hears what other instances and the configuration's triggers say until
-// ctx ends, and calls onConfig for each change, one at a time. After every
-// connect it reports the zero change, since it may have missed some.
+// Listen receives notifications of other instances and of the configuration's triggers until
+// ctx ends. It calls onConfig for each configuration change, one call at a time. After every
+// connect it reports the zero ConfigChange, since it may have missed changes.
 func (db *DB) Listen(ctx context.Context, onConfig func(ConfigChange)) error {
 	for ctx.Err() == nil {
 		err := db.listenOnce(ctx, onConfig)
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // the stop broke it
+			return nil //nolint:nilerr // ctx has ended the connection
 		}
-		db.log.Warn("the listening connection broke; trying again", "error", err)
+		db.log.Warn("the connection that listens for notifications broke; connecting again", "error", err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(500 * time.Millisecond):
@@ -252,23 +255,24 @@ func (db *DB) listenOnce(ctx context.Context, onConfig func(ConfigChange)) error
 		}
 		change, err := parseConfigChange(n.Payload)
 		if err != nil {
-			db.log.Warn("a configuration notice is not understood; forgetting everything cached", slog.String("payload", n.Payload))
+			db.log.Warn("a configuration notification has an unknown format; invalidating all caches", slog.String("payload", n.Payload))
 		}
 		onConfig(change)
 	}
 }
 
-// waitForNotification waits a while; nil, nil means that nothing came and the
-// connection was found alive, so that one that died silently is noticed.
+// waitForNotification waits for the next notification for a limited time. It returns nil and
+// no error if none came and the server answers a ping, so that a connection that died silently
+// is detected.
 func waitForNotification(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, error) {
-	const patience = 15 * time.Second
-	waiting, cancel := context.WithTimeout(ctx, patience)
+	const timeout = 15 * time.Second
+	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	n, err := conn.WaitForNotification(waiting)
 	if err == nil || ctx.Err() != nil || waiting.Err() == nil {
 		return n, err
 	}
-	pinging, cancel := context.WithTimeout(ctx, patience)
+	pinging, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return nil, conn.Ping(pinging)
 }

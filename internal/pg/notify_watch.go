@@ -13,36 +13,36 @@ import (
 )
 
 const (
-	watchInterval = 10 * time.Second  // how often an instance says whom it watches
-	watchTTL      = 3 * watchInterval // how long others believe it
+	watchInterval = 10 * time.Second  // how often an instance announces the tenants that it watches
+	watchTTL      = 3 * watchInterval // how long the other instances remember an announcement
 )
 
-// WatchEvents calls tell with what happens to a tenant's events on any
-// instance, from now on until ctx ends or tell returns an error, which it
-// returns. The first call comes at once, and another at least every idle, with
-// nothing if nothing happened. Calls come one at a time; while one runs, news
-// gather, and when they are too many it is told that some were missed. What
-// other instances do is heard from a moment later on. PushEvents must run.
-func (db *DB) WatchEvents(ctx context.Context, tenant eventhook.TenantID, idle time.Duration, tell func(eventhook.EventUpdates) error) error {
-	l := db.feed.join(tenant)
-	defer db.feed.leave(tenant, l)
+// WatchEvents calls send with the changes of a tenant's events on any instance, from now on
+// until ctx ends or send fails, and returns the error of send. The first call comes at once,
+// without changes. Later calls come at least once per idle, without changes if there are none.
+// There is one call at a time. While send runs, changes are collected; if there are too many,
+// the next update has Missed set. Changes on other instances arrive only after these have
+// received this instance's announcement. PushEvents must run.
+func (db *DB) WatchEvents(ctx context.Context, tenant eventhook.TenantID, idle time.Duration, send func(eventhook.EventUpdates) error) error {
+	w := db.feed.subscribe(tenant)
+	defer db.feed.unsubscribe(tenant, w)
 	tick := time.NewTicker(idle)
 	defer tick.Stop()
 	for {
-		if err := tell(db.feed.takeNews(l)); err != nil {
+		if err := send(db.feed.takeUpdates(w)); err != nil {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-l.signal:
+		case <-w.signal:
 		case <-tick.C:
 		}
 	}
 }
 
-// PushEvents reads, for those who watch, the events to which something has
-// happened, at most once per interval, until ctx ends.
+// PushEvents reads changed events for the watchers of this process, at most once per interval,
+// until ctx ends.
 func (db *DB) PushEvents(ctx context.Context, interval time.Duration) error {
 	announce := time.NewTicker(watchInterval)
 	defer announce.Stop()
@@ -68,7 +68,7 @@ func (db *DB) PushEvents(ctx context.Context, interval time.Duration) error {
 	}
 }
 
-// watchedEventsSQL looks into one partition for each event. Primary key.
+// watchedEventsSQL reads one partition for each event. Primary key.
 const watchedEventsSQL = `SELECT ` + eventColumns + `
 FROM unnest($1::uuid[], $2::uuid[]) AS u (tenant_id, id)
 JOIN eventhook.event e ON e.tenant_id = u.tenant_id AND e.id = u.id
@@ -78,17 +78,17 @@ ORDER BY e.id`
 func (db *DB) pushEvents(ctx context.Context) {
 	pending := db.feed.takePending()
 	var tenants, ids [][16]byte
-	for tenant, h := range pending {
-		for id := range h.ids {
+	for tenant, changed := range pending {
+		for id := range changed.ids {
 			tenants, ids = append(tenants, tenant), append(ids, id)
 		}
 	}
 	events, err := db.watchedEvents(ctx, tenants, ids)
 	if err != nil && ctx.Err() == nil {
-		db.log.Warn("cannot read events for those who watch them", "error", err)
+		db.log.Warn("cannot read events for their watchers", "error", err)
 	}
-	for tenant, h := range pending {
-		db.feed.distribute(tenant, eventhook.EventUpdates{Events: events[tenant], Missed: h.missed || err != nil})
+	for tenant, changed := range pending {
+		db.feed.distribute(tenant, eventhook.EventUpdates{Events: events[tenant], Missed: changed.missed || err != nil})
 	}
 }
 
@@ -108,14 +108,14 @@ func (db *DB) watchedEvents(ctx context.Context, tenants, ids [][16]byte) (map[e
 	return events, err
 }
 
-// notifyAccepted notes what Accept has stored for those who watch.
+// notifyAccepted reports the events that Accept has stored to the event feed.
 func (db *DB) notifyAccepted(batch []*effects.Arrival) {
 	if db.feed.isUnwatched() {
 		return
 	}
 	now := db.now()
 	for _, a := range batch {
-		if e := a.Event; e.Status != "" { // else it was refused
+		if e := a.Event; e.Status != "" { // "" if it was refused
 			db.feed.eventsChanged(now, e.TenantID, e.ID)
 		}
 		if a.IsPlanned() {
@@ -124,7 +124,7 @@ func (db *DB) notifyAccepted(batch []*effects.Arrival) {
 	}
 }
 
-// notifySettled does so with what SettleEvents has settled.
+// notifySettled reports the events that SettleEvents has settled to the event feed.
 func (db *DB) notifySettled(batch []*effects.Settlement) {
 	if db.feed.isUnwatched() {
 		return
@@ -136,7 +136,8 @@ func (db *DB) notifySettled(batch []*effects.Settlement) {
 	}
 }
 
-// notifyPublications does so with the events that an event's routes have published.
+// notifyPublications reports the events that an event's routes have published to the event
+// feed.
 func (db *DB) notifyPublications(now time.Time, s *effects.Settlement) {
 	for i := range s.Actions {
 		if a := &s.Actions[i]; a.Effect.Publication != nil && a.Status == eventhook.ActionSuccess {
@@ -145,23 +146,24 @@ func (db *DB) notifyPublications(now time.Time, s *effects.Settlement) {
 	}
 }
 
-// Notices about events, beside those that wake: their first word says which.
+// The first words of notices about events. All other notices are topics to wake.
 const (
-	watchNotice  = "watch"  // the sender watches a tenant
-	eventNotice  = "event"  // something happened to a tenant's events: their ids
-	missedNotice = "missed" // more happened than was told
+	watchNotice  = "watch"  // the sending instance has watchers of a tenant
+	eventNotice  = "event"  // events of a tenant have changed; the ids follow
+	missedNotice = "missed" // more events of a tenant have changed than were sent
 )
 
-// maxIDsPerNotice ids fit into the 8000 bytes that a notice may have.
+// maxIDsPerNotice is how many ids fit into the 8000 bytes of a NOTIFY payload.
 const maxIDsPerNotice = 200
 
 func watchTopic(tenant eventhook.TenantID) string { return watchNotice + " " + tenant.String() }
 
-// takeNotices returns the notices that tell the others what has happened.
-func (w *eventFeed) takeNotices() (notices []string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for tenant, h := range w.outgoing {
+// takeNotices returns the notices about changed events that other instances watch, and clears
+// them.
+func (f *eventFeed) takeNotices() (notices []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for tenant, h := range f.outgoing {
 		var ids []string
 		for id := range h.ids {
 			ids = append(ids, id.String())
@@ -173,13 +175,13 @@ func (w *eventFeed) takeNotices() (notices []string) {
 			notices = append(notices, missedNotice+" "+tenant.String())
 		}
 	}
-	clear(w.outgoing)
-	w.outgoingIDs = 0
+	clear(f.outgoing)
+	f.outgoingIDs = 0
 	return notices
 }
 
-// hear takes in what another instance says. What is not understood is left
-// alone: the other may be newer.
+// handleNotice handles a notice of another instance. It ignores notices that it does not
+// understand: the other instance may be newer.
 func (db *DB) handleNotice(notice string) {
 	words := strings.Fields(notice)
 	if len(words) < 2 || !slices.Contains([]string{watchNotice, eventNotice, missedNotice}, words[0]) {

@@ -176,7 +176,7 @@ func TestNothingIsCollectedForNobody(t *testing.T) {
 
 func TestTooMuchIsMissedAndNotKept(t *testing.T) {
 	w, tenant := newTestFeed()
-	l := w.join(tenant)
+	l := w.subscribe(tenant)
 	w.addRemote(tenant, noon.Add(watchTTL))
 	happened := newEventIDs(maxPending + 1)
 	w.eventsChanged(noon, tenant, happened[:maxPending]...)
@@ -200,25 +200,25 @@ func TestTooMuchIsMissedAndNotKept(t *testing.T) {
 	for range maxBuffered/100 + 1 {
 		w.distribute(tenant, eventhook.EventUpdates{Events: make([]eventhook.Event, 100)})
 	}
-	news := w.takeNews(l)
+	news := w.takeUpdates(l)
 	same(t, "waiting for one who is slow", len(news.Events), maxBuffered)
 	same(t, "and the rest", news.Missed, true)
-	same(t, "then", w.takeNews(l), eventhook.EventUpdates{})
+	same(t, "then", w.takeUpdates(l), eventhook.EventUpdates{})
 }
 
 func TestOneWhoIsSlowHoldsUpNobody(t *testing.T) {
 	w, tenant := newTestFeed()
-	slow, quick := w.join(tenant), w.join(tenant)
+	slow, quick := w.subscribe(tenant), w.subscribe(tenant)
 	for range 2 * maxBuffered {
 		w.distribute(tenant, eventhook.EventUpdates{Events: make([]eventhook.Event, 1)})
-		if news := w.takeNews(quick); len(news.Events) != 1 || news.Missed {
+		if news := w.takeUpdates(quick); len(news.Events) != 1 || news.Missed {
 			t.Fatalf("one who is quick: got %d events, missed %t, want 1 and none", len(news.Events), news.Missed)
 		}
 	}
-	same(t, "one who is slow has missed some", w.takeNews(slow).Missed, true)
-	w.leave(tenant, slow)
+	same(t, "one who is slow has missed some", w.takeUpdates(slow).Missed, true)
+	w.unsubscribe(tenant, slow)
 	same(t, "watched still", w.isUnwatched(), false)
-	w.leave(tenant, quick)
+	w.unsubscribe(tenant, quick)
 	same(t, "watched", w.isUnwatched(), true)
 }
 
@@ -227,7 +227,7 @@ func TestMuchIsReadInTurns(t *testing.T) {
 	const tenants = 2*maxRead/maxPending + 1
 	for range tenants {
 		tenant := eventhook.NewID[eventhook.Tenant](noon)
-		w.join(tenant)
+		w.subscribe(tenant)
 		w.eventsChanged(noon, tenant, newEventIDs(maxPending)...)
 	}
 	seen := map[eventhook.TenantID]bool{}

@@ -37,10 +37,10 @@ UPDATE eventhook.promise p SET status = o.status, value = o.value::json, error =
 FROM pending o WHERE p.id = o.id
 RETURNING p.tenant_id, p.idempotency_key, p.id, p.status`
 
-// holdPromisesSQL keeps outcomes that came before their promises, in the order
+// holdOutcomesSQL keeps outcomes that came before their promises, in the order
 // of their keys. It waits for a concurrent insert of the same key and then
 // changes nothing.
-const holdPromisesSQL = `
+const holdOutcomesSQL = `
 INSERT INTO eventhook.promise AS p (id, tenant_id, idempotency_key, status, value, error, created_at, settled_at, is_held)
 SELECT o.id, o.tenant_id, o.key, o.status, o.value::json, o.error, $6, $6, true
 FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $7::uuid[]) WITH ORDINALITY
@@ -72,10 +72,10 @@ type promiseKey struct {
 
 func (o keyedOutcome) key() promiseKey { return promiseKey{o.tenant, o.outcome.Key} }
 
-// promiseOutcomes lists a batch's outcomes in the order of their keys, so that
+// outcomesOf lists a batch's outcomes in the order of their keys, so that
 // two batches wait for each other and do not deadlock. Of two outcomes for one
 // key the first event's comes first and wins.
-func promiseOutcomes(batch []*effects.Settlement) []keyedOutcome {
+func outcomesOf(batch []*effects.Settlement) []keyedOutcome {
 	var all []keyedOutcome
 	for _, s := range batch {
 		for i := range s.Actions {
@@ -102,7 +102,7 @@ func settlePromises(ctx context.Context, tx pgx.Tx, outcomes []keyedOutcome, now
 			return nil, nil, err
 		}
 	}
-	woken, err = wakeAwaiting(ctx, tx, s.settled, now)
+	woken, err = resumeWorkflows(ctx, tx, s.settled, now)
 	return results, woken, err
 }
 
@@ -117,29 +117,29 @@ func concludePromise(a *effects.PlannedAction, r promiseResult) {
 	}
 }
 
-// lockAwaitingSQL locks the workflows that await the promises, in order.
+// lockWorkflowsSQL locks the workflows that await the promises, in order.
 // Two promises of one workflow that settle at once take turns here, and the
 // second sees the first.
-const lockAwaitingSQL = `
+const lockWorkflowsSQL = `
 SELECT e.id FROM eventhook.execution e
 WHERE e.id IN (SELECT execution_id FROM eventhook.execution_await WHERE promise_id = ANY($1::uuid[]))
 ORDER BY e.id FOR UPDATE`
 
-// wakeAwaitingSQL makes those workflows due that await nothing any more.
-const wakeAwaitingSQL = `
+// resumeWorkflowsSQL makes those workflows due that await nothing any more.
+const resumeWorkflowsSQL = `
 UPDATE eventhook.execution e SET due_at = $2
 WHERE e.id = ANY($1::uuid[]) AND e.status = 'suspended'
   AND NOT EXISTS (SELECT FROM eventhook.execution_await w JOIN eventhook.promise p ON p.id = w.promise_id
                   WHERE w.execution_id = e.id AND p.status = 'pending')
 RETURNING e.tenant_id, e.queue`
 
-// wakeAwaiting makes due what awaited the promises, and returns the topics to
+// resumeWorkflows makes due what awaited the promises, and returns the topics to
 // wake once the transaction has committed.
-func wakeAwaiting(ctx context.Context, tx pgx.Tx, settled []eventhook.PromiseID, now time.Time) (topics []string, err error) {
+func resumeWorkflows(ctx context.Context, tx pgx.Tx, settled []eventhook.PromiseID, now time.Time) (topics []string, err error) {
 	if len(settled) == 0 {
 		return nil, nil
 	}
-	rows, err := tx.Query(ctx, lockAwaitingSQL, uuids(settled))
+	rows, err := tx.Query(ctx, lockWorkflowsSQL, uuids(settled))
 	if err != nil {
 		return nil, fmt.Errorf("lock awaiting workflows: %w", err)
 	}
@@ -150,7 +150,7 @@ func wakeAwaiting(ctx context.Context, tx pgx.Tx, settled []eventhook.PromiseID,
 	if len(waiting) == 0 {
 		return nil, nil
 	}
-	if rows, err = tx.Query(ctx, wakeAwaitingSQL, waiting, now); err != nil {
+	if rows, err = tx.Query(ctx, resumeWorkflowsSQL, waiting, now); err != nil {
 		return nil, fmt.Errorf("wake awaiting workflows: %w", err)
 	}
 	var tenant eventhook.TenantID
@@ -294,7 +294,7 @@ func (db *DB) ExpirePromises(ctx context.Context) (int, error) {
 		if err != nil {
 			return err
 		}
-		woken, err := wakeAwaiting(ctx, tx, ids, db.now())
+		woken, err := resumeWorkflows(ctx, tx, ids, db.now())
 		topics = append(topics, woken...)
 		return err
 	})

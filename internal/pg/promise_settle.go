@@ -23,8 +23,8 @@ type settling struct {
 // not exist, and returns the outcomes of those that were made while it looked:
 // they are settled next, not missed.
 func (s *settling) settle(ctx context.Context, outcomes []keyedOutcome) (left []keyedOutcome, err error) {
-	first := firstOf(outcomes, false)
-	found, err := s.query(ctx, settlePromisesSQL, append(outcomeArgs(first), s.now)...)
+	first := firstPerKey(outcomes, false)
+	found, err := s.query(ctx, settlePromisesSQL, append(outcomeColumns(first), s.now)...)
 	if err != nil {
 		return nil, fmt.Errorf("settle promises: %w", err)
 	}
@@ -32,9 +32,9 @@ func (s *settling) settle(ctx context.Context, outcomes []keyedOutcome) (left []
 		s.settled = append(s.settled, p.id)
 	}
 	outcomes = s.answer(outcomes, found, first)
-	if holding := firstOf(outcomes, true); len(holding) > 0 {
-		ids := idsInOrder[eventhook.Promise](s.now, len(holding))
-		if found, err = s.query(ctx, holdPromisesSQL, append(outcomeArgs(holding), s.now, uuids(ids))...); err != nil {
+	if holding := firstPerKey(outcomes, true); len(holding) > 0 {
+		ids := newIDsInOrder[eventhook.Promise](s.now, len(holding))
+		if found, err = s.query(ctx, holdOutcomesSQL, append(outcomeColumns(holding), s.now, uuids(ids))...); err != nil {
 			return nil, fmt.Errorf("hold outcomes: %w", err)
 		}
 		outcomes = s.answer(outcomes, found, holding)
@@ -42,7 +42,7 @@ func (s *settling) settle(ctx context.Context, outcomes []keyedOutcome) (left []
 	if len(outcomes) == 0 {
 		return nil, nil
 	}
-	if found, err = s.query(ctx, findPromisesSQL, outcomeArgs(firstOf(outcomes, false))[:2]...); err != nil {
+	if found, err = s.query(ctx, findPromisesSQL, outcomeColumns(firstPerKey(outcomes, false))[:2]...); err != nil {
 		return nil, fmt.Errorf("find promises: %w", err)
 	}
 	pending := map[promiseKey]bool{}
@@ -87,8 +87,8 @@ func (s *settling) answer(outcomes []keyedOutcome, found []foundPromise, winners
 	return left
 }
 
-// firstOf is the first outcome of each key, or the first that may be held.
-func firstOf(outcomes []keyedOutcome, mayBeHeld bool) (first []keyedOutcome) {
+// firstPerKey is the first outcome of each key, or the first that may be held.
+func firstPerKey(outcomes []keyedOutcome, mayBeHeld bool) (first []keyedOutcome) {
 	seen := map[promiseKey]bool{}
 	for _, o := range outcomes {
 		if k := o.key(); !seen[k] && (o.outcome.Hold || !mayBeHeld) {
@@ -99,8 +99,8 @@ func firstOf(outcomes []keyedOutcome, mayBeHeld bool) (first []keyedOutcome) {
 	return first
 }
 
-// outcomeArgs are the parameters of statements that have outcomes: $1 to $5.
-func outcomeArgs(outcomes []keyedOutcome) []any {
+// outcomeColumns are the parameters of statements that have outcomes: $1 to $5.
+func outcomeColumns(outcomes []keyedOutcome) []any {
 	n := len(outcomes)
 	tenants, keys, states := make([][16]byte, n), make([]string, n), make([]string, n)
 	values, errs := make([]*string, n), make([]*string, n)

@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// canaryText is sealed in every database. The place of the canary names the
-// mode: a mode that was changed without the keys does not fit its canary.
+// canaryText is sealed in every database with its mode as the place. A mode that was changed
+// without the encryption keys does not fit its canary.
 const canaryText = "eventhook canary"
 
 func canaryPlace(mode sealMode) string { return "sealing.canary:" + string(mode) }
@@ -17,10 +17,10 @@ func canaryPlace(mode sealMode) string { return "sealing.canary:" + string(mode)
 // sealingTopic wakes WatchSealing on all instances.
 const sealingTopic = "sealing"
 
-// StartSealing writes the canary if the database has none, and remembers
-// whether the keys open it: see KeysFit. Instances that start together write
-// one canary. It writes none if the database holds secrets and the keys open
-// none of them. Its error means that the database failed.
+// StartSealing writes the canary if the database has none, and stores in memory whether the
+// keys open it; see KeysFit. Instances that start together write one canary. It writes none if
+// the database holds secrets and the keys open none of them. An error means that the database
+// failed.
 func (db *DB) StartSealing(ctx context.Context) error {
 	_, canary, err := readSealing(ctx, db.work, "")
 	if err == nil && canary == "" {
@@ -43,7 +43,7 @@ func (db *DB) ensureSealing(ctx context.Context) error {
 func (db *DB) writeFirstCanary(ctx context.Context) error {
 	open, err := db.canOpenStored(ctx)
 	if err != nil || !open {
-		return err // without a canary the keys do not fit
+		return err // no canary is written, so KeysFit reports that the keys do not fit
 	}
 	return pgx.BeginFunc(ctx, db.work, func(tx pgx.Tx) error {
 		mode, canary, err := readSealing(ctx, tx, " FOR UPDATE")
@@ -54,10 +54,10 @@ func (db *DB) writeFirstCanary(ctx context.Context) error {
 	})
 }
 
-// anySealedSQL reads one value.
+// anySealedSQL reads one value that a key has sealed.
 const anySealedSQL = `SELECT {key}, tenant_id, {column} FROM {table} WHERE starts_with({column}, $1 || ':') LIMIT 1`
 
-// canOpenStored reports whether the keys open a stored value, or none is stored.
+// canOpenStored reports whether the keys open a stored value, or no value is stored.
 func (db *DB) canOpenStored(ctx context.Context) (bool, error) {
 	counts, err := db.CountSealed(ctx)
 	if err != nil {
@@ -66,14 +66,14 @@ func (db *DB) canOpenStored(ctx context.Context) (bool, error) {
 	stored := 0
 	for _, count := range counts {
 		if count.KeyID == "" {
-			continue // no sealed text
+			continue // these values are not sealed
 		}
 		stored += count.Count
 		var key, tenant [16]byte
 		var text string
 		err := db.work.QueryRow(ctx, count.in.sql(anySealedSQL), count.prefix()).Scan(&key, &tenant, &text)
 		if errors.Is(err, pgx.ErrNoRows) {
-			continue // it was changed since
+			continue // the values were changed concurrently
 		}
 		if err != nil {
 			return false, err
@@ -85,8 +85,8 @@ func (db *DB) canOpenStored(ctx context.Context) (bool, error) {
 	return stored == 0, nil
 }
 
-// writeCanary seals the canary for a mode with the newest key, and tells the
-// other instances when tx commits. The caller holds the row.
+// writeCanary seals the canary for a mode with the newest key. The commit of tx notifies the
+// other instances. The caller holds the lock of the row.
 func (db *DB) writeCanary(ctx context.Context, tx pgx.Tx, mode sealMode) error {
 	canary, err := db.sealer.Seal(canaryText, canaryPlace(mode))
 	if err != nil {
@@ -99,8 +99,8 @@ func (db *DB) writeCanary(ctx context.Context, tx pgx.Tx, mode sealMode) error {
 	return err
 }
 
-// ReplaceCanary accepts the configured keys for the database, whatever sealed
-// its canary: for an operator whose former keys are lost.
+// ReplaceCanary writes a new canary with the configured keys, even if they do not open the
+// present one. It is for an operator whose former keys are lost.
 func (db *DB) ReplaceCanary(ctx context.Context) error {
 	err := db.inTx(ctx, "replace the canary", func(tx pgx.Tx) error {
 		mode, _, err := readSealing(ctx, tx, " FOR UPDATE")
@@ -115,8 +115,8 @@ func (db *DB) ReplaceCanary(ctx context.Context) error {
 	return db.ReadSealing(ctx)
 }
 
-// WatchSealing learns the mode when it changes, and at each interval, until ctx
-// ends. It logs when the keys stop to fit, and when they fit again.
+// WatchSealing reads the mode at each interval, and when it changes, until ctx ends. It logs
+// when the keys stop fitting the database, and when they fit again.
 func (db *DB) WatchSealing(ctx context.Context, interval time.Duration) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()

@@ -12,37 +12,38 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// sealMode says how a database's secrets are sealed. It only moves forward.
+// sealMode is how the secrets of a database are sealed. It only moves forward:
 //
 //	unbound ──rotate──▶ bound ──every value is bound──▶ bound_only
 //
-// A database that was upgraded begins with unbound, so that instances of the
-// former version can read what is written. A new one begins with bound_only.
+// An upgraded database begins with unbound, so that instances of the former version can read
+// new values. A new database begins with bound_only.
 type sealMode string
 
 const (
-	sealsUnbound   sealMode = "unbound"    // writes unbound values
-	sealsBound     sealMode = "bound"      // writes bound values, and opens both
-	sealsBoundOnly sealMode = "bound_only" // refuses unbound values
+	sealsUnbound   sealMode = "unbound"    // write unbound values, open both
+	sealsBound     sealMode = "bound"      // write bound values, open both
+	sealsBoundOnly sealMode = "bound_only" // write bound values, refuse unbound ones
 )
 
+// sealModes orders the modes.
 var sealModes = map[sealMode]int{sealsUnbound: 1, sealsBound: 2, sealsBoundOnly: 3}
 
-// sealing is what an instance knows of the database's row in eventhook.sealing.
+// sealing is the row of eventhook.sealing as an instance has read it.
 type sealing struct {
 	mode   sealMode
 	err    error  // nil if the keys open the canary
-	canary string // as it is stored
+	canary string // the sealed text
 }
 
-// Why nothing is sealed and no work is claimed.
+// Reasons why no secret is sealed and no work is claimed.
 const (
 	keysDoNotFit = "The encryption keys of this instance do not fit this database: they do not open its canary. " +
 		"Set EVENTHOOK_ENCRYPTION_KEYS to the keys that the other instances have; docs/secrets.md says what to do if a key is lost."
 	sealingMissing = "The row of eventhook.sealing is missing, and with it the canary of the encryption keys: restore it from a backup."
 )
 
-var errUnbound = errors.New("the sealed text is not bound to its place, and this database takes bound ones only")
+var errUnbound = errors.New("the sealed text is not bound to its place, and this database accepts only bound ones")
 
 // readSealingSQL reads one row.
 const readSealingSQL = `SELECT mode, coalesce(canary, '') FROM eventhook.sealing`
@@ -52,8 +53,8 @@ type rowQuerier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// readSealing returns the mode and the canary, "" before the first start. The
-// lock is "" or a FOR clause.
+// readSealing returns the mode and the canary, which is "" before the first start. lock is ""
+// or a FOR clause.
 func readSealing(ctx context.Context, q rowQuerier, lock string) (mode sealMode, canary string, err error) {
 	err = q.QueryRow(ctx, readSealingSQL+lock).Scan((*string)(&mode), &canary)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -62,9 +63,8 @@ func readSealing(ctx context.Context, q rowQuerier, lock string) (mode sealMode,
 	return mode, canary, err
 }
 
-// ReadSealing reads the mode, and whether the keys open the canary, and writes
-// nothing. Without a canary the keys fit if they open a stored secret, or if
-// there is none.
+// ReadSealing reads the mode and checks the keys with the canary. It writes nothing. Without a
+// canary, the keys fit if they open a stored secret or if no secret is stored.
 func (db *DB) ReadSealing(ctx context.Context) error {
 	return translate("check the encryption keys", db.readSealing(ctx))
 }
@@ -83,13 +83,13 @@ func (db *DB) readSealing(ctx context.Context) error {
 	return nil
 }
 
-// learn remembers what the row of eventhook.sealing says. An instance that has
-// seen a mode does not go back to a former one.
+// storeSealing stores the row of eventhook.sealing in memory and returns it. If the mode is
+// older than the stored one, the stored mode stays.
 func (db *DB) storeSealing(mode sealMode, canary string) *sealing {
 	var wrong error
 	if text, err := db.sealer.Open(canary, canaryPlace(mode)); err != nil || text != canaryText {
 		wrong = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: keysDoNotFit, RetryAfter: time.Minute, Cause: err}
-		mode = sealsBoundOnly // the one in the row is not authentic
+		mode = sealsBoundOnly // the mode in the row is not authentic
 	}
 	for {
 		s, was := &sealing{mode, wrong, canary}, db.sealing.Load()
@@ -102,8 +102,8 @@ func (db *DB) storeSealing(mode sealMode, canary string) *sealing {
 	}
 }
 
-// KeysFit returns nil if the encryption keys opened the canary when it was read
-// last, or if it was not read yet; else KindUnavailable with the reason.
+// KeysFit returns nil if the encryption keys opened the canary at its last reading, or if it
+// was not read yet. Otherwise it returns a KindUnavailable with the reason.
 func (db *DB) KeysFit() error {
 	if s := db.sealing.Load(); s != nil {
 		return s.err
@@ -117,8 +117,8 @@ func (db *DB) RefusesUnbound() bool {
 	return s != nil && s.mode == sealsBoundOnly
 }
 
-// CanaryKey is the id of the key that sealed the canary when it was read last, ""
-// without one.
+// CanaryKey returns the id of the key that sealed the canary at its last reading, or ""
+// without a canary.
 func (db *DB) CanaryKey() string {
 	s := db.sealing.Load()
 	if s == nil {
@@ -129,13 +129,13 @@ func (db *DB) CanaryKey() string {
 	return id
 }
 
-// Unreadable is how many stored secrets did not open when this instance read
-// them; one that is read twice counts twice.
+// Unreadable returns how many stored secrets this instance failed to open. Each attempt
+// counts.
 func (db *DB) Unreadable() int64 { return db.unreadable.Load() }
 
-// seal seals a text for a column of a row. The mode stays as it is until the
-// transaction ends: a change of the mode waits for the row that this locks. If the
-// keys do not fit the database it is KindUnavailable.
+// seal seals a text for a column of a row. It locks the row of eventhook.sealing, so that the
+// mode does not change until the transaction ends. The error is KindUnavailable if the keys do
+// not fit the database.
 func (m *mutation) seal(ctx context.Context, c sealedColumn, row, tenant [16]byte, plain string) (string, error) {
 	if m.sealing == nil {
 		lock := " FOR SHARE"
@@ -147,7 +147,7 @@ func (m *mutation) seal(ctx context.Context, c sealedColumn, row, tenant [16]byt
 			return "", hideSealReason(err)
 		}
 		if m.dryRun && canary == "" {
-			m.sealing = &sealing{mode: mode} // a plan may come before the first start
+			m.sealing = &sealing{mode: mode} // a dry run may come before the first start
 		} else {
 			m.sealing = m.db.storeSealing(mode, canary)
 		}
@@ -161,8 +161,9 @@ func (m *mutation) seal(ctx context.Context, c sealedColumn, row, tenant [16]byt
 	return m.db.sealer.Seal(plain, c.place(row, tenant))
 }
 
-// hideSealReason hides from a tenant why nothing is sealed: the reason is for the
-// operator, who finds it in the log and in the readiness. Other errors stay.
+// hideSealReason replaces the reason why nothing can be sealed by a text for tenants. The
+// operator finds the reason in the log and in the readiness. It returns other errors as they
+// are.
 func hideSealReason(err error) error {
 	e, ok := errors.AsType[*eventhook.Error](err)
 	if !ok || e.Kind != eventhook.KindUnavailable {
@@ -171,7 +172,7 @@ func hideSealReason(err error) error {
 	return &eventhook.Error{Kind: e.Kind, Message: "Secrets cannot be stored now; try again later.", RetryAfter: e.RetryAfter, Cause: err}
 }
 
-// open returns the text that is sealed in a column of a row.
+// open returns the plain text of a sealed column of a row.
 func (db *DB) open(c sealedColumn, row, tenant [16]byte, sealed string) (string, error) {
 	text, err := db.openIn(sealed, c.place(row, tenant))
 	if err != nil {
@@ -187,8 +188,8 @@ func (db *DB) openIn(sealed, place string) (string, error) {
 	return db.sealer.Open(sealed, place)
 }
 
-// sealedColumn is a column of sealed texts in a table whose primary key is one
-// id, and which has a tenant_id.
+// sealedColumn is a column of sealed texts. Its table has a primary key of one id, and a
+// tenant_id.
 type sealedColumn struct{ table, key, column string }
 
 var (
@@ -198,13 +199,12 @@ var (
 	subscriptionsSecrets = sealedColumn{"subscription", "id", "secrets"}
 )
 
-// sealedColumns are all columns of sealed texts. A new column is a line here;
-// tests find one that is missing.
+// sealedColumns lists all columns of sealed texts. A test finds columns that are missing here.
 var sealedColumns = []sealedColumn{sourceVerifier, learnedSecret, routeTargetSecrets, subscriptionsSecrets}
 
 func (c sealedColumn) String() string { return c.table + "." + c.column }
 
-// at is the place that a sealed text is bound to: table, column, row and tenant.
+// place returns the place that a sealed text is bound to: table, column, row and tenant.
 func (c sealedColumn) place(row, tenant [16]byte) string {
 	place := append(append(make([]byte, 0, 96), c.table...), '.')
 	place = append(append(place, c.column...), ':')
@@ -212,7 +212,7 @@ func (c sealedColumn) place(row, tenant [16]byte) string {
 	return string(hex.AppendEncode(place, tenant[:]))
 }
 
-// The prefixes of sealed texts: package seal writes them.
+// The prefixes of sealed texts, which package seal writes.
 const (
 	unboundPrefix = "enc:"
 	boundPrefix   = "enc2:"
@@ -220,22 +220,22 @@ const (
 
 func isUnbound(sealed string) bool { return strings.HasPrefix(sealed, unboundPrefix) }
 
-// sql puts the column's names into a statement.
+// sql inserts the column's names into a statement.
 func (c sealedColumn) sql(statement string) string {
 	return strings.NewReplacer("{table}", "eventhook."+c.table, "{key}", c.key, "{column}", c.column).Replace(statement)
 }
 
-// SealedCount is how many values of a column one key has sealed in one format.
+// SealedCount is the number of values of a column that one key has sealed in one format.
 type SealedCount struct {
 	Column  string // such as source.verifier
-	KeyID   string // "" for texts that are not sealed
-	IsBound bool   // to their place
+	KeyID   string // "" for values that are not sealed
+	IsBound bool   // the values are bound to their place
 	Count   int
 
 	in sealedColumn
 }
 
-// prefix is what its values begin with, without the last colon.
+// prefix returns the beginning of the counted values, without the last colon.
 func (n SealedCount) prefix() string {
 	if n.IsBound {
 		return boundPrefix + n.KeyID

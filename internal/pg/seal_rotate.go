@@ -13,29 +13,27 @@ import (
 // Unopened is a stored value that no key opens.
 type Unopened struct {
 	Column string
-	ID     string // of its row
+	ID     string // the id of the row
 	Err    error
 }
 
-// Resealed is what Reseal has done.
+// Resealed is the result of Reseal.
 type Resealed struct {
 	Count    int
 	Unopened []Unopened
-	Left     int // values that others kept changing; another run finds them
-	Unbound  int // values that are not bound to their place yet
+	Left     int // values that other processes kept changing; the next run finds them
+	Unbound  int // values that are not bound to their place
 }
 
-// Reseal seals anew, with the sealer's newest key, whose id is keyID, the values
-// that other keys have sealed and those that are not bound to their place. From
-// its start on all instances write bound values; at its end, if every value is
-// bound, all instances refuse unbound ones. If the keys do not fit the database
-// it is KindUnavailable.
+// Reseal seals all values again that are sealed with another key than keyID or are not bound
+// to their place. keyID is the id of the sealer's newest key. From the start of Reseal on, all
+// instances write bound values. At its end, if every value is bound, all instances refuse
+// unbound ones. The error is KindUnavailable if the keys do not fit the database.
 //
-// It works in small steps while instances run: a value that another process
-// changes meanwhile stays as that process leaves it, and is looked at again. A
-// value that does not open is reported and left alone. progress hears how many
-// are done after each step. After an interruption the next run goes on where
-// this one stopped.
+// Reseal works in small steps while instances run. A value that another process changes
+// concurrently is left as it is and examined again. A value that does not open is reported and
+// left alone. Reseal calls progress after each step. After an interruption, the next run
+// continues with the remaining values.
 func (db *DB) Reseal(ctx context.Context, keyID string, progress func(done, total int)) (Resealed, error) {
 	if err := db.StartSealing(ctx); err != nil {
 		return Resealed{}, err
@@ -55,13 +53,13 @@ func (db *DB) Reseal(ctx context.Context, keyID string, progress func(done, tota
 	}
 	for _, c := range sealedColumns {
 		if err := r.column(ctx, c); err != nil {
-			return r.Resealed, translate("seal anew", err)
+			return r.Resealed, translate("reseal", err)
 		}
 	}
 	return r.Resealed, r.finish(ctx)
 }
 
-// finish has unbound values refused if there are none, and seals the canary
+// finish moves the database to bound_only if no unbound value is left, and seals the canary
 // with the newest key.
 func (r *resealer) finish(ctx context.Context) error {
 	counts, err := r.db.CountSealed(ctx)
@@ -73,12 +71,12 @@ func (r *resealer) finish(ctx context.Context) error {
 			r.Unbound += c.Count
 		}
 	}
-	if r.Unbound == 0 { // and nothing writes unbound values any more
+	if r.Unbound == 0 { // since the mode is bound, no instance writes unbound values
 		if err := r.db.moveSealing(ctx, sealsBound, sealsBoundOnly); err != nil {
 			return err
 		}
 	}
-	return r.db.inTx(ctx, "seal the canary anew", func(tx pgx.Tx) error {
+	return r.db.inTx(ctx, "reseal the canary", func(tx pgx.Tx) error {
 		mode, canary, err := readSealing(ctx, tx, " FOR UPDATE")
 		if err != nil || strings.HasPrefix(canary, r.newest) {
 			return err
@@ -90,8 +88,8 @@ func (r *resealer) finish(ctx context.Context) error {
 	})
 }
 
-// moveSealing moves the database from one mode to the next. It waits for the
-// transactions that seal in the former mode.
+// moveSealing moves the database from one mode to the next. It waits for transactions that
+// seal in the former mode.
 func (db *DB) moveSealing(ctx context.Context, from, to sealMode) error {
 	err := db.inTx(ctx, "bind secrets to their place", func(tx pgx.Tx) error {
 		mode, canary, err := readSealing(ctx, tx, " FOR UPDATE")
@@ -112,15 +110,15 @@ func (db *DB) moveSealing(ctx context.Context, from, to sealMode) error {
 type resealer struct {
 	Resealed
 	db       *DB
-	newest   string // the prefix of values that need nothing
+	newest   string // the prefix of values that are up to date
 	total    int
 	progress func(done, total int)
-	seen     map[string]bool // unopened ones, by column and id
+	seen     map[string]bool // unopened values by column and id
 }
 
-// column goes through a column in steps, passing by rows that somebody else
-// holds: whoever waits for one while he holds another can be waited for. Those
-// come last, each for itself.
+// column reseals a column in steps. Steps of many rows skip locked rows: waiting for a lock
+// while holding others could deadlock. The skipped rows are resealed at the end, one at a
+// time.
 func (r *resealer) column(ctx context.Context, c sealedColumn) error {
 	const rows, tries = 200, 5
 	missed, err := r.pass(ctx, c, rows, "SKIP LOCKED")
@@ -131,7 +129,7 @@ func (r *resealer) column(ctx context.Context, c sealedColumn) error {
 	return err
 }
 
-// pass goes through a column once and says how many values it could not change.
+// pass reseals a column once. It returns the number of values that it could not change.
 func (r *resealer) pass(ctx context.Context, c sealedColumn, limit int, locked string) (missed int, err error) {
 	var after [16]byte
 	for {
@@ -154,7 +152,7 @@ type sealedRow struct {
 	was         string
 }
 
-// nextSealedSQL goes along the primary key.
+// nextSealedSQL walks along the primary key.
 const nextSealedSQL = `
 SELECT {key}, tenant_id, {column} FROM {table} WHERE {key} > $1 AND NOT starts_with({column}, $2) ORDER BY {key} LIMIT $3`
 
@@ -168,8 +166,8 @@ func (r *resealer) next(ctx context.Context, c sealedColumn, after [16]byte, lim
 	})
 }
 
-// resealSQL replaces texts that are still the ones that were read, by their
-// primary keys. Who reads them sees either, and opens both.
+// resealSQL replaces values that are still the ones that were read, by their primary keys.
+// Concurrent readers see either value and can open both.
 const resealSQL = `
 WITH same AS (
     SELECT t.{key} AS key, u.sealed
@@ -205,7 +203,7 @@ func (r *resealer) replace(ctx context.Context, c sealedColumn, rows []sealedRow
 	return len(keys) - n, err
 }
 
-// unopened notes a value once, however often it is met.
+// unopened records a value that does not open, once.
 func (r *resealer) unopened(c sealedColumn, key [16]byte, err error) {
 	id := eventhook.ID[sealedRow](key).String()
 	if place := c.String() + id; !r.seen[place] {

@@ -10,20 +10,19 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// sweepPages is how much of a table one call looks at: 8 MB.
+// sweepPages is the number of pages that one call reads: 8 MB.
 const sweepPages = 1000
 
-// position is where the next call goes on in a table, in pages. Instances
-// sweep each for itself; what one has removed the other does not find.
+// sweepPosition is the page of a table where the next call continues. Each instance sweeps on
+// its own and finds only rows that are still there.
 type sweepPosition struct {
 	mu   sync.Mutex
 	page uint32
 }
 
-// sweepKeysSQL removes keys past their time from a range of pages. There is
-// no index on expires_at, which every accepted event would have to pay for.
-// It skips what somebody holds, so that it waits for nobody and cannot be part
-// of a deadlock. TID range scan.
+// sweepKeysSQL deletes expired keys from a range of pages. There is no index on expires_at,
+// since every accepted event would have to maintain it. It skips locked rows, so that it never
+// waits and cannot be part of a deadlock. TID range scan.
 const sweepKeysSQL = `
 WITH over AS MATERIALIZED (
     SELECT ctid FROM eventhook.idempotency_key
@@ -32,8 +31,8 @@ WITH over AS MATERIALIZED (
 )
 DELETE FROM eventhook.idempotency_key WHERE ctid = ANY(ARRAY(SELECT ctid FROM over))`
 
-// sweepExecutionsSQL does the same with executions that ended before a moment,
-// and with what they awaited.
+// sweepExecutionsSQL deletes, from a range of pages, executions that ended before a time.
+// Foreign keys delete their rows of execution_await as well.
 const sweepExecutionsSQL = `
 WITH over AS MATERIALIZED (
     SELECT ctid FROM eventhook.execution
@@ -42,18 +41,17 @@ WITH over AS MATERIALIZED (
 )
 DELETE FROM eventhook.execution WHERE ctid = ANY(ARRAY(SELECT ctid FROM over))`
 
-// SweepIdempotencyKeys removes idempotency keys past their time from the next part of their
-// table and returns how many it removed. A call costs the same whatever the
-// table's size; after the last part the next call begins anew. A key that is
-// still there past its time is claimed anew all the same, so being late costs
-// room only.
+// SweepIdempotencyKeys deletes expired idempotency keys from the next part of their table, and
+// returns their number. A call costs the same whatever the size of the table; after the last
+// part, the next call starts at the first. An expired key that is still stored can be claimed
+// again, so a late sweep costs only disk space.
 func (db *DB) SweepIdempotencyKeys(ctx context.Context) (int, error) {
 	return db.sweep(ctx, "sweep idempotency keys", "idempotency_key", sweepKeysSQL, &db.sweptKeys, db.now())
 }
 
-// SweepExecutions removes executions that ended longer than keep ago from the
-// next part of their table, as SweepIdempotencyKeys does with keys. A keep of 0 removes none,
-// and no keep removes what a target's key may still stand for.
+// SweepExecutions deletes executions that ended longer than keep ago from the next part of
+// their table, as SweepIdempotencyKeys does. If keep is 0, it deletes none. It always keeps
+// executions for TargetKeyTTL, while their target's key is valid.
 func (db *DB) SweepExecutions(ctx context.Context, keep time.Duration) (int, error) {
 	if keep <= 0 {
 		return 0, nil
@@ -61,9 +59,9 @@ func (db *DB) SweepExecutions(ctx context.Context, keep time.Duration) (int, err
 	return db.sweep(ctx, "sweep executions", "execution", sweepExecutionsSQL, &db.sweptExecutions, db.now().Add(-max(keep, eventhook.TargetKeyTTL)))
 }
 
-// sweepPromisesSQL does the same with promises that were settled before a
-// moment, those included whose outcome came and that nobody ever made. One that
-// an execution awaited goes after the execution.
+// sweepPromisesSQL deletes, from a range of pages, promises that were settled before a time.
+// These include outcomes that arrived for promises that were never created. A promise that an
+// execution awaited is deleted after the execution.
 const sweepPromisesSQL = `
 WITH over AS MATERIALIZED (
     SELECT ctid FROM eventhook.promise p
@@ -73,9 +71,9 @@ WITH over AS MATERIALIZED (
 )
 DELETE FROM eventhook.promise WHERE ctid = ANY(ARRAY(SELECT ctid FROM over))`
 
-// SweepPromises removes promises that were settled longer than keep ago from
-// the next part of their table, as SweepIdempotencyKeys does with keys. A keep of 0 removes
-// none. A pending promise without a deadline is kept.
+// SweepPromises deletes promises that were settled longer than keep ago from the next part of
+// their table, as SweepIdempotencyKeys does. If keep is 0, it deletes none. A pending promise
+// without a deadline stays.
 func (db *DB) SweepPromises(ctx context.Context, keep time.Duration) (int, error) {
 	if keep <= 0 {
 		return 0, nil

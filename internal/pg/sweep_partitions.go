@@ -13,31 +13,30 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// partitioned are the tables partitioned by the time in an id, each with the
-// column and with what must not be owed any more in a partition that goes.
-// $1 and $2 are its bounds.
+// partitioned lists the tables that are partitioned by the time in an id. For each it has the
+// column of the id and a query for open work, which prevents the deletion of a partition. $1
+// and $2 are the bounds of the partition.
 var partitioned = []partitionedTable{
-	// Subscribers are told of an event what it and its body say.
+	// Deliveries to subscribers read the event and its body.
 	{"event", "id", openEventsSQL + ` UNION ALL ` + openDeliveriesSQL},
 	{"event_action", "event_id", openEventsSQL},
-	// A body is also the input of the executions that were made of it.
+	// A body is also the input of the event's executions.
 	{"event_payload", "event_id", openEventsSQL + ` UNION ALL ` + openDeliveriesSQL + `
 		UNION ALL SELECT FROM eventhook.execution WHERE event_id >= $1 AND event_id < $2 AND completed_at IS NULL`},
 	{"delivery", "id", openDeliveriesSQL},
 }
 
-// A delivery has its event's day.
+// A delivery is in the partition of the same day as its event.
 const (
 	openEventsSQL     = `SELECT FROM eventhook.event WHERE id >= $1 AND id < $2 AND due_at IS NOT NULL`
 	openDeliveriesSQL = `SELECT FROM eventhook.delivery WHERE id >= $1 AND id < $2 AND due_at IS NOT NULL`
 )
 
-type partitionedTable struct{ table, key, owed string }
+type partitionedTable struct{ table, key, open string }
 
-// Retention says for how many days events, bodies and deliveries are kept; 0
-// keeps them, though no body is kept longer than its event unless BodiesDays
-// says so. A delivery's day is its event's: one that a person has begun anew
-// keeps its day until it has ended.
+// Retention is for how many days events, bodies and deliveries are stored; 0 means for ever.
+// If BodiesDays is 0, bodies are stored as long as their events. A delivery has the day of its
+// event. If it is restarted, its day is kept until the delivery ends.
 type Retention struct {
 	EventsDays     int
 	BodiesDays     int
@@ -56,12 +55,12 @@ func (r Retention) days(table string) int {
 
 const day = 24 * time.Hour
 
-// MaintainPartitions makes the partitions of today and the days ahead, moves into
-// partitions what the default one holds, and drops partitions past their
-// retention in which nothing is owed. It waits briefly for locks, so that it
-// never holds up the accept path for long. What it cannot do for one partition
-// does not keep it from the others; it returns those errors, and the next run
-// tries again. Instances take turns, and find done what another has done.
+// MaintainPartitions creates the partitions of today and of the next ahead days, moves rows of
+// the default partition to partitions of their own days, and drops partitions that are past
+// their retention and hold no open work. It waits only briefly for locks, so that it never
+// blocks accepting for long. A failure for one partition does not stop the work on the other
+// ones; MaintainPartitions returns all errors, and the next run tries again. Instances run it
+// one after another.
 func (db *DB) MaintainPartitions(ctx context.Context, ahead int, r Retention) error {
 	today := db.now().UTC().Truncate(day)
 	var errs []error
@@ -84,7 +83,7 @@ func (db *DB) MaintainPartitions(ctx context.Context, ahead int, r Retention) er
 			}
 		}
 	}
-	// Only then, since a stray of old may be in a partition now.
+	// After adding, since old rows of the default partition may have got their own now.
 	for _, p := range partitioned {
 		errs = append(errs, db.dropPartitions(ctx, p, today, r.days(p.table)))
 	}
@@ -112,23 +111,23 @@ func (db *DB) partitions(ctx context.Context, q querier, table string) (map[stri
 	return have, translate("list partitions", err)
 }
 
-// strayDays are the days of up to 1 000 rows in the default partition.
+// strayDays returns the days of up to 1 000 rows in the default partition.
 func (db *DB) strayDays(ctx context.Context, table, key string) ([]time.Time, error) {
 	rows, err := db.work.Query(ctx, fmt.Sprintf(`SELECT DISTINCT substr(%[2]s::text, 1, 8) || substr(%[2]s::text, 10, 4)
 		FROM (SELECT %[2]s FROM eventhook.%[1]s_default LIMIT 1000) d`, table, key))
 	if err != nil {
-		return nil, translate("look into the default partition", err)
+		return nil, translate("read the default partition", err)
 	}
 	heads, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
-		return nil, translate("look into the default partition", err)
+		return nil, translate("read the default partition", err)
 	}
 	seen := map[time.Time]bool{}
 	var days []time.Time
 	for _, head := range heads {
 		var id eventhook.EventID
 		if _, err := hex.Decode(id[:6], []byte(head)); err != nil {
-			return nil, fmt.Errorf("look into the default partition: %w", err)
+			return nil, fmt.Errorf("read the default partition: %w", err)
 		}
 		if d := id.Time().Truncate(day); !seen[d] {
 			seen[d] = true
@@ -138,9 +137,9 @@ func (db *DB) strayDays(ctx context.Context, table, key string) ([]time.Time, er
 	return days, nil
 }
 
-// addPartition makes a table like the parent, moves the default partition's
-// rows of its time there, and attaches it. Attaching locks the default
-// partition, not the parent, so accepting goes on.
+// addPartition creates a table like the parent, moves the rows of its day from the default
+// partition, and attaches it. Attaching locks the default partition and not the parent, so
+// accepting continues.
 func (db *DB) addPartition(ctx context.Context, p partitionedTable, d time.Time) error {
 	bare := partitionName(p.table, d)
 	name := pgx.Identifier{"eventhook", bare}.Sanitize()
@@ -159,7 +158,7 @@ func (db *DB) addPartition(ctx context.Context, p partitionedTable, d time.Time)
 	})
 }
 
-// bounds are the first id of a day and of the next.
+// bounds returns the first id of a day and of the next day.
 func bounds(d time.Time) (lo, hi eventhook.EventID) {
 	return eventhook.FirstID[eventhook.Event](d), eventhook.FirstID[eventhook.Event](d.Add(day))
 }
@@ -183,28 +182,28 @@ func (db *DB) dropPartitions(ctx context.Context, p partitionedTable, today time
 	return errors.Join(errs...)
 }
 
-// dropPartition drops a day unless work in it is owed. It asks once at no cost
-// to anybody, and once more under the lock that dropping takes anyway, on the
-// parent: what a person retries in between is not lost.
+// dropPartition drops the partition of a day unless it holds open work. It checks once without
+// locks, and once more under the lock of the parent that dropping takes anyway: work that is
+// restarted in between is not lost.
 func (db *DB) dropPartition(ctx context.Context, p partitionedTable, d time.Time) error {
 	name := partitionName(p.table, d)
-	var isOwed bool
-	ask := func(q interface {
+	var isOpen bool
+	check := func(q interface {
 		QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 	},
 	) error {
 		lo, hi := bounds(d)
-		return q.QueryRow(ctx, `SELECT EXISTS (`+p.owed+`)`, [16]byte(lo), [16]byte(hi)).Scan(&isOwed)
+		return q.QueryRow(ctx, `SELECT EXISTS (`+p.open+`)`, [16]byte(lo), [16]byte(hi)).Scan(&isOpen)
 	}
-	if err := ask(db.work); err != nil {
-		return translate("look for owed work in "+name, err)
+	if err := check(db.work); err != nil {
+		return translate("check for open work in "+name, err)
 	}
-	if !isOwed {
+	if !isOpen {
 		err := db.maintain(ctx, "drop partition "+name, func(tx pgx.Tx) error {
 			if _, err := tx.Exec(ctx, `LOCK TABLE ONLY eventhook.`+p.table+` IN ACCESS EXCLUSIVE MODE`); err != nil {
 				return err
 			}
-			if err := ask(tx); err != nil || isOwed {
+			if err := check(tx); err != nil || isOpen {
 				return err
 			}
 			return execAll(ctx, tx, `DROP TABLE IF EXISTS `+pgx.Identifier{"eventhook", name}.Sanitize())
@@ -213,24 +212,24 @@ func (db *DB) dropPartition(ctx context.Context, p partitionedTable, d time.Time
 			return err
 		}
 	}
-	if isOwed {
-		db.log.Warn("a partition past its retention is kept: work in it is still owed", "partition", name)
+	if isOpen {
+		db.log.Warn("a partition past its retention is kept, since it holds open work", "partition", name)
 		return nil
 	}
 	db.log.Info("dropped a partition past its retention", "partition", name)
 	return nil
 }
 
-// lockWait is how long maintenance waits for a lock; who comes after it waits
-// as long.
+// lockWait is how long maintenance waits for a lock. Statements that queue behind it wait as
+// long.
 const lockWait = 2 * time.Second
 
-// maintain runs do in a transaction that waits at most lockWait for a lock, and
-// of which only one runs at a time, whatever the instance.
+// maintain runs do in a transaction that waits at most lockWait for a lock. Only one such
+// transaction runs at a time, across all instances.
 func (db *DB) maintain(ctx context.Context, act string, do func(pgx.Tx) error) error {
 	return db.inTx(ctx, act, func(tx pgx.Tx) error {
-		const turn = `SELECT pg_advisory_xact_lock(1702258795)` // "evhk"
-		if err := execAll(ctx, tx, fmt.Sprintf(`SET LOCAL lock_timeout = %d`, db.lockWait.Milliseconds()), turn); err != nil {
+		const lock = `SELECT pg_advisory_xact_lock(1702258795)` // "evhk"
+		if err := execAll(ctx, tx, fmt.Sprintf(`SET LOCAL lock_timeout = %d`, db.lockWait.Milliseconds()), lock); err != nil {
 			return err
 		}
 		return do(tx)

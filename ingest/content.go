@@ -11,9 +11,9 @@ import (
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
-// decodes reports whether the source takes a request's content encoding:
-// gzip, deflate or none, and one at most.
-func decodes(header http.Header) bool {
+// isDecodable reports whether the content encoding of a request is supported: gzip, deflate
+// or none, at most one of them.
+func isDecodable(header http.Header) bool {
 	values := header["Content-Encoding"]
 	if len(values) == 0 {
 		return true
@@ -22,15 +22,15 @@ func decodes(header http.Header) bool {
 	return ok && len(values) == 1
 }
 
-// view looks into a request for its key and its type. account counts the memory
-// of the decoded body and its JSON view. The error is chunks.ErrTooLong for a
-// body that is larger than the source's limit when decoded, or the account's.
-func (e *endpoint) view(header http.Header, body []byte, account chunks.Account) (*payload.View, error) {
+// view returns a view of a request for looking up its key and its type. The memory of the
+// decoded body and its JSON view is taken from account. The error is chunks.ErrTooLong if
+// the decoded body is larger than the source's limit, or the error of account.
+func (s *source) view(header http.Header, body []byte, account chunks.Account) (*payload.View, error) {
 	announced := ""
 	if values := header["Content-Encoding"]; len(values) > 0 {
 		announced, _ = payload.ParseEncoding(values[0])
 	}
-	content, err := e.content(announced, body, account)
+	content, err := s.content(announced, body, account)
 	if err != nil {
 		return nil, err
 	}
@@ -41,24 +41,24 @@ func (e *endpoint) view(header http.Header, body []byte, account chunks.Account)
 		}
 	}
 	var m *meter.Meter
-	if len(content) > smallBody { // smaller ones are far from the limit
+	if len(content) > smallBody { // smaller bodies cannot reach the limit
 		m = meter.New(context.Background(), pathLimit, nil)
 	}
 	return payload.New(m, header, contentType, body).SetContent(content), nil
 }
 
-// pathLimit is beyond what looking up all of a source's paths takes in the
-// largest body: a key must not be missed.
+// pathLimit exceeds the steps for looking up all paths of a source in the largest body, so
+// that no key is missed.
 const pathLimit = 10 * meter.EventLimit
 
-// content is the body without the encoding of payload.BodyEncoding, or as it is when
-// it is not in that. announced is the encoding that the header names.
-func (e *endpoint) content(announced string, body []byte, account chunks.Account) ([]byte, error) {
+// content decodes a body if payload.BodyEncoding finds an encoding; announced is the one
+// that the header names. A body that is not in its encoding is returned unchanged.
+func (s *source) content(announced string, body []byte, account chunks.Account) ([]byte, error) {
 	encoding := payload.BodyEncoding(announced, body)
 	if encoding == "" {
 		return body, nil
 	}
-	decoded, err := payload.Decode(encoding, body, e.bodyLimit, account)
+	decoded, err := payload.Decode(encoding, body, s.bodyLimit, account)
 	switch {
 	case err == nil:
 		return decoded, nil
@@ -68,7 +68,7 @@ func (e *endpoint) content(announced string, body []byte, account chunks.Account
 	return nil, err
 }
 
-// unlimited is the account of requests that are only explained.
+// unlimited is an account without a limit, for Explain.
 type unlimited struct{}
 
 func (unlimited) Take(int) error { return nil }
