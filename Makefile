@@ -9,10 +9,15 @@ LINT     := $(TOOLS)/golangci-lint-v2.15.0
 CODEGEN  := $(TOOLS)/oapi-codegen-v2.8.2
 APT      := DEBIAN_FRONTEND=noninteractive apt-get
 
+# The linters of docs/openapi.json. The folder is named for their versions.
+REDOCLY  := 1.34.5
+SPECTRAL := 6.16.3
+LINT_API := .cache/lint-api-$(REDOCLY)-$(SPECTRAL)
+
 # The race detector needs a C compiler.
 RACE = $(shell command -v gcc >/dev/null 2>&1 && echo -race)
 
-.PHONY: run demo test bench build check lint vet fmt fuzz docs generate postgres compiler interpreters bare clean
+.PHONY: run demo test bench build check lint lint-api vet fmt fuzz docs generate postgres compiler interpreters npm bare clean
 
 run: postgres build ## start the gateway on a private PostgreSQL, with configs/demo.yaml applied
 	exec env EVENTHOOK_OUTBOUND_ALLOWED_CIDRS=$${EVENTHOOK_OUTBOUND_ALLOWED_CIDRS-127.0.0.0/8,::1/128} $(BIN)/eventhook serve --apply configs/demo.yaml --make-secrets
@@ -37,7 +42,7 @@ bench: build ## measure the gateway against bare limits; see bench/README.md
 	$(BIN)/bench
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime 200ms ./verify ./ingest ./route ./outbound ./outbound/match ./outbound/send
 
-check: vet lint test ## what CI runs
+check: vet lint lint-api test ## what CI runs
 
 vet:
 	$(GO) vet ./...
@@ -49,6 +54,19 @@ $(LINT):
 	@echo "installing golangci-lint into .cache/bin"
 	GOBIN=$(TOOLS) $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 	@mv $(TOOLS)/golangci-lint $(LINT)
+
+lint-api: $(LINT_API) ## check docs/openapi.json with redocly and spectral
+	REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true \
+		$(LINT_API)/node_modules/.bin/redocly lint --config .ci/redocly.yaml docs/openapi.json
+	$(LINT_API)/node_modules/.bin/spectral lint --ruleset .ci/spectral.yaml --fail-severity=hint docs/openapi.json
+
+# Installed beside its final name first: an install that was interrupted is repeated.
+$(LINT_API): | npm
+	@echo "installing redocly $(REDOCLY) and spectral $(SPECTRAL) with npm into .cache"
+	@rm -rf $@.new
+	@npm install --prefix $@.new --no-save --ignore-scripts --no-audit --no-fund --loglevel=error \
+		@redocly/cli@$(REDOCLY) @stoplight/spectral-cli@$(SPECTRAL)
+	@mv $@.new $@
 
 fmt:
 	gofmt -w .
@@ -120,6 +138,15 @@ interpreters:
 		$(APT) update -q && $(APT) install -y -q --no-install-recommends python3 nodejs; \
 	else \
 		echo "no python3 or no node: the programs of docs/ are not tested (Debian: sudo apt-get install python3 nodejs)"; \
+	fi
+
+npm:
+	@if command -v npm >/dev/null 2>&1; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
+		echo "installing nodejs and npm for the linters of docs/openapi.json"; \
+		$(APT) update -q && $(APT) install -y -q --no-install-recommends nodejs npm; \
+	else \
+		echo "no npm: install it for the linters of docs/openapi.json (Debian: sudo apt-get install nodejs npm)"; exit 1; \
 	fi
 
 bare: ## run `make run` and `make test` in a bare Debian; needs root, apt and some 6 GB

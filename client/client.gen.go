@@ -225,25 +225,25 @@ type ActionExplanation struct {
 	// Error Why the target would fail.
 	Error *string `json:"error,omitempty"`
 
-	// Input What a worker would get; of a promise its key, its status, and its value or error.
+	// Input Input that the target would receive. For a promise: its idempotency key, status, and value or error.
 	Input json.RawMessage `json:"input"`
 
-	// InputLeftOut The inputs before it have filled the answer.
+	// InputLeftOut True if the input is omitted because the response would become too large.
 	InputLeftOut *bool  `json:"input_left_out,omitempty"`
 	TargetType   string `json:"target_type"`
 }
 
 // AuditActor defines model for AuditActor.
 type AuditActor struct {
-	// ID The id of a tenant's key.
+	// ID Id of the API key; null for every other type of actor.
 	ID   *string `json:"id"`
 	Name string  `json:"name"`
 
-	// Type admin: the admin key; admin_on_behalf_of: the admin key, on what a tenant owns; api_key: a key of the tenant; operator: a command that reaches the database; system: the gateway itself.
+	// Type admin: the admin key. admin_on_behalf_of: the admin key, acting on a tenant's resources. api_key: a key of the tenant. operator: a command with direct access to the database. system: the gateway itself.
 	Type AuditActorType `json:"type"`
 }
 
-// AuditActorType admin: the admin key; admin_on_behalf_of: the admin key, on what a tenant owns; api_key: a key of the tenant; operator: a command that reaches the database; system: the gateway itself.
+// AuditActorType admin: the admin key. admin_on_behalf_of: the admin key, acting on a tenant's resources. api_key: a key of the tenant. operator: a command with direct access to the database. system: the gateway itself.
 type AuditActorType string
 
 // AuditEntry defines model for AuditEntry.
@@ -254,18 +254,18 @@ type AuditEntry struct {
 	At      time.Time       `json:"at"`
 	Changes []AuditedChange `json:"changes"`
 
-	// CorrelationID Shared by all that one act has changed.
+	// CorrelationID Shared by all entries and events of one action, such as closing a tenant.
 	CorrelationID *string `json:"correlation_id"`
 	ID            string  `json:"id"`
 
-	// RequestID The X-Request-Id of the request.
+	// RequestID X-Request-Id of the request.
 	RequestID *string       `json:"request_id"`
 	Resource  AuditResource `json:"resource"`
 
-	// SourceIP Where it came from.
+	// SourceIP Client address of the request.
 	SourceIP *string `json:"source_ip"`
 
-	// Tenant The slug of the tenant that it is about.
+	// Tenant Slug of the affected tenant.
 	Tenant *string `json:"tenant"`
 }
 
@@ -289,43 +289,43 @@ type AuditedChange struct {
 	// Field Examples: rate_limit.burst_size
 	Field string `json:"field"`
 
-	// From null: it was not there. Of a secret it only says that it changed.
+	// From Value before the change; null if the field did not exist. Secrets are never shown, only that they changed.
 	From interface{} `json:"from"`
 
-	// To null: it is not there.
+	// To Value after the change; null if the field was removed.
 	To interface{} `json:"to"`
 }
 
 // Backtest defines model for Backtest.
 type Backtest struct {
-	// Failed The route would have taken them, or it cannot be told, and an action would have failed.
+	// Failed Events for which a filter, the transform or a target would fail.
 	Failed int64 `json:"failed"`
 
-	// FailedReasons The five most frequent.
+	// FailedReasons The five most frequent reasons.
 	FailedReasons []BacktestReason `json:"failed_reasons"`
 	FailedSamples []BacktestSample `json:"failed_samples"`
 
-	// IsComplete Else time ran out, 10 s, before all events were tested.
+	// IsComplete False if the time limit of 10 s was reached before all events were tested.
 	IsComplete bool `json:"is_complete"`
 
-	// Matched The route would have taken them, and each target done its part.
+	// Matched Events that match the route and for which every target would succeed.
 	Matched int64 `json:"matched"`
 
-	// MatchedSamples The newest of them.
+	// MatchedSamples The newest matching events.
 	MatchedSamples []BacktestSample `json:"matched_samples"`
 
-	// Newest When the newest event that was tested was received.
+	// Newest When the newest tested event was received.
 	Newest *time.Time `json:"newest"`
 	Oldest *time.Time `json:"oldest"`
 
-	// SkippedWithoutBody Not tested, since their bodies are past their retention.
+	// SkippedWithoutBody Events not tested because their bodies are past the retention period.
 	SkippedWithoutBody int64 `json:"skipped_without_body"`
 
-	// Tested They have matched, not matched, or failed.
+	// Tested Number of events tested: the sum of matched, unmatched and failed.
 	Tested    int64 `json:"tested"`
 	Unmatched int64 `json:"unmatched"`
 
-	// UnmatchedReasons The five most frequent, without what each event holds.
+	// UnmatchedReasons The five most frequent reasons, without the values of individual events.
 	UnmatchedReasons []BacktestReason `json:"unmatched_reasons"`
 	UnmatchedSamples []BacktestSample `json:"unmatched_samples"`
 }
@@ -356,15 +356,15 @@ type ClaimAnswer struct {
 
 // ClaimRequest defines model for ClaimRequest.
 type ClaimRequest struct {
-	// Kinds Only these kinds; any without it.
+	// Kinds Claim only these kinds; default all.
 	Kinds []string `json:"kinds,omitempty"`
 
-	// LeaseSeconds How long the work is yours.
+	// LeaseSeconds Duration of the lease.
 	LeaseSeconds *int64  `json:"lease_seconds,omitempty"`
 	Max          *int64  `json:"max,omitempty"`
 	Queue        *string `json:"queue,omitempty"`
 
-	// WaitSeconds How long to wait for work.
+	// WaitSeconds Seconds to wait for work if none is due.
 	WaitSeconds *int64 `json:"wait_seconds,omitempty"`
 }
 
@@ -375,7 +375,7 @@ type CompleteManyAnswer struct {
 
 // CompleteManyRequest defines model for CompleteManyRequest.
 type CompleteManyRequest struct {
-	// Items What is done. Of two with one id the first counts.
+	// Items Executions to complete. If an id occurs twice, the first item counts.
 	Items []CompletedItem `json:"items"`
 }
 
@@ -387,7 +387,7 @@ type CompleteRequest struct {
 
 // CompletedItem defines model for CompletedItem.
 type CompletedItem struct {
-	// ID The execution's.
+	// ID Execution id.
 	ID         string      `json:"id"`
 	LeaseToken int64       `json:"lease_token"`
 	Output     interface{} `json:"output,omitempty"`
@@ -395,20 +395,30 @@ type CompletedItem struct {
 
 // Completion defines model for Completion.
 type Completion struct {
-	// Error Why it was not: its lease is lost, or the tenant has no such work.
+	// Error Present if the execution was not completed: the lease is lost, or the execution does not exist.
 	Error *string `json:"error,omitempty"`
 	ID    string  `json:"id"`
 
-	// Status If it was completed.
+	// Status Present if the execution was completed.
 	Status *CompletionStatus `json:"status,omitempty"`
 }
 
-// CompletionStatus If it was completed.
+// CompletionStatus Present if the execution was completed.
 type CompletionStatus string
+
+// CreatePromiseRequest defines model for CreatePromiseRequest.
+type CreatePromiseRequest struct {
+	// IdempotencyKey Unique within the tenant.
+	IdempotencyKey string `json:"idempotency_key"`
+
+	// TimeoutSeconds Seconds until the promise expires; 0 (default): it does not expire.
+	TimeoutSeconds      *int64  `json:"timeout_seconds,omitempty"`
+	WorkflowExecutionID *string `json:"workflow_execution_id,omitempty"`
+}
 
 // DeliveriesRetried defines model for DeliveriesRetried.
 type DeliveriesRetried struct {
-	// DeliveryIDs Those of the newest events first.
+	// DeliveryIDs Retried deliveries, newest event first.
 	DeliveryIDs  []string `json:"delivery_ids"`
 	RetriedCount int64    `json:"retried_count"`
 }
@@ -417,7 +427,7 @@ type DeliveriesRetried struct {
 type DeliveriesRetry struct {
 	Filter DeliveriesRetryFilter `json:"filter"`
 
-	// Limit How many at most.
+	// Limit Maximum number of deliveries to retry.
 	Limit int64 `json:"limit"`
 }
 
@@ -430,14 +440,14 @@ type DeliveriesRetryFilter struct {
 	// RouteID Deliveries to the http targets of this route.
 	RouteID *string `json:"route_id,omitempty"`
 
-	// Status Both without it.
+	// Status Statuses to retry; default failed and dead.
 	Status         []DeliveryStatus `json:"status,omitempty"`
 	SubscriptionID *string          `json:"subscription_id,omitempty"`
 }
 
 // Delivery defines model for Delivery.
 type Delivery struct {
-	// AttemptCount Attempts in all.
+	// AttemptCount Total number of attempts.
 	AttemptCount int64      `json:"attempt_count"`
 	CompletedAt  *time.Time `json:"completed_at"`
 
@@ -447,63 +457,63 @@ type Delivery struct {
 	EventType string    `json:"event_type"`
 	ID        string    `json:"id"`
 
-	// LastError Of the last attempt.
+	// LastError Error of the last attempt.
 	LastError *string `json:"last_error"`
 
-	// NextAttemptAt When it may be sent at the earliest; null: not at all, as it is.
+	// NextAttemptAt Earliest time of the next attempt; null if no attempt is scheduled.
 	NextAttemptAt *time.Time `json:"next_attempt_at"`
 
-	// RetryCount Attempts that failed since it was begun, or begun anew by a person.
+	// RetryCount Failed attempts since the delivery was created or last retried or replayed by a user.
 	RetryCount int64 `json:"retry_count"`
 
-	// RouteID Of a route's http target; null of a subscription.
+	// RouteID Route of the http target; null for a delivery to a subscription.
 	RouteID *string `json:"route_id"`
 
-	// Status acquired: it is being sent. failed: a retry is scheduled. dead: its retries are used up, or none could help.
+	// Status pending: waiting to be sent. acquired: being sent. success: answered with 2xx. failed: the last attempt failed and a retry is scheduled. dead: no retries are left, or the failure cannot be retried.
 	Status DeliveryStatus `json:"status"`
 
-	// StatusCode Of the last attempt; null without an answer.
+	// StatusCode Status code of the last attempt; null if the receiver did not answer.
 	StatusCode *int64 `json:"status_code"`
 
-	// SubscriptionID null of a route's http target.
+	// SubscriptionID Destination subscription; null for a delivery to a route's http target.
 	SubscriptionID *string `json:"subscription_id"`
 
-	// SubscriptionName null: the subscription is deleted, or it is a route's http target.
+	// SubscriptionName Null if the subscription is deleted, or for a delivery to a route's http target.
 	SubscriptionName *string `json:"subscription_name"`
 
-	// TargetIndex The index of the route's target, from 0; null of a subscription.
+	// TargetIndex Index of the route's target, starting at 0; null for a delivery to a subscription.
 	TargetIndex *int64 `json:"target_index"`
 }
 
-// DeliveryStatus acquired: it is being sent. failed: a retry is scheduled. dead: its retries are used up, or none could help.
+// DeliveryStatus pending: waiting to be sent. acquired: being sent. success: answered with 2xx. failed: the last attempt failed and a retry is scheduled. dead: no retries are left, or the failure cannot be retried.
 type DeliveryStatus string
 
 // DeliveryAttempt defines model for DeliveryAttempt.
 type DeliveryAttempt struct {
 	DurationMs int64 `json:"duration_ms"`
 
-	// Error null of a success.
+	// Error Why the attempt failed; null on success.
 	Error *string `json:"error"`
 
-	// ErrorClass dns, connect, tls, timeout, http_4xx, http_5xx, http (another answer that is no 2xx), blocked (the address is not allowed) or closed (the connection, before a whole answer); null of a success.
+	// ErrorClass dns, connect, tls, timeout, http_4xx, http_5xx, http (any other status outside 2xx), blocked (the address is not allowed) or closed (the connection was closed before the complete response arrived); null on success.
 	//
 	// Examples: timeout
 	ErrorClass *string `json:"error_class"`
 
-	// ResponseExcerpt How the answer's body began, at most 1 KiB of it.
+	// ResponseExcerpt The first bytes of the response body, at most 1 KiB.
 	ResponseExcerpt *string   `json:"response_excerpt"`
 	StartedAt       time.Time `json:"started_at"`
 
-	// StatusCode null without an answer.
+	// StatusCode Status code of the response; null if the receiver did not answer.
 	StatusCode *int64 `json:"status_code"`
 }
 
 // DeliveryDetail defines model for DeliveryDetail.
 type DeliveryDetail struct {
-	// AttemptCount Attempts in all.
+	// AttemptCount Total number of attempts.
 	AttemptCount int64 `json:"attempt_count"`
 
-	// Attempts As they were made; of very many only the last.
+	// Attempts Attempts in chronological order. If there are very many, only the most recent ones.
 	Attempts    []DeliveryAttempt `json:"attempts"`
 	CompletedAt *time.Time        `json:"completed_at"`
 
@@ -513,31 +523,31 @@ type DeliveryDetail struct {
 	EventType string    `json:"event_type"`
 	ID        string    `json:"id"`
 
-	// LastError Of the last attempt.
+	// LastError Error of the last attempt.
 	LastError *string `json:"last_error"`
 
-	// NextAttemptAt When it may be sent at the earliest; null: not at all, as it is.
+	// NextAttemptAt Earliest time of the next attempt; null if no attempt is scheduled.
 	NextAttemptAt *time.Time `json:"next_attempt_at"`
 
-	// RetryCount Attempts that failed since it was begun, or begun anew by a person.
+	// RetryCount Failed attempts since the delivery was created or last retried or replayed by a user.
 	RetryCount int64 `json:"retry_count"`
 
-	// RouteID Of a route's http target; null of a subscription.
+	// RouteID Route of the http target; null for a delivery to a subscription.
 	RouteID *string `json:"route_id"`
 
-	// Status acquired: it is being sent. failed: a retry is scheduled. dead: its retries are used up, or none could help.
+	// Status pending: waiting to be sent. acquired: being sent. success: answered with 2xx. failed: the last attempt failed and a retry is scheduled. dead: no retries are left, or the failure cannot be retried.
 	Status DeliveryStatus `json:"status"`
 
-	// StatusCode Of the last attempt; null without an answer.
+	// StatusCode Status code of the last attempt; null if the receiver did not answer.
 	StatusCode *int64 `json:"status_code"`
 
-	// SubscriptionID null of a route's http target.
+	// SubscriptionID Destination subscription; null for a delivery to a route's http target.
 	SubscriptionID *string `json:"subscription_id"`
 
-	// SubscriptionName null: the subscription is deleted, or it is a route's http target.
+	// SubscriptionName Null if the subscription is deleted, or for a delivery to a route's http target.
 	SubscriptionName *string `json:"subscription_name"`
 
-	// TargetIndex The index of the route's target, from 0; null of a subscription.
+	// TargetIndex Index of the route's target, starting at 0; null for a delivery to a subscription.
 	TargetIndex *int64 `json:"target_index"`
 }
 
@@ -549,33 +559,33 @@ type DeliveryPage struct {
 
 // DeliveryRetry defines model for DeliveryRetry.
 type DeliveryRetry struct {
-	// BackoffMultiplier Of the delay from one retry to the next; 2 by default.
+	// BackoffMultiplier Factor between the delays of consecutive retries; default 2.
 	BackoffMultiplier *float64 `json:"backoff_multiplier,omitempty"`
 
-	// InitialDelayMs Before the first retry; 1000 by default.
+	// InitialDelayMs Delay before the first retry; default 1000.
 	InitialDelayMs *int64 `json:"initial_delay_ms,omitempty"`
 
-	// Jitter How retries are spread: some, the default, up to a tenth later; full, at any moment until then.
+	// Jitter How retries are spread. some (default): up to a tenth later than the delay. full: at a random time within the delay.
 	Jitter *DeliveryRetryJitter `json:"jitter,omitempty"`
 
-	// MaxDelayMs The longest delay, not less than the initial one; 60000 by default.
+	// MaxDelayMs Maximum delay, at least the initial delay; default 60000.
 	MaxDelayMs *int64 `json:"max_delay_ms,omitempty"`
 
-	// MaxRetries 5 by default; 0: never.
+	// MaxRetries Maximum number of retries; default 5. 0: no retries.
 	MaxRetries *int64 `json:"max_retries,omitempty"`
 
-	// ScheduleSeconds The delays one by one; while it is there, the other delays are kept and do not count.
+	// ScheduleSeconds Explicit delays in seconds. While set, the other delays are stored but not used.
 	//
 	// Examples: [30,120,600]
 	ScheduleSeconds []int64 `json:"schedule_seconds,omitempty"`
 }
 
-// DeliveryRetryJitter How retries are spread: some, the default, up to a tenth later; full, at any moment until then.
+// DeliveryRetryJitter How retries are spread. some (default): up to a tenth later than the delay. full: at a random time within the delay.
 type DeliveryRetryJitter string
 
 // Event defines model for Event.
 type Event struct {
-	// BodySize Bytes.
+	// BodySize Size of the body in bytes.
 	BodySize       int64       `json:"body_size"`
 	ContentType    string      `json:"content_type"`
 	CorrelationID  *string     `json:"correlation_id"`
@@ -592,7 +602,7 @@ type Event struct {
 	RequestID      *string     `json:"request_id"`
 	RetryCount     int64       `json:"retry_count"`
 
-	// Source The source's slug.
+	// Source Slug of the source; null if the event did not come from a source.
 	Source   *string     `json:"source"`
 	SourceIP *string     `json:"source_ip"`
 	Status   EventStatus `json:"status"`
@@ -607,29 +617,29 @@ type EventStatus string
 
 // EventDetail defines model for EventDetail.
 type EventDetail struct {
-	// Actions In the order in which they were started, the first 1000 of them.
+	// Actions Actions in the order in which they started, at most 1000.
 	Actions []Action `json:"actions"`
 
-	// ActionsCount How many actions there are.
+	// ActionsCount Total number of actions.
 	ActionsCount int64 `json:"actions_count"`
 
-	// Body The body as JSON where it can be parsed, else its text; null for other bytes and when it is past its retention.
+	// Body The body as JSON if it can be parsed, else as text; null for binary bodies and for bodies past the retention period.
 	Body interface{} `json:"body"`
 
-	// BodySize Bytes.
+	// BodySize Size of the body in bytes.
 	BodySize      int64   `json:"body_size"`
 	ContentType   string  `json:"content_type"`
 	CorrelationID *string `json:"correlation_id"`
 
-	// Deliveries To subscribers, and to http targets of its routes: the first 1000 of them.
+	// Deliveries Deliveries to subscribers and to http targets of routes, at most 1000.
 	Deliveries []Delivery `json:"deliveries"`
 
-	// DeliveriesCount How many deliveries there are.
+	// DeliveriesCount Total number of deliveries.
 	DeliveriesCount int64   `json:"deliveries_count"`
 	DuplicateOf     *string `json:"duplicate_of"`
 	EventType       string  `json:"event_type"`
 
-	// Headers Credentials are redacted; repeated headers are joined with a comma.
+	// Headers Headers of the request. Credentials are redacted; repeated headers are joined with a comma.
 	Headers        map[string]string `json:"headers"`
 	ID             string            `json:"id"`
 	IdempotencyKey *string           `json:"idempotency_key"`
@@ -642,7 +652,7 @@ type EventDetail struct {
 	RequestID      *string           `json:"request_id"`
 	RetryCount     int64             `json:"retry_count"`
 
-	// Source The source's slug.
+	// Source Slug of the source; null if the event did not come from a source.
 	Source   *string     `json:"source"`
 	SourceIP *string     `json:"source_ip"`
 	Status   EventStatus `json:"status"`
@@ -657,49 +667,49 @@ type EventPage struct {
 
 // EventPublish defines model for EventPublish.
 type EventPublish struct {
-	// Actor Who has caused it, in any form; told to subscribers.
+	// Actor Actor that caused the event. Any JSON value, passed on to subscribers.
 	Actor *json.RawMessage `json:"actor,omitempty"`
 
-	// CorrelationID Shared by what belongs together; told to subscribers.
+	// CorrelationID Identifier shared by related events, passed on to subscribers.
 	CorrelationID *string `json:"correlation_id,omitempty"`
 
-	// Data Any JSON of up to 1 MiB. Subscribers get it as it is written here, to the byte.
+	// Data Any JSON value up to 1 MiB. Subscribers receive exactly these bytes.
 	Data json.RawMessage `json:"data"`
 
-	// EventType Not one that begins as the gateway's own do, such as webhook. or tenant.
+	// EventType Event type. Prefixes of the gateway's own events, such as webhook. or tenant., are reserved.
 	//
 	// Examples: payment.succeeded
 	EventType string `json:"event_type"`
 
-	// IdempotencyKey A second event with it makes nothing, as long as events are kept. The header Idempotency-Key says the same.
+	// IdempotencyKey A second event with the same key is not stored, for as long as events are retained. Can also be sent as the header Idempotency-Key.
 	IdempotencyKey *string `json:"idempotency_key,omitempty"`
 
-	// Metadata Told to subscribers.
+	// Metadata Additional members, passed on to subscribers.
 	Metadata map[string]interface{} `json:"metadata,omitempty"`
 
-	// Scope What the event is about, in any form; told to subscribers.
+	// Scope Scope of the event, such as customer-42. Any JSON value, passed on to subscribers.
 	Scope *json.RawMessage `json:"scope,omitempty"`
 }
 
 // EventPublished defines model for EventPublished.
 type EventPublished struct {
-	// Deliveries How many subscribers get it.
+	// Deliveries Number of deliveries created.
 	Deliveries int64 `json:"deliveries"`
 
-	// Duplicate An event with this key had been published, and nothing was made.
+	// Duplicate True if an event with this idempotency key was published earlier. Nothing is stored then.
 	Duplicate *bool `json:"duplicate,omitempty"`
 
-	// EventID Of a duplicate the first event's.
+	// EventID Id of the stored event; for a duplicate, the id of the first event.
 	EventID string `json:"event_id"`
 }
 
 // EventReprocess defines model for EventReprocess.
 type EventReprocess struct {
-	// EventIDs These; the filter is then not looked at.
+	// EventIDs Events to reprocess. If given, filter is ignored.
 	EventIDs []string              `json:"event_ids,omitempty"`
 	Filter   *EventReprocessFilter `json:"filter,omitempty"`
 
-	// Limit How many at most; required with a filter.
+	// Limit Maximum number of events; required with filter.
 	Limit *int64 `json:"limit,omitempty"`
 }
 
@@ -708,17 +718,17 @@ type EventReprocessFilter struct {
 	ReceivedAfter  *time.Time `json:"received_after,omitempty"`
 	ReceivedBefore *time.Time `json:"received_before,omitempty"`
 
-	// Source A source's slug.
+	// Source Slug of the source.
 	Source   *string `json:"source,omitempty"`
 	SourceID *string `json:"source_id,omitempty"`
 
-	// Status All three without it.
+	// Status Statuses to reprocess; default all three.
 	Status []EventStatus `json:"status,omitempty"`
 }
 
 // EventTest defines model for EventTest.
 type EventTest struct {
-	// Routes In their order; none when the source is gone.
+	// Routes One explanation per route, in the order of evaluation; empty if the source is deleted.
 	Routes []RouteExplanation `json:"routes"`
 }
 
@@ -726,21 +736,21 @@ type EventTest struct {
 type EventType struct {
 	Category string `json:"category"`
 
-	// CreatedAt null of what is built in.
+	// CreatedAt Null for built-in types.
 	CreatedAt   *time.Time `json:"created_at"`
 	Description string     `json:"description"`
 
-	// IsBuiltin It is the gateway's own, and cannot be changed.
+	// IsBuiltin True for the types of the gateway's own events, which cannot be changed.
 	IsBuiltin bool `json:"is_builtin"`
 
 	// Name Examples: payment.succeeded
 	Name string `json:"name"`
 
-	// Schema JSON Schema of the data.
+	// Schema JSON Schema of the event's data.
 	Schema    map[string]interface{} `json:"schema,omitempty"`
 	UpdatedAt *time.Time             `json:"updated_at"`
 
-	// Version Grows with every change; the ETag. 0 of what is built in.
+	// Version Increases with every change and is used as the ETag; 0 for built-in types.
 	Version    int64               `json:"version"`
 	Visibility EventTypeVisibility `json:"visibility"`
 }
@@ -759,18 +769,18 @@ type EventTypePut struct {
 	Category    *string `json:"category,omitempty"`
 	Description *string `json:"description,omitempty"`
 
-	// Schema JSON Schema of the data, 2020-12 by default, in which every reference stays. What does not fit it is accepted and delivered all the same, and counted.
+	// Schema JSON Schema of the event's data; draft 2020-12 unless $schema names another. References must stay inside the schema. Events that do not match the schema are still accepted and delivered, and counted in a metric.
 	//
 	// Examples: {"required":["amount"],"type":"object"}
 	Schema map[string]interface{} `json:"schema,omitempty"`
 
-	// Visibility tenant by default. Only the admin sees, and makes, an entry that is the admin's. Events of such a type are in the tenant's lists all the same; of the gateway's own no subscription gets them.
+	// Visibility tenant (default): visible to the tenant's keys. admin: only the admin key can see and write the entry. Events of an admin type still appear in the tenant's event list; admin types of the gateway itself are never delivered to tenants' subscriptions.
 	Visibility *EventTypeVisibility `json:"visibility,omitempty"`
 }
 
 // EventsReprocessed defines model for EventsReprocessed.
 type EventsReprocessed struct {
-	// EventIDs Newest first.
+	// EventIDs Reprocessed events, newest first.
 	EventIDs         []string `json:"event_ids"`
 	ReprocessedCount int64    `json:"reprocessed_count"`
 }
@@ -781,20 +791,20 @@ type Execution struct {
 	CompletedAt *time.Time `json:"completed_at"`
 	CreatedAt   time.Time  `json:"created_at"`
 
-	// DueAt When it may be claimed; null: not now.
+	// DueAt When the execution can be claimed; null if it cannot be claimed.
 	DueAt          *time.Time `json:"due_at"`
 	Error          *string    `json:"error"`
 	EventID        *string    `json:"event_id"`
 	ID             string     `json:"id"`
 	IdempotencyKey *string    `json:"idempotency_key"`
 
-	// Input Of one execution alone.
+	// Input Input; not included in lists.
 	Input       interface{} `json:"input,omitempty"`
 	Kind        string      `json:"kind"`
 	MaxAttempts int64       `json:"max_attempts"`
 	Output      interface{} `json:"output,omitempty"`
 
-	// Promises Those that a workflow awaits, or awaited last. Of one execution alone.
+	// Promises Promises that the workflow awaits or last awaited; not included in lists.
 	Promises []Promise       `json:"promises,omitempty"`
 	Queue    string          `json:"queue"`
 	State    interface{}     `json:"state,omitempty"`
@@ -816,60 +826,60 @@ type ExecutionPage struct {
 
 // ExplainRequest defines model for ExplainRequest.
 type ExplainRequest struct {
-	// At When it came: timestamps are judged against that; now by default.
+	// At Time of receipt, against which signed timestamps are checked; default now.
 	At *time.Time `json:"at,omitempty"`
 
-	// Body The body as text.
+	// Body Body as text.
 	Body *string `json:"body,omitempty"`
 
-	// BodyBase64 The body's bytes in base64, instead.
+	// BodyBase64 Body as base64, instead of body.
 	BodyBase64 *string `json:"body_base64,omitempty"`
 
-	// Headers By name, in any case: a text, or a list of them.
+	// Headers Headers by case-insensitive name. A value is a string or a list of strings.
 	Headers map[string]any `json:"headers,omitempty"`
 	Method  *string        `json:"method,omitempty"`
 
-	// URL The URL that it was sent to, with the query; the source's by default.
+	// URL URL of the request, with the query; default the source's ingest URL.
 	URL *string `json:"url,omitempty"`
 }
 
 // Explanation defines model for Explanation.
 type Explanation struct {
-	// CoversBody Whether a changed body would be noticed.
+	// CoversBody Whether the signature covers the body.
 	CoversBody bool `json:"covers_body"`
 
-	// Duplicate The source has accepted an event with this key, or with the same signed bytes where it has replay_protection.
+	// Duplicate True if the source has already accepted an event with this idempotency key or, with replay_protection, with the same signed bytes.
 	Duplicate bool `json:"duplicate"`
 
-	// DuplicateOf That event.
+	// DuplicateOf Id of the event accepted earlier.
 	DuplicateOf *string `json:"duplicate_of"`
 
-	// Error Why it is not verified: the reason and its detail.
+	// Error Why verification failed: the reason and its detail.
 	//
 	// Examples: mismatch: no secret matched (of 1)
 	Error *string `json:"error,omitempty"`
 
-	// EventType Told of a request that is not verified, too.
+	// EventType Also set if verification failed.
 	EventType *string `json:"event_type"`
 
-	// Handshake The provider's handshake that would take the request, which then makes no event.
+	// Handshake Name of the provider's handshake that would answer the request. No event is created then.
 	Handshake *string `json:"handshake,omitempty"`
 
-	// IdempotencyKey Told of a request that is not verified, too.
+	// IdempotencyKey Also set if verification failed.
 	IdempotencyKey *string `json:"idempotency_key"`
 
-	// Refused Why the request would not be taken, verified or not.
+	// Refused Why the request would be refused, independent of verification.
 	//
 	// Examples: method_not_allowed
 	Refused *string `json:"refused,omitempty"`
 
-	// RefusedDetail More of it, where there is more to tell.
+	// RefusedDetail Details of the refusal, if there are any.
 	RefusedDetail *string `json:"refused_detail,omitempty"`
 
-	// Routes What they would do with the event, in their order, whether or not the request is verified or would be taken.
+	// Routes Result of each route in the order of evaluation, even if the request is not verified or would be refused.
 	Routes []RouteExplanation `json:"routes"`
 
-	// Scheme The provider's scheme, or the type of the verifier.
+	// Scheme The provider's scheme, or the verifier's type.
 	Scheme   string `json:"scheme"`
 	Verified bool   `json:"verified"`
 }
@@ -879,7 +889,7 @@ type FailRequest struct {
 	Error      string `json:"error"`
 	LeaseToken int64  `json:"lease_token"`
 
-	// Retryable True without it.
+	// Retryable Whether to retry if attempts are left; default true.
 	Retryable *bool `json:"retryable,omitempty"`
 }
 
@@ -892,21 +902,21 @@ type Fault struct {
 
 // Handshake defines model for Handshake.
 type Handshake struct {
-	// Handshake The name of the provider's handshake; null: it has none.
+	// Handshake Name of the provider's handshake; null if the provider has none.
 	Handshake *string    `json:"handshake"`
 	LearnedAt *time.Time `json:"learned_at"`
 
-	// RevealedAt When the learned secret was shown.
+	// RevealedAt When the secret was revealed.
 	RevealedAt *time.Time `json:"revealed_at"`
 
-	// Status stateless: it is answered whenever it comes; waiting: it will bring the secret; closed: it has not brought it in time, reset it; learned: it has. Notion's secret counts once revealed_at is there.
+	// Status none: the provider has no handshake. stateless: every handshake request is answered. waiting: the handshake that delivers the secret has not arrived yet. closed: the secret did not arrive in time; reset the handshake to try again. learned: the secret was received. A Notion secret is used only after it was revealed.
 	Status HandshakeStatus `json:"status"`
 
-	// WaitsUntil Until when the secret is taken; null: it may come at any time, or has come.
+	// WaitsUntil Deadline for receiving the secret; null if there is no deadline or the secret was received.
 	WaitsUntil *time.Time `json:"waits_until"`
 }
 
-// HandshakeStatus stateless: it is answered whenever it comes; waiting: it will bring the secret; closed: it has not brought it in time, reset it; learned: it has. Notion's secret counts once revealed_at is there.
+// HandshakeStatus none: the provider has no handshake. stateless: every handshake request is answered. waiting: the handshake that delivers the secret has not arrived yet. closed: the secret did not arrive in time; reset the handshake to try again. learned: the secret was received. A Notion secret is used only after it was revealed.
 type HandshakeStatus string
 
 // HeartbeatAnswer defines model for HeartbeatAnswer.
@@ -916,7 +926,7 @@ type HeartbeatAnswer struct {
 
 // HeartbeatRequest defines model for HeartbeatRequest.
 type HeartbeatRequest struct {
-	// LeaseSeconds How long the work is yours from now; without it, as long as you claimed it for, and never less than it is yours already.
+	// LeaseSeconds Duration of the lease from now; default the duration of the claim. A lease is never shortened.
 	LeaseSeconds *int64 `json:"lease_seconds,omitempty"`
 	LeaseToken   int64  `json:"lease_token"`
 }
@@ -925,29 +935,29 @@ type HeartbeatRequest struct {
 type Key struct {
 	CreatedAt time.Time `json:"created_at"`
 
-	// ExpiresAt null: never. Of a key that its tenant's closing has ended, the closing.
+	// ExpiresAt Expiry time; null if the key does not expire. Closing a tenant expires its keys.
 	ExpiresAt *time.Time `json:"expires_at"`
 	ID        string     `json:"id"`
 
-	// Key The key itself, at its creation and never again.
+	// Key The key. Returned only when the key is created.
 	Key *string `json:"key,omitempty"`
 
-	// LastUsedAt Up to a minute old; null: not used yet.
+	// LastUsedAt Time of last use, up to a minute behind; null if the key was never used.
 	LastUsedAt *time.Time `json:"last_used_at"`
 	Name       string     `json:"name"`
 
-	// Prefix How the key begins.
+	// Prefix First characters of the key.
 	Prefix string   `json:"prefix"`
 	Scopes []string `json:"scopes"`
 }
 
 // KeyCreate defines model for KeyCreate.
 type KeyCreate struct {
-	// ExpiresAt When it ends by itself. Without it, never.
+	// ExpiresAt Expiry time. If omitted, the key does not expire.
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 	Name      string     `json:"name"`
 
-	// Scopes What it may do.
+	// Scopes Permissions of the key.
 	Scopes []string `json:"scopes"`
 }
 
@@ -955,16 +965,6 @@ type KeyCreate struct {
 type KeyPage struct {
 	Items      []Key   `json:"items"`
 	NextCursor *string `json:"next_cursor"`
-}
-
-// MakePromiseRequest defines model for MakePromiseRequest.
-type MakePromiseRequest struct {
-	// IdempotencyKey Unique in the tenant.
-	IdempotencyKey string `json:"idempotency_key"`
-
-	// TimeoutSeconds Then it expires; 0: never.
-	TimeoutSeconds      *int64  `json:"timeout_seconds,omitempty"`
-	WorkflowExecutionID *string `json:"workflow_execution_id,omitempty"`
 }
 
 // Promise defines model for Promise.
@@ -991,44 +991,44 @@ type PromisePage struct {
 
 // Provider defines model for Provider.
 type Provider struct {
-	// CoversBody Whether a changed body is noticed.
+	// CoversBody Whether the signature covers the body.
 	CoversBody       bool     `json:"covers_body"`
 	DocumentationURL string   `json:"documentation_url"`
 	EventTypePaths   []string `json:"event_type_paths"`
 
-	// Handshake The name of its handshake; null: it has none.
+	// Handshake Name of the provider's handshake; null if there is none.
 	Handshake *string `json:"handshake"`
 
 	// ID Examples: github
 	ID                  string   `json:"id"`
 	IdempotencyKeyPaths []string `json:"idempotency_key_paths"`
 
-	// Methods Of its requests.
+	// Methods HTTP methods of the provider's requests.
 	Methods []string `json:"methods"`
 	Name    string   `json:"name"`
 
-	// Note What people get wrong.
+	// Note Common mistake when setting up this provider.
 	Note *string `json:"note"`
 
-	// Options What a source gives under options.
+	// Options Members of a source's options.
 	Options []ProviderOption `json:"options"`
 
-	// ReplayProtection Of sources that do not set their own.
+	// ReplayProtection Default for sources of this provider.
 	ReplayProtection ProviderReplayProtection `json:"replay_protection"`
 
-	// RequiredFields What a source must give besides the provider.
+	// RequiredFields Fields that a source of this provider must set.
 	//
 	// Examples: ["secrets"]
 	RequiredFields []string `json:"required_fields"`
 
-	// Scheme One of the provider's; its first is the default.
+	// Scheme Verification scheme. The first scheme of a provider is its default.
 	Scheme string `json:"scheme"`
 
-	// Uncovered What the signature does not cover.
+	// Uncovered Parts of a request that the signature does not cover.
 	Uncovered *string `json:"uncovered"`
 }
 
-// ProviderReplayProtection Of sources that do not set their own.
+// ProviderReplayProtection Default for sources of this provider.
 type ProviderReplayProtection string
 
 // ProviderOption defines model for ProviderOption.
@@ -1075,27 +1075,27 @@ type RejectRequest struct {
 
 // Rejection defines model for Rejection.
 type Rejection struct {
-	// BodySha256 Hex; null if the body was not read to its end.
+	// BodySha256 SHA-256 of the body in hex; null if the body was not read completely.
 	BodySha256 *string `json:"body_sha256"`
 
-	// BodySize Bytes: as read, else as announced.
+	// BodySize Size of the body in bytes: as read, else as announced by Content-Length; null if unknown.
 	BodySize      *int64  `json:"body_size"`
 	ClientAddress *string `json:"client_address"`
 
-	// Detail What the verifier says to it.
+	// Detail Details from the verifier.
 	Detail *string `json:"detail"`
 
-	// HeaderNames At most 64, without their values.
+	// HeaderNames Names of the request's headers, at most 64, without values.
 	HeaderNames []string `json:"header_names"`
 	ID          string   `json:"id"`
 	Method      string   `json:"method"`
 
-	// Outcome How the request was answered.
+	// Outcome Outcome of the request.
 	//
 	// Examples: unverified
 	Outcome string `json:"outcome"`
 
-	// Reason Why, in one word: the verifier's, else the outcome.
+	// Reason Reason in one word: the verifier's reason, else the outcome.
 	//
 	// Examples: mismatch
 	Reason     string    `json:"reason"`
@@ -1104,7 +1104,7 @@ type Rejection struct {
 
 // RejectionCount defines model for RejectionCount.
 type RejectionCount struct {
-	// Count Since the source was made; also of requests that are not listed.
+	// Count Number of refused requests since the source was created, including requests that are no longer listed.
 	Count   int64     `json:"count"`
 	FirstAt time.Time `json:"first_at"`
 	LastAt  time.Time `json:"last_at"`
@@ -1113,7 +1113,7 @@ type RejectionCount struct {
 
 // RejectionsAnswer defines model for RejectionsAnswer.
 type RejectionsAnswer struct {
-	// Counts The most frequent reason first; the same on each page.
+	// Counts Number of refusals per reason, most frequent first. Identical on every page.
 	Counts     []RejectionCount `json:"counts"`
 	Items      []Rejection      `json:"items"`
 	NextCursor *string          `json:"next_cursor"`
@@ -1126,19 +1126,19 @@ type ResolveRequest struct {
 
 // RetryPolicy defines model for RetryPolicy.
 type RetryPolicy struct {
-	// BackoffMultiplier Of the delay from one retry to the next, 1 to 10. 0: the default, 3.
+	// BackoffMultiplier Factor between the delays of consecutive retries, 1 to 10. 0: the default, 3.
 	BackoffMultiplier *float64 `json:"backoff_multiplier,omitempty"`
 
-	// InitialDelayMs Before the first retry. 0: the default, 10000.
+	// InitialDelayMs Delay before the first retry. 0: the default, 10000.
 	InitialDelayMs *int64 `json:"initial_delay_ms,omitempty"`
 
-	// MaxDelayMs The longest delay, not less than the initial one. 0: the default, 3600000.
+	// MaxDelayMs Maximum delay, at least the initial delay. 0: the default, 3600000.
 	MaxDelayMs *int64 `json:"max_delay_ms,omitempty"`
 
-	// MaxRetries 3 by default; 0: never.
+	// MaxRetries Maximum number of retries; default 3. 0: no retries.
 	MaxRetries *int64 `json:"max_retries,omitempty"`
 
-	// ScheduleSeconds The delays one by one; while it is there, the rest of the policy is kept and does not count.
+	// ScheduleSeconds Explicit delays in seconds. While set, the other fields of the policy are stored but not used.
 	//
 	// Examples: [30,120,600]
 	ScheduleSeconds []int64 `json:"schedule_seconds,omitempty"`
@@ -1149,7 +1149,7 @@ type Route struct {
 	CreatedAt time.Time              `json:"created_at"`
 	Filter    map[string]interface{} `json:"filter,omitempty"`
 
-	// FilterEventTypes Empty: all.
+	// FilterEventTypes Empty if the route takes all event types.
 	FilterEventTypes []string `json:"filter_event_types"`
 	FilterExpression *string  `json:"filter_expression"`
 	FilterFunction   *string  `json:"filter_function"`
@@ -1157,67 +1157,67 @@ type Route struct {
 	IsEnabled        bool     `json:"is_enabled"`
 	Name             string   `json:"name"`
 
-	// Priority Higher first, then the older route.
+	// Priority Routes with a higher priority are evaluated first; routes of equal priority by age, oldest first.
 	Priority int64 `json:"priority"`
 
-	// SecretsLost The secrets of its targets are sealed with a key that is gone: those targets fail until they are given new ones, or the key.
+	// SecretsLost True if the secrets of the targets cannot be decrypted because the encryption key is missing. These targets fail until the secrets are set again or the key is restored.
 	SecretsLost *bool `json:"secrets_lost,omitempty"`
 
-	// Targets Of their secrets it says [redacted].
+	// Targets Targets of the route. Secrets are shown as [redacted].
 	Targets   []Target   `json:"targets"`
 	Transform *Transform `json:"transform,omitempty"`
 	UpdatedAt time.Time  `json:"updated_at"`
 
-	// Version Grows with every change; the ETag.
+	// Version Increases with every change and is used as the ETag.
 	Version int64 `json:"version"`
 }
 
 // RouteBacktest defines model for RouteBacktest.
 type RouteBacktest struct {
-	// Last How many of the newest events; 1000 by default. Duplicates are none of them.
+	// Last Number of newest events to test; default 1000. Duplicates are not counted.
 	Last  *int64      `json:"last,omitempty"`
 	Route RouteCreate `json:"route"`
 
-	// Samples How many events of each outcome are shown; 5 by default.
+	// Samples Number of sample events to return per outcome; default 5.
 	Samples *int64 `json:"samples,omitempty"`
 
-	// Since Only those that were received after it.
+	// Since Test only events received after this time.
 	Since *time.Time `json:"since,omitempty"`
 
-	// Source The slug of the source whose events it is about.
+	// Source Slug of the source whose stored events are tested.
 	Source string `json:"source"`
 }
 
 // RouteCreate defines model for RouteCreate.
 type RouteCreate struct {
-	// Filter From paths to a value, a list of values, or operators. It is replaced whole.
+	// Filter Object from path to a value, a list of values, or operators such as $gte. An update replaces the whole filter.
 	//
 	// Examples: {"body.data.object.amount":{"$gte":1000}}
 	Filter map[string]interface{} `json:"filter,omitempty"`
 
-	// FilterEventTypes Exact, or prefix.*, or *; all by default.
+	// FilterEventTypes Event types: exact, prefix.* or *; default all.
 	//
 	// Examples: ["payment_intent.*"]
 	FilterEventTypes []string `json:"filter_event_types,omitempty"`
 
-	// FilterExpression CEL over headers, body, cloudevent and event.
+	// FilterExpression CEL expression over headers, body, cloudevent and event.
 	//
 	// Examples: body.data.object.livemode
 	FilterExpression *string `json:"filter_expression,omitempty"`
 
-	// FilterFunction JavaScript: function filter(event), true for events that match.
+	// FilterFunction JavaScript source of function filter(event), which returns true for events that match.
 	FilterFunction *string `json:"filter_function,omitempty"`
 
-	// IsEnabled true by default.
+	// IsEnabled Default true.
 	IsEnabled *bool `json:"is_enabled,omitempty"`
 
-	// Name Unique in the source.
+	// Name Unique within the source.
 	Name string `json:"name"`
 
-	// Priority Higher first; 0 by default.
+	// Priority Routes with a higher priority are evaluated first; default 0.
 	Priority *int64 `json:"priority,omitempty"`
 
-	// Targets Where its events go.
+	// Targets Targets of the route.
 	Targets   []Target   `json:"targets"`
 	Transform *Transform `json:"transform,omitempty"`
 }
@@ -1235,7 +1235,7 @@ type RouteExplanation struct {
 
 // RouteList defines model for RouteList.
 type RouteList struct {
-	// Items In the order in which they are tried.
+	// Items All routes of the source, in the order of evaluation.
 	Items []Route `json:"items"`
 }
 
@@ -1252,41 +1252,41 @@ type RoutePage struct {
 
 // RoutePatch defines model for RoutePatch.
 type RoutePatch struct {
-	// Filter From paths to a value, a list of values, or operators. It is replaced whole.
+	// Filter Object from path to a value, a list of values, or operators such as $gte. An update replaces the whole filter.
 	//
 	// Examples: {"body.data.object.amount":{"$gte":1000}}
 	Filter map[string]interface{} `json:"filter,omitempty"`
 
-	// FilterEventTypes Exact, or prefix.*, or *; all by default.
+	// FilterEventTypes Event types: exact, prefix.* or *; default all.
 	//
 	// Examples: ["payment_intent.*"]
 	FilterEventTypes []string `json:"filter_event_types,omitempty"`
 
-	// FilterExpression CEL over headers, body, cloudevent and event.
+	// FilterExpression CEL expression over headers, body, cloudevent and event.
 	//
 	// Examples: body.data.object.livemode
 	FilterExpression *string `json:"filter_expression,omitempty"`
 
-	// FilterFunction JavaScript: function filter(event), true for events that match.
+	// FilterFunction JavaScript source of function filter(event), which returns true for events that match.
 	FilterFunction *string `json:"filter_function,omitempty"`
 
-	// IsEnabled true by default.
+	// IsEnabled Default true.
 	IsEnabled *bool `json:"is_enabled,omitempty"`
 
-	// Name Unique in the source.
+	// Name Unique within the source.
 	Name *string `json:"name,omitempty"`
 
-	// Priority Higher first; 0 by default.
+	// Priority Routes with a higher priority are evaluated first; default 0.
 	Priority *int64 `json:"priority,omitempty"`
 
-	// Targets Where its events go: all of them, in place of those it has.
+	// Targets Targets of the route. Replaces all existing targets.
 	Targets   []Target   `json:"targets,omitempty"`
 	Transform *Transform `json:"transform,omitempty"`
 }
 
 // RoutePlace defines model for RoutePlace.
 type RoutePlace struct {
-	// ID The route's id.
+	// ID Route id.
 	ID       string `json:"id"`
 	Priority int64  `json:"priority"`
 }
@@ -1298,156 +1298,156 @@ type SecretAnswer struct {
 
 // SecretRotated defines model for SecretRotated.
 type SecretRotated struct {
-	// PreviousExpiresAt Until when the one before it signs, too; null: not any more.
+	// PreviousExpiresAt Until when the previous secret signs, too; null if the previous secret stopped at once.
 	PreviousExpiresAt *time.Time `json:"previous_expires_at"`
 
-	// SigningSecret The new one. It is shown this once.
+	// SigningSecret The new secret. It is returned only once.
 	SigningSecret string `json:"signing_secret"`
 
-	// SigningSecretsCount How many secrets sign now: two during a rotation. A rotation that is under way ends its oldest.
+	// SigningSecretsCount Number of secrets that sign now. A rotation during a rotation adds one, up to three; the oldest ends first.
 	SigningSecretsCount int64 `json:"signing_secrets_count"`
 
-	// Warnings What is allowed, and unwise.
+	// Warnings Settings that are allowed but not recommended.
 	Warnings []string `json:"warnings"`
 }
 
 // SecretRotation defines model for SecretRotation.
 type SecretRotation struct {
-	// GraceSeconds For how long the secrets before it sign, too; a day by default, 0: not at all.
+	// GraceSeconds Seconds during which the previous secrets sign, too; default 86400 (one day). 0: the previous secrets stop at once.
 	GraceSeconds *int64 `json:"grace_seconds,omitempty"`
 
-	// SigningSecret The new one; made if not given.
+	// SigningSecret The new secret; generated if omitted.
 	SigningSecret *string `json:"signing_secret,omitempty"`
 }
 
 // Source defines model for Source.
 type Source struct {
-	// AllowedIPRanges Empty: all may send.
+	// AllowedIPRanges Empty if all addresses may send.
 	AllowedIPRanges []string `json:"allowed_ip_ranges"`
 
-	// ContentTypes Empty: all are taken.
+	// ContentTypes Empty if all media types are accepted.
 	ContentTypes []string  `json:"content_types"`
 	CreatedAt    time.Time `json:"created_at"`
 
-	// EventTypePaths Its own, else the provider's; common places follow.
+	// EventTypePaths The source's own paths, else the provider's. Common headers and members are tried last.
 	EventTypePaths []string `json:"event_type_paths"`
 	ID             string   `json:"id"`
 
-	// IdempotencyKeyPaths Its own, else the provider's.
+	// IdempotencyKeyPaths The source's own setting, else the provider's.
 	IdempotencyKeyPaths []string `json:"idempotency_key_paths"`
 
-	// IngestURL Where it receives.
+	// IngestURL URL to which the provider sends webhooks.
 	IngestURL    string `json:"ingest_url"`
 	IsEnabled    bool   `json:"is_enabled"`
 	MaxBodyBytes int64  `json:"max_body_bytes"`
 	Name         string `json:"name"`
 
-	// Options Without those that are secret.
+	// Options Provider-specific options, without secret ones.
 	Options    map[string]string `json:"options"`
 	Provider   *string           `json:"provider"`
 	PublicKeys []string          `json:"public_keys"`
 	RateLimit  RateLimit         `json:"rate_limit"`
 
-	// ReplayProtection Its own, else the provider's.
+	// ReplayProtection The source's own setting, else the provider's.
 	ReplayProtection      SourceReplayProtection `json:"replay_protection"`
 	RequireIdempotencyKey bool                   `json:"require_idempotency_key"`
 	Response              *SourceReply           `json:"response,omitempty"`
 	Retry                 RetryPolicy            `json:"retry"`
 
-	// Scheme One of the provider's; null: its first.
+	// Scheme Verification scheme of the provider; null for the provider's first scheme.
 	Scheme *string `json:"scheme"`
 
-	// SecretsCount How many secrets it has, the one that a handshake has brought included. They are never shown.
+	// SecretsCount Number of secrets, including a secret received by a handshake. Secrets are never returned.
 	SecretsCount int64 `json:"secrets_count"`
 
-	// SecretsLost Its secrets are sealed with a key that is gone: it takes no webhooks until it is given new ones, or the key.
+	// SecretsLost True if the secrets cannot be decrypted because the encryption key is missing. The source refuses webhooks until the secrets are set again or the key is restored.
 	SecretsLost *bool       `json:"secrets_lost,omitempty"`
 	Slug        string      `json:"slug"`
 	Stats       SourceStats `json:"stats"`
 
-	// ToleranceSeconds null: the provider's.
+	// ToleranceSeconds Null for the provider's default.
 	ToleranceSeconds *int64    `json:"tolerance_seconds"`
 	UpdatedAt        time.Time `json:"updated_at"`
 	Verifier         *Verifier `json:"verifier,omitempty"`
 
-	// Version Grows with every change; the ETag.
+	// Version Increases with every change and is used as the ETag.
 	Version int64 `json:"version"`
 
-	// Warnings What is allowed, and should be changed.
+	// Warnings Settings that are allowed but not recommended.
 	Warnings []string `json:"warnings"`
 }
 
-// SourceReplayProtection Its own, else the provider's.
+// SourceReplayProtection The source's own setting, else the provider's.
 type SourceReplayProtection string
 
 // SourceCreate defines model for SourceCreate.
 type SourceCreate struct {
-	// AllowedIPRanges CIDRs that may send; all by default.
+	// AllowedIPRanges CIDRs of allowed senders; default all.
 	//
 	// Examples: ["192.0.2.0/24"]
 	AllowedIPRanges []string `json:"allowed_ip_ranges,omitempty"`
 
-	// ContentTypes Media types that are taken; all by default.
+	// ContentTypes Accepted media types; default all.
 	//
 	// Examples: ["application/json"]
 	ContentTypes []string `json:"content_types,omitempty"`
 
-	// EventTypePaths Where a request's event type is: the first path that exists. The provider's by default; common places follow.
+	// EventTypePaths Where to find the event type: the first path that exists wins; default the provider's paths. Common headers and members are tried last.
 	//
 	// Examples: ["header.x-topic"]
 	EventTypePaths []string `json:"event_type_paths,omitempty"`
 
-	// IdempotencyKeyPaths Where a request's id is: the first path that exists. The provider's by default; without any nothing is a duplicate.
+	// IdempotencyKeyPaths Where to find the idempotency key: the first path that exists wins; default the provider's paths. Without a path there is no deduplication.
 	//
 	// Examples: ["header.x-request-id","body.id"]
 	IdempotencyKeyPaths []string `json:"idempotency_key_paths,omitempty"`
 
-	// IsEnabled Whether it receives; true by default.
+	// IsEnabled Whether the source accepts webhooks; default true.
 	IsEnabled *bool `json:"is_enabled,omitempty"`
 
-	// MaxBodyBytes Larger ones are refused: 413. 0: the default, 1048576.
+	// MaxBodyBytes Maximum body size in bytes; larger requests are refused (413). 0: the default, 1048576.
 	MaxBodyBytes *int64 `json:"max_body_bytes,omitempty"`
 
-	// Name For people; the slug by default.
+	// Name Display name; default the slug.
 	Name *string `json:"name,omitempty"`
 
-	// Options What else the provider must be told, by name; GET …/providers lists the options.
+	// Options Provider-specific options by name; List providers describes them.
 	Options map[string]string `json:"options,omitempty"`
 
-	// Provider One of GET …/providers. It says how requests are verified, and where their id and type are.
+	// Provider Id of a provider preset (see List providers), which defines verification, idempotency key and event type.
 	//
 	// Examples: github
 	Provider *string `json:"provider,omitempty"`
 
-	// PublicKeys PEM, JWK, or the provider's own form.
+	// PublicKeys Public keys as PEM, JWK or in the provider's own format.
 	PublicKeys []string   `json:"public_keys,omitempty"`
 	RateLimit  *RateLimit `json:"rate_limit,omitempty"`
 
-	// ReplayProtection body: a request whose signed bytes the source has accepted before is a duplicate, whatever its headers say. The provider's default where it is not given; off for a verifier that is spelled out.
+	// ReplayProtection body: a request with the same signed bytes as an accepted one is a duplicate, whatever its headers say. Default: the provider's setting, or off with a custom verifier.
 	ReplayProtection *SourceCreateReplayProtection `json:"replay_protection,omitempty"`
 
-	// RequireIdempotencyKey Refuse what has no id: 400.
+	// RequireIdempotencyKey Refuse requests without an idempotency key (400).
 	RequireIdempotencyKey *bool        `json:"require_idempotency_key,omitempty"`
 	Response              *SourceReply `json:"response,omitempty"`
 	Retry                 *RetryPolicy `json:"retry,omitempty"`
 
-	// Scheme One of the provider's; its first by default.
+	// Scheme Verification scheme of the provider; default the provider's first scheme.
 	Scheme *string `json:"scheme,omitempty"`
 
-	// Secrets All live: during a rotation the new one and the old one. Never shown again.
+	// Secrets Accepted secrets; set the new and the old one during a rotation. Secrets are never returned.
 	Secrets []string `json:"secrets,omitempty"`
 
-	// Slug Names the source in its URL; it cannot change.
+	// Slug Identifies the source in URLs. It cannot be changed.
 	//
 	// Examples: github
 	Slug string `json:"slug"`
 
-	// ToleranceSeconds How far a request's timestamp may lie from its receipt; the provider's by default, 0: it is not judged.
+	// ToleranceSeconds Allowed difference between a signed timestamp and the time of receipt, in seconds; default the provider's. 0: timestamps are not checked.
 	ToleranceSeconds *int64    `json:"tolerance_seconds,omitempty"`
 	Verifier         *Verifier `json:"verifier,omitempty"`
 }
 
-// SourceCreateReplayProtection body: a request whose signed bytes the source has accepted before is a duplicate, whatever its headers say. The provider's default where it is not given; off for a verifier that is spelled out.
+// SourceCreateReplayProtection body: a request with the same signed bytes as an accepted one is a duplicate, whatever its headers say. Default: the provider's setting, or off with a custom verifier.
 type SourceCreateReplayProtection string
 
 // SourcePage defines model for SourcePage.
@@ -1458,70 +1458,70 @@ type SourcePage struct {
 
 // SourcePatch defines model for SourcePatch.
 type SourcePatch struct {
-	// AllowedIPRanges CIDRs that may send; all by default.
+	// AllowedIPRanges CIDRs of allowed senders; default all.
 	//
 	// Examples: ["192.0.2.0/24"]
 	AllowedIPRanges []string `json:"allowed_ip_ranges,omitempty"`
 
-	// ContentTypes Media types that are taken; all by default.
+	// ContentTypes Accepted media types; default all.
 	//
 	// Examples: ["application/json"]
 	ContentTypes []string `json:"content_types,omitempty"`
 
-	// EventTypePaths Where a request's event type is: the first path that exists. The provider's by default; common places follow.
+	// EventTypePaths Where to find the event type: the first path that exists wins; default the provider's paths. Common headers and members are tried last.
 	//
 	// Examples: ["header.x-topic"]
 	EventTypePaths []string `json:"event_type_paths,omitempty"`
 
-	// IdempotencyKeyPaths Where a request's id is: the first path that exists. The provider's by default; without any nothing is a duplicate.
+	// IdempotencyKeyPaths Where to find the idempotency key: the first path that exists wins; default the provider's paths. Without a path there is no deduplication.
 	//
 	// Examples: ["header.x-request-id","body.id"]
 	IdempotencyKeyPaths []string `json:"idempotency_key_paths,omitempty"`
 
-	// IsEnabled Whether it receives; true by default.
+	// IsEnabled Whether the source accepts webhooks; default true.
 	IsEnabled *bool `json:"is_enabled,omitempty"`
 
-	// MaxBodyBytes Larger ones are refused: 413. 0: the default, 1048576.
+	// MaxBodyBytes Maximum body size in bytes; larger requests are refused (413). 0: the default, 1048576.
 	MaxBodyBytes *int64 `json:"max_body_bytes,omitempty"`
 
-	// Name For people; the slug by default.
+	// Name Display name; default the slug.
 	Name *string `json:"name,omitempty"`
 
-	// Options What else the provider must be told, by name; GET …/providers lists the options.
+	// Options Provider-specific options by name; List providers describes them.
 	Options map[string]string `json:"options,omitempty"`
 
-	// Provider One of GET …/providers. It says how requests are verified, and where their id and type are.
+	// Provider Id of a provider preset (see List providers), which defines verification, idempotency key and event type.
 	//
 	// Examples: github
 	Provider *string `json:"provider,omitempty"`
 
-	// PublicKeys PEM, JWK, or the provider's own form.
+	// PublicKeys Public keys as PEM, JWK or in the provider's own format.
 	PublicKeys []string   `json:"public_keys,omitempty"`
 	RateLimit  *RateLimit `json:"rate_limit,omitempty"`
 
-	// ReplayProtection body: a request whose signed bytes the source has accepted before is a duplicate, whatever its headers say. The provider's default where it is not given; off for a verifier that is spelled out.
+	// ReplayProtection body: a request with the same signed bytes as an accepted one is a duplicate, whatever its headers say. Default: the provider's setting, or off with a custom verifier.
 	ReplayProtection *SourcePatchReplayProtection `json:"replay_protection,omitempty"`
 
-	// RequireIdempotencyKey Refuse what has no id: 400.
+	// RequireIdempotencyKey Refuse requests without an idempotency key (400).
 	RequireIdempotencyKey *bool        `json:"require_idempotency_key,omitempty"`
 	Response              *SourceReply `json:"response,omitempty"`
 	Retry                 *RetryPolicy `json:"retry,omitempty"`
 
-	// Scheme One of the provider's; its first by default.
+	// Scheme Verification scheme of the provider; default the provider's first scheme.
 	Scheme *string `json:"scheme,omitempty"`
 
-	// Secrets All live: during a rotation the new one and the old one. Never shown again.
+	// Secrets Accepted secrets; set the new and the old one during a rotation. Secrets are never returned.
 	Secrets []string `json:"secrets,omitempty"`
 
-	// Slug May be named, and cannot change.
+	// Slug Must equal the current slug, which cannot be changed.
 	Slug *string `json:"slug,omitempty"`
 
-	// ToleranceSeconds How far a request's timestamp may lie from its receipt; the provider's by default, 0: it is not judged.
+	// ToleranceSeconds Allowed difference between a signed timestamp and the time of receipt, in seconds; default the provider's. 0: timestamps are not checked.
 	ToleranceSeconds *int64    `json:"tolerance_seconds,omitempty"`
 	Verifier         *Verifier `json:"verifier,omitempty"`
 }
 
-// SourcePatchReplayProtection body: a request whose signed bytes the source has accepted before is a duplicate, whatever its headers say. The provider's default where it is not given; off for a verifier that is spelled out.
+// SourcePatchReplayProtection body: a request with the same signed bytes as an accepted one is a duplicate, whatever its headers say. Default: the provider's setting, or off with a custom verifier.
 type SourcePatchReplayProtection string
 
 // SourceReply defines model for SourceReply.
@@ -1535,21 +1535,21 @@ type SourceReply struct {
 type SourceStats struct {
 	EventsLast24H int64 `json:"events_last_24h"`
 
-	// EventsLastHour Stored ones, duplicates included.
+	// EventsLastHour Stored events, including duplicates.
 	EventsLastHour int64 `json:"events_last_hour"`
 
-	// FailedLast24H Whose first try failed, whatever became of them since.
+	// FailedLast24H Events whose first processing attempt failed, whatever their status is now.
 	FailedLast24H int64 `json:"failed_last_24h"`
 }
 
 // Subscription defines model for Subscription.
 type Subscription struct {
-	// AuthHeader [redacted], if there is one.
+	// AuthHeader [redacted] if set, else null.
 	AuthHeader           *string   `json:"auth_header"`
 	CreatedAt            time.Time `json:"created_at"`
 	DisableAfterFailures int64     `json:"disable_after_failures"`
 
-	// DisabledReason Why the gateway has disabled it.
+	// DisabledReason Why the gateway disabled the subscription.
 	DisabledReason *string                `json:"disabled_reason"`
 	EventTypes     []string               `json:"event_types"`
 	Filter         map[string]interface{} `json:"filter,omitempty"`
@@ -1562,31 +1562,31 @@ type Subscription struct {
 	RatePerSecond int64         `json:"rate_per_second"`
 	Retry         DeliveryRetry `json:"retry"`
 
-	// RotationEndsAt When only the newest secret signs; null: it is the only one.
+	// RotationEndsAt When the rotation ends, after which only the newest secret signs; null without a rotation.
 	RotationEndsAt *time.Time `json:"rotation_ends_at"`
 
-	// SecretsLost Its URL and its secrets are sealed with a key that is gone: nothing is sent until it is given new ones, or the key.
+	// SecretsLost True if URL and secrets cannot be decrypted because the encryption key is missing. Nothing is sent until they are set again or the key is restored.
 	SecretsLost *bool    `json:"secrets_lost,omitempty"`
 	Signatures  []string `json:"signatures"`
 
-	// SigningSecretsCount How many secrets sign; more than one during a rotation.
+	// SigningSecretsCount Number of secrets that sign; more than one during a rotation.
 	SigningSecretsCount int64              `json:"signing_secrets_count"`
 	Status              SubscriptionStatus `json:"status"`
 
-	// TargetLabels Empty: the gateway sends.
+	// TargetLabels Empty if the gateway sends the deliveries.
 	TargetLabels   []string  `json:"target_labels"`
 	TimeoutSeconds int64     `json:"timeout_seconds"`
 	UpdatedAt      time.Time `json:"updated_at"`
 
-	// URL Without what is behind its host, which is a secret.
+	// URL Receiver of the events. The part after the host is secret and shown as ….
 	//
 	// Examples: https://billing.example/…
 	URL string `json:"url"`
 
-	// Version Grows with every change; the ETag.
+	// Version Increases with every change and is used as the ETag.
 	Version int64 `json:"version"`
 
-	// Warnings What is allowed, and unwise.
+	// Warnings Settings that are allowed but not recommended.
 	Warnings []string `json:"warnings"`
 }
 
@@ -1595,72 +1595,72 @@ type SubscriptionStatus string
 
 // SubscriptionCreate defines model for SubscriptionCreate.
 type SubscriptionCreate struct {
-	// AuthHeader Sent as Authorization. Later answers show [redacted], which keeps it, unless the destination changes.
+	// AuthHeader Value of the Authorization header of deliveries. Later responses show [redacted]; a PATCH with [redacted] keeps it, unless the destination changes.
 	//
 	// Examples: Bearer t0k
 	AuthHeader *string `json:"auth_header,omitempty"`
 
-	// DisableAfterFailures After so many deliveries dead in a row it is disabled; 10 by default, 0: never.
+	// DisableAfterFailures Number of consecutive dead deliveries after which the subscription is disabled; default 10. 0: never.
 	DisableAfterFailures *int64 `json:"disable_after_failures,omitempty"`
 
-	// EventTypes Which events: exact, or prefix.*, or *.
+	// EventTypes Event types to deliver: exact, prefix.* or *.
 	//
 	// Examples: ["payment.*"]
 	EventTypes []string `json:"event_types"`
 
-	// Filter From paths, body.… of the data or event.…, to a value, a list of values, or operators. It is replaced whole.
+	// Filter Object from path (body.… for the data, or event.…) to a value, a list of values, or operators such as $gte. An update replaces the whole filter.
 	//
 	// Examples: {"body.amount":{"$gte":10}}
 	Filter map[string]interface{} `json:"filter,omitempty"`
 
-	// Headers Sent, too. They are no secrets: everybody who may read the subscription sees them.
+	// Headers Additional headers of deliveries. They are not secret: every key that can read the subscription sees them.
 	//
 	// Examples: {"X-Env":"prod"}
 	Headers map[string]string `json:"headers,omitempty"`
 
-	// MaxInFlight How many each instance sends it at once, at most: it begins with a few, and a sixth of outbound.dispatch.sends_at_once is the most for one subscription; 10 by default.
+	// MaxInFlight Maximum number of concurrent deliveries per gateway instance; default 10. An instance starts with a few, and one subscription gets at most a sixth of outbound.dispatch.sends_at_once.
 	MaxInFlight *int64 `json:"max_in_flight,omitempty"`
 
-	// Name For people; several may have the same.
+	// Name Display name; need not be unique.
 	//
 	// Examples: billing
 	Name string `json:"name"`
 
-	// RatePerSecond How many all instances send it in a second; 0, the default: no limit.
+	// RatePerSecond Maximum deliveries per second across all instances; 0 (default): no limit.
 	RatePerSecond *int64         `json:"rate_per_second,omitempty"`
 	Retry         *DeliveryRetry `json:"retry,omitempty"`
 
-	// Signatures v1, the default: HMAC-SHA256 with the signing secret. v1a: ed25519, whose public key is at …/public-key.
+	// Signatures Signature schemes. v1 (default): HMAC-SHA256 with the signing secret. v1a: Ed25519; see Get the public key of a subscription.
 	Signatures []string `json:"signatures,omitempty"`
 
-	// SigningSecret whsec_…, with which what is sent is signed; made if not given.
+	// SigningSecret Secret (whsec_…) that signs deliveries; generated if omitted.
 	SigningSecret *string `json:"signing_secret,omitempty"`
 
-	// TargetLabels An agent that has all of these sends; without any the gateway does.
+	// TargetLabels Labels of the agent that sends the deliveries: an agent must have all of them. Empty (default): the gateway sends.
 	//
 	// Examples: ["env:prod"]
 	TargetLabels []string `json:"target_labels,omitempty"`
 
-	// TimeoutSeconds For an attempt, its answer included; 30 by default.
+	// TimeoutSeconds Timeout of an attempt, including reading the response; default 30.
 	TimeoutSeconds *int64 `json:"timeout_seconds,omitempty"`
 
-	// URL Where its events are sent. Beyond its host it is a secret: later answers show … instead, which keeps it in a PATCH.
+	// URL Receiver of the events. The part after the host is treated as a secret: later responses show … instead. A PATCH with the URL as shown keeps the stored one.
 	//
 	// Examples: https://billing.example/hooks
 	URL string `json:"url"`
 
-	// Validate Make it only if a test event is answered with 2xx.
+	// Validate Create the subscription only if the receiver answers a test event with 2xx.
 	Validate *bool `json:"validate,omitempty"`
 }
 
 // SubscriptionCreated defines model for SubscriptionCreated.
 type SubscriptionCreated struct {
-	// AuthHeader [redacted], if there is one.
+	// AuthHeader [redacted] if set, else null.
 	AuthHeader           *string   `json:"auth_header"`
 	CreatedAt            time.Time `json:"created_at"`
 	DisableAfterFailures int64     `json:"disable_after_failures"`
 
-	// DisabledReason Why the gateway has disabled it.
+	// DisabledReason Why the gateway disabled the subscription.
 	DisabledReason *string                `json:"disabled_reason"`
 	EventTypes     []string               `json:"event_types"`
 	Filter         map[string]interface{} `json:"filter,omitempty"`
@@ -1673,36 +1673,36 @@ type SubscriptionCreated struct {
 	RatePerSecond int64         `json:"rate_per_second"`
 	Retry         DeliveryRetry `json:"retry"`
 
-	// RotationEndsAt When only the newest secret signs; null: it is the only one.
+	// RotationEndsAt When the rotation ends, after which only the newest secret signs; null without a rotation.
 	RotationEndsAt *time.Time `json:"rotation_ends_at"`
 
-	// SecretsLost Its URL and its secrets are sealed with a key that is gone: nothing is sent until it is given new ones, or the key.
+	// SecretsLost True if URL and secrets cannot be decrypted because the encryption key is missing. Nothing is sent until they are set again or the key is restored.
 	SecretsLost *bool    `json:"secrets_lost,omitempty"`
 	Signatures  []string `json:"signatures"`
 
-	// SigningSecret With which receivers verify what is sent. It is shown this once.
+	// SigningSecret Secret with which receivers verify deliveries. It is returned only once.
 	//
 	// Examples: whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD
 	SigningSecret string `json:"signing_secret"`
 
-	// SigningSecretsCount How many secrets sign; more than one during a rotation.
+	// SigningSecretsCount Number of secrets that sign; more than one during a rotation.
 	SigningSecretsCount int64              `json:"signing_secrets_count"`
 	Status              SubscriptionStatus `json:"status"`
 
-	// TargetLabels Empty: the gateway sends.
+	// TargetLabels Empty if the gateway sends the deliveries.
 	TargetLabels   []string  `json:"target_labels"`
 	TimeoutSeconds int64     `json:"timeout_seconds"`
 	UpdatedAt      time.Time `json:"updated_at"`
 
-	// URL Without what is behind its host, which is a secret.
+	// URL Receiver of the events. The part after the host is secret and shown as ….
 	//
 	// Examples: https://billing.example/…
 	URL string `json:"url"`
 
-	// Version Grows with every change; the ETag.
+	// Version Increases with every change and is used as the ETag.
 	Version int64 `json:"version"`
 
-	// Warnings What is allowed, and unwise.
+	// Warnings Settings that are allowed but not recommended.
 	Warnings []string `json:"warnings"`
 }
 
@@ -1714,86 +1714,86 @@ type SubscriptionPage struct {
 
 // SubscriptionPatch defines model for SubscriptionPatch.
 type SubscriptionPatch struct {
-	// AuthHeader Sent as Authorization. Later answers show [redacted], which keeps it, unless the destination changes.
+	// AuthHeader Value of the Authorization header of deliveries. Later responses show [redacted]; a PATCH with [redacted] keeps it, unless the destination changes.
 	//
 	// Examples: Bearer t0k
 	AuthHeader *string `json:"auth_header,omitempty"`
 
-	// DisableAfterFailures After so many deliveries dead in a row it is disabled; 10 by default, 0: never.
+	// DisableAfterFailures Number of consecutive dead deliveries after which the subscription is disabled; default 10. 0: never.
 	DisableAfterFailures *int64 `json:"disable_after_failures,omitempty"`
 
-	// EventTypes Which events: exact, or prefix.*, or *; all of them, in place of those it has.
+	// EventTypes Event types to deliver: exact, prefix.* or *. Replaces the existing list.
 	EventTypes []string `json:"event_types,omitempty"`
 
-	// Filter From paths, body.… of the data or event.…, to a value, a list of values, or operators. It is replaced whole.
+	// Filter Object from path (body.… for the data, or event.…) to a value, a list of values, or operators such as $gte. An update replaces the whole filter.
 	//
 	// Examples: {"body.amount":{"$gte":10}}
 	Filter map[string]interface{} `json:"filter,omitempty"`
 
-	// Headers Sent, too. They are no secrets: everybody who may read the subscription sees them.
+	// Headers Additional headers of deliveries. They are not secret: every key that can read the subscription sees them.
 	//
 	// Examples: {"X-Env":"prod"}
 	Headers map[string]string `json:"headers,omitempty"`
 
-	// MaxInFlight How many each instance sends it at once, at most: it begins with a few, and a sixth of outbound.dispatch.sends_at_once is the most for one subscription; 10 by default.
+	// MaxInFlight Maximum number of concurrent deliveries per gateway instance; default 10. An instance starts with a few, and one subscription gets at most a sixth of outbound.dispatch.sends_at_once.
 	MaxInFlight *int64 `json:"max_in_flight,omitempty"`
 
-	// Name For people; several may have the same.
+	// Name Display name; need not be unique.
 	Name *string `json:"name,omitempty"`
 
-	// RatePerSecond How many all instances send it in a second; 0, the default: no limit.
+	// RatePerSecond Maximum deliveries per second across all instances; 0 (default): no limit.
 	RatePerSecond *int64         `json:"rate_per_second,omitempty"`
 	Retry         *DeliveryRetry `json:"retry,omitempty"`
 
-	// Signatures v1, the default: HMAC-SHA256 with the signing secret. v1a: ed25519, whose public key is at …/public-key.
+	// Signatures Signature schemes. v1 (default): HMAC-SHA256 with the signing secret. v1a: Ed25519; see Get the public key of a subscription.
 	Signatures []string `json:"signatures,omitempty"`
 
-	// SigningSecret In place of all that it has, at once; rotate-secret leaves receivers time.
+	// SigningSecret Replaces all secrets at once. Use rotate-secret to give receivers time.
 	SigningSecret *string `json:"signing_secret,omitempty"`
 
-	// Status active also enables one that was disabled. Only the gateway disables.
+	// Status active: deliver; also enables a disabled subscription. paused: hold deliveries. disabled: set only by the gateway, so only accepted if the subscription is disabled.
 	Status *SubscriptionStatus `json:"status,omitempty"`
 
-	// TargetLabels An agent that has all of these sends; without any the gateway does.
+	// TargetLabels Labels of the agent that sends the deliveries: an agent must have all of them. Empty (default): the gateway sends.
 	//
 	// Examples: ["env:prod"]
 	TargetLabels []string `json:"target_labels,omitempty"`
 
-	// TimeoutSeconds For an attempt, its answer included; 30 by default.
+	// TimeoutSeconds Timeout of an attempt, including reading the response; default 30.
 	TimeoutSeconds *int64 `json:"timeout_seconds,omitempty"`
 
-	// URL Where its events are sent. As it is shown, it stays. Another scheme, host or port needs auth_header and headers again.
+	// URL Receiver of the events. The URL as shown keeps the stored one. If scheme, host or port change, auth_header and headers must be given again.
 	URL *string `json:"url,omitempty"`
 }
 
 // SubscriptionReplay defines model for SubscriptionReplay.
 type SubscriptionReplay struct {
-	// Limit How many at most; 1000 by default.
+	// Limit Maximum number of deliveries to replay; default 1000.
 	Limit *int64 `json:"limit,omitempty"`
 
-	// Since Events published from then on.
+	// Since Replay deliveries of events published at or after this time.
 	Since time.Time `json:"since"`
 
-	// Status dead without it. success sends again what was delivered.
+	// Status Statuses to replay; default dead. success sends delivered events again.
 	Status []DeliveryStatus `json:"status,omitempty"`
 
-	// Until And before then; without it all since.
+	// Until Replay deliveries of events published before this time; default no upper bound.
 	Until *time.Time `json:"until,omitempty"`
 }
 
 // SubscriptionReplayed defines model for SubscriptionReplayed.
 type SubscriptionReplayed struct {
-	// DeliveryIDs The first 100 of them, those of the newest events first.
+	// DeliveryIDs The first 100 replayed deliveries, newest event first.
 	DeliveryIDs []string `json:"delivery_ids"`
 
-	// More The limit was reached, so that there may be more: repeat it.
+	// More True if the limit was reached. Repeat the request to replay the rest.
 	More          bool  `json:"more"`
 	ReplayedCount int64 `json:"replayed_count"`
 }
 
 // SubscriptionStats defines model for SubscriptionStats.
 type SubscriptionStats struct {
-	// DeadInRow Deliveries dead since the last success.
+	// DeadInRow Dead deliveries since the last success.
 	DeadInRow         int64 `json:"dead_in_row"`
 	DeadLast24H       int64 `json:"dead_last_24h"`
 	DeadLastHour      int64 `json:"dead_last_hour"`
@@ -1801,51 +1801,51 @@ type SubscriptionStats struct {
 	DeliveredLastHour int64 `json:"delivered_last_hour"`
 	FailedLast24H     int64 `json:"failed_last_24h"`
 
-	// FailedLastHour Attempts that failed.
+	// FailedLastHour Failed attempts.
 	FailedLastHour int64 `json:"failed_last_hour"`
 
-	// MeanDurationMs Of the attempts of the last 24 hours.
+	// MeanDurationMs Mean duration of the attempts of the last 24 hours.
 	MeanDurationMs float64 `json:"mean_duration_ms"`
 
-	// OldestWaitingAt Since when the first of them is due, or when it will be.
+	// OldestWaitingAt When the first waiting delivery became or becomes due; null if none is waiting.
 	OldestWaitingAt *time.Time `json:"oldest_waiting_at"`
 
-	// Waiting Deliveries that are owed, retries included; 10000: or more.
+	// Waiting Deliveries waiting to be sent, including retries. 10000 means 10000 or more.
 	Waiting int64 `json:"waiting"`
 }
 
 // SubscriptionTested defines model for SubscriptionTested.
 type SubscriptionTested struct {
-	// Delivered Whether it was answered with 2xx.
+	// Delivered Whether the receiver answered with 2xx.
 	Delivered  bool   `json:"delivered"`
 	DeliveryID string `json:"delivery_id"`
 	DurationMs int64  `json:"duration_ms"`
 
-	// Error null of a success.
+	// Error Why the attempt failed; null on success.
 	Error *string `json:"error"`
 
-	// ErrorClass dns, connect, tls, timeout, http_4xx, http_5xx, http (another answer that is no 2xx), blocked (the address is not allowed) or closed (the connection, before a whole answer); null of a success.
+	// ErrorClass dns, connect, tls, timeout, http_4xx, http_5xx, http (any other status outside 2xx), blocked (the address is not allowed) or closed (the connection was closed before the complete response arrived); null on success.
 	//
 	// Examples: timeout
 	ErrorClass *string `json:"error_class"`
 	EventID    string  `json:"event_id"`
 
-	// ResponseExcerpt How the answer's body began, at most 1 KiB of it.
+	// ResponseExcerpt The first bytes of the response body, at most 1 KiB.
 	ResponseExcerpt *string   `json:"response_excerpt"`
 	StartedAt       time.Time `json:"started_at"`
 
-	// StatusCode null without an answer.
+	// StatusCode Status code of the response; null if the receiver did not answer.
 	StatusCode *int64 `json:"status_code"`
 }
 
 // SuspendRequest defines model for SuspendRequest.
 type SuspendRequest struct {
-	// Await Ids of promises.
+	// Await Ids of the promises to await.
 	Await      []string    `json:"await"`
 	LeaseToken int64       `json:"lease_token"`
 	State      interface{} `json:"state,omitempty"`
 
-	// TimeoutSeconds 0: none.
+	// TimeoutSeconds Seconds after which the workflow resumes even if promises are open; 0 (default): no timeout.
 	TimeoutSeconds *int64 `json:"timeout_seconds,omitempty"`
 }
 
@@ -1948,10 +1948,10 @@ type Tenant struct {
 	CreatedAt time.Time `json:"created_at"`
 	ID        string    `json:"id"`
 
-	// MaxEventsPerDay null: no limit.
+	// MaxEventsPerDay Null: no limit.
 	MaxEventsPerDay *int64 `json:"max_events_per_day"`
 
-	// MaxStorageBytes null: no limit.
+	// MaxStorageBytes Null: no limit.
 	MaxStorageBytes *int64       `json:"max_storage_bytes"`
 	Name            string       `json:"name"`
 	Slug            string       `json:"slug"`
@@ -1959,7 +1959,7 @@ type Tenant struct {
 	UpdatedAt       time.Time    `json:"updated_at"`
 	Usage           TenantUsage  `json:"usage"`
 
-	// Version Grows with every change; the ETag holds it.
+	// Version Increases with every change and is used as the ETag.
 	Version int64 `json:"version"`
 }
 
@@ -1968,14 +1968,14 @@ type TenantStatus string
 
 // TenantCreate defines model for TenantCreate.
 type TenantCreate struct {
-	// MaxEventsPerDay Between two midnights, UTC; duplicates count. Without it there is no limit.
+	// MaxEventsPerDay Maximum events per UTC day, including duplicates. If omitted, there is no limit.
 	MaxEventsPerDay *int64 `json:"max_events_per_day,omitempty"`
 
-	// MaxStorageBytes Bodies and headers that are kept. Without it there is no limit.
+	// MaxStorageBytes Maximum size of stored bodies and headers. If omitted, there is no limit.
 	MaxStorageBytes *int64 `json:"max_storage_bytes,omitempty"`
 	Name            string `json:"name"`
 
-	// Slug 1 to 63 lower-case letters, digits and inner hyphens. It stays.
+	// Slug 1 to 63 lower-case letters, digits and inner hyphens. It cannot be changed.
 	Slug string `json:"slug"`
 }
 
@@ -1987,10 +1987,10 @@ type TenantPage struct {
 
 // TenantPatch defines model for TenantPatch.
 type TenantPatch struct {
-	// MaxEventsPerDay null: no limit.
+	// MaxEventsPerDay Null: no limit.
 	MaxEventsPerDay *int64 `json:"max_events_per_day,omitempty"`
 
-	// MaxStorageBytes null: no limit.
+	// MaxStorageBytes Null: no limit.
 	MaxStorageBytes *int64        `json:"max_storage_bytes,omitempty"`
 	Name            *string       `json:"name,omitempty"`
 	Status          *TenantStatus `json:"status,omitempty"`
@@ -1998,19 +1998,19 @@ type TenantPatch struct {
 
 // TenantUsage defines model for TenantUsage.
 type TenantUsage struct {
-	// EventsToday Stored since midnight, UTC, duplicates included; the last second's may be missing.
+	// EventsToday Events stored since midnight UTC, including duplicates. Events of the last second may be missing.
 	EventsToday int64 `json:"events_today"`
 
-	// StorageBytes Bodies and headers that are kept.
+	// StorageBytes Size of stored bodies and headers.
 	StorageBytes int64 `json:"storage_bytes"`
 }
 
 // Transform defines model for Transform.
 type Transform struct {
-	// Expression Of javascript the source of function transform(event).
+	// Expression JMESPath expression, or for javascript the source of function transform(event).
 	Expression string `json:"expression"`
 
-	// Retry Whether a transform that fails is tried again with the event's retries; false by default.
+	// Retry Whether an event whose transform fails is retried; default false.
 	Retry *bool         `json:"retry,omitempty"`
 	Type  TransformType `json:"type"`
 }
@@ -2020,388 +2020,447 @@ type TransformType string
 
 // Verifier defines model for Verifier.
 type Verifier struct {
-	// Algorithm sha256 by default; which others, depends on the type.
+	// Algorithm Algorithm; default sha256. The supported values depend on the type.
 	Algorithm *string `json:"algorithm,omitempty"`
 
-	// AllowFuture Judge the past only.
+	// AllowFuture Accept timestamps in the future.
 	AllowFuture *bool `json:"allow_future,omitempty"`
 
-	// AlsoHeaders Others that may carry it instead.
+	// AlsoHeaders Other headers that may contain the signature or token instead.
 	AlsoHeaders []string `json:"also_headers,omitempty"`
 
-	// Audience For whom it must be; {url} stands for the URL of the request.
+	// Audience Required audience of the JWT; {url} stands for the URL of the request.
 	Audience *string `json:"audience,omitempty"`
 
-	// BodyHashClaim The claim that is the SHA-256 of the body.
+	// BodyHashClaim Claim with the SHA-256 of the body.
 	BodyHashClaim *string `json:"body_hash_claim,omitempty"`
 
-	// BodyHashEncoding How that is written: hex by default, base64 or base64url.
+	// BodyHashEncoding Encoding of the body hash: hex (default), base64 or base64url.
 	BodyHashEncoding *string `json:"body_hash_encoding,omitempty"`
 
-	// CertificateHeader Carries the URL of the certificate.
+	// CertificateHeader Header with the URL of the certificate.
 	CertificateHeader *string `json:"certificate_header,omitempty"`
 
-	// CertificateHosts Where it must be; *.example.com stands for all hosts below. A path may follow a host: the URL's path must begin with it.
+	// CertificateHosts Hosts from which certificates are loaded. *.example.com allows all subdomains. If a path follows the host, the URL's path must begin with it.
 	CertificateHosts []string `json:"certificate_hosts,omitempty"`
 
-	// Claims What else it must say; for aws_sns and public_key fields of the body with their values.
+	// Claims Other claims that the JWT must contain. For aws_sns and public_key: fields of the body with their required values.
 	Claims map[string]string `json:"claims,omitempty"`
 
-	// Encoding hex by default, base64 or base64url.
+	// Encoding Encoding of the signature: hex (default), base64 or base64url.
 	Encoding *string `json:"encoding,omitempty"`
 
-	// Header Carries the signature or token.
+	// Header Header with the signature or token.
 	//
 	// Examples: X-Hub-Signature-256
 	Header *string `json:"header,omitempty"`
 
-	// HeaderJSON The member of the base64 encoded JSON object in the header that is the signature.
+	// HeaderJSON Member with the signature, if the header contains a base64-encoded JSON object.
 	HeaderJSON *string `json:"header_json,omitempty"`
 
-	// HeaderPerSecret The first secret is for header, the second for the first of also_headers, and so on.
+	// HeaderPerSecret Use the first secret for header, the second for the first of also_headers, and so on.
 	HeaderPerSecret *bool `json:"header_per_secret,omitempty"`
 
-	// Issuers Who may have issued it.
+	// Issuers Accepted issuers of the JWT.
 	Issuers []string `json:"issuers,omitempty"`
 
-	// Items The objects of the body that are signed each for itself.
+	// Items Path of a list in the body whose objects are signed individually.
 	Items *string `json:"items,omitempty"`
 
-	// JwksURL Where the keys of a JWT are published.
+	// JwksURL URL of the JSON Web Key Set.
 	JwksURL *string `json:"jwks_url,omitempty"`
 
-	// Password Of basic_auth. Never shown again.
+	// Password Password, for the type basic_auth. It is never returned.
 	Password *string `json:"password,omitempty"`
 
-	// Path The field of the body that carries it.
+	// Path Field of the body with the signature or token.
 	Path *string `json:"path,omitempty"`
 
-	// Prefix Stands before each signature.
+	// Prefix Prefix of each signature.
 	//
 	// Examples: sha256=
 	Prefix *string `json:"prefix,omitempty"`
 
-	// PublicKeys PEM, JWK, or the raw key in hex or base64.
+	// PublicKeys Public keys as PEM, JWK, or the raw key in hex or base64.
 	PublicKeys []string `json:"public_keys,omitempty"`
 
-	// Query The parameter of the URL that may carry it instead.
+	// Query Query parameter that may contain the signature or token instead.
 	Query *string `json:"query,omitempty"`
 
-	// RequireHeaders Headers that must be there with exactly these values.
+	// RequireHeaders Headers that must be present with exactly these values.
 	RequireHeaders map[string]string `json:"require_headers,omitempty"`
 
-	// Reserved A regular expression of messages that are no webhooks, since the provider's handshake has them signed for whoever asks.
+	// Reserved Regular expression of messages that are not accepted as webhooks, because the provider's handshake signs them on request of any caller.
 	Reserved *string `json:"reserved,omitempty"`
 
-	// SecretEncoding text by default, base64, hex or sha1.
+	// SecretEncoding Encoding of the secrets: text (default), base64, hex or sha1.
 	SecretEncoding *string `json:"secret_encoding,omitempty"`
 
-	// Secrets All live: during a rotation the new one and the old one. Never shown again.
+	// Secrets Accepted secrets; set the new and the old one during a rotation. Secrets are never returned.
 	Secrets []string `json:"secrets,omitempty"`
 
-	// Separator Stands between several; a comma by default.
+	// Separator Separator between several signatures; default a comma.
 	Separator *string `json:"separator,omitempty"`
 
-	// SignatureKey Names the signature there.
+	// SignatureKey Name of the signature in a header of the form t=…,v1=….
 	SignatureKey *string `json:"signature_key,omitempty"`
 
-	// Signed What is signed; the body by default.
+	// Signed Template of the signed message; default the body.
 	//
 	// Examples: {timestamp}.{body}
 	Signed *string `json:"signed,omitempty"`
 
-	// TimestampHeader Carries the timestamp.
+	// TimestampHeader Header with the timestamp.
 	TimestampHeader *string `json:"timestamp_header,omitempty"`
 
-	// TimestampKey Names the timestamp in a header like t=…,v1=…
+	// TimestampKey Name of the timestamp in a header of the form t=…,v1=….
 	TimestampKey *string `json:"timestamp_key,omitempty"`
 
-	// TimestampPath The field of the body that does.
+	// TimestampPath Field of the body with the timestamp.
 	TimestampPath *string `json:"timestamp_path,omitempty"`
 
-	// TimestampUnit seconds by default, milliseconds or rfc3339.
+	// TimestampUnit Unit of the timestamp: seconds (default), milliseconds or rfc3339.
 	TimestampUnit *string `json:"timestamp_unit,omitempty"`
 
-	// ToleranceSeconds How far it may lie from the receipt, either way; 300 by default, 0: it is not judged.
+	// ToleranceSeconds Allowed difference between timestamp and time of receipt in either direction, in seconds; default 300. 0: timestamps are not checked.
 	ToleranceSeconds *int64 `json:"tolerance_seconds,omitempty"`
 
-	// Type The scheme. That nothing is verified must be said: none.
+	// Type Type of verification. none turns verification off and must be given explicitly.
 	Type VerifierType `json:"type"`
 
-	// Username Of basic_auth.
+	// Username User name, for the type basic_auth.
 	Username *string `json:"username,omitempty"`
 
-	// Values The tokens of api_key. Never shown again.
+	// Values Accepted tokens, for the type api_key. They are never returned.
 	Values []string `json:"values,omitempty"`
 }
 
-// VerifierType The scheme. That nothing is verified must be said: none.
+// VerifierType Type of verification. none turns verification off and must be given explicitly.
 type VerifierType string
 
 // WorkItem defines model for WorkItem.
 type WorkItem struct {
-	// Attempt Counted from 1.
+	// Attempt Number of this attempt, starting at 1.
 	Attempt        int64   `json:"attempt"`
 	EventID        *string `json:"event_id"`
 	ID             string  `json:"id"`
 	IdempotencyKey *string `json:"idempotency_key"`
 
-	// Input The event's body as JSON; other text as a string, other bytes as {base64}.
+	// Input The event's body: as JSON if it can be parsed, as a string if it is other text, else as an object with the member base64.
 	Input      interface{} `json:"input"`
 	Kind       string      `json:"kind"`
 	LeaseToken int64       `json:"lease_token"`
 	LeaseUntil time.Time   `json:"lease_until"`
 
-	// Promises Those it awaited.
+	// Promises Promises that the workflow awaited.
 	Promises []Promise `json:"promises,omitempty"`
 	Queue    string    `json:"queue"`
 
-	// State What the workflow was suspended with.
+	// State State stored by the last suspend.
 	State interface{}   `json:"state,omitempty"`
 	Type  ExecutionType `json:"type"`
 }
 
 // ListAuditParams defines parameters for ListAudit.
 type ListAuditParams struct {
-	// Tenant The slug of the tenant that it is about.
+	// Tenant Slug of the affected tenant.
 	Tenant *string `form:"tenant,omitempty" json:"tenant,omitempty"`
 
-	// Action Such as source.updated.
+	// Action Return only entries with this action, such as source.updated.
 	Action *string `form:"action,omitempty" json:"action,omitempty"`
-	Limit  *int64  `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor next_cursor of the page before.
+	// Limit Maximum number of items of a page.
+	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor next_cursor of the previous page.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListTenantsParams defines parameters for ListTenants.
 type ListTenantsParams struct {
+	// Limit Maximum number of items of a page.
 	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor next_cursor of the page before.
+	// Cursor next_cursor of the previous page.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // UpdateTenantParams defines parameters for UpdateTenant.
 type UpdateTenantParams struct {
-	// IfMatch The ETag of what was read, or several with commas between them. If none of them is that of what is there now, nothing is done: 412. Without it, or with *, the change is made to whatever is there.
+	// IfMatch ETag of the version to change, or several, separated by commas. If none of them is the current version, nothing is changed (412). If omitted or *, the change applies to any version.
 	IfMatch *string `json:"If-Match,omitempty"`
 }
 
 // ListKeysParams defines parameters for ListKeys.
 type ListKeysParams struct {
+	// Limit Maximum number of items of a page.
 	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor next_cursor of the page before.
+	// Cursor next_cursor of the previous page.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListTenantAuditParams defines parameters for ListTenantAudit.
 type ListTenantAuditParams struct {
-	// Action Such as source.updated.
+	// Action Return only entries with this action, such as source.updated.
 	Action *string `form:"action,omitempty" json:"action,omitempty"`
-	Limit  *int64  `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor next_cursor of the page before.
+	// Limit Maximum number of items of a page.
+	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor next_cursor of the previous page.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListDeliveriesParams defines parameters for ListDeliveries.
 type ListDeliveriesParams struct {
+	// SubscriptionID Return only deliveries to this subscription.
 	SubscriptionID *string `form:"subscription_id,omitempty" json:"subscription_id,omitempty"`
 
-	// RouteID Deliveries to the http targets of this route.
+	// RouteID Return only deliveries to the http targets of this route.
 	RouteID *string `form:"route_id,omitempty" json:"route_id,omitempty"`
-	Limit   *int64  `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor next_cursor of the page before.
-	Cursor        *string         `form:"cursor,omitempty" json:"cursor,omitempty"`
-	EventID       *string         `form:"event_id,omitempty" json:"event_id,omitempty"`
-	Status        *DeliveryStatus `form:"status,omitempty" json:"status,omitempty"`
-	CreatedAfter  *time.Time      `form:"created_after,omitempty" json:"created_after,omitempty"`
-	CreatedBefore *time.Time      `form:"created_before,omitempty" json:"created_before,omitempty"`
+	// Limit Maximum number of items of a page.
+	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor next_cursor of the previous page.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// EventID Return only deliveries of this event.
+	EventID *string `form:"event_id,omitempty" json:"event_id,omitempty"`
+
+	// Status Return only deliveries with this status.
+	Status *DeliveryStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// CreatedAfter Return only deliveries created after this time.
+	CreatedAfter *time.Time `form:"created_after,omitempty" json:"created_after,omitempty"`
+
+	// CreatedBefore Return only deliveries created before this time.
+	CreatedBefore *time.Time `form:"created_before,omitempty" json:"created_before,omitempty"`
 }
 
 // ListEventTypesParams defines parameters for ListEventTypes.
 type ListEventTypesParams struct {
+	// Limit Maximum number of items of a page.
 	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor next_cursor of the page before.
+	// Cursor next_cursor of the previous page.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // DeleteEventTypeParams defines parameters for DeleteEventType.
 type DeleteEventTypeParams struct {
-	// IfMatch The ETag of what was read, or several with commas between them. If none of them is that of what is there now, nothing is done: 412. Without it, or with *, the change is made to whatever is there.
+	// IfMatch ETag of the version to change, or several, separated by commas. If none of them is the current version, nothing is changed (412). If omitted or *, the change applies to any version.
 	IfMatch *string `json:"If-Match,omitempty"`
 }
 
 // PutEventTypeParams defines parameters for PutEventType.
 type PutEventTypeParams struct {
-	// IfMatch The ETag of what was read, or several with commas between them. If none of them is that of what is there now, nothing is done: 412. Without it, or with *, the change is made to whatever is there.
+	// IfMatch ETag of the version to change, or several, separated by commas. If none of them is the current version, nothing is changed (412). If omitted or *, the change applies to any version.
 	IfMatch *string `json:"If-Match,omitempty"`
 }
 
 // ListEventsParams defines parameters for ListEvents.
 type ListEventsParams struct {
+	// Limit Maximum number of items of a page.
 	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor next_cursor of the page before.
+	// Cursor next_cursor of the previous page.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
 
-	// Source A source's slug.
-	Source         *string      `form:"source,omitempty" json:"source,omitempty"`
-	Status         *EventStatus `form:"status,omitempty" json:"status,omitempty"`
-	EventType      *string      `form:"event_type,omitempty" json:"event_type,omitempty"`
-	ReceivedAfter  *time.Time   `form:"received_after,omitempty" json:"received_after,omitempty"`
-	ReceivedBefore *time.Time   `form:"received_before,omitempty" json:"received_before,omitempty"`
-	IdempotencyKey *string      `form:"idempotency_key,omitempty" json:"idempotency_key,omitempty"`
+	// Source Return only events of the source with this slug.
+	Source *string `form:"source,omitempty" json:"source,omitempty"`
+
+	// Status Return only events with this status.
+	Status *EventStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// EventType Return only events of this type.
+	EventType *string `form:"event_type,omitempty" json:"event_type,omitempty"`
+
+	// ReceivedAfter Return only events received after this time.
+	ReceivedAfter *time.Time `form:"received_after,omitempty" json:"received_after,omitempty"`
+
+	// ReceivedBefore Return only events received before this time.
+	ReceivedBefore *time.Time `form:"received_before,omitempty" json:"received_before,omitempty"`
+
+	// IdempotencyKey Return only events with this idempotency key.
+	IdempotencyKey *string `form:"idempotency_key,omitempty" json:"idempotency_key,omitempty"`
 }
 
 // PublishEventParams defines parameters for PublishEvent.
 type PublishEventParams struct {
-	// IdempotencyKey As idempotency_key.
+	// IdempotencyKey Same as the member idempotency_key.
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 
-	// Traceparent W3C trace context, which deliveries continue.
+	// Traceparent W3C trace context, continued by the deliveries of the event.
 	Traceparent *string `json:"traceparent,omitempty"`
 }
 
 // StreamEventsParams defines parameters for StreamEvents.
 type StreamEventsParams struct {
-	// After The same, for clients that set no headers.
+	// After Same as Last-Event-ID, for clients that cannot set headers.
 	After *string `form:"after,omitempty" json:"after,omitempty"`
 
-	// Source A source's slug.
-	Source    *string      `form:"source,omitempty" json:"source,omitempty"`
-	Status    *EventStatus `form:"status,omitempty" json:"status,omitempty"`
-	EventType *string      `form:"event_type,omitempty" json:"event_type,omitempty"`
+	// Source Send only events of the source with this slug.
+	Source *string `form:"source,omitempty" json:"source,omitempty"`
 
-	// LastEventID The id that the client has seen last, as EventSource sends it: what was received since is told first, at most 1000 events, some of which the client may have.
+	// Status Send only events with this status.
+	Status *EventStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// EventType Send only events of this type.
+	EventType *string `form:"event_type,omitempty" json:"event_type,omitempty"`
+
+	// LastEventID Id of the last event that the client received, as sent by EventSource. The stream starts with the events received since then, at most 1000; some of them may be repeated.
 	LastEventID *string `json:"Last-Event-ID,omitempty"`
 }
 
 // ListPromisesParams defines parameters for ListPromises.
 type ListPromisesParams struct {
+	// Limit Maximum number of items of a page.
 	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor next_cursor of the page before.
-	Cursor         *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+	// Cursor next_cursor of the previous page.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// IdempotencyKey Return only the promise with this idempotency key.
 	IdempotencyKey *string `form:"idempotency_key,omitempty" json:"idempotency_key,omitempty"`
 }
 
 // GetPromiseParams defines parameters for GetPromise.
 type GetPromiseParams struct {
-	// WaitSeconds How long to wait for its outcome.
+	// WaitSeconds Seconds to wait for the promise to settle; 0 (default): return at once.
 	WaitSeconds *int64 `form:"wait_seconds,omitempty" json:"wait_seconds,omitempty"`
 }
 
 // ListProvidersParams defines parameters for ListProviders.
 type ListProvidersParams struct {
+	// Limit Maximum number of items of a page.
 	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor next_cursor of the page before.
+	// Cursor next_cursor of the previous page.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListSourcesParams defines parameters for ListSources.
 type ListSourcesParams struct {
+	// Limit Maximum number of items of a page.
 	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor next_cursor of the page before.
+	// Cursor next_cursor of the previous page.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // DeleteSourceParams defines parameters for DeleteSource.
 type DeleteSourceParams struct {
-	// Cascade Delete it with its routes, whatever of its events is still to be processed.
+	// Cascade Also delete the routes of the source, even if events are still to be processed.
 	Cascade *bool `form:"cascade,omitempty" json:"cascade,omitempty"`
 
-	// IfMatch The ETag of what was read, or several with commas between them. If none of them is that of what is there now, nothing is done: 412. Without it, or with *, the change is made to whatever is there.
+	// IfMatch ETag of the version to change, or several, separated by commas. If none of them is the current version, nothing is changed (412). If omitted or *, the change applies to any version.
 	IfMatch *string `json:"If-Match,omitempty"`
 }
 
 // UpdateSourceParams defines parameters for UpdateSource.
 type UpdateSourceParams struct {
-	// IfMatch The ETag of what was read, or several with commas between them. If none of them is that of what is there now, nothing is done: 412. Without it, or with *, the change is made to whatever is there.
+	// IfMatch ETag of the version to change, or several, separated by commas. If none of them is the current version, nothing is changed (412). If omitted or *, the change applies to any version.
 	IfMatch *string `json:"If-Match,omitempty"`
 }
 
 // ListRejectionsParams defines parameters for ListRejections.
 type ListRejectionsParams struct {
+	// Limit Maximum number of items of a page.
 	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor next_cursor of the page before.
+	// Cursor next_cursor of the previous page.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListRoutesParams defines parameters for ListRoutes.
 type ListRoutesParams struct {
+	// Limit Maximum number of items of a page.
 	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor next_cursor of the page before.
+	// Cursor next_cursor of the previous page.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // DeleteRouteParams defines parameters for DeleteRoute.
 type DeleteRouteParams struct {
-	// IfMatch The ETag of what was read, or several with commas between them. If none of them is that of what is there now, nothing is done: 412. Without it, or with *, the change is made to whatever is there.
+	// IfMatch ETag of the version to change, or several, separated by commas. If none of them is the current version, nothing is changed (412). If omitted or *, the change applies to any version.
 	IfMatch *string `json:"If-Match,omitempty"`
 }
 
 // UpdateRouteParams defines parameters for UpdateRoute.
 type UpdateRouteParams struct {
-	// IfMatch The ETag of what was read, or several with commas between them. If none of them is that of what is there now, nothing is done: 412. Without it, or with *, the change is made to whatever is there.
+	// IfMatch ETag of the version to change, or several, separated by commas. If none of them is the current version, nothing is changed (412). If omitted or *, the change applies to any version.
 	IfMatch *string `json:"If-Match,omitempty"`
 }
 
 // ListSubscriptionsParams defines parameters for ListSubscriptions.
 type ListSubscriptionsParams struct {
+	// Limit Maximum number of items of a page.
 	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor next_cursor of the page before.
+	// Cursor next_cursor of the previous page.
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // DeleteSubscriptionParams defines parameters for DeleteSubscription.
 type DeleteSubscriptionParams struct {
-	// IfMatch The ETag of what was read, or several with commas between them. If none of them is that of what is there now, nothing is done: 412. Without it, or with *, the change is made to whatever is there.
+	// IfMatch ETag of the version to change, or several, separated by commas. If none of them is the current version, nothing is changed (412). If omitted or *, the change applies to any version.
 	IfMatch *string `json:"If-Match,omitempty"`
 }
 
 // UpdateSubscriptionParams defines parameters for UpdateSubscription.
 type UpdateSubscriptionParams struct {
-	// IfMatch The ETag of what was read, or several with commas between them. If none of them is that of what is there now, nothing is done: 412. Without it, or with *, the change is made to whatever is there.
+	// IfMatch ETag of the version to change, or several, separated by commas. If none of them is the current version, nothing is changed (412). If omitted or *, the change applies to any version.
 	IfMatch *string `json:"If-Match,omitempty"`
 }
 
 // ListSubscriptionDeliveriesParams defines parameters for ListSubscriptionDeliveries.
 type ListSubscriptionDeliveriesParams struct {
+	// Limit Maximum number of items of a page.
 	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor next_cursor of the page before.
-	Cursor        *string         `form:"cursor,omitempty" json:"cursor,omitempty"`
-	EventID       *string         `form:"event_id,omitempty" json:"event_id,omitempty"`
-	Status        *DeliveryStatus `form:"status,omitempty" json:"status,omitempty"`
-	CreatedAfter  *time.Time      `form:"created_after,omitempty" json:"created_after,omitempty"`
-	CreatedBefore *time.Time      `form:"created_before,omitempty" json:"created_before,omitempty"`
+	// Cursor next_cursor of the previous page.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// EventID Return only deliveries of this event.
+	EventID *string `form:"event_id,omitempty" json:"event_id,omitempty"`
+
+	// Status Return only deliveries with this status.
+	Status *DeliveryStatus `form:"status,omitempty" json:"status,omitempty"`
+
+	// CreatedAfter Return only deliveries created after this time.
+	CreatedAfter *time.Time `form:"created_after,omitempty" json:"created_after,omitempty"`
+
+	// CreatedBefore Return only deliveries created before this time.
+	CreatedBefore *time.Time `form:"created_before,omitempty" json:"created_before,omitempty"`
 }
 
 // ListWorkParams defines parameters for ListWork.
 type ListWorkParams struct {
+	// Limit Maximum number of items of a page.
 	Limit *int64 `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor next_cursor of the page before.
-	Cursor *string          `form:"cursor,omitempty" json:"cursor,omitempty"`
-	Type   *ExecutionType   `form:"type,omitempty" json:"type,omitempty"`
+	// Cursor next_cursor of the previous page.
+	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Type Return only executions of this type.
+	Type *ExecutionType `form:"type,omitempty" json:"type,omitempty"`
+
+	// Status Return only executions with this status.
 	Status *ExecutionStatus `form:"status,omitempty" json:"status,omitempty"`
-	Kind   *string          `form:"kind,omitempty" json:"kind,omitempty"`
-	Queue  *string          `form:"queue,omitempty" json:"queue,omitempty"`
+
+	// Kind Return only executions of this kind.
+	Kind *string `form:"kind,omitempty" json:"kind,omitempty"`
+
+	// Queue Return only executions of this queue.
+	Queue *string `form:"queue,omitempty" json:"queue,omitempty"`
 }
 
-// ListAudit: List what was changed, newest first.
+// ListAudit: List audit entries of all tenants.
 //
-// A tenant that is none is a 404; an action that is none has no entries. Needs the admin key.
+// Newest first. 404 if the tenant does not exist. The list is empty for an unknown action. Requires the admin key.
 func (c *Client) ListAudit(ctx context.Context, params ListAuditParams, options ...CallOption) (AuditEntryPage, error) {
 	return answer[AuditEntryPage](ctx, c, request{method: http.MethodGet, path: path("/api/admin/audit"), query: params.query(), header: nil}, options)
 }
@@ -2424,9 +2483,9 @@ func (params ListAuditParams) query() url.Values {
 	return values
 }
 
-// ListTenants: List tenants, newest first.
+// ListTenants: List tenants.
 //
-// Needs the admin key.
+// Requires the admin key.
 func (c *Client) ListTenants(ctx context.Context, params ListTenantsParams, options ...CallOption) (TenantPage, error) {
 	return answer[TenantPage](ctx, c, request{method: http.MethodGet, path: path("/api/admin/tenants"), query: params.query(), header: nil}, options)
 }
@@ -2447,9 +2506,9 @@ func (params ListTenantsParams) query() url.Values {
 	return values
 }
 
-// CreateTenant: Make a tenant.
+// CreateTenant: Create a tenant.
 //
-// Needs the admin key.
+// Requires the admin key.
 func (c *Client) CreateTenant(ctx context.Context, body TenantCreate, options ...CallOption) (Tenant, error) {
 	return answer[Tenant](ctx, c, request{method: http.MethodPost, path: path("/api/admin/tenants"), query: nil, header: nil, body: body}, options)
 }
@@ -2459,16 +2518,16 @@ func (c *Client) CreateTenantFrom(ctx context.Context, body json.RawMessage, opt
 	return answer[Tenant](ctx, c, request{method: http.MethodPost, path: path("/api/admin/tenants"), query: nil, header: nil, body: body}, options)
 }
 
-// GetTenant: Read a tenant.
+// GetTenant: Get a tenant.
 //
-// Needs the admin key.
+// Requires the admin key.
 func (c *Client) GetTenant(ctx context.Context, tenant string, options ...CallOption) (Tenant, error) {
 	return answer[Tenant](ctx, c, request{method: http.MethodGet, path: path("/api/admin/tenants/%s", tenant), query: nil, header: nil}, options)
 }
 
-// UpdateTenant: Change a tenant's name, status or quotas.
+// UpdateTenant: Update a tenant.
 //
-// A suspended tenant receives no webhooks and changes nothing; what it has accepted is worked off. A quota of null is none. Needs the admin key.
+// Changes name, status or quotas. A suspended tenant receives no webhooks and its keys cannot change anything; events accepted before are still processed. A quota of null means no limit. Requires the admin key.
 func (c *Client) UpdateTenant(ctx context.Context, tenant string, params UpdateTenantParams, body TenantPatch, options ...CallOption) (Tenant, error) {
 	return answer[Tenant](ctx, c, request{method: http.MethodPatch, path: path("/api/admin/tenants/%s", tenant), query: nil, header: params.header(), body: body}, options)
 }
@@ -2484,16 +2543,16 @@ func (params UpdateTenantParams) header() url.Values {
 	return values
 }
 
-// CloseTenant: Close a tenant for good.
+// CloseTenant: Close a tenant.
 //
-// Its sources are disabled and its keys end, each told by an event and an audit entry of one correlation_id. What it has stored stays until its retention ends. This is not undone. Needs the admin key.
+// Disables the tenant's sources and expires its keys. Each change is reported by an event and an audit entry that share one correlation_id. Stored data stays until the end of its retention period. Closing cannot be undone. Requires the admin key.
 func (c *Client) CloseTenant(ctx context.Context, tenant string, options ...CallOption) (Tenant, error) {
 	return answer[Tenant](ctx, c, request{method: http.MethodPost, path: path("/api/admin/tenants/%s/close", tenant), query: nil, header: nil}, options)
 }
 
-// ListKeys: List a tenant's keys, newest first.
+// ListKeys: List the API keys of a tenant.
 //
-// Needs the admin key.
+// Requires the admin key.
 func (c *Client) ListKeys(ctx context.Context, tenant string, params ListKeysParams, options ...CallOption) (KeyPage, error) {
 	return answer[KeyPage](ctx, c, request{method: http.MethodGet, path: path("/api/admin/tenants/%s/keys", tenant), query: params.query(), header: nil}, options)
 }
@@ -2514,9 +2573,9 @@ func (params ListKeysParams) query() url.Values {
 	return values
 }
 
-// CreateKey: Make a key; it is shown once.
+// CreateKey: Create an API key.
 //
-// Needs the admin key.
+// The response contains the key, which is returned only once. Requires the admin key.
 func (c *Client) CreateKey(ctx context.Context, tenant string, body KeyCreate, options ...CallOption) (Key, error) {
 	return answer[Key](ctx, c, request{method: http.MethodPost, path: path("/api/admin/tenants/%s/keys", tenant), query: nil, header: nil, body: body}, options)
 }
@@ -2526,16 +2585,16 @@ func (c *Client) CreateKeyFrom(ctx context.Context, tenant string, body json.Raw
 	return answer[Key](ctx, c, request{method: http.MethodPost, path: path("/api/admin/tenants/%s/keys", tenant), query: nil, header: nil, body: body}, options)
 }
 
-// DeleteKey: Revoke a key.
+// DeleteKey: Delete an API key.
 //
-// Needs the admin key.
+// Revokes the key. Every instance refuses it within a second. Requires the admin key.
 func (c *Client) DeleteKey(ctx context.Context, tenant string, id string, options ...CallOption) error {
 	return done(ctx, c, request{method: http.MethodDelete, path: path("/api/admin/tenants/%s/keys/%s", tenant, id), query: nil, header: nil}, options)
 }
 
-// ListTenantAudit: List what was changed about the tenant, newest first.
+// ListTenantAudit: List audit entries of a tenant.
 //
-// Needs the scope manage, or the admin key.
+// Newest first. Requires a key with the scope manage, or the admin key.
 func (c *Client) ListTenantAudit(ctx context.Context, tenant string, params ListTenantAuditParams, options ...CallOption) (AuditEntryPage, error) {
 	return answer[AuditEntryPage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/audit", tenant), query: params.query(), header: nil}, options)
 }
@@ -2557,9 +2616,9 @@ func (params ListTenantAuditParams) query() url.Values {
 	return values
 }
 
-// ListDeliveries: List deliveries, those of the newest events first.
+// ListDeliveries: List deliveries.
 //
-// Needs the scope read, or the admin key.
+// Requires a key with the scope read, or the admin key.
 func (c *Client) ListDeliveries(ctx context.Context, tenant string, params ListDeliveriesParams, options ...CallOption) (DeliveryPage, error) {
 	return answer[DeliveryPage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/deliveries", tenant), query: params.query(), header: nil}, options)
 }
@@ -2586,9 +2645,9 @@ func (params ListDeliveriesParams) query() url.Values {
 	return values
 }
 
-// RetryDeliveries: Send deliveries again that failed or are dead.
+// RetryDeliveries: Retry failed and dead deliveries.
 //
-// The newest of those that the filter lets through. They are due at once, with all their retries before them. Those of disabled subscriptions are left alone; 409 if the filter names one that is disabled, which has to be enabled first. Needs the scope manage, or the admin key.
+// Queues the newest deliveries that match the filter for sending at once and resets their retries. Deliveries of disabled subscriptions are skipped. 409 if the filter names a disabled subscription; enable it first. Requires a key with the scope manage, or the admin key.
 func (c *Client) RetryDeliveries(ctx context.Context, tenant string, body DeliveriesRetry, options ...CallOption) (DeliveriesRetried, error) {
 	return answer[DeliveriesRetried](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/deliveries/retry", tenant), query: nil, header: nil, body: body}, options)
 }
@@ -2598,23 +2657,23 @@ func (c *Client) RetryDeliveriesFrom(ctx context.Context, tenant string, body js
 	return answer[DeliveriesRetried](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/deliveries/retry", tenant), query: nil, header: nil, body: body}, options)
 }
 
-// GetDelivery: Read a delivery with its attempts.
+// GetDelivery: Get a delivery with its attempts.
 //
-// Needs the scope read, or the admin key.
+// Requires a key with the scope read, or the admin key.
 func (c *Client) GetDelivery(ctx context.Context, tenant string, id string, options ...CallOption) (DeliveryDetail, error) {
 	return answer[DeliveryDetail](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/deliveries/%s", tenant, id), query: nil, header: nil}, options)
 }
 
-// RetryDelivery: Send a delivery again.
+// RetryDelivery: Retry a delivery.
 //
-// It is due at once, with all its retries before it; one that was delivered is sent again. 409: it is waiting or being sent already, or its subscription is deleted, or disabled and has to be enabled first; or its route is deleted, or has another target in its place. The event of a route's delivery is processing again. Needs the scope manage, or the admin key.
+// Queues the delivery for sending at once and resets its retries. A delivery that succeeded is sent again. If the delivery belongs to a route, its event returns to the status processing. 409 if the delivery is already waiting or being sent, if its subscription is deleted or disabled (enable it first), or if its route is deleted or has another target at this index. Requires a key with the scope manage, or the admin key.
 func (c *Client) RetryDelivery(ctx context.Context, tenant string, id string, options ...CallOption) (DeliveryDetail, error) {
 	return answer[DeliveryDetail](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/deliveries/%s/retry", tenant, id), query: nil, header: nil}, options)
 }
 
-// ListEventTypes: List the catalogue of event types, newest first.
+// ListEventTypes: List event types.
 //
-// Those of the gateway's own events come last. Needs the scope read, or the admin key.
+// Lists the tenant's catalogue, newest first, followed by the built-in types of the gateway's own events. Requires a key with the scope read, or the admin key.
 func (c *Client) ListEventTypes(ctx context.Context, tenant string, params ListEventTypesParams, options ...CallOption) (EventTypePage, error) {
 	return answer[EventTypePage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/event-types", tenant), query: params.query(), header: nil}, options)
 }
@@ -2635,9 +2694,9 @@ func (params ListEventTypesParams) query() url.Values {
 	return values
 }
 
-// DeleteEventType: Take an event type out of the catalogue.
+// DeleteEventType: Delete an event type.
 //
-// Events of that type stay. Needs the scope manage, or the admin key.
+// Removes the entry from the catalogue. Events of this type are not affected. Requires a key with the scope manage, or the admin key.
 func (c *Client) DeleteEventType(ctx context.Context, tenant string, name string, params DeleteEventTypeParams, options ...CallOption) error {
 	return done(ctx, c, request{method: http.MethodDelete, path: path("/api/tenants/%s/eventhook/event-types/%s", tenant, name), query: nil, header: params.header()}, options)
 }
@@ -2648,16 +2707,16 @@ func (params DeleteEventTypeParams) header() url.Values {
 	return values
 }
 
-// GetEventType: Read what the catalogue says about an event type.
+// GetEventType: Get an event type.
 //
-// Needs the scope read, or the admin key.
+// Requires a key with the scope read, or the admin key.
 func (c *Client) GetEventType(ctx context.Context, tenant string, name string, options ...CallOption) (EventType, error) {
 	return answer[EventType](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/event-types/%s", tenant, name), query: nil, header: nil}, options)
 }
 
-// PutEventType: Put an event type into the catalogue, or replace what it says.
+// PutEventType: Create or update an event type.
 //
-// 201 if it is new there. The gateway's own types stay as they are: 409. Needs the scope manage, or the admin key.
+// Replaces the whole entry of the catalogue. 201 if the event type is new. 409 for the built-in types of the gateway, which cannot be changed. Requires a key with the scope manage, or the admin key.
 func (c *Client) PutEventType(ctx context.Context, tenant string, name string, params PutEventTypeParams, body EventTypePut, options ...CallOption) (EventType, error) {
 	return answer[EventType](ctx, c, request{method: http.MethodPut, path: path("/api/tenants/%s/eventhook/event-types/%s", tenant, name), query: nil, header: params.header(), body: body}, options)
 }
@@ -2673,9 +2732,9 @@ func (params PutEventTypeParams) header() url.Values {
 	return values
 }
 
-// ListEvents: List events, newest first.
+// ListEvents: List events.
 //
-// Needs the scope read, or the admin key.
+// Newest first. Requires a key with the scope read, or the admin key.
 func (c *Client) ListEvents(ctx context.Context, tenant string, params ListEventsParams, options ...CallOption) (EventPage, error) {
 	return answer[EventPage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/events", tenant), query: params.query(), header: nil}, options)
 }
@@ -2702,9 +2761,9 @@ func (params ListEventsParams) query() url.Values {
 	return values
 }
 
-// PublishEvent: Publish an event, or a batch of events, to the tenant's subscribers.
+// PublishEvent: Publish an event or a batch of events.
 //
-// 202: the event is stored, and each subscriber that wants it will get it, signed. A traceparent that comes along is continued; what does not fit the catalogue is delivered all the same, and counted. 429: the tenant's quota has no room, or its share of time for the filters of its subscriptions is used up. 422 also when these filters take too many steps for the event. A batch is {"events": […]}, or the JSON batch format of CloudEvents 1.0, with at most 500 events and 8 MiB. Its events are stored in one transaction where they fit, and each has its outcome in items, in the order sent: a fault of one event costs the others nothing. If no event was stored for a reason of the gateway, such as the quota or a database that is down, the answer is that error. Of a CloudEvent, source and id make the idempotency key, type is the event_type, and subject the scope; id, time, dataschema, datacontenttype and extensions are in the metadata, the extension correlationid is the correlation_id, and traceparent is continued. What data_base64 holds is the data if it is JSON, else a text, else {"base64": …}. Needs the scope publish, or the admin key.
+// 202 if the event is stored; it is delivered, signed, to each subscription that matches. A traceparent header is continued. Events that do not match their type in the catalogue are delivered, too, and counted in a metric. 429 if the tenant's quota or its share of time for subscription filters is exhausted. 422 also if the subscription filters need too many steps for the event. A batch is either {"events": […]} or the JSON batch format of CloudEvents 1.0, with at most 500 events and 8 MiB. The events of a batch are stored in one transaction where possible. items contains one result per event, in the order of the request; an invalid event does not affect the other events. If no event could be stored for a reason of the gateway, such as an exhausted quota or an unavailable database, the whole request fails with that error. A CloudEvent is mapped as follows: source and id form the idempotency key, type is the event_type, subject is the scope; id, time, dataschema, datacontenttype and extensions go to the metadata, the extension correlationid becomes the correlation_id, and traceparent is continued. Content of data_base64 becomes the data as JSON if it can be parsed, else as text, else as {"base64": …}. Requires a key with the scope publish, or the admin key.
 func (c *Client) PublishEvent(ctx context.Context, tenant string, params PublishEventParams, body EventPublish, options ...CallOption) (EventPublished, error) {
 	return answer[EventPublished](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/events", tenant), query: nil, header: params.header(), body: body}, options)
 }
@@ -2721,9 +2780,9 @@ func (params PublishEventParams) header() url.Values {
 	return values
 }
 
-// ReprocessEvents: Process failed, dead or unrouted events anew.
+// ReprocessEvents: Reprocess failed, dead or unrouted events.
 //
-// They begin with all their retries; actions that have succeeded are not done again. Events in other states, that no source has brought, or whose payload is past its retention, are left alone. Needs the scope manage, or the admin key.
+// Routes the events again with today's routes and resets their retries. Actions that succeeded are not repeated. Events in another status, events that did not come from a source, and events whose payload is past the retention period are skipped. Requires a key with the scope manage, or the admin key.
 func (c *Client) ReprocessEvents(ctx context.Context, tenant string, body EventReprocess, options ...CallOption) (EventsReprocessed, error) {
 	return answer[EventsReprocessed](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/events/reprocess", tenant), query: nil, header: nil, body: body}, options)
 }
@@ -2733,9 +2792,9 @@ func (c *Client) ReprocessEventsFrom(ctx context.Context, tenant string, body js
 	return answer[EventsReprocessed](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/events/reprocess", tenant), query: nil, header: nil, body: body}, options)
 }
 
-// StreamEvents: Follow what happens to events, as server-sent events.
+// StreamEvents: Stream events as server-sent events.
 //
-// Each message `event` has an event's id and, as data, the event as in lists, whenever it was stored or settled, on any instance; one that changes twice within a moment is told once. A message `gap` says that something was left out: too much happened, or the client was slow. At most 20 streams for each tenant and 500 in all on each instance. Needs the scope read, or the admin key.
+// Sends a message `event` whenever an event is stored or settled by any instance; its data is the event in the form of List events. Two changes in quick succession are sent as one message. A message `gap` means that messages were skipped, because there were too many or the client read too slowly. Each instance serves at most 20 streams per tenant and 500 in total. Requires a key with the scope read, or the admin key.
 func (c *Client) StreamEvents(ctx context.Context, tenant string, params StreamEventsParams, options ...CallOption) (*http.Response, error) {
 	return stream(ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/events/stream", tenant), query: params.query(), header: params.header()}, options)
 }
@@ -2755,30 +2814,30 @@ func (params StreamEventsParams) header() url.Values {
 	return values
 }
 
-// GetEvent: Read an event with its headers, body, actions and deliveries.
+// GetEvent: Get an event with its headers, body, actions and deliveries.
 //
-// Needs the scope read, or the admin key.
+// Requires a key with the scope read, or the admin key.
 func (c *Client) GetEvent(ctx context.Context, tenant string, id string, options ...CallOption) (EventDetail, error) {
 	return answer[EventDetail](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/events/%s", tenant, id), query: nil, header: nil}, options)
 }
 
-// GetEventPayload: Read the exact bytes of an event's body.
+// GetEventPayload: Get the payload of an event.
 //
-// Needs the scope read, or the admin key.
+// Returns the exact bytes of the event's body. Requires a key with the scope read, or the admin key.
 func (c *Client) GetEventPayload(ctx context.Context, tenant string, id string, options ...CallOption) (*http.Response, error) {
 	return stream(ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/events/%s/payload", tenant, id), query: nil, header: nil}, options)
 }
 
-// TestEvent: Explain what today's routes would do with a stored event.
+// TestEvent: Explain how a stored event would be routed today.
 //
-// Tells of each route of the event's source, disabled ones too, whether it takes the event, why, and what its targets would get. Nothing is done. An event that no source has brought, or whose body is past its retention, is a 409. Needs the scope read, or the admin key.
+// Returns for each route of the event's source, including disabled ones, whether the route matches, why, and the input of its targets. No target is executed. 409 if the event did not come from a source or its body is past the retention period. Requires a key with the scope read, or the admin key.
 func (c *Client) TestEvent(ctx context.Context, tenant string, id string, options ...CallOption) (EventTest, error) {
 	return answer[EventTest](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/events/%s/test", tenant, id), query: nil, header: nil}, options)
 }
 
-// ListPromises: List promises, newest first, or find one by its key.
+// ListPromises: List promises.
 //
-// Needs the scope work, or the admin key.
+// Newest first. With idempotency_key, the list contains the promise with this key, if it exists. Requires a key with the scope work, or the admin key.
 func (c *Client) ListPromises(ctx context.Context, tenant string, params ListPromisesParams, options ...CallOption) (PromisePage, error) {
 	return answer[PromisePage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/promises", tenant), query: params.query(), header: nil}, options)
 }
@@ -2800,10 +2859,10 @@ func (params ListPromisesParams) query() url.Values {
 	return values
 }
 
-// CreatePromise: Make a promise, or get the one with its key.
+// CreatePromise: Create a promise.
 //
-// Needs the scope work, or the admin key.
-func (c *Client) CreatePromise(ctx context.Context, tenant string, body MakePromiseRequest, options ...CallOption) (Promise, error) {
+// 201 if the promise is new; 200 with the existing promise if the idempotency key is known. Requires a key with the scope work, or the admin key.
+func (c *Client) CreatePromise(ctx context.Context, tenant string, body CreatePromiseRequest, options ...CallOption) (Promise, error) {
 	return answer[Promise](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/promises", tenant), query: nil, header: nil, body: body}, options)
 }
 
@@ -2812,9 +2871,9 @@ func (c *Client) CreatePromiseFrom(ctx context.Context, tenant string, body json
 	return answer[Promise](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/promises", tenant), query: nil, header: nil, body: body}, options)
 }
 
-// GetPromise: Read a promise, waiting for its outcome if asked.
+// GetPromise: Get a promise.
 //
-// Needs the scope work, or the admin key.
+// With wait_seconds, waits until the promise is settled or the time is over. Requires a key with the scope work, or the admin key.
 func (c *Client) GetPromise(ctx context.Context, tenant string, id string, params GetPromiseParams, options ...CallOption) (Promise, error) {
 	return answer[Promise](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/promises/%s", tenant, id), query: params.query(), header: nil}, options)
 }
@@ -2825,9 +2884,9 @@ func (params GetPromiseParams) query() url.Values {
 	return values
 }
 
-// RejectPromise: Settle a promise with an error.
+// RejectPromise: Reject a promise with an error.
 //
-// Needs the scope work, or the admin key.
+// Requires a key with the scope work, or the admin key.
 func (c *Client) RejectPromise(ctx context.Context, tenant string, id string, body RejectRequest, options ...CallOption) (Promise, error) {
 	return answer[Promise](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/promises/%s/reject", tenant, id), query: nil, header: nil, body: body}, options)
 }
@@ -2837,9 +2896,9 @@ func (c *Client) RejectPromiseFrom(ctx context.Context, tenant string, id string
 	return answer[Promise](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/promises/%s/reject", tenant, id), query: nil, header: nil, body: body}, options)
 }
 
-// ResolvePromise: Settle a promise with a value.
+// ResolvePromise: Resolve a promise with a value.
 //
-// Needs the scope work, or the admin key.
+// Requires a key with the scope work, or the admin key.
 func (c *Client) ResolvePromise(ctx context.Context, tenant string, id string, body ResolveRequest, options ...CallOption) (Promise, error) {
 	return answer[Promise](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/promises/%s/resolve", tenant, id), query: nil, header: nil, body: body}, options)
 }
@@ -2849,9 +2908,9 @@ func (c *Client) ResolvePromiseFrom(ctx context.Context, tenant string, id strin
 	return answer[Promise](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/promises/%s/resolve", tenant, id), query: nil, header: nil, body: body}, options)
 }
 
-// ListProviders: List the providers that a source can name, by id.
+// ListProviders: List providers.
 //
-// A provider with several schemes is listed with each, its default first. Needs the scope read, or the admin key.
+// Lists the presets that a source can use, ordered by id. A provider with several schemes has one entry per scheme, its default first. Requires a key with the scope read, or the admin key.
 func (c *Client) ListProviders(ctx context.Context, tenant string, params ListProvidersParams, options ...CallOption) (ProviderPage, error) {
 	return answer[ProviderPage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/providers", tenant), query: params.query(), header: nil}, options)
 }
@@ -2872,9 +2931,9 @@ func (params ListProvidersParams) query() url.Values {
 	return values
 }
 
-// BacktestRoute: Tell what a proposed route would have made of past events.
+// BacktestRoute: Test a proposed route against past events.
 //
-// Nothing is stored, and nothing is done. A tenant has one backtest at a time, and a few run at once; one that has waited for 5 s is a 503 with Retry-After. Needs the scope manage, or the admin key.
+// Runs a backtest: evaluates the route for stored events of a source and counts the outcomes. Nothing is stored and no target is executed. A tenant can run one backtest at a time, and an instance a few; a request that cannot start within 5 s gets 503 with Retry-After. Requires a key with the scope manage, or the admin key.
 func (c *Client) BacktestRoute(ctx context.Context, tenant string, body RouteBacktest, options ...CallOption) (Backtest, error) {
 	return answer[Backtest](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/routes/backtest", tenant), query: nil, header: nil, body: body}, options)
 }
@@ -2884,9 +2943,9 @@ func (c *Client) BacktestRouteFrom(ctx context.Context, tenant string, body json
 	return answer[Backtest](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/routes/backtest", tenant), query: nil, header: nil, body: body}, options)
 }
 
-// ListSources: List sources, newest first.
+// ListSources: List sources.
 //
-// Needs the scope read, or the admin key.
+// Requires a key with the scope read, or the admin key.
 func (c *Client) ListSources(ctx context.Context, tenant string, params ListSourcesParams, options ...CallOption) (SourcePage, error) {
 	return answer[SourcePage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/sources", tenant), query: params.query(), header: nil}, options)
 }
@@ -2907,9 +2966,9 @@ func (params ListSourcesParams) query() url.Values {
 	return values
 }
 
-// CreateSource: Make a source.
+// CreateSource: Create a source.
 //
-// A provider is enough for how its requests are verified, or a verifier that is spelled out.  Needs the scope manage, or the admin key.
+// Requires either a provider, which defines how requests are verified, or a custom verifier. Requires a key with the scope manage, or the admin key.
 func (c *Client) CreateSource(ctx context.Context, tenant string, body SourceCreate, options ...CallOption) (Source, error) {
 	return answer[Source](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/sources", tenant), query: nil, header: nil, body: body}, options)
 }
@@ -2921,7 +2980,7 @@ func (c *Client) CreateSourceFrom(ctx context.Context, tenant string, body json.
 
 // DeleteSource: Delete a source.
 //
-// Its events stay. One that has routes, or of which events are still to be processed, stays too: 409, unless cascade is true. Such events are unrouted when it is their turn; what has been done of them stays done, and the rest is never done. Needs the scope manage, or the admin key.
+// Events of the source are not deleted. 409 if the source has routes or events that are still to be processed, unless cascade is true. With cascade, such events become unrouted: actions that succeeded stay, the others are never executed. Requires a key with the scope manage, or the admin key.
 func (c *Client) DeleteSource(ctx context.Context, tenant string, slug string, params DeleteSourceParams, options ...CallOption) error {
 	return done(ctx, c, request{method: http.MethodDelete, path: path("/api/tenants/%s/eventhook/sources/%s", tenant, slug), query: params.query(), header: params.header()}, options)
 }
@@ -2938,16 +2997,16 @@ func (params DeleteSourceParams) header() url.Values {
 	return values
 }
 
-// GetSource: Read a source.
+// GetSource: Get a source.
 //
-// Needs the scope read, or the admin key.
+// Requires a key with the scope read, or the admin key.
 func (c *Client) GetSource(ctx context.Context, tenant string, slug string, options ...CallOption) (Source, error) {
 	return answer[Source](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/sources/%s", tenant, slug), query: nil, header: nil}, options)
 }
 
-// UpdateSource: Change what is named of a source.
+// UpdateSource: Update a source.
 //
-// A JSON merge patch: null is the default, and what is not named stays, secrets too. A verifier of another type is replaced whole. Needs the scope manage, or the admin key.
+// The body is a JSON merge patch: omitted members, including secrets, keep their value, null resets a member to its default. A verifier of another type replaces the whole verifier. Requires a key with the scope manage, or the admin key.
 func (c *Client) UpdateSource(ctx context.Context, tenant string, slug string, params UpdateSourceParams, body SourcePatch, options ...CallOption) (Source, error) {
 	return answer[Source](ctx, c, request{method: http.MethodPatch, path: path("/api/tenants/%s/eventhook/sources/%s", tenant, slug), query: nil, header: params.header(), body: body}, options)
 }
@@ -2963,30 +3022,30 @@ func (params UpdateSourceParams) header() url.Values {
 	return values
 }
 
-// GetHandshake: See how far a source's handshake is.
+// GetHandshake: Get the handshake status of a source.
 //
-// Needs the scope read, or the admin key.
+// Requires a key with the scope read, or the admin key.
 func (c *Client) GetHandshake(ctx context.Context, tenant string, slug string, options ...CallOption) (Handshake, error) {
 	return answer[Handshake](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/sources/%s/handshake", tenant, slug), query: nil, header: nil}, options)
 }
 
-// ResetHandshake: Reset a handshake: forget the secret that it has brought, and wait for the next.
+// ResetHandshake: Reset a handshake.
 //
-// Asana's is taken within an hour. Needs the scope manage, or the admin key.
+// Deletes the secret received by the handshake and waits for the next one. Asana's secret is accepted within one hour. Requires a key with the scope manage, or the admin key.
 func (c *Client) ResetHandshake(ctx context.Context, tenant string, slug string, options ...CallOption) error {
 	return done(ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/sources/%s/handshake/reset", tenant, slug), query: nil, header: nil}, options)
 }
 
-// RevealHandshakeSecret: Reveal the secret that the handshake has brought, once.
+// RevealHandshakeSecret: Reveal the secret received by a handshake.
 //
-// To confirm it at the provider. A secret that must be confirmed, such as Notion's, counts from now on. Needs the scope manage, or the admin key.
+// Returns the secret, which must be confirmed at the provider. It can be revealed only once. A secret that needs confirmation, such as Notion's, is used from now on. Requires a key with the scope manage, or the admin key.
 func (c *Client) RevealHandshakeSecret(ctx context.Context, tenant string, slug string, options ...CallOption) (SecretAnswer, error) {
 	return answer[SecretAnswer](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/sources/%s/handshake/reveal", tenant, slug), query: nil, header: nil}, options)
 }
 
-// ListRejections: List the last requests that a source refused, newest first, and how many there were.
+// ListRejections: List requests that a source refused.
 //
-// Needs the scope read, or the admin key.
+// Lists the most recent refused requests, newest first, and counts all refusals by reason. Requires a key with the scope read, or the admin key.
 func (c *Client) ListRejections(ctx context.Context, tenant string, slug string, params ListRejectionsParams, options ...CallOption) (RejectionsAnswer, error) {
 	return answer[RejectionsAnswer](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/sources/%s/rejections", tenant, slug), query: params.query(), header: nil}, options)
 }
@@ -3007,9 +3066,9 @@ func (params ListRejectionsParams) query() url.Values {
 	return values
 }
 
-// ListRoutes: List a source's routes, newest first.
+// ListRoutes: List the routes of a source.
 //
-// Needs the scope read, or the admin key.
+// Requires a key with the scope read, or the admin key.
 func (c *Client) ListRoutes(ctx context.Context, tenant string, slug string, params ListRoutesParams, options ...CallOption) (RoutePage, error) {
 	return answer[RoutePage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/sources/%s/routes", tenant, slug), query: params.query(), header: nil}, options)
 }
@@ -3030,9 +3089,9 @@ func (params ListRoutesParams) query() url.Values {
 	return values
 }
 
-// CreateRoute: Make a route.
+// CreateRoute: Create a route.
 //
-// A source has at most 1000, with at most 5000 targets in all. Needs the scope manage, or the admin key.
+// A source can have at most 1000 routes, with at most 5000 targets in total. Requires a key with the scope manage, or the admin key.
 func (c *Client) CreateRoute(ctx context.Context, tenant string, slug string, body RouteCreate, options ...CallOption) (Route, error) {
 	return answer[Route](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/sources/%s/routes", tenant, slug), query: nil, header: nil, body: body}, options)
 }
@@ -3042,9 +3101,9 @@ func (c *Client) CreateRouteFrom(ctx context.Context, tenant string, slug string
 	return answer[Route](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/sources/%s/routes", tenant, slug), query: nil, header: nil, body: body}, options)
 }
 
-// ReorderRoutes: Give routes new priorities, all or none.
+// ReorderRoutes: Reorder the routes of a source.
 //
-// Those that are not named keep theirs. Needs the scope manage, or the admin key.
+// Sets the priorities of the given routes, all or none. Routes that are not listed keep their priority. Requires a key with the scope manage, or the admin key.
 func (c *Client) ReorderRoutes(ctx context.Context, tenant string, slug string, body RouteOrder, options ...CallOption) (RouteList, error) {
 	return answer[RouteList](ctx, c, request{method: http.MethodPut, path: path("/api/tenants/%s/eventhook/sources/%s/routes/reorder", tenant, slug), query: nil, header: nil, body: body}, options)
 }
@@ -3056,7 +3115,7 @@ func (c *Client) ReorderRoutesFrom(ctx context.Context, tenant string, slug stri
 
 // DeleteRoute: Delete a route.
 //
-// What it has made stays; events that are to be retried are tried without it. Needs the scope manage, or the admin key.
+// Executions, promises, events and deliveries that the route created are not affected. Events waiting for a retry are processed without the route. Requires a key with the scope manage, or the admin key.
 func (c *Client) DeleteRoute(ctx context.Context, tenant string, slug string, id string, params DeleteRouteParams, options ...CallOption) error {
 	return done(ctx, c, request{method: http.MethodDelete, path: path("/api/tenants/%s/eventhook/sources/%s/routes/%s", tenant, slug, id), query: nil, header: params.header()}, options)
 }
@@ -3067,16 +3126,16 @@ func (params DeleteRouteParams) header() url.Values {
 	return values
 }
 
-// GetRoute: Read a route.
+// GetRoute: Get a route.
 //
-// Needs the scope read, or the admin key.
+// Requires a key with the scope read, or the admin key.
 func (c *Client) GetRoute(ctx context.Context, tenant string, slug string, id string, options ...CallOption) (Route, error) {
 	return answer[Route](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/sources/%s/routes/%s", tenant, slug, id), query: nil, header: nil}, options)
 }
 
-// UpdateRoute: Change what is named of a route.
+// UpdateRoute: Update a route.
 //
-// A JSON merge patch: null is the default, and what is not named stays. The filter and the targets are replaced whole; a secret of a target that says [redacted] stays, unless the scheme, host or port of its url changes. Needs the scope manage, or the admin key.
+// The body is a JSON merge patch: omitted members keep their value, null resets a member to its default. filter and targets are replaced as a whole. A target's secret that is sent as [redacted] keeps its value, unless the scheme, host or port of the target's url changes. Requires a key with the scope manage, or the admin key.
 func (c *Client) UpdateRoute(ctx context.Context, tenant string, slug string, id string, params UpdateRouteParams, body RoutePatch, options ...CallOption) (Route, error) {
 	return answer[Route](ctx, c, request{method: http.MethodPatch, path: path("/api/tenants/%s/eventhook/sources/%s/routes/%s", tenant, slug, id), query: nil, header: params.header(), body: body}, options)
 }
@@ -3092,9 +3151,9 @@ func (params UpdateRouteParams) header() url.Values {
 	return values
 }
 
-// TestSource: Explain what a request to a source would come to.
+// TestSource: Test a request to a source.
 //
-// Tells whether a request would be verified, and what would become of it. Nothing is stored, and the source may be disabled. The answer holds no secret, but whoever may ask as often as he likes can find out whether a guessed secret is the source's, and can have a provider's published keys fetched: that is for those who may change the source. Needs the scope manage, or the admin key.
+// Explains whether the request would be verified and how it would be routed. Nothing is stored, and the source may be disabled. The response contains no secret. The scope manage is required because repeated calls could confirm a guessed secret, and because a call can make the gateway fetch a provider's public keys. Requires a key with the scope manage, or the admin key.
 func (c *Client) TestSource(ctx context.Context, tenant string, slug string, body ExplainRequest, options ...CallOption) (Explanation, error) {
 	return answer[Explanation](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/sources/%s/test", tenant, slug), query: nil, header: nil, body: body}, options)
 }
@@ -3104,9 +3163,9 @@ func (c *Client) TestSourceFrom(ctx context.Context, tenant string, slug string,
 	return answer[Explanation](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/sources/%s/test", tenant, slug), query: nil, header: nil, body: body}, options)
 }
 
-// ListSubscriptions: List subscriptions, newest first.
+// ListSubscriptions: List subscriptions.
 //
-// Needs the scope read, or the admin key.
+// Requires a key with the scope read, or the admin key.
 func (c *Client) ListSubscriptions(ctx context.Context, tenant string, params ListSubscriptionsParams, options ...CallOption) (SubscriptionPage, error) {
 	return answer[SubscriptionPage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/subscriptions", tenant), query: params.query(), header: nil}, options)
 }
@@ -3127,9 +3186,9 @@ func (params ListSubscriptionsParams) query() url.Values {
 	return values
 }
 
-// CreateSubscription: Make a subscription.
+// CreateSubscription: Create a subscription.
 //
-// The answer holds the signing secret, this once, and the whole URL. With validate, a test event must be answered with 2xx first, else nothing is made. Needs the scope manage, or the admin key.
+// The response contains the signing secret and the complete URL, which are returned only once. With validate, the subscription is created only if the receiver answers a test event with 2xx. Requires a key with the scope manage, or the admin key.
 func (c *Client) CreateSubscription(ctx context.Context, tenant string, body SubscriptionCreate, options ...CallOption) (SubscriptionCreated, error) {
 	return answer[SubscriptionCreated](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions", tenant), query: nil, header: nil, body: body}, options)
 }
@@ -3141,7 +3200,7 @@ func (c *Client) CreateSubscriptionFrom(ctx context.Context, tenant string, body
 
 // DeleteSubscription: Delete a subscription.
 //
-// What it has not received yet is not sent any more. Deliveries that are done can still be read. Needs the scope manage, or the admin key.
+// Deliveries that are still waiting are not sent. Completed deliveries remain readable. Requires a key with the scope manage, or the admin key.
 func (c *Client) DeleteSubscription(ctx context.Context, tenant string, id string, params DeleteSubscriptionParams, options ...CallOption) error {
 	return done(ctx, c, request{method: http.MethodDelete, path: path("/api/tenants/%s/eventhook/subscriptions/%s", tenant, id), query: nil, header: params.header()}, options)
 }
@@ -3152,16 +3211,16 @@ func (params DeleteSubscriptionParams) header() url.Values {
 	return values
 }
 
-// GetSubscription: Read a subscription.
+// GetSubscription: Get a subscription.
 //
-// Needs the scope read, or the admin key.
+// Requires a key with the scope read, or the admin key.
 func (c *Client) GetSubscription(ctx context.Context, tenant string, id string, options ...CallOption) (Subscription, error) {
 	return answer[Subscription](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/subscriptions/%s", tenant, id), query: nil, header: nil}, options)
 }
 
-// UpdateSubscription: Change what is named of a subscription.
+// UpdateSubscription: Update a subscription.
 //
-// A JSON merge patch: null is the default, and what is not named stays. The filter is replaced whole. A url and an auth_header that are written back as they are shown stay. If url changes its scheme, host or port, or target_labels gains a label, auth_header and each of headers must be named again with a value or null: a secret is never sent to a host that it was not given for. The status active enables a subscription that was disabled. Needs the scope manage, or the admin key.
+// The body is a JSON merge patch: omitted members keep their value, null resets a member to its default. filter is replaced as a whole. url and auth_header keep their value if they are sent as shown in responses. If the scheme, host or port of url changes, or target_labels gains a label, auth_header and each of headers must be given again, with a value or null: a secret is never sent to a host for which it was not set. The status active enables a disabled subscription. Requires a key with the scope manage, or the admin key.
 func (c *Client) UpdateSubscription(ctx context.Context, tenant string, id string, params UpdateSubscriptionParams, body SubscriptionPatch, options ...CallOption) (Subscription, error) {
 	return answer[Subscription](ctx, c, request{method: http.MethodPatch, path: path("/api/tenants/%s/eventhook/subscriptions/%s", tenant, id), query: nil, header: params.header(), body: body}, options)
 }
@@ -3177,9 +3236,9 @@ func (params UpdateSubscriptionParams) header() url.Values {
 	return values
 }
 
-// ListSubscriptionDeliveries: List a subscription's deliveries, those of the newest events first.
+// ListSubscriptionDeliveries: List the deliveries of a subscription.
 //
-// Needs the scope read, or the admin key.
+// Requires a key with the scope read, or the admin key.
 func (c *Client) ListSubscriptionDeliveries(ctx context.Context, tenant string, id string, params ListSubscriptionDeliveriesParams, options ...CallOption) (DeliveryPage, error) {
 	return answer[DeliveryPage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/subscriptions/%s/deliveries", tenant, id), query: params.query(), header: nil}, options)
 }
@@ -3204,30 +3263,30 @@ func (params ListSubscriptionDeliveriesParams) query() url.Values {
 	return values
 }
 
-// EnableSubscription: Make a subscription active, whatever it was.
+// EnableSubscription: Enable a subscription.
 //
-// Deliveries that were owed when it was disabled are sent; those that are dead can be replayed. Needs the scope manage, or the admin key.
+// Makes a disabled or paused subscription active. Deliveries that were waiting when it was disabled are sent; dead deliveries can be replayed. Requires a key with the scope manage, or the admin key.
 func (c *Client) EnableSubscription(ctx context.Context, tenant string, id string, options ...CallOption) (Subscription, error) {
 	return answer[Subscription](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/enable", tenant, id), query: nil, header: nil}, options)
 }
 
-// PauseSubscription: Have deliveries wait.
+// PauseSubscription: Pause a subscription.
 //
-// They are made and kept, as long as deliveries are, and sent when it is resumed. 409: it is disabled. Needs the scope manage, or the admin key.
+// While paused, deliveries are created and held, up to the retention period of deliveries, and sent after resume. 409 if the subscription is disabled. Requires a key with the scope manage, or the admin key.
 func (c *Client) PauseSubscription(ctx context.Context, tenant string, id string, options ...CallOption) (Subscription, error) {
 	return answer[Subscription](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/pause", tenant, id), query: nil, header: nil}, options)
 }
 
-// GetSubscriptionPublicKey: Read the key that verifies v1a signatures.
+// GetSubscriptionPublicKey: Get the public key of a subscription.
 //
-// 404 if the subscription does not sign with v1a. Needs the scope read, or the admin key.
+// The key verifies v1a signatures. 404 if the subscription does not sign with v1a. Requires a key with the scope read, or the admin key.
 func (c *Client) GetSubscriptionPublicKey(ctx context.Context, tenant string, id string, options ...CallOption) (PublicKey, error) {
 	return answer[PublicKey](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/subscriptions/%s/public-key", tenant, id), query: nil, header: nil}, options)
 }
 
-// ReplaySubscription: Send again what a subscription has missed since a time.
+// ReplaySubscription: Replay deliveries of a subscription.
 //
-// Its deliveries of events since then that are dead, or have the statuses that are named, are due at once, the newest first, with all their retries before them. 409: it is disabled, and has to be enabled first. Needs the scope manage, or the admin key.
+// Queues deliveries of events in a time range that are dead, or have one of the given statuses, for sending at once and resets their retries. If more match than limit, the newest are replayed. 409 if the subscription is disabled; enable it first. Requires a key with the scope manage, or the admin key.
 func (c *Client) ReplaySubscription(ctx context.Context, tenant string, id string, body SubscriptionReplay, options ...CallOption) (SubscriptionReplayed, error) {
 	return answer[SubscriptionReplayed](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/replay", tenant, id), query: nil, header: nil, body: body}, options)
 }
@@ -3237,16 +3296,16 @@ func (c *Client) ReplaySubscriptionFrom(ctx context.Context, tenant string, id s
 	return answer[SubscriptionReplayed](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/replay", tenant, id), query: nil, header: nil, body: body}, options)
 }
 
-// ResumeSubscription: Send what waits, and go on.
+// ResumeSubscription: Resume a subscription.
 //
-// 409: it is disabled. Needs the scope manage, or the admin key.
+// Sends the deliveries held while the subscription was paused and continues with new ones. 409 if the subscription is disabled. Requires a key with the scope manage, or the admin key.
 func (c *Client) ResumeSubscription(ctx context.Context, tenant string, id string, options ...CallOption) (Subscription, error) {
 	return answer[Subscription](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/resume", tenant, id), query: nil, header: nil}, options)
 }
 
-// RotateSubscriptionSecret: Sign with a new secret.
+// RotateSubscriptionSecret: Rotate the signing secret of a subscription.
 //
-// The ones before it sign, too, for as long as is said, so that receivers can change in between. At most three sign at once. The answer holds the new secret, this once. Needs the scope manage, or the admin key.
+// The previous secrets keep signing during the grace period, so that receivers can switch. At most three secrets sign at a time. The response contains the new secret, which is returned only once. Requires a key with the scope manage, or the admin key.
 func (c *Client) RotateSubscriptionSecret(ctx context.Context, tenant string, id string, body SecretRotation, options ...CallOption) (SecretRotated, error) {
 	return answer[SecretRotated](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/rotate-secret", tenant, id), query: nil, header: nil, body: body}, options)
 }
@@ -3256,23 +3315,23 @@ func (c *Client) RotateSubscriptionSecretFrom(ctx context.Context, tenant string
 	return answer[SecretRotated](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/rotate-secret", tenant, id), query: nil, header: nil, body: body}, options)
 }
 
-// GetSubscriptionStats: Read what a subscription has received lately.
+// GetSubscriptionStats: Get statistics of a subscription.
 //
-// Needs the scope read, or the admin key.
+// Requires a key with the scope read, or the admin key.
 func (c *Client) GetSubscriptionStats(ctx context.Context, tenant string, id string, options ...CallOption) (SubscriptionStats, error) {
 	return answer[SubscriptionStats](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/subscriptions/%s/stats", tenant, id), query: nil, header: nil}, options)
 }
 
-// TestSubscription: Send a test event, and tell what came of it.
+// TestSubscription: Test a subscription by sending a test event.
 //
-// A system.webhook_test goes to this subscription alone, once, whatever its status and its event types. Whether it was delivered is in the answer; its delivery can be read later. Needs the scope manage, or the admin key.
+// Sends one system.webhook_test event to this subscription only, regardless of its status and event types, and returns the result of the attempt. The delivery is stored. Requires a key with the scope manage, or the admin key.
 func (c *Client) TestSubscription(ctx context.Context, tenant string, id string, options ...CallOption) (SubscriptionTested, error) {
 	return answer[SubscriptionTested](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/subscriptions/%s/test", tenant, id), query: nil, header: nil}, options)
 }
 
-// ListWork: List executions, newest first.
+// ListWork: List executions.
 //
-// Needs the scope work, or the admin key.
+// Newest first. Requires a key with the scope work, or the admin key.
 func (c *Client) ListWork(ctx context.Context, tenant string, params ListWorkParams, options ...CallOption) (ExecutionPage, error) {
 	return answer[ExecutionPage](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/work", tenant), query: params.query(), header: nil}, options)
 }
@@ -3297,9 +3356,9 @@ func (params ListWorkParams) query() url.Values {
 	return values
 }
 
-// ClaimWork: Lease due work, waiting for it if asked.
+// ClaimWork: Claim due executions.
 //
-// Needs the scope work, or the admin key.
+// Leases executions of a queue to the caller, a worker. If none is due, waits up to wait_seconds. Each item has a lease_token, which complete, fail, suspend and heartbeat require. Requires a key with the scope work, or the admin key.
 func (c *Client) ClaimWork(ctx context.Context, tenant string, body ClaimRequest, options ...CallOption) (ClaimAnswer, error) {
 	return answer[ClaimAnswer](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/claim", tenant), query: nil, header: nil, body: body}, options)
 }
@@ -3309,9 +3368,9 @@ func (c *Client) ClaimWorkFrom(ctx context.Context, tenant string, body json.Raw
 	return answer[ClaimAnswer](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/claim", tenant), query: nil, header: nil, body: body}, options)
 }
 
-// CompleteManyWork: End much work, each with its output.
+// CompleteManyWork: Complete several executions.
 //
-// The answer is 200 though some of the work could not be completed: each item says its status or its error, in the order in which they were sent. Needs the scope work, or the admin key.
+// Always 200 if the request is valid, even if some executions could not be completed. items contains a status or an error per execution, in the order of the request. Requires a key with the scope work, or the admin key.
 func (c *Client) CompleteManyWork(ctx context.Context, tenant string, body CompleteManyRequest, options ...CallOption) (CompleteManyAnswer, error) {
 	return answer[CompleteManyAnswer](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/complete", tenant), query: nil, header: nil, body: body}, options)
 }
@@ -3321,23 +3380,23 @@ func (c *Client) CompleteManyWorkFrom(ctx context.Context, tenant string, body j
 	return answer[CompleteManyAnswer](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/complete", tenant), query: nil, header: nil, body: body}, options)
 }
 
-// GetWork: Read an execution.
+// GetWork: Get an execution.
 //
-// Needs the scope work, or the admin key.
+// Requires a key with the scope work, or the admin key.
 func (c *Client) GetWork(ctx context.Context, tenant string, id string, options ...CallOption) (Execution, error) {
 	return answer[Execution](ctx, c, request{method: http.MethodGet, path: path("/api/tenants/%s/eventhook/work/%s", tenant, id), query: nil, header: nil}, options)
 }
 
-// CancelWork: Cancel work that has not ended.
+// CancelWork: Cancel an execution.
 //
-// Needs the scope work, or the admin key.
+// 409 if the execution has already ended. Requires a key with the scope work, or the admin key.
 func (c *Client) CancelWork(ctx context.Context, tenant string, id string, options ...CallOption) (Execution, error) {
 	return answer[Execution](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/%s/cancel", tenant, id), query: nil, header: nil}, options)
 }
 
-// CompleteWork: End work with its output.
+// CompleteWork: Complete an execution.
 //
-// Needs the scope work, or the admin key.
+// Stores the output and ends the execution. 409 if the lease is lost. Requires a key with the scope work, or the admin key.
 func (c *Client) CompleteWork(ctx context.Context, tenant string, id string, body CompleteRequest, options ...CallOption) (Execution, error) {
 	return answer[Execution](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/%s/complete", tenant, id), query: nil, header: nil, body: body}, options)
 }
@@ -3347,9 +3406,9 @@ func (c *Client) CompleteWorkFrom(ctx context.Context, tenant string, id string,
 	return answer[Execution](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/%s/complete", tenant, id), query: nil, header: nil, body: body}, options)
 }
 
-// FailWork: End an attempt; it is tried again if retryable and attempts are left.
+// FailWork: Fail an execution.
 //
-// Needs the scope work, or the admin key.
+// Ends the current attempt with an error. The execution is retried with backoff if retryable is true and attempts are left, else it is dead. 409 if the lease is lost. Requires a key with the scope work, or the admin key.
 func (c *Client) FailWork(ctx context.Context, tenant string, id string, body FailRequest, options ...CallOption) (Execution, error) {
 	return answer[Execution](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/%s/fail", tenant, id), query: nil, header: nil, body: body}, options)
 }
@@ -3359,9 +3418,9 @@ func (c *Client) FailWorkFrom(ctx context.Context, tenant string, id string, bod
 	return answer[Execution](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/%s/fail", tenant, id), query: nil, header: nil, body: body}, options)
 }
 
-// HeartbeatWork: Extend the lease.
+// HeartbeatWork: Extend the lease of an execution.
 //
-// Send one after each third of the lease. 409: the lease is lost, and the work no longer yours. Needs the scope work, or the admin key.
+// Send a heartbeat after each third of the lease. 409 if the lease is lost: another worker may have claimed the execution. Requires a key with the scope work, or the admin key.
 func (c *Client) HeartbeatWork(ctx context.Context, tenant string, id string, body HeartbeatRequest, options ...CallOption) (HeartbeatAnswer, error) {
 	return answer[HeartbeatAnswer](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/%s/heartbeat", tenant, id), query: nil, header: nil, body: body}, options)
 }
@@ -3371,16 +3430,16 @@ func (c *Client) HeartbeatWorkFrom(ctx context.Context, tenant string, id string
 	return answer[HeartbeatAnswer](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/%s/heartbeat", tenant, id), query: nil, header: nil, body: body}, options)
 }
 
-// RetryWork: Do failed, dead or cancelled work again.
+// RetryWork: Retry a failed, dead or cancelled execution.
 //
-// It is due at once, with all its attempts before it. A workflow keeps its state and its promises, and goes on from there. Needs the scope work, or the admin key.
+// The execution is due at once and its attempts are reset. A workflow continues with its state and its promises. Requires a key with the scope work, or the admin key.
 func (c *Client) RetryWork(ctx context.Context, tenant string, id string, options ...CallOption) (Execution, error) {
 	return answer[Execution](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/%s/retry", tenant, id), query: nil, header: nil}, options)
 }
 
-// SuspendWork: Put a workflow aside until promises are settled.
+// SuspendWork: Suspend a workflow until promises are settled.
 //
-// Needs the scope work, or the admin key.
+// Stores the state and releases the lease. The workflow can be claimed again, with the state and the promises, when all promises are settled or the timeout is over. 409 if the lease is lost. Requires a key with the scope work, or the admin key.
 func (c *Client) SuspendWork(ctx context.Context, tenant string, id string, body SuspendRequest, options ...CallOption) (Execution, error) {
 	return answer[Execution](ctx, c, request{method: http.MethodPost, path: path("/api/tenants/%s/eventhook/work/%s/suspend", tenant, id), query: nil, header: nil, body: body}, options)
 }
@@ -3391,4 +3450,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // madeFrom is the SHA-256 of what this file was made from.
-const madeFrom = "f1bc7889eafbba1a823619ce386a1a15a71920ff982e29e1807af13e2ec1d9d4"
+const madeFrom = "3cf276fe16853fc73ab6a590f51594a3ead13f7e2ce982348f2948a3e2c67f3b"

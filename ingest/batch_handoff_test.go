@@ -141,7 +141,7 @@ func count(list []eventhook.EventID, id eventhook.EventID) int {
 // While a sender is answered its event is being processed: the race detector
 // sees whether anybody writes to it.
 func TestAnswersAndProcessingShareEvents(t *testing.T) {
-	r := newRig(t, limit(1_000_000, 1_000_000, 1_000_000), func(s *eventhook.Source) { s.IdempotencyKeyPaths = []string{"body.id"} })
+	r := newFixture(t, limit(1_000_000, 1_000_000, 1_000_000), func(s *eventhook.Source) { s.IdempotencyKeyPaths = []string{"body.id"} })
 	var senders sync.WaitGroup
 	for range 8 {
 		senders.Go(func() {

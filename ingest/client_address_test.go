@@ -42,7 +42,7 @@ func TestClientAddress(t *testing.T) {
 		{"no address", "@", []string{"198.51.100.1"}, ""},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := newRig(t, func(config *ingest.Config) { config.TrustedProxies = proxies })
+			r := newFixture(t, func(config *ingest.Config) { config.TrustedProxies = proxies })
 			req := from(c.peer, webhook(""))
 			req.Header["X-Forwarded-For"] = c.forwarded
 			if got := r.accepted(t, req).SourceIP; got != c.want {
@@ -53,7 +53,7 @@ func TestClientAddress(t *testing.T) {
 }
 
 func TestTheAllowlistIsHeldAgainstTheClientNotTheProxy(t *testing.T) {
-	r := newRig(t, func(c *ingest.Config) { c.TrustedProxies = []string{"10.0.0.0/8"} },
+	r := newFixture(t, func(c *ingest.Config) { c.TrustedProxies = []string{"10.0.0.0/8"} },
 		func(s *eventhook.Source) { s.AllowedIPRanges = []string{"198.51.100.0/24", "2001:db8::/32"} })
 	for _, c := range []struct {
 		forwarded string
@@ -67,7 +67,7 @@ func TestTheAllowlistIsHeldAgainstTheClientNotTheProxy(t *testing.T) {
 }
 
 func TestALongListOfHopsIsReadFromItsEnd(t *testing.T) {
-	r := newRig(t, func(c *ingest.Config) { c.TrustedProxies = []string{"10.0.0.0/8"} },
+	r := newFixture(t, func(c *ingest.Config) { c.TrustedProxies = []string{"10.0.0.0/8"} },
 		func(s *eventhook.Source) { s.AllowedIPRanges = []string{"198.51.100.0/24"} })
 	req := from("10.0.0.1:1", webhook("", "X-Forwarded-For", strings.Repeat(",", 200_000)+"203.0.113.1"))
 	r.wantStatus(t, req, http.StatusForbidden)

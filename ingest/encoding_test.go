@@ -38,7 +38,7 @@ func TestAnEncodedBodyIsStoredAsSentAndReadDecoded(t *testing.T) {
 	for _, c := range []struct{ encoding, body string }{
 		{"gzip", gzipped(text)}, {"x-gzip", gzipped(text)}, {"deflate", zlibbed(text)}, {"identity", text},
 	} {
-		r := newRig(t, keyed)
+		r := newFixture(t, keyed)
 		e := r.accepted(t, webhook(c.body, "Content-Type", "application/json", "Content-Encoding", c.encoding))
 		if string(e.Body) != c.body || e.BodySize != len(c.body) {
 			t.Errorf("%s: %d bytes are stored of size %d, want the %d that were sent", c.encoding, len(e.Body), e.BodySize, len(c.body))
@@ -58,7 +58,7 @@ func TestAnotherContentEncodingDoesNotChangeTheKey(t *testing.T) {
 	const text = `{"id":"e1"}`
 	for _, body := range []string{text, gzipped(text), zlibbed(text)} {
 		for _, encoding := range []string{"", "identity", "gzip", "x-gzip", "deflate"} {
-			r := newRig(t, keyed)
+			r := newFixture(t, keyed)
 			if e := r.accepted(t, webhook(body, "Content-Type", "application/json", "Content-Encoding", encoding)); e.IdempotencyKey != "e1" {
 				t.Errorf("%q with Content-Encoding %q: the key is %q, want e1", body[:2], encoding, e.IdempotencyKey)
 			}
@@ -68,7 +68,7 @@ func TestAnotherContentEncodingDoesNotChangeTheKey(t *testing.T) {
 
 func TestOtherContentEncodingsAreRefused(t *testing.T) {
 	for _, encodings := range [][]string{{"br"}, {"zstd"}, {"compress"}, {"gzip, gzip"}, {"gzip", "deflate"}, {"gzip", "identity"}} {
-		r := newRig(t)
+		r := newFixture(t)
 		body := &counted{Reader: strings.NewReader("x")}
 		req := webhook("x")
 		req.Body, req.Header["Content-Encoding"] = io.NopCloser(body), encodings
@@ -83,7 +83,7 @@ func TestOtherContentEncodingsAreRefused(t *testing.T) {
 func TestADecompressionBombIsRefused(t *testing.T) {
 	small := func(s *eventhook.Source) { s.MaxBodyBytes = 64 << 10 }
 	bomb := gzipped(strings.Repeat(" ", 8<<20))
-	r := newRig(t, small, inFlight(8<<20))
+	r := newFixture(t, small, inFlight(8<<20))
 	wantProblem(t, r.send(webhook(bomb, "Content-Encoding", "gzip")), http.StatusRequestEntityTooLarge, "The body is larger than this source allows.")
 	forged := forgery(bomb)
 	forged.Header.Set("Content-Encoding", "gzip")
@@ -101,7 +101,7 @@ func TestADecompressionBombIsRefused(t *testing.T) {
 // Decoded bytes count: without room for them the request is shed.
 func TestDecodedBytesCount(t *testing.T) {
 	large := func(s *eventhook.Source) { s.MaxBodyBytes = 8 << 20 }
-	r := newRig(t, large, inFlight(4<<20))
+	r := newFixture(t, large, inFlight(4<<20))
 	wantProblem(t, r.send(webhook(gzipped(strings.Repeat(" ", 8<<20)), "Content-Encoding", "gzip")), http.StatusServiceUnavailable, tooMuch)
 	r.accepted(t, webhook(gzipped(strings.Repeat(" ", 1<<20)), "Content-Encoding", "gzip"))
 	if held := r.handler.HeldBytes(); held != 0 {
@@ -111,7 +111,7 @@ func TestDecodedBytesCount(t *testing.T) {
 
 // A genuine body that is not in its encoding is stored as it is.
 func TestABrokenEncodingIsStored(t *testing.T) {
-	r := newRig(t, func(s *eventhook.Source) { s.EventTypePaths = []string{"body.type", "header.x-topic"} })
+	r := newFixture(t, func(s *eventhook.Source) { s.EventTypePaths = []string{"body.type", "header.x-topic"} })
 	body := gzipped(`{"type":"order.paid"}`)
 	body = body[:len(body)-3]
 	e := r.accepted(t, webhook(body, "Content-Type", "application/json", "Content-Encoding", "gzip", "X-Topic", "orders"))
@@ -123,7 +123,7 @@ func TestABrokenEncodingIsStored(t *testing.T) {
 // While an event waits to be stored, its raw bytes alone are held.
 func TestDecodedBytesAreReleasedBeforeTheEventIsStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newFixture(t)
 		gate := make(chan struct{})
 		r.store.set(func(s *store) { s.gate = gate })
 		go r.wantStatus(t, webhook(gzipped(strings.Repeat(" ", 1<<20)), "Content-Encoding", "gzip"), http.StatusOK)

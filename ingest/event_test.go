@@ -75,7 +75,7 @@ func TestEventType(t *testing.T) {
 		{"cut after it was made text", open, "", []string{"X-Event-Type", strings.Repeat("\x80", 300)}, strings.Repeat(`\x80`, 64)[:255]},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			got := newRig(t, c.source).accepted(t, webhook(c.body, c.headers...)).EventType
+			got := newFixture(t, c.source).accepted(t, webhook(c.body, c.headers...)).EventType
 			if got != c.want || !utf8.ValidString(got) {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
@@ -128,7 +128,7 @@ func TestIdempotencyKey(t *testing.T) {
 		{"a path to credentials leads nowhere", keys("header.authorization", "header.cookie", "body.id"), `{"id":"a"}`, []string{"Authorization", "hunter2", "Cookie", "hunter2"}, "a"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			if got := newRig(t, c.source).accepted(t, webhook(c.body, c.headers...)).IdempotencyKey; got != c.want {
+			if got := newFixture(t, c.source).accepted(t, webhook(c.body, c.headers...)).IdempotencyKey; got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
@@ -136,7 +136,7 @@ func TestIdempotencyKey(t *testing.T) {
 }
 
 func TestAKeyInTheVerifiersHeaderIsNoKey(t *testing.T) {
-	r := newRig(t, func(s *eventhook.Source) {
+	r := newFixture(t, func(s *eventhook.Source) {
 		s.Verifier = verifier(verify.Config{Type: "api_key", Header: "x-key", Values: []string{"hunter2"}})
 		s.IdempotencyKeyPaths, s.EventTypePaths = []string{"header.X-KEY"}, []string{"header.x-key"}
 	})
@@ -146,7 +146,7 @@ func TestAKeyInTheVerifiersHeaderIsNoKey(t *testing.T) {
 }
 
 func TestAKeyInACloudEventsHeaderIsNoKey(t *testing.T) {
-	r := newRig(t, func(s *eventhook.Source) {
+	r := newFixture(t, func(s *eventhook.Source) {
 		s.Verifier = verifier(verify.Config{Type: "api_key", Header: "ce-token", Values: []string{"hunter2"}})
 		s.IdempotencyKeyPaths, s.EventTypePaths = []string{"cloudevent.token"}, []string{"cloudevent.token", "cloudevent.type"}
 	})
@@ -159,7 +159,7 @@ func TestAKeyInACloudEventsHeaderIsNoKey(t *testing.T) {
 // Different keys stay different, whatever they are made of, and each can be
 // stored as text of 255 bytes.
 func TestOddKeysStayDistinct(t *testing.T) {
-	r := newRig(t, func(s *eventhook.Source) { s.IdempotencyKeyPaths = []string{"header.x-k", "body.k"} })
+	r := newFixture(t, func(s *eventhook.Source) { s.IdempotencyKeyPaths = []string{"header.x-k", "body.k"} })
 	long := strings.Repeat("k", 255)
 	for _, key := range []string{long, long + "a", long + "b", strings.Repeat(long, 200), "a\xff", "a\xfe", `a\xff`, "a", "ä", "a\u0308"} {
 		e := r.accepted(t, webhook("", "X-K", key))
@@ -187,7 +187,7 @@ func TestTheKeyIsReadAsTheSignatureWas(t *testing.T) {
 	mac := hmac.New(sha256.New, []byte("k"))
 	mac.Write([]byte("1700000000token"))
 	sig := hex.EncodeToString(mac.Sum(nil))
-	r := newRig(t, like(verify.Spec{Provider: "mailgun", Secrets: []string{"k"}}))
+	r := newFixture(t, like(verify.Spec{Provider: "mailgun", Secrets: []string{"k"}}))
 	body := `{"x":"&timestamp=1700000000&token=token&signature=` + sig + `&","signature":{"signature":"chosen"}}`
 	if w := r.send(asking("POST", "", body, "Content-Type", "application/x-www-form-urlencoded")); w.Code != 401 {
 		t.Errorf("answered %d, want 401: the signature that the JSON names is not right", w.Code)

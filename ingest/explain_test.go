@@ -99,7 +99,7 @@ func TestExplainTellsWhatWouldBeStored(t *testing.T) {
 		"a host":           {open, "", []string{"Host", "other.example:8080"}},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			r := newRig(t, c.source)
+			r := newFixture(t, c.source)
 			headers := append([]string{"X-Sig", sign(c.body)}, c.headers...)
 			asked := ask("POST", "", c.body, headers...)
 			before := asked.Header.Clone()

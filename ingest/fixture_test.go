@@ -34,8 +34,8 @@ const (
 	lease  = 30 * time.Second
 )
 
-// rig is the ingest URL on fakes. Its source acme/crm is signed with secret.
-type rig struct {
+// fixture is the ingest URL on fakes. Its source acme/crm is signed with secret.
+type fixture struct {
 	clock    *clock
 	store    *store
 	handoff  *handoff
@@ -59,8 +59,8 @@ func testConfig() ingest.Config {
 	return c
 }
 
-// newRig starts a rig. Each change is made to the config, or to the source.
-func newRig(t testing.TB, changes ...any) *rig {
+// newFixture starts a rig. Each change is made to the config, or to the source.
+func newFixture(t testing.TB, changes ...any) *fixture {
 	t.Helper()
 	c := testConfig()
 	source := newSource("acme", "crm")
@@ -74,7 +74,7 @@ func newRig(t testing.TB, changes ...any) *rig {
 			t.Fatalf("a %T changes neither", change)
 		}
 	}
-	r := &rig{clock: &clock{at: noon}, store: newStore(), handoff: &handoff{room: 1 << 30}, sources: &sources{list: []eventhook.Source{source}},
+	r := &fixture{clock: &clock{at: noon}, store: newStore(), handoff: &handoff{room: 1 << 30}, sources: &sources{list: []eventhook.Source{source}},
 		observer: &observer{outcomes: map[ingest.Outcome]int{}}, log: &lines{}, router: echo.New()}
 	log := slog.New(slog.NewJSONHandler(r.log, nil))
 	r.batcher = ingest.NewBatcher(c, lease, r.store, r.handoff, r.observer, log, r.clock.now)
@@ -161,13 +161,13 @@ func chunked(r *http.Request) *http.Request {
 	return r
 }
 
-func (r *rig) send(req *http.Request) *httptest.ResponseRecorder {
+func (r *fixture) send(req *http.Request) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	r.router.ServeHTTP(w, req)
 	return w
 }
 
-func (r *rig) wantStatus(t *testing.T, req *http.Request, want int) *httptest.ResponseRecorder {
+func (r *fixture) wantStatus(t *testing.T, req *http.Request, want int) *httptest.ResponseRecorder {
 	t.Helper()
 	w := r.send(req)
 	if w.Code != want {
@@ -177,7 +177,7 @@ func (r *rig) wantStatus(t *testing.T, req *http.Request, want int) *httptest.Re
 }
 
 // accepted sends a webhook that must be stored, and returns what was.
-func (r *rig) accepted(t *testing.T, req *http.Request) eventhook.Event {
+func (r *fixture) accepted(t *testing.T, req *http.Request) eventhook.Event {
 	t.Helper()
 	before := len(r.store.stored())
 	w := r.send(req)
@@ -207,7 +207,7 @@ func wantHeader(t *testing.T, w *httptest.ResponseRecorder, name, want string) {
 	}
 }
 
-func (r *rig) wantStored(t *testing.T, want int) {
+func (r *fixture) wantStored(t *testing.T, want int) {
 	t.Helper()
 	wantCount(t, "stored events", len(r.store.stored()), want)
 }

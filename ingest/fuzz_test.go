@@ -28,7 +28,7 @@ func FuzzServe(f *testing.F) {
 	f.Add("POST", "signed", "X-Sig", sign("a"), ";", []byte("a"), false)
 	f.Add("POST", "crm", "X-Sig", "", "multipart/form-data; boundary=", bytes.Repeat([]byte("["), 3000), true)
 	f.Add("GET", "..", "Host", "h", "x/y; q=\"", []byte{}, false)
-	r := newRig(f, open, limit(1_000_000, 60_000_000, 1_000_000), func(c *ingest.Config) { c.TrustedProxies = []string{"10.0.0.0/8", "192.0.2.1/32"} },
+	r := newFixture(f, open, limit(1_000_000, 60_000_000, 1_000_000), func(c *ingest.Config) { c.TrustedProxies = []string{"10.0.0.0/8", "192.0.2.1/32"} },
 		func(s *eventhook.Source) {
 			s.MaxBodyBytes, s.IdempotencyKeyPaths = 1<<12, []string{"header.x-request-id", "body.id", "body.a.0.b"}
 		})

@@ -78,8 +78,8 @@ func (c handshakeCase) request() *http.Request {
 	return r
 }
 
-func (c handshakeCase) rig(t testing.TB, changes ...any) *rig {
-	r := newRig(t, append([]any{like(c.Spec)}, changes...)...)
+func (c handshakeCase) rig(t testing.TB, changes ...any) *fixture {
+	r := newFixture(t, append([]any{like(c.Spec)}, changes...)...)
 	if c.Now != 0 {
 		r.clock.at = time.Unix(c.Now, 0)
 	}

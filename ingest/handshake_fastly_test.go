@@ -12,12 +12,12 @@ import (
 	"github.com/eventhook/eventhook/ingest"
 )
 
-func (r *rig) askServices() *httptest.ResponseRecorder {
+func (r *fixture) askServices() *httptest.ResponseRecorder {
 	return r.send(httptest.NewRequest(http.MethodGet, ingest.FastlyPath, nil))
 }
 
 func TestFastlyIsToldOfEachServiceOnce(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	r.services.ids = []string{"a,b", "", " c ", "*,a", "b"}
 	w := r.askServices()
 	lines := strings.Split(strings.TrimSuffix(w.Body.String(), "\n"), "\n")
@@ -29,7 +29,7 @@ func TestFastlyIsToldOfEachServiceOnce(t *testing.T) {
 }
 
 func TestFastlyIsToldOfAThousandServices(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	for n := range 1500 {
 		r.services.ids = append(r.services.ids, fmt.Sprint(n))
 	}
@@ -41,7 +41,7 @@ func TestFastlyIsToldOfAThousandServices(t *testing.T) {
 }
 
 func TestNoServices(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	for range 3 {
 		wantProblem(t, r.askServices(), http.StatusNotFound, "There is no such source.")
 	}
@@ -49,7 +49,7 @@ func TestNoServices(t *testing.T) {
 }
 
 func TestServicesAreReadOnceAMinute(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	r.services.ids = []string{"*"}
 	for range 59 {
 		r.askServices()
@@ -62,12 +62,12 @@ func TestServicesAreReadOnceAMinute(t *testing.T) {
 }
 
 func TestAChangeOfASourceIsToldToFastly(t *testing.T) {
-	for claim, forget := range map[string]func(*rig){
-		"of a source": func(r *rig) { r.handler.InvalidateSource("acme", "crm") },
-		"of a tenant": func(r *rig) { r.handler.InvalidateTenant("acme") },
-		"of anything": func(r *rig) { r.handler.InvalidateAll() },
+	for claim, forget := range map[string]func(*fixture){
+		"of a source": func(r *fixture) { r.handler.InvalidateSource("acme", "crm") },
+		"of a tenant": func(r *fixture) { r.handler.InvalidateTenant("acme") },
+		"of anything": func(r *fixture) { r.handler.InvalidateAll() },
 	} {
-		r := newRig(t)
+		r := newFixture(t)
 		r.askServices()
 		r.services.ids = []string{"*"}
 		forget(r)
@@ -78,7 +78,7 @@ func TestAChangeOfASourceIsToldToFastly(t *testing.T) {
 }
 
 func TestServicesThatCannotBeReadAre500(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	r.services.err = errDown
 	for range 50 {
 		w := r.askServices()

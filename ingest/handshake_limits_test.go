@@ -31,7 +31,7 @@ func TestTheMethodsOfASource(t *testing.T) {
 		{plain("twilio"), "GET, POST"},
 		{plain("zendesk"), "DELETE, GET, PATCH, POST, PUT"},
 	} {
-		r := newRig(t, like(c.spec))
+		r := newFixture(t, like(c.spec))
 		for _, method := range []string{"TRACE", "PROPFIND"} {
 			w := r.send(asking(method, "", ""))
 			wantProblem(t, w, http.StatusMethodNotAllowed, "This source does not take this method.")
@@ -44,8 +44,8 @@ func TestTheMethodsOfASource(t *testing.T) {
 func TestEventsByOtherMethods(t *testing.T) {
 	for provider, methods := range map[string][]string{"zendesk": {"GET", "PUT", "PATCH", "DELETE"}, "hubspot": {"GET", "DELETE"}, "twilio": {"GET"}} {
 		for _, method := range methods {
-			newRig(t, like(unsigned(provider))).accepted(t, asking(method, "challenge=1", ""))
-			newRig(t, like(plain(provider))).wantStatus(t, asking(method, "challenge=1", ""), http.StatusUnauthorized)
+			newFixture(t, like(unsigned(provider))).accepted(t, asking(method, "challenge=1", ""))
+			newFixture(t, like(plain(provider))).wantStatus(t, asking(method, "challenge=1", ""), http.StatusUnauthorized)
 		}
 	}
 }
@@ -57,7 +57,7 @@ func TestADisabledSourceIsAbsentForEveryMethod(t *testing.T) {
 		"suspended": func(s *eventhook.Source) { s.TenantStatus = eventhook.TenantSuspended },
 	} {
 		for _, spec := range []verify.Spec{plain("x-twitter"), plain("trello"), plain("cloudevents"), plain("monday"), asana} {
-			r := newRig(t, like(spec), change)
+			r := newFixture(t, like(spec), change)
 			for _, method := range append([]string{"POST"}, everyMethod...) {
 				w := r.send(asking(method, "crc_token=a", `{"challenge":"a"}`, "X-Hook-Secret", first, "WebHook-Request-Origin", "a.example"))
 				wantProblem(t, w, http.StatusNotFound, "There is no such source.")
@@ -70,7 +70,7 @@ func TestADisabledSourceIsAbsentForEveryMethod(t *testing.T) {
 
 func TestTheAllowlistComesBeforeAHandshake(t *testing.T) {
 	allowed := func(s *eventhook.Source) { s.AllowedIPRanges = []string{"198.51.100.0/24"} }
-	r := newRig(t, like(asana), allowed)
+	r := newFixture(t, like(asana), allowed)
 	r.wantStatus(t, hooked(first), http.StatusForbidden)
 	wantList(t, "learned", r.learner.learned, "")
 	r.wantStatus(t, from("198.51.100.1:1", hooked(first)), http.StatusOK)
@@ -89,7 +89,7 @@ func TestHandshakesUseLimits(t *testing.T) {
 		"signed":   {unsigned("slack"), func() *http.Request { return echoes["slack"].make("a") }},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			r := newRig(t, like(c.spec), limit(1, 60, 2))
+			r := newFixture(t, like(c.spec), limit(1, 60, 2))
 			r.wantStatus(t, c.ask(), http.StatusOK)
 			r.wantStatus(t, c.ask(), http.StatusOK)
 			w := r.send(c.ask())
@@ -106,7 +106,7 @@ func TestHandshakesUseLimits(t *testing.T) {
 // provider's events.
 func TestAFloodOfUnsignedHandshakesRefusesNoEvent(t *testing.T) {
 	spec := unsigned("monday")
-	r := newRig(t, like(spec), limit(1, 60, 2))
+	r := newFixture(t, like(spec), limit(1, 60, 2))
 	for range 10 {
 		r.send(echoes["monday"].make("a"))
 	}
@@ -117,14 +117,14 @@ func TestAFloodOfUnsignedHandshakesRefusesNoEvent(t *testing.T) {
 }
 
 func TestALimitThatIsUsedUpRefusesHandshakesToo(t *testing.T) {
-	r := newRig(t, like(unsigned("monday")), limit(1, 60, 1))
+	r := newFixture(t, like(unsigned("monday")), limit(1, 60, 1))
 	r.accepted(t, asking("POST", "", `{"event":{}}`))
 	r.wantStatus(t, echoes["monday"].make("a"), http.StatusTooManyRequests)
 }
 
 // A secret is not learned by a request that is refused for its limit.
 func TestNothingIsDoneBeyondALimit(t *testing.T) {
-	r := newRig(t, like(asana), limit(1, 60, 1))
+	r := newFixture(t, like(asana), limit(1, 60, 1))
 	r.learner.err = errDown
 	r.wantStatus(t, hooked(first), http.StatusInternalServerError)
 	r.learner.err = nil
@@ -149,7 +149,7 @@ func TestRefusedHandshakesUseTheClientsBudget(t *testing.T) {
 		"a known secret": {asana, func() *http.Request { return hooked("short") }, 400},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			r := newRig(t, like(c.spec), forgeriesOf(1, 2))
+			r := newFixture(t, like(c.spec), forgeriesOf(1, 2))
 			r.wantStatus(t, c.ask(), c.want)
 			r.wantStatus(t, c.ask(), c.want)
 			wantProblem(t, r.send(c.ask()), http.StatusTooManyRequests, tooForged)
@@ -160,7 +160,7 @@ func TestRefusedHandshakesUseTheClientsBudget(t *testing.T) {
 
 // Those that are answered, or that come too fast, do not.
 func TestAnsweredHandshakesUseNoBudget(t *testing.T) {
-	r := newRig(t, like(plain("x-twitter")), forgeriesOf(1, 1), limit(1, 60, 2))
+	r := newFixture(t, like(plain("x-twitter")), forgeriesOf(1, 1), limit(1, 60, 2))
 	for range 10 {
 		r.send(crc())
 	}
@@ -189,7 +189,7 @@ func TestHandshakesAndContentTypes(t *testing.T) {
 		{"without a handshake", unsigned("github"), asking("POST", "", ""), 415},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := newRig(t, like(c.spec), jsonOnly)
+			r := newFixture(t, like(c.spec), jsonOnly)
 			r.wantStatus(t, c.r, c.want)
 			r.wantStored(t, 0)
 		})
@@ -197,14 +197,14 @@ func TestHandshakesAndContentTypes(t *testing.T) {
 }
 
 func TestAHandshakeIsBoundedLikeAnyBody(t *testing.T) {
-	r := newRig(t, like(plain("monday")), func(s *eventhook.Source) { s.MaxBodyBytes = 10 })
+	r := newFixture(t, like(plain("monday")), func(s *eventhook.Source) { s.MaxBodyBytes = 10 })
 	r.wantStatus(t, echoes["monday"].make("a"), http.StatusRequestEntityTooLarge)
 }
 
 // Xero takes nothing for a refusal but an empty body, and stops sending where
 // it gets another.
 func TestXeroIsRefusedWithoutABody(t *testing.T) {
-	r := newRig(t, like(plain("xero")), forgeriesOf(1, 1))
+	r := newFixture(t, like(plain("xero")), forgeriesOf(1, 1))
 	for _, want := range []int{401, 429} {
 		w := r.wantStatus(t, asking("POST", "", `{"events":[]}`, "X-Xero-Signature", "AAAA"), want)
 		if w.Body.Len() != 0 || w.Header().Get("Content-Type") != "" {
@@ -216,7 +216,7 @@ func TestXeroIsRefusedWithoutABody(t *testing.T) {
 
 func TestAnAnswerWithoutABodyHasNone(t *testing.T) {
 	for _, status := range []int{http.StatusNoContent, http.StatusResetContent} {
-		r := newRig(t, open, func(s *eventhook.Source) {
+		r := newFixture(t, open, func(s *eventhook.Source) {
 			s.Response = &eventhook.SourceReply{Status: status, ContentType: "text/plain", Body: "thanks"}
 		})
 		if w := r.wantStatus(t, webhook(""), status); w.Body.Len() != 0 {
@@ -239,7 +239,7 @@ func TestWithoutHelpers(t *testing.T) {
 		"nobody has logs":   {plain("github"), httptest.NewRequest("GET", ingest.FastlyPath, nil), 404},
 		"others still work": {plain("x-twitter"), crc(), 200},
 	} {
-		r, source := newRig(t), newSource("acme", "crm")
+		r, source := newFixture(t), newSource("acme", "crm")
 		like(try.spec)(&source)
 		r.router = echo.New()
 		ingest.NewHandler(testConfig(), ingest.Deps{Sources: &sources{list: []eventhook.Source{source}}, Batcher: r.batcher,

@@ -100,7 +100,7 @@ func TestEchoesAreBounded(t *testing.T) {
 	} {
 		for name, echo := range echoes {
 			t.Run(name+"/"+c.claim, func(t *testing.T) {
-				r := newRig(t, like(echo.spec))
+				r := newFixture(t, like(echo.spec))
 				w := r.wantStatus(t, echo.make(c.text), c.want)
 				if c.want == http.StatusOK {
 					wantSafe(t, w)
@@ -117,7 +117,7 @@ func TestEchoesAreBounded(t *testing.T) {
 func TestAnEchoIsNoPage(t *testing.T) {
 	const script = "<script>alert(1)</script>"
 	for _, name := range []string{"challenge", "meta", "websub", "microsoft", "monday", "slack", "twitch", "strava"} {
-		w := newRig(t, like(echoes[name].spec)).wantStatus(t, echoes[name].make(script), http.StatusOK)
+		w := newFixture(t, like(echoes[name].spec)).wantStatus(t, echoes[name].make(script), http.StatusOK)
 		wantSafe(t, w)
 		if got := w.Body.String(); got != script && !json.Valid(w.Body.Bytes()) {
 			t.Errorf("%s: answered %s, want the text or JSON", name, got)
@@ -232,7 +232,7 @@ func TestWrongHandshakes(t *testing.T) {
 		{"fastly: GET at the source", unsigned("fastly"), "GET", "", "", nil, 405},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := newRig(t, like(c.spec))
+			r := newFixture(t, like(c.spec))
 			r.wantStatus(t, asking(c.method, c.query, c.body, c.headers...), c.want)
 			r.wantStored(t, 0)
 		})
@@ -240,14 +240,14 @@ func TestWrongHandshakes(t *testing.T) {
 }
 
 func TestWhoNamesNoOriginIsToldTheMethod(t *testing.T) {
-	w := newRig(t, like(plain("cloudevents"))).send(asking("OPTIONS", "", ""))
+	w := newFixture(t, like(plain("cloudevents"))).send(asking("OPTIONS", "", ""))
 	wantProblem(t, w, http.StatusMethodNotAllowed, "This source does not take this method.")
 	wantHeader(t, w, "Allow", "POST")
 }
 
 func TestARateThatIsNoNumberIsAny(t *testing.T) {
 	for _, text := range []string{"", "1.5", "-1", "many", "12345678901", "1\r\nX: y"} {
-		w := newRig(t, like(plain("cloudevents"))).wantStatus(t, asking("OPTIONS", "", "", "WebHook-Request-Origin", "a.example", "WebHook-Request-Rate", text), http.StatusOK)
+		w := newFixture(t, like(plain("cloudevents"))).wantStatus(t, asking("OPTIONS", "", "", "WebHook-Request-Origin", "a.example", "WebHook-Request-Rate", text), http.StatusOK)
 		wantHeader(t, w, "WebHook-Allowed-Rate", "*")
 	}
 }
@@ -258,11 +258,11 @@ func TestNoEventIsSignedAsAChallenge(t *testing.T) {
 		"x":        `{"for_user_id":"1","tweet_create_events":[]}`,
 		"linkedin": `hmacsha256={"type":"ORGANIZATION_SOCIAL_ACTION_NOTIFICATIONS"}`,
 	} {
-		newRig(t, like(echoes[name].spec)).wantStatus(t, echoes[name].make(text), http.StatusBadRequest)
+		newFixture(t, like(echoes[name].spec)).wantStatus(t, echoes[name].make(text), http.StatusBadRequest)
 	}
 	for name, texts := range map[string][]string{"x": {`{}`, `[]`, `""`, "a=b", "a&b", "a b", "a=b=="}, "linkedin": {"hmacsha256=", "hmacsha256={}"}} {
 		for _, text := range texts {
-			newRig(t, like(echoes[name].spec)).wantStatus(t, echoes[name].make(text), http.StatusBadRequest)
+			newFixture(t, like(echoes[name].spec)).wantStatus(t, echoes[name].make(text), http.StatusBadRequest)
 		}
 	}
 }
@@ -310,7 +310,7 @@ func TestEventsAreNoHandshakes(t *testing.T) {
 		{"a handshake of another provider", "github", "challenge=a&hub.challenge=a&validationToken=a&crc_token=a", `{"challenge":"a"}`, nil},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := newRig(t, learnt(c.provider))
+			r := newFixture(t, learnt(c.provider))
 			r.accepted(t, asking("POST", c.query, c.body, c.headers...))
 			wantCount(t, "handshakes", r.observer.outcomes[ingest.OutcomeHandshake], 0)
 			wantList(t, "confirmed", r.confirmer.calls(), "")
@@ -323,10 +323,10 @@ func TestEventsAreNoHandshakes(t *testing.T) {
 // answer is one of the contract's; what is answered as a handshake stores
 // nothing and cannot act as a page.
 func FuzzHandshake(f *testing.F) {
-	rigs := map[string]*rig{}
+	rigs := map[string]*fixture{}
 	for _, c := range ownCases(f) {
 		if rigs[c.Spec.Provider] == nil && c.Path == "" {
-			rigs[c.Spec.Provider] = newRig(f, like(unsigned(c.Spec.Provider)), limit(1_000_000, 60_000_000, 1_000_000))
+			rigs[c.Spec.Provider] = newFixture(f, like(unsigned(c.Spec.Provider)), limit(1_000_000, 60_000_000, 1_000_000))
 		}
 		for name, value := range c.Headers {
 			f.Add(c.Spec.Provider, c.Method, c.Query, name, value, c.Body)

@@ -40,7 +40,7 @@ func asanaEvent(secret string) *http.Request {
 const first, second = "the-first-secret", "the-second-secret"
 
 func TestASourceLearnsOneSecret(t *testing.T) {
-	r := newRig(t, like(asana))
+	r := newFixture(t, like(asana))
 	r.wantStatus(t, asanaEvent(first), http.StatusUnauthorized)
 	w := r.wantStatus(t, hooked(first), http.StatusOK)
 	wantHeader(t, w, "X-Hook-Secret", first)
@@ -61,7 +61,7 @@ func TestASourceLearnsOneSecret(t *testing.T) {
 
 // Another instance was faster, and this one has not heard of it yet.
 func TestASecretThatIsKnownElsewhereIsNotLearned(t *testing.T) {
-	r := newRig(t, like(asana))
+	r := newFixture(t, like(asana))
 	r.wantStatus(t, asanaEvent(first), http.StatusUnauthorized) // it is cached, and waits
 	r.sources.list[0].LearnedSecrets = []eventhook.Secret{eventhook.NewSecret(first)}
 	w := r.send(hooked(second))
@@ -81,7 +81,7 @@ func TestASecretThatCannotBeStoredIs500(t *testing.T) {
 		{asana, func() *http.Request { return hooked(first) }},
 		{notion, func() *http.Request { return asking("POST", "", member("verification_token", first)) }},
 	} {
-		r := newRig(t, like(c.spec), forgeriesOf(1, 1))
+		r := newFixture(t, like(c.spec), forgeriesOf(1, 1))
 		r.learner.err = errDown
 		for range 3 {
 			w := r.wantStatus(t, c.ask(), http.StatusInternalServerError)
@@ -99,7 +99,7 @@ func TestASecretThatCannotBeStoredIs500(t *testing.T) {
 // A sender that leaves in the middle does not undo what it began: it has sent
 // the secret.
 func TestASecretIsLearnedThoughTheSenderLeaves(t *testing.T) {
-	r := newRig(t, like(asana))
+	r := newFixture(t, like(asana))
 	r.wantStatus(t, asanaEvent(first), http.StatusUnauthorized) // it is cached
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
@@ -123,7 +123,7 @@ func TestOnlySecretsAreLearned(t *testing.T) {
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			for spec, req := range map[*verify.Spec]*http.Request{&asana: hooked(c.secret), &notion: asking("POST", "", member("verification_token", c.secret))} {
-				r := newRig(t, like(*spec))
+				r := newFixture(t, like(*spec))
 				r.wantStatus(t, req, c.want)
 				wantCount(t, "learned", len(r.learner.learned), map[int]int{200: 1}[c.want])
 			}
@@ -148,7 +148,7 @@ func TestOnlyWhoWaitsLearns(t *testing.T) {
 		{"a source with a token of its own", withOptions("notion", nil, secret), asking("POST", "", member("verification_token", first)), 401},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := newRig(t, like(c.spec))
+			r := newFixture(t, like(c.spec))
 			r.wantStatus(t, c.r, c.want)
 			wantList(t, "learned", r.learner.learned, "")
 			wantCount(t, "handshakes", r.observer.outcomes[ingest.OutcomeHandshake], 0)
@@ -167,7 +167,7 @@ func TestASecretThatCountsAtOnceIsTakenForAnHour(t *testing.T) {
 		{"in the hour", time.Hour, http.StatusOK},
 		{"after it", time.Hour + time.Second, http.StatusUnauthorized},
 	} {
-		r := newRig(t, like(asana))
+		r := newFixture(t, like(asana))
 		r.clock.advance(c.after)
 		r.wantStatus(t, hooked(first), c.want)
 		if got := r.send(asanaEvent(first)).Code; got != c.want {
@@ -195,7 +195,7 @@ func TestASecretThatMustBeConfirmedCountsWhenItWasRevealed(t *testing.T) {
 		mac.Write([]byte(body))
 		return asking("POST", "", body, "X-Notion-Signature", "sha256="+hex.EncodeToString(mac.Sum(nil)))
 	}
-	r := newRig(t, like(notion))
+	r := newFixture(t, like(notion))
 	r.clock.advance(48 * time.Hour)
 	r.wantStatus(t, asking("POST", "", member("verification_token", first)), http.StatusOK)
 	r.wantStatus(t, event(first), http.StatusUnauthorized)

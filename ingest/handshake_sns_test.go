@@ -30,7 +30,7 @@ func TestAConfirmationThatFailsIs500(t *testing.T) {
 
 // Where nothing is verified nobody makes us call anybody.
 func TestAnUnverifiedConfirmationIsAnEvent(t *testing.T) {
-	r := newRig(t, like(unsigned("aws-sns")))
+	r := newFixture(t, like(unsigned("aws-sns")))
 	r.accepted(t, caseNamed(t, confirmation).request())
 	wantList(t, "confirmed", r.confirmer.calls(), "")
 }

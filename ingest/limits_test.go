@@ -30,7 +30,7 @@ func forgeriesOf(perSecond float64, burst int) func(*ingest.Config) {
 
 // answered200 sends up to n webhooks and counts those that are accepted before
 // the first that is not.
-func (r *rig) answered200(n int) int {
+func (r *fixture) answered200(n int) int {
 	for i := range n {
 		if r.send(webhook("")).Code != http.StatusOK {
 			return i
@@ -55,7 +55,7 @@ func TestASourcesLimits(t *testing.T) {
 		{"the minute before the second", limit(1, 1, 1), 1, "60", time.Minute, 1},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := newRig(t, c.source)
+			r := newFixture(t, c.source)
 			wantCount(t, "at once", r.answered200(200), c.atOnce)
 			w := r.send(webhook(""))
 			wantProblem(t, w, http.StatusTooManyRequests, tooMany)
@@ -70,7 +70,7 @@ func TestASourcesLimits(t *testing.T) {
 }
 
 func TestLimitsAreLookedAtBeforeAnythingIsVerified(t *testing.T) {
-	r := newRig(t, limit(1, 1000, 1))
+	r := newFixture(t, limit(1, 1000, 1))
 	r.answered200(1)
 	body := &counted{Reader: strings.NewReader("x")}
 	req := forgery("x")
@@ -103,7 +103,7 @@ func TestOnlyWhatIsGenuineUsesASourcesLimits(t *testing.T) {
 		"another method":         func() *http.Request { r := webhook(""); r.Method = http.MethodPut; return r },
 	} {
 		t.Run(claim, func(t *testing.T) {
-			r := newRig(t, limit(1, 5, 5), func(s *eventhook.Source) {
+			r := newFixture(t, limit(1, 5, 5), func(s *eventhook.Source) {
 				s.MaxBodyBytes, s.ContentTypes, s.AllowedIPRanges = 50, []string{"", "text/plain"}, []string{"192.0.2.0/24"}
 			})
 			for range 100 {
@@ -128,7 +128,7 @@ func (failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 // While a forgery's body is on its way, and others pass it by, it holds none
 // of the source's budget.
 func TestASlowForgeryHoldsNoBudget(t *testing.T) {
-	r := newRig(t, limit(1, 2, 2))
+	r := newFixture(t, limit(1, 2, 2))
 	slow := forgery("x")
 	slow.Body = io.NopCloser(readerFunc(func([]byte) (int, error) {
 		wantCount(t, "accepted while a forgery is being read", r.answered200(10), 2)
@@ -145,7 +145,7 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // A slow webhook is counted when it is whole, and takes no time back with it.
 func TestASlowWebhookIsCountedOnce(t *testing.T) {
-	r := newRig(t, limit(1, 60, 2))
+	r := newFixture(t, limit(1, 60, 2))
 	slow := webhook("")
 	slow.Body = io.NopCloser(readerFunc(func([]byte) (int, error) {
 		r.clock.advance(time.Hour)
@@ -157,7 +157,7 @@ func TestASlowWebhookIsCountedOnce(t *testing.T) {
 }
 
 func TestALimitThatIsUsedUpMeanwhileRefuses(t *testing.T) {
-	r := newRig(t, limit(1, 60, 2))
+	r := newFixture(t, limit(1, 60, 2))
 	slow := webhook("")
 	slow.Body = io.NopCloser(readerFunc(func([]byte) (int, error) {
 		wantCount(t, "accepted meanwhile", r.answered200(10), 2)
@@ -170,7 +170,7 @@ func TestALimitThatIsUsedUpMeanwhileRefuses(t *testing.T) {
 }
 
 func TestAFloodOfForgeries(t *testing.T) {
-	r := newRig(t, limit(1, 5, 5), forgeriesOf(2, 10))
+	r := newFixture(t, limit(1, 5, 5), forgeriesOf(2, 10))
 	for n := range 1000 {
 		w := r.send(forgery(fmt.Sprint(n)))
 		if n < 10 {
@@ -204,7 +204,7 @@ func TestForgeriesAreCountedPerClient(t *testing.T) {
 		{"another /64", "[2001:db8::1]:1", "[2001:db8:0:1::1]:1", 401},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := newRig(t, forgeriesOf(1, 1))
+			r := newFixture(t, forgeriesOf(1, 1))
 			r.wantStatus(t, from(c.first, forgery("")), http.StatusUnauthorized)
 			r.wantStatus(t, from(c.second, forgery("")), c.want)
 		})
@@ -213,7 +213,7 @@ func TestForgeriesAreCountedPerClient(t *testing.T) {
 
 // Loading a source anew must not hand its budget out again.
 func TestLimitsOutliveAReload(t *testing.T) {
-	r := newRig(t, limit(1, 60, 3))
+	r := newFixture(t, limit(1, 60, 3))
 	for _, reload := range []func(){
 		func() {}, func() { r.handler.InvalidateSource("acme", "crm") }, func() { r.handler.InvalidateTenant("acme") }, r.handler.InvalidateAll,
 	} {

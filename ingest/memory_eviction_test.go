@@ -43,7 +43,7 @@ func (u *upload) status() int {
 
 // upload begins a request to acme/<slug> that announces a length, and sends the
 // first bytes of its body.
-func (r *rig) upload(slug, client string, announced, sent int) *upload {
+func (r *fixture) upload(slug, client string, announced, sent int) *upload {
 	u := &upload{ResponseRecorder: httptest.NewRecorder(), answered: make(chan struct{})}
 	u.read, u.body = io.Pipe()
 	req := from(client+":1", webhook(""))
@@ -68,7 +68,7 @@ func finish(uploads []*upload) {
 }
 
 // addSources adds unsigned sources s0, s1, … of tenants of their own.
-func (r *rig) addSources(n int) {
+func (r *fixture) addSources(n int) {
 	for i := range n {
 		s := newSource("acme", fmt.Sprintf("s%d", i))
 		open(&s)
@@ -88,7 +88,7 @@ func small(slug, client string) *http.Request {
 // at a sixteenth of the size that the attack had.
 func TestStalledSendersDoNotShedTheWebhooksOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, inFlight(16<<20))
+		r := newFixture(t, inFlight(16<<20))
 		r.addSources(12)
 		var stalled []*upload
 		for i := range 290 {
@@ -120,7 +120,7 @@ func TestStalledSendersDoNotShedTheWebhooksOfOthers(t *testing.T) {
 func TestAStalledSenderHoldsWhatItSent(t *testing.T) {
 	for _, sent := range []int{1, 18 << 10, 35 << 10, 69 << 10, 137 << 10, 273 << 10, 545 << 10} {
 		synctest.Test(t, func(t *testing.T) {
-			r := newRig(t, open)
+			r := newFixture(t, open)
 			u := r.upload("crm", "198.51.100.1", 1<<20, sent)
 			const before = 20 << 10 // the first buffer
 			if held, most := r.handler.HeldBytes(), min(2*sent, sent+64<<10)+before; held < sent || held > most {
@@ -135,7 +135,7 @@ func TestAStalledSenderHoldsWhatItSent(t *testing.T) {
 // longest ago, not the one that came first.
 func TestTheSlowestIsEvictedFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, inFlight(8<<20)) // of which large requests of all sources may hold 7 MiB
+		r := newFixture(t, inFlight(8<<20)) // of which large requests of all sources may hold 7 MiB
 		r.addSources(10)
 		var list []*upload
 		for i := range 7 {
@@ -176,7 +176,7 @@ func TestTheSlowestIsEvictedFirst(t *testing.T) {
 // Requests that make progress are not evicted: the newcomer is refused.
 func TestWhoMakesProgressIsNotEvicted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, inFlight(8<<20))
+		r := newFixture(t, inFlight(8<<20))
 		r.addSources(8)
 		var list []*upload
 		for i := range 7 {
@@ -210,7 +210,7 @@ func TestSharesOfTheMemory(t *testing.T) {
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t, inFlight(16<<20))
+				r := newFixture(t, inFlight(16<<20))
 				r.addSources(9)
 				if c.sameTenant {
 					for i := range 9 {
@@ -242,7 +242,7 @@ func TestSharesOfTheMemory(t *testing.T) {
 // A body must come at a kilobyte a second after five seconds.
 func TestABodyThatComesTooSlowlyIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, open)
+		r := newFixture(t, open)
 		slow, steady := r.upload("crm", "198.51.100.1", 100_000, 2000), r.upload("crm", "198.51.100.2", 100_000, 2000)
 		for second := range 20 {
 			if want := map[bool]int{false: 0, true: http.StatusBadRequest}[second > 6]; slow.status() != want {
@@ -270,9 +270,9 @@ func TestViewsCountBeforeTheyAreMade(t *testing.T) {
 		s.Verifier = verifier(bodyHMAC)
 	}
 	body := `{"sig":"` + strings.Repeat("0", 64) + `","a":"` + strings.Repeat("x", 1<<20) + `"}`
-	r := newRig(t, fields, inFlight(3<<20)) // the body, and its copy while it is put together
+	r := newFixture(t, fields, inFlight(3<<20)) // the body, and its copy while it is put together
 	wantProblem(t, r.send(webhook(body)), http.StatusServiceUnavailable, tooMuch)
-	r = newRig(t, fields, inFlight(6<<20))
+	r = newFixture(t, fields, inFlight(6<<20))
 	wantProblem(t, r.send(webhook(body)), http.StatusUnauthorized, unverified)
 	if held := r.handler.HeldBytes(); held != 0 {
 		t.Errorf("after the answer %d bytes are held, want 0", held)
@@ -283,7 +283,7 @@ func TestViewsCountBeforeTheyAreMade(t *testing.T) {
 func TestAnEvictionInterruptsARealConnection(t *testing.T) {
 	for _, version := range []int{1, 2} {
 		t.Run(fmt.Sprintf("HTTP/%d", version), func(t *testing.T) {
-			r := newRig(t, open, inFlight(1<<20))
+			r := newFixture(t, open, inFlight(1<<20))
 			server := httptest.NewUnstartedServer(r.router)
 			server.EnableHTTP2 = version == 2
 			server.StartTLS()

@@ -24,7 +24,7 @@ func slowBody(n int, end <-chan struct{}) io.ReadCloser {
 
 // slowly sends n unsigned webhooks to acme/<slug>, each from an address of its
 // own, that hold size bytes each until end.
-func (r *rig) slowly(slug string, n, size int, end <-chan struct{}) {
+func (r *fixture) slowly(slug string, n, size int, end <-chan struct{}) {
 	for i := range n {
 		req := from(fmt.Sprintf("198.51.%s.%d:1", strconv.Itoa(len(slug)), i), webhook(""))
 		req.URL.Path, req.Body, req.ContentLength = ingest.Path("acme", slug), slowBody(size, end), -1
@@ -41,7 +41,7 @@ func largeBodies(s *eventhook.Source) { s.MaxBodyBytes = 4 << 20 }
 
 func TestWhatIsInFlightIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, open, largeBodies, inFlight(16<<20))
+		r := newFixture(t, open, largeBodies, inFlight(16<<20))
 		for _, slug := range []string{"shop", "store"} {
 			s := newSource("acme", slug)
 			open(&s)
@@ -69,7 +69,7 @@ func TestWhatIsInFlightIsBounded(t *testing.T) {
 // others theirs.
 func TestSlowSendersToOneSourceDoNotShedAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, inFlight(32<<20))
+		r := newFixture(t, inFlight(32<<20))
 		r.sources.list = append(r.sources.list, newSource("acme", "shop"))
 		end := make(chan struct{})
 		r.slowly("shop", 100, 1<<20-1, end)
@@ -84,7 +84,7 @@ func TestSlowSendersToOneSourceDoNotShedAnother(t *testing.T) {
 
 // Whatever a request's end, it lets go of what it held.
 func TestMemoryIsLetGo(t *testing.T) {
-	r := newRig(t, inFlight(5<<19), limit(1_000_000, 1_000_000, 1_000_000), forgeriesOf(1, 1))
+	r := newFixture(t, inFlight(5<<19), limit(1_000_000, 1_000_000, 1_000_000), forgeriesOf(1, 1))
 	large := strings.Repeat("x", 1<<20)
 	for _, c := range []struct {
 		r    func() *http.Request
@@ -113,7 +113,7 @@ func TestMemoryIsLetGo(t *testing.T) {
 // little.
 func TestAnAnnouncementHoldsNoMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, inFlight(64<<20), limit(10_000, 10_000, 10_000))
+		r := newFixture(t, inFlight(64<<20), limit(10_000, 10_000, 10_000))
 		end := make(chan struct{})
 		for range 500 {
 			req := webhook("")
@@ -129,7 +129,7 @@ func TestAnAnnouncementHoldsNoMemory(t *testing.T) {
 
 func TestAFullQueueSheds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, func(c *ingest.Config) { c.Writers, c.QueueEvents = 1, 3 })
+		r := newFixture(t, func(c *ingest.Config) { c.Writers, c.QueueEvents = 1, 3 })
 		gate := make(chan struct{})
 		r.store.set(func(s *store) { s.gate = gate })
 		for range 4 { // one commits, three wait

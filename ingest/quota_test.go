@@ -22,7 +22,7 @@ func quota(q eventhook.Quota) func(*eventhook.Source) {
 }
 
 // wantUsed wants the counts of the rig's tenant and source to be these.
-func (r *rig) wantUsed(t *testing.T, events int) {
+func (r *fixture) wantUsed(t *testing.T, events int) {
 	t.Helper()
 	for _, flush := range []func(context.Context) error{r.meter.Flush, r.meter.FlushSources} {
 		if err := flush(t.Context()); err != nil {
@@ -34,11 +34,11 @@ func (r *rig) wantUsed(t *testing.T, events int) {
 		bytes += len(e.Headers) + len(e.Body)
 	}
 	var tenant eventhook.TenantCount
-	for _, c := range r.used.Of(r.sources.list[0].TenantID) {
+	for _, c := range r.used.TenantDays(r.sources.list[0].TenantID) {
 		tenant.Events, tenant.Bytes = tenant.Events+c.Events, tenant.Bytes+c.Bytes
 	}
 	var source int64
-	for _, c := range r.used.Received() {
+	for _, c := range r.used.SourceTotals() {
 		source += c.Events
 	}
 	wantCount(t, "the tenant's events", int(tenant.Events), events)
@@ -70,7 +70,7 @@ func TestAQuotaRefusesUntilMidnight(t *testing.T) {
 		{"of no byte", stored(0), 0, "max_storage_bytes"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := newRig(t, quota(c.quota))
+			r := newFixture(t, quota(c.quota))
 			for range c.room {
 				r.accepted(t, webhook("0123456789"))
 			}
@@ -84,7 +84,7 @@ func TestAQuotaRefusesUntilMidnight(t *testing.T) {
 }
 
 func TestANewDayHasAQuotaOfItsOwn(t *testing.T) {
-	r := newRig(t, quota(perDay(1)))
+	r := newFixture(t, quota(perDay(1)))
 	r.accepted(t, webhook(""))
 	r.wantStatus(t, webhook(""), http.StatusTooManyRequests)
 	r.clock.advance(12 * time.Hour)
@@ -93,7 +93,7 @@ func TestANewDayHasAQuotaOfItsOwn(t *testing.T) {
 }
 
 func TestARaisedQuotaLetsThroughAgain(t *testing.T) {
-	r := newRig(t, quota(perDay(1)))
+	r := newFixture(t, quota(perDay(1)))
 	r.accepted(t, webhook(""))
 	r.wantStatus(t, webhook(""), http.StatusTooManyRequests)
 	r.sources.list[0].Quota = perDay(2)
@@ -107,7 +107,7 @@ func TestARaisedQuotaLetsThroughAgain(t *testing.T) {
 
 func TestWhatCountsForAQuota(t *testing.T) {
 	keyed := func(s *eventhook.Source) { s.IdempotencyKeyPaths = []string{"body.id"} }
-	r := newRig(t, quota(perDay(3)), keyed)
+	r := newFixture(t, quota(perDay(3)), keyed)
 	r.wantStatus(t, forgery("x"), http.StatusUnauthorized)
 	r.wantStatus(t, webhook(`{"id":1}`), http.StatusOK)
 	r.wantStatus(t, webhook(`{"id":1}`), http.StatusOK) // a duplicate is stored, too
@@ -122,12 +122,12 @@ func TestWhatCountsForAQuota(t *testing.T) {
 }
 
 func TestAForgeryIsNotToldOfAQuota(t *testing.T) {
-	r := newRig(t, quota(perDay(0)))
+	r := newFixture(t, quota(perDay(0)))
 	wantProblem(t, r.send(forgery("x")), http.StatusUnauthorized, unverified)
 }
 
 func TestHandshakesPassWhateverTheQuota(t *testing.T) {
-	r := newRig(t, provider("slack"), quota(perDay(0)))
+	r := newFixture(t, provider("slack"), quota(perDay(0)))
 	w := r.wantStatus(t, webhook(`{"type":"url_verification","challenge":"abc"}`, "Content-Type", "application/json"), http.StatusOK)
 	if w.Body.String() == "" {
 		t.Error("the handshake was not answered")
@@ -136,7 +136,7 @@ func TestHandshakesPassWhateverTheQuota(t *testing.T) {
 }
 
 func TestWithoutTheTotalsNothingIsAdmittedUnderAQuota(t *testing.T) {
-	r := newRig(t, quota(perDay(5)))
+	r := newFixture(t, quota(perDay(5)))
 	r.used.FailReads(errors.New("the database is down"))
 	r.wantStatus(t, webhook(""), http.StatusInternalServerError)
 	r.used.FailReads(nil)

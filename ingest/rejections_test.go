@@ -95,7 +95,7 @@ func (s *rejectionStore) tries() int {
 }
 
 // record writes what is held now, as at a stop.
-func (r *rig) record(t *testing.T, s *rejectionStore) {
+func (r *fixture) record(t *testing.T, s *rejectionStore) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
@@ -104,7 +104,7 @@ func (r *rig) record(t *testing.T, s *rejectionStore) {
 	}
 }
 
-func (r *rig) crm() eventhook.SourceID { return r.sources.list[0].ID }
+func (r *fixture) crm() eventhook.SourceID { return r.sources.list[0].ID }
 
 func wantSame(t *testing.T, what string, got, want any) {
 	t.Helper()
@@ -154,7 +154,7 @@ func TestWhatIsKeptOfARefusedRequest(t *testing.T) {
 		{"cut off", cutOff(text(webhook(body))), eventhook.Rejection{Outcome: "unreadable", Reason: "unreadable", BodySize: 8}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r, s := newRig(t, strict), &rejectionStore{}
+			r, s := newFixture(t, strict), &rejectionStore{}
 			r.send(c.r)
 			r.record(t, s)
 			if len(s.last) != 1 {
@@ -194,7 +194,7 @@ func TestWhatIsKeptOfARefusedRequest(t *testing.T) {
 }
 
 func TestALimitThatIsUsedUpIsARejection(t *testing.T) {
-	r, s := newRig(t, limit(1, 60, 2)), &rejectionStore{}
+	r, s := newFixture(t, limit(1, 60, 2)), &rejectionStore{}
 	r.answered200(2)
 	for range 3 {
 		r.send(webhook("x"))
@@ -213,17 +213,17 @@ func TestWhatIsNoRejection(t *testing.T) {
 		claim  string
 		r      *http.Request
 		change any
-		then   func(*rig)
+		then   func(*fixture)
 	}{
-		{"accepted", webhook(""), open, func(*rig) {}},
-		{"no such source", unknown, open, func(*rig) {}},
-		{"a disabled source", webhook(""), func(s *eventhook.Source) { s.IsEnabled = false }, func(*rig) {}},
-		{"a method that no source takes", httptest.NewRequest(http.MethodPut, ingest.Path("acme", "crm"), nil), open, func(*rig) {}},
-		{"not stored", webhook(""), open, func(r *rig) { r.store.set(func(s *store) { s.err = errDown }) }},
-		{"shed", webhook(""), inFlight(1), func(*rig) {}},
+		{"accepted", webhook(""), open, func(*fixture) {}},
+		{"no such source", unknown, open, func(*fixture) {}},
+		{"a disabled source", webhook(""), func(s *eventhook.Source) { s.IsEnabled = false }, func(*fixture) {}},
+		{"a method that no source takes", httptest.NewRequest(http.MethodPut, ingest.Path("acme", "crm"), nil), open, func(*fixture) {}},
+		{"not stored", webhook(""), open, func(r *fixture) { r.store.set(func(s *store) { s.err = errDown }) }},
+		{"shed", webhook(""), inFlight(1), func(*fixture) {}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r, s := newRig(t, c.change), &rejectionStore{}
+			r, s := newFixture(t, c.change), &rejectionStore{}
 			c.then(r)
 			r.send(c.r)
 			r.record(t, s)
@@ -233,7 +233,7 @@ func TestWhatIsNoRejection(t *testing.T) {
 }
 
 func TestTheRestOfAFloodIsOnlyCounted(t *testing.T) {
-	r, s := newRig(t, forgeriesOf(1, 3)), &rejectionStore{}
+	r, s := newFixture(t, forgeriesOf(1, 3)), &rejectionStore{}
 	for range 10 {
 		r.send(forgery(""))
 	}
@@ -245,7 +245,7 @@ func TestTheRestOfAFloodIsOnlyCounted(t *testing.T) {
 // The last twenty are written, in one write, however many there were.
 func TestAFloodCostsOneWrite(t *testing.T) {
 	const flood = 100_000
-	r, s := newRig(t, forgeriesOf(1_000_000, 1_000_000)), &rejectionStore{}
+	r, s := newFixture(t, forgeriesOf(1_000_000, 1_000_000)), &rejectionStore{}
 	w := &discard{header: http.Header{}}
 	send := func(req *http.Request) {
 		clear(w.header)
@@ -281,7 +281,7 @@ func TestAFloodCostsOneWrite(t *testing.T) {
 
 func TestRejectionsOfManySourcesAreBounded(t *testing.T) {
 	const sources, each = 1010, 3
-	r, s := newRig(t, forgeriesOf(10_000, 10_000)), &rejectionStore{}
+	r, s := newFixture(t, forgeriesOf(10_000, 10_000)), &rejectionStore{}
 	for n := range sources - 1 {
 		r.sources.list = append(r.sources.list, newSource("acme", fmt.Sprint("s", n)))
 	}
@@ -301,7 +301,7 @@ func TestRejectionsOfManySourcesAreBounded(t *testing.T) {
 }
 
 func TestWhatCannotBeWrittenIsKept(t *testing.T) {
-	r, s := newRig(t, forgeriesOf(1000, 1000)), &rejectionStore{err: errDown}
+	r, s := newFixture(t, forgeriesOf(1000, 1000)), &rejectionStore{err: errDown}
 	var want []string
 	forge := func(n int) {
 		for range n {
@@ -335,7 +335,7 @@ func TestWhatCannotBeWrittenIsKept(t *testing.T) {
 // no more room than its source has.
 func TestWhatComesDuringAFailedWriteIsNewer(t *testing.T) {
 	const sources, each = 60, 20
-	r := newRig(t, forgeriesOf(100_000, 100_000))
+	r := newFixture(t, forgeriesOf(100_000, 100_000))
 	for n := range sources - 1 {
 		r.sources.list = append(r.sources.list, newSource("acme", fmt.Sprint("s", n)))
 	}
@@ -363,7 +363,7 @@ func TestWhatComesDuringAFailedWriteIsNewer(t *testing.T) {
 
 // Failed writes must not add up: what is put back has the same bounds.
 func TestWhatIsPutBackIsBounded(t *testing.T) {
-	r, s := newRig(t, forgeriesOf(10_000, 10_000)), &rejectionStore{err: errDown}
+	r, s := newFixture(t, forgeriesOf(10_000, 10_000)), &rejectionStore{err: errDown}
 	for n := range 40 {
 		r.sources.list = append(r.sources.list, newSource("acme", fmt.Sprint("s", n)))
 	}
@@ -391,7 +391,7 @@ func TestWhatIsPutBackIsBounded(t *testing.T) {
 
 func TestRejectionsAreWrittenEverySecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, s := newRig(t), &rejectionStore{}
+		r, s := newFixture(t), &rejectionStore{}
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
@@ -417,7 +417,7 @@ func TestRejectionsAreWrittenEverySecond(t *testing.T) {
 // A database that does not answer holds a stop up for a while, not for ever.
 func TestAStoreThatHangsIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, s := newRig(t), &rejectionStore{hangs: true}
+		r, s := newFixture(t), &rejectionStore{hangs: true}
 		r.send(forgery(""))
 		began := time.Now()
 		r.record(t, s)
@@ -432,7 +432,7 @@ func TestAStoreThatHangsIsGivenUp(t *testing.T) {
 
 func TestRejectionsAreAddedWhileOthersAreWritten(t *testing.T) {
 	const senders, each = 8, 50
-	r, s := newRig(t, forgeriesOf(100_000, 100_000)), &rejectionStore{}
+	r, s := newFixture(t, forgeriesOf(100_000, 100_000)), &rejectionStore{}
 	var all sync.WaitGroup
 	for range senders {
 		all.Go(func() {
@@ -450,7 +450,7 @@ func TestRejectionsAreAddedWhileOthersAreWritten(t *testing.T) {
 }
 
 func TestHeaderNamesAreBounded(t *testing.T) {
-	r, s := newRig(t), &rejectionStore{}
+	r, s := newFixture(t), &rejectionStore{}
 	req := forgery("")
 	cut, longer := strings.Repeat("L", 99), strings.Repeat("M", 100)
 	req.Header = http.Header{"A\x00B\xff": {"x"}, cut + "é": {"x"}, longer: {"x"}, strings.Repeat("N", 5000) + "é": {"x"}}

@@ -16,7 +16,7 @@ import (
 )
 
 func TestWhatIsStoredIsAccepted(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	e := r.accepted(t, webhook(`{"a":1}`))
 	w := r.wantStatus(t, webhook(`{"a":1}`), http.StatusOK)
 	second := r.store.stored()[1]
@@ -38,7 +38,7 @@ func TestWhatIsStoredIsAccepted(t *testing.T) {
 
 func TestASeenKeyIsADuplicate(t *testing.T) {
 	keyed := func(s *eventhook.Source) { s.IdempotencyKeyPaths = []string{"body.id"} }
-	r := newRig(t, keyed)
+	r := newFixture(t, keyed)
 	other := newSource("acme", "shop")
 	keyed(&other)
 	r.sources.list = append(r.sources.list, other)
@@ -60,7 +60,7 @@ func TestASeenKeyIsADuplicate(t *testing.T) {
 }
 
 func TestASourceMaySetItsAnswer(t *testing.T) {
-	r := newRig(t, func(s *eventhook.Source) {
+	r := newFixture(t, func(s *eventhook.Source) {
 		s.Response = &eventhook.SourceReply{Status: http.StatusAccepted, ContentType: "text/html", Body: "<b>ok</b>"}
 		s.IdempotencyKeyPaths = []string{"body.id"}
 	})
@@ -112,7 +112,7 @@ func TestRefusals(t *testing.T) {
 		{"another address and forged", from("203.0.113.9:1", forgery("")), 403, "Requests from this address are not allowed."},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := newRig(t, limited)
+			r := newFixture(t, limited)
 			w := r.send(c.r)
 			if c.status == http.StatusOK {
 				if w.Code != c.status {
@@ -132,7 +132,7 @@ func forgeryOf(r *http.Request) *http.Request {
 }
 
 func TestABodyThatCannotBeReadIs400(t *testing.T) {
-	r := newRig(t, open)
+	r := newFixture(t, open)
 	for _, err := range []error{errors.New("connection reset"), http.ErrBodyReadAfterClose} {
 		w := r.send(httptest.NewRequest(http.MethodPost, ingest.Path("acme", "crm"), iotest.ErrReader(err)))
 		wantProblem(t, w, http.StatusBadRequest, "The request body could not be read.")
@@ -141,7 +141,7 @@ func TestABodyThatCannotBeReadIs400(t *testing.T) {
 }
 
 func TestNobodyLearnsWhichSourcesThereAre(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	disabled, suspended, closed := newSource("acme", "disabled"), newSource("suspended", "crm"), newSource("closed", "crm")
 	disabled.IsEnabled = false
 	suspended.TenantStatus, closed.TenantStatus = eventhook.TenantSuspended, eventhook.TenantClosed
@@ -171,7 +171,7 @@ func TestNobodyLearnsWhichSourcesThereAre(t *testing.T) {
 var everyMethod = []string{"GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE", "PROPFIND", "PURGE", "post"}
 
 func TestOnlyPostReceives(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	for _, method := range everyMethod {
 		w := r.send(httptest.NewRequest(method, ingest.Path("acme", "crm"), nil))
 		wantProblem(t, w, http.StatusMethodNotAllowed, "This source does not take this method.")
@@ -187,7 +187,7 @@ func TestWhatCannotBeStoredIs500(t *testing.T) {
 		"the batch": func(s *store) { s.err = errDown },
 		"the event": func(s *store) { s.refuse = func(*eventhook.Event) bool { return true } },
 	} {
-		r := newRig(t)
+		r := newFixture(t)
 		r.store.set(change)
 		w := r.send(webhook(""))
 		wantProblem(t, w, http.StatusInternalServerError, "The webhook could not be stored; send it again.")

@@ -14,7 +14,7 @@ import (
 )
 
 func TestTheSteadyStateReadsNoSource(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	for range 40 {
 		r.wantStatus(t, webhook(""), http.StatusOK)
 		r.clock.advance(time.Second)
@@ -23,13 +23,13 @@ func TestTheSteadyStateReadsNoSource(t *testing.T) {
 }
 
 func TestAChangeThatIsToldTakesEffect(t *testing.T) {
-	for claim, forget := range map[string]func(*rig){
-		"of the source": func(r *rig) { r.handler.InvalidateSource("acme", "crm") },
-		"of the tenant": func(r *rig) { r.handler.InvalidateTenant("acme") },
-		"of anything":   func(r *rig) { r.handler.InvalidateAll() },
+	for claim, forget := range map[string]func(*fixture){
+		"of the source": func(r *fixture) { r.handler.InvalidateSource("acme", "crm") },
+		"of the tenant": func(r *fixture) { r.handler.InvalidateTenant("acme") },
+		"of anything":   func(r *fixture) { r.handler.InvalidateAll() },
 	} {
 		t.Run(claim, func(t *testing.T) {
-			r := newRig(t)
+			r := newFixture(t)
 			r.wantStatus(t, webhook(""), http.StatusOK)
 			r.sources.list[0].IsEnabled = false
 			r.wantStatus(t, webhook(""), http.StatusOK) // not told yet
@@ -44,7 +44,7 @@ func TestAChangeThatIsToldTakesEffect(t *testing.T) {
 }
 
 func TestAChangeOfAnotherIsNoReasonToReadAgain(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	r.wantStatus(t, webhook(""), http.StatusOK)
 	r.handler.InvalidateSource("acme", "shop")
 	r.handler.InvalidateTenant("acm")
@@ -53,7 +53,7 @@ func TestAChangeOfAnotherIsNoReasonToReadAgain(t *testing.T) {
 }
 
 func TestAChangeThatIsNotToldTakesEffectInTenMinutes(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	r.wantStatus(t, webhook(""), http.StatusOK)
 	r.sources.list[0].TenantStatus = eventhook.TenantSuspended
 	r.clock.advance(10 * time.Minute)
@@ -61,7 +61,7 @@ func TestAChangeThatIsNotToldTakesEffectInTenMinutes(t *testing.T) {
 }
 
 func TestASourceThatCannotBeReadIs500AndNotRemembered(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	r.sources.err = errDown
 	for range 100 {
 		w := r.send(webhook(""))
@@ -76,7 +76,7 @@ func TestASourceThatCannotBeReadIs500AndNotRemembered(t *testing.T) {
 }
 
 func TestASenderThatLeavesIsNoFailureOfOurs(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	r.sources.gate = make(chan struct{})
 	defer close(r.sources.gate)
 	ctx, leave := context.WithCancel(t.Context())
@@ -96,7 +96,7 @@ func TestASourceThatIsMadeWronglyIs500AndKeepsItsSecret(t *testing.T) {
 		"a bad type path": func(s *eventhook.Source) { s.EventTypePaths = []string{"id"} },
 		"a bad range":     func(s *eventhook.Source) { s.AllowedIPRanges = []string{"192.0.2.1"} },
 	} {
-		r := newRig(t, change)
+		r := newFixture(t, change)
 		r.wantStatus(t, webhook(""), http.StatusInternalServerError)
 		if text := r.log.String(); !strings.Contains(text, "acme/crm") || strings.Contains(text, secret) {
 			t.Errorf("%s: logged %s, want the source's name and no secret", claim, text)
@@ -107,7 +107,7 @@ func TestASourceThatIsMadeWronglyIs500AndKeepsItsSecret(t *testing.T) {
 // A scan of made-up names takes a few of the database's connections, not all.
 func TestFewSourcesAreReadAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newFixture(t)
 		r.sources.gate = make(chan struct{})
 		for n := range 50 {
 			go func() {

@@ -19,7 +19,7 @@ import (
 )
 
 func TestTheBodyIsStoredByteForByte(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	for claim, body := range map[string]string{
 		"empty": "", "NUL": "a\x00b", "not UTF-8": "\xff\xfe{\"a\":\xc3}", "broken JSON": `{"a":`, "line ends": "\r\n\n\r a \r\n", "a byte order mark": "\xef\xbb\xbf{}",
 		"of a kilobyte": strings.Repeat("k", 1024), "of the first piece of memory": strings.Repeat("m", 16<<10), "of several": strings.Repeat("s", 100_001),
@@ -45,7 +45,7 @@ func block(e eventhook.Event) []string {
 
 func TestHeadersAreStoredAsTheyCame(t *testing.T) {
 	long := strings.Repeat("y", 64<<10)
-	e := newRig(t, open).accepted(t, webhook("", "Host", "hooks.example:8080", "X-Two", "first", "X-Two", "second", "X-Empty", "", "X-Bytes", "a\xff\x80\tb", "X-Long", long, "x-small", "v"))
+	e := newFixture(t, open).accepted(t, webhook("", "Host", "hooks.example:8080", "X-Two", "first", "X-Two", "second", "X-Empty", "", "X-Bytes", "a\xff\x80\tb", "X-Long", long, "x-small", "v"))
 	want := []string{"Host: hooks.example:8080", "X-Bytes: a\xff\x80\tb", "X-Empty: ", "X-Long: " + long, "X-Sig: " + sign(""), "X-Small: v", "X-Two: first", "X-Two: second"}
 	if diff := cmp.Diff(want, block(e)); diff != "" {
 		t.Errorf("header block (-want +got):\n%s", diff)
@@ -69,7 +69,7 @@ func TestCredentialsAreStoredNowhere(t *testing.T) {
 		{"basic_auth", verify.Config{Type: "basic_auth", Username: "u", Password: password}, "Authorization", basic},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := newRig(t, func(s *eventhook.Source) { s.Verifier = verifier(c.config) })
+			r := newFixture(t, func(s *eventhook.Source) { s.Verifier = verifier(c.config) })
 			req := webhook("", "Cookie", "a="+password, "Cookie", "b="+password, "Proxy-Authorization", password, "X-Other", "kept")
 			if c.name != "Authorization" {
 				req.Header.Set("Authorization", "Bearer "+password)
@@ -98,7 +98,7 @@ func TestCredentialsAreStoredNowhere(t *testing.T) {
 
 func TestA401TellsNothing(t *testing.T) {
 	for reason, header := range map[string]string{"missing_header": "", "encoding": "zz", "mismatch": sign("another body")} {
-		r := newRig(t)
+		r := newFixture(t)
 		req := webhook("the body")
 		req.Header.Del("X-Sig")
 		if header != "" {
@@ -134,7 +134,7 @@ func TestTraceAndRequestID(t *testing.T) {
 		{"too short", "00-" + id, ""},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			e := newRig(t).accepted(t, webhook("", "Traceparent", c.traceparent, "X-Request-Id", "r\xff"+strings.Repeat("i", 300)))
+			e := newFixture(t).accepted(t, webhook("", "Traceparent", c.traceparent, "X-Request-Id", "r\xff"+strings.Repeat("i", 300)))
 			if e.TraceID != c.want {
 				t.Errorf("trace id: got %q, want %q", e.TraceID, c.want)
 			}
@@ -147,7 +147,7 @@ func TestTraceAndRequestID(t *testing.T) {
 
 // What only a connection can show: bytes that no client library would send.
 func TestOverAConnection(t *testing.T) {
-	r := newRig(t, open, func(s *eventhook.Source) { s.MaxBodyBytes = 100 })
+	r := newFixture(t, open, func(s *eventhook.Source) { s.MaxBodyBytes = 100 })
 	server := httptest.NewServer(r.router)
 	defer server.Close()
 	head := " " + ingest.Path("acme", "crm") + " HTTP/1.1\r\nHost: h\r\nConnection: close\r\n"

@@ -54,7 +54,7 @@ func workPerSecond(n int) func(*ingest.Config) {
 
 // verified counts the forgeries of n that were verified, as the observer hears
 // a reason of the verifier only then.
-func (r *rig) verifiedForgeries(n int, send func() *http.Request) int {
+func (r *fixture) verifiedForgeries(n int, send func() *http.Request) int {
 	before := len(r.observer.reasons)
 	for range n {
 		r.send(send())
@@ -83,7 +83,7 @@ func TestExpensiveForgeriesAreRefusedBeforeTheWork(t *testing.T) {
 		{"a thousand clients", 1000, 100},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := newRig(t, publicKey(9), workPerSecond(1000), limit(1_000_000, 60_000_000, 1_000_000), forgeriesOf(20, 50))
+			r := newFixture(t, publicKey(9), workPerSecond(1000), limit(1_000_000, 60_000_000, 1_000_000), forgeriesOf(20, 50))
 			n := 0
 			got := r.verifiedForgeries(1000, func() *http.Request {
 				n++
@@ -103,7 +103,7 @@ func TestExpensiveForgeriesAreRefusedBeforeTheWork(t *testing.T) {
 // A provider behind the forger's address is verified in the share that its
 // source has, and gives back what it takes.
 func TestAGenuineSenderBesideAForgerIsVerified(t *testing.T) {
-	r := newRig(t, publicKey(9), workPerSecond(1000), limit(1_000_000, 60_000_000, 1_000_000), forgeriesOf(20, 50))
+	r := newFixture(t, publicKey(9), workPerSecond(1000), limit(1_000_000, 60_000_000, 1_000_000), forgeriesOf(20, 50))
 	other := newSource("acme", "other")
 	publicKey(9)(&other)
 	limit(1_000_000, 60_000_000, 1_000_000)(&other)
@@ -125,7 +125,7 @@ func TestAGenuineSenderBesideAForgerIsVerified(t *testing.T) {
 
 // The sources of a tenant share its work, and other tenants have their own.
 func TestManySourcesOfATenantShareItsWork(t *testing.T) {
-	r := newRig(t, publicKey(9), workPerSecond(1000), forgeriesOf(20, 50))
+	r := newFixture(t, publicKey(9), workPerSecond(1000), forgeriesOf(20, 50))
 	first := r.sources.list[0]
 	for i := range 10 {
 		s := newSource("acme", fmt.Sprintf("s%d", i))
@@ -157,7 +157,7 @@ func TestManySourcesOfATenantShareItsWork(t *testing.T) {
 // Work of less than one unit is always done: a provider whose secret is an
 // HMAC's is never refused for another's forgeries.
 func TestCheapVerificationIsAlwaysDone(t *testing.T) {
-	r := newRig(t, forgeriesOf(1, 1), limit(1_000_000, 60_000_000, 1_000_000))
+	r := newFixture(t, forgeriesOf(1, 1), limit(1_000_000, 60_000_000, 1_000_000))
 	for range 100 {
 		r.send(forgery("x"))
 	}
@@ -168,7 +168,7 @@ func TestCheapVerificationIsAlwaysDone(t *testing.T) {
 
 // A request that costs more than a share can hold is still possible.
 func TestALargeGenuineBodyIsVerified(t *testing.T) {
-	r := newRig(t, workPerSecond(100), forgeriesOf(1, 1), func(s *eventhook.Source) { s.MaxBodyBytes = eventhook.LargestMaxBodyBytes })
+	r := newFixture(t, workPerSecond(100), forgeriesOf(1, 1), func(s *eventhook.Source) { s.MaxBodyBytes = eventhook.LargestMaxBodyBytes })
 	large := strings.Repeat("x", 16<<20)
 	for range 3 {
 		r.wantStatus(t, webhook(large), http.StatusOK)
@@ -201,7 +201,7 @@ func (f *fetcher) ForSource(_ eventhook.TenantID, source eventhook.SourceID) ver
 }
 
 // withKeys is a handler whose keys come from f.
-func (r *rig) withKeys(f *fetcher, c ingest.Config) *echo.Echo {
+func (r *fixture) withKeys(f *fetcher, c ingest.Config) *echo.Echo {
 	router := echo.New()
 	ingest.NewHandler(c, ingest.Deps{Sources: r.sources, Batcher: r.batcher, Observer: r.observer, Keys: f,
 		Log: slog.New(slog.NewJSONHandler(r.log, nil)), Now: r.clock.now}).Register(router)
@@ -225,7 +225,7 @@ func TestAKeyThatCannotBeFetchedIs503(t *testing.T) {
 		{"too many fetches", &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "busy"}, http.StatusServiceUnavailable, "5"},
 		{"there is no such document", eventhook.NotFound("document"), http.StatusServiceUnavailable, "5"}, // the tenant has chosen the URL
 	} {
-		r := newRig(t, func(s *eventhook.Source) {
+		r := newFixture(t, func(s *eventhook.Source) {
 			s.Verifier = verifier(verify.Config{Type: "jwt", KeySetURL: "https://keys.example/jwks"})
 		})
 		f := &fetcher{err: c.err, owners: map[eventhook.SourceID]bool{}}
@@ -243,7 +243,7 @@ func TestAKeyThatCannotBeFetchedIs503(t *testing.T) {
 // Attack: forged requests that name made-up certificates.
 func TestMadeUpCertificatesAreFetchedWithinTheBudget(t *testing.T) {
 	const requests = 200
-	r := newRig(t, func(s *eventhook.Source) { s.Verifier = spec(verify.Spec{Provider: "aws-sns"}) },
+	r := newFixture(t, func(s *eventhook.Source) { s.Verifier = spec(verify.Spec{Provider: "aws-sns"}) },
 		limit(1_000_000, 60_000_000, 1_000_000))
 	f := &fetcher{err: eventhook.NotFound("document"), owners: map[eventhook.SourceID]bool{}}
 	router := r.withKeys(f, testConfig())

@@ -47,7 +47,7 @@ func (p Promise) Read(into any) error {
 // workflow was suspended, gives the same promise with what became of it. A new
 // one expires after a timeout, counted in seconds; with 0 it never does.
 func (j *Job) MakePromise(ctx context.Context, key string, timeout time.Duration) (p Promise, err error) {
-	body := client.MakePromiseRequest{IdempotencyKey: key, TimeoutSeconds: seconds(timeout)}
+	body := client.CreatePromiseRequest{IdempotencyKey: key, TimeoutSeconds: seconds(timeout)}
 	if j.Type == Workflow {
 		body.WorkflowExecutionID = &j.ID
 	}

@@ -102,7 +102,7 @@ func Register(e *echo.Echo, d Deps) huma.API {
 	config.CreateHooks = nil                                             // no $schema members in answers
 	config.OpenAPIPath, config.DocsPath, config.SchemasPath = "", "", "" // ours are in docs.go
 	config.Components.Schemas = huma.NewMapRegistry("#/components/schemas/", schemaName)
-	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"key": {Type: "http", Scheme: "bearer"}}
+	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"key": {Type: "http", Scheme: "bearer", Description: "An API key, ehk_…. The roles that an operation lists are the scopes of a tenant's key, one of which is required; admin is the admin key."}}
 	config.Formats = s.boundedJSON(config.Formats)
 	api := humaecho.New(e, config)
 	s.schemas = api.OpenAPI().Components.Schemas
@@ -123,7 +123,8 @@ func Register(e *echo.Echo, d Deps) huma.API {
 	s.registerTenants(api)
 	s.registerKeys(api)
 	s.registerAudit(api)
-	registerDocs(e, api.OpenAPI())
+	completeDocument(api.OpenAPI())
+	registerDocs(e, api.OpenAPI(), d.PublicURL)
 	return api
 }
 

@@ -151,15 +151,15 @@ type DeliveryPath struct {
 // DeliveryQuery narrows a list of deliveries.
 type DeliveryQuery struct {
 	PageQuery
-	EventID       string    `query:"event_id" format:"uuid"`
-	Status        string    `query:"status" enum:"pending,acquired,success,failed,dead"`
-	CreatedAfter  time.Time `query:"created_after"`
-	CreatedBefore time.Time `query:"created_before"`
+	EventID       string    `query:"event_id" format:"uuid" doc:"Return only deliveries of this event."`
+	Status        string    `query:"status" enum:"pending,acquired,success,failed,dead" doc:"Return only deliveries with this status."`
+	CreatedAfter  time.Time `query:"created_after" doc:"Return only deliveries created after this time."`
+	CreatedBefore time.Time `query:"created_before" doc:"Return only deliveries created before this time."`
 }
 
 type deliveriesQuery struct {
 	TenantPath
-	SubscriptionID string `query:"subscription_id" format:"uuid"`
+	SubscriptionID string `query:"subscription_id" format:"uuid" doc:"Return only deliveries to this subscription."`
 	RouteID        string `query:"route_id" format:"uuid" doc:"Return only deliveries to the http targets of this route."`
 	DeliveryQuery
 }

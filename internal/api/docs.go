@@ -2,7 +2,10 @@ package api
 
 import (
 	"bytes"
+	"cmp"
+	"crypto/sha256"
 	_ "embed" // the page
+	"encoding/base64"
 	"encoding/json"
 	"html/template"
 	"maps"
@@ -17,17 +20,33 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-//go:embed docs.html
-var docsHTML string
+// The page is one document; its style and script stand in files of their own to be
+// edited and hashed.
+var (
+	//go:embed docs.html
+	docsHTML string
+	//go:embed docs.css
+	docsStyle string
+	//go:embed docs.js
+	docsScript string
+)
 
 var docsPage = template.Must(template.New("docs").Parse(docsHTML))
 
-// docsPolicy lets the page load nothing: it is all there is.
-const docsPolicy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+// docsPolicy allows the style and the script of the page by their hashes, and loads
+// nothing else.
+var docsPolicy = "default-src 'none'; style-src '" + cspHash(docsStyle) + "'; script-src '" + cspHash(docsScript) +
+	"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// registerDocs serves the OpenAPI document, and pages made of it that need
-// nothing from elsewhere. Both are made when they are first asked for.
-func registerDocs(e *echo.Echo, doc *huma.OpenAPI) {
+// cspHash is the source expression of an inline element in a Content-Security-Policy.
+func cspHash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// registerDocs serves the OpenAPI document and a page made of it. Both are built on
+// the first request. publicURL is the server of the curl commands.
+func registerDocs(e *echo.Echo, doc *huma.OpenAPI, publicURL string) {
 	document := sync.OnceValues(func() ([]byte, error) { return json.Marshal(doc) })
 	e.GET("/openapi.json", func(c echo.Context) error {
 		raw, err := document()
@@ -38,7 +57,7 @@ func registerDocs(e *echo.Echo, doc *huma.OpenAPI) {
 	})
 	page := sync.OnceValues(func() ([]byte, error) {
 		var b bytes.Buffer
-		err := docsPage.Execute(&b, describe(doc))
+		err := docsPage.Execute(&b, newDocs(doc, publicURL))
 		return b.Bytes(), err
 	})
 	e.GET("/docs", func(c echo.Context) error {
@@ -51,54 +70,57 @@ func registerDocs(e *echo.Echo, doc *huma.OpenAPI) {
 	})
 }
 
-// docs is what the page shows.
+// docs is the content of the page.
 type docs struct {
 	Title, Version string
+	About          []string // paragraphs
+	Style          template.CSS
+	Script         template.JS
 	Groups         []docsGroup
 }
 
 type docsGroup struct {
-	Name       string
-	Operations []docsOperation
+	Name, About string
+	Operations  []docsOperation
 }
 
 type docsOperation struct {
-	ID, Method, Path, Summary, Needs string
+	ID, Method, Path, Summary, About string
+	Curl                             string
 	Parameters, Body                 []docsField
-	Answers                          []docsAnswer
+	Answers, Errors                  []docsAnswer
 }
 
 type docsAnswer struct {
-	Status, Meaning string
-	Fields          []docsField
+	Status, Meaning, Example string
+	Fields                   []docsField
 }
 
-// docsField is a parameter, or a member of a body; Depth is how far it is nested.
+// docsField is a parameter, or a member of a body. Depth counts the members around it.
 type docsField struct {
 	Name, In, Type, Doc string
 	Required            bool
 	Depth               int
 }
 
-func describe(doc *huma.OpenAPI) docs {
-	d := docs{Title: doc.Info.Title, Version: doc.Info.Version}
-	groups := map[string][]docsOperation{}
-	for _, path := range slices.Sorted(maps.Keys(doc.Paths)) {
-		item := doc.Paths[path]
-		for _, op := range []*huma.Operation{item.Get, item.Post, item.Put, item.Patch, item.Delete} {
-			if op != nil {
-				groups[op.Tags[0]] = append(groups[op.Tags[0]], describeOperation(doc, op))
-			}
-		}
+func newDocs(doc *huma.OpenAPI, publicURL string) docs {
+	d := docs{Title: doc.Info.Title, Version: doc.Info.Version, About: strings.Split(doc.Info.Description, "\n\n"),
+		Style: template.CSS(docsStyle), Script: template.JS(docsScript)} //nolint:gosec // constants of this package
+	server := cmp.Or(strings.TrimRight(publicURL, "/"), "http://localhost:8080")
+	groups, all := map[string][]docsOperation{}, examples()
+	for op := range operationsOf(doc) {
+		o := newDocsOperation(doc, op)
+		o.Curl = curl(server, op, all[op.OperationID])
+		groups[op.Tags[0]] = append(groups[op.Tags[0]], o)
 	}
-	for _, name := range slices.Sorted(maps.Keys(groups)) {
-		d.Groups = append(d.Groups, docsGroup{name, groups[name]})
+	for _, tag := range doc.Tags {
+		d.Groups = append(d.Groups, docsGroup{tag.Name, tag.Description, groups[tag.Name]})
 	}
 	return d
 }
 
-func describeOperation(doc *huma.OpenAPI, op *huma.Operation) docsOperation {
-	o := docsOperation{ID: op.OperationID, Method: op.Method, Path: op.Path, Summary: op.Summary, Needs: op.Description}
+func newDocsOperation(doc *huma.OpenAPI, op *huma.Operation) docsOperation {
+	o := docsOperation{ID: op.OperationID, Method: op.Method, Path: op.Path, Summary: op.Summary, About: op.Description}
 	for _, p := range op.Parameters {
 		f := docsField{Name: p.Name, In: p.In, Doc: p.Description, Required: p.Required, Type: typeOf(doc, p.Schema)}
 		o.Parameters = append(o.Parameters, f)
@@ -109,12 +131,68 @@ func describeOperation(doc *huma.OpenAPI, op *huma.Operation) docsOperation {
 	for _, status := range slices.Sorted(maps.Keys(op.Responses)) {
 		r := op.Responses[status]
 		a := docsAnswer{Status: status, Meaning: r.Description}
-		if strings.HasPrefix(status, "2") {
-			a.Fields = fieldsOf(doc, r.Content, nil)
+		if !strings.HasPrefix(status, "2") {
+			o.Errors = append(o.Errors, a)
+			continue
 		}
+		a.Fields, a.Example = fieldsOf(doc, r.Content, nil), exampleText(r.Content)
 		o.Answers = append(o.Answers, a)
 	}
 	return o
+}
+
+// exampleText is the first example of a response, indented.
+func exampleText(content map[string]*huma.MediaType) string {
+	for _, contentType := range slices.Sorted(maps.Keys(content)) {
+		media := content[contentType]
+		value := media.Example
+		if value == nil && media.Examples["event"] != nil {
+			value = media.Examples["event"].Value
+		}
+		if text, ok := value.(string); ok {
+			return text
+		}
+		if value != nil {
+			return indented(value)
+		}
+	}
+	return ""
+}
+
+// indented is a value as JSON in which only <, > and & stay as they are.
+func indented(value any) string {
+	var b bytes.Buffer
+	out := json.NewEncoder(&b)
+	out.SetEscapeHTML(false)
+	out.SetIndent("", "  ")
+	_ = out.Encode(value) // examples can be encoded, see the tests
+	return strings.TrimSpace(b.String())
+}
+
+// curl is the command that sends the example of an operation. No example holds a
+// single quote.
+func curl(server string, op *huma.Operation, x example) string {
+	url := server + op.Path
+	for _, p := range op.Parameters {
+		if p.In == "path" {
+			url = strings.ReplaceAll(url, "{"+p.Name+"}", examplePath(op.Path, p.Name))
+		}
+	}
+	if x.query != "" {
+		url += "?" + x.query
+	}
+	command := "curl"
+	if op.OperationID == "stream-events" {
+		command += " --no-buffer"
+	}
+	if op.Method != http.MethodGet {
+		command += " -X " + op.Method
+	}
+	lines := []string{command + " '" + url + "'", `  -H "Authorization: Bearer $KEY"`}
+	if x.request != "" {
+		lines = append(lines, "  -H 'Content-Type: application/json'", "  -d '"+indented(json.RawMessage(x.request))+"'")
+	}
+	return strings.Join(lines, " \\\n")
 }
 
 func fieldsOf(doc *huma.OpenAPI, content map[string]*huma.MediaType, fields []docsField) []docsField {
@@ -124,7 +202,7 @@ func fieldsOf(doc *huma.OpenAPI, content map[string]*huma.MediaType, fields []do
 	return fields
 }
 
-// members lists a schema's members, each followed by its own.
+// members lists the members of a schema, each followed by its own members.
 func members(doc *huma.OpenAPI, s *huma.Schema, depth int, fields []docsField) []docsField {
 	const deepest = 5
 	s = resolve(doc, s)
@@ -150,7 +228,7 @@ func resolve(doc *huma.OpenAPI, s *huma.Schema) *huma.Schema {
 	return s
 }
 
-// typeOf is a schema in a few words.
+// typeOf describes the type of a schema in a few words.
 func typeOf(doc *huma.OpenAPI, s *huma.Schema) string {
 	s = resolve(doc, s)
 	switch {
@@ -178,8 +256,8 @@ func typeOf(doc *huma.OpenAPI, s *huma.Schema) string {
 	return words
 }
 
-// schemaName is what clients call a type of ours: without the words that say
-// where in a request or an answer it stands.
+// schemaName is the name of a type in the document: without suffixes such as View and
+// Body, which name its place in a request or a response.
 func schemaName(t reflect.Type, hint string) string {
 	name := strings.TrimSuffix(huma.DefaultSchemaNamer(t, hint), "Body")
 	if item, isPage := strings.CutPrefix(name, "Page"); isPage {
@@ -188,10 +266,10 @@ func schemaName(t reflect.Type, hint string) string {
 	return strings.TrimSuffix(name, "View")
 }
 
-// Document is the OpenAPI document of a version, as a gateway of it serves it.
+// Document returns the OpenAPI document that a gateway of this version serves.
 func Document(version string) *huma.OpenAPI {
 	return Register(echo.New(), Deps{Version: version, Now: time.Now, Keys: noKeys{}}).OpenAPI()
 }
 
-// noKeys is never asked.
+// noKeys has no methods that are called.
 type noKeys struct{ KeyStore }

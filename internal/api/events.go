@@ -100,11 +100,11 @@ type eventsQuery struct {
 	TenantPath
 	PageQuery
 	Source         string    `query:"source" doc:"Return only events of the source with this slug."`
-	Status         string    `query:"status" enum:"pending,processing,delivered,unrouted,failed,dead,duplicate"`
-	EventType      string    `query:"event_type"`
-	ReceivedAfter  time.Time `query:"received_after"`
-	ReceivedBefore time.Time `query:"received_before"`
-	IdempotencyKey string    `query:"idempotency_key"`
+	Status         string    `query:"status" enum:"pending,processing,delivered,unrouted,failed,dead,duplicate" doc:"Return only events with this status."`
+	EventType      string    `query:"event_type" doc:"Return only events of this type."`
+	ReceivedAfter  time.Time `query:"received_after" doc:"Return only events received after this time."`
+	ReceivedBefore time.Time `query:"received_before" doc:"Return only events received before this time."`
+	IdempotencyKey string    `query:"idempotency_key" doc:"Return only events with this idempotency key."`
 }
 
 // EventPath is the part of a path that names an event.

@@ -17,7 +17,7 @@ type TenantPath struct {
 
 // PageQuery asks for a part of a list.
 type PageQuery struct {
-	Limit  int    `query:"limit" default:"50" minimum:"1" maximum:"250"`
+	Limit  int    `query:"limit" default:"50" minimum:"1" maximum:"250" doc:"Maximum number of items of a page."`
 	Cursor string `query:"cursor" doc:"next_cursor of the previous page."`
 }
 

@@ -126,7 +126,7 @@ func (s *server) createPromise(ctx context.Context, by caller, in *createPromise
 type promisesQuery struct {
 	TenantPath
 	PageQuery
-	IdempotencyKey string `query:"idempotency_key"`
+	IdempotencyKey string `query:"idempotency_key" doc:"Return only the promise with this idempotency key."`
 }
 
 func (s *server) listPromises(ctx context.Context, by caller, in *promisesQuery) (*page[promiseView], error) {

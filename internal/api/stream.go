@@ -31,8 +31,8 @@ type streamQuery struct {
 	LastEventID string `header:"Last-Event-ID" doc:"Id of the last event that the client received, as sent by EventSource. The stream starts with the events received since then, at most 1000; some of them may be repeated."`
 	After       string `query:"after" doc:"Same as Last-Event-ID, for clients that cannot set headers."`
 	Source      string `query:"source" doc:"Send only events of the source with this slug."`
-	Status      string `query:"status" enum:"pending,processing,delivered,unrouted,failed,dead,duplicate"`
-	EventType   string `query:"event_type"`
+	Status      string `query:"status" enum:"pending,processing,delivered,unrouted,failed,dead,duplicate" doc:"Send only events with this status."`
+	EventType   string `query:"event_type" doc:"Send only events of this type."`
 }
 
 // last is the id to begin after; zero without one.

@@ -98,10 +98,10 @@ type WorkPath struct {
 type workQuery struct {
 	TenantPath
 	PageQuery
-	Type   string `query:"type" enum:"workflow,task"`
-	Status string `query:"status" enum:"pending,running,completed,failed,dead,suspended,cancelled"`
-	Kind   string `query:"kind"`
-	Queue  string `query:"queue"`
+	Type   string `query:"type" enum:"workflow,task" doc:"Return only executions of this type."`
+	Status string `query:"status" enum:"pending,running,completed,failed,dead,suspended,cancelled" doc:"Return only executions with this status."`
+	Kind   string `query:"kind" doc:"Return only executions of this kind."`
+	Queue  string `query:"queue" doc:"Return only executions of this queue."`
 }
 
 func (s *server) registerWork(api huma.API) {

@@ -179,3 +179,21 @@ func (db *DB) PastEvents(ctx context.Context, tenant eventhook.TenantID, source 
 	}
 	return events, next, db.readPayloads(ctx, events)
 }
+
+// Payloads returns the payloads of events; those past their retention are
+// missing. Primary key.
+func (db *DB) Payloads(ctx context.Context, events []eventhook.EventID) (map[eventhook.EventID]eventhook.Payload, error) {
+	rows, err := db.work.Query(ctx, readPayloadsSQL, uuids(events))
+	if err != nil {
+		return nil, translate("read payloads", err)
+	}
+	payloads := make(map[eventhook.EventID]eventhook.Payload, len(events))
+	var id eventhook.EventID
+	var p eventhook.Payload
+	_, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &p.Headers, &p.Body}, func() error {
+		payloads[id] = p
+		p = eventhook.Payload{}
+		return nil
+	})
+	return payloads, translate("read payloads", err)
+}

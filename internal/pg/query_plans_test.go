@@ -12,7 +12,8 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// hot are the statements that run all the time, with their parameters' number.
+// hot are the statements that run all the time, with the number of their parameters, or 0 if
+// these have names.
 var hot = map[string]struct {
 	sql        string
 	parameters int
@@ -60,9 +61,9 @@ var hot = map[string]struct {
 	"wake awaiting":     {resumeWorkflowsSQL, 2},
 	"make promise":      {makePromiseSQL, 6},
 	"expire promises":   {expirePromisesSQL, 1},
-	"claim work":        {claimWorkSQL, 8},
-	"claim kinds":       {claimKindsSQL, 9},
-	"more of kinds":     {countOldestSQL, 5},
+	"claim work":        {claimWorkSQL, 0},
+	"claim kinds":       {claimKindsSQL, 0},
+	"more of kinds":     {countOldestSQL, 0},
 	"give work back":    {releaseClaimsSQL, 4},
 	"heartbeat":         {heartbeatSQL, 5},
 	"next work":         {nextWorkSQL, 3},
@@ -105,7 +106,12 @@ var hot = map[string]struct {
 // value of its parameters.
 func explain(f *fixture, conn *pgx.Conn, sql string, parameters int) string {
 	f.Helper()
-	_, err := conn.Exec(f.Context(), `DEALLOCATE ALL; SET plan_cache_mode = force_generic_plan; PREPARE s AS `+sql, pgx.QueryExecModeSimpleProtocol)
+	numbered, args, err := pgx.NamedArgs{}.RewriteQuery(f.Context(), conn, sql, nil)
+	f.must(err)
+	if len(args) > 0 {
+		sql, parameters = numbered, len(args)
+	}
+	_, err = conn.Exec(f.Context(), `DEALLOCATE ALL; SET plan_cache_mode = force_generic_plan; PREPARE s AS `+sql, pgx.QueryExecModeSimpleProtocol)
 	f.must(err)
 	arguments := ""
 	if parameters > 0 {

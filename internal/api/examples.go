@@ -1,0 +1,98 @@
+package api
+
+import (
+	"encoding/json"
+	"maps"
+	"time"
+)
+
+// example is the example of an operation in the OpenAPI document and on /docs. The
+// request is the text that a user would write; the response is built of the types
+// with which the handlers answer, so that its members cannot drift.
+type example struct {
+	request  string // JSON; "" without a body
+	response any    // nil without a body
+	query    string // of the curl command, such as status=failed
+}
+
+// Ids and times of all examples.
+const (
+	exampleTenantID       = "0195d3a0-1c00-7a10-8f3e-2b6c4d5e6f70"
+	exampleKeyID          = "0195d3a1-2d00-7b21-9a4f-3c7d5e6f7081"
+	exampleSourceID       = "0195d3a2-3e00-7c32-ab50-4d8e6f708192"
+	exampleRouteID        = "0195d3a3-4f00-7d43-bc61-5e9f708192a3"
+	exampleEventID        = "0195d3a4-6000-7e54-8d72-6fa08192a3b4"
+	examplePublishedID    = "0195d3a5-7100-7f65-9e83-70b192a3b4c5"
+	exampleActionID       = "0195d3a6-8200-7076-af94-81c2a3b4c5d6"
+	exampleExecutionID    = "0195d3a7-9300-7187-80a5-92d3b4c5d6e7"
+	examplePromiseID      = "0195d3a8-a400-7298-91b6-a3e4c5d6e7f8"
+	exampleSubscriptionID = "0195d3a9-b500-73a9-a2c7-b4f5d6e7f809"
+	exampleDeliveryID     = "0195d3aa-c600-74ba-b3d8-c506e7f8091a"
+	exampleRejectionID    = "0195d3ab-d700-75cb-84e9-d617f8091a2b"
+	exampleAuditID        = "0195d3ac-e800-76dc-95fa-e728091a2b3c"
+
+	exampleTraceID = "4bf92f3577b34da6a3ce929d0e0e4736"
+	exampleCursor  = "pXk2sVd0mAEBldOkYAB-VI1yb6CBkqO0"
+)
+
+// exampleTime is the given number of seconds after the time of the examples.
+func exampleTime(seconds int) time.Time {
+	return time.Date(2026, time.March, 10, 9, 30, seconds, 0, time.UTC)
+}
+
+// examples returns the examples of all operations by operation id.
+func examples() map[string]example {
+	all := map[string]example{}
+	for _, part := range []map[string]example{adminExamples(), sourceExamples(), subscriptionExamples(), eventExamples(), deliveryExamples(), workExamples(), promiseExamples()} {
+		maps.Copy(all, part)
+	}
+	return all
+}
+
+// examplePage is the response of a list.
+func examplePage[T any](items ...T) any {
+	p := page[T]{}
+	p.Body.Items, p.Body.NextCursor = items, new(exampleCursor)
+	return p.Body
+}
+
+// lastExamplePage is the response of a list without a further page.
+func lastExamplePage[T any](items ...T) any {
+	p := page[T]{}
+	p.Body.Items = items
+	return p.Body
+}
+
+func exampleTarget(text string) Target { return Target{json.RawMessage(text)} }
+
+func adminExamples() map[string]example {
+	tenant := tenantView{ID: exampleTenantID, Slug: "acme", Name: "Acme", Status: "active", MaxEventsPerDay: new(int64(1_000_000)),
+		Usage: tenantUsage{EventsToday: 18_204, StorageBytes: 73_400_320}, Version: 1, CreatedAt: exampleTime(0), UpdatedAt: exampleTime(0)}
+	created, suspended, closed := tenant, tenant, tenant
+	created.Usage = tenantUsage{}
+	suspended.Status, suspended.Version, suspended.UpdatedAt = "suspended", 2, exampleTime(40)
+	closed.Status, closed.Version, closed.UpdatedAt = "closed", 3, exampleTime(50)
+
+	key := keyView{ID: exampleKeyID, Name: "ci", Prefix: "ehk_Zm9v", Scopes: []string{"read", "publish"}, ExpiresAt: new(exampleTime(0).AddDate(1, 0, 0)),
+		LastUsedAt: new(exampleTime(30)), CreatedAt: exampleTime(0)}
+	newKey := key
+	newKey.LastUsedAt, newKey.Key = nil, "ehk_Zm9vYmFyYmF6cXV4Zm9vYmFyYmF6cXV4Zm9vYmFyYmE"
+
+	entry := auditEntryView{ID: exampleAuditID, At: exampleTime(20), Tenant: new("acme"), Actor: auditActor{Type: "api_key", ID: new(exampleKeyID), Name: "ci"},
+		Action: "source.updated", Resource: auditResource{Type: "source", ID: new(exampleSourceID), Name: "github"},
+		Changes:  []auditedChange{{Field: "rate_limit.burst_size", From: json.RawMessage("50"), To: json.RawMessage("100")}},
+		SourceIP: new("203.0.113.7"), RequestID: new("req-7f3a")}
+	return map[string]example{
+		"list-tenants":  {response: lastExamplePage(tenant)},
+		"create-tenant": {request: `{"slug": "acme", "name": "Acme", "max_events_per_day": 1000000}`, response: created},
+		"get-tenant":    {response: tenant},
+		"update-tenant": {request: `{"status": "suspended"}`, response: suspended},
+		"close-tenant":  {response: closed},
+		"list-keys":     {response: lastExamplePage(key)},
+		"create-key":    {request: `{"name": "ci", "scopes": ["read", "publish"], "expires_at": "2027-03-10T09:30:00Z"}`, response: newKey},
+		"delete-key":    {},
+		"list-audit":    {query: "tenant=acme&action=source.updated", response: examplePage(entry)},
+
+		"list-tenant-audit": {query: "action=source.updated", response: examplePage(entry)},
+	}
+}
