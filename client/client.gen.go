@@ -1851,73 +1851,73 @@ type SuspendRequest struct {
 
 // Target defines model for Target.
 type Target struct {
-	// AuthHeader Of http: The value of Authorization. It is never shown; [redacted], which is shown instead, keeps the one that is stored as long as scheme, host and port of the url stay the same.
+	// AuthHeader For http: The value of Authorization. It is never shown; [redacted], which is shown instead, keeps the one that is stored as long as scheme, host and port of the url stay the same.
 	//
 	// Examples: Bearer t0k
 	AuthHeader *string `json:"auth_header,omitempty"`
 
-	// Body Of http: What is sent: input, which is the default, the event as JSON or what the transform made of it; raw, the exact bytes with the headers they came with, so that the receiver can verify the provider's signature.
+	// Body For http: What is sent: input, which is the default, the event as JSON or what the transform made of it; raw, the exact bytes with the headers they came with, so that the receiver can verify the provider's signature.
 	Body *TargetBody `json:"body,omitempty"`
 
-	// ErrorPath Of promise: Where this exists, it is rejected with what is there.
+	// ErrorPath For promise: Where this exists, it is rejected with what is there.
 	ErrorPath *string `json:"error_path,omitempty"`
 
-	// EventType Of publish: The type of the event that subscribers get.
+	// EventType For publish: The type of the event that subscribers get.
 	//
 	// Examples: payment.succeeded
 	EventType *string `json:"event_type,omitempty"`
 
-	// Headers Of http: More headers; none that the gateway sets, and no credentials: they are shown to whoever may read the route.
+	// Headers For http: More headers; none that the gateway sets, and no credentials: they are shown to whoever may read the route.
 	Headers map[string]string `json:"headers,omitempty"`
 
-	// IdempotencyKeyPath Of workflow, task, promise and publish: Where in the event the key is under which it is made, or settled, once. A promise needs one.
+	// IdempotencyKeyPath For workflow, task, promise and publish: Where in the event the key is under which it is made, or settled, once. A promise needs one.
 	IdempotencyKeyPath *string `json:"idempotency_key_path,omitempty"`
 
-	// IdempotencyKeyPrefix Of workflow, task, promise and publish: Stands before that key.
+	// IdempotencyKeyPrefix For workflow, task, promise and publish: Stands before that key.
 	IdempotencyKeyPrefix *string `json:"idempotency_key_prefix,omitempty"`
 
-	// MaxAttempts Of workflow and task: How often it is tried; 4 by default.
+	// MaxAttempts For workflow and task: How often it is tried; 4 by default.
 	MaxAttempts *int64 `json:"max_attempts,omitempty"`
 
-	// Method Of http: POST by default.
+	// Method For http: POST by default.
 	Method *TargetMethod `json:"method,omitempty"`
 
-	// OnMissing Of promise: When nobody has made it yet: keep the outcome, which is the default, or fail.
+	// OnMissing For promise: When nobody has made it yet: keep the outcome, which is the default, or fail.
 	OnMissing *TargetOnMissing `json:"on_missing,omitempty"`
 
-	// Queue Of workflow and task: Where workers claim it; default by default.
+	// Queue For workflow and task: Where workers claim it; default by default.
 	Queue *string `json:"queue,omitempty"`
 
-	// Resolve Of promise: Resolve it, which is the default, or reject it.
+	// Resolve For promise: Resolve it, which is the default, or reject it.
 	Resolve *bool        `json:"resolve,omitempty"`
 	Retry   *TargetRetry `json:"retry,omitempty"`
 
-	// TaskKind Of task: What its workers know it by.
+	// TaskKind For task: What its workers know it by.
 	TaskKind *string `json:"task_kind,omitempty"`
 
-	// TimeoutSeconds Of http: How long an answer may take; 0: the default, 10.
+	// TimeoutSeconds For http: How long an answer may take; 0: the default, 10.
 	TimeoutSeconds *int64     `json:"timeout_seconds,omitempty"`
 	Type           TargetType `json:"type"`
 
-	// URL Of http: Where it is sent, http or https. No user, no password: they belong in auth_header.
+	// URL For http: Where it is sent, http or https. No user, no password: they belong in auth_header.
 	//
 	// Examples: https://internal.example/hook
 	URL *string `json:"url,omitempty"`
 
-	// ValuePath Of promise: What in the event is its value; the body by default.
+	// ValuePath For promise: What in the event is its value; the body by default.
 	ValuePath *string `json:"value_path,omitempty"`
 
-	// WorkflowKind Of workflow: What its workers know it by.
+	// WorkflowKind For workflow: What its workers know it by.
 	WorkflowKind *string `json:"workflow_kind,omitempty"`
 }
 
-// TargetBody Of http: What is sent: input, which is the default, the event as JSON or what the transform made of it; raw, the exact bytes with the headers they came with, so that the receiver can verify the provider's signature.
+// TargetBody For http: What is sent: input, which is the default, the event as JSON or what the transform made of it; raw, the exact bytes with the headers they came with, so that the receiver can verify the provider's signature.
 type TargetBody string
 
-// TargetMethod Of http: POST by default.
+// TargetMethod For http: POST by default.
 type TargetMethod string
 
-// TargetOnMissing Of promise: When nobody has made it yet: keep the outcome, which is the default, or fail.
+// TargetOnMissing For promise: When nobody has made it yet: keep the outcome, which is the default, or fail.
 type TargetOnMissing string
 
 // TargetType defines model for Target.Type.
@@ -3450,4 +3450,4 @@ func (c *Client) SuspendWorkFrom(ctx context.Context, tenant string, id string, 
 }
 
 // madeFrom is the SHA-256 of what this file was made from.
-const madeFrom = "3cf276fe16853fc73ab6a590f51594a3ead13f7e2ce982348f2948a3e2c67f3b"
+const madeFrom = "1473aecf1d3c28e31a5539ac683298b0b4873ab73fdf0cfe24e58a382b901357"

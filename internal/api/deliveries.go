@@ -219,7 +219,7 @@ func idFilter[K any](at, text string) (id eventhook.ID[K], err error) {
 		return id, nil
 	}
 	if id, err = eventhook.ParseID[K](text); err == nil && id.IsZero() {
-		err = invalid(at, "is the id of nothing")
+		err = invalid(at, "must not be the zero id")
 	}
 	return id, err
 }

@@ -9,8 +9,8 @@ import (
 
 // Why a delivery cannot be retried.
 var (
-	errAlreadyQueued = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The delivery is waiting to be sent, or being sent, already."}
-	errCannotRetry   = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The delivery cannot be sent again: its subscription is deleted, its route is deleted or has another target in its place, its event's data is past its retention, or it is being sent already."}
+	errAlreadyQueued = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The delivery is already waiting to be sent or being sent."}
+	errCannotRetry   = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The delivery cannot be retried: its subscription is deleted, its route is deleted or has another target at this index, its event's data is past the retention period, or it is already being sent."}
 )
 
 func (s *server) retryDelivery(ctx context.Context, by caller, in *DeliveryPath) (*deliveryAnswer, error) {
@@ -138,7 +138,7 @@ func namedID[K any](ids, rules *eventhook.Faults, at, text string) eventhook.ID[
 	before := len(*ids)
 	id := idAt[K](ids, at, text)
 	if id.IsZero() && len(*ids) == before {
-		rules.Add(at, "is the id of nothing")
+		rules.Add(at, "must not be the zero id")
 	}
 	return id
 }

@@ -19,9 +19,9 @@ func secretsToRepeat(have, want eventhook.Subscription, patch json.RawMessage) (
 	if !changesDestination(have, want) {
 		return nil
 	}
-	const again = "must be given again, or be null, since the url or the target_labels name another destination"
+	const again = "must be given again or be null, because url or target_labels change the destination"
 	var named, headers map[string]json.RawMessage
-	_ = json.Unmarshal(patch, &named) // what cannot be read is another fault
+	_ = json.Unmarshal(patch, &named) // the shape of the patch is checked elsewhere
 	_ = json.Unmarshal(named["headers"], &headers)
 	isHeaderGiven := map[string]bool{} // by canonical name
 	for name, value := range headers {
@@ -47,7 +47,7 @@ func secretsToRepeat(have, want eventhook.Subscription, patch json.RawMessage) (
 // names are case-insensitive, so that the patch must replace them in any spelling.
 func respellHeaders(have map[string]string, patch json.RawMessage) map[string]string {
 	var named, headers map[string]json.RawMessage
-	_ = json.Unmarshal(patch, &named) // what cannot be read is another fault
+	_ = json.Unmarshal(patch, &named) // the shape of the patch is checked elsewhere
 	_ = json.Unmarshal(named["headers"], &headers)
 	spelling := map[string]string{} // by canonical name
 	for _, name := range slices.Sorted(maps.Keys(headers)) {

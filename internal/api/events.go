@@ -217,7 +217,7 @@ func (s *server) eventWithPayload(ctx context.Context, by caller, id string, wei
 	}
 	payloads, err := s.Events.Payloads(ctx, []eventhook.EventID{e.PayloadID()})
 	p := payloads[e.PayloadID()]
-	if !e.PayloadOf.IsZero() && p.Headers != nil { // they are the source's
+	if !e.PayloadOf.IsZero() && p.Headers != nil { // the stored headers belong to the webhook that led to this event
 		p.Headers = []byte("Content-Type: " + e.ContentType)
 	}
 	return e, p, err

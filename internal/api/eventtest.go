@@ -25,8 +25,8 @@ type eventTestAnswer struct{ Body eventTestView }
 
 // Why an event cannot be evaluated by routes.
 var (
-	errNoSource = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The event came from no source, and so goes through no routes."}
-	errNoBody   = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The event's body is past its retention, so that nobody can tell what routes would make of it."}
+	errNoSource = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The event did not come from a source, so that no routes apply to it."}
+	errNoBody   = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The event's body is past the retention period, so that routes cannot be evaluated."}
 )
 
 func (s *server) testEvent(ctx context.Context, by caller, in *EventPath) (*eventTestAnswer, error) {

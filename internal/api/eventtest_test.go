@@ -63,7 +63,7 @@ func TestEventsThatCannotBeTested(t *testing.T) {
 		detail string
 	}{
 		{"none such", eventhook.NewID[eventhook.Event](noon), http.StatusNotFound, "no such event"},
-		{"published", published.ID, http.StatusConflict, "came from no source"},
+		{"published", published.ID, http.StatusConflict, "did not come from a source"},
 		{"past its retention", bare.ID, http.StatusConflict, "past its retention"},
 	} {
 		if p := r.testEvent(c.id).want(c.status).problem(); !strings.Contains(p.Detail, c.detail) {

@@ -119,7 +119,7 @@ type putEventTypeRequest struct {
 	Body document[EventTypePut]
 }
 
-var errBuiltin = &eventhook.Error{Kind: eventhook.KindConflict, Message: "This type is the gateway's own, and stays as it is."}
+var errBuiltin = &eventhook.Error{Kind: eventhook.KindConflict, Message: "This event type is built in and cannot be changed."}
 
 func (s *server) putEventType(ctx context.Context, by caller, in *putEventTypeRequest) (*eventTypeAnswer, error) {
 	if _, builtin := eventhook.FindSystemEventType(in.Name); builtin {
@@ -135,7 +135,7 @@ func (s *server) putEventType(ctx context.Context, by caller, in *putEventTypeRe
 		return nil, err
 	}
 	if want.IsHiddenFrom(by.actor()) {
-		return nil, &eventhook.Error{Kind: eventhook.KindForbidden, Message: "The visibility admin is for the admin key."}
+		return nil, &eventhook.Error{Kind: eventhook.KindForbidden, Message: "The visibility admin requires the admin key."}
 	}
 	var t eventhook.EventType
 	var made bool

@@ -41,7 +41,7 @@ type RouteExplanation struct {
 	Name    string
 	Matched bool
 	Reason  string
-	Actions []ActionExplanation // of a route that matches, one for each target
+	Actions []ActionExplanation // one for each target if the route matches
 }
 
 // ActionExplanation is the input that a target would receive. Error is empty unless the
@@ -49,7 +49,7 @@ type RouteExplanation struct {
 type ActionExplanation struct {
 	TargetType string
 	Input      json.RawMessage
-	IsLeftOut  bool // the input, since there is too much of it
+	IsLeftOut  bool // Input is omitted because it is too large
 	Error      string
 }
 
@@ -152,7 +152,7 @@ func (s *server) explain(ctx context.Context, by caller, in *explainInput) (*exp
 	}
 	v := explanationView{Verified: x.Err == nil, Error: verify.RefusalText(x.Err), Scheme: x.Scheme, CoversBody: x.CoversBody,
 		EventType: optional(x.Event.EventType), IdempotencyKey: optional(x.Event.IdempotencyKey), Handshake: x.Handshake, Refused: string(x.Refused), RefusedDetail: x.RefusedWhy}
-	if x.Handshake != "" && x.Refused == "" { // it is answered, and makes no event
+	if x.Handshake != "" && x.Refused == "" { // the handshake is answered and no event is created
 		v.EventType, v.IdempotencyKey, v.Routes = nil, nil, viewRoutes(nil)
 		return &explanationAnswer{v}, nil
 	}
@@ -184,7 +184,7 @@ func (s *server) requestOf(body document[explainRequest], source eventhook.Sourc
 	if in.At != nil {
 		at, err := time.Parse(time.RFC3339, *in.At)
 		if err != nil {
-			faults.Add("at", "is no time such as 2030-01-31T12:00:00Z")
+			faults.Add("at", "must be a time such as 2030-01-31T12:00:00Z")
 		}
 		r.At = at
 	}
@@ -198,7 +198,7 @@ func (s *server) requestOf(body document[explainRequest], source eventhook.Sourc
 func (in *explainRequest) bytes(faults *eventhook.Faults) []byte {
 	switch text, encoded := in.Body, in.BodyBase64; {
 	case text != nil && encoded != nil:
-		faults.Add("body_base64", "is not for a request that has body: give one of them")
+		faults.Add("body_base64", "must not be given together with body")
 	case text != nil:
 		return []byte(*text)
 	case encoded != nil:

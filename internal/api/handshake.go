@@ -62,7 +62,7 @@ func (s *server) findSource(ctx context.Context, in *SourcePath) (eventhook.Sour
 	if err := json.Unmarshal([]byte(source.Verifier.Reveal()), &spec); err != nil {
 		return source, verify.Resolved{}, errors.New("the source's verifier cannot be read") // the cause may quote a secret
 	}
-	resolved, _ := spec.Resolve() // what is wrong with it, its requests tell
+	resolved, _ := spec.Resolve() // faults are reported when a request is verified
 	return source, resolved, nil
 }
 
@@ -71,7 +71,7 @@ func (s *server) findSource(ctx context.Context, in *SourcePath) (eventhook.Sour
 func (s *server) findLearningSource(ctx context.Context, in *SourcePath) (eventhook.Source, error) {
 	source, resolved, err := s.findSource(ctx, in)
 	if err == nil && !resolved.Waiting {
-		err = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The secret of this source does not come by a handshake."}
+		err = &eventhook.Error{Kind: eventhook.KindConflict, Message: "This source does not receive its secret by a handshake."}
 	}
 	return source, err
 }

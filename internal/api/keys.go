@@ -131,13 +131,13 @@ func (s *server) expiryOf(f *eventhook.Faults, text string) *time.Time {
 	end, err := time.Parse(time.RFC3339, text)
 	switch {
 	case err != nil:
-		f.Add(at, "is no time such as 2030-01-31T12:00:00Z")
+		f.Add(at, "must be a time such as 2030-01-31T12:00:00Z")
 	case !end.After(s.Now()):
 		f.Add(at, "is in the past")
 	case end.After(s.Now().AddDate(years, 0, 0)):
 		f.Add(at, "is more than %d years away; leave it out for a key that does not expire", years)
 	}
-	end = end.Truncate(time.Microsecond) // as it is kept
+	end = end.Truncate(time.Microsecond) // the precision of PostgreSQL
 	return &end
 }
 
@@ -167,6 +167,6 @@ func (s *server) deleteKey(ctx context.Context, by caller, in *keyPath) (*struct
 	if err := s.Admin.DeleteKey(ctx, by.onBehalf(), t.ID, id); err != nil {
 		return nil, err
 	}
-	s.keys.forget(t.Slug) // at once here; other instances believe it for keyAge
+	s.keys.forget(t.Slug) // at once on this instance; other instances cache the key for keyAge
 	return nil, nil
 }

@@ -36,7 +36,7 @@ func (s *server) registerRoutes(api huma.API) {
 	remove := op("delete-route", http.MethodDelete, "/{id}", "Delete a route", eventhook.ScopeManage)
 	remove.status, remove.about = http.StatusNoContent, "Executions, promises, events and deliveries that the route created are not affected. Events waiting for a retry are processed without the route."
 	reorder := op("reorder-routes", http.MethodPut, "/reorder", "Reorder the routes of a source", eventhook.ScopeManage)
-	reorder.maxBody = 128 << 10 // of as many routes as a source may have
+	reorder.maxBody = 128 << 10 // enough for the maximum number of routes
 	reorder.skipsShape, reorder.about = true, "Sets the priorities of the given routes, all or none. Routes that are not listed keep their priority."
 	register(s, api, create, s.createRoute)
 	register(s, api, op("list-routes", http.MethodGet, "", "List the routes of a source", eventhook.ScopeRead), s.listRoutes)
@@ -156,7 +156,7 @@ type updateRouteRequest struct {
 
 // errRouteBusy is returned if concurrent updates repeatedly overtook one without
 // If-Match.
-var errRouteBusy = &eventhook.Error{Kind: eventhook.KindConflict, Message: "Others are changing the route, too: try again."}
+var errRouteBusy = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The route is being changed concurrently; try again."}
 
 // updateRoute checks the updated route without holding a lock, because the check
 // compiles scripts. It then writes the route only if its version has not changed

@@ -105,7 +105,7 @@ func (f SourceFields) over(s eventhook.Source) (eventhook.Source, eventhook.Faul
 	faults.Merge("body", f.spec().AssignTo(&s))
 	faults.Merge("body", verify.ValidateChange(had, s.Verifier))
 	rules := s.Validate()
-	if f.Name == "" { // the slug is at fault
+	if f.Name == "" { // the name is the slug, whose fault is reported already
 		rules = slices.DeleteFunc(rules, func(one eventhook.Fault) bool { return one.Location == "name" })
 	}
 	faults.Merge("body", rules)

@@ -153,7 +153,7 @@ func (s *server) patchedSource(have eventhook.Source, patch document[SourcePatch
 	}
 	want, rules := body.over(have)
 	if body.Slug != have.Slug {
-		rules.Add("body.slug", "cannot be changed: make another source")
+		rules.Add("body.slug", "cannot be changed; create another source")
 	}
 	return want, together(shape, rules)
 }
@@ -162,7 +162,7 @@ func (s *server) patchedSource(have eventhook.Source, patch document[SourcePatch
 // stored fields and secrets are of no use for another type.
 func changesVerifierType(have *Verifier, patch json.RawMessage) bool {
 	var wanted struct{ Verifier struct{ Type *string } }
-	_ = json.Unmarshal(patch, &wanted) // what has another shape is told later
+	_ = json.Unmarshal(patch, &wanted) // the shape of the patch is checked elsewhere
 	return have != nil && wanted.Verifier.Type != nil && *wanted.Verifier.Type != have.Type
 }
 

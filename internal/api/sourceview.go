@@ -116,7 +116,7 @@ func (s *server) viewSource(x eventhook.Source) (Source, error) {
 		v.Response = (*SourceReply)(preset.Reply)
 	}
 	if len(x.Retry.ScheduleSeconds) > 0 {
-		v.Retry = retryView(x.Retry) // the schedule counts alone: no defaults beside it
+		v.Retry = retryView(x.Retry) // with a schedule, the other fields are not used: no defaults
 	}
 	return v, nil
 }

@@ -105,8 +105,8 @@ type testAnswer struct{ Body SubscriptionTested }
 
 // Why the gateway cannot send to a subscription.
 var (
-	errSentByAgents = &eventhook.Error{Kind: eventhook.KindConflict, Message: "An agent sends to this subscription, so that it cannot be tried from here."}
-	errLost         = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The subscription's URL and secrets are sealed with a key that is gone: give it new ones first."}
+	errSentByAgents = &eventhook.Error{Kind: eventhook.KindConflict, Message: "An agent sends to this subscription, so that the gateway cannot test it."}
+	errLost         = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The subscription's URL and secrets cannot be decrypted, because their encryption key is missing; set them again first."}
 )
 
 func (s *server) testSubscription(ctx context.Context, by caller, in *SubscriptionPath) (*testAnswer, error) {
@@ -176,10 +176,10 @@ func (s *server) rotateSecret(ctx context.Context, by caller, in *rotateRequest)
 			return errLost
 		}
 		if slices.ContainsFunc(x.Signing, func(have eventhook.SigningSecret) bool { return have.Secret.Equal(fresh) }) {
-			return invalid("body.signing_secret", "signs already: a rotation needs another")
+			return invalid("body.signing_secret", "is already in use; a rotation needs a new secret")
 		}
 		rotated = eventhook.RotateSigningSecret(x.Signing, fresh, s.Now(), grace)
-		if grace == 0 { // those that an earlier rotation left time end, too
+		if grace == 0 { // also ends the secrets of an earlier rotation
 			rotated = rotated[:1]
 		}
 		x.Signing = rotated

@@ -99,7 +99,7 @@ func (b SubscriptionPatch) over(x eventhook.Subscription) eventhook.Subscription
 		x.Status, x.DisabledReason = to, ""
 	}
 	if x.SecretsLost && (b.URL == "" || b.SigningSecret == "") {
-		return x // and not made anew without a word
+		return x // generating new secrets here would surprise the caller
 	}
 	x.SecretsLost = false
 	return x.WithGeneratedSecrets()
@@ -117,7 +117,7 @@ func (s *server) patchedSubscription(have eventhook.Subscription, patch document
 	rules := s.checkSubscription(want, have)
 	rules.Merge("", secretsToRepeat(have, want, patch.raw))
 	if want.SecretsLost && (body.URL != "" || body.SigningSecret != "" || body.AuthHeader != "") {
-		rules.Add("body", "the subscription's secrets are lost with the key that sealed them: give url and signing_secret together, and auth_header if there shall be one")
+		rules.Add("body", "the subscription's secrets cannot be decrypted, because their encryption key is missing: set url and signing_secret together, and auth_header if the receiver needs one")
 	}
 	if err := together(shape, rules); err != nil {
 		return have, err
@@ -135,11 +135,11 @@ func checkStatusChange(from, to eventhook.SubscriptionStatus) error {
 	case to == eventhook.SubscriptionActive || to == eventhook.SubscriptionPaused:
 		return nil
 	case to == eventhook.SubscriptionDisabled:
-		return invalid("body.status", "only the gateway disables: pause it, or delete it")
+		return invalid("body.status", "can be set to disabled only by the gateway; pause or delete the subscription instead")
 	}
 	return invalid("body.status", "must be active or paused")
 }
 
 // errNotEnabled is returned for acts that need a subscription that is not disabled.
 var errNotEnabled = &eventhook.Error{Kind: eventhook.KindConflict,
-	Message: `The subscription is disabled, and disabled_reason says why. Enable it first: PATCH {"status":"active"}, or eventhook subscription enable.`}
+	Message: `The subscription is disabled; disabled_reason says why. Enable it first: PATCH {"status":"active"}, or eventhook subscription enable.`}

@@ -18,9 +18,9 @@ func (s *server) checkSubscription(want, have eventhook.Subscription) (rules eve
 	switch {
 	case url == have.URL.Reveal():
 	case strings.Contains(url, hidden):
-		rules.Add("body.url", "has %s in it, which stands for what is not shown of a URL that is stored: write the whole URL", hidden)
+		rules.Add("body.url", "contains %s, which replaces the hidden part of a stored URL: give the complete URL", hidden)
 	case s.Receivers.RequireHTTPS && !want.IsForAgents() && isPlainHTTP(url):
-		rules.Add("body.url", "must be https://: this gateway sends nothing that is not encrypted")
+		rules.Add("body.url", "must be https://: this gateway does not send unencrypted requests")
 	}
 	return rules
 }

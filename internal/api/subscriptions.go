@@ -83,7 +83,7 @@ func (s *server) createSubscription(ctx context.Context, by caller, in *createSu
 		Status: eventhook.SubscriptionActive})
 	rules := s.checkSubscription(want, eventhook.Subscription{})
 	if body.Validate && want.IsForAgents() {
-		rules.Add("body.validate", "only what the gateway sends itself can be tried from here: leave out validate, or target_labels")
+		rules.Add("body.validate", "must not be given with target_labels: the gateway cannot test a receiver that an agent serves")
 	}
 	if err := together(shape, rules); err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func (s *server) validateReceiver(ctx context.Context, by caller, want eventhook
 	if a.Succeeded() {
 		return nil
 	}
-	return invalid("body.url", "nothing was made, since a test event was not answered with 2xx: "+a.Error)
+	return invalid("body.url", "the subscription was not created, because the receiver did not answer a test event with 2xx: "+a.Error)
 }
 
 type subscriptionsQuery struct {
@@ -172,7 +172,7 @@ type updateSubscriptionRequest struct {
 
 // errSubscriptionBusy is returned if concurrent updates repeatedly overtook one without
 // If-Match.
-var errSubscriptionBusy = &eventhook.Error{Kind: eventhook.KindConflict, Message: "Others are changing the subscription, too: try again."}
+var errSubscriptionBusy = &eventhook.Error{Kind: eventhook.KindConflict, Message: "The subscription is being changed concurrently; try again."}
 
 // updateSubscription checks the updated subscription without holding a lock, because
 // the check may resolve a host name. It then writes the subscription only if its

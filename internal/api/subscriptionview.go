@@ -64,7 +64,7 @@ func (s *server) viewSubscription(x eventhook.Subscription) Subscription {
 }
 
 func viewDeliveryRetry(p eventhook.RetryPolicy) DeliveryRetry {
-	if len(p.ScheduleSeconds) == 0 { // which counts alone: no defaults beside it
+	if len(p.ScheduleSeconds) == 0 { // with a schedule, the other fields are not used: no defaults
 		p = p.WithDefaults(eventhook.DeliveryRetry)
 	}
 	p.Jitter = cmp.Or(p.Jitter, eventhook.JitterSome)

@@ -40,19 +40,19 @@ func (Target) Schema(r huma.Registry) *huma.Schema {
 func targetSchema(r huma.Registry) *huma.Schema {
 	types := &huma.Schema{Type: huma.TypeString}
 	s := &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false, Required: []string{"type"}, Properties: map[string]*huma.Schema{"type": types}}
-	told := map[string]*abouts{} // by property
+	descriptions := map[string]*abouts{} // by property
 	for _, kind := range targets.Types() {
 		types.Enum = append(types.Enum, kind)
 		settings := huma.SchemaFromType(r, reflect.TypeOf(targets.NewSettings(kind)))
 		for property, one := range settings.Properties {
-			if told[property] == nil {
-				told[property] = &abouts{}
+			if descriptions[property] == nil {
+				descriptions[property] = &abouts{}
 			}
-			told[property].add(kind, one.Description)
+			descriptions[property].add(kind, one.Description)
 			s.Properties[property] = one
 		}
 	}
-	for property, about := range told {
+	for property, about := range descriptions {
 		s.Properties[property].Description = about.String()
 	}
 	s.PrecomputeMessages()
@@ -84,7 +84,7 @@ func (a *abouts) String() string {
 		if of != "" {
 			of += " and "
 		}
-		all = append(all, "Of "+of+last+": "+text)
+		all = append(all, "For "+of+last+": "+text)
 	}
 	return strings.Join(all, " ")
 }
@@ -92,7 +92,7 @@ func (a *abouts) String() string {
 func viewTargets(list []eventhook.Target) []Target {
 	views := make([]Target, len(list))
 	for i, t := range list {
-		views[i].raw, _ = t.MarshalJSON() // what was read as JSON can be written
+		views[i].raw, _ = t.MarshalJSON() // a stored target is valid JSON
 	}
 	return views
 }

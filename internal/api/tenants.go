@@ -139,7 +139,7 @@ func (s *server) createTenant(ctx context.Context, by caller, in *createTenantRe
 	if err != nil {
 		return nil, err
 	}
-	s.keys.forget(t.Slug) // it may be known as absent
+	s.keys.forget(t.Slug) // its absence may be cached
 	return &createdTenant{etag(t.Version), tenantsPath + "/" + t.Slug, viewTenant(t, eventhook.TenantUsage{})}, nil
 }
 
