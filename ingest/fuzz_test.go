@@ -15,11 +15,11 @@ import (
 	"github.com/eventhook/eventhook/ingest"
 )
 
-// statuses are all that the contract knows, API section 1.
+// statuses has all statuses of the contract, API section 1.
 var statuses = []int{200, 204, 400, 401, 403, 404, 405, 413, 415, 429, 500, 503}
 
-// FuzzServe sends anything. Whatever it is, the answer is one of the
-// contract's, and what is stored is what came, in a form that can be stored.
+// FuzzServe sends arbitrary requests. The status must be one of the contract, and a stored event
+// must have the body that was sent and fields that PostgreSQL can store.
 func FuzzServe(f *testing.F) {
 	f.Add("POST", "crm", "X-Event-Type", "push", "application/json", []byte(`{"id":1,"type":"x"}`), false)
 	f.Add("POST", "crm", "X-Forwarded-For", "1.1.1.1, 10.0.0.1%\xff", "", []byte("\x00\xff"), true)
@@ -28,7 +28,7 @@ func FuzzServe(f *testing.F) {
 	f.Add("POST", "signed", "X-Sig", sign("a"), ";", []byte("a"), false)
 	f.Add("POST", "crm", "X-Sig", "", "multipart/form-data; boundary=", bytes.Repeat([]byte("["), 3000), true)
 	f.Add("GET", "..", "Host", "h", "x/y; q=\"", []byte{}, false)
-	r := newRig(f, open, limit(1_000_000, 60_000_000, 1_000_000), func(c *ingest.Config) { c.TrustedProxies = []string{"10.0.0.0/8", "192.0.2.1/32"} },
+	r := newFixture(f, open, limit(1_000_000, 60_000_000, 1_000_000), func(c *ingest.Config) { c.TrustedProxies = []string{"10.0.0.0/8", "192.0.2.1/32"} },
 		func(s *eventhook.Source) {
 			s.MaxBodyBytes, s.IdempotencyKeyPaths = 1<<12, []string{"header.x-request-id", "body.id", "body.a.0.b"}
 		})
@@ -47,7 +47,7 @@ func FuzzServe(f *testing.F) {
 			req.ContentLength = -1
 		}
 		if strings.Contains(slug, "/") {
-			return // not our route
+			return // another route
 		}
 		r.store.set(func(s *store) { s.events = nil })
 		w := r.send(req)

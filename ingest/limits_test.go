@@ -18,6 +18,7 @@ const (
 	unverified = "The request could not be verified."
 )
 
+// limit sets the rate limit of a source.
 func limit(perSecond, perMinute, burst int) func(*eventhook.Source) {
 	return func(s *eventhook.Source) {
 		s.RateLimit = eventhook.RateLimit{RequestsPerSecond: perSecond, RequestsPerMinute: perMinute, BurstSize: burst}
@@ -28,9 +29,9 @@ func forgeriesOf(perSecond float64, burst int) func(*ingest.Config) {
 	return func(c *ingest.Config) { c.ForgeriesPerSec, c.ForgeriesBurst = perSecond, burst }
 }
 
-// answered200 sends up to n webhooks and counts those that are accepted before
-// the first that is not.
-func (r *rig) answered200(n int) int {
+// answered200 sends up to n webhooks until one is refused, and returns the number of accepted
+// ones.
+func (r *fixture) answered200(n int) int {
 	for i := range n {
 		if r.send(webhook("")).Code != http.StatusOK {
 			return i
@@ -48,14 +49,14 @@ func TestASourcesLimits(t *testing.T) {
 		wait       time.Duration
 		then       int
 	}{
-		{"by default 50 at once", func(*eventhook.Source) {}, 50, "1", time.Second / 2, 50},
+		{"the default: 50 at once", func(*eventhook.Source) {}, 50, "1", time.Second / 2, 50},
 		{"the burst", limit(10, 1000, 3), 3, "1", time.Second / 10, 1},
 		{"the second", limit(2, 1000, 5), 5, "1", time.Second, 2},
 		{"the minute", limit(1000, 6, 100), 6, "10", 10 * time.Second, 1},
 		{"the minute before the second", limit(1, 1, 1), 1, "60", time.Minute, 1},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := newRig(t, c.source)
+			r := newFixture(t, c.source)
 			wantCount(t, "at once", r.answered200(200), c.atOnce)
 			w := r.send(webhook(""))
 			wantProblem(t, w, http.StatusTooManyRequests, tooMany)
@@ -69,8 +70,8 @@ func TestASourcesLimits(t *testing.T) {
 	}
 }
 
-func TestLimitsAreLookedAtBeforeAnythingIsVerified(t *testing.T) {
-	r := newRig(t, limit(1, 1000, 1))
+func TestTheRateLimitIsCheckedBeforeVerification(t *testing.T) {
+	r := newFixture(t, limit(1, 1000, 1))
 	r.answered200(1)
 	body := &counted{Reader: strings.NewReader("x")}
 	req := forgery("x")
@@ -90,9 +91,9 @@ func (c *counted) Read(p []byte) (int, error) {
 	return c.Reader.Read(p)
 }
 
-// What is refused before it is known to be genuine costs the source nothing,
-// however slowly it comes and whatever is wrong with it.
-func TestOnlyWhatIsGenuineUsesASourcesLimits(t *testing.T) {
+// A request that is refused before it is verified does not count against the source's rate
+// limit.
+func TestOnlyGenuineRequestsCountAgainstTheRateLimit(t *testing.T) {
 	for claim, req := range map[string]func() *http.Request{
 		"forged":                 func() *http.Request { return forgery("") },
 		"too large":              func() *http.Request { return webhook(strings.Repeat("x", 100)) },
@@ -103,7 +104,7 @@ func TestOnlyWhatIsGenuineUsesASourcesLimits(t *testing.T) {
 		"another method":         func() *http.Request { r := webhook(""); r.Method = http.MethodPut; return r },
 	} {
 		t.Run(claim, func(t *testing.T) {
-			r := newRig(t, limit(1, 5, 5), func(s *eventhook.Source) {
+			r := newFixture(t, limit(1, 5, 5), func(s *eventhook.Source) {
 				s.MaxBodyBytes, s.ContentTypes, s.AllowedIPRanges = 50, []string{"", "text/plain"}, []string{"192.0.2.0/24"}
 			})
 			for range 100 {
@@ -125,10 +126,9 @@ type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// While a forgery's body is on its way, and others pass it by, it holds none
-// of the source's budget.
-func TestASlowForgeryHoldsNoBudget(t *testing.T) {
-	r := newRig(t, limit(1, 2, 2))
+// A forgery whose body is still being read does not use the source's rate limit.
+func TestASlowForgeryUsesNoRateLimit(t *testing.T) {
+	r := newFixture(t, limit(1, 2, 2))
 	slow := forgery("x")
 	slow.Body = io.NopCloser(readerFunc(func([]byte) (int, error) {
 		wantCount(t, "accepted while a forgery is being read", r.answered200(10), 2)
@@ -143,9 +143,9 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// A slow webhook is counted when it is whole, and takes no time back with it.
+// A slow webhook is counted when it is complete, at the current time and not at its start.
 func TestASlowWebhookIsCountedOnce(t *testing.T) {
-	r := newRig(t, limit(1, 60, 2))
+	r := newFixture(t, limit(1, 60, 2))
 	slow := webhook("")
 	slow.Body = io.NopCloser(readerFunc(func([]byte) (int, error) {
 		r.clock.advance(time.Hour)
@@ -156,8 +156,8 @@ func TestASlowWebhookIsCountedOnce(t *testing.T) {
 	wantCount(t, "accepted at once afterwards", r.answered200(10), 0)
 }
 
-func TestALimitThatIsUsedUpMeanwhileRefuses(t *testing.T) {
-	r := newRig(t, limit(1, 60, 2))
+func TestALimitThatIsUsedUpWhileTheBodyIsReadRefuses(t *testing.T) {
+	r := newFixture(t, limit(1, 60, 2))
 	slow := webhook("")
 	slow.Body = io.NopCloser(readerFunc(func([]byte) (int, error) {
 		wantCount(t, "accepted meanwhile", r.answered200(10), 2)
@@ -170,7 +170,7 @@ func TestALimitThatIsUsedUpMeanwhileRefuses(t *testing.T) {
 }
 
 func TestAFloodOfForgeries(t *testing.T) {
-	r := newRig(t, limit(1, 5, 5), forgeriesOf(2, 10))
+	r := newFixture(t, limit(1, 5, 5), forgeriesOf(2, 10))
 	for n := range 1000 {
 		w := r.send(forgery(fmt.Sprint(n)))
 		if n < 10 {
@@ -181,12 +181,12 @@ func TestAFloodOfForgeries(t *testing.T) {
 		wantHeader(t, w, "Retry-After", "1")
 	}
 	wantCount(t, "genuine webhooks from the same address", r.answered200(100), 5)
-	wantProblem(t, r.send(from("192.0.2.2:1", forgery(""))), http.StatusTooManyRequests, tooMany) // now that the source's are used up
+	wantProblem(t, r.send(from("192.0.2.2:1", forgery(""))), http.StatusTooManyRequests, tooMany) // the source's limit is used up now
 	r.clock.advance(time.Minute)
 	wantProblem(t, r.send(from("192.0.2.2:1", forgery(""))), http.StatusUnauthorized, unverified)
 	wantProblem(t, r.send(forgery("")), http.StatusUnauthorized, unverified)
 	if got := strings.Count(r.log.String(), "\n"); got > 50 {
-		t.Errorf("the flood wrote %d lines to the log, want a few", got)
+		t.Errorf("the flood logged %d lines, want a few", got)
 	}
 }
 
@@ -204,16 +204,16 @@ func TestForgeriesAreCountedPerClient(t *testing.T) {
 		{"another /64", "[2001:db8::1]:1", "[2001:db8:0:1::1]:1", 401},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := newRig(t, forgeriesOf(1, 1))
+			r := newFixture(t, forgeriesOf(1, 1))
 			r.wantStatus(t, from(c.first, forgery("")), http.StatusUnauthorized)
 			r.wantStatus(t, from(c.second, forgery("")), c.want)
 		})
 	}
 }
 
-// Loading a source anew must not hand its budget out again.
+// A reload of a source must not refill its rate limit.
 func TestLimitsOutliveAReload(t *testing.T) {
-	r := newRig(t, limit(1, 60, 3))
+	r := newFixture(t, limit(1, 60, 3))
 	for _, reload := range []func(){
 		func() {}, func() { r.handler.InvalidateSource("acme", "crm") }, func() { r.handler.InvalidateTenant("acme") }, r.handler.InvalidateAll,
 	} {

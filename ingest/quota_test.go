@@ -21,8 +21,8 @@ func quota(q eventhook.Quota) func(*eventhook.Source) {
 	return func(s *eventhook.Source) { s.Quota = q }
 }
 
-// wantUsed wants the counts of the rig's tenant and source to be these.
-func (r *rig) wantUsed(t *testing.T, events int) {
+// wantUsed checks the counts of the fixture's tenant and source.
+func (r *fixture) wantUsed(t *testing.T, events int) {
 	t.Helper()
 	for _, flush := range []func(context.Context) error{r.meter.Flush, r.meter.FlushSources} {
 		if err := flush(t.Context()); err != nil {
@@ -34,11 +34,11 @@ func (r *rig) wantUsed(t *testing.T, events int) {
 		bytes += len(e.Headers) + len(e.Body)
 	}
 	var tenant eventhook.TenantCount
-	for _, c := range r.used.Of(r.sources.list[0].TenantID) {
+	for _, c := range r.used.TenantDays(r.sources.list[0].TenantID) {
 		tenant.Events, tenant.Bytes = tenant.Events+c.Events, tenant.Bytes+c.Bytes
 	}
 	var source int64
-	for _, c := range r.used.Received() {
+	for _, c := range r.used.SourceTotals() {
 		source += c.Events
 	}
 	wantCount(t, "the tenant's events", int(tenant.Events), events)
@@ -48,7 +48,7 @@ func (r *rig) wantUsed(t *testing.T, events int) {
 
 func wantOverQuota(t *testing.T, w *httptest.ResponseRecorder, quota, resetsAt, retryAfter string) {
 	t.Helper()
-	want := fmt.Sprintf(`{"detail":"The tenant's quota has no room for this webhook; send it again when it is reset.",`+
+	want := fmt.Sprintf(`{"detail":"The webhook exceeds the tenant's quota; send it again after the quota is reset.",`+
 		`"quota":%q,"resets_at":%q,"status":429,"title":"Too Many Requests"}`, quota, resetsAt)
 	if w.Code != http.StatusTooManyRequests || w.Body.String() != want {
 		t.Errorf("answered %d %s, want 429 %s", w.Code, w.Body, want)
@@ -61,7 +61,7 @@ func TestAQuotaRefusesUntilMidnight(t *testing.T) {
 	for _, c := range []struct {
 		claim string
 		quota eventhook.Quota
-		room  int
+		fits  int
 		name  string
 	}{
 		{"of events", perDay(3), 3, "max_events_per_day"},
@@ -70,21 +70,21 @@ func TestAQuotaRefusesUntilMidnight(t *testing.T) {
 		{"of no byte", stored(0), 0, "max_storage_bytes"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := newRig(t, quota(c.quota))
-			for range c.room {
+			r := newFixture(t, quota(c.quota))
+			for range c.fits {
 				r.accepted(t, webhook("0123456789"))
 			}
 			wantOverQuota(t, r.send(webhook("0123456789")), c.name, "2026-03-11T00:00:00Z", "43200")
 			r.clock.advance(12*time.Hour - 1500*time.Millisecond)
 			wantOverQuota(t, r.send(webhook("0123456789")), c.name, "2026-03-11T00:00:00Z", "2")
-			wantCount(t, "refused for it", r.observer.outcomes[ingest.OutcomeQuotaExceeded], 2)
-			r.wantUsed(t, c.room)
+			wantCount(t, "requests refused for the quota", r.observer.outcomes[ingest.OutcomeQuotaExceeded], 2)
+			r.wantUsed(t, c.fits)
 		})
 	}
 }
 
-func TestANewDayHasAQuotaOfItsOwn(t *testing.T) {
-	r := newRig(t, quota(perDay(1)))
+func TestEachDayHasItsOwnQuota(t *testing.T) {
+	r := newFixture(t, quota(perDay(1)))
 	r.accepted(t, webhook(""))
 	r.wantStatus(t, webhook(""), http.StatusTooManyRequests)
 	r.clock.advance(12 * time.Hour)
@@ -92,8 +92,8 @@ func TestANewDayHasAQuotaOfItsOwn(t *testing.T) {
 	r.wantStatus(t, webhook(""), http.StatusTooManyRequests)
 }
 
-func TestARaisedQuotaLetsThroughAgain(t *testing.T) {
-	r := newRig(t, quota(perDay(1)))
+func TestARaisedQuotaAcceptsEventsAgain(t *testing.T) {
+	r := newFixture(t, quota(perDay(1)))
 	r.accepted(t, webhook(""))
 	r.wantStatus(t, webhook(""), http.StatusTooManyRequests)
 	r.sources.list[0].Quota = perDay(2)
@@ -105,9 +105,9 @@ func TestARaisedQuotaLetsThroughAgain(t *testing.T) {
 	r.accepted(t, webhook(""))
 }
 
-func TestWhatCountsForAQuota(t *testing.T) {
+func TestOnlyStoredEventsCountForAQuota(t *testing.T) {
 	keyed := func(s *eventhook.Source) { s.IdempotencyKeyPaths = []string{"body.id"} }
-	r := newRig(t, quota(perDay(3)), keyed)
+	r := newFixture(t, quota(perDay(3)), keyed)
 	r.wantStatus(t, forgery("x"), http.StatusUnauthorized)
 	r.wantStatus(t, webhook(`{"id":1}`), http.StatusOK)
 	r.wantStatus(t, webhook(`{"id":1}`), http.StatusOK) // a duplicate is stored, too
@@ -121,13 +121,13 @@ func TestWhatCountsForAQuota(t *testing.T) {
 	r.wantUsed(t, 3)
 }
 
-func TestAForgeryIsNotToldOfAQuota(t *testing.T) {
-	r := newRig(t, quota(perDay(0)))
+func TestAForgeryDoesNotRevealTheQuota(t *testing.T) {
+	r := newFixture(t, quota(perDay(0)))
 	wantProblem(t, r.send(forgery("x")), http.StatusUnauthorized, unverified)
 }
 
-func TestHandshakesPassWhateverTheQuota(t *testing.T) {
-	r := newRig(t, provider("slack"), quota(perDay(0)))
+func TestHandshakesIgnoreTheQuota(t *testing.T) {
+	r := newFixture(t, provider("slack"), quota(perDay(0)))
 	w := r.wantStatus(t, webhook(`{"type":"url_verification","challenge":"abc"}`, "Content-Type", "application/json"), http.StatusOK)
 	if w.Body.String() == "" {
 		t.Error("the handshake was not answered")
@@ -135,8 +135,8 @@ func TestHandshakesPassWhateverTheQuota(t *testing.T) {
 	r.wantStored(t, 0)
 }
 
-func TestWithoutTheTotalsNothingIsAdmittedUnderAQuota(t *testing.T) {
-	r := newRig(t, quota(perDay(5)))
+func TestWithoutTotalsNoEventIsAcceptedUnderAQuota(t *testing.T) {
+	r := newFixture(t, quota(perDay(5)))
 	r.used.FailReads(errors.New("the database is down"))
 	r.wantStatus(t, webhook(""), http.StatusInternalServerError)
 	r.used.FailReads(nil)

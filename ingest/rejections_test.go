@@ -24,12 +24,12 @@ import (
 	"github.com/eventhook/eventhook/ingest"
 )
 
-// rejectionStore keeps the contract of ingest.RejectionStore in memory.
+// rejectionStore is an ingest.RejectionStore in memory.
 type rejectionStore struct {
 	mu     sync.Mutex
 	err    error
 	hangs  bool   // until ctx ends
-	during func() // runs while a write does
+	during func() // unless nil, called during each write
 	writes int
 	last   []eventhook.Rejection
 	counts map[eventhook.SourceID]map[string]eventhook.RejectionCount
@@ -58,20 +58,20 @@ func (s *rejectionStore) RecordRejections(ctx context.Context, last []eventhook.
 		s.counts = map[eventhook.SourceID]map[string]eventhook.RejectionCount{}
 	}
 	for _, c := range counts {
-		of := s.counts[c.SourceID]
-		if of == nil {
-			of = map[string]eventhook.RejectionCount{}
-			s.counts[c.SourceID] = of
+		byReason := s.counts[c.SourceID]
+		if byReason == nil {
+			byReason = map[string]eventhook.RejectionCount{}
+			s.counts[c.SourceID] = byReason
 		}
-		if have, ok := of[c.Reason]; ok {
-			c.Count, c.FirstAt = c.Count+have.Count, have.FirstAt
+		if old, ok := byReason[c.Reason]; ok {
+			c.Count, c.FirstAt = c.Count+old.Count, old.FirstAt
 		}
-		of[c.Reason] = c
+		byReason[c.Reason] = c
 	}
 	return nil
 }
 
-// countsOf are the counts of a source by reason.
+// countsOf returns the counts of a source by reason.
 func (s *rejectionStore) countsOf(id eventhook.SourceID) map[string]int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,17 +94,17 @@ func (s *rejectionStore) tries() int {
 	return s.writes
 }
 
-// record writes what is held now, as at a stop.
-func (r *rig) record(t *testing.T, s *rejectionStore) {
+// record writes the buffered rejections, as at a stop.
+func (r *fixture) record(t *testing.T, s *rejectionStore) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	if err := r.handler.RecordRejections(ctx, s); err != nil {
-		t.Errorf("keeping rejections: %v, want nil at the end of ctx", err)
+		t.Errorf("RecordRejections: %v, want nil at the end of ctx", err)
 	}
 }
 
-func (r *rig) crm() eventhook.SourceID { return r.sources.list[0].ID }
+func (r *fixture) crm() eventhook.SourceID { return r.sources.list[0].ID }
 
 func wantSame(t *testing.T, what string, got, want any) {
 	t.Helper()
@@ -118,7 +118,7 @@ func hashOf(body string) []byte {
 	return sum[:]
 }
 
-func TestWhatIsKeptOfARefusedRequest(t *testing.T) {
+func TestTheRejectionOfARefusedRequest(t *testing.T) {
 	strict := func(s *eventhook.Source) {
 		s.MaxBodyBytes, s.ContentTypes, s.RequireIdempotencyKey = 20, []string{"text/plain"}, true
 		s.AllowedIPRanges, s.IdempotencyKeyPaths = []string{"192.0.2.0/24"}, []string{"body.id"}
@@ -154,11 +154,11 @@ func TestWhatIsKeptOfARefusedRequest(t *testing.T) {
 		{"cut off", cutOff(text(webhook(body))), eventhook.Rejection{Outcome: "unreadable", Reason: "unreadable", BodySize: 8}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r, s := newRig(t, strict), &rejectionStore{}
+			r, s := newFixture(t, strict), &rejectionStore{}
 			r.send(c.r)
 			r.record(t, s)
 			if len(s.last) != 1 {
-				t.Fatalf("kept %d rejections, want one", len(s.last))
+				t.Fatalf("got %d rejections, want one", len(s.last))
 			}
 			got := s.last[0]
 			want := c.want
@@ -170,10 +170,10 @@ func TestWhatIsKeptOfARefusedRequest(t *testing.T) {
 				want.HeaderNames = names
 			}
 			if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(want, "Detail")); diff != "" {
-				t.Errorf("kept (-want +got):\n%s", diff)
+				t.Errorf("rejection (-want +got):\n%s", diff)
 			}
 			if (got.Detail != "") != (want.Outcome == "unverified") {
-				t.Errorf("the detail is %q, want the verifier's, if it was asked", got.Detail)
+				t.Errorf("the detail is %q, want one only if the verifier refused the request", got.Detail)
 			}
 			if at := got.RejectedAt(); !at.Equal(noon) {
 				t.Errorf("rejected at %s, want %s", at, noon)
@@ -193,37 +193,36 @@ func TestWhatIsKeptOfARefusedRequest(t *testing.T) {
 	}
 }
 
-func TestALimitThatIsUsedUpIsARejection(t *testing.T) {
-	r, s := newRig(t, limit(1, 60, 2)), &rejectionStore{}
+func TestAnExceededRateLimitIsARejection(t *testing.T) {
+	r, s := newFixture(t, limit(1, 60, 2)), &rejectionStore{}
 	r.answered200(2)
 	for range 3 {
 		r.send(webhook("x"))
 	}
 	r.record(t, s)
-	wantCount(t, "kept", len(s.last), 3)
+	wantCount(t, "rejections", len(s.last), 3)
 	wantSame(t, "counts", s.countsOf(r.crm()), map[string]int64{"rate_limited": 3})
 }
 
-// What a source's people can do nothing about, and what nobody may learn of a
-// source that is not there, is no rejection.
-func TestWhatIsNoRejection(t *testing.T) {
+// Failures of the gateway, and requests to sources that do not exist, are not rejections.
+func TestRequestsThatAreNoRejections(t *testing.T) {
 	unknown := webhook("")
 	unknown.URL.Path = ingest.Path("acme", "unknown")
 	for _, c := range []struct {
 		claim  string
 		r      *http.Request
 		change any
-		then   func(*rig)
+		then   func(*fixture)
 	}{
-		{"accepted", webhook(""), open, func(*rig) {}},
-		{"no such source", unknown, open, func(*rig) {}},
-		{"a disabled source", webhook(""), func(s *eventhook.Source) { s.IsEnabled = false }, func(*rig) {}},
-		{"a method that no source takes", httptest.NewRequest(http.MethodPut, ingest.Path("acme", "crm"), nil), open, func(*rig) {}},
-		{"not stored", webhook(""), open, func(r *rig) { r.store.set(func(s *store) { s.err = errDown }) }},
-		{"shed", webhook(""), inFlight(1), func(*rig) {}},
+		{"accepted", webhook(""), open, func(*fixture) {}},
+		{"no such source", unknown, open, func(*fixture) {}},
+		{"a disabled source", webhook(""), func(s *eventhook.Source) { s.IsEnabled = false }, func(*fixture) {}},
+		{"a method that no source takes", httptest.NewRequest(http.MethodPut, ingest.Path("acme", "crm"), nil), open, func(*fixture) {}},
+		{"not stored", webhook(""), open, func(r *fixture) { r.store.set(func(s *store) { s.err = errDown }) }},
+		{"shed", webhook(""), inFlight(1), func(*fixture) {}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r, s := newRig(t, c.change), &rejectionStore{}
+			r, s := newFixture(t, c.change), &rejectionStore{}
 			c.then(r)
 			r.send(c.r)
 			r.record(t, s)
@@ -232,20 +231,20 @@ func TestWhatIsNoRejection(t *testing.T) {
 	}
 }
 
-func TestTheRestOfAFloodIsOnlyCounted(t *testing.T) {
-	r, s := newRig(t, forgeriesOf(1, 3)), &rejectionStore{}
+func TestAFloodBeyondTheClientsBudgetIsOnlyCounted(t *testing.T) {
+	r, s := newFixture(t, forgeriesOf(1, 3)), &rejectionStore{}
 	for range 10 {
 		r.send(forgery(""))
 	}
 	r.record(t, s)
-	wantCount(t, "kept", len(s.last), 3)
+	wantCount(t, "rejections", len(s.last), 3)
 	wantSame(t, "counts", s.countsOf(r.crm()), map[string]int64{"mismatch": 3, "forgery_limited": 7})
 }
 
-// The last twenty are written, in one write, however many there were.
+// However many requests are refused, only the last twenty are written, in one write.
 func TestAFloodCostsOneWrite(t *testing.T) {
 	const flood = 100_000
-	r, s := newRig(t, forgeriesOf(1_000_000, 1_000_000)), &rejectionStore{}
+	r, s := newFixture(t, forgeriesOf(1_000_000, 1_000_000)), &rejectionStore{}
 	w := &discard{header: http.Header{}}
 	send := func(req *http.Request) {
 		clear(w.header)
@@ -276,12 +275,12 @@ func TestAFloodCostsOneWrite(t *testing.T) {
 	}
 	wantSame(t, "the last twenty's hashes", got, want)
 	r.record(t, s)
-	wantCount(t, "writes of nothing", s.writes, 1)
+	wantCount(t, "writes without new rejections", s.writes, 1)
 }
 
 func TestRejectionsOfManySourcesAreBounded(t *testing.T) {
 	const sources, each = 1010, 3
-	r, s := newRig(t, forgeriesOf(10_000, 10_000)), &rejectionStore{}
+	r, s := newFixture(t, forgeriesOf(10_000, 10_000)), &rejectionStore{}
 	for n := range sources - 1 {
 		r.sources.list = append(r.sources.list, newSource("acme", fmt.Sprint("s", n)))
 	}
@@ -293,15 +292,15 @@ func TestRejectionsOfManySourcesAreBounded(t *testing.T) {
 		}
 	}
 	r.record(t, s)
-	wantCount(t, "sources that are counted", len(s.counts), 1000)
-	wantCount(t, "rejections kept", len(s.last), 2000)
+	wantCount(t, "sources with counts", len(s.counts), 1000)
+	wantCount(t, "stored rejections", len(s.last), 2000)
 	for id := range s.counts {
 		wantSame(t, "counts", s.countsOf(id), map[string]int64{"mismatch": each})
 	}
 }
 
-func TestWhatCannotBeWrittenIsKept(t *testing.T) {
-	r, s := newRig(t, forgeriesOf(1000, 1000)), &rejectionStore{err: errDown}
+func TestAFailedWriteIsRetried(t *testing.T) {
+	r, s := newFixture(t, forgeriesOf(1000, 1000)), &rejectionStore{err: errDown}
 	var want []string
 	forge := func(n int) {
 		for range n {
@@ -316,7 +315,7 @@ func TestWhatCannotBeWrittenIsKept(t *testing.T) {
 	forge(3)
 	r.record(t, s)
 	forge(6)
-	wantCount(t, "kept by a store that fails", len(s.last), 0)
+	wantCount(t, "rejections in a failing store", len(s.last), 0)
 	s.err = nil
 	r.record(t, s)
 	var got []string
@@ -331,11 +330,11 @@ func TestWhatCannotBeWrittenIsKept(t *testing.T) {
 	}
 }
 
-// What comes while a write fails is newer than what it was to write, and takes
-// no more room than its source has.
-func TestWhatComesDuringAFailedWriteIsNewer(t *testing.T) {
+// Rejections that arrive during a failed write are newer than those of the write, and both
+// together stay within the limit of their source.
+func TestRejectionsDuringAFailedWriteAreNewer(t *testing.T) {
 	const sources, each = 60, 20
-	r := newRig(t, forgeriesOf(100_000, 100_000))
+	r := newFixture(t, forgeriesOf(100_000, 100_000))
 	for n := range sources - 1 {
 		r.sources.list = append(r.sources.list, newSource("acme", fmt.Sprint("s", n)))
 	}
@@ -353,17 +352,17 @@ func TestWhatComesDuringAFailedWriteIsNewer(t *testing.T) {
 	r.record(t, s)
 	s.err, s.during = nil, nil
 	r.record(t, s)
-	wantCount(t, "kept", len(s.last), sources*each)
+	wantCount(t, "rejections", len(s.last), sources*each)
 	for _, kept := range s.last {
 		if !bytes.Equal(kept.BodySHA256, hashOf("during the write")) {
-			t.Fatal("kept one from before the write, want those that came during it")
+			t.Fatal("got a rejection from before the write, want only those that arrived during it")
 		}
 	}
 }
 
-// Failed writes must not add up: what is put back has the same bounds.
-func TestWhatIsPutBackIsBounded(t *testing.T) {
-	r, s := newRig(t, forgeriesOf(10_000, 10_000)), &rejectionStore{err: errDown}
+// Rejections of failed writes are kept within the same limits.
+func TestRestoredRejectionsAreBounded(t *testing.T) {
+	r, s := newFixture(t, forgeriesOf(10_000, 10_000)), &rejectionStore{err: errDown}
 	for n := range 40 {
 		r.sources.list = append(r.sources.list, newSource("acme", fmt.Sprint("s", n)))
 	}
@@ -379,19 +378,19 @@ func TestWhatIsPutBackIsBounded(t *testing.T) {
 	}
 	s.err = nil
 	r.record(t, s)
-	of := map[eventhook.SourceID]int{}
+	perSource := map[eventhook.SourceID]int{}
 	for _, kept := range s.last {
-		of[kept.SourceID]++
+		perSource[kept.SourceID]++
 	}
 	for _, source := range r.sources.list {
-		wantCount(t, "kept of a source", of[source.ID], 20)
+		wantCount(t, "rejections of a source", perSource[source.ID], 20)
 		wantSame(t, "counts", s.countsOf(source.ID), map[string]int64{"mismatch": 150})
 	}
 }
 
 func TestRejectionsAreWrittenEverySecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, s := newRig(t), &rejectionStore{}
+		r, s := newFixture(t), &rejectionStore{}
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
@@ -400,10 +399,10 @@ func TestRejectionsAreWrittenEverySecond(t *testing.T) {
 		}()
 		for want := range 3 {
 			r.send(forgery(""))
-			wantCount(t, "written before its second is over", len(s.written()), want)
+			wantCount(t, "written before the second is over", len(s.written()), want)
 			time.Sleep(time.Second)
 			synctest.Wait()
-			wantCount(t, "written after it", len(s.written()), want+1)
+			wantCount(t, "written after the second", len(s.written()), want+1)
 		}
 		time.Sleep(time.Minute)
 		wantCount(t, "writes", s.tries(), 3)
@@ -414,10 +413,10 @@ func TestRejectionsAreWrittenEverySecond(t *testing.T) {
 	})
 }
 
-// A database that does not answer holds a stop up for a while, not for ever.
-func TestAStoreThatHangsIsGivenUp(t *testing.T) {
+// A hanging database delays a stop only until the timeout.
+func TestAHangingStoreTimesOutAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, s := newRig(t), &rejectionStore{hangs: true}
+		r, s := newFixture(t), &rejectionStore{hangs: true}
 		r.send(forgery(""))
 		began := time.Now()
 		r.record(t, s)
@@ -426,13 +425,13 @@ func TestAStoreThatHangsIsGivenUp(t *testing.T) {
 		}
 		s.hangs = false
 		r.record(t, s)
-		wantCount(t, "written when it answers again", len(s.last), 1)
+		wantCount(t, "rejections after the store has recovered", len(s.last), 1)
 	})
 }
 
-func TestRejectionsAreAddedWhileOthersAreWritten(t *testing.T) {
+func TestRejectionsCanBeAddedDuringAWrite(t *testing.T) {
 	const senders, each = 8, 50
-	r, s := newRig(t, forgeriesOf(100_000, 100_000)), &rejectionStore{}
+	r, s := newFixture(t, forgeriesOf(100_000, 100_000)), &rejectionStore{}
 	var all sync.WaitGroup
 	for range senders {
 		all.Go(func() {
@@ -450,7 +449,7 @@ func TestRejectionsAreAddedWhileOthersAreWritten(t *testing.T) {
 }
 
 func TestHeaderNamesAreBounded(t *testing.T) {
-	r, s := newRig(t), &rejectionStore{}
+	r, s := newFixture(t), &rejectionStore{}
 	req := forgery("")
 	cut, longer := strings.Repeat("L", 99), strings.Repeat("M", 100)
 	req.Header = http.Header{"A\x00B\xff": {"x"}, cut + "é": {"x"}, longer: {"x"}, strings.Repeat("N", 5000) + "é": {"x"}}
@@ -465,7 +464,7 @@ func TestHeaderNamesAreBounded(t *testing.T) {
 	r.send(req)
 	r.record(t, s)
 	if len(s.last) != 1 {
-		t.Fatalf("kept %d rejections, want one", len(s.last))
+		t.Fatalf("got %d rejections, want one", len(s.last))
 	}
 	wantSame(t, "names", s.last[0].HeaderNames, want)
 }

@@ -12,18 +12,17 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// wantDuplicateOf wants a request to be stored as the duplicate of an event.
-func (r *rig) wantDuplicateOf(t *testing.T, claim string, first eventhook.Event, req *http.Request) {
+// wantDuplicateOf checks that a request is stored as a duplicate of the event first.
+func (r *fixture) wantDuplicateOf(t *testing.T, claim string, first eventhook.Event, req *http.Request) {
 	t.Helper()
 	if e := r.accepted(t, req); e.Status != eventhook.EventDuplicate || e.DuplicateOf != first.ID {
 		t.Errorf("%s: got %s of %s, want a duplicate of %s", claim, e.Status, e.DuplicateOf, first.ID)
 	}
 }
 
-// The signed bytes of JSON are sent again under other headers, which the
-// signature does not cover.
+// Signed JSON is replayed with other headers, which the signature does not cover.
 func TestCapturedJSONKeepsItsKey(t *testing.T) {
-	r := newRig(t, func(s *eventhook.Source) { s.IdempotencyKeyPaths = []string{"body.id"} })
+	r := newFixture(t, func(s *eventhook.Source) { s.IdempotencyKeyPaths = []string{"body.id"} })
 	const body = `{"id":"evt_1","text":"a=b&c--XX"}`
 	first := r.accepted(t, webhook(body, "Content-Type", "application/json"))
 	for _, headers := range [][]string{
@@ -35,7 +34,8 @@ func TestCapturedJSONKeepsItsKey(t *testing.T) {
 	}
 }
 
-// githubRequest is signed as GitHub and Razorpay do, with an id that neither signs.
+// githubRequest returns a request signed for both GitHub and Razorpay, with a delivery id that
+// neither signature covers.
 func githubRequest(body, delivery string, headers ...string) *http.Request {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte(body))
@@ -44,8 +44,8 @@ func githubRequest(body, delivery string, headers ...string) *http.Request {
 		"X-Razorpay-Signature", signature, "X-Razorpay-Event-Id", delivery}, headers...)...)
 }
 
-func TestCapturedRequestOfAProviderIsADuplicate(t *testing.T) {
-	r := newRig(t, like(verify.Spec{Provider: "razorpay", Secrets: []string{secret}}))
+func TestAReplayedRequestOfAProviderIsADuplicate(t *testing.T) {
+	r := newFixture(t, like(verify.Spec{Provider: "razorpay", Secrets: []string{secret}}))
 	const body = `{"ref":"refs/heads/main"}`
 	first := r.accepted(t, githubRequest(body, "d-1", "X-GitHub-Event", "push"))
 	r.wantDuplicateOf(t, "under another id", first, githubRequest(body, "d-2", "X-GitHub-Event", "push"))
@@ -76,7 +76,7 @@ func TestReplayProtectionOfASource(t *testing.T) {
 		{"a provider that is protected", []any{razorpay}, true},
 		{"a provider that is protected, with off", []any{razorpay, protect("off")}, false},
 	} {
-		r := newRig(t, c.source...)
+		r := newFixture(t, c.source...)
 		const form = "id=7&text=%7B"
 		r.accepted(t, githubRequest(form, "d-1", "Content-Type", formType))
 		again := r.accepted(t, githubRequest(form, "d-2", "Content-Type", "image/png"))

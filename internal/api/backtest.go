@@ -145,7 +145,7 @@ func viewBacktest(b *route.Backtest) backtestView {
 
 func viewReasons(o route.Outcome) []backtestReasonView {
 	views := []backtestReasonView{}
-	for _, r := range o.Frequent(shownReasons) {
+	for _, r := range o.TopReasons(shownReasons) {
 		views = append(views, backtestReasonView(r))
 	}
 	return views

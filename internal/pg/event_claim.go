@@ -114,26 +114,6 @@ func (db *DB) EventQueueAge(ctx context.Context) (time.Duration, error) {
 	return db.queueAge(ctx, `SELECT min(due_at) FROM eventhook.event WHERE due_at IS NOT NULL`)
 }
 
-// executionAgeSQL hops from queue to queue in execution_due and looks at the
-// first row of each: it costs as much as there are queues with work, not as
-// much as there is work.
-const executionAgeSQL = `
-WITH RECURSIVE first AS (
-    (SELECT tenant_id, queue, due_at FROM eventhook.execution WHERE due_at IS NOT NULL
-     ORDER BY tenant_id, queue, due_at LIMIT 1)
-    UNION ALL
-    SELECT n.* FROM first f CROSS JOIN LATERAL (
-        SELECT tenant_id, queue, due_at FROM eventhook.execution
-        WHERE due_at IS NOT NULL AND (tenant_id, queue) > (f.tenant_id, f.queue)
-        ORDER BY tenant_id, queue, due_at LIMIT 1) n
-)
-SELECT min(due_at) FROM first`
-
-// ExecutionQueueAge is the age of the oldest due execution, 0 if none is owed.
-func (db *DB) ExecutionQueueAge(ctx context.Context) (time.Duration, error) {
-	return db.queueAge(ctx, executionAgeSQL)
-}
-
 func (db *DB) queueAge(ctx context.Context, sql string) (time.Duration, error) {
 	var oldest *time.Time
 	if err := db.work.QueryRow(ctx, sql).Scan(&oldest); err != nil {

@@ -11,11 +11,11 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// completeSQL ends executions whose leases are current, in the order of their
-// ids, in which all lock them who lock several. The ids are compared twice and
-// the tenant in words that no index answers to: in a small table the planner
-// would read all of the tenant's, and keep to it while the table grows. Primary
-// key.
+// completeSQL ends executions whose leases are current, in the order of their ids, in
+// which every statement that locks several locks them. It compares the ids twice, and
+// the tenant in an expression that no index supports: in a small table the planner would
+// otherwise read all executions of the tenant, and keep that plan while the table grows.
+// Primary key.
 const completeSQL = `
 UPDATE eventhook.execution e
 SET status = 'completed', due_at = NULL, completed_at = $5, output = u.output::json, error = NULL
@@ -28,7 +28,7 @@ const (
 	completeManySQL = completeSQL + `e.id, e.lease_token`
 )
 
-// completeArgs are the parameters of completeSQL; list is in the order of ids.
+// completeArgs returns the parameters of completeSQL. list must be sorted by id.
 func (db *DB) completeArgs(tenant eventhook.TenantID, list []eventhook.Execution) []any {
 	ids, tokens, outputs := make([][16]byte, len(list)), make([]int64, len(list)), make([]*string, len(list))
 	for i, x := range list {
@@ -37,7 +37,7 @@ func (db *DB) completeArgs(tenant eventhook.TenantID, list []eventhook.Execution
 	return []any{[16]byte(tenant), ids, tokens, outputs, db.now()}
 }
 
-// Complete ends an execution with its Output, and returns it as it is then.
+// Complete ends an execution with its Output and returns the completed execution.
 func (db *DB) Complete(ctx context.Context, x eventhook.Execution) (eventhook.Execution, error) {
 	rows, err := db.work.Query(ctx, completeOneSQL, db.completeArgs(x.TenantID, []eventhook.Execution{x})...)
 	if err != nil {
@@ -50,21 +50,21 @@ func (db *DB) Complete(ctx context.Context, x eventhook.Execution) (eventhook.Ex
 	return done, translate("complete execution", err)
 }
 
-// CompleteAll ends a tenant's executions, each with its Output, and answers for
-// each in turn: nil, ErrLeaseLost or KindNotFound. What is wrong with one
-// changes nothing for the others. Of two with one id and token the second has
-// lost its lease. It is one statement, and one more if not all were completed.
+// CompleteAll ends executions of a tenant, each with its Output. The result has an
+// answer for each in the same order: nil, ErrLeaseLost or KindNotFound. They do not
+// affect each other. If two have the same id and token, the second gets ErrLeaseLost.
+// CompleteAll is one statement, and one more if not all were completed.
 func (db *DB) CompleteAll(ctx context.Context, tenant eventhook.TenantID, list []eventhook.Execution) ([]error, error) {
-	type held struct {
+	type leaseKey struct {
 		id    eventhook.ExecutionID
 		token int64
 	}
-	first := make(map[held]int, len(list))
+	first := make(map[leaseKey]int, len(list))
 	batch := make([]eventhook.Execution, 0, len(list))
 	for i, x := range list {
-		h := held{x.ID, x.Lease.Token}
-		if _, twice := first[h]; !twice {
-			first[h] = i
+		k := leaseKey{x.ID, x.Lease.Token}
+		if _, isDuplicate := first[k]; !isDuplicate {
+			first[k] = i
 			batch = append(batch, x)
 		}
 	}
@@ -77,25 +77,25 @@ func (db *DB) CompleteAll(ctx context.Context, tenant eventhook.TenantID, list [
 	if len(done) == len(list) {
 		return answers, nil
 	}
-	there, err := db.readLeaseTokens(ctx, "read executions", existingExecutionsSQL, [16]byte(tenant), executionIDs(batch))
+	existing, err := db.readLeaseTokens(ctx, "read executions", existingExecutionsSQL, [16]byte(tenant), executionIDs(batch))
 	if err != nil {
 		return nil, err
 	}
 	for i, x := range list {
-		h := held{x.ID, x.Lease.Token}
-		if _, isThere := there[x.ID]; !isThere {
+		k := leaseKey{x.ID, x.Lease.Token}
+		if _, exists := existing[x.ID]; !exists {
 			answers[i] = eventhook.NotFound("execution")
-		} else if token, isDone := done[x.ID]; !isDone || token != h.token || first[h] != i {
+		} else if token, isDone := done[x.ID]; !isDone || token != k.token || first[k] != i {
 			answers[i] = eventhook.ErrLeaseLost
 		}
 	}
 	return answers, nil
 }
 
-// existingExecutionsSQL tells which executions a tenant has. Primary key.
+// existingExecutionsSQL finds out which executions a tenant has. Primary key.
 const existingExecutionsSQL = `SELECT id, lease_token FROM eventhook.execution WHERE id = ANY($2::uuid[]) AND (tenant_id = $1) IS TRUE`
 
-// readLeaseTokens are those of the executions that a statement returns.
+// readLeaseTokens returns the lease tokens of the executions that a statement returns.
 func (db *DB) readLeaseTokens(ctx context.Context, act, sql string, args ...any) (map[eventhook.ExecutionID]int64, error) {
 	rows, err := db.work.Query(ctx, sql, args...)
 	if err != nil {
@@ -119,14 +119,14 @@ func executionIDs(list []eventhook.Execution) [][16]byte {
 	return ids
 }
 
-// claimed is an execution, and what it was before its claim.
-type claimed struct {
+// claimedExecution is an execution with its status and due time before the claim.
+type claimedExecution struct {
 	eventhook.Execution
-	was    eventhook.ExecutionStatus
-	wasDue time.Time
+	statusBefore eventhook.ExecutionStatus
+	dueBefore    time.Time
 }
 
-func executionsIn(list []claimed) []eventhook.Execution {
+func executionsIn(list []claimedExecution) []eventhook.Execution {
 	var executions []eventhook.Execution
 	for _, x := range list {
 		executions = append(executions, x.Execution)
@@ -134,36 +134,35 @@ func executionsIn(list []claimed) []eventhook.Execution {
 	return executions
 }
 
-// outliving ends a few seconds after it was made, whenever ctx does.
-func outliving(ctx context.Context) (context.Context, context.CancelFunc) {
+// detached returns a context that ends after five seconds, regardless of ctx.
+func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 }
 
-// releaseClaimsSQL takes claims back: their executions are what they were, due when
-// they were, and the attempts that began with the claims were none. The tokens
-// stay used. The ids are compared twice for the reason that completeSQL has.
-// Primary key.
+// releaseClaimsSQL undoes claims: it restores the status, the due time and the attempt
+// of their executions. The lease tokens stay used. It compares the ids twice for the
+// reason that completeSQL has. Primary key.
 const releaseClaimsSQL = `
 UPDATE eventhook.execution e
 SET status = u.status, due_at = u.due_at, attempt = e.attempt - CASE u.status WHEN 'suspended' THEN 0 ELSE 1 END
 FROM unnest($1::uuid[], $2::int8[], $3::text[], $4::timestamptz[]) AS u (id, lease_token, status, due_at)
 WHERE e.id = ANY($1) AND e.id = u.id AND e.lease_token = u.lease_token AND e.status = 'running'`
 
-// releaseClaims gives others what was claimed for somebody who is gone, also when
-// ctx has ended. If it fails, the leases run out.
-func (db *DB) releaseClaims(ctx context.Context, q eventhook.WorkQuery, list []claimed) error {
+// releaseClaims releases executions that were claimed for a worker that is gone, even if
+// ctx has ended. If it fails, the executions are due again when their leases end.
+func (db *DB) releaseClaims(ctx context.Context, q eventhook.WorkQuery, list []claimedExecution) error {
 	if len(list) == 0 {
 		return nil
 	}
-	slices.SortFunc(list, func(x, y claimed) int { return slices.Compare(x.ID[:], y.ID[:]) }) // as all lock them
+	slices.SortFunc(list, func(x, y claimedExecution) int { return slices.Compare(x.ID[:], y.ID[:]) }) // the order of completeSQL
 	ids, tokens, states, due := make([][16]byte, len(list)), make([]int64, len(list)), make([]string, len(list)), make([]time.Time, len(list))
 	for i, x := range list {
-		ids[i], tokens[i], states[i], due[i] = x.ID, x.Lease.Token, string(x.was), x.wasDue
+		ids[i], tokens[i], states[i], due[i] = x.ID, x.Lease.Token, string(x.statusBefore), x.dueBefore
 	}
-	ctx, cancel := outliving(ctx)
+	ctx, cancel := detached(ctx)
 	defer cancel()
 	if _, err := db.work.Exec(ctx, releaseClaimsSQL, ids, tokens, states, due); err != nil {
-		return translate("give work back", err)
+		return translate("release executions", err)
 	}
 	db.hub.wake(workTopic(q.Tenant, q.Queue))
 	return nil

@@ -112,11 +112,9 @@ func TestClaimsOfKindsDoNotReadOthers(t *testing.T) {
 	f.execution(eventhook.Task)
 	f.exec(`ANALYZE eventhook.execution`)
 	for name, sql := range map[string]string{"claim": claimKindsSQL, "count": countOldestSQL, "next": nextKindsSQL} {
-		args := []any{[16]byte(f.tenant), "ci", f.clock.now(), []string{"build", "test"}, 40, f.clock.now(), maxClaimBytes, 30, 10}
-		switch name {
-		case "count":
-			args = args[:5]
-		case "next":
+		args := []any{pgx.NamedArgs{"tenant": [16]byte(f.tenant), "queue": "ci", "now": f.clock.now(), "kinds": []string{"build", "test"}, "look": 40,
+			"until": f.clock.now(), "max_bytes": maxClaimBytes, "lease_seconds": 30, "max": 10}}
+		if name == "next" {
 			args = []any{[16]byte(f.tenant), "ci", []string{"build", "test"}}
 		}
 		const most = 100 // pages; the index of the others alone has more

@@ -123,6 +123,6 @@ func (f *fixture) listPages(filter eventhook.ExecutionFilter) (n int, plan strin
 	work := f.db.work
 	defer func() { f.db.work = work }()
 	f.db.work = f.db.lists
-	return f.pagesRead(executionListSQL(filter), [16]byte(f.tenant), cursorArg(filter.Before), cmp.Or(filter.Limit, 50), string(filter.Type), string(filter.Status),
-		filter.Kind, filter.Queue)
+	filter.Limit = cmp.Or(filter.Limit, 50)
+	return f.pagesRead(executionListSQL(filter), executionListArgs(f.tenant, filter))
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// hot are the statements that run all the time, with their parameters' number.
+// hot are the statements that run all the time, with the number of their parameters, or 0 if
+// these have names.
 var hot = map[string]struct {
 	sql        string
 	parameters int
@@ -53,16 +54,16 @@ var hot = map[string]struct {
 	"count sent":        {addSubscriptionCountsSQL, 7},
 	"sweep subscribers": {sweepSubscriptionUsageSQL, 3},
 	"settle events":     {settleEventsSQL.sql, len(settleEventsSQL.params)},
-	"settle promises":   {settlePromisesSQL, 6},
-	"hold promises":     {holdOutcomesSQL, 7},
-	"find promises":     {findPromisesSQL, 2},
+	"settle promises":   {settlePromisesSQL, 0},
+	"hold outcomes":     {holdOutcomesSQL, 0},
+	"find promises":     {findPromisesSQL, 0},
 	"lock awaiting":     {lockWorkflowsSQL, 1},
 	"wake awaiting":     {resumeWorkflowsSQL, 2},
-	"make promise":      {makePromiseSQL, 6},
+	"create promise":    {createPromiseSQL, 0},
 	"expire promises":   {expirePromisesSQL, 1},
-	"claim work":        {claimWorkSQL, 8},
-	"claim kinds":       {claimKindsSQL, 9},
-	"more of kinds":     {countOldestSQL, 5},
+	"claim work":        {claimWorkSQL, 0},
+	"claim kinds":       {claimKindsSQL, 0},
+	"more of kinds":     {countOldestSQL, 0},
 	"give work back":    {releaseClaimsSQL, 4},
 	"heartbeat":         {heartbeatSQL, 5},
 	"next work":         {nextWorkSQL, 3},
@@ -105,7 +106,12 @@ var hot = map[string]struct {
 // value of its parameters.
 func explain(f *fixture, conn *pgx.Conn, sql string, parameters int) string {
 	f.Helper()
-	_, err := conn.Exec(f.Context(), `DEALLOCATE ALL; SET plan_cache_mode = force_generic_plan; PREPARE s AS `+sql, pgx.QueryExecModeSimpleProtocol)
+	numbered, args, err := pgx.NamedArgs{}.RewriteQuery(f.Context(), conn, sql, nil)
+	f.must(err)
+	if len(args) > 0 {
+		sql, parameters = numbered, len(args)
+	}
+	_, err = conn.Exec(f.Context(), `DEALLOCATE ALL; SET plan_cache_mode = force_generic_plan; PREPARE s AS `+sql, pgx.QueryExecModeSimpleProtocol)
 	f.must(err)
 	arguments := ""
 	if parameters > 0 {
@@ -224,7 +230,7 @@ func TestAnIdLeadsToItsPartition(t *testing.T) {
 	f := setUp(t)
 	f.must(f.db.MaintainPartitions(t.Context(), 5, Retention{}))
 	e := f.accepted(1)[0]
-	d := f.held(1, f.subscriber())[0]
+	d := f.claimedDeliveries(1, f.subscriber())[0]
 	ids, tenants, now := "{"+e.ID.String()+"}", "{"+f.tenant.String()+"}", noon.Format(time.RFC3339)
 	deliveries := "{" + d.ID.String() + "}"
 	least, greatest := eventhook.DeliveryIDRange(e.ID)

@@ -6,36 +6,38 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// Account is what events are counted on: one source's, on the source and its
-// tenant with its quota; those that a tenant publishes, on the tenant alone. It
-// is made for many requests and safe for concurrent use. A nil one counts
-// nothing and refuses nothing.
+// Account counts events and checks them against the quota of a tenant. The account of a
+// source counts for the source and its tenant; the account of a tenant, for events that the
+// tenant publishes, counts for the tenant alone. An Account is used for many requests and is
+// safe for concurrent use. A nil Account counts nothing and refuses nothing.
 type Account struct {
 	meter  *Meter
 	quota  eventhook.Quota
 	tenant *tenant
-	source *source // nil: what a tenant publishes
+	source *source // nil for the events that a tenant publishes
 }
 
-// Excess tells which quota an event does not fit into.
+// Excess says which quota an event would exceed.
 type Excess struct {
-	Quota string // as the API names it
-	// ResetsAt is the next midnight, UTC: a new day begins, and the oldest
-	// bodies may go.
+	Quota string // EventsPerDay or StorageBytes
+	// ResetsAt is the next midnight in UTC: a new day begins, and the oldest bodies may be
+	// deleted.
 	ResetsAt time.Time
 }
 
-// The names of quotas.
+// The names of quotas, as in the API.
 const (
 	EventsPerDay = "max_events_per_day"
 	StorageBytes = "max_storage_bytes"
 )
 
-// Take counts an event of some bytes, to be called just before it is stored, or
-// tells which quota it does not fit into, and counts nothing. at is the
-// present. However many ask at once, no more are let through than fit into what
-// this instance knows to be left; one that is refused may, while it is, stand
-// in the way of a smaller one.
+// Take counts an event of the given size in bytes and returns nil. If the event exceeds a
+// quota, Take counts nothing and returns the excess. Call it just before the event is
+// stored, with the current time, and call Return if storing fails.
+//
+// Concurrent calls never let more events pass than fit into the rest of the quota that this
+// instance knows. While Take is refusing an event, it may also refuse a smaller one that
+// would fit.
 func (a *Account) Take(bytes int, at time.Time) *Excess {
 	if a == nil {
 		return nil
@@ -43,8 +45,8 @@ func (a *Account) Take(bytes int, at time.Time) *Excess {
 	d := dayOf(at)
 	own := a.add(d, count{1, int64(bytes)})
 	over := a.exceeded(d, own)
-	if over == "" && a.isAhead(d, own) {
-		a.meter.catchUp(a.tenant, func() bool { return a.isAhead(d, a.tenant.counted[d&1].load()) })
+	if over == "" && a.needsSync(d, own) {
+		a.meter.syncNow(a.tenant, func() bool { return a.needsSync(d, a.tenant.counted[d&1].load()) })
 		over = a.exceeded(d, own)
 	}
 	if over == "" {
@@ -54,19 +56,18 @@ func (a *Account) Take(bytes int, at time.Time) *Excess {
 	return &Excess{Quota: over, ResetsAt: d.next().start()}
 }
 
-// Return takes back what Take has counted, with the same arguments: the event
-// was not stored.
+// Return undoes a successful Take with the same arguments, because the event was not stored.
 func (a *Account) Return(bytes int, at time.Time) {
 	if a != nil {
 		a.add(dayOf(at), count{1, int64(bytes)}.negated())
 	}
 }
 
-// exceeded names the quota that the tenant exceeds when this instance has
-// counted own for the day, "" if none.
+// exceeded returns the quota that the tenant exceeds, or "". own is the count of this
+// instance for the day.
 func (a *Account) exceeded(d day, own count) string {
 	if a.quota == (eventhook.Quota{}) {
-		return "" // and nothing is known
+		return "" // tenant.total is nil then
 	}
 	used := a.tenant.used(d, own)
 	switch {
@@ -78,31 +79,32 @@ func (a *Account) exceeded(d day, own count) string {
 	return ""
 }
 
-// isAhead reports whether this instance has let through more since it last
-// heard of the others than it may on its own: a fiftieth of the quota, at least
-// 10 events and 1 MiB.
-func (a *Account) isAhead(d day, own count) bool {
-	const share, fewest, least = 50, 10, 1 << 20
+// needsSync reports whether this instance has counted more since it last read the totals of
+// all instances than it may without reading them: a fiftieth of the quota, but at least 10
+// events or 1 MiB.
+func (a *Account) needsSync(d day, own count) bool {
+	const quotaFraction, minEvents, minBytes = 50, 10, 1 << 20
 	known := a.tenant.total.Load()
 	if a.quota == (eventhook.Quota{}) || known == nil {
 		return false
 	}
-	fresh := known.own[d&1].negated().plus(own)
-	return a.quota.MaxEventsPerDay != nil && fresh.events > max(*a.quota.MaxEventsPerDay/share, fewest) ||
-		a.quota.MaxStorageBytes != nil && fresh.bytes > max(*a.quota.MaxStorageBytes/share, least)
+	unsynced := known.own[d&1].negated().plus(own)
+	return a.quota.MaxEventsPerDay != nil && unsynced.events > max(*a.quota.MaxEventsPerDay/quotaFraction, minEvents) ||
+		a.quota.MaxStorageBytes != nil && unsynced.bytes > max(*a.quota.MaxStorageBytes/quotaFraction, minBytes)
 }
 
-// add counts, and only then asks to be flushed, and what is left to be read: a
-// flush that it need not ask for reads its count. It returns what is counted of
-// the day, which many who add at once see one after the other.
+// add adds c to the counts of the day d and returns the count of the tenant for that day;
+// concurrent calls see different counts. It marks tenant and source as due after it has
+// counted: if they are marked already, the pending flush has not read the counts yet and
+// includes c.
 func (a *Account) add(d day, c count) count {
 	now := a.tenant.counted[d&1].add(c)
 	if a.source != nil {
 		a.source.events.Add(c.events)
 	}
-	a.meter.counted.add(a.tenant)
+	a.meter.dueTenants.add(a.tenant)
 	if a.source != nil {
-		a.meter.received.add(a.source)
+		a.meter.dueSources.add(a.source)
 	}
 	return now
 }

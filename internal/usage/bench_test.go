@@ -6,11 +6,11 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// BenchmarkTake is what counting costs an accepted event.
+// BenchmarkTake measures the counting of an accepted event.
 func BenchmarkTake(b *testing.B) {
-	for name, quota := range map[string]eventhook.Quota{"without a quota": {}, "with one": perDay(1 << 62)} {
+	for name, quota := range map[string]eventhook.Quota{"without a quota": {}, "with a quota": perDay(1 << 62)} {
 		b.Run(name, func(b *testing.B) {
-			r := newRig(b)
+			r := newFixture(b)
 			a := r.open(r.meter, newSource(quota))
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {

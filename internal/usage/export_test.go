@@ -1,14 +1,14 @@
 package usage
 
-// Waiting is how many tenants' totals are waited for.
+// Waiting returns the number of tenants for whose totals callers wait.
 func (m *Meter) Waiting() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.waiting)
 }
 
-// Held is how much a meter holds by itself: tenants it remembers, and what has
-// counts to write.
-func (m *Meter) Held() (remembered, due int) {
-	return m.tenants.Len(), len(m.counted.list) + len(m.received.list) + len(m.failed)
+// Retained returns the number of cached tenants and of tenants and sources with unwritten
+// counts.
+func (m *Meter) Retained() (cached, due int) {
+	return m.tenants.Len(), len(m.dueTenants.list) + len(m.dueSources.list) + len(m.failed)
 }

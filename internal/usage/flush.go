@@ -9,90 +9,91 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// beforeAge is for how long what was stored on earlier days is believed.
-const beforeAge = time.Minute
+// earlierDaysMaxAge is how long the bytes stored on earlier days are cached.
+const earlierDaysMaxAge = time.Minute
 
-// hold waits until nobody else writes or reads totals, and returns how to let
-// them.
-func (m *Meter) hold(ctx context.Context) (letGo func(), err error) {
+// acquireFlush waits until no other goroutine writes counts or reads totals. If err is nil,
+// the caller must call release.
+func (m *Meter) acquireFlush(ctx context.Context) (release func(), err error) {
 	select {
-	case m.flushing <- struct{}{}:
-		return func() { <-m.flushing }, nil
+	case m.flushSlot <- struct{}{}:
+		return func() { <-m.flushSlot }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-// Flush adds what was counted for tenants to the store, in one act, and reads
-// the totals of those with a quota that were asked for. With an error nothing
-// is lost: what was not written is at the next Flush.
+// Flush writes the counts of tenants in one call of the store and reads the totals of the
+// written tenants that have a quota. If it returns an error, no count is lost: the next
+// Flush writes the remaining counts.
 func (m *Meter) Flush(ctx context.Context) error {
-	letGo, err := m.hold(ctx)
+	release, err := m.acquireFlush(ctx)
 	if err != nil {
 		return err
 	}
-	defer letGo()
-	return m.flush(ctx, m.counted.take())
+	defer release()
+	return m.flush(ctx, m.dueTenants.take())
 }
 
-// catchUp writes and reads a tenant's counts at once if that is still needed
-// when it is its turn. It waits for the store no longer than for any write; if
-// that fails nothing changes, and the event will hardly be stored either.
-func (m *Meter) catchUp(t *tenant, isNeeded func() bool) {
+// syncNow writes the counts of a tenant and reads its totals, if isNeeded still returns true
+// after the running flush has ended. It waits up to writeTimeout. If it fails, nothing
+// changes; the event that caused it will probably not be stored either.
+func (m *Meter) syncNow(t *tenant, isNeeded func() bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
-	letGo, err := m.hold(ctx)
+	release, err := m.acquireFlush(ctx)
 	if err != nil {
 		return
 	}
-	defer letGo()
+	defer release()
 	if !isNeeded() {
 		return
 	}
 	if err := m.flush(ctx, []*tenant{t}); err != nil {
-		m.log.Warn("a tenant's usage could not be brought up to date", "error", err)
+		m.log.Warn("the usage of a tenant could not be written", "error", err)
 	}
 }
 
-// learn reads a tenant's totals unless that was done within the interval. Those
-// who wait meanwhile are read with the next: when all sources are loaded anew,
-// one wait is that of two reads, however many tenants there are.
-func (m *Meter) learn(ctx context.Context, t *tenant) error {
-	m.wait(t, 1)
-	defer m.wait(t, -1)
-	letGo, err := m.hold(ctx)
+// readNow reads the totals of a tenant unless they were read within the interval. It also
+// reads the totals of the other waiting tenants: when all sources are reloaded at once, each
+// waits for at most two reads, however many tenants there are.
+func (m *Meter) readNow(ctx context.Context, t *tenant) error {
+	m.addWaiting(t, 1)
+	defer m.addWaiting(t, -1)
+	release, err := m.acquireFlush(ctx)
 	if err != nil {
 		return err
 	}
-	defer letGo()
+	defer release()
 	if m.isFresh(t) {
 		return nil
 	}
-	return m.flush(ctx, m.waiters(t))
+	return m.flush(ctx, m.waitingTenants(t))
 }
 
+// isFresh reports whether the totals of a tenant were read within the interval.
 func (m *Meter) isFresh(t *tenant) bool {
 	known := t.total.Load()
 	return known != nil && m.now().Sub(known.readAt) < interval
 }
 
-// wait notes how many more wait for a tenant's totals.
-func (m *Meter) wait(t *tenant, more int) {
+// addWaiting adds n to the number of callers that wait for the totals of a tenant.
+func (m *Meter) addWaiting(t *tenant, n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.waiting[t] += more; m.waiting[t] == 0 {
+	if m.waiting[t] += n; m.waiting[t] == 0 {
 		delete(m.waiting, t)
 	}
 }
 
-// waiters are a tenant and others whose totals are waited for, each once.
-func (m *Meter) waiters(first *tenant) []*tenant {
-	const most = 1000 // bounds one read
+// waitingTenants returns first and up to 999 other tenants for whose totals callers wait.
+func (m *Meter) waitingTenants(first *tenant) []*tenant {
+	const maxTenants = 1000 // of one read
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	list := []*tenant{first}
 	for t := range m.waiting {
-		if len(list) == most {
+		if len(list) == maxTenants {
 			break
 		}
 		if t != first && !m.isFresh(t) {
@@ -102,21 +103,23 @@ func (m *Meter) waiters(first *tenant) []*tenant {
 	return list
 }
 
+// flush writes the counts of the tenants and reads the totals of tenants with a quota. If it
+// fails, the tenants are due again. The caller must have acquired the flush.
 func (m *Meter) flush(ctx context.Context, list []*tenant) error {
 	err := m.write(ctx, list)
 	if err == nil {
-		err = m.readTotals(ctx, slices.DeleteFunc(slices.Clone(list), func(t *tenant) bool { return !t.watched.Load() }))
+		err = m.readTotals(ctx, slices.DeleteFunc(slices.Clone(list), func(t *tenant) bool { return !t.hasQuota.Load() }))
 	}
 	if err != nil {
 		for _, t := range list {
-			m.counted.add(t)
+			m.dueTenants.add(t)
 		}
 	}
 	return err
 }
 
-// write adds what is new of each tenant. The day is looked at after the counts,
-// so that none of them is of a later one.
+// write writes the events that each tenant has counted since its last write. It reads the clock after
+// the counters, so that no count belongs to a later day than today.
 func (m *Meter) write(ctx context.Context, list []*tenant) error {
 	reads := make([][2]count, len(list))
 	for i, t := range list {
@@ -126,8 +129,8 @@ func (m *Meter) write(ctx context.Context, list []*tenant) error {
 	sums := map[tenantDay]count{}
 	for i, t := range list {
 		for _, d := range []day{today - 1, today} {
-			if fresh := reads[i][d&1].plus(t.written[d&1].negated()); fresh != (count{}) {
-				sums[tenantDay{t.id, d}] = sums[tenantDay{t.id, d}].plus(fresh)
+			if unwritten := reads[i][d&1].plus(t.written[d&1].negated()); unwritten != (count{}) {
+				sums[tenantDay{t.id, d}] = sums[tenantDay{t.id, d}].plus(unwritten)
 			}
 		}
 	}
@@ -150,20 +153,20 @@ func (m *Meter) writeTenants(ctx context.Context, sums map[tenantDay]count) erro
 		return nil
 	}
 	list := make([]eventhook.TenantCount, 0, len(sums))
-	for of, c := range sums {
-		list = append(list, eventhook.TenantCount{TenantID: of.tenant, Day: of.day.start(), Events: c.events, Bytes: c.bytes})
+	for key, c := range sums {
+		list = append(list, eventhook.TenantCount{TenantID: key.tenant, Day: key.day.start(), Events: c.events, Bytes: c.bytes})
 	}
 	return m.store.AddTenantCounts(ctx, m.slot, list)
 }
 
-// readTotals learns what all instances have written for the tenants.
+// readTotals reads the sums of all instances for the tenants.
 func (m *Meter) readTotals(ctx context.Context, list []*tenant) error {
 	if len(list) == 0 {
 		return nil
 	}
 	now := m.now()
 	today := dayOf(now)
-	if err := m.readBefore(ctx, list, today, now); err != nil {
+	if err := m.readEarlierDays(ctx, list, today, now); err != nil {
 		return err
 	}
 	sums, err := m.store.UsageBetween(ctx, today.start(), today.next().start(), idsOf(list))
@@ -172,16 +175,16 @@ func (m *Meter) readTotals(ctx context.Context, list []*tenant) error {
 	}
 	for _, t := range list {
 		sum := sums[t.id]
-		t.total.Store(&total{readAt: now, day: today, events: sum.Events, bytes: t.before.bytes + sum.Bytes, own: t.written})
+		t.total.Store(&total{readAt: now, day: today, events: sum.Events, bytes: t.earlierDays.bytes + sum.Bytes, own: t.written})
 	}
 	return nil
 }
 
-// readBefore reads what the tenants keep of earlier days, where that is not
-// known or was read long ago.
-func (m *Meter) readBefore(ctx context.Context, list []*tenant, today day, now time.Time) error {
+// readEarlierDays reads the bytes that the tenants stored before today, unless they were read
+// within earlierDaysMaxAge.
+func (m *Meter) readEarlierDays(ctx context.Context, list []*tenant, today day, now time.Time) error {
 	list = slices.DeleteFunc(slices.Clone(list), func(t *tenant) bool {
-		return t.before.day == today && now.Sub(t.before.readAt) < beforeAge
+		return t.earlierDays.before == today && now.Sub(t.earlierDays.readAt) < earlierDaysMaxAge
 	})
 	if len(list) == 0 {
 		return nil
@@ -191,12 +194,12 @@ func (m *Meter) readBefore(ctx context.Context, list []*tenant, today day, now t
 		return err
 	}
 	for _, t := range list {
-		t.before = before{today, sums[t.id].Bytes, now}
+		t.earlierDays = earlierDays{today, sums[t.id].Bytes, now}
 	}
 	return nil
 }
 
-// idsOf names each tenant once.
+// idsOf returns the id of each tenant once.
 func idsOf(list []*tenant) []eventhook.TenantID {
 	seen := make(map[eventhook.TenantID]bool, len(list))
 	for _, t := range list {

@@ -21,51 +21,51 @@ func TestANilAccountCountsNothing(t *testing.T) {
 	a.Return(1, noon)
 }
 
-func TestWhatIsStoredIsCounted(t *testing.T) {
-	r := newRig(t)
+func TestStoredEventsAreCounted(t *testing.T) {
+	r := newFixture(t)
 	s := newSource(eventhook.Quota{})
 	a := r.open(r.meter, s)
 	r.wantTaken(a, 3, 10, 3)
 	a.Return(10, r.clock.now())
 	r.flush()
 	r.must(r.meter.FlushSources(t.Context()))
-	same(t, "the tenant's", r.store.Of(s.TenantID), map[time.Time]sum{today: {Events: 2, Bytes: 20}})
-	same(t, "the source's", r.store.Received(), map[eventhook.SourceID]eventhook.SourceCount{s.ID: {SourceID: s.ID, At: noon, Events: 2}})
+	same(t, "the tenant's", r.store.TenantDays(s.TenantID), map[time.Time]sum{today: {Events: 2, Bytes: 20}})
+	same(t, "the source's", r.store.SourceTotals(), map[eventhook.SourceID]eventhook.SourceCount{s.ID: {SourceID: s.ID, At: noon, Events: 2}})
 }
 
-func TestWhatIsPublishedIsCountedOnceAndNeverRefused(t *testing.T) {
-	r := newRig(t)
+func TestPublishedEventsAreCountedOnceAndNeverRefused(t *testing.T) {
+	r := newFixture(t)
 	s := newSource(perDay(2))
 	a := r.open(r.meter, s)
-	publishes := func(change func(*effects.PlannedAction)) effects.PlannedAction {
+	publishing := func(change func(*effects.PlannedAction)) effects.PlannedAction {
 		p := effects.PlannedAction{Action: eventhook.Action{Status: eventhook.ActionSuccess},
 			Effect: effects.Effect{Publication: &effects.Publication{Data: make([]byte, 10)}}}
 		change(&p)
 		return p
 	}
-	held := &effects.Settlement{Event: &eventhook.Event{TenantID: s.TenantID}, Status: eventhook.EventProcessing, Actions: []effects.PlannedAction{
-		publishes(func(*effects.PlannedAction) {}), publishes(func(*effects.PlannedAction) {}), publishes(func(*effects.PlannedAction) {}),
-		publishes(func(p *effects.PlannedAction) { p.Status = eventhook.ActionSkipped }),
+	settlement := &effects.Settlement{Event: &eventhook.Event{TenantID: s.TenantID}, Status: eventhook.EventProcessing, Actions: []effects.PlannedAction{
+		publishing(func(*effects.PlannedAction) {}), publishing(func(*effects.PlannedAction) {}), publishing(func(*effects.PlannedAction) {}),
+		publishing(func(p *effects.PlannedAction) { p.Status = eventhook.ActionSkipped }),
 		{Action: eventhook.Action{Status: eventhook.ActionSuccess}},
 	}}
-	r.meter.Settled([]*effects.Settlement{held})
+	r.meter.Settled([]*effects.Settlement{settlement})
 	r.wantTaken(a, 1, 1, 0)
 	r.flush()
-	same(t, "the tenant's", r.store.Of(s.TenantID), map[time.Time]sum{today: {Events: 3, Bytes: 30}})
+	same(t, "the tenant's", r.store.TenantDays(s.TenantID), map[time.Time]sum{today: {Events: 3, Bytes: 30}})
 }
 
-func TestWhatIsRefusedIsNotCounted(t *testing.T) {
-	r := newRig(t)
+func TestRefusedEventsAreNotCounted(t *testing.T) {
+	r := newFixture(t)
 	s := newSource(perDay(2))
 	r.wantTaken(r.open(r.meter, s), 50, 10, 2)
 	r.flush()
 	r.must(r.meter.FlushSources(t.Context()))
-	same(t, "the tenant's", r.store.Of(s.TenantID), map[time.Time]sum{today: {Events: 2, Bytes: 20}})
-	same(t, "the source's", r.store.Received()[s.ID].Events, int64(2))
+	same(t, "the tenant's", r.store.TenantDays(s.TenantID), map[time.Time]sum{today: {Events: 2, Bytes: 20}})
+	same(t, "the source's", r.store.SourceTotals()[s.ID].Events, int64(2))
 }
 
 func TestAWriteThatFailsLosesNothing(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	s := newSource(perDay(10))
 	a := r.open(r.meter, s)
 	r.wantTaken(a, 3, 10, 3)
@@ -79,12 +79,12 @@ func TestAWriteThatFailsLosesNothing(t *testing.T) {
 	r.store.FailWrites(nil)
 	r.flush()
 	r.must(r.meter.FlushSources(t.Context()))
-	same(t, "the tenant's", r.store.Of(s.TenantID), map[time.Time]sum{today: {Events: 3, Bytes: 30}})
-	same(t, "the source's", r.store.Received()[s.ID], eventhook.SourceCount{SourceID: s.ID, At: noon, Events: 3, Failed: 1})
+	same(t, "the tenant's", r.store.TenantDays(s.TenantID), map[time.Time]sum{today: {Events: 3, Bytes: 30}})
+	same(t, "the source's", r.store.SourceTotals()[s.ID], eventhook.SourceCount{SourceID: s.ID, At: noon, Events: 3, Failed: 1})
 }
 
-func TestTotalsThatCannotBeReadLetNobodyPastTheQuota(t *testing.T) {
-	r := newRig(t)
+func TestTheQuotaHoldsWhileTotalsCannotBeRead(t *testing.T) {
+	r := newFixture(t)
 	s := newSource(perDay(10))
 	a := r.open(r.meter, s)
 	r.wantTaken(a, 5, 10, 5)
@@ -96,11 +96,11 @@ func TestTotalsThatCannotBeReadLetNobodyPastTheQuota(t *testing.T) {
 	r.store.FailReads(nil)
 	r.flush()
 	r.wantTaken(a, 9, 10, 0)
-	same(t, "the tenant's", r.store.Of(s.TenantID), map[time.Time]sum{today: {Events: 10, Bytes: 100}})
+	same(t, "the tenant's", r.store.TenantDays(s.TenantID), map[time.Time]sum{today: {Events: 10, Bytes: 100}})
 }
 
-func TestNothingIsWrittenWithoutNeed(t *testing.T) {
-	r := newRig(t)
+func TestWithoutCountsNothingIsWritten(t *testing.T) {
+	r := newFixture(t)
 	a := r.open(r.meter, newSource(eventhook.Quota{}))
 	r.flush()
 	r.wantTaken(a, 1, 1, 1)
@@ -112,7 +112,7 @@ func TestNothingIsWrittenWithoutNeed(t *testing.T) {
 }
 
 func TestFirstFailuresAreCounted(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	s := newSource(eventhook.Quota{})
 	settled := func(status eventhook.EventStatus, retries int) *effects.Settlement {
 		return &effects.Settlement{Event: &eventhook.Event{SourceID: s.ID, RetryCount: retries}, Status: status}
@@ -121,45 +121,45 @@ func TestFirstFailuresAreCounted(t *testing.T) {
 		settled(eventhook.EventDelivered, 0), settled(eventhook.EventUnrouted, 0),
 		settled(eventhook.EventFailed, 0), settled(eventhook.EventDead, 0),
 		settled(eventhook.EventFailed, 1), settled(eventhook.EventDead, 3),
-		{Event: &eventhook.Event{}, Status: eventhook.EventDead}, // of no source
+		{Event: &eventhook.Event{}, Status: eventhook.EventDead}, // without a source
 	})
 	r.clock.advance(4 * time.Minute)
 	r.must(r.meter.FlushSources(t.Context()))
-	same(t, "counted", r.store.Received(), map[eventhook.SourceID]eventhook.SourceCount{s.ID: {SourceID: s.ID, At: noon, Failed: 2}})
+	same(t, "counted", r.store.SourceTotals(), map[eventhook.SourceID]eventhook.SourceCount{s.ID: {SourceID: s.ID, At: noon, Failed: 2}})
 }
 
-func TestIdleTenantsAndSourcesAreForgotten(t *testing.T) {
-	const many = 10 * remembered
-	r := newRig(t)
+func TestIdleTenantsAndSourcesAreEvicted(t *testing.T) {
+	const many = 10 * cachedTenants
+	r := newFixture(t)
 	for range many {
 		r.wantTaken(r.open(r.meter, newSource(perDay(5))), 1, 1, 1)
 	}
-	if kept, due := r.meter.Held(); kept != remembered || due != 2*many {
-		t.Errorf("before they are written it remembers %d and has %d to write, want %d and %d", kept, due, remembered, 2*many)
+	if cached, due := r.meter.Retained(); cached != cachedTenants || due != 2*many {
+		t.Errorf("before the flush: %d tenants cached and %d counts due, want %d and %d", cached, due, cachedTenants, 2*many)
 	}
 	r.flush()
 	r.must(r.meter.FlushSources(t.Context()))
-	if kept, due := r.meter.Held(); kept != remembered || due != 0 {
-		t.Errorf("after that it remembers %d and has %d to write, want %d and none", kept, due, remembered)
+	if cached, due := r.meter.Retained(); cached != cachedTenants || due != 0 {
+		t.Errorf("after the flush: %d tenants cached and %d counts due, want %d and 0", cached, due, cachedTenants)
 	}
 }
 
-func TestWhoIsForgottenGoesOnCounting(t *testing.T) {
-	r := newRig(t)
+func TestAnEvictedTenantContinuesToCount(t *testing.T) {
+	r := newFixture(t)
 	s := newSource(perDay(10))
 	old := r.open(r.meter, s)
 	r.wantTaken(old, 2, 1, 2)
-	for range 2 * remembered {
+	for range 2 * cachedTenants {
 		r.open(r.meter, newSource(perDay(5)))
 	}
 	again := r.open(r.meter, s)
 	r.wantTaken(again, 3, 1, 3)
 	r.flush()
 	r.must(r.meter.FlushSources(t.Context()))
-	same(t, "written down", r.store.Of(s.TenantID), map[time.Time]sum{today: {Events: 5, Bytes: 5}})
-	same(t, "the source's", r.store.Received()[s.ID].Events, int64(5))
+	same(t, "written", r.store.TenantDays(s.TenantID), map[time.Time]sum{today: {Events: 5, Bytes: 5}})
+	same(t, "the source's", r.store.SourceTotals()[s.ID].Events, int64(5))
 	r.wantTaken(old, 5, 1, 5)
-	r.wantTaken(again, 1, 1, 1) // as another instance would
+	r.wantTaken(again, 1, 1, 1) // like another instance
 	r.flush()
 	r.wantTaken(again, 1, 1, 0)
 	r.wantTaken(old, 1, 1, 0)
@@ -167,7 +167,7 @@ func TestWhoIsForgottenGoesOnCounting(t *testing.T) {
 
 func TestNoCountIsLostToAFlush(t *testing.T) {
 	const senders, each = 4, 2000
-	r := newRig(t)
+	r := newFixture(t)
 	s := newSource(eventhook.Quota{})
 	var all sync.WaitGroup
 	for range senders {
@@ -188,26 +188,26 @@ func TestNoCountIsLostToAFlush(t *testing.T) {
 		r.flush()
 		r.must(r.meter.FlushSources(t.Context()))
 	}
-	same(t, "the tenant's", r.store.Of(s.TenantID), map[time.Time]sum{today: {Events: senders * each, Bytes: 3 * senders * each}})
-	same(t, "the source's", r.store.Received()[s.ID].Events, int64(senders*each))
+	same(t, "the tenant's", r.store.TenantDays(s.TenantID), map[time.Time]sum{today: {Events: senders * each, Bytes: 3 * senders * each}})
+	same(t, "the source's", r.store.SourceTotals()[s.ID].Events, int64(senders*each))
 }
 
-func TestRunWritesEachSecondAndWhatIsLeft(t *testing.T) {
+func TestRunWritesEverySecondAndAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newFixture(t)
 		s := newSource(eventhook.Quota{})
 		a := r.open(r.meter, s)
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- r.meter.Run(ctx) }()
 		wait := func(d time.Duration) {
-			time.Sleep(d) // nobody really waits, see testing/synctest
+			time.Sleep(d) // takes no real time, see testing/synctest
 			synctest.Wait()
 		}
 		written := func(tenant, source int64) {
 			t.Helper()
-			same(t, "the tenant's events", r.store.Of(s.TenantID)[today].Events, tenant)
-			same(t, "the source's events", r.store.Received()[s.ID].Events, source)
+			same(t, "the tenant's events", r.store.TenantDays(s.TenantID)[today].Events, tenant)
+			same(t, "the source's events", r.store.SourceTotals()[s.ID].Events, source)
 		}
 		r.take(a, 1, 1)
 		wait(time.Second - 1)

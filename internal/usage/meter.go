@@ -1,16 +1,19 @@
-// Package usage counts what tenants store, sources receive and subscribers are
-// sent, and refuses what
-// exceeds a tenant's quota. Counting is a few atomic additions in memory: it
-// reads no database, takes no lock that waits for one, and has no row that all
-// requests write. Each instance adds what it has counted to the database once a
-// second, and learns there what the others have.
+// Package usage counts the events that tenants store and publish, that sources receive and
+// that are delivered to subscriptions, and refuses events that exceed a tenant's quota.
 //
-// An instance alone keeps to a quota exactly. Of others it learns late: what
-// they accept reaches the database within a second and this instance within
-// another. But none lets through more than a fiftieth of a quota, or 10 events
-// or 1 MiB where that is more, before it writes and reads once more at once. So
-// a tenant can store more than its quota by two percent, or 10 events or 1 MiB,
-// for each instance but one. A crash forgets what was counted since the last write: a second of events.
+// Counting takes a few atomic additions in memory: no database read, no lock that waits for
+// the database, and no row that every request updates. Each instance adds its counts to the
+// database once a second and then reads the totals of all instances.
+//
+// A single instance enforces a quota exactly. With several instances, an event of another
+// instance is known after up to two seconds: one until it is written and one until it is
+// read. To limit the overrun, an instance that has accepted more than a fiftieth of a quota
+// since its last read (at least 10 events or 1 MiB) writes and reads at once. So a tenant
+// can exceed its quota by two percent, or by 10 events or 1 MiB if that is more, for each
+// instance beyond the first.
+//
+// If a write fails, the counts stay in memory and are written later. A crash loses the
+// counts since the last write, which is about a second.
 package usage
 
 import (
@@ -25,63 +28,62 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// Store sums up the counts of all instances. The Count methods add all of
-// their counts or, with an error, none; a tenant's day, and a source's or a
-// subscription's span, occurs in them once. slot keeps instances apart: any may use any, and those
-// that use one wait for each other.
+// Store adds up the counts of all instances. Each Add method adds all of its counts or, if it
+// returns an error, none. A pair of tenant and day, or of source or subscription and span,
+// occurs once in counts. Calls with the same slot wait for each other's row locks, so each
+// instance picks a slot below Slots at random.
 type Store interface {
 	AddTenantCounts(ctx context.Context, slot int, counts []eventhook.TenantCount) error
 	AddSourceCounts(ctx context.Context, slot int, counts []eventhook.SourceCount) error
 	AddSubscriptionCounts(ctx context.Context, slot int, counts []eventhook.SubscriptionCount) error
-	// UsageBetween sums up what each tenant has stored on the days from one
-	// until before another, as far as it is kept. Who has nothing is left out.
+	// UsageBetween returns the events and bytes that each tenant has stored from the day from until before the day
+	// until, without deleted bodies. Tenants without usage are omitted.
 	UsageBetween(ctx context.Context, from, until time.Time, tenants []eventhook.TenantID) (map[eventhook.TenantID]eventhook.TenantCount, error)
 }
 
-// Slots is how many slots there are.
+// Slots is the number of slots of a Store.
 const Slots = 16
 
-// Meter counts for one instance. It holds what has counts to write, and the
-// tenants that were opened last; nothing else.
+// Meter counts for one instance. It keeps the unwritten counts and caches the tenants whose
+// accounts were opened last. It is safe for concurrent use.
 type Meter struct {
 	store Store
 	slot  int
 	log   *slog.Logger
 	now   func() time.Time
 
-	tenants  *lru.Cache[eventhook.TenantID, *tenant]
-	flushing chan struct{} // holds one while counts are written or totals read
+	tenants   *lru.Cache[eventhook.TenantID, *tenant]
+	flushSlot chan struct{} // holds a token while counts are written or totals read
 
-	counted  due[*tenant]
-	received due[*source]
-	mu       sync.Mutex
-	failed   map[eventhook.SourceID]int64
-	sent     map[span]eventhook.SubscriptionCount
-	waiting  map[*tenant]int // how many wait for a tenant's totals
+	dueTenants dueList[*tenant]
+	dueSources dueList[*source]
+
+	mu         sync.Mutex
+	failed     map[eventhook.SourceID]int64 // events
+	deliveries map[span]eventhook.SubscriptionCount
+	waiting    map[*tenant]int // number of callers that wait for the totals of a tenant
 }
 
-// New makes a meter that remembers up to size tenants which are idle; Run
-// writes down what it counts.
+// New returns a Meter that caches up to size tenants. Run writes its counts.
 func New(size int, store Store, log *slog.Logger, now func() time.Time) *Meter {
 	tenants, err := lru.New[eventhook.TenantID, *tenant](size)
 	if err != nil {
-		panic(err) // the size is a positive number of ours
+		panic(err) // callers pass a validated, positive size
 	}
-	return &Meter{store: store, slot: rand.IntN(Slots), log: log, now: now, //nolint:gosec // unlike others', not secret
-		tenants: tenants, flushing: make(chan struct{}, 1), failed: map[eventhook.SourceID]int64{},
-		sent: map[span]eventhook.SubscriptionCount{}, waiting: map[*tenant]int{}}
+	return &Meter{store: store, slot: rand.IntN(Slots), log: log, now: now, //nolint:gosec // not a secret
+		tenants: tenants, flushSlot: make(chan struct{}, 1), failed: map[eventhook.SourceID]int64{},
+		deliveries: map[span]eventhook.SubscriptionCount{}, waiting: map[*tenant]int{}}
 }
 
-// Open returns the account of a source: ask for it when the source is loaded,
-// not for each request. Its quota is the one that s has. If there is one, what
-// the tenant has used so far is read first, unless it was within the last
-// second; the error is then the store's.
+// Open returns the account of a source with the quota in s. Call it when the source is
+// loaded, not for each request. If s has a quota, Open reads the usage of the tenant, unless
+// that was done within the last second, and may return the error of the store.
 func (m *Meter) Open(ctx context.Context, s eventhook.Source) (*Account, error) {
 	return m.open(ctx, &Account{meter: m, quota: s.Quota, tenant: m.tenant(s.TenantID), source: &source{id: s.ID}})
 }
 
-// OpenTenant returns the account of what a tenant publishes, as Open does that
-// of a source.
+// OpenTenant returns the account for the events that a tenant publishes. It is otherwise like
+// Open.
 func (m *Meter) OpenTenant(ctx context.Context, t eventhook.Tenant) (*Account, error) {
 	return m.open(ctx, &Account{meter: m, quota: t.Quota, tenant: m.tenant(t.ID)})
 }
@@ -90,60 +92,60 @@ func (m *Meter) open(ctx context.Context, a *Account) (*Account, error) {
 	if a.quota == (eventhook.Quota{}) {
 		return a, nil
 	}
-	a.tenant.watched.Store(true)
-	return a, m.learn(ctx, a.tenant)
+	a.tenant.hasQuota.Store(true)
+	return a, m.readNow(ctx, a.tenant)
 }
 
-// tenant is the one that all accounts of a tenant share. One that was forgotten
-// while it had accounts goes on counting beside the new one, and they hear of
-// each other as of another instance.
+// tenant returns the cached tenant, which all of its accounts share. If a tenant is evicted
+// while it has accounts, it continues to count beside its successor; the two then know of
+// each other's counts only through the database, like two instances.
 func (m *Meter) tenant(id eventhook.TenantID) *tenant {
 	fresh := &tenant{id: id}
 	if known, ok, _ := m.tenants.PeekOrAdd(id, fresh); ok {
-		m.tenants.Get(id) // in use
+		m.tenants.Get(id) // marks it as recently used
 		return known
 	}
 	return fresh
 }
 
 const (
-	// interval is how often tenants' counts are written and their totals read:
-	// it decides how far a quota can be exceeded.
+	// interval is the time between two flushes of tenants. It determines how far a quota can
+	// be exceeded.
 	interval = time.Second
-	// sourcesEvery is how many intervals pass between two writes of sources'
-	// counts, which only people read.
-	sourcesEvery = 10
-	writeTimeout = 5 * time.Second
+	// intervalsPerSourceFlush is the number of intervals between two flushes of sources, whose
+	// counts are only displayed.
+	intervalsPerSourceFlush = 10
+	writeTimeout            = 5 * time.Second
 )
 
-// Run writes the counts down until ctx ends, and then what is left: end it
-// after the last request. A write that has begun is not cut off. What cannot be
-// written is kept and tried again; if it was written and the answer was lost,
-// it counts twice. Run it once.
+// Run writes the counts until ctx ends, and then once more; cancel ctx after the last
+// request. The end of ctx does not cancel a write that has begun. A failed write is retried;
+// if the store had committed it and only the response was lost, its counts are added twice.
+// The error is always nil. Call Run once.
 func (m *Meter) Run(ctx context.Context) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for n := 1; ; n++ {
 		select {
 		case <-ctx.Done():
-			m.try(ctx, "the tenants' usage could not be brought up to date", m.Flush)
-			m.try(ctx, "the sources' usage could not be brought up to date", m.FlushSources)
-			m.try(ctx, "the subscriptions' statistics could not be brought up to date", m.FlushSubscriptions)
+			m.try(ctx, "the usage of tenants could not be written", m.Flush)
+			m.try(ctx, "the usage of sources could not be written", m.FlushSources)
+			m.try(ctx, "the statistics of subscriptions could not be written", m.FlushSubscriptions)
 			return nil
 		case <-tick.C:
 		}
-		m.try(ctx, "the tenants' usage could not be brought up to date; trying again", m.Flush)
-		m.try(ctx, "the subscriptions' statistics could not be brought up to date; trying again", m.FlushSubscriptions)
-		if n%sourcesEvery == 0 {
-			m.try(ctx, "the sources' usage could not be brought up to date; trying again", m.FlushSources)
+		m.try(ctx, "the usage of tenants could not be written and will be retried", m.Flush)
+		m.try(ctx, "the statistics of subscriptions could not be written and will be retried", m.FlushSubscriptions)
+		if n%intervalsPerSourceFlush == 0 {
+			m.try(ctx, "the usage of sources could not be written and will be retried", m.FlushSources)
 		}
 	}
 }
 
-func (m *Meter) try(ctx context.Context, complaint string, flush func(context.Context) error) {
+func (m *Meter) try(ctx context.Context, message string, flush func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
 	if err := flush(ctx); err != nil {
-		m.log.Warn(complaint, "error", err)
+		m.log.Warn(message, "error", err)
 	}
 }

@@ -10,24 +10,24 @@ import (
 	"github.com/eventhook/eventhook/internal/effects"
 )
 
-// source is what this instance has counted for a source.
+// source has the counts of this instance for a source.
 type source struct {
 	id      eventhook.SourceID
-	events  atomic.Int64 // as a tenant's
-	isDue   atomic.Bool
-	written int64 // the flushing one's
+	events  atomic.Int64 // never reset, like tenant.counted
+	isDue   atomic.Bool  // in Meter.dueSources
+	written int64        // of events; guarded by Meter.flushSlot
 }
 
-func (s *source) mark() *atomic.Bool { return &s.isDue }
+func (s *source) due() *atomic.Bool { return &s.isDue }
 
-// Settled counts the events of a batch whose first try has failed. Those whose
-// retries were started anew count again. What the batch has published counts as
-// stored by its tenant, and is never refused.
+// Settled counts the events of a batch that failed at their first attempt. An event that was
+// reprocessed begins with a first attempt again and so can count again. The events that the
+// batch published count as stored by their tenant; no quota refuses them.
 func (m *Meter) Settled(batch []*effects.Settlement) {
 	for _, s := range batch {
 		for i := range s.Actions {
 			if a := &s.Actions[i]; a.Effect.Publication != nil && a.Status == eventhook.ActionSuccess {
-				m.published(s.Event.TenantID, len(a.Effect.Publication.Data))
+				m.countPublished(s.Event.TenantID, len(a.Effect.Publication.Data))
 			}
 		}
 		failed := s.Status == eventhook.EventFailed || s.Status == eventhook.EventDead
@@ -39,21 +39,21 @@ func (m *Meter) Settled(batch []*effects.Settlement) {
 	}
 }
 
-func (m *Meter) published(id eventhook.TenantID, bytes int) {
+func (m *Meter) countPublished(id eventhook.TenantID, bytes int) {
 	t := m.tenant(id)
 	t.counted[dayOf(m.now())&1].add(count{1, int64(bytes)})
-	m.counted.add(t)
+	m.dueTenants.add(t)
 }
 
-// FlushSources adds what was counted for sources to the store, in one act. With
-// an error nothing is lost.
+// FlushSources writes the counts of sources in one call of the store. If it returns an
+// error, no count is lost.
 func (m *Meter) FlushSources(ctx context.Context) error {
-	letGo, err := m.hold(ctx)
+	release, err := m.acquireFlush(ctx)
 	if err != nil {
 		return err
 	}
-	defer letGo()
-	list, failed := m.received.take(), m.takeFailed()
+	defer release()
+	list, failed := m.dueSources.take(), m.takeFailed()
 	reads := make([]int64, len(list))
 	sums := make(map[eventhook.SourceID]eventhook.SourceCount, len(list))
 	at := m.now().UTC().Truncate(eventhook.SourceCountSpan)
@@ -66,9 +66,9 @@ func (m *Meter) FlushSources(ctx context.Context) error {
 	}
 	if err := m.writeSources(ctx, slices.Collect(maps.Values(sums))); err != nil {
 		for _, s := range list {
-			m.received.add(s)
+			m.dueSources.add(s)
 		}
-		m.giveBack(failed)
+		m.restoreFailed(failed)
 		return err
 	}
 	for i, s := range list {
@@ -85,6 +85,7 @@ func (m *Meter) writeSources(ctx context.Context, counts []eventhook.SourceCount
 	return m.store.AddSourceCounts(ctx, m.slot, counts)
 }
 
+// takeFailed returns the failed events by source and resets them.
 func (m *Meter) takeFailed() map[eventhook.SourceID]int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -93,7 +94,7 @@ func (m *Meter) takeFailed() map[eventhook.SourceID]int64 {
 	return taken
 }
 
-func (m *Meter) giveBack(failed map[eventhook.SourceID]int64) {
+func (m *Meter) restoreFailed(failed map[eventhook.SourceID]int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for id, n := range failed {

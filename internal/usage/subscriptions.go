@@ -8,20 +8,21 @@ import (
 	"github.com/eventhook/eventhook/outbound"
 )
 
-// span is a subscription's five minutes.
+// span is a period of eventhook.SourceCountSpan of a subscription.
 type span struct {
 	subscription eventhook.SubscriptionID
 	at           time.Time
 }
 
-// Delivered counts the attempts of a batch that was settled, and dead deliveries. Tests
-// do not count. A delivery of a route counts for the source of its event instead: once
-// when its first attempt failed, or when it is dead unsent.
+// Delivered counts the attempts and the dead deliveries of a settled batch for their
+// subscriptions. Test deliveries do not count. A failed delivery of a route counts for the
+// source of its event instead, if it failed at the first attempt or died without one; several
+// such deliveries of one event in a batch count once.
 func (m *Meter) Delivered(batch []*outbound.DeliverySettlement) {
 	at := m.now().UTC().Truncate(eventhook.SourceCountSpan)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	failed := map[failedEvent]bool{} // several targets of one event count once
+	failed := map[failedEvent]bool{} // targets of one event count once
 	for _, s := range batch {
 		if s.IsTest {
 			continue
@@ -33,14 +34,14 @@ func (m *Meter) Delivered(batch []*outbound.DeliverySettlement) {
 			continue
 		}
 		key := span{s.Delivery.SubscriptionID, at}
-		m.sent[key] = plus(m.sent[key], countOf(s))
+		m.deliveries[key] = addCounts(m.deliveries[key], countOf(s))
 	}
 	for e := range failed {
 		m.failed[e.source]++
 	}
 }
 
-// failedEvent is an event whose first try has failed.
+// failedEvent identifies an event whose first attempt has failed.
 type failedEvent struct {
 	source eventhook.SourceID
 	event  eventhook.EventID
@@ -61,7 +62,7 @@ func countOf(s *outbound.DeliverySettlement) (c eventhook.SubscriptionCount) {
 	return c
 }
 
-func plus(c, more eventhook.SubscriptionCount) eventhook.SubscriptionCount {
+func addCounts(c, more eventhook.SubscriptionCount) eventhook.SubscriptionCount {
 	c.Delivered += more.Delivered
 	c.Failed += more.Failed
 	c.Dead += more.Dead
@@ -69,42 +70,43 @@ func plus(c, more eventhook.SubscriptionCount) eventhook.SubscriptionCount {
 	return c
 }
 
-// FlushSubscriptions adds what was counted for subscriptions to the store, in one
-// act. With an error nothing is lost.
+// FlushSubscriptions writes the counts of subscriptions in one call of the store. If it
+// returns an error, no count is lost.
 func (m *Meter) FlushSubscriptions(ctx context.Context) error {
-	letGo, err := m.hold(ctx)
+	release, err := m.acquireFlush(ctx)
 	if err != nil {
 		return err
 	}
-	defer letGo()
-	sent := m.takeSent()
-	if len(sent) == 0 {
+	defer release()
+	taken := m.takeDeliveries()
+	if len(taken) == 0 {
 		return nil
 	}
-	counts := make([]eventhook.SubscriptionCount, 0, len(sent))
-	for key, c := range sent {
+	counts := make([]eventhook.SubscriptionCount, 0, len(taken))
+	for key, c := range taken {
 		c.SubscriptionID, c.At = key.subscription, key.at
 		counts = append(counts, c)
 	}
 	if err := m.store.AddSubscriptionCounts(ctx, m.slot, counts); err != nil {
-		m.giveBackSent(sent)
+		m.restoreDeliveries(taken)
 		return err
 	}
 	return nil
 }
 
-func (m *Meter) takeSent() map[span]eventhook.SubscriptionCount {
+// takeDeliveries returns the counts of subscriptions and resets them.
+func (m *Meter) takeDeliveries() map[span]eventhook.SubscriptionCount {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	taken := m.sent
-	m.sent = map[span]eventhook.SubscriptionCount{}
+	taken := m.deliveries
+	m.deliveries = map[span]eventhook.SubscriptionCount{}
 	return taken
 }
 
-func (m *Meter) giveBackSent(sent map[span]eventhook.SubscriptionCount) {
+func (m *Meter) restoreDeliveries(counts map[span]eventhook.SubscriptionCount) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for key, c := range sent {
-		m.sent[key] = plus(m.sent[key], c)
+	for key, c := range counts {
+		m.deliveries[key] = addCounts(m.deliveries[key], c)
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func TestAttemptsAreCountedForTheirSubscription(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	id, other := eventhook.NewID[eventhook.Subscription](noon), eventhook.NewID[eventhook.Subscription](noon)
 	settled := func(of eventhook.SubscriptionID, status eventhook.DeliveryStatus, class eventhook.ErrorClass) *outbound.DeliverySettlement {
 		return &outbound.DeliverySettlement{Delivery: &eventhook.Delivery{SubscriptionID: of}, Status: status,
@@ -36,20 +36,20 @@ func TestAttemptsAreCountedForTheirSubscription(t *testing.T) {
 	r.meter.Delivered(batch[:1])
 	r.must(r.meter.FlushSubscriptions(t.Context()))
 	then := noon.Add(eventhook.SourceCountSpan)
-	same(t, "what is written after a write that failed", r.store.Sent(id), map[time.Time]eventhook.SubscriptionCount{
+	same(t, "counts after a failed write", r.store.SubscriptionCounts(id), map[time.Time]eventhook.SubscriptionCount{
 		noon: {SubscriptionID: id, At: noon, Delivered: 2, Failed: 2, Dead: 2, Duration: 40 * time.Millisecond},
 		then: {SubscriptionID: id, At: then, Delivered: 2, Duration: 20 * time.Millisecond},
 	})
-	same(t, "another's", r.store.Sent(other)[noon].Delivered, int64(1))
+	same(t, "another subscription's", r.store.SubscriptionCounts(other)[noon].Delivered, int64(1))
 	writes, _ := r.store.Calls()
 	r.must(r.meter.FlushSubscriptions(t.Context()))
 	again, _ := r.store.Calls()
-	same(t, "writes when there is nothing to write", again-writes, 0)
+	same(t, "writes without counts", again-writes, 0)
 }
 
-// An event with several targets has failed once, whatever becomes of its retries.
+// An event with several targets counts as failed once, and its retries do not count.
 func TestDeliveriesOfRoutesAreCountedForTheirSource(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	source := eventhook.NewID[eventhook.Source](noon)
 	event := func() *eventhook.Event {
 		return &eventhook.Event{ID: eventhook.NewID[eventhook.Event](noon), SourceID: source}
@@ -65,6 +65,6 @@ func TestDeliveriesOfRoutesAreCountedForTheirSource(t *testing.T) {
 	})
 	r.must(r.meter.FlushSources(t.Context()))
 	r.must(r.meter.FlushSubscriptions(t.Context()))
-	same(t, "failed", r.store.Received()[source].Failed, int64(2))
-	same(t, "of no subscription", len(r.store.Sent(eventhook.SubscriptionID{})), 0)
+	same(t, "failed", r.store.SourceTotals()[source].Failed, int64(2))
+	same(t, "subscriptions", len(r.store.SubscriptionCounts(eventhook.SubscriptionID{})), 0)
 }

@@ -1,5 +1,5 @@
-// Package usagetest is for tests: a usage.Store in memory, and a suite that it
-// passes as PostgreSQL does.
+// Package usagetest has an in-memory usage.Store for tests, and the conformance suite of
+// usage.Store that this store and PostgreSQL pass.
 package usagetest
 
 import (
@@ -13,16 +13,15 @@ import (
 	"github.com/eventhook/eventhook/internal/usage"
 )
 
-// Sum is what a tenant has stored.
+// Sum is the number and the bytes of a tenant's stored events.
 type Sum struct{ Events, Bytes int64 }
 
-// Store keeps the contract of usage.Store in memory. It can be told to fail,
-// and does nothing then. Safe for concurrent use.
+// Store is a usage.Store in memory that can be made to fail. It is safe for concurrent use.
 type Store struct {
 	mu       sync.Mutex
 	writeErr error
 	readErr  error
-	reading  func()
+	onRead   func()
 	days     map[tenantDay]Sum
 	spans    map[span]eventhook.SourceCount
 	sent     map[sentSpan]eventhook.SubscriptionCount
@@ -47,20 +46,20 @@ type sentSpan struct {
 
 var _ usage.Store = (*Store)(nil)
 
-// NewStore makes an empty one.
+// NewStore returns an empty Store.
 func NewStore() *Store {
 	return &Store{days: map[tenantDay]Sum{}, spans: map[span]eventhook.SourceCount{},
-		sent: map[sentSpan]eventhook.SubscriptionCount{}, reading: func() {}}
+		sent: map[sentSpan]eventhook.SubscriptionCount{}, onRead: func() {}}
 }
 
-// AddTenantCounts adds all counts, or with an error none.
+// AddTenantCounts implements usage.Store.
 func (s *Store) AddTenantCounts(ctx context.Context, _ int, counts []eventhook.TenantCount) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := errors.Join(ctx.Err(), s.writeErr); err != nil {
 		return err
 	}
-	fresh := maps.Clone(s.days)
+	updated := maps.Clone(s.days)
 	seen := map[tenantDay]bool{}
 	for _, c := range counts {
 		key := tenantDay{c.TenantID, c.Day.UTC()}
@@ -68,21 +67,21 @@ func (s *Store) AddTenantCounts(ctx context.Context, _ int, counts []eventhook.T
 			return errors.New("a tenant's day occurs twice")
 		}
 		seen[key] = true
-		fresh[key] = Sum{fresh[key].Events + c.Events, fresh[key].Bytes + c.Bytes}
+		updated[key] = Sum{updated[key].Events + c.Events, updated[key].Bytes + c.Bytes}
 	}
-	s.days = fresh
+	s.days = updated
 	s.writes++
 	return nil
 }
 
-// AddSourceCounts adds all counts, or with an error none.
+// AddSourceCounts implements usage.Store.
 func (s *Store) AddSourceCounts(ctx context.Context, _ int, counts []eventhook.SourceCount) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := errors.Join(ctx.Err(), s.writeErr); err != nil {
 		return err
 	}
-	fresh := maps.Clone(s.spans)
+	updated := maps.Clone(s.spans)
 	seen := map[span]bool{}
 	for _, c := range counts {
 		key := span{c.SourceID, c.At.UTC()}
@@ -90,22 +89,22 @@ func (s *Store) AddSourceCounts(ctx context.Context, _ int, counts []eventhook.S
 			return errors.New("a source's span occurs twice")
 		}
 		seen[key] = true
-		c.Events, c.Failed = c.Events+fresh[key].Events, c.Failed+fresh[key].Failed
-		fresh[key] = c
+		c.Events, c.Failed = c.Events+updated[key].Events, c.Failed+updated[key].Failed
+		updated[key] = c
 	}
-	s.spans = fresh
+	s.spans = updated
 	s.writes++
 	return nil
 }
 
-// AddSubscriptionCounts adds all counts, or with an error none.
+// AddSubscriptionCounts implements usage.Store.
 func (s *Store) AddSubscriptionCounts(ctx context.Context, _ int, counts []eventhook.SubscriptionCount) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := errors.Join(ctx.Err(), s.writeErr); err != nil {
 		return err
 	}
-	fresh := maps.Clone(s.sent)
+	updated := maps.Clone(s.sent)
 	seen := map[sentSpan]bool{}
 	for _, c := range counts {
 		key := sentSpan{c.SubscriptionID, c.At.UTC()}
@@ -113,17 +112,17 @@ func (s *Store) AddSubscriptionCounts(ctx context.Context, _ int, counts []event
 			return errors.New("a subscription's span occurs twice")
 		}
 		seen[key] = true
-		have := fresh[key]
-		c.Delivered, c.Failed, c.Dead, c.Duration = c.Delivered+have.Delivered, c.Failed+have.Failed, c.Dead+have.Dead, c.Duration+have.Duration
-		fresh[key] = c
+		old := updated[key]
+		c.Delivered, c.Failed, c.Dead, c.Duration = c.Delivered+old.Delivered, c.Failed+old.Failed, c.Dead+old.Dead, c.Duration+old.Duration
+		updated[key] = c
 	}
-	s.sent = fresh
+	s.sent = updated
 	s.writes++
 	return nil
 }
 
-// Sent is what is written down of a subscription in each span.
-func (s *Store) Sent(subscription eventhook.SubscriptionID) map[time.Time]eventhook.SubscriptionCount {
+// SubscriptionCounts returns the counts of a subscription by the start of each span.
+func (s *Store) SubscriptionCounts(subscription eventhook.SubscriptionID) map[time.Time]eventhook.SubscriptionCount {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	spans := map[time.Time]eventhook.SubscriptionCount{}
@@ -135,13 +134,13 @@ func (s *Store) Sent(subscription eventhook.SubscriptionID) map[time.Time]eventh
 	return spans
 }
 
-// UsageBetween sums up the tenants' days.
+// UsageBetween implements usage.Store.
 func (s *Store) UsageBetween(ctx context.Context, from, until time.Time, tenants []eventhook.TenantID) (map[eventhook.TenantID]eventhook.TenantCount, error) {
 	s.mu.Lock()
 	s.reads++
-	reading := s.reading
+	onRead := s.onRead
 	s.mu.Unlock()
-	reading()
+	onRead()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := errors.Join(ctx.Err(), s.readErr); err != nil {
@@ -161,28 +160,28 @@ func (s *Store) UsageBetween(ctx context.Context, from, until time.Time, tenants
 	return sums, nil
 }
 
-// FailWrites makes the next writes fail; nil lets them succeed.
+// FailWrites makes all writes return err until FailWrites(nil).
 func (s *Store) FailWrites(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.writeErr = err
 }
 
-// FailReads makes the next reads fail; nil lets them succeed.
+// FailReads makes all reads return err until FailReads(nil).
 func (s *Store) FailReads(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.readErr = err
 }
 
-// OnRead has each read call do before it answers.
+// OnRead makes each read call do before it returns.
 func (s *Store) OnRead(do func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.reading = do
+	s.onRead = do
 }
 
-// SetDay replaces what a tenant has stored on a day; an empty sum is none.
+// SetDay replaces the sum of a tenant's day; a zero Sum deletes it.
 func (s *Store) SetDay(tenant eventhook.TenantID, day time.Time, sum Sum) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,8 +191,8 @@ func (s *Store) SetDay(tenant eventhook.TenantID, day time.Time, sum Sum) {
 	}
 }
 
-// Of is what is written down of a tenant, by day.
-func (s *Store) Of(tenant eventhook.TenantID) map[time.Time]Sum {
+// TenantDays returns the sums of a tenant by day.
+func (s *Store) TenantDays(tenant eventhook.TenantID) map[time.Time]Sum {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	days := map[time.Time]Sum{}
@@ -205,8 +204,9 @@ func (s *Store) Of(tenant eventhook.TenantID) map[time.Time]Sum {
 	return days
 }
 
-// Received is what is written down of the sources in all spans, at the last.
-func (s *Store) Received() map[eventhook.SourceID]eventhook.SourceCount {
+// SourceTotals returns the counts of each source over all spans, with the start of the last
+// span.
+func (s *Store) SourceTotals() map[eventhook.SourceID]eventhook.SourceCount {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sums := map[eventhook.SourceID]eventhook.SourceCount{}
@@ -221,7 +221,7 @@ func (s *Store) Received() map[eventhook.SourceID]eventhook.SourceCount {
 	return sums
 }
 
-// Calls is how often it was written to, and read.
+// Calls returns the numbers of successful writes and of reads.
 func (s *Store) Calls() (writes, reads int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,6 +7,6 @@ import (
 	"github.com/eventhook/eventhook/internal/usage/usagetest"
 )
 
-func TestTheStoreInMemoryKeepsTheContract(t *testing.T) {
+func TestStoreConforms(t *testing.T) {
 	usagetest.Check(t, func(*testing.T) usage.Store { return usagetest.NewStore() })
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/eventhook/eventhook/internal/usage"
 )
 
-// Check holds that stores which open makes keep the contract of usage.Store.
+// Check tests that the stores that open returns conform to usage.Store.
 func Check(t *testing.T, open func(*testing.T) usage.Store) {
 	for claim, check := range map[string]func(suite){
-		"what is added is summed up, by day":       suite.sumsUp,
-		"a write that is cancelled writes nothing": suite.writesNothingWhenCancelled,
-		"a read that is cancelled fails":           suite.readsNothingWhenCancelled,
-		"counts are added all or none":             suite.addsAllOrNone,
+		"counts are added up by day":       suite.addsUp,
+		"a cancelled write writes nothing": suite.writesNothingWhenCancelled,
+		"a cancelled read fails":           suite.readsNothingWhenCancelled,
+		"counts are added all or none":     suite.addsAllOrNone,
 	} {
 		t.Run(claim, func(t *testing.T) { check(suite{t, open(t)}) })
 	}
@@ -46,7 +46,8 @@ func (s suite) count(slot int, counts ...eventhook.TenantCount) {
 	}
 }
 
-// want wants the sums between two days to be these and no others.
+// want checks that UsageBetween returns exactly these sums for the days, which are relative
+// to today.
 func (s suite) want(from, until int, tenants []eventhook.TenantID, want ...eventhook.TenantCount) {
 	s.Helper()
 	got, err := s.UsageBetween(s.Context(), today.AddDate(0, 0, from), today.AddDate(0, 0, until), tenants)
@@ -63,13 +64,13 @@ func (s suite) want(from, until int, tenants []eventhook.TenantID, want ...event
 	}
 }
 
-func (s suite) sumsUp() {
+func (s suite) addsUp() {
 	a, b, idle := newTenant(), newTenant(), newTenant()
 	all := []eventhook.TenantID{a, b, idle}
 	s.count(0, on(0, a, 1, 10), on(-1, a, 2, 20), on(0, b, 4, 40))
 	s.count(0, on(0, a, 8, 80), on(1, a, 16, 160))
 	s.count(1, on(0, a, 32, 320))
-	s.count(1, on(0, a, -1, -10)) // given back
+	s.count(1, on(0, a, -1, -10)) // returned
 	s.want(0, 1, all, on(0, a, 40, 400), on(0, b, 4, 40))
 	s.want(-1, 1, all, on(0, a, 42, 420), on(0, b, 4, 40))
 	s.want(-9, 0, all, on(0, a, 2, 20))

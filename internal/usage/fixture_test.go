@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// noon is when every test begins.
+// noon is the start time of every test.
 var noon = time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
 
 var (
@@ -26,7 +26,7 @@ var (
 	tomorrow = today.AddDate(0, 0, 1)
 )
 
-// clock is a time that tests move.
+// clock is a clock that only tests advance.
 type clock struct {
 	mu sync.Mutex
 	at time.Time
@@ -48,25 +48,25 @@ var errDown = errors.New("the database is down")
 
 type sum = usagetest.Sum
 
-// rig is a meter over a store in memory.
-type rig struct {
+// fixture is a meter with a store in memory.
+type fixture struct {
 	testing.TB
 	clock *clock
 	store *usagetest.Store
 	meter *usage.Meter
 }
 
-const remembered = 10
+const cachedTenants = 10
 
-func newRig(t testing.TB) *rig {
-	r := &rig{TB: t, clock: &clock{at: noon}, store: usagetest.NewStore()}
-	r.meter = r.another()
+func newFixture(t testing.TB) *fixture {
+	r := &fixture{TB: t, clock: &clock{at: noon}, store: usagetest.NewStore()}
+	r.meter = r.newInstance()
 	return r
 }
 
-// another is one more instance.
-func (r *rig) another() *usage.Meter {
-	return usage.New(remembered, r.store, slog.New(slog.DiscardHandler), r.clock.now)
+// newInstance returns the meter of one more instance.
+func (r *fixture) newInstance() *usage.Meter {
+	return usage.New(cachedTenants, r.store, slog.New(slog.DiscardHandler), r.clock.now)
 }
 
 func newSource(q eventhook.Quota) eventhook.Source {
@@ -77,15 +77,15 @@ func perDay(n int64) eventhook.Quota { return eventhook.Quota{MaxEventsPerDay: &
 
 func stored(n int64) eventhook.Quota { return eventhook.Quota{MaxStorageBytes: &n} }
 
-func (r *rig) open(m *usage.Meter, s eventhook.Source) *usage.Account {
+func (r *fixture) open(m *usage.Meter, s eventhook.Source) *usage.Account {
 	r.Helper()
 	a, err := m.Open(r.Context(), s)
 	r.must(err)
 	return a
 }
 
-// take asks for n events of some bytes each and returns how many passed.
-func (r *rig) take(a *usage.Account, n, bytes int) (passed int) {
+// take counts n events of the given size each and returns how many passed.
+func (r *fixture) take(a *usage.Account, n, bytes int) (passed int) {
 	for range n {
 		if a.Take(bytes, r.clock.now()) == nil {
 			passed++
@@ -94,21 +94,21 @@ func (r *rig) take(a *usage.Account, n, bytes int) (passed int) {
 	return passed
 }
 
-func (r *rig) wantTaken(a *usage.Account, n, bytes, want int) {
+func (r *fixture) wantTaken(a *usage.Account, n, bytes, want int) {
 	r.Helper()
 	if got := r.take(a, n, bytes); got != want {
 		r.Errorf("of %d events of %d bytes %d passed, want %d", n, bytes, got, want)
 	}
 }
 
-func (r *rig) flush(meters ...*usage.Meter) {
+func (r *fixture) flush(meters ...*usage.Meter) {
 	r.Helper()
 	for _, m := range append(meters, r.meter) {
 		r.must(m.Flush(r.Context()))
 	}
 }
 
-func (r *rig) must(err error) {
+func (r *fixture) must(err error) {
 	r.Helper()
 	if err != nil {
 		r.Fatal(err)
