@@ -9,9 +9,9 @@ import (
 	"github.com/eventhook/eventhook/internal/pgtest"
 )
 
-// A quota is the tenant's at all instances: set while they run, raised while it
-// refuses, and known to one that is started later.
-func TestAQuotaHoldsAtAllInstances(t *testing.T) {
+// All instances use the quota of a tenant: when it is set while they run, when it is
+// raised while it is exceeded, and when they start later.
+func TestQuotaAppliesAtAllInstances(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.New(t)
 	first, second := startInstance(t, dsn), startInstance(t, dsn)

@@ -58,9 +58,9 @@ func (i *instance) forge(body string) {
 	}
 }
 
-// Any instance tells what another has refused, also what it had not written
-// yet when it was stopped, and so does one that is started later.
-func TestRejectionsAreToldByAnyInstance(t *testing.T) {
+// Every instance, also one that starts later, lists the requests that another instance
+// rejected, including those that were not stored yet when that instance stopped.
+func TestAllInstancesListRejections(t *testing.T) {
 	const body, sum = `{"precious":true}`, "04c2d4842a4478c85ce1c2beacacc94fcbc0f8023a54ee8b64c1c7ea0a7da556"
 	dsn := pgtest.New(t)
 	refusing, other := startInstance(t, dsn), startInstance(t, dsn)
