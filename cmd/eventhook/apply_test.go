@@ -86,9 +86,9 @@ func TestApplyStopsAtATenantThatCannotBeApplied(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := wantRun(t, "in the middle", cli.ExitFailed, "+ create tenant a\n", "apply", "-f", three)
-	for _, part := range []string{"tenant b: ", "closed", "stays so: a;", "not tried: 1"} {
+	for _, part := range []string{"tenant b: ", "closed", "stay applied: a;", "not tried: 1"} {
 		if !strings.Contains(got.Stderr, part) {
-			t.Errorf("it says %q, want %q in it", got.Stderr, part)
+			t.Errorf("stderr is %q, want %q in it", got.Stderr, part)
 		}
 	}
 	if n := count(t, conn, `SELECT count(*) FROM eventhook.tenant`); n != 2 {
@@ -119,7 +119,7 @@ func TestReadOnlyCommandsDoNotMigrate(t *testing.T) {
 		}
 	}
 	if n := count(t, conn, `SELECT count(*) FROM pg_namespace WHERE nspname = 'eventhook'`); n != 0 {
-		t.Error("the schema was made")
+		t.Error("the schema was created")
 	}
 	wantRun(t, "apply makes it", 0, "+ create tenant acme\n+ create source acme/github\n+ create route acme/github/pushes\n3 created, 0 updated, 0 deleted, 0 unchanged\n", "apply", "-f", file)
 }

@@ -44,7 +44,7 @@ func TestUnavailableTargetDelaysNoOtherEffect(t *testing.T) {
 	came := k.receiver.count(requestsOf)
 	close(held)
 	wantRest("while it fails")
-	clitest.Eventually(t, "it is tried again", func() bool { return k.receiver.count(requestsOf) > came })
+	clitest.Eventually(t, "the request is retried", func() bool { return k.receiver.count(requestsOf) > came })
 	if n := k.receiver.count(requestsOf); n > len(pushed)/2 {
 		t.Errorf("%d requests came while it was down, want few: a circuit breaker", n)
 	}
@@ -80,7 +80,7 @@ func TestRetryOfADeadRequestReopensItsEvent(t *testing.T) {
 	}
 	clitest.Eventually(t, "the event is dead", func() bool { return read().Status == "dead" })
 	if e := read(); len(e.Actions) != 2 || e.Actions[0].Status != "success" || e.Actions[1].Status != "failed" || e.Actions[1].Attempts != 3 || !strings.HasPrefix(e.LastError, "target 2: ") {
-		t.Errorf("got %+v, want a task that is made, and a request that failed three times", e)
+		t.Errorf("got %+v, want a created task, and a request that failed three times", e)
 	}
 	d := gateway.deliveryOf(event)
 	retry := func() {
@@ -91,7 +91,7 @@ func TestRetryOfADeadRequestReopensItsEvent(t *testing.T) {
 	}
 	came := receiver.count(requestsOf)
 	retry()
-	clitest.Eventually(t, "it is tried again", func() bool { return receiver.count(requestsOf) > came })
+	clitest.Eventually(t, "the request is retried", func() bool { return receiver.count(requestsOf) > came })
 	clitest.Eventually(t, "the event is dead again", func() bool { return read().Status == "dead" })
 	receiver.answers(nil)
 	retry()
@@ -100,7 +100,7 @@ func TestRetryOfADeadRequestReopensItsEvent(t *testing.T) {
 		t.Errorf("got %+v, want no error that is left", e)
 	}
 	if n := count(t, connect(t, dsn), `SELECT count(*) FROM eventhook.execution`); n != 1 {
-		t.Errorf("%d tasks were made, want 1", n)
+		t.Errorf("%d tasks were created, want 1", n)
 	}
 	if deliveries, keys := receiver.count(deliveriesOf), receiver.count(keysOf); deliveries != 1 || keys != 1 {
 		t.Errorf("requests came under %d ids and %d keys, want one each", deliveries, keys)
@@ -123,7 +123,7 @@ func TestRouteWithFiftyTargets(t *testing.T) {
 		return count(t, conn, `SELECT count(*) FROM eventhook.event WHERE origin = 'source' AND status = 'delivered'`) == len(events)
 	})
 	if n := count(t, conn, `SELECT count(*) FROM eventhook.execution`); n != half*len(events) {
-		t.Errorf("%d tasks were made, want %d", n, half*len(events))
+		t.Errorf("%d tasks were created, want %d", n, half*len(events))
 	}
 	if keys, again := receiver.count(keysOf), receiver.count(repeatedOf); keys != half*len(events) || again > 0 {
 		t.Errorf("requests came under %d keys, and %d again; want %d and none", keys, again, half*len(events))

@@ -84,7 +84,7 @@ func TestStoppedGatewayLeavesNoEffectLeased(t *testing.T) {
 // commit.
 func TestDuplicateInABatchHasNoEffect(t *testing.T) {
 	k := startTargetFixture(t, pgtest.New(t))
-	clitest.Eventually(t, "routes are in memory", func() bool { return k.pushedPlanned() })
+	clitest.Eventually(t, "the routes are cached", func() bool { return k.pushedPlanned() })
 	const copies = 20
 	accepted, duplicates := k.pushAtOnce(t, k.dsn, append(strings.Split(strings.Repeat("the same,", copies), ",")[:copies], "another"))
 	if len(accepted) != 2 || duplicates != copies-1 {
@@ -92,7 +92,7 @@ func TestDuplicateInABatchHasNoEffect(t *testing.T) {
 	}
 	k.wantAllOnce(accepted)
 	if n := count(t, connect(t, k.dsn), `SELECT count(*) FROM eventhook.execution x JOIN eventhook.event e ON e.id = x.event_id WHERE e.status = 'duplicate'`); n > 0 {
-		t.Errorf("duplicates made %d tasks, want none", n)
+		t.Errorf("duplicates created %d tasks, want 0", n)
 	}
 }
 
@@ -108,7 +108,7 @@ func (k *targetFixture) pushedPlanned() bool {
 // has the error. The other events of the batch have their effects.
 func TestRefusedEffectsDoNotAffectTheirBatch(t *testing.T) {
 	k := startTargetFixture(t, pgtest.New(t))
-	clitest.Eventually(t, "routes are in memory", func() bool { return k.pushedPlanned() })
+	clitest.Eventually(t, "the routes are cached", func() bool { return k.pushedPlanned() })
 	conn := connect(t, k.dsn)
 	if _, err := conn.Exec(t.Context(), `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
 		BEGIN
@@ -145,7 +145,7 @@ func TestRefusedEffectsDoNotAffectTheirBatch(t *testing.T) {
 		"published events": `SELECT count(*) FROM eventhook.event WHERE correlation_id = $1::uuid::text`,
 	} {
 		if n := count(t, conn, sql, refused); n > 0 {
-			t.Errorf("the refused event made %d %s, want none", n, claim)
+			t.Errorf("the refused event created %d %s, want 0", n, claim)
 		}
 	}
 	var story struct {

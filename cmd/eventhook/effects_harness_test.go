@@ -76,7 +76,7 @@ func (k *targetFixture) wantAllOnce(answered []string) {
 	t.Helper()
 	wantEachProcessedOnce(t, k.dsn, answered)
 	conn := connect(t, k.dsn)
-	clitest.Eventually(t, "no delivery is owed", func() bool {
+	clitest.Eventually(t, "no delivery is open", func() bool {
 		return count(t, conn, `SELECT count(*) FROM eventhook.delivery WHERE status NOT IN ('success', 'dead')`) == 0
 	})
 	stored := texts(t, conn, `SELECT id::text FROM eventhook.event WHERE origin = 'source' AND status = 'delivered'`)
@@ -86,7 +86,7 @@ func (k *targetFixture) wantAllOnce(answered []string) {
 		"published events": `SELECT correlation_id FROM eventhook.event WHERE origin = 'route'`,
 		"requests":         `SELECT event_id::text FROM eventhook.delivery WHERE route_id IS NOT NULL AND status = 'success'`,
 	} {
-		wantSame(t, claim+", by the event that made them", texts(t, conn, sql), stored)
+		wantSame(t, claim+", by the event that created them", texts(t, conn, sql), stored)
 	}
 	wantSame(t, "deliveries, by their event", texts(t, conn, `SELECT event_id::text FROM eventhook.delivery WHERE route_id IS NULL AND status = 'success'`), published)
 	k.receiver.wantAll(t, stored)

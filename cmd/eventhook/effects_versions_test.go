@@ -113,7 +113,7 @@ func TestSubscriptionsChangeBetweenPlanAndCommit(t *testing.T) {
 		deliveries(id, "after it was deleted", 0)
 	}
 	load.stop()
-	clitest.Eventually(t, "no delivery is owed", func() bool {
+	clitest.Eventually(t, "no delivery is open", func() bool {
 		return count(t, conn, `SELECT count(*) FROM eventhook.delivery WHERE status NOT IN ('success', 'dead')`) == 0
 	})
 	if n := count(t, conn, `SELECT count(*) FROM eventhook.delivery WHERE status = 'dead' AND destination_id = $1::uuid`, k.subscription); n > 0 {

@@ -98,7 +98,7 @@ func TestExamples(t *testing.T) {
 				}
 			}
 			conn := connect(t, dsn)
-			clitest.Eventually(t, "nothing is owed", func() bool {
+			clitest.Eventually(t, "no event is open", func() bool {
 				return count(t, conn, `SELECT count(*) FROM eventhook.event WHERE due_at IS NOT NULL`) == 0
 			})
 			if n := count(t, conn, `SELECT count(*) FROM eventhook.event WHERE id = ANY($1::uuid[]) AND status = 'delivered'`, accepted); n != len(accepted) {

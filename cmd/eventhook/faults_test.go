@@ -89,13 +89,13 @@ func TestStopWaitsForRequestsInFlight(t *testing.T) {
 			results <- answer.Status
 		}()
 	}
-	clitest.Eventually(t, "the gateway waits for the lock with all requests in its hands", func() bool {
+	clitest.Eventually(t, "the gateway has all requests and waits for the lock", func() bool {
 		return gateway.waiting() == requests
 	})
 	if err := gateway.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	clitest.Eventually(t, "the gateway takes no new connection", func() bool {
+	clitest.Eventually(t, "the gateway accepts no new connection", func() bool {
 		probe, err := net.Dial("tcp", strings.TrimPrefix(gateway.url, "http://"))
 		if err == nil {
 			_ = probe.Close()
@@ -189,7 +189,7 @@ func TestOneKeyAtTwoInstancesCreatesOneEvent(t *testing.T) {
 		t.Errorf("%d duplicates are stored, want %d", n, copies-1)
 	}
 	if n := count(t, conn, `SELECT count(*) FROM eventhook.execution`); n != 1 {
-		t.Errorf("%d tasks were made, want 1", n)
+		t.Errorf("%d tasks were created, want 1", n)
 	}
 }
 

@@ -273,7 +273,7 @@ func wantEachProcessedOnce(t *testing.T, dsn string, answered []string) {
 	if n := count(t, conn, `SELECT count(*) FROM eventhook.event WHERE id = ANY($1::uuid[])`, answered); n != len(answered) {
 		t.Errorf("%d events were answered 200, %d are stored", len(answered), n)
 	}
-	clitest.Eventually(t, "all events to be processed", func() bool {
+	clitest.Eventually(t, "all events are processed", func() bool {
 		return count(t, conn, `SELECT count(*) FROM eventhook.event WHERE due_at IS NOT NULL OR status IN ('pending', 'processing', 'failed')`) == 0
 	})
 	if n := count(t, conn, `SELECT count(*) FROM eventhook.event WHERE id = ANY($1::uuid[]) AND status = 'delivered'`, answered); n != len(answered) {

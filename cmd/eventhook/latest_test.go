@@ -21,7 +21,7 @@ func TestLatestIsTheNewestEventOfASource(t *testing.T) {
 		}
 		return got
 	}
-	run("route", "create", "told", "--source", "github", "--publish", "pushed")
+	run("route", "create", "publish", "--source", "github", "--publish", "pushed")
 	run("source", "create", "crm", "--verifier", `{"type":"hmac","header":"X-Sig"}`, "--secret", "one")
 	var sent send.Answer
 	if err := json.Unmarshal([]byte(run("send", "github", "--secret", testSecret, "--id", "one", "-o", "json").Stdout), &sent); err != nil {

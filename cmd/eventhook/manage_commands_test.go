@@ -94,10 +94,10 @@ func TestCommandsManageAllObjects(t *testing.T) {
 func TestKeyIsShownOnceAndCanBeRevoked(t *testing.T) {
 	gateway := startInstance(t, pgtest.New(t))
 	gateway.at(t, testAdminKey)
-	made := runCommand("key", "create", "ci", "--scope", "read", "-o", "json")
+	created := runCommand("key", "create", "ci", "--scope", "read", "-o", "json")
 	var key struct{ ID, Key string }
-	if err := json.Unmarshal([]byte(made.Stdout), &key); err != nil || key.Key == "" {
-		t.Fatalf("got %+v, %v, want a key", made, err)
+	if err := json.Unmarshal([]byte(created.Stdout), &key); err != nil || key.Key == "" {
+		t.Fatalf("got %+v, %v, want a key", created, err)
 	}
 	if got := runCommand("key", "list"); got.Code != 0 || !strings.Contains(got.Stdout, "ci") || strings.Contains(got.Stdout, key.Key) {
 		t.Errorf("the list is %+v, want the name of the key and not the key", got)
@@ -137,9 +137,9 @@ func TestEventGetShowsWhatTheScopesAllow(t *testing.T) {
 	if gateway.call(http.MethodGet, "/events/"+answer.EventID, nil, &want) != http.StatusOK || json.Unmarshal([]byte(raw.Stdout), &got) != nil || len(got) != len(want) {
 		t.Errorf("in JSON it is %s, want the API's answer %v", raw.Stdout, want)
 	}
-	made := runCommand("key", "create", "reader", "-o", "json")
+	created := runCommand("key", "create", "reader", "-o", "json")
 	var key struct{ Key string }
-	if err := json.Unmarshal([]byte(made.Stdout), &key); err != nil {
+	if err := json.Unmarshal([]byte(created.Stdout), &key); err != nil {
 		t.Fatal(err)
 	}
 	part := runCommand("event", "get", answer.EventID, "--key", key.Key)

@@ -39,7 +39,7 @@ func TestChangeReachesAllInstances(t *testing.T) {
 		began := time.Now()
 		clitest.Eventually(t, claim, holds)
 		if took := time.Since(began); took > 30*time.Second { // a source is cached for a minute
-			t.Errorf("%s: after %s, want it told", claim, took)
+			t.Errorf("%s: after %s, want less than 30s", claim, took)
 		}
 	}
 	change := func(method, path string, body, answer any, want int) {

@@ -115,12 +115,12 @@ func TestFaultsOfReceiversAreRecorded(t *testing.T) {
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Le")
 		}
 	})
-	nobody, err := net.Listen("tcp", "127.0.0.1:0")
+	unused, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	down := "http://" + nobody.Addr().String()
-	_ = nobody.Close()
+	down := "http://" + unused.Addr().String()
+	_ = unused.Close()
 	elsewhere := newSubscriber(t)
 	redirecting := newSubscriber(t)
 	redirecting.answers(func(w http.ResponseWriter, r *http.Request) {
@@ -157,7 +157,7 @@ func TestFaultsOfReceiversAreRecorded(t *testing.T) {
 		class      string // "": it is delivered
 		status     int    // 0: there was no answer
 	}{
-		{"nobody listens", down, "connect", 0},
+		{"no server", down, "connect", 0},
 		{"no answer in time", slow.url, "timeout", 0},
 		{"headers that trickle in", rawReceiver(t, trickle("HTTP/1.1 200 OK\r\nX-Odd: ")), "timeout", 0},
 		{"a body that trickles in after a success", rawReceiver(t, trickle("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")), "", 200},
@@ -167,7 +167,7 @@ func TestFaultsOfReceiversAreRecorded(t *testing.T) {
 		{"closed within the headers", breaking, "closed", 0},
 		{"a redirect", redirecting.url, "http", 307},
 		{"a redirect to the metadata of a cloud", metadata.url, "http", 302},
-		{"a certificate that nobody has signed", untrusted.URL, "tls", 0},
+		{"an untrusted certificate", untrusted.URL, "tls", 0},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			eventType := fmt.Sprintf("fault.n%d", n)
@@ -253,9 +253,9 @@ func TestDeadSubscriberDoesNotDelayOthers(t *testing.T) {
 	gateway.subscribe(dead.url, "dead", `"timeout_seconds":60,"max_in_flight":100,"disable_after_failures":0`)
 	gateway.subscribe(healthy.url, "healthy", "")
 	gateway.mustPublish("dead", many)
-	clitest.Eventually(t, "the dead one holds requests", func() bool { return dead.count(requestsOf) > 0 })
+	clitest.Eventually(t, "the dead subscriber has open requests", func() bool { return dead.count(requestsOf) > 0 })
 	events := gateway.mustPublish("healthy", 100)
-	clitest.Eventually(t, "the healthy one has got all", func() bool { return healthy.count(eventsOf) == len(events) })
+	clitest.Eventually(t, "the healthy subscriber has all events", func() bool { return healthy.count(eventsOf) == len(events) })
 	if n := count(t, connect(t, dsn), `SELECT count(*) FROM eventhook.delivery WHERE event_type = 'dead' AND due_at IS NULL`); n > 0 {
 		t.Errorf("%d deliveries of the dead one are done, want it to have held the others up if it could", n)
 	}
@@ -271,7 +271,7 @@ func TestDeliveriesOfAKilledGatewayAreSentByAnother(t *testing.T) {
 	clitest.Eventually(t, "load is delivered", func() bool { return receiving.count(eventsOf) >= enough })
 	held := make(hang)
 	receiving.answers(held.ServeHTTP)
-	clitest.Eventually(t, "deliveries are under way", func() bool { return load.count(http.StatusOK) >= receiving.count(eventsOf)+enough })
+	clitest.Eventually(t, "deliveries are running", func() bool { return load.count(http.StatusOK) >= receiving.count(eventsOf)+enough })
 	conn := connect(t, dsn)
 	killed.kill()
 	load.stop()
@@ -293,7 +293,7 @@ func TestStoppedGatewayReleasesItsDeliveries(t *testing.T) {
 	receiving.answers(held.ServeHTTP)
 	stopped.subscribe(receiving.url, "made", `"timeout_seconds":60,"max_in_flight":10,`+quickRetry)
 	events := stopped.mustPublish("made", many)
-	clitest.Eventually(t, "deliveries are under way", func() bool { return receiving.count(requestsOf) > 0 })
+	clitest.Eventually(t, "deliveries are running", func() bool { return receiving.count(requestsOf) > 0 })
 	if err := stopped.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -345,7 +345,7 @@ func TestPauseDoesNotChangeDeliveries(t *testing.T) {
 	id, _ := gateway.subscribe(receiving.url, "made", `"timeout_seconds":60,"max_in_flight":5,`+quickRetry)
 	gateway.subscribe(other.url, "other", "")
 	events := gateway.mustPublish("made", many)
-	clitest.Eventually(t, "deliveries are under way", func() bool { return receiving.count(requestsOf) > 0 })
+	clitest.Eventually(t, "deliveries are running", func() bool { return receiving.count(requestsOf) > 0 })
 	gateway.act(id, "pause")
 	receiving.answers(nil)
 	close(held)
@@ -354,10 +354,10 @@ func TestPauseDoesNotChangeDeliveries(t *testing.T) {
 	goOn := func() {
 		t.Helper()
 		others += len(gateway.mustPublish("other", 100))
-		clitest.Eventually(t, "another subscriber gets its own", func() bool { return other.count(eventsOf) == others })
+		clitest.Eventually(t, "another subscriber gets its events", func() bool { return other.count(eventsOf) == others })
 	}
 	goOn()
-	clitest.Eventually(t, "what was in the gateway's hands is done or given back", func() bool {
+	clitest.Eventually(t, "the deliveries of the gateway are completed or released", func() bool {
 		return count(t, conn, `SELECT count(*) FROM eventhook.delivery WHERE status = 'acquired'`) == 0
 	})
 	if n := count(t, conn, `SELECT count(*) FROM eventhook.delivery WHERE event_type = 'made' AND status = 'pending' AND due_at <= now()`); n == 0 || n == many {
@@ -373,7 +373,7 @@ func TestPauseDoesNotChangeDeliveries(t *testing.T) {
 	late := gateway.mustPublish("made", 1)
 	goOn()
 	if n := count(t, conn, `SELECT count(*) FROM eventhook.delivery WHERE event_id = $1 AND status = 'pending'`, late[0]); n != 1 {
-		t.Errorf("%d deliveries were made of what was published meanwhile, want one that waits", n)
+		t.Errorf("%d deliveries were created for the event that was published meanwhile, want one that waits", n)
 	}
 	if rows() != before {
 		t.Error("deliveries were written while they waited, want none touched")
@@ -395,7 +395,7 @@ func TestDeletedSubscriptionGetsNoDeliveries(t *testing.T) {
 	id, _ := gateway.subscribe(gone.url, "made", `"timeout_seconds":60,"max_in_flight":5,`+quickRetry)
 	gateway.subscribe(other.url, "other", "")
 	gateway.mustPublish("made", many)
-	clitest.Eventually(t, "deliveries are under way", func() bool { return gone.count(requestsOf) > 0 })
+	clitest.Eventually(t, "deliveries are running", func() bool { return gone.count(requestsOf) > 0 })
 	if status := gateway.call(http.MethodDelete, "/subscriptions/"+id, nil, nil); status != http.StatusNoContent {
 		t.Fatalf("deleting it was answered %d, want 204", status)
 	}
@@ -405,7 +405,7 @@ func TestDeletedSubscriptionGetsNoDeliveries(t *testing.T) {
 	gone.answers(nil)
 	close(held)
 	conn := connect(t, dsn)
-	clitest.Eventually(t, "nothing is owed to it", func() bool {
+	clitest.Eventually(t, "the subscription has no open deliveries", func() bool {
 		return count(t, conn, `SELECT count(*) FROM eventhook.delivery WHERE due_at IS NOT NULL`) == 0
 	})
 	if n := count(t, conn, `SELECT count(*) FROM eventhook.delivery WHERE event_type = 'made' AND status = 'dead'`); n == 0 || n > many {
@@ -413,15 +413,15 @@ func TestDeletedSubscriptionGetsNoDeliveries(t *testing.T) {
 	}
 	came := gone.count(requestsOf)
 	if came == many {
-		t.Error("all of the queue was sent to who is gone")
+		t.Error("the whole queue was sent to the deleted subscription")
 	}
 	_, none, err := gateway.publish(t.Context(), "made")
 	if n := count(t, conn, `SELECT count(*) FROM eventhook.delivery WHERE event_id = $1`, none); err != nil || n != 0 {
-		t.Errorf("%d deliveries were made for who is gone (%v), want none", n, err)
+		t.Errorf("%d deliveries were created for the deleted subscription (%v), want 0", n, err)
 	}
 	other.wantAll(t, wantDelivered(t, gateway, "other"))
 	if n := gone.count(requestsOf); n != came {
-		t.Errorf("%d requests came to who is gone, want none", n-came)
+		t.Errorf("%d requests were sent to the deleted subscription, want 0", n-came)
 	}
 }
 
@@ -442,11 +442,11 @@ func TestRotationLosesNoDelivery(t *testing.T) {
 	}
 	clitest.Eventually(t, "both secrets sign", func() bool { return receiving.count(bothOf) >= enough })
 	if n := receiving.count(refusedBy); n > 0 {
-		t.Errorf("%d requests were refused by who knows the old secret, want none", n)
+		t.Errorf("the receiver with the old secret refused %d requests, want 0", n)
 	}
 	receiving.knows(rotated.SigningSecret)
 	before := receiving.count(eventsOf)
-	clitest.Eventually(t, "who knows the new secret gets on", func() bool { return receiving.count(eventsOf) >= before+enough })
+	clitest.Eventually(t, "the receiver with the new secret gets events", func() bool { return receiving.count(eventsOf) >= before+enough })
 	load.stop()
 	wantAllDelivered(t, connect(t, dsn), load.accepted)
 	receiving.wantAll(t, load.accepted)

@@ -182,15 +182,15 @@ func (i *instance) subscribe(url, eventType, more string) (id, secret string) {
 	if more == "" {
 		more = quickRetry
 	}
-	var made struct {
+	var created struct {
 		ID            string
 		SigningSecret string `json:"signing_secret"`
 	}
 	body := json.RawMessage(fmt.Sprintf(`{"name":%q,"url":%q,"event_types":[%q],%s}`, eventType, url, eventType, more))
-	if status := i.call(http.MethodPost, "/subscriptions", body, &made); status != http.StatusCreated {
+	if status := i.call(http.MethodPost, "/subscriptions", body, &created); status != http.StatusCreated {
 		i.t.Fatalf("subscribing %s was answered %d, want 201", eventType, status)
 	}
-	return made.ID, made.SigningSecret
+	return created.ID, created.SigningSecret
 }
 
 // act calls an action of a subscription, such as pause.
@@ -280,11 +280,11 @@ func (f *flood) noteEvent(status int, event string, err error) {
 // the events has a successful delivery and no delivery is stuck.
 func wantAllDelivered(t *testing.T, conn *pgx.Conn, events []string) {
 	t.Helper()
-	clitest.Eventually(t, "no delivery is owed", func() bool {
+	clitest.Eventually(t, "no delivery is open", func() bool {
 		return count(t, conn, `SELECT count(*) FROM eventhook.delivery WHERE due_at IS NOT NULL`) == 0
 	})
 	if n := count(t, conn, `SELECT count(*) FROM eventhook.delivery WHERE status IN ('pending', 'acquired', 'failed')`); n > 0 {
-		t.Errorf("%d deliveries are stuck: they are not owed, and not done", n)
+		t.Errorf("%d deliveries are stuck: neither due nor ended", n)
 	}
 	if n := count(t, conn, `SELECT count(DISTINCT event_id) FROM eventhook.delivery WHERE status = 'success' AND event_id = ANY($1::uuid[])`, events); n != len(events) {
 		t.Errorf("%d events were answered 202, %d have a delivery that succeeded", len(events), n)

@@ -22,17 +22,17 @@ import (
 
 // planted generates recognizable secrets and finds them in texts.
 type planted struct {
-	made []string
+	secrets []string
 }
 
 func (p *planted) secret(where string) string {
-	p.made = append(p.made, "planted-"+where+"-7f3a9c")
-	return p.made[len(p.made)-1]
+	p.secrets = append(p.secrets, "planted-"+where+"-7f3a9c")
+	return p.secrets[len(p.secrets)-1]
 }
 
 // in lists the planted secrets in a text: plain, in hex or in base64.
 func (p *planted) in(text string) (found []string) {
-	for _, s := range p.made {
+	for _, s := range p.secrets {
 		for _, form := range []string{s, hex.EncodeToString([]byte(s)), base64.StdEncoding.EncodeToString([]byte(s)), base64.RawURLEncoding.EncodeToString([]byte(s))} {
 			if strings.Contains(text, form) && !slices.Contains(found, s) {
 				found = append(found, s)
@@ -166,7 +166,7 @@ func (c *caller) ids(path string) []string {
 // of commands and all answers for them.
 func TestNoSecretsInOutputsAndDatabase(t *testing.T) {
 	p, dsn, T := &planted{}, pgtest.New(t), "/api/tenants/acme/eventhook"
-	p.made = append(p.made, testAdminKey, testEncryptionKey, testSecret)
+	p.secrets = append(p.secrets, testAdminKey, testEncryptionKey, testSecret)
 	i := &caller{instance: startInstance(t, dsn, "EVENTHOOK_LOG_LEVEL=debug")}
 	asSecret := func(where string) string { return `"` + p.secret(where) + `"` }
 
@@ -183,7 +183,7 @@ func TestNoSecretsInOutputsAndDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	i.answers.Reset() // the one answer that shows a key
-	p.made = append(p.made, key.Key)
+	p.secrets = append(p.secrets, key.Key)
 
 	// Where they do not.
 	for n, wrong := range []string{

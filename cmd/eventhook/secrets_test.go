@@ -59,11 +59,11 @@ func TestSecretsRotate(t *testing.T) {
 	keys(fresh, testEncryptionKey)
 	said = "Secrets are bound to their rows; unbound ones are refused. The canary needs the key " + ids[1]
 	status("before it", ids[0]+" 0 newest: seals", ids[1]+" 3 source.verifier yes configured")
-	got := wantRun(t, "rotate", 0, "re-sealed 3 values with the key "+ids[0]+"\nthe key "+ids[1]+" is no longer needed and may be removed, once no instance seals with it\n", "secrets", "rotate")
+	got := wantRun(t, "rotate", 0, "re-sealed 3 values with the key "+ids[0]+"\nthe key "+ids[1]+" is no longer needed and may be removed when no instance seals with it\n", "secrets", "rotate")
 	if got.Stderr != "re-sealed 3 of 3 …\n" {
 		t.Errorf("progress is %q", got.Stderr)
 	}
-	wantRun(t, "again", 0, "re-sealed 0 values with the key "+ids[0]+"\nthe key "+ids[1]+" is no longer needed and may be removed, once no instance seals with it\n", "secrets", "rotate")
+	wantRun(t, "again", 0, "re-sealed 0 values with the key "+ids[0]+"\nthe key "+ids[1]+" is no longer needed and may be removed when no instance seals with it\n", "secrets", "rotate")
 	keys(fresh)
 	said = "Secrets are bound to their rows; unbound ones are refused.\n"
 	status("the new one alone", ids[0]+" 3 source.verifier yes newest: seals")
@@ -95,7 +95,7 @@ func TestSecretsThatCannotBeOpenedAreReported(t *testing.T) {
 	fresh := seal.NewKey()
 	ids := keyIDs(t, fresh, testEncryptionKey)
 	t.Setenv("EVENTHOOK_ENCRYPTION_KEYS", fresh+","+testEncryptionKey)
-	got := wantRun(t, "rotate", cli.ExitFailed, "re-sealed 2 values with the key "+ids[0]+"\nthe key "+ids[1]+" is no longer needed and may be removed, once no instance seals with it\n", "secrets", "rotate")
+	got := wantRun(t, "rotate", cli.ExitFailed, "re-sealed 2 values with the key "+ids[0]+"\nthe key "+ids[1]+" is no longer needed and may be removed when no instance seals with it\n", "secrets", "rotate")
 	for _, part := range []string{"1 values cannot be opened", "source.verifier " + id + ": sealed with a key that is not configured"} {
 		if !strings.Contains(got.Stderr, part) {
 			t.Errorf("stderr is %q, want %q in it", got.Stderr, part)

@@ -87,7 +87,7 @@ func TestRequestOfATargetDelaysNoOtherEffect(t *testing.T) {
 		t.Errorf("while the fakeReceiver thinks: %d events wait for their requests, want 1", n)
 	}
 	p.answer <- http.StatusNoContent
-	clitest.Eventually(t, "it is delivered", func() bool {
+	clitest.Eventually(t, "the event is delivered", func() bool {
 		return count(t, conn, `SELECT count(*) FROM eventhook.event WHERE id = $1 AND status = 'delivered'`, event) == 1
 	})
 	var story struct {
@@ -147,11 +147,11 @@ func TestRequestOfAKilledGatewayIsRepeated(t *testing.T) {
 		t.Errorf("got %v %s after %v %s, want the same key and body", second.header, second.body, first.header, first.body)
 	}
 	conn := connect(t, dsn)
-	clitest.Eventually(t, "it is delivered", func() bool {
+	clitest.Eventually(t, "the event is delivered", func() bool {
 		return count(t, conn, `SELECT count(*) FROM eventhook.event WHERE id = $1 AND status = 'delivered'`, event) == 1
 	})
 	if n := count(t, conn, `SELECT count(*) FROM eventhook.execution`); n != 1 {
-		t.Errorf("got %d tasks, want the one that was made before", n)
+		t.Errorf("got %d tasks, want only the task of the first attempt", n)
 	}
 }
 

@@ -51,8 +51,8 @@ func TestAllInstancesApplyATenantsStatus(t *testing.T) {
 		}
 		return answer
 	}
-	made := admin(http.StatusCreated, "POST", acme+"/keys", `{"name":"ci","scopes":["read","work","manage"]}`)
-	_, rest, _ := strings.Cut(made, `"key":"`)
+	created := admin(http.StatusCreated, "POST", acme+"/keys", `{"name":"ci","scopes":["read","work","manage"]}`)
+	_, rest, _ := strings.Cut(created, `"key":"`)
 	key, _, _ := strings.Cut(rest, `"`)
 	everywhere := func(claim string, holds func(*instance) bool) {
 		t.Helper()
@@ -106,11 +106,11 @@ func TestKeyGuessingIsSlowedDownPerClient(t *testing.T) {
 	if limited == 0 {
 		t.Error("200 guesses were all looked at, want most of them refused")
 	}
-	status, made := i.as(testAdminKey, engineer, "POST", "/api/admin/tenants/acme/keys", `{"name":"ci","scopes":["read"]}`)
+	status, created := i.as(testAdminKey, engineer, "POST", "/api/admin/tenants/acme/keys", `{"name":"ci","scopes":["read"]}`)
 	if status != http.StatusCreated {
-		t.Fatalf("another client was answered %d %s, want 201", status, made)
+		t.Fatalf("another client was answered %d %s, want 201", status, created)
 	}
-	_, rest, _ := strings.Cut(made, `"key":"`)
+	_, rest, _ := strings.Cut(created, `"key":"`)
 	key, _, _ := strings.Cut(rest, `"`)
 	if status, _ := i.as(key, engineer, "GET", T+"/events", ""); status != http.StatusOK {
 		t.Errorf("with a key: answered %d, want 200", status)

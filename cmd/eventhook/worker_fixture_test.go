@@ -61,10 +61,10 @@ func newWorkerFixture(t *testing.T) *workerFixture {
 	o := &workerFixture{mails: make(chan mail), instance: startCommand(t, []string{"DATABASE_URL=" + dsn, "EVENTHOOK_ADMIN_KEY=" + testAdminKey,
 		"EVENTHOOK_ENCRYPTION_KEYS=" + testEncryptionKey}, "serve", "--apply", file)}
 	o.db = connect(t, dsn)
-	status, made := o.as(testAdminKey, engineer, "POST", "/api/admin/tenants/acme/keys", `{"name":"worker","scopes":["work"]}`)
+	status, created := o.as(testAdminKey, engineer, "POST", "/api/admin/tenants/acme/keys", `{"name":"worker","scopes":["work"]}`)
 	var answer struct{ Key string }
-	if err := json.Unmarshal([]byte(made), &answer); err != nil || status != http.StatusCreated {
-		t.Fatalf("making a key answered %d %s", status, made)
+	if err := json.Unmarshal([]byte(created), &answer); err != nil || status != http.StatusCreated {
+		t.Fatalf("the creation of a key answered %d %s", status, created)
 	}
 	o.key = answer.Key
 	o.mailer = httptest.NewServer(http.HandlerFunc(o.send))
@@ -110,13 +110,13 @@ func (o *workerFixture) webhook(body string) (event string) {
 	return answer.EventID
 }
 
-// created is the execution that an event created.
-type made struct {
+// execution is the execution that an event created.
+type execution struct {
 	ID, Status, Output, Error string
 	LeaseEnds                 *time.Time
 }
 
-func (o *workerFixture) work(event string) (w made) {
+func (o *workerFixture) work(event string) (w execution) {
 	o.t.Helper()
 	const read = `SELECT id::text, status, coalesce(output::text, ''), coalesce(error, ''), due_at FROM eventhook.execution WHERE event_id = $1`
 	err := o.db.QueryRow(o.t.Context(), read, event).Scan(&w.ID, &w.Status, &w.Output, &w.Error, &w.LeaseEnds)
@@ -127,7 +127,7 @@ func (o *workerFixture) work(event string) (w made) {
 }
 
 // ends waits until the execution of an event has a status.
-func (o *workerFixture) ends(event, status string) (w made) {
+func (o *workerFixture) ends(event, status string) (w execution) {
 	o.t.Helper()
 	defer func() {
 		if o.t.Failed() {

@@ -133,7 +133,7 @@ func TestGoWorkflowAwaitsAWebhook(t *testing.T) {
 		t.Errorf("the workflow that was suspended ended with %s", w.Output)
 	}
 	o.webhook(`{"type":"order.paid","order":"8","amount":10}`)
-	clitest.Eventually(t, "the payment is held", func() bool {
+	clitest.Eventually(t, "the payment is stored", func() bool {
 		return count(t, o.db, `SELECT count(*) FROM eventhook.promise WHERE is_held`) == 1
 	})
 	early := o.webhook(`{"type":"order.placed","order":"8"}`)
