@@ -43,7 +43,7 @@ func TestTheFastlyChallengeListsAtMostAThousandServices(t *testing.T) {
 func TestTheFastlyChallengeWithoutServicesIs404(t *testing.T) {
 	r := newFixture(t)
 	for range 3 {
-		wantProblem(t, r.fastlyChallenge(), http.StatusNotFound, "There is no such source.")
+		wantProblem(t, r.fastlyChallenge(), http.StatusNotFound, "The source does not exist.")
 	}
 	wantCount(t, "reads", r.services.calls, 1)
 }

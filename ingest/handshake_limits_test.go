@@ -34,7 +34,7 @@ func TestTheMethodsOfASource(t *testing.T) {
 		r := newFixture(t, like(c.spec))
 		for _, method := range []string{"TRACE", "PROPFIND"} {
 			w := r.send(unsignedRequest(method, "", ""))
-			wantProblem(t, w, http.StatusMethodNotAllowed, "This source does not take this method.")
+			wantProblem(t, w, http.StatusMethodNotAllowed, "This source does not accept this method.")
 			wantHeader(t, w, "Allow", c.allow)
 		}
 	}
@@ -60,7 +60,7 @@ func TestADisabledSourceIsAbsentForEveryMethod(t *testing.T) {
 			r := newFixture(t, like(spec), change)
 			for _, method := range append([]string{"POST"}, everyMethod...) {
 				w := r.send(unsignedRequest(method, "crc_token=a", `{"challenge":"a"}`, "X-Hook-Secret", first, "WebHook-Request-Origin", "a.example"))
-				wantProblem(t, w, http.StatusNotFound, "There is no such source.")
+				wantProblem(t, w, http.StatusNotFound, "The source does not exist.")
 				wantHeader(t, w, "Allow", "")
 			}
 			wantList(t, claim+": learned", r.learner.learned, "")
@@ -210,7 +210,7 @@ func TestXeroIsRefusedWithoutABody(t *testing.T) {
 			t.Errorf("%d: answered %q of type %q, want nothing", want, w.Body, w.Header().Get("Content-Type"))
 		}
 	}
-	wantProblem(t, r.send(unsignedRequest("GET", "", "")), http.StatusMethodNotAllowed, "This source does not take this method.")
+	wantProblem(t, r.send(unsignedRequest("GET", "", "")), http.StatusMethodNotAllowed, "This source does not accept this method.")
 }
 
 func TestAnAnswerWithoutABodyHasNone(t *testing.T) {

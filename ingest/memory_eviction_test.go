@@ -84,7 +84,7 @@ func small(slug, client string) *http.Request {
 }
 
 // An attack at a sixteenth of its original size: senders announce a megabyte and stall just
-// after the buffer has doubled, and others fill the remaining memory. The webhooks to other
+// after the buffer has doubled, and further senders fill the remaining memory. The webhooks to other
 // sources are still accepted.
 func TestStalledSendersDoNotShedTheWebhooksOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -253,7 +253,7 @@ func TestABodyBelowTheMinimumRateIsRefused(t *testing.T) {
 			time.Sleep(time.Second)
 			synctest.Wait()
 		}
-		wantProblem(t, slow.ResponseRecorder, http.StatusBadRequest, "The request body came too slowly.")
+		wantProblem(t, slow.ResponseRecorder, http.StatusBadRequest, "The request body arrived too slowly.")
 		wantHeader(t, slow.ResponseRecorder, "Connection", "close")
 		wantCount(t, "too slow", r.observer.outcomes[ingest.OutcomeTooSlow], 1)
 		if steady.status() != 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/eventhook/eventhook/ingest"
 )
 
-const tooMuch = "Too much load; send it again later."
+const tooMuch = "The gateway is overloaded; send it again later."
 
 // slowBody returns a body whose n bytes are available at once and whose end follows when the
 // channel is closed.

@@ -48,7 +48,7 @@ func (r *fixture) wantUsed(t *testing.T, events int) {
 
 func wantOverQuota(t *testing.T, w *httptest.ResponseRecorder, quota, resetsAt, retryAfter string) {
 	t.Helper()
-	want := fmt.Sprintf(`{"detail":"The tenant's quota has no room for this webhook; send it again when it is reset.",`+
+	want := fmt.Sprintf(`{"detail":"The webhook exceeds the tenant's quota; send it again after the quota is reset.",`+
 		`"quota":%q,"resets_at":%q,"status":429,"title":"Too Many Requests"}`, quota, resetsAt)
 	if w.Code != http.StatusTooManyRequests || w.Body.String() != want {
 		t.Errorf("answered %d %s, want 429 %s", w.Code, w.Body, want)

@@ -84,7 +84,7 @@ func TestRefusals(t *testing.T) {
 	typed := func(contentType string) *http.Request { return webhook(`{"id":1}`, "Content-Type", contentType) }
 	const (
 		tooLarge = "The body is larger than this source allows."
-		wrong    = "This source does not take this content type."
+		wrong    = "This source does not accept this content type."
 		noKey    = "This source requires an idempotency key, and the request has none."
 	)
 	for _, c := range []struct {
@@ -155,7 +155,7 @@ func TestUnknownAndDisabledSourcesCannotBeToldApart(t *testing.T) {
 			req := webhook("")
 			req.URL.Path = ingest.Path(at[0], at[1])
 			w := r.send(req)
-			wantProblem(t, w, http.StatusNotFound, "There is no such source.")
+			wantProblem(t, w, http.StatusNotFound, "The source does not exist.")
 			if diff := cmp.Diff(http.Header{"Content-Type": {"application/problem+json"}}, w.Header()); diff != "" {
 				t.Errorf("%q: headers (-want +got):\n%s", at, diff)
 			}
@@ -174,10 +174,10 @@ func TestOnlyPostIsAllowed(t *testing.T) {
 	r := newFixture(t)
 	for _, method := range everyMethod {
 		w := r.send(httptest.NewRequest(method, ingest.Path("acme", "crm"), nil))
-		wantProblem(t, w, http.StatusMethodNotAllowed, "This source does not take this method.")
+		wantProblem(t, w, http.StatusMethodNotAllowed, "This source does not accept this method.")
 		wantHeader(t, w, "Allow", "POST")
 		w = r.send(httptest.NewRequest(method, ingest.Path("acme", "unknown"), nil))
-		wantProblem(t, w, http.StatusNotFound, "There is no such source.")
+		wantProblem(t, w, http.StatusNotFound, "The source does not exist.")
 		wantHeader(t, w, "Allow", "")
 	}
 }
