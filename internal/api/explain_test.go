@@ -350,7 +350,7 @@ func TestProviders(t *testing.T) {
 	want := map[string]any{
 		"id": "paypal", "scheme": "paypal", "name": "PayPal", "documentation_url": "https://developer.paypal.com/api/rest/webhooks/rest/",
 		"required_fields": []any{"options.webhook_id"}, "idempotency_key_paths": []any{"header.paypal-transmission-id"}, "event_type_paths": []any{"body.event_type"},
-		"options":   []any{map[string]any{"name": "webhook_id", "required": true, "about": "the id that PayPal gave the webhook", "default": nil}},
+		"options":   []any{map[string]any{"name": "webhook_id", "required": true, "about": "the webhook id that PayPal shows", "default": nil}},
 		"handshake": nil, "covers_body": false, "methods": []any{"POST"}, "note": nil, "replay_protection": "off",
 	}
 	have := byName["paypal paypal"]
