@@ -247,7 +247,7 @@ func TestStatementsReadOnlyThePartitionOfAnID(t *testing.T) {
 		{"set actions", "event", setActionsSQL.sql, []string{tenants, ids, "{[]}"}},
 		{"release events", "event", releaseEventsSQL, []string{tenants, ids, "{1}", "{" + now + "}"}},
 		{"settle deliveries", "delivery", settleDeliveriesSQL.sql, valuesByName(settleDeliveriesSQL, map[string]string{
-			"tenant_id": tenants, "id": deliveries, "lease_token": "{1}", "status": "{success}", "retry_count": "{0}", "made": "{0}", "now": now})},
+			"tenant_id": tenants, "id": deliveries, "lease_token": "{1}", "status": "{success}", "retry_count": "{0}", "attempts": "{0}", "now": now})},
 		{"settle events", "event", settleEventsSQL.sql, valuesByName(settleEventsSQL, map[string]string{
 			"tenant_id": tenants, "id": ids, "lease_token": "{1}", "status": "{unrouted}", "retry_count": "{0}", "now": now})},
 	} {
