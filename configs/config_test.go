@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/configs"
@@ -239,7 +239,7 @@ func TestFaultsAreToldAtOnceByTheirKeys(t *testing.T) {
 		{"rooms' own faults", "ingest: {writers: 0}\nroute: {batch_size: 0}", nil, []string{"ingest.writers", "route.batch_size"}},
 		{"faults of all kinds", "listn: 1\nlease_seconds: x\nlog: {level: loud}\n", []string{"EVENTHOOK_STOP_TIMEOUT=x", "EVENTHOOK_LISTEN=x"},
 			[]string{"lease_seconds", "listen", "listn", "log.level", "stop_timeout"}},
-		{"no YAML", "a: b: c", nil, []string{"c.yaml"}},
+		{"no YAML", "a: b: c", nil, []string{"c.yaml: line 1"}},
 		{"no map", "just a text", nil, []string{"c.yaml: line 1"}},
 		{"a key twice", "listen: \":1\"\nlisten: \":2\"", nil, []string{"c.yaml: line 2"}},
 	} {

@@ -8,7 +8,7 @@ import (
 	"regexp"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/targets"

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net/url"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/route"

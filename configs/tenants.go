@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/eventhook/eventhook"
 	"github.com/eventhook/eventhook/route"

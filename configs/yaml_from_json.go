@@ -3,9 +3,10 @@ package configs
 import (
 	"bytes"
 	"encoding/json"
+	"strconv"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 )
 
 // reference begins a text that stands for a variable: no text that is stored
@@ -94,12 +95,15 @@ func isPlain(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
-// numberNode is a number as it is written; YAML is told of one that it would
-// not take for one, such as 1e999.
+// numberNode returns a number with the digits of s. A number that YAML would read as
+// text, such as 1e999, gets an explicit tag.
 func numberNode(s string) *yaml.Node {
-	n := &yaml.Node{Kind: yaml.ScalarNode, Value: s}
-	if tag := n.ShortTag(); tag != "!!int" && tag != "!!float" {
-		n.Tag, n.Style = "!!float", yaml.TaggedStyle
+	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: s}
+	if _, err := strconv.ParseInt(s, 10, 64); err != nil {
+		n.Tag = "!!float"
+	}
+	if _, err := strconv.ParseFloat(s, 64); err != nil {
+		n.Style = yaml.TaggedStyle
 	}
 	return n
 }

@@ -8,10 +8,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/eventhook/eventhook"
 )
@@ -82,28 +83,45 @@ func ParseTenants(raw []byte, env func(string) (string, bool)) ([]eventhook.Tena
 
 func parseTenants(raw []byte, env func(string) (string, bool), dir string) ([]eventhook.TenantConfig, eventhook.Faults) {
 	var faults eventhook.Faults
-	var doc yaml.Node
-	if err := yaml.Unmarshal(raw, &doc); err != nil {
-		return nil, yamlFaults(err)
+	documents, err := readDocuments(raw)
+	if err != nil {
+		return nil, syntaxFaults(err)
 	}
-	if doc.IsZero() {
+	if len(documents) == 0 {
 		faults.Add("tenants", "is required")
 		return nil, faults
 	}
-	faults, isWhole := checkFields(raw)
-	checkEmptied(&doc, "", &faults)
+	doc := documents[0]
+	faults, fits := checkType(doc.Content[0], reflect.TypeFor[tenantsFile]())
+	if len(documents) > 1 {
+		faults.Add("", "contains more than one document; put their tenants into one list, or into several files of a folder")
+	}
+	checkEmptied(doc, "", &faults)
 	refs := references{env: env, dir: dir, faults: &faults, literal: map[string]bool{}}
-	refs.replace(&doc)
+	refs.replace(doc)
 	var file tenantsFile
-	if err := doc.Decode(&file); err != nil && isWhole {
+	if err := doc.Decode(&file); err != nil && fits {
 		faults.Add("", "a replaced ${…} does not fit its place")
 	}
-	if !isWhole {
+	if !fits {
 		return nil, faults
 	}
 	tenants := file.config(&refs)
 	refs.hide()
 	return tenants, faults
+}
+
+// readDocuments parses the documents of a file; an empty file has none.
+func readDocuments(raw []byte) (documents []*yaml.Node, err error) {
+	for decoder := yaml.NewDecoder(bytes.NewReader(raw)); ; {
+		document := new(yaml.Node)
+		if err := decoder.Decode(document); errors.Is(err, io.EOF) {
+			return documents, nil
+		} else if err != nil {
+			return nil, err
+		}
+		documents = append(documents, document)
+	}
 }
 
 // maxFileBytes is room for a hundred thousand sources.
@@ -153,20 +171,4 @@ func checkEmptied(n *yaml.Node, at string, faults *eventhook.Faults) {
 			checkEmptied(child, path, faults)
 		}
 	}
-}
-
-// checkFields tells of unknown fields and of what is not what it should be, in
-// the text as it is written. It is not whole if it holds the latter: what
-// cannot be read leaves its list, and the places of the rest would be wrong.
-func checkFields(raw []byte) (faults eventhook.Faults, isWhole bool) {
-	strict := yaml.NewDecoder(bytes.NewReader(raw))
-	strict.KnownFields(true)
-	err := strict.Decode(new(tenantsFile))
-	if err != nil {
-		faults = yamlFaults(err)
-	}
-	if err := strict.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		faults.Add("", "holds more than one document; put their tenants into one list, or into several files of a folder")
-	}
-	return faults, err == nil || onlyUnknown(err)
 }

@@ -3,7 +3,7 @@ package configs
 import (
 	"encoding/json"
 
-	"go.yaml.in/yaml/v3"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/eventhook/eventhook"
 )
