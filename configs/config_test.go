@@ -81,7 +81,7 @@ var ofBytes = cmp.Comparer(func(a, b configs.Config) bool {
 	return reflect.DeepEqual(a, b)
 })
 
-func TestExampleTellsTheTruth(t *testing.T) {
+func TestExampleListsEverySettingWithItsDefault(t *testing.T) {
 	c, at, err := load(t, configs.Sources{File: "example.yaml"})
 	if at != nil || !cmp.Equal(configs.Default(), c, ofBytes) {
 		t.Errorf("got %+v (%v), want the defaults", c, err)
@@ -146,7 +146,7 @@ func TestEverySettingIsAVariable(t *testing.T) {
 	}
 }
 
-func TestLaterSourcesGoOverEarlierOnes(t *testing.T) {
+func TestFlagsOverrideVariablesOverrideTheFile(t *testing.T) {
 	path := file(t, "c.yaml", "listen: \":1\"\nmanagement_listen: \":2\"\npublic_url: http://file\ningest: {writers: 7}\n")
 	c, at, err := load(t, configs.Sources{
 		File:    path,
@@ -204,7 +204,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-func TestFaultsAreToldAtOnceByTheirKeys(t *testing.T) {
+func TestLoadReportsEveryFaultByKey(t *testing.T) {
 	const db = "database_url: postgres://u@h/d\nadmin_key: long enough, this key\n"
 	for _, c := range []struct {
 		claim, yaml string
@@ -258,7 +258,7 @@ func TestFaultsAreToldAtOnceByTheirKeys(t *testing.T) {
 	}
 }
 
-func TestUnknownVariablesAreToldAndNotRefused(t *testing.T) {
+func TestLoadReturnsUnknownVariablesWithoutAFault(t *testing.T) {
 	_, unknown, err := configs.Load(configs.Sources{Environ: []string{
 		"EVENTHOOK_PORT_8080_TCP=tcp://10.0.0.1:8080", "EVENTHOOK_LISTN=:1", "EVENTHOOK_DATABASE_URL=x", "EVENTHOOK_SECRET=x", "EVENTHOOK_LISTEN=:1", "OTHER=x", "HOME",
 	}})
@@ -273,7 +273,7 @@ func TestUnknownVariablesAreToldAndNotRefused(t *testing.T) {
 // hush is what must be seen nowhere.
 const hush = "Hush_hush+2"
 
-func TestErrorsHoldNoSecret(t *testing.T) {
+func TestErrorsContainNoSecret(t *testing.T) {
 	for claim, c := range map[string]struct {
 		yaml string
 		env  []string
@@ -307,7 +307,7 @@ func TestErrorsHoldNoSecret(t *testing.T) {
 	}
 }
 
-func TestConfigIsSeenWithoutItsSecrets(t *testing.T) {
+func TestConfigPrintsWithoutSecrets(t *testing.T) {
 	c := configs.Default()
 	c.DatabaseURL, c.AdminKey, c.EncryptionKeys = "postgres://u:"+hush+"@h/d", hush, []string{hush, hush}
 	c.Outbound.ProxyURL = "http://u:" + hush + "@proxy:3128"

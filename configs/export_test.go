@@ -226,7 +226,7 @@ func variablesOf(file []byte) (names []string) {
 	return names
 }
 
-func TestWhatIsExportedReadsAsItWas(t *testing.T) {
+func TestExportedConfigurationParsesToTheSame(t *testing.T) {
 	want := everything(t)
 	file, err := configs.NewExporter().Export(want)
 	if err != nil {
@@ -281,7 +281,7 @@ func sameJSON(t *testing.T, a, b json.RawMessage) bool {
 	return texts[0] == texts[1]
 }
 
-func TestExportLooksWrittenByHand(t *testing.T) {
+func TestExportedFileIsReadable(t *testing.T) {
 	source := eventhook.Source{Slug: "github", Name: "GitHub", IsEnabled: true, LearnedSecrets: []eventhook.Secret{eventhook.NewSecret("hush")},
 		SourceSettings: eventhook.SourceSettings{Retry: eventhook.RetryPolicy{MaxRetries: new(1)}}}
 	if faults := (verify.Spec{Provider: "github", Secrets: []string{"hush", "hush"}}).AssignTo(&source); len(faults) > 0 {
@@ -309,7 +309,7 @@ func TestExportLooksWrittenByHand(t *testing.T) {
 	}
 }
 
-func TestAnExportOfNothingIsValid(t *testing.T) {
+func TestExportOfNoTenantsIsValid(t *testing.T) {
 	file, err := configs.NewExporter().Export(nil)
 	if err != nil || !strings.HasPrefix(string(file), configs.ExportHeading) {
 		t.Fatalf("got %s, %v", file, err)

@@ -105,7 +105,7 @@ func TestSecretsAreReadFromFiles(t *testing.T) {
 	}
 }
 
-func TestWhereNoSecretBelongsAFileIsAText(t *testing.T) {
+func TestFileReferencesApplyToSecretsOnly(t *testing.T) {
 	got, err := inFolder(t, "tenants: [{slug: a, name: \"file:plain\", sources: [{slug: s, verifier: {type: none}, response: {status: 200, body: \"file:plain\"}}]}]",
 		map[string]string{"plain": "x"}, nil)
 	if err != nil || got[0].Name != "file:plain" || got[0].Sources[0].Response.Body != "file:plain" {
@@ -123,8 +123,8 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 		{"no path", "", "", `the file "" cannot be read: is a directory`},
 		{"an empty one", "odd", "", `the file "odd" is empty`},
 		{"one with nothing but space", "odd", " \n\t\n", `the file "odd" is empty`},
-		{"one that is no text", "odd", "hush\xff", `the file "odd" holds no UTF-8`},
-		{"one without an end", "odd", strings.Repeat("hush", 20_000), `the file "odd" holds more than 65536 bytes`},
+		{"one that is no text", "odd", "hush\xff", `the file "odd" is not UTF-8`},
+		{"one without an end", "odd", strings.Repeat("hush", 20_000), `the file "odd" has more than 65536 bytes`},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			_, err := inFolder(t, strings.ReplaceAll(secretPlaces, "$1", "file:"+c.path), map[string]string{"odd": c.content}, nil)
@@ -142,7 +142,7 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 	}
 }
 
-func TestNoFaultShowsWhatAFileHolds(t *testing.T) {
+func TestFaultsContainNoFileContents(t *testing.T) {
 	for claim, text := range map[string]string{
 		"beside what is invalid":    "{slug: s, provider: github, secrets: [\"file:hush\"], max_body_bytes: -1}",
 		"where it does not fit":     "{slug: s, verifier: {type: hmac, header: X, secrets: [\"file:hush\"], secret_encoding: hex}}",
@@ -156,7 +156,7 @@ func TestNoFaultShowsWhatAFileHolds(t *testing.T) {
 	}
 }
 
-func TestAVariableThatIsNoTextIsRefused(t *testing.T) {
+func TestVariablesMustBeUTF8(t *testing.T) {
 	_, err := inFolder(t, strings.ReplaceAll(secretPlaces, "$1", "${ODD}"), nil, map[string]string{"ODD": "hush\xff"})
 	if err == nil || !strings.Contains(err.Error(), "the variable ODD is not UTF-8") || strings.Contains(err.Error(), "hush") {
 		t.Errorf("got %v, want the variable's name", err)

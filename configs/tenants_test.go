@@ -50,7 +50,7 @@ func TestDemoIsValid(t *testing.T) {
 	}
 }
 
-func TestTenantsAreReadAsTheApiNamesThem(t *testing.T) {
+func TestTenantFieldsHaveTheNamesOfTheAPI(t *testing.T) {
 	got, faults := tenants(t, `
 tenants:
   - slug: acme
@@ -200,7 +200,7 @@ func TestTenantFaults(t *testing.T) {
 	}
 }
 
-func TestTenantErrorsHoldNoSecret(t *testing.T) {
+func TestTenantErrorsContainNoSecret(t *testing.T) {
 	const source = "tenants:\n  - slug: acme\n    sources:\n      - slug: crm\n        "
 	for claim, text := range map[string]string{
 		"a secret that is no list":          source + "provider: github\n        secrets: " + hush,
@@ -232,7 +232,7 @@ func TestTenantErrorsHoldNoSecret(t *testing.T) {
 	}
 }
 
-func TestFolders(t *testing.T) {
+func TestLoadTenantsFromAFolder(t *testing.T) {
 	folder := func(files map[string]string) string {
 		dir := t.TempDir()
 		for name, text := range files {
@@ -279,7 +279,7 @@ func TestFolders(t *testing.T) {
 }
 
 // A file that was cut short must not pass for one that says "nothing".
-func TestWhatIsEmptiedIsRefused(t *testing.T) {
+func TestListsWithoutAValueAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"tenants:\n":                           "tenants",
 		"tenants: [null]\n":                    "tenants[0]",
@@ -288,7 +288,7 @@ func TestWhatIsEmptiedIsRefused(t *testing.T) {
 		"tenants:\n- slug: a\n  sources:\n  - slug: b\n    verifier: {type: none}\n    routes:\n": "tenants[0].sources[0].routes",
 	} {
 		_, faults := configs.ParseTenants([]byte(text), func(string) (string, bool) { return "", false })
-		if !slices.ContainsFunc(faults, func(f eventhook.Fault) bool { return f.Location == want && strings.HasPrefix(f.Message, "is empty") }) {
+		if !slices.ContainsFunc(faults, func(f eventhook.Fault) bool { return f.Location == want && strings.HasPrefix(f.Message, "has no value") }) {
 			t.Errorf("%q: got %v, want %s told as empty", text, faults, want)
 		}
 	}
@@ -297,7 +297,7 @@ func TestWhatIsEmptiedIsRefused(t *testing.T) {
 	}
 }
 
-func TestOnlyFilesOfABearableSizeAreRead(t *testing.T) {
+func TestFilesOverTheSizeLimitAreRefused(t *testing.T) {
 	if _, err := configs.LoadTenants("/dev/zero", nil); err == nil || !strings.Contains(err.Error(), "regular file") {
 		t.Errorf("got %v, want no endless file read", err)
 	}
