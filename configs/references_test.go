@@ -14,7 +14,7 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// secretPlaces is a file of tenants with a secret in each place that holds one.
+// secretPlaces is a file of tenants with a secret in every field for secrets.
 const secretPlaces = `
 tenants:
   - slug: acme
@@ -26,7 +26,7 @@ tenants:
       - {slug: e, verifier: {type: none}, routes: [{name: r, targets: [{type: http, url: "https://a.example", auth_header: "$1"}]}]}
 `
 
-// inFolder writes files, the first of which is one of tenants, and reads that.
+// inFolder writes files into one folder and loads the first, a file of tenants.
 func inFolder(t *testing.T, text string, files map[string]string, env map[string]string) ([]eventhook.TenantConfig, error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -46,7 +46,7 @@ func inFolder(t *testing.T, text string, files map[string]string, env map[string
 	return configs.LoadTenants(path, lookup(env))
 }
 
-// allSecrets are the texts that stand in secret places, each once.
+// allSecrets returns the distinct secrets of tenants.
 func allSecrets(t *testing.T, tenants []eventhook.TenantConfig) (all []string) {
 	t.Helper()
 	for _, s := range tenants[0].Sources {
@@ -65,7 +65,7 @@ func allSecrets(t *testing.T, tenants []eventhook.TenantConfig) (all []string) {
 	return all
 }
 
-// targetSecrets are those of a route's targets.
+// targetSecrets returns the secrets of the targets of a route.
 func targetSecrets(t *testing.T, r eventhook.Route) (all []string) {
 	t.Helper()
 	for _, target := range r.Targets {

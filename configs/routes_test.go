@@ -110,8 +110,8 @@ func TestRouteFaults(t *testing.T) {
 	}
 }
 
-// TestTargetFaults holds that targets are read as strictly as the API does, each
-// fault at its line.
+// TestTargetFaults checks that targets are parsed as strictly as in the API, with the
+// line of each fault.
 func TestTargetFaults(t *testing.T) {
 	const start = "tenants:\n  - slug: acme\n    sources:\n      - slug: s\n        verifier: {type: none}\n        routes:\n          - name: r\n            targets:\n"
 	const at = "tenants[0].sources[0].routes[0].targets"

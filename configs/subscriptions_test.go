@@ -124,7 +124,7 @@ func TestCheckReceivers(t *testing.T) {
 	}
 }
 
-// TestDocumentedFileIsValid reads the file that the documentation shows.
+// TestDocumentedFileIsValid parses the file in docs/configuration-as-code.md.
 func TestDocumentedFileIsValid(t *testing.T) {
 	raw, err := os.ReadFile("../docs/configuration-as-code.md")
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// lookup is an environment.
+// lookup returns a lookup function for variables.
 func lookup(env map[string]string) func(string) (string, bool) {
 	return func(name string) (string, bool) {
 		v, ok := env[name]
@@ -24,7 +24,7 @@ func lookup(env map[string]string) func(string) (string, bool) {
 	}
 }
 
-// tenants parses one file.
+// tenants parses the text of one file.
 func tenants(t *testing.T, text string, env map[string]string) ([]eventhook.TenantConfig, eventhook.Faults) {
 	t.Helper()
 	return configs.ParseTenants([]byte(text), lookup(env))
@@ -124,7 +124,7 @@ tenants:
 	}
 }
 
-// manyRoutes are n routes that go on a list.
+// manyRoutes returns the YAML of n more routes.
 func manyRoutes(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -133,7 +133,7 @@ func manyRoutes(n int) string {
 	return b.String()
 }
 
-// manyTargets are routes with n targets in all that go on a list.
+// manyTargets returns the YAML of routes with n targets in total.
 func manyTargets(n int) string {
 	var b strings.Builder
 	for i := 0; n > 0; i++ {
@@ -278,7 +278,7 @@ func TestLoadTenantsFromAFolder(t *testing.T) {
 	}
 }
 
-// A file that was cut short must not pass for one that says "nothing".
+// A truncated file must not be taken for a file that deletes resources.
 func TestListsWithoutAValueAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"tenants:\n":                           "tenants",
