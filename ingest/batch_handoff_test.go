@@ -19,20 +19,20 @@ import (
 	"github.com/eventhook/eventhook/internal/effects"
 )
 
-func TestWhatHasRoomIsHandedOver(t *testing.T) {
+func TestEventsWithASlotAreHandedOver(t *testing.T) {
 	for _, c := range []struct {
-		claim      string
-		room, left int
-		put        []string
+		claim       string
+		slots, left int
+		put         []string
 	}{
 		{"all", 10, 0, []string{"first", "a", "b", "c"}},
-		{"some", 2, 1, []string{"first", "a", "b"}}, // the first has been taken by then
+		{"some", 2, 1, []string{"first", "a", "b"}}, // the first event has its own slot
 		{"none", 0, 2, nil},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := newBatches(t)
-				f.handoff.room = c.room
+				f := newBatcherFixture(t)
+				f.handoff.slots = c.slots
 				f.accept(event("first"))
 				f.accept(event("a"), event("b"), event("c"))
 				f.end()
@@ -43,10 +43,10 @@ func TestWhatHasRoomIsHandedOver(t *testing.T) {
 				if diff := cmp.Diff(c.put, put); diff != "" {
 					t.Errorf("put (-want +got):\n%s", diff)
 				}
-				wantCount(t, "told of events that are left", f.handoff.left, c.left)
+				wantCount(t, "calls of EventsLeft", f.handoff.left, c.left)
 				for _, e := range f.store.stored() {
 					if leased := slices.Contains(ids(f.handoff.put), e.ID); leased != (e.Status == eventhook.EventProcessing) {
-						t.Errorf("%s is stored as %q, and handed over is %t", e.Body, e.Status, leased)
+						t.Errorf("%s is stored as %q; handed over: %t", e.Body, e.Status, leased)
 					}
 				}
 			})
@@ -54,12 +54,12 @@ func TestWhatHasRoomIsHandedOver(t *testing.T) {
 	}
 }
 
-func TestTheLeaseBeginsWithTheCommit(t *testing.T) {
+func TestALeaseBeginsWithTheCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newBatches(t)
+		f := newBatcherFixture(t)
 		f.accept(event("first"))
 		f.accept(event("a"))
-		time.Sleep(4 * time.Second) // of the bubble
+		time.Sleep(4 * time.Second) // synctest time
 		began := time.Now()
 		f.commit()
 		f.end()
@@ -69,14 +69,14 @@ func TestTheLeaseBeginsWithTheCommit(t *testing.T) {
 	})
 }
 
-// Whatever becomes of events, each place that was granted is put to or
-// released once, and only leased originals are handed over, each once.
-func TestPlacesAreNeitherLostNorUsedTwice(t *testing.T) {
+// For any outcome of the events, each granted slot is used or released exactly once, and
+// exactly the leased events are handed over, each once.
+func TestSlotsAreNeitherLostNorUsedTwice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := testConfig()
 		c.Writers = rapid.IntRange(1, 3).Draw(t, "writers")
 		c.BatchEvents = rapid.IntRange(1, 8).Draw(t, "batch")
-		s, h := newStore(), &handoff{room: rapid.IntRange(0, 20).Draw(t, "room")}
+		s, h := newStore(), &handoff{slots: rapid.IntRange(0, 20).Draw(t, "slots")}
 		refused, plans := map[string]bool{}, map[string]string{}
 		h.plan = func(e *eventhook.Event) *effects.Settlement {
 			if plans[string(e.Body)] == "" {
@@ -113,7 +113,7 @@ func TestPlacesAreNeitherLostNorUsedTwice(t *testing.T) {
 		stored := ids(s.stored())
 		for i, e := range events {
 			if (results[i] == nil) != slices.Contains(stored, e.ID) {
-				t.Errorf("event %d: told %v, and stored is %t", i, results[i], slices.Contains(stored, e.ID))
+				t.Errorf("event %d: Accept returned %v; stored: %t", i, results[i], slices.Contains(stored, e.ID))
 			}
 		}
 		put := ids(h.put)
@@ -122,7 +122,7 @@ func TestPlacesAreNeitherLostNorUsedTwice(t *testing.T) {
 				t.Errorf("an event with status %q was handed over %d times", e.Status, n)
 			}
 			if e.Status == eventhook.EventPending && h.left == 0 {
-				t.Errorf("an event is left, and nobody was told")
+				t.Errorf("an event is pending, and EventsLeft was not called")
 			}
 		}
 	})
@@ -138,8 +138,8 @@ func count(list []eventhook.EventID, id eventhook.EventID) int {
 	return n
 }
 
-// While a sender is answered its event is being processed: the race detector
-// sees whether anybody writes to it.
+// While the response is written, the event is already being processed: the race detector
+// finds writes to it.
 func TestAnswersAndProcessingShareEvents(t *testing.T) {
 	r := newFixture(t, limit(1_000_000, 1_000_000, 1_000_000), func(s *eventhook.Source) { s.IdempotencyKeyPaths = []string{"body.id"} })
 	var senders sync.WaitGroup

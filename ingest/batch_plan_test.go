@@ -12,12 +12,12 @@ import (
 	"github.com/eventhook/eventhook/internal/effects"
 )
 
-// planned is a plan of so many actions and bytes.
+// planned returns a plan with a number of actions and of bytes.
 func planned(e *eventhook.Event, actions, bytes int) *effects.Settlement {
 	return &effects.Settlement{Event: e, Actions: make([]effects.PlannedAction, actions), Matched: actions, EffectBytes: bytes}
 }
 
-// planAll plans every event, but "left". For "waits" a request is owed.
+// planAll plans every event except "left". The plan of "waits" has an open request.
 func planAll(e *eventhook.Event) *effects.Settlement {
 	s := planned(e, 1, 0)
 	switch string(e.Body) {
@@ -36,9 +36,9 @@ func bodiesOf(events []eventhook.Event) (list []string) {
 	return list
 }
 
-func TestOnlyWhatIsStoredWithoutAPlanIsHandedOver(t *testing.T) {
+func TestOnlyEventsStoredWithoutAPlanAreHandedOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newBatches(t)
+		f := newBatcherFixture(t)
 		f.handoff.plan = planAll
 		isBody := func(body string) func(*eventhook.Event) bool {
 			return func(e *eventhook.Event) bool { return string(e.Body) == body }
@@ -58,26 +58,26 @@ func TestOnlyWhatIsStoredWithoutAPlanIsHandedOver(t *testing.T) {
 		if diff := cmp.Diff([]string{"first", "a", "waits", "again"}, bodiesOf(f.handoff.planned)); diff != "" {
 			t.Errorf("stored with their plans (-want +got):\n%s", diff)
 		}
-		wantCount(t, "places given back", f.handoff.released, 6)
-		wantCount(t, "told of events that are left", f.handoff.left, 0)
+		wantCount(t, "released slots", f.handoff.released, 6)
+		wantCount(t, "calls of EventsLeft", f.handoff.left, 0)
 	})
 }
 
-func TestPlannedEventsNeedNoRoom(t *testing.T) {
+func TestPlannedEventsNeedNoSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newBatches(t)
-		f.handoff.plan, f.handoff.room = planAll, 0
+		f := newBatcherFixture(t)
+		f.handoff.plan, f.handoff.slots = planAll, 0
 		results := f.accept(event("a"), event("b"))
 		f.end()
 		wantErrors(t, "all", results, nil)
 		wantCount(t, "stored with their plans", len(f.handoff.planned), 2)
-		wantCount(t, "told of events that are left", f.handoff.left, 0)
+		wantCount(t, "calls of EventsLeft", f.handoff.left, 0)
 	})
 }
 
-func TestACommitThatFailsTellsOfNoPlan(t *testing.T) {
+func TestAFailedCommitReportsNoPlan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newBatches(t)
+		f := newBatcherFixture(t)
 		f.handoff.plan, f.store.err = planAll, errDown
 		results := f.accept(event("a"), event("left"))
 		f.end()
@@ -86,12 +86,12 @@ func TestACommitThatFailsTellsOfNoPlan(t *testing.T) {
 				t.Errorf("event %d: got no error, want one", i)
 			}
 		}
-		wantCount(t, "events of plans that were told", f.handoff.heard, 0)
-		wantCount(t, "places given back", f.handoff.released, 2)
+		wantCount(t, "events passed to Planned", f.handoff.notified, 0)
+		wantCount(t, "released slots", f.handoff.released, 2)
 	})
 }
 
-// What a plan makes counts, so that a transaction stays bounded.
+// The effects of plans count in a batch, so that its transaction stays bounded.
 func TestEffectsCountInABatch(t *testing.T) {
 	publishes := func(e *eventhook.Event, deliveries int) *effects.Settlement {
 		s := planned(e, 1, 0)
@@ -104,17 +104,17 @@ func TestEffectsCountInABatch(t *testing.T) {
 		plan   func(*eventhook.Event) *effects.Settlement
 		want   []int
 	}{
-		{"few effects cost nothing", func(c *ingest.Config) { c.BatchEvents = 4 }, func(e *eventhook.Event) *effects.Settlement { return planned(e, 7, 0) }, []int{1, 4, 1}},
+		{"few effects do not count", func(c *ingest.Config) { c.BatchEvents = 4 }, func(e *eventhook.Event) *effects.Settlement { return planned(e, 7, 0) }, []int{1, 4, 1}},
 		{"many actions", func(c *ingest.Config) { c.BatchEvents = 4 }, func(e *eventhook.Event) *effects.Settlement { return planned(e, 8, 0) }, []int{1, 2, 2, 1}},
 		{"many deliveries", func(c *ingest.Config) { c.BatchEvents = 4 }, func(e *eventhook.Event) *effects.Settlement { return publishes(e, 7) }, []int{1, 2, 2, 1}},
-		{"more than a batch has", func(c *ingest.Config) { c.BatchEvents = 4 }, func(e *eventhook.Event) *effects.Settlement { return publishes(e, 500) }, []int{1, 1, 1, 1, 1, 1}},
+		{"more than fits into a batch", func(c *ingest.Config) { c.BatchEvents = 4 }, func(e *eventhook.Event) *effects.Settlement { return publishes(e, 500) }, []int{1, 1, 1, 1, 1, 1}},
 		{"many bytes", func(c *ingest.Config) { c.BatchBytes = 100 }, func(e *eventhook.Event) *effects.Settlement { return planned(e, 1, 32) }, []int{1, 3, 2}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := newBatches(t, c.change)
+				f := newBatcherFixture(t, c.change)
 				f.handoff.plan = c.plan
-				results := f.accept(several(6, "x")...)
+				results := f.accept(repeated(6, "x")...)
 				f.end()
 				wantErrors(t, "all", results, nil)
 				if diff := cmp.Diff(c.want, f.store.committed()); diff != "" {
@@ -125,11 +125,11 @@ func TestEffectsCountInABatch(t *testing.T) {
 	}
 }
 
-// An event whose planning falls back is answered by the commit that answers the
-// planned events beside it.
-func TestASenderDoesNotWaitForThePlanThatFellBack(t *testing.T) {
+// An event that could not be planned before it was stored is committed and answered with the
+// planned events of its batch.
+func TestASenderDoesNotWaitForALaterPlan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newBatches(t)
+		f := newBatcherFixture(t)
 		f.handoff.plan = planAll
 		f.accept(event("first"))
 		results := f.accept(event("a"), event("left"), event("b"))
@@ -143,7 +143,7 @@ func TestASenderDoesNotWaitForThePlanThatFellBack(t *testing.T) {
 
 func TestLargeEventsAreNotPlanned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newBatches(t)
+		f := newBatcherFixture(t)
 		f.handoff.plan = planAll
 		results := f.accept(event(strings.Repeat("x", 300<<10)))
 		f.end()

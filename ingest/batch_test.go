@@ -15,8 +15,8 @@ import (
 	"github.com/eventhook/eventhook/ingest"
 )
 
-// batches is a Batcher at work, in a synctest bubble.
-type batches struct {
+// batcherFixture is a running Batcher in a synctest bubble.
+type batcherFixture struct {
 	store   *store
 	handoff *handoff
 	batcher *ingest.Batcher
@@ -25,14 +25,14 @@ type batches struct {
 	gate    chan struct{}
 }
 
-func newBatches(t *testing.T, changes ...func(*ingest.Config)) *batches {
+func newBatcherFixture(t *testing.T, changes ...func(*ingest.Config)) *batcherFixture {
 	t.Helper()
 	c := testConfig()
 	c.Writers = 1
 	for _, change := range changes {
 		change(&c)
 	}
-	f := &batches{store: newStore(), handoff: &handoff{room: 1 << 30}, ended: make(chan struct{}), gate: make(chan struct{})}
+	f := &batcherFixture{store: newStore(), handoff: &handoff{slots: 1 << 30}, ended: make(chan struct{}), gate: make(chan struct{})}
 	f.store.gate = f.gate
 	f.batcher = ingest.NewBatcher(c, lease, f.store, f.handoff, &observer{}, slog.New(slog.DiscardHandler), time.Now)
 	var ctx context.Context
@@ -51,9 +51,9 @@ func event(body string) *eventhook.Event {
 	return &eventhook.Event{ID: eventhook.NewID[eventhook.Event](noon), BodySize: len(body), Payload: eventhook.Payload{Body: []byte(body)}}
 }
 
-// accept lets events wait for their commits, one after the other, and returns
-// where their results will be.
-func (f *batches) accept(events ...*eventhook.Event) []error {
+// accept starts an Accept for each event, in order, and returns the slice that gets the
+// results. A result is errNoAnswer until its Accept returns.
+func (f *batcherFixture) accept(events ...*eventhook.Event) []error {
 	results := make([]error, len(events))
 	for i, e := range events {
 		results[i] = errNoAnswer
@@ -65,21 +65,21 @@ func (f *batches) accept(events ...*eventhook.Event) []error {
 
 var errNoAnswer = &eventhook.Error{Message: "no answer"}
 
-// commit lets one commit pass.
-func (f *batches) commit() {
+// commit lets one commit complete.
+func (f *batcherFixture) commit() {
 	f.gate <- struct{}{}
 	synctest.Wait()
 }
 
-// end stops, and lets all commits pass.
-func (f *batches) end() {
+// end stops the Batcher and lets all commits complete.
+func (f *batcherFixture) end() {
 	close(f.gate)
 	f.stop()
 	<-f.ended
 	synctest.Wait()
 }
 
-func several(n int, body string) []*eventhook.Event {
+func repeated(n int, body string) []*eventhook.Event {
 	list := make([]*eventhook.Event, n)
 	for i := range list {
 		list[i] = event(body)
@@ -105,11 +105,11 @@ func wantShed(t *testing.T, got []error) {
 	}
 }
 
-func TestEventsThatComeDuringACommitShareTheNext(t *testing.T) {
+func TestEventsThatArriveDuringACommitShareTheNextOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newBatches(t)
+		f := newBatcherFixture(t)
 		first := f.accept(event("a"))
-		others := f.accept(several(5, "b")...)
+		others := f.accept(repeated(5, "b")...)
 		wantErrors(t, "before any commit", append(first, others...), errNoAnswer)
 		f.commit()
 		wantErrors(t, "the first", first, nil)
@@ -125,8 +125,8 @@ func TestEventsThatComeDuringACommitShareTheNext(t *testing.T) {
 
 func TestSmallEventsDoNotWaitForLargeOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newBatches(t)
-		large := f.accept(several(2, strings.Repeat("x", 300<<10))...)
+		f := newBatcherFixture(t)
+		large := f.accept(repeated(2, strings.Repeat("x", 300<<10))...)
 		small := f.accept(event("a"))
 		// The gate serves commits in the order in which they began: the first large
 		// event, and beside it the small one.
@@ -149,11 +149,11 @@ func TestBatchesAreBounded(t *testing.T) {
 	}{
 		{"by number", func(c *ingest.Config) { c.BatchEvents = 2 }, []int{1, 1, 1, 1, 1, 1}, []int{1, 2, 2, 1}},
 		{"by bytes", func(c *ingest.Config) { c.BatchBytes = 10 }, []int{1, 5, 5, 1, 10, 9, 1}, []int{1, 2, 1, 1, 2}},
-		{"but take what is larger", func(c *ingest.Config) { c.BatchBytes = 10 }, []int{1, 11, 11, 5}, []int{1, 1, 1, 1}},
+		{"but one event may be larger", func(c *ingest.Config) { c.BatchBytes = 10 }, []int{1, 11, 11, 5}, []int{1, 1, 1, 1}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := newBatches(t, c.change)
+				f := newBatcherFixture(t, c.change)
 				results := f.accept(sized(c.sizes)...)
 				f.end()
 				wantErrors(t, "all", results, nil)
@@ -180,7 +180,7 @@ func TestACommitBeginsBesideAnotherOnlyIfItIsLarge(t *testing.T) {
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := newBatches(t, c.change)
+				f := newBatcherFixture(t, c.change)
 				results := f.accept(sized(c.sizes)...)
 				wantCount(t, "events being committed", f.handoff.granted, c.underWay)
 				f.end()
@@ -190,14 +190,14 @@ func TestACommitBeginsBesideAnotherOnlyIfItIsLarge(t *testing.T) {
 	}
 }
 
-func TestASlowCommitHoldsUpNobody(t *testing.T) {
+func TestASlowCommitDoesNotDelayTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newBatches(t, func(c *ingest.Config) { c.Writers = 2 })
+		f := newBatcherFixture(t, func(c *ingest.Config) { c.Writers = 2 })
 		results := f.accept(event("a"), event("b"), event("c"))
-		wantCount(t, "events being committed at first", f.handoff.grantedSoFar(), 1)
+		wantCount(t, "events being committed at first", f.handoff.grantedSlots(), 1)
 		time.Sleep(25 * time.Millisecond)
 		synctest.Wait()
-		wantCount(t, "events being committed once the first commit is slow", f.handoff.grantedSoFar(), 3)
+		wantCount(t, "events being committed after the first commit became slow", f.handoff.grantedSlots(), 3)
 		f.end()
 		wantErrors(t, "all", results, nil)
 	})
@@ -211,7 +211,7 @@ func sized(sizes []int) []*eventhook.Event {
 	return events
 }
 
-func TestWhatWaitsIsBounded(t *testing.T) {
+func TestTheQueueIsBounded(t *testing.T) {
 	for _, c := range []struct {
 		claim  string
 		change func(*ingest.Config)
@@ -220,30 +220,30 @@ func TestWhatWaitsIsBounded(t *testing.T) {
 	}{
 		{"by number", func(c *ingest.Config) { c.QueueEvents = 7 }, 1, 7},
 		{"by bytes", func(c *ingest.Config) { c.QueueBytes = 10 }, 3, 3},
-		{"to one, if it is larger", func(c *ingest.Config) { c.QueueBytes = 10 }, 11, 1},
+		{"to one event that is larger", func(c *ingest.Config) { c.QueueBytes = 10 }, 11, 1},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := newBatches(t, c.change)
+				f := newBatcherFixture(t, c.change)
 				body := strings.Repeat("x", c.size)
 				committing := f.accept(event(body))
-				waiting := f.accept(several(c.wait, body)...)
-				wantShed(t, f.accept(several(3, body)...))
+				waiting := f.accept(repeated(c.wait, body)...)
+				wantShed(t, f.accept(repeated(3, body)...))
 				f.commit()
-				wantErrors(t, "after a commit there is room", f.accept(event(body)), errNoAnswer)
+				wantErrors(t, "after a commit the queue has space", f.accept(event(body)), errNoAnswer)
 				f.end()
-				wantErrors(t, "what was taken", append(committing, waiting...), nil)
+				wantErrors(t, "the accepted events", append(committing, waiting...), nil)
 				wantCount(t, "stored", len(f.store.stored()), c.wait+2)
 			})
 		})
 	}
 }
 
-func TestAFailedCommitReachesItsOwnWaiters(t *testing.T) {
+func TestAFailedCommitFailsOnlyItsOwnEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newBatches(t)
+		f := newBatcherFixture(t)
 		good := f.accept(event("a"))
-		bad := f.accept(several(3, "b")...)
+		bad := f.accept(repeated(3, "b")...)
 		f.commit()
 		f.store.set(func(s *store) { s.err = errDown })
 		later := f.accept(event("c"))
@@ -260,14 +260,14 @@ func TestAFailedCommitReachesItsOwnWaiters(t *testing.T) {
 	})
 }
 
-// The database is down for long: the log says so with few lines.
-func TestFailedCommitsWriteFewLines(t *testing.T) {
+// The log lines about failed commits are rate-limited.
+func TestFailedCommitsLogFewLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const commits = 200
-		var written lines
+		var written logBuffer
 		s := newStore()
 		s.err = errDown
-		b := ingest.NewBatcher(testConfig(), lease, s, &handoff{room: 1 << 30}, &observer{}, slog.New(slog.NewTextHandler(&written, nil)), time.Now)
+		b := ingest.NewBatcher(testConfig(), lease, s, &handoff{slots: 1 << 30}, &observer{}, slog.New(slog.NewTextHandler(&written, nil)), time.Now)
 		ctx, stop := context.WithCancel(t.Context())
 		var loop sync.WaitGroup
 		loop.Go(func() { _ = b.Run(ctx) })
@@ -279,44 +279,44 @@ func TestFailedCommitsWriteFewLines(t *testing.T) {
 		stop()
 		loop.Wait()
 		if n := strings.Count(written.String(), "\n"); n == 0 || n > commits/5 {
-			t.Errorf("%d commits wrote %d lines to the log, want a few", commits, n)
+			t.Errorf("%d failed commits logged %d lines, want a few", commits, n)
 		}
 	})
 }
 
-func TestARefusedEventFailsAlone(t *testing.T) {
+func TestARefusedEventDoesNotFailItsBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newBatches(t)
+		f := newBatcherFixture(t)
 		f.store.refuse = func(e *eventhook.Event) bool { return string(e.Body) == "poison" }
 		f.accept(event("a"))
 		results := f.accept(event("b"), event("poison"), event("c"))
 		f.end()
-		wantErrors(t, "beside the refused one", []error{results[0], results[2]}, nil)
+		wantErrors(t, "the other events", []error{results[0], results[2]}, nil)
 		if results[1] == nil || eventhook.KindOf(results[1]) != "" {
-			t.Errorf("the refused one got %v, want an error of no kind", results[1])
+			t.Errorf("the refused event got %v, want an error of no kind", results[1])
 		}
 	})
 }
 
-func TestAStopCommitsWhatWaits(t *testing.T) {
+func TestAStopCommitsTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newBatches(t, func(c *ingest.Config) { c.BatchEvents = 2 })
-		results := f.accept(several(6, "a")...)
+		f := newBatcherFixture(t, func(c *ingest.Config) { c.BatchEvents = 2 })
+		results := f.accept(repeated(6, "a")...)
 		f.stop()
 		synctest.Wait()
 		wantErrors(t, "while the commit runs", results, errNoAnswer)
-		late := f.accept(event("late")) // the stop is not over
+		late := f.accept(event("late")) // the Batcher is still stopping
 		f.end()
-		wantErrors(t, "all that waited", results, nil)
-		wantErrors(t, "and who came before the end", late, nil)
-		wantShed(t, f.accept(several(2, "b")...))
+		wantErrors(t, "all queued events", results, nil)
+		wantErrors(t, "an event that arrived before the end", late, nil)
+		wantShed(t, f.accept(repeated(2, "b")...))
 		wantCount(t, "stored", len(f.store.stored()), 7)
 	})
 }
 
-func TestAStoreThatHangsIsCutOff(t *testing.T) {
+func TestAHangingStoreTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newBatches(t, func(c *ingest.Config) { c.CommitTimeout = 3 * time.Second })
+		f := newBatcherFixture(t, func(c *ingest.Config) { c.CommitTimeout = 3 * time.Second })
 		began := time.Now()
 		if err := f.batcher.Accept(event("a")); err == nil || eventhook.KindOf(err) != "" {
 			t.Errorf("got %v, want an error of no kind", err)

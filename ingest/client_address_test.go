@@ -19,15 +19,15 @@ func TestClientAddress(t *testing.T) {
 		want        string
 	}{
 		{"no proxy", "203.0.113.5:1", nil, "203.0.113.5"},
-		{"a stranger's word is not taken", "203.0.113.5:1", []string{"198.51.100.1"}, "203.0.113.5"},
-		{"a proxy's word is", proxy, []string{"198.51.100.1"}, "198.51.100.1"},
-		{"an IPv6 proxy's too", "[fd00::1]:443", []string{"2001:db8::5"}, "2001:db8::5"},
+		{"the header of an untrusted peer is ignored", "203.0.113.5:1", []string{"198.51.100.1"}, "203.0.113.5"},
+		{"the header of a proxy is used", proxy, []string{"198.51.100.1"}, "198.51.100.1"},
+		{"the header of an IPv6 proxy is used", "[fd00::1]:443", []string{"2001:db8::5"}, "2001:db8::5"},
 		{"a range may be written mapped", "172.16.3.4:1", []string{"198.51.100.1"}, "198.51.100.1"},
-		{"a proxy that says nothing", proxy, nil, "10.0.0.1"},
-		{"what the sender wrote before is not believed", proxy, []string{"1.1.1.1, 198.51.100.1"}, "198.51.100.1"},
+		{"a proxy without the header", proxy, nil, "10.0.0.1"},
+		{"entries before the client's address are ignored", proxy, []string{"1.1.1.1, 198.51.100.1"}, "198.51.100.1"},
 		{"through two proxies", proxy, []string{"1.1.1.1, 198.51.100.1, 10.0.0.2"}, "198.51.100.1"},
 		{"a sender behind the proxies' own net", proxy, []string{"10.9.9.9, 10.0.0.2"}, "10.9.9.9"},
-		{"several lines are one list", proxy, []string{"1.1.1.1", "198.51.100.1", "10.0.0.2, 10.0.0.3"}, "198.51.100.1"},
+		{"several header lines are one list", proxy, []string{"1.1.1.1", "198.51.100.1", "10.0.0.2, 10.0.0.3"}, "198.51.100.1"},
 		{"a mapped peer", "[::ffff:10.0.0.1]:443", []string{"198.51.100.1"}, "198.51.100.1"},
 		{"a mapped hop", proxy, []string{"::ffff:198.51.100.1"}, "198.51.100.1"},
 		{"a mapped hop that is a proxy", proxy, []string{"198.51.100.1, ::ffff:10.0.0.2"}, "198.51.100.1"},
@@ -37,8 +37,8 @@ func TestClientAddress(t *testing.T) {
 		{"garbage behind a proxy", proxy, []string{"198.51.100.1, \xff, 10.0.0.2"}, "10.0.0.2"},
 		{"nothing", proxy, []string{""}, "10.0.0.1"},
 		{"a comma", proxy, []string{"198.51.100.1,"}, "10.0.0.1"},
-		{"a hop's zone is any text, and cut off", proxy, []string{"fe80::1%\xff<b>"}, "fe80::1"},
-		{"a peer's zone too", "[fe80::1%eth0]:1", nil, "fe80::1"},
+		{"the zone of a hop is removed", proxy, []string{"fe80::1%\xff<b>"}, "fe80::1"},
+		{"the zone of a peer is removed", "[fe80::1%eth0]:1", nil, "fe80::1"},
 		{"no address", "@", []string{"198.51.100.1"}, ""},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestClientAddress(t *testing.T) {
 	}
 }
 
-func TestTheAllowlistIsHeldAgainstTheClientNotTheProxy(t *testing.T) {
+func TestTheAllowlistAppliesToTheClientNotTheProxy(t *testing.T) {
 	r := newFixture(t, func(c *ingest.Config) { c.TrustedProxies = []string{"10.0.0.0/8"} },
 		func(s *eventhook.Source) { s.AllowedIPRanges = []string{"198.51.100.0/24", "2001:db8::/32"} })
 	for _, c := range []struct {
@@ -76,6 +76,6 @@ func TestALongListOfHopsIsReadFromItsEnd(t *testing.T) {
 	r.wantStatus(t, req, http.StatusForbidden)
 	runtime.ReadMemStats(&after)
 	if took := after.TotalAlloc - before.TotalAlloc; took > 1<<20 {
-		t.Errorf("it took %d bytes of memory, want no more than another request's", took)
+		t.Errorf("the request allocated %d bytes, want at most 1 MiB", took)
 	}
 }

@@ -14,7 +14,7 @@ func TestTheDefaultConfigIsValid(t *testing.T) {
 	}
 }
 
-func TestEveryFaultOfAConfigIsToldByItsKey(t *testing.T) {
+func TestValidateReportsEveryFaultByItsKey(t *testing.T) {
 	c := ingest.Config{TrustedProxies: []string{"10.0.0.0/8", "10.0.0.1", ""}}
 	var keys []string
 	for _, f := range c.Validate() {

@@ -11,8 +11,8 @@ import (
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
-// isDecodable reports whether the content encoding of a request is supported: gzip, deflate
-// or none, at most one of them.
+// isDecodable reports whether the content encoding of a request is supported: gzip or
+// deflate, at most one encoding, or no encoding.
 func isDecodable(header http.Header) bool {
 	values := header["Content-Encoding"]
 	if len(values) == 0 {

@@ -31,9 +31,8 @@ func zlibbed(text string) string { return packed(zlib.NewWriter(io.Discard), tex
 
 func keyed(s *eventhook.Source) { s.IdempotencyKeyPaths = []string{"body.id"} }
 
-// An encoded body is verified and stored as it was sent, and decoded for its
-// key and its type.
-func TestAnEncodedBodyIsStoredAsSentAndReadDecoded(t *testing.T) {
+// An encoded body is verified and stored as it was sent, and decoded to find its key and type.
+func TestAnEncodedBodyIsStoredUnchangedAndParsedDecoded(t *testing.T) {
 	const text = `{"id":"e1","type":"order.paid"}`
 	for _, c := range []struct{ encoding, body string }{
 		{"gzip", gzipped(text)}, {"x-gzip", gzipped(text)}, {"deflate", zlibbed(text)}, {"identity", text},
@@ -41,19 +40,19 @@ func TestAnEncodedBodyIsStoredAsSentAndReadDecoded(t *testing.T) {
 		r := newFixture(t, keyed)
 		e := r.accepted(t, webhook(c.body, "Content-Type", "application/json", "Content-Encoding", c.encoding))
 		if string(e.Body) != c.body || e.BodySize != len(c.body) {
-			t.Errorf("%s: %d bytes are stored of size %d, want the %d that were sent", c.encoding, len(e.Body), e.BodySize, len(c.body))
+			t.Errorf("%s: %d bytes are stored of size %d, want the %d bytes that were sent", c.encoding, len(e.Body), e.BodySize, len(c.body))
 		}
 		if e.IdempotencyKey != "e1" || e.EventType != "order.paid" {
 			t.Errorf("%s: key %q and type %q, want those of the decoded body", c.encoding, e.IdempotencyKey, e.EventType)
 		}
 		if !strings.Contains(string(e.Headers), "Content-Encoding: "+c.encoding) {
-			t.Errorf("%s: the stored headers do not tell it: %s", c.encoding, e.Headers)
+			t.Errorf("%s: the stored headers lack the encoding: %s", c.encoding, e.Headers)
 		}
 	}
 }
 
-// The header is not signed. With another one, or without it, the same bytes
-// have the same key.
+// Content-Encoding is not signed. With another one, or without one, the same bytes have the same
+// key.
 func TestAnotherContentEncodingDoesNotChangeTheKey(t *testing.T) {
 	const text = `{"id":"e1"}`
 	for _, body := range []string{text, gzipped(text), zlibbed(text)} {
@@ -78,8 +77,7 @@ func TestOtherContentEncodingsAreRefused(t *testing.T) {
 	}
 }
 
-// A body that is larger than the source's limit when decoded is refused, after
-// it was verified: who is not known makes no work.
+// A decoded body above the source's limit is refused, but only verified bodies are decoded.
 func TestADecompressionBombIsRefused(t *testing.T) {
 	small := func(s *eventhook.Source) { s.MaxBodyBytes = 64 << 10 }
 	bomb := gzipped(strings.Repeat(" ", 8<<20))
@@ -90,27 +88,27 @@ func TestADecompressionBombIsRefused(t *testing.T) {
 	wantProblem(t, r.send(forged), http.StatusUnauthorized, unverified)
 	r.wantStored(t, 0)
 	if held := r.handler.HeldBytes(); held != 0 {
-		t.Errorf("after the answers %d bytes are held, want 0", held)
+		t.Errorf("after the responses %d bytes are used, want 0", held)
 	}
 	r.accepted(t, webhook(gzipped(strings.Repeat(" ", 64<<10)), "Content-Encoding", "gzip"))
-	if e := r.accepted(t, webhook(bomb[:len(bomb)-100])); e.IdempotencyKey != "" { // no header: a file, perhaps
+	if e := r.accepted(t, webhook(bomb[:len(bomb)-100])); e.IdempotencyKey != "" { // without the header it may be a file
 		t.Errorf("the key is %q", e.IdempotencyKey)
 	}
 }
 
-// Decoded bytes count: without room for them the request is shed.
-func TestDecodedBytesCount(t *testing.T) {
+// Decoded bytes are reserved; if they do not fit, the request is shed.
+func TestDecodedBytesAreReserved(t *testing.T) {
 	large := func(s *eventhook.Source) { s.MaxBodyBytes = 8 << 20 }
 	r := newFixture(t, large, inFlight(4<<20))
 	wantProblem(t, r.send(webhook(gzipped(strings.Repeat(" ", 8<<20)), "Content-Encoding", "gzip")), http.StatusServiceUnavailable, tooMuch)
 	r.accepted(t, webhook(gzipped(strings.Repeat(" ", 1<<20)), "Content-Encoding", "gzip"))
 	if held := r.handler.HeldBytes(); held != 0 {
-		t.Errorf("after the answers %d bytes are held, want 0", held)
+		t.Errorf("after the responses %d bytes are used, want 0", held)
 	}
 }
 
-// A genuine body that is not in its encoding is stored as it is.
-func TestABrokenEncodingIsStored(t *testing.T) {
+// A genuine body that cannot be decoded is stored unchanged.
+func TestABodyWithABrokenEncodingIsStored(t *testing.T) {
 	r := newFixture(t, func(s *eventhook.Source) { s.EventTypePaths = []string{"body.type", "header.x-topic"} })
 	body := gzipped(`{"type":"order.paid"}`)
 	body = body[:len(body)-3]
@@ -120,7 +118,7 @@ func TestABrokenEncodingIsStored(t *testing.T) {
 	}
 }
 
-// While an event waits to be stored, its raw bytes alone are held.
+// While an event waits to be stored, only its raw bytes are reserved.
 func TestDecodedBytesAreReleasedBeforeTheEventIsStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFixture(t)
@@ -129,7 +127,7 @@ func TestDecodedBytesAreReleasedBeforeTheEventIsStored(t *testing.T) {
 		go r.wantStatus(t, webhook(gzipped(strings.Repeat(" ", 1<<20)), "Content-Encoding", "gzip"), http.StatusOK)
 		synctest.Wait()
 		if held := r.handler.HeldBytes(); held < 1<<10 || held > 8<<10 {
-			t.Errorf("%d bytes are held, want those of a body of about 1 KiB", held)
+			t.Errorf("%d bytes are used, want those of a body of about 1 KiB", held)
 		}
 		close(gate)
 		synctest.Wait()

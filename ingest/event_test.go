@@ -41,7 +41,7 @@ func TestEventType(t *testing.T) {
 	}{
 		{"the source's first path", own, all, []string{"X-Topic", "0", "X-Event-Type", "6"}, "0"},
 		{"the source's second path", own, all, []string{"X-Event-Type", "6"}, "1"},
-		{"own paths that lead nowhere", own, `{"type":"2"}`, []string{"X-Event-Type", "6"}, "6"},
+		{"own paths that find nothing", own, `{"type":"2"}`, []string{"X-Event-Type", "6"}, "6"},
 		{"x-event-type", open, all, []string{"X-Webhook-Event", "9", "X-Stripe-Event", "8", "X-GitHub-Event", "7", "X-Event-Type", "6"}, "6"},
 		{"x-github-event", open, all, []string{"X-Webhook-Event", "9", "X-Stripe-Event", "8", "X-GitHub-Event", "7"}, "7"},
 		{"x-stripe-event", open, all, []string{"X-Webhook-Event", "9", "X-Stripe-Event", "8"}, "8"},
@@ -116,7 +116,7 @@ func TestIdempotencyKey(t *testing.T) {
 		{"a CloudEvent's id and source", keys("cloudevent.source + cloudevent.id"), `{"specversion":"1.0","id":"1","source":"s","type":"t"}`, []string{"Content-Type", cloudType}, "s.1"},
 		{"and in headers", keys("cloudevent.source + cloudevent.id"), ``, []string{"Ce-Specversion", "1.0", "Ce-Id", "1", "Ce-Source", "s", "Ce-Type", "t"}, "s.1"},
 		{"and of a provider", ownCloud, `{"specversion":"1.0","id":"1","source":"s","type":"t"}`, []string{"Content-Type", cloudType}, "1"},
-		{"what is no CloudEvent", keys("cloudevent.id", "body.id"), `{"specversion":"1.0","id":"1","source":"s","type":"t"}`, nil, "1"},
+		{"not a CloudEvent", keys("cloudevent.id", "body.id"), `{"specversion":"1.0","id":"1","source":"s","type":"t"}`, nil, "1"},
 		{"broken JSON", keys("body.id"), `{"id":"a"`, []string{"Content-Type", "application/json"}, ""},
 		{"none of the paths", keys("header.x-a", "body.b"), `{"id":"a"}`, nil, ""},
 		{"github's preset", github, `{"id":"a"}`, []string{"X-GitHub-Delivery", "b"}, "b"},
@@ -125,7 +125,7 @@ func TestIdempotencyKey(t *testing.T) {
 		{"stripe's preset, as a form", stripe, ` {"id":"evt_1"}`, []string{"Content-Type", "application/x-www-form-urlencoded"}, "evt_1"},
 		{"own paths instead of the preset's", ownOfGitHub, `{"id":"a"}`, []string{"X-GitHub-Delivery", "b"}, "a"},
 		{"255 bytes as they are", keys("header.x-k"), "", []string{"X-K", strings.Repeat("k", 255)}, strings.Repeat("k", 255)},
-		{"a path to credentials leads nowhere", keys("header.authorization", "header.cookie", "body.id"), `{"id":"a"}`, []string{"Authorization", "hunter2", "Cookie", "hunter2"}, "a"},
+		{"a path to credentials is ignored", keys("header.authorization", "header.cookie", "body.id"), `{"id":"a"}`, []string{"Authorization", "hunter2", "Cookie", "hunter2"}, "a"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			if got := newFixture(t, c.source).accepted(t, webhook(c.body, c.headers...)).IdempotencyKey; got != c.want {
@@ -135,7 +135,7 @@ func TestIdempotencyKey(t *testing.T) {
 	}
 }
 
-func TestAKeyInTheVerifiersHeaderIsNoKey(t *testing.T) {
+func TestTheVerifiersHeaderIsNotUsedAsAKey(t *testing.T) {
 	r := newFixture(t, func(s *eventhook.Source) {
 		s.Verifier = verifier(verify.Config{Type: "api_key", Header: "x-key", Values: []string{"hunter2"}})
 		s.IdempotencyKeyPaths, s.EventTypePaths = []string{"header.X-KEY"}, []string{"header.x-key"}
@@ -145,7 +145,7 @@ func TestAKeyInTheVerifiersHeaderIsNoKey(t *testing.T) {
 	}
 }
 
-func TestAKeyInACloudEventsHeaderIsNoKey(t *testing.T) {
+func TestAVerifiersCloudEventsHeaderIsNotUsedAsAKey(t *testing.T) {
 	r := newFixture(t, func(s *eventhook.Source) {
 		s.Verifier = verifier(verify.Config{Type: "api_key", Header: "ce-token", Values: []string{"hunter2"}})
 		s.IdempotencyKeyPaths, s.EventTypePaths = []string{"cloudevent.token"}, []string{"cloudevent.token", "cloudevent.type"}
@@ -156,9 +156,9 @@ func TestAKeyInACloudEventsHeaderIsNoKey(t *testing.T) {
 	}
 }
 
-// Different keys stay different, whatever they are made of, and each can be
-// stored as text of 255 bytes.
-func TestOddKeysStayDistinct(t *testing.T) {
+// Different keys stay different, whatever bytes they contain, and each can be stored as text of
+// at most 255 bytes.
+func TestUnusualKeysStayDistinct(t *testing.T) {
 	r := newFixture(t, func(s *eventhook.Source) { s.IdempotencyKeyPaths = []string{"header.x-k", "body.k"} })
 	long := strings.Repeat("k", 255)
 	for _, key := range []string{long, long + "a", long + "b", strings.Repeat(long, 200), "a\xff", "a\xfe", `a\xff`, "a", "ä", "a\u0308"} {
@@ -180,16 +180,16 @@ func TestOddKeysStayDistinct(t *testing.T) {
 	}
 }
 
-// TestTheKeyIsReadAsTheSignatureWas sends one body that is a form with the
-// signature of another request, and JSON with a key of the sender's choice.
-// Verifier and key both read it as JSON.
-func TestTheKeyIsReadAsTheSignatureWas(t *testing.T) {
+// TestKeyAndSignatureAreParsedAlike sends a body that is both a form, with the signature of
+// another request, and JSON, with a key that the sender has chosen. Verifier and key paths must
+// both parse it as JSON.
+func TestKeyAndSignatureAreParsedAlike(t *testing.T) {
 	mac := hmac.New(sha256.New, []byte("k"))
 	mac.Write([]byte("1700000000token"))
 	sig := hex.EncodeToString(mac.Sum(nil))
 	r := newFixture(t, like(verify.Spec{Provider: "mailgun", Secrets: []string{"k"}}))
 	body := `{"x":"&timestamp=1700000000&token=token&signature=` + sig + `&","signature":{"signature":"chosen"}}`
-	if w := r.send(asking("POST", "", body, "Content-Type", "application/x-www-form-urlencoded")); w.Code != 401 {
-		t.Errorf("answered %d, want 401: the signature that the JSON names is not right", w.Code)
+	if w := r.send(unsignedRequest("POST", "", body, "Content-Type", "application/x-www-form-urlencoded")); w.Code != 401 {
+		t.Errorf("answered %d, want 401: the signature in the JSON is wrong", w.Code)
 	}
 }

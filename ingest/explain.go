@@ -21,7 +21,7 @@ type Explanation struct {
 	// because its type and key help to recognize the request; the gateway would not store it.
 	Event *eventhook.Event
 	// Handshake names the provider's handshake that the request matches, so that no event is
-	// stored. It is "" if there is none. Some handshakes match before verification.
+	// stored. It is "" if the request is not a handshake. Some handshakes match before verification.
 	Handshake string
 	// Refused is the outcome if the request would be refused for another reason than its
 	// verification, such as its method or a malformed handshake. Otherwise it is "".

@@ -19,8 +19,8 @@ import (
 
 const publicURL = "https://hooks.example"
 
-// ask is a request to explain; headers are names and values.
-func ask(method, query, body string, headers ...string) *verify.Request {
+// explainRequest returns a request to explain; headers are pairs of name and value.
+func explainRequest(method, query, body string, headers ...string) *verify.Request {
 	r := &verify.Request{Method: method, URL: publicURL + ingest.Path("acme", "crm") + query, Header: http.Header{}, Body: []byte(body), At: noon}
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Add(headers[i], headers[i+1])
@@ -37,14 +37,14 @@ func explain(t *testing.T, s eventhook.Source, r *verify.Request) ingest.Explana
 	return x
 }
 
-// sourceOf makes a source of a provider.
+// sourceOf returns a source with the given Spec.
 func sourceOf(s verify.Spec) eventhook.Source {
 	source := newSource("acme", "crm")
 	source.Provider, source.Verifier = s.Provider, spec(s)
 	return source
 }
 
-func TestExplainSaysWhetherItIsVerified(t *testing.T) {
+func TestExplainVerifies(t *testing.T) {
 	stripe := sourceOf(verify.Spec{Provider: "stripe", Secrets: []string{secret}})
 	stamp := func(at time.Time, body string) string {
 		s := strconv.FormatInt(at.Unix(), 10)
@@ -57,18 +57,18 @@ func TestExplainSaysWhetherItIsVerified(t *testing.T) {
 		claim   string
 		source  eventhook.Source
 		request *verify.Request
-		why     string // how it begins
+		why     string // a prefix
 		scheme  string
 		covers  bool
 	}{
-		{"signed", newSource("acme", "crm"), ask("POST", "", "b", "X-Sig", sign("b")), "", "hmac", true},
-		{"signed, by a source that is disabled", disabled, ask("POST", "", "b", "X-Sig", sign("b")), "", "hmac", true},
-		{"without a signature", newSource("acme", "crm"), ask("POST", "", "b"), "missing_header: no X-Sig", "hmac", true},
-		{"of another body", newSource("acme", "crm"), ask("POST", "", "b", "X-Sig", sign("c")), "mismatch: ", "hmac", true},
-		{"signed in time", stripe, ask("POST", "", "b", "Stripe-Signature", stamp(noon.Add(-time.Minute), "b")), "", "stripe", true},
-		{"signed too long ago", stripe, ask("POST", "", "b", "Stripe-Signature", stamp(noon.Add(-time.Hour), "b")), "timestamp: signed 3600 s before", "stripe", true},
-		{"a provider's, but spelled out", named, ask("POST", "", "b"), "", "none", false},
-		{"of a source that waits for its secret", sourceOf(verify.Spec{Provider: "asana"}), ask("POST", "", "b"), "key_not_found: ", "asana", true},
+		{"signed", newSource("acme", "crm"), explainRequest("POST", "", "b", "X-Sig", sign("b")), "", "hmac", true},
+		{"signed, by a source that is disabled", disabled, explainRequest("POST", "", "b", "X-Sig", sign("b")), "", "hmac", true},
+		{"without a signature", newSource("acme", "crm"), explainRequest("POST", "", "b"), "missing_header: no X-Sig", "hmac", true},
+		{"of another body", newSource("acme", "crm"), explainRequest("POST", "", "b", "X-Sig", sign("c")), "mismatch: ", "hmac", true},
+		{"signed in time", stripe, explainRequest("POST", "", "b", "Stripe-Signature", stamp(noon.Add(-time.Minute), "b")), "", "stripe", true},
+		{"signed too long ago", stripe, explainRequest("POST", "", "b", "Stripe-Signature", stamp(noon.Add(-time.Hour), "b")), "timestamp: signed 3600 s before", "stripe", true},
+		{"a provider's, but spelled out", named, explainRequest("POST", "", "b"), "", "none", false},
+		{"of a source that waits for its secret", sourceOf(verify.Spec{Provider: "asana"}), explainRequest("POST", "", "b"), "key_not_found: ", "asana", true},
 	} {
 		x := explain(t, c.source, c.request)
 		if got := verify.RefusalText(x.Err); !strings.HasPrefix(got, c.why) || (got == "") != (c.why == "") {
@@ -80,8 +80,8 @@ func TestExplainSaysWhetherItIsVerified(t *testing.T) {
 	}
 }
 
-// What is explained is what is stored, for requests of all kinds.
-func TestExplainTellsWhatWouldBeStored(t *testing.T) {
+// Explain returns the event that the gateway stores.
+func TestExplainReturnsTheStoredEvent(t *testing.T) {
 	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	for claim, c := range map[string]struct {
 		source  func(*eventhook.Source)
@@ -101,11 +101,11 @@ func TestExplainTellsWhatWouldBeStored(t *testing.T) {
 		t.Run(claim, func(t *testing.T) {
 			r := newFixture(t, c.source)
 			headers := append([]string{"X-Sig", sign(c.body)}, c.headers...)
-			asked := ask("POST", "", c.body, headers...)
+			asked := explainRequest("POST", "", c.body, headers...)
 			before := asked.Header.Clone()
 			got := *explain(t, r.sources.list[0], asked).Event
 			if diff := cmp.Diff(before, asked.Header); diff != "" {
-				t.Errorf("explaining has changed the request:\n%s", diff)
+				t.Errorf("Explain changed the request:\n%s", diff)
 			}
 			want := r.accepted(t, webhook(c.body, append([]string{"Host", "hooks.example"}, c.headers...)...))
 			if diff := cmp.Diff(block(want), block(got)); diff != "" || strings.Contains(string(got.Headers), "hunter2") {
@@ -119,20 +119,20 @@ func TestExplainTellsWhatWouldBeStored(t *testing.T) {
 	}
 }
 
-// TestExplainAgreesWithTheGateway asks about every handshake, and what is not
-// quite one, and then sends it.
+// TestExplainAgreesWithTheGateway explains and then sends the valid and invalid handshakes of
+// testdata.
 func TestExplainAgreesWithTheGateway(t *testing.T) {
-	for _, c := range ownCases(t) {
+	for _, c := range testCases(t) {
 		if c.Path != "" {
 			continue // not the source's own URL
 		}
 		t.Run(c.Name, func(t *testing.T) {
-			r := c.rig(t)
+			r := c.fixture(t)
 			query := ""
 			if c.Query != "" {
 				query = "?" + c.Query
 			}
-			asked := ask(c.Method, query, c.Body)
+			asked := explainRequest(c.Method, query, c.Body)
 			asked.At = r.clock.now()
 			for name, value := range c.Headers {
 				asked.Header.Set(name, value)
@@ -150,23 +150,23 @@ func TestExplainAgreesWithTheGateway(t *testing.T) {
 			if x.Refused != "" && x.Err == nil && r.observer.outcomes[x.Refused] != 1 {
 				t.Errorf("explained as refused for %q, got %v", x.Refused, r.observer.outcomes)
 			}
-			wantList(t, "learned by asking and sending", r.learner.learned, c.Learns)
+			wantList(t, "learned secrets", r.learner.learned, c.Learns)
 		})
 	}
 }
 
-func TestExplainTellsWhatIsNotTaken(t *testing.T) {
+func TestExplainReportsRefusals(t *testing.T) {
 	for _, c := range []struct {
 		claim   string
 		source  func(*eventhook.Source)
 		request *verify.Request
 		want    ingest.Outcome
 	}{
-		{"what is taken", open, ask("POST", "", "b"), ""},
-		{"another method", open, ask("GET", "", ""), ingest.OutcomeMethod},
-		{"a body too large", func(s *eventhook.Source) { open(s); s.MaxBodyBytes = 2 }, ask("POST", "", "abc"), ingest.OutcomeTooLarge},
-		{"another content type", func(s *eventhook.Source) { open(s); s.ContentTypes = []string{"text/plain"} }, ask("POST", "", "b"), ingest.OutcomeContentType},
-		{"no key", func(s *eventhook.Source) { open(s); s.RequireIdempotencyKey = true }, ask("POST", "", "b"), ingest.OutcomeKeyMissing},
+		{"an accepted request", open, explainRequest("POST", "", "b"), ""},
+		{"another method", open, explainRequest("GET", "", ""), ingest.OutcomeMethod},
+		{"a body too large", func(s *eventhook.Source) { open(s); s.MaxBodyBytes = 2 }, explainRequest("POST", "", "abc"), ingest.OutcomeTooLarge},
+		{"another content type", func(s *eventhook.Source) { open(s); s.ContentTypes = []string{"text/plain"} }, explainRequest("POST", "", "b"), ingest.OutcomeContentType},
+		{"no key", func(s *eventhook.Source) { open(s); s.RequireIdempotencyKey = true }, explainRequest("POST", "", "b"), ingest.OutcomeKeyMissing},
 	} {
 		source := newSource("acme", "crm")
 		c.source(&source)
@@ -176,8 +176,8 @@ func TestExplainTellsWhatIsNotTaken(t *testing.T) {
 	}
 }
 
-func TestExplainRefusesWhatNoRequestIs(t *testing.T) {
-	bad := ask("A B", "", "", "X-Good", "a\tb", "X-Bad", "a\r\nX-Other: b", "b c", "d")
+func TestExplainRejectsInvalidHTTP(t *testing.T) {
+	bad := explainRequest("A B", "", "", "X-Good", "a\tb", "X-Bad", "a\r\nX-Other: b", "b c", "d")
 	bad.URL = "hooks.example/in"
 	_, err := ingest.Explain(t.Context(), newSource("acme", "crm"), publicURL, nil, bad)
 	e, ok := errors.AsType[*eventhook.Error](err)
@@ -204,27 +204,27 @@ func TestExplainOfAnInvalidSource(t *testing.T) {
 	} {
 		source := newSource("acme", "crm")
 		source.Verifier = eventhook.NewSecret(c.verifier)
-		_, err := ingest.Explain(t.Context(), source, publicURL, nil, ask("POST", "", ""))
+		_, err := ingest.Explain(t.Context(), source, publicURL, nil, explainRequest("POST", "", ""))
 		if err == nil || eventhook.KindOf(err) != c.kind || strings.Contains(err.Error(), "hunter3") {
 			t.Errorf("%s: got %v, want kind %q and no secret", c.claim, err, c.kind)
 		}
 	}
 }
 
-// noKeys is asked, and fails.
+// noKeys is a verify.Keys that records the URL and fails.
 type noKeys struct{ asked *string }
 
 func (k noKeys) Keys(_ context.Context, url, _ string) ([]verify.Key, error) {
 	*k.asked = url
-	return nil, errors.New("nobody there")
+	return nil, errors.New("unreachable")
 }
 
-func TestExplainAsksForPublishedKeys(t *testing.T) {
+func TestExplainFetchesPublishedKeys(t *testing.T) {
 	const url = "https://keys.example/jwks"
 	source := newSource("acme", "crm")
 	source.Verifier = verifier(verify.Config{Type: "jwt", KeySetURL: url})
-	// The header of a token that names its key, and nothing that it says.
-	token := ask("POST", "", "", "Authorization", "Bearer eyJhbGciOiJSUzI1NiIsImtpZCI6ImsifQ.e30.AAAA")
+	// A token whose header names a key; its claims are empty.
+	token := explainRequest("POST", "", "", "Authorization", "Bearer eyJhbGciOiJSUzI1NiIsImtpZCI6ImsifQ.e30.AAAA")
 	asked := ""
 	x, err := ingest.Explain(t.Context(), source, publicURL, noKeys{&asked}, token)
 	if err != nil || asked != url || !strings.HasPrefix(verify.RefusalText(x.Err), string(verify.ReasonUnavailable)) {

@@ -14,10 +14,10 @@ import (
 	"github.com/eventhook/eventhook/internal/effects"
 )
 
-// noon is when every test begins.
+// noon is the start time of every test.
 var noon = time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
 
-// clock is a time that tests move.
+// clock is a clock that only tests advance.
 type clock struct {
 	mu sync.Mutex
 	at time.Time
@@ -42,14 +42,14 @@ type scopedKey struct {
 	key    string
 }
 
-// store keeps the contract of ingest.Store in memory.
+// store is an ingest.Store in memory.
 type store struct {
 	mu         sync.Mutex
-	gate       chan struct{} // each Accept takes one; nil: open
+	gate       chan struct{} // unless nil, each Accept receives from it first
 	err        error
 	refuse     func(*eventhook.Event) bool
-	isStale    func(*eventhook.Event) bool // of plans; nil: none is
-	refusePlan func(*eventhook.Event) bool // nil: none is refused
+	isStale    func(*eventhook.Event) bool // of plans; nil if none is stale
+	refusePlan func(*eventhook.Event) bool // nil if no plan is refused
 	keys       map[scopedKey]eventhook.EventID
 	events     []eventhook.Event
 	batches    []int
@@ -80,13 +80,13 @@ func (s *store) Accept(ctx context.Context, batch []*effects.Arrival) error {
 		if s.refuse != nil && s.refuse(a.Event) {
 			continue
 		}
-		s.keep(a)
+		s.add(a)
 		s.events = append(s.events, *a.Event)
 	}
 	return nil
 }
 
-func (s *store) keep(a *effects.Arrival) {
+func (s *store) add(a *effects.Arrival) {
 	e := a.Event
 	if a.Plan != nil && s.refusePlan != nil && s.refusePlan(e) {
 		a.Plan = nil
@@ -136,25 +136,25 @@ func (s *store) committed() []int {
 	return slices.Clone(s.batches)
 }
 
-func (h *handoff) grantedSoFar() int {
+func (h *handoff) grantedSlots() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.granted
 }
 
-// handoff keeps the books of ingest.Handoff: every place that was granted is
-// put to or released, once.
+// handoff is an ingest.Handoff that checks that every granted slot is used by Put or released,
+// exactly once.
 type handoff struct {
 	mu       sync.Mutex
-	room     int
-	open     int // granted, neither put nor released
+	slots    int
+	open     int // granted, but neither used nor released
 	granted  int
 	released int
 	put      []eventhook.Event
 	planned  []eventhook.Event // stored together with their plans
-	heard    int               // events of batches that Planned has heard of
+	notified int               // number of events passed to Planned
 	left     int
-	plan     func(*eventhook.Event) *effects.Settlement // nil: nothing is planned
+	plan     func(*eventhook.Event) *effects.Settlement // nil if no event is planned
 	faults   []string
 	readers  sync.WaitGroup
 }
@@ -169,10 +169,10 @@ func (h *handoff) PlanArrival(e *eventhook.Event) *effects.Settlement {
 func (h *handoff) Planned(batch []*effects.Arrival, plans []*effects.Settlement) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.heard += len(batch)
+	h.notified += len(batch)
 	for i, a := range batch {
 		if a.Plan != nil && a.Plan != plans[i] || plans[i] != nil && plans[i].Event != a.Event {
-			h.faults = append(h.faults, "a plan was told to be another event's")
+			h.faults = append(h.faults, "Planned got the plan of another event")
 		}
 		if a.IsPlanned() {
 			h.planned = append(h.planned, *a.Event)
@@ -183,7 +183,7 @@ func (h *handoff) Planned(batch []*effects.Arrival, plans []*effects.Settlement)
 func (h *handoff) Reserve(n int) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	n = min(n, h.room-h.open)
+	n = min(n, h.slots-h.open)
 	h.open += n
 	h.granted += n
 	return n
@@ -199,12 +199,12 @@ func (h *handoff) Release(n int) {
 func (h *handoff) close(n int) {
 	h.open -= n
 	if n < 0 || h.open < 0 {
-		h.faults = append(h.faults, "more places were given back than granted")
+		h.faults = append(h.faults, "more slots were returned than granted")
 	}
 }
 
-// Put reads the events while their senders are being answered, as a processor
-// does; the race detector sees whoever writes to them.
+// Put reads the events while their senders are being answered, like a processor, so that the
+// race detector finds writes to them.
 func (h *handoff) Put(events []*eventhook.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -213,7 +213,7 @@ func (h *handoff) Put(events []*eventhook.Event) {
 		h.put = append(h.put, *e)
 		h.readers.Go(func() {
 			if read := *e; read.ID.IsZero() {
-				panic("an event without an id was handed over")
+				panic("Put got an event without an id")
 			}
 		})
 	}
@@ -225,25 +225,25 @@ func (h *handoff) EventsLeft() {
 	h.left++
 }
 
-// check wants the books balanced.
+// check fails the test unless every granted slot was used or released.
 func (h *handoff) check(t interface{ Errorf(string, ...any) }) {
 	h.readers.Wait()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.open != 0 || h.granted != h.released+len(h.put) {
-		t.Errorf("of %d places granted %d were released and %d put to; want all, once", h.granted, h.released, len(h.put))
+		t.Errorf("%d slots were granted, %d released and %d used by Put; want each released or used once", h.granted, h.released, len(h.put))
 	}
 	for _, f := range h.faults {
 		t.Errorf("%s", f)
 	}
 	for _, e := range h.put {
 		if e.Status != eventhook.EventProcessing || e.Lease.Until.IsZero() {
-			t.Errorf("handed over with status %q, lease until %s; want it processing and leased", e.Status, e.Lease.Until)
+			t.Errorf("Put got status %q, lease until %s; want a processing event with a lease", e.Status, e.Lease.Until)
 		}
 	}
 }
 
-// sources keeps the contract of ingest.Sources, and counts.
+// sources is an ingest.Sources in memory that counts its calls.
 type sources struct {
 	mu    sync.Mutex
 	list  []eventhook.Source
@@ -309,20 +309,20 @@ var (
 	_ ingest.BatchObserver = (*observer)(nil)
 )
 
-// lines is a log that tests read.
-type lines struct {
+// logBuffer collects the log of a test.
+type logBuffer struct {
 	mu   sync.Mutex
 	text []byte
 }
 
-func (l *lines) Write(p []byte) (int, error) {
+func (l *logBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.text = append(l.text, p...)
 	return len(p), nil
 }
 
-func (l *lines) String() string {
+func (l *logBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return string(l.text)

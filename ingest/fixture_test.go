@@ -34,14 +34,15 @@ const (
 	lease  = 30 * time.Second
 )
 
-// fixture is the ingest URL on fakes. Its source acme/crm is signed with secret.
+// fixture is a Handler with fake dependencies. Requests to its source acme/crm are signed
+// with secret.
 type fixture struct {
 	clock    *clock
 	store    *store
 	handoff  *handoff
 	sources  *sources
 	observer *observer
-	log      *lines
+	log      *logBuffer
 	used     *usagetest.Store
 	meter    *usage.Meter
 	batcher  *ingest.Batcher
@@ -59,7 +60,8 @@ func testConfig() ingest.Config {
 	return c
 }
 
-// newFixture starts a rig. Each change is made to the config, or to the source.
+// newFixture starts a Batcher and a Handler. Each change is a func(*ingest.Config) or a
+// func(*eventhook.Source).
 func newFixture(t testing.TB, changes ...any) *fixture {
 	t.Helper()
 	c := testConfig()
@@ -71,11 +73,11 @@ func newFixture(t testing.TB, changes ...any) *fixture {
 		case func(*eventhook.Source):
 			change(&source)
 		default:
-			t.Fatalf("a %T changes neither", change)
+			t.Fatalf("a %T changes neither config nor source", change)
 		}
 	}
-	r := &fixture{clock: &clock{at: noon}, store: newStore(), handoff: &handoff{room: 1 << 30}, sources: &sources{list: []eventhook.Source{source}},
-		observer: &observer{outcomes: map[ingest.Outcome]int{}}, log: &lines{}, router: echo.New()}
+	r := &fixture{clock: &clock{at: noon}, store: newStore(), handoff: &handoff{slots: 1 << 30}, sources: &sources{list: []eventhook.Source{source}},
+		observer: &observer{outcomes: map[ingest.Outcome]int{}}, log: &logBuffer{}, router: echo.New()}
 	log := slog.New(slog.NewJSONHandler(r.log, nil))
 	r.batcher = ingest.NewBatcher(c, lease, r.store, r.handoff, r.observer, log, r.clock.now)
 	r.used = usagetest.NewStore()
@@ -112,7 +114,7 @@ func spec(s verify.Spec) eventhook.Secret {
 	return eventhook.NewSecret(string(b))
 }
 
-// provider makes a source a provider's, but lets it take what is not signed.
+// provider sets the provider of a source and lets the source accept unsigned requests.
 func provider(id string) func(*eventhook.Source) {
 	return func(s *eventhook.Source) {
 		s.Provider = id
@@ -120,7 +122,7 @@ func provider(id string) func(*eventhook.Source) {
 	}
 }
 
-// open lets a source take what is not signed.
+// open lets a source accept unsigned requests.
 func open(s *eventhook.Source) { s.Verifier = verifier(verify.Config{Type: "none"}) }
 
 func sign(body string) string {
@@ -129,7 +131,7 @@ func sign(body string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// webhook is a signed request to acme/crm; headers are names and values.
+// webhook returns a signed request to acme/crm; headers are pairs of name and value.
 func webhook(body string, headers ...string) *http.Request {
 	r := httptest.NewRequest(http.MethodPost, ingest.Path("acme", "crm"), strings.NewReader(body))
 	r.Header.Set("X-Sig", sign(body))
@@ -154,7 +156,7 @@ func from(address string, r *http.Request) *http.Request {
 	return r
 }
 
-// chunked is a request whose length is not announced.
+// chunked removes the Content-Length of a request.
 func chunked(r *http.Request) *http.Request {
 	r.ContentLength = -1
 	r.Body = io.NopCloser(struct{ io.Reader }{r.Body})
@@ -176,7 +178,7 @@ func (r *fixture) wantStatus(t *testing.T, req *http.Request, want int) *httptes
 	return w
 }
 
-// accepted sends a webhook that must be stored, and returns what was.
+// accepted sends a webhook, fails the test unless it is stored, and returns the event.
 func (r *fixture) accepted(t *testing.T, req *http.Request) eventhook.Event {
 	t.Helper()
 	before := len(r.store.stored())
@@ -188,7 +190,7 @@ func (r *fixture) accepted(t *testing.T, req *http.Request) eventhook.Event {
 	return after[before]
 }
 
-// wantProblem wants a problem of exactly these bytes, and its type.
+// wantProblem checks that the response is a problem with exactly these members.
 func wantProblem(t *testing.T, w *httptest.ResponseRecorder, status int, detail string) {
 	t.Helper()
 	want := fmt.Sprintf(`{"detail":%q,"status":%d,"title":%q}`, detail, status, http.StatusText(status))
@@ -212,5 +214,5 @@ func (r *fixture) wantStored(t *testing.T, want int) {
 	wantCount(t, "stored events", len(r.store.stored()), want)
 }
 
-// bodyHMAC signs the field a of a body.
+// bodyHMAC verifies a signature of the body's field a.
 var bodyHMAC = verify.Config{Type: "body_hmac", Path: "sig", Signed: "{field.a}", Secrets: []string{secret}}

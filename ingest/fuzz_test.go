@@ -15,11 +15,11 @@ import (
 	"github.com/eventhook/eventhook/ingest"
 )
 
-// statuses are all that the contract knows, API section 1.
+// statuses has all statuses of the contract, API section 1.
 var statuses = []int{200, 204, 400, 401, 403, 404, 405, 413, 415, 429, 500, 503}
 
-// FuzzServe sends anything. Whatever it is, the answer is one of the
-// contract's, and what is stored is what came, in a form that can be stored.
+// FuzzServe sends arbitrary requests. The status must be one of the contract, and a stored event
+// must have the body that was sent and fields that PostgreSQL can store.
 func FuzzServe(f *testing.F) {
 	f.Add("POST", "crm", "X-Event-Type", "push", "application/json", []byte(`{"id":1,"type":"x"}`), false)
 	f.Add("POST", "crm", "X-Forwarded-For", "1.1.1.1, 10.0.0.1%\xff", "", []byte("\x00\xff"), true)
@@ -47,7 +47,7 @@ func FuzzServe(f *testing.F) {
 			req.ContentLength = -1
 		}
 		if strings.Contains(slug, "/") {
-			return // not our route
+			return // another route
 		}
 		r.store.set(func(s *store) { s.events = nil })
 		w := r.send(req)

@@ -121,7 +121,7 @@ type refusal struct {
 	outcome    Outcome
 	reason     string        // for log and metric, never sent to the sender
 	retryAfter time.Duration // 0: no Retry-After
-	allow      string        // the Allow header, "" for none
+	allow      string        // the Allow header, or ""
 	silent     bool          // the response has no body
 	closes     bool          // the connection cannot be used again
 	cause      error         // a failure of the gateway, for the log
@@ -210,8 +210,8 @@ func (h *Handler) process(r *http.Request, raw eventhook.Payload, in received, m
 	return e, nil, refused
 }
 
-// checkHead checks what is known before the body is read: the client address, the rate
-// limit and the headers. A handshake without a body needs no content type.
+// checkHead checks the client address, the rate limit and the headers, before the body is
+// read. A handshake without a body needs no content type.
 func (s *source) checkHead(r *http.Request, client netip.Addr, now time.Time) *refusal {
 	if !s.allowsClient(client) {
 		return &refusal{outcome: OutcomeNotAllowed}

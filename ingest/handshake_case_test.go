@@ -16,12 +16,12 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// handshakeCase is a request to a source and the answer to it.
+// handshakeCase is a request to a source and the expected response.
 type handshakeCase struct {
 	Name     string
 	Spec     verify.Spec
 	Method   string
-	Path     string // the source's if empty
+	Path     string // "" for the path of the source
 	Query    string
 	Headers  map[string]string
 	Body     string
@@ -34,8 +34,8 @@ type handshakeCase struct {
 
 type wantedAnswer struct {
 	Status  int
-	Headers map[string]string // an empty one must not be there; a media type may have parameters
-	Body    *string           // nil: any
+	Headers map[string]string // "" if the header must be absent; a media type may have further parameters
+	Body    *string           // nil if any body is accepted
 }
 
 func loadCases[T any](t testing.TB, file string) []T {
@@ -51,14 +51,14 @@ func loadCases[T any](t testing.TB, file string) []T {
 	return all
 }
 
-func ownCases(t testing.TB) []handshakeCase {
+func testCases(t testing.TB) []handshakeCase {
 	return loadCases[handshakeCase](t, "testdata/handshakes.json")
 }
 
-// caseNamed is the one of our own cases with a name.
+// caseNamed returns the case of testdata with a name.
 func caseNamed(t testing.TB, name string) handshakeCase {
 	t.Helper()
-	for _, c := range ownCases(t) {
+	for _, c := range testCases(t) {
 		if c.Name == name {
 			return c
 		}
@@ -68,7 +68,7 @@ func caseNamed(t testing.TB, name string) handshakeCase {
 }
 
 func (c handshakeCase) request() *http.Request {
-	r := asking(c.Method, c.Query, c.Body)
+	r := unsignedRequest(c.Method, c.Query, c.Body)
 	if c.Path != "" {
 		r.URL.Path = c.Path
 	}
@@ -78,7 +78,7 @@ func (c handshakeCase) request() *http.Request {
 	return r
 }
 
-func (c handshakeCase) rig(t testing.TB, changes ...any) *fixture {
+func (c handshakeCase) fixture(t testing.TB, changes ...any) *fixture {
 	r := newFixture(t, append([]any{like(c.Spec)}, changes...)...)
 	if c.Now != 0 {
 		r.clock.at = time.Unix(c.Now, 0)
@@ -89,13 +89,13 @@ func (c handshakeCase) rig(t testing.TB, changes ...any) *fixture {
 	return r
 }
 
-// isAnswered reports whether the case is a handshake that is answered.
+// isAnswered reports whether the request is an accepted handshake.
 func (c handshakeCase) isAnswered() bool { return c.Want.Status < 300 && c.Stored == 0 }
 
-// check sends the request, and wants the answer and what comes with it.
+// check sends the request and checks the response and its side effects.
 func (c handshakeCase) check(t *testing.T) {
 	t.Helper()
-	r := c.rig(t)
+	r := c.fixture(t)
 	w := r.send(c.request())
 	c.Want.check(t, w)
 	r.wantStored(t, c.Stored)
@@ -135,7 +135,7 @@ func (want wantedAnswer) check(t *testing.T, w *httptest.ResponseRecorder) {
 	}
 }
 
-// plainBody is a body to compare: of JSON objects their members, else the text.
+// plainBody returns a body for comparison: the members of a JSON object, otherwise the text.
 func plainBody(text string) any {
 	var members map[string]any
 	if json.Unmarshal([]byte(text), &members) == nil {
@@ -144,7 +144,7 @@ func plainBody(text string) any {
 	return text
 }
 
-// wantSafe wants what keeps an answer from acting as a page.
+// wantSafe checks for the headers that prevent a browser from running the response as a page.
 func wantSafe(t *testing.T, w *httptest.ResponseRecorder) {
 	t.Helper()
 	wantHeader(t, w, "X-Content-Type-Options", "nosniff")
@@ -155,7 +155,7 @@ func wantSafe(t *testing.T, w *httptest.ResponseRecorder) {
 	}
 }
 
-// wantList wants a list of one text, or of none if it is empty.
+// wantList checks that got has want as its only element, or no element if want is "".
 func wantList(t *testing.T, what string, got []string, want string) {
 	t.Helper()
 	var list []string
@@ -169,14 +169,14 @@ func wantList(t *testing.T, what string, got []string, want string) {
 
 func TestHandshakes(t *testing.T) {
 	seen := map[string]bool{}
-	for _, c := range ownCases(t) {
+	for _, c := range testCases(t) {
 		preset, _ := verify.FindPreset(c.Spec.Provider, c.Spec.Scheme)
 		seen[preset.Handshake] = seen[preset.Handshake] || c.isAnswered()
 		t.Run(c.Name, c.check)
 	}
 	for name := range ingest.HandshakeMethods() {
 		if !seen[name] {
-			t.Errorf("no case is answered by %s", name)
+			t.Errorf("the handshake %s has no case that it answers", name)
 		}
 	}
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/eventhook/eventhook/ingest"
 )
 
-func (r *fixture) askServices() *httptest.ResponseRecorder {
+func (r *fixture) fastlyChallenge() *httptest.ResponseRecorder {
 	return r.send(httptest.NewRequest(http.MethodGet, ingest.FastlyPath, nil))
 }
 
-func TestFastlyIsToldOfEachServiceOnce(t *testing.T) {
+func TestTheFastlyChallengeListsEachServiceOnce(t *testing.T) {
 	r := newFixture(t)
 	r.services.ids = []string{"a,b", "", " c ", "*,a", "b"}
-	w := r.askServices()
+	w := r.fastlyChallenge()
 	lines := strings.Split(strings.TrimSuffix(w.Body.String(), "\n"), "\n")
 	if len(lines) != 4 || lines[0] != "*" || !slices.IsSorted(lines) {
 		t.Errorf("answered %q, want * and three hashes, sorted", lines)
@@ -28,68 +28,68 @@ func TestFastlyIsToldOfEachServiceOnce(t *testing.T) {
 	wantCount(t, "handshakes", r.observer.outcomes[ingest.OutcomeHandshake], 1)
 }
 
-func TestFastlyIsToldOfAThousandServices(t *testing.T) {
+func TestTheFastlyChallengeListsAtMostAThousandServices(t *testing.T) {
 	r := newFixture(t)
 	for n := range 1500 {
 		r.services.ids = append(r.services.ids, fmt.Sprint(n))
 	}
-	text := r.askServices().Body.String()
+	text := r.fastlyChallenge().Body.String()
 	wantCount(t, "lines", strings.Count(text, "\n"), 1000)
 	if !strings.Contains(r.log.String(), `"services":1500`) {
-		t.Errorf("logged %s, want how many there are", r.log)
+		t.Errorf("logged %s, want the number of services", r.log)
 	}
 }
 
-func TestNoServices(t *testing.T) {
+func TestTheFastlyChallengeWithoutServicesIs404(t *testing.T) {
 	r := newFixture(t)
 	for range 3 {
-		wantProblem(t, r.askServices(), http.StatusNotFound, "There is no such source.")
+		wantProblem(t, r.fastlyChallenge(), http.StatusNotFound, "The source does not exist.")
 	}
 	wantCount(t, "reads", r.services.calls, 1)
 }
 
-func TestServicesAreReadOnceAMinute(t *testing.T) {
+func TestFastlyServicesAreReadOnceAMinute(t *testing.T) {
 	r := newFixture(t)
 	r.services.ids = []string{"*"}
 	for range 59 {
-		r.askServices()
+		r.fastlyChallenge()
 		r.clock.advance(time.Second)
 	}
 	wantCount(t, "reads in a minute", r.services.calls, 1)
 	r.clock.advance(time.Second)
-	r.askServices()
-	wantCount(t, "reads in two", r.services.calls, 2)
+	r.fastlyChallenge()
+	wantCount(t, "reads in two minutes", r.services.calls, 2)
 }
 
-func TestAChangeOfASourceIsToldToFastly(t *testing.T) {
-	for claim, forget := range map[string]func(*fixture){
+func TestAChangedSourceInvalidatesTheFastlyChallenge(t *testing.T) {
+	for claim, invalidate := range map[string]func(*fixture){
 		"of a source": func(r *fixture) { r.handler.InvalidateSource("acme", "crm") },
 		"of a tenant": func(r *fixture) { r.handler.InvalidateTenant("acme") },
 		"of anything": func(r *fixture) { r.handler.InvalidateAll() },
 	} {
 		r := newFixture(t)
-		r.askServices()
+		r.fastlyChallenge()
 		r.services.ids = []string{"*"}
-		forget(r)
-		if w := r.askServices(); w.Body.String() != "*\n" {
+		invalidate(r)
+		if w := r.fastlyChallenge(); w.Body.String() != "*\n" {
 			t.Errorf("%s: answered %q, want *", claim, w.Body)
 		}
 	}
 }
 
-func TestServicesThatCannotBeReadAre500(t *testing.T) {
+func TestFastlyServicesThatCannotBeReadAre500(t *testing.T) {
 	r := newFixture(t)
 	r.services.err = errDown
 	for range 50 {
-		w := r.askServices()
+		w := r.fastlyChallenge()
 		wantProblem(t, w, http.StatusInternalServerError, "The webhook could not be stored; send it again.")
 	}
 	wantCount(t, "failed", r.observer.outcomes[ingest.OutcomeFailed], 50)
 	if n := strings.Count(r.log.String(), "\n"); n == 0 || n > 20 {
-		t.Errorf("wrote %d lines to the log, want a few", n)
+		t.Errorf("logged %d lines, want a few", n)
 	}
 	r.services.err, r.services.ids = nil, []string{"*"}
-	if w := r.askServices(); w.Body.String() != "*\n" {
+	if w := r.fastlyChallenge(); w.Body.String() != "*\n" {
 		t.Errorf("answered %q, want *", w.Body)
 	}
 }

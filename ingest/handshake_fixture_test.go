@@ -14,7 +14,7 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// learner keeps the contract of ingest.Learner over the rig's sources.
+// learner is an ingest.Learner that stores secrets in the fixture's sources.
 type learner struct {
 	sources *sources
 	err     error
@@ -36,7 +36,7 @@ func (l *learner) StoreLearnedSecret(ctx context.Context, id eventhook.SourceID,
 	return nil
 }
 
-// confirmer is an ingest.Confirm that calls nobody.
+// confirmer is an ingest.Confirm that only records its calls.
 type confirmer struct {
 	mu     sync.Mutex
 	err    error
@@ -61,7 +61,7 @@ func (c *confirmer) calls() []string {
 	return slices.Clone(c.called)
 }
 
-// services keeps the contract of ingest.Services, and counts.
+// services is an ingest.Services in memory that counts its calls.
 type services struct {
 	ids   []string
 	err   error
@@ -79,14 +79,13 @@ var (
 	_ ingest.Services = (*services)(nil)
 )
 
-// like makes the source as s says.
+// like sets the provider and the verifier of a source.
 func like(s verify.Spec) func(*eventhook.Source) {
 	return func(source *eventhook.Source) { source.Provider, source.Verifier = s.Provider, spec(s) }
 }
 
-// asking is a request to acme/crm that nothing signs; headers are names and
-// values.
-func asking(method, query, body string, headers ...string) *http.Request {
+// unsignedRequest returns an unsigned request to acme/crm; headers are pairs of name and value.
+func unsignedRequest(method, query, body string, headers ...string) *http.Request {
 	r := httptest.NewRequest(method, ingest.Path("acme", "crm"), strings.NewReader(body))
 	r.URL.RawQuery = query
 	for pair := range slices.Chunk(headers, 2) {

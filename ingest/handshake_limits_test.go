@@ -33,24 +33,24 @@ func TestTheMethodsOfASource(t *testing.T) {
 	} {
 		r := newFixture(t, like(c.spec))
 		for _, method := range []string{"TRACE", "PROPFIND"} {
-			w := r.send(asking(method, "", ""))
-			wantProblem(t, w, http.StatusMethodNotAllowed, "This source does not take this method.")
+			w := r.send(unsignedRequest(method, "", ""))
+			wantProblem(t, w, http.StatusMethodNotAllowed, "This source does not accept this method.")
 			wantHeader(t, w, "Allow", c.allow)
 		}
 	}
 }
 
-// Providers that send events by other methods than POST have no handshake.
-func TestEventsByOtherMethods(t *testing.T) {
+// Providers that send events with other methods than POST have no handshake.
+func TestEventsWithOtherMethods(t *testing.T) {
 	for provider, methods := range map[string][]string{"zendesk": {"GET", "PUT", "PATCH", "DELETE"}, "hubspot": {"GET", "DELETE"}, "twilio": {"GET"}} {
 		for _, method := range methods {
-			newFixture(t, like(unsigned(provider))).accepted(t, asking(method, "challenge=1", ""))
-			newFixture(t, like(plain(provider))).wantStatus(t, asking(method, "challenge=1", ""), http.StatusUnauthorized)
+			newFixture(t, like(unsigned(provider))).accepted(t, unsignedRequest(method, "challenge=1", ""))
+			newFixture(t, like(plain(provider))).wantStatus(t, unsignedRequest(method, "challenge=1", ""), http.StatusUnauthorized)
 		}
 	}
 }
 
-// A source that is not there shakes nobody's hand, by no method.
+// A source that is disabled answers no handshake with any method.
 func TestADisabledSourceIsAbsentForEveryMethod(t *testing.T) {
 	for claim, change := range map[string]func(*eventhook.Source){
 		"disabled":  func(s *eventhook.Source) { s.IsEnabled = false },
@@ -59,8 +59,8 @@ func TestADisabledSourceIsAbsentForEveryMethod(t *testing.T) {
 		for _, spec := range []verify.Spec{plain("x-twitter"), plain("trello"), plain("cloudevents"), plain("monday"), asana} {
 			r := newFixture(t, like(spec), change)
 			for _, method := range append([]string{"POST"}, everyMethod...) {
-				w := r.send(asking(method, "crc_token=a", `{"challenge":"a"}`, "X-Hook-Secret", first, "WebHook-Request-Origin", "a.example"))
-				wantProblem(t, w, http.StatusNotFound, "There is no such source.")
+				w := r.send(unsignedRequest(method, "crc_token=a", `{"challenge":"a"}`, "X-Hook-Secret", first, "WebHook-Request-Origin", "a.example"))
+				wantProblem(t, w, http.StatusNotFound, "The source does not exist.")
 				wantHeader(t, w, "Allow", "")
 			}
 			wantList(t, claim+": learned", r.learner.learned, "")
@@ -75,12 +75,12 @@ func TestTheAllowlistComesBeforeAHandshake(t *testing.T) {
 	wantList(t, "learned", r.learner.learned, "")
 	r.wantStatus(t, from("198.51.100.1:1", hooked(first)), http.StatusOK)
 	c := caseNamed(t, confirmation)
-	r = c.rig(t, allowed)
+	r = c.fixture(t, allowed)
 	r.wantStatus(t, c.request(), http.StatusForbidden)
 	wantList(t, "confirmed", r.confirmer.calls(), "")
 }
 
-func TestHandshakesUseLimits(t *testing.T) {
+func TestHandshakesCountAgainstTheRateLimit(t *testing.T) {
 	for claim, c := range map[string]struct {
 		spec verify.Spec
 		ask  func() *http.Request
@@ -102,8 +102,8 @@ func TestHandshakesUseLimits(t *testing.T) {
 	}
 }
 
-// Anybody can send an unsigned handshake: a flood of them must not refuse the
-// provider's events.
+// Any sender can send unsigned handshakes: a flood of them must not refuse the provider's
+// events.
 func TestAFloodOfUnsignedHandshakesRefusesNoEvent(t *testing.T) {
 	spec := unsigned("monday")
 	r := newFixture(t, like(spec), limit(1, 60, 2))
@@ -111,19 +111,19 @@ func TestAFloodOfUnsignedHandshakesRefusesNoEvent(t *testing.T) {
 		r.send(echoes["monday"].make("a"))
 	}
 	for range 2 {
-		r.accepted(t, asking("POST", "", `{"event":{}}`))
+		r.accepted(t, unsignedRequest("POST", "", `{"event":{}}`))
 	}
-	r.wantStatus(t, asking("POST", "", `{"event":{}}`), http.StatusTooManyRequests)
+	r.wantStatus(t, unsignedRequest("POST", "", `{"event":{}}`), http.StatusTooManyRequests)
 }
 
-func TestALimitThatIsUsedUpRefusesHandshakesToo(t *testing.T) {
+func TestAnExceededRateLimitRefusesHandshakes(t *testing.T) {
 	r := newFixture(t, like(unsigned("monday")), limit(1, 60, 1))
-	r.accepted(t, asking("POST", "", `{"event":{}}`))
+	r.accepted(t, unsignedRequest("POST", "", `{"event":{}}`))
 	r.wantStatus(t, echoes["monday"].make("a"), http.StatusTooManyRequests)
 }
 
-// A secret is not learned by a request that is refused for its limit.
-func TestNothingIsDoneBeyondALimit(t *testing.T) {
+// A request that exceeds the rate limit does not store a secret.
+func TestARateLimitedHandshakeHasNoEffect(t *testing.T) {
 	r := newFixture(t, like(asana), limit(1, 60, 1))
 	r.learner.err = errDown
 	r.wantStatus(t, hooked(first), http.StatusInternalServerError)
@@ -132,20 +132,20 @@ func TestNothingIsDoneBeyondALimit(t *testing.T) {
 	wantList(t, "learned", r.learner.learned, "")
 }
 
-func TestRefusedHandshakesUseTheClientsBudget(t *testing.T) {
+func TestRefusedHandshakesAreChargedToTheClient(t *testing.T) {
 	for claim, c := range map[string]struct {
 		spec verify.Spec
 		ask  func() *http.Request
 		want int
 	}{
-		"unsigned": {plain("x-twitter"), func() *http.Request { return asking("GET", "", "") }, 400},
+		"unsigned": {plain("x-twitter"), func() *http.Request { return unsignedRequest("GET", "", "") }, 400},
 		"a wrong token": {meta, func() *http.Request {
-			return asking("GET", "hub.mode=subscribe&hub.challenge=1&hub.verify_token=x", "")
+			return unsignedRequest("GET", "hub.mode=subscribe&hub.challenge=1&hub.verify_token=x", "")
 		}, 403},
-		"signed":         {unsigned("slack"), func() *http.Request { return asking("POST", "", `{"type":"url_verification"}`) }, 400},
-		"another topic":  {withOptions("websub", map[string]string{"topic": "a"}, "s"), func() *http.Request { return asking("GET", "hub.mode=subscribe&hub.topic=b", "") }, 404},
-		"no origin":      {plain("cloudevents"), func() *http.Request { return asking("OPTIONS", "", "") }, 405},
-		"no handshake":   {unsigned("okta"), func() *http.Request { return asking("GET", "", "") }, 400},
+		"signed":         {unsigned("slack"), func() *http.Request { return unsignedRequest("POST", "", `{"type":"url_verification"}`) }, 400},
+		"another topic":  {withOptions("websub", map[string]string{"topic": "a"}, "s"), func() *http.Request { return unsignedRequest("GET", "hub.mode=subscribe&hub.topic=b", "") }, 404},
+		"no origin":      {plain("cloudevents"), func() *http.Request { return unsignedRequest("OPTIONS", "", "") }, 405},
+		"no handshake":   {unsigned("okta"), func() *http.Request { return unsignedRequest("GET", "", "") }, 400},
 		"a known secret": {asana, func() *http.Request { return hooked("short") }, 400},
 	} {
 		t.Run(claim, func(t *testing.T) {
@@ -158,13 +158,13 @@ func TestRefusedHandshakesUseTheClientsBudget(t *testing.T) {
 	}
 }
 
-// Those that are answered, or that come too fast, do not.
-func TestAnsweredHandshakesUseNoBudget(t *testing.T) {
+// Answered and rate-limited handshakes are not charged to the client.
+func TestAnsweredHandshakesAreNotCharged(t *testing.T) {
 	r := newFixture(t, like(plain("x-twitter")), forgeriesOf(1, 1), limit(1, 60, 2))
 	for range 10 {
 		r.send(crc())
 	}
-	r.wantStatus(t, asking("GET", "", ""), http.StatusBadRequest)
+	r.wantStatus(t, unsignedRequest("GET", "", ""), http.StatusBadRequest)
 }
 
 func TestHandshakesAndContentTypes(t *testing.T) {
@@ -176,17 +176,17 @@ func TestHandshakesAndContentTypes(t *testing.T) {
 		want  int
 	}{
 		{"GET has none", plain("x-twitter"), crc(), 200},
-		{"HEAD has none", plain("trello"), asking("HEAD", "", ""), 200},
-		{"graph's text without a body", plain("microsoft-graph"), asking("POST", "validationToken=a", "", "Content-Type", "text/plain"), 200},
+		{"HEAD has none", plain("trello"), unsignedRequest("HEAD", "", ""), 200},
+		{"graph's text without a body", plain("microsoft-graph"), unsignedRequest("POST", "validationToken=a", "", "Content-Type", "text/plain"), 200},
 		{"asana's secret without a body", asana, hooked(first), 200},
-		{"a signed one without a body", unsigned("google-drive-calendar"), asking("POST", "", "", "X-Goog-Resource-State", "sync"), 200},
-		{"a body of the right type", plain("monday"), asking("POST", "", `{"challenge":"a"}`, "Content-Type", "application/json"), 200},
-		{"a body of another type", plain("monday"), asking("POST", "", `{"challenge":"a"}`, "Content-Type", "text/plain"), 415},
-		{"a body of another type that is not announced", plain("monday"), chunked(asking("POST", "", `{"challenge":"a"}`)), 415},
-		{"an event without a body", unsigned("microsoft-graph"), asking("POST", "", ""), 415},
-		{"a forged event without a body", plain("microsoft-graph"), asking("POST", "", ""), 401},
-		{"forged, without a handshake", plain("github"), asking("POST", "", ""), 415},
-		{"without a handshake", unsigned("github"), asking("POST", "", ""), 415},
+		{"a signed one without a body", unsigned("google-drive-calendar"), unsignedRequest("POST", "", "", "X-Goog-Resource-State", "sync"), 200},
+		{"a body of the right type", plain("monday"), unsignedRequest("POST", "", `{"challenge":"a"}`, "Content-Type", "application/json"), 200},
+		{"a body of another type", plain("monday"), unsignedRequest("POST", "", `{"challenge":"a"}`, "Content-Type", "text/plain"), 415},
+		{"a body of another type that is not announced", plain("monday"), chunked(unsignedRequest("POST", "", `{"challenge":"a"}`)), 415},
+		{"an event without a body", unsigned("microsoft-graph"), unsignedRequest("POST", "", ""), 415},
+		{"a forged event without a body", plain("microsoft-graph"), unsignedRequest("POST", "", ""), 401},
+		{"forged, without a handshake", plain("github"), unsignedRequest("POST", "", ""), 415},
+		{"without a handshake", unsigned("github"), unsignedRequest("POST", "", ""), 415},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			r := newFixture(t, like(c.spec), jsonOnly)
@@ -196,22 +196,21 @@ func TestHandshakesAndContentTypes(t *testing.T) {
 	}
 }
 
-func TestAHandshakeIsBoundedLikeAnyBody(t *testing.T) {
+func TestTheBodyLimitAppliesToHandshakes(t *testing.T) {
 	r := newFixture(t, like(plain("monday")), func(s *eventhook.Source) { s.MaxBodyBytes = 10 })
 	r.wantStatus(t, echoes["monday"].make("a"), http.StatusRequestEntityTooLarge)
 }
 
-// Xero takes nothing for a refusal but an empty body, and stops sending where
-// it gets another.
+// Xero requires refusals without a body and stops sending if it gets one with a body.
 func TestXeroIsRefusedWithoutABody(t *testing.T) {
 	r := newFixture(t, like(plain("xero")), forgeriesOf(1, 1))
 	for _, want := range []int{401, 429} {
-		w := r.wantStatus(t, asking("POST", "", `{"events":[]}`, "X-Xero-Signature", "AAAA"), want)
+		w := r.wantStatus(t, unsignedRequest("POST", "", `{"events":[]}`, "X-Xero-Signature", "AAAA"), want)
 		if w.Body.Len() != 0 || w.Header().Get("Content-Type") != "" {
 			t.Errorf("%d: answered %q of type %q, want nothing", want, w.Body, w.Header().Get("Content-Type"))
 		}
 	}
-	wantProblem(t, r.send(asking("GET", "", "")), http.StatusMethodNotAllowed, "This source does not take this method.")
+	wantProblem(t, r.send(unsignedRequest("GET", "", "")), http.StatusMethodNotAllowed, "This source does not accept this method.")
 }
 
 func TestAnAnswerWithoutABodyHasNone(t *testing.T) {
@@ -226,18 +225,18 @@ func TestAnAnswerWithoutABodyHasNone(t *testing.T) {
 	}
 }
 
-// A gateway that is wired without them refuses what it cannot do.
-func TestWithoutHelpers(t *testing.T) {
+// Without a Learner, a Confirm or Services, the Handler refuses requests that need them.
+func TestOptionalDependencies(t *testing.T) {
 	c := caseNamed(t, confirmation)
 	for claim, try := range map[string]struct {
 		spec verify.Spec
 		r    *http.Request
 		want int
 	}{
-		"nobody learns":     {asana, hooked(first), 500},
-		"nobody confirms":   {c.Spec, c.request(), 500},
-		"nobody has logs":   {plain("github"), httptest.NewRequest("GET", ingest.FastlyPath, nil), 404},
-		"others still work": {plain("x-twitter"), crc(), 200},
+		"no Learner":  {asana, hooked(first), 500},
+		"no Confirm":  {c.Spec, c.request(), 500},
+		"no Services": {plain("github"), httptest.NewRequest("GET", ingest.FastlyPath, nil), 404},
+		"none needed": {plain("x-twitter"), crc(), 200},
 	} {
 		r, source := newFixture(t), newSource("acme", "crm")
 		like(try.spec)(&source)
@@ -250,13 +249,13 @@ func TestWithoutHelpers(t *testing.T) {
 	}
 }
 
-// The test of a source says what the gateway does.
-func TestExplainSeesHandshakes(t *testing.T) {
-	for _, c := range ownCases(t) {
+// Explain recognizes the handshakes that the gateway answers.
+func TestExplainRecognizesHandshakes(t *testing.T) {
+	for _, c := range testCases(t) {
 		if c.Path != "" {
-			continue // not the source's
+			continue // not a request to the source
 		}
-		r := c.rig(t)
+		r := c.fixture(t)
 		req := c.request()
 		sent := &verify.Request{Method: req.Method, URL: "https://hooks.example" + req.URL.String(), Header: req.Header, Body: []byte(c.Body), At: r.clock.now()}
 		x, err := ingest.Explain(t.Context(), r.sources.list[0], "https://hooks.example", nil, sent)

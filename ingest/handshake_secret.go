@@ -9,14 +9,14 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// Handshakes that bring the secret of a source. Any sender can send one, so a source learns
-// a secret only if it has none. The secret takes effect either at once, but then only
+// Handshakes that bring the secret of a source. Any sender can send such a
+// handshake, so a source learns a secret only while it has no secret. The secret takes effect either at once, but then only
 // within eventhook.HandshakeWindow after the source was created or reset; or, where a user
 // must confirm it, when it has been shown to a user (see learnedSecrets).
 
 // Learner stores a secret that a handshake has brought. It is atomic: of several calls for
-// one source, on any instances, one succeeds; the others and all later ones return an error
-// of KindConflict.
+// one source, on any instances, one succeeds; all other and later calls return an error of
+// KindConflict.
 type Learner interface {
 	StoreLearnedSecret(ctx context.Context, id eventhook.SourceID, secret eventhook.Secret) error
 }

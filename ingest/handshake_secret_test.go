@@ -23,18 +23,19 @@ var (
 	notion = verify.Spec{Provider: "notion"}
 )
 
+// hooked returns Asana's handshake with the given secrets.
 func hooked(secrets ...string) *http.Request {
-	r := asking("POST", "", "")
+	r := unsignedRequest("POST", "", "")
 	r.Header["X-Hook-Secret"] = secrets
 	return r
 }
 
-// asanaEvent is signed with a secret.
+// asanaEvent returns an event signed with a secret.
 func asanaEvent(secret string) *http.Request {
 	const body = `{"events":[{"action":"added"}]}`
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte(body))
-	return asking("POST", "", body, "X-Hook-Signature", hex.EncodeToString(mac.Sum(nil)))
+	return unsignedRequest("POST", "", body, "X-Hook-Signature", hex.EncodeToString(mac.Sum(nil)))
 }
 
 const first, second = "the-first-secret", "the-second-secret"
@@ -45,7 +46,7 @@ func TestASourceLearnsOneSecret(t *testing.T) {
 	w := r.wantStatus(t, hooked(first), http.StatusOK)
 	wantHeader(t, w, "X-Hook-Secret", first)
 	r.wantStored(t, 0)
-	r.accepted(t, asanaEvent(first)) // at once
+	r.accepted(t, asanaEvent(first)) // the secret is in effect at once
 	for _, again := range []string{second, first} {
 		w := r.wantStatus(t, hooked(again), http.StatusUnauthorized)
 		wantHeader(t, w, "X-Hook-Secret", "")
@@ -59,10 +60,10 @@ func TestASourceLearnsOneSecret(t *testing.T) {
 	}
 }
 
-// Another instance was faster, and this one has not heard of it yet.
-func TestASecretThatIsKnownElsewhereIsNotLearned(t *testing.T) {
+// Another instance has stored a secret, and this one still has the old source in its cache.
+func TestASecretThatAnotherInstanceLearnedIsNotReplaced(t *testing.T) {
 	r := newFixture(t, like(asana))
-	r.wantStatus(t, asanaEvent(first), http.StatusUnauthorized) // it is cached, and waits
+	r.wantStatus(t, asanaEvent(first), http.StatusUnauthorized) // caches the source without a secret
 	r.sources.list[0].LearnedSecrets = []eventhook.Secret{eventhook.NewSecret(first)}
 	w := r.send(hooked(second))
 	wantProblem(t, w, http.StatusUnauthorized, unverified)
@@ -70,7 +71,7 @@ func TestASecretThatIsKnownElsewhereIsNotLearned(t *testing.T) {
 	if diff := cmp.Diff([]string{"key_not_found", "secret_known"}, r.observer.reasons); diff != "" {
 		t.Errorf("reasons (-want +got):\n%s", diff)
 	}
-	r.accepted(t, asanaEvent(first)) // now it has heard
+	r.accepted(t, asanaEvent(first)) // the refusal has invalidated the cache
 }
 
 func TestASecretThatCannotBeStoredIs500(t *testing.T) {
@@ -79,7 +80,7 @@ func TestASecretThatCannotBeStoredIs500(t *testing.T) {
 		ask  func() *http.Request
 	}{
 		{asana, func() *http.Request { return hooked(first) }},
-		{notion, func() *http.Request { return asking("POST", "", member("verification_token", first)) }},
+		{notion, func() *http.Request { return unsignedRequest("POST", "", member("verification_token", first)) }},
 	} {
 		r := newFixture(t, like(c.spec), forgeriesOf(1, 1))
 		r.learner.err = errDown
@@ -96,18 +97,17 @@ func TestASecretThatCannotBeStoredIs500(t *testing.T) {
 	}
 }
 
-// A sender that leaves in the middle does not undo what it began: it has sent
-// the secret.
-func TestASecretIsLearnedThoughTheSenderLeaves(t *testing.T) {
+// A sender that disconnects has sent the secret, so it is still stored.
+func TestASecretIsLearnedIfTheSenderDisconnects(t *testing.T) {
 	r := newFixture(t, like(asana))
-	r.wantStatus(t, asanaEvent(first), http.StatusUnauthorized) // it is cached
-	ctx, leave := context.WithCancel(t.Context())
-	leave()
+	r.wantStatus(t, asanaEvent(first), http.StatusUnauthorized) // caches the source
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
 	r.wantStatus(t, hooked(first).WithContext(ctx), http.StatusOK)
 	wantList(t, "learned", r.learner.learned, first)
 }
 
-func TestOnlySecretsAreLearned(t *testing.T) {
+func TestTheFormOfALearnedSecret(t *testing.T) {
 	for _, c := range []struct {
 		claim, secret string
 		want          int
@@ -122,7 +122,7 @@ func TestOnlySecretsAreLearned(t *testing.T) {
 		{"DEL", "12345678\x7f", 400},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			for spec, req := range map[*verify.Spec]*http.Request{&asana: hooked(c.secret), &notion: asking("POST", "", member("verification_token", c.secret))} {
+			for spec, req := range map[*verify.Spec]*http.Request{&asana: hooked(c.secret), &notion: unsignedRequest("POST", "", member("verification_token", c.secret))} {
 				r := newFixture(t, like(*spec))
 				r.wantStatus(t, req, c.want)
 				wantCount(t, "learned", len(r.learner.learned), map[int]int{200: 1}[c.want])
@@ -131,7 +131,7 @@ func TestOnlySecretsAreLearned(t *testing.T) {
 	}
 }
 
-func TestOnlyWhoWaitsLearns(t *testing.T) {
+func TestOnlyASourceThatAwaitsASecretLearnsOne(t *testing.T) {
 	for _, c := range []struct {
 		claim string
 		spec  verify.Spec
@@ -141,11 +141,11 @@ func TestOnlyWhoWaitsLearns(t *testing.T) {
 		{"two secrets at once", asana, hooked(first, second), 400},
 		{"a source with a secret of its own", withOptions("asana", nil, secret), hooked(first), 401},
 		{"another provider", withOptions("github", nil, secret), hooked(first), 401},
-		{"notion's token beside something", notion, asking("POST", "", `{"verification_token":"secret_12345","type":"x"}`), 401},
-		{"notion's token twice", notion, asking("POST", "", `{"verification_token":"secret_12345","verification_token":"secret_67890"}`), 401},
-		{"notion's token as a number", notion, asking("POST", "", `{"verification_token":1234567890}`), 400},
-		{"asana's header at notion's", notion, hooked(first), 401},
-		{"a source with a token of its own", withOptions("notion", nil, secret), asking("POST", "", member("verification_token", first)), 401},
+		{"notion's token with another member", notion, unsignedRequest("POST", "", `{"verification_token":"secret_12345","type":"x"}`), 401},
+		{"notion's token twice", notion, unsignedRequest("POST", "", `{"verification_token":"secret_12345","verification_token":"secret_67890"}`), 401},
+		{"notion's token as a number", notion, unsignedRequest("POST", "", `{"verification_token":1234567890}`), 400},
+		{"asana's header at a notion source", notion, hooked(first), 401},
+		{"a source with a token of its own", withOptions("notion", nil, secret), unsignedRequest("POST", "", member("verification_token", first)), 401},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			r := newFixture(t, like(c.spec))
@@ -156,9 +156,9 @@ func TestOnlyWhoWaitsLearns(t *testing.T) {
 	}
 }
 
-// A stranger's secret must not count: Asana's is taken within an hour of the
-// source's creation or reset, since it counts at once.
-func TestASecretThatCountsAtOnceIsTakenForAnHour(t *testing.T) {
+// Asana's secret takes effect at once. To keep strangers from setting it, it is only accepted
+// within an hour after the source was created or reset.
+func TestASecretThatTakesEffectAtOnceIsAcceptedForAnHour(t *testing.T) {
 	for _, c := range []struct {
 		claim string
 		after time.Duration
@@ -187,19 +187,19 @@ func TestASecretThatCountsAtOnceIsTakenForAnHour(t *testing.T) {
 	}
 }
 
-// Notion's secret counts when a person was shown it, however late it comes.
-func TestASecretThatMustBeConfirmedCountsWhenItWasRevealed(t *testing.T) {
+// Notion's secret takes effect when it has been shown to a user, however late it arrives.
+func TestASecretThatMustBeConfirmedTakesEffectWhenRevealed(t *testing.T) {
 	const body = `{"id":"1","type":"page.created"}`
 	event := func(secret string) *http.Request {
 		mac := hmac.New(sha256.New, []byte(secret))
 		mac.Write([]byte(body))
-		return asking("POST", "", body, "X-Notion-Signature", "sha256="+hex.EncodeToString(mac.Sum(nil)))
+		return unsignedRequest("POST", "", body, "X-Notion-Signature", "sha256="+hex.EncodeToString(mac.Sum(nil)))
 	}
 	r := newFixture(t, like(notion))
 	r.clock.advance(48 * time.Hour)
-	r.wantStatus(t, asking("POST", "", member("verification_token", first)), http.StatusOK)
+	r.wantStatus(t, unsignedRequest("POST", "", member("verification_token", first)), http.StatusOK)
 	r.wantStatus(t, event(first), http.StatusUnauthorized)
-	r.wantStatus(t, asking("POST", "", member("verification_token", second)), http.StatusUnauthorized)
+	r.wantStatus(t, unsignedRequest("POST", "", member("verification_token", second)), http.StatusUnauthorized)
 	r.wantStatus(t, event(second), http.StatusUnauthorized)
 	wantList(t, "learned", r.learner.learned, first)
 	r.sources.list[0].SecretRevealed = true

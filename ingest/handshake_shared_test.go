@@ -15,7 +15,7 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// sharedHandshake is a case as it was collected from a provider.
+// sharedHandshake is a case from the collection of providers' handshakes.
 type sharedHandshake struct {
 	Provider, Name string
 	Request        struct {
@@ -37,7 +37,7 @@ type sharedHandshake struct {
 	Now *int64
 }
 
-// ebayKey is any key: the challenge needs none, its source does.
+// ebayKey is an arbitrary key: a source of eBay requires one, the challenge does not use it.
 const ebayKey = "MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEaxfR8uEsQkf4vOblY6RA8ncDfYEt6zOg9KE5RdiYwpZP40Li/hp/m47n60p8D54WK84zV2sxXs7LtkBoN79R9Q=="
 
 func (s sharedHandshake) spec() verify.Spec {
@@ -64,7 +64,8 @@ func (s sharedHandshake) spec() verify.Spec {
 	return spec
 }
 
-func (s sharedHandshake) own(t *testing.T) handshakeCase {
+// handshakeCase converts s to the form of testdata.
+func (s sharedHandshake) handshakeCase(t *testing.T) handshakeCase {
 	c := handshakeCase{Name: s.Provider + ": " + s.Name, Spec: s.spec(), Method: s.Request.Method, Headers: s.Request.Headers,
 		Body: s.Request.Body, Want: s.Expect}
 	path, query, _ := strings.Cut(s.Request.PathQuery, "?")
@@ -101,8 +102,8 @@ func memberOf(t *testing.T, body, name string) string {
 	return text
 }
 
-// TestSharedHandshakes runs those collected from providers, which are not ours
-// to copy.
+// TestSharedHandshakes runs the handshakes collected from providers, which cannot be part of this
+// repository.
 func TestSharedHandshakes(t *testing.T) {
 	const file = "../../shared/handshakes.json"
 	if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
@@ -110,12 +111,12 @@ func TestSharedHandshakes(t *testing.T) {
 	}
 	all := loadCases[sharedHandshake](t, file)
 	for _, s := range all {
-		t.Run(s.Provider+": "+s.Name, func(t *testing.T) { s.own(t).check(t) })
+		t.Run(s.Provider+": "+s.Name, func(t *testing.T) { s.handshakeCase(t).check(t) })
 	}
 	t.Logf("%d handshakes", len(all))
 }
 
-// Who changes a preset or a handshake changes both.
+// A preset and its handshake must allow the same methods.
 func TestPresetsNameTheirHandshakes(t *testing.T) {
 	methods, used := ingest.HandshakeMethods(), map[string]bool{"": true}
 	for _, p := range verify.Presets() {

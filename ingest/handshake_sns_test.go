@@ -14,7 +14,7 @@ const confirmation = "sns: SubscriptionConfirmation"
 
 func TestAConfirmationThatFailsIs500(t *testing.T) {
 	c := caseNamed(t, confirmation)
-	r := c.rig(t, forgeriesOf(1, 1))
+	r := c.fixture(t, forgeriesOf(1, 1))
 	r.confirmer.err = errors.New("answered 503")
 	for range 3 {
 		r.wantStatus(t, c.request(), http.StatusInternalServerError)
@@ -23,22 +23,22 @@ func TestAConfirmationThatFailsIs500(t *testing.T) {
 		t.Errorf("logged %s, want the failure without the URL", text)
 	}
 	r.confirmer.err = nil
-	r.wantStatus(t, c.request(), http.StatusOK) // SNS asks again
+	r.wantStatus(t, c.request(), http.StatusOK) // SNS repeats the request
 	wantCount(t, "calls", len(r.confirmer.calls()), 4)
 	r.wantStored(t, 0)
 }
 
-// Where nothing is verified nobody makes us call anybody.
+// If the source verifies nothing, no sender can make the gateway call a URL.
 func TestAnUnverifiedConfirmationIsAnEvent(t *testing.T) {
 	r := newFixture(t, like(unsigned("aws-sns")))
 	r.accepted(t, caseNamed(t, confirmation).request())
 	wantList(t, "confirmed", r.confirmer.calls(), "")
 }
 
-func TestAConfirmationThatHangsEnds(t *testing.T) {
+func TestAHangingConfirmationTimesOut(t *testing.T) {
 	c := caseNamed(t, confirmation)
 	synctest.Test(t, func(t *testing.T) {
-		r := c.rig(t)
+		r := c.fixture(t)
 		r.confirmer.hangs = true
 		began := time.Now()
 		r.wantStatus(t, c.request(), http.StatusInternalServerError)
@@ -48,10 +48,10 @@ func TestAConfirmationThatHangsEnds(t *testing.T) {
 	})
 }
 
-func TestFewConfirmationsAtOnce(t *testing.T) {
+func TestConcurrentConfirmationsAreLimited(t *testing.T) {
 	c := caseNamed(t, confirmation)
 	synctest.Test(t, func(t *testing.T) {
-		r := c.rig(t)
+		r := c.fixture(t)
 		r.confirmer.hangs = true
 		began := time.Now()
 		var senders sync.WaitGroup

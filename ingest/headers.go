@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// redactedHeaders returns the canonical names of headers with credentials: the usual ones
-// and those of the source's verifier.
+// redactedHeaders returns the canonical names of headers with credentials: the usual headers
+// and the headers of the source's verifier.
 func redactedHeaders(more []string) []string {
 	names := slices.Clip(alwaysRedacted) // append copies it
 	for _, name := range more {

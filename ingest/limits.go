@@ -9,7 +9,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// limits is what the requests to a source may use.
+// limits limits the requests to a source.
 type limits struct {
 	setting  eventhook.RateLimit
 	verified requestRate // of verified requests
@@ -31,7 +31,7 @@ func newRequestRate(l eventhook.RateLimit) requestRate {
 }
 
 // newLimits returns the limits of a source. Its share of the memory prevents slow senders
-// to one source from using the memory of all others.
+// to one source from using the memory of other sources.
 func newLimits(s eventhook.Source, tenantMemory *memoryShare, inFlightBytes int64) *limits {
 	l := s.RateLimit.WithDefaults()
 	return &limits{
@@ -43,8 +43,8 @@ func newLimits(s eventhook.Source, tenantMemory *memoryShare, inFlightBytes int6
 	}
 }
 
-// wait returns the time until a request is allowed, or 0 if one is allowed now. It counts
-// no request.
+// wait returns the time until a request is allowed, or 0 if a request is allowed now. It
+// counts no request.
 func (q requestRate) wait(now time.Time) time.Duration {
 	return max(waitFor(q.perSecond, now), waitFor(q.perMinute, now))
 }
@@ -87,7 +87,7 @@ func newLRU[K comparable, V any](size int) *lru.Cache[K, V] {
 	return cache
 }
 
-// cached returns the value of a key. If there is none, it stores fresh and returns it.
+// cached returns the value of a key. If the key is not cached, it stores fresh and returns it.
 func cached[K comparable, V any](cache *lru.Cache[K, V], key K, fresh V) V {
 	if v, ok, _ := cache.PeekOrAdd(key, fresh); ok {
 		cache.Get(key) // marks it as recently used
@@ -96,8 +96,8 @@ func cached[K comparable, V any](cache *lru.Cache[K, V], key K, fresh V) V {
 	return fresh
 }
 
-// ofSource returns the cached limits of a source, or new ones if none are cached or the
-// settings of the source have changed.
+// ofSource returns the cached limits of a source, or new limits if the source is not cached
+// or its settings have changed.
 func (c limitsCache) ofSource(s eventhook.Source) *limits {
 	tenantMemory := cached(c.byTenant, s.TenantID, &memoryShare{max: c.inFlightBytes / tenantFraction})
 	fresh := newLimits(s, tenantMemory, c.inFlightBytes)

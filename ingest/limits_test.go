@@ -18,6 +18,7 @@ const (
 	unverified = "The request could not be verified."
 )
 
+// limit sets the rate limit of a source.
 func limit(perSecond, perMinute, burst int) func(*eventhook.Source) {
 	return func(s *eventhook.Source) {
 		s.RateLimit = eventhook.RateLimit{RequestsPerSecond: perSecond, RequestsPerMinute: perMinute, BurstSize: burst}
@@ -28,8 +29,8 @@ func forgeriesOf(perSecond float64, burst int) func(*ingest.Config) {
 	return func(c *ingest.Config) { c.ForgeriesPerSec, c.ForgeriesBurst = perSecond, burst }
 }
 
-// answered200 sends up to n webhooks and counts those that are accepted before
-// the first that is not.
+// answered200 sends up to n webhooks until one is refused, and returns the number of accepted
+// ones.
 func (r *fixture) answered200(n int) int {
 	for i := range n {
 		if r.send(webhook("")).Code != http.StatusOK {
@@ -48,7 +49,7 @@ func TestASourcesLimits(t *testing.T) {
 		wait       time.Duration
 		then       int
 	}{
-		{"by default 50 at once", func(*eventhook.Source) {}, 50, "1", time.Second / 2, 50},
+		{"the default: 50 at once", func(*eventhook.Source) {}, 50, "1", time.Second / 2, 50},
 		{"the burst", limit(10, 1000, 3), 3, "1", time.Second / 10, 1},
 		{"the second", limit(2, 1000, 5), 5, "1", time.Second, 2},
 		{"the minute", limit(1000, 6, 100), 6, "10", 10 * time.Second, 1},
@@ -69,7 +70,7 @@ func TestASourcesLimits(t *testing.T) {
 	}
 }
 
-func TestLimitsAreLookedAtBeforeAnythingIsVerified(t *testing.T) {
+func TestTheRateLimitIsCheckedBeforeVerification(t *testing.T) {
 	r := newFixture(t, limit(1, 1000, 1))
 	r.answered200(1)
 	body := &counted{Reader: strings.NewReader("x")}
@@ -90,9 +91,9 @@ func (c *counted) Read(p []byte) (int, error) {
 	return c.Reader.Read(p)
 }
 
-// What is refused before it is known to be genuine costs the source nothing,
-// however slowly it comes and whatever is wrong with it.
-func TestOnlyWhatIsGenuineUsesASourcesLimits(t *testing.T) {
+// A request that is refused before it is verified does not count against the source's rate
+// limit.
+func TestOnlyGenuineRequestsCountAgainstTheRateLimit(t *testing.T) {
 	for claim, req := range map[string]func() *http.Request{
 		"forged":                 func() *http.Request { return forgery("") },
 		"too large":              func() *http.Request { return webhook(strings.Repeat("x", 100)) },
@@ -125,9 +126,8 @@ type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// While a forgery's body is on its way, and others pass it by, it holds none
-// of the source's budget.
-func TestASlowForgeryHoldsNoBudget(t *testing.T) {
+// A forgery whose body is still being read does not use the source's rate limit.
+func TestASlowForgeryUsesNoRateLimit(t *testing.T) {
 	r := newFixture(t, limit(1, 2, 2))
 	slow := forgery("x")
 	slow.Body = io.NopCloser(readerFunc(func([]byte) (int, error) {
@@ -143,7 +143,7 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// A slow webhook is counted when it is whole, and takes no time back with it.
+// A slow webhook is counted when it is complete, at the current time and not at its start.
 func TestASlowWebhookIsCountedOnce(t *testing.T) {
 	r := newFixture(t, limit(1, 60, 2))
 	slow := webhook("")
@@ -156,7 +156,7 @@ func TestASlowWebhookIsCountedOnce(t *testing.T) {
 	wantCount(t, "accepted at once afterwards", r.answered200(10), 0)
 }
 
-func TestALimitThatIsUsedUpMeanwhileRefuses(t *testing.T) {
+func TestALimitThatIsUsedUpWhileTheBodyIsReadRefuses(t *testing.T) {
 	r := newFixture(t, limit(1, 60, 2))
 	slow := webhook("")
 	slow.Body = io.NopCloser(readerFunc(func([]byte) (int, error) {
@@ -181,12 +181,12 @@ func TestAFloodOfForgeries(t *testing.T) {
 		wantHeader(t, w, "Retry-After", "1")
 	}
 	wantCount(t, "genuine webhooks from the same address", r.answered200(100), 5)
-	wantProblem(t, r.send(from("192.0.2.2:1", forgery(""))), http.StatusTooManyRequests, tooMany) // now that the source's are used up
+	wantProblem(t, r.send(from("192.0.2.2:1", forgery(""))), http.StatusTooManyRequests, tooMany) // the source's limit is used up now
 	r.clock.advance(time.Minute)
 	wantProblem(t, r.send(from("192.0.2.2:1", forgery(""))), http.StatusUnauthorized, unverified)
 	wantProblem(t, r.send(forgery("")), http.StatusUnauthorized, unverified)
 	if got := strings.Count(r.log.String(), "\n"); got > 50 {
-		t.Errorf("the flood wrote %d lines to the log, want a few", got)
+		t.Errorf("the flood logged %d lines, want a few", got)
 	}
 }
 
@@ -211,7 +211,7 @@ func TestForgeriesAreCountedPerClient(t *testing.T) {
 	}
 }
 
-// Loading a source anew must not hand its budget out again.
+// A reload of a source must not refill its rate limit.
 func TestLimitsOutliveAReload(t *testing.T) {
 	r := newFixture(t, limit(1, 60, 3))
 	for _, reload := range []func(){

@@ -57,8 +57,8 @@ type memory struct {
 	all     memoryShare
 	large   memoryShare                 // of requests that are not small
 	clients map[netip.Addr]*memoryShare // idle ones are deleted by the next sweep
-	// slowest is the reading request whose last progress is the longest ago. The others
-	// follow in a ring in the order of their last progress.
+	// slowest is the reading request whose last progress is the longest ago. The other
+	// reading requests follow in a ring in the order of their last progress.
 	slowest        *reservation
 	sweepScheduled bool
 }
@@ -147,7 +147,7 @@ func (m *memory) exceededShareLocked(r *reservation) *memoryShare {
 }
 
 // evictionCandidateLocked returns the slowest reading request of a share other than r. It
-// returns nil if all others have made progress within evictionGrace.
+// returns nil if all other requests of the share have made progress within evictionGrace.
 func (m *memory) evictionCandidateLocked(share *memoryShare, r *reservation) *reservation {
 	deadline := m.now().Add(-evictionGrace)
 	for v := m.slowest; v != nil && !v.progressAt.After(deadline); v = v.next {

@@ -16,7 +16,7 @@ import (
 	"github.com/eventhook/eventhook/ingest"
 )
 
-// upload is a request whose body the test sends piece by piece.
+// upload is a request whose body the test sends in pieces.
 type upload struct {
 	*httptest.ResponseRecorder
 	body     *io.PipeWriter
@@ -24,14 +24,14 @@ type upload struct {
 	answered chan struct{}
 }
 
-// SetReadDeadline ends a Read of the body, as the connection of a server does.
+// SetReadDeadline ends a pending Read of the body, like the connection of a server.
 func (u *upload) SetReadDeadline(time.Time) error {
 	return u.read.CloseWithError(os.ErrDeadlineExceeded)
 }
 
 func (u *upload) send(n int) { _, _ = io.WriteString(u.body, strings.Repeat("x", n)) }
 
-// status is the answer's, 0 while there is none.
+// status returns the response status, or 0 before the response.
 func (u *upload) status() int {
 	select {
 	case <-u.answered:
@@ -41,8 +41,8 @@ func (u *upload) status() int {
 	}
 }
 
-// upload begins a request to acme/<slug> that announces a length, and sends the
-// first bytes of its body.
+// upload starts a request to acme/<slug> with the announced length and sends the first bytes
+// of its body.
 func (r *fixture) upload(slug, client string, announced, sent int) *upload {
 	u := &upload{ResponseRecorder: httptest.NewRecorder(), answered: make(chan struct{})}
 	u.read, u.body = io.Pipe()
@@ -51,7 +51,7 @@ func (r *fixture) upload(slug, client string, announced, sent int) *upload {
 	go func() {
 		defer close(u.answered)
 		r.router.ServeHTTP(u, req)
-		_ = u.read.Close() // a server reads no more either
+		_ = u.read.Close() // like a server
 	}()
 	synctest.Wait()
 	u.send(sent)
@@ -59,7 +59,7 @@ func (r *fixture) upload(slug, client string, announced, sent int) *upload {
 	return u
 }
 
-// finish ends the bodies, so that no goroutine is left.
+// finish ends the bodies, so that no goroutine leaks.
 func finish(uploads []*upload) {
 	for _, u := range uploads {
 		_ = u.body.Close()
@@ -67,7 +67,7 @@ func finish(uploads []*upload) {
 	synctest.Wait()
 }
 
-// addSources adds unsigned sources s0, s1, … of tenants of their own.
+// addSources adds unsigned sources s0, s1, …, each of another tenant.
 func (r *fixture) addSources(n int) {
 	for i := range n {
 		s := newSource("acme", fmt.Sprintf("s%d", i))
@@ -83,9 +83,9 @@ func small(slug, client string) *http.Request {
 	return req
 }
 
-// Senders announce a megabyte, stall just past a doubling of the buffer, and
-// fill what is left: the webhooks of other sources are accepted all the same,
-// at a sixteenth of the size that the attack had.
+// An attack at a sixteenth of its original size: senders announce a megabyte and stall just
+// after the buffer has doubled, and further senders fill the remaining memory. The webhooks to other
+// sources are still accepted.
 func TestStalledSendersDoNotShedTheWebhooksOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFixture(t, inFlight(16<<20))
@@ -95,7 +95,7 @@ func TestStalledSendersDoNotShedTheWebhooksOfOthers(t *testing.T) {
 			slug, client := fmt.Sprintf("s%d", i%5), fmt.Sprintf("198.51.100.%d", i%250)
 			stalled = append(stalled, r.upload(slug, client, 1<<20, 34<<10))
 		}
-		for i := range 500 { // what is left
+		for i := range 500 { // fill the remaining memory
 			stalled = append(stalled, r.upload(fmt.Sprintf("s%d", i%5), fmt.Sprintf("203.0.113.%d", i%250), 70<<10, 1))
 		}
 		for i := range 210 {
@@ -111,38 +111,38 @@ func TestStalledSendersDoNotShedTheWebhooksOfOthers(t *testing.T) {
 		}
 		finish(stalled)
 		if held := r.handler.HeldBytes(); held != 0 {
-			t.Errorf("after all requests %d bytes are held, want 0", held)
+			t.Errorf("after all requests %d bytes are used, want 0", held)
 		}
 	})
 }
 
-// A sender holds little more than it has sent, wherever it stalls.
-func TestAStalledSenderHoldsWhatItSent(t *testing.T) {
+// A sender uses little more memory than it has sent, at whatever byte it stalls.
+func TestAStalledSenderUsesTheMemoryThatItSent(t *testing.T) {
 	for _, sent := range []int{1, 18 << 10, 35 << 10, 69 << 10, 137 << 10, 273 << 10, 545 << 10} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newFixture(t, open)
 			u := r.upload("crm", "198.51.100.1", 1<<20, sent)
 			const before = 20 << 10 // the first buffer
-			if held, most := r.handler.HeldBytes(), min(2*sent, sent+64<<10)+before; held < sent || held > most {
-				t.Errorf("after %d bytes %d are held, want at most %d", sent, held, most)
+			if held, limit := r.handler.HeldBytes(), min(2*sent, sent+64<<10)+before; held < sent || held > limit {
+				t.Errorf("after %d bytes sent %d are used, want at most %d", sent, held, limit)
 			}
 			finish([]*upload{u})
 		})
 	}
 }
 
-// At the bound the slowest gives way: the one whose last progress is the
-// longest ago, not the one that came first.
+// When the memory is full, the request whose last progress is the longest ago is evicted, not
+// the one that arrived first.
 func TestTheSlowestIsEvictedFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newFixture(t, inFlight(8<<20)) // of which large requests of all sources may hold 7 MiB
+		r := newFixture(t, inFlight(8<<20)) // all large requests together can use 7 MiB
 		r.addSources(10)
 		var list []*upload
 		for i := range 7 {
 			list = append(list, r.upload(fmt.Sprintf("s%d", i), fmt.Sprintf("198.51.100.%d", i), 1<<20, 900<<10))
 			r.clock.advance(time.Second)
 		}
-		list[0].send(70 << 10) // it goes on
+		list[0].send(70 << 10) // makes progress
 		synctest.Wait()
 		next := func(i int) *upload {
 			return r.upload(fmt.Sprintf("s%d", i), fmt.Sprintf("192.0.2.%d", i), 1<<20, 1000<<10)
@@ -168,13 +168,13 @@ func TestTheSlowestIsEvictedFirst(t *testing.T) {
 		want("and another", 1, 2)
 		finish(append(list, fresh, again))
 		if held := r.handler.HeldBytes(); held != 0 {
-			t.Errorf("after all requests %d bytes are held, want 0", held)
+			t.Errorf("after all requests %d bytes are used, want 0", held)
 		}
 	})
 }
 
-// Requests that make progress are not evicted: the newcomer is refused.
-func TestWhoMakesProgressIsNotEvicted(t *testing.T) {
+// Requests that make progress are not evicted; the new request is shed instead.
+func TestARequestThatMakesProgressIsNotEvicted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFixture(t, inFlight(8<<20))
 		r.addSources(8)
@@ -187,21 +187,21 @@ func TestWhoMakesProgressIsNotEvicted(t *testing.T) {
 		_, _ = io.WriteString(late.body, strings.Repeat("x", 1000<<10))
 		synctest.Wait()
 		if got := late.status(); got != http.StatusServiceUnavailable {
-			t.Errorf("the last is answered %d, want 503", got)
+			t.Errorf("the last request is answered %d, want 503", got)
 		}
 		wantCount(t, "evicted", r.observer.outcomes[ingest.OutcomeEvicted], 0)
 		finish(append(list, late))
 	})
 }
 
-// One client, one source and one tenant have a share each; what does not fit
-// into it is refused or evicts requests of that share alone.
-func TestSharesOfTheMemory(t *testing.T) {
+// Each client, source and tenant has a memory share. A request that does not fit into a share is
+// shed or evicts requests of that share only.
+func TestMemoryShares(t *testing.T) {
 	for _, c := range []struct {
 		claim        string
 		slug, client func(i int) string
 		sameTenant   bool
-		most         int // bytes
+		max          int // bytes
 	}{
 		{"a client's quarter", func(i int) string { return fmt.Sprintf("s%d", i%8) }, func(int) string { return "198.51.100.1" }, false, 4 << 20},
 		{"an IPv6 network's quarter", func(i int) string { return fmt.Sprintf("s%d", i%8) }, func(i int) string { return fmt.Sprintf("[2001:db8::%d]", i+1) }, false, 4 << 20},
@@ -227,8 +227,8 @@ func TestSharesOfTheMemory(t *testing.T) {
 				for i := range 30 {
 					list = append(list, r.upload(c.slug(i), c.client(i), 1<<20, 500<<10))
 				}
-				if held := r.handler.HeldBytes() - before; held > c.most || held < c.most-(600<<10) {
-					t.Errorf("%d bytes are held, want nearly %d", held, c.most)
+				if held := r.handler.HeldBytes() - before; held > c.max || held < c.max-(600<<10) {
+					t.Errorf("%d bytes are used, want nearly %d", held, c.max)
 				}
 				if !c.sameTenant && victim.status() != 0 {
 					t.Errorf("a request of another share was answered %d", victim.status())
@@ -239,8 +239,8 @@ func TestSharesOfTheMemory(t *testing.T) {
 	}
 }
 
-// A body must come at a kilobyte a second after five seconds.
-func TestABodyThatComesTooSlowlyIsRefused(t *testing.T) {
+// After five seconds a body must have an average rate of 1 KiB per second.
+func TestABodyBelowTheMinimumRateIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFixture(t, open)
 		slow, steady := r.upload("crm", "198.51.100.1", 100_000, 2000), r.upload("crm", "198.51.100.2", 100_000, 2000)
@@ -253,7 +253,7 @@ func TestABodyThatComesTooSlowlyIsRefused(t *testing.T) {
 			time.Sleep(time.Second)
 			synctest.Wait()
 		}
-		wantProblem(t, slow.ResponseRecorder, http.StatusBadRequest, "The request body came too slowly.")
+		wantProblem(t, slow.ResponseRecorder, http.StatusBadRequest, "The request body arrived too slowly.")
 		wantHeader(t, slow.ResponseRecorder, "Connection", "close")
 		wantCount(t, "too slow", r.observer.outcomes[ingest.OutcomeTooSlow], 1)
 		if steady.status() != 0 {
@@ -263,23 +263,23 @@ func TestABodyThatComesTooSlowlyIsRefused(t *testing.T) {
 	})
 }
 
-// What is made of a body for its verification counts before it is made.
-func TestViewsCountBeforeTheyAreMade(t *testing.T) {
+// The memory of the verifier is reserved before it is allocated.
+func TestVerifierMemoryIsReservedFirst(t *testing.T) {
 	fields := func(s *eventhook.Source) {
 		largeBodies(s)
 		s.Verifier = verifier(bodyHMAC)
 	}
 	body := `{"sig":"` + strings.Repeat("0", 64) + `","a":"` + strings.Repeat("x", 1<<20) + `"}`
-	r := newFixture(t, fields, inFlight(3<<20)) // the body, and its copy while it is put together
+	r := newFixture(t, fields, inFlight(3<<20)) // the body, and its copy while the chunks are joined
 	wantProblem(t, r.send(webhook(body)), http.StatusServiceUnavailable, tooMuch)
 	r = newFixture(t, fields, inFlight(6<<20))
 	wantProblem(t, r.send(webhook(body)), http.StatusUnauthorized, unverified)
 	if held := r.handler.HeldBytes(); held != 0 {
-		t.Errorf("after the answer %d bytes are held, want 0", held)
+		t.Errorf("after the response %d bytes are used, want 0", held)
 	}
 }
 
-// An eviction ends a read that waits, with HTTP/1 and with HTTP/2.
+// An eviction ends a pending read, with HTTP/1 and with HTTP/2.
 func TestAnEvictionInterruptsARealConnection(t *testing.T) {
 	for _, version := range []int{1, 2} {
 		t.Run(fmt.Sprintf("HTTP/%d", version), func(t *testing.T) {
@@ -305,8 +305,8 @@ func TestAnEvictionInterruptsARealConnection(t *testing.T) {
 				}
 				answers <- res
 			}()
-			// Memory grows ahead of the bytes: when 200 KiB are held, at least 150
-			// KiB have come, and the rest completes no step of 64 KiB.
+			// Memory is allocated ahead of the bytes: when 200 KiB are used, at least 150 KiB
+			// have arrived, and the remaining bytes complete no progress step of 64 KiB.
 			_, _ = io.WriteString(write, strings.Repeat("x", 190<<10))
 			for r.handler.HeldBytes() < 200<<10 {
 				time.Sleep(time.Millisecond)

@@ -14,16 +14,17 @@ import (
 	"github.com/eventhook/eventhook/ingest"
 )
 
-const tooMuch = "Too much load; send it again later."
+const tooMuch = "The gateway is overloaded; send it again later."
 
-// slowBody is n bytes that come at once, and an end that comes when told.
+// slowBody returns a body whose n bytes are available at once and whose end follows when the
+// channel is closed.
 func slowBody(n int, end <-chan struct{}) io.ReadCloser {
 	waiting := readerFunc(func([]byte) (int, error) { <-end; return 0, io.EOF })
 	return io.NopCloser(io.MultiReader(strings.NewReader(strings.Repeat("x", n)), waiting))
 }
 
-// slowly sends n unsigned webhooks to acme/<slug>, each from an address of its
-// own, that hold size bytes each until end.
+// slowly sends n unsigned webhooks to acme/<slug>, each from another address. Each uses size
+// bytes until end is closed.
 func (r *fixture) slowly(slug string, n, size int, end <-chan struct{}) {
 	for i := range n {
 		req := from(fmt.Sprintf("198.51.%s.%d:1", strconv.Itoa(len(slug)), i), webhook(""))
@@ -39,7 +40,7 @@ func inFlight(n int64) func(*ingest.Config) {
 
 func largeBodies(s *eventhook.Source) { s.MaxBodyBytes = 4 << 20 }
 
-func TestWhatIsInFlightIsBounded(t *testing.T) {
+func TestInFlightBytesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFixture(t, open, largeBodies, inFlight(16<<20))
 		for _, slug := range []string{"shop", "store"} {
@@ -65,8 +66,7 @@ func TestWhatIsInFlightIsBounded(t *testing.T) {
 	})
 }
 
-// Slow senders to one source take its share of the memory, and leave the
-// others theirs.
+// Slow senders to one source use up only the memory share of that source.
 func TestSlowSendersToOneSourceDoNotShedAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFixture(t, inFlight(32<<20))
@@ -82,8 +82,8 @@ func TestSlowSendersToOneSourceDoNotShedAnother(t *testing.T) {
 	})
 }
 
-// Whatever a request's end, it lets go of what it held.
-func TestMemoryIsLetGo(t *testing.T) {
+// A request releases its memory, however it ends.
+func TestMemoryIsReleased(t *testing.T) {
 	r := newFixture(t, inFlight(5<<19), limit(1_000_000, 1_000_000, 1_000_000), forgeriesOf(1, 1))
 	large := strings.Repeat("x", 1<<20)
 	for _, c := range []struct {
@@ -109,9 +109,8 @@ func TestMemoryIsLetGo(t *testing.T) {
 	}
 }
 
-// An announced length reserves nothing, so a thousand announcements hold
-// little.
-func TestAnAnnouncementHoldsNoMemory(t *testing.T) {
+// An announced length reserves no memory.
+func TestAContentLengthReservesNoMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFixture(t, inFlight(64<<20), limit(10_000, 10_000, 10_000))
 		end := make(chan struct{})
@@ -132,7 +131,7 @@ func TestAFullQueueSheds(t *testing.T) {
 		r := newFixture(t, func(c *ingest.Config) { c.Writers, c.QueueEvents = 1, 3 })
 		gate := make(chan struct{})
 		r.store.set(func(s *store) { s.gate = gate })
-		for range 4 { // one commits, three wait
+		for range 4 { // one is being committed, three are queued
 			go r.wantStatus(t, webhook(""), http.StatusOK)
 			synctest.Wait()
 		}
@@ -147,12 +146,12 @@ func TestAFullQueueSheds(t *testing.T) {
 
 func TestAStoppedInstanceSheds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newBatches(t)
+		f := newBatcherFixture(t)
 		f.stop()
 		synctest.Wait()
 		err := f.batcher.Accept(event("x"))
 		if e, ok := err.(*eventhook.Error); !ok || e.Kind != eventhook.KindUnavailable || e.RetryAfter != time.Second {
-			t.Errorf("got %v, want KindUnavailable and to try again in a second", err)
+			t.Errorf("got %v, want KindUnavailable with a retry after 1s", err)
 		}
 	})
 }

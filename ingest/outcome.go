@@ -42,28 +42,28 @@ const (
 )
 
 // problemResponses has the response for each outcome that refuses a request. It contains
-// only what a sender may know.
+// no information that is not meant for senders.
 var problemResponses = map[Outcome]problemResponse{
 	OutcomeUnreadable:   newProblemResponse(http.StatusBadRequest, "The request body could not be read."),
 	OutcomeKeyMissing:   newProblemResponse(http.StatusBadRequest, "This source requires an idempotency key, and the request has none."),
 	OutcomeUnverified:   newProblemResponse(http.StatusUnauthorized, "The request could not be verified."),
 	OutcomeNotAllowed:   newProblemResponse(http.StatusForbidden, "Requests from this address are not allowed."),
-	OutcomeNotFound:     newProblemResponse(http.StatusNotFound, "There is no such source."),
-	OutcomeMethod:       newProblemResponse(http.StatusMethodNotAllowed, "This source does not take this method."),
+	OutcomeNotFound:     newProblemResponse(http.StatusNotFound, "The source does not exist."),
+	OutcomeMethod:       newProblemResponse(http.StatusMethodNotAllowed, "This source does not accept this method."),
 	OutcomeTooLarge:     newProblemResponse(http.StatusRequestEntityTooLarge, "The body is larger than this source allows."),
-	OutcomeContentType:  newProblemResponse(http.StatusUnsupportedMediaType, "This source does not take this content type."),
+	OutcomeContentType:  newProblemResponse(http.StatusUnsupportedMediaType, "This source does not accept this content type."),
 	OutcomeRateLimited:  newProblemResponse(http.StatusTooManyRequests, "Too many requests; send it again later."),
 	OutcomeForgeryLimit: newProblemResponse(http.StatusTooManyRequests, "Too many requests that could not be verified."),
 	OutcomeFailed:       newProblemResponse(http.StatusInternalServerError, "The webhook could not be stored; send it again."),
-	OutcomeShed:         newProblemResponse(http.StatusServiceUnavailable, "Too much load; send it again later."),
+	OutcomeShed:         newProblemResponse(http.StatusServiceUnavailable, "The gateway is overloaded; send it again later."),
 
 	OutcomeQuotaExceeded:   newProblemResponse(http.StatusTooManyRequests, quotaDetail),
 	OutcomeKeysUnavailable: newProblemResponse(http.StatusServiceUnavailable, "The keys that verify this request cannot be fetched now; send it again later."),
-	OutcomeEvicted:         newProblemResponse(http.StatusServiceUnavailable, "The body came slowly, and there was too much load; send it again later."),
-	OutcomeTooSlow:         newProblemResponse(http.StatusBadRequest, "The request body came too slowly."),
+	OutcomeEvicted:         newProblemResponse(http.StatusServiceUnavailable, "The body arrived slowly while the gateway was overloaded; send it again later."),
+	OutcomeTooSlow:         newProblemResponse(http.StatusBadRequest, "The request body arrived too slowly."),
 	OutcomeEncoding:        newProblemResponse(http.StatusUnsupportedMediaType, "The content encoding is not supported; send gzip, deflate or none."),
 
-	OutcomeHandshakeMalformed: newProblemResponse(http.StatusBadRequest, "This is no handshake that this source could answer."),
+	OutcomeHandshakeMalformed: newProblemResponse(http.StatusBadRequest, "This is not a handshake that this source can answer."),
 	OutcomeHandshakeRefused:   newProblemResponse(http.StatusForbidden, "This source does not answer this handshake."),
 }
 
@@ -100,7 +100,7 @@ func newProblemResponse(status int, detail string) problemResponse {
 	return problemResponse{status: status, body: problem(status, detail, nil)}
 }
 
-const quotaDetail = "The tenant's quota has no room for this webhook; send it again when it is reset."
+const quotaDetail = "The webhook exceeds the tenant's quota; send it again after the quota is reset."
 
 // quotaResponse returns the response for an exceeded quota. It names the quota and the time
 // of its reset.

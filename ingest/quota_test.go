@@ -21,7 +21,7 @@ func quota(q eventhook.Quota) func(*eventhook.Source) {
 	return func(s *eventhook.Source) { s.Quota = q }
 }
 
-// wantUsed wants the counts of the rig's tenant and source to be these.
+// wantUsed checks the counts of the fixture's tenant and source.
 func (r *fixture) wantUsed(t *testing.T, events int) {
 	t.Helper()
 	for _, flush := range []func(context.Context) error{r.meter.Flush, r.meter.FlushSources} {
@@ -48,7 +48,7 @@ func (r *fixture) wantUsed(t *testing.T, events int) {
 
 func wantOverQuota(t *testing.T, w *httptest.ResponseRecorder, quota, resetsAt, retryAfter string) {
 	t.Helper()
-	want := fmt.Sprintf(`{"detail":"The tenant's quota has no room for this webhook; send it again when it is reset.",`+
+	want := fmt.Sprintf(`{"detail":"The webhook exceeds the tenant's quota; send it again after the quota is reset.",`+
 		`"quota":%q,"resets_at":%q,"status":429,"title":"Too Many Requests"}`, quota, resetsAt)
 	if w.Code != http.StatusTooManyRequests || w.Body.String() != want {
 		t.Errorf("answered %d %s, want 429 %s", w.Code, w.Body, want)
@@ -61,7 +61,7 @@ func TestAQuotaRefusesUntilMidnight(t *testing.T) {
 	for _, c := range []struct {
 		claim string
 		quota eventhook.Quota
-		room  int
+		fits  int
 		name  string
 	}{
 		{"of events", perDay(3), 3, "max_events_per_day"},
@@ -71,19 +71,19 @@ func TestAQuotaRefusesUntilMidnight(t *testing.T) {
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			r := newFixture(t, quota(c.quota))
-			for range c.room {
+			for range c.fits {
 				r.accepted(t, webhook("0123456789"))
 			}
 			wantOverQuota(t, r.send(webhook("0123456789")), c.name, "2026-03-11T00:00:00Z", "43200")
 			r.clock.advance(12*time.Hour - 1500*time.Millisecond)
 			wantOverQuota(t, r.send(webhook("0123456789")), c.name, "2026-03-11T00:00:00Z", "2")
-			wantCount(t, "refused for it", r.observer.outcomes[ingest.OutcomeQuotaExceeded], 2)
-			r.wantUsed(t, c.room)
+			wantCount(t, "requests refused for the quota", r.observer.outcomes[ingest.OutcomeQuotaExceeded], 2)
+			r.wantUsed(t, c.fits)
 		})
 	}
 }
 
-func TestANewDayHasAQuotaOfItsOwn(t *testing.T) {
+func TestEachDayHasItsOwnQuota(t *testing.T) {
 	r := newFixture(t, quota(perDay(1)))
 	r.accepted(t, webhook(""))
 	r.wantStatus(t, webhook(""), http.StatusTooManyRequests)
@@ -92,7 +92,7 @@ func TestANewDayHasAQuotaOfItsOwn(t *testing.T) {
 	r.wantStatus(t, webhook(""), http.StatusTooManyRequests)
 }
 
-func TestARaisedQuotaLetsThroughAgain(t *testing.T) {
+func TestARaisedQuotaAcceptsEventsAgain(t *testing.T) {
 	r := newFixture(t, quota(perDay(1)))
 	r.accepted(t, webhook(""))
 	r.wantStatus(t, webhook(""), http.StatusTooManyRequests)
@@ -105,7 +105,7 @@ func TestARaisedQuotaLetsThroughAgain(t *testing.T) {
 	r.accepted(t, webhook(""))
 }
 
-func TestWhatCountsForAQuota(t *testing.T) {
+func TestOnlyStoredEventsCountForAQuota(t *testing.T) {
 	keyed := func(s *eventhook.Source) { s.IdempotencyKeyPaths = []string{"body.id"} }
 	r := newFixture(t, quota(perDay(3)), keyed)
 	r.wantStatus(t, forgery("x"), http.StatusUnauthorized)
@@ -121,12 +121,12 @@ func TestWhatCountsForAQuota(t *testing.T) {
 	r.wantUsed(t, 3)
 }
 
-func TestAForgeryIsNotToldOfAQuota(t *testing.T) {
+func TestAForgeryDoesNotRevealTheQuota(t *testing.T) {
 	r := newFixture(t, quota(perDay(0)))
 	wantProblem(t, r.send(forgery("x")), http.StatusUnauthorized, unverified)
 }
 
-func TestHandshakesPassWhateverTheQuota(t *testing.T) {
+func TestHandshakesIgnoreTheQuota(t *testing.T) {
 	r := newFixture(t, provider("slack"), quota(perDay(0)))
 	w := r.wantStatus(t, webhook(`{"type":"url_verification","challenge":"abc"}`, "Content-Type", "application/json"), http.StatusOK)
 	if w.Body.String() == "" {
@@ -135,7 +135,7 @@ func TestHandshakesPassWhateverTheQuota(t *testing.T) {
 	r.wantStored(t, 0)
 }
 
-func TestWithoutTheTotalsNothingIsAdmittedUnderAQuota(t *testing.T) {
+func TestWithoutTotalsNoEventIsAcceptedUnderAQuota(t *testing.T) {
 	r := newFixture(t, quota(perDay(5)))
 	r.used.FailReads(errors.New("the database is down"))
 	r.wantStatus(t, webhook(""), http.StatusInternalServerError)

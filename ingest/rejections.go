@@ -15,7 +15,7 @@ import (
 )
 
 // RejectionStore stores rejections, the requests that sources refused. RecordRejections
-// writes everything or, if it returns an error, nothing. It skips deleted sources and
+// writes all arguments or, if it returns an error, no part of them. It skips deleted sources and
 // rejections that are stored already. It adds the counts to the stored ones; each pair of
 // source and reason occurs once in counts.
 type RejectionStore interface {
@@ -45,7 +45,7 @@ type sourceRejections struct {
 	counts map[string]eventhook.RejectionCount
 }
 
-// count adds a count to those of its source and reason.
+// count adds c to the count of its source and reason.
 func (p *rejections) count(c eventhook.RejectionCount) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -54,7 +54,7 @@ func (p *rejections) count(c eventhook.RejectionCount) {
 	}
 }
 
-// list adds a rejection to the latest ones of its source.
+// list adds a rejection to the latest rejections of its source.
 func (p *rejections) list(r eventhook.Rejection) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -63,8 +63,8 @@ func (p *rejections) list(r eventhook.Rejection) {
 	}
 }
 
-// ofSourceLocked returns the buffer of a source. It returns nil if there is none and the
-// maximum number of sources is reached.
+// ofSourceLocked returns the buffer of a source. If the source has no buffer and
+// the maximum number of sources is reached, it returns nil.
 func (p *rejections) ofSourceLocked(id eventhook.SourceID) *sourceRejections {
 	s := p.sources[id]
 	if s != nil || len(p.sources) == maxRejectingSources {
@@ -79,7 +79,7 @@ func (p *rejections) ofSourceLocked(id eventhook.SourceID) *sourceRejections {
 }
 
 // listLocked appends a rejection to those of its source. If a maximum is reached, it replaces
-// the oldest one of the source; if the source has none, the rejection is dropped.
+// the oldest rejection of the source; if the source has no rejection, r is dropped.
 func (p *rejections) listLocked(s *sourceRejections, r eventhook.Rejection) {
 	if len(s.last) < maxRejectionsPerSource && p.listed < maxRejections {
 		p.listed++
@@ -129,7 +129,7 @@ func (p *rejections) take() map[eventhook.SourceID]*sourceRejections {
 	return taken
 }
 
-// restore adds rejections that could not be written to p again, as older than those added
+// restore adds rejections that could not be written to p again, as older than rejections added
 // since, within the same limits.
 func (p *rejections) restore(taken map[eventhook.SourceID]*sourceRejections) {
 	p.mu.Lock()

@@ -24,12 +24,12 @@ import (
 	"github.com/eventhook/eventhook/ingest"
 )
 
-// rejectionStore keeps the contract of ingest.RejectionStore in memory.
+// rejectionStore is an ingest.RejectionStore in memory.
 type rejectionStore struct {
 	mu     sync.Mutex
 	err    error
 	hangs  bool   // until ctx ends
-	during func() // runs while a write does
+	during func() // unless nil, called during each write
 	writes int
 	last   []eventhook.Rejection
 	counts map[eventhook.SourceID]map[string]eventhook.RejectionCount
@@ -58,20 +58,20 @@ func (s *rejectionStore) RecordRejections(ctx context.Context, last []eventhook.
 		s.counts = map[eventhook.SourceID]map[string]eventhook.RejectionCount{}
 	}
 	for _, c := range counts {
-		of := s.counts[c.SourceID]
-		if of == nil {
-			of = map[string]eventhook.RejectionCount{}
-			s.counts[c.SourceID] = of
+		byReason := s.counts[c.SourceID]
+		if byReason == nil {
+			byReason = map[string]eventhook.RejectionCount{}
+			s.counts[c.SourceID] = byReason
 		}
-		if have, ok := of[c.Reason]; ok {
-			c.Count, c.FirstAt = c.Count+have.Count, have.FirstAt
+		if old, ok := byReason[c.Reason]; ok {
+			c.Count, c.FirstAt = c.Count+old.Count, old.FirstAt
 		}
-		of[c.Reason] = c
+		byReason[c.Reason] = c
 	}
 	return nil
 }
 
-// countsOf are the counts of a source by reason.
+// countsOf returns the counts of a source by reason.
 func (s *rejectionStore) countsOf(id eventhook.SourceID) map[string]int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,13 +94,13 @@ func (s *rejectionStore) tries() int {
 	return s.writes
 }
 
-// record writes what is held now, as at a stop.
+// record writes the buffered rejections, as at a stop.
 func (r *fixture) record(t *testing.T, s *rejectionStore) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	if err := r.handler.RecordRejections(ctx, s); err != nil {
-		t.Errorf("keeping rejections: %v, want nil at the end of ctx", err)
+		t.Errorf("RecordRejections: %v, want nil at the end of ctx", err)
 	}
 }
 
@@ -118,7 +118,7 @@ func hashOf(body string) []byte {
 	return sum[:]
 }
 
-func TestWhatIsKeptOfARefusedRequest(t *testing.T) {
+func TestTheRejectionOfARefusedRequest(t *testing.T) {
 	strict := func(s *eventhook.Source) {
 		s.MaxBodyBytes, s.ContentTypes, s.RequireIdempotencyKey = 20, []string{"text/plain"}, true
 		s.AllowedIPRanges, s.IdempotencyKeyPaths = []string{"192.0.2.0/24"}, []string{"body.id"}
@@ -158,7 +158,7 @@ func TestWhatIsKeptOfARefusedRequest(t *testing.T) {
 			r.send(c.r)
 			r.record(t, s)
 			if len(s.last) != 1 {
-				t.Fatalf("kept %d rejections, want one", len(s.last))
+				t.Fatalf("got %d rejections, want one", len(s.last))
 			}
 			got := s.last[0]
 			want := c.want
@@ -170,10 +170,10 @@ func TestWhatIsKeptOfARefusedRequest(t *testing.T) {
 				want.HeaderNames = names
 			}
 			if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(want, "Detail")); diff != "" {
-				t.Errorf("kept (-want +got):\n%s", diff)
+				t.Errorf("rejection (-want +got):\n%s", diff)
 			}
 			if (got.Detail != "") != (want.Outcome == "unverified") {
-				t.Errorf("the detail is %q, want the verifier's, if it was asked", got.Detail)
+				t.Errorf("the detail is %q, want one only if the verifier refused the request", got.Detail)
 			}
 			if at := got.RejectedAt(); !at.Equal(noon) {
 				t.Errorf("rejected at %s, want %s", at, noon)
@@ -193,20 +193,19 @@ func TestWhatIsKeptOfARefusedRequest(t *testing.T) {
 	}
 }
 
-func TestALimitThatIsUsedUpIsARejection(t *testing.T) {
+func TestAnExceededRateLimitIsARejection(t *testing.T) {
 	r, s := newFixture(t, limit(1, 60, 2)), &rejectionStore{}
 	r.answered200(2)
 	for range 3 {
 		r.send(webhook("x"))
 	}
 	r.record(t, s)
-	wantCount(t, "kept", len(s.last), 3)
+	wantCount(t, "rejections", len(s.last), 3)
 	wantSame(t, "counts", s.countsOf(r.crm()), map[string]int64{"rate_limited": 3})
 }
 
-// What a source's people can do nothing about, and what nobody may learn of a
-// source that is not there, is no rejection.
-func TestWhatIsNoRejection(t *testing.T) {
+// Failures of the gateway, and requests to sources that do not exist, are not rejections.
+func TestRequestsThatAreNoRejections(t *testing.T) {
 	unknown := webhook("")
 	unknown.URL.Path = ingest.Path("acme", "unknown")
 	for _, c := range []struct {
@@ -232,17 +231,17 @@ func TestWhatIsNoRejection(t *testing.T) {
 	}
 }
 
-func TestTheRestOfAFloodIsOnlyCounted(t *testing.T) {
+func TestAFloodBeyondTheClientsBudgetIsOnlyCounted(t *testing.T) {
 	r, s := newFixture(t, forgeriesOf(1, 3)), &rejectionStore{}
 	for range 10 {
 		r.send(forgery(""))
 	}
 	r.record(t, s)
-	wantCount(t, "kept", len(s.last), 3)
+	wantCount(t, "rejections", len(s.last), 3)
 	wantSame(t, "counts", s.countsOf(r.crm()), map[string]int64{"mismatch": 3, "forgery_limited": 7})
 }
 
-// The last twenty are written, in one write, however many there were.
+// However many requests are refused, only the last twenty are written, in one write.
 func TestAFloodCostsOneWrite(t *testing.T) {
 	const flood = 100_000
 	r, s := newFixture(t, forgeriesOf(1_000_000, 1_000_000)), &rejectionStore{}
@@ -276,7 +275,7 @@ func TestAFloodCostsOneWrite(t *testing.T) {
 	}
 	wantSame(t, "the last twenty's hashes", got, want)
 	r.record(t, s)
-	wantCount(t, "writes of nothing", s.writes, 1)
+	wantCount(t, "writes without new rejections", s.writes, 1)
 }
 
 func TestRejectionsOfManySourcesAreBounded(t *testing.T) {
@@ -293,14 +292,14 @@ func TestRejectionsOfManySourcesAreBounded(t *testing.T) {
 		}
 	}
 	r.record(t, s)
-	wantCount(t, "sources that are counted", len(s.counts), 1000)
-	wantCount(t, "rejections kept", len(s.last), 2000)
+	wantCount(t, "sources with counts", len(s.counts), 1000)
+	wantCount(t, "stored rejections", len(s.last), 2000)
 	for id := range s.counts {
 		wantSame(t, "counts", s.countsOf(id), map[string]int64{"mismatch": each})
 	}
 }
 
-func TestWhatCannotBeWrittenIsKept(t *testing.T) {
+func TestAFailedWriteIsRetried(t *testing.T) {
 	r, s := newFixture(t, forgeriesOf(1000, 1000)), &rejectionStore{err: errDown}
 	var want []string
 	forge := func(n int) {
@@ -316,7 +315,7 @@ func TestWhatCannotBeWrittenIsKept(t *testing.T) {
 	forge(3)
 	r.record(t, s)
 	forge(6)
-	wantCount(t, "kept by a store that fails", len(s.last), 0)
+	wantCount(t, "rejections in a failing store", len(s.last), 0)
 	s.err = nil
 	r.record(t, s)
 	var got []string
@@ -331,9 +330,9 @@ func TestWhatCannotBeWrittenIsKept(t *testing.T) {
 	}
 }
 
-// What comes while a write fails is newer than what it was to write, and takes
-// no more room than its source has.
-func TestWhatComesDuringAFailedWriteIsNewer(t *testing.T) {
+// Rejections that arrive during a failed write are newer than those of the write, and both
+// together stay within the limit of their source.
+func TestRejectionsDuringAFailedWriteAreNewer(t *testing.T) {
 	const sources, each = 60, 20
 	r := newFixture(t, forgeriesOf(100_000, 100_000))
 	for n := range sources - 1 {
@@ -353,16 +352,16 @@ func TestWhatComesDuringAFailedWriteIsNewer(t *testing.T) {
 	r.record(t, s)
 	s.err, s.during = nil, nil
 	r.record(t, s)
-	wantCount(t, "kept", len(s.last), sources*each)
+	wantCount(t, "rejections", len(s.last), sources*each)
 	for _, kept := range s.last {
 		if !bytes.Equal(kept.BodySHA256, hashOf("during the write")) {
-			t.Fatal("kept one from before the write, want those that came during it")
+			t.Fatal("got a rejection from before the write, want only those that arrived during it")
 		}
 	}
 }
 
-// Failed writes must not add up: what is put back has the same bounds.
-func TestWhatIsPutBackIsBounded(t *testing.T) {
+// Rejections of failed writes are kept within the same limits.
+func TestRestoredRejectionsAreBounded(t *testing.T) {
 	r, s := newFixture(t, forgeriesOf(10_000, 10_000)), &rejectionStore{err: errDown}
 	for n := range 40 {
 		r.sources.list = append(r.sources.list, newSource("acme", fmt.Sprint("s", n)))
@@ -379,12 +378,12 @@ func TestWhatIsPutBackIsBounded(t *testing.T) {
 	}
 	s.err = nil
 	r.record(t, s)
-	of := map[eventhook.SourceID]int{}
+	perSource := map[eventhook.SourceID]int{}
 	for _, kept := range s.last {
-		of[kept.SourceID]++
+		perSource[kept.SourceID]++
 	}
 	for _, source := range r.sources.list {
-		wantCount(t, "kept of a source", of[source.ID], 20)
+		wantCount(t, "rejections of a source", perSource[source.ID], 20)
 		wantSame(t, "counts", s.countsOf(source.ID), map[string]int64{"mismatch": 150})
 	}
 }
@@ -400,10 +399,10 @@ func TestRejectionsAreWrittenEverySecond(t *testing.T) {
 		}()
 		for want := range 3 {
 			r.send(forgery(""))
-			wantCount(t, "written before its second is over", len(s.written()), want)
+			wantCount(t, "written before the second is over", len(s.written()), want)
 			time.Sleep(time.Second)
 			synctest.Wait()
-			wantCount(t, "written after it", len(s.written()), want+1)
+			wantCount(t, "written after the second", len(s.written()), want+1)
 		}
 		time.Sleep(time.Minute)
 		wantCount(t, "writes", s.tries(), 3)
@@ -414,8 +413,8 @@ func TestRejectionsAreWrittenEverySecond(t *testing.T) {
 	})
 }
 
-// A database that does not answer holds a stop up for a while, not for ever.
-func TestAStoreThatHangsIsGivenUp(t *testing.T) {
+// A hanging database delays a stop only until the timeout.
+func TestAHangingStoreTimesOutAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, s := newFixture(t), &rejectionStore{hangs: true}
 		r.send(forgery(""))
@@ -426,11 +425,11 @@ func TestAStoreThatHangsIsGivenUp(t *testing.T) {
 		}
 		s.hangs = false
 		r.record(t, s)
-		wantCount(t, "written when it answers again", len(s.last), 1)
+		wantCount(t, "rejections after the store has recovered", len(s.last), 1)
 	})
 }
 
-func TestRejectionsAreAddedWhileOthersAreWritten(t *testing.T) {
+func TestRejectionsCanBeAddedDuringAWrite(t *testing.T) {
 	const senders, each = 8, 50
 	r, s := newFixture(t, forgeriesOf(100_000, 100_000)), &rejectionStore{}
 	var all sync.WaitGroup
@@ -465,7 +464,7 @@ func TestHeaderNamesAreBounded(t *testing.T) {
 	r.send(req)
 	r.record(t, s)
 	if len(s.last) != 1 {
-		t.Fatalf("kept %d rejections, want one", len(s.last))
+		t.Fatalf("got %d rejections, want one", len(s.last))
 	}
 	wantSame(t, "names", s.last[0].HeaderNames, want)
 }

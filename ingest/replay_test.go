@@ -12,7 +12,7 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// wantDuplicateOf wants a request to be stored as the duplicate of an event.
+// wantDuplicateOf checks that a request is stored as a duplicate of the event first.
 func (r *fixture) wantDuplicateOf(t *testing.T, claim string, first eventhook.Event, req *http.Request) {
 	t.Helper()
 	if e := r.accepted(t, req); e.Status != eventhook.EventDuplicate || e.DuplicateOf != first.ID {
@@ -20,8 +20,7 @@ func (r *fixture) wantDuplicateOf(t *testing.T, claim string, first eventhook.Ev
 	}
 }
 
-// The signed bytes of JSON are sent again under other headers, which the
-// signature does not cover.
+// Signed JSON is replayed with other headers, which the signature does not cover.
 func TestCapturedJSONKeepsItsKey(t *testing.T) {
 	r := newFixture(t, func(s *eventhook.Source) { s.IdempotencyKeyPaths = []string{"body.id"} })
 	const body = `{"id":"evt_1","text":"a=b&c--XX"}`
@@ -35,7 +34,8 @@ func TestCapturedJSONKeepsItsKey(t *testing.T) {
 	}
 }
 
-// githubRequest is signed as GitHub and Razorpay do, with an id that neither signs.
+// githubRequest returns a request signed for both GitHub and Razorpay, with a delivery id that
+// neither signature covers.
 func githubRequest(body, delivery string, headers ...string) *http.Request {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte(body))
@@ -44,7 +44,7 @@ func githubRequest(body, delivery string, headers ...string) *http.Request {
 		"X-Razorpay-Signature", signature, "X-Razorpay-Event-Id", delivery}, headers...)...)
 }
 
-func TestCapturedRequestOfAProviderIsADuplicate(t *testing.T) {
+func TestAReplayedRequestOfAProviderIsADuplicate(t *testing.T) {
 	r := newFixture(t, like(verify.Spec{Provider: "razorpay", Secrets: []string{secret}}))
 	const body = `{"ref":"refs/heads/main"}`
 	first := r.accepted(t, githubRequest(body, "d-1", "X-GitHub-Event", "push"))

@@ -15,7 +15,7 @@ import (
 	"github.com/eventhook/eventhook/ingest"
 )
 
-func TestWhatIsStoredIsAccepted(t *testing.T) {
+func TestAStoredWebhookIsAccepted(t *testing.T) {
 	r := newFixture(t)
 	e := r.accepted(t, webhook(`{"a":1}`))
 	w := r.wantStatus(t, webhook(`{"a":1}`), http.StatusOK)
@@ -36,7 +36,7 @@ func TestWhatIsStoredIsAccepted(t *testing.T) {
 	}
 }
 
-func TestASeenKeyIsADuplicate(t *testing.T) {
+func TestARepeatedKeyIsADuplicate(t *testing.T) {
 	keyed := func(s *eventhook.Source) { s.IdempotencyKeyPaths = []string{"body.id"} }
 	r := newFixture(t, keyed)
 	other := newSource("acme", "shop")
@@ -53,13 +53,13 @@ func TestASeenKeyIsADuplicate(t *testing.T) {
 	elsewhere := webhook(`{"id":"k"}`)
 	elsewhere.URL.Path = ingest.Path("acme", "shop")
 	if e := r.accepted(t, elsewhere); e.Status == eventhook.EventDuplicate {
-		t.Errorf("another source's key made a duplicate")
+		t.Errorf("the same key at another source is a duplicate, want an event")
 	}
 	wantCount(t, "accepted", r.observer.outcomes[ingest.OutcomeAccepted], 2)
 	wantCount(t, "duplicate", r.observer.outcomes[ingest.OutcomeDuplicate], 1)
 }
 
-func TestASourceMaySetItsAnswer(t *testing.T) {
+func TestASourceCanSetItsResponse(t *testing.T) {
 	r := newFixture(t, func(s *eventhook.Source) {
 		s.Response = &eventhook.SourceReply{Status: http.StatusAccepted, ContentType: "text/html", Body: "<b>ok</b>"}
 		s.IdempotencyKeyPaths = []string{"body.id"}
@@ -84,7 +84,7 @@ func TestRefusals(t *testing.T) {
 	typed := func(contentType string) *http.Request { return webhook(`{"id":1}`, "Content-Type", contentType) }
 	const (
 		tooLarge = "The body is larger than this source allows."
-		wrong    = "This source does not take this content type."
+		wrong    = "This source does not accept this content type."
 		noKey    = "This source requires an idempotency key, and the request has none."
 	)
 	for _, c := range []struct {
@@ -140,7 +140,7 @@ func TestABodyThatCannotBeReadIs400(t *testing.T) {
 	r.wantStored(t, 0)
 }
 
-func TestNobodyLearnsWhichSourcesThereAre(t *testing.T) {
+func TestUnknownAndDisabledSourcesCannotBeToldApart(t *testing.T) {
 	r := newFixture(t)
 	disabled, suspended, closed := newSource("acme", "disabled"), newSource("suspended", "crm"), newSource("closed", "crm")
 	disabled.IsEnabled = false
@@ -151,38 +151,38 @@ func TestNobodyLearnsWhichSourcesThereAre(t *testing.T) {
 		{"acme", "unknown"}, {"unknown", "crm"}, {"acme", "disabled"}, {"suspended", "crm"}, {"closed", "crm"}, {"acme", long}, {long, "crm"},
 		{"acme", "-"}, {"acme", "CRM"}, {"acme", "a_b"}, {"acme", "crm-"}, {"acme", "%63rm"},
 	} {
-		for range 2 { // loaded, and remembered
+		for range 2 { // loaded, then cached
 			req := webhook("")
 			req.URL.Path = ingest.Path(at[0], at[1])
 			w := r.send(req)
-			wantProblem(t, w, http.StatusNotFound, "There is no such source.")
+			wantProblem(t, w, http.StatusNotFound, "The source does not exist.")
 			if diff := cmp.Diff(http.Header{"Content-Type": {"application/problem+json"}}, w.Header()); diff != "" {
 				t.Errorf("%q: headers (-want +got):\n%s", at, diff)
 			}
 		}
 	}
-	wantCount(t, "reads of the five that may exist", r.sources.called(), 5)
+	wantCount(t, "reads of the five valid names", r.sources.called(), 5)
 	if text := r.log.String(); text != "" {
-		t.Errorf("logged %s, want nothing: anybody can ask for anything", text)
+		t.Errorf("logged %s, want nothing, since any client can send such requests", text)
 	}
 }
 
-// everyMethod is some methods besides POST, known and unknown.
+// everyMethod has known and unknown methods besides POST.
 var everyMethod = []string{"GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE", "PROPFIND", "PURGE", "post"}
 
-func TestOnlyPostReceives(t *testing.T) {
+func TestOnlyPostIsAllowed(t *testing.T) {
 	r := newFixture(t)
 	for _, method := range everyMethod {
 		w := r.send(httptest.NewRequest(method, ingest.Path("acme", "crm"), nil))
-		wantProblem(t, w, http.StatusMethodNotAllowed, "This source does not take this method.")
+		wantProblem(t, w, http.StatusMethodNotAllowed, "This source does not accept this method.")
 		wantHeader(t, w, "Allow", "POST")
 		w = r.send(httptest.NewRequest(method, ingest.Path("acme", "unknown"), nil))
-		wantProblem(t, w, http.StatusNotFound, "There is no such source.")
+		wantProblem(t, w, http.StatusNotFound, "The source does not exist.")
 		wantHeader(t, w, "Allow", "")
 	}
 }
 
-func TestWhatCannotBeStoredIs500(t *testing.T) {
+func TestAStorageFailureIs500(t *testing.T) {
 	for claim, change := range map[string]func(*store){
 		"the batch": func(s *store) { s.err = errDown },
 		"the event": func(s *store) { s.refuse = func(*eventhook.Event) bool { return true } },
@@ -195,7 +195,7 @@ func TestWhatCannotBeStoredIs500(t *testing.T) {
 	}
 }
 
-func TestOutcomesAreAllThereAre(t *testing.T) {
+func TestOutcomes(t *testing.T) {
 	all := ingest.Outcomes()
 	slices.Sort(all)
 	want := []ingest.Outcome{

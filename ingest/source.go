@@ -19,7 +19,7 @@ import (
 )
 
 // Sources finds a source by the slugs of its tenant and of the source. The error is of
-// KindNotFound if there is none.
+// KindNotFound if the source does not exist.
 type Sources interface {
 	FindSource(ctx context.Context, tenant, source string) (eventhook.Source, error)
 }
@@ -71,8 +71,8 @@ type source struct {
 	signedURL    string // as registered at the provider, without the query
 	bodyLimit    int
 	methods      []string // with which events are sent
-	// verifierBytes estimates the memory that the verifier allocates for a body; nil means
-	// none.
+	// verifierBytes estimates the memory that the verifier allocates for a body. It is nil if
+	// the verifier allocates no memory.
 	verifierBytes      func(contentType string, body []byte) int
 	hasCustomReserved  bool // the verifier has a reserved expression that differs from the preset's
 	deduplicatesSigned bool // a request with the same signed content is a duplicate
@@ -166,8 +166,7 @@ func newSource(config eventhook.Source, publicURL string, keys verify.Keys) (*so
 
 var postOnly = []string{http.MethodPost}
 
-// parsePaths parses paths and drops those to redacted headers: the values that they find
-// would be stored.
+// parsePaths parses paths and drops paths to redacted headers, whose values would be stored.
 func (s *source) parsePaths(list []string) ([]payload.Path, error) {
 	paths, err := payload.ParsePaths(list)
 	isRedacted := func(p payload.Path) bool {
@@ -179,7 +178,7 @@ func (s *source) parsePaths(list []string) ([]payload.Path, error) {
 	return slices.DeleteFunc(slices.Clone(paths), isRedacted), nil
 }
 
-// orPreset returns the paths of the source or, if it has none, those of its preset.
+// orPreset returns the paths of the source, or the preset's if the source has no paths.
 func orPreset(own, preset []string) []string {
 	if len(own) > 0 {
 		return own

@@ -22,8 +22,8 @@ func TestTheSteadyStateReadsNoSource(t *testing.T) {
 	wantCount(t, "reads", r.sources.called(), 1)
 }
 
-func TestAChangeThatIsToldTakesEffect(t *testing.T) {
-	for claim, forget := range map[string]func(*fixture){
+func TestANotifiedChangeTakesEffect(t *testing.T) {
+	for claim, invalidate := range map[string]func(*fixture){
 		"of the source": func(r *fixture) { r.handler.InvalidateSource("acme", "crm") },
 		"of the tenant": func(r *fixture) { r.handler.InvalidateTenant("acme") },
 		"of anything":   func(r *fixture) { r.handler.InvalidateAll() },
@@ -32,18 +32,18 @@ func TestAChangeThatIsToldTakesEffect(t *testing.T) {
 			r := newFixture(t)
 			r.wantStatus(t, webhook(""), http.StatusOK)
 			r.sources.list[0].IsEnabled = false
-			r.wantStatus(t, webhook(""), http.StatusOK) // not told yet
-			forget(r)
+			r.wantStatus(t, webhook(""), http.StatusOK) // still cached
+			invalidate(r)
 			r.wantStatus(t, webhook(""), http.StatusNotFound)
 			r.sources.list[0].IsEnabled = true
-			forget(r)
+			invalidate(r)
 			r.wantStatus(t, webhook(""), http.StatusOK)
 			wantCount(t, "reads", r.sources.called(), 3)
 		})
 	}
 }
 
-func TestAChangeOfAnotherIsNoReasonToReadAgain(t *testing.T) {
+func TestAChangeOfAnotherSourceCausesNoReload(t *testing.T) {
 	r := newFixture(t)
 	r.wantStatus(t, webhook(""), http.StatusOK)
 	r.handler.InvalidateSource("acme", "shop")
@@ -52,7 +52,7 @@ func TestAChangeOfAnotherIsNoReasonToReadAgain(t *testing.T) {
 	wantCount(t, "reads", r.sources.called(), 1)
 }
 
-func TestAChangeThatIsNotToldTakesEffectInTenMinutes(t *testing.T) {
+func TestAMissedChangeTakesEffectAfterTenMinutes(t *testing.T) {
 	r := newFixture(t)
 	r.wantStatus(t, webhook(""), http.StatusOK)
 	r.sources.list[0].TenantStatus = eventhook.TenantSuspended
@@ -60,7 +60,7 @@ func TestAChangeThatIsNotToldTakesEffectInTenMinutes(t *testing.T) {
 	r.wantStatus(t, webhook(""), http.StatusNotFound)
 }
 
-func TestASourceThatCannotBeReadIs500AndNotRemembered(t *testing.T) {
+func TestASourceThatCannotBeReadIs500AndNotCached(t *testing.T) {
 	r := newFixture(t)
 	r.sources.err = errDown
 	for range 100 {
@@ -69,25 +69,25 @@ func TestASourceThatCannotBeReadIs500AndNotRemembered(t *testing.T) {
 	}
 	wantCount(t, "reads", r.sources.called(), 100)
 	if n := strings.Count(r.log.String(), "\n"); n == 0 || n > 20 {
-		t.Errorf("wrote %d lines to the log, want a few", n)
+		t.Errorf("logged %d lines, want a few", n)
 	}
 	r.sources.err = nil
 	r.wantStatus(t, webhook(""), http.StatusOK)
 }
 
-func TestASenderThatLeavesIsNoFailureOfOurs(t *testing.T) {
+func TestACancelledRequestIsNotLoggedAsAFailure(t *testing.T) {
 	r := newFixture(t)
 	r.sources.gate = make(chan struct{})
 	defer close(r.sources.gate)
-	ctx, leave := context.WithCancel(t.Context())
-	leave()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
 	r.wantStatus(t, webhook("").WithContext(ctx), http.StatusBadRequest)
 	if text := r.log.String(); strings.Contains(text, "ERROR") {
 		t.Errorf("logged %s, want no error", text)
 	}
 }
 
-func TestASourceThatIsMadeWronglyIs500AndKeepsItsSecret(t *testing.T) {
+func TestAnInvalidSourceIs500AndItsSecretIsNotLogged(t *testing.T) {
 	for claim, change := range map[string]func(*eventhook.Source){
 		"no JSON":         func(s *eventhook.Source) { s.Verifier = eventhook.NewSecret(`{"secrets":"` + secret + `"}`) },
 		"no such type":    func(s *eventhook.Source) { s.Verifier = verifier(verify.Config{Type: "x", Secrets: []string{secret}}) },
@@ -104,8 +104,8 @@ func TestASourceThatIsMadeWronglyIs500AndKeepsItsSecret(t *testing.T) {
 	}
 }
 
-// A scan of made-up names takes a few of the database's connections, not all.
-func TestFewSourcesAreReadAtOnce(t *testing.T) {
+// A scan of made-up names uses only a few connections of the database.
+func TestConcurrentSourceReadsAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newFixture(t)
 		r.sources.gate = make(chan struct{})

@@ -22,8 +22,8 @@ func TestTheBodyIsStoredByteForByte(t *testing.T) {
 	r := newFixture(t)
 	for claim, body := range map[string]string{
 		"empty": "", "NUL": "a\x00b", "not UTF-8": "\xff\xfe{\"a\":\xc3}", "broken JSON": `{"a":`, "line ends": "\r\n\n\r a \r\n", "a byte order mark": "\xef\xbb\xbf{}",
-		"of a kilobyte": strings.Repeat("k", 1024), "of the first piece of memory": strings.Repeat("m", 16<<10), "of several": strings.Repeat("s", 100_001),
-		"as large as may be": strings.Repeat("l", eventhook.DefaultMaxBodyBytes),
+		"of a kilobyte": strings.Repeat("k", 1024), "of the first chunk": strings.Repeat("m", 16<<10), "of several chunks": strings.Repeat("s", 100_001),
+		"of the maximum size": strings.Repeat("l", eventhook.DefaultMaxBodyBytes),
 	} {
 		for _, req := range []*http.Request{webhook(body, "Content-Type", "application/json"), chunked(webhook(body, "Content-Type", "application/json"))} {
 			e := r.accepted(t, req)
@@ -31,7 +31,7 @@ func TestTheBodyIsStoredByteForByte(t *testing.T) {
 				t.Errorf("%s: stored %d bytes %.20q as %s of %d; want %d bytes %.20q", claim, len(e.Body), e.Body, e.ContentType, e.BodySize, len(body), body)
 			}
 			if cap(e.Body) > 2*len(body)+20<<10 {
-				t.Errorf("%s: %d bytes hold %d bytes of memory", claim, len(body), cap(e.Body))
+				t.Errorf("%s: a body of %d bytes retains %d bytes of memory", claim, len(body), cap(e.Body))
 			}
 		}
 	}
@@ -43,7 +43,7 @@ func block(e eventhook.Event) []string {
 	return lines
 }
 
-func TestHeadersAreStoredAsTheyCame(t *testing.T) {
+func TestHeadersAreStoredUnchanged(t *testing.T) {
 	long := strings.Repeat("y", 64<<10)
 	e := newFixture(t, open).accepted(t, webhook("", "Host", "hooks.example:8080", "X-Two", "first", "X-Two", "second", "X-Empty", "", "X-Bytes", "a\xff\x80\tb", "X-Long", long, "x-small", "v"))
 	want := []string{"Host: hooks.example:8080", "X-Bytes: a\xff\x80\tb", "X-Empty: ", "X-Long: " + long, "X-Sig: " + sign(""), "X-Small: v", "X-Two: first", "X-Two: second"}
@@ -55,7 +55,7 @@ func TestHeadersAreStoredAsTheyCame(t *testing.T) {
 	}
 }
 
-func TestCredentialsAreStoredNowhere(t *testing.T) {
+func TestCredentialsAreNotStored(t *testing.T) {
 	const password = "hunter2-is-secret"
 	basic := "Basic " + "dTpodW50ZXIyLWlzLXNlY3JldA==" // u:hunter2-is-secret
 	for _, c := range []struct {
@@ -96,7 +96,7 @@ func TestCredentialsAreStoredNowhere(t *testing.T) {
 	}
 }
 
-func TestA401TellsNothing(t *testing.T) {
+func TestA401RevealsNothing(t *testing.T) {
 	for reason, header := range map[string]string{"missing_header": "", "encoding": "zz", "mismatch": sign("another body")} {
 		r := newFixture(t)
 		req := webhook("the body")
@@ -108,7 +108,7 @@ func TestA401TellsNothing(t *testing.T) {
 		wantProblem(t, w, http.StatusUnauthorized, unverified)
 		wantCount(t, "headers", len(w.Header()), 1)
 		if diff := cmp.Diff([]string{reason}, r.observer.reasons); diff != "" {
-			t.Errorf("reasons told to the metric (-want +got):\n%s", diff)
+			t.Errorf("reasons in the metric (-want +got):\n%s", diff)
 		}
 		if !strings.Contains(r.log.String(), `"reason":"`+reason+`"`) || strings.Contains(r.log.String(), "the body") {
 			t.Errorf("logged %s, want the reason and nothing of the body", r.log)
@@ -145,7 +145,7 @@ func TestTraceAndRequestID(t *testing.T) {
 	}
 }
 
-// What only a connection can show: bytes that no client library would send.
+// These requests have bytes that no client library would send.
 func TestOverAConnection(t *testing.T) {
 	r := newFixture(t, open, func(s *eventhook.Source) { s.MaxBodyBytes = 100 })
 	server := httptest.NewServer(r.router)
@@ -162,7 +162,7 @@ func TestOverAConnection(t *testing.T) {
 		{"broken chunks", "POST" + head + "Transfer-Encoding: chunked\r\n\r\n3\r\nabcd\r\n0\r\n\r\n", 400, 0},
 		{"a header that is not UTF-8", "POST" + head + "X-Event-Type: \xff\r\n\r\n", 200, 1},
 		{"a header of 64 KB", "POST" + head + "X-Long: " + strings.Repeat("y", 64<<10) + "\r\n\r\n", 200, 1},
-		{"a method of their own", "WEBHOOK" + head + "\r\n", 405, 0},
+		{"an unknown method", "WEBHOOK" + head + "\r\n", 405, 0},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			before := len(r.store.stored())

@@ -21,13 +21,13 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// pair is a key that signs for the sources of these tests.
-var pair = ed25519.NewKeyFromSeed([]byte(strings.Repeat("s", ed25519.SeedSize)))
+// signingKey signs requests in these tests.
+var signingKey = ed25519.NewKeyFromSeed([]byte(strings.Repeat("s", ed25519.SeedSize)))
 
-// publicKey lets a source verify signatures under pair, among n other keys.
+// publicKey lets a source verify signatures of signingKey and of n other keys.
 func publicKey(n int) func(*eventhook.Source) {
 	return func(s *eventhook.Source) {
-		keys := []string{hex.EncodeToString(pair.Public().(ed25519.PublicKey))}
+		keys := []string{hex.EncodeToString(signingKey.Public().(ed25519.PublicKey))}
 		for i := range n {
 			other := ed25519.NewKeyFromSeed([]byte(strings.Repeat(string(rune('a'+i)), ed25519.SeedSize)))
 			keys = append(keys, hex.EncodeToString(other.Public().(ed25519.PublicKey)))
@@ -36,13 +36,13 @@ func publicKey(n int) func(*eventhook.Source) {
 	}
 }
 
-func signedByPair(body string) *http.Request {
+func genuine(body string) *http.Request {
 	r := webhook(body)
-	r.Header.Set("X-Sig", hex.EncodeToString(ed25519.Sign(pair, []byte(body))))
+	r.Header.Set("X-Sig", hex.EncodeToString(ed25519.Sign(signingKey, []byte(body))))
 	return r
 }
 
-func unsignedByPair(body string) *http.Request {
+func expensiveForgery(body string) *http.Request {
 	r := webhook(body)
 	r.Header.Set("X-Sig", strings.Repeat("0", 128))
 	return r
@@ -52,8 +52,8 @@ func workPerSecond(n int) func(*ingest.Config) {
 	return func(c *ingest.Config) { c.UnverifiedWorkPerSec = n }
 }
 
-// verified counts the forgeries of n that were verified, as the observer hears
-// a reason of the verifier only then.
+// verifiedForgeries sends n forgeries and returns how many of them were verified: only for
+// these the observer gets a reason of the verifier.
 func (r *fixture) verifiedForgeries(n int, send func() *http.Request) int {
 	before := len(r.observer.reasons)
 	for range n {
@@ -68,14 +68,14 @@ func (r *fixture) verifiedForgeries(n int, send func() *http.Request) int {
 	return count
 }
 
-// Attack: a flood of forgeries whose verification is expensive. The work is
-// bounded by the budgets, and taken before it is done.
+// Attack: a flood of forgeries whose verification is expensive. The work is limited by the
+// budgets and reserved before it is done.
 func TestExpensiveForgeriesAreRefusedBeforeTheWork(t *testing.T) {
-	const units = 10 // of each: ten keys, one signature
+	const units = 10 // per request: ten keys, one signature
 	for _, c := range []struct {
 		claim   string
 		clients int
-		want    int // verifications of 1000 requests at one moment
+		want    int // verifications of 1000 simultaneous requests
 	}{
 		// The client's budget of 50 units, then the upper half of the source's 1000.
 		{"one client", 1, 50},
@@ -87,22 +87,22 @@ func TestExpensiveForgeriesAreRefusedBeforeTheWork(t *testing.T) {
 			n := 0
 			got := r.verifiedForgeries(1000, func() *http.Request {
 				n++
-				return from(fmt.Sprintf("198.51.%d.%d:1", n%c.clients/250, n%c.clients%250+1), unsignedByPair("{}"))
+				return from(fmt.Sprintf("198.51.%d.%d:1", n%c.clients/250, n%c.clients%250+1), expensiveForgery("{}"))
 			})
 			if got < c.want-1 || got > c.want {
 				t.Errorf("%d of 1000 were verified, want %d: %d units", got, c.want, c.want*units)
 			}
 			r.clock.advance(time.Second)
-			if got := r.verifiedForgeries(1000, func() *http.Request { return from("203.0.113.1:1", unsignedByPair("{}")) }); got > 100 {
+			if got := r.verifiedForgeries(1000, func() *http.Request { return from("203.0.113.1:1", expensiveForgery("{}")) }); got > 100 {
 				t.Errorf("a second later %d were verified, want at most 100", got)
 			}
 		})
 	}
 }
 
-// A provider behind the forger's address is verified in the share that its
-// source has, and gives back what it takes.
-func TestAGenuineSenderBesideAForgerIsVerified(t *testing.T) {
+// A provider behind the same address as a forger is verified with the budget of its source,
+// and its work is returned.
+func TestAGenuineSenderWithAForgersAddressIsVerified(t *testing.T) {
 	r := newFixture(t, publicKey(9), workPerSecond(1000), limit(1_000_000, 60_000_000, 1_000_000), forgeriesOf(20, 50))
 	other := newSource("acme", "other")
 	publicKey(9)(&other)
@@ -112,19 +112,19 @@ func TestAGenuineSenderBesideAForgerIsVerified(t *testing.T) {
 		req.URL.Path = ingest.Path("acme", "other")
 		return req
 	}
-	r.verifiedForgeries(1000, func() *http.Request { return to(unsignedByPair("{}")) })
-	wantProblem(t, r.send(to(unsignedByPair("{}"))), http.StatusTooManyRequests, tooForged)
+	r.verifiedForgeries(1000, func() *http.Request { return to(expensiveForgery("{}")) })
+	wantProblem(t, r.send(to(expensiveForgery("{}"))), http.StatusTooManyRequests, tooForged)
 	for range 500 {
-		r.wantStatus(t, signedByPair("{}"), http.StatusOK)
+		r.wantStatus(t, genuine("{}"), http.StatusOK)
 	}
-	// To the flooded source another address still gets through.
+	// Another address can still send to the flooded source.
 	for range 500 {
-		r.wantStatus(t, from("203.0.113.7:1", to(signedByPair("{}"))), http.StatusOK)
+		r.wantStatus(t, from("203.0.113.7:1", to(genuine("{}"))), http.StatusOK)
 	}
 }
 
-// The sources of a tenant share its work, and other tenants have their own.
-func TestManySourcesOfATenantShareItsWork(t *testing.T) {
+// The sources of a tenant share its work budget; other tenants have their own.
+func TestSourcesOfATenantShareItsWorkBudget(t *testing.T) {
 	r := newFixture(t, publicKey(9), workPerSecond(1000), forgeriesOf(20, 50))
 	first := r.sources.list[0]
 	for i := range 10 {
@@ -138,7 +138,7 @@ func TestManySourcesOfATenantShareItsWork(t *testing.T) {
 		n := 0
 		verified += r.verifiedForgeries(200, func() *http.Request {
 			n++
-			req := from(fmt.Sprintf("198.51.%d.%d:1", i, n), unsignedByPair("{}"))
+			req := from(fmt.Sprintf("198.51.%d.%d:1", i, n), expensiveForgery("{}"))
 			req.URL.Path = ingest.Path("acme", fmt.Sprintf("s%d", i))
 			return req
 		})
@@ -149,13 +149,13 @@ func TestManySourcesOfATenantShareItsWork(t *testing.T) {
 	other := newSource("globex", "crm")
 	publicKey(9)(&other)
 	r.sources.list = append(r.sources.list, other)
-	req := signedByPair("{}")
+	req := genuine("{}")
 	req.URL.Path = ingest.Path("globex", "crm")
 	r.wantStatus(t, from("192.0.2.9:1", req), http.StatusOK)
 }
 
-// Work of less than one unit is always done: a provider whose secret is an
-// HMAC's is never refused for another's forgeries.
+// A verification of less than one unit is always done: a source with HMAC signatures never
+// refuses genuine requests because of forgeries.
 func TestCheapVerificationIsAlwaysDone(t *testing.T) {
 	r := newFixture(t, forgeriesOf(1, 1), limit(1_000_000, 60_000_000, 1_000_000))
 	for range 100 {
@@ -166,21 +166,21 @@ func TestCheapVerificationIsAlwaysDone(t *testing.T) {
 	}
 }
 
-// A request that costs more than a share can hold is still possible.
+// A verification that costs more than the burst of a budget is still possible.
 func TestALargeGenuineBodyIsVerified(t *testing.T) {
 	r := newFixture(t, workPerSecond(100), forgeriesOf(1, 1), func(s *eventhook.Source) { s.MaxBodyBytes = eventhook.LargestMaxBodyBytes })
 	large := strings.Repeat("x", 16<<20)
 	for range 3 {
 		r.wantStatus(t, webhook(large), http.StatusOK)
 	}
-	for _, want := range []int{http.StatusUnauthorized, http.StatusTooManyRequests} { // a forgery uses half of the share
+	for _, want := range []int{http.StatusUnauthorized, http.StatusTooManyRequests} { // a forgery uses half of the budget
 		req := webhook(large)
 		req.Header.Set("X-Sig", sign("x"))
 		r.wantStatus(t, req, want)
 	}
 }
 
-// fetcher is Keys of which nothing is in memory, and a fetch fails.
+// fetcher is a SharedKeys without cached keys whose fetches fail.
 type fetcher struct {
 	err     error
 	fetches int
@@ -200,7 +200,7 @@ func (f *fetcher) ForSource(_ eventhook.TenantID, source eventhook.SourceID) ver
 	return f
 }
 
-// withKeys is a handler whose keys come from f.
+// withKeys returns a router to a Handler whose keys come from f.
 func (r *fixture) withKeys(f *fetcher, c ingest.Config) *echo.Echo {
 	router := echo.New()
 	ingest.NewHandler(c, ingest.Deps{Sources: r.sources, Batcher: r.batcher, Observer: r.observer, Keys: f,
@@ -223,7 +223,7 @@ func TestAKeyThatCannotBeFetchedIs503(t *testing.T) {
 	}{
 		{"the provider is down", down, http.StatusServiceUnavailable, "5"},
 		{"too many fetches", &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "busy"}, http.StatusServiceUnavailable, "5"},
-		{"there is no such document", eventhook.NotFound("document"), http.StatusServiceUnavailable, "5"}, // the tenant has chosen the URL
+		{"there is no such document", eventhook.NotFound("document"), http.StatusServiceUnavailable, "5"}, // the URL is the tenant's choice
 	} {
 		r := newFixture(t, func(s *eventhook.Source) {
 			s.Verifier = verifier(verify.Config{Type: "jwt", KeySetURL: "https://keys.example/jwks"})
@@ -235,12 +235,12 @@ func TestAKeyThatCannotBeFetchedIs503(t *testing.T) {
 			t.Errorf("%s: answered %d, Retry-After %q, after %d fetches; want %d, %q", c.claim, w.Code, w.Header().Get("Retry-After"), f.fetches, c.want, c.retryAfter)
 		}
 		if !f.owners[r.sources.list[0].ID] {
-			t.Errorf("%s: the fetch does not count against the source", c.claim)
+			t.Errorf("%s: the fetch was not made for the source", c.claim)
 		}
 	}
 }
 
-// Attack: forged requests that name made-up certificates.
+// Attack: forgeries that name made-up certificates.
 func TestMadeUpCertificatesAreFetchedWithinTheBudget(t *testing.T) {
 	const requests = 200
 	r := newFixture(t, func(s *eventhook.Source) { s.Verifier = spec(verify.Spec{Provider: "aws-sns"}) },

@@ -11,22 +11,22 @@ import (
 	"github.com/eventhook/eventhook/internal/meter"
 )
 
-// The bounds of an event that is planned before it is stored. Its sender waits for
-// the plan, and the events of its batch wait for its effects.
+// Limits of an event that is planned before it is stored. Its sender waits for the plan, and the
+// other events of its batch wait until its effects are written.
 const (
-	mostArriving   = 64 << 10 // bytes of the body
-	arrivingSteps  = meter.Slice
-	arrivingRows   = 100     // that the event may make
-	arrivingEffect = 1 << 20 // bytes that the event may make
+	maxArrivalBytes       = 64 << 10 // bytes of the body
+	arrivalSteps          = meter.Slice
+	maxArrivalRows        = 100     // rows that the event's effects write
+	maxArrivalEffectBytes = 1 << 20 // bytes that the event's effects write
 )
 
-// PlanArrival plans an event before it is stored, if that is cheap and certain: the
-// routes and subscriptions are in memory and of one generation, no script runs, no
-// promise is settled, no action fails, and the plan is small. Else it returns nil, and
-// the event is to be stored for the processor. It waits for nothing, and takes no more
-// than about a millisecond. It does not change the event. Safe for concurrent use.
+// PlanArrival plans an event before it is stored. It returns nil, and the processor plans the event
+// after it was stored, unless the plan is cheap and cannot fail: the routes and subscriptions are
+// in memory and of one generation, no script runs, no promise is settled, no action fails, and the
+// effects are within the limits above. PlanArrival does no I/O, takes at most about a millisecond,
+// and does not change the event. It is safe for concurrent use.
 func (p *Processor) PlanArrival(e *eventhook.Event) *effects.Settlement {
-	if p.config.Workers == 0 || len(e.Body) > mostArriving {
+	if p.config.Workers == 0 || len(e.Body) > maxArrivalBytes {
 		return nil
 	}
 	program, err := p.programs.Peek(programKey{e.TenantID, e.SourceID})
@@ -39,12 +39,12 @@ func (p *Processor) PlanArrival(e *eventhook.Event) *effects.Settlement {
 	}
 	m, _ := arrivalMeters.Get().(*meter.Meter)
 	defer arrivalMeters.Put(m)
-	m.Reset(context.Background(), arrivingSteps, p.Shares.Bucket(e.TenantID))
+	m.Reset(context.Background(), arrivalSteps, p.Shares.Bucket(e.TenantID))
 	s := program.Settle(m, e, nil, now)
 	isMatched := p.Fanout == nil || m.Err() == nil && p.Fanout.MatchNow(m, s)
 	m.Close()
 	if errors.Is(m.Err(), meter.ErrLimit) {
-		program.slowUntil.Store(now.Add(slowFor).UnixNano())
+		program.slowUntil.Store(now.Add(slowPathPeriod).UnixNano())
 		p.Shares.Count(cpushare.Routes, cpushare.Slow)
 	}
 	if m.Err() != nil || !isMatched || !isCertain(s) {
@@ -55,19 +55,21 @@ func (p *Processor) PlanArrival(e *eventhook.Event) *effects.Settlement {
 
 var arrivalMeters = sync.Pool{New: func() any { return &meter.Meter{} }}
 
-// isCertain reports whether a plan's actions all succeed whatever the database says,
-// but for keys that are taken, and are few enough to be stored with their event.
+// isCertain reports whether all actions of a plan succeed whatever the database holds (an action
+// whose key is taken is skipped, which is no failure), and whether the effects are small enough to
+// be stored with their event.
 func isCertain(s *effects.Settlement) bool {
 	for i := range s.Actions {
 		if a := &s.Actions[i]; a.Failure != "" || a.Effect.Promise != nil {
 			return false
 		}
 	}
-	return s.Rows() <= arrivingRows && s.EffectBytes <= arrivingEffect && !isHeavy(s)
+	return s.Rows() <= maxArrivalRows && s.EffectBytes <= maxArrivalEffectBytes && !isHeavy(s)
 }
 
-// Planned hears which events were stored together with their plans, and which plans
-// the database refused or found stale.
+// Planned reports which events were stored together with their plans. For each plan that the
+// database refused, the next events of the source go to the slow queue. For each stale plan, the
+// routes are read again.
 func (p *Processor) Planned(batch []*effects.Arrival, plans []*effects.Settlement) {
 	now := p.Now()
 	var settled []*effects.Settlement
@@ -77,10 +79,10 @@ func (p *Processor) Planned(batch []*effects.Arrival, plans []*effects.Settlemen
 		case a.IsPlanned():
 			settled = append(settled, s)
 		case s.IsStale:
-			p.renew(s)
-		case a.Plan == nil: // refused: the next ones of its source are planned apart
+			p.evictStale(s)
+		case a.Plan == nil: // the database refused it
 			if program, err := p.programs.Peek(programKey{a.Event.TenantID, a.Event.SourceID}); err == nil {
-				program.slowUntil.Store(now.Add(slowFor).UnixNano())
+				program.slowUntil.Store(now.Add(slowPathPeriod).UnixNano())
 			}
 		}
 	}

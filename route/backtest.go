@@ -12,39 +12,38 @@ import (
 	"github.com/eventhook/eventhook/internal/cpushare"
 )
 
-// ReadEvents reads events that a source has received, newest first, from before an id
-// on; zero is the newest. It looks at limit of them at most, or fewer when they
-// are large, and returns where to go on, zero at the end. One without headers
-// has lost its payload.
+// ReadEvents reads past events of a source, newest first: those before the id before, or from the
+// newest if before is zero. It examines at most limit events, fewer if they are large. next is the
+// id to continue from, zero at the end. An event without headers has lost its payload to retention.
 type ReadEvents func(ctx context.Context, before eventhook.EventID, limit int) (events []*eventhook.Event, next eventhook.EventID, err error)
 
-// BacktestOptions says what to hold a route against.
+// BacktestOptions says which past events a route is tested with.
 type BacktestOptions struct {
 	Tenant     eventhook.TenantID
 	Shares     *cpushare.Limiter
 	ReadEvents ReadEvents
-	Last       int // events at most
-	Samples    int // of each outcome at most
+	Last       int // how many events to test at most
+	Samples    int // how many samples to return for each outcome at most
 }
 
-// Backtest is what a route would have made of past events.
+// Backtest is the result of testing a route with past events.
 type Backtest struct {
 	Matched, Unmatched Outcome
-	Failed             Outcome // matched, or nobody can tell, and some action would fail
-	WithoutBody        int     // not tested: past their retention
-	IsComplete         bool    // else time ran out
+	Failed             Outcome // matched or undecided, and an action would fail
+	WithoutBody        int     // not tested: the payload is past its retention
+	IsComplete         bool    // false if the time limit ended the backtest
 	Newest, Oldest     time.Time
 }
 
-// Outcome are the events of which one thing would have come.
+// Outcome counts the events with one result.
 type Outcome struct {
 	Events  int
-	Samples []Sample       // the newest
-	Reasons map[string]int // for how many events, in words that leave out what each holds
+	Samples []Sample       // the newest events
+	Reasons map[string]int // how many events have each reason; see Explanation.General
 }
 
-// Sample is one event and what the route would do with it. Inputs are left out
-// when all together have become too large.
+// Sample is one event and what the route would do with it. Inputs are omitted once the samples hold
+// maxSampleBytes.
 type Sample struct {
 	EventID   eventhook.EventID
 	EventType string
@@ -52,14 +51,14 @@ type Sample struct {
 	Actions   []ExplainedTarget
 }
 
-// Reason is why a number of events did not match, or failed.
+// Reason is a reason why events did not match or failed, and the number of these events.
 type Reason struct {
 	Reason string
 	Events int
 }
 
-// Frequent are the most frequent reasons, the first the most.
-func (o *Outcome) Frequent(most int) []Reason {
+// TopReasons returns at most limit reasons, the most frequent first.
+func (o *Outcome) TopReasons(limit int) []Reason {
 	list := []Reason{}
 	for reason, events := range o.Reasons {
 		list = append(list, Reason{reason, events})
@@ -67,77 +66,77 @@ func (o *Outcome) Frequent(most int) []Reason {
 	slices.SortFunc(list, func(a, b Reason) int {
 		return cmp.Or(cmp.Compare(b.Events, a.Events), cmp.Compare(a.Reason, b.Reason))
 	})
-	return list[:min(len(list), most)]
+	return list[:min(len(list), limit)]
 }
 
-// Bounds of a backtest.
+// Limits of a backtest.
 const (
-	mostBacktesting = 10 * time.Second
+	maxBacktestTime = 10 * time.Second
 	backtestPage    = 200     // events read at once
-	mostSampled     = 4 << 20 // bytes of inputs in samples
+	maxSampleBytes  = 4 << 20 // bytes of inputs in all samples
 )
 
-// backtesting are those under way. They think without a pause, so all together
-// have half of the processors.
-var backtesting = newBacktests(max(1, runtime.GOMAXPROCS(0)/2))
+// backtestLimit limits the backtests of this instance. A backtest evaluates without a pause, so all
+// of them together get half of the processors.
+var backtestLimit = newBacktestLimiter(max(1, runtime.GOMAXPROCS(0)/2))
 
-// backtests has each tenant make one at a time, and all together so many.
-type backtests struct {
-	tenants
-	places chan struct{}
+// backtestLimiter runs one backtest of a tenant at a time, and as many of all tenants as it has
+// slots.
+type backtestLimiter struct {
+	oneAtATime
+	slots chan struct{}
 }
 
-func newBacktests(atOnce int) *backtests {
-	return &backtests{newTenants(), make(chan struct{}, atOnce)}
+func newBacktestLimiter(atOnce int) *backtestLimiter {
+	return &backtestLimiter{newOneAtATime(), make(chan struct{}, atOnce)}
 }
 
-// RunBacktest tells what one route, which need not be stored nor be enabled,
-// would have made of past events. It does nothing with them. After 10 s it ends
-// with what it has come to. Scripts are run as Explain runs them, and a backtest
-// has to wait for its turn as they have: the errors are Explain's and those of
-// ReadEvents.
+// RunBacktest reports what one route would have done with past events. The route need not be stored
+// or enabled, and no effect is stored. After 10 s RunBacktest returns the result so far. Scripts
+// run as for Explain, and a backtest waits for a slot of its tenant in the same way. The errors are
+// those of Explain and of ReadEvents.
 func RunBacktest(ctx context.Context, r eventhook.Route, target func(eventhook.Target) (Effector, error), b BacktestOptions) (*Backtest, error) {
 	r.IsEnabled = true
 	t := &backtest{BacktestOptions: b, program: Compile(eventhook.RetryPolicy{}, []eventhook.Route{r}, target)}
-	if err := backtesting.run(ctx, t); err != nil {
+	if err := backtestLimit.run(ctx, t); err != nil {
 		return nil, err
 	}
-	return &t.found, nil
+	return &t.result, nil
 }
 
-func (bs *backtests) run(ctx context.Context, b *backtest) error {
-	return bs.inTurn(ctx, b.Tenant, func(waiting context.Context) error {
+func (bs *backtestLimiter) run(ctx context.Context, b *backtest) error {
+	return bs.runFor(ctx, b.Tenant, func(waiting context.Context) error {
 		select {
-		case bs.places <- struct{}{}:
+		case bs.slots <- struct{}{}:
 		case <-waiting.Done():
 			return waiting.Err()
 		}
-		defer func() { <-bs.places }()
+		defer func() { <-bs.slots }()
 		return b.run(ctx)
 	})
 }
 
-// backtest is one under way.
+// backtest is the state of one running backtest.
 type backtest struct {
 	BacktestOptions
-	program *Program
-	found   Backtest
-	sampled int // bytes of inputs
+	program     *Program
+	result      Backtest
+	sampleBytes int // bytes of inputs in the samples
 }
 
-// run ends without an error when its time is over.
+// run returns nil when its time limit ends the backtest.
 func (b *backtest) run(ctx context.Context) error {
-	bounded, cancel := context.WithTimeout(ctx, mostBacktesting)
+	bounded, cancel := context.WithTimeout(ctx, maxBacktestTime)
 	defer cancel()
-	err := b.walk(bounded)
+	err := b.readAll(bounded)
 	if err != nil && bounded.Err() != nil && ctx.Err() == nil {
 		return nil
 	}
-	b.found.IsComplete = err == nil
+	b.result.IsComplete = err == nil
 	return err
 }
 
-func (b *backtest) walk(ctx context.Context) error {
+func (b *backtest) readAll(ctx context.Context) error {
 	var before eventhook.EventID
 	for left := b.Last; left > 0; {
 		events, next, err := b.ReadEvents(ctx, before, min(left, backtestPage))
@@ -145,7 +144,7 @@ func (b *backtest) walk(ctx context.Context) error {
 			return err
 		}
 		for _, e := range events {
-			if err := b.test(ctx, e); err != nil {
+			if err := b.add(ctx, e); err != nil {
 				return err
 			}
 		}
@@ -157,30 +156,30 @@ func (b *backtest) walk(ctx context.Context) error {
 	return nil
 }
 
-// test takes one event to the count, unless ctx ends before it is judged.
-func (b *backtest) test(ctx context.Context, e *eventhook.Event) error {
+// add tests one event and counts the result. It counts nothing if ctx ends first.
+func (b *backtest) add(ctx context.Context, e *eventhook.Event) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if e.Headers == nil {
-		b.found.WithoutBody++
+		b.result.WithoutBody++
 		return nil
 	}
 	list, err := b.program.Explain(ctx, b.Shares, e, e.ID.Time())
 	if err != nil {
 		return err
 	}
-	x, outcome, why := list[0], &b.found.Matched, ""
+	x, outcome, why := list[0], &b.result.Matched, ""
 	failing := slices.IndexFunc(x.Actions, func(a ExplainedTarget) bool { return a.Err != nil })
 	switch {
 	case !x.Matched:
-		outcome, why = &b.found.Unmatched, x.General
+		outcome, why = &b.result.Unmatched, x.General
 	case failing >= 0:
-		outcome, why = &b.found.Failed, x.Actions[failing].Err.Error()
+		outcome, why = &b.result.Failed, x.Actions[failing].Err.Error()
 	}
-	b.found.Oldest = e.ID.Time()
-	if b.found.Newest.IsZero() {
-		b.found.Newest = b.found.Oldest
+	b.result.Oldest = e.ID.Time()
+	if b.result.Newest.IsZero() {
+		b.result.Newest = b.result.Oldest
 	}
 	outcome.add(why)
 	if len(outcome.Samples) < b.Samples {
@@ -189,9 +188,9 @@ func (b *backtest) test(ctx context.Context, e *eventhook.Event) error {
 	return nil
 }
 
-// mostReasons bounds how many are told apart: scripts can make up a new one for
+// maxReasons limits how many reasons are counted separately: a script can return a new reason for
 // each event.
-const mostReasons = 1000
+const maxReasons = 1000
 
 func (o *Outcome) add(reason string) {
 	const mostBytes = 500
@@ -202,19 +201,19 @@ func (o *Outcome) add(reason string) {
 	if o.Reasons == nil {
 		o.Reasons = map[string]int{}
 	}
-	if _, known := o.Reasons[reason]; known || len(o.Reasons) < mostReasons {
+	if _, known := o.Reasons[reason]; known || len(o.Reasons) < maxReasons {
 		o.Reasons[reason]++
 	}
 }
 
-// sample keeps nothing of the event's body but copies of what it shows.
+// sample copies the inputs, so that it does not keep the event's body in memory.
 func (b *backtest) sample(e *eventhook.Event, x Explanation) Sample {
 	s := Sample{EventID: e.ID, EventType: e.EventType, Reason: x.Reason}
 	for _, a := range x.Actions {
-		if len(a.Input) > mostSampled-b.sampled {
+		if len(a.Input) > maxSampleBytes-b.sampleBytes {
 			a.Input, a.IsLeftOut = nil, true
 		}
-		b.sampled += len(a.Input)
+		b.sampleBytes += len(a.Input)
 		a.Input = bytes.Clone(a.Input)
 		s.Actions = append(s.Actions, a)
 	}

@@ -75,7 +75,7 @@ type told struct {
 }
 
 func inShort(o Outcome) told {
-	t := told{Events: o.Events, Reasons: o.Frequent(5)}
+	t := told{Events: o.Events, Reasons: o.TopReasons(5)}
 	for _, s := range o.Samples {
 		text := s.Reason
 		for _, a := range s.Actions {
@@ -135,14 +135,14 @@ func TestReasonsAreToldInGeneral(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff([]Reason{{c.want, 1}}, got.Unmatched.Frequent(5)); diff != "" {
+		if diff := cmp.Diff([]Reason{{c.want, 1}}, got.Unmatched.TopReasons(5)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.filter, diff)
 		}
 	}
 }
 
 func TestSamplesAreBounded(t *testing.T) {
-	large := `{"id":1,"s":"` + strings.Repeat("x", mostSampled/2) + `"}`
+	large := `{"id":1,"s":"` + strings.Repeat("x", maxSampleBytes/2) + `"}`
 	got, err := RunBacktest(t.Context(), proposed(""), toEcho, BacktestOptions{Shares: freshShares(), ReadEvents: past(received(large, large, `{"id":3}`)), Last: 3, Samples: 20})
 	if err != nil {
 		t.Fatal(err)
@@ -174,11 +174,11 @@ func newBacktest(tenant eventhook.TenantID, p ReadEvents) *backtest {
 func TestABacktestEndsWithWhatItHasComeTo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, began := newBacktest(mine, endless), time.Now()
-		if err := newBacktests(1).run(t.Context(), b); err != nil {
+		if err := newBacktestLimiter(1).run(t.Context(), b); err != nil {
 			t.Fatal(err)
 		}
-		if took := time.Since(began); took != mostBacktesting || b.found.IsComplete || b.found.Matched.Events == 0 {
-			t.Errorf("took %s, complete %t, %d matched; want %s, false, some", took, b.found.IsComplete, b.found.Matched.Events, mostBacktesting)
+		if took := time.Since(began); took != maxBacktestTime || b.result.IsComplete || b.result.Matched.Events == 0 {
+			t.Errorf("took %s, complete %t, %d matched; want %s, false, some", took, b.result.IsComplete, b.result.Matched.Events, maxBacktestTime)
 		}
 	})
 }
@@ -188,7 +188,7 @@ func TestABacktestEndsWithItsCaller(t *testing.T) {
 		ctx, leave := context.WithTimeout(t.Context(), 3*time.Second)
 		defer leave()
 		began := time.Now()
-		err := newBacktests(1).run(ctx, newBacktest(mine, endless))
+		err := newBacktestLimiter(1).run(ctx, newBacktest(mine, endless))
 		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != 3*time.Second {
 			t.Errorf("got %v after %s, want that its time was over after 3s", err, took)
 		}
@@ -202,13 +202,13 @@ func TestBacktestsWaitForEachOther(t *testing.T) {
 		places int
 		want   error
 	}{
-		{"of one tenant", mine, 2, errTooMany},
-		{"of another, while there is no room", theirs, 1, errTooMany},
+		{"of one tenant", mine, 2, errTestsBusy},
+		{"of another, while there is no room", theirs, 1, errTestsBusy},
 		{"of another", theirs, 2, nil},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				all := newBacktests(c.places)
+				all := newBacktestLimiter(c.places)
 				var first sync.WaitGroup
 				first.Go(func() {
 					if err := all.run(t.Context(), newBacktest(mine, endless)); err != nil {
@@ -247,7 +247,7 @@ func TestABacktestBearsScriptsThatNeverEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	const why = "filter_function: it was stopped: it ran longer than 1s"
-	if diff := cmp.Diff([]Reason{{why, 2}}, got.Failed.Frequent(5)); diff != "" || got.Failed.Events != 2 || got.Failed.Samples[0].Reason != UndecidedPrefix+why {
+	if diff := cmp.Diff([]Reason{{why, 2}}, got.Failed.TopReasons(5)); diff != "" || got.Failed.Events != 2 || got.Failed.Samples[0].Reason != UndecidedPrefix+why {
 		t.Errorf("got %+v, want two that failed for %s", got.Failed, why)
 	}
 }

@@ -20,17 +20,17 @@ import (
 	"github.com/eventhook/eventhook/internal/pattern"
 )
 
-// Bounds of expressions.
+// Limits of expressions.
 const (
-	mostExpressionBytes = 16 << 10
-	mostExpressionNodes = 5_000
-	mostExpressionDepth = 100
-	mostExpressionCost  = 100_000 // CEL's units, about a step each
-	mostExpressionSize  = 1 << 20 // elements and characters held, counted over the whole evaluation
+	maxExpressionBytes = 16 << 10
+	maxExpressionNodes = 5_000
+	maxExpressionDepth = 100
+	maxExpressionCost  = 100_000 // CEL's cost units, about a step each
+	maxExpressionSize  = 1 << 20 // elements and characters in memory, added up over the evaluation
 )
 
-// environment is what expressions know: CEL's standard library, and headers,
-// body, cloudevent and event.
+// environment declares what an expression can use: CEL's standard library and the variables
+// headers, body, cloudevent and event.
 var environment = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewEnv(
 		cel.Variable("headers", cel.MapType(cel.StringType, cel.StringType)),
@@ -38,27 +38,26 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 		cel.Variable("cloudevent", cel.MapType(cel.StringType, cel.DynType)),
 		cel.Variable("event", cel.MapType(cel.StringType, cel.DynType)),
 		cel.CrossTypeNumericComparisons(true),
-		cel.ParserExpressionSizeLimit(mostExpressionBytes),
-		cel.ParserRecursionLimit(mostExpressionDepth),
+		cel.ParserExpressionSizeLimit(maxExpressionBytes),
+		cel.ParserRecursionLimit(maxExpressionDepth),
 		cel.ParserErrorRecoveryLimit(10),
-		cel.ExpressionNodeLimit(mostExpressionNodes),
+		cel.ExpressionNodeLimit(maxExpressionNodes),
 	)
 })
 
-// expression is a filter_expression, compiled; safe for concurrent use.
+// expression is a compiled filter_expression. It is safe for concurrent use.
 type expression struct {
 	program  cel.Program
 	ast      *cel.Ast
 	hasLoops bool
-	memory   int // about how many bytes it holds
+	memory   int // approximate size in bytes
 }
 
-// compileExpression compiles CEL. Whatever is wrong with it is told at once,
-// by line and column.
+// compileExpression compiles a CEL expression and returns all its faults, with line and column.
 func compileExpression(text string) (*expression, eventhook.Faults) {
 	var faults eventhook.Faults
-	if len(text) > mostExpressionBytes {
-		faults.Add("", "is %d bytes long, at most %d are allowed", len(text), mostExpressionBytes)
+	if len(text) > maxExpressionBytes {
+		faults.Add("", "is %d bytes long, at most %d are allowed", len(text), maxExpressionBytes)
 		return nil, faults
 	}
 	env, err := environment()
@@ -68,7 +67,7 @@ func compileExpression(text string) (*expression, eventhook.Faults) {
 	}
 	ast, issues := env.Compile(text)
 	for _, issue := range issues.Errors() {
-		faults.Add("", "%s", complaint(issue))
+		faults.Add("", "%s", issueText(issue))
 	}
 	if len(faults) > 0 {
 		return nil, faults
@@ -92,7 +91,7 @@ func compileExpression(text string) (*expression, eventhook.Faults) {
 	return &expression{program: program, ast: ast, hasLoops: len(loops) > 0, memory: memory}, nil
 }
 
-// About how many bytes a compiled expression holds: any, and for each of its nodes.
+// The approximate size of a compiled expression, in bytes: a constant and a part for each node.
 const (
 	expressionMemory = 30 << 10
 	nodeMemory       = 400
@@ -102,24 +101,24 @@ func nodes(ast *cel.Ast) int {
 	return len(celast.MatchDescendants(celast.NavigateAST(ast.NativeRep()), celast.AllMatcher()))
 }
 
-// program plans the evaluation of what was compiled, within its bounds.
-func program(ast *cel.Ast, how cel.EvalOption) (cel.Program, *constants, error) {
+// program plans the evaluation of a compiled expression within the limits.
+func program(ast *cel.Ast, option cel.EvalOption) (cel.Program, *constantPatterns, error) {
 	env, err := environment()
 	if err != nil {
 		return nil, nil, err
 	}
-	patterns := &constants{byText: map[string]*pattern.Pattern{}}
-	planned, err := env.Program(ast, cel.EvalOptions(how), cel.CostLimit(mostExpressionCost), cel.MemoryLimit(mostExpressionSize),
-		cel.CostTracking(costs{}), cel.InterruptCheckFrequency(loopsAtOnce), cel.CustomDecoratorV2(patterns.decorateMatches))
+	patterns := &constantPatterns{byText: map[string]*pattern.Pattern{}}
+	planned, err := env.Program(ast, cel.EvalOptions(option), cel.CostLimit(maxExpressionCost), cel.MemoryLimit(maxExpressionSize),
+		cel.CostTracking(costs{}), cel.InterruptCheckFrequency(interruptCheckInterval), cel.CustomDecoratorV2(patterns.decorateMatches))
 	return planned, patterns, err
 }
 
-// complaint is what the compiler finds fault with, for people, and where, if it
-// knows: of what nests too deep it does not.
-func complaint(issue *cel.Error) string {
+// issueText describes a fault that the compiler found, with line and column. CEL has no position
+// for an expression that nests too deep.
+func issueText(issue *cel.Error) string {
 	switch line, column := issue.Location.Line(), issue.Location.Column(); {
 	case strings.Contains(issue.Message, "recursion limit exceeded"):
-		return fmt.Sprintf("nests too deep: at most %d levels are allowed", mostExpressionDepth)
+		return fmt.Sprintf("nests too deep: at most %d levels are allowed", maxExpressionDepth)
 	case line < 1 || column < 0:
 		return eventhook.Truncate(issue.Message, 500)
 	default:
@@ -127,19 +126,20 @@ func complaint(issue *cel.Error) string {
 	}
 }
 
-// activation gives an expression what it asks for, and works it out only then.
+// activation provides the variables of an expression and computes each on first use.
 type activation struct {
 	*subject
-	began time.Time
-	asked int // how often a variable was asked for
+	began   time.Time
+	lookups int // how many variables were looked up
 }
 
 // Parent implements cel.Activation.
 func (a *activation) Parent() cel.Activation { return nil }
 
-// ResolveName implements cel.Activation. It ends an evaluation that takes too long, as CEL ends it at its limits.
+// ResolveName implements cel.Activation. It stops an evaluation that takes too long in the way in
+// which CEL stops one at its own limits.
 func (a *activation) ResolveName(name string) (any, bool) {
-	if a.asked++; a.asked%8 == 0 && time.Since(a.began) > mostEvalTime {
+	if a.lookups++; a.lookups%8 == 0 && time.Since(a.began) > maxEvalTime {
 		panic(interpreter.EvalCancelledError{Cause: interpreter.ContextCancelled, Message: "it takes too long"})
 	}
 	switch name {
@@ -164,11 +164,11 @@ func orError(value any, err error) (any, bool) {
 	return value, true
 }
 
-// holds evaluates the expression. An error, such as a member that is missing,
-// counts as false. If why is not nil, holds adds the reason. An evaluation that
-// exceeds a limit of CEL is a problem. When the subject's meter stops, holds
-// returns false: the caller has to ask the meter.
-func (x *expression) holds(s *subject, why *filter.Reasons) (bool, *problem) {
+// matches evaluates the expression. An evaluation error, such as a missing member, counts as false.
+// If reasons is not nil and the expression does not match, matches adds the reason. An evaluation
+// that exceeds a limit of CEL is a problem. If the subject's meter stops, matches returns false,
+// and the caller must check the meter.
+func (x *expression) matches(s *subject, reasons *filter.Reasons) (bool, *problem) {
 	value, _, err := x.eval(x.program, s)
 	if s.Meter.Err() != nil {
 		return false, nil //nolint:nilerr // as documented, the route does not match
@@ -180,21 +180,22 @@ func (x *expression) holds(s *subject, why *filter.Reasons) (bool, *problem) {
 		return true, nil
 	}
 	switch {
-	case why == nil:
+	case reasons == nil:
 	case err != nil:
-		why.Add("filter_expression: %s", x.why(s, err))
+		reasons.Add("filter_expression: %s", x.explainFailure(s, err))
 	case value == types.False:
-		why.Add("filter_expression is false")
+		reasons.Add("filter_expression is false")
 	default:
-		why.Add("filter_expression is of type %s, and must be bool", value.Type().TypeName())
+		reasons.Add("filter_expression is of type %s, and must be bool", value.Type().TypeName())
 	}
 	return false, nil
 }
 
-// eval evaluates a program of the expression and uses the steps of its cost. The cost limit bounds what one
-// evaluation does before they are used. CEL's model of costs leaves out some work, such as listing the keys of a map
-// or measuring the memory of a value, so there is a limit of time, too. Time beyond the cost is the share's alone:
-// how long an evaluation takes depends on the machine, and the limit of the event must not.
+// eval evaluates a program of the expression and takes the steps of its cost from the meter. The
+// steps are known only afterwards; until then CEL's cost limit bounds the evaluation. CEL's cost
+// model omits some work, such as listing the keys of a map or measuring the size of a value, so
+// there is also a time limit. Time beyond the cost is taken from the tenant's share only, not from
+// the limit of the event: time depends on the machine, and that limit must not.
 func (x *expression) eval(program cel.Program, s *subject) (ref.Val, *cel.EvalDetails, error) {
 	if err := s.Meter.Use(evalSteps); err != nil {
 		return nil, nil, err
@@ -202,14 +203,14 @@ func (x *expression) eval(program cel.Program, s *subject) (ref.Val, *cel.EvalDe
 	a := &s.eval
 	*a = activation{subject: s, began: time.Now()}
 	value, details, err := x.run(program, a)
-	steps := mostExpressionCost * stepsPerCost
+	steps := maxExpressionCost * stepsPerCost
 	if details != nil && details.ActualCost() != nil {
-		steps = int(min(mostExpressionCost, *details.ActualCost())) * stepsPerCost
+		steps = int(min(maxExpressionCost, *details.ActualCost())) * stepsPerCost
 	}
 	if stopped := s.Meter.Spend(steps); stopped != nil {
 		return nil, nil, stopped
 	}
-	if took := time.Since(a.began); took > mostEvalTime/4 || isTime(err) {
+	if took := time.Since(a.began); took > maxEvalTime/4 || isTime(err) {
 		if stopped := s.Meter.SpendTime(took - time.Duration(steps)*meter.StepTime); stopped != nil {
 			return nil, nil, stopped
 		}
@@ -217,20 +218,21 @@ func (x *expression) eval(program cel.Program, s *subject) (ref.Val, *cel.EvalDe
 	return value, details, err
 }
 
-// run evaluates a program. Only what has loops can run for long between two questions for a variable.
+// run evaluates a program. Only an expression with loops can run for long between two variable
+// lookups, so only that one gets a timeout.
 func (x *expression) run(program cel.Program, a *activation) (ref.Val, *cel.EvalDetails, error) {
 	if !x.hasLoops {
 		return program.Eval(a)
 	}
-	ctx, cancel := context.WithTimeout(a.Meter.Context(), mostEvalTime)
+	ctx, cancel := context.WithTimeout(a.Meter.Context(), maxEvalTime)
 	defer cancel()
 	return program.ContextEval(ctx, a)
 }
 
 const (
-	evalSteps   = 50 // of beginning an evaluation
-	loopsAtOnce = 8  // turns of a loop between two looks at the context
+	evalSteps              = 50 // steps of starting an evaluation
+	interruptCheckInterval = 8  // loop iterations between two checks of the context
 )
 
-// mostEvalTime is the limit of one evaluation. Tests of the other limits raise it.
-var mostEvalTime = time.Second
+// maxEvalTime is the time limit of one evaluation. Tests of the other limits raise it.
+var maxEvalTime = time.Second

@@ -16,20 +16,21 @@ import (
 	"github.com/eventhook/eventhook/internal/pattern"
 )
 
-// stepsPerCost is how many steps one unit of CEL's cost takes.
+// stepsPerCost is the number of steps in one unit of CEL's cost.
 const stepsPerCost = 10
 
-// costs are the costs of calls that CEL's own model takes for constant, although they read all of their arguments.
-// CEL knows the types of few operands here, since a body may hold anything.
+// costs estimates calls that CEL's own model treats as constant although they read all of their
+// arguments. CEL knows the types of few operands here, since a body can hold any JSON.
 type costs struct{}
 
-// Costs, in CEL's units.
+// Costs in CEL's units.
 const (
-	bytesPerCost = 100 // read in the time of one unit
-	zoneCost     = 500 // of loading a time zone by its name
+	bytesPerCost = 100 // bytes read in the time of one unit
+	zoneCost     = 500 // loading a time zone by name
 )
 
-// CallCost implements CEL's estimator of actual costs. Nil leaves a call to CEL's own model.
+// CallCost implements interpreter.ActualCostEstimator. It returns nil for calls that CEL's own
+// model estimates well.
 func (costs) CallCost(function, _ string, args []ref.Val, _ ref.Val) *uint64 {
 	cost := 1
 	switch {
@@ -61,7 +62,8 @@ func textCost(v ref.Val) int {
 	return 0
 }
 
-// costOfIn is the cost of comparing a value with each element of a list. A map looks it up.
+// costOfIn is the cost of comparing a value with each element of a list. A lookup in a map is
+// constant.
 func costOfIn(v, in ref.Val) int {
 	var elements int
 	switch list := in.Value().(type) {
@@ -75,7 +77,7 @@ func costOfIn(v, in ref.Val) int {
 	return elements + min(elements*deepCost(v.Value()), deepCost(in.Value()))
 }
 
-// deepCost is the cost of reading a value with all that it holds.
+// deepCost is the cost of reading a value and everything in it.
 func deepCost(v any) int {
 	cost := 1
 	switch v := v.(type) {
@@ -103,25 +105,26 @@ func deepCost(v any) int {
 	return cost
 }
 
-// meterName is how a call finds the meter of its evaluation. No expression can name it.
+// meterName is the name under which a call looks up the meter of its evaluation. It is not a valid
+// identifier, so no expression can use it.
 const meterName = "@meter"
 
-// matchCall is a call of matches whose regular expression is counted while it runs.
+// matchCall is a call of matches() that counts the work of its regular expression.
 type matchCall struct {
 	call    interpreter.InterpretableCall
-	pattern *pattern.Pattern // nil: it is not constant
+	pattern *pattern.Pattern // nil if the regular expression is not a constant
 }
 
-// mostPatternMemory is how many bytes the constant regular expressions of one expression may hold together.
-const mostPatternMemory = 1 << 20
+// maxPatternMemory limits the size of all constant regular expressions of one expression, in bytes.
+const maxPatternMemory = 1 << 20
 
-// constants are the constant regular expressions of one expression, each compiled once.
-type constants struct {
+// constantPatterns holds the constant regular expressions of one expression, each compiled once.
+type constantPatterns struct {
 	byText map[string]*pattern.Pattern
 	memory int
 }
 
-func (c *constants) compile(text string) (*pattern.Pattern, error) {
+func (c *constantPatterns) compile(text string) (*pattern.Pattern, error) {
 	if p, ok := c.byText[text]; ok {
 		return p, nil
 	}
@@ -129,15 +132,15 @@ func (c *constants) compile(text string) (*pattern.Pattern, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.memory += p.Memory(); c.memory > mostPatternMemory {
-		return nil, fmt.Errorf("makes those of the expression too large: compiled, at most %d bytes are allowed", mostPatternMemory)
+	if c.memory += p.Memory(); c.memory > maxPatternMemory {
+		return nil, fmt.Errorf("makes those of the expression too large: compiled, at most %d bytes are allowed", maxPatternMemory)
 	}
 	c.byText[text] = p
 	return p, nil
 }
 
-// decorateMatches replaces the calls of matches in an expression.
-func (c *constants) decorateMatches(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+// decorateMatches replaces each call of matches() with a matchCall. It implements CEL's decorator.
+func (c *constantPatterns) decorateMatches(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 	call, ok := i.(interpreter.InterpretableCall)
 	if !ok || call.Function() != overloads.Matches || len(call.Args()) != 2 {
 		return i, nil
@@ -156,15 +159,15 @@ func (c *constants) decorateMatches(i interpreter.InterpretableV2) (interpreter.
 	return m, nil
 }
 
-// patternError refuses a constant regular expression.
+// patternError reports that a constant regular expression cannot be compiled.
 type patternError struct {
-	at  int64 // its node
+	at  int64 // id of the node
 	err error
 }
 
 func (e *patternError) Error() string { return "the regular expression " + wrongPattern(e.err) }
 
-// wrongPattern is what is wrong with a regular expression, as the end of a sentence.
+// wrongPattern describes a fault of a regular expression as the end of a sentence.
 func wrongPattern(err error) string {
 	if wrong, ok := errors.AsType[*syntax.Error](err); ok {
 		return fmt.Sprintf("cannot be read: %s: `%s`", wrong.Code, wrong.Expr)
@@ -208,10 +211,11 @@ func (c *matchCall) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	return types.Bool(matched)
 }
 
-// compileSteps are those of compiling a regular expression of the usual limits.
+// compileSteps is the number of steps for compiling a regular expression within
+// pattern.DefaultLimits.
 const compileSteps = 50_000
 
-// compiled compiles a regular expression that is not constant.
+// compiled returns the constant regular expression, or compiles the one in text.
 func (c *matchCall) compiled(m *meter.Meter, text string) (*pattern.Pattern, error) {
 	if c.pattern != nil {
 		return c.pattern, nil

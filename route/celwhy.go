@@ -14,7 +14,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// reads reports whether the expression asks for a variable, such as body.
+// reads reports whether the expression uses a variable, such as body.
 func (x *expression) reads(variable string) bool {
 	tree := celast.NavigateAST(x.ast.NativeRep())
 	return len(celast.MatchDescendants(tree, func(e celast.NavigableExpr) bool {
@@ -22,10 +22,9 @@ func (x *expression) reads(variable string) bool {
 	})) > 0
 }
 
-// why says where and over what an evaluation failed, for people. The library
-// names neither the place nor, of an operator, what it was given, so that it
-// evaluates once more, and watches.
-func (x *expression) why(s *subject, err error) string {
+// explainFailure describes where and why an evaluation failed. CEL's error has neither a position
+// nor the operand types of an operator, so explainFailure evaluates once more with state tracking.
+func (x *expression) explainFailure(s *subject, err error) string {
 	message := eventhook.Truncate(err.Error(), 500)
 	program, _, failed := program(x.ast, cel.OptTrackState)
 	if failed != nil {
@@ -36,8 +35,8 @@ func (x *expression) why(s *subject, err error) string {
 		return message
 	}
 	state := details.State()
-	culprit := culpritIn(celast.NavigateAST(x.ast.NativeRep()), state)
-	if better := whyKinds(culprit, state, message); better != "" {
+	culprit := failedPart(celast.NavigateAST(x.ast.NativeRep()), state)
+	if better := explainTypes(culprit, state, message); better != "" {
 		message = better
 	}
 	place := x.ast.NativeRep().SourceInfo().GetStartLocation(culprit.ID())
@@ -47,28 +46,30 @@ func (x *expression) why(s *subject, err error) string {
 	return fmt.Sprintf("line %d, column %d: %s", place.Line(), place.Column()+1, message)
 }
 
-// exceededBy returns the problem of an evaluation that exceeded a limit of CEL, nil for any other error. The same event
-// exceeds the cost and the memory again. The time depends on the machine, so that a retry may help.
+// exceededBy returns the problem of an evaluation that exceeded a limit of CEL, nil for any other
+// error. The same event exceeds the cost and the memory limit on every attempt. The time depends on
+// the machine, so a retry can help.
 func exceededBy(err error) *problem {
 	stopped, ok := errors.AsType[interpreter.EvalCancelledError](err)
 	switch {
 	case isTime(err):
-		return &problem{text: fmt.Sprintf("it takes longer than %s", mostEvalTime), transient: true}
+		return &problem{text: fmt.Sprintf("it takes longer than %s", maxEvalTime), transient: true}
 	case !ok:
 		return nil
 	case stopped.Cause == interpreter.MemoryLimitExceeded:
-		return &problem{text: fmt.Sprintf("it holds more than %s elements and characters", spaced(mostExpressionSize))}
+		return &problem{text: fmt.Sprintf("it holds more than %s elements and characters", spaced(maxExpressionSize))}
 	}
-	return &problem{text: fmt.Sprintf("it costs more than %s steps", spaced(mostExpressionCost))}
+	return &problem{text: fmt.Sprintf("it costs more than %s steps", spaced(maxExpressionCost))}
 }
 
-// isTime reports whether an evaluation ended at its limit of time, or with the context of its meter.
+// isTime reports whether an evaluation ended because of its time limit or because the context of
+// its meter ended.
 func isTime(err error) bool {
 	stopped, ok := errors.AsType[interpreter.EvalCancelledError](err)
 	return ok && stopped.Cause == interpreter.ContextCancelled || errors.Is(err, interpreter.InterruptError{})
 }
 
-// spaced is a number below 10^9 with spaces between its thousands.
+// spaced formats a number below 10^9 with spaces between its thousands.
 func spaced(n int) string {
 	switch {
 	case n >= 1_000_000:
@@ -79,21 +80,20 @@ func spaced(n int) string {
 	return fmt.Sprint(n)
 }
 
-// culpritIn is the innermost expression, from one that failed on, that failed
-// by itself and not because a part of it did. Variables only carry on what
-// failed elsewhere.
-func culpritIn(e celast.NavigableExpr, state interpreter.EvalState) celast.NavigableExpr {
+// failedPart returns the innermost part of a failed expression that failed itself and not because
+// of one of its own parts. A variable only repeats an error from elsewhere, so it is skipped.
+func failedPart(e celast.NavigableExpr, state interpreter.EvalState) celast.NavigableExpr {
 	for _, part := range e.Children() {
 		if value, known := state.Value(part.ID()); known && types.IsError(value) && part.Kind() != celast.IdentKind {
-			return culpritIn(part, state)
+			return failedPart(part, state)
 		}
 	}
 	return e
 }
 
-// whyKinds says which operator or function does not work with the kinds of
-// values that it met, "" where the message has said what was wrong.
-func whyKinds(e celast.NavigableExpr, state interpreter.EvalState, message string) string {
+// explainTypes names the operator or function that does not accept its operand types. It returns ""
+// if the message is already precise.
+func explainTypes(e celast.NavigableExpr, state interpreter.EvalState, message string) string {
 	if e.Kind() == celast.SelectKind {
 		if kind := kindOf(e.AsSelect().Operand(), state); kind != "" && kind != "map" {
 			return fmt.Sprintf("%s has no member %s", kind, e.AsSelect().FieldName())
@@ -104,7 +104,7 @@ func whyKinds(e celast.NavigableExpr, state interpreter.EvalState, message strin
 			return fmt.Sprintf("%s is neither a list nor a map to go through", kind)
 		}
 	}
-	if e.Kind() == celast.CallKind && isUnfit(e.AsCall(), state, message) {
+	if e.Kind() == celast.CallKind && failedOnTypes(e.AsCall(), state, message) {
 		if kinds := kindsOf(e.AsCall(), state); kinds != "" {
 			return fmt.Sprintf("%s does not work with %s", nameOf(e.AsCall().FunctionName()), kinds)
 		}
@@ -112,9 +112,9 @@ func whyKinds(e celast.NavigableExpr, state interpreter.EvalState, message strin
 	return ""
 }
 
-// isUnfit reports whether a call failed for the kinds of its values. To the
-// library, what has no members at all has just not the one.
-func isUnfit(call celast.CallExpr, state interpreter.EvalState, message string) bool {
+// failedOnTypes reports whether a call failed because of the types of its operands. CEL reports an
+// index into a value without members as a missing key.
+func failedOnTypes(call celast.CallExpr, state interpreter.EvalState, message string) bool {
 	if call.FunctionName() == celoperators.Index && strings.HasPrefix(message, "no such key") {
 		kind := kindOf(call.Args()[0], state)
 		return kind != "" && kind != "map"
@@ -122,8 +122,7 @@ func isUnfit(call celast.CallExpr, state interpreter.EvalState, message string) 
 	return strings.HasPrefix(message, "no such overload")
 }
 
-// kindOf is the type of what an expression came to, "" where that is unknown:
-// not everything is evaluated.
+// kindOf returns the type of an expression's value, "" if the expression was not evaluated.
 func kindOf(e celast.Expr, state interpreter.EvalState) string {
 	if e.Kind() == celast.LiteralKind {
 		return e.AsLiteral().Type().TypeName()
@@ -151,7 +150,7 @@ func kindsOf(call celast.CallExpr, state interpreter.EvalState) string {
 	return strings.Join(kinds, " and ")
 }
 
-// nameOf is a function as it is written.
+// nameOf returns a function or operator as it is written in an expression.
 func nameOf(function string) string {
 	switch function {
 	case celoperators.Index:

@@ -8,26 +8,24 @@ import (
 	"github.com/eventhook/eventhook/internal/script"
 )
 
-// Check says what is wrong with a route's filters and transform, all of it at
-// once: at filter and the path in it, filter_expression, filter_function,
-// transform.type and transform.expression; with line and column where they are
-// known. Whoever writes a route calls it beside Route.Validate, which looks at
-// the rest. It compiles everything, scripts in a process of their own, one at a
-// time for each tenant, and is safe for concurrent use. When it would take too
-// long to come to a script, the error is of KindUnavailable; when ctx ends
-// before, it is ctx's.
+// Check returns all faults of a route's filters and transform. Their locations are filter with the
+// path in it, filter_expression, filter_function, transform.type and transform.expression; texts
+// include line and column if known. Route.Validate checks the other settings, and callers that
+// store a route need both. Scripts are compiled in a separate process, one at a time for each
+// tenant. The error is of KindUnavailable if no such process was free in time, or ctx's error.
+// Check is safe for concurrent use.
 func Check(ctx context.Context, tenant eventhook.TenantID, r eventhook.Route) (f eventhook.Faults, err error) {
 	checkPattern(&f, &r)
 	checkExpression(&f, r.FilterExpression)
-	var programs []located
+	var programs []locatedProgram
 	if r.FilterFunction != "" {
-		programs = append(programs, located{"filter_function", script.Program{Kind: script.Filter, Source: r.FilterFunction}})
+		programs = append(programs, locatedProgram{"filter_function", script.Program{Kind: script.Filter, Source: r.FilterFunction}})
 	}
 	if r.Transform != nil {
 		programs = append(programs, checkTransform(&f, *r.Transform)...)
 	}
 	for _, p := range programs {
-		err := trying.check(ctx, tenant, p.Program)
+		err := testScripts.check(ctx, tenant, p.Program)
 		if !isAnswer(err) {
 			return nil, err
 		}
@@ -38,8 +36,8 @@ func Check(ctx context.Context, tenant eventhook.TenantID, r eventhook.Route) (f
 	return f, nil
 }
 
-// located is a program and where it stands in a route.
-type located struct {
+// locatedProgram is a program and its location in a route.
+type locatedProgram struct {
 	at string
 	script.Program
 }
@@ -52,8 +50,7 @@ func checkPattern(f *eventhook.Faults, r *eventhook.Route) {
 	f.Merge("filter", faults)
 }
 
-// checkExpression guards against a compiler that panics: what made it do so is
-// wrong with the expression, if not with it alone.
+// checkExpression reports a compiler panic as a fault of the expression.
 func checkExpression(f *eventhook.Faults, text string) {
 	if text == "" {
 		return
@@ -67,8 +64,8 @@ func checkExpression(f *eventhook.Faults, text string) {
 	f.Merge("filter_expression", faults)
 }
 
-// checkTransform returns the program of a transform, if it has one to check.
-func checkTransform(f *eventhook.Faults, t eventhook.Transform) []located {
+// checkTransform returns the program of a transform, nil if the transform has no valid one.
+func checkTransform(f *eventhook.Faults, t eventhook.Transform) []locatedProgram {
 	kind, ok := transforms[t.Type]
 	if !ok {
 		f.Add("transform.type", "%q is not one of %s, %s", eventhook.SanitizeLabel(t.Type), eventhook.TransformJMESPath, eventhook.TransformJavaScript)
@@ -79,7 +76,7 @@ func checkTransform(f *eventhook.Faults, t eventhook.Transform) []located {
 	case eventhook.SanitizeText(t.Expression) != t.Expression:
 		f.Add("transform.expression", "must be UTF-8 without NUL")
 	case ok:
-		return []located{{"transform.expression", script.Program{Kind: kind, Source: t.Expression}}}
+		return []locatedProgram{{"transform.expression", script.Program{Kind: kind, Source: t.Expression}}}
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ func TestCheckTellsEveryFault(t *testing.T) {
 		`filter.bdy.b: "bdy.b" is not a path: write body.<path>, header.<name>, cloudevent.<path> or event.<field>`,
 		"filter.$or: must be a list of filters",
 		"filter.body.c.x: is no operator: to compare with an object, write $eq; to look into it, a longer path",
-		`filter.body..d: path "body..d" has an empty step`,
+		`filter.body..d: path "body..d" has an empty part`,
 		`filter.event.amount: "event.amount" is no field of an event: there are event.body_size, event.content_type, event.correlation_id, event.id, event.idempotency_key, event.origin, event.received_at, event.request_id, event.source, event.source_ip, event.trace_id, event.type`,
 		"filter_expression: line 2, column 3: undeclared reference to 'bdy' (did you mean 'body'?)",
 		"filter_expression: line 2, column 12: undeclared reference to 'header' (did you mean 'headers'?)",

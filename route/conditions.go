@@ -6,20 +6,19 @@ import (
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
-// conditions are what a route asks of an event beside its type, the cheap
-// first, and what it makes of it.
+// conditions are a route's filters other than event types, cheapest first, and its transform.
 type conditions struct {
-	route      string         // its name
-	pattern    *filter.Filter // nil for none
+	route      string         // the route's name
+	filter     *filter.Filter // nil for none
 	expression *expression
 	function   string
 	transform  *eventhook.Transform
-	broken     *problem // what was stored and cannot be used
+	broken     *problem // why the stored filters cannot be compiled, nil if they can
 }
 
-// compileConditions compiles a route's filters. What cannot be compiled, which
-// Check prevents, must neither match everything nor nothing without a word:
-// the route then fails its actions.
+// compileConditions compiles a route's filters. Check keeps out filters that do not compile. If one
+// is stored nevertheless, the route must neither match all events nor silently match none, so the
+// actions of the route fail.
 func compileConditions(r *eventhook.Route, fields *filter.Fields) (c conditions) {
 	defer func() {
 		if recover() != nil {
@@ -30,7 +29,7 @@ func compileConditions(r *eventhook.Route, fields *filter.Fields) (c conditions)
 	var faults eventhook.Faults
 	if filter.IsSet(r.Filter) {
 		var wrong eventhook.Faults
-		c.pattern, wrong = filter.Compile(r.Filter, fields)
+		c.filter, wrong = filter.Compile(r.Filter, fields)
 		faults.Merge("filter", wrong)
 	}
 	if r.FilterExpression != "" {
@@ -44,10 +43,10 @@ func compileConditions(r *eventhook.Route, fields *filter.Fields) (c conditions)
 	return c
 }
 
-// memory is about how many bytes the compiled filters hold.
+// memory is the approximate size of the compiled filters in bytes.
 func (c *conditions) memory() (bytes int) {
-	if c.pattern != nil {
-		bytes += c.pattern.Memory()
+	if c.filter != nil {
+		bytes += c.filter.Memory()
 	}
 	if c.expression != nil {
 		bytes += c.expression.memory
@@ -55,30 +54,29 @@ func (c *conditions) memory() (bytes int) {
 	return bytes
 }
 
-// readBody reports whether the filters read the body of an event with a
-// content type. A CloudEvent may be in it.
-func (c *conditions) readBody(contentType string) bool {
+// reads reports whether the filters read a variable, such as body, in paths and expressions.
+func (c *conditions) readsBody(contentType string) bool {
 	isInBody := payload.IsStructured(contentType)
-	return c.read("body") || isInBody && c.read("cloudevent")
+	return c.reads("body") || isInBody && c.reads("cloudevent")
 }
 
 // read reports whether the filters read what has this name in paths and
 // expressions.
-func (c *conditions) read(name string) bool {
-	return c.function != "" || c.pattern != nil && c.pattern.Reads(name+".") || c.expression != nil && c.expression.reads(name)
+func (c *conditions) reads(name string) bool {
+	return c.function != "" || c.filter != nil && c.filter.Reads(name+".") || c.expression != nil && c.expression.reads(name)
 }
 
-// runScripts reports whether what tenants wrote is run for it.
-func (c *conditions) runScripts() bool { return c.function != "" || c.transform != nil }
+// runsScripts reports whether the route runs a script.
+func (c *conditions) runsScripts() bool { return c.function != "" || c.transform != nil }
 
-// judge reports whether an event matches. A problem says that this cannot be
-// told. With a why, what does not hold says so there.
-func (c *conditions) judge(s *subject, why *filter.Reasons) (matched bool, p *problem) {
+// match reports whether an event matches. If this cannot be decided, match returns a problem. If
+// reasons is not nil and the event does not match, match adds the reasons.
+func (c *conditions) match(s *subject, reasons *filter.Reasons) (matched bool, p *problem) {
 	if c.broken != nil {
 		return false, c.broken
 	}
-	if c.pattern != nil {
-		matched = c.pattern.Holds(&s.Subject, why)
+	if c.filter != nil {
+		matched = c.filter.Holds(&s.Subject, reasons)
 		if s.Meter.Err() != nil {
 			return false, s.stopped(c.route, "filter")
 		}
@@ -88,7 +86,7 @@ func (c *conditions) judge(s *subject, why *filter.Reasons) (matched bool, p *pr
 	}
 	if c.expression != nil {
 		const part = "filter_expression"
-		matched, p = c.expression.holds(s, why)
+		matched, p = c.expression.matches(s, reasons)
 		if s.Meter.Err() != nil {
 			return false, s.stopped(c.route, part)
 		}
@@ -102,7 +100,7 @@ func (c *conditions) judge(s *subject, why *filter.Reasons) (matched bool, p *pr
 	if c.function == "" {
 		return true, nil
 	}
-	matched, p = s.filterFunction(c.function, why)
+	matched, p = s.filterFunction(c.function, reasons)
 	if stopped := s.stopped(c.route, "filter_function"); stopped != nil {
 		return false, stopped
 	}

@@ -18,43 +18,40 @@ import (
 	"github.com/eventhook/eventhook/internal/script"
 )
 
-// UndecidedPrefix begins the reason of a route of which nobody can tell whether it
-// would take an event, such as one whose filter_function was stopped. Its
-// actions would fail, so that it counts as one that matches.
+// UndecidedPrefix begins the reason of a route for which the filters could not be evaluated, for
+// example because filter_function was stopped. The route counts as matching, and its actions would
+// fail.
 const UndecidedPrefix = "cannot tell: "
 
-// Explanation tells what a route would do with an event, and why.
+// Explanation describes what a route would do with an event, and why.
 type Explanation struct {
 	Route   eventhook.Route
 	Matched bool
-	Reason  string            // why it matches, or why not, or why that cannot be told, for people
-	General string            // of one that does not match: the reason without what this event holds
-	Actions []ExplainedTarget // of a route that matches, one for each target
+	Reason  string            // why it matches or does not match, or UndecidedPrefix and a cause
+	General string            // if it does not match: the reason without values of this event
+	Actions []ExplainedTarget // if it matches: one for each target
 }
 
-// ExplainedTarget is what one target would be given. Err says why the target
-// would fail instead; its text may be shown to users.
+// ExplainedTarget is the input that one target would get. If Err is not nil, the target would fail;
+// its text may be shown to users.
 type ExplainedTarget struct {
 	Type string
-	// Input is an execution's; of a promise its key, its status, and its value or
-	// error; of an event to be published its type, key and data; of a request
-	// its preview.
+	// Input is the input of an execution; the key, status, and value or error of a promise; the
+	// type, key and data of a published event; or the preview of a request.
 	Input     json.RawMessage
-	IsLeftOut bool // the input, since there is too much of it
+	IsLeftOut bool // the input is omitted because the explanation is too large
 	Err       error
 }
 
-// Explain tells of each route of the program, in their order, what it would do
-// with an event. Unlike Settle it heeds whether a route is enabled, so that a
-// program for it may hold those that are not. It is pure: nothing is settled.
-// The time comes from the tenant's share. Scripts are run one at a time for each
-// tenant. When that would take too long to come to, the error is of
-// KindUnavailable; when the share is used up, it is cpushare.ErrBusy; when ctx
-// ends before, it is ctx's.
+// Explain describes for each route of the program, in order, what it would do with an event. Unlike
+// Settle it checks whether a route is enabled, so the program may hold disabled routes. It stores
+// no effect. The work is charged to the tenant's share of evaluation time. Scripts run one at a
+// time for each tenant. The error is of KindUnavailable if no script process was free in time,
+// cpushare.ErrBusy if the share is used up, or ctx's error.
 func (p *Program) Explain(ctx context.Context, all *cpushare.Limiter, e *eventhook.Event, now time.Time) (list []Explanation, err error) {
 	var refused error
 	err = all.Evaluate(ctx, e.TenantID, cpushare.Tests, func(m *meter.Meter) { list, refused = p.explain(ctx, m, e, now) })
-	if err != nil && !errors.Is(err, meter.ErrLimit) { // a route tells of the limit
+	if err != nil && !errors.Is(err, meter.ErrLimit) { // at the limit, the explanation of a route reports it
 		return nil, err
 	}
 	return list, refused
@@ -63,7 +60,7 @@ func (p *Program) Explain(ctx context.Context, all *cpushare.Limiter, e *eventho
 func (p *Program) explain(ctx context.Context, m *meter.Meter, e *eventhook.Event, now time.Time) ([]Explanation, error) {
 	var refused error
 	s := newSubject(m, e, &p.fields, func(program script.Program, input []byte) (json.RawMessage, error) {
-		out, err := trying.run(ctx, e.TenantID, program, input)
+		out, err := testScripts.run(ctx, e.TenantID, program, input)
 		if !isAnswer(err) {
 			refused = err
 		}
@@ -80,46 +77,47 @@ func (p *Program) explain(ctx context.Context, m *meter.Meter, e *eventhook.Even
 	return list, nil
 }
 
-// isAnswer reports whether a script has been tried out, with this error.
+// isAnswer reports whether a script was run or checked, successfully or not. Any other error is
+// about the process.
 func isAnswer(err error) bool {
 	_, ofScript := errors.AsType[*script.Error](err)
 	return err == nil || ofScript
 }
 
-func (p *Program) explainRoute(c *compiled, s *subject, now time.Time) Explanation {
+func (p *Program) explainRoute(c *compiledRoute, s *subject, now time.Time) Explanation {
 	x := Explanation{Route: c.route}
 	if x.Matched, x.Reason = c.explainType(s.Event.EventType); !x.Matched {
 		x.General = x.Reason
 		return x
 	}
 	var why filter.Reasons
-	matched, problem := p.judge(c, s, &why)
+	matched, problem := p.matchRoute(c, s, &why)
 	view := s.View
 	switch {
 	case problem != nil:
 		x.Reason = UndecidedPrefix + problem.text
 	case !matched:
 		x.Matched, x.Reason, x.General = false, why.String(), why.General()
-		x.mention(c, s)
+		x.addUnreadBody(c, s)
 		return x
-	case c.pattern != nil || c.expression != nil || c.function != "":
+	case c.filter != nil || c.expression != nil || c.function != "":
 		x.Reason += ", and its filters hold"
 	}
 	if problem == nil {
-		view, problem = p.given(c, s)
+		view, problem = p.transformedView(c, s)
 	}
 	for index := range c.targets {
 		x.Actions = append(x.Actions, p.explainTarget(c, s, view, problem, index, now))
 	}
-	x.mention(c, s)
+	x.addUnreadBody(c, s)
 	return x
 }
 
-// mention adds to the reason why the body could not be read, if that may have
-// to do with it: the route's filters read it, or an action would fail.
-func (x *Explanation) mention(c *compiled, s *subject) {
+// addUnreadBody appends why the body could not be parsed, if that can affect the result: the
+// filters read the body, or an action would fail.
+func (x *Explanation) addUnreadBody(c *compiledRoute, s *subject) {
 	wouldFail := slices.ContainsFunc(x.Actions, func(a ExplainedTarget) bool { return a.Err != nil })
-	if !wouldFail && !c.readBody(s.Event.ContentType) {
+	if !wouldFail && !c.readsBody(s.Event.ContentType) {
 		return
 	}
 	why, where := s.View.ParseFailure()
@@ -135,8 +133,8 @@ func (x *Explanation) mention(c *compiled, s *subject) {
 	x.Reason += " (" + why + ")"
 }
 
-// explainType says whether a route takes events of a type, and why.
-func (c *compiled) explainType(eventType string) (matched bool, reason string) {
+// explainType reports whether a route accepts events of a type, and why.
+func (c *compiledRoute) explainType(eventType string) (matched bool, reason string) {
 	patterns := c.route.FilterEventTypes
 	by := slices.IndexFunc(patterns, func(pattern string) bool { return filter.MatchType(pattern, eventType) })
 	switch {
@@ -150,50 +148,49 @@ func (c *compiled) explainType(eventType string) (matched bool, reason string) {
 	return false, fmt.Sprintf("event type %q matches none of %s", eventType, strings.Join(patterns, ", "))
 }
 
-// mostTold is how many bytes the inputs of one explanation have, all together;
-// the last may go beyond.
-const mostTold = 4 << 20
+// maxInputBytes limits the inputs in one explanation. The last input may exceed it.
+const maxInputBytes = 4 << 20
 
-func (p *Program) explainTarget(c *compiled, s *subject, view *payload.View, problem *problem, index int, now time.Time) ExplainedTarget {
-	planned := p.plan(c, s, view, problem, index, now)
+func (p *Program) explainTarget(c *compiledRoute, s *subject, view *payload.View, problem *problem, index int, now time.Time) ExplainedTarget {
+	planned := p.planAction(c, s, view, problem, index, now)
 	x := ExplainedTarget{Type: planned.TargetType}
 	if planned.Failure != "" {
 		x.Err = errors.New(planned.Failure)
 		return x
 	}
-	if x.IsLeftOut = s.told > mostTold; !x.IsLeftOut {
-		x.Input, x.Err = input(planned.Effect, view)
-		s.told += len(x.Input)
+	if x.IsLeftOut = s.inputBytes > maxInputBytes; !x.IsLeftOut {
+		x.Input, x.Err = effectInput(planned.Effect, view)
+		s.inputBytes += len(x.Input)
 	}
 	return x
 }
 
-// settled is how a promise would be settled.
-type settled struct {
+// promisePreview shows how a promise would be settled.
+type promisePreview struct {
 	IdempotencyKey string          `json:"idempotency_key"`
 	Status         string          `json:"status"`
 	Value          json.RawMessage `json:"value,omitempty"`
 	Error          string          `json:"error,omitempty"`
 }
 
-// published is an event that would be made.
-type published struct {
+// publicationPreview shows an event that would be published.
+type publicationPreview struct {
 	EventType      string          `json:"event_type"`
 	IdempotencyKey string          `json:"idempotency_key,omitempty"`
 	Data           json.RawMessage `json:"data"`
 }
 
-// input is what an effect hands over.
-func input(effect effects.Effect, view *payload.View) (json.RawMessage, error) {
+// effectInput returns the input that an effect passes on, as JSON.
+func effectInput(effect effects.Effect, view *payload.View) (json.RawMessage, error) {
 	switch x, o, p := effect.Execution, effect.Promise, effect.Publication; {
 	case x != nil && x.Input != nil:
 		return x.Input, nil
 	case x != nil:
 		return view.Render(), nil
 	case o != nil:
-		return json.Marshal(settled{IdempotencyKey: o.Key, Status: string(o.Status), Value: o.Value, Error: o.Error})
+		return json.Marshal(promisePreview{IdempotencyKey: o.Key, Status: string(o.Status), Value: o.Value, Error: o.Error})
 	case p != nil:
-		return json.Marshal(published{p.EventType, p.IdempotencyKey, p.Data})
+		return json.Marshal(publicationPreview{p.EventType, p.IdempotencyKey, p.Data})
 	case effect.Request != nil && effect.Request.Preview != nil:
 		return effect.Request.Preview(), nil
 	}

@@ -15,15 +15,15 @@ import (
 const ScriptTime = time.Second
 
 func init() {
-	processing, trying = script.NewPool(2, ScriptTime), newTrials(script.NewPool(1, ScriptTime))
-	mostEvalTime = time.Hour
+	eventScripts, testScripts = script.NewPool(2, ScriptTime), newTestRunner(script.NewPool(1, ScriptTime))
+	maxEvalTime = time.Hour
 }
 
 // SetEvalTime sets the limit of time of one evaluation of CEL until the test ends.
 func SetEvalTime(t *testing.T, limit time.Duration) {
-	former := mostEvalTime
-	mostEvalTime = limit
-	t.Cleanup(func() { mostEvalTime = former })
+	former := maxEvalTime
+	maxEvalTime = limit
+	t.Cleanup(func() { maxEvalTime = former })
 }
 
 // RunScriptsWith has scripts run by run. Call it before Run.

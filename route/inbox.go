@@ -7,32 +7,32 @@ import (
 	"github.com/eventhook/eventhook/internal/wake"
 )
 
-// inbox holds leased events that wait for a worker, bounded by their number
-// and their bytes. Room is reserved before an event is leased, so that nobody
-// takes a lease on work that does not fit.
+// inbox holds leased events until a worker takes them. It is bounded by the number and the bytes of
+// the events. Space is reserved before an event is leased, so that no instance holds a lease on an
+// event that does not fit. It is safe for concurrent use.
 type inbox struct {
 	mu        sync.Mutex
 	events    []*eventhook.Event
 	reserved  int
 	bytes     int
-	most      int
-	mostBytes int
+	maxEvents int
+	maxBytes  int
 	closed    bool
-	filled    wake.Signal
+	wake      wake.Signal
 }
 
-func newInbox(most, mostBytes int) *inbox {
-	return &inbox{most: most, mostBytes: mostBytes, filled: wake.New(1)}
+func newInbox(maxEvents, maxBytes int) *inbox {
+	return &inbox{maxEvents: maxEvents, maxBytes: maxBytes, wake: wake.New(1)}
 }
 
-// reserve grants room for up to n events.
+// reserve reserves space for up to n events and returns for how many.
 func (b *inbox) reserve(n int) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed || b.bytes >= b.mostBytes {
+	if b.closed || b.bytes >= b.maxBytes {
 		return 0
 	}
-	granted := max(0, min(n, b.most-b.reserved))
+	granted := max(0, min(n, b.maxEvents-b.reserved))
 	b.reserved += granted
 	return granted
 }
@@ -43,7 +43,7 @@ func (b *inbox) release(n int) {
 	b.reserved -= n
 }
 
-// put adds events for which room was reserved.
+// put adds events with reserved space.
 func (b *inbox) put(events []*eventhook.Event) {
 	if len(events) == 0 {
 		return
@@ -54,10 +54,10 @@ func (b *inbox) put(events []*eventhook.Event) {
 		b.bytes += size(e)
 	}
 	b.mu.Unlock()
-	b.filled.Notify()
+	b.wake.Notify()
 }
 
-// putBack adds events that were taken and not processed, bound or no bound.
+// putBack adds events that were taken and not processed, even beyond the bounds.
 func (b *inbox) putBack(events []*eventhook.Event) {
 	b.mu.Lock()
 	b.reserved += len(events)
@@ -65,7 +65,7 @@ func (b *inbox) putBack(events []*eventhook.Event) {
 	b.put(events)
 }
 
-// take removes up to n events and gives their room back.
+// take removes up to n events and releases their space.
 func (b *inbox) take(n int) []*eventhook.Event {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -79,7 +79,7 @@ func (b *inbox) take(n int) []*eventhook.Event {
 	if len(b.events) == 0 {
 		b.events = nil
 	} else {
-		b.filled.Notify()
+		b.wake.Notify()
 	}
 	b.reserved -= n
 	for _, e := range batch {
@@ -88,12 +88,12 @@ func (b *inbox) take(n int) []*eventhook.Event {
 	return batch
 }
 
-// close refuses reservations from now on.
+// close makes later reservations fail.
 func (b *inbox) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
 }
 
-// size is the memory that an event holds here, but for a few words.
+// size is the approximate memory of an event in bytes.
 func size(e *eventhook.Event) int { return len(e.Headers) + len(e.Body) }

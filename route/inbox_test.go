@@ -74,7 +74,7 @@ func TestInboxSignalsWhatIsLeft(t *testing.T) {
 	b := newInbox(10, math.MaxInt)
 	signalled := func() bool {
 		select {
-		case <-b.filled:
+		case <-b.wake:
 			return true
 		default:
 			return false

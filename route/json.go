@@ -14,7 +14,7 @@ import (
 	"github.com/eventhook/eventhook/internal/meter"
 )
 
-// messageOf is what an error says to users.
+// messageOf returns the text of an error for users.
 func messageOf(err error) string {
 	if e, ok := errors.AsType[*eventhook.Error](err); ok {
 		return e.Message
@@ -22,49 +22,48 @@ func messageOf(err error) string {
 	return err.Error()
 }
 
-// native is JSON as expressions take it: whole numbers as int64 or, if they
-// only fit so, as uint64; others, and those up to 2^53 that are written with a
-// point or an exponent, as float64. Of members with one name the
-// first counts, as it does in paths.
-// The error is errTooMany or the meter's.
+// native converts JSON to CEL's types. Whole numbers become int64, or uint64 if they fit only that;
+// other numbers become float64, as do numbers up to 2^53 that are written with a point or an
+// exponent. If an object repeats a name, the first member counts, as in paths. The error is
+// errTooManyValues or the meter's.
 func native(m *meter.Meter, r gjson.Result) (any, error) {
-	d := decoder{meter: m, left: mostValues}
+	d := decoder{meter: m, valuesLeft: maxValues}
 	v := d.value(r)
 	if err := m.Err(); err != nil {
 		return nil, err
 	}
-	if d.left < 0 {
+	if d.valuesLeft < 0 {
 		return nil, errTooManyValues
 	}
 	return v, nil
 }
 
-// mostValues is how many elements and members expressions may hold, each of up
-// to about 100 bytes of memory.
-const mostValues = 250_000
+// maxValues limits the elements and members that an expression can read. Each takes up to about 100
+// bytes of memory.
+const maxValues = 250_000
 
-var errTooManyValues = fmt.Errorf("the body has more than %d elements and members, which is more than expressions can read", mostValues)
+var errTooManyValues = fmt.Errorf("the body has more than %d elements and members, which is more than expressions can read", maxValues)
 
-// valueSteps are those of decoding an element or a member.
+// valueSteps is the number of steps for decoding an element or a member.
 const valueSteps = 12
 
-// decodeWork is how often, in time, a container is read to decode it.
-const decodeWork = 2
+// decodePasses is how often a container is scanned to decode it.
+const decodePasses = 2
 
-// decoder decodes until it has met too many values or the meter stops.
+// decoder decodes JSON until it has met too many values or the meter stops.
 type decoder struct {
-	meter *meter.Meter
-	left  int // values that may still be met
+	meter      *meter.Meter
+	valuesLeft int // how many values it may still decode
 }
 
-// isFull counts a value, and reports whether the decoder must stop.
+// isFull counts a value and reports whether the decoder must stop.
 func (d *decoder) isFull() bool {
-	d.left--
-	return d.left < 0 || d.meter.Use(valueSteps) != nil
+	d.valuesLeft--
+	return d.valuesLeft < 0 || d.meter.Use(valueSteps) != nil
 }
 
 func (d *decoder) value(r gjson.Result) any {
-	if r.Type == gjson.JSON && d.meter.UseBytes(decodeWork*len(r.Raw)) != nil {
+	if r.Type == gjson.JSON && d.meter.UseBytes(decodePasses*len(r.Raw)) != nil {
 		return nil
 	}
 	switch {

@@ -12,108 +12,112 @@ import (
 	"github.com/eventhook/eventhook/internal/meter"
 )
 
-// lane is how a batch is planned.
-type lane bool
+// path is how a batch is planned. An event on the quick path gets one slice of steps; an event that
+// needs more, or that has large effects, goes to the slow queue and is planned again on the slow
+// path.
+type path bool
 
+// How long a batch waits for one tenant's routes to be read and compiled. The events of other
+// tenants in the batch wait, too.
 const (
-	quickly lane = false // what is slow, or makes much, goes to the slow lane
-	slowly  lane = true  // it comes from there
+	quickPath path = false // events of the inbox
+	slowPath  path = true  // events of the slow queue
 )
 
-// plan is what becomes of a batch.
-type plan struct {
+// batchPlan divides a batch into events that can be settled and events that cannot yet.
+type batchPlan struct {
 	settlements []*effects.Settlement
-	slow        []*eventhook.Event         // for the slow lane
-	busy        []*eventhook.Event         // whose tenant's share is used up
-	later       []*eventhook.Event         // not come to
-	unread      []*eventhook.Event         // whose routes or earlier actions could not be read
-	err         error                      // why
-	used        map[eventhook.TenantID]int // steps of the tenants' expressions
-	load        load                       // of the settlements
+	slow        []*eventhook.Event         // for the slow queue
+	overShare   []*eventhook.Event         // the tenant's share of evaluation time is used up
+	unreached   []*eventhook.Event         // the plan ended before these events
+	unreadable  []*eventhook.Event         // the routes, subscriptions or earlier actions could not be read
+	err         error                      // why unreadable events could not be read
+	steps       map[eventhook.TenantID]int // steps that the tenants' expressions took
+	size        planSize                   // of the settlements
 }
 
-// plan matches a batch. A source that answers with an error costs only its own
-// events; one that does not answer in time stops the plan, as the others would
-// not either. A plan that takes long, or makes much, ends before the rest of the
-// batch: what is planned must be settled while its lease holds, in one
-// transaction.
-func (p *Processor) plan(ctx context.Context, batch []*eventhook.Event, l lane) plan {
+// planBatch plans the events of a batch in order. If the routes of one source cannot be read, only
+// the events of that source are unreadable. If a read times out, the whole batch is unreadable,
+// since other reads would time out, too. planBatch stops before the end of the batch once it has
+// taken a quarter of the lease (maxSlowPlanTime on the slow path) or the effects fill a
+// transaction: the planned events must be settled in one transaction before their leases expire.
+func (p *Processor) planBatch(ctx context.Context, batch []*eventhook.Event, on path) batchPlan {
 	prior, err := p.priorActions(ctx, batch)
 	if err != nil {
-		return plan{unread: batch, err: fmt.Errorf("plan: %w", err)}
+		return batchPlan{unreadable: batch, err: fmt.Errorf("plan: %w", err)}
 	}
-	most := p.Lease / 4
-	if l == slowly {
-		most = slowTime
+	limit := p.Lease / 4
+	if on == slowPath {
+		limit = maxSlowPlanTime
 	}
 	now := p.Now()
-	loading := newLoading(l)
+	loading := newLoadBudget(on)
 	var m meter.Meter
-	made := plan{settlements: make([]*effects.Settlement, 0, len(batch))}
+	planned := batchPlan{settlements: make([]*effects.Settlement, 0, len(batch))}
 	failed := map[eventhook.SourceID]bool{}
 	for i, e := range batch {
-		if p.Now().Sub(now) > most || made.load.isFull() {
-			made.later = append(made.later, batch[i:]...)
+		if p.Now().Sub(now) > limit || planned.size.isFull() {
+			planned.unreached = append(planned.unreached, batch[i:]...)
 			break
 		}
 		if failed[e.SourceID] {
-			made.unread = append(made.unread, e)
+			planned.unreadable = append(planned.unreadable, e)
 			continue
 		}
 		program, err := p.programOf(ctx, e, loading)
 		switch {
-		case errors.Is(err, errLoading) && l == quickly:
-			made.slow = append(made.slow, e)
+		case errors.Is(err, errLoading) && on == quickPath:
+			planned.slow = append(planned.slow, e)
 			continue
 		case errors.Is(err, errLoading), errors.Is(err, cpushare.ErrBusy):
-			p.wait(&made, e, p.Shares.Bucket(e.TenantID))
+			p.postponeForShare(&planned, e, p.Shares.Bucket(e.TenantID))
 			continue
 		}
 		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-			return plan{unread: batch, err: fmt.Errorf("plan: %w", err)}
+			return batchPlan{unreadable: batch, err: fmt.Errorf("plan: %w", err)}
 		}
 		if err != nil {
 			failed[e.SourceID] = true
-			made.unread, made.err = append(made.unread, e), fmt.Errorf("plan: %w", err)
+			planned.unreadable, planned.err = append(planned.unreadable, e), fmt.Errorf("plan: %w", err)
 			continue
 		}
 		if ctx.Err() != nil {
-			made.later = append(made.later, batch[i:]...)
+			planned.unreached = append(planned.unreached, batch[i:]...)
 			break
 		}
-		p.planEvent(ctx, &m, &made, eventPlan{program, e, prior[e.ID], now, l})
+		p.planEvent(ctx, &m, &planned, planInput{program, e, prior[e.ID], now, on})
 	}
-	return made
+	return planned
 }
 
 // How long a batch waits for a tenant's routes to be read and compiled, while the
 // events of others wait for the batch.
 const (
-	quickLoading = 50 * time.Millisecond
-	slowLoading  = 500 * time.Millisecond
+	maxQuickLoad = 50 * time.Millisecond
+	maxSlowLoad  = 500 * time.Millisecond
 )
 
 var errLoading = errors.New("the routes of the source are still being read and compiled")
 
-// loading is how long one batch has waited.
-type loading struct {
-	most   time.Duration
+// loadBudget counts how long a batch has waited for the routes of each tenant.
+type loadBudget struct {
+	max    time.Duration
 	waited map[eventhook.TenantID]time.Duration
 }
 
-func newLoading(l lane) loading {
-	most := quickLoading
-	if l == slowly {
-		most = slowLoading
+func newLoadBudget(on path) loadBudget {
+	limit := maxQuickLoad
+	if on == slowPath {
+		limit = maxSlowLoad
 	}
-	return loading{most, map[eventhook.TenantID]time.Duration{}}
+	return loadBudget{limit, map[eventhook.TenantID]time.Duration{}}
 }
 
-// programOf returns the compiled routes of an event's source. The error is
-// errLoading when the batch has waited long enough for the tenant's routes.
-func (p *Processor) programOf(ctx context.Context, e *eventhook.Event, l loading) (*Program, error) {
+// programOf returns the compiled routes of an event's source. It returns errLoading when the batch
+// has waited its maximum for the tenant's routes.
+func (p *Processor) programOf(ctx context.Context, e *eventhook.Event, l loadBudget) (*Program, error) {
 	began := p.Now()
-	waiting, cancel := context.WithTimeoutCause(ctx, l.most-l.waited[e.TenantID], errLoading)
+	waiting, cancel := context.WithTimeoutCause(ctx, l.max-l.waited[e.TenantID], errLoading)
 	defer cancel()
 	program, err := p.programs.Get(waiting, programKey{e.TenantID, e.SourceID})
 	if took := p.Now().Sub(began); took > 0 {
@@ -125,50 +129,49 @@ func (p *Processor) programOf(ctx context.Context, e *eventhook.Event, l loading
 	return program, err
 }
 
-// eventPlan is what planEvent works with.
-type eventPlan struct {
+// planInput is what planEvent needs to plan one event.
+type planInput struct {
 	program *Program
 	event   *eventhook.Event
 	prior   []eventhook.Action
 	now     time.Time
-	lane    lane
+	path    path
 }
 
-// mostQuick is how many steps a tenant's events may take in one batch of the
-// quick lane, about 10 ms: the events of others wait for the batch.
-const mostQuick = 10 * meter.Slice
+// maxQuickSteps limits the steps of a tenant's events in one batch of the quick path, about 10 ms,
+// since the events of other tenants wait for the batch.
+const maxQuickSteps = 10 * meter.Slice
 
-func (p *plan) use(tenant eventhook.TenantID, steps int) {
+func (p *batchPlan) addSteps(tenant eventhook.TenantID, steps int) {
 	if steps == 0 {
 		return
 	}
-	if p.used == nil {
-		p.used = map[eventhook.TenantID]int{}
+	if p.steps == nil {
+		p.steps = map[eventhook.TenantID]int{}
 	}
-	p.used[tenant] += steps
+	p.steps[tenant] += steps
 }
 
-// slowFor is how long the events of a source go to the slow lane at once, after
-// one of them needed it.
-const slowFor = 10 * time.Second
+// slowPathPeriod is how long all events of a source go to the slow queue after one of them needed
+// the slow path.
+const slowPathPeriod = 10 * time.Second
 
-// planEvent adds one event to a plan, if it is for this lane and the tenant's
-// share has time for it.
-func (p *Processor) planEvent(ctx context.Context, m *meter.Meter, made *plan, x eventPlan) {
+// planEvent plans one event and adds it to the part of the batch plan that fits the result.
+func (p *Processor) planEvent(ctx context.Context, m *meter.Meter, planned *batchPlan, x planInput) {
 	e, share := x.event, p.Shares.Bucket(x.event.TenantID)
 	switch {
-	case e.LostLeases > mostLostLeases:
-		p.add(made, x.program.giveUp(e, x.prior), x.lane)
+	case e.LostLeases > maxLostLeases:
+		p.add(planned, x.program.failLostLeases(e, x.prior), x.path)
 		return
-	case x.lane == slowly:
+	case x.path == slowPath:
 		lent, _ := share.BeginSlow()
 		if lent == nil {
-			p.wait(made, e, share)
+			p.postponeForShare(planned, e, share)
 			return
 		}
 		m.Reset(ctx, meter.EventLimit, lent)
-	case x.program.needsScripts(e.EventType) || x.now.UnixNano() < x.program.slowUntil.Load() || made.used[e.TenantID] > mostQuick:
-		made.slow = append(made.slow, e)
+	case x.program.needsScripts(e.EventType) || x.now.UnixNano() < x.program.slowUntil.Load() || planned.steps[e.TenantID] > maxQuickSteps:
+		planned.slow = append(planned.slow, e)
 		return
 	default:
 		m.Reset(ctx, meter.Slice, share)
@@ -179,99 +182,99 @@ func (p *Processor) planEvent(ctx context.Context, m *meter.Meter, made *plan, x
 		err = p.Fanout.Match(ctx, m, s)
 	}
 	m.Close()
-	made.use(e.TenantID, m.Steps())
-	if x.lane == slowly {
+	planned.addSteps(e.TenantID, m.Steps())
+	if x.path == slowPath {
 		share.RecordSlow(m.Steps())
 	}
 	switch stopped := m.Err(); {
 	case errors.Is(err, eventhook.ErrStalePlan):
-		p.renew(s)
-		made.slow = append(made.slow, e)
-	case err != nil && stopped == nil: // the subscriptions cannot be read
-		made.unread, made.err = append(made.unread, e), err
+		p.evictStale(s)
+		planned.slow = append(planned.slow, e)
+	case err != nil && stopped == nil: // the subscriptions could not be read
+		planned.unreadable, planned.err = append(planned.unreadable, e), err
 	case errors.Is(stopped, meter.ErrShare):
-		p.wait(made, e, share)
-	case errors.Is(stopped, meter.ErrLimit) && x.lane == quickly:
-		x.program.slowUntil.Store(x.now.Add(slowFor).UnixNano())
+		p.postponeForShare(planned, e, share)
+	case errors.Is(stopped, meter.ErrLimit) && x.path == quickPath:
+		x.program.slowUntil.Store(x.now.Add(slowPathPeriod).UnixNano())
 		p.Shares.Count(cpushare.Routes, cpushare.Slow)
-		made.slow = append(made.slow, e)
+		planned.slow = append(planned.slow, e)
 	case errors.Is(stopped, meter.ErrLimit):
 		p.Shares.Count(cpushare.Routes, cpushare.OverLimit)
-		p.add(made, s, x.lane)
-	case stopped != nil: // working has ended
-		made.later = append(made.later, e)
+		p.add(planned, s, x.path)
+	case stopped != nil: // ctx ended
+		planned.unreached = append(planned.unreached, e)
 	default:
-		p.add(made, s, x.lane)
+		p.add(planned, s, x.path)
 	}
 }
 
-// wait has an event wait until the tenant's share has time for it.
-func (p *Processor) wait(made *plan, e *eventhook.Event, share *cpushare.Bucket) {
+// postponeForShare postpones an event until the tenant's share has the steps for it.
+func (p *Processor) postponeForShare(planned *batchPlan, e *eventhook.Event, share *cpushare.Bucket) {
 	p.Shares.Count(cpushare.Routes, cpushare.Waited)
 	e.NextRetryAt = new(share.NextRetry())
-	made.busy = append(made.busy, e)
+	planned.overShare = append(planned.overShare, e)
 }
 
-// mostLostLeases is how many leases in a row an event may lose. Instances that
-// are killed lose leases of events that are not to blame.
-const mostLostLeases = 10
+// maxLostLeases is how many leases in a row an event may lose. The limit is well above 1, since an
+// instance that is killed also loses the leases of events that did not cause it.
+const maxLostLeases = 10
 
-// giveUp settles an event whose leases were lost too often as a failed try.
-func (p *Program) giveUp(e *eventhook.Event, prior []eventhook.Action) *effects.Settlement {
-	why := fmt.Sprintf("was leased %d times in a row without an outcome: each time the instance ended or the lease ran out before the event was processed", e.LostLeases)
+// failLostLeases returns a settlement that counts as a failed attempt, for an event that lost too
+// many leases.
+func (p *Program) failLostLeases(e *eventhook.Event, prior []eventhook.Action) *effects.Settlement {
+	why := fmt.Sprintf("was leased %d times in a row without a result: each time the instance stopped or the lease expired before the event was processed", e.LostLeases)
 	return &effects.Settlement{Event: e, Retry: p.retry, Prior: prior, Failure: why}
 }
 
-// add adds a settlement to a plan, unless it is too heavy for this lane.
-func (p *Processor) add(made *plan, s *effects.Settlement, l lane) {
-	if l == quickly && isHeavy(s) {
-		made.slow = append(made.slow, s.Event)
+// add adds a settlement to the plan, or on the quick path sends the event to the slow queue if its
+// effects are large.
+func (p *Processor) add(planned *batchPlan, s *effects.Settlement, on path) {
+	if on == quickPath && isHeavy(s) {
+		planned.slow = append(planned.slow, s.Event)
 		return
 	}
-	made.load.add(s)
-	made.settlements = append(made.settlements, s)
+	planned.size.add(s)
+	planned.settlements = append(planned.settlements, s)
 }
 
-// priorActions reads the actions of earlier tries. An event that was leased once has
-// had none, and costs nothing.
+// priorActions reads the actions of earlier attempts. An event in its first lease has none and is
+// not looked up.
 func (p *Processor) priorActions(ctx context.Context, batch []*eventhook.Event) (map[eventhook.EventID][]eventhook.Action, error) {
-	var again []*eventhook.Event
+	var retried []*eventhook.Event
 	for _, e := range batch {
 		if e.RetryCount > 0 || e.Lease.Token > 1 {
-			again = append(again, e)
+			retried = append(retried, e)
 		}
 	}
-	if len(again) == 0 {
+	if len(retried) == 0 {
 		return nil, nil
 	}
-	return p.Queue.EventActions(ctx, again)
+	return p.Queue.EventActions(ctx, retried)
 }
 
-// passOn hands over what a plan has not settled, but for what could not be
-// read. Events whose tenant's share is used up, or has too many events in the
-// slow lane, are given back for later; events that the plan did not reach wait
-// for their turn.
-func (p *Processor) passOn(ctx context.Context, made plan, l lane) {
-	p.postpone(ctx, made.busy, "their tenants' shares of time for filters and transforms are used up")
-	p.putSlow(ctx, made.slow)
-	later := p.inTime(ctx, made.later)
-	if l == slowly {
+// requeueRest queues the events that the plan did not settle, except unreadable ones. Events over
+// their tenant's share, and events for which the slow queue has no space, are postponed. Events
+// that the plan did not reach return to their queue.
+func (p *Processor) requeueRest(ctx context.Context, planned batchPlan, on path) {
+	p.postpone(ctx, planned.overShare, "their tenants' shares of time for filters and transforms are used up")
+	p.queueSlow(ctx, planned.slow)
+	later := p.releaseOldLeases(ctx, planned.unreached)
+	if on == slowPath {
 		p.slow.putBack(later)
 		return
 	}
 	p.inbox.putBack(later)
 }
 
-// putSlow passes events on to the slow lane. Events for which it has no room are
-// given back for later.
-func (p *Processor) putSlow(ctx context.Context, events []*eventhook.Event) {
-	p.postpone(ctx, p.later(p.slow.put(events)), "too many of their tenants' are slow, or make much")
+// queueSlow adds events to the slow queue. Events for which it has no space are postponed.
+func (p *Processor) queueSlow(ctx context.Context, events []*eventhook.Event) {
+	p.postpone(ctx, p.retryAfterLease(p.slow.put(events)), "the slow queue has no space for more events of their tenants")
 }
 
-// inTime gives back the events whose leases are half over, which may end
-// before they are settled: somebody, this instance perhaps, leases them anew.
-// It returns the others; all, when ctx has ended and all are given back soon.
-func (p *Processor) inTime(ctx context.Context, events []*eventhook.Event) (inTime []*eventhook.Event) {
+// releaseOldLeases returns events to the database if more than half of their lease has passed,
+// since the lease could expire before they are settled; any instance then leases them again. It
+// returns the other events, or all events if ctx has ended, because then the caller releases all.
+func (p *Processor) releaseOldLeases(ctx context.Context, events []*eventhook.Event) (fresh []*eventhook.Event) {
 	var old []*eventhook.Event
 	now := p.Now()
 	for _, e := range events {
@@ -279,10 +282,10 @@ func (p *Processor) inTime(ctx context.Context, events []*eventhook.Event) (inTi
 			old = append(old, e)
 			continue
 		}
-		inTime = append(inTime, e)
+		fresh = append(fresh, e)
 	}
 	if len(old) > 0 {
-		p.release(ctx, old)
+		p.releaseEvents(ctx, old)
 	}
-	return inTime
+	return fresh
 }

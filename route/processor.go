@@ -1,19 +1,22 @@
-// Package route plans events: it matches an event against the compiled routes of its
-// source and returns an effects.Settlement, the event's actions with their effects.
-// Matching is pure. A plan names the generation of the tenant's configuration that it
-// was made from; the store writes nothing of a plan of another generation.
+// Package route plans events: it matches an event against the compiled routes of its source and
+// returns an effects.Settlement, the event's actions with their effects. Planning stores nothing. A
+// plan names the generation of the tenant's configuration from which it was made; the store rejects
+// a plan of another generation.
 //
-// There is one way to plan, called from two places:
+// An event is planned in one of two places, with the same code:
 //
-//   - PlanArrival plans an event before it is stored, if that is cheap and certain. The
-//     event is stored together with its effects, and needs no processing.
-//   - The Processor plans all other events. It takes leased events, from this instance's
-//     accept path or from the database, and settles them in batches. Events that run
-//     scripts, were slow, or make much wait in a queue for each tenant.
+//   - Processor.PlanArrival plans an event before it is stored, if this is cheap and cannot fail.
+//     The event is stored together with its effects and needs no processing.
+//   - Processor.Run plans all other events. It takes leased events, handed over by the ingest path
+//     of this instance or claimed from the database, and settles them in batches.
 //
-// If a lease is lost, the settle writes nothing, and the holder of the next lease plans
-// the event. If the process ends, leases expire, and no event is lost. The package holds
-// no transaction and sends no request.
+// The processor has two queues. The inbox holds events to plan on the quick path, with at most
+// about a millisecond of evaluation for each event. The slow queue holds, for each tenant
+// separately, events that run scripts, that needed more time, or whose effects are large.
+//
+// If a lease is lost, the settlement writes nothing, and the holder of the next lease plans the
+// event again. If the process ends, the leases expire, and no event is lost. The package holds no
+// transaction and sends no request.
 package route
 
 import (
@@ -31,15 +34,15 @@ import (
 	"github.com/eventhook/eventhook/internal/snapshot"
 )
 
-// Config bounds the processor.
+// Config sets the limits of the processor.
 type Config struct {
-	Workers       int           `config:"workers"`        // batches settled at once, and as many of what runs scripts
+	Workers       int           `config:"workers"`        // batches settled at once, on the quick and on the slow path each
 	BatchSize     int           `config:"batch_size"`     // events settled in one transaction
-	InboxEvents   int           `config:"inbox_events"`   // events in memory that wait; half as many more for scripts
-	InboxBytes    int           `config:"inbox_bytes"`    // and their bytes
-	PollInterval  time.Duration `config:"poll_interval"`  // the backstop when no wake comes
-	DrainTimeout  time.Duration `config:"drain_timeout"`  // at a stop, for what is in memory
-	CachedSources int           `config:"cached_sources"` // compiled routes kept
+	InboxEvents   int           `config:"inbox_events"`   // events in the inbox; the slow queue holds half as many more
+	InboxBytes    int           `config:"inbox_bytes"`    // bytes of the events in the inbox; the slow queue holds half as many more
+	PollInterval  time.Duration `config:"poll_interval"`  // how often to poll the database if no notification arrives
+	DrainTimeout  time.Duration `config:"drain_timeout"`  // how long to process events in memory at shutdown
+	CachedSources int           `config:"cached_sources"` // sources whose compiled routes are cached
 }
 
 // DefaultConfig suits two cores.
@@ -48,8 +51,8 @@ func DefaultConfig() Config {
 		PollInterval: time.Second, DrainTimeout: 5 * time.Second, CachedSources: 30_000}
 }
 
-// Validate reports every fault by its key. Zero workers are allowed: such an
-// instance accepts events and leaves them to others.
+// Validate reports every fault by its key. Zero workers are allowed: such an instance accepts
+// events, and other instances process them.
 func (c Config) Validate() eventhook.Faults {
 	var f eventhook.Faults
 	if c.Workers < 0 {
@@ -72,103 +75,103 @@ func (c Config) Validate() eventhook.Faults {
 	return f
 }
 
-// Queue is where events are leased and settled. SettleEvents is atomic and
-// returns the settlements of which it wrote nothing: their leases were lost, or
-// they are IsStale and must be planned again.
+// Queue leases and settles events. SettleEvents is atomic. It returns the settlements of which it
+// wrote nothing: the lease was lost, or IsStale is set and the event must be planned again.
 type Queue interface {
 	ClaimEvents(ctx context.Context, limit int, lease time.Duration) ([]*eventhook.Event, error)
 	SettleEvents(ctx context.Context, batch []*effects.Settlement) (lost []*effects.Settlement, err error)
-	// EventActions tells the actions of events, those of requests in the state of
-	// their deliveries.
+	// EventActions returns the actions of events. An action with a request has the state of its
+	// delivery.
 	EventActions(ctx context.Context, events []*eventhook.Event) (map[eventhook.EventID][]eventhook.Action, error)
-	// ReleaseEvents gives events back: each is due at its NextRetryAt, or now.
+	// ReleaseEvents ends the leases of events. Each event is due at its NextRetryAt, or now if that
+	// is nil.
 	ReleaseEvents(ctx context.Context, events []*eventhook.Event) error
 	EventsWake() <-chan struct{}
 }
 
-// Fanout makes the deliveries of the events that an event's routes publish, by the
-// tenant's subscriptions, as a part of planning the event: the meter counts the work.
-// If the meter stops, the settlement must not be used, unless it stopped at its limit:
-// then the actions fail for which that was not enough.
+// Fanout adds the deliveries of published events to a settlement, one for each subscription of the
+// tenant that matches. The meter counts the work. If the meter stops, the settlement must not be
+// used, except when it stopped at its limit: then the actions that exceeded it have failed.
 //
-// Match waits for the subscriptions to be read. MatchNow does not: it reports false if
-// they are not in memory. The error of Match is ErrStalePlan, and MatchNow reports
-// false, if the subscriptions are of a newer generation than the settlement.
+// Match reads the subscriptions if they are not in memory; MatchNow reports false in that case. If
+// the subscriptions are of a newer generation than the settlement, Match returns ErrStalePlan and
+// MatchNow reports false.
 type Fanout interface {
 	Match(ctx context.Context, m *meter.Meter, s *effects.Settlement) error
 	MatchNow(m *meter.Meter, s *effects.Settlement) bool
 }
 
-// Routing reads a source's retries and enabled routes in their order, with the
-// generation of the tenant's configuration that they are of.
+// Routing reads a source's retry policy and its enabled routes in order of evaluation, with the
+// generation of the tenant's configuration.
 type Routing interface {
 	SourceRouting(ctx context.Context, tenant eventhook.TenantID, source eventhook.SourceID) (SourceRoutes, error)
 }
 
-// SourceRoutes is what a source's events are planned by.
+// SourceRoutes is the configuration by which a source's events are planned.
 type SourceRoutes struct {
 	Generation int64
 	Retry      eventhook.RetryPolicy
 	Routes     []eventhook.Route
 }
 
-// Observer hears which events of a batch were settled, and how many leases were lost;
-// and which events were stored together with their effects.
+// Observer receives the results. Settled gets the settlements of a batch that were stored and the
+// number of lost leases. Planned gets the plans that were stored together with their events.
 type Observer interface {
 	Settled(batch []*effects.Settlement, lost int, took time.Duration)
 	Planned(batch []*effects.Settlement)
 }
 
-// Deps are what a processor works with.
+// Deps are the dependencies of a Processor.
 type Deps struct {
 	Queue    Queue
 	Routing  Routing
 	Target   func(eventhook.Target) (Effector, error)
 	Observer Observer
 	Fanout   Fanout            // may be nil
-	Shares   *cpushare.Limiter // of each tenant, of the time for its filters, transforms and targets
+	Shares   *cpushare.Limiter // limits the evaluation time of each tenant; nil in some tests
 	Log      *slog.Logger
 	Now      func() time.Time
 	Lease    time.Duration
 }
 
-// Processor takes leased events and settles them.
+// Processor plans and settles leased events. Its methods are safe for concurrent use.
 type Processor struct {
 	Deps
-	config   Config
-	inbox    *inbox
-	slow     *slowLane
-	programs *snapshot.Cache[programKey, *Program]
-	run      runner
-	leaving  leaving
+	config    Config
+	inbox     *inbox
+	slow      *slowQueue
+	programs  *snapshot.Cache[programKey, *Program]
+	run       runner
+	postponed postponedLog
 }
 
-// programAge is how long compiled routes are trusted when no change is told; as
-// that of sources it is there for what nobody has thought of.
+// programAge is how long compiled routes are cached without a notification of a change. It is a
+// safety net for notifications that a bug or an outage suppressed.
 const programAge = 10 * time.Minute
 
-// programKey names a source. An event of a source that is gone still has its tenant,
-// whose generation its plan follows.
+// programKey names a source. The tenant is part of the key, because an event of a deleted source
+// still follows the generation of its tenant.
 type programKey struct {
 	tenant eventhook.TenantID
 	source eventhook.SourceID
 }
 
-// New makes a processor; Run starts it.
+// New returns a Processor. Run starts it.
 func New(config Config, deps Deps) *Processor {
 	p := &Processor{
-		Deps: deps, config: config, inbox: newInbox(config.InboxEvents, config.InboxBytes), slow: newSlowLane(config.InboxEvents/2, config.InboxBytes/2),
-		run: runAccepted,
+		Deps: deps, config: config, inbox: newInbox(config.InboxEvents, config.InboxBytes), slow: newSlowQueue(config.InboxEvents/2, config.InboxBytes/2),
+		run: runForEvent,
 	}
 	if config.Workers == 0 {
 		p.inbox.close()
 	}
-	p.programs = snapshot.NewWeighed(config.CachedSources, (*Program).weight, programAge, deps.Now, p.load)
+	p.programs = snapshot.NewWeighed(config.CachedSources, (*Program).weight, programAge, deps.Now, p.loadProgram)
 	return p
 }
 
-// load reads a source's routes and compiles them in their tenant's share of time.
-func (p *Processor) load(ctx context.Context, of programKey) (program *Program, err error) {
+// loadProgram reads a source's routes and compiles them. The compilation is charged to the tenant's
+// share.
+func (p *Processor) loadProgram(ctx context.Context, of programKey) (program *Program, err error) {
 	routed, err := p.Routing.SourceRouting(ctx, of.tenant, of.source)
 	if err != nil {
 		return nil, err
@@ -183,14 +186,14 @@ func (p *Processor) load(ctx context.Context, of programKey) (program *Program, 
 	return program, nil
 }
 
-// Reserve asks for room for n events that are about to be accepted. Each
-// granted one must be Put or Released.
+// Reserve reserves space for up to n events that are about to be accepted, and returns for how
+// many. Each reserved event must be passed to Put or given up with Release.
 func (p *Processor) Reserve(n int) int { return p.inbox.reserve(n) }
 
-// Release gives reserved room back.
+// Release gives up the reserved space of n events.
 func (p *Processor) Release(n int) { p.inbox.release(n) }
 
-// Put hands over accepted events, leased to this instance.
+// Put adds accepted events that are leased to this instance. Their space must be reserved.
 func (p *Processor) Put(events []*eventhook.Event) { p.inbox.put(events) }
 
 // ForgetSource drops a source's compiled routes.
@@ -201,8 +204,8 @@ func (p *Processor) ForgetSource(source eventhook.SourceID) {
 // ForgetAll drops all compiled routes.
 func (p *Processor) ForgetAll() { p.programs.Clear() }
 
-// Run processes events until ctx ends, then what is in memory, for at most
-// DrainTimeout, and gives the rest back. It returns when nothing is left.
+// Run processes events until ctx ends. It then processes the events in memory for at most
+// DrainTimeout, releases the rest, and returns nil.
 func (p *Processor) Run(ctx context.Context) error {
 	if p.config.Workers == 0 {
 		<-ctx.Done()
@@ -211,11 +214,11 @@ func (p *Processor) Run(ctx context.Context) error {
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	var pollers, workers, slow sync.WaitGroup
-	fed := make(chan struct{}) // closed when the slow lane gets no more
+	noMoreInput := make(chan struct{}) // closed when the slow queue gets no more events
 	pollers.Go(func() { p.poll(ctx) })
 	for range p.config.Workers {
 		workers.Go(func() { p.work(ctx, working) })
-		slow.Go(func() { p.workSlowly(working, fed) })
+		slow.Go(func() { p.workSlowQueue(working, noMoreInput) })
 	}
 	<-ctx.Done()
 	p.inbox.close()
@@ -223,14 +226,14 @@ func (p *Processor) Run(ctx context.Context) error {
 	defer drain.Stop()
 	pollers.Wait()
 	workers.Wait()
-	close(fed)
+	close(noMoreInput)
 	slow.Wait()
-	p.giveBack()
+	p.releaseRest()
 	return nil
 }
 
-// giveBack releases what the drain did not get to.
-func (p *Processor) giveBack() {
+// releaseRest releases the events that were not processed before the drain timeout.
+func (p *Processor) releaseRest() {
 	left := p.inbox.take(math.MaxInt)
 	for slow := p.slow.take(math.MaxInt); len(slow) > 0; slow = p.slow.take(math.MaxInt) {
 		left = append(left, slow...)
@@ -238,14 +241,14 @@ func (p *Processor) giveBack() {
 	if len(left) == 0 {
 		return
 	}
-	p.Log.Warn("the drain ended before all events in memory were processed; others will", "events", len(left))
+	p.Log.Warn("the drain timeout ended before all events in memory were processed; other instances process the rest", "events", len(left))
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	p.release(ctx, left)
+	p.releaseEvents(ctx, left)
 }
 
-// poll claims due events from the database: those that no accept path handed
-// over, retries, and what other instances have left behind.
+// poll claims due events from the database: retries, events that were stored without a lease, and
+// events whose lease expired.
 func (p *Processor) poll(ctx context.Context) {
 	tick := time.NewTimer(0)
 	defer tick.Stop()
@@ -264,31 +267,31 @@ func (p *Processor) poll(ctx context.Context) {
 	}
 }
 
-// claim fills the inbox and reports whether there may be more.
+// claim fills the inbox and reports whether more events may be due.
 func (p *Processor) claim(ctx context.Context) bool {
-	room := p.inbox.reserve(p.config.BatchSize)
-	if room == 0 {
+	granted := p.inbox.reserve(p.config.BatchSize)
+	if granted == 0 {
 		return false
 	}
-	events, err := p.Queue.ClaimEvents(ctx, room, p.Lease)
+	events, err := p.Queue.ClaimEvents(ctx, granted, p.Lease)
 	if err != nil && ctx.Err() == nil {
 		p.Log.Warn("cannot claim events; trying again", "error", err)
 	}
 	if err != nil {
 		events = nil
 	}
-	p.inbox.release(room - len(events))
+	p.inbox.release(granted - len(events))
 	p.inbox.put(events)
-	return len(events) == room
+	return len(events) == granted
 }
 
-// work settles batches until ctx has ended and the inbox is empty, or working
-// has ended.
+// work settles batches of the inbox. It returns when working ends, or when ctx has ended and the
+// inbox is empty.
 func (p *Processor) work(ctx, working context.Context) {
 	for working.Err() == nil {
 		batch := p.inbox.take(p.config.BatchSize)
 		if len(batch) > 0 {
-			p.process(working, batch, quickly)
+			p.process(working, batch, quickPath)
 			continue
 		}
 		if ctx.Err() != nil {
@@ -296,13 +299,12 @@ func (p *Processor) work(ctx, working context.Context) {
 		}
 		select {
 		case <-ctx.Done():
-		case <-p.inbox.filled:
+		case <-p.inbox.wake:
 		}
 	}
 }
 
-// logPanic tells where a route panicked, and not over what: the reason may
-// quote the webhook.
+// logPanic logs where a route panicked. It omits the panic value, which may quote the webhook.
 func (p *Processor) logPanic(e *eventhook.Event, at string, reason any, stack []byte) {
 	p.Log.Error("a route panicked; its action has failed", "event", e.ID, "at", at, "panic", fmt.Sprintf("%T", reason), "stack", string(stack))
 }

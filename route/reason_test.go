@@ -37,7 +37,7 @@ func TestReasons(t *testing.T) {
 		{"a choice that did not matter before one that does", func(r *eventhook.Route) { r.FilterExpression = "(body.x || true) && -body.currency == 1" }, "filter_expression: line 1, column 21: - does not work with string"},
 		{"division by zero", func(r *eventhook.Route) { r.FilterExpression = "1 / (body.amount - 10) > 0" }, "filter_expression: line 1, column 3: division by zero"},
 		{"an expression of another type", func(r *eventhook.Route) { r.FilterExpression = "body.amount" }, "filter_expression is of type int, and must be bool"},
-		{"a function that says no", func(r *eventhook.Route) { r.FilterFunction = "function filter(e) { return e.body.amount > 1000 }" }, "filter_function returned nothing that is true"},
+		{"a function that says no", func(r *eventhook.Route) { r.FilterFunction = "function filter(e) { return e.body.amount > 1000 }" }, "filter_function did not return a true value"},
 		{"a function that throws", func(r *eventhook.Route) { r.FilterFunction = "function filter(e) { return e.body.x.y }" }, "filter_function: line 1, column 37: TypeError: cannot read property 'y' of undefined"},
 		{"the cheap one first", func(r *eventhook.Route) {
 			r.Filter, r.FilterExpression, r.FilterFunction = []byte(`{"body.amount":1}`), "false", "function filter() { for (;;); }"
@@ -78,7 +78,7 @@ func TestReasonsSayThatTheBodyCouldNotBeRead(t *testing.T) {
 	}{
 		{"a pattern", pattern(`{"body.n":{"$gte":5}}`), json, `{"n":10,}`, "body.n is missing, wanted $gte 5" + unread},
 		{"an expression", expression("body.n > 5"), json, `{"n":10,}`, "filter_expression: line 1, column 5: no such key: n" + unread},
-		{"a function", eventhook.Route{FilterFunction: "const filter = e => e.body.n > 5"}, json, `{"n":10,}`, "filter_function returned nothing that is true" + unread},
+		{"a function", eventhook.Route{FilterFunction: "const filter = e => e.body.n > 5"}, json, `{"n":10,}`, "filter_function did not return a true value" + unread},
 		{"once for several paths", pattern(`{"$or":[{"body.n":5},{"$not":{"body.m":{"$exists":false}}}]}`), json, `{"n":10,}`,
 			`none of $or: body.n is missing, wanted 5; $not: {"body.m":{"$exists":false}} holds` + unread},
 		{"what must not hold", pattern(`{"$not":{"body.m":{"$exists":false}}}`), json, `{"n":10,}`, `$not: {"body.m":{"$exists":false}} holds` + unread},

@@ -14,25 +14,25 @@ import (
 	"github.com/eventhook/eventhook/internal/script"
 )
 
-// runner runs what tenants wrote.
+// runner runs a program over an input, as script.Pool.Run does.
 type runner func(program script.Program, input []byte) (json.RawMessage, error)
 
-// Scripts run in as many processes as there are processors, and what people
-// try out in one of its own, so that it delays no event. The processes belong
-// to this one, as its threads do; the first run starts them.
+// Scripts of events run in as many processes as there are processors. Scripts that a caller of the
+// API tests run in one separate process, so that they delay no event. The first run starts the
+// processes.
 var (
-	processing = script.NewPool(max(2, runtime.GOMAXPROCS(0)), script.TimeLimit)
-	trying     = newTrials(script.NewPool(1, script.TimeLimit))
+	eventScripts = script.NewPool(max(2, runtime.GOMAXPROCS(0)), script.TimeLimit)
+	testScripts  = newTestRunner(script.NewPool(1, script.TimeLimit))
 )
 
-// runAccepted runs a program for an event that was accepted. Nobody takes that
-// back, so there is nothing to wait for but its turn.
-func runAccepted(program script.Program, input []byte) (json.RawMessage, error) {
-	return processing.Run(context.Background(), program, input)
+// runForEvent runs a program for an accepted event. It has no context: the run waits for a free
+// process and ends at its time limit.
+func runForEvent(program script.Program, input []byte) (json.RawMessage, error) {
+	return eventScripts.Run(context.Background(), program, input)
 }
 
-// problem is why a route cannot do its part for an event. Its text may be
-// shown. A transient one may be gone when the event is tried again.
+// problem is why a route cannot be evaluated for an event. Its text may be shown to users. A
+// transient problem may be gone on a retry of the event.
 type problem struct {
 	text      string
 	transient bool
@@ -49,10 +49,10 @@ func newProblem(part string, err error) *problem {
 	return p
 }
 
-// runScript runs a program over an input that is made when it is needed.
+// runScript runs a program. It calls input only if the program is run.
 func (s *subject) runScript(part string, program script.Program, input func() ([]byte, error)) (json.RawMessage, error) {
 	if s.isOverdue() {
-		return nil, &problem{transient: true, text: fmt.Sprintf("%s: not run, since the routes of its source took longer than %s for this event", part, mostThinking)}
+		return nil, &problem{transient: true, text: fmt.Sprintf("%s: not run, since the routes of its source took longer than %s for this event", part, maxSourceTime)}
 	}
 	in, err := input()
 	if err != nil {
@@ -61,19 +61,19 @@ func (s *subject) runScript(part string, program script.Program, input func() ([
 	return s.runMetered(program, in)
 }
 
-// longestRun is when a process is killed at the latest.
-const longestRun = 3 * script.TimeLimit
+// maxRunTime is when a process is killed at the latest.
+const maxRunTime = 3 * script.TimeLimit
 
-// runMetered takes the time limit of a run from the tenant's share before it,
-// and settles afterwards for the time that the run took, at most longestRun: the
-// rest was waiting for a process.
+// runMetered takes the time limit of a run from the tenant's share before the run, and corrects it
+// afterwards to the time that the run took. Time beyond maxRunTime is not charged, because it was
+// spent waiting for a process.
 func (s *subject) runMetered(program script.Program, in []byte) (json.RawMessage, error) {
 	if err := s.Meter.UseTime(script.TimeLimit); err != nil {
 		return nil, err
 	}
 	began := time.Now()
 	out, err := s.run(program, in)
-	took := min(time.Since(began), longestRun)
+	took := min(time.Since(began), maxRunTime)
 	s.Meter.ReturnTime(script.TimeLimit - took)
 	if over := took - script.TimeLimit; over > 0 && err == nil {
 		err = s.Meter.UseTime(over)
@@ -81,8 +81,8 @@ func (s *subject) runMetered(program script.Program, in []byte) (json.RawMessage
 	return out, err
 }
 
-// stopped is the problem of a part of a route during which the meter stopped
-// the evaluation. No retry can help if it takes too many steps.
+// stopped returns the problem of a part of a route during which the meter stopped the evaluation,
+// nil if the meter has not stopped. Exceeding the limit of steps is permanent.
 func (s *subject) stopped(route, part string) *problem {
 	err := s.Meter.Err()
 	if err == nil {
@@ -95,21 +95,21 @@ func (s *subject) stopped(route, part string) *problem {
 	return (&problem{text: text, transient: !errors.Is(err, meter.ErrLimit)}).of(route, part)
 }
 
-// of returns the problem with the names of the route and of its part that has it.
+// of returns the problem with the names of the route and of the part in its text.
 func (p *problem) of(route, part string) *problem {
 	return &problem{text: fmt.Sprintf("route %q %s: %s", eventhook.Truncate(route, 200), part, p.text), transient: p.transient}
 }
 
-// filterFunction asks a route's filter_function. One that throws says no, as
-// an expression that fails does. One that cannot be run, or has to be stopped,
-// says nothing: the route has a problem.
+// filterFunction runs a route's filter_function. If the function throws, the event does not match,
+// as with a failing expression. If the function cannot be run or is stopped, filterFunction returns
+// a problem.
 func (s *subject) filterFunction(source string, why *filter.Reasons) (bool, *problem) {
 	const part = "filter_function"
 	out, err := s.runScript(part, script.Program{Kind: script.Filter, Source: source}, s.scriptInput)
 	if err == nil {
 		matched := string(out) == "true"
 		if !matched && why != nil {
-			why.Add("%s returned nothing that is true", part)
+			why.Add("%s did not return a true value", part)
 		}
 		return matched, nil
 	}
@@ -125,19 +125,20 @@ func (s *subject) filterFunction(source string, why *filter.Reasons) (bool, *pro
 	return false, newProblem(part, err)
 }
 
-// transforms are the kinds of programs by the type of transform.
+// transforms maps a type of transform to the kind of its program.
 var transforms = map[string]script.Kind{
 	eventhook.TransformJMESPath:   script.JMESPath,
 	eventhook.TransformJavaScript: script.Transform,
 }
 
-// transform makes what targets get. One that was run and failed, or had to be
-// stopped, would fail again; one that could not be run may be another time.
+// transform runs a route's transform and returns its output. A transform that failed or was stopped
+// would fail again, so its problem is permanent; the problem of one that could not be run is
+// transient.
 func (s *subject) transform(t *eventhook.Transform) (json.RawMessage, *problem) {
 	const part = "transform"
 	kind, ok := transforms[t.Type]
 	if !ok {
-		return nil, &problem{text: fmt.Sprintf("%s: %q is no type of transform", part, t.Type)}
+		return nil, &problem{text: fmt.Sprintf("%s: %q is not a type of transform", part, t.Type)}
 	}
 	input := s.scriptInput
 	if kind == script.JMESPath {

@@ -10,34 +10,35 @@ import (
 	"github.com/eventhook/eventhook/internal/effects"
 )
 
-// process plans a batch, settles it and passes on what is for later or for
-// another lane. What could not be settled is given back when ctx has ended,
-// and left to its leases when they have run out.
-func (p *Processor) process(ctx context.Context, batch []*eventhook.Event, l lane) {
+// process plans a batch, settles it and requeues the events that were not settled. While routes
+// cannot be read, it retries the unreadable events with backoff: until their leases expire, or
+// until ctx ends, when they are released.
+func (p *Processor) process(ctx context.Context, batch []*eventhook.Event, on path) {
 	began := p.Now()
 	for pauses := backoff.ForDatabase(); len(batch) > 0; {
-		made := p.plan(ctx, batch, l)
-		if len(made.settlements) > 0 {
-			p.settle(ctx, made.settlements, began)
+		planned := p.planBatch(ctx, batch, on)
+		if len(planned.settlements) > 0 {
+			p.settle(ctx, planned.settlements, began)
 		}
-		p.passOn(ctx, made, l)
-		if len(made.unread) > 0 && len(made.unread) < len(batch) && ctx.Err() == nil {
+		p.requeueRest(ctx, planned, on)
+		if len(planned.unreadable) > 0 && len(planned.unreadable) < len(batch) && ctx.Err() == nil {
 			// The routes of other sources were read: their events do not wait.
-			p.postpone(ctx, p.later(made.unread), "the routes of their sources cannot be read", "error", made.err)
+			p.postpone(ctx, p.retryAfterLease(planned.unreadable), "the routes of their sources cannot be read", "error", planned.err)
 			return
 		}
-		batch = made.unread
-		if len(batch) > 0 && !p.pause(ctx, pauses.Next(), batch, made.err) {
+		batch = planned.unreadable
+		if len(batch) > 0 && !p.waitToRetry(ctx, pauses.Next(), batch, planned.err) {
 			return
 		}
 	}
 }
 
-// settle stores settlements. Stale ones go to the slow lane, to be planned again.
+// settle stores settlements and retries with backoff on an error. Stale settlements go to the slow
+// queue, to be planned again.
 func (p *Processor) settle(ctx context.Context, settlements []*effects.Settlement, began time.Time) {
 	lost, err := p.Queue.SettleEvents(ctx, settlements)
 	for pauses := backoff.ForDatabase(); err != nil; {
-		if !p.pause(ctx, pauses.Next(), eventsOf(settlements), err) {
+		if !p.waitToRetry(ctx, pauses.Next(), eventsOf(settlements), err) {
 			return
 		}
 		lost, err = p.Queue.SettleEvents(ctx, settlements)
@@ -46,21 +47,21 @@ func (p *Processor) settle(ctx context.Context, settlements []*effects.Settlemen
 	var stale []*eventhook.Event
 	lost = slices.DeleteFunc(lost, func(s *effects.Settlement) bool {
 		if s.IsStale {
-			p.renew(s)
+			p.evictStale(s)
 			stale = append(stale, s.Event)
 		}
 		return s.IsStale
 	})
-	p.putSlow(ctx, stale)
+	p.queueSlow(ctx, stale)
 	for _, s := range lost {
-		p.Log.Warn("an event's lease ran out before it was settled; whoever holds it now processes it", "event", s.Event.ID)
+		p.Log.Warn("an event's lease ran out before it was settled; the holder of the next lease processes it", "event", s.Event.ID)
 	}
 	p.Observer.Settled(settled, len(lost), p.Now().Sub(began))
 }
 
-// renew drops the compiled routes that a stale plan was made by, unless they are newer
-// already.
-func (p *Processor) renew(s *effects.Settlement) {
+// evictStale evicts the compiled routes from which a stale plan was made, unless newer routes are
+// already cached.
+func (p *Processor) evictStale(s *effects.Settlement) {
 	key := programKey{s.Event.TenantID, s.Event.SourceID}
 	if program, err := p.programs.Peek(key); err == nil && program.generation <= s.Generation {
 		p.programs.Invalidate(key)
@@ -82,11 +83,11 @@ func eventsOf(settlements []*effects.Settlement) []*eventhook.Event {
 	return events
 }
 
-// pause waits before a batch is tried again, and reports false when that is
-// useless: all its leases have run out, so that others may have it, or ctx
-// has ended, when the batch goes back to the inbox to be given back.
-func (p *Processor) pause(ctx context.Context, wait time.Duration, batch []*eventhook.Event, err error) bool {
-	if ctx.Err() == nil && p.leased(batch) {
+// waitToRetry waits before a batch is retried, and reports false if a retry is useless: all leases
+// have expired, so that another instance may process the events, or ctx has ended. In the latter
+// case it returns the batch to the inbox, from which Run releases it.
+func (p *Processor) waitToRetry(ctx context.Context, wait time.Duration, batch []*eventhook.Event, err error) bool {
+	if ctx.Err() == nil && p.isAnyLeased(batch) {
 		p.Log.Warn("cannot settle a batch; trying again", "events", len(batch), "error", err)
 		if backoff.Sleep(ctx, wait) {
 			return true
@@ -96,12 +97,12 @@ func (p *Processor) pause(ctx context.Context, wait time.Duration, batch []*even
 		p.inbox.putBack(batch)
 		return false
 	}
-	p.Log.Warn("a batch is left to its lease", "events", len(batch), "error", err)
+	p.Log.Warn("the leases of a batch expired before it was settled", "events", len(batch), "error", err)
 	return false
 }
 
-// leased reports whether the lease of any of the events still holds.
-func (p *Processor) leased(batch []*eventhook.Event) bool {
+// isAnyLeased reports whether at least one event is still leased.
+func (p *Processor) isAnyLeased(batch []*eventhook.Event) bool {
 	now := p.Now()
 	for _, e := range batch {
 		if !now.After(e.Lease.Until) {

@@ -45,8 +45,8 @@ func TestASettleThatFailsForTooLongIsLeftToItsLease(t *testing.T) {
 		if got := b.settles[len(b.settles)-1].Sub(began); got < lease-2*time.Second {
 			t.Errorf("the last try: got %s after the first, want nearly the lease of %s", got, lease)
 		}
-		if !strings.Contains(b.log.String(), "left to its lease") {
-			t.Errorf("got the log %s, want it to tell", b.log.String())
+		if !strings.Contains(b.log.String(), "leases of a batch expired") {
+			t.Errorf("got the log %s, want a line about the expired leases", b.log.String())
 		}
 		b.set(func(q *queue) { q.refuse = nil })
 		b.pass(2 * lease)

@@ -92,7 +92,7 @@ func TestAnEventThatLosesItsLeasesForEverEnds(t *testing.T) {
 			}
 			b.set(func(q *queue) {
 				for _, r := range q.rows {
-					if !strings.Contains(r.LastError, "was leased 11 times in a row without an outcome") {
+					if !strings.Contains(r.LastError, "was leased 11 times in a row without a result") {
 						t.Errorf("got the reason %q, want how often it was leased", r.LastError)
 					}
 				}

@@ -16,24 +16,23 @@ import (
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
-// subject is one event as the routes of a program look at it. What several of
-// them want is worked out once, and only when one wants it. Not safe for
-// concurrent use.
+// subject is one event as the routes of a program evaluate it. Values that several routes read are
+// computed once, on first use. It is not safe for concurrent use.
 type subject struct {
 	filter.Subject
-	run     runner
-	began   time.Time
-	headers map[string]string
-	body    any
-	hasBody bool
-	cloud   any // the CloudEvent
-	fieldOf map[string]any
-	input   []byte // what scripts get
-	told    int    // bytes of inputs that an explanation has
-	eval    activation
+	run             runner
+	began           time.Time
+	headers         map[string]string
+	body            any
+	hasBody         bool
+	cloudEvent      any // nil until it is decoded
+	eventFields     map[string]any
+	scriptInputJSON []byte // the input of filter_function and JavaScript transforms
+	inputBytes      int    // bytes of inputs in an explanation
+	eval            activation
 }
 
-// subjects keep room for fields from one event to the next.
+// subjects reuses the memory for field values from one event to the next.
 var subjects = sync.Pool{New: func() any { return &subject{} }}
 
 func newSubject(m *meter.Meter, e *eventhook.Event, f *filter.Fields, run runner) *subject {
@@ -43,21 +42,20 @@ func newSubject(m *meter.Meter, e *eventhook.Event, f *filter.Fields, run runner
 	return s
 }
 
-// release gives the room back. Nothing of the event stays.
+// release returns the subject to the pool without any value of the event.
 func (s *subject) release() {
 	s.End()
 	*s = subject{Subject: s.Subject}
 	subjects.Put(s)
 }
 
-// mostExpressed is how large a body may be that expressions, scripts and
-// transforms read: they hold it decoded, many times its size. Patterns and
-// paths have no such bound.
-const mostExpressed = 1 << 20
+// maxDecodedBytes limits the bodies that expressions, scripts and transforms can read, because the
+// decoded form takes many times the size. Filters and paths have no such limit.
+const maxDecodedBytes = 1 << 20
 
-var errTooLarge = fmt.Errorf("the body is larger than %d bytes, which is more than expressions and scripts can read", mostExpressed)
+var errTooLarge = fmt.Errorf("the body is larger than %d bytes, which is more than expressions and scripts can read", maxDecodedBytes)
 
-// decoded is the body for expressions: what workers would get as input.
+// decoded returns the body for expressions, the value that workers would get as input.
 func (s *subject) decoded() (any, error) {
 	if s.hasBody {
 		return s.body, nil
@@ -73,13 +71,13 @@ func (s *subject) decoded() (any, error) {
 	return s.body, nil
 }
 
-// decodedCloudEvent is the CloudEvent for expressions: without any attributes
-// if the event is none, so that one can ask what it has.
+// decodedCloudEvent returns the CloudEvent for expressions. For other events it returns an empty
+// map, so that an expression can test for attributes.
 func (s *subject) decodedCloudEvent() (any, error) {
-	if s.cloud != nil {
-		return s.cloud, nil
+	if s.cloudEvent != nil {
+		return s.cloudEvent, nil
 	}
-	if len(s.View.Content()) > mostExpressed {
+	if len(s.View.Content()) > maxDecodedBytes {
 		return nil, errTooLarge
 	}
 	var cloud any = map[string]any{}
@@ -89,19 +87,19 @@ func (s *subject) decodedCloudEvent() (any, error) {
 			return nil, err
 		}
 	}
-	s.cloud = cloud
-	return s.cloud, nil
+	s.cloudEvent = cloud
+	return s.cloudEvent, nil
 }
 
-// rendered is the body as JSON.
+// rendered returns the body as JSON.
 func (s *subject) rendered() ([]byte, error) {
-	if len(s.View.Content()) > mostExpressed {
+	if len(s.View.Content()) > maxDecodedBytes {
 		return nil, errTooLarge
 	}
 	return s.View.Render(), nil
 }
 
-// headerMap has the first value of each header under its name in small letters.
+// headerMap maps each header name in lower case to the first value of the header.
 func (s *subject) headerMap() map[string]string {
 	if s.headers == nil {
 		s.headers = map[string]string{}
@@ -117,14 +115,14 @@ func (s *subject) headerMap() map[string]string {
 }
 
 func (s *subject) eventMap() map[string]any {
-	if s.fieldOf == nil {
-		s.fieldOf = filter.EventFields(s.Event)
+	if s.eventFields == nil {
+		s.eventFields = filter.EventFields(s.Event)
 	}
-	return s.fieldOf
+	return s.eventFields
 }
 
-// forScripts is the body for scripts, which would see the last of members with
-// one name, where filters see the first.
+// forScripts returns the body for scripts. It removes repeated members but the first of each name,
+// the one that filters read: a script would see the last.
 func (s *subject) forScripts() ([]byte, error) {
 	body, err := s.rendered()
 	if err != nil {
@@ -136,11 +134,11 @@ func (s *subject) forScripts() ([]byte, error) {
 	return payload.DropDuplicateMembers(body), nil
 }
 
-// scriptInput is the event for scripts: its fields, headers, body and, if it
-// is one, the CloudEvent.
+// scriptInput returns the event for scripts: its fields, headers and body, and the CloudEvent if it
+// is one.
 func (s *subject) scriptInput() ([]byte, error) {
-	if s.input != nil {
-		return s.input, nil
+	if s.scriptInputJSON != nil {
+		return s.scriptInputJSON, nil
 	}
 	body, err := s.forScripts()
 	if err != nil {
@@ -153,14 +151,14 @@ func (s *subject) scriptInput() ([]byte, error) {
 	for name, value := range s.eventMap() {
 		event[name] = value
 	}
-	if s.input, err = json.Marshal(event); err != nil {
-		return nil, errors.New("the event cannot be given to a script")
+	if s.scriptInputJSON, err = json.Marshal(event); err != nil {
+		return nil, errors.New("the event cannot be encoded for a script")
 	}
-	return s.input, nil
+	return s.scriptInputJSON, nil
 }
 
-// mostThinking is how long the routes of a source may take for one event. What
-// scripts are left then fail, and are tried again.
-const mostThinking = 2 * time.Second
+// maxSourceTime is how long the routes of a source may take for one event. Scripts that have not
+// started by then fail with a transient problem.
+const maxSourceTime = 2 * time.Second
 
-func (s *subject) isOverdue() bool { return time.Since(s.began) > mostThinking }
+func (s *subject) isOverdue() bool { return time.Since(s.began) > maxSourceTime }

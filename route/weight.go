@@ -6,29 +6,30 @@ import (
 	"github.com/eventhook/eventhook/internal/effects"
 )
 
-// What one transaction, and one event, may make: memory is bounded, and nobody
-// waits long for somebody else's event of many targets.
+// Limits of the effects of one transaction and of one event. They bound memory, and the time for
+// which an event with many targets delays other events.
 const (
-	mostActions   = 5000     // of a batch; one event may have more
-	mostMade      = 16 << 20 // bytes that a batch makes; one event may make more
-	mostMadeByOne = 64 << 20 // bytes that an event makes
-	lightActions  = 200      // of an event that is not for the slow lane
-	lightMade     = 4 << 20  // bytes that such an event makes
+	maxBatchActions = 5000     // actions of a batch; a single event may have more
+	maxBatchBytes   = 16 << 20 // bytes that the effects of a batch write; a single event may write more
+	maxEventBytes   = 64 << 20 // bytes that the effects of an event write
+	maxLightActions = 200      // actions of an event on the quick path
+	maxLightBytes   = 4 << 20  // bytes that the effects of an event on the quick path write
 )
 
-// weigh counts what an action makes. What is too much for its event fails.
-func weigh(s *effects.Settlement, a *effects.PlannedAction) {
-	n := made(a.Effect)
-	if s.EffectBytes+n <= mostMadeByOne {
+// addEffectBytes adds the size of an action's effect to the settlement. If the event would exceed
+// maxEventBytes, the action fails instead.
+func addEffectBytes(s *effects.Settlement, a *effects.PlannedAction) {
+	n := effectBytes(a.Effect)
+	if s.EffectBytes+n <= maxEventBytes {
 		s.EffectBytes += n
 		return
 	}
 	a.Effect, a.Permanent = effects.Effect{}, true
-	a.Failure = fmt.Sprintf("target %d: not done: the targets of one event are given at most %d MiB in all", a.TargetIndex+1, mostMadeByOne>>20)
+	a.Failure = fmt.Sprintf("target %d: skipped: the targets of one event may write at most %d MiB in all", a.TargetIndex+1, maxEventBytes>>20)
 }
 
-// made is how many bytes an effect writes into the database, but for a few.
-func made(e effects.Effect) int {
+// effectBytes is about how many bytes an effect writes into the database.
+func effectBytes(e effects.Effect) int {
 	switch {
 	case e.Execution != nil:
 		return len(e.Execution.Input)
@@ -42,18 +43,18 @@ func made(e effects.Effect) int {
 	return 0
 }
 
-// isHeavy reports whether an event makes so much that it must not be settled
-// among those that others wait for.
+// isHeavy reports whether the effects of an event are too large for the quick path, where other
+// events wait for the same transaction.
 func isHeavy(s *effects.Settlement) bool {
-	return len(s.Actions) > lightActions || s.EffectBytes > lightMade
+	return len(s.Actions) > maxLightActions || s.EffectBytes > maxLightBytes
 }
 
-// load is what a batch makes so far.
-type load struct{ actions, bytes int }
+// planSize is the size of the settlements of a batch.
+type planSize struct{ actions, bytes int }
 
-func (l *load) add(s *effects.Settlement) {
+func (l *planSize) add(s *effects.Settlement) {
 	l.actions += len(s.Actions)
 	l.bytes += s.EffectBytes
 }
 
-func (l load) isFull() bool { return l.actions > mostActions || l.bytes > mostMade }
+func (l planSize) isFull() bool { return l.actions > maxBatchActions || l.bytes > maxBatchBytes }

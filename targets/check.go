@@ -7,18 +7,18 @@ import (
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
-// isText reports whether a text can be stored.
+// isText reports whether a text can be stored: it is valid UTF-8 without NUL.
 func isText(s string) bool { return eventhook.SanitizeText(s) == s }
 
-// checkName wants a name that workers know.
+// checkName checks a name by which workers claim executions.
 func checkName(f *eventhook.Faults, member, v string) {
-	const most = 100
-	if v == "" || len(v) > most || !isText(v) {
-		f.Add(member, "must be 1 to %d bytes of text", most)
+	const max = 100
+	if v == "" || len(v) > max || !isText(v) {
+		f.Add(member, "must be 1 to %d bytes of text", max)
 	}
 }
 
-// checkPath wants a path into the event, or none.
+// checkPath checks an optional path into the event.
 func checkPath(f *eventhook.Faults, member, path string) {
 	if path == "" {
 		return
@@ -28,7 +28,7 @@ func checkPath(f *eventhook.Faults, member, path string) {
 	}
 }
 
-// checkOneOf wants one of some words, or none.
+// checkOneOf checks an optional value that must be one of several words.
 func checkOneOf(f *eventhook.Faults, member, v string, words ...string) {
 	for _, word := range append(words, "") {
 		if v == word {
@@ -38,9 +38,9 @@ func checkOneOf(f *eventhook.Faults, member, v string, words ...string) {
 	f.Add(member, "%q is not one of %s", eventhook.SanitizeLabel(v), strings.Join(words, ", "))
 }
 
-func checkRange(f *eventhook.Faults, member string, v, least, most int) {
-	if v < least || v > most {
-		f.Add(member, "%d is not between %d and %d", v, least, most)
+func checkRange(f *eventhook.Faults, member string, v, min, max int) {
+	if v < min || v > max {
+		f.Add(member, "%d is not between %d and %d", v, min, max)
 	}
 }
 

@@ -9,14 +9,14 @@ import (
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
-// ExecutionSettings are those of workflows and tasks.
+// ExecutionSettings are the settings that workflows and tasks share.
 type ExecutionSettings struct {
-	Queue       string `json:"queue,omitempty" maxLength:"100" doc:"Where workers claim it; default by default."`
-	MaxAttempts *int   `json:"max_attempts,omitempty" minimum:"1" maximum:"100" doc:"How often it is tried; 4 by default."`
+	Queue       string `json:"queue,omitempty" maxLength:"100" doc:"The queue from which workers claim it. The default is the queue named default."`
+	MaxAttempts *int   `json:"max_attempts,omitempty" minimum:"1" maximum:"100" doc:"How often it is attempted. The default is 4."`
 	IdempotencyKeySettings
 }
 
-// Check tells what is wrong with them.
+// Check reports every fault by its member.
 func (s ExecutionSettings) Check() (f eventhook.Faults) {
 	if s.Queue != "" {
 		checkName(&f, "queue", s.Queue)
@@ -28,7 +28,7 @@ func (s ExecutionSettings) Check() (f eventhook.Faults) {
 	return append(f, s.IdempotencyKeySettings.Check()...)
 }
 
-// compile makes an effector for executions of a type and a kind.
+// compile returns an effector that creates executions of a type and a kind.
 func (s ExecutionSettings) compile(typ eventhook.ExecutionType, kind string) (Effector, error) {
 	key, err := s.IdempotencyKeySettings.compile()
 	if err != nil {
@@ -38,14 +38,14 @@ func (s ExecutionSettings) compile(typ eventhook.ExecutionType, kind string) (Ef
 	if s.MaxAttempts != nil {
 		attempts = *s.MaxAttempts
 	}
-	return execution{typ: typ, kind: kind, queue: cmp.Or(s.Queue, eventhook.DefaultQueue), maxAttempts: attempts, key: key}, nil
+	return createExecution{typ: typ, kind: kind, queue: cmp.Or(s.Queue, eventhook.DefaultQueue), maxAttempts: attempts, key: key}, nil
 }
 
-// execution makes a workflow or a task whose input is the event's body, or
-// what the route's transform made of it. With an idempotency key, a second one
-// of that key within a day is skipped; an event without anything at the key's
-// path makes one without a key, since losing work is worse.
-type execution struct {
+// execution creates a workflow or a task whose input is the event's body or the output of the
+// route's transform. If its idempotency key was used within a day, the execution is skipped. If the
+// event has no value at the key's path, the execution is created without a key, since losing work
+// is worse than repeating it.
+type createExecution struct {
 	typ         eventhook.ExecutionType
 	kind        string
 	queue       string
@@ -53,7 +53,7 @@ type execution struct {
 	key         keyPath
 }
 
-func (x execution) Effect(e *eventhook.Event, v *payload.View, now time.Time) (effects.Effect, error) {
+func (x createExecution) Effect(e *eventhook.Event, v *payload.View, now time.Time) (effects.Effect, error) {
 	return effects.Effect{Execution: &eventhook.Execution{
 		ID:             eventhook.NewID[eventhook.Execution](now),
 		TenantID:       e.TenantID,
@@ -61,7 +61,7 @@ func (x execution) Effect(e *eventhook.Event, v *payload.View, now time.Time) (e
 		Kind:           x.kind,
 		Queue:          x.queue,
 		EventID:        e.ID,
-		IdempotencyKey: x.key.key(v),
+		IdempotencyKey: x.key.keyOf(v),
 		MaxAttempts:    x.maxAttempts,
 		Input:          v.Transformed(),
 	}}, nil

@@ -16,20 +16,20 @@ import (
 
 // httpRequest sends the event to a URL.
 type httpRequest struct {
-	URL            string            `json:"url" maxLength:"2048" example:"https://internal.example/hook" doc:"Where it is sent, http or https. No user, no password: they belong in auth_header."`
-	Method         string            `json:"method,omitempty" enum:"POST,PUT,PATCH" doc:"POST by default."`
-	Headers        map[string]string `json:"headers,omitempty" maxProperties:"50" doc:"More headers; none that the gateway sets, and no credentials: they are shown to whoever may read the route."`
-	AuthHeader     string            `json:"auth_header,omitempty" secret:"url" maxLength:"4096" example:"Bearer t0k" doc:"The value of Authorization. It is never shown; [redacted], which is shown instead, keeps the one that is stored as long as scheme, host and port of the url stay the same."`
-	TimeoutSeconds int               `json:"timeout_seconds,omitempty" minimum:"0" maximum:"60" doc:"How long an answer may take; 0: the default, 10."`
-	Retry          *TargetRetry      `json:"retry,omitempty" doc:"When a request that failed is made again; the retry of the source by default."`
-	Body           string            `json:"body,omitempty" enum:"input,raw" doc:"What is sent: input, which is the default, the event as JSON or what the transform made of it; raw, the exact bytes with the headers they came with, so that the receiver can verify the provider's signature."`
+	URL            string            `json:"url" maxLength:"2048" example:"https://internal.example/hook" doc:"The http or https URL to which the event is sent. It must not contain a user or a password; use auth_header."`
+	Method         string            `json:"method,omitempty" enum:"POST,PUT,PATCH" doc:"The HTTP method. The default is POST."`
+	Headers        map[string]string `json:"headers,omitempty" maxProperties:"50" doc:"Additional headers. They must not be headers that the gateway sets, and must not hold credentials, because everyone who can read the route sees them."`
+	AuthHeader     string            `json:"auth_header,omitempty" secret:"url" maxLength:"4096" example:"Bearer t0k" doc:"The value of the Authorization header. Responses show [redacted] instead. Writing [redacted] keeps the stored value as long as the scheme, host and port of the url stay the same."`
+	TimeoutSeconds int               `json:"timeout_seconds,omitempty" minimum:"0" maximum:"60" doc:"How long to wait for the response, in seconds. 0 means the default, 10."`
+	Retry          *TargetRetry      `json:"retry,omitempty" doc:"When a failed request is retried. The default is the retry policy of the source."`
+	Body           string            `json:"body,omitempty" enum:"input,raw" doc:"What is sent. input, the default, sends the event as JSON or the output of the transform. raw sends the received bytes and headers unchanged, so that the receiver can verify the provider's signature."`
 }
 
-// The bounds of what is configured.
+// Limits of the settings.
 const (
-	longestURL     = 2048
-	mostHeaders    = 50
-	longestTimeout = 60 // seconds
+	maxURL         = 2048
+	maxHeaders     = 50
+	maxTimeout     = 60 // seconds
 	defaultTimeout = 10
 )
 
@@ -43,46 +43,46 @@ func (s *httpRequest) Check() (f eventhook.Faults) {
 		f.Add("url", "%s", wrong)
 	}
 	checkOneOf(&f, "method", s.Method, http.MethodPost, http.MethodPut, http.MethodPatch)
-	if len(s.Headers) > mostHeaders {
-		f.Add("headers", "%d, at most %d are allowed", len(s.Headers), mostHeaders)
+	if len(s.Headers) > maxHeaders {
+		f.Add("headers", "%d, at most %d are allowed", len(s.Headers), maxHeaders)
 	}
 	seen := map[string]bool{}
 	for _, name := range sorted(s.Headers) {
 		at := "headers." + eventhook.SanitizeLabel(name)
-		if wrong := eventhook.CheckHeader(name, s.Headers[name], ours...); wrong != "" {
+		if wrong := eventhook.CheckHeader(name, s.Headers[name], gatewayHeaders...); wrong != "" {
 			f.Add(at, "%s", wrong)
 		}
 		if canonical := http.CanonicalHeaderKey(name); seen[canonical] {
-			f.Add(at, "is given twice: upper and lower case mean the same")
+			f.Add(at, "is set twice: header names are case-insensitive")
 		} else {
 			seen[canonical] = true
 		}
 	}
 	if !eventhook.IsHeaderValue(s.AuthHeader) {
-		f.Add("auth_header", "must be a line of at most %d bytes of text, with no space around it", eventhook.MaxHeaderValue)
+		f.Add("auth_header", "must be one line of at most %d bytes of text without leading or trailing space", eventhook.MaxHeaderValue)
 	}
-	checkRange(&f, "timeout_seconds", s.TimeoutSeconds, 0, longestTimeout)
+	checkRange(&f, "timeout_seconds", s.TimeoutSeconds, 0, maxTimeout)
 	f.Merge("retry", s.Retry.Policy().Validate())
 	checkOneOf(&f, "body", s.Body, bodyInput, bodyRaw)
 	return f
 }
 
-// checkURL says what is wrong with a URL, "" if nothing; without it, since it
-// may hold a password.
+// checkURL describes what is wrong with a URL, "" if nothing is. The text does not quote the URL,
+// which may hold a password.
 func checkURL(text string) string {
 	const want = "must be a URL such as https://internal.example/hook"
 	u, err := url.Parse(text)
 	switch {
 	case text == "":
-		return "is required: where the event is sent"
-	case len(text) > longestURL:
-		return fmt.Sprintf("has %d bytes, at most %d are allowed", len(text), longestURL)
+		return "is required: the URL to which the event is sent"
+	case len(text) > maxURL:
+		return fmt.Sprintf("has %d bytes, at most %d are allowed", len(text), maxURL)
 	case err != nil || !isText(text) || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.Opaque != "":
 		return want
 	case u.User != nil:
-		return "must hold no user and no password: say them in auth_header"
+		return "must not contain a user or a password: use auth_header"
 	case u.Fragment != "" || strings.HasSuffix(text, "#"):
-		return "must have no fragment: nothing behind # is sent"
+		return "must not have a fragment: the part after # is never sent"
 	}
 	return ""
 }
@@ -99,7 +99,7 @@ func (s *httpRequest) Compile(d Deps) (Effector, error) {
 	}
 	r := &HTTP{
 		url: u, method: cmp.Or(s.Method, http.MethodPost), header: http.Header{}, raw: s.Body == bodyRaw, retry: s.Retry,
-		timeout: time.Duration(cmp.Or(s.TimeoutSeconds, defaultTimeout)) * time.Second, place: fmt.Sprintf("%s/%d", d.route, d.index),
+		timeout: time.Duration(cmp.Or(s.TimeoutSeconds, defaultTimeout)) * time.Second, idempotencyPrefix: fmt.Sprintf("%s/%d", d.route, d.index),
 	}
 	for name, value := range s.Headers {
 		r.header.Set(name, value)
@@ -110,8 +110,8 @@ func (s *httpRequest) Compile(d Deps) (Effector, error) {
 	return r, nil
 }
 
-// Effect asks for a request. Its body is stored only if it cannot be composed of the
-// event again: if a transform made it.
+// Effect returns a request. Its body is stored only if a transform produced it; otherwise the body
+// is composed from the event at each attempt.
 func (r *HTTP) Effect(e *eventhook.Event, v *payload.View, _ time.Time) (effects.Effect, error) {
 	q := &effects.Request{}
 	if made := v.Transformed(); made != nil && !r.raw {

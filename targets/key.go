@@ -5,13 +5,13 @@ import (
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
-// IdempotencyKeySettings are the settings of what is made once for each key.
+// IdempotencyKeySettings say where in the event the idempotency key of an effect is.
 type IdempotencyKeySettings struct {
-	IdempotencyKeyPath   string `json:"idempotency_key_path,omitempty" doc:"Where in the event the key is under which it is made, or settled, once. A promise needs one."`
-	IdempotencyKeyPrefix string `json:"idempotency_key_prefix,omitempty" maxLength:"100" doc:"Stands before that key."`
+	IdempotencyKeyPath   string `json:"idempotency_key_path,omitempty" doc:"The path in the event to the idempotency key. A second effect with the same key is skipped. Required for a promise, where it names the promise."`
+	IdempotencyKeyPrefix string `json:"idempotency_key_prefix,omitempty" maxLength:"100" doc:"A text that is prepended to the key."`
 }
 
-// Check tells what is wrong with the path and the prefix.
+// Check reports every fault by its member.
 func (k IdempotencyKeySettings) Check() (f eventhook.Faults) {
 	const most = 100
 	checkPath(&f, "idempotency_key_path", k.IdempotencyKeyPath)
@@ -21,7 +21,7 @@ func (k IdempotencyKeySettings) Check() (f eventhook.Faults) {
 	return f
 }
 
-// compile makes ready to find keys.
+// -
 func (k IdempotencyKeySettings) compile() (keyPath, error) {
 	path, err := optionalPath(k.IdempotencyKeyPath)
 	return keyPath{path, k.IdempotencyKeyPrefix}, err
@@ -33,8 +33,8 @@ type keyPath struct {
 	prefix string
 }
 
-// key is "" when no path is set or nothing is there.
-func (k keyPath) key(v *payload.View) string {
+// key returns the idempotency key of an event, "" if no path is set or the path has no value.
+func (k keyPath) keyOf(v *payload.View) string {
 	if k.path.IsZero() {
 		return ""
 	}

@@ -13,25 +13,24 @@ import (
 // table is a list of kinds.
 type table []kind
 
-// kind is one kind of target: its name, and its settings before anything is
-// said.
+// kind is one kind of target: its name, and a function that returns empty settings.
 type kind struct {
-	name  string
-	blank func() Settings
+	name        string
+	newSettings func() Settings
 }
 
 // member is one of a kind's settings.
 type member struct {
-	name     string
-	index    []int  // of its field
-	isSecret bool   // then the field is a text
-	givenTo  string // of a secret, the member that says to whom
+	name      string
+	index     []int  // of the struct field
+	isSecret  bool   // the field is a string
+	recipient string // for a secret: the member that names its recipient
 }
 
-// members are a kind's settings, in their order.
+// members returns a kind's settings in the order of the struct fields.
 func (k kind) members() []member {
 	var list []member
-	for _, f := range reflect.VisibleFields(reflect.TypeOf(k.blank()).Elem()) {
+	for _, f := range reflect.VisibleFields(reflect.TypeOf(k.newSettings()).Elem()) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if f.Anonymous || !f.IsExported() {
 			continue
@@ -42,13 +41,13 @@ func (k kind) members() []member {
 	return list
 }
 
-// in is the member's field in settings of its kind.
+// in returns the member's field.
 func (m member) in(s Settings) reflect.Value {
 	return reflect.ValueOf(s).Elem().FieldByIndex(m.index)
 }
 
-// fill puts what is written into settings of a kind, and tells what does not
-// fit. A null says nothing.
+// fill decodes written members into settings of a kind and reports members that do not fit. A null
+// is ignored.
 func (all table) fill(k kind, s Settings, written map[string]json.RawMessage) (faults eventhook.Faults) {
 	known := map[string]bool{"type": true}
 	for _, m := range k.members() {
@@ -60,10 +59,10 @@ func (all table) fill(k kind, s Settings, written map[string]json.RawMessage) (f
 		}
 		wrong := unknownMembers(raw, field.Type())
 		if json.Unmarshal(raw, field.Addr().Interface()) != nil {
-			wrong = misfits(raw, field.Type())
+			wrong = typeFaults(raw, field.Type())
 		}
 		if len(wrong) > 0 {
-			field.SetZero() // what of it was read is not what was meant
+			field.SetZero() // drop a partly decoded value
 			faults.Merge(m.name, wrong)
 		}
 	}
@@ -71,15 +70,15 @@ func (all table) fill(k kind, s Settings, written map[string]json.RawMessage) (f
 		switch {
 		case known[name]:
 		case all.knows(name):
-			faults.Add(name, "is not for %s targets", k.name)
+			faults.Add(name, "is not a setting of %s targets", k.name)
 		default:
-			faults.Add(eventhook.SanitizeLabel(name), "there is no such setting of a target")
+			faults.Add(eventhook.SanitizeLabel(name), "is not a setting of any target")
 		}
 	}
 	return faults
 }
 
-// knows reports whether some kind has a member of that name.
+// knows reports whether any kind has a member of that name.
 func (all table) knows(name string) bool {
 	for _, k := range all {
 		for _, m := range k.members() {
@@ -91,26 +90,26 @@ func (all table) knows(name string) bool {
 	return false
 }
 
-// misfits returns what is wrong with JSON that a type does not take. Of an object
-// whose members have types, it names the members.
-func misfits(raw json.RawMessage, t reflect.Type) (faults eventhook.Faults) {
+// misfits reports why a type does not accept a JSON value. For an object it names the members at
+// fault.
+func typeFaults(raw json.RawMessage, t reflect.Type) (faults eventhook.Faults) {
 	var members map[string]json.RawMessage
 	isObject := t.Kind() == reflect.Map || isStruct(t)
 	if !isObject || json.Unmarshal(raw, &members) != nil {
-		faults.Add("", "must be %s", wordFor(t))
+		faults.Add("", "must be %s", describeType(t))
 		return faults
 	}
 	for _, name := range sorted(members) {
 		of, known := memberType(t, name)
 		if known && json.Unmarshal(members[name], reflect.New(of).Interface()) != nil {
-			faults.Merge(eventhook.SanitizeLabel(name), misfits(members[name], of))
+			faults.Merge(eventhook.SanitizeLabel(name), typeFaults(members[name], of))
 		}
 	}
 	return append(faults, unknownMembers(raw, t)...)
 }
 
-// unknownMembers returns a fault for each member of an object that its type, a struct,
-// does not have; nothing for other types.
+// unknownMembers reports each member of a JSON object that the struct type t does not have. It
+// reports nothing for other types.
 func unknownMembers(raw json.RawMessage, t reflect.Type) (faults eventhook.Faults) {
 	var members map[string]json.RawMessage
 	if !isStruct(t) || json.Unmarshal(raw, &members) != nil {
@@ -118,7 +117,7 @@ func unknownMembers(raw json.RawMessage, t reflect.Type) (faults eventhook.Fault
 	}
 	for _, name := range sorted(members) {
 		if _, known := memberType(t, name); !known {
-			faults.Add(eventhook.SanitizeLabel(name), "there is no such setting")
+			faults.Add(eventhook.SanitizeLabel(name), "is not a setting")
 		}
 	}
 	return faults
@@ -145,28 +144,28 @@ func memberType(t reflect.Type, name string) (reflect.Type, bool) {
 	return nil, false
 }
 
-// wordFor names the value that a type wants.
-func wordFor(t reflect.Type) string {
+// wordFor describes the JSON value that a type expects.
+func describeType(t reflect.Type) string {
 	switch kind := t.Kind(); {
 	case kind == reflect.String:
-		return "a text; a number needs quotes"
+		return "a string; put a number in quotes"
 	case isStruct(t):
 		return `an object, such as {"max_retries": 3}`
 	case kind == reflect.Pointer:
-		return wordFor(t.Elem())
+		return describeType(t.Elem())
 	case kind == reflect.Bool:
 		return "true or false"
 	case kind == reflect.Int:
-		return "a whole number, and written as one"
+		return "a whole number without quotes, point or exponent"
 	case kind == reflect.Float64:
 		return "a number"
 	case kind == reflect.Slice:
 		return "a list of whole numbers, such as [30, 120]"
 	}
-	return `names with texts, such as {"X-Env": "prod"}`
+	return `an object of strings, such as {"X-Env": "prod"}`
 }
 
-// compile fills the secrets in before it makes the effector.
+// compile inserts the secrets into the settings and compiles them.
 func (all table) compile(t eventhook.Target, d Deps) (Effector, error) {
 	k, s, err := all.open(t)
 	if err != nil {
@@ -174,7 +173,7 @@ func (all table) compile(t eventhook.Target, d Deps) (Effector, error) {
 	}
 	for _, m := range k.members() {
 		if m.isSecret && m.in(s).String() == eventhook.Redacted {
-			return nil, missing(m)
+			return nil, missingSecretError(m)
 		}
 	}
 	if err := s.Check().Err("the target is invalid"); err != nil {
@@ -184,13 +183,13 @@ func (all table) compile(t eventhook.Target, d Deps) (Effector, error) {
 	return s.Compile(d)
 }
 
-// open is a target's settings, with its secrets in them.
+// open returns a target's settings with its secrets inserted.
 func (all table) open(t eventhook.Target) (kind, Settings, error) {
 	k, ok := all.find(t.Type)
 	if !ok {
 		return k, nil, fmt.Errorf("%w %q", eventhook.ErrUnknownTarget, eventhook.SanitizeLabel(t.Type))
 	}
-	s := k.blank()
+	s := k.newSettings()
 	settings, secrets := object(t.Settings), object(json.RawMessage(t.Secrets.Reveal()))
 	for name, secret := range secrets {
 		settings[name] = secret
@@ -198,7 +197,7 @@ func (all table) open(t eventhook.Target) (kind, Settings, error) {
 	return k, s, all.fill(k, s, settings).Err("the target is invalid")
 }
 
-// object reads the members of an object; what is none has none.
+// object decodes the members of a JSON object, none if raw is not an object.
 func object(raw json.RawMessage) map[string]json.RawMessage {
 	members := map[string]json.RawMessage{}
 	if err := json.Unmarshal(raw, &members); err != nil || members == nil {
@@ -207,8 +206,7 @@ func object(raw json.RawMessage) map[string]json.RawMessage {
 	return members
 }
 
-// encode writes JSON as people like to read it, with the signs of URLs as they
-// are.
+// encode encodes JSON without escaping HTML, so that URLs stay readable.
 func encode(v any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -12,21 +12,21 @@ import (
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
-// promise settles the promise whose key is in the event: with the value at
-// value_path, else the whole body or what the route's transform made of it; or
-// rejects it with what is at error_path.
+// promise settles the promise whose key is in the event. It resolves the promise with the value at
+// value_path, by default the body or the output of the route's transform, or rejects it with the
+// value at error_path.
 type promise struct {
 	IdempotencyKeySettings
-	Resolve   *bool  `json:"resolve,omitempty" doc:"Resolve it, which is the default, or reject it."`
-	ValuePath string `json:"value_path,omitempty" doc:"What in the event is its value; the body by default."`
-	ErrorPath string `json:"error_path,omitempty" doc:"Where this exists, it is rejected with what is there."`
-	OnMissing string `json:"on_missing,omitempty" enum:"hold,fail" doc:"When nobody has made it yet: keep the outcome, which is the default, or fail."`
+	Resolve   *bool  `json:"resolve,omitempty" doc:"Whether to resolve the promise (true, the default) or to reject it (false)."`
+	ValuePath string `json:"value_path,omitempty" doc:"The path in the event to the value of the promise. The default is the whole body."`
+	ErrorPath string `json:"error_path,omitempty" doc:"A path in the event. If the event has a value there, the promise is rejected with that value."`
+	OnMissing string `json:"on_missing,omitempty" enum:"hold,fail" doc:"What to do if the promise does not exist yet: hold, the default, keeps the outcome until the promise is created; fail fails the action."`
 }
 
-// What a promise target does when nobody has made its promise yet.
+// Values of on_missing: what to do if the promise does not exist yet.
 const (
-	onMissingHold = "hold" // keep the outcome until the promise is made
-	onMissingFail = "fail" // fail the action, and retry with the event
+	onMissingHold = "hold" // keep the outcome until the promise is created
+	onMissingFail = "fail" // fail the action, and retry it with the event
 )
 
 func (s *promise) Check() (f eventhook.Faults) {
@@ -41,7 +41,7 @@ func (s *promise) Check() (f eventhook.Faults) {
 }
 
 func (s *promise) Compile(Deps) (Effector, error) {
-	p := settler{keyAt: s.IdempotencyKeyPath, resolve: s.Resolve == nil || *s.Resolve, hold: s.OnMissing != onMissingFail}
+	p := settlePromise{keyAt: s.IdempotencyKeyPath, resolve: s.Resolve == nil || *s.Resolve, hold: s.OnMissing != onMissingFail}
 	var err error
 	if p.key, err = s.IdempotencyKeySettings.compile(); err != nil {
 		return nil, err
@@ -53,8 +53,8 @@ func (s *promise) Compile(Deps) (Effector, error) {
 	return p, err
 }
 
-// settler is a promise target, compiled.
-type settler struct {
+// settler is a compiled promise target.
+type settlePromise struct {
 	keyAt   string
 	key     keyPath
 	value   payload.Path
@@ -63,10 +63,10 @@ type settler struct {
 	hold    bool
 }
 
-func (p settler) Effect(_ *eventhook.Event, v *payload.View, _ time.Time) (effects.Effect, error) {
-	outcome := &effects.PromiseOutcome{Key: p.key.key(v), Hold: p.hold}
+func (p settlePromise) Effect(_ *eventhook.Event, v *payload.View, _ time.Time) (effects.Effect, error) {
+	outcome := &effects.PromiseOutcome{Key: p.key.keyOf(v), Hold: p.hold}
 	if outcome.Key == "" {
-		return effects.Effect{}, fmt.Errorf("the event has no text or number at %s, which names the promise", p.keyAt)
+		return effects.Effect{}, fmt.Errorf("the event has no string or number at %s, the path to the key of the promise", p.keyAt)
 	}
 	if message, rejected := p.rejection(v); rejected {
 		outcome.Status, outcome.Error = eventhook.PromiseRejected, message
@@ -76,23 +76,23 @@ func (p settler) Effect(_ *eventhook.Event, v *payload.View, _ time.Time) (effec
 	return effects.Effect{Promise: outcome}, nil
 }
 
-const bareRejection = "rejected by the webhook" // when it says nothing more
+const defaultRejection = "rejected by the webhook" // the reason if the event has none
 
-// rejection is why the event rejects the promise, if it does: something is at
-// error_path, or the target never resolves.
-func (p settler) rejection(v *payload.View) (string, bool) {
+// rejection returns the reason for which the event rejects the promise, and whether it does: the
+// event has a value at error_path, or resolve is false.
+func (p settlePromise) rejection(v *payload.View) (string, bool) {
 	if !p.failure.IsZero() {
 		if raw, ok := v.Raw(p.failure); ok && string(raw) != "null" {
-			return cmp.Or(asText(raw), bareRejection), true
+			return cmp.Or(asText(raw), defaultRejection), true
 		}
 	}
 	if !p.resolve {
-		return bareRejection, true
+		return defaultRejection, true
 	}
 	return "", false
 }
 
-func (p settler) valueOf(v *payload.View) json.RawMessage {
+func (p settlePromise) valueOf(v *payload.View) json.RawMessage {
 	if p.value.IsZero() {
 		return v.Render()
 	}
@@ -103,7 +103,7 @@ func (p settler) valueOf(v *payload.View) json.RawMessage {
 	return raw
 }
 
-// asText is a JSON string's text, or other JSON as it is written.
+// asText returns the text of a JSON string, or other JSON as it is written.
 func asText(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) != nil {

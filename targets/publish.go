@@ -8,11 +8,10 @@ import (
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
-// publish makes an event for subscribers, whose data is the event's body, or
-// what the route's transform made of it. With an idempotency key, a second one
-// of that key within a day is skipped.
+// publish publishes an event to subscribers. Its data is the event's body or the output of the
+// route's transform. If its idempotency key was used within a day, the event is skipped.
 type publish struct {
-	EventType string `json:"event_type" maxLength:"255" example:"payment.succeeded" doc:"The type of the event that subscribers get."`
+	EventType string `json:"event_type" maxLength:"255" example:"payment.succeeded" doc:"The type of the published event."`
 	IdempotencyKeySettings
 }
 
@@ -28,20 +27,20 @@ func (s *publish) Compile(Deps) (Effector, error) {
 	if err != nil {
 		return nil, err
 	}
-	return publisher{s.EventType, key}, nil
+	return publishEffect{s.EventType, key}, nil
 }
 
-// publisher is a publish target, compiled.
-type publisher struct {
+// publisher is a compiled publish target.
+type publishEffect struct {
 	eventType string
 	key       keyPath
 }
 
-func (p publisher) Effect(_ *eventhook.Event, v *payload.View, now time.Time) (effects.Effect, error) {
+func (p publishEffect) Effect(_ *eventhook.Event, v *payload.View, now time.Time) (effects.Effect, error) {
 	return effects.Effect{Publication: &effects.Publication{
 		ID:             eventhook.NewID[eventhook.Event](now),
 		EventType:      p.eventType,
-		IdempotencyKey: p.key.key(v),
+		IdempotencyKey: p.key.keyOf(v),
 		Data:           v.Render(),
 	}}, nil
 }

@@ -13,18 +13,18 @@ func (all table) read(raw json.RawMessage, secret func(member, text string) stri
 	var faults eventhook.Faults
 	var written map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &written); err != nil || written == nil {
-		faults.Add("", `must be settings, such as {"type":"task","task_kind":"build"}`)
+		faults.Add("", `must be an object, such as {"type":"task","task_kind":"build"}`)
 		return eventhook.Target{}, faults
 	}
 	maps.DeleteFunc(written, func(_ string, value json.RawMessage) bool { return string(value) == "null" })
 	var name string
-	_ = json.Unmarshal(written["type"], &name) // what is no text is no type
+	_ = json.Unmarshal(written["type"], &name) // a type that is not a string is reported below
 	k, ok := all.find(name)
 	if !ok {
 		faults.Add("type", "%q is not one of %s", eventhook.SanitizeLabel(name), strings.Join(all.names(), ", "))
 		return eventhook.Target{Type: name}, faults
 	}
-	s := k.blank()
+	s := k.newSettings()
 	shape := all.fill(k, s, written)
 	if secret != nil {
 		for _, m := range k.members() {
@@ -45,7 +45,7 @@ func (all table) read(raw json.RawMessage, secret func(member, text string) stri
 	return t, append(faults, shape...)
 }
 
-// close makes a target of settings, which it takes the secrets out of.
+// close encodes settings as a target and moves the secrets into Target.Secrets.
 func (k kind) close(s Settings) (t eventhook.Target, err error) {
 	secrets := map[string]string{}
 	for _, m := range k.members() {
@@ -69,7 +69,7 @@ func (k kind) close(s Settings) (t eventhook.Target, err error) {
 	return t, err
 }
 
-// flat is the type, followed by the settings in their order.
+// flat encodes the type, followed by the settings in their order.
 func (k kind) flat(s Settings) (json.RawMessage, error) {
 	head, err := encode(map[string]string{"type": k.name})
 	if err != nil {
@@ -92,7 +92,7 @@ func (all table) show(t eventhook.Target, secret func(member, text string) strin
 			continue
 		}
 		if m.in(s).String() == eventhook.Redacted {
-			return nil, missing(m)
+			return nil, missingSecretError(m)
 		}
 		m.in(s).SetString(secret(m.name, m.in(s).String()))
 	}

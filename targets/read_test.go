@@ -131,12 +131,12 @@ func TestSecretsAreKept(t *testing.T) {
 		{"another scheme", []string{to("a", "1")}, []string{`{"type":"http","url":"http://a.example","auth_header":"[redacted]"}`}, []string{"[0].auth_header url"}},
 		{"a host that only looks the same", []string{to("a", "1")}, []string{`{"type":"http","url":"https://a.example.evil.test","auth_header":"[redacted]"}`}, []string{"[0].auth_header url"}},
 		{"a copy elsewhere, beside the one", []string{to("a", "1")}, []string{to("a", keep), to("evil", keep)}, []string{"[1].auth_header url"}},
-		{"of nothing", nil, []string{to("a", keep)}, []string{"[0].auth_header none"}},
-		{"of one that had none", []string{`{"type":"http","url":"https://a.example"}`}, []string{to("a", keep)}, []string{"[0].auth_header none"}},
+		{"of nothing", nil, []string{to("a", keep)}, []string{"[0].auth_header stored"}},
+		{"of one that had none", []string{`{"type":"http","url":"https://a.example"}`}, []string{to("a", keep)}, []string{"[0].auth_header stored"}},
 		{"lost, and as it was", []string{lost(to("a", "1")), task}, []string{to("a", keep), task}, []string{"", ""}},
-		{"lost, and changed", []string{lost(to("a", "1"))}, []string{to("a", keep, `"method":"PUT"`)}, []string{"[0].auth_header gone"}},
-		{"lost, and given again", []string{lost(to("a", "1"))}, []string{to("a", "2")}, []string{"2"}},
-		{"lost, and one of two given again", []string{lost(to("a", "1")), lost(to("b", "2"))}, []string{to("a", "3"), to("b", keep)}, []string{"[1].auth_header gone"}},
+		{"lost, and changed", []string{lost(to("a", "1"))}, []string{to("a", keep, `"method":"PUT"`)}, []string{"[0].auth_header configured"}},
+		{"lost, and set again", []string{lost(to("a", "1"))}, []string{to("a", "2")}, []string{"2"}},
+		{"lost, and one of two set again", []string{lost(to("a", "1")), lost(to("b", "2"))}, []string{to("a", "3"), to("b", keep)}, []string{"[1].auth_header configured"}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			var have, want []eventhook.Target

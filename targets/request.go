@@ -16,21 +16,21 @@ import (
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
-// HTTP is an http target, compiled: it composes the requests of deliveries to the
-// target. It does not change and is safe for concurrent use.
+// HTTP is a compiled http target. It composes the requests of deliveries to the target. It is
+// immutable and safe for concurrent use.
 type HTTP struct {
-	url           *url.URL
-	method        string
-	header        http.Header // what is configured
-	authorization eventhook.Secret
-	timeout       time.Duration
-	retry         *TargetRetry // nil: the source's
-	raw           bool
-	place         string // the route and the index there
+	url               *url.URL
+	method            string
+	header            http.Header // configured headers
+	authorization     eventhook.Secret
+	timeout           time.Duration
+	retry             *TargetRetry // nil if the source's policy applies
+	raw               bool
+	idempotencyPrefix string // the route's id and the target's index in it
 }
 
-// NewHTTP compiles an http target. It fails as New does, and for a target of another
-// type.
+// NewHTTP compiles an http target. It returns an error in the cases of New and for a target of
+// another type.
 func NewHTTP(t eventhook.Target) (*HTTP, error) {
 	x, err := New(t, Deps{})
 	if err != nil {
@@ -38,31 +38,31 @@ func NewHTTP(t eventhook.Target) (*HTTP, error) {
 	}
 	r, ok := x.(*HTTP)
 	if !ok {
-		return nil, fmt.Errorf("a %s target makes no requests", t.Type)
+		return nil, fmt.Errorf("a %s target sends no requests", t.Type)
 	}
 	return r, nil
 }
 
-// URL is where requests go. The caller must not change it.
+// URL returns the URL of requests. The caller must not modify it.
 func (r *HTTP) URL() *url.URL { return r.url }
 
-// Authorization is the value of the header of that name, zero without one.
+// Authorization returns the value of the Authorization header, zero if none is configured.
 func (r *HTTP) Authorization() eventhook.Secret { return r.authorization }
 
-// Timeout is how long an answer may take.
+// Timeout is how long to wait for a response.
 func (r *HTTP) Timeout() time.Duration { return r.timeout }
 
-// Retry returns the target's own retry policy, false if the source's is used.
+// Retry returns the target's retry policy, and false if the source's policy applies.
 func (r *HTTP) Retry() (eventhook.RetryPolicy, bool) { return r.retry.Policy(), r.retry != nil }
 
-// Compose composes the request of an attempt, counted from 1, at a delivery that has
-// its event. The body and the Idempotency-Key are the same at every attempt; the
-// traceparent has a new span at each.
+// Compose returns the request for an attempt, counted from 1, of a delivery with its event. The
+// body and the Idempotency-Key header are the same for every attempt. Each attempt has a new span
+// in its traceparent.
 func (r *HTTP) Compose(d *eventhook.Delivery, attempt int) *http.Request {
 	e := d.Event
 	v := payload.New(nil, payload.HeaderBlock(e.Headers), e.ContentType, e.Body)
 	header, body := r.content(e, v, d.Body)
-	r.introduce(header, e, attempt)
+	r.addEventHeaders(header, e, attempt)
 	header.Set(eventhook.GatewayHeaderPrefix+"Delivery-Id", d.ID.String())
 	if !r.authorization.IsZero() {
 		header.Set("Authorization", r.authorization.Reveal())
@@ -75,15 +75,15 @@ func (r *HTTP) Compose(d *eventhook.Delivery, attempt int) *http.Request {
 	}
 }
 
-// content returns the headers and the body that the target's settings ask for: stored
-// is what a transform made of the event, nil without one.
+// content returns the headers and the body according to the settings. stored is the output of the
+// transform, nil if there was none.
 func (r *HTTP) content(e *eventhook.Event, v *payload.View, stored []byte) (http.Header, []byte) {
 	header := http.Header{}
 	body := stored
 	switch {
 	case r.raw:
 		body = e.Body
-		passOn(header, payload.HeaderBlock(e.Headers))
+		copyHeaders(header, payload.HeaderBlock(e.Headers))
 	case stored == nil:
 		body = v.Render()
 		fallthrough
@@ -103,22 +103,22 @@ func newSpanID() string {
 	return hex.EncodeToString(id[:])
 }
 
-// shown is what people are shown of a request.
-type shown struct {
+// shown is the preview of a request.
+type requestPreview struct {
 	Method     string            `json:"method"`
 	URL        string            `json:"url"`
 	Headers    map[string]string `json:"headers"`
-	Body       any               `json:"body,omitempty"`        // JSON, or a text
-	BodyBase64 []byte            `json:"body_base64,omitempty"` // of bytes that are not text
-	BodySize   *int              `json:"body_size,omitempty"`   // of a body that is too large to be shown
+	Body       any               `json:"body,omitempty"`        // JSON or a text
+	BodyBase64 []byte            `json:"body_base64,omitempty"` // a body that is not text
+	BodySize   *int              `json:"body_size,omitempty"`   // set instead of a body that is too large for the preview
 }
 
-// preview shows the first attempt at an event without its secrets.
+// preview encodes the request of the first attempt without secrets.
 func (r *HTTP) preview(e *eventhook.Event, stored []byte) json.RawMessage {
-	const most = 64 << 10
+	const maxShown = 64 << 10
 	header, body := r.content(e, payload.New(nil, payload.HeaderBlock(e.Headers), e.ContentType, e.Body), stored)
-	r.introduce(header, e, 1)
-	s := shown{Method: r.method, URL: r.url.String(), Headers: map[string]string{}}
+	r.addEventHeaders(header, e, 1)
+	s := requestPreview{Method: r.method, URL: r.url.String(), Headers: map[string]string{}}
 	for name, values := range header {
 		s.Headers[name] = strings.Join(values, ", ")
 	}
@@ -126,7 +126,7 @@ func (r *HTTP) preview(e *eventhook.Event, stored []byte) json.RawMessage {
 		s.Headers["Authorization"] = eventhook.Redacted
 	}
 	switch {
-	case len(body) > most:
+	case len(body) > maxShown:
 		s.BodySize = new(len(body))
 	case !r.raw:
 		s.Body = json.RawMessage(body)

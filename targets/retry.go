@@ -2,17 +2,17 @@ package targets
 
 import "github.com/eventhook/eventhook"
 
-// TargetRetry says when requests of a target that failed are made again: the members of a
-// source's retry.
+// TargetRetry is the retry policy of a target, with the members of a source's policy.
 type TargetRetry struct {
-	MaxRetries        *int    `json:"max_retries,omitempty" minimum:"0" maximum:"25" doc:"3 by default; 0: never."`
-	InitialDelayMS    int     `json:"initial_delay_ms,omitempty" minimum:"0" maximum:"86400000" doc:"Before the first retry. 0: the default, 10000."`
-	BackoffMultiplier float64 `json:"backoff_multiplier,omitempty" minimum:"0" maximum:"10" doc:"Of the delay from one retry to the next, 1 to 10. 0: the default, 3."`
-	MaxDelayMS        int     `json:"max_delay_ms,omitempty" minimum:"0" maximum:"604800000" doc:"The longest delay, not less than the initial one. 0: the default, 3600000."`
-	ScheduleSeconds   []int   `json:"schedule_seconds,omitempty" maxItems:"25" example:"[30,120,600]" doc:"The delays one by one; while it is there, the rest of the policy is kept and does not count."`
+	MaxRetries        *int    `json:"max_retries,omitempty" minimum:"0" maximum:"25" doc:"How often to retry. The default is 3; 0 means never."`
+	InitialDelayMS    int     `json:"initial_delay_ms,omitempty" minimum:"0" maximum:"86400000" doc:"The delay before the first retry. 0 means the default, 10000."`
+	BackoffMultiplier float64 `json:"backoff_multiplier,omitempty" minimum:"0" maximum:"10" doc:"The factor by which the delay grows from one retry to the next, 1 to 10. 0 means the default, 3."`
+	MaxDelayMS        int     `json:"max_delay_ms,omitempty" minimum:"0" maximum:"604800000" doc:"The maximum delay, at least the initial delay. 0 means the default, 3600000."`
+	ScheduleSeconds   []int   `json:"schedule_seconds,omitempty" maxItems:"25" example:"[30,120,600]" doc:"The delay before each retry, in order. If it is set, the other members of the policy are stored but ignored."`
 }
 
-// Policy returns the policy, in which zero values mean the default; of nil all do.
+// Policy returns the policy, in which a zero value means the default. The policy of a nil
+// TargetRetry is zero.
 func (r *TargetRetry) Policy() eventhook.RetryPolicy {
 	if r == nil {
 		return eventhook.RetryPolicy{}

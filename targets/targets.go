@@ -1,8 +1,10 @@
-// Package targets compiles targets: a target returns the effects.Effect of an event, and
-// the store writes it in the transaction that stores or settles the event. Executions,
-// promise outcomes and published events happen exactly once. The effect of an http target
-// is a request: a delivery, which the dispatcher sends at least once. A kind of target is
-// one file and one line in kinds; see docs/targets.md.
+// Package targets compiles targets. A compiled target returns the effects.Effect of an event, and
+// the store writes the effect in the transaction that stores or settles the event. So executions,
+// promise outcomes and published events happen exactly once. The effect of an http target is a
+// request: a delivery, which the dispatcher sends at least once.
+//
+// To add a kind of target, add a file with its Settings and a line in kinds; see docs/targets.md.
+// Package targets performs no I/O.
 package targets
 
 import (
@@ -16,7 +18,7 @@ import (
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
-// kinds has a line for each kind of target, in the order of docs/targets.md.
+// kinds lists the kinds of targets in the order of docs/targets.md.
 var kinds = table{
 	{"workflow", func() Settings { return new(workflow) }},
 	{"task", func() Settings { return new(task) }},
@@ -25,74 +27,69 @@ var kinds = table{
 	{"http", func() Settings { return new(httpRequest) }},
 }
 
-// Settings are what one kind of target is configured with: a pointer to a
-// struct, of which each exported field is a member of the target as people
-// write it, named by its json tag. The tags doc, enum, example, minimum,
-// maximum, minLength and maxLength describe it in the API's document. A text
-// with a tag secret is sealed at rest and never shown; the tag names the member
-// that says to whom it is given, and when that is changed, the secret must be
-// given again.
+// Settings is the configuration of one kind of target: a pointer to a struct in which each exported
+// field is a member of the target's JSON, named by its json tag. The tags doc, enum, example,
+// minimum, maximum, minLength and maxLength describe the member in the OpenAPI document. A string
+// with a secret tag is sealed at rest and never shown. The tag names the member that identifies the
+// recipient of the secret; if that member changes, the secret must be set again.
 type Settings interface {
-	// Check reports every fault by its member, and quotes nothing that may be a
-	// secret. It changes nothing.
+	// Check reports every fault by its member. It quotes no value that may be a secret and modifies
+	// nothing.
 	Check() eventhook.Faults
-	// Compile makes what Check has nothing against ready for events. It asks
-	// nobody outside.
+	// Compile returns the effector. It is called only if Check reported no faults, and performs no
+	// I/O.
 	Compile(Deps) (Effector, error)
 }
 
-// Effector turns an event into what one configured target wants done. It is
-// pure and safe for concurrent use. An error is permanent: the same event
-// would fail again. Its text is shown to users.
+// Effector computes the effect of one configured target for an event. It is pure and safe for
+// concurrent use. An error is permanent, since the same event would fail again. Its text is shown
+// to users.
 type Effector interface {
 	Effect(e *eventhook.Event, v *payload.View, now time.Time) (effects.Effect, error)
 }
 
-// Deps are what kinds need of others.
+// Deps are the dependencies of Compile.
 type Deps struct {
-	// CheckHost returns why requests to a URL would fail, as far as that is known
-	// before they are made: for trying a target out. Its text is for people. If it is
-	// nil, the attempts find out.
+	// CheckHost returns why requests to a URL would fail, as far as this is known without sending
+	// one. It is set when a caller tests a target. Its text is shown to users. If it is nil,
+	// Compile does not check.
 	CheckHost func(u *url.URL) error
 
-	// What is being compiled; the idempotency keys of its requests name it.
+	// The compiled target. The idempotency keys of its requests name both.
 	route eventhook.RouteID
 	index int
 }
 
-// Types are the target types, in the order of the documentation.
+// Types returns the target types in the order of the documentation.
 func Types() []string { return kinds.names() }
 
-// NewSettings is the settings of a type of which nothing is said; nil for no type.
+// NewSettings returns empty settings of a type, nil if the type is unknown.
 func NewSettings(typ string) Settings {
 	if k, ok := kinds.find(typ); ok {
-		return k.blank()
+		return k.newSettings()
 	}
 	return nil
 }
 
-// New compiles a configured target. It fails on what Parse finds fault with, on a
-// type that is none with eventhook.ErrUnknownTarget, and when a secret is
-// missing, since the key that it was sealed with is gone.
+// New compiles a configured target. It returns an error if Parse would report a fault,
+// eventhook.ErrUnknownTarget if the type is unknown, and an error if a secret is missing because
+// the key that sealed it is not configured.
 func New(t eventhook.Target, d Deps) (Effector, error) { return kinds.compile(t, d) }
 
-// Parse reads a target as people write it: one flat JSON object, its type and the
-// settings of its kind. It reports every fault by its member, and returns what
-// could be read. secret, unless nil, says what a text that is written for a
-// secret stands for; in the target, the secrets are apart. One that is written
-// as [redacted] is for KeepSecrets.
+// Parse decodes a target from its JSON: one flat object with the type and the settings of its kind.
+// It reports every fault by its member and returns the parts that could be decoded. If secret is
+// not nil, Parse replaces each secret with secret(member, text). In the returned target the secrets
+// are separate from the settings. A secret written as [redacted] stays for KeepSecrets.
 func Parse(raw json.RawMessage, secret func(member, text string) string) (eventhook.Target, eventhook.Faults) {
 	return kinds.read(raw, secret)
 }
 
-// Format is a target as people write it, its members in the order of the
-// documentation, each secret being what secret makes of it. It fails if a secret
-// is missing.
+// Format encodes a target as JSON with its members in the order of the documentation. Each secret
+// is replaced with secret(member, text). Format returns an error if a secret is missing.
 func Format(t eventhook.Target, secret func(member, text string) string) (json.RawMessage, error) {
 	return kinds.show(t, secret)
 }
 
-// names are the types, in their order.
 func (all table) names() []string {
 	names := make([]string, len(all))
 	for i, k := range all {
@@ -101,7 +98,6 @@ func (all table) names() []string {
 	return names
 }
 
-// find finds a kind by its name.
 func (all table) find(name string) (kind, bool) {
 	i := slices.IndexFunc(all, func(k kind) bool { return k.name == name })
 	if i < 0 {

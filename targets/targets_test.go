@@ -112,7 +112,7 @@ func settingsSuite(t *testing.T, kind, text string) {
 	if err != nil || string(shown) != text {
 		t.Errorf("shown: got %s, %v; want %s", shown, err, text)
 	}
-	if _, err := targets.New(again, targets.Deps{}); (err != nil) != strings.Contains(text, "hush") || err != nil && !strings.Contains(err.Error(), "give it again") {
+	if _, err := targets.New(again, targets.Deps{}); (err != nil) != strings.Contains(text, "hush") || err != nil && !strings.Contains(err.Error(), "set the secret again") {
 		t.Errorf("without its secrets: got %v", err)
 	}
 	if _, faults := targets.Parse([]byte(`{"type":"`+kind+`","nothing":1}`), nil); len(faults) < 2 || faults[len(faults)-1].Location != "nothing" {

@@ -2,9 +2,9 @@ package targets
 
 import "github.com/eventhook/eventhook"
 
-// task makes a task for workers to claim.
+// task creates a task for workers to claim.
 type task struct {
-	Kind string `json:"task_kind" maxLength:"100" doc:"What its workers know it by."`
+	Kind string `json:"task_kind" maxLength:"100" doc:"The kind of the task. Workers choose their handler by it."`
 	ExecutionSettings
 }
 

@@ -2,9 +2,9 @@ package targets
 
 import "github.com/eventhook/eventhook"
 
-// workflow makes a workflow for workers to claim.
+// workflow creates a workflow for workers to claim.
 type workflow struct {
-	Kind string `json:"workflow_kind" maxLength:"100" doc:"What its workers know it by."`
+	Kind string `json:"workflow_kind" maxLength:"100" doc:"The kind of the workflow. Workers choose their handler by it."`
 	ExecutionSettings
 }
 

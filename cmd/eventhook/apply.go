@@ -19,17 +19,17 @@ import (
 	"github.com/eventhook/eventhook/internal/pg"
 )
 
-// driftError is the result of apply --check if the files would change the
-// configuration.
+// driftError is the result of apply --check if the configuration differs from the
+// files.
 type driftError struct{}
 
-func (driftError) Error() string { return "what is configured differs from the files" }
+func (driftError) Error() string { return "the configuration differs from the files" }
 
 // ExitCode is the documented exit code of apply --check.
 func (driftError) ExitCode() int { return 2 }
 
-// applying is how a command applies files.
-type applying struct {
+// applyFlags are the flags of apply.
+type applyFlags struct {
 	path                       string
 	prune, dry, check, verbose bool
 }
@@ -37,31 +37,31 @@ type applying struct {
 func newApply() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "apply -f FILE|FOLDER",
-		Short: "Bring tenants, sources, routes and subscriptions to what files say",
-		Long: `Bring tenants, sources, routes and subscriptions to what files say, one
-transaction per tenant, and print what changes, like a diff. Applying the same
-twice changes nothing the second time.
+		Short: "Apply tenants, sources, routes and subscriptions from YAML files",
+		Long: `Create and update tenants, sources, routes and subscriptions as YAML files
+describe them, in one transaction per tenant, and print the changes like a diff.
+Applying the same files again changes nothing.
 
-What the files do not name stays. With --prune the sources, routes and
-subscriptions of the named tenants go that are not named; a tenant is never
-deleted. In a folder all files together say what there is, and each tenant is in
-one of them.
+Objects that the files do not name are left alone. With --prune, sources, routes
+and subscriptions of the named tenants are deleted if the files do not name them;
+a tenant is never deleted. The files of a folder are applied together, and each
+tenant must be in one of them.
 
 ${NAME} in a text is replaced by the environment variable NAME; $$ is a $. A
-secret may also be file:PATH, relative to the file that it stands in.
-docs/configuration-as-code.md has all of it.`,
+secret may also be file:PATH, relative to the file that contains it. The format
+is described in docs/configuration-as-code.md.`,
 		Args: cobra.NoArgs,
 	}
 	s := addSettings(cmd)
-	var a applying
-	cmd.Flags().StringVarP(&a.path, "file", "f", "", "YAML file, or folder of them")
+	var a applyFlags
+	cmd.Flags().StringVarP(&a.path, "file", "f", "", "YAML file, or folder of YAML files")
 	cmd.Flags().BoolVar(&a.prune, "prune", false, "delete sources, routes and subscriptions of the named tenants that the files do not name; never a tenant")
 	cmd.Flags().BoolVar(&a.dry, "dry-run", false, "print the plan and change nothing")
-	cmd.Flags().BoolVar(&a.check, "check", false, "like --dry-run, but exit with 2 if there is anything to do")
-	cmd.Flags().BoolVarP(&a.verbose, "verbose", "v", false, "print what is unchanged, too")
+	cmd.Flags().BoolVar(&a.check, "check", false, "like --dry-run, but exit with 2 if there are changes")
+	cmd.Flags().BoolVarP(&a.verbose, "verbose", "v", false, "also print unchanged objects")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if a.path == "" {
-			return input.Usagef("apply needs -f FILE or -f FOLDER")
+			return input.Usagef("-f FILE or -f FOLDER is required")
 		}
 		tenants, err := configs.LoadTenants(a.path, os.LookupEnv)
 		if err != nil {
@@ -69,7 +69,7 @@ docs/configuration-as-code.md has all of it.`,
 		}
 		a.dry = a.dry || a.check
 		return s.withStore(cmd, a.dry, func(ctx context.Context, st *store) error {
-			if err := mayApply(st.config, tenants); err != nil {
+			if err := checkTenants(st.config, tenants); err != nil {
 				return err
 			}
 			return a.run(ctx, st.DB, tenants, cmd.OutOrStdout())
@@ -80,9 +80,10 @@ docs/configuration-as-code.md has all of it.`,
 
 var errPlainHTTP = errors.New("must begin with https://, as outbound.require_https is set")
 
-// mayApply refuses what the gateway's own configuration does not allow tenants.
-// What a name resolves to is judged when it is dialled.
-func mayApply(c configs.Config, tenants []eventhook.TenantConfig) error {
+// checkTenants fails if a tenant has a URL that the configuration of the gateway
+// does not allow. The addresses that a host name resolves to are checked when the
+// gateway connects.
+func checkTenants(c configs.Config, tenants []eventhook.TenantConfig) error {
 	client := newClient(c)
 	return configs.CheckReceivers(tenants, func(u *url.URL) error {
 		if c.Outbound.RequireHTTPS && u.Scheme != "https" {
@@ -92,16 +93,16 @@ func mayApply(c configs.Config, tenants []eventhook.TenantConfig) error {
 	})
 }
 
-// run applies the tenants one after the other. One that cannot be applied stays
-// as it is and ends it; those before it are done.
-func (a applying) run(ctx context.Context, db *pg.DB, tenants []eventhook.TenantConfig, w io.Writer) error {
+// run applies the tenants one after the other and stops at the first that fails.
+// The failed tenant is not changed; the tenants before it stay applied.
+func (a applyFlags) run(ctx context.Context, db *pg.DB, tenants []eventhook.TenantConfig, w io.Writer) error {
 	out := bufio.NewWriter(w)
 	defer func() { _ = out.Flush() }()
 	p := plan.New(out, a.verbose, a.dry)
 	for i, t := range tenants {
 		changes, err := db.ApplyTenant(ctx, operator, t, pg.ApplyOptions{DryRun: a.dry, Prune: a.prune})
 		if err != nil {
-			return a.failed(tenants, i, err)
+			return a.describeFailure(tenants, i, err)
 		}
 		p.Add(changes)
 	}
@@ -112,8 +113,8 @@ func (a applying) run(ctx context.Context, db *pg.DB, tenants []eventhook.Tenant
 	return nil
 }
 
-// failed says what stands when tenant i cannot be applied.
-func (a applying) failed(tenants []eventhook.TenantConfig, i int, err error) error {
+// describeFailure adds to the error of tenant i which tenants were applied.
+func (a applyFlags) describeFailure(tenants []eventhook.TenantConfig, i int, err error) error {
 	err = fmt.Errorf("tenant %s: %w", tenants[i].Slug, err)
 	if a.dry || len(tenants) == 1 {
 		return err
@@ -122,9 +123,9 @@ func (a applying) failed(tenants []eventhook.TenantConfig, i int, err error) err
 	for _, t := range tenants[:i] {
 		done = append(done, t.Slug)
 	}
-	before := "none was applied before it"
+	before := "no tenant was applied before it"
 	if len(done) > 0 {
-		before = "applied before it, and stays so: " + strings.Join(done, ", ")
+		before = "these tenants were applied before it and stay applied: " + strings.Join(done, ", ")
 	}
 	return fmt.Errorf("%w\nnothing of this tenant was changed; %s; not tried: %d", err, before, len(tenants)-i-1)
 }

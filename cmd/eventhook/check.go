@@ -12,11 +12,11 @@ import (
 func newCheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Validate the configuration, and a file to apply; change nothing",
+		Short: "Validate the configuration and, with -f, the files of apply",
 		Args:  cobra.NoArgs,
 	}
 	s := addSettings(cmd)
-	file := cmd.Flags().StringP("file", "f", "", "YAML file of tenants, or folder of them, to validate too")
+	file := cmd.Flags().StringP("file", "f", "", "YAML file of tenants, or folder of such files, to validate")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, _, err := s.load(cmd)
 		if err != nil {
@@ -25,7 +25,7 @@ func newCheck() *cobra.Command {
 		if *file != "" {
 			tenants, err := configs.LoadTenants(*file, os.LookupEnv)
 			if err == nil {
-				err = mayApply(c, tenants)
+				err = checkTenants(c, tenants)
 			}
 			if err != nil {
 				return err

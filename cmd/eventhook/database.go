@@ -20,15 +20,15 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// database is the gateway's PostgreSQL: the configured one, or a private one
-// under the data folder.
+// database is the gateway's PostgreSQL: the configured server, or a private server
+// whose data is in the data folder.
 type database struct {
 	url      string
-	embedded *pgembed.Server // nil with a configured one
+	embedded *pgembed.Server // nil if a server is configured
 	options  pgembed.Options
 }
 
-// openDatabase starts the private PostgreSQL if no other is configured.
+// openDatabase starts the private PostgreSQL if no server is configured.
 func openDatabase(ctx context.Context, c configs.Config, log *slog.Logger) (*database, error) {
 	if c.DatabaseURL != "" {
 		return &database{url: c.DatabaseURL}, nil
@@ -53,8 +53,8 @@ func (d *database) close(log *slog.Logger) {
 	}
 }
 
-// watch starts the private PostgreSQL again should it end, whether this
-// process owns it or another one did, which has stopped it.
+// watch restarts the private PostgreSQL when it ends, until ctx ends. Another
+// instance may have started the server and stopped it.
 func (d *database) watch(ctx context.Context, log *slog.Logger) error {
 	if d.embedded == nil {
 		return nil
@@ -70,26 +70,26 @@ func (d *database) watch(ctx context.Context, log *slog.Logger) error {
 		if syscall.Kill(d.embedded.PID(), 0) == nil {
 			continue
 		}
-		log.Error("the private PostgreSQL has ended; starting it again")
-		if err := d.startAgain(ctx); err != nil && ctx.Err() == nil {
+		log.Error("the private PostgreSQL has ended; restarting it")
+		if err := d.restart(ctx); err != nil && ctx.Err() == nil {
 			log.Error("the private PostgreSQL does not start", "error", err)
 		}
 	}
 }
 
-func (d *database) startAgain(ctx context.Context) error {
+func (d *database) restart(ctx context.Context) error {
 	if d.embedded.Owned() {
 		return d.embedded.Restart(ctx)
 	}
-	server, err := pgembed.Start(ctx, d.options) // owns it now, or attaches to who was faster
+	server, err := pgembed.Start(ctx, d.options) // starts the server, or connects to the server that another instance started meanwhile
 	if err == nil {
 		d.embedded = server
 	}
 	return err
 }
 
-// refusePooler fails if the configured URL leads through a pooler that lends
-// sessions by transaction.
+// refusePooler fails if the configured URL is that of a connection pooler in
+// transaction mode.
 func (d *database) refusePooler(ctx context.Context) error {
 	if d.embedded != nil {
 		return nil
@@ -97,14 +97,14 @@ func (d *database) refusePooler(ctx context.Context) error {
 	return pg.RefusePooler(ctx, d.url)
 }
 
-// keys are the gateway's own secrets.
+// keys are the gateway's own secrets: the admin key and the encryption keys.
 type keys struct {
 	admin eventhook.Secret
 	ring  *seal.Keyring
 }
 
-// openKeys takes the configured keys; with the private PostgreSQL those that
-// are not configured are made once and kept in the data folder.
+// openKeys returns the configured keys. With the private PostgreSQL, openKeys
+// generates a key that is not configured and stores it in the data folder.
 func openKeys(c configs.Config) (k keys, err error) {
 	admin, encryption := c.AdminKey, c.EncryptionKeys
 	if c.DatabaseURL == "" && admin == "" {
@@ -117,7 +117,7 @@ func openKeys(c configs.Config) (k keys, err error) {
 		if err != nil {
 			return k, err
 		}
-		encryption = strings.Fields(kept) // one a line, the newest first
+		encryption = strings.Fields(kept) // one key on a line, the newest first
 	}
 	k.admin = eventhook.NewSecret(admin)
 	if k.ring, err = seal.New(encryption...); err != nil {
@@ -126,7 +126,7 @@ func openKeys(c configs.Config) (k keys, err error) {
 	return k, nil
 }
 
-// openStore brings the database to the newest schema and opens it.
+// openStore migrates the database to the newest schema and opens it.
 func openStore(ctx context.Context, c configs.Config, d *database, k keys, log *slog.Logger) (*pg.DB, error) {
 	if err := d.refusePooler(ctx); err != nil {
 		return nil, err
@@ -134,7 +134,7 @@ func openStore(ctx context.Context, c configs.Config, d *database, k keys, log *
 	if err := migrations.Up(ctx, d.url); err != nil {
 		return nil, err
 	}
-	db, err := openAsItIs(ctx, c, d, k, log)
+	db, err := openWithoutMigration(ctx, c, d, k, log)
 	if err != nil {
 		return nil, err
 	}
@@ -143,13 +143,13 @@ func openStore(ctx context.Context, c configs.Config, d *database, k keys, log *
 		return nil, err
 	}
 	if err := db.MaintainPartitions(ctx, partitionsAhead, retention(c)); err != nil {
-		log.Warn("cannot make the partitions now; trying again later, and events are stored meanwhile", "error", err)
+		log.Warn("cannot create partitions; the gateway stores events and retries later", "error", err)
 	}
 	return db, nil
 }
 
-// openAsItIs opens the database and does not touch its schema.
-func openAsItIs(ctx context.Context, c configs.Config, d *database, k keys, log *slog.Logger) (*pg.DB, error) {
+// openWithoutMigration opens the database and does not change its schema.
+func openWithoutMigration(ctx context.Context, c configs.Config, d *database, k keys, log *slog.Logger) (*pg.DB, error) {
 	return pg.Open(ctx, d.url, pg.Options{
 		AcceptConns: c.Database.AcceptConns,
 		WorkConns:   c.Database.WorkConns,
@@ -163,10 +163,11 @@ func openAsItIs(ctx context.Context, c configs.Config, d *database, k keys, log 
 	})
 }
 
-// operator is who runs commands that reach the database themselves.
+// operator is the actor in the audit log for commands that use the database directly.
 var operator = eventhook.Actor{Type: eventhook.ActorOperator, Name: "command line"}
 
-const partitionsAhead = 3 // days
+// partitionsAhead is the number of days for which partitions are created in advance.
+const partitionsAhead = 3
 
 func retention(c configs.Config) pg.Retention {
 	return pg.Retention{EventsDays: c.Retention.EventsDays, BodiesDays: c.Retention.BodiesDays, DeliveriesDays: c.Retention.DeliveriesDays}

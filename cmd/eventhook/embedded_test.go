@@ -142,7 +142,7 @@ func TestConfigurationReachesEveryInstance(t *testing.T) {
 }
 
 func TestDemo(t *testing.T) {
-	if got := runCommand("demo"); got.Code != 0 || !strings.Contains(got.Stdout, "all of it happened") {
+	if got := runCommand("demo"); got.Code != 0 || !strings.Contains(got.Stdout, "all steps succeeded") {
 		t.Errorf("got %+v, want all steps of the demo to succeed", got)
 	}
 }

@@ -12,26 +12,28 @@ import (
 	"github.com/eventhook/eventhook/route"
 )
 
-// routeExplainer explains the routes of sources as they are stored now.
+// routeExplainer explains and backtests the stored routes of sources for the API.
 type routeExplainer struct {
 	db     *pg.DB
 	out    outside
 	shares *cpushare.Limiter
 }
 
-// CheckRoute compiles in the tenant's share of time, as all that compiles what tenants wrote.
+// CheckRoute returns the faults of a route. Compilation counts against the tenant's
+// share of CPU time.
 func (x routeExplainer) CheckRoute(ctx context.Context, tenant eventhook.TenantID, r eventhook.Route) (faults eventhook.Faults, err error) {
 	busy := x.shares.Compile(ctx, tenant, func() { faults, err = route.Check(ctx, tenant, r) })
 	return faults, cmp.Or(busy, err)
 }
 
+// ExplainRoutes returns what each route of a source would do with an event.
 func (x routeExplainer) ExplainRoutes(ctx context.Context, source eventhook.SourceID, e *eventhook.Event) ([]api.RouteExplanation, error) {
 	routes, err := x.db.AllRoutes(ctx, source)
 	if err != nil {
 		return nil, err
 	}
 	var program *route.Program
-	if err := x.shares.Compile(ctx, e.TenantID, func() { program = route.Compile(eventhook.RetryPolicy{}, routes, x.out.tryTarget) }); err != nil {
+	if err := x.shares.Compile(ctx, e.TenantID, func() { program = route.Compile(eventhook.RetryPolicy{}, routes, x.out.compileTestTarget) }); err != nil {
 		return nil, err
 	}
 	explained, err := program.Explain(ctx, x.shares, e, time.Now())
@@ -45,8 +47,9 @@ func (x routeExplainer) ExplainRoutes(ctx context.Context, source eventhook.Sour
 	return list, nil
 }
 
+// Backtest evaluates a route against stored events.
 func (x routeExplainer) Backtest(ctx context.Context, r eventhook.Route, since time.Time, last, samples int) (*route.Backtest, error) {
-	return route.RunBacktest(ctx, r, x.out.tryTarget, route.BacktestOptions{
+	return route.RunBacktest(ctx, r, x.out.compileTestTarget, route.BacktestOptions{
 		Tenant: r.TenantID, Shares: x.shares, Last: last, Samples: samples,
 		ReadEvents: func(ctx context.Context, before eventhook.EventID, limit int) ([]*eventhook.Event, eventhook.EventID, error) {
 			return x.db.PastEvents(ctx, r.TenantID, r.SourceID, since, before, limit)

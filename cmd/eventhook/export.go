@@ -22,19 +22,19 @@ import (
 func newExport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export [--tenant SLUG]... [-o FOLDER]",
-		Short: "Write what is configured as files that apply takes",
-		Long: `Write tenants with their sources and routes as YAML that apply takes, always
-in the same order, and only what differs from the defaults.
+		Short: "Export tenants, sources, routes and subscriptions as YAML for apply",
+		Long: `Export tenants with their sources, routes and subscriptions as YAML for apply.
+The order is always the same, and values that equal their default are omitted.
 
-No secret is written: ${ACME_GITHUB_SECRET_1} stands for the first secret of
-acme's source github, and a comment lists all such variables. Secrets that came
-with a handshake are left out, and stay where they are when the file is applied.
-Tenants that are closed are left out.`,
+Secrets are not exported: ${ACME_GITHUB_SECRET_1} stands for the first secret of
+acme's source github, and a comment lists all such variables. Secrets that a
+handshake brought are omitted; they are kept when the file is applied. Closed
+tenants are omitted.`,
 		Args: cobra.NoArgs,
 	}
 	s := addSettings(cmd)
-	slugs := cmd.Flags().StringArray("tenant", nil, "a tenant to write, may be repeated; all by default")
-	folder := cmd.Flags().StringP("output", "o", "", "folder to write a file for each tenant in, instead of one to stdout")
+	slugs := cmd.Flags().StringArray("tenant", nil, "slug of a tenant to export; may be repeated; all tenants by default")
+	folder := cmd.Flags().StringP("output", "o", "", "folder for one file per tenant; one file on standard output by default")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return s.withStore(cmd, true, func(ctx context.Context, st *store) error {
 			tenants, err := tenantConfigs(ctx, st.DB, *slugs)
@@ -54,8 +54,8 @@ Tenants that are closed are left out.`,
 	return cmd
 }
 
-// tenantConfigs reads what tenants are configured with, by their slugs; with none
-// named, of all that are not closed.
+// tenantConfigs reads the configuration of the tenants with these slugs, or of all
+// tenants that are not closed if there are no slugs.
 func tenantConfigs(ctx context.Context, db *pg.DB, slugs []string) (tenants []eventhook.TenantConfig, err error) {
 	if len(slugs) == 0 {
 		if slugs, err = openTenants(ctx, db); err != nil {
@@ -73,7 +73,7 @@ func tenantConfigs(ctx context.Context, db *pg.DB, slugs []string) (tenants []ev
 	return tenants, nil
 }
 
-// openTenants are the slugs of all tenants that are not closed.
+// openTenants returns the slugs of all tenants that are not closed.
 func openTenants(ctx context.Context, db *pg.DB) (slugs []string, err error) {
 	const page = 250
 	var before eventhook.TenantID
@@ -91,8 +91,8 @@ func openTenants(ctx context.Context, db *pg.DB) (slugs []string, err error) {
 	}
 }
 
-// exportFiles writes a file for each tenant, over the one that an earlier
-// export has left. Other files it does not touch: somebody wrote them.
+// exportFiles writes a file for each tenant. It replaces files of earlier exports
+// and fails at a file that was not written by an export.
 func exportFiles(folder string, tenants []eventhook.TenantConfig, w io.Writer) error {
 	if err := os.MkdirAll(folder, 0o750); err != nil {
 		return fmt.Errorf("export: %w", err)
@@ -104,7 +104,7 @@ func exportFiles(folder string, tenants []eventhook.TenantConfig, w io.Writer) e
 			return err
 		}
 		path := filepath.Join(folder, t.Slug+".yaml")
-		if err := mayWriteOver(path); err != nil {
+		if err := checkReplaceable(path); err != nil {
 			return err
 		}
 		if err := os.WriteFile(path, file, 0o600); err != nil {
@@ -115,7 +115,8 @@ func exportFiles(folder string, tenants []eventhook.TenantConfig, w io.Writer) e
 	return nil
 }
 
-func mayWriteOver(path string) error {
+// checkReplaceable fails if a file exists that was not written by an export.
+func checkReplaceable(path string) error {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -129,7 +130,7 @@ func mayWriteOver(path string) error {
 		return fmt.Errorf("export: %w", err)
 	}
 	if strings.TrimRight(line, "\r\n") != configs.ExportHeading {
-		return fmt.Errorf("export: %s is there and was not written by export: move it away, or name another folder", path)
+		return fmt.Errorf("export: the file %s exists and was not written by export: move it away, or choose another folder", path)
 	}
 	return nil
 }

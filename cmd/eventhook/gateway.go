@@ -28,7 +28,7 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// gateway is one instance, wired.
+// gateway is one instance with all its parts.
 type gateway struct {
 	config     configs.Config
 	database   *database
@@ -52,8 +52,8 @@ type gateway struct {
 	subscribers   subscribers
 }
 
-// newGateway opens everything that a gateway needs and listens, but serves
-// nothing yet. Call run, or close.
+// newGateway opens the database and the listeners and connects the parts. It does
+// not serve requests yet. Call run or close.
 func newGateway(ctx context.Context, c configs.Config, log *slog.Logger) (g *gateway, err error) {
 	g = &gateway{config: c, log: log, stopping: make(chan struct{})}
 	defer func() {
@@ -71,7 +71,7 @@ func newGateway(ctx context.Context, c configs.Config, log *slog.Logger) (g *gat
 		return g, err
 	}
 	if err := g.db.KeysFit(); err != nil {
-		log.Error("this instance is not ready, seals no secret and processes no events, since its encryption keys do not fit the database",
+		log.Error("the encryption keys do not match the database: this instance is not ready, seals no secrets and processes no events",
 			"error", err, "keys", g.keys.ring.KeyIDs())
 	}
 	if g.public, err = listen("listen", c.Listen); err != nil {
@@ -91,42 +91,44 @@ func newGateway(ctx context.Context, c configs.Config, log *slog.Logger) (g *gat
 func listen(key, address string) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("%s: cannot listen on %s (another one there? choose another, or 0 for any): %w", key, address, err)
+		return nil, fmt.Errorf("%s: cannot listen on %s (if the port is in use, choose another, or 0 for any): %w", key, address, err)
 	}
 	return l, nil
 }
 
-// handoff joins the accept path to this instance's processor.
-type handoff struct {
+// localProcessor passes accepted events to the processor of this instance. Other
+// instances are notified of events for which it has no capacity.
+type localProcessor struct {
 	*route.Processor
 	db *pg.DB
 }
 
-func (h handoff) EventsLeft() { h.db.WakeEvents() }
+func (p localProcessor) EventsLeft() { p.db.WakeEvents() }
 
-// observer gives ingest's outcomes to the metrics.
-type observer struct{ *telemetry.Metrics }
+// ingestObserver counts the outcomes of ingest in the metrics.
+type ingestObserver struct{ *telemetry.Metrics }
 
-func (o observer) Answered(outcome ingest.Outcome, reason string) {
+func (o ingestObserver) Answered(outcome ingest.Outcome, reason string) {
 	o.Metrics.Answered(string(outcome), reason)
 }
 
-// settled tells the metrics and the meter what became of events.
-type settled struct {
+// processObserver reports processed events to the metrics and the usage meter.
+type processObserver struct {
 	*telemetry.Metrics
 	meter *usage.Meter
 }
 
-func (s settled) Settled(batch []*effects.Settlement, lost int, took time.Duration) {
+func (s processObserver) Settled(batch []*effects.Settlement, lost int, took time.Duration) {
 	s.Metrics.Settled(batch, lost, took)
 	s.meter.Settled(batch)
 }
 
-func (s settled) Planned(batch []*effects.Settlement) {
+func (s processObserver) Planned(batch []*effects.Settlement) {
 	s.Metrics.Planned(batch)
 	s.meter.Settled(batch)
 }
 
+// wire creates the parts of the gateway and connects them.
 func (g *gateway) wire() {
 	var outcomes []string
 	for _, o := range ingest.Outcomes() {
@@ -140,22 +142,23 @@ func (g *gateway) wire() {
 	g.shares = cpushare.New(g.config.Evaluation, g.metrics, time.Now)
 	g.out = newOutside(g.config, g.log)
 	g.wireSubscribers()
-	settler := g.settler()
+	settler := g.newSettler()
 	g.process = route.New(g.config.Route, route.Deps{
-		Queue: settler, Fanout: settler.fanout, Routing: g.db, Observer: settled{g.metrics, g.meter}, Log: g.log, Now: time.Now, Lease: g.config.Lease(),
+		Queue: settler, Fanout: settler.fanout, Routing: g.db, Observer: processObserver{g.metrics, g.meter}, Log: g.log, Now: time.Now, Lease: g.config.Lease(),
 		Shares: g.shares, Target: g.out.compileTarget,
 	})
-	g.batcher = ingest.NewBatcher(g.config.Ingest, g.config.Lease(), settler, handoff{g.process, g.db}, g.metrics, g.log, time.Now)
+	g.batcher = ingest.NewBatcher(g.config.Ingest, g.config.Lease(), settler, localProcessor{g.process, g.db}, g.metrics, g.log, time.Now)
 	g.metrics.WatchUnreadable(g.db.Unreadable)
 	g.metrics.WatchWaiting(g.batcher.Waiting)
 	g.publishedKeys = g.out.keys()
 	g.handler = ingest.NewHandler(g.config.Ingest, ingest.Deps{
 		Sources: g.db, Learner: g.db, Services: g.db, Keys: g.publishedKeys, Confirm: g.out.confirm,
-		Meter: g.meter, Batcher: g.batcher, Observer: observer{g.metrics}, Log: g.log, Now: time.Now,
+		Meter: g.meter, Batcher: g.batcher, Observer: ingestObserver{g.metrics}, Log: g.log, Now: time.Now,
 	})
 	g.metrics.WatchIngestMemory(g.handler.HeldBytes)
 }
 
+// router returns the handler of the public listener: ingest and the API.
 func (g *gateway) router() http.Handler {
 	e := echo.New()
 	e.HTTPErrorHandler = api.HandleError
@@ -167,7 +170,7 @@ func (g *gateway) router() http.Handler {
 	api.Register(e, api.Deps{
 		Events: g.db, Rejections: g.db, Work: g.db, Promises: g.db, Admin: g.db, Keys: g.db, Handshakes: g.db, AdminKey: g.keys.admin, CursorKey: g.keys.ring.Derive("cursors"),
 		Sources: g.db, RouteStore: g.db, EventTypes: g.db, Usage: g.db,
-		Subscriptions: g.db, Deliveries: g.db, Publisher: publishing{g.subscribers.publisher}, Receivers: g.receivers(), Quotas: g.meter,
+		Subscriptions: g.db, Deliveries: g.db, Publisher: apiPublisher{g.subscribers.publisher}, Receivers: g.receivers(), Quotas: g.meter,
 		Explain: g.db, Routes: routeExplainer{g.db, g.out, g.shares}, PublicURL: g.config.PublicURL, PublicKeys: g.publishedKeys,
 		ClientAddress: g.handler.Sender, KeyUses: g.keyUses, Refused: g.metrics.APIRefused,
 		Worked: g.metrics.Worked, Stopping: g.stopping, Log: g.log, Now: time.Now, Version: version, Limits: apiLimits(g.config),
@@ -175,36 +178,37 @@ func (g *gateway) router() http.Handler {
 	return e
 }
 
-// apiLimits are what requests to the API may hold. Reads take turns for the
-// connections that they read with.
+// apiLimits are the limits of requests to the API. Tenants share the database
+// connections for reads by round robin.
 func apiLimits(c configs.Config) api.Limits {
 	return api.Limits{Bytes: c.API.InFlightBytes, TenantBytes: c.API.TenantBytes, KeyBytes: c.API.KeyBytes,
 		TenantRequests: c.API.TenantRequests, KeyRequests: c.API.KeyRequests, ListConns: c.Database.ListConns, WorkConns: c.Database.WorkConns}
 }
 
-// serverFor bounds what a client can hold: headers and bodies must come in
-// time, whatever their pace.
+// serverFor returns a server with timeouts for headers, bodies and answers, so that
+// a slow client cannot hold resources for longer.
 func (g *gateway) serverFor(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           httpguard.Handler(time.Now, h),
 		ConnContext:       httpguard.ConnContext,
 		ReadHeaderTimeout: g.config.Server.ReadHeaderTimeout,
 		ReadTimeout:       g.config.Server.ReadTimeout,
-		WriteTimeout:      120 * time.Second, // longer than the longest poll
+		WriteTimeout:      120 * time.Second, // longer than the longest long poll
 		IdleTimeout:       g.config.Server.IdleTimeout,
 		MaxHeaderBytes:    256 << 10,
 		ErrorLog:          slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
 	}
 }
 
-// run serves until ctx ends. Then it stops in the order in which an event is processed:
-// it refuses new requests, answers the running ones, commits accepted and published
-// events, processes events in memory, ends deliveries in progress, and stops the other
-// loops. It calls ready when requests are served.
+// run serves until ctx ends or a listener fails, and calls ready when requests are
+// served. It stops the parts in the order in which an event passes them: it refuses
+// new requests, answers the running ones, commits accepted and published events,
+// processes the events in memory, ends deliveries in progress, and stops the
+// background loops.
 func (g *gateway) run(ctx context.Context, ready func()) error {
 	defer g.close()
 	if err := script.Confinement(); err != nil {
-		g.log.Warn("scripts run without a filter of system calls; the other limits hold", "reason", err)
+		g.log.Warn("scripts run without a system call filter; their other limits are in force", "reason", err)
 	}
 	failed := make(chan error, 2)
 	public, management := g.serverFor(g.router()), g.serverFor(g.health.Handler())
@@ -225,7 +229,7 @@ func (g *gateway) run(ctx context.Context, ready func()) error {
 	case <-ctx.Done():
 	case err = <-failed:
 	}
-	g.log.Info("stopping: no new requests; finishing what was begun")
+	g.log.Info("stopping: refusing new requests and finishing the running ones")
 	g.health.Stopping()
 	close(g.stopping)
 	g.shutDown(public)
@@ -238,26 +242,30 @@ func (g *gateway) run(ctx context.Context, ready func()) error {
 	return err
 }
 
+// shutDown waits for running requests until the stop timeout and then closes their
+// connections.
 func (g *gateway) shutDown(s *http.Server) {
 	ctx, cancel := context.WithTimeout(context.Background(), g.config.StopTimeout)
 	defer cancel()
 	if err := s.Shutdown(ctx); err != nil {
-		g.log.Warn("some requests did not end in time and are cut off", "error", err)
+		g.log.Warn("some requests did not end within the stop timeout; closing their connections", "error", err)
 		_ = s.Close()
 	}
 }
 
-// loops are goroutines that end with their context.
+// loops are goroutines that run until stop is called.
 type loops struct {
 	cancel context.CancelFunc
 	group  sync.WaitGroup
 }
 
+// stop cancels the context of the loops and waits for their end.
 func (l *loops) stop() {
 	l.cancel()
 	l.group.Wait()
 }
 
+// start starts each function in a goroutine of its own.
 func (g *gateway) start(run ...func(context.Context) error) *loops {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &loops{cancel: cancel}
@@ -271,6 +279,7 @@ func (g *gateway) start(run ...func(context.Context) error) *loops {
 	return l
 }
 
+// close releases everything that newGateway opened.
 func (g *gateway) close() {
 	for _, l := range []net.Listener{g.public, g.management} {
 		if l != nil {

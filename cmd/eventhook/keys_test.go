@@ -9,7 +9,7 @@ import (
 	"github.com/eventhook/eventhook/internal/cli/clitest"
 )
 
-func TestKeysAreKeptAcrossStarts(t *testing.T) {
+func TestKeysAreStoredAcrossStarts(t *testing.T) {
 	c := configs.Default()
 	c.DataDir = t.TempDir()
 	first, err := openKeys(c)
@@ -35,7 +35,7 @@ func TestKeysAreKeptAcrossStarts(t *testing.T) {
 	}
 }
 
-func TestConfiguredKeysGoFirst(t *testing.T) {
+func TestConfiguredKeysHavePrecedence(t *testing.T) {
 	c := configs.Default()
 	c.DataDir, c.AdminKey, c.EncryptionKeys = t.TempDir(), testAdminKey, []string{testEncryptionKey}
 	k, err := openKeys(c)

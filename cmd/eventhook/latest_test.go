@@ -34,16 +34,16 @@ func TestLatestIsWhatASourceHasBrought(t *testing.T) {
 	}
 	published := newest.Items[0].ID
 	for _, step := range []struct{ command, prints string }{
-		{"event get " + published, "pushed came by a route"},
-		{"event get latest --wait", sent.EventID + " came by source github, verified delivered"},
+		{"event get " + published, "pushed origin published by a route"},
+		{"event get latest --wait", sent.EventID + " origin source github, verified delivered"},
 		{"event payload latest", "refs/heads/main"},
 		{"route test --event latest", "pushes matches"},
 		{"source test github --event latest", "event type push pushes matches"},
 		{"source test github --event " + sent.EventID, "event type push pushes matches"},
-		{"source test github --event " + published, "! " + published + " came by a route source github"},
-		{"source test crm --event " + sent.EventID, "! " + sent.EventID + " came by source github source crm"},
-		{"source test crm --event latest", "! no event yet came by crm"},
-		{"event reprocess latest", "none is processed anew"},
+		{"source test github --event " + published, "! origin " + published + " published by a route source github"},
+		{"source test crm --event " + sent.EventID, "! origin " + sent.EventID + " source github source crm"},
+		{"source test crm --event latest", "! no events of crm yet"},
+		{"event reprocess latest", "No events were reprocessed"},
 	} {
 		got := runCommand(strings.Fields(step.command)...)
 		words, fails := strings.CutPrefix(step.prints, "! ")

@@ -8,11 +8,11 @@ import (
 	"github.com/eventhook/eventhook/internal/pg"
 )
 
-// backgroundLoops keep the instance and its data in order. They end after the
-// last request.
+// backgroundLoops are the loops that maintain the caches, metrics and data of the
+// gateway. They run until the last request has ended.
 func (g *gateway) backgroundLoops() []func(context.Context) error {
 	return []func(context.Context) error{
-		func(ctx context.Context) error { return g.db.Listen(ctx, g.forget) },
+		func(ctx context.Context) error { return g.db.Listen(ctx, g.invalidate) },
 		func(ctx context.Context) error { return g.db.WatchSealing(ctx, 10*time.Second) },
 		func(ctx context.Context) error { return g.db.SendNotifications(ctx, 20*time.Millisecond) },
 		func(ctx context.Context) error { return g.db.PushEvents(ctx, 100*time.Millisecond) },
@@ -21,7 +21,7 @@ func (g *gateway) backgroundLoops() []func(context.Context) error {
 		func(ctx context.Context) error { return g.handler.RecordRejections(ctx, g.db) },
 		func(ctx context.Context) error { return g.meter.Run(ctx) },
 		func(ctx context.Context) error { return g.keyUses.Run(ctx, g.db, g.log) },
-		g.every(10*time.Minute, "keep partitions", func(ctx context.Context) (bool, error) {
+		g.every(10*time.Minute, "maintain partitions", func(ctx context.Context) (bool, error) {
 			return false, g.db.MaintainPartitions(ctx, partitionsAhead, retention(g.config))
 		}),
 		g.every(time.Second, "expire promises", func(ctx context.Context) (bool, error) {
@@ -32,12 +32,12 @@ func (g *gateway) backgroundLoops() []func(context.Context) error {
 			n, err := g.db.ExpireDeliveries(ctx, g.config.Outbound.Dispatch.MaxAge)
 			return n > 0, err
 		}),
-		g.every(10*time.Second, "sweep what is past its time", func(ctx context.Context) (bool, error) { return false, g.sweep(ctx) }),
+		g.every(10*time.Second, "delete expired rows", func(ctx context.Context) (bool, error) { return false, g.sweep(ctx) }),
 	}
 }
 
-// sweep removes a part of everything that is past its time. What fails for one
-// thing does not keep it from the others.
+// sweep deletes a batch of expired rows from each table. A failure in one table
+// does not stop the others.
 func (g *gateway) sweep(ctx context.Context) error {
 	days := func(n int) time.Duration { return time.Duration(n) * 24 * time.Hour }
 	keep := g.config.Retention
@@ -50,9 +50,9 @@ func (g *gateway) sweep(ctx context.Context) error {
 	return errors.Join(keys, executions, promises, counts, audit, rejections)
 }
 
-// forget drops what is cached of a configuration that changed.
-func (g *gateway) forget(c pg.ConfigChange) {
-	g.subscribers.forget(c)
+// invalidate evicts the cache entries that a configuration change concerns.
+func (g *gateway) invalidate(c pg.ConfigChange) {
+	g.subscribers.invalidate(c)
 	switch {
 	case c == pg.ConfigChange{}:
 		g.handler.InvalidateAll()
@@ -66,8 +66,9 @@ func (g *gateway) forget(c pg.ConfigChange) {
 	}
 }
 
-// every does something at each interval until ctx ends, and again at once
-// while it says that there is more. What fails is tried again at the next.
+// every returns a loop that calls do at each interval until ctx ends, and repeats
+// the call at once while do reports more work. A failed call is logged and retried
+// at the next interval.
 func (g *gateway) every(interval time.Duration, act string, do func(context.Context) (more bool, err error)) func(context.Context) error {
 	return func(ctx context.Context) error {
 		tick := time.NewTicker(interval)
@@ -81,7 +82,7 @@ func (g *gateway) every(interval time.Duration, act string, do func(context.Cont
 			for more := true; more && ctx.Err() == nil; {
 				var err error
 				if more, err = do(ctx); err != nil && ctx.Err() == nil {
-					g.log.Warn("cannot "+act+"; trying again later", "error", err)
+					g.log.Warn("cannot "+act+"; retrying later", "error", err)
 					break
 				}
 			}

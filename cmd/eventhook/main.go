@@ -1,6 +1,8 @@
 // Command eventhook is the gateway: one binary that receives webhooks,
-// verifies and stores each once, routes them, and hands the work out. Only
-// this package knows all rooms; it wires them and holds no rule of its own.
+// verifies them, stores each once, routes them, and delivers them to workers and
+// subscribers. This package is the only one that imports all others: it connects
+// the parts of the gateway and contains no rules of its own. The commands that use
+// a gateway's API are in internal/cli.
 package main
 
 import (
@@ -19,14 +21,17 @@ import (
 	verifycmd "github.com/eventhook/eventhook/internal/cli/verify"
 )
 
-// version is set at build time.
+// version is set by the linker, see the Makefile.
 var version = "dev"
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// run is main without the process around it.
+// run executes a command line and returns the exit code.
 func run(args []string, stdout, stderr io.Writer) int {
-	commands := []*cobra.Command{newServe(), newMigrate(), newApply(), newExport(), newSecrets(), demo.New(startDemo), send.New(), receive.New(), verifycmd.New(publishedKeys), providers.New(), newOpenAPI(), newCheck(), newVersion()}
+	commands := []*cobra.Command{
+		newServe(), newMigrate(), newApply(), newExport(), newCheck(), newSecrets(), newOpenAPI(), newVersion(),
+		demo.New(startDemo), send.New(), receive.New(), verifycmd.New(publishedKeys), providers.New(),
+	}
 	return cli.Run(append(commands, cli.Commands(version)...), args, stdout, stderr)
 }
 

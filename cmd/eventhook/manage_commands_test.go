@@ -30,7 +30,7 @@ func TestEverythingIsManagedByCommands(t *testing.T) {
 		{"tenant list", "SLUG STATUS acme active"},
 		{"tenant create other --name Other --max-events-per-day 5", "other active 0 of 5 EVENTHOOK_TENANT=other"},
 		{"tenant create other", "! 409 other"},
-		{"tenant update other --max-events-per-day none", "0 of any"},
+		{"tenant update other --max-events-per-day none", "0 of unlimited"},
 		{"tenant suspend other", "suspended"},
 		{"tenant activate other", "active"},
 		{"tenant get other", "Other active"},
@@ -43,7 +43,7 @@ func TestEverythingIsManagedByCommands(t *testing.T) {
 		{"source list", "crm Customers hmac no github github yes"},
 		{"source providers --limit 1000", "github slack stripe"},
 		{"source handshake crm", "none"},
-		{"source rejections crm", "There are none."},
+		{"source rejections crm", "No items."},
 
 		{"route create first --source crm --type a.* --task build", "first a.* build"},
 		{"route create second --source crm --task notify --priority 5", "second 5 all notify"},
@@ -73,9 +73,9 @@ func TestEverythingIsManagedByCommands(t *testing.T) {
 		{"event-type delete payment.made", "deleted"},
 		{"event-type get payment.made", "! 404"},
 
-		{"event get latest", "! no event yet"},
+		{"event get latest", "! no events of a source yet"},
 		{"event get 1", "! 400"},
-		{"audit list --limit 3", "acme event_type.deleted admin_on_behalf_of There are more --cursor"},
+		{"audit list --limit 3", "acme event_type.deleted admin_on_behalf_of There are more items --cursor"},
 		{"audit list --action source.deleted", "crm"},
 		{"tenant close other", "! --yes"},
 		{"tenant close other --yes", "closed"},
@@ -147,7 +147,7 @@ func TestAnEventIsToldAsFarAsTheKeyMaySee(t *testing.T) {
 		t.Errorf("a key that may only read is told %+v, want the actions without the routes", part)
 	}
 	again := runCommand("event", "reprocess", answer.EventID)
-	if again.Code != 0 || !strings.Contains(again.Stdout, "none is processed anew") {
+	if again.Code != 0 || !strings.Contains(again.Stdout, "No events were reprocessed") {
 		t.Errorf("a delivered event: got %+v, want it left alone", again)
 	}
 }

@@ -14,7 +14,7 @@ import (
 func newMigrate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:       "migrate [up|down|version]",
-		Short:     "Bring the database to the newest schema (serve does it too)",
+		Short:     "Migrate the database to the newest schema (serve does this at its start)",
 		Args:      cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs),
 		ValidArgs: []string{"up", "down", "version"},
 	}
@@ -53,14 +53,14 @@ func newMigrate() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "schema version %d%s\n", v, map[bool]string{true: ", dirty: a migration stopped half-way"}[dirty])
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "schema version %d%s\n", v, map[bool]string{true: ", dirty: a migration stopped in the middle"}[dirty])
 		return err
 	}
 	return cmd
 }
 
-// databaseConfig is the configuration for a command that only needs the
-// database: keys may be missing.
+// databaseConfig returns the configuration of a command that needs only the
+// database. The admin key and the encryption keys may be missing.
 func databaseConfig(s *settings, cmd *cobra.Command) (configs.Config, error) {
 	c, _, err := s.load(cmd)
 	if err == nil || c.DatabaseURL == "" {

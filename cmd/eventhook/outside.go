@@ -18,9 +18,9 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// outside is how the gateway asks addresses that others choose: published keys
-// and confirmations, over https alone, and the receivers of deliveries. These addresses
-// are public, or allowed by configuration.
+// outside sends the requests of the gateway to URLs that tenants or senders choose:
+// published keys and confirmations, over https only, and deliveries. A URL must have
+// a public address or one that the configuration allows.
 type outside struct {
 	client *egress.Client
 	log    *slog.Logger
@@ -36,34 +36,34 @@ func newClient(c configs.Config) *egress.Client {
 	return client
 }
 
-// compileTarget makes a configured target for the routes.
+// compileTarget compiles a target of a route.
 func (o outside) compileTarget(t eventhook.Target) (route.Effector, error) {
 	return targets.New(t, targets.Deps{})
 }
 
-// tryTarget compiles a target of a route that is tried out. The answer says at once
-// that a request to its address would be refused. Deliveries are retried instead, since
-// the configuration may allow the address later.
-func (o outside) tryTarget(t eventhook.Target) (route.Effector, error) {
+// compileTestTarget compiles a target of a route that a user tests. The test fails
+// if the gateway would not connect to the address of the target. For events, the
+// delivery is retried instead, since the configuration may allow the address later.
+func (o outside) compileTestTarget(t eventhook.Target) (route.Effector, error) {
 	return targets.New(t, targets.Deps{CheckHost: o.client.CheckHost})
 }
 
-// keys caches the keys that providers publish. A failure is logged here, as
-// often as it is tried: requests only hear that there is no key.
+// keys returns a cache of the keys that providers publish. A failed fetch is logged
+// here, because the verification only reports that the key is missing.
 func (o outside) keys() *keyset.Cache {
-	const documents, most = 1000, 256 << 10
-	return keyset.New(documents, time.Now, func(ctx context.Context, url string) ([]byte, time.Duration, error) {
-		d, err := o.client.Get(ctx, url, most)
+	const maxDocuments, maxBytes = 1000, 256 << 10
+	return keyset.New(maxDocuments, time.Now, func(ctx context.Context, url string) ([]byte, time.Duration, error) {
+		d, err := o.client.Get(ctx, url, maxBytes)
 		if err != nil {
-			o.log.Warn("published keys could not be fetched", "url", url, "error", err)
+			o.log.Warn("cannot fetch published keys", "url", url, "error", err)
 		}
-		return d.Body, d.MaxAge, absent(err)
+		return d.Body, d.MaxAge, asNotFound(err)
 	})
 }
 
-// absent is err as one of KindNotFound, if the answer was that there is no such
-// document. Storage answers 403 for a file that it does not have.
-func absent(err error) error {
+// asNotFound returns err as an error of KindNotFound if the answer means that the
+// document does not exist. Object stores answer 403 for a file that does not exist.
+func asNotFound(err error) error {
 	status, _ := errors.AsType[egress.StatusError](err)
 	switch int(status) {
 	case http.StatusForbidden, http.StatusNotFound, http.StatusGone:
@@ -72,15 +72,14 @@ func absent(err error) error {
 	return err
 }
 
-// confirm asks a URL and wants nothing but that it is answered 200.
+// confirm requests a URL and succeeds if the answer is 200.
 func (o outside) confirm(ctx context.Context, url string) error {
-	const most = 64 << 10
-	_, err := o.client.Get(ctx, url, most)
+	const maxBytes = 64 << 10
+	_, err := o.client.Get(ctx, url, maxBytes)
 	return err
 }
 
-// publishedKeys caches the keys that providers publish, for a command without a
-// configuration.
+// publishedKeys returns the cache of keys for a command that has no configuration.
 func publishedKeys(stderr io.Writer) verify.Keys {
 	return newOutside(configs.Config{}, telemetry.NewLogger(stderr, "warn", "text")).keys()
 }

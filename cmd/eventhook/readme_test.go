@@ -24,11 +24,11 @@ func TestTheFirstFiveMinutesOfTheREADME(t *testing.T) {
 		"receives at      http://", "/api/tenants/shop/eventhook/in/stripe",
 		`"workflow_kind":"process-payment"`,
 		`"status":"accepted"`, "eventhook event get ",
-		"came by          source stripe, verified", "status           unrouted",
+		"origin           source stripe, verified", "status           unrouted",
 		`payments does not match: event type "payment_intent.succeeded" matches none of payment_intent.created`,
 		"eventhook event reprocess ",
 		"event types  payment_intent.*",
-		"Processed anew: 1",
+		"Reprocessed: 1",
 		"status           delivered", "payments  workflow  success", "payments matches, for workflow")
 }
 
@@ -44,10 +44,10 @@ func TestAnEventOfTheREADMEReachesItsSubscriber(t *testing.T) {
 	gateway := startInstance(t, pgtest.New(t), "EVENTHOOK_OUTBOUND_ALLOWED_CIDRS=127.0.0.0/8,::1/128")
 	got := gateway.shell(t, strings.ReplaceAll(readmeBlock(t, "### An event reaches a subscriber, whatever happens to it"), "9000", port))
 	clitest.WantInOrder(t, got,
-		"Published ", "to 1 subscriber",
+		"Published ", "to 1 subscription",
 		"status        success",
 		"status        failed", "refused the connection",
-		"The one before it signs, too",
+		"The previous secret also signs",
 		"status        success", "refused the connection",
 		"status        success")
 	if n := strings.Count(got, "  verified\n"); n != 3 {

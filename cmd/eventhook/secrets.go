@@ -20,7 +20,7 @@ import (
 func newSecrets() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "secrets",
-		Short: "See with which keys secrets are sealed, and seal them with a new one",
+		Short: "Show which keys seal the stored secrets, and rotate the encryption keys",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -31,7 +31,7 @@ func newSecrets() *cobra.Command {
 func newSecretsStatus() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Count the stored secrets by key, and say whether they are bound to their rows",
+		Short: "Count the stored secrets by encryption key",
 		Args:  cobra.NoArgs,
 	}
 	s := addSettings(cmd)
@@ -44,7 +44,7 @@ func newSecretsStatus() *cobra.Command {
 			if err := printSealed(cmd.OutOrStdout(), sealing{st.keys.ring.KeyIDs(), counts}); err != nil {
 				return err
 			}
-			tellBinding(cmd.OutOrStdout(), st)
+			printBinding(cmd.OutOrStdout(), st)
 			return nil
 		})
 	}
@@ -54,13 +54,14 @@ func newSecretsStatus() *cobra.Command {
 func newSecretsRotate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rotate",
-		Short: "Seal all stored secrets with the newest key, bound to their rows",
-		Long: `Seal all stored secrets anew, with the first of EVENTHOOK_ENCRYPTION_KEYS, while
-the gateway runs. Interrupted, it goes on where it stopped when it is run again.
-Every instance must know the new key before: docs/secrets.md has the steps.
+		Short: "Re-seal all stored secrets with the newest key, bound to their rows",
+		Long: `Re-seal all stored secrets with the first key of EVENTHOOK_ENCRYPTION_KEYS, while
+the gateway runs. If it is interrupted, run it again: it continues where it
+stopped. Configure the new key at every instance first; docs/secrets.md describes
+the steps.
 
 After an upgrade from a version that did not bind secrets to their rows, run it
-once all instances are upgraded: former versions cannot read bound secrets.`,
+when all instances are upgraded: older versions cannot read bound secrets.`,
 		Args: cobra.NoArgs,
 	}
 	s := addSettings(cmd)
@@ -76,17 +77,17 @@ func newSecretsAcceptKeys() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "accept-keys",
 		Short: "Accept the configured keys for a database whose keys are lost",
-		Long: `Seal the canary of the database anew with the first of EVENTHOOK_ENCRYPTION_KEYS,
-so that instances with this key are ready and seal again. It is for a database
-whose former keys are lost: what they have sealed cannot be opened, and has to
-be given again. If the former keys exist, configure them instead.`,
+		Long: `Seal the canary of the database with the first key of EVENTHOOK_ENCRYPTION_KEYS.
+Instances with this key are then ready and seal secrets. Use it only if the former
+keys are lost: the secrets that they sealed cannot be opened and have to be
+entered again. If the former keys exist, configure them instead.`,
 		Args: cobra.NoArgs,
 	}
 	s := addSettings(cmd)
 	yes := cmd.Flags().Bool("yes", false, "confirm that the former keys are lost")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if !*yes {
-			return input.Usagef("instances that have the former keys are not ready any more after this; confirm with --yes")
+			return input.Usagef("instances with the former keys will not be ready after this; confirm with --yes")
 		}
 		return s.withAnyKeys(cmd, true, func(ctx context.Context, st *store) error {
 			if err := st.ReplaceCanary(ctx); err != nil {
@@ -99,8 +100,9 @@ be given again. If the former keys exist, configure them instead.`,
 	return cmd
 }
 
-// tellBinding says how the database's secrets are sealed.
-func tellBinding(w io.Writer, st *store) {
+// printBinding prints whether secrets are bound to their rows and which key the
+// canary needs.
+func printBinding(w io.Writer, st *store) {
 	if err := st.KeysFit(); err != nil {
 		_, _ = fmt.Fprintln(w, message(err))
 		return
@@ -109,7 +111,7 @@ func tellBinding(w io.Writer, st *store) {
 		_, _ = fmt.Fprintln(w, "The database has no canary yet: the first start of an instance writes it.")
 		return
 	}
-	text := "Unbound secrets still open: run eventhook secrets rotate once all instances are upgraded."
+	text := "Unbound secrets are still accepted: run eventhook secrets rotate when all instances are upgraded."
 	if st.RefusesUnbound() {
 		text = "Secrets are bound to their rows; unbound ones are refused."
 	}
@@ -119,7 +121,7 @@ func tellBinding(w io.Writer, st *store) {
 	_, _ = fmt.Fprintln(w, text)
 }
 
-// message is what an error says to people.
+// message returns the text of an error for users.
 func message(err error) string {
 	if e, ok := errors.AsType[*eventhook.Error](err); ok {
 		return e.Message
@@ -129,31 +131,31 @@ func message(err error) string {
 
 func rotate(ctx context.Context, st *store, stdout, stderr io.Writer) error {
 	ids := st.keys.ring.KeyIDs()
-	const lines = 50 // of progress, however many there are
-	told := 0
+	const maxLines = 50 // of progress
+	printed := 0
 	done, err := st.Reseal(ctx, ids[0], func(done, total int) {
-		if done-told > total/lines || done == total {
-			told = done
+		if done-printed > total/maxLines || done == total {
+			printed = done
 			_, _ = fmt.Fprintf(stderr, "re-sealed %d of %d …\n", done, total)
 		}
 	})
 	if err != nil {
-		return fmt.Errorf("%w\nre-sealed %d; run it again to go on", err, done.Count)
+		return fmt.Errorf("%w\nre-sealed %d values; run it again to continue", err, done.Count)
 	}
 	_, _ = fmt.Fprintf(stdout, "re-sealed %d values with the key %s\n", done.Count, ids[0])
 	counts, err := st.CountSealed(ctx)
 	if err != nil {
 		return err
 	}
-	tellOldKeys(stdout, sealing{ids, counts})
+	printOldKeys(stdout, sealing{ids, counts})
 	if done.Unbound > 0 {
-		_, _ = fmt.Fprintf(stderr, "eventhook: %d values are not bound to their rows yet, so that unbound ones are still taken: give them again, or run it again\n", done.Unbound)
+		_, _ = fmt.Fprintf(stderr, "eventhook: %d values are not bound to their rows, so unbound values are still accepted: enter them again, or run this command again\n", done.Unbound)
 	}
 	if done.Left > 0 {
-		_, _ = fmt.Fprintf(stderr, "eventhook: %d values kept changing meanwhile: run it again\n", done.Left)
+		_, _ = fmt.Fprintf(stderr, "eventhook: %d values changed at the same time: run this command again\n", done.Left)
 	}
 	if n := len(done.Unopened); n > 0 {
-		_, _ = fmt.Fprintf(stderr, "eventhook: %d values cannot be opened and are as they were; docs/secrets.md says what can be done:\n", n)
+		_, _ = fmt.Fprintf(stderr, "eventhook: %d values cannot be opened and were not changed; see docs/secrets.md:\n", n)
 		for _, u := range done.Unopened {
 			_, _ = fmt.Fprintf(stderr, "  %s %s: %v\n", u.Column, u.ID, u.Err)
 		}
@@ -164,14 +166,14 @@ func rotate(ctx context.Context, st *store, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// sealing is which keys there are, the newest first, and what they have sealed.
+// sealing is the number of sealed values by key.
 type sealing struct {
-	ids    []string
+	ids    []string // of the configured keys, the newest first
 	counts []pg.SealedCount
 }
 
-// of is how many values a key has sealed.
-func (s sealing) of(id string) (n int) {
+// total returns the number of values that a key has sealed.
+func (s sealing) total(id string) (n int) {
 	for _, c := range s.counts {
 		if c.KeyID == id {
 			n += c.Count
@@ -180,7 +182,7 @@ func (s sealing) of(id string) (n int) {
 	return n
 }
 
-// unknown are the ids of keys that are not configured and have sealed something.
+// unknown returns the ids of keys that have sealed values and are not configured.
 func (s sealing) unknown() []string {
 	ids := map[string]bool{}
 	for _, c := range s.counts {
@@ -192,13 +194,13 @@ func (s sealing) unknown() []string {
 	return slices.Sorted(maps.Keys(ids))
 }
 
-// tellOldKeys says which of the older keys nothing needs any more.
-func tellOldKeys(w io.Writer, s sealing) {
+// printOldKeys prints which of the older keys are still needed.
+func printOldKeys(w io.Writer, s sealing) {
 	for _, id := range s.ids[1:] {
-		if n := s.of(id); n > 0 {
+		if n := s.total(id); n > 0 {
 			_, _ = fmt.Fprintf(w, "the key %s is still needed: %d values are sealed with it\n", id, n)
 		} else {
-			_, _ = fmt.Fprintf(w, "the key %s is no longer needed and may be removed, once no instance seals with it\n", id)
+			_, _ = fmt.Fprintf(w, "the key %s is no longer needed and may be removed when no instance seals with it\n", id)
 		}
 	}
 }
@@ -223,7 +225,7 @@ func printSealed(w io.Writer, s sealing) error {
 	return table.Flush()
 }
 
-// printKey prints a line for each column that a key has sealed values in.
+// printKey prints a line for each database column with values that the key sealed.
 func (s sealing) printKey(w io.Writer, id, name, state string) {
 	printed := false
 	for _, c := range s.counts {

@@ -22,22 +22,22 @@ func newServe() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the gateway",
-		Long: `Run the gateway until it is told to stop (SIGTERM, Ctrl-C).
+		Long: `Run the gateway until SIGTERM or Ctrl-C.
 
-Without DATABASE_URL it runs a private PostgreSQL under --data-dir, and makes
-the keys it needs there.`,
+Without DATABASE_URL the gateway runs a private PostgreSQL in --data-dir, and
+generates its keys there.`,
 		Args: cobra.NoArgs,
 	}
 	s := addSettings(cmd)
-	apply := cmd.Flags().String("apply", "", "file or folder of tenants, sources and routes to apply at the start")
-	makeSecrets := cmd.Flags().Bool("make-secrets", false, "make the secrets that --apply names as ${…} and nobody has set, and keep them in --data-dir")
+	apply := cmd.Flags().String("apply", "", "YAML file or folder to apply at the start, as eventhook apply does")
+	makeSecrets := cmd.Flags().Bool("make-secrets", false, "generate secrets for each ${NAME} in --apply that is not set, and store them in --data-dir")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, log, err := s.load(cmd)
 		if err != nil {
 			return err
 		}
 		if *makeSecrets && (c.DatabaseURL != "" || *apply == "") {
-			return input.Usagef("--make-secrets is for --apply on the private PostgreSQL")
+			return input.Usagef("--make-secrets requires --apply and the private PostgreSQL")
 		}
 		tuneMemory()
 		divertStandardLog(log)
@@ -45,20 +45,20 @@ the keys it needs there.`,
 		if err != nil {
 			return err
 		}
-		var made *datadir.Secrets
+		var generated *datadir.Secrets
 		if *apply != "" {
-			if made, err = applyAtStart(cmd.Context(), g, *apply, *makeSecrets); err != nil {
+			if generated, err = applyAtStart(cmd.Context(), g, *apply, *makeSecrets); err != nil {
 				g.close()
 				return err
 			}
 		}
-		return g.run(cmd.Context(), func() { g.announce(cmd.OutOrStdout(), made) })
+		return g.run(cmd.Context(), func() { g.announce(cmd.OutOrStdout(), generated) })
 	}
 	return cmd
 }
 
-// tuneMemory trades memory for time: the gateway keeps little, so that a
-// small heap would be collected all the time. GOGC and GOMEMLIMIT go first.
+// tuneMemory trades memory for CPU time. The gateway keeps little on the heap, and
+// Go collects a small heap very often. GOGC and GOMEMLIMIT have precedence.
 func tuneMemory() {
 	const percent, limit = 400, 2 << 30
 	if os.Getenv("GOGC") == "" {
@@ -69,26 +69,27 @@ func tuneMemory() {
 	}
 }
 
-// applyAtStart applies a file before requests are served.
+// applyAtStart applies files before the gateway serves requests. It returns the
+// generated secrets, nil without makeSecrets.
 func applyAtStart(ctx context.Context, g *gateway, path string, makeSecrets bool) (*datadir.Secrets, error) {
 	lookup := os.LookupEnv
-	var made *datadir.Secrets
+	var generated *datadir.Secrets
 	if makeSecrets {
 		var err error
-		if made, err = datadir.OpenSecrets(g.config.DataDir); err != nil {
+		if generated, err = datadir.OpenSecrets(g.config.DataDir); err != nil {
 			return nil, err
 		}
-		lookup = made.Lookup
+		lookup = generated.Lookup
 	}
 	tenants, err := configs.LoadTenants(path, lookup)
 	if err == nil {
-		err = mayApply(g.config, tenants)
+		err = checkTenants(g.config, tenants)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if made != nil {
-		if err := made.Save(); err != nil {
+	if generated != nil {
+		if err := generated.Save(); err != nil {
 			return nil, err
 		}
 	}
@@ -99,7 +100,7 @@ func applyAtStart(ctx context.Context, g *gateway, path string, makeSecrets bool
 		}
 		g.log.Info("applied configuration", "tenant", t.Slug, "changes", countChanges(changes))
 	}
-	return made, nil
+	return generated, nil
 }
 
 func countChanges(changes []eventhook.Change) int {
@@ -112,48 +113,48 @@ func countChanges(changes []eventhook.Change) int {
 	return n
 }
 
-// reachesItself reports whether tenants can have requests made to this machine.
-func (g *gateway) reachesItself() bool {
+// allowsLoopback reports whether the gateway sends requests of tenants to this host.
+func (g *gateway) allowsLoopback() bool {
 	return g.out.client.CheckHost(&url.URL{Scheme: "http", Host: "localhost"}) == nil
 }
 
-// announce says where the gateway is and, after a start with made secrets,
-// what to try.
-func (g *gateway) announce(w io.Writer, made *datadir.Secrets) {
+// announce prints the addresses of the gateway and, if secrets were generated,
+// example commands.
+func (g *gateway) announce(w io.Writer, generated *datadir.Secrets) {
 	url := g.config.PublicURL
 	_, _ = fmt.Fprintf(w, "Eventhook %s is ready.\n  webhooks and API  %s\n  API pages         %s/docs\n  health, metrics   http://%s/metrics\n",
 		version, url, url, terminal.Address(g.management.Addr()))
 	if own := "http://" + terminal.Address(g.public.Addr()); own != url {
 		_, _ = fmt.Fprintf(w, "  listening at      %s\n", own)
 	}
-	if g.reachesItself() {
-		_, _ = fmt.Fprint(w, "  allowed           requests to this machine, for trying things out; a gateway that others use should not\n")
+	if g.allowsLoopback() {
+		_, _ = fmt.Fprint(w, "  allowed           requests to this host; do not allow them on a shared gateway\n")
 	}
-	if made == nil {
+	if generated == nil {
 		return
 	}
-	github, _ := made.Lookup("GITHUB_WEBHOOK_SECRET")
-	stripe, _ := made.Lookup("STRIPE_WEBHOOK_SECRET")
+	github, _ := generated.Lookup("GITHUB_WEBHOOK_SECRET")
+	stripe, _ := generated.Lookup("STRIPE_WEBHOOK_SECRET")
 	_, _ = fmt.Fprintf(w, `  admin key         %[2]s
 
-Keys and secrets are kept in %[3]s. Try, in another terminal:
+The keys and secrets are stored in %[3]s. Try in another terminal:
 
-  # a signed GitHub push; send it twice to see it recognized
+  # Send a signed GitHub push. Send it twice to see a duplicate.
   ./bin/eventhook send github --id 1 --secret %[4]s --url %[1]s/api/tenants/acme/eventhook/in/github
 
-  # what became of it
+  # Show the event.
   ./bin/eventhook event get latest --tenant acme --server %[1]s --key %[2]s
 
-  # be the worker: claim the task it made
+  # Claim its task, as a worker does.
   curl -s -H 'Authorization: Bearer %[2]s' -H 'Content-Type: application/json' \
     -d '{"queue":"ci","lease_seconds":60}' %[1]s/api/tenants/acme/eventhook/work/claim
 
-  # be a subscriber: verify and print what is published; then, in a third terminal, publish
+  # Receive published events: verify and print them. Publish one in a third terminal.
   ./bin/eventhook receive --port 9000 --secret whsec_dHJ5aW5nIGl0IG91dCwgbm90IGEgc2VjcmV0
   ./bin/eventhook subscription create me --url http://localhost:9000/ --type '*' --secret whsec_dHJ5aW5nIGl0IG91dCwgbm90IGEgc2VjcmV0 --tenant acme --server %[1]s --key %[2]s
   ./bin/eventhook publish payment.made --data '{"amount":42}' --tenant acme --server %[1]s --key %[2]s
 
-  # a signed Stripe payment
+  # Send a signed Stripe payment.
   ./bin/eventhook send stripe --secret %[5]s --url %[1]s/api/tenants/acme/eventhook/in/stripe
 
 Stop with Ctrl-C.

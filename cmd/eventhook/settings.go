@@ -11,23 +11,24 @@ import (
 	"github.com/eventhook/eventhook/internal/telemetry"
 )
 
-// settings are the flags that say where the configuration comes from.
+// settings are the flags that select or override the configuration.
 type settings struct {
 	file  string
 	flags map[string]*string
 }
 
-// configFlags are the flags that go over file and variables, by key.
+// configFlags are the flags that override keys of the configuration file and
+// environment variables.
 var configFlags = []struct{ flag, key, usage string }{
-	{"database-url", "database_url", "PostgreSQL URL; without one a private PostgreSQL is run"},
-	{"data-dir", "data_dir", "folder of the private PostgreSQL and its keys"},
+	{"database-url", "database_url", "PostgreSQL URL; a private PostgreSQL is run by default"},
+	{"data-dir", "data_dir", "folder of the private PostgreSQL and the generated keys"},
 	{"listen", "listen", "address of webhooks and API"},
 	{"management-listen", "management_listen", "address of health and metrics"},
 	{"log-level", "log.level", "debug, info, warn or error"},
 	{"log-format", "log.format", "text or json"},
 }
 
-// addSettings gives a command the flags of the configuration.
+// addSettings defines the flags of the configuration.
 func addSettings(cmd *cobra.Command) *settings {
 	s := &settings{flags: map[string]*string{}}
 	cmd.Flags().StringVar(&s.file, "config", os.Getenv("EVENTHOOK_CONFIG"), "configuration file (YAML)")
@@ -37,7 +38,7 @@ func addSettings(cmd *cobra.Command) *settings {
 	return s
 }
 
-// load reads the configuration and makes the logger it asks for.
+// load reads the configuration and creates the logger that it describes.
 func (s *settings) load(cmd *cobra.Command) (configs.Config, *slog.Logger, error) {
 	over := map[string]string{}
 	for _, f := range configFlags {
@@ -55,7 +56,7 @@ func loadConfig(from configs.Sources, stderr io.Writer) (configs.Config, *slog.L
 	}
 	log := telemetry.NewLogger(stderr, c.Log.Level, c.Log.Format)
 	for _, name := range unknown {
-		log.Warn("a variable means nothing to this version", "variable", name)
+		log.Warn("unknown environment variable is ignored", "variable", name)
 	}
 	return c, log, nil
 }

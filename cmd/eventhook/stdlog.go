@@ -5,8 +5,8 @@ import (
 	"log/slog"
 )
 
-// divertStandardLog sends the standard logger to another one at debug level. net/http
-// writes there what a receiver sends on an idle connection, up to 4 KB at a time.
+// divertStandardLog redirects the standard logger to another logger at debug level.
+// net/http logs up to 4 KB that a receiver sends on an idle connection there.
 func divertStandardLog(to *slog.Logger) {
 	log.SetFlags(0)
 	log.SetOutput(slog.NewLogLogger(to.Handler(), slog.LevelDebug).Writer())

@@ -11,18 +11,19 @@ import (
 	"github.com/eventhook/eventhook/migrations"
 )
 
-// store is what a command works on that reaches the database itself.
+// store is the database of a command that does not use the API, with the keys and
+// the configuration.
 type store struct {
 	*pg.DB
 	keys   keys
 	config configs.Config
 }
 
-// withStore opens the store for as long as do works on it. asItIs does not
-// bring the schema to the newest version, but fails if it is another. withStore
-// fails if the encryption keys do not fit the database.
-func (s *settings) withStore(cmd *cobra.Command, asItIs bool, do func(context.Context, *store) error) error {
-	return s.withAnyKeys(cmd, asItIs, func(ctx context.Context, st *store) error {
+// withStore opens the store, calls do, and closes the store. With noMigration,
+// withStore does not migrate the schema and fails if it is not the newest.
+// withStore fails if the encryption keys do not match the database.
+func (s *settings) withStore(cmd *cobra.Command, noMigration bool, do func(context.Context, *store) error) error {
+	return s.withAnyKeys(cmd, noMigration, func(ctx context.Context, st *store) error {
 		if err := st.KeysFit(); err != nil {
 			return err
 		}
@@ -30,8 +31,8 @@ func (s *settings) withStore(cmd *cobra.Command, asItIs bool, do func(context.Co
 	})
 }
 
-// withAnyKeys is withStore for commands that work with other keys, too.
-func (s *settings) withAnyKeys(cmd *cobra.Command, asItIs bool, do func(context.Context, *store) error) error {
+// withAnyKeys is withStore without the check of the encryption keys.
+func (s *settings) withAnyKeys(cmd *cobra.Command, noMigration bool, do func(context.Context, *store) error) error {
 	ctx := cmd.Context()
 	c, log, err := s.load(cmd)
 	if err != nil {
@@ -47,8 +48,8 @@ func (s *settings) withAnyKeys(cmd *cobra.Command, asItIs bool, do func(context.
 		return err
 	}
 	open := openStore
-	if asItIs {
-		open = openAsItIs
+	if noMigration {
+		open = openWithoutMigration
 	}
 	db, err := open(ctx, c, d, k, log)
 	if err != nil {
@@ -74,11 +75,11 @@ func needsNewestSchema(ctx context.Context, db *pg.DB) error {
 	case err != nil:
 		return err
 	case dirty:
-		return fmt.Errorf("a migration of the database stopped half-way, in version %d", version)
+		return fmt.Errorf("the database is dirty: a migration stopped in the middle, at version %d", version)
 	case version < newest:
-		return fmt.Errorf("the database has version %d of the schema, and %d is needed: run eventhook migrate first", version, newest)
+		return fmt.Errorf("the database has schema version %d, and version %d is required: run eventhook migrate first", version, newest)
 	case version > newest:
-		return fmt.Errorf("the database has version %d of the schema, of a newer eventhook than this one, which knows %d", version, newest)
+		return fmt.Errorf("the database has schema version %d, and this eventhook supports versions up to %d: use a newer eventhook", version, newest)
 	}
 	return nil
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/eventhook/eventhook/targets"
 )
 
-// subscribers is what goes out: what is published finds its subscribers, is
-// stored with a delivery to each, and sent.
+// subscribers are the parts that publish events and deliver them to subscriptions
+// and http targets.
 type subscribers struct {
 	subscriptionCache *match.SubscriptionCache
 	targets           *outbound.TargetDirectory
@@ -29,18 +29,19 @@ type subscribers struct {
 	tester            *outbound.Tester
 }
 
-// delivered tells the metrics and the meter what came of deliveries.
-type delivered struct {
+// deliveryObserver reports settled deliveries to the metrics and the usage meter.
+type deliveryObserver struct {
 	*telemetry.Metrics
 	meter *usage.Meter
 }
 
-func (s delivered) SettledDeliveries(batch []*outbound.DeliverySettlement, lost int, took time.Duration) {
+func (s deliveryObserver) SettledDeliveries(batch []*outbound.DeliverySettlement, lost int, took time.Duration) {
 	s.Metrics.SettledDeliveries(batch, lost, took)
 	s.meter.Delivered(batch)
 }
 
-// room is the dispatcher's; what does not fit is for any instance.
+// localDispatcher passes new deliveries to the dispatcher of this instance. Other
+// instances are notified of deliveries for which it has no free slots.
 type localDispatcher struct {
 	*outbound.Dispatcher
 	db *pg.DB
@@ -48,6 +49,7 @@ type localDispatcher struct {
 
 func (d localDispatcher) NotifyDue() { d.db.WakeDeliveries() }
 
+// wireSubscribers creates the parts of g.subscribers.
 func (g *gateway) wireSubscribers() {
 	c := g.config.Outbound
 	s := &g.subscribers
@@ -56,7 +58,7 @@ func (g *gateway) wireSubscribers() {
 	subscriptions := outbound.SubscriptionDirectory{Subscriptions: s.subscriptionCache, Sender: send.NewHTTPSender(g.out.client, g.out.client.UserAgent, time.Now)}
 	s.targets = outbound.NewTargetDirectory(outbound.TargetDeps{Routes: g.db, Compile: compileHTTP, Client: g.out.client, Log: g.log, Now: time.Now})
 	s.dispatcher = outbound.NewDispatcher(c.Dispatch, outbound.DispatcherDeps{
-		Queue: g.db, Directory: outbound.Directories{Subscriptions: subscriptions, Routes: s.targets}, Observer: delivered{g.metrics, g.meter},
+		Queue: g.db, Directory: outbound.Directories{Subscriptions: subscriptions, Routes: s.targets}, Observer: deliveryObserver{g.metrics, g.meter},
 		Log: g.log, Now: time.Now, Chance: rand.Float64, Lease: g.config.Lease(),
 	})
 	g.metrics.WatchDispatch(func() telemetry.DispatcherLoad { return telemetry.DispatcherLoad(s.dispatcher.Stats()) })
@@ -66,10 +68,10 @@ func (g *gateway) wireSubscribers() {
 	s.tester = &outbound.Tester{Transports: subscriptions, Generations: s.subscriptionCache, Store: g.db, Now: time.Now}
 }
 
-// publishing stores what tenants publish through the API.
-type publishing struct{ publisher *outbound.Publisher }
+// apiPublisher publishes the events that callers of the API send.
+type apiPublisher struct{ publisher *outbound.Publisher }
 
-func (p publishing) Publish(ctx context.Context, tenant eventhook.TenantID, events []*eventhook.Event) []api.Published {
+func (p apiPublisher) Publish(ctx context.Context, tenant eventhook.TenantID, events []*eventhook.Event) []api.Published {
 	outcomes := make([]api.Published, len(events))
 	for i, o := range p.publisher.PublishBatch(ctx, tenant, events) {
 		switch {
@@ -84,33 +86,34 @@ func (p publishing) Publish(ctx context.Context, tenant eventhook.TenantID, even
 	return outcomes
 }
 
-// published settles events, and delivers what their routes publish.
-type published struct {
+// settler stores accepted and processed events and delivers the events that their
+// routes publish.
+type settler struct {
 	*pg.DB
 	fanout *outbound.Fanout
 }
 
-func (p published) SettleEvents(ctx context.Context, batch []*effects.Settlement) ([]*effects.Settlement, error) {
-	return p.fanout.SettleEvents(ctx, batch)
+func (s settler) SettleEvents(ctx context.Context, batch []*effects.Settlement) ([]*effects.Settlement, error) {
+	return s.fanout.SettleEvents(ctx, batch)
 }
 
-func (p published) Accept(ctx context.Context, batch []*effects.Arrival) error {
-	return p.fanout.Accept(ctx, batch)
+func (s settler) Accept(ctx context.Context, batch []*effects.Arrival) error {
+	return s.fanout.Accept(ctx, batch)
 }
 
-func (g *gateway) settler() published {
+func (g *gateway) newSettler() settler {
 	s := &g.subscribers
-	return published{g.db, &outbound.Fanout{Subscriptions: s.subscriptionCache, Targets: s.targets, Catalogue: s.catalogue, Shares: g.shares, Dispatcher: localDispatcher{s.dispatcher, g.db}, Next: g.db, Log: g.log}}
+	return settler{g.db, &outbound.Fanout{Subscriptions: s.subscriptionCache, Targets: s.targets, Catalogue: s.catalogue, Shares: g.shares, Dispatcher: localDispatcher{s.dispatcher, g.db}, Next: g.db, Log: g.log}}
 }
 
-// receivers is how the API looks at where subscriptions send.
+// receivers returns the checks of the API for the URLs of subscriptions.
 func (g *gateway) receivers() api.Receivers {
 	return api.Receivers{
 		CheckFilter: match.CheckFilter,
 		CheckAddress: func(ctx context.Context, text string) error {
 			u, err := url.Parse(text)
 			if err != nil {
-				return nil //nolint:nilerr // it is found fault with elsewhere
+				return nil //nolint:nilerr // the validation of the URL reports it
 			}
 			return g.out.client.LookUpAndCheckHost(ctx, u)
 		},
@@ -123,9 +126,9 @@ func compileHTTP(t eventhook.Target) (send.TargetRequests, error) {
 	return targets.NewHTTP(t)
 }
 
-// forget drops what is in memory about destinations that a change concerns, and has the
-// dispatcher look them up again.
-func (s *subscribers) forget(c pg.ConfigChange) {
+// invalidate evicts the destinations that a configuration change concerns. The
+// dispatcher reloads them.
+func (s *subscribers) invalidate(c pg.ConfigChange) {
 	switch {
 	case c == pg.ConfigChange{}:
 		s.subscriptionCache.InvalidateAll()

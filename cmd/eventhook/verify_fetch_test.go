@@ -9,9 +9,9 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// TestVerifyFetchesOnlyWhenTold names a key set where nothing may be fetched
-// from, so that trying is told and nobody is asked.
-func TestVerifyFetchesOnlyWhenTold(t *testing.T) {
+// TestVerifyFetchesKeysOnlyWithFetch uses a key set at an address that may not be
+// requested. The refusal on stderr shows that the command tried to fetch it.
+func TestVerifyFetchesKeysOnlyWithFetch(t *testing.T) {
 	clitest.ClearEnvironment(t)
 	args := []string{"verify", "--verifier", `{"type":"jwt","jwks_url":"https://127.0.0.1:1/keys"}`,
 		"-H", "Authorization: Bearer eyJhbGciOiJSUzI1NiIsImtpZCI6ImsifQ.e30.AAAA"}
@@ -25,7 +25,7 @@ func TestVerifyFetchesOnlyWhenTold(t *testing.T) {
 		}
 		got := runCommand(args...)
 		if got.Code != cli.ExitFailed || !strings.Contains(got.Stdout, `"error":"`+string(reason)+": ") || strings.Contains(got.Stderr, "127.0.0.1:1") != fetch {
-			t.Errorf("told to fetch: %t: got %+v, want no key found, and the fetch on stderr if it was tried", fetch, got)
+			t.Errorf("--fetch %t: got %+v, want no key, and a failed fetch on stderr only with --fetch", fetch, got)
 		}
 	}
 }

@@ -143,7 +143,7 @@ func viewBacktest(b *route.Backtest) backtestView {
 
 func viewReasons(o route.Outcome) []backtestReasonView {
 	views := []backtestReasonView{}
-	for _, r := range o.Frequent(shownReasons) {
+	for _, r := range o.TopReasons(shownReasons) {
 		views = append(views, backtestReasonView(r))
 	}
 	return views

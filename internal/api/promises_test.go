@@ -117,7 +117,7 @@ func TestOutcomeThatComesEarlyIsKept(t *testing.T) {
 	says := func(tenant, method, path string) string {
 		return r.admin(method, T(tenant)+path, map[string]any{}).want(http.StatusNotFound).problem().Detail
 	}
-	const want = `an outcome is held for a promise that nobody has made yet, with the idempotency key "order-1"; make it to have it settled`
+	const want = `the promise does not exist yet; an outcome is held for its idempotency key "order-1", and creating the promise settles it`
 	if read, settled := says("acme", "GET", held), says("acme", "POST", held+"/resolve"); read != want || settled != want {
 		t.Errorf("its promise is absent: %s; to who settles it: %s; want %s", read, settled, want)
 	}

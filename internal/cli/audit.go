@@ -11,12 +11,13 @@ import (
 
 func newAudit(version string) *cobra.Command {
 	r := &remote{version: version}
-	cmd := newNoun("audit", "See who changed what", `See who changed what, as what, from where; secrets are never in it.
+	cmd := newNoun("audit", "List changes of the configuration (audit log)", `List the changes of the configuration: actor, time, client address and changed
+fields. Secrets are never recorded.
 
-  eventhook audit list                      everything; needs the admin key
-  eventhook audit list --tenant shop        about one tenant; scope manage
+  eventhook audit list                      all tenants; requires the admin key
+  eventhook audit list --tenant shop        one tenant; requires the scope manage
   eventhook audit list --action route.updated -o json`, r, newAuditList(r))
-	cmd.PersistentFlags().StringVar(&r.tenant, "tenant", "", "about one tenant; EVENTHOOK_TENANT")
+	cmd.PersistentFlags().StringVar(&r.tenant, "tenant", "", "slug of a tenant; EVENTHOOK_TENANT; all tenants by default")
 	return cmd
 }
 
@@ -24,7 +25,7 @@ var auditColumns = []column[client.AuditEntry]{
 	{"AT", func(e client.AuditEntry) string { return terminal.Time(e.At) }},
 	{"TENANT", func(e client.AuditEntry) string { return textOf(e.Tenant) }},
 	{"ACTION", func(e client.AuditEntry) string { return e.Action }},
-	{"WHAT", func(e client.AuditEntry) string { return e.Resource.Name }},
+	{"RESOURCE", func(e client.AuditEntry) string { return e.Resource.Name }},
 	{"BY", func(e client.AuditEntry) string { return strings.TrimSpace(string(e.Actor.Type) + " " + e.Actor.Name) }},
 	{"FROM", func(e client.AuditEntry) string { return textOf(e.SourceIP) }},
 	{"CHANGED", func(e client.AuditEntry) string { return changedFields(e.Changes) }},
@@ -41,17 +42,17 @@ func changedFields(changes []client.AuditedChange) string {
 func newAuditList(r *remote) *cobra.Command {
 	var f listFlags
 	var action string
-	cmd := r.verb("list", "List changes, newest first; -o json has their values", cobra.NoArgs, func(cmd *cobra.Command, s *session, _ []string) error {
+	cmd := r.verb("list", "List changes, newest first; -o json includes the values", cobra.NoArgs, func(cmd *cobra.Command, s *session, _ []string) error {
 		return printList(s, &f, func(limit *int64, cursor *string) ([]client.AuditEntry, *string, error) {
 			if s.tenant == "" {
-				p, err := s.ListAudit(cmd.Context(), client.ListAuditParams{Action: optionalFlag(action), Limit: limit, Cursor: cursor}, s.keep())
+				p, err := s.ListAudit(cmd.Context(), client.ListAuditParams{Action: optionalFlag(action), Limit: limit, Cursor: cursor}, s.keepBody())
 				return p.Items, p.NextCursor, err
 			}
-			p, err := s.ListTenantAudit(cmd.Context(), s.tenant, client.ListTenantAuditParams{Action: optionalFlag(action), Limit: limit, Cursor: cursor}, s.keep())
+			p, err := s.ListTenantAudit(cmd.Context(), s.tenant, client.ListTenantAuditParams{Action: optionalFlag(action), Limit: limit, Cursor: cursor}, s.keepBody())
 			return p.Items, p.NextCursor, err
 		}, auditColumns)
 	})
-	cmd.Flags().StringVar(&action, "action", "", "only these, such as source.updated")
+	cmd.Flags().StringVar(&action, "action", "", "list only this action, such as source.updated")
 	f.addTo(cmd)
 	return cmd
 }

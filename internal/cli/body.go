@@ -13,10 +13,10 @@ import (
 	"github.com/eventhook/eventhook/internal/cli/input"
 )
 
-// document is the JSON body of a request while it is put together.
+// document is the JSON object of a request body.
 type document map[string]any
 
-// set puts a value at a place such as rate_limit.burst_size.
+// set sets a member, or a member of a nested object such as rate_limit.burst_size.
 func (d document) set(place string, value any) {
 	first, rest, nested := strings.Cut(place, ".")
 	if !nested {
@@ -31,24 +31,24 @@ func (d document) set(place string, value any) {
 	document(inner).set(rest, value)
 }
 
-// body makes a request's document of a file and of the flags that go over it.
-// What it holds is for the gateway to judge, which tells all faults at once.
+// body builds the document of a request from a file and from flags that override
+// it. It does not validate the document: the gateway does, and reports all faults.
 type body struct {
-	cmd  *cobra.Command
-	file string
-	over []func(document) error // in the order of their definition
+	cmd     *cobra.Command
+	file    string
+	changes []func(document) error // by flags, in the order of definition
 }
 
-// newBody gives a command the flag -f.
+// newBody defines the flag -f of a command.
 func newBody(cmd *cobra.Command) *body {
 	b := &body{cmd: cmd}
-	cmd.Flags().StringVarP(&b.file, "file", "f", "", "JSON or YAML of the API's request body, - for standard input; flags go over it")
+	cmd.Flags().StringVarP(&b.file, "file", "f", "", "file with the request body of the API as JSON or YAML, - for standard input; flags override it")
 	return b
 }
 
-// when has the document changed if one of the flags is given.
-func (b *body) when(change func(document) error, flags ...string) {
-	b.over = append(b.over, func(d document) error {
+// onFlag applies a change to the document if one of the flags is given.
+func (b *body) onFlag(change func(document) error, flags ...string) {
+	b.changes = append(b.changes, func(d document) error {
 		for _, name := range flags {
 			if b.cmd.Flags().Changed(name) {
 				return change(d)
@@ -58,26 +58,28 @@ func (b *body) when(change func(document) error, flags ...string) {
 	})
 }
 
+// text defines a flag for a text.
 func (b *body) text(flag, place, usage string) {
 	v := b.cmd.Flags().String(flag, "", usage)
-	b.when(func(d document) error { d.set(place, *v); return nil }, flag)
+	b.onFlag(func(d document) error { d.set(place, *v); return nil }, flag)
 }
 
-// texts is a flag that may be repeated.
+// texts defines a flag for a list of texts, which may be repeated.
 func (b *body) texts(flag, place, usage string) {
 	v := b.cmd.Flags().StringArray(flag, nil, usage+"; may be repeated")
-	b.when(func(d document) error { d.set(place, *v); return nil }, flag)
+	b.onFlag(func(d document) error { d.set(place, *v); return nil }, flag)
 }
 
+// number defines a flag for an integer.
 func (b *body) number(flag, place, usage string) {
 	v := b.cmd.Flags().Int64(flag, 0, usage)
-	b.when(func(d document) error { d.set(place, *v); return nil }, flag)
+	b.onFlag(func(d document) error { d.set(place, *v); return nil }, flag)
 }
 
-// limit is a number, or none.
+// limit defines a flag for an integer or "none", which becomes null.
 func (b *body) limit(flag, place, usage string) {
 	v := b.cmd.Flags().String(flag, "", usage+", or none")
-	b.when(func(d document) error {
+	b.onFlag(func(d document) error {
 		if *v == "none" {
 			d.set(place, nil)
 			return nil
@@ -91,15 +93,16 @@ func (b *body) limit(flag, place, usage string) {
 	}, flag)
 }
 
-func (b *body) yes(flag, place, usage string) {
+// boolean defines a flag for true or false.
+func (b *body) boolean(flag, place, usage string) {
 	v := b.cmd.Flags().Bool(flag, false, usage)
-	b.when(func(d document) error { d.set(place, *v); return nil }, flag)
+	b.onFlag(func(d document) error { d.set(place, *v); return nil }, flag)
 }
 
-// json is a flag whose value is JSON, or @FILE with it.
+// json defines a flag for JSON, or for @FILE with JSON.
 func (b *body) json(flag, place, usage string) {
 	v := b.cmd.Flags().String(flag, "", usage+", or @FILE")
-	b.when(func(d document) error {
+	b.onFlag(func(d document) error {
 		text, err := input.TextOrFile(*v)
 		if err != nil {
 			return err
@@ -113,7 +116,8 @@ func (b *body) json(flag, place, usage string) {
 	}, flag)
 }
 
-// read is the document as JSON.
+// read returns the document as JSON: the file, overridden by preset, overridden by
+// the flags.
 func (b *body) read(preset document) (json.RawMessage, error) {
 	d := document{}
 	if b.file != "" {
@@ -124,7 +128,7 @@ func (b *body) read(preset document) (json.RawMessage, error) {
 	for place, value := range preset {
 		d.set(place, value)
 	}
-	for _, change := range b.over {
+	for _, change := range b.changes {
 		if err := change(d); err != nil {
 			return nil, input.Usage(err)
 		}
@@ -136,7 +140,7 @@ func (b *body) read(preset document) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// readFile reads JSON, or YAML, which has a shape for JSON.
+// readFile reads an object of JSON or YAML into d.
 func (b *body) readFile(d document) error {
 	raw, err := input.ReadFile(b.file, b.cmd.InOrStdin())
 	if err != nil {
@@ -145,7 +149,7 @@ func (b *body) readFile(d document) error {
 	if value, err := parseJSON(raw); err == nil {
 		object, ok := value.(map[string]any)
 		if !ok {
-			return fmt.Errorf("%s holds no object", b.file)
+			return fmt.Errorf("%s does not contain an object", b.file)
 		}
 		for name := range object {
 			d[name] = object[name]
@@ -158,7 +162,7 @@ func (b *body) readFile(d document) error {
 	return nil
 }
 
-// parseJSON keeps numbers as they are written.
+// parseJSON decodes one JSON value. It keeps numbers as they are written.
 func parseJSON(raw []byte) (value any, err error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -166,13 +170,13 @@ func parseJSON(raw []byte) (value any, err error) {
 		return nil, err
 	}
 	if d.More() {
-		return nil, errors.New("something follows it")
+		return nil, errors.New("there is text after the JSON value")
 	}
 	return value, nil
 }
 
-// readNamed is the document of something to be made, whose name, under a
-// member, may be the command's argument.
+// readNamed returns the document of an object to create. If the command has an
+// argument, it is the value of member, the name of the object.
 func (b *body) readNamed(member string, args []string) (json.RawMessage, error) {
 	preset := document{}
 	if len(args) > 0 {
@@ -180,21 +184,21 @@ func (b *body) readNamed(member string, args []string) (json.RawMessage, error) 
 	}
 	raw, err := b.read(preset)
 	if err == nil && string(raw) == "{}" {
-		err = input.Usagef("what shall it be? Name its %s, or give a file with -f", member)
+		err = input.Usagef("the request is empty: give a %s, flags, or a file with -f", member)
 	}
 	return raw, err
 }
 
-// readChange is a document that must change something.
+// readChange returns the document of an update. It fails if the document is empty.
 func (b *body) readChange() (json.RawMessage, error) {
 	raw, err := b.read(nil)
 	if err == nil && string(raw) == "{}" {
-		err = input.Usagef("what shall change? Give it as flags, or in a file with -f")
+		err = input.Usagef("the request is empty: give flags, or a file with -f")
 	}
 	return raw, err
 }
 
-// optionalFlag is nil for a flag that was not given.
+// optionalFlag returns nil for an empty text, the value of a flag that is not given.
 func optionalFlag[T ~string](text T) *T {
 	if text == "" {
 		return nil

@@ -15,23 +15,24 @@ import (
 	"github.com/eventhook/eventhook/internal/cli/input"
 )
 
-// asked is what a command has asked a gateway for.
-type asked struct {
+// request is a request that a command sent to the gateway.
+type request struct {
 	method, uri string
 	body        any // nil without one
 }
 
-// pretend is a gateway that answers everything in one way.
-func pretend(t *testing.T, status int, answer string) *[]asked {
+// startFakeGateway starts a fake gateway that gives the same answer to each request, and
+// configures the environment for it. It returns the requests.
+func startFakeGateway(t *testing.T, status int, answer string) *[]request {
 	t.Helper()
 	clitest.ClearEnvironment(t)
-	var got []asked
+	var got []request
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		raw, err := io.ReadAll(r.Body)
 		if err != nil {
 			t.Error(err)
 		}
-		a := asked{method: r.Method, uri: r.URL.RequestURI()}
+		a := request{method: r.Method, uri: r.URL.RequestURI()}
 		_ = json.Unmarshal(raw, &a.body)
 		got = append(got, a)
 		w.Header().Set("Content-Type", map[bool]string{true: "application/json", false: "application/problem+json"}[status < 300])
@@ -45,12 +46,12 @@ func pretend(t *testing.T, status int, answer string) *[]asked {
 	return &got
 }
 
-// someID is the id of something.
+// someID is a valid id.
 const someID = "0199aaaa-bbbb-7ccc-8ddd-eeeeffff0000"
 
 const inShop = "/api/tenants/shop/eventhook"
 
-func TestFlagsBecomeTheAPIsDocuments(t *testing.T) {
+func TestCommandsSendRequests(t *testing.T) {
 	t.Setenv("SECRET_OF_STRIPE", "s1")
 	secret := clitest.WriteFile(t, "secret.txt", "s2\n")
 	spelledOut := clitest.WriteFile(t, "source.yaml", "name: Of the file\nverifier: {type: hmac, header: X-Sig}\nretry: {schedule_seconds: [30, 120]}\n")
@@ -61,154 +62,154 @@ func TestFlagsBecomeTheAPIsDocuments(t *testing.T) {
 	for _, c := range []struct {
 		claim string
 		args  []string
-		want  asked
+		want  request
 	}{
-		{"a tenant is named by its slug, if by nothing else", []string{"tenant", "create", "shop"},
-			asked{"POST", "/api/admin/tenants", object{"slug": "shop", "name": "shop"}}},
+		{"a tenant's default name is its slug", []string{"tenant", "create", "shop"},
+			request{"POST", "/api/admin/tenants", object{"slug": "shop", "name": "shop"}}},
 		{"a limit can be none", []string{"tenant", "update", "shop", "--max-events-per-day", "none", "--max-storage-bytes", "5"},
-			asked{"PATCH", "/api/admin/tenants/shop", object{"max_events_per_day": nil, "max_storage_bytes": 5.0}}},
-		{"a tenant is suspended", []string{"tenant", "suspend", "shop"}, asked{"PATCH", "/api/admin/tenants/shop", object{"status": "suspended"}}},
-		{"a tenant is closed when that is confirmed", []string{"tenant", "close", "shop", "--yes"}, asked{"POST", "/api/admin/tenants/shop/close", nil}},
-		{"a key has scopes, and an end", []string{"key", "create", "ci", "--scope", "read,work", "--scope", "manage", "--expires", "2030-01-01T00:00:00Z"},
-			asked{"POST", "/api/admin/tenants/shop/keys", object{"name": "ci", "scopes": []any{"read", "work", "manage"}, "expires_at": "2030-01-01T00:00:00Z"}}},
-		{"a tenant that is named wins over the variable", []string{"key", "delete", "1", "--tenant", "acme"},
-			asked{"DELETE", "/api/admin/tenants/acme/keys/1", nil}},
-		{"secrets come from variables, files and flags", []string{"source", "create", "stripe", "--provider", "stripe", "--secret-env", "SECRET_OF_STRIPE", "--secret-file", secret, "--secret", "s3"},
-			asked{"POST", inShop + "/sources", object{"slug": "stripe", "provider": "stripe", "secrets": []any{"s1", "s2", "s3"}}}},
-		{"flags go over a file, and secrets to its verifier", []string{"source", "create", "crm", "-f", spelledOut, "--name", "CRM", "--secret", "s", "--burst", "7", "--allow-from", "192.0.2.0/24", "--enabled=false"},
-			asked{"POST", inShop + "/sources", object{"slug": "crm", "name": "CRM", "verifier": object{"type": "hmac", "header": "X-Sig", "secrets": []any{"s"}},
+			request{"PATCH", "/api/admin/tenants/shop", object{"max_events_per_day": nil, "max_storage_bytes": 5.0}}},
+		{"suspend a tenant", []string{"tenant", "suspend", "shop"}, request{"PATCH", "/api/admin/tenants/shop", object{"status": "suspended"}}},
+		{"close a tenant with --yes", []string{"tenant", "close", "shop", "--yes"}, request{"POST", "/api/admin/tenants/shop/close", nil}},
+		{"create a key with scopes and expiry", []string{"key", "create", "ci", "--scope", "read,work", "--scope", "manage", "--expires", "2030-01-01T00:00:00Z"},
+			request{"POST", "/api/admin/tenants/shop/keys", object{"name": "ci", "scopes": []any{"read", "work", "manage"}, "expires_at": "2030-01-01T00:00:00Z"}}},
+		{"--tenant overrides the variable", []string{"key", "delete", "1", "--tenant", "acme"},
+			request{"DELETE", "/api/admin/tenants/acme/keys/1", nil}},
+		{"secrets of variables, files and flags", []string{"source", "create", "stripe", "--provider", "stripe", "--secret-env", "SECRET_OF_STRIPE", "--secret-file", secret, "--secret", "s3"},
+			request{"POST", inShop + "/sources", object{"slug": "stripe", "provider": "stripe", "secrets": []any{"s1", "s2", "s3"}}}},
+		{"flags override a file, and secrets are set in its verifier", []string{"source", "create", "crm", "-f", spelledOut, "--name", "CRM", "--secret", "s", "--burst", "7", "--allow-from", "192.0.2.0/24", "--enabled=false"},
+			request{"POST", inShop + "/sources", object{"slug": "crm", "name": "CRM", "verifier": object{"type": "hmac", "header": "X-Sig", "secrets": []any{"s"}},
 				"retry": object{"schedule_seconds": []any{30.0, 120.0}}, "rate_limit": object{"burst_size": 7.0}, "allowed_ip_ranges": []any{"192.0.2.0/24"}, "is_enabled": false}}},
-		{"an option's name may hold dots", []string{"source", "update", "x", "--option", "a.b=c=d"},
-			asked{"PATCH", inShop + "/sources/x", object{"options": object{"a.b": "c=d"}}}},
-		{"tokens are values", []string{"source", "update", "x", "--verifier", `{"type":"api_key","header":"X-Key"}`, "--secret", "t"},
-			asked{"PATCH", inShop + "/sources/x", object{"verifier": object{"type": "api_key", "header": "X-Key", "values": []any{"t"}}}}},
-		{"a source goes with its routes if told", []string{"source", "delete", "x", "--cascade"}, asked{"DELETE", inShop + "/sources/x?cascade=true", nil}},
-		{"a request is described", []string{"source", "test", "x", "-H", "A: 1", "-H", "A:2", "--body-file", secret, "--at", "2026-01-01T00:00:00Z"},
-			asked{"POST", inShop + "/sources/x/test", object{"headers": object{"A": []any{"1", "2"}}, "body_base64": "czIK", "at": "2026-01-01T00:00:00Z"}}},
+		{"the name of an option may contain dots", []string{"source", "update", "x", "--option", "a.b=c=d"},
+			request{"PATCH", inShop + "/sources/x", object{"options": object{"a.b": "c=d"}}}},
+		{"secrets of an api_key verifier are its values", []string{"source", "update", "x", "--verifier", `{"type":"api_key","header":"X-Key"}`, "--secret", "t"},
+			request{"PATCH", inShop + "/sources/x", object{"verifier": object{"type": "api_key", "header": "X-Key", "values": []any{"t"}}}}},
+		{"delete a source with its routes", []string{"source", "delete", "x", "--cascade"}, request{"DELETE", inShop + "/sources/x?cascade=true", nil}},
+		{"test a source with a request", []string{"source", "test", "x", "-H", "A: 1", "-H", "A:2", "--body-file", secret, "--at", "2026-01-01T00:00:00Z"},
+			request{"POST", inShop + "/sources/x/test", object{"headers": object{"A": []any{"1", "2"}}, "body_base64": "czIK", "at": "2026-01-01T00:00:00Z"}}},
 		{"a route to a task", []string{"route", "create", "r", "--source", "s", "--type", "a.*", "--type", "b", "--task", "build", "--queue", "ci"},
-			asked{"POST", inShop + "/sources/s/routes", object{"name": "r", "filter_event_types": []any{"a.*", "b"}, "targets": []any{object{"type": "task", "task_kind": "build", "queue": "ci"}}}}},
+			request{"POST", inShop + "/sources/s/routes", object{"name": "r", "filter_event_types": []any{"a.*", "b"}, "targets": []any{object{"type": "task", "task_kind": "build", "queue": "ci"}}}}},
 		{"a route to a promise", []string{"route", "create", "r", "--source", "s", "--promise-key", "body.id", "--key-prefix", "x:", "--value-path", "body.v"},
-			asked{"POST", inShop + "/sources/s/routes", object{"name": "r", "targets": []any{object{"type": "promise", "idempotency_key_path": "body.id", "idempotency_key_prefix": "x:", "value_path": "body.v"}}}}},
-		{"a route to subscribers", []string{"route", "create", "r", "--source", "s", "--publish", "a.b", "--key-path", "body.id"},
-			asked{"POST", inShop + "/sources/s/routes", object{"name": "r", "targets": []any{object{"type": "publish", "event_type": "a.b", "idempotency_key_path": "body.id"}}}}},
+			request{"POST", inShop + "/sources/s/routes", object{"name": "r", "targets": []any{object{"type": "promise", "idempotency_key_path": "body.id", "idempotency_key_prefix": "x:", "value_path": "body.v"}}}}},
+		{"a route that publishes", []string{"route", "create", "r", "--source", "s", "--publish", "a.b", "--key-path", "body.id"},
+			request{"POST", inShop + "/sources/s/routes", object{"name": "r", "targets": []any{object{"type": "publish", "event_type": "a.b", "idempotency_key_path": "body.id"}}}}},
 		{"a route to a URL", []string{"route", "create", "r", "--source", "s", "--http", "https://internal.example/hook"},
-			asked{"POST", inShop + "/sources/s/routes", object{"name": "r", "targets": []any{object{"type": "http", "url": "https://internal.example/hook"}}}}},
+			request{"POST", inShop + "/sources/s/routes", object{"name": "r", "targets": []any{object{"type": "http", "url": "https://internal.example/hook"}}}}},
 		{"a route with every condition", []string{"route", "create", "r", "--source", "s", "--filter", `{"body.n":{"$gte":1}}`, "--filter-expression", "body.a > 1", "--transform", "javascript:@" + script, "--priority", "5",
 			"--workflow", "w", "--key-path", "body.id", "--target", `{"type":"task","task_kind":"t"}`},
-			asked{"POST", inShop + "/sources/s/routes", object{"name": "r", "filter": object{"body.n": object{"$gte": 1.0}}, "filter_expression": "body.a > 1", "priority": 5.0,
+			request{"POST", inShop + "/sources/s/routes", object{"name": "r", "filter": object{"body.n": object{"$gte": 1.0}}, "filter_expression": "body.a > 1", "priority": 5.0,
 				"transform": object{"type": "javascript", "expression": "function transform(e) { return e }"},
 				"targets":   []any{object{"type": "task", "task_kind": "t"}, object{"type": "workflow", "workflow_kind": "w", "idempotency_key_path": "body.id"}}}}},
-		{"a file alone is the document", []string{"route", "create", "--source", "s", "-f", asJSON},
-			asked{"POST", inShop + "/sources/s/routes", object{"priority": 9007199254740993.0, "targets": []any{object{"type": "task", "task_kind": "a"}}}}},
-		{"events are filtered", []string{"event", "list", "--source", "s", "--status", "dead", "--type", "a b", "--idempotency-key", "k", "--since", "2026-01-01T00:00:00Z", "--limit", "3"},
-			asked{"GET", inShop + "/events?event_type=a+b&idempotency_key=k&limit=3&received_after=2026-01-01T00%3A00%3A00Z&source=s&status=dead", nil}},
-		{"events are processed anew by their ids", []string{"event", "reprocess", "1", "2"}, asked{"POST", inShop + "/events/reprocess", object{"event_ids": []any{"1", "2"}}}},
-		{"or by what they have in common", []string{"event", "reprocess", "--status", "dead,failed", "--source", "s", "--until", "2026-01-01T00:00:00Z", "--limit", "9"},
-			asked{"POST", inShop + "/events/reprocess", object{"filter": object{"status": []any{"dead", "failed"}, "source": "s", "received_before": "2026-01-01T00:00:00Z"}, "limit": 9.0}}},
-		{"an event type has a schema", []string{"event-type", "put", "a.b", "--schema", `{"type":"object"}`, "--category", "c"},
-			asked{"PUT", inShop + "/event-types/a.b", object{"schema": object{"type": "object"}, "category": "c"}}},
-		{"a subscription", []string{"subscription", "create", "billing", "--url", "https://a.example/in", "--type", "a.*", "--type", "b", "--filter", `{"body.n":{"$gte":1}}`,
+		{"a file without flags", []string{"route", "create", "--source", "s", "-f", asJSON},
+			request{"POST", inShop + "/sources/s/routes", object{"priority": 9007199254740993.0, "targets": []any{object{"type": "task", "task_kind": "a"}}}}},
+		{"filter events", []string{"event", "list", "--source", "s", "--status", "dead", "--type", "a b", "--idempotency-key", "k", "--since", "2026-01-01T00:00:00Z", "--limit", "3"},
+			request{"GET", inShop + "/events?event_type=a+b&idempotency_key=k&limit=3&received_after=2026-01-01T00%3A00%3A00Z&source=s&status=dead", nil}},
+		{"reprocess events by their ids", []string{"event", "reprocess", "1", "2"}, request{"POST", inShop + "/events/reprocess", object{"event_ids": []any{"1", "2"}}}},
+		{"reprocess events by a filter", []string{"event", "reprocess", "--status", "dead,failed", "--source", "s", "--until", "2026-01-01T00:00:00Z", "--limit", "9"},
+			request{"POST", inShop + "/events/reprocess", object{"filter": object{"status": []any{"dead", "failed"}, "source": "s", "received_before": "2026-01-01T00:00:00Z"}, "limit": 9.0}}},
+		{"create an event type with a schema", []string{"event-type", "put", "a.b", "--schema", `{"type":"object"}`, "--category", "c"},
+			request{"PUT", inShop + "/event-types/a.b", object{"schema": object{"type": "object"}, "category": "c"}}},
+		{"create a subscription", []string{"subscription", "create", "billing", "--url", "https://a.example/in", "--type", "a.*", "--type", "b", "--filter", `{"body.n":{"$gte":1}}`,
 			"-H", "X-A: 1", "-H", "X-B:2:3", "--label", "env:prod", "--retry", `{"schedule_seconds":[1,2]}`, "--timeout", "5", "--disable-after", "0", "--max-in-flight", "3", "--rate", "7",
 			"--signature", "v1", "--signature", "v1a", "--secret-env", "SECRET_OF_STRIPE", "--auth-header-env", "SECRET_OF_STRIPE", "--validate"},
-			asked{"POST", inShop + "/subscriptions", object{"name": "billing", "url": "https://a.example/in", "event_types": []any{"a.*", "b"}, "filter": object{"body.n": object{"$gte": 1.0}},
+			request{"POST", inShop + "/subscriptions", object{"name": "billing", "url": "https://a.example/in", "event_types": []any{"a.*", "b"}, "filter": object{"body.n": object{"$gte": 1.0}},
 				"headers": object{"X-A": "1", "X-B": "2:3"}, "target_labels": []any{"env:prod"}, "retry": object{"schedule_seconds": []any{1.0, 2.0}}, "timeout_seconds": 5.0,
 				"disable_after_failures": 0.0, "max_in_flight": 3.0, "rate_per_second": 7.0, "signatures": []any{"v1", "v1a"}, "signing_secret": "s1", "auth_header": "s1", "validate": true}}},
-		{"a subscription of a file, and a header more", []string{"subscription", "create", "-f", subscription, "-H", "X-B: 2"},
-			asked{"POST", inShop + "/subscriptions", object{"name": "b", "url": "https://a.example", "event_types": []any{"*"}, "headers": object{"X-A": "1", "X-B": "2"}}}},
-		{"a subscription is changed", []string{"subscription", "update", someID, "--name", "new", "--auth-header", "Bearer x"},
-			asked{"PATCH", inShop + "/subscriptions/" + someID, object{"name": "new", "auth_header": "Bearer x"}}},
-		{"a subscription is paused", []string{"subscription", "pause", someID}, asked{"POST", inShop + "/subscriptions/" + someID + "/pause", nil}},
-		{"and resumed", []string{"subscription", "resume", someID}, asked{"POST", inShop + "/subscriptions/" + someID + "/resume", nil}},
-		{"and enabled", []string{"subscription", "enable", someID}, asked{"POST", inShop + "/subscriptions/" + someID + "/enable", nil}},
-		{"and deleted", []string{"subscription", "delete", someID}, asked{"DELETE", inShop + "/subscriptions/" + someID, nil}},
-		{"its secret is another, and the old one has a day", []string{"subscription", "rotate-secret", someID},
-			asked{"POST", inShop + "/subscriptions/" + someID + "/rotate-secret", object{"grace_seconds": 86400.0}}},
-		{"or none", []string{"subscription", "rotate-secret", someID, "--grace", "0s", "--secret-file", secret},
-			asked{"POST", inShop + "/subscriptions/" + someID + "/rotate-secret", object{"grace_seconds": 0.0, "signing_secret": "s2"}}},
-		{"it is replayed", []string{"subscription", "replay", someID, "--since", "2026-01-01T00:00:00Z", "--until", "2026-01-02T00:00:00Z", "--status", "dead,success", "--limit", "5"},
-			asked{"POST", inShop + "/subscriptions/" + someID + "/replay", object{"since": "2026-01-01T00:00:00Z", "until": "2026-01-02T00:00:00Z", "status": []any{"dead", "success"}, "limit": 5.0}}},
-		{"its deliveries", []string{"subscription", "deliveries", someID, "--status", "dead", "--limit", "3"},
-			asked{"GET", inShop + "/deliveries?limit=3&status=dead&subscription_id=" + someID, nil}},
-		{"deliveries are filtered", []string{"delivery", "list", "--subscription", someID, "--event", someID, "--status", "failed", "--since", "2026-01-01T00:00:00Z", "--until", "2026-01-02T00:00:00Z", "--limit", "3"},
-			asked{"GET", inShop + "/deliveries?created_after=2026-01-01T00%3A00%3A00Z&created_before=2026-01-02T00%3A00%3A00Z&event_id=" + someID + "&limit=3&status=failed&subscription_id=" + someID, nil}},
-		{"deliveries to a route's targets", []string{"delivery", "list", "--route", someID}, asked{"GET", inShop + "/deliveries?limit=50&route_id=" + someID, nil}},
-		{"and these are sent again", []string{"delivery", "retry", "--route", someID, "--limit", "2"},
-			asked{"POST", inShop + "/deliveries/retry", object{"filter": object{"route_id": someID}, "limit": 2.0}}},
-		{"one is sent again", []string{"delivery", "retry", someID}, asked{"POST", inShop + "/deliveries/" + someID + "/retry", nil}},
-		{"or many", []string{"delivery", "retry", "--subscription", someID, "--event", someID, "--status", "dead", "--since", "2026-01-01T00:00:00Z", "--limit", "9"},
-			asked{"POST", inShop + "/deliveries/retry", object{"filter": object{"subscription_id": someID, "event_id": someID, "status": []any{"dead"}, "created_after": "2026-01-01T00:00:00Z"}, "limit": 9.0}}},
-		{"an event is published", []string{"publish", "a.b", "--data", `{"n":1}`, "--idempotency-key", "k", "--metadata", `{"m":1}`, "--scope", `"s"`, "--actor", "[1]", "--correlation-id", "c"},
-			asked{"POST", inShop + "/events", object{"event_type": "a.b", "data": object{"n": 1.0}, "idempotency_key": "k", "metadata": object{"m": 1.0}, "scope": "s", "actor": []any{1.0}, "correlation_id": "c"}}},
-		{"what was changed about the tenant", []string{"audit", "list", "--action", "route.updated"}, asked{"GET", inShop + "/audit?action=route.updated&limit=50", nil}},
+		{"create a subscription from a file with an additional header", []string{"subscription", "create", "-f", subscription, "-H", "X-B: 2"},
+			request{"POST", inShop + "/subscriptions", object{"name": "b", "url": "https://a.example", "event_types": []any{"*"}, "headers": object{"X-A": "1", "X-B": "2"}}}},
+		{"update a subscription", []string{"subscription", "update", someID, "--name", "new", "--auth-header", "Bearer x"},
+			request{"PATCH", inShop + "/subscriptions/" + someID, object{"name": "new", "auth_header": "Bearer x"}}},
+		{"pause a subscription", []string{"subscription", "pause", someID}, request{"POST", inShop + "/subscriptions/" + someID + "/pause", nil}},
+		{"resume a subscription", []string{"subscription", "resume", someID}, request{"POST", inShop + "/subscriptions/" + someID + "/resume", nil}},
+		{"enable a subscription", []string{"subscription", "enable", someID}, request{"POST", inShop + "/subscriptions/" + someID + "/enable", nil}},
+		{"delete a subscription", []string{"subscription", "delete", someID}, request{"DELETE", inShop + "/subscriptions/" + someID, nil}},
+		{"rotate a secret with the default grace period", []string{"subscription", "rotate-secret", someID},
+			request{"POST", inShop + "/subscriptions/" + someID + "/rotate-secret", object{"grace_seconds": 86400.0}}},
+		{"rotate a secret without a grace period", []string{"subscription", "rotate-secret", someID, "--grace", "0s", "--secret-file", secret},
+			request{"POST", inShop + "/subscriptions/" + someID + "/rotate-secret", object{"grace_seconds": 0.0, "signing_secret": "s2"}}},
+		{"replay a subscription", []string{"subscription", "replay", someID, "--since", "2026-01-01T00:00:00Z", "--until", "2026-01-02T00:00:00Z", "--status", "dead,success", "--limit", "5"},
+			request{"POST", inShop + "/subscriptions/" + someID + "/replay", object{"since": "2026-01-01T00:00:00Z", "until": "2026-01-02T00:00:00Z", "status": []any{"dead", "success"}, "limit": 5.0}}},
+		{"list the deliveries of a subscription", []string{"subscription", "deliveries", someID, "--status", "dead", "--limit", "3"},
+			request{"GET", inShop + "/deliveries?limit=3&status=dead&subscription_id=" + someID, nil}},
+		{"filter deliveries", []string{"delivery", "list", "--subscription", someID, "--event", someID, "--status", "failed", "--since", "2026-01-01T00:00:00Z", "--until", "2026-01-02T00:00:00Z", "--limit", "3"},
+			request{"GET", inShop + "/deliveries?created_after=2026-01-01T00%3A00%3A00Z&created_before=2026-01-02T00%3A00%3A00Z&event_id=" + someID + "&limit=3&status=failed&subscription_id=" + someID, nil}},
+		{"list the deliveries of a route", []string{"delivery", "list", "--route", someID}, request{"GET", inShop + "/deliveries?limit=50&route_id=" + someID, nil}},
+		{"retry the deliveries of a route", []string{"delivery", "retry", "--route", someID, "--limit", "2"},
+			request{"POST", inShop + "/deliveries/retry", object{"filter": object{"route_id": someID}, "limit": 2.0}}},
+		{"retry a delivery", []string{"delivery", "retry", someID}, request{"POST", inShop + "/deliveries/" + someID + "/retry", nil}},
+		{"retry deliveries by a filter", []string{"delivery", "retry", "--subscription", someID, "--event", someID, "--status", "dead", "--since", "2026-01-01T00:00:00Z", "--limit", "9"},
+			request{"POST", inShop + "/deliveries/retry", object{"filter": object{"subscription_id": someID, "event_id": someID, "status": []any{"dead"}, "created_after": "2026-01-01T00:00:00Z"}, "limit": 9.0}}},
+		{"publish an event", []string{"publish", "a.b", "--data", `{"n":1}`, "--idempotency-key", "k", "--metadata", `{"m":1}`, "--scope", `"s"`, "--actor", "[1]", "--correlation-id", "c"},
+			request{"POST", inShop + "/events", object{"event_type": "a.b", "data": object{"n": 1.0}, "idempotency_key": "k", "metadata": object{"m": 1.0}, "scope": "s", "actor": []any{1.0}, "correlation_id": "c"}}},
+		{"list the audit log of a tenant", []string{"audit", "list", "--action", "route.updated"}, request{"GET", inShop + "/audit?action=route.updated&limit=50", nil}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			got := pretend(t, 200, `{"items":[],"next_cursor":null}`)
+			got := startFakeGateway(t, 200, `{"items":[],"next_cursor":null}`)
 			if out := runCommand(c.args...); out.Code != 0 {
 				t.Fatalf("got %+v, want success", out)
 			}
-			if diff := cmp.Diff([]asked{c.want}, *got, cmp.AllowUnexported(asked{})); diff != "" {
-				t.Errorf("asked (-want +got):\n%s", diff)
+			if diff := cmp.Diff([]request{c.want}, *got, cmp.AllowUnexported(request{})); diff != "" {
+				t.Errorf("requests (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestWrongUsageIsToldBeforeAnythingIsAsked(t *testing.T) {
+func TestWrongUsageIsReportedBeforeAnyRequest(t *testing.T) {
 	notJSON := clitest.WriteFile(t, "x.yaml", "[1,")
 	list := clitest.WriteFile(t, "list.json", "[]")
 	for claim, c := range map[string]struct {
 		args []string
 		says string
 	}{
-		"closing a tenant without a word":  {[]string{"tenant", "close", "shop"}, "--yes"},
-		"a tenant without a name":          {[]string{"tenant", "create"}, "slug"},
-		"a change that changes nothing":    {[]string{"tenant", "update", "shop"}, "what shall change"},
-		"a limit that is no number":        {[]string{"tenant", "update", "shop", "--max-events-per-day", "many"}, "none"},
-		"a route of no source":             {[]string{"route", "list"}, "source"},
-		"two targets at once":              {[]string{"route", "create", "r", "--source", "s", "--task", "a", "--workflow", "b"}, "--target"},
-		"a task and a URL at once":         {[]string{"route", "create", "r", "--source", "s", "--task", "a", "--http", "https://a.example"}, "--http"},
-		"a queue of nothing":               {[]string{"route", "create", "r", "--source", "s", "--queue", "q"}, "--task"},
-		"a filter that is no JSON":         {[]string{"route", "create", "r", "--source", "s", "--filter", "a=1"}, "--filter"},
-		"a transform of no kind":           {[]string{"route", "create", "r", "--source", "s", "--transform", "{id: id}"}, "jmespath:"},
-		"a secret of a variable not set":   {[]string{"source", "create", "s", "--secret-env", "NOBODY_SET_THIS"}, "NOBODY_SET_THIS"},
-		"a secret of a file not there":     {[]string{"source", "create", "s", "--secret-file", "nowhere"}, "nowhere"},
-		"an option without a value":        {[]string{"source", "create", "s", "--option", "a"}, "name=value"},
-		"a file that is not there":         {[]string{"source", "create", "s", "-f", "nowhere"}, "nowhere"},
-		"a file of nothing known":          {[]string{"source", "create", "s", "-f", notJSON}, "neither JSON nor YAML"},
-		"a file of a list":                 {[]string{"source", "create", "s", "-f", list}, "no object"},
-		"a header without a colon":         {[]string{"source", "test", "s", "-H", "a"}, "Name: value"},
-		"a handshake, shown and forgotten": {[]string{"source", "handshake", "s", "--reveal", "--reset"}, "not both"},
-		"two secrets that sign":            {[]string{"subscription", "create", "b", "--secret", "a", "--secret", "b"}, "one secret"},
-		"an Authorization of nothing":      {[]string{"subscription", "create", "b", "--auth-header-env", "NOBODY_SET_THIS"}, "NOBODY_SET_THIS"},
-		"a subscription that is unchanged": {[]string{"subscription", "update", someID}, "what shall change"},
-		"a replay since ever":              {[]string{"subscription", "replay", someID}, "--since"},
-		"deliveries without a limit":       {[]string{"delivery", "retry", "--status", "dead"}, "--limit"},
-		"a delivery by id and by status":   {[]string{"delivery", "retry", someID, "--status", "dead"}, "not both"},
-		"a delivery by id and by route":    {[]string{"delivery", "retry", someID, "--route", someID}, "not both"},
-		"an event without data":            {[]string{"publish", "a.b"}, "--data"},
-		"an event whose data is no JSON":   {[]string{"publish", "a.b", "--data", "{"}, "not JSON"},
-		"data of a file that is not there": {[]string{"publish", "a.b", "--data", "@nowhere"}, "nowhere"},
-		"an event of no type":              {[]string{"publish", "--data", "1"}, "want eventhook publish TYPE"},
-		"an act that is none":              {[]string{"subscription", "history"}, "see eventhook subscription --help"},
-		"a wait for no status":             {[]string{"delivery", "get", someID, "--wait", "delivered"}, "success, failed, dead"},
-		"no events":                        {[]string{"event", "reprocess", "--status", "dead"}, "--limit"},
-		"events by id and by status":       {[]string{"event", "reprocess", "1", "--status", "dead"}, "not both"},
-		"a time that is none":              {[]string{"event", "list", "--since", "yesterday"}, "--since"},
-		"a list of nothing":                {[]string{"event", "list", "--limit", "0"}, "--limit"},
-		"an output of no kind":             {[]string{"event", "list", "-o", "xml"}, "--output"},
-		"a verb that is none":              {[]string{"event", "list", "all"}, "unknown"},
+		"closing a tenant without --yes":    {[]string{"tenant", "close", "shop"}, "--yes"},
+		"a tenant without a name":           {[]string{"tenant", "create"}, "slug"},
+		"an empty update":                   {[]string{"tenant", "update", "shop"}, "the request is empty"},
+		"a limit that is not a number":      {[]string{"tenant", "update", "shop", "--max-events-per-day", "many"}, "none"},
+		"a route without a source":          {[]string{"route", "list"}, "source"},
+		"two targets":                       {[]string{"route", "create", "r", "--source", "s", "--task", "a", "--workflow", "b"}, "--target"},
+		"a task and a URL":                  {[]string{"route", "create", "r", "--source", "s", "--task", "a", "--http", "https://a.example"}, "--http"},
+		"a queue without a target":          {[]string{"route", "create", "r", "--source", "s", "--queue", "q"}, "--task"},
+		"a filter that is not JSON":         {[]string{"route", "create", "r", "--source", "s", "--filter", "a=1"}, "--filter"},
+		"a transform of an unknown type":    {[]string{"route", "create", "r", "--source", "s", "--transform", "{id: id}"}, "jmespath:"},
+		"a secret of an unset variable":     {[]string{"source", "create", "s", "--secret-env", "NOBODY_SET_THIS"}, "NOBODY_SET_THIS"},
+		"a secret of a missing file":        {[]string{"source", "create", "s", "--secret-file", "nowhere"}, "nowhere"},
+		"an option without a value":         {[]string{"source", "create", "s", "--option", "a"}, "name=value"},
+		"a missing file":                    {[]string{"source", "create", "s", "-f", "nowhere"}, "nowhere"},
+		"a file that is not valid":          {[]string{"source", "create", "s", "-f", notJSON}, "neither JSON nor YAML"},
+		"a file with a list":                {[]string{"source", "create", "s", "-f", list}, "does not contain an object"},
+		"a header without a colon":          {[]string{"source", "test", "s", "-H", "a"}, "Name: value"},
+		"--reveal and --reset":              {[]string{"source", "handshake", "s", "--reveal", "--reset"}, "cannot be combined"},
+		"two signing secrets":               {[]string{"subscription", "create", "b", "--secret", "a", "--secret", "b"}, "only one secret"},
+		"an Authorization of no variable":   {[]string{"subscription", "create", "b", "--auth-header-env", "NOBODY_SET_THIS"}, "NOBODY_SET_THIS"},
+		"an empty update of a subscription": {[]string{"subscription", "update", someID}, "the request is empty"},
+		"a replay without --since":          {[]string{"subscription", "replay", someID}, "--since"},
+		"deliveries without a limit":        {[]string{"delivery", "retry", "--status", "dead"}, "--limit"},
+		"a delivery by id and by status":    {[]string{"delivery", "retry", someID, "--status", "dead"}, "cannot be combined"},
+		"a delivery by id and by route":     {[]string{"delivery", "retry", someID, "--route", someID}, "cannot be combined"},
+		"an event without data":             {[]string{"publish", "a.b"}, "--data"},
+		"an event whose data is not JSON":   {[]string{"publish", "a.b", "--data", "{"}, "not JSON"},
+		"data of a missing file":            {[]string{"publish", "a.b", "--data", "@nowhere"}, "nowhere"},
+		"an event without a type":           {[]string{"publish", "--data", "1"}, "usage: eventhook publish TYPE"},
+		"an unknown subcommand":             {[]string{"subscription", "history"}, "see eventhook subscription --help"},
+		"a wait for an unknown status":      {[]string{"delivery", "get", someID, "--wait", "delivered"}, "success, failed, dead"},
+		"events without a limit":            {[]string{"event", "reprocess", "--status", "dead"}, "--limit"},
+		"events by id and by status":        {[]string{"event", "reprocess", "1", "--status", "dead"}, "cannot be combined"},
+		"a time that is not valid":          {[]string{"event", "list", "--since", "yesterday"}, "--since"},
+		"a limit of zero":                   {[]string{"event", "list", "--limit", "0"}, "--limit"},
+		"an unknown output format":          {[]string{"event", "list", "-o", "xml"}, "--output"},
+		"an unexpected argument":            {[]string{"event", "list", "all"}, "unknown"},
 	} {
 		t.Run(claim, func(t *testing.T) {
-			got := pretend(t, 200, `{"items":[],"next_cursor":null}`)
+			got := startFakeGateway(t, 200, `{"items":[],"next_cursor":null}`)
 			out := runCommand(c.args...)
 			if out.Code != ExitUsage || !strings.Contains(out.Stderr, c.says) || len(*got) > 0 {
-				t.Errorf("got %+v and asked %v, want exit code %d, nothing asked, and %q in the reason", out, *got, ExitUsage, c.says)
+				t.Errorf("got %+v and requests %v, want exit code %d, no requests, and %q in the error", out, *got, ExitUsage, c.says)
 			}
 		})
 	}
 }
 
-func TestAProblemIsToldWithAllItsFaults(t *testing.T) {
+func TestRefusalIsPrintedWithAllFaults(t *testing.T) {
 	for _, c := range []struct {
 		status int
 		answer string
@@ -217,37 +218,37 @@ func TestAProblemIsToldWithAllItsFaults(t *testing.T) {
 	}{
 		{422, `{"title":"T","status":422,"detail":"D.","errors":[{"location":"body.a","message":"m"},{"location":"body.b","message":"n"}]}`, ExitUsage, []string{"T: D.", "  body.a: m\n", "  body.b: n\n"}},
 		{400, `{"title":"T","status":400,"detail":"D."}`, ExitUsage, []string{"400 T: D."}},
-		{401, `{"title":"T","status":401,"detail":"D."}`, ExitFailed, []string{"401 T: D.", "The key came from EVENTHOOK_KEY"}},
+		{401, `{"title":"T","status":401,"detail":"D."}`, ExitFailed, []string{"401 T: D.", "The API key is from EVENTHOOK_KEY"}},
 		{404, `{"title":"T","status":404,"detail":"D."}`, ExitFailed, []string{"404 T: D."}},
 		{409, `{"title":"T","status":409,"detail":"D."}`, ExitFailed, []string{"409 T: D."}},
 		{500, `{"title":"T","status":500,"detail":"D."}`, ExitFailed, []string{"500 T: D."}},
 	} {
-		pretend(t, c.status, c.answer)
+		startFakeGateway(t, c.status, c.answer)
 		out := runCommand("source", "get", "s")
 		if out.Code != c.code || out.Stdout != "" || strings.Contains(out.Stderr, testAdminKey) {
-			t.Errorf("%d: got %+v, want exit code %d, nothing on standard output, and no key", c.status, out, c.code)
+			t.Errorf("%d: got %+v, want exit code %d, no output on stdout, and no key", c.status, out, c.code)
 		}
 		for _, text := range c.says {
 			if !strings.Contains(out.Stderr, text) {
-				t.Errorf("%d: it says %q, want %q in it", c.status, out.Stderr, text)
+				t.Errorf("%d: stderr is %q, want %q in it", c.status, out.Stderr, text)
 			}
 		}
 	}
 }
 
-func TestTheKeyIsFoundWhereItMayBe(t *testing.T) {
+func TestFindKey(t *testing.T) {
 	for _, c := range []struct {
 		claim, flag, variable, file, server string
 		want, from                          string
 		fails                               bool
 	}{
-		{claim: "the flag first", flag: "f", variable: "v", file: "k", server: input.DefaultServer, want: "f", from: "--key"},
-		{claim: "then the variable", variable: "v", file: "k", server: input.DefaultServer, want: "v", from: input.KeyVariable},
-		{claim: "then the admin key of this machine", file: "k\n", server: "http://127.0.0.1:1", want: "k", from: "admin.key"},
-		{claim: "over IPv6, too", file: "k", server: "http://[::1]:1", want: "k", from: "admin.key"},
-		{claim: "which goes nowhere else", file: "k", server: "https://hooks.example.com", fails: true},
-		{claim: "not to what looks like it either", file: "k", server: "http://localhost.example.com", fails: true},
-		{claim: "without one there is none", server: input.DefaultServer, fails: true},
+		{claim: "the flag has precedence", flag: "f", variable: "v", file: "k", server: input.DefaultServer, want: "f", from: "--key"},
+		{claim: "without the flag, the variable", variable: "v", file: "k", server: input.DefaultServer, want: "v", from: input.KeyVariable},
+		{claim: "for a gateway on this host, the admin key", file: "k\n", server: "http://127.0.0.1:1", want: "k", from: "admin.key"},
+		{claim: "for a gateway on this host over IPv6, the admin key", file: "k", server: "http://[::1]:1", want: "k", from: "admin.key"},
+		{claim: "the admin key is not for other hosts", file: "k", server: "https://hooks.example.com", fails: true},
+		{claim: "the admin key is not for hosts with a similar name", file: "k", server: "http://localhost.example.com", fails: true},
+		{claim: "no key", server: input.DefaultServer, fails: true},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			clitest.ClearEnvironment(t)
@@ -267,15 +268,15 @@ func TestTheKeyIsFoundWhereItMayBe(t *testing.T) {
 	}
 }
 
-func TestNobodyThereIsToldWithWhatHelps(t *testing.T) {
-	pretend(t, 200, "")
+func TestErrorWithoutGatewaySaysHowToStartOne(t *testing.T) {
+	startFakeGateway(t, 200, "")
 	t.Setenv(input.ServerVariable, "http://127.0.0.1:1")
 	if out := runCommand("event", "list"); out.Code != ExitFailed || !strings.Contains(out.Stderr, "eventhook serve") {
-		t.Errorf("got %+v, want exit code %d and how to start one", out, ExitFailed)
+		t.Errorf("got %+v, want exit code %d and the command that starts a gateway", out, ExitFailed)
 	}
 }
 
-func TestAListOfManyPagesIsOneDocument(t *testing.T) {
+func TestListOfSeveralPagesIsOneDocument(t *testing.T) {
 	clitest.ClearEnvironment(t)
 	pages := map[string]string{"": `{"items":[{"slug":"a","new":1}],"next_cursor":"2"}`, "2": `{"items":[],"next_cursor":"3"}`, "3": `{"items":[{"slug":"b"},{"slug":"c"}],"next_cursor":null}`}
 	var limits []string
@@ -302,15 +303,15 @@ func TestAListOfManyPagesIsOneDocument(t *testing.T) {
 		t.Errorf("limits (-want +got):\n%s", diff)
 	}
 	if out := list("--limit", "1"); !strings.Contains(out.Stderr, "--cursor 2") || strings.Count(out.Stdout, "\n") != 2 {
-		t.Errorf("got %+v, want one tenant and how to go on", out)
+		t.Errorf("got %+v, want one tenant and the option for the next page", out)
 	}
 	if out := list("--limit", "2"); strings.Count(out.Stdout, "SLUG") != 1 || strings.Count(out.Stdout, "\n") != 4 || limits[2] != "1" {
-		t.Errorf("got %+v by limits %v, want tenants in one table", out, limits)
+		t.Errorf("got %+v by limits %v, want the tenants in one table", out, limits)
 	}
 }
 
-func TestWhatSendersChoseMovesNoCursor(t *testing.T) {
-	pretend(t, 200, `{"items":[{"id":"1","event_type":"a\u001b[2Jb\nc\u202ed","status":"dead","origin":"api","received_at":"2026-01-01T00:00:00Z"}],"next_cursor":null}`)
+func TestTextsOfSendersContainNoControlCharacters(t *testing.T) {
+	startFakeGateway(t, 200, `{"items":[{"id":"1","event_type":"a\u001b[2Jb\nc\u202ed","status":"dead","origin":"api","received_at":"2026-01-01T00:00:00Z"}],"next_cursor":null}`)
 	out := runCommand("event", "list")
 	if strings.ContainsAny(out.Stdout, "\x1b\u202e") || strings.Count(out.Stdout, "\n") != 2 {
 		t.Errorf("got %q, want one line of plain text", out.Stdout)

@@ -20,12 +20,12 @@ import (
 
 func newDelivery(version string) *cobra.Command {
 	r := &remote{version: version, ofTenant: true}
-	return newNoun("delivery", "List deliveries to subscribers and http targets, and retry them", `List deliveries to subscribers and http targets of routes, and retry them.
+	return newNoun("delivery", "List, show and retry deliveries to subscriptions and http targets", `List, show and retry deliveries to subscriptions and to http targets of routes.
 
   eventhook delivery list --status dead --since 24h
-  eventhook delivery get 0199…                   each attempt, and what it was answered
-  eventhook delivery get latest --wait success   wait for it
-  eventhook delivery retry 0199…                 send it again now
+  eventhook delivery get 0199…                   show each attempt and its answer
+  eventhook delivery get latest --wait success   wait until it is delivered
+  eventhook delivery retry 0199…                 retry it now
   eventhook delivery retry --subscription billing --status dead --limit 100`, r,
 		newDeliveryList(r), newDeliveryGet(r), newDeliveryRetry(r))
 }
@@ -37,37 +37,39 @@ var deliveryColumns = []column[client.Delivery]{
 	{"TO", deliveredTo},
 	{"STATUS", func(d client.Delivery) string { return string(d.Status) }},
 	{"ATTEMPTS", func(d client.Delivery) string { return strconv.FormatInt(d.AttemptCount, 10) }},
-	{"ANSWER", func(d client.Delivery) string { return numberOr(d.StatusCode, "") }},
-	{"NEXT", func(d client.Delivery) string { return momentOr(d.NextAttemptAt, "") }},
+	{"STATUS CODE", func(d client.Delivery) string { return numberOr(d.StatusCode, "") }},
+	{"NEXT ATTEMPT", func(d client.Delivery) string { return timeOr(d.NextAttemptAt, "") }},
 	{"LAST ERROR", func(d client.Delivery) string { return textOf(d.LastError) }},
 }
 
-// deliveredTo names the destination of a delivery.
+// deliveredTo returns the name of the destination of a delivery.
 func deliveredTo(d client.Delivery) string {
 	return destinationName(d.SubscriptionName, d.TargetIndex)
 }
 
-// destinationName names a subscription, or a target of a route if there is an index.
+// destinationName returns the name of a subscription or, if target is not nil, the
+// number of a route's target.
 func destinationName(subscription *string, target *int64) string {
 	if target != nil {
 		return fmt.Sprintf("route's target %d", *target+1)
 	}
-	return cmp.Or(textOf(subscription), "a subscription that is deleted")
+	return cmp.Or(textOf(subscription), "a deleted subscription")
 }
 
-// deliveryFlags narrow a list of deliveries.
+// deliveryFlags filter a list of deliveries.
 type deliveryFlags struct {
 	subscription, route, event, status string
 	spanFlags
 }
 
 func (f *deliveryFlags) addTo(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.status, "status", "", "pending, acquired, success, failed or dead")
-	cmd.Flags().StringVar(&f.event, "event", "", "of one event, by its id")
-	f.spanFlags.addTo(cmd)
+	cmd.Flags().StringVar(&f.status, "status", "", "status: pending, acquired, success, failed or dead")
+	cmd.Flags().StringVar(&f.event, "event", "", "id of an event")
+	f.spanFlags.addTo(cmd.Flags(), "published")
 }
 
-// listDeliveries prints a list; which.subscription is an id, or "".
+// listDeliveries prints the deliveries that which selects. which.subscription is an
+// id, or "".
 func (s *session) listDeliveries(cmd *cobra.Command, f *listFlags, which deliveryFlags) error {
 	since, until, err := which.bounds(time.Now())
 	if err != nil {
@@ -77,7 +79,7 @@ func (s *session) listDeliveries(cmd *cobra.Command, f *listFlags, which deliver
 		EventID: optionalFlag(which.event), Status: optionalFlag(client.DeliveryStatus(which.status)), CreatedAfter: since, CreatedBefore: until}
 	return printList(s, f, func(limit *int64, cursor *string) ([]client.Delivery, *string, error) {
 		params.Limit, params.Cursor = limit, cursor
-		p, err := s.ListDeliveries(cmd.Context(), s.tenant, params, s.keep())
+		p, err := s.ListDeliveries(cmd.Context(), s.tenant, params, s.keepBody())
 		return p.Items, p.NextCursor, err
 	}, deliveryColumns)
 }
@@ -85,21 +87,22 @@ func (s *session) listDeliveries(cmd *cobra.Command, f *listFlags, which deliver
 func newDeliveryList(r *remote) *cobra.Command {
 	var f listFlags
 	var which deliveryFlags
-	cmd := r.verb("list", "List deliveries, those of the newest events first", cobra.NoArgs, func(cmd *cobra.Command, s *session, _ []string) (err error) {
+	cmd := r.verb("list", "List deliveries, newest events first", cobra.NoArgs, func(cmd *cobra.Command, s *session, _ []string) (err error) {
 		which := which
 		if which.subscription, err = s.subscriptionFlag(cmd.Context(), which.subscription); err != nil {
 			return err
 		}
 		return s.listDeliveries(cmd, &f, which)
 	})
-	cmd.Flags().StringVar(&which.subscription, "subscription", "", "to one subscription, by its name or id")
-	cmd.Flags().StringVar(&which.route, "route", "", "to the http targets of one route, by its id")
+	cmd.Flags().StringVar(&which.subscription, "subscription", "", "name or id of a subscription")
+	cmd.Flags().StringVar(&which.route, "route", "", "id of a route, for deliveries to its http targets")
 	which.addTo(cmd)
 	f.addTo(cmd)
 	return cmd
 }
 
-// subscriptionFlag is the id of the subscription that a flag names, "" for none.
+// subscriptionFlag returns the id of the subscription that a flag names, "" if the
+// flag is empty.
 func (s *session) subscriptionFlag(ctx context.Context, name string) (string, error) {
 	if name == "" {
 		return "", nil
@@ -111,11 +114,11 @@ var attemptColumns = []column[client.DeliveryAttempt]{
 	{"STARTED", func(a client.DeliveryAttempt) string {
 		return a.StartedAt.UTC().Format("2006-01-02T15:04:05.000Z07:00")
 	}},
-	{"TOOK", func(a client.DeliveryAttempt) string { return fmt.Sprintf("%d ms", a.DurationMs) }},
-	{"ANSWER", func(a client.DeliveryAttempt) string { return numberOr(a.StatusCode, "") }},
-	{"FAILED AS", func(a client.DeliveryAttempt) string { return textOf(a.ErrorClass) }},
+	{"DURATION", func(a client.DeliveryAttempt) string { return fmt.Sprintf("%d ms", a.DurationMs) }},
+	{"STATUS CODE", func(a client.DeliveryAttempt) string { return numberOr(a.StatusCode, "") }},
+	{"ERROR CLASS", func(a client.DeliveryAttempt) string { return textOf(a.ErrorClass) }},
 	{"ERROR", func(a client.DeliveryAttempt) string { return textOf(a.Error) }},
-	{"IT SAID", func(a client.DeliveryAttempt) string { return textOf(a.ResponseExcerpt) }},
+	{"RESPONSE", func(a client.DeliveryAttempt) string { return textOf(a.ResponseExcerpt) }},
 }
 
 var deliveryStatuses = []string{"pending", "acquired", "success", "failed", "dead"}
@@ -139,18 +142,18 @@ func newDeliveryGet(r *remote) *cobra.Command {
 		}
 		return nil
 	})
-	cmd.Flags().StringVar(&until, "wait", "", "wait until it has this status, or is success or dead; at most 30 s; fails if it has another then")
+	cmd.Flags().StringVar(&until, "wait", "", "wait up to 30 s until the delivery has this status or is success or dead; fail if its status is another one")
 	return cmd
 }
 
-// deliveryID is an id, or that of the delivery that is listed first.
+// deliveryID returns name, or the id of the newest delivery if name is "latest".
 func (s *session) deliveryID(ctx context.Context, name string) (string, error) {
 	if name != "latest" {
 		return name, nil
 	}
-	p, err := s.ListDeliveries(ctx, s.tenant, client.ListDeliveriesParams{Limit: new(int64(1))}, s.keep())
+	p, err := s.ListDeliveries(ctx, s.tenant, client.ListDeliveriesParams{Limit: new(int64(1))}, s.keepBody())
 	if err == nil && len(p.Items) == 0 {
-		err = errors.New("there is no delivery yet")
+		err = errors.New("there are no deliveries yet")
 	}
 	if err != nil {
 		return "", err
@@ -158,22 +161,22 @@ func (s *session) deliveryID(ctx context.Context, name string) (string, error) {
 	return p.Items[0].ID, nil
 }
 
-// readDelivery reads a delivery, if wanted once it has a status or will have no
-// other; after a while as it is.
+// readDelivery reads a delivery. If until is not empty, readDelivery polls until the
+// delivery has this status or a final one, for at most 30 seconds.
 func (s *session) readDelivery(ctx context.Context, id string, until client.DeliveryStatus) (client.DeliveryDetail, error) {
-	const patience, pause = 30 * time.Second, 100 * time.Millisecond
-	late := time.After(patience)
+	const maxWait, interval = 30 * time.Second, 100 * time.Millisecond
+	timeout := time.After(maxWait)
 	for {
-		d, err := s.GetDelivery(ctx, s.tenant, id, s.keep())
+		d, err := s.GetDelivery(ctx, s.tenant, id, s.keepBody())
 		if err != nil || until == "" || d.Status == until || d.Status == client.DeliveryStatusSuccess || d.Status == client.DeliveryStatusDead {
 			return d, err
 		}
 		select {
 		case <-ctx.Done():
 			return d, ctx.Err()
-		case <-late:
+		case <-timeout:
 			return d, nil
-		case <-time.After(pause):
+		case <-time.After(interval):
 		}
 	}
 }
@@ -185,8 +188,8 @@ func (s *session) showDelivery(d client.DeliveryDetail, err error) error {
 	return s.answer(func(w io.Writer) error {
 		err := printFields(w, field{"delivery", d.ID}, field{"event", d.EventID}, field{"event type", d.EventType},
 			field{"to", destinationName(d.SubscriptionName, d.TargetIndex)}, field{"subscription", textOf(d.SubscriptionID)}, field{"route", textOf(d.RouteID)},
-			field{"status", string(d.Status)}, field{"published", terminal.Time(d.CreatedAt)}, field{"next attempt", momentOr(d.NextAttemptAt, "")},
-			field{"completed", momentOr(d.CompletedAt, "")}, field{"attempts", strconv.FormatInt(d.AttemptCount, 10)}, field{"last error", textOf(d.LastError)})
+			field{"status", string(d.Status)}, field{"published", terminal.Time(d.CreatedAt)}, field{"next attempt", timeOr(d.NextAttemptAt, "")},
+			field{"completed", timeOr(d.CompletedAt, "")}, field{"attempts", strconv.FormatInt(d.AttemptCount, 10)}, field{"last error", textOf(d.LastError)})
 		if err != nil || len(d.Attempts) == 0 {
 			return err
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/eventhook/eventhook/internal/cli/input"
 )
 
-// retryFlags select deliveries that failed or are dead.
+// retryFlags select failed and dead deliveries.
 type retryFlags struct {
 	subscription, route, event string
 	statuses                   []string
@@ -22,50 +22,52 @@ type retryFlags struct {
 
 func newDeliveryRetry(r *remote) *cobra.Command {
 	var f retryFlags
-	cmd := r.verb("retry [ID]", "Send deliveries again now", cobra.MaximumNArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+	cmd := r.verb("retry [ID]", "Retry deliveries now", cobra.MaximumNArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
 		if err := f.check(args); err != nil {
 			return err
 		}
 		if len(args) > 0 {
-			return s.showDelivery(s.RetryDelivery(cmd.Context(), s.tenant, args[0], s.keep()))
+			return s.showDelivery(s.RetryDelivery(cmd.Context(), s.tenant, args[0], s.keepBody()))
 		}
 		which, err := f.selection(cmd.Context(), s)
 		if err != nil {
 			return err
 		}
-		done, err := s.RetryDeliveries(cmd.Context(), s.tenant, which, s.keep())
+		done, err := s.RetryDeliveries(cmd.Context(), s.tenant, which, s.keepBody())
 		if err != nil {
 			return err
 		}
 		return s.answer(func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "Sent again: %d\n", done.RetriedCount)
+			_, err := fmt.Fprintf(w, "Retried: %d\n", done.RetriedCount)
 			return err
 		})
 	})
-	cmd.Long = cmd.Short + `, with all their retries before them: one by its id,
-whether or not it was delivered, or those that failed or are dead by what they
-have in common.`
+	cmd.Long = cmd.Short + `: one delivery by its id, whether or not it was
+delivered, or the failed and dead deliveries that the flags select. The number of
+automatic retries starts again at zero.`
 	flags := cmd.Flags()
-	flags.StringVar(&f.subscription, "subscription", "", "to one subscription, by its name or id")
-	flags.StringVar(&f.route, "route", "", "to the http targets of one route, by its id")
-	flags.StringVar(&f.event, "event", "", "of one event, by its id")
-	flags.StringSliceVar(&f.statuses, "status", nil, "failed, dead; both by default")
-	flags.Int64Var(&f.limit, "limit", 0, "how many at most; needed without an id")
-	f.addTo(cmd)
+	flags.StringVar(&f.subscription, "subscription", "", "name or id of a subscription")
+	flags.StringVar(&f.route, "route", "", "id of a route, for deliveries to its http targets")
+	flags.StringVar(&f.event, "event", "", "id of an event")
+	flags.StringSliceVar(&f.statuses, "status", nil, "status: failed, dead; both by default")
+	flags.Int64Var(&f.limit, "limit", 0, "maximum number of deliveries; required without an id")
+	f.addTo(flags, "published")
 	return cmd
 }
 
+// check fails unless either an id or a limit is given.
 func (f *retryFlags) check(args []string) error {
 	selects := f.subscription != "" || f.route != "" || f.event != "" || len(f.statuses) > 0 || f.since != "" || f.until != "" || f.limit != 0
 	switch {
 	case len(args) > 0 && selects:
-		return input.Usagef("an id, or flags that select: not both")
+		return input.Usagef("an id cannot be combined with --subscription, --route, --event, --status, --since, --until or --limit")
 	case len(args) == 0 && f.limit == 0:
-		return input.Usagef("which deliveries? Give an id, or --limit with --subscription, --route, --event, --status, --since or --until")
+		return input.Usagef("deliveries are required: give an id, or --limit with --subscription, --route, --event, --status, --since or --until")
 	}
 	return nil
 }
 
+// selection returns the body of the request.
 func (f *retryFlags) selection(ctx context.Context, s *session) (client.DeliveriesRetry, error) {
 	since, until, err := f.bounds(time.Now())
 	if err != nil {

@@ -15,14 +15,14 @@ import (
 
 func newEvent(version string) *cobra.Command {
 	r := &remote{version: version, ofTenant: true}
-	return newNoun("event", "See what happened to events, and process them anew", `See what happened to events, and process them anew.
+	return newNoun("event", "List, show, reprocess and watch events", `List, show, reprocess and watch events.
 
   eventhook event list --status failed --since 24h
-  eventhook event get 0199…                     the whole story of one
-  eventhook event get latest --wait             of the newest that a source has brought, once it is processed
-  eventhook event payload 0199… > body.json     its exact bytes
+  eventhook event get 0199…                     the event, its actions and deliveries
+  eventhook event get latest --wait             the newest webhook, when it is processed
+  eventhook event payload 0199… > body.json     the exact bytes of the body
   eventhook event reprocess --status unrouted --source stripe --limit 100
-  eventhook event watch                         what happens, as it happens`, r,
+  eventhook event watch                         status changes as they occur`, r,
 		newEventList(r), newEventGet(r), newEventPayload(r), newEventReprocess(r), newEventWatch(r))
 }
 
@@ -36,38 +36,26 @@ var eventColumns = []column[client.Event]{
 	{"LAST ERROR", func(e client.Event) string { return textOf(e.LastError) }},
 }
 
-// eventFlags narrow a list of events.
+// eventFlags filter a list of events.
 type eventFlags struct {
-	source, status, eventType, key, since, until string
+	source, status, eventType, key string
+	spanFlags
 }
 
 func (f *eventFlags) addTo(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.source, "source", "", "of one source, by its slug")
-	flags.StringVar(&f.status, "status", "", "pending, processing, delivered, unrouted, failed, dead or duplicate")
-	flags.StringVar(&f.eventType, "type", "", "of this event type")
-	flags.StringVar(&f.key, "idempotency-key", "", "with this key")
-	flags.StringVar(&f.since, "since", "", "received after a time, or since so long ago, such as 24h")
-	flags.StringVar(&f.until, "until", "", "received before a time, or so long ago")
+	flags.StringVar(&f.source, "source", "", "slug of a source")
+	flags.StringVar(&f.status, "status", "", "status: pending, processing, delivered, unrouted, failed, dead or duplicate")
+	flags.StringVar(&f.eventType, "type", "", "event type")
+	flags.StringVar(&f.key, "idempotency-key", "", "idempotency key")
+	f.spanFlags.addTo(flags, "received")
 }
 
-func (f *eventFlags) params(now time.Time) (p client.ListEventsParams, err error) {
-	p = client.ListEventsParams{Source: optionalFlag(f.source), Status: optionalFlag(client.EventStatus(f.status)),
-		EventType: optionalFlag(f.eventType), IdempotencyKey: optionalFlag(f.key)}
-	for _, bound := range []struct {
-		flag, text string
-		to         **time.Time
-	}{{"since", f.since, &p.ReceivedAfter}, {"until", f.until, &p.ReceivedBefore}} {
-		if bound.text == "" {
-			continue
-		}
-		at, err := agoFlag(bound.flag, bound.text, now)
-		if err != nil {
-			return p, err
-		}
-		*bound.to = &at
-	}
-	return p, nil
+// params returns the parameters of the request.
+func (f *eventFlags) params(now time.Time) (client.ListEventsParams, error) {
+	since, until, err := f.bounds(now)
+	return client.ListEventsParams{Source: optionalFlag(f.source), Status: optionalFlag(client.EventStatus(f.status)),
+		EventType: optionalFlag(f.eventType), IdempotencyKey: optionalFlag(f.key), ReceivedAfter: since, ReceivedBefore: until}, err
 }
 
 func newEventList(r *remote) *cobra.Command {
@@ -80,7 +68,7 @@ func newEventList(r *remote) *cobra.Command {
 		}
 		return printList(s, &f, func(limit *int64, cursor *string) ([]client.Event, *string, error) {
 			params.Limit, params.Cursor = limit, cursor
-			p, err := s.ListEvents(cmd.Context(), s.tenant, params, s.keep())
+			p, err := s.ListEvents(cmd.Context(), s.tenant, params, s.keepBody())
 			return p.Items, p.NextCursor, err
 		}, eventColumns)
 	})
@@ -93,7 +81,7 @@ func newEventList(r *remote) *cobra.Command {
 }
 
 func newEventPayload(r *remote) *cobra.Command {
-	return r.verb("payload ID|latest", "Print the exact bytes of an event's body", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+	return r.verb("payload ID|latest", "Print the body of an event, byte for byte", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
 		id, err := s.eventID(cmd.Context(), args[0], "")
 		if err != nil {
 			return err
@@ -107,17 +95,17 @@ func newEventPayload(r *remote) *cobra.Command {
 	})
 }
 
-// latest stands for the newest event that a source has brought, for people who
-// try things out: what a route published of it is newer.
+// latest is the argument for the newest event that a source received. It skips
+// events that routes published.
 const latest = "latest"
 
-// eventID is the id that an argument gives, or latest stands for; of one source,
-// unless source is "".
+// eventID returns arg, or the id of the newest event that a source received if arg is
+// latest. source limits latest to one source unless it is "".
 func (s *session) eventID(ctx context.Context, arg, source string) (string, error) {
 	if arg != latest {
 		return arg, nil
 	}
-	const most = 1000 // looked through
+	const maxSearched = 1000
 	seen := 0
 	for e, err := range s.AllEvents(ctx, s.tenant, client.ListEventsParams{Source: optionalFlag(source), Limit: new(int64(50))}) {
 		if err != nil {
@@ -126,9 +114,9 @@ func (s *session) eventID(ctx context.Context, arg, source string) (string, erro
 		if e.Origin == client.EventOriginSource {
 			return e.ID, nil
 		}
-		if seen++; seen == most {
-			return "", fmt.Errorf("none of the newest %d events came by a source; eventhook event list --source SLUG shows those that did", most)
+		if seen++; seen == maxSearched {
+			return "", fmt.Errorf("none of the newest %d events is from a source; eventhook event list --source SLUG shows the events of a source", maxSearched)
 		}
 	}
-	return "", errors.New("there is no event yet that came by " + cmp.Or(source, "a source"))
+	return "", errors.New("there are no events of " + cmp.Or(source, "a source") + " yet")
 }

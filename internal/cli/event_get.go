@@ -18,7 +18,7 @@ import (
 
 func newEventGet(r *remote) *cobra.Command {
 	var withBody, wait bool
-	cmd := r.verb("get ID|latest", "Tell the story of an event: what came, what it did, and why", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+	cmd := r.verb("get ID|latest", "Show an event with its actions and deliveries, and why routes match", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
 		id, err := s.eventID(cmd.Context(), args[0], "")
 		if err != nil {
 			return err
@@ -27,34 +27,36 @@ func newEventGet(r *remote) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return s.answer(func(w io.Writer) error { return s.tellStory(cmd.Context(), w, e, withBody) })
+		return s.answer(func(w io.Writer) error { return s.printEventDetail(cmd.Context(), w, e, withBody) })
 	})
-	cmd.Flags().BoolVar(&withBody, "body", false, "with headers and body")
-	cmd.Flags().BoolVar(&wait, "wait", false, "wait until it is processed, at most 10 s")
+	cmd.Flags().BoolVar(&withBody, "body", false, "print headers and body, too")
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait up to 10 s until the event is processed")
 	return cmd
 }
 
-// readEvent reads an event, if wanted once it is processed; after a while as
-// it is.
+// readEvent reads an event. With wait, readEvent polls until the event is processed,
+// for at most 10 seconds.
 func (s *session) readEvent(ctx context.Context, id string, wait bool) (client.EventDetail, error) {
-	const patience, pause = 10 * time.Second, 100 * time.Millisecond
-	late := time.After(patience)
+	const maxWait, interval = 10 * time.Second, 100 * time.Millisecond
+	timeout := time.After(maxWait)
 	for {
-		e, err := s.GetEvent(ctx, s.tenant, id, s.keep())
+		e, err := s.GetEvent(ctx, s.tenant, id, s.keepBody())
 		if err != nil || !wait || e.Status != client.EventStatusPending && e.Status != client.EventStatusProcessing {
 			return e, err
 		}
 		select {
 		case <-ctx.Done():
 			return e, ctx.Err()
-		case <-late:
+		case <-timeout:
 			return e, nil
-		case <-time.After(pause):
+		case <-time.After(interval):
 		}
 	}
 }
 
-func (s *session) tellStory(ctx context.Context, w io.Writer, e client.EventDetail, withBody bool) error {
+// printEventDetail prints an event, its actions and deliveries, the result of the
+// current routes, and the command to reprocess it.
+func (s *session) printEventDetail(ctx context.Context, w io.Writer, e client.EventDetail, withBody bool) error {
 	if err := showEvent(w, e); err != nil {
 		return err
 	}
@@ -64,7 +66,7 @@ func (s *session) tellStory(ctx context.Context, w io.Writer, e client.EventDeta
 		}
 	}
 	if len(e.Actions) > 0 {
-		_, _ = fmt.Fprintln(w, "\nWhat it did:")
+		_, _ = fmt.Fprintln(w, "\nActions:")
 		if err := printTable(w, actionColumns, e.Actions, false); err != nil {
 			return err
 		}
@@ -72,68 +74,68 @@ func (s *session) tellStory(ctx context.Context, w io.Writer, e client.EventDeta
 			_, _ = fmt.Fprintf(w, "… and %d more\n", more)
 		}
 	}
-	if err := tellDeliveries(w, e); err != nil {
+	if err := printDeliveries(w, e); err != nil {
 		return err
 	}
-	if err := s.tellRoutes(ctx, w, e); err != nil {
+	if err := s.printRoutes(ctx, w, e); err != nil {
 		return err
 	}
-	return s.tellNext(w, e)
+	return s.printNext(w, e)
 }
 
-// tellDeliveries says who got the event, or will.
-func tellDeliveries(w io.Writer, e client.EventDetail) error {
+// printDeliveries prints the deliveries of an event.
+func printDeliveries(w io.Writer, e client.EventDetail) error {
 	if len(e.Deliveries) == 0 {
 		return nil
 	}
-	_, _ = fmt.Fprintln(w, "\nWho gets it:")
+	_, _ = fmt.Fprintln(w, "\nDeliveries:")
 	if err := printTable(w, eventDeliveryColumns, e.Deliveries, false); err != nil {
 		return err
 	}
 	if more := int(e.DeliveriesCount) - len(e.Deliveries); more > 0 {
 		_, _ = fmt.Fprintf(w, "… and %d more\n", more)
 	}
-	_, err := fmt.Fprintln(w, "Each attempt: eventhook delivery get DELIVERY")
+	_, err := fmt.Fprintln(w, "To show each attempt: eventhook delivery get DELIVERY")
 	return err
 }
 
-// eventDeliveryColumns are those of a delivery beside its event.
+// eventDeliveryColumns are the columns of the deliveries of one event.
 var eventDeliveryColumns = []column[client.Delivery]{
 	{"TO", deliveredTo},
 	{"STATUS", func(d client.Delivery) string { return string(d.Status) }},
 	{"ATTEMPTS", func(d client.Delivery) string { return fmt.Sprint(d.AttemptCount) }},
-	{"ANSWER", func(d client.Delivery) string { return numberOr(d.StatusCode, "") }},
-	{"NEXT", func(d client.Delivery) string { return momentOr(d.NextAttemptAt, "") }},
+	{"STATUS CODE", func(d client.Delivery) string { return numberOr(d.StatusCode, "") }},
+	{"NEXT ATTEMPT", func(d client.Delivery) string { return timeOr(d.NextAttemptAt, "") }},
 	{"LAST ERROR", func(d client.Delivery) string { return textOf(d.LastError) }},
 	{"DELIVERY", func(d client.Delivery) string { return d.ID }},
 }
 
 func showEvent(w io.Writer, e client.EventDetail) error {
-	from := cameBy(e)
+	from := originOf(e)
 	if e.Source != nil {
 		from += ", verified"
 	}
 	if ip := textOf(e.SourceIP); ip != "" {
 		from += ", from " + ip
 	}
-	return printFields(w, field{"event", e.ID}, field{"event type", e.EventType}, field{"came by", from}, field{"received", terminal.Time(e.ReceivedAt)},
-		field{"stored", fmt.Sprintf("%d bytes of %s", e.BodySize, cmp.Or(e.ContentType, "an unknown type"))}, field{"idempotency key", textOf(e.IdempotencyKey)},
-		field{"status", string(e.Status)}, field{"duplicate of", textOf(e.DuplicateOf)}, field{"processed", momentOr(e.ProcessedAt, "")},
+	return printFields(w, field{"event", e.ID}, field{"event type", e.EventType}, field{"origin", from}, field{"received", terminal.Time(e.ReceivedAt)},
+		field{"stored", fmt.Sprintf("%d bytes of %s", e.BodySize, cmp.Or(e.ContentType, "unknown type"))}, field{"idempotency key", textOf(e.IdempotencyKey)},
+		field{"status", string(e.Status)}, field{"duplicate of", textOf(e.DuplicateOf)}, field{"processed", timeOr(e.ProcessedAt, "")},
 		field{"retries", retriesText(e)}, field{"last error", textOf(e.LastError)}, field{"trace", e.TraceID})
 }
 
-// cameBy names the source that has brought an event, or else what made it.
-func cameBy(e client.EventDetail) string {
+// originOf returns the source that received an event, or how it was published.
+func originOf(e client.EventDetail) string {
 	if e.Source != nil {
 		return "source " + *e.Source
 	}
 	switch e.Origin {
 	case client.EventOriginSource:
-		return "a source that is deleted"
+		return "a deleted source"
 	case client.EventOriginRoute:
-		return "a route, which published it"
+		return "published by a route"
 	case client.EventOriginAPI:
-		return "the API"
+		return "published through the API"
 	default:
 		return string(e.Origin)
 	}
@@ -141,7 +143,7 @@ func cameBy(e client.EventDetail) string {
 
 func retriesText(e client.EventDetail) string {
 	if e.NextRetryAt != nil {
-		return fmt.Sprintf("%d, the next at %s", e.RetryCount, terminal.Time(*e.NextRetryAt))
+		return fmt.Sprintf("%d, next at %s", e.RetryCount, terminal.Time(*e.NextRetryAt))
 	}
 	if e.RetryCount == 0 {
 		return ""
@@ -163,25 +165,25 @@ var actionColumns = []column[client.Action]{
 	{"TARGET", func(a client.Action) string { return a.TargetType }},
 	{"STATUS", func(a client.Action) string { return string(a.Status) }},
 	{"ATTEMPTS", func(a client.Action) string { return fmt.Sprint(a.Attempts) }},
-	{"MADE", func(a client.Action) string {
+	{"CREATED", func(a client.Action) string {
 		return cmp.Or(textOf(a.TaskExecutionID), textOf(a.WorkflowExecutionID), textOf(a.PromiseID), textOf(a.PublishedEventID))
 	}},
 	{"ERROR", func(a client.Action) string { return textOf(a.ErrorMessage) }},
 }
 
-// tellRoutes says what the source's routes make of the event as they are now.
-// That takes the scope manage; without it, and without the source or the body,
-// it is left out.
-func (s *session) tellRoutes(ctx context.Context, w io.Writer, e client.EventDetail) error {
+// printRoutes prints what the current routes of the source would do with the event.
+// It prints nothing without the scope manage, which the test of a source requires,
+// and nothing for an event without a source.
+func (s *session) printRoutes(ctx context.Context, w io.Writer, e client.EventDetail) error {
 	if e.Source == nil || e.Status == client.EventStatusDuplicate {
 		return nil
 	}
-	asked, err := s.asSent(ctx, e)
+	request, err := s.requestOf(ctx, e)
 	if err != nil {
-		_, err = fmt.Fprintf(w, "\nWhy its routes match is not known any more: %v.\n", err)
+		_, err = fmt.Fprintf(w, "\nThe current routes cannot be tested with this event: %v.\n", err)
 		return err
 	}
-	x, err := s.TestSource(ctx, s.tenant, *e.Source, asked)
+	x, err := s.TestSource(ctx, s.tenant, *e.Source, request)
 	switch client.StatusOf(err) {
 	case http.StatusForbidden, http.StatusNotFound, http.StatusRequestEntityTooLarge:
 		return nil
@@ -189,18 +191,18 @@ func (s *session) tellRoutes(ctx context.Context, w io.Writer, e client.EventDet
 	if err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintln(w, "\nWhat the routes make of it, as they are now:")
+	_, _ = fmt.Fprintln(w, "\nResult of the current routes:")
 	return showRoutes(w, x.Routes)
 }
 
-// tellNext says what can be done about an event.
-func (s *session) tellNext(w io.Writer, e client.EventDetail) error {
-	if !slices.Contains(ended, e.Status) {
+// printNext prints the command to reprocess an event that can be reprocessed.
+func (s *session) printNext(w io.Writer, e client.EventDetail) error {
+	if !slices.Contains(reprocessable, e.Status) {
 		return nil
 	}
-	_, err := fmt.Fprintf(w, "\nTo process it anew: eventhook event reprocess %s\n", e.ID)
+	_, err := fmt.Fprintf(w, "\nTo reprocess it: eventhook event reprocess %s\n", e.ID)
 	return err
 }
 
-// ended are the states from which an event can be processed anew.
-var ended = []client.EventStatus{client.EventStatusFailed, client.EventStatusDead, client.EventStatusUnrouted}
+// reprocessable are the statuses in which an event can be reprocessed.
+var reprocessable = []client.EventStatus{client.EventStatusFailed, client.EventStatusDead, client.EventStatusUnrouted}

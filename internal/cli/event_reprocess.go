@@ -11,16 +11,17 @@ import (
 	"github.com/eventhook/eventhook/internal/cli/input"
 )
 
-// reprocessFlags select events that are done with, and not well.
+// reprocessFlags select failed, dead and unrouted events.
 type reprocessFlags struct {
-	statuses             []string
-	source, since, until string
-	limit                int64
+	statuses []string
+	source   string
+	limit    int64
+	spanFlags
 }
 
 func newEventReprocess(r *remote) *cobra.Command {
 	var f reprocessFlags
-	cmd := r.verb("reprocess [ID|latest]...", "Process failed, dead or unrouted events anew", cobra.ArbitraryArgs, func(cmd *cobra.Command, s *session, args []string) error {
+	cmd := r.verb("reprocess [ID|latest]...", "Reprocess failed, dead or unrouted events", cobra.ArbitraryArgs, func(cmd *cobra.Command, s *session, args []string) error {
 		for i := range args {
 			id, err := s.eventID(cmd.Context(), args[i], "")
 			if err != nil {
@@ -32,65 +33,58 @@ func newEventReprocess(r *remote) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		done, err := s.ReprocessEvents(cmd.Context(), s.tenant, which, s.keep())
+		done, err := s.ReprocessEvents(cmd.Context(), s.tenant, which, s.keepBody())
 		if err != nil {
 			return err
 		}
 		return s.answer(func(w io.Writer) error { return showReprocessed(w, done, len(args)) })
 	})
-	cmd.Long = cmd.Short + `, by their ids or by what they have in common. Their
-retries start anew; what has succeeded is not done again. Events in another
-state stay as they are.`
+	cmd.Long = cmd.Short + `: by their ids, or the
+events that the flags select. Their number of retries starts again at zero.
+Actions that succeeded are not repeated. Events with another status are not
+changed.`
 	cmd.Example = `  eventhook event reprocess 0199… 0199…
   eventhook event reprocess --status unrouted --source stripe --since 24h --limit 1000`
 	flags := cmd.Flags()
-	flags.StringSliceVar(&f.statuses, "status", nil, "failed, dead, unrouted; all three by default")
-	flags.StringVar(&f.source, "source", "", "of one source, by its slug")
-	flags.StringVar(&f.since, "since", "", "received after a time, or since so long ago, such as 24h")
-	flags.StringVar(&f.until, "until", "", "received before a time, or so long ago")
-	flags.Int64Var(&f.limit, "limit", 0, "how many at most; needed without ids")
+	flags.StringSliceVar(&f.statuses, "status", nil, "status: failed, dead, unrouted; all three by default")
+	flags.StringVar(&f.source, "source", "", "slug of a source")
+	f.addTo(flags, "received")
+	flags.Int64Var(&f.limit, "limit", 0, "maximum number of events; required without ids")
 	return cmd
 }
 
+// selection returns the body of the request.
 func (f *reprocessFlags) selection(ids []string, now time.Time) (client.EventReprocess, error) {
 	filtered := len(f.statuses) > 0 || f.source != "" || f.since != "" || f.until != ""
 	switch {
 	case len(ids) > 0 && (filtered || f.limit != 0):
-		return client.EventReprocess{}, input.Usagef("ids, or flags that select: not both")
+		return client.EventReprocess{}, input.Usagef("ids cannot be combined with --status, --source, --since, --until or --limit")
 	case len(ids) > 0:
 		return client.EventReprocess{EventIDs: ids}, nil
 	case f.limit == 0:
-		return client.EventReprocess{}, input.Usagef("which events? Give their ids, or --limit with --status, --source, --since or --until")
+		return client.EventReprocess{}, input.Usagef("events are required: give ids, or --limit with --status, --source, --since or --until")
 	}
-	filter := &client.EventReprocessFilter{Source: optionalFlag(f.source)}
+	since, until, err := f.bounds(now)
+	if err != nil {
+		return client.EventReprocess{}, err
+	}
+	filter := &client.EventReprocessFilter{Source: optionalFlag(f.source), ReceivedAfter: since, ReceivedBefore: until}
 	for _, status := range f.statuses {
 		filter.Status = append(filter.Status, client.EventStatus(status))
-	}
-	for _, bound := range []struct {
-		flag, text string
-		to         **time.Time
-	}{{"since", f.since, &filter.ReceivedAfter}, {"until", f.until, &filter.ReceivedBefore}} {
-		if bound.text != "" {
-			at, err := agoFlag(bound.flag, bound.text, now)
-			if err != nil {
-				return client.EventReprocess{}, err
-			}
-			*bound.to = &at
-		}
 	}
 	return client.EventReprocess{Filter: filter, Limit: &f.limit}, nil
 }
 
 func showReprocessed(w io.Writer, done client.EventsReprocessed, asked int) error {
 	if done.ReprocessedCount == 0 {
-		_, err := fmt.Fprintln(w, "No event was failed, dead or unrouted; none is processed anew.")
+		_, err := fmt.Fprintln(w, "No events were reprocessed: none is failed, dead or unrouted.")
 		return err
 	}
-	if _, err := fmt.Fprintf(w, "Processed anew: %d\n", done.ReprocessedCount); err != nil {
+	if _, err := fmt.Fprintf(w, "Reprocessed: %d\n", done.ReprocessedCount); err != nil {
 		return err
 	}
 	if left := int64(asked) - done.ReprocessedCount; left > 0 {
-		if _, err := fmt.Fprintf(w, "Not failed, dead or unrouted, or not there: %d\n", left); err != nil {
+		if _, err := fmt.Fprintf(w, "Not reprocessed (another status, or not found): %d\n", left); err != nil {
 			return err
 		}
 	}

@@ -11,10 +11,11 @@ import (
 
 func newEventType(version string) *cobra.Command {
 	r := &remote{version: version, ofTenant: true}
-	return newNoun("event-type", "Describe the events of a tenant", `Describe the events of a tenant: a catalogue, with a JSON Schema where there is
-one. An unknown or misshapen event is delivered all the same, and counted.
+	return newNoun("event-type", "Manage the catalogue of event types", `Manage the catalogue of a tenant's event types, with optional JSON Schemas. Events of
+unknown types and events that do not match their schema are delivered as well, and
+counted.
 
-  eventhook event-type put payment.succeeded --description "Money has come" --schema @payment.json`, r,
+  eventhook event-type put payment.succeeded --description "A payment succeeded" --schema @payment.json`, r,
 		newEventTypeList(r), newEventTypeGet(r), newEventTypePut(r), newEventTypeDelete(r))
 }
 
@@ -28,9 +29,9 @@ var eventTypeColumns = []column[client.EventType]{
 
 func newEventTypeList(r *remote) *cobra.Command {
 	var f listFlags
-	cmd := r.verb("list", "List the catalogue, newest first; the gateway's own come last", cobra.NoArgs, func(cmd *cobra.Command, s *session, _ []string) error {
+	cmd := r.verb("list", "List event types, newest first; built-in types are last", cobra.NoArgs, func(cmd *cobra.Command, s *session, _ []string) error {
 		return printList(s, &f, func(limit *int64, cursor *string) ([]client.EventType, *string, error) {
-			p, err := s.ListEventTypes(cmd.Context(), s.tenant, client.ListEventTypesParams{Limit: limit, Cursor: cursor}, s.keep())
+			p, err := s.ListEventTypes(cmd.Context(), s.tenant, client.ListEventTypesParams{Limit: limit, Cursor: cursor}, s.keepBody())
 			return p.Items, p.NextCursor, err
 		}, eventTypeColumns)
 	})
@@ -45,11 +46,11 @@ func (s *session) showEventType(t client.EventType, err error) error {
 	return s.answer(func(w io.Writer) error {
 		return printFields(w, field{"name", t.Name}, field{"description", t.Description}, field{"category", t.Category},
 			field{"visible to", string(t.Visibility)}, field{"built in", yesOrNo(t.IsBuiltin)}, field{"schema", inlineMap(t.Schema)},
-			field{"updated", momentOr(t.UpdatedAt, "")})
+			field{"updated", timeOr(t.UpdatedAt, "")})
 	})
 }
 
-// inlineMap is an object as JSON on one line, "" for an empty one.
+// inlineMap returns an object as JSON on one line, "" if it is empty.
 func inlineMap[V any](m map[string]V) string {
 	if len(m) == 0 {
 		return ""
@@ -59,29 +60,29 @@ func inlineMap[V any](m map[string]V) string {
 
 func newEventTypeGet(r *remote) *cobra.Command {
 	return r.verb("get NAME", "Show an event type", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
-		return s.showEventType(s.GetEventType(cmd.Context(), s.tenant, args[0], s.keep()))
+		return s.showEventType(s.GetEventType(cmd.Context(), s.tenant, args[0], s.keepBody()))
 	})
 }
 
 func newEventTypePut(r *remote) *cobra.Command {
 	var b *body
-	cmd := r.verb("put NAME", "Put an event type into the catalogue, or replace what it says", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+	cmd := r.verb("put NAME", "Create or replace an event type", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
 		raw, err := b.read(nil)
 		if err != nil {
 			return err
 		}
-		return s.showEventType(s.PutEventTypeFrom(cmd.Context(), s.tenant, args[0], client.PutEventTypeParams{}, raw, s.keep()))
+		return s.showEventType(s.PutEventTypeFrom(cmd.Context(), s.tenant, args[0], client.PutEventTypeParams{}, raw, s.keepBody()))
 	})
 	b = newBody(cmd)
-	b.text("description", "description", "what it means")
-	b.text("category", "category", "a group of your own")
+	b.text("description", "description", "description of the event type")
+	b.text("category", "category", "category, for grouping")
 	b.json("schema", "schema", "JSON Schema of the data")
-	b.text("visibility", "visibility", "tenant, or admin")
+	b.text("visibility", "visibility", "visibility: tenant or admin")
 	return cmd
 }
 
 func newEventTypeDelete(r *remote) *cobra.Command {
-	return r.verb("delete NAME", "Take an event type out of the catalogue", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+	return r.verb("delete NAME", "Delete an event type", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
 		if err := s.DeleteEventType(cmd.Context(), s.tenant, args[0], client.DeleteEventTypeParams{}); err != nil {
 			return err
 		}

@@ -18,45 +18,46 @@ import (
 
 const adminKeyFile = "admin.key"
 
-// foundKey is the key to call with, and where it was found.
-type foundKey struct {
-	text, from string
-	assumed    bool // nobody named it
+// apiKey is the API key of the requests of a command.
+type apiKey struct {
+	text      string
+	from      string // flag, variable or file that holds the key
+	isDefault bool   // the user did not choose the key
 }
 
-// findKey is the key that a flag gives, else the environment, else, for a
-// gateway on this machine, the admin key in the data folder: who can read that
-// may use it.
-func findKey(flag, server string) (foundKey, error) {
+// findKey returns the key of the flag, else of EVENTHOOK_KEY, else, if server is on
+// this host, the admin key in the data folder. The admin key is never sent to
+// another host.
+func findKey(flag, server string) (apiKey, error) {
 	if flag != "" {
-		return foundKey{text: flag, from: "--key"}, nil
+		return apiKey{text: flag, from: "--key"}, nil
 	}
 	if key := os.Getenv(input.KeyVariable); key != "" {
-		return foundKey{text: key, from: input.KeyVariable}, nil
+		return apiKey{text: key, from: input.KeyVariable}, nil
 	}
-	none := errors.New("which key? Give it with EVENTHOOK_KEY or --key")
+	missing := errors.New("an API key is required: set EVENTHOOK_KEY or --key")
 	if !isLoopback(server) {
-		return foundKey{}, input.Usage(none)
+		return apiKey{}, input.Usage(missing)
 	}
 	path := filepath.Join(cmp.Or(os.Getenv("EVENTHOOK_DATA_DIR"), "data"), adminKeyFile)
-	raw, err := os.ReadFile(path) //nolint:gosec // the folder is the operator's own choice
+	raw, err := os.ReadFile(path) //nolint:gosec // the operator chooses the folder
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return foundKey{}, input.Usagef("%w; there is no %s either", none, path)
+		return apiKey{}, input.Usagef("%w; the file %s with the admin key does not exist", missing, path)
 	case err != nil:
-		return foundKey{}, fmt.Errorf("read the admin key: %w", err)
+		return apiKey{}, fmt.Errorf("read the admin key: %w", err)
 	}
-	return foundKey{text: strings.TrimSpace(string(raw)), from: path, assumed: true}, nil
+	return apiKey{text: strings.TrimSpace(string(raw)), from: path, isDefault: true}, nil
 }
 
-// announce tells a person that the admin key is used without being named.
-func (k foundKey) announce(w io.Writer) {
-	if k.assumed && terminal.IsTerminal(w) {
-		_, _ = fmt.Fprintf(w, "(with the admin key of %s; EVENTHOOK_KEY names another)\n", k.from)
+// announce prints on a terminal that the admin key is used by default.
+func (k apiKey) announce(w io.Writer) {
+	if k.isDefault && terminal.IsTerminal(w) {
+		_, _ = fmt.Fprintf(w, "(using the admin key in %s; set EVENTHOOK_KEY to use another key)\n", k.from)
 	}
 }
 
-// isLoopback reports whether a server is on this machine.
+// isLoopback reports whether the URL of a server names this host.
 func isLoopback(server string) bool {
 	at, err := url.Parse(server)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/eventhook/eventhook/internal/cli/input"
 )
 
-// listFlags say how much of a list is wanted.
+// listFlags are the flags for the pages of a list.
 type listFlags struct {
 	limit  int
 	all    bool
@@ -21,21 +21,21 @@ type listFlags struct {
 
 const (
 	defaultLimit = 50
-	mostPerPage  = 250 // what the API gives at once
+	maxPerPage   = 250 // limit of the API
 )
 
-// addTo gives a command the flags of lists.
+// addTo defines the flags.
 func (f *listFlags) addTo(cmd *cobra.Command) {
-	cmd.Flags().IntVar(&f.limit, "limit", cmp.Or(f.limit, defaultLimit), "how many, newest first")
-	cmd.Flags().BoolVar(&f.all, "all", false, "all of them")
-	cmd.Flags().StringVar(&f.cursor, "cursor", "", "go on where a list has ended")
+	cmd.Flags().IntVar(&f.limit, "limit", cmp.Or(f.limit, defaultLimit), "maximum number of items")
+	cmd.Flags().BoolVar(&f.all, "all", false, "list all items")
+	cmd.Flags().StringVar(&f.cursor, "cursor", "", "cursor that an earlier list printed, to continue it")
 }
 
-// readPage reads one page of a list, and keeps it.
+// readPage reads one page of a list, and stores its body in session.raw.
 type readPage[T any] func(limit *int64, cursor *string) (items []T, next *string, err error)
 
-// printList prints a list page by page, so that its length costs no memory. In
-// JSON it is one document of the API's form.
+// printList reads and prints a list page by page, so that a long list does not use
+// more memory. The JSON output is one document, in the form of the API.
 func printList[T any](s *session, f *listFlags, read readPage[T], columns []column[T]) error {
 	if f.limit < 1 {
 		return input.Usagef("--limit %d, want at least 1", f.limit)
@@ -45,7 +45,7 @@ func printList[T any](s *session, f *listFlags, read readPage[T], columns []colu
 		cursor = &f.cursor
 	}
 	for printed := 0; ; {
-		n := int64(mostPerPage)
+		n := int64(maxPerPage)
 		if !f.all {
 			n = min(n, int64(f.limit-printed))
 		}
@@ -57,7 +57,7 @@ func printList[T any](s *session, f *listFlags, read readPage[T], columns []colu
 		printed += len(items)
 		isLast := next == nil || !f.all && printed >= f.limit
 		if err := printPage(s, columns, items, isFirst, isLast); err != nil || isLast {
-			s.tellMore(next)
+			s.printMore(next)
 			return err
 		}
 		cursor = next
@@ -69,21 +69,21 @@ func printPage[T any](s *session, columns []column[T], items []T, isFirst, isLas
 	case s.JSON:
 		return joinPages(s.Out, s.raw, isFirst, isLast)
 	case isFirst && len(items) == 0:
-		s.Say("There are none.")
+		s.Say("No items.")
 		return nil
 	}
 	return printTable(s.Out, columns, items, !isFirst)
 }
 
-// tellMore tells a person how to go on.
-func (s *session) tellMore(next *string) {
+// printMore prints how to list the next page, unless the output is JSON.
+func (s *session) printMore(next *string) {
 	if next != nil && !s.JSON {
-		_, _ = fmt.Fprintf(s.Hints, "There are more: --all, or --cursor %s\n", *next)
+		_, _ = fmt.Fprintf(s.Hints, "There are more items: use --all, or --cursor %s\n", *next)
 	}
 }
 
-// joinPages prints a page as a part of one document. A page that is alone is
-// printed as it is.
+// joinPages prints a page as a part of one JSON document. A single page is printed
+// unchanged.
 func joinPages(w io.Writer, raw []byte, isFirst, isLast bool) error {
 	if isFirst && isLast {
 		return printJSON(w, raw)
@@ -93,7 +93,7 @@ func joinPages(w io.Writer, raw []byte, isFirst, isLast bool) error {
 		Next  json.RawMessage   `json:"next_cursor"`
 	}
 	if err := json.Unmarshal(raw, &page); err != nil {
-		return fmt.Errorf("the answer is no list: %w", err)
+		return fmt.Errorf("the answer is not a list: %w", err)
 	}
 	var b bytes.Buffer
 	if isFirst {

@@ -17,14 +17,14 @@ import (
 	"github.com/eventhook/eventhook/internal/cli/terminal"
 )
 
-// The exit codes of a command that failed. They are documented.
+// The documented exit codes of a command that failed.
 const (
 	ExitFailed = 1
 	ExitUsage  = 2 // wrong usage, or input that is not valid
 )
 
-// commandsOf returns the commands that call a gateway. The version goes
-// into the User-Agent of their requests.
+// Commands returns the commands that call a gateway. Their requests contain version
+// in the User-Agent.
 func Commands(version string) []*cobra.Command {
 	return []*cobra.Command{
 		newTenant(version), newAPIKey(version), newSource(version), newRoute(version), newEvent(version), newEventType(version),
@@ -32,9 +32,9 @@ func Commands(version string) []*cobra.Command {
 	}
 }
 
-// runCommands runs the program eventhook, of the given subcommands, with the arguments and
-// returns its exit code. SIGINT and SIGTERM cancel the context of the command; the
-// second signal ends the process at once.
+// Run executes the command line args of the program eventhook with the given
+// subcommands, and returns the exit code. SIGINT and SIGTERM cancel the context of
+// the command. A second signal ends the process at once.
 func Run(commands []*cobra.Command, args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -71,7 +71,7 @@ func exitCode(err error) int {
 func newRoot(commands []*cobra.Command) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "eventhook",
-		Short:         "A webhook gateway: receive, verify, store once, route, hand out",
+		Short:         "A webhook gateway: receive, verify, store once, route, deliver",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
@@ -83,13 +83,13 @@ func newRoot(commands []*cobra.Command) *cobra.Command {
 	return root
 }
 
-// markUsage makes wrong flags and arguments of all commands usage errors.
+// markUsage makes errors in the flags and arguments of all commands usage errors.
 func markUsage(c *cobra.Command) {
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return input.Usage(err) })
 	if check := c.Args; check != nil {
 		c.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {
-				hint := "want " + cmd.UseLine()
+				hint := "usage: " + cmd.UseLine()
 				if cmd.HasSubCommands() {
 					hint = "see " + cmd.CommandPath() + " --help"
 				}
@@ -103,7 +103,7 @@ func markUsage(c *cobra.Command) {
 	}
 }
 
-// isRefused reports whether a gateway found the input of a command invalid.
+// isRefused reports whether a gateway refused a request as invalid.
 func isRefused(err error) bool {
 	status := client.StatusOf(err)
 	return status == http.StatusBadRequest || status == http.StatusUnprocessableEntity

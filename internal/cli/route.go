@@ -17,28 +17,28 @@ import (
 
 func newRoute(version string) *cobra.Command {
 	r := &remote{version: version, ofTenant: true}
-	return newNoun("route", "Say what a source's events do", `Say what a source's events do: which ones a route takes, and where they go. A
-route is known by its name or its id.
+	return newNoun("route", "Create, list, update, test and delete routes of a source", `Create, list, update, test and delete routes. A route selects events of a source
+and says which targets they have. NAME is the name or the id of a route.
 
   eventhook route create payments --source stripe --type 'payment_intent.*' --workflow process-payment --queue payments
   eventhook route list --source stripe
   eventhook route update payments --source stripe --priority 10
   eventhook route disable payments --source stripe
   eventhook route reorder large payments --source stripe
-  eventhook route test --event latest              what would happen now?
-  eventhook route backtest payments --source stripe  what would have happened?`, r,
+  eventhook route test --event latest              test the routes with a stored event
+  eventhook route backtest payments --source stripe  test a route with past events`, r,
 		newRouteList(r), newRouteGet(r), newRouteCreate(r), newRouteUpdate(r), newRouteDelete(r),
 		newRouteSwitch(r, "enable", true), newRouteSwitch(r, "disable", false), newRouteReorder(r),
 		newRouteTest(r), newRouteBacktest(r))
 }
 
-// ofSource gives a command the source whose routes it is about.
-func ofSource(cmd *cobra.Command, source *string) *cobra.Command {
-	cmd.Flags().StringVar(source, "source", "", "the source's slug (required)")
+// withSource adds the required flag --source to a command.
+func withSource(cmd *cobra.Command, source *string) *cobra.Command {
+	cmd.Flags().StringVar(source, "source", "", "slug of the source (required)")
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if *source == "" {
-			return input.Usagef("routes of which source? Name it with --source")
+			return input.Usagef("--source is required")
 		}
 		return run(cmd, args)
 	}
@@ -50,34 +50,35 @@ var routeColumns = []column[client.Route]{
 	{"PRIORITY", func(r client.Route) string { return strconv.FormatInt(r.Priority, 10) }},
 	{"ENABLED", func(r client.Route) string { return yesOrNo(r.IsEnabled) }},
 	{"EVENT TYPES", func(r client.Route) string { return cmp.Or(strings.Join(r.FilterEventTypes, ","), "all") }},
-	{"ALSO", alsoFiltered},
+	{"OTHER FILTERS", otherFilters},
 	{"TARGETS", func(r client.Route) string { return targetTexts(r.Targets) }},
 	{"ID", func(r client.Route) string { return r.ID }},
 }
 
-// alsoFiltered names the conditions besides the event type.
-func alsoFiltered(r client.Route) string {
-	var also []string
+// otherFilters lists the conditions other than the event type.
+func otherFilters(r client.Route) string {
+	var names []string
 	if len(r.Filter) > 0 {
-		also = append(also, "filter")
+		names = append(names, "filter")
 	}
 	if r.FilterExpression != nil {
-		also = append(also, "expression")
+		names = append(names, "expression")
 	}
 	if r.FilterFunction != nil {
-		also = append(also, "function")
+		names = append(names, "function")
 	}
-	return strings.Join(also, ",")
+	return strings.Join(names, ",")
 }
 
+// targetTexts describes the targets of a route on one line.
 func targetTexts(targets []client.Target) string {
 	texts := make([]string, len(targets))
 	for i, t := range targets {
-		about := textOf(t.TaskKind) + textOf(t.WorkflowKind) + textOf(t.EventType) + textOf(t.URL)
+		detail := textOf(t.TaskKind) + textOf(t.WorkflowKind) + textOf(t.EventType) + textOf(t.URL)
 		if t.Type == client.TargetTypePromise {
-			about = textOf(t.IdempotencyKeyPrefix) + textOf(t.IdempotencyKeyPath)
+			detail = textOf(t.IdempotencyKeyPrefix) + textOf(t.IdempotencyKeyPath)
 		}
-		texts[i] = string(t.Type) + " " + about
+		texts[i] = string(t.Type) + " " + detail
 	}
 	return strings.Join(texts, ", ")
 }
@@ -85,19 +86,19 @@ func targetTexts(targets []client.Target) string {
 func newRouteList(r *remote) *cobra.Command {
 	var f listFlags
 	var source string
-	cmd := r.verb("list", "List a source's routes, in the order in which they are tried", cobra.NoArgs, func(cmd *cobra.Command, s *session, _ []string) error {
+	cmd := r.verb("list", "List routes of a source, in the order of evaluation", cobra.NoArgs, func(cmd *cobra.Command, s *session, _ []string) error {
 		return printList(s, &f, func(limit *int64, cursor *string) ([]client.Route, *string, error) {
-			p, err := s.ListRoutes(cmd.Context(), s.tenant, source, client.ListRoutesParams{Limit: limit, Cursor: cursor}, s.keep())
+			p, err := s.ListRoutes(cmd.Context(), s.tenant, source, client.ListRoutesParams{Limit: limit, Cursor: cursor}, s.keepBody())
 			return p.Items, p.NextCursor, err
 		}, routeColumns)
 	})
 	f.addTo(cmd)
-	return ofSource(cmd, &source)
+	return withSource(cmd, &source)
 }
 
-// routeID is the id of a route that is named, or given by its id.
+// routeID returns the id of the route with this name or id.
 func (s *session) routeID(ctx context.Context, source, name string) (string, error) {
-	for r, err := range s.AllRoutes(ctx, s.tenant, source, client.ListRoutesParams{Limit: new(int64(mostPerPage))}) {
+	for r, err := range s.AllRoutes(ctx, s.tenant, source, client.ListRoutesParams{Limit: new(int64(maxPerPage))}) {
 		if err != nil {
 			return "", err
 		}
@@ -105,7 +106,7 @@ func (s *session) routeID(ctx context.Context, source, name string) (string, err
 			return r.ID, nil
 		}
 	}
-	return "", fmt.Errorf("the source %s has no route %q; eventhook route list --source %[1]s shows them", source, terminal.Printable(name))
+	return "", fmt.Errorf("the source %s has no route %q; eventhook route list --source %[1]s shows its routes", source, terminal.Printable(name))
 }
 
 func (s *session) showRoute(r client.Route, err error) error {
@@ -125,18 +126,18 @@ func (s *session) showRoute(r client.Route, err error) error {
 
 func newRouteGet(r *remote) *cobra.Command {
 	var source string
-	return ofSource(r.verb("get NAME", "Show a route", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+	return withSource(r.verb("get NAME", "Show a route", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
 		id, err := s.routeID(cmd.Context(), source, args[0])
 		if err != nil {
 			return err
 		}
-		return s.showRoute(s.GetRoute(cmd.Context(), s.tenant, source, id, s.keep()))
+		return s.showRoute(s.GetRoute(cmd.Context(), s.tenant, source, id, s.keepBody()))
 	}), &source)
 }
 
 func newRouteDelete(r *remote) *cobra.Command {
 	var source string
-	return ofSource(r.verb("delete NAME", "Delete a route; what it has done stays", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+	return withSource(r.verb("delete NAME", "Delete a route; its earlier results are kept", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
 		id, err := s.routeID(cmd.Context(), source, args[0])
 		if err != nil {
 			return err
@@ -151,35 +152,36 @@ func newRouteDelete(r *remote) *cobra.Command {
 
 func newRouteSwitch(r *remote, verb string, on bool) *cobra.Command {
 	var source string
-	short := map[bool]string{true: "Let a route take events again", false: "Let a route take no events for now"}[on]
-	return ofSource(r.verb(verb+" NAME", short, cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+	short := map[bool]string{true: "Enable a route", false: "Disable a route"}[on]
+	return withSource(r.verb(verb+" NAME", short, cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
 		id, err := s.routeID(cmd.Context(), source, args[0])
 		if err != nil {
 			return err
 		}
-		return s.showRoute(s.UpdateRoute(cmd.Context(), s.tenant, source, id, client.UpdateRouteParams{}, client.RoutePatch{IsEnabled: &on}, s.keep()))
+		return s.showRoute(s.UpdateRoute(cmd.Context(), s.tenant, source, id, client.UpdateRouteParams{}, client.RoutePatch{IsEnabled: &on}, s.keepBody()))
 	}), &source)
 }
 
 func newRouteReorder(r *remote) *cobra.Command {
 	var source string
-	cmd := r.verb("reorder NAME[=PRIORITY]...", "Give routes new priorities, all at once", cobra.MinimumNArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+	cmd := r.verb("reorder NAME[=PRIORITY]...", "Change the priorities of routes, in one transaction", cobra.MinimumNArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
 		order, err := s.routeOrder(cmd.Context(), source, args)
 		if err != nil {
 			return err
 		}
-		list, err := s.ReorderRoutes(cmd.Context(), s.tenant, source, order, s.keep())
+		list, err := s.ReorderRoutes(cmd.Context(), s.tenant, source, order, s.keepBody())
 		if err != nil {
 			return err
 		}
 		return s.answer(func(w io.Writer) error { return printTable(w, routeColumns, list.Items, false) })
 	})
-	cmd.Long = cmd.Short + `. Names alone get descending priorities in their
-order, the last one 10; routes that are not named keep theirs.`
-	return ofSource(cmd, &source)
+	cmd.Long = cmd.Short + `. A name
+without a priority gets one by its position, in steps of 10; the last name gets
+10. Other routes keep their priorities.`
+	return withSource(cmd, &source)
 }
 
-// routeOrder reads what reorder is told.
+// routeOrder returns the priorities that the arguments of reorder describe.
 func (s *session) routeOrder(ctx context.Context, source string, args []string) (client.RouteOrder, error) {
 	const step = 10
 	var order client.RouteOrder
@@ -188,7 +190,7 @@ func (s *session) routeOrder(ctx context.Context, source string, args []string) 
 		if at := strings.LastIndexByte(arg, '='); at > 0 {
 			n, err := strconv.ParseInt(arg[at+1:], 10, 64)
 			if err != nil {
-				return order, input.Usagef("a priority is a number: NAME=PRIORITY")
+				return order, input.Usagef("a priority must be a number: NAME=PRIORITY")
 			}
 			name, priority = arg[:at], n
 		}

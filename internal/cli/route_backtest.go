@@ -13,7 +13,7 @@ import (
 	"github.com/eventhook/eventhook/internal/cli/terminal"
 )
 
-// backtestFlags say which events a route is held against.
+// backtestFlags select the events of a backtest.
 type backtestFlags struct {
 	source, since string
 	last, samples int64
@@ -22,61 +22,62 @@ type backtestFlags struct {
 func newRouteBacktest(r *remote) *cobra.Command {
 	var f backtestFlags
 	var b *body
-	cmd := r.verb("backtest [NAME]", "Tell what a route would have made of past events; nothing is done", cobra.MaximumNArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+	cmd := r.verb("backtest [NAME]", "Test a route against stored events, without effects", cobra.MaximumNArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
 		route, err := s.proposal(cmd, f.source, b, args)
 		if err != nil {
 			return err
 		}
-		asked, err := f.document(cmd, route, time.Now())
+		request, err := f.request(cmd, route, time.Now())
 		if err != nil {
 			return err
 		}
-		found, err := s.BacktestRouteFrom(cmd.Context(), s.tenant, asked, s.keep())
+		found, err := s.BacktestRouteFrom(cmd.Context(), s.tenant, request, s.keepBody())
 		if err != nil {
 			return err
 		}
 		return s.answer(func(w io.Writer) error { return showBacktest(w, found) })
 	})
-	cmd.Long = cmd.Short + `. NAME is a route of the
-source, over which the flags of create go; without it, they or a file say all
-of a route that need not exist.`
+	cmd.Long = cmd.Short + `. NAME is a route
+of the source, and flags override its fields. Without NAME, the flags or a file
+describe a route that does not have to exist.`
 	cmd.Example = `  eventhook route backtest payments --source stripe
   eventhook route backtest payments --source stripe --filter '{"body.data.object.amount":{"$gte":500}}'
   eventhook route backtest --source stripe --filter-expression body.livemode --task book --last 10000
   eventhook route backtest --source stripe -f route.yaml --since 24h`
 	b = newBody(cmd).routeFlags()
 	flags := cmd.Flags()
-	flags.Int64Var(&f.last, "last", 0, "how many of the newest events, at most 10000; 1000 by default")
-	flags.Int64Var(&f.samples, "samples", 0, "how many events of each outcome to show, at most 20; 5 by default")
-	flags.StringVar(&f.since, "since", "", "only events received after a time, or since so long ago, such as 24h")
-	return ofSource(cmd, &f.source)
+	flags.Int64Var(&f.last, "last", 0, "number of the newest events to test, at most 10000; 1000 by default")
+	flags.Int64Var(&f.samples, "samples", 0, "number of events to show for each outcome, at most 20; 5 by default")
+	flags.StringVar(&f.since, "since", "", "test only events received after a time, or within a duration such as 24h")
+	return withSource(cmd, &f.source)
 }
 
-// proposal is the route that is to be tried, as a document.
+// proposal returns the route to test as JSON: a stored route with the changes of the
+// flags, or the route of the flags and the file.
 func (s *session) proposal(cmd *cobra.Command, source string, b *body, args []string) (json.RawMessage, error) {
 	if len(args) == 0 {
 		return b.readNamed("name", nil)
 	}
 	if b.file != "" {
-		return nil, input.Usagef("a route's name, or a file: not both")
+		return nil, input.Usagef("a route's name and -f cannot be combined")
 	}
 	id, err := s.routeID(cmd.Context(), source, args[0])
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.GetRoute(cmd.Context(), s.tenant, source, id, s.keep()); err != nil {
+	if _, err := s.GetRoute(cmd.Context(), s.tenant, source, id, s.keepBody()); err != nil {
 		return nil, err
 	}
 	value, err := parseJSON(s.raw)
 	if err != nil {
 		return nil, err
 	}
-	have, _ := value.(map[string]any)
-	return b.read(document(have).withoutWhatIsTold())
+	stored, _ := value.(map[string]any)
+	return b.read(document(stored).withoutReadOnly())
 }
 
-// withoutWhatIsTold is a stored thing without what only the gateway says of it.
-func (d document) withoutWhatIsTold() document {
+// withoutReadOnly removes the members that a request must not contain.
+func (d document) withoutReadOnly() document {
 	for name, value := range d {
 		switch name {
 		case "id", "version", "created_at", "updated_at":
@@ -89,8 +90,9 @@ func (d document) withoutWhatIsTold() document {
 	return d
 }
 
-// document is the request. A route that nobody has named yet has a name here.
-func (f *backtestFlags) document(cmd *cobra.Command, route json.RawMessage, now time.Time) (json.RawMessage, error) {
+// request returns the body of the request. A route without a name gets the name
+// "proposed", since the API requires one.
+func (f *backtestFlags) request(cmd *cobra.Command, route json.RawMessage, now time.Time) (json.RawMessage, error) {
 	value, err := parseJSON(route)
 	if err != nil {
 		return nil, err
@@ -106,7 +108,7 @@ func (f *backtestFlags) document(cmd *cobra.Command, route json.RawMessage, now 
 		d["samples"] = f.samples
 	}
 	if f.since != "" {
-		since, err := agoFlag("since", f.since, now)
+		since, err := pastTimeFlag("since", f.since, now)
 		if err != nil {
 			return nil, err
 		}
@@ -120,9 +122,9 @@ func showBacktest(w io.Writer, b client.Backtest) error {
 		return err
 	}
 	for _, o := range []backtestOutcome{
-		{"It would have taken", nil, b.MatchedSamples},
-		{"It would have failed on", b.FailedReasons, b.FailedSamples},
-		{"It would not have taken", b.UnmatchedReasons, b.UnmatchedSamples},
+		{"Matched", nil, b.MatchedSamples},
+		{"Would fail", b.FailedReasons, b.FailedSamples},
+		{"Not matched", b.UnmatchedReasons, b.UnmatchedSamples},
 	} {
 		if err := o.show(w); err != nil {
 			return err
@@ -131,15 +133,15 @@ func showBacktest(w io.Writer, b client.Backtest) error {
 	return nil
 }
 
-// backtestOutcome is a part of a backtest's events.
+// backtestOutcome are the events of a backtest with the same outcome.
 type backtestOutcome struct {
 	title   string
 	reasons []client.BacktestReason
 	samples []client.BacktestSample
 }
 
-// show tells why so many, and then of each that is shown what its targets would
-// get or, without targets, why it has none.
+// show prints the number of events by reason, and for each sample the inputs of the
+// targets, or the reason if there are none.
 func (o backtestOutcome) show(w io.Writer) error {
 	if len(o.reasons)+len(o.samples) == 0 {
 		return nil
@@ -149,11 +151,11 @@ func (o backtestOutcome) show(w io.Writer) error {
 		_, err = fmt.Fprintf(w, "  %d × %s\n", r.Events, terminal.Printable(r.Reason))
 	}
 	for _, x := range o.samples {
-		why := ""
+		reason := ""
 		if len(x.Actions) == 0 {
-			why = ": " + x.Reason
+			reason = ": " + x.Reason
 		}
-		if _, err = fmt.Fprintf(w, "  %s %s %s\n", x.EventID, terminal.Time(x.ReceivedAt), terminal.Printable(x.EventType+why)); err == nil {
+		if _, err = fmt.Fprintf(w, "  %s %s %s\n", x.EventID, terminal.Time(x.ReceivedAt), terminal.Printable(x.EventType+reason)); err == nil {
 			err = showActions(w, x.Actions, func(s string) string { return terminal.Cell(s, 2*terminal.MaxWidth) })
 		}
 	}
@@ -162,7 +164,7 @@ func (o backtestOutcome) show(w io.Writer) error {
 
 func showBacktestCounts(w io.Writer, b client.Backtest) error {
 	if b.Tested == 0 && b.SkippedWithoutBody == 0 {
-		_, err := fmt.Fprintln(w, "The source has no such events.")
+		_, err := fmt.Fprintln(w, "No events of the source were selected.")
 		return err
 	}
 	received := ""
@@ -171,11 +173,11 @@ func showBacktestCounts(w io.Writer, b client.Backtest) error {
 	}
 	without, complete := "", ""
 	if b.SkippedWithoutBody > 0 {
-		without = fmt.Sprintf("%d, whose bodies are past their retention", b.SkippedWithoutBody)
+		without = fmt.Sprintf("%d events whose bodies were deleted after their retention", b.SkippedWithoutBody)
 	}
 	if !b.IsComplete {
-		complete = "no: time ran out"
+		complete = "no: the time limit was reached"
 	}
-	return printFields(w, field{"events tested", fmt.Sprint(b.Tested)}, field{"received", received}, field{"would be taken", fmt.Sprint(b.Matched)},
-		field{"would fail", fmt.Sprint(b.Failed)}, field{"would not be", fmt.Sprint(b.Unmatched)}, field{"left out", without}, field{"complete", complete})
+	return printFields(w, field{"events tested", fmt.Sprint(b.Tested)}, field{"received", received}, field{"matched", fmt.Sprint(b.Matched)},
+		field{"would fail", fmt.Sprint(b.Failed)}, field{"not matched", fmt.Sprint(b.Unmatched)}, field{"skipped", without}, field{"complete", complete})
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/eventhook/eventhook/internal/cli/clitest"
 )
 
-func TestABacktestIsAskedForAsAProposedRoute(t *testing.T) {
+func TestRouteBacktestSendsTheRoute(t *testing.T) {
 	asFile := clitest.WriteFile(t, "route.json", `{"name": "large", "priority": 9007199254740993, "targets": [{"type": "task", "task_kind": "a"}]}`)
 	type object = map[string]any
 	build := []any{object{"type": "task", "task_kind": "build"}}
@@ -18,38 +18,38 @@ func TestABacktestIsAskedForAsAProposedRoute(t *testing.T) {
 		args  []string
 		want  object
 	}{
-		{"of flags", []string{"--filter", `{"body.n":{"$gte":1}}`, "--task", "build"},
+		{"a route of flags", []string{"--filter", `{"body.n":{"$gte":1}}`, "--task", "build"},
 			object{"source": "s", "route": object{"name": "proposed", "filter": object{"body.n": object{"$gte": 1.0}}, "targets": build}}},
-		{"of a file, and flags over it", []string{"-f", asFile, "--task", "build", "--last", "20", "--samples", "0", "--since", "2026-01-01T00:00:00Z"},
+		{"a route of a file with flags", []string{"-f", asFile, "--task", "build", "--last", "20", "--samples", "0", "--since", "2026-01-01T00:00:00Z"},
 			object{"source": "s", "last": 20.0, "samples": 0.0, "since": "2026-01-01T00:00:00Z", "route": object{"name": "large", "priority": 9007199254740993.0, "targets": build}}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			got := pretend(t, 200, `{}`)
+			got := startFakeGateway(t, 200, `{}`)
 			if out := runCommand(append([]string{"route", "backtest", "--source", "s"}, c.args...)...); out.Code != 0 {
 				t.Fatalf("got %+v, want success", out)
 			}
-			want := []asked{{"POST", inShop + "/routes/backtest", c.want}}
-			if diff := cmp.Diff(want, *got, cmp.AllowUnexported(asked{})); diff != "" {
-				t.Errorf("asked (-want +got):\n%s", diff)
+			want := []request{{"POST", inShop + "/routes/backtest", c.want}}
+			if diff := cmp.Diff(want, *got, cmp.AllowUnexported(request{})); diff != "" {
+				t.Errorf("requests (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestTryingRoutesOutNeedsToKnowWhich(t *testing.T) {
+func TestRouteTestAndBacktestRequireArguments(t *testing.T) {
 	for claim, c := range map[string]struct {
 		args []string
 		says string
 	}{
 		"no event":          {[]string{"route", "test"}, "--event"},
 		"no source":         {[]string{"route", "backtest", "r"}, "--source"},
-		"no route":          {[]string{"route", "backtest", "--source", "s"}, "what shall it be"},
-		"a name and a file": {[]string{"route", "backtest", "r", "--source", "s", "-f", "x"}, "not both"},
+		"no route":          {[]string{"route", "backtest", "--source", "s"}, "the request is empty"},
+		"a name and a file": {[]string{"route", "backtest", "r", "--source", "s", "-f", "x"}, "cannot be combined"},
 		"no time":           {[]string{"route", "backtest", "--source", "s", "--task", "t", "--since", "yesterday"}, "--since"},
 	} {
-		got := pretend(t, 200, `{}`)
+		got := startFakeGateway(t, 200, `{}`)
 		if out := runCommand(c.args...); out.Code != ExitUsage || !strings.Contains(out.Stderr, c.says) || len(*got) > 0 {
-			t.Errorf("%s: got %+v and asked %v, want exit code %d, nothing asked, and %q in the reason", claim, out, *got, ExitUsage, c.says)
+			t.Errorf("%s: got %+v and requests %v, want exit code %d, no requests, and %q in the error", claim, out, *got, ExitUsage, c.says)
 		}
 	}
 }

@@ -11,37 +11,38 @@ import (
 	"github.com/eventhook/eventhook/internal/cli/input"
 )
 
-// routeFlags are the flags of what a route is told.
+// routeFlags defines the flags for the fields of a route.
 func (b *body) routeFlags() *body {
-	b.text("name", "name", "its name")
-	b.number("priority", "priority", "higher ones come first")
+	b.text("name", "name", "name of the route")
+	b.number("priority", "priority", "priority; routes with higher priorities are evaluated first")
 	b.texts("type", "filter_event_types", "event type: exact, prefix.*, or *")
 	b.json("filter", "filter", `conditions, such as {"body.amount":{"$gte":1000}}`)
 	b.code("filter-expression", "filter_expression", "CEL, such as body.livemode && body.amount > 100")
 	b.code("filter-function", "filter_function", "JavaScript: function filter(event)")
 	b.transform()
-	b.yes("enabled", "is_enabled", "whether it takes events (--enabled=false: it does not)")
+	b.boolean("enabled", "is_enabled", "whether the route is enabled; --enabled=false disables it")
 	b.target()
 	return b
 }
 
-// code is a flag whose text may stand in a file.
+// code defines a flag for a text, or for @FILE with the text.
 func (b *body) code(flag, place, usage string) {
 	v := b.cmd.Flags().String(flag, "", usage+", or @FILE")
-	b.when(func(d document) error {
+	b.onFlag(func(d document) error {
 		text, err := input.TextOrFile(*v)
 		d.set(place, text)
 		return err
 	}, flag)
 }
 
-// transform is a flag like jmespath:{id: data.object.id} or javascript:@file.js.
+// transform defines the flag --transform. Its value is such as
+// jmespath:{id: data.object.id} or javascript:@file.js.
 func (b *body) transform() {
-	v := b.cmd.Flags().String("transform", "", "what targets get: jmespath:EXPRESSION, or javascript:@FILE")
-	b.when(func(d document) error {
+	v := b.cmd.Flags().String("transform", "", "transform of the input of targets: jmespath:EXPRESSION, or javascript:@FILE")
+	b.onFlag(func(d document) error {
 		kind, text, _ := strings.Cut(*v, ":")
 		if t := client.TransformType(kind); t != client.TransformTypeJmespath && t != client.TransformTypeJavascript {
-			return errors.New("--transform wants jmespath:EXPRESSION or javascript:CODE, each also as @FILE")
+			return errors.New("--transform must be jmespath:EXPRESSION or javascript:CODE; each may be @FILE")
 		}
 		text, err := input.TextOrFile(text)
 		d.set("transform", map[string]any{"type": kind, "expression": text})
@@ -49,22 +50,23 @@ func (b *body) transform() {
 	}, "transform")
 }
 
-// targetFlags are those of one target. Several are for --target or -f.
+// targetFlags are the flags that describe one target. --target and -f can describe
+// several.
 var targetFlags = []struct{ flag, member, usage string }{
-	{"task", "task_kind", "make a task of this kind"},
-	{"workflow", "workflow_kind", "make a workflow of this kind"},
-	{"promise-key", "idempotency_key_path", "settle the promise whose key is there, such as body.data.object.id"},
-	{"publish", "event_type", "publish an event of this type"},
-	{"http", "url", "send the event to this URL; what it is to authenticate with is given with -f"},
-	{"queue", "queue", "the queue of the task or workflow; default by default"},
-	{"key-path", "idempotency_key_path", "where the key of the task, workflow or event is: one is made for each"},
-	{"key-prefix", "idempotency_key_prefix", "what stands before that key, such as stripe:"},
-	{"value-path", "value_path", "where the promise's value is; the body by default"},
-	{"error-path", "error_path", "where this is, the promise is rejected with it"},
+	{"task", "task_kind", "target: create a task of this kind"},
+	{"workflow", "workflow_kind", "target: create a workflow of this kind"},
+	{"promise-key", "idempotency_key_path", "target: resolve the promise whose key is at this path, such as body.data.object.id"},
+	{"publish", "event_type", "target: publish an event of this type"},
+	{"http", "url", "target: send the event to this URL; use -f to set an Authorization header"},
+	{"queue", "queue", "queue of the task or workflow; the queue \"default\" by default"},
+	{"key-path", "idempotency_key_path", "path of the idempotency key of the task, workflow or event; one is created per key"},
+	{"key-prefix", "idempotency_key_prefix", "prefix of that key, such as stripe:"},
+	{"value-path", "value_path", "path of the promise's value; the whole body by default"},
+	{"error-path", "error_path", "path of an error: if it exists, the promise is rejected with it"},
 }
 
-// target makes one target of flags, or several of --target. They stand in
-// place of all that a file or the route itself has.
+// target defines the flags for targets. The targets of the flags replace all targets
+// of a file or of the stored route.
 func (b *body) target() {
 	set := b.cmd.Flags()
 	values := map[string]*string{}
@@ -73,10 +75,10 @@ func (b *body) target() {
 		values[f.flag] = set.String(f.flag, "", f.usage)
 		names = append(names, f.flag)
 	}
-	spelledOut := set.StringArray("target", nil, `a target as JSON, such as {"type":"task","task_kind":"build"}; may be repeated`)
-	b.when(func(d document) error {
+	list := set.StringArray("target", nil, `target as JSON, such as {"type":"task","task_kind":"build"}; may be repeated`)
+	b.onFlag(func(d document) error {
 		var targets []any
-		for _, text := range *spelledOut {
+		for _, text := range *list {
 			target, err := parseJSON([]byte(text))
 			if err != nil {
 				return fmt.Errorf("--target is not JSON: %w", err)
@@ -101,7 +103,7 @@ func (b *body) target() {
 	}, append(names, "target")...)
 }
 
-// targetType is the type of the target that flags describe.
+// targetType returns the type of the target that the flags describe.
 func targetType(given func(flag string) bool) (client.TargetType, error) {
 	var types []client.TargetType
 	for _, t := range []struct {
@@ -116,7 +118,7 @@ func targetType(given func(flag string) bool) (client.TargetType, error) {
 		}
 	}
 	if len(types) != 1 || types[0] == client.TargetTypePromise && given("key-path") {
-		return "", errors.New("one of --task, --workflow, --promise-key, --publish and --http says what the target is; several targets are given with --target or -f")
+		return "", errors.New("exactly one of --task, --workflow, --promise-key, --publish and --http is required, and --key-path is not for promises; use --target or -f for several targets")
 	}
 	return types[0], nil
 }
@@ -124,12 +126,12 @@ func targetType(given func(flag string) bool) (client.TargetType, error) {
 func newRouteCreate(r *remote) *cobra.Command {
 	var b *body
 	var source string
-	cmd := r.verb("create NAME", "Make a route", cobra.MaximumNArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+	cmd := r.verb("create NAME", "Create a route", cobra.MaximumNArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
 		raw, err := b.readNamed("name", args)
 		if err != nil {
 			return err
 		}
-		return s.showRoute(s.CreateRouteFrom(cmd.Context(), s.tenant, source, raw, s.keep()))
+		return s.showRoute(s.CreateRouteFrom(cmd.Context(), s.tenant, source, raw, s.keepBody()))
 	})
 	b = newBody(cmd).routeFlags()
 	cmd.Example = `  eventhook route create payments --source stripe --type 'payment_intent.*' --workflow process-payment --queue payments
@@ -142,13 +144,13 @@ func newRouteCreate(r *remote) *cobra.Command {
 EOF
   eventhook route create live --source stripe --filter-expression body.livemode --transform 'jmespath:{id: data.object.id}' --task book
   eventhook route create many --source stripe -f route.yaml`
-	return ofSource(cmd, &source)
+	return withSource(cmd, &source)
 }
 
 func newRouteUpdate(r *remote) *cobra.Command {
 	var b *body
 	var source string
-	cmd := r.verb("update NAME", "Change what you name of a route; its targets as a whole", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+	cmd := r.verb("update NAME", "Update the given fields of a route; targets are replaced as a whole", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
 		raw, err := b.readChange()
 		if err != nil {
 			return err
@@ -157,8 +159,8 @@ func newRouteUpdate(r *remote) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return s.showRoute(s.UpdateRouteFrom(cmd.Context(), s.tenant, source, id, client.UpdateRouteParams{}, raw, s.keep()))
+		return s.showRoute(s.UpdateRouteFrom(cmd.Context(), s.tenant, source, id, client.UpdateRouteParams{}, raw, s.keepBody()))
 	})
 	b = newBody(cmd).routeFlags()
-	return ofSource(cmd, &source)
+	return withSource(cmd, &source)
 }

@@ -17,15 +17,15 @@ import (
 
 func newRouteTest(r *remote) *cobra.Command {
 	var event string
-	cmd := r.verb("test [NAME]", "Tell what today's routes would do with a stored event; nothing is done", cobra.MaximumNArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+	cmd := r.verb("test [NAME]", "Test routes with a stored event, without effects", cobra.MaximumNArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
 		if event == "" {
-			return input.Usagef("which event? Name it with --event, by its id or latest")
+			return input.Usagef("--event is required: the id of an event, or latest")
 		}
 		id, err := s.eventID(cmd.Context(), event, "")
 		if err != nil {
 			return err
 		}
-		x, err := s.TestEvent(cmd.Context(), s.tenant, id, s.keep())
+		x, err := s.TestEvent(cmd.Context(), s.tenant, id, s.keepBody())
 		if err != nil {
 			return err
 		}
@@ -38,15 +38,15 @@ func newRouteTest(r *remote) *cobra.Command {
 		}
 		return s.answer(func(w io.Writer) error { return showRouteTest(w, one) })
 	})
-	cmd.Example = `  eventhook route test --event latest             what would happen now with the newest webhook?
-  eventhook route test payments --event 0199…     why not, or what would its targets get?
+	cmd.Example = `  eventhook route test --event latest             test all routes with the newest webhook
+  eventhook route test payments --event 0199…     test one route, and show the inputs of its targets
   eventhook route test --event 0199… -o json`
-	cmd.Flags().StringVar(&event, "event", "", "a stored event, by its id, or latest: the newest that a source has brought (required)")
+	cmd.Flags().StringVar(&event, "event", "", "id of a stored event, or latest for the newest webhook (required)")
 	return cmd
 }
 
-// onlyRoute finds the route that is named, or given by its id, and keeps of the
-// answer what is about it.
+// onlyRoute returns the route with this name or id, and removes the other routes
+// from the stored answer.
 func (s *session) onlyRoute(routes []client.RouteExplanation, name string) (one client.RouteExplanation, err error) {
 	i := slices.IndexFunc(routes, func(r client.RouteExplanation) bool { return r.Name == name || strings.EqualFold(r.ID, name) })
 	if i < 0 {
@@ -63,24 +63,24 @@ func (s *session) onlyRoute(routes []client.RouteExplanation, name string) (one 
 	return routes[i], err
 }
 
-// showRouteTest tells of one route what its targets would get, too.
+// showRouteTest prints the result of one route and the inputs of its targets.
 func showRouteTest(w io.Writer, r client.RouteExplanation) error {
-	if err := showRoutes(w, []client.RouteExplanation{r}); err != nil || isUntold(r) {
+	if err := showRoutes(w, []client.RouteExplanation{r}); err != nil || isUndecided(r) {
 		return err
 	}
 	return showActions(w, r.Actions, terminal.Printable)
 }
 
-// showActions tells what each target would get, or why it would fail, in lines
-// that are made to fit.
+// showActions prints the input of each target, or why the target would fail. fit
+// shortens a line.
 func showActions(w io.Writer, actions []client.ActionExplanation, fit func(string) string) error {
 	for _, a := range actions {
 		text := a.TargetType + " gets " + cmp.Or(inline(a.Input), "null")
-		switch why := textOf(a.Error); {
-		case why != "":
-			text = a.TargetType + " would fail: " + why
+		switch failure := textOf(a.Error); {
+		case failure != "":
+			text = a.TargetType + " would fail: " + failure
 		case a.InputLeftOut != nil && *a.InputLeftOut:
-			text = a.TargetType + " gets what is too large to be shown"
+			text = a.TargetType + " gets an input that is too large to show"
 		}
 		if _, err := fmt.Fprintf(w, "    %s\n", fit(text)); err != nil {
 			return err

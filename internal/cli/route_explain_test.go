@@ -8,7 +8,7 @@ import (
 	"github.com/eventhook/eventhook/route"
 )
 
-func TestWhatARouteWouldDoIsToldOnce(t *testing.T) {
+func TestRouteTestOutput(t *testing.T) {
 	const why = "filter_function: it was stopped: it ran longer than 100ms"
 	action := func(wrong string) []client.ActionExplanation {
 		if wrong == "" {
@@ -21,10 +21,10 @@ func TestWhatARouteWouldDoIsToldOnce(t *testing.T) {
 		route client.RouteExplanation
 		want  string
 	}{
-		{"nobody can tell", client.RouteExplanation{Name: "r", Matched: true, Reason: "cannot tell: " + why, Actions: action(why)}, "  r cannot tell: " + why + "\n"},
-		{"it does not match", client.RouteExplanation{Name: "r", Reason: "body.a is missing"}, "  r does not match: body.a is missing\n"},
-		{"it matches", client.RouteExplanation{Name: "r", Matched: true, Reason: "of every type", Actions: action("")}, "  r matches, for task: of every type\n    task gets null\n"},
-		{"it matches, and would fail", client.RouteExplanation{Name: "r", Matched: true, Reason: "of every type", Actions: action("nothing at body.id")},
+		{"undecided", client.RouteExplanation{Name: "r", Matched: true, Reason: "cannot tell: " + why, Actions: action(why)}, "  r cannot tell: " + why + "\n"},
+		{"not matched", client.RouteExplanation{Name: "r", Reason: "body.a is missing"}, "  r does not match: body.a is missing\n"},
+		{"matched", client.RouteExplanation{Name: "r", Matched: true, Reason: "of every type", Actions: action("")}, "  r matches, for task: of every type\n    task gets null\n"},
+		{"matched, and a target would fail", client.RouteExplanation{Name: "r", Matched: true, Reason: "of every type", Actions: action("nothing at body.id")},
 			"  r matches, for task (would fail: nothing at body.id): of every type\n    task would fail: nothing at body.id\n"},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
@@ -36,8 +36,8 @@ func TestWhatARouteWouldDoIsToldOnce(t *testing.T) {
 	}
 }
 
-func TestCannotTellIsThePrefixOfTheGateway(t *testing.T) {
-	if cannotTell != route.UndecidedPrefix {
-		t.Errorf("cannotTell is %q, want %q of package route", cannotTell, route.UndecidedPrefix)
+func TestUndecidedPrefixIsThatOfTheGateway(t *testing.T) {
+	if undecidedPrefix != route.UndecidedPrefix {
+		t.Errorf("undecidedPrefix is %q, want %q of package route", undecidedPrefix, route.UndecidedPrefix)
 	}
 }

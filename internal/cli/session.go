@@ -17,24 +17,25 @@ import (
 	"github.com/eventhook/eventhook/internal/cli/terminal"
 )
 
-// remote are the flags that say which gateway is called, as whom, about which
-// tenant, and how the answer is printed.
+// remote has the flags of a command that calls a gateway: the URL, the API key, the
+// tenant and the output format.
 type remote struct {
 	version                     string // of this program
 	server, key, tenant, output string
-	ofTenant                    bool // the command is about a tenant's things
+	ofTenant                    bool // the command requires a tenant
 }
 
-// callHelp ends the help of every command that calls a gateway.
+// callHelp is the end of the help of every command that calls a gateway.
 const callHelp = `
 
-It calls the gateway at --server or EVENTHOOK_SERVER (http://localhost:8080)
-with the key of --key or EVENTHOOK_KEY. For a gateway on this machine the admin
-key in the data folder (EVENTHOOK_DATA_DIR, or ./data) will do.
+The command calls the gateway at --server or EVENTHOOK_SERVER
+(http://localhost:8080) with the API key of --key or EVENTHOOK_KEY. For a gateway
+on this host, the default is the admin key in the data folder
+(EVENTHOOK_DATA_DIR, or ./data).
 
-Exit codes: 0 done; 1 failed; 2 wrong usage, or refused as invalid.`
+Exit codes: 0 success; 1 failure; 2 wrong usage or an invalid request.`
 
-// newNoun is a command that groups what can be done with one sort of thing.
+// newNoun returns a command that groups the commands for one kind of object.
 func newNoun(name, short, long string, r *remote, verbs ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   name,
@@ -48,17 +49,17 @@ func newNoun(name, short, long string, r *remote, verbs ...*cobra.Command) *cobr
 	return cmd
 }
 
-// addTo gives a command the flags.
+// addTo defines the flags.
 func (r *remote) addTo(flags *pflag.FlagSet) {
 	flags.StringVar(&r.server, "server", "", "the gateway's URL; EVENTHOOK_SERVER, or "+input.DefaultServer)
-	flags.StringVar(&r.key, "key", "", "API key; better in EVENTHOOK_KEY, which no process list shows")
-	flags.StringVarP(&r.output, "output", "o", "table", "table, or json: the API's answer as it is")
+	flags.StringVar(&r.key, "key", "", "API key; prefer EVENTHOOK_KEY, which process lists do not show")
+	flags.StringVarP(&r.output, "output", "o", "table", "table, or json: the unchanged answer of the API")
 	if r.ofTenant {
 		flags.StringVar(&r.tenant, "tenant", "", "the tenant's slug; EVENTHOOK_TENANT")
 	}
 }
 
-// verb is a command of a noun: it calls the gateway.
+// verb returns a command that calls the gateway. It connects before it calls run.
 func (r *remote) verb(use, short string, args cobra.PositionalArgs, run func(*cobra.Command, *session, []string) error) *cobra.Command {
 	return &cobra.Command{
 		Use:   use,
@@ -69,21 +70,22 @@ func (r *remote) verb(use, short string, args cobra.PositionalArgs, run func(*co
 			if err != nil {
 				return err
 			}
-			return s.explain(run(cmd, s, args))
+			return s.withAdvice(run(cmd, s, args))
 		},
 	}
 }
 
-// session is one command's talk with a gateway.
+// session is the connection of one command to a gateway.
 type session struct {
 	*client.Client
 	server string
 	tenant string
-	key    foundKey
-	raw    []byte // the last answer, if it was kept
+	key    apiKey
+	raw    []byte // body of the last answer to a call with keepBody
 	terminal.Printer
 }
 
+// open validates the flags and finds the API key. It does not call the gateway yet.
 func (r *remote) open(cmd *cobra.Command) (*session, error) {
 	s := &session{server: input.ServerURL(r.server), tenant: cmp.Or(r.tenant, os.Getenv(input.TenantVariable))}
 	var err error
@@ -91,7 +93,7 @@ func (r *remote) open(cmd *cobra.Command) (*session, error) {
 		return nil, err
 	}
 	if r.ofTenant && s.tenant == "" {
-		return nil, input.Usagef("which tenant? Name it with --tenant or EVENTHOOK_TENANT; eventhook tenant list shows them")
+		return nil, input.Usagef("a tenant is required: set --tenant or EVENTHOOK_TENANT; eventhook tenant list shows all tenants")
 	}
 	if s.key, err = findKey(r.key, s.server); err != nil {
 		return nil, err
@@ -103,19 +105,19 @@ func (r *remote) open(cmd *cobra.Command) (*session, error) {
 	return s, nil
 }
 
-// keep has a call keep its answer, for -o json.
-func (s *session) keep() client.CallOption { return client.KeepBody(&s.raw) }
+// keepBody makes a call store the body of its answer in s.raw, for -o json.
+func (s *session) keepBody() client.CallOption { return client.KeepBody(&s.raw) }
 
-// explain says of an error what helps.
-func (s *session) explain(err error) error {
+// withAdvice adds to an error what the user can do.
+func (s *session) withAdvice(err error) error {
 	var unreachable *url.Error
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("nothing answers at %s: start a gateway with eventhook serve, or name another with --server or EVENTHOOK_SERVER", s.server)
+		return fmt.Errorf("no gateway listens at %s: start one with eventhook serve, or choose another with --server or EVENTHOOK_SERVER", s.server)
 	case errors.As(err, &unreachable):
-		return fmt.Errorf("%s cannot be reached: %w", s.server, unreachable.Err)
+		return fmt.Errorf("cannot connect to %s: %w", s.server, unreachable.Err)
 	case client.StatusOf(err) == http.StatusUnauthorized:
-		return fmt.Errorf("%w\nThe key came from %s", err, s.key.from)
+		return fmt.Errorf("%w\nThe API key is from %s", err, s.key.from)
 	}
 	return err
 }

@@ -14,13 +14,14 @@ import (
 
 func newSource(version string) *cobra.Command {
 	r := &remote{version: version, ofTenant: true}
-	return newNoun("source", "Make, change and try out the sources that send webhooks", `Make, change and try out the sources that send webhooks. For a provider that is
-known, the secret is all it takes; eventhook source providers lists them.
+	return newNoun("source", "Create, list, update, test and delete sources of webhooks", `Create, list, update, test and delete sources, which receive webhooks. A source for
+a built-in provider needs only the secret; eventhook source providers lists the
+providers.
 
   eventhook source create stripe --provider stripe --secret-env STRIPE_SECRET
-  eventhook source create crm -f crm.yaml        a verifier spelled out
+  eventhook source create crm -f crm.yaml        with an own verifier
   eventhook source update stripe --secret-env NEW_SECRET --secret-env OLD_SECRET
-  eventhook source rejections stripe             what was refused lately, and why`, r,
+  eventhook source rejections stripe             recently rejected requests`, r,
 		newSourceList(r), newSourceGet(r), newSourceURL(r), newSourceCreate(r), newSourceUpdate(r), newSourceDelete(r),
 		newSourceTest(r), newSourceRejections(r), newSourceHandshake(r), newSourceProviders(r))
 }
@@ -28,14 +29,15 @@ known, the secret is all it takes; eventhook source providers lists them.
 var sourceColumns = []column[client.Source]{
 	{"SLUG", func(s client.Source) string { return s.Slug }},
 	{"NAME", func(s client.Source) string { return s.Name }},
-	{"VERIFIED AS", verifiedAs},
+	{"VERIFIER", verifiedAs},
 	{"ENABLED", func(s client.Source) string { return yesOrNo(s.IsEnabled) }},
 	{"LAST HOUR", func(s client.Source) string { return strconv.FormatInt(s.Stats.EventsLastHour, 10) }},
 	{"LAST 24H", func(s client.Source) string { return strconv.FormatInt(s.Stats.EventsLast24H, 10) }},
 	{"FAILED 24H", func(s client.Source) string { return strconv.FormatInt(s.Stats.FailedLast24H, 10) }},
 }
 
-// verifiedAs is the provider, or the type of the verifier, of a source.
+// verifiedAs returns the provider and scheme of a source, or the type of its own
+// verifier.
 func verifiedAs(s client.Source) string {
 	if s.Provider == nil && s.Verifier != nil {
 		return string(s.Verifier.Type)
@@ -47,7 +49,7 @@ func newSourceList(r *remote) *cobra.Command {
 	var f listFlags
 	cmd := r.verb("list", "List sources, newest first", cobra.NoArgs, func(cmd *cobra.Command, s *session, _ []string) error {
 		return printList(s, &f, func(limit *int64, cursor *string) ([]client.Source, *string, error) {
-			p, err := s.ListSources(cmd.Context(), s.tenant, client.ListSourcesParams{Limit: limit, Cursor: cursor}, s.keep())
+			p, err := s.ListSources(cmd.Context(), s.tenant, client.ListSourcesParams{Limit: limit, Cursor: cursor}, s.keepBody())
 			return p.Items, p.NextCursor, err
 		}, sourceColumns)
 	})
@@ -65,16 +67,16 @@ func (s *session) showSource(x client.Source, err error) error {
 			field{"options", inlineMap(x.Options)},
 			field{"idempotency key", strings.Join(x.IdempotencyKeyPaths, ", ")}, field{"event type", strings.Join(x.EventTypePaths, ", ")},
 			field{"requires a key", yesOrNo(x.RequireIdempotencyKey)}, field{"rate limit", inline(x.RateLimit)}, field{"retries", inline(x.Retry)},
-			field{"allowed from", strings.Join(x.AllowedIPRanges, ", ")}, field{"largest body", strconv.FormatInt(x.MaxBodyBytes, 10) + " bytes"},
+			field{"allowed clients", strings.Join(x.AllowedIPRanges, ", ")}, field{"maximum body", strconv.FormatInt(x.MaxBodyBytes, 10) + " bytes"},
 			field{"answer", inline(x.Response)}, field{"id", x.ID}, field{"updated", terminal.Time(x.UpdatedAt)},
 			field{"last hour", fmt.Sprintf("%d events", x.Stats.EventsLastHour)},
-			field{"last 24 hours", fmt.Sprintf("%d events, %d of which failed at first", x.Stats.EventsLast24H, x.Stats.FailedLast24H)})
+			field{"last 24 hours", fmt.Sprintf("%d events, %d of them failed at least once", x.Stats.EventsLast24H, x.Stats.FailedLast24H)})
 	})
 }
 
 func newSourceGet(r *remote) *cobra.Command {
 	return r.verb("get SLUG", "Show a source; its secrets are never shown", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
-		return s.showSource(s.GetSource(cmd.Context(), s.tenant, args[0], s.keep()))
+		return s.showSource(s.GetSource(cmd.Context(), s.tenant, args[0], s.keepBody()))
 	})
 }
 
@@ -91,13 +93,13 @@ func newSourceURL(r *remote) *cobra.Command {
 
 func newSourceDelete(r *remote) *cobra.Command {
 	var cascade bool
-	cmd := r.verb("delete SLUG", "Delete a source; its events stay", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+	cmd := r.verb("delete SLUG", "Delete a source; its events are kept", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
 		if err := s.DeleteSource(cmd.Context(), s.tenant, args[0], client.DeleteSourceParams{Cascade: &cascade}); err != nil {
 			return err
 		}
 		s.Say("The source %s is deleted.", args[0])
 		return nil
 	})
-	cmd.Flags().BoolVar(&cascade, "cascade", false, "delete it with its routes; else a source that has routes, or events to be processed, stays")
+	cmd.Flags().BoolVar(&cascade, "cascade", false, "delete its routes, too; without it, a source with routes or unprocessed events is not deleted")
 	return cmd
 }

@@ -11,32 +11,33 @@ import (
 	"github.com/eventhook/eventhook/internal/cli/terminal"
 )
 
-// sourceFlags are the flags of what a source is told. The rest of it is for -f.
+// sourceFlags defines flags for the fields of a source. Use -f for the other fields.
 func (b *body) sourceFlags() *body {
-	b.text("name", "name", "its name, for people; the slug by default")
-	b.text("provider", "provider", "who sends, such as stripe: it says how to verify")
-	b.text("scheme", "scheme", "one of the provider's schemes; its first by default")
+	b.text("name", "name", "display name; the slug by default")
+	b.text("provider", "provider", "provider of the webhooks, such as stripe")
+	b.text("scheme", "scheme", "signature scheme of the provider; the first by default")
 	b.options()
-	b.json("verifier", "verifier", "how to verify, instead of a provider, such as "+`{"type":"hmac","header":"X-Signature"}`)
+	b.json("verifier", "verifier", "verifier, instead of a provider, such as "+`{"type":"hmac","header":"X-Signature"}`)
 	b.secrets()
-	b.texts("idempotency-key-path", "idempotency_key_paths", "where the id is, such as header.x-request-id or body.id")
-	b.yes("require-idempotency-key", "require_idempotency_key", "refuse what has no id")
-	b.text("replay-protection", "replay_protection", "body: the same signed bytes count once; or off")
-	b.texts("event-type-path", "event_type_paths", "where the event type is, such as body.type")
-	b.texts("allow-from", "allowed_ip_ranges", "CIDR that may send, such as 192.0.2.0/24")
-	b.number("max-body-bytes", "max_body_bytes", "the largest body that is taken")
-	b.number("requests-per-second", "rate_limit.requests_per_second", "on each instance")
-	b.number("requests-per-minute", "rate_limit.requests_per_minute", "on each instance")
-	b.number("burst", "rate_limit.burst_size", "how many may come at once")
-	b.yes("enabled", "is_enabled", "whether it receives (--enabled=false: it does not)")
+	b.texts("idempotency-key-path", "idempotency_key_paths", "path of the id of a webhook, such as header.x-request-id or body.id")
+	b.boolean("require-idempotency-key", "require_idempotency_key", "refuse webhooks without an id")
+	b.text("replay-protection", "replay_protection", "body: accept the same signed body only once; or off")
+	b.texts("event-type-path", "event_type_paths", "path of the event type, such as body.type")
+	b.texts("allow-from", "allowed_ip_ranges", "allowed network of senders as CIDR, such as 192.0.2.0/24")
+	b.number("max-body-bytes", "max_body_bytes", "maximum size of a body in bytes")
+	b.number("requests-per-second", "rate_limit.requests_per_second", "rate limit of each instance")
+	b.number("requests-per-minute", "rate_limit.requests_per_minute", "rate limit of each instance")
+	b.number("burst", "rate_limit.burst_size", "burst size of the rate limit")
+	b.boolean("enabled", "is_enabled", "whether the source is enabled; --enabled=false disables it")
 	return b
 }
 
-// secrets go to the verifier that is spelled out, if one is.
+// secrets defines the flags for secrets. They are stored in the verifier if the
+// document has one.
 func (b *body) secrets() {
 	f := &input.Secrets{}
 	f.AddTo(b.cmd.Flags())
-	b.over = append(b.over, func(d document) error {
+	b.changes = append(b.changes, func(d document) error {
 		if !f.Given() {
 			return nil
 		}
@@ -45,9 +46,9 @@ func (b *body) secrets() {
 			return err
 		}
 		place := "secrets"
-		if v, spelledOut := d["verifier"].(map[string]any); spelledOut && v["type"] == "api_key" {
+		if v, hasVerifier := d["verifier"].(map[string]any); hasVerifier && v["type"] == "api_key" {
 			place = "verifier.values"
-		} else if spelledOut {
+		} else if hasVerifier {
 			place = "verifier.secrets"
 		}
 		d.set(place, texts)
@@ -55,10 +56,10 @@ func (b *body) secrets() {
 	})
 }
 
-// options are those of the provider.
+// options defines the flag for options of the provider.
 func (b *body) options() {
-	pairs := b.cmd.Flags().StringArray("option", nil, "name=value of an option of the provider; may be repeated")
-	b.when(func(d document) error {
+	pairs := b.cmd.Flags().StringArray("option", nil, "option of the provider as name=value; may be repeated")
+	b.onFlag(func(d document) error {
 		for _, pair := range *pairs {
 			name, value, ok := strings.Cut(pair, "=")
 			if !ok || name == "" {
@@ -69,7 +70,7 @@ func (b *body) options() {
 				options = map[string]any{}
 				d["options"] = options
 			}
-			options[name] = value // which may hold dots
+			options[name] = value // not set: the name may contain dots
 		}
 		return nil
 	}, "option")
@@ -77,17 +78,17 @@ func (b *body) options() {
 
 func newSourceCreate(r *remote) *cobra.Command {
 	var b *body
-	cmd := r.verb("create SLUG", "Make a source", cobra.MaximumNArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+	cmd := r.verb("create SLUG", "Create a source", cobra.MaximumNArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
 		raw, err := b.readNamed("slug", args)
 		if err != nil {
 			return err
 		}
-		x, err := s.CreateSourceFrom(cmd.Context(), s.tenant, raw, s.keep())
+		x, err := s.CreateSourceFrom(cmd.Context(), s.tenant, raw, s.keepBody())
 		if err := s.showSource(x, err); err != nil {
 			return err
 		}
-		s.Say("\nGive this URL to the provider: %s", x.IngestURL)
-		s.Say("Say what its events do:        eventhook route create NAME --source %s --type 'a.type' --task KIND", x.Slug)
+		s.Say("\nURL for the provider: %s", x.IngestURL)
+		s.Say("To route its events:   eventhook route create NAME --source %s --type 'a.type' --task KIND", x.Slug)
 		return nil
 	})
 	b = newBody(cmd).sourceFlags()
@@ -100,12 +101,12 @@ func newSourceCreate(r *remote) *cobra.Command {
 
 func newSourceUpdate(r *remote) *cobra.Command {
 	var b *body
-	cmd := r.verb("update SLUG", "Change what you name of a source", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+	cmd := r.verb("update SLUG", "Update the given fields of a source", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
 		raw, err := b.readChange()
 		if err != nil {
 			return err
 		}
-		return s.showSource(s.UpdateSourceFrom(cmd.Context(), s.tenant, args[0], client.UpdateSourceParams{}, raw, s.keep()))
+		return s.showSource(s.UpdateSourceFrom(cmd.Context(), s.tenant, args[0], client.UpdateSourceParams{}, raw, s.keepBody()))
 	})
 	b = newBody(cmd).sourceFlags()
 	return cmd

@@ -17,7 +17,7 @@ import (
 	"github.com/eventhook/eventhook/internal/cli/terminal"
 )
 
-// testFlags describe a request that nobody sends.
+// testFlags describe the request of a test.
 type testFlags struct {
 	headers                    []string
 	method, url, bodyFile, now string
@@ -26,68 +26,69 @@ type testFlags struct {
 
 func newSourceTest(r *remote) *cobra.Command {
 	var f testFlags
-	cmd := r.verb("test SLUG", "Explain what a request would come to; nothing is stored", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
-		asked, err := f.request(cmd, s, args[0])
+	cmd := r.verb("test SLUG", "Test a source with a request, without storing it", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+		request, err := f.request(cmd, s, args[0])
 		if err != nil {
 			return err
 		}
-		x, err := s.TestSource(cmd.Context(), s.tenant, args[0], asked, s.keep())
+		x, err := s.TestSource(cmd.Context(), s.tenant, args[0], request, s.keepBody())
 		if err != nil {
 			return err
 		}
 		return s.answer(func(w io.Writer) error { return showExplanation(w, x) })
 	})
 	cmd.Example = `  eventhook source test github -H 'X-GitHub-Event: push' -H "X-Hub-Signature-256: $SIG" --body-file push.json
-  eventhook source test github --event 0199…    as an event that is stored was sent`
+  eventhook source test github --event 0199…    repeat the request of a stored event`
 	flags := cmd.Flags()
-	flags.StringArrayVarP(&f.headers, "header", "H", nil, "'Name: value'; may be repeated")
+	flags.StringArrayVarP(&f.headers, "header", "H", nil, "header as 'Name: value'; may be repeated")
 	flags.StringVar(&f.bodyFile, "body-file", "", "file with the body, - for standard input")
-	flags.StringVar(&f.method, "method", "", "POST by default")
-	flags.StringVar(&f.url, "url", "", "the URL that it was sent to; the source's by default")
-	flags.StringVar(&f.now, "at", "", "when it came: a time, or how long ago; timestamps are judged against that")
-	flags.StringVar(&f.event, "event", "", "take all that from a stored event, by its id, or the source's latest")
+	flags.StringVar(&f.method, "method", "", "HTTP method; POST by default")
+	flags.StringVar(&f.url, "url", "", "URL of the request; the source's URL by default")
+	flags.StringVar(&f.now, "at", "", "time of receipt, or a duration before now; signed timestamps are compared with it")
+	flags.StringVar(&f.event, "event", "", "use the request of a stored event: its id, or latest")
 	return cmd
 }
 
-// request is what flags, or a stored event that came by the source, describe.
+// request returns the request that the flags describe, or that of a stored event of
+// the source.
 func (f *testFlags) request(cmd *cobra.Command, s *session, source string) (client.ExplainRequest, error) {
 	if f.event != "" {
 		if len(f.headers) > 0 || f.bodyFile != "" {
-			return client.ExplainRequest{}, input.Usagef("--event has headers and body already")
+			return client.ExplainRequest{}, input.Usagef("--event cannot be combined with --header or --body-file")
 		}
 		e, err := s.eventOf(cmd.Context(), f.event, source)
 		if err != nil {
 			return client.ExplainRequest{}, err
 		}
-		return s.asSent(cmd.Context(), e)
+		return s.requestOf(cmd.Context(), e)
 	}
-	asked := client.ExplainRequest{Headers: map[string]any{}, Method: optionalFlag(f.method), URL: optionalFlag(f.url)}
+	request := client.ExplainRequest{Headers: map[string]any{}, Method: optionalFlag(f.method), URL: optionalFlag(f.url)}
 	for _, h := range f.headers {
 		name, value, ok := strings.Cut(h, ":")
 		if !ok {
-			return asked, input.Usagef("--header %q, want 'Name: value'", terminal.Printable(name))
+			return request, input.Usagef("--header %q, want 'Name: value'", terminal.Printable(name))
 		}
-		earlier, _ := asked.Headers[name].([]string)
-		asked.Headers[name] = append(earlier, strings.TrimSpace(value))
+		earlier, _ := request.Headers[name].([]string)
+		request.Headers[name] = append(earlier, strings.TrimSpace(value))
 	}
 	if f.now != "" {
-		at, err := agoFlag("at", f.now, time.Now())
+		at, err := pastTimeFlag("at", f.now, time.Now())
 		if err != nil {
-			return asked, err
+			return request, err
 		}
-		asked.At = &at
+		request.At = &at
 	}
 	if f.bodyFile != "" {
 		raw, err := input.ReadFile(f.bodyFile, cmd.InOrStdin())
 		if err != nil {
-			return asked, input.Usage(err)
+			return request, input.Usage(err)
 		}
-		asked.BodyBase64 = new(base64.StdEncoding.EncodeToString(raw))
+		request.BodyBase64 = new(base64.StdEncoding.EncodeToString(raw))
 	}
-	return asked, nil
+	return request, nil
 }
 
-// eventOf reads an event that came by a source.
+// eventOf reads an event and fails if it is not from the source.
 func (s *session) eventOf(ctx context.Context, arg, source string) (e client.EventDetail, err error) {
 	id, err := s.eventID(ctx, arg, source)
 	if err != nil {
@@ -97,23 +98,23 @@ func (s *session) eventOf(ctx context.Context, arg, source string) (e client.Eve
 		return e, err
 	}
 	if textOf(e.Source) != source {
-		return e, input.Usagef("the event %s came by %s; it takes one of source %s", e.ID, cameBy(e), source)
+		return e, input.Usagef("the origin of the event %s is %s; an event of source %s is required", e.ID, originOf(e), source)
 	}
 	return e, nil
 }
 
-// asSent is the request that an event came with, but for its credentials.
-func (s *session) asSent(ctx context.Context, e client.EventDetail) (client.ExplainRequest, error) {
-	asked := client.ExplainRequest{Headers: map[string]any{}, At: &e.ReceivedAt}
+// requestOf returns the request that an event arrived with, without its credentials.
+func (s *session) requestOf(ctx context.Context, e client.EventDetail) (client.ExplainRequest, error) {
+	request := client.ExplainRequest{Headers: map[string]any{}, At: &e.ReceivedAt}
 	for name, value := range e.Headers {
-		asked.Headers[name] = value
+		request.Headers[name] = value
 	}
 	_, raw, err := s.Payload(ctx, s.tenant, e.ID)
 	if client.StatusOf(err) == http.StatusNotFound {
-		return asked, errors.New("its body is past its retention")
+		return request, errors.New("its body was deleted after its retention")
 	}
-	asked.BodyBase64 = new(base64.StdEncoding.EncodeToString(raw))
-	return asked, err
+	request.BodyBase64 = new(base64.StdEncoding.EncodeToString(raw))
+	return request, err
 }
 
 func showExplanation(w io.Writer, x client.Explanation) error {
@@ -134,12 +135,11 @@ func showExplanation(w io.Writer, x client.Explanation) error {
 	if err != nil || x.Handshake != nil {
 		return err
 	}
-	_, _ = fmt.Fprintln(w, "\nWhat the routes would make of it:")
+	_, _ = fmt.Fprintln(w, "\nResult of the routes:")
 	return showRoutes(w, x.Routes)
 }
 
-// showRoutes tells of each route whether it matches, and why, or why that
-// cannot be told.
+// showRoutes prints for each route whether it matches, and the reason.
 func showRoutes(w io.Writer, routes []client.RouteExplanation) error {
 	if len(routes) == 0 {
 		_, err := fmt.Fprintln(w, "The source has no routes.")
@@ -148,8 +148,8 @@ func showRoutes(w io.Writer, routes []client.RouteExplanation) error {
 	for _, r := range routes {
 		verdict := "does not match: "
 		switch {
-		case isUntold(r):
-			verdict = "" // the reason says so
+		case isUndecided(r):
+			verdict = "" // the reason begins with undecidedPrefix
 		case r.Matched:
 			verdict = "matches, for " + explainedTargets(r) + ": "
 		}
@@ -160,20 +160,21 @@ func showRoutes(w io.Writer, routes []client.RouteExplanation) error {
 	return nil
 }
 
-// cannotTell begins the reason of a route whose match is not known; see
-// route.UndecidedPrefix.
-const cannotTell = "cannot tell: "
+// undecidedPrefix is the prefix of the reason of a route for which the gateway could not
+// decide whether it matches. It equals route.UndecidedPrefix.
+const undecidedPrefix = "cannot tell: "
 
-// isUntold reports whether nobody can tell if a route would take the event. Its
-// actions then fail for the reason that the route gives.
-func isUntold(r client.RouteExplanation) bool { return strings.HasPrefix(r.Reason, cannotTell) }
+// isUndecided reports whether the gateway could not decide if a route matches. The
+// actions of the route then fail for the reason of the route.
+func isUndecided(r client.RouteExplanation) bool { return strings.HasPrefix(r.Reason, undecidedPrefix) }
 
+// explainedTargets lists the types of the targets and why they would fail.
 func explainedTargets(r client.RouteExplanation) string {
 	texts := make([]string, len(r.Actions))
 	for i, a := range r.Actions {
 		texts[i] = a.TargetType
-		if why := textOf(a.Error); why != "" {
-			texts[i] += " (would fail: " + why + ")"
+		if failure := textOf(a.Error); failure != "" {
+			texts[i] += " (would fail: " + failure + ")"
 		}
 	}
 	return strings.Join(texts, ", ")

@@ -12,12 +12,12 @@ import (
 
 func newSourceHandshake(r *remote) *cobra.Command {
 	var reveal, reset bool
-	cmd := r.verb("handshake SLUG", "See how far a source's handshake is", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+	cmd := r.verb("handshake SLUG", "Show the status of a source's handshake", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
 		switch ctx := cmd.Context(); {
 		case reveal && reset:
-			return input.Usagef("--reveal or --reset, not both")
+			return input.Usagef("--reveal and --reset cannot be combined")
 		case reveal:
-			secret, err := s.RevealHandshakeSecret(ctx, s.tenant, args[0], s.keep())
+			secret, err := s.RevealHandshakeSecret(ctx, s.tenant, args[0], s.keepBody())
 			if err != nil {
 				return err
 			}
@@ -29,16 +29,16 @@ func newSourceHandshake(r *remote) *cobra.Command {
 			s.Say("The source %s waits for the next handshake.", args[0])
 			return nil
 		}
-		h, err := s.GetHandshake(cmd.Context(), s.tenant, args[0], s.keep())
+		h, err := s.GetHandshake(cmd.Context(), s.tenant, args[0], s.keepBody())
 		if err != nil {
 			return err
 		}
 		return s.answer(func(w io.Writer) error {
 			return printFields(w, field{"handshake", cmp.Or(textOf(h.Handshake), "none")}, field{"status", string(h.Status)},
-				field{"learned", momentOr(h.LearnedAt, "")}, field{"revealed", momentOr(h.RevealedAt, "")})
+				field{"learned", timeOr(h.LearnedAt, "")}, field{"revealed", timeOr(h.RevealedAt, "")})
 		})
 	})
-	cmd.Flags().BoolVar(&reveal, "reveal", false, "show the secret that it has brought; that works once")
-	cmd.Flags().BoolVar(&reset, "reset", false, "forget that secret, and wait for the next handshake")
+	cmd.Flags().BoolVar(&reveal, "reveal", false, "show the secret that the handshake brought; possible only once")
+	cmd.Flags().BoolVar(&reset, "reset", false, "delete that secret and wait for the next handshake")
 	return cmd
 }

@@ -18,10 +18,10 @@ var providerColumns = []column[client.Provider]{
 }
 
 func newSourceProviders(r *remote) *cobra.Command {
-	f := listFlags{limit: mostPerPage}
-	cmd := r.verb("providers", "List the providers that this gateway knows", cobra.NoArgs, func(cmd *cobra.Command, s *session, _ []string) error {
+	f := listFlags{limit: maxPerPage}
+	cmd := r.verb("providers", "List the providers that the gateway supports", cobra.NoArgs, func(cmd *cobra.Command, s *session, _ []string) error {
 		return printList(s, &f, func(limit *int64, cursor *string) ([]client.Provider, *string, error) {
-			p, err := s.ListProviders(cmd.Context(), s.tenant, client.ListProvidersParams{Limit: limit, Cursor: cursor}, s.keep())
+			p, err := s.ListProviders(cmd.Context(), s.tenant, client.ListProvidersParams{Limit: limit, Cursor: cursor}, s.keepBody())
 			return p.Items, p.NextCursor, err
 		}, providerColumns)
 	})

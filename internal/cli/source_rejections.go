@@ -18,10 +18,10 @@ var rejectionColumns = []column[client.Rejection]{
 
 func newSourceRejections(r *remote) *cobra.Command {
 	var f listFlags
-	cmd := r.verb("rejections SLUG", "List the last requests that were refused, and why", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+	cmd := r.verb("rejections SLUG", "List recently rejected requests with their reasons", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
 		var counts []client.RejectionCount
 		err := printList(s, &f, func(limit *int64, cursor *string) ([]client.Rejection, *string, error) {
-			p, err := s.ListRejections(cmd.Context(), s.tenant, args[0], client.ListRejectionsParams{Limit: limit, Cursor: cursor}, s.keep())
+			p, err := s.ListRejections(cmd.Context(), s.tenant, args[0], client.ListRejectionsParams{Limit: limit, Cursor: cursor}, s.keepBody())
 			counts = p.Counts
 			return p.Items, p.NextCursor, err
 		}, rejectionColumns)

@@ -15,18 +15,19 @@ import (
 
 func newSubscription(version string) *cobra.Command {
 	r := &remote{version: version, ofTenant: true}
-	return newNoun("subscription", "Say who gets a tenant's events, and see how that goes", `Say who gets a tenant's events, signed, and see how that goes. A subscription is
-known by its name, where only one has it, or by its id.
+	return newNoun("subscription", "Create, list, pause, replay and delete subscriptions", `Create, list, pause, replay and delete subscriptions. A subscription delivers events
+of a tenant to a URL, signed. NAME is the id of a subscription, or its name if only
+one has it.
 
   eventhook subscription create billing --url https://billing.example/hooks --type 'payment.*'
   eventhook subscription test billing              send a test event now
   eventhook subscription deliveries billing --status dead
-  eventhook subscription replay billing --since 24h  send the dead ones again
-  eventhook subscription rotate-secret billing     both secrets sign for a day`, r,
+  eventhook subscription replay billing --since 24h  retry its dead deliveries
+  eventhook subscription rotate-secret billing     rotate; both secrets sign for a day`, r,
 		newSubscriptionList(r), newSubscriptionGet(r), newSubscriptionCreate(r), newSubscriptionUpdate(r), newSubscriptionDelete(r),
-		newSubscriptionTurn(r, "pause", "Have deliveries wait", (*client.Client).PauseSubscription),
-		newSubscriptionTurn(r, "resume", "Send what waits, and go on", (*client.Client).ResumeSubscription),
-		newSubscriptionTurn(r, "enable", "Make a subscription active again that was disabled", (*client.Client).EnableSubscription),
+		newSubscriptionAction(r, "pause", "Pause a subscription; its deliveries wait", (*client.Client).PauseSubscription),
+		newSubscriptionAction(r, "resume", "Resume a subscription and send the waiting deliveries", (*client.Client).ResumeSubscription),
+		newSubscriptionAction(r, "enable", "Enable a subscription that was disabled", (*client.Client).EnableSubscription),
 		newSubscriptionRotate(r), newSubscriptionPublicKey(r), newSubscriptionTest(r), newSubscriptionStats(r), newSubscriptionReplay(r), newSubscriptionDeliveries(r))
 }
 
@@ -39,19 +40,19 @@ var subscriptionColumns = []column[client.Subscription]{
 	{"ID", func(x client.Subscription) string { return x.ID }},
 }
 
-// sentBy says who sends to a subscription.
+// sentBy returns the sender of the deliveries of a subscription.
 func sentBy(x client.Subscription) string {
 	if len(x.TargetLabels) == 0 {
-		return "the gateway"
+		return "gateway"
 	}
-	return "an agent with " + strings.Join(x.TargetLabels, ", ")
+	return "agents with " + strings.Join(x.TargetLabels, ", ")
 }
 
 func newSubscriptionList(r *remote) *cobra.Command {
 	var f listFlags
 	cmd := r.verb("list", "List subscriptions, newest first", cobra.NoArgs, func(cmd *cobra.Command, s *session, _ []string) error {
 		return printList(s, &f, func(limit *int64, cursor *string) ([]client.Subscription, *string, error) {
-			p, err := s.ListSubscriptions(cmd.Context(), s.tenant, client.ListSubscriptionsParams{Limit: limit, Cursor: cursor}, s.keep())
+			p, err := s.ListSubscriptions(cmd.Context(), s.tenant, client.ListSubscriptionsParams{Limit: limit, Cursor: cursor}, s.keepBody())
 			return p.Items, p.NextCursor, err
 		}, subscriptionColumns)
 	})
@@ -65,13 +66,14 @@ func isID(s string) bool {
 	return len(s) == length && strings.Count(s, "-") == hyphens && strings.Trim(strings.ToLower(s), "0123456789abcdef-") == ""
 }
 
-// subscriptionID is the id of a subscription that is named, or given by its id.
+// subscriptionID returns the id of the subscription with this name or id. It fails if
+// several subscriptions have the name.
 func (s *session) subscriptionID(ctx context.Context, name string) (string, error) {
 	if isID(name) {
 		return name, nil
 	}
 	var ids []string
-	for x, err := range s.AllSubscriptions(ctx, s.tenant, client.ListSubscriptionsParams{Limit: new(int64(mostPerPage))}) {
+	for x, err := range s.AllSubscriptions(ctx, s.tenant, client.ListSubscriptionsParams{Limit: new(int64(maxPerPage))}) {
 		if err != nil {
 			return "", err
 		}
@@ -81,15 +83,15 @@ func (s *session) subscriptionID(ctx context.Context, name string) (string, erro
 	}
 	switch len(ids) {
 	case 0:
-		return "", fmt.Errorf("there is no subscription %q; eventhook subscription list shows them", terminal.Printable(name))
+		return "", fmt.Errorf("there is no subscription %q; eventhook subscription list shows all subscriptions", terminal.Printable(name))
 	case 1:
 		return ids[0], nil
 	}
-	return "", fmt.Errorf("%d subscriptions are called %q: say which by its id, such as %s", len(ids), terminal.Printable(name), ids[0])
+	return "", fmt.Errorf("%d subscriptions have the name %q: use an id, such as %s", len(ids), terminal.Printable(name), ids[0])
 }
 
-// aboutOne is a command about the subscription that its argument names.
-func (r *remote) aboutOne(verb, short string, run func(cmd *cobra.Command, s *session, id string) error) *cobra.Command {
+// subscriptionVerb returns a command for the subscription that its argument names.
+func (r *remote) subscriptionVerb(verb, short string, run func(cmd *cobra.Command, s *session, id string) error) *cobra.Command {
 	return r.verb(verb+" NAME", short, cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
 		id, err := s.subscriptionID(cmd.Context(), args[0])
 		if err != nil {
@@ -111,11 +113,11 @@ func printSubscription(w io.Writer, x client.Subscription) error {
 	if x.RotationEndsAt != nil {
 		signing += ", until " + terminal.Time(*x.RotationEndsAt)
 	}
-	fields := []field{{"name", x.Name}, {"id", x.ID}, {"status", string(x.Status)}, {"disabled because", textOf(x.DisabledReason)}, {"url", x.URL},
+	fields := []field{{"name", x.Name}, {"id", x.ID}, {"status", string(x.Status)}, {"disabled reason", textOf(x.DisabledReason)}, {"url", x.URL},
 		{"event types", strings.Join(x.EventTypes, ", ")}, {"filter", inlineMap(x.Filter)}, {"sent by", sentBy(x)},
 		{"authorization", textOf(x.AuthHeader)}, {"headers", inlineMap(x.Headers)}, {"signatures", strings.Join(x.Signatures, ", ")}, {"secrets", signing},
 		{"retries", inline(x.Retry)}, {"timeout", fmt.Sprintf("%d s", x.TimeoutSeconds)}, {"disabled after", disabledAfter(x)},
-		{"at once", strconv.FormatInt(x.MaxInFlight, 10)}, {"per second", atMost(x.RatePerSecond)}, {"updated", terminal.Time(x.UpdatedAt)}}
+		{"max in flight", strconv.FormatInt(x.MaxInFlight, 10)}, {"per second", limitText(x.RatePerSecond)}, {"updated", terminal.Time(x.UpdatedAt)}}
 	for _, warning := range x.Warnings {
 		fields = append(fields, field{"warning", "the url " + warning})
 	}
@@ -126,26 +128,26 @@ func disabledAfter(x client.Subscription) string {
 	if x.DisableAfterFailures == 0 {
 		return "never"
 	}
-	return fmt.Sprintf("%d deliveries dead in a row", x.DisableAfterFailures)
+	return fmt.Sprintf("%d dead deliveries in a row", x.DisableAfterFailures)
 }
 
-// atMost is a limit of which 0 is none.
-func atMost(n int64) string {
+// limitText returns a limit; 0 means unlimited.
+func limitText(n int64) string {
 	if n == 0 {
-		return "any"
+		return "unlimited"
 	}
 	return strconv.FormatInt(n, 10)
 }
 
 func newSubscriptionGet(r *remote) *cobra.Command {
-	return r.aboutOne("get", "Show a subscription; its secrets are never shown", func(cmd *cobra.Command, s *session, id string) error {
-		return s.showSubscription(s.GetSubscription(cmd.Context(), s.tenant, id, s.keep()))
+	return r.subscriptionVerb("get", "Show a subscription; its secrets are never shown", func(cmd *cobra.Command, s *session, id string) error {
+		return s.showSubscription(s.GetSubscription(cmd.Context(), s.tenant, id, s.keepBody()))
 	})
 }
 
 func newSubscriptionPublicKey(r *remote) *cobra.Command {
-	return r.aboutOne("public-key", "Print the key that verifies the signatures v1a", func(cmd *cobra.Command, s *session, id string) error {
-		x, err := s.GetSubscriptionPublicKey(cmd.Context(), s.tenant, id, s.keep())
+	return r.subscriptionVerb("public-key", "Print the public key for v1a signatures", func(cmd *cobra.Command, s *session, id string) error {
+		x, err := s.GetSubscriptionPublicKey(cmd.Context(), s.tenant, id, s.keepBody())
 		if err != nil {
 			return err
 		}
@@ -157,7 +159,7 @@ func newSubscriptionPublicKey(r *remote) *cobra.Command {
 }
 
 func newSubscriptionDelete(r *remote) *cobra.Command {
-	return r.aboutOne("delete", "Delete a subscription, and send it nothing more", func(cmd *cobra.Command, s *session, id string) error {
+	return r.subscriptionVerb("delete", "Delete a subscription; its open deliveries are not sent", func(cmd *cobra.Command, s *session, id string) error {
 		if err := s.DeleteSubscription(cmd.Context(), s.tenant, id, client.DeleteSubscriptionParams{}); err != nil {
 			return err
 		}
@@ -166,9 +168,9 @@ func newSubscriptionDelete(r *remote) *cobra.Command {
 	})
 }
 
-// newSubscriptionTurn is a command that gives a subscription another status.
-func newSubscriptionTurn(r *remote, verb, short string, turn func(c *client.Client, ctx context.Context, tenant, id string, options ...client.CallOption) (client.Subscription, error)) *cobra.Command {
-	return r.aboutOne(verb, short, func(cmd *cobra.Command, s *session, id string) error {
-		return s.showSubscription(turn(s.Client, cmd.Context(), s.tenant, id, s.keep()))
+// newSubscriptionAction returns a command that changes the status of a subscription.
+func newSubscriptionAction(r *remote, verb, short string, call func(c *client.Client, ctx context.Context, tenant, id string, options ...client.CallOption) (client.Subscription, error)) *cobra.Command {
+	return r.subscriptionVerb(verb, short, func(cmd *cobra.Command, s *session, id string) error {
+		return s.showSubscription(call(s.Client, cmd.Context(), s.tenant, id, s.keepBody()))
 	})
 }

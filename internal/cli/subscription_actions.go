@@ -16,37 +16,37 @@ import (
 func newSubscriptionRotate(r *remote) *cobra.Command {
 	var secret input.Secrets
 	var grace time.Duration
-	cmd := r.aboutOne("rotate-secret", "Sign with a new secret, and with the old one for a while", func(cmd *cobra.Command, s *session, id string) error {
-		asked := client.SecretRotation{GraceSeconds: new(int64(grace / time.Second))}
+	cmd := r.subscriptionVerb("rotate-secret", "Rotate the signing secret; the old secret signs, too, for a grace period", func(cmd *cobra.Command, s *session, id string) error {
+		request := client.SecretRotation{GraceSeconds: new(int64(grace / time.Second))}
 		if secret.Given() {
 			text, err := secret.ReadOne(cmd.InOrStdin())
 			if err != nil {
 				return input.Usage(err)
 			}
-			asked.SigningSecret = &text
+			request.SigningSecret = &text
 		}
-		done, err := s.RotateSubscriptionSecret(cmd.Context(), s.tenant, id, asked, s.keep())
+		done, err := s.RotateSubscriptionSecret(cmd.Context(), s.tenant, id, request, s.keepBody())
 		if err != nil {
 			return err
 		}
 		return s.answer(func(io.Writer) error {
-			s.Say("The new secret, which is not shown again:\n  %s", done.SigningSecret)
+			s.Say("The new secret, which is shown only once:\n  %s", done.SigningSecret)
 			if done.PreviousExpiresAt == nil {
-				s.Say("The one before it does not sign any more.")
+				s.Say("The previous secret does not sign any more.")
 			} else {
-				s.Say("The one before it signs, too, until %s: give the receiver the new one before then.", terminal.Time(*done.PreviousExpiresAt))
+				s.Say("The previous secret also signs until %s: configure the new secret at the receiver before that time.", terminal.Time(*done.PreviousExpiresAt))
 			}
 			return nil
 		})
 	})
-	cmd.Flags().DurationVar(&grace, "grace", 24*time.Hour, "for how long the one before it signs, too")
+	cmd.Flags().DurationVar(&grace, "grace", 24*time.Hour, "how long the previous secret also signs")
 	secret.AddTo(cmd.Flags())
 	return cmd
 }
 
 func newSubscriptionTest(r *remote) *cobra.Command {
-	cmd := r.aboutOne("test", "Send a test event now, and tell what came of it", func(cmd *cobra.Command, s *session, id string) error {
-		x, err := s.TestSubscription(cmd.Context(), s.tenant, id, s.keep())
+	cmd := r.subscriptionVerb("test", "Send a test event now and show the answer", func(cmd *cobra.Command, s *session, id string) error {
+		x, err := s.TestSubscription(cmd.Context(), s.tenant, id, s.keepBody())
 		if err != nil {
 			return err
 		}
@@ -58,8 +58,9 @@ func newSubscriptionTest(r *remote) *cobra.Command {
 		}
 		return nil
 	})
-	cmd.Long = cmd.Short + `. It goes to this
-subscription alone, whatever its event types. It fails unless the answer is 2xx.`
+	cmd.Long = cmd.Short + `. The event is sent
+to this subscription only, and ignores its event types. The command fails unless
+the answer is 2xx.`
 	return cmd
 }
 
@@ -68,13 +69,13 @@ func showTested(w io.Writer, x client.SubscriptionTested) error {
 	if !x.Delivered {
 		verdict = "no: " + textOf(x.Error)
 	}
-	return printFields(w, field{"delivered", verdict}, field{"answer", numberOr(x.StatusCode, "none")}, field{"took", fmt.Sprintf("%d ms", x.DurationMs)},
-		field{"it said", textOf(x.ResponseExcerpt)}, field{"event", x.EventID}, field{"delivery", x.DeliveryID})
+	return printFields(w, field{"delivered", verdict}, field{"status code", numberOr(x.StatusCode, "none")}, field{"duration", fmt.Sprintf("%d ms", x.DurationMs)},
+		field{"response", textOf(x.ResponseExcerpt)}, field{"event", x.EventID}, field{"delivery", x.DeliveryID})
 }
 
 func newSubscriptionStats(r *remote) *cobra.Command {
-	return r.aboutOne("stats", "Tell what a subscription has received lately, and what waits", func(cmd *cobra.Command, s *session, id string) error {
-		x, err := s.GetSubscriptionStats(cmd.Context(), s.tenant, id, s.keep())
+	return r.subscriptionVerb("stats", "Show delivery statistics of a subscription", func(cmd *cobra.Command, s *session, id string) error {
+		x, err := s.GetSubscriptionStats(cmd.Context(), s.tenant, id, s.keepBody())
 		if err != nil {
 			return err
 		}
@@ -83,41 +84,41 @@ func newSubscriptionStats(r *remote) *cobra.Command {
 }
 
 func showStats(w io.Writer, x client.SubscriptionStats) error {
-	told := func(delivered, failed, dead int64) string {
-		return fmt.Sprintf("%d delivered, %d attempts failed, %d dead", delivered, failed, dead)
+	text := func(delivered, failed, dead int64) string {
+		return fmt.Sprintf("%d delivered, %d failed attempts, %d dead", delivered, failed, dead)
 	}
-	return printFields(w, field{"last hour", told(x.DeliveredLastHour, x.FailedLastHour, x.DeadLastHour)},
-		field{"last 24 hours", told(x.DeliveredLast24H, x.FailedLast24H, x.DeadLast24H)}, field{"an attempt takes", strconv.FormatFloat(x.MeanDurationMs, 'f', 1, 64) + " ms"},
-		field{"waiting", strconv.FormatInt(x.Waiting, 10)}, field{"the oldest since", momentOr(x.OldestWaitingAt, "")}, field{"dead in a row", strconv.FormatInt(x.DeadInRow, 10)})
+	return printFields(w, field{"last hour", text(x.DeliveredLastHour, x.FailedLastHour, x.DeadLastHour)},
+		field{"last 24 hours", text(x.DeliveredLast24H, x.FailedLast24H, x.DeadLast24H)}, field{"mean duration", strconv.FormatFloat(x.MeanDurationMs, 'f', 1, 64) + " ms"},
+		field{"waiting", strconv.FormatInt(x.Waiting, 10)}, field{"oldest waiting", timeOr(x.OldestWaitingAt, "")}, field{"dead in a row", strconv.FormatInt(x.DeadInRow, 10)})
 }
 
 func newSubscriptionReplay(r *remote) *cobra.Command {
 	var span spanFlags
 	var statuses []string
 	var limit int64
-	cmd := r.aboutOne("replay", "Send again what a subscription has missed since a time", func(cmd *cobra.Command, s *session, id string) error {
+	cmd := r.subscriptionVerb("replay", "Replay deliveries of a subscription since a time", func(cmd *cobra.Command, s *session, id string) error {
 		since, until, err := span.bounds(time.Now())
 		switch {
 		case err != nil:
 			return err
 		case since == nil:
-			return input.Usagef("since when? --since takes a time, or how long ago, such as 24h")
+			return input.Usagef("--since is required: a time, or a duration such as 24h")
 		}
-		done, err := s.ReplaySubscription(cmd.Context(), s.tenant, id, client.SubscriptionReplay{Since: *since, Until: until, Status: statusFlags(statuses), Limit: &limit}, s.keep())
+		done, err := s.ReplaySubscription(cmd.Context(), s.tenant, id, client.SubscriptionReplay{Since: *since, Until: until, Status: statusFlags(statuses), Limit: &limit}, s.keepBody())
 		if err != nil {
 			return err
 		}
 		return s.answer(func(io.Writer) error {
-			s.Say("Sent again: %d", done.ReplayedCount)
+			s.Say("Replayed: %d", done.ReplayedCount)
 			if done.More {
-				s.Say("That was the limit: repeat it for the rest.")
+				s.Say("The limit was reached: repeat the command for more.")
 			}
 			return nil
 		})
 	})
-	span.addTo(cmd)
-	cmd.Flags().StringSliceVar(&statuses, "status", nil, "dead, failed, success; dead by default, success sends again what was delivered")
-	cmd.Flags().Int64Var(&limit, "limit", 1000, "how many at most, newest first")
+	span.addTo(cmd.Flags(), "published")
+	cmd.Flags().StringSliceVar(&statuses, "status", nil, "status: dead, failed, success; dead by default; success repeats successful deliveries")
+	cmd.Flags().Int64Var(&limit, "limit", 1000, "maximum number of deliveries, newest first")
 	return cmd
 }
 
@@ -131,7 +132,7 @@ func statusFlags(texts []string) (list []client.DeliveryStatus) {
 func newSubscriptionDeliveries(r *remote) *cobra.Command {
 	var f listFlags
 	var which deliveryFlags
-	cmd := r.aboutOne("deliveries", "List what a subscription was sent, newest first", func(cmd *cobra.Command, s *session, id string) error {
+	cmd := r.subscriptionVerb("deliveries", "List deliveries of a subscription, newest first", func(cmd *cobra.Command, s *session, id string) error {
 		which.subscription = id
 		return s.listDeliveries(cmd, &f, which)
 	})

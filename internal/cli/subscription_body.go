@@ -16,31 +16,31 @@ import (
 	"github.com/eventhook/eventhook/internal/cli/terminal"
 )
 
-// subscriptionFlags are the flags of what a subscription is told. The rest of it
-// is for -f.
+// subscriptionFlags defines flags for the fields of a subscription. Use -f for the
+// other fields.
 func (b *body) subscriptionFlags() *body {
-	b.text("url", "url", "where its events are sent")
+	b.text("url", "url", "URL that receives the events")
 	b.texts("type", "event_types", "event type: exact, prefix.*, or *")
-	b.json("filter", "filter", `conditions, such as {"body.amount":{"$gte":10}}`)
+	b.json("filter", "filter", `filter conditions, such as {"body.amount":{"$gte":10}}`)
 	b.authHeader()
 	b.headers()
-	b.texts("label", "target_labels", "label of the agents that send, such as env:prod; without any the gateway sends")
-	b.json("retry", "retry", `when to try again, such as {"max_retries":3} or {"schedule_seconds":[30,600]}`)
-	b.number("timeout", "timeout_seconds", "seconds for an attempt")
-	b.number("disable-after", "disable_after_failures", "deliveries dead in a row that disable it; 0: never")
-	b.number("max-in-flight", "max_in_flight", "how many each instance sends at once, at most")
-	b.number("rate", "rate_per_second", "how many all instances send in a second; 0: any")
-	b.texts("signature", "signatures", "v1, or v1a for ed25519")
+	b.texts("label", "target_labels", "label of the agents that deliver, such as env:prod; without labels the gateway delivers")
+	b.json("retry", "retry", `retry policy, such as {"max_retries":3} or {"schedule_seconds":[30,600]}`)
+	b.number("timeout", "timeout_seconds", "timeout of an attempt in seconds")
+	b.number("disable-after", "disable_after_failures", "number of dead deliveries in a row that disables it; 0: never")
+	b.number("max-in-flight", "max_in_flight", "maximum number of concurrent deliveries per instance")
+	b.number("rate", "rate_per_second", "maximum deliveries per second of all instances; 0: unlimited")
+	b.texts("signature", "signatures", "signature version: v1 (HMAC) or v1a (ed25519)")
 	b.signingSecret()
 	return b
 }
 
-// authHeader is what is sent as Authorization, from a variable if wanted: shells
-// remember what they ran.
+// authHeader defines the flags for the Authorization header. The flag that names a
+// variable keeps the value out of the shell's history.
 func (b *body) authHeader() {
-	plain := b.cmd.Flags().String("auth-header", "", "what is sent as Authorization (your shell will remember it: prefer --auth-header-env)")
-	name := b.cmd.Flags().String("auth-header-env", "", "environment variable that holds what is sent as Authorization")
-	b.when(func(d document) error {
+	plain := b.cmd.Flags().String("auth-header", "", "value of the Authorization header (the history of your shell will contain it: prefer --auth-header-env)")
+	name := b.cmd.Flags().String("auth-header-env", "", "environment variable with the value of the Authorization header")
+	b.onFlag(func(d document) error {
 		text := *plain
 		if *name != "" {
 			if text = os.Getenv(*name); text == "" {
@@ -52,10 +52,10 @@ func (b *body) authHeader() {
 	}, "auth-header", "auth-header-env")
 }
 
-// headers are sent, too, beside those of a file.
+// headers defines the flag for headers, which are added to those of the file.
 func (b *body) headers() {
-	list := b.cmd.Flags().StringArrayP("header", "H", nil, "'Name: value' that is sent, too; may be repeated")
-	b.when(func(d document) error {
+	list := b.cmd.Flags().StringArrayP("header", "H", nil, "additional header as 'Name: value'; may be repeated")
+	b.onFlag(func(d document) error {
 		headers, ok := d["headers"].(map[string]any)
 		if !ok {
 			headers = map[string]any{}
@@ -72,11 +72,11 @@ func (b *body) headers() {
 	}, "header")
 }
 
-// signingSecret is the one secret that signs.
+// signingSecret defines the flags for the signing secret.
 func (b *body) signingSecret() {
 	f := &input.Secrets{}
 	f.AddTo(b.cmd.Flags())
-	b.over = append(b.over, func(d document) error {
+	b.changes = append(b.changes, func(d document) error {
 		if !f.Given() {
 			return nil
 		}
@@ -88,19 +88,19 @@ func (b *body) signingSecret() {
 
 func newSubscriptionCreate(r *remote) *cobra.Command {
 	var b *body
-	cmd := r.verb("create NAME", "Make a subscription", cobra.MaximumNArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+	cmd := r.verb("create NAME", "Create a subscription", cobra.MaximumNArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
 		raw, err := b.readNamed("name", args)
 		if err != nil {
 			return err
 		}
-		x, err := s.CreateSubscriptionFrom(cmd.Context(), s.tenant, raw, s.keep())
+		x, err := s.CreateSubscriptionFrom(cmd.Context(), s.tenant, raw, s.keepBody())
 		if err != nil {
 			return err
 		}
-		return s.answer(func(w io.Writer) error { return s.showMade(w, x) })
+		return s.answer(func(w io.Writer) error { return s.showCreated(w, x) })
 	})
 	b = newBody(cmd).subscriptionFlags()
-	b.yes("validate", "validate", "make it only if a test event is answered with 2xx")
+	b.boolean("validate", "validate", "create it only if the receiver answers a test event with 2xx")
 	cmd.Example = `  eventhook subscription create billing --url https://billing.example/hooks --type 'payment.*'
   eventhook subscription create large --url https://a.example/in --type '*' --filter '{"body.amount":{"$gte":1000}}'
   eventhook subscription create own --url https://a.example/in --type '*' --secret-env SIGNING_SECRET --auth-header-env TOKEN --validate
@@ -109,8 +109,8 @@ func newSubscriptionCreate(r *remote) *cobra.Command {
 	return cmd
 }
 
-// showMade tells of a subscription that was made, with what to do next.
-func (s *session) showMade(w io.Writer, x client.SubscriptionCreated) error {
+// showCreated prints a new subscription, its secret, and the next steps.
+func (s *session) showCreated(w io.Writer, x client.SubscriptionCreated) error {
 	var read client.Subscription
 	if err := json.Unmarshal(s.raw, &read); err != nil {
 		return err
@@ -118,17 +118,17 @@ func (s *session) showMade(w io.Writer, x client.SubscriptionCreated) error {
 	if err := printSubscription(w, read); err != nil {
 		return err
 	}
-	s.Say("\nIts receiver verifies what comes with this secret, which is not shown again:\n  %s", x.SigningSecret)
+	s.Say("\nThe receiver verifies events with this secret, which is shown only once:\n  %s", x.SigningSecret)
 	if slices.Contains(x.Signatures, "v1a") {
-		s.Say("and v1a with its public key: eventhook subscription public-key %s", x.ID)
+		s.Say("and v1a signatures with the public key: eventhook subscription public-key %s", x.ID)
 	}
-	s.Say("How to: docs/receiving.md. Try it out: eventhook subscription test %s", x.ID)
+	s.Say("See docs/receiving.md. To test: eventhook subscription test %s", x.ID)
 	return nil
 }
 
 func newSubscriptionUpdate(r *remote) *cobra.Command {
 	var b *body
-	cmd := r.verb("update NAME", "Change what you name of a subscription", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+	cmd := r.verb("update NAME", "Update the given fields of a subscription", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
 		raw, err := b.readChange()
 		if err != nil {
 			return err
@@ -137,21 +137,22 @@ func newSubscriptionUpdate(r *remote) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		x, err := s.UpdateSubscriptionFrom(cmd.Context(), s.tenant, id, client.UpdateSubscriptionParams{}, raw, s.keep())
+		x, err := s.UpdateSubscriptionFrom(cmd.Context(), s.tenant, id, client.UpdateSubscriptionParams{}, raw, s.keepBody())
 		return s.showSubscription(x, withFlagsToRepeat(err))
 	})
 	b = newBody(cmd).subscriptionFlags()
-	b.text("name", "name", "its name")
-	cmd.Long = cmd.Short + `. A secret that is given takes the place of
-all that it has, at once; rotate-secret leaves its receiver time.
+	b.text("name", "name", "name of the subscription")
+	cmd.Long = cmd.Short + `. A given secret replaces all
+secrets of the subscription at once; rotate-secret has a grace period.
 
-With another scheme, host or port of --url, or another --label, give
---auth-header-env and each --header again: the gateway sends no stored secret to
-a destination that it was not given for.`
+If --url has another scheme, host or port, or --label is another one, repeat
+--auth-header-env and each --header: the gateway does not send stored secrets to
+a new destination.`
 	return cmd
 }
 
-// withFlagsToRepeat names the flags of what a new destination needs again.
+// withFlagsToRepeat adds to a refusal the flags that a new destination requires
+// again.
 func withFlagsToRepeat(err error) error {
 	p, ok := errors.AsType[*client.Problem](err)
 	if !ok {
@@ -168,7 +169,7 @@ func withFlagsToRepeat(err error) error {
 		}
 	}
 	if len(flags) > 0 {
-		p.Detail = "The gateway sends no stored secret to a new destination: add " + strings.Join(flags, " ") + ", or set them to null in a file with -f."
+		p.Detail = "The gateway does not send stored secrets to a new destination: add " + strings.Join(flags, " ") + ", or set them to null in a file with -f."
 	}
 	return err
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/eventhook/eventhook/internal/cli/terminal"
 )
 
-// answer prints the answer that was kept, or for a person what show prints.
+// answer prints the body of the last answer if the output is JSON, and calls show
+// otherwise.
 func (s *session) answer(show func(w io.Writer) error) error {
 	if s.JSON {
 		return printJSON(s.Out, s.raw)
@@ -21,11 +22,11 @@ func (s *session) answer(show func(w io.Writer) error) error {
 	return show(s.Out)
 }
 
-// printJSON indents JSON and changes nothing else of it.
+// printJSON prints JSON with indentation and otherwise unchanged.
 func printJSON(w io.Writer, raw []byte) error {
 	var b bytes.Buffer
 	if err := json.Indent(&b, bytes.TrimSpace(raw), "", "  "); err != nil {
-		return fmt.Errorf("the answer is no JSON: %w", err)
+		return fmt.Errorf("the answer is not JSON: %w", err)
 	}
 	b.WriteByte('\n')
 	_, err := b.WriteTo(w)
@@ -40,11 +41,11 @@ type column[T any] struct {
 
 const columnGap = 2
 
-// printTable prints items as a table; without a title row if it continues one.
+// printTable prints items as a table. A continued table has no title row.
 func printTable[T any](w io.Writer, columns []column[T], items []T, continued bool) error {
 	t := tabwriter.NewWriter(w, 0, 0, columnGap, ' ', 0)
 	row := make([]string, len(columns))
-	print := func() { _, _ = fmt.Fprintln(t, strings.Join(row, "\t")) } // Flush tells of errors
+	print := func() { _, _ = fmt.Fprintln(t, strings.Join(row, "\t")) } // Flush returns the error
 	if !continued {
 		for i, c := range columns {
 			row[i] = c.title
@@ -60,27 +61,28 @@ func printTable[T any](w io.Writer, columns []column[T], items []T, continued bo
 	return t.Flush()
 }
 
-// field is a line about one thing; without a value it is left out.
+// field is a named value of an object. Fields without a value are not printed.
 type field struct{ name, value string }
 
 func printFields(w io.Writer, fields ...field) error {
 	t := tabwriter.NewWriter(w, 0, 0, columnGap, ' ', 0)
 	for _, f := range fields {
 		if f.value != "" {
-			_, _ = fmt.Fprintf(t, "%s\t%s\n", f.name, terminal.Printable(f.value)) // see printTable
+			_, _ = fmt.Fprintf(t, "%s\t%s\n", f.name, terminal.Printable(f.value)) // Flush returns the error
 		}
 	}
 	return t.Flush()
 }
 
-func momentOr(t *time.Time, absent string) string {
+// timeOr returns a time, or absent for nil.
+func timeOr(t *time.Time, absent string) string {
 	if t == nil {
 		return absent
 	}
 	return terminal.Time(*t)
 }
 
-// textOf is an optional text, "" without one.
+// textOf returns an optional text, "" for nil.
 func textOf[T ~string](s *T) string {
 	if s == nil {
 		return ""
@@ -88,6 +90,7 @@ func textOf[T ~string](s *T) string {
 	return string(*s)
 }
 
+// numberOr returns a number, or absent for nil.
 func numberOr(n *int64, absent string) string {
 	if n == nil {
 		return absent
@@ -102,7 +105,7 @@ func yesOrNo(b bool) string {
 	return "no"
 }
 
-// inline is a value as JSON on one line, "" for nothing.
+// inline returns a value as JSON on one line, "" for null.
 func inline(v any) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

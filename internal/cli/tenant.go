@@ -15,14 +15,14 @@ import (
 
 func newTenant(version string) *cobra.Command {
 	r := &remote{version: version}
-	return newNoun("tenant", "Make, change, suspend and close tenants (needs the admin key)", `Make, change, suspend and close tenants. It needs the admin key.
+	return newNoun("tenant", "Create, list, update, suspend and close tenants (requires the admin key)", `Create, list, update, suspend and close tenants. The admin key is required.
 
   eventhook tenant create shop --name "Shop" --max-events-per-day 1000000
   eventhook tenant list
   eventhook tenant suspend shop`, r,
 		newTenantList(r), newTenantGet(r), newTenantCreate(r), newTenantUpdate(r),
-		newTenantStatus(r, "suspend", client.TenantStatusSuspended, "Stop taking webhooks and changes of a tenant; what it has accepted is worked off"),
-		newTenantStatus(r, "activate", client.TenantStatusActive, "Take up a suspended tenant again"), newTenantClose(r))
+		newTenantStatus(r, "suspend", client.TenantStatusSuspended, "Suspend a tenant: refuse its webhooks and changes; accepted events are processed"),
+		newTenantStatus(r, "activate", client.TenantStatusActive, "Activate a suspended tenant"), newTenantClose(r))
 }
 
 var tenantColumns = []column[client.Tenant]{
@@ -30,9 +30,9 @@ var tenantColumns = []column[client.Tenant]{
 	{"NAME", func(t client.Tenant) string { return t.Name }},
 	{"STATUS", func(t client.Tenant) string { return string(t.Status) }},
 	{"EVENTS TODAY", func(t client.Tenant) string { return strconv.FormatInt(t.Usage.EventsToday, 10) }},
-	{"OF", func(t client.Tenant) string { return numberOr(t.MaxEventsPerDay, "any") }},
-	{"BYTES KEPT", func(t client.Tenant) string { return strconv.FormatInt(t.Usage.StorageBytes, 10) }},
-	{"OF", func(t client.Tenant) string { return numberOr(t.MaxStorageBytes, "any") }},
+	{"OF", func(t client.Tenant) string { return numberOr(t.MaxEventsPerDay, "unlimited") }},
+	{"BYTES STORED", func(t client.Tenant) string { return strconv.FormatInt(t.Usage.StorageBytes, 10) }},
+	{"OF", func(t client.Tenant) string { return numberOr(t.MaxStorageBytes, "unlimited") }},
 	{"CREATED", func(t client.Tenant) string { return terminal.Time(t.CreatedAt) }},
 }
 
@@ -40,7 +40,7 @@ func newTenantList(r *remote) *cobra.Command {
 	var f listFlags
 	cmd := r.verb("list", "List tenants, newest first", cobra.NoArgs, func(cmd *cobra.Command, s *session, _ []string) error {
 		return printList(s, &f, func(limit *int64, cursor *string) ([]client.Tenant, *string, error) {
-			p, err := s.ListTenants(cmd.Context(), client.ListTenantsParams{Limit: limit, Cursor: cursor}, s.keep())
+			p, err := s.ListTenants(cmd.Context(), client.ListTenantsParams{Limit: limit, Cursor: cursor}, s.keepBody())
 			return p.Items, p.NextCursor, err
 		}, tenantColumns)
 	})
@@ -54,41 +54,42 @@ func (s *session) showTenant(t client.Tenant, err error) error {
 	}
 	return s.answer(func(w io.Writer) error {
 		return printFields(w, field{"slug", t.Slug}, field{"name", t.Name}, field{"status", string(t.Status)}, field{"id", t.ID},
-			field{"events today", strconv.FormatInt(t.Usage.EventsToday, 10) + " of " + numberOr(t.MaxEventsPerDay, "any number")},
-			field{"bytes kept", strconv.FormatInt(t.Usage.StorageBytes, 10) + " of " + numberOr(t.MaxStorageBytes, "any number")},
+			field{"events today", strconv.FormatInt(t.Usage.EventsToday, 10) + " of " + numberOr(t.MaxEventsPerDay, "unlimited")},
+			field{"bytes stored", strconv.FormatInt(t.Usage.StorageBytes, 10) + " of " + numberOr(t.MaxStorageBytes, "unlimited")},
 			field{"created", terminal.Time(t.CreatedAt)}, field{"updated", terminal.Time(t.UpdatedAt)})
 	})
 }
 
 func newTenantGet(r *remote) *cobra.Command {
 	return r.verb("get SLUG", "Show a tenant", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
-		return s.showTenant(s.GetTenant(cmd.Context(), args[0], s.keep()))
+		return s.showTenant(s.GetTenant(cmd.Context(), args[0], s.keepBody()))
 	})
 }
 
+// tenantFlags defines the flags for the fields of a tenant.
 func (b *body) tenantFlags() *body {
-	b.text("name", "name", "its name, for people")
-	b.limit("max-events-per-day", "max_events_per_day", "how many events it may store between two midnights, UTC")
-	b.limit("max-storage-bytes", "max_storage_bytes", "how many bytes of bodies and headers may be kept")
+	b.text("name", "name", "display name")
+	b.limit("max-events-per-day", "max_events_per_day", "maximum events per day (UTC)")
+	b.limit("max-storage-bytes", "max_storage_bytes", "maximum bytes of stored bodies and headers")
 	return b
 }
 
 func newTenantCreate(r *remote) *cobra.Command {
 	var b *body
-	cmd := r.verb("create SLUG", "Make a tenant; its name is the slug, if you give none", cobra.MaximumNArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+	cmd := r.verb("create SLUG", "Create a tenant; its default name is the slug", cobra.MaximumNArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
 		raw, err := b.readNamed("slug", args)
 		if err != nil {
 			return err
 		}
-		t, err := s.CreateTenantFrom(cmd.Context(), raw, s.keep())
+		t, err := s.CreateTenantFrom(cmd.Context(), raw, s.keepBody())
 		if err := s.showTenant(t, err); err != nil {
 			return err
 		}
-		s.Say("\nGo on with: export EVENTHOOK_TENANT=%s", t.Slug)
+		s.Say("\nTo use it in other commands: export EVENTHOOK_TENANT=%s", t.Slug)
 		return nil
 	})
 	b = newBody(cmd).tenantFlags()
-	b.over = append(b.over, func(d document) error {
+	b.changes = append(b.changes, func(d document) error {
 		if _, named := d["name"]; !named && d["slug"] != nil {
 			d["name"] = d["slug"]
 		}
@@ -99,12 +100,12 @@ func newTenantCreate(r *remote) *cobra.Command {
 
 func newTenantUpdate(r *remote) *cobra.Command {
 	var b *body
-	cmd := r.verb("update SLUG", "Change what you name of a tenant", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+	cmd := r.verb("update SLUG", "Update the given fields of a tenant", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
 		raw, err := b.readChange()
 		if err != nil {
 			return err
 		}
-		return s.showTenant(s.UpdateTenantFrom(cmd.Context(), args[0], client.UpdateTenantParams{}, raw, s.keep()))
+		return s.showTenant(s.UpdateTenantFrom(cmd.Context(), args[0], client.UpdateTenantParams{}, raw, s.keepBody()))
 	})
 	b = newBody(cmd).tenantFlags()
 	return cmd
@@ -112,17 +113,17 @@ func newTenantUpdate(r *remote) *cobra.Command {
 
 func newTenantStatus(r *remote, verb string, status client.TenantStatus, short string) *cobra.Command {
 	return r.verb(verb+" SLUG", short, cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
-		return s.showTenant(s.UpdateTenant(cmd.Context(), args[0], client.UpdateTenantParams{}, client.TenantPatch{Status: &status}, s.keep()))
+		return s.showTenant(s.UpdateTenant(cmd.Context(), args[0], client.UpdateTenantParams{}, client.TenantPatch{Status: &status}, s.keepBody()))
 	})
 }
 
 func newTenantClose(r *remote) *cobra.Command {
 	var yes bool
-	cmd := r.verb("close SLUG", "Close a tenant for good: its sources stop and its keys end", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
+	cmd := r.verb("close SLUG", "Close a tenant permanently: its sources and API keys stop working", cobra.ExactArgs(1), func(cmd *cobra.Command, s *session, args []string) error {
 		if !yes {
 			return input.Usage(errors.New("closing " + strings.TrimSpace(args[0]) + " cannot be undone; confirm with --yes"))
 		}
-		return s.showTenant(s.CloseTenant(cmd.Context(), args[0], s.keep()))
+		return s.showTenant(s.CloseTenant(cmd.Context(), args[0], s.keepBody()))
 	})
 	cmd.Flags().BoolVar(&yes, "yes", false, "confirm that this cannot be undone")
 	return cmd

@@ -48,7 +48,7 @@ func NewBudget(perSecond float64, burst int) *Budget {
 // not, nothing is counted.
 func (b *Budget) Take(address netip.Addr, now time.Time) bool { return b.TakeN(address, 1, now) }
 
-// TakeN takes n tokens at once, or the burst if that is less. It takes all or none.
+// TakeN takes n tokens at once, or the burst if that is less. If there are fewer, it takes no token.
 func (b *Budget) TakeN(address netip.Addr, n int, now time.Time) bool {
 	client := Client(address)
 	limiter, ok := b.limiters.Get(client)

@@ -8,26 +8,26 @@ import (
 	"github.com/eventhook/eventhook/internal/meter"
 )
 
-// Bucket is one tenant's bucket of steps. It implements meter.Bucket for the
-// quick path. Safe for concurrent use.
+// Bucket is one tenant's token bucket of steps. It implements meter.Share for the quick path. It is
+// safe for concurrent use.
 type Bucket struct {
-	perNanosecond float64 // steps
-	most          float64
+	perNanosecond float64 // refilled steps
+	max           float64
 	now           func() time.Time
 
-	mu   sync.Mutex
-	left float64 // below 0 when work that was begun took more
-	at   time.Time
-	next time.Time // when the last event that waits for the share is due
-	each float64   // steps of an evaluation on the slow path, of late
+	mu           sync.Mutex
+	left         float64 // below 0 while the bucket is overdrawn
+	refilledAt   time.Time
+	lastRetry    time.Time // retry time of the last postponed event
+	averageSteps float64   // moving average of the steps of a slow evaluation
 }
 
-func newShare(config Config, now func() time.Time) *Bucket {
-	most := float64(meter.StepsIn(config.Burst))
-	return &Bucket{perNanosecond: config.Processors / float64(meter.StepTime), most: most, left: most, now: now, at: now()}
+func newBucket(config Config, now func() time.Time) *Bucket {
+	max := float64(meter.StepsIn(config.Burst))
+	return &Bucket{perNanosecond: config.Processors / float64(meter.StepTime), max: max, left: max, now: now, refilledAt: now()}
 }
 
-// Take takes steps if the share has them.
+// Take takes steps if the bucket has them.
 func (s *Bucket) Take(steps int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,14 +39,14 @@ func (s *Bucket) Take(steps int) bool {
 	return true
 }
 
-// Return gives back steps that were taken and not used.
+// Return gives back unused steps.
 func (s *Bucket) Return(steps int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.left += float64(steps)
 }
 
-// Charge takes steps that were used, and may overdraw the share.
+// Charge takes steps that were already used. It may overdraw the bucket.
 func (s *Bucket) Charge(steps int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,17 +54,17 @@ func (s *Bucket) Charge(steps int) {
 	s.left -= float64(steps)
 }
 
-// refill adds what time has brought.
+// refill adds the steps for the time since the last refill.
 func (s *Bucket) refill() {
 	now := s.now()
-	if passed := now.Sub(s.at); passed > 0 {
-		s.left, s.at = min(s.left+float64(passed)*s.perNanosecond, s.most), now
+	if passed := now.Sub(s.refilledAt); passed > 0 {
+		s.left, s.refilledAt = min(s.left+float64(passed)*s.perNanosecond, s.max), now
 	}
 }
 
-// BeginSlow returns the share as an evaluation on the slow path takes from it, if it
-// has the steps for all that one event may take; else how long until it has.
-// An evaluation that was begun is never refused, and may overdraw the share.
+// BeginSlow admits an evaluation on the slow path if the bucket has the steps for a whole event. It
+// then returns the bucket as a meter.Share that never refuses and may overdraw the bucket.
+// Otherwise it returns nil and how long to wait for the steps.
 func (s *Bucket) BeginSlow() (meter.Share, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,49 +75,51 @@ func (s *Bucket) BeginSlow() (meter.Share, time.Duration) {
 	return overdraft{s}, 0
 }
 
-// timeOf is how long the share takes to refill by so many steps.
+// timeOf is the time in which the bucket refills by a number of steps.
 func (s *Bucket) timeOf(steps float64) time.Duration {
 	return time.Duration(math.Ceil(steps / s.perNanosecond))
 }
 
-// RecordSlow notes how many steps an evaluation on the slow path took.
+// RecordSlow adds the steps of an evaluation on the slow path to the moving average.
 func (s *Bucket) RecordSlow(steps int) {
-	const of = 8 // the last few count
+	const window = 8 // weight of a new value: one eighth
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.each += (float64(steps) - s.each) / of
+	s.averageSteps += (float64(steps) - s.averageSteps) / window
 }
 
-// Bounds of how long an event waits for the share before it is tried again: the
-// least after the event before it, and the most in all.
+// Bounds of the postponement of an event.
 const (
-	leastApart  = 10 * time.Millisecond
-	longestWait = 10 * time.Minute
+	minRetryGap = 10 * time.Millisecond // minimum pause after the retry of the event postponed before
+	maxPostpone = 10 * time.Minute      // maximum postponement
 )
 
-// NextRetry is when an event that found the share used up is tried again: as soon as
-// the share has the steps for it, and after the events that were told so before,
-// so that a backlog does not come back all at once.
+// NextRetry returns when to retry an event for which the bucket had no steps: not before the bucket
+// has the steps for one event, and not before the events that were postponed earlier have run. So a
+// backlog returns spread out over time. Retries more than maxPostpone away are pulled in to half of
+// it.
 func (s *Bucket) NextRetry() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.refill()
-	soonest := s.at.Add(s.timeOf(max(meter.EventLimit-s.left, 0)))
-	next := s.next.Add(max(s.timeOf(s.each), leastApart))
-	if next.Sub(s.at) > longestWait {
-		next = s.at.Add(longestWait / 2)
+	missing := max(meter.EventLimit-s.left, 0)
+	whenRefilled := s.refilledAt.Add(s.timeOf(missing))
+	gap := max(s.timeOf(s.averageSteps), minRetryGap)
+	next := s.lastRetry.Add(gap)
+	if next.Sub(s.refilledAt) > maxPostpone {
+		next = s.refilledAt.Add(maxPostpone / 2)
 	}
-	if next.Before(soonest) {
-		next = soonest
+	if next.Before(whenRefilled) {
+		next = whenRefilled
 	}
-	s.next = next
+	s.lastRetry = next
 	return next
 }
 
-// overdraft is a share that an evaluation may overdraw.
+// overdraft is a Bucket that an evaluation may overdraw.
 type overdraft struct{ *Bucket }
 
-// Take takes steps, whatever the share has.
+// Take takes steps and always succeeds.
 func (o overdraft) Take(steps int) bool {
 	o.Charge(steps)
 	return true

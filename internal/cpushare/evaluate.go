@@ -9,23 +9,22 @@ import (
 	"github.com/eventhook/eventhook/internal/meter"
 )
 
-// Bounds of callers that wait.
+// Bounds of callers that wait for the slow path.
 const (
-	mostWaiting = 64              // of one tenant
-	patience    = 5 * time.Second // of each
+	maxWaiting = 64              // callers of one tenant
+	maxWait    = 5 * time.Second // time that a caller waits
 )
 
-// ErrBusy answers a caller whose tenant's share stayed used up.
+// ErrBusy is the error for a caller whose tenant's share stayed used up.
 var ErrBusy = &eventhook.Error{
-	Kind: eventhook.KindRateLimited, RetryAfter: patience,
+	Kind: eventhook.KindRateLimited, RetryAfter: maxWait,
 	Message: "The tenant's share of time for filters and expressions is used up: try again later.",
 }
 
-// Evaluate calls do with a meter of the tenant's share for a caller that waits:
-// at first on the quick path and, if that was not enough, once more on the slow
-// path. So do must be repeatable. The error is meter.ErrLimit if the evaluation
-// takes more than one event may, ErrBusy if its turn did not come in time, or
-// that of ctx.
+// Evaluate calls do with a meter of the tenant's bucket: first on the quick path and, if that was
+// not enough, once more on the slow path, so do must be repeatable. Evaluate waits for the slow
+// path. The error is meter.ErrLimit if the evaluation takes more steps than one event may, ErrBusy
+// if it could not start within 5 s, or ctx's.
 func (s *Limiter) Evaluate(ctx context.Context, tenant eventhook.TenantID, place Place, do func(m *meter.Meter)) error {
 	share := s.Bucket(tenant)
 	m := meter.New(ctx, meter.Slice, share)
@@ -36,8 +35,8 @@ func (s *Limiter) Evaluate(ctx context.Context, tenant eventhook.TenantID, place
 		return err
 	}
 	s.Count(place, Slow)
-	err = s.inTurn(ctx, tenant, func(lent meter.Share) error {
-		m.Reset(ctx, meter.EventLimit, lent)
+	err = s.runSlow(ctx, tenant, func(slow meter.Share) error {
+		m.Reset(ctx, meter.EventLimit, slow)
 		defer m.Close()
 		do(m)
 		return m.Err()
@@ -51,48 +50,47 @@ func (s *Limiter) Evaluate(ctx context.Context, tenant eventhook.TenantID, place
 	return err
 }
 
-// Compile calls do, which compiles what a tenant has written, when it is the
-// tenant's turn on the slow path, and takes the time of that from its share.
-// The error is ErrBusy if the turn did not come in time, or that of ctx.
+// Compile calls do, which compiles a tenant's expressions, on the slow path and charges its time to
+// the tenant's bucket. The error is ErrBusy if it could not start within 5 s, or ctx's.
 func (s *Limiter) Compile(ctx context.Context, tenant eventhook.TenantID, do func()) error {
-	return s.inTurn(ctx, tenant, func(lent meter.Share) error {
+	return s.runSlow(ctx, tenant, func(slow meter.Share) error {
 		began := s.now()
 		do()
-		lent.Take(meter.StepsIn(s.now().Sub(began)))
+		slow.Take(meter.StepsIn(s.now().Sub(began)))
 		return nil
 	})
 }
 
-// NeedsSlowPath reports whether an evaluation on the quick path ended with an
-// error that the slow path may not have.
+// NeedsSlowPath reports whether err ended an evaluation on the quick path that the slow path may
+// complete.
 func NeedsSlowPath(err error) bool {
 	return errors.Is(err, meter.ErrLimit) || errors.Is(err, meter.ErrShare)
 }
 
-// inTurn calls do when it is the caller's turn among those of its tenant, and
-// the share has the steps.
-func (s *Limiter) inTurn(ctx context.Context, tenant eventhook.TenantID, do func(lent meter.Share) error) error {
-	line := s.lines.Open(tenant)
-	defer s.lines.Close(tenant)
-	if s.lines.Callers(tenant) > mostWaiting {
+// runSlow calls do when the tenant has no other evaluation on the slow path and its bucket has the
+// steps. At most maxWaiting callers of a tenant wait.
+func (s *Limiter) runSlow(ctx context.Context, tenant eventhook.TenantID, do func(share meter.Share) error) error {
+	queue := s.queues.Open(tenant)
+	defer s.queues.Close(tenant)
+	if s.queues.Callers(tenant) > maxWaiting {
 		return ErrBusy
 	}
-	waiting, cancel := context.WithTimeoutCause(ctx, patience, ErrBusy)
+	waiting, cancel := context.WithTimeoutCause(ctx, maxWait, ErrBusy)
 	defer cancel()
 	select {
-	case <-line.Slot():
+	case <-queue.Slot():
 	case <-waiting.Done():
 		return context.Cause(waiting)
 	}
-	defer line.Release()
-	lent, err := s.await(waiting, s.Bucket(tenant))
+	defer queue.Release()
+	share, err := s.await(waiting, s.Bucket(tenant))
 	if err != nil {
 		return err
 	}
-	return do(lent)
+	return do(share)
 }
 
-// await waits until the share has the steps for all that one event may take.
+// await waits until the bucket has the steps for a whole event.
 func (s *Limiter) await(ctx context.Context, share *Bucket) (meter.Share, error) {
 	for {
 		lent, wait := share.BeginSlow()

@@ -34,7 +34,7 @@ func (c *counts) Evaluated(_ cpushare.Place, o cpushare.Outcome) {
 	c.of[o]++
 }
 
-// work uses so many steps, or as many as it is given.
+// work uses a number of steps, or fewer if the meter stops.
 func work(steps int) func(*meter.Meter) {
 	return func(m *meter.Meter) {
 		for range steps / 1000 {
@@ -66,7 +66,7 @@ func TestAShareRefillsWithTime(t *testing.T) {
 		}
 		share.Return(1000)
 		if !all.Bucket(acme).Take(1000) {
-			t.Error("want the steps that were given back")
+			t.Error("want the returned steps")
 		}
 	})
 }
@@ -85,7 +85,7 @@ func TestManySmallRefillsAddUp(t *testing.T) {
 	})
 }
 
-func TestWhatWasBegunOnTheSlowPathIsFinished(t *testing.T) {
+func TestASlowEvaluationIsNeverStoppedForLackOfSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		share := cpushare.New(config, nil, time.Now).Bucket(acme)
 		share.Take(100_000_000 - meter.EventLimit)
@@ -94,15 +94,15 @@ func TestWhatWasBegunOnTheSlowPathIsFinished(t *testing.T) {
 			t.Fatalf("got %v after %s, want the share", lent, wait)
 		}
 		if !share.Take(meter.EventLimit) || !lent.Take(meter.EventLimit) {
-			t.Error("want steps for what was begun although the share is used up")
+			t.Error("want steps for the running evaluation although the share is used up")
 		}
 		if again, wait := share.BeginSlow(); again != nil || wait.Round(time.Millisecond) != 800*time.Millisecond {
-			t.Errorf("got %v, to wait for %s; want 800ms for the debt and another event", again, wait)
+			t.Errorf("got %v and a wait of %s, want 800ms: the overdraft and one event", again, wait)
 		}
 	})
 }
 
-func TestEventsThatWaitComeBackOneAfterTheOther(t *testing.T) {
+func TestRetriesOfPostponedEventsAreSpreadOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		share := cpushare.New(config, nil, time.Now).Bucket(acme)
 		share.Take(100_000_000)
@@ -118,13 +118,13 @@ func TestEventsThatWaitComeBackOneAfterTheOther(t *testing.T) {
 		}
 		for range 10_000 {
 			if at := share.NextRetry().Sub(began); at > 10*time.Minute || at < 4*time.Minute {
-				t.Fatalf("of a large backlog: after %s, want 5 to 10 minutes", at)
+				t.Fatalf("large backlog: got a retry after %s, want 5 to 10 minutes", at)
 			}
 		}
 	})
 }
 
-func TestAQuickEvaluationHasNoTurn(t *testing.T) {
+func TestAQuickEvaluationRunsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c counts
 		all := cpushare.New(config, &c, time.Now)
@@ -140,14 +140,14 @@ func TestAQuickEvaluationHasNoTurn(t *testing.T) {
 			t.Errorf("beyond the limit: got %v, want ErrLimit", err)
 		}
 		if c.of[cpushare.Slow] != 2 || c.of[cpushare.OverLimit] != 1 {
-			t.Errorf("counted %v, want 2 slow ones of which 1 was too much", c.of)
+			t.Errorf("counted %v, want 2 slow, 1 over the limit", c.of)
 		}
 	})
 }
 
-// TestATenantHasOneSlowEvaluationAtATime is attack 2: 200 callers at once whose
-// evaluations take all that one event may. The clock stands still while they
-// work, so that the share's burst is all they get at first.
+// TestATenantHasOneSlowEvaluationAtATime simulates 200 concurrent callers whose evaluations take
+// the limit of one event each. The clock stands still while they work, so at first they get only
+// the burst of the share.
 func TestATenantHasOneSlowEvaluationAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c counts
@@ -182,11 +182,11 @@ func TestATenantHasOneSlowEvaluationAtATime(t *testing.T) {
 		}
 		callers.Wait()
 		if most.Load() != 1 {
-			t.Errorf("at once: got %d evaluations, want 1", most.Load())
+			t.Errorf("got %d concurrent evaluations, want 1", most.Load())
 		}
-		// 5 events of the burst, and one each 0.4 s for the 5 s that they wait.
+		// 5 events from the burst, and one every 0.4 s while callers wait for 5 s.
 		if got := done.Load(); got < 15 || got > 19 || got+refused.Load() != 200 {
-			t.Errorf("got %d done and %d refused, want 15 to 19 done and all others refused", got, refused.Load())
+			t.Errorf("got %d done and %d refused, want 15 to 19 done and the rest refused", got, refused.Load())
 		}
 		if got := int64(c.of[cpushare.Refused]); got != refused.Load() {
 			t.Errorf("counted %d refusals, want %d", got, refused.Load())
@@ -194,35 +194,35 @@ func TestATenantHasOneSlowEvaluationAtATime(t *testing.T) {
 	})
 }
 
-func TestAnEvaluationEndsWithItsCaller(t *testing.T) {
+func TestAnEvaluationEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := cpushare.New(config, nil, time.Now)
-		ctx, hangUp := context.WithCancel(t.Context())
+		ctx, cancel := context.WithCancel(t.Context())
 		steps := 0
 		err := all.Evaluate(ctx, acme, cpushare.Tests, func(m *meter.Meter) {
 			steps = 0
 			for m.Use(1000) == nil {
 				if steps += 1000; steps == 5*meter.Slice {
-					hangUp()
+					cancel()
 				}
 			}
 		})
 		if !errors.Is(err, context.Canceled) || steps > 7*meter.Slice {
-			t.Errorf("got %v after %d steps, want the end of the caller within a slice", err, steps)
+			t.Errorf("got %v after %d steps, want context.Canceled within a slice", err, steps)
 		}
 		for all.Bucket(acme).Take(1000) {
 			continue
 		}
-		ctx, hangUp = context.WithCancel(t.Context())
+		ctx, cancel = context.WithCancel(t.Context())
 		ended := make(chan error)
-		for range 2 { // one waits for the share, the other for its turn
+		for range 2 { // one waits for steps, the other for the slow path
 			go func() { ended <- all.Evaluate(ctx, acme, cpushare.Tests, work(1000)) }()
 		}
 		synctest.Wait()
-		hangUp()
+		cancel()
 		for range 2 {
 			if err := <-ended; !errors.Is(err, context.Canceled) {
-				t.Errorf("got %v, want the end of the caller", err)
+				t.Errorf("got %v, want context.Canceled", err)
 			}
 		}
 	})

@@ -14,10 +14,11 @@ import (
 	"encoding/hex"
 )
 
-// keepText returns what a file of the data folder holds. If there is none, it
-// makes it, readable by its owner only, with what fresh gives. Of two
-// processes that make it at once, both get the first one's.
-func ReadOrCreate(dir, name string, fresh func() string) (text string, made bool, err error) {
+// ReadOrCreate returns the content of a file in the folder dir. If the file does not
+// exist, ReadOrCreate writes the result of generate to it, with the mode 0600. If
+// several processes create the file at the same time, all return the content of
+// the first. created reports whether this call created the file.
+func ReadOrCreate(dir, name string, generate func() string) (text string, created bool, err error) {
 	path := filepath.Join(dir, name)
 	raw, err := os.ReadFile(path)
 	if err == nil {
@@ -26,17 +27,18 @@ func ReadOrCreate(dir, name string, fresh func() string) (text string, made bool
 	if !errors.Is(err, fs.ErrNotExist) {
 		return "", false, fmt.Errorf("read %s: %w", name, err)
 	}
-	text = fresh()
+	text = generate()
 	if err := writeOnce(path, text+"\n"); err != nil {
 		if errors.Is(err, fs.ErrExist) {
-			return ReadOrCreate(dir, name, fresh)
+			return ReadOrCreate(dir, name, generate)
 		}
-		return "", false, fmt.Errorf("make %s: %w", name, err)
+		return "", false, fmt.Errorf("create %s: %w", name, err)
 	}
 	return text, true, nil
 }
 
-// writeOnce makes a whole file or none; fs.ErrExist if there is one.
+// writeOnce creates a complete file or none. It fails with fs.ErrExist if the file
+// exists.
 func writeOnce(path, text string) error {
 	temp, err := writeTemp(path, text)
 	if err != nil {
@@ -46,6 +48,7 @@ func writeOnce(path, text string) error {
 	return os.Link(temp, path)
 }
 
+// writeTemp writes a temporary file beside path and returns its name.
 func writeTemp(path, text string) (string, error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
 	if err != nil {
@@ -64,19 +67,22 @@ func writeTemp(path, text string) (string, error) {
 	return f.Name(), err
 }
 
-// secrets are the texts that ${NAME} stands for in an applied file: from the
-// environment, else from the data folder, where those nobody has are made.
+// Secrets are the values of ${NAME} in a file that is applied: the environment
+// variable NAME, else a generated secret that Save stores in the data folder. It is
+// safe for concurrent use.
 type Secrets struct {
-	dir  string
-	mu   sync.Mutex
-	kept map[string]string
+	dir       string
+	mu        sync.Mutex
+	generated map[string]string
 }
 
+// secretsFile has a line NAME=SECRET for each generated secret.
 const secretsFile = "secrets.env"
 
-// openSecrets reads what was made before. Without a folder nothing is made.
+// OpenSecrets reads the secrets that an earlier start generated. It does not create
+// the folder.
 func OpenSecrets(dir string) (*Secrets, error) {
-	s := &Secrets{dir: dir, kept: map[string]string{}}
+	s := &Secrets{dir: dir, generated: map[string]string{}}
 	f, err := os.Open(filepath.Join(dir, secretsFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil
@@ -87,34 +93,35 @@ func OpenSecrets(dir string) (*Secrets, error) {
 	defer func() { _ = f.Close() }()
 	for lines := bufio.NewScanner(f); lines.Scan(); {
 		if name, value, ok := strings.Cut(lines.Text(), "="); ok {
-			s.kept[name] = value
+			s.generated[name] = value
 		}
 	}
 	return s, nil
 }
 
-// lookup is the text of a name. It never fails, so that every reference of a
-// file can be replaced; save keeps what it made.
+// Lookup returns the value of a name and true. It generates a secret for a name
+// without a value. Call Save to keep the generated secrets.
 func (s *Secrets) Lookup(name string) (string, bool) {
 	if v, ok := os.LookupEnv(name); ok && v != "" {
 		return v, true
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if v, ok := s.kept[name]; ok {
+	if v, ok := s.generated[name]; ok {
 		return v, true
 	}
 	raw := make([]byte, 24)
 	_, _ = rand.Read(raw) // never fails, see crypto/rand
-	s.kept[name] = hex.EncodeToString(raw)
-	return s.kept[name], true
+	s.generated[name] = hex.EncodeToString(raw)
+	return s.generated[name], true
 }
 
+// Save stores the generated secrets in the data folder.
 func (s *Secrets) Save() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var b strings.Builder
-	for name, value := range s.kept {
+	for name, value := range s.generated {
 		fmt.Fprintf(&b, "%s=%s\n", name, value)
 	}
 	path := filepath.Join(s.dir, secretsFile)
@@ -123,7 +130,7 @@ func (s *Secrets) Save() error {
 		err = os.Rename(temp, path)
 	}
 	if err != nil {
-		return fmt.Errorf("keep %s: %w", secretsFile, err)
+		return fmt.Errorf("write %s: %w", secretsFile, err)
 	}
 	return nil
 }

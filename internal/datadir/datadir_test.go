@@ -11,7 +11,7 @@ import (
 	"github.com/eventhook/eventhook/internal/cli/clitest"
 )
 
-func TestKeptTextIsMadeOnce(t *testing.T) {
+func TestReadOrCreateCreatesOnce(t *testing.T) {
 	const starts = 32
 	dir := t.TempDir()
 	var mu sync.Mutex
@@ -35,30 +35,30 @@ func TestKeptTextIsMadeOnce(t *testing.T) {
 	close(begin)
 	all.Wait()
 	if made != 1 || len(texts) != 1 {
-		t.Errorf("%d starts at once made %d keys and got %v, want one", starts, made, texts)
+		t.Errorf("%d concurrent calls created %d keys and returned %v, want one", starts, made, texts)
 	}
 	clitest.WantOwnerOnly(t, filepath.Join(dir, "x.key"))
 	clitest.WantFiles(t, dir, "x.key")
 }
 
-func TestKeptTextIsRead(t *testing.T) {
+func TestReadOrCreateReadsTheFile(t *testing.T) {
 	dir := t.TempDir()
 	never := func() string {
-		t.Error("made anew")
+		t.Error("generated again")
 		return ""
 	}
 	if err := os.WriteFile(filepath.Join(dir, "x.key"), []byte("  by hand \r\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if text, made, err := ReadOrCreate(dir, "x.key", never); text != "by hand" || made || err != nil {
-		t.Errorf("got %q, %v, %v; want what is there", text, made, err)
+		t.Errorf("got %q, %v, %v; want the text of the file", text, made, err)
 	}
 	if _, _, err := ReadOrCreate(filepath.Join(dir, "x.key"), "y.key", never); err == nil || strings.Contains(err.Error(), "by hand") {
 		t.Errorf("got %v for a folder that is a file, want an error without its text", err)
 	}
 }
 
-func TestMadeSecretsAreKeptAcrossStarts(t *testing.T) {
+func TestSecretsAreStoredAcrossStarts(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("FROM_OUTSIDE", "given")
 	t.Setenv("EMPTY", "")
@@ -73,7 +73,7 @@ func TestMadeSecretsAreKeptAcrossStarts(t *testing.T) {
 		for _, name := range names {
 			v, ok := s.Lookup(name)
 			if again, _ := s.Lookup(name); !ok || v == "" || again != v {
-				t.Errorf("%s is %q, %v and then %q", name, v, ok, again)
+				t.Errorf("%s is %q, %v at first and %q later", name, v, ok, again)
 			}
 			got[name] = v
 		}
@@ -84,7 +84,7 @@ func TestMadeSecretsAreKeptAcrossStarts(t *testing.T) {
 	}
 	first := start()
 	if first["ONE"] == first["TWO"] || len(first["ONE"]) < 32 || first["FROM_OUTSIDE"] != "given" {
-		t.Errorf("got %v, want secrets of their own, and the one that is set", first)
+		t.Errorf("got %v, want different secrets, and the variable that is set", first)
 	}
 	if second := start(); fmt.Sprint(second) != fmt.Sprint(first) {
 		t.Errorf("the second start has %v, the first had %v", second, first)
@@ -94,6 +94,6 @@ func TestMadeSecretsAreKeptAcrossStarts(t *testing.T) {
 	clitest.WantFiles(t, dir, secretsFile)
 	raw, err := os.ReadFile(path)
 	if err != nil || strings.Contains(string(raw), "given") {
-		t.Errorf("it holds %s (%v), want nothing that is set outside", raw, err)
+		t.Errorf("it holds %s (%v), want no values of environment variables", raw, err)
 	}
 }

@@ -11,49 +11,52 @@ import (
 	"time"
 )
 
-// A request with Content-Length and Transfer-Encoding is refused (RFC 9112,
-// section 6.3): a proxy that believes the length and a server that believes the
-// encoding see different requests. net/http follows the encoding and deletes the
-// length before a handler runs, so framedConn looks at the bytes. A connection
-// ends with its first chunked request; framedConn follows lengths only.
+// A request with both Content-Length and Transfer-Encoding is refused (RFC 9112,
+// section 6.3): a proxy that uses the length and a server that uses the encoding
+// disagree on where the next request begins. net/http uses the encoding and
+// deletes the length before a handler runs, so conn parses the bytes that are
+// read. conn does not parse chunked bodies: the server closes a connection after
+// its first chunked request.
 
-// framedListener accepts connections that watch the framing of their requests.
+// Listener accepts connections whose requests Handler can check.
 type Listener struct{ net.Listener }
 
+// Accept waits for the next connection.
 func (l Listener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	return &framedConn{Conn: c}, nil
+	return &conn{Conn: c}, nil
 }
 
-// framedConn follows the requests that are read from a connection. Only the
-// server's reader may call Read.
-type framedConn struct {
+// conn parses the requests that are read from a connection. Only one goroutine at
+// a time, the one of the server that reads the connection, may call Read.
+type conn struct {
 	net.Conn
 
-	line      []byte // begin of the current line of a header, at most mostLine bytes
-	length    uint64 // of the body that the current header announces
-	body      uint64 // bytes of the current body that are still to come
+	line      []byte // beginning of the current header line, at most maxLine bytes
+	length    uint64 // Content-Length of the current header
+	body      uint64 // bytes of the current body that were not read yet
 	hasLength bool
-	isEncoded bool // Transfer-Encoding was seen
-	isLast    bool // the header with it has ended: no other request follows
-	isUnclear bool // a request has both, or a length that endLine cannot read; written before the server sees the end of its header
+	isEncoded bool // the current header has Transfer-Encoding
+	isLast    bool // the last header had Transfer-Encoding: the server closes the connection after this request
+	isUnclear bool // a request has both headers, or a length that endLine cannot parse; set before the server reads the end of that header
 }
 
-// mostLine is enough for a name and a length.
-const mostLine = 64
+// maxLine is longer than a Content-Length line of the usual form, in bytes.
+const maxLine = 64
 
-// Read reads from the connection. A handler that runs after the read of its
-// header sees what it found.
-func (c *framedConn) Read(p []byte) (int, error) {
+// Read reads from the connection and checks the bytes. A handler sees the result
+// for its own request, since net/http reads the whole header before it calls the
+// handler.
+func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	c.follow(p[:n])
+	c.parse(p[:n])
 	return n, err
 }
 
-func (c *framedConn) follow(data []byte) {
+func (c *conn) parse(data []byte) {
 	for len(data) > 0 && !c.isLast {
 		if c.body > 0 {
 			n := min(c.body, uint64(len(data)))
@@ -62,7 +65,7 @@ func (c *framedConn) follow(data []byte) {
 			continue
 		}
 		part, rest, ended := bytes.Cut(data, []byte{'\n'})
-		c.line = append(c.line, part[:min(len(part), mostLine-len(c.line))]...)
+		c.line = append(c.line, part[:min(len(part), maxLine-len(c.line))]...)
 		data = rest
 		if ended {
 			c.endLine(strings.TrimSuffix(string(c.line), "\r"))
@@ -71,8 +74,8 @@ func (c *framedConn) follow(data []byte) {
 	}
 }
 
-func (c *framedConn) endLine(line string) {
-	if line == "" { // the end of a header
+func (c *conn) endLine(line string) {
+	if line == "" { // end of the header
 		c.body, c.length, c.hasLength, c.isLast = c.length, 0, false, c.isEncoded
 		return
 	}
@@ -82,29 +85,30 @@ func (c *framedConn) endLine(line string) {
 		var err error
 		c.hasLength = true
 		c.length, err = strconv.ParseUint(strings.TrimSpace(value), 10, 63)
-		c.isUnclear = c.isUnclear || err != nil || len(c.line) == mostLine // the line was cut, or goes on with the next
+		c.isUnclear = c.isUnclear || err != nil || len(c.line) == maxLine // the line was cut, or is continued on the next line
 	case strings.EqualFold(name, "Transfer-Encoding"):
 		c.isEncoded = true
 	}
 	c.isUnclear = c.isUnclear || c.hasLength && c.isEncoded
 }
 
-type framedKey struct{}
+type connKey struct{}
 
-// withFraming gives handlers their connection; for http.Server's ConnContext.
+// ConnContext stores the connection in the context of its requests. Use it as
+// http.Server.ConnContext.
 func ConnContext(ctx context.Context, c net.Conn) context.Context {
-	return context.WithValue(ctx, framedKey{}, c)
+	return context.WithValue(ctx, connKey{}, c)
 }
 
-// framingProblem answers a request whose framing is not clear.
-const framingProblem = `{"title":"Bad Request","status":400,"detail":"The end of the request is not clear: ` +
-	`Content-Length must be one short line with a number, and must not come with Transfer-Encoding."}`
+// framingProblem is the answer to a request whose end is ambiguous.
+const framingProblem = `{"title":"Bad Request","status":400,"detail":"The end of the request is ambiguous: ` +
+	`Content-Length must be one short line with a number, and must not be combined with Transfer-Encoding."}`
 
-// refuseUnclearFraming refuses requests with both ways of framing or with an
-// unclear length, and ends the connection after a chunked one.
-func refuseUnclearFraming(next http.Handler) http.Handler {
+// refuseAmbiguous answers 400 to requests whose end is ambiguous, and closes the
+// connection after a chunked request.
+func refuseAmbiguous(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c, _ := r.Context().Value(framedKey{}).(*framedConn)
+		c, _ := r.Context().Value(connKey{}).(*conn)
 		if len(r.TransferEncoding) > 0 || c != nil && c.isUnclear {
 			w.Header().Set("Connection", "close")
 		}
@@ -118,7 +122,9 @@ func refuseUnclearFraming(next http.Handler) http.Handler {
 	})
 }
 
-// guard is framing and prompt refusals around a handler.
+// Handler returns a handler that refuses ambiguous requests and answers refusals of
+// next without reading the rest of the body. The server must use Listener and
+// ConnContext.
 func Handler(now func() time.Time, next http.Handler) http.Handler {
-	return refuseUnclearFraming(refusePromptly(now, next))
+	return refuseAmbiguous(refusePromptly(now, next))
 }

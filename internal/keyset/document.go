@@ -7,26 +7,26 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// How long a document is believed, and how long it is left alone.
+// Lifetimes of documents, and the minimum intervals between fetches.
 const (
 	defaultAge = time.Hour
 	minAge     = 5 * time.Minute
-	maxAge     = 24 * time.Hour // of keys that cannot be fetched anew, too
-	retryAfter = 30 * time.Second
-	seekAfter  = time.Minute // when a key is unknown
+	maxAge     = 24 * time.Hour   // also the limit for keys that cannot be fetched again
+	retryAfter = 30 * time.Second // after a failed fetch
+	seekAfter  = time.Minute      // if a requested key is unknown
 )
 
-// document is what the last fetches of one URL brought.
+// document is the cached result of the fetches of one URL.
 type document struct {
-	keys      []verify.Key // none if it was never had
+	keys      []verify.Key // empty if no fetch succeeded
 	fetchedAt time.Time
 	expiresAt time.Time
-	triedAt   time.Time // the last time, with or without success
-	err       error     // of that; nil if it succeeded
+	triedAt   time.Time // of the last fetch, successful or not
+	err       error     // of the last fetch; nil if it succeeded
 }
 
-// newDocument makes a document that was fetched now. age is 0 if its server did not
-// send one.
+// newDocument returns the cache entry of a document that was fetched now. age is
+// its lifetime, 0 if the server sent none.
 func newDocument(keys []verify.Key, age time.Duration, now time.Time) document {
 	if age == 0 {
 		age = defaultAge
@@ -35,27 +35,27 @@ func newDocument(keys []verify.Key, age time.Duration, now time.Time) document {
 	return document{keys: keys, fetchedAt: now, expiresAt: now.Add(age), triedAt: now}
 }
 
-// due reports whether the document is to be fetched before it is used for the
-// key id, "" for any.
-func (d document) due(now time.Time, id string) bool {
-	rested := now.Sub(d.triedAt)
+// needsFetch reports whether the document must be fetched before it is used for the
+// key id, "" for any key.
+func (d document) needsFetch(now time.Time, id string) bool {
+	sinceFetch := now.Sub(d.triedAt)
 	switch {
-	case d.err != nil && rested < retryAfter:
+	case d.err != nil && sinceFetch < retryAfter:
 		return false
 	case len(d.keys) == 0 || !now.Before(d.expiresAt):
 		return true
 	}
-	return id != "" && !d.has(id) && rested >= seekAfter
+	return id != "" && !d.has(id) && sinceFetch >= seekAfter
 }
 
 func (d document) has(id string) bool {
 	return slices.ContainsFunc(d.keys, func(k verify.Key) bool { return k.ID == id })
 }
 
-// answer returns the keys if they may still be used, old as they may be, and
-// otherwise err. If err is not nil, keys of which none can be the one that is
-// wanted are no answer.
-func (d document) answer(now time.Time, id string, err error) ([]verify.Key, error) {
+// usableKeys returns the keys if they are not older than maxAge, even if they have
+// expired, and otherwise err. It also returns err if err is not nil and none of the
+// keys can be the key id.
+func (d document) usableKeys(now time.Time, id string, err error) ([]verify.Key, error) {
 	isOld := len(d.keys) == 0 || now.Sub(d.fetchedAt) >= maxAge
 	if isOld || err != nil && d.lacks(id) {
 		return nil, err
@@ -63,7 +63,7 @@ func (d document) answer(now time.Time, id string, err error) ([]verify.Key, err
 	return d.keys, nil
 }
 
-// lacks reports whether each key has an id, and another one.
+// lacks reports whether every key has an id that differs from id.
 func (d document) lacks(id string) bool {
 	return id != "" && !d.has(id) && !d.has("")
 }

@@ -6,22 +6,21 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// The shares of the fetches that run at a time, and of those that run or wait.
-// A tenant whose requests name many documents, or slow ones, waits for its own
-// fetches; the others have the rest.
+// Limits of the running fetches, and of all fetches. A tenant whose requests name
+// many or slow documents waits for its own fetches; other tenants use the rest of
+// the capacity.
 const (
-	maxFetches = 32
-	perTenant  = 4
-	perSource  = 2
-	perHost    = 8
-
-	maxWaiting       = 1024
-	waitingPerTenant = 32
-	waitingPerSource = 16
+	maxRunning       = 32
+	runningPerTenant = 4
+	runningPerSource = 2
+	runningPerHost   = 8
+	maxFetches       = 1024 // running and waiting
+	fetchesPerTenant = 32
+	fetchesPerSource = 16
 )
 
-// owner is the source whose request asks for a document. The zero owner is the
-// operator, who has no share: only the host's and the total bound count.
+// owner is the source whose request needs a document. The zero owner is the
+// operator, to whom only runningPerHost, maxRunning and maxFetches apply.
 type owner struct {
 	tenant eventhook.TenantID
 	source eventhook.SourceID
@@ -29,33 +28,35 @@ type owner struct {
 
 func (o owner) isOperator() bool { return o == owner{} }
 
-// place is a fetch that waits or runs. Several owners may want the same
-// document: the first that has room in its share pays for it.
-type place struct {
-	host   string
-	owners []owner
-	payer  owner
-	turn   chan struct{} // closed when the fetch may run
+// queuedFetch is a waiting or running fetch. Several owners can need the same
+// document. The fetch counts towards the running fetches of payer: the first
+// owner that has capacity.
+type queuedFetch struct {
+	host    string
+	owners  []owner
+	payer   owner
+	started chan struct{} // closed when the fetch may run
 }
 
-// shares decides which fetch is next. Its user guards it.
-type shares struct {
-	waiting []*place // in the order of arrival
-	running []*place
-	served  map[eventhook.TenantID]int // when a tenant's last fetch began, as a number that grows
-	begun   int
+// fetchQueue decides which fetch runs next: round robin between tenants, and first
+// come, first served within a tenant. It is not safe for concurrent use.
+type fetchQueue struct {
+	waiting   []*queuedFetch // in the order of arrival
+	running   []*queuedFetch
+	lastStart map[eventhook.TenantID]int // the number of the tenant's last started fetch
+	starts    int                        // the number of the last started fetch
 }
 
-// hasRoom reports whether a fetch of o may wait.
-func (s *shares) hasRoom(o owner) bool {
-	all := len(s.waiting) + len(s.running)
+// hasCapacity reports whether a fetch of o can be added.
+func (q *fetchQueue) hasCapacity(o owner) bool {
+	all := len(q.waiting) + len(q.running)
 	if o.isOperator() {
-		return all < maxWaiting
+		return all < maxFetches
 	}
 	ofTenant, ofSource := 0, 0
-	for _, list := range [][]*place{s.waiting, s.running} {
-		for _, p := range list {
-			if first := p.owners[0]; first.tenant == o.tenant {
+	for _, list := range [][]*queuedFetch{q.waiting, q.running} {
+		for _, f := range list {
+			if first := f.owners[0]; first.tenant == o.tenant {
 				ofTenant++
 				if first.source == o.source {
 					ofSource++
@@ -63,68 +64,78 @@ func (s *shares) hasRoom(o owner) bool {
 			}
 		}
 	}
-	return all < maxWaiting && ofTenant < waitingPerTenant && ofSource < waitingPerSource
+	return all < maxFetches && ofTenant < fetchesPerTenant && ofSource < fetchesPerSource
 }
 
-// add queues a fetch, and starts those that may run.
-func (s *shares) add(host string, o owner) *place {
-	p := &place{host: host, owners: []owner{o}, turn: make(chan struct{})}
-	s.waiting = append(s.waiting, p)
-	s.start()
-	return p
+// add adds a fetch, and starts the fetches that have capacity.
+func (q *fetchQueue) add(host string, o owner) *queuedFetch {
+	f := &queuedFetch{host: host, owners: []owner{o}, started: make(chan struct{})}
+	q.waiting = append(q.waiting, f)
+	q.start()
+	return f
 }
 
-// join makes o one of the owners of a fetch that still waits, so that it does
-// not wait for another owner's share.
-func (s *shares) join(p *place, o owner) {
-	if slices.Contains(s.waiting, p) && !slices.Contains(p.owners, o) {
-		p.owners = append(p.owners, o)
-		s.start()
+// addOwner adds o to the owners of a fetch that is still waiting, so that the
+// fetch does not wait for the capacity of another owner.
+func (q *fetchQueue) addOwner(f *queuedFetch, o owner) {
+	if slices.Contains(q.waiting, f) && !slices.Contains(f.owners, o) {
+		f.owners = append(f.owners, o)
+		q.start()
 	}
 }
 
-// leave removes a fetch that has ended, or whose turn did not come.
-func (s *shares) leave(p *place) {
-	isIt := func(other *place) bool { return other == p }
-	s.waiting = slices.DeleteFunc(s.waiting, isIt)
-	s.running = slices.DeleteFunc(s.running, isIt)
-	s.start()
-	s.forget()
+// remove removes a fetch that has ended or timed out in the queue.
+func (q *fetchQueue) remove(f *queuedFetch) {
+	q.waiting = without(q.waiting, f)
+	q.running = without(q.running, f)
+	q.start()
+	if len(q.waiting)+len(q.running) == 0 {
+		q.lastStart, q.starts = nil, 0 // bounds the memory of lastStart
+	}
 }
 
-// start lets fetches run while there is room: first those of the tenant whose
-// last fetch began longest ago, and of one tenant in the order of arrival.
-func (s *shares) start() {
-	for len(s.running) < maxFetches {
-		var next *place
-		var payer owner
-		for _, p := range s.waiting {
-			for _, o := range p.owners {
-				if s.fits(p, o) && (next == nil || s.served[o.tenant] < s.served[payer.tenant]) {
-					next, payer = p, o
-				}
-			}
-		}
+func without(list []*queuedFetch, f *queuedFetch) []*queuedFetch {
+	return slices.DeleteFunc(list, func(other *queuedFetch) bool { return other == f })
+}
+
+// start starts fetches while there is capacity.
+func (q *fetchQueue) start() {
+	for len(q.running) < maxRunning {
+		next, payer := q.next()
 		if next == nil {
 			return
 		}
 		next.payer = payer
-		s.waiting = slices.DeleteFunc(s.waiting, func(p *place) bool { return p == next })
-		s.running = append(s.running, next)
-		s.begun++
-		if s.served == nil {
-			s.served = map[eventhook.TenantID]int{}
+		q.waiting = without(q.waiting, next)
+		q.running = append(q.running, next)
+		q.starts++
+		if q.lastStart == nil {
+			q.lastStart = map[eventhook.TenantID]int{}
 		}
-		s.served[payer.tenant] = s.begun
-		close(next.turn)
+		q.lastStart[payer.tenant] = q.starts
+		close(next.started)
 	}
 }
 
-// fits reports whether a fetch may run in the share of o.
-func (s *shares) fits(p *place, o owner) bool {
+// next returns the waiting fetch that can run and whose tenant's last fetch
+// started the longest time ago, with the owner that has capacity for it. It
+// returns nil if no fetch can run.
+func (q *fetchQueue) next() (next *queuedFetch, payer owner) {
+	for _, f := range q.waiting {
+		for _, o := range f.owners {
+			if q.canRun(f, o) && (next == nil || q.lastStart[o.tenant] < q.lastStart[payer.tenant]) {
+				next, payer = f, o
+			}
+		}
+	}
+	return next, payer
+}
+
+// canRun reports whether f can run as a fetch of o.
+func (q *fetchQueue) canRun(f *queuedFetch, o owner) bool {
 	ofTenant, ofSource, ofHost := 0, 0, 0
-	for _, r := range s.running {
-		if r.host == p.host {
+	for _, r := range q.running {
+		if r.host == f.host {
 			ofHost++
 		}
 		if r.payer.tenant == o.tenant {
@@ -134,12 +145,5 @@ func (s *shares) fits(p *place, o owner) bool {
 			}
 		}
 	}
-	return ofHost < perHost && (o.isOperator() || ofTenant < perTenant && ofSource < perSource)
-}
-
-// forget drops the turns of tenants when nothing waits or runs.
-func (s *shares) forget() {
-	if len(s.waiting)+len(s.running) == 0 {
-		s.served, s.begun = nil, 0
-	}
+	return ofHost < runningPerHost && (o.isOperator() || ofTenant < runningPerTenant && ofSource < runningPerSource)
 }

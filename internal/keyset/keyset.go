@@ -1,14 +1,17 @@
-// Package keyset keeps the public keys that documents on the web publish, so
-// that verifying a request seldom waits for another server, and so that a
-// flood of forged requests does not become a flood of ours.
+// Package keyset caches the public keys that documents on the web publish, such
+// as JWK Sets and certificates. With the cache, verification rarely waits for
+// another server, and a flood of forged requests does not cause a flood of
+// fetches.
 //
-// However many requests ask for a document, it is fetched no more often than
-// its age, a failure or an unknown key allows. Which documents may be asked
-// for at all, the caller must know.
+// A document is cached until it expires. It is fetched again when it has expired,
+// when a request names a key that it does not contain, or some time after a
+// failed fetch; document.go has the intervals. The number of requests does not
+// change them.
 //
-// The fetches that run and wait are shared out between tenants, sources and
-// hosts (shares.go). A request whose share is used up gets an error of
-// KindUnavailable; it says nothing about the document.
+// Running and waiting fetches are limited per tenant, source and host
+// (fetch_queue.go). A request beyond these limits gets an error of
+// KindUnavailable, which says nothing about the document. The package does not
+// decide which URLs are trusted; the caller must.
 package keyset
 
 import (
@@ -24,59 +27,59 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// Fetch brings the document at url and how long it may be kept, 0 if nothing
-// is said of that. It must be safe for concurrent use and end with ctx. Its
-// errors become the cause of ours.
+// Fetch returns the document at url and how long it can be cached, 0 if the server
+// sent no lifetime. It must be safe for concurrent use and return when ctx ends.
+// Its error becomes the cause of the Cache's error.
 type Fetch func(ctx context.Context, url string) (body []byte, maxAge time.Duration, err error)
 
-// The bounds of what a flood of made-up URLs can cost.
+// Limits against a flood of invented URLs.
 const (
-	maxURL       = 2 << 10
-	turnTimeout  = 10 * time.Second
+	maxURL       = 2 << 10 // bytes
+	queueTimeout = 10 * time.Second
 	fetchTimeout = 10 * time.Second
 )
 
-// Cache implements verify.Keys. It holds up to size documents with their keys
-// and, apart from them, notes of as many that could not be fetched, so that a
-// scan of made-up URLs cannot push out what is in use.
+// Cache implements verify.Keys. It caches up to size documents with keys, and
+// separately up to size failed fetches, so that requests with invented URLs
+// cannot evict documents in use.
 //
-// It is safe for concurrent use. Callers that miss the same document share one
-// fetch, which outlives the caller that began it, but not by more than 20
-// seconds.
+// It is safe for concurrent use. Callers that need the same document share one
+// fetch. A fetch does not end with the caller that started it, but after at most
+// 20 seconds (queueTimeout and fetchTimeout).
 type Cache struct {
 	fetch Fetch
 	now   func() time.Time
 
-	mu       sync.Mutex
+	mu       sync.Mutex // guards all fields below
 	found    *lru.Cache[string, document]
 	failed   *lru.Cache[string, document]
-	fetching map[string]*call
-	shares   shares
-	kept     kept
+	fetching map[string]*call // by URL
+	queue    fetchQueue
+	owned    tenantDocuments
 }
 
-// call is a fetch that runs or waits for its turn. Its results may be read
-// once done is closed.
+// call is a running or waiting fetch. document and err can be read after done is
+// closed.
 type call struct {
 	done     chan struct{}
-	place    *place
+	queued   *queuedFetch
 	document document
 	err      error
 }
 
-// New makes an empty cache over fetch.
+// New returns an empty cache for up to size documents.
 func New(size int, now func() time.Time, fetch Fetch) *Cache {
-	c := &Cache{fetch: fetch, now: now, fetching: map[string]*call{}, kept: newKept(size)}
+	c := &Cache{fetch: fetch, now: now, fetching: map[string]*call{}, owned: newTenantDocuments(size)}
 	var err error
-	if c.found, err = lru.NewWithEvict(size, func(url string, _ document) { c.kept.drop(url) }); err != nil {
-		panic(err) // the size is a positive number of ours
+	if c.found, err = lru.NewWithEvict(size, func(url string, _ document) { c.owned.remove(url) }); err != nil {
+		panic(err) // only a size below 1 fails
 	}
 	c.failed, _ = lru.New[string, document](size)
 	return c
 }
 
-// Of are the keys as requests to a source ask for them: what they fetch counts
-// against the shares of the source and its tenant.
+// ForSource returns the cache for the requests of a source: its fetches count
+// towards the limits of the source and its tenant.
 func (c *Cache) ForSource(tenant eventhook.TenantID, source eventhook.SourceID) verify.Keys {
 	return sourceKeys{c, owner{tenant, source}}
 }
@@ -90,103 +93,105 @@ func (k sourceKeys) Keys(ctx context.Context, url, id string) ([]verify.Key, err
 	return k.keys(ctx, k.owner, url, id)
 }
 
-// Keys returns the keys of the document at url: one at least, or an error.
+// Keys returns all keys of the document at url, at least one, or an error.
 //
-// A document is kept as long as its server says, though no less than 5 minutes
-// and no more than 24 hours; an hour if it says nothing. Whoever asks for an
-// older one waits for it to be fetched. If that fails, the keys are used until
-// they are 24 hours old, and it is tried again after 30 seconds at the
-// earliest; so is a document that was never had, whose error is told till then.
+// A document is cached for the lifetime that its server sends, limited to 5
+// minutes to 24 hours, or for an hour without a lifetime. After that, Keys waits
+// for a new fetch. If this fetch fails, the cached keys are used until they are 24
+// hours old. After a failed fetch, the next is tried 30 seconds later at the
+// earliest; until then, Keys returns the same error if there are no cached keys.
 //
-// If id is not "" and none of the keys has it, the document is fetched
-// anew, unless that was tried within the last minute. The keys are then those
-// that there are, with id or without. If it could not be fetched anew, and each
-// key has another id, that is an error: the key may be a new one.
+// If id is not "" and no cached key has it, the document is fetched again, unless
+// it was fetched within the last minute. Keys then returns the keys of the new
+// document, even if none has the id. If the fetch fails, and every cached key has
+// another id, Keys returns an error, because the key can be new.
 //
-// A ctx of verify.WithCachedKeysOnly waits for no fetch and begins none.
+// With a context of verify.WithCachedKeysOnly, Keys neither starts nor waits for a
+// fetch.
 //
-// Errors are of KindUnavailable, of KindNotFound if the fetch failed with that,
-// or of KindInvalid for what is no URL; their messages name the host alone. When
-// ctx ends so does the wait, with its error. Keys has no share: see Of.
+// Errors are of KindUnavailable, of KindNotFound if the fetch failed with
+// KindNotFound, or of KindInvalid for an invalid URL. Their messages contain only
+// the host. If ctx ends first, Keys returns its error. Fetches of Keys count
+// towards the limits of the host, but of no tenant: see ForSource.
 func (c *Cache) Keys(ctx context.Context, url, id string) ([]verify.Key, error) {
 	return c.keys(ctx, owner{}, url, id)
 }
 
 func (c *Cache) keys(ctx context.Context, by owner, url, id string) ([]verify.Key, error) {
-	waiting, keys, err := c.look(ctx, by, url, id)
-	if waiting == nil {
+	running, keys, err := c.lookup(ctx, by, url, id)
+	if running == nil {
 		return keys, err
 	}
 	select {
-	case <-waiting.done:
-		return waiting.document.answer(c.now(), id, waiting.err)
+	case <-running.done:
+		return running.document.usableKeys(c.now(), id, running.err)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-// look answers from memory, or returns the call to wait for: one that is under
-// way, or a new one.
-func (c *Cache) look(ctx context.Context, by owner, url, id string) (*call, []verify.Key, error) {
+// lookup returns cached keys or an error, or the call to wait for: a running one or
+// a new one.
+func (c *Cache) lookup(ctx context.Context, by owner, url, id string) (*call, []verify.Key, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	d, now := c.document(url), c.now()
-	if !d.due(now, id) {
-		keys, err := d.answer(now, id, d.err)
+	if !d.needsFetch(now, id) {
+		keys, err := d.usableKeys(now, id, d.err)
 		return nil, keys, err
 	}
 	if verify.CachedKeysOnly(ctx) {
-		keys, err := d.answer(now, id, errBusy)
+		keys, err := d.usableKeys(now, id, errBusy)
 		return nil, keys, err
 	}
 	if running, ok := c.fetching[url]; ok {
-		c.shares.join(running.place, by)
+		c.queue.addOwner(running.queued, by)
 		return running, nil, nil
 	}
 	host, err := hostOf(url)
 	if err != nil {
 		return nil, nil, err
 	}
-	if !c.shares.hasRoom(by) {
-		keys, err := d.answer(now, id, errBusy)
+	if !c.queue.hasCapacity(by) {
+		keys, err := d.usableKeys(now, id, errBusy)
 		return nil, keys, err
 	}
-	started := &call{done: make(chan struct{}), place: c.shares.add(host, by)}
+	started := &call{done: make(chan struct{}), queued: c.queue.add(host, by)}
 	c.fetching[url] = started
 	go c.run(context.WithoutCancel(ctx), url, started)
 	return started, nil, nil
 }
 
-// run loads a document, keeps what came of it, and ends the call.
+// run loads a document, caches the result, and completes the call.
 func (c *Cache) run(ctx context.Context, url string, started *call) {
 	defer close(started.done)
-	keys, age, err := c.load(ctx, url, started.place.turn)
+	keys, age, err := c.load(ctx, url, started.queued.started)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.fetching, url)
-	c.shares.leave(started.place)
+	c.queue.remove(started.queued)
 	d, now := c.document(url), c.now()
 	switch {
-	case errors.Is(err, errBusy): // which says nothing about the document
+	case errors.Is(err, errBusy): // not a failure of the document: do not cache it
 		started.document, started.err = d, err
 		return
 	case err != nil:
-		d.err, d.triedAt = unavailable(started.place.host, err), now
+		d.err, d.triedAt = unavailable(started.queued.host, err), now
 	default:
 		d = newDocument(keys, age, now)
 	}
-	c.keep(url, d, started.place.payer)
+	c.store(url, d, started.queued.payer)
 	started.document, started.err = d, d.err
 }
 
-// load waits for its turn, fetches and parses. It returns errBusy if its turn
-// does not come.
-func (c *Cache) load(ctx context.Context, url string, turn <-chan struct{}) ([]verify.Key, time.Duration, error) {
-	patience := time.NewTimer(turnTimeout)
-	defer patience.Stop()
+// load waits until the queue starts the fetch, fetches the document and parses it.
+// It returns errBusy if the queue does not start the fetch within queueTimeout.
+func (c *Cache) load(ctx context.Context, url string, start <-chan struct{}) ([]verify.Key, time.Duration, error) {
+	timeout := time.NewTimer(queueTimeout)
+	defer timeout.Stop()
 	select {
-	case <-turn:
-	case <-patience.C:
+	case <-start:
+	case <-timeout.C:
 		return nil, 0, errBusy
 	}
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
@@ -199,7 +204,7 @@ func (c *Cache) load(ctx context.Context, url string, turn <-chan struct{}) ([]v
 	return keys, age, err
 }
 
-// document is what is known of a URL: the zero one if that is nothing.
+// document returns the cached document or failure of a URL, or a zero document.
 func (c *Cache) document(url string) document {
 	if d, ok := c.found.Get(url); ok {
 		return d
@@ -208,15 +213,15 @@ func (c *Cache) document(url string) document {
 	return d
 }
 
-func (c *Cache) keep(url string, d document, by owner) {
+func (c *Cache) store(url string, d document, by owner) {
 	if len(d.keys) == 0 {
 		c.failed.Add(url, d)
 		return
 	}
-	if oldest := c.kept.add(url, by.tenant); oldest != "" {
+	if oldest := c.owned.add(url, by.tenant); oldest != "" {
 		c.found.Remove(oldest)
 	}
-	c.found.Add(url, d) // an old note of a failure may stay: it keeps nobody waiting
+	c.found.Add(url, d) // an entry of url in failed is harmless: document reads found first
 }
 
 var errBusy error = &eventhook.Error{
@@ -237,7 +242,7 @@ func unavailable(host string, cause error) error {
 func hostOf(address string) (string, error) {
 	u, err := url.Parse(address)
 	if err != nil || len(address) > maxURL || u.Host == "" {
-		return "", &eventhook.Error{Kind: eventhook.KindInvalid, Message: "not the URL of a document with keys"}
+		return "", &eventhook.Error{Kind: eventhook.KindInvalid, Message: "not a valid URL of a document with keys"}
 	}
 	return u.Host, nil
 }

@@ -6,44 +6,46 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// kept notes which tenant's request brought each document, so that a tenant
-// with many documents pushes out its own and not those of the others.
-type kept struct {
-	most   int
-	tenant map[string]eventhook.TenantID
-	urls   map[eventhook.TenantID][]string // the oldest first
+// tenantDocuments limits the cached documents per tenant: it records which
+// tenant's request fetched each document, so that a tenant with many documents
+// evicts its own and not those of other tenants.
+type tenantDocuments struct {
+	maxPerTenant int
+	tenant       map[string]eventhook.TenantID   // by URL
+	urls         map[eventhook.TenantID][]string // the oldest first
 }
 
-func newKept(size int) kept {
-	const share = 8
-	return kept{max(size/share, 1), map[string]eventhook.TenantID{}, map[eventhook.TenantID][]string{}}
+func newTenantDocuments(cacheSize int) tenantDocuments {
+	const maxShare = 8 // a tenant can use an eighth of the cache
+	return tenantDocuments{max(cacheSize/maxShare, 1), map[string]eventhook.TenantID{}, map[eventhook.TenantID][]string{}}
 }
 
-// add notes a document, and returns the one that must go for it, "" if none must.
-func (k *kept) add(url string, tenant eventhook.TenantID) (oldest string) {
-	if _, known := k.tenant[url]; known || tenant == (eventhook.TenantID{}) {
+// add records a document and returns the tenant's document that must be evicted
+// for it, "" if there is none.
+func (t *tenantDocuments) add(url string, tenant eventhook.TenantID) (oldest string) {
+	if _, known := t.tenant[url]; known || tenant == (eventhook.TenantID{}) {
 		return ""
 	}
-	if list := k.urls[tenant]; len(list) >= k.most {
+	if list := t.urls[tenant]; len(list) >= t.maxPerTenant {
 		oldest = list[0]
-		k.drop(oldest)
+		t.remove(oldest)
 	}
-	k.tenant[url] = tenant
-	k.urls[tenant] = append(k.urls[tenant], url)
+	t.tenant[url] = tenant
+	t.urls[tenant] = append(t.urls[tenant], url)
 	return oldest
 }
 
-// drop forgets a document. It may be forgotten already.
-func (k *kept) drop(url string) {
-	tenant, known := k.tenant[url]
+// remove removes a document. It does nothing for an unknown URL.
+func (t *tenantDocuments) remove(url string) {
+	tenant, known := t.tenant[url]
 	if !known {
 		return
 	}
-	delete(k.tenant, url)
-	left := slices.DeleteFunc(k.urls[tenant], func(other string) bool { return other == url })
+	delete(t.tenant, url)
+	left := slices.DeleteFunc(t.urls[tenant], func(other string) bool { return other == url })
 	if len(left) == 0 {
-		delete(k.urls, tenant)
+		delete(t.urls, tenant)
 		return
 	}
-	k.urls[tenant] = left
+	t.urls[tenant] = left
 }

@@ -9,20 +9,21 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-// mark is the byte order mark in UTF-8.
+// mark is the UTF-8 byte order mark.
 const mark = "\xef\xbb\xbf"
 
 var errCharset = errors.New("unknown charset")
 
-// decode makes UTF-8 of a body in a charset, by the names that browsers know
-// (encoding.spec.whatwg.org). No name means UTF-8, which stays as it is.
+// decode converts a body from a charset to UTF-8. Charsets have the names of the
+// WHATWG encoding standard (encoding.spec.whatwg.org). Without a charset, the body
+// is returned unchanged.
 func decode(charset string, body []byte) ([]byte, error) {
 	if charset == "" {
 		return body, nil
 	}
 	e, err := htmlindex.Get(charset)
 	switch {
-	case err != nil || e == encoding.Replacement: // whose charsets are not safe to be read
+	case err != nil || e == encoding.Replacement: // the standard's mark for unsafe charsets
 		return nil, errCharset
 	case e == unicode.UTF8:
 		return body, nil
@@ -30,8 +31,9 @@ func decode(charset string, body []byte) ([]byte, error) {
 	return e.NewDecoder().Bytes(body)
 }
 
-// fromUTF16 makes UTF-8 of a body that begins with UTF-16's mark or, without
-// one, with one of the first characters in UTF-16.
+// fromUTF16 converts a UTF-16 body to UTF-8. A body is UTF-16 if it begins with a
+// UTF-16 byte order mark, or with one of the characters in first, encoded in
+// UTF-16. ok is false for other bodies.
 func fromUTF16(body []byte, first string) (text []byte, ok bool) {
 	if len(body) < 2 {
 		return nil, false

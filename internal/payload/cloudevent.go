@@ -14,12 +14,12 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// CloudEvent is the CloudEvent (github.com/cloudevents/spec, version 1.0) that
-// the webhook is, nil if it is none: an object of its attributes, which are
-// all texts, and data. It is the same for an event in the headers and the body
-// (binary mode) as for one in a body of JSON (structured mode). Data is what
-// Render makes of a webhook with that body and content type, and missing if
-// there is none. A batch of events, and an event in another format, is none.
+// CloudEvent returns the webhook as a CloudEvent (github.com/cloudevents/spec,
+// version 1.0), nil if it is not one: a JSON object with the attributes as strings,
+// and data. The object is the same in binary mode (attributes in headers) and
+// structured mode (a JSON body). data is the Render of a webhook with this data and
+// content type, and absent if the event has no data. Batches and formats other than
+// JSON are not supported.
 func (v *View) CloudEvent() json.RawMessage {
 	if !v.isCloudKnown {
 		v.isCloudKnown = true
@@ -31,12 +31,12 @@ func (v *View) CloudEvent() json.RawMessage {
 }
 
 const (
-	formats    = "application/cloudevents" // what the media types of all formats begin with
+	formats    = "application/cloudevents" // the prefix of the media types of all formats
 	jsonFormat = formats + "+json"
 )
 
-// IsStructured reports whether a content type says that a body is CloudEvents
-// with their attributes, in whatever format.
+// IsStructured reports whether a content type is one of CloudEvents in structured
+// or batched mode, in any format.
 func IsStructured(contentType string) bool {
 	return strings.HasPrefix(mediaType(contentType), formats)
 }
@@ -54,14 +54,14 @@ func (v *View) toCloudEvent() []byte {
 
 const specVersion = "1.0"
 
-// maxAttributes is more than any event has.
+// maxAttributes limits the attributes of an event.
 const maxAttributes = 1000
 
-// attributes are an event's, by their names.
+// attributes are the attributes of an event by name.
 type attributes map[string]string
 
-// add adds an attribute, unless it is there. Those that are empty are absent,
-// and those whose name no attribute can have are not looked at.
+// add adds an attribute, unless the name exists. Empty attributes and invalid names
+// are ignored.
 func (a attributes) add(name, value string) {
 	_, again := a[name]
 	if !again && value != "" && name != "data" && name != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789") == "" {
@@ -69,7 +69,7 @@ func (a attributes) add(name, value string) {
 	}
 }
 
-// with is the event with its data, nil if a required attribute is missing.
+// with returns the event with data, nil if a required attribute is missing.
 func (a attributes) with(data json.RawMessage) []byte {
 	if a["specversion"] != specVersion || a["id"] == "" || a["source"] == "" || a["type"] == "" || len(a) > maxAttributes {
 		return nil
@@ -86,8 +86,8 @@ func (a attributes) with(data json.RawMessage) []byte {
 	return append(append(append(b, `"data":`...), data...), '}')
 }
 
-// binaryEvent reads an event whose attributes are headers (HTTP binding,
-// section 3.1).
+// binaryEvent returns an event whose attributes are headers (HTTP binding, section
+// 3.1).
 func (v *View) binaryEvent() []byte {
 	const prefix = "ce-"
 	a := attributes{}
@@ -111,7 +111,7 @@ func (v *View) binaryEvent() []byte {
 	return a.with((&View{webhook: v.webhook}).Render())
 }
 
-// linesOf are headers, of repeated ones the first.
+// linesOf yields the headers. Of repeated http.Header values it yields the first.
 func linesOf(h Header) iter.Seq2[string, string] {
 	switch h := h.(type) {
 	case HeaderBlock:
@@ -128,8 +128,8 @@ func linesOf(h Header) iter.Seq2[string, string] {
 	return func(func(string, string) bool) {}
 }
 
-// attributeText is a header's value without quotes and percent signs (HTTP
-// binding, section 3.1.3.2). Percent signs that encode nothing stay.
+// attributeText decodes the quotes and percent-encoding of a header's value (HTTP
+// binding, section 3.1.3.2). A value with invalid percent-encoding is not decoded.
 func attributeText(value string) string {
 	if inner, ok := strings.CutPrefix(value, `"`); ok && strings.HasSuffix(inner, `"`) {
 		value = unescaped(strings.TrimSuffix(inner, `"`))
@@ -140,7 +140,7 @@ func attributeText(value string) string {
 	return value
 }
 
-// unescaped is a quoted string without its backslashes (RFC 9110, section
+// unescaped removes the backslash escapes of a quoted string (RFC 9110, section
 // 5.6.4).
 func unescaped(s string) string {
 	if !strings.Contains(s, `\`) {
@@ -156,8 +156,8 @@ func unescaped(s string) string {
 	return b.String()
 }
 
-// structuredEvent reads an event in JSON. Of members with one name the first
-// counts, as it does in paths.
+// structuredEvent returns an event from a JSON body. Of members with the same name
+// it uses the first, like paths.
 func structuredEvent(body gjson.Result) []byte {
 	if !body.IsObject() {
 		return nil
@@ -166,14 +166,14 @@ func structuredEvent(body gjson.Result) []byte {
 	var data, inBase64 gjson.Result
 	body.ForEach(func(name, value gjson.Result) bool {
 		switch {
-		case value.Type == gjson.Null: // which is absent
+		case value.Type == gjson.Null: // null counts as absent
 		case name.Str == "data" && !data.Exists():
 			data = value
 		case name.Str == "data_base64" && !inBase64.Exists():
 			inBase64 = value
 		case value.Type == gjson.String:
 			a.add(name.Str, value.Str)
-		case value.Type != gjson.JSON: // a number, or a truth value
+		case value.Type != gjson.JSON: // a number or boolean
 			a.add(name.Str, value.Raw)
 		}
 		return len(a) <= maxAttributes
@@ -185,8 +185,8 @@ func structuredEvent(body gjson.Result) []byte {
 	return a.with(view)
 }
 
-// dataOf is an event's data as it would be if it were a body of its own (JSON
-// format, section 3.1). Data that is not JSON comes as a text, or in base64.
+// dataOf returns the data of an event in structured mode like the Render of a body
+// (JSON format, section 3.1). Data that is not JSON is a string or base64.
 func dataOf(contentType string, data, inBase64 gjson.Result) (view json.RawMessage, ok bool) {
 	switch {
 	case data.Exists() && (data.Type != gjson.String || contentType == "" || IsJSON(contentType)):

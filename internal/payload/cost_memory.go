@@ -5,35 +5,35 @@ import (
 	"unicode/utf8"
 )
 
-// Bytes that a view allocates for each field of a form, part of a multipart
-// form, and element or attribute of XML, besides their texts.
+// Bytes that a view allocates per form field, part of a multipart form, and XML
+// element or attribute, in addition to their texts.
 const (
 	fieldCost = 400
 	partCost  = 3 << 10
 	nodeCost  = 600
 )
 
-// MemoryCost bounds the memory that New(…).JSON() allocates for a body without a
-// content encoding, garbage included, in bytes. It takes a small part of the
-// time of the view itself.
+// MemoryCost returns an upper bound of the bytes that New(…).JSON() allocates for a
+// body without a content encoding, including garbage. It is much faster than
+// building the view.
 func MemoryCost(contentType string, body []byte) int {
 	const fixed = 4 << 10
 	n := jsonCost(body)
 	switch media := mediaType(contentType); {
 	case media == formMedia:
-		n += fixed + 5*len(body) + written(body) + fieldCost*min(bytes.Count(body, []byte("&"))+1, maxFormFields)
+		n += fixed + 5*len(body) + writtenSize(body) + fieldCost*min(bytes.Count(body, []byte("&"))+1, maxFormFields)
 	case media == "multipart/form-data":
 		const copying = 64 << 10
 		parts := min(bytes.Count(body, []byte("\n--"))+1, maxParts)
-		n += fixed + copying + 12*len(body) + written(body) + partCost*parts
+		n += fixed + copying + 12*len(body) + writtenSize(body) + partCost*parts
 	case isXML(media) && len(body) <= maxXMLBytes && !looksLikeJSON(body):
 		nodes := min(bytes.Count(body, []byte("<"))+bytes.Count(body, []byte("=")), maxXMLNodes)
-		n += fixed + 8*len(body) + 4*written(body) + nodeCost*nodes
+		n += fixed + 8*len(body) + 4*writtenSize(body) + nodeCost*nodes
 	}
 	return n
 }
 
-// jsonCost is the cost of JSON, which is read in place if it is UTF-8.
+// jsonCost returns the cost of JSON. UTF-8 is read in place and costs nothing.
 func jsonCost(body []byte) int {
 	const fixed, converted, replaced = 4 << 10, 8, 9
 	switch {
@@ -45,9 +45,9 @@ func jsonCost(body []byte) int {
 	return 0
 }
 
-// written bounds the size of a text in JSON, as AppendJSONString writes it, also
-// when the text is percent-encoded.
-func written(text []byte) int {
+// writtenSize returns an upper bound of the size that AppendJSONString writes for a
+// text, also for the decoded form of percent-encoded text.
+func writtenSize(text []byte) int {
 	n := len(text)
 	for _, c := range text {
 		switch {
@@ -60,7 +60,7 @@ func written(text []byte) int {
 			const more = 6 - 1
 			n += more
 		case c >= utf8.RuneSelf:
-			const more = 3 - 1 // one that is no UTF-8 is replaced
+			const more = 3 - 1 // invalid UTF-8 is replaced by 3 bytes
 			n += more
 		}
 	}

@@ -6,17 +6,17 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// DropDuplicateMembers is a JSON view without those members of objects that have the
-// name of an earlier one. Paths see the first of them, but most readers of JSON
-// would see the last. It takes time in proportion to the view.
+// DropDuplicateMembers returns a JSON view in which each object has only the first
+// of the members with the same name. Paths read the first, but most JSON parsers
+// would read the last. It takes linear time.
 func DropDuplicateMembers(view json.RawMessage) json.RawMessage {
 	c := copier{in: view, out: make([]byte, 0, len(view))}
 	c.value(true)
 	return c.out
 }
 
-// copier copies valid JSON, but for white space and what it leaves out. It
-// nests no deeper than the view does.
+// copier copies valid JSON without white space and dropped members. Its recursion
+// is limited by the depth of the view.
 type copier struct {
 	in, out []byte
 	at      int
@@ -61,7 +61,7 @@ func (c *copier) object(keep bool) {
 	c.byte(keep)
 }
 
-// next is the byte after white space.
+// next skips white space and returns the next byte.
 func (c *copier) next() byte {
 	for {
 		switch b := c.in[c.at]; b {
@@ -90,7 +90,7 @@ func (c *copier) copy(b []byte, keep bool) {
 	}
 }
 
-// scalar reads a text, a number or a word.
+// scalar reads a string, a number or a literal.
 func (c *copier) scalar() []byte {
 	from := c.at
 	isText := c.in[from] == '"'

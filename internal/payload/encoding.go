@@ -14,14 +14,14 @@ import (
 	"github.com/eventhook/eventhook/internal/chunks"
 )
 
-// Content encodings that a body can be decoded from.
+// The supported content encodings.
 const (
 	gzipEncoding    = "gzip"
 	deflateEncoding = "deflate"
 )
 
-// ParseEncoding reads the value of Content-Encoding: gzip, deflate, or "" for a body
-// as it is. ok is false for any other encoding, and for several.
+// ParseEncoding parses the value of Content-Encoding: gzip, deflate, or "" for no
+// encoding. ok is false for any other encoding, and for several encodings.
 func ParseEncoding(value string) (name string, ok bool) {
 	if value == "" {
 		return "", true
@@ -42,17 +42,18 @@ func ParseEncoding(value string) (name string, ok bool) {
 	return name, true
 }
 
-// ErrBadEncoding reports a body that is not in its encoding.
+// ErrBadEncoding is returned for a body that is not in its content encoding.
 var ErrBadEncoding = errors.New("the body is not in its content encoding")
 
-// decoderBytes bounds the memory of a decompressor.
+// decoderBytes is an upper bound of the memory of a decompressor.
 const decoderBytes = 64 << 10
 
-// Decode returns a body without its content encoding, a result of ParseEncoding. The
-// account hears of each allocation before it is made, and counts the result
-// alone in the end. The error is ErrBadEncoding, chunks.ErrTooLong for more than
-// limit bytes, or the account's. Bytes that are valid JSON are no deflate,
-// whatever an unsigned header says: they are ErrBadEncoding.
+// Decode decodes a body from an encoding that ParseEncoding returned. It takes each
+// allocation from the account before it allocates; after success, only the result
+// remains taken, and after an error nothing. The error is ErrBadEncoding,
+// chunks.ErrTooLong for more than limit bytes, or the account's. A body that looks
+// like JSON is not decoded as deflate, because the unsigned header can be forged:
+// the error is ErrBadEncoding.
 func Decode(encoding string, body []byte, limit int, account chunks.Account) ([]byte, error) {
 	if err := account.Take(decoderBytes); err != nil {
 		return nil, err
@@ -76,7 +77,7 @@ func Decode(encoding string, body []byte, limit int, account chunks.Account) ([]
 func openGzip(r io.Reader) (io.ReadCloser, error)  { return gzip.NewReader(r) }
 func openFlate(r io.Reader) (io.ReadCloser, error) { return flate.NewReader(r), nil }
 
-// decodeBy gives back what it has taken from the account, unless it succeeds.
+// decodeBy decodes a body. If it fails, it returns all bytes to the account.
 func decodeBy(open func(io.Reader) (io.ReadCloser, error), body []byte, limit int, account chunks.Account) ([]byte, error) {
 	in := bytes.NewReader(body)
 	r, err := open(in)
@@ -87,13 +88,13 @@ func decodeBy(open func(io.Reader) (io.ReadCloser, error), body []byte, limit in
 	var b chunks.Buffer
 	err = b.Start(taken, nil, min(len(body), limit)+1, limit)
 	if err == nil {
-		err = b.Read(brokenReader{r}, -1)
+		err = b.Read(badEncodingReader{r}, -1)
 	}
 	var decoded []byte
 	if err == nil {
 		decoded, err = b.Join()
 	}
-	if err == nil && in.Len() > 0 { // bytes behind the end
+	if err == nil && in.Len() > 0 { // trailing bytes
 		err = ErrBadEncoding
 	}
 	if err != nil {
@@ -103,7 +104,7 @@ func decodeBy(open func(io.Reader) (io.ReadCloser, error), body []byte, limit in
 	return decoded, nil
 }
 
-// counter is an Account that knows how much was taken through it.
+// counter is an Account that counts the bytes that were taken through it.
 type counter struct {
 	account chunks.Account
 	held    int
@@ -122,27 +123,26 @@ func (c *counter) Return(n int) {
 	c.account.Return(n)
 }
 
-// brokenReader makes ErrBadEncoding of a decompressor's errors.
-type brokenReader struct{ r io.Reader }
+// badEncodingReader wraps a decompressor's errors in ErrBadEncoding.
+type badEncodingReader struct{ r io.Reader }
 
-func (b brokenReader) Read(p []byte) (int, error) {
+func (b badEncodingReader) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p)
-	if err != nil && err != io.EOF { //nolint:errorlint // decompressors return it as it is
+	if err != nil && err != io.EOF { //nolint:errorlint // decompressors do not wrap io.EOF
 		err = fmt.Errorf("%w: %w", ErrBadEncoding, err)
 	}
 	return n, err
 }
 
-// unlimited is the Account of bodies that were accepted: the limit of their
-// source has bounded them.
+// unlimited is the Account for accepted bodies, whose size their source has limited.
 type unlimited struct{}
 
 func (unlimited) Take(int) error { return nil }
 func (unlimited) Return(int)     {}
 
-// Content is the body without its content encoding, and the body itself if it
-// has none or is not in it. It decodes at most once, and never more than the
-// largest body that any source takes.
+// Content returns the body decoded from its content encoding, and the body itself
+// if it has no encoding or cannot be decoded. It decodes at most once, and at most
+// eventhook.LargestMaxBodyBytes.
 func (v *View) Content() []byte {
 	if v.isDecoded {
 		return v.decoded
@@ -156,16 +156,17 @@ func (v *View) Content() []byte {
 	return v.decoded
 }
 
-// WithContent tells a new view what Content is to return. It returns the view.
+// SetContent sets the result of Content, for a body that was decoded before. It
+// must be called before any other method. It returns v.
 func (v *View) SetContent(decoded []byte) *View {
 	v.isDecoded, v.decoded = true, decoded
 	return v
 }
 
-// BodyEncoding is the encoding that a body is read in, given its Content-Encoding;
-// "" for none. The header is seldom signed: a body that begins as gzip or zlib does is
-// decoded whatever the header says, so that a captured request that is sent again
-// without the header has the same key and the same view.
+// BodyEncoding returns the encoding of a body with a Content-Encoding header, "" for
+// none. A body that begins like gzip or zlib is decoded for every value of the
+// header: signatures rarely cover the header, and a replay without the header must
+// have the same idempotency key and view.
 func BodyEncoding(header string, body []byte) string {
 	if shown := detectEncoding(body); shown != "" {
 		return shown
@@ -174,8 +175,8 @@ func BodyEncoding(header string, body []byte) string {
 	return announced
 }
 
-// detectEncoding is the encoding that a body shows by its first bytes, which no
-// JSON and no form begins with; "" for any other.
+// detectEncoding returns the encoding that the first bytes of a body identify, ""
+// for none. JSON and forms never begin with these bytes.
 func detectEncoding(body []byte) string {
 	const zlibMethod, zlibCheck = 0x78, 31 // RFC 1950, section 2.2: deflate, window of 32 KiB
 	switch {

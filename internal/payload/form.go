@@ -11,12 +11,12 @@ import (
 	"unicode/utf8"
 )
 
-// maxFormFields is how many fields a form may have, as net/url bounds them.
+// maxFormFields limits the fields of a form, like net/url.
 const maxFormFields = 10_000
 
-// formJSON is a form as an object of texts. Its charset counts only for what is
-// no UTF-8: the content type is seldom signed, and who sends a form again under
-// another must not make another id of the one in it.
+// formJSON returns a form as an object of strings. The charset is used only for
+// text that is not UTF-8: signatures rarely cover the content type, and a replay
+// with another charset must not have another id.
 func formJSON(body []byte, charset string) ([]byte, error) {
 	if bytes.Count(body, []byte("&")) >= maxFormFields {
 		return nil, errManyFields
@@ -29,7 +29,7 @@ func formJSON(body []byte, charset string) ([]byte, error) {
 		name, value, _ := strings.Cut(text, "=")
 		name, badName := formText(name, charset)
 		value, badValue := formText(value, charset)
-		if badName != nil || badValue != nil || strings.Contains(text, ";") { // which net/url refuses, too
+		if badName != nil || badValue != nil || strings.Contains(text, ";") { // net/url refuses semicolons, too
 			return nil, errNoForm
 		}
 		fields = append(fields, field[string]{name, value})
@@ -37,7 +37,7 @@ func formJSON(body []byte, charset string) ([]byte, error) {
 	const marks = len(`"":"",`)
 	size := len(`{}`)
 	for _, f := range fields {
-		size += written([]byte(f.name)) + written([]byte(f.value)) + marks
+		size += writtenSize([]byte(f.name)) + writtenSize([]byte(f.value)) + marks
 	}
 	return appendObject(make([]byte, 0, size), fields, AppendJSONString), nil
 }
@@ -53,25 +53,25 @@ func formText(s, charset string) (string, error) {
 	return s, nil
 }
 
-// Bounds of multipart forms. Parts are counted as mime/multipart counts them.
+// Limits of multipart forms. Parts are counted like in mime/multipart.
 const (
 	maxParts           = 1000
 	maxPartHeaderBytes = 16 << 10
 )
 
-// part is what the view shows of a part of a form: a text, or a file.
+// part is a part of a multipart form: a text, or the metadata of a file.
 type part struct {
 	isFile bool
-	text   string // or the file's name, and
-	media  string
-	size   int64
+	text   string // the text, or the file's name
+	media  string // of a file
+	size   int64  // of a file
 }
 
-// multipartJSON is a multipart form as an object of texts and files. It reads
-// part by part and keeps no more than the view shows: of files no content.
-// Parts without a name are left out.
+// multipartJSON returns a multipart form as an object of texts and files. It reads
+// part by part, and does not keep the content of files. Parts without a name are
+// omitted.
 func multipartJSON(body []byte, boundary string) ([]byte, error) {
-	isWhole := bytes.Contains(body, []byte("--"+boundary+"--")) // the reader does not mind an end after a boundary that is not the last
+	isWhole := bytes.Contains(body, []byte("--"+boundary+"--")) // the reader accepts a body that is cut off after a boundary
 	if boundary == "" {
 		return nil, errNoBoundary
 	}
@@ -83,7 +83,7 @@ func multipartJSON(body []byte, boundary string) ([]byte, error) {
 	r := multipart.NewReader(bytes.NewReader(body), boundary)
 	for n := 0; ; n++ {
 		p, err := r.NextPart()
-		if err == io.EOF { //nolint:errorlint // one that is wrapped says that the last boundary is missing
+		if err == io.EOF { //nolint:errorlint // a wrapped EOF means that the last boundary is missing
 			return appendObject(make([]byte, 0, size), fields, appendPart), nil
 		}
 		if err != nil {
@@ -98,17 +98,17 @@ func multipartJSON(body []byte, boundary string) ([]byte, error) {
 		}
 		if name := p.FormName(); name != "" {
 			const marks = len(`"":{"content_type":"","filename":"","size":1000000000},`)
-			size += written([]byte(name)) + written([]byte(shown.text)) + written([]byte(shown.media)) + marks
+			size += writtenSize([]byte(name)) + writtenSize([]byte(shown.text)) + writtenSize([]byte(shown.media)) + marks
 			fields = append(fields, field[part]{name, shown})
 		}
 	}
 }
 
-// readPart copies by way of a buffer that all parts of a form share.
+// readPart reads a part. The buffer copying is shared by all parts of a form.
 func readPart(p *multipart.Part, copying []byte) (shown part, err error) {
 	if p.FormName() == "" || p.FileName() != "" {
 		shown = part{isFile: true, text: p.FileName(), media: p.Header.Get("Content-Type")}
-		shown.size, err = io.Copy(io.Discard, p) // which pools its buffers
+		shown.size, err = io.Copy(io.Discard, p) // io.Discard pools its buffers
 		return shown, err
 	}
 	var text strings.Builder

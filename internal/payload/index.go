@@ -8,28 +8,29 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Index is a set of paths that are looked up together, in one pass over a view.
-// Build it with Add, then use it from any goroutine. The zero Index is empty.
+// Index is a set of paths that are looked up together, in one pass over a view. It
+// is built with Add; after that it is safe for concurrent use. The zero Index is
+// empty.
 type Index struct{ body, event tree }
 
-// tree is the paths that start in one view. Of members with one name, a strict
-// path sees the first only; other paths see the first with which they lead to
-// something, as they do in gjson.
+// tree has the paths into one view. If members have the same name, a strict path
+// follows only the first; a lenient path finds the first that leads to a value, as
+// in gjson.
 type tree struct {
 	lenient, strict *step
 	paths           int
 }
 
-// step is a name in paths, with the names that follow it.
+// step is a name in paths, with the possible next names.
 type step struct {
 	next     map[string]*step
 	isStrict bool
-	last     int   // the highest index of an array's elements in next, -1 for none
-	places   []int // of the paths that end here
+	last     int   // the highest array index in next, -1 for none
+	places   []int // results of the paths that end here
 }
 
-// Add adds a path, and reports whether it is one into JSON: others cannot be
-// added. What is there will be found at the place.
+// Add adds a path into JSON. Find stores its value in found[place]. Add returns
+// false for other paths, which an Index does not support.
 func (x *Index) Add(p Path, place int) bool {
 	if p.joined != nil || p.hash || p.header != "" || p.IsZero() {
 		return false
@@ -66,15 +67,15 @@ func (s *step) add(names []string, place int) {
 	s.places = append(s.places, place)
 }
 
-// IsLarge reports whether it takes long to read the view of the body, so that
-// several paths are better looked up together.
+// IsLarge reports whether the body is so large that several paths should be looked
+// up together.
 func (v *View) IsLarge() bool {
 	const large = 64 << 10
 	return len(v.body) > large
 }
 
-// Find looks up the paths of an index and sets what it finds at their places.
-// What it finds points into the view, and keeps it alive.
+// Find looks up the paths of an Index and stores the values found at their places.
+// The values point into the view and keep it in memory.
 func (v *View) Find(x *Index, found []gjson.Result) {
 	if x.body.paths > 0 {
 		v.find(&x.body, v.JSON(), found)
@@ -84,9 +85,9 @@ func (v *View) Find(x *Index, found []gjson.Result) {
 	}
 }
 
-// findFirst looks up the paths into JSON, and the parts of joined ones, and keeps
-// what it finds for at.
-func (v *View) findFirst(paths []Path) {
+// findAll looks up the paths into JSON, including the parts of joined paths, and
+// stores the values for At.
+func (v *View) findAll(paths []Path) {
 	var x Index
 	var texts []string
 	var add func(paths []Path)
@@ -102,19 +103,19 @@ func (v *View) findFirst(paths []Path) {
 	found := make([]gjson.Result, len(texts))
 	v.Find(&x, found)
 	for i, text := range texts {
-		v.keep(text, found[i])
+		v.store(text, found[i])
 	}
 }
 
-// keep keeps what is at a path of a large body.
-func (v *View) keep(text string, r gjson.Result) {
+// store caches the value at a path of a large body.
+func (v *View) store(text string, r gjson.Result) {
 	if v.known == nil {
 		v.known = map[string]gjson.Result{}
 	}
 	v.known[text] = r
 }
 
-// findWork is how often, in time, a view is read to look up many paths.
+// findWork is the cost of one lookup of an Index, in reads of the view.
 const findWork = 2
 
 func (v *View) find(t *tree, view []byte, found []gjson.Result) {
@@ -132,17 +133,17 @@ func (v *View) find(t *tree, view []byte, found []gjson.Result) {
 	s.value(steps)
 }
 
-// search is one pass over a view, which is valid JSON. It nests no deeper than
-// the paths do.
+// search is the state of one pass over a view, which is valid JSON. Its recursion
+// is limited by the depth of the paths.
 type search struct {
 	text    string
 	at      int
 	found   []gjson.Result
-	missing int            // paths of which nothing is found yet
-	taken   map[*step]bool // strict steps that have been gone
+	missing int            // paths without a value so far
+	taken   map[*step]bool // strict steps that were followed
 }
 
-// value reads the value that the steps have led to.
+// value reads the value at the steps.
 func (s *search) value(steps []*step) {
 	from := s.at
 	switch s.text[from] {
@@ -154,7 +155,7 @@ func (s *search) value(steps []*step) {
 		s.skip()
 	}
 	if s.missing == 0 {
-		return // it may have ended within the value
+		return // s.at can be within the value
 	}
 	for _, step := range steps {
 		for _, place := range step.places {
@@ -167,11 +168,11 @@ func (s *search) value(steps []*step) {
 }
 
 func (s *search) object(steps []*step) {
-	if !leadOn(steps) {
+	if !hasNext(steps) {
 		s.skip()
 		return
 	}
-	var room [2]*step
+	var buffer [2]*step
 	s.at++
 	for s.space(); s.text[s.at] != '}' && s.missing > 0; s.space() {
 		from := s.at
@@ -183,7 +184,7 @@ func (s *search) object(steps []*step) {
 		s.space()
 		s.at++ // the colon
 		s.space()
-		s.element(s.follow(room[:0], steps, name))
+		s.element(s.follow(buffer[:0], steps, name))
 	}
 	s.at++
 }
@@ -197,11 +198,11 @@ func (s *search) array(steps []*step) {
 		s.skip()
 		return
 	}
-	var room [2]*step
+	var buffer [2]*step
 	s.at++
 	i := 0
 	for s.space(); s.text[s.at] != ']' && s.missing > 0; s.space() {
-		next := room[:0]
+		next := buffer[:0]
 		if i <= last {
 			next = s.follow(next, steps, strconv.Itoa(i))
 		}
@@ -211,7 +212,7 @@ func (s *search) array(steps []*step) {
 	s.at++
 }
 
-// element reads an element or the value of a member, and what follows it.
+// element reads an array element or the value of a member, and the comma after it.
 func (s *search) element(steps []*step) {
 	if len(steps) == 0 {
 		s.skip()
@@ -226,8 +227,8 @@ func (s *search) element(steps []*step) {
 	}
 }
 
-// leadOn reports whether a step has another one behind it.
-func leadOn(steps []*step) bool {
+// hasNext reports whether one of the steps has a next step.
+func hasNext(steps []*step) bool {
 	for _, step := range steps {
 		if len(step.next) > 0 {
 			return true
@@ -236,7 +237,7 @@ func leadOn(steps []*step) bool {
 	return false
 }
 
-// follow appends the steps that a name leads to.
+// follow appends the next steps with the name.
 func (s *search) follow(next, steps []*step, name string) []*step {
 	for _, from := range steps {
 		to := from.next[name]
@@ -266,7 +267,7 @@ func (s *search) space() {
 	}
 }
 
-// skip goes behind a value.
+// skip skips a value.
 func (s *search) skip() {
 	switch s.text[s.at] {
 	case '"':
@@ -295,7 +296,7 @@ func (s *search) skip() {
 	}
 }
 
-// skipText goes behind a text.
+// skipText skips a string.
 func (s *search) skipText() {
 	for s.at++; ; s.at++ {
 		s.at += strings.IndexByte(s.text[s.at:], '"')

@@ -7,19 +7,19 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// firstOfJSON are the characters that JSON can begin with.
+// firstOfJSON are the possible first characters of JSON.
 const firstOfJSON = "{[\"-0123456789tfn \t\r\n"
 
-// checkedJSON returns the body if it is one JSON value of bearable depth, in
-// UTF-8. RFC 8259, section 8.1, asks senders for that, without a mark at the
-// start; a mark is dropped, UTF-16 converted, and what is no character
-// replaced.
+// checkedJSON returns the body as UTF-8 if it is one JSON value whose depth is at
+// most maxDepth. RFC 8259, section 8.1, requires UTF-8 without a byte order mark.
+// checkedJSON also accepts a mark, which it removes, and UTF-16, which it converts.
+// Invalid UTF-8 is replaced by U+FFFD.
 func checkedJSON(body []byte) ([]byte, error) {
 	if text, ok := fromUTF16(body, firstOfJSON); ok {
 		body = text
 	}
 	body = bytes.TrimPrefix(body, []byte(mark))
-	if looksLikeJSON(body) && tooDeep(body) { // anything else has no depth
+	if looksLikeJSON(body) && tooDeep(body) { // other bodies are not nested
 		return nil, errDeepJSON
 	}
 	if !gjson.ValidBytes(body) {
@@ -31,8 +31,8 @@ func checkedJSON(body []byte) ([]byte, error) {
 	return body, nil
 }
 
-// maxDepth is how deep JSON may nest to be looked into. Parsers recurse; a
-// body of a million brackets must not take the process down.
+// maxDepth is the maximum nesting of JSON. Parsers recurse, and a body of a million
+// brackets must not exhaust the stack.
 const maxDepth = 1000
 
 func tooDeep(body []byte) bool {

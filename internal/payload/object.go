@@ -2,15 +2,15 @@ package payload
 
 import "strings"
 
-// field is one of several values that become the members of a JSON object.
+// field is a name and a value of a JSON object. Names can repeat.
 type field[V any] struct {
 	name  string
 	value V
 }
 
-// appendObject appends fields as an object. Its members stand in the order in
-// which their names came first; what came under one name more than once is an
-// array, in the order in which it came.
+// appendObject appends fields as a JSON object. Members are in the order of the
+// first occurrence of their name. Several values of one name become an array in
+// their order.
 func appendObject[V any](b []byte, fields []field[V], appendValue func([]byte, V) []byte) []byte {
 	place := make(map[string]int, len(fields))
 	var members []field[[]V]
@@ -48,9 +48,9 @@ func appendOneOrMore[V any](b []byte, values []V, appendValue func([]byte, V) []
 	return append(b, ']')
 }
 
-// AppendJSONString appends a text as a JSON string, at most six times its size, and
-// twice where it has no control characters. Bytes that are not UTF-8 are
-// replaced.
+// AppendJSONString appends s as a JSON string. The string is at most six times as
+// long as s, and at most twice if s has no control characters. Bytes that are not
+// UTF-8 are replaced by U+FFFD.
 func AppendJSONString(b []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	s = strings.ToValidUTF8(s, "\uFFFD")

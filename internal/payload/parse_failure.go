@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Why a body has no view.
+// The reasons why a body has no view.
 var (
-	errMedia      = errors.New("a content type of which nothing is looked into")
+	errMedia      = errors.New("an unsupported content type")
 	errNoJSON     = errors.New("malformed JSON")
 	errDeepJSON   = fmt.Errorf("JSON nested deeper than %d", maxDepth)
 	errNoForm     = errors.New("a malformed form")
@@ -21,16 +21,16 @@ var (
 	errNoParts    = errors.New("a malformed multipart form")
 	errManyParts  = fmt.Errorf("a multipart form of more than %d parts, or with more than %d bytes of headers in one", maxParts, maxPartHeaderBytes)
 	errNoXML      = errors.New("malformed XML")
-	errDocType    = errors.New("XML with a DOCTYPE that declares something")
+	errDocType    = errors.New("XML with declarations in its DOCTYPE")
 	errDeepXML    = fmt.Errorf("XML nested deeper than %d", maxXMLDepth)
 	errLargeXML   = fmt.Errorf("XML of more than %d MiB", maxXMLBytes>>20)
 	errManyNodes  = fmt.Errorf("XML of more than %d elements and attributes", maxXMLNodes)
 )
 
-// Unread says, for people, why the body has no view, and "" if it has one.
-// where is the place in the body, such as "at byte 9", the first being 1, and
-// "" where none is known. Unlike JSON it reads the body each time.
-func (v *View) ParseFailure() (why, where string) {
+// ParseFailure returns the reason, for users, why the body has no view, and "" if
+// it has one. where is the position in the body, such as "at byte 9" (counted from
+// 1), and "" if it is unknown. Unlike JSON, each call parses the body.
+func (v *View) ParseFailure() (reason, where string) {
 	media := mediaType(v.contentType)
 	if v.JSON() != nil {
 		return "", ""
@@ -39,18 +39,18 @@ func (v *View) ParseFailure() (why, where string) {
 		return "", ""
 	}
 	_, err := toJSON(v.contentType, v.Content())
-	why, where = v.whyNone(media, err)
-	return "the body could not be read: " + why, where
+	reason, where = v.failureText(media, err)
+	return "the body could not be read: " + reason, where
 }
 
-// whyNone is what an error of toJSON says to people.
-func (v *View) whyNone(media string, err error) (why, where string) {
+// failureText describes an error of toJSON to users.
+func (v *View) failureText(media string, err error) (reason, where string) {
 	syntax, isSyntax := errors.AsType[*xml.SyntaxError](err)
 	switch {
 	case len(v.Content()) == 0:
 		return "it is empty", ""
 	case errors.Is(err, errMedia):
-		return fmt.Sprintf("nothing of the content type %.100q is looked into", media), ""
+		return fmt.Sprintf("the content type %.100q is not supported", media), ""
 	case isSyntax:
 		return errNoXML.Error(), fmt.Sprintf("at line %d", syntax.Line)
 	case !errors.Is(err, errNoJSON):
@@ -60,17 +60,17 @@ func (v *View) whyNone(media string, err error) (why, where string) {
 	case media == "":
 		return "it is not JSON, and has no content type", ""
 	}
-	return fmt.Sprintf("it is not JSON, and of the content type %q", media), ""
+	return fmt.Sprintf("it is not JSON, and its content type is %q", media), ""
 }
 
-// looksLikeJSON reports whether a body begins as an object or an array.
+// looksLikeJSON reports whether a body begins like a JSON object or array.
 func looksLikeJSON(body []byte) bool {
 	text := bytes.TrimLeft(body, white)
 	return len(text) > 0 && (text[0] == '{' || text[0] == '[')
 }
 
-// whereJSON is the byte at which a text stops being JSON. In UTF-16 none is
-// told: what was read is not what was sent.
+// whereJSON returns the position of the first syntax error in JSON. It returns ""
+// for UTF-16, because offsets in the converted text are not offsets in the body.
 func whereJSON(body []byte) string {
 	if _, ok := fromUTF16(body, firstOfJSON); ok {
 		return ""

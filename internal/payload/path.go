@@ -14,20 +14,20 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// Path points into a webhook: header.<name>, body.<a.b.0.c>,
+// Path is a path to a value of a webhook: header.<name>, body.<a.b.0.c>,
 // cloudevent.<attribute>, cloudevent.data.<a.b.0.c>, sha256.body, or several of
-// these joined. Parse it once, use it often, from any goroutine.
+// these joined with " + ". It is safe for concurrent use.
 type Path struct {
-	text    string   // as it was written, of a path that is not joined
-	joined  []Path   // or what follows
+	text    string   // the parsed text, for a path that is not joined
+	joined  []Path   // or the fields below
 	hash    bool     // sha256.body, or
 	header  string   // canonical name, or "" for a path into JSON
 	inEvent bool     // into the CloudEvent, else into the body
-	json    string   // in gjson's syntax, every step taken literally
-	steps   []string // instead of json, where gjson would not take them literally
+	json    string   // in gjson's syntax, if gjson takes every step literally
+	steps   []string // otherwise, the steps
 }
 
-// ParsePath reads a path. The error is of KindInvalid.
+// ParsePath parses a path. The error is of KindInvalid.
 func ParsePath(s string) (Path, error) {
 	if wrong := eventhook.CheckPath(s); wrong != "" {
 		return Path{}, &eventhook.Error{Kind: eventhook.KindInvalid, Message: "path " + wrong}
@@ -60,9 +60,9 @@ func parsePart(s string) Path {
 	return p
 }
 
-// isIndexOrName tells an array index as it is usually written, or a member
-// name that no array takes for an index, from digits that gjson would read
-// more generously: 007, or a number that overflows.
+// isIndexOrName reports whether a step is a canonical array index or a name that
+// is not a number. It returns false for digits that gjson would accept as an index
+// although they are not canonical: 007, or a number that overflows.
 func isIndexOrName(step string) bool {
 	if strings.Trim(step, "0123456789") != "" {
 		return true
@@ -70,16 +70,16 @@ func isIndexOrName(step string) bool {
 	return len(step) < 10 && (step == "0" || step[0] != '0')
 }
 
-// lists are those in use, by their texts.
-var lists, _ = lru.New[string, []Path](keptLists)
+// pathLists caches parsed lists by their texts.
+var pathLists, _ = lru.New[string, []Path](cachedPathLists)
 
-const keptLists = 1000
+const cachedPathLists = 1000
 
-// ParsePaths reads several paths. Who reads the same shares the list, as most
-// sources do: it must not be changed.
+// ParsePaths parses several paths. Equal lists share one result, because most
+// sources have the same paths: do not modify it.
 func ParsePaths(list []string) ([]Path, error) {
 	key := strings.Join(list, "\x00")
-	if paths, ok := lists.Get(key); ok && len(paths) == len(list) {
+	if paths, ok := pathLists.Get(key); ok && len(paths) == len(list) {
 		return paths, nil
 	}
 	paths := make([]Path, len(list))
@@ -89,17 +89,17 @@ func ParsePaths(list []string) ([]Path, error) {
 			return nil, err
 		}
 	}
-	lists.Add(key, paths)
+	pathLists.Add(key, paths)
 	return paths, nil
 }
 
-// IsZero reports whether the path was never parsed.
+// IsZero reports whether p is the zero Path.
 func (p Path) IsZero() bool {
 	return p.joined == nil && !p.hash && p.header == "" && p.json == "" && p.steps == nil
 }
 
-// Headers are the canonical names of the headers that the path reads, or would
-// read in a CloudEvent whose attributes are headers.
+// Headers returns the canonical names of the headers that the path can read,
+// including the headers of CloudEvent attributes in binary mode.
 func (p Path) Headers() []string {
 	if p.header != "" {
 		return []string{p.header}
@@ -118,9 +118,9 @@ func (p Path) Headers() []string {
 	return names
 }
 
-// Text is the non-empty string, or the number as it is written, at a path.
-// Anything else counts as absent. Texts that are joined have a dot between,
-// and are absent if one of them is.
+// Text returns the non-empty string at a path, or the number as it is written. Any
+// other value counts as absent. The values of joined paths are separated by dots;
+// if one is absent, the whole value is absent.
 func (v *View) Text(p Path) (string, bool) {
 	switch {
 	case p.header != "" && v.meter.Use(headerSteps) != nil:
@@ -154,7 +154,8 @@ func (v *View) joinedText(parts []Path) (string, bool) {
 	return strings.Join(texts, "."), true
 }
 
-// Raw is the JSON value at a path; what is not in the body becomes a string.
+// Raw returns the JSON value at a path. The value of a path that is not into JSON
+// is a string.
 func (v *View) Raw(p Path) (json.RawMessage, bool) {
 	if p.joined != nil || p.hash || p.header != "" {
 		s, ok := v.Text(p)
@@ -164,9 +165,9 @@ func (v *View) Raw(p Path) (json.RawMessage, bool) {
 	return json.RawMessage(r.Raw), r.Exists()
 }
 
-// At is the JSON value at a path into the body or the CloudEvent; it does not
-// exist if nothing is there, or for another path. It copies nothing: it points
-// into the view, and keeps it alive.
+// At returns the JSON value at a path into the body or the CloudEvent. The result
+// does not exist if there is no value, or for other paths. It points into the view
+// and keeps it in memory.
 func (v *View) At(p Path) gjson.Result {
 	if p.joined != nil || p.hash || p.header != "" {
 		return gjson.Result{}
@@ -186,12 +187,12 @@ func (v *View) At(p Path) gjson.Result {
 		r = v.walk(gjson.Parse(text), p.steps)
 	}
 	if v.IsLarge() {
-		v.keep(p.text, r)
+		v.store(p.text, r)
 	}
 	return r
 }
 
-// root is what a path into JSON starts from.
+// root returns the view that a path into JSON starts from.
 func (v *View) root(p Path) []byte {
 	if p.inEvent {
 		return v.CloudEvent()
@@ -199,8 +200,8 @@ func (v *View) root(p Path) []byte {
 	return v.JSON()
 }
 
-// walk goes down step by step, since gjson's escapes hold for the members of
-// objects only: on an array, even an escaped # counts its elements.
+// walk looks up one step at a time, because gjson's escapes work for members of
+// objects only: on an array, even an escaped # counts the elements.
 func (v *View) walk(r gjson.Result, steps []string) gjson.Result {
 	for i, step := range steps {
 		if i > 0 && v.meter.UseBytes(len(r.Raw)) != nil {
@@ -218,7 +219,7 @@ func (v *View) walk(r gjson.Result, steps []string) gjson.Result {
 	return r
 }
 
-// bodyHash is the SHA-256 of the body, computed once.
+// bodyHash returns the hexadecimal SHA-256 of the body, computed once.
 func (v *View) bodyHash() (string, bool) {
 	if v.hash == "" && v.meter.UseBytes(len(v.body)) == nil {
 		sum := sha256.Sum256(v.body)
@@ -227,14 +228,14 @@ func (v *View) bodyHash() (string, bool) {
 	return v.hash, v.hash != ""
 }
 
-// headerSteps are those of looking for a header.
+// headerSteps is the cost of a header lookup.
 const headerSteps = 100
 
-// FirstText is the text at the first path that has one. In a large body it looks
-// all of them up together.
+// FirstText returns the text at the first path that has one. In a large body it
+// looks up all paths together.
 func (v *View) FirstText(paths []Path) (string, bool) {
 	if len(paths) > 1 && v.IsLarge() {
-		v.findFirst(paths)
+		v.findAll(paths)
 	}
 	for _, p := range paths {
 		if s, ok := v.Text(p); ok {

@@ -1,6 +1,8 @@
-// Package payload looks into what a webhook carried: the JSON view of its
-// body, its CloudEvent, and paths into these and the headers. It parses lazily,
-// at most once, and never changes the bytes. It does no IO and keeps nothing.
+// Package payload reads the content of a webhook: the JSON view of its body, its
+// CloudEvent, and the values at paths into these and the headers. A View parses
+// lazily and at most once. The package never modifies the body and does no I/O.
+// A body that cannot be parsed has no view; paths into it have no value, which is
+// not an error.
 package payload
 
 import (
@@ -18,13 +20,14 @@ import (
 	"github.com/eventhook/eventhook/internal/meter"
 )
 
-// Header reads headers by name, in any case; "" if absent. http.Header is one.
+// Header returns headers by their case-insensitive name, "" if absent. http.Header
+// implements it.
 type Header interface{ Get(name string) string }
 
-// HeaderBlock is an HTTP/1.1 header block, as events are stored with.
+// HeaderBlock is an HTTP/1.1 header block, the form in which events store headers.
 type HeaderBlock []byte
 
-// Get implements Header: the first line with the name.
+// Get implements Header. It returns the value of the first line with the name.
 func (b HeaderBlock) Get(name string) string {
 	for rest := []byte(b); len(rest) > 0; {
 		line, more, _ := bytes.Cut(rest, []byte("\r\n"))
@@ -36,7 +39,7 @@ func (b HeaderBlock) Get(name string) string {
 	return ""
 }
 
-// All are the lines of the block: names as they were sent, and values.
+// All yields the lines of the block: names as they were sent, and values.
 func (b HeaderBlock) All() iter.Seq2[string, string] {
 	return func(yield func(name, value string) bool) {
 		for rest := []byte(b); len(rest) > 0; {
@@ -50,15 +53,16 @@ func (b HeaderBlock) All() iter.Seq2[string, string] {
 	}
 }
 
-// View is one webhook, looked into. Not safe for concurrent use.
+// View reads the content of one webhook. It is not safe for concurrent use.
 type View struct {
 	*webhook
 	transformed json.RawMessage
 }
 
-// webhook is what a view and those that Transform makes of it share.
+// webhook is the state that a View shares with the Views that WithTransformed
+// returns.
 type webhook struct {
-	meter        *meter.Meter // of what looks into it; nil: not counted
+	meter        *meter.Meter // charged for reads; nil: none
 	header       Header
 	contentType  string
 	body         []byte
@@ -69,13 +73,13 @@ type webhook struct {
 	isDecoded    bool
 	isParsed     bool
 	isCloudKnown bool
-	hash         string                  // of the body, once it was asked for
-	known        map[string]gjson.Result // by the texts of paths: what was looked up in a large body
+	hash         string                  // of the body, once computed
+	known        map[string]gjson.Result // values found in a large body, by the text of their path
 }
 
-// New returns a view; it parses nothing yet. The meter counts the bytes that
-// are read each time something is looked up. When it stops, the view finds
-// nothing more: the caller has to ask the meter.
+// New returns a View without parsing anything. Each lookup charges the meter for
+// the bytes that it reads. When the meter is exhausted, lookups find nothing; the
+// caller must check the meter.
 func New(m *meter.Meter, header Header, contentType string, body []byte) *View {
 	v := &struct {
 		View
@@ -85,15 +89,18 @@ func New(m *meter.Meter, header Header, contentType string, body []byte) *View {
 	return &v.View
 }
 
-// Header is a header's value, "" if absent.
+// Header returns a header's value, "" if absent.
 func (v *View) Header(name string) string { return v.header.Get(name) }
 
-// JSON is the JSON view of the body, nil if it has none: JSON itself, XML, a
-// form or multipart form as an object of its fields (files as name, size and
-// type). Bytes that are valid JSON are JSON whatever the content type says:
-// that header is seldom signed, and a captured request must not lose its id by
-// another one. A body that is malformed, or beyond the bounds of its kind, has
-// no view. A body in a content encoding is decoded before.
+// JSON returns the JSON view of the body, nil if it has none. JSON is its own view.
+// A form or multipart form is an object of its fields, with files as name, size
+// and type; XML is an object with its root element. A body in a content encoding
+// is decoded first. A body that is malformed or exceeds the limits of its format
+// has no view.
+//
+// Bytes that are valid JSON are read as JSON for every content type: signatures
+// rarely cover this header, and a replay with another content type must not lose
+// its id.
 func (v *View) JSON() json.RawMessage {
 	if !v.isParsed {
 		v.isParsed = true
@@ -105,9 +112,9 @@ func (v *View) JSON() json.RawMessage {
 	return v.json
 }
 
-// parsingTime is about how long it takes to make a view, which is done once. It
-// is taken from the tenant's share, but not from the limit of an evaluation: the
-// size of bodies bounds it.
+// parsingTime estimates the time to build a view, which happens once. It is charged
+// to the tenant's share of CPU time, but not to the limit of an evaluation, because
+// the size of bodies limits it.
 func parsingTime(contentType string, bytes int) time.Duration {
 	perByte := 3 * time.Nanosecond
 	switch media := mediaType(contentType); {
@@ -121,7 +128,7 @@ func parsingTime(contentType string, bytes int) time.Duration {
 
 const formMedia = "application/x-www-form-urlencoded"
 
-// toJSON makes the view, or says why there is none.
+// toJSON returns the view of a body, or the reason why it has none.
 func toJSON(contentType string, body []byte) ([]byte, error) {
 	view, notJSON := checkedJSON(body)
 	if notJSON == nil {
@@ -144,19 +151,19 @@ func toJSON(contentType string, body []byte) ([]byte, error) {
 	return nil, errMedia
 }
 
-// mediaType is a content type without its parameters, be they right or wrong,
-// in lower case.
+// mediaType returns a content type in lower case and without its parameters, which
+// can be malformed.
 func mediaType(contentType string) string {
 	media, _, _ := strings.Cut(contentType, ";")
 	return strings.ToLower(strings.TrimSpace(media))
 }
 
-// IsJSON reports whether a content type says that a body is JSON.
+// IsJSON reports whether a content type is JSON.
 func IsJSON(contentType string) bool {
 	return contentType == "application/json" || strings.HasSuffix(mediaType(contentType), "json")
 }
 
-// IsXML reports whether a content type says that a body is XML.
+// IsXML reports whether a content type is XML.
 func IsXML(contentType string) bool { return isXML(mediaType(contentType)) }
 
 func isXML(media string) bool {
@@ -171,19 +178,18 @@ func marshal(v any) []byte {
 	return b
 }
 
-// Transform is the same webhook of which targets get something else: Render
-// is the given JSON, and paths lead into the webhook as before. What one of
-// the two has parsed, the other has, too.
+// WithTransformed returns a View of the same webhook whose Render returns to, for
+// targets. Paths still read the webhook itself. Both Views share parsed data.
 func (v *View) WithTransformed(to json.RawMessage) *View {
 	return &View{webhook: v.webhook, transformed: to}
 }
 
-// Transformed is what Transform was given, else nil.
+// Transformed returns the JSON of WithTransformed, nil without it.
 func (v *View) Transformed() json.RawMessage { return v.transformed }
 
-// Render is the body as one JSON value, whatever it is: its JSON view, else
-// its text as a string, else {"base64": …}; or what it was transformed to. It
-// is what workers get as input.
+// Render returns the body as one JSON value, the input of workers: the JSON of
+// WithTransformed, otherwise the JSON view, otherwise the text as a string,
+// otherwise {"base64": …}. An empty body is null.
 func (v *View) Render() json.RawMessage {
 	if v.transformed != nil {
 		return v.transformed
@@ -207,7 +213,7 @@ func (v *View) render() []byte {
 	return marshal(map[string][]byte{"base64": v.Content()})
 }
 
-// textOf is a body as text: UTF-8, or what its content type says it is.
+// textOf returns a body as text if it is UTF-8 or in the charset of its content type.
 func textOf(contentType string, body []byte) (string, bool) {
 	if utf8.Valid(body) {
 		return string(body), true

@@ -8,25 +8,24 @@ import (
 	"regexp"
 )
 
-// Bounds of XML: how deep its elements may nest, of which each takes up to two
-// levels of JSON, and how many elements and attributes it may have.
+// Limits of XML.
 const (
-	maxXMLDepth = maxDepth / 2
-	maxXMLNodes = 100_000
+	maxXMLDepth = maxDepth / 2 // an element becomes up to two levels of JSON
+	maxXMLNodes = 100_000      // elements and attributes
 	maxXMLBytes = 8 << 20
 )
 
-// element is an element, or an attribute, of which there is only the text.
+// element is an element, or an attribute, which has only text.
 type element struct {
 	text   []byte
 	fields []field[*element] // attributes first, then elements
 }
 
-// xmlJSON is an XML document as an object with its root element. An element
-// with attributes or elements in it is an object: attributes under their names
-// with @ before, elements under theirs, and text between them as #text, white
-// space around it dropped. Any other is its text. Prefixes of namespaces are
-// dropped, and so are their declarations, comments and instructions.
+// xmlJSON returns an XML document as an object with its root element. An element
+// with attributes or child elements is an object: attributes have the prefix @,
+// child elements have their names, and text is #text without surrounding white
+// space. Any other element is its text. Namespace prefixes and declarations,
+// comments and processing instructions are omitted.
 func xmlJSON(body []byte, charset string) ([]byte, error) {
 	if len(body) > maxXMLBytes {
 		return nil, errLargeXML
@@ -44,8 +43,9 @@ func xmlJSON(body []byte, charset string) ([]byte, error) {
 
 var declaredCharset = regexp.MustCompile(`^<\?xml[^>]*\sencoding\s*=\s*["']([A-Za-z0-9._-]+)["']`)
 
-// xmlText is a document in UTF-8. What tells its charset is, as in RFC 7303,
-// section 3: the mark at its start, the content type, and what it says itself.
+// xmlText returns a document in UTF-8. Its charset is, in the order of RFC 7303,
+// section 3, that of the byte order mark, of the content type, or of the XML
+// declaration.
 func xmlText(body []byte, charset string) ([]byte, error) {
 	if text, ok := fromUTF16(body, "<"); ok {
 		return bytes.TrimPrefix(text, []byte(mark)), nil
@@ -53,26 +53,26 @@ func xmlText(body []byte, charset string) ([]byte, error) {
 	if text, ok := bytes.CutPrefix(body, []byte(mark)); ok {
 		return text, nil
 	}
-	if said := declaredCharset.FindSubmatch(body[:min(len(body), 256)]); charset == "" && said != nil {
-		charset = string(said[1])
+	if declared := declaredCharset.FindSubmatch(body[:min(len(body), 256)]); charset == "" && declared != nil {
+		charset = string(declared[1])
 	}
 	return decode(charset, body)
 }
 
-// xmlReader reads a document. The decoder does not know any entities but those
-// of XML itself, and never reads anything else than the document.
+// xmlReader reads a document. The decoder supports only XML's predefined entities,
+// and never reads external resources.
 type xmlReader struct {
-	decoder *xml.Decoder
-	open    []*element // the document, and in it the elements that have not ended
-	room    int        // for elements and attributes; below 0 there is none for another token
+	decoder   *xml.Decoder
+	open      []*element // the document and the open elements, outermost first
+	nodesLeft int        // how many more elements and attributes are allowed
 }
 
 // readXML returns the document: an element with one field, the root.
 func readXML(text []byte) (*element, error) {
-	r := xmlReader{decoder: xml.NewDecoder(bytes.NewReader(text)), open: []*element{{}}, room: maxXMLNodes}
-	r.decoder.CharsetReader = func(_ string, input io.Reader) (io.Reader, error) { return input, nil } // it is UTF-8 by now
+	r := xmlReader{decoder: xml.NewDecoder(bytes.NewReader(text)), open: []*element{{}}, nodesLeft: maxXMLNodes}
+	r.decoder.CharsetReader = func(_ string, input io.Reader) (io.Reader, error) { return input, nil } // xmlText has converted it to UTF-8
 	for {
-		if r.room < attributesAhead(text[r.decoder.InputOffset():]) {
+		if r.nodesLeft < attributesAhead(text[r.decoder.InputOffset():]) {
 			return nil, errManyNodes
 		}
 		token, err := r.decoder.Token()
@@ -85,7 +85,7 @@ func readXML(text []byte) (*element, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := r.take(token); err != nil {
+		if err := r.handle(token); err != nil {
 			return nil, err
 		}
 	}
@@ -93,7 +93,7 @@ func readXML(text []byte) (*element, error) {
 
 func (r *xmlReader) hasRoot() bool { return len(r.open[0].fields) > 0 }
 
-func (r *xmlReader) take(token xml.Token) error {
+func (r *xmlReader) handle(token xml.Token) error {
 	in := r.open[len(r.open)-1]
 	switch t := token.(type) {
 	case xml.StartElement:
@@ -104,8 +104,8 @@ func (r *xmlReader) take(token xml.Token) error {
 	case xml.CharData:
 		return r.text(in, t)
 	case xml.Directive:
-		// A document type says nothing that is needed, unless it declares
-		// something, such as entities that multiply.
+		// A DOCTYPE is ignored, but declarations in it are refused, such as
+		// entities that expand exponentially.
 		if bytes.IndexByte(t, '[') >= 0 {
 			return errDocType
 		}
@@ -119,7 +119,7 @@ func (r *xmlReader) take(token xml.Token) error {
 // white is XML's white space.
 const white = " \t\r\n"
 
-// text takes text, of which there is none but white space around the root.
+// text handles text. Outside the root element only white space is allowed.
 func (r *xmlReader) text(in *element, t xml.CharData) error {
 	isOutside := len(r.open) == 1
 	switch {
@@ -132,7 +132,7 @@ func (r *xmlReader) text(in *element, t xml.CharData) error {
 }
 
 func (r *xmlReader) start(in *element, t xml.StartElement) error {
-	r.room -= 1 + len(t.Attr)
+	r.nodesLeft -= 1 + len(t.Attr)
 	isSecondRoot := len(r.open) == 1 && r.hasRoot()
 	if len(r.open) > maxXMLDepth {
 		return errDeepXML
@@ -152,7 +152,7 @@ func (r *xmlReader) start(in *element, t xml.StartElement) error {
 }
 
 // hasRepeats reports whether a tag has an attribute twice, which the decoder
-// lets pass.
+// accepts.
 func hasRepeats(list []xml.Attr) bool {
 	if len(list) < 2 {
 		return false
@@ -164,8 +164,9 @@ func hasRepeats(list []xml.Attr) bool {
 	return len(seen) < len(list)
 }
 
-// attributesAhead is about how many attributes the tag at the start of a text
-// has; 0 for what is no tag. The decoder would hold them all at once.
+// attributesAhead estimates the number of attributes of the tag at the start of a
+// text; 0 if the text does not start with a tag. It is checked before the decoder
+// allocates all attributes of the tag.
 func attributesAhead(text []byte) (n int) {
 	if len(text) < 2 || text[0] != '<' || text[1] == '!' || text[1] == '?' {
 		return 0

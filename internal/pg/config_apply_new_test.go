@@ -6,9 +6,9 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// What a new source may not have is refused, and a source that has it already
-// is applied again.
-func TestApplyRefusesWhatANewSourceMayNotHave(t *testing.T) {
+// A verifier that a new source must not have is refused, but a source that already has it can
+// be applied again.
+func TestApplyChecksTheVerifierOfANewSource(t *testing.T) {
 	const open = `{"provider":"aws-sns"}`
 	f := setUp(t)
 	strict := f.open(func(o *Options) {

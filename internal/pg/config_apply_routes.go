@@ -91,7 +91,7 @@ func (a *configApply) applyRoute(ctx context.Context, s eventhook.Source, have e
 	return err
 }
 
-// sameJSON reports whether two documents are equal, whatever their spacing and member order.
+// sameJSON reports whether two documents are equal, except for spacing and member order.
 // Numbers are equal only if they are written alike.
 func sameJSON(a, b json.RawMessage) bool {
 	var values [2]any

@@ -16,7 +16,7 @@ func subscribing(list ...eventhook.Subscription) eventhook.TenantConfig {
 	return globex(func(c *eventhook.TenantConfig) { c.Sources, c.Subscriptions = nil, list })
 }
 
-// fileSubscription is one as a file says it.
+// fileSubscription is a subscription as a configuration file has it.
 func fileSubscription(name string, change ...func(*eventhook.Subscription)) eventhook.Subscription {
 	s := eventhook.Subscription{Name: name, EventTypes: []string{"payment.*"}}
 	s.URL = eventhook.NewSecret("https://billing.example/hooks")
@@ -37,7 +37,8 @@ func manySubscriptions(n int) eventhook.TenantConfig {
 	return c
 }
 
-// TestApplyKeepsNoSecretForAnotherURL: a file names all that is sent.
+// TestApplyKeepsNoSecretForAnotherURL: a configuration file names the URL together with
+// everything that is sent to it.
 func TestApplyKeepsNoSecretForAnotherURL(t *testing.T) {
 	f := setUp(t)
 	s := f.subscription(func(s *eventhook.Subscription) {
@@ -50,11 +51,11 @@ func TestApplyKeepsNoSecretForAnotherURL(t *testing.T) {
 	c.Subscriptions = []eventhook.Subscription{moved}
 	f.apply(c)
 	got := f.subscribed(s.ID)
-	same(t, "what is sent to it", []any{got.URL.Reveal(), got.AuthHeader.IsZero(), len(got.Headers)}, []any{"https://elsewhere.example", true, 0})
-	same(t, "the secret that signs stays", got.Signing[0].Secret.Equal(signing), true)
+	same(t, "the URL, auth header and headers", []any{got.URL.Reveal(), got.AuthHeader.IsZero(), len(got.Headers)}, []any{"https://elsewhere.example", true, 0})
+	same(t, "the signing secret stays", got.Signing[0].Secret.Equal(signing), true)
 }
 
-func TestApplySubscriptionsSaysWhatItDoes(t *testing.T) {
+func TestApplySubscriptionsReportsItsChanges(t *testing.T) {
 	f := setUp(t)
 	with := func(change func(*eventhook.Subscription)) eventhook.TenantConfig {
 		return subscribing(fileSubscription("billing", change))
@@ -83,7 +84,7 @@ func TestApplySubscriptionsSaysWhatItDoes(t *testing.T) {
 		{"a setting", with(func(s *eventhook.Subscription) { s.Retry.MaxRetries = new(0) }), plan(update, of("retry.max_retries", "null", "0"))},
 		{"no setting, an auth header", with(func(s *eventhook.Subscription) { s.AuthHeader = eventhook.NewSecret("hush") }),
 			plan(update, of("retry.max_retries", "0", "null"), of("auth_header", "null", was))},
-		{"none, another URL", with(func(s *eventhook.Subscription) { s.URL = eventhook.NewSecret("https://b.example") }),
+		{"no auth header, another URL", with(func(s *eventhook.Subscription) { s.URL = eventhook.NewSecret("https://b.example") }),
 			plan(update, of("url", was, is), of("auth_header", was, "null"))},
 		{"the old URL, no secret", with(func(s *eventhook.Subscription) { s.Signing = nil }), plan(update, of("url", was, is))},
 		{"another secret", with(func(s *eventhook.Subscription) {
@@ -114,7 +115,7 @@ func TestPruneDeletesSubscriptionsThatAreNotNamed(t *testing.T) {
 	f.exec(`INSERT INTO eventhook.subscription_health (subscription_id) SELECT id FROM eventhook.subscription`)
 	less := subscribing(fileSubscription("b"))
 	stays := []eventhook.Change{{Action: unchanged, Kind: "tenant", Name: "globex"}, {Action: unchanged, Kind: "subscription", Name: "globex/b"}}
-	same(t, "without it nothing goes", f.applyWith(less, ApplyOptions{}), stays)
+	same(t, "without prune", f.applyWith(less, ApplyOptions{}), stays)
 	pruned := append(stays, eventhook.Change{Action: remove, Kind: "subscription", Name: "globex/a"}, eventhook.Change{Action: remove, Kind: "subscription", Name: "globex/c"})
 	same(t, "dry", f.applyWith(less, ApplyOptions{DryRun: true, Prune: true}), pruned)
 	same(t, "all are there", f.count("subscription", "true"), 3)
@@ -123,7 +124,7 @@ func TestPruneDeletesSubscriptionsThatAreNotNamed(t *testing.T) {
 	same(t, "their health", f.count("subscription_health", "true"), 1)
 }
 
-func TestAFileKnowsSubscriptionsByTheirNames(t *testing.T) {
+func TestApplyIdentifiesSubscriptionsByName(t *testing.T) {
 	f := setUp(t)
 	a, b := f.subscription(), f.subscription()
 	c := acme()
@@ -140,7 +141,7 @@ func TestAFileKnowsSubscriptionsByTheirNames(t *testing.T) {
 	same(t, "not named, pruned", f.count("subscription", "name = 'billing'"), 0)
 }
 
-func TestApplyGivesALostKeysSubscriptionNewSecrets(t *testing.T) {
+func TestApplyReplacesSecretsWhoseKeyIsLost(t *testing.T) {
 	f := setUp(t)
 	f.apply(subscribing(fileSubscription("billing")))
 	f.exec(`UPDATE eventhook.subscription SET secrets = 'enc:0a:x'`)
@@ -187,13 +188,13 @@ func TestTenThousandSubscriptionsAreAppliedTogether(t *testing.T) {
 	for range 2 * n {
 		missing[(<-heard).SubscriptionID]++
 	}
-	same(t, "those that were heard of", len(missing), n+1) // and the first, of nothing
+	same(t, "notifications", len(missing), n+1) // including the first, which is zero
 	tenant, err := f.db.Tenant(t.Context(), "globex")
 	f.must(err)
 	generation, list, err := f.db.TenantSubscriptions(t.Context(), tenant.ID)
 	f.must(err)
 	same(t, "the generation, and how many", []any{generation, len(list)}, []any{int64(3), n + 1})
-	same(t, "who subscribes to all is told of all", f.count("delivery", "true"), 2*n)
+	same(t, "deliveries about the changes", f.count("delivery", "true"), 2*n)
 	stop()
 	f.must(<-ended)
 }
@@ -205,7 +206,7 @@ func benchFixture(b *testing.B, change ...func(*Options)) *fixture {
 	return f
 }
 
-// BenchmarkApplySubscriptions makes new ones, then applies them again.
+// BenchmarkApplySubscriptions creates subscriptions, then applies them again.
 func BenchmarkApplySubscriptions(b *testing.B) {
 	for _, again := range []bool{false, true} {
 		b.Run(fmt.Sprintf("again=%v", again), func(b *testing.B) {

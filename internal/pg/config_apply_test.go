@@ -34,7 +34,7 @@ func field(name, from, to string) []eventhook.FieldChange {
 	return []eventhook.FieldChange{{Field: name, From: json.RawMessage(from), To: json.RawMessage(to)}}
 }
 
-func TestApplyTenantSaysWhatItDoes(t *testing.T) {
+func TestApplyTenantReportsItsChanges(t *testing.T) {
 	f := setUp(t)
 	plan := func(tenant, crm, route, shop eventhook.ChangeAction) []eventhook.Change {
 		return []eventhook.Change{{Action: tenant, Kind: "tenant", Name: "globex"}, {Action: crm, Kind: "source", Name: "globex/crm"},
@@ -82,7 +82,7 @@ func TestApplyTenantSaysWhatItDoes(t *testing.T) {
 	same(t, "the route's priority", routed.Routes[0].Priority, 7)
 }
 
-func TestPruneDeletesWhatIsNotNamed(t *testing.T) {
+func TestPruneDeletesUnnamedResources(t *testing.T) {
 	f := setUp(t)
 	f.apply(globex(func(c *eventhook.TenantConfig) {
 		c.Sources[0].Routes = append(c.Sources[0].Routes, c.Sources[0].Routes[0])
@@ -96,7 +96,7 @@ func TestPruneDeletesWhatIsNotNamed(t *testing.T) {
 		prune bool
 		plan  []eventhook.Change
 	}{
-		{"without it nothing goes", less, false, []eventhook.Change{{Action: unchanged, Kind: "tenant", Name: "globex"},
+		{"without prune", less, false, []eventhook.Change{{Action: unchanged, Kind: "tenant", Name: "globex"},
 			{Action: unchanged, Kind: "source", Name: "globex/crm"}, {Action: unchanged, Kind: "route", Name: "globex/crm/all"},
 			{Action: unchanged, Kind: "source", Name: "globex/shop"}}},
 		{"a route", less, true, []eventhook.Change{{Action: unchanged, Kind: "tenant", Name: "globex"},
@@ -135,8 +135,8 @@ func TestADryRunWritesNothing(t *testing.T) {
 	}
 }
 
-// TestApplyIsAudited holds that each change, and nothing else, leaves a trace
-// of who made it.
+// TestApplyIsAudited checks that each change, and nothing else, has an audit entry with its
+// actor.
 func TestApplyIsAudited(t *testing.T) {
 	f := setUp(t)
 	by := eventhook.Actor{Type: eventhook.ActorOperator, Name: "command line"}
@@ -163,7 +163,7 @@ func TestApplyIsAudited(t *testing.T) {
 			same(t, "the actor", e.Actor, by)
 			same(t, "the tenant", e.TenantSlug, "globex")
 			if len(e.Changes) == 0 || e.ResourceID == "" {
-				t.Errorf("%s of %s tells no change, or of nothing", e.Action, e.ResourceName)
+				t.Errorf("%s of %s has no change, or an empty one", e.Action, e.ResourceName)
 			}
 			name := "globex"
 			if e.ResourceType != "tenant" {
@@ -184,7 +184,7 @@ func TestApplyOfAClosedTenantIsRefused(t *testing.T) {
 	}
 }
 
-func TestTwoWhoApplyTakeTurns(t *testing.T) {
+func TestConcurrentAppliesOfANewTenantSucceed(t *testing.T) {
 	f := setUp(t)
 	created := make(chan int, 4)
 	apply := func(db *DB) func() {
@@ -224,7 +224,7 @@ func many(n int) eventhook.TenantConfig {
 
 func TestApplyIsAllOrNothing(t *testing.T) {
 	f := setUp(t)
-	c := many(600) // more statements than are held back
+	c := many(600) // more statements than one batch
 	c.Sources[599].Name = "what no text can hold: \x00"
 	if _, err := f.db.ApplyTenant(t.Context(), operator, c, ApplyOptions{}); err == nil {
 		t.Error("got no error")
@@ -234,7 +234,7 @@ func TestApplyIsAllOrNothing(t *testing.T) {
 	same(t, "its audit entries", f.count("audit_log", "tenant_id <> $1", [16]byte(f.tenant)), 0)
 }
 
-func TestEveryInstanceHearsOfEverySourceThatIsApplied(t *testing.T) {
+func TestInstancesAreNotifiedOfEveryAppliedSource(t *testing.T) {
 	f := setUp(t)
 	const n = 1500
 	ctx, stop := context.WithCancel(t.Context())
@@ -264,7 +264,7 @@ func TestEveryInstanceHearsOfEverySourceThatIsApplied(t *testing.T) {
 	f.must(<-ended)
 }
 
-func TestTenantConfigIsWhatWasApplied(t *testing.T) {
+func TestTenantConfigReturnsTheAppliedConfiguration(t *testing.T) {
 	f := setUp(t)
 	c := globex(func(c *eventhook.TenantConfig) {
 		c.Quota.MaxStorageBytes = new(int64(1 << 40))
@@ -294,7 +294,7 @@ func TestTenantConfigIsWhatWasApplied(t *testing.T) {
 	wantKind(t, "an unknown tenant", err, eventhook.KindNotFound)
 }
 
-// BenchmarkApply makes new sources, each with a route, then applies them again.
+// BenchmarkApply creates sources, each with a route, then applies them again.
 func BenchmarkApply(b *testing.B) {
 	for _, n := range []int{100, 1000, 10_000} {
 		for _, again := range []bool{false, true} {

@@ -12,7 +12,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// acmesEntries are what making the fixture's tenant has written.
+// acmesEntries are the entries that creating the fixture's tenant writes.
 var acmesEntries = []string{"source.created", "route.created", "source.created", "tenant.created"}
 
 // audit lists entries, newest first.
@@ -147,7 +147,7 @@ func (f *fixture) manyEntries(n int) {
 	f.must(tx.Commit(f.Context()))
 }
 
-func TestOldAuditEntriesGoInSteps(t *testing.T) {
+func TestOldAuditEntriesAreDeletedInSteps(t *testing.T) {
 	const keep = 400 * day
 	f := setUp(t)
 	f.exec(`DELETE FROM eventhook.audit_log`)
@@ -166,7 +166,7 @@ func TestOldAuditEntriesGoInSteps(t *testing.T) {
 		{"the next step", 0, keep, 1000},
 		{"the last step", 0, keep, 500},
 		{"nothing is left", 0, keep, 0},
-		{"the others in their time", time.Second, keep, 3},
+		{"the rest, when they are old enough", time.Second, keep, 3},
 	} {
 		f.clock.advance(c.after)
 		n, err := f.db.SweepAudit(t.Context(), c.keep)
@@ -182,7 +182,7 @@ func TestOldAuditEntriesGoInSteps(t *testing.T) {
 	same(t, "left", f.count("audit_log", "true"), 0)
 }
 
-func TestInstancesDoNotWaitToSweepTheAuditLog(t *testing.T) {
+func TestInstancesSweepTheAuditLogWithoutWaiting(t *testing.T) {
 	f := setUp(t)
 	entries := f.count("audit_log", "true")
 	f.clock.advance(day + time.Second)
@@ -193,7 +193,7 @@ func TestInstancesDoNotWaitToSweepTheAuditLog(t *testing.T) {
 	n, err := f.db.SweepAudit(t.Context(), day)
 	f.must(err)
 	f.must(tx.Rollback(t.Context()))
-	same(t, "removed of what nobody holds", n, entries-1)
+	same(t, "entries removed that are not locked", n, entries-1)
 }
 
 func TestTheAuditLogIsSweptByItsPrimaryKey(t *testing.T) {
@@ -207,8 +207,8 @@ func TestTheAuditLogIsSweptByItsPrimaryKey(t *testing.T) {
 	}
 }
 
-// TestTheAuditLogHoldsNoSecret plants secrets wherever one can be given, and
-// looks for them in what is written about the changes.
+// TestTheAuditLogHoldsNoSecret sets a secret in every place that accepts one, and searches the
+// audit log and the system events for it.
 func TestTheAuditLogHoldsNoSecret(t *testing.T) {
 	const planted = "pl4nted-s3cret"
 	f := setUp(t)
@@ -239,7 +239,7 @@ func TestTheAuditLogHoldsNoSecret(t *testing.T) {
 		rows := one[string](f, `SELECT string_agg(r::text, '|') FROM eventhook.`+table+` r`)
 		for _, secret := range []string{planted, fmt.Sprintf("%x", planted), fmt.Sprintf("%x", hashed(planted+"-key"))} {
 			if strings.Contains(rows, secret) {
-				t.Errorf("%s holds %s", table, secret)
+				t.Errorf("%s contains %s", table, secret)
 			}
 		}
 	}

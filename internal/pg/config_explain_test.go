@@ -7,7 +7,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-func TestFindKey(t *testing.T) {
+func TestFindIdempotencyKey(t *testing.T) {
 	f := setUp(t)
 	e := f.event(func(e *eventhook.Event) { e.IdempotencyKey = "k" })
 	f.must(f.db.Accept(t.Context(), arrivals(e)))
@@ -39,7 +39,7 @@ func TestFindKey(t *testing.T) {
 	same(t, "keys after all this", f.count("idempotency_key", "true"), 1)
 }
 
-func TestAllRoutesHoldsTheDisabledOnes(t *testing.T) {
+func TestAllRoutesIncludesDisabledRoutes(t *testing.T) {
 	f := setUp(t)
 	c := acme()
 	r := c.Sources[0].Routes[0]

@@ -62,9 +62,9 @@ func TestASecretIsLearnedOnce(t *testing.T) {
 	wantKind(t, "a source that is none", f.db.StoreLearnedSecret(t.Context(), eventhook.NewID[eventhook.Source](f.db.now()), eventhook.NewSecret("s")), eventhook.KindConflict)
 }
 
-// A source waits from its creation on, and anew after a reset, another provider
-// or the loss of its own secrets.
-func TestTheMomentAtWhichAHandshakeOpened(t *testing.T) {
+// The window opens when the source is created, and again after a reset, with another provider,
+// or when the source loses its own secrets.
+func TestWhenTheHandshakeWindowOpens(t *testing.T) {
 	f := setUp(t)
 	opened := func(claim string, want time.Time) {
 		t.Helper()
@@ -96,7 +96,7 @@ func TestTheMomentAtWhichAHandshakeOpened(t *testing.T) {
 	opened("without its secret", f.clock.now())
 }
 
-func TestARevealedSecretIsToldToAllInstances(t *testing.T) {
+func TestInstancesAreNotifiedOfARevealedSecret(t *testing.T) {
 	f := setUp(t)
 	crm := f.source("acme", "crm")
 	f.must(f.db.StoreLearnedSecret(t.Context(), crm.ID, eventhook.NewSecret("learned")))
@@ -112,12 +112,12 @@ func TestARevealedSecretIsToldToAllInstances(t *testing.T) {
 	got, err := conn.WaitForNotification(t.Context())
 	f.must(err)
 	if !strings.HasPrefix(got.Payload, "source "+crm.ID.String()) {
-		t.Errorf("told %q, want the source", got.Payload)
+		t.Errorf("notified %q, want the source", got.Payload)
 	}
 }
 
-// TestApplyLeavesWhatWasLearned but for the secret of another provider.
-func TestApplyLeavesWhatWasLearned(t *testing.T) {
+// TestApplyKeepsTheLearnedSecret unless the provider changes.
+func TestApplyKeepsTheLearnedSecret(t *testing.T) {
 	f := setUp(t)
 	f.must(f.db.StoreLearnedSecret(t.Context(), f.source("acme", "crm").ID, eventhook.NewSecret("learned")))
 	c := acme()
@@ -144,7 +144,7 @@ func TestApplyLeavesWhatWasLearned(t *testing.T) {
 	for i := range c.Sources {
 		c.Sources[i].SecretsCount = 1
 	}
-	apply(0) // whoever gives one of his own does not want that one back
+	apply(0) // a configured secret has replaced the learned one for good
 }
 
 func TestFastlyServices(t *testing.T) {
@@ -161,7 +161,7 @@ func TestFastlyServices(t *testing.T) {
 	f.must(err)
 	slices.Sort(got)
 	if !slices.Equal(got, []string{"one", "two", "two"}) {
-		t.Errorf("services %v, want those of the enabled sources", got)
+		t.Errorf("services %v, want the services of the enabled sources", got)
 	}
 	f.exec(`UPDATE eventhook.tenant SET status = 'suspended' WHERE slug = 'acme'`)
 	got, err = f.db.FastlyServices(t.Context())
@@ -169,7 +169,7 @@ func TestFastlyServices(t *testing.T) {
 	same(t, "services of a suspended tenant", len(got), 0)
 }
 
-func TestOneTenantDoesNotUseUpFastlysRoom(t *testing.T) {
+func TestOneTenantCannotUseUpTheFastlyServices(t *testing.T) {
 	f := setUp(t)
 	fastly := func(n int, service string) eventhook.SourceConfig {
 		return eventhook.SourceConfig{Source: eventhook.Source{Slug: fmt.Sprint("s", n), Name: "s", Provider: "fastly", IsEnabled: true,
@@ -188,7 +188,7 @@ func TestOneTenantDoesNotUseUpFastlysRoom(t *testing.T) {
 	f.must(err)
 	same(t, "services", len(got), 101)
 	if !slices.Contains(got, "modests") {
-		t.Error("got none of the modest tenant's services, want them told")
+		t.Error("got no service of the tenant with one source")
 	}
 }
 

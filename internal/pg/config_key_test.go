@@ -67,13 +67,13 @@ func TestKeys(t *testing.T) {
 	wantKind(t, "deleted twice", f.db.DeleteKey(t.Context(), operator, f.tenant, first.ID), eventhook.KindNotFound)
 }
 
-// hashed is what the API stores of a key.
+// hashed returns the hash that the API stores of a key.
 func hashed(key string) []byte {
 	sum := sha256.Sum256([]byte(key))
 	return sum[:]
 }
 
-func TestKeysAreMarkedAsUsed(t *testing.T) {
+func TestRecordKeyUse(t *testing.T) {
 	f := setUp(t)
 	add := func(name string) eventhook.KeyID {
 		k, err := f.db.CreateKey(t.Context(), operator, eventhook.APIKey{TenantID: f.tenant, Name: name, Prefix: "ehk_1234", Scopes: eventhook.Scopes}, hashed(name))
@@ -99,7 +99,7 @@ func TestKeysAreMarkedAsUsed(t *testing.T) {
 	}{
 		{"the first use", noon, noon},
 		{"a later one", noon.Add(time.Minute), noon.Add(time.Minute)},
-		{"one that another instance tells late", noon.Add(time.Second), noon.Add(time.Minute)},
+		{"an earlier use that another instance records late", noon.Add(time.Second), noon.Add(time.Minute)},
 	} {
 		f.must(f.db.RecordKeyUse(t.Context(), map[eventhook.KeyID]time.Time{often: c.at, gone: c.at}))
 		same(t, c.claim, used(), map[eventhook.KeyID]time.Time{often: c.want})
@@ -109,7 +109,7 @@ func TestKeysAreMarkedAsUsed(t *testing.T) {
 	}
 }
 
-func TestTwoWhoTellOfTheSameKeysDoNotDeadlock(t *testing.T) {
+func TestConcurrentKeyUsesDoNotDeadlock(t *testing.T) {
 	f := setUp(t)
 	f.exec(`INSERT INTO eventhook.api_key (id, tenant_id, name, prefix, hash, scopes)
 		SELECT gen_random_uuid(), $1, 'k', 'ehk_', sha256(i::text::bytea), '{read}' FROM generate_series(1, 200) i`, [16]byte(f.tenant))

@@ -7,9 +7,9 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// TestChangesOfATenantLeaveConnections holds a row that a tenant's changes wait
-// for: another tenant's changes, and work, go on.
-func TestChangesOfATenantLeaveConnections(t *testing.T) {
+// TestChangesOfATenantLeaveConnectionsFree locks a row that a tenant's changes wait for.
+// Another tenant's changes, and other work, must continue.
+func TestChangesOfATenantLeaveConnectionsFree(t *testing.T) {
 	f := setUp(t)
 	db := f.open(func(o *Options) { o.WorkConns = 4 })
 	lock, err := f.db.work.Begin(t.Context())

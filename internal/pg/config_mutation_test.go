@@ -12,7 +12,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// fields are the names of what an entry says has changed, in order.
+// fields returns the names of the fields that an entry has changed, in order.
 func fields(e eventhook.AuditEntry) (names []string) {
 	for _, c := range e.Changes {
 		names = append(names, c.Field)
@@ -20,7 +20,7 @@ func fields(e eventhook.AuditEntry) (names []string) {
 	return names
 }
 
-// lastEntry is the newest, of which it holds what it is about.
+// lastEntry returns the newest entry after checking its contents.
 func (f *fixture) lastEntry(claim, action, name string, changed ...string) eventhook.AuditEntry {
 	f.Helper()
 	e := f.audit(eventhook.AuditFilter{Limit: 1})[0]
@@ -52,7 +52,7 @@ func newRoute(name string) eventhook.Route {
 	return eventhook.Route{Name: name, IsEnabled: true, Targets: []eventhook.Target{{Type: eventhook.TargetTask, Settings: []byte(`{"task_kind":"x"}`)}}}
 }
 
-func TestASourcesLife(t *testing.T) {
+func TestSourceLifecycle(t *testing.T) {
 	f := setUp(t)
 	f.clock.advance(time.Second)
 	want := f.newSource("erp")
@@ -66,7 +66,7 @@ func TestASourcesLife(t *testing.T) {
 
 	f.clock.advance(time.Second)
 	changed, err := f.db.UpdateSource(t.Context(), operator, f.tenant, "erp", 0, func(s eventhook.Source) (eventhook.Source, error) {
-		same(t, "what is changed", s.Verifier.Reveal(), want.Verifier.Reveal())
+		same(t, "the source that change receives", s.Verifier.Reveal(), want.Verifier.Reveal())
 		s.Name, s.MaxBodyBytes, s.Verifier = "ERP", 20, eventhook.NewSecret("another")
 		return s, nil
 	})
@@ -76,7 +76,7 @@ func TestASourcesLife(t *testing.T) {
 	stored = f.source("acme", "erp")
 	same(t, "stored then", []any{stored.Version, stored.Name, stored.MaxBodyBytes, stored.Verifier.Reveal(), stored.UpdatedAt.UTC(), stored.CreatedAt.UTC()},
 		[]any{int64(2), "ERP", 20, "another", f.clock.now(), f.clock.now().Add(-time.Second)})
-	same(t, "told", changed.Version, int64(2))
+	same(t, "the returned version", changed.Version, int64(2))
 
 	before := f.count("audit_log", "true")
 	again, err := f.db.UpdateSource(t.Context(), operator, f.tenant, "erp", 0, renamed("ERP"))
@@ -90,7 +90,7 @@ func TestASourcesLife(t *testing.T) {
 	wantKind(t, "found then", err, eventhook.KindNotFound)
 }
 
-func TestARoutesLife(t *testing.T) {
+func TestRouteLifecycle(t *testing.T) {
 	f := setUp(t)
 	f.clock.advance(time.Second)
 	want := newRoute("pay")
@@ -115,7 +115,7 @@ func TestARoutesLife(t *testing.T) {
 	})
 	f.must(err)
 	f.lastEntry("changed", "route.updated", "crm/pay", `filter["body.a"]`, `filter["body.n"]`, "priority", "transform.expression", "transform.type")
-	same(t, "what is gone", f.count("route", "name = 'pay' AND filter IS NULL AND transform IS NULL AND version = 2"), 1)
+	same(t, "the fields that were removed", f.count("route", "name = 'pay' AND filter IS NULL AND transform IS NULL AND version = 2"), 1)
 	before := f.count("audit_log", "true")
 	_, err = f.db.UpdateRoute(t.Context(), operator, f.tenant, "crm", made.ID, 0, prioritized(8))
 	f.must(err)
@@ -127,7 +127,7 @@ func TestARoutesLife(t *testing.T) {
 	wantKind(t, "deleted again", f.db.DeleteRoute(t.Context(), operator, f.tenant, "crm", made.ID, 0), eventhook.KindNotFound)
 }
 
-func TestAnEventTypesLife(t *testing.T) {
+func TestEventTypeLifecycle(t *testing.T) {
 	f := setUp(t)
 	f.clock.advance(time.Second)
 	want := eventhook.EventType{Name: "a.b", Description: "d", Schema: json.RawMessage(`{"type": "object"}`), Visibility: eventhook.VisibleToTenant}
@@ -148,8 +148,8 @@ func TestAnEventTypesLife(t *testing.T) {
 	wantKind(t, "a version that is over", err, eventhook.KindStale)
 	want.Name = "new"
 	_, _, err = f.db.PutEventType(t.Context(), operator, f.tenant, 1, want)
-	wantKind(t, "a version of what is not there", err, eventhook.KindStale)
-	same(t, "what a stale change has left", f.count("event_type", "name = 'new'"), 0)
+	wantKind(t, "a version of an entry that does not exist", err, eventhook.KindStale)
+	same(t, "entries after a stale change", f.count("event_type", "name = 'new'"), 0)
 	wantKind(t, "a version that is over", f.db.DeleteEventType(t.Context(), operator, f.tenant, "a.b", 1), eventhook.KindStale)
 	f.clock.advance(time.Second)
 	f.must(f.db.DeleteEventType(t.Context(), operator, f.tenant, "a.b", 2))
@@ -180,7 +180,7 @@ func TestEventTypesOfTheAdminAreHidden(t *testing.T) {
 	_, _, err := f.db.PutEventType(t.Context(), its, f.tenant, 0, hidden)
 	wantKind(t, "replaced by a tenant's key", err, eventhook.KindForbidden)
 	wantKind(t, "deleted by it", f.db.DeleteEventType(t.Context(), its, f.tenant, "hidden", 0), eventhook.KindNotFound)
-	same(t, "what is left", f.count("event_type", "version = 1"), 2)
+	same(t, "entries left", f.count("event_type", "version = 1"), 2)
 }
 
 func TestStaleVersionsChangeNothing(t *testing.T) {
@@ -199,11 +199,11 @@ func TestStaleVersionsChangeNothing(t *testing.T) {
 		wantKind(t, "a route's end", f.db.DeleteRoute(t.Context(), operator, f.tenant, "crm", f.route.ID, version), eventhook.KindStale)
 	}
 	same(t, "entries after that", f.count("audit_log", "true"), before)
-	same(t, "what is there", []int{f.count("source", "name = 'new' AND version = 2"), f.count("route", "priority = 1 AND version = 2")}, []int{1, 1})
+	same(t, "changed sources and routes", []int{f.count("source", "name = 'new' AND version = 2"), f.count("route", "priority = 1 AND version = 2")}, []int{1, 1})
 }
 
-// outcomes runs an act on both instances, several times at once, and counts
-// what kinds of errors came of it.
+// outcomes runs act several times concurrently on both instances, and counts the kinds of its
+// errors.
 func (f *fixture) outcomes(act func(db *DB, n int) error) map[eventhook.Kind]int {
 	const many = 8
 	kinds := make([]eventhook.Kind, many)
@@ -220,7 +220,7 @@ func (f *fixture) outcomes(act func(db *DB, n int) error) map[eventhook.Kind]int
 	return counts
 }
 
-func TestOneNameIsMadeOnce(t *testing.T) {
+func TestConcurrentCreatesOfOneName(t *testing.T) {
 	f := setUp(t)
 	once := map[eventhook.Kind]int{"": 1, eventhook.KindConflict: 7}
 	same(t, "sources of one slug", f.outcomes(func(db *DB, _ int) error {
@@ -254,12 +254,12 @@ func TestOneNameIsMadeOnce(t *testing.T) {
 		times[first]++
 	}
 	same(t, "how often it was made", times, map[bool]int{true: 1, false: 7})
-	same(t, "entries of what was made", f.counts(`SELECT action, count(*) FROM eventhook.audit_log
+	same(t, "entries about creations", f.counts(`SELECT action, count(*) FROM eventhook.audit_log
 		WHERE action IN ('source.created', 'event_type.created', 'event_type.updated') GROUP BY 1`),
 		map[string]int{"source.created": 3, "event_type.created": 1, "event_type.updated": 7})
 }
 
-func TestOfManyChangesAtOnceNoneIsLost(t *testing.T) {
+func TestNoConcurrentChangeIsLost(t *testing.T) {
 	f := setUp(t)
 	same(t, "of a source", f.outcomes(func(db *DB, n int) error {
 		_, err := db.UpdateSource(t.Context(), operator, f.tenant, "crm", 0, func(s eventhook.Source) (eventhook.Source, error) {
@@ -275,7 +275,7 @@ func TestOfManyChangesAtOnceNoneIsLost(t *testing.T) {
 	}), map[eventhook.Kind]int{"": 1, eventhook.KindStale: 7})
 }
 
-func TestRoutesAreNotWithoutEnd(t *testing.T) {
+func TestRoutesOfASourceAreLimited(t *testing.T) {
 	f := setUp(t)
 	f.exec(`INSERT INTO eventhook.route (id, tenant_id, source_id, name, filter_event_types, targets)
 		SELECT gen_random_uuid(), tenant_id, source_id, i::text, '{}', targets FROM eventhook.route, generate_series(1, $1::int) i`, eventhook.MaxRoutes-4)
@@ -301,7 +301,7 @@ func retargeted(n int) func(eventhook.Route) (eventhook.Route, error) {
 	}
 }
 
-func TestTargetsOfASourceAreNotWithoutEnd(t *testing.T) {
+func TestTargetsOfASourceAreLimited(t *testing.T) {
 	f := setUp(t)
 	change := func(n int) error {
 		_, err := f.db.UpdateRoute(t.Context(), operator, f.tenant, "crm", f.route.ID, 0, retargeted(n))
@@ -321,13 +321,13 @@ func TestTargetsOfASourceAreNotWithoutEnd(t *testing.T) {
 	wantKind(t, "one more of a route", change(eventhook.MaxTargets+1), eventhook.KindConflict)
 	f.exec(`UPDATE eventhook.route SET targets = targets || targets WHERE name = '1'`)
 	f.must(change(eventhook.MaxTargets))
-	f.must(change(eventhook.MaxTargets - 1)) // still beyond it, and fewer
+	f.must(change(eventhook.MaxTargets - 1)) // still above the maximum, but fewer
 	wantKind(t, "more, of a source beyond it", change(eventhook.MaxTargets), eventhook.KindConflict)
 	_, err := f.db.CreateRoute(t.Context(), operator, f.tenant, "shop", withTargets("another's", eventhook.MaxTargets))
 	f.must(err)
 }
 
-// changes are all that an actor can do to sources, routes and event types.
+// changes runs all changes that an actor can make to sources, routes and event types.
 func (f *fixture) changes(by eventhook.Actor) map[string]error {
 	ctx := f.Context()
 	_, addSource := f.db.CreateSource(ctx, by, f.newSource("x"))
@@ -344,7 +344,7 @@ func (f *fixture) changes(by eventhook.Actor) map[string]error {
 	}
 }
 
-func TestWhoMayChangeWhatOfWhichTenant(t *testing.T) {
+func TestChangesOfSuspendedAndClosedTenants(t *testing.T) {
 	its := eventhook.Actor{Type: eventhook.ActorKey, Name: "ci"}
 	for _, c := range []struct {
 		status string
@@ -380,7 +380,7 @@ func TestWhoMayChangeWhatOfWhichTenant(t *testing.T) {
 	})
 }
 
-func TestASourceWithRoutesGoesOnlyWithThem(t *testing.T) {
+func TestASourceWithRoutesIsDeletedOnlyWithCascade(t *testing.T) {
 	f := setUp(t)
 	f.clock.advance(time.Second)
 	e := f.accepted(1)[0]
@@ -391,11 +391,11 @@ func TestASourceWithRoutesGoesOnlyWithThem(t *testing.T) {
 	f.must(f.db.StoreLearnedSecret(t.Context(), f.crm, eventhook.NewSecret("s")))
 	before := f.count("audit_log", "true")
 	wantKind(t, "alone", f.db.DeleteSource(t.Context(), operator, f.tenant, "crm", 0, false), eventhook.KindConflict)
-	same(t, "entries of what was refused", f.count("audit_log", "true"), before)
+	same(t, "entries about refused deletions", f.count("audit_log", "true"), before)
 	f.must(f.db.DeleteSource(t.Context(), operator, f.tenant, "crm", 0, true))
 	same(t, "entries", f.counts(`SELECT action, count(*) FROM eventhook.audit_log WHERE action LIKE '%.deleted' GROUP BY 1`),
 		map[string]int{"route.deleted": 4, "source.deleted": 1})
-	same(t, "what is left of it", []int{f.count("route", "true"), f.count("learned_secret", "true"), f.count("source", "slug = 'crm'")}, []int{0, 0, 0})
+	same(t, "remaining rows of it", []int{f.count("route", "true"), f.count("learned_secret", "true"), f.count("source", "slug = 'crm'")}, []int{0, 0, 0})
 	same(t, "its event stays", f.stored(e).ID, e.ID)
 }
 
@@ -414,11 +414,11 @@ func TestReorderIsAllOrNothing(t *testing.T) {
 	routes, err := f.db.AllRoutes(t.Context(), f.crm)
 	f.must(err)
 	same(t, "their order", []eventhook.RouteID{routes[0].ID, routes[1].ID}, []eventhook.RouteID{second.ID, f.route.ID})
-	same(t, "entries of what has moved", f.count("audit_log", "true"), before+1)
+	same(t, "entries about moved routes", f.count("audit_log", "true"), before+1)
 }
 
-// TestOthersHearOfChanges, whichever instance makes them.
-func TestOthersHearOfChanges(t *testing.T) {
+// TestInstancesAreNotifiedOfChanges made by either instance.
+func TestInstancesAreNotifiedOfChanges(t *testing.T) {
 	f := setUp(t)
 	heard := f.listening(f.other)
 	told := func(claim, slug string) {

@@ -12,7 +12,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// rejection is one of a source, made a millisecond after the one before.
+// rejection returns a new rejection of a source, a millisecond after the previous one.
 func (f *fixture) rejection(source eventhook.SourceID) eventhook.Rejection {
 	f.clock.advance(time.Millisecond)
 	hash := sha256.Sum256([]byte("body"))
@@ -37,12 +37,12 @@ func (f *fixture) rejectionCount(source eventhook.SourceID, reason string, n int
 
 func (f *fixture) record(db *DB, last []eventhook.Rejection, counts ...eventhook.RejectionCount) {
 	f.Helper()
-	ctx, cancel := context.WithTimeout(f.Context(), patient) // it waits for nobody
+	ctx, cancel := context.WithTimeout(f.Context(), patient) // it never waits for a lock
 	defer cancel()
 	f.must(db.RecordRejections(ctx, last, counts))
 }
 
-// rejections are those of crm, as another instance sees them.
+// rejections returns the rejections and counts of crm, as another instance reads them.
 func (f *fixture) rejections() ([]eventhook.Rejection, []eventhook.RejectionCount) {
 	f.Helper()
 	list, counts, err := f.other.Rejections(f.Context(), f.tenant, "crm", eventhook.RejectionID{}, 1000)
@@ -86,7 +86,7 @@ func TestRejectionCountsAddUp(t *testing.T) {
 	same(t, "counts after a late write", counts, []eventhook.RejectionCount{{SourceID: f.crm, Reason: "mismatch", Count: 43, FirstAt: late.FirstAt, LastAt: f.clock.now()}})
 }
 
-func TestTheNewestRejectionsOfASourceAreKept(t *testing.T) {
+func TestTheNewestRejectionsOfASourceAreStored(t *testing.T) {
 	f := setUp(t)
 	var all []eventhook.Rejection
 	shop := f.rejected(f.shop, 3)
@@ -101,7 +101,7 @@ func TestTheNewestRejectionsOfASourceAreKept(t *testing.T) {
 	same(t, "of another source", f.count("rejection", "source_id = $1", [16]byte(f.shop)), 3)
 }
 
-func TestRejectionsThatAreHeldAreRemovedLater(t *testing.T) {
+func TestLockedRejectionsAreDeletedLater(t *testing.T) {
 	f := setUp(t)
 	list := f.rejected(f.crm, 60)
 	f.record(f.db, list[:30])
@@ -110,7 +110,7 @@ func TestRejectionsThatAreHeldAreRemovedLater(t *testing.T) {
 	_, err = tx.Exec(t.Context(), `SELECT FROM eventhook.rejection WHERE id = $1 FOR UPDATE`, [16]byte(list[3].ID))
 	f.must(err)
 	f.record(f.db, list[30:])
-	same(t, "kept while one is held", f.count("rejection", "true"), 51)
+	same(t, "stored while one is locked", f.count("rejection", "true"), 51)
 	f.must(tx.Rollback(t.Context()))
 	f.record(f.db, f.rejected(f.crm, 1))
 	same(t, "kept", f.count("rejection", "true"), 50)
@@ -133,7 +133,7 @@ func TestRejectionsOfASourceAreFoundByIndex(t *testing.T) {
 	}
 }
 
-func TestARejectionIsWrittenOnce(t *testing.T) {
+func TestARejectionIsStoredOnce(t *testing.T) {
 	f := setUp(t)
 	list := f.rejected(f.crm, 3)
 	f.record(f.db, list[:2])
@@ -142,8 +142,9 @@ func TestARejectionIsWrittenOnce(t *testing.T) {
 	same(t, "rejections", got, newestFirst(list))
 }
 
-// What is about a source that is gone, or just going, costs the others nothing.
-func TestRejectionsOfADeletedSourceArePassedOver(t *testing.T) {
+// Rejections of a source that is deleted, or being deleted, do not affect the rejections of
+// other sources.
+func TestRejectionsOfADeletedSourceAreIgnored(t *testing.T) {
 	f := setUp(t)
 	list := append(f.rejected(f.shop, 2), f.rejected(f.crm, 2)...)
 	counts := []eventhook.RejectionCount{f.rejectionCount(f.shop, "mismatch", 1), f.rejectionCount(f.crm, "mismatch", 1)}
@@ -163,7 +164,7 @@ func TestRejectionsOfADeletedSourceArePassedOver(t *testing.T) {
 	f.record(f.db, nil)
 }
 
-func TestDeletingASourceTakesItsRejections(t *testing.T) {
+func TestDeletingASourceDeletesItsRejections(t *testing.T) {
 	f := setUp(t)
 	f.record(f.db, f.rejected(f.shop, 5), f.rejectionCount(f.shop, "mismatch", 5))
 	f.exec(`DELETE FROM eventhook.source WHERE id = $1`, [16]byte(f.shop))
@@ -171,9 +172,9 @@ func TestDeletingASourceTakesItsRejections(t *testing.T) {
 	same(t, "counts", f.count("rejection_count", "true"), 0)
 }
 
-// Instances name the same sources and reasons in different orders, while a
-// source comes and goes; none fails, and no count is lost.
-func TestInstancesRecordTogether(t *testing.T) {
+// Instances record the same sources and reasons in different orders while a source is created
+// and deleted. No call fails, and no count is lost.
+func TestInstancesRecordRejectionsConcurrently(t *testing.T) {
 	f := setUp(t)
 	const rounds, each = 25, 10
 	reasons := []string{"mismatch", "encoding", "timestamp"}
@@ -214,7 +215,7 @@ func TestInstancesRecordTogether(t *testing.T) {
 	}
 }
 
-func TestRejectionsAreOfOneTenantsSource(t *testing.T) {
+func TestRejectionsAreScopedToTenantAndSource(t *testing.T) {
 	f := setUp(t)
 	f.record(f.db, f.rejected(f.crm, 2), f.rejectionCount(f.crm, "mismatch", 2))
 	umbrella := f.secondTenant()
@@ -268,7 +269,7 @@ func TestSweepRejections(t *testing.T) {
 	same(t, "counts stay", len(counts), 1)
 }
 
-func TestSweepRejectionsPassesOverWhatIsHeld(t *testing.T) {
+func TestSweepRejectionsSkipsLockedRows(t *testing.T) {
 	f := setUp(t)
 	list := f.rejected(f.crm, 3)
 	f.record(f.db, list)

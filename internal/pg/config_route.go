@@ -279,7 +279,7 @@ func (m *mutation) deleteRoute(ctx context.Context, source string, r eventhook.R
 	return err
 }
 
-// ReorderRoutes sets the priorities of routes of a source: all or none of them. If an id is
+// ReorderRoutes sets the priorities of routes of a source, all of them together. If an id is
 // not a route of the source, the error names its position in the list.
 func (db *DB) ReorderRoutes(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, source string, order []eventhook.RoutePriority) error {
 	return db.mutate(ctx, "reorder routes", by, tenant, func(m *mutation) error {

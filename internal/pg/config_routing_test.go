@@ -22,7 +22,7 @@ func TestVerifiersAreSealed(t *testing.T) {
 	wantKind(t, "of an unknown tenant", err, eventhook.KindNotFound)
 }
 
-func TestRoutesComeInTheirOrder(t *testing.T) {
+func TestRoutesAreInOrderOfEvaluation(t *testing.T) {
 	f := setUp(t)
 	c := acme()
 	base := c.Sources[0].Routes[0]
@@ -42,5 +42,5 @@ func TestRoutesComeInTheirOrder(t *testing.T) {
 	same(t, "routes", names, []string{"high", "all", "newer", "low"})
 	routed, err = f.db.SourceRouting(t.Context(), f.tenant, eventhook.NewID[eventhook.Source](noon))
 	f.must(err)
-	same(t, "routes of a source that is gone", len(routed.Routes), 0)
+	same(t, "routes of a deleted source", len(routed.Routes), 0)
 }

@@ -27,7 +27,7 @@ func TestASubscriptionWhoseKeyIsLost(t *testing.T) {
 	got, err := f.changeSubscription(operator, s, 0, func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionPaused })
 	f.must(err)
 	same(t, "paused", []any{got.SecretsLost, got.Status}, []any{true, eventhook.SubscriptionPaused})
-	same(t, "what is sealed stays", one[string](f, `SELECT secrets FROM eventhook.subscription WHERE id = $1`, [16]byte(s.ID)), "enc:0a:x")
+	same(t, "the sealed text stays", one[string](f, `SELECT secrets FROM eventhook.subscription WHERE id = $1`, [16]byte(s.ID)), "enc:0a:x")
 	for claim, give := range map[string]func(*eventhook.Subscription){
 		"a URL alone": func(s *eventhook.Subscription) { s.URL = eventhook.NewSecret("https://b.example") },
 		"a secret alone": func(s *eventhook.Subscription) {
@@ -45,14 +45,14 @@ func TestASubscriptionWhoseKeyIsLost(t *testing.T) {
 		s.URL, s.Signing = eventhook.NewSecret("https://b.example"), []eventhook.SigningSecret{{Secret: eventhook.NewSigningSecret()}}
 	})
 	f.must(err)
-	same(t, "all given anew", got.SecretsLost, false)
+	same(t, "all secrets set again", got.SecretsLost, false)
 	f.sameSubscription("stored", f.subscribed(s.ID), got)
 	f.exec(`UPDATE eventhook.subscription SET secrets = $1`, sealed)
-	same(t, "the key is found again", f.subscribed(s.ID).AuthHeader.Reveal(), "Bearer t0k")
+	same(t, "the key is restored", f.subscribed(s.ID).AuthHeader.Reveal(), "Bearer t0k")
 }
 
-func TestSubscriptionsAreSealedAnew(t *testing.T) {
-	r := newResealRig(t, asItIs)
+func TestSubscriptionsAreResealed(t *testing.T) {
+	r := newResealFixture(t, asItIs)
 	s, err := r.older.CreateSubscription(t.Context(), operator, r.newSubscription())
 	r.must(err)
 	before, _, err := r.older.TenantSubscriptions(t.Context(), r.tenant)
@@ -81,7 +81,7 @@ func BenchmarkRoster(b *testing.B) {
 		_, list, err := f.db.TenantSubscriptions(b.Context(), tenant.ID)
 		f.must(err)
 		if len(list) != 10_000 || list[0].SecretsLost {
-			b.Fatal("they are not all there")
+			b.Fatal("subscriptions are missing")
 		}
 	}
 }

@@ -298,7 +298,7 @@ func (db *DB) DeleteSource(ctx context.Context, by eventhook.Actor, tenant event
 				return err
 			}
 		}
-		m.batch = &pgx.Batch{} // others wait for what is locked
+		m.batch = &pgx.Batch{} // one round trip, since other transactions wait for these locks
 		return m.deleteSource(ctx, s, routes)
 	})
 }
@@ -374,7 +374,7 @@ const allRoutesSQL = `SELECT ` + routeColumns + ` FROM eventhook.route
 WHERE source_id = $1 ORDER BY priority DESC, id`
 
 // AllRoutes returns all routes of a source in their order of evaluation, disabled ones as
-// well. It returns none if the source does not exist.
+// well. it returns no routes if the source does not exist.
 func (db *DB) AllRoutes(ctx context.Context, source eventhook.SourceID) ([]eventhook.Route, error) {
 	rows, err := db.work.Query(ctx, allRoutesSQL, [16]byte(source))
 	if err != nil {

@@ -12,14 +12,14 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// unrouted takes away crm's routes.
+// unrouted deletes crm's routes.
 func (f *fixture) unrouted() {
 	f.Helper()
 	f.exec(`DELETE FROM eventhook.route WHERE source_id = $1`, [16]byte(f.crm))
 }
 
-// others are n events of shop that are due before crm's, and more of crm's that
-// are done.
+// others inserts n events of shop that are due before crm's, and n ended events of crm that
+// are newer.
 func (f *fixture) others(n int) {
 	f.Helper()
 	f.exec(`INSERT INTO eventhook.event (id, tenant_id, source_id, due_at, status, origin)
@@ -30,13 +30,13 @@ func (f *fixture) others(n int) {
 		[16]byte(f.tenant), [16]byte(f.crm), eventhook.FirstID[eventhook.Event](noon.Add(time.Hour)).String(), n)
 }
 
-func TestASourceThatOwesWorkStays(t *testing.T) {
+func TestASourceWithOpenEventsIsNotDeleted(t *testing.T) {
 	for _, c := range []struct {
 		claim   string
 		prepare func(*fixture)
 		want    string // a part of the message
 	}{
-		{"events that are held", func(f *fixture) { f.accepted(3) }, "has 1 route, and 3 events are still to be processed: "},
+		{"leased events", func(f *fixture) { f.accepted(3) }, "has 1 route, and 3 events are still to be processed: "},
 		{"one that waits for a retry", func(f *fixture) {
 			f.accepted(1)
 			f.unrouted()
@@ -48,13 +48,13 @@ func TestASourceThatOwesWorkStays(t *testing.T) {
 			f.exec(`UPDATE eventhook.event SET status = 'failed', due_at = $1`, noon.Add(time.Hour))
 			f.others(maxCountedEvents)
 		}, "1 event is still"},
-		{"what was just accepted, behind a long queue", func(f *fixture) {
+		{"a new event behind a long queue", func(f *fixture) {
 			f.unrouted()
 			f.others(maxCountedEvents)
 			f.exec(`DELETE FROM eventhook.event WHERE source_id = $1`, [16]byte(f.crm))
 			f.accepted(2)
 		}, "2 events are still"},
-		{"what was reprocessed long after", func(f *fixture) {
+		{"an old event that was reprocessed", func(f *fixture) {
 			f.unrouted()
 			f.accepted(1)
 			f.others(maxCountedEvents)
@@ -76,7 +76,7 @@ func TestASourceThatOwesWorkStays(t *testing.T) {
 	}
 }
 
-func TestASourceWhoseEventsAreDoneGoes(t *testing.T) {
+func TestASourceWithoutOpenEventsIsDeleted(t *testing.T) {
 	f := setUp(t)
 	f.accepted(2)
 	f.unrouted()
@@ -85,9 +85,9 @@ func TestASourceWhoseEventsAreDoneGoes(t *testing.T) {
 	f.must(f.db.DeleteSource(t.Context(), operator, f.tenant, "crm", 0, false))
 }
 
-// TestSourcesAreRecordedAsTheApiNamesThem holds fields against those that
-// clients send.
-func TestSourcesAreRecordedAsTheApiNamesThem(t *testing.T) {
+// TestSourceChangesHaveTheNamesOfTheAPI compares the recorded fields with the fields of API
+// requests.
+func TestSourceChangesHaveTheNamesOfTheAPI(t *testing.T) {
 	f := setUp(t)
 	db := f.open(func(o *Options) {
 		o.Describe = func(v eventhook.Secret) (json.RawMessage, string, error) {
@@ -113,7 +113,7 @@ func TestSourcesAreRecordedAsTheApiNamesThem(t *testing.T) {
 	})
 }
 
-func TestApplyMakesNoMoreRoutesThanASourceMayHave(t *testing.T) {
+func TestApplyLimitsTheRoutesOfASource(t *testing.T) {
 	f := setUp(t)
 	config := acme()
 	for i := range eventhook.MaxRoutes {
@@ -132,7 +132,7 @@ func TestApplyMakesNoMoreRoutesThanASourceMayHave(t *testing.T) {
 		{"one more", routes, true, true},
 		{"as many, instead of it", routes[1:], true, false},
 		{"another beside them", routes[:1], false, true},
-		{"those that are there", routes[1:], false, false},
+		{"the existing ones", routes[1:], false, false},
 	} {
 		config.Sources[0].Routes = c.routes
 		for _, dry := range []bool{true, false} {
@@ -147,7 +147,7 @@ func TestApplyMakesNoMoreRoutesThanASourceMayHave(t *testing.T) {
 	same(t, "routes", f.count("route", "source_id = $1", [16]byte(f.crm)), eventhook.MaxRoutes)
 }
 
-func TestApplyMakesNoMoreTargetsThanASourceMayHave(t *testing.T) {
+func TestApplyLimitsTheTargetsOfASource(t *testing.T) {
 	f := setUp(t)
 	config := acme()
 	stays := config.Sources[0].Routes[0]
@@ -168,7 +168,7 @@ func TestApplyMakesNoMoreTargetsThanASourceMayHave(t *testing.T) {
 		{"as many beside one that stays", full, false, true},
 		{"as many, instead of it", full, true, false},
 		{"another beside them", []eventhook.Route{stays}, false, true},
-		{"those that are there", full, false, false},
+		{"the existing ones", full, false, false},
 		{"another, with one less", append([]eventhook.Route{stays}, less...), false, false},
 		{"that one again", append([]eventhook.Route{stays}, full...), false, true},
 	} {
@@ -188,5 +188,5 @@ func TestApplyMakesNoMoreTargetsThanASourceMayHave(t *testing.T) {
 	wantKind(t, "more, of a source beyond it", err, eventhook.KindConflict)
 	config.Sources[0].Routes = less[:1]
 	_, err = f.db.ApplyTenant(t.Context(), operator, config, ApplyOptions{})
-	f.must(err) // it is beyond it, and gets no more
+	f.must(err) // the source is above the maximum and gets no more targets
 }

@@ -129,7 +129,7 @@ func resourceOfSubscription(s eventhook.Subscription) resource {
 	return resource{"subscription", s.ID.String(), s.Name}
 }
 
-// SubscriptionNames returns the names of those of the given subscriptions that still exist and
+// SubscriptionNames returns the names of the given subscriptions that still exist and
 // belong to the tenant. Primary key lookups.
 func (db *DB) SubscriptionNames(ctx context.Context, tenant eventhook.TenantID, ids []eventhook.SubscriptionID) (map[eventhook.SubscriptionID]string, error) {
 	rows, err := db.lists.Query(ctx, `SELECT id, name FROM eventhook.subscription WHERE id = ANY ($1) AND tenant_id = $2`, uuids(ids), [16]byte(tenant))

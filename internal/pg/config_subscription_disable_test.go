@@ -9,7 +9,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// disable does so as whoever settles deliveries would.
+// disable disables subscriptions as a settle of deliveries does.
 func (f *fixture) disable(db *DB, reasons map[eventhook.SubscriptionID]string) {
 	f.Helper()
 	f.must(db.inTx(f.Context(), "test", func(tx pgx.Tx) error {
@@ -41,9 +41,9 @@ func TestTheGatewayDisablesSubscriptions(t *testing.T) {
 	same(t, "the generation", f.generation(), before+1)
 	same(t, "of another tenant", one[string](f, `SELECT status || ' ' || disabled_reason FROM eventhook.subscription WHERE id = $1`, [16]byte(foreign.ID)), "disabled y")
 	entry := f.audit(eventhook.AuditFilter{Tenant: umbrella, Action: "webhook.disabled"})[0]
-	same(t, "who did it", entry.Actor, eventhook.Actor{Type: eventhook.ActorSystem, Name: "eventhook"})
-	same(t, "who is told", f.told(kept), "webhook.disabled webhook.disabled")
-	same(t, "who is told no more", f.told(failing), "")
+	same(t, "the actor", entry.Actor, eventhook.Actor{Type: eventhook.ActorSystem, Name: "eventhook"})
+	same(t, "events for the subscription that stays enabled", f.told(kept), "webhook.disabled webhook.disabled")
+	same(t, "events for the disabled subscription", f.told(failing), "")
 
 	entries := len(f.audit(eventhook.AuditFilter{}))
 	f.disable(f.other, reasons)
@@ -51,8 +51,8 @@ func TestTheGatewayDisablesSubscriptions(t *testing.T) {
 	f.disable(f.other, nil)
 }
 
-// Who settles holds what others may wait for: he waits for nobody.
-func TestOneThatIsBeingChangedIsNotWaitedFor(t *testing.T) {
+// A settle holds locks that other transactions wait for, so it must not wait itself.
+func TestDisablingSkipsLockedSubscriptions(t *testing.T) {
 	f := setUp(t)
 	s, other := f.subscription(), f.subscription(named("other", "*"))
 	_, err := f.changeSubscription(operator, s, 0, func(have *eventhook.Subscription) {

@@ -9,9 +9,9 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// TestNobodyWaitsForWhomHeKeepsWaiting lets everybody change the same
-// subscriptions at once: a deadlock would be an error of one of them.
-func TestNobodyWaitsForWhomHeKeepsWaiting(t *testing.T) {
+// TestConcurrentSubscriptionChangesDoNotDeadlock changes the same subscriptions concurrently
+// in all possible ways. A deadlock would be an error of one of them.
+func TestConcurrentSubscriptionChangesDoNotDeadlock(t *testing.T) {
 	const rounds, n = 15, 6
 	f := setUp(t)
 	config := func(round int) eventhook.TenantConfig {
@@ -37,7 +37,7 @@ func TestNobodyWaitsForWhomHeKeepsWaiting(t *testing.T) {
 			}
 		}
 	}
-	// As whoever settles deliveries that died does.
+	// As a settle of dead deliveries does.
 	failing := func(db *DB) func(int) error {
 		return func(int) error {
 			return db.inTx(t.Context(), "count", func(tx pgx.Tx) error {
@@ -80,10 +80,10 @@ func TestNobodyWaitsForWhomHeKeepsWaiting(t *testing.T) {
 	for err := range wrong {
 		t.Error(err)
 	}
-	same(t, "those that the file names", f.count("subscription", "name <> 'billing'"), n)
+	same(t, "subscriptions that the configuration names", f.count("subscription", "name <> 'billing'"), n)
 }
 
-func TestNoticesOfConfiguration(t *testing.T) {
+func TestParseConfigChange(t *testing.T) {
 	s, tenant := eventhook.NewID[eventhook.Subscription](noon), eventhook.NewID[eventhook.Tenant](noon)
 	for payload, want := range map[string]ConfigChange{
 		fmt.Sprintf("subscription %s %s", s, tenant): {SubscriptionID: s, TenantID: tenant},

@@ -11,7 +11,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// newSubscription is one of acme's, not yet made.
+// newSubscription returns a subscription of acme that is not stored yet.
 func (f *fixture) newSubscription(change ...func(*eventhook.Subscription)) eventhook.Subscription {
 	s := eventhook.Subscription{TenantID: f.tenant, Name: "billing", EventTypes: []string{"payment.*"}}
 	s.URL = eventhook.NewSecret("https://billing.example/hooks?token=pl4nted")
@@ -32,7 +32,7 @@ func named(name string, types ...string) func(*eventhook.Subscription) {
 	return func(s *eventhook.Subscription) { s.Name, s.EventTypes = name, types }
 }
 
-// subscribed is a subscription as it is stored.
+// subscribed reads a stored subscription.
 func (f *fixture) subscribed(id eventhook.SubscriptionID) eventhook.Subscription {
 	f.Helper()
 	s, err := f.other.Subscription(f.Context(), f.tenant, id)
@@ -47,7 +47,7 @@ func (f *fixture) changeSubscription(by eventhook.Actor, s eventhook.Subscriptio
 	})
 }
 
-// generation is the tenant's, as whoever publishes would read it.
+// generation reads the tenant's generation as a publisher does.
 func (f *fixture) generation() int64 {
 	f.Helper()
 	generation, _, err := f.other.TenantSubscriptions(f.Context(), f.tenant)
@@ -55,8 +55,7 @@ func (f *fixture) generation() int64 {
 	return generation
 }
 
-// newest are the n newest audit entries of subscriptions, the oldest of them
-// first, each with what it says.
+// newest returns the n newest audit entries of subscriptions as text, oldest first.
 func (f *fixture) newest(n int) (entries []string) {
 	f.Helper()
 	for _, e := range f.audit(eventhook.AuditFilter{Limit: n}) {
@@ -71,7 +70,7 @@ func (f *fixture) newest(n int) (entries []string) {
 
 var sameSecret = cmp.Comparer(eventhook.Secret.Equal)
 
-// sameSubscription compares moments in one zone.
+// sameSubscription compares times in one zone.
 func (f *fixture) sameSubscription(claim string, got, want eventhook.Subscription) {
 	f.Helper()
 	for _, s := range []*eventhook.Subscription{&got, &want} {
@@ -82,7 +81,7 @@ func (f *fixture) sameSubscription(claim string, got, want eventhook.Subscriptio
 	}
 }
 
-func TestASubscriptionIsStoredAsItIs(t *testing.T) {
+func TestSubscriptionsAreStoredUnchanged(t *testing.T) {
 	f := setUp(t)
 	expires := noon.Add(time.Hour)
 	full := f.subscription(func(s *eventhook.Subscription) {
@@ -106,7 +105,7 @@ func TestASubscriptionIsStoredAsItIs(t *testing.T) {
 	f.sameSubscription("the newest", page[0], least)
 	page, err = f.other.Subscriptions(t.Context(), f.tenant, least.ID, 10)
 	f.must(err)
-	same(t, "those before", len(page), 1)
+	same(t, "the page before it", len(page), 1)
 	f.sameSubscription("it", page[0], full)
 
 	umbrella := f.secondTenant()
@@ -116,11 +115,11 @@ func TestASubscriptionIsStoredAsItIs(t *testing.T) {
 	f.must(err)
 	same(t, "another tenant's", len(page), 0)
 	if row := one[string](f, `SELECT string_agg(s::text, '|') FROM eventhook.subscription s`); strings.Contains(row, "pl4nted") || strings.Contains(row, "t0k") {
-		t.Errorf("a row holds a secret in the open: %s", row)
+		t.Errorf("a row has a secret in plain text: %s", row)
 	}
 }
 
-func TestARosterIsOfOneGeneration(t *testing.T) {
+func TestTenantSubscriptionsHaveOneGeneration(t *testing.T) {
 	f := setUp(t)
 	generation, list, err := f.db.TenantSubscriptions(t.Context(), f.tenant)
 	f.must(err)
@@ -143,25 +142,25 @@ func TestARosterIsOfOneGeneration(t *testing.T) {
 	generation, list, err = f.other.TenantSubscriptions(t.Context(), f.tenant)
 	f.must(err)
 	same(t, "of acme alone", []any{generation, len(list)}, []any{before + 4, 2})
-	f.sameSubscription("the second, whose name nobody has changed", list[1], b)
+	f.sameSubscription("the second, with its former name", list[1], b)
 	f.must(f.db.DeleteSubscription(t.Context(), operator, f.tenant, a.ID, 0))
 	same(t, "after one was deleted", f.generation(), before+5)
 	f.must(f.db.DeleteSubscription(t.Context(), operator, f.tenant, b.ID, 0))
 	same(t, "after the last was deleted", f.generation(), before+6)
 }
 
-func TestWhatIsSealedAnewIsTheSameGeneration(t *testing.T) {
+func TestResealingKeepsTheGeneration(t *testing.T) {
 	f := setUp(t)
 	before := f.generation()
 	s := f.subscription()
 	f.exec(`UPDATE eventhook.subscription SET secrets = 'enc:other' WHERE id = $1`, [16]byte(s.ID))
-	same(t, "sealed anew", f.generation(), before+1)
+	same(t, "resealed", f.generation(), before+1)
 	f.exec(`UPDATE eventhook.subscription SET status = 'paused' WHERE id = $1`, [16]byte(s.ID))
-	same(t, "something else, whoever does it", f.generation(), before+2)
+	same(t, "another change by SQL", f.generation(), before+2)
 	before = f.generation()
 	f.exec(`UPDATE eventhook.source SET verifier = 'enc:other' WHERE id = $1`, [16]byte(f.crm))
 	f.exec(`UPDATE eventhook.route SET target_secrets = 'enc:other' WHERE source_id = $1`, [16]byte(f.crm))
-	same(t, "a source and a route, sealed anew", f.generation(), before)
+	same(t, "a source and a route, resealed", f.generation(), before)
 	f.exec(`UPDATE eventhook.source SET is_enabled = false WHERE id = $1`, [16]byte(f.crm))
 	f.exec(`UPDATE eventhook.route SET target_secrets = NULL WHERE source_id = $1`, [16]byte(f.crm))
 	f.exec(`UPDATE eventhook.source SET version = version + 1 WHERE id = $1`, [16]byte(f.crm))
@@ -169,7 +168,7 @@ func TestWhatIsSealedAnewIsTheSameGeneration(t *testing.T) {
 	same(t, "three changes of them", f.generation(), before+3)
 }
 
-func TestASubscriptionChanges(t *testing.T) {
+func TestUpdateSubscription(t *testing.T) {
 	f := setUp(t)
 	s := f.subscription()
 	health := func() int {
@@ -191,7 +190,7 @@ func TestASubscriptionChanges(t *testing.T) {
 		{"a rotated secret", 0, func(s *eventhook.Subscription) {
 			s.Signing = eventhook.RotateSigningSecret(s.Signing, eventhook.NewSigningSecret(), noon, time.Hour)
 		}, []string{"webhook.updated b signing_secret:" + changed}, 9},
-		{"what it signs with", 0, func(s *eventhook.Subscription) { s.Signatures = []string{"v1a"} }, []string{`webhook.updated b signatures:null>["v1a"] ed25519_key:null>"[redacted]"`}, 9},
+		{"its signature schemes", 0, func(s *eventhook.Subscription) { s.Signatures = []string{"v1a"} }, []string{`webhook.updated b signatures:null>["v1a"] ed25519_key:null>"[redacted]"`}, 9},
 		{"paused, and a setting", 0, func(s *eventhook.Subscription) { s.Status, s.MaxInFlight = eventhook.SubscriptionPaused, 3 },
 			[]string{`webhook.updated b max_in_flight:null>3`, `webhook.paused b status:"active">"paused"`}, 9},
 		{"resumed", 0, func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionActive }, []string{`webhook.resumed b status:"paused">"active"`}, 0},
@@ -228,13 +227,13 @@ func TestASubscriptionChanges(t *testing.T) {
 	wantKind(t, "deleted twice", f.db.DeleteSubscription(t.Context(), operator, f.tenant, s.ID, 0), eventhook.KindNotFound)
 	same(t, "the last entry", strings.HasPrefix(f.newest(1)[0], `webhook.deleted b event_types:["payment.*"]>null`), true)
 	if rows := one[string](f, `SELECT string_agg(a::text, '|') FROM eventhook.audit_log a`); strings.Contains(rows, "pl4nted") || strings.Contains(rows, "whsec_") || strings.Contains(rows, "hush") {
-		t.Error("the audit log holds a secret")
+		t.Error("the audit log contains a secret")
 	}
 }
 
-// Of two changes at once of one version one is stale; of two of any version
-// none is lost.
-func TestTwoChangeASubscriptionAtOnce(t *testing.T) {
+// Of two concurrent updates of one version, one is stale. Of two updates without a version,
+// both succeed.
+func TestConcurrentUpdatesOfASubscription(t *testing.T) {
 	f := setUp(t)
 	s := f.subscription()
 	results := make(chan error, 8)
@@ -259,7 +258,7 @@ func TestTwoChangeASubscriptionAtOnce(t *testing.T) {
 	same(t, "the version", f.subscribed(s.ID).Version, int64(6))
 }
 
-func TestATenantHasOnlySoManySubscriptions(t *testing.T) {
+func TestSubscriptionsOfATenantAreLimited(t *testing.T) {
 	f := setUp(t)
 	s := f.subscription()
 	f.exec(`INSERT INTO eventhook.subscription SELECT gen_random_uuid(), tenant_id, name, status, disabled_reason, event_types, filter, settings, secrets, version, created_at, updated_at
@@ -290,7 +289,7 @@ func TestATenantHasOnlySoManySubscriptions(t *testing.T) {
 	same(t, "pruned", f.count("subscription", "true"), 1)
 }
 
-func TestOfClosedAndSuspendedTenants(t *testing.T) {
+func TestSubscriptionsOfClosedAndSuspendedTenants(t *testing.T) {
 	f := setUp(t)
 	s := f.subscription()
 	key := eventhook.Actor{Type: eventhook.ActorKey, Name: "ci"}

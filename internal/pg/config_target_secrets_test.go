@@ -11,8 +11,8 @@ import (
 	"github.com/eventhook/eventhook/internal/seal"
 )
 
-// calling is a target that has a secret; signs of URLs and quotes must not
-// change on its way.
+// calling returns a target with a secret. Special characters of URLs, and quotes, must not
+// change.
 func calling(host, secret string) eventhook.Target {
 	return eventhook.Target{Type: "http", Settings: json.RawMessage(`{"auth_header":"[redacted]","headers":{"Long-Name":"1","X":"a"},"url":"https://` + host + `/?a&b=<c>"}`),
 		Secrets: eventhook.NewSecret(`{"auth_header":"` + secret + `"}`)}
@@ -20,7 +20,7 @@ func calling(host, secret string) eventhook.Target {
 
 var plainTarget = eventhook.Target{Type: "task", Settings: json.RawMessage(`{"task_kind":"k"}`)}
 
-// acmeCalling is acme whose route calls somebody.
+// acmeCalling is acme with a route to http targets.
 func acmeCalling(targets ...eventhook.Target) eventhook.TenantConfig {
 	c := acme()
 	c.Sources[0].Routes[0].Targets = targets
@@ -29,7 +29,7 @@ func acmeCalling(targets ...eventhook.Target) eventhook.TenantConfig {
 
 const hushed = "hush & <hush>"
 
-// targets are those of the route from crm, as processing sees them.
+// targets returns the targets of crm's route, as the processor reads them.
 func (f *fixture) targets(db *DB) []eventhook.Target {
 	f.Helper()
 	routed, err := db.SourceRouting(f.Context(), f.tenant, f.crm)
@@ -53,7 +53,7 @@ func TestSecretsOfTargetsAreSealed(t *testing.T) {
 	i := slices.IndexFunc(changes, func(c eventhook.Change) bool { return c.Kind == "route" })
 	same(t, "another secret", changes[i].Fields, []eventhook.FieldChange{secretsChanged})
 	e := f.lastEntry("another secret", "route.updated", "crm/all", "secrets")
-	same(t, "told", e.Changes, []eventhook.FieldChange{secretsChanged})
+	same(t, "audited", e.Changes, []eventhook.FieldChange{secretsChanged})
 	same(t, "stored", f.targets(f.db)[1].Secrets.Reveal(), `{"auth_header":"new"}`)
 	if log := one[string](f, `SELECT string_agg(changes::text, ' ') FROM eventhook.audit_log`); strings.Contains(log, "hush") || !strings.Contains(log, "redacted") {
 		t.Errorf("the audit log is %s, want no secret in it", log)
@@ -63,7 +63,7 @@ func TestSecretsOfTargetsAreSealed(t *testing.T) {
 }
 
 func TestSecretsOfTargetsAreResealed(t *testing.T) {
-	r := newResealRig(t, asItIs)
+	r := newResealFixture(t, asItIs)
 	want := []eventhook.Target{calling("a.example", hushed)}
 	r.apply(acmeCalling(want...))
 	r.reseal(quiet)
@@ -71,10 +71,10 @@ func TestSecretsOfTargetsAreResealed(t *testing.T) {
 	same(t, "opened with the new key alone", r.targets(r.newer), want)
 }
 
-// TestSecretsOfTargetsWhoseKeyIsLost fail nothing but themselves, are there
-// again when the key is, and can be given again.
+// TestSecretsOfTargetsWhoseKeyIsLost: only these targets fail. They work again when the key is
+// restored or when they are configured again.
 func TestSecretsOfTargetsWhoseKeyIsLost(t *testing.T) {
-	r := newResealRig(t, asItIs)
+	r := newResealFixture(t, asItIs)
 	want := []eventhook.Target{calling("a.example", hushed), plainTarget}
 	r.apply(acmeCalling(want...))
 	stranger, err := seal.New(seal.NewKey())
@@ -84,7 +84,7 @@ func TestSecretsOfTargetsWhoseKeyIsLost(t *testing.T) {
 	same(t, "without the key", r.targets(lost), bare)
 	route, err := lost.Route(t.Context(), r.crm, r.routeID())
 	r.must(err)
-	same(t, "told", route.SecretsLost, true)
+	same(t, "SecretsLost", route.SecretsLost, true)
 
 	changed, err := lost.UpdateRoute(t.Context(), operator, r.tenant, "crm", route.ID, 0, prioritized(7))
 	r.must(err)
@@ -119,7 +119,7 @@ func (f *fixture) routeID() eventhook.RouteID {
 	return routes[0].ID
 }
 
-func TestSecretsOfOtherTargetsAreNotThose(t *testing.T) {
+func TestSecretsAreNotAttachedToChangedTargets(t *testing.T) {
 	f := setUp(t)
 	f.apply(acmeCalling(calling("a.example", hushed), plainTarget))
 	// An instance of the former version knows nothing of the secrets.

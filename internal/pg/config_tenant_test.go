@@ -23,11 +23,11 @@ func TestTenants(t *testing.T) {
 	same(t, "the newest", page[0].ID, umbrella)
 	page, err = f.db.Tenants(t.Context(), umbrella, 10)
 	f.must(err)
-	same(t, "those before", len(page), 1)
+	same(t, "the page before it", len(page), 1)
 	same(t, "it", page[0].ID, f.tenant)
 }
 
-func TestATenantChanges(t *testing.T) {
+func TestUpdateTenant(t *testing.T) {
 	f := setUp(t)
 	day, bytes := int64(1000), int64(1<<30)
 	change := func(version int64, to func(*eventhook.Tenant)) (eventhook.Tenant, error) {
@@ -44,7 +44,7 @@ func TestATenantChanges(t *testing.T) {
 		want    int64 // the version after it
 		action  string
 	}{
-		{"its name, whatever its version", 0, func(t *eventhook.Tenant) { t.Name = "Acme Inc." }, 2, "tenant.updated"},
+		{"its name, without a version", 0, func(t *eventhook.Tenant) { t.Name = "Acme Inc." }, 2, "tenant.updated"},
 		{"its quotas, at the version that was read", 2, func(t *eventhook.Tenant) { t.Quota = eventhook.Quota{MaxEventsPerDay: &day, MaxStorageBytes: &bytes} }, 3, "tenant.updated"},
 		{"nothing", 3, func(*eventhook.Tenant) {}, 3, "tenant.updated"},
 		{"no quota", 0, func(t *eventhook.Tenant) { t.Quota.MaxEventsPerDay = nil }, 4, "tenant.updated"},
@@ -68,8 +68,8 @@ func TestATenantChanges(t *testing.T) {
 	same(t, "entries, one for each difference", len(f.audit(eventhook.AuditFilter{Tenant: f.tenant}))-len(acmesEntries), 5)
 }
 
-// Two who change one version: one is told that the other was faster.
-func TestOfTwoChangesOfOneVersionOneIsStale(t *testing.T) {
+// Of concurrent updates of one version, one succeeds and the rest are stale.
+func TestConcurrentUpdatesOfOneTenantVersion(t *testing.T) {
 	f := setUp(t)
 	kinds := make(chan eventhook.Kind, 4)
 	change := func(db *DB, name string) func() {
@@ -89,22 +89,22 @@ func TestOfTwoChangesOfOneVersionOneIsStale(t *testing.T) {
 	same(t, "outcomes", got, map[eventhook.Kind]int{"": 1, eventhook.KindStale: 3})
 }
 
-func TestATenantIsHeldWhileItChanges(t *testing.T) {
+func TestATenantIsLockedWhileItChanges(t *testing.T) {
 	f := setUp(t)
 	_, err := f.db.UpdateTenant(t.Context(), operator, "acme", 0, func(have eventhook.Tenant) (eventhook.Tenant, error) {
 		_, err := f.other.work.Exec(t.Context(), `SELECT FROM eventhook.tenant WHERE slug = 'acme' FOR SHARE NOWAIT`)
 		if !hasCode(err, "55P03") { // lock_not_available
-			t.Errorf("somebody else may take it meanwhile: %v", err)
+			t.Errorf("another transaction can lock it: %v", err)
 		}
 		return have, nil
 	})
 	f.must(err)
 }
 
-// TestClosingEndsWhatTheTenantOwns, and tells of each thing by an event and an
-// audit entry of one correlation.
-func TestClosingEndsWhatTheTenantOwns(t *testing.T) {
-	const sources, keys = 500, 20 // enabled ones and valid ones, beside others
+// TestClosingDisablesTheTenantsResources checks the event and the audit entry of each
+// resource, and their common correlation id.
+func TestClosingDisablesTheTenantsResources(t *testing.T) {
+	const sources, keys = 500, 20 // enabled sources and valid keys, beside disabled and expired ones
 	f := setUp(t)
 	f.exec(`INSERT INTO eventhook.source (id, tenant_id, slug, name, verifier, secrets_count, settings, is_enabled)
 		SELECT gen_random_uuid(), tenant_id, 's' || i, name, verifier, secrets_count, settings, i <= $1 FROM eventhook.source, generate_series(1, $1::int + 3) i
@@ -137,7 +137,7 @@ func TestClosingEndsWhatTheTenantOwns(t *testing.T) {
 		}
 	}
 	same(t, "audit entries", told, want)
-	same(t, "the first thing told", entries[len(entries)-1].Action, "tenant.closed")
+	same(t, "the first entry", entries[len(entries)-1].Action, "tenant.closed")
 	same(t, "events", f.counts(`SELECT event_type, count(*) FROM eventhook.event
 		WHERE tenant_id = $1 AND origin = 'system' AND status = 'delivered' AND correlation_id = $2 AND request_id = 'req-1' GROUP BY 1`, [16]byte(f.tenant), correlation), want)
 	same(t, "payloads", one[int](f, `SELECT count(*) FROM eventhook.event e JOIN eventhook.event_payload p ON p.event_id = e.id
@@ -146,7 +146,7 @@ func TestClosingEndsWhatTheTenantOwns(t *testing.T) {
 	same(t, "of another tenant", len(f.audit(eventhook.AuditFilter{Tenant: umbrella})), 1)
 }
 
-func TestClosingIsNotUndone(t *testing.T) {
+func TestClosingIsFinal(t *testing.T) {
 	f := setUp(t)
 	_, err := f.db.CloseTenant(t.Context(), operator, "acme")
 	f.must(err)
@@ -169,18 +169,18 @@ func TestClosingIsNotUndone(t *testing.T) {
 			_, err := f.db.CreateTenant(t.Context(), operator, eventhook.Tenant{Slug: "acme", Name: "Acme"})
 			return err
 		},
-		"applied anew": func() error { _, err := f.db.ApplyTenant(t.Context(), operator, acme(), ApplyOptions{}); return err },
+		"applied again": func() error { _, err := f.db.ApplyTenant(t.Context(), operator, acme(), ApplyOptions{}); return err },
 	} {
 		wantKind(t, claim, try(), eventhook.KindConflict)
 	}
 	_, err = f.db.CloseTenant(t.Context(), operator, "nobody")
 	wantKind(t, "of nobody", err, eventhook.KindNotFound)
-	same(t, "audit entries of what was refused", len(f.audit(eventhook.AuditFilter{}))-entries, 0)
+	same(t, "audit entries about refused changes", len(f.audit(eventhook.AuditFilter{}))-entries, 0)
 }
 
-// A key that is made while its tenant closes is made before and ended, or not
-// at all.
-func TestNoKeyOutlivesTheClosing(t *testing.T) {
+// A key that is created while its tenant closes is either created first and expired, or
+// refused.
+func TestNoKeyOutlivesItsTenant(t *testing.T) {
 	f := setUp(t)
 	add := func(name string) func() {
 		return func() {
@@ -197,7 +197,7 @@ func TestNoKeyOutlivesTheClosing(t *testing.T) {
 	same(t, "valid keys", one[int](f, `SELECT count(*) FROM eventhook.api_key WHERE expires_at IS NULL`), 0)
 }
 
-func TestASuspendedTenantsKeysChangeNothing(t *testing.T) {
+func TestKeysOfASuspendedTenantCannotChangeAnything(t *testing.T) {
 	f := setUp(t)
 	f.exec(`UPDATE eventhook.tenant SET status = 'suspended'`)
 	its := eventhook.Actor{Type: eventhook.ActorKey, Name: "ci"}
@@ -210,7 +210,7 @@ func TestASuspendedTenantsKeysChangeNothing(t *testing.T) {
 	f.must(change(operator))
 }
 
-// What a closed tenant still owes must not go on costing anybody time.
+// Open events of a closed tenant must not cost further work.
 func TestAClosedTenantRoutesNothing(t *testing.T) {
 	f := setUp(t)
 	f.apply(acme())

@@ -85,7 +85,7 @@ FROM unnest($1::uuid[]) AS t (id)
 JOIN eventhook.tenant_usage u ON u.tenant_id = t.id AND u.day >= $2::date AND u.day < $3::date
 GROUP BY u.tenant_id`
 
-// UsageBetween sums what each tenant has stored on the days from from until before until, over
+// UsageBetween sums what each tenant has stored on the days from from up to and excluding until, over
 // all slots, for days whose bodies are still stored. The result omits tenants without usage;
 // Day is not set.
 func (db *DB) UsageBetween(ctx context.Context, from, until time.Time, tenants []eventhook.TenantID) (map[eventhook.TenantID]eventhook.TenantCount, error) {

@@ -43,11 +43,11 @@ func (f *fixture) wantStats(what string, want eventhook.SourceStats) {
 	f.must(err)
 	same(f, what, got[f.crm], want)
 	if stats, ok := got[f.shop]; ok {
-		f.Errorf("a source that received nothing has %v, want it left out", stats)
+		f.Errorf("a source without events has %v, want no statistics", stats)
 	}
 }
 
-func TestTheUsageOfATenantIsThatOfAllInstancesAndDays(t *testing.T) {
+func TestTenantUsageSumsInstancesAndDays(t *testing.T) {
 	f := setUp(t)
 	f.wantUsage("before the first event", eventhook.TenantUsage{})
 	f.countTenant(f.db, 3, today, 10, 100)
@@ -88,7 +88,7 @@ func TestUsageBetweenDays(t *testing.T) {
 	}
 }
 
-func TestStatisticsOfASource(t *testing.T) {
+func TestSourceStats(t *testing.T) {
 	f := setUp(t)
 	f.wantStats("before the first event", eventhook.SourceStats{})
 	f.countSource(f.db, 1, noon, 10, 1)
@@ -100,15 +100,15 @@ func TestStatisticsOfASource(t *testing.T) {
 	f.countSource(f.db, 1, noon.Add(-day-1), 100_000, 100)
 	f.wantStats("now", eventhook.SourceStats{EventsLastHour: 160, EventsLast24h: 11_160, FailedLast24h: 13})
 	f.clock.advance(eventhook.SourceCountSpan - 1)
-	f.wantStats("as long as its span goes on", eventhook.SourceStats{EventsLastHour: 160, EventsLast24h: 11_160, FailedLast24h: 13})
+	f.wantStats("while its time span lasts", eventhook.SourceStats{EventsLastHour: 160, EventsLast24h: 11_160, FailedLast24h: 13})
 	f.clock.advance(1)
 	f.wantStats("in the next span", eventhook.SourceStats{EventsLastHour: 60, EventsLast24h: 1160, FailedLast24h: 13})
 	f.clock.advance(day)
 	f.wantStats("a day later", eventhook.SourceStats{})
 }
 
-// TestInstancesThatShareASlotDoNotDeadlock has each count the same tenants and
-// sources, in orders that differ.
+// TestInstancesThatShareASlotDoNotDeadlock has instances count the same tenants and sources in
+// different orders.
 func TestInstancesThatShareASlotDoNotDeadlock(t *testing.T) {
 	const tenants, rounds, instances = 50, 20, 4
 	f := setUp(t)
@@ -153,7 +153,7 @@ func TestCountsChangeInPlace(t *testing.T) {
 	same(t, "indexes that have grown", one[int](f, entries, "tenant_usage_pkey")+one[int](f, entries, "source_usage_pkey"), 0)
 }
 
-func TestASweepRemovesWhatNobodyAsksFor(t *testing.T) {
+func TestSweepUsage(t *testing.T) {
 	f := setUp(t)
 	f.must(f.db.MaintainPartitions(t.Context(), 0, Retention{BodiesDays: 3}))
 	f.countSource(f.db, 1, noon, 1, 0)
@@ -172,20 +172,20 @@ func TestASweepRemovesWhatNobodyAsksFor(t *testing.T) {
 		f.must(err)
 		return n
 	}
-	same(t, "swept of what is kept for ever", sweep(Retention{}), 1)
+	same(t, "swept without a retention", sweep(Retention{}), 1)
 	same(t, "swept", sweep(Retention{EventsDays: 9, BodiesDays: 3}), 1)
 	same(t, "sources' spans left", f.count("source_usage", "true"), 2)
 	f.wantUsage("then", eventhook.TenantUsage{EventsToday: 1, StorageBytes: 5})
-	same(t, "what is kept past its time", f.count("tenant_usage", "day = '2026-03-05'"), 1)
+	same(t, "days that are kept past their retention", f.count("tenant_usage", "day = '2026-03-05'"), 1)
 	f.exec(`DROP TABLE eventhook.event_payload_20260305`)
-	same(t, "swept when that is gone", sweep(Retention{EventsDays: 3}), 1)
+	same(t, "swept when the bodies are dropped", sweep(Retention{EventsDays: 3}), 1)
 	same(t, "swept again", sweep(Retention{EventsDays: 3}), 0)
 }
 
-// TestAQuotaIsExceededByWhatOthersAcceptInTwoIntervals steps the flushes by
-// hand: in each interval each instance is asked for some events, all at once,
-// and then each flushes. What it allows is what the documentation promises.
-func TestAQuotaIsExceededByWhatOthersAcceptInTwoIntervals(t *testing.T) {
+// TestAQuotaIsExceededByTwoIntervalsOfOtherInstancesAtMost steps the flushes by hand: in each
+// interval, each instance is asked for events concurrently, and then flushes. The number of
+// accepted events stays within the bound in the documentation.
+func TestAQuotaIsExceededByTwoIntervalsOfOtherInstancesAtMost(t *testing.T) {
 	const instances, perInterval, quota = 4, 100, 2017
 	f := setUp(t)
 	most := int64(quota)
@@ -230,7 +230,7 @@ func TestAQuotaIsExceededByWhatOthersAcceptInTwoIntervals(t *testing.T) {
 	}
 }
 
-func TestASourceBringsItsTenantsQuota(t *testing.T) {
+func TestSourcesHaveTheirTenantsQuota(t *testing.T) {
 	f := setUp(t)
 	meter := usage.New(10, f.db, slog.New(slog.DiscardHandler), f.clock.now)
 	takes := func() bool {

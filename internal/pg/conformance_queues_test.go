@@ -21,7 +21,7 @@ func TestTheQueueConforms(t *testing.T) {
 					subs[s.ID] = s
 					return eventhook.Destination{TenantID: f.tenant, SubscriptionID: s.ID}
 				},
-				Store: func(to eventhook.Destination, n int) { f.owed(n, subs[to.SubscriptionID]) },
+				Store: func(to eventhook.Destination, n int) { f.publishTo(n, subs[to.SubscriptionID]) },
 				Delete: func(to eventhook.Destination) {
 					f.must(f.db.DeleteSubscription(t.Context(), operator, f.tenant, to.SubscriptionID, 0))
 				},

@@ -27,7 +27,7 @@ func TestTheStoreOfEventsConforms(t *testing.T) {
 					if !isSent {
 						status = eventhook.DeliveryDead
 					}
-					f.settleDeliveries(f.db, f.came(f.holding([]*eventhook.Delivery{d})[0], status))
+					f.settleDeliveries(f.db, f.settlement(f.holding([]*eventhook.Delivery{d})[0], status))
 				},
 			})
 		})

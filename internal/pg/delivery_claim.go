@@ -161,7 +161,7 @@ func (db *DB) ReleaseDeliveries(ctx context.Context, list []*eventhook.Delivery)
 
 // deliveryAgeSQL skips through delivery_due from destination to destination, up to 1000 of
 // them, and reads the first row of each. It omits deliveries that the gateway does not send
-// now: those to subscriptions that are paused, disabled or served by agents, and those of
+// now: deliveries to subscriptions that are paused, disabled or served by agents, and deliveries of
 // disabled routes.
 const deliveryAgeSQL = `
 WITH RECURSIVE first AS (

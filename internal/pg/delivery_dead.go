@@ -23,7 +23,7 @@ type deadCount struct {
 	hasSuccess    bool // the batch has a successful delivery
 
 	limit   int                            // the count that disables the subscription; 0: never
-	disable string                         // the reason to disable the subscription at once; "" for none
+	disable string                         // the reason to disable the subscription at once; "" to leave it enabled
 	list    []*outbound.DeliverySettlement // the dead deliveries
 }
 

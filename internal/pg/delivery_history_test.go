@@ -7,7 +7,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-func TestHistoryIsRead(t *testing.T) {
+func TestHistoryIsParsed(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 123456000, time.UTC)
 	failed := eventhook.Attempt{StartedAt: at, Duration: 20 * time.Millisecond, StatusCode: 500, ErrorClass: eventhook.ErrorHTTP5xx, Error: "it answered 500", Excerpt: "<p>"}
 	good := eventhook.Attempt{StartedAt: at.Add(time.Second), Duration: time.Millisecond, StatusCode: 200}

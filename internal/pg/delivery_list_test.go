@@ -23,9 +23,9 @@ func (f *fixture) deliveries(tenant eventhook.TenantID, filter eventhook.Deliver
 	return ids
 }
 
-// TestListsOfDeliveriesAgreeWithTheData holds every combination of filters
-// against the same choice made in memory.
-func TestListsOfDeliveriesAgreeWithTheData(t *testing.T) {
+// TestDeliveryListsMatchTheirFilters compares every combination of filters with the same
+// selection made in memory.
+func TestDeliveryListsMatchTheirFilters(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
 	a, b := f.subscriber(), f.subscriber()
@@ -39,11 +39,11 @@ func TestListsOfDeliveriesAgreeWithTheData(t *testing.T) {
 		for k, d := range f.claimDeliveries(f.db, 9, a, b) {
 			switch (i + k) % 5 {
 			case 0:
-				f.settleDeliveries(f.db, f.came(d, eventhook.DeliverySuccess))
+				f.settleDeliveries(f.db, f.settlement(d, eventhook.DeliverySuccess))
 			case 1:
-				f.settleDeliveries(f.db, f.came(d, eventhook.DeliveryDead))
+				f.settleDeliveries(f.db, f.settlement(d, eventhook.DeliveryDead))
 			case 2:
-				f.settleDeliveries(f.db, f.came(d, eventhook.DeliveryFailed, func(s *outbound.DeliverySettlement) { s.DueAt = noon.Add(30 * day) }))
+				f.settleDeliveries(f.db, f.settlement(d, eventhook.DeliveryFailed, func(s *outbound.DeliverySettlement) { s.DueAt = noon.Add(30 * day) }))
 			case 3:
 				f.must(f.db.ReleaseDeliveries(t.Context(), []*eventhook.Delivery{d}))
 				f.exec(`UPDATE eventhook.delivery SET due_at = $1 WHERE due_at = $2 AND status = 'pending'`, noon.Add(31*day), f.clock.now())
@@ -86,11 +86,11 @@ func TestListsOfDeliveriesAgreeWithTheData(t *testing.T) {
 	wantKind(t, "another tenant's", err, eventhook.KindNotFound)
 }
 
-// TestManyOwedDeliveriesAreWalked, as all of them would have to be sorted.
-func TestManyOwedDeliveriesAreWalked(t *testing.T) {
+// TestManyOpenDeliveriesAreListedByID has more open deliveries than a list sorts.
+func TestManyOpenDeliveriesAreListedByID(t *testing.T) {
 	f := setUp(t)
 	s := f.subscriber()
-	f.dueDeliveries(s, 10_050)
+	f.insertDueDeliveries(s, 10_050)
 	for _, filter := range []eventhook.DeliveryFilter{{Status: "pending"}, {Status: "pending", SubscriptionID: s.ID}} {
 		filter.Limit = 3
 		got := f.deliveries(f.tenant, filter)
@@ -103,16 +103,16 @@ func TestManyOwedDeliveriesAreWalked(t *testing.T) {
 	same(t, "none is acquired", f.deliveries(f.tenant, eventhook.DeliveryFilter{Status: "acquired", Limit: 3}), []eventhook.DeliveryID{})
 }
 
-// dueDeliveries puts n deliveries into a lane whose events are nobody's.
-func (f *fixture) dueDeliveries(s *eventhook.Subscription, n int) {
+// insertDueDeliveries inserts n due deliveries to a subscription. Their events do not exist.
+func (f *fixture) insertDueDeliveries(s *eventhook.Subscription, n int) {
 	f.Helper()
 	f.exec(`INSERT INTO eventhook.delivery (id, tenant_id, destination_id, event_id, due_at, status, event_type)
 		SELECT overlay(gen_random_uuid()::text PLACING substr($3, 1, 13) FROM 1)::uuid, $1, $2, $1, $4::timestamptz, 'pending', 'push' FROM generate_series(1, $5::int)`,
 		[16]byte(f.tenant), [16]byte(s.ID), eventhook.FirstID[eventhook.Event](f.clock.now()).String(), f.clock.now(), n)
 }
 
-// TestListsOfDeliveriesStopAtWhatTheyFind counts the rows that a list looks at.
-func TestListsOfDeliveriesStopAtWhatTheyFind(t *testing.T) {
+// TestDeliveryListsReadFewRows checks the rows that the plan of a list reads and filters out.
+func TestDeliveryListsReadFewRows(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
 	f.filled(20_000, 0)
@@ -137,7 +137,7 @@ func TestListsOfDeliveriesStopAtWhatTheyFind(t *testing.T) {
 	} {
 		filter.Limit = 50
 		if plan := f.deliveryListPlan(filter, true); removed.MatchString(plan) {
-			t.Errorf("%s: looks at rows in vain:\n%s", claim, plan)
+			t.Errorf("%s: reads rows that it does not return:\n%s", claim, plan)
 		}
 	}
 }
@@ -161,7 +161,7 @@ func TestDeliveriesOfAnEvent(t *testing.T) {
 	same(t, "another tenant's", count, 0)
 }
 
-func TestStatisticsOfASubscription(t *testing.T) {
+func TestSubscriptionStats(t *testing.T) {
 	f := setUp(t)
 	s := f.subscriber()
 	stats := func() eventhook.SubscriptionStats {
@@ -180,15 +180,15 @@ func TestStatisticsOfASubscription(t *testing.T) {
 	count(f.other, 2, time.Hour, 10, 0, 0)
 	count(f.db, 1, 2*time.Hour, 100, 3, 2)
 	count(f.db, 1, 25*time.Hour-time.Minute, 1000, 1000, 1000)
-	list := f.held(3, s)
-	f.settleDeliveries(f.db, f.came(list[0], eventhook.DeliveryDead))
+	list := f.claimedDeliveries(3, s)
+	f.settleDeliveries(f.db, f.settlement(list[0], eventhook.DeliveryDead))
 	first := list[1].Lease.Until
 	got := stats()
 	same(t, "the first that is due", got.OldestAt.Equal(first), true)
 	got.OldestAt = nil
 	same(t, "then", got, eventhook.SubscriptionStats{DeliveredLastHour: 20, DeliveredLast24h: 120, FailedLastHour: 2, FailedLast24h: 5,
 		DeadLastHour: 1, DeadLast24h: 3, MeanDuration: 20 * time.Millisecond, Waiting: 2, DeadInRow: 1})
-	f.dueDeliveries(s, eventhook.MaxWaitingCount+5)
+	f.insertDueDeliveries(s, eventhook.MaxWaitingCount+5)
 	same(t, "more than it counts", stats().Waiting, eventhook.MaxWaitingCount)
 	_, err := f.db.SubscriptionStats(t.Context(), f.secondTenant(), s.ID)
 	wantKind(t, "another tenant's", err, eventhook.KindNotFound)

@@ -14,7 +14,7 @@ import (
 
 var deliveryIndexUsed = regexp.MustCompile(`using delivery_(?:\d+|default)_(\w+?_idx|pkey)\d* on delivery`)
 
-// deliveryIndexes are those of the deliveries that a plan reads, each once.
+// deliveryIndexes returns the indexes of deliveries that a plan reads, each once.
 func deliveryIndexes(plan string) []string {
 	var names []string
 	for _, m := range deliveryIndexUsed.FindAllStringSubmatch(plan, -1) {
@@ -24,10 +24,10 @@ func deliveryIndexes(plan string) []string {
 	return slices.Compact(names)
 }
 
-// sortsDeliveries is an unordered read of them, below whatever limit.
+// sortsDeliveries matches an unordered read of deliveries.
 var sortsDeliveries = regexp.MustCompile(`Bitmap Heap Scan on delivery`)
 
-// Names that PostgreSQL gives to the parts of our indexes.
+// Names that PostgreSQL gives to the partitions of the indexes.
 const (
 	deliveryDue               = "destination_id_due_at_idx"
 	deliveryDestination       = "destination_id_id_idx"
@@ -35,15 +35,15 @@ const (
 	deliveryDestinationStatus = "destination_id_status_id_idx"
 )
 
-// TestDeliveriesAreFoundByTheirKeys, or in what is owed: in an empty partition
-// too, since the plan is kept while it fills.
-func TestDeliveriesAreFoundByTheirKeys(t *testing.T) {
+// TestDeliveryStatementsUseTheirIndexes checks the index of each statement, also in an empty
+// partition, since a plan is kept while the partition fills.
+func TestDeliveryStatementsUseTheirIndexes(t *testing.T) {
 	f := setUp(t)
 	conn, err := f.db.work.Acquire(t.Context())
 	f.must(err)
 	defer conn.Release()
 	want := map[string][]string{
-		"due lanes": {deliveryDue}, "claim deliveries": {deliveryDue, primaryKey}, "claim retries": {deliveryDestinationStatus, primaryKey}, "abandon": {deliveryDue, primaryKey},
+		"due destinations": {deliveryDue}, "claim deliveries": {deliveryDue, primaryKey}, "claim retries": {deliveryDestinationStatus, primaryKey}, "abandon": {deliveryDue, primaryKey},
 		"expire deliveries": {deliveryDue, primaryKey}, "subscriber stats": {deliveryDue}, "settle deliveries": {primaryKey},
 		"release sends": {primaryKey}, "conclude events": {primaryKey}, "restart": {primaryKey}, "count deliveries": {primaryKey}, "event's": {primaryKey}, "read requests": {primaryKey},
 	}
@@ -55,7 +55,7 @@ func TestDeliveriesAreFoundByTheirKeys(t *testing.T) {
 			if got := deliveryIndexes(plan); !slices.Equal(got, want[name]) && !isPruned {
 				t.Errorf("%s, %s: reads %v, want %v:\n%s", state, name, got, want[name], plan)
 			}
-			if sortsDeliveries.MatchString(plan) || name == "due lanes" && sorts.MatchString(plan) {
+			if sortsDeliveries.MatchString(plan) || name == "due destinations" && sorts.MatchString(plan) {
 				t.Errorf("%s, %s sorts:\n%s", state, name, plan)
 			}
 		}
@@ -92,7 +92,7 @@ func (f *fixture) deliveryListPlan(filter eventhook.DeliveryFilter, analyze bool
 	return strings.Join(lines, "\n")
 }
 
-func TestEachFilterOfDeliveriesHasItsIndex(t *testing.T) {
+func TestEachDeliveryFilterHasItsIndex(t *testing.T) {
 	f := setUp(t)
 	s, r := eventhook.SubscriptionID(f.tenant), eventhook.NewID[eventhook.Route](noon)
 	check := func(state string) {
@@ -145,8 +145,8 @@ func TestEachFilterOfDeliveriesHasItsIndex(t *testing.T) {
 	check("all of different ones")
 }
 
-// deliveriesTouched is how many rows of deliveries were read or written by a
-// connection of late: only differences mean anything.
+// deliveriesTouched returns how many rows of deliveries a connection has read or written
+// recently. Only differences are meaningful.
 func (f *fixture) deliveriesTouched(tx pgx.Tx) (n int64) {
 	f.Helper()
 	f.must(tx.QueryRow(f.Context(), `SELECT coalesce(sum(seq_tup_read + idx_tup_fetch + n_tup_ins + n_tup_upd + n_tup_del), 0)::int8
@@ -154,13 +154,13 @@ func (f *fixture) deliveriesTouched(tx pgx.Tx) (n int64) {
 	return n
 }
 
-// TestAPausedBacklogIsTouchedByNobody: a subscription with a great backlog is
-// paused, changed and deleted as any other.
-func TestAPausedBacklogIsTouchedByNobody(t *testing.T) {
+// TestAPausedBacklogIsNotRead: a subscription with a large backlog is paused, changed and
+// deleted without reading its deliveries.
+func TestAPausedBacklogIsNotRead(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
 	s := f.subscriber()
-	f.dueDeliveries(s, 50_000)
+	f.insertDueDeliveries(s, 50_000)
 	f.exec(`ANALYZE`)
 	touched := func(act, sql string) {
 		t.Helper()
@@ -169,32 +169,32 @@ func TestAPausedBacklogIsTouchedByNobody(t *testing.T) {
 		before := f.deliveriesTouched(tx)
 		_, err = tx.Exec(t.Context(), sql, [16]byte(s.ID))
 		f.must(err)
-		same(t, act+": rows of deliveries it touches", f.deliveriesTouched(tx)-before, int64(0))
+		same(t, act+": rows of deliveries that it reads or writes", f.deliveriesTouched(tx)-before, int64(0))
 		f.must(tx.Commit(t.Context()))
 	}
 	touched("pausing", `UPDATE eventhook.subscription SET status = 'paused' WHERE id = $1`)
-	lanes, err := f.db.DueDestinations(t.Context(), eventhook.DestinationID{}, 10)
+	destinations, err := f.db.DueDestinations(t.Context(), eventhook.DestinationID{}, 10)
 	f.must(err)
-	same(t, "lanes", len(lanes), 1)
+	same(t, "due destinations", len(destinations), 1)
 	touched("deleting", `DELETE FROM eventhook.subscription WHERE id = $1`)
 	n, err := f.db.AbandonDeliveries(t.Context(), eventhook.Destination{TenantID: s.TenantID, SubscriptionID: s.ID}, "deleted", 100)
 	f.must(err)
 	same(t, "abandoned", n, 100)
 }
 
-// TestAClaimLooksAtAFewOfABacklog counts what a claim, and a look for lanes,
-// really read beside a great backlog and a great past.
-func TestAClaimLooksAtAFewOfABacklog(t *testing.T) {
-	const most = 100 // rows read or written, of 40 000
+// TestAClaimReadsFewRowsOfABacklog counts the rows that claiming and listing due destinations
+// read beside a large backlog and many ended deliveries.
+func TestAClaimReadsFewRowsOfABacklog(t *testing.T) {
+	const limit = 100 // rows read or written, of 40 000
 	f := setUp(t)
 	f.keep(Retention{})
 	f.filled(20_000, 0)
 	s, dead := f.subscriber(), f.subscriber()
-	f.dueDeliveries(dead, 20_000)
-	f.dueDeliveries(s, 5)
+	f.insertDueDeliveries(dead, 20_000)
+	f.insertDueDeliveries(s, 5)
 	f.exec(`VACUUM ANALYZE eventhook.delivery`)
 	for act, do := range map[string]func(tx pgx.Tx) error{
-		"a look for lanes": func(tx pgx.Tx) error {
+		"listing due destinations": func(tx pgx.Tx) error {
 			_, err := tx.Exec(t.Context(), dueDestinationsSQL, f.clock.now(), [16]byte{}, 100)
 			return err
 		},
@@ -207,8 +207,8 @@ func TestAClaimLooksAtAFewOfABacklog(t *testing.T) {
 		f.must(err)
 		before := f.deliveriesTouched(tx)
 		f.must(do(tx))
-		if n := f.deliveriesTouched(tx) - before; n == 0 || n > most {
-			t.Errorf("%s reads or writes %d rows of deliveries, want some and at most %d", act, n, most)
+		if n := f.deliveriesTouched(tx) - before; n == 0 || n > limit {
+			t.Errorf("%s reads or writes %d rows of deliveries, want some and at most %d", act, n, limit)
 		}
 		f.must(tx.Rollback(t.Context()))
 	}

@@ -6,9 +6,9 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// A settle of an event has the event before the delivery that it begins anew, and a person
-// who begins it anew has the delivery before the event.
-func TestRestartingADeliveryEndsInNoDeadlock(t *testing.T) {
+// A settle of an event locks the event before the delivery that it restarts. RestartDeliveries
+// locks the delivery before the event.
+func TestRestartingADeliveryAndSettlingItsEventCannotDeadlock(t *testing.T) {
 	f := setUp(t)
 	e, list := f.requested(1)
 	f.exec(`UPDATE eventhook.delivery SET status = 'dead', due_at = NULL, completed_at = $1`, f.clock.now())

@@ -25,11 +25,11 @@ func deliveryIDs(list ...*eventhook.Delivery) []eventhook.DeliveryID {
 	return ids
 }
 
-func TestRestartedDeliveriesStartAnew(t *testing.T) {
+func TestRestartedDeliveriesHaveAllRetries(t *testing.T) {
 	f := setUp(t)
 	s := f.subscriber()
-	d := f.held(1, s)[0]
-	f.settleDeliveries(f.db, f.came(d, eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.RetryCount = 5 }))
+	d := f.claimedDeliveries(1, s)[0]
+	f.settleDeliveries(f.db, f.settlement(d, eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.RetryCount = 5 }))
 	f.clock.advance(time.Hour)
 	here := f.db.DeliveriesWake()
 	same(t, "restarted", f.restart(eventhook.DeliverySelection{IDs: deliveryIDs(d, d)}), deliveryIDs(d))
@@ -38,12 +38,12 @@ func TestRestartedDeliveriesStartAnew(t *testing.T) {
 	at := f.clock.now()
 	same(t, "the delivery", []any{got.Status, got.RetryCount, got.Attempts, got.CompletedAt, got.RestartedAt.UTC(), got.NextAttemptAt.UTC()},
 		[]any{eventhook.DeliveryPending, 0, 1, (*time.Time)(nil), at, at})
-	same(t, "attempts that are told", len(attempts), 1)
+	same(t, "attempts", len(attempts), 1)
 	again := f.claimDeliveries(f.other, 9, s)
 	same(t, "claimed at once", len(again), 1)
-	same(t, "a token that nobody had", again[0].Lease.Token > d.Lease.Token+1, true)
-	same(t, "when it was begun anew", again[0].RestartedAt.UTC(), at)
-	lost, err := f.db.SettleDeliveries(t.Context(), []*outbound.DeliverySettlement{f.came(d, eventhook.DeliveryDead)})
+	same(t, "the token is new", again[0].Lease.Token > d.Lease.Token+1, true)
+	same(t, "when it was restarted", again[0].RestartedAt.UTC(), at)
+	lost, err := f.db.SettleDeliveries(t.Context(), []*outbound.DeliverySettlement{f.settlement(d, eventhook.DeliveryDead)})
 	f.must(err)
 	same(t, "a late settle is lost", len(lost), 1)
 	same(t, "restarted while it is sent", len(f.restart(eventhook.DeliverySelection{IDs: deliveryIDs(d)})), 0)
@@ -52,20 +52,20 @@ func TestRestartedDeliveriesStartAnew(t *testing.T) {
 	same(t, "of", []string{entries[0].ResourceName, entries[0].Changes[0].Field}, []string{"1 deliveries", "delivery_ids"})
 }
 
-func TestWhatIsRestarted(t *testing.T) {
+func TestRestartSelections(t *testing.T) {
 	f := setUp(t)
 	s, other, gone := f.subscriber(), f.subscriber(), f.subscriber()
 	fresh := func() (of map[eventhook.DeliveryStatus]*eventhook.Delivery) {
 		f.exec(`DELETE FROM eventhook.delivery`)
-		list := f.held(5, s)
+		list := f.claimedDeliveries(5, s)
 		of = map[eventhook.DeliveryStatus]*eventhook.Delivery{"dead": list[0], "failed": list[1], "success": list[2], "acquired": list[3], "pending": list[4]}
 		for _, status := range []eventhook.DeliveryStatus{"dead", "failed", "success"} {
-			f.settleDeliveries(f.db, f.came(of[status], status))
+			f.settleDeliveries(f.db, f.settlement(of[status], status))
 		}
 		f.must(f.db.ReleaseDeliveries(t.Context(), []*eventhook.Delivery{list[4]}))
 		for _, to := range []*eventhook.Subscription{other, gone} {
-			of[eventhook.DeliveryStatus(to.ID.String())] = f.held(1, to)[0]
-			f.settleDeliveries(f.db, f.came(of[eventhook.DeliveryStatus(to.ID.String())], eventhook.DeliveryDead))
+			of[eventhook.DeliveryStatus(to.ID.String())] = f.claimedDeliveries(1, to)[0]
+			f.settleDeliveries(f.db, f.settlement(of[eventhook.DeliveryStatus(to.ID.String())], eventhook.DeliveryDead))
 		}
 		return of
 	}
@@ -100,7 +100,7 @@ func TestWhatIsRestarted(t *testing.T) {
 		{"by their ids", func() eventhook.DeliverySelection {
 			return eventhook.DeliverySelection{IDs: deliveryIDs(of["dead"], of["success"], of["pending"], of["acquired"], of[eventhook.DeliveryStatus(gone.ID.String())])}
 		}, []eventhook.DeliveryStatus{"dead"}},
-		{"by their ids, also what succeeded", func() eventhook.DeliverySelection {
+		{"by their ids, also successful ones", func() eventhook.DeliverySelection {
 			return eventhook.DeliverySelection{IDs: deliveryIDs(of["success"]), Statuses: []eventhook.DeliveryStatus{"success"}}
 		}, []eventhook.DeliveryStatus{"success"}},
 	} {
@@ -116,28 +116,29 @@ func TestWhatIsRestarted(t *testing.T) {
 		}
 		same(t, c.claim, f.restart(c.which()), deliveryIDs(want...))
 	}
-	d := f.held(1, s)[0]
-	f.settleDeliveries(f.db, f.came(d, eventhook.DeliveryDead))
-	for want, status := range []string{"disabled", "paused"} { // none, and one
+	d := f.claimedDeliveries(1, s)[0]
+	f.settleDeliveries(f.db, f.settlement(d, eventhook.DeliveryDead))
+	for want, status := range []string{"disabled", "paused"} { // 0 restarted, and 1
 		f.exec(`UPDATE eventhook.subscription SET status = $2 WHERE id = $1`, [16]byte(s.ID), status)
 		same(t, "of a subscription that is "+status, len(f.restart(eventhook.DeliverySelection{IDs: deliveryIDs(d)})), want)
 	}
-	d = f.held(1, s)[0]
-	f.settleDeliveries(f.db, f.came(d, eventhook.DeliveryDead))
+	d = f.claimedDeliveries(1, s)[0]
+	f.settleDeliveries(f.db, f.settlement(d, eventhook.DeliveryDead))
 	ids, err := f.db.RestartDeliveries(t.Context(), operator, f.secondTenant(), eventhook.DeliverySelection{IDs: deliveryIDs(d)})
 	f.must(err)
 	same(t, "by another tenant", len(ids), 0)
 	f.exec(`DELETE FROM eventhook.event_payload WHERE event_id = $1`, [16]byte(d.EventID))
-	same(t, "whose data is gone", len(f.restart(eventhook.DeliverySelection{IDs: deliveryIDs(d)})), 0)
+	same(t, "of an event whose data was dropped", len(f.restart(eventhook.DeliverySelection{IDs: deliveryIDs(d)})), 0)
 }
 
-// Restarted, abandoned and expired is what nobody else is changing.
-func TestDeliveriesThatAreHeldAreLeftAlone(t *testing.T) {
+// TestLockedDeliveriesAreSkipped: restarting, abandoning and expiring skip deliveries that
+// another transaction has locked.
+func TestLockedDeliveriesAreSkipped(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
 	s, gone, paused := f.subscriber(), f.subscriber(), f.subscriber()
-	dead, left, waiting := f.held(2, s), f.owed(2, gone), f.owed(2, paused)
-	f.settleDeliveries(f.db, f.came(dead[0], eventhook.DeliveryDead), f.came(dead[1], eventhook.DeliveryDead))
+	dead, left, waiting := f.claimedDeliveries(2, s), f.publishTo(2, gone), f.publishTo(2, paused)
+	f.settleDeliveries(f.db, f.settlement(dead[0], eventhook.DeliveryDead), f.settlement(dead[1], eventhook.DeliveryDead))
 	f.exec(`DELETE FROM eventhook.subscription WHERE id = $1`, [16]byte(gone.ID))
 	f.clock.advance(3 * day)
 	tx, err := f.other.work.Begin(t.Context())
@@ -160,12 +161,12 @@ func TestDeliveriesThatAreHeldAreLeftAlone(t *testing.T) {
 	look(0)
 }
 
-func TestManyAreRestartedInParts(t *testing.T) {
+func TestManyDeliveriesAreRestartedInParts(t *testing.T) {
 	f := setUp(t)
 	s := f.subscriber()
 	var batch []*outbound.DeliverySettlement
-	for _, d := range f.held(2300, s) {
-		batch = append(batch, f.came(d, eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.DeadInRow = 0 }))
+	for _, d := range f.claimedDeliveries(2300, s) {
+		batch = append(batch, f.settlement(d, eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.DeadInRow = 0 }))
 	}
 	f.settleDeliveries(f.db, batch...)
 	same(t, "restarted", len(f.restart(eventhook.DeliverySelection{SubscriptionID: s.ID, Limit: 2100})), 2100)

@@ -49,7 +49,7 @@ func (f *fixture) publish(db *DB, batch ...*outbound.PublishItem) {
 }
 
 // owed publishes n events to a subscription, a millisecond apart.
-func (f *fixture) owed(n int, to *eventhook.Subscription) (list []*eventhook.Delivery) {
+func (f *fixture) publishTo(n int, to *eventhook.Subscription) (list []*eventhook.Delivery) {
 	f.Helper()
 	var batch []*outbound.PublishItem
 	for range n {
@@ -73,9 +73,9 @@ func (f *fixture) claimDeliveries(db *DB, most int, of ...*eventhook.Subscriptio
 }
 
 // held are n deliveries to a subscription that an instance has claimed.
-func (f *fixture) held(n int, to *eventhook.Subscription) []*eventhook.Delivery {
+func (f *fixture) claimedDeliveries(n int, to *eventhook.Subscription) []*eventhook.Delivery {
 	f.Helper()
-	f.owed(n, to)
+	f.publishTo(n, to)
 	list := f.claimDeliveries(f.db, n, to)
 	same(f, "claimed", len(list), n)
 	slices.SortFunc(list, func(x, y *eventhook.Delivery) int { return slices.Compare(x.ID[:], y.ID[:]) })
@@ -83,7 +83,7 @@ func (f *fixture) held(n int, to *eventhook.Subscription) []*eventhook.Delivery 
 }
 
 // came is what came of a delivery's attempt.
-func (f *fixture) came(d *eventhook.Delivery, status eventhook.DeliveryStatus, change ...func(*outbound.DeliverySettlement)) *outbound.DeliverySettlement {
+func (f *fixture) settlement(d *eventhook.Delivery, status eventhook.DeliveryStatus, change ...func(*outbound.DeliverySettlement)) *outbound.DeliverySettlement {
 	a := &eventhook.Attempt{StartedAt: f.clock.now(), Duration: 12 * time.Millisecond, StatusCode: 200, Excerpt: "ok"}
 	s := &outbound.DeliverySettlement{Delivery: d, Attempt: a, Status: status, DeadInRow: 10}
 	if status != eventhook.DeliverySuccess {
@@ -134,7 +134,7 @@ func TestDueDestinations(t *testing.T) {
 	slices.SortFunc(subs, func(x, y *eventhook.Subscription) int { return slices.Compare(x.ID[:], y.ID[:]) })
 	same(t, "when nothing is owed", f.dueDestinations(eventhook.SubscriptionID{}, 10), []eventhook.SubscriptionID{})
 	for _, s := range []*eventhook.Subscription{subs[0], subs[1], subs[3], subs[4]} {
-		f.owed(3, s)
+		f.publishTo(3, s)
 	}
 	f.claimDeliveries(f.other, 10, subs[1]) // all of them: none is due
 	f.claimDeliveries(f.other, 1, subs[3])
@@ -143,7 +143,7 @@ func TestDueDestinations(t *testing.T) {
 	same(t, "the next", f.dueDestinations(subs[0].ID, 2), []eventhook.SubscriptionID{subs[3].ID, subs[4].ID})
 	same(t, "the end", f.dueDestinations(subs[4].ID, 2), []eventhook.SubscriptionID{})
 	f.clock.advance(day) // another partition
-	f.owed(1, subs[2])
+	f.publishTo(1, subs[2])
 	same(t, "when the leases have run out", len(f.dueDestinations(eventhook.SubscriptionID{}, 10)), 5)
 }
 
@@ -176,10 +176,10 @@ func TestAClaimedDeliveryHasItsEvent(t *testing.T) {
 	same(t, "its event", again[0].Event, &eventhook.Event{ID: p.Event.ID, TenantID: f.tenant, Status: eventhook.EventDelivered, EventType: "payment.made"})
 }
 
-func TestAClaimTakesTheOldestOfEachLane(t *testing.T) {
+func TestAClaimTakesTheOldestOfEachDestination(t *testing.T) {
 	f := setUp(t)
 	a, b, idle := f.subscriber(), f.subscriber(), f.subscriber()
-	fromA, fromB := f.owed(5, a), f.owed(2, b)
+	fromA, fromB := f.publishTo(5, a), f.publishTo(2, b)
 	ids := func(list []*eventhook.Delivery) (ids []eventhook.DeliveryID) {
 		for _, d := range list {
 			ids = append(ids, d.ID)
@@ -205,36 +205,36 @@ func TestAClaimTakesTheOldestOfEachLane(t *testing.T) {
 	same(t, "all", ids(append(list, rest...)), ids(append(fromA, fromB...)))
 	same(t, "none twice", len(f.claimDeliveries(f.other, 10, a, b, idle)), 0)
 
-	old := f.owed(1, idle)
+	old := f.publishTo(1, idle)
 	f.clock.advance(time.Second)
-	f.owed(3, idle)
+	f.publishTo(3, idle)
 	same(t, "the first of a lane", f.claimDeliveries(f.db, 1, idle)[0].ID, old[0].ID)
 }
 
-// TestAClaimTakesWhatWasDueFirst, in whatever partition it is.
-func TestAClaimTakesWhatWasDueFirst(t *testing.T) {
+// TestAClaimTakesDeliveriesInOrderOfDueTime, in whatever partition it is.
+func TestAClaimTakesDeliveriesInOrderOfDueTime(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
 	s := f.subscriber()
-	retried := f.held(1, s)[0]
-	f.settleDeliveries(f.db, f.came(retried, eventhook.DeliveryFailed, func(s *outbound.DeliverySettlement) { s.DueAt = f.clock.now().Add(day + time.Hour) }))
+	retried := f.claimedDeliveries(1, s)[0]
+	f.settleDeliveries(f.db, f.settlement(retried, eventhook.DeliveryFailed, func(s *outbound.DeliverySettlement) { s.DueAt = f.clock.now().Add(day + time.Hour) }))
 	f.clock.advance(day)
-	fresh := f.owed(1, s)[0]
+	fresh := f.publishTo(1, s)[0]
 	f.clock.advance(2 * time.Hour)
 	same(t, "the next day's", f.claimDeliveries(f.db, 1, s)[0].ID, fresh.ID)
 	same(t, "then the retry", f.claimDeliveries(f.db, 1, s)[0].ID, retried.ID)
 }
 
-func TestAProbeTakesWhatWasTriedBefore(t *testing.T) {
+func TestAProbeTakesTriedDeliveriesFirst(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
 	s, other := f.subscriber(), f.subscriber()
-	tried := f.held(3, s)
-	backlog := f.owed(5, s)
-	f.owed(2, other)
+	tried := f.claimedDeliveries(3, s)
+	backlog := f.publishTo(5, s)
+	f.publishTo(2, other)
 	at := f.clock.now()
 	for i, in := range []time.Duration{time.Hour, 3 * time.Second, 2 * time.Second} {
-		f.settleDeliveries(f.db, f.came(tried[i], eventhook.DeliveryFailed, func(s *outbound.DeliverySettlement) { s.DueAt = at.Add(in) }))
+		f.settleDeliveries(f.db, f.settlement(tried[i], eventhook.DeliveryFailed, func(s *outbound.DeliverySettlement) { s.DueAt = at.Add(in) }))
 	}
 	f.clock.advance(10 * time.Second)
 	claim := func() (ids []eventhook.DeliveryID) {
@@ -304,7 +304,7 @@ func TestNoDeliveryIsClaimedTwice(t *testing.T) {
 				mu.Unlock()
 				var batch []*outbound.DeliverySettlement
 				for _, d := range list {
-					batch = append(batch, f.came(d, eventhook.DeliverySuccess))
+					batch = append(batch, f.settlement(d, eventhook.DeliverySuccess))
 				}
 				f.settleDeliveries(db, batch...)
 			}
@@ -314,7 +314,7 @@ func TestNoDeliveryIsClaimedTwice(t *testing.T) {
 	for list := f.claimDeliveries(f.db, each, subs...); len(list) > 0; list = f.claimDeliveries(f.db, each, subs...) { // what was locked when the others looked
 		for _, d := range list {
 			claims[d.ID]++
-			f.settleDeliveries(f.db, f.came(d, eventhook.DeliverySuccess))
+			f.settleDeliveries(f.db, f.settlement(d, eventhook.DeliverySuccess))
 		}
 	}
 	same(t, "deliveries that were claimed", len(claims), lanes*each)
@@ -327,16 +327,16 @@ func TestNoDeliveryIsClaimedTwice(t *testing.T) {
 	same(t, "attempts", one[int](f, `SELECT sum(attempts)::int FROM eventhook.delivery`), lanes*each)
 }
 
-func TestALeaseOfDeliveriesThatRanOutIsLost(t *testing.T) {
+func TestAnExpiredDeliveryLeaseIsLost(t *testing.T) {
 	f := setUp(t)
 	s := f.subscriber()
-	d := f.held(1, s)[0]
+	d := f.claimedDeliveries(1, s)[0]
 	f.clock.advance(lease - time.Second)
 	same(t, "claimed under a lease", len(f.claimDeliveries(f.other, 1, s)), 0)
 	f.clock.advance(time.Second)
 	again := f.claimDeliveries(f.other, 1, s)
 	same(t, "claimed after it", len(again), 1)
-	late := f.came(d, eventhook.DeliveryDead)
+	late := f.settlement(d, eventhook.DeliveryDead)
 	lost, err := f.db.SettleDeliveries(t.Context(), []*outbound.DeliverySettlement{late})
 	f.must(err)
 	same(t, "lost", lost, []*outbound.DeliverySettlement{late})
@@ -345,19 +345,19 @@ func TestALeaseOfDeliveriesThatRanOutIsLost(t *testing.T) {
 	got, attempts := f.delivery(d.ID)
 	same(t, "its state", got.Status, eventhook.DeliveryAcquired)
 	same(t, "its attempts", len(attempts), 0)
-	f.settleDeliveries(f.other, f.came(again[0], eventhook.DeliverySuccess))
-	lost, err = f.other.SettleDeliveries(t.Context(), []*outbound.DeliverySettlement{f.came(again[0], eventhook.DeliverySuccess)})
+	f.settleDeliveries(f.other, f.settlement(again[0], eventhook.DeliverySuccess))
+	lost, err = f.other.SettleDeliveries(t.Context(), []*outbound.DeliverySettlement{f.settlement(again[0], eventhook.DeliverySuccess)})
 	f.must(err)
 	same(t, "lost when it is settled again", len(lost), 1)
 	_, attempts = f.delivery(d.ID)
 	same(t, "attempts in the end", len(attempts), 1)
 }
 
-func TestReleasedDeliveriesAreWhatTheyWere(t *testing.T) {
+func TestReleasedDeliveriesKeepTheirState(t *testing.T) {
 	f := setUp(t)
 	s := f.subscriber()
-	list := f.held(2, s)
-	f.settleDeliveries(f.db, f.came(list[0], eventhook.DeliveryFailed))
+	list := f.claimedDeliveries(2, s)
+	f.settleDeliveries(f.db, f.settlement(list[0], eventhook.DeliveryFailed))
 	f.clock.advance(time.Second)
 	list[0] = f.claimDeliveries(f.db, 1, s)[0]
 	f.must(f.db.ReleaseDeliveries(t.Context(), list))
@@ -369,12 +369,12 @@ func TestReleasedDeliveriesAreWhatTheyWere(t *testing.T) {
 func TestSettledDeliveries(t *testing.T) {
 	f := setUp(t)
 	s := f.subscriber()
-	list := f.held(4, s)
+	list := f.claimedDeliveries(4, s)
 	begun := f.clock.now()
 	f.clock.advance(50 * time.Millisecond)
-	retried := f.came(list[1], eventhook.DeliveryFailed)
-	stale := f.came(list[3], eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.Attempt, s.LastError = nil, "older than 24 h" })
-	f.settleDeliveries(f.db, f.came(list[0], eventhook.DeliverySuccess), retried, f.came(list[2], eventhook.DeliveryDead), stale)
+	retried := f.settlement(list[1], eventhook.DeliveryFailed)
+	stale := f.settlement(list[3], eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.Attempt, s.LastError = nil, "older than 24 h" })
+	f.settleDeliveries(f.db, f.settlement(list[0], eventhook.DeliverySuccess), retried, f.settlement(list[2], eventhook.DeliveryDead), stale)
 	at := f.clock.now()
 	for i, want := range []eventhook.Delivery{
 		{Status: eventhook.DeliverySuccess, Attempts: 1, StatusCode: 200, CompletedAt: &at},
@@ -393,7 +393,7 @@ func TestSettledDeliveries(t *testing.T) {
 	again := f.claimDeliveries(f.other, 9, s)
 	same(t, "claimed for its retry", len(again), 1)
 	same(t, "its retries", again[0].RetryCount, 1)
-	f.settleDeliveries(f.other, f.came(again[0], eventhook.DeliverySuccess))
+	f.settleDeliveries(f.other, f.settlement(again[0], eventhook.DeliverySuccess))
 	got, attempts := f.delivery(list[1].ID)
 	same(t, "its last error", got.LastError, "")
 	same(t, "its attempts", attempts, []eventhook.Attempt{
@@ -402,23 +402,23 @@ func TestSettledDeliveries(t *testing.T) {
 	})
 }
 
-func TestWhatDiesUnsentKeepsItsLastStatus(t *testing.T) {
+func TestADeliveryThatEndsUnsentKeepsItsLastStatusCode(t *testing.T) {
 	f := setUp(t)
 	s := f.subscriber()
-	f.settleDeliveries(f.db, f.came(f.held(1, s)[0], eventhook.DeliveryFailed))
+	f.settleDeliveries(f.db, f.settlement(f.claimedDeliveries(1, s)[0], eventhook.DeliveryFailed))
 	f.clock.advance(time.Second)
 	d := f.claimDeliveries(f.db, 1, s)[0]
-	f.settleDeliveries(f.db, f.came(d, eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.Attempt, s.LastError = nil, "too old" }))
+	f.settleDeliveries(f.db, f.settlement(d, eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.Attempt, s.LastError = nil, "too old" }))
 	got, _ := f.delivery(d.ID)
 	same(t, "it", []any{got.StatusCode, got.Attempts, got.LastError}, []any{503, 1, "too old"})
 }
 
-func TestOneThatIsRefusedDoesNotKeepTheOthersFromBeingSettled(t *testing.T) {
+func TestARefusedSettlementDoesNotBlockTheRest(t *testing.T) {
 	f := setUp(t)
-	list := f.held(5, f.subscriber())
+	list := f.claimedDeliveries(5, f.subscriber())
 	var batch []*outbound.DeliverySettlement
 	for _, d := range list {
-		batch = append(batch, f.came(d, eventhook.DeliverySuccess))
+		batch = append(batch, f.settlement(d, eventhook.DeliverySuccess))
 	}
 	batch[3].Status = "nonsense"
 	lost, err := f.db.SettleDeliveries(t.Context(), batch)
@@ -437,13 +437,13 @@ func utc(d eventhook.Delivery) eventhook.Delivery {
 	return d
 }
 
-func TestAHistoryIsBoundedAndHoldsAnything(t *testing.T) {
+func TestAHistoryIsBoundedAndHoldsAnyText(t *testing.T) {
 	f := setUp(t)
 	s := f.subscriber()
-	d := f.held(1, s)[0]
+	d := f.claimedDeliveries(1, s)[0]
 	rubbish := "\x00\xff\n<\"" + string(make([]byte, 3000))
 	for n := range 60 {
-		f.settleDeliveries(f.db, f.came(d, eventhook.DeliveryFailed, func(s *outbound.DeliverySettlement) {
+		f.settleDeliveries(f.db, f.settlement(d, eventhook.DeliveryFailed, func(s *outbound.DeliverySettlement) {
 			s.Attempt.Excerpt, s.Attempt.Error, s.LastError, s.DueAt = rubbish, rubbish, rubbish, f.clock.now()
 			s.Attempt.StatusCode = 400 + n
 		}))
@@ -463,10 +463,10 @@ func (f *fixture) deadInRow(s *eventhook.Subscription) int {
 	return one[int](f, `SELECT coalesce((SELECT dead_in_row FROM eventhook.subscription_health WHERE subscription_id = $1), 0)`, [16]byte(s.ID))
 }
 
-// TestDeathsInARow settles batches written as letters: d for a dead delivery, s
+// TestDeadDeliveriesInARow settles batches written as letters: d for a dead delivery, s
 // for a success, f for one that is tried again, D and S for a test's, o and O for
 // a dead one that tells of its own subscription's dead ones, or of another's.
-func TestDeathsInARow(t *testing.T) {
+func TestDeadDeliveriesInARow(t *testing.T) {
 	f := setUp(t)
 	stranger := f.subscriber()
 	for _, c := range []struct {
@@ -492,16 +492,16 @@ func TestDeathsInARow(t *testing.T) {
 		s := f.subscriber()
 		for _, letters := range c.batches {
 			var batch []*outbound.DeliverySettlement
-			for i, d := range f.held(len(letters), s) {
+			for i, d := range f.claimedDeliveries(len(letters), s) {
 				status := map[byte]eventhook.DeliveryStatus{'d': eventhook.DeliveryDead, 's': eventhook.DeliverySuccess, 'f': eventhook.DeliveryFailed,
 					'D': eventhook.DeliveryDead, 'S': eventhook.DeliverySuccess, 'u': eventhook.DeliveryDead,
 					'o': eventhook.DeliveryDead, 'O': eventhook.DeliveryDead}[letters[i]]
 				if of := map[byte]eventhook.SubscriptionID{'o': s.ID, 'O': stranger.ID}[letters[i]]; !of.IsZero() {
-					data, err := json.Marshal(newFailedDeliveries(announcedObject{"subscription", of.String(), "x"}, []*outbound.DeliverySettlement{f.came(d, status)}))
+					data, err := json.Marshal(newFailedDeliveries(announcedObject{"subscription", of.String(), "x"}, []*outbound.DeliverySettlement{f.settlement(d, status)}))
 					f.must(err)
 					d.EventType, d.Event = deliveryFailedType, &eventhook.Event{Payload: eventhook.Payload{Body: data}}
 				}
-				batch = append(batch, f.came(d, status, func(s *outbound.DeliverySettlement) {
+				batch = append(batch, f.settlement(d, status, func(s *outbound.DeliverySettlement) {
 					if letters[i] == 'u' {
 						s.Attempt = nil
 					}
@@ -514,17 +514,17 @@ func TestDeathsInARow(t *testing.T) {
 		same(t, c.claim+": disabled", f.count("subscription", "id = $1 AND status = 'disabled'", [16]byte(s.ID)) == 1, c.disabled)
 	}
 	s := f.subscriber()
-	f.settleDeliveries(f.db, f.came(f.held(1, s)[0], eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.DeadInRow = 0 }))
+	f.settleDeliveries(f.db, f.settlement(f.claimedDeliveries(1, s)[0], eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.DeadInRow = 0 }))
 	same(t, "never, if 0 do", f.count("subscription", "id = $1 AND status = 'active'", [16]byte(s.ID)), 1)
 }
 
-// TestWhoSettlesTakesSubscriptionsFirst: who changes several holds them, and takes
+// TestSettlingLocksSubscriptionsBeforeTheirHealth: who changes several holds them, and takes
 // what they count then; so must not wait for whom he keeps waiting.
-func TestWhoSettlesTakesSubscriptionsFirst(t *testing.T) {
+func TestSettlingLocksSubscriptionsBeforeTheirHealth(t *testing.T) {
 	f := setUp(t)
 	healed, dying := f.subscriber(), f.subscriber()
-	f.settleDeliveries(f.db, f.came(f.held(1, healed)[0], eventhook.DeliveryDead))
-	batch := []*outbound.DeliverySettlement{f.came(f.held(1, healed)[0], eventhook.DeliverySuccess), f.came(f.held(1, dying)[0], eventhook.DeliveryDead)}
+	f.settleDeliveries(f.db, f.settlement(f.claimedDeliveries(1, healed)[0], eventhook.DeliveryDead))
+	batch := []*outbound.DeliverySettlement{f.settlement(f.claimedDeliveries(1, healed)[0], eventhook.DeliverySuccess), f.settlement(f.claimedDeliveries(1, dying)[0], eventhook.DeliveryDead)}
 	changing, err := f.other.work.Begin(t.Context())
 	f.must(err)
 	_, err = changing.Exec(t.Context(), lockSubscriptionsSQL, [][16]byte{healed.ID, dying.ID})
@@ -541,15 +541,15 @@ func TestWhoSettlesTakesSubscriptionsFirst(t *testing.T) {
 	same(t, "dead in a row", []int{f.deadInRow(healed), f.deadInRow(dying)}, []int{0, 1})
 }
 
-func TestAGoneReceiverDisablesAtOnce(t *testing.T) {
+func TestAGoneResponseDisablesAtOnce(t *testing.T) {
 	f := setUp(t)
 	s, test := f.subscriber(), f.subscriber()
 	before := f.generation()
 	gone := func(s *outbound.DeliverySettlement) { s.Disable = "the receiver answered 410 Gone" }
 	var log strings.Builder
 	settler := f.open(func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) })
-	f.settleDeliveries(settler, f.came(f.held(1, s)[0], eventhook.DeliveryDead, gone),
-		f.came(f.held(1, test)[0], eventhook.DeliveryDead, gone, func(s *outbound.DeliverySettlement) { s.IsTest = true }))
+	f.settleDeliveries(settler, f.settlement(f.claimedDeliveries(1, s)[0], eventhook.DeliveryDead, gone),
+		f.settlement(f.claimedDeliveries(1, test)[0], eventhook.DeliveryDead, gone, func(s *outbound.DeliverySettlement) { s.IsTest = true }))
 	same(t, "disabled", f.counts(`SELECT disabled_reason, count(*) FROM eventhook.subscription WHERE status = 'disabled' GROUP BY 1`),
 		map[string]int{"the receiver answered 410 Gone": 1})
 	same(t, "generations", f.generation(), before+1)
@@ -558,23 +558,23 @@ func TestAGoneReceiverDisablesAtOnce(t *testing.T) {
 	}
 }
 
-func TestASuccessAmongSuccessesIsNotCounted(t *testing.T) {
+func TestASuccessWithoutFailuresWritesNoCount(t *testing.T) {
 	f := setUp(t)
 	s := f.subscriber()
 	f.exec(`INSERT INTO eventhook.subscription_health (subscription_id) VALUES ($1)`, [16]byte(s.ID))
 	const version = `SELECT xmin::text FROM eventhook.subscription_health`
 	before := one[string](f, version)
-	f.settleDeliveries(f.db, f.came(f.held(1, s)[0], eventhook.DeliverySuccess))
+	f.settleDeliveries(f.db, f.settlement(f.claimedDeliveries(1, s)[0], eventhook.DeliverySuccess))
 	same(t, "the count was written by", one[string](f, version), before)
 }
 
-func TestWhatIsToldOfDeathsIsHeardAtOnce(t *testing.T) {
+func TestWatchersSeeEventsAboutDeadDeliveries(t *testing.T) {
 	f := setUp(t)
 	f.subscription(named("told", "webhook.disabled"))
-	d := f.held(1, f.subscriber())[0]
+	d := f.claimedDeliveries(1, f.subscriber())[0]
 	f.pushing(f.db)
 	w, here := f.watch(f.db, f.tenant), f.db.DeliveriesWake()
-	f.settleDeliveries(f.db, f.came(d, eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.Disable = "gone" }))
+	f.settleDeliveries(f.db, f.settlement(d, eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.Disable = "gone" }))
 	wantClosed(t, "this instance's dispatcher", here)
 	heard := map[string]bool{}
 	for len(heard) < 2 {
@@ -585,16 +585,16 @@ func TestWhatIsToldOfDeathsIsHeardAtOnce(t *testing.T) {
 	same(t, "heard", heard, map[string]bool{"webhook.disabled": true, deliveryFailedType: true})
 }
 
-func TestTheTenantIsToldOfDeadDeliveries(t *testing.T) {
+func TestDeadDeliveriesAreReportedToTheTenant(t *testing.T) {
 	f := setUp(t)
 	s, other, quiet := f.subscriber(), f.subscriber(), f.subscriber()
-	list := append(f.held(3, s), f.held(1, other)...)
-	loop := f.held(1, quiet)[0]
+	list := append(f.claimedDeliveries(3, s), f.claimedDeliveries(1, other)...)
+	loop := f.claimedDeliveries(1, quiet)[0]
 	loop.EventType = deliveryFailedType
-	test := f.held(1, quiet)[0]
-	f.settleDeliveries(f.db, f.came(list[0], eventhook.DeliveryDead), f.came(list[1], eventhook.DeliverySuccess), f.came(list[2], eventhook.DeliveryDead),
-		f.came(list[3], eventhook.DeliveryDead), f.came(loop, eventhook.DeliveryDead),
-		f.came(test, eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.IsTest = true }))
+	test := f.claimedDeliveries(1, quiet)[0]
+	f.settleDeliveries(f.db, f.settlement(list[0], eventhook.DeliveryDead), f.settlement(list[1], eventhook.DeliverySuccess), f.settlement(list[2], eventhook.DeliveryDead),
+		f.settlement(list[3], eventhook.DeliveryDead), f.settlement(loop, eventhook.DeliveryDead),
+		f.settlement(test, eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.IsTest = true }))
 	rows, err := f.db.Events(t.Context(), f.tenant, eventhook.EventFilter{EventType: deliveryFailedType, Limit: 10})
 	f.must(err)
 	told := map[string]failedDeliveries{}
@@ -616,11 +616,11 @@ func TestTheTenantIsToldOfDeadDeliveries(t *testing.T) {
 func TestDeliveriesOfADeletedSubscriptionAreSettledAndAbandoned(t *testing.T) {
 	f := setUp(t)
 	s, stays := f.subscriber(), f.subscriber()
-	f.owed(25, s)
-	f.owed(1, stays)
+	f.publishTo(25, s)
+	f.publishTo(1, stays)
 	held := f.claimDeliveries(f.db, 3, s)
 	f.exec(`DELETE FROM eventhook.subscription WHERE id = $1`, [16]byte(s.ID))
-	f.settleDeliveries(f.db, f.came(held[0], eventhook.DeliveryDead), f.came(held[1], eventhook.DeliverySuccess))
+	f.settleDeliveries(f.db, f.settlement(held[0], eventhook.DeliveryDead), f.settlement(held[1], eventhook.DeliverySuccess))
 	abandon := func(s *eventhook.Subscription) int {
 		t.Helper()
 		n, err := f.db.AbandonDeliveries(t.Context(), eventhook.Destination{TenantID: s.TenantID, SubscriptionID: s.ID}, "the subscription was deleted", 10)
@@ -640,11 +640,11 @@ func TestDeliveriesOfADeletedSubscriptionAreSettledAndAbandoned(t *testing.T) {
 // its own there is the one that its connection is lent for.
 func TestSettlingIsOneStatement(t *testing.T) {
 	f := setUp(t)
-	list := f.held(20, f.subscriber())
+	list := f.claimedDeliveries(20, f.subscriber())
 	trips := f.countTrips()
 	var batch []*outbound.DeliverySettlement
 	for i, d := range list {
-		batch = append(batch, f.came(d, []eventhook.DeliveryStatus{eventhook.DeliverySuccess, eventhook.DeliveryFailed}[i%2]))
+		batch = append(batch, f.settlement(d, []eventhook.DeliveryStatus{eventhook.DeliverySuccess, eventhook.DeliveryFailed}[i%2]))
 	}
 	before := trips.Load()
 	f.settleDeliveries(f.db, batch...)
@@ -652,7 +652,7 @@ func TestSettlingIsOneStatement(t *testing.T) {
 	same(t, "transactions", one[int](f, `SELECT count(DISTINCT xmin::text) FROM eventhook.delivery`), 1)
 }
 
-func TestTheAgeOfTheDeliveryQueueIsOfWhatTheGatewaySends(t *testing.T) {
+func TestDeliveryQueueAgeIgnoresDeliveriesThatAreNotSent(t *testing.T) {
 	f := setUp(t)
 	age := func() time.Duration {
 		t.Helper()
@@ -662,20 +662,20 @@ func TestTheAgeOfTheDeliveryQueueIsOfWhatTheGatewaySends(t *testing.T) {
 	}
 	paused, agents, s := f.subscriber(func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionPaused }), f.subscriber(), f.subscriber()
 	f.exec(`UPDATE eventhook.subscription SET settings = '{"target_labels": ["env:prod"]}' WHERE id = $1`, [16]byte(agents.ID))
-	f.owed(1, paused)
-	f.owed(1, agents)
+	f.publishTo(1, paused)
+	f.publishTo(1, agents)
 	f.clock.advance(time.Hour)
 	same(t, "when all waits for others", age(), time.Duration(0))
-	f.owed(1, s)
+	f.publishTo(1, s)
 	f.clock.advance(time.Minute)
-	f.owed(1, s)
+	f.publishTo(1, s)
 	f.clock.advance(time.Second)
 	same(t, "of the oldest", age(), time.Minute+time.Second+time.Millisecond)
 	f.claimDeliveries(f.db, 9, s)
 	same(t, "when all is leased", age(), time.Duration(0))
 }
 
-func TestPace(t *testing.T) {
+func TestReserveSends(t *testing.T) {
 	f := setUp(t)
 	s, fast := f.subscriber(), f.subscriber()
 	gone := &eventhook.Subscription{ID: eventhook.NewID[eventhook.Subscription](noon)}
@@ -731,15 +731,15 @@ func TestTheRateHoldsAcrossInstances(t *testing.T) {
 	same(t, "the last is", next[0].Sub(f.clock.now()), instances*each*10*time.Millisecond)
 }
 
-func TestWhatIsTooOldExpiresUnsent(t *testing.T) {
+func TestOldDeliveriesExpireUnsent(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
 	s := f.subscriber(func(s *eventhook.Subscription) { s.Status = eventhook.SubscriptionPaused })
-	old := f.owed(4, s)
+	old := f.publishTo(4, s)
 	f.clock.advance(11 * time.Hour) // the same day
-	old = append(old, f.owed(1, s)...)
+	old = append(old, f.publishTo(1, s)...)
 	f.clock.advance(14 * time.Hour) // the next
-	fresh := f.owed(1, s)[0]
+	fresh := f.publishTo(1, s)[0]
 	expire := func(want int) {
 		t.Helper()
 		n, err := f.db.ExpireDeliveries(t.Context(), day)
@@ -754,7 +754,7 @@ func TestWhatIsTooOldExpiresUnsent(t *testing.T) {
 			*d = old[3]
 		}
 	}
-	f.settleDeliveries(f.other, f.came(leased, eventhook.DeliveryFailed, func(s *outbound.DeliverySettlement) { s.DueAt = f.clock.now().Add(12 * time.Hour) }))
+	f.settleDeliveries(f.other, f.settlement(leased, eventhook.DeliveryFailed, func(s *outbound.DeliverySettlement) { s.DueAt = f.clock.now().Add(12 * time.Hour) }))
 	f.exec(`UPDATE eventhook.delivery SET restarted_at = $2 WHERE id = $1`, [16]byte(anew.ID), f.clock.now())
 	f.clock.advance(11 * time.Hour)
 	expire(3) // of five one is due later, and one was begun anew
@@ -793,7 +793,7 @@ func TestAStalePlanIsMadeAgain(t *testing.T) {
 	got, _ := f.delivery(p.Deliveries[0].ID)
 	same(t, "the delivery", []any{got.Status, got.EventID, got.EventType, got.SubscriptionID}, []any{eventhook.DeliveryAcquired, p.ID, "payment.made", s.ID})
 	same(t, "its lease", p.Deliveries[0].Lease.Token, int64(1))
-	f.settleDeliveries(f.db, f.came(p.Deliveries[0], eventhook.DeliverySuccess))
+	f.settleDeliveries(f.db, f.settlement(p.Deliveries[0], eventhook.DeliverySuccess))
 	same(t, "the envelope", one[string](f, `SELECT envelope::text FROM eventhook.event WHERE id = $1`, [16]byte(p.ID)), `{"source":"crm"}`)
 
 	f.settle(f.db, f.plan(f.accepted(1)[0], f.publishes("payment.made", "k", `{}`, s)))

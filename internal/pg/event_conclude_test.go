@@ -83,7 +83,7 @@ func TestAClaimedDeliveryOfARouteHasItsSourcesEvent(t *testing.T) {
 	f.clock.advance(lease)
 	again := f.holding(list)
 	same(t, "no event without the body", again[0].Event == nil && again[0].Body == nil, true)
-	f.settleDeliveries(f.db, f.came(again[0], eventhook.DeliverySuccess), f.came(again[1], eventhook.DeliverySuccess))
+	f.settleDeliveries(f.db, f.settlement(again[0], eventhook.DeliverySuccess), f.settlement(again[1], eventhook.DeliverySuccess))
 }
 
 func TestDeliveriesOfARouteEndTheirEvent(t *testing.T) {
@@ -108,7 +108,7 @@ func TestDeliveriesOfARouteEndTheirEvent(t *testing.T) {
 			f.clock.advance(time.Second)
 			var told []eventhook.EventStatus
 			for i, status := range c.came {
-				s := f.came(held[i], status)
+				s := f.settlement(held[i], status)
 				f.settleDeliveries(f.db, s)
 				if s.EventStatus != "" {
 					told = append(told, s.EventStatus)
@@ -135,10 +135,10 @@ func TestABatchEndsEachOfItsEventsOnce(t *testing.T) {
 		if i == 2 {
 			status = eventhook.DeliveryDead
 		}
-		batch = append(batch, f.came(d, status, func(s *outbound.DeliverySettlement) { s.DeadInRow = 0 }))
+		batch = append(batch, f.settlement(d, status, func(s *outbound.DeliverySettlement) { s.DeadInRow = 0 }))
 	}
 	s := f.subscriber()
-	dead := f.came(f.held(1, s)[0], eventhook.DeliveryDead) // so that subscriptions are locked, too
+	dead := f.settlement(f.claimedDeliveries(1, s)[0], eventhook.DeliveryDead) // so that subscriptions are locked, too
 	f.settleDeliveries(f.db, append(batch, dead)...)
 	same(t, "the events", []eventhook.EventStatus{f.stored(one).Status, f.stored(two).Status}, []eventhook.EventStatus{eventhook.EventDelivered, eventhook.EventDead})
 	told := map[eventhook.EventStatus]int{}
@@ -153,7 +153,7 @@ func TestABatchEndsEachOfItsEventsOnce(t *testing.T) {
 func TestADeadDeliveryOfARouteDisablesNothing(t *testing.T) {
 	f := setUp(t)
 	e, list := f.requested(1)
-	s := f.came(f.holding(list)[0], eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.Disable, s.DeadInRow = "the receiver answered 410 Gone", 1 })
+	s := f.settlement(f.holding(list)[0], eventhook.DeliveryDead, func(s *outbound.DeliverySettlement) { s.Disable, s.DeadInRow = "the receiver answered 410 Gone", 1 })
 	f.settleDeliveries(f.db, s)
 	same(t, "the event", f.stored(e).Status, eventhook.EventDead)
 	same(t, "healths", f.count("subscription_health", "true"), 0)
@@ -166,7 +166,7 @@ func TestALostLeaseEndsNoEvent(t *testing.T) {
 	held := f.holding(list)
 	f.clock.advance(lease)
 	f.holding(list)
-	s := f.came(held[0], eventhook.DeliverySuccess)
+	s := f.settlement(held[0], eventhook.DeliverySuccess)
 	lost, err := f.db.SettleDeliveries(t.Context(), []*outbound.DeliverySettlement{s})
 	f.must(err)
 	same(t, "lost", len(lost), 1)
@@ -179,7 +179,7 @@ func TestWatchersHearOfTheEventThatDeliveriesEnd(t *testing.T) {
 	w := f.watch(f.db, f.tenant)
 	f.pushing(f.db)
 	e, list := f.requested(1)
-	f.settleDeliveries(f.db, f.came(f.holding(list)[0], eventhook.DeliverySuccess))
+	f.settleDeliveries(f.db, f.settlement(f.holding(list)[0], eventhook.DeliverySuccess))
 	w.until(e, eventhook.EventDelivered)
 	f.restarted(eventhook.DeliverySelection{IDs: []eventhook.DeliveryID{list[0].ID}, Statuses: []eventhook.DeliveryStatus{eventhook.DeliverySuccess}})
 	w.until(e, eventhook.EventProcessing)
@@ -208,7 +208,7 @@ func (f *fixture) session() *session {
 // settles runs the first statement of a settle of deliveries.
 func (s *session) settles(d *eventhook.Delivery, status eventhook.DeliveryStatus) error {
 	b := &pgconn.Batch{}
-	queueSettlements(b, newColumns(settleDeliveriesSQL), []*outbound.DeliverySettlement{s.came(d, status)}, true, s.clock.now())
+	queueSettlements(b, newColumns(settleDeliveriesSQL), []*outbound.DeliverySettlement{s.settlement(d, status)}, true, s.clock.now())
 	_, err := s.tx.Conn().PgConn().ExecBatch(s.Context(), b).ReadAll()
 	return err
 }
@@ -359,7 +359,7 @@ func TestDeliveriesLeaveAnEventThatIsOwed(t *testing.T) {
 			e, list := f.requested(1)
 			held := f.holding(list)
 			f.exec(`UPDATE eventhook.event SET status = $3, due_at = $2 WHERE id = $1`, [16]byte(e.ID), f.clock.now().Add(lease), string(status))
-			f.settleDeliveries(f.db, f.came(held[0], eventhook.DeliveryDead))
+			f.settleDeliveries(f.db, f.settlement(held[0], eventhook.DeliveryDead))
 			same(t, "the event", f.stored(e).Status, status)
 		})
 	}
@@ -381,32 +381,32 @@ func TestARetryReopensTheEvent(t *testing.T) {
 	e, list := f.requested(2)
 	other, others := f.requested(2)
 	held := f.holding(append(list, others...))
-	f.settleDeliveries(f.db, f.came(held[0], eventhook.DeliveryDead), f.came(held[1], eventhook.DeliverySuccess),
-		f.came(held[2], eventhook.DeliveryDead), f.came(held[3], eventhook.DeliveryDead))
+	f.settleDeliveries(f.db, f.settlement(held[0], eventhook.DeliveryDead), f.settlement(held[1], eventhook.DeliverySuccess),
+		f.settlement(held[2], eventhook.DeliveryDead), f.settlement(held[3], eventhook.DeliveryDead))
 	same(t, "the event", f.stored(e).Status, eventhook.EventDead)
 	same(t, "of the route, the dead", len(f.restarted(eventhook.DeliverySelection{RouteID: f.route.ID, EventID: e.ID})), 1)
 	got := f.stored(e)
 	same(t, "reopened", []any{got.Status, got.LastError, got.ProcessedAt == nil}, []any{eventhook.EventProcessing, "", true})
 	same(t, "claimable by a processor", len(f.claimEvents(f.db, 10)), 0)
-	f.settleDeliveries(f.db, f.came(f.holding(list[:1])[0], eventhook.DeliverySuccess))
+	f.settleDeliveries(f.db, f.settlement(f.holding(list[:1])[0], eventhook.DeliverySuccess))
 	same(t, "the event in the end", f.stored(e).Status, eventhook.EventDelivered)
 
 	// One of two dead ones again: the other is still dead.
 	same(t, "restarted", len(f.restarted(eventhook.DeliverySelection{IDs: []eventhook.DeliveryID{others[0].ID}})), 1)
 	same(t, "reopened", f.stored(other).Status, eventhook.EventProcessing)
-	f.settleDeliveries(f.db, f.came(f.holding(others[:1])[0], eventhook.DeliverySuccess))
+	f.settleDeliveries(f.db, f.settlement(f.holding(others[:1])[0], eventhook.DeliverySuccess))
 	same(t, "the other event", f.stored(other).Status, eventhook.EventDead)
 }
 
 func TestAnEventWithAFailedActionStaysDead(t *testing.T) {
 	f := setUp(t)
 	e, list := f.requested(1)
-	f.settleDeliveries(f.db, f.came(f.holding(list)[0], eventhook.DeliveryDead))
+	f.settleDeliveries(f.db, f.settlement(f.holding(list)[0], eventhook.DeliveryDead))
 	f.exec(`UPDATE eventhook.event SET actions = (actions::jsonb || '[{"r":"AAAAAAAAAAAAAAAAAAAAAA","n":"other","i":1,"t":"promise","s":"failed","e":"nothing there"}]')::json
 		WHERE id = $1`, [16]byte(e.ID))
 	same(t, "restarted", len(f.restarted(eventhook.DeliverySelection{RouteID: f.route.ID})), 1)
 	same(t, "the event", f.stored(e).Status, eventhook.EventDead)
-	f.settleDeliveries(f.db, f.came(f.holding(list)[0], eventhook.DeliverySuccess))
+	f.settleDeliveries(f.db, f.settlement(f.holding(list)[0], eventhook.DeliverySuccess))
 	same(t, "and in the end", f.stored(e).Status, eventhook.EventDead)
 }
 
@@ -439,7 +439,7 @@ func TestDeliveriesOfAGoneTargetAreDead(t *testing.T) {
 			got := f.stored(e)
 			same(t, "the event", []any{got.Status, got.LastError}, []any{status, why})
 			if !c.isGone {
-				f.settleDeliveries(f.db, f.came(f.holding(list)[0], eventhook.DeliverySuccess))
+				f.settleDeliveries(f.db, f.settlement(f.holding(list)[0], eventhook.DeliverySuccess))
 				return
 			}
 			if got := one[string](f, `SELECT status FROM eventhook.tenant WHERE id = $1`, [16]byte(f.tenant)); got == "closed" {
@@ -465,11 +465,11 @@ func TestOldDeliveriesOfARouteExpireWithTheirEvent(t *testing.T) {
 func TestDeliveriesOfARouteAreListed(t *testing.T) {
 	f := setUp(t)
 	s := f.subscriber()
-	f.owed(2, s)
+	f.publishTo(2, s)
 	e, first := f.requested(3)
 	_, second := f.requested(3)
 	held := f.holding(first)
-	f.settleDeliveries(f.db, f.came(held[0], eventhook.DeliverySuccess), f.came(held[1], eventhook.DeliveryDead))
+	f.settleDeliveries(f.db, f.settlement(held[0], eventhook.DeliverySuccess), f.settlement(held[1], eventhook.DeliveryDead))
 	list := func(filter eventhook.DeliveryFilter) (n int) {
 		t.Helper()
 		if filter.Limit == 0 {

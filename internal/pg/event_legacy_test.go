@@ -156,7 +156,7 @@ func TestAnUpgradeLosesNothingAndDoesNothingTwice(t *testing.T) {
 	same(t, "deliveries when the leases end", len(list), 2)
 	for _, d := range list {
 		same(t, "its event", []any{string(d.Event.Body), d.Event.Envelope.Source}, []any{`{"n":1}`, "crm"})
-		f.settleDeliveries(f.db, f.came(d, eventhook.DeliverySuccess))
+		f.settleDeliveries(f.db, f.settlement(d, eventhook.DeliverySuccess))
 	}
 	for _, d := range []*eventhook.Delivery{due, held, sent} {
 		got, _ := f.delivery(d.ID)

@@ -1,47 +1,49 @@
 package pg
 
 import (
-	"fmt"
 	"strings"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/eventhook/eventhook"
 )
 
-// Every list of events has these parameters; filters have those that follow.
-// $1 is the tenant, $2 the first id, $3 the id after the last, $4 the limit.
+// Lists of events have named parameters: @tenant, @from (the first id), @before (the id
+// after the last), @limit, and those of their filters: @source, @type, @status, @key,
+// @scope.
 
-// road leads to a list through the one index that holds just what is wanted:
-// columns with one value each, and then the id, from one bound to the other.
-// Of conditions on all of a row at once an index looks at the first column
-// alone to know where to stop, and goes on through what is not wanted.
-type road struct {
-	columns []string // of the index, but for the id
-	values  []string // theirs; filters have $5 and on
-	also    string   // an index's predicate; what else must hold
+// indexPath reads a list through the one index that holds its events in order: columns
+// with one value each, then the id between two bounds. The columns are compared one by
+// one: of a comparison of several columns at once, such as (a, b) >= (x, y), an index
+// uses only the first to know where to stop, and reads on through other events.
+type indexPath struct {
+	columns []string // of the index, without the id
+	values  []string // parameters to which the columns are equal
+	also    string   // further conditions, such as the predicate of a partial index
 }
 
-// usesListIndexes lets the planner use the indexes of lists, which no other statement
-// may use: see their migration.
+// usesListIndexes lets the planner use the indexes for lists, which no other statement
+// may use; see their migration.
 const usesListIndexes = ` AND e.body_size >= 0`
 
-// ofTenant looks at the tenant in words that no index answers to.
-const ofTenant = ` AND (e.tenant_id = $1) IS TRUE`
+// ofTenant compares the tenant in an expression that no index supports.
+const ofTenant = ` AND (e.tenant_id = @tenant) IS TRUE`
 
 const tenantColumn, sourceColumn = `e.tenant_id`, `e.source_id`
 
 var (
-	byTenant       = road{[]string{tenantColumn}, []string{`$1`}, ``}                                                                             // primary key
-	byDelivered    = road{byTenant.columns, byTenant.values, ` AND e.status = 'delivered'`}                                                       // primary key: they are the most
-	bySource       = road{[]string{sourceColumn}, []string{`$5`}, ofTenant + usesListIndexes}                                                     // event_source
-	byType         = road{[]string{tenantColumn, `e.event_type`}, []string{`$1`, `$5`}, usesListIndexes}                                          // event_type_list
-	byStatus       = road{[]string{tenantColumn, `e.status`}, []string{`$1`, `$5`}, usesListIndexes + exceptional}                                // event_status
-	bySourceStatus = road{[]string{sourceColumn, `e.status`}, []string{`$5`, `$6`}, ofTenant + usesListIndexes + exceptional}                     // event_source_status
-	byDuplicate    = road{[]string{tenantColumn, `e.idempotency_key`}, []string{`$1`, `$5`}, usesListIndexes + ` AND e.duplicate_of IS NOT NULL`} // event_duplicate
+	byTenant       = indexPath{[]string{tenantColumn}, []string{`@tenant`}, ``}                                                                               // primary key
+	byDelivered    = indexPath{byTenant.columns, byTenant.values, ` AND e.status = 'delivered'`}                                                              // primary key: most events are delivered
+	bySource       = indexPath{[]string{sourceColumn}, []string{`@source`}, ofTenant + usesListIndexes}                                                       // event_source
+	byType         = indexPath{[]string{tenantColumn, `e.event_type`}, []string{`@tenant`, `@type`}, usesListIndexes}                                         // event_type_list
+	byStatus       = indexPath{[]string{tenantColumn, `e.status`}, []string{`@tenant`, `@status`}, usesListIndexes + exceptional}                             // event_status
+	bySourceStatus = indexPath{[]string{sourceColumn, `e.status`}, []string{`@source`, `@status`}, ofTenant + usesListIndexes + exceptional}                  // event_source_status
+	byDuplicate    = indexPath{[]string{tenantColumn, `e.idempotency_key`}, []string{`@tenant`, `@key`}, usesListIndexes + ` AND e.duplicate_of IS NOT NULL`} // event_duplicate
 )
 
-// statusSQL are the states as constants: only these let the planner see that a
-// partial index holds them.
+// statusSQL has each status as an SQL constant. The planner uses a partial index on
+// statuses only for constants.
 var statusSQL = func() map[eventhook.EventStatus]string {
 	all := map[eventhook.EventStatus]string{}
 	for _, s := range eventhook.EventStatuses {
@@ -52,92 +54,96 @@ var statusSQL = func() map[eventhook.EventStatus]string {
 
 const exceptional = ` AND e.status IN ('failed', 'dead', 'unrouted', 'duplicate')`
 
-// isExceptional reports whether events in a state are in the partial indexes.
+// isExceptional reports whether the partial indexes contain events with a status.
 func isExceptional(s eventhook.EventStatus) bool {
 	return s != "" && strings.Contains(exceptional, statusSQL[s])
 }
 
-// where is the condition. The bounds of the id alone prune partitions.
+// where returns the condition. The bounds of the id prune partitions.
 //
-// Another index has the first column and the order, too, and walks in vain
-// through all that the other columns rule out. So those are compared thrice:
-// the index needs one of these, and the planner, who takes them for conditions
-// of their own, believes that next to nothing is left, whatever it believes of
-// the data, and that the other walk is long.
-func (r road) where() string {
-	sql := `e.id >= $2 AND e.id < $3`
-	for i, column := range r.columns {
-		sql += ` AND ` + column + ` = ` + r.values[i]
+// Another index also has the first column and the order of the list, but a scan of it
+// reads all events that the other columns exclude. To keep the planner from choosing that
+// index, the condition compares each further column three times. The planner takes these
+// for independent conditions: it expects that very few events satisfy all of them, and
+// that a scan of the other index takes long to find these.
+func (p indexPath) where() string {
+	sql := `e.id >= @from AND e.id < @before`
+	for i, column := range p.columns {
+		sql += ` AND ` + column + ` = ` + p.values[i]
 		if i > 0 {
-			sql += ` AND ` + column + ` >= ` + r.values[i] + ` AND ` + column + ` <= ` + r.values[i]
+			sql += ` AND ` + column + ` >= ` + p.values[i] + ` AND ` + column + ` <= ` + p.values[i]
 		}
 	}
-	return sql + r.also
+	return sql + p.also
 }
 
 const newestEventsFirst = `e.id DESC`
 
-// eventList is a list's statement, put together of constant parts, and its
-// parameters.
+// eventList is the statement of a list, built of constant parts, and its parameters.
 type eventList struct {
 	with, from, where, order string
-	args                     []any
+	args                     pgx.StrictNamedArgs
 
-	// isMixed says that several filters cut across each other: which index is
-	// best depends on the values, which the planner must see.
+	// isMixed is set for combinations of filters without an index of their own: which
+	// index is best depends on the values, which the planner must see.
 	isMixed bool
 }
 
-// newEventList is for a filter whose source is known by its id; zero is any.
+// newEventList returns the list for a filter whose source has the id source, zero for
+// any.
 func newEventList(tenant eventhook.TenantID, source eventhook.SourceID, f eventhook.EventFilter) eventList {
 	from, before := idRange(f)
-	l := eventList{from: `eventhook.event e`, args: []any{[16]byte(tenant), [16]byte(from), [16]byte(before), f.Limit}}
+	l := eventList{from: `eventhook.event e`, args: pgx.StrictNamedArgs{"tenant": [16]byte(tenant), "from": [16]byte(from), "before": [16]byte(before), "limit": f.Limit}}
 	hasSource, hasType, hasStatus := !source.IsZero(), f.EventType != "", f.Status != ""
 	switch {
 	case f.IdempotencyKey != "":
 		l.byKey(source, f)
 	case hasSource && !hasType && isExceptional(f.Status):
-		l.along(bySourceStatus, [16]byte(source), string(f.Status))
+		l.use(bySourceStatus)
+		l.args["source"], l.args["status"] = [16]byte(source), string(f.Status)
 	case hasSource && !hasType && !hasStatus:
-		l.along(bySource, [16]byte(source))
+		l.use(bySource)
+		l.args["source"] = [16]byte(source)
 	case hasType && !hasSource && !hasStatus:
-		l.along(byType, f.EventType)
+		l.use(byType)
+		l.args["type"] = f.EventType
 	case isExceptional(f.Status) && !hasSource && !hasType:
-		l.along(byStatus, string(f.Status))
+		l.use(byStatus)
+		l.args["status"] = string(f.Status)
 	case !hasSource && !hasType && !hasStatus:
-		l.along(byTenant)
+		l.use(byTenant)
 	case f.Status == eventhook.EventDelivered && !hasSource && !hasType:
-		l.along(byDelivered)
+		l.use(byDelivered)
 	default:
 		l.isMixed = true
-		l.where = `e.tenant_id = $1 AND e.id >= $2 AND e.id < $3` + usesListIndexes + l.filters(source, f)
+		l.where = `e.tenant_id = @tenant AND e.id >= @from AND e.id < @before` + usesListIndexes + l.filters(source, f)
 		l.order = newestEventsFirst
 	}
 	return l
 }
 
-// sql is the statement that reads columns of the events, and their sources.
+// sql returns the statement that reads columns of the events and of their sources.
 func (l eventList) sql(columns string) string {
 	return l.with + `SELECT ` + columns + ` FROM ` + l.from + ` LEFT JOIN eventhook.source s ON s.id = e.source_id
 WHERE ` + l.where + `
-ORDER BY ` + l.order + ` LIMIT $4`
+ORDER BY ` + l.order + ` LIMIT @limit`
 }
 
-func (l *eventList) along(r road, value ...any) {
-	l.where, l.order, l.args = r.where(), newestEventsFirst, append(l.args, value...)
-}
+func (l *eventList) use(p indexPath) { l.where, l.order = p.where(), newestEventsFirst }
 
-// filters is a condition for each that is given.
+// filters returns the conditions of the filters that are set, and adds their parameters.
 func (l *eventList) filters(source eventhook.SourceID, f eventhook.EventFilter) (sql string) {
 	if !source.IsZero() {
-		sql += ` AND e.source_id = ` + l.parameter([16]byte(source))
+		l.args["source"] = [16]byte(source)
+		sql += ` AND e.source_id = @source`
 	}
 	if f.EventType != "" {
-		sql += ` AND e.event_type = ` + l.parameter(f.EventType)
+		l.args["type"] = f.EventType
+		sql += ` AND e.event_type = @type`
 	}
 	switch f.Status {
 	case "":
-	case eventhook.EventPending, eventhook.EventProcessing: // event_due has these
+	case eventhook.EventPending, eventhook.EventProcessing: // index event_due contains these
 		sql += ` AND e.due_at IS NOT NULL AND e.status = ` + statusSQL[f.Status]
 	default:
 		sql += ` AND e.status = ` + statusSQL[f.Status]
@@ -145,39 +151,32 @@ func (l *eventList) filters(source eventhook.SourceID, f eventhook.EventFilter) 
 	return sql
 }
 
-func (l *eventList) parameter(v any) string {
-	l.args = append(l.args, v)
-	return fmt.Sprintf(`$%d`, len(l.args))
-}
-
-// byKey finds the events that made a key by the key, in whatever scope, and
-// their duplicates by event_duplicate: an index on the keys of all events would
-// cost more than all others together, since keys come in no order.
+// byKey finds the events with a key through idempotency_key, in any scope, and their
+// duplicates through index event_duplicate. An index on the keys of all events would cost
+// more than all other indexes together, since keys are inserted in random order.
 func (l *eventList) byKey(source eventhook.SourceID, f eventhook.EventFilter) {
-	l.args = append(l.args, f.IdempotencyKey)
-	scope := ``
+	l.args["key"] = f.IdempotencyKey
+	scope, rest := ``, l.filters(eventhook.SourceID{}, f)
 	if !source.IsZero() {
-		scope = ` AND scope = ` + l.parameter(source.String())
-	}
-	rest := l.filters(eventhook.SourceID{}, f)
-	if !source.IsZero() { // in words that event_source does not answer to
-		rest += ` AND (e.source_id = ` + l.parameter([16]byte(source)) + `) IS TRUE`
+		l.args["scope"], l.args["source"] = source.String(), [16]byte(source)
+		scope = ` AND scope = @scope`
+		rest += ` AND (e.source_id = @source) IS TRUE` // an expression that event_source does not support
 	}
 	l.with = `WITH keys AS MATERIALIZED (
-    SELECT made FROM eventhook.idempotency_key WHERE tenant_id = $1 AND key = $5` + scope + `
+    SELECT made FROM eventhook.idempotency_key WHERE tenant_id = @tenant AND key = @key` + scope + `
 ), found AS MATERIALIZED (
-    SELECT e.id FROM keys k JOIN eventhook.event e ON e.tenant_id = $1 AND e.id = k.made
-    WHERE e.id >= $2 AND e.id < $3 AND e.idempotency_key = $5` + rest + `
+    SELECT e.id FROM keys k JOIN eventhook.event e ON e.tenant_id = @tenant AND e.id = k.made
+    WHERE e.id >= @from AND e.id < @before AND e.idempotency_key = @key` + rest + `
     UNION ALL
-    (SELECT e.id FROM eventhook.event e WHERE ` + byDuplicate.where() + rest + ` ORDER BY ` + newestEventsFirst + ` LIMIT $4)
+    (SELECT e.id FROM eventhook.event e WHERE ` + byDuplicate.where() + rest + ` ORDER BY ` + newestEventsFirst + ` LIMIT @limit)
 )
 `
-	l.from = `found JOIN eventhook.event e ON e.tenant_id = $1 AND e.id = found.id`
+	l.from = `found JOIN eventhook.event e ON e.tenant_id = @tenant AND e.id = found.id`
 	l.where, l.order = `true`, newestEventsFirst
 }
 
-// idRange turns moments into the ids between which a list lies: at least
-// from, and before the other.
+// idRange returns the range of ids that the times and the cursor of a filter allow: from
+// is the first, before is the one after the last.
 func idRange(f eventhook.EventFilter) (from, before eventhook.EventID) {
 	if !f.ReceivedAfter.IsZero() {
 		from = eventhook.FirstID[eventhook.Event](f.ReceivedAfter.Add(time.Millisecond))

@@ -31,7 +31,7 @@ func (f *fixture) listPlan(l eventList) string {
 	}
 	_, err = tx.Exec(f.Context(), `SET LOCAL plan_cache_mode = `+mode)
 	f.must(err)
-	rows, err := tx.Query(f.Context(), `EXPLAIN `+l.sql(`e.id`), append([]any{pgx.QueryExecModeCacheDescribe}, l.args...)...)
+	rows, err := tx.Query(f.Context(), `EXPLAIN `+l.sql(`e.id`), pgx.QueryExecModeCacheDescribe, l.args)
 	f.must(err)
 	lines, err = pgx.CollectRows(rows, pgx.RowTo[string])
 	f.must(err)
@@ -162,7 +162,7 @@ func TestListsStopAtWhatTheyFind(t *testing.T) {
 	} {
 		_, err := f.db.lists.Exec(t.Context(), `SELECT 1`)
 		f.must(err)
-		rows, err := f.db.lists.Query(t.Context(), `EXPLAIN (ANALYZE, TIMING OFF) `+l.sql(`e.id`), append([]any{pgx.QueryExecModeCacheDescribe}, l.args...)...)
+		rows, err := f.db.lists.Query(t.Context(), `EXPLAIN (ANALYZE, TIMING OFF) `+l.sql(`e.id`), pgx.QueryExecModeCacheDescribe, l.args)
 		f.must(err)
 		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
 		f.must(err)

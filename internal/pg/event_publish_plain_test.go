@@ -84,17 +84,17 @@ func TestWhatIsPublishedIsTold(t *testing.T) {
 	f := setUp(t)
 	ctx, heard := t.Context(), make(chan eventhook.Event, 10)
 	go func() { _ = f.db.PushEvents(ctx, time.Millisecond) }()
-	watching := make(chan struct{}, 10)
+	watchRecorder := make(chan struct{}, 10)
 	go func() {
 		_ = f.db.WatchEvents(ctx, f.tenant, time.Hour, func(news eventhook.EventUpdates) error {
 			for _, e := range news.Events {
 				heard <- e
 			}
-			watching <- struct{}{}
+			watchRecorder <- struct{}{}
 			return nil
 		})
 	}()
-	<-watching
+	<-watchRecorder
 	f.settle(f.db, f.plan(f.accepted(1)[0], f.publishes("payment.succeeded", "", "1")))
 	for late := time.After(patient); ; {
 		select {

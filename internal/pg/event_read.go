@@ -15,18 +15,18 @@ const eventColumns = `e.id, e.tenant_id, e.source_id, coalesce(s.slug, ''), e.or
     coalesce(e.last_error, ''), coalesce(e.source_ip, ''), coalesce(e.trace_id, replace(coalesce(e.payload_of, e.id)::text, '-', '')),
     coalesce(e.request_id, ''), coalesce(e.correlation_id, ''), e.processed_at, e.payload_of`
 
-// Events lists a tenant's events, newest first, without their payloads. Each
-// filter alone, and a source with a state, costs the same however many events
-// there are; several at once cost what the most selective of them alone costs
-// to walk. By its key an event is found as long as the key is remembered.
+// Events lists a tenant's events, newest first, without their payloads. The cost of each
+// filter alone, and of a source with a status, does not depend on the number of events.
+// A combination of filters costs as much as reading all events of the most selective one.
+// An event is found by its key until the key expires.
 func (db *DB) Events(ctx context.Context, tenant eventhook.TenantID, f eventhook.EventFilter) ([]eventhook.Event, error) {
 	return readEvents(ctx, db, tenant, f, eventColumns, scanEvent)
 }
 
-// readEvents reads columns of a list's events.
+// readEvents lists events and reads some columns of each.
 func readEvents[T any](ctx context.Context, db *DB, tenant eventhook.TenantID, f eventhook.EventFilter, columns string, scan pgx.RowToFunc[T]) ([]T, error) {
 	if f.Status != "" && statusSQL[f.Status] == "" {
-		return nil, nil // no such state
+		return nil, nil // no such status
 	}
 	source := f.SourceID
 	if f.Source != "" {
@@ -43,28 +43,28 @@ func readEvents[T any](ctx context.Context, db *DB, tenant eventhook.TenantID, f
 	return list, translate("list events", err)
 }
 
-// readList has the planner see a mixed list's values each time, and makes it
-// plan any other once: that takes longer than to read it. One round trip.
+// readList reads a list in one round trip. For a mixed list, the planner sees the values
+// each time. Other lists are planned once, since planning takes longer than reading.
 func readList[T any](ctx context.Context, db *DB, l eventList, columns string, scan pgx.RowToFunc[T]) ([]T, error) {
 	if l.isMixed {
-		rows, err := db.lists.Query(ctx, l.sql(columns), append([]any{pgx.QueryExecModeCacheDescribe}, l.args...)...)
+		rows, err := db.lists.Query(ctx, l.sql(columns), pgx.QueryExecModeCacheDescribe, l.args)
 		if err != nil {
 			return nil, err
 		}
 		return pgx.CollectRows(rows, scan)
 	}
-	return readPlannedOnce(ctx, db, l.sql(columns), scan, l.args...)
+	return readPlannedOnce(ctx, db, l.sql(columns), scan, l.args)
 }
 
-// readPlannedOnce reads a list whose plan is best whatever the values. One round
+// readPlannedOnce reads a list whose best plan does not depend on the values. One round
 // trip.
 func readPlannedOnce[T any](ctx context.Context, db *DB, sql string, scan pgx.RowToFunc[T], args ...any) ([]T, error) {
 	b := &pgx.Batch{}
 	b.Queue(`SET plan_cache_mode = force_generic_plan`)
 	b.Queue(sql, args...)
-	b.Queue(`RESET plan_cache_mode`) // after a failure the first one is undone, too
+	b.Queue(`RESET plan_cache_mode`) // after a failure, the rollback undoes the SET, too
 	results := db.lists.SendBatch(ctx, b)
-	defer func() { _ = results.Close() }() // reads on; what it finds is what was found
+	defer func() { _ = results.Close() }() // reads the remaining results
 	if _, err := results.Exec(); err != nil {
 		return nil, err
 	}
@@ -107,16 +107,16 @@ func scanEvent(row pgx.CollectableRow) (e eventhook.Event, err error) {
 	return e, err
 }
 
-// Actions lists what routes did with an event, in the order in which they did it,
-// the first most of them, and counts them all. Primary keys.
-func (db *DB) Actions(ctx context.Context, e *eventhook.Event, most int) (list []eventhook.Action, count int, err error) {
+// Actions returns the first limit actions of an event, in the order in which its routes
+// created them, and the number of all its actions. Primary keys.
+func (db *DB) Actions(ctx context.Context, e *eventhook.Event, limit int) (list []eventhook.Action, count int, err error) {
 	all, err := db.EventActions(ctx, []*eventhook.Event{e})
 	list = all[e.ID]
-	return list[:min(most, len(list))], len(list), err
+	return list[:min(limit, len(list))], len(list), err
 }
 
-// routedColumns are what a source's routes look at, as claiming an event hands
-// it to them: without the texts that stand in for what it has not.
+// routedColumns are the columns that routes evaluate, as ClaimEvents returns them:
+// without the defaults that eventColumns has for missing texts.
 const routedColumns = `e.id, e.tenant_id, e.source_id, coalesce(s.slug, ''), e.origin, e.status, e.event_type, e.content_type, e.body_size,
     coalesce(e.idempotency_key, ''), coalesce(e.source_ip, ''), coalesce(e.trace_id, ''), coalesce(e.request_id, '')`
 
@@ -133,13 +133,13 @@ func scanRouted(row pgx.CollectableRow) (*eventhook.Event, error) {
 	return e, err
 }
 
-// routedEventSQL reads the primary keys.
+// routedEventSQL reads one event. Primary keys.
 const routedEventSQL = `SELECT ` + routedColumns + `
 FROM eventhook.event e LEFT JOIN eventhook.source s ON s.id = e.source_id
 WHERE e.tenant_id = $1 AND e.id = $2`
 
-// RoutedEvent returns one of the tenant's events as routes see it, or
-// KindNotFound. Without headers its payload is past its retention.
+// RoutedEvent returns one of the tenant's events as routes see it, or KindNotFound.
+// Headers are nil if its payload is past its retention.
 func (db *DB) RoutedEvent(ctx context.Context, tenant eventhook.TenantID, id eventhook.EventID) (*eventhook.Event, error) {
 	rows, err := db.work.Query(ctx, routedEventSQL, [16]byte(tenant), [16]byte(id))
 	if err != nil {
@@ -152,15 +152,15 @@ func (db *DB) RoutedEvent(ctx context.Context, tenant eventhook.TenantID, id eve
 	return e, db.readPayloads(ctx, []*eventhook.Event{e})
 }
 
-// maxPastBytes is how much of bodies is read at once; the last may go beyond.
+// maxPastBytes limits the bodies that are read at once. The last body may exceed it.
 const maxPastBytes = 8 << 20
 
-// PastEvents returns events of a source as routes see them, newest first: those
-// received after since, if that is not zero, and older than before, likewise.
-// It looks at no more than limit, or fewer when their bodies are large, and
-// leaves duplicates out, which routes never see. Next is where to go on, zero
-// at the end. Without headers an event's payload is past its retention. The
-// list by source (index event_source), then the payloads' primary key.
+// PastEvents returns events of a source as routes see them, newest first: events received
+// after since and before the event before, where a zero value is no bound. It reads at
+// most limit events, fewer if their bodies are large, and leaves out duplicates, which
+// routes never see. next is the cursor of the next page, zero at the end. Headers of an
+// event are nil if its payload is past its retention. Index event_source, then the
+// primary key of payloads.
 func (db *DB) PastEvents(ctx context.Context, tenant eventhook.TenantID, source eventhook.SourceID, since time.Time, before eventhook.EventID, limit int) (events []*eventhook.Event, next eventhook.EventID, err error) {
 	list, err := readEvents(ctx, db, tenant, eventhook.EventFilter{SourceID: source, ReceivedAfter: since, Before: before, Limit: limit}, routedColumns, scanRouted)
 	if err != nil {
@@ -180,8 +180,8 @@ func (db *DB) PastEvents(ctx context.Context, tenant eventhook.TenantID, source 
 	return events, next, db.readPayloads(ctx, events)
 }
 
-// Payloads returns the payloads of events; those past their retention are
-// missing. Primary key.
+// Payloads returns the payloads of events, without those that are past their retention.
+// Primary key.
 func (db *DB) Payloads(ctx context.Context, events []eventhook.EventID) (map[eventhook.EventID]eventhook.Payload, error) {
 	rows, err := db.work.Query(ctx, readPayloadsSQL, uuids(events))
 	if err != nil {

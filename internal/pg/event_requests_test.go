@@ -19,7 +19,7 @@ func (f *fixture) token(table string, id [16]byte) int64 {
 // sent settles the delivery of a request, which it claims.
 func (f *fixture) sent(d *eventhook.Delivery, status eventhook.DeliveryStatus) {
 	f.Helper()
-	f.settleDeliveries(f.db, f.came(f.holding([]*eventhook.Delivery{d})[0], status))
+	f.settleDeliveries(f.db, f.settlement(f.holding([]*eventhook.Delivery{d})[0], status))
 }
 
 // statuses are those of an event's actions, in their order.

@@ -13,27 +13,27 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// announceSQL stores events of the gateway's own. As events, nothing is owed for
-// them: they are delivered as they are written.
-const announceSQL = `
+// insertSystemEventsSQL stores system events. They are delivered from the start: the
+// processor has nothing to do for them.
+const insertSystemEventsSQL = `
 WITH sent AS (
-    SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bytea[])
+    SELECT * FROM unnest(@ids::uuid[], @tenants::uuid[], @types::text[], @traces::text[], @requests::text[], @correlations::text[], @envelopes::text[], @bodies::bytea[])
         AS u (id, tenant_id, event_type, trace_id, request_id, correlation_id, envelope, body)
 ), stored AS (
     INSERT INTO eventhook.event (id, tenant_id, status, origin, event_type, content_type, body_size, trace_id, request_id, correlation_id, processed_at)
-    SELECT id, tenant_id, 'delivered', 'system', event_type, 'application/json', length(body), trace_id, request_id, correlation_id, $9 FROM sent
+    SELECT id, tenant_id, 'delivered', 'system', event_type, 'application/json', length(body), trace_id, request_id, correlation_id, @now FROM sent
 )
 INSERT INTO eventhook.event_payload (event_id, headers, body, envelope)
 SELECT id, 'Content-Type: application/json', body, envelope::json FROM sent`
 
-// announced is what a transaction has published of the gateway's own: its
-// events by tenant, and how many deliveries of them are due.
+// announced lists the system events that a transaction has published, by tenant, and
+// counts their deliveries.
 type announced struct {
 	events     map[eventhook.TenantID][]eventhook.EventID
 	deliveries int
 }
 
-// notifyAnnounced wakes, after the commit, whom it concerns.
+// notifyAnnounced wakes the dispatchers and the watchers of events, after the commit.
 func (db *DB) notifyAnnounced(a announced) {
 	if a.deliveries > 0 {
 		db.hub.wake(deliveriesTopic)
@@ -43,8 +43,7 @@ func (db *DB) notifyAnnounced(a announced) {
 	}
 }
 
-// newSystemEvent is an event of the gateway's own about a tenant, with its data, that
-// announceIn publishes.
+// newSystemEvent returns a system event about a tenant for announceIn.
 func newSystemEvent(tenant eventhook.TenantID, kind string, data []byte) *eventhook.Event {
 	of, _ := eventhook.FindSystemEventType(kind)
 	return &eventhook.Event{
@@ -53,33 +52,32 @@ func newSystemEvent(tenant eventhook.TenantID, kind string, data []byte) *eventh
 	}
 }
 
-// announceIn publishes events of the gateway's own within the transaction that
-// they tell of, which may be of several tenants: with new ids in their order and
-// a trace that they share, and with a delivery to each subscription that wants
-// one, but for those in without. The caller calls notifyAnnounced when it has
-// committed.
+// announceIn publishes system events in the transaction whose changes they report. The
+// events may belong to several tenants. They get new ids in their order and a common
+// trace, and each matching subscription that is not in without gets a delivery. The
+// caller calls notifyAnnounced after the commit.
 func (db *DB) announceIn(ctx context.Context, tx pgx.Tx, events []*eventhook.Event, without map[eventhook.SubscriptionID]bool) (announced, error) {
-	told := announced{events: map[eventhook.TenantID][]eventhook.EventID{}}
+	published := announced{events: map[eventhook.TenantID][]eventhook.EventID{}}
 	if len(events) == 0 {
-		return told, nil
+		return published, nil
 	}
 	now, trace := db.now(), eventhook.NewTraceID()
 	for i, id := range newIDsInOrder[eventhook.Event](now, len(events)) {
 		events[i].ID, events[i].TraceID = id, trace
-		told.events[events[i].TenantID] = append(told.events[events[i].TenantID], id)
+		published.events[events[i].TenantID] = append(published.events[events[i].TenantID], id)
 	}
-	const most = 1000 // in one statement
-	for part := range slices.Chunk(events, most) {
-		if err := insertAnnounced(ctx, tx, part, now); err != nil {
-			return told, fmt.Errorf("announce: %w", err)
+	const maxRows = 1000 // of a statement
+	for part := range slices.Chunk(events, maxRows) {
+		if err := insertSystemEvents(ctx, tx, part, now); err != nil {
+			return published, fmt.Errorf("announce: %w", err)
 		}
 	}
 	n, err := db.deliverAnnounced(ctx, tx, events, without, now)
-	told.deliveries = n
-	return told, err
+	published.deliveries = n
+	return published, err
 }
 
-func insertAnnounced(ctx context.Context, tx pgx.Tx, events []*eventhook.Event, now time.Time) error {
+func insertSystemEvents(ctx context.Context, tx pgx.Tx, events []*eventhook.Event, now time.Time) error {
 	n := len(events)
 	ids, tenants, types, bodies := make([][16]byte, n), make([][16]byte, n), make([]string, n), make([][]byte, n)
 	traces, requests, correlations, envelopes := make([]*string, n), make([]*string, n), make([]*string, n), make([]*string, n)
@@ -92,11 +90,12 @@ func insertAnnounced(ctx context.Context, tx pgx.Tx, events []*eventhook.Event, 
 		}
 		envelopes[i] = jsonElement(raw)
 	}
-	_, err := tx.Exec(ctx, announceSQL, ids, tenants, types, traces, requests, correlations, envelopes, bodies, now)
+	_, err := tx.Exec(ctx, insertSystemEventsSQL, pgx.StrictNamedArgs{"ids": ids, "tenants": tenants, "types": types, "traces": traces,
+		"requests": requests, "correlations": correlations, "envelopes": envelopes, "bodies": bodies, "now": now})
 	return err
 }
 
-// announcement is the body of an event about a resource.
+// announcement is the body of a system event about a resource.
 type announcement struct {
 	Tenant   string          `json:"tenant"`
 	Resource announcedObject `json:"resource"`
@@ -109,12 +108,12 @@ type announcedObject struct {
 	Name string `json:"name"`
 }
 
-// announce makes an event of each change that was recorded and not yet written,
-// and that the gateway's catalogue has, with its action as the type.
+// announce publishes a system event for each recorded change whose action is in the
+// catalogue of system event types. The action is the type of the event.
 func (m *mutation) announce(ctx context.Context) error {
 	var events []*eventhook.Event
 	for _, entry := range m.entries {
-		if _, isOwn := eventhook.FindSystemEventType(entry.Action); !isOwn {
+		if _, isInCatalogue := eventhook.FindSystemEventType(entry.Action); !isInCatalogue {
 			continue
 		}
 		e, err := m.systemEventOf(entry)
@@ -128,7 +127,8 @@ func (m *mutation) announce(ctx context.Context) error {
 	return err
 }
 
-// systemEventOf is the event that says what has changed and who has changed it.
+// systemEventOf returns the system event of an audit entry: the resource that changed
+// and the actor.
 func (m *mutation) systemEventOf(of eventhook.AuditEntry) (*eventhook.Event, error) {
 	actor := announcedObject{Type: string(of.Actor.Type), Name: of.Actor.Name}
 	if !of.Actor.KeyID.IsZero() {
@@ -144,35 +144,34 @@ func (m *mutation) systemEventOf(of eventhook.AuditEntry) (*eventhook.Event, err
 	return e, err
 }
 
-// Events of the gateway's own are rare, and made while something else is
-// locked: so their subscribers are looked for in the database, and nothing is
-// kept in mind for them.
+// System events are rare, and their transactions hold locks. So subscribers are read from
+// the database in the transaction, without a cache.
 
-// subscribersSQL finds who may want events of types that $2 are the patterns of.
+// subscribersSQL finds subscriptions that may match events whose types have patterns $2.
 // Index on tenant and id, or subscription_event_types.
 const subscribersSQL = `
 SELECT tenant_id, id, event_types, filter FROM eventhook.subscription
 WHERE tenant_id = ANY($1) AND event_types && $2 AND status <> 'disabled'`
 
-// insertAnnouncedDeliveriesSQL has them due at once, for whoever comes first.
+// insertAnnouncedDeliveriesSQL stores deliveries without a lease, due now.
 const insertAnnouncedDeliveriesSQL = `
 INSERT INTO eventhook.delivery (id, tenant_id, destination_id, event_id, due_at, status, event_type)
-SELECT id, tenant_id, destination_id, event_id, $6, 'pending', event_type
-FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[]) AS u (id, tenant_id, destination_id, event_id, event_type)`
+SELECT id, tenant_id, destination_id, event_id, @now, 'pending', event_type
+FROM unnest(@ids::uuid[], @tenants::uuid[], @destinations::uuid[], @events::uuid[], @types::text[]) AS u (id, tenant_id, destination_id, event_id, event_type)`
 
-// subscriber is who may want events of a tenant.
+// subscriber is a subscription that may match events of its tenant.
 type subscriber struct {
 	id       eventhook.SubscriptionID
 	patterns []string
 	filter   json.RawMessage
 }
 
-// wants reports whether one of its patterns is one of those of an event's type.
-func (s subscriber) wants(patterns []string) bool {
+// hasPattern reports whether the subscription has one of the patterns.
+func (s subscriber) hasPattern(patterns []string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return slices.Contains(s.patterns, p) })
 }
 
-// patternsOf are all patterns that take events of a type.
+// patternsOf returns all patterns that match an event type.
 func patternsOf(eventType string) []string {
 	patterns := []string{eventType, "*"}
 	for i, c := range eventType {
@@ -183,17 +182,17 @@ func patternsOf(eventType string) []string {
 	return patterns
 }
 
-// deliverAnnounced makes the deliveries of events and counts them.
+// deliverAnnounced stores the deliveries of system events and counts them.
 func (db *DB) deliverAnnounced(ctx context.Context, tx pgx.Tx, events []*eventhook.Event, without map[eventhook.SubscriptionID]bool, now time.Time) (int, error) {
-	const most = 5000 // in one statement
+	const maxRows = 5000 // of a statement
 	subscribers, err := db.subscribers(ctx, tx, events)
 	if err != nil {
 		return 0, fmt.Errorf("find subscribers: %w", err)
 	}
 	var deliveries []*eventhook.Delivery
 	count := 0
-	insert := func(least int) error {
-		if len(deliveries) < least {
+	insert := func(minRows int) error {
+		if len(deliveries) < minRows {
 			return nil
 		}
 		count += len(deliveries)
@@ -201,19 +200,19 @@ func (db *DB) deliverAnnounced(ctx context.Context, tx pgx.Tx, events []*eventho
 		deliveries = deliveries[:0]
 		return err
 	}
-	wanting := map[tenantType][]subscriber{}
+	matching := map[tenantType][]subscriber{}
 	for _, e := range events {
 		key := tenantType{e.TenantID, e.EventType}
-		if _, ok := wanting[key]; !ok {
-			wanting[key] = matchingSubscribers(subscribers[e.TenantID], e.EventType, without)
+		if _, ok := matching[key]; !ok {
+			matching[key] = matchingSubscribers(subscribers[e.TenantID], e.EventType, without)
 		}
-		for _, s := range wanting[key] {
+		for _, s := range matching[key] {
 			if s.filter == nil || db.matches(s.filter, e) {
 				to := eventhook.DestinationID(s.id)
 				deliveries = append(deliveries, &eventhook.Delivery{ID: eventhook.DeliveryIDOf(e.ID, to), TenantID: e.TenantID, DestinationID: to, SubscriptionID: s.id, EventID: e.ID, EventType: e.EventType})
 			}
 		}
-		if err := insert(most); err != nil {
+		if err := insert(maxRows); err != nil {
 			return count, err
 		}
 	}
@@ -225,22 +224,23 @@ type tenantType struct {
 	eventType string
 }
 
-// matchingSubscribers are the subscribers who want events of a type, as far as their
-// patterns say.
-func matchingSubscribers(list []subscriber, eventType string, without map[eventhook.SubscriptionID]bool) (wanting []subscriber) {
+// matchingSubscribers returns the subscribers whose patterns match an event type, except
+// those in without. It does not evaluate their filters.
+func matchingSubscribers(list []subscriber, eventType string, without map[eventhook.SubscriptionID]bool) (matching []subscriber) {
 	if !eventhook.IsVisibleToTenants(eventType) {
 		return nil
 	}
 	patterns := patternsOf(eventType)
 	for _, s := range list {
-		if s.wants(patterns) && !without[s.id] {
-			wanting = append(wanting, s)
+		if s.hasPattern(patterns) && !without[s.id] {
+			matching = append(matching, s)
 		}
 	}
-	return wanting
+	return matching
 }
 
-// subscribers are those of the events' tenants who may want some of them.
+// subscribers returns the subscriptions of the events' tenants whose patterns match one
+// of the event types.
 func (db *DB) subscribers(ctx context.Context, tx pgx.Tx, events []*eventhook.Event) (map[eventhook.TenantID][]subscriber, error) {
 	tenants, patterns := map[eventhook.TenantID]bool{}, map[string]bool{}
 	for _, e := range events {
@@ -285,6 +285,7 @@ func insertAnnouncedDeliveries(ctx context.Context, tx pgx.Tx, list []*eventhook
 	for i, d := range list {
 		ids[i], tenants[i], subscriptions[i], events[i], types[i] = d.ID, d.TenantID, d.SubscriptionID, d.EventID, d.EventType
 	}
-	_, err := tx.Exec(ctx, insertAnnouncedDeliveriesSQL, ids, tenants, subscriptions, events, types, now)
+	_, err := tx.Exec(ctx, insertAnnouncedDeliveriesSQL, pgx.StrictNamedArgs{"ids": ids, "tenants": tenants, "destinations": subscriptions,
+		"events": events, "types": types, "now": now})
 	return err
 }

@@ -22,7 +22,7 @@ func (f *fixture) pages(l eventList) (n int, plan string) {
 	defer func() { _ = tx.Rollback(f.Context()) }()
 	_, err = tx.Exec(f.Context(), `SET LOCAL plan_cache_mode = force_generic_plan`)
 	f.must(err)
-	rows, err := tx.Query(f.Context(), `EXPLAIN (ANALYZE, BUFFERS, TIMING OFF) `+l.sql(`e.id`), append([]any{pgx.QueryExecModeCacheDescribe}, l.args...)...)
+	rows, err := tx.Query(f.Context(), `EXPLAIN (ANALYZE, BUFFERS, TIMING OFF) `+l.sql(`e.id`), pgx.QueryExecModeCacheDescribe, l.args)
 	f.must(err)
 	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	f.must(err)

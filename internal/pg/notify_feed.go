@@ -210,7 +210,7 @@ func (f *eventFeed) takeUpdates(w *watcher) eventhook.EventUpdates {
 }
 
 // takePending returns the changes to read, and clears them. If there are more than maxRead, it
-// returns those of some tenants and leaves the rest for the next call.
+// returns the changes of some tenants and leaves the rest for the next call.
 func (f *eventFeed) takePending() map[eventhook.TenantID]changedEvents {
 	f.mu.Lock()
 	defer f.mu.Unlock()

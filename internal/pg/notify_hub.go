@@ -68,7 +68,7 @@ func (h *hub) wait(topic string) <-chan struct{} {
 	return c
 }
 
-// wake wakes the waiters of this process, and those of the other instances soon after.
+// wake wakes the waiters of this process at once, and the waiters of other instances soon after.
 func (h *hub) wake(topics ...string) {
 	if len(topics) == 0 {
 		return

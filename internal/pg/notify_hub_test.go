@@ -9,25 +9,25 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-func wantClosed(t testing.TB, who string, c <-chan struct{}) {
+func wantClosed(t testing.TB, waiter string, c <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-c:
 	case <-time.After(patient):
-		t.Errorf("%s was not woken", who)
+		t.Errorf("%s was not woken", waiter)
 	}
 }
 
-func wantOpen(t testing.TB, who string, c <-chan struct{}) {
+func wantOpen(t testing.TB, waiter string, c <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-c:
-		t.Errorf("%s was woken", who)
+		t.Errorf("%s was woken", waiter)
 	default:
 	}
 }
 
-// listening runs db's Listen until the test ends and returns what it hears.
+// listening runs db's Listen until the test ends and returns the changes that it reports.
 func (f *fixture) listening(db *DB) <-chan ConfigChange {
 	ctx, cancel := context.WithCancel(context.Background())
 	heard := make(chan ConfigChange, 100)
@@ -37,9 +37,9 @@ func (f *fixture) listening(db *DB) <-chan ConfigChange {
 		cancel()
 		loop.Wait()
 	})
-	same(f, "the first thing heard", next(f, heard), ConfigChange{})
+	same(f, "the first change", next(f, heard), ConfigChange{})
 	f.apply(eventhook.TenantConfig{Tenant: eventhook.Tenant{Slug: "probe", Name: f.Name() + time.Now().String()}})
-	for next(f, heard).TenantSlug != "probe" { // it has been connected for good
+	for next(f, heard).TenantSlug != "probe" { // the connection is in use
 	}
 	return heard
 }
@@ -49,12 +49,12 @@ func next[T any](t testing.TB, c <-chan T) (v T) {
 	select {
 	case v = <-c:
 	case <-time.After(patient):
-		t.Fatal("nothing was heard")
+		t.Fatal("nothing was received")
 	}
 	return v
 }
 
-func TestListenHearsWhatOthersConfigure(t *testing.T) {
+func TestListenReportsConfigurationChanges(t *testing.T) {
 	f := setUp(t)
 	heard := f.listening(f.other)
 	f.apply(acme())
@@ -74,65 +74,65 @@ func TestListenHearsWhatOthersConfigure(t *testing.T) {
 	f.exec(`DELETE FROM eventhook.source WHERE slug = 'shop'`)
 	same(t, "a source deleted by hand", next(t, heard), shop)
 	f.exec(`SELECT pg_notify('eventhook_config', 'what is this?')`)
-	same(t, "what it does not understand", next(t, heard), ConfigChange{})
+	same(t, "an unknown notification", next(t, heard), ConfigChange{})
 }
 
-func TestListenComesBack(t *testing.T) {
+func TestListenReconnects(t *testing.T) {
 	f := setUp(t)
 	heard := f.listening(f.other)
 	waiting := f.other.EventsWake()
 	same(t, "connections ended", one[int](f, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
 		WHERE datname = current_database() AND query LIKE 'LISTEN%'`), 1)
-	same(t, "heard after that", next(t, heard), ConfigChange{})
-	wantClosed(t, "who may have missed something", waiting)
+	same(t, "the change after reconnecting", next(t, heard), ConfigChange{})
+	wantClosed(t, "a waiter that may have missed a wake-up", waiting)
 	config := acme()
 	config.Name = "Acme Inc."
 	f.apply(config)
-	same(t, "heard then", next(t, heard).TenantSlug, "acme")
+	same(t, "the change then", next(t, heard).TenantSlug, "acme")
 }
 
-func TestWakesReachTheOtherInstance(t *testing.T) {
+func TestWakeUpsReachOtherInstances(t *testing.T) {
 	f := setUp(t)
 	f.listening(f.other)
 	ctx, cancel := context.WithCancel(t.Context())
-	var telling sync.WaitGroup
-	telling.Go(func() { _ = f.db.SendNotifications(ctx, time.Millisecond) })
-	defer telling.Wait()
+	var sending sync.WaitGroup
+	sending.Go(func() { _ = f.db.SendNotifications(ctx, time.Millisecond) })
+	defer sending.Wait()
 	defer cancel()
 
 	p, queue := f.promise("k"), f.query().Queue
 	events, work, promises := f.other.EventsWake(), f.other.WorkWake(f.tenant, queue), f.other.PromiseWake(f.tenant, p.ID)
 	foreign, idle := f.other.WorkWake(f.secondTenant(), queue), f.other.WorkWake(f.tenant, "another queue")
 	here := f.db.EventsWake()
-	wantOpen(t, "who waits for events", events)
+	wantOpen(t, "a waiter for events", events)
 	f.db.WakeEvents()
-	wantClosed(t, "who waits for events here", here)
-	wantClosed(t, "who waits for events there", events)
-	wantOpen(t, "who waits for work", work)
+	wantClosed(t, "a waiter for events of this instance", here)
+	wantClosed(t, "a waiter for events of the other instance", events)
+	wantOpen(t, "a waiter for work", work)
 	f.settle(f.db, f.plan(f.accepted(1)[0], f.makes(eventhook.Task, "")))
-	wantClosed(t, "who waits for work there", work)
-	wantOpen(t, "who waits for a promise", promises)
+	wantClosed(t, "a waiter for work of the other instance", work)
+	wantOpen(t, "a waiter for a promise", promises)
 	_, err := f.db.SettlePromise(t.Context(), f.tenant, p.ID, resolved)
 	f.must(err)
-	wantClosed(t, "who waits for the promise there", promises)
+	wantClosed(t, "a waiter for the promise of the other instance", promises)
 	wantOpen(t, "another tenant's worker", foreign)
 	wantOpen(t, "another queue's worker", idle)
 }
 
-// TestOtherVersionsHearWhatWeTell holds the topics that instances of the former
-// version listen to.
-func TestOtherVersionsHearWhatWeTell(t *testing.T) {
+// TestTopicsOfTheFormerVersion checks the topics that instances of the former version listen
+// to.
+func TestTopicsOfTheFormerVersion(t *testing.T) {
 	tenant, id := eventhook.TenantID{1}, eventhook.PromiseID{15: 200}
 	same(t, "a queue's topic", workTopic(tenant, "default"), "work 01000000-0000-0000-0000-000000000000 30")
 	same(t, "a promise's topic", promiseTopic(tenant, id), "promise 01000000-0000-0000-0000-000000000000 8")
 }
 
-func TestTellGathersWhatComesMeanwhile(t *testing.T) {
+func TestWakeUpsAreMerged(t *testing.T) {
 	f := setUp(t)
 	for range 1000 {
 		f.db.WakeEvents()
 		f.db.hub.wake(workTopic(f.tenant, "q"))
 	}
-	same(t, "topics to tell", len(f.db.hub.takeUnsent()), 2)
+	same(t, "topics to send", len(f.db.hub.takeUnsent()), 2)
 	same(t, "and then", len(f.db.hub.takeUnsent()), 0)
 }

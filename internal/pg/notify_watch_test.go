@@ -12,16 +12,16 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// watching is what one who watches has been told.
-type watching struct {
+// watchRecorder records the updates of one watcher.
+type watchRecorder struct {
 	t    testing.TB
 	news chan eventhook.EventUpdates
 }
 
 // watch watches a tenant on db until the test ends.
-func (f *fixture) watch(db *DB, tenant eventhook.TenantID) *watching {
+func (f *fixture) watch(db *DB, tenant eventhook.TenantID) *watchRecorder {
 	f.Helper()
-	w := &watching{f, make(chan eventhook.EventUpdates, 100)}
+	w := &watchRecorder{f, make(chan eventhook.EventUpdates, 100)}
 	f.during(func(ctx context.Context) error {
 		return db.WatchEvents(ctx, tenant, time.Hour, func(news eventhook.EventUpdates) error {
 			w.news <- news
@@ -32,7 +32,7 @@ func (f *fixture) watch(db *DB, tenant eventhook.TenantID) *watching {
 	return w
 }
 
-// during runs something until the test ends.
+// during calls run in a goroutine and ends its context when the test ends.
 func (f *fixture) during(run func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var loop sync.WaitGroup
@@ -51,8 +51,8 @@ func (f *fixture) telling(db *DB) {
 	f.during(func(ctx context.Context) error { return db.SendNotifications(ctx, time.Millisecond) })
 }
 
-// until reads news until an event is in a state, and returns its last telling.
-func (w *watching) until(e *eventhook.Event, status eventhook.EventStatus) eventhook.Event {
+// until reads updates until one has the event in a state, and returns that event.
+func (w *watchRecorder) until(e *eventhook.Event, status eventhook.EventStatus) eventhook.Event {
 	w.t.Helper()
 	for {
 		for _, told := range next(w.t, w.news).Events {
@@ -63,23 +63,23 @@ func (w *watching) until(e *eventhook.Event, status eventhook.EventStatus) event
 	}
 }
 
-func TestWatchersSeeWhatHappensHere(t *testing.T) {
+func TestWatchersSeeLocalChanges(t *testing.T) {
 	f := setUp(t)
 	f.pushing(f.db)
 	w := f.watch(f.db, f.tenant)
 	e := f.accepted(1)[0]
-	same(t, "told", w.until(e, eventhook.EventProcessing), f.stored(e))
+	same(t, "received", w.until(e, eventhook.EventProcessing), f.stored(e))
 	f.settle(f.db, f.plan(e))
-	same(t, "told then", w.until(e, eventhook.EventUnrouted), f.stored(e))
+	same(t, "received then", w.until(e, eventhook.EventUnrouted), f.stored(e))
 	f.reprocess(f.db, eventhook.EventSelection{IDs: ids(e)})
-	same(t, "told after that", w.until(e, eventhook.EventPending), f.stored(e))
+	same(t, "received after that", w.until(e, eventhook.EventPending), f.stored(e))
 	first := f.ended(eventhook.EventDelivered, withKey("k"))
 	again := f.event(withKey("k"))
 	f.must(f.db.Accept(t.Context(), arrivals(again)))
 	same(t, "a duplicate", w.until(again, eventhook.EventDuplicate).DuplicateOf, first.ID)
 }
 
-func TestWatchersSeeWhatHappensElsewhere(t *testing.T) {
+func TestWatchersSeeChangesOfOtherInstances(t *testing.T) {
 	f := setUp(t)
 	for _, db := range []*DB{f.db, f.other} {
 		f.listening(db)
@@ -90,18 +90,18 @@ func TestWatchersSeeWhatHappensElsewhere(t *testing.T) {
 	for late := time.After(patient); f.other.feed.isUnwatched(); runtime.Gosched() {
 		select {
 		case <-late:
-			t.Fatal("the other instance never hears that somebody watches")
+			t.Fatal("the other instance receives no announcement")
 		default:
 		}
 	}
 	e := f.event(f.leased)
 	f.must(f.other.Accept(t.Context(), arrivals(e)))
-	same(t, "told", w.until(e, eventhook.EventProcessing), f.stored(e))
+	same(t, "received", w.until(e, eventhook.EventProcessing), f.stored(e))
 	f.settle(f.other, f.plan(e))
-	same(t, "told then", w.until(e, eventhook.EventUnrouted), f.stored(e))
+	same(t, "received then", w.until(e, eventhook.EventUnrouted), f.stored(e))
 }
 
-func TestNobodyIsToldOfAnotherTenant(t *testing.T) {
+func TestWatchersSeeOnlyTheirTenant(t *testing.T) {
 	f := setUp(t)
 	f.pushing(f.db)
 	umbrella := f.secondTenant()
@@ -111,22 +111,22 @@ func TestNobodyIsToldOfAnotherTenant(t *testing.T) {
 	theirs := f.event(f.leased, func(e *eventhook.Event) { e.TenantID, e.SourceID = umbrella, eventhook.NewID[eventhook.Source](noon) })
 	f.must(f.db.Accept(t.Context(), arrivals(theirs)))
 	news := next(t, foreign.news)
-	same(t, "events told", len(news.Events), 1)
+	same(t, "events received", len(news.Events), 1)
 	same(t, "the one", news.Events[0].ID, theirs.ID)
 }
 
-func TestAWatchEndsWithItsListener(t *testing.T) {
+func TestWatchEventsReturnsTheErrorOfSend(t *testing.T) {
 	f := setUp(t)
 	gone := errors.New("gone")
 	err := f.db.WatchEvents(t.Context(), f.tenant, time.Hour, func(eventhook.EventUpdates) error { return gone })
-	same(t, "what tell returned", errors.Is(err, gone), true)
-	same(t, "nobody watches", f.db.feed.isUnwatched(), true)
+	same(t, "the error of send", errors.Is(err, gone), true)
+	same(t, "the feed is unwatched", f.db.feed.isUnwatched(), true)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	f.must(f.db.WatchEvents(ended, f.tenant, time.Hour, func(eventhook.EventUpdates) error { return nil }))
 }
 
-func TestIdleWatchersHearASignOfLife(t *testing.T) {
+func TestIdleWatchersReceiveEmptyUpdates(t *testing.T) {
 	f := setUp(t)
 	n := 0
 	gone := errors.New("gone")
@@ -139,16 +139,16 @@ func TestIdleWatchersHearASignOfLife(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeReadIsMissed(t *testing.T) {
+func TestUnreadableEventsAreReportedAsMissed(t *testing.T) {
 	f := setUp(t)
 	w := f.watch(f.db, f.tenant)
 	f.accepted(1)
 	f.db.lists.Close()
 	f.db.pushEvents(t.Context())
-	same(t, "told", next(t, w.news), eventhook.EventUpdates{Missed: true})
+	same(t, "received", next(t, w.news), eventhook.EventUpdates{Missed: true})
 }
 
-// Without a database: what is collected, told and kept is bounded.
+// The tests below need no database: they check the bounds of an eventFeed.
 
 func newEventIDs(n int) []eventhook.EventID {
 	list := make([]eventhook.EventID, n)
@@ -162,19 +162,19 @@ func newTestFeed() (*eventFeed, eventhook.TenantID) {
 	return newEventFeed(&hub{topics: map[string]chan struct{}{}, outgoing: make(chan struct{}, 1)}), eventhook.NewID[eventhook.Tenant](noon)
 }
 
-func TestNothingIsCollectedForNobody(t *testing.T) {
+func TestChangesOfUnwatchedTenantsAreIgnored(t *testing.T) {
 	w, tenant := newTestFeed()
 	w.eventsChanged(noon, tenant, newEventIDs(10)...)
 	same(t, "to read", len(w.takePending()), 0)
-	same(t, "to tell", len(w.takeNotices()), 0)
+	same(t, "notices", len(w.takeNotices()), 0)
 	w.addRemote(tenant, noon.Add(watchTTL))
 	w.eventsChanged(noon.Add(watchTTL), tenant, newEventIDs(10)...)
-	same(t, "to tell those who have not asked for long", len(w.takeNotices()), 0)
+	same(t, "notices for an expired announcement", len(w.takeNotices()), 0)
 	w.expire(noon.Add(watchTTL))
-	same(t, "nobody watches", w.isUnwatched(), true)
+	same(t, "the feed is unwatched", w.isUnwatched(), true)
 }
 
-func TestTooMuchIsMissedAndNotKept(t *testing.T) {
+func TestTheFeedIsBounded(t *testing.T) {
 	w, tenant := newTestFeed()
 	l := w.subscribe(tenant)
 	w.addRemote(tenant, noon.Add(watchTTL))
@@ -201,28 +201,28 @@ func TestTooMuchIsMissedAndNotKept(t *testing.T) {
 		w.distribute(tenant, eventhook.EventUpdates{Events: make([]eventhook.Event, 100)})
 	}
 	news := w.takeUpdates(l)
-	same(t, "waiting for one who is slow", len(news.Events), maxBuffered)
-	same(t, "and the rest", news.Missed, true)
+	same(t, "events that wait for a slow watcher", len(news.Events), maxBuffered)
+	same(t, "the rest is missed", news.Missed, true)
 	same(t, "then", w.takeUpdates(l), eventhook.EventUpdates{})
 }
 
-func TestOneWhoIsSlowHoldsUpNobody(t *testing.T) {
+func TestASlowWatcherBlocksNoOtherWatcher(t *testing.T) {
 	w, tenant := newTestFeed()
-	slow, quick := w.subscribe(tenant), w.subscribe(tenant)
+	slow, fast := w.subscribe(tenant), w.subscribe(tenant)
 	for range 2 * maxBuffered {
 		w.distribute(tenant, eventhook.EventUpdates{Events: make([]eventhook.Event, 1)})
-		if news := w.takeUpdates(quick); len(news.Events) != 1 || news.Missed {
-			t.Fatalf("one who is quick: got %d events, missed %t, want 1 and none", len(news.Events), news.Missed)
+		if news := w.takeUpdates(fast); len(news.Events) != 1 || news.Missed {
+			t.Fatalf("fast watcher: got %d events, missed %t, want 1 and false", len(news.Events), news.Missed)
 		}
 	}
-	same(t, "one who is slow has missed some", w.takeUpdates(slow).Missed, true)
+	same(t, "the slow watcher has missed some", w.takeUpdates(slow).Missed, true)
 	w.unsubscribe(tenant, slow)
 	same(t, "watched still", w.isUnwatched(), false)
-	w.unsubscribe(tenant, quick)
+	w.unsubscribe(tenant, fast)
 	same(t, "watched", w.isUnwatched(), true)
 }
 
-func TestMuchIsReadInTurns(t *testing.T) {
+func TestPendingChangesAreReadInParts(t *testing.T) {
 	w, _ := newTestFeed()
 	const tenants = 2*maxRead/maxPending + 1
 	for range tenants {
@@ -249,7 +249,7 @@ func TestMuchIsReadInTurns(t *testing.T) {
 	same(t, "tenants read", len(seen), tenants)
 }
 
-func TestNoticesThatAreNotUnderstoodDoNothing(t *testing.T) {
+func TestUnknownNoticesAreIgnored(t *testing.T) {
 	f := setUp(t)
 	w := f.watch(f.db, f.tenant)
 	for _, notice := range []string{"", "watch", "watch nobody", "event", "event nobody " + f.tenant.String(), "event " + f.tenant.String() + " nothing", "missed", "what " + f.tenant.String()} {
@@ -257,7 +257,7 @@ func TestNoticesThatAreNotUnderstoodDoNothing(t *testing.T) {
 	}
 	select {
 	case news := <-w.news:
-		t.Errorf("told %+v, want nothing", news)
+		t.Errorf("received %+v, want nothing", news)
 	default:
 	}
 	same(t, "tenants watched elsewhere", len(f.db.feed.remote), 0)

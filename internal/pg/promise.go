@@ -14,49 +14,48 @@ import (
 	"github.com/eventhook/eventhook/internal/effects"
 )
 
-// promiseResult is what the database said to a promise outcome.
+// promiseResult is the effect of an outcome on its promise.
 type promiseResult struct {
-	id     eventhook.PromiseID
-	exists bool
-	won    bool // this outcome settled it; false: it was settled before
+	id        eventhook.PromiseID
+	exists    bool
+	isSettler bool // false if the promise was settled before
 }
 
-// settlePromisesSQL settles those of the promises that are pending, each with
-// the outcome for its key. It locks them in the order of their keys, as
-// everybody does, and waits for whoever is settling one. Unique index, then
-// primary key.
+// settlePromisesSQL settles pending promises, each with the outcome for its key. It
+// locks them in the order of their keys, as every statement does that locks several, and
+// waits for transactions that settle one. Unique index, then primary key.
 const settlePromisesSQL = `
 WITH pending AS MATERIALIZED (
     SELECT p.id, o.status, o.value, o.error
-    FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[]) AS o (tenant_id, key, status, value, error)
+    FROM unnest(@tenants::uuid[], @keys::text[], @statuses::text[], @values::text[], @errors::text[]) AS o (tenant_id, key, status, value, error)
     JOIN eventhook.promise p ON p.tenant_id = o.tenant_id AND p.idempotency_key = o.key COLLATE "C"
     WHERE p.status = 'pending'
     ORDER BY p.tenant_id, p.idempotency_key FOR UPDATE OF p
 )
-UPDATE eventhook.promise p SET status = o.status, value = o.value::json, error = o.error, settled_at = $6, due_at = NULL
+UPDATE eventhook.promise p SET status = o.status, value = o.value::json, error = o.error, settled_at = @now, due_at = NULL
 FROM pending o WHERE p.id = o.id
 RETURNING p.tenant_id, p.idempotency_key, p.id, p.status`
 
-// holdOutcomesSQL keeps outcomes that came before their promises, in the order
-// of their keys. It waits for a concurrent insert of the same key and then
-// changes nothing.
+// holdOutcomesSQL stores outcomes that came before their promises (is_held), in the
+// order of their keys. It waits for a concurrent insert of the same key and then changes
+// nothing.
 const holdOutcomesSQL = `
 INSERT INTO eventhook.promise AS p (id, tenant_id, idempotency_key, status, value, error, created_at, settled_at, is_held)
-SELECT o.id, o.tenant_id, o.key, o.status, o.value::json, o.error, $6, $6, true
-FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $7::uuid[]) WITH ORDINALITY
+SELECT o.id, o.tenant_id, o.key, o.status, o.value::json, o.error, @now, @now, true
+FROM unnest(@tenants::uuid[], @keys::text[], @statuses::text[], @values::text[], @errors::text[], @ids::uuid[]) WITH ORDINALITY
     AS o (tenant_id, key, status, value, error, id, n)
 ORDER BY o.n
 ON CONFLICT (tenant_id, idempotency_key) DO NOTHING
 RETURNING p.tenant_id, p.idempotency_key, p.id, p.status`
 
-// findPromisesSQL reads promises, and outcomes that are held. Unique index.
+// findPromisesSQL reads promises and held outcomes. Unique index.
 const findPromisesSQL = `
 SELECT p.tenant_id, p.idempotency_key, p.id, p.status
-FROM unnest($1::uuid[], $2::text[]) AS o (tenant_id, key)
+FROM unnest(@tenants::uuid[], @keys::text[]) AS o (tenant_id, key)
 JOIN eventhook.promise p ON p.tenant_id = o.tenant_id AND p.idempotency_key = o.key COLLATE "C"`
 
-// promiseResults are the answers to the outcomes of a batch: each has its own,
-// since of two for one promise only the first wins.
+// promiseResults are the results of the outcomes of a batch. Each outcome has its own,
+// since only the first of two for the same promise settles it.
 type promiseResults map[*effects.PromiseOutcome]promiseResult
 
 type keyedOutcome struct {
@@ -64,7 +63,7 @@ type keyedOutcome struct {
 	outcome *effects.PromiseOutcome
 }
 
-// promiseKey is what a promise is known by to those who settle it.
+// promiseKey identifies a promise by its idempotency key.
 type promiseKey struct {
 	tenant eventhook.TenantID
 	key    string
@@ -72,9 +71,9 @@ type promiseKey struct {
 
 func (o keyedOutcome) key() promiseKey { return promiseKey{o.tenant, o.outcome.Key} }
 
-// outcomesOf lists a batch's outcomes in the order of their keys, so that
-// two batches wait for each other and do not deadlock. Of two outcomes for one
-// key the first event's comes first and wins.
+// outcomesOf lists a batch's outcomes in the order of their keys, so that two batches
+// wait for each other and do not deadlock. Of two outcomes for the same key, that of the
+// event that is first in the batch comes first and settles the promise.
 func outcomesOf(batch []*effects.Settlement) []keyedOutcome {
 	var all []keyedOutcome
 	for _, s := range batch {
@@ -90,42 +89,44 @@ func outcomesOf(batch []*effects.Settlement) []keyedOutcome {
 	return all
 }
 
-// settlePromises settles or holds each outcome, makes due the workflows that
-// awaited it, and returns the topics to wake after the commit. It locks promises
-// before executions, as everybody does. outcomes are in the order of their keys;
-// however many they are, it takes a few statements.
-func settlePromises(ctx context.Context, tx pgx.Tx, outcomes []keyedOutcome, now time.Time) (_ promiseResults, woken []string, err error) {
+// settlePromises settles the promise of each outcome, or holds the outcome if there is
+// no promise yet and it may be held. It makes the workflows due that awaited these
+// promises and returns the topics to wake after the commit. outcomes must be sorted by
+// key. The number of statements does not depend on the number of outcomes. Lock order:
+// promises, then executions.
+func settlePromises(ctx context.Context, tx pgx.Tx, outcomes []keyedOutcome, now time.Time) (_ promiseResults, topics []string, err error) {
 	results := make(promiseResults, len(outcomes))
-	s := settling{tx: tx, now: now, results: results}
+	s := promiseSettler{tx: tx, now: now, results: results}
 	for len(outcomes) > 0 {
-		if outcomes, err = s.settle(ctx, outcomes); err != nil {
+		if outcomes, err = s.settleOrHold(ctx, outcomes); err != nil {
 			return nil, nil, err
 		}
 	}
-	woken, err = resumeWorkflows(ctx, tx, s.settled, now)
-	return results, woken, err
+	topics, err = resumeWorkflows(ctx, tx, s.settled, now)
+	return results, topics, err
 }
 
+// concludePromise sets the status of an action that settles a promise.
 func concludePromise(a *effects.PlannedAction, r promiseResult) {
 	a.PromiseID = r.id
 	switch {
 	case !r.exists:
 		a.Status = eventhook.ActionFailed
 		a.ErrorMessage = fmt.Sprintf("no promise has the idempotency key %q, and on_missing is fail", a.Effect.Promise.Key)
-	case !r.won:
+	case !r.isSettler:
 		a.Status = eventhook.ActionSkipped
 	}
 }
 
-// lockWorkflowsSQL locks the workflows that await the promises, in order.
-// Two promises of one workflow that settle at once take turns here, and the
-// second sees the first.
+// lockWorkflowsSQL locks the workflows that await the promises, in the order of their
+// ids. If two transactions settle promises of the same workflow, the second waits here
+// and then sees the promise that the first has settled.
 const lockWorkflowsSQL = `
 SELECT e.id FROM eventhook.execution e
 WHERE e.id IN (SELECT execution_id FROM eventhook.execution_await WHERE promise_id = ANY($1::uuid[]))
 ORDER BY e.id FOR UPDATE`
 
-// resumeWorkflowsSQL makes those workflows due that await nothing any more.
+// resumeWorkflowsSQL makes the workflows due that await no pending promise.
 const resumeWorkflowsSQL = `
 UPDATE eventhook.execution e SET due_at = $2
 WHERE e.id = ANY($1::uuid[]) AND e.status = 'suspended'
@@ -133,8 +134,8 @@ WHERE e.id = ANY($1::uuid[]) AND e.status = 'suspended'
                   WHERE w.execution_id = e.id AND p.status = 'pending')
 RETURNING e.tenant_id, e.queue`
 
-// resumeWorkflows makes due what awaited the promises, and returns the topics to
-// wake once the transaction has committed.
+// resumeWorkflows makes the workflows due that awaited the promises and await no other
+// pending one. It returns the topics to wake after the commit.
 func resumeWorkflows(ctx context.Context, tx pgx.Tx, settled []eventhook.PromiseID, now time.Time) (topics []string, err error) {
 	if len(settled) == 0 {
 		return nil, nil
@@ -165,11 +166,11 @@ func resumeWorkflows(ctx context.Context, tx pgx.Tx, settled []eventhook.Promise
 	return topics, nil
 }
 
-// makePromiseSQL makes a promise, or takes over an outcome that was held for
-// its key. It answers nothing if somebody has made it before.
-const makePromiseSQL = `
+// createPromiseSQL creates a promise, or turns a held outcome for its key into the
+// promise. It returns no row if the promise exists.
+const createPromiseSQL = `
 INSERT INTO eventhook.promise AS p (id, tenant_id, idempotency_key, status, workflow_execution_id, expires_at, due_at, created_at)
-VALUES ($1, $2, $3, 'pending', $4, $5, $5, $6)
+VALUES (@id, @tenant, @key, 'pending', @workflow, @expires_at, @expires_at, @now)
 ON CONFLICT (tenant_id, idempotency_key) DO UPDATE
     SET is_held = false, workflow_execution_id = excluded.workflow_execution_id, created_at = excluded.created_at
     WHERE p.is_held
@@ -177,43 +178,43 @@ RETURNING ` + promiseColumns
 
 const promiseColumns = `id, tenant_id, idempotency_key, status, value, coalesce(error, ''), workflow_execution_id, expires_at, created_at, settled_at`
 
-// CreatePromise makes a promise under a key that is unique in its tenant. If
-// somebody has made it before, it returns that one and made is false. If its
-// outcome came before it did, it is settled at once. The workflow, when named,
-// must be the tenant's, else KindInvalid.
-func (db *DB) CreatePromise(ctx context.Context, p eventhook.Promise) (_ eventhook.Promise, made bool, err error) {
+// CreatePromise creates a promise with an idempotency key that is unique in its tenant.
+// If a promise with the key exists, CreatePromise returns it and created is false. If an
+// outcome is held for the key, the new promise is settled with it. It is KindInvalid if
+// WorkflowExecutionID is set and is not the id of a workflow of the tenant.
+func (db *DB) CreatePromise(ctx context.Context, p eventhook.Promise) (_ eventhook.Promise, created bool, err error) {
 	if !p.WorkflowExecutionID.IsZero() {
 		x, err := db.Execution(ctx, p.TenantID, p.WorkflowExecutionID)
 		if err != nil && eventhook.KindOf(err) != eventhook.KindNotFound {
 			return eventhook.Promise{}, false, err
 		}
 		if x.Type != eventhook.Workflow {
-			return eventhook.Promise{}, false, invalid("body.workflow_execution_id", "is the id of no workflow of this tenant's")
+			return eventhook.Promise{}, false, invalid("body.workflow_execution_id", "is not the id of a workflow of this tenant")
 		}
 	}
-	row := db.work.QueryRow(ctx, makePromiseSQL, [16]byte(eventhook.NewID[eventhook.Promise](db.now())), [16]byte(p.TenantID),
-		p.IdempotencyKey, uuidArg(p.WorkflowExecutionID), p.ExpiresAt, db.now())
+	now := db.now()
+	row := db.work.QueryRow(ctx, createPromiseSQL, pgx.StrictNamedArgs{"id": [16]byte(eventhook.NewID[eventhook.Promise](now)), "tenant": [16]byte(p.TenantID),
+		"key": p.IdempotencyKey, "workflow": uuidArg(p.WorkflowExecutionID), "expires_at": p.ExpiresAt, "now": now})
 	result, err := scanPromise(row)
 	if err == nil {
 		return result, true, nil
 	}
 	if !errors.Is(err, pgx.ErrNoRows) {
-		return eventhook.Promise{}, false, translate("make promise", err)
+		return eventhook.Promise{}, false, translate("create promise", err)
 	}
 	result, err = db.PromiseByKey(ctx, p.TenantID, p.IdempotencyKey)
 	return result, false, err
 }
 
-// Promise returns one of the tenant's promises, or KindNotFound. An outcome
-// that is only held is no promise yet: the error says so, and for which key.
-// Primary key.
+// Promise returns one of the tenant's promises, or KindNotFound. If id is that of a held
+// outcome, whose promise does not exist yet, the error names its key. Primary key.
 func (db *DB) Promise(ctx context.Context, tenant eventhook.TenantID, id eventhook.PromiseID) (eventhook.Promise, error) {
 	row := db.work.QueryRow(ctx, `SELECT `+promiseColumns+`, is_held FROM eventhook.promise WHERE id = $1 AND tenant_id = $2`, [16]byte(id), [16]byte(tenant))
 	var isHeld bool
 	p, err := scanPromise(row, &isHeld)
 	if isHeld {
 		return eventhook.Promise{}, &eventhook.Error{Kind: eventhook.KindNotFound,
-			Message: fmt.Sprintf("an outcome is held for a promise that nobody has made yet, with the idempotency key %q; make it to have it settled", p.IdempotencyKey)}
+			Message: fmt.Sprintf("the promise does not exist yet; an outcome is held for its idempotency key %q, and creating the promise settles it", p.IdempotencyKey)}
 	}
 	return p, translate("read promise", notFound(err, "promise"))
 }
@@ -225,7 +226,8 @@ func (db *DB) PromiseByKey(ctx context.Context, tenant eventhook.TenantID, key s
 	return p, translate("read promise", notFound(err, "promise"))
 }
 
-// Promises lists a tenant's promises, newest first, those before the cursor.
+// Promises lists a tenant's promises before a cursor, newest first. A zero cursor begins
+// at the newest.
 func (db *DB) Promises(ctx context.Context, tenant eventhook.TenantID, before eventhook.PromiseID, limit int) ([]eventhook.Promise, error) {
 	rows, err := db.lists.Query(ctx, `SELECT `+promiseColumns+` FROM eventhook.promise
 		WHERE tenant_id = $1 AND ($2::uuid IS NULL OR id < $2) AND NOT is_held ORDER BY id DESC LIMIT $3`,
@@ -237,34 +239,34 @@ func (db *DB) Promises(ctx context.Context, tenant eventhook.TenantID, before ev
 	return list, translate("list promises", err)
 }
 
-// SettlePromise settles a promise by its id. The first outcome wins: a
-// promise that is settled already is a KindConflict.
+// SettlePromise settles a promise by its id. It is KindConflict if the promise is settled
+// already.
 func (db *DB) SettlePromise(ctx context.Context, tenant eventhook.TenantID, id eventhook.PromiseID, o effects.PromiseOutcome) (eventhook.Promise, error) {
 	p, err := db.Promise(ctx, tenant, id)
 	if err != nil {
 		return p, err
 	}
 	o.Key, o.Hold = p.IdempotencyKey, false
-	var woken []string
+	var topics []string
 	err = db.inTx(ctx, "settle promise", func(tx pgx.Tx) error {
-		results, topics, err := settlePromises(ctx, tx, []keyedOutcome{{tenant, &o}}, db.now())
+		results, awaiting, err := settlePromises(ctx, tx, []keyedOutcome{{tenant, &o}}, db.now())
 		if err != nil {
 			return err
 		}
-		if !results[&o].won {
+		if !results[&o].isSettler {
 			return &eventhook.Error{Kind: eventhook.KindConflict, Message: "the promise is settled already"}
 		}
-		woken = topics
+		topics = awaiting
 		return nil
 	})
 	if err != nil {
 		return p, err
 	}
-	db.hub.wake(append(woken, promiseTopic(tenant, id))...)
+	db.hub.wake(append(topics, promiseTopic(tenant, id))...)
 	return db.Promise(ctx, tenant, id)
 }
 
-// expirePromisesSQL expires promises whose time is over. Index promise_due.
+// expirePromisesSQL expires promises that are due. Index promise_due.
 const expirePromisesSQL = `
 WITH over AS MATERIALIZED (
     SELECT id FROM eventhook.promise WHERE due_at <= $1 ORDER BY due_at LIMIT 500 FOR UPDATE SKIP LOCKED
@@ -274,8 +276,8 @@ FROM over
 WHERE p.id = over.id AND p.status = 'pending'
 RETURNING p.id, p.tenant_id`
 
-// ExpirePromises expires up to 500 promises whose time is over, wakes the
-// workflows that awaited them, and returns how many it expired.
+// ExpirePromises expires up to 500 promises whose expires_at has passed, makes the
+// workflows due that awaited them, and returns the number of expired promises.
 func (db *DB) ExpirePromises(ctx context.Context) (int, error) {
 	var ids []eventhook.PromiseID
 	var topics []string
@@ -294,8 +296,8 @@ func (db *DB) ExpirePromises(ctx context.Context) (int, error) {
 		if err != nil {
 			return err
 		}
-		woken, err := resumeWorkflows(ctx, tx, ids, db.now())
-		topics = append(topics, woken...)
+		awaiting, err := resumeWorkflows(ctx, tx, ids, db.now())
+		topics = append(topics, awaiting...)
 		return err
 	})
 	if err == nil {
@@ -304,6 +306,7 @@ func (db *DB) ExpirePromises(ctx context.Context) (int, error) {
 	return len(ids), err
 }
 
+// scanPromise scans promiseColumns, followed by more.
 func scanPromise(row pgx.Row, more ...any) (p eventhook.Promise, err error) {
 	var status string
 	var workflow *[16]byte

@@ -3,6 +3,7 @@ package pg
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -11,45 +12,45 @@ import (
 	"github.com/eventhook/eventhook/internal/effects"
 )
 
-// settling settles promises in a transaction and gathers the answers.
-type settling struct {
+// promiseSettler settles promises in a transaction and collects the results.
+type promiseSettler struct {
 	tx      pgx.Tx
 	now     time.Time
-	results promiseResults        // none for an outcome whose promise does not exist
-	settled []eventhook.PromiseID // which somebody may await
+	results promiseResults        // without outcomes whose promises do not exist
+	settled []eventhook.PromiseID // promises that workflows may await
 }
 
-// settle settles the promises that are pending, holds outcomes of those that do
-// not exist, and returns the outcomes of those that were made while it looked:
-// they are settled next, not missed.
-func (s *settling) settle(ctx context.Context, outcomes []keyedOutcome) (left []keyedOutcome, err error) {
+// settleOrHold settles pending promises and holds outcomes whose promises do not exist.
+// It returns the outcomes of promises that another transaction created in between; the
+// caller calls it again with these.
+func (s *promiseSettler) settleOrHold(ctx context.Context, outcomes []keyedOutcome) (left []keyedOutcome, err error) {
 	first := firstPerKey(outcomes, false)
-	found, err := s.query(ctx, settlePromisesSQL, append(outcomeColumns(first), s.now)...)
+	found, err := s.query(ctx, settlePromisesSQL, outcomeColumns(first), pgx.NamedArgs{"now": s.now})
 	if err != nil {
 		return nil, fmt.Errorf("settle promises: %w", err)
 	}
 	for _, p := range found {
 		s.settled = append(s.settled, p.id)
 	}
-	outcomes = s.answer(outcomes, found, first)
-	if holding := firstPerKey(outcomes, true); len(holding) > 0 {
-		ids := newIDsInOrder[eventhook.Promise](s.now, len(holding))
-		if found, err = s.query(ctx, holdOutcomesSQL, append(outcomeColumns(holding), s.now, uuids(ids))...); err != nil {
+	outcomes = s.record(outcomes, found, first)
+	if held := firstPerKey(outcomes, true); len(held) > 0 {
+		ids := newIDsInOrder[eventhook.Promise](s.now, len(held))
+		if found, err = s.query(ctx, holdOutcomesSQL, outcomeColumns(held), pgx.NamedArgs{"now": s.now, "ids": uuids(ids)}); err != nil {
 			return nil, fmt.Errorf("hold outcomes: %w", err)
 		}
-		outcomes = s.answer(outcomes, found, holding)
+		outcomes = s.record(outcomes, found, held)
 	}
 	if len(outcomes) == 0 {
 		return nil, nil
 	}
-	if found, err = s.query(ctx, findPromisesSQL, outcomeColumns(firstPerKey(outcomes, false))[:2]...); err != nil {
+	if found, err = s.query(ctx, findPromisesSQL, outcomeColumns(firstPerKey(outcomes, false)), nil); err != nil {
 		return nil, fmt.Errorf("find promises: %w", err)
 	}
 	pending := map[promiseKey]bool{}
 	for _, p := range found {
 		pending[p.promiseKey] = p.status == eventhook.PromisePending
 	}
-	for _, o := range s.answer(outcomes, found, nil) { // what is not found does not exist
+	for _, o := range s.record(outcomes, found, nil) { // these promises do not exist
 		pending[o.key()] = false
 	}
 	for _, o := range outcomes {
@@ -60,38 +61,39 @@ func (s *settling) settle(ctx context.Context, outcomes []keyedOutcome) (left []
 	return left, nil
 }
 
-// answer notes what is known of the promises that were found, and returns the
-// outcomes of the others. An outcome before the winner of its key came when
-// there was no promise yet.
-func (s *settling) answer(outcomes []keyedOutcome, found []foundPromise, winners []keyedOutcome) (left []keyedOutcome) {
+// record records the results of outcomes whose promises were found, and returns the
+// other outcomes. settlers are the outcomes that settled these promises. An outcome that
+// comes before the settler of its key has no result: its promise did not exist yet.
+func (s *promiseSettler) record(outcomes []keyedOutcome, found []foundPromise, settlers []keyedOutcome) (left []keyedOutcome) {
 	ids := make(map[promiseKey]eventhook.PromiseID, len(found))
 	for _, p := range found {
 		ids[p.promiseKey] = p.id
 	}
-	winner := make(map[promiseKey]*effects.PromiseOutcome, len(winners))
-	for _, o := range winners {
-		winner[o.key()] = o.outcome
+	settler := make(map[promiseKey]*effects.PromiseOutcome, len(settlers))
+	for _, o := range settlers {
+		settler[o.key()] = o.outcome
 	}
 	for _, o := range outcomes {
 		id, ok := ids[o.key()]
 		switch {
 		case !ok:
 			left = append(left, o)
-		case winner[o.key()] == o.outcome:
-			s.results[o.outcome] = promiseResult{id: id, exists: true, won: true}
-			delete(winner, o.key())
-		case winner[o.key()] == nil:
+		case settler[o.key()] == o.outcome:
+			s.results[o.outcome] = promiseResult{id: id, exists: true, isSettler: true}
+			delete(settler, o.key())
+		case settler[o.key()] == nil:
 			s.results[o.outcome] = promiseResult{id: id, exists: true}
 		}
 	}
 	return left
 }
 
-// firstPerKey is the first outcome of each key, or the first that may be held.
-func firstPerKey(outcomes []keyedOutcome, mayBeHeld bool) (first []keyedOutcome) {
+// firstPerKey returns the first outcome of each key or, with onlyHoldable, the first
+// that may be held.
+func firstPerKey(outcomes []keyedOutcome, onlyHoldable bool) (first []keyedOutcome) {
 	seen := map[promiseKey]bool{}
 	for _, o := range outcomes {
-		if k := o.key(); !seen[k] && (o.outcome.Hold || !mayBeHeld) {
+		if k := o.key(); !seen[k] && (o.outcome.Hold || !onlyHoldable) {
 			seen[k] = true
 			first = append(first, o)
 		}
@@ -99,8 +101,8 @@ func firstPerKey(outcomes []keyedOutcome, mayBeHeld bool) (first []keyedOutcome)
 	return first
 }
 
-// outcomeColumns are the parameters of statements that have outcomes: $1 to $5.
-func outcomeColumns(outcomes []keyedOutcome) []any {
+// outcomeColumns returns the parameters of outcomes in the statements of promises.
+func outcomeColumns(outcomes []keyedOutcome) pgx.NamedArgs {
 	n := len(outcomes)
 	tenants, keys, states := make([][16]byte, n), make([]string, n), make([]string, n)
 	values, errs := make([]*string, n), make([]*string, n)
@@ -108,7 +110,7 @@ func outcomeColumns(outcomes []keyedOutcome) []any {
 		tenants[i], keys[i], states[i] = o.tenant, o.outcome.Key, string(o.outcome.Status)
 		values[i], errs[i] = jsonElement(o.outcome.Value), textElement(o.outcome.Error)
 	}
-	return []any{tenants, keys, states, values, errs}
+	return pgx.NamedArgs{"tenants": tenants, "keys": keys, "statuses": states, "values": values, "errors": errs}
 }
 
 type foundPromise struct {
@@ -117,8 +119,11 @@ type foundPromise struct {
 	status eventhook.PromiseStatus
 }
 
-func (s *settling) query(ctx context.Context, sql string, args ...any) ([]foundPromise, error) {
-	rows, err := s.tx.Query(ctx, sql, args...)
+// query runs a statement with the parameters of outcomes and more. It ignores parameters
+// that the statement does not have.
+func (s *promiseSettler) query(ctx context.Context, sql string, outcomes, more pgx.NamedArgs) ([]foundPromise, error) {
+	maps.Copy(outcomes, more)
+	rows, err := s.tx.Query(ctx, sql, outcomes)
 	if err != nil {
 		return nil, err
 	}

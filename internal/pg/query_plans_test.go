@@ -54,12 +54,12 @@ var hot = map[string]struct {
 	"count sent":        {addSubscriptionCountsSQL, 7},
 	"sweep subscribers": {sweepSubscriptionUsageSQL, 3},
 	"settle events":     {settleEventsSQL.sql, len(settleEventsSQL.params)},
-	"settle promises":   {settlePromisesSQL, 6},
-	"hold promises":     {holdOutcomesSQL, 7},
-	"find promises":     {findPromisesSQL, 2},
+	"settle promises":   {settlePromisesSQL, 0},
+	"hold outcomes":     {holdOutcomesSQL, 0},
+	"find promises":     {findPromisesSQL, 0},
 	"lock awaiting":     {lockWorkflowsSQL, 1},
 	"wake awaiting":     {resumeWorkflowsSQL, 2},
-	"make promise":      {makePromiseSQL, 6},
+	"create promise":    {createPromiseSQL, 0},
 	"expire promises":   {expirePromisesSQL, 1},
 	"claim work":        {claimWorkSQL, 0},
 	"claim kinds":       {claimKindsSQL, 0},
@@ -230,7 +230,7 @@ func TestAnIdLeadsToItsPartition(t *testing.T) {
 	f := setUp(t)
 	f.must(f.db.MaintainPartitions(t.Context(), 5, Retention{}))
 	e := f.accepted(1)[0]
-	d := f.held(1, f.subscriber())[0]
+	d := f.claimedDeliveries(1, f.subscriber())[0]
 	ids, tenants, now := "{"+e.ID.String()+"}", "{"+f.tenant.String()+"}", noon.Format(time.RFC3339)
 	deliveries := "{" + d.ID.String() + "}"
 	least, greatest := eventhook.DeliveryIDRange(e.ID)

@@ -17,7 +17,7 @@ func canaryPlace(mode sealMode) string { return "sealing.canary:" + string(mode)
 // sealingTopic wakes WatchSealing on all instances.
 const sealingTopic = "sealing"
 
-// StartSealing writes the canary if the database has none, and stores in memory whether the
+// StartSealing writes the canary if it is missing, and stores in memory whether the
 // keys open it; see KeysFit. Instances that start together write one canary. It writes none if
 // the database holds secrets and the keys open none of them. An error means that the database
 // failed.

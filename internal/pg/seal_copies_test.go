@@ -44,7 +44,7 @@ type copied struct {
 	sealed      string
 }
 
-// newCopies gives two tenants two rows in each sealed column.
+// newCopies creates two rows in each sealed column for two tenants.
 func newCopies(t *testing.T) (f *fixture, values map[sealedColumn][]copied) {
 	t.Helper()
 	t.Parallel()
@@ -89,8 +89,8 @@ func (f *fixture) put(c sealedColumn, row [16]byte, sealed string) {
 	f.exec(c.sql(`UPDATE {table} SET {column} = $2 WHERE {key} = $1`), row, sealed)
 }
 
-// TestACopiedSecretDoesNotOpen, whoever copies it by SQL: into another row,
-// another column, or another tenant.
+// TestACopiedSecretDoesNotOpen copies values by SQL to another row, another column, and
+// another tenant.
 func TestACopiedSecretDoesNotOpen(t *testing.T) {
 	f, values := newCopies(t)
 	for _, c := range sealedColumns {
@@ -132,7 +132,7 @@ func TestAPlaceNamesTableColumnRowAndTenant(t *testing.T) {
 	}
 }
 
-// TestARowThatIsMovedToAnotherTenantDoesNotOpen, though it keeps its id.
+// TestARowThatIsMovedToAnotherTenantDoesNotOpen: the row keeps its id.
 func TestARowThatIsMovedToAnotherTenantDoesNotOpen(t *testing.T) {
 	f, values := newCopies(t)
 	conn, err := pgx.Connect(t.Context(), f.dsn)

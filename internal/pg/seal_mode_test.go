@@ -18,18 +18,17 @@ import (
 	"github.com/eventhook/eventhook/internal/seal"
 )
 
-// sealRig is a database that an instance of this version has just migrated, and
-// a key.
-type sealRig struct {
+// sealFixture is a database that an instance of this version has just migrated, and a key.
+type sealFixture struct {
 	*fixture
 	key string
 }
 
-// newSealRig sets the database to a mode, before any instance has started.
-func newSealRig(t *testing.T, mode sealMode) *sealRig {
+// newSealFixture sets the database to a mode, before any instance has started.
+func newSealFixture(t *testing.T, mode sealMode) *sealFixture {
 	t.Helper()
 	t.Parallel()
-	r := &sealRig{&fixture{TB: t, dsn: pgtest.New(t), clock: &clock{at: noon}}, seal.NewKey()}
+	r := &sealFixture{&fixture{TB: t, dsn: pgtest.New(t), clock: &clock{at: noon}}, seal.NewKey()}
 	conn, err := pgx.Connect(t.Context(), r.dsn)
 	r.must(err)
 	defer func() { _ = conn.Close(context.Background()) }()
@@ -42,19 +41,19 @@ func newSealRig(t *testing.T, mode sealMode) *sealRig {
 	return r
 }
 
-// instance is one more, with keys; the newest first.
-func (r *sealRig) instance(keys ...string) *DB {
+// instance opens a further instance with the keys, newest first.
+func (r *sealFixture) instance(keys ...string) *DB {
 	r.Helper()
 	ring, err := seal.New(keys...)
 	r.must(err)
 	return r.open(func(o *Options) { o.Sealer = ring })
 }
 
-// upgraded configures acme on an instance of this version that runs beside
-// instances of the former one.
-func upgraded(t *testing.T) *sealRig {
+// upgraded configures acme on an instance of this version while instances of the former
+// version still run.
+func upgraded(t *testing.T) *sealFixture {
 	t.Helper()
-	r := newSealRig(t, sealsUnbound)
+	r := newSealFixture(t, sealsUnbound)
 	r.db, r.other = r.instance(r.key), r.instance(r.key)
 	r.apply(acmeCalling(calling("a.example", hushed)))
 	r.tenant, r.crm = r.sourceID("acme", "crm")
@@ -64,7 +63,7 @@ func upgraded(t *testing.T) *sealRig {
 }
 
 // formerly opens a text as the former version does.
-func (r *sealRig) formerly(sealed string) (string, error) {
+func (r *sealFixture) formerly(sealed string) (string, error) {
 	rest, ok := strings.CutPrefix(sealed, "enc:")
 	id, encoded, ok2 := strings.Cut(rest, ":")
 	raw, err := base64.StdEncoding.DecodeString(encoded)
@@ -80,8 +79,8 @@ func (r *sealRig) formerly(sealed string) (string, error) {
 	return string(plain), err
 }
 
-// stored are all sealed values, by column.
-func (r *sealRig) stored() map[string][]string {
+// stored returns all sealed values by column.
+func (r *sealFixture) stored() map[string][]string {
 	r.Helper()
 	all := map[string][]string{}
 	for _, c := range sealedColumns {
@@ -93,27 +92,27 @@ func (r *sealRig) stored() map[string][]string {
 	return all
 }
 
-func (r *sealRig) mode() sealMode {
+func (r *sealFixture) mode() sealMode {
 	r.Helper()
 	return one[sealMode](r.fixture, `SELECT mode FROM eventhook.sealing`)
 }
 
-func (r *sealRig) canary() string {
+func (r *sealFixture) canary() string {
 	r.Helper()
 	return one[string](r.fixture, `SELECT coalesce(canary, '') FROM eventhook.sealing`)
 }
 
-func (r *sealRig) keyID() string {
+func (r *sealFixture) keyID() string {
 	ring, err := seal.New(r.key)
 	r.must(err)
 	return ring.KeyIDs()[0]
 }
 
-func TestTheFormerVersionReadsWhatIsWrittenBeforeRotate(t *testing.T) {
+func TestTheFormerVersionReadsValuesWrittenBeforeRotate(t *testing.T) {
 	r := upgraded(t)
 	for column, values := range r.stored() {
 		if len(values) == 0 {
-			t.Errorf("%s holds nothing", column)
+			t.Errorf("%s has no value", column)
 		}
 		for _, sealed := range values {
 			if _, err := r.formerly(sealed); err != nil {
@@ -121,7 +120,7 @@ func TestTheFormerVersionReadsWhatIsWrittenBeforeRotate(t *testing.T) {
 			}
 		}
 	}
-	same(t, "what this version reads", r.other.mustSource(t, "acme", "crm").LearnedSecrets[0].Reveal(), "learned")
+	same(t, "the secret that this version reads", r.other.mustSource(t, "acme", "crm").LearnedSecrets[0].Reveal(), "learned")
 	same(t, "the mode", r.mode(), sealsUnbound)
 }
 
@@ -134,7 +133,7 @@ func (db *DB) mustSource(t *testing.T, tenant, slug string) eventhook.Source {
 	return s
 }
 
-func TestRotateBindsAllValuesAndHasUnboundOnesRefused(t *testing.T) {
+func TestRotateBindsAllValuesAndRefusesUnboundOnes(t *testing.T) {
 	r := upgraded(t)
 	var planted string // an unbound value of the day before
 	for _, sealed := range r.stored()["source.verifier"] {
@@ -147,37 +146,37 @@ func TestRotateBindsAllValuesAndHasUnboundOnesRefused(t *testing.T) {
 	for column, values := range r.stored() {
 		for _, sealed := range values {
 			if !strings.HasPrefix(sealed, boundPrefix) {
-				t.Errorf("%s holds %.20s, want it bound", column, sealed)
+				t.Errorf("%s has %.20s, want it bound", column, sealed)
 			}
 		}
 	}
-	same(t, "what it holds", r.other.mustSource(t, "acme", "crm").LearnedSecrets[0].Reveal(), "learned")
+	same(t, "the learned secret", r.other.mustSource(t, "acme", "crm").LearnedSecrets[0].Reveal(), "learned")
 
-	// The other instance has not heard of it, and seals bound all the same.
+	// The other instance was not notified, but seals bound values anyway.
 	_, err = r.other.CreateSource(t.Context(), operator, r.newSource("later"))
 	r.must(err)
 	sealed := one[string](r.fixture, `SELECT verifier FROM eventhook.source WHERE slug = 'later'`)
 	if !strings.HasPrefix(sealed, boundPrefix) {
-		t.Errorf("an instance that was not told writes %.20s, want it bound", sealed)
+		t.Errorf("an instance that was not notified writes %.20s, want it bound", sealed)
 	}
 
 	r.exec(`UPDATE eventhook.source SET verifier = $1 WHERE slug = 'shop'`, planted)
-	for name, db := range map[string]*DB{"that rotated": r.db, "that was not told": r.other, "that has just started": r.instance(r.key)} {
+	for name, db := range map[string]*DB{"that rotated": r.db, "that was not notified": r.other, "that has just started": r.instance(r.key)} {
 		if _, err := db.FindSource(t.Context(), "acme", "shop"); !errors.Is(err, errUnbound) {
 			t.Errorf("the instance %s reads an unbound value: got %v, want %v", name, err, errUnbound)
 		}
 	}
 	got, err = r.db.Reseal(t.Context(), r.keyID(), quiet)
 	r.must(err)
-	same(t, "rotate does not bind what was planted", []int{got.Count, got.Unbound, len(got.Unopened)}, []int{0, 1, 1})
+	same(t, "rotate does not bind the planted value", []int{got.Count, got.Unbound, len(got.Unopened)}, []int{0, 1, 1})
 }
 
-func TestInstancesHearThatUnboundValuesAreRefused(t *testing.T) {
+func TestInstancesAreNotifiedThatUnboundValuesAreRefused(t *testing.T) {
 	r := upgraded(t)
 	r.listening(r.other)
 	ctx, cancel := context.WithCancel(t.Context())
-	var watching sync.WaitGroup
-	watching.Go(func() { _ = r.other.WatchSealing(ctx, time.Hour) })
+	var watchRecorder sync.WaitGroup
+	watchRecorder.Go(func() { _ = r.other.WatchSealing(ctx, time.Hour) })
 	_, err := r.db.Reseal(t.Context(), r.keyID(), quiet)
 	r.must(err)
 	for deadline := time.Now().Add(patient); !r.other.RefusesUnbound(); {
@@ -190,14 +189,14 @@ func TestInstancesHearThatUnboundValuesAreRefused(t *testing.T) {
 		case <-time.After(10 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("the other instance has not heard of it")
+			t.Fatal("the other instance was not notified")
 		}
 	}
 	cancel()
-	watching.Wait()
+	watchRecorder.Wait()
 }
 
-// TestRotateWaitsForTransactionsThatSealUnbound: their values are bound, too.
+// TestRotateWaitsForTransactionsThatSealUnbound so that their values are bound as well.
 func TestRotateWaitsForTransactionsThatSealUnbound(t *testing.T) {
 	r := upgraded(t)
 	begun, goOn := make(chan struct{}), make(chan struct{})
@@ -238,7 +237,7 @@ func TestRotateWaitsForTransactionsThatSealUnbound(t *testing.T) {
 	r.db.mustSource(t, "acme", "slow")
 }
 
-func TestUnboundValuesThatDoNotOpenKeepTheModeBack(t *testing.T) {
+func TestUnboundValuesThatDoNotOpenBlockBoundOnly(t *testing.T) {
 	r := upgraded(t)
 	lost, err := seal.New(seal.NewKey())
 	r.must(err)
@@ -252,12 +251,12 @@ func TestUnboundValuesThatDoNotOpenKeepTheModeBack(t *testing.T) {
 	r.exec(`DELETE FROM eventhook.source WHERE slug = 'shop'`)
 	_, err = r.db.Reseal(t.Context(), r.keyID(), quiet)
 	r.must(err)
-	same(t, "once it is gone", r.mode(), sealsBoundOnly)
+	same(t, "after the value was deleted", r.mode(), sealsBoundOnly)
 }
 
-// TestAWrongKeyNeverReplacesTheCanary, seals nothing, and says why.
+// TestAWrongKeyNeverReplacesTheCanary: nothing is sealed, and the error has the reason.
 func TestAWrongKeyNeverReplacesTheCanary(t *testing.T) {
-	r := newSealRig(t, sealsBoundOnly)
+	r := newSealFixture(t, sealsBoundOnly)
 	r.db = r.instance(r.key)
 	r.apply(acme())
 	r.tenant, r.crm = r.sourceID("acme", "crm")
@@ -298,7 +297,7 @@ func TestAWrongKeyNeverReplacesTheCanary(t *testing.T) {
 }
 
 func TestInstancesThatStartTogetherWriteOneCanary(t *testing.T) {
-	r := newSealRig(t, sealsBoundOnly)
+	r := newSealFixture(t, sealsBoundOnly)
 	var all []*DB
 	var acts []func()
 	for range 6 {
@@ -318,7 +317,7 @@ func TestInstancesThatStartTogetherWriteOneCanary(t *testing.T) {
 	same(t, "instances whose keys fit", fit, 1)
 }
 
-func TestTheFirstCanaryNeedsTheKeysOfWhatIsStored(t *testing.T) {
+func TestTheFirstCanaryNeedsTheKeysOfStoredSecrets(t *testing.T) {
 	r := upgraded(t)
 	r.exec(`UPDATE eventhook.sealing SET canary = NULL`) // as if just upgraded
 	wrong := r.instance(seal.NewKey())
@@ -331,7 +330,7 @@ func TestTheFirstCanaryNeedsTheKeysOfWhatIsStored(t *testing.T) {
 }
 
 func TestTheCanaryFollowsTheKeys(t *testing.T) {
-	r := newSealRig(t, sealsBoundOnly)
+	r := newSealFixture(t, sealsBoundOnly)
 	r.db = r.instance(r.key)
 	r.apply(acme())
 	fresh := seal.NewKey()
@@ -347,10 +346,10 @@ func TestTheCanaryFollowsTheKeys(t *testing.T) {
 	wantKind(t, "the old key after it", r.db.Ping(t.Context()), eventhook.KindUnavailable)
 }
 
-// TestAModeThatWasChangedBySQLIsNotBelieved, so that nobody who writes to the
-// database has unbound values taken again.
-func TestAModeThatWasChangedBySQLIsNotBelieved(t *testing.T) {
-	r := newSealRig(t, sealsBoundOnly)
+// TestAModeChangedBySQLIsIgnored: write access to the database is not enough to make instances
+// accept unbound values again.
+func TestAModeChangedBySQLIsIgnored(t *testing.T) {
+	r := newSealFixture(t, sealsBoundOnly)
 	r.db = r.instance(r.key)
 	r.apply(acme())
 	ring, err := seal.New(r.key)

@@ -18,17 +18,17 @@ import (
 	"github.com/eventhook/eventhook/internal/seal"
 )
 
-// resealRig is a database whose secrets are sealed with an older key, and
-// handles that know the older key, both, and the newer alone.
-type resealRig struct {
+// resealFixture is a database whose secrets are sealed with an older key, and DBs that have
+// the older key, both keys, and the newer key.
+type resealFixture struct {
 	*fixture
 	older, both, newer *DB
 	oldID, newID       string
 	config             eventhook.TenantConfig
 }
 
-// resealed seals the fixture's verifiers, and a learned secret of crm.
-func newResealRig(t *testing.T, change func(*Options)) *resealRig {
+// newResealFixture seals the fixture's verifiers and a learned secret of crm.
+func newResealFixture(t *testing.T, change func(*Options)) *resealFixture {
 	t.Helper()
 	t.Parallel()
 	old, fresh := seal.NewKey(), seal.NewKey()
@@ -40,7 +40,7 @@ func newResealRig(t *testing.T, change func(*Options)) *resealRig {
 			o.Sealer = ring
 		}
 	}
-	r := &resealRig{fixture: f, older: f.open(with(old)), both: f.open(with(fresh, old), change), newer: f.open(with(fresh))}
+	r := &resealFixture{fixture: f, older: f.open(with(old)), both: f.open(with(fresh, old), change), newer: f.open(with(fresh))}
 	ring, err := seal.New(fresh, old)
 	f.must(err)
 	r.newID, r.oldID = ring.KeyIDs()[0], ring.KeyIDs()[1]
@@ -57,15 +57,15 @@ func asItIs(*Options) {}
 
 func quiet(int, int) {}
 
-func (r *resealRig) reseal(progress func(done, total int)) Resealed {
+func (r *resealFixture) reseal(progress func(done, total int)) Resealed {
 	r.Helper()
 	got, err := r.both.Reseal(r.Context(), r.newID, progress)
 	r.must(err)
 	return got
 }
 
-// counts are how many values each key has sealed.
-func (r *resealRig) counts() map[string]int {
+// counts returns how many values each key has sealed.
+func (r *resealFixture) counts() map[string]int {
 	r.Helper()
 	list, err := r.both.CountSealed(r.Context())
 	r.must(err)
@@ -76,8 +76,8 @@ func (r *resealRig) counts() map[string]int {
 	return byKey
 }
 
-func TestResealLeavesNothingToTheOldKey(t *testing.T) {
-	r := newResealRig(t, asItIs)
+func TestResealUsesTheNewKeyForAllValues(t *testing.T) {
+	r := newResealFixture(t, asItIs)
 	same(t, "before", r.counts(), map[string]int{r.oldID: 3})
 	version := one[string](r.fixture, `SELECT string_agg(version || updated_at::text, ' ' ORDER BY id) FROM eventhook.source`)
 	var steps []string
@@ -92,11 +92,11 @@ func TestResealLeavesNothingToTheOldKey(t *testing.T) {
 		same(t, slug+"'s learned secrets", len(s.LearnedSecrets), learned)
 	}
 	same(t, "no source has changed", one[string](r.fixture, `SELECT string_agg(version || updated_at::text, ' ' ORDER BY id) FROM eventhook.source`), version)
-	same(t, "again", r.reseal(func(int, int) { t.Error("there was something to do") }), Resealed{})
+	same(t, "again", r.reseal(func(int, int) { t.Error("progress was called") }), Resealed{})
 }
 
-func TestResealGoesOnWhereItStopped(t *testing.T) {
-	r := newResealRig(t, asItIs)
+func TestResealContinuesAfterAnInterruption(t *testing.T) {
+	r := newResealFixture(t, asItIs)
 	const n = 450 // of which a step takes 200
 	_, err := r.older.ApplyTenant(t.Context(), operator, many(n), ApplyOptions{})
 	r.must(err)
@@ -109,8 +109,8 @@ func TestResealGoesOnWhereItStopped(t *testing.T) {
 	same(t, "in the end", r.counts(), map[string]int{r.newID: n + 3})
 }
 
-func TestResealTellsWhatItCannotOpen(t *testing.T) {
-	r := newResealRig(t, asItIs)
+func TestResealReportsValuesThatDoNotOpen(t *testing.T) {
+	r := newResealFixture(t, asItIs)
 	lost, err := seal.New(seal.NewKey())
 	r.must(err)
 	sealed, err := lost.Seal("x", sourceVerifier.place(r.crm, r.tenant))
@@ -132,27 +132,27 @@ func TestResealTellsWhatItCannotOpen(t *testing.T) {
 	same(t, "keys", r.counts(), map[string]int{r.newID: 1, lost.KeyIDs()[0]: 1, "": 1})
 }
 
-// meddler lets a test do something whenever a value is opened.
-type meddler struct {
+// openHook is a Sealer that calls onOpen for each value that it opens.
+type openHook struct {
 	Sealer
 	onOpen func(plain string)
 }
 
-func (m meddler) Open(sealed, place string) (string, error) {
-	plain, err := m.Sealer.Open(sealed, place)
-	m.onOpen(plain)
+func (h openHook) Open(sealed, place string) (string, error) {
+	plain, err := h.Sealer.Open(sealed, place)
+	h.onOpen(plain)
 	return plain, err
 }
 
-func TestResealKeepsWhatIsChangedMeanwhile(t *testing.T) {
+func TestResealKeepsConcurrentChanges(t *testing.T) {
 	var change sync.Once
-	var r *resealRig
-	r = newResealRig(t, func(o *Options) {
-		o.Sealer = meddler{o.Sealer, func(plain string) {
+	var r *resealFixture
+	r = newResealFixture(t, func(o *Options) {
+		o.Sealer = openHook{o.Sealer, func(plain string) {
 			if plain == canaryText {
 				return
 			}
-			change.Do(func() { // by an instance that has only the old key yet
+			change.Do(func() { // by an instance that has only the old key
 				c := acme()
 				c.Sources[0].Verifier = eventhook.NewSecret("changed")
 				_, err := r.older.ApplyTenant(t.Context(), operator, c, ApplyOptions{})
@@ -160,18 +160,18 @@ func TestResealKeepsWhatIsChangedMeanwhile(t *testing.T) {
 			})
 		}}
 	})
-	same(t, "resealed", r.reseal(quiet), Resealed{Count: 2}) // the change has taken the learned secret away
+	same(t, "resealed", r.reseal(quiet), Resealed{Count: 2}) // the change has deleted the learned secret
 	same(t, "keys", r.counts(), map[string]int{r.newID: 2})
 	s, err := r.newer.FindSource(t.Context(), "acme", "crm")
 	r.must(err)
 	same(t, "the change", s.Verifier.Reveal(), "changed")
 }
 
-func TestResealGivesUpOnWhatKeepsChanging(t *testing.T) {
-	var r *resealRig
+func TestResealReportsValuesThatKeepChanging(t *testing.T) {
+	var r *resealFixture
 	var changes atomic.Int32
-	r = newResealRig(t, func(o *Options) {
-		o.Sealer = meddler{o.Sealer, func(plain string) {
+	r = newResealFixture(t, func(o *Options) {
+		o.Sealer = openHook{o.Sealer, func(plain string) {
 			if plain != "learned" {
 				return
 			}
@@ -188,15 +188,15 @@ func TestResealGivesUpOnWhatKeepsChanging(t *testing.T) {
 	}
 }
 
-func TestResealWaitsForWhoHoldsARow(t *testing.T) {
-	r := newResealRig(t, asItIs)
+func TestResealWaitsForLockedRows(t *testing.T) {
+	r := newResealFixture(t, asItIs)
 	tx, err := r.older.work.Begin(t.Context())
 	r.must(err)
 	_, err = tx.Exec(t.Context(), `SELECT FROM eventhook.source WHERE slug = 'crm' FOR UPDATE`)
 	r.must(err)
 	var once sync.Once
 	got := r.reseal(func(done, _ int) {
-		if done == 1 { // the other one was done without waiting
+		if done == 1 { // the other value was resealed without waiting
 			once.Do(func() { r.must(tx.Rollback(t.Context())) })
 		}
 	})
@@ -204,7 +204,7 @@ func TestResealWaitsForWhoHoldsARow(t *testing.T) {
 }
 
 func TestInstancesReadWhileValuesAreResealed(t *testing.T) {
-	r := newResealRig(t, asItIs)
+	r := newResealFixture(t, asItIs)
 	_, err := r.older.ApplyTenant(t.Context(), operator, many(300), ApplyOptions{})
 	r.must(err)
 	reader := r.open(func(o *Options) { o.Sealer = r.both.sealer })
@@ -225,8 +225,8 @@ func TestInstancesReadWhileValuesAreResealed(t *testing.T) {
 	readers.Wait()
 }
 
-// sealedPlaces are the columns of a schema that hold a sealed text, in whole or
-// in a part.
+// sealedPlaces returns the columns of the schema that contain a sealed text, as the whole
+// value or a part of it.
 func sealedPlaces(ctx context.Context, conn *pgx.Conn) ([]string, error) {
 	const columns = `SELECT table_name, column_name FROM information_schema.columns c JOIN pg_class k ON k.oid = (quote_ident(table_schema) || '.' || quote_ident(table_name))::regclass
 		WHERE table_schema = 'eventhook' AND NOT k.relispartition AND k.relkind IN ('r', 'p') AND data_type IN ('text', 'json', 'jsonb', 'ARRAY')`
@@ -250,12 +250,11 @@ func sealedPlaces(ctx context.Context, conn *pgx.Conn) ([]string, error) {
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
-// canaryColumn is sealed, and Reseal knows it by itself.
+// canaryColumn is sealed but not in sealedColumns: Reseal handles it separately.
 const canaryColumn = "sealing.canary"
 
-// checkSealed looks for sealed texts that Reseal would not find. Every test's
-// database is looked at, so that whatever is sealed is noticed where it is
-// tested.
+// checkSealed searches for sealed texts that Reseal would not find. It runs on every test's
+// database, so that a new sealed column is noticed by its own tests.
 func checkSealed(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	known := map[string]bool{canaryColumn: true}
@@ -268,12 +267,12 @@ func checkSealed(ctx context.Context, t *testing.T, conn *pgx.Conn) {
 	}
 	for _, place := range places {
 		if !known[place] {
-			t.Errorf("%s holds sealed texts and is not among sealedColumns: they would be lost with their key", place)
+			t.Errorf("%s has sealed texts and is not in sealedColumns: the texts would be lost with their key", place)
 		}
 	}
 }
 
-func TestSealedTextsAreNoticedWhereverTheyAre(t *testing.T) {
+func TestSealedPlacesAreFoundInAllColumns(t *testing.T) {
 	f := setUp(t)
 	f.apply(acmeCalling(calling("a.example", "x")))
 	f.must(f.db.StoreLearnedSecret(t.Context(), f.crm, eventhook.NewSecret("learned")))
@@ -290,20 +289,20 @@ func TestSealedTextsAreNoticedWhereverTheyAre(t *testing.T) {
 	for _, c := range sealedColumns {
 		all[c.String()] = true
 	}
-	same(t, "what there is", places(), slices.Sorted(maps.Keys(all)))
+	same(t, "places", places(), slices.Sorted(maps.Keys(all)))
 	f.exec(`UPDATE eventhook.tenant SET name = 'enc:0a:x'`)
 	f.exec(`UPDATE eventhook.source SET settings = '{"x":["enc:0a:x"]}' WHERE slug = 'shop'`)
 	all["tenant.name"], all["source.settings"] = true, true
-	same(t, "what was planted", places(), slices.Sorted(maps.Keys(all)))
+	same(t, "places with the planted texts", places(), slices.Sorted(maps.Keys(all)))
 	f.exec(`UPDATE eventhook.tenant SET name = 'x'`)
 	f.exec(`UPDATE eventhook.source SET settings = '{}'`)
 	f.must(conn.Close(t.Context()))
 }
 
-// TestASourceWhoseKeyIsLostCanBeMended, by applying its configuration again,
-// and goes when it is deleted.
-func TestASourceWhoseKeyIsLostCanBeMended(t *testing.T) {
-	r := newResealRig(t, asItIs)
+// TestASourceWhoseKeyIsLostCanBeReplaced by applying its configuration again, and can be
+// deleted.
+func TestASourceWhoseKeyIsLostCanBeReplaced(t *testing.T) {
+	r := newResealFixture(t, asItIs)
 	_, err := r.newer.FindSource(t.Context(), "acme", "crm")
 	if !errors.Is(err, seal.ErrUnknownKey) {
 		t.Errorf("found without its key: %v", err)

@@ -17,7 +17,7 @@ func (f *fixture) keep(r Retention) {
 	f.must(f.db.MaintainPartitions(f.Context(), 1, r))
 }
 
-// days are the days of a table's partitions, the default one left out.
+// days returns the days of a table's partitions, without the default one.
 func (f *fixture) days(table string) []string {
 	f.Helper()
 	have, err := f.db.partitions(f.Context(), f.db.work, table)
@@ -32,7 +32,7 @@ func (f *fixture) days(table string) []string {
 	return days
 }
 
-// placed are how many rows each partition of a table holds.
+// placed returns how many rows each partition of a table has.
 func (f *fixture) placed(table string) map[string]int {
 	f.Helper()
 	rows, err := f.db.work.Query(f.Context(), fmt.Sprintf(`SELECT substr(c.relname, %d), count(*)
@@ -49,14 +49,14 @@ func (f *fixture) placed(table string) map[string]int {
 	return placed
 }
 
-// formerAction gives an event an action that a former version has made.
+// formerAction inserts an action of an event in the format of a former version.
 func (f *fixture) formerAction(e *eventhook.Event) {
 	f.Helper()
 	f.exec(`INSERT INTO eventhook.event_action (event_id, route_id, target_index, id, route_name, target_type, status, attempts, execution_id, started_at, completed_at)
 		VALUES ($1, $2, 0, gen_random_uuid(), 'former', 'task', 'success', 1, gen_random_uuid(), $3, $3)`, [16]byte(e.ID), [16]byte(f.route.ID), f.clock.now())
 }
 
-func TestKeepPartitionsMakesTheDaysAhead(t *testing.T) {
+func TestMaintainPartitionsCreatesTheDaysAhead(t *testing.T) {
 	f := setUp(t)
 	want := []string{"20260310", "20260311"}
 	for range 2 {
@@ -66,7 +66,7 @@ func TestKeepPartitionsMakesTheDaysAhead(t *testing.T) {
 		}
 	}
 	f.formerAction(f.accepted(1)[0])
-	f.owed(1, f.subscriber())
+	f.publishTo(1, f.subscriber())
 	for _, p := range partitioned {
 		want := map[string]int{"event": 2, "event_payload": 2, "event_action": 1, "delivery": 1}[p.table]
 		same(t, "rows of "+p.table, f.placed(p.table), map[string]int{"20260310": want})
@@ -94,7 +94,7 @@ func TestAMissingPartitionLosesNothing(t *testing.T) {
 	same(t, "events", f.placed("event"), map[string]int{"20260310": 3, "20260315": 2})
 	same(t, "bodies", f.placed("event_payload"), map[string]int{"20260310": 3, "20260315": 2})
 	same(t, "actions", f.placed("event_action"), map[string]int{"20260315": 1})
-	f.settle(f.db, f.plan(waiting, f.makes(eventhook.Task, ""))) // the lease has moved with its row
+	f.settle(f.db, f.plan(waiting, f.makes(eventhook.Task, ""))) // the lease moved with its row
 	again := f.claimEvents(f.db, 10)
 	same(t, "claimed of the moved", len(again), 3)
 	for _, e := range again {
@@ -102,7 +102,7 @@ func TestAMissingPartitionLosesNothing(t *testing.T) {
 	}
 }
 
-func TestRetentionDropsWhatIsOld(t *testing.T) {
+func TestRetentionDropsOldPartitions(t *testing.T) {
 	for _, c := range []struct {
 		claim          string
 		keep           Retention
@@ -129,7 +129,7 @@ func TestRetentionDropsWhatIsOld(t *testing.T) {
 	}
 }
 
-func TestRetentionReachesStrays(t *testing.T) {
+func TestRetentionIncludesTheDefaultPartition(t *testing.T) {
 	f := setUp(t)
 	f.settle(f.db, f.plan(f.accepted(1)[0]))
 	f.clock.advance(10 * day)
@@ -138,7 +138,7 @@ func TestRetentionReachesStrays(t *testing.T) {
 	same(t, "days", f.days("event"), []string{"20260320", "20260321"})
 }
 
-func TestRetentionKeepsWhatIsOwed(t *testing.T) {
+func TestRetentionKeepsOpenWork(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
 	failed := f.accepted(1)[0]
@@ -152,19 +152,19 @@ func TestRetentionKeepsWhatIsOwed(t *testing.T) {
 	}
 	f.settle(f.db, f.plan(f.claimEvents(f.db, 1)[0]))
 	f.keep(old)
-	same(t, "events with nothing owed", has("event"), false)
-	same(t, "actions with nothing owed", has("event_action"), false)
+	same(t, "events without open work", has("event"), false)
+	same(t, "actions without open work", has("event_action"), false)
 	same(t, "bodies that a task reads", has("event_payload"), true)
 
 	x := f.claimWork(f.db, f.query())[0]
 	f.complete(f.db, x, nil)
 	f.keep(old)
-	same(t, "bodies that nobody reads", has("event_payload"), false)
+	same(t, "bodies without a reader", has("event_payload"), false)
 }
 
 // A published event that refers to the payload of its source's event is delivered, so
-// the payload is kept while a delivery is owed.
-func TestRetentionKeepsThePayloadThatAPublishedEventRefersTo(t *testing.T) {
+// the payload is kept while a delivery is open.
+func TestRetentionKeepsThePayloadOfPublishedEvents(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
 	s := f.subscriber()
@@ -174,19 +174,19 @@ func TestRetentionKeepsThePayloadThatAPublishedEventRefersTo(t *testing.T) {
 	f.clock.advance(10 * day)
 	f.keep(Retention{EventsDays: 1, BodiesDays: 1, DeliveriesDays: 1})
 	for _, table := range []string{"event", "event_payload", "delivery"} {
-		same(t, table+" while its delivery is owed", slices.Contains(f.days(table), "20260310"), true)
+		same(t, table+" while its delivery is open", slices.Contains(f.days(table), "20260310"), true)
 	}
 	d := f.claimDeliveries(f.db, 1, s)[0]
 	same(t, "its body", string(d.Event.Body), `{}`)
-	f.settleDeliveries(f.db, f.came(d, eventhook.DeliverySuccess))
+	f.settleDeliveries(f.db, f.settlement(d, eventhook.DeliverySuccess))
 	f.keep(Retention{EventsDays: 1, BodiesDays: 1, DeliveriesDays: 1})
 	for _, table := range []string{"event", "event_payload", "delivery"} {
 		same(t, table+" then", slices.Contains(f.days(table), "20260310"), false)
 	}
 }
 
-// The same holds for an event that waits for its requests: it is not due itself.
-func TestRetentionKeepsAnEventThatWaitsForItsRequests(t *testing.T) {
+// An event that waits for its deliveries is not due itself.
+func TestRetentionKeepsEventsWithOpenDeliveries(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
 	a := f.arrival(f.event(), requests(`{"made":1}`))
@@ -196,15 +196,15 @@ func TestRetentionKeepsAnEventThatWaitsForItsRequests(t *testing.T) {
 	f.keep(old)
 	d := f.holding([]*eventhook.Delivery{a.Plan.Actions[0].Effect.Request.Delivery})[0]
 	same(t, "its body", string(d.Body), `{"made":1}`)
-	f.settleDeliveries(f.db, f.came(d, eventhook.DeliverySuccess))
+	f.settleDeliveries(f.db, f.settlement(d, eventhook.DeliverySuccess))
 	same(t, "the event", f.stored(a.Event).Status, eventhook.EventDelivered)
 	f.keep(old)
 	same(t, "events then", slices.Contains(f.days("event"), "20260310"), false)
 }
 
-// The event is made due again after retention has looked and before it has the
-// lock to drop.
-func TestRetentionSeesWhatIsRetriedMeanwhile(t *testing.T) {
+// The event becomes due again after the first check for open work and before the lock that
+// dropping takes.
+func TestRetentionKeepsConcurrentlyRetriedEvents(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
 	e := f.accepted(1)[0]
@@ -231,7 +231,7 @@ func TestRetentionSeesWhatIsRetriedMeanwhile(t *testing.T) {
 	same(t, "its action partition", slices.Contains(f.days("event_action"), "20260310"), true)
 }
 
-func TestKeepPartitionsOfTwoInstances(t *testing.T) {
+func TestTwoInstancesMaintainPartitions(t *testing.T) {
 	f := setUp(t)
 	for range 8 {
 		f.accepted(2)
@@ -247,8 +247,8 @@ func TestKeepPartitionsOfTwoInstances(t *testing.T) {
 	same(t, "strays", f.count("event_default", "true")+f.count("event_payload_default", "true"), 0)
 }
 
-// A table that somebody holds does not keep the others from their partitions.
-func TestKeepPartitionsDoesWhatItCan(t *testing.T) {
+// A locked table does not prevent the partitions of other tables.
+func TestMaintainPartitionsContinuesAfterAFailure(t *testing.T) {
 	f := setUp(t)
 	f.accepted(1)
 	tx, err := f.other.work.Begin(t.Context())
@@ -257,7 +257,7 @@ func TestKeepPartitionsDoesWhatItCan(t *testing.T) {
 	f.must(err)
 	f.db.lockWait = time.Millisecond
 	if err := f.db.MaintainPartitions(t.Context(), 0, Retention{}); err == nil {
-		t.Error("no error about the one it could not make")
+		t.Error("no error about the partition that it could not create")
 	}
 	f.must(tx.Rollback(t.Context()))
 	f.db.lockWait = lockWait
@@ -286,12 +286,12 @@ func TestPartitionsCoverTheirDay(t *testing.T) {
 	}
 }
 
-func TestDeliveriesKeepTheirDayAndTheirBody(t *testing.T) {
+func TestRetentionKeepsOpenDeliveriesAndTheirBodies(t *testing.T) {
 	f := setUp(t)
 	f.keep(Retention{})
 	s := f.subscriber()
-	list := f.held(2, s)
-	f.settleDeliveries(f.db, f.came(list[0], eventhook.DeliveryDead), f.came(list[1], eventhook.DeliverySuccess))
+	list := f.claimedDeliveries(2, s)
+	f.settleDeliveries(f.db, f.settlement(list[0], eventhook.DeliveryDead), f.settlement(list[1], eventhook.DeliverySuccess))
 	r := Retention{EventsDays: 30, BodiesDays: 20, DeliveriesDays: 14}
 	had := func(table string) bool { return slices.Contains(f.days(table), "20260310") }
 	f.clock.advance(14 * day)
@@ -300,9 +300,9 @@ func TestDeliveriesKeepTheirDayAndTheirBody(t *testing.T) {
 	f.restart(eventhook.DeliverySelection{IDs: deliveryIDs(list[0])})
 	f.clock.advance(7 * day)
 	f.keep(Retention{EventsDays: 14, BodiesDays: 14, DeliveriesDays: 14})
-	same(t, "while one is owed: deliveries, bodies and events", []bool{had("delivery"), had("event_payload"), had("event")}, []bool{true, true, true})
-	f.settleDeliveries(f.db, f.came(f.claimDeliveries(f.db, 1, s)[0], eventhook.DeliverySuccess))
+	same(t, "while one is open: deliveries, bodies and events", []bool{had("delivery"), had("event_payload"), had("event")}, []bool{true, true, true})
+	f.settleDeliveries(f.db, f.settlement(f.claimDeliveries(f.db, 1, s)[0], eventhook.DeliverySuccess))
 	f.keep(r)
-	same(t, "when none is", []bool{had("delivery"), had("event_payload"), had("event")}, []bool{false, false, true})
-	same(t, "begun anew after that", len(f.restart(eventhook.DeliverySelection{IDs: deliveryIDs(list...)})), 0)
+	same(t, "when all have ended", []bool{had("delivery"), had("event_payload"), had("event")}, []bool{false, false, true})
+	same(t, "restarted after that", len(f.restart(eventhook.DeliverySelection{IDs: deliveryIDs(list...)})), 0)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// manyKeys stores n keys of which every second is past its time, four to a page.
+// manyKeys stores n keys, four per page; every second key has expired.
 func (f *fixture) manyKeys(n int) {
 	f.Helper()
 	f.exec(`INSERT INTO eventhook.idempotency_key (tenant_id, scope, key, made, expires_at)
@@ -52,7 +52,7 @@ func TestSweepWalksTheKeys(t *testing.T) {
 	same(t, "removed of nothing", sweep(), 0)
 }
 
-func TestSweepPassesOverWhatIsHeld(t *testing.T) {
+func TestSweepSkipsLockedRows(t *testing.T) {
 	f := setUp(t)
 	f.manyKeys(10)
 	tx, err := f.other.work.Begin(t.Context())
@@ -68,7 +68,7 @@ func TestSweepPassesOverWhatIsHeld(t *testing.T) {
 	same(t, "removed when it is free", removed, 1)
 }
 
-func TestAKeyIsOfUseWhileKeysAreSwept(t *testing.T) {
+func TestExpiredKeysCanBeClaimedDuringASweep(t *testing.T) {
 	f := setUp(t)
 	for range 20 {
 		var batch, again []*eventhook.Event
@@ -141,7 +141,7 @@ func TestSweepPromises(t *testing.T) {
 	}{
 		{"young ones stay", keep - time.Second, keep, 0},
 		{"a keep of 0 keeps", time.Hour, 0, 0},
-		{"settled ones go, and those that nobody made", 0, keep, 2},
+		{"settled ones, also those that were never created", 0, keep, 2},
 		{"once", 0, keep, 0},
 	} {
 		f.clock.advance(c.after)

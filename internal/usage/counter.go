@@ -48,7 +48,7 @@ type tenant struct {
 
 func (t *tenant) due() *atomic.Bool { return &t.isDue }
 
-// total is the sum of what all instances had written when it was read.
+// total is the sum of the counts that all instances had written when it was read.
 type total struct {
 	readAt time.Time
 	day    day
@@ -79,8 +79,9 @@ func (t *tenant) used(d day, own count) count {
 	return used
 }
 
-// dueList lists the tenants or sources that have unwritten counts, each once: those whose
-// due flag is set. Others are only referenced by their accounts.
+// dueList lists the tenants or sources that have unwritten counts, each once. Their
+// due flag is set. Tenants and sources that are not listed are only referenced by their
+// accounts.
 type dueList[T interface{ due() *atomic.Bool }] struct {
 	mu   sync.Mutex
 	list []T
@@ -96,8 +97,8 @@ func (d *dueList[T]) add(v T) {
 	d.list = append(d.list, v)
 }
 
-// take empties the list. The caller must read the counts after take: anything that is
-// counted later is listed again.
+// take empties the list. The caller must read the counts after take: a tenant or source that
+// counts later is listed again.
 func (d *dueList[T]) take() []T {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -25,7 +25,7 @@ func (m *Meter) acquireFlush(ctx context.Context) (release func(), err error) {
 
 // Flush writes the counts of tenants in one call of the store and reads the totals of the
 // written tenants that have a quota. If it returns an error, no count is lost: the next
-// Flush writes what this one did not.
+// Flush writes the remaining counts.
 func (m *Meter) Flush(ctx context.Context) error {
 	release, err := m.acquireFlush(ctx)
 	if err != nil {
@@ -55,7 +55,7 @@ func (m *Meter) syncNow(t *tenant, isNeeded func() bool) {
 }
 
 // readNow reads the totals of a tenant unless they were read within the interval. It also
-// reads those of the other waiting tenants: when all sources are reloaded at once, each
+// reads the totals of the other waiting tenants: when all sources are reloaded at once, each
 // waits for at most two reads, however many tenants there are.
 func (m *Meter) readNow(ctx context.Context, t *tenant) error {
 	m.addWaiting(t, 1)
@@ -86,7 +86,7 @@ func (m *Meter) addWaiting(t *tenant, n int) {
 	}
 }
 
-// waitingTenants returns a tenant and up to 999 others for whose totals callers wait.
+// waitingTenants returns first and up to 999 other tenants for whose totals callers wait.
 func (m *Meter) waitingTenants(first *tenant) []*tenant {
 	const maxTenants = 1000 // of one read
 	m.mu.Lock()
@@ -103,7 +103,7 @@ func (m *Meter) waitingTenants(first *tenant) []*tenant {
 	return list
 }
 
-// flush writes the counts of the tenants and reads the totals of those with a quota. If it
+// flush writes the counts of the tenants and reads the totals of tenants with a quota. If it
 // fails, the tenants are due again. The caller must have acquired the flush.
 func (m *Meter) flush(ctx context.Context, list []*tenant) error {
 	err := m.write(ctx, list)
@@ -118,7 +118,7 @@ func (m *Meter) flush(ctx context.Context, list []*tenant) error {
 	return err
 }
 
-// write writes what each tenant has counted since its last write. It reads the clock after
+// write writes the events that each tenant has counted since its last write. It reads the clock after
 // the counters, so that no count belongs to a later day than today.
 func (m *Meter) write(ctx context.Context, list []*tenant) error {
 	reads := make([][2]count, len(list))
@@ -159,7 +159,7 @@ func (m *Meter) writeTenants(ctx context.Context, sums map[tenantDay]count) erro
 	return m.store.AddTenantCounts(ctx, m.slot, list)
 }
 
-// readTotals reads what all instances have written for the tenants.
+// readTotals reads the sums of all instances for the tenants.
 func (m *Meter) readTotals(ctx context.Context, list []*tenant) error {
 	if len(list) == 0 {
 		return nil

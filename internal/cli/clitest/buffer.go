@@ -5,6 +5,7 @@ import (
 	"sync"
 )
 
+// Buffer is a bytes.Buffer for concurrent use.
 type Buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

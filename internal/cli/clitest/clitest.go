@@ -8,17 +8,19 @@ import (
 	"time"
 )
 
-// unconfigured takes away what configures the machine that the test runs on.
+// ClearEnvironment empties the variables that configure the program for the
+// duration of the test.
 func ClearEnvironment(t *testing.T) {
 	t.Helper()
 	for _, v := range os.Environ() {
 		name, _, _ := strings.Cut(v, "=")
 		if name == "DATABASE_URL" || strings.HasPrefix(name, "EVENTHOOK_") && name != "EVENTHOOK_TEST_DATABASE_URL" {
-			t.Setenv(name, "") // an empty one says nothing
+			t.Setenv(name, "") // the program treats an empty variable as one that is not set
 		}
 	}
 }
 
+// WriteFile writes a file into a new folder and returns its path.
 func WriteFile(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -28,7 +30,8 @@ func WriteFile(t *testing.T, name, text string) string {
 	return path
 }
 
-// eventually waits until a condition holds, whatever the machine's speed.
+// Eventually polls holds until it returns true. The test fails after two minutes,
+// which is enough for slow machines.
 func Eventually(t *testing.T, claim string, holds func() bool) {
 	t.Helper()
 	deadline := time.After(2 * time.Minute)
@@ -37,7 +40,7 @@ func Eventually(t *testing.T, claim string, holds func() bool) {
 	for !holds() {
 		select {
 		case <-deadline:
-			t.Fatalf("never: %s", claim)
+			t.Fatalf("timeout: want %s", claim)
 		case <-tick.C:
 		}
 	}

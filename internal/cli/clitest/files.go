@@ -7,6 +7,7 @@ import (
 	"testing"
 )
 
+// WantOwnerOnly fails the test unless a file has the mode 0600.
 func WantOwnerOnly(t *testing.T, path string) {
 	t.Helper()
 	info, err := os.Stat(path)
@@ -18,7 +19,7 @@ func WantOwnerOnly(t *testing.T, path string) {
 	}
 }
 
-// wantOnly holds that a folder has these files and no left-overs.
+// WantFiles fails the test unless a folder contains exactly the named files.
 func WantFiles(t *testing.T, dir string, names ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

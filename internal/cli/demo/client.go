@@ -14,7 +14,7 @@ import (
 	"github.com/eventhook/eventhook/internal/cli/send"
 )
 
-// demoClient is a provider and a worker, over HTTP like anybody's.
+// client sends webhooks as a provider does, and calls the API as a worker does.
 type client struct {
 	url     string
 	key     string
@@ -23,6 +23,7 @@ type client struct {
 
 const demoTenant = "acme"
 
+// claimedItem is a claimed task or workflow.
 type claimedItem struct {
 	ID         string
 	Kind       string
@@ -35,7 +36,8 @@ type claimedItem struct {
 	}
 }
 
-// send sends a sample to its source; secret "" means the source's own.
+// send sends a sample to its source, signed with secret, or with the secret of the
+// source if it is "".
 func (c *client) send(ctx context.Context, s send.Sample, secret string) (status int, body []byte, err error) {
 	if secret == "" {
 		secret = c.secrets[s.Provider]
@@ -47,7 +49,7 @@ func (c *client) send(ctx context.Context, s send.Sample, secret string) (status
 	return do(r)
 }
 
-// call calls the API for the demo's tenant and holds its status.
+// call calls the API of the tenant and fails unless the answer has the status.
 func (c *client) call(ctx context.Context, method, path string, body any, status int, answer any) error {
 	raw, err := json.Marshal(body)
 	if err != nil {
@@ -69,6 +71,7 @@ func (c *client) call(ctx context.Context, method, path string, body any, status
 	return json.Unmarshal(got, answer)
 }
 
+// do sends a request and reads the answer.
 func do(r *http.Request) (status int, body []byte, err error) {
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {

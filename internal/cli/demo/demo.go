@@ -16,12 +16,12 @@ import (
 	"github.com/eventhook/eventhook/internal/pgembed"
 )
 
-// demoStart starts a gateway with a private PostgreSQL in the folder dir. The
+// Start starts a gateway with a private PostgreSQL in the folder dir. The
 // gateway listens at free ports of this host, may deliver to the network
 // allowedCIDR, and has the tenant acme with the sources github and stripe.
 type Start func(ctx context.Context, dir, allowedCIDR string) (*Gateway, error)
 
-// demoGateway is a gateway that is configured and does not serve yet.
+// Gateway is a gateway that is configured and does not serve yet.
 type Gateway struct {
 	URL      string
 	AdminKey string
@@ -31,14 +31,15 @@ type Gateway struct {
 	Run func(ctx context.Context, ready func()) error
 }
 
+// New returns the command. It calls start for a gateway.
 func New(start Start) *cobra.Command {
 	return &cobra.Command{
 		Use:   "demo",
-		Short: "Show the main job end to end, on a gateway of its own, in seconds",
-		Long: `Start a gateway with a private PostgreSQL on free ports, send it signed,
-forged and repeated webhooks, be the worker, publish an event and be its
-subscriber, and print what happens. Succeeds only if all of it happened. Leaves
-nothing behind.`,
+		Short: "Demonstrate the gateway end to end, in seconds",
+		Long: `Start a gateway with a private PostgreSQL on free ports, send it signed, forged
+and duplicate webhooks, claim and complete their work, publish an event, receive it
+as a subscriber, and print each step. The command fails at the first unexpected
+result. It removes all its data at the end.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runDemo(cmd.Context(), start, cmd.OutOrStdout()) },
 	}
@@ -53,8 +54,8 @@ func runDemo(ctx context.Context, start Start, w io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, pgembed.Discard(dir)) }()
-	story := &timeline{w: w, began: time.Now()}
-	story.tell("starting a gateway with a private PostgreSQL")
+	steps := &timeline{w: w, start: time.Now()}
+	steps.print("starting a gateway with a private PostgreSQL")
 	g, err := start(ctx, dir, demoLoopback)
 	if err != nil {
 		return err
@@ -63,12 +64,12 @@ func runDemo(ctx context.Context, start Start, w io.Writer) (err error) {
 	ready, stopped := make(chan struct{}), make(chan error, 1)
 	go func() { stopped <- g.Run(serving, func() { close(ready) }) }()
 	<-ready
-	story.tell("ready at %s, tenant acme with the sources github and stripe", g.URL)
-	err = (&demo{timeline: story, client: &client{url: g.URL, key: g.AdminKey, secrets: g.Secrets}}).run(ctx)
+	steps.print("ready at %s, tenant acme with the sources github and stripe", g.URL)
+	err = (&demo{timeline: steps, client: &client{url: g.URL, key: g.AdminKey, secrets: g.Secrets}}).run(ctx)
 	stop()
 	err = errors.Join(err, <-stopped)
 	if err == nil {
-		story.tell("all of it happened")
+		steps.print("all steps succeeded")
 	}
 	return err
 }
@@ -83,17 +84,17 @@ func demoFolder() (string, error) {
 	return dir, os.Chmod(dir, 0o711) //nolint:gosec // the files in it are not readable by others
 }
 
-// timeline prints what happens and when.
+// timeline prints the steps of the demo with their time since its start.
 type timeline struct {
 	w     io.Writer
-	began time.Time
+	start time.Time
 }
 
-func (t *timeline) tell(format string, args ...any) {
-	_, _ = fmt.Fprintf(t.w, "%6.2fs  %s\n", time.Since(t.began).Seconds(), fmt.Sprintf(format, args...))
+func (t *timeline) print(format string, args ...any) {
+	_, _ = fmt.Fprintf(t.w, "%6.2fs  %s\n", time.Since(t.start).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// demo is the story. Each step fails if what it tells did not happen.
+// demo runs the steps. A step fails if its result is not the expected one.
 type demo struct {
 	*timeline
 	client *client
@@ -113,7 +114,7 @@ func (d *demo) run(ctx context.Context) error {
 	return d.publishedReachesSubscriber(ctx)
 }
 
-// demoPayment is the payment that the workflow waits for.
+// demoPayment is the id of the payment that the workflow waits for.
 const demoPayment = "pi_3PExampleOrder1001"
 
 func (d *demo) workflowSuspends(ctx context.Context) (id string, err error) {
@@ -121,12 +122,12 @@ func (d *demo) workflowSuspends(ctx context.Context) (id string, err error) {
 	if _, err := d.expect(ctx, created, "", 200, "accepted"); err != nil {
 		return "", err
 	}
-	d.tell("stripe    payment_intent.created, signed: 200 accepted")
+	d.print("stripe    payment_intent.created, signed: 200 accepted")
 	item, err := d.claim(ctx, "payments")
 	if err != nil {
 		return "", err
 	}
-	d.tell("worker    claimed the workflow %s", item.Kind)
+	d.print("worker    claimed the workflow %s", item.Kind)
 	var promise struct{ ID string }
 	err = d.client.call(ctx, "POST", "/promises", map[string]any{"idempotency_key": "stripe:" + demoPayment, "workflow_execution_id": item.ID}, 201, &promise)
 	if err != nil {
@@ -134,7 +135,7 @@ func (d *demo) workflowSuspends(ctx context.Context) (id string, err error) {
 	}
 	err = d.client.call(ctx, "POST", "/work/"+item.ID+"/suspend",
 		map[string]any{"lease_token": item.LeaseToken, "state": map[string]any{"step": "await payment"}, "await": []string{promise.ID}}, 200, nil)
-	d.tell("worker    made a promise for stripe:%s and suspended the workflow", demoPayment)
+	d.print("worker    created a promise for stripe:%s and suspended the workflow", demoPayment)
 	return item.ID, err
 }
 
@@ -144,39 +145,39 @@ func (d *demo) pushBecomesTask(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.tell("github    push, signed: 200 accepted")
-	again, err := d.expect(ctx, push, "", 200, "duplicate")
+	d.print("github    push, signed: 200 accepted")
+	duplicate, err := d.expect(ctx, push, "", 200, "duplicate")
 	if err != nil {
 		return err
 	}
-	if again.DuplicateOf != first.EventID {
-		return fmt.Errorf("the duplicate is of %q, not of %q", again.DuplicateOf, first.EventID)
+	if duplicate.DuplicateOf != first.EventID {
+		return fmt.Errorf("the answer names the event %q as the original, want %q", duplicate.DuplicateOf, first.EventID)
 	}
-	d.tell("github    the same push again: 200 duplicate, not processed")
-	if _, err := d.expect(ctx, send.Sample{Provider: "github"}, "not the secret", 401, ""); err != nil {
+	d.print("github    same push: 200 duplicate, not processed")
+	if _, err := d.expect(ctx, send.Sample{Provider: "github"}, "wrong secret", 401, ""); err != nil {
 		return err
 	}
-	d.tell("somebody  a forged push: 401, nothing stored")
+	d.print("attacker  forged push: 401, not stored")
 	item, err := d.claim(ctx, "ci")
 	if err != nil {
 		return err
 	}
 	var input struct{ Ref string }
 	if err := json.Unmarshal(item.Input, &input); err != nil || input.Ref != "refs/heads/main" {
-		return fmt.Errorf("the task's input is not the push: %s", item.Input)
+		return fmt.Errorf("the input of the task is not the push: %s", item.Input)
 	}
-	d.tell("worker    claimed the task %s for %s", item.Kind, input.Ref)
+	d.print("worker    claimed the task %s for %s", item.Kind, input.Ref)
 	err = d.client.call(ctx, "POST", "/work/"+item.ID+"/complete",
 		map[string]any{"lease_token": item.LeaseToken, "output": map[string]any{"built": true}}, 200, nil)
 	if err != nil {
 		return err
 	}
-	d.tell("worker    completed it")
-	return d.onlyOneTask(ctx, first.EventID)
+	d.print("worker    completed the task")
+	return d.checkOneTask(ctx, first.EventID)
 }
 
-// onlyOneTask holds that three pushes made one task, of the genuine first one.
-func (d *demo) onlyOneTask(ctx context.Context, event string) error {
+// checkOneTask fails unless the three pushes created one task, for the first push.
+func (d *demo) checkOneTask(ctx context.Context, event string) error {
 	var list struct {
 		Items []struct {
 			EventID string `json:"event_id"`
@@ -196,7 +197,7 @@ func (d *demo) paymentResumes(ctx context.Context, workflow string) error {
 	if _, err := d.expect(ctx, send.Sample{Provider: "stripe", PaymentID: demoPayment}, "", 200, "accepted"); err != nil {
 		return err
 	}
-	d.tell("stripe    payment_intent.succeeded, signed: 200 accepted")
+	d.print("stripe    payment_intent.succeeded, signed: 200 accepted")
 	item, err := d.claim(ctx, "payments")
 	if err != nil {
 		return err
@@ -206,18 +207,18 @@ func (d *demo) paymentResumes(ctx context.Context, workflow string) error {
 	}
 	var payment struct{ Amount int }
 	if err := json.Unmarshal(item.Promises[0].Value, &payment); err != nil || payment.Amount != 4200 {
-		return fmt.Errorf("the promise's value is not the payment: %s", item.Promises[0].Value)
+		return fmt.Errorf("the value of the promise is not the payment: %s", item.Promises[0].Value)
 	}
-	d.tell("worker    the promise resolved: the workflow goes on from %s with amount %d", item.State, payment.Amount)
+	d.print("worker    the promise is resolved: the workflow continues from %s with amount %d", item.State, payment.Amount)
 	err = d.client.call(ctx, "POST", "/work/"+item.ID+"/complete", map[string]any{"lease_token": item.LeaseToken}, 200, nil)
 	if err == nil {
-		d.tell("worker    completed the workflow")
+		d.print("worker    completed the workflow")
 	}
 	return err
 }
 
-// expect sends a sample, signed with the source's secret or another one, and
-// holds its answer.
+// expect sends a sample and fails unless the answer has this code and status. The
+// sample is signed with secret, or with the secret of the source if it is "".
 func (d *demo) expect(ctx context.Context, s send.Sample, secret string, code int, status string) (a send.Answer, err error) {
 	got, body, err := d.client.send(ctx, s, secret)
 	if err == nil && got == http.StatusOK {
@@ -232,7 +233,7 @@ func (d *demo) expect(ctx context.Context, s send.Sample, secret string, code in
 	return a, nil
 }
 
-// claim waits for one piece of work.
+// claim waits for one task or workflow of a queue and claims it.
 func (d *demo) claim(ctx context.Context, queue string) (claimedItem, error) {
 	var got struct{ Items []claimedItem }
 	err := d.client.call(ctx, "POST", "/work/claim", map[string]any{"queue": queue, "max": 1, "wait_seconds": 10}, 200, &got)

@@ -13,18 +13,18 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// demoLoopback is what the demo's configuration allows the gateway to deliver
-// to: this host, which is refused otherwise like every private network.
+// demoLoopback is the network to which the gateway of the demo may deliver. By
+// default a gateway does not deliver to loopback and private addresses.
 const demoLoopback = "127.0.0.1/32"
 
-// demoSubscriber is a service that receives the tenant's events. It verifies
+// subscriber is a service that receives the tenant's events. It verifies
 // each request with its signing secret.
 type subscriber struct {
 	verifier verify.Verifier
 	received chan receipt
 }
 
-// demoReceipt is one request that a demoSubscriber received.
+// receipt is one request that a subscriber received.
 type receipt struct {
 	event, eventType, body string
 	failure                string // why the verification failed; "" if the request is verified
@@ -50,8 +50,9 @@ func (s subscriber) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// publishedReachesSubscriber subscribes a service of the demo's own, publishes
-// an event, and holds that it comes, signed and to the digit.
+// publishedReachesSubscriber creates a subscription for a receiver of the demo,
+// publishes an event, and fails unless the receiver gets the event, signed and with
+// unchanged data.
 func (d *demo) publishedReachesSubscriber(ctx context.Context) (err error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -72,14 +73,14 @@ func (d *demo) publishedReachesSubscriber(ctx context.Context) (err error) {
 	}
 	select {
 	case got := <-received:
-		return d.holdReceipt(got, event)
+		return d.checkReceipt(got, event)
 	case <-ctx.Done():
-		return fmt.Errorf("the event did not reach its subscriber: %w", ctx.Err())
+		return fmt.Errorf("the subscriber did not receive the event: %w", ctx.Err())
 	}
 }
 
-// receiveAt starts a subscriber that knows a secret. stop lets it answer what
-// has come.
+// receiveAt starts a receiver that verifies with the secret. stop waits for running
+// requests.
 func receiveAt(l net.Listener, secret string) (received <-chan receipt, stop func(context.Context) error, err error) {
 	const readTimeout, stopTimeout = 10 * time.Second, 5 * time.Second
 	verifier, err := verify.New(verify.Config{Type: "standard_webhooks", Secrets: []string{secret}}, nil)
@@ -91,7 +92,7 @@ func receiveAt(l net.Listener, secret string) (received <-chan receipt, stop fun
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = server.Serve(l) // until it is closed
+		_ = server.Serve(l) // until stop closes it
 	}()
 	return s.received, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, stopTimeout)
@@ -108,12 +109,12 @@ func (d *demo) subscribe(ctx context.Context, at net.Addr) (secret string, err e
 	url := "http://" + at.String() + "/hooks"
 	err = d.client.call(ctx, "POST", "/subscriptions", map[string]any{"name": "billing", "url": url, "event_types": []string{"invoice.*"}}, 201, &made)
 	if err == nil {
-		d.tell("billing   subscribed to invoice.* at %s (loopback is private: the demo's configuration allows %s)", url, demoLoopback)
+		d.print("billing   subscribed to invoice.* at %s (a private address, which the demo's configuration allows: %s)", url, demoLoopback)
 	}
 	return made.SigningSecret, err
 }
 
-// demoInvoice has a number that would come as 42 if anybody parsed it on its way.
+// demoInvoice has a number that would become 42 if the gateway parsed and encoded it.
 const demoInvoice = `{"invoice":"in_1001","amount":42.00}`
 
 func (d *demo) publish(ctx context.Context) (event string, err error) {
@@ -128,18 +129,19 @@ func (d *demo) publish(ctx context.Context) (event string, err error) {
 	if made.Deliveries != 1 {
 		return "", fmt.Errorf("the published event has %d deliveries, want 1", made.Deliveries)
 	}
-	d.tell("acme      published invoice.paid: 202, one delivery")
+	d.print("acme      published invoice.paid: 202, one delivery")
 	return made.EventID, nil
 }
 
-func (d *demo) holdReceipt(got receipt, event string) error {
+// checkReceipt fails unless a request has the published event.
+func (d *demo) checkReceipt(got receipt, event string) error {
 	if got.failure != "" {
-		return fmt.Errorf("the subscriber could not verify what came: %s", got.failure)
+		return fmt.Errorf("the subscriber could not verify the request: %s", got.failure)
 	}
 	var body struct{ Data struct{ Amount json.Number } }
 	if err := json.Unmarshal([]byte(got.body), &body); err != nil || got.event != event || got.eventType != "invoice.paid" || body.Data.Amount != "42.00" {
 		return fmt.Errorf("want event %s with %s, got %s of %s with %s", event, demoInvoice, got.event, got.eventType, got.body)
 	}
-	d.tell("billing   got it signed, and verified it: %s, amount %s to the digit", got.eventType, body.Data.Amount)
+	d.print("billing   received and verified it: %s, amount %s unchanged", got.eventType, body.Data.Amount)
 	return nil
 }

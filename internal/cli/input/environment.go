@@ -5,18 +5,19 @@ import (
 	"os"
 )
 
-// The variables that stand for the flags of the commands that call a gateway.
+// The environment variables that replace flags which are not given.
 const (
 	ServerVariable = "EVENTHOOK_SERVER"
 	KeyVariable    = "EVENTHOOK_KEY"
 	TenantVariable = "EVENTHOOK_TENANT"
-	SecretVariable = "EVENTHOOK_SECRET" // to sign or verify with
+	SecretVariable = "EVENTHOOK_SECRET" // signs or verifies
 )
 
+// DefaultServer is the URL of a gateway that runs on this host with default settings.
 const DefaultServer = "http://localhost:8080"
 
-// serverURL returns the gateway's URL: of the flag --server, else of
-// EVENTHOOK_SERVER, else the default.
+// ServerURL returns the URL of the gateway: the value of the flag --server, else
+// of EVENTHOOK_SERVER, else DefaultServer.
 func ServerURL(flag string) string {
 	return cmp.Or(flag, os.Getenv(ServerVariable), DefaultServer)
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// readFileOrStdin reads the file of a name, or stdin if the name is "-".
+// ReadFile reads the named file, or stdin to its end if the name is "-".
 func ReadFile(name string, stdin io.Reader) ([]byte, error) {
 	if name == "-" {
 		return io.ReadAll(stdin)
@@ -14,7 +14,7 @@ func ReadFile(name string, stdin io.Reader) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// textOrFile returns the content of the file for a value "@FILE", else the value itself.
+// TextOrFile returns the content of FILE if value is "@FILE", else value.
 func TextOrFile(value string) (string, error) {
 	name, isFile := strings.CutPrefix(value, "@")
 	if !isFile {

@@ -10,25 +10,28 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// secretFlags say where secrets are. The plain one is for trying things out:
-// shells remember what they ran, and every process of the machine may see it.
+// Secrets are the flags --secret-env, --secret-file and --secret. A value of
+// --secret is visible in the history of the shell and to every process of the
+// host, so it is meant for experiments only.
 type Secrets struct {
 	plain, names, files []string
 }
 
+// maxSecret is the maximum size of a secret on standard input, in bytes.
 const maxSecret = 64 << 10
 
+// AddTo defines the flags.
 func (f *Secrets) AddTo(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.names, "secret-env", nil, "environment variable that holds a secret; may be repeated")
 	flags.StringArrayVar(&f.files, "secret-file", nil, "file that holds a secret, - for standard input; may be repeated")
-	flags.StringArrayVar(&f.plain, "secret", nil, "a secret; may be repeated (your shell will remember it: prefer the others)")
+	flags.StringArrayVar(&f.plain, "secret", nil, "a secret; may be repeated (the history of your shell will contain it: prefer the other flags)")
 }
 
-// given reports whether any is.
+// Given reports whether one of the flags was given.
 func (f *Secrets) Given() bool { return len(f.plain)+len(f.names)+len(f.files) > 0 }
 
-// read returns the secrets: of variables, of files, and plain ones. No error
-// holds one.
+// Read returns the secrets in the order --secret-env, --secret-file, --secret. Its
+// errors do not contain a secret.
 func (f *Secrets) Read(stdin io.Reader) ([]string, error) {
 	var secrets []string
 	for _, name := range f.names {
@@ -54,7 +57,7 @@ func (f *Secrets) Read(stdin io.Reader) ([]string, error) {
 	return secrets, nil
 }
 
-// readSecretFile reads a secret without the line end that editors leave.
+// readSecretFile reads a secret and removes line ends at its end, which editors add.
 func readSecretFile(name string, stdin io.Reader) (string, error) {
 	raw, err := ReadFile(name, io.LimitReader(stdin, maxSecret))
 	if err != nil {
@@ -67,21 +70,21 @@ func readSecretFile(name string, stdin io.Reader) (string, error) {
 	return text, nil
 }
 
-// one is the secret where there can be only one.
+// ReadOne returns the secret if exactly one is given. Call it if Given is true.
 func (f *Secrets) ReadOne(stdin io.Reader) (string, error) {
 	texts, err := f.Read(stdin)
 	switch {
 	case err != nil:
 		return "", err
 	case len(texts) > 1:
-		return "", errors.New("there can be one secret only; rotate-secret gives another")
+		return "", errors.New("only one secret is possible; rotate-secret replaces it")
 	}
 	return texts[0], nil
 }
 
-// again is the first of the flags as they were given, for another command. A
-// plain secret is not repeated.
-func (f *Secrets) Repeat() string {
+// Example returns a flag for the same secret in another command line, "" without a
+// secret. It never contains the secret.
+func (f *Secrets) Example() string {
 	switch {
 	case len(f.names) > 0:
 		return " --secret-env " + f.names[0]

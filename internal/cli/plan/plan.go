@@ -8,40 +8,44 @@ import (
 	"github.com/eventhook/eventhook/internal/cli/terminal"
 )
 
-// plan prints what applying does, or would do, like a diff, and counts it.
+// Plan prints the changes of an apply like a diff, and counts them by action.
 type Plan struct {
 	w       io.Writer
-	verbose bool // what is unchanged, too
+	verbose bool // print unchanged objects
 	dry     bool
 	counts  map[eventhook.ChangeAction]int
 }
 
+// New returns a plan that prints to w. A dry plan describes changes that are not
+// made.
 func New(w io.Writer, verbose, dry bool) *Plan {
 	return &Plan{w: w, verbose: verbose, dry: dry, counts: map[eventhook.ChangeAction]int{}}
 }
 
-var planSigns = map[eventhook.ChangeAction]string{
+var signs = map[eventhook.ChangeAction]string{
 	eventhook.ChangeCreate: "+", eventhook.ChangeUpdate: "~", eventhook.ChangeDelete: "-", eventhook.ChangeUnchanged: "=",
 }
 
+// Add prints and counts changes.
 func (p *Plan) Add(changes []eventhook.Change) {
 	for _, c := range changes {
 		p.counts[c.Action]++
 		if c.Action == eventhook.ChangeUnchanged && !p.verbose {
 			continue
 		}
-		_, _ = fmt.Fprintf(p.w, "%s %s %s %s\n", planSigns[c.Action], c.Action, c.Kind, terminal.Quote(c.Name))
+		_, _ = fmt.Fprintf(p.w, "%s %s %s %s\n", signs[c.Action], c.Action, c.Kind, terminal.Quote(c.Name))
 		for _, f := range c.Fields {
-			_, _ = fmt.Fprintf(p.w, "    %s: %s\n", terminal.Quote(f.Field), shownChange(f))
+			_, _ = fmt.Fprintf(p.w, "    %s: %s\n", terminal.Quote(f.Field), fieldChange(f))
 		}
 	}
 }
 
-// differs reports whether there is anything to do.
+// Differs reports whether a change would create, update or delete an object.
 func (p *Plan) Differs() bool {
 	return p.counts[eventhook.ChangeCreate]+p.counts[eventhook.ChangeUpdate]+p.counts[eventhook.ChangeDelete] > 0
 }
 
+// Summary returns a line with the number of changes by action.
 func (p *Plan) Summary() string {
 	format := "%d created, %d updated, %d deleted, %d unchanged"
 	if p.dry {
@@ -51,9 +55,9 @@ func (p *Plan) Summary() string {
 		p.counts[eventhook.ChangeUnchanged])
 }
 
-// shownChange is a field before and after. Of secrets, and of texts that are
-// too long to be compared by eye, it says that they changed.
-func shownChange(f eventhook.FieldChange) string {
+// fieldChange returns the old and the new value of a field. For secrets and for
+// long values it only states that the value changed.
+func fieldChange(f eventhook.FieldChange) string {
 	const longest = 200
 	from, to := terminal.Quote(string(f.From)), terminal.Quote(string(f.To))
 	switch {

@@ -19,7 +19,7 @@ func New() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "providers [ID]",
-		Short: "List the providers that a source can name, or show one",
+		Short: "List the built-in providers, or show one",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			list, markdown := api.Providers(), docs.Providers
@@ -28,7 +28,7 @@ func New() *cobra.Command {
 				markdown = func() string { return docs.Provider(args[0]) }
 			}
 			if len(list) == 0 {
-				return input.Usagef("there is no provider %q; eventhook providers lists them all", args[0])
+				return input.Usagef("there is no provider %q; eventhook providers lists all", args[0])
 			}
 			return printProviders(cmd.OutOrStdout(), output, list, markdown)
 		},
@@ -56,7 +56,7 @@ func printProviders(w io.Writer, format string, list []api.Provider, markdown fu
 func printProviderTable(w io.Writer, list []api.Provider) error {
 	const gap = 2
 	t := tabwriter.NewWriter(w, 0, 0, gap, ' ', 0)
-	_, _ = fmt.Fprintln(t, "PROVIDER\tSCHEME\tNEEDS\tBODY COVERED\tHANDSHAKE\tNAME") // Flush tells of errors
+	_, _ = fmt.Fprintln(t, "PROVIDER\tSCHEME\tNEEDS\tBODY COVERED\tHANDSHAKE\tNAME") // Flush returns the error
 	for _, p := range list {
 		covered, handshake := "yes", "-"
 		if !p.CoversBody {

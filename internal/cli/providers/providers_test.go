@@ -15,10 +15,10 @@ func TestProvidersCommand(t *testing.T) {
 	clitest.ClearEnvironment(t)
 	table := runCommand("providers")
 	if rows := strings.Count(table.Stdout, "\n"); table.Code != 0 || rows != len(verify.Presets())+1 {
-		t.Errorf("got %d rows, want one for each of %d presets and a head", rows, len(verify.Presets()))
+		t.Errorf("got %d rows, want one for each of %d presets and a title", rows, len(verify.Presets()))
 	}
 	if got := runCommand("providers", "gitlab"); got.Code != 0 || strings.Count(got.Stdout, "\n") != 3 {
-		t.Errorf("of one: got %+v, want its two schemes", got)
+		t.Errorf("one provider: got %+v, want its two schemes", got)
 	}
 	var list []map[string]any
 	got := runCommand("providers", "slack", "-o", "json")

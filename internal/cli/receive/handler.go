@@ -19,99 +19,101 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// answering is what a receiver answers.
-type answering struct {
+// answerPolicy decides the answers to verified requests.
+type answerPolicy struct {
 	status    int
 	delay     time.Duration
-	failEvery int // every Nth of what is verified is answered 500; 0: none
+	failEvery int // every Nth verified request is answered 500; 0: none
 }
 
-// The bounds of what a receiver holds: of one body, and of the ids that it
-// recognizes.
+// The limits of memory.
 const (
-	mostReceived   = 33 << 20 // the largest body that a gateway takes, and what is sent beside it
-	mostRecognized = 100_000
+	maxBody = 33 << 20 // maximum body of a gateway with the envelope around it, in bytes
+	maxIDs  = 100_000  // ids of received events
 )
 
-// receiver is a subscriber: it verifies, prints and answers what comes.
+// receiver verifies, prints and answers requests.
 type receiver struct {
 	signed []signature
-	answer answering
-	path   string // "": any
+	answer answerPolicy
+	path   string // "" for any path
 	terminal.Printer
-	told     io.Writer     // hears what is no event
-	stopping chan struct{} // closed when nobody is to be kept waiting
-	came     chan int      // how many requests have been answered, after each
+	notes    io.Writer     // for requests that are not events
+	stopping chan struct{} // closed at the stop, which ends delays
+	count    chan int      // number of answered requests, sent after each
 
-	mu    sync.Mutex // of what follows, and of printing
+	mu    sync.Mutex // guards the fields below and the output
 	times *lru.Cache[string, int]
 	tally
 }
 
-// tally counts requests. All but the refused are events, or come again.
+// tally counts requests.
 type tally struct {
-	requests, events, again, refused int
+	answered   int
+	events     int // verified, for the first time
+	duplicates int // verified, with a known webhook-id
+	refused    int // not verified
 }
 
-func newReceiver(signed []signature, answer answering, path string, p terminal.Printer) *receiver {
-	r := &receiver{signed: signed, answer: answer, path: path, Printer: p, told: p.Out, stopping: make(chan struct{}), came: make(chan int)}
+func newReceiver(signed []signature, answer answerPolicy, path string, p terminal.Printer) *receiver {
+	r := &receiver{signed: signed, answer: answer, path: path, Printer: p, notes: p.Out, stopping: make(chan struct{}), count: make(chan int)}
 	if p.JSON {
-		r.told = p.Hints
+		r.notes = p.Hints
 	}
-	r.times, _ = lru.New[string, int](mostRecognized) // fails for sizes below 1 only
+	r.times, _ = lru.New[string, int](maxIDs) // fails only for sizes below 1
 	return r
 }
 
-// ServeHTTP takes one request.
+// ServeHTTP verifies, prints and answers one request.
 func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	switch {
 	case r.path != "" && req.URL.Path != r.path:
-		r.note(req, http.StatusNotFound, "another path")
-		http.Error(w, "nothing is received at this path", http.StatusNotFound)
+		r.note(req, http.StatusNotFound, "the path is not --path")
+		http.Error(w, "this receiver uses another path", http.StatusNotFound)
 		return
 	case req.Method != http.MethodPost:
-		r.note(req, http.StatusMethodNotAllowed, "events come by POST")
+		r.note(req, http.StatusMethodNotAllowed, "events are sent by POST")
 		w.Header().Set("Allow", http.MethodPost)
-		http.Error(w, "events come by POST", http.StatusMethodNotAllowed)
+		http.Error(w, "events are sent by POST", http.StatusMethodNotAllowed)
 		return
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, mostReceived))
+	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxBody))
 	if err != nil {
 		status := http.StatusBadRequest
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			status = http.StatusRequestEntityTooLarge
 		}
-		r.note(req, status, "its body could not be read: "+err.Error())
-		http.Error(w, "the body could not be read", status)
+		r.note(req, status, "cannot read the body: "+err.Error())
+		http.Error(w, "cannot read the body", status)
 		return
 	}
-	a := arrive(req, body, time.Now())
-	r.take(req, a)
+	a := newArrival(req, body, time.Now())
+	r.process(req, a)
 	if !r.wait(req) {
-		r.note(req, 0, "the sender of "+a.WebhookID+" hung up before its answer")
+		r.note(req, 0, "the sender of "+a.WebhookID+" closed the connection before the answer")
 	}
 	w.WriteHeader(a.Answered)
 	select {
-	case r.came <- r.answered():
+	case r.count <- r.countAnswer():
 	case <-r.stopping:
 	}
 }
 
-// take judges and prints a request, and says in it what it is answered.
-func (r *receiver) take(req *http.Request, a *arrival) {
-	j := judge(req.Context(), r.signed, &verify.Request{Method: req.Method, Header: req.Header, Body: a.body, At: a.At})
-	a.judged = j
-	a.Verified, a.VerifiedBy, a.Error, a.PlainError = j.by != "", terminal.OrNull(j.by), terminal.OrNull(j.why), terminal.OrNull(j.plain)
+// process verifies, counts and prints a request, and sets its answer.
+func (r *receiver) process(req *http.Request, a *arrival) {
+	j := check(req.Context(), r.signed, &verify.Request{Method: req.Method, Header: req.Header, Body: a.body, At: a.At})
+	a.result = j
+	a.Verified, a.VerifiedBy, a.Error, a.PlainError = j.verifiedBy != "", terminal.OrNull(j.verifiedBy), terminal.OrNull(j.failure), terminal.OrNull(j.plainFailure)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.count(a, len(r.signed) == 0)
+	r.settle(a, len(r.signed) == 0)
 	r.print(a)
 }
 
-// count says what a request is answered. One that is refused counts for nothing
-// else: anybody can send it.
-func (r *receiver) count(a *arrival, unjudged bool) {
-	if !a.Verified && !unjudged {
+// settle sets the answer to a request and counts it. A refused request is not
+// remembered by its id, since any sender could send it.
+func (r *receiver) settle(a *arrival, acceptAll bool) {
+	if !a.Verified && !acceptAll {
 		r.refused++
 		a.Answered = http.StatusUnauthorized
 		return
@@ -123,17 +125,17 @@ func (r *receiver) count(a *arrival, unjudged bool) {
 		r.times.Add(a.WebhookID, a.Times)
 	}
 	if a.Times > 1 {
-		r.again++
+		r.duplicates++
 	} else {
 		r.events++
 	}
 	a.Answered = r.answer.status
-	if n := r.answer.failEvery; n > 0 && (r.events+r.again)%n == 0 {
+	if n := r.answer.failEvery; n > 0 && (r.events+r.duplicates)%n == 0 {
 		a.Answered = http.StatusInternalServerError
 	}
 }
 
-// wait lets the delay pass. It reports whether the sender is still there.
+// wait waits for the delay. It returns false if the sender closed the connection.
 func (r *receiver) wait(req *http.Request) bool {
 	if r.answer.delay == 0 {
 		return true
@@ -149,21 +151,23 @@ func (r *receiver) wait(req *http.Request) bool {
 	return true
 }
 
-func (r *receiver) answered() int {
+// countAnswer returns the number of answered requests.
+func (r *receiver) countAnswer() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.requests++
-	return r.requests
+	r.answered++
+	return r.answered
 }
 
-// summary tells how many requests came.
+// summary returns the numbers of requests.
 func (r *receiver) summary() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return fmt.Sprintf("%d came: %d events, %d again, %d not verified.", r.events+r.again+r.refused, r.events, r.again, r.refused)
+	return fmt.Sprintf("%d received: %d events, %d duplicates, %d not verified.", r.events+r.duplicates+r.refused, r.events, r.duplicates, r.refused)
 }
 
-// arrival is what came with one request. Its members are the lines of -o json.
+// arrival is one received request. The JSON members are the documented output of
+// -o json.
 type arrival struct {
 	At         time.Time `json:"at"`
 	WebhookID  string    `json:"webhook_id"`
@@ -171,7 +175,7 @@ type arrival struct {
 	EventType  string    `json:"event_type"`
 	DeliveryID string    `json:"delivery_id"`
 	Attempt    int       `json:"attempt"`
-	Times      int       `json:"times"` // that it has come, with this one; 0 if it is refused
+	Times      int       `json:"times"` // it was received, including this one; 0 if it is refused
 	Verified   bool      `json:"verified"`
 	VerifiedBy *string   `json:"verified_by"`
 	Error      *string   `json:"error"`
@@ -179,11 +183,11 @@ type arrival struct {
 	Answered   int       `json:"answered"`
 	BodySize   int       `json:"body_size"`
 	body       []byte
-	judged     judgement
+	result     result
 }
 
-// arrive reads what a request says of itself: in headers, else in its body.
-func arrive(req *http.Request, body []byte, at time.Time) *arrival {
+// newArrival reads the ids and the type of an event from the headers or the body.
+func newArrival(req *http.Request, body []byte, at time.Time) *arrival {
 	h := req.Header
 	a := &arrival{At: at, WebhookID: h.Get("webhook-id"), EventID: h.Get("X-Eventhook-Event-Id"), EventType: h.Get("X-Eventhook-Event-Type"),
 		DeliveryID: h.Get("X-Eventhook-Delivery-Id"), BodySize: len(body), body: body}
@@ -193,7 +197,7 @@ func arrive(req *http.Request, body []byte, at time.Time) *arrival {
 	return a
 }
 
-// memberOf is a text of a body that is a JSON object, "" without one.
+// memberOf returns a text member of a JSON object, "" if there is none.
 func memberOf(body []byte, name string) string {
 	if v := gjson.GetBytes(body, name); v.Type == gjson.String {
 		return strings.Clone(v.Str)

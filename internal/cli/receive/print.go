@@ -11,14 +11,13 @@ import (
 	"github.com/eventhook/eventhook/internal/cli/terminal"
 )
 
-// mostPrinted is how much of a body is shown to a person, and mostInline how
-// much is in a line of JSON, in bytes.
+// The maximum size of a printed body in bytes: as text, and in a line of JSON.
 const (
-	mostPrinted = 8 << 10
-	mostInline  = 1 << 20
+	maxPrinted = 8 << 10
+	maxInline  = 1 << 20
 )
 
-// print prints a request: a block for a person, a line for a program.
+// print prints a request as a block of text or as a line of JSON.
 func (r *receiver) print(a *arrival) {
 	if r.JSON {
 		_ = terminal.PrintLine(r.Out, jsonArrival{a, inlineBody(a.body)})
@@ -32,43 +31,45 @@ func (r *receiver) print(a *arrival) {
 			fmt.Fprintf(&b, "  %-10s %s\n", f.name, terminal.Printable(f.value))
 		}
 	}
-	b.WriteString(shownBody(a.body))
+	b.WriteString(bodyText(a.body))
 	b.WriteString("\n\n")
 	_, _ = r.Out.Write([]byte(b.String()))
 }
 
-// note tells of a request that is no event.
-func (r *receiver) note(req *http.Request, status int, why string) {
+// note prints a line about a request that is not an event. status 0 means that the
+// request was not answered.
+func (r *receiver) note(req *http.Request, status int, reason string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	answer := ""
 	if status != 0 {
 		answer = fmt.Sprintf(" is answered %d", status)
 	}
-	_, _ = fmt.Fprintf(r.told, "(%s %s%s: %s.)\n", terminal.Cell(req.Method, terminal.MaxWidth), terminal.Cell(req.URL.Path, terminal.MaxWidth), answer, terminal.Printable(why))
+	_, _ = fmt.Fprintf(r.notes, "(%s %s%s: %s.)\n", terminal.Cell(req.Method, terminal.MaxWidth), terminal.Cell(req.URL.Path, terminal.MaxWidth), answer, terminal.Printable(reason))
 }
 
-// verdict tells whether it is verified, and whether it came before.
+// verdict says whether the request is verified and whether it is a duplicate.
 func (a *arrival) verdict() string {
-	text := "not verified: " + a.judged.why
+	text := "not verified: " + a.result.failure
 	if a.Verified {
 		text = "verified"
-		if by := a.judged.by; by != "secret" {
+		if by := a.result.verifiedBy; by != "secret" {
 			text += " by " + by
 		}
 	}
 	if a.Times > 1 {
-		text += fmt.Sprintf("; again, for the %d. time", a.Times)
+		text += fmt.Sprintf("; duplicate, received %d times", a.Times)
 	}
 	return terminal.Printable(text)
 }
 
-// plainNote tells why the plain signature is not one, where the other is.
+// plainNote explains a plain signature that does not match although the request is
+// verified.
 func (a *arrival) plainNote() string {
-	if !a.Verified || a.judged.plain == "" {
+	if !a.Verified || a.result.plainFailure == "" {
 		return ""
 	}
-	return plainHeader + " is of another secret (during a rotation it is of the new one): " + a.judged.plain
+	return plainHeader + " is made with another secret (during a rotation, with the new one): " + a.result.plainFailure
 }
 
 func attemptText(n int) string {
@@ -78,33 +79,33 @@ func attemptText(n int) string {
 	return strconv.Itoa(n)
 }
 
+// jsonArrival is the JSON output for a request.
 type jsonArrival struct {
 	*arrival
 	Body json.RawMessage `json:"body"`
 }
 
-// inlineBody is a body as a JSON value: itself, or the text that it is; null if
-// it is too long.
+// inlineBody returns a body as a JSON value: the body if it is JSON, else a string;
+// null if it is too long.
 func inlineBody(body []byte) json.RawMessage {
 	switch {
-	case len(body) > mostInline:
+	case len(body) > maxInline:
 		return nil
 	case json.Valid(body):
 		return body
 	}
-	text, _ := json.Marshal(string(body)) // a string
+	text, _ := json.Marshal(string(body)) // cannot fail for a string
 	return text
 }
 
-// shownBody is the beginning of a body as a person reads it: JSON on many
-// lines, else the text. Nothing in it moves the cursor.
-func shownBody(body []byte) string {
+// bodyText returns the beginning of a body for a terminal, indented if it is JSON.
+func bodyText(body []byte) string {
 	if len(body) == 0 {
 		return "  (no body)"
 	}
-	shown, whole := body[:min(len(body), mostPrinted)], len(body) <= mostPrinted
+	shown, whole := body[:min(len(body), maxPrinted)], len(body) <= maxPrinted
 	if json.Valid(body) {
-		shown, whole = indent(body, mostPrinted)
+		shown, whole = indent(body, maxPrinted)
 	}
 	lines := strings.Split(string(shown), "\n")
 	for i := range lines {
@@ -116,14 +117,15 @@ func shownBody(body []byte) string {
 	return strings.Join(lines, "\n")
 }
 
-// indent puts JSON on many lines, as json.Indent does, but stops when most bytes
-// are written: depth can make much of little. It reports whether that is all.
-func indent(raw []byte, most int) (out []byte, whole bool) {
+// indent formats JSON as json.Indent does, but stops after maxBytes bytes: the
+// indentation of deeply nested JSON can be much larger than the JSON itself. whole
+// reports whether the result is complete.
+func indent(raw []byte, maxBytes int) (out []byte, whole bool) {
 	depth, inString, escaped := 0, false, false
-	newline := func() { out = append(append(out, '\n'), bytes.Repeat([]byte("  "), min(depth, most))...) }
+	newline := func() { out = append(append(out, '\n'), bytes.Repeat([]byte("  "), min(depth, maxBytes))...) }
 	for i, c := range raw {
-		if len(out) >= most {
-			return out[:most], false
+		if len(out) >= maxBytes {
+			return out[:maxBytes], false
 		}
 		switch {
 		case inString:
@@ -152,13 +154,14 @@ func indent(raw []byte, most int) (out []byte, whole bool) {
 			out = append(out, c)
 		}
 	}
-	return out[:min(len(out), most)], len(out) <= most
+	return out[:min(len(out), maxBytes)], len(out) <= maxBytes
 }
 
-// closes reports whether an object or list ends where it has begun.
+// closes reports whether the rest begins with the end of an object or array.
 func closes(rest []byte) bool {
 	rest = bytes.TrimLeft(rest, " \t\r\n")
 	return len(rest) > 0 && (rest[0] == '}' || rest[0] == ']')
 }
 
+// opens reports whether the output ends with the beginning of an object or array.
 func opens(out []byte) bool { return out[len(out)-1] == '{' || out[len(out)-1] == '[' }

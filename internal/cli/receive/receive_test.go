@@ -33,14 +33,14 @@ const (
 
 var receiverKey = ed25519.NewKeyFromSeed([]byte("a seed of thirty-two bytes, yes!"))
 
-// posted is an event as the gateway sends it. It is signed here, from the
-// contract, by nothing of ours.
+// posted is a request as the gateway sends it. The tests sign it themselves, as
+// docs/receiving.md describes, without code of the gateway.
 type posted struct {
-	id, body   string
-	at         time.Time
-	secrets    []string // that sign, the current one first
-	signature  string   // instead of what they make
-	withoutAny bool
+	id, body  string
+	at        time.Time
+	secrets   []string // that sign, the current one first
+	signature string   // replaces the signatures of secrets
+	unsigned  bool
 }
 
 func (p posted) request(t *testing.T, url string) *http.Request {
@@ -56,7 +56,7 @@ func (p posted) request(t *testing.T, url string) *http.Request {
 	content := p.id + "." + stamp + "." + p.body
 	var signatures []string
 	for _, s := range p.secrets {
-		signatures = append(signatures, "v1,"+base64.StdEncoding.EncodeToString(hmacOf(keyIn(t, s), content)))
+		signatures = append(signatures, "v1,"+base64.StdEncoding.EncodeToString(hmacOf(decodeSecret(t, s), content)))
 	}
 	signatures = append(signatures, "v1a,"+base64.StdEncoding.EncodeToString(ed25519.Sign(receiverKey, []byte(content))))
 	if p.signature != "" {
@@ -66,7 +66,7 @@ func (p posted) request(t *testing.T, url string) *http.Request {
 		"X-Eventhook-Event-Id": p.id, "X-Eventhook-Event-Type": "payment.made", "X-Eventhook-Delivery-Id": "delivery-1", "X-Eventhook-Attempt": "1"} {
 		r.Header.Set(name, value)
 	}
-	if !p.withoutAny {
+	if !p.unsigned {
 		r.Header.Set("webhook-signature", strings.Join(signatures, " "))
 		if len(p.secrets) > 0 {
 			r.Header.Set("X-Eventhook-Signature", "sha256="+hex.EncodeToString(hmacOf([]byte(p.secrets[0]), p.body)))
@@ -81,8 +81,8 @@ func hmacOf(key []byte, text string) []byte {
 	return m.Sum(nil)
 }
 
-// keyIn is the key that a secret stands for.
-func keyIn(t *testing.T, secret string) []byte {
+// decodeSecret returns the HMAC key of a secret.
+func decodeSecret(t *testing.T, secret string) []byte {
 	t.Helper()
 	encoded, isStandard := strings.CutPrefix(secret, "whsec_")
 	if !isStandard {
@@ -95,25 +95,25 @@ func keyIn(t *testing.T, secret string) []byte {
 	return key
 }
 
-// receiving is a receiver that runs in this process.
-type receiving struct {
+// runningReceiver is a command receive that runs in this process.
+type runningReceiver struct {
 	t              *testing.T
 	url            string
 	stdout, stderr *clitest.Buffer
 	code           chan int
 }
 
-var receivingAt = regexp.MustCompile(`Receiving at (http://[^;]+);`)
+var receiverURL = regexp.MustCompile(`Receiving at (http://[^;]+);`)
 
-// receive starts one that ends after as many requests.
-func receive(t *testing.T, count int, args ...string) *receiving {
+// startReceiver starts a receiver that exits after count requests.
+func startReceiver(t *testing.T, count int, args ...string) *runningReceiver {
 	t.Helper()
-	r := &receiving{t: t, stdout: &clitest.Buffer{}, stderr: &clitest.Buffer{}, code: make(chan int, 1)}
+	r := &runningReceiver{t: t, stdout: &clitest.Buffer{}, stderr: &clitest.Buffer{}, code: make(chan int, 1)}
 	go func() {
 		r.code <- run(append([]string{"receive", "--port", "0", "--count", strconv.Itoa(count)}, args...), r.stdout, r.stderr)
 	}()
-	clitest.Eventually(t, "the receiver says where it is", func() bool {
-		m := receivingAt.FindStringSubmatch(r.stdout.String() + r.stderr.String())
+	clitest.Eventually(t, "the receiver to print its URL", func() bool {
+		m := receiverURL.FindStringSubmatch(r.stdout.String() + r.stderr.String())
 		if m != nil {
 			r.url = m[1]
 		}
@@ -122,13 +122,13 @@ func receive(t *testing.T, count int, args ...string) *receiving {
 	return r
 }
 
-// post sends an event and tells what was answered.
-func (r *receiving) post(p posted) int {
+// post sends an event and returns the status of the answer.
+func (r *runningReceiver) post(p posted) int {
 	r.t.Helper()
 	return r.do(p.request(r.t, r.url))
 }
 
-func (r *receiving) do(req *http.Request) int {
+func (r *runningReceiver) do(req *http.Request) int {
 	r.t.Helper()
 	resp, err := testClient.Do(req)
 	if err != nil {
@@ -138,8 +138,8 @@ func (r *receiving) do(req *http.Request) int {
 	return resp.StatusCode
 }
 
-// end waits for the end and returns what was printed.
-func (r *receiving) end() (stdout, stderr string) {
+// wait waits for the end of the command and returns its output.
+func (r *runningReceiver) wait() (stdout, stderr string) {
 	r.t.Helper()
 	if code := <-r.code; code != 0 {
 		r.t.Errorf("the receiver ended with exit code %d: %s", code, r.stderr)
@@ -165,48 +165,48 @@ func TestReceiveVerifiesAndPrints(t *testing.T) {
 		status int
 		prints []string
 	}{
-		{"a rightly signed event", []string{"--secret", newSigningSecret}, good, 200,
-			[]string{"payment.made  verified\n", "event      one\n", "delivery   delivery-1\n", "attempt    1\n", "answered   200 OK\n", `"amount": 12.50`, `"list": []`, `"text": "ü"`, "1 came: 1 events, 0 again, 0 not verified."}},
-		{"a rotation at the sender's: both sign, the old one is known", []string{"--secret", oldSigningSecret}, with(func(p *posted) { p.secrets = []string{newSigningSecret, oldSigningSecret} }), 200,
-			[]string{"verified\n", "X-Eventhook-Signature is of another secret"}},
-		{"a rotation here: the old one signs, both are known", both, with(func(p *posted) { p.secrets = []string{oldSigningSecret} }), 200, []string{"verified by secret 2\n"}},
-		{"a rotation that is over: the new one signs, both are known", both, good, 200, []string{"verified by secret 1\n"}},
-		{"a secret that is plain text", []string{"--secret", plainSecret}, with(func(p *posted) { p.secrets = []string{plainSecret} }), 200, []string{"verified\n"}},
+		{"a signed event", []string{"--secret", newSigningSecret}, good, 200,
+			[]string{"payment.made  verified\n", "event      one\n", "delivery   delivery-1\n", "attempt    1\n", "answered   200 OK\n", `"amount": 12.50`, `"list": []`, `"text": "ü"`, "1 received: 1 events, 0 duplicates, 0 not verified."}},
+		{"rotation: both secrets sign, the old one is configured", []string{"--secret", oldSigningSecret}, with(func(p *posted) { p.secrets = []string{newSigningSecret, oldSigningSecret} }), 200,
+			[]string{"verified\n", "X-Eventhook-Signature is made with another secret"}},
+		{"rotation: the old secret signs, both are configured", both, with(func(p *posted) { p.secrets = []string{oldSigningSecret} }), 200, []string{"verified by secret 2\n"}},
+		{"rotation: the new secret signs, both are configured", both, good, 200, []string{"verified by secret 1\n"}},
+		{"a secret of plain text", []string{"--secret", plainSecret}, with(func(p *posted) { p.secrets = []string{plainSecret} }), 200, []string{"verified\n"}},
 		{"a public key", []string{"--public-key", publicKey}, with(func(p *posted) { p.secrets = nil }), 200, []string{"verified by public key\n"}},
-		{"the secret of another", []string{"--secret", oldSigningSecret}, good, 401, []string{"not verified: mismatch: ", "answered   401 Unauthorized", "1 came: 0 events, 0 again, 1 not verified."}},
-		{"the key of another", []string{"--public-key", publicKey}, with(func(p *posted) { p.signature = "v1a," + base64.StdEncoding.EncodeToString(make([]byte, 64)) }), 401, []string{"not verified: mismatch: "}},
-		{"no signature", []string{"--secret", newSigningSecret}, with(func(p *posted) { p.withoutAny = true }), 401, []string{"not verified: missing_header: "}},
-		{"an old one that is sent again", []string{"--secret", newSigningSecret}, with(func(p *posted) { p.at = time.Now().Add(-time.Hour) }), 401, []string{"not verified: timestamp: "}},
-		{"an old one where time is not judged", []string{"--secret", newSigningSecret, "--tolerance", "0"}, with(func(p *posted) { p.at = time.Now().Add(-time.Hour) }), 200, []string{"verified\n"}},
-		{"the secret of a variable", []string{"--secret-env", "RECEIVER_SECRET"}, good, 200, []string{" --secret-env RECEIVER_SECRET\n", "verified\n"}},
-		{"nothing to verify with", nil, with(func(p *posted) { p.withoutAny = true }), 200, []string{"Nothing is verified", "not verified: no secret and no public key was given", "1 came: 1 events"}},
-		{"another answer", []string{"--secret", newSigningSecret, "--status", "410", "--delay", "1ms"}, good, 410, []string{"verified\n", "answered   410 Gone"}},
+		{"another secret", []string{"--secret", oldSigningSecret}, good, 401, []string{"not verified: mismatch: ", "answered   401 Unauthorized", "1 received: 0 events, 0 duplicates, 1 not verified."}},
+		{"another public key", []string{"--public-key", publicKey}, with(func(p *posted) { p.signature = "v1a," + base64.StdEncoding.EncodeToString(make([]byte, 64)) }), 401, []string{"not verified: mismatch: "}},
+		{"no signature", []string{"--secret", newSigningSecret}, with(func(p *posted) { p.unsigned = true }), 401, []string{"not verified: missing_header: "}},
+		{"a replayed request", []string{"--secret", newSigningSecret}, with(func(p *posted) { p.at = time.Now().Add(-time.Hour) }), 401, []string{"not verified: timestamp: "}},
+		{"an old request without tolerance", []string{"--secret", newSigningSecret, "--tolerance", "0"}, with(func(p *posted) { p.at = time.Now().Add(-time.Hour) }), 200, []string{"verified\n"}},
+		{"a secret in a variable", []string{"--secret-env", "RECEIVER_SECRET"}, good, 200, []string{" --secret-env RECEIVER_SECRET\n", "verified\n"}},
+		{"no secret and no key", nil, with(func(p *posted) { p.unsigned = true }), 200, []string{"Requests are not verified", "not verified: no secret and no public key is configured", "1 received: 1 events"}},
+		{"another status", []string{"--secret", newSigningSecret, "--status", "410", "--delay", "1ms"}, good, 410, []string{"verified\n", "answered   410 Gone"}},
 		{"no body", []string{"--secret", newSigningSecret}, with(func(p *posted) { p.body = "" }), 200, []string{"(no body)"}},
-		{"what would move the cursor", []string{"--secret", newSigningSecret}, with(func(p *posted) { p.body = "\x1b[2Jgone\xff" }), 200, []string{" [2Jgone\uFFFD\n"}},
+		{"control characters", []string{"--secret", newSigningSecret}, with(func(p *posted) { p.body = "\x1b[2Jgone\xff" }), 200, []string{" [2Jgone\uFFFD\n"}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := receive(t, 1, c.args...)
+			r := startReceiver(t, 1, c.args...)
 			if got := r.post(c.event); got != c.status {
 				t.Errorf("answered %d, want %d", got, c.status)
 			}
-			stdout, stderr := r.end()
+			stdout, stderr := r.wait()
 			clitest.WantInOrder(t, stdout, append([]string{"Receiving at " + r.url, "eventhook subscription create receiver --url " + r.url + " --type '*'"}, c.prints...)...)
 			if all := stdout + stderr; strings.Contains(all, newSigningSecret) || strings.Contains(all, oldSigningSecret) || strings.Contains(all, "\x1b") {
-				t.Errorf("printed %q, want no secret in it and nothing that moves the cursor", all)
+				t.Errorf("printed %q, want neither a secret nor control characters", all)
 			}
 		})
 	}
 }
 
-// A changed byte, a changed id and a changed time are each noticed.
-func TestReceiveRefusesWhatWasChanged(t *testing.T) {
+// The signature covers the body, the id and the time.
+func TestReceiveRefusesChangedRequests(t *testing.T) {
 	clitest.ClearEnvironment(t)
 	changes := map[string]func(*http.Request){
 		"the body": func(r *http.Request) { r.Body = http.NoBody; r.ContentLength = 0 },
 		"the id":   func(r *http.Request) { r.Header.Set("webhook-id", "two") },
 		"the time": func(r *http.Request) { r.Header.Set("webhook-timestamp", strconv.FormatInt(time.Now().Unix()-5, 10)) },
 	}
-	r := receive(t, len(changes)+1, "--secret", newSigningSecret)
+	r := startReceiver(t, len(changes)+1, "--secret", newSigningSecret)
 	good := posted{id: "one", body: "{}", secrets: []string{newSigningSecret}}
 	for what, change := range changes {
 		req := good.request(t, r.url)
@@ -218,14 +218,14 @@ func TestReceiveRefusesWhatWasChanged(t *testing.T) {
 	if got := r.post(good); got != 200 {
 		t.Errorf("unchanged: answered %d, want 200", got)
 	}
-	if stdout, _ := r.end(); !strings.HasSuffix(stdout, "4 came: 1 events, 0 again, 3 not verified.\n") {
-		t.Errorf("printed %q, want the end to tell of one event, and nothing of those that were refused", stdout)
+	if stdout, _ := r.wait(); !strings.HasSuffix(stdout, "4 received: 1 events, 0 duplicates, 3 not verified.\n") {
+		t.Errorf("printed %q, want one event, and refused requests not counted as events", stdout)
 	}
 }
 
-func TestReceiveKnowsAnEventAgain(t *testing.T) {
+func TestReceiveMarksDuplicates(t *testing.T) {
 	clitest.ClearEnvironment(t)
-	r := receive(t, 5, "--secret", newSigningSecret, "--fail-every", "2", "-o", "json")
+	r := startReceiver(t, 5, "--secret", newSigningSecret, "--fail-every", "2", "-o", "json")
 	for i, c := range []struct {
 		id     string
 		signed string
@@ -235,9 +235,9 @@ func TestReceiveKnowsAnEventAgain(t *testing.T) {
 			t.Errorf("request %d: answered %d, want %d", i+1, got, c.status)
 		}
 	}
-	stdout, stderr := r.end()
-	if !strings.Contains(stderr, "5 came: 2 events, 2 again, 1 not verified.") {
-		t.Errorf("told %q, want how many came", stderr)
+	stdout, stderr := r.wait()
+	if !strings.Contains(stderr, "5 received: 2 events, 2 duplicates, 1 not verified.") {
+		t.Errorf("printed %q, want the numbers of requests", stderr)
 	}
 	lines := strings.Split(strings.TrimSpace(stdout), "\n")
 	if len(lines) != 5 {
@@ -263,7 +263,7 @@ func TestReceiveKnowsAnEventAgain(t *testing.T) {
 	}
 }
 
-func TestReceiveBoundsBodies(t *testing.T) {
+func TestReceiveLimitsBodies(t *testing.T) {
 	clitest.ClearEnvironment(t)
 	for _, c := range []struct {
 		claim  string
@@ -271,34 +271,34 @@ func TestReceiveBoundsBodies(t *testing.T) {
 		status int
 		prints string
 	}{
-		{"the largest", `"` + strings.Repeat("a", mostReceived-2) + `"`, 200, "in all)"},
-		{"a larger one", strings.Repeat("a", mostReceived+1), 413, "is answered 413"},
-		{"a deep one", strings.Repeat("[", 9000) + "1" + strings.Repeat(",1", 1<<20) + strings.Repeat("]", 9000), 200, "(2115153 bytes in all)"},
-		{"text of many bytes", strings.Repeat("ü", mostPrinted), 200, fmt.Sprintf("(%d bytes in all)", 2*mostPrinted)},
+		{"the maximum size", `"` + strings.Repeat("a", maxBody-2) + `"`, 200, "in all)"},
+		{"one byte more", strings.Repeat("a", maxBody+1), 413, "is answered 413"},
+		{"deeply nested JSON", strings.Repeat("[", 9000) + "1" + strings.Repeat(",1", 1<<20) + strings.Repeat("]", 9000), 200, "(2115153 bytes in all)"},
+		{"long text", strings.Repeat("ü", maxPrinted), 200, fmt.Sprintf("(%d bytes in all)", 2*maxPrinted)},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
-			r := receive(t, 2, "--secret", newSigningSecret)
+			r := startReceiver(t, 2, "--secret", newSigningSecret)
 			if got := r.post(posted{id: "one", body: c.body, secrets: []string{newSigningSecret}}); got != c.status {
 				t.Errorf("answered %d, want %d", got, c.status)
 			}
-			for range 2 { // what is refused unread does not count
+			for range 2 { // a body that is too large is not counted
 				r.post(posted{id: "two", body: "{}", secrets: []string{newSigningSecret}})
 				if c.status == 200 {
 					break
 				}
 			}
 			const frame = 2 << 10
-			stdout, _ := r.end()
-			if !strings.Contains(stdout, c.prints) || len(stdout) > 2*mostPrinted+frame {
-				t.Errorf("printed %d bytes that begin with %.500q, want %q, and not all", len(stdout), stdout, c.prints)
+			stdout, _ := r.wait()
+			if !strings.Contains(stdout, c.prints) || len(stdout) > 2*maxPrinted+frame {
+				t.Errorf("printed %d bytes that begin with %.500q, want %q, and not the whole body", len(stdout), stdout, c.prints)
 			}
 		})
 	}
 }
 
-func TestReceiveAnswersOtherRequests(t *testing.T) {
+func TestReceiveRefusesOtherMethodsAndPaths(t *testing.T) {
 	clitest.ClearEnvironment(t)
-	r := receive(t, 1, "--path", "/hooks")
+	r := startReceiver(t, 1, "--path", "/hooks")
 	get, err := http.NewRequest(http.MethodGet, r.url, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -312,12 +312,13 @@ func TestReceiveAnswersOtherRequests(t *testing.T) {
 	if got := r.post(posted{id: "one"}); got != 200 {
 		t.Errorf("its own path is answered %d, want 200", got)
 	}
-	stdout, _ := r.end()
-	clitest.WantInOrder(t, stdout, "/hooks;", "(GET /hooks is answered 405: ", "(POST /other is answered 404: ", "1 came: 1 events")
+	stdout, _ := r.wait()
+	clitest.WantInOrder(t, stdout, "/hooks;", "(GET /hooks is answered 405: ", "(POST /other is answered 404: ", "1 received: 1 events")
 }
 
-// A stop makes nobody wait out a delay, and ends well.
-func TestReceiveStopsWhenItIsTold(t *testing.T) {
+// At SIGTERM the receiver answers waiting requests without their delay and exits
+// with 0.
+func TestReceiveStopsOnSIGTERM(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "receive", "--port", "0", "--delay", "1h")
 	var out clitest.Buffer
 	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), "EVENTHOOK_TEST_AS_MAIN=1"), &out, &out
@@ -325,9 +326,9 @@ func TestReceiveStopsWhenItIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	clitest.Eventually(t, "it says where it is", func() bool { return receivingAt.MatchString(out.String()) })
+	clitest.Eventually(t, "the receiver to print its URL", func() bool { return receiverURL.MatchString(out.String()) })
 	answered := make(chan string, 1)
-	request := posted{id: "one", body: "{}"}.request(t, receivingAt.FindStringSubmatch(out.String())[1])
+	request := posted{id: "one", body: "{}"}.request(t, receiverURL.FindStringSubmatch(out.String())[1])
 	go func() {
 		resp, err := testClient.Do(request)
 		if err == nil {
@@ -341,13 +342,13 @@ func TestReceiveStopsWhenItIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := cmd.Wait(); err != nil {
-		t.Errorf("it ended with %v, want exit code 0", err)
+		t.Errorf("the command ended with %v, want exit code 0", err)
 	}
 	if got := <-answered; got != "200 OK" {
-		t.Errorf("who waited was answered %s, want 200 OK", got)
+		t.Errorf("the waiting request was answered %s, want 200 OK", got)
 	}
-	if !strings.HasSuffix(out.String(), "1 came: 1 events, 0 again, 0 not verified.\n") {
-		t.Errorf("printed %q, want it to end with how many came", out.String())
+	if !strings.HasSuffix(out.String(), "1 received: 1 events, 0 duplicates, 0 not verified.\n") {
+		t.Errorf("printed %q, want the numbers of requests at the end", out.String())
 	}
 }
 
@@ -365,19 +366,19 @@ func TestReceiveRefusesWrongUsage(t *testing.T) {
 		code int
 		says string
 	}{
-		{[]string{"--port", port}, cli.ExitFailed, "127.0.0.1:" + port + " already: stop it, or take another --port"},
+		{[]string{"--port", port}, cli.ExitFailed, "127.0.0.1:" + port + " is in use by another program"},
 		{[]string{"--port", "65536"}, cli.ExitUsage, "--port 65536"},
 		{[]string{"--listen", "127.0.0.1:80"}, cli.ExitUsage, "--listen"},
-		{[]string{"--listen", "192.0.2.1", "--port", "0"}, cli.ExitUsage, "no address of this machine"},
+		{[]string{"--listen", "192.0.2.1", "--port", "0"}, cli.ExitUsage, "is not an address of this host"},
 		{[]string{"--status", "99"}, cli.ExitUsage, "--status 99"},
 		{[]string{"--delay", "-1s"}, cli.ExitUsage, "--delay"},
 		{[]string{"--fail-every", "-1"}, cli.ExitUsage, "--fail-every"},
 		{[]string{"--tolerance", "-1"}, cli.ExitUsage, "--tolerance"},
 		{[]string{"--count", "-1"}, cli.ExitUsage, "--count"},
 		{[]string{"--path", "hooks"}, cli.ExitUsage, "--path"},
-		{[]string{"--secret", broken}, cli.ExitUsage, "the secret is not base64"},
-		{[]string{"--secret", newSigningSecret, "--secret", broken}, cli.ExitUsage, "the secret 2 is not base64"},
-		{[]string{"--public-key", "whpk_AAAA"}, cli.ExitUsage, "the public key is none"},
+		{[]string{"--secret", broken}, cli.ExitUsage, "the secret is not valid"},
+		{[]string{"--secret", newSigningSecret, "--secret", broken}, cli.ExitUsage, "the secret 2 is not valid"},
+		{[]string{"--public-key", "whpk_AAAA"}, cli.ExitUsage, "the public key is not an ed25519 key"},
 		{[]string{"--public-key", "@nowhere"}, cli.ExitUsage, "nowhere"},
 		{[]string{"--secret-env", "NOT_SET"}, cli.ExitUsage, "NOT_SET"},
 		{[]string{"-o", "xml"}, cli.ExitUsage, "--output"},
@@ -385,12 +386,12 @@ func TestReceiveRefusesWrongUsage(t *testing.T) {
 	} {
 		got := runCommand(append([]string{"receive"}, c.args...)...)
 		if got.Code != c.code || !strings.Contains(got.Stderr, c.says) || strings.Contains(got.Stderr, broken) || got.Stdout != "" {
-			t.Errorf("%v: got %+v, want exit code %d, %q on stderr, no secret, and nothing on stdout", c.args, got, c.code, c.says)
+			t.Errorf("%v: got %+v, want exit code %d, %q on stderr, no secret, and no output on stdout", c.args, got, c.code, c.says)
 		}
 	}
 }
 
-func TestIndentIsThatOfJSON(t *testing.T) {
+func TestIndentEqualsJSONIndent(t *testing.T) {
 	for _, raw := range []string{`{}`, `[]`, `{ "a" : [ 1 , 2.50, { } , [ ], "x\"]}, :\\" ], "b":{"c":null}}`, `"{\\"`, ` 1e5 `, "[[[{\"a\":[]}]]]"} {
 		var want bytes.Buffer
 		if err := json.Indent(&want, bytes.TrimSpace([]byte(raw)), "", "  "); err != nil {
@@ -402,7 +403,7 @@ func TestIndentIsThatOfJSON(t *testing.T) {
 		}
 		for most := range want.Len() {
 			if cut, whole := indent([]byte(raw), most); whole || string(cut) != want.String()[:most] {
-				t.Errorf("indent %s to %d bytes: got %q, whole %v, want the beginning of it", raw, most, cut, whole)
+				t.Errorf("indent %s to %d bytes: got %q, whole %v, want its beginning", raw, most, cut, whole)
 			}
 		}
 	}

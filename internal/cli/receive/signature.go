@@ -9,29 +9,29 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// plainHeader carries the signature of the body alone, keyed with the secret's
-// text. It has no time, so a request that is seen once could be sent for ever:
-// it is told, and decides nothing.
+// plainHeader has the signature of the body alone. The signature covers no time, so
+// a captured request could be replayed at any time. The receiver prints whether it
+// matches but does not accept a request because of it.
 const plainHeader = "X-Eventhook-Signature"
 
-// signature is one way in which requests may be signed.
+// signature verifies requests with one secret or public key.
 type signature struct {
-	name     string          // for people, as it was given
-	standard verify.Verifier // decides
-	plain    verify.Verifier // nil of a public key
+	name     string          // for the output
+	standard verify.Verifier // of Standard Webhooks, decides
+	plain    verify.Verifier // of plainHeader; nil for a public key
 }
 
-// newSignatures makes one for each secret and each public key. No error repeats
-// a secret.
+// newSignatures returns a signature for each secret and each public key. Its errors
+// do not contain a secret.
 func newSignatures(secrets, keys []string, tolerance int) (list []signature, err error) {
 	for i, text := range secrets {
 		s := signature{name: numbered("secret", i, len(secrets))}
 		c := verify.Config{Type: "standard_webhooks", Secrets: []string{text}, ToleranceSeconds: &tolerance}
 		if !strings.HasPrefix(text, "whsec_") {
-			c.SecretEncoding = "text" // that somebody has brought along
+			c.SecretEncoding = "text" // a secret that the gateway did not generate
 		}
 		if s.standard, err = verify.New(c, nil); err != nil {
-			return nil, fmt.Errorf("the %s is not base64 behind whsec_", s.name)
+			return nil, fmt.Errorf("the %s is not valid: want base64 after whsec_", s.name)
 		}
 		if s.plain, err = verify.New(verify.Config{Type: "hmac", Header: plainHeader, Prefix: "sha256=", Secrets: []string{text}}, nil); err != nil {
 			return nil, err
@@ -42,14 +42,14 @@ func newSignatures(secrets, keys []string, tolerance int) (list []signature, err
 		s := signature{name: numbered("public key", i, len(keys))}
 		s.standard, err = verify.New(verify.Config{Type: "standard_webhooks", PublicKeys: []string{text}, ToleranceSeconds: &tolerance}, nil)
 		if err != nil {
-			return nil, fmt.Errorf("the %s is none of ed25519: want whpk_ and base64", s.name)
+			return nil, fmt.Errorf("the %s is not an ed25519 key: want base64 after whpk_", s.name)
 		}
 		list = append(list, s)
 	}
 	return list, nil
 }
 
-// numbered names a thing, by its place if there are several.
+// numbered returns a name, with its number if there are several.
 func numbered(name string, i, of int) string {
 	if of == 1 {
 		return name
@@ -57,35 +57,36 @@ func numbered(name string, i, of int) string {
 	return fmt.Sprintf("%s %d", name, i+1)
 }
 
-// judgement is what the signatures of a request say.
-type judgement struct {
-	by    string // what verified it; "" if nothing did
-	why   string // why nothing did
-	plain string // why the plain signature is none of a secret; "" if it is, or cannot be told
+// result is the result of the verification of a request.
+type result struct {
+	verifiedBy   string // name of the signature that matched; "" if none did
+	failure      string // why no signature matched
+	plainFailure string // why the signature in plainHeader did not match; "" if it did or is absent
 }
 
-// judge tries each signature. Of those that fail, the one that came furthest
-// says why.
-func judge(ctx context.Context, list []signature, r *verify.Request) (j judgement) {
+// check tries the signatures in their order. If none matches, the failure is that of
+// the signature with the highest verify.Progress.
+func check(ctx context.Context, list []signature, r *verify.Request) (found result) {
 	if len(list) == 0 {
-		return judgement{why: "no secret and no public key was given"}
+		return result{failure: "no secret and no public key is configured"}
 	}
 	furthest := -1
 	for _, s := range list {
 		err := s.standard.Verify(ctx, r)
 		if err == nil {
-			j.by, j.why = s.name, ""
+			found.verifiedBy, found.failure = s.name, ""
 			break
 		}
 		if far := verify.Progress(err); far > furthest {
-			j.why, furthest = verify.RefusalText(err), far
+			found.failure, furthest = verify.RefusalText(err), far
 		}
 	}
-	j.plain = judgePlain(ctx, list, r)
-	return j
+	found.plainFailure = checkPlain(ctx, list, r)
+	return found
 }
 
-func judgePlain(ctx context.Context, list []signature, r *verify.Request) (why string) {
+// checkPlain verifies plainHeader with each secret.
+func checkPlain(ctx context.Context, list []signature, r *verify.Request) (failure string) {
 	if len(r.Header[http.CanonicalHeaderKey(plainHeader)]) == 0 {
 		return ""
 	}
@@ -97,7 +98,7 @@ func judgePlain(ctx context.Context, list []signature, r *verify.Request) (why s
 		if err == nil {
 			return ""
 		}
-		why = verify.RefusalText(err)
+		failure = verify.RefusalText(err)
 	}
-	return why
+	return failure
 }

@@ -22,17 +22,16 @@ var githubPush string
 //go:embed samples/stripe-payment_intent.json
 var stripePaymentIntent string
 
-// sample is a webhook as a provider would send it, but for the signature.
+// Sample describes a webhook of a provider.
 type Sample struct {
 	Provider  string
 	EventType string
-	ID        string // the delivery's; "" makes one
+	ID        string // of the webhook; a new id if empty
 	PaymentID string // Stripe only
-	Body      []byte // nil: the provider's sample
+	Body      []byte // the provider's sample if nil
 }
 
-// samples has a line for each provider that `send` knows: its usual event
-// type, its body, and how it signs.
+// samples has the default event type, the body and the signature of each provider.
 var samples = map[string]struct {
 	eventType string
 	body      func(s Sample, now time.Time) []byte
@@ -42,11 +41,11 @@ var samples = map[string]struct {
 	"stripe": {"payment_intent.succeeded", stripeBody, signStripe},
 }
 
-// request makes the signed request.
+// Request returns the signed request to url.
 func (s Sample) Request(ctx context.Context, url, secret string, now time.Time) (*http.Request, error) {
 	kind, ok := samples[s.Provider]
 	if !ok {
-		return nil, input.Usagef("no sample of %q; there are github and stripe", s.Provider)
+		return nil, input.Usagef("there is no sample of %q; want github or stripe", s.Provider)
 	}
 	if s.EventType == "" {
 		s.EventType = kind.eventType
@@ -60,14 +59,14 @@ func (s Sample) Request(ctx context.Context, url, secret string, now time.Time) 
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
-		return nil, input.Usagef("the URL cannot be used: %w", err)
+		return nil, input.Usagef("the URL is not valid: %w", err)
 	}
 	r.Header.Set("Content-Type", "application/json")
 	kind.sign(r.Header, s, secret, body, now)
 	return r, nil
 }
 
-// signGitHub signs as docs.github.com, "Validating webhook deliveries", says.
+// signGitHub signs a request, see "Validating webhook deliveries" on docs.github.com.
 func signGitHub(h http.Header, s Sample, secret string, body []byte, _ time.Time) {
 	h.Set("User-Agent", "GitHub-Hookshot/eventhook-sample")
 	h.Set("X-GitHub-Event", s.EventType)
@@ -75,15 +74,16 @@ func signGitHub(h http.Header, s Sample, secret string, body []byte, _ time.Time
 	h.Set("X-Hub-Signature-256", "sha256="+hexHMAC(secret, body))
 }
 
-// githubBody is a push of a commit that is derived from the delivery's id: the
-// bodies of two deliveries differ, as GitHub's do.
+// githubBody returns a push of a commit whose hash is derived from the id of the
+// webhook. The bodies of two webhooks differ, as those of GitHub do.
 func githubBody(s Sample, _ time.Time) []byte {
 	const commitBytes = 20
 	commit := sha256.Sum256([]byte(s.ID))
 	return fmt.Appendf(nil, githubPush, hex.EncodeToString(commit[:commitBytes]))
 }
 
-// signStripe signs as docs.stripe.com, "Verify webhook signatures manually", says.
+// signStripe signs a request, see "Verify webhook signatures manually" on
+// docs.stripe.com.
 func signStripe(h http.Header, _ Sample, secret string, body []byte, now time.Time) {
 	at := strconv.FormatInt(now.Unix(), 10)
 	h.Set("User-Agent", "Stripe/1.0 (eventhook sample)")

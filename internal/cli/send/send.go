@@ -18,7 +18,7 @@ import (
 	"github.com/eventhook/eventhook/internal/cli/terminal"
 )
 
-// sendFlags say what to send, and where to.
+// sendFlags are the flags of send.
 type sendFlags struct {
 	Sample
 	server, tenant, output string
@@ -30,10 +30,10 @@ func New() *cobra.Command {
 	f := &sendFlags{}
 	cmd := &cobra.Command{
 		Use:   "send github|stripe",
-		Short: "Sign a sample webhook of a provider and send it",
-		Long: `Sign a sample webhook of a provider and send it to a source of a gateway, or to
-any URL. Prints the answer; succeeds if it is 2xx. Send the same --id twice to
-see a duplicate.
+		Short: "Send a signed sample webhook of a provider",
+		Long: `Sign a sample webhook as a provider does, send it to a source of a gateway or to
+any URL, and print the answer. The command succeeds if the answer is 2xx. Send the
+same --id twice to see a duplicate.
 
   eventhook send stripe --tenant shop --secret-env STRIPE_SECRET
   eventhook send github --url https://hooks.example.com/in --secret-file secret.txt --type ping`,
@@ -45,18 +45,19 @@ see a duplicate.
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.server, "server", "", "the gateway's URL; EVENTHOOK_SERVER, or "+input.DefaultServer)
-	flags.StringVar(&f.tenant, "tenant", "", "the tenant's slug; EVENTHOOK_TENANT")
-	flags.StringVar(&f.source, "source", "", "the source's slug; the provider's name by default")
-	flags.StringVar(&f.url, "url", "", "where to send it, instead of all that")
-	flags.StringVarP(&f.output, "output", "o", "table", "table, or json: the answer as it is")
+	flags.StringVar(&f.tenant, "tenant", "", "slug of the tenant; EVENTHOOK_TENANT")
+	flags.StringVar(&f.source, "source", "", "slug of the source; the name of the provider by default")
+	flags.StringVar(&f.url, "url", "", "URL to send to, instead of --server, --tenant and --source")
+	flags.StringVarP(&f.output, "output", "o", "table", "table, or json: the unchanged answer")
 	f.secrets.AddTo(flags)
 	flags.StringVar(&f.EventType, "type", "", "event type, such as push or payment_intent.created")
-	flags.StringVar(&f.ID, "id", "", "delivery id; a new one by default")
-	flags.StringVar(&f.PaymentID, "payment", "", "id of the payment intent (stripe)")
+	flags.StringVar(&f.ID, "id", "", "id of the webhook; a new id by default")
+	flags.StringVar(&f.PaymentID, "payment", "", "id of the payment intent (stripe only)")
 	flags.StringVar(&f.bodyFile, "body-file", "", "body to send instead of the sample; - is standard input")
 	return cmd
 }
 
+// send sends the webhook and prints the answer.
 func (f *sendFlags) send(cmd *cobra.Command) error {
 	p, err := terminal.NewPrinter(cmd, f.output)
 	if err != nil {
@@ -87,20 +88,20 @@ func (f *sendFlags) send(cmd *cobra.Command) error {
 	return f.report(p, a)
 }
 
-// target is the URL to send to.
+// target returns the URL to send to.
 func (f *sendFlags) target() (string, error) {
 	switch {
 	case f.url != "":
 		return f.url, nil
 	case f.tenant == "":
-		return "", input.Usagef("where to? Name the --tenant (and --source), or give the --url")
+		return "", input.Usagef("a destination is required: --tenant (and --source), or --url")
 	}
 	return strings.TrimSuffix(input.ServerURL(f.server), "/") + ingest.Path(f.tenant, f.sourceSlug()), nil
 }
 
 func (f *sendFlags) sourceSlug() string { return cmp.Or(f.source, f.Provider) }
 
-// secret is the one to sign with: the first that is given, else EVENTHOOK_SECRET.
+// secret returns the signing secret: the first of the flags, else EVENTHOOK_SECRET.
 func (f *sendFlags) secret(stdin io.Reader) (string, error) {
 	if f.secrets.Given() {
 		texts, err := f.secrets.Read(stdin)
@@ -112,53 +113,55 @@ func (f *sendFlags) secret(stdin io.Reader) (string, error) {
 	if text := os.Getenv(input.SecretVariable); text != "" {
 		return text, nil
 	}
-	return "", errors.New("which secret? Give it with --secret-env, --secret-file, --secret or EVENTHOOK_SECRET")
+	return "", errors.New("a secret is required: --secret-env, --secret-file, --secret or EVENTHOOK_SECRET")
 }
 
-// ingestAnswer is the JSON that a source of a gateway answers.
+// Answer is the JSON answer of a gateway to a webhook.
 type Answer struct {
 	EventID     string `json:"event_id"`
 	Status      string
 	DuplicateOf string `json:"duplicate_of"`
 }
 
-// sent is the answer to a webhook.
-type sent struct {
+// response is the HTTP response to a webhook.
+type response struct {
 	code   int
 	status string
 	body   []byte
 }
 
-func exchange(r *http.Request) (sent, error) {
-	const patience, most = 30 * time.Second, 64 << 10
-	h := &http.Client{Timeout: patience}
+// exchange sends the request and reads the response.
+func exchange(r *http.Request) (response, error) {
+	const timeout, maxBody = 30 * time.Second, 64 << 10
+	h := &http.Client{Timeout: timeout}
 	resp, err := h.Do(r)
 	if err != nil {
-		return sent{}, fmt.Errorf("send: %w", err)
+		return response{}, fmt.Errorf("send: %w", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, most))
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
 	if err != nil {
-		return sent{}, fmt.Errorf("read the answer: %w", err)
+		return response{}, fmt.Errorf("read the answer: %w", err)
 	}
-	return sent{resp.StatusCode, resp.Status, answer}, nil
+	return response{resp.StatusCode, resp.Status, answer}, nil
 }
 
-// report prints the answer and, for a person, how to go on from there.
-func (f *sendFlags) report(p terminal.Printer, a sent) error {
+// report prints the answer and the command that shows the event. It fails unless
+// the answer is 2xx.
+func (f *sendFlags) report(p terminal.Printer, a response) error {
 	p.Say("%s", a.status)
 	if _, err := fmt.Fprintf(p.Out, "%s\n", a.body); err != nil {
 		return err
 	}
 	if a.code/100 != http.StatusOK/100 {
 		if a.code == http.StatusUnauthorized && f.url == "" {
-			return fmt.Errorf("the answer is %s; eventhook source rejections %s --tenant %s says why", a.status, f.sourceSlug(), f.tenant)
+			return fmt.Errorf("the answer is %s; eventhook source rejections %s --tenant %s shows the reason", a.status, f.sourceSlug(), f.tenant)
 		}
 		return fmt.Errorf("the answer is %s", a.status)
 	}
 	var accepted Answer
 	if json.Unmarshal(a.body, &accepted) == nil && accepted.EventID != "" && f.url == "" {
-		p.Say("\nSee what became of it: eventhook event get %s --tenant %s", accepted.EventID, f.tenant)
+		p.Say("\nTo show the event: eventhook event get %s --tenant %s", accepted.EventID, f.tenant)
 	}
 	return nil
 }

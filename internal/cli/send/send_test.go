@@ -15,13 +15,13 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// received is what a server got, and when.
+// received is a request that a sink received.
 type received struct {
 	verify.Request
 	path string
 }
 
-// sink answers with a status and remembers requests.
+// sink is a server that records requests and gives the same answer to each.
 type sink struct {
 	*httptest.Server
 	mu  sync.Mutex
@@ -45,7 +45,7 @@ func newSink(t *testing.T, status int, answer string) *sink {
 	return s
 }
 
-func TestSendSignsAsTheProviderDoes(t *testing.T) {
+func TestSendSignsLikeTheProvider(t *testing.T) {
 	clitest.ClearEnvironment(t)
 	body := clitest.WriteFile(t, "body.json", `{"my":"own"}`)
 	for _, c := range []struct {
@@ -55,12 +55,12 @@ func TestSendSignsAsTheProviderDoes(t *testing.T) {
 		header   map[string]string
 		body     []string // parts of it
 	}{
-		{"GitHub's push", "github", nil, map[string]string{"X-Github-Event": "push"}, []string{`"ref": "refs/heads/main"`}},
-		{"GitHub's other", "github", []string{"--type", "ping", "--id", "one"}, map[string]string{"X-Github-Event": "ping", "X-Github-Delivery": "one"}, nil},
-		{"Stripe's payment", "stripe", nil, nil, []string{`"type": "payment_intent.succeeded"`}},
-		{"Stripe's other", "stripe", []string{"--type", "payment_intent.created", "--id", "one", "--payment", "pi_two"}, nil,
+		{"GitHub push", "github", nil, map[string]string{"X-Github-Event": "push"}, []string{`"ref": "refs/heads/main"`}},
+		{"GitHub with another type", "github", []string{"--type", "ping", "--id", "one"}, map[string]string{"X-Github-Event": "ping", "X-Github-Delivery": "one"}, nil},
+		{"Stripe payment", "stripe", nil, nil, []string{`"type": "payment_intent.succeeded"`}},
+		{"Stripe with another type", "stripe", []string{"--type", "payment_intent.created", "--id", "one", "--payment", "pi_two"}, nil,
 			[]string{`"evt_one"`, `"payment_intent.created"`, `"pi_two"`}},
-		{"a body of one's own", "stripe", []string{"--body-file", body}, nil, []string{`{"my":"own"}`}},
+		{"another body", "stripe", []string{"--body-file", body}, nil, []string{`{"my":"own"}`}},
 	} {
 		t.Run(c.claim, func(t *testing.T) {
 			s := newSink(t, http.StatusOK, `{"status":"accepted"}`)
@@ -72,7 +72,7 @@ func TestSendSignsAsTheProviderDoes(t *testing.T) {
 				t.Fatalf("received %+v, want one POST", s.got)
 			}
 			r := s.got[0]
-			for secret, genuine := range map[string]bool{testSecret: true, "another": false} {
+			for secret, isValid := range map[string]bool{testSecret: true, "another": false} {
 				spec, faults := verify.Spec{Provider: c.provider, Secrets: []string{secret}}.Resolve()
 				if len(faults) > 0 {
 					t.Fatal(faults)
@@ -81,8 +81,8 @@ func TestSendSignsAsTheProviderDoes(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := v.Verify(t.Context(), &r.Request); (err == nil) != genuine {
-					t.Errorf("verified with %q: %v, want it genuine: %v", secret, err, genuine)
+				if err := v.Verify(t.Context(), &r.Request); (err == nil) != isValid {
+					t.Errorf("verified with %q: %v, want success: %v", secret, err, isValid)
 				}
 			}
 			for name, want := range c.header {
@@ -99,9 +99,9 @@ func TestSendSignsAsTheProviderDoes(t *testing.T) {
 	}
 }
 
-// Two sendings are two events, also at a source whose signed bytes count once; one
-// delivery id is the same event.
-func TestSendMakesANewDeliveryEachTime(t *testing.T) {
+// Each command sends a new webhook with another body. With the same --id the body is
+// the same.
+func TestSendCreatesANewWebhook(t *testing.T) {
 	clitest.ClearEnvironment(t)
 	t.Setenv("EVENTHOOK_SECRET", testSecret)
 	for provider := range samples {
@@ -112,21 +112,21 @@ func TestSendMakesANewDeliveryEachTime(t *testing.T) {
 			}
 		}
 		if a, b := string(s.got[0].Body), string(s.got[1].Body); a == b || !json.Valid([]byte(a)) {
-			t.Errorf("%s: sent %s twice, want JSON that differs", provider, a)
+			t.Errorf("%s: sent %s twice, want two different JSON bodies", provider, a)
 		}
 		if provider != "github" {
 			continue
 		}
 		if a, b := s.got[0].Header.Get("X-Github-Delivery"), s.got[1].Header.Get("X-Github-Delivery"); a == b || a == "" {
-			t.Errorf("deliveries %q and %q, want two", a, b)
+			t.Errorf("the delivery ids are %q and %q, want two ids", a, b)
 		}
 		if a, b := string(s.got[2].Body), string(s.got[3].Body); a != b {
-			t.Errorf("one delivery has the bodies %s and %s, want one body", a, b)
+			t.Errorf("the same id has the bodies %s and %s, want one body", a, b)
 		}
 	}
 }
 
-func TestSendFailsUnlessItWasAccepted(t *testing.T) {
+func TestSendFailsUnlessTheAnswerIs2xx(t *testing.T) {
 	clitest.ClearEnvironment(t)
 	for _, status := range []int{201, 204, 401, 404, 500, 503} {
 		s := newSink(t, status, "")
@@ -138,6 +138,6 @@ func TestSendFailsUnlessItWasAccepted(t *testing.T) {
 	s := newSink(t, http.StatusOK, "")
 	s.Close()
 	if got := runCommand("send", "github", "--secret", testSecret, "--url", s.URL); got.Code != cli.ExitFailed || got.Stderr == "" {
-		t.Errorf("nobody there: got %+v, want exit code %d and a reason", got, cli.ExitFailed)
+		t.Errorf("no server: got %+v, want exit code %d and a reason", got, cli.ExitFailed)
 	}
 }

@@ -10,11 +10,12 @@ import (
 	"github.com/eventhook/eventhook/client"
 )
 
-// errSaid is returned by a command that failed and has printed the reason itself.
+// ErrPrinted is the error of a command that failed and has printed the reason
+// already. The program prints nothing more.
 var ErrPrinted = errors.New("the command failed")
 
-// printError prints an error of a command: of an invalid configuration or request
-// each fault on a line of its own.
+// PrintError prints the error of a command. The faults of an invalid configuration
+// or request are printed one on a line.
 func PrintError(w io.Writer, err error) {
 	if p, ok := errors.AsType[*client.Problem](err); ok {
 		printProblem(w, err, p)
@@ -31,12 +32,12 @@ func PrintError(w io.Writer, err error) {
 	}
 }
 
-// printProblem prints all that a gateway has said against a request.
+// printProblem prints the refusal of a gateway with all its faults.
 func printProblem(w io.Writer, err error, p *client.Problem) {
 	if len(p.Errors) == 0 {
 		_, _ = fmt.Fprintln(w, "eventhook:", err)
 		if p.Status >= http.StatusInternalServerError && p.RequestID != "" {
-			_, _ = fmt.Fprintln(w, "  The gateway's log tells more, under request", p.RequestID)
+			_, _ = fmt.Fprintln(w, "  The gateway's log has details under request", p.RequestID)
 		}
 		return
 	}

@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// orNull is a text that is null when empty.
+// OrNull returns nil for an empty text, which JSON encodes as null.
 func OrNull(s string) *string {
 	if s == "" {
 		return nil
@@ -13,7 +13,7 @@ func OrNull(s string) *string {
 	return &s
 }
 
-// printLine writes one line of JSON for machines, not for pages.
+// PrintLine writes v as one line of JSON. It does not escape <, > and &.
 func PrintLine(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)

@@ -10,21 +10,23 @@ import (
 	"unicode"
 )
 
-// widest is how much of a text a table shows; what is longer is cut.
+// MaxWidth is the maximum length of a cell in a table, in characters.
 const MaxWidth = 80
 
-// cell is a text in a table: on one line, of bearable width, never empty.
-func Cell(s string, most int) string {
+// Cell returns a printable text for a cell of a table. It cuts a text of more than
+// maxLength characters and returns "-" for an empty text.
+func Cell(s string, maxLength int) string {
 	if s = Printable(s); s == "" {
 		return "-"
 	}
-	if r := []rune(s); len(r) > most {
-		return string(r[:most-1]) + "…"
+	if r := []rune(s); len(r) > maxLength {
+		return string(r[:maxLength-1]) + "…"
 	}
 	return s
 }
 
-// printable is a text that moves no cursor: what senders chose is in it.
+// Printable replaces control characters and bidirectional controls by spaces: a
+// text that a sender chose must not move the cursor of a terminal.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
@@ -34,10 +36,11 @@ func Printable(s string) string {
 	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
+// Time formats a time in UTC as RFC 3339.
 func Time(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// shownText is a text as a terminal may see it: a name can hold what moves its
-// cursor.
+// Quote quotes a text that contains characters which are not printable, and
+// returns other texts as they are.
 func Quote(s string) string {
 	if strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) }) {
 		return strconv.Quote(s)
@@ -45,7 +48,8 @@ func Quote(s string) string {
 	return s
 }
 
-// reachable is a listener's address as one would type it on this machine.
+// Address returns the address of a listener for a URL on this host: localhost
+// instead of an unspecified address.
 func Address(a net.Addr) string {
 	host, port, err := net.SplitHostPort(a.String())
 	if err != nil {
@@ -57,6 +61,7 @@ func Address(a net.Addr) string {
 	return net.JoinHostPort(host, port)
 }
 
+// IsTerminal reports whether w is a terminal.
 func IsTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {

@@ -16,10 +16,10 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// specs are the configurations to try.
+// specs returns the configurations to try.
 func (f *verifyFlags) specs() ([]verify.Spec, error) {
 	if f.verifier != "" {
-		s, err := spelledOut(f.verifier)
+		s, err := parseVerifier(f.verifier)
 		return []verify.Spec{s}, err
 	}
 	base := verify.Spec{Provider: f.provider, Scheme: f.scheme, Secrets: f.secrets, Options: map[string]string{}}
@@ -36,7 +36,7 @@ func (f *verifyFlags) specs() ([]verify.Spec, error) {
 	for _, o := range f.options {
 		name, value, ok := strings.Cut(o, "=")
 		if !ok || name == "" {
-			return nil, errors.New("--option wants name=value")
+			return nil, errors.New("--option must be name=value")
 		}
 		base.Options[name] = value
 	}
@@ -56,14 +56,15 @@ func (f *verifyFlags) specs() ([]verify.Spec, error) {
 	return list, nil
 }
 
-// takesSecret reports whether a provider's scheme verifies with a secret.
+// takesSecret reports whether the scheme of a provider uses a secret.
 func takesSecret(s verify.Spec) bool {
 	p, _ := verify.FindPreset(s.Provider, s.Scheme)
 	return p.LearnsSecret || slices.Contains(p.RequiredFields(), "secrets")
 }
 
-// spelledOut reads a verifier. Errors do not repeat it: it holds secrets.
-func spelledOut(text string) (verify.Spec, error) {
+// parseVerifier parses a verifier. Its errors do not contain the verifier, which has
+// secrets.
+func parseVerifier(text string) (verify.Spec, error) {
 	text, err := input.TextOrFile(text)
 	if err != nil {
 		return verify.Spec{}, err
@@ -81,13 +82,13 @@ func spelledOut(text string) (verify.Spec, error) {
 	return verify.Spec{Verifier: &c}, nil
 }
 
-// request is the request to verify.
+// request returns the request to verify.
 func (f *verifyFlags) request(stdin io.Reader) (r *verify.Request, err error) {
 	r = &verify.Request{Method: f.method, URL: f.url, Header: http.Header{}, At: time.Now()}
 	for _, h := range f.headers {
 		name, value, ok := strings.Cut(h, ":")
 		if !ok {
-			return nil, errors.New("--header wants 'Name: value'")
+			return nil, errors.New("--header must be 'Name: value'")
 		}
 		r.Header.Add(strings.TrimSpace(name), strings.Trim(value, " \t"))
 	}

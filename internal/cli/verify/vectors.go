@@ -12,9 +12,8 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// vectorAnswer is the line that is printed for a vector. Its members are part
-// of the contract.
-type vectorAnswer struct {
+// vectorResult is the line that is printed for a vector. Its members are documented.
+type vectorResult struct {
 	Provider string  `json:"provider"`
 	Scheme   string  `json:"scheme"`
 	Name     string  `json:"name"`
@@ -22,9 +21,9 @@ type vectorAnswer struct {
 	Error    *string `json:"error"`
 }
 
-// runVectors answers the vectors of a file in their order. It fails with
-// errSaid if an answer is not the one that its vector expects. One whose
-// configuration is not valid is not verified.
+// runVectors verifies the vectors of a file in their order. It fails with
+// terminal.ErrPrinted if a result is not the expected one. A vector whose
+// configuration is not valid counts as not verified.
 func runVectors(cmd *cobra.Command, file string, keys verify.Keys) error {
 	vectors, err := readVectors(cmd, file)
 	if err != nil {
@@ -34,21 +33,21 @@ func runVectors(cmd *cobra.Command, file string, keys verify.Keys) error {
 	for _, v := range vectors {
 		err := v.Verify(cmd.Context(), keys)
 		_, known := verify.FindPreset(v.Provider, v.Scheme)
-		if v.Expect != "" && ((v.Expect == expectValid) != (err == nil) || !known) { // a misspelt provider proves nothing
+		if v.Expect != "" && ((v.Expect == expectValid) != (err == nil) || !known) { // an unknown provider is never the expected result
 			differ++
 		}
-		if err := terminal.PrintLine(cmd.OutOrStdout(), vectorAnswer{v.Provider, v.Scheme, v.Name, err == nil, terminal.OrNull(verify.RefusalText(err))}); err != nil {
+		if err := terminal.PrintLine(cmd.OutOrStdout(), vectorResult{v.Provider, v.Scheme, v.Name, err == nil, terminal.OrNull(verify.RefusalText(err))}); err != nil {
 			return err
 		}
 	}
 	if differ > 0 {
-		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "eventhook: %d of %d answers are not the expected ones\n", differ, len(vectors))
+		_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "eventhook: %d of %d results are not the expected ones\n", differ, len(vectors))
 		return terminal.ErrPrinted
 	}
 	return nil
 }
 
-// What a vector may expect.
+// The expected results of a vector.
 const (
 	expectValid   = "valid"
 	expectInvalid = "invalid"
@@ -61,10 +60,10 @@ func readVectors(cmd *cobra.Command, file string) ([]verify.Vector, error) {
 	}
 	var vectors []verify.Vector
 	if err := json.Unmarshal(raw, &vectors); err != nil {
-		return nil, fmt.Errorf("the vectors cannot be read: want a JSON list of objects: %w", err)
+		return nil, fmt.Errorf("the vectors are not valid: want a JSON array of objects: %w", err)
 	}
 	if len(vectors) == 0 {
-		return nil, errors.New("there are no vectors in the file")
+		return nil, errors.New("the file contains no vectors")
 	}
 	for i, v := range vectors {
 		if v.Expect != "" && v.Expect != expectValid && v.Expect != expectInvalid {

@@ -18,7 +18,7 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// verifyFlags say what is verified, and how.
+// verifyFlags are the flags of verify.
 type verifyFlags struct {
 	provider, scheme, verifier   string
 	secrets, publicKeys, options []string
@@ -33,21 +33,22 @@ type verifyFlags struct {
 	vectors, output string
 }
 
-const verifyLong = `Verify one request as the gateway would, without a gateway, and print the
-answer as one line of JSON:
+const verifyLong = `Verify a request as the gateway would, without a gateway, and print the result as
+one line of JSON:
 
   {"verified":…,"scheme":…,"error":…,"event_type":…,"idempotency_key":…,"covers_body":…}
 
-error says which part failed, first in one word: missing_header, missing_field,
-prefix, encoding, malformed, timestamp, mismatch, credentials, key_not_found,
-keys_unavailable or token. Of a provider with several schemes, and without --scheme, each is tried;
-told is the one that verifies, else the one that came furthest.
+error begins with the part that failed: missing_header, missing_field, prefix,
+encoding, malformed, timestamp, mismatch, credentials, key_not_found,
+keys_unavailable or token. If the provider has several schemes and --scheme is not
+given, all are tried. The result is that of the scheme that verifies the request,
+else of the scheme that passed the most steps.
 
-With --vectors, a file of requests whose answers are known is run instead, and
-a line is printed for each. docs/providers.md has its format.
+With --vectors, a file of test vectors is verified instead, and one line is printed
+for each vector. docs/providers.md describes the format.
 
-Exits with 0 if the request is verified, 1 if it is not (or if an answer is not
-the one that its vector expects), and 2 for wrong usage or configuration.`
+Exit codes: 0 the request is verified, or all vectors have the expected result;
+1 otherwise; 2 wrong usage or configuration.`
 
 // KeySource returns the cache of the keys that providers publish. It logs
 // failed requests to stderr.
@@ -57,7 +58,7 @@ func New(published KeySource) *cobra.Command {
 	f := verifyFlags{published: published}
 	cmd := &cobra.Command{
 		Use:   "verify --provider NAME --secret S [-H 'Name: value']… [--body-file F|-]",
-		Short: "Verify a request offline, and say why if it fails",
+		Short: "Verify a request offline and show why it fails",
 		Long:  verifyLong,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -76,27 +77,27 @@ func New(published KeySource) *cobra.Command {
 
 func (f *verifyFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.provider, "provider", "", "the provider's id; see eventhook providers")
-	flags.StringVar(&f.scheme, "scheme", "", "one of the provider's schemes; all by default")
-	flags.StringVar(&f.verifier, "verifier", "", "instead of a provider, the verifier as JSON, or @FILE")
-	flags.StringArrayVar(&f.secrets, "secret", nil, "a secret, as the provider shows it; repeat for several; EVENTHOOK_SECRET by default")
-	flags.StringArrayVar(&f.publicKeys, "public-key", nil, "a public key, or @FILE; repeat for several")
-	flags.StringArrayVar(&f.options, "option", nil, "an option of the provider as name=value; repeat for several")
-	flags.IntVar(&f.tolerance, "tolerance", 0, "seconds between timestamp and receipt, instead of the provider's; 0: not judged")
-	flags.StringVar(&f.at, "at", "", "when it was received: RFC 3339, or Unix seconds; now by default")
-	flags.StringVar(&f.method, "method", http.MethodPost, "method")
-	flags.StringVar(&f.url, "url", "", "the URL that is registered at the provider, with the query")
-	flags.StringArrayVarP(&f.headers, "header", "H", nil, "a header as 'Name: value'; repeat for several")
+	flags.StringVar(&f.provider, "provider", "", "id of the provider; see eventhook providers")
+	flags.StringVar(&f.scheme, "scheme", "", "signature scheme of the provider; all by default")
+	flags.StringVar(&f.verifier, "verifier", "", "verifier as JSON, or @FILE, instead of a provider")
+	flags.StringArrayVar(&f.secrets, "secret", nil, "secret as the provider shows it; may be repeated; EVENTHOOK_SECRET by default")
+	flags.StringArrayVar(&f.publicKeys, "public-key", nil, "public key, or @FILE; may be repeated")
+	flags.StringArrayVar(&f.options, "option", nil, "option of the provider as name=value; may be repeated")
+	flags.IntVar(&f.tolerance, "tolerance", 0, "maximum seconds between timestamp and receipt; the provider's by default; 0: not checked")
+	flags.StringVar(&f.at, "at", "", "time of receipt: RFC 3339, or Unix seconds; now by default")
+	flags.StringVar(&f.method, "method", http.MethodPost, "HTTP method")
+	flags.StringVar(&f.url, "url", "", "URL that is registered at the provider, with the query")
+	flags.StringArrayVarP(&f.headers, "header", "H", nil, "header as 'Name: value'; may be repeated")
 	flags.StringVar(&f.bodyFile, "body-file", "", "file with the exact bytes of the body; - is standard input; empty by default")
-	flags.BoolVar(&f.fetch, "fetch", false, "fetch keys and certificates that the provider publishes")
-	flags.StringVar(&f.vectors, "vectors", "", "file of requests in JSON whose answers are known; - is standard input")
-	flags.StringVarP(&f.output, "output", "o", "json", "json, the only format")
+	flags.BoolVar(&f.fetch, "fetch", false, "fetch the keys and certificates that the provider publishes")
+	flags.StringVar(&f.vectors, "vectors", "", "file of test vectors in JSON; - is standard input")
+	flags.StringVarP(&f.output, "output", "o", "json", "output format; only json")
 }
 
-// oneRequest are the flags that say something of one request.
+// oneRequest are the flags that describe one request.
 var oneRequest = []string{"provider", "scheme", "verifier", "secret", "public-key", "option", "tolerance", "at", "method", "url", "header", "body-file"}
 
-// check finds flags that do not go together.
+// check fails for flags that cannot be combined.
 func (f *verifyFlags) check(given func(flag string) bool) error {
 	f.hasTolerance = given("tolerance")
 	other := slices.IndexFunc(oneRequest, given)
@@ -104,20 +105,20 @@ func (f *verifyFlags) check(given func(flag string) bool) error {
 	case f.output != "json":
 		return fmt.Errorf("--output %q, want json", f.output)
 	case given("vectors") && f.vectors == "":
-		return errors.New("--vectors wants a file, or -")
+		return errors.New("--vectors requires a file, or -")
 	case given("vectors") && other >= 0:
-		return fmt.Errorf("--vectors says all of each request: leave out --%s", oneRequest[other])
+		return fmt.Errorf("--vectors cannot be combined with --%s", oneRequest[other])
 	case given("vectors"):
 		return nil
 	case (f.provider == "") == (f.verifier == ""):
-		return errors.New("verify needs --provider or --verifier, and not both")
+		return errors.New("exactly one of --provider and --verifier is required")
 	case f.verifier != "" && (len(f.secrets)+len(f.publicKeys)+len(f.options) > 0 || f.scheme != "" || f.hasTolerance):
-		return errors.New("--verifier says all by itself: put secrets, keys and tolerance into it")
+		return errors.New("--verifier cannot be combined with --scheme, --secret, --public-key, --option or --tolerance: put them into the verifier")
 	}
 	return nil
 }
 
-// keys are the published keys; nil unless they may be fetched.
+// keys returns the source of published keys, nil without --fetch.
 func (f *verifyFlags) keys(cmd *cobra.Command) verify.Keys {
 	if !f.fetch {
 		return nil
@@ -125,8 +126,8 @@ func (f *verifyFlags) keys(cmd *cobra.Command) verify.Keys {
 	return f.published(cmd.ErrOrStderr())
 }
 
-// verdict is the line that is printed. Its members are part of the contract.
-type verdict struct {
+// result is the line of JSON that is printed. Its members are documented.
+type result struct {
 	Verified       bool    `json:"verified"`
 	Scheme         string  `json:"scheme"`
 	Error          *string `json:"error"`
@@ -152,7 +153,7 @@ func (f *verifyFlags) run(cmd *cobra.Command) error {
 		_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "another scheme of the provider was not tried:")
 		terminal.PrintError(cmd.ErrOrStderr(), err)
 	}
-	if err := terminal.PrintLine(cmd.OutOrStdout(), verdict{Verified: x.Err == nil, Scheme: x.Scheme, Error: terminal.OrNull(verify.RefusalText(x.Err)),
+	if err := terminal.PrintLine(cmd.OutOrStdout(), result{Verified: x.Err == nil, Scheme: x.Scheme, Error: terminal.OrNull(verify.RefusalText(x.Err)),
 		EventType: terminal.OrNull(x.Event.EventType), IdempotencyKey: terminal.OrNull(x.Event.IdempotencyKey), CoversBody: x.CoversBody}); err != nil {
 		return err
 	}
@@ -162,10 +163,10 @@ func (f *verifyFlags) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// explainBest tries configurations in their order and returns the explanation
-// of the one that verifies, else of the one that came furthest. Those that are
-// not valid do not count: the first one's error comes beside the explanation,
-// or alone, with an explanation without a scheme, if none is valid.
+// explainBest verifies a request with each configuration and returns the explanation
+// of the one that verifies it, else of the one with the highest verify.Progress.
+// Configurations that are not valid are skipped; err is the error of the first of
+// them. If no configuration is valid, the explanation has no scheme.
 func explainBest(ctx context.Context, specs []verify.Spec, keys verify.Keys, r *verify.Request) (best ingest.Explanation, err error) {
 	var invalid error
 	furthest := -1

@@ -26,7 +26,7 @@ func macOf(secret, text string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// token is a JSON Web Token that says claims, signed with testSecret.
+// token returns a JSON Web Token with the claims, signed with testSecret.
 func token(claims string) string {
 	encode := base64.RawURLEncoding.EncodeToString
 	text := encode([]byte(`{"alg":"HS256","typ":"JWT"}`)) + "." + encode([]byte(claims))
@@ -35,7 +35,7 @@ func token(claims string) string {
 	return text + "." + encode(mac.Sum(nil))
 }
 
-// lineOf reads the one line of JSON that a command prints.
+// lineOf decodes the line of JSON that a command printed.
 func lineOf(t *testing.T, got clitest.Output) map[string]any {
 	t.Helper()
 	var line map[string]any
@@ -45,7 +45,7 @@ func lineOf(t *testing.T, got clitest.Output) map[string]any {
 	return line
 }
 
-// onStdin gives the program something to read.
+// onStdin makes text the standard input of the process during the test.
 func onStdin(t *testing.T, text string) {
 	t.Helper()
 	f, err := os.Open(clitest.WriteFile(t, "stdin", text))
@@ -59,14 +59,14 @@ func onStdin(t *testing.T, text string) {
 
 const pushBody = `{"ref":"main"}`
 
-// verifyPush is the command for a push of GitHub's; more flags may follow.
+// verifyPush verifies a push of GitHub with additional flags.
 func verifyPush(t *testing.T, signature string, more ...string) clitest.Output {
 	t.Helper()
 	return runCommand(append([]string{"verify", "--provider", "github", "--secret", testSecret, "-H", "X-Hub-Signature-256: " + signature,
 		"-H", "X-GitHub-Event: push", "-H", "X-GitHub-Delivery: d-1", "--body-file", clitest.WriteFile(t, "body", pushBody)}, more...)...)
 }
 
-func TestVerifyPrintsExactlyThis(t *testing.T) {
+func TestVerifyOutput(t *testing.T) {
 	clitest.ClearEnvironment(t)
 	for _, c := range []struct {
 		claim, signature string
@@ -80,7 +80,7 @@ func TestVerifyPrintsExactlyThis(t *testing.T) {
 	} {
 		got := verifyPush(t, c.signature)
 		if got.Code != c.code || got.Stdout != c.want+"\n" || got.Stderr != "" {
-			t.Errorf("%s: got %+v, want exit code %d and nothing but\n%s", c.claim, got, c.code, c.want)
+			t.Errorf("%s: got %+v, want exit code %d and only\n%s", c.claim, got, c.code, c.want)
 		}
 	}
 	got := runCommand("verify", "--verifier", `{"type":"none"}`)
@@ -90,7 +90,7 @@ func TestVerifyPrintsExactlyThis(t *testing.T) {
 	}
 }
 
-func TestVerifySaysWhichPartFailed(t *testing.T) {
+func TestVerifyReportsTheFailedPart(t *testing.T) {
 	clitest.ClearEnvironment(t)
 	right := macOf(testSecret, pushBody)
 	stripe := func(at int64) []string {
@@ -108,24 +108,24 @@ func TestVerifySaysWhichPartFailed(t *testing.T) {
 		return []string{"verify", "--provider", "github", "--secret", testSecret, "-H", "X-Hub-Signature-256:" + signature, "--body-file", clitest.WriteFile(t, "body", pushBody)}
 	}
 	for _, c := range []struct {
-		claim string
-		args  []string
-		why   verify.Reason // empty: verified
+		claim  string
+		args   []string
+		reason verify.Reason // "" if verified
 	}{
 		{"no header", []string{"verify", "--provider", "github", "--secret", testSecret}, verify.ReasonMissingHeader},
 		{"no field", []string{"verify", "--provider", "microsoft-graph", "--secret", testSecret, "-H", "Content-Type: application/json", "--body-file", clitest.WriteFile(t, "b", `{}`)}, verify.ReasonMissingField},
-		{"another prefix", github("sha1=" + right), verify.ReasonPrefix},
-		{"another encoding", github("sha256=zz"), verify.ReasonEncoding},
-		{"another body", github("sha256=" + macOf(testSecret, "x")), verify.ReasonMismatch},
-		{"the same, in capitals", github("sha256=" + strings.ToUpper(right)), ""},
-		{"another token", []string{"verify", "--provider", "telegram", "--secret", testSecret, "-H", "X-Telegram-Bot-Api-Secret-Token: x"}, verify.ReasonCredentials},
-		{"a timestamp that is none", []string{"verify", "--provider", "stripe", "--secret", testSecret, "-H", "Stripe-Signature: t=x,v1=" + right}, verify.ReasonMalformed},
+		{"wrong prefix", github("sha1=" + right), verify.ReasonPrefix},
+		{"wrong encoding", github("sha256=zz"), verify.ReasonEncoding},
+		{"wrong body", github("sha256=" + macOf(testSecret, "x")), verify.ReasonMismatch},
+		{"upper case", github("sha256=" + strings.ToUpper(right)), ""},
+		{"wrong token", []string{"verify", "--provider", "telegram", "--secret", testSecret, "-H", "X-Telegram-Bot-Api-Secret-Token: x"}, verify.ReasonCredentials},
+		{"a malformed timestamp", []string{"verify", "--provider", "stripe", "--secret", testSecret, "-H", "Stripe-Signature: t=x,v1=" + right}, verify.ReasonMalformed},
 		{"now", stripe(now), ""},
 		{"an hour ago", stripe(now - 3600), verify.ReasonTimestamp},
-		{"an hour ago, judged then, in seconds", append(stripe(now-3600), "--at", fmt.Sprint(now-3600)), ""},
-		{"judged at a time as one writes it", append(stripe(at.Unix()), "--at", long), ""},
+		{"an hour ago, received then, in Unix seconds", append(stripe(now-3600), "--at", fmt.Sprint(now-3600)), ""},
+		{"received at an RFC 3339 time", append(stripe(at.Unix()), "--at", long), ""},
 		{"an hour ago, within a tolerance", append(stripe(now-3600), "--tolerance", "4000"), ""},
-		{"an hour ago, not judged", append(stripe(now-3600), "--tolerance", "0"), ""},
+		{"an hour ago, without a tolerance", append(stripe(now-3600), "--tolerance", "0"), ""},
 		{"no secret yet", []string{"verify", "--provider", "asana"}, verify.ReasonKey},
 		{"no token", []string{"verify", "--provider", "monday", "--secret", testSecret, "-H", "Authorization: x"}, verify.ReasonEncoding},
 		{"a token for another URL", []string{"verify", "--provider", "monday", "--secret", testSecret, "--url", "https://h/in",
@@ -138,14 +138,14 @@ func TestVerifySaysWhichPartFailed(t *testing.T) {
 		got := runCommand(c.args...)
 		line := lineOf(t, got)
 		why, _, _ := strings.Cut(fmt.Sprint(line["error"]), ": ")
-		wantCode, want := cli.ExitFailed, string(c.why)
-		if c.why == "" {
+		wantCode, want := cli.ExitFailed, string(c.reason)
+		if c.reason == "" {
 			wantCode, want = 0, "<nil>"
 		}
-		if got.Code != wantCode || why != want || line["verified"] != (c.why == "") || got.Stderr != "" {
+		if got.Code != wantCode || why != want || line["verified"] != (c.reason == "") || got.Stderr != "" {
 			t.Errorf("%s: got %+v, want exit code %d and %s", c.claim, got, wantCode, want)
 		}
-		if strings.Contains(got.Stdout, testSecret) || c.why != "" && strings.Contains(got.Stdout, right) {
+		if strings.Contains(got.Stdout, testSecret) || c.reason != "" && strings.Contains(got.Stdout, right) {
 			t.Errorf("%s: shows the secret or the signature: %s", c.claim, got.Stdout)
 		}
 	}
@@ -155,27 +155,27 @@ func TestVerifyTriesAllSchemes(t *testing.T) {
 	clitest.ClearEnvironment(t)
 	const encoded = "whsec_MDAxMTIyMzM0NDU1NjY3Nzg4OTlhYWJiY2NkZGVlZmY="
 	for _, c := range []struct {
-		claim, scheme, why string
-		args               []string
+		claim, scheme, reason string
+		args                  []string
 	}{
 		{"the default", "gitlab", "<nil>", []string{"--provider", "gitlab", "--secret", encoded, "-H", "X-Gitlab-Token: " + encoded}},
-		{"of none, the default", "gitlab", "missing_header", []string{"--provider", "gitlab", "--secret", encoded}},
-		{"the one that came further", "gitlab-signing", "encoding", []string{"--provider", "gitlab", "--secret", encoded,
+		{"no scheme matches: the default", "gitlab", "missing_header", []string{"--provider", "gitlab", "--secret", encoded}},
+		{"no scheme matches: the one with more passed steps", "gitlab-signing", "encoding", []string{"--provider", "gitlab", "--secret", encoded,
 			"-H", "webhook-signature: v1,x", "-H", "webhook-id: a", "-H", "webhook-timestamp: 1"}},
-		{"the one of two versions that is meant", "hubspot-v1", "mismatch", []string{"--provider", "hubspot", "--secret", "s",
+		{"the version that the request names", "hubspot-v1", "mismatch", []string{"--provider", "hubspot", "--secret", "s",
 			"-H", "X-HubSpot-Signature-Version: v1", "-H", "X-HubSpot-Signature: " + macOf("a", "b")}},
-		{"not one that the secret cannot be for", "gitlab", "missing_header", []string{"--provider", "gitlab", "--secret", "!", "-H", "webhook-signature: v1,x"}},
-		{"the one that is named", "gitlab", "missing_header", []string{"--provider", "gitlab", "--scheme", "gitlab", "--secret", encoded, "-H", "webhook-signature: v1,x"}},
+		{"no scheme for which the secret is not valid", "gitlab", "missing_header", []string{"--provider", "gitlab", "--secret", "!", "-H", "webhook-signature: v1,x"}},
+		{"the scheme of --scheme", "gitlab", "missing_header", []string{"--provider", "gitlab", "--scheme", "gitlab", "--secret", encoded, "-H", "webhook-signature: v1,x"}},
 	} {
 		line := lineOf(t, runCommand(append([]string{"verify"}, c.args...)...))
 		why, _, _ := strings.Cut(fmt.Sprint(line["error"]), ": ")
-		if line["scheme"] != c.scheme || why != c.why {
-			t.Errorf("%s: got %v, want %s of %s", c.claim, line, c.why, c.scheme)
+		if line["scheme"] != c.scheme || why != c.reason {
+			t.Errorf("%s: got %v, want %s of %s", c.claim, line, c.reason, c.scheme)
 		}
 	}
 }
 
-func TestVerifyReadsWhatItIsGiven(t *testing.T) {
+func TestVerifyReadsFilesAndVariables(t *testing.T) {
 	clitest.ClearEnvironment(t)
 	signature := "X-Hub-Signature-256: sha256=" + macOf(testSecret, pushBody)
 	t.Run("a body on standard input", func(t *testing.T) {
@@ -191,7 +191,7 @@ func TestVerifyReadsWhatItIsGiven(t *testing.T) {
 			t.Errorf("got %+v, want it verified", got)
 		}
 		if got := runCommand("verify", "--provider", "github", "--secret", "other", "-H", signature, "--body-file", file); got.Code != cli.ExitFailed {
-			t.Errorf("with another as a flag: got %+v, want the flag to count", got)
+			t.Errorf("with another secret as a flag: got %+v, want the flag to have precedence", got)
 		}
 		key, _, err := ed25519.GenerateKey(nil)
 		if err != nil {
@@ -199,18 +199,18 @@ func TestVerifyReadsWhatItIsGiven(t *testing.T) {
 		}
 		keyFile := clitest.WriteFile(t, "key", hex.EncodeToString(key)+"\n")
 		if got := runCommand("verify", "--provider", "discord", "--public-key", "@"+keyFile); got.Code != cli.ExitFailed {
-			t.Errorf("for a provider without secrets: got %+v, want it left aside", got)
+			t.Errorf("for a provider without secrets: got %+v, want the variable ignored", got)
 		}
 		if got := runCommand("verify", "--provider", "google-pubsub", "--option", "email=a@b"); got.Code != cli.ExitFailed {
-			t.Errorf("for a provider with tokens of its own: got %+v, want it left aside", got)
+			t.Errorf("for a provider with tokens: got %+v, want the variable ignored", got)
 		}
 		if got := runCommand("verify", "--verifier", `{"type":"none"}`); got.Code != 0 {
-			t.Errorf("for a verifier that is spelled out: got %+v, want it left aside", got)
+			t.Errorf("for --verifier: got %+v, want the variable ignored", got)
 		}
 	})
 	t.Run("two secrets", func(t *testing.T) {
 		if got := verifyPush(t, "sha256="+macOf("another", pushBody), "--secret", "another"); got.Code != 0 {
-			t.Errorf("got %+v, want it verified with the second", got)
+			t.Errorf("got %+v, want it verified with the second secret", got)
 		}
 	})
 	t.Run("a verifier in a file", func(t *testing.T) {
@@ -236,33 +236,33 @@ func TestVerifyRefusesWrongUsage(t *testing.T) {
 		args  []string
 		part  string // of stderr
 	}{
-		{"nothing", []string{"verify"}, "--provider or --verifier"},
-		{"both", append(base, "--verifier", "{}"), "--provider or --verifier"},
+		{"no flags", []string{"verify"}, "exactly one of --provider and --verifier"},
+		{"both", append(base, "--verifier", "{}"), "exactly one of --provider and --verifier"},
 		{"an argument", append(base, "github"), "github"},
 		{"an unknown provider", []string{"verify", "--provider", "gitlob", "--secret", "s"}, `provider: "gitlob"`},
 		{"an unknown scheme", append(base, "--scheme", "v9"), `scheme: "v9"`},
 		{"no secret", []string{"verify", "--provider", "github"}, "  secrets: "},
 		{"an option that is missing", []string{"verify", "--provider", "paypal"}, "  options.webhook_id: "},
-		{"an option that is none", append(base, "--option", "a=b"), "  options.a: "},
+		{"an unknown option", append(base, "--option", "a=b"), "  options.a: "},
 		{"an option without value", append(base, "--option", "a"), "--option"},
-		{"a key that is none", []string{"verify", "--provider", "discord", "--public-key", "x"}, "  public_keys[0]: "},
-		{"a key in a file that is not there", []string{"verify", "--provider", "discord", "--public-key", "@nowhere"}, "nowhere"},
+		{"a malformed key", []string{"verify", "--provider", "discord", "--public-key", "x"}, "  public_keys[0]: "},
+		{"a key in a missing file", []string{"verify", "--provider", "discord", "--public-key", "@nowhere"}, "nowhere"},
 		{"a header without a colon", append(base, "-H", "X-A"), "--header"},
-		{"a header that is none", append(base, "-H", "a b: c"), "  headers.a b: "},
-		{"a method that is none", append(base, "--method", "A B"), "  method: "},
-		{"a URL that is none", append(base, "--url", "here"), "  url: "},
-		{"a moment that is none", append(base, "--at", "noon"), "--at"},
-		{"a tolerance that is no number", append(base, "--tolerance", "x"), "tolerance"},
-		{"a tolerance beyond all bounds", []string{"verify", "--provider", "stripe", "--secret", "s", "--tolerance", "-1"}, "  tolerance_seconds: "},
-		{"a body that is not there", append(base, "--body-file", "nowhere"), "nowhere"},
+		{"a malformed header", append(base, "-H", "a b: c"), "  headers.a b: "},
+		{"a malformed method", append(base, "--method", "A B"), "  method: "},
+		{"a malformed URL", append(base, "--url", "here"), "  url: "},
+		{"a malformed time", append(base, "--at", "noon"), "--at"},
+		{"a tolerance that is not a number", append(base, "--tolerance", "x"), "tolerance"},
+		{"a negative tolerance", []string{"verify", "--provider", "stripe", "--secret", "s", "--tolerance", "-1"}, "  tolerance_seconds: "},
+		{"a missing body file", append(base, "--body-file", "nowhere"), "nowhere"},
 		{"another format", append(base, "-o", "yaml"), "--output"},
 		{"a verifier and a secret", []string{"verify", "--verifier", `{"type":"none"}`, "--secret", testSecret}, "--verifier"},
-		{"a verifier that is no JSON", []string{"verify", "--verifier", testSecret}, "JSON object"},
-		{"a verifier with a field of its own", []string{"verify", "--verifier", `{"type":"none","secret":"` + testSecret + `"}`}, `"secret"`},
+		{"a verifier that is not JSON", []string{"verify", "--verifier", testSecret}, "JSON object"},
+		{"a verifier with an unknown field", []string{"verify", "--verifier", `{"type":"none","secret":"` + testSecret + `"}`}, `"secret"`},
 		{"an invalid verifier", []string{"verify", "--verifier", `{"type":"hmac"}`}, "  verifier.header: "},
-		{"vectors that are not there", []string{"verify", "--vectors", "nowhere"}, "nowhere"},
-		{"vectors and more", []string{"verify", "--vectors", "-", "--provider", "github"}, "--provider"},
-		{"vectors without a name", []string{"verify", "--vectors", ""}, "--vectors"},
+		{"a missing file of vectors", []string{"verify", "--vectors", "nowhere"}, "nowhere"},
+		{"vectors and --provider", []string{"verify", "--vectors", "-", "--provider", "github"}, "--provider"},
+		{"vectors without a file", []string{"verify", "--vectors", ""}, "--vectors"},
 	} {
 		got := runCommand(c.args...)
 		if got.Code != cli.ExitUsage || got.Stdout != "" || !strings.Contains(got.Stderr, c.part) || strings.Contains(got.Stderr, testSecret) {
@@ -271,7 +271,7 @@ func TestVerifyRefusesWrongUsage(t *testing.T) {
 	}
 }
 
-// ownVectors are a few of each kind.
+// ownVectors returns vectors with expected, unexpected and unknown results.
 func ownVectors() string {
 	vector := func(name, secret, expect string) string {
 		return fmt.Sprintf(`{"provider":"github","scheme":"github","name":%q,"headers":{"x-hub-signature-256":"sha256=%s"},"body":"b<>","secret":%q,"now":null,"source":"us"%s}`,
@@ -291,27 +291,27 @@ func TestVerifyVectors(t *testing.T) {
 		`{"provider":"github","scheme":"github","name":"untold","verified":true,"error":null}`,
 	}
 	if got.Code != cli.ExitFailed || !strings.Contains(got.Stderr, "1 of 4") || len(lines) != 4 || !strings.HasPrefix(lines[3], `{"provider":"gitlob","scheme":"x","name":"unknown","verified":false,"error":"`) {
-		t.Fatalf("got %+v, want four lines, the last one about an unknown provider, which proves nothing", got)
+		t.Fatalf("got %+v, want four lines, the last for an unknown provider", got)
 	}
 	if diff := cmp.Diff(want, lines[:3]); diff != "" {
 		t.Errorf("lines (-want +got):\n%s", diff)
 	}
-	t.Run("on standard input, with answers that differ", func(t *testing.T) {
+	t.Run("on standard input, with other expected results", func(t *testing.T) {
 		onStdin(t, strings.NewReplacer(`"valid"`, `"invalid"`, `"invalid"`, `"valid"`).Replace(ownVectors()))
 		got := runCommand("verify", "--vectors", "-")
 		if got.Code != cli.ExitFailed || strings.Count(got.Stdout, "\n") != 4 || !strings.Contains(got.Stderr, "3 of 4") {
 			t.Errorf("got %+v, want all lines, exit code %d, and 3 of 4 counted", got, cli.ExitFailed)
 		}
 	})
-	for claim, text := range map[string]string{"no JSON": "[", "no list": "{}", "none": "[]", "an odd expectation": `[{"expect":"maybe"}]`} {
+	for claim, text := range map[string]string{"not JSON": "[", "not a list": "{}", "no vectors": "[]", "an unknown expectation": `[{"expect":"maybe"}]`} {
 		if got := runCommand("verify", "--vectors", clitest.WriteFile(t, "v.json", text)); got.Code != cli.ExitUsage || got.Stderr == "" {
 			t.Errorf("%s: got %+v, want exit code %d", claim, got, cli.ExitUsage)
 		}
 	}
 }
 
-// TestVerifySharedVectors runs the cases that were collected from providers,
-// which are not ours to copy.
+// TestVerifySharedVectors verifies vectors that were collected from providers and
+// that are not part of this repository.
 func TestVerifySharedVectors(t *testing.T) {
 	const file = "../../../../shared/vectors.json"
 	raw, err := os.ReadFile(file)
@@ -326,10 +326,10 @@ func TestVerifySharedVectors(t *testing.T) {
 	got := runCommand("verify", "--vectors", file, "-o", "json")
 	lines := strings.Split(strings.TrimSuffix(got.Stdout, "\n"), "\n")
 	if got.Code != 0 || got.Stderr != "" || len(lines) != len(vectors) {
-		t.Fatalf("exit code %d with %d lines and %q, want 0 with %d and nothing", got.Code, len(lines), got.Stderr, len(vectors))
+		t.Fatalf("exit code %d with %d lines and %q, want 0 with %d and no error", got.Code, len(lines), got.Stderr, len(vectors))
 	}
 	for i, v := range vectors {
-		var a vectorAnswer
+		var a vectorResult
 		if err := json.Unmarshal([]byte(lines[i]), &a); err != nil {
 			t.Fatal(err)
 		}

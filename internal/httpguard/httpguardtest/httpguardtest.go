@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// sendRaw sends bytes on a new connection and returns the answers until the
-// server closes it.
+// Send sends bytes on a new connection and returns the answers that the server
+// sends until it closes the connection, each as its status and its body.
 func Send(t *testing.T, address, request string) (answers []string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)

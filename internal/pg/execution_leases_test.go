@@ -10,15 +10,14 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// holders remembers who has claimed what, and under which token, in the order
-// of the tokens.
-type holders struct {
+// leaseLog records the leases of executions: how often each token was handed out.
+type leaseLog struct {
 	mu     sync.Mutex
 	tokens map[eventhook.ExecutionID]map[int64]int // how often each token was handed out
-	ends   map[eventhook.ExecutionID]int           // how often it was completed since it was last begun anew
+	ends   map[eventhook.ExecutionID]int           // how often the execution was completed since its last restart
 }
 
-func (h *holders) took(x eventhook.Execution) {
+func (h *leaseLog) took(x eventhook.Execution) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.tokens[x.ID] == nil {
@@ -27,20 +26,20 @@ func (h *holders) took(x eventhook.Execution) {
 	h.tokens[x.ID][x.Lease.Token]++
 }
 
-func (h *holders) completed(id eventhook.ExecutionID) {
+func (h *leaseLog) completed(id eventhook.ExecutionID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.ends[id]++
 }
 
-// TestAnExecutionNeverHasTwoHolders lets workers of two instances claim, beat,
-// complete, fail and suspend, and people cancel and retry, all at once and while
-// leases run out. No token may be handed out twice, no execution be completed
-// twice, and nothing may change under a token that is not the last.
-func TestAnExecutionNeverHasTwoHolders(t *testing.T) {
+// TestAnExecutionNeverHasTwoLeases lets workers of two instances claim, extend, complete, fail
+// and suspend executions while operators cancel and retry them and leases expire. No token may
+// be handed out twice, no execution may be completed twice, and nothing may change under a
+// token that is not the latest.
+func TestAnExecutionNeverHasTwoLeases(t *testing.T) {
 	f := setUp(t)
 	const executions, workers, acts = 12, 8, 60
-	h := &holders{tokens: map[eventhook.ExecutionID]map[int64]int{}, ends: map[eventhook.ExecutionID]int{}}
+	h := &leaseLog{tokens: map[eventhook.ExecutionID]map[int64]int{}, ends: map[eventhook.ExecutionID]int{}}
 	var ids []eventhook.ExecutionID
 	for range executions {
 		ids = append(ids, f.execution(eventhook.Workflow, func(x *eventhook.Execution) { x.MaxAttempts = 1000 }))
@@ -50,7 +49,7 @@ func TestAnExecutionNeverHasTwoHolders(t *testing.T) {
 	f.must(err)
 	var all []func()
 	for n := range workers {
-		w := &holder{fixture: f, holders: h, db: []*DB{f.db, f.other}[n%2], random: rand.New(rand.NewPCG(1, uint64(n))), awaits: p.ID}
+		w := &leaseWorker{fixture: f, leaseLog: h, db: []*DB{f.db, f.other}[n%2], random: rand.New(rand.NewPCG(1, uint64(n))), awaits: p.ID}
 		all = append(all, func() {
 			for range acts {
 				w.act(ids)
@@ -71,17 +70,17 @@ func TestAnExecutionNeverHasTwoHolders(t *testing.T) {
 	}
 }
 
-// holder is a worker, and at times a person.
-type holder struct {
+// leaseWorker is a worker that sometimes acts as an operator.
+type leaseWorker struct {
 	*fixture
-	*holders
+	*leaseLog
 	db     *DB
 	random *rand.Rand
 	awaits eventhook.PromiseID
-	held   []eventhook.Execution // whose leases may be lost
+	leased []eventhook.Execution // their leases may be lost
 }
 
-func (w *holder) act(ids []eventhook.ExecutionID) {
+func (w *leaseWorker) act(ids []eventhook.ExecutionID) {
 	some := ids[w.random.IntN(len(ids))]
 	switch w.random.IntN(8) {
 	case 0, 1, 2:
@@ -92,7 +91,7 @@ func (w *holder) act(ids []eventhook.ExecutionID) {
 		}
 		for _, x := range w.claimWork(w.db, q) {
 			w.took(x)
-			w.held = append(w.held, x)
+			w.leased = append(w.leased, x)
 		}
 	case 3:
 		w.clock.advance(time.Second)
@@ -107,13 +106,13 @@ func (w *holder) act(ids []eventhook.ExecutionID) {
 	}
 }
 
-// settle does something to what it holds, or held.
-func (w *holder) settle() {
-	if len(w.held) == 0 {
+// settle changes an execution that the worker has leased, possibly with an expired lease.
+func (w *leaseWorker) settle() {
+	if len(w.leased) == 0 {
 		return
 	}
-	i := w.random.IntN(len(w.held))
-	x := w.held[i]
+	i := w.random.IntN(len(w.leased))
+	x := w.leased[i]
 	var err error
 	switch w.random.IntN(5) {
 	case 0:
@@ -128,11 +127,11 @@ func (w *holder) settle() {
 		}
 	case 4:
 		var errs []error
-		errs, err = w.db.CompleteAll(w.Context(), w.tenant, w.held)
+		errs, err = w.db.CompleteAll(w.Context(), w.tenant, w.leased)
 		w.must(err)
 		for j, e := range errs {
 			if e == nil {
-				w.completed(w.held[j].ID)
+				w.completed(w.leased[j].ID)
 			}
 		}
 		return
@@ -140,8 +139,8 @@ func (w *holder) settle() {
 	w.expect("settle", err)
 }
 
-// expect lets an act fail only because another came before.
-func (w *holder) expect(act string, err error) {
+// expect accepts an error only if another change came first.
+func (w *leaseWorker) expect(act string, err error) {
 	if err != nil && !errors.Is(err, eventhook.ErrLeaseLost) && eventhook.KindOf(err) != eventhook.KindConflict {
 		w.Errorf("%s: %v", act, err)
 	}

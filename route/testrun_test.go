@@ -38,16 +38,16 @@ func (o *oneProcess) Check(ctx context.Context, _ script.Program) error {
 
 var mine, theirs = eventhook.TenantID{1}, eventhook.TenantID{2}
 
-func inTrial(t *testing.T, f func(t *testing.T, o *oneProcess, trials *trials)) {
+func inTrial(t *testing.T, f func(t *testing.T, o *oneProcess, trials *testRunner)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		o := &oneProcess{place: make(chan struct{}, 1)}
-		f(t, o, newTrials(o))
+		f(t, o, newTestRunner(o))
 	})
 }
 
 func TestWhoTriesManyScriptsWaitsForHimself(t *testing.T) {
-	inTrial(t, func(t *testing.T, _ *oneProcess, trials *trials) {
+	inTrial(t, func(t *testing.T, _ *oneProcess, trials *testRunner) {
 		var callers sync.WaitGroup
 		var answered, refused atomic.Int64
 		for range 60 {
@@ -72,20 +72,20 @@ func TestWhoTriesManyScriptsWaitsForHimself(t *testing.T) {
 			t.Errorf("another tenant: got an answer after %s, want at most %s: one run of the first, and its own", got, most)
 		}
 		callers.Wait()
-		if got, most := time.Since(began), longestWait+400*time.Millisecond; got > most {
+		if got, most := time.Since(began), maxTestWait+400*time.Millisecond; got > most {
 			t.Errorf("the first: got the last answer after %s, want at most %s", got, most)
 		}
 		if answered.Load() < 10 || answered.Load()+refused.Load() != 60 {
 			t.Errorf("got %d answered and %d refused, want at least 10, and 60 together", answered.Load(), refused.Load())
 		}
-		if got := trials.lines.Callers(mine) + trials.lines.Callers(theirs); got != 0 {
+		if got := trials.queues.Callers(mine) + trials.queues.Callers(theirs); got != 0 {
 			t.Errorf("got %d tenants kept in mind, want none", got)
 		}
 	})
 }
 
 func TestATrialWhoseCallerIsGoneIsNotRun(t *testing.T) {
-	inTrial(t, func(t *testing.T, o *oneProcess, trials *trials) {
+	inTrial(t, func(t *testing.T, o *oneProcess, trials *testRunner) {
 		gone, leave := context.WithCancel(t.Context())
 		var callers sync.WaitGroup
 		for _, tenant := range []eventhook.TenantID{mine, mine, mine, theirs, theirs} {
@@ -105,19 +105,19 @@ func TestATrialWhoseCallerIsGoneIsNotRun(t *testing.T) {
 }
 
 func TestNobodyWaitsForEverForManyTenants(t *testing.T) {
-	inTrial(t, func(t *testing.T, _ *oneProcess, trials *trials) {
+	inTrial(t, func(t *testing.T, _ *oneProcess, trials *testRunner) {
 		var callers sync.WaitGroup
 		var refused atomic.Int64
 		for i := range 60 {
 			callers.Go(func() {
-				if err := trials.check(t.Context(), eventhook.TenantID{byte(i)}, script.Program{}); errors.Is(err, errTooMany) {
+				if err := trials.check(t.Context(), eventhook.TenantID{byte(i)}, script.Program{}); errors.Is(err, errTestsBusy) {
 					refused.Add(1)
 				}
 			})
 		}
 		began := time.Now()
 		callers.Wait()
-		if got, most := time.Since(began), longestWait+400*time.Millisecond; got > most || refused.Load() == 0 {
+		if got, most := time.Since(began), maxTestWait+400*time.Millisecond; got > most || refused.Load() == 0 {
 			t.Errorf("got the last answer after %s, %d refused; want at most %s, and some", got, refused.Load(), most)
 		}
 	})
