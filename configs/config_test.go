@@ -270,37 +270,37 @@ func TestLoadReturnsUnknownVariablesWithoutAFault(t *testing.T) {
 	}
 }
 
-// plantedSecret is a secret that no output may contain.
-const plantedSecret = "Hush_plantedSecret+2"
+// hiddenText is a secret that no output may contain.
+const hiddenText = "Hush_plantedSecret+2"
 
 func TestErrorsContainNoSecret(t *testing.T) {
 	for claim, c := range map[string]struct {
 		yaml string
 		env  []string
 	}{
-		"a database URL that cannot be parsed": {env: []string{"DATABASE_URL=postgres://u:" + plantedSecret + "%zz@h:port/d"}},
-		"a database URL of another kind":       {env: []string{"DATABASE_URL=mysql://u:" + plantedSecret + "@h/d"}},
-		"a proxy of another kind":              {env: []string{"EVENTHOOK_OUTBOUND_PROXY_URL=ftp://u:" + plantedSecret + "@h"}},
-		"a short admin key":                    {env: []string{"EVENTHOOK_ADMIN_KEY=" + plantedSecret}},
-		"an encryption key that is none":       {env: []string{"EVENTHOOK_ENCRYPTION_KEYS=" + plantedSecret}},
-		"a secret that is a list":              {yaml: "admin_key: [" + plantedSecret + "]"},
-		"a secret that is a map":               {yaml: "database_url: {password: " + plantedSecret + "}"},
-		"a list of secrets that is a map":      {yaml: "encryption_keys: {a: " + plantedSecret + "}"},
-		"a secret at a number's place":         {yaml: "lease_seconds: " + plantedSecret},
-		"a secret at a duration's place":       {yaml: "stop_timeout: " + plantedSecret},
-		"a secret at a section's place":        {yaml: "ingest: " + plantedSecret},
-		"a secret as the whole file":           {yaml: plantedSecret},
-		"a secret twice":                       {yaml: "admin_key: " + plantedSecret + "\nadmin_key: " + plantedSecret},
-		"a secret in broken YAML":              {yaml: "admin_key: \"" + plantedSecret},
-		"a secret that reads as an alias":      {yaml: "admin_key: *" + plantedSecret[:9]},
-		"a secret that reads as a tag":         {yaml: "lease_seconds: !" + plantedSecret + " x"},
+		"a database URL that cannot be parsed": {env: []string{"DATABASE_URL=postgres://u:" + hiddenText + "%zz@h:port/d"}},
+		"a database URL of another kind":       {env: []string{"DATABASE_URL=mysql://u:" + hiddenText + "@h/d"}},
+		"a proxy of another kind":              {env: []string{"EVENTHOOK_OUTBOUND_PROXY_URL=ftp://u:" + hiddenText + "@h"}},
+		"a short admin key":                    {env: []string{"EVENTHOOK_ADMIN_KEY=" + hiddenText}},
+		"an encryption key that is none":       {env: []string{"EVENTHOOK_ENCRYPTION_KEYS=" + hiddenText}},
+		"a secret that is a list":              {yaml: "admin_key: [" + hiddenText + "]"},
+		"a secret that is a map":               {yaml: "database_url: {password: " + hiddenText + "}"},
+		"a list of secrets that is a map":      {yaml: "encryption_keys: {a: " + hiddenText + "}"},
+		"a secret at a number's place":         {yaml: "lease_seconds: " + hiddenText},
+		"a secret at a duration's place":       {yaml: "stop_timeout: " + hiddenText},
+		"a secret at a section's place":        {yaml: "ingest: " + hiddenText},
+		"a secret as the whole file":           {yaml: hiddenText},
+		"a secret twice":                       {yaml: "admin_key: " + hiddenText + "\nadmin_key: " + plantedSecret},
+		"a secret in broken YAML":              {yaml: "admin_key: \"" + hiddenText},
+		"a secret that reads as an alias":      {yaml: "admin_key: *" + hiddenText[:9]},
+		"a secret that reads as a tag":         {yaml: "lease_seconds: !" + hiddenText + " x"},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			_, _, err := configs.Load(configs.Sources{File: file(t, "c.yaml", c.yaml), Environ: c.env})
 			if err == nil {
 				t.Fatal("got no error")
 			}
-			if strings.Contains(err.Error(), plantedSecret) || strings.Contains(err.Error(), plantedSecret[:7]) {
+			if strings.Contains(err.Error(), hiddenText) || strings.Contains(err.Error(), plantedSecret[:7]) {
 				t.Errorf("the error shows the secret: %v", err)
 			}
 		})
@@ -309,8 +309,8 @@ func TestErrorsContainNoSecret(t *testing.T) {
 
 func TestConfigPrintsWithoutSecrets(t *testing.T) {
 	c := configs.Default()
-	c.DatabaseURL, c.AdminKey, c.EncryptionKeys = "postgres://u:"+plantedSecret+"@h/d", plantedSecret, []string{plantedSecret, plantedSecret}
-	c.Outbound.ProxyURL = "http://u:" + plantedSecret + "@proxy:3128"
+	c.DatabaseURL, c.AdminKey, c.EncryptionKeys = "postgres://u:"+hiddenText+"@h/d", plantedSecret, []string{plantedSecret, plantedSecret}
+	c.Outbound.ProxyURL = "http://u:" + hiddenText + "@proxy:3128"
 	var texts bytes.Buffer
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 		fmt.Fprintf(&texts, verb+"\n", c)
@@ -325,13 +325,13 @@ func TestConfigPrintsWithoutSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	texts.Write(raw)
-	if s := texts.String(); strings.Contains(s, plantedSecret) || strings.Contains(s, fmt.Sprintf("%x", plantedSecret)) {
+	if s := texts.String(); strings.Contains(s, hiddenText) || strings.Contains(s, fmt.Sprintf("%x", plantedSecret)) {
 		t.Errorf("it is seen with its secrets:\n%s", s)
 	}
 	if s := fmt.Sprintf("%+v", c); !strings.Contains(s, "Listen::8080") || !strings.Contains(s, "AdminKey:[redacted]") {
 		t.Errorf("got %s, want the rest of it", s)
 	}
-	if c.AdminKey != plantedSecret || c.EncryptionKeys[0] != plantedSecret {
+	if c.AdminKey != hiddenText || c.EncryptionKeys[0] != plantedSecret {
 		t.Error("showing it changed it")
 	}
 }

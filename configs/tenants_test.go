@@ -288,7 +288,9 @@ func TestListsWithoutAValueAreRefused(t *testing.T) {
 		"tenants:\n- slug: a\n  sources:\n  - slug: b\n    verifier: {type: none}\n    routes:\n": "tenants[0].sources[0].routes",
 	} {
 		_, faults := configs.ParseTenants([]byte(text), func(string) (string, bool) { return "", false })
-		if !slices.ContainsFunc(faults, func(f eventhook.Fault) bool { return f.Location == want && strings.HasPrefix(f.Message, "has no value") }) {
+		if !slices.ContainsFunc(faults, func(f eventhook.Fault) bool {
+			return f.Location == want && strings.HasPrefix(f.Message, "has no value")
+		}) {
 			t.Errorf("%q: got %v, want %s told as empty", text, faults, want)
 		}
 	}
