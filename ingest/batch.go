@@ -82,7 +82,7 @@ type Batcher struct {
 }
 
 // NewBatcher returns a Batcher. Run starts it. lease is how long the processor of this
-// instance has an event for itself.
+// instance has the exclusive right to process an event.
 func NewBatcher(config Config, lease time.Duration, store Store, handoff Handoff, observer BatchObserver, log *slog.Logger, now func() time.Time) *Batcher {
 	b := &Batcher{timeout: config.CommitTimeout, lease: lease, store: store, handoff: handoff, observer: observer, log: log, now: now,
 		logLimit: newLogLimiter()}
@@ -98,8 +98,8 @@ func NewBatcher(config Config, lease time.Duration, store Store, handoff Handoff
 }
 
 // Accept stores an event and waits for its commit. It returns nil if the event is on disk,
-// as a duplicate or not; an error of KindUnavailable if the event was not tried to store,
-// because the queue is full or the Batcher is stopping; or another error if storing failed.
+// as a duplicate or not; an error of KindUnavailable if the queue is full or the
+// Batcher is stopping, so that storing was not attempted; or another error if storing failed.
 func (b *Batcher) Accept(e *eventhook.Event) error {
 	commits, size := b.commits, len(e.Body)+len(e.Headers)
 	a, rows := &effects.Arrival{Event: e}, 1

@@ -32,7 +32,8 @@ type methodSteps map[string]step
 
 // step returns the reply to a handshake or its refusal. It returns nil for both if the
 // request is not a handshake and may be an event; a step must not treat a request as a
-// handshake that could be an event. A step has no side effects; they are in reply.action.
+// handshake that could be an event. A step has no side effects; the side effects of a handshake are in
+// reply.action.
 type step func(in received) (*reply, *refusal)
 
 // handshakes has all handshakes by the name that presets use.

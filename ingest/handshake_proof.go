@@ -14,9 +14,9 @@ import (
 
 // Handshakes that require a proof that the gateway knows the secret; the newest one is used.
 // Any sender can send most of these, and some providers sign webhooks with the same secret
-// in the same way. If a sender could get any text signed, the sender could forge any webhook. So these
-// steps only sign texts that cannot be a webhook, and the verifiers of X and Braintree
-// refuse texts of that form.
+// in the same way. If a sender could get any text signed, the sender could forge any
+// webhook. So these steps only sign texts that cannot be a webhook, and the verifiers of X
+// and Braintree refuse texts of that form.
 
 var (
 	xToken = regexp.MustCompile(verify.XChallenge)

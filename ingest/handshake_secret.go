@@ -9,10 +9,11 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// Handshakes that bring the secret of a source. Any sender can send such a
-// handshake, so a source learns a secret only while it has no secret. The secret takes effect either at once, but then only
-// within eventhook.HandshakeWindow after the source was created or reset; or, where a user
-// must confirm it, when it has been shown to a user (see learnedSecrets).
+// Handshakes that bring the secret of a source. Any sender can send such a handshake, so a
+// source learns a secret only while it has no secret. Some secrets take effect at once; they
+// are only accepted within eventhook.HandshakeWindow after the source was created or reset.
+// Where a user must confirm the secret, it is accepted at any time and takes effect when it
+// has been shown to a user (see learnedSecrets).
 
 // Learner stores a secret that a handshake has brought. It is atomic: of several calls for
 // one source, on any instances, one succeeds; all other and later calls return an error of
@@ -39,7 +40,7 @@ func learnHeader(in received) (*reply, *refusal) {
 }
 
 // learnMember learns the secret that Notion sends. A user then copies it from the gateway to
-// Notion, which confirms it.
+// Notion; the secret takes effect when it has been shown to the user.
 func learnMember(in received) (*reply, *refusal) {
 	secret, found, ok := onlyMember(in.Body, "verification_token")
 	switch {

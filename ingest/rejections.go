@@ -192,7 +192,7 @@ func (h *Handler) RecordRejections(ctx context.Context, store RejectionStore) er
 		}
 		write, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 		if err := h.rejected.flush(write, store); err != nil {
-			h.log.Warn("rejected requests could not be recorded", "trying again", running, "error", err)
+			h.log.Warn("rejected requests could not be recorded", "will_retry", running, "error", err)
 		}
 		cancel()
 	}

@@ -13,31 +13,34 @@ import (
 // Destination is the current configuration of a destination, with its transport.
 type Destination struct {
 	schedule.Destination
-	Retry eventhook.RetryPolicy // complete
-	// DeadInRow is after how many dead deliveries in a row the destination is
-	// disabled; 0: never.
+	Retry eventhook.RetryPolicy // with defaults applied
+	// DeadInRow is the number of consecutive dead deliveries after which the
+	// destination is disabled; 0: never.
 	DeadInRow int
 	// DisableGone says that an answer of 410 disables the destination.
 	DisableGone bool
 	Transport   Transport
 }
 
-// Transport sends to one destination. Send makes an attempt, counted from 1, at a leased
-// delivery with its event, and returns the outcome: it has no errors of its own, and
-// takes no longer than the destination's Timeout. If ctx ends before there is an answer,
-// the attempt has failed, and it is not known whether it arrived. Safe for concurrent use.
+// Transport sends to one destination. Safe for concurrent use.
 type Transport interface {
+	// Send makes one attempt at a leased delivery with its event. Attempts count from
+	// 1. Send takes no longer than the destination's Timeout. A failure is part of the
+	// returned Attempt. If ctx ends before there is an answer, the attempt has failed,
+	// although the receiver may have got the request.
 	Send(ctx context.Context, d *eventhook.Delivery, attempt int) eventhook.Attempt
 }
 
-// Directory returns the current Destination, mostly from memory and otherwise within
-// seconds, or an error of KindNotFound if it does not exist any more. The dispatcher
-// fills in ID, TenantID, RouteID and TargetIndex itself. Safe for concurrent use.
+// Directory returns the current configuration of destinations. Safe for concurrent use.
 type Directory interface {
+	// Destination returns a destination, usually from memory and otherwise within
+	// seconds. The error is of KindNotFound if the destination was deleted. The
+	// dispatcher sets ID, TenantID, RouteID and TargetIndex of the result.
 	Destination(ctx context.Context, of eventhook.Destination) (Destination, error)
 }
 
-// Directories asks one directory for subscriptions, and another for targets of routes.
+// Directories is a Directory that uses one directory for subscriptions and another for
+// targets of routes.
 type Directories struct {
 	Subscriptions Directory
 	Routes        Directory
@@ -51,24 +54,25 @@ func (d Directories) Destination(ctx context.Context, of eventhook.Destination) 
 	return d.Routes.Destination(ctx, of)
 }
 
-// SubscriptionTransports returns the transport of a subscription.
+// SubscriptionTransports returns the transports of subscriptions.
 type SubscriptionTransports interface {
 	To(s *eventhook.Subscription) Transport
 }
 
-// SubscriptionDirectory is the Directory of subscriptions, and SubscriptionTransports.
+// SubscriptionDirectory implements Directory and SubscriptionTransports for
+// subscriptions.
 type SubscriptionDirectory struct {
 	Subscriptions *match.SubscriptionCache
 	Sender        *send.HTTPSender
 }
 
-// Destination implements Directory. While the subscriptions cannot be read, it returns
-// one as it was sent to last.
+// Destination implements Directory. While the subscriptions cannot be read, it returns a
+// subscription in the state of its last send, if that is in memory.
 func (d SubscriptionDirectory) Destination(ctx context.Context, of eventhook.Destination) (Destination, error) {
 	s, err := d.Subscriptions.Subscription(ctx, of.TenantID, of.SubscriptionID)
 	if err != nil && !isNotFound(err) {
-		if known := d.Sender.Cached(of.SubscriptionID); known != nil {
-			s, err = known, nil
+		if cached := d.Sender.Cached(of.SubscriptionID); cached != nil {
+			s, err = cached, nil
 		}
 	}
 	if err != nil {
@@ -87,7 +91,7 @@ func DestinationOf(s *eventhook.Subscription, transport Transport) Destination {
 	}
 }
 
-// scheduled returns a subscription as the scheduler knows it.
+// scheduled returns the part of a subscription that the scheduler needs.
 func scheduled(s *eventhook.Subscription) schedule.Destination {
 	return schedule.Destination{
 		ID: eventhook.DestinationID(s.ID), TenantID: s.TenantID, Version: s.Version, Address: s.URL, Ready: isSendable(s),
@@ -100,7 +104,8 @@ func isSendable(s *eventhook.Subscription) bool {
 	return s.Status == eventhook.SubscriptionActive && !s.IsForAgents() && !s.SecretsLost
 }
 
-// lookUp asks the directory for a destination, and fills in its name.
+// lookUp returns a destination of the directory, and sets the fields that identify it. It
+// sets them on errors, too.
 func (d *Dispatcher) lookUp(ctx context.Context, of eventhook.Destination) (Destination, error) {
 	to, err := d.Directory.Destination(ctx, of)
 	to.ID, to.TenantID, to.RouteID, to.TargetIndex = of.ID(), of.TenantID, of.RouteID, of.TargetIndex

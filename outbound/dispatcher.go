@@ -13,37 +13,40 @@ import (
 	"github.com/eventhook/eventhook/outbound/schedule"
 )
 
-// Queue leases and settles deliveries.
-//
-// DueDestinations lists destinations with due deliveries, in the order of their ids,
-// after a cursor; fewer than limit are the last. ClaimDeliveries leases due
-// deliveries of some destinations, as each claim says, with their events; a
-// destination has one claim at most. SettleDeliveries is atomic. It returns the
-// settlements whose lease was lost, of which it wrote nothing. ReleaseDeliveries makes
-// deliveries due now whose lease still holds. ReserveSends reserves sends from the
-// ones of all instances, and returns the time of the first send of each request; the
-// next follow at 1/PerSecond. AbandonDeliveries makes due deliveries dead of a
-// destination that does not exist any more, and returns how many there were; it changes
-// nothing while the destination exists. DeliveriesWake is closed when deliveries may
-// have become due.
+// Queue leases and settles deliveries. Implementations are safe for concurrent use.
 type Queue interface {
+	// DueDestinations lists destinations with due deliveries in the order of their ids,
+	// after a cursor. A result shorter than limit is the last page.
 	DueDestinations(ctx context.Context, after eventhook.DestinationID, limit int) ([]DueDestination, error)
+	// ClaimDeliveries leases due deliveries and returns them with their events. There
+	// is at most one claim for each destination.
 	ClaimDeliveries(ctx context.Context, claims []Claim) ([]*eventhook.Delivery, error)
+	// SettleDeliveries writes a batch of outcomes in one transaction. It writes nothing
+	// for the settlements whose lease was lost, and returns them.
 	SettleDeliveries(ctx context.Context, batch []*DeliverySettlement) (lost []*DeliverySettlement, err error)
+	// ReleaseDeliveries makes deliveries due now, unless their lease was lost.
 	ReleaseDeliveries(ctx context.Context, list []*eventhook.Delivery) error
+	// ReserveSends reserves send times of destinations with a rate limit, which all
+	// instances share. It returns the time of the first send of each request. The
+	// following sends are 1/PerSecond apart.
 	ReserveSends(ctx context.Context, list []SendReservation) ([]time.Time, error)
+	// AbandonDeliveries makes up to limit due deliveries of a deleted destination dead,
+	// and returns their number. It changes nothing while the destination exists.
 	AbandonDeliveries(ctx context.Context, to eventhook.Destination, reason string, limit int) (int, error)
+	// DeliveriesWake returns a channel that is closed when deliveries may have become
+	// due. Callers must call DeliveriesWake before they look for due deliveries.
 	DeliveriesWake() <-chan struct{}
 }
 
-// DispatchObserver is told of attempts, and of the outcomes that were written.
+// DispatchObserver counts attempts and the outcomes that were written.
 type DispatchObserver interface {
 	Attempted(class eventhook.ErrorClass, took time.Duration)
 	SettledDeliveries(batch []*DeliverySettlement, lost int, took time.Duration)
 }
 
-// DispatcherDeps are the dependencies of a dispatcher. Chance returns numbers between 0
-// and 1.
+// DispatcherDeps are the dependencies of a dispatcher. Chance returns random numbers
+// between 0 and 1. Lease is how long a delivery is leased, in addition to the timeout of
+// its destination.
 type DispatcherDeps struct {
 	Queue     Queue
 	Directory Directory
@@ -54,29 +57,30 @@ type DispatcherDeps struct {
 	Lease     time.Duration
 }
 
-// Dispatcher sends deliveries: new ones from the memory of the instance that stored
-// them, and other deliveries after it leased them from the database. It settles the outcomes in
-// batches. Package schedule decides which delivery is sent when; the loops here do the work.
+// Dispatcher sends deliveries. It sends new deliveries from the memory of the instance
+// that stored them, and claims all other deliveries from the database. It settles the
+// outcomes in batches. Package schedule decides which delivery is sent when. These
+// goroutines do the work:
 //
 //	claimLoop    leases due deliveries          Queue.ClaimDeliveries
-//	sendLoop     uses the slots                 Transport.Send
+//	sendLoop     sends deliveries               Transport.Send
 //	rateLoop     reserves send times            Queue.ReserveSends
 //	settlements  writes outcomes in batches     Queue.SettleDeliveries
-//	releaseLoop  gives deliveries back          Queue.ReleaseDeliveries
-//	abandonLoop  ends deliveries to deleted destinations    Queue.AbandonDeliveries
-//	changesLoop  looks up destinations that changed, and forgets unused ones
+//	releaseLoop  releases deliveries            Queue.ReleaseDeliveries
+//	abandonLoop  makes deliveries to deleted destinations dead    Queue.AbandonDeliveries
+//	reloadLoop   looks up changed destinations, and removes unused ones from memory
 //
-// The loops share scheduler, settlements, deleted and changes, each of which is safe
-// for concurrent use, and look, a channel. Run sets settlements before it starts the
-// loops; nothing else changes after NewDispatcher.
+// The loops share the fields scheduler, settlements, deleted, changes and claimSignal,
+// each of which is safe for concurrent use. Run sets settlements before it starts the
+// loops. All other fields are set by NewDispatcher.
 type Dispatcher struct {
 	DispatcherDeps
 	config      Config
 	scheduler   *scheduler
 	settlements *batch.Committer[*DeliverySettlement]
-	deleted     *deleted
-	changes     *changes
-	look        wake.Signal // deliveries may be due in the database
+	deleted     *deletedDestinations
+	changes     *changedTenants
+	claimSignal wake.Signal // deliveries may be due in the database
 }
 
 // NewDispatcher returns a dispatcher; Run starts it.
@@ -85,46 +89,44 @@ func NewDispatcher(config Config, deps DispatcherDeps) *Dispatcher {
 		Slots: config.SendsAtOnce, Deliveries: config.QueueDeliveries, Bytes: config.QueueBytes, Batch: config.BatchSize,
 		Unsettled: config.UnsettledDeliveries, Lease: deps.Lease,
 	}, deps.Chance)
-	return &Dispatcher{DispatcherDeps: deps, config: config, scheduler: newScheduler(core), deleted: newDeleted(), changes: newChanges(), look: wake.New(1)}
+	return &Dispatcher{DispatcherDeps: deps, config: config, scheduler: newScheduler(core), deleted: newDeletedDestinations(), changes: newChangedTenants(), claimSignal: wake.New(1)}
 }
 
-// Reserve asks for memory for n deliveries to a destination that are about to be
-// stored. It returns how many are granted, and until when to lease them. Each one
-// must be enqueued or released. Nothing is granted while the destination fails, or while
-// this gateway does not send to it.
+// Reserve implements LocalDispatcher. It grants nothing while the circuit breaker of the
+// destination is open, or while this gateway does not send to the destination.
 func (d *Dispatcher) Reserve(to schedule.Destination, n int) (granted int, until time.Time) {
 	d.scheduler.with(func(core *schedule.Scheduler) { granted, until = core.Reserve(to, n, d.Now()) })
 	return granted, until
 }
 
-// Release gives reserved memory back.
+// Release implements LocalDispatcher.
 func (d *Dispatcher) Release(to eventhook.DestinationID, n int) {
 	d.scheduler.with(func(core *schedule.Scheduler) { core.Release(to, n, d.Now()) })
 }
 
-// Enqueue hands over stored deliveries, leased to this instance, with their events.
+// Enqueue implements LocalDispatcher.
 func (d *Dispatcher) Enqueue(list []*eventhook.Delivery) {
 	d.scheduler.with(func(core *schedule.Scheduler) { core.Offer(list, d.Now()) })
 }
 
-// NotifyDue says that due deliveries were stored that this instance does not have
-// in memory.
-func (d *Dispatcher) NotifyDue() { d.look.Notify() }
+// NotifyDue implements LocalDispatcher.
+func (d *Dispatcher) NotifyDue() { d.claimSignal.Notify() }
 
-// TenantChanged says that destinations of a tenant have changed. Waiting deliveries of a
-// destination that is paused now are given back at once.
-func (d *Dispatcher) TenantChanged(of eventhook.TenantID) { d.changes.add(of) }
+// TenantChanged looks up the destinations of a tenant again, because one of them may
+// have changed. The waiting deliveries of destinations that are paused now are released.
+func (d *Dispatcher) TenantChanged(id eventhook.TenantID) { d.changes.add(id) }
 
-// AllTenantsChanged says that any destination may have changed.
+// AllTenantsChanged looks up all destinations in memory again, because changes may have
+// been missed.
 func (d *Dispatcher) AllTenantsChanged() {
 	var all []eventhook.TenantID
 	d.scheduler.with(func(core *schedule.Scheduler) { all = core.Tenants() })
 	d.changes.add(all...)
 }
 
-// Run sends deliveries until ctx ends. Then it starts no more sends: sends in progress
-// have DrainTimeout to end, their outcomes are settled, and the other deliveries are
-// given back. It returns when nothing is left, and must be called once.
+// Run sends deliveries until ctx ends. Then it starts no more sends. Sends in progress
+// may continue for DrainTimeout. Run settles their outcomes, releases all other
+// deliveries, and returns nil when no delivery is left in memory. Run must be called once.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	if d.config.SendsAtOnce == 0 {
 		<-ctx.Done()
@@ -140,13 +142,13 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		d.settle(writing, list)
 		return nil
 	})
-	// A loop that hands work to other loops ends before them.
+	// Shutdown order: feeders pass work to senders, and both pass work to writers.
 	var feeders, senders, writers sync.WaitGroup
-	for _, loop := range []func(context.Context){d.claimLoop, d.rateLoop, d.abandonLoop, d.changesLoop} {
+	for _, loop := range []func(context.Context){d.claimLoop, d.rateLoop, d.abandonLoop, d.reloadLoop} {
 		feeders.Go(func() { loop(ctx) })
 	}
 	senders.Go(func() { d.sendLoop(ctx, working) })
-	writers.Go(func() { _ = d.settlements.Run(feeding) }) // it always returns nil
+	writers.Go(func() { _ = d.settlements.Run(feeding) }) // Run always returns nil
 	writers.Go(func() { d.releaseLoop(feeding, writing) })
 	<-ctx.Done()
 	d.scheduler.with((*schedule.Scheduler).Close)
@@ -160,14 +162,14 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	return nil
 }
 
-// Stats returns how much the dispatcher has in memory.
+// Stats returns the numbers of deliveries in memory.
 func (d *Dispatcher) Stats() (n schedule.Stats) {
 	d.scheduler.with(func(core *schedule.Scheduler) { n = core.Stats() })
 	return n
 }
 
-// Status returns how a destination is served by this instance, false if it was not used
-// lately.
+// Status returns the state of a destination on this instance. ok is false if the
+// destination was not used lately.
 func (d *Dispatcher) Status(id eventhook.DestinationID) (status schedule.Status, ok bool) {
 	d.scheduler.with(func(core *schedule.Scheduler) { status, ok = core.Status(id) })
 	return status, ok

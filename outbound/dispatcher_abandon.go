@@ -13,7 +13,7 @@ import (
 const (
 	abandonBatch = 1000                   // deliveries of one transaction
 	abandonPause = 100 * time.Millisecond // between two transactions
-	abandonAgain = 10 * time.Second       // deliveries that become due later are looked for this often
+	abandonAgain = 10 * time.Second       // a destination with later due deliveries is abandoned again after this time
 )
 
 // Why deliveries of a deleted destination are dead.
@@ -22,31 +22,32 @@ const (
 	targetDeleted       = "the route was deleted, its target is no longer an http target, or the tenant is closed"
 )
 
-// deleted holds destinations that do not exist any more but may have due deliveries.
-// Safe for concurrent use.
-type deleted struct {
+// deletedDestinations holds destinations that were deleted and may still have due
+// deliveries. Safe for concurrent use.
+type deletedDestinations struct {
 	mu    sync.Mutex
 	queue []eventhook.Destination                 // guarded by mu
-	seen  map[eventhook.DestinationID]abandonment // guarded by mu; also of destinations handled lately
+	seen  map[eventhook.DestinationID]abandonment // guarded by mu; including destinations that were handled in the last abandonAgain
 	added wake.Signal
 }
 
 // abandonment is the progress of one deleted destination.
 type abandonment struct {
-	isQueued  bool      // or being handled
+	isQueued  bool      // or abandonLoop handles it now
 	handledAt time.Time // when all of its due deliveries were dead
 }
 
+// isOver reports whether the destination may be queued again.
 func (a abandonment) isOver(now time.Time) bool {
 	return !a.isQueued && now.Sub(a.handledAt) > abandonAgain
 }
 
-func newDeleted() *deleted {
-	return &deleted{seen: map[eventhook.DestinationID]abandonment{}, added: wake.New(1)}
+func newDeletedDestinations() *deletedDestinations {
+	return &deletedDestinations{seen: map[eventhook.DestinationID]abandonment{}, added: wake.New(1)}
 }
 
 // add queues a destination, unless it was handled lately.
-func (d *deleted) add(of eventhook.Destination) {
+func (d *deletedDestinations) add(of eventhook.Destination) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	id := of.ID()
@@ -59,7 +60,7 @@ func (d *deleted) add(of eventhook.Destination) {
 }
 
 // has reports whether a destination is queued, or was handled lately.
-func (d *deleted) has(id eventhook.DestinationID, now time.Time) bool {
+func (d *deletedDestinations) has(id eventhook.DestinationID, now time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	a, known := d.seen[id]
@@ -70,7 +71,8 @@ func (d *deleted) has(id eventhook.DestinationID, now time.Time) bool {
 	return known
 }
 
-func (d *deleted) take() (of eventhook.Destination, ok bool) {
+// take removes and returns the first destination of the queue.
+func (d *deletedDestinations) take() (of eventhook.Destination, ok bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.queue) == 0 {
@@ -81,8 +83,9 @@ func (d *deleted) take() (of eventhook.Destination, ok bool) {
 	return of, true
 }
 
-// handled notes that due deliveries of a destination are dead now: all, or some of them.
-func (d *deleted) handled(of eventhook.Destination, all bool, now time.Time) {
+// handled records that due deliveries of a destination are dead now: all of them, or one
+// batch. In the latter case the destination is queued again.
+func (d *deletedDestinations) handled(of eventhook.Destination, all bool, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.seen[of.ID()] = abandonment{isQueued: !all, handledAt: now}
@@ -91,8 +94,8 @@ func (d *deleted) handled(of eventhook.Destination, all bool, now time.Time) {
 	}
 }
 
-// sweep forgets destinations that were handled some time ago.
-func (d *deleted) sweep(now time.Time) {
+// sweep removes destinations that were handled longer than abandonAgain ago.
+func (d *deletedDestinations) sweep(now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for id, a := range d.seen {
@@ -102,8 +105,8 @@ func (d *deleted) sweep(now time.Time) {
 	}
 }
 
-// abandonLoop makes due deliveries of deleted destinations dead, a batch of each in
-// turn.
+// abandonLoop makes due deliveries of deleted destinations dead, one batch per
+// destination, round robin.
 func (d *Dispatcher) abandonLoop(ctx context.Context) {
 	for ctx.Err() == nil {
 		of, ok := d.deleted.take()
@@ -120,7 +123,7 @@ func (d *Dispatcher) abandonLoop(ctx context.Context) {
 		}
 		n, err := d.Queue.AbandonDeliveries(ctx, of, reason, abandonBatch)
 		if err != nil {
-			d.warn(ctx, "cannot end the deliveries of a destination that was deleted; trying again", err)
+			d.warn(ctx, "cannot abandon the deliveries of a deleted destination; retrying", err)
 		}
 		d.deleted.handled(of, n < abandonBatch, d.Now())
 		backoff.Sleep(ctx, abandonPause)

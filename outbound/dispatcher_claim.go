@@ -11,40 +11,40 @@ import (
 
 const (
 	destinationsInPage = 256
-	pagesInRound       = 16                    // the next round continues after them
+	pagesInRound       = 16                    // the next round continues after these pages
 	minGap             = 10 * time.Millisecond // between two rounds
 )
 
 // claimLoop leases due deliveries from the database: retries, deliveries that no
-// instance kept in memory, and deliveries of instances that ended. It looks for them
-// when it is woken and at every PollInterval, at most half of the time. In between it
-// claims for destinations whose backlog is known.
+// instance had memory for, and deliveries of instances that ended. It looks for them
+// when it is woken and at every PollInterval. It pauses at least as long as a round
+// took, up to PollInterval, and meanwhile claims for destinations with a known backlog.
 func (d *Dispatcher) claimLoop(ctx context.Context) {
 	var after eventhook.DestinationID
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for ctx.Err() == nil {
-		wake := d.Queue.DeliveriesWake()
+		notify := d.Queue.DeliveriesWake()
 		began := d.Now()
 		var found bool
 		after, found = d.round(ctx, after)
 		gap := min(max(d.Now().Sub(began), minGap), d.config.PollInterval)
 		if found {
-			wake = nil
+			notify = nil
 			timer.Reset(gap)
 		} else {
 			timer.Reset(d.config.PollInterval)
 		}
-		d.pauseRounds(ctx, wake, timer, d.Now().Add(gap))
+		d.pauseRounds(ctx, notify, timer, d.Now().Add(gap))
 	}
 }
 
-// pauseRounds returns when the timer fires, or when it is woken, but not before the
-// earliest time.
-func (d *Dispatcher) pauseRounds(ctx context.Context, wake <-chan struct{}, timer *time.Timer, earliest time.Time) {
-	look, memory := d.look, d.scheduler.memory
-	if wake == nil {
-		look, memory = nil, nil
+// pauseRounds returns when the timer fires, or after a signal, but not before earliest. If
+// notify is nil, signals are ignored.
+func (d *Dispatcher) pauseRounds(ctx context.Context, notify <-chan struct{}, timer *time.Timer, earliest time.Time) {
+	local, memory := d.claimSignal, d.scheduler.memory
+	if notify == nil {
+		local, memory = nil, nil
 	}
 	for {
 		select {
@@ -52,25 +52,26 @@ func (d *Dispatcher) pauseRounds(ctx context.Context, wake <-chan struct{}, time
 			return
 		case <-timer.C:
 			return
-		case <-wake:
-		case <-look:
+		case <-notify:
+		case <-local:
 		case <-memory:
 		case <-d.scheduler.claim:
 			d.claimBacklogs(ctx)
 			continue
 		}
-		wake, look, memory = nil, nil, nil
+		notify, local, memory = nil, nil, nil
 		timer.Reset(max(0, earliest.Sub(d.Now())))
 	}
 }
 
-// round goes through destinations with due deliveries, after a cursor, and claims for
-// the ones with memory. It returns the next cursor, and whether it claimed anything.
+// round lists destinations with due deliveries, after a cursor, and claims for the
+// destinations with free memory. It returns the cursor for the next round, and whether a
+// delivery was claimed.
 func (d *Dispatcher) round(ctx context.Context, after eventhook.DestinationID) (next eventhook.DestinationID, found bool) {
 	for range pagesInRound {
 		page, err := d.Queue.DueDestinations(ctx, after, destinationsInPage)
 		if err != nil {
-			d.warn(ctx, "cannot look for deliveries; trying again", err)
+			d.warn(ctx, "cannot list destinations with due deliveries; retrying", err)
 			return after, false
 		}
 		found = d.claimPage(ctx, page) || found
@@ -82,14 +83,16 @@ func (d *Dispatcher) round(ctx context.Context, after eventhook.DestinationID) (
 	return after, found
 }
 
-func (d *Dispatcher) warn(ctx context.Context, what string, err error) {
+// warn logs an error, unless ctx has ended, which may be its cause.
+func (d *Dispatcher) warn(ctx context.Context, message string, err error) {
 	if ctx.Err() == nil {
-		d.Log.Warn(what, "error", err)
+		d.Log.Warn(message, "error", err)
 	}
 }
 
-// claimPage claims for the destinations of a page that have memory. If a destination
-// cannot be read, the other destinations of its tenant are skipped.
+// claimPage claims for the destinations of a page that have free memory, and reports
+// whether a delivery was claimed. If a destination cannot be read, the remaining
+// destinations of its tenant are skipped.
 func (d *Dispatcher) claimPage(ctx context.Context, page []DueDestination) (found bool) {
 	c, unread := d.newClaims(), map[eventhook.TenantID]bool{}
 	for _, due := range page {
@@ -101,7 +104,7 @@ func (d *Dispatcher) claimPage(ctx context.Context, page []DueDestination) (foun
 		case isNotFound(err):
 			d.deleted.add(due.Destination())
 		case err != nil:
-			d.warn(ctx, "cannot read a destination; trying again", err)
+			d.warn(ctx, "cannot read a destination; retrying", err)
 			unread[due.TenantID] = true
 		case to.Ready:
 			c.add(ctx, to.Destination)
@@ -115,11 +118,11 @@ func (d *Dispatcher) claimPage(ctx context.Context, page []DueDestination) (foun
 // isClaimable reports whether due deliveries of a destination should be claimed.
 func (d *Dispatcher) isClaimable(id eventhook.DestinationID) (ok bool) {
 	now := d.Now()
-	d.scheduler.with(func(core *schedule.Scheduler) { ok = core.Due(id, now) })
+	d.scheduler.with(func(core *schedule.Scheduler) { ok = core.ShouldClaim(id, now) })
 	return ok && !d.deleted.has(id, now)
 }
 
-// claimBacklogs claims for destinations that are known to have more due deliveries.
+// claimBacklogs claims for destinations with a known backlog.
 func (d *Dispatcher) claimBacklogs(ctx context.Context) {
 	c := d.newClaims()
 	for ctx.Err() == nil {
@@ -134,23 +137,23 @@ func (d *Dispatcher) claimBacklogs(ctx context.Context) {
 	c.do(ctx)
 }
 
-// claims gathers claims, so that one transaction makes many.
+// claims collects claims, so that one transaction serves many of them.
 type claims struct {
 	*Dispatcher
 	list  []Claim
-	at    map[eventhook.DestinationID]int // index of each destination's claim in list
-	asked int                             // deliveries
-	found bool
+	index map[eventhook.DestinationID]int // of each destination's claim in list
+	max   int                             // sum of the Max of all claims in list
+	found bool                            // a delivery was claimed
 }
 
 func (d *Dispatcher) newClaims() *claims {
-	return &claims{Dispatcher: d, at: map[eventhook.DestinationID]int{}}
+	return &claims{Dispatcher: d, index: map[eventhook.DestinationID]int{}}
 }
 
-// add reserves memory for a claim. A destination whose sends end meanwhile may ask again
-// before the claim is made: its claim grows. A probe asks for deliveries that were tried
-// before: otherwise each probe of a large backlog would try another delivery, no delivery would
-// use up its retries, and a dead destination would never be disabled.
+// add reserves memory for a claim. If the destination has a claim in the list already,
+// that claim grows. A probe claims deliveries that were tried before. Otherwise each probe
+// of a large backlog would try another delivery, no delivery would use up its retries, and
+// a dead destination would never be disabled.
 func (c *claims) add(ctx context.Context, to schedule.Destination) {
 	var n int
 	var isProbe bool
@@ -158,29 +161,30 @@ func (c *claims) add(ctx context.Context, to schedule.Destination) {
 	if n == 0 {
 		return
 	}
-	if at, again := c.at[to.ID]; again {
-		c.list[at].Max += n
-		c.asked += n
+	if i, ok := c.index[to.ID]; ok {
+		c.list[i].Max += n
+		c.max += n
 		return
 	}
-	c.at[to.ID] = len(c.list)
+	c.index[to.ID] = len(c.list)
 	c.list = append(c.list, Claim{DestinationID: to.ID, Max: n, Lease: c.Lease + to.Timeout, TriedFirst: isProbe})
-	if c.asked += n; c.asked >= c.config.BatchSize {
+	if c.max += n; c.max >= c.config.BatchSize {
 		c.do(ctx)
 	}
 }
 
-// do makes the gathered claims, and reports whether they got anything.
+// do sends the collected claims to the database, and reports whether a delivery was
+// claimed.
 func (c *claims) do(ctx context.Context) bool {
 	if len(c.list) == 0 {
 		return false
 	}
-	// At a stop the claim is completed: deliveries that are leased are given back.
+	// A claim is completed at a shutdown, so that its deliveries can be released.
 	finishing, cancel := lifetime.Extend(ctx, lastWrites)
 	defer cancel()
 	list, err := c.Queue.ClaimDeliveries(finishing, c.list)
 	if err != nil {
-		c.warn(ctx, "cannot claim deliveries; trying again", err)
+		c.warn(ctx, "cannot claim deliveries; retrying", err)
 		list = nil
 	}
 	got := map[eventhook.DestinationID]int{}
@@ -194,8 +198,8 @@ func (c *claims) do(ctx context.Context) bool {
 			core.Claimed(claim.DestinationID, claim.Max, got[claim.DestinationID], now)
 		}
 	})
-	c.list, c.asked = nil, 0
-	clear(c.at)
+	c.list, c.max = nil, 0
+	clear(c.index)
 	c.found = c.found || len(list) > 0
 	return len(list) > 0
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/eventhook/eventhook/outbound/schedule"
 )
 
-// rateLoop reserves send times for destinations with a rate limit, for many of them in
-// one transaction.
+// rateLoop reserves send times for destinations with a rate limit. One transaction serves
+// all requests that wait.
 func (d *Dispatcher) rateLoop(ctx context.Context) {
 	for ctx.Err() == nil {
 		select {
@@ -17,24 +17,24 @@ func (d *Dispatcher) rateLoop(ctx context.Context) {
 			return
 		case <-d.scheduler.rate:
 		}
-		var asked []schedule.RateRequest
-		d.scheduler.with(func(core *schedule.Scheduler) { asked = core.RateRequests() })
-		if len(asked) == 0 {
+		var requests []schedule.RateRequest
+		d.scheduler.with(func(core *schedule.Scheduler) { requests = core.RateRequests() })
+		if len(requests) == 0 {
 			continue
 		}
-		starts, err := d.Queue.ReserveSends(ctx, paceRequests(asked))
+		starts, err := d.Queue.ReserveSends(ctx, sendReservations(requests))
 		if err != nil {
-			d.warn(ctx, "cannot reserve times to send at; trying again", err)
+			d.warn(ctx, "cannot reserve send times; retrying", err)
 			backoff.Sleep(ctx, time.Second)
 			starts = nil
 		}
-		d.scheduler.with(func(core *schedule.Scheduler) { core.GrantRates(asked, starts, d.Now()) })
+		d.scheduler.with(func(core *schedule.Scheduler) { core.GrantRates(requests, starts, d.Now()) })
 	}
 }
 
-func paceRequests(asked []schedule.RateRequest) []SendReservation {
-	list := make([]SendReservation, len(asked))
-	for i, r := range asked {
+func sendReservations(requests []schedule.RateRequest) []SendReservation {
+	list := make([]SendReservation, len(requests))
+	for i, r := range requests {
 		list[i] = SendReservation{DestinationID: r.Destination.ID, Count: r.Count, PerSecond: r.Destination.PerSecond}
 	}
 	return list

@@ -7,8 +7,8 @@ import (
 	"github.com/eventhook/eventhook/outbound/schedule"
 )
 
-// releaseLoop gives back leased deliveries that cannot be sent here, until feeding has
-// ended and no more are left. The writes end when writing does.
+// releaseLoop releases leased deliveries that this instance cannot send now. It ends when
+// feeding has ended and no delivery is left. writing is the context of the writes.
 func (d *Dispatcher) releaseLoop(feeding, writing context.Context) {
 	for {
 		if d.releaseSome(writing) {
@@ -24,15 +24,15 @@ func (d *Dispatcher) releaseLoop(feeding, writing context.Context) {
 	}
 }
 
-// releaseSome gives a batch back, and reports whether there was any.
+// releaseSome releases a batch of deliveries, and reports whether there was one.
 func (d *Dispatcher) releaseSome(ctx context.Context) bool {
 	var list []*eventhook.Delivery
 	d.scheduler.with(func(core *schedule.Scheduler) { list = core.TakeReleased(d.config.BatchSize) })
 	if len(list) == 0 {
 		return false
 	}
-	if !d.insist(ctx, "give deliveries back", list, func() error { return d.Queue.ReleaseDeliveries(ctx, list) }) {
-		d.Log.Warn("deliveries are given back only when their leases run out", "deliveries", len(list))
+	if !d.retryWhileLeased(ctx, "release deliveries", list, func() error { return d.Queue.ReleaseDeliveries(ctx, list) }) {
+		d.Log.Warn("deliveries could not be released; they are due again when their leases run out", "deliveries", len(list))
 	}
 	d.scheduler.with(func(core *schedule.Scheduler) { core.Freed(list, false) })
 	return true

@@ -12,21 +12,22 @@ import (
 
 const (
 	sweepInterval = time.Minute
-	unusedAge     = 10 * time.Minute // an unused destination is forgotten, with its circuit
+	unusedAge     = 10 * time.Minute // an unused destination is removed from memory, with its circuit breaker
 )
 
-// changes collects tenants whose destinations have changed. Safe for concurrent use.
-type changes struct {
+// changedTenants collects tenants whose destinations have changed. Safe for concurrent
+// use.
+type changedTenants struct {
 	mu      sync.Mutex
 	tenants map[eventhook.TenantID]struct{} // guarded by mu
 	added   wake.Signal
 }
 
-func newChanges() *changes {
-	return &changes{tenants: map[eventhook.TenantID]struct{}{}, added: wake.New(1)}
+func newChangedTenants() *changedTenants {
+	return &changedTenants{tenants: map[eventhook.TenantID]struct{}{}, added: wake.New(1)}
 }
 
-func (c *changes) add(list ...eventhook.TenantID) {
+func (c *changedTenants) add(list ...eventhook.TenantID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, id := range list {
@@ -35,7 +36,7 @@ func (c *changes) add(list ...eventhook.TenantID) {
 	c.added.Notify()
 }
 
-func (c *changes) take() map[eventhook.TenantID]struct{} {
+func (c *changedTenants) take() map[eventhook.TenantID]struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	taken := c.tenants
@@ -43,9 +44,9 @@ func (c *changes) take() map[eventhook.TenantID]struct{} {
 	return taken
 }
 
-// changesLoop looks destinations up again when they may have changed, and forgets
-// unused ones.
-func (d *Dispatcher) changesLoop(ctx context.Context) {
+// reloadLoop looks up destinations again when they may have changed, and removes unused
+// destinations from memory.
+func (d *Dispatcher) reloadLoop(ctx context.Context) {
 	sweep := time.NewTicker(sweepInterval)
 	defer sweep.Stop()
 	for ctx.Err() == nil {
@@ -57,15 +58,15 @@ func (d *Dispatcher) changesLoop(ctx context.Context) {
 			d.deleted.sweep(now)
 		case <-d.changes.added:
 			for tenant := range d.changes.take() {
-				d.lookUpAgain(ctx, tenant)
+				d.reloadTenant(ctx, tenant)
 			}
-			d.look.Notify()
+			d.claimSignal.Notify()
 		}
 	}
 }
 
-// lookUpAgain gives the scheduler the current destinations of a tenant.
-func (d *Dispatcher) lookUpAgain(ctx context.Context, tenant eventhook.TenantID) {
+// reloadTenant updates the destinations of a tenant in the scheduler.
+func (d *Dispatcher) reloadTenant(ctx context.Context, tenant eventhook.TenantID) {
 	var known []schedule.Destination
 	d.scheduler.with(func(core *schedule.Scheduler) { known = core.Destinations(tenant) })
 	for _, old := range known {
@@ -76,7 +77,7 @@ func (d *Dispatcher) lookUpAgain(ctx context.Context, tenant eventhook.TenantID)
 		case isNotFound(err):
 			d.scheduler.with(func(core *schedule.Scheduler) { core.Remove(old.ID) })
 		default:
-			d.warn(ctx, "cannot read a destination that has changed; it is read again before the next send", err)
+			d.warn(ctx, "cannot read a destination that has changed; the next send reads it", err)
 		}
 	}
 }

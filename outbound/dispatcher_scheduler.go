@@ -7,13 +7,13 @@ import (
 	"github.com/eventhook/eventhook/outbound/schedule"
 )
 
-// scheduler serialises the calls of a schedule.Scheduler, and wakes the loop for each
-// kind of work that a call leaves. Safe for concurrent use.
+// scheduler serialises the calls of a schedule.Scheduler, and wakes the loops whose work
+// arose during a call. Safe for concurrent use.
 type scheduler struct {
 	mu   sync.Mutex
 	core *schedule.Scheduler // guarded by mu
 
-	// The loop of each kind waits for its signal. The channels never change.
+	// Each loop waits for its signal. The channels never change.
 	send, claim, rate, release, memory wake.Signal
 }
 
@@ -21,7 +21,7 @@ func newScheduler(core *schedule.Scheduler) *scheduler {
 	return &scheduler{core: core, send: wake.New(1), claim: wake.New(1), rate: wake.New(1), release: wake.New(1), memory: wake.New(1)}
 }
 
-// with calls f with exclusive use of the core. f must not block.
+// with calls f with exclusive access to core. f must not block.
 func (s *scheduler) with(f func(core *schedule.Scheduler)) {
 	s.mu.Lock()
 	f(s.core)

@@ -11,9 +11,9 @@ import (
 	"github.com/eventhook/eventhook/outbound/schedule"
 )
 
-// sendLoop starts sends as the scheduler says until ctx ends, and returns when the sends
-// in progress have ended. A goroutine that ends a send continues with the next one for
-// its slot; no goroutine waits for work.
+// sendLoop starts the sends that the scheduler allows until ctx ends, and returns when all
+// sends in progress have ended. A goroutine that completes a send continues with the next
+// delivery for its slot. There are no idle goroutines.
 func (d *Dispatcher) sendLoop(ctx, working context.Context) {
 	var senders sync.WaitGroup
 	timer := time.NewTimer(0)
@@ -33,8 +33,8 @@ func (d *Dispatcher) sendLoop(ctx, working context.Context) {
 	senders.Wait()
 }
 
-// startSends calls start for all deliveries that may be sent now. It returns when to
-// call it again, if that is known.
+// startSends calls start for all deliveries that may be sent now. It returns the time of
+// the next timer, if one is set.
 func (d *Dispatcher) startSends(start func(schedule.Job)) (next time.Time, isSet bool) {
 	now := d.Now()
 	d.scheduler.with(func(core *schedule.Scheduler) { next, isSet = core.Advance(now) })
@@ -49,20 +49,20 @@ func (d *Dispatcher) startSends(start func(schedule.Job)) (next time.Time, isSet
 	}
 }
 
-// work sends a delivery, and the next ones for the same slot.
+// work sends a delivery, and then the following deliveries for the same slot.
 func (d *Dispatcher) work(ctx context.Context, j schedule.Job) {
 	for ok := true; ok; {
 		r, settlement := d.deliver(ctx, j)
 		d.scheduler.with(func(core *schedule.Scheduler) { j, ok = core.Finish(j, r) })
 		if settlement != nil {
-			_ = d.settlements.Add(settlement, 1, 0) // it is never full, and ends after the senders
+			_ = d.settlements.Add(settlement, 1, 0) // Add never fails: the queue has no bound, and the committer ends after the senders
 		}
 	}
 }
 
-// deliver makes an attempt, unless the destination is not sent to any more, the delivery
-// is too old, or its lease leaves no time. An attempt that is cut off by the end of ctx
-// counts as not made. Without a settlement the delivery is given back.
+// deliver makes one attempt. It sends nothing if the destination is not ready, the
+// delivery is too old, or the lease would run out during the send. An attempt that fails
+// because ctx ended counts as not made. If settlement is nil, the delivery is released.
 func (d *Dispatcher) deliver(ctx context.Context, j schedule.Job) (r schedule.Result, settlement *DeliverySettlement) {
 	to, err := d.lookUp(ctx, j.Delivery.Destination())
 	rules := outcomeRules{now: d.Now(), maxAge: d.config.MaxAge}
@@ -70,7 +70,7 @@ func (d *Dispatcher) deliver(ctx context.Context, j schedule.Job) (r schedule.Re
 	if err != nil {
 		r.Destination, r.IsGone = j.Destination, isNotFound(err)
 		if !r.IsGone {
-			d.warn(ctx, "cannot read a destination; its deliveries are given back", err)
+			d.warn(ctx, "cannot read a destination; its deliveries are released", err)
 			r.Backoff = lookUpPause
 		}
 		return r, nil
@@ -78,9 +78,9 @@ func (d *Dispatcher) deliver(ctx context.Context, j schedule.Job) (r schedule.Re
 	if !to.Ready {
 		return r, nil
 	}
-	if why := rules.unsendable(j.Delivery); why != "" {
+	if reason := rules.unsendable(j.Delivery); reason != "" {
 		r.Settled = true
-		return r, unsent(to, j.Delivery, why)
+		return r, unsent(to, j.Delivery, reason)
 	}
 	if rules.now.Add(to.Timeout + d.margin()).After(j.Delivery.Lease.Until) {
 		r.IsLate = true
@@ -100,25 +100,22 @@ func (d *Dispatcher) deliver(ctx context.Context, j schedule.Job) (r schedule.Re
 	return r, settlement
 }
 
-// lookUpPause is how long nothing is sent to a destination that cannot be read.
+// lookUpPause is the backoff of a destination that cannot be read.
 const lookUpPause = time.Second
 
-// margin is the part of a lease that is kept for writing the outcome.
-func (d *Dispatcher) margin() time.Duration {
-	const part = 4
-	return d.Lease / part
-}
+// margin returns the part of a lease that is reserved for writing the outcome.
+func (d *Dispatcher) margin() time.Duration { return d.Lease / 4 }
 
-// send makes the next attempt at a delivery. A transport that panics must not end the process.
-func (d *Dispatcher) send(ctx context.Context, to Destination, of *eventhook.Delivery) (a eventhook.Attempt) {
+// send makes the next attempt at a delivery. A panic of the transport is a failed attempt.
+func (d *Dispatcher) send(ctx context.Context, to Destination, x *eventhook.Delivery) (a eventhook.Attempt) {
 	began := d.Now()
 	defer func() {
 		if reason := recover(); reason != nil {
-			d.Log.Error("an attempt panicked; it has failed", "delivery", of.ID, "destination", to.ID,
+			d.Log.Error("an attempt panicked and counts as failed", "delivery", x.ID, "destination", to.ID,
 				"panic", fmt.Sprintf("%T", reason), "stack", string(debug.Stack()))
 			a = eventhook.Attempt{StartedAt: began, Duration: d.Now().Sub(began), ErrorClass: eventhook.ErrorClosed,
 				Error: "it could not be sent, by a fault of the gateway"}
 		}
 	}()
-	return to.Transport.Send(ctx, of, of.Attempts+1)
+	return to.Transport.Send(ctx, x, x.Attempts+1)
 }

@@ -12,24 +12,26 @@ import (
 	"github.com/eventhook/eventhook/outbound/schedule"
 )
 
-// settleWriters write outcomes. One alone makes the largest batches; the other starts
-// only when a whole batch waits, or the first one takes long.
+// settleWriters is the number of goroutines that write outcomes. One writer alone makes
+// the largest batches. The second one starts only when a whole batch waits or the first
+// write takes long.
 const settleWriters = 2
 
-// lastWrites is how long outcomes may take to be written, and deliveries to be given
-// back, after the last send of a stop.
+// lastWrites is how long writes may continue at a shutdown after the last send ended:
+// settling outcomes and releasing deliveries.
 const lastWrites = 5 * time.Second
 
-// settleBounds are the bounds of the batches of settlements. The scheduler bounds how
-// many wait: see Config.UnsettledDeliveries.
+// settleBounds returns the bounds of the batches of settlements. The queue has no bound of
+// its own: the scheduler stops all sends at Config.UnsettledDeliveries.
 func settleBounds(size int) batch.Bounds {
 	return batch.Bounds{
 		Writers: settleWriters, BatchRows: size, BatchBytes: math.MaxInt, OverlapRows: size, QueueRows: math.MaxInt, QueueBytes: math.MaxInt,
 	}
 }
 
-// settle writes a batch of outcomes, and tries again while the database fails and a
-// lease holds. Deliveries whose outcome is not written are sent again.
+// settle writes a batch of outcomes. While the database fails, settle retries until all
+// leases of the batch have run out. Deliveries whose outcome is not written are sent
+// again.
 func (d *Dispatcher) settle(ctx context.Context, batch []*DeliverySettlement) {
 	began := d.Now()
 	list := make([]*eventhook.Delivery, len(batch))
@@ -38,11 +40,11 @@ func (d *Dispatcher) settle(ctx context.Context, batch []*DeliverySettlement) {
 	}
 	defer d.scheduler.with(func(core *schedule.Scheduler) { core.Freed(list, true) })
 	var lost []*DeliverySettlement
-	if !d.insist(ctx, "settle deliveries", list, func() (err error) {
+	if !d.retryWhileLeased(ctx, "settle deliveries", list, func() (err error) {
 		lost, err = d.Queue.SettleDeliveries(ctx, batch)
 		return err
 	}) {
-		d.Log.Warn("outcomes could not be written in time; these deliveries are sent again", "deliveries", len(batch))
+		d.Log.Warn("outcomes were not written before the leases ran out or the shutdown ended; these deliveries are sent again", "deliveries", len(batch))
 		return
 	}
 	if len(lost) > 0 {
@@ -53,15 +55,15 @@ func (d *Dispatcher) settle(ctx context.Context, batch []*DeliverySettlement) {
 	d.Observer.SettledDeliveries(batch, len(lost), d.Now().Sub(began))
 }
 
-// insist calls try until it succeeds. It returns false if ctx has ended, or no lease of
-// the deliveries holds any more.
-func (d *Dispatcher) insist(ctx context.Context, what string, list []*eventhook.Delivery, try func() error) bool {
+// retryWhileLeased calls try until it succeeds. It returns false if ctx has ended or all
+// leases of the deliveries have run out. operation names the write in the log.
+func (d *Dispatcher) retryWhileLeased(ctx context.Context, operation string, list []*eventhook.Delivery, try func() error) bool {
 	err := try()
 	for pauses := backoff.ForDatabase(); err != nil; {
 		if ctx.Err() != nil || !d.isLeased(list) {
 			return false
 		}
-		d.Log.Warn("cannot "+what+"; trying again", "deliveries", len(list), "error", err)
+		d.Log.Warn("cannot "+operation+"; retrying", "deliveries", len(list), "error", err)
 		if !backoff.Sleep(ctx, pauses.Next()) {
 			return false
 		}

@@ -35,7 +35,7 @@ func TestARepeatedSettleLeavesAloneWhatWasHandedOver(t *testing.T) {
 	f := newFanout(o)
 	batch := []*effects.Settlement{publishing("many"), publishing("many"), publishing("many")}
 	match(t, f, batch...)
-	f.Next = &failingAt{o, 2}
+	f.Store = &failingAt{o, 2}
 	if _, err := f.SettleEvents(t.Context(), batch); !errors.Is(err, errOffice) {
 		t.Fatalf("got %v, want that the database is down", err)
 	}

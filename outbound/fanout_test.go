@@ -15,7 +15,7 @@ import (
 )
 
 func newFanout(o *office) *outbound.Fanout {
-	return &outbound.Fanout{Subscriptions: o.rosters(), Targets: o, Shares: newShares(), Dispatcher: o, Next: o, Log: o.log}
+	return &outbound.Fanout{Subscriptions: o.rosters(), Targets: o, Shares: newShares(), Dispatcher: o, Store: o, Log: o.log}
 }
 
 // publishing is what becomes of an event of acme's that publishes events of
@@ -41,7 +41,7 @@ func match(t *testing.T, f *outbound.Fanout, batch ...*effects.Settlement) {
 
 func matchWithin(t *testing.T, f *outbound.Fanout, m *meter.Meter, s *effects.Settlement) {
 	t.Helper()
-	o := f.Next.(*office)
+	o := f.Store.(*office)
 	o.set(func() { s.Generation = o.generation[s.Event.TenantID] })
 	if err := f.Match(t.Context(), m, s); err != nil {
 		t.Fatalf("Match: %v", err)

@@ -7,29 +7,36 @@ import (
 	"github.com/eventhook/eventhook/outbound/schedule"
 )
 
-// LocalDispatcher is this instance's room for deliveries that it sends itself. Reserve
-// grants some of n to a destination, and says when their lease ends; each
-// granted one is then enqueued or released. NotifyDue hears that deliveries were
-// stored which nobody here takes. Once enqueued, a delivery and its event are read on
-// several sides, and the event must not be changed.
+// LocalDispatcher is the dispatcher of this instance, as the code that stores deliveries
+// uses it. A delivery that the local dispatcher has memory for is stored as leased to this
+// instance and passed to it after the commit. All other deliveries are stored as due, and
+// any instance claims them. Safe for concurrent use.
 type LocalDispatcher interface {
+	// Reserve reserves memory for up to n deliveries to a destination that are about to
+	// be stored. It returns how many are granted, and the end of their leases. Each
+	// granted delivery must be passed to Enqueue or Release.
 	Reserve(to schedule.Destination, n int) (granted int, until time.Time)
+	// Release frees memory that was reserved for n deliveries that were not stored.
 	Release(to eventhook.DestinationID, n int)
+	// Enqueue passes stored deliveries, leased to this instance, with their events.
+	// Other goroutines read them from then on, so the events must not be changed.
 	Enqueue(list []*eventhook.Delivery)
+	// NotifyDue reports that due deliveries were stored that are not leased to this
+	// instance.
 	NotifyDue()
 }
 
-// addressees are the subscriptions that get one event, and its deliveries to
+// eventDeliveries are the subscriptions that receive one event, and its deliveries to
 // them, in the same order.
-type addressees struct {
+type eventDeliveries struct {
 	subscriptions []*eventhook.Subscription
 	deliveries    []*eventhook.Delivery
 }
 
-// deliveriesOf makes an event's deliveries.
-func deliveriesOf(e *eventhook.Event, to []*eventhook.Subscription) addressees {
+// newEventDeliveries creates the deliveries of an event.
+func newEventDeliveries(e *eventhook.Event, to []*eventhook.Subscription) eventDeliveries {
 	if len(to) == 0 {
-		return addressees{}
+		return eventDeliveries{}
 	}
 	all, list := make([]eventhook.Delivery, len(to)), make([]*eventhook.Delivery, len(to))
 	for i, s := range to {
@@ -39,49 +46,51 @@ func deliveriesOf(e *eventhook.Event, to []*eventhook.Subscription) addressees {
 		}
 		list[i] = &all[i]
 	}
-	return addressees{to, list}
+	return eventDeliveries{to, list}
 }
 
-// reserve leases to this instance what it has room for. What nobody sends now
-// stays unleased, and so does what agents send.
-func (a addressees) reserve(room LocalDispatcher) {
+// reserve leases deliveries to this instance as far as the dispatcher has memory for them.
+// Deliveries of subscriptions that this gateway does not send to, such as paused ones and
+// the subscriptions of agents, stay unleased.
+func (a eventDeliveries) reserve(dispatcher LocalDispatcher) {
 	for i, s := range a.subscriptions {
 		if !isSendable(s) {
 			continue
 		}
-		leaseTo(room, scheduled(s), a.deliveries[i])
+		leaseTo(dispatcher, scheduled(s), a.deliveries[i])
 	}
 }
 
-// leaseTo leases a delivery to this instance if there is room for its destination.
-func leaseTo(room LocalDispatcher, to schedule.Destination, d *eventhook.Delivery) {
-	if granted, until := room.Reserve(to, 1); granted > 0 {
+// leaseTo leases a delivery to this instance if the dispatcher has memory for its
+// destination.
+func leaseTo(dispatcher LocalDispatcher, to schedule.Destination, d *eventhook.Delivery) {
+	if granted, until := dispatcher.Reserve(to, 1); granted > 0 {
 		d.Status, d.Lease = eventhook.DeliveryAcquired, eventhook.Lease{Token: 1, Until: until}
 	}
 }
 
-// release gives the room back. Doing it again gives back nothing.
-func (a addressees) release(room LocalDispatcher) { release(room, a.deliveries) }
+// release ends the leases and frees the reserved memory. It may be called again.
+func (a eventDeliveries) release(dispatcher LocalDispatcher) { release(dispatcher, a.deliveries) }
 
-func release(room LocalDispatcher, list []*eventhook.Delivery) {
+func release(dispatcher LocalDispatcher, list []*eventhook.Delivery) {
 	for _, d := range list {
 		if isLeased(d) {
 			d.Status, d.Lease = eventhook.DeliveryPending, eventhook.Lease{}
-			room.Release(d.DestinationID, 1)
+			dispatcher.Release(d.DestinationID, 1)
 		}
 	}
 }
 
-// handOver passes on what is leased to this instance, now that it is stored,
-// and tells if there is more.
-func handOver(room LocalDispatcher, stored []addressees, requests []*eventhook.Delivery) {
+// enqueueStored passes the stored deliveries that are leased to this instance to the
+// dispatcher, and notifies it if further deliveries are due.
+func enqueueStored(dispatcher LocalDispatcher, stored []eventDeliveries, requests []*eventhook.Delivery) {
 	var leased []*eventhook.Delivery
-	left := false
+	hasDue := false
 	for _, d := range requests {
 		if isLeased(d) {
 			leased = append(leased, d)
 		} else {
-			left = true
+			hasDue = true
 		}
 	}
 	for _, a := range stored {
@@ -89,15 +98,15 @@ func handOver(room LocalDispatcher, stored []addressees, requests []*eventhook.D
 			if isLeased(d) {
 				leased = append(leased, d)
 			} else {
-				left = left || a.subscriptions[i].Status == eventhook.SubscriptionActive
+				hasDue = hasDue || a.subscriptions[i].Status == eventhook.SubscriptionActive
 			}
 		}
 	}
 	if len(leased) > 0 {
-		room.Enqueue(leased)
+		dispatcher.Enqueue(leased)
 	}
-	if left {
-		room.NotifyDue()
+	if hasDue {
+		dispatcher.NotifyDue()
 	}
 }
 

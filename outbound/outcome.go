@@ -9,10 +9,10 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// maxRetryAfter bounds how long one delivery waits because its receiver asks for it.
+// maxRetryAfter bounds the delay of a delivery that a receiver can request by Retry-After.
 const maxRetryAfter = 24 * time.Hour
 
-// answeredGone is why a subscription is disabled whose receiver answers 410.
+// answeredGone is the reason why a subscription is disabled after an answer of 410.
 const answeredGone = "the receiver answered 410 Gone"
 
 // outcomeRules decide the next state of a delivery.
@@ -22,8 +22,8 @@ type outcomeRules struct {
 	chance float64 // between 0 and 1, for the jitter
 }
 
-// staleAt is when a delivery becomes too old to be sent. Its age is that of its event, or
-// counts from its restart.
+// staleAt returns when a delivery becomes too old to be sent. The age counts from the
+// creation of the event, or from the last replay of the delivery.
 func (r outcomeRules) staleAt(d *eventhook.Delivery) time.Time {
 	if d.RestartedAt != nil {
 		return d.RestartedAt.Add(r.maxAge)
@@ -31,7 +31,8 @@ func (r outcomeRules) staleAt(d *eventhook.Delivery) time.Time {
 	return d.EventID.Time().Add(r.maxAge)
 }
 
-// unsendable returns why a delivery is dead without being sent; "" if it is sent.
+// unsendable returns the reason why a delivery becomes dead without being sent, or "" if it
+// can be sent.
 func (r outcomeRules) unsendable(d *eventhook.Delivery) string {
 	switch {
 	case !r.now.Before(r.staleAt(d)):
@@ -42,12 +43,12 @@ func (r outcomeRules) unsendable(d *eventhook.Delivery) string {
 	return ""
 }
 
-// unsent settles a delivery that is not to be sent.
-func unsent(to Destination, d *eventhook.Delivery, why string) *DeliverySettlement {
-	return &DeliverySettlement{Delivery: d, Status: eventhook.DeliveryDead, RetryCount: d.RetryCount, LastError: why, DeadInRow: to.DeadInRow, IsTest: isTest(d)}
+// unsent returns the settlement of a delivery that becomes dead without an attempt.
+func unsent(to Destination, d *eventhook.Delivery, reason string) *DeliverySettlement {
+	return &DeliverySettlement{Delivery: d, Status: eventhook.DeliveryDead, RetryCount: d.RetryCount, LastError: reason, DeadInRow: to.DeadInRow, IsTest: isTest(d)}
 }
 
-// age is a duration in words such as 24h or 1h30m.
+// age formats a duration without its zero parts, such as 24h or 1h30m.
 func age(d time.Duration) string {
 	text := strings.TrimSuffix(d.String(), "0s")
 	if short := strings.TrimSuffix(text, "h0m"); short != text {
@@ -79,10 +80,11 @@ func (r outcomeRules) settle(to Destination, d *eventhook.Delivery, a *eventhook
 	return o
 }
 
-// retry schedules the next attempt, if there is to be one.
+// retry schedules the next attempt, unless the retries are used up or the delivery would be
+// too old by then.
 func (r outcomeRules) retry(policy eventhook.RetryPolicy, o *DeliverySettlement) {
-	delay, more := policy.Delay(o.RetryCount + 1)
-	if !more {
+	delay, isRetried := policy.Delay(o.RetryCount + 1)
+	if !isRetried {
 		return
 	}
 	due := r.now.Add(max(policy.AddJitter(delay, r.chance), min(retryAfter(*o.Attempt), maxRetryAfter)))
@@ -91,11 +93,11 @@ func (r outcomeRules) retry(policy eventhook.RetryPolicy, o *DeliverySettlement)
 		o.RetryCount++
 		return
 	}
-	o.LastError = fmt.Sprintf("%s (not tried again: it would be older than %s by then)", o.Attempt.Error, age(r.maxAge))
+	o.LastError = fmt.Sprintf("%s (not retried: it would be older than %s by then)", o.Attempt.Error, age(r.maxAge))
 }
 
-// retryAfter is how long the receiver wants to get nothing. Only answers of 429 and 503
-// may ask for that.
+// retryAfter returns how long the receiver wants to get no requests. Retry-After counts
+// for answers of 429 and 503 only.
 func retryAfter(a eventhook.Attempt) time.Duration {
 	if a.StatusCode == http.StatusTooManyRequests || a.StatusCode == http.StatusServiceUnavailable {
 		return max(0, a.RetryAfter)
@@ -103,8 +105,8 @@ func retryAfter(a eventhook.Attempt) time.Duration {
 	return 0
 }
 
-// isOverload reports whether a failed attempt means that the destination should get fewer
-// sends: there was no answer, or one of 429 or 5xx.
+// isOverload reports whether the destination should get fewer sends after an attempt: there
+// was no answer, or the status was 429 or 5xx.
 func isOverload(a eventhook.Attempt) bool {
 	switch a.ErrorClass {
 	case "", eventhook.ErrorHTTP:

@@ -14,28 +14,33 @@ import (
 	"github.com/eventhook/eventhook/outbound/match"
 )
 
-// PublishStore stores events with their deliveries, in one transaction. When it
-// returns nil, each of the batch is one of these: IsStale, and nothing of it was
-// stored; or its event is an EventDuplicate, of which nothing was stored, with
-// DuplicateOf and the Count of the first's deliveries; or its event's Status is
-// empty as before, since the database refused that one; or it is stored, and its
-// event EventDelivered. On an error none counts as stored; it is of
-// KindUnavailable when the database is down. Deliveries with a lease are stored
-// as acquired under it, the others as due now.
+// PublishStore stores published events.
 type PublishStore interface {
+	// Publish stores events with their deliveries in one transaction. Deliveries with a
+	// lease are stored as acquired, and all other deliveries as due now. If the error is
+	// nil, each item has one of these results:
+	//
+	//   - stored: the event's Status is EventDelivered.
+	//   - not stored, because IsStale is set now.
+	//   - not stored, because the key exists: the event's Status is EventDuplicate,
+	//     DuplicateOf is the first event, and Count the number of its deliveries.
+	//   - not stored, because the database refused this event: Status is empty.
+	//
+	// On an error no item counts as stored. The error is of KindUnavailable if the
+	// database is down.
 	Publish(ctx context.Context, batch []*PublishItem) error
 }
 
-// PublishObserver hears of each commit.
+// PublishObserver counts commits.
 type PublishObserver interface {
 	Published(events, deliveries int, took time.Duration, err error)
 }
 
-// PublisherDeps are what a publisher works with.
+// PublisherDeps are the dependencies of a Publisher.
 type PublisherDeps struct {
 	Subscriptions *match.SubscriptionCache
 	Catalogue     *match.Catalogue  // may be nil
-	Shares        *cpushare.Limiter // of each tenant, of the time for its filters and schemas
+	Shares        *cpushare.Limiter // limits the time of each tenant for filters and schemas
 	Store         PublishStore
 	Dispatcher    LocalDispatcher
 	Observer      PublishObserver
@@ -43,41 +48,41 @@ type PublisherDeps struct {
 	Now           func() time.Time
 }
 
-// Publisher stores the events that tenants publish, with their deliveries. It
-// is a group commit: what is published while a commit runs shares the next one.
-// What waits is bounded by rows and bytes; one event always may, however many
-// get it. Of the events that are for many, those of a tenant wait for each other,
-// so that other tenants wait for one of them at most.
+// Publisher stores the events that tenants publish, with their deliveries. Events that are
+// published while a commit runs share the next commit. The queue is bounded by rows and
+// bytes, but an empty queue takes an event of any size. The large calls of one tenant are
+// stored one after the other, so that other tenants wait for at most one of them. Safe for
+// concurrent use.
 type Publisher struct {
 	PublisherDeps
 	timeout time.Duration
-	commits *batch.Committer[[]*publication]
+	commits *batch.Committer[[]*queuedItem]
 	bounds  batch.Bounds
-	many    int // rows that make a good batch of their own
-	lines   *roundrobin.Queues[eventhook.TenantID, struct{}]
+	large   int // rows that make a call a large one
+	queues  *roundrobin.Queues[eventhook.TenantID, struct{}]
 }
 
-// publication is an event on its way into the store.
-type publication struct {
+// queuedItem is an event that waits to be stored.
+type queuedItem struct {
 	PublishItem
-	to      addressees
+	matched eventDeliveries
 	outcome *PublishOutcome
 }
 
 // Errors of Publish.
 var (
-	errPublishShed     = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "too many events are waiting to be stored; publish it again later", RetryAfter: time.Second}
-	errPublishStopping = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "this instance is stopping; publish it again", RetryAfter: time.Second}
-	errUnsettled       = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "the tenant's subscriptions change too fast; publish it again later", RetryAfter: time.Second}
-	errStoreDown       = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "the event could not be stored; publish it again later", RetryAfter: time.Second}
-	errTooMuchMatching = &eventhook.Error{Kind: eventhook.KindInvalid, Message: match.TooManySteps}
-	errNotPublished    = errors.New("the event could not be stored")
-	errPublishRefused  = errors.New("the database refused the event")
+	errPublishQueueFull = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "too many events are waiting to be stored; publish it again later", RetryAfter: time.Second}
+	errPublishStopping  = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "this instance is stopping; publish it again", RetryAfter: time.Second}
+	errPublishUnstable  = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "the tenant's subscriptions change too fast; publish it again later", RetryAfter: time.Second}
+	errStoreDown        = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "the event could not be stored; publish it again later", RetryAfter: time.Second}
+	errTooMuchMatching  = &eventhook.Error{Kind: eventhook.KindInvalid, Message: match.TooManySteps}
+	errNotPublished     = errors.New("the event could not be stored")
+	errPublishRefused   = errors.New("the database refused the event")
 )
 
-// NewPublisher makes a publisher; Run starts it.
+// NewPublisher returns a publisher. Run starts it.
 func NewPublisher(config PublishConfig, deps PublisherDeps) *Publisher {
-	p := &Publisher{PublisherDeps: deps, timeout: config.CommitTimeout, many: config.OverlapRows, lines: roundrobin.NewQueues[eventhook.TenantID, struct{}](1)}
+	p := &Publisher{PublisherDeps: deps, timeout: config.CommitTimeout, large: config.OverlapRows, queues: roundrobin.NewQueues[eventhook.TenantID, struct{}](1)}
 	p.bounds = batch.Bounds{
 		Writers: config.Writers, BatchRows: config.BatchRows, BatchBytes: config.BatchBytes, OverlapRows: config.OverlapRows,
 		QueueRows: config.QueueRows, QueueBytes: config.QueueBytes,
@@ -86,31 +91,31 @@ func NewPublisher(config PublishConfig, deps PublisherDeps) *Publisher {
 	return p
 }
 
-// Run commits batches until ctx ends, then what still waits, and refuses what
-// comes after. Stop the HTTP server first: nobody is left waiting.
+// Run commits batches until ctx ends. Then it commits the events in the queue and returns,
+// and Publish refuses new events. The caller stops the HTTP server first, so that no
+// request is refused.
 func (p *Publisher) Run(ctx context.Context) error { return p.commits.Run(ctx) }
 
-// Waiting is how many calls wait for a commit or are being committed; one call may
-// wait with several events.
+// Waiting returns how many groups of events wait for a commit or are being committed.
 func (p *Publisher) Waiting() int { return p.commits.Waiting() }
 
-// mostMatches is how often an event is matched when the subscriptions change
-// meanwhile.
-const mostMatches = 10
+// maxMatches is how often an event is matched while the subscriptions keep changing.
+const maxMatches = 10
 
-// mostInLine is how many events for many a tenant may have waiting.
-const mostInLine = 64
+// maxLargeCalls is how many large calls a tenant may have waiting.
+const maxLargeCalls = 64
 
-// Publish waits until an event of a tenant's is on disk, with a delivery for
-// each subscription that wants it, or known not to be. Of the event its tenant,
-// type, body, which is the data, and envelope are given, and what else the
-// caller knows; the rest it fills in. When its key was seen before, the Status
-// is EventDuplicate and DuplicateOf the first's id. The error is of
-// KindUnavailable when the event was not stored and should be sent again later;
-// of KindRateLimited when the tenant's share of time for filters is used up; of
-// KindInvalid when the filters take too many steps for this event; it is ctx's
-// when that ended before the event was tried. The event must not be
-// changed afterwards, and of the deliveries only Count is for the caller.
+// Publish stores an event with a delivery for each subscription that matches it, and
+// returns after the commit. The caller sets at least the tenant, the type, the body, which
+// is the data, and the envelope. Publish sets the remaining fields. If the idempotency key
+// exists, the event's Status is EventDuplicate and DuplicateOf the id of the first event.
+//
+// The error is of KindUnavailable if the event was not stored and should be published
+// again later, of KindRateLimited if the tenant has used up its time for filters, and of
+// KindInvalid if the filters take too many steps for this event. It is the error of ctx if
+// ctx ended before the event was queued.
+//
+// The event must not be changed afterwards. Of the deliveries, callers may use only Count.
 func (p *Publisher) Publish(ctx context.Context, e *eventhook.Event) (*PublishItem, error) {
 	outcome := p.PublishBatch(ctx, e.TenantID, []*eventhook.Event{e})[0]
 	if outcome.Err != nil {
@@ -119,17 +124,17 @@ func (p *Publisher) Publish(ctx context.Context, e *eventhook.Event) (*PublishIt
 	return outcome.PublishItem, nil
 }
 
-// PublishOutcome is the outcome of publishing an event: an error of Publish, or
-// the event as it was stored.
+// PublishOutcome is the result of publishing one event: the stored event, or an error of
+// Publish.
 type PublishOutcome struct {
 	*PublishItem
 	Err error
 }
 
-// match finds the subscriptions that get an event.
-func (p *Publisher) match(ctx context.Context, roster *match.Matcher, e *eventhook.Event) (matched []*eventhook.Subscription, err error) {
+// match returns the subscriptions that receive an event.
+func (p *Publisher) match(ctx context.Context, matcher *match.Matcher, e *eventhook.Event) (matched []*eventhook.Subscription, err error) {
 	var tooSlow []*eventhook.Subscription
-	err = p.Shares.Evaluate(ctx, e.TenantID, cpushare.Subscriptions, func(m *meter.Meter) { matched, tooSlow = roster.Match(m, e) })
+	err = p.Shares.Evaluate(ctx, e.TenantID, cpushare.Subscriptions, func(m *meter.Meter) { matched, tooSlow = matcher.Match(m, e) })
 	if errors.Is(err, meter.ErrLimit) {
 		return nil, errTooMuchMatching
 	}
@@ -139,7 +144,7 @@ func (p *Publisher) match(ctx context.Context, roster *match.Matcher, e *eventho
 	return matched, err
 }
 
-// complete fills in what every published event has.
+// complete sets the fields that every published event has.
 func (p *Publisher) complete(ctx context.Context, e *eventhook.Event) error {
 	if e.ID.IsZero() {
 		e.ID = eventhook.NewID[eventhook.Event](p.Now())
@@ -160,7 +165,7 @@ func (p *Publisher) complete(ctx context.Context, e *eventhook.Event) error {
 	}
 	var category string
 	err := p.Shares.Evaluate(ctx, e.TenantID, cpushare.Schemas, func(m *meter.Meter) { category, _ = p.Catalogue.Check(ctx, m, e) })
-	if errors.Is(err, meter.ErrLimit) { // a catalogue refuses nothing
+	if errors.Is(err, meter.ErrLimit) { // the catalogue never rejects an event
 		p.Catalogue.Unchecked(e)
 	} else if err != nil {
 		return err
@@ -172,15 +177,15 @@ func (p *Publisher) complete(ctx context.Context, e *eventhook.Event) error {
 	return nil
 }
 
-// commit stores batches in one transaction, whatever becomes of the requests that
-// wait for it.
-func (p *Publisher) commit(groups [][]*publication) error {
+// commit stores groups of events in one transaction. It does not end with the requests
+// that wait for it.
+func (p *Publisher) commit(groups [][]*queuedItem) error {
 	ctx, cancel := context.WithTimeout(context.Background(), p.timeout)
 	defer cancel()
 	began, rows, list := p.Now(), 0, make([]*PublishItem, 0, len(groups))
 	for _, group := range groups {
 		for _, x := range group {
-			x.to.reserve(p.Dispatcher)
+			x.matched.reserve(p.Dispatcher)
 			list = append(list, &x.PublishItem)
 			rows += len(x.Deliveries)
 		}
@@ -188,10 +193,10 @@ func (p *Publisher) commit(groups [][]*publication) error {
 	err := p.Store.Publish(ctx, list)
 	p.Observer.Published(len(list), rows, p.Now().Sub(began), err)
 	if err != nil {
-		p.Log.Error("a batch of events could not be stored; their publishers are told", "events", len(list), "error", err)
+		p.Log.Error("a batch of events could not be stored; their publishers get an error", "events", len(list), "error", err)
 		for _, group := range groups {
 			for _, x := range group {
-				x.to.release(p.Dispatcher)
+				x.matched.release(p.Dispatcher)
 			}
 		}
 		if eventhook.KindOf(err) == eventhook.KindUnavailable {
@@ -199,22 +204,22 @@ func (p *Publisher) commit(groups [][]*publication) error {
 		}
 		return errNotPublished
 	}
-	p.handOver(groups)
+	p.finish(groups)
 	return nil
 }
 
-// handOver passes on the deliveries of events that were stored.
-func (p *Publisher) handOver(groups [][]*publication) {
-	stored := make([]addressees, 0, len(groups))
+// finish enqueues the deliveries of stored events, and releases all other deliveries.
+func (p *Publisher) finish(groups [][]*queuedItem) {
+	stored := make([]eventDeliveries, 0, len(groups))
 	for _, group := range groups {
 		for _, x := range group {
 			if x.IsStale || x.Event.Status != eventhook.EventDelivered {
-				x.to.release(p.Dispatcher)
+				x.matched.release(p.Dispatcher)
 				continue
 			}
 			x.Count = len(x.Deliveries)
-			stored = append(stored, x.to)
+			stored = append(stored, x.matched)
 		}
 	}
-	handOver(p.Dispatcher, stored, nil)
+	enqueueStored(p.Dispatcher, stored, nil)
 }

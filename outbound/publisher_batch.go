@@ -8,70 +8,68 @@ import (
 	"github.com/eventhook/eventhook/internal/batch"
 )
 
-// PublishBatch is Publish for several events of one tenant. The outcomes are in the
-// order of the events; an event that fails costs the others nothing. The events
-// share one transaction, as far as BatchRows and BatchBytes of the configuration
-// allow; each transaction stores events that follow each other.
+// PublishBatch publishes several events of one tenant, and returns an outcome for each, in
+// the same order. A failed event does not affect the other events. As many consecutive
+// events share one transaction as BatchRows and BatchBytes of the configuration allow.
 func (p *Publisher) PublishBatch(ctx context.Context, tenant eventhook.TenantID, events []*eventhook.Event) []PublishOutcome {
 	outcomes := make([]PublishOutcome, len(events))
-	open := make([]*publication, 0, len(events))
+	open := make([]*queuedItem, 0, len(events))
 	for i, e := range events {
 		if err := p.complete(ctx, e); err != nil {
 			outcomes[i].Err = err
 			continue
 		}
-		open = append(open, &publication{PublishItem: PublishItem{Event: e}, outcome: &outcomes[i]})
+		open = append(open, &queuedItem{PublishItem: PublishItem{Event: e}, outcome: &outcomes[i]})
 	}
-	turn := tenantTurn{publisher: p, tenant: tenant}
-	defer turn.end()
-	for range mostMatches {
+	slot := largeCallSlot{publisher: p, tenant: tenant}
+	defer slot.release()
+	for range maxMatches {
 		if len(open) == 0 {
 			return outcomes
 		}
-		open = p.try(ctx, tenant, open, &turn)
+		open = p.try(ctx, tenant, open, &slot)
 	}
-	fail(open, errUnsettled)
+	fail(open, errPublishUnstable)
 	return outcomes
 }
 
-// try matches events and stores them, and returns the ones that are to be tried
-// again: the tenant's subscriptions have changed meanwhile.
-func (p *Publisher) try(ctx context.Context, tenant eventhook.TenantID, open []*publication, turn *tenantTurn) (stale []*publication) {
-	roster, err := p.Subscriptions.Get(ctx, tenant)
+// try matches and stores events. It returns the events that must be matched again,
+// because the tenant's subscriptions have changed meanwhile.
+func (p *Publisher) try(ctx context.Context, tenant eventhook.TenantID, open []*queuedItem, slot *largeCallSlot) (stale []*queuedItem) {
+	matcher, err := p.Subscriptions.Get(ctx, tenant)
 	if err != nil {
 		fail(open, err)
 		return nil
 	}
 	matched := open[:0]
 	for _, x := range open {
-		list, err := p.match(ctx, roster, x.Event)
+		list, err := p.match(ctx, matcher, x.Event)
 		if err != nil {
 			x.outcome.Err = err
 			continue
 		}
 		x.Event.Status = "" // the store sets it
-		x.to = deliveriesOf(x.Event, list)
-		x.Deliveries, x.Generation = x.to.deliveries, roster.Generation()
+		x.matched = newEventDeliveries(x.Event, list)
+		x.Deliveries, x.Generation = x.matched.deliveries, matcher.Generation()
 		matched = append(matched, x)
 	}
 	for len(matched) > 0 {
 		part, rows, bytes := p.nextGroup(matched)
 		matched = matched[len(part):]
-		if err := turn.wait(ctx, rows-1); err != nil {
+		if err := slot.acquire(ctx, rows-1); err != nil {
 			fail(part, err)
 			continue
 		}
 		stale = append(stale, p.store(part, rows, bytes)...)
 	}
 	if len(stale) > 0 {
-		p.Subscriptions.InvalidateOld(tenant, roster.Generation())
+		p.Subscriptions.InvalidateOld(tenant, matcher.Generation())
 	}
 	return stale
 }
 
-// nextGroup returns the first events, as many as one transaction takes; one event
-// always is.
-func (p *Publisher) nextGroup(list []*publication) (group []*publication, rows, bytes int) {
+// nextGroup returns the first events, as many as one transaction stores, and at least one.
+func (p *Publisher) nextGroup(list []*queuedItem) (group []*queuedItem, rows, bytes int) {
 	for i, x := range list {
 		r, b := 1+len(x.Deliveries), bytesOf(x)
 		if i > 0 && (rows+r > p.bounds.BatchRows || bytes+b > p.bounds.BatchBytes) {
@@ -82,12 +80,13 @@ func (p *Publisher) nextGroup(list []*publication) (group []*publication, rows, 
 	return list, rows, bytes
 }
 
-// store waits for the commit that a group is in, and returns the stale events.
-func (p *Publisher) store(group []*publication, rows, bytes int) (stale []*publication) {
+// store queues a group, waits for its commit, sets the outcomes, and returns the stale
+// events.
+func (p *Publisher) store(group []*queuedItem, rows, bytes int) (stale []*queuedItem) {
 	err := p.commits.Do(group, rows, bytes)
 	switch {
 	case errors.Is(err, batch.ErrFull):
-		err = errPublishShed
+		err = errPublishQueueFull
 	case errors.Is(err, batch.ErrStopping):
 		err = errPublishStopping
 	}
@@ -108,50 +107,52 @@ func (p *Publisher) store(group []*publication, rows, bytes int) (stale []*publi
 	return stale
 }
 
-// bytesOf is the memory that an event takes while it waits, about.
-func bytesOf(x *publication) int {
-	const delivery = 300
-	n := x.Event.Envelope
-	return len(x.Event.Body) + len(n.Scope) + len(n.Actor) + len(n.Metadata) + delivery*len(x.Deliveries)
+// bytesOf estimates the memory of a queued event.
+func bytesOf(x *queuedItem) int {
+	const deliveryBytes = 300
+	envelope := x.Event.Envelope
+	return len(x.Event.Body) + len(envelope.Scope) + len(envelope.Actor) + len(envelope.Metadata) + deliveryBytes*len(x.Deliveries)
 }
 
-func fail(list []*publication, err error) {
+// fail sets the error of all outcomes.
+func fail(list []*queuedItem, err error) {
 	for _, x := range list {
 		x.outcome.Err = err
 	}
 }
 
-// tenantTurn is the turn of a call among the calls of its tenant that store many
-// rows. It stays the call's until end.
-type tenantTurn struct {
+// largeCallSlot is the slot that a call needs before it stores many rows. Each tenant has
+// one slot, and the large calls of a tenant get it in the order in which they wait.
+type largeCallSlot struct {
 	publisher *Publisher
 	tenant    eventhook.TenantID
-	pass      func()
+	free      func() // nil: the slot is not acquired
 }
 
-// wait waits for the turn if the rows beside the first event are many.
-func (t *tenantTurn) wait(ctx context.Context, rows int) error {
-	p := t.publisher
-	if t.pass != nil || rows < p.many {
+// acquire waits for the slot if the rows besides the first event are many, unless the call
+// has the slot already. The slot is held until release.
+func (s *largeCallSlot) acquire(ctx context.Context, rows int) error {
+	p := s.publisher
+	if s.free != nil || rows < p.large {
 		return nil
 	}
-	line := p.lines.Open(t.tenant)
-	if p.lines.Callers(t.tenant) > mostInLine {
-		p.lines.Close(t.tenant)
-		return errPublishShed
+	queue := p.queues.Open(s.tenant)
+	if p.queues.Callers(s.tenant) > maxLargeCalls {
+		p.queues.Close(s.tenant)
+		return errPublishQueueFull
 	}
 	select {
-	case <-line.Slot():
-		t.pass = func() { line.Release(); p.lines.Close(t.tenant) }
+	case <-queue.Slot():
+		s.free = func() { queue.Release(); p.queues.Close(s.tenant) }
 		return nil
 	case <-ctx.Done():
-		p.lines.Close(t.tenant)
+		p.queues.Close(s.tenant)
 		return ctx.Err()
 	}
 }
 
-func (t *tenantTurn) end() {
-	if t.pass != nil {
-		t.pass()
+func (s *largeCallSlot) release() {
+	if s.free != nil {
+		s.free()
 	}
 }

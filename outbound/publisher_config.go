@@ -6,26 +6,27 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// PublishConfig bounds what is published and the memory that matching takes.
+// PublishConfig sets the limits of the Publisher and of the caches for matching.
 type PublishConfig struct {
-	Writers             int           `config:"writers"`              // commits at once
-	BatchRows           int           `config:"batch_rows"`           // events and deliveries in one commit; one event may have more
-	BatchBytes          int           `config:"batch_bytes"`          // and their bytes
-	OverlapRows         int           `config:"overlap_rows"`         // so many must wait for a commit to begin beside another
-	QueueRows           int           `config:"queue_rows"`           // events and deliveries that wait for a commit; more are shed
-	QueueBytes          int           `config:"queue_bytes"`          // and their bytes
-	CommitTimeout       time.Duration `config:"commit_timeout"`       // then a commit has failed
-	CachedSubscriptions int           `config:"cached_subscriptions"` // kept in memory; those of one tenant always
-	CachedEventTypes    int           `config:"cached_event_types"`   // kept in memory, with their schemas
+	Writers             int           `config:"writers"`              // maximum number of concurrent commits
+	BatchRows           int           `config:"batch_rows"`           // maximum number of events and deliveries in one commit; a single event may exceed it
+	BatchBytes          int           `config:"batch_bytes"`          // maximum number of bytes in one commit; a single event may exceed it
+	OverlapRows         int           `config:"overlap_rows"`         // minimum of waiting rows for a commit to begin while another one runs
+	QueueRows           int           `config:"queue_rows"`           // maximum number of events and deliveries that wait for a commit; more events get a 503
+	QueueBytes          int           `config:"queue_bytes"`          // maximum number of bytes that wait for a commit
+	CommitTimeout       time.Duration `config:"commit_timeout"`       // timeout of a commit
+	CachedSubscriptions int           `config:"cached_subscriptions"` // maximum number in memory; the subscriptions of a single tenant may exceed it
+	CachedEventTypes    int           `config:"cached_event_types"`   // maximum number in memory, with their schemas
 }
 
-// DefaultPublishConfig suits two cores and a database on the same machine.
+// DefaultPublishConfig returns limits for a machine with two cores that also runs the
+// database.
 func DefaultPublishConfig() PublishConfig {
 	return PublishConfig{Writers: 2, BatchRows: 2000, BatchBytes: 8 << 20, OverlapRows: 256, QueueRows: 100_000, QueueBytes: 128 << 20,
 		CommitTimeout: 10 * time.Second, CachedSubscriptions: 100_000, CachedEventTypes: 10_000}
 }
 
-// Validate reports every fault by its key. It changes nothing.
+// Validate reports every fault by its key.
 func (c PublishConfig) Validate() eventhook.Faults {
 	var f eventhook.Faults
 	for _, v := range []struct {

@@ -6,44 +6,44 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// DeliverySettlement is what becomes of a leased delivery.
+// DeliverySettlement is the outcome of a leased delivery.
 type DeliverySettlement struct {
 	Delivery   *eventhook.Delivery
-	Attempt    *eventhook.Attempt       // nil: none was made, such as of one that is too old
+	Attempt    *eventhook.Attempt       // nil: no attempt was made, for example because the delivery is too old
 	Status     eventhook.DeliveryStatus // DeliverySuccess, DeliveryFailed or DeliveryDead
 	RetryCount int
-	DueAt      time.Time // of DeliveryFailed: when it is tried again
-	LastError  string    // for people; "" of a success
-	// Disable, unless "", is why the subscription is to be disabled at once, such
-	// as the 410 of a receiver that is gone.
+	DueAt      time.Time // when a DeliveryFailed is retried
+	LastError  string    // a message for users; "" if the attempt succeeded
+	// Disable is the reason why the subscription is disabled at once, such as an answer
+	// of 410. It is "" if the subscription stays as it is.
 	Disable string
-	// DeadInRow is after how many dead deliveries in a row the subscription is
-	// disabled; 0: never.
+	// DeadInRow is the number of consecutive dead deliveries after which the
+	// subscription is disabled; 0: never.
 	DeadInRow int
-	// IsTest says that neither its success nor its death counts for that, and
-	// that nobody is told of it.
+	// IsTest marks the delivery of a test event. Its outcome does not count for
+	// DeadInRow, and the store creates no system event for it.
 	IsTest bool
-	// EventStatus is set by the store if the settlement ended the event of a route's
-	// delivery: EventDelivered or EventDead. Of the settlements of one event in a
-	// batch, one has it.
+	// EventStatus is set by the store if the settlement completed the event of a
+	// route's delivery: EventDelivered or EventDead. If a batch has several
+	// settlements of one event, only one of them has it.
 	EventStatus eventhook.EventStatus
 }
 
-// DueDestination is a destination for which deliveries are due.
+// DueDestination is a destination with due deliveries.
 type DueDestination struct {
 	TenantID      eventhook.TenantID
 	DestinationID eventhook.DestinationID
-	RouteID       eventhook.RouteID // zero of a subscription
-	TargetIndex   int               // of a route's target
+	RouteID       eventhook.RouteID // zero: the destination is a subscription
+	TargetIndex   int               // of the route's target
 }
 
-// Destination is where the due deliveries go.
+// Destination returns the destination.
 func (d DueDestination) Destination() eventhook.Destination {
 	return destinationOf(d.TenantID, d.DestinationID, d.RouteID, d.TargetIndex)
 }
 
-// destinationOf names a subscription by the id of the destination, and a route's target
-// by its route.
+// destinationOf returns the subscription with the id of the destination if route is zero,
+// and a target of the route otherwise.
 func destinationOf(tenant eventhook.TenantID, id eventhook.DestinationID, route eventhook.RouteID, index int) eventhook.Destination {
 	if route.IsZero() {
 		return eventhook.Destination{TenantID: tenant, SubscriptionID: eventhook.SubscriptionID(id)}
@@ -51,9 +51,10 @@ func destinationOf(tenant eventhook.TenantID, id eventhook.DestinationID, route 
 	return eventhook.Destination{TenantID: tenant, RouteID: route, TargetIndex: index}
 }
 
-// Claim asks for up to Max due deliveries of a destination, leased until now + Lease:
-// the ones that were due first. With TriedFirst it asks for deliveries that were tried
-// before, the oldest first, and for others only if none of them is due.
+// Claim requests up to Max due deliveries of a destination, leased until now + Lease. The
+// deliveries that became due first are claimed first. With TriedFirst, only deliveries that
+// were tried before are claimed, the oldest first. Other deliveries are claimed only if no
+// such delivery is due.
 type Claim struct {
 	DestinationID eventhook.DestinationID
 	Max           int
@@ -68,17 +69,17 @@ type SendReservation struct {
 	PerSecond     int
 }
 
-// PublishItem is an event that a tenant publishes, with what is made of it in the
-// same transaction.
+// PublishItem is an event that a tenant publishes, with the deliveries that are stored in
+// the same transaction.
 type PublishItem struct {
 	Event      *eventhook.Event
 	Deliveries []*eventhook.Delivery
-	// Generation is that of the tenant's subscriptions against which the event
-	// was matched. IsStale says that it is not the current one, and that nothing
-	// was stored: match it again.
+	// Generation is the generation of the tenant's subscriptions that the event was
+	// matched against. The store sets IsStale if it is not the current generation. Then
+	// nothing was stored, and the event must be matched again.
 	Generation int64
 	IsStale    bool
-	// Count is how many deliveries the event has, once it is stored: of a
-	// duplicate those of the first.
+	// Count is the number of deliveries of the stored event. For a duplicate it is the
+	// number of deliveries of the first event.
 	Count int
 }

@@ -14,10 +14,11 @@ import (
 	"github.com/eventhook/eventhook/outbound/send"
 )
 
-// RouteReader reads a route with the secrets of its targets, and the retry policy of its
-// source. It returns an error of KindNotFound if there is no such route, or if its tenant
-// is closed.
+// RouteReader reads routes.
 type RouteReader interface {
+	// RouteToSend returns a route with the secrets of its targets, and the retry policy
+	// of its source. The error is of KindNotFound if the route does not exist or its
+	// tenant is closed.
 	RouteToSend(ctx context.Context, id eventhook.RouteID) (eventhook.Route, eventhook.RetryPolicy, error)
 }
 
@@ -33,27 +34,28 @@ type TargetDeps struct {
 // targetType is the type of the targets that are destinations.
 const targetType = "http"
 
-// targetSlots is how many requests to one target are made at once by an instance.
+// targetSlots is the maximum number of concurrent requests of an instance to one target.
 const targetSlots = 10
 
 const (
-	targetsAge         = 10 * time.Minute // after it a route is read again though no change was heard of
-	routeLoadsAtOnce   = 2                // reads of the database
-	mostTargetsInCache = 10_000
+	targetsAge       = 10 * time.Minute // a cached route is read again after this time even without a change notification
+	maxRouteLoads    = 2                // concurrent reads of the database
+	maxCachedTargets = 10_000
 )
 
-// TargetDirectory is the Directory of the http targets of routes. It keeps routes in
-// memory until InvalidateSource or InvalidateTenant drops them. Safe for concurrent use.
+// TargetDirectory implements Directory for the http targets of routes. It caches routes
+// until one of the Invalidate methods evicts them. Safe for concurrent use.
 type TargetDirectory struct {
 	TargetDeps
 	cache *snapshot.Cache[eventhook.RouteID, *routeTargets]
 	loads chan struct{}
 
 	mu     sync.Mutex
-	owners *lru.Cache[eventhook.RouteID, routeOwner] // of routes that were read; guarded by mu
+	owners *lru.Cache[eventhook.RouteID, routeOwner] // of cached routes; guarded by mu
 }
 
-// routeOwner is what a route belongs to, by which changes name it.
+// routeOwner names the source and the tenant of a route. Change notifications name these
+// and not the route.
 type routeOwner struct {
 	source eventhook.SourceID
 	tenant eventhook.TenantID
@@ -64,19 +66,18 @@ type routeTargets map[int]Destination
 
 func (t *routeTargets) size() int { return len(*t) }
 
-// NewTargetDirectory returns a directory that has nothing in memory yet.
+// NewTargetDirectory returns a directory with an empty cache.
 func NewTargetDirectory(deps TargetDeps) *TargetDirectory {
-	owners, err := lru.New[eventhook.RouteID, routeOwner](2 * mostTargetsInCache)
+	owners, err := lru.New[eventhook.RouteID, routeOwner](2 * maxCachedTargets)
 	if err != nil {
 		panic(err) // the size is a positive constant
 	}
-	d := &TargetDirectory{TargetDeps: deps, loads: make(chan struct{}, routeLoadsAtOnce), owners: owners}
-	d.cache = snapshot.NewWeighed(mostTargetsInCache, (*routeTargets).size, targetsAge, deps.Now, d.load)
+	d := &TargetDirectory{TargetDeps: deps, loads: make(chan struct{}, maxRouteLoads), owners: owners}
+	d.cache = snapshot.NewWeighed(maxCachedTargets, (*routeTargets).size, targetsAge, deps.Now, d.load)
 	return d
 }
 
-// errNoTarget is the error for a target that a route does not have, or that is no http
-// target.
+// errNoTarget is the error for a target that does not exist or is not an http target.
 var errNoTarget = eventhook.NotFound("target")
 
 // Destination implements Directory.
@@ -102,21 +103,22 @@ func (d *TargetDirectory) Cached(of eventhook.Destination) (Destination, bool) {
 	return to, ok
 }
 
-// InvalidateSource drops the routes of a source, which have changed, and returns their tenants.
+// InvalidateSource evicts the routes of a source and returns their tenants.
 func (d *TargetDirectory) InvalidateSource(source eventhook.SourceID) []eventhook.TenantID {
-	return d.forget(func(o routeOwner) bool { return o.source == source })
+	return d.evict(func(o routeOwner) bool { return o.source == source })
 }
 
-// InvalidateTenant drops the routes of a tenant, which has changed.
+// InvalidateTenant evicts the routes of a tenant.
 func (d *TargetDirectory) InvalidateTenant(tenant eventhook.TenantID) {
-	d.forget(func(o routeOwner) bool { return o.tenant == tenant })
+	d.evict(func(o routeOwner) bool { return o.tenant == tenant })
 }
 
-// InvalidateAll drops all routes: changes may have been missed.
+// InvalidateAll evicts all routes, because changes may have been missed.
 func (d *TargetDirectory) InvalidateAll() { d.cache.Clear() }
 
-// forget drops the routes whose owner matches, and those of which none is known.
-func (d *TargetDirectory) forget(match func(routeOwner) bool) (tenants []eventhook.TenantID) {
+// evict evicts the routes whose owner matches, and the routes whose owner is unknown. It
+// returns the tenants of the former.
+func (d *TargetDirectory) evict(match func(routeOwner) bool) (tenants []eventhook.TenantID) {
 	seen := map[eventhook.TenantID]bool{}
 	d.cache.InvalidateFunc(func(id eventhook.RouteID) bool {
 		d.mu.Lock()
@@ -157,12 +159,12 @@ func (d *TargetDirectory) load(ctx context.Context, id eventhook.RouteID) (*rout
 	return &all, nil
 }
 
-// destination returns a target as a destination. A target that cannot be compiled, such
-// as one whose secret is lost, is not ready: its deliveries wait.
+// destination returns a target as a destination. A target that cannot be compiled, for
+// example because its secret is lost, is not ready: its deliveries wait.
 func (d *TargetDirectory) destination(r eventhook.Route, t eventhook.Target, retry eventhook.RetryPolicy) Destination {
-	of := eventhook.Destination{TenantID: r.TenantID, RouteID: r.ID, TargetIndex: t.Index}
+	name := eventhook.Destination{TenantID: r.TenantID, RouteID: r.ID, TargetIndex: t.Index}
 	to := Destination{
-		Destination: schedule.Destination{ID: of.ID(), TenantID: r.TenantID, RouteID: r.ID, TargetIndex: t.Index, Version: r.Version, Slots: targetSlots},
+		Destination: schedule.Destination{ID: name.ID(), TenantID: r.TenantID, RouteID: r.ID, TargetIndex: t.Index, Version: r.Version, Slots: targetSlots},
 		Retry:       retry.WithDefaults(eventhook.EventRetry),
 	}
 	requests, err := d.Compile(t)

@@ -9,23 +9,23 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// Generations knows the generation of a tenant's subscriptions.
+// Generations returns the generation of a tenant's subscriptions from a cache.
 type Generations interface {
 	Generation(ctx context.Context, tenant eventhook.TenantID) (int64, error)
-	// Invalidate has them read again.
+	// Invalidate evicts the tenant from the cache.
 	Invalidate(tenant eventhook.TenantID)
 }
 
-// TestStore keeps the events of tests, and what became of their deliveries.
+// TestStore stores test events and the outcomes of their deliveries.
 type TestStore interface {
-	// Publish stores the batch or, of one that IsStale, nothing.
+	// Publish stores items as PublishStore does.
 	Publish(ctx context.Context, batch []*PublishItem) error
 	SettleDeliveries(ctx context.Context, batch []*DeliverySettlement) (lost []*DeliverySettlement, err error)
 }
 
-// Tester sends test events: each to one subscription, whatever it wants and
-// whether it is active or not, once, and at once. Neither a success nor a failure
-// counts for the subscription. Safe for concurrent use.
+// Tester sends test events. It makes one attempt at one subscription immediately, whatever
+// event types and status the subscription has. The outcome does not count for the
+// subscription. Safe for concurrent use.
 type Tester struct {
 	Transports  SubscriptionTransports
 	Generations Generations
@@ -33,13 +33,14 @@ type Tester struct {
 	Now         func() time.Time
 }
 
-// testType is the type of their events.
+// testType is the type of test events.
 const testType = "system.webhook_test"
 
-// isTest reports whether a delivery is a test's: only those have the type.
+// isTest reports whether a delivery is of a test event. Tenants cannot publish events of
+// this type.
 func isTest(d *eventhook.Delivery) bool { return d.EventType == testType }
 
-// testData is what a test event says.
+// testData is the data of a test event.
 type testData struct {
 	Message      string     `json:"message"`
 	Tenant       string     `json:"tenant,omitempty"`
@@ -47,26 +48,26 @@ type testData struct {
 }
 
 type testedName struct {
-	ID   string `json:"id,omitempty"` // of one that is stored
+	ID   string `json:"id,omitempty"` // "" if the subscription is not stored yet
 	Name string `json:"name"`
 }
 
-// testActor is who wants it.
+// testActor is the actor of a test event: the caller that requested it.
 type testActor struct {
 	Type eventhook.ActorType `json:"type"`
 	ID   string              `json:"id,omitempty"`
 	Name string              `json:"name"`
 }
 
-// Validate sends an event that is not stored, such as to a subscription that is
-// not stored yet.
+// Validate sends a test event without storing it. The subscription does not have to be
+// stored either.
 func (t *Tester) Validate(ctx context.Context, s eventhook.Subscription) eventhook.Attempt {
 	return t.send(ctx, &s, t.delivery(&s, eventhook.Actor{}))
 }
 
-// Test sends an event that is stored with its delivery, which is a success or
-// dead when it returns. An answer that is no success is no error. When ctx ends
-// meanwhile the attempt has failed, and is written down all the same.
+// Test stores a test event with its delivery, makes one attempt, and settles the delivery as
+// a success or as dead. A failed attempt is not an error. If ctx ends during the attempt,
+// the attempt has failed, and its outcome is stored nevertheless.
 func (t *Tester) Test(ctx context.Context, s eventhook.Subscription, by eventhook.Actor) (eventhook.Delivery, eventhook.Attempt, error) {
 	d := t.delivery(&s, by)
 	if err := t.publish(ctx, d); err != nil {
@@ -77,14 +78,15 @@ func (t *Tester) Test(ctx context.Context, s eventhook.Subscription, by eventhoo
 	return *d, a, err
 }
 
-// send makes the one attempt.
+// send makes the attempt.
 func (t *Tester) send(ctx context.Context, s *eventhook.Subscription, d *eventhook.Delivery) eventhook.Attempt {
 	return t.Transports.To(s).Send(ctx, d, 1)
 }
 
-// delivery makes one with its event, leased for as long as the attempt can take.
+// delivery creates a test event and its delivery, which is leased until the attempt has
+// timed out and is settled.
 func (t *Tester) delivery(s *eventhook.Subscription, by eventhook.Actor) *eventhook.Delivery {
-	const margin = time.Minute // for the two writes
+	const margin = time.Minute // to store and to settle the delivery
 	now := t.Now()
 	e := &eventhook.Event{
 		ID: eventhook.NewID[eventhook.Event](now), TenantID: s.TenantID, Origin: eventhook.OriginSystem, Status: eventhook.EventDelivered,
@@ -113,18 +115,18 @@ func textOf[K any](id eventhook.ID[K]) string {
 	return id.String()
 }
 
-// marshal is for types of texts alone, which cannot fail.
+// marshal encodes a struct of strings, which cannot fail.
 func marshal(v any) json.RawMessage {
 	raw, _ := json.Marshal(v)
 	return raw
 }
 
-var errKeepsChanging = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "The tenant's subscriptions keep changing. Try again."}
+var errSubscriptionsChanging = &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "The tenant's subscriptions keep changing. Try again."}
 
-// publish stores the event with this delivery alone: no filter is evaluated.
+// publish stores the event with this delivery only. It evaluates no filter.
 func (t *Tester) publish(ctx context.Context, d *eventhook.Delivery) error {
-	const mostTries = 10
-	for range mostTries {
+	const maxTries = 10
+	for range maxTries {
 		generation, err := t.Generations.Generation(ctx, d.TenantID)
 		if err != nil {
 			return fmt.Errorf("test a subscription: %w", err)
@@ -138,13 +140,13 @@ func (t *Tester) publish(ctx context.Context, d *eventhook.Delivery) error {
 		}
 		t.Generations.Invalidate(d.TenantID)
 	}
-	return errKeepsChanging
+	return errSubscriptionsChanging
 }
 
-// settle writes down what came of it, even when nobody waits for it any more.
+// settle stores the outcome, even if the caller has left and ctx has ended.
 func (t *Tester) settle(ctx context.Context, d *eventhook.Delivery, a eventhook.Attempt) error {
-	const patience = 10 * time.Second
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	const timeout = 10 * time.Second
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 	settlement := &DeliverySettlement{Delivery: d, Attempt: &a, Status: eventhook.DeliverySuccess, LastError: a.Error, IsTest: true}
 	if !a.Succeeded() {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestAllocations is not run with the race detector, under which a sync.Pool
-// forgets at random.
+// TestAllocations does not run with the race detector, with which a sync.Pool
+// drops items at random.
 func TestAllocations(t *testing.T) {
 	inHeader := []string{"hmac", "timestamped_hmac", "hash", "standard_webhooks"}
 	tight := []string{"github", "stripe", "slack", "shopify", "standard-webhooks"}

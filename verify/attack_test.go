@@ -12,10 +12,9 @@ import (
 	"time"
 )
 
-// These requests carry signatures that are genuine, and were made of requests
-// that are not these.
+// The tests in this file reuse valid signatures of other requests.
 
-// attacked makes a preset's verifier.
+// attacked returns a preset's verifier.
 func attacked(t *testing.T, s Spec) Verifier {
 	t.Helper()
 	resolved, faults := s.Resolve()
@@ -36,9 +35,9 @@ func wantReason(t *testing.T, claim string, v Verifier, r *Request, want Reason)
 	}
 }
 
-// TestWhatHandshakesSignIsNoWebhook: X and Braintree have the handshake's
-// challenge signed with the webhooks' secret, for whoever asks.
-func TestWhatHandshakesSignIsNoWebhook(t *testing.T) {
+// TestHandshakeChallengesAreNotWebhooks: the handshakes of X and Braintree sign a
+// caller's challenge with the secret of the webhooks.
+func TestHandshakeChallengesAreNotWebhooks(t *testing.T) {
 	x := attacked(t, Spec{Provider: "x-twitter", Secrets: []string{"secret"}})
 	for body, want := range map[string]Reason{"12345": ReasonMalformed, "true": ReasonMalformed, "a=": ReasonMalformed, `{"a":1}`: ""} {
 		sig := "sha256=" + base64.StdEncoding.EncodeToString(macOf("sha256", []byte("secret"), body))
@@ -56,9 +55,9 @@ func TestWhatHandshakesSignIsNoWebhook(t *testing.T) {
 	}
 }
 
-// TestNoOtherIDBesideTheSignedOne: the id of the other family is not signed,
-// and would be looked at first.
-func TestNoOtherIDBesideTheSignedOne(t *testing.T) {
+// TestUnsignedIDMustEqualSignedID: the id header of the other family is not signed,
+// and idempotency key paths could read it first.
+func TestUnsignedIDMustEqualSignedID(t *testing.T) {
 	v := attacked(t, Spec{Provider: "svix", Secrets: []string{"whsec_c2VjcmV0"}})
 	sig := "v1," + base64.StdEncoding.EncodeToString(macOf("sha256", []byte("secret"), "msg_1.1800000000.{}"))
 	for id, want := range map[string]Reason{"": "", "msg_1": "", "msg_2": ReasonMalformed} {
@@ -71,8 +70,9 @@ func TestNoOtherIDBesideTheSignedOne(t *testing.T) {
 	}
 }
 
-// TestBytesCannotMove between what is signed next to each other.
-func TestBytesCannotMove(t *testing.T) {
+// TestBytesCannotMoveBetweenParts: bytes cannot be moved between adjacent parts of
+// the signed text.
+func TestBytesCannotMoveBetweenParts(t *testing.T) {
 	twitch := attacked(t, Spec{Provider: "twitch", Secrets: []string{"secret"}})
 	const id, stamp, later = "id-1", "2026-01-01T00:00:00Z", "2026-01-01T02:00:00Z"
 	body := `{"locks_at":"` + later + `","x":1}`
@@ -110,8 +110,9 @@ func TestBytesCannotMove(t *testing.T) {
 	}
 }
 
-// TestABracketCannotMove into a query that takes one.
-func TestABracketCannotMove(t *testing.T) {
+// TestBracketCannotMoveIntoQuery: a bracket of the body cannot be moved into the
+// URL's query.
+func TestBracketCannotMoveIntoQuery(t *testing.T) {
 	square := attacked(t, Spec{Provider: "square", Secrets: []string{"secret"}})
 	const message = `https://h.example/in?a=[{"event_id":"1"}]`
 	for _, cut := range []string{`[{"event_id"`, `{"event_id"`} {
@@ -124,9 +125,9 @@ func TestABracketCannotMove(t *testing.T) {
 	}
 }
 
-// TestAFormIsNotTakenForItsURL: who sends a message through Twilio chooses a
-// part of a form whose signature he may learn.
-func TestAFormIsNotTakenForItsURL(t *testing.T) {
+// TestFormCannotMoveIntoURL: the sender of a Twilio message controls a part of a
+// form, and could learn the form's signature.
+func TestFormCannotMoveIntoURL(t *testing.T) {
 	v := attacked(t, Spec{Provider: "twilio", Secrets: []string{"secret"}})
 	forged := `{"forged":true}`
 	sum := sha256.Sum256([]byte(forged))
@@ -142,8 +143,8 @@ func TestAFormIsNotTakenForItsURL(t *testing.T) {
 	wantReason(t, "no body", v, &Request{Method: "POST", URL: base + "Body" + chosen + "From1", Header: header("application/json")}, ReasonMissingField)
 }
 
-// TestAFormWithAHashIsAForm: its parameters are signed, not its bytes.
-func TestAFormWithAHashIsAForm(t *testing.T) {
+// TestFormWithBodyHashIsVerifiedAsForm: its fields are signed, not its bytes.
+func TestFormWithBodyHashIsVerifiedAsForm(t *testing.T) {
 	v := attacked(t, Spec{Provider: "twilio", Secrets: []string{"secret"}})
 	const body = "From=1"
 	sum := sha256.Sum256([]byte(body))
@@ -155,8 +156,8 @@ func TestAFormWithAHashIsAForm(t *testing.T) {
 	}
 }
 
-// TestLinesOfSNSCannotMove: a line break in an id would play a Subject.
-func TestLinesOfSNSCannotMove(t *testing.T) {
+// TestSNSFieldsCannotContainLineBreaks: a line break in an id could imitate a Subject.
+func TestSNSFieldsCannotContainLineBreaks(t *testing.T) {
 	v := mustNew(t, Config{Type: "aws_sns", PublicKeys: []string{publicText(pairs().rsa)}})
 	message := "Message\nhello\nMessageId\n1\nSubject\nurgent\nTimestamp\nnow\nTopicArn\narn\nType\nNotification\n"
 	sig := base64.StdEncoding.EncodeToString(privateSignature(t, "rsa_sha256", message))
@@ -167,8 +168,8 @@ func TestLinesOfSNSCannotMove(t *testing.T) {
 	}
 }
 
-// TestWithoutAMomentNothingIsInTime, however far the future may be.
-func TestWithoutAMomentNothingIsInTime(t *testing.T) {
+// TestZeroReceiptTimeIsRefused, also with AllowFuture.
+func TestZeroReceiptTimeIsRefused(t *testing.T) {
 	stripe := attacked(t, Spec{Provider: "stripe", Secrets: []string{"secret"}})
 	sig := "t=1000,v1=" + hexMAC("secret", "1000.{}")
 	wantReason(t, "stripe", stripe, &Request{Header: http.Header{"Stripe-Signature": {sig}}, Body: []byte("{}")}, ReasonTimestamp)
@@ -177,8 +178,9 @@ func TestWithoutAMomentNothingIsInTime(t *testing.T) {
 	wantReason(t, "jwt", token, &Request{Header: http.Header{"Authorization": {bearer}}}, ReasonTimestamp)
 }
 
-// TestManyElementsCostNothing before they are refused.
-func TestManyElementsCostNothing(t *testing.T) {
+// TestManyElementsNeedNoMemory: a body with too many elements is refused without
+// collecting them.
+func TestManyElementsNeedNoMemory(t *testing.T) {
 	for _, tt := range []struct {
 		claim string
 		spec  Spec

@@ -8,9 +8,10 @@ import (
 	"testing"
 )
 
-// What is too large for testdata, or the same for all schemes.
+// The tests in this file have inputs that are too large for testdata, or apply to
+// all schemes.
 
-// example is a Config of each scheme, under "secret" or with pairs().
+// examples are Configs of all schemes, with the secret "secret" or the keys of pairs().
 func examples() []Config {
 	return []Config{
 		{Type: "api_key", Header: "X-Sig", Values: []string{"secret"}},
@@ -33,7 +34,7 @@ func examples() []Config {
 	}
 }
 
-// placesOf are the headers in which a Config looks for a signature or token.
+// placesOf returns the headers in which a Config expects a signature or token.
 func placesOf(c Config) string {
 	switch c.Type {
 	case "basic_auth":
@@ -44,8 +45,8 @@ func placesOf(c Config) string {
 	return "X-Sig"
 }
 
-// TestBadInputIsRefused changes a good request of each scheme in ways that no
-// scheme takes.
+// TestBadInputIsRefused changes a valid request of each scheme in ways that every
+// scheme must refuse.
 func TestBadInputIsRefused(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range examples() {
@@ -53,7 +54,7 @@ func TestBadInputIsRefused(t *testing.T) {
 		v := mustNew(t, c)
 		good := signedFor(t, c, "secret", 100)
 		if err := v.Verify(t.Context(), good); err != nil {
-			t.Fatalf("%+v: %v, want the request verified before it is changed", c, err)
+			t.Fatalf("%+v: %v, want the unchanged request verified", c, err)
 		}
 		place := placesOf(c)
 		value := good.Header.Get(place)
@@ -72,7 +73,7 @@ func TestBadInputIsRefused(t *testing.T) {
 		for _, tt := range []struct {
 			claim string
 			r     *Request
-			body  bool // concerns schemes that look into the body, else the others
+			body  bool // applies to schemes that parse the body, otherwise to the other schemes
 		}{
 			{"nothing at all", &Request{}, inBody},
 			{"an empty header", header(""), false},
@@ -116,7 +117,7 @@ func TestBadInputIsRefused(t *testing.T) {
 	}
 }
 
-// TestSizesAreBounded: one byte less, and the request is verified.
+// TestSizesAreBounded: with one byte less, each request is verified.
 func TestSizesAreBounded(t *testing.T) {
 	jwtOf := func(c Config, claims int) *Request {
 		token := plainJWT(t, "HS256", map[string]any{"alg": "HS256"}, map[string]any{"exp": signedAt + 300, "x": strings.Repeat("x", claims)}, []byte("secret"))
@@ -175,8 +176,8 @@ func TestSizesAreBounded(t *testing.T) {
 	}
 }
 
-// TestALargeRequestDoesNotHoldOnToItsRoom, which the next one would find.
-func TestALargeRequestDoesNotHoldOnToItsRoom(t *testing.T) {
+// TestLargeBuffersAreNotReused.
+func TestLargeBuffersAreNotReused(t *testing.T) {
 	for size, kept := range map[int]bool{maxReusedBytes: true, maxReusedBytes + 1: false} {
 		w := &workspace{before: make([]byte, 0, size)}
 		w.reset(1, 32)
@@ -186,7 +187,8 @@ func TestALargeRequestDoesNotHoldOnToItsRoom(t *testing.T) {
 	}
 }
 
-// TestFormsAreBounded: what is refused costs no room for its fields.
+// TestFormsAreBounded: a form with too many fields is refused before its fields are
+// allocated.
 func TestFormsAreBounded(t *testing.T) {
 	for fields, want := range map[int]Reason{10_000: ReasonMismatch, 10_001: ReasonMalformed} {
 		r := &Request{Method: http.MethodPost, URL: "https://h.example/", Body: []byte(strings.Repeat("&", fields-1)), Header: http.Header{
@@ -198,9 +200,9 @@ func TestFormsAreBounded(t *testing.T) {
 	}
 }
 
-// TestDepthIsBoundedWhereTheBodyIsLookedInto before it is verified, and only
-// there.
-func TestDepthIsBoundedWhereTheBodyIsLookedInto(t *testing.T) {
+// TestDepthIsBoundedWhenBodyIsParsed: only schemes that parse the body before
+// verification limit its depth.
+func TestDepthIsBoundedWhenBodyIsParsed(t *testing.T) {
 	body := `{"at":1800000000,"deep":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + `}`
 	r := signedRequest("secret", body)
 	r.At = signedFor(t, Config{Type: "none"}, "", 0).At
@@ -218,8 +220,8 @@ func TestDepthIsBoundedWhereTheBodyIsLookedInto(t *testing.T) {
 	}
 }
 
-// TestASecretWaits: a source whose secret is still to come refuses all.
-func TestASecretWaits(t *testing.T) {
+// TestRequestsAreRefusedUntilSecretIsLearned.
+func TestRequestsAreRefusedUntilSecretIsLearned(t *testing.T) {
 	resolved, faults := Spec{Provider: "notion"}.Resolve()
 	if len(faults) > 0 || !resolved.Waiting {
 		t.Fatalf("faults %v, waiting %t; want none, and true", faults, resolved.Waiting)
@@ -246,8 +248,8 @@ func TestASecretWaits(t *testing.T) {
 	}
 }
 
-// Before a sender is known, nobody reads XML for him.
-func TestXMLIsNotReadForAnybody(t *testing.T) {
+// XML is not parsed for unauthenticated requests.
+func TestXMLIsNotParsed(t *testing.T) {
 	r := &Request{Header: http.Header{"Content-Type": {"text/xml"}}, Body: []byte("<key>secret</key>")}
 	if view, err := viewOf(r); err != errNoView {
 		t.Errorf("got %v, %v; want %v", view, err, errNoView)

@@ -13,7 +13,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// filled is a Config in which every field is set, with the text x.
+// filled returns a Config in which every field is set, texts to x.
 func filled() Config {
 	var c Config
 	v := reflect.ValueOf(&c).Elem()
@@ -177,7 +177,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestFieldsOfOtherTypesAreFaults: whoever set one expected something.
+// TestFieldsOfOtherTypesAreFaults: fields that a type does not use are not ignored.
 func TestFieldsOfOtherTypesAreFaults(t *testing.T) {
 	all := filled()
 	for typ, s := range schemes {
@@ -194,18 +194,18 @@ func TestFieldsOfOtherTypesAreFaults(t *testing.T) {
 		}
 		for _, key := range s.fields {
 			if !slices.Contains(all.setFields(), key) {
-				t.Errorf("%s takes %s, which is no field", typ, key)
+				t.Errorf("%s uses %s, which is not a field", typ, key)
 			}
 		}
 	}
 	if got := Fields("unknown"); len(got) > 0 {
-		t.Errorf("an unknown type takes %v, want nothing", got)
+		t.Errorf("an unknown type uses %v, want nothing", got)
 	}
 }
 
-// TestGivenNamesEveryField fails when a new field would be ignored where it
-// is not used, or has another name in YAML.
-func TestGivenNamesEveryField(t *testing.T) {
+// TestSetFieldsNamesEveryField fails if Validate would not report an unused new
+// field, or if a field has different names in JSON and YAML.
+func TestSetFieldsNamesEveryField(t *testing.T) {
 	given := append(filled().setFields(), "type")
 	typ := reflect.TypeFor[Config]()
 	for f := range typ.Fields() {
@@ -220,8 +220,8 @@ func TestGivenNamesEveryField(t *testing.T) {
 	}
 }
 
-// TestABodyHoldsOneSignature, as long as nobody says what separates several.
-func TestABodyHoldsOneSignature(t *testing.T) {
+// TestBodyHMACHasOneSignature, unless a separator is configured.
+func TestBodyHMACHasOneSignature(t *testing.T) {
 	c := Config{Type: "body_hmac", Path: "sig", Signed: "{field.a}", Secrets: []string{"secret"}}
 	r := &Request{Body: []byte(`{"a":"x","sig":"` + hexMAC("secret", "x") + `,00"}`)}
 	for _, tt := range []struct {
@@ -237,8 +237,9 @@ func TestABodyHoldsOneSignature(t *testing.T) {
 	}
 }
 
-// TestWithDefaultsChangesNothing but what is written out.
-func TestWithDefaultsChangesNothing(t *testing.T) {
+// TestWithDefaultsVerifiesTheSame: a Config and its WithDefaults verify the same
+// requests.
+func TestWithDefaultsVerifiesTheSame(t *testing.T) {
 	for _, c := range examples() {
 		d := c.WithDefaults()
 		if faults := d.Validate(); len(faults) > 0 {
@@ -246,12 +247,12 @@ func TestWithDefaultsChangesNothing(t *testing.T) {
 			continue
 		}
 		if err := mustNew(t, d).Verify(t.Context(), signedFor(t, c, "secret", 100)); err != nil {
-			t.Errorf("%s: %v, want what the other verifies verified too", c.Type, err)
+			t.Errorf("%s: %v, want the same request verified", c.Type, err)
 		}
 	}
 }
 
-func TestConfigKeepsItsSecrets(t *testing.T) {
+func TestConfigPrintsNoSecrets(t *testing.T) {
 	const secret = "tell-nobody"
 	c := Config{Type: "hmac", Header: "X-Sig", Secrets: []string{secret}, Password: secret, Values: []string{secret}}
 	s := Spec{Provider: "X-Sig", Secrets: []string{secret}}
@@ -275,17 +276,17 @@ func TestConfigKeepsItsSecrets(t *testing.T) {
 	data, _ := json.Marshal(c)
 	var back Config
 	if err := json.Unmarshal(data, &back); err != nil || !reflect.DeepEqual(back, c) {
-		t.Errorf("from %s (%v) came another config", data, err)
+		t.Errorf("decoding %s (%v) gave another config", data, err)
 	}
 	all := filled()
 	data, _ = json.Marshal(all)
 	back = Config{}
 	if err := json.Unmarshal(data, &back); err != nil || !reflect.DeepEqual(back, all) {
-		t.Errorf("from %s (%v) came another config", data, err)
+		t.Errorf("decoding %s (%v) gave another config", data, err)
 	}
 }
 
-// TestNoFaultRepeatsASecret, whatever is wrong with it.
+// TestNoFaultRepeatsASecret.
 func TestNoFaultRepeatsASecret(t *testing.T) {
 	const secret = "tell-nobody\n"
 	for typ := range schemes {
@@ -298,7 +299,7 @@ func TestNoFaultRepeatsASecret(t *testing.T) {
 	}
 }
 
-func TestSecretHeadersCountAndCover(t *testing.T) {
+func TestSecretHeadersSecretsCountCoversBody(t *testing.T) {
 	one := []string{"a"}
 	for _, tt := range []struct {
 		c       Config

@@ -16,7 +16,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// keySetOn is a JWK Set of new keys on a curve.
+// keySetOn returns a JWK Set of new keys on a curve.
 func keySetOn(t testing.TB, curve elliptic.Curve, n int) string {
 	t.Helper()
 	var set jose.JSONWebKeySet
@@ -34,7 +34,7 @@ func keySetOn(t testing.TB, curve elliptic.Curve, n int) string {
 	return string(text)
 }
 
-// countedKeys counts the public-key operations of a verifier by their units.
+// countedKeys counts the public-key operations of a verifier and their units.
 func countedKeys(v Verifier) (operations, units *int) {
 	operations, units = new(int), new(int)
 	count := func(k crypto.PublicKey) {
@@ -65,8 +65,8 @@ func countedKeys(v Verifier) (operations, units *int) {
 	return operations, units
 }
 
-// Attack: 16 documents with 100 keys each, and four signatures in one request.
-func TestPublicKeyOperationsOfARequestAreBounded(t *testing.T) {
+// The attack: 16 documents with 100 keys each, and four signatures in one request.
+func TestPublicKeyOperationsAreBounded(t *testing.T) {
 	p256, p384, p521 := keySetOn(t, elliptic.P256(), 30), keySetOn(t, elliptic.P384(), 30), keySetOn(t, elliptic.P521(), 30)
 	signature := func(curve elliptic.Curve) string {
 		private, _ := ecdsa.GenerateKey(curve, rand.Reader)
@@ -106,7 +106,7 @@ func TestPublicKeyOperationsOfARequestAreBounded(t *testing.T) {
 			t.Errorf("%s: %d operations of %d units, want %d operations of at most %d units", c.claim, *operations, *units, c.want, maxKeyWork)
 		}
 		if foreseen := v.CPUCost(r); foreseen < *units {
-			t.Errorf("%s: CPUCost told %d units, and %d were done", c.claim, foreseen, *units)
+			t.Errorf("%s: CPUCost returned %d units, but Verify used %d", c.claim, foreseen, *units)
 		}
 	}
 }
@@ -119,7 +119,7 @@ func slicesOf(s string, n int) []string {
 	return all
 }
 
-func TestTheKeysOfATokenAreBounded(t *testing.T) {
+func TestKeysOfTokenAreBounded(t *testing.T) {
 	set := keySetOn(t, elliptic.P521(), 90)
 	private, _ := ecdsa.GenerateKey(elliptic.P521(), rand.Reader)
 	for _, c := range []struct {
@@ -159,7 +159,7 @@ func TestTheKeysOfATokenAreBounded(t *testing.T) {
 	}
 }
 
-func TestTheKeysOfSNSAreBounded(t *testing.T) {
+func TestKeysOfSNSAreBounded(t *testing.T) {
 	var many []Key
 	for range 100 {
 		many = append(many, parsed(t, publicText(pairs().rsa))...)
@@ -176,8 +176,8 @@ func TestTheKeysOfSNSAreBounded(t *testing.T) {
 	}
 }
 
-// Attack: a template with 20 000 fields.
-func TestABodyIsReadOnceForAllFields(t *testing.T) {
+// The attack: a template with 20 000 fields.
+func TestBodyIsScannedOnceForAllFields(t *testing.T) {
 	for _, c := range []struct {
 		claim  string
 		signed string
@@ -203,8 +203,8 @@ func TestABodyIsReadOnceForAllFields(t *testing.T) {
 	}
 }
 
-// With one pass for each field this test does not end in bearable time.
-func TestManyFieldsOfALargeBody(t *testing.T) {
+// With one pass per field, this test would time out.
+func TestManyFieldsOfLargeBody(t *testing.T) {
 	v := mustNew(t, Config{Type: "body_hmac", Path: "sig", Signed: fieldsOf(20_000, ""), Secrets: []string{"secret"}})
 	body := `{"sig":"` + strings.Repeat("0", 64) + `"` + strings.Repeat(`,"x":[{"y":"zzzzzzzzzzzzzzz"}]`, 30_000) + `}`
 	r := &Request{Method: http.MethodPost, Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(body)}
@@ -221,8 +221,8 @@ func fieldsOf(n int, above string) string {
 	return b.String()
 }
 
-// A template that repeats a placeholder cannot make a large message of a body.
-func TestWhatIsSignedIsNotMuchLargerThanTheRequest(t *testing.T) {
+// A template that repeats a placeholder cannot expand a body to a large message.
+func TestSignedTextIsBounded(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	for _, template := range []string{
 		strings.Repeat("{field.a}", 1000), strings.Repeat("{url}", 1000), strings.Repeat("{headers.X-List}", 1000), strings.Repeat("{url_decoded}", 1000),
@@ -240,7 +240,7 @@ func TestWhatIsSignedIsNotMuchLargerThanTheRequest(t *testing.T) {
 	}
 }
 
-func TestRepeatedSecretsAreOne(t *testing.T) {
+func TestRepeatedSecretsAreUsedOnce(t *testing.T) {
 	c := Config{Type: "hmac", Header: "X-Sig", Secrets: slicesOf("secret", 16)}
 	v := mustNew(t, c)
 	if n := len(v.(*signatureVerifier).checker.(*macChecker).keys); n != 1 {
@@ -251,8 +251,8 @@ func TestRepeatedSecretsAreOne(t *testing.T) {
 	}
 }
 
-// What is cheap is always verified: less than one unit.
-func TestWorkIsForeseen(t *testing.T) {
+// Cheap schemes cost 0 units, so that their requests are verified without a budget.
+func TestCPUCost(t *testing.T) {
 	for _, p := range Presets() {
 		c, v := presetVerifier(t, p, "secret")
 		r := signedFor(t, c, "secret", bodySize)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Verification of a large body, right or wrong, allocates no more than MemoryCost says.
-func TestCostBoundsVerification(t *testing.T) {
+// Verification of a large body, valid or not, allocates at most MemoryCost.
+func TestMemoryCostBoundsVerification(t *testing.T) {
 	const size = 4 << 20
 	long := strings.Repeat("x", size)
 	hex := strings.Repeat("0", 64)
@@ -60,8 +60,8 @@ func TestCostBoundsVerification(t *testing.T) {
 	}
 }
 
-// Fields of an encoded body are not read before the sender is known.
-func TestFieldsOfAnEncodedBodyAreNotRead(t *testing.T) {
+// Bodies with a content encoding are not decoded for unauthenticated requests.
+func TestFieldsOfEncodedBodyAreNotRead(t *testing.T) {
 	v, err := New(Config{Type: "api_key", Path: "token", Values: []string{"s"}}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestWithDefaultsWritesOutWhatIsEmpty(t *testing.T) {
+func TestWithDefaults(t *testing.T) {
 	for _, c := range []struct{ given, want Config }{
 		{Config{Type: "hmac", Header: "X"}, Config{Type: "hmac", Header: "X", Algorithm: "sha256", Encoding: "hex", Separator: ",", Signed: "{body}"}},
 		{Config{Type: "hmac", Header: "X", Algorithm: "sha1", Encoding: "base64", Separator: ";", Signed: "{url}{body}"},
@@ -21,16 +21,16 @@ func TestWithDefaultsWritesOutWhatIsEmpty(t *testing.T) {
 		{Config{Type: "jwt"}, Config{Type: "jwt", Header: "Authorization", Prefix: "Bearer ", Algorithm: "RS256"}},
 		{Config{Type: "api_key", Header: "X"}, Config{Type: "api_key", Header: "X"}},
 	} {
-		// Configs print without their fields, so each is compared as a struct.
+		// Configs print without their fields, so they are compared as structs.
 		if diff := cmp.Diff(c.want, c.given.WithDefaults()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.given.Type, diff)
 		}
 	}
 }
 
-// TestDefaultsAreNoFaults holds that what WithDefaults writes out is what a
-// type takes: a valid verifier stays one.
-func TestDefaultsAreNoFaults(t *testing.T) {
+// TestDefaultsAreValid: WithDefaults sets only fields that the type uses, so a valid
+// Config stays valid.
+func TestDefaultsAreValid(t *testing.T) {
 	for _, p := range presets {
 		r := Resolved{Preset: p, Options: map[string]string{}}
 		c := r.complete(Spec{})
@@ -45,11 +45,11 @@ func TestFieldsOfATypeAreSorted(t *testing.T) {
 		t.Errorf("fields (-want +got):\n%s", diff)
 	}
 	if got := Fields("nothing"); len(got) != 0 {
-		t.Errorf("an unknown type takes %v, want nothing", got)
+		t.Errorf("an unknown type uses %v, want nothing", got)
 	}
 }
 
-func TestPresetsSayWhetherTheyCoverTheBody(t *testing.T) {
+func TestPresetCoversBody(t *testing.T) {
 	for id, want := range map[string]bool{"github": true, "paypal": false, "twilio": true, "plaid": true, "google-pubsub": false, "gitlab": false, "mailgun": false} {
 		if p, _ := FindPreset(id, ""); p.CoversBody() != want {
 			t.Errorf("%s: got %t, want %t", id, p.CoversBody(), want)

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestErrorsTellEnough holds the texts, since operators search for them.
-func TestErrorsTellEnough(t *testing.T) {
+// TestErrorTexts fixes the texts, because operators search for them.
+func TestErrorTexts(t *testing.T) {
 	github := Spec{Provider: "github", Secrets: []string{"secret-a", "secret-b"}}
 	stripe := Spec{Provider: "stripe", Secrets: []string{"secret-a", "secret-b"}}
 	slack := Spec{Provider: "slack", Secrets: []string{"secret-a"}}
@@ -83,9 +83,9 @@ func TestErrorsTellEnough(t *testing.T) {
 	}
 }
 
-// TestNoMomentOfReceipt: a request that came at no moment is late or early,
-// and no reason to panic.
-func TestNoMomentOfReceipt(t *testing.T) {
+// TestZeroTimeOfReceipt: a request without a time of receipt is refused and does
+// not panic.
+func TestZeroTimeOfReceipt(t *testing.T) {
 	c := Config{Type: "timestamped_hmac", Header: "X-Sig", Secrets: []string{"secret"}}
 	r := signedFor(t, c, "secret", 10)
 	r.At = time.Time{}
@@ -94,13 +94,13 @@ func TestNoMomentOfReceipt(t *testing.T) {
 	}
 }
 
-// couldBeSignature is any text long enough to be one, of 16 bytes and more.
+// couldBeSignature matches texts that are long enough for a signature of at least
+// 16 bytes.
 var couldBeSignature = regexp.MustCompile(`[0-9A-Fa-f]{16,}|[0-9A-Za-z+/=]{24,}`)
 
-// TestErrorsGiveNothingAway looks at the errors of all vectors there are: none
-// holds a secret, anything that could be a signature, or a piece of what was
-// sent.
-func TestErrorsGiveNothingAway(t *testing.T) {
+// TestErrorsRevealNoSecrets checks the errors of all vectors: they contain no
+// secret, no possible signature, and no part of the request.
+func TestErrorsRevealNoSecrets(t *testing.T) {
 	looked, texts := 0, map[string]bool{}
 	look := func(claim string, err error, c Config, r *Request) {
 		if err == nil {
@@ -110,16 +110,16 @@ func TestErrorsGiveNothingAway(t *testing.T) {
 		texts[regexp.MustCompile(`\d+`).ReplaceAllString(err.Error(), "#")] = true
 		text := withoutNames(err.Error(), c)
 		if got := couldBeSignature.FindString(text); got != "" {
-			t.Errorf("%s: %v holds %q", claim, err, got)
+			t.Errorf("%s: %v contains %q", claim, err, got)
 		}
 		for _, s := range secretsOf(c) {
 			if len(s) > 2 && strings.Contains(text, s) {
-				t.Errorf("%s: %v holds the secret %q", claim, err, s)
+				t.Errorf("%s: %v contains the secret %q", claim, err, s)
 			}
 		}
 		for _, sent := range sentTexts(r) {
 			if piece := commonPiece(sent, text); piece != "" {
-				t.Errorf("%s: %v holds %q, which was sent", claim, err, piece)
+				t.Errorf("%s: %v contains %q of the request", claim, err, piece)
 			}
 		}
 	}
@@ -138,12 +138,12 @@ func TestErrorsGiveNothingAway(t *testing.T) {
 	lookAt(ours)
 	t.Run("shared", func(t *testing.T) { lookAt(loadShared(t)) })
 	if looked < 500 {
-		t.Errorf("looked at %d errors, want more", looked)
+		t.Errorf("checked %d errors, want more", looked)
 	}
 	t.Logf("%d errors, %d texts", looked, len(texts))
 }
 
-// secretsOf are all secrets of c, a password alone too.
+// secretsOf returns all secrets of c, including passwords without their user.
 func secretsOf(c Config) []string {
 	secrets := slices.Concat(c.Secrets, c.Values, []string{c.Password})
 	for _, s := range c.Values {
@@ -154,8 +154,8 @@ func secretsOf(c Config) []string {
 	return secrets
 }
 
-// withoutNames is an error's text without what may be told: the names that c
-// gives to things, and the words of our own that senders use too.
+// withoutNames removes the parts of an error's text that are not secret: the names
+// in c, and words of this package that requests also contain.
 func withoutNames(text string, c Config) string {
 	c.Secrets, c.Values, c.Password, c.PublicKeys = nil, nil, "", nil
 	data, _ := json.Marshal(c)
@@ -167,8 +167,7 @@ func withoutNames(text string, c Config) string {
 	return strings.NewReplacer("no secret matched", "", "signature", "", "timestamp", "", "certificate", "").Replace(text)
 }
 
-// sentTexts are the values that a request carries, without the names that
-// stand beside them.
+// sentTexts returns the values in a request, without their names.
 func sentTexts(r *Request) []string {
 	var texts []string
 	for _, values := range r.Header {
@@ -204,8 +203,8 @@ func leaves(v any) (texts []string) {
 	return texts
 }
 
-// commonPiece is a piece of a that stands in b, long enough not to be there
-// by chance.
+// commonPiece returns a part of a that b contains and that is too long to be a
+// coincidence.
 func commonPiece(a, b string) string {
 	const length = 9
 	for i := 0; i+length <= len(a); i++ {

@@ -18,11 +18,10 @@ import (
 	"time"
 )
 
-// In what follows JSON decides, of which nobody writes a second parser in a
-// test: what is accepted must be right by another reading, and what is
-// refused must say why.
+// The verifiers in this file parse JSON. Their fuzz tests check accepted requests
+// with another parser, and that refusals have a reason.
 
-// plainMembers are the members of a JSON object, each with all its values.
+// plainMembers returns the members of a JSON object, each with all its values.
 func plainMembers(data []byte) map[string][]json.RawMessage {
 	members := map[string][]json.RawMessage{}
 	d := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))))
@@ -43,8 +42,8 @@ func plainMembers(data []byte) map[string][]json.RawMessage {
 	return members
 }
 
-// plainText is the one value of a member as text; ok is false if it is there
-// more than once.
+// plainText returns the value of a member as text; ok is false if the member is
+// repeated.
 func plainText(members map[string][]json.RawMessage, name string) (text string, ok bool) {
 	values := members[name]
 	if len(values) != 1 {
@@ -155,7 +154,7 @@ func FuzzJWT(f *testing.F) {
 		scheme, token, _ := strings.Cut(value, " ")
 		parts := strings.Split(strings.Trim(token, " \t"), ".")
 		if !strings.EqualFold(scheme, "Bearer") || len(parts) != 3 || parts[2] != base64.RawURLEncoding.EncodeToString(macOf("sha256", []byte("secret"), parts[0]+"."+parts[1])) {
-			t.Fatalf("%q: verified, and not rightly signed", value)
+			t.Fatalf("%q: verified, but the signature is invalid", value)
 		}
 		if why := plainlyWrong(parts, at); why != "" {
 			t.Errorf("%q with %s at %d: verified, though %s", header, claims, at, why)
@@ -163,7 +162,7 @@ func FuzzJWT(f *testing.F) {
 	})
 }
 
-// plainlyWrong says what is wrong with a token that is rightly signed.
+// plainlyWrong describes the fault of a token whose signature is valid.
 func plainlyWrong(parts []string, at int64) string {
 	headerJSON, _ := base64.RawURLEncoding.DecodeString(parts[0])
 	claimsJSON, _ := base64.RawURLEncoding.DecodeString(parts[1])
@@ -194,8 +193,8 @@ func plainlyWrong(parts []string, at int64) string {
 	return ""
 }
 
-// FuzzTemplate: what can be read as a template says the same to the code that
-// verifies and to the code that signs.
+// FuzzTemplate checks that the verifier and the tests' signer expand each valid
+// template to the same text.
 func FuzzTemplate(f *testing.F) {
 	for _, template := range []string{"", "{", "}", "{{", "{body}", "{body}{body}", "{timestamp}.{body}", "v0:{timestamp}:{body}", "{header.X-A}{body}{url}", "{headers.X-List}{body}", "{field.a|b.c}", "{header.}", "{field..}",
 		"{method}{url_decoded}{body}{timestamp}", "{{{body}}}", "{crc32}|{header.a b}", "{path_encoded}"} {
@@ -213,7 +212,7 @@ func FuzzTemplate(f *testing.F) {
 		w.found = set.scan(nil, view.json.Raw)
 		err := m.compose(w, r, "17")
 		if bad != nil && m.has(field) || strings.Count(template, ".") > maxSteps {
-			return // is refused before it comes so far
+			return // refused before the template is expanded
 		}
 		want := expand(template, r, "17", func(path string) string {
 			text, _ := view.text(parseFieldPath(path))
@@ -233,7 +232,7 @@ func FuzzTemplate(f *testing.F) {
 	})
 }
 
-// nilOr keeps a nil *Error from becoming an error.
+// nilOr converts a nil *Error to a nil error.
 func nilOr(err *Error) error {
 	if err == nil {
 		return nil
@@ -241,8 +240,8 @@ func nilOr(err *Error) error {
 	return err
 }
 
-// FuzzSpec: any JSON can be resolved, what has no faults can be built, and
-// what is built can be asked.
+// FuzzSpec checks that any JSON can be resolved, that a Spec without faults has a
+// Verifier, and that this Verifier does not panic.
 func FuzzSpec(f *testing.F) {
 	for _, p := range Presets() {
 		spec, err := json.Marshal(presetSpec(p, "secret"))
@@ -281,7 +280,7 @@ func FuzzSpec(f *testing.F) {
 			t.Fatalf("%s: no faults, but %v", data, err)
 		}
 		for _, r := range []*Request{r, {}} {
-			_ = reasonOf(t, v.Verify(t.Context(), r)) // which looks at the error
+			_ = reasonOf(t, v.Verify(t.Context(), r)) // checks the error
 		}
 	})
 }

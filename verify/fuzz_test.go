@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// Each target decides a second time, in the plainest way, whether the request
-// is good; the verifier must agree both ways. {sig} in a fuzzed text stands
-// for the right signature, which no fuzzer would find.
+// Each fuzz test has a simple second implementation of its scheme, and compares the
+// results. {sig} in a fuzzed text is replaced by the valid signature, which a fuzzer
+// could not find.
 
 func agree(t *testing.T, c Config, r *Request, want bool) {
 	t.Helper()
@@ -25,8 +25,8 @@ func agree(t *testing.T, c Config, r *Request, want bool) {
 	}
 }
 
-// listed reports whether a list holds the right signature behind a prefix, in
-// hexadecimal of any case or in base64, among at most 16.
+// listed reports whether a list of at most 16 elements contains the valid signature
+// with a prefix, in hexadecimal of any case or in base64.
 func listed(header, separator, prefix string, sum []byte, inBase64 bool) bool {
 	items, found := strings.Split(header, separator), false
 	for _, item := range items {
@@ -74,7 +74,7 @@ func FuzzHash(f *testing.F) {
 
 var secondsText = regexp.MustCompile(`^[0-9]{1,12}$`)
 
-// inTime is whether a text is a timestamp within 300 s of at.
+// inTime reports whether a text is a timestamp within 300 s of at.
 func inTime(stamp string, at int64) bool {
 	signedAt, _ := strconv.ParseInt(stamp, 10, 64)
 	return secondsText.MatchString(stamp) && at-signedAt <= 300 && signedAt-at <= 300
@@ -86,7 +86,7 @@ func FuzzTimestampedHMAC(f *testing.F) {
 		f.Add(h, []byte{}, int64(1301))
 	}
 	f.Fuzz(func(t *testing.T, header string, body []byte, at int64) {
-		at %= 1 << 50 // time.Unix cannot tell larger ones apart
+		at %= 1 << 50 // time.Unix overflows for larger numbers
 		stamp, times := "", 0
 		for _, item := range strings.Split(header, ",") {
 			item = strings.Trim(item, " \t")
@@ -129,8 +129,8 @@ func FuzzStandardWebhooks(f *testing.F) {
 	})
 }
 
-// listedAmongFour is listed for Ed25519 in base64, of which only the first
-// four that are as long are tried.
+// listedAmongFour is listed for Ed25519 in base64: of the signatures with the right
+// length, only the first four are checked.
 func listedAmongFour(header, separator, prefix string, sig []byte) bool {
 	tried := 0
 	for _, item := range strings.Split(header, separator) {
@@ -207,7 +207,7 @@ func FuzzURLForm(f *testing.F) {
 	})
 }
 
-// plainPairs are name and value of each parameter, once and in order.
+// plainPairs returns the distinct pairs of name and value, sorted.
 func plainPairs(values neturl.Values) (pairs []string) {
 	type pair struct{ name, value string }
 	var all []pair
@@ -273,7 +273,7 @@ func FuzzAPIKey(f *testing.F) {
 	})
 }
 
-// FuzzNone: it takes everything, and says so.
+// FuzzNone: the type none accepts every request.
 func FuzzNone(f *testing.F) {
 	f.Add("X", "y", []byte("body"))
 	f.Fuzz(func(t *testing.T, name, value string, body []byte) {

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// fakeKeys answers with keys or an error, and remembers what it was asked.
-// Like every Keys it gives up when ctx ends.
+// fakeKeys returns keys or an error, and records the requested URLs and ids. It
+// returns when ctx ends, like every Keys.
 type fakeKeys struct {
 	keys  []Key
 	err   error
@@ -40,7 +40,7 @@ func parsed(t testing.TB, text string) []Key {
 	return keys
 }
 
-// certificateText is pairs().rsa in a certificate that is valid for an hour
+// certificateText returns a certificate of pairs().rsa that is valid for an hour
 // around signedAt.
 func certificateText(t testing.TB) string {
 	t.Helper()
@@ -62,7 +62,7 @@ func keySetConfig() Config {
 	return Config{Type: "jwt", Header: "X-Token", Algorithm: "RS256", KeySetURL: "https://keys.example/jwks"}
 }
 
-// TestFetchedKeysAreUsed: what Keys answers decides, and nothing else.
+// TestFetchedKeysAreUsed: the result depends only on the keys that Keys returns.
 func TestFetchedKeysAreUsed(t *testing.T) {
 	right, wrong := parsed(t, publicText(pairs().rsa)), parsed(t, publicText(pairs().ecdsa))
 	named := func(id, algorithm string) []Key {
@@ -80,7 +80,7 @@ func TestFetchedKeysAreUsed(t *testing.T) {
 	for _, s := range schemes {
 		mismatch := ReasonMismatch
 		if s.c.Type == "jwt" {
-			mismatch = ReasonKey // a key of another kind is none at all
+			mismatch = ReasonKey // keys of another kind are ignored
 		}
 		for _, tt := range []struct {
 			claim string
@@ -101,7 +101,7 @@ func TestFetchedKeysAreUsed(t *testing.T) {
 				t.Errorf("%s: %s: got %q (%v), want %q", s.c.Type, tt.claim, got, err, tt.want)
 			}
 			if err != nil && strings.Contains(err.Error(), "192.0.2.1") {
-				t.Errorf("%s: %s: %v tells what is for the log", s.c.Type, tt.claim, err)
+				t.Errorf("%s: %s: %v contains the cause, which is only for the log", s.c.Type, tt.claim, err)
 			}
 			if f, ok := tt.keys.(*fakeKeys); ok && (len(f.asked) != 1 || !strings.HasPrefix(f.asked[0], s.url+" ")) {
 				t.Errorf("%s: %s: asked for %q, want %s once", s.c.Type, tt.claim, f.asked, s.url)
@@ -131,7 +131,7 @@ func TestFetchedKeysAreUsed(t *testing.T) {
 	}
 }
 
-// TestConfiguredKeysAreNotFetched: the URL is looked at all the same.
+// TestConfiguredKeysAreNotFetched: the URL is still checked.
 func TestConfiguredKeysAreNotFetched(t *testing.T) {
 	for _, c := range []Config{certificateConfig(), {Type: "aws_sns"}, keySetConfig()} {
 		c.PublicKeys = []string{publicText(pairs().rsa)}
@@ -142,9 +142,9 @@ func TestConfiguredKeysAreNotFetched(t *testing.T) {
 	}
 }
 
-// TestNothingIsFetchedForWhatIsRefusedAnyway: a stranger must not make us
-// fetch more than he has to.
-func TestNothingIsFetchedForWhatIsRefusedAnyway(t *testing.T) {
+// TestRefusedRequestsFetchNothing: requests that are refused for another reason
+// cause no fetch.
+func TestRefusedRequestsFetchNothing(t *testing.T) {
 	header := func(name, value string) func(*Request) { return func(r *Request) { r.Header.Set(name, value) } }
 	body := func(old, now string) func(*Request) {
 		return func(r *Request) { r.Body = []byte(strings.Replace(string(r.Body), old, now, 1)) }
@@ -180,7 +180,7 @@ func TestNothingIsFetchedForWhatIsRefusedAnyway(t *testing.T) {
 	}
 }
 
-// TestCertificatesExpire at the moment of receipt, not now.
+// TestCertificatesExpire: validity is checked at the time of receipt.
 func TestCertificatesExpire(t *testing.T) {
 	keys := &fakeKeys{keys: parsed(t, certificateText(t))}
 	for _, c := range []Config{certificateConfig(), {Type: "aws_sns"}} {
@@ -205,8 +205,8 @@ func TestCertificatesExpire(t *testing.T) {
 	}
 }
 
-// TestVerifyHearsItsContext: the wait for keys ends with it.
-func TestVerifyHearsItsContext(t *testing.T) {
+// TestVerifyReturnsWhenContextEnds: the wait for keys ends with the context.
+func TestVerifyReturnsWhenContextEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, c := range []Config{certificateConfig(), {Type: "aws_sns"}, keySetConfig()} {
@@ -217,7 +217,7 @@ func TestVerifyHearsItsContext(t *testing.T) {
 	}
 }
 
-// TestIsSNSHost holds what else may be fetched from: confirmations.
+// TestIsSNSHost: confirmations are requested from these hosts, too.
 func TestIsSNSHost(t *testing.T) {
 	for host, want := range map[string]bool{
 		"sns.us-east-1.amazonaws.com": true, "sns.cn-north-1.amazonaws.com.cn": true, "sns.us-gov-west-1.amazonaws.com": true,

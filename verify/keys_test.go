@@ -24,7 +24,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// keyring holds pairs of every kind, made once.
+// keyring has key pairs of every kind.
 var keyring = sync.OnceValue(func() (k struct {
 	rsa, rsa1024     *rsa.PrivateKey
 	p224, p256, p521 *ecdsa.PrivateKey
@@ -69,7 +69,7 @@ func certificateOf(signer crypto.Signer) *x509.Certificate {
 	return c
 }
 
-// jwkOf is a JWK with some members set over those that it has.
+// jwkOf returns a JWK in which some members are replaced.
 func jwkOf(key any, set map[string]any) string {
 	text, err := jose.JSONWebKey{Key: key}.MarshalJSON()
 	if err != nil {
@@ -90,7 +90,7 @@ func setOf(jwks ...string) string { return `{"keys":[` + strings.Join(jwks, ",")
 
 type member = map[string]any
 
-func TestParseKeysTakes(t *testing.T) {
+func TestParseKeysAccepts(t *testing.T) {
 	k := keyring()
 	rsaKey, p256, p521, ed := &k.rsa.PublicKey, &k.p256.PublicKey, &k.p521.PublicKey, k.ed.Public().(ed25519.PublicKey)
 	certificate := pemOf("CERTIFICATE", certificateOf(k.rsa).Raw)
@@ -149,7 +149,7 @@ func repeat[T any](one T, times int) (all []T) {
 	return all
 }
 
-func TestParseKeysTellsWhatIsKnownOfAKey(t *testing.T) {
+func TestParseKeysMetadata(t *testing.T) {
 	k := keyring()
 	c := certificateOf(k.p256)
 	if got, err := ParseKeys(pemOf("CERTIFICATE", c.Raw)); err != nil || !got[0].NotBefore.Equal(c.NotBefore) || !got[0].NotAfter.Equal(c.NotAfter) {
@@ -239,8 +239,8 @@ func TestParseKeysRefuses(t *testing.T) {
 	}
 }
 
-// The parsers that we use see to it too, so no text can show that we do.
-func TestAPointOffItsCurveIsNoKey(t *testing.T) {
+// The parsers refuse such points, too, so ParseKeys cannot be used in this test.
+func TestPointOffCurveIsRefused(t *testing.T) {
 	off := &ecdsa.PublicKey{Curve: elliptic.P256(), X: big.NewInt(1), Y: big.NewInt(1)} //nolint:staticcheck // nothing newer makes a bad key
 	if got, err := newKey(off); err == nil {
 		t.Errorf("got %v, want an error", got)
@@ -278,7 +278,7 @@ func FuzzParseKeys(f *testing.F) {
 			}
 			der, err := x509.MarshalPKIXPublicKey(key.Public)
 			if err != nil {
-				t.Fatalf("a key that is none: %v", err)
+				t.Fatalf("newKey refuses a parsed key: %v", err)
 			}
 			again, err := ParseKeys(base64.StdEncoding.EncodeToString(der))
 			if err != nil || !bytes.Equal(spki(again[0].Public), der) {

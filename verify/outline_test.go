@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestSourcesThatSignAlikeKeepTheirSecrets(t *testing.T) {
+func TestSharedOutlinesDoNotShareSecrets(t *testing.T) {
 	ours, theirs := mustNew(t, Config{Type: "hmac", Header: "X-Sig", Secrets: []string{"ours"}}), mustNew(t, Config{Type: "hmac", Header: "X-Sig", Secrets: []string{"theirs"}})
 	if ours.(*signatureVerifier).outline != theirs.(*signatureVerifier).outline {
 		t.Error("they do not share what is no secret")
@@ -29,8 +29,8 @@ func TestSourcesThatSignAlikeKeepTheirSecrets(t *testing.T) {
 	senders.Wait()
 }
 
-// Two schemes differ in what no field of their configuration says.
-func TestASchemeOfItsOwnChangesNoOthersOutline(t *testing.T) {
+// Two schemes have the same Config but different outlines.
+func TestAdaptDoesNotChangeSharedOutline(t *testing.T) {
 	c := Config{Type: "url_form_hmac", Header: "X-Sig", Algorithm: "sha1", Secrets: []string{"secret"}}
 	mustNew(t, c)
 	c.Type, c.Signed = "hmac", "{url}"

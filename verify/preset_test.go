@@ -23,7 +23,7 @@ func TestPresets(t *testing.T) {
 	for i, p := range all {
 		name := p.ID + "/" + p.Scheme
 		if seen[name] {
-			t.Errorf("%s is there twice", name)
+			t.Errorf("%s is repeated", name)
 		}
 		seen[name] = true
 		if u, err := neturl.Parse(p.DocumentationURL); err != nil || u.Scheme != "https" || p.Name == "" || !slug.MatchString(p.ID) || !slug.MatchString(p.Scheme) {
@@ -33,7 +33,7 @@ func TestPresets(t *testing.T) {
 			t.Errorf("%s holds secrets or keys", name)
 		}
 		if (p.Uncovered == "") != p.CoversBody() && p.Verifier.CertificateHeader == "" && p.ID != "braintree" {
-			t.Errorf("%s: covers the body %t, and says of what it does not cover %q", name, p.CoversBody(), p.Uncovered)
+			t.Errorf("%s: CoversBody %t, but Uncovered is %q", name, p.CoversBody(), p.Uncovered)
 		}
 		for _, path := range slices.Concat(p.IdempotencyKeyPaths, p.EventTypePaths) {
 			if wrong := eventhook.CheckPath(path); wrong != "" {
@@ -67,12 +67,12 @@ func TestPresets(t *testing.T) {
 		t.Errorf("providers %v, want each once and sorted", got)
 	}
 	if got := Schemes("nobody"); got != nil {
-		t.Errorf("schemes of nobody: %v, want none", got)
+		t.Errorf("schemes of an unknown provider: %v, want none", got)
 	}
 }
 
-// TestRequiredFieldsAreRequired: with all of them a preset can be used, and
-// without any one of them it cannot.
+// TestRequiredFieldsAreRequired: a preset is valid with all of its RequiredFields,
+// and invalid without one of them.
 func TestRequiredFieldsAreRequired(t *testing.T) {
 	for _, p := range Presets() {
 		name := p.ID + "/" + p.Scheme
@@ -98,7 +98,7 @@ func TestRequiredFieldsAreRequired(t *testing.T) {
 			}
 			_, faults := s.Resolve()
 			if sealed, err := s.Sealed(); err == nil && len(faults) == 0 {
-				faults = ValidateChange(eventhook.Secret{}, sealed) // of options that pin an account
+				faults = ValidateChange(eventhook.Secret{}, sealed) // reports missing options that restrict the account
 			}
 			if len(faults) != 1 || faults[0].Location != field {
 				t.Errorf("%s without %s: faults %v, want it at %s", name, field, faults, field)
@@ -164,8 +164,8 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestResolveFillsIn what a source says, and nothing into the preset.
-func TestResolveFillsIn(t *testing.T) {
+// TestResolveMergesPreset: Resolve does not modify the preset.
+func TestResolveMergesPreset(t *testing.T) {
 	before := fmt.Sprintf("%#v", presetsAsTheyAre())
 	for _, tt := range []struct {
 		claim string
@@ -199,9 +199,9 @@ func TestResolveFillsIn(t *testing.T) {
 	}
 }
 
-// TestLearnedSecretsCountOnlyWhereTheyAreAwaited: what a stranger taught a
-// source is no secret of the source that it is made into.
-func TestLearnedSecretsCountOnlyWhereTheyAreAwaited(t *testing.T) {
+// TestLearnedSecretsAreUsedOnlyByLearningPresets: a secret of an earlier handshake
+// is not used after the source changes to another provider.
+func TestLearnedSecretsAreUsedOnlyByLearningPresets(t *testing.T) {
 	for _, tt := range []struct {
 		claim string
 		s     Spec
@@ -220,7 +220,7 @@ func TestLearnedSecretsCountOnlyWhereTheyAreAwaited(t *testing.T) {
 	}
 }
 
-// presetsAsTheyAre goes around Config's Format, which shows next to nothing.
+// presetsAsTheyAre bypasses Config.Format, which omits most fields.
 func presetsAsTheyAre() (texts []string) {
 	type bare Config
 	for _, p := range Presets() {
@@ -229,8 +229,8 @@ func presetsAsTheyAre() (texts []string) {
 	return texts
 }
 
-// TestVectorsThatCannotBeUsed say so, and are no refused requests.
-func TestVectorsThatCannotBeUsed(t *testing.T) {
+// TestInvalidVectors: the error is not an *Error, so that it is not a refusal.
+func TestInvalidVectors(t *testing.T) {
 	raw := func(s string) []byte { return []byte(s) }
 	for _, tt := range []struct {
 		claim string
@@ -245,7 +245,7 @@ func TestVectorsThatCannotBeUsed(t *testing.T) {
 	} {
 		err := tt.v.Verify(t.Context(), nil)
 		if err == nil || strings.Contains(err.Error(), ErrSignature.Error()) {
-			t.Errorf("%s: got %v, want an error that is no refusal", tt.claim, err)
+			t.Errorf("%s: got %v, want an error that is not a refusal", tt.claim, err)
 		}
 	}
 }

@@ -12,15 +12,15 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// Every preset says what a captured request can do: where it makes a new event
-// there is a reason not to protect against it by default.
-func TestEveryPresetSaysWhatACapturedRequestCanDo(t *testing.T) {
+// A preset whose captured requests can become new events has a reason why it does
+// not protect against this by default.
+func TestEveryPresetClassifiesCapturedRequests(t *testing.T) {
 	kinds := map[verify.Captured]int{}
 	for _, p := range verify.Presets() {
 		kind, text := p.Captured()
 		kinds[kind]++
 		if (kind == verify.CapturedNewEvent) != (p.Repeats != "") {
-			t.Errorf("%s/%s: a captured request is %s, and the reason is %q", p.ID, p.Scheme, kind, p.Repeats)
+			t.Errorf("%s/%s: Captured is %s, but Repeats is %q", p.ID, p.Scheme, kind, p.Repeats)
 		}
 		if !strings.HasSuffix(text, ".") || strings.Contains(text, ": .") {
 			t.Errorf("%s/%s: got %q, want a sentence", p.ID, p.Scheme, text)
@@ -36,7 +36,7 @@ func TestEveryPresetSaysWhatACapturedRequestCanDo(t *testing.T) {
 	}
 }
 
-func TestWhatACapturedRequestCanDo(t *testing.T) {
+func TestCaptured(t *testing.T) {
 	for _, c := range []struct {
 		provider, scheme string
 		want             verify.Captured
@@ -68,7 +68,7 @@ func TestWhatACapturedRequestCanDo(t *testing.T) {
 	}
 }
 
-func TestReplayProtectionByDefault(t *testing.T) {
+func TestDefaultReplayProtection(t *testing.T) {
 	for _, c := range []struct {
 		spec verify.Spec
 		want string
@@ -87,7 +87,7 @@ func TestReplayProtectionByDefault(t *testing.T) {
 	}
 }
 
-// signedHashOf is the hash of what a request has signed to a verifier.
+// signedHashOf returns the SignedHash of a request.
 func signedHashOf(t *testing.T, c verify.Config, r verify.Request) string {
 	t.Helper()
 	v, err := verify.New(c, nil)
@@ -126,7 +126,7 @@ func TestSignedHashIsOfTheSignedBytes(t *testing.T) {
 		sum := sha256.Sum256([]byte(c.signed))
 		r := verify.Request{Method: "POST", URL: "https://h.example/in?q=1", Header: c.header, Body: []byte(c.body), At: at}
 		if got, want := signedHashOf(t, c.config, r), hex.EncodeToString(sum[:]); got != want {
-			t.Errorf("%s: got another hash than that of %q", c.claim, c.signed)
+			t.Errorf("%s: the hash is not that of %q", c.claim, c.signed)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/eventhook/eventhook/verify"
 )
 
-// Attack 3: 1600 of \pL{0,999}! took 2.4 GB when six sources were first asked.
+// The attack: 1600 times \pL{0,999}! used 2.4 GB when six sources were loaded.
 func TestReservedIsBounded(t *testing.T) {
 	for claim, text := range map[string]string{
 		"one large repetition": `\pL{0,999}!`,
@@ -33,7 +33,7 @@ func TestReservedIsBounded(t *testing.T) {
 	}
 }
 
-// What takes too long to be told from a handshake's message is refused.
+// A message is refused if matching takes too many steps.
 func TestMatchingReservedIsBounded(t *testing.T) {
 	for claim, c := range map[string]struct{ reserved, body, want string }{
 		"a message that is reserved": {`^a{3}$`, "aaa", "handshake"},

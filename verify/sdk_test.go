@@ -24,7 +24,7 @@ func macOf(text string) []byte {
 	return mac.Sum(nil)
 }
 
-// wantVerified holds the answer of a verifier against what is wanted.
+// wantVerified checks the result of a verifier.
 func wantVerified(t *testing.T, claim string, c verify.Config, header http.Header, body string, want bool) {
 	t.Helper()
 	v, err := verify.New(c, nil)
@@ -42,7 +42,7 @@ func TestBase64URLSignatures(t *testing.T) {
 	config := verify.Config{Type: "timestamped_hmac", Header: "Sanity-Webhook-Signature", TimestampUnit: "milliseconds", Encoding: "base64url", Secrets: []string{sdkSecret}}
 	var body string
 	var sum []byte
-	for n := 0; ; n++ { // a signature in which the alphabets differ
+	for n := 0; ; n++ { // until the signature contains characters in which the alphabets differ
 		body = fmt.Sprintf(`{"n":%d}`, n)
 		if sum = macOf("1700000000000." + body); strings.ContainsAny(base64.StdEncoding.EncodeToString(sum), "+/") {
 			break
@@ -68,17 +68,17 @@ func TestBase64URLSignatures(t *testing.T) {
 	}
 }
 
-// tokenOf is a JWT that is signed with sdkSecret.
+// tokenOf returns a JWT that is signed with sdkSecret.
 func tokenOf(claims string) string {
 	signed := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"HS256","typ":"JWT"}`)) + "." + base64.RawURLEncoding.EncodeToString([]byte(claims))
 	return signed + "." + base64.RawURLEncoding.EncodeToString(macOf(signed))
 }
 
-// LiveKit sends a JWT without Bearer, whose claim sha256 is base64.
+// LiveKit sends a JWT without Bearer and with the claim sha256 in base64.
 func TestBase64BodyHashes(t *testing.T) {
 	var body string
 	var sum [sha256.Size]byte
-	for n := 0; !strings.ContainsAny(base64.StdEncoding.EncodeToString(sum[:]), "+/"); n++ { // in which the alphabets differ
+	for n := 0; !strings.ContainsAny(base64.StdEncoding.EncodeToString(sum[:]), "+/"); n++ { // until the hash contains characters in which the alphabets differ
 		body = fmt.Sprintf(`{"event":"room_started","n":%d}`, n)
 		sum = sha256.Sum256([]byte(body))
 	}
@@ -95,7 +95,7 @@ func TestBase64BodyHashes(t *testing.T) {
 	}
 }
 
-func TestTheAgeOfATokenIsJudgedByDefault(t *testing.T) {
+func TestTokenAgeIsCheckedByDefault(t *testing.T) {
 	for _, c := range []struct {
 		claim     string
 		tolerance *int
@@ -115,8 +115,8 @@ func TestTheAgeOfATokenIsJudgedByDefault(t *testing.T) {
 	}
 }
 
-// The libraries of these providers judge the past only.
-func TestTimestampsToCome(t *testing.T) {
+// The libraries of these providers accept timestamps in the future.
+func TestFutureTimestamps(t *testing.T) {
 	for _, c := range []struct {
 		provider, header, stampHeader, stamp, signed, format string
 		encode                                               func([]byte) string

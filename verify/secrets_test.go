@@ -48,7 +48,7 @@ func TestMapSecretsFindsEachSecret(t *testing.T) {
 			}
 			public, hidden, err := Describe(eventhook.NewSecret(string(raw)))
 			if err != nil || strings.Contains(string(public), "<") || strings.Count(hidden, "u003c") != len(c.places) {
-				t.Errorf("Describe hides %s and shows %s, %v; want it to know the same places", hidden, public, err)
+				t.Errorf("Describe returns the secrets %s and the public part %s, %v; want the same places", hidden, public, err)
 			}
 		})
 	}

@@ -29,15 +29,15 @@ import (
 	"time"
 )
 
-// What stands here signs as providers do, with none of the code that
-// verifies: a second reading of what a Config says.
+// This file signs requests like providers do. It shares no code with the verifiers,
+// so that it is a second implementation of each Config.
 
 const (
 	signedAt  = 1_800_000_000
 	signedURL = "https://hooks.example.com/in/source?x=1"
 )
 
-// pairs are keys to sign with, made once.
+// pairs returns the key pairs for signing, generated once.
 var pairs = sync.OnceValue(func() (p struct {
 	rsa   *rsa.PrivateKey
 	ecdsa *ecdsa.PrivateKey
@@ -49,7 +49,7 @@ var pairs = sync.OnceValue(func() (p struct {
 	return p
 })
 
-// publicText is the public half of a key as people configure it.
+// publicText returns the public key in the form of a configuration.
 func publicText(k crypto.Signer) string {
 	der, err := x509.MarshalPKIXPublicKey(k.Public())
 	if err != nil {
@@ -72,7 +72,7 @@ func hexMAC(secret, message string) string {
 	return hex.EncodeToString(macOf("sha256", []byte(secret), message))
 }
 
-// secretAs writes a key as the configuration wants it.
+// secretAs encodes a key as a configured secret.
 func secretAs(encoding, key string) string {
 	switch encoding {
 	case "base64":
@@ -83,7 +83,7 @@ func secretAs(encoding, key string) string {
 	return key
 }
 
-// keyOf is the key that a secret stands for.
+// keyOf decodes a configured secret.
 func keyOf(encoding, key string) []byte {
 	if encoding == "sha1" {
 		sum := sha1.Sum([]byte(key))
@@ -92,8 +92,7 @@ func keyOf(encoding, key string) []byte {
 	return []byte(key)
 }
 
-// presetSpec is what a source must say to use a preset: every option, and
-// keys of the kind that it takes.
+// presetSpec returns a Spec of a preset with all options and suitable keys.
 func presetSpec(p Preset, key string) Spec {
 	s := Spec{Provider: p.ID, Scheme: p.Scheme, Options: map[string]string{}}
 	for _, o := range p.Options {
@@ -128,8 +127,7 @@ func signerFor(c Config) crypto.Signer {
 	return pairs().rsa
 }
 
-// signedFor makes a request of about size bytes that is signed with key as c
-// says.
+// signedFor returns a request of about size bytes that is signed with key for c.
 func signedFor(t testing.TB, c Config, key string, size int) *Request {
 	t.Helper()
 	r := &Request{Method: http.MethodPost, URL: signedURL, Header: http.Header{}, At: time.Unix(signedAt, 0)}
@@ -157,7 +155,7 @@ func signedFor(t testing.TB, c Config, key string, size int) *Request {
 		signSNS(t, r, size)
 	case "none":
 	default:
-		t.Fatalf("no way to sign for %s", c.Type)
+		t.Fatalf("signing is not implemented for %s", c.Type)
 	}
 	return r
 }
@@ -169,7 +167,7 @@ func cmpOr(s, other string) string {
 	return s
 }
 
-// paddedJSON is an object with members, of about size bytes.
+// paddedJSON returns an object of about size bytes with the members.
 func paddedJSON(members map[string]any, size int) []byte {
 	members["padding"] = ""
 	short, _ := json.Marshal(members)
@@ -178,7 +176,7 @@ func paddedJSON(members map[string]any, size int) []byte {
 	return body
 }
 
-// put sets the member at a path with dots, and with # for one element.
+// put sets the member at a path with dots; # stands for one element.
 func put(members map[string]any, path string, value any) {
 	path, _, _ = strings.Cut(path, "|")
 	first, rest, more := strings.Cut(path, ".")
@@ -213,7 +211,7 @@ func signToken(c Config, r *Request, key string, size int) {
 	}
 }
 
-// stampAs writes the moment of signing as c wants it.
+// stampAs formats the time of signing for c.
 func stampAs(c Config) string {
 	switch c.TimestampUnit {
 	case "milliseconds":
@@ -314,7 +312,7 @@ func privateSignature(t testing.TB, algorithm, message string) []byte {
 
 var placeholderText = regexp.MustCompile(`\{\{|\{[^}]*\}`)
 
-// expand is what a template says of a request.
+// expand returns the text of a template for a request.
 func expand(template string, r *Request, stamp string, field func(path string) string) string {
 	return placeholderText.ReplaceAllStringFunc(template, func(p string) string {
 		if p == "{{" {
@@ -328,7 +326,7 @@ func expand(template string, r *Request, stamp string, field func(path string) s
 			return stamp
 		case "method":
 			return r.Method
-		case "url", "url_decoded": // without escapes, the same
+		case "url", "url_decoded": // equal for URLs without escapes
 			return r.URL
 		case "path_encoded":
 			_, rest, _ := strings.Cut(r.URL, "://")
@@ -389,7 +387,7 @@ func signForm(c Config, r *Request, key string, size int) {
 	r.Header.Set(c.Header, c.Prefix+encodeAs(c.Encoding, macOf(c.Algorithm, keyOf(c.SecretEncoding, key), message)))
 }
 
-// tokenFor says all that c demands of a token.
+// tokenFor returns a token with all claims that c requires.
 func tokenFor(t testing.TB, c Config, r *Request, key string) string {
 	claims := map[string]any{"exp": signedAt + 300, "iat": signedAt}
 	for name, value := range c.Claims {
@@ -409,7 +407,7 @@ func tokenFor(t testing.TB, c Config, r *Request, key string) string {
 	return plainJWT(t, algorithm, map[string]any{"alg": algorithm}, claims, keyOf(c.SecretEncoding, key))
 }
 
-// plainJWT signs any header and claims, given as JSON or to be made it.
+// plainJWT signs a header and claims, which are JSON texts or values to marshal.
 func plainJWT(t testing.TB, algorithm string, header, claims any, key []byte) string {
 	t.Helper()
 	segment := func(v any) string {
@@ -438,7 +436,7 @@ func plainJWT(t testing.TB, algorithm string, header, claims any, key []byte) st
 		}
 		sig = append(r.FillBytes(make([]byte, 32)), s.FillBytes(make([]byte, 32))...)
 	default:
-		t.Fatalf("no way to sign a token with %s", algorithm)
+		t.Fatalf("signing a token is not implemented for %s", algorithm)
 	}
 	return input + "." + base64.RawURLEncoding.EncodeToString(sig)
 }
@@ -454,18 +452,18 @@ func signSNS(t testing.TB, r *Request, size int) {
 	r.Body, _ = json.Marshal(members)
 }
 
-// TestEveryPresetVerifiesWhatIsSignedForIt signs for each preset from its
-// Config alone, and changes what must not be changed.
-func TestEveryPresetVerifiesWhatIsSignedForIt(t *testing.T) {
+// TestEveryPresetVerifiesItsSignatures signs a request for each preset from its
+// Config, and then modifies the request.
+func TestEveryPresetVerifiesItsSignatures(t *testing.T) {
 	for _, p := range Presets() {
 		t.Run(p.ID+"/"+p.Scheme, func(t *testing.T) {
 			c, v := presetVerifier(t, p, "secret")
 			r := signedFor(t, c, "secret", 1024)
 			if err := v.Verify(t.Context(), r); err != nil {
-				t.Fatalf("signed for it: %v, want it verified", err)
+				t.Fatalf("the signed request: %v, want it verified", err)
 			}
 			if p.Verifier.Type == "public_key" || p.Verifier.Type == "aws_sns" || p.Verifier.KeySetURL != "" || p.ID == "plaid" {
-				return // signed with the one pair that there is
+				return // there is only one key pair
 			}
 			forged := signedFor(t, c, "forged", 1024)
 			if err := v.Verify(t.Context(), forged); reasonOf(t, err) == "" {
@@ -480,7 +478,7 @@ func TestEveryPresetVerifiesWhatIsSignedForIt(t *testing.T) {
 	}
 }
 
-// presetVerifier is a preset's verifier for one key, and its complete Config.
+// presetVerifier returns a preset's verifier for one key, and its complete Config.
 func presetVerifier(t testing.TB, p Preset, key string) (Config, Verifier) {
 	t.Helper()
 	resolved, faults := presetSpec(p, key).Resolve()

@@ -21,7 +21,7 @@ func sealedOf(t *testing.T, s Spec) eventhook.Secret {
 	return sealed
 }
 
-func TestWhatANewSourceMayNotHave(t *testing.T) {
+func TestValidateChange(t *testing.T) {
 	topic := map[string]string{"topic_arn": "arn:aws:sns:us-east-1:1:t"}
 	keys := func(n int) []string { return []string{keySetOn(t, elliptic.P256(), n)} }
 	spelled := func(c Config) Spec { return Spec{Verifier: &c} }
@@ -60,7 +60,7 @@ func TestWhatANewSourceMayNotHave(t *testing.T) {
 			have = sealedOf(t, *c.have)
 		}
 		if _, faults := c.want.Resolve(); len(faults) > 0 {
-			t.Errorf("%s: %v, want that a source that has it goes on", c.claim, faults)
+			t.Errorf("%s: %v, want an existing source to stay valid", c.claim, faults)
 		}
 		var got []string
 		for _, f := range ValidateChange(have, sealedOf(t, c.want)) {
@@ -75,7 +75,7 @@ func TestWhatANewSourceMayNotHave(t *testing.T) {
 	}
 }
 
-// A preset with an option that pins an account refuses another account.
+// A preset with an option that restricts the account refuses other accounts.
 func TestPinnedAccounts(t *testing.T) {
 	seen := map[string]bool{}
 	for _, p := range Presets() {
@@ -83,7 +83,7 @@ func TestPinnedAccounts(t *testing.T) {
 			if o.Pins {
 				seen[p.ID] = true
 				if len(p.Verifier.Claims) == 0 {
-					t.Errorf("%s: the option %s pins nothing", p.ID, o.Name)
+					t.Errorf("%s: the option %s does not restrict the account", p.ID, o.Name)
 				}
 			}
 		}

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// vector is a claim about one request and a verifier that is spelled out. Its
-// signature was computed by other code than ours.
+// vector is a test vector with a complete Config. Its signature was computed by
+// code outside this repository.
 type vector struct {
 	Claim  string
 	Config Config
@@ -34,8 +34,8 @@ func (v vector) request() *Request {
 	return r
 }
 
-// TestVectors wants a folder for every scheme, and in it requests that pass
-// and, but for none, requests that do not.
+// TestVectors requires a folder for every scheme with valid requests and, except
+// for the scheme none, invalid requests.
 func TestVectors(t *testing.T) {
 	for scheme := range schemes {
 		t.Run(scheme, func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// checkVector asks twice: the second answer uses what the first left behind.
+// checkVector verifies twice: the second run reuses the buffers of the first.
 func checkVector(t *testing.T, v vector) {
 	t.Helper()
 	verifier, err := New(v.Config, nil)
@@ -68,7 +68,7 @@ func checkVector(t *testing.T, v vector) {
 	}
 	for name := range v.Header {
 		if name != http.CanonicalHeaderKey(name) {
-			t.Errorf("%s: header %s, want it as net/http writes it", v.Claim, name)
+			t.Errorf("%s: header %s, want its canonical form", v.Claim, name)
 		}
 	}
 	for range 2 {
@@ -79,9 +79,9 @@ func checkVector(t *testing.T, v vector) {
 	}
 }
 
-// TestARequestLeavesNothingToTheNext asks one verifier for all vectors of its
-// Config, back and forth.
-func TestARequestLeavesNothingToTheNext(t *testing.T) {
+// TestRequestsDoNotAffectEachOther verifies all vectors of a Config with one
+// verifier, forwards and backwards.
+func TestRequestsDoNotAffectEachOther(t *testing.T) {
 	for scheme := range schemes {
 		all := loadFolder[vector](t, filepath.Join("testdata", scheme))
 		verifiers := map[string]Verifier{}
@@ -104,9 +104,8 @@ func TestARequestLeavesNothingToTheNext(t *testing.T) {
 	}
 }
 
-// TestPresetVectors wants for every scheme of every provider requests that
-// pass and requests that do not, in a file of the provider's name, and no
-// file besides.
+// TestPresetVectors requires a file for every provider, with valid and invalid
+// requests of each of its schemes, and no other file.
 func TestPresetVectors(t *testing.T) {
 	type key struct{ provider, scheme, expect string }
 	count := map[key]int{}
@@ -132,7 +131,7 @@ func TestPresetVectors(t *testing.T) {
 	}
 }
 
-// checkPresetVector also asks twice.
+// checkPresetVector also verifies twice.
 func checkPresetVector(t *testing.T, v Vector) {
 	t.Helper()
 	resolved := resolve(t, v)
@@ -161,9 +160,9 @@ func resolve(t testing.TB, v Vector) Resolved {
 	return resolved
 }
 
-// TestPresetVectorsAreOurs: what others published, or was made from it, is
-// not ours to copy.
-func TestPresetVectorsAreOurs(t *testing.T) {
+// TestPresetVectorsAreOriginal: vectors that other projects published, or that are
+// derived from them, must not be copied.
+func TestPresetVectorsAreOriginal(t *testing.T) {
 	for _, file := range jsonFiles(t, "testdata/presets") {
 		data, err := os.ReadFile(file)
 		if err != nil {
@@ -179,8 +178,8 @@ func TestPresetVectorsAreOurs(t *testing.T) {
 
 const sharedVectors = "../../shared/vectors.json"
 
-// TestSharedVectors runs all vectors collected from providers, those included
-// that are not ours to copy, and wants a preset for every provider of them.
+// TestSharedVectors runs all vectors collected from providers, including vectors
+// that must not be copied, and requires a preset for each of their providers.
 func TestSharedVectors(t *testing.T) {
 	ran := map[string]int{}
 	for _, v := range loadShared(t) {
@@ -197,7 +196,7 @@ func TestSharedVectors(t *testing.T) {
 	t.Logf("ran %v", ran)
 }
 
-// loadShared skips the test if the file is not beside the checkout.
+// loadShared skips the test if the file does not exist.
 func loadShared(t testing.TB) []Vector {
 	t.Helper()
 	if _, err := os.Stat(sharedVectors); errors.Is(err, os.ErrNotExist) {
@@ -223,8 +222,7 @@ func loadFolder[V any](t testing.TB, folder string) (all []V) {
 	return all
 }
 
-// loadFile refuses an empty file, and members that nobody knows, but for why:
-// that is for people.
+// loadFile refuses an empty file and unknown members, except the comment "why".
 func loadFile[V any](t testing.TB, file string) (all []V) {
 	t.Helper()
 	data, err := os.ReadFile(file)
@@ -241,7 +239,7 @@ func loadFile[V any](t testing.TB, file string) (all []V) {
 	return all
 }
 
-// reasonOf also checks what holds for every error.
+// reasonOf returns the error's reason and checks the rules for every error.
 func reasonOf(t testing.TB, err error) Reason {
 	t.Helper()
 	if err == nil {

@@ -25,7 +25,7 @@ func signedRequest(secret, body string) *Request {
 	return &Request{Header: http.Header{"X-Sig": {hexMAC(secret, body)}}, Body: []byte(body)}
 }
 
-func TestVerifierIsItsOwn(t *testing.T) {
+func TestVerifierIsIndependentOfConfig(t *testing.T) {
 	c := Config{Type: "hmac", Header: "X-Sig", AlsoHeaders: []string{"X-Other"}, Secrets: []string{"right"}}
 	v := mustNew(t, c)
 	c.Secrets[0], c.AlsoHeaders[0] = "changed", "X-Sig"
@@ -50,8 +50,8 @@ func TestVerifierIsItsOwn(t *testing.T) {
 	}
 }
 
-// TestVerifiersReadOnly: they leave the request as it is.
-func TestVerifiersReadOnly(t *testing.T) {
+// TestVerifiersDoNotModifyRequests.
+func TestVerifiersDoNotModifyRequests(t *testing.T) {
 	for _, p := range Presets() {
 		c, v := presetVerifier(t, p, "secret")
 		r := signedFor(t, c, "secret", 100)
@@ -69,7 +69,7 @@ func TestVerifiersReadOnly(t *testing.T) {
 	}
 }
 
-// TestEmptyKeyNeverMatches goes around Validate, which refuses an empty value.
+// TestEmptyKeyNeverMatches bypasses Validate, which refuses an empty value.
 func TestEmptyKeyNeverMatches(t *testing.T) {
 	for _, tt := range []struct {
 		claim string
@@ -89,7 +89,7 @@ func TestEmptyKeyNeverMatches(t *testing.T) {
 	}
 }
 
-// TestConcurrentUse shares each verifier among good and forged requests of
+// TestConcurrentUse uses each verifier concurrently for valid and forged requests of
 // several lengths; run it with -race.
 func TestConcurrentUse(t *testing.T) {
 	for _, c := range []Config{
@@ -121,7 +121,7 @@ func TestConcurrentUse(t *testing.T) {
 	}
 }
 
-func TestWhy(t *testing.T) {
+func TestRefusalText(t *testing.T) {
 	for _, tt := range []struct {
 		err  error
 		want string

@@ -103,7 +103,7 @@ func (s settler) Accept(ctx context.Context, batch []*effects.Arrival) error {
 
 func (g *gateway) newSettler() settler {
 	s := &g.subscribers
-	return settler{g.db, &outbound.Fanout{Subscriptions: s.subscriptionCache, Targets: s.targets, Catalogue: s.catalogue, Shares: g.shares, Dispatcher: localDispatcher{s.dispatcher, g.db}, Next: g.db, Log: g.log}}
+	return settler{g.db, &outbound.Fanout{Subscriptions: s.subscriptionCache, Targets: s.targets, Catalogue: s.catalogue, Shares: g.shares, Dispatcher: localDispatcher{s.dispatcher, g.db}, Store: g.db, Log: g.log}}
 }
 
 // receivers returns the checks of the API for the URLs of subscriptions.

@@ -11,51 +11,51 @@ import (
 // The first and the last address of each range, and their neighbours.
 var addresses = []struct {
 	claim string
-	reach reach
+	scope scope
 	in    []string
 }{
-	{"public IPv4", anybody, []string{
+	{"public IPv4", publicScope, []string{
 		"1.0.0.0", "8.8.8.8", "9.255.255.255", "11.0.0.0", "100.63.255.255", "100.128.0.0", "126.255.255.255", "128.0.0.0",
 		"169.253.255.255", "169.255.0.0", "172.15.255.255", "172.32.0.0", "191.255.255.255", "192.0.1.0", "192.0.3.0",
 		"192.88.98.255", "192.88.100.0", "192.167.255.255", "192.169.0.0", "198.17.255.255", "198.20.0.0",
 		"198.51.99.255", "198.51.101.0", "203.0.112.255", "203.0.114.0", "223.255.255.255", "168.63.129.15", "168.63.129.17"}},
-	{"public IPv6", anybody, []string{"2000::", "2001:200::", "2001:4860:4860::8888", "2001:db7:ffff::", "2001:db9::", "2606:4700::1111", "2a00:1450::1", "3ffe::1", "3fff:1000::"}},
-	{"loopback", insider, []string{"127.0.0.0", "127.0.0.1", "127.255.255.255", "::1"}},
-	{"private", insider, []string{
+	{"public IPv6", publicScope, []string{"2000::", "2001:200::", "2001:4860:4860::8888", "2001:db7:ffff::", "2001:db9::", "2606:4700::1111", "2a00:1450::1", "3ffe::1", "3fff:1000::"}},
+	{"loopback", privateScope, []string{"127.0.0.0", "127.0.0.1", "127.255.255.255", "::1"}},
+	{"private", privateScope, []string{
 		"10.0.0.0", "10.255.255.255", "172.16.0.0", "172.31.255.255", "192.168.0.0", "192.168.255.255",
 		"fc00::", "fd00::1", "fdff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"}},
-	{"shared by a carrier", insider, []string{"100.64.0.0", "100.127.255.255", "100.100.100.199"}},
-	{"link-local", nobody, []string{"169.254.0.0", "169.254.169.254", "169.254.255.255", "fe80::1", "febf::1"}},
-	{"of clouds", nobody, []string{"100.100.100.200", "168.63.129.16", "fd00:ec2::254", "fd20:ce::254"}},
-	{"this network", nobody, []string{"0.0.0.0", "0.0.0.1", "0.255.255.255", "::"}},
-	{"for protocols", nobody, []string{"192.0.0.0", "192.0.0.255", "192.88.99.1", "2001::", "2001:0:4136:e378::1", "2001:2::1", "2001:1ff:ffff::", "100::1"}},
-	{"for documents", nobody, []string{"192.0.2.0", "192.0.2.255", "198.51.100.7", "203.0.113.0", "203.0.113.255", "2001:db8::", "2001:db8:ffff::1", "3fff:fff::"}},
-	{"for benchmarks", nobody, []string{"198.18.0.0", "198.19.255.255"}},
-	{"multicast", nobody, []string{"224.0.0.0", "239.255.255.255", "ff02::1", "ff0e::1"}},
-	{"reserved", nobody, []string{"240.0.0.0", "255.255.255.254", "255.255.255.255", "4000::1", "1fff::1", "5f00::1"}},
-	{"site-local", nobody, []string{"fec0::1", "feff::1"}},
-	{"NAT64 of the local network", nobody, []string{"64:ff9b:1::8.8.8.8", "64:ff9b:1::a00:1"}},
-	{"IPv4 in the last bytes, long obsolete", nobody, []string{"::8.8.8.8", "::7f00:1"}},
-	{"with a zone", nobody, []string{"fe80::1%eth0", "2606:4700::1111%eth0", "::1%lo", "64:ff9b::808:808%eth0"}},
-	{"mapped", insider, []string{"::ffff:127.0.0.1", "::ffff:10.1.2.3"}},
-	{"NAT64", insider, []string{"64:ff9b::127.0.0.1", "64:ff9b::10.0.0.1"}},
-	{"6to4", insider, []string{"2002:7f00:1::", "2002:a00:1::1", "2002:c0a8:101:1::1"}},
+	{"shared by a carrier", privateScope, []string{"100.64.0.0", "100.127.255.255", "100.100.100.199"}},
+	{"link-local", forbiddenScope, []string{"169.254.0.0", "169.254.169.254", "169.254.255.255", "fe80::1", "febf::1"}},
+	{"of clouds", forbiddenScope, []string{"100.100.100.200", "168.63.129.16", "fd00:ec2::254", "fd20:ce::254"}},
+	{"this network", forbiddenScope, []string{"0.0.0.0", "0.0.0.1", "0.255.255.255", "::"}},
+	{"for protocols", forbiddenScope, []string{"192.0.0.0", "192.0.0.255", "192.88.99.1", "2001::", "2001:0:4136:e378::1", "2001:2::1", "2001:1ff:ffff::", "100::1"}},
+	{"for documents", forbiddenScope, []string{"192.0.2.0", "192.0.2.255", "198.51.100.7", "203.0.113.0", "203.0.113.255", "2001:db8::", "2001:db8:ffff::1", "3fff:fff::"}},
+	{"for benchmarks", forbiddenScope, []string{"198.18.0.0", "198.19.255.255"}},
+	{"multicast", forbiddenScope, []string{"224.0.0.0", "239.255.255.255", "ff02::1", "ff0e::1"}},
+	{"reserved", forbiddenScope, []string{"240.0.0.0", "255.255.255.254", "255.255.255.255", "4000::1", "1fff::1", "5f00::1"}},
+	{"site-local", forbiddenScope, []string{"fec0::1", "feff::1"}},
+	{"NAT64 of the local network", forbiddenScope, []string{"64:ff9b:1::8.8.8.8", "64:ff9b:1::a00:1"}},
+	{"IPv4 in the last bytes, long obsolete", forbiddenScope, []string{"::8.8.8.8", "::7f00:1"}},
+	{"with a zone", forbiddenScope, []string{"fe80::1%eth0", "2606:4700::1111%eth0", "::1%lo", "64:ff9b::808:808%eth0"}},
+	{"mapped", privateScope, []string{"::ffff:127.0.0.1", "::ffff:10.1.2.3"}},
+	{"NAT64", privateScope, []string{"64:ff9b::127.0.0.1", "64:ff9b::10.0.0.1"}},
+	{"6to4", privateScope, []string{"2002:7f00:1::", "2002:a00:1::1", "2002:c0a8:101:1::1"}},
 }
 
 // public reports whether a host of the public internet may have the address:
 // it is not private, loopback, link-local, multicast, reserved, or meant for
 // protocols, documents or benchmarks, and has no zone. An IPv6 address that
 // stands for an IPv4 address (mapped, NAT64, 6to4) is public if that is.
-func public(a netip.Addr) bool { return reachOf(meant(a)) == anybody }
+func public(a netip.Addr) bool { return scopeOf(embeddedIPv4(a)) == publicScope }
 
 func TestReach(t *testing.T) {
 	for _, c := range addresses {
 		for _, text := range c.in {
 			a := netip.MustParseAddr(text)
-			if got := reachOf(meant(a)); got != c.reach {
-				t.Errorf("%s, %s: got %d, want %d", c.claim, text, got, c.reach)
+			if got := scopeOf(embeddedIPv4(a)); got != c.scope {
+				t.Errorf("%s, %s: got %d, want %d", c.claim, text, got, c.scope)
 			}
-			if got, want := public(a), c.reach == anybody; got != want {
+			if got, want := public(a), c.scope == publicScope; got != want {
 				t.Errorf("%s: public(%s): got %t, want %t", c.claim, text, got, want)
 			}
 		}
@@ -82,8 +82,8 @@ func TestAnAddressIsJudgedInEveryDisguise(t *testing.T) {
 			copy(nat64[12:], v4[:])
 			copy(sixToFour[2:], v4[:])
 			for _, disguise := range []netip.Addr{netip.AddrFrom16(a.As16()), netip.AddrFrom16(nat64), netip.AddrFrom16(sixToFour)} {
-				if got := reachOf(meant(disguise)); got != c.reach {
-					t.Errorf("%s as %s: got %d, want %d", text, disguise, got, c.reach)
+				if got := scopeOf(embeddedIPv4(disguise)); got != c.scope {
+					t.Errorf("%s as %s: got %d, want %d", text, disguise, got, c.scope)
 				}
 			}
 		}
@@ -113,7 +113,7 @@ func TestPolicy(t *testing.T) {
 		{"in a range", some, "10.1.2.3:443", true},
 		{"in a range, mapped", some, "[::ffff:10.1.2.3]:443", true},
 		{"in a range, behind NAT64", some, "[64:ff9b::10.1.2.3]:443", true},
-		{"in a range of nobody's", some, "203.0.113.7:443", true},
+		{"in a range of forbiddenScope's", some, "203.0.113.7:443", true},
 		{"beside a range", some, "10.2.0.1:443", false},
 		{"in a range, with a zone", some, "[fe80::1%eth0]:443", false},
 		{"public, beside ranges", some, "8.8.8.8:443", true},

@@ -1,14 +1,14 @@
 // Package egress makes the gateway's requests to addresses that tenants and senders
-// choose: key sets and certificates that a source names, confirmations that a
-// provider asks for, the targets of routes, the receivers of subscriptions. An
-// address must not give its author access to a host that the author could not reach
-// otherwise, and a response must cost a bounded time and a bounded amount of memory.
+// choose: key sets and certificates of sources, confirmations that a provider requires,
+// the targets of routes, the receivers of subscriptions. The author of an address must not
+// reach a host through the gateway that the author could not reach directly. A response
+// must cost a bounded time and a bounded amount of memory.
 //
-// A Client is net/http's Transport with a Policy in its dialer, which checks the
-// very address that is dialled: a name that resolves to another address the next
-// time is checked again. A Client follows no redirect, uses no proxy but the
-// configured one, and keeps no cookies. It uses HTTP/2 where the receiver offers it,
-// within the bounds in transport.go.
+// A Client is net/http's Transport with a Policy in its dialer. The dialer checks each
+// address when it is dialled, so a name that resolves to another address later is checked
+// again. A Client follows no redirects, uses no proxy other than the configured one, and
+// stores no cookies. It uses HTTP/2 if the receiver offers it, within the bounds in
+// transport.go.
 package egress
 
 import (
@@ -24,32 +24,32 @@ import (
 	"time"
 )
 
-// Policy says whom a Client may reach, and whom it believes. The zero Policy
-// is for the public internet.
+// Policy defines which addresses a Client may reach and which certificates it trusts. The
+// zero Policy allows the public internet and trusts the roots of the system.
 type Policy struct {
-	// AllowPrivate allows loopback, private and carriers' shared networks
-	// too; still not link-local addresses, nor those where clouds hand out
-	// credentials.
+	// AllowPrivate also allows loopback addresses, private networks and the shared
+	// networks of carriers. It does not allow link-local addresses and the metadata
+	// addresses of clouds, which return credentials.
 	AllowPrivate bool
-	// AllowedCIDRs are allowed whatever else is said of them. An address that
-	// stands for an IPv4 address is looked up as that.
+	// AllowedCIDRs are always allowed. An IPv6 address that embeds an IPv4 address is
+	// compared as the IPv4 address.
 	AllowedCIDRs []netip.Prefix
-	// Proxy dials for us, if there is one. It resolves the names, so the addresses
-	// that they have are its to judge; ours alone are those that CheckHost tells.
+	// Proxy, unless nil, makes all connections. It resolves names, so the proxy must
+	// check their addresses. The Client only makes the check of CheckHost.
 	Proxy *url.URL
-	// RootCAs sign the servers' certificates; nil: those of the system.
+	// RootCAs are the trusted roots of server certificates; nil: the roots of the system.
 	RootCAs *x509.CertPool
 }
 
-// allows judges an address that is about to be dialled.
+// allows reports whether an address may be dialled.
 func (p Policy) allows(a netip.Addr) bool {
-	a = meant(a)
-	reach := reachOf(a)
-	return reach == anybody || reach == insider && p.AllowPrivate || within(p.AllowedCIDRs, a)
+	a = embeddedIPv4(a)
+	scope := scopeOf(a)
+	return scope == publicScope || scope == privateScope && p.AllowPrivate || contains(p.AllowedCIDRs, a)
 }
 
-// control runs after the name was resolved and before a connection is made,
-// once for each address that is tried.
+// control is a ControlContext of net.Dialer, which runs for each address before it is
+// dialled.
 func (p Policy) control(_ context.Context, _, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil || !p.allows(to.Addr()) {
@@ -62,20 +62,20 @@ func (p Policy) control(_ context.Context, _, address string, _ syscall.RawConn)
 // its fields are set.
 type Client struct {
 	UserAgent string        // "eventhook" by default
-	Timeout   time.Duration // of a whole Get, reading the answer included; 10 s by default
+	Timeout   time.Duration // of a Get, including reading the body; 10 s by default
 
 	policy    Policy
 	transport *http.Transport
 }
 
-// New makes a Client, which connects to nobody before it is asked to.
+// New returns a Client. It makes no connection.
 func New(p Policy) *Client {
 	p.AllowedCIDRs = slices.Clone(p.AllowedCIDRs)
 	return newClient(p, p.dialer(nil).DialContext)
 }
 
-// dialer judges each address that it is about to dial, but for a proxy's. With
-// no resolver it has the system's.
+// dialer returns a dialer that checks each address, except the address of the proxy. A nil
+// resolver is the resolver of the system.
 func (p Policy) dialer(r *net.Resolver) *net.Dialer {
 	d := &net.Dialer{Timeout: connectTimeout, Resolver: r}
 	if p.Proxy == nil {
@@ -88,24 +88,23 @@ func newClient(p Policy, dial dialFunc) *Client {
 	return &Client{UserAgent: "eventhook", Timeout: 10 * time.Second, policy: p, transport: newTransport(p, dial)}
 }
 
-// Document is what a Get brought.
+// Document is the result of Get.
 type Document struct {
 	Body        []byte
-	ContentType string        // as the server says it
-	MaxAge      time.Duration // of Cache-Control; 0 if it gives none, or forbids to keep the answer
+	ContentType string        // the Content-Type header
+	MaxAge      time.Duration // of Cache-Control; 0 if it is absent or the response must not be cached
 }
 
-// Get fetches the document at an https URL, on any port, without user and
-// password in it. Any answer but 200 is a StatusError, a redirect too; a body
-// of more than most bytes is ErrTooLarge and never cut; an address that the
-// Policy does not allow is ErrRefused.
+// Get fetches the document at an https URL without user and password. The URL may have a
+// port. A status other than 200, such as a redirect, is a StatusError. A body of more than
+// maxBytes is ErrTooLarge and never truncated. An address that the Policy forbids is
+// ErrRefused.
 //
-// It returns when ctx ends or Timeout has passed, and the error then wraps
-// context.Canceled or context.DeadlineExceeded. Errors print in our own words:
-// nothing of the answer, of the URL, or of the addresses behind it. What they
-// wrap may print all of that.
-func (c *Client) Get(ctx context.Context, url string, most int64) (Document, error) {
-	asking := asking{"the server", time.Now()}
+// Get returns when ctx ends or Timeout has passed. Then the error wraps context.Canceled or
+// context.DeadlineExceeded. The messages of errors contain no part of the response, of the
+// URL, or of resolved addresses. The errors that they wrap may contain them.
+func (c *Client) Get(ctx context.Context, url string, maxBytes int64) (Document, error) {
+	asker := asker{"the server", time.Now()}
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	request, err := c.request(ctx, url)
@@ -119,20 +118,20 @@ func (c *Client) Get(ctx context.Context, url string, most int64) (Document, err
 	}
 	response, err := c.transport.RoundTrip(request)
 	if err != nil {
-		return Document{}, asking.inOurWords(ctx, err)
+		return Document{}, asker.translate(ctx, err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
 		return Document{}, StatusError(response.StatusCode)
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(nil, response.Body, most))
+	body, err := io.ReadAll(http.MaxBytesReader(nil, response.Body, maxBytes))
 	if err != nil {
-		return Document{}, asking.inOurWords(ctx, err)
+		return Document{}, asker.translate(ctx, err)
 	}
 	return Document{Body: body, ContentType: response.Header.Get("Content-Type"), MaxAge: maxAge(response.Header)}, nil
 }
 
-// maxURL is what common servers take.
+// maxURL is the URL length that common servers accept.
 const maxURL = 8 << 10
 
 func (c *Client) request(ctx context.Context, text string) (*http.Request, error) {

@@ -15,9 +15,9 @@ import (
 
 // Errors that callers compare with errors.Is.
 var (
-	// ErrRefused says that the Policy allows none of the addresses of a host.
+	// ErrRefused is the error for a host whose addresses are all forbidden by the Policy.
 	ErrRefused = errors.New("the address is not allowed")
-	// ErrTooLarge says that the body of an answer was not read to its end.
+	// ErrTooLarge is the error for a body that is longer than the limit of the caller.
 	ErrTooLarge = errors.New("the answer is too large")
 )
 
@@ -27,7 +27,7 @@ var (
 	errSendURL      error = &requestError{"want an http or https URL without user and password", classBlocked, nil}
 )
 
-// StatusError is the status of an answer that was not 200.
+// StatusError is the status of a response other than 200.
 type StatusError int
 
 func (e StatusError) Error() string { return fmt.Sprintf("the answer has the status %d", int(e)) }
@@ -36,14 +36,14 @@ func (e StatusError) Error() string { return fmt.Sprintf("the answer has the sta
 const (
 	classDNS     = "dns"     // the name could not be resolved
 	classConnect = "connect" // no connection was made, or none through the proxy
-	classTLS     = "tls"     // the two did not agree, or the certificate is not trusted
-	classTimeout = "timeout" // ctx ended before there was an answer
-	classBlocked = "blocked" // refused by the Policy, or no URL to send to: nothing was sent
-	classClosed  = "closed"  // the connection broke, or what came is no answer
+	classTLS     = "tls"     // the TLS handshake failed, or the certificate is not trusted
+	classTimeout = "timeout" // ctx ended before the response
+	classBlocked = "blocked" // nothing was sent: the Policy forbids the address, or the request is invalid
+	classClosed  = "closed"  // the connection broke, or the response was not valid HTTP
 )
 
-// requestError prints its text alone: what it wraps repeats addresses, and
-// what the other side sent.
+// requestError is an error whose message may be shown to users. Its cause may contain
+// addresses and bytes of the response, so the message does not include it.
 type requestError struct {
 	text  string
 	class string
@@ -53,66 +53,66 @@ type requestError struct {
 func (e *requestError) Error() string { return e.text }
 func (e *requestError) Unwrap() error { return e.cause }
 
-// Class says what sort of failure it is, in one word.
+// Class returns the class of the failure, in one word.
 func (e *requestError) Class() string { return e.class }
 
-// asking is a request to somebody, and since when.
-type asking struct {
-	whom  string // as people are told: never an address that was resolved
+// asker describes a request for the messages of its errors.
+type asker struct {
+	host  string // for users: never a resolved address
 	since time.Time
 }
 
-// said is what people are told; format has a place for whom.
-func (a asking) said(class, format string, cause error) error {
-	return &requestError{fmt.Sprintf(format, a.whom), class, cause}
+// errorf returns a requestError. format has a verb for the host.
+func (a asker) errorf(class, format string, cause error) error {
+	return &requestError{fmt.Sprintf(format, a.host), class, cause}
 }
 
 const (
 	notPublic = "the address of %s is not public; outbound.allowed_cidrs in the gateway's configuration can allow it"
-	noAddress = "%s is neither a name nor an address in full, such as 192.0.2.1"
+	noAddress = "%s is neither a name nor a complete address, such as 192.0.2.1"
 )
 
-// inOurWords turns an error of net/http into one that may be shown. The end of
-// ctx is told even where net/http speaks of a timeout of its own making.
-func (a asking) inOurWords(ctx context.Context, err error) error {
+// translate turns an error of net/http into one that may be shown to users. If ctx has
+// ended, the error says so, even if net/http reports a timeout of its own.
+func (a asker) translate(ctx context.Context, err error) error {
 	var (
 		large *http.MaxBytesError
-		ours  *requestError
+		known *requestError
 	)
 	switch ended := ctx.Err(); {
-	case errors.As(err, &ours):
-		return ours
+	case errors.As(err, &known):
+		return known
 	case errors.Is(err, ErrRefused):
-		return a.said(classBlocked, notPublic, ErrRefused)
+		return a.errorf(classBlocked, notPublic, ErrRefused)
 	case errors.As(err, &large):
 		return ErrTooLarge
 	case errors.Is(ended, context.Canceled):
 		return &requestError{"the request was cancelled", classClosed, ended}
 	case ended != nil:
-		return a.said(classTimeout, "no whole answer from %s within "+a.limit(ctx), ended)
+		return a.errorf(classTimeout, "no whole answer from %s within "+a.limit(ctx), ended)
 	}
 	class, format := failure(err)
-	return a.said(class, format, err)
+	return a.errorf(class, format, err)
 }
 
-// limit is how long the answer might have taken.
-func (a asking) limit(ctx context.Context) string {
+// limit returns the time that the response was allowed to take.
+func (a asker) limit(ctx context.Context) string {
 	until, _ := ctx.Deadline()
 	return fmt.Sprintf("%g s", until.Sub(a.since).Round(100*time.Millisecond).Seconds())
 }
 
-// failure says why there is no answer, with a place for whom.
+// failure returns the class and the message of an error. format has a verb for the host.
 func failure(err error) (class, format string) {
 	var (
-		way     *net.OpError
+		network *net.OpError
 		name    *net.DNSError
 		trust   *tls.CertificateVerificationError
 		noTLS   tls.RecordHeaderError
 		timeout net.Error
 	)
-	var step string // of the way there
-	if errors.As(err, &way) {
-		step = way.Op
+	var step string // of connecting
+	if errors.As(err, &network) {
+		step = network.Op
 	}
 	switch {
 	case errors.Is(err, errProxyRefused):
@@ -133,7 +133,7 @@ func failure(err error) (class, format string) {
 		return classTLS, "%s and the gateway did not agree on TLS"
 	case errors.As(err, &timeout) && timeout.Timeout() && step == "dial":
 		return classConnect, "no connection to %s in time"
-	case errors.As(err, &timeout) && timeout.Timeout(): // the transport's own, for handshakes
+	case errors.As(err, &timeout) && timeout.Timeout(): // the handshake timeout of net/http
 		return classTLS, "no connection to %s in time"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return classClosed, "%s closed the connection without a whole answer"
@@ -143,5 +143,5 @@ func failure(err error) (class, format string) {
 	return classClosed, "the connection to %s failed"
 }
 
-// isOfTLS reports whether crypto/tls has failed; most of its errors have no type.
+// isOfTLS reports whether err is an error of crypto/tls. Most of its errors have no type.
 func isOfTLS(err error) bool { return strings.HasPrefix(err.Error(), "tls: ") }

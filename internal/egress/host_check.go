@@ -9,12 +9,13 @@ import (
 	"time"
 )
 
-// lookupTimeout bounds a LookUpAndCheckHost.
+// lookupTimeout is the timeout of LookUpAndCheckHost.
 const lookupTimeout = 2 * time.Second
 
-// LookUpAndCheckHost is the error of Send for a URL of which the Policy refuses every address
-// that its host has now. A name that cannot be looked up now, and one that a proxy
-// looks up, is no error: it is judged when it is dialled, as every name is again.
+// LookUpAndCheckHost returns the error of Send for a URL whose host currently has only
+// addresses that the Policy forbids. It returns nil for a name that cannot be resolved now,
+// and for a name that the proxy resolves. The addresses are checked again when they are
+// dialled.
 func (c *Client) LookUpAndCheckHost(ctx context.Context, u *url.URL) error {
 	if err := c.CheckHost(u); err != nil || c.policy.Proxy != nil {
 		return err
@@ -25,5 +26,5 @@ func (c *Client) LookUpAndCheckHost(ctx context.Context, u *url.URL) error {
 	if err != nil || slices.ContainsFunc(found, func(a netip.Addr) bool { return c.policy.allows(a) }) {
 		return nil
 	}
-	return asking{whom: u.Host}.said(classBlocked, notPublic, ErrRefused)
+	return asker{host: u.Host}.errorf(classBlocked, notPublic, ErrRefused)
 }

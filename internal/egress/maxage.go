@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// maxAge reads Cache-Control (RFC 9111, section 5.2). Of several max-age the
-// first counts; more than 68 years are 68 years.
+// maxAge returns the max-age of Cache-Control (RFC 9111, section 5.2), or 0 if it is absent
+// or the response must not be cached. The first of several max-age directives counts. The
+// maximum is 68 years.
 func maxAge(h http.Header) time.Duration {
 	age := time.Duration(-1)
 	for directive := range strings.SplitSeq(strings.Join(h.Values("Cache-Control"), ","), ",") {
@@ -25,7 +26,7 @@ func maxAge(h http.Header) time.Duration {
 	return max(age, 0)
 }
 
-// seconds is 0 for what is no number, and the largest for what is too large.
+// seconds returns a number of seconds: 0 for invalid text, the maximum for larger numbers.
 func seconds(text string) time.Duration {
 	n, _ := strconv.ParseUint(strings.Trim(text, `"`), 10, 31)
 	return time.Duration(n) * time.Second

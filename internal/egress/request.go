@@ -13,12 +13,12 @@ import (
 
 var errUnsendable error = &requestError{"the request has a method or a header that cannot be sent", classBlocked, nil}
 
-// transportHeaders are the headers that the transport sets, or that would change
-// what a connection does. They are never sent as a caller gives them.
+// transportHeaders are the headers that the transport sets or that control the connection.
+// The values that a caller sets are never sent.
 var transportHeaders = []string{"Connection", "Content-Length", "Host", "Trailer", "Transfer-Encoding", "Upgrade"}
 
-// outgoing is the request as it is sent: a copy with ctx, a User-Agent and without
-// transportHeaders. net/http checks the other headers before it connects.
+// outgoing returns the request to send: a copy with ctx and a User-Agent, and without
+// transportHeaders. net/http validates all other headers before it connects.
 func (c *Client) outgoing(ctx context.Context, r *http.Request) (*http.Request, error) {
 	host, err := httpguts.PunycodeHostPort(cmp.Or(r.Host, r.URL.Host))
 	if err != nil || !httpguts.ValidHostHeader(host) || !httpguts.ValidHeaderFieldName(r.Method) ||
@@ -35,7 +35,7 @@ func (c *Client) outgoing(ctx context.Context, r *http.Request) (*http.Request, 
 	return sent, nil
 }
 
-// header is h itself if nothing must be changed, and else a copy.
+// header returns h itself if it needs no change, and a changed copy otherwise.
 func (c *Client) header(h http.Header) http.Header {
 	_, isNamed := h["User-Agent"]
 	isFinal := isNamed
@@ -77,6 +77,7 @@ func isValidHeader(h http.Header) bool {
 	return true
 }
 
+// isControl reports whether c is an ASCII control character.
 func isControl(c rune) bool { return c < ' ' || c == 0x7f }
 
 // isSendable reports whether a URL is http or https, with a host and without user

@@ -16,38 +16,37 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// The bounds of what is read of a response's body beyond what the caller wants. A
-// body that ends within them leaves a connection that can be used again.
+// The bounds of reading a response's body beyond the bytes that the caller wants. If the
+// body ends within them, the connection is reused.
 const (
 	drainBytes = 64 << 10
 	bodyTime   = time.Second
 )
 
-// Send makes a request as Exchange does, and keeps nothing of the response's body.
+// Send is Exchange without the response's body.
 func (c *Client) Send(ctx context.Context, request *http.Request) (status int, header http.Header, err error) {
 	status, header, _, err = c.Exchange(ctx, request, 0)
 	return status, header, err
 }
 
-// Exchange makes a request of any method to an http or https URL, without user
-// and password in it, and returns the response's status and headers, whatever
-// they are, and the first bytes of its body, up to most. The body is read until
-// ctx ends and for a second at most. A body that breaks off is no error. Exchange
-// sets User-Agent unless the request does.
+// Exchange makes a request of any method to an http or https URL without user and password.
+// It returns the response's status, whatever it is, its headers, and up to maxBytes of its
+// body. The body is read until ctx ends, and for at most one second. A body that breaks off
+// is not an error. Exchange sets User-Agent unless the request has one.
 //
-// Exchange does not change the request. If the receiver responds early, the
-// request's headers and body may still be read for a moment after Exchange
-// returned, so they must not be changed or used again.
+// Exchange does not change the request. If the receiver responds early, the request's
+// headers and body may still be read for a moment after Exchange returned. Callers must not
+// change or reuse them.
 //
-// A request with GetBody and with an Idempotency-Key in its headers is repeated at
-// once if a kept connection turns out to be closed before a byte of the response
-// came: the receiver may see the request more than once. A key without values has
-// the same effect and is not sent.
+// A request with GetBody and an Idempotency-Key header is repeated at once if an idle
+// connection turns out to be closed before the first byte of the response. The receiver may
+// get such a request more than once. A key without values has the same effect and is not
+// sent.
 //
-// Exchange takes as long as ctx allows, and no longer than 5 s to connect and 5 s
-// for TLS. Errors are those of Get, name the host as the URL does, and have a
-// method Class that returns dns, connect, tls, timeout, blocked or closed.
-func (c *Client) Exchange(ctx context.Context, request *http.Request, most int) (status int, header http.Header, beginning []byte, err error) {
+// Exchange ends when ctx ends. Connecting takes at most 5 s, and TLS another 5 s. Errors
+// are the errors of Get, but name the host of the URL. They have a method Class that returns
+// dns, connect, tls, timeout, blocked or closed.
+func (c *Client) Exchange(ctx context.Context, request *http.Request, maxBytes int) (status int, header http.Header, beginning []byte, err error) {
 	if !isSendable(request.URL) {
 		return 0, nil, nil, errSendURL
 	}
@@ -56,7 +55,7 @@ func (c *Client) Exchange(ctx context.Context, request *http.Request, most int) 
 			return 0, nil, nil, err
 		}
 	}
-	asking := asking{request.URL.Host, time.Now()}
+	asker := asker{request.URL.Host, time.Now()}
 	bounded, cancel := context.WithCancel(&countedDials{Context: ctx})
 	defer cancel()
 	sent, err := c.outgoing(bounded, request)
@@ -68,33 +67,33 @@ func (c *Client) Exchange(ctx context.Context, request *http.Request, most int) 
 		if !isValidHeader(sent.Header) {
 			err = errUnsendable
 		}
-		return 0, nil, nil, asking.inOurWords(ctx, err)
+		return 0, nil, nil, asker.translate(ctx, err)
 	}
-	beginning = readBeginning(response, most, cancel)
+	beginning = readBeginning(response, maxBytes, cancel)
 	if response.StatusCode < http.StatusContinue {
-		return 0, nil, nil, asking.inOurWords(ctx, errNoStatus)
+		return 0, nil, nil, asker.translate(ctx, errNoStatus)
 	}
 	return response.StatusCode, response.Header, beginning, nil
 }
 
 var errNoStatus = errors.New("a status below 100")
 
-// readBeginning returns the first bytes of a body, reads a short rest, and closes
-// the body. It calls cancel, which must end the request, if that takes longer than
-// bodyTime.
-func readBeginning(response *http.Response, most int, cancel func()) (beginning []byte) {
+// readBeginning returns the first bytes of a body, reads up to drainBytes more, and closes
+// the body. If that takes longer than bodyTime, it calls cancel, which must end the
+// request.
+func readBeginning(response *http.Response, maxBytes int, cancel func()) (beginning []byte) {
 	if response.Body == http.NoBody {
 		return nil
 	}
 	if response.StatusCode == http.StatusSwitchingProtocols {
-		_ = response.Body.Close() // the connection itself, which has no end
+		_ = response.Body.Close() // the body is the connection itself, which has no end
 		return nil
 	}
 	timer := time.AfterFunc(bodyTime, cancel)
 	defer timer.Stop()
-	defer func() { _ = response.Body.Close() }() // of HTTP/2 it may wait for a blocked write
-	rest := &io.LimitedReader{R: response.Body, N: int64(most)}
-	if most > 0 {
+	defer func() { _ = response.Body.Close() }() // with HTTP/2, Close may wait for a blocked write
+	rest := &io.LimitedReader{R: response.Body, N: int64(maxBytes)}
+	if maxBytes > 0 {
 		var err error
 		if beginning, err = io.ReadAll(rest); err != nil {
 			return beginning
@@ -105,23 +104,23 @@ func readBeginning(response *http.Response, most int, cancel func()) (beginning 
 	return beginning
 }
 
-// CheckHost is the error of Send that can be told without asking anybody: that the
-// Policy refuses the address that a URL gives for its host, or this machine,
-// which localhost is (RFC 6761, section 6.3). Of a name it says nothing.
+// CheckHost returns the error of Send for a URL whose host is an address that the Policy
+// forbids, or is localhost while loopback addresses are forbidden (RFC 6761, section 6.3).
+// It does not resolve other names and returns nil for them.
 func (c *Client) CheckHost(u *url.URL) error {
-	all, known := foreseen(strings.ToLower(strings.TrimSuffix(dialled(u.Hostname()), ".")))
+	all, isAddress := literalAddresses(strings.ToLower(strings.TrimSuffix(dialledHost(u.Hostname()), ".")))
 	switch {
-	case !known || slices.ContainsFunc(all, c.policy.allows):
+	case !isAddress || slices.ContainsFunc(all, c.policy.allows):
 		return nil
 	case len(all) == 0:
-		return asking{whom: u.Host}.said(classBlocked, noAddress, ErrRefused)
+		return asker{host: u.Host}.errorf(classBlocked, noAddress, ErrRefused)
 	}
-	return asking{whom: u.Host}.said(classBlocked, notPublic, ErrRefused)
+	return asker{host: u.Host}.errorf(classBlocked, notPublic, ErrRefused)
 }
 
-// dialled is a host as net/http dials it, or names it to a proxy: other forms of
-// letters, digits and dots are the common ones (UTS 46), so １２７。0。0。1 is 127.0.0.1.
-func dialled(host string) string {
+// dialledHost returns a host as net/http dials it or passes it to a proxy: Unicode variants
+// of letters, digits and dots are mapped to ASCII (UTS 46), so １２７。0。0。1 is 127.0.0.1.
+func dialledHost(host string) string {
 	if !strings.ContainsFunc(host, func(c rune) bool { return c >= utf8.RuneSelf }) {
 		return host
 	}
@@ -131,10 +130,11 @@ func dialled(host string) string {
 	return host
 }
 
-// foreseen are the addresses of a host, if they are known without asking. One
-// whose last label is a number is an address in some spelling, such as 0x7f.1,
-// since no name at the top is; which one, others may see differently.
-func foreseen(host string) (all []netip.Addr, known bool) {
+// literalAddresses returns the addresses of a host that needs no lookup. A host whose last
+// label is a number, such as 0x7f.1, is an address in an unusual spelling, because no
+// top-level domain is a number. Programs disagree about which address it is, so
+// literalAddresses returns none for it.
+func literalAddresses(host string) (all []netip.Addr, isAddress bool) {
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
 		return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}, true
 	}

@@ -16,20 +16,20 @@ const (
 	connectTimeout = 5 * time.Second // to connect, and again for TLS
 	idleTimeout    = 30 * time.Second
 	maxHeaderBytes = 64 << 10 // of a response, interim responses included
-	// A host keeps as many idle connections as it gets requests at once. Beyond
-	// maxIdle the connection that was idle for longest is closed.
+	// A host has up to maxIdlePerHost idle connections. Beyond maxIdle in total, the
+	// connection that was idle for the longest time is closed.
 	maxIdle        = 1024
 	maxIdlePerHost = 256
 )
 
 // The bounds of HTTP/2.
 const (
-	// maxHTTP2 bounds the open connections of HTTP/2, which net/http does not count
-	// as idle. Beyond it connections use HTTP/1.1.
+	// maxHTTP2 bounds the open HTTP/2 connections, which net/http does not count as
+	// idle. At the limit, new connections use HTTP/1.1.
 	maxHTTP2 = 1024
-	// http2Dials bounds the connections of HTTP/2 that one request may open, one
-	// after the other. A receiver that refuses each new stream, or ends each
-	// connection, would otherwise be dialled in a loop.
+	// http2Dials bounds the HTTP/2 connections that one request may open in sequence.
+	// Otherwise net/http would dial a receiver in a loop that refuses each new stream or
+	// closes each connection.
 	http2Dials = 2
 	// pingAfter and pingTimeout bound how long a dead connection is used.
 	pingAfter    = 10 * time.Second
@@ -43,8 +43,8 @@ const (
 
 type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
-// newTransport makes the transport of a Client. It uses HTTP/2 where the receiver
-// offers it, except through a proxy.
+// newTransport returns the transport of a Client. It uses HTTP/2 if the receiver offers it,
+// but not through a proxy.
 func newTransport(p Policy, dial dialFunc) *http.Transport {
 	t := &http.Transport{
 		DialContext:            dial,
@@ -123,7 +123,7 @@ func (d *tlsDialer) dialTLS(ctx context.Context, network, address string) (net.C
 	return conn, nil
 }
 
-// reserve takes one of the maxHTTP2 connections, and reports whether it could.
+// reserve counts one more HTTP/2 connection, and reports whether the limits allow it.
 func (d *tlsDialer) reserve(ctx context.Context) bool {
 	if dials, isCounted := ctx.Value(dialsKey{}).(*countedDials); isCounted && dials.n.Add(1) > http2Dials {
 		return false
@@ -135,7 +135,7 @@ func (d *tlsDialer) reserve(ctx context.Context) bool {
 	return true
 }
 
-// releasingConn calls release when it is closed. Release may be called again.
+// releasingConn calls release when it is closed. release must allow repeated calls.
 type releasingConn struct {
 	net.Conn
 	release func()
@@ -149,7 +149,7 @@ func (c *releasingConn) Close() error {
 // countedDials is the context of one request. It counts the connections that
 // net/http opens for the request.
 type countedDials struct {
-	context.Context //nolint:containedctx // it is one
+	context.Context //nolint:containedctx // this type is a context
 	n               atomic.Int32
 }
 

@@ -30,8 +30,8 @@ func TestCallersShareOneFetch(t *testing.T) {
 	})
 }
 
-// Who asks for a key that is known does not wait for one that is sought.
-func TestASearchDelaysNobodyElse(t *testing.T) {
+// A request for a known key does not wait for the fetch of an unknown key.
+func TestUnknownKeyDelaysNoOtherRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWeb()
 		w.bodies[url] = jwks("a")
@@ -52,7 +52,7 @@ func TestASearchDelaysNobodyElse(t *testing.T) {
 	})
 }
 
-func TestACallerThatLeavesBreaksNobodysFetch(t *testing.T) {
+func TestCanceledCallerDoesNotCancelFetch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWeb()
 		w.bodies[url], w.gate = jwks("a"), make(chan struct{})
@@ -61,7 +61,7 @@ func TestACallerThatLeavesBreaksNobodysFetch(t *testing.T) {
 		var callers sync.WaitGroup
 		callers.Go(func() {
 			if keys, err := c.Keys(ctx, url, "a"); !errors.Is(err, context.Canceled) {
-				t.Errorf("who left: got %v, %v; want %v", keys, err, context.Canceled)
+				t.Errorf("the canceled caller: got %v, %v; want %v", keys, err, context.Canceled)
 			}
 		})
 		synctest.Wait()
@@ -74,7 +74,7 @@ func TestACallerThatLeavesBreaksNobodysFetch(t *testing.T) {
 	})
 }
 
-func TestAFetchThatHangsEnds(t *testing.T) {
+func TestFetchTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWeb()
 		w.gate = make(chan struct{})
@@ -86,17 +86,17 @@ func TestAFetchThatHangsEnds(t *testing.T) {
 		}
 		wantError(t, c, url, "", context.DeadlineExceeded)
 		if got := time.Since(began); got != 10*time.Second {
-			t.Errorf("asked again: took %s, want no more than 10s", got)
+			t.Errorf("the second call: took %s, want no more than 10s", got)
 		}
 	})
 }
 
 func page(i int) string { return fmt.Sprintf("https://slow.example/%d", i) }
 
-// server is a document on a host of its own.
+// server returns the URL of a document on its own host.
 func server(i int) string { return fmt.Sprintf("https://slow-%d.example/", i) }
 
-func TestFetchesTakeTurns(t *testing.T) {
+func TestRunningFetchesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWeb()
 		w.gate = make(chan struct{})
@@ -120,9 +120,9 @@ func TestFetchesTakeTurns(t *testing.T) {
 	})
 }
 
-// A document whose turn does not come has not failed: its old keys are used,
-// and it is fetched when there is room again.
-func TestWhoGetsNoTurnMayAskAgain(t *testing.T) {
+// A timeout in the queue is not a failure of the document: its cached keys are used,
+// and it is fetched as soon as there is capacity.
+func TestQueueTimeoutIsNotCached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWeb()
 		w.bodies[url], w.bodies["https://new.example"] = jwks("old"), jwks("new")
@@ -149,7 +149,7 @@ func TestWhoGetsNoTurnMayAskAgain(t *testing.T) {
 	})
 }
 
-func TestAFloodOfURLsIsRefusedAtOnce(t *testing.T) {
+func TestFloodOfURLsIsRefusedImmediately(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWeb()
 		w.bodies[url] = jwks("a")
@@ -181,7 +181,7 @@ func wantBusy(t *testing.T, c *keyset.Cache, url string) {
 	}
 }
 
-func TestManyAtOnce(t *testing.T) {
+func TestConcurrentKeys(t *testing.T) {
 	w := newWeb()
 	for i := range 5 {
 		w.bodies[page(i)] = jwks("a", "b")

@@ -17,7 +17,7 @@ import (
 func newTenant() eventhook.TenantID { return eventhook.NewID[eventhook.Tenant](time.Now()) }
 func newSource() eventhook.SourceID { return eventhook.NewID[eventhook.Source](time.Now()) }
 
-// flood asks for documents in the background until the web's gate opens.
+// flood requests documents in the background until the web's gate opens.
 func flood(t *testing.T, all *sync.WaitGroup, k verify.Keys, n int, url func(int) string) {
 	for i := range n {
 		all.Go(func() { _, _ = k.Keys(t.Context(), url(i), "") })
@@ -34,8 +34,8 @@ func (w *web) wantRunning(t *testing.T, want int) {
 	}
 }
 
-// Attack: forged requests name made-up certificates.
-func TestMadeUpDocumentsOfATenantDelayNoOtherTenant(t *testing.T) {
+// The attack: forged requests with URLs of invented certificates.
+func TestInventedDocumentsOfTenantDelayNoOtherTenant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWeb()
 		w.gate, w.bodies[url] = make(chan struct{}), jwks("a")
@@ -44,7 +44,7 @@ func TestMadeUpDocumentsOfATenantDelayNoOtherTenant(t *testing.T) {
 		for s := range 50 {
 			flood(t, &all, c.ForSource(forged, newSource()), 50, func(i int) string { return fmt.Sprintf("https://host-%d.example/%d", i, s) })
 		}
-		w.wantRunning(t, 4) // the tenant's share
+		w.wantRunning(t, 4) // the tenant's limit
 		all.Go(func() {
 			if keys, err := c.ForSource(newTenant(), newSource()).Keys(t.Context(), url, "a"); err != nil || len(keys) != 1 {
 				t.Errorf("the other tenant: got %v, %v; want its key", keys, err)
@@ -58,7 +58,7 @@ func TestMadeUpDocumentsOfATenantDelayNoOtherTenant(t *testing.T) {
 	})
 }
 
-func TestFetchesOfASourceAndAHostAreBounded(t *testing.T) {
+func TestFetchesPerSourceAndHostAreBounded(t *testing.T) {
 	for _, c := range []struct {
 		claim string
 		fill  func(t *testing.T, all *sync.WaitGroup, c *keyset.Cache)
@@ -101,9 +101,9 @@ func TestFetchesOfASourceAndAHostAreBounded(t *testing.T) {
 	}
 }
 
-// A fetch that waits in the share of one tenant runs in the share of another
-// that wants the same document.
-func TestADocumentOfTwoTenantsDoesNotWaitForTheBusyOne(t *testing.T) {
+// A fetch that waits for the capacity of one tenant runs with the capacity of another
+// tenant that needs the same document.
+func TestSharedFetchDoesNotWaitForBusyTenant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWeb()
 		w.gate, w.bodies[url] = make(chan struct{}), jwks("a")
@@ -121,8 +121,9 @@ func TestADocumentOfTwoTenantsDoesNotWaitForTheBusyOne(t *testing.T) {
 	})
 }
 
-// When a fetch ends, the next is one of the tenant that has waited longest.
-func TestTenantsTakeTheirFetchesInTurn(t *testing.T) {
+// When a fetch ends, the next belongs to the tenant whose last fetch started the
+// longest time ago.
+func TestRoundRobinBetweenTenants(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWeb()
 		w.gate = make(chan struct{})
@@ -146,7 +147,7 @@ func TestTenantsTakeTheirFetchesInTurn(t *testing.T) {
 	})
 }
 
-func TestASourceWithTooManyFetchesIsRefusedAtOnce(t *testing.T) {
+func TestSourceWithTooManyFetchesIsRefusedImmediately(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWeb()
 		w.gate = make(chan struct{})
@@ -156,15 +157,15 @@ func TestASourceWithTooManyFetchesIsRefusedAtOnce(t *testing.T) {
 		began := time.Now()
 		_, err := c.ForSource(tenant, source).Keys(t.Context(), url, "")
 		if e, ok := errors.AsType[*eventhook.Error](err); !ok || e.Kind != eventhook.KindUnavailable || time.Since(began) != 0 {
-			t.Errorf("got %v after %s, want unavailable at once", err, time.Since(began))
+			t.Errorf("got %v after %s, want unavailable immediately", err, time.Since(began))
 		}
 		close(w.gate)
 		all.Wait()
 	})
 }
 
-// What a tenant's requests bring pushes out what they have brought before.
-func TestDocumentsOfATenantPushOutItsOwn(t *testing.T) {
+// A tenant with too many documents evicts its own documents.
+func TestTenantEvictsItsOwnDocuments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWeb()
 		w.bodies[url] = jwks("a")
@@ -182,7 +183,7 @@ func TestDocumentsOfATenantPushOutItsOwn(t *testing.T) {
 	})
 }
 
-func TestASenderWithoutBudgetCausesNoFetch(t *testing.T) {
+func TestCachedKeysOnlyCausesNoFetch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWeb()
 		w.bodies[url] = jwks("a")
@@ -194,7 +195,7 @@ func TestASenderWithoutBudgetCausesNoFetch(t *testing.T) {
 		wantFetches(t, w, url, 0)
 		wantKeys(t, c, url, "a", "a")
 		if keys, err := c.Keys(ctx, url, "a"); err != nil || len(keys) != 1 {
-			t.Errorf("got %v, %v; want the key in memory", keys, err)
+			t.Errorf("got %v, %v; want the cached key", keys, err)
 		}
 		time.Sleep(time.Minute)
 		if _, err := c.Keys(ctx, url, "new"); eventhook.KindOf(err) != eventhook.KindUnavailable {
@@ -203,8 +204,8 @@ func TestASenderWithoutBudgetCausesNoFetch(t *testing.T) {
 	})
 }
 
-// A key that may be new is not called unknown while nothing can be fetched.
-func TestAnUnknownKeyIsUnavailableWhileTheShareIsUsedUp(t *testing.T) {
+// If no fetch is possible, an unknown key is unavailable, because it can be a new key.
+func TestUnknownKeyIsUnavailableWithoutCapacity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWeb()
 		w.bodies[url] = jwks("a")
@@ -225,7 +226,7 @@ func TestAnUnknownKeyIsUnavailableWhileTheShareIsUsedUp(t *testing.T) {
 	})
 }
 
-func TestADocumentThatDoesNotExistIsNotFoundForAWhile(t *testing.T) {
+func TestNotFoundIsCached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fetches := 0
 		c := keyset.New(10, time.Now, func(context.Context, string) ([]byte, time.Duration, error) {

@@ -23,8 +23,8 @@ const url = "https://keys.example/jwks?token=hunter2"
 
 var errDown = errors.New("the answer has the status 503")
 
-// web is what a cache fetches: documents by URL, and how often each was
-// fetched. Tests change it while no fetch runs, or while all wait at the gate.
+// web is a fake of the web: documents by URL, and the number of fetches of each.
+// Tests modify it only while no fetch runs, or while all fetches wait at the gate.
 type web struct {
 	mu      sync.Mutex
 	bodies  map[string]string
@@ -32,13 +32,13 @@ type web struct {
 	down    error
 	fetches map[string]int
 	running int
-	most    int           // that ran at a time
+	most    int           // concurrent fetches
 	gate    chan struct{} // nil: open
 }
 
 func newWeb() *web { return &web{bodies: map[string]string{}, fetches: map[string]int{}} }
 
-// jwks is a JWK Set with one key for each id.
+// jwks returns a JWK Set with a key for each id.
 func jwks(ids ...string) string {
 	var all []string
 	for i, id := range ids {
@@ -48,7 +48,7 @@ func jwks(ids ...string) string {
 	return `{"keys":[` + strings.Join(all, ",") + `]}`
 }
 
-// fetch reads first and waits then, like an answer that is slow to arrive.
+// fetch reads the document before it waits at the gate, like a slow response.
 func (w *web) fetch(ctx context.Context, url string) ([]byte, time.Duration, error) {
 	w.mu.Lock()
 	w.fetches[url]++
@@ -80,7 +80,7 @@ func (w *web) fetch(ctx context.Context, url string) ([]byte, time.Duration, err
 
 func (w *web) cache(size int) *keyset.Cache { return keyset.New(size, time.Now, w.fetch) }
 
-// wantKeys asks for id and wants the ids of all keys, such as "a b".
+// wantKeys requests the key id and checks the ids of all returned keys, such as "a b".
 func wantKeys(t *testing.T, c *keyset.Cache, url, id, want string) {
 	t.Helper()
 	keys, err := c.Keys(t.Context(), url, id)
@@ -110,7 +110,7 @@ func wantFetches(t *testing.T, w *web, url string, want int) {
 	}
 }
 
-func TestADocumentIsKeptForItsAge(t *testing.T) {
+func TestDocumentIsCachedForItsAge(t *testing.T) {
 	for _, c := range []struct {
 		claim     string
 		age, want time.Duration
@@ -140,7 +140,7 @@ func TestADocumentIsKeptForItsAge(t *testing.T) {
 	}
 }
 
-func TestOldKeysAreBetterThanAnError(t *testing.T) {
+func TestExpiredKeysAreUsedIfFetchFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWeb()
 		w.bodies[url] = jwks("a")
@@ -152,8 +152,8 @@ func TestOldKeysAreBetterThanAnError(t *testing.T) {
 		wantFetches(t, w, url, 2)
 		time.Sleep(30*time.Second - time.Nanosecond)
 		wantKeys(t, c, url, "a", "a")
-		wantError(t, c, url, "unknown", errDown) // it may be a new key
-		wantFetches(t, w, url, 2)                // the document is left alone
+		wantError(t, c, url, "unknown", errDown) // it can be a new key
+		wantFetches(t, w, url, 2)                // not fetched again yet
 		time.Sleep(time.Nanosecond)
 		wantKeys(t, c, url, "a", "a")
 		wantFetches(t, w, url, 3)
@@ -164,7 +164,7 @@ func TestOldKeysAreBetterThanAnError(t *testing.T) {
 	})
 }
 
-func TestKeysOfADayAgoAreNotUsed(t *testing.T) {
+func TestKeysOlderThanADayAreNotUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWeb()
 		w.bodies[url] = jwks("a")
@@ -182,7 +182,7 @@ func TestKeysOfADayAgoAreNotUsed(t *testing.T) {
 	})
 }
 
-func TestAFailureIsRemembered(t *testing.T) {
+func TestFailureIsCached(t *testing.T) {
 	for _, c := range []struct {
 		claim string
 		spoil func(*web)
@@ -219,7 +219,7 @@ func TestAFailureIsRemembered(t *testing.T) {
 	}
 }
 
-func TestAnUnknownKeyIsSoughtOnceAMinute(t *testing.T) {
+func TestUnknownKeyIsFetchedOncePerMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWeb()
 		w.bodies[url] = jwks("a")
@@ -230,7 +230,7 @@ func TestAnUnknownKeyIsSoughtOnceAMinute(t *testing.T) {
 		wantKeys(t, c, url, "b", "a")
 		wantFetches(t, w, url, 1)
 		time.Sleep(time.Nanosecond)
-		wantKeys(t, c, url, "a", "a") // is known
+		wantKeys(t, c, url, "a", "a") // a known key
 		wantKeys(t, c, url, "", "a")
 		wantFetches(t, w, url, 1)
 		wantKeys(t, c, url, "b", "a b")
@@ -249,7 +249,7 @@ func TestAnUnknownKeyIsSoughtOnceAMinute(t *testing.T) {
 	})
 }
 
-func TestWhatIsNoURLIsNotFetched(t *testing.T) {
+func TestInvalidURLIsNotFetched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWeb()
 		c := w.cache(10)
@@ -264,7 +264,7 @@ func TestWhatIsNoURLIsNotFetched(t *testing.T) {
 	})
 }
 
-func TestDocumentsAndFailuresAreBoundedApart(t *testing.T) {
+func TestDocumentsAndFailuresHaveSeparateLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWeb()
 		c := w.cache(3)
@@ -288,7 +288,7 @@ func TestDocumentsAndFailuresAreBoundedApart(t *testing.T) {
 		_, _ = c.Keys(t.Context(), bad(0), "")
 		wantFetches(t, w, bad(0), 2)
 		wantKeys(t, c, good(0), "a", "a")
-		wantKeys(t, c, good(3), "a", "a") // pushes out the one used longest ago
+		wantKeys(t, c, good(3), "a", "a") // evicts the least recently used
 		wantKeys(t, c, good(0), "a", "a")
 		wantFetches(t, w, good(0), 1)
 		wantKeys(t, c, good(1), "a", "a")

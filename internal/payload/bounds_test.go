@@ -16,7 +16,7 @@ import (
 
 const formType = "application/x-www-form-urlencoded"
 
-func TestFieldsStandInTheirOrder(t *testing.T) {
+func TestFieldsKeepTheirOrder(t *testing.T) {
 	for _, c := range []struct{ claim, contentType, body, want string }{
 		{"a form", formType, "z=1&a=2&z=3&=4&m", `{"z":["1","3"],"a":"2","":"4","m":""}`},
 		{"a form with semicolons", formType, "a=1;b=2", ``},
@@ -66,8 +66,8 @@ func TestFormsAreBounded(t *testing.T) {
 	}
 }
 
-// A file is counted, and neither kept nor written anywhere.
-func TestFilesOfFormsCostNothing(t *testing.T) {
+// The size of a file is counted; its content is neither kept nor written to disk.
+func TestFilesOfFormsNeedNoMemory(t *testing.T) {
 	folder := t.TempDir()
 	t.Setenv("TMPDIR", folder)
 	const size = 24 << 20
@@ -88,8 +88,8 @@ func TestFilesOfFormsCostNothing(t *testing.T) {
 	}
 }
 
-// Of what is looked into there is one view, made when one asks for it.
-func TestViewsAreMadeOnce(t *testing.T) {
+// A view is built at the first use, and reused.
+func TestViewsAreBuiltOnce(t *testing.T) {
 	for _, c := range []struct{ contentType, body string }{
 		{formType, "a=1"}, {multipart, parts(`name="a"|1`)}, {xmlType, "<a>1</a>"}, {"application/json", utf16Of(`{"a":1}`, true)}, {structured, `{` + required + `,"data":{"a":1}}`},
 	} {
@@ -106,12 +106,12 @@ func TestViewsAreMadeOnce(t *testing.T) {
 			t.Errorf("%s: got another event the second time, want the same", c.contentType)
 		}
 		if n := testing.AllocsPerRun(10, func() { v.JSON(); other.JSON(); v.CloudEvent(); other.CloudEvent() }); n > 0 {
-			t.Errorf("%s: what is known costs %v allocations, want none", c.contentType, n)
+			t.Errorf("%s: the second use costs %v allocations, want none", c.contentType, n)
 		}
 	}
 }
 
-func TestAViewThatIsMissingIsMissedOnce(t *testing.T) {
+func TestMissingViewIsParsedOnce(t *testing.T) {
 	v := payload.New(nil, http.Header{}, xmlType, []byte("<a>"))
 	v.JSON()
 	if n := testing.AllocsPerRun(10, func() { v.JSON() }); n > 0 {
@@ -126,11 +126,11 @@ func TestLargeNamesAndNumbers(t *testing.T) {
 		t.Errorf("got %d digits, want %d", len(got), len(digits))
 	}
 	if got, _ := v.Text(mustParse(t, "body.z")); got != "2" {
-		t.Errorf("behind a long name: got %q, want 2", got)
+		t.Errorf("after a long name: got %q, want 2", got)
 	}
 }
 
-func TestFirstMembers(t *testing.T) {
+func TestDropDuplicateMembers(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{`{"a":1,"a":2}`, `{"a":1}`},
 		{`{"a":1,"b":2,"a":{"c":[3]},"d":4}`, `{"a":1,"b":2,"d":4}`},

@@ -14,8 +14,7 @@ import (
 
 const structured = "application/cloudevents+json"
 
-// binary are headers of an event with some more lines, as events are stored
-// with.
+// binary returns the stored headers of an event in binary mode with further lines.
 func binary(lines ...string) payload.HeaderBlock {
 	all := slices.Concat([]string{"ce-specversion: 1.0", "Ce-Id: 7", "CE-SOURCE: /shop", "ce-type: order.made"}, lines)
 	return payload.HeaderBlock(strings.Join(all, "\r\n") + "\r\n")
@@ -86,7 +85,7 @@ func TestCloudEvents(t *testing.T) {
 	}
 }
 
-func TestCloudEventsOfTooManyAttributesAreNone(t *testing.T) {
+func TestCloudEventWithTooManyAttributesIsNil(t *testing.T) {
 	body := strings.Builder{}
 	body.WriteString(`{` + required)
 	for i := range 2000 {
@@ -117,15 +116,15 @@ func TestPathsIntoCloudEvents(t *testing.T) {
 		}
 	}
 	if got, _ := inHeaders.Text(mustParse(t, "body.type")); got != "body's" {
-		t.Errorf("body.type, binary: got %q, want what the body says", got)
+		t.Errorf("body.type, binary: got %q, want the value in the body", got)
 	}
 	if got, _ := inBody.Text(mustParse(t, "body.data.type")); got != "body's" {
-		t.Errorf("body.data.type, structured: got %q, want what the body says", got)
+		t.Errorf("body.data.type, structured: got %q, want the value in the body", got)
 	}
 }
 
-// Who keeps a header out of what is stored must find the paths that read it.
-func TestPathsIntoCloudEventsNameTheirHeaders(t *testing.T) {
+// Code that omits headers from stored events must find the paths that read them.
+func TestCloudEventPathsReturnTheirHeaders(t *testing.T) {
 	for path, want := range map[string]string{
 		"cloudevent.token": "Ce-Token", "cloudevent.007.x": "Ce-007", "cloudevent.data.x": "Ce-Data", "body.ce-token": "", "cloudevent.a + header.b": "Ce-A B",
 	} {
@@ -135,7 +134,7 @@ func TestPathsIntoCloudEventsNameTheirHeaders(t *testing.T) {
 	}
 }
 
-func TestWebhooksThatAreNoCloudEventPayNothing(t *testing.T) {
+func TestCloudEventCostsNothingForOtherWebhooks(t *testing.T) {
 	block := payload.HeaderBlock("Host: a.example\r\nContent-Type: application/json\r\nX-GitHub-Event: push\r\n")
 	path, body := mustParse(t, "cloudevent.type"), []byte(`{"a":1}`)
 	for name, header := range map[string]payload.Header{"a block": block, "a map": http.Header{"X-Github-Event": {"push"}}} {

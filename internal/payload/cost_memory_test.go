@@ -10,7 +10,7 @@ import (
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
-// allocated is the number of bytes that do allocates.
+// allocated returns the number of bytes that do allocates.
 func allocated(do func()) int {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -19,8 +19,8 @@ func allocated(do func()) int {
 	return int(after.TotalAlloc - before.TotalAlloc)
 }
 
-// A view allocates no more than MemoryCost says, whatever the body is made of.
-func TestCostBoundsAView(t *testing.T) {
+// A view allocates at most MemoryCost for every kind of body.
+func TestMemoryCostBoundsView(t *testing.T) {
 	const form, xml, multipart = "application/x-www-form-urlencoded", "application/xml", "multipart/form-data; boundary=b"
 	part := "--b\r\nContent-Disposition: form-data; name=\"%s\"\r\n\r\n%s\r\n"
 	wide := strings.Repeat("{\x00\"\x00a\x00\"\x00:\x00[\x001\x00]\x00}\x00", 1)

@@ -53,9 +53,9 @@ func TestContentEncodings(t *testing.T) {
 	}
 }
 
-// The view is that of the decoded body, paths and what targets hand over too;
-// the hash is that of the bytes as they were sent.
-func TestAnEncodedBodyIsDecodedForItsView(t *testing.T) {
+// The view, paths and Render use the decoded body. The hash is computed from the
+// bytes as they were sent.
+func TestEncodedBodyIsDecodedForView(t *testing.T) {
 	const text = `{"id":"e1","n":1}`
 	for name, c := range map[string]struct {
 		encoding string
@@ -95,15 +95,15 @@ func TestAnEncodedBodyIsDecodedForItsView(t *testing.T) {
 	}
 }
 
-func TestAStoredBlockTellsTheEncoding(t *testing.T) {
+func TestEncodingOfStoredHeaders(t *testing.T) {
 	v := payload.New(nil, payload.HeaderBlock("Host: x\r\nContent-Encoding: gzip\r\n"), "text/plain", gzipped(t, "hello"))
 	if got := string(v.Render()); got != `"hello"` {
 		t.Errorf("got %s, want the decoded text", got)
 	}
 }
 
-// A body that is not in its encoding has no view, whichever way it is broken.
-func TestABrokenEncodingHasNoView(t *testing.T) {
+// A body that is not in its content encoding has no view.
+func TestBodyWithBadEncodingHasNoView(t *testing.T) {
 	whole := gzipped(t, `{"id":"e1"}`)
 	wrong := bytes.Clone(whole)
 	wrong[len(wrong)-5] ^= 1 // the checksum
@@ -120,7 +120,7 @@ func TestABrokenEncodingHasNoView(t *testing.T) {
 	}
 }
 
-// account counts, and refuses more than room.
+// account counts bytes, and refuses more than room.
 type account struct{ held, peak, room int }
 
 var errFull = errors.New("no room")
@@ -136,9 +136,9 @@ func (a *account) Take(n int) error {
 
 func (a *account) Return(n int) { a.held -= n }
 
-// A small body that decodes to a large one stops at the limit, and the memory
-// is counted before it is there.
-func TestADecompressionBombIsBounded(t *testing.T) {
+// Decoding stops at the limit, and memory is taken from the account before it is
+// allocated.
+func TestDecompressionBombIsBounded(t *testing.T) {
 	const limit = 1 << 20
 	for name, body := range map[string][]byte{
 		"gzip": gzipped(t, strings.Repeat("x", 8<<20)), "zlib": zlibbed(t, strings.Repeat("x", 8<<20)), "deflate": deflated(t, strings.Repeat("x", 8<<20)),

@@ -41,7 +41,7 @@ func FuzzView(f *testing.F) {
 			t.Errorf("Render: got %q, want valid JSON", got)
 		}
 		if first := payload.DropDuplicateMembers(got); !json.Valid(first) || !bytes.Equal(first, payload.DropDuplicateMembers(first)) {
-			t.Errorf("FirstMembers of %q: got %q, want valid JSON in which nothing is left to leave out", got, first)
+			t.Errorf("DropDuplicateMembers of %q: got %q, want valid JSON without duplicate members", got, first)
 		}
 		if contentType == "application/json" && view == nil && json.Valid(body) && bytes.IndexByte(body, '[') < 0 && bytes.IndexByte(body, '{') < 0 {
 			t.Errorf("%q is JSON and has no view", body)
@@ -52,8 +52,8 @@ func FuzzView(f *testing.F) {
 	})
 }
 
-// FuzzXML holds views of XML against what must be true of all of them: valid
-// JSON of texts alone, bounded by the document, and the same every time.
+// FuzzXML checks the invariants of XML views: valid JSON whose leaves are strings,
+// bounded by the size of the document, and deterministic.
 func FuzzXML(f *testing.F) {
 	for _, seed := range []string{
 		`<a b="1"><c>x</c><c/>y</a>`, `<?xml version="1.0" encoding="iso-8859-1"?><a>` + "\xe9</a>", `<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>`, "\xff\xfe<\x00a\x00/\x00>\x00",
@@ -82,7 +82,7 @@ func FuzzXML(f *testing.F) {
 	})
 }
 
-// depthOf is how deep a value nests whose leaves are all texts.
+// depthOf returns the nesting of a value, and checks that its leaves are strings.
 func depthOf(t *testing.T, value any) (deepest int) {
 	switch x := value.(type) {
 	case string:
@@ -96,13 +96,13 @@ func depthOf(t *testing.T, value any) (deepest int) {
 			deepest = max(deepest, depthOf(t, member))
 		}
 	default:
-		t.Errorf("got a %T, want texts alone", value)
+		t.Errorf("got a %T, want only strings", value)
 	}
 	return deepest + 1
 }
 
-// FuzzMultipart holds views of multipart forms against what the standard
-// library reads of them at once.
+// FuzzMultipart compares views of multipart forms with the standard library's
+// ReadForm.
 func FuzzMultipart(f *testing.F) {
 	for _, seed := range []string{
 		parts(`name="a"|1`, `name="a"; filename="x"|23`), "--XX--", "0", parts("name=\"a\"\r\nContent-Transfer-Encoding: quoted-printable|=C3=A9"), "x\r\n--XX\r\n\r\n--XX--", parts(`name=a|` + "\r\n--X"),
@@ -136,7 +136,8 @@ func FuzzMultipart(f *testing.F) {
 	})
 }
 
-// FuzzCloudEvent holds an event in headers against the same one in a body.
+// FuzzCloudEvent compares an event in binary mode with the same event in structured
+// mode.
 func FuzzCloudEvent(f *testing.F) {
 	f.Add("7", "/shop", "made", "application/json", []byte(`{"a":1,"a":2}`))
 	f.Add("%", "\"", "é", "text/xml", []byte(`<a/>`))
@@ -160,7 +161,7 @@ func FuzzCloudEvent(f *testing.F) {
 	})
 }
 
-// FuzzPath holds paths against a naive walk over the decoded body.
+// FuzzPath compares paths with a naive walk over the decoded body.
 func FuzzPath(f *testing.F) {
 	for _, seed := range [][2]string{
 		{"body.a.0.b", `{"a":[{"b":"x"}]}`}, {"body.#", `[1,2]`}, {"body.a|b", `[{"a|b":1}]`}, {"body.*", `{"*":1,"x":2}`}, {"body.@this", `{"a":1}`},
@@ -193,7 +194,7 @@ func FuzzPath(f *testing.F) {
 	})
 }
 
-// naive takes one step after the other; of members with one name, the first.
+// naive follows the steps; of members with the same name it uses the first.
 func naive(value json.RawMessage, steps []string) (json.RawMessage, bool) {
 	for _, step := range steps {
 		next, ok := child(value, step)

@@ -9,7 +9,7 @@ import (
 
 const block = "Host: hooks.example\r\nX-GitHub-Event: push\r\nX-Two: first\r\nx-two: second\r\nX-Empty:\r\nX-Space:   padded \t\r\nX-Colon: a:b\r\nX-Bytes: a\xff\"\r\n"
 
-func TestBlockGet(t *testing.T) {
+func TestHeaderBlockGet(t *testing.T) {
 	for _, c := range []struct{ claim, name, want string }{
 		{"as written", "X-GitHub-Event", "push"},
 		{"in small letters", "x-github-event", "push"},
@@ -34,7 +34,7 @@ func TestBlockGet(t *testing.T) {
 	}
 }
 
-func TestBlocksThatAreOddGiveNothing(t *testing.T) {
+func TestMalformedHeaderBlocks(t *testing.T) {
 	for _, b := range []string{"", "\r\n", "X-A", "X-A\r\n", ":\r\n", "\r\n\r\nX-B: y", "X-A : v\r\n"} {
 		if got := payload.HeaderBlock(b).Get("X-A"); got != "" {
 			t.Errorf("%q: got %q, want nothing", b, got)

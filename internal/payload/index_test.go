@@ -11,7 +11,7 @@ import (
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
-// indexed looks paths up one by one, and all together.
+// indexed looks up paths one by one, and all together.
 func indexed(t testing.TB, contentType, body string, texts []string) (single, together []string) {
 	t.Helper()
 	view := payload.New(nil, payload.HeaderBlock(nil), contentType, []byte(body))
@@ -46,7 +46,7 @@ var indexCases = [][2]string{
 	{`{"specversion":"1.0","id":"i","source":"s","type":"t","data":{"a":[1]}}`, "cloudevent.data.a.0 cloudevent.id body.id"},
 }
 
-func TestAnIndexFindsWhatPathsFind(t *testing.T) {
+func TestIndexFindsTheSameAsPaths(t *testing.T) {
 	for _, c := range indexCases {
 		single, together := indexed(t, "application/cloudevents+json", c[0], strings.Fields(c[1]))
 		if diff := cmp.Diff(single, together); diff != "" {
@@ -67,7 +67,7 @@ func FuzzIndex(f *testing.F) {
 	})
 }
 
-func TestPathsTogetherAreOnePass(t *testing.T) {
+func TestIndexReadsViewOnce(t *testing.T) {
 	m := meter.New(t.Context(), meter.EventLimit, nil)
 	body := `{"big":"` + strings.Repeat("x", 8<<20) + `"}`
 	view := payload.New(m, payload.HeaderBlock(nil), "application/json", []byte(body))

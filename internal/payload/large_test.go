@@ -30,7 +30,7 @@ func TestLargeXMLHasNoView(t *testing.T) {
 	}
 }
 
-func TestAnEncodingShowsItselfToTheView(t *testing.T) {
+func TestEncodingIsDetectedFromBody(t *testing.T) {
 	for _, header := range []http.Header{{}, {"Content-Encoding": {"gzip"}}, {"Content-Encoding": {"deflate"}}} {
 		v := payload.New(nil, header, "application/json", gzipped(t, `{"a":1}`))
 		if got := string(v.JSON()); got != `{"a":1}` {

@@ -8,7 +8,7 @@ import (
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
-func TestUnreadSaysWhyThereIsNoView(t *testing.T) {
+func TestParseFailure(t *testing.T) {
 	const json, xml, form = "application/json", "application/xml", formType
 	nested := func(open, end string, n int) string { return strings.Repeat(open, n) + strings.Repeat(end, n) }
 	for _, c := range []struct{ claim, contentType, body, want string }{

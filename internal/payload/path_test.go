@@ -87,7 +87,7 @@ func TestJoinedPathsAndHashes(t *testing.T) {
 	}
 	for _, wrong := range []string{"sha256", "sha256.header", "body.a + body.", "header. + body.a", "sha256.body.x"} {
 		if p, err := payload.ParsePath(wrong); err == nil {
-			t.Errorf("%q is taken as %v", wrong, p)
+			t.Errorf("%q is parsed as %v", wrong, p)
 		}
 	}
 	if got := mustParse(t, "body.a + header.x-kind").Headers(); len(got) != 1 || got[0] != "X-Kind" {
@@ -95,9 +95,9 @@ func TestJoinedPathsAndHashes(t *testing.T) {
 	}
 }
 
-// Signs that mean something to the library below are plain names here, as
-// members of an object, and nothing at all in an array.
-func TestSignsAreLiteral(t *testing.T) {
+// Characters with a meaning in gjson's syntax are literal names of members, and match
+// nothing in arrays.
+func TestGJSONSyntaxIsLiteral(t *testing.T) {
 	for _, name := range []string{
 		"*", "?", "a*", "a?", "*a*", "#", "#a", "a#", "##", "|", "a|b", "@", "@this", "@reverse", "@pretty:{}", "!", `!"x"`, "{", "{a}", "[", "[0]", "#(a=1)",
 		"#(a=1)#", `\`, `\\`, `a\`, `"`, `'`, "$", "%", "&", "~", "~true", ":", "0:", " ", "-", "_", "a b", "é", "日", "1e3", "-0", "+1", "<>", "1|0", "0#",
@@ -146,7 +146,7 @@ func TestBadPathsAreRefused(t *testing.T) {
 	}
 }
 
-func TestTheFirstPathThatHasTextWins(t *testing.T) {
+func TestFirstText(t *testing.T) {
 	header := http.Header{"X-Topic": {"from header"}}
 	for _, c := range []struct{ paths, body, want string }{
 		{"body.a body.b", `{"a":"1","b":"2"}`, "1"},

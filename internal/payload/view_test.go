@@ -13,8 +13,8 @@ import (
 
 const multipart = "multipart/form-data; boundary=XX"
 
-// parts writes a multipart body: each part is its Content-Disposition
-// parameters, more headers if any, and its text.
+// parts returns a multipart body. Each part is given as its Content-Disposition
+// parameters, optional further headers, and its text.
 func parts(list ...string) string {
 	var b strings.Builder
 	for _, p := range list {
@@ -84,7 +84,7 @@ func TestJSONViewByContentType(t *testing.T) {
 	}
 }
 
-func TestDeepJSONHasNoViewAndDoesNoHarm(t *testing.T) {
+func TestDeepJSONHasNoView(t *testing.T) {
 	nested := func(open, inner, end string, depth int) string {
 		return strings.Repeat(open, depth) + inner + strings.Repeat(end, depth)
 	}
@@ -132,8 +132,8 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// A webhook may go to many targets.
-func TestABodyIsRenderedOnce(t *testing.T) {
+// A webhook can have many targets, which all use Render.
+func TestBodyIsRenderedOnce(t *testing.T) {
 	v := payload.New(nil, http.Header{}, "text/plain", []byte("hello"))
 	one, two := v.Render(), v.Render()
 	if &one[0] != &two[0] {
@@ -145,7 +145,7 @@ func TestTransformedViews(t *testing.T) {
 	v := payload.New(nil, payload.HeaderBlock("X-A: b\r\n"), "application/json", []byte(`{"id":7}`))
 	other := v.WithTransformed(json.RawMessage(`[1]`))
 	if got := string(other.Render()); got != "[1]" {
-		t.Errorf("Render: got %s, want what it was transformed to", got)
+		t.Errorf("Render: got %s, want the transformed JSON", got)
 	}
 	if got, _ := other.Text(mustParse(t, "body.id")); got != "7" {
 		t.Errorf("body.id: got %q, want the event's own", got)
@@ -158,7 +158,7 @@ func TestTransformedViews(t *testing.T) {
 	}
 }
 
-func TestTransformedViewsAreOfTheSameCloudEvent(t *testing.T) {
+func TestTransformedViewHasTheSameCloudEvent(t *testing.T) {
 	other := payload.New(nil, binary(), "", []byte(`{"id":7}`)).WithTransformed(json.RawMessage(`[1]`))
 	if got, want := string(other.CloudEvent()), `{`+required+`,"data":{"id":7}}`; got != want {
 		t.Errorf("got %s, want %s", got, want)

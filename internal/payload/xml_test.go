@@ -68,7 +68,7 @@ func TestXML(t *testing.T) {
 	}
 }
 
-// utf16Of writes a text in UTF-16.
+// utf16Of encodes a text in UTF-16.
 func utf16Of(text string, bigEndian bool) string {
 	var b []byte
 	for _, unit := range utf16.Encode([]rune(text)) {
@@ -117,7 +117,7 @@ func TestCharsets(t *testing.T) {
 	}
 }
 
-func TestTextIsShownByItsCharset(t *testing.T) {
+func TestRenderUsesCharset(t *testing.T) {
 	for _, c := range []struct{ contentType, body, want string }{
 		{"text/plain; charset=iso-8859-1", "caf\xe9", `"café"`},
 		{"text/plain; charset=utf-8", "caf\xe9", `{"base64":"Y2Fm6Q=="}`},
@@ -132,8 +132,8 @@ func TestTextIsShownByItsCharset(t *testing.T) {
 	}
 }
 
-// What a sender makes expensive must not be: no view, and memory of the size of
-// the body at most.
+// XML that is designed to be expensive has no view, and uses memory in proportion to
+// the body.
 func TestXMLIsBounded(t *testing.T) {
 	laughs := `<!DOCTYPE a [<!ENTITY l0 "lol">`
 	for i := range 9 {
@@ -171,7 +171,7 @@ func TestXMLIsBounded(t *testing.T) {
 			if (view != nil) != c.want || view != nil && !json.Valid(view) {
 				t.Errorf("got a view: %t, want a valid one: %t", view != nil, c.want)
 			}
-			const others = 1 << 20 // tests beside this one, and what is small
+			const others = 1 << 20 // for other tests and small allocations
 			if used := after.TotalAlloc - before.TotalAlloc; used > uint64(c.most*len(c.body)+others) {
 				t.Errorf("allocated %d bytes for a body of %d, want at most %d times as much", used, len(c.body), c.most)
 			}
@@ -180,7 +180,7 @@ func TestXMLIsBounded(t *testing.T) {
 }
 
 // The content of a deep element must not be copied once per level.
-func TestDeepXMLTakesNoMoreThanFlat(t *testing.T) {
+func TestDeepXMLCostsTheSameAsFlat(t *testing.T) {
 	deep := payload.New(nil, http.Header{}, xmlType, []byte(strings.Repeat("<a>", 400)+strings.Repeat("<b>x</b>", 90_000)+strings.Repeat("</a>", 400)))
 	if view := deep.JSON(); len(view) > 90_000*8 {
 		t.Errorf("got a view of %d bytes, want fewer than the body has", len(view))

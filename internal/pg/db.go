@@ -1,33 +1,28 @@
-// Package pg keeps everything in PostgreSQL. All SQL of the gateway is here,
-// each statement whole and beside the method that runs it, and no transaction
-// leaves the package: a method is one atomic act. It implements interfaces of the
-// packages that consume it, such as ingest.Store, route.Queue and outbound.Queue.
-// Errors that a caller can act upon are eventhook.Errors; all other errors mean that
-// the database failed. Every method is safe for concurrent use, and correct with other
-// instances at work on the same database.
+// Package pg stores all data of the gateway in PostgreSQL. It contains all SQL of the
+// gateway, each statement whole and beside the method that runs it. A method is one
+// atomic act: no transaction leaves the package. DB implements the interfaces of the
+// packages that use it, such as ingest.Store, route.Queue and outbound.Queue. Errors that
+// a caller can act upon are eventhook.Errors; all other errors mean that the database
+// failed. Every method is safe for concurrent use, also with other instances on the same
+// database.
 //
-// Two transactions store the effects of events, with the same statements (effects.go):
-// Accept, together with new events, and SettleEvents, for leased events. The state of an
-// event with open deliveries to targets of its routes follows from these deliveries
-// (eventconclude.go).
+// Two transactions store the effects of events, with the same statements
+// (event_effects.go): Accept, together with new events, and SettleEvents, for leased
+// events. The status of an event with open deliveries to targets of its routes follows
+// from these deliveries (event_conclude.go).
 package pg
 
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"net"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/eventhook/eventhook"
@@ -42,30 +37,31 @@ type Sealer interface {
 	Open(sealed, place string) (string, error)
 }
 
-// Options are what a DB needs besides its URL.
+// Options configure a DB.
 type Options struct {
 	AcceptConns int // connections that only accept events
 	WorkConns   int // connections for everything else but lists
-	ListConns   int // connections for lists that people ask for
+	ListConns   int // connections for lists of the management API
 	KeyTTL      time.Duration
 	Sealer      Sealer
-	// Describe tells of a source's verifier what may be known, as a JSON object,
-	// and all of its secrets as one text that is only compared. nil: nothing.
+	// Describe returns the public part of a source's verifier as a JSON object, and all
+	// of its secrets as one text, which is only compared. If nil, the verifier has no
+	// public part.
 	Describe func(verifier eventhook.Secret) (public json.RawMessage, secrets string, err error)
-	// FaultsOfNew are what is wrong with a source's verifier that was not wrong
-	// with the one before, which is zero for a new source. Applying a
-	// configuration is refused for them. nil: nothing is.
+	// FaultsOfNew returns the faults of a source's verifier that the verifier before,
+	// zero for a new source, did not have. A configuration with such faults is not
+	// applied. If nil, there are none.
 	FaultsOfNew func(have, want eventhook.Secret) eventhook.Faults
-	// Matches reports whether a subscription's filter takes an event of the
-	// gateway's own; a filter that cannot be read takes none. nil: all do.
+	// Matches reports whether a subscription's filter matches a system event. An invalid
+	// filter matches none. If nil, every filter matches.
 	Matches func(filter json.RawMessage, e *eventhook.Event) bool
 	Log     *slog.Logger
 	Now     func() time.Time // nil means time.Now
 }
 
-// DB is the gateway's store. Accepting has connections of its own, so that
-// nothing else can make it wait, and lists have theirs and a bound in time, so
-// that who browses makes no work wait.
+// DB is the gateway's store. It has three pools of connections: one for accepting events,
+// which never waits for other work; one for lists of the management API, whose statements
+// have a timeout; and one for all other work.
 type DB struct {
 	accept      *pgxpool.Pool
 	work        *pgxpool.Pool
@@ -98,14 +94,14 @@ type DB struct {
 	lockWait time.Duration // lockWait, shorter in tests
 }
 
-// Open makes the pools. It fails if the URL cannot be parsed, and does not
-// wait for the server: see Ping.
+// Open creates a DB. It fails if the URL is not valid. It does not connect to the server;
+// see Ping.
 func Open(ctx context.Context, url string, o Options) (*DB, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	now := o.Now
-	o.Now = func() time.Time { return now().Truncate(time.Microsecond) } // as PostgreSQL keeps it: what is made is told as it will be read
+	o.Now = func() time.Time { return now().Truncate(time.Microsecond) } // PostgreSQL stores microseconds: a new value is returned as it will be read
 	if o.Describe == nil {
 		o.Describe = func(v eventhook.Secret) (json.RawMessage, string, error) { return nil, v.Reveal(), nil }
 	}
@@ -144,18 +140,19 @@ func Open(ctx context.Context, url string, o Options) (*DB, error) {
 	return db, nil
 }
 
-// indexScansOnly keeps the planner from caching a plan that reads whole
-// tables: it would choose one while they are small, and keep it while they
-// grow by thousands of rows a second until the next ANALYZE. Every statement
-// of the work pool is written for an index.
+// indexScansOnly keeps the planner from caching a plan that reads whole tables. It would
+// choose such a plan while the tables are small, and keep it while they grow by thousands
+// of rows a second until the next ANALYZE. Every statement of the work pool is written
+// for an index.
 var indexScansOnly = []string{"enable_hashjoin = off", "enable_mergejoin = off", "enable_seqscan = off"}
 
-// durableWithGenericPlans makes an accepted event durable whatever the role's or
-// the server's default is, and keeps the statements' plans, which read by index.
+// durableWithGenericPlans makes accepted events durable regardless of the defaults of the
+// role and the server. It keeps the generic plans of the statements, which use indexes.
 var durableWithGenericPlans = []string{"synchronous_commit = on", "plan_cache_mode = force_generic_plan", "enable_seqscan = off"}
 
-// tcpKeepalives makes the server end the session of an instance that is cut off from
-// the network within half a minute, and not after two hours: its transaction holds locks.
+// tcpKeepalives makes the server end the session of an instance that lost its network
+// after half a minute instead of two hours, since the transaction of the session holds
+// locks.
 var tcpKeepalives = []string{"tcp_keepalives_idle = 10", "tcp_keepalives_interval = 5", "tcp_keepalives_count = 3"}
 
 func pool(ctx context.Context, url string, conns int, statements []*statement, settings []string) (*pgxpool.Pool, error) {
@@ -188,15 +185,15 @@ func pool(ctx context.Context, url string, conns int, statements []*statement, s
 	return p, nil
 }
 
-// Close waits for connections in use and closes all.
+// Close waits for connections in use and closes all connections.
 func (db *DB) Close() {
 	db.accept.Close()
 	db.work.Close()
 	db.lists.Close()
 }
 
-// Ping reports whether the database answers and has its schema, and whether the
-// encryption keys open its canary: else KindUnavailable with the reason.
+// Ping returns an error unless the database answers, has its schema, and the encryption
+// keys open its canary. If a key is missing, the error is KindUnavailable with the reason.
 func (db *DB) Ping(ctx context.Context) error {
 	if err := db.readSealing(ctx); err != nil {
 		if eventhook.KindOf(err) != "" {
@@ -230,83 +227,15 @@ func (db *DB) inTxIf(ctx context.Context, do func(pgx.Tx) (commit bool, err erro
 	return tx.Commit(ctx)
 }
 
-// SQLSTATE codes that say something to a caller.
-const (
-	codeQueryCanceled   = "57014"
-	codeUniqueViolation = "23505"
-	codeSerialization   = "40001"
-	codeDeadlock        = "40P01"
-	codeLockTimeout     = "55P03"
-	codeForeignKey      = "23503"
-)
-
-// translate gives a database error its kind, once, at the edge.
-func translate(act string, err error) error {
-	if err == nil {
-		return nil
-	}
-	if eventhook.KindOf(err) != "" {
-		return err
-	}
-	if errors.Is(err, pgx.ErrNoRows) {
-		return eventhook.ErrNotFound
-	}
-	if isDown(err) {
-		return &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "The database is not available; try again.", RetryAfter: time.Second,
-			Cause: fmt.Errorf("%s: %w", act, err)}
-	}
-	if hasCode(err, codeQueryCanceled) {
-		return &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "The list takes too long; narrow it, by time for instance.", RetryAfter: time.Second, Cause: err}
-	}
-	if pgErr, ok := asPgError(err); ok && pgErr.Code == codeUniqueViolation {
-		return &eventhook.Error{Kind: eventhook.KindConflict, Message: "it exists already", Cause: err}
-	}
-	return fmt.Errorf("%s: %w", act, err)
-}
-
-// isDown reports whether the database could not be reached, or is stopping or
-// starting: SQLSTATE classes 08 and 57P, and 53300, too many connections.
-func isDown(err error) bool {
-	if pgErr, ok := asPgError(err); ok {
-		return strings.HasPrefix(pgErr.Code, "08") || strings.HasPrefix(pgErr.Code, "57P") || pgErr.Code == "53300"
-	}
-	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
-		return true
-	}
-	_, ok := errors.AsType[*net.OpError](err)
-	return ok || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
-}
-
-func hasCode(err error, codes ...string) bool {
-	pgErr, ok := asPgError(err)
-	if !ok {
-		return false
-	}
-	for _, code := range codes {
-		if pgErr.Code == code {
-			return true
-		}
-	}
-	return false
-}
-
-func asPgError(err error) (*pgconn.PgError, bool) { return errors.AsType[*pgconn.PgError](err) }
-
 // workStatements are prepared on each connection of the work pool.
 var workStatements = slices.Concat(effectStatements, []*statement{generationsSQL, settleEventsSQL, settleDeliveriesSQL, lockEventsSQL, concludeEventsSQL})
 
-// What PostgreSQL says of a table, or its schema, that is not there.
-const (
-	codeUndefinedTable = "42P01"
-	codeInvalidSchema  = "3F000"
-)
-
-// SchemaVersion is the version that the schema is in, 0 without one, and
-// whether a migration of it stopped half-way.
+// SchemaVersion returns the version of the schema, 0 if there is none. dirty is true if a
+// migration to it failed.
 func (db *DB) SchemaVersion(ctx context.Context) (version int64, dirty bool, err error) {
 	err = db.work.QueryRow(ctx, `SELECT version, dirty FROM eventhook.schema_migrations`).Scan(&version, &dirty)
 	if hasCode(err, codeUndefinedTable, codeInvalidSchema) {
 		return 0, false, nil
 	}
-	return version, dirty, translate("read the schema's version", err)
+	return version, dirty, translate("read the schema version", err)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// uuidArg is an id as a parameter; a zero id is NULL.
+// uuidArg returns an id as a parameter. A zero id is NULL.
 func uuidArg[K any](id eventhook.ID[K]) any {
 	if id.IsZero() {
 		return nil
@@ -21,8 +21,8 @@ func uuidArg[K any](id eventhook.ID[K]) any {
 	return [16]byte(id)
 }
 
-// cursorArg is the cursor of a list that goes down the ids: one that is zero is
-// before nothing, so that a bound is always there for the index.
+// cursorArg returns the cursor of a list that walks down the ids. A zero cursor becomes
+// the greatest id, so that the index always has a bound.
 func cursorArg[K any](id eventhook.ID[K]) any {
 	if id.IsZero() {
 		for i := range id {
@@ -32,7 +32,7 @@ func cursorArg[K any](id eventhook.ID[K]) any {
 	return [16]byte(id)
 }
 
-// newIDsInOrder are n new ids in their order, though all are of one moment.
+// newIDsInOrder returns n sorted new ids with the same time.
 func newIDsInOrder[K any](at time.Time, n int) []eventhook.ID[K] {
 	ids := make([]eventhook.ID[K], n)
 	for i := range ids {
@@ -50,7 +50,7 @@ func uuids[K any](ids []eventhook.ID[K]) [][16]byte {
 	return raw
 }
 
-// textArg is text as a parameter; "" is NULL.
+// textArg returns text as a parameter. An empty text is NULL.
 func textArg(s string) any {
 	if s == "" {
 		return nil
@@ -58,8 +58,8 @@ func textArg(s string) any {
 	return eventhook.SanitizeText(s)
 }
 
-// jsonArg is JSON as a parameter, stored as it is but for bytes that are not
-// UTF-8, which no parser of ours refuses inside a string; none is NULL.
+// jsonArg returns JSON as a parameter. Empty JSON is NULL. Bytes that are not UTF-8, which
+// the JSON parsers in use accept inside strings, are replaced.
 func jsonArg(raw json.RawMessage) any {
 	if len(raw) == 0 {
 		return nil
@@ -67,7 +67,7 @@ func jsonArg(raw json.RawMessage) any {
 	return strings.ToValidUTF8(string(raw), "\uFFFD")
 }
 
-// textElement is textArg as an element of an array.
+// textElement returns the same as textArg, for an element of an array.
 func textElement(s string) *string {
 	if s == "" {
 		return nil
@@ -75,7 +75,7 @@ func textElement(s string) *string {
 	return new(eventhook.SanitizeText(s))
 }
 
-// jsonElement is jsonArg as an element of an array.
+// jsonElement returns the same as jsonArg, for an element of an array.
 func jsonElement(raw json.RawMessage) *string {
 	if len(raw) == 0 {
 		return nil
@@ -83,15 +83,14 @@ func jsonElement(raw json.RawMessage) *string {
 	return new(strings.ToValidUTF8(string(raw), "\uFFFD"))
 }
 
-// invalidRequest is what is said of a request beside its faults, whose locations are
-// those in the request.
+// invalidRequest is the message of an error whose faults have locations in a request.
 const invalidRequest = "The request is not valid."
 
 func invalid(location, message string) error {
 	return eventhook.Faults{{Location: location, Message: message}}.Err(invalidRequest)
 }
 
-// notFound names the thing that no row was found for.
+// notFound returns KindNotFound for thing if no row was found, else err.
 func notFound(err error, thing string) error {
 	if errors.Is(err, pgx.ErrNoRows) {
 		return eventhook.NotFound(thing)
@@ -99,8 +98,7 @@ func notFound(err error, thing string) error {
 	return err
 }
 
-// collectPage collects rows up to the one with which they have more than
-// eventhook.MaxPageBytes.
+// collectPage collects rows until they have more than eventhook.MaxPageBytes.
 func collectPage[T interface{ Bytes() int }](rows pgx.Rows, scan pgx.RowToFunc[T]) (list []T, err error) {
 	defer rows.Close()
 	for size := 0; size <= eventhook.MaxPageBytes && rows.Next(); {
@@ -111,6 +109,6 @@ func collectPage[T interface{ Bytes() int }](rows pgx.Rows, scan pgx.RowToFunc[T
 		list = append(list, one)
 		size += one.Bytes()
 	}
-	rows.Close() // reads on, and keeps nothing
+	rows.Close() // discards the remaining rows
 	return list, rows.Err()
 }

@@ -6,15 +6,15 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// pipeline runs prepared statements in one transaction without a round trip for each:
-// in PostgreSQL's extended protocol, all that is sent before a Sync is one
-// transaction, which the Sync commits. After an error the transaction is rolled back,
-// and only commit returns the error. If the error is the database's, the connection
-// can be used again; else it is closed.
+// pipeline runs prepared statements in one transaction without a round trip for each. In
+// PostgreSQL's extended protocol, all statements before a Sync are one transaction, which
+// the Sync commits. An error rolls the transaction back, and only commit returns it.
+// After an error that the database reported, the connection can be used again; after any
+// other error it is closed.
 type pipeline struct {
 	*pgconn.Pipeline
 	conn   *pgconn.PgConn
-	unread int // statements whose answers were not read
+	unread int // statements whose results were not read
 	err    error
 }
 
@@ -47,7 +47,8 @@ func (p *pipeline) query(s *statement, c *columns) [][][]byte {
 	return p.readAll()
 }
 
-// readAll reads the answers of all statements that were sent, and returns the last.
+// readAll reads the results of all statements that were sent, and returns the rows of the
+// last.
 func (p *pipeline) readAll() (rows [][][]byte) {
 	for ; p.unread > 0 && p.err == nil; p.unread-- {
 		answer, err := p.GetResults()
@@ -58,7 +59,7 @@ func (p *pipeline) readAll() (rows [][][]byte) {
 		reader, ok := answer.(*pgconn.ResultReader)
 		if !ok {
 			p.err = errNoAnswer
-			_ = p.conn.Conn().Close() // which rolls back
+			_ = p.conn.Conn().Close() // rolls back
 			return nil
 		}
 		result := reader.Read()
@@ -67,15 +68,15 @@ func (p *pipeline) readAll() (rows [][][]byte) {
 	return rows
 }
 
-// commit commits what was sent, in one round trip, or returns the first error.
+// commit commits the transaction in one round trip, or returns the first error.
 func (p *pipeline) commit() error {
 	if p.err == nil {
 		p.err = p.Sync()
 		p.readAll()
 	} else if _, ok := asPgError(p.err); ok {
-		_ = p.Sync() // rolls back: PostgreSQL skips all that follows an error up to the Sync
+		_ = p.Sync() // rolls back: PostgreSQL skips all statements between an error and the Sync
 	}
-	if err := p.Close(); p.err == nil { // it reads the end of the transaction
+	if err := p.Close(); p.err == nil { // reads the end of the transaction
 		p.err = err
 	}
 	return p.err

@@ -11,11 +11,11 @@ import (
 )
 
 var errPooler = &eventhook.Error{Kind: eventhook.KindInvalid, Message: "DATABASE_URL leads through a connection pooler in transaction mode " +
-	"(such as PgBouncer with pool_mode = transaction), which lends one session of PostgreSQL to many clients. The gateway needs sessions of its own, " +
+	"(such as PgBouncer with pool_mode = transaction), which shares one session of PostgreSQL among many clients. The gateway needs its own sessions, " +
 	"for LISTEN, prepared statements and settings: connect to PostgreSQL past the pooler, or set its pool_mode to session"}
 
-// poolerChecks is how often RefusePooler looks: a pooler may lend another
-// session than the one that was given back last.
+// poolerChecks is how often RefusePooler compares sessions. A pooler need not assign the
+// session that was returned last.
 const poolerChecks = 4
 
 // RefusePooler fails with KindInvalid if a URL leads through a connection pooler
@@ -23,8 +23,8 @@ const poolerChecks = 4
 // processes of PostgreSQL that serve them: without such a pooler they differ, and
 // each stays the same. It returns nil if it cannot connect.
 func RefusePooler(ctx context.Context, url string) error {
-	const enough = 10 * time.Second
-	ctx, cancel := context.WithTimeout(ctx, enough)
+	const timeout = 10 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	idle, err := probeConn(ctx, url)
 	if err != nil {
@@ -48,15 +48,15 @@ func RefusePooler(ctx context.Context, url string) error {
 	return nil
 }
 
-// hasSharedSessions reports whether a transaction of busy is served by the process
-// that serves idle, or idle by another process than before.
+// hasSharedSessions reports whether the process that serves idle also serves a
+// transaction of busy, or whether the process that serves idle changes.
 func hasSharedSessions(ctx context.Context, idle, busy *pgx.Conn) (bool, error) {
 	before, err := backendPID(ctx, idle)
 	if err != nil {
 		return false, err
 	}
 	if _, err := busy.Exec(ctx, "BEGIN"); err != nil {
-		return strings.Contains(err.Error(), "statement pooling mode"), err // so PgBouncer answers
+		return strings.Contains(err.Error(), "statement pooling mode"), err // the text of PgBouncer
 	}
 	inside, err := backendPID(ctx, busy)
 	if err != nil || inside == before {
@@ -70,7 +70,7 @@ func hasSharedSessions(ctx context.Context, idle, busy *pgx.Conn) (bool, error) 
 	return after != before, err
 }
 
-// probeConn uses no prepared statement, which a pooler may not take.
+// probeConn connects without prepared statements, which a pooler may refuse.
 func probeConn(ctx context.Context, url string) (*pgx.Conn, error) {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
@@ -81,10 +81,10 @@ func probeConn(ctx context.Context, url string) (*pgx.Conn, error) {
 }
 
 func closeProbe(conn *pgx.Conn) {
-	const enough = time.Second
-	ctx, cancel := context.WithTimeout(context.Background(), enough)
+	const timeout = time.Second
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
-	_ = conn.Close(ctx) // the answer is known
+	_ = conn.Close(ctx) // the connection is not needed any more
 }
 
 func backendPID(ctx context.Context, conn *pgx.Conn) (pid int32, err error) {

@@ -121,20 +121,21 @@ func newAcceptColumns() *acceptColumns {
 // Accept stores the batch in one transaction: its keys, events and bodies, and the
 // effects of events with a plan. When it returns nil, every event is on disk:
 //
-//   - an event whose key or signed hash its source has seen within the key's time, in
-//     this batch too, has the Status EventDuplicate and DuplicateOf, and no effect;
-//   - an event with a plan has the plan's Status and no lease: its effects are stored.
-//     If the tenant's configuration has changed since it was planned, the plan is
-//     IsStale instead, and the event is stored as one without a plan;
-//   - an event without a plan is stored as leased if it has a lease (token 1,
-//     EventProcessing), else as due now (EventPending);
-//   - an event that the database refuses for what it holds keeps an empty Status. If
-//     the database refuses the effects of its plan, or another transaction holds the
-//     key of a target for longer than maxKeyWait, the Plan is set to nil, and the
-//     event is stored as one without a plan. Neither costs another event anything.
+//   - An event whose key or signed hash its source has seen before and that has not
+//     expired, in this batch or earlier, has the Status EventDuplicate and DuplicateOf,
+//     and no effect.
+//   - An event with a plan has the plan's Status and no lease, and its effects are
+//     stored. If the tenant's configuration has changed since the event was planned, the
+//     plan is marked IsStale instead, and the event is stored as one without a plan.
+//   - An event without a plan is stored as leased if it has a lease (token 1,
+//     EventProcessing), else as due now (EventPending).
+//   - An event whose values the database refuses keeps an empty Status. If the database
+//     refuses the effects of its plan, or another transaction holds the key of a target
+//     for longer than maxKeyWait, the Plan is set to nil, and the event is stored as one
+//     without a plan. Other events of the batch are not affected.
 //
-// On an error the batch does not count as stored, though it may be: the connection
-// can break after the commit.
+// If Accept returns an error, the batch may be stored nevertheless: the connection can
+// break after the commit.
 func (db *DB) Accept(ctx context.Context, batch []*effects.Arrival) error {
 	conn, err := db.accept.Acquire(ctx)
 	if err != nil {
@@ -144,7 +145,7 @@ func (db *DB) Accept(ctx context.Context, batch []*effects.Arrival) error {
 	accept := func(part []*effects.Arrival) error {
 		err := db.acceptOn(ctx, conn.Conn().PgConn(), part)
 		if hasCode(err, codeLockTimeout) && dropKeyedPlans(part) {
-			db.log.Debug("another transaction holds a key of a target; its event is planned again", "error", err)
+			db.log.Debug("another transaction holds a key of a target; the event will be planned again", "error", err)
 			err = db.acceptOn(ctx, conn.Conn().PgConn(), part)
 		}
 		return err
@@ -154,7 +155,7 @@ func (db *DB) Accept(ctx context.Context, batch []*effects.Arrival) error {
 		err = bisect(batch, func(part []*effects.Arrival) error {
 			err := accept(part)
 			if isDataError(err) && len(part) == 1 && part[0].Plan != nil {
-				db.log.Warn("the database refused the effects of an event; it is planned again", "event", part[0].Event.ID, "error", err)
+				db.log.Warn("the database refused the effects of an event; the event will be planned again", "event", part[0].Event.ID, "error", err)
 				part[0].Plan = nil
 				err = accept(part)
 			}
@@ -177,37 +178,11 @@ func (db *DB) Accept(ctx context.Context, batch []*effects.Arrival) error {
 	return nil
 }
 
-// bisect handles a batch that the database refused for what one item holds: it
-// tries the halves in order, down to the item that is to blame, which is passed to
-// refused. A single item is tried once more, since a partition that was attached
-// meanwhile refuses a row that was on its way to the default partition.
-func bisect[T any](batch []T, act func([]T) error, refused func(T, error)) error {
-	if len(batch) <= 1 {
-		err := act(batch)
-		if isDataError(err) {
-			refused(batch[0], err)
-			return nil
-		}
-		return err
-	}
-	half := len(batch) / 2
-	for _, part := range [][]T{batch[:half], batch[half:]} {
-		err := act(part)
-		if isDataError(err) {
-			err = bisect(part, act, refused)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (db *DB) acceptOn(ctx context.Context, conn *pgconn.PgConn, batch []*effects.Arrival) error {
 	c := db.acceptBufs.Get().(*acceptColumns) //nolint:forcetypeassert // the pool holds nothing else
 	defer db.acceptBufs.Put(c)
 	now := db.now()
-	makes := c.encodeEvents(batch, now, db.keyExpiry(now))
+	hasEffects := c.encodeEvents(batch, now, db.keyExpiry(now))
 	statement := acceptSQL
 	if slices.ContainsFunc(batch, func(a *effects.Arrival) bool { return a.Event.SignedHash != "" }) {
 		statement = acceptSignedSQL
@@ -216,7 +191,7 @@ func (db *DB) acceptOn(ctx context.Context, conn *pgconn.PgConn, batch []*effect
 		}
 	}
 	c.events.moment(acceptNow, now)
-	if !makes {
+	if !hasEffects {
 		params, formats := c.events.values(statement)
 		result := conn.ExecPrepared(ctx, statement.name, params, formats, binaryResults).Read()
 		if result.Err == nil {
@@ -236,16 +211,16 @@ func (db *DB) acceptOn(ctx context.Context, conn *pgconn.PgConn, batch []*effect
 	return err
 }
 
-// maxKeyWait is how long a batch waits for keys of targets. A settle holds its keys for
-// as long as it takes, which is seconds for an event of 100 000 deliveries, and the events
-// of all tenants wait for the batch.
+// maxKeyWait limits how long a batch waits for keys of targets. SettleEvents holds its keys
+// until its commit, which takes seconds for an event with 100 000 deliveries, and the
+// events of all tenants wait for the batch.
 const maxKeyWait = 25 * time.Millisecond
 
-// waitForKeysSQL bounds all waits for locks until the end of the transaction.
+// waitForKeysSQL limits each wait for a lock until the end of the transaction.
 var waitForKeysSQL = newStatement("wait_for_keys", fmt.Sprintf(`SELECT set_config('lock_timeout', '%d', true)`, maxKeyWait.Milliseconds()))
 
-// dropKeyedPlans sets the plans of a batch to nil that claim keys of targets, and reports
-// whether there are any.
+// dropKeyedPlans sets each plan that claims keys of targets to nil, and reports whether
+// there were any.
 func dropKeyedPlans(batch []*effects.Arrival) (dropped bool) {
 	for _, a := range batch {
 		if a.Plan != nil && slices.ContainsFunc(a.Plan.Actions, func(x effects.PlannedAction) bool { _, ok := keyOf(a.Plan, &x); return ok }) {
@@ -255,15 +230,15 @@ func dropKeyedPlans(batch []*effects.Arrival) (dropped bool) {
 	return dropped
 }
 
-// storeEffects stores the effects of the plans that hold. Only these claim the keys
-// of their targets: a duplicate must not.
+// storeEffects claims the keys of targets and stores the effects of plans. plans must not
+// include those of duplicates and stale plans.
 func (p *pipeline) storeEffects(c *effectColumns, plans []*effects.Settlement, now time.Time) {
-	if made := c.encodeKeys(plans, now); made != nil {
+	if claimed := c.encodeKeys(plans, now); claimed != nil {
 		p.send(waitForKeysSQL, nil)
-		made.read(p.query(claimKeysSQL, c.keys))
+		claimed.read(p.query(claimKeysSQL, c.keys))
 		c.actions.reset()
 		for _, s := range plans {
-			if concludeActions(s, made, nil) {
+			if concludeActions(s, claimed, nil) {
 				c.actions.uuid(setActionsTenant, s.Event.TenantID)
 				c.actions.uuid(setActionsEvent, s.Event.ID)
 				c.actions.appendText(setActionsJSON, func(b []byte) []byte { return appendActions(b, s, now) })
@@ -283,8 +258,8 @@ type scopedKey struct {
 	key    string
 }
 
-// encodeEvents adds a batch's events, and reports whether a plan has effects.
-func (c *acceptColumns) encodeEvents(batch []*effects.Arrival, now, expires time.Time) (makes bool) {
+// encodeEvents encodes a batch's events, and reports whether a plan has effects.
+func (c *acceptColumns) encodeEvents(batch []*effects.Arrival, now, expires time.Time) (hasEffects bool) {
 	to := c.events
 	to.reset()
 	var seen map[scopedKey]bool
@@ -317,14 +292,14 @@ func (c *acceptColumns) encodeEvents(batch []*effects.Arrival, now, expires time
 		to.time(acceptKeyExpiresAt, expires)
 		to.bytes(acceptHeaders, e.Headers)
 		to.bytes(acceptBody, e.Body)
-		makes = c.encodePlan(a.Plan, now) || makes
+		hasEffects = c.encodePlan(a.Plan, now) || hasEffects
 	}
-	return makes
+	return hasEffects
 }
 
-// encodePlan adds the state of an event that its plan leads to, as if all keys of its
-// effects were free, and reports whether there are effects.
-func (c *acceptColumns) encodePlan(s *effects.Settlement, now time.Time) (makes bool) {
+// encodePlan encodes the status that an event gets by its plan if all keys of its effects
+// are free, and reports whether there are effects.
+func (c *acceptColumns) encodePlan(s *effects.Settlement, now time.Time) (hasEffects bool) {
 	if s == nil {
 		c.events.null(acceptGeneration.column)
 		c.events.null(acceptPlanned.column)
@@ -344,8 +319,8 @@ func (c *acceptColumns) encodePlan(s *effects.Settlement, now time.Time) (makes 
 	return true
 }
 
-// keyExpiry is when a key claimed now is forgotten: never, or after as long as
-// events are kept, so that a duplicate's original is still there.
+// keyExpiry returns when a key that is claimed now expires: never without a retention of
+// events, else with it, so that the original of a duplicate still exists.
 func (db *DB) keyExpiry(now time.Time) time.Time {
 	if db.keyTTL <= 0 {
 		return time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -353,8 +328,8 @@ func (db *DB) keyExpiry(now time.Time) time.Time {
 	return now.Add(db.keyTTL)
 }
 
-// originals has an entry for each event of a batch that is a duplicate, with its
-// original, and a zero one for each event whose plan is stale.
+// originals has an entry for each duplicate of a batch, with the id of its original, and a
+// zero id for each event whose plan is stale.
 type originals map[eventhook.EventID]eventhook.EventID
 
 // readOriginals reads the result of acceptSQL.
@@ -371,26 +346,26 @@ func readOriginals(rows [][][]byte) originals {
 	return o
 }
 
-// currentPlans returns the plans of events that are no duplicates, but for stale ones.
+// currentPlans returns the plans that are not stale, of events that are not duplicates.
 func currentPlans(batch []*effects.Arrival, o originals) (plans []*effects.Settlement) {
 	for _, a := range batch {
-		if _, isAnswered := o[a.Event.ID]; a.Plan != nil && !isAnswered {
+		if _, isListed := o[a.Event.ID]; a.Plan != nil && !isListed {
 			plans = append(plans, a.Plan)
 		}
 	}
 	return plans
 }
 
-// concludeArrivals sets the state in which the events were stored, after the commit: an
-// event of a batch that failed must be as it was, since it is tried again.
+// concludeArrivals sets the status with which the events were stored. It is called after
+// the commit, since a batch that failed is retried with unchanged events.
 func concludeArrivals(batch []*effects.Arrival, o originals, now time.Time) {
 	for _, a := range batch {
 		e := a.Event
-		original, isAnswered := o[e.ID]
+		original, isListed := o[e.ID]
 		switch {
 		case !original.IsZero():
 			e.Status, e.DuplicateOf, e.Lease = eventhook.EventDuplicate, original, eventhook.Lease{}
-		case a.Plan != nil && !isAnswered:
+		case a.Plan != nil && !isListed:
 			e.Status, e.Lease = a.Plan.Status, eventhook.Lease{}
 			if e.Status != eventhook.EventProcessing {
 				e.ProcessedAt = &now
@@ -401,19 +376,7 @@ func concludeArrivals(batch []*effects.Arrival, o originals, now time.Time) {
 			e.Status, e.Lease.Token = eventhook.EventProcessing, 1
 		}
 		if a.Plan != nil {
-			a.Plan.IsStale = isAnswered && original.IsZero()
+			a.Plan.IsStale = isListed && original.IsZero()
 		}
 	}
-}
-
-// isDataError reports whether the database refused the values (SQLSTATE
-// classes 22 and 23, and 54: a limit exceeded), so that trying the same batch
-// again is useless.
-func isDataError(err error) bool {
-	pgErr, ok := asPgError(err)
-	if !ok || len(pgErr.Code) != 5 {
-		return false
-	}
-	class := pgErr.Code[:2]
-	return class == "22" || class == "23" || class == "54"
 }

@@ -1,19 +1,18 @@
 package pg
 
-// acceptSignedSQL stores a batch of which some events carry the hash of what
-// their request has signed, as acceptSQL does without. An event is a
-// duplicate if either its hash or its key is taken; a hash is a key in a scope
-// of its own. The hashes are claimed first, and a key only for an event whose
-// hash was free: a captured request that is sent under an id that its sender
-// chose must not claim this id, under which the provider may send an event
-// later. A hash whose event has a key that is taken stands for the event that
-// made the key, or for its own event if that key was claimed at the same moment.
+// acceptSignedSQL stores a batch in which some events have a hash of the signed bytes of
+// their request; acceptSQL stores batches without such hashes. An event is a duplicate if
+// its hash or its key is taken. A hash is stored as a key in a separate scope. Hashes are
+// claimed first, and a key only for an event whose hash was free: an attacker who replays
+// a captured request with another id must not claim this id, with which the provider may
+// send an event later. If the key of an event is taken, its hash stands for the event that
+// claimed the key, or for the event itself if that key was claimed at the same time.
 //
-// The key is looked up by a subquery: as a join, it may read the whole index while the
-// table is small, by a plan that is kept.
+// The key is looked up in a subquery. A join could read the whole index by a plan that was
+// cached while the table was small.
 //
-// Locks: all hashes in their order, then all keys in theirs, since every join of
-// held reads signed to its end. acceptSQL locks keys alone, in the same order.
+// Lock order: all hashes, then all keys, each in their order, since the join that makes
+// held reads all rows of signed. acceptSQL locks keys only, in the same order.
 var acceptSignedSQL = acceptSQL.extend("accept_signed", `
 WITH sent AS (
     SELECT * FROM @events(`+acceptedColumns+`, signed text, n ordinality)
@@ -42,5 +41,5 @@ WITH sent AS (
     FROM held h LEFT JOIN claimed c ON c.key = h.key AND c.scope = h.source_id::text AND c.tenant_id = h.tenant_id
 )`+storeChecked)
 
-// signedScope follows the source's id in the scope of hashes of signed bytes.
+// signedScope follows the source's id in the scope of hashes.
 const signedScope = "/signed"

@@ -25,14 +25,14 @@ import (
 //	i  the index of the target; left out: 0
 //	t  the type of the target
 //	s  the status; left out: success. The status of a request is that of its delivery
-//	m  the id of the execution, promise or event that was made, as r
+//	m  the id of the execution, promise or event that was created, as r
 //	e  the error
 //	a  the attempts; left out: 1
 //	c  when it was settled, in Unix microseconds; left out: the event's processed_at,
 //	   which stays as it is if the event was delivered without a request
 //
-// Events of former versions have rows of event_action instead; the column is NULL
-// until such an event is settled again.
+// Events of earlier versions have rows of event_action instead. The column of such an
+// event is NULL until the event is settled again.
 type actionRecord struct {
 	Route    string `json:"r"`
 	Name     string `json:"n"`
@@ -45,23 +45,23 @@ type actionRecord struct {
 	At       int64  `json:"c"`
 }
 
-// isRequest is the status of an action whose delivery tells how it stands.
+// isRequest is the status of an action whose status is that of its delivery.
 const isRequest = "request"
 
 var idEncoding = base64.RawURLEncoding
 
-// appendActions appends the actions of a settlement that is concluded, earlier tries'
-// included. It appends nothing if there are none.
+// appendActions appends the actions of a concluded settlement, including those of earlier
+// tries. It appends nothing if there are no actions.
 func appendActions(b []byte, s *effects.Settlement, now time.Time) []byte {
 	if len(s.Prior) == 0 && len(s.Actions) == 0 {
 		return b
 	}
 	isFinal := s.Status == eventhook.EventDelivered && !hasRequest(s)
-	made := int64(0)
+	settledAt := int64(0)
 	if !isFinal {
-		made = now.UnixMicro()
+		settledAt = now.UnixMicro()
 	}
-	repeated := retriedActions(s)
+	retried := retriedActions(s)
 	var before *eventhook.Action
 	add := func(a *eventhook.Action, at int64) { b, before = appendAction(b, before, a, at), a }
 	b = append(b, '[')
@@ -71,23 +71,23 @@ func appendActions(b []byte, s *effects.Settlement, now time.Time) []byte {
 		if a.CompletedAt != nil {
 			at = *a.CompletedAt
 		}
-		if again := repeated[actionPlace{a.RouteID, a.TargetIndex}]; again != nil {
-			add(again, made)
+		if again := retried[actionPlace{a.RouteID, a.TargetIndex}]; again != nil {
+			add(again, settledAt)
 		} else {
 			add(a, at.UnixMicro())
 		}
 	}
 	for i := range s.Actions {
 		a := &s.Actions[i].Action
-		if repeated[actionPlace{a.RouteID, a.TargetIndex}] == nil {
-			add(a, made)
+		if retried[actionPlace{a.RouteID, a.TargetIndex}] == nil {
+			add(a, settledAt)
 		}
 	}
 	return append(b, ']')
 }
 
-// hasRequest reports whether a settlement or an earlier try has a request, by which the
-// event may be processed again.
+// hasRequest reports whether a settlement or an earlier try has a request. Such an event
+// may be processed again.
 func hasRequest(s *effects.Settlement) bool {
 	return slices.ContainsFunc(s.Prior, func(a eventhook.Action) bool { return a.IsRequest }) ||
 		slices.ContainsFunc(s.Actions, func(a effects.PlannedAction) bool { return a.IsRequest })
@@ -99,8 +99,8 @@ type actionPlace struct {
 	index int
 }
 
-// retriedActions are the actions of a settlement that an earlier try has made, too:
-// they keep their order.
+// retriedActions returns the actions of a settlement that an earlier try also had. They
+// keep the places that they had in that try.
 func retriedActions(s *effects.Settlement) map[actionPlace]*eventhook.Action {
 	if len(s.Prior) == 0 {
 		return nil
@@ -109,17 +109,17 @@ func retriedActions(s *effects.Settlement) map[actionPlace]*eventhook.Action {
 	for i := range s.Prior {
 		prior[actionPlace{s.Prior[i].RouteID, s.Prior[i].TargetIndex}] = true
 	}
-	repeated := make(map[actionPlace]*eventhook.Action, len(s.Actions))
+	retried := make(map[actionPlace]*eventhook.Action, len(s.Actions))
 	for i := range s.Actions {
 		a := &s.Actions[i].Action
 		if at := (actionPlace{a.RouteID, a.TargetIndex}); prior[at] {
-			repeated[at] = a
+			retried[at] = a
 		}
 	}
-	return repeated
+	return retried
 }
 
-// appendAction appends an action after the action before it, nil for the first.
+// appendAction appends an action. before is the action before it, nil for the first.
 func appendAction(b []byte, before, a *eventhook.Action, at int64) []byte {
 	if before != nil {
 		b = append(b, ',')
@@ -139,8 +139,8 @@ func appendAction(b []byte, before, a *eventhook.Action, at int64) []byte {
 	case a.Status != eventhook.ActionSuccess:
 		b = payload.AppendJSONString(append(b, `,"s":`...), string(a.Status))
 	}
-	if made := createdID(a); made != ([16]byte{}) {
-		b = append(idEncoding.AppendEncode(append(b, `,"m":"`...), made[:]), '"')
+	if id := createdID(a); id != ([16]byte{}) {
+		b = append(idEncoding.AppendEncode(append(b, `,"m":"`...), id[:]), '"')
 	}
 	if a.ErrorMessage != "" && !a.IsRequest {
 		b = payload.AppendJSONString(append(b, `,"e":`...), eventhook.SanitizeText(a.ErrorMessage))
@@ -154,7 +154,8 @@ func appendAction(b []byte, before, a *eventhook.Action, at int64) []byte {
 	return append(b, '}')
 }
 
-// createdID is the id of what an action made, zero if it made nothing.
+// createdID returns the id of the execution, promise or event that an action created, zero
+// if there is none.
 func createdID(a *eventhook.Action) [16]byte {
 	switch {
 	case !a.ExecutionID.IsZero():
@@ -165,7 +166,7 @@ func createdID(a *eventhook.Action) [16]byte {
 	return a.PublishedEventID
 }
 
-// readActions decodes the actions of an event, which was settled last at processed.
+// readActions decodes the actions of an event. processed is its processed_at.
 func readActions(event eventhook.EventID, raw []byte, processed *time.Time) ([]eventhook.Action, error) {
 	var records []actionRecord
 	if err := json.Unmarshal(raw, &records); err != nil {
@@ -179,10 +180,10 @@ func readActions(event eventhook.EventID, raw []byte, processed *time.Time) ([]e
 			records[i] = r
 		}
 		if n, err := idEncoding.Decode(route[:], []byte(r.Route)); err != nil || n != len(route) {
-			return nil, fmt.Errorf("read the actions of %s: route %q is no id", event, r.Route)
+			return nil, fmt.Errorf("read the actions of %s: route %q is not an id", event, r.Route)
 		}
 		if _, err := idEncoding.Decode(made[:], []byte(r.Made)); err != nil || len(r.Made) > idEncoding.EncodedLen(len(made)) {
-			return nil, fmt.Errorf("read the actions of %s: %q is no id", event, r.Made)
+			return nil, fmt.Errorf("read the actions of %s: %q is not an id", event, r.Made)
 		}
 		list[i] = actionOf(event, r, route, made)
 		at := processed
@@ -223,24 +224,24 @@ const readActionsSQL = `
 SELECT e.id, e.actions, e.processed_at, e.status = 'delivered' FROM unnest($1::uuid[], $2::uuid[]) AS u (tenant_id, id)
 JOIN eventhook.event e ON e.tenant_id = u.tenant_id AND e.id = u.id WHERE e.actions IS NOT NULL`
 
-// readLegacyActionsSQL reads the actions that former versions wrote, except requests
-// that had not ended. Primary key, one partition each.
+// readLegacyActionsSQL reads the actions that earlier versions wrote, except requests that
+// had not ended. Primary key, one partition each.
 const readLegacyActionsSQL = `
 SELECT a.id, a.event_id, a.route_id, a.route_name, a.target_index, a.target_type, a.status, a.attempts,
     a.execution_id, a.promise_id, a.published_event_id, coalesce(a.error_message, ''), a.started_at, a.completed_at
 FROM unnest($1::uuid[]) AS u (id) JOIN eventhook.event_action a ON a.event_id = u.id
 WHERE a.status <> 'pending' ORDER BY a.event_id, a.started_at, a.route_id, a.target_index`
 
-// readRequestsSQL reads how the deliveries stand that routes made of events. Ids of
-// an event's deliveries lie side by side. Primary key, one partition each.
+// readRequestsSQL reads the status of deliveries to targets of routes. The ids of an
+// event's deliveries are adjacent. Primary key, one partition each.
 const readRequestsSQL = `
 SELECT d.event_id, d.route_id, d.target_index, d.status, d.attempts, coalesce(d.last_error, ''), d.completed_at
 FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[]) AS u (tenant_id, id, least, greatest)
 JOIN eventhook.delivery d ON d.tenant_id = u.tenant_id AND d.id >= u.least AND d.id <= u.greatest
 WHERE d.event_id = u.id AND d.route_id IS NOT NULL`
 
-// EventActions tells the actions of events, each event's in the order in which its
-// routes made them. The state of a request is that of its delivery.
+// EventActions returns the actions of events, those of an event in the order in which its
+// routes created them. The status of a request is that of its delivery.
 func (db *DB) EventActions(ctx context.Context, events []*eventhook.Event) (map[eventhook.EventID][]eventhook.Action, error) {
 	all, err := db.eventActions(ctx, events)
 	return all, translate("read actions", err)
@@ -257,11 +258,11 @@ func (db *DB) eventActions(ctx context.Context, events []*eventhook.Event) (map[
 	if err != nil {
 		return nil, err
 	}
-	former, err := pgx.CollectRows(rows, scanLegacyAction)
+	legacy, err := pgx.CollectRows(rows, scanLegacyAction)
 	if err != nil {
 		return nil, err
 	}
-	for _, a := range former {
+	for _, a := range legacy {
 		all[a.EventID] = append(all[a.EventID], a)
 	}
 	var id eventhook.EventID
@@ -273,7 +274,7 @@ func (db *DB) eventActions(ctx context.Context, events []*eventhook.Event) (map[
 	}
 	if _, err = pgx.ForEachRow(rows, []any{(*[16]byte)(&id), &raw, &processed, &isDelivered}, func() error {
 		var err error
-		all[id], err = readActions(id, raw, processed) // they include those of a former version
+		all[id], err = readActions(id, raw, processed) // they include those of an earlier version
 		setRequestDefaults(all[id], processed, isDelivered)
 		return err
 	}); err != nil {
@@ -294,9 +295,9 @@ func (db *DB) eventActions(ctx context.Context, events []*eventhook.Event) (map[
 	return all, err
 }
 
-// setRequestDefaults gives the requests of an event the state that they have if their
-// deliveries are past their retention: an event that was delivered has sent all, and
-// other events send them again when they are processed again.
+// setRequestDefaults sets the status that the requests of an event have if their
+// deliveries are past their retention. If the event is delivered, all requests were sent.
+// Any other event sends them again when it is reprocessed.
 func setRequestDefaults(list []eventhook.Action, processed *time.Time, isDelivered bool) {
 	for i := range list {
 		switch a := &list[i]; {

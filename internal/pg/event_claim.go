@@ -11,12 +11,11 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// claimEventsSQL leases events that are due, oldest first, and skips those
-// another instance is claiming. It picks them in a WITH, which runs once,
-// whatever the plan, so that the limit holds, and stops when their bodies have
-// $4 bytes, so that memory is bounded. An event that is still in processing has
-// lost a lease. Index event_due, then primary key in one partition each; that
-// of the source for its slug.
+// claimEventsSQL leases due events, oldest first, and skips events that another instance
+// is claiming. It picks them in a WITH that is MATERIALIZED, which runs once in any plan,
+// so that the limit holds. It stops when their bodies have $4 bytes, which bounds the
+// memory. An event that is processing has lost a lease. Index event_due, then primary key
+// in one partition each, and the primary key of the source for its slug.
 const claimEventsSQL = `
 WITH due AS MATERIALIZED (
     SELECT tenant_id, id, body_size FROM eventhook.event WHERE due_at <= $1 ORDER BY due_at LIMIT $2 FOR UPDATE SKIP LOCKED
@@ -34,20 +33,21 @@ RETURNING e.id, e.tenant_id, e.source_id, e.lease_token, e.lost_leases, e.retry_
     coalesce(e.idempotency_key, ''), coalesce(e.source_ip, ''), coalesce(e.trace_id, ''), coalesce(e.request_id, ''), coalesce(e.correlation_id, ''),
     coalesce((SELECT slug FROM eventhook.source s WHERE s.id = e.source_id), '')`
 
-// readPayloadsSQL joins, instead of asking for ANY of an array, so that each
-// id looks into its own partition only. Primary key.
+// readPayloadsSQL reads payloads. It uses a join instead of ANY of an array, so that each
+// id is looked up in its own partition only. Primary key.
 const readPayloadsSQL = `SELECT p.event_id, p.headers, p.body
 FROM unnest($1::uuid[]) AS u (id) JOIN eventhook.event_payload p ON p.event_id = u.id`
 
-// maxClaimBytes is how much of bodies one claim takes; the last may go beyond.
+// maxClaimBytes limits the bodies of one claim. The last body may exceed it.
 const maxClaimBytes = 32 << 20
 
-// ClaimEvents leases up to limit due events, with their payloads, until
-// now + lease; fewer when their bodies are large. Nobody else gets them
-// meanwhile. Bodies past their retention are nil.
+// ClaimEvents leases up to limit due events, with their payloads, until now + lease. It
+// returns fewer if their bodies are large. Until their leases end, other claims do not
+// return these events. Bodies past their retention are nil. Without the encryption keys
+// of the database, ClaimEvents returns no events.
 func (db *DB) ClaimEvents(ctx context.Context, limit int, lease time.Duration) ([]*eventhook.Event, error) {
 	if db.KeysFit() != nil {
-		return nil, nil //nolint:nilerr // actions that need a secret would fail here, and succeed elsewhere
+		return nil, nil //nolint:nilerr // actions that need a secret would fail here and succeed on another instance
 	}
 	now := db.now()
 	until := now.Add(lease)
@@ -90,12 +90,12 @@ UPDATE eventhook.event e SET status = 'pending', due_at = u.due_at
 FROM unnest($1::uuid[], $2::uuid[], $3::int8[], $4::timestamptz[]) AS u (tenant_id, id, lease_token, due_at)
 WHERE e.tenant_id = u.tenant_id AND e.id = u.id AND e.lease_token = u.lease_token AND e.status = 'processing' AND e.due_at IS NOT NULL`
 
-// ReleaseEvents gives leased events back before their leases end. Each is due
-// again at its NextRetryAt, or now if that is nil. A lease that is given back
-// does not count as lost. Events whose lease was lost do not change.
+// ReleaseEvents ends the leases of events. Each event is due again at its NextRetryAt, or
+// now if that is nil. A released lease does not count as lost. Events whose lease was lost
+// do not change.
 func (db *DB) ReleaseEvents(ctx context.Context, events []*eventhook.Event) error {
 	events = slices.Clone(events)
-	slices.SortFunc(events, func(x, y *eventhook.Event) int { return bytes.Compare(x.ID[:], y.ID[:]) }) // as a settle locks them
+	slices.SortFunc(events, func(x, y *eventhook.Event) int { return bytes.Compare(x.ID[:], y.ID[:]) }) // the order in which SettleEvents locks them
 	now := db.now()
 	tenants, ids, tokens := make([][16]byte, len(events)), make([][16]byte, len(events)), make([]int64, len(events))
 	due := make([]time.Time, len(events))
@@ -109,7 +109,7 @@ func (db *DB) ReleaseEvents(ctx context.Context, events []*eventhook.Event) erro
 	return translate("release events", err)
 }
 
-// EventQueueAge is the age of the oldest due event, 0 if none is owed.
+// EventQueueAge returns the age of the oldest due event, 0 if none is due.
 func (db *DB) EventQueueAge(ctx context.Context) (time.Duration, error) {
 	return db.queueAge(ctx, `SELECT min(due_at) FROM eventhook.event WHERE due_at IS NOT NULL`)
 }

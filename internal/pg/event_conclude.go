@@ -10,42 +10,42 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// An event is processing with due_at NULL while deliveries to targets of its routes
-// are open: no one may claim it, and its state follows from these deliveries. Two
-// kinds of transactions change that state:
+// An event is processing with due_at NULL while deliveries to targets of its routes are
+// open. Such an event cannot be claimed; its status follows from these deliveries. Two
+// kinds of transactions change it:
 //
-//   - a settle of deliveries updates the deliveries, then locks their events
-//     (lockEventsSQL), then concludes them (concludeEventsSQL);
-//   - a settle of events updates the events, then writes their deliveries, then
-//     concludes the events that it leaves processing with due_at NULL.
+//   - SettleDeliveries updates deliveries, then locks their events (lockEventsSQL), then
+//     concludes these (concludeEventsSQL).
+//   - SettleEvents updates events, then writes their deliveries, then concludes the
+//     events that it leaves processing with due_at NULL.
 //
-// Each of these is a statement of its own, in this order, in one transaction. In READ
-// COMMITTED every statement has its own snapshot, and so no interleaving leaves an
-// event processing with no delivery open:
+// Each step is a separate statement, in this order, in one transaction. In READ COMMITTED
+// every statement has its own snapshot. Therefore no interleaving leaves an event
+// processing without an open delivery:
 //
-//   - Of two settles of deliveries, the second waits at lockEventsSQL for the first
-//     to commit. Its concludeEventsSQL begins after that and sees both deliveries.
-//     In one statement, the snapshot would be older than the wait, and neither
-//     transaction would see the delivery of the other.
-//   - If a settle of deliveries locks the event before the settle of events updates
-//     it, the first finds the event still leased and leaves it; the second waits for
-//     the first, and its concludeEventsSQL sees the settled delivery.
-//   - If the settle of events is first, the settle of deliveries waits at
-//     lockEventsSQL, and its concludeEventsSQL sees the event as it was left. For
-//     this, lockEventsSQL must lock the event whatever its state seems to be.
+//   - If two transactions settle deliveries, the second waits at lockEventsSQL until the
+//     first has committed. Its concludeEventsSQL begins after that and sees both
+//     deliveries. In a single statement, the snapshot would be older than the wait, and
+//     neither transaction would see the delivery of the other.
+//   - If SettleDeliveries locks the event before SettleEvents updates it, the event is
+//     still leased, and SettleDeliveries does not change it. SettleEvents waits for that
+//     transaction, and its concludeEventsSQL sees the settled delivery.
+//   - If SettleEvents is first, SettleDeliveries waits at lockEventsSQL, and its
+//     concludeEventsSQL sees the event as SettleEvents left it. For this, lockEventsSQL
+//     must lock the event regardless of its status.
 //
-// Lock order: deliveries, then events by id. A settle of events has its events
-// before its deliveries; where both wait for each other, PostgreSQL ends one with a
-// deadlock, and it is made again.
+// Lock order: deliveries, then events by id. SettleEvents locks its events before its
+// deliveries. If both wait for each other, PostgreSQL ends one transaction with a
+// deadlock, and it is retried.
 
-// lockEventsSQL locks events in the order of their ids, in any state. Primary key,
-// one partition each.
+// lockEventsSQL locks events of any status in the order of their ids. Primary key, one
+// partition each.
 var lockEventsSQL = newStatement("lock_events", `
 SELECT FROM @events(tenant_id uuid, id uuid)
 JOIN eventhook.event e ON e.tenant_id = events.tenant_id AND e.id = events.id
 ORDER BY e.id FOR UPDATE OF e`)
 
-// concludeEventsSQL ends events whose state follows from the deliveries of their
+// concludeEventsSQL ends events whose status follows from the deliveries of their
 // routes: dead if one of these is dead, delivered if none is open. The ids of an event's
 // deliveries lie between least and greatest. It returns the events that it ended.
 // Primary keys, one partition each.
@@ -77,14 +77,14 @@ type eventKey struct {
 	id     eventhook.EventID
 }
 
-// concluded is an event that concludeEventsSQL has ended.
+// concluded is an event that concludeEventsSQL ended.
 type concluded struct {
 	eventKey
 	status eventhook.EventStatus
 }
 
-// encodeEventKeys puts the events into columns of concludeEventsSQL, each once and in
-// the order of their ids.
+// encodeEventKeys encodes events for lockEventsSQL and concludeEventsSQL, each once and
+// in the order of their ids.
 func encodeEventKeys(c *columns, events []eventKey) {
 	c.reset()
 	slices.SortFunc(events, func(x, y eventKey) int { return bytes.Compare(x.id[:], y.id[:]) })
@@ -97,13 +97,13 @@ func encodeEventKeys(c *columns, events []eventKey) {
 	}
 }
 
-// queueLockEvents adds lockEventsSQL with columns that encodeEventKeys has filled.
+// queueLockEvents queues lockEventsSQL for the events of encodeEventKeys.
 func queueLockEvents(b *pgconn.Batch, c *columns) {
 	batchSender(b)(lockEventsSQL, c)
 }
 
-// queueConcludeEvents adds concludeEventsSQL with columns that encodeEventKeys has
-// filled. The transaction must hold the events' locks.
+// queueConcludeEvents queues concludeEventsSQL for the events of encodeEventKeys. The
+// transaction must hold the locks of these events.
 func queueConcludeEvents(b *pgconn.Batch, c *columns, now time.Time) {
 	c.moment(concludeNow, now)
 	batchSender(b)(concludeEventsSQL, c)
@@ -117,7 +117,8 @@ func readConcluded(rows [][][]byte) (list []concluded) {
 	return list
 }
 
-// notifyConcluded tells watchers, after the commit, of events that were ended.
+// notifyConcluded notifies the watchers of events that were ended. Call it after the
+// commit.
 func (db *DB) notifyConcluded(list []concluded) {
 	if len(list) == 0 || db.feed.isUnwatched() {
 		return

@@ -9,9 +9,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// The effects of events are stored by the statements of this file, in the
-// transaction that stores the events (Accept) or settles them (SettleEvents). Each
-// statement takes parallel arrays and inserts rows whose ids were made before.
+// The statements of this file store the effects of events in the transaction that stores
+// the events (Accept) or settles them (SettleEvents). The rows that they insert have ids
+// that were generated before.
 
 // claimKeysSQL claims keys in their order, so that two batches do not deadlock. It
 // returns the id that each key stands for: that of the row to be inserted, or of a row
@@ -163,7 +163,7 @@ func (send sender) rows(s *statement, c *columns) {
 	}
 }
 
-// store stores the effects of settlements whose actions are concluded.
+// store stores the effects of settlements. Their actions must be concluded.
 func (c *effectColumns) store(send sender, batch []*effects.Settlement, now time.Time) {
 	c.executions.reset()
 	c.published.reset()
@@ -183,7 +183,7 @@ func (c *effectColumns) store(send sender, batch []*effects.Settlement, now time
 	send.rows(insertDeliveriesSQL, c.deliveries)
 }
 
-// add adds the rows of one action's effect, if it has one.
+// add encodes the rows of an action's effect, if it has one.
 func (c *effectColumns) add(s *effects.Settlement, a *effects.PlannedAction) {
 	x := &a.Effect
 	switch isDone := a.Status == eventhook.ActionSuccess; {
@@ -214,10 +214,10 @@ func (c *effectColumns) addExecution(x *eventhook.Execution, of *eventhook.Event
 	}
 }
 
-// addPublication adds a published event, which belongs together with the event that
-// caused it: by its correlation id or, where it has none, by its own id.
+// addPublication encodes a published event. Its correlation id is that of the event that
+// caused it or, if that has none, the id of that event.
 func (c *effectColumns) addPublication(p *effects.Publication, of *eventhook.Event) {
-	envelope, _ := envelopeJSON(p.Envelope) // a route's has two texts, which can be encoded
+	envelope, _ := envelopeJSON(p.Envelope) // the envelope of a route has two texts, which can always be encoded
 	to := c.published
 	to.uuid(insertPublishedID, p.ID)
 	to.uuid(insertPublishedTenant, of.TenantID)
@@ -242,9 +242,9 @@ func (c *effectColumns) addPublication(p *effects.Publication, of *eventhook.Eve
 	}
 }
 
-// sharesPayload reports whether a published event refers to the payload of the event
-// that it was made of: if the bytes are the same, and both are of one day, since a
-// day's payloads are dropped together.
+// sharesPayload reports whether a published event refers to the payload of the event that
+// caused it: if the bytes are equal and both events are of the same day, since payloads
+// are dropped by day.
 func sharesPayload(p *effects.Publication, of *eventhook.Event) bool {
 	return string(p.Data) == string(of.Body) && p.ID.Time().Truncate(day).Equal(of.ID.Time().Truncate(day))
 }
@@ -280,16 +280,16 @@ func (c *effectColumns) addDelivery(d *eventhook.Delivery) {
 	}
 }
 
-// targetKey is a key in the scope of what it stands for.
+// targetKey is an idempotency key of a target, in the scope of its kind of effect.
 type targetKey struct {
 	tenant eventhook.TenantID
 	scope  string
 	key    string
 }
 
-// keyOf is the key of an action's effect, if it has one: unique among the effects of
-// its kind, so that one event may have effects of several kinds under the same key,
-// and two sources the same effect once.
+// keyOf returns the key of an action's effect, if it has one. A key is unique among the
+// effects of the same kind: an event may have effects of several kinds with the same key,
+// and the same effect of two sources happens once.
 func keyOf(s *effects.Settlement, a *effects.PlannedAction) (k targetKey, ok bool) {
 	switch x, p := a.Effect.Execution, a.Effect.Publication; {
 	case x != nil && x.IdempotencyKey != "":
@@ -300,7 +300,7 @@ func keyOf(s *effects.Settlement, a *effects.PlannedAction) (k targetKey, ok boo
 	return k, false
 }
 
-// plannedID is the id of the execution or the event that an action makes.
+// plannedID returns the id of the execution or the event that an action creates.
 func plannedID(a *effects.PlannedAction) (id [16]byte) {
 	switch {
 	case a.Effect.Execution != nil:
@@ -311,13 +311,13 @@ func plannedID(a *effects.PlannedAction) (id [16]byte) {
 	return id
 }
 
-// claimedKeys says what each key stands for.
+// claimedKeys has the id of the execution or the event that each key stands for.
 type claimedKeys map[targetKey][16]byte
 
-// encodeKeys adds the keys of a batch's effects, each once, and returns what each
-// stands for if it is free.
+// encodeKeys encodes the keys of a batch's effects, each once, and returns the ids that
+// they stand for if they are free. It returns nil if there are no keys.
 func (c *effectColumns) encodeKeys(batch []*effects.Settlement, now time.Time) claimedKeys {
-	var made claimedKeys
+	var claimed claimedKeys
 	to := c.keys
 	to.reset()
 	to.moment(claimKeyNow, now)
@@ -328,33 +328,34 @@ func (c *effectColumns) encodeKeys(batch []*effects.Settlement, now time.Time) c
 			if !ok || a.Failure != "" {
 				continue
 			}
-			if _, twice := made[k]; twice {
+			if _, isDuplicate := claimed[k]; isDuplicate {
 				continue
 			}
-			if made == nil {
-				made = claimedKeys{}
+			if claimed == nil {
+				claimed = claimedKeys{}
 			}
-			made[k] = plannedID(a)
+			claimed[k] = plannedID(a)
 			to.uuid(claimKeyTenant, k.tenant)
 			to.text(claimKeyScope, k.scope)
 			to.text(claimKeyKey, k.key)
-			to.uuid(claimKeyID, made[k])
+			to.uuid(claimKeyID, claimed[k])
 			to.time(claimKeyExpiresAt, now.Add(eventhook.TargetKeyTTL))
 		}
 	}
-	return made
+	return claimed
 }
 
-// read takes over what the database answered to claim_keys.
+// read replaces the ids by those that claimKeysSQL returned.
 func (m claimedKeys) read(rows [][][]byte) {
 	for _, row := range rows {
 		m[targetKey{eventhook.TenantID(row[0]), string(row[1]), string(row[2])}] = [16]byte(row[3])
 	}
 }
 
-// concludeActions gives each action its state. made tells for which keys an effect
-// exists already; nil: as if all were free. It reports whether an action is skipped.
-func concludeActions(s *effects.Settlement, made claimedKeys, settled promiseResults) (skips bool) {
+// concludeActions sets the status of each action. claimed has the ids that the keys stand
+// for; if nil, all keys count as free. It reports whether an action is skipped because its
+// key stands for an earlier effect.
+func concludeActions(s *effects.Settlement, claimed claimedKeys, settled promiseResults) (hasSkipped bool) {
 	for i := range s.Actions {
 		a := &s.Actions[i]
 		a.Status, a.ErrorMessage = eventhook.ActionSuccess, ""
@@ -362,20 +363,20 @@ func concludeActions(s *effects.Settlement, made claimedKeys, settled promiseRes
 			a.Status, a.ErrorMessage = eventhook.ActionFailed, a.Failure
 			continue
 		}
-		makes := plannedID(a)
-		if k, ok := keyOf(s, a); ok && made != nil && made[k] != makes {
-			a.Status, makes, skips = eventhook.ActionSkipped, made[k], true
+		id := plannedID(a)
+		if k, ok := keyOf(s, a); ok && claimed != nil && claimed[k] != id {
+			a.Status, id, hasSkipped = eventhook.ActionSkipped, claimed[k], true
 		}
 		switch {
 		case a.Effect.Execution != nil:
-			a.ExecutionID = makes
+			a.ExecutionID = id
 		case a.Effect.Publication != nil:
-			a.PublishedEventID = makes
+			a.PublishedEventID = id
 		case a.Effect.Promise != nil:
 			concludePromise(a, settled[a.Effect.Promise])
 		case a.Effect.Request != nil:
 			a.Status, a.IsRequest = eventhook.ActionPending, true
 		}
 	}
-	return skips
+	return hasSkipped
 }

@@ -14,22 +14,22 @@ import (
 	"github.com/eventhook/eventhook/outbound"
 )
 
-// publishScope is that of the keys under which tenants publish.
+// publishScope is the scope of the keys with which tenants publish.
 const publishScope = "publish"
 
-// publishSQL stores events that tenants publish, with their deliveries, in one
-// statement, which is one transaction and one round trip. It leaves out those
-// that were matched against subscriptions which have changed since: all of it
-// sees the database as it was when it began, so that a change which was
-// committed before is seen. Then it claims keys as acceptSQL does, and stores
-// what has claimed its key or has none.
+// publishSQL stores events that tenants publish, with their deliveries, in one statement,
+// which is one transaction and one round trip. It leaves out stale events, which were
+// matched against subscriptions that have changed since. The whole statement sees the
+// database as it was when the statement began, so it sees every change that was committed
+// before. Then it claims keys as acceptSQL does, and stores the events that claimed their
+// key or have none.
 //
-// What was stored is asked with IN … IS TRUE, which is answered from a hash, and
-// not with a join, which the planner, who takes any array for ten rows, would
-// make by comparing all with all.
+// The stored events are selected with IN … IS TRUE, which PostgreSQL evaluates with a hash
+// table. For a join, the planner, which estimates ten rows for any array, would compare
+// each row with each.
 //
-// Answers the ids of stale events, each alone, and what each key stands for.
-// Primary keys.
+// It returns the ids of stale events, alone, and the id that each key stands for. Primary
+// keys.
 var publishSQL = newStatement("publish", `
 WITH sent AS MATERIALIZED (
     SELECT events.*,
@@ -96,23 +96,21 @@ var (
 	publishNow = publishSQL.moment("now")
 )
 
-// Publish stores the batch in one transaction: events, bodies, keys and
-// deliveries. When it returns nil, all that is stored is on disk, and each
-// Publishing says what became of it:
-//   - its Event is EventDelivered, since nothing is owed for the event itself, its
-//     Deliveries are stored, and Count counts them. Those with a lease are
-//     acquired (token 1), the others are pending and due now; or
-//   - its key was seen within the key's time, in this batch too: the Event is
-//     EventDuplicate with DuplicateOf, Count is how many deliveries the first has
-//     (0 when they are past their retention or cannot be counted), and nothing
-//     was stored; or
-//   - IsStale: the tenant's subscriptions have changed since they were matched,
-//     nothing was stored; or
-//   - the database refuses what it holds: the Event's Status is empty, nothing
-//     was stored, and no other costs it anything.
+// Publish stores the batch in one transaction: events, bodies, keys and deliveries. When
+// it returns nil, all stored events are on disk, and each item of the batch has a result:
+//   - It is stored: its Event is EventDelivered, since the processor has nothing to do for
+//     it, and Count is the number of its Deliveries. Deliveries with a lease are acquired
+//     (token 1), the others are pending and due now.
+//   - Its key was seen before and has not expired, in this batch or earlier: the Event is
+//     EventDuplicate with DuplicateOf, and Count is the number of deliveries of the
+//     original (0 if they are past their retention or cannot be counted).
+//   - It is IsStale: the tenant's subscriptions have changed since they were matched.
+//   - The database refuses its values: the Event's Status is empty. Other items are not
+//     affected.
 //
-// On an error, of KindUnavailable when the database is down, the batch does not
-// count as stored, though it may be: the connection can break after the commit.
+// Only items of the first kind are stored. If Publish returns an error, which is
+// KindUnavailable if the database is down, the batch may be stored nevertheless: the
+// connection can break after the commit.
 func (db *DB) Publish(ctx context.Context, batch []*outbound.PublishItem) error {
 	conn, err := db.accept.Acquire(ctx)
 	if err != nil {
@@ -123,15 +121,15 @@ func (db *DB) Publish(ctx context.Context, batch []*outbound.PublishItem) error 
 	err = publish(batch)
 	if isDataError(err) {
 		err = bisect(batch, publish, func(p *outbound.PublishItem, err error) {
-			db.log.Error("the database refused an event that was published", "event", p.Event.ID, "error", err)
+			db.log.Error("the database refused a published event", "event", p.Event.ID, "error", err)
 		})
 	}
 	if err != nil {
 		return translate("publish events", err)
 	}
-	db.tellPublished(batch)
-	if err := db.countOriginalDeliveries(ctx, batch); err != nil { // what is stored is stored
-		db.log.Warn("cannot count the deliveries of events that were published again", "error", err)
+	db.notifyPublished(batch)
+	if err := db.countOriginalDeliveries(ctx, batch); err != nil { // the events are stored nevertheless
+		db.log.Warn("cannot count the deliveries of the originals of duplicates", "error", err)
 	}
 	return nil
 }
@@ -190,7 +188,7 @@ func (db *DB) encodePublish(c *columns, batch []*outbound.PublishItem, now time.
 	return nil
 }
 
-// envelopeJSON is an envelope as it is stored; "" is none.
+// envelopeJSON returns an envelope as JSON, "" for nil.
 func envelopeJSON(e *eventhook.Envelope) (string, error) {
 	if e == nil {
 		return "", nil
@@ -199,28 +197,28 @@ func envelopeJSON(e *eventhook.Envelope) (string, error) {
 	return strings.ToValidUTF8(string(raw), "\uFFFD"), err
 }
 
-// concludePublished says what became of each, by what the database answered.
+// concludePublished sets the results of a batch from the rows of publishSQL.
 func concludePublished(batch []*outbound.PublishItem, rows [][][]byte, now time.Time) {
 	stale := map[eventhook.EventID]bool{}
-	made := make(map[targetKey]eventhook.EventID, len(rows))
+	claimed := make(map[targetKey]eventhook.EventID, len(rows))
 	for _, row := range rows {
 		if row[1] == nil {
 			stale[eventhook.EventID(row[0])] = true
 			continue
 		}
-		made[targetKey{eventhook.TenantID(row[0]), publishScope, string(row[1])}] = eventhook.EventID(row[2])
+		claimed[targetKey{eventhook.TenantID(row[0]), publishScope, string(row[1])}] = eventhook.EventID(row[2])
 	}
 	for _, p := range batch {
 		e := p.Event
 		if p.IsStale = stale[e.ID]; p.IsStale {
 			continue
 		}
-		first := e.ID
+		original := e.ID
 		if e.IdempotencyKey != "" {
-			first = made[targetKey{e.TenantID, publishScope, e.IdempotencyKey}]
+			original = claimed[targetKey{e.TenantID, publishScope, e.IdempotencyKey}]
 		}
-		if first != e.ID {
-			e.Status, e.DuplicateOf = eventhook.EventDuplicate, first
+		if original != e.ID {
+			e.Status, e.DuplicateOf = eventhook.EventDuplicate, original
 			continue
 		}
 		e.Status, e.ProcessedAt, p.Count = eventhook.EventDelivered, &now, len(p.Deliveries)
@@ -228,7 +226,7 @@ func concludePublished(batch []*outbound.PublishItem, rows [][][]byte, now time.
 	}
 }
 
-// concludeDeliveries says of deliveries what they were stored as.
+// concludeDeliveries sets the fields of deliveries to the stored values.
 func concludeDeliveries(tenant eventhook.TenantID, event eventhook.EventID, eventType string, list []*eventhook.Delivery) {
 	for _, d := range list {
 		d.TenantID, d.EventID, d.EventType, d.Status = tenant, event, eventType, eventhook.DeliveryPending
@@ -238,14 +236,15 @@ func concludeDeliveries(tenant eventhook.TenantID, event eventhook.EventID, even
 	}
 }
 
-// countDeliveriesSQL counts the deliveries of some events. Primary key, one
-// partition for each.
+// countDeliveriesSQL counts the deliveries of events. Primary key, one partition for each
+// event.
 const countDeliveriesSQL = `
 SELECT u.event_id, (SELECT count(*) FROM eventhook.delivery d
     WHERE d.tenant_id = u.tenant_id AND d.id >= u.least AND d.id <= u.greatest AND d.event_id = u.event_id)
 FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[]) AS u (tenant_id, event_id, least, greatest)`
 
-// countOriginalDeliveries counts the deliveries of those that the batch's duplicates repeat.
+// countOriginalDeliveries sets Count of each duplicate to the number of deliveries of its
+// original.
 func (db *DB) countOriginalDeliveries(ctx context.Context, batch []*outbound.PublishItem) error {
 	var tenants, events, least, greatest [][16]byte
 	for _, p := range batch {
@@ -277,8 +276,8 @@ func (db *DB) countOriginalDeliveries(ctx context.Context, batch []*outbound.Pub
 	return translate("count deliveries", err)
 }
 
-// tellPublished notes what Publish has stored for those who watch.
-func (db *DB) tellPublished(batch []*outbound.PublishItem) {
+// notifyPublished notifies the watchers of events that Publish stored.
+func (db *DB) notifyPublished(batch []*outbound.PublishItem) {
 	if db.feed.isUnwatched() {
 		return
 	}

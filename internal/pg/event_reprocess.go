@@ -9,11 +9,11 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// reprocessSQL makes events due anew and forgets their retries. Rows that
-// somebody else changes at this moment are skipped, so that nobody waits. The
-// token grows, since an event may have been settled under the last one. The
-// payload is looked for in the same transaction: while it runs, no partition
-// that it has read is dropped. Primary keys, one partition each.
+// reprocessSQL makes events due and resets their retries. It skips events that another
+// transaction has locked, so that it does not wait. It increments the lease token, since
+// an event may have been settled with the current one. It checks the payload in the same
+// transaction: until the commit, no partition that it has read is dropped. Primary keys,
+// one partition each.
 const reprocessSQL = `
 WITH chosen AS MATERIALIZED (
     SELECT e.tenant_id, e.id
@@ -28,52 +28,51 @@ FROM chosen c
 WHERE e.tenant_id = c.tenant_id AND e.id = c.id
 RETURNING e.id`
 
-// ReprocessEvents makes a tenant's events due at once, with all their retries
-// before them, and returns their ids, newest first. Actions that have succeeded
-// are not done again. Left alone are events in other states than failed, dead
-// and unrouted, events that no source has brought, those whose payload is past
-// its retention, and those that somebody is changing at this moment. It is one
-// transaction, in which it is recorded too.
-func (db *DB) ReprocessEvents(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, which eventhook.EventSelection) ([]eventhook.EventID, error) {
+// ReprocessEvents makes a tenant's events due now, with all their retries left, and returns
+// their ids, newest first. Actions that succeeded are not executed again. It leaves out
+// events with a status other than failed, dead and unrouted, events without a source,
+// events whose payload is past its retention, and events that another transaction has
+// locked. The change and its audit entry are one transaction.
+func (db *DB) ReprocessEvents(ctx context.Context, by eventhook.Actor, tenant eventhook.TenantID, selection eventhook.EventSelection) ([]eventhook.EventID, error) {
 	const act = "reprocess events"
-	candidates, err := db.selected(ctx, tenant, which)
+	candidates, err := db.selectEvents(ctx, tenant, selection)
 	if err != nil {
 		return nil, err
 	}
-	var moved []eventhook.EventID
+	var reprocessed []eventhook.EventID
 	err = db.mutate(ctx, act, by, tenant, func(m *mutation) error {
 		rows, err := m.tx.Query(ctx, reprocessSQL, [16]byte(tenant), uuids(candidates), db.now())
 		if err != nil {
 			return err
 		}
-		if moved, err = pgx.CollectRows(rows, scanEventID); err != nil || len(moved) == 0 {
+		if reprocessed, err = pgx.CollectRows(rows, scanEventID); err != nil || len(reprocessed) == 0 {
 			return err
 		}
-		slices.SortFunc(moved, compareNewestFirst)
-		return recordBulk(m, "events.reprocessed", "event", "events", moved)
+		slices.SortFunc(reprocessed, compareNewestFirst)
+		return recordBulk(m, "events.reprocessed", "event", "events", reprocessed)
 	})
 	if err != nil {
 		return nil, err
 	}
-	if len(moved) > 0 {
+	if len(reprocessed) > 0 {
 		db.WakeEvents()
-		db.feed.eventsChanged(db.now(), tenant, moved...)
+		db.feed.eventsChanged(db.now(), tenant, reprocessed...)
 	}
-	return moved, nil
+	return reprocessed, nil
 }
 
-// selected are the ids that a selection may mean. The newest are taken, since
-// these have their payloads if any have.
-func (db *DB) selected(ctx context.Context, tenant eventhook.TenantID, which eventhook.EventSelection) ([]eventhook.EventID, error) {
-	if len(which.IDs) > 0 {
-		return which.IDs, nil
+// selectEvents returns the ids of the events that a selection may include. It prefers the
+// newest, since these are most likely to have their payloads.
+func (db *DB) selectEvents(ctx context.Context, tenant eventhook.TenantID, selection eventhook.EventSelection) ([]eventhook.EventID, error) {
+	if len(selection.IDs) > 0 {
+		return selection.IDs, nil
 	}
 	var all []eventhook.EventID
 	for _, status := range eventhook.Reprocessable {
-		if len(which.Statuses) > 0 && !slices.Contains(which.Statuses, status) {
+		if len(selection.Statuses) > 0 && !slices.Contains(selection.Statuses, status) {
 			continue
 		}
-		f := which.Filter
+		f := selection.Filter
 		f.Status, f.Before = status, eventhook.EventID{}
 		ids, err := readEvents(ctx, db, tenant, f, `e.id`, scanEventID)
 		if err != nil {
@@ -82,7 +81,7 @@ func (db *DB) selected(ctx context.Context, tenant eventhook.TenantID, which eve
 		all = append(all, ids...)
 	}
 	slices.SortFunc(all, compareNewestFirst)
-	return all[:min(len(all), which.Filter.Limit)], nil
+	return all[:min(len(all), selection.Filter.Limit)], nil
 }
 
 func compareNewestFirst(x, y eventhook.EventID) int { return -slices.Compare(x[:], y[:]) }

@@ -19,10 +19,10 @@ import (
 
 var _ route.Queue = (*DB)(nil)
 
-// settleEventsSQL demands each event's lease token, so that an instance that wakes up
-// late changes nothing; an event that waits for its requests (processing, due_at NULL)
-// has been settled. Whatever is written, the lease was of use, and no lease before it
-// counts as lost any more. Primary key lookups, one partition each.
+// settleEventsSQL updates events whose lease token is current, so that an instance that
+// resumes late changes nothing. An event that waits for its requests (processing, due_at
+// NULL) has been settled. Settling an event resets its count of lost leases. Primary key
+// lookups, one partition each.
 var settleEventsSQL = newStatement("settle_events", `
 UPDATE eventhook.event e
 SET status = events.status, due_at = events.due_at, retry_count = events.retry_count, lost_leases = 0, last_error = events.last_error,
@@ -67,13 +67,12 @@ func newSettleColumns() *settleColumns {
 	}
 }
 
-// SettleEvents stores the effects of a batch of leased events, records their actions
-// and ends their leases, in one transaction: all of it happens, once, or nothing does.
-// Each settlement is concluded afterwards. It returns the settlements of which nothing
-// was written: the lease was lost, or IsStale, since the tenant's configuration has
-// changed since the event was planned. An event whose effects the database refuses is
-// dead, with all its actions failed, and costs no other event anything; the rest of
-// the batch is then settled in several transactions.
+// SettleEvents stores the effects of a batch of leased events, records their actions and
+// ends their leases, in one transaction. Each settlement is concluded afterwards.
+// SettleEvents returns the settlements of which nothing was written, because the lease
+// was lost, or because the tenant's configuration has changed since the event was planned
+// (IsStale). If the database refuses the effects of an event, the event becomes dead with
+// all its actions failed, and the rest of the batch is settled in several transactions.
 func (db *DB) SettleEvents(ctx context.Context, batch []*effects.Settlement) (unsettled []*effects.Settlement, err error) {
 	for len(batch) > 0 {
 		refused, err := db.trySettle(ctx, batch)
@@ -97,7 +96,7 @@ func (db *DB) SettleEvents(ctx context.Context, batch []*effects.Settlement) (un
 	return unsettled, nil
 }
 
-var errNoAnswer = errors.New("the database answered nothing")
+var errNoAnswer = errors.New("the database returned no result")
 
 // settleParts handles a batch that the database refused because of one event. It
 // settles the halves separately, down to that event. A single event is tried once more,
@@ -186,20 +185,21 @@ func unsettledOf(batch []*effects.Settlement, rows [][][]byte) (unsettled []*eff
 	return unsettled
 }
 
-// claimKeys claims the keys of a batch's effects.
+// claimKeys claims the keys of a batch's effects, and returns nil if there are none.
 func (c *settleColumns) claimKeys(ctx context.Context, tx pgx.Tx, batch []*effects.Settlement, now time.Time) (claimedKeys, error) {
-	made := c.encodeKeys(batch, now)
-	if made == nil {
+	claimed := c.encodeKeys(batch, now)
+	if claimed == nil {
 		return nil, nil //nolint:nilnil // no key was claimed
 	}
 	params, formats := c.keys.values(claimKeysSQL)
 	result := tx.Conn().PgConn().ExecPrepared(ctx, claimKeysSQL.name, params, formats, binaryResults).Read()
-	made.read(result.Rows)
-	return made, result.Err
+	claimed.read(result.Rows)
+	return claimed, result.Err
 }
 
-// statements settle the events first: a lost lease must be seen even if what the
-// event makes exists, as after a commit whose answer did not arrive.
+// statements returns the statements of a settle. They update the events first: a lost
+// lease must be noticed even if the effects exist, as after a commit whose result did not
+// arrive.
 func (c *settleColumns) statements(batch []*effects.Settlement, now time.Time) *pgconn.Batch {
 	b := &pgconn.Batch{}
 	send := batchSender(b)
@@ -214,9 +214,9 @@ func (c *settleColumns) statements(batch []*effects.Settlement, now time.Time) *
 	return b
 }
 
-// eventsWithOpenRequests are the events of a batch whose requests of earlier tries may have been
-// settled since they were read: those that were owed, and dead ones that a person has
-// restarted. Events without an earlier try have deliveries of this transaction alone.
+// eventsWithOpenRequests returns the events of a batch that wait for requests of earlier
+// tries, which may have been settled since they were read: open ones, and dead ones that
+// an operator has restarted. Other events only have deliveries of this transaction.
 func eventsWithOpenRequests(batch []*effects.Settlement) (list []eventKey) {
 	for _, s := range batch {
 		if s.Status == eventhook.EventProcessing && len(s.Prior) > 0 {
@@ -230,8 +230,8 @@ func (c *settleColumns) encodeSettlements(batch []*effects.Settlement, now time.
 	c.events.reset()
 	c.events.moment(settleEventNow, now)
 	c.generations.reset()
-	asked := map[eventhook.TenantID]bool{}
-	// One order for all, so that two settles wait for each other at worst.
+	isListed := map[eventhook.TenantID]bool{}
+	// All transactions use this order, so that two of them may wait for each other but do not deadlock.
 	slices.SortFunc(batch, func(x, y *effects.Settlement) int {
 		return cmp.Compare(string(x.Event.ID[:]), string(y.Event.ID[:]))
 	})
@@ -249,15 +249,15 @@ func (c *settleColumns) encodeSettlements(batch []*effects.Settlement, now time.
 		} else {
 			to.appendText(settleEventActions, func(b []byte) []byte { return appendActions(b, s, now) })
 		}
-		if !asked[e.TenantID] {
-			asked[e.TenantID] = true
+		if !isListed[e.TenantID] {
+			isListed[e.TenantID] = true
 			c.generations.uuid(generationTenant, e.TenantID)
 		}
 	}
 }
 
-// setStale marks the settlements whose plans follow another generation than their
-// tenants have. A settlement without actions that failed as a whole follows none.
+// setStale sets IsStale of the settlements whose generation differs from the current one
+// of their tenant. A settlement that failed as a whole, without actions, is never stale.
 func setStale(batch []*effects.Settlement, rows [][][]byte) {
 	current := make(map[eventhook.TenantID]int64, len(rows))
 	for _, row := range rows {

@@ -1,6 +1,6 @@
-// Package proc reads which processes run on this machine, and starts processes
-// that cannot gain privileges. It reads /proc; a system without it, such as
-// macOS, is asked through ps and pgrep.
+// Package proc lists the processes of this machine, and starts processes that cannot gain
+// privileges. It reads /proc. On systems without /proc, such as macOS, it runs ps and
+// pgrep.
 package proc
 
 import (
@@ -15,7 +15,7 @@ import (
 
 // CommandLine returns the command line of a process, its words separated by
 // NUL. It is "" if there is no such process or the process is a zombie. Without
-// /proc each blank of the command line is a NUL.
+// /proc, each space of the command line is replaced by NUL.
 func CommandLine(pid int) string {
 	if hasProc() {
 		return readCommandLine(fmt.Sprintf("/proc/%d/cmdline", pid))
@@ -27,8 +27,8 @@ func CommandLine(pid int) string {
 	return lines[0]
 }
 
-// CommandLines returns the command lines of all processes that this one may
-// see, in the form of CommandLine and without the empty ones.
+// CommandLines returns the command lines of all processes that this process may see, in the
+// form of CommandLine. It omits empty ones.
 func CommandLines() []string {
 	if !hasProc() {
 		return ps("-A")

@@ -9,21 +9,22 @@ import (
 // noNewPrivileges is PR_SET_NO_NEW_PRIVS of prctl(2).
 const noNewPrivileges = 38
 
-// Unprivileged calls f on a thread of its own, which can gain no privileges,
-// and returns when f returns. A process that f starts inherits that: neither it
-// nor a program that it executes gets more rights than it began with. The
-// thread ends with f, so a process whose Pdeathsig is set must end before f.
+// Unprivileged calls f on a new thread that cannot gain privileges, and returns when f
+// returns. Processes that f starts inherit this restriction, as do the programs that they
+// execute. The thread ends when f returns, so a process whose Pdeathsig is set must end
+// before f returns.
 func Unprivileged(f func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // without an unlock: the thread ends with the goroutine
+		runtime.LockOSThread() // never unlocked, so that the thread ends with the goroutine
 		if syscall.Gettid() == os.Getpid() {
-			// The main thread cannot end. This goroutine holds it, so the next one runs on another.
+			// The main thread cannot end. This goroutine occupies it, so the nested
+			// call runs on another thread.
 			Unprivileged(f)
 			runtime.UnlockOSThread()
 		} else {
-			// Kernels before 3.5 do not know it; f runs there as well.
+			// Kernels before 3.5 return an error. f runs without the restriction there.
 			_, _, _ = syscall.RawSyscall6(syscall.SYS_PRCTL, noNewPrivileges, 1, 0, 0, 0, 0)
 			f()
 		}

@@ -5,8 +5,8 @@ import (
 	"log/slog"
 )
 
-// NewLogger writes structured logs in "text" or "json" from a level on; an
-// unknown level is info.
+// NewLogger returns a structured logger with the given minimum level. The format is "json"
+// or, for any other value, text. An unknown level means info.
 func NewLogger(w io.Writer, level, format string) *slog.Logger {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {

@@ -13,8 +13,8 @@ import (
 )
 
 // Management is the handler of the management listener: /health/live,
-// /health/ready, /metrics, /info and, if Profiler is set, Go's /debug/pprof. It is
-// not meant for the public.
+// /health/ready, /metrics, /info and, if Profiler is set, Go's /debug/pprof. It has no
+// authentication and must not be reachable from the internet.
 type Management struct {
 	Profiler bool // serve /debug/pprof; set before Handler is called
 
@@ -24,14 +24,14 @@ type Management struct {
 	stopping atomic.Bool
 }
 
-// NewManagement creates the handler. ping returns nil if the instance can work;
-// the message of an eventhook.Error is the reason that /health/ready shows.
+// NewManagement returns the handler. ping returns nil if the instance can work. If it
+// returns an eventhook.Error, /health/ready shows the error's message.
 func NewManagement(metrics *Metrics, ping func(context.Context) error, info map[string]string) *Management {
 	return &Management{metrics: metrics, ping: ping, info: info}
 }
 
-// Stopping makes the instance not ready, so that no more requests are sent to
-// it while it finishes.
+// Stopping makes /health/ready fail, so that load balancers send no more requests to the
+// instance during its shutdown.
 func (m *Management) Stopping() { m.stopping.Store(true) }
 
 // Handler serves the management listener.
@@ -51,8 +51,8 @@ func (m *Management) Handler() http.Handler {
 }
 
 func (m *Management) ready(w http.ResponseWriter, r *http.Request) {
-	const patience = 2 * time.Second
-	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	const timeout = 2 * time.Second
+	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
 	if m.stopping.Load() {
 		writeJSON(w, http.StatusServiceUnavailable, map[string]string{"status": "stopping"})
@@ -65,7 +65,7 @@ func (m *Management) ready(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]string{"status": "ready"})
 }
 
-// reason is the message of an error that has one for users.
+// reason returns the message of an error for users.
 func reason(err error) string {
 	if e, ok := errors.AsType[*eventhook.Error](err); ok {
 		return e.Message
@@ -76,5 +76,5 @@ func reason(err error) string {
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // the reader may be gone
+	_ = json.NewEncoder(w).Encode(v) // an error means that the client has left
 }

@@ -1,6 +1,6 @@
-// Package telemetry says what the gateway is doing: logs, metrics, health. It
-// decides nothing. Its metrics implement the observers that the rooms own;
-// every label has a bounded set of values.
+// Package telemetry provides logs, metrics and the health endpoints. Metrics implements the
+// observer interfaces of the packages that do the work. Every metric label has a bounded
+// set of values. The package never changes what the gateway does.
 package telemetry
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/eventhook/eventhook/internal/effects"
 )
 
-// Metrics counts what happens. Safe for concurrent use.
+// Metrics has the Prometheus metrics of an instance. Safe for concurrent use.
 type Metrics struct {
 	registry *prometheus.Registry
 
@@ -32,30 +32,30 @@ type Metrics struct {
 	settled      *prometheus.CounterVec
 	leasesLost   prometheus.Counter
 	settleTime   prometheus.Histogram
-	made         *prometheus.CounterVec
+	actions      *prometheus.CounterVec
 	planned      prometheus.Counter
 	work         *prometheus.CounterVec
 	queueAge     *prometheus.GaugeVec
 	apiRefused   *prometheus.CounterVec
 	evaluations  *prometheus.CounterVec
-	reasons      few
-	targets      few
+	reasons      labelLimit
+	targets      labelLimit
 	outbound     outboundMetrics
 }
 
-// few lets the first few values of a label through and calls the rest other:
-// whoever names them, there is an end to them.
-type few struct {
+// labelLimit bounds the values of a label that users can choose: it returns the first 50
+// values unchanged, and "other" for all further values.
+type labelLimit struct {
 	mu   sync.Mutex
 	seen map[string]bool
 }
 
-func (f *few) of(value string) string {
-	const most = 50
+func (f *labelLimit) label(value string) string {
+	const maxValues = 50
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.seen[value] {
-		if len(f.seen) == most {
+		if len(f.seen) == maxValues {
 			return other
 		}
 		if f.seen == nil {
@@ -68,32 +68,32 @@ func (f *few) of(value string) string {
 
 const other = "other"
 
-// NewMetrics makes the metrics; outcomes are the answers of the ingest URL,
-// counted from zero each.
+// NewMetrics returns the metrics. outcomes are the outcomes of requests to the ingest URL,
+// whose counters start at zero.
 func NewMetrics(outcomes []string) *Metrics {
 	m := &Metrics{
 		registry:     prometheus.NewRegistry(),
 		answered:     map[string]prometheus.Counter{},
-		requests:     counters("ingest_requests_total", "Webhooks by how they were answered.", "outcome"),
-		unverified:   counters("ingest_unverified_total", "Webhooks that failed verification, by reason.", "reason"),
-		batchEvents:  histogram("accept_batch_events", "Events in one commit.", prometheus.ExponentialBuckets(1, 2, 10)),
+		requests:     counters("ingest_requests_total", "Requests to the ingest URL, by outcome.", "outcome"),
+		unverified:   counters("ingest_unverified_total", "Requests to the ingest URL that failed verification, by reason.", "reason"),
+		batchEvents:  histogram("accept_batch_events", "Number of events in one commit of accepted events.", prometheus.ExponentialBuckets(1, 2, 10)),
 		batchSeconds: histogram("accept_commit_seconds", "Time of one commit of accepted events.", prometheus.ExponentialBuckets(0.0005, 2, 14)),
 		batchFailed:  counter("accept_failed_total", "Commits of accepted events that failed."),
-		settled:      counters("events_settled_total", "Events by the state their processing ended in.", "status"),
+		settled:      counters("events_settled_total", "Processed events, by their status afterwards.", "status"),
 		leasesLost:   counter("events_lease_lost_total", "Events whose lease ran out before they were settled."),
 		settleTime:   histogram("events_settle_seconds", "Time to match and settle one batch of events.", prometheus.ExponentialBuckets(0.0005, 2, 14)),
-		made:         counters("actions_total", "Actions by target type and status.", "target_type", "status"),
+		actions:      counters("actions_total", "Completed actions, by target type and status.", "target_type", "status"),
 		planned:      counter("events_planned_before_commit_total", "Events that were stored together with their effects."),
-		work:         counters("executions_total", "What workers did with executions.", "act"),
-		evaluations:  counters("evaluations_total", "Evaluations of tenants' expressions that were not quick, by place: slow, too_much (stopped at the limit of one event), waited and refused (the tenant's share was used up).", "place", "outcome"),
-		apiRefused:   counters("api_refused_total", "Calls of the API that were refused before they were carried out, by the reason: the key, or a limit of its tenant or of the instance.", "reason"),
+		work:         counters("executions_total", "Executions, by what a worker did with them: claimed, completed, failed, dead (failed finally) or suspended.", "act"),
+		evaluations:  counters("evaluations_total", "Evaluations of tenants' expressions that exceeded a limit, by place and outcome: slow, too_much (stopped at the limit of one event), waited and refused (the tenant had used up its share of time).", "place", "outcome"),
+		apiRefused:   counters("api_refused_total", "API requests that were refused before they were processed, by reason: the key, or a limit of the tenant or of the instance.", "reason"),
 		queueAge: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "eventhook", Name: "queue_age_seconds",
-			Help: "Age of the oldest due row of a queue; 0 when nothing is due."}, []string{"queue"}),
+			Help: "Age of the oldest due row of a queue in seconds; 0 if no row is due."}, []string{"queue"}),
 		outbound: newOutboundMetrics(),
 	}
 	m.registry.MustRegister(m.outbound.all()...)
 	m.registry.MustRegister(m.requests, m.unverified, m.batchEvents, m.batchSeconds, m.batchFailed, m.settled, m.leasesLost,
-		m.settleTime, m.made, m.planned, m.work, m.queueAge, m.apiRefused, m.evaluations,
+		m.settleTime, m.actions, m.planned, m.work, m.queueAge, m.apiRefused, m.evaluations,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, o := range outcomes {
 		m.answered[o] = m.requests.WithLabelValues(o)
@@ -118,22 +118,23 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
 
-// WatchWaiting reads how many accepted events wait for their commit whenever
-// the metrics are read. Call it once.
+// WatchWaiting registers a gauge of the accepted events that wait for their commit. waiting
+// is called at each scrape. WatchWaiting must be called at most once.
 func (m *Metrics) WatchWaiting(waiting func() int) {
-	m.watch("accept_waiting_events", "Events that wait for a commit or are being committed.", waiting)
+	m.watch("accept_waiting_events", "Accepted events that wait for their commit or are being committed.", waiting)
 }
 
-// WatchIngestMemory reads how many bytes the requests to the ingest URL hold
-// whenever the metrics are read. Call it once.
+// WatchIngestMemory registers a gauge of the bytes that requests to the ingest URL use. held
+// is called at each scrape. WatchIngestMemory must be called at most once.
 func (m *Metrics) WatchIngestMemory(held func() int) {
-	m.watch("ingest_held_bytes", "Memory of requests to the ingest URL: bodies, their copies and what is made of them.", held)
+	m.watch("ingest_held_bytes", "Memory that requests to the ingest URL use: bodies, their copies and decoded forms.", held)
 }
 
-// WatchUnreadable counts stored secrets that did not open when they were read.
+// WatchUnreadable registers a counter of stored secrets that could not be decrypted. It
+// must be called at most once.
 func (m *Metrics) WatchUnreadable(total func() int64) {
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "eventhook", Name: "sealed_values_unreadable_total",
-		Help: "Stored secrets that did not open when they were read: their key is not configured, or they were sealed for another place."},
+		Help: "Stored secrets that could not be decrypted: their key is not configured, or they were sealed for another row or column."},
 		func() float64 { return float64(total()) }))
 }
 
@@ -142,18 +143,18 @@ func (m *Metrics) watch(name, help string, read func() int) {
 		func() float64 { return float64(read()) }))
 }
 
-// Evaluated counts an evaluation of a tenant's expressions that was not quick.
+// Evaluated counts an evaluation of a tenant's expressions that exceeded a limit.
 func (m *Metrics) Evaluated(place cpushare.Place, outcome cpushare.Outcome) {
 	m.evaluations.WithLabelValues(string(place), string(outcome)).Inc()
 }
 
-// Answered counts an answer of the ingest URL.
+// Answered counts a request to the ingest URL.
 func (m *Metrics) Answered(outcome, reason string) {
 	if c, ok := m.answered[outcome]; ok {
 		c.Inc()
 	}
 	if reason != "" {
-		m.unverified.WithLabelValues(m.reasons.of(reason)).Inc()
+		m.unverified.WithLabelValues(m.reasons.label(reason)).Inc()
 	}
 }
 
@@ -166,9 +167,9 @@ func (m *Metrics) Committed(events int, took time.Duration, err error) {
 	}
 }
 
-// Settled counts a batch of events that the processor settled, and their actions. An
-// event that is still processing, and the request of an http target, are not counted:
-// their deliveries are.
+// Settled counts a batch of events that the processor settled, and their actions. Events
+// that are still processing and actions of http targets are counted when their deliveries
+// are settled.
 func (m *Metrics) Settled(batch []*effects.Settlement, lost int, took time.Duration) {
 	m.settleTime.Observe(took.Seconds())
 	m.leasesLost.Add(float64(lost))
@@ -183,18 +184,18 @@ func (m *Metrics) Planned(batch []*effects.Settlement) {
 
 func (m *Metrics) countSettled(batch []*effects.Settlement) {
 	states := map[eventhook.EventStatus]int{}
-	type made struct {
+	type action struct {
 		target string
 		status eventhook.ActionStatus
 	}
-	actions := map[made]int{}
+	actions := map[action]int{}
 	for _, s := range batch {
 		if s.Status != eventhook.EventProcessing {
 			states[s.Status]++
 		}
 		for i := range s.Actions {
 			if a := &s.Actions[i]; a.Status != eventhook.ActionPending {
-				actions[made{m.targets.of(a.TargetType), a.Status}]++
+				actions[action{m.targets.label(a.TargetType), a.Status}]++
 			}
 		}
 	}
@@ -202,7 +203,7 @@ func (m *Metrics) countSettled(batch []*effects.Settlement) {
 		m.settled.WithLabelValues(string(status)).Add(float64(n))
 	}
 	for a, n := range actions {
-		m.made.WithLabelValues(a.target, string(a.status)).Add(float64(n))
+		m.actions.WithLabelValues(a.target, string(a.status)).Add(float64(n))
 	}
 }
 
@@ -212,17 +213,18 @@ func (m *Metrics) Worked(act string, executions int) {
 	m.work.WithLabelValues(act).Add(float64(executions))
 }
 
-// APIRefused counts a call of the API that was refused before it was carried out.
+// APIRefused counts an API request that was refused before it was processed.
 func (m *Metrics) APIRefused(reason string) { m.apiRefused.WithLabelValues(reason).Inc() }
 
-// QueueAges tells the age of the oldest due row of each queue.
+// QueueAges returns the age of the oldest due row of each queue, 0 if no row is due.
 type QueueAges interface {
 	EventQueueAge(ctx context.Context) (time.Duration, error)
 	ExecutionQueueAge(ctx context.Context) (time.Duration, error)
 	DeliveryQueueAge(ctx context.Context) (time.Duration, error)
 }
 
-// WatchQueues reads the queues' ages every interval until ctx ends.
+// WatchQueues updates the ages of the queues every interval until ctx ends. It always
+// returns nil.
 func (m *Metrics) WatchQueues(ctx context.Context, ages QueueAges, interval time.Duration, log *slog.Logger) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()

@@ -23,15 +23,15 @@ type outboundMetrics struct {
 
 func newOutboundMetrics() outboundMetrics {
 	return outboundMetrics{
-		published:      counter("published_events_total", "Events that tenants have published through the API."),
+		published:      counter("published_events_total", "Events that tenants published through the API."),
 		publishSeconds: histogram("publish_commit_seconds", "Time of one commit of published events.", prometheus.ExponentialBuckets(0.0005, 2, 14)),
 		publishFailed:  counter("publish_failed_total", "Commits of published events that failed."),
-		misfits:        counters("published_misfits_total", "Published events that their tenant's catalogue does not know as they are, by kind; they are delivered all the same.", "kind"),
+		misfits:        counters("published_misfits_total", "Published events that do not match their tenant's catalogue, by kind; they are delivered nevertheless.", "kind"),
 		attempts: prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "eventhook", Name: "delivery_attempt_seconds",
-			Help: "Time of one attempt to deliver, by the class of its failure or success.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 17)}, []string{"outcome"}),
-		deliveries:     counters("deliveries_settled_total", "Deliveries by what came of an attempt.", "status"),
+			Help: "Duration of one delivery attempt, by outcome: success or the class of the failure.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 17)}, []string{"outcome"}),
+		deliveries:     counters("deliveries_settled_total", "Settled deliveries, by their status afterwards.", "status"),
 		deliveriesLost: counter("deliveries_lease_lost_total", "Deliveries whose lease ran out before their outcome was written; they are sent again."),
-		settleSeconds:  histogram("deliveries_settle_seconds", "Time to write one batch of outcomes of deliveries.", prometheus.ExponentialBuckets(0.0005, 2, 14)),
+		settleSeconds:  histogram("deliveries_settle_seconds", "Time to write one batch of delivery outcomes.", prometheus.ExponentialBuckets(0.0005, 2, 14)),
 	}
 }
 
@@ -49,10 +49,10 @@ func (m *Metrics) Published(events, _ int, took time.Duration, err error) {
 	m.outbound.published.Add(float64(events))
 }
 
-// Mismatch counts a published event that a catalogue does not know as it is.
+// Mismatch counts a published event that does not match its catalogue entry.
 func (m *Metrics) Mismatch(kind string) { m.outbound.misfits.WithLabelValues(kind).Inc() }
 
-// Attempted counts an attempt to deliver; one without a class has succeeded.
+// Attempted counts a delivery attempt. An attempt without a class has succeeded.
 func (m *Metrics) Attempted(class eventhook.ErrorClass, took time.Duration) {
 	outcome := string(class)
 	if outcome == "" {
@@ -61,8 +61,8 @@ func (m *Metrics) Attempted(class eventhook.ErrorClass, took time.Duration) {
 	m.outbound.attempts.WithLabelValues(outcome).Observe(took.Seconds())
 }
 
-// SettledDeliveries counts a batch of outcomes that was written, the events that it
-// ended, and the actions of routes that it completed.
+// SettledDeliveries counts a batch of settled deliveries, and the events and actions of
+// routes that the batch completed.
 func (m *Metrics) SettledDeliveries(batch []*outbound.DeliverySettlement, lost int, took time.Duration) {
 	m.outbound.settleSeconds.Observe(took.Seconds())
 	m.outbound.deliveriesLost.Add(float64(lost))
@@ -73,7 +73,7 @@ func (m *Metrics) SettledDeliveries(batch []*outbound.DeliverySettlement, lost i
 			m.settled.WithLabelValues(string(s.EventStatus)).Inc()
 		}
 		if status, ended := actionStatus(s); ended {
-			m.made.WithLabelValues(m.targets.of(httpTarget), string(status)).Inc()
+			m.actions.WithLabelValues(m.targets.label(httpTarget), string(status)).Inc()
 		}
 	}
 	for status, n := range states {
@@ -84,8 +84,8 @@ func (m *Metrics) SettledDeliveries(batch []*outbound.DeliverySettlement, lost i
 // httpTarget is the type of the targets whose actions are deliveries.
 const httpTarget = "http"
 
-// actionStatus is the state of the action that a settlement completes, if it ends a
-// delivery of a route.
+// actionStatus returns the status of the action that a settlement completes. ended is false
+// if it completes no action.
 func actionStatus(s *outbound.DeliverySettlement) (status eventhook.ActionStatus, ended bool) {
 	switch {
 	case !s.Delivery.IsOfRoute() || s.Status == eventhook.DeliveryFailed:
@@ -96,14 +96,15 @@ func actionStatus(s *outbound.DeliverySettlement) (status eventhook.ActionStatus
 	return eventhook.ActionFailed, true
 }
 
-// DispatcherLoad is how much a dispatcher has in memory.
+// DispatcherLoad has the numbers of deliveries in a dispatcher's memory: waiting, being
+// sent, and sent but not settled. Open is the number of open circuit breakers.
 type DispatcherLoad struct{ Waiting, Sending, Unsettled, Open int }
 
-// WatchDispatch reads how much a dispatcher has in memory whenever the metrics
-// are read. Call it once.
+// WatchDispatch registers gauges of a dispatcher's load. now is called at each scrape.
+// WatchDispatch must be called at most once.
 func (m *Metrics) WatchDispatch(now func() DispatcherLoad) {
-	m.watch("deliveries_waiting", "Leased deliveries in memory that wait for their turn.", func() int { return now().Waiting })
+	m.watch("deliveries_waiting", "Leased deliveries in memory that wait to be sent.", func() int { return now().Waiting })
 	m.watch("deliveries_sending", "Deliveries that are being sent.", func() int { return now().Sending })
-	m.watch("deliveries_unsettled", "Outcomes of deliveries that are not written yet.", func() int { return now().Unsettled })
-	m.watch("deliveries_open_subscriptions", "Subscriptions and http targets whose circuit breaker is open: they only get probes.", func() int { return now().Open })
+	m.watch("deliveries_unsettled", "Sent deliveries whose outcomes are not written yet.", func() int { return now().Unsettled })
+	m.watch("deliveries_open_subscriptions", "Subscriptions and http targets whose circuit breaker is open: they get probes only.", func() int { return now().Open })
 }

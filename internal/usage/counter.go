@@ -58,7 +58,7 @@ type total struct {
 }
 
 // earlierDays is the bytes stored on the days before a day. They change only when bodies are
-// deleted or an instance writes late, so they are read once in earlierDaysMaxAge.
+// deleted or an instance writes late, so they are read at most once in earlierDaysMaxAge.
 type earlierDays struct {
 	before day
 	bytes  int64
@@ -79,9 +79,8 @@ func (t *tenant) used(d day, own count) count {
 	return used
 }
 
-// dueList lists the tenants or sources that have unwritten counts, each once. Their
-// due flag is set. Tenants and sources that are not listed are only referenced by their
-// accounts.
+// dueList lists the tenants or sources that have unwritten counts, each once. Their due flag
+// is set. Sources that are not listed are only referenced by their accounts.
 type dueList[T interface{ due() *atomic.Bool }] struct {
 	mu   sync.Mutex
 	list []T

@@ -118,8 +118,8 @@ func (m *Meter) flush(ctx context.Context, list []*tenant) error {
 	return err
 }
 
-// write writes the events that each tenant has counted since its last write. It reads the clock after
-// the counters, so that no count belongs to a later day than today.
+// write writes the events that each tenant has counted since its last write. It reads the
+// clock after the counters, so that no count belongs to a later day than today.
 func (m *Meter) write(ctx context.Context, list []*tenant) error {
 	reads := make([][2]count, len(list))
 	for i, t := range list {

@@ -15,34 +15,35 @@ import (
 	"github.com/eventhook/eventhook/internal/snapshot"
 )
 
-// EventTypes reads what a tenant's catalogue says about an event type, or
-// KindNotFound.
+// EventTypes reads the catalogue of tenants.
 type EventTypes interface {
+	// EventType returns the catalogue entry of an event type, or an error of
+	// KindNotFound.
 	EventType(ctx context.Context, tenant eventhook.TenantID, name string) (eventhook.EventType, error)
 }
 
-// CatalogueObserver hears of each event that a catalogue does not know as it
-// is, by one of the Mismatches.
+// CatalogueObserver counts the events that do not match their catalogue. kind is one of
+// Mismatches.
 type CatalogueObserver interface {
 	Mismatch(kind string)
 }
 
-// What is heard of events.
+// The kinds of mismatches.
 const (
-	MismatchUnknown   = "unknown"   // the catalogue has no entry for its type
-	MismatchShape     = "misshapen" // its data does not fit the schema
-	MismatchUnchecked = "unchecked" // that would take too much work
+	MismatchUnknown   = "unknown"   // the catalogue has no entry for the event's type
+	MismatchShape     = "misshapen" // the event's data does not match the schema
+	MismatchUnchecked = "unchecked" // the check would take too many steps, or the schema cannot be used
 )
 
-// Mismatches are all of them.
+// Mismatches lists all kinds.
 var Mismatches = []string{MismatchUnknown, MismatchShape, MismatchUnchecked}
 
-// Catalogue holds published events against what their tenants say about their
-// types. It refuses nothing: what it finds is counted, and told now and then. A
-// nil one finds nothing. Safe for concurrent use.
+// Catalogue checks published events against the catalogue entries of their types. It never
+// rejects an event: mismatches are counted, and logged once an hour per type. A nil
+// Catalogue checks nothing. Safe for concurrent use.
 type Catalogue struct {
 	entries  *snapshot.Cache[entryKey, *catalogueEntry]
-	told     *lru.Cache[entryKey, time.Time]
+	logged   *lru.Cache[entryKey, time.Time]
 	observer CatalogueObserver
 	log      *slog.Logger
 	now      func() time.Time
@@ -55,25 +56,25 @@ type entryKey struct {
 
 type catalogueEntry struct {
 	category string
-	schema   *schema.Schema // nil for none, or one that cannot be used
-	broken   bool           // it cannot be used
+	schema   *schema.Schema // nil: the entry has no usable schema
+	broken   bool           // the schema cannot be used
 	bytes    int
-	// restUntil is when a schema that took too much work is tried again, in Unix
+	// pausedUntil is when a schema that took too many steps is used again, in Unix
 	// seconds.
-	restUntil atomic.Int64
+	pausedUntil atomic.Int64
 }
 
 const (
-	entryAge  = 30 * time.Second // nobody tells of changes
-	tellEvery = time.Hour        // about one type of a tenant's
-	restFor   = time.Minute      // for a schema that takes too much work
+	entryAge    = 30 * time.Second // there is no change notification of entries
+	logInterval = time.Hour        // per event type of a tenant
+	pauseFor    = time.Minute      // for a schema that takes too many steps
 )
 
-// NewCatalogue makes a cache of what is said about up to size event types.
+// NewCatalogue returns a Catalogue that caches up to size event types.
 func NewCatalogue(size int, from EventTypes, observer CatalogueObserver, log *slog.Logger, now func() time.Time) *Catalogue {
-	told, err := lru.New[entryKey, time.Time](size)
+	logged, err := lru.New[entryKey, time.Time](size)
 	if err != nil {
-		panic(err) // the size is a positive number of ours
+		panic(err) // the configuration requires a positive size
 	}
 	load := func(ctx context.Context, k entryKey) (*catalogueEntry, error) {
 		t, err := from.EventType(ctx, k.tenant, k.name)
@@ -82,11 +83,11 @@ func NewCatalogue(size int, from EventTypes, observer CatalogueObserver, log *sl
 		}
 		return newCatalogueEntry(t), nil
 	}
-	return &Catalogue{entries: snapshot.NewWeighed(size, (*catalogueEntry).size, entryAge, now, load), told: told, observer: observer, log: log, now: now}
+	return &Catalogue{entries: snapshot.NewWeighed(size, (*catalogueEntry).size, entryAge, now, load), logged: logged, observer: observer, log: log, now: now}
 }
 
-// newCatalogueEntry compiles what is said about a type. If a schema cannot be
-// compiled, which the API prevents, its events count as unchecked.
+// newCatalogueEntry compiles a catalogue entry. The API prevents schemas that cannot be
+// compiled. If there is one nevertheless, its events count as unchecked.
 func newCatalogueEntry(t eventhook.EventType) (entry *catalogueEntry) {
 	entry = &catalogueEntry{category: t.Category, bytes: len(t.Schema)}
 	if len(t.Schema) == 0 {
@@ -102,21 +103,21 @@ func newCatalogueEntry(t eventhook.EventType) (entry *catalogueEntry) {
 	return entry
 }
 
-// size is the memory that an entry takes, in entries of usual size.
+// size returns the memory of an entry in entries of typical size.
 func (c *catalogueEntry) size() int {
-	const usualSchema = 512
-	return 1 + c.bytes/usualSchema
+	const typicalSchemaBytes = 512
+	return 1 + c.bytes/typicalSchemaBytes
 }
 
-// Check returns the category of a published event's type, and what is wrong
-// with the event, for people: "" if nothing is, or if that cannot be told. It
-// quotes nothing of the data. The meter counts the work. Once it has stopped,
-// Check finds nothing wrong, and counts nothing: see Unchecked.
+// Check returns the category of a published event's type, and a description of the mismatch
+// for users. fault is "" if the event matches or cannot be checked. It never quotes the
+// data. The meter counts the work. If the meter reaches its limit, Check returns no fault
+// and counts nothing; the caller calls Unchecked.
 func (c *Catalogue) Check(ctx context.Context, m *meter.Meter, e *eventhook.Event) (category, fault string) {
 	if c == nil {
 		return "", ""
 	}
-	if t, ours := eventhook.FindSystemEventType(e.EventType); ours {
+	if t, isSystem := eventhook.FindSystemEventType(e.EventType); isSystem {
 		return t.Category, ""
 	}
 	key := entryKey{e.TenantID, e.EventType}
@@ -124,13 +125,13 @@ func (c *Catalogue) Check(ctx context.Context, m *meter.Meter, e *eventhook.Even
 	return c.check(m, e, key, entry, err)
 }
 
-// CheckNow does as Check with what is in memory. It reports false if that is not
-// enough.
+// CheckNow is Check without reading the database. It returns false if the entry is not in
+// memory.
 func (c *Catalogue) CheckNow(m *meter.Meter, e *eventhook.Event) (category string, isKnown bool) {
 	if c == nil {
 		return "", true
 	}
-	if t, ours := eventhook.FindSystemEventType(e.EventType); ours {
+	if t, isSystem := eventhook.FindSystemEventType(e.EventType); isSystem {
 		return t.Category, true
 	}
 	key := entryKey{e.TenantID, e.EventType}
@@ -142,62 +143,64 @@ func (c *Catalogue) CheckNow(m *meter.Meter, e *eventhook.Event) (category strin
 	return category, true
 }
 
-// check holds an event against the entry of its type, or why there is none.
+// check checks an event against the entry of its type. err is the error of reading the
+// entry.
 func (c *Catalogue) check(m *meter.Meter, e *eventhook.Event, key entryKey, entry *catalogueEntry, err error) (category, fault string) {
 	switch {
 	case errors.Is(err, eventhook.ErrNotFound):
-		return "", c.misfit(key, MismatchUnknown, "the catalogue has no entry for its type")
+		return "", c.mismatch(key, MismatchUnknown, "the catalogue has no entry for its type")
 	case err != nil:
-		return "", "" // the store will say so, if it is about to fail, too
+		return "", "" // if the database is down, storing the event fails and reports it
 	case entry.broken:
-		return entry.category, c.misfit(key, MismatchUnchecked, "its schema cannot be used")
+		return entry.category, c.mismatch(key, MismatchUnchecked, "its schema cannot be used")
 	case entry.schema == nil:
 		return entry.category, ""
 	}
-	return entry.category, c.hold(m, key, entry, e.Body)
+	return entry.category, c.checkSchema(m, key, entry, e.Body)
 }
 
-// Unchecked notes that an event takes too much work to be checked.
+// Unchecked counts an event whose check takes too many steps.
 func (c *Catalogue) Unchecked(e *eventhook.Event) {
 	if c != nil {
-		c.misfit(entryKey{e.TenantID, e.EventType}, MismatchUnchecked, schema.ErrTooMuch.Error())
+		c.mismatch(entryKey{e.TenantID, e.EventType}, MismatchUnchecked, schema.ErrTooMuch.Error())
 	}
 }
 
-// hold holds data against an entry's schema.
-func (c *Catalogue) hold(m *meter.Meter, key entryKey, entry *catalogueEntry, data []byte) (fault string) {
+// checkSchema checks data against an entry's schema.
+func (c *Catalogue) checkSchema(m *meter.Meter, key entryKey, entry *catalogueEntry, data []byte) (fault string) {
 	now := c.now()
-	if now.Unix() < entry.restUntil.Load() {
-		return c.misfit(key, MismatchUnchecked, schema.ErrTooMuch.Error())
+	if now.Unix() < entry.pausedUntil.Load() {
+		return c.mismatch(key, MismatchUnchecked, schema.ErrTooMuch.Error())
 	}
 	fault, err := entry.schema.Validate(m, data)
 	if m.Err() != nil {
 		return ""
 	}
 	if errors.Is(err, schema.ErrTooMuch) {
-		entry.restUntil.Store(now.Add(restFor).Unix())
+		entry.pausedUntil.Store(now.Add(pauseFor).Unix())
 	}
 	switch {
 	case err != nil:
-		return c.misfit(key, MismatchUnchecked, err.Error())
+		return c.mismatch(key, MismatchUnchecked, err.Error())
 	case fault != "":
-		return c.misfit(key, MismatchShape, fault)
+		return c.mismatch(key, MismatchShape, fault)
 	}
 	return ""
 }
 
-// misfit counts, and tells unless that was told of the type not long ago.
-func (c *Catalogue) misfit(key entryKey, kind, fault string) string {
+// mismatch counts a mismatch. It logs the fault, unless a fault of the type was logged
+// within the last logInterval.
+func (c *Catalogue) mismatch(key entryKey, kind, fault string) string {
 	c.observer.Mismatch(kind)
 	now := c.now()
-	if at, told := c.told.Get(key); !told || now.Sub(at) >= tellEvery {
-		c.told.Add(key, now)
-		c.log.Info("a published event is not as the catalogue says; it is delivered all the same", "tenant", key.tenant, "type", key.name, "kind", kind, "fault", fault)
+	if at, ok := c.logged.Get(key); !ok || now.Sub(at) >= logInterval {
+		c.logged.Add(key, now)
+		c.log.Info("a published event does not match its catalogue entry; it is delivered nevertheless", "tenant", key.tenant, "type", key.name, "kind", kind, "fault", fault)
 	}
 	return fault
 }
 
-// Invalidate drops what is said about one type: it has changed.
+// Invalidate evicts the entry of an event type, because it has changed.
 func (c *Catalogue) Invalidate(tenant eventhook.TenantID, name string) {
 	c.entries.Invalidate(entryKey{tenant, name})
 }

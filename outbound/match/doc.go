@@ -1,8 +1,10 @@
 // Package match decides which subscriptions of a tenant receive a published event, and
-// holds the event against the tenant's catalogue of event types.
+// checks the event against the tenant's catalogue of event types.
 //
-// Matching is by event type and filter, over subscriptions that are compiled once and
-// kept in memory. A Matcher has a generation: the caller stores it with the event, and the
-// database refuses an event that was matched by an old one. A filter that takes too many
-// steps keeps the event from its own subscription alone. The catalogue refuses nothing.
+// A subscription receives the events of its types that pass its filter. A Matcher has the
+// compiled subscriptions of a tenant at one generation, and a SubscriptionCache has the
+// Matchers of many tenants. The caller stores the generation with the event, and the
+// database refuses an event that was matched against an old one. A filter that takes too
+// many steps for an event excludes only its own subscription. The catalogue never rejects
+// an event: mismatches are counted and logged.
 package match

@@ -10,32 +10,32 @@ import (
 	"github.com/eventhook/eventhook/internal/meter"
 )
 
-// Matcher is a tenant's subscriptions at one generation, compiled once and
-// shared: matching is pure and safe for concurrent use. Those that do not take
-// an event cost it nothing.
+// Matcher has the compiled subscriptions of a tenant at one generation. It never changes,
+// and it is safe for concurrent use. Subscriptions to other event types add nothing to the
+// cost of matching an event.
 type Matcher struct {
 	generation int64
 	bytes      int // of filters
 	byID       map[eventhook.SubscriptionID]*eventhook.Subscription
-	takers     []taker
+	receiving  []compiledSubscription // not disabled; types has the same order
 	types      filter.Types
 	fields     filter.Fields
 }
 
-// Generation is the number of the tenant's state of which the subscriptions are.
+// Generation returns the generation of the tenant's subscriptions.
 func (r *Matcher) Generation() int64 { return r.generation }
 
-// taker is a subscription to which deliveries are made. Without a filter it
-// takes all events of its types.
-type taker struct {
+// compiledSubscription is a subscription that receives events. If filter is nil, it
+// receives all events of its types.
+type compiledSubscription struct {
 	*eventhook.Subscription
 	filter *filter.Filter
 }
 
-// CompileMatcher compiles a tenant's subscriptions. One with a filter that cannot
-// be compiled, which CheckFilter prevents, takes nothing; broken, unless it is
-// nil, hears why.
-func CompileMatcher(generation int64, list []eventhook.Subscription, broken func(s *eventhook.Subscription, why string)) *Matcher {
+// CompileMatcher compiles a tenant's subscriptions. A subscription whose filter cannot be
+// compiled receives no events, and onFault is called for it with the reason, unless onFault
+// is nil. CheckFilter prevents such filters.
+func CompileMatcher(generation int64, list []eventhook.Subscription, onFault func(s *eventhook.Subscription, reason string)) *Matcher {
 	r := &Matcher{generation: generation, byID: make(map[eventhook.SubscriptionID]*eventhook.Subscription, len(list)), fields: filter.Fields{IsPublished: true}}
 	var types [][]string
 	for i := range list {
@@ -44,30 +44,31 @@ func CompileMatcher(generation int64, list []eventhook.Subscription, broken func
 		if s.Status == eventhook.SubscriptionDisabled || len(s.EventTypes) == 0 {
 			continue
 		}
-		f, why := compileFilter(s.Filter, &r.fields)
-		if why != "" {
-			if broken != nil {
-				broken(s, why)
+		f, fault := compileFilter(s.Filter, &r.fields)
+		if fault != "" {
+			if onFault != nil {
+				onFault(s, fault)
 			}
 			continue
 		}
 		if f != nil {
 			r.bytes += f.Memory()
 		}
-		r.takers, types = append(r.takers, taker{s, f}), append(types, s.EventTypes)
+		r.receiving, types = append(r.receiving, compiledSubscription{s, f}), append(types, s.EventTypes)
 	}
 	r.types = filter.NewTypeIndex(types)
 	return r
 }
 
-// compileFilter says why there is no filter if one is given.
-func compileFilter(text []byte, fields *filter.Fields) (f *filter.Filter, why string) {
+// compileFilter compiles a filter. It returns nil if text has no filter, and nil with a
+// fault if the filter cannot be compiled.
+func compileFilter(text []byte, fields *filter.Fields) (f *filter.Filter, fault string) {
 	if !filter.IsSet(text) {
 		return nil, ""
 	}
 	defer func() {
 		if recover() != nil {
-			f, why = nil, "it cannot be compiled"
+			f, fault = nil, "it cannot be compiled"
 		}
 	}()
 	f, faults := filter.Compile(text, fields)
@@ -77,8 +78,8 @@ func compileFilter(text []byte, fields *filter.Fields) (f *filter.Filter, why st
 	return f, ""
 }
 
-// CheckFilter says what is wrong with a subscription's filter, all of it at
-// once, located by the path in it. None is fine.
+// CheckFilter returns all faults of a subscription's filter, located by their paths in the
+// filter. An absent filter has no faults.
 func CheckFilter(text []byte) (faults eventhook.Faults) {
 	if !filter.IsSet(text) {
 		return nil
@@ -92,44 +93,43 @@ func CheckFilter(text []byte) (faults eventhook.Faults) {
 	return faults
 }
 
-// mostOfAnnouncement is how many steps a filter may take for an event of the
-// gateway's own, about 10 ms.
-const mostOfAnnouncement = 10 * meter.Slice
+// maxSystemEventSteps is how many steps a filter may take for a system event, about 10 ms.
+const maxSystemEventSteps = 10 * meter.Slice
 
-// FilterHolds reports whether an event passes a subscription's filter; none lets
-// all pass, and one that cannot be compiled nothing. It compiles the filter for
-// that: of many, ask a Matcher.
+// FilterHolds reports whether an event passes a subscription's filter. An absent filter
+// passes all events, and a filter that cannot be compiled passes no event. FilterHolds
+// compiles the filter at each call; a Matcher is faster for many events.
 func FilterHolds(text json.RawMessage, e *eventhook.Event) bool {
 	fields := filter.Fields{IsPublished: true}
-	f, why := compileFilter(text, &fields)
+	f, fault := compileFilter(text, &fields)
 	if f == nil {
-		return why == ""
+		return fault == ""
 	}
-	m := meter.New(context.Background(), mostOfAnnouncement, nil)
+	m := meter.New(context.Background(), maxSystemEventSteps, nil)
 	var s filter.Subject
 	s.Begin(m, e, &fields)
 	defer s.End()
-	return (&taker{filter: f}).passes(&s)
+	return (&compiledSubscription{filter: f}).passes(&s)
 }
 
-// mostOfFilter is how many steps one subscription's filter may take for an event:
-// a quarter of what the event may take, so that one subscriber's filter does not
-// keep the event from the others.
-const mostOfFilter = meter.EventLimit / 4
+// maxFilterSteps is how many steps one subscription's filter may take for an event: a
+// quarter of the limit of the event, so that the filter of one subscription leaves steps
+// for the filters of all other subscriptions.
+const maxFilterSteps = meter.EventLimit / 4
 
-// Match returns the subscriptions that get an event, each once, in the order in
-// which they were given. They must not be changed. Among them are paused ones,
-// those whose secrets are lost, and those of agents: their deliveries wait. A
-// subscription whose filter takes more than mostOfFilter steps does not get the
-// event, and is among tooSlow. The meter counts the work; once it has stopped,
-// the result must not be used.
+// Match returns the subscriptions that receive an event, in the order in which they were
+// given to CompileMatcher. Callers must not change them. The result includes subscriptions
+// that are paused, belong to agents, or have lost their secrets: their deliveries wait. A
+// subscription whose filter takes more than maxFilterSteps steps does not receive the event
+// and is in tooSlow. The meter counts the work. If the meter has an error afterwards, the
+// result must not be used.
 func (r *Matcher) Match(m *meter.Meter, e *eventhook.Event) (matched, tooSlow []*eventhook.Subscription) {
-	if len(r.takers) == 0 || !eventhook.IsVisibleToTenants(e.EventType) {
+	if len(r.receiving) == 0 || !eventhook.IsVisibleToTenants(e.EventType) {
 		return nil, nil
 	}
 	var s *filter.Subject
 	r.types.Each(e.EventType, func(i int) {
-		t := &r.takers[i]
+		t := &r.receiving[i]
 		if t.filter == nil {
 			matched = append(matched, t.Subscription)
 			return
@@ -139,11 +139,11 @@ func (r *Matcher) Match(m *meter.Meter, e *eventhook.Event) (matched, tooSlow []
 			s.Begin(m, e, &r.fields)
 		}
 		passes := false
-		err := m.Within(mostOfFilter, func() { passes = t.passes(s) })
+		err := m.Within(maxFilterSteps, func() { passes = t.passes(s) })
 		switch {
 		case err != nil:
 			tooSlow = append(tooSlow, t.Subscription)
-			s.End() // it has kept what was not found for want of steps
+			s.End() // the subject cached lookups that failed at the limit
 			s.Begin(m, e, &r.fields)
 		case passes:
 			matched = append(matched, t.Subscription)
@@ -156,12 +156,12 @@ func (r *Matcher) Match(m *meter.Meter, e *eventhook.Event) (matched, tooSlow []
 	return matched, tooSlow
 }
 
-// publishedSubjects keep room for fields from one event to the next.
+// publishedSubjects reuses the memory of filter subjects.
 var publishedSubjects = sync.Pool{New: func() any { return &filter.Subject{} }}
 
-// passes asks the filter. One that panics over what somebody sent lets nothing
-// pass: neither the event nor the other subscribers are to blame.
-func (t *taker) passes(s *filter.Subject) (ok bool) {
+// passes evaluates the filter. If it panics, the event does not pass, and the other
+// subscriptions are not affected.
+func (t *compiledSubscription) passes(s *filter.Subject) (ok bool) {
 	defer func() {
 		if recover() != nil {
 			ok = false
@@ -170,8 +170,8 @@ func (t *taker) passes(s *filter.Subject) (ok bool) {
 	return t.filter.Holds(s, nil)
 }
 
-// size is the memory that it takes, in subscriptions of usual size.
+// size returns the memory of the Matcher in subscriptions of typical size.
 func (r *Matcher) size() int {
-	const usualFilter = 1 << 10
-	return len(r.byID) + r.bytes/usualFilter
+	const typicalFilterBytes = 1 << 10
+	return len(r.byID) + r.bytes/typicalFilterBytes
 }

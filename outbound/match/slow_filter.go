@@ -9,14 +9,15 @@ import (
 	"github.com/eventhook/eventhook/internal/meter"
 )
 
-// TooManySteps is why an event is not published.
+// TooManySteps is the reason why an event is not published when the meter has reached its
+// limit.
 var TooManySteps = fmt.Sprintf("the filters of the tenant's subscriptions take more than %d million steps for this event", meter.EventLimit/1_000_000)
 
-// LogTooSlow logs and counts the subscriptions that do not get an event, since
-// their filters take too many steps for it.
+// LogTooSlow logs and counts the subscriptions that do not receive an event because their
+// filters take too many steps.
 func LogTooSlow(log *slog.Logger, all *cpushare.Limiter, e *eventhook.Event, list []*eventhook.Subscription) {
 	for _, s := range list {
 		all.Count(cpushare.Subscriptions, cpushare.OverLimit)
-		log.Warn("a subscription does not get an event: its filter takes too many steps", "tenant", e.TenantID, "subscription", s.ID, "event", e.ID, "steps", mostOfFilter)
+		log.Warn("a subscription does not receive an event: its filter takes too many steps", "tenant", e.TenantID, "subscription", s.ID, "event", e.ID, "steps", maxFilterSteps)
 	}
 }

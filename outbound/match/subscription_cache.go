@@ -13,41 +13,43 @@ import (
 	"github.com/eventhook/eventhook/internal/snapshot"
 )
 
-// Subscriptions reads all of a tenant's subscriptions, with their secrets, and
-// the generation that they are of; both from one moment. A tenant that is not
-// there has none.
+// Subscriptions reads the subscriptions of tenants.
 type Subscriptions interface {
+	// TenantSubscriptions returns all subscriptions of a tenant, with their secrets, and
+	// their generation, both from one snapshot. A tenant that does not exist has no
+	// subscriptions.
 	TenantSubscriptions(ctx context.Context, tenant eventhook.TenantID) (generation int64, list []eventhook.Subscription, err error)
 }
 
-// SubscriptionCache keeps the compiled subscriptions of tenants in memory. They are a
-// moment behind what is stored: whoever stores an event says against which
-// generation it was matched. Safe for concurrent use.
+// SubscriptionCache caches the Matchers of tenants. A cached Matcher may be older than the
+// stored subscriptions. A caller that stores an event therefore passes the generation of
+// the Matcher to the database, which refuses an old one. Safe for concurrent use.
 type SubscriptionCache struct {
-	cache *snapshot.Cache[eventhook.TenantID, *Matcher]
-	gone  *lru.Cache[eventhook.SubscriptionID, struct{}] // which never come back
-	mu    sync.Mutex                                     // of InvalidateOld
+	cache   *snapshot.Cache[eventhook.TenantID, *Matcher]
+	deleted *lru.Cache[eventhook.SubscriptionID, struct{}] // deleted; ids are never reused
+	mu      sync.Mutex                                     // serialises InvalidateOld
 }
 
-// rosterAge is how long a roster is trusted when no change is told. As that of
-// sources it is there for what nobody has thought of.
-const rosterAge = 10 * time.Minute
+// matcherAge is how long a Matcher is used without a change notification, in case a
+// notification was lost.
+const matcherAge = 10 * time.Minute
 
-// mostGone bounds what is remembered of subscriptions that were deleted while
-// deliveries waited for them.
-const mostGone = 10_000
+// maxDeleted bounds the memory for ids of deleted subscriptions, whose deliveries may still
+// be looked up.
+const maxDeleted = 10_000
 
-// rosterLoadsAtOnce bounds the database reads: a tenant may have thousands.
-const rosterLoadsAtOnce = 2
+// maxLoads bounds the concurrent reads of the database: a tenant may have thousands of
+// subscriptions.
+const maxLoads = 2
 
-// NewSubscriptionCache makes a cache of up to size subscriptions, as long as those of one
-// tenant are not more.
+// NewSubscriptionCache returns an empty cache for up to size subscriptions. The
+// subscriptions of a single tenant may exceed size.
 func NewSubscriptionCache(size int, from Subscriptions, log *slog.Logger, now func() time.Time) *SubscriptionCache {
-	room := make(chan struct{}, rosterLoadsAtOnce)
+	slots := make(chan struct{}, maxLoads)
 	load := func(ctx context.Context, tenant eventhook.TenantID) (*Matcher, error) {
 		select {
-		case room <- struct{}{}:
-			defer func() { <-room }()
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
@@ -55,90 +57,90 @@ func NewSubscriptionCache(size int, from Subscriptions, log *slog.Logger, now fu
 		if err != nil {
 			return nil, err
 		}
-		return CompileMatcher(generation, list, func(s *eventhook.Subscription, why string) {
-			log.Error("a subscription's filter cannot be used; it gets no events", "tenant", tenant, "subscription", s.ID, "fault", why)
+		return CompileMatcher(generation, list, func(s *eventhook.Subscription, fault string) {
+			log.Error("a subscription's filter cannot be used; it gets no events", "tenant", tenant, "subscription", s.ID, "fault", fault)
 		}), nil
 	}
-	gone, err := lru.New[eventhook.SubscriptionID, struct{}](mostGone)
+	deleted, err := lru.New[eventhook.SubscriptionID, struct{}](maxDeleted)
 	if err != nil {
-		panic(err) // the size is ours
+		panic(err) // the size is a positive constant
 	}
-	return &SubscriptionCache{cache: snapshot.NewWeighed(size, (*Matcher).size, rosterAge, now, load), gone: gone}
+	return &SubscriptionCache{cache: snapshot.NewWeighed(size, (*Matcher).size, matcherAge, now, load), deleted: deleted}
 }
 
-// Generation is that of a tenant's subscriptions.
+// Generation returns the generation of a tenant's cached subscriptions.
 func (r *SubscriptionCache) Generation(ctx context.Context, tenant eventhook.TenantID) (int64, error) {
-	roster, err := r.Get(ctx, tenant)
+	matcher, err := r.Get(ctx, tenant)
 	if err != nil {
 		return 0, err
 	}
-	return roster.generation, nil
+	return matcher.generation, nil
 }
 
-// Get returns a tenant's roster.
+// Get returns the Matcher of a tenant, and reads the subscriptions if necessary.
 func (r *SubscriptionCache) Get(ctx context.Context, tenant eventhook.TenantID) (*Matcher, error) {
-	roster, err := r.cache.Get(ctx, tenant)
+	matcher, err := r.cache.Get(ctx, tenant)
 	if err != nil {
 		return nil, fmt.Errorf("read the subscriptions: %w", err)
 	}
-	return roster, nil
+	return matcher, nil
 }
 
-// Subscription finds one of a tenant's subscriptions as it was a moment ago, or
-// KindNotFound if it is gone. One that was not there a moment ago is looked for
-// anew. Until it changes, or the roster is read again, the pointer stays the
-// same; what it points to must not be changed.
+// Subscription returns a subscription of a tenant, or an error of KindNotFound if it was
+// deleted. If the cached Matcher does not have the subscription, it is read again. The
+// pointer stays the same until the tenant's subscriptions are read again. Callers must not
+// change the subscription.
 func (r *SubscriptionCache) Subscription(ctx context.Context, tenant eventhook.TenantID, id eventhook.SubscriptionID) (*eventhook.Subscription, error) {
-	if r.gone.Contains(id) {
+	if r.deleted.Contains(id) {
 		return nil, errNoSubscription
 	}
 	for try := range 2 {
-		roster, err := r.Get(ctx, tenant)
+		matcher, err := r.Get(ctx, tenant)
 		if err != nil {
 			return nil, err
 		}
-		if s, ok := roster.byID[id]; ok {
+		if s, ok := matcher.byID[id]; ok {
 			return s, nil
 		}
 		if try == 0 {
-			r.InvalidateOld(tenant, roster.generation)
+			r.InvalidateOld(tenant, matcher.generation)
 		}
 	}
-	r.gone.Add(id, struct{}{})
+	r.deleted.Add(id, struct{}{})
 	return nil, errNoSubscription
 }
 
 var errNoSubscription = eventhook.NotFound("subscription")
 
-// Invalidate drops a tenant's subscriptions: they have changed.
+// Invalidate evicts the subscriptions of a tenant, because they have changed.
 func (r *SubscriptionCache) Invalidate(tenant eventhook.TenantID) { r.cache.Invalidate(tenant) }
 
-// InvalidateAll drops all of them: changes may have been missed.
+// InvalidateAll evicts all subscriptions, because changes may have been missed.
 func (r *SubscriptionCache) InvalidateAll() { r.cache.Clear() }
 
-// InvalidateOld drops a tenant's roster if it is of a generation that is known to be old:
-// when it returns, no caller gets it any more. However many callers learn that at the
-// same moment, it is read again once.
+// InvalidateOld evicts the Matcher of a tenant if its generation is old or older. After it
+// returns, no caller gets that Matcher. If many callers find the same Matcher stale at the
+// same time, the subscriptions are read again only once.
 func (r *SubscriptionCache) InvalidateOld(tenant eventhook.TenantID, old int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if roster, err := r.cache.Peek(tenant); err == nil && roster.generation <= old {
+	if matcher, err := r.cache.Peek(tenant); err == nil && matcher.generation <= old {
 		r.Invalidate(tenant)
 	}
 }
 
-// AtLeast returns a tenant's roster of a generation, or of a newer one.
+// AtLeast returns the Matcher of a tenant at a generation or a newer one.
 func (r *SubscriptionCache) AtLeast(ctx context.Context, tenant eventhook.TenantID, generation int64) (*Matcher, error) {
-	roster, err := r.Get(ctx, tenant)
-	if err == nil && roster.generation < generation {
-		r.InvalidateOld(tenant, roster.generation)
-		roster, err = r.Get(ctx, tenant)
+	matcher, err := r.Get(ctx, tenant)
+	if err == nil && matcher.generation < generation {
+		r.InvalidateOld(tenant, matcher.generation)
+		matcher, err = r.Get(ctx, tenant)
 	}
-	return roster, err
+	return matcher, err
 }
 
-// Peek returns a tenant's roster if it is in memory, and whether it is.
+// Peek returns the Matcher of a tenant if it is in memory.
 func (r *SubscriptionCache) Peek(tenant eventhook.TenantID) (*Matcher, bool) {
-	roster, err := r.cache.Peek(tenant)
-	return roster, err == nil
+	matcher, err := r.cache.Peek(tenant)
+	return matcher, err == nil
 }

@@ -13,44 +13,46 @@ const (
 )
 
 const (
-	firstSlots  = 4 // sends at once to a destination of which nothing is known
-	maxFailures = 5 // in a row, then the circuit opens
+	firstSlots  = 4 // concurrent sends to a destination without a history
+	maxFailures = 5 // consecutive failures that open the circuit
 	firstProbe  = time.Second
 	maxProbe    = 30 * time.Second // the longest backoff between two probes
 )
 
-// breaker limits the sends at once to one destination, and stops them when it
-// fails.
+// breaker limits the concurrent sends to one destination, and stops them while the
+// destination fails.
 type breaker struct {
 	state    State
-	slots    int // sends at once, at most
-	failures int // in a row
-	openings int // since the circuit was closed last
+	slots    int // maximum number of concurrent sends
+	failures int // consecutive
+	openings int // since the circuit was last closed
 	epoch    int // counts openings and resets: results of an older epoch are ignored
 }
 
-// newBreaker returns a closed breaker for a destination that allows most sends at
-// once.
-func newBreaker(most int) breaker { return breaker{state: Closed, slots: min(firstSlots, most)} }
+// newBreaker returns a closed breaker for a destination that allows maxSlots concurrent
+// sends.
+func newBreaker(maxSlots int) breaker {
+	return breaker{state: Closed, slots: min(firstSlots, maxSlots)}
+}
 
-// reset closes the circuit, and ignores results of sends that are in progress.
-func (b *breaker) reset(most int) {
+// reset closes the circuit. The results of sends in progress are ignored.
+func (b *breaker) reset(maxSlots int) {
 	epoch := b.epoch + 1
-	*b = newBreaker(most)
+	*b = newBreaker(maxSlots)
 	b.epoch = epoch
 }
 
 // succeed counts the success of a send that began in an epoch.
-func (b *breaker) succeed(epoch, most int) {
+func (b *breaker) succeed(epoch, maxSlots int) {
 	if epoch != b.epoch {
 		return
 	}
 	b.failures = 0
-	b.slots = min(b.slots+1, most)
+	b.slots = min(b.slots+1, maxSlots)
 	if b.state == Open {
 		b.state = HalfOpen
 	}
-	if b.state == HalfOpen && b.slots >= min(firstSlots, most) {
+	if b.state == HalfOpen && b.slots >= min(firstSlots, maxSlots) {
 		b.state, b.openings = Closed, 0
 	}
 }
@@ -72,10 +74,10 @@ func (b *breaker) fail(epoch int) (opens bool) {
 	return true
 }
 
-// backoff is how long to wait for the next probe: up to a fifth less than the full
-// time, where chance is between 0 and 1.
+// backoff returns how long to wait before the next probe: firstProbe, doubled with each
+// opening up to maxProbe, and shortened by up to a fifth. chance is between 0 and 1.
 func (b *breaker) backoff(chance float64) time.Duration {
-	const maxDoublings = 6 // reach maxProbe
+	const maxDoublings = 6 // enough to reach maxProbe
 	full := min(firstProbe<<min(b.openings-1, maxDoublings), maxProbe)
 	return time.Duration(float64(full) * (1 - chance/5))
 }

@@ -6,24 +6,24 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// Due notes that deliveries of a destination are due in the database. It reports
-// whether the caller should look the destination up and reserve a claim: false while
-// there is no memory for it.
-func (s *Scheduler) Due(id eventhook.DestinationID, now time.Time) (claim bool) {
+// ShouldClaim records that deliveries of a destination are due in the database. It
+// reports whether the caller should look up the destination and reserve a claim. It
+// returns false while there is no memory for the destination.
+func (s *Scheduler) ShouldClaim(id eventhook.DestinationID, now time.Time) (claim bool) {
 	q := s.queues[id]
 	if q == nil {
 		return !s.closed
 	}
 	q.hasBacklog = true
-	if s.wanted(q, now) > 0 {
+	if s.claimSize(q, now) > 0 {
 		return true
 	}
 	s.refreshSends(q, now)
-	return !q.Ready // it may be ready by now
+	return !q.Ready // the destination may have become ready since it was last looked up
 }
 
-// NextClaim removes the next destination that has a backlog in the database, and
-// memory for it.
+// NextClaim removes and returns the next destination that has a backlog in the database
+// and memory for claimed deliveries. It returns false if there is none.
 func (s *Scheduler) NextClaim() (Destination, bool) {
 	if s.claims.len() == 0 {
 		return Destination{}, false
@@ -39,21 +39,21 @@ func (s *Scheduler) NextClaim() (Destination, bool) {
 func (s *Scheduler) ReserveClaim(d Destination, now time.Time) (n int, isProbe bool) {
 	q := s.queueOf(d, now)
 	q.hasBacklog = true
-	n = min(s.wanted(q, now), s.config.Batch)
-	s.hold(q, n)
+	n = min(s.claimSize(q, now), s.config.Batch)
+	s.addReserved(q, n)
 	s.refreshSends(q, now)
 	return n, q.breaker.state == Open
 }
 
-// Claimed ends a claim: of the reserved deliveries so many were found. Fewer than
-// reserved means that the backlog is empty.
+// Claimed ends a claim for which reserved deliveries were reserved and that returned
+// found deliveries. If found is less than reserved, the backlog is empty.
 func (s *Scheduler) Claimed(id eventhook.DestinationID, reserved, found int, now time.Time) {
 	q := s.queues[id]
 	if q == nil {
 		return
 	}
-	q.leave(reserved-found, 0)
-	s.forget(reserved-found, 0)
+	q.remove(reserved-found, 0)
+	s.freeMemory(reserved-found, 0)
 	q.hasBacklog = found >= reserved
 	s.refresh(q, now)
 }
@@ -65,8 +65,8 @@ type RateRequest struct {
 	queue       *queue
 }
 
-// RateRequests removes the requests for send times that were made since the last call.
-// Each must be answered by GrantRates.
+// RateRequests returns the requests for send times that were made since the last call.
+// The caller must pass each of them to GrantRates.
 func (s *Scheduler) RateRequests() (list []RateRequest) {
 	for _, q := range s.rates {
 		if q.rate.requested = q.count() > 0 && q.rate.interval > 0; q.rate.requested {
@@ -77,9 +77,10 @@ func (s *Scheduler) RateRequests() (list []RateRequest) {
 	return list
 }
 
-// GrantRates answers requests: starts has the time of the first reserved send of each.
-// Without starts, as after an error, the queues request again. If the first send is too
-// late for a lease, the deliveries are released, and claimed again at that time.
+// GrantRates answers requests. starts has the time of the first reserved send of each
+// request. If starts is empty, as after an error, the queues request again. If the first
+// send would be later than half a lease from now, the waiting deliveries are released,
+// and claimed again at that time.
 func (s *Scheduler) GrantRates(list []RateRequest, starts []time.Time, now time.Time) {
 	for i, r := range list {
 		q := r.queue

@@ -10,20 +10,20 @@ import (
 type Destination struct {
 	ID       eventhook.DestinationID
 	TenantID eventhook.TenantID
-	// RouteID and TargetIndex name the target of a route. They are for the caller,
-	// which looks the destination up again: the scheduler does not use them.
+	// RouteID and TargetIndex name the target of a route. The scheduler does not use
+	// them. The caller needs them to look up the destination again.
 	RouteID     eventhook.RouteID
 	TargetIndex int
 	Version     int64            // of the configuration: an older one never replaces a newer one
 	Address     eventhook.Secret // a change closes the circuit
-	Ready       bool             // this gateway may send to it: not paused, not deleted
-	Slots       int              // sends at once, from this instance
-	PerSecond   int              // sends per second, from all instances; 0: no limit
+	Ready       bool             // this gateway may send to the destination, which is neither paused nor deleted
+	Slots       int              // maximum number of concurrent sends from this instance
+	PerSecond   int              // sends per second, from all instances together; 0: no limit
 	Timeout     time.Duration    // of one send
 }
 
-// differs reports whether sends to the destination deserve a new start: it has
-// another address, or was not ready before.
-func (d Destination) differs(old Destination) bool {
+// resetsBreaker reports whether the circuit breaker starts afresh because the
+// destination has another address than old, or became ready.
+func (d Destination) resetsBreaker(old Destination) bool {
 	return !d.Address.Equal(old.Address) || d.Ready && !old.Ready
 }

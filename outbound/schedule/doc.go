@@ -8,34 +8,34 @@
 // holds leased deliveries in memory: first attempts and retries apart. Queues
 // belong to tenants. Three resources are shared:
 //
-//   - Slots: a send occupies one. Half of them at most are used by retries. A
-//     tenant gets at most as many as stay free besides its own, so that one alone
-//     gets half; a queue gets at most a quarter of its tenant's rest. A queue
-//     has a limit of its own, too: it starts at 4, grows by one with each success
-//     up to the destination's Slots, and is halved by each failure.
-//   - Memory: deliveries and bytes. A tenant gets at most as much as stays free
-//     besides its own, a queue at most an eighth. A queue holds no more than it can
-//     probably send within half a lease. One whose database backlog is known keeps
-//     half of its memory for that backlog: new deliveries get the other half.
+//   - Slots: a send occupies one slot. Retries use at most half of the slots. A tenant
+//     uses at most as many slots as stay free, so a tenant that is alone uses at most
+//     half. A queue uses at most a quarter of the slots that its tenant may still use.
+//     A queue also has a limit of its own: it starts at 4, grows by one with each
+//     success up to the destination's Slots, and is halved by each failure.
+//   - Memory: deliveries and bytes. A tenant uses at most as much memory as stays free,
+//     and a queue at most an eighth of all memory. A queue holds no more deliveries than
+//     it can probably send within half a lease. While a queue has a backlog in the
+//     database, new deliveries get at most half of its memory.
 //   - The rate of a destination: sends are reserved in the database, for all
-//     instances together, a second ahead.
+//     instances together, one second ahead.
 //
-// Next goes round robin: first attempts and retries alternate, then tenants, then
-// the queues of a tenant. Within a queue and class the order is first in, first
-// out.
+// Next works round robin. It alternates between first attempts and retries, then
+// between tenants, then between the queues of a tenant. Within a queue and class the
+// order is first in, first out.
 //
 // # A delivery
 //
-// The caller reserves memory before it stores or claims deliveries, and Release or
-// Offer must follow each Reserve, and Claimed each ReserveClaim. From Offer to
+// The caller reserves memory before it stores or claims deliveries. Release or Offer
+// must follow each Reserve, and Claimed must follow each ReserveClaim. From Offer to
 // Freed a delivery is in exactly one of these states:
 //
 //	          Offer           Next            Finish with Settled       Freed
 //	reserved ------> waiting -----> sending ----------------> settling ------> gone
 //	    |               |              |                                         ^
 //	    |               | backoff,     | Finish without Settled                  |
-//	    | Offer, while  | not Ready,   v                                         |
-//	    | it may not    | Close     releasing -----------------------------------+
+//	    | Offer during  | not Ready,   v                                         |
+//	    | a backoff     | Close     releasing -----------------------------------+
 //	    +---------------+------------> ^           TakeReleased, Freed
 //
 // A released delivery goes back to the database, where any instance may claim it.
@@ -48,36 +48,38 @@
 //	+--------+                          +------+        a failure        +-----------+
 //	    ^                                                                      |
 //	    +----------------------------------------------------------------------+
-//	                  successes, until 4 sends at once are allowed
+//	              successes, until 4 concurrent sends are allowed
 //
-// While it is open, one probe at a time is claimed and sent, after a backoff of 1 s
-// that doubles with each failed probe up to 30 s. When it opens, the waiting
-// deliveries of its queue are released, and results of sends that began before no
-// longer count. Another Address, and a destination that becomes Ready, start with a
-// closed circuit. A Retry-After of the receiver is a backoff without a change of the
-// circuit.
+// While the circuit is open, one probe at a time is claimed and sent, after a backoff
+// of 1 s that doubles with each failed probe up to 30 s. When the circuit opens, the
+// waiting deliveries of its queue are released, and the results of sends that began
+// earlier no longer count. The circuit closes when the Address changes and when the
+// destination becomes Ready. A Retry-After of the receiver causes a backoff and does not
+// change the circuit.
 //
 // # Guarantees
 //
-//   - A delivery that was offered is returned by Next once or by TakeReleased once,
-//     never both before it is finished.
+//   - Next or TakeReleased returns each offered delivery once. TakeReleased returns a
+//     delivery that Next returned only after Finish.
 //   - The sends in progress never exceed Config.Slots. The sends to one destination never
 //     exceed its Destination.Slots when they start.
 //   - While time passes, sends end and outcomes are settled, every delivery of a
 //     Ready destination whose circuit lets it through is sent.
-//   - The counts of deliveries and bytes return to zero when all was freed.
+//   - The counts of deliveries and bytes are zero once every delivery was freed.
 //
 // # Failures
 //
-// A caller that reserves and neither offers nor releases leaks memory of the queue:
-// fewer deliveries fit. A caller that never calls Freed stops all sends when
-// Config.Unsettled outcomes wait. If the process ends, everything here is lost, and
-// the leases in the database run out: nothing that matters is kept here alone.
+// A caller that reserves memory and neither offers nor releases it leaks memory of the
+// queue: fewer deliveries fit. If the caller never calls Freed, all sends stop once
+// Config.Unsettled outcomes wait. If the process ends, the state of the Scheduler is
+// lost. The database has every delivery, and another instance claims them once their
+// leases run out.
 //
 // # Ownership
 //
 // A Scheduler is not safe for concurrent use: its caller serialises all calls, with
 // one mutex around all of its methods. No field of Scheduler, tenant, queue, breaker,
-// rate, timer or fifo has a guard of its own. The only values that the caller
-// shares are the *eventhook.Delivery pointers: the Scheduler reads and never changes them.
+// rate, timer or fifo has a guard of its own. The only values that the caller and the
+// Scheduler share are the *eventhook.Delivery pointers. The Scheduler never changes a
+// delivery.
 package schedule

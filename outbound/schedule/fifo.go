@@ -1,7 +1,7 @@
 package schedule
 
-// fifo is a queue whose memory shrinks when it empties. The zero value is
-// empty.
+// fifo is a first-in first-out queue that frees its memory when it becomes empty. The
+// zero value is an empty queue.
 type fifo[T any] struct {
 	ring  []T // its length is a power of two, or 0
 	first int
@@ -19,22 +19,22 @@ func (q *fifo[T]) push(x T) {
 }
 
 func (q *fifo[T]) grow() {
-	const least = 4
-	larger := make([]T, max(least, 2*len(q.ring)))
+	const minSize = 4
+	larger := make([]T, max(minSize, 2*len(q.ring)))
 	for i := range q.n {
 		larger[i] = q.ring[(q.first+i)&(len(q.ring)-1)]
 	}
 	q.ring, q.first = larger, 0
 }
 
-// pop removes the oldest; there must be one.
+// pop removes and returns the oldest element. It panics if the queue is empty.
 func (q *fifo[T]) pop() T {
-	var none T
+	var zero T
 	x := q.ring[q.first]
-	q.ring[q.first] = none
+	q.ring[q.first] = zero
 	q.first = (q.first + 1) & (len(q.ring) - 1)
-	const worthKeeping = 64
-	if q.n--; q.n == 0 && len(q.ring) > worthKeeping {
+	const keptSize = 64
+	if q.n--; q.n == 0 && len(q.ring) > keptSize {
 		q.ring, q.first = nil, 0
 	}
 	return x

@@ -2,21 +2,20 @@ package schedule
 
 import "time"
 
-// maxRetryAfter bounds how long a destination is left alone because its receiver asks
-// for it.
+// maxRetryAfter bounds the backoff that a receiver can request by Retry-After.
 const maxRetryAfter = time.Hour
 
 // Result is how a job ended.
 type Result struct {
 	At          time.Time
-	Destination Destination // as it is at that time
-	IsGone      bool        // there is no such destination any more
-	// Settled says that the outcome of the delivery is settled next; otherwise the
-	// delivery is released.
+	Destination Destination // the configuration at that time
+	IsGone      bool        // the destination was deleted
+	// Settled says that the caller settles the outcome of the delivery next. Otherwise
+	// the delivery is released.
 	Settled bool
-	RetryAt time.Time // of a settled delivery that is sent again; else zero
-	IsLate  bool      // nothing was sent: the lease left no time for it
-	// Backoff is for how long nothing is sent to the destination, such as when it
+	RetryAt time.Time // when a settled delivery is retried; zero: it is not retried
+	IsLate  bool      // nothing was sent, because the lease would have run out during the send
+	// Backoff is how long nothing is sent to the destination, for example because it
 	// could not be looked up.
 	Backoff time.Duration
 	Attempt *Attempt // nil: nothing was sent
@@ -25,17 +24,18 @@ type Result struct {
 // Attempt is the part of an attempt that the scheduler uses.
 type Attempt struct {
 	Took       time.Duration
-	Failed     bool          // the destination had better get fewer sends: no answer, 5xx, 429
-	RetryAfter time.Duration // the receiver wants to get nothing for so long
+	Failed     bool          // the destination should get fewer sends: no answer, 5xx or 429
+	RetryAfter time.Duration // how long the receiver wants to get no requests
 }
 
-// Finish ends a job, and returns the next one for its slot, if there is any.
+// Finish ends a job and returns the next job for its slot, or false if no delivery may
+// be sent now.
 func (s *Scheduler) Finish(j Job, r Result) (next Job, ok bool) {
 	q := j.queue
 	q.sending--
 	q.tenant.sending[j.class]--
 	s.sending[j.class]--
-	q.leave(1, size(j.Delivery))
+	q.remove(1, size(j.Delivery))
 	if r.Settled {
 		s.unsettled++
 		if !r.RetryAt.IsZero() {
@@ -45,32 +45,33 @@ func (s *Scheduler) Finish(j Job, r Result) (next Job, ok bool) {
 		q.hasBacklog = true
 		s.release(j.Delivery)
 	}
-	s.learn(j, r)
+	s.applyResult(j, r)
 	s.refresh(q, r.At)
 	return s.Next(r.At)
 }
 
-// learn applies the result of a job to its queue.
-func (s *Scheduler) learn(j Job, r Result) {
+// applyResult applies the result of a job to its queue.
+func (s *Scheduler) applyResult(j Job, r Result) {
 	q := j.queue
 	s.configure(q, r.Destination)
 	switch {
 	case r.IsGone || !q.Ready:
-		s.withdraw(q)
+		s.releaseWaiting(q)
 		q.hasBacklog = false
 	case r.Backoff > 0:
 		s.backOff(q, r.At.Add(r.Backoff))
 	case r.IsLate:
+		// The queue held more deliveries than it could send within their leases.
 		q.window = max(q.slots(), q.window/2)
 	case r.Attempt != nil:
 		q.observe(r.Attempt.Took)
 		q.window = min(q.window+1, max(1, s.queueLimit()))
-		s.learnAttempt(j, *r.Attempt, r.At)
+		s.applyAttempt(j, *r.Attempt, r.At)
 	}
 }
 
-// learnAttempt updates the circuit breaker.
-func (s *Scheduler) learnAttempt(j Job, a Attempt, now time.Time) {
+// applyAttempt updates the circuit breaker.
+func (s *Scheduler) applyAttempt(j Job, a Attempt, now time.Time) {
 	q := j.queue
 	before := q.breaker.state
 	if !a.Failed {
@@ -90,6 +91,6 @@ func (s *Scheduler) backOff(q *queue, until time.Time) {
 	if until.After(q.backoffUntil) {
 		q.backoffUntil = until
 	}
-	s.withdraw(q)
+	s.releaseWaiting(q)
 	q.hasBacklog = true
 }

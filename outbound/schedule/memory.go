@@ -6,24 +6,24 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// Reserve asks for memory for n new deliveries that are about to be stored. It
-// returns how many are granted, and until when to lease them. Each one must be
-// offered or released. Nothing is granted while the destination is not ready, in
-// backoff, or its circuit is open: a probe is a delivery that has waited.
+// Reserve reserves memory for up to n new deliveries that are about to be stored. It
+// returns how many are granted, and the end of their leases. The caller must offer or
+// release each granted delivery. Reserve grants nothing while the destination is not
+// ready, in backoff, or has an open circuit: only claimed deliveries are sent as probes.
 func (s *Scheduler) Reserve(d Destination, n int, now time.Time) (granted int, until time.Time) {
 	until = now.Add(s.config.Lease + d.Timeout)
 	if !d.Ready || s.closed {
 		return 0, until
 	}
 	q := s.queueOf(d, now)
-	most := q.capacity(now, s.config.Lease)
+	capacity := q.capacity(now, s.config.Lease)
 	if q.hasBacklog {
-		most = (most + 1) / 2 // the other half is for deliveries that have waited longer
+		capacity = (capacity + 1) / 2 // the other half is for the backlog, which has waited longer
 	}
 	if q.breaker.state != Open {
-		granted = min(n, s.available(q, most))
+		granted = min(n, s.available(q, capacity))
 	}
-	s.hold(q, granted)
+	s.addReserved(q, granted)
 	if granted < n {
 		q.hasBacklog = true
 		s.refreshSends(q, now)
@@ -31,17 +31,18 @@ func (s *Scheduler) Reserve(d Destination, n int, now time.Time) (granted int, u
 	return granted, until
 }
 
-// Release gives back memory that was reserved for n deliveries.
+// Release frees memory that was reserved for n deliveries.
 func (s *Scheduler) Release(id eventhook.DestinationID, n int, now time.Time) {
 	if q := s.queues[id]; q != nil && n > 0 {
-		q.leave(n, 0)
-		s.forget(n, 0)
+		q.remove(n, 0)
+		s.freeMemory(n, 0)
 		s.refresh(q, now)
 	}
 }
 
-// Offer takes leased deliveries for which memory was reserved, with their events.
-// A delivery that must not wait here any more is released.
+// Offer queues leased deliveries for which memory was reserved, with their events. A
+// delivery whose destination is in backoff or not ready is released, as are all
+// deliveries after Close.
 func (s *Scheduler) Offer(list []*eventhook.Delivery, now time.Time) {
 	for _, d := range list {
 		q := s.queues[d.DestinationID]
@@ -53,7 +54,7 @@ func (s *Scheduler) Offer(list []*eventhook.Delivery, now time.Time) {
 		q.tenant.bytes += n
 		s.bytes += n
 		if s.closed || q.inBackoff(now) || !q.Ready {
-			q.leave(1, n)
+			q.remove(1, n)
 			q.hasBacklog = true
 			s.release(d)
 		} else {
@@ -64,64 +65,67 @@ func (s *Scheduler) Offer(list []*eventhook.Delivery, now time.Time) {
 	}
 }
 
-// hold counts reserved deliveries.
-func (s *Scheduler) hold(q *queue, n int) {
+// addReserved counts n deliveries for which memory is reserved.
+func (s *Scheduler) addReserved(q *queue, n int) {
 	q.held += n
 	q.tenant.held += n
 	s.held += n
 }
 
-// leave removes deliveries from the share of a queue and its tenant. They stay in
-// memory until they are freed.
-func (q *queue) leave(n, bytes int) {
+// remove subtracts deliveries from the memory that a queue and its tenant use. The
+// scheduler counts them until they are freed.
+func (q *queue) remove(n, bytes int) {
 	q.held -= n
 	q.bytes -= bytes
 	q.tenant.held -= n
 	q.tenant.bytes -= bytes
 }
 
-// forget frees memory.
-func (s *Scheduler) forget(n, bytes int) {
+// freeMemory subtracts deliveries and bytes from the memory that the scheduler uses.
+func (s *Scheduler) freeMemory(n, bytes int) {
 	s.held -= n
 	s.bytes -= bytes
 }
 
-// wanted is how many deliveries a queue should claim: zero until it has memory for
-// half of its capacity, so that one claim gets many.
-func (s *Scheduler) wanted(q *queue, now time.Time) int {
-	most := q.capacity(now, s.config.Lease)
-	if q.held > most/2 {
+// claimSize returns how many deliveries a queue should claim. It is zero until half of
+// the queue's capacity is free, so that one claim gets many deliveries.
+func (s *Scheduler) claimSize(q *queue, now time.Time) int {
+	capacity := q.capacity(now, s.config.Lease)
+	if q.held > capacity/2 {
 		return 0
 	}
-	return s.available(q, most)
+	return s.available(q, capacity)
 }
 
-// available is how many more deliveries a queue may hold, if its capacity is most.
-func (s *Scheduler) available(q *queue, most int) int {
-	wanted := min(most-q.held, s.queueLimit())
+// available returns how many more deliveries a queue with this capacity may hold now.
+func (s *Scheduler) available(q *queue, capacity int) int {
+	wanted := min(capacity-q.held, s.queueLimit())
 	if s.closed || wanted <= 0 {
 		return 0
 	}
 	free, freeBytes := s.config.Deliveries-s.held, s.config.Bytes-s.bytes
-	tenantFree := max(1, free) - q.tenant.held // a tenant gets as much as stays free besides its own
+	// A tenant may use as much memory as stays free for all other tenants.
+	tenantFree := max(1, free) - q.tenant.held
+	tenantBytesFull := q.tenant.bytes >= freeBytes
+	queueBytesFull := q.bytes >= s.config.Bytes/queueShare
 	granted := max(0, min(wanted, free, tenantFree))
-	if freeBytes <= 0 || q.tenant.bytes >= freeBytes || q.bytes >= s.config.Bytes/queueShare {
+	if freeBytes <= 0 || tenantBytesFull || queueBytesFull {
 		granted = 0
 	}
 	s.refused = s.refused || granted == 0
 	return granted
 }
 
-// queueLimit is how many deliveries one queue may hold.
+// queueLimit returns how many deliveries one queue may hold.
 func (s *Scheduler) queueLimit() int { return s.config.Deliveries / queueShare }
 
-// withdraw releases all waiting deliveries of a queue.
-func (s *Scheduler) withdraw(q *queue) {
+// releaseWaiting releases all waiting deliveries of a queue.
+func (s *Scheduler) releaseWaiting(q *queue) {
 	for c := range q.waiting {
 		for q.waiting[c].len() > 0 {
 			d := q.waiting[c].pop()
 			s.waiting--
-			q.leave(1, size(d))
+			q.remove(1, size(d))
 			q.hasBacklog = true
 			s.release(d)
 		}
@@ -133,8 +137,8 @@ func (s *Scheduler) release(d *eventhook.Delivery) {
 	s.work |= WorkRelease
 }
 
-// TakeReleased removes up to n deliveries that must be given back to the database.
-// They occupy memory until the caller calls Freed.
+// TakeReleased removes and returns up to n deliveries that the caller must release in the
+// database. They occupy memory until the caller calls Freed.
 func (s *Scheduler) TakeReleased(n int) []*eventhook.Delivery {
 	n = min(n, len(s.released))
 	list := append([]*eventhook.Delivery(nil), s.released[:n]...)
@@ -147,14 +151,14 @@ func (s *Scheduler) TakeReleased(n int) []*eventhook.Delivery {
 	return list
 }
 
-// Freed frees the memory of deliveries that were given back, or, with settled, whose
-// outcomes were settled or given up.
+// Freed frees the memory of deliveries. If settled is true, their outcomes were settled or
+// the attempt to settle them was given up. Otherwise they were released in the database.
 func (s *Scheduler) Freed(list []*eventhook.Delivery, settled bool) {
 	bytes := 0
 	for _, d := range list {
 		bytes += size(d)
 	}
-	s.forget(len(list), bytes)
+	s.freeMemory(len(list), bytes)
 	if settled {
 		if s.unsettled >= s.config.Unsettled {
 			s.work |= WorkSend
@@ -167,7 +171,7 @@ func (s *Scheduler) Freed(list []*eventhook.Delivery, settled bool) {
 	}
 }
 
-// size is the memory of a delivery's event. The event must not change while the
+// size returns the bytes of a delivery's event. The event must not change while the
 // scheduler has the delivery.
 func size(d *eventhook.Delivery) int {
 	if d.Event == nil {

@@ -42,7 +42,7 @@ func (m *model) actions() map[string]func(*rapid.T) {
 		"store": func(*rapid.T) { m.create(m.someTarget(), few.Draw(t, "n"), stored) },
 		"look": func(*rapid.T) {
 			to := m.someTarget()
-			if m.s.Due(to.ID, m.now) && !to.deleted {
+			if m.s.ShouldClaim(to.ID, m.now) && !to.deleted {
 				m.claim(to, rapid.IntRange(0, 9).Draw(t, "fails") == 0)
 			}
 		},
@@ -192,7 +192,7 @@ func (m *model) look() {
 		due[x.to] = due[x.to] || !x.dueAt.After(m.now)
 	}
 	for _, to := range m.targets {
-		if due[to] && m.s.Due(to.ID, m.now) {
+		if due[to] && m.s.ShouldClaim(to.ID, m.now) {
 			m.claim(to, false)
 		}
 	}

@@ -9,21 +9,21 @@ import (
 // Job is a delivery to send. It occupies a slot until it is finished.
 type Job struct {
 	Delivery    *eventhook.Delivery
-	Destination Destination // as the scheduler knows it
+	Destination Destination // the configuration that the scheduler has
 	queue       *queue
 	class       class
 	epoch       int // of the queue's circuit breaker
 }
 
-// Next returns the delivery to send next; false if no delivery may be sent now. Each job
-// must be finished.
+// Next returns the delivery to send next, or false if no delivery may be sent now. The
+// caller must call Finish for each job.
 func (s *Scheduler) Next(now time.Time) (j Job, ok bool) {
 	if s.closed || s.unsettled >= s.config.Unsettled {
 		return j, false
 	}
 	for range classes {
-		c := s.turn
-		s.turn = (s.turn + 1) % classes
+		c := s.nextClass
+		s.nextClass = (s.nextClass + 1) % classes
 		if j, ok = s.nextOf(c, now); ok {
 			break
 		}
@@ -31,39 +31,43 @@ func (s *Scheduler) Next(now time.Time) (j Job, ok bool) {
 	return j, ok
 }
 
-// free is a number of unused slots: of all slots, and of the ones that retries may use.
-type free struct{ all, retries int }
+// freeSlots counts unused slots. Retries may use retries of them, but no more than all.
+type freeSlots struct{ all, retries int }
 
-// of is how many slots a class may use.
-func (f free) of(c class) int {
+// usableBy returns how many of the slots a class may use.
+func (f freeSlots) usableBy(c class) int {
 	if c == retry {
 		return min(f.all, f.retries)
 	}
 	return f.all
 }
 
-// free returns the unused slots. Retries get half of the slots at most.
-func (s *Scheduler) free() free {
-	all := s.config.Slots
-	return free{all - s.sending[first] - s.sending[retry], max(1, all/2) - s.sending[retry]}
+// freeSlots returns the unused slots. Retries use at most half of all slots, so that
+// retries to failing destinations leave slots for first attempts.
+func (s *Scheduler) freeSlots() freeSlots {
+	used := s.sending[first] + s.sending[retry]
+	retrySlots := max(1, s.config.Slots/2)
+	return freeSlots{all: s.config.Slots - used, retries: retrySlots - s.sending[retry]}
 }
 
-// share returns how many of the unused slots a tenant may use: as many as are unused
-// besides the slots that the tenant uses itself. A tenant whose sends do not end leaves
-// slots for all other tenants.
-func (t *tenant) share(f free) free {
-	return free{f.all - t.sending[first] - t.sending[retry], f.retries - t.sending[retry]}
+// share returns how many of the free slots a tenant may still use. A tenant uses at most
+// as many slots as are free, so a tenant whose sends do not end leaves slots for all
+// other tenants.
+func (t *tenant) share(free freeSlots) freeSlots {
+	used := t.sending[first] + t.sending[retry]
+	return freeSlots{all: free.all - used, retries: free.retries - t.sending[retry]}
 }
 
-// nextOf goes round the tenants with ready queues of a class.
+// nextOf returns the next job of a class, round robin between the tenants that have ready
+// queues of the class.
 func (s *Scheduler) nextOf(c class, now time.Time) (Job, bool) {
-	unused := s.free()
-	if unused.of(c) <= 0 {
+	free := s.freeSlots()
+	if free.usableBy(c) <= 0 {
 		return Job{}, false
 	}
 	for range s.ready[c].len() {
 		t := s.ready[c].pop()
-		q := s.nextQueue(t, c, t.share(unused).of(c), now)
+		q := s.nextQueue(t, c, t.share(free).usableBy(c), now)
 		if t.isReady[c] = t.ready[c].len() > 0; t.isReady[c] {
 			s.ready[c].push(t)
 		}
@@ -74,34 +78,34 @@ func (s *Scheduler) nextOf(c class, now time.Time) (Job, bool) {
 	return Job{}, false
 }
 
-// nextQueue goes round the ready queues of a tenant whose share is this many slots. A
-// queue gets a quarter of the share, so that slow destinations leave slots for the
-// tenant's other queues. A queue that may not send leaves the round robin until something
-// about it changes.
-func (s *Scheduler) nextQueue(t *tenant, c class, share int, now time.Time) *queue {
-	const quarter = 4
-	if share <= 0 {
+// nextQueue returns the next ready queue of a tenant that may use tenantShare more slots,
+// round robin. A queue uses at most a quarter of that share, so that slow destinations
+// leave slots for the tenant's other queues. A queue that may not send is removed from
+// the round robin until its state changes.
+func (s *Scheduler) nextQueue(t *tenant, c class, tenantShare int, now time.Time) *queue {
+	if tenantShare <= 0 {
 		return nil
 	}
+	queueSlots := max(1, tenantShare/4)
 	for range t.ready[c].len() {
 		q := t.ready[c].pop()
 		switch {
 		case q.waiting[c].len() == 0 || !q.maySend(now):
 			q.isReady[c] = false
 			s.refresh(q, now)
-		case q.sending >= max(1, share/quarter):
+		case q.sending >= queueSlots:
 			t.ready[c].push(q)
 		default:
-			q.isReady[c] = false // begin puts it back
+			q.isReady[c] = false // begin adds the queue again
 			return q
 		}
 	}
 	return nil
 }
 
-// enqueue puts a queue into the round robin of its tenant, and the tenant into that of
-// all.
-func (s *Scheduler) enqueue(q *queue, c class) {
+// markReady adds a queue to the round robin of its tenant, and the tenant to the round
+// robin of all tenants.
+func (s *Scheduler) markReady(q *queue, c class) {
 	t := q.tenant
 	q.isReady[c] = true
 	t.ready[c].push(q)
@@ -112,7 +116,7 @@ func (s *Scheduler) enqueue(q *queue, c class) {
 	s.work |= WorkSend
 }
 
-// begin takes the first delivery of a queue.
+// begin starts a job for the oldest waiting delivery of a queue.
 func (s *Scheduler) begin(q *queue, c class, now time.Time) Job {
 	j := Job{Delivery: q.waiting[c].pop(), Destination: q.Destination, queue: q, class: c, epoch: q.breaker.epoch}
 	q.rate.use(now)

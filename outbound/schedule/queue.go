@@ -24,13 +24,13 @@ func classOf(d *eventhook.Delivery) class {
 }
 
 const (
-	firstWindow = 64 // deliveries in memory for a destination of which nothing is known
-	queueShare  = 8  // a queue gets at most this part of the memory
+	firstWindow = 64 // deliveries in memory for a destination without a history
+	queueShare  = 8  // a queue uses at most 1/queueShare of the memory
 )
 
 // queue holds the deliveries of one destination, with its limits and its circuit breaker.
 type queue struct {
-	Destination // as it was last looked up
+	Destination // the latest known configuration
 	tenant      *tenant
 	waiting     [classes]fifo[*eventhook.Delivery]
 	isReady     [classes]bool // the queue is in its tenant's round robin
@@ -41,18 +41,18 @@ type queue struct {
 	breaker breaker
 	rate    rate
 
-	backoffUntil time.Time     // nothing is sent before
-	window       int           // deliveries in memory, by how many were sent in time
-	meanTook     time.Duration // of the latest sends
+	backoffUntil time.Time     // nothing is sent before this time
+	window       int           // limit of deliveries in memory; grows with each send, is halved when a lease is too short
+	meanTook     time.Duration // moving average of the latest sends
 	hasBacklog   bool          // more deliveries may be due in the database
 	nextRetryAt  time.Time     // when the earliest known retry is due; zero: no retry is known
-	isClaiming   bool          // the queue waits for its claim
+	isClaiming   bool          // the queue is in Scheduler.claims
 	usedAt       time.Time
 	timer        timer
 }
 
-func newQueue(d Destination, of *tenant) *queue {
-	q := &queue{Destination: d, tenant: of, breaker: newBreaker(d.Slots), window: firstWindow}
+func newQueue(d Destination, owner *tenant) *queue {
+	q := &queue{Destination: d, tenant: owner, breaker: newBreaker(d.Slots), window: firstWindow}
 	q.timer.queue = q
 	q.rate.set(d.PerSecond)
 	return q
@@ -60,7 +60,7 @@ func newQueue(d Destination, of *tenant) *queue {
 
 // configure applies the current configuration of the destination.
 func (q *queue) configure(d Destination) {
-	if d.differs(q.Destination) {
+	if d.resetsBreaker(q.Destination) {
 		q.breaker.reset(d.Slots)
 		q.backoffUntil, q.hasBacklog = time.Time{}, true
 	}
@@ -70,18 +70,19 @@ func (q *queue) configure(d Destination) {
 
 func (q *queue) count() int { return q.waiting[first].len() + q.waiting[retry].len() }
 
-// slots is how many sends may be in progress.
+// slots returns how many sends may be in progress.
 func (q *queue) slots() int { return min(q.breaker.slots, q.Slots) }
 
 func (q *queue) inBackoff(now time.Time) bool { return now.Before(q.backoffUntil) }
 
-// maySend reports whether the queue itself allows a send now.
+// maySend reports whether the limits of the queue itself allow a send now.
 func (q *queue) maySend(now time.Time) bool {
 	return q.sending < q.slots() && !q.inBackoff(now) && q.rate.allows(now)
 }
 
-// capacity is how many deliveries the queue may hold: as many as it can probably
-// send within half a lease, and with an open circuit one, the probe.
+// capacity returns how many deliveries the queue may hold: as many as it can probably
+// send within half a lease, so that no lease runs out before the send. With an open
+// circuit the capacity is 1, for the probe.
 func (q *queue) capacity(now time.Time, lease time.Duration) int {
 	switch {
 	case q.inBackoff(now) || !q.Ready:
@@ -89,17 +90,21 @@ func (q *queue) capacity(now time.Time, lease time.Duration) int {
 	case q.breaker.state == Open:
 		return 1
 	}
-	most, span := q.window, lease/2
+	capacity, sendTime := q.window, lease/2
 	if q.meanTook > 0 {
-		most = min(most, max(1, int(span/q.meanTook))*q.slots())
+		sendsPerSlot := max(1, int(sendTime/q.meanTook))
+		capacity = min(capacity, sendsPerSlot*q.slots())
 	}
 	if q.rate.interval > 0 {
-		most = min(most, max(1, int(span/q.rate.interval)))
+		sendsByRate := max(1, int(sendTime/q.rate.interval))
+		capacity = min(capacity, sendsByRate)
 	}
-	return most
+	return capacity
 }
 
-// wakeAt is when the queue must be looked at again, zero if never.
+// wakeAt returns when the queue must be refreshed though nothing else happens: at the end
+// of a backoff, at the next reserved send, or when a retry is due. It returns the zero
+// time if no refresh is needed.
 func (q *queue) wakeAt(now time.Time) (at time.Time) {
 	if q.count() > 0 || q.hasBacklog {
 		if at = q.backoffUntil; q.rate.interval > 0 && q.rate.reserved > 0 && q.rate.next.After(at) {
@@ -115,7 +120,7 @@ func (q *queue) wakeAt(now time.Time) (at time.Time) {
 	return at
 }
 
-// expectRetry notes when a retry will be due in the database.
+// expectRetry records when a retry will be due in the database.
 func (q *queue) expectRetry(at time.Time) {
 	if q.nextRetryAt.IsZero() || at.Before(q.nextRetryAt) {
 		q.nextRetryAt = at
@@ -124,7 +129,7 @@ func (q *queue) expectRetry(at time.Time) {
 
 // observe updates the mean duration of a send.
 func (q *queue) observe(took time.Duration) {
-	const weight = 8 // the latest send counts for an eighth
+	const weight = 8 // the latest send has a weight of 1/8
 	if q.meanTook == 0 {
 		q.meanTook = took
 	}

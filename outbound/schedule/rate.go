@@ -4,8 +4,8 @@ import "time"
 
 const (
 	rateSpan  = time.Second           // sends are reserved for this long ahead
-	rateSlack = 20 * time.Millisecond // a send that is this late does not delay the next one
-	rateStale = time.Second           // a reserved time that was missed by more is lost
+	rateSlack = 20 * time.Millisecond // a send that is at most this late does not delay the next one
+	rateStale = time.Second           // a reserved time that was missed by more than this expires
 )
 
 // rate holds reserved send times of a destination with a limit per second. The
@@ -13,8 +13,8 @@ const (
 type rate struct {
 	interval  time.Duration // between two sends; 0: no limit
 	next      time.Time     // the first reserved time
-	reserved  int           // sends from next on, an interval apart
-	requested bool          // a reservation is being made
+	reserved  int           // number of reserved sends from next on, an interval apart
+	requested bool          // a reservation was requested and not granted yet
 }
 
 func (r *rate) set(perSecond int) {
@@ -29,7 +29,7 @@ func (r *rate) allows(now time.Time) bool {
 	return r.interval == 0 || !r.isSpent(now) && !now.Before(r.next)
 }
 
-// isSpent reports whether times must be reserved before anything is sent. It drops
+// isSpent reports whether send times must be reserved before the next send. It drops
 // reservations that were missed.
 func (r *rate) isSpent(now time.Time) bool {
 	if r.reserved > 0 && now.Sub(r.next) > rateStale {
@@ -38,7 +38,7 @@ func (r *rate) isSpent(now time.Time) bool {
 	return r.interval > 0 && r.reserved == 0
 }
 
-// use takes one reserved send.
+// use consumes one reserved send.
 func (r *rate) use(now time.Time) {
 	if r.interval == 0 {
 		return
@@ -52,5 +52,5 @@ func (r *rate) use(now time.Time) {
 
 func (r *rate) grant(first time.Time, n int) { r.next, r.reserved, r.requested = first, n, false }
 
-// count is how many sends to reserve for so many waiting deliveries.
+// count returns how many sends to reserve for a number of waiting deliveries.
 func (r *rate) count(waiting int) int { return min(waiting, max(1, int(rateSpan/r.interval))) }

@@ -8,12 +8,12 @@ import (
 
 // Config bounds a Scheduler.
 type Config struct {
-	Slots      int           // sends at once; 0: this instance sends nothing
-	Deliveries int           // in memory, from their reservation until they are settled or released
-	Bytes      int           // of their events
-	Batch      int           // deliveries of one destination in one claim
-	Unsettled  int           // outcomes that wait for the database; beyond it nothing more is sent
-	Lease      time.Duration // in which a delivery should be sent
+	Slots      int           // maximum number of concurrent sends; 0: this instance sends nothing
+	Deliveries int           // maximum number of deliveries in memory, from their reservation until they are freed
+	Bytes      int           // maximum number of bytes of their events
+	Batch      int           // maximum number of deliveries of one destination in one claim
+	Unsettled  int           // outcomes that wait for the database; at this number all sends stop
+	Lease      time.Duration // a delivery should be sent within its lease
 }
 
 // Work is a set of kinds of work that the caller can do now.
@@ -25,7 +25,7 @@ const (
 	WorkClaim                    // call NextClaim
 	WorkRate                     // call RateRequests
 	WorkRelease                  // call TakeReleased
-	WorkMemory                   // memory was freed that was refused before: look for due deliveries
+	WorkMemory                   // memory was refused and is free now: look for due deliveries
 )
 
 // Has reports whether the set contains a kind of work.
@@ -36,28 +36,28 @@ func (w Work) Has(kind Work) bool { return w&kind != 0 }
 type Scheduler struct {
 	config Config
 	chance func() float64
-	work   Work // new since the last call of Work
+	work   Work // since the last call of Work
 
-	queues  map[eventhook.DestinationID]*queue
-	tenants map[eventhook.TenantID]*tenant
-	ready   [classes]fifo[*tenant] // the round robin of tenants with ready queues
-	turn    class                  // the class that Next tries first
-	timers  timers
-	claims  fifo[*queue] // queues that have memory for due deliveries
-	rates   []*queue     // queues that want a reservation of send times
+	queues    map[eventhook.DestinationID]*queue
+	tenants   map[eventhook.TenantID]*tenant
+	ready     [classes]fifo[*tenant] // the round robin of tenants with ready queues
+	nextClass class                  // the class that Next tries first
+	timers    timers
+	claims    fifo[*queue] // queues that have memory for due deliveries
+	rates     []*queue     // queues that need reserved send times
 
 	sending   [classes]int
 	waiting   int
-	held      int // deliveries from their reservation until they are freed
-	bytes     int // of deliveries from Offer until they are freed
+	held      int // deliveries, from their reservation until they are freed
+	bytes     int // of deliveries, from Offer until they are freed
 	unsettled int
 	open      int // queues with an open circuit
 	released  []*eventhook.Delivery
-	refused   bool // a queue got no memory because it was full
+	refused   bool // a queue got no memory because the limits were reached
 	closed    bool
 }
 
-// tenant shares slots and memory among the destinations of one tenant.
+// tenant counts the slots and the memory that the destinations of one tenant use.
 type tenant struct {
 	id      eventhook.TenantID
 	queues  map[*queue]struct{}
@@ -68,26 +68,26 @@ type tenant struct {
 	bytes   int
 }
 
-// New returns an empty scheduler. Chance returns numbers between 0 and 1, which
+// New returns an empty scheduler. chance returns random numbers between 0 and 1, which
 // spread the probes of open circuits.
 func New(config Config, chance func() float64) *Scheduler {
 	return &Scheduler{config: config, chance: chance, closed: config.Slots == 0,
 		queues: map[eventhook.DestinationID]*queue{}, tenants: map[eventhook.TenantID]*tenant{}}
 }
 
-// Work returns the work that came up since the last call.
+// Work returns the kinds of work that arose since the last call.
 func (s *Scheduler) Work() Work {
 	w := s.work
 	s.work = 0
 	return w
 }
 
-// Close releases all waiting deliveries, and accepts no more: Offer releases its
-// deliveries.
+// Close releases all waiting deliveries and stops all sends. Deliveries that are offered
+// later are released, too.
 func (s *Scheduler) Close() {
 	s.closed = true
 	for _, q := range s.queues {
-		s.withdraw(q)
+		s.releaseWaiting(q)
 	}
 }
 
@@ -96,22 +96,22 @@ func (s *Scheduler) Close() {
 func (s *Scheduler) queueOf(d Destination, now time.Time) *queue {
 	q := s.queues[d.ID]
 	if q == nil {
-		of := s.tenants[d.TenantID]
-		if of == nil {
-			of = &tenant{id: d.TenantID, queues: map[*queue]struct{}{}}
-			s.tenants[d.TenantID] = of
+		owner := s.tenants[d.TenantID]
+		if owner == nil {
+			owner = &tenant{id: d.TenantID, queues: map[*queue]struct{}{}}
+			s.tenants[d.TenantID] = owner
 		}
-		q = newQueue(d, of)
+		q = newQueue(d, owner)
 		s.queues[d.ID] = q
-		of.queues[q] = struct{}{}
+		owner.queues[q] = struct{}{}
 	}
 	q.usedAt = now
 	s.configure(q, d)
 	return q
 }
 
-// configure applies the configuration of a destination, unless it is older than the
-// known one. Deliveries of a destination that is not ready are released.
+// configure applies the configuration of a destination, unless the queue has a newer
+// version. If the destination is not ready, its waiting deliveries are released.
 func (s *Scheduler) configure(q *queue, d Destination) {
 	if d == q.Destination || d.Version < q.Version {
 		return
@@ -120,7 +120,7 @@ func (s *Scheduler) configure(q *queue, d Destination) {
 	q.configure(d)
 	s.countOpen(before, q.breaker.state)
 	if !d.Ready {
-		s.withdraw(q)
+		s.releaseWaiting(q)
 	}
 }
 
@@ -133,14 +133,14 @@ func (s *Scheduler) countOpen(before, after State) {
 	}
 }
 
-// refresh puts a queue into the round robin, the claims, the rate requests and the
-// timers, whichever it needs now. Call it after each change of a queue.
+// refresh adds a queue to the round robin, the claims, the rate requests and the timers
+// as its state requires. It must be called after each change of a queue.
 func (s *Scheduler) refresh(q *queue, now time.Time) {
 	if !q.nextRetryAt.IsZero() && !now.Before(q.nextRetryAt) {
 		q.nextRetryAt, q.hasBacklog = time.Time{}, true
 	}
 	s.refreshSends(q, now)
-	if q.hasBacklog && !q.isClaiming && s.wanted(q, now) > 0 {
+	if q.hasBacklog && !q.isClaiming && s.claimSize(q, now) > 0 {
 		q.isClaiming = true
 		s.claims.push(q)
 		s.work |= WorkClaim
@@ -151,7 +151,7 @@ func (s *Scheduler) refresh(q *queue, now time.Time) {
 func (s *Scheduler) refreshSends(q *queue, now time.Time) {
 	for c := range classes {
 		if q.waiting[c].len() > 0 && !q.isReady[c] && q.maySend(now) {
-			s.enqueue(q, c)
+			s.markReady(q, c)
 		}
 	}
 	if q.count() > 0 && !q.rate.requested && q.rate.isSpent(now) && !q.inBackoff(now) {
@@ -166,8 +166,8 @@ func (s *Scheduler) refreshSends(q *queue, now time.Time) {
 	}
 }
 
-// Advance handles all timers that are due. It returns when to call it again; false if
-// no timer is set.
+// Advance refreshes all queues whose timers are due. It returns when to call it again, or
+// false if no timer is set.
 func (s *Scheduler) Advance(now time.Time) (next time.Time, ok bool) {
 	for t := s.timers.due(now); t != nil; t = s.timers.due(now) {
 		s.refresh(t.queue, now)

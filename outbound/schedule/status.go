@@ -35,12 +35,13 @@ func (s *Scheduler) Update(d Destination, now time.Time) {
 // Remove releases the waiting deliveries of a destination that was deleted.
 func (s *Scheduler) Remove(id eventhook.DestinationID) {
 	if q := s.queues[id]; q != nil {
-		s.withdraw(q)
+		s.releaseWaiting(q)
 		q.hasBacklog = false
 	}
 }
 
-// Sweep forgets queues that hold nothing and were not used since a time.
+// Sweep deletes queues that hold no delivery and were not used since a time. Their
+// circuit breakers are deleted with them.
 func (s *Scheduler) Sweep(since time.Time) {
 	for id, q := range s.queues {
 		if q.held > 0 || q.usedAt.After(since) {
@@ -57,27 +58,27 @@ func (s *Scheduler) Sweep(since time.Time) {
 
 // Stats counts the deliveries in memory.
 type Stats struct {
-	Waiting   int // deliveries
+	Waiting   int // deliveries that may be sent
 	Sending   int
 	Unsettled int // outcomes that wait for the database
 	Open      int // destinations with an open circuit
 }
 
-// Stats returns the counts of now.
+// Stats returns the current counts.
 func (s *Scheduler) Stats() Stats {
 	return Stats{Waiting: s.waiting, Sending: s.sending[first] + s.sending[retry], Unsettled: s.unsettled, Open: s.open}
 }
 
-// Status is how a destination is served.
+// Status describes the queue of a destination.
 type Status struct {
 	Circuit      State
-	Slots        int // sends at once that are allowed now
+	Slots        int // concurrent sends that are allowed now
 	Waiting      int
 	Sending      int
 	BackoffUntil time.Time
 }
 
-// Status returns how a destination is served; false if it has no queue.
+// Status returns the state of a destination, or false if the destination has no queue.
 func (s *Scheduler) Status(id eventhook.DestinationID) (Status, bool) {
 	q := s.queues[id]
 	if q == nil {

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// timer is the time at which a queue must be looked at, though nothing else
-// happens: a backoff ends, a retry is due, or a reserved send time comes.
+// timer is the time at which a queue must be refreshed though no method is called for it:
+// at the end of a backoff, when a retry is due, or at a reserved send time.
 type timer struct {
 	queue *queue
 	at    time.Time
 	index int // in the heap, from 1; 0: the timer is not set
 }
 
-// timers is a heap of the timers that are set, the earliest first.
+// timers is a heap of the timers that are set, with the earliest first.
 type timers []*timer
 
 func (t timers) Len() int           { return len(t) }
@@ -39,7 +39,7 @@ func (t *timers) Pop() any {
 	return last
 }
 
-// set sets or moves a timer. It reports whether the timer is the earliest now.
+// set sets or moves a timer. It reports whether the timer is now the earliest.
 func (t *timers) set(x *timer, at time.Time) (earliest bool) {
 	if x.index > 0 && x.at.Equal(at) {
 		return false
@@ -59,7 +59,7 @@ func (t *timers) unset(x *timer) {
 	}
 }
 
-// due removes a timer whose time has come, nil if there is no such timer.
+// due removes and returns a timer whose time has come, or returns nil.
 func (t *timers) due(now time.Time) *timer {
 	if len(*t) == 0 || (*t)[0].at.After(now) {
 		return nil

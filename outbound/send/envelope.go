@@ -10,37 +10,37 @@ import (
 	"github.com/eventhook/eventhook/internal/payload"
 )
 
-// Body is what a subscriber receives of an event. It is the same at every
-// attempt and for every subscriber, wherever the event was kept meanwhile: its
-// members have one order, and data has exactly the bytes that were published.
-// What is null or empty is left out.
+// Body returns the body that subscribers receive for an event. It is the same at every
+// attempt and for every subscriber, whether the event comes from memory or from the
+// database: the members have a fixed order, and data has exactly the bytes that were
+// published. Members that are null or empty are omitted.
 func Body(e *eventhook.Event) []byte {
-	var of eventhook.Envelope
+	var envelope eventhook.Envelope
 	if e.Envelope != nil {
-		of = *e.Envelope
+		envelope = *e.Envelope
 	}
-	const names = 512 // and ids, quotes and commas, about
-	o := object{make([]byte, 0, names+len(e.Body)+len(e.EventType)+len(of.Scope)+len(of.Actor)+len(of.Metadata))}
+	const overhead = 512 // estimated bytes of names, ids, quotes and commas
+	o := object{make([]byte, 0, overhead+len(e.Body)+len(e.EventType)+len(envelope.Scope)+len(envelope.Actor)+len(envelope.Metadata))}
 	o.id("event_id", e.ID)
 	o.text("event_type", e.EventType)
-	o.text("category", of.Category)
+	o.text("category", envelope.Category)
 	o.b = e.ID.Time().AppendFormat(o.member("timestamp"), `"2006-01-02T15:04:05.000Z"`)
 	o.id("tenant_id", e.TenantID)
-	o.text("source", of.Source)
-	o.compact("scope", of.Scope)
-	o.compact("actor", of.Actor)
+	o.text("source", envelope.Source)
+	o.compact("scope", envelope.Scope)
+	o.compact("actor", envelope.Actor)
 	o.data(e)
 	o.text("correlation_id", e.CorrelationID)
 	o.text("request_id", e.RequestID)
 	o.text("trace_id", e.Trace())
-	o.compact("metadata", of.Metadata)
+	o.compact("metadata", envelope.Metadata)
 	return append(o.b, '}')
 }
 
-// object is a JSON object that is being written, without its end.
+// object is a JSON object under construction, without its closing brace.
 type object struct{ b []byte }
 
-// member begins a member, whose value is to be appended.
+// member appends the name of a member. The caller appends the value.
 func (o *object) member(name string) []byte {
 	separator := byte(',')
 	if len(o.b) == 0 {
@@ -58,11 +58,11 @@ func (o *object) text(name, value string) {
 }
 
 func (o *object) id(name string, id [16]byte) {
-	o.b = append(eventhook.EventID(id).AppendText(append(o.member(name), '"')), '"') // any id's text is the same
+	o.b = append(eventhook.EventID(id).AppendText(append(o.member(name), '"')), '"') // ids of all types have the same text form
 }
 
-// compact writes a value as json.Marshal would, and as text, so that one which
-// was stored within something else is still the same.
+// compact appends a value as json.Marshal encodes it, with valid UTF-8. The result is the
+// same after the value was stored as part of another JSON document.
 func (o *object) compact(name string, value json.RawMessage) {
 	if isNull(value) || !json.Valid(value) {
 		return
@@ -70,9 +70,10 @@ func (o *object) compact(name string, value json.RawMessage) {
 	o.b = appendCompact(o.member(name), bytes.ToValidUTF8(value, []byte("\uFFFD")))
 }
 
-// data writes the published bytes as they are. Those of a published event are
-// JSON; what is none would be a text, and what is no text {"base64":"…"}, as
-// workers get it. Without data, such as past its retention, there is none.
+// data appends the published bytes unchanged. Published events are JSON. For other events,
+// data that is not JSON becomes a string, and data that is not text becomes
+// {"base64":"…"}, as for workers. An event without data, for example past its retention,
+// has no such member.
 func (o *object) data(e *eventhook.Event) {
 	switch {
 	case isNull(e.Body):
@@ -91,8 +92,8 @@ func isNull(value []byte) bool {
 	return len(value) == 0 || string(value) == "null"
 }
 
-// appendCompact appends valid JSON without white space, and with the characters
-// escaped that json.Marshal escapes. Doing it again changes nothing.
+// appendCompact appends valid JSON without white space, and escapes the characters that
+// json.Marshal escapes. It is idempotent.
 func appendCompact(b, value []byte) []byte {
 	const digits = "0123456789abcdef"
 	inText := false
@@ -100,7 +101,7 @@ func appendCompact(b, value []byte) []byte {
 		c := value[i]
 		switch {
 		case c == '\\':
-			b = append(b, c, value[i+1]) // there is one: it is valid
+			b = append(b, c, value[i+1]) // valid JSON has a character after a backslash
 			i++
 		case c == '<' || c == '>' || c == '&':
 			b = append(b, '\\', 'u', '0', '0', digits[c>>4], digits[c&0xf])

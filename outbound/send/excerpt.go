@@ -11,8 +11,8 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// hidden is what an answer's excerpt must not repeat: what is sealed at rest,
-// the longest first.
+// hidden lists the texts that an excerpt of an answer must not contain: the secrets of a
+// subscription or target and their parts, the longest first.
 type hidden []string
 
 func newHidden(s *eventhook.Subscription, to *url.URL) hidden {
@@ -27,12 +27,12 @@ func newHidden(s *eventhook.Subscription, to *url.URL) hidden {
 	return hide(all, parts)
 }
 
-// hide returns texts that must not be shown, and those of their parts that are long
-// enough to tell something.
+// hide returns the secrets, and the parts of secrets that are long enough to be
+// recognisable, the longest first.
 func hide(all, parts []string) hidden {
-	const telling = 4 // bytes: what is shorter than that is in every text
+	const minPart = 4 // bytes; shorter texts occur in every answer
 	for _, part := range parts {
-		if len(part) >= telling {
+		if len(part) >= minPart {
 			all = append(all, part)
 		}
 	}
@@ -40,8 +40,8 @@ func hide(all, parts []string) hidden {
 	return slices.DeleteFunc(slices.Compact(all), func(s string) bool { return s == "" })
 }
 
-// credentials are what an Authorization holds behind its scheme, and the
-// password that a Basic one encodes.
+// credentials returns the credentials of an Authorization header, and the decoded user and
+// password of Basic credentials.
 func credentials(authorization eventhook.Secret) (parts []string) {
 	scheme, rest, hasScheme := strings.Cut(authorization.Reveal(), " ")
 	if !hasScheme {
@@ -55,8 +55,8 @@ func credentials(authorization eventhook.Secret) (parts []string) {
 	return parts
 }
 
-// longest is how many bytes must be read beyond an excerpt, so that none is cut
-// into a part that is not known again.
+// longest returns the length of the longest hidden text. An answer is read that many bytes
+// beyond the excerpt, so that a hidden text at the end of the excerpt is recognised.
 func (h hidden) longest() int {
 	if len(h) == 0 {
 		return 0
@@ -64,8 +64,8 @@ func (h hidden) longest() int {
 	return len(h[0])
 }
 
-// excerpt is the beginning of an answer as people see it: a line of text, at
-// most eventhook.MaxExcerpt bytes, without what is hidden.
+// excerpt returns the beginning of an answer for users: one line of at most
+// eventhook.MaxExcerpt bytes, with all hidden texts redacted.
 func (h hidden) excerpt(beginning []byte) string {
 	if len(beginning) == 0 {
 		return ""
@@ -74,15 +74,14 @@ func (h hidden) excerpt(beginning []byte) string {
 	for _, secret := range h {
 		text = strings.ReplaceAll(text, secret, eventhook.Redacted)
 	}
-	if len(beginning) == eventhook.MaxExcerpt+h.longest() { // it goes on: what is hidden may be cut at its end
+	if len(beginning) == eventhook.MaxExcerpt+h.longest() { // the answer is longer, and a hidden text may be cut off at the end
 		text = text[:max(len(text)-h.longest(), 0)]
 	}
 	text = strings.Map(visible, strings.ToValidUTF8(text, "\uFFFD"))
 	return strings.TrimSpace(strings.Clone(eventhook.Truncate(text, eventhook.MaxExcerpt)))
 }
 
-// visible makes spaces of what breaks lines, and drops whatever else is not
-// seen.
+// visible maps line breaks and tabs to spaces, and drops other invisible characters.
 func visible(c rune) rune {
 	switch {
 	case c == '\n' || c == '\t':

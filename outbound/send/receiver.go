@@ -15,37 +15,38 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// Receiver is where one subscription's deliveries go, and how they are signed:
-// whatever is the same for each. It never changes.
+// Receiver sends the deliveries of one subscription. It has the parts of a request that
+// are the same for each delivery. It never changes and is safe for concurrent use.
 type Receiver struct {
 	sender *HTTPSender
-	of     *eventhook.Subscription
+	sub    *eventhook.Subscription
 	url    *url.URL
-	header http.Header // what the subscription adds
+	header http.Header // the custom headers of the subscription
 	signer
 	hidden  hidden
-	blocked error // why nothing can be sent, such as secrets that are lost; else nil
+	blocked error // why no request can be sent, for example because the secrets are lost; nil if one can
 }
 
 var (
-	errSecretsLost = errors.New("its secrets are sealed with a key that the gateway no longer has: give it new ones")
+	errSecretsLost = errors.New("its secrets are sealed with a key that the gateway no longer has: set new secrets")
 	errNoURL       = errors.New("it has no valid URL")
 	errNoSecret    = errors.New("it has no secret to sign with")
 )
 
-// newReceiver fails in words for people, without secrets.
+// newReceiver returns the receiver of a subscription. Its errors are shown to users and
+// contain no secrets.
 func newReceiver(sender *HTTPSender, s *eventhook.Subscription) (*Receiver, error) {
 	to, err := url.Parse(s.URL.Reveal())
-	of := newSigner(s)
+	signer := newSigner(s)
 	switch {
 	case s.SecretsLost:
 		return nil, errSecretsLost
 	case err != nil || to.Host == "":
 		return nil, errNoURL // url.Parse repeats the text
-	case !of.isAble():
+	case !signer.canSign():
 		return nil, errNoSecret
 	}
-	e := &Receiver{sender: sender, of: s, url: to, header: http.Header{}, signer: of, hidden: newHidden(s, to)}
+	e := &Receiver{sender: sender, sub: s, url: to, header: http.Header{}, signer: signer, hidden: newHidden(s, to)}
 	for name, value := range s.Headers {
 		e.header.Set(name, value)
 	}
@@ -55,31 +56,30 @@ func newReceiver(sender *HTTPSender, s *eventhook.Subscription) (*Receiver, erro
 	return e, nil
 }
 
-// request is one attempt, as it is sent: the body that every attempt has, and
-// headers that are this one's.
+// request returns the request of one attempt. The body is the same at every attempt.
 func (r *Receiver) request(d *eventhook.Delivery, attempt int, at time.Time, userAgent string) *http.Request {
 	body := Body(d.Event)
 	return &http.Request{
 		Method: http.MethodPost, URL: r.url, Host: r.url.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: r.introduce(d, attempt, at, body, userAgent), Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
+		Header: r.headers(d, attempt, at, body, userAgent), Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
 		GetBody: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil },
 	}
 }
 
-// introduce makes the headers. What the subscription adds cannot stand for one
-// of ours, whatever it is called.
-func (r *Receiver) introduce(d *eventhook.Delivery, attempt int, at time.Time, body []byte, userAgent string) http.Header {
-	const ours = 13
+// headers returns the headers of an attempt. A custom header of the subscription never
+// replaces a header of the gateway.
+func (r *Receiver) headers(d *eventhook.Delivery, attempt int, at time.Time, body []byte, userAgent string) http.Header {
+	const maxHeaders = 13 // of the gateway
 	event := d.Event
 	id, trace := event.ID.String(), event.Trace()
-	h := make(http.Header, ours+1+len(r.header))
-	// A connection that the receiver has closed meanwhile costs no attempt: a key
-	// without a value is not sent, and has the client send again what was not answered.
+	h := make(http.Header, maxHeaders+1+len(r.header))
+	// net/http retries a request with this key at once if the receiver had closed the
+	// idle connection. A key without values is not sent, see http.Transport.
 	h["Idempotency-Key"] = nil
 	for name, values := range r.header {
 		h[name] = values
 	}
-	values := make([]string, 0, ours)
+	values := make([]string, 0, maxHeaders)
 	set := func(name, value string) {
 		values = append(values, value)
 		h[name] = values[len(values)-1 : len(values) : len(values)]
@@ -88,8 +88,8 @@ func (r *Receiver) introduce(d *eventhook.Delivery, attempt int, at time.Time, b
 	set("User-Agent", userAgent)
 	set("Webhook-Id", id)
 	set("Webhook-Timestamp", strconv.FormatInt(at.Unix(), 10))
-	set("Webhook-Signature", r.standard(id, at, body))
-	set("X-Eventhook-Signature", r.plain(body))
+	set("Webhook-Signature", r.standardSignature(id, at, body))
+	set("X-Eventhook-Signature", r.bodySignature(body))
 	set("X-Eventhook-Event-Id", id)
 	set("X-Eventhook-Event-Type", headerText(event.EventType))
 	set("X-Eventhook-Delivery-Id", d.ID.String())
@@ -102,11 +102,11 @@ func (r *Receiver) introduce(d *eventhook.Delivery, attempt int, at time.Time, b
 	return h
 }
 
-// traceparent is that of W3C Trace Context, with a new span.
-func traceparent(trace string, of *eventhook.Envelope) string {
+// traceparent returns the header of W3C Trace Context with a new span id.
+func traceparent(trace string, envelope *eventhook.Envelope) string {
 	flags := "01"
-	if of != nil && len(of.TraceFlags) == len(flags) && strings.Trim(of.TraceFlags, "0123456789abcdef") == "" {
-		flags = of.TraceFlags
+	if envelope != nil && len(envelope.TraceFlags) == len(flags) && strings.Trim(envelope.TraceFlags, "0123456789abcdef") == "" {
+		flags = envelope.TraceFlags
 	}
 	const size = 8
 	var span [size]byte
@@ -116,8 +116,8 @@ func traceparent(trace string, of *eventhook.Envelope) string {
 	return "00-" + trace + "-" + hex.EncodeToString(span[:]) + "-" + flags
 }
 
-// headerText is a text as a header's value: percent-encoded as in a URL, where
-// it is not visible ASCII. Text that is, but for %, stays as it is.
+// headerText returns s as a header value. If s has a % or a character other than visible
+// ASCII, these characters are percent-encoded.
 func headerText(s string) string {
 	if isPlain(s) && !strings.Contains(s, "%") {
 		return s
@@ -134,7 +134,7 @@ func headerText(s string) string {
 	return b.String()
 }
 
-// isLine reports whether a text can be a header's value as it is.
+// isLine reports whether s is a valid header value without encoding.
 func isLine(s string) bool {
 	return s != "" && strings.TrimSpace(s) == s && isPlain(strings.ReplaceAll(s, " ", ""))
 }

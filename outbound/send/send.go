@@ -13,13 +13,13 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// Client makes requests to addresses that others choose.
+// Client makes requests to addresses that tenants choose. package egress implements it.
 type Client interface {
-	// Exchange makes a request and returns the answer's status and headers, with up
-	// to most bytes of the beginning of its body. It ends when ctx does. What its
-	// errors print is for people: no secret, no address that was resolved. One that
-	// has a method Class() string says with it an eventhook.ErrorClass.
-	Exchange(ctx context.Context, request *http.Request, most int) (status int, header http.Header, beginning []byte, err error)
+	// Exchange makes a request and returns the status and the headers of the answer, and
+	// up to maxBytes of the beginning of its body. It ends when ctx ends. Its error
+	// messages are shown to users: they contain no secret and no resolved address. An
+	// error with a method Class() string returns an eventhook.ErrorClass.
+	Exchange(ctx context.Context, request *http.Request, maxBytes int) (status int, header http.Header, beginning []byte, err error)
 }
 
 // HTTPSender sends deliveries to subscriptions as Standard Webhooks.
@@ -30,51 +30,51 @@ type HTTPSender struct {
 	receivers *lru.Cache[eventhook.SubscriptionID, *Receiver]
 }
 
-// maxReceivers bounds the receivers that are kept; a few kilobytes each.
+// maxReceivers bounds the cached receivers, which take a few kilobytes each.
 const maxReceivers = 10_000
 
-// NewHTTPSender makes one that introduces itself as userAgent.
+// NewHTTPSender returns a sender whose requests have this User-Agent.
 func NewHTTPSender(c Client, userAgent string, now func() time.Time) *HTTPSender {
-	receivers, _ := lru.New[eventhook.SubscriptionID, *Receiver](maxReceivers) // fails for sizes below 1
+	receivers, _ := lru.New[eventhook.SubscriptionID, *Receiver](maxReceivers) // the error is for sizes below 1
 	return &HTTPSender{client: c, userAgent: userAgent, now: now, receivers: receivers}
 }
 
-// To returns the endpoint of a subscription. It is kept for as long as the subscription
-// is the same.
+// To returns the receiver of a subscription. It is cached until the subscription changes.
 func (h *HTTPSender) To(s *eventhook.Subscription) *Receiver {
-	if e, ok := h.receivers.Get(s.ID); ok && e.of == s {
+	if e, ok := h.receivers.Get(s.ID); ok && e.sub == s {
 		return e
 	}
 	e, err := newReceiver(h, s)
 	if err != nil {
-		return &Receiver{sender: h, of: s, blocked: err}
+		return &Receiver{sender: h, sub: s, blocked: err}
 	}
 	h.receivers.Add(s.ID, e)
 	return e
 }
 
-// Cached returns a subscription as it was sent to last, nil if it was not lately.
+// Cached returns a subscription in the state of its last send, or nil if it is not in the
+// cache.
 func (h *HTTPSender) Cached(id eventhook.SubscriptionID) *eventhook.Subscription {
 	if e, ok := h.receivers.Peek(id); ok {
-		return e.of
+		return e.sub
 	}
 	return nil
 }
 
-// Send implements outbound.Transport. It succeeds with an answer of 2xx, whatever
-// follows its headers.
+// Send implements outbound.Transport. An answer with a status of 2xx is a success, even if
+// its body breaks off.
 func (r *Receiver) Send(ctx context.Context, d *eventhook.Delivery, attempt int) eventhook.Attempt {
 	a := eventhook.Attempt{StartedAt: r.sender.now()}
 	if r.blocked != nil {
 		a.ErrorClass, a.Error = eventhook.ErrorBlocked, "nothing can be sent to this subscription: "+r.blocked.Error()
 		return a
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.of.Timeout())
+	ctx, cancel := context.WithTimeout(ctx, r.sub.Timeout())
 	defer cancel()
 	return exchange(ctx, r.sender.client, r.request(d, attempt, a.StartedAt, r.sender.userAgent), a, r.hidden, r.sender.now)
 }
 
-// exchange makes a request, and returns the attempt that has begun with its outcome.
+// exchange makes a request and adds its outcome to the attempt.
 func exchange(ctx context.Context, c Client, request *http.Request, a eventhook.Attempt, h hidden, clock func() time.Time) eventhook.Attempt {
 	status, header, beginning, err := c.Exchange(ctx, request, eventhook.MaxExcerpt+h.longest())
 	now := clock()
@@ -91,7 +91,7 @@ func exchange(ctx context.Context, c Client, request *http.Request, a eventhook.
 	return a
 }
 
-// classify is what a status means: "" for 2xx.
+// classify returns the error class and the message of a status, both "" for 2xx.
 func classify(host string, status int) (class eventhook.ErrorClass, text string) {
 	const success, redirect, client, server = 2, 3, 4, 5 // hundreds
 	class = eventhook.ErrorHTTP
@@ -111,9 +111,9 @@ func classify(host string, status int) (class eventhook.ErrorClass, text string)
 }
 
 func classOf(err error) eventhook.ErrorClass {
-	var of interface{ Class() string }
-	if errors.As(err, &of) {
-		return eventhook.ErrorClass(of.Class())
+	var classed interface{ Class() string }
+	if errors.As(err, &classed) {
+		return eventhook.ErrorClass(classed.Class())
 	}
 	return eventhook.ErrorClosed
 }

@@ -15,17 +15,17 @@ import (
 	"github.com/eventhook/eventhook"
 )
 
-// signer signs what one subscription gets: by Standard Webhooks 1.0, and with
-// the plain signature of X-Eventhook-Signature. Safe for concurrent use.
+// signer signs the messages of one subscription: as Standard Webhooks 1.0 specifies, and
+// with the body signature of X-Eventhook-Signature. Safe for concurrent use.
 type signer struct {
 	keys    []signingKey       // the current one first
-	private ed25519.PrivateKey // nil unless it signs, too
-	text    *keyed             // of the plain signature; nil without a secret
+	private ed25519.PrivateKey // nil: no Ed25519 signature
+	body    *keyedHMAC         // of the body signature; nil without a secret
 }
 
-// signingKey signs until a moment, nil for always; the current one always does.
+// signingKey signs until a time, or always if until is nil. The current key always signs.
 type signingKey struct {
-	*keyed
+	*keyedHMAC
 	until *time.Time
 }
 
@@ -34,29 +34,29 @@ func newSigner(s *eventhook.Subscription) signer {
 	if len(signatures) == 0 {
 		signatures = []string{eventhook.SignatureHMAC}
 	}
-	var of signer
+	var result signer
 	if slices.Contains(signatures, eventhook.SignatureHMAC) {
 		for _, one := range s.Signing {
-			of.keys = append(of.keys, signingKey{newKeyed(eventhook.SigningKey(one.Secret)), one.ExpiresAt})
+			result.keys = append(result.keys, signingKey{newKeyedHMAC(eventhook.SigningKey(one.Secret)), one.ExpiresAt})
 		}
 	}
 	if slices.Contains(signatures, eventhook.SignatureEd25519) {
-		of.private = eventhook.Ed25519Key(s.Ed25519Seed)
+		result.private = eventhook.Ed25519Key(s.Ed25519Seed)
 	}
 	if len(s.Signing) > 0 {
-		of.text = newKeyed([]byte(s.Signing[0].Secret.Reveal()))
+		result.body = newKeyedHMAC([]byte(s.Signing[0].Secret.Reveal()))
 	}
-	return of
+	return result
 }
 
-// isAble reports whether it can sign as the subscription says.
-func (s signer) isAble() bool { return s.text != nil && len(s.keys)+len(s.private) > 0 }
+// canSign reports whether the signer has the keys for the signatures of the subscription.
+func (s signer) canSign() bool { return s.body != nil && len(s.keys)+len(s.private) > 0 }
 
-// standard is the value of webhook-signature: a list of signatures, of each
-// secret that has not expired, over id, timestamp and body.
-func (s signer) standard(id string, at time.Time, body []byte) string {
-	var room [256]byte
-	before := append(append(room[:0], id...), '.')
+// standardSignature returns the value of webhook-signature: a list of signatures over id,
+// timestamp and body, one for each secret that has not expired.
+func (s signer) standardSignature(id string, at time.Time, body []byte) string {
+	var buffer [256]byte
+	before := append(append(buffer[:0], id...), '.')
 	before = append(strconv.AppendInt(before, at.Unix(), 10), '.')
 	var list [512]byte
 	b := list[:0]
@@ -80,33 +80,33 @@ func separated(b []byte) []byte {
 	return append(b, ' ')
 }
 
-// plain is the value of X-Eventhook-Signature: over the body, keyed with the
-// text of the current secret.
-func (s signer) plain(body []byte) string {
+// bodySignature returns the value of X-Eventhook-Signature: an HMAC of the body with the
+// text of the current secret as key.
+func (s signer) bodySignature(body []byte) string {
 	const prefix = "sha256="
-	var room [len(prefix) + 2*sha256.Size]byte
-	return string(hex.AppendEncode(append(room[:0], prefix...), s.text.sum(nil, body)))
+	var buffer [len(prefix) + 2*sha256.Size]byte
+	return string(hex.AppendEncode(append(buffer[:0], prefix...), s.body.sum(nil, body)))
 }
 
-// keyed is an HMAC with its key. Keying one costs about as much as it takes to
-// hash half of a short body, so it is kept for the next message.
-type keyed struct {
+// keyedHMAC computes HMACs with one key. Preparing the key costs about as much as hashing
+// half of a short body, so the prepared hash is reused for the next message.
+type keyedHMAC struct {
 	key   []byte
-	spare atomic.Pointer[summing] // nil while it is in use
+	spare atomic.Pointer[preparedHash] // nil while it is in use
 }
 
-type summing struct {
+type preparedHash struct {
 	hash.Hash
 	result [sha256.Size]byte
 }
 
-func newKeyed(key []byte) *keyed { return &keyed{key: key} }
+func newKeyedHMAC(key []byte) *keyedHMAC { return &keyedHMAC{key: key} }
 
-// sum is the HMAC of all parts.
-func (k *keyed) sum(parts ...[]byte) []byte {
+// sum returns the HMAC of the concatenated parts.
+func (k *keyedHMAC) sum(parts ...[]byte) []byte {
 	h := k.spare.Swap(nil)
 	if h == nil {
-		h = &summing{Hash: hmac.New(sha256.New, k.key)}
+		h = &preparedHash{Hash: hmac.New(sha256.New, k.key)}
 	}
 	h.Reset()
 	for _, part := range parts {

@@ -1,0 +1,121 @@
+package pg
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/eventhook/eventhook"
+)
+
+// SQLSTATE codes that the package handles.
+const (
+	codeQueryCanceled   = "57014"
+	codeUniqueViolation = "23505"
+	codeSerialization   = "40001"
+	codeDeadlock        = "40P01"
+	codeLockTimeout     = "55P03"
+	codeForeignKey      = "23503"
+)
+
+// translate returns err as an eventhook.Error if it has a kind, else wrapped with the
+// operation.
+func translate(act string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if eventhook.KindOf(err) != "" {
+		return err
+	}
+	if errors.Is(err, pgx.ErrNoRows) {
+		return eventhook.ErrNotFound
+	}
+	if isDown(err) {
+		return &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "The database is not available; try again.", RetryAfter: time.Second,
+			Cause: fmt.Errorf("%s: %w", act, err)}
+	}
+	if hasCode(err, codeQueryCanceled) {
+		return &eventhook.Error{Kind: eventhook.KindUnavailable, Message: "The list takes too long; narrow it, by time for instance.", RetryAfter: time.Second, Cause: err}
+	}
+	if pgErr, ok := asPgError(err); ok && pgErr.Code == codeUniqueViolation {
+		return &eventhook.Error{Kind: eventhook.KindConflict, Message: "it exists already", Cause: err}
+	}
+	return fmt.Errorf("%s: %w", act, err)
+}
+
+// isDown reports whether the database could not be reached, or is stopping or
+// starting: SQLSTATE classes 08 and 57P, and 53300, too many connections.
+func isDown(err error) bool {
+	if pgErr, ok := asPgError(err); ok {
+		return strings.HasPrefix(pgErr.Code, "08") || strings.HasPrefix(pgErr.Code, "57P") || pgErr.Code == "53300"
+	}
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		return true
+	}
+	_, ok := errors.AsType[*net.OpError](err)
+	return ok || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
+}
+
+func hasCode(err error, codes ...string) bool {
+	pgErr, ok := asPgError(err)
+	if !ok {
+		return false
+	}
+	for _, code := range codes {
+		if pgErr.Code == code {
+			return true
+		}
+	}
+	return false
+}
+
+func asPgError(err error) (*pgconn.PgError, bool) { return errors.AsType[*pgconn.PgError](err) }
+
+// SQLSTATE codes of a table or a schema that does not exist.
+const (
+	codeUndefinedTable = "42P01"
+	codeInvalidSchema  = "3F000"
+)
+
+// isDataError reports whether the database refused the values: SQLSTATE classes 22 and 23,
+// and 54 (a limit was exceeded). Retrying the same batch is useless then.
+func isDataError(err error) bool {
+	pgErr, ok := asPgError(err)
+	if !ok || len(pgErr.Code) != 5 {
+		return false
+	}
+	class := pgErr.Code[:2]
+	return class == "22" || class == "23" || class == "54"
+}
+
+// bisect handles a batch that the database refused because of the values of an item. It
+// tries the halves in order, down to that item, which it passes to refused. It tries a
+// single item once more, since attaching a partition meanwhile makes the database refuse
+// a row on its way to the default partition.
+func bisect[T any](batch []T, act func([]T) error, refused func(T, error)) error {
+	if len(batch) <= 1 {
+		err := act(batch)
+		if isDataError(err) {
+			refused(batch[0], err)
+			return nil
+		}
+		return err
+	}
+	half := len(batch) / 2
+	for _, part := range [][]T{batch[:half], batch[half:]} {
+		err := act(part)
+		if isDataError(err) {
+			err = bisect(part, act, refused)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
