@@ -271,7 +271,7 @@ func TestLoadReturnsUnknownVariablesWithoutAFault(t *testing.T) {
 }
 
 // hiddenText is a secret that no output may contain.
-const hiddenText = "Hush_plantedSecret+2"
+const hiddenText = "Hush_hiddenText+2"
 
 func TestErrorsContainNoSecret(t *testing.T) {
 	for claim, c := range map[string]struct {
@@ -290,7 +290,7 @@ func TestErrorsContainNoSecret(t *testing.T) {
 		"a secret at a duration's place":       {yaml: "stop_timeout: " + hiddenText},
 		"a secret at a section's place":        {yaml: "ingest: " + hiddenText},
 		"a secret as the whole file":           {yaml: hiddenText},
-		"a secret twice":                       {yaml: "admin_key: " + hiddenText + "\nadmin_key: " + plantedSecret},
+		"a secret twice":                       {yaml: "admin_key: " + hiddenText + "\nadmin_key: " + hiddenText},
 		"a secret in broken YAML":              {yaml: "admin_key: \"" + hiddenText},
 		"a secret that reads as an alias":      {yaml: "admin_key: *" + hiddenText[:9]},
 		"a secret that reads as a tag":         {yaml: "lease_seconds: !" + hiddenText + " x"},
@@ -300,7 +300,7 @@ func TestErrorsContainNoSecret(t *testing.T) {
 			if err == nil {
 				t.Fatal("got no error")
 			}
-			if strings.Contains(err.Error(), hiddenText) || strings.Contains(err.Error(), plantedSecret[:7]) {
+			if strings.Contains(err.Error(), hiddenText) || strings.Contains(err.Error(), hiddenText[:7]) {
 				t.Errorf("the error shows the secret: %v", err)
 			}
 		})
@@ -309,7 +309,7 @@ func TestErrorsContainNoSecret(t *testing.T) {
 
 func TestConfigPrintsWithoutSecrets(t *testing.T) {
 	c := configs.Default()
-	c.DatabaseURL, c.AdminKey, c.EncryptionKeys = "postgres://u:"+hiddenText+"@h/d", plantedSecret, []string{plantedSecret, plantedSecret}
+	c.DatabaseURL, c.AdminKey, c.EncryptionKeys = "postgres://u:"+hiddenText+"@h/d", hiddenText, []string{hiddenText, hiddenText}
 	c.Outbound.ProxyURL = "http://u:" + hiddenText + "@proxy:3128"
 	var texts bytes.Buffer
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
@@ -325,13 +325,13 @@ func TestConfigPrintsWithoutSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	texts.Write(raw)
-	if s := texts.String(); strings.Contains(s, hiddenText) || strings.Contains(s, fmt.Sprintf("%x", plantedSecret)) {
+	if s := texts.String(); strings.Contains(s, hiddenText) || strings.Contains(s, fmt.Sprintf("%x", hiddenText)) {
 		t.Errorf("it is seen with its secrets:\n%s", s)
 	}
 	if s := fmt.Sprintf("%+v", c); !strings.Contains(s, "Listen::8080") || !strings.Contains(s, "AdminKey:[redacted]") {
 		t.Errorf("got %s, want the rest of it", s)
 	}
-	if c.AdminKey != hiddenText || c.EncryptionKeys[0] != plantedSecret {
+	if c.AdminKey != hiddenText || c.EncryptionKeys[0] != hiddenText {
 		t.Error("showing it changed it")
 	}
 }
